@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+# For the fingers: everything is done by meson and the scripts under tools/.
+.PHONY: all demo test bench check-gpu soak install uninstall clean abi-check
+
+all:
+	@tools/setup
+	@tools/build plain
+
+demo:
+	@tools/setup
+	@tools/demo
+
+test:
+	@tools/setup
+	@tools/test
+
+bench:
+	@tools/setup
+	@tools/bench $(BENCH)
+
+check-gpu:
+	@tools/setup
+	@tools/check-gpu
+
+soak:
+	@tools/setup
+	@tools/soak
+
+abi-check:
+	@tools/setup
+	@tools/check-abi
+
+install: all
+	@meson install -C build/plain --no-rebuild
+
+uninstall:
+	@ninja -C build/plain uninstall
+
+clean:
+	@rm -rf build

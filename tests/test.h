@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A test is a sentence: TEST(a_full_device_is_not_the_tenants_fault) { ... }. It registers itself
+ * in an ELF section; tests/test_main.c hands the section to cmocka.
+ */
+#pragma once
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/macros.h"
+
+/* aligned(): gcc may otherwise over-align the entries and tear the table apart. */
+#define TEST(name)                                                                                 \
+	static void name(void);                                                                    \
+	static void name##_run(void **state)                                                       \
+	{                                                                                          \
+		(void)state;                                                                       \
+		name();                                                                            \
+	}                                                                                          \
+	static const struct CMUnitTest name##_row                                                  \
+		__attribute__((used, section("mete_tests"), aligned(sizeof(void *)))) = {          \
+			#name, name##_run, NULL, NULL, NULL};                                      \
+	static void name(void)
+
+#define expect(condition)                                                                          \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			test_fail(__FILE__, __LINE__, "%s is false", #condition);                  \
+	} while (0)
+
+#define expect_eq(a, b)                                                                            \
+	do {                                                                                       \
+		long long got_ = (long long)(a), wanted_ = (long long)(b);                         \
+		if (got_ != wanted_)                                                               \
+			test_fail(__FILE__, __LINE__, "%s is %lld, wanted %lld", #a, got_,         \
+				  wanted_);                                                        \
+	} while (0)
+
+#define expect_str(a, b)                                                                           \
+	do {                                                                                       \
+		const char *got_ = (a), *wanted_ = (b);                                            \
+		if (!got_ || strcmp(got_, wanted_) != 0)                                           \
+			test_fail(__FILE__, __LINE__, "%s is \"%s\", wanted \"%s\"", #a,           \
+				  got_ ? got_ : "(null)", wanted_);                                \
+	} while (0)
+
+void test_fail(const char *file, int line, const char *format, ...) printf_like(3, 4) noreturn_;
+
+/* A small, fast, repeatable generator for property tests: the seed is METE_SEED, or the clock's;
+ * it is printed by the first call, so that a failing history can be run again. */
+uint64_t test_random(void);
+uint64_t test_random_below(uint64_t bound); /* 0 .. bound - 1; bound > 0 */
+
+/* How often a property is tried: `usual`, times METE_TEST_SCALE (an integer) where it is set. */
+unsigned test_rounds(unsigned usual);

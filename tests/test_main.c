@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+extern const struct CMUnitTest __start_mete_tests[], __stop_mete_tests[];
+
+static struct {
+	uint64_t state;
+	int seeded;
+} random_state;
+
+void test_fail(const char *file, int line, const char *format, ...)
+{
+	char text[1024];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	print_error("%s\n", text);
+	_fail(file, line);
+	abort();
+}
+
+static void seed_once(void)
+{
+	const char *given = getenv("METE_SEED");
+	struct timespec now;
+
+	if (random_state.seeded)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	random_state.state = given ? strtoull(given, NULL, 0) : (uint64_t)now.tv_nsec + 1;
+	random_state.seeded = 1;
+	print_message("METE_SEED=%" PRIu64 "\n", random_state.state);
+}
+
+/* splitmix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014. */
+uint64_t test_random(void)
+{
+	uint64_t z;
+
+	seed_once();
+	z = random_state.state += 0x9e3779b97f4a7c15u;
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
+
+uint64_t test_random_below(uint64_t bound)
+{
+	return test_random() % bound;
+}
+
+unsigned test_rounds(unsigned usual)
+{
+	const char *scale = getenv("METE_TEST_SCALE");
+	unsigned factor = scale ? (unsigned)strtoul(scale, NULL, 10) : 1;
+
+	return usual * (factor ? factor : 1);
+}
+
+int main(void)
+{
+	size_t n = (size_t)(__stop_mete_tests - __start_mete_tests);
+
+	return _cmocka_run_group_tests("mete", __start_mete_tests, n, NULL, NULL) ? 1 : 0;
+}
