@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The protocol between guest, daemon and CLI: bytes in, bytes out. Pure: never sees a socket.
+ *
+ * Transport: SOCK_SEQPACKET, one frame per packet, descriptors beside it. A frame is a header of
+ * 16 bytes, little-endian, followed by the message's fields in the order of wire/messages.def:
+ * u32 and u64 as they are, uuid as 16 bytes, text as one length byte and that many bytes.
+ *
+ *	u32 magic   u16 code   u16 length (of the whole frame)   u32 id   u32 zero
+ *
+ * An answer carries the id of its request; what the daemon says unasked has its own ids, with the
+ * top bit set. Unknown codes are answered REFUSED by the daemon and ignored by the guest. Both
+ *sides state a version: another major is refused, of the minors the smaller one is spoken.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/macros.h"
+
+enum {
+	WIRE_MAJOR = 1,
+	WIRE_MINOR = 0,
+	WIRE_MAGIC = 0x6574656d,
+	WIRE_HEADER = 16,
+	WIRE_FRAME_MAX = 4096,
+	WIRE_TEXT_MAX = 255,
+};
+
+/* Why a request was refused. */
+enum wire_refusal {
+	WIRE_REFUSED_BAD = 1,	   /* malformed, or not allowed in this state */
+	WIRE_REFUSED_VERSION = 2,  /* another major version */
+	WIRE_REFUSED_LIMIT = 3,	   /* the tenant's own limit is reached */
+	WIRE_REFUSED_FULL = 4,	   /* the device has no room */
+	WIRE_REFUSED_DEADLINE = 5, /* waited for room, in vain */
+	WIRE_REFUSED_UNKNOWN = 6,  /* no such tenant, device, key or message */
+	WIRE_REFUSED_IDENTITY = 7, /* the peer is not who may use this socket */
+	WIRE_REFUSED_VALUE = 8,	   /* a value that is not accepted; the text says what is */
+};
+
+typedef uint32_t wire_u32;
+typedef uint64_t wire_u64;
+typedef struct {
+	uint8_t byte[16];
+} wire_uuid;
+typedef struct {
+	char text[WIRE_TEXT_MAX + 1]; /* NUL-terminated; holds no NUL inside */
+} wire_text;
+
+#define FIELD(type, name) wire_##type name;
+#define LATER(type, name) wire_##type name;
+#define MESSAGE(message, code, from, fields)                                                       \
+	struct wire_##message {                                                                    \
+		fields                                                                             \
+	};
+#include "wire/messages.def"
+#undef MESSAGE
+#undef FIELD
+#undef LATER
+
+enum wire_code {
+#define MESSAGE(message, code, from, fields) WIRE_##message = code,
+#include "wire/messages.def"
+#undef MESSAGE
+};
+
+struct wire_message {
+	uint32_t code; /* enum wire_code */
+	uint32_t id;
+	union {
+#define MESSAGE(message, code, from, fields) struct wire_##message message;
+#include "wire/messages.def"
+#undef MESSAGE
+	};
+};
+
+/* Outcomes of wire_decode(). */
+enum {
+	WIRE_SHORT = 1, /* fewer bytes than the frame says it has */
+	WIRE_BAD,	/* not a frame of this protocol, or a field outside its bounds */
+	WIRE_UNKNOWN, /* a well-formed frame whose code is not in the table; id and code are set */
+};
+
+/* Writes the frame into out[WIRE_FRAME_MAX]; returns its length. */
+must_check size_t wire_encode(const struct wire_message *message, uint8_t *out);
+
+/* Reads one whole packet. 0, or an outcome; *ret_message is complete only on 0. */
+must_check int wire_decode(const uint8_t *in, size_t size, struct wire_message *ret_message);
+
+/* "credit_ask", or "unknown". */
+const char *wire_name(uint32_t code);
+
+/* Sets a text field, cut at WIRE_TEXT_MAX. */
+void wire_set_text(wire_text *field, const char *text);
