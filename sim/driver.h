@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*                                                               sim/driver.h
+ * The process's driver: whether cuInit() has been called, in this process and not in its parent,
+ * and whether the calling thread may call the driver now.
+ *
+ * Set up lazily and once. After fork() the child of an initialised process gets
+ * CUDA_ERROR_NOT_INITIALIZED from everything, as on a GPU.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "cuda/types.h"
+#include "base/macros.h"
+
+/* SUCCESS, NOT_INITIALIZED, or NOT_PERMITTED inside a host function. Starts nothing. */
+must_check CUresult driver_ready(void);
+
+/* As driver_ready(), and INVALID_DEVICE for a number that names no device. */
+must_check CUresult driver_device(CUdevice device);
+
+/* Around a host function or stream callback on the worker that calls it. */
+void driver_enter_callback(void);
+void driver_leave_callback(void);
+
+/* Around the body of a _ptsz or _ptds entry point: stream 0 is then the thread's own default. */
+void driver_enter_per_thread(void);
+void driver_leave_per_thread(void);
+bool driver_is_per_thread(void);
+
+/* One line on stderr with METE_SIM_LOG=1: what is missing, or what went wrong inside. */
+void driver_log(const char *format, ...) printf_like(1, 2);
