@@ -21,7 +21,7 @@ enum {
 };
 
 /* The gate word: what a guest reads before it submits work. */
-enum wire_gate {
+enum wire_gate_state {
 	WIRE_GATE_OPEN = 0,
 	WIRE_GATE_CLOSING = 1, /* no new submission; not yet acknowledged by every guest */
 	WIRE_GATE_CLOSED = 2,
@@ -41,7 +41,7 @@ struct wire_tenant_device {
 	uint64_t used_bytes;  /* allocated + residual of all the tenant's guests, as of the last
 				 change */
 	uint64_t epoch;	      /* counts changes of `gate` */
-	uint32_t gate;	      /* enum wire_gate; waiters sleep on this word (futex, shared) */
+	uint32_t gate;	      /* enum wire_gate_state; waiters sleep on this word (futex, shared) */
 	uint32_t rivals;      /* other tenants registered on the device */
 	uint64_t room_bytes;  /* what the device has free for this tenant: its "free" is the smaller
 			       * of  limit - used and this plus its own credit */

@@ -4,13 +4,14 @@
  *
  * Transport: SOCK_SEQPACKET, one frame per packet, descriptors beside it. A frame is a header of
  * 16 bytes, little-endian, followed by the message's fields in the order of wire/messages.def:
- * u32 and u64 as they are, uuid as 16 bytes, text as one length byte and that many bytes.
+ * u32 and u64 as they are, uuid as 16 bytes, text as one length byte and that many bytes. Bytes
+ * after the last known field are ignored: a later minor version may have appended fields.
  *
  *	u32 magic   u16 code   u16 length (of the whole frame)   u32 id   u32 zero
  *
  * An answer carries the id of its request; what the daemon says unasked has its own ids, with the
  * top bit set. Unknown codes are answered REFUSED by the daemon and ignored by the guest. Both
- *sides state a version: another major is refused, of the minors the smaller one is spoken.
+ * sides state a version: another major is refused, of the minors the smaller one is spoken.
  */
 #pragma once
 
@@ -83,7 +84,7 @@ enum {
 	WIRE_UNKNOWN, /* a well-formed frame whose code is not in the table; id and code are set */
 };
 
-/* Writes the frame into out[WIRE_FRAME_MAX]; returns its length. */
+/* Writes the frame into out[WIRE_FRAME_MAX]; returns its length. The code is one of the table's. */
 must_check size_t wire_encode(const struct wire_message *message, uint8_t *out);
 
 /* Reads one whole packet. 0, or an outcome; *ret_message is complete only on 0. */
@@ -91,6 +92,10 @@ must_check int wire_decode(const uint8_t *in, size_t size, struct wire_message *
 
 /* "credit_ask", or "unknown". */
 const char *wire_name(uint32_t code);
+
+/* Who may send a message: WIRE_FROM_guest, _daemon or _cli; 0 for an unknown code. */
+enum wire_side { WIRE_FROM_guest = 1, WIRE_FROM_daemon, WIRE_FROM_cli };
+uint32_t wire_from(uint32_t code);
 
 /* Sets a text field, cut at WIRE_TEXT_MAX. */
 void wire_set_text(wire_text *field, const char *text);
