@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*                                                              sim/segment.h
+ * The memory that the processes of one simulated node share: a file in METE_SIM_DIR, with the
+ * node's settings, a slot per process, and each device's book (device.h) and engines (engine.h).
+ *
+ * Each process writes its own slot; everything else belongs to a robust mutex: the node's for the
+ * table of slots, a device's for its book and engines. A process may be killed at any instant, also
+ * inside a critical section: what is summed is summed again from the slots by the next who locks.
+ *
+ * Dead processes are reaped, and their memory returned, by whoever looks next: a refused
+ * allocation, NVML, a wait for an engine. Nothing runs in the background. A slot is dead when its
+ * process is gone (pid and start time), or, for a process of another PID namespace, when it no
+ * longer holds its lock in the file. What a dead process did (busy time, lateness) stays readable
+ * until its slot is used again.
+ *
+ * Who joins an empty segment makes it anew, with its own settings: nothing sticks from earlier
+ * ones.
+ *
+ * Lock order: a process's own locks, then the node's, then one device's. Nobody waits while holding
+ * one. All calls are thread-safe. A forked child joins anew, as a process of its own, with its
+ * first call; segment_join() must have succeeded before any other call of the sim's bottom modules.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/macros.h"
+#include "sim/settings.h"
+
+#define SEGMENT_PROCESSES_MAX 512
+#define SEGMENT_TICKETS_MAX   256 /* kernels and copies in the engines of one device at once */
+#define SEGMENT_GAPS_MAX      64
+#define SEGMENT_SAMPLES_MAX   32
+#define SEGMENT_XIDS_MAX      64
+
+enum segment_lane {
+	SEGMENT_COMPUTE,
+	SEGMENT_HOST_TO_DEVICE,
+	SEGMENT_DEVICE_TO_HOST,
+	SEGMENT_DEVICE_TO_DEVICE,
+	SEGMENT_PEER, /* to or from another device */
+	SEGMENT_LANES,
+};
+
+enum segment_state {
+	SEGMENT_FREE,
+	SEGMENT_ALIVE,
+	SEGMENT_DEAD, /* holds nothing; its records are kept until the slot is needed */
+};
+
+#define SEGMENT_LATENESS_BUCKETS 64
+
+/* How late work completed: bucket n counts lateness below 2^n ns (and not below 2^(n-1)). */
+struct segment_lateness {
+	_Atomic uint64_t counts[SEGMENT_LATENESS_BUCKETS];
+};
+
+/* What one process has and did on one device. */
+struct segment_usage {
+	uint64_t used_bytes;	/* context, modules, allocations; managed pages that are resident */
+	uint64_t managed_bytes; /* of used_bytes: managed pages, which others may push out */
+	uint64_t pushed_bytes;	/* managed bytes that others pushed out, not yet noticed */
+	uint64_t touched_ns;	/* last use of managed memory */
+	uint32_t contexts;
+	uint64_t busy_ns[SEGMENT_LANES];       /* ground truth, modelled */
+	uint64_t kernels;		       /* completed */
+	uint64_t samples[SEGMENT_SAMPLES_MAX]; /* compute busy ns per sampling period, a ring */
+	uint64_t periods[SEGMENT_SAMPLES_MAX]; /* which period a sample belongs to */
+};
+
+struct segment_process {
+	_Atomic uint32_t state; /* enum segment_state; written last when a slot is taken */
+	int32_t pid;		/* in its own PID namespace */
+	uint64_t start_ticks;	/* field 22 of /proc/PID/stat: tells a reused pid */
+	uint64_t namespace_id;	/* of its PID namespace */
+	uint64_t joined_ns, ended_ns;
+	char name[32];
+	struct segment_lateness lateness;
+	struct segment_usage usage[SETTINGS_DEVICES_MAX];
+};
+
+struct segment_ticket {
+	uint64_t id; /* 0: free; ids are never reused */
+	uint32_t process;
+	uint8_t lane;
+	uint8_t done;
+	uint64_t ready_ns;
+	uint64_t left_ns; /* work left, at full speed; UINT64_MAX: for ever */
+	uint64_t end_ns;  /* when done */
+};
+
+/* A time when a lane had nothing to do: work that turns up late may still claim it. */
+struct segment_gap {
+	uint64_t start_ns, end_ns;
+	uint64_t speed; /* in SETTINGS_FACTOR_ONE: what the duplex factor left of it */
+};
+
+struct segment_lane_book {
+	uint32_t current;  /* process whose slice it is */
+	uint32_t gap_next; /* ring position */
+	uint64_t slice_end_ns;
+	uint64_t busy_ns;
+	struct segment_gap gaps[SEGMENT_GAPS_MAX];
+};
+
+struct segment_engines {
+	uint64_t at_ns; /* the lanes' books are true up to here */
+	uint64_t next_ticket;
+	uint32_t tickets_high;	/* no ticket is in use from here on */
+	_Atomic uint32_t epoch; /* futex: moves when work may end sooner than was thought */
+	uint64_t samples[SEGMENT_SAMPLES_MAX], periods[SEGMENT_SAMPLES_MAX];
+	struct segment_lane_book lanes[SEGMENT_LANES];
+	struct segment_ticket tickets[SEGMENT_TICKETS_MAX];
+};
+
+struct segment_xid {
+	uint64_t xid, at_ns;
+	int32_t pid;
+};
+
+struct segment_device {
+	pthread_mutex_t mutex; /* robust, shared */
+	uint8_t uuid[16];
+	uint64_t used_bytes; /* sum over the processes; capacity is the settings' */
+	uint32_t lost; /* fallen off the bus: set by a fault, until the segment is made anew */
+	uint64_t ecc_corrected, ecc_uncorrected;
+	_Atomic uint32_t xid_count; /* ever; futex; the ring holds the last ones */
+	struct segment_xid xids[SEGMENT_XIDS_MAX];
+	struct segment_lateness lateness;
+	struct segment_engines engines;
+};
+
+struct segment {
+	uint64_t magic;	     /* written last when the segment is made */
+	uint64_t layout;     /* hash of the sizes: another build's segment is another segment */
+	uint64_t generation; /* moves when the segment is made anew */
+	pthread_mutex_t mutex;
+	struct settings settings;
+	struct segment_device devices[SETTINGS_DEVICES_MAX];
+	struct segment_process processes[SEGMENT_PROCESSES_MAX];
+};
+
+/*
+ * Joins the node: reads the environment, opens or makes the segment, takes a slot, starts the
+ * clock. Again: 0 at once. -EINVAL for bad settings, -EEXIST where the node that is there differs,
+ * -EUSERS without a free slot, or what the system said; each with one sentence on stderr, once.
+ */
+must_check int segment_join(void);
+
+/* As segment_join(), without a slot: for NVML and tools, which use no device. */
+must_check int segment_watch(void);
+
+/* The process's slot is dead from now on. For tests and orderly ends; dying does the same. */
+void segment_leave(void);
+
+/* Never NULL after segment_join() or segment_watch(). */
+struct segment *segment_get(void);
+const struct settings *segment_settings(void);
+
+/* METE_SIM_DIR as it is in use. */
+const char *segment_folder(void);
+
+/* The caller's slot; joins anew after fork(). NULL where that fails or only segment_watch() was. */
+struct segment_process *segment_self(void);
+uint32_t segment_number(const struct segment_process *process);
+
+/* Locks a device's mutex, mending what a process that died with it left behind. */
+void segment_lock(struct segment_device *device);
+void segment_unlock(struct segment_device *device);
+
+/* Returns what dead processes held; how many there were. Not with a lock held. */
+unsigned segment_reap(void);
+
+/* The process's pid as the caller's PID namespace has it; 0 where it has none. */
+pid_t segment_pid(const struct segment_process *process);
