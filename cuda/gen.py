@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Generates C and linker input from cuda/api.def and cuda/nvml.def, at build time.
+
+    gen.py resolve OUT               the hash table behind cuda/resolve.h
+    gen.py map OUT WHAT [VERSION]    a linker version script that exports just the functions of
+                                     WHAT (cuda, nvml or both); of cuda those that a driver of
+                                     CUDA VERSION (12.9) exports
+
+Reads nothing but the two tables; the same input gives the same output, byte for byte.
+"""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import api
+
+SLOTS, BUCKETS = 1024, 256
+
+
+def hash_name(name):
+    """FNV-1a, 32 bits: the same as hash_name() in resolve.c."""
+    value = 2166136261
+    for byte in name.encode():
+        value = ((value ^ byte) * 16777619) & 0xFFFFFFFF
+    return value
+
+
+def slot_of(value, shift):
+    return ((value >> 8) + shift * ((value >> 18) | 1)) % SLOTS
+
+
+def perfect(names):
+    """Shift for each bucket, and slot -> position in names, such that no two names share a slot."""
+    buckets = [[] for _ in range(BUCKETS)]
+    for position, name in enumerate(names):
+        buckets[hash_name(name) % BUCKETS].append(position)
+    shifts, slots = [0] * BUCKETS, [None] * SLOTS
+    for bucket in sorted(range(BUCKETS), key=lambda b: -len(buckets[b])):
+        for shift in range(65536):
+            wanted = [slot_of(hash_name(names[p]), shift) for p in buckets[bucket]]
+            if len(set(wanted)) == len(wanted) and all(slots[s] is None for s in wanted):
+                break
+        else:
+            raise SystemExit("gen.py: no perfect hash; enlarge SLOTS")
+        shifts[bucket] = shift
+        for position, slot in zip(buckets[bucket], wanted):
+            slots[slot] = position
+    return shifts, slots
+
+
+def numbers(values):
+    lines = [values[i:i + 16] for i in range(0, len(values), 16)]
+    return "\n".join("\t" + ", ".join(str(v) for v in line) + "," for line in lines)
+
+
+def resolve():
+    rows = api.load()
+    groups = {}
+    for row in rows:
+        first, count = groups.get(row.base, (row.index, 0))
+        if first + count != row.index:
+            raise SystemExit(f"gen.py: the rows of {row.base} are not side by side in api.def")
+        groups[row.base] = (first, count + 1)
+    names = list(groups)
+    shifts, slots = perfect(names)
+    pairs = [groups[names[p]] if p is not None else (0, 0) for p in slots]
+    return f"""/* Made by cuda/gen.py from cuda/api.def. */
+#define RESOLVE_SLOTS {SLOTS}
+#define RESOLVE_BUCKETS {BUCKETS}
+static const uint16_t resolve_shifts[RESOLVE_BUCKETS] = {{
+{numbers(shifts)}
+}};
+static const uint16_t resolve_first[RESOLVE_SLOTS] = {{
+{numbers([first for first, _ in pairs])}
+}};
+static const uint8_t resolve_count[RESOLVE_SLOTS] = {{
+{numbers([count for _, count in pairs])}
+}};
+"""
+
+
+def version_number(text):
+    try:
+        major, minor = text.split(".")
+        return int(major) * 1000 + int(minor) * 10
+    except ValueError:
+        raise SystemExit(f"gen.py: not a CUDA version: {text!r} (accepted: 12.9)") from None
+
+
+def version_map(what, version):
+    symbols = []
+    if what in ("cuda", "both"):
+        symbols += [row.symbol for row in api.exported(api.load(), version_number(version))]
+    if what in ("nvml", "both"):
+        symbols += [row.symbol for row in api.load_nvml()]
+    if not symbols:
+        raise SystemExit(f"gen.py: nothing to export: {what!r} (accepted: cuda, nvml, both)")
+    return "{\nglobal:\n" + "".join(f"\t{symbol};\n" for symbol in sorted(symbols)) + "local:\n\t*;\n};\n"
+
+
+def main(arguments):
+    makers = {"resolve": (resolve, 0), "map": (version_map, 2)}
+    if len(arguments) < 2 or arguments[0] not in makers:
+        raise SystemExit(__doc__)
+    make, takes = makers[arguments[0]]
+    rest = arguments[2:]
+    rest += [""] * (takes - len(rest))
+    text = make(*rest)
+    with open(arguments[1], "w") as out:
+        out.write(text)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except api.ApiError as error:
+        raise SystemExit(f"gen.py: {error}") from None
