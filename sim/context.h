@@ -26,6 +26,7 @@ struct CUctx_st {
 	unsigned api_version;
 	_Atomic CUresult error;	    /* sticky; CUDA_SUCCESS while all is well */
 	_Atomic uint64_t peers;	    /* bit per device that may be reached; its own is set */
+	_Atomic uint32_t cancel;    /* not 0: kernels of this context end now (sim/engine.h) */
 	struct stream_set *streams; /* sim/stream.c's; made and ended with the context */
 	struct list modules;	    /* module.c's, under the driver's lock */
 	struct list link;

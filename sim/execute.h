@@ -11,6 +11,9 @@
  * Ownership: a description owns its buffers. x_done() frees them and leaves the struct all zero;
  * doing it twice is harmless. x_clone() is deep.
  *
+ * Time: *time_ns is the modelled time from which the work could run (submitted, or the end of what
+ * it waited for); x_execute() moves it to the modelled end. See sim/engine.h.
+ *
  * Outcomes are the driver's CUresult. What x_execute() answers belongs to the context: the caller
  * makes it sticky with context_fail().
  */
@@ -62,7 +65,8 @@ bool copy_is_synchronous(const struct copy_work *copy);
 
 must_check CUresult copy_clone(const struct copy_work *copy, struct copy_work *ret_copy);
 void copy_done(struct copy_work *copy);
-must_check CUresult copy_execute(const struct copy_work *copy, struct CUctx_st *context);
+must_check CUresult copy_execute(const struct copy_work *copy, struct CUctx_st *context,
+				 uint64_t *time_ns);
 
 /* ---- sets ----------------------------------------------------------------------------------- */
 
@@ -74,7 +78,8 @@ struct set_work {
 };
 
 must_check CUresult set_check(const struct set_work *set);
-must_check CUresult set_execute(const struct set_work *set, struct CUctx_st *context);
+must_check CUresult set_execute(const struct set_work *set, struct CUctx_st *context,
+				uint64_t *time_ns);
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
@@ -98,7 +103,8 @@ void *kernel_parameter(const struct kernel_work *kernel, size_t index);
 
 must_check CUresult kernel_clone(const struct kernel_work *kernel, struct kernel_work *ret_kernel);
 void kernel_done(struct kernel_work *kernel);
-must_check CUresult kernel_execute(const struct kernel_work *kernel, struct CUctx_st *context);
+must_check CUresult kernel_execute(const struct kernel_work *kernel, struct CUctx_st *context,
+				   uint64_t *time_ns);
 
 /* ---- stream-ordered memory ------------------------------------------------------------------ */
 
@@ -109,4 +115,5 @@ struct pool_work {
 	bool release; /* false: becomes usable; true: is given back to its pool */
 };
 
-must_check CUresult pool_execute(const struct pool_work *work, struct CUctx_st *context);
+must_check CUresult pool_execute(const struct pool_work *work, struct CUctx_st *context,
+				 uint64_t *time_ns);

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/list.h"
-#include "sim/book.h"
+#include "sim/device.h"
 
 #define BLOCK_UNITS (SPACE_BLOCK / SPACE_UNIT)
 #define BLOCK_WORDS (BLOCK_UNITS / 64)
@@ -52,7 +52,7 @@ static void block_free(struct heap *heap, struct heap_block *block)
 	list_remove(&block->link);
 	space_unback(block->base, block->bytes);
 	space_release(block->base, block->bytes);
-	book_give(heap->device, block->bytes);
+	device_give(heap->device, block->bytes);
 	heap->sizes.reserved -= block->bytes;
 	if (block->fd >= 0)
 		close(block->fd);
@@ -67,7 +67,7 @@ static CUresult block_new(struct heap *heap, uint64_t bytes, struct heap_block *
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	block->bytes = bytes;
 	block->fd = -1;
-	if (book_take(heap->device, bytes) != 0)
+	if (device_take(heap->device, bytes) != 0)
 		goto no_book;
 	if (space_reserve(bytes, SPACE_BLOCK, 0, &block->base) < 0)
 		goto no_space;
@@ -81,7 +81,7 @@ static CUresult block_new(struct heap *heap, uint64_t bytes, struct heap_block *
 no_memory:
 	space_release(block->base, bytes);
 no_space:
-	book_give(heap->device, bytes);
+	device_give(heap->device, bytes);
 no_book:
 	free(block);
 	return CUDA_ERROR_OUT_OF_MEMORY;
