@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/admin.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/place.h"
+
+void admin_close(struct admin *admin)
+{
+	if (admin->fd >= 0)
+		close(admin->fd);
+	admin->fd = -1;
+}
+
+int admin_next(struct admin *admin, struct wire_message *ret_row, struct fault *why)
+{
+	uint8_t frame[WIRE_FRAME_MAX];
+	ssize_t n;
+
+	do {
+		n = recv(admin->fd, frame, sizeof(frame), 0);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return fault_set(why, -errno, "meted does not answer: %s", strerror(errno));
+	if (n == 0)
+		return fault_set(why, -ECONNRESET, "meted closed the connection");
+	if (wire_decode(frame, (size_t)n, ret_row) != 0)
+		return fault_set(why, -EPROTO,
+				 "meted answered something that this mete does not know");
+	if (ret_row->code == WIRE_refused)
+		return fault_set(why, -EPERM, "%s", ret_row->refused.reason.text);
+	return 0;
+}
+
+int admin_ask(struct admin *admin, struct wire_message *request, struct wire_message *ret_answer,
+	      struct fault *why)
+{
+	uint8_t frame[WIRE_FRAME_MAX];
+	size_t size;
+
+	request->id = ++admin->last_id;
+	size = wire_encode(request, frame);
+	if (send(admin->fd, frame, size, MSG_NOSIGNAL) != (ssize_t)size)
+		return fault_set(why, -errno, "meted cannot be asked: %s", strerror(errno));
+	return admin_next(admin, ret_answer, why);
+}
+
+static int greet(struct admin *admin, struct fault *why)
+{
+	struct wire_message hello = {.code = WIRE_admin_hello};
+	struct wire_message answer;
+	int r;
+
+	hello.admin_hello.major = WIRE_MAJOR;
+	hello.admin_hello.minor = WIRE_MINOR;
+	r = admin_ask(admin, &hello, &answer, why);
+	if (r < 0)
+		return r;
+	if (answer.code != WIRE_admin_welcome)
+		return fault_set(why, -EPROTO, "meted answered '%s' to a greeting",
+				 wire_name(answer.code));
+	admin->daemon = answer.admin_welcome;
+	return 0;
+}
+
+int admin_connect(struct admin *admin, const char *place, struct fault *why)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int r;
+
+	*admin = (struct admin){.fd = -1};
+	if (snprintf(address.sun_path, sizeof(address.sun_path), "%s/admin.sock", place) >=
+	    (int)sizeof(address.sun_path))
+		return fault_set(why, -ENAMETOOLONG, "%s: too long for a socket's folder", place);
+	admin->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (admin->fd < 0)
+		return fault_set(why, -errno, "no socket: %s", strerror(errno));
+	if (connect(admin->fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
+		r = -errno;
+		admin_close(admin);
+		if (r == -ENOENT || r == -ECONNREFUSED || r == -ENOTDIR)
+			return ADMIN_ABSENT;
+		return fault_set(why, r, "%s: %s", address.sun_path, strerror(-r));
+	}
+	r = greet(admin, why);
+	if (r < 0)
+		admin_close(admin);
+	return r;
+}
+
+int admin_connect_any(struct admin *admin, char *ret_place, struct fault *why)
+{
+	char own[PLACE_MAX];
+	int r = admin_connect(admin, PLACE_SYSTEM, why);
+
+	if (r != ADMIN_ABSENT) {
+		memcpy(ret_place, PLACE_SYSTEM, sizeof(PLACE_SYSTEM));
+		if (r == -EACCES || r == -EPERM)
+			return fault_set(why, r,
+					 "a system meted runs on this machine and its admin socket "
+					 "is root's: use sudo");
+		return r;
+	}
+	r = place_user(own, why);
+	if (r < 0)
+		return r;
+	memcpy(ret_place, own, sizeof(own));
+	return admin_connect(admin, own, why);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CLI's end of meted's admin socket: one request at a time, blocking.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/fault.h"
+#include "wire/wire.h"
+
+struct admin {
+	int fd; /* owned; -1: not connected */
+	uint32_t last_id;
+	struct wire_admin_welcome daemon; /* whom we speak to */
+};
+
+/* Outcomes of admin_connect(). */
+enum {
+	ADMIN_ABSENT = 1, /* nobody listens in that folder */
+};
+
+/* Connects to the daemon whose folder is `place`. */
+must_check int admin_connect(struct admin *admin, const char *place, struct fault *why);
+
+/* Connects to this machine's daemon: the system's where there is one, else the user's own.
+ * `ret_place` (PLACE_MAX) is the folder that was tried last. */
+must_check int admin_connect_any(struct admin *admin, char *ret_place, struct fault *why);
+
+void admin_close(struct admin *admin);
+
+/* Sends a request and reads one answer. A REFUSED answer is -EPERM with the daemon's sentence. */
+must_check int admin_ask(struct admin *admin, struct wire_message *request,
+			 struct wire_message *ret_answer, struct fault *why);
+
+/* Reads the next row of a list that admin_ask() began. */
+must_check int admin_next(struct admin *admin, struct wire_message *ret_row, struct fault *why);
+
+static inline void admin_close_owned(struct admin *admin)
+{
+	admin_close(admin);
+}

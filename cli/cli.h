@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The frame of `mete`: one verb per row of cli/commands.def. A verb gets its parsed line and
+ * returns the exit status of the program; it prints results on stdout, sentences on stderr.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/fault.h"
+
+enum {
+	CLI_OPTIONS = 24, /* most options of one verb */
+	CLI_USAGE = 2,	  /* exit status: the command line cannot be understood */
+};
+
+struct cli_option {
+	const char *verb;
+	const char *name; /* with dashes */
+	char letter;	  /* 0: none */
+	const char *argument;
+	const char *description;
+};
+
+struct cli_line;
+
+struct cli_command {
+	const char *verb;
+	const char *arguments;
+	const char *summary;
+	const char *description;
+	int (*main)(const struct cli_line *line);
+};
+
+struct cli_line {
+	const struct cli_command *command;
+	int argc; /* what follows the options */
+	char **argv;
+	const char *value[CLI_OPTIONS]; /* in the order of the verb's rows; NULL: not given */
+};
+
+extern const struct cli_command cli_commands[];
+extern const size_t cli_commands_size;
+extern const struct cli_option cli_options[];
+extern const size_t cli_options_size;
+
+/* What was given for an option ("" for a flag), or NULL. The name must be in the table. */
+const char *cli_value(const struct cli_line *line, const char *option);
+
+/* Prints "mete VERB: SENTENCE" on stderr and returns `status`. */
+int cli_fail(const struct cli_line *line, int status, const struct fault *why);
+int cli_complain(const struct cli_line *line, int status, const char *format, ...)
+	printf_like(3, 4);
+
+void cli_print_help(FILE *out, const struct cli_command *command);
+void cli_print_usage(FILE *out);
+
+/* Options of a verb, in the table's order: the next one after `previous` (NULL: the first). */
+const struct cli_option *cli_next_option(const char *verb, const struct cli_option *previous);
+
+#define COMMAND(verb, arguments, summary, description) int verb##_main(const struct cli_line *line);
+#define OPTION(verb, name, letter, argument, description)
+#include "cli/commands.def"
+#undef COMMAND
+#undef OPTION

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * meted says READY=1 the way systemd's services do, to a datagram socket named by NOTIFY_SOCKET:
+ * we wait for that or for its end, so that nothing here sleeps or polls.
+ */
+#include "cli/daemon.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "base/place.h"
+
+enum { START_ATTEMPTS = 20, START_TIMEOUT_MS = 30000 };
+
+/* An abstract socket with a name that the kernel chooses: nothing to remove afterwards. */
+static int notify_listen(char ret_name[sizeof(struct sockaddr_un)], struct fault *why)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	socklen_t size = sizeof(address);
+	owned(close) int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(sa_family_t)) != 0 ||
+	    getsockname(fd, (struct sockaddr *)&address, &size) != 0)
+		return fault_set(why, -errno, "no socket to hear from meted: %s", strerror(errno));
+	snprintf(ret_name, sizeof(address), "@%.*s",
+		 (int)(size - offsetof(struct sockaddr_un, sun_path) - 1), address.sun_path + 1);
+	return take_fd(&fd);
+}
+
+/* In the child: a daemon of its own session, whose messages go to a file in its folder. */
+static void noreturn_ become_daemon(const char *program, const char *place,
+				    const struct driver *driver, const char *notify)
+{
+	char log[PLACE_MAX + 16];
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), out;
+
+	snprintf(log, sizeof(log), "%s/meted.log", place);
+	out = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (null < 0 || out < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
+		_exit(126);
+	setsid();
+	if (chdir("/") != 0)
+		_exit(126);
+	/* What the caller left open is not the daemon's. */
+	syscall(SYS_close_range, 3u, ~0u, 0u);
+	setenv("NOTIFY_SOCKET", notify, 1);
+	unsetenv("WATCHDOG_USEC");
+	execl(program, program, "--user", "--dir", place, "--driver", driver->folder, (char *)NULL);
+	_exit(127);
+}
+
+/* 0: it is ready, or it ended (another one may have been faster: the caller connects again). */
+static int wait_ready(int notify, pid_t pid, struct fault *why)
+{
+	owned(close) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd watched[] = {{.fd = notify, .events = POLLIN},
+				   {.fd = pidfd, .events = POLLIN}};
+	int r;
+
+	if (pidfd < 0)
+		return fault_set(why, -errno, "meted cannot be watched: %s", strerror(errno));
+	do {
+		r = poll(watched, ARRAY_SIZE(watched), START_TIMEOUT_MS);
+	} while (r < 0 && errno == EINTR);
+	if (r == 0)
+		return fault_set(why, -ETIMEDOUT, "meted did not become ready in %d s",
+				 START_TIMEOUT_MS / 1000);
+	if (watched[1].revents)
+		best_effort(waitpid(pid, NULL, 0));
+	return 0;
+}
+
+static int start(const char *place, const struct driver *driver, struct fault *why)
+{
+	char program[PATH_MAX], name[sizeof(struct sockaddr_un)];
+	int r = driver_program("meted", program, why);
+	owned(close) int notify = -1;
+	pid_t pid;
+
+	if (r < 0)
+		return r;
+	r = place_make(place, why);
+	if (r < 0)
+		return r;
+	notify = notify_listen(name, why);
+	if (notify < 0)
+		return notify;
+	pid = fork();
+	if (pid < 0)
+		return fault_set(why, -errno, "meted cannot be started: %s", strerror(errno));
+	if (pid == 0)
+		become_daemon(program, place, driver, name);
+	return wait_ready(notify, pid, why);
+}
+
+int daemon_connect(struct admin *admin, const struct driver *driver, struct fault *why)
+{
+	char place[PLACE_MAX];
+	int r = 0;
+
+	/* More than once: a daemon that was just leaving, or another starter, may be in the way. */
+	for (int i = 0; i < START_ATTEMPTS; i++) {
+		r = admin_connect_any(admin, place, why);
+		if (r == -ECONNRESET)
+			continue;
+		if (r != ADMIN_ABSENT)
+			return r;
+		r = start(place, driver, why);
+		if (r < 0)
+			return r;
+	}
+	return fault_set(why, -ECHILD, "meted does not stay: see %s/meted.log", place);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts the user's own meted where none runs. It stays when we end, and ends by itself when its
+ * last tenant has left.
+ */
+#pragma once
+
+#include "cli/admin.h"
+#include "cli/driver.h"
+
+/* Connects to this machine's daemon, starting the user's own if there is none. */
+must_check int daemon_connect(struct admin *admin, const struct driver *driver, struct fault *why);

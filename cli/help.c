@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "cli/cli.h"
+
+const struct cli_option *cli_next_option(const char *verb, const struct cli_option *previous)
+{
+	const struct cli_option *option = previous ? previous + 1 : cli_options;
+
+	for (; option < cli_options + cli_options_size; option++)
+		if (strcmp(option->verb, verb) == 0)
+			return option;
+	return NULL;
+}
+
+/* "on_daemon_loss" is written --on-daemon-loss. */
+static void print_dashed(FILE *out, const char *name)
+{
+	for (; *name; name++)
+		fputc(*name == '_' ? '-' : *name, out);
+}
+
+static void print_wrapped(FILE *out, const char *text, int indent)
+{
+	int column = indent;
+
+	fprintf(out, "%*s", indent, "");
+	while (*text) {
+		int n = (int)strcspn(text, " ");
+
+		if (column > indent && column + n > 88) {
+			fprintf(out, "\n%*s", indent, "");
+			column = indent;
+		}
+		fprintf(out, "%.*s%s", n, text, text[n] ? " " : "");
+		column += n + 1;
+		text += n + (text[n] == ' ');
+	}
+	fputc('\n', out);
+}
+
+void cli_print_help(FILE *out, const struct cli_command *command)
+{
+	fprintf(out, "Usage: mete %s %s\n\n", command->verb, command->arguments);
+	print_wrapped(out, command->description, 0);
+	fputs("\nOptions:\n", out);
+	for (const struct cli_option *option = NULL;
+	     (option = cli_next_option(command->verb, option));) {
+		if (option->letter)
+			fprintf(out, "  -%c, --", option->letter);
+		else
+			fputs("      --", out);
+		print_dashed(out, option->name);
+		fprintf(out, "%s%s\n", option->argument[0] ? "=" : "", option->argument);
+		print_wrapped(out, option->description, 10);
+	}
+	fputs("  -h, --help\n          print this\n", out);
+}
+
+void cli_print_usage(FILE *out)
+{
+	fputs("Usage: mete VERB [OPTION]... [ARGUMENT]...\n\nVerbs:\n", out);
+	for (size_t i = 0; i < cli_commands_size; i++)
+		fprintf(out, "  %-10s %s\n", cli_commands[i].verb, cli_commands[i].summary);
+	fputs("\n`mete VERB --help` describes a verb; `mete --version` prints the version.\n", out);
+}

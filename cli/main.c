@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <getopt.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+int cli_fail(const struct cli_line *line, int status, const struct fault *why)
+{
+	fprintf(stderr, "mete %s: %s\n", line->command->verb, why->text);
+	return status;
+}
+
+int cli_complain(const struct cli_line *line, int status, const char *format, ...)
+{
+	struct fault why;
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(why.text, sizeof(why.text), format, arguments);
+	va_end(arguments);
+	return cli_fail(line, status, &why);
+}
+
+const char *cli_value(const struct cli_line *line, const char *name)
+{
+	const struct cli_option *option = NULL;
+
+	for (int i = 0; (option = cli_next_option(line->command->verb, option)); i++)
+		if (strcmp(option->name, name) == 0)
+			return line->value[i];
+	abort(); /* a name that the table does not have: a bug that any run of the verb shows */
+}
+
+struct parser {
+	struct option options[CLI_OPTIONS + 2];
+	char letters[2 * CLI_OPTIONS + 8];
+	char names[CLI_OPTIONS][32];
+	char row_of_letter[128];
+};
+
+/* getopt's tables from ours. '+' stops at the first argument: the rest is the program's. */
+static void parser_init(struct parser *parser, const char *verb)
+{
+	const struct cli_option *option = NULL;
+	char *letter = stpcpy(parser->letters, "+:h");
+	int n = 0;
+
+	for (; (option = cli_next_option(verb, option)) && n < CLI_OPTIONS; n++) {
+		snprintf(parser->names[n], sizeof(parser->names[n]), "%s", option->name);
+		for (char *p = parser->names[n]; *p; p++)
+			*p = *p == '_' ? '-' : *p;
+		parser->options[n] = (struct option){
+			parser->names[n],
+			option->argument[0] ? required_argument : no_argument,
+			NULL,
+			256 + n,
+		};
+		if (!option->letter)
+			continue;
+		parser->row_of_letter[(int)option->letter] = (char)n;
+		*letter++ = option->letter;
+		if (option->argument[0])
+			*letter++ = ':';
+	}
+	*letter = '\0';
+	parser->options[n] = (struct option){"help", no_argument, NULL, 'h'};
+}
+
+/* 0, or the exit status + 1 with which to end. */
+static int parse(struct cli_line *line, int argc, char **argv)
+{
+	struct parser parser = {0};
+	int found;
+
+	parser_init(&parser, line->command->verb);
+	opterr = 0;
+	while ((found = getopt_long(argc, argv, parser.letters, parser.options, NULL)) != -1) {
+		switch (found) {
+		case 'h':
+			cli_print_help(stdout, line->command);
+			return 1;
+		case ':':
+			return 1 + cli_complain(line, CLI_USAGE, "option '%s' needs a value",
+						argv[optind - 1]);
+		case '?':
+			return 1 + cli_complain(line, CLI_USAGE,
+						"unknown option '%s'; `mete %s --help` lists them",
+						argv[optind - 1], line->command->verb);
+		default:
+			if (found < 256)
+				found = 256 + parser.row_of_letter[found & 127];
+			line->value[found - 256] = optarg ? optarg : "";
+		}
+	}
+	line->argc = argc - optind;
+	line->argv = argv + optind;
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *verb = argc > 1 ? argv[1] : "";
+	struct cli_line line = {0};
+	int status;
+
+	if (strcmp(verb, "--version") == 0) {
+		puts("mete " METE_VERSION);
+		return 0;
+	}
+	if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || strcmp(verb, "help") == 0) {
+		cli_print_usage(stdout);
+		return 0;
+	}
+	for (size_t i = 0; i < cli_commands_size; i++)
+		if (strcmp(cli_commands[i].verb, verb) == 0)
+			line.command = &cli_commands[i];
+	if (!line.command) {
+		if (*verb)
+			fprintf(stderr, "mete: unknown verb '%s'\n", verb);
+		cli_print_usage(stderr);
+		return CLI_USAGE;
+	}
+	status = parse(&line, argc - 1, argv + 1);
+	return status ? status - 1 : line.command->main(&line);
+}

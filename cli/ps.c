@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/place.h"
+#include "cli/admin.h"
+#include "cli/amount.h"
+#include "cli/cli.h"
+
+OWNED_POINTER(cJSON, cJSON_Delete)
+
+struct rows {
+	struct wire_message *row; /* in the order they came */
+	size_t count, room;
+};
+
+static void rows_free_owned(struct rows *rows)
+{
+	free(rows->row);
+}
+
+static int rows_add(struct rows *rows, const struct wire_message *row)
+{
+	if (rows->count == rows->room) {
+		size_t room = rows->room ? 2 * rows->room : 64;
+		struct wire_message *grown = realloc(rows->row, room * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		rows->row = grown;
+		rows->room = room;
+	}
+	rows->row[rows->count++] = *row;
+	return 0;
+}
+
+static int fetch(struct admin *admin, struct rows *rows, struct fault *why)
+{
+	struct wire_message request = {.code = WIRE_list}, answer;
+	int r = admin_ask(admin, &request, &answer, why);
+
+	for (; r == 0 && answer.code != WIRE_end; r = admin_next(admin, &answer, why))
+		if (rows_add(rows, &answer) < 0)
+			return fault_set(why, -ENOMEM, "out of memory");
+	return r;
+}
+
+/* GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, as NVIDIA's tools write it. */
+static void format_uuid(const wire_uuid *uuid, char ret_text[48])
+{
+	int n = snprintf(ret_text, 48, "GPU-");
+
+	for (int i = 0; i < 16; i++)
+		n += snprintf(ret_text + n, (size_t)(48 - n), "%s%02x",
+			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid->byte[i]);
+}
+
+static const char *gate_name(uint32_t gate)
+{
+	static const char *const names[] = {"open", "closing", "closed"};
+
+	return gate < ARRAY_SIZE(names) ? names[gate] : "unknown";
+}
+
+static const char *device_model(const struct rows *rows, uint32_t index)
+{
+	for (size_t i = 0; i < rows->count; i++)
+		if (rows->row[i].code == WIRE_device_row && rows->row[i].device_row.index == index)
+			return rows->row[i].device_row.model.text;
+	return "";
+}
+
+static void print_devices(const struct rows *rows)
+{
+	printf("%-3s %-28s %-10s %-10s %-10s %-10s %s\n", "GPU", "MODEL", "MEMORY", "ALLOCATED",
+	       "RESIDUAL", "CREDIT", "UUID");
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct wire_device_row *device = &rows->row[i].device_row;
+		char uuid[48];
+
+		if (rows->row[i].code != WIRE_device_row)
+			continue;
+		format_uuid(&device->uuid, uuid);
+		printf("%-3u %-28.28s %-10s %-10s %-10s %-10s %s\n", device->index,
+		       device->model.text, amount(device->capacity).text,
+		       amount(device->allocated).text, amount(device->residual).text,
+		       amount(device->credit).text, uuid);
+	}
+}
+
+static void print_guests(const struct rows *rows, uint32_t tenant, uint32_t device)
+{
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct wire_guest_row *guest = &rows->row[i].guest_row;
+
+		if (rows->row[i].code != WIRE_guest_row || guest->tenant != tenant ||
+		    guest->device != device)
+			continue;
+		printf("     pid %-15u %-4s %-10s %-10s %-10s %-10s %s\n", guest->pid, "", "",
+		       amount(guest->allocated).text, amount(guest->residual).text,
+		       amount(guest->credit).text, guest->program.text);
+	}
+}
+
+static void print_tenants(const struct rows *rows)
+{
+	size_t tenants = 0;
+
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct wire_tenant_row *tenant = &rows->row[i].tenant_row;
+
+		if (rows->row[i].code != WIRE_tenant_row)
+			continue;
+		if (!tenants++)
+			printf("\n%-4s %-19s %-4s %-10s %-10s %-10s %-10s %-10s %s\n", "ID",
+			       "TENANT", "GPU", "LIMIT", "ALLOCATED", "RESIDUAL", "CREDIT", "PEAK",
+			       "STATE");
+		printf("%-4u %-19.19s %-4u %-10s %-10s %-10s %-10s %-10s %s%s", tenant->tenant,
+		       tenant->name.text, tenant->device, amount(tenant->limit).text,
+		       amount(tenant->allocated).text, amount(tenant->residual).text,
+		       amount(tenant->credit).text, amount(tenant->peak).text,
+		       gate_name(tenant->gate), tenant->waiting ? ", waits for memory" : "");
+		if (tenant->refusals)
+			printf(", refused %llu", (unsigned long long)tenant->refusals);
+		putchar('\n');
+		print_guests(rows, tenant->tenant, tenant->device);
+	}
+	if (!tenants)
+		puts("\nno tenants");
+}
+
+static cJSON *json_device(const struct wire_device_row *device)
+{
+	cJSON *object = cJSON_CreateObject();
+	char uuid[48];
+
+	format_uuid(&device->uuid, uuid);
+	cJSON_AddNumberToObject(object, "index", device->index);
+	cJSON_AddStringToObject(object, "uuid", uuid);
+	cJSON_AddStringToObject(object, "model", device->model.text);
+	cJSON_AddNumberToObject(object, "capacity_bytes", (double)device->capacity);
+	cJSON_AddNumberToObject(object, "reserve_bytes", (double)device->reserve);
+	cJSON_AddNumberToObject(object, "allocated_bytes", (double)device->allocated);
+	cJSON_AddNumberToObject(object, "resident_bytes", (double)device->resident);
+	cJSON_AddNumberToObject(object, "residual_bytes", (double)device->residual);
+	cJSON_AddNumberToObject(object, "credit_bytes", (double)device->credit);
+	return object;
+}
+
+static cJSON *json_tenant(const struct rows *rows, const struct wire_tenant_row *tenant)
+{
+	cJSON *object = cJSON_CreateObject(), *guests;
+
+	cJSON_AddNumberToObject(object, "tenant", tenant->tenant);
+	cJSON_AddStringToObject(object, "name", tenant->name.text);
+	cJSON_AddNumberToObject(object, "device", tenant->device);
+	cJSON_AddStringToObject(object, "model", device_model(rows, tenant->device));
+	cJSON_AddNumberToObject(object, "limit_bytes", (double)tenant->limit);
+	cJSON_AddNumberToObject(object, "allocated_bytes", (double)tenant->allocated);
+	cJSON_AddNumberToObject(object, "resident_bytes", (double)tenant->resident);
+	cJSON_AddNumberToObject(object, "residual_bytes", (double)tenant->residual);
+	cJSON_AddNumberToObject(object, "credit_bytes", (double)tenant->credit);
+	cJSON_AddNumberToObject(object, "peak_bytes", (double)tenant->peak);
+	cJSON_AddNumberToObject(object, "refusals", (double)tenant->refusals);
+	cJSON_AddNumberToObject(object, "waiting", tenant->waiting);
+	cJSON_AddStringToObject(object, "gate", gate_name(tenant->gate));
+	cJSON_AddNumberToObject(object, "unknown_functions", (double)tenant->unknown_functions);
+	guests = cJSON_AddArrayToObject(object, "processes");
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct wire_guest_row *guest = &rows->row[i].guest_row;
+		cJSON *process;
+
+		if (rows->row[i].code != WIRE_guest_row || guest->tenant != tenant->tenant ||
+		    guest->device != tenant->device)
+			continue;
+		process = cJSON_CreateObject();
+		cJSON_AddNumberToObject(process, "pid", guest->pid);
+		cJSON_AddStringToObject(process, "program", guest->program.text);
+		cJSON_AddNumberToObject(process, "allocated_bytes", (double)guest->allocated);
+		cJSON_AddNumberToObject(process, "residual_bytes", (double)guest->residual);
+		cJSON_AddNumberToObject(process, "credit_bytes", (double)guest->credit);
+		cJSON_AddItemToArray(guests, process);
+	}
+	return object;
+}
+
+static void print_json(const struct rows *rows)
+{
+	owned(cJSON_Delete) cJSON *top = cJSON_CreateObject();
+	cJSON *devices = cJSON_AddArrayToObject(top, "devices");
+	cJSON *tenants = cJSON_AddArrayToObject(top, "tenants");
+	owned(free) char *text = NULL;
+
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct wire_message *row = &rows->row[i];
+
+		if (row->code == WIRE_device_row)
+			cJSON_AddItemToArray(devices, json_device(&row->device_row));
+		if (row->code == WIRE_tenant_row)
+			cJSON_AddItemToArray(tenants, json_tenant(rows, &row->tenant_row));
+	}
+	text = cJSON_Print(top);
+	puts(text ? text : "{}");
+}
+
+int ps_main(const struct cli_line *line)
+{
+	owned(admin_close) struct admin admin = {.fd = -1};
+	owned(rows_free) struct rows rows = {0};
+	char place[PLACE_MAX];
+	struct fault why;
+	int r;
+
+	if (line->argc)
+		return cli_complain(line, CLI_USAGE, "'%s': ps takes no arguments", line->argv[0]);
+	r = admin_connect_any(&admin, place, &why);
+	if (r < 0 || (r == 0 && fetch(&admin, &rows, &why) < 0))
+		return cli_fail(line, 1, &why);
+	if (cli_value(line, "json"))
+		print_json(&rows);
+	else if (r == ADMIN_ABSENT)
+		puts("no meted runs: `mete run` starts one");
+	else {
+		print_devices(&rows);
+		print_tenants(&rows);
+	}
+	return 0;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mete run: a tenant for one command. The admin connection is the tenant's life: it stays open
+ * here until the program has ended (and its guests keep the tenant after that, if any are left).
+ */
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "cli/admin.h"
+#include "cli/cli.h"
+#include "cli/daemon.h"
+#include "cli/driver.h"
+
+static volatile sig_atomic_t arg_child; /* the program, for the signal handler */
+
+static const int forwarded[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
+
+static void forward(int signal)
+{
+	if (arg_child > 0)
+		kill(arg_child, signal);
+}
+
+/* From the terminal SIGINT and SIGQUIT reach the program themselves: we outlive them to pass its
+ * end on. The rest is for us to hand over. */
+static void take_signals(sigset_t *ret_before)
+{
+	struct sigaction ignore = {.sa_handler = SIG_IGN}, hand_over = {.sa_handler = forward};
+	sigset_t all;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, ret_before); /* until the child is known */
+	sigaction(SIGINT, &ignore, NULL);
+	sigaction(SIGQUIT, &ignore, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(forwarded); i++)
+		sigaction(forwarded[i], &hand_over, NULL);
+}
+
+static void give_signals_back(const sigset_t *before)
+{
+	signal(SIGINT, SIG_DFL);
+	signal(SIGQUIT, SIG_DFL);
+	for (size_t i = 0; i < ARRAY_SIZE(forwarded); i++)
+		signal(forwarded[i], SIG_DFL);
+	sigprocmask(SIG_SETMASK, before, NULL);
+}
+
+/* Ours comes first; what was there stays. */
+static int put_first(const char *variable, const char *value, struct fault *why)
+{
+	const char *there = getenv(variable);
+	owned(free) char *both = NULL;
+
+	if (asprintf(&both, "%s%s%s", value, there && *there ? ":" : "", there ? there : "") < 0) {
+		both = NULL;
+		return fault_set(why, -ENOMEM, "out of memory");
+	}
+	return setenv(variable, both, 1) == 0 ? 0 : fault_set(why, -errno, "out of memory");
+}
+
+static int set_environment(const struct driver *driver, const char *socket, struct fault *why)
+{
+	char guest[PATH_MAX], path[PATH_MAX + 16];
+	int r = driver_guest(driver->version, guest, why);
+
+	if (r < 0)
+		return r;
+	snprintf(path, sizeof(path), "%s/lib", guest);
+	if ((r = put_first("LD_LIBRARY_PATH", path, why)) < 0)
+		return r;
+	snprintf(path, sizeof(path), "%s/libmete.so", guest);
+	/* A path with a blank or colon would be two entries to the loader. */
+	if (strpbrk(path, " :"))
+		return fault_set(why, -EINVAL,
+				 "%s: LD_PRELOAD cannot hold a path with blanks or colons", path);
+	if ((r = put_first("LD_PRELOAD", path, why)) < 0)
+		return r;
+	if (setenv("METE_SOCKET", socket, 1) != 0 || setenv("METE_DRIVER", driver->folder, 1) != 0)
+		return fault_set(why, -errno, "out of memory");
+	return 0;
+}
+
+static int make_tenant(const struct cli_line *line, struct admin *admin,
+		       struct wire_message *ret_made, struct fault *why)
+{
+	struct wire_message request = {.code = WIRE_tenant_new};
+	struct wire_tenant_new *tenant = &request.tenant_new;
+	const char *name = cli_value(line, "name");
+	const struct {
+		wire_text *field;
+		const char *option;
+	} texts[] = {
+		{&tenant->memory, "memory"},
+		{&tenant->device, "device"},
+		{&tenant->wait, "wait"},
+		{&tenant->on_daemon_loss, "on_daemon_loss"},
+	};
+	const char *program = strrchr(line->argv[0], '/');
+	int r;
+
+	wire_set_text(&tenant->name, name ? name : program ? program + 1 : line->argv[0]);
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		const char *value = cli_value(line, texts[i].option);
+
+		if (value && strlen(value) > WIRE_TEXT_MAX)
+			return fault_set(why, -EINVAL, "--%s: the value is too long",
+					 texts[i].option);
+		/* An empty text would mean the default: what was typed must not be dropped. */
+		if (value && !*value)
+			return fault_set(why, -EINVAL, "--%s: the value is empty", texts[i].option);
+		wire_set_text(texts[i].field, value ? value : "");
+	}
+	r = admin_ask(admin, &request, ret_made, why);
+	if (r == 0 && ret_made->code != WIRE_tenant_made)
+		return fault_set(why, -EPROTO, "meted answered '%s' to a new tenant",
+				 wire_name(ret_made->code));
+	return r;
+}
+
+static void noreturn_ become_program(const struct cli_line *line, const sigset_t *before)
+{
+	int error;
+
+	give_signals_back(before);
+	execvp(line->argv[0], line->argv);
+	error = errno;
+	/* exec failed: what was set for the program must not be said of ours. */
+	_exit(cli_complain(line, error == ENOENT ? 127 : 126, "%s: %s", line->argv[0],
+			   error == ENOENT ? "no such program" : strerror(error)));
+}
+
+/* meted ended under us (an upgrade, a crash): start it again, and keep the tenant in the new one.
+ */
+static void keep_tenant(struct admin *admin, const struct driver *driver, uint32_t tenant)
+{
+	struct wire_message request = {.code = WIRE_tenant_keep}, answer;
+	struct fault why;
+
+	request.tenant_keep.tenant = tenant;
+	admin_close(admin);
+	if (daemon_connect(admin, driver, &why) < 0 ||
+	    admin_ask(admin, &request, &answer, &why) < 0)
+		fprintf(stderr, "mete run: meted is gone, the program goes on: %s\n", why.text);
+}
+
+/* Waits for the program, and looks after the daemon meanwhile. */
+static void wait_for_program(pid_t child, struct admin *admin, const struct driver *driver,
+			     uint32_t tenant)
+{
+	owned(close) int pidfd = (int)syscall(SYS_pidfd_open, child, 0);
+	struct pollfd watched[] = {{.fd = pidfd, .events = POLLIN}, {.events = POLLIN}};
+
+	if (pidfd < 0)
+		return; /* then waitpid() waits, and the daemon looks after itself */
+	for (;;) {
+		watched[1].fd = admin->fd;
+		if (poll(watched, ARRAY_SIZE(watched), -1) < 0 && errno != EINTR)
+			return;
+		if (watched[0].revents)
+			return;
+		if (watched[1].revents)
+			keep_tenant(admin, driver, tenant);
+		watched[0].revents = watched[1].revents = 0;
+	}
+}
+
+/* Ends as the program ended: with its status, or by the signal that killed it. */
+static int pass_end_on(pid_t child)
+{
+	int status;
+
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return 1;
+	arg_child = 0;
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status);
+	prctl(PR_SET_DUMPABLE, 0); /* one core file, the program's, is enough */
+	signal(WTERMSIG(status), SIG_DFL);
+	raise(WTERMSIG(status));
+	return 128 + WTERMSIG(status);
+}
+
+int run_main(const struct cli_line *line)
+{
+	owned(admin_close) struct admin admin = {.fd = -1};
+	struct wire_message made;
+	struct driver driver;
+	struct fault why;
+	sigset_t before;
+	pid_t child;
+
+	if (line->argc == 0)
+		return cli_complain(line, CLI_USAGE,
+				    "no program given: mete run [OPTION]... -- PROGRAM");
+	if (driver_find(&driver, &why) < 0 || daemon_connect(&admin, &driver, &why) < 0 ||
+	    make_tenant(line, &admin, &made, &why) < 0 ||
+	    set_environment(&driver, made.tenant_made.socket.text, &why) < 0)
+		return cli_fail(line, 125, &why);
+	fflush(NULL);
+	take_signals(&before);
+	child = fork();
+	if (child == 0)
+		become_program(line, &before);
+	arg_child = child;
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	if (child < 0)
+		return cli_complain(line, 125, "no process for %s: %s", line->argv[0],
+				    strerror(errno));
+	wait_for_program(child, &admin, &driver, made.tenant_made.tenant);
+	return pass_end_on(child);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cli.h"
+
+/* The man-page generator has the table without the verbs behind it. */
+#ifdef CLI_TABLE_ONLY
+#define MAIN(verb) NULL
+#else
+#define MAIN(verb) verb##_main
+#endif
+
+const struct cli_command cli_commands[] = {
+#define COMMAND(verb, arguments, summary, description)                                             \
+	{#verb, arguments, summary, description, MAIN(verb)},
+#define OPTION(verb, name, letter, argument, description)
+#include "cli/commands.def"
+#undef COMMAND
+#undef OPTION
+};
+const size_t cli_commands_size = ARRAY_SIZE(cli_commands);
+
+const struct cli_option cli_options[] = {
+#define COMMAND(verb, arguments, summary, description)
+#define OPTION(verb, name, letter, argument, description)                                          \
+	{#verb, #name, letter, argument, description},
+#include "cli/commands.def"
+#undef COMMAND
+#undef OPTION
+};
+const size_t cli_options_size = ARRAY_SIZE(cli_options);
