@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads cuda/api.def (and cuda/nvml.def), for programs that generate code from it.
+"""Reads cuda/api.def and cuda/nvml.def, for programs that generate code from them.
 
     sys.path.insert(0, "SOURCE_ROOT/cuda")
     import api
@@ -16,7 +16,9 @@
             p.kind                      # see below
 
     api.exported(rows, 12090)           # the rows that a driver of that version exports
-    api.load_nvml()                     # likewise; base == symbol but for the version suffix
+    api.load_nvml()                     # rows of nvml.def: index, symbol, klass, reason; returns,
+                                        # parameters, arguments and params are None where the
+                                        # table knows the name alone
 
 Kinds of parameters, for programs that make up arguments or record them:
 
@@ -40,16 +42,25 @@ CLASSES = ("PASS", "LAUNCH", "ALLOC", "FREE", "TOUCH", "QUERY", "CONTEXT", "CAPT
 STREAMS = ("PLAIN", "PTDS", "PTSZ")
 PLACE_BYTES = 4096
 
-ROW = re.compile(r"^(?P<macro>[A-Z_]+)\((?P<base>\w+), *(?P<version>\d+), *(?P<stream>\w+), *"
-                 r"(?P<symbol>\w+), *(?P<klass>\w+), *(?P<reason>\w+), *(?P<returns>[\w ]+?), *"
-                 r"(?P<parameters>\(.*\)), *(?P<arguments>\([\w, ]*\))\)$")
+CODE = r"(?P<returns>[\w ]+?[ *]*), *(?P<parameters>\(.*\)), *(?P<arguments>\([\w, ]*\))"
+DRIVER_FORMS = {
+    r"CUDA_FUNCTION\((?P<base>\w+), *(?P<version>\d+), *(?P<stream>\w+), *(?P<symbol>\w+), *"
+    r"(?P<klass>\w+), *(?P<reason>\w+), *" + CODE + r"\)",
+}
+NVML_FORMS = {
+    r"NVML_FUNCTION\((?P<symbol>\w+), *(?P<klass>\w+), *(?P<reason>\w+), *" + CODE + r"\)",
+    r"NVML_NAME\( *(?P<symbol>\w+), *(?P<klass>\w+), *(?P<reason>\w+)\)",
+}
+INTEGER = re.compile(r"^(unsigned |signed |long )*(int|long|char|short|unsigned|size_t|u?int\d+_t)$")
 
 
 class ApiError(Exception):
-    pass
+    """A table cannot be used; the text says where and why."""
 
 
 class Param:
+    """One parameter: its type, name and kind."""
+
     def __init__(self, text, kinds):
         match = re.match(r"^(.*?[ *])(\w+)$", text)
         if not match:
@@ -63,68 +74,77 @@ class Param:
 
 
 class Row:
+    """One row of a table; see above."""
+
+    returns = parameters = arguments = params = None
+
     def __init__(self, index, fields, kinds):
         self.index = index
-        self.__dict__.update(fields)
-        self.version = int(fields["version"])
+        self.__dict__.update({name: value for name, value in fields.items() if value is not None})
+        if "version" in fields:
+            self.version = int(fields["version"])
+        if self.klass not in CLASSES:
+            raise ValueError(f"no such class: {self.klass}")
+        if getattr(self, "stream", "PLAIN") not in STREAMS:
+            raise ValueError(f"no such stream: {self.stream}")
+        if (self.klass == "REFUSE") != (self.reason != "NONE"):
+            raise ValueError("a reason belongs to class REFUSE and to no other")
+        if self.parameters is None:
+            return
         inner = self.parameters[1:-1].strip()
         self.params = [] if inner == "void" else [Param(p.strip(), kinds) for p in inner.split(",")]
         names = [n.strip() for n in self.arguments[1:-1].split(",") if n.strip()]
         if names != [p.name for p in self.params]:
-            raise ValueError("arguments are not the parameters' names")
+            raise ValueError("the arguments are not the parameters' names")
 
     def __repr__(self):
-        return f"{self.symbol} ({self.klass}, since {self.version})"
+        return f"{self.symbol} ({self.klass})"
 
 
 def kind_of(type_, kinds):
+    """The kind of a parameter of that type."""
     if type_ == "const char *":
         return "string"
     if type_.endswith("*"):
         return "pointer"
-    name = re.sub(r"\b(const|struct|union|enum)\b", "", type_).strip()
-    return kinds.get(name, "integer" if re.match(r"^(unsigned |signed |long |short )*(int|long|char|short|"
-                     r"unsigned|size_t|u?int\d+_t)$", name) else None) or unknown(name)
-
-
-def unknown(name):
+    name = re.sub(r"\bconst\b", "", type_).strip()
+    if name in kinds:
+        return kinds[name]
+    if INTEGER.match(name):
+        return "integer"
     raise ValueError(f"type that no header of cuda/ declares: {name!r}")
 
 
-def read_kinds(prefix):
-    """name of a type -> kind, from the typedefs of cuda/PREFIX*.h."""
-    kinds = {"float": "real", "double": "real"}
-    plain = []
+def read_kinds():
+    """Name of a type -> kind, from the typedefs of cuda/*types*.h."""
+    kinds, aliases = {"float": "real", "double": "real"}, []
     for name in sorted(os.listdir(HERE)):
-        if not (name.startswith(prefix) and name.endswith(".h")):
+        if not re.match(r"^(nvml_)?types.*\.h$", name):
             continue
-        with open(os.path.join(HERE, name)) as file:
+        with open(os.path.join(HERE, name), encoding="ascii") as file:
             text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
-        for match in re.finditer(r"typedef\s+struct\s+\w+\s*\*\s*(\w+);", text):
+        for match in re.finditer(r"^typedef\s+(?:struct\s+\w+|void)\s*\*\s*(\w+);", text, re.M):
             kinds[match.group(1)] = "handle"
-        for match in re.finditer(r"^typedef\s+void\s*\*\s*(\w+);", text, re.M):
-            kinds[match.group(1)] = "handle"
-        for match in re.finditer(r"typedef\s+[^;{]*?\(\s*\*\s*(\w+)\)\s*\(", text):
+        for match in re.finditer(r"^typedef\s+[^;{]*?\(\s*\*\s*(\w+)\)\s*\(", text, re.M):
             kinds[match.group(1)] = "callback"
-        for match in re.finditer(r"^typedef\s+(struct|union|enum)\b[^;{]*\{.*?^\}\s*(\w+);", text, re.M | re.S):
+        for match in re.finditer(r"^typedef\s+(struct|union|enum)\b[^;{]*\{.*?^\}\s*(\w+);", text,
+                                 re.M | re.S):
             kinds[match.group(2)] = "integer" if match.group(1) == "enum" else "struct"
-        for match in re.finditer(r"^typedef\s+([\w ]+?)\s+(\w+);", text, re.M):
-            plain.append((match.group(2), match.group(1)))
-    for _ in range(4):  # aliases of aliases
-        for name, of in plain:
-            if name in kinds:
-                continue
-            if of in kinds:
-                kinds[name] = kinds[of]
-            elif re.match(r"^(unsigned |signed |long )*(int|long|char|short|unsigned|size_t|u?int\d+_t)$", of):
-                kinds[name] = "integer"
-    return kinds
+        aliases += re.findall(r"^typedef\s+([\w ]+?)\s+(\w+);", text, re.M)
+    while True:
+        found = {name: kinds.get(of, "integer" if INTEGER.match(of) else None)
+                 for of, name in aliases if name not in kinds}
+        found = {name: kind for name, kind in found.items() if kind}
+        if not found:
+            return kinds
+        kinds.update(found)
 
 
-def read(path, macro, prefix):
-    kinds = read_kinds(prefix)
+def read(path, forms, unique):
+    """The rows of a table of these forms; unique: fields that no two rows may share."""
+    kinds = read_kinds()
     rows, comment = [], False
-    with open(path) as file:
+    with open(path, encoding="ascii") as file:
         for number, line in enumerate(file, 1):
             line = line.rstrip("\n")
             if comment or line.startswith("/*"):
@@ -132,34 +152,33 @@ def read(path, macro, prefix):
                 continue
             if not line or line.startswith("#"):
                 continue
+            match = next((m for m in (re.fullmatch(f, line) for f in forms) if m), None)
             try:
-                match = ROW.match(line)
-                if not match or match.group("macro") != macro:
-                    raise ValueError(f"not a row {macro}(base, version, stream, symbol, class, "
-                                     "reason, returns, (parameters), (arguments))")
-                fields = match.groupdict()
-                if fields["klass"] not in CLASSES:
-                    raise ValueError(f"no such class: {fields['klass']}")
-                if fields["stream"] not in STREAMS:
-                    raise ValueError(f"no such stream: {fields['stream']}")
-                if (fields["klass"] == "REFUSE") != (fields["reason"] != "NONE"):
-                    raise ValueError("a reason belongs to class REFUSE and to no other")
-                rows.append(Row(len(rows), fields, kinds))
+                if not match:
+                    raise ValueError("not a row; the form is in the comment at the top")
+                rows.append(Row(len(rows), match.groupdict(), kinds))
             except ValueError as error:
                 raise ApiError(f"{path}:{number}: {error}") from None
-    for key, what in ((lambda r: r.symbol, "symbol"),
-                      (lambda r: (r.base, r.version, r.stream), "base, version and stream")):
-        seen = {}
+    for fields in unique:
+        seen = set()
         for row in rows:
-            if key(row) in seen:
-                raise ApiError(f"{path}: two rows with one {what}: {key(row)}")
-            seen[key(row)] = row
+            key = tuple(getattr(row, field) for field in fields)
+            if key in seen:
+                raise ApiError(f"{path}: two rows with the same {', '.join(fields)}: {key}")
+            seen.add(key)
     return rows
 
 
 def load(path=os.path.join(HERE, "api.def")):
-    return read(path, "CUDA_FUNCTION", "types")
+    """The driver's functions."""
+    return read(path, DRIVER_FORMS, [("symbol",), ("base", "version", "stream")])
+
+
+def load_nvml(path=os.path.join(HERE, "nvml.def")):
+    """NVML's functions."""
+    return read(path, NVML_FORMS, [("symbol",)])
 
 
 def exported(rows, driver_version):
+    """Those of the rows that a driver of that version (12090) exports."""
     return [row for row in rows if row.version <= driver_version]
