@@ -168,15 +168,32 @@ static void wait_for_program(pid_t child, struct admin *admin, const struct driv
 	}
 }
 
-/* Ends as the program ended: with its status, or by the signal that killed it. */
-static int pass_end_on(pid_t child)
+/* What the ledger saw of the tenant: one line per device, while the admin connection keeps it. */
+static void report(const struct cli_line *line, struct admin *admin, uint32_t tenant)
 {
-	int status;
+	struct wire_message request = {.code = WIRE_list}, row;
+	struct fault why;
+	int r;
 
-	while (waitpid(child, &status, 0) < 0)
-		if (errno != EINTR)
-			return 1;
-	arg_child = 0;
+	request.list.tenant = tenant;
+	r = admin_ask(admin, &request, &row, &why);
+	for (; r == 0 && row.code != WIRE_end; r = admin_next(admin, &row, &why)) {
+		const struct wire_tenant_row *seen = &row.tenant_row;
+
+		if (row.code != WIRE_tenant_row || seen->tenant != tenant)
+			continue;
+		fprintf(stderr,
+			"mete run: %s: device=%u limit_bytes=%llu peak_bytes=%llu refusals=%llu\n",
+			seen->name.text, seen->device, (unsigned long long)seen->limit,
+			(unsigned long long)seen->peak, (unsigned long long)seen->refusals);
+	}
+	if (r < 0)
+		best_effort(cli_complain(line, 0, "no report: %s", why.text));
+}
+
+/* Ends as the program ended: with its status, or by the signal that killed it. */
+static int pass_end_on(int status)
+{
 	if (WIFEXITED(status))
 		return WEXITSTATUS(status);
 	prctl(PR_SET_DUMPABLE, 0); /* one core file, the program's, is enough */
@@ -193,6 +210,7 @@ int run_main(const struct cli_line *line)
 	struct fault why;
 	sigset_t before;
 	pid_t child;
+	int status;
 
 	if (line->argc == 0)
 		return cli_complain(line, CLI_USAGE,
@@ -212,5 +230,11 @@ int run_main(const struct cli_line *line)
 		return cli_complain(line, 125, "no process for %s: %s", line->argv[0],
 				    strerror(errno));
 	wait_for_program(child, &admin, &driver, made.tenant_made.tenant);
-	return pass_end_on(child);
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return cli_complain(line, 125, "%s: %s", line->argv[0], strerror(errno));
+	arg_child = 0;
+	if (cli_value(line, "report"))
+		report(line, &admin, made.tenant_made.tenant);
+	return pass_end_on(status);
 }
