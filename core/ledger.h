@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who may hold how many bytes of which device. Pure: no clock, no lock, no allocation, no logging;
+ * the daemon, the replay and the tests run this code. The caller gives the memory and the time,
+ *asks for what is to be done with ledger_next() after every event, and does it.
+ *
+ *	account  a tenant on a device: the limit, and how long its allocations may wait for room
+ *	holder   a guest on a device. It is the grant: everything that was granted hangs off it, and
+ *	         ledger_leave() gives it all back, once, however often it is called
+ *	ask      a request for credit (or, before a context is made, for residual) that was not yet
+ *	         answered. Each is answered once, by LEDGER_GRANT or LEDGER_REFUSE, or is dropped
+ *	         without an answer by ledger_cancel() and ledger_leave()
+ *
+ * A holder's amounts: `granted` bytes were promised to it, of which it has `allocated`; the rest is
+ * its credit. Of what it allocated, `evicted` bytes are not on the device; the rest is resident.
+ * `residual` is what its contexts and modules take beside that: an estimate that was reserved
+ * before, replaced by what was measured.
+ *
+ * Laws, attacked by tests/unit/test_ledger_always.c:
+ *  1. at each grant, credit + allocated + residual of the account's holders <= its limit;
+ *  2. at each grant, credit + resident + residual of the device's holders <= capacity - reserve;
+ *  3. every total equals the sum over the living holders, after any history;
+ *  4. nothing is refused while siblings (or, where the device is full, anybody) hold so much unused
+ *     credit that it would do, and were not asked for it or may still answer;
+ *  5. who may wait is served in the order of asking, as far as the device's room is what it lacks.
+ *     An ask that may not wait is not refused for the sake of that order: refusing a program that
+ *     is within its limit, while there is room, is worse than letting another wait longer;
+ *  6. only room is waited for. Who is over its own limit is told at once: programs free their
+ *     caches when they are told, and would otherwise wait for themselves.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/macros.h"
+
+struct ledger;
+struct ledger_account;
+struct ledger_holder;
+
+struct ledger_limits {
+	uint32_t devices, accounts, holders, asks;
+	uint32_t asks_per_holder;
+	uint64_t recall_ns; /* an unanswered recall counts as answered after this */
+	uint64_t look_ns;   /* while somebody waits, unused credit is looked for this often */
+};
+
+/* Why an ask was refused, or could not be taken. */
+enum {
+	LEDGER_OVER = 1, /* the tenant's own limit is reached */
+	LEDGER_FULL,	 /* the device has no room, though the limit would allow it */
+	LEDGER_DEADLINE, /* the device had no room for as long as the share allows to wait */
+	LEDGER_TABLE,	 /* the ledger's own tables, or this holder's share of them, are full */
+	LEDGER_HELD,	 /* more than the holder has */
+};
+
+enum ledger_verb {
+	LEDGER_GRANT = 1, /* answer ask `id` of `holder`: it has `bytes` more */
+	LEDGER_REFUSE,	  /* answer ask `id` of `holder`: no, because of `reason` */
+	LEDGER_RECALL,	  /* ask `holder` to give back up to `bytes` of unused credit */
+};
+
+struct ledger_action {
+	enum ledger_verb verb;
+	struct ledger_holder *holder;
+	uint64_t id, bytes;
+	uint32_t residual; /* the ask was for residual */
+	uint32_t reason;   /* LEDGER_OVER, LEDGER_FULL or LEDGER_DEADLINE */
+};
+
+/* What stands in the book; a snapshot. */
+struct ledger_sums {
+	uint64_t granted, allocated, evicted, residual;
+	uint64_t limit;	  /* capacity - reserve of a device */
+	uint64_t peak;	  /* highest allocated + residual so far */
+	uint64_t refused; /* asks, so far */
+	uint32_t holders, waiting;
+};
+
+struct ledger_request {
+	uint64_t id;	   /* the caller's; comes back in the answer */
+	uint64_t bytes;	   /* needed, > 0 */
+	uint64_t want;	   /* granted at most; what exceeds `bytes` only where there is plenty */
+	uint32_t may_wait; /* 0: answered as soon as recalls have been answered */
+	uint32_t residual; /* for a context or modules, not for credit */
+};
+
+size_t ledger_size(const struct ledger_limits *limits);
+
+/* `memory` has ledger_size() bytes, aligned for uint64_t. */
+struct ledger *ledger_init(void *memory, const struct ledger_limits *limits);
+
+/* Device `index` < limits.devices. While `held`, asks are taken but not answered (after a restart,
+ * until the guests have said what they hold). */
+void ledger_set_device(struct ledger *l, uint32_t index, uint64_t capacity, uint64_t reserve);
+void ledger_hold(struct ledger *l, uint32_t index, int held);
+
+/* NULL when the table is full. Closing an account needs all of its holders to have left. */
+struct ledger_account *ledger_open(struct ledger *l, uint32_t device, uint64_t limit,
+				   uint64_t wait_ns);
+void ledger_close(struct ledger *l, struct ledger_account *account);
+
+/* Live change. Below what is in use: nothing is taken away, new memory is refused. */
+void ledger_set_limit(struct ledger *l, struct ledger_account *account, uint64_t limit,
+		      uint64_t wait_ns);
+
+/* NULL when the table is full. `owner` is the caller's, see ledger_owner(). */
+struct ledger_holder *ledger_join(struct ledger *l, struct ledger_account *account, void *owner);
+void ledger_leave(struct ledger *l, struct ledger_holder *holder);
+void *ledger_owner(const struct ledger_holder *holder);
+
+/* A guest that was there before the daemon: what it says it holds is charged, since it exists, but
+ * never more than the highest limit that its account ever had: a claim cannot hurt other tenants.
+ * Outcome LEDGER_OVER or LEDGER_FULL: its credit is void. Replaces what the holder had. */
+must_check int ledger_adopt(struct ledger *l, struct ledger_holder *holder, uint64_t allocated,
+			    uint64_t credit, uint64_t residual);
+
+/* Takes an ask; its answer comes from ledger_next(), at once if possible. */
+must_check int ledger_ask(struct ledger *l, struct ledger_holder *holder,
+			  const struct ledger_request *request, uint64_t now_ns);
+
+/* Drops the ask without an answer. Harmless if there is none with that id. */
+void ledger_cancel(struct ledger *l, struct ledger_holder *holder, uint64_t id);
+
+/* The holder gives bytes back; with `answers_recall` it has said its last word on the recall.
+ * LEDGER_HELD: more than its credit was ever worth; everything that was not evicted is returned. */
+must_check int ledger_return(struct ledger *l, struct ledger_holder *holder, uint64_t bytes,
+			     int answers_recall);
+
+/* What the holder says it allocated: believed between `evicted` and `granted`. */
+void ledger_report(struct ledger *l, struct ledger_holder *holder, uint64_t allocated);
+
+/* What was measured replaces what was measured before, and `settled` bytes of what was reserved. */
+void ledger_measured(struct ledger *l, struct ledger_holder *holder, uint64_t residual,
+		     uint64_t settled);
+
+/* Bytes of a resident allocation left the device, or came back to it. LEDGER_HELD: it has not so
+ * much; LEDGER_FULL: there is no room to come back to. Freed while evicted: `granted` shrinks. */
+must_check int ledger_evict(struct ledger *l, struct ledger_holder *holder, uint64_t bytes);
+must_check int ledger_restore(struct ledger *l, struct ledger_holder *holder, uint64_t bytes);
+must_check int ledger_free_evicted(struct ledger *l, struct ledger_holder *holder, uint64_t bytes);
+
+/* What is to be done next; 0 when there is nothing. Called until it says 0 after every event and
+ * when the time of ledger_deadline() has come. */
+must_check int ledger_next(struct ledger *l, uint64_t now_ns, struct ledger_action *ret_action);
+
+/* When ledger_next() must be called again without an event; 0: never. Whoever calls because of it
+ * first brings the reports up to date (ledger_report). */
+uint64_t ledger_deadline(const struct ledger *l, uint64_t now_ns);
+
+/* Would an ask for so many bytes be answered with a grant now? */
+int ledger_fits(const struct ledger *l, const struct ledger_holder *holder, uint64_t bytes);
+
+void ledger_device_sums(const struct ledger *l, uint32_t index, struct ledger_sums *ret_sums);
+void ledger_account_sums(const struct ledger_account *account, struct ledger_sums *ret_sums);
+void ledger_holder_sums(const struct ledger_holder *holder, struct ledger_sums *ret_sums);

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/ledger.h"
+
+#include <stdlib.h>
+
+#include "tests/test.h"
+
+static const uint64_t ms = 1000000;
+static uint64_t room[8192];
+static struct ledger *l;
+static struct ledger_account *one, *two;
+static struct ledger_holder *a, *b, *c;
+static struct ledger_action action;
+
+/* A device of 1000 with 100 reserved; two tenants; a and b belong to the first, c to the second. */
+static void given(uint64_t limit_one, uint64_t limit_two, uint64_t wait_ns)
+{
+	struct ledger_limits limits = {.devices = 1,
+				       .accounts = 2,
+				       .holders = 4,
+				       .asks = 8,
+				       .asks_per_holder = 3,
+				       .recall_ns = 200 * ms,
+				       .look_ns = 20 * ms};
+
+	expect(ledger_size(&limits) <= sizeof(room));
+	l = ledger_init(room, &limits);
+	ledger_set_device(l, 0, 1000, 100);
+	one = ledger_open(l, 0, limit_one, wait_ns);
+	two = ledger_open(l, 0, limit_two, wait_ns);
+	a = ledger_join(l, one, NULL);
+	b = ledger_join(l, one, NULL);
+	c = ledger_join(l, two, NULL);
+}
+
+static void ask(struct ledger_holder *who, uint64_t id, uint64_t bytes, uint64_t now)
+{
+	struct ledger_request request = {.id = id, .bytes = bytes, .want = bytes, .may_wait = 1};
+
+	expect_eq(ledger_ask(l, who, &request, now), 0);
+}
+
+static void expect_action(uint64_t now, enum ledger_verb verb, struct ledger_holder *who,
+			  uint64_t bytes)
+{
+	expect_eq(ledger_next(l, now, &action), 1);
+	expect_eq(action.verb, verb);
+	expect(action.holder == who);
+	expect_eq(action.bytes, bytes);
+}
+
+static void expect_quiet(uint64_t now)
+{
+	expect_eq(ledger_next(l, now, &action), 0);
+}
+
+static void granted(struct ledger_holder *who, uint64_t bytes)
+{
+	ask(who, 1, bytes, 0);
+	expect_action(0, LEDGER_GRANT, who, bytes);
+}
+
+static struct ledger_sums sums(struct ledger_holder *who)
+{
+	struct ledger_sums s;
+
+	ledger_holder_sums(who, &s);
+	return s;
+}
+
+TEST(credit_is_granted_up_to_the_limit_and_not_a_byte_more)
+{
+	given(100, 900, 0);
+	granted(a, 60);
+	ledger_report(l, a, 60);
+	ask(b, 7, 41, 0);
+	expect_action(0, LEDGER_REFUSE, b, 41);
+	expect_eq(action.reason, LEDGER_OVER);
+	expect_eq(action.id, 7);
+	granted(b, 40);
+}
+
+TEST(a_full_device_is_not_the_tenants_fault)
+{
+	given(900, 900, 0);
+	granted(a, 600);
+	ledger_report(l, a, 600);
+	ask(c, 7, 301, 0);
+	expect_action(0, LEDGER_REFUSE, c, 301);
+	expect_eq(action.reason, LEDGER_FULL);
+	granted(c, 300);
+}
+
+TEST(a_siblings_unused_credit_is_recalled_before_a_refusal)
+{
+	given(100, 900, 0);
+	granted(a, 100);
+	ledger_report(l, a, 30);
+	ask(b, 7, 50, 0);
+	expect_action(0, LEDGER_RECALL, a, 50);
+	expect_quiet(0);
+	expect_eq(ledger_deadline(l, 0), 200 * ms);
+	expect_eq(ledger_return(l, a, 50, 1), 0);
+	expect_action(1, LEDGER_GRANT, b, 50);
+	expect_eq(ledger_deadline(l, 1), 0);
+}
+
+TEST(a_sibling_that_does_not_answer_delays_a_refusal_only_so_long)
+{
+	given(100, 900, 0);
+	granted(a, 100);
+	ledger_report(l, a, 30);
+	ask(b, 7, 50, 0);
+	expect_action(0, LEDGER_RECALL, a, 50);
+	expect_quiet(200 * ms - 1);
+	expect_action(200 * ms, LEDGER_REFUSE, b, 50);
+	expect_quiet(200 * ms);
+	/* Its late answer is a return like any other. */
+	expect_eq(ledger_return(l, a, 50, 1), 0);
+	granted(b, 50);
+}
+
+TEST(nobody_is_asked_in_vain_when_all_credit_would_not_do)
+{
+	given(100, 900, 0);
+	granted(a, 100);
+	ledger_report(l, a, 90);
+	ask(b, 7, 11, 0);
+	expect_action(0, LEDGER_REFUSE, b, 11);
+	expect_quiet(0);
+}
+
+TEST(where_the_device_is_full_strangers_are_asked_too)
+{
+	given(900, 900, 0);
+	granted(a, 900);
+	ledger_report(l, a, 500);
+	ask(c, 7, 400, 0);
+	expect_action(0, LEDGER_RECALL, a, 400);
+	expect_eq(ledger_return(l, a, 400, 1), 0);
+	expect_action(0, LEDGER_GRANT, c, 400);
+}
+
+TEST(waiting_for_room_ends_when_room_is_there)
+{
+	given(900, 900, 1000 * ms);
+	granted(a, 900);
+	ledger_report(l, a, 900);
+	ask(c, 7, 100, 0);
+	expect_quiet(0);
+	expect_eq(ledger_deadline(l, 0), 20 * ms);
+	expect_eq(ledger_return(l, a, 100, 0), 0);
+	expect_action(500 * ms, LEDGER_GRANT, c, 100);
+}
+
+TEST(waiting_for_room_is_bounded)
+{
+	given(900, 900, 1000 * ms);
+	granted(a, 900);
+	ledger_report(l, a, 900);
+	ask(c, 7, 100, 0);
+	expect_quiet(1000 * ms - 1);
+	expect_action(1000 * ms, LEDGER_REFUSE, c, 100);
+	expect_eq(action.reason, LEDGER_DEADLINE);
+	expect_eq(ledger_deadline(l, 1000 * ms), 0);
+}
+
+TEST(memory_that_was_freed_into_credit_is_found_while_somebody_waits)
+{
+	given(900, 900, 1000 * ms);
+	granted(a, 900);
+	ledger_report(l, a, 900);
+	ask(c, 7, 100, 0);
+	expect_quiet(0);
+	ledger_report(l, a, 700);
+	expect_action(20 * ms, LEDGER_RECALL, a, 100);
+	expect_eq(ledger_return(l, a, 0, 1), 0); /* it used it again meanwhile */
+	expect_quiet(20 * ms);
+	expect_action(40 * ms, LEDGER_RECALL, a, 100);
+	expect_eq(ledger_return(l, a, 100, 1), 0);
+	expect_action(40 * ms, LEDGER_GRANT, c, 100);
+}
+
+TEST(who_came_first_is_served_first_though_the_second_would_fit)
+{
+	given(900, 900, 1000 * ms);
+	granted(a, 900);
+	ledger_report(l, a, 900);
+	ask(c, 1, 200, 0);
+	ask(b, 2, 0 + 1, 0); /* its own limit is reached: told at once */
+	expect_action(0, LEDGER_REFUSE, b, 1);
+	ledger_set_limit(l, one, 1000, 1000 * ms);
+	ask(b, 2, 100, 0);
+	expect_eq(ledger_return(l, a, 100, 0), 0);
+	expect_quiet(1);
+	expect_eq(ledger_return(l, a, 100, 0), 0);
+	expect_action(2, LEDGER_GRANT, c, 200);
+	ledger_report(l, c, 200);
+	expect_quiet(2);
+	expect_eq(ledger_return(l, a, 100, 0), 0);
+	expect_action(3, LEDGER_GRANT, b, 100);
+}
+
+TEST(an_ask_that_may_not_wait_is_answered_at_once_and_is_not_refused_for_order)
+{
+	struct ledger_request urgent = {.id = 9, .bytes = 100, .want = 100, .may_wait = 0};
+
+	given(1000, 900, 1000 * ms);
+	granted(a, 800);
+	ledger_report(l, a, 800);
+	ask(c, 1, 200, 0);
+	expect_quiet(0);
+	expect_eq(ledger_ask(l, b, &urgent, 0), 0);
+	expect_action(0, LEDGER_GRANT, b, 100);
+	ledger_report(l, b, 100);
+	expect_eq(ledger_ask(l, b, &urgent, 0), 0);
+	expect_action(0, LEDGER_REFUSE, b, 100);
+	expect_eq(action.reason, LEDGER_FULL);
+}
+
+TEST(what_can_never_fit_is_not_waited_for)
+{
+	given(2000, 900, 1000 * ms);
+	ask(a, 1, 901, 0);
+	expect_action(0, LEDGER_REFUSE, a, 901);
+	expect_eq(action.reason, LEDGER_FULL);
+}
+
+TEST(a_killed_waiter_leaves_nothing)
+{
+	struct ledger_sums s;
+
+	given(900, 900, 1000 * ms);
+	granted(a, 900);
+	ledger_report(l, a, 900);
+	ask(c, 1, 100, 0);
+	ask(c, 2, 100, 0);
+	expect_quiet(0);
+	ledger_leave(l, c);
+	ledger_leave(l, c);
+	expect_eq(ledger_deadline(l, 0), 0);
+	ledger_device_sums(l, 0, &s);
+	expect_eq(s.waiting, 0);
+	expect_eq(s.granted, 900);
+	ledger_leave(l, a);
+	ledger_device_sums(l, 0, &s);
+	expect_eq(s.granted, 0);
+	expect_quiet(0);
+}
+
+TEST(a_context_is_reserved_before_it_is_measured)
+{
+	struct ledger_request context = {.id = 3, .bytes = 80, .want = 80, .residual = 1};
+
+	given(100, 900, 0);
+	expect_eq(ledger_ask(l, a, &context, 0), 0);
+	expect_action(0, LEDGER_GRANT, a, 80);
+	expect_eq(action.residual, 1);
+	ask(a, 4, 21, 0);
+	expect_action(0, LEDGER_REFUSE, a, 21);
+	ledger_measured(l, a, 50, 80);
+	expect_eq(sums(a).residual, 50);
+	granted(a, 50);
+	/* More than was thought: nothing breaks, nothing more is granted. */
+	ledger_measured(l, a, 70, 0);
+	expect_eq(sums(a).granted, 50);
+	ledger_report(l, a, 50);
+	ask(a, 5, 1, 0);
+	expect_action(0, LEDGER_REFUSE, a, 1);
+}
+
+TEST(a_measurement_leaves_what_was_reserved_since)
+{
+	struct ledger_request context = {.id = 3, .bytes = 40, .want = 40, .residual = 1};
+
+	given(100, 900, 0);
+	expect_eq(ledger_ask(l, a, &context, 0), 0);
+	expect_action(0, LEDGER_GRANT, a, 40);
+	expect_eq(ledger_ask(l, a, &context, 0), 0);
+	expect_action(0, LEDGER_GRANT, a, 40);
+	ledger_measured(l, a, 30, 40);
+	expect_eq(sums(a).residual, 70);
+	ledger_measured(l, a, 60, 40);
+	expect_eq(sums(a).residual, 60);
+}
+
+TEST(a_lower_limit_breaks_nothing_and_refuses_new_memory)
+{
+	given(500, 900, 1000 * ms);
+	granted(a, 400);
+	ledger_report(l, a, 400);
+	ledger_set_limit(l, one, 300, 0);
+	expect_quiet(0);
+	expect_eq(sums(a).granted, 400);
+	ask(a, 1, 1, 0);
+	expect_action(0, LEDGER_REFUSE, a, 1);
+	expect_eq(action.reason, LEDGER_OVER);
+	expect_eq(ledger_return(l, a, 150, 0), 0);
+	granted(a, 50);
+}
+
+TEST(more_than_needed_is_granted_only_where_there_is_plenty)
+{
+	struct ledger_request generous = {.id = 1, .bytes = 4, .want = 100};
+
+	given(900, 900, 0);
+	expect_eq(ledger_ask(l, a, &generous, 0), 0);
+	expect_action(0, LEDGER_GRANT, a, 4 + 896 / 16);
+	granted(c, 900 - 60);
+	ledger_report(l, c, 840);
+	ledger_report(l, a, 60);
+	ask(c, 2, 1, 0);
+	expect_action(0, LEDGER_REFUSE, c, 1);
+}
+
+TEST(evicted_memory_counts_for_the_tenant_and_not_for_the_device)
+{
+	given(900, 900, 0);
+	granted(a, 900);
+	ledger_report(l, a, 900);
+	expect_eq(ledger_evict(l, a, 901), LEDGER_HELD);
+	expect_eq(ledger_evict(l, a, 300), 0);
+	ask(b, 1, 1, 0);
+	expect_action(0, LEDGER_REFUSE, b, 1);
+	expect_eq(action.reason, LEDGER_OVER);
+	granted(c, 300);
+	expect_eq(ledger_restore(l, a, 1), LEDGER_FULL);
+	expect_eq(ledger_free_evicted(l, a, 100), 0);
+	expect_eq(sums(a).granted, 800);
+	ledger_report(l, a, 0); /* not less than what is evicted */
+	expect_eq(sums(a).allocated, 200);
+	ledger_leave(l, c);
+	expect_eq(ledger_restore(l, a, 200), 0);
+	expect_eq(ledger_restore(l, a, 1), LEDGER_HELD);
+}
+
+TEST(nobody_gives_back_more_than_it_has)
+{
+	given(900, 900, 0);
+	granted(a, 10);
+	expect_eq(ledger_return(l, a, UINT64_MAX, 0), LEDGER_HELD);
+	expect_eq(sums(a).granted, 0);
+	expect_eq(sums(a).allocated, 0);
+}
+
+TEST(what_was_there_before_the_daemon_is_charged_even_over_the_limit_that_is_lower_now)
+{
+	given(500, 900, 0);
+	ledger_set_limit(l, one, 300, 0);
+	expect_eq(ledger_adopt(l, a, 400, 10, 20), LEDGER_OVER);
+	expect_eq(sums(a).allocated, 400);
+	expect_eq(sums(a).granted, 400);
+	expect_eq(sums(a).residual, 20);
+	expect_eq(ledger_adopt(l, a, 200, 50, 20), 0);
+	expect_eq(sums(a).granted, 250);
+}
+
+TEST(a_claim_beyond_every_limit_there_ever_was_is_cut)
+{
+	struct ledger_sums s;
+
+	given(500, 900, 0);
+	expect_eq(ledger_adopt(l, a, UINT64_MAX - 5, UINT64_MAX, UINT64_MAX), LEDGER_OVER);
+	expect_eq(ledger_adopt(l, b, 100, 0, 100), 0);
+	ledger_device_sums(l, 0, &s);
+	expect_eq(s.granted + s.residual, 500);
+	granted(c, 400);
+}
+
+TEST(while_the_device_is_held_asks_are_taken_and_not_answered)
+{
+	given(500, 900, 0);
+	ledger_hold(l, 0, 1);
+	ask(a, 1, 10, 0);
+	expect_quiet(1000 * ms);
+	expect_eq(ledger_deadline(l, 0), 0);
+	ledger_hold(l, 0, 0);
+	expect_action(2000 * ms, LEDGER_GRANT, a, 10);
+}
+
+TEST(one_holder_cannot_fill_the_table_of_asks)
+{
+	struct ledger_request request = {.id = 1, .bytes = 100, .want = 100, .may_wait = 1};
+
+	given(900, 900, 1000 * ms);
+	granted(a, 900);
+	ledger_report(l, a, 900);
+	for (int i = 0; i < 3; i++)
+		expect_eq(ledger_ask(l, c, &request, 0), 0);
+	expect_eq(ledger_ask(l, c, &request, 0), LEDGER_TABLE);
+	ledger_cancel(l, c, 1);
+	expect_eq(ledger_ask(l, c, &request, 0), 0);
+}
+
+TEST(the_tables_are_as_large_as_was_said)
+{
+	given(1, 1, 0);
+	expect(ledger_open(l, 0, 1, 0) == NULL);
+	expect(ledger_join(l, one, NULL) != NULL);
+	expect(ledger_join(l, one, NULL) == NULL);
+	ledger_leave(l, c);
+	ledger_close(l, two);
+	ledger_close(l, two);
+	expect(ledger_open(l, 0, 1, 0) != NULL);
+	expect(ledger_join(l, one, &given) != NULL);
+}

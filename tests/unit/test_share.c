@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/share.h"
+
+#include "tests/test.h"
+
+#define KIB (1ull << 10)
+#define MIB (1ull << 20)
+#define GIB (1ull << 30)
+
+static struct share_amount amount;
+
+static uint64_t bytes_of(const char *text)
+{
+	expect_eq(share_parse_amount(text, &amount), 0);
+	expect_eq(amount.milli, 0);
+	return amount.bytes;
+}
+
+TEST(bytes_take_binary_units)
+{
+	expect_eq(bytes_of("20GiB"), 20 * GIB);
+	expect_eq(bytes_of("4Gi"), 4 * GIB);
+	expect_eq(bytes_of("512MiB"), 512 * MIB);
+	expect_eq(bytes_of("1Ki"), KIB);
+	expect_eq(bytes_of("2tib"), 2048 * GIB);
+	expect_eq(bytes_of("123B"), 123);
+}
+
+TEST(fractions_are_exact)
+{
+	expect_eq(bytes_of("1.5GiB"), GIB + GIB / 2);
+	expect_eq(bytes_of("0.5KiB"), 512);
+	expect_eq(bytes_of("0.1GiB"), GIB / 10);
+	expect_eq(bytes_of("0.999999999TiB"), 1099511626676);
+	expect_eq(bytes_of("3.25TiB"), 13 * (1ull << 38));
+}
+
+TEST(a_part_of_a_device_is_a_percentage_or_thousandths)
+{
+	uint64_t bytes = 0;
+
+	expect_eq(share_parse_amount("25%", &amount), 0);
+	expect_eq(amount.milli, 250);
+	expect_eq(share_bytes(&amount, 80 * GIB, &bytes), 0);
+	expect_eq(bytes, 20 * GIB);
+	expect_eq(share_parse_amount("12.5%", &amount), 0);
+	expect_eq(amount.milli, 125);
+	expect_eq(share_parse_amount("1000m", &amount), 0);
+	expect_eq(share_bytes(&amount, UINT64_MAX, &bytes), 0);
+	expect(bytes == UINT64_MAX);
+	expect_eq(share_parse_amount("1m", &amount), 0);
+	expect_eq(share_bytes(&amount, 999, &bytes), SHARE_ZERO);
+}
+
+TEST(what_is_no_amount_is_refused_with_its_reason)
+{
+	static const struct {
+		const char *text;
+		int outcome;
+	} rows[] = {
+		{"", SHARE_EMPTY},
+		{"-1GiB", SHARE_NEGATIVE},
+		{"0", SHARE_UNIT},
+		{"0GiB", SHARE_ZERO},
+		{"0%", SHARE_ZERO},
+		{"4", SHARE_UNIT},
+		{"4GB", SHARE_UNIT},
+		{"4G", SHARE_UNIT},
+		{"4 GiB", SHARE_UNIT},
+		{"4GiBs", SHARE_UNIT},
+		{"4EiB", SHARE_UNIT},
+		{" 4GiB", SHARE_NONSENSE},
+		{"+4GiB", SHARE_NONSENSE},
+		{"four", SHARE_NONSENSE},
+		{"1.GiB", SHARE_NONSENSE},
+		{".5GiB", SHARE_NONSENSE},
+		{"1.0000000001GiB", SHARE_NONSENSE},
+		{"0x10MiB", SHARE_UNIT},
+		{"1e3MiB", SHARE_UNIT},
+		{"1.5m", SHARE_NONSENSE},
+		{"101%", SHARE_LARGE},
+		{"100.1%", SHARE_LARGE},
+		{"1001m", SHARE_LARGE},
+		{"99999999999999999999B", SHARE_LARGE},
+		{"16777216TiB", SHARE_LARGE},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int r = share_parse_amount(rows[i].text, &amount);
+
+		if (r != rows[i].outcome)
+			test_fail(__FILE__, __LINE__, "'%s' gives %d, wanted %d", rows[i].text, r,
+				  rows[i].outcome);
+	}
+}
+
+TEST(a_limit_larger_than_the_device_is_refused)
+{
+	uint64_t bytes = 7;
+
+	expect_eq(share_parse_amount("8GiB", &amount), 0);
+	expect_eq(share_bytes(&amount, 4 * GIB, &bytes), SHARE_LARGE);
+	expect_eq(bytes, 7);
+	expect_eq(share_bytes(&amount, 8 * GIB, &bytes), 0);
+}
+
+TEST(durations_have_a_unit_and_an_upper_bound)
+{
+	uint64_t ns = 0;
+
+	expect_eq(share_parse_duration("10s", &ns), 0);
+	expect_eq(ns, 10000000000ull);
+	expect_eq(share_parse_duration("1.5ms", &ns), 0);
+	expect_eq(ns, 1500000);
+	expect_eq(share_parse_duration("0", &ns), 0);
+	expect_eq(ns, 0);
+	expect_eq(share_parse_duration("10", &ns), SHARE_UNIT);
+	expect_eq(share_parse_duration("2h", &ns), SHARE_LARGE);
+	expect_eq(share_parse_duration("-1s", &ns), SHARE_NEGATIVE);
+	expect_eq(share_parse_duration("5124095576030431h", &ns), SHARE_LARGE);
+}
+
+TEST(a_share_starts_with_the_defaults_of_the_table)
+{
+	struct share share;
+
+	share_init(&share);
+	expect_eq(share.memory.milli, 1000);
+	expect_eq(share.weight, 100);
+	expect_eq(share.cap_milli, 1000);
+	expect_eq(share.guarantee_milli, 0);
+	expect_eq(share.class, SHARE_STANDARD);
+	expect_eq(share.swap, 0);
+	expect_eq(share.wait_ns, 0);
+	expect_eq(share.on_daemon_loss, SHARE_CONTINUE);
+}
+
+TEST(each_field_is_set_by_its_name_and_nothing_changes_on_bad_input)
+{
+	struct share share, before;
+
+	share_init(&share);
+	expect_eq(share_set(&share, "memory", "20GiB"), 0);
+	expect_eq(share_set(&share, "class", "batch"), 0);
+	expect_eq(share_set(&share, "swap", "auto"), 0);
+	expect_eq(share_set(&share, "weight", "300"), 0);
+	expect_eq(share_set(&share, "guarantee", "30%"), 0);
+	expect_eq(share_set(&share, "cap", "50%"), 0);
+	expect_eq(share_set(&share, "wait", "10s"), 0);
+	expect_eq(share_set(&share, "on_daemon_loss", "block"), 0);
+	expect_eq(share.memory.bytes, 20 * GIB);
+	expect_eq(share.on_daemon_loss, SHARE_BLOCK);
+	before = share;
+	expect_eq(share_set(&share, "cap", "20%"), SHARE_ORDER);
+	expect_eq(share_set(&share, "guarantee", "60%"), SHARE_ORDER);
+	expect_eq(share_set(&share, "cap", "0%"), SHARE_ZERO);
+	expect_eq(share_set(&share, "weight", "0"), SHARE_ZERO);
+	expect_eq(share_set(&share, "weight", "10001"), SHARE_LARGE);
+	expect_eq(share_set(&share, "weight", "1.5"), SHARE_NONSENSE);
+	expect_eq(share_set(&share, "class", "best"), SHARE_NONSENSE);
+	expect_eq(share_set(&share, "swap", "yes"), SHARE_NONSENSE);
+	expect_eq(share_set(&share, "memori", "1GiB"), SHARE_KEY);
+	expect(memcmp(&before, &share, sizeof(share)) == 0);
+	expect_eq(share_set(&share, "class", ""), 0);
+	expect_eq(share.class, SHARE_STANDARD);
+}
+
+TEST(every_field_says_what_it_accepts_and_every_outcome_has_words)
+{
+	uint32_t i;
+
+	for (i = 0; share_key(i); i++)
+		expect(strlen(share_accepts(share_key(i))) > 10);
+	expect_eq(i, 8);
+	expect(share_accepts("nothing") == NULL);
+	for (int outcome = SHARE_EMPTY; outcome <= SHARE_ORDER; outcome++)
+		expect(strcmp(share_problem(outcome), share_problem(999)) != 0);
+}
