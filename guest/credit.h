@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Credit: bytes that the daemon has promised to this process on a device. Within it an allocation
+ * costs one atomic subtraction; out of it the daemon is asked. What is freed becomes credit again;
+ * more than CREDIT_KEPT of it goes back to the daemon, and all of it when the daemon recalls it.
+ *
+ * Usage, in this order, so that memory is never used before it is promised, and never promised
+ * to others before the driver has let go of it:
+ *
+ *	if (credit_take(device, bytes, may_wait)) return CUDA_ERROR_OUT_OF_MEMORY;
+ *	r = real(cuMemAlloc_v2)(...);
+ *	if (r) credit_give(device, bytes);
+ *	...
+ *	r = real(cuMemFree_v2)(...);
+ *	if (!r) credit_give(device, bytes);
+ *
+ * Refuses to guess: while the daemon is away an allocation beyond the credit waits for it, bounded.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/macros.h"
+
+enum {
+	CREDIT_KEPT = 64 << 20, /* bytes of unused credit that are not worth giving back */
+	CREDIT_STEP = 2 << 20,	/* a request is rounded up to this ... */
+	CREDIT_WANT = 32 << 20, /* ... and asks for so much more, if it is to be had */
+};
+
+/* Outcomes of credit_take(): no byte was taken. */
+enum {
+	CREDIT_LIMIT = 1, /* the tenant's own limit is reached */
+	CREDIT_FULL,	  /* the device has no room, or had none until the deadline */
+	CREDIT_AWAY,	  /* the daemon is not there */
+};
+
+/* Moves `bytes` from credit to allocated; asks the daemon where the credit does not suffice.
+ * may_wait: the caller may be held until there is room; never under stream capture. `device` is
+ * state_device()'s index; -1 (not the tenant's device) is refused as CREDIT_LIMIT. Says once per
+ * device why memory was refused. */
+must_check int credit_take(int device, uint64_t bytes, bool may_wait);
+
+/* Moves `bytes` from allocated to credit. Giving more than was taken gives what was taken. */
+void credit_give(int device, uint64_t bytes);
+
+/* Bytes in use on a device by this process, as charged. */
+uint64_t credit_allocated(int device);
+
+/* Unused credit. */
+uint64_t credit_unused(int device);
+
+/* The daemon wants unused credit back: called by the agent. */
+void credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id);
+
+/* Writes the amounts into the own page. */
+void credit_publish(int device);

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Generates the guest's rows from cuda/api.def and cuda/nvml.def.
+
+    generate.py SOURCE_ROOT trampolines OUT   rows of macros for guest/trampolines.S
+    generate.py SOURCE_ROOT tables OUT        C: stream positions, NVML's part of the tables
+    generate.py SOURCE_ROOT map OUT VERSION   linker version script of one export set
+    generate.py SOURCE_ROOT names OUT VERSION the same names, one per line
+    generate.py SOURCE_ROOT unwritten OUT     hooks that may still be missing
+
+Which trampoline a symbol gets:
+
+    hook     ALLOC FREE QUERY CONTEXT RESOLVE, begin and end of captures, guest/hooks.txt
+    launch   LAUNCH
+    touch    TOUCH and the rest of CAPTURE: presence without a turn
+    refuse   REFUSE
+    pass     PASS
+"""
+
+import os
+import sys
+
+
+def kind_of(row, hooked):
+    if row.symbol in hooked:
+        return "HOOK"
+    if row.klass in ("ALLOC", "FREE", "QUERY", "CONTEXT", "RESOLVE"):
+        return "HOOK"
+    if row.klass == "CAPTURE" and row.symbol.startswith(("cuStreamBeginCapture", "cuStreamEndCapture")):
+        return "HOOK"
+    return {"LAUNCH": "LAUNCH", "TOUCH": "TOUCH", "CAPTURE": "TOUCH", "REFUSE": "REFUSE",
+            "PASS": "PASS"}[row.klass]
+
+
+def nvml_kind(row, hooked):
+    if row.symbol in hooked:
+        return "HOOK"
+    return {"QUERY": "HOOK", "REFUSE": "REFUSE", "PASS": "PASS"}.get(row.klass, "HOOK")
+
+
+def listed(root, name):
+    with open(os.path.join(root, "guest", name)) as file:
+        return [line.strip() for line in file if line.strip() and not line.startswith("#")]
+
+
+class Tables:
+    def __init__(self, root):
+        sys.path.insert(0, os.path.join(root, "cuda"))
+        import api
+        self.api = api
+        self.hooked = set(listed(root, "hooks.txt"))
+        self.unwritten = set(listed(root, "unwritten.txt"))
+        self.cuda = api.load()
+        self.nvml = api.load_nvml() if hasattr(api, "load_nvml") else []
+        self.kinds = [kind_of(row, self.hooked) for row in self.cuda]
+        self.kinds += [nvml_kind(row, self.hooked) for row in self.nvml]
+        self.rows = self.cuda + self.nvml
+        known = {row.symbol for row in self.rows}
+        hooks = {row.symbol for row, kind in zip(self.rows, self.kinds) if kind == "HOOK"}
+        for name, names, of in (("hooks.txt", self.hooked, known), ("unwritten.txt", self.unwritten, hooks)):
+            for symbol in sorted(names - of):
+                raise SystemExit(f"guest/{name}: {symbol} is not " +
+                                 ("in cuda/*.def" if of is known else "a function with a hook"))
+
+    def trampolines(self):
+        lines = []
+        for index, (row, kind) in enumerate(zip(self.rows, self.kinds)):
+            if kind == "HOOK" and row.symbol in self.unwritten:
+                kind = "WEAK"
+            lines.append(f"\t{kind} {row.symbol} {index}")
+        lines.append("\t.set ROWS, %d" % len(self.rows))
+        return "\n".join(lines) + "\n"
+
+    def tables(self):
+        positions = []
+        for row in self.cuda:
+            place = [i for i, p in enumerate(row.params) if p.type == "CUstream"]
+            positions.append(place[0] if place else 255)
+        kinds = "\n".join(f"\tTRAMPOLINE_{kind}, /* {row.symbol} */" for row, kind in zip(self.rows, self.kinds))
+        lines = [positions[i:i + 16] for i in range(0, len(positions), 16)]
+        numbers = "\n".join("\t" + ", ".join(map(str, line)) + "," for line in lines)
+        return (f"/* Made by guest/generate.py. */\n#pragma once\n\n#include <stdint.h>\n\n"
+                f"enum {{\n\tTABLE_CUDA = {len(self.cuda)},\n\tTABLE_NVML = {len(self.nvml)},\n"
+                f"\tTABLE_ROWS = {len(self.rows)},\n}};\n\n"
+                "enum trampoline {\n\tTRAMPOLINE_PASS,\n\tTRAMPOLINE_LAUNCH,\n\tTRAMPOLINE_TOUCH,\n"
+                "\tTRAMPOLINE_REFUSE,\n\tTRAMPOLINE_HOOK,\n};\n\n"
+                "#ifdef TABLE_STREAMS\n/* Which argument is the stream; 255: none. */\n"
+                f"static const uint8_t table_stream[TABLE_CUDA] = {{\n{numbers}\n}};\n#endif\n\n"
+                f"#ifdef TABLE_KINDS\nstatic const uint8_t table_kind[TABLE_ROWS] = {{\n{kinds}\n}};\n#endif\n")
+
+    def exported(self, version):
+        major, minor = version.split(".")
+        rows = self.api.exported(self.cuda, int(major) * 1000 + int(minor) * 10)
+        return sorted(row.symbol for row in rows + self.nvml)
+
+    def map(self, version):
+        names = "".join(f"\t{name};\n" for name in self.exported(version))
+        return "{\nglobal:\n" + names + "local:\n\t*;\n};\n"
+
+    def names(self, version):
+        return "".join(f"{name}\n" for name in self.exported(version))
+
+    def unwritten_names(self):
+        return "".join(f"{name}\n" for name in sorted(self.unwritten))
+
+
+def main(arguments):
+    if len(arguments) < 3:
+        raise SystemExit(__doc__)
+    tables = Tables(arguments[0])
+    makers = {"trampolines": tables.trampolines, "tables": tables.tables, "map": tables.map,
+              "names": tables.names, "unwritten": tables.unwritten_names}
+    if arguments[1] not in makers:
+        raise SystemExit(__doc__)
+    text = makers[arguments[1]](*arguments[3:])
+    with open(arguments[2], "w") as out:
+        out.write(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

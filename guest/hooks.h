@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hooks: a C function hook_SYMBOL, of the prototype in cuda/api.def or cuda/nvml.def, for
+ * each symbol of the classes ALLOC, FREE, QUERY, CONTEXT and RESOLVE, for the functions that open
+ * and end a stream capture, and for each symbol in guest/hooks.txt. The exported SYMBOL is a jump
+ * to it.
+ *
+ * To write one: define it (guest/memory.c, ...). A wrong signature does not compile, a missing hook
+ * does not link. guest/unwritten.txt lists the ones that may still be missing: these are forwarded
+ * to the driver; the shape test `unwritten` fails while it names any.
+ *
+ * Every hook calls state_ready() first (guest/state.h) unless it must work before cuInit.
+ */
+#pragma once
+
+#include "cuda/nvml_prototypes.h"
+#include "cuda/prototypes.h"
+
+#define CUDA_FUNCTION(base, version, stream, symbol, class, reason, returns, parameters,           \
+		      arguments)                                                                   \
+	returns hook_##symbol parameters;
+#include "cuda/api.def"
+#undef CUDA_FUNCTION
+
+#define NVML_FUNCTION(symbol, class, reason, returns, parameters, arguments)                       \
+	returns hook_##symbol parameters;
+#define NVML_NAME(symbol, class, reason)
+#include "cuda/nvml.def"
+#undef NVML_FUNCTION
+#undef NVML_NAME

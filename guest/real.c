@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/real.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <sys/stat.h>
+
+#define TABLE_KINDS
+#include "guest/futex.h"
+#include "guest/resolve.h"
+#include "guest/say.h"
+#include "guest/tables.h"
+
+#define SYSTEM_DRIVER "/usr/lib/mete/driver"
+
+enum {
+	HASH_SLOTS = 2048, /* power of two, about three times the rows */
+	OLDEST_DRIVER = 11000,
+};
+
+_Static_assert((int)TABLE_CUDA == (int)API_ROWS && (int)TABLE_NVML == (int)NVML_ROWS,
+	       "the tables are of one api.def");
+_Static_assert((int)TABLE_CUDA * 2 <= (int)HASH_SLOTS, "the hash has room");
+
+enum opening {
+	OPENING_NEW = 0,
+	OPENING_NOW,
+	OPENING_DONE,
+	OPENING_FAILED,
+};
+
+/* One of these for the driver and one for NVML. */
+struct library {
+	_Atomic uint32_t opening; /* enum opening; a futex */
+	_Atomic uint32_t opener;  /* its thread */
+	void *handle;
+	int error; /* what calls answer when it could not be opened */
+};
+
+static struct {
+	struct library cuda, nvml;
+	int version;
+	struct {
+		const void *address;
+		int32_t index;
+	} hash[HASH_SLOTS];
+} driver;
+
+/* Defined in trampolines.S. */
+int guest_absent(void);
+int guest_absent_nvml(void);
+
+static uint32_t thread_id(void)
+{
+	return (uint32_t)syscall(SYS_gettid);
+}
+
+static unsigned hash_of(const void *address)
+{
+	return (unsigned)(((uintptr_t)address * UINT64_C(0x9e3779b97f4a7c15)) >> 32) &
+	       (HASH_SLOTS - 1);
+}
+
+int real_index_of(const void *address)
+{
+	unsigned slot = hash_of(address);
+
+	while (driver.hash[slot].address) {
+		if (driver.hash[slot].address == address)
+			return driver.hash[slot].index;
+		slot = (slot + 1) & (HASH_SLOTS - 1);
+	}
+	return -1;
+}
+
+/* May the two share an address: does a look-up that answers the one serve for the other as well? */
+static bool interchangeable(unsigned a, unsigned b)
+{
+	return table_kind[a] == table_kind[b] && table_kind[a] != TRAMPOLINE_HOOK;
+}
+
+/* 0, or -1 when another function with another hook has that address. */
+static int hash_add(const void *address, int index)
+{
+	unsigned slot = hash_of(address);
+
+	for (; driver.hash[slot].address; slot = (slot + 1) & (HASH_SLOTS - 1)) {
+		int other = driver.hash[slot].index;
+
+		if (driver.hash[slot].address != address)
+			continue;
+		if (interchangeable((unsigned)other, (unsigned)index))
+			return 0;
+		say("the driver has one address for %s and %s, which must be told apart: not used",
+		    api_rows[other].symbol, api_rows[index].symbol);
+		return -1;
+	}
+	driver.hash[slot].index = index;
+	driver.hash[slot].address = address;
+	return 0;
+}
+
+static bool is_folder(const char *path)
+{
+	struct stat about;
+
+	/* fstatat(), as stat() of glibc 2.28 is not a symbol of its own. */
+	return syscall(SYS_newfstatat, AT_FDCWD, path, &about, 0) == 0 && S_ISDIR(about.st_mode);
+}
+
+/* The path of `name` in the driver's folder. 0; -1 after having said what is wrong. */
+static int driver_path(const char *name, char *path, size_t size)
+{
+	const char *given;
+	size_t folder;
+
+	if (is_folder(SYSTEM_DRIVER)) {
+		say_format(path, size, "%s/%s", SYSTEM_DRIVER, name);
+		return 0;
+	}
+	/* Not for a program that runs with other rights than its caller's: it would load what the
+	 * caller names. */
+	given = secure_getenv("METE_DRIVER");
+	if (!given || !*given) {
+		say("no driver: %s is not there and METE_DRIVER is not set (mete run sets it)",
+		    SYSTEM_DRIVER);
+		return -1;
+	}
+	if (given[0] != '/') {
+		say("METE_DRIVER is '%s': an absolute path is accepted, of a folder or of "
+		    "libcuda.so.1",
+		    given);
+		return -1;
+	}
+	if (strlen(given) + strlen(name) + 2 > size) {
+		say("METE_DRIVER is longer than a path can be");
+		return -1;
+	}
+	if (is_folder(given)) {
+		say_format(path, size, "%s/%s", given, name);
+		return 0;
+	}
+	folder = (size_t)(strrchr(given, '/') - given) + 1;
+	if (strcmp(name, "libcuda.so.1") == 0) {
+		say_format(path, size, "%s", given);
+	} else {
+		memcpy(path, given, folder);
+		say_format(path + folder, size - folder, "%s", name);
+	}
+	return 0;
+}
+
+/* Is what was opened this library, or another copy of it? */
+static bool is_guest(void *handle)
+{
+	CUresult (*look_up)(const char *, void **, int, cuuint64_t) =
+		dlsym(handle, "cuGetProcAddress");
+	void *answer = NULL;
+
+	if (!look_up)
+		return false;
+	if ((void *)look_up == guest_export[API_cuGetProcAddress])
+		return true;
+	if (look_up(RESOLVE_PROBE, &answer, 0, 0) != CUDA_SUCCESS || !answer)
+		return false;
+	return strcmp(answer, RESOLVE_PROBE_ANSWER) == 0;
+}
+
+static int cuda_take(const char *path)
+{
+	struct library *cuda = &driver.cuda;
+	api_fn_cuDriverGetVersion *version = dlsym(cuda->handle, "cuDriverGetVersion");
+
+	cuda->error = CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+	if (!version || !dlsym(cuda->handle, "cuInit")) {
+		say("%s is not a CUDA driver: it lacks cuInit or cuDriverGetVersion", path);
+		return -1;
+	}
+	if (is_guest(cuda->handle)) {
+		say("%s is mete's own library, not a driver: METE_DRIVER (or %s) must lead to "
+		    "NVIDIA's or the simulator's",
+		    path, SYSTEM_DRIVER);
+		return -1;
+	}
+	if (version(&driver.version) != CUDA_SUCCESS)
+		driver.version = 0;
+	if (driver.version != 0 && driver.version < OLDEST_DRIVER) {
+		say("%s is a driver of CUDA %d.%d; 11.0 is the oldest that is accepted", path,
+		    driver.version / 1000, driver.version % 1000 / 10);
+		return -1;
+	}
+	for (int i = 0; i < (int)API_ROWS; i++) {
+		void *address = dlsym(cuda->handle, api_rows[i].symbol);
+
+		if (address && hash_add(address, i) < 0)
+			return -1;
+	}
+	for (int i = 0; i < (int)API_ROWS; i++) {
+		void *address = dlsym(cuda->handle, api_rows[i].symbol);
+
+		__atomic_store_n(&guest_real[i], address ? address : (void *)guest_absent,
+				 __ATOMIC_RELEASE);
+	}
+	return 0;
+}
+
+static int cuda_open(struct library *library)
+{
+	char path[4096];
+
+	library->error = CUDA_ERROR_NO_DEVICE;
+	if (driver_path("libcuda.so.1", path, sizeof(path)) < 0)
+		return -1;
+	library->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library->handle) {
+		const char *why = dlerror();
+
+		say("the driver cannot be loaded: %s", why ? why : path);
+		return -1;
+	}
+	return cuda_take(path);
+}
+
+static int nvml_open(struct library *library)
+{
+	char path[4096];
+
+	library->error = NVML_ERROR_LIBRARY_NOT_FOUND;
+	if (driver_path("libnvidia-ml.so.1", path, sizeof(path)) < 0)
+		return -1;
+	library->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library->handle)
+		return -1;
+	for (int i = 0; i < (int)TABLE_NVML; i++) {
+		void *address = dlsym(library->handle, nvml_rows[i].symbol);
+
+		__atomic_store_n(&guest_real[TABLE_CUDA + i],
+				 address ? address : (void *)guest_absent_nvml, __ATOMIC_RELEASE);
+	}
+	return 0;
+}
+
+/* Once, whoever comes first. A call from inside the opening (a constructor of the driver that
+ * calls CUDA) is answered as if there were no driver yet. */
+static int library_open(struct library *library, int (*open)(struct library *))
+{
+	uint32_t was = OPENING_NEW;
+	int saved = errno;
+
+	if (atomic_load_explicit(&library->opening, memory_order_acquire) == OPENING_DONE)
+		return 0;
+	if (atomic_compare_exchange_strong(&library->opening, &was, OPENING_NOW)) {
+		atomic_store(&library->opener, thread_id());
+		was = open(library) == 0 ? OPENING_DONE : OPENING_FAILED;
+		atomic_store(&library->opening, was);
+		futex_wake_all(&library->opening);
+	}
+	while (was == OPENING_NOW) {
+		if (atomic_load(&library->opener) == thread_id())
+			return CUDA_ERROR_NOT_INITIALIZED;
+		futex_wait(&library->opening, OPENING_NOW, 100, FUTEX_PRIVATE_FLAG);
+		was = atomic_load(&library->opening);
+	}
+	errno = saved;
+	return was == OPENING_DONE ? 0 : library->error;
+}
+
+CUresult real_open(void)
+{
+	return (CUresult)library_open(&driver.cuda, cuda_open);
+}
+
+int real_version(void)
+{
+	return real_open() == CUDA_SUCCESS ? driver.version : 0;
+}
+
+int real_exists(unsigned index)
+{
+	void *slot;
+
+	if (index < TABLE_CUDA ? real_open() != CUDA_SUCCESS
+			       : library_open(&driver.nvml, nvml_open) != 0)
+		return 0;
+	slot = __atomic_load_n(&guest_real[index], __ATOMIC_RELAXED);
+	return slot != (void *)guest_absent && slot != (void *)guest_absent_nvml;
+}
+
+/* What calls answer while there is no driver, or none yet. */
+static int answer_cuda(void)
+{
+	int r = (int)real_open();
+
+	return r ? r : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+static int answer_nvml(void)
+{
+	int r = library_open(&driver.nvml, nvml_open);
+
+	return r == NVML_ERROR_LIBRARY_NOT_FOUND ? r : NVML_ERROR_UNINITIALIZED;
+}
+
+/* Programs print these texts without looking at the result. */
+static CUresult answer_cuda_text(CUresult error, const char **text)
+{
+	(void)error;
+	if (text)
+		*text = "no CUDA driver (see the message of mete)";
+	return (CUresult)answer_cuda();
+}
+
+static const char *answer_nvml_text(nvmlReturn_t result)
+{
+	return result == NVML_ERROR_LIBRARY_NOT_FOUND ? "NVML Shared Library Not Found"
+						      : "Unknown Error";
+}
+
+void *real_resolve(unsigned index)
+{
+	if (index < TABLE_CUDA) {
+		if (real_open() == CUDA_SUCCESS)
+			return __atomic_load_n(&guest_real[index], __ATOMIC_RELAXED);
+		return index == API_cuGetErrorName || index == API_cuGetErrorString
+			       ? (void *)answer_cuda_text
+			       : (void *)answer_cuda;
+	}
+	if (library_open(&driver.nvml, nvml_open) != 0)
+		return index == API_ROWS + NVML_ROW_nvmlErrorString ? (void *)answer_nvml_text
+								    : (void *)answer_nvml;
+	return __atomic_load_n(&guest_real[index], __ATOMIC_RELAXED);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the guest says on standard error: nothing, unless something is wrong, and at most SAY_LINES
+ * lines in a process's life. Lines go out by one write(2) each, without stdio and without a lock;
+ * a line that is said while another one is being said by the same thread is dropped.
+ *
+ * Formats: %s %d %u %x %lu %lx %zu %%, without flags or widths.
+ */
+#pragma once
+
+#include "base/macros.h"
+
+enum {
+	SAY_LINES = 16,
+	SAY_BYTES = 512, /* of a line; the rest is cut */
+};
+
+/* Says "mete: " and the sentence. errno is kept. */
+void say(const char *format, ...) printf_like(1, 2);
+
+/* The formatter alone: returns the length written, NUL excluded; always terminates. */
+size_t say_format(char *out, size_t size, const char *format, ...) printf_like(3, 4);

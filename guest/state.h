@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The guest's one mutable object, valid when zero, and joining: the first CUDA call that matters
+ * (cuInit, an allocation, a launch) connects to the tenant's daemon, maps the two pages and starts
+ * the agent. Later calls see one word. A child of fork() forgets all of it and joins again when it
+ * calls for the first time.
+ *
+ * Devices: `device` is everywhere in the guest the index of a device in struct state, found by UUID
+ * (state_device, state_current_device); on the wire it is state.device[i].wire_index.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/macros.h"
+#include "cuda/types.h"
+#include "wire/page.h"
+
+enum {
+	STATE_DEVICES = WIRE_DEVICES,
+	STATE_CONTEXTS = 64, /* contexts of one process that are remembered */
+};
+
+enum state_join {
+	STATE_NEW = 0, /* not asked yet */
+	STATE_JOINING,
+	STATE_JOINED,
+	STATE_REFUSED, /* every call answers state.error */
+};
+
+struct state_device {
+	uint8_t uuid[16];
+	_Atomic uint32_t wire_index;   /* its index in the tenant page and in messages */
+	_Atomic uint32_t gone;	       /* the daemon no longer has it */
+	_Atomic uint64_t granted;      /* bytes that the daemon promised: allocated + credit */
+	_Atomic uint64_t allocated;    /* of these, in use */
+	_Atomic uint64_t contexts;     /* open contexts */
+	_Atomic uint32_t settling;     /* contexts or modules being made */
+	_Atomic uint32_t refused_said; /* an out-of-memory was explained once */
+};
+
+struct state {
+	_Atomic uint32_t join;	 /* enum state_join; a futex */
+	_Atomic uint32_t joiner; /* thread that is joining */
+	_Atomic int error;	 /* CUresult of a refused guest */
+	_Atomic uint32_t devices;
+	struct state_device device[STATE_DEVICES];
+	_Atomic uint32_t lost;	  /* 1 while the daemon is away */
+	_Atomic uint32_t on_loss; /* enum wire_loss */
+	_Atomic uint32_t fork_generation;
+	_Atomic uint32_t captures; /* open stream captures of the process */
+};
+
+extern struct state state;
+
+/* The tenant's page at its link-time address: a private page of zeros (every gate open) until the
+ * guest has joined, then the daemon's, read-only. Fields by __atomic loads. */
+extern const struct wire_tenant_page guest_tenant_page;
+
+/* The own page, likewise. */
+extern struct wire_own_page guest_own_page;
+
+/* Joins on first use. 0, or the CUDA error that the caller must answer. A call from inside the
+ * joining itself gets 0: what the driver does while it starts is passed through. */
+must_check CUresult state_ready(void);
+
+static inline int state_joined(void)
+{
+	return atomic_load_explicit(&state.join, memory_order_acquire) == STATE_JOINED;
+}
+
+/* Index of a CUDA device, or -1: not one of the tenant's. */
+int state_device(CUdevice device);
+
+/* Index of a context's device, or -1; NULL: no device. */
+int state_context_device(CUcontext context);
+
+/* Index of the calling thread's current context's device, or -1: no context, or not ours. */
+int state_current_device(void);
+
+/* What the daemon last said of a device: `field` is total_bytes, limit_bytes, used_bytes, ... */
+#define state_page(index, field)                                                                   \
+	__atomic_load_n(&guest_tenant_page                                                         \
+				 .device[atomic_load_explicit(&state.device[index].wire_index,     \
+							      memory_order_relaxed)]               \
+				 .field,                                                           \
+			__ATOMIC_RELAXED)
