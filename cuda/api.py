@@ -40,7 +40,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CLASSES = ("PASS", "LAUNCH", "ALLOC", "FREE", "TOUCH", "QUERY", "CONTEXT", "CAPTURE", "RESOLVE",
            "REFUSE")
 STREAMS = ("PLAIN", "PTDS", "PTSZ")
-PLACE_BYTES = 4096
+PLACE_BYTES = 65536
 
 CODE = r"(?P<returns>[\w ]+?[ *]*), *(?P<parameters>\(.*\)), *(?P<arguments>\([\w, ]*\))"
 DRIVER_FORMS = {

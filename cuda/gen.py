@@ -6,6 +6,9 @@
     gen.py map OUT WHAT [VERSION]    a linker version script that exports just the functions of
                                      WHAT (cuda, nvml or both); of cuda those that a driver of
                                      CUDA VERSION (12.9) exports
+    gen.py recorder OUT              a driver whose functions record their arguments: cuda/record.h
+    gen.py null OUT                  a driver whose functions return CUDA_SUCCESS and do nothing
+    gen.py caller OUT                calls each function with made-up arguments: cuda/record.h
 
 Reads nothing but the two tables; the same input gives the same output, byte for byte.
 """
@@ -100,8 +103,45 @@ def version_map(what, version):
     return "{\nglobal:\n" + "".join(f"\t{symbol};\n" for symbol in sorted(symbols)) + "local:\n\t*;\n};\n"
 
 
+MADE = "/* Made by cuda/gen.py from cuda/api.def. */\n"
+
+
+def recorder():
+    text = MADE + '#include "cuda/prototypes.h"\n#include "cuda/record.h"\n'
+    for row in api.load():
+        places = ", ".join(f"{{&{p.name}, sizeof({p.name})}}" for p in row.params)
+        text += (f"__attribute__((weak, visibility(\"default\"))) {row.returns} {row.symbol}{row.parameters}\n{{\n" +
+                 (f"\tconst struct record_argument list[] = {{{places}}};\n\n" if places else "") +
+                 f"\treturn record_call(API_{row.symbol}, {'list' if places else 'NULL'}, {len(row.params)});\n}}\n")
+    return text
+
+
+def null():
+    text = MADE + '#include "cuda/prototypes.h"\n#pragma GCC diagnostic ignored "-Wunused-parameter"\n'
+    for row in api.load():
+        text += (f"__attribute__((weak, visibility(\"default\"))) {row.returns} {row.symbol}{row.parameters}\n"
+                 "{\n\treturn CUDA_SUCCESS;\n}\n")
+    return text
+
+
+def caller():
+    rows = api.load()
+    text = MADE + '#include "cuda/prototypes.h"\n#include "cuda/record.h"\n'
+    for row in rows:
+        text += (f"static CUresult call_{row.symbol}(void *record_address, struct record_maker *record_maker)\n{{\n" +
+                 f"\tapi_fn_{row.symbol} *record_function = (api_fn_{row.symbol} *)record_address;\n" +
+                 "".join(f"\t{p.type} {p.name};\n" for p in row.params) +
+                 "\n" + ("\t(void)record_maker;\n" if not row.params else "") +
+                 "".join(f"\trecord_make(record_maker, RECORD_{p.kind.upper()}, &{p.name}, sizeof({p.name}));\n"
+                         for p in row.params) +
+                 f"\treturn record_function{row.arguments};\n}}\n")
+    return (text + "record_caller *const record_callers[API_ROWS] = {\n" +
+            "".join(f"\tcall_{row.symbol},\n" for row in rows) + "};\n")
+
+
 def main(arguments):
-    makers = {"resolve": (resolve, 0), "map": (version_map, 2)}
+    makers = {"resolve": (resolve, 0), "map": (version_map, 2), "recorder": (recorder, 0), "null": (null, 0),
+              "caller": (caller, 0)}
     if len(arguments) < 2 or arguments[0] not in makers:
         raise SystemExit(__doc__)
     make, takes = makers[arguments[0]]
