@@ -53,6 +53,8 @@ void device_memory(int device, uint64_t *ret_free_bytes, uint64_t *ret_total_byt
 /* What a process holds; 0 for the dead. */
 uint64_t device_used_by(int device, uint32_t process);
 
+/* From the model, the number and METE_SIM_SEED: the same in every run. */
+void device_make_uuid(const struct settings *settings, uint32_t number, uint8_t ret_uuid[16]);
 void device_uuid(int device, uint8_t ret_uuid[16]);
 /* "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx" */
 void device_uuid_text(int device, char ret_text[41]);

@@ -8,10 +8,10 @@
  * inside a critical section: what is summed is summed again from the slots by the next who locks.
  *
  * Dead processes are reaped, and their memory returned, by whoever looks next: a refused
- * allocation, NVML, a wait for an engine. Nothing runs in the background. A slot is dead when its
- * process is gone (pid and start time), or, for a process of another PID namespace, when it no
- * longer holds its lock in the file. What a dead process did (busy time, lateness) stays readable
- * until its slot is used again.
+ * allocation, NVML, a wait for an engine. Nothing runs in the background. A process is dead when it no
+ * longer holds its lock in the file and, where the looker can see it, /proc does not know it either
+ * (pid and start time). What a dead process did (busy time, lateness) stays readable until its slot
+ * is used again.
  *
  * Who joins an empty segment makes it anew, with its own settings: nothing sticks from earlier
  * ones.
@@ -104,7 +104,7 @@ struct segment_lane_book {
 	uint32_t gap_next; /* ring position */
 	uint64_t slice_end_ns;
 	uint64_t busy_ns;
-	struct segment_gap gaps[SEGMENT_GAPS_MAX];
+	struct segment_gap gaps[SEGMENT_GAPS_MAX]; /* oldest first */
 };
 
 struct segment_engines {
@@ -135,9 +135,7 @@ struct segment_device {
 };
 
 struct segment {
-	uint64_t magic;	     /* written last when the segment is made */
-	uint64_t layout;     /* hash of the sizes: another build's segment is another segment */
-	uint64_t generation; /* moves when the segment is made anew */
+	uint64_t layout; /* of another build: cannot be joined */
 	pthread_mutex_t mutex;
 	struct settings settings;
 	struct segment_device devices[SETTINGS_DEVICES_MAX];
@@ -151,22 +149,23 @@ struct segment {
  */
 must_check int segment_join(void);
 
-/* As segment_join(), without a slot: for NVML and tools, which use no device. */
-must_check int segment_watch(void);
-
 /* The process's slot is dead from now on. For tests and orderly ends; dying does the same. */
 void segment_leave(void);
 
-/* Never NULL after segment_join() or segment_watch(). */
+/* Never NULL after segment_join(). */
 struct segment *segment_get(void);
 const struct settings *segment_settings(void);
 
 /* METE_SIM_DIR as it is in use. */
 const char *segment_folder(void);
 
-/* The caller's slot; joins anew after fork(). NULL where that fails or only segment_watch() was. */
+/* The caller's slot; joins anew after fork(). NULL where that fails. */
 struct segment_process *segment_self(void);
 uint32_t segment_number(const struct segment_process *process);
+
+/* The table of slots: who is there, pids and names. Taken before a device's lock. */
+void segment_lock_node(void);
+void segment_unlock_node(void);
 
 /* Locks a device's mutex, mending what a process that died with it left behind. */
 void segment_lock(struct segment_device *device);

@@ -56,8 +56,8 @@ enum settings_kind {
 
 /* Plain data without padding that matters: lies in the segment, compared field by field. */
 struct settings {
-#define NODE(field, variable, kind, value, meaning)  uint64_t field;
-#define LOCAL(field, variable, kind, value, meaning) uint64_t field;
+#define NODE(field, variable, kind, value, least, most, meaning)  uint64_t field;
+#define LOCAL(field, variable, kind, value, least, most, meaning) uint64_t field;
 #include "sim/settings.def"
 #undef NODE
 #undef LOCAL
@@ -68,7 +68,7 @@ struct settings {
 
 /* One row of settings.def, for those who print or compare. */
 struct settings_row {
-	const char *field, *variable, *value, *meaning;
+	const char *field, *variable, *value, *least, *most, *meaning;
 	enum settings_kind kind;
 	bool node;     /* shared by the processes of a node */
 	size_t offset; /* of the uint64_t in struct settings */
@@ -79,6 +79,11 @@ const struct settings_row *settings_row(size_t number);
 
 /* The models.def names, in order; NULL from the first number on that has none. */
 const char *settings_model(size_t number);
+
+uint64_t settings_value(const struct settings *settings, const struct settings_row *row);
+
+/* "5ms" */
+must_check int settings_parse_time(const char *text, uint64_t *ret_ns);
 
 /* Reads the environment. -EINVAL with a sentence: variable, value, what is accepted. */
 must_check int settings_load(struct settings *ret_settings, struct fault *why);
