@@ -44,7 +44,8 @@ static uint64_t device_capacity(int device)
 	return bytes > reserved ? bytes - reserved : 0;
 }
 
-/* ---- the book --------------------------------------------------------------------------------- */
+/* ---- the book ---------------------------------------------------------------------------------
+ */
 
 static int take_locked(int device, struct segment_usage *usage, uint64_t bytes)
 {
@@ -165,10 +166,13 @@ int device_take_managed(int device, uint64_t bytes, uint64_t *ret_own_bytes)
 
 	if (!usage)
 		return -ENODEV;
-	/* The dead go before the living are pushed out; asking costs as much as a page fault. */
-	if (bytes > device_capacity(device) - device_book(device)->used_bytes)
-		segment_reap();
 	segment_lock(device_book(device));
+	if (bytes > device_capacity(device) - device_book(device)->used_bytes) {
+		/* The dead go before the living are pushed out. */
+		segment_unlock(device_book(device));
+		segment_reap();
+		segment_lock(device_book(device));
+	}
 	r = take_managed_locked(device, usage, bytes, ret_own_bytes);
 	segment_unlock(device_book(device));
 	return r;
@@ -254,7 +258,8 @@ uint64_t device_used_by(int device, uint32_t process)
 	return bytes;
 }
 
-/* ---- names ------------------------------------------------------------------------------------ */
+/* ---- names ------------------------------------------------------------------------------------
+ */
 
 static uint64_t mix(uint64_t value)
 {
@@ -317,7 +322,8 @@ bool device_peer(int device, int other)
 	return device != other && device_shape(device)->nvlinks && device_shape(other)->nvlinks;
 }
 
-/* ---- costs ------------------------------------------------------------------------------------ */
+/* ---- costs ------------------------------------------------------------------------------------
+ */
 
 static uint64_t time_ns(uint64_t amount, uint64_t rate)
 {
@@ -355,7 +361,8 @@ uint64_t device_instructions_ns(int device, uint64_t instructions)
 	return time_ns(instructions, device_shape(device)->instruction_rate);
 }
 
-/* ---- errors ----------------------------------------------------------------------------------- */
+/* ---- errors -----------------------------------------------------------------------------------
+ */
 
 static void xid_locked(struct segment_device *book, uint64_t xid)
 {

@@ -79,6 +79,16 @@ uint64_t engine_device_busy_ns(int device, enum segment_lane lane);
  * of all with UINT32_MAX. As NVML's utilisation. */
 unsigned engine_utilisation(int device, uint32_t process);
 
+struct engine_sample {
+	uint64_t end_ns; /* of the period, on the clock */
+	unsigned percent;
+};
+
+/* The compute engine's last whole periods that ended after since_ns, oldest first; as many as the
+ * ring has (about 5 s) and `most` allows. */
+size_t engine_samples(int device, uint32_t process, uint64_t since_ns, struct engine_sample *ret,
+		      size_t most);
+
 /* The bound below which `percentile` (0 to 100) of the completions were late; a power of two. 0
  * where nothing completed. */
 uint64_t engine_lateness_ns(const struct segment_lateness *lateness, unsigned percentile);

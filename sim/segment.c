@@ -481,7 +481,7 @@ static int join_locked(void)
 {
 	struct settings settings;
 	struct fault why;
-	mode_t mode;
+	mode_t mode = 0;
 	int r;
 
 	r = settings_load(&settings, &why);

@@ -8,10 +8,10 @@
  * inside a critical section: what is summed is summed again from the slots by the next who locks.
  *
  * Dead processes are reaped, and their memory returned, by whoever looks next: a refused
- * allocation, NVML, a wait for an engine. Nothing runs in the background. A process is dead when it no
- * longer holds its lock in the file and, where the looker can see it, /proc does not know it either
- * (pid and start time). What a dead process did (busy time, lateness) stays readable until its slot
- * is used again.
+ * allocation, NVML, a wait for an engine. Nothing runs in the background. A process is dead when it
+ * no longer holds its lock in the file and, where the looker can see it, /proc does not know it
+ * either (pid and start time). What a dead process did (busy time, lateness) stays readable until
+ * its slot is used again.
  *
  * Who joins an empty segment makes it anew, with its own settings: nothing sticks from earlier
  * ones.
@@ -100,8 +100,8 @@ struct segment_gap {
 };
 
 struct segment_lane_book {
-	uint32_t current;  /* process whose slice it is */
-	uint32_t gap_next; /* ring position */
+	uint32_t current; /* process whose slice it is */
+	uint32_t gap_count;
 	uint64_t slice_end_ns;
 	uint64_t busy_ns;
 	struct segment_gap gaps[SEGMENT_GAPS_MAX]; /* oldest first */

@@ -22,9 +22,9 @@ struct segment_identity {
 must_check int segment_process_self(struct segment_identity *ret_identity);
 
 /*
- * Is the process gone, or dead and only waiting to be waited for? It lives while byte `offset` of the
- * file is locked; `fd` is the caller's own open file description, whose lock does not count. One that
- * lost its lock, but is in the caller's PID namespace and there in /proc, lives as well.
+ * Is the process gone, or dead and only waiting to be waited for? It lives while byte `offset` of
+ * the file is locked; `fd` is the caller's own open file description, whose lock does not count.
+ * One that lost its lock, but is in the caller's PID namespace and there in /proc, lives as well.
  */
 bool segment_process_dead(const struct segment_identity *identity, uint64_t own_namespace, int fd,
 			  off_t offset);
