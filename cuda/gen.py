@@ -20,14 +20,17 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import api
 
 SLOTS, BUCKETS = 1024, 256
+PRIME = 0x9E3779B97F4A7C15
 
 
 def hash_name(name):
-    """FNV-1a, 32 bits: the same as hash_name() in resolve.c."""
-    value = 2166136261
-    for byte in name.encode():
-        value = ((value ^ byte) * 16777619) & 0xFFFFFFFF
-    return value
+    """The same as hash_name() in resolve.c."""
+    text, value = name.encode(), len(name)
+    words = [text[i:i + 8] for i in range(0, len(text) - 8, 8)] + [text[-8:]]
+    for word in words if len(text) >= 8 else [text[i:i + 1] for i in range(len(text))]:
+        product = (value ^ int.from_bytes(word, "little")) * PRIME
+        value = (product ^ product >> 64) % 2**64
+    return value % 2**32
 
 
 def slot_of(value, shift):
@@ -72,11 +75,17 @@ def resolve():
     return f"""/* Made by cuda/gen.py from cuda/api.def. */
 #define RESOLVE_SLOTS {SLOTS}
 #define RESOLVE_BUCKETS {BUCKETS}
+#define RESOLVE_PRIME {PRIME:#x}U
+#define RESOLVE_LONGEST {max(map(len, names))}
 static const uint16_t resolve_shifts[RESOLVE_BUCKETS] = {{
 {numbers(shifts)}
 }};
 static const uint16_t resolve_first[RESOLVE_SLOTS] = {{
 {numbers([first for first, _ in pairs])}
+}};
+/* 255: no name is here. */
+static const uint8_t resolve_length[RESOLVE_SLOTS] = {{
+{numbers([255 if p is None else len(names[p]) for p in slots])}
 }};
 static const uint8_t resolve_count[RESOLVE_SLOTS] = {{
 {numbers([count for _, count in pairs])}
