@@ -51,7 +51,8 @@ NVML_FORMS = {
     r"NVML_FUNCTION\((?P<symbol>\w+), *(?P<klass>\w+), *(?P<reason>\w+), *" + CODE + r"\)",
     r"NVML_NAME\( *(?P<symbol>\w+), *(?P<klass>\w+), *(?P<reason>\w+)\)",
 }
-INTEGER = re.compile(r"^(unsigned |signed |long )*(int|long|char|short|unsigned|size_t|u?int\d+_t)$")
+INTEGER = re.compile(r"^(unsigned |signed |long )*"
+                     r"(int|long|char|short|unsigned|size_t|u?int\d+_t)$")
 
 
 class ApiError(Exception):

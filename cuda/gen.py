@@ -109,27 +109,32 @@ def version_map(what, version):
         symbols += [row.symbol for row in api.load_nvml()]
     if not symbols:
         raise SystemExit(f"gen.py: nothing to export: {what!r} (accepted: cuda, nvml, both)")
-    return "{\nglobal:\n" + "".join(f"\t{symbol};\n" for symbol in sorted(symbols)) + "local:\n\t*;\n};\n"
+    names = "".join(f"\t{symbol};\n" for symbol in sorted(symbols))
+    return "{\nglobal:\n" + names + "local:\n\t*;\n};\n"
 
 
 MADE = "/* Made by cuda/gen.py from cuda/api.def. */\n"
+WEAK = '__attribute__((weak, visibility("default")))'
 
 
 def recorder():
     text = MADE + '#include "cuda/prototypes.h"\n#include "cuda/record.h"\n'
     for row in api.load():
-        places = ", ".join(f"{{&{p.name}, sizeof({p.name})}}" for p in row.params)
-        text += (f"__attribute__((weak, visibility(\"default\"))) {row.returns} {row.symbol}{row.parameters}\n{{\n" +
-                 (f"\tconst struct record_argument list[] = {{{places}}};\n\n" if places else "") +
-                 f"\treturn record_call(API_{row.symbol}, {'list' if places else 'NULL'}, {len(row.params)});\n}}\n")
+        text += f"{WEAK} {row.returns} {row.symbol}{row.parameters}\n{{\n"
+        if row.params:
+            places = ", ".join(f"{{&{p.name}, sizeof({p.name})}}" for p in row.params)
+            text += f"\tconst struct record_argument list[] = {{{places}}};\n\n"
+        text += (f"\treturn record_call(API_{row.symbol}, {'list' if row.params else 'NULL'}, "
+                 f"{len(row.params)});\n}}\n")
     return text
 
 
 def null():
-    text = MADE + '#include "cuda/prototypes.h"\n#pragma GCC diagnostic ignored "-Wunused-parameter"\n'
+    text = MADE + '#include "cuda/prototypes.h"\n'
+    text += '#pragma GCC diagnostic ignored "-Wunused-parameter"\n'
     for row in api.load():
-        text += (f"__attribute__((weak, visibility(\"default\"))) {row.returns} {row.symbol}{row.parameters}\n"
-                 "{\n\treturn CUDA_SUCCESS;\n}\n")
+        text += f"{WEAK} {row.returns} {row.symbol}{row.parameters}\n"
+        text += "{\n\treturn CUDA_SUCCESS;\n}\n"
     return text
 
 
@@ -137,20 +142,25 @@ def caller():
     rows = api.load()
     text = MADE + '#include "cuda/prototypes.h"\n#include "cuda/record.h"\n'
     for row in rows:
-        text += (f"static CUresult call_{row.symbol}(void *record_address, struct record_maker *record_maker)\n{{\n" +
-                 f"\tapi_fn_{row.symbol} *record_function = (api_fn_{row.symbol} *)record_address;\n" +
-                 "".join(f"\t{p.type} {p.name};\n" for p in row.params) +
-                 "\n" + ("\t(void)record_maker;\n" if not row.params else "") +
-                 "".join(f"\trecord_make(record_maker, RECORD_{p.kind.upper()}, &{p.name}, sizeof({p.name}));\n"
-                         for p in row.params) +
-                 f"\treturn record_function{row.arguments};\n}}\n")
-    return (text + "record_caller *const record_callers[API_ROWS] = {\n" +
-            "".join(f"\tcall_{row.symbol},\n" for row in rows) + "};\n")
+        # record_...: names that no parameter has.
+        text += (f"static CUresult call_{row.symbol}(void *record_address, "
+                 "struct record_maker *record_maker)\n{\n"
+                 f"\tapi_fn_{row.symbol} *record_function = "
+                 f"(api_fn_{row.symbol} *)record_address;\n")
+        text += "".join(f"\t{p.type} {p.name};\n" for p in row.params) + "\n"
+        for p in row.params:
+            text += (f"\trecord_make(record_maker, RECORD_{p.kind.upper()}, &{p.name}, "
+                     f"sizeof({p.name}));\n")
+        if not row.params:
+            text += "\t(void)record_maker;\n"
+        text += f"\treturn record_function{row.arguments};\n}}\n"
+    table = "".join(f"\tcall_{row.symbol},\n" for row in rows)
+    return text + "record_caller *const record_callers[API_ROWS] = {\n" + table + "};\n"
 
 
 def main(arguments):
-    makers = {"resolve": (resolve, 0), "map": (version_map, 2), "recorder": (recorder, 0), "null": (null, 0),
-              "caller": (caller, 0)}
+    makers = {"resolve": (resolve, 0), "map": (version_map, 2), "recorder": (recorder, 0),
+              "null": (null, 0), "caller": (caller, 0)}
     if len(arguments) < 2 or arguments[0] not in makers:
         raise SystemExit(__doc__)
     make, takes = makers[arguments[0]]

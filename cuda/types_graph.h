@@ -6,11 +6,11 @@
  */
 #pragma once
 
-#include "cuda/types_handles.h"
-#include "cuda/types_memory.h"
 #include "cuda/types_array.h"
-#include "cuda/types_launch.h"
+#include "cuda/types_handles.h"
 #include "cuda/types_interop.h"
+#include "cuda/types_launch.h"
+#include "cuda/types_memory.h"
 
 #define CU_GRAPH_COND_ASSIGN_DEFAULT 0x1
 

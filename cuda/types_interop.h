@@ -8,8 +8,8 @@
  */
 #pragma once
 
-#include "cuda/types_handles.h"
 #include "cuda/types_array.h"
+#include "cuda/types_handles.h"
 
 #define CUDA_EXTERNAL_MEMORY_DEDICATED			     0x1
 #define CUDA_EXTERNAL_SEMAPHORE_SIGNAL_SKIP_NVSCIBUF_MEMSYNC 0x1

@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include "cuda/types_handles.h"
 #include "cuda/types_array.h"
+#include "cuda/types_handles.h"
 
 /* Flags of texture references and of CUDA_TEXTURE_DESC */
 #define CU_TRSA_OVERRIDE_FORMAT		       0x1

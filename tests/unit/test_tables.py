@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of cuda/ and what is generated from them, seen from outside. Arguments: ROOT CC SETS."""
+"""The tables of cuda/ and what is generated from them, seen from outside.
+
+Arguments: ROOT CC SETS
+"""
 
 import os
 import re
@@ -14,7 +17,9 @@ sys.path.insert(0, os.path.join(ROOT, "cuda"))
 sys.dont_write_bytecode = True
 import api
 
-GOOD = "CUDA_FUNCTION(cuMemAlloc, 3020, PLAIN, cuMemAlloc_v2, ALLOC, NONE, CUresult, (CUdeviceptr_v2 *dptr, size_t n), (dptr, n))"
+GEN = os.path.join(ROOT, "cuda/gen.py")
+GOOD = ("CUDA_FUNCTION(cuMemAlloc, 3020, PLAIN, cuMemAlloc_v2, ALLOC, NONE, CUresult, "
+        "(CUdeviceptr_v2 *dptr, size_t n), (dptr, n))")
 
 
 class Tables(unittest.TestCase):
@@ -36,16 +41,17 @@ class Tables(unittest.TestCase):
 
     def compiles(self, line):
         """Does cuda/api.c compile with this table?"""
-        self.table(line)
-        os.makedirs(os.path.join(self.folder.name, "cuda"), exist_ok=True)
-        os.replace(os.path.join(self.folder.name, "api.def"), os.path.join(self.folder.name, "cuda/api.def"))
-        done = subprocess.run([*CC, "-std=gnu11", "-fsyntax-only", "-I", self.folder.name, "-I", ROOT,
-                               os.path.join(ROOT, "cuda/api.c")], capture_output=True)
+        folder = os.path.join(self.folder.name, "cuda")
+        os.makedirs(folder, exist_ok=True)
+        os.replace(self.table(line), os.path.join(folder, "api.def"))
+        done = subprocess.run([*CC, "-std=gnu11", "-fsyntax-only", "-I", self.folder.name, "-I",
+                               ROOT, os.path.join(ROOT, "cuda/api.c")], capture_output=True)
         return done.returncode == 0
 
     def test_a_row_is_read_with_its_parameters(self):
         row, = api.load(self.table(GOOD))
-        self.assertEqual((row.base, row.version, row.stream, row.symbol), ("cuMemAlloc", 3020, "PLAIN", "cuMemAlloc_v2"))
+        self.assertEqual((row.base, row.version, row.stream, row.symbol),
+                         ("cuMemAlloc", 3020, "PLAIN", "cuMemAlloc_v2"))
         self.assertEqual([(p.type, p.name, p.kind) for p in row.params],
                          [("CUdeviceptr_v2 *", "dptr", "pointer"), ("size_t", "n", "integer")])
 
@@ -75,7 +81,7 @@ class Tables(unittest.TestCase):
 
     def exports(self, *arguments):
         path = os.path.join(self.folder.name, "map")
-        subprocess.run([sys.executable, os.path.join(ROOT, "cuda/gen.py"), "map", path, *arguments], check=True)
+        subprocess.run([sys.executable, GEN, "map", path, *arguments], check=True)
         with open(path, encoding="ascii") as file:
             text = file.read()
         self.assertRegex(text, r"local:\n\t\*;\n")
@@ -94,7 +100,7 @@ class Tables(unittest.TestCase):
 
     def test_a_version_that_is_none_is_refused_in_one_line(self):
         for wrong in (("cuda", "twelve"), ("cuda", ""), ("fish", "12.9")):
-            done = subprocess.run([sys.executable, os.path.join(ROOT, "cuda/gen.py"), "map", "/dev/null", *wrong],
+            done = subprocess.run([sys.executable, GEN, "map", "/dev/null", *wrong],
                                   capture_output=True, text=True)
             self.assertNotEqual(done.returncode, 0)
             self.assertEqual(len(done.stderr.splitlines()), 1)
@@ -105,7 +111,7 @@ class Tables(unittest.TestCase):
         for seed in ("1", "2"):
             for what in ("resolve", "recorder", "null", "caller"):
                 path = os.path.join(self.folder.name, what)
-                subprocess.run([sys.executable, os.path.join(ROOT, "cuda/gen.py"), what, path], check=True,
+                subprocess.run([sys.executable, GEN, what, path], check=True,
                                env={**os.environ, "PYTHONHASHSEED": seed})
                 with open(path, "rb") as file:
                     made.append(file.read())
@@ -113,8 +119,9 @@ class Tables(unittest.TestCase):
 
     def test_nothing_that_starts_a_program_is_missing_from_nvml(self):
         rows = {row.symbol: row for row in api.load_nvml()}
-        for name in ("nvmlInit", "nvmlInit_v2", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2",
-                     "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v3"):
+        for name in ("nvmlInit", "nvmlInit_v2", "nvmlDeviceGetMemoryInfo",
+                     "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetComputeRunningProcesses",
+                     "nvmlDeviceGetComputeRunningProcesses_v3"):
             self.assertIsNotNone(rows[name].params)
 
 
