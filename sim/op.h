@@ -24,7 +24,7 @@
 #include "sim/execute.h"
 
 struct event_record; /* sim/event.h */
-struct graph_plan;   /* sim/graph_plan.h */
+struct graph_launch; /* sim/graph_plan.h */
 
 enum op_kind {
 	OP_EMPTY,    /* nothing: an empty graph node, a barrier */
@@ -39,7 +39,7 @@ enum op_kind {
 	OP_MEMOP,    /* wait for, write words of memory */
 	OP_ALLOC,    /* a graph's allocation */
 	OP_FREE,     /* a graph's free */
-	OP_GRAPH,    /* a launch of an executable graph; in a graph, a child */
+	OP_GRAPH,    /* a launch of an executable graph; never in a graph */
 	OP_CALL,     /* a function of the simulator itself; never in a graph */
 };
 
@@ -66,14 +66,10 @@ struct op_memop {
 	unsigned count;
 };
 
+/* Holds a reference to the address (sim/graph_memory.h), from describing it or op_clone(). */
 struct op_alloc {
 	CUdeviceptr address;
 	size_t size_bytes;
-};
-
-struct op_graph {
-	struct graph_plan *plan; /* owned reference; NULL in a graph node */
-	CUgraph graph;		 /* owned, in a graph node; NULL in a launch */
 };
 
 /* `run` may block; its result other than CUDA_SUCCESS sticks to the context. `drop` frees `data`
@@ -96,8 +92,8 @@ struct op {
 		struct op_callback callback;
 		struct op_event event;
 		struct op_memop memop;
-		struct op_alloc alloc; /* OP_FREE uses its address */
-		struct op_graph graph;
+		struct op_alloc alloc;	     /* OP_FREE uses its address */
+		struct graph_launch *launch; /* owned */
 		struct op_call call;
 	};
 };

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver's functions that instantiate, launch and destroy executable graphs.
+ */
+#include "sim/graph_exec.h"
+
+#include <string.h>
+
+#include "cuda/prototypes.h"
+#include "sim/capture.h"
+#include "sim/context.h"
+#include "sim/driver.h"
+#include "sim/graph_memory.h"
+#include "sim/handle.h"
+
+enum {
+	KNOWN_FLAGS = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
+		      CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
+		      CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH |
+		      CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY,
+};
+
+bool graph_exec_is(CUgraphExec exec)
+{
+	return handle_is(HANDLE_GRAPH_EXEC, exec);
+}
+
+void graph_exec_changed(CUgraphExec exec)
+{
+	pthread_mutex_lock(&exec->lock);
+	graph_plan_unref(take(exec->plan));
+	pthread_mutex_unlock(&exec->lock);
+}
+
+static void exec_free(struct CUgraphExec_st *exec)
+{
+	graph_plan_unref(exec->plan);
+	graph_free(exec->graph);
+	stream_mark_drop(&exec->last);
+	pthread_mutex_destroy(&exec->lock);
+	free(exec);
+}
+
+static CUresult instantiate(CUgraphExec *ret_exec, CUgraph graph, uint64_t flags)
+{
+	struct CUgraphExec_st *exec;
+	CUresult result = driver_ready();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ret_exec || !graph_is(graph) || flags & ~(uint64_t)KNOWN_FLAGS)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	exec = calloc(1, sizeof(*exec));
+	if (!exec)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_init(&exec->lock, NULL);
+	exec->flags = flags;
+	result = graph_clone(graph, &exec->graph);
+	if (result == CUDA_SUCCESS)
+		result = graph_plan_new(exec->graph, &exec->plan);
+	if (result == CUDA_SUCCESS && handle_add(HANDLE_GRAPH_EXEC, exec) < 0)
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (result != CUDA_SUCCESS) {
+		exec_free(exec);
+		return result;
+	}
+	*ret_exec = exec;
+	return CUDA_SUCCESS;
+}
+
+exported CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph,
+					      unsigned long long flags)
+{
+	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
+		return CUDA_ERROR_INVALID_VALUE; /* needs a stream: only WithParams has one */
+	return instantiate(phGraphExec, hGraph, flags);
+}
+
+exported CUresult cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph,
+					CUgraphNode *phErrorNode, char *logBuffer,
+					size_t bufferSize)
+{
+	if (phErrorNode)
+		*phErrorNode = NULL;
+	if (logBuffer && bufferSize)
+		logBuffer[0] = '\0';
+	return instantiate(phGraphExec, hGraph, 0);
+}
+
+exported CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph,
+				     CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
+{
+	return cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+}
+
+exported CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
+					       CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+{
+	CUresult result;
+
+	if (!instantiateParams)
+		return CUDA_ERROR_INVALID_VALUE;
+	instantiateParams->hErrNode_out = NULL;
+	result = instantiate(phGraphExec, hGraph, instantiateParams->flags);
+	if (result == CUDA_SUCCESS && instantiateParams->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
+		result = cuGraphUpload(*phGraphExec, instantiateParams->hUploadStream);
+	instantiateParams->result_out =
+		result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
+		: result == CUDA_ERROR_NOT_SUPPORTED
+			? CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED
+		: graph_is(hGraph) ? CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE
+				   : CUDA_GRAPH_INSTANTIATE_ERROR;
+	return result;
+}
+
+exported CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags)
+{
+	if (!graph_exec_is(hGraphExec) || !flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = hGraphExec->flags;
+	return CUDA_SUCCESS;
+}
+
+exported CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
+{
+	if (!graph_exec_is(hGraphExec))
+		return CUDA_ERROR_INVALID_VALUE;
+	handle_remove(HANDLE_GRAPH_EXEC, hGraphExec);
+	exec_free(hGraphExec);
+	return CUDA_SUCCESS;
+}
+
+/* ---- launching ----------------------------------------------------------------------------- */
+
+/* Memory is found, and found missing, when a launch is asked for. What the graph frees itself may
+ * be allocated by the next launch at once: its ops come after. */
+static CUresult claim(const struct graph_plan *plan, struct CUctx_st *context, bool again)
+{
+	for (size_t i = 0; i < plan->n; i++) {
+		const struct op *op = &plan->ops[i];
+		CUresult result = CUDA_SUCCESS;
+
+		if (op->kind == OP_ALLOC)
+			result = graph_memory_claim(op->alloc.address, context, again);
+		else if (op->kind == OP_FREE)
+			graph_memory_disclaim(op->alloc.address);
+		if (result != CUDA_SUCCESS)
+			return result;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* Under the executable's lock. */
+static CUresult launch(struct CUgraphExec_st *exec, struct CUstream_st *stream)
+{
+	bool again = exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+	struct graph_launch *made;
+	CUresult result = CUDA_SUCCESS;
+
+	if (!exec->plan)
+		result = graph_plan_new(exec->graph, &exec->plan);
+	if (result == CUDA_SUCCESS && exec->graph->n_memory)
+		result = claim(exec->plan, stream->context, again);
+	if (result != CUDA_SUCCESS)
+		return result;
+	made = graph_launch_new(exec->plan);
+	if (!made)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	made->previous = exec->last;
+	exec->last = (struct stream_mark){0};
+	return graph_launch_submit(made, stream, &exec->last);
+}
+
+/* A launch inside a capture is a child graph. */
+static CUresult capture_launch(struct CUgraphExec_st *exec, struct CUstream_st *stream)
+{
+	if (exec->graph->n_memory)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return capture_child(stream, exec->graph);
+}
+
+exported CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
+{
+	struct CUstream_st *stream;
+	CUresult result = stream_find(hStream, &stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!graph_exec_is(hGraphExec))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (stream_capturing(stream))
+		return capture_launch(hGraphExec, stream);
+	result = capture_check_legacy(stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_mutex_lock(&hGraphExec->lock);
+	result = launch(hGraphExec, stream);
+	pthread_mutex_unlock(&hGraphExec->lock);
+	return result;
+}
+
+/* There is nothing to carry to the device but the plan. */
+exported CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
+{
+	struct CUstream_st *stream;
+	CUresult result = stream_find(hStream, &stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!graph_exec_is(hGraphExec))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (stream_capturing(stream))
+		return capture_forbid(stream);
+	pthread_mutex_lock(&hGraphExec->lock);
+	if (!hGraphExec->plan)
+		result = graph_plan_new(hGraphExec->graph, &hGraphExec->plan);
+	pthread_mutex_unlock(&hGraphExec->lock);
+	return result;
+}

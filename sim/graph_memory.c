@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/graph_memory.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "cuda/prototypes.h"
+#include "sim/context.h"
+#include "sim/device.h"
+#include "sim/driver.h"
+#include "sim/space.h"
+
+struct allocation {
+	struct list link;
+	CUdeviceptr address;
+	size_t bytes; /* of whole blocks */
+	int device;
+	unsigned refs;
+	bool backed;  /* counted in the device's book */
+	bool claimed; /* a launch has allocated it, as the program sees it */
+	bool mapped;  /* likewise, as the device sees it */
+};
+
+struct sums {
+	uint64_t used, used_high, reserved, reserved_high;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct list all;
+	struct sums sums[SETTINGS_DEVICES_MAX];
+} memory = {.lock = PTHREAD_MUTEX_INITIALIZER, .all = {.next = &memory.all, .prev = &memory.all}};
+
+static void grow(uint64_t *sum, uint64_t *high, uint64_t bytes)
+{
+	*sum += bytes;
+	if (*high < *sum)
+		*high = *sum;
+}
+
+/* ---- under the lock ------------------------------------------------------------------------ */
+
+static struct allocation *find(CUdeviceptr address)
+{
+	list_for_each(link, &memory.all)
+	{
+		struct allocation *allocation = list_entry(link, struct allocation, link);
+
+		if (allocation->address == address)
+			return allocation;
+	}
+	return NULL;
+}
+
+static CUresult back(struct allocation *allocation)
+{
+	struct sums *sums = &memory.sums[allocation->device];
+	int result;
+
+	if (allocation->backed)
+		return CUDA_SUCCESS;
+	result = device_take(allocation->device, allocation->bytes);
+	if (result)
+		return result == DEVICE_LOST ? CUDA_ERROR_DEVICE_UNAVAILABLE
+					     : CUDA_ERROR_OUT_OF_MEMORY;
+	if (space_back(allocation->address, allocation->bytes) < 0) {
+		device_give(allocation->device, allocation->bytes);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	allocation->backed = true;
+	grow(&sums->reserved, &sums->reserved_high, allocation->bytes);
+	return CUDA_SUCCESS;
+}
+
+static void unback(struct allocation *allocation)
+{
+	if (!allocation->backed)
+		return;
+	space_unback(allocation->address, allocation->bytes);
+	device_give(allocation->device, allocation->bytes);
+	memory.sums[allocation->device].reserved -= allocation->bytes;
+	allocation->backed = false;
+}
+
+/* Nobody names the address any more and nothing is there. */
+static void drop_unused(struct allocation *allocation)
+{
+	if (allocation->refs || allocation->claimed || allocation->mapped)
+		return;
+	unback(allocation);
+	space_release(allocation->address, allocation->bytes);
+	list_remove(&allocation->link);
+	free(allocation);
+}
+
+/* ---- nodes --------------------------------------------------------------------------------- */
+
+CUresult graph_memory_describe(CUDA_MEM_ALLOC_NODE_PARAMS *params, struct op *ret_op)
+{
+	const CUmemPoolProps *props = &params->poolProps;
+	struct allocation *made;
+	uint64_t base;
+
+	if (!params->bytesize || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+	    props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->location.id < 0 ||
+	    props->location.id >= device_count())
+		return CUDA_ERROR_INVALID_VALUE;
+	made = calloc(1, sizeof(*made));
+	if (!made)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	made->bytes = (params->bytesize + SPACE_BLOCK - 1) / SPACE_BLOCK * SPACE_BLOCK;
+	made->device = props->location.id;
+	made->refs = 1;
+	if (made->bytes < params->bytesize ||
+	    space_reserve(made->bytes, SPACE_BLOCK, 0, &base) < 0) {
+		free(made);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	made->address = params->dptr = base;
+	pthread_mutex_lock(&memory.lock);
+	list_append(&memory.all, &made->link);
+	pthread_mutex_unlock(&memory.lock);
+	*ret_op = (struct op){.kind = OP_ALLOC,
+			      .alloc = {.address = base, .size_bytes = params->bytesize}};
+	return CUDA_SUCCESS;
+}
+
+void graph_memory_ref(CUdeviceptr address)
+{
+	struct allocation *allocation;
+
+	pthread_mutex_lock(&memory.lock);
+	allocation = find(address);
+	if (allocation)
+		allocation->refs++;
+	pthread_mutex_unlock(&memory.lock);
+}
+
+void graph_memory_unref(CUdeviceptr address)
+{
+	struct allocation *allocation;
+
+	pthread_mutex_lock(&memory.lock);
+	allocation = find(address);
+	if (allocation) {
+		allocation->refs--;
+		drop_unused(allocation);
+	}
+	pthread_mutex_unlock(&memory.lock);
+}
+
+/* ---- launches ------------------------------------------------------------------------------ */
+
+CUresult graph_memory_claim(CUdeviceptr address, struct CUctx_st *context, bool again)
+{
+	struct allocation *allocation;
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+
+	(void)context;
+	pthread_mutex_lock(&memory.lock);
+	allocation = find(address);
+	if (allocation && (!allocation->claimed || again))
+		result = back(allocation);
+	if (result == CUDA_SUCCESS)
+		allocation->claimed = true;
+	pthread_mutex_unlock(&memory.lock);
+	return result;
+}
+
+void graph_memory_disclaim(CUdeviceptr address)
+{
+	struct allocation *allocation;
+
+	pthread_mutex_lock(&memory.lock);
+	allocation = find(address);
+	if (allocation)
+		allocation->claimed = false;
+	pthread_mutex_unlock(&memory.lock);
+}
+
+bool graph_memory_owns(CUdeviceptr address)
+{
+	struct allocation *allocation;
+	bool owns;
+
+	pthread_mutex_lock(&memory.lock);
+	allocation = find(address);
+	owns = allocation && allocation->claimed;
+	pthread_mutex_unlock(&memory.lock);
+	return owns;
+}
+
+static CUresult map(struct allocation *allocation, size_t bytes, struct CUctx_st *context)
+{
+	struct sums *sums = &memory.sums[allocation->device];
+	struct space_range range = {
+		.base = allocation->address,
+		.bytes = bytes,
+		.delta = (uint64_t)(uintptr_t)space_shadow(allocation->address) -
+			 allocation->address,
+		.kind = SPACE_POOL,
+		.device = allocation->device,
+		.readable = 1ull << allocation->device,
+		.writable = 1ull << allocation->device,
+		.origin = context->id,
+		.context = context,
+	};
+	CUresult result = back(allocation);
+
+	if (result != CUDA_SUCCESS || allocation->mapped)
+		return result;
+	if (space_add(&range) < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	allocation->mapped = true;
+	grow(&sums->used, &sums->used_high, allocation->bytes);
+	return CUDA_SUCCESS;
+}
+
+static CUresult unmap(struct allocation *allocation)
+{
+	struct space_range range;
+
+	if (!allocation->mapped)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (space_remove(allocation->address, &range) < 0)
+		return CUDA_ERROR_UNKNOWN;
+	allocation->mapped = false;
+	memory.sums[allocation->device].used -= allocation->bytes;
+	drop_unused(allocation);
+	return CUDA_SUCCESS;
+}
+
+CUresult graph_memory_run(const struct op *op, struct CUctx_st *context)
+{
+	struct allocation *allocation;
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+
+	pthread_mutex_lock(&memory.lock);
+	allocation = find(op->alloc.address);
+	if (allocation && op->kind == OP_ALLOC)
+		result = map(allocation, op->alloc.size_bytes, context);
+	else if (allocation)
+		result = unmap(allocation);
+	pthread_mutex_unlock(&memory.lock);
+	return result;
+}
+
+/* ---- the driver's functions ---------------------------------------------------------------- */
+
+exported CUresult cuDeviceGraphMemTrim(CUdevice device)
+{
+	CUresult result = driver_device(device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_mutex_lock(&memory.lock);
+	list_for_each(link, &memory.all)
+	{
+		struct allocation *allocation = list_entry(link, struct allocation, link);
+
+		if (allocation->device == device && !allocation->claimed && !allocation->mapped)
+			unback(allocation);
+	}
+	pthread_mutex_unlock(&memory.lock);
+	return CUDA_SUCCESS;
+}
+
+exported CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr,
+					       void *value)
+{
+	CUresult result = driver_device(device);
+	struct sums sums;
+	uint64_t answer;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!value || attr > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&memory.lock);
+	sums = memory.sums[device];
+	pthread_mutex_unlock(&memory.lock);
+	answer = attr == CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT	  ? sums.used
+		 : attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH	  ? sums.used_high
+		 : attr == CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT ? sums.reserved
+								  : sums.reserved_high;
+	memcpy(value, &answer, sizeof(answer));
+	return CUDA_SUCCESS;
+}
+
+/* Only the high-water marks can be set, and only to zero, which means "to the current amount". */
+exported CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr,
+					       void *value)
+{
+	CUresult result = driver_device(device);
+	uint64_t wanted;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!value || (attr != CU_GRAPH_MEM_ATTR_USED_MEM_HIGH &&
+		       attr != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH))
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&wanted, value, sizeof(wanted));
+	if (wanted)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&memory.lock);
+	if (attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH)
+		memory.sums[device].used_high = memory.sums[device].used;
+	else
+		memory.sums[device].reserved_high = memory.sums[device].reserved;
+	pthread_mutex_unlock(&memory.lock);
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver's functions that change an executable graph: one node's parameters, whether a node
+ * takes part, or everything at once from another graph of the same shape.
+ */
+#include <string.h>
+
+#include "cuda/prototypes.h"
+#include "sim/graph_content.h"
+#include "sim/graph_exec.h"
+
+/* See sim/graph_node.c. */
+static void fill(CUgraphNodeParams *params, CUgraphNodeType type, void *member, const void *form,
+		 size_t bytes)
+{
+	memset(params, 0, sizeof(*params));
+	params->type = type;
+	memcpy(member, form, bytes);
+}
+
+/* The executable's own node. `node` may have been destroyed with its graph since: only its address
+ * and number are looked at, and only while it is alive. */
+static CUgraphNode own_node(CUgraphExec exec, CUgraphNode node)
+{
+	if (!graph_exec_is(exec) || !graph_node_is(node))
+		return NULL;
+	return graph_find(exec->graph, node);
+}
+
+static CUresult change(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
+{
+	struct graph_content content;
+	CUgraphNode own = own_node(exec, node);
+	CUresult result;
+
+	if (!own || own->type != params->type)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = graph_describe(params, &content);
+	if (result == CUDA_SUCCESS)
+		result = graph_content_replace(&content, own);
+	graph_exec_changed(exec);
+	return result;
+}
+
+exported CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+					   CUgraphNodeParams *nodeParams)
+{
+	if (!nodeParams)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (nodeParams->type == CU_GRAPH_NODE_TYPE_GRAPH)
+		return cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode,
+							  nodeParams->graph.graph);
+	return change(hGraphExec, hNode, nodeParams);
+}
+
+exported CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode,
+						    const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
+{
+	CUgraphNodeParams params;
+
+	if (!nodeParams)
+		return CUDA_ERROR_INVALID_VALUE;
+	fill(&params, CU_GRAPH_NODE_TYPE_KERNEL, &params.kernel, nodeParams, sizeof(*nodeParams));
+	return change(hGraphExec, hNode, &params);
+}
+
+exported CUresult cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+						 const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	CUgraphNodeParams params;
+
+	if (!nodeParams)
+		return CUDA_ERROR_INVALID_VALUE;
+	fill(&params, CU_GRAPH_NODE_TYPE_KERNEL, &params.kernel, nodeParams, sizeof(*nodeParams));
+	return change(hGraphExec, hNode, &params);
+}
+
+exported CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+						 const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
+{
+	CUgraphNodeParams params;
+
+	if (!copyParams)
+		return CUDA_ERROR_INVALID_VALUE;
+	fill(&params, CU_GRAPH_NODE_TYPE_MEMCPY, &params.memcpy.copyParams, copyParams,
+	     sizeof(*copyParams));
+	params.memcpy.copyCtx = ctx;
+	return change(hGraphExec, hNode, &params);
+}
+
+exported CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+						 const CUDA_MEMSET_NODE_PARAMS_v1 *memsetParams,
+						 CUcontext ctx)
+{
+	CUgraphNodeParams params;
+
+	if (!memsetParams)
+		return CUDA_ERROR_INVALID_VALUE;
+	fill(&params, CU_GRAPH_NODE_TYPE_MEMSET, &params.memset, memsetParams,
+	     sizeof(*memsetParams));
+	params.memset.ctx = ctx;
+	return change(hGraphExec, hNode, &params);
+}
+
+exported CUresult cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+					       const CUDA_HOST_NODE_PARAMS_v1 *nodeParams)
+{
+	CUgraphNodeParams params;
+
+	if (!nodeParams)
+		return CUDA_ERROR_INVALID_VALUE;
+	fill(&params, CU_GRAPH_NODE_TYPE_HOST, &params.host, nodeParams, sizeof(*nodeParams));
+	return change(hGraphExec, hNode, &params);
+}
+
+exported CUresult cuGraphExecBatchMemOpNodeSetParams(
+	CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
+{
+	CUgraphNodeParams params;
+
+	if (!nodeParams)
+		return CUDA_ERROR_INVALID_VALUE;
+	fill(&params, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, &params.memOp, nodeParams,
+	     sizeof(*nodeParams));
+	return change(hGraphExec, hNode, &params);
+}
+
+exported CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode,
+						     CUevent event)
+{
+	CUgraphNodeParams params;
+
+	fill(&params, CU_GRAPH_NODE_TYPE_EVENT_RECORD, &params.eventRecord.event, &event,
+	     sizeof(event));
+	return change(hGraphExec, hNode, &params);
+}
+
+exported CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode,
+						   CUevent event)
+{
+	CUgraphNodeParams params;
+
+	fill(&params, CU_GRAPH_NODE_TYPE_WAIT_EVENT, &params.eventWait.event, &event,
+	     sizeof(event));
+	return change(hGraphExec, hNode, &params);
+}
+
+exported CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode,
+					unsigned int isEnabled)
+{
+	CUgraphNode own = own_node(hGraphExec, hNode);
+
+	if (!own ||
+	    (own->type != CU_GRAPH_NODE_TYPE_KERNEL && own->type != CU_GRAPH_NODE_TYPE_MEMCPY &&
+	     own->type != CU_GRAPH_NODE_TYPE_MEMSET))
+		return CUDA_ERROR_INVALID_VALUE;
+	own->disabled = !isEnabled;
+	graph_exec_changed(hGraphExec);
+	return CUDA_SUCCESS;
+}
+
+exported CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode,
+					unsigned int *isEnabled)
+{
+	CUgraphNode own = own_node(hGraphExec, hNode);
+
+	if (!own || !isEnabled)
+		return CUDA_ERROR_INVALID_VALUE;
+	*isEnabled = !own->disabled;
+	return CUDA_SUCCESS;
+}
+
+/* ---- everything at once -------------------------------------------------------------------- */
+
+static bool same_edges(const struct CUgraphNode_st *a, const struct CUgraphNode_st *b)
+{
+	if (a->before.n != b->before.n)
+		return false;
+	for (size_t i = 0; i < a->before.n; i++) {
+		if (a->before.nodes[i]->scratch != b->before.nodes[i]->scratch ||
+		    memcmp(&a->before.data[i], &b->before.data[i], sizeof(a->before.data[i])) != 0)
+			return false;
+	}
+	return true;
+}
+
+static void number(struct CUgraph_st *graph)
+{
+	size_t place = 0;
+
+	list_for_each(link, &graph->nodes) list_entry(link, struct CUgraphNode_st, link)->scratch =
+		place++;
+}
+
+/* Nodes are paired in the order of their creation. */
+static void compare(struct CUgraph_st *own, struct CUgraph_st *wanted,
+		    CUgraphExecUpdateResultInfo *info)
+{
+	struct list *at = own->nodes.next;
+
+	if (own->n_nodes != wanted->n_nodes) {
+		info->result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+		return;
+	}
+	number(own);
+	number(wanted);
+	list_for_each(link, &wanted->nodes)
+	{
+		struct CUgraphNode_st *node = list_entry(link, struct CUgraphNode_st, link);
+		struct CUgraphNode_st *mine = list_entry(at, struct CUgraphNode_st, link);
+
+		at = at->next;
+		info->result = graph_content_fits(mine, node);
+		if (info->result == CU_GRAPH_EXEC_UPDATE_SUCCESS && !same_edges(mine, node))
+			info->result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+		if (info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+			info->errorNode = node;
+		else if (node->child)
+			compare(mine->child, node->child, info);
+		if (info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+			return;
+	}
+}
+
+/* The nodes keep their origins, by which the program goes on naming them. */
+static CUresult take_over(struct CUgraph_st *own, struct CUgraph_st *wanted)
+{
+	struct list *at = own->nodes.next;
+	CUresult result = CUDA_SUCCESS;
+
+	list_for_each(link, &wanted->nodes)
+	{
+		struct CUgraphNode_st *node = list_entry(link, struct CUgraphNode_st, link);
+		struct CUgraphNode_st *mine = list_entry(at, struct CUgraphNode_st, link);
+		struct op op;
+
+		at = at->next;
+		if (node->child) {
+			result = take_over(mine->child, node->child);
+		} else {
+			result = op_clone(&node->op, &op);
+			if (result == CUDA_SUCCESS) {
+				op_done(&mine->op);
+				op_move(&mine->op, &op);
+			}
+		}
+		if (result != CUDA_SUCCESS)
+			return result;
+	}
+	return CUDA_SUCCESS;
+}
+
+static CUresult update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info)
+{
+	CUresult result;
+
+	memset(info, 0, sizeof(*info));
+	compare(exec->graph, graph, info);
+	if (info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+		return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+	result = take_over(exec->graph, graph);
+	graph_exec_changed(exec);
+	return result;
+}
+
+exported CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
+				       CUgraphExecUpdateResultInfo *resultInfo)
+{
+	if (!graph_exec_is(hGraphExec) || !graph_is(hGraph) || !resultInfo)
+		return CUDA_ERROR_INVALID_VALUE;
+	return update(hGraphExec, hGraph, resultInfo);
+}
+
+exported CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
+				    CUgraphNode *hErrorNode_out,
+				    CUgraphExecUpdateResult *updateResult_out)
+{
+	CUgraphExecUpdateResultInfo info;
+	CUresult result;
+
+	if (!graph_exec_is(hGraphExec) || !graph_is(hGraph) || !updateResult_out)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = update(hGraphExec, hGraph, &info);
+	*updateResult_out = info.result;
+	if (hErrorNode_out)
+		*hErrorNode_out = info.errorNode;
+	return result;
+}
+
+exported CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+						     CUgraph childGraph)
+{
+	CUgraphExecUpdateResultInfo info = {.result = CU_GRAPH_EXEC_UPDATE_SUCCESS};
+	CUgraphNode own = own_node(hGraphExec, hNode);
+	CUresult result;
+
+	if (!own || !own->child || !graph_is(childGraph))
+		return CUDA_ERROR_INVALID_VALUE;
+	compare(own->child, childGraph, &info);
+	if (info.result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = take_over(own->child, childGraph);
+	graph_exec_changed(hGraphExec);
+	return result;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*                                                                sim/memop.h
+ * Stream memory operations: waiting for a word of memory and writing one, in a stream's order.
+ *
+ * A wait polls, because what writes may be the program itself, through mapped host memory; it
+ * sleeps between looks, longer and longer up to half a millisecond. It is given up when its context
+ * ends: the context then fails with CUDA_ERROR_CONTEXT_IS_DESTROYED, so that nothing after it runs.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/macros.h"
+#include "sim/op.h"
+
+struct stream_set;
+
+/* Are the operations known, their flags valid and their words mapped and aligned? INVALID_VALUE. */
+must_check CUresult memop_check(const CUstreamBatchMemOpParams *params, unsigned count,
+				struct CUctx_st *context);
+
+/* Owns a copy of the parameters. SUCCESS or OUT_OF_MEMORY. */
+must_check CUresult memop_describe(const CUstreamBatchMemOpParams *params, unsigned count,
+				   struct op *ret_op);
+
+must_check CUresult memop_run(const struct op_memop *memop, struct CUctx_st *context,
+			      struct stream_set *set, uint64_t *time_ns);

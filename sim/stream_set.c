@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A context's streams as a whole: their making and end, the default streams, waiting for all.
+ */
+#include "sim/capture.h"
+#include "sim/context.h"
+#include "sim/handle.h"
+#include "sim/stream_core.h"
+
+/* All sets, so that a thread that ends can close its default streams. `thread_key` is there only
+ * for its destructor: pthread calls it at the end of each thread that has had such a stream. */
+static struct {
+	pthread_once_t once;
+	pthread_mutex_t lock;
+	struct list sets;
+	pthread_key_t thread_key;
+	uint64_t last_id;
+} registry = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Its address names the thread; its content remembers the last look-up. */
+static __thread struct {
+	uint64_t set_id;
+	struct CUstream_st *stream;
+} my_stream;
+
+/* A thread's default streams end with it; what they have still to do is done. */
+static void close_thread(void *thread)
+{
+	for (;;) {
+		struct CUstream_st *found = NULL;
+
+		pthread_mutex_lock(&registry.lock);
+		list_for_each(at, &registry.sets)
+		{
+			struct stream_set *set = list_entry(at, struct stream_set, link);
+
+			pthread_mutex_lock(&set->lock);
+			list_for_each(link, &set->streams)
+			{
+				struct CUstream_st *stream =
+					list_entry(link, struct CUstream_st, link);
+
+				if (stream->thread != thread)
+					continue;
+				stream->thread = NULL;
+				found = stream;
+				break;
+			}
+			pthread_mutex_unlock(&set->lock);
+			if (found)
+				break;
+		}
+		pthread_mutex_unlock(&registry.lock);
+		if (!found)
+			return;
+		stream_close(found);
+	}
+}
+
+static void start_registry(void)
+{
+	list_init(&registry.sets);
+	pthread_key_create(&registry.thread_key, close_thread);
+}
+
+struct stream_set *stream_set_new(CUcontext context)
+{
+	struct stream_set *set = calloc(1, sizeof(*set));
+
+	if (!set)
+		return NULL;
+	pthread_once(&registry.once, start_registry);
+	set->context = context;
+	atomic_init(&set->refs, 1);
+	pthread_mutex_init(&set->lock, NULL);
+	pthread_cond_init(&set->ended, NULL);
+	list_init(&set->streams);
+	pthread_mutex_lock(&registry.lock);
+	set->id = ++registry.last_id;
+	list_append(&registry.sets, &set->link);
+	pthread_mutex_unlock(&registry.lock);
+	return set;
+}
+
+/* Any stream that still has its creator's reference; it is the caller's now. */
+static struct CUstream_st *pick_open(struct stream_set *set)
+{
+	struct CUstream_st *found = NULL;
+
+	pthread_mutex_lock(&set->lock);
+	list_for_each(link, &set->streams)
+	{
+		struct CUstream_st *stream = list_entry(link, struct CUstream_st, link);
+
+		pthread_mutex_lock(&stream->lock);
+		if (!stream->closing && !found) {
+			found = stream;
+			stream->thread = NULL;
+		}
+		pthread_mutex_unlock(&stream->lock);
+	}
+	pthread_mutex_unlock(&set->lock);
+	return found;
+}
+
+void stream_set_free(struct stream_set *set)
+{
+	struct CUstream_st *stream;
+
+	if (!set)
+		return;
+	/* Out of the list first: from here on no thread's end closes a stream of this set. */
+	pthread_mutex_lock(&registry.lock);
+	list_remove(&set->link);
+	pthread_mutex_unlock(&registry.lock);
+	atomic_store(&set->ending, true);
+	while ((stream = pick_open(set))) {
+		handle_remove(HANDLE_STREAM, stream);
+		stream_close(stream);
+	}
+	pthread_mutex_lock(&set->lock);
+	while (set->workers)
+		pthread_cond_wait(&set->ended, &set->lock);
+	pthread_mutex_unlock(&set->lock);
+	stream_set_unref(set);
+}
+
+bool stream_set_ending(const struct stream_set *set)
+{
+	return atomic_load(&set->ending);
+}
+
+struct CUstream_st *stream_legacy(struct stream_set *set)
+{
+	struct CUstream_st *stream, *made;
+
+	pthread_mutex_lock(&set->lock);
+	stream = set->legacy;
+	pthread_mutex_unlock(&set->lock);
+	if (stream)
+		return stream;
+	made = stream_new(set, STREAM_LEGACY, 0);
+	if (!made)
+		return NULL;
+	pthread_mutex_lock(&set->lock);
+	if (!set->legacy) {
+		set->legacy = made;
+		made = NULL;
+	}
+	stream = set->legacy;
+	pthread_mutex_unlock(&set->lock);
+	if (made)
+		stream_close(made);
+	return stream;
+}
+
+struct CUstream_st *stream_of_thread(struct stream_set *set)
+{
+	struct CUstream_st *stream = NULL;
+
+	if (my_stream.set_id == set->id)
+		return my_stream.stream;
+	pthread_mutex_lock(&set->lock);
+	list_for_each(link, &set->streams)
+	{
+		struct CUstream_st *other = list_entry(link, struct CUstream_st, link);
+
+		if (other->thread == &my_stream)
+			stream = other;
+	}
+	pthread_mutex_unlock(&set->lock);
+	if (!stream) {
+		stream = stream_new(set, STREAM_THREAD, 0);
+		if (!stream)
+			return NULL;
+		pthread_mutex_lock(&set->lock);
+		stream->thread = &my_stream;
+		pthread_mutex_unlock(&set->lock);
+		pthread_setspecific(registry.thread_key, &my_stream);
+	}
+	my_stream.set_id = set->id;
+	my_stream.stream = stream;
+	return stream;
+}
+
+/* The ends of all streams that have something to do; owned. NULL: no memory. */
+static struct stream_mark *all_ends(struct stream_set *set, size_t *ret_n)
+{
+	struct stream_mark *marks;
+	size_t n = 0;
+
+	pthread_mutex_lock(&set->lock);
+	list_for_each(link, &set->streams) n++;
+	marks = calloc(n ? n : 1, sizeof(*marks));
+	n = 0;
+	list_for_each(link, &set->streams)
+	{
+		if (marks)
+			stream_end(list_entry(link, struct CUstream_st, link), &marks[n++]);
+	}
+	pthread_mutex_unlock(&set->lock);
+	*ret_n = n;
+	return marks;
+}
+
+CUresult stream_set_synchronize(struct stream_set *set)
+{
+	struct stream_mark *marks;
+	size_t n;
+	CUresult result = capture_forbid_set(set);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	marks = all_ends(set, &n);
+	if (!marks)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t i = 0; i < n; i++) {
+		best_effort(stream_mark_wait(&marks[i], NULL));
+		stream_mark_drop(&marks[i]);
+	}
+	free(marks);
+	return context_error(set->context);
+}
