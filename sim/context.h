@@ -18,21 +18,31 @@
 
 struct stream_set;
 
+enum context_state {
+	CONTEXT_ALIVE = 1,
+	CONTEXT_INACTIVE, /* a primary context that nobody retains */
+	CONTEXT_DESTROYED,
+};
+
+/* The struct itself is never freed: a handle that was one stays recognisable. */
 struct CUctx_st {
 	CUdevice device;
-	uint64_t id;
+	uint64_t id; /* of this life: a primary context gets a new one when it is retained again */
 	bool primary;
-	unsigned flags; /* CU_CTX_* */
+	unsigned retained; /* primary: how often; the driver's lock */
+	_Atomic int state; /* enum context_state */
+	unsigned flags;	   /* CU_CTX_*; under the driver's lock */
 	unsigned api_version;
 	_Atomic CUresult error;	    /* sticky; CUDA_SUCCESS while all is well */
 	_Atomic uint64_t peers;	    /* bit per device that may be reached; its own is set */
 	_Atomic uint32_t cancel;    /* not 0: kernels of this context end now (sim/engine.h) */
 	struct stream_set *streams; /* sim/stream.c's; made and ended with the context */
+	struct heap *heap;	    /* its device memory */
 	struct list modules;	    /* module.c's, under the driver's lock */
 	struct list link;
-	size_t limits[16];
-	CUfunc_cache cache;
-	CUsharedconfig shared_config;
+	_Atomic uint64_t device_heap; /* what kernels malloc() from: 0 until one needs it */
+	_Atomic size_t limits[16];
+	_Atomic int cache; /* CUfunc_cache */
 };
 
 /* The calling thread's context, alive and without an error. SUCCESS, NOT_INITIALIZED,
@@ -44,6 +54,15 @@ must_check CUresult context_named(CUcontext named, struct CUctx_st **ret_context
 
 /* From now on every call in this context answers `error`. The first error stays. */
 void context_fail(struct CUctx_st *context, CUresult error);
+
+/* Retains the primary context without making it current: for libraries and pools. */
+must_check CUresult context_retain_primary(CUdevice device, struct CUctx_st **ret_context);
+
+/* Waits for everything in the context. Sticky error or SUCCESS. */
+must_check CUresult context_drain(struct CUctx_st *context);
+
+/* Calls `each` for every living context, under the contexts' lock. */
+void context_visit(void (*each)(struct CUctx_st *context, void *data), void *data);
 
 static inline CUresult context_error(const struct CUctx_st *context)
 {

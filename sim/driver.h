@@ -28,5 +28,16 @@ void driver_enter_per_thread(void);
 void driver_leave_per_thread(void);
 bool driver_is_per_thread(void);
 
+/* The CUDA version of this driver, 12090 for 12.9. */
+int driver_version(void);
+
+/* One lock for the process's table of contexts, modules, libraries and pools. Not held while
+ * waiting for streams. */
+void driver_lock(void);
+void driver_unlock(void);
+
+/* An entry point that the simulator lacks: says so once with METE_SIM_LOG=1. NOT_SUPPORTED. */
+CUresult driver_missing(const char *symbol);
+
 /* One line on stderr with METE_SIM_LOG=1: what is missing, or what went wrong inside. */
 void driver_log(const char *format, ...) printf_like(1, 2);

@@ -28,16 +28,14 @@
 
 struct CUctx_st;
 struct CUfunc_st;
-struct array;
 
 /* ---- copies --------------------------------------------------------------------------------- */
 
 /* One side of a copy. Element (x, y, z) lies at address + x + y * pitch_bytes + z * slice_bytes. */
 struct copy_place {
-	uint64_t address; /* of the first byte that is copied; an offset where there is an array */
+	uint64_t address; /* of the first byte that is copied */
 	size_t pitch_bytes, slice_bytes;
-	struct array *array; /* NULL for linear memory */
-	bool host;	     /* named as host memory by the caller: any address will do */
+	bool host; /* named as host memory by the caller: any address will do */
 };
 
 struct copy_work {

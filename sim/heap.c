@@ -7,7 +7,9 @@
 #include <sys/mman.h>
 
 #include "base/list.h"
+#include "sim/clock.h"
 #include "sim/device.h"
+#include "sim/segment.h"
 
 #define BLOCK_UNITS (SPACE_BLOCK / SPACE_UNIT)
 #define BLOCK_WORDS (BLOCK_UNITS / 64)
@@ -29,6 +31,7 @@ struct heap {
 	struct list empty; /* kept for the next allocation */
 	uint64_t keep;	   /* bytes of empty blocks to keep */
 	uint64_t empty_bytes;
+	uint64_t owed_ns; /* of modelled time, for whoever took last; spent without the lock */
 	struct heap_sizes sizes;
 };
 
@@ -73,6 +76,7 @@ static CUresult block_new(struct heap *heap, uint64_t bytes, struct heap_block *
 		goto no_space;
 	if (space_back(block->base, bytes) < 0)
 		goto no_memory;
+	heap->owed_ns += segment_settings()->create_ns + device_clear_ns(bytes);
 	heap->sizes.reserved += bytes;
 	if (heap->sizes.reserved > heap->sizes.reserved_high)
 		heap->sizes.reserved_high = heap->sizes.reserved;
@@ -225,6 +229,7 @@ CUresult heap_take(struct heap *heap, size_t bytes, struct space_range *range)
 {
 	struct heap_block *block = NULL;
 	size_t rounded = unit_round(bytes);
+	uint64_t owed_ns;
 	CUresult r;
 
 	if (bytes == 0 || rounded < bytes || rounded > UINT64_MAX - SPACE_BLOCK)
@@ -254,7 +259,11 @@ CUresult heap_take(struct heap *heap, size_t bytes, struct space_range *range)
 			r = CUDA_ERROR_OUT_OF_MEMORY;
 		}
 	}
+	owed_ns = heap->owed_ns;
+	heap->owed_ns = 0;
 	pthread_mutex_unlock(&heap->lock);
+	if (owed_ns)
+		clock_spend(owed_ns);
 	return r;
 }
 

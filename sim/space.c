@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/list.h"
+#include "sim/segment.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define SPACE_SMALL 1 /* the thread sanitizer leaves little room for huge mappings */
@@ -51,12 +52,10 @@ static struct {
 
 static void pattern_start(void)
 {
-	const char *asked = getenv("METE_SIM_PATTERN");
+	const struct settings *settings = segment_settings();
 
-	if (!asked || !*asked)
-		return;
-	space.pattern_on = true;
-	space.pattern = (uint8_t)strtoul(asked, NULL, 0);
+	space.pattern_on = settings && settings->pattern;
+	space.pattern = SETTINGS_PATTERN_BYTE;
 }
 
 static void window_start(void)
@@ -458,6 +457,20 @@ int space_change(const struct space_range *changed)
 	return range ? 0 : -ENOENT;
 }
 
+int space_admit(uint64_t base)
+{
+	struct space_range *range;
+
+	pthread_mutex_lock(&space.lock);
+	range = table_at(base);
+	if (range && range->base == base)
+		range->withheld = false;
+	else
+		range = NULL;
+	pthread_mutex_unlock(&space.lock);
+	return range ? 0 : -ENOENT;
+}
+
 struct visit {
 	void (*each)(const struct space_range *range, void *data);
 	void *data;
@@ -517,7 +530,7 @@ bool space_covers(uint64_t address, size_t bytes)
 	if (end < address)
 		return false;
 	while (address < end) {
-		if (space_find(address, &range) < 0 || range.withheld)
+		if (space_find(address, &range) < 0)
 			return false;
 		address = range.base + range.bytes;
 	}

@@ -42,16 +42,17 @@ struct space_range {
 	enum space_kind kind;
 	int device; /* whose memory, or whose context's */
 	unsigned flags;
-	bool withheld;	   /* in the table, but not usable yet or any more */
-	bool peers;	   /* reachable by devices with peer access to `device` */
-	uint64_t readable; /* bit per device; with `peers`, in addition to those */
-	uint64_t writable; /* likewise */
-	uint64_t id;	   /* unique in the process; set by space_add() */
-	uint64_t origin;   /* its context's id; 0 for none */
-	void *context;	   /* CUcontext, for pointer attributes */
-	void *owner;	   /* the pool, allocation, module, ... that it belongs to */
+	bool withheld;	    /* in the table, but not usable yet or any more */
+	bool peers;	    /* reachable by devices with peer access to `device` */
+	uint64_t readable;  /* bit per device; with `peers`, in addition to those */
+	uint64_t writable;  /* likewise */
+	uint64_t id;	    /* unique in the process; set by space_add() */
+	uint64_t origin;    /* its context's id; 0 for none */
+	void *context;	    /* CUcontext, for pointer attributes */
+	void *owner;	    /* the pool, allocation, module, ... that it belongs to */
 	void *heap, *block; /* sim/heap.c's */
-	uint64_t reserved; /* base of the reservation around it; 0 where it is no mapping */
+	uint64_t charged;  /* managed: bytes in the device's book */
+	uint64_t reserved;  /* base of the reservation around it; 0 where it is no mapping */
 };
 
 /* Reserves addresses. `wanted` is a hint or 0. 0, -ENOMEM, -EINVAL. */
@@ -90,6 +91,9 @@ must_check int space_next(uint64_t address, uint64_t end, struct space_range *re
 /* Replaces the attributes (not base, bytes, delta) of the range at range->base. -ENOENT. */
 must_check int space_change(const struct space_range *range);
 
+/* A withheld range is usable from now on. -ENOENT. */
+must_check int space_admit(uint64_t base);
+
 /* Calls `each` for all ranges in order of address, under the table's lock. */
 void space_visit(void (*each)(const struct space_range *range, void *data), void *data);
 
@@ -106,5 +110,5 @@ uint64_t space_generation(void);
  * touch around `address` on behalf of `device`. 0, -ENOENT (not mapped), -EACCES. */
 must_check int space_lookup(uint64_t address, int device, uint64_t reach, struct space_range *ret);
 
-/* Are all of [address, address + bytes) mapped, range after range? */
+/* Are all of [address, address + bytes) in the table, range after range, withheld or not? */
 bool space_covers(uint64_t address, size_t bytes);

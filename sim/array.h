@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*                                                                sim/array.h
+ * CUDA arrays as plain rows of device memory: what copies need. Kernels do not see them (there are
+ * no textures).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/macros.h"
+#include "cuda/types.h"
+#include "sim/context.h"
+
+struct CUarray_st {
+	struct CUctx_st *context;
+	CUDA_ARRAY3D_DESCRIPTOR shape;
+	bool flat; /* made by cuArrayCreate: has no depth to tell */
+	size_t element_bytes;
+	size_t pitch_bytes, slice_bytes;
+	size_t rows, slices;
+	uint64_t base;
+	uint64_t origin; /* its context's id */
+};

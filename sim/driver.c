@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/driver.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/prototypes.h"
+#include "sim/device.h"
+#include "sim/segment.h"
+
+enum driver_state {
+	DRIVER_IDLE,
+	DRIVER_READY,
+	DRIVER_FORKED, /* the parent's state is of no use here */
+};
+
+static struct {
+	pthread_mutex_t starting, lock;
+	_Atomic int state;
+	_Atomic int logging; /* 0 not known, 1 off, 2 on */
+	bool handler_set;
+} driver = {.starting = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local struct {
+	unsigned callbacks, per_thread;
+} driver_thread;
+
+static void in_child(void)
+{
+	if (atomic_load(&driver.state) == DRIVER_READY)
+		atomic_store(&driver.state, DRIVER_FORKED);
+}
+
+CUresult driver_ready(void)
+{
+	if (driver_thread.callbacks)
+		return CUDA_ERROR_NOT_PERMITTED;
+	if (atomic_load_explicit(&driver.state, memory_order_acquire) != DRIVER_READY)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	return CUDA_SUCCESS;
+}
+
+CUresult driver_device(CUdevice device)
+{
+	CUresult r = driver_ready();
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	return device >= 0 && device < device_count() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+void driver_enter_callback(void)
+{
+	driver_thread.callbacks++;
+}
+
+void driver_leave_callback(void)
+{
+	driver_thread.callbacks--;
+}
+
+void driver_enter_per_thread(void)
+{
+	driver_thread.per_thread++;
+}
+
+void driver_leave_per_thread(void)
+{
+	driver_thread.per_thread--;
+}
+
+bool driver_is_per_thread(void)
+{
+	return driver_thread.per_thread != 0;
+}
+
+void driver_lock(void)
+{
+	pthread_mutex_lock(&driver.lock);
+}
+
+void driver_unlock(void)
+{
+	pthread_mutex_unlock(&driver.lock);
+}
+
+static bool log_wanted(void)
+{
+	int logging = atomic_load(&driver.logging);
+
+	if (!logging) {
+		const char *asked = getenv("METE_SIM_LOG");
+		bool on = asked && (!strcmp(asked, "1") || !strcmp(asked, "on"));
+
+		logging = on ? 2 : 1;
+		atomic_store(&driver.logging, logging);
+	}
+	return logging == 2;
+}
+
+void driver_log(const char *format, ...)
+{
+	char text[600] = "mete-sim: ";
+	va_list arguments;
+	int n;
+
+	if (!log_wanted())
+		return;
+	va_start(arguments, format);
+	n = vsnprintf(text + 10, sizeof(text) - 12, format, arguments);
+	va_end(arguments);
+	if (n < 0)
+		return;
+	strcat(text, "\n");
+	best_effort(write(STDERR_FILENO, text, strlen(text)));
+}
+
+CUresult driver_missing(const char *symbol)
+{
+	driver_log("%s is not simulated", symbol);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* The lock is held. */
+static CUresult driver_start(void)
+{
+	int r = segment_join();
+
+	if (r == -ENODEV)
+		return CUDA_ERROR_NO_DEVICE;
+	if (r < 0)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	if (device_count() == 0)
+		return CUDA_ERROR_NO_DEVICE;
+	if (!driver.handler_set && pthread_atfork(NULL, NULL, in_child) == 0)
+		driver.handler_set = true;
+	atomic_store_explicit(&driver.state, DRIVER_READY, memory_order_release);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuInit(unsigned int flags)
+{
+	CUresult r;
+
+	if (flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (driver_thread.callbacks)
+		return CUDA_ERROR_NOT_PERMITTED;
+	if (atomic_load(&driver.state) == DRIVER_FORKED)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	pthread_mutex_lock(&driver.starting);
+	r = atomic_load(&driver.state) == DRIVER_READY ? CUDA_SUCCESS : driver_start();
+	pthread_mutex_unlock(&driver.starting);
+	return r;
+}
+
+int driver_version(void)
+{
+	if (!segment_settings() && segment_watch() < 0)
+		return 12090;
+	return (int)segment_settings()->driver;
+}
+
+CUresult cuDriverGetVersion(int *version)
+{
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	*version = driver_version();
+	return CUDA_SUCCESS;
+}
+
+/* ---- words for results ----------------------------------------------------------------------- */
+
+static const struct {
+	CUresult result;
+	const char *name, *text;
+} driver_errors[] = {
+#define CUDA_RESULT(name, number, text) {name, #name, text},
+#include "cuda/errors.def"
+#undef CUDA_RESULT
+};
+
+static CUresult error_word(CUresult error, const char **ret_word, bool name)
+{
+	if (!ret_word)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < ARRAY_SIZE(driver_errors); i++) {
+		if (driver_errors[i].result == error) {
+			*ret_word = name ? driver_errors[i].name : driver_errors[i].text;
+			return CUDA_SUCCESS;
+		}
+	}
+	*ret_word = NULL;
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGetErrorName(CUresult error, const char **word)
+{
+	return error_word(error, word, true);
+}
+
+CUresult cuGetErrorString(CUresult error, const char **word)
+{
+	return error_word(error, word, false);
+}
+
+/* ---- what has no effect here ----------------------------------------------------------------- */
+
+CUresult cuGetExportTable(const void **table, const CUuuid *id)
+{
+	/* Private tables authenticate the driver to NVIDIA's runtime: there are none, on purpose.
+	 */
+	if (!table || !id)
+		return CUDA_ERROR_INVALID_VALUE;
+	*table = NULL;
+	return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuProfilerStart(void)
+{
+	return driver_ready();
+}
+
+CUresult cuProfilerStop(void)
+{
+	return driver_ready();
+}
+
+CUresult cuProfilerInitialize(const char *config, const char *output, CUoutput_mode mode)
+{
+	(void)config, (void)output, (void)mode;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
+				    CUflushGPUDirectRDMAWritesScope scope)
+{
+	(void)target, (void)scope;
+	return driver_ready();
+}
