@@ -31,7 +31,8 @@ static struct device_heap *heap_of(const struct CUctx_st *context)
 {
 	if (!device_heaps.heaps.next)
 		list_init(&device_heaps.heaps);
-	list_for_each(link, &device_heaps.heaps) {
+	list_for_each(link, &device_heaps.heaps)
+	{
 		struct device_heap *heap = list_entry(link, struct device_heap, link);
 
 		if (heap->context == context)
@@ -92,7 +93,8 @@ uint64_t device_heap_alloc(struct CUctx_st *context, uint64_t bytes)
 	if (!heap)
 		heap = heap_make(context);
 	if (heap) {
-		list_for_each(link, &heap->pieces) {
+		list_for_each(link, &heap->pieces)
+		{
 			struct piece *piece = list_entry(link, struct piece, link);
 
 			if (!piece->taken && piece->bytes >= bytes) {
@@ -128,7 +130,8 @@ bool device_heap_free(struct CUctx_st *context, uint64_t address)
 	pthread_mutex_lock(&device_heaps.lock);
 	heap = heap_of(context);
 	if (heap) {
-		list_for_each(link, &heap->pieces) {
+		list_for_each(link, &heap->pieces)
+		{
 			struct piece *piece = list_entry(link, struct piece, link);
 			struct piece *before;
 
@@ -158,8 +161,7 @@ void device_heap_ended(struct CUctx_st *context)
 	heap = heap_of(context);
 	if (heap) {
 		list_remove(&heap->link);
-		list_for_each(link, &heap->pieces)
-			free(list_entry(link, struct piece, link));
+		list_for_each(link, &heap->pieces) free(list_entry(link, struct piece, link));
 		free(heap);
 	}
 	pthread_mutex_unlock(&device_heaps.lock);

@@ -159,9 +159,25 @@ CUresult cuInit(unsigned int flags)
 
 int driver_version(void)
 {
-	if (!segment_settings() && segment_watch() < 0)
-		return 12090;
-	return (int)segment_settings()->driver;
+	static _Atomic int version, guess;
+	int known = atomic_load(&version);
+	struct settings settings;
+	struct fault why;
+
+	if (known)
+		return known;
+	if (atomic_load(&driver.state) == DRIVER_READY) {
+		known = (int)segment_settings()->driver;
+		atomic_store(&version, known);
+		return known;
+	}
+	/* Asked before cuInit(): the environment says it. */
+	known = atomic_load(&guess);
+	if (!known) {
+		known = settings_load(&settings, &why) == 0 ? (int)settings.driver : 12090;
+		atomic_store(&guess, known);
+	}
+	return known;
 }
 
 CUresult cuDriverGetVersion(int *version)

@@ -247,8 +247,9 @@ uint32_t function_blocks_per_sm(const struct CUfunc_st *function, uint32_t threa
 		shared += RESERVED_SHARED;
 	blocks = least(blocks, (uint32_t)threads_per_sm / (warps * 32));
 	/* Registers are given out by the warp, in units of 256. */
-	blocks = least(blocks, REGISTERS_PER_SM /
-				       (warps * ((function->kernel->registers * 32 + 255) & ~255u)));
+	blocks =
+		least(blocks, REGISTERS_PER_SM /
+				      (warps * ((function->kernel->registers * 32 + 255) & ~255u)));
 	if (shared)
 		blocks = least(blocks, shape->shared_per_sm_bytes / shared);
 	return blocks;

@@ -50,9 +50,9 @@ static CUresult shape_check(const struct CUfunc_st *function, const struct kerne
 	if (shared > KERNEL_SHARED_FREE && work->shared_bytes > opted)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (work->cooperative) {
-		uint64_t most = (uint64_t)device->sms * function_blocks_per_sm(function,
-									       (uint32_t)threads,
-									       work->shared_bytes);
+		uint64_t most =
+			(uint64_t)device->sms *
+			function_blocks_per_sm(function, (uint32_t)threads, work->shared_bytes);
 
 		if ((uint64_t)work->grid[0] * work->grid[1] * work->grid[2] > most)
 			return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
@@ -345,8 +345,8 @@ static CUresult grid_make(struct run *run, const struct kernel_work *kernel,
 	int r;
 
 	if (kernel->cooperative) {
-		CUresult taken = memory_take(run->context, KERNEL_WORKSPACE, SPACE_MODULE,
-					     ret_workspace);
+		CUresult taken =
+			memory_take(run->context, KERNEL_WORKSPACE, SPACE_MODULE, ret_workspace);
 
 		if (taken != CUDA_SUCCESS)
 			return taken;

@@ -193,8 +193,7 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation 
 {
 	if (flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	return cuMemPrefetchAsync(address, bytes,
-				  location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id
-									       : CU_DEVICE_CPU,
-				  stream);
+	return cuMemPrefetchAsync(
+		address, bytes,
+		location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU, stream);
 }
