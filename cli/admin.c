@@ -50,7 +50,7 @@ int admin_ask(struct admin *admin, struct wire_message *request, struct wire_mes
 static int greet(struct admin *admin, struct fault *why)
 {
 	struct wire_message hello = {.code = WIRE_admin_hello};
-	struct wire_message answer;
+	struct wire_message answer = {0};
 	int r;
 
 	hello.admin_hello.major = WIRE_MAJOR;

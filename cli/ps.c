@@ -37,7 +37,7 @@ static int rows_add(struct rows *rows, const struct wire_message *row)
 
 static int fetch(struct admin *admin, struct rows *rows, struct fault *why)
 {
-	struct wire_message request = {.code = WIRE_list}, answer;
+	struct wire_message request = {.code = WIRE_list}, answer = {0};
 	int r = admin_ask(admin, &request, &answer, why);
 
 	for (; r == 0 && answer.code != WIRE_end; r = admin_next(admin, &answer, why))

@@ -171,7 +171,7 @@ static void wait_for_program(pid_t child, struct admin *admin, const struct driv
 /* What the ledger saw of the tenant: one line per device, while the admin connection keeps it. */
 static void report(const struct cli_line *line, struct admin *admin, uint32_t tenant)
 {
-	struct wire_message request = {.code = WIRE_list}, row;
+	struct wire_message request = {.code = WIRE_list}, row = {0};
 	struct fault why;
 	int r;
 
@@ -205,7 +205,7 @@ static int pass_end_on(int status)
 int run_main(const struct cli_line *line)
 {
 	owned(admin_close) struct admin admin = {.fd = -1};
-	struct wire_message made;
+	struct wire_message made = {0};
 	struct driver driver;
 	struct fault why;
 	sigset_t before;

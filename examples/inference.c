@@ -42,6 +42,7 @@ static void serve(struct workload *w, struct network *network, CUstream stream, 
 	workload_try(w, w->cuStreamSynchronize(stream));
 	for (size_t row = 0; row < NETWORK_ROWS; row++) {
 		network_reference(network, in + row * NETWORK_INPUTS, wanted);
+		/* To the bit: equal is equal. NOLINTNEXTLINE(*-memory-comparison,cert-*) */
 		if (memcmp(wanted, out + row * NETWORK_OUTPUTS, sizeof(wanted)) != 0)
 			workload_fail(w, "row %zu of an answer differs from the host's", row);
 	}
