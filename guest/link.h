@@ -26,13 +26,9 @@ enum {
  */
 must_check int link_connect(int wait_ms);
 
-/* The agent's: reads what is there, waiting at most `wait_ms` (-1: until something comes; also
- * returns on link_wake). 0; <0 the connection is lost. What the daemon said unasked goes to
- * agent_heard(). */
-must_check int link_pump(int wait_ms);
-
-/* Makes a link_pump that waits return. From any thread. */
-void link_wake(void);
+/* The agent's: reads what is there, waiting at most `wait_us` (-1: until something comes). 0; <0
+ * the connection is lost. What the daemon said unasked goes to agent_heard(). */
+must_check int link_pump(int wait_us);
 
 /* Sends without expecting an answer. 0; -ENOTCONN, ... */
 must_check int link_send(struct wire_message *message);

@@ -29,7 +29,7 @@ struct presence_slot {
 	uint32_t countdown; /* calls until the next sample */
 	_Atomic uint32_t state;
 	_Atomic uint32_t taken;
-	uint32_t opened_captures; /* by this thread and not ended */
+	uint32_t captured_at; /* PRESENCE_CAPTURES is about the call with this countdown */
 } __attribute__((aligned(256)));
 
 enum {
@@ -52,7 +52,7 @@ uint32_t presence_refuse(unsigned index);
 
 /* Waits at the gate of `device` (-1: of any) as a launch would: for hooks that must not start
  * while the gate is closed. */
-void presence_wait(int device);
+must_check uint32_t presence_wait(int device);
 
 /* Once per process: how threads are made to show their stores. */
 void presence_start(void);
@@ -71,6 +71,9 @@ void presence_walk_start(struct presence_walk *walk);
 
 /* Goes on as far as it gets; returns whether it came to the end. */
 bool presence_walk_step(struct presence_walk *walk);
+
+/* Is a thread other than that of slot `mine` in a call that passed as PRESENCE_CAPTURES? */
+bool presence_captures(const struct presence_slot *mine);
 
 /* In a child of fork(): the other threads are not there any more. */
 void presence_forget(void);

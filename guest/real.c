@@ -290,6 +290,14 @@ int real_exists(unsigned index)
 	return slot != (void *)guest_absent && slot != (void *)guest_absent_nvml;
 }
 
+void real_adopt(unsigned index, void *address)
+{
+	void *absent = (void *)guest_absent;
+
+	__atomic_compare_exchange_n(&guest_real[index], &absent, address, false, __ATOMIC_RELEASE,
+				    __ATOMIC_RELAXED);
+}
+
 /* What calls answer while there is no driver, or none yet. */
 static int answer_cuda(void)
 {

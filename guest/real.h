@@ -49,5 +49,8 @@ int real_version(void);
 /* The index of the exported function that the driver has at this address, or -1. */
 int real_index_of(const void *address);
 
+/* The driver handed out `address` as function `index`, which it does not export. */
+void real_adopt(unsigned index, void *address);
+
 /* From the trampolines: returns where to jump for function `index`. */
 void *real_resolve(unsigned index);

@@ -19,7 +19,7 @@
 
 enum {
 	STATE_DEVICES = WIRE_DEVICES,
-	STATE_CONTEXTS = 64, /* contexts of one process that are remembered */
+	STATE_ORDINALS = 64, /* CUDA devices whose index is remembered */
 };
 
 enum state_join {
@@ -35,8 +35,8 @@ struct state_device {
 	_Atomic uint32_t gone;	       /* the daemon no longer has it */
 	_Atomic uint64_t granted;      /* bytes that the daemon promised: allocated + credit */
 	_Atomic uint64_t allocated;    /* of these, in use */
+	_Atomic uint64_t credit;       /* of these, not in use */
 	_Atomic uint64_t contexts;     /* open contexts */
-	_Atomic uint32_t settling;     /* contexts or modules being made */
 	_Atomic uint32_t refused_said; /* an out-of-memory was explained once */
 };
 
@@ -46,10 +46,11 @@ struct state {
 	_Atomic int error;	 /* CUresult of a refused guest */
 	_Atomic uint32_t devices;
 	struct state_device device[STATE_DEVICES];
-	_Atomic uint32_t lost;	  /* 1 while the daemon is away */
-	_Atomic uint32_t on_loss; /* enum wire_loss */
-	_Atomic uint32_t fork_generation;
-	_Atomic uint32_t captures; /* open stream captures of the process */
+	_Atomic uint32_t lost;			/* 1 while the daemon is away */
+	_Atomic uint32_t on_loss;		/* enum wire_loss */
+	_Atomic uint32_t captures;		/* open stream captures of the process */
+	_Atomic uint64_t waiting;		/* threads at a closed gate */
+	_Atomic int8_t ordinal[STATE_ORDINALS]; /* index + 1; -1 not the tenant's; 0 not known */
 };
 
 extern struct state state;
@@ -69,6 +70,16 @@ static inline int state_joined(void)
 {
 	return atomic_load_explicit(&state.join, memory_order_acquire) == STATE_JOINED;
 }
+
+/* For the link and the agent. Maps both pages and finds the tenant's devices in them; closes the
+ * descriptors. 0; -EINVAL: not as agreed, nothing was changed, and it was said. */
+must_check int state_adopt_pages(int own_fd, int tenant_fd);
+
+/* The daemon is gone: from now on a private copy of its page says what on_daemon_loss wants. */
+void state_lost(void);
+
+/* cuInit asks again after a refusal. */
+void state_retry(void);
 
 /* Index of a CUDA device, or -1: not one of the tenant's. */
 int state_device(CUdevice device);

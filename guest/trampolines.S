@@ -208,7 +208,7 @@ guest_export:
 	.p2align 3
 guest_real:
 
-#include "guest/rows.inc"
+#include "guest/rows.h"
 
 	.section .data.rel.ro.guest_export, "aw", @progbits
 	.size guest_export, . - guest_export

@@ -78,7 +78,8 @@ struct wire_own_page {
 	uint64_t submissions;	    /* sampled, may lag */
 	uint64_t unknown_functions; /* newer versions of enforcing functions that were passed
 				       through */
-	uint64_t reserved_[5];
+	uint64_t waiting;	    /* threads that stand at a closed gate */
+	uint64_t reserved_[4];
 	struct wire_own_device device[WIRE_DEVICES];
 };
 

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stream captures that are open. A call into a stream that is being captured submits nothing, so it
+ * passes a closed gate; a close is acknowledged only when no capture is open any more (driver calls
+ * that a drain makes would invalidate it), and while a gate is closed no capture begins, unless the
+ * thread has one open already.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/macros.h"
+#include "cuda/types.h"
+#include "guest/presence.h"
+
+/* Whether an allocation may wait: not while a capture is open in this process. */
+bool capture_open(void);
+
+/* At a closed gate: is the stream being captured, and does it stay so until this call returns? */
+bool capture_enter(struct presence_slot *slot, CUstream stream);
+
+/* By the agent: forgets captures that have ended in a way that no hook saw. Returns how many are
+ * still open. */
+unsigned capture_count(void);
+
+/* A stream is about to be destroyed. */
+void capture_forget_stream(CUstream stream);
+
+/* In a child of fork(). */
+void capture_forget(void);

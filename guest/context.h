@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hooks of class CONTEXT. What contexts, modules and libraries take of a device's memory is not
+ * known before it is measured: the daemon is asked before a context is made (it reserves an
+ * estimate) and told whenever something of the kind came or went (it measures then).
+ */
+#pragma once
+
+#include "cuda/types.h"
+
+/* A context was destroyed, and with it whatever memory it held. guest/memory.c defines it. */
+void memory_context_gone(CUcontext context) __attribute__((weak));
+
+/* Tells the daemon to measure the residual of a device again; -1: nothing to tell. */
+void context_settle(int device);

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/credit.h"
+
+#include <stdatomic.h>
+
+#include "guest/link.h"
+#include "guest/say.h"
+#include "guest/state.h"
+
+enum {
+	AWAY_WAIT_MS = 10000,	     /* for a daemon that is being replaced */
+	AWAY_WAIT_CAPTURE_MS = 1000, /* the same while a capture is open */
+};
+
+static uint64_t round_up(uint64_t bytes, uint64_t step)
+{
+	return bytes > UINT64_MAX - step ? bytes : (bytes + step - 1) / step * step;
+}
+
+/* The page shows what is true in the end, whoever writes last: who stored looks again. */
+static void show(_Atomic uint64_t *truth, uint64_t *place)
+{
+	uint64_t value;
+
+	do {
+		value = atomic_load(truth);
+		__atomic_store_n(place, value, __ATOMIC_SEQ_CST);
+	} while (atomic_load(truth) != value);
+}
+
+void credit_publish(int device)
+{
+	struct state_device *d = &state.device[device];
+	uint32_t w = atomic_load_explicit(&d->wire_index, memory_order_relaxed);
+
+	show(&d->allocated, &guest_own_page.device[w].allocated_bytes);
+	show(&d->credit, &guest_own_page.device[w].credit_bytes);
+	show(&d->contexts, &guest_own_page.device[w].contexts);
+}
+
+/* Subtracts, unless there is less. */
+static bool take_from(_Atomic uint64_t *amount, uint64_t bytes)
+{
+	uint64_t have = atomic_load_explicit(amount, memory_order_relaxed);
+
+	do {
+		if (have < bytes)
+			return false;
+	} while (!atomic_compare_exchange_weak(amount, &have, have - bytes));
+	return true;
+}
+
+/* Subtracts `bytes`, or what there is; returns how much. */
+static uint64_t take_some(_Atomic uint64_t *amount, uint64_t bytes)
+{
+	uint64_t have = atomic_load_explicit(amount, memory_order_relaxed), some;
+
+	do {
+		some = have < bytes ? have : bytes;
+	} while (!atomic_compare_exchange_weak(amount, &have, have - some));
+	return some;
+}
+
+static int refusal(struct state_device *d, const struct wire_message *answer)
+{
+	if (atomic_exchange(&d->refused_said, 1) == 0)
+		say("out of memory: %s", answer->refused.reason.text);
+	return answer->refused.code == WIRE_REFUSED_LIMIT ? CREDIT_LIMIT : CREDIT_FULL;
+}
+
+/* One request. 0: the bytes are the caller's, as allocated; an outcome; -ENOTCONN. */
+static int ask(struct state_device *d, uint64_t bytes, bool may_wait)
+{
+	struct wire_message message = {.code = WIRE_credit_ask}, answer;
+	uint64_t want = round_up(bytes, CREDIT_STEP);
+	int r;
+
+	message.credit_ask.device = atomic_load(&d->wire_index);
+	message.credit_ask.wait = may_wait;
+	message.credit_ask.bytes = bytes;
+	message.credit_ask.want = want > UINT64_MAX - CREDIT_WANT ? want : want + CREDIT_WANT;
+	r = link_ask(&message, may_wait, &answer);
+	if (r < 0)
+		return -ENOTCONN;
+	if (answer.code == WIRE_refused)
+		return refusal(d, &answer);
+	if (answer.code != WIRE_credit_grant || answer.credit_grant.bytes < bytes)
+		return CREDIT_FULL;
+	/* The asker's bytes go to it, not through the common credit, where another thread could
+	 * take them and send this one asking again. */
+	atomic_fetch_add(&d->granted, answer.credit_grant.bytes);
+	atomic_fetch_add(&d->allocated, bytes);
+	atomic_fetch_add(&d->credit, answer.credit_grant.bytes - bytes);
+	return 0;
+}
+
+static bool take_local(struct state_device *d, uint64_t bytes)
+{
+	if (!take_from(&d->credit, bytes))
+		return false;
+	atomic_fetch_add(&d->allocated, bytes);
+	return true;
+}
+
+static int take_asking(struct state_device *d, uint64_t bytes, bool may_wait)
+{
+	int wait_ms = may_wait ? AWAY_WAIT_MS : AWAY_WAIT_CAPTURE_MS;
+	int r;
+
+	for (int tries = 0; tries < 8; tries++) {
+		r = atomic_load(&state.lost) ? -ENOTCONN : ask(d, bytes, may_wait);
+		/* What another thread freed while we asked serves as well. */
+		if (r != 0 && take_local(d, bytes))
+			return 0;
+		if (r >= 0)
+			return r;
+		if (!link_wait_back(wait_ms))
+			break;
+	}
+	if (atomic_exchange(&d->refused_said, 1) == 0)
+		say("out of memory: the daemon is away, and %lu bytes are more than this process "
+		    "was granted",
+		    (unsigned long)bytes);
+	return CREDIT_AWAY;
+}
+
+int credit_take(int device, uint64_t bytes, bool may_wait)
+{
+	static _Atomic uint32_t said;
+	struct state_device *d;
+	int r = 0;
+
+	if (device < 0 || !state_joined()) {
+		if (atomic_exchange(&said, 1) == 0)
+			say("memory was asked for on a device that is not the tenant's");
+		return CREDIT_LIMIT;
+	}
+	d = &state.device[device];
+	if (!take_local(d, bytes))
+		r = take_asking(d, bytes, may_wait);
+	if (r == 0)
+		credit_publish(device);
+	return r;
+}
+
+static void give_back(struct state_device *d, uint64_t bytes, uint32_t recall)
+{
+	struct wire_message message = {.code = WIRE_credit_return};
+	uint64_t some = take_some(&d->credit, bytes);
+
+	if (some == 0 && recall == 0)
+		return;
+	message.credit_return.device = atomic_load(&d->wire_index);
+	message.credit_return.recall = recall;
+	message.credit_return.bytes = some;
+	atomic_fetch_sub(&d->granted, some);
+	if (link_send(&message) < 0) {
+		atomic_fetch_add(&d->granted, some);
+		atomic_fetch_add(&d->credit, some);
+	}
+}
+
+void credit_give(int device, uint64_t bytes)
+{
+	struct state_device *d;
+	uint64_t credit;
+
+	if (device < 0)
+		return;
+	d = &state.device[device];
+	bytes = take_some(&d->allocated, bytes);
+	credit = atomic_fetch_add(&d->credit, bytes) + bytes;
+	if (unlikely(credit > 2ULL * CREDIT_KEPT))
+		give_back(d, credit - CREDIT_KEPT, 0);
+	credit_publish(device);
+}
+
+uint64_t credit_allocated(int device)
+{
+	return device < 0 ? 0 : atomic_load(&state.device[device].allocated);
+}
+
+uint64_t credit_unused(int device)
+{
+	return device < 0 ? 0 : atomic_load(&state.device[device].credit);
+}
+
+void credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id)
+{
+	uint32_t devices = atomic_load(&state.devices);
+
+	for (uint32_t i = 0; i < devices; i++) {
+		struct state_device *d = &state.device[i];
+
+		if (atomic_load(&d->gone) || atomic_load(&d->wire_index) != wire_device)
+			continue;
+		give_back(d, bytes, recall_id);
+		credit_publish((int)i);
+		return;
+	}
+}

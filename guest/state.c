@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/state.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "guest/agent.h"
+#include "guest/contexts.h"
+#include "guest/credit.h"
+#include "guest/futex.h"
+#include "guest/link.h"
+#include "guest/presence.h"
+#include "guest/real.h"
+#include "guest/say.h"
+
+enum {
+	JOIN_WAIT_MS = 5000, /* a daemon that is being restarted */
+};
+
+struct state state;
+
+/* What pthread_atfork() is made of; it is not a function of libc.so.6 itself. */
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso);
+
+static uint32_t thread_id(void)
+{
+	return (uint32_t)syscall(SYS_gettid);
+}
+
+static void *pages_blank(void *at, int protection)
+{
+	return mmap(at, WIRE_PAGE_SIZE, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+/* A child of fork() is another guest: it must not write the parent's page, use its socket or
+ * think that its threads are there. Joins again when it calls CUDA. */
+static void forget(void)
+{
+	int saved = errno;
+
+	link_forget();
+	pages_blank((void *)(uintptr_t)&guest_tenant_page, PROT_READ | PROT_WRITE);
+	pages_blank(&guest_own_page, PROT_READ | PROT_WRITE);
+	memset(&state, 0, sizeof(state));
+	contexts_forget();
+	presence_forget();
+	agent_forget();
+	errno = saved;
+}
+
+static void watch_forks(void)
+{
+	static _Atomic uint32_t watched;
+
+	if (atomic_exchange(&watched, 1) == 0)
+		best_effort(__register_atfork(NULL, NULL, forget, NULL));
+}
+
+static int join(void)
+{
+	int r;
+
+	watch_forks();
+	presence_start();
+	r = link_connect(JOIN_WAIT_MS);
+	if (r < 0)
+		return r;
+	r = agent_start();
+	if (r < 0) {
+		say("the guest's agent thread cannot be started: %s",
+		    r == -EAGAIN ? "too many processes or threads" : "no memory");
+		link_drop();
+	}
+	return r;
+}
+
+CUresult state_ready(void)
+{
+	uint32_t was = atomic_load_explicit(&state.join, memory_order_acquire);
+	CUresult r;
+	int saved;
+
+	if (likely(was == STATE_JOINED))
+		return CUDA_SUCCESS;
+	r = real_open();
+	if (r != CUDA_SUCCESS)
+		return r;
+	saved = errno;
+	was = STATE_NEW;
+	if (atomic_compare_exchange_strong(&state.join, &was, STATE_JOINING)) {
+		atomic_store(&state.joiner, thread_id());
+		was = STATE_JOINED;
+		if (join() < 0) {
+			atomic_store(&state.error, CUDA_ERROR_SYSTEM_NOT_READY);
+			was = STATE_REFUSED;
+		}
+		atomic_store(&state.join, was);
+		futex_wake_all(&state.join);
+	}
+	while (was == STATE_JOINING || was == STATE_NEW) {
+		if (atomic_load(&state.joiner) == thread_id())
+			break;
+		futex_wait(&state.join, STATE_JOINING, 100, FUTEX_PRIVATE_FLAG);
+		was = atomic_load(&state.join);
+	}
+	errno = saved;
+	return was == STATE_REFUSED ? (CUresult)atomic_load(&state.error) : CUDA_SUCCESS;
+}
+
+void state_retry(void)
+{
+	uint32_t was = STATE_REFUSED;
+
+	atomic_compare_exchange_strong(&state.join, &was, STATE_NEW);
+}
+
+static int page_bad(int fd, const char *which)
+{
+	struct stat about;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (syscall(SYS_fstat, fd, &about) == 0 && about.st_size == WIRE_PAGE_SIZE && seals >= 0 &&
+	    (seals & F_SEAL_SHRINK) && (seals & F_SEAL_GROW))
+		return 0;
+	say("the daemon's %s page is not sealed, or not of %d bytes: not used", which,
+	    WIRE_PAGE_SIZE);
+	return -EINVAL;
+}
+
+/* Finds the tenant's devices, which may stand in another order than before. */
+static void devices_take(const struct wire_tenant_page *page, uint32_t count)
+{
+	uint32_t known = atomic_load(&state.devices);
+
+	for (uint32_t i = 0; i < known; i++)
+		atomic_store(&state.device[i].gone, 1);
+	for (uint32_t w = 0; w < count; w++) {
+		uint32_t i = 0;
+
+		while (i < known && memcmp(state.device[i].uuid, page->device[w].uuid, 16) != 0)
+			i++;
+		if (i == STATE_DEVICES)
+			continue;
+		if (i == known) {
+			memcpy(state.device[i].uuid, page->device[w].uuid, 16);
+			known++;
+		}
+		atomic_store(&state.device[i].wire_index, w);
+		atomic_store(&state.device[i].gone, 0);
+	}
+	atomic_store(&state.devices, known);
+	for (int i = 0; i < STATE_ORDINALS; i++)
+		atomic_store(&state.ordinal[i], 0);
+}
+
+static int tenant_page_bad(const struct wire_tenant_page *page)
+{
+	if (page->magic == WIRE_PAGE_MAGIC && page->devices <= WIRE_DEVICES)
+		return 0;
+	say("the daemon's tenant page is of another version: update mete's library or its daemon");
+	return -EINVAL;
+}
+
+int state_adopt_pages(int own_fd, int tenant_fd)
+{
+	owned(close) int own = own_fd, tenant = tenant_fd;
+	struct wire_tenant_page *seen;
+	int r;
+
+	if (page_bad(own, "own") < 0 || page_bad(tenant, "tenant") < 0)
+		return -EINVAL;
+	seen = mmap(NULL, WIRE_PAGE_SIZE, PROT_READ, MAP_SHARED, tenant, 0);
+	if (seen == MAP_FAILED)
+		return -errno;
+	r = tenant_page_bad(seen);
+	if (r == 0 && (mmap(&guest_own_page, WIRE_PAGE_SIZE, PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_FIXED, own, 0) == MAP_FAILED ||
+		       mmap((void *)(uintptr_t)&guest_tenant_page, WIRE_PAGE_SIZE, PROT_READ,
+			    MAP_SHARED | MAP_FIXED, tenant, 0) == MAP_FAILED))
+		r = -errno;
+	if (r == 0) {
+		devices_take(seen, seen->devices);
+		atomic_store(&state.on_loss, seen->on_daemon_loss);
+		__atomic_store_n(&guest_own_page.magic, WIRE_PAGE_MAGIC, __ATOMIC_RELAXED);
+		__atomic_store_n(&guest_own_page.size, (uint32_t)sizeof(guest_own_page),
+				 __ATOMIC_RELAXED);
+		for (uint32_t i = 0; i < atomic_load(&state.devices); i++)
+			credit_publish((int)i);
+	}
+	munmap(seen, WIRE_PAGE_SIZE);
+	return r;
+}
+
+void state_lost(void)
+{
+	struct wire_tenant_page *copy = mmap(NULL, WIRE_PAGE_SIZE, PROT_READ | PROT_WRITE,
+					     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint32_t gate = WIRE_GATE_OPEN;
+
+	atomic_store(&state.lost, 1);
+	if (copy == MAP_FAILED)
+		return;
+	memcpy(copy, &guest_tenant_page, sizeof(guest_tenant_page));
+	if (atomic_load(&state.on_loss) != WIRE_LOSS_CONTINUE)
+		gate = WIRE_GATE_CLOSED;
+	copy->not_open = gate == WIRE_GATE_OPEN ? 0 : 1;
+	for (uint32_t w = 0; w < WIRE_DEVICES; w++)
+		copy->device[w].gate = gate;
+	/* Moving the finished copy over the page is one step for everybody who reads it. */
+	if (mremap(copy, WIRE_PAGE_SIZE, WIRE_PAGE_SIZE, MREMAP_MAYMOVE | MREMAP_FIXED,
+		   (void *)(uintptr_t)&guest_tenant_page) == MAP_FAILED)
+		munmap(copy, WIRE_PAGE_SIZE);
+}
+
+static int find_uuid(const uint8_t *uuid)
+{
+	uint32_t devices = atomic_load(&state.devices);
+
+	for (uint32_t i = 0; i < devices; i++)
+		if (memcmp(state.device[i].uuid, uuid, 16) == 0)
+			return atomic_load(&state.device[i].gone) ? -1 : (int)i;
+	return -1;
+}
+
+int state_device(CUdevice device)
+{
+	CUuuid uuid = {{0}};
+	int index;
+	CUresult r;
+
+	if (device >= 0 && device < STATE_ORDINALS && atomic_load(&state.ordinal[device]) != 0) {
+		index = atomic_load(&state.ordinal[device]);
+		return index > 0 ? index - 1 : -1;
+	}
+	/* The second version names a MIG instance where there is one. */
+	r = real_has(cuDeviceGetUuid_v2) ? real(cuDeviceGetUuid_v2)(&uuid, device)
+					 : real(cuDeviceGetUuid)(&uuid, device);
+	if (r != CUDA_SUCCESS || !state_joined())
+		return -1;
+	index = find_uuid((const uint8_t *)uuid.bytes);
+	if (device >= 0 && device < STATE_ORDINALS)
+		atomic_store(&state.ordinal[device], (int8_t)(index < 0 ? -1 : index + 1));
+	return index;
+}
+
+int state_context_device(CUcontext context)
+{
+	int index = contexts_device(context);
+	CUcontext popped;
+	CUdevice device;
+	CUresult r;
+
+	if (index > -2 || !context)
+		return context ? index : -1;
+	if (real(cuCtxPushCurrent_v2)(context) != CUDA_SUCCESS)
+		return -1;
+	r = real(cuCtxGetDevice)(&device);
+	best_effort(real(cuCtxPopCurrent_v2)(&popped));
+	if (r != CUDA_SUCCESS)
+		return -1;
+	index = state_device(device);
+	contexts_add(context, index);
+	return index;
+}
+
+int state_current_device(void)
+{
+	CUcontext context = NULL;
+
+	if (real(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || !context)
+		return -1;
+	return state_context_device(context);
+}
