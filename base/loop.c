@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/loop.h"
+
+int loop_init(struct loop *loop)
+{
+	return uv_loop_init(&loop->uv);
+}
+
+void loop_run(struct loop *loop)
+{
+	uv_run(&loop->uv, UV_RUN_DEFAULT);
+}
+
+void loop_stop(struct loop *loop)
+{
+	uv_stop(&loop->uv);
+}
+
+void loop_done(struct loop *loop)
+{
+	/* Close callbacks are called by the loop: it must go round once more. */
+	while (uv_run(&loop->uv, UV_RUN_NOWAIT) != 0) {
+	}
+	uv_loop_close(&loop->uv);
+}
+
+uint64_t loop_now_ns(void)
+{
+	return uv_hrtime();
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+	struct loop_watch *watch = container_of(poll, struct loop_watch, poll);
+
+	/* An error is found by whoever reads: it is not a third kind of event. */
+	watch->ready(watch, status < 0 ? LOOP_READ : events);
+}
+
+int loop_watch(struct loop *loop, struct loop_watch *watch, int fd, int events,
+	       void (*ready)(struct loop_watch *watch, int events))
+{
+	int r = uv_poll_init(&loop->uv, &watch->poll, fd);
+
+	if (r < 0)
+		return r;
+	watch->ready = ready;
+	watch->fd = fd;
+	watch->open = 1;
+	loop_rewatch(watch, events);
+	return 0;
+}
+
+void loop_rewatch(struct loop_watch *watch, int events)
+{
+	if (!watch->open)
+		return;
+	if (events)
+		uv_poll_start(&watch->poll, events, on_poll);
+	else
+		uv_poll_stop(&watch->poll);
+}
+
+static void on_watch_closed(uv_handle_t *handle)
+{
+	struct loop_watch *watch = container_of(handle, struct loop_watch, handle);
+
+	if (watch->closed)
+		watch->closed(watch);
+}
+
+void loop_unwatch(struct loop_watch *watch, void (*closed)(struct loop_watch *watch))
+{
+	if (!watch->open)
+		return;
+	watch->open = 0;
+	watch->closed = closed;
+	uv_close(&watch->handle, on_watch_closed);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+	struct loop_timer *t = container_of(timer, struct loop_timer, timer);
+
+	t->due(t);
+}
+
+int loop_timer_init(struct loop *loop, struct loop_timer *timer,
+		    void (*due)(struct loop_timer *timer))
+{
+	int r = uv_timer_init(&loop->uv, &timer->timer);
+
+	if (r < 0)
+		return r;
+	timer->due = due;
+	timer->open = 1;
+	return 0;
+}
+
+void loop_arm(struct loop_timer *timer, uint64_t delay_ns)
+{
+	if (!timer->open)
+		return;
+	/* libuv counts from its cached time, in whole milliseconds, of which one may have passed.
+	 */
+	uv_update_time(timer->timer.loop);
+	uv_timer_start(&timer->timer, on_timer, (delay_ns + 999999) / 1000000 + 1, 0);
+}
+
+void loop_disarm(struct loop_timer *timer)
+{
+	if (timer->open)
+		uv_timer_stop(&timer->timer);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+	struct loop_timer *timer = container_of((uv_timer_t *)handle, struct loop_timer, timer);
+
+	if (timer->closed)
+		timer->closed(timer);
+}
+
+void loop_timer_close(struct loop_timer *timer, void (*closed)(struct loop_timer *timer))
+{
+	if (!timer->open)
+		return;
+	timer->open = 0;
+	timer->closed = closed;
+	uv_close((uv_handle_t *)&timer->timer, on_timer_closed);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+	struct loop_signal *s = container_of(signal, struct loop_signal, signal);
+
+	(void)number;
+	s->came(s);
+}
+
+int loop_signal(struct loop *loop, struct loop_signal *signal, int number,
+		void (*came)(struct loop_signal *signal))
+{
+	int r = uv_signal_init(&loop->uv, &signal->signal);
+
+	if (r < 0)
+		return r;
+	signal->came = came;
+	signal->open = 1;
+	return uv_signal_start(&signal->signal, on_signal, number);
+}
+
+void loop_signal_close(struct loop_signal *signal)
+{
+	if (signal->open)
+		uv_close((uv_handle_t *)&signal->signal, NULL);
+	signal->open = 0;
+}
+
+static void on_work(uv_work_t *request)
+{
+	struct loop_work *work = container_of(request, struct loop_work, request);
+
+	work->work(work);
+}
+
+static void on_finished(uv_work_t *request, int status)
+{
+	struct loop_work *work = container_of(request, struct loop_work, request);
+
+	(void)status;
+	work->busy = 0;
+	work->finished(work);
+}
+
+int loop_work(struct loop *loop, struct loop_work *work, void (*run)(struct loop_work *work),
+	      void (*finished)(struct loop_work *work))
+{
+	int r;
+
+	work->work = run;
+	work->finished = finished;
+	work->busy = 1;
+	r = uv_queue_work(&loop->uv, &work->request, on_work, on_finished);
+	if (r < 0)
+		work->busy = 0;
+	return r;
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* meted: owns the GPUs of a node. See node/daemon.h for its parts. */
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "node/daemon.h"
+#include "node/notify.h"
+
+static const uint64_t unneeded_ns = 30 * 1000000000ull;
+
+/* One per folder. The lock goes with the process, however it ends. */
+static int lock(struct daemon *d, struct fault *why)
+{
+	char path[PLACE_MAX + 8];
+
+	snprintf(path, sizeof(path), "%s/lock", d->place);
+	d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (d->lock_fd < 0)
+		return fault_set(why, -errno, "%s: %s", path, strerror(errno));
+	if (flock(d->lock_fd, LOCK_EX | LOCK_NB) != 0)
+		return fault_set(why, -errno, "%s: another meted runs there", d->place);
+	return 0;
+}
+
+/* Whoever may not connect to the system's daemon finds it all the same. */
+static int beside_system(struct fault *why)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX,
+				      .sun_path = PLACE_SYSTEM "/admin.sock"};
+	owned(close) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 &&
+	    errno != EACCES)
+		return 0;
+	return fault_set(why, -EBUSY,
+			 "the system's meted runs on this machine (%s): a user's own "
+			 "would promise the same memory twice",
+			 PLACE_SYSTEM);
+}
+
+static int make_place(struct daemon *d, struct fault *why)
+{
+	char tenants[PLACE_MAX + 16];
+	int r;
+
+	if (d->options.dir && strlen(d->options.dir) >= PLACE_MAX)
+		return fault_set(why, -ENAMETOOLONG, "--dir: at most %d bytes", PLACE_MAX - 1);
+	if (d->options.dir)
+		snprintf(d->place, sizeof(d->place), "%s", d->options.dir);
+	else if (d->options.system)
+		snprintf(d->place, sizeof(d->place), "%s", PLACE_SYSTEM);
+	else if ((r = place_user(d->place, why)) < 0)
+		return r;
+	r = place_make(d->place, why);
+	if (r < 0)
+		return r;
+	snprintf(tenants, sizeof(tenants), "%s/tenants", d->place);
+	return place_make(tenants, why);
+}
+
+static int open_devices(struct daemon *d, struct fault *why)
+{
+	int r = nvml_open(d->options.driver, &d->nvml, why);
+
+	if (r < 0)
+		return r;
+	d->devices = nvml_count(d->nvml);
+	if (d->devices > DAEMON_DEVICES)
+		d->devices = DAEMON_DEVICES;
+	for (uint32_t i = 0; i < d->devices; i++) {
+		struct device *device = &d->device[i];
+
+		device->info = nvml_device(d->nvml, i);
+		device->reserve_bytes = d->options.reserve_bytes ? d->options.reserve_bytes
+								 : device->info->reserved_bytes;
+		log_info("device.found",
+			 "index=%u uuid=%s model=%s capacity_bytes=%llu "
+			 "reserve_bytes=%llu",
+			 i, device->info->uuid_text, log_text(device->info->model).text,
+			 (unsigned long long)device->info->total_bytes,
+			 (unsigned long long)device->reserve_bytes);
+	}
+	return 0;
+}
+
+static void on_admin(struct loop_watch *watch, int events)
+{
+	(void)events;
+	admin_accept(container_of(watch, struct daemon, admin_listener));
+}
+
+static int listen_admin(struct daemon *d, struct fault *why)
+{
+	char path[PLACE_MAX + 16];
+	int r;
+
+	snprintf(path, sizeof(path), "%s/admin.sock", d->place);
+	r = daemon_listen(path, 0600, &d->admin_fd, why);
+	if (r < 0)
+		return r;
+	r = loop_watch(&d->loop, &d->admin_listener, d->admin_fd, LOOP_READ, on_admin);
+	return r < 0 ? fault_set(why, r, "%s: %s", path, uv_strerror(r)) : 0;
+}
+
+static void on_terminate(struct loop_signal *signal)
+{
+	struct daemon *d = container_of(signal, struct daemon, terminate);
+
+	log_info("daemon.signal", "signal=TERM");
+	loop_stop(&d->loop);
+}
+
+static void on_interrupt(struct loop_signal *signal)
+{
+	struct daemon *d = container_of(signal, struct daemon, interrupt);
+
+	log_info("daemon.signal", "signal=INT");
+	loop_stop(&d->loop);
+}
+
+static void on_watchdog(struct loop_timer *timer)
+{
+	notify_send("WATCHDOG=1");
+	loop_arm(timer, notify_watchdog_ns());
+}
+
+static int start_signals(struct daemon *d, struct fault *why)
+{
+	int r = loop_signal(&d->loop, &d->terminate, SIGTERM, on_terminate);
+
+	if (r == 0)
+		r = loop_signal(&d->loop, &d->interrupt, SIGINT, on_interrupt);
+	if (r == 0)
+		r = loop_timer_init(&d->loop, &d->watchdog, on_watchdog);
+	if (r < 0)
+		return fault_set(why, r, "no signals: %s", uv_strerror(r));
+	if (notify_watchdog_ns())
+		loop_arm(&d->watchdog, notify_watchdog_ns());
+	return 0;
+}
+
+/* A guest is two descriptors. */
+static void raise_limits(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+		return;
+	files.rlim_cur = files.rlim_max;
+	best_effort(setrlimit(RLIMIT_NOFILE, &files));
+}
+
+static int start(struct daemon *d, struct fault *why)
+{
+	const char *dilation = getenv("METE_SIM_DILATE");
+	int r;
+
+	d->clock_dilation = dilation ? (uint32_t)strtoul(dilation, NULL, 10) : 1;
+	if (!d->clock_dilation)
+		d->clock_dilation = 1;
+	if (getrandom(&d->generation, sizeof(d->generation), GRND_NONBLOCK) < 0)
+		d->generation = loop_now_ns();
+	r = make_place(d, why);
+	if (r == 0)
+		r = lock(d, why);
+	if (r == 0 && !d->options.system)
+		r = beside_system(why);
+	if (r == 0)
+		r = open_devices(d, why);
+	if (r == 0)
+		r = start_signals(d, why);
+	if (r == 0)
+		r = book_open(d, why);
+	if (r == 0)
+		r = restore_open(d, why);
+	if (r == 0)
+		r = listen_admin(d, why);
+	return r;
+}
+
+/* Guests go on without us and come back to our successor: their tenants stay in the journal. Only
+ * when nobody is left, nothing is. */
+static void stop(struct daemon *d)
+{
+	char path[PLACE_MAX + 16];
+	bool nobody = list_empty(&d->tenants);
+
+	d->stopping = true;
+	notify_send("STOPPING=1");
+	admin_close_all(d);
+	list_for_each(link, &d->tenants) tenant_end(list_entry(link, struct tenant, link));
+	if (d->admin_listener.open) {
+		loop_unwatch(&d->admin_listener, NULL);
+		close(d->admin_fd);
+		snprintf(path, sizeof(path), "%s/admin.sock", d->place);
+		unlink(path);
+	}
+	loop_signal_close(&d->terminate);
+	loop_signal_close(&d->interrupt);
+	loop_timer_close(&d->watchdog, NULL);
+	loop_timer_close(&d->grace, NULL);
+	book_close(d);
+	loop_done(&d->loop);
+	journal_close(&d->journal);
+	if (nobody && d->journal.path[0])
+		unlink(d->journal.path);
+	nvml_close(d->nvml);
+	if (d->lock_fd >= 0)
+		close(d->lock_fd);
+}
+
+int main(int argc, char **argv)
+{
+	static struct daemon daemon = {.lock_fd = -1, .admin_fd = -1, .journal.fd = -1};
+	struct fault why;
+	int r = options_parse(argc, argv, &daemon.options, &why);
+
+	if (r < 0) {
+		fprintf(stderr, "meted: %s\n", why.text);
+		return 2;
+	}
+	if (daemon.options.help) {
+		options_help(stdout);
+		return 0;
+	}
+	if (daemon.options.version) {
+		puts("meted " METE_VERSION);
+		return 0;
+	}
+	log_set_level(daemon.options.log_level);
+	umask(0077);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a full disk, not an end */
+	setenv("UV_THREADPOOL_SIZE", "1", 0);
+	raise_limits();
+	list_init(&daemon.tenants);
+	list_init(&daemon.admins);
+	r = loop_init(&daemon.loop);
+	if (r < 0) {
+		fprintf(stderr, "meted: no event loop: %s\n", uv_strerror(r));
+		return 1;
+	}
+	r = start(&daemon, &why);
+	if (r == 0) {
+		log_info("daemon.ready", "version=%s pid=%d dir=%s devices=%u", METE_VERSION,
+			 (int)getpid(), daemon.place, daemon.devices);
+		notify_send("READY=1");
+		(void)unneeded_ns;
+		loop_run(&daemon.loop);
+	} else {
+		log_error("daemon.failed", "reason=%s", log_text(why.text).text);
+	}
+	stop(&daemon);
+	return r < 0 ? 1 : 0;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/options.h"
+
+#include <string.h>
+
+#include "core/share.h"
+
+static int set_flag(int *field, const char *name, const char *value, struct fault *why)
+{
+	if (value)
+		return fault_set(why, -EINVAL, "--%s takes no value", name);
+	*field = 1;
+	return 0;
+}
+
+static int set_text(const char **field, const char *name, const char *value, struct fault *why)
+{
+	if (!value || !*value)
+		return fault_set(why, -EINVAL, "--%s needs a value", name);
+	*field = value;
+	return 0;
+}
+
+static int set_amount(uint64_t *field, const char *name, const char *value, struct fault *why)
+{
+	struct share_amount amount;
+	int r;
+
+	if (!value)
+		return fault_set(why, -EINVAL, "--%s needs a value", name);
+	if (strcmp(value, "0") == 0) {
+		*field = 0;
+		return 0;
+	}
+	r = share_parse_amount(value, &amount);
+	if (r == 0 && amount.milli)
+		r = SHARE_UNIT;
+	if (r != 0)
+		return fault_set(why, -EINVAL,
+				 "--%s: '%s' %s; accepted: 0 or bytes with a binary "
+				 "unit, as in 512MiB",
+				 name, value, share_problem(r));
+	*field = amount.bytes;
+	return 0;
+}
+
+static int set_level(enum log_level *field, const char *name, const char *value, struct fault *why)
+{
+	if (!value || log_parse_level(value, field) < 0)
+		return fault_set(why, -EINVAL, "--%s: '%s' is not error, warning, info or debug",
+				 name, value ? value : "");
+	return 0;
+}
+
+struct row {
+	const char *name, *argument, *help;
+};
+
+static const struct row rows[] = {
+#define OPTION(name, argument, field, kind, help) {#name, argument, help},
+#include "node/options.def"
+#undef OPTION
+};
+
+static int set_one(struct options *options, size_t index, const char *value, struct fault *why)
+{
+	size_t i = 0;
+
+#define OPTION(name, argument, field, kind, help)                                                  \
+	if (i++ == index)                                                                          \
+		return set_##kind(&options->field, #name, value, why);
+#include "node/options.def"
+#undef OPTION
+	return fault_set(why, -EINVAL, "no such option");
+}
+
+static int find(const char *name, size_t length, size_t *ret_index)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (strlen(rows[i].name) == length && strncmp(rows[i].name, name, length) == 0) {
+			*ret_index = i;
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+int options_parse(int argc, char **argv, struct options *ret_options, struct fault *why)
+{
+	struct options options = {.log_level = LOG_INFO, .context_bytes = 64 << 20};
+	int r;
+
+	for (int i = 1; i < argc; i++) {
+		const char *name = argv[i] + 2, *value = NULL, *equals;
+		size_t index;
+
+		if (strncmp(argv[i], "--", 2) != 0 || !*name)
+			return fault_set(why, -EINVAL, "'%s' is not an option: see meted --help",
+					 argv[i]);
+		equals = strchr(name, '=');
+		if (find(name, equals ? (size_t)(equals - name) : strlen(name), &index) < 0)
+			return fault_set(why, -EINVAL, "'%s' is not an option: see meted --help",
+					 argv[i]);
+		if (equals)
+			value = equals + 1;
+		else if (*rows[index].argument && i + 1 < argc)
+			value = argv[++i];
+		r = set_one(&options, index, value, why);
+		if (r < 0)
+			return r;
+	}
+	if (options.user && options.system)
+		return fault_set(why, -EINVAL, "--user and --system exclude each other");
+	if (options.dir && options.dir[0] != '/')
+		return fault_set(why, -EINVAL, "--dir: '%s' is not an absolute path", options.dir);
+	if (!options.user && !options.system)
+		options.system = geteuid() == 0;
+	*ret_options = options;
+	return 0;
+}
+
+void options_help(FILE *out)
+{
+	fputs("usage: meted [OPTION]...\n\n"
+	      "Owns the GPUs of this machine and decides who may use how much of them.\n\n",
+	      out);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char left[64];
+
+		snprintf(left, sizeof(left), "--%s%s%s", rows[i].name, *rows[i].argument ? " " : "",
+			 rows[i].argument);
+		fprintf(out, "  %-20s %s\n", left, rows[i].help);
+	}
+}

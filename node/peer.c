@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/peer.h"
+
+#include <poll.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* Linux 6.5 */
+#endif
+
+static const uint64_t second_ns = 1000000000;
+
+struct peer_frame {
+	struct peer_frame *next;
+	size_t size;
+	uint8_t bytes[];
+};
+
+/* Without SO_PEERPIDFD, a pid may have been given to another process in between: then the socket
+ * has been hung up, since the peer was its only holder. */
+static int open_pidfd(int fd, pid_t pid)
+{
+	struct pollfd hangup = {.fd = fd, .events = POLLRDHUP};
+	int pidfd;
+	socklen_t size = sizeof(pidfd);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) == 0)
+		return pidfd;
+	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (pidfd < 0)
+		return -errno;
+	if (poll(&hangup, 1, 0) != 0) {
+		close(pidfd);
+		return -ESRCH;
+	}
+	return pidfd;
+}
+
+int peer_identify(int fd, struct peer_identity *ret_identity)
+{
+	struct ucred who;
+	socklen_t size = sizeof(who);
+	int pidfd;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0)
+		return -errno;
+	if (who.pid <= 0)
+		return -ESRCH; /* from a process namespace that we cannot see */
+	pidfd = open_pidfd(fd, who.pid);
+	if (pidfd < 0)
+		return pidfd;
+	*ret_identity = (struct peer_identity){who.pid, who.uid, pidfd};
+	return 0;
+}
+
+static void drop_backlog(struct peer *peer)
+{
+	while (peer->first) {
+		struct peer_frame *frame = peer->first;
+
+		peer->first = frame->next;
+		free(frame);
+	}
+	peer->last = &peer->first;
+	peer->backlog_bytes = 0;
+}
+
+static void on_pause_closed(struct loop_timer *timer)
+{
+	struct peer *peer = container_of(timer, struct peer, pause);
+
+	close(peer->fd);
+	peer->fd = -1;
+	peer->class->freed(peer);
+}
+
+static void on_watch_closed(struct loop_watch *watch)
+{
+	struct peer *peer = container_of(watch, struct peer, watch);
+
+	loop_timer_close(&peer->pause, on_pause_closed);
+}
+
+void peer_close(struct peer *peer)
+{
+	if (peer->closing)
+		return;
+	peer->closing = 1;
+	drop_backlog(peer);
+	/* The other end learns it now, not when the loop has gone round. */
+	shutdown(peer->fd, SHUT_RDWR);
+	loop_unwatch(&peer->watch, on_watch_closed);
+}
+
+static void end(struct peer *peer, const char *reason)
+{
+	if (peer->closing)
+		return;
+	peer_close(peer);
+	peer->class->gone(peer, reason);
+}
+
+static void watch_again(struct peer *peer)
+{
+	loop_rewatch(&peer->watch, (peer->paused ? 0 : LOOP_READ) | (peer->first ? LOOP_WRITE : 0));
+}
+
+static void on_pause_over(struct loop_timer *timer)
+{
+	struct peer *peer = container_of(timer, struct peer, pause);
+
+	peer->paused = 0;
+	if (!peer->closing)
+		watch_again(peer);
+}
+
+/* Returns 0 where the peer has used up what it may send for now. */
+static int may_read(struct peer *peer)
+{
+	uint64_t now = loop_now_ns();
+	uint64_t earned = (now - peer->filled_ns) / (second_ns / PEER_RATE);
+
+	if (earned) {
+		peer->tokens =
+			peer->tokens + earned < PEER_BURST ? peer->tokens + earned : PEER_BURST;
+		peer->filled_ns = now;
+	}
+	if (peer->tokens) {
+		peer->tokens--;
+		return 1;
+	}
+	peer->paused = 1;
+	watch_again(peer);
+	loop_arm(&peer->pause, 20 * second_ns / 1000);
+	return 0;
+}
+
+static void hear(struct peer *peer, const uint8_t *frame, size_t size)
+{
+	struct wire_message message;
+	int r = wire_decode(frame, size, &message);
+
+	if (r == WIRE_UNKNOWN)
+		peer->class->unknown(peer, message.id, message.code);
+	else if (r != 0)
+		end(peer, "sent what is no message of this protocol");
+	else
+		peer->class->message(peer, &message);
+}
+
+static void read_some(struct peer *peer)
+{
+	uint8_t frame[WIRE_FRAME_MAX];
+
+	for (int i = 0; i < PEER_AT_ONCE && !peer->closing; i++) {
+		struct iovec part = {frame, sizeof(frame)};
+		/* No room for control messages: the kernel drops descriptors, and says so. */
+		struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+		ssize_t n;
+
+		if (!may_read(peer))
+			return;
+		n = recvmsg(peer->fd, &header, MSG_DONTWAIT);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN) {
+			peer->tokens++;
+			return;
+		}
+		if (n <= 0)
+			end(peer, NULL);
+		else if (header.msg_flags & MSG_CTRUNC)
+			end(peer, "sent descriptors");
+		else if (header.msg_flags & MSG_TRUNC)
+			end(peer, "sent more than a frame");
+		else
+			hear(peer, frame, (size_t)n);
+	}
+}
+
+/* 0; -EAGAIN; another error. */
+static int send_frame(struct peer *peer, const uint8_t *frame, size_t size)
+{
+	ssize_t n;
+
+	do {
+		n = send(peer->fd, frame, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
+}
+
+static void write_some(struct peer *peer)
+{
+	while (peer->first) {
+		struct peer_frame *frame = peer->first;
+		int r = send_frame(peer, frame->bytes, frame->size);
+
+		if (r == -EAGAIN)
+			return;
+		if (r < 0) {
+			end(peer, NULL);
+			return;
+		}
+		peer->first = frame->next;
+		peer->backlog_bytes -= frame->size;
+		free(frame);
+	}
+	peer->last = &peer->first;
+	watch_again(peer);
+}
+
+static void on_ready(struct loop_watch *watch, int events)
+{
+	struct peer *peer = container_of(watch, struct peer, watch);
+
+	if (events & LOOP_WRITE)
+		write_some(peer);
+	if ((events & LOOP_READ) && !peer->closing)
+		read_some(peer);
+}
+
+int peer_init(struct peer *peer, struct loop *loop, int fd, const struct peer_class *class)
+{
+	int r;
+
+	*peer = (struct peer){.class = class, .fd = fd, .tokens = PEER_BURST};
+	peer->last = &peer->first;
+	peer->filled_ns = loop_now_ns();
+	r = loop_watch(loop, &peer->watch, fd, LOOP_READ, on_ready);
+	if (r < 0) {
+		close(fd);
+		return r;
+	}
+	/* This one cannot fail in libuv: nothing has to be undone. */
+	return loop_timer_init(loop, &peer->pause, on_pause_over);
+}
+
+static void keep_for_later(struct peer *peer, const uint8_t *bytes, size_t size)
+{
+	struct peer_frame *frame;
+
+	if (peer->backlog_bytes + size > PEER_BACKLOG) {
+		end(peer, "does not read what it is sent");
+		return;
+	}
+	frame = malloc(sizeof(*frame) + size);
+	if (!frame) {
+		end(peer, "cannot be sent to: out of memory");
+		return;
+	}
+	frame->next = NULL;
+	frame->size = size;
+	memcpy(frame->bytes, bytes, size);
+	*peer->last = frame;
+	peer->last = &frame->next;
+	peer->backlog_bytes += size;
+	if (peer->first == frame)
+		watch_again(peer);
+}
+
+void peer_send(struct peer *peer, const struct wire_message *message)
+{
+	uint8_t frame[WIRE_FRAME_MAX];
+	size_t size;
+	int r = -EAGAIN;
+
+	if (peer->closing)
+		return;
+	size = wire_encode(message, frame);
+	if (!peer->first)
+		r = send_frame(peer, frame, size);
+	if (r == -EAGAIN)
+		keep_for_later(peer, frame, size);
+	else if (r < 0)
+		end(peer, NULL);
+}
+
+void peer_send_pages(struct peer *peer, const struct wire_message *message, const int fds[2])
+{
+	uint8_t frame[WIRE_FRAME_MAX];
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(2 * sizeof(int))];
+	} control = {0};
+	struct iovec part = {frame, 0};
+	struct msghdr header = {.msg_iov = &part,
+				.msg_iovlen = 1,
+				.msg_control = &control,
+				.msg_controllen = sizeof(control)};
+
+	if (peer->closing)
+		return;
+	part.iov_len = wire_encode(message, frame);
+	control.header.cmsg_level = SOL_SOCKET;
+	control.header.cmsg_type = SCM_RIGHTS;
+	control.header.cmsg_len = CMSG_LEN(2 * sizeof(int));
+	memcpy(CMSG_DATA(&control.header), fds, 2 * sizeof(int));
+	if (peer->first || sendmsg(peer->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		end(peer, "cannot be sent its pages");
+}
+
+uint32_t peer_new_id(struct peer *peer)
+{
+	return 0x80000000u | ++peer->next_id;
+}
+
+void peer_refuse(struct peer *peer, uint32_t id, uint32_t code, const char *format, ...)
+{
+	struct wire_message answer = {.code = WIRE_refused, .id = id};
+	va_list arguments;
+
+	answer.refused.code = code;
+	va_start(arguments, format);
+	vsnprintf(answer.refused.reason.text, sizeof(answer.refused.reason.text), format,
+		  arguments);
+	va_end(arguments);
+	peer_send(peer, &answer);
+}
+
+void peer_done(struct peer *peer, uint32_t id, uint64_t value)
+{
+	struct wire_message answer = {.code = WIRE_done, .id = id};
+
+	answer.done.value = value;
+	peer_send(peer, &answer);
+}

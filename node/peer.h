@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One connection to the daemon, a guest's or the CLI's: whole messages in and out, bounded.
+ *
+ *  - A peer that sends what is no message, more than a frame, or descriptors, is closed.
+ *  - A peer that sends faster than PEER_RATE after a burst of PEER_BURST is not read for a while:
+ *    its own sends block, nobody else's. The timer that wakes it is armed only then.
+ *  - A peer that does not read is closed when PEER_BACKLOG bytes wait for it.
+ *
+ * Embedded in the object that it serves. peer_close() may be called anywhere, inside a callback,
+ * too, and more than once; `freed` is called once, later, from the loop, and may free the object.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/loop.h"
+#include "wire/wire.h"
+
+enum {
+	PEER_RATE = 20000, /* messages a second */
+	PEER_BURST = 4000,
+	PEER_BACKLOG = 1 << 20,
+	PEER_AT_ONCE = 32, /* messages read before the others get their turn */
+};
+
+struct peer;
+
+struct peer_class {
+	void (*message)(struct peer *peer, const struct wire_message *message);
+	/* A frame with an unknown code; its id is known. */
+	void (*unknown)(struct peer *peer, uint32_t id, uint32_t code);
+	/* It left, or was closed because of `reason` (an event's name and a sentence; NULL: it
+	 * left). Called once, before `freed`, unless peer_close() was called first. */
+	void (*gone)(struct peer *peer, const char *reason);
+	void (*freed)(struct peer *peer);
+};
+
+struct peer_frame;
+
+struct peer {
+	const struct peer_class *class;
+	struct loop_watch watch;
+	struct loop_timer pause;
+	int fd;
+	int closing, paused;
+	uint32_t next_id;
+	uint64_t tokens, filled_ns;
+	struct peer_frame *first, **last; /* what could not be sent yet */
+	size_t backlog_bytes;
+};
+
+/* Who is at the other end, as the kernel knows it. */
+struct peer_identity {
+	pid_t pid;
+	uid_t uid;
+	int pidfd; /* owned by the caller; readable once the process has ended */
+};
+
+/* -ESRCH: it has ended already. */
+must_check int peer_identify(int fd, struct peer_identity *ret_identity);
+
+/* Takes `fd`, on failure, too. */
+must_check int peer_init(struct peer *peer, struct loop *loop, int fd,
+			 const struct peer_class *class);
+
+/* Sends, now or later. What cannot be sent closes the peer. */
+void peer_send(struct peer *peer, const struct wire_message *message);
+
+/* Like peer_send(), with two descriptors beside the message; only now. */
+void peer_send_pages(struct peer *peer, const struct wire_message *message, const int fds[2]);
+
+/* A new id for what the daemon says unasked. */
+uint32_t peer_new_id(struct peer *peer);
+
+/* Frequent answers. */
+void peer_refuse(struct peer *peer, uint32_t id, uint32_t code, const char *format, ...)
+	printf_like(4, 5);
+void peer_done(struct peer *peer, uint32_t id, uint64_t value);
+
+void peer_close(struct peer *peer);

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The records: a tenant with its share (the latest one counts), its end, a guest and its leaving.
+ *
+ *	tenant id=3 owner=1000 device=GPU-...,GPU-... name=%xx.. memory=4GiB wait=10s
+ *	end id=3
+ *	guest tenant=3 pid=4711 started=123456
+ *	left tenant=3 pid=4711 started=123456
+ *
+ * Values are percent-encoded, so that a blank separates fields.
+ */
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "node/daemon.h"
+
+static const uint64_t grace_ns = 10 * 1000000000ull;
+
+/* A growing text; failed: there was no memory for some of it. */
+struct text {
+	char *text;
+	size_t size, room;
+	bool failed;
+};
+
+static void add(struct text *t, const char *piece, size_t size)
+{
+	if (t->failed)
+		return;
+	if (t->size + size + 1 > t->room) {
+		size_t room = 2 * (t->size + size + 1);
+		char *grown = realloc(t->text, room);
+
+		if (!grown) {
+			t->failed = true;
+			return;
+		}
+		t->text = grown;
+		t->room = room;
+	}
+	memcpy(t->text + t->size, piece, size);
+	t->size += size;
+	t->text[t->size] = 0;
+}
+
+static void add_text(struct text *t, const char *piece)
+{
+	add(t, piece, strlen(piece));
+}
+
+static void add_number(struct text *t, const char *key, uint64_t value)
+{
+	char piece[64];
+
+	snprintf(piece, sizeof(piece), " %s=%llu", key, (unsigned long long)value);
+	add_text(t, piece);
+}
+
+static void add_value(struct text *t, const char *key, const char *value)
+{
+	add_text(t, " ");
+	add_text(t, key);
+	add_text(t, "=");
+	for (; *value; value++) {
+		unsigned char c = (unsigned char)*value;
+		char piece[4];
+
+		if (c > ' ' && c != '%' && c != '=' && c < 0x7f) {
+			add(t, value, 1);
+			continue;
+		}
+		snprintf(piece, sizeof(piece), "%%%02x", c);
+		add(t, piece, 3);
+	}
+}
+
+/* The value of a field, decoded, in out[size]; false: it is not there or too long. */
+static bool get_value(const char *line, const char *key, char *out, size_t size)
+{
+	size_t length = strlen(key), n = 0;
+	const char *at = line;
+
+	while ((at = strchr(at, ' '))) {
+		at++;
+		if (strncmp(at, key, length) == 0 && at[length] == '=')
+			break;
+	}
+	if (!at)
+		return false;
+	for (at += length + 1; *at && *at != ' '; at++) {
+		unsigned value = (unsigned char)*at;
+
+		if (*at == '%') {
+			if (sscanf(at + 1, "%2x", &value) != 1 || !at[1] || !at[2])
+				return false;
+			at += 2;
+		}
+		if (n + 1 >= size)
+			return false;
+		out[n++] = (char)value;
+	}
+	out[n] = 0;
+	return true;
+}
+
+static uint64_t get_number(const char *line, const char *key)
+{
+	char value[32];
+
+	return get_value(line, key, value, sizeof(value)) ? strtoull(value, NULL, 10) : 0;
+}
+
+static void tenant_line(struct text *line, const struct tenant *t)
+{
+	struct text devices = {0};
+
+	for (uint32_t i = 0; i < t->devices; i++) {
+		add_text(&devices, i ? "," : "");
+		add_text(&devices, t->daemon->device[t->device[i].index].info->uuid_text);
+	}
+	add_text(line, "tenant");
+	add_number(line, "id", t->id);
+	add_number(line, "owner", t->owner);
+	add_value(line, "device", devices.text ? devices.text : "");
+	add_value(line, "name", t->name);
+	for (uint32_t i = 0; share_key(i); i++) {
+		if (t->texts[i])
+			add_value(line, share_key(i), t->texts[i]);
+	}
+	free(devices.text);
+}
+
+static void guest_line(struct text *line, const char *verb, uint32_t tenant, pid_t pid,
+		       uint64_t started)
+{
+	add_text(line, verb);
+	add_number(line, "tenant", tenant);
+	add_number(line, "pid", (uint64_t)pid);
+	add_number(line, "started", started);
+}
+
+/* Everything as it is now. */
+static int rewrite(struct daemon *d)
+{
+	struct text all = {0};
+	int r;
+
+	add_text(&all, "last");
+	add_number(&all, "id", d->last_tenant);
+	add_text(&all, "\n");
+	list_for_each(link, &d->tenants)
+	{
+		struct tenant *t = list_entry(link, struct tenant, link);
+
+		tenant_line(&all, t);
+		add_text(&all, "\n");
+		list_for_each(one, &t->guests)
+		{
+			struct guest *g = list_entry(one, struct guest, link);
+
+			if (!g->joined)
+				continue;
+			guest_line(&all, "guest", t->id, g->pid, g->started);
+			add_text(&all, "\n");
+		}
+		list_for_each(one, &t->expected)
+		{
+			struct expected *e = list_entry(one, struct expected, link);
+
+			guest_line(&all, "guest", t->id, e->pid, process_started(e->pid));
+			add_text(&all, "\n");
+		}
+	}
+	r = all.failed ? -ENOMEM : journal_rewrite(&d->journal, all.text);
+	free(all.text);
+	return r;
+}
+
+static void write_line(struct daemon *d, struct text *line)
+{
+	struct journal *j = &d->journal;
+	bool was_broken = j->broken;
+	int r;
+
+	if (j->fd < 0) {
+		free(line->text);
+		return;
+	}
+	/* What was lost before is in the whole; so is this line. */
+	if (was_broken || journal_is_long(j))
+		r = rewrite(d);
+	else
+		r = line->failed ? -ENOMEM : journal_append(j, line->text);
+	j->broken = r < 0;
+	if (r < 0 && !was_broken)
+		log_error("journal.lost",
+			  "path=%s reason=%s: a restart of meted would forget what "
+			  "changed since",
+			  j->path, log_text(strerror(-r)).text);
+	if (r == 0 && was_broken)
+		log_info("journal.back", "path=%s", j->path);
+	free(line->text);
+}
+
+void restore_tenant(struct tenant *t)
+{
+	struct text line = {0};
+
+	tenant_line(&line, t);
+	write_line(t->daemon, &line);
+}
+
+void restore_tenant_gone(struct daemon *d, uint32_t id)
+{
+	struct text line = {0};
+
+	add_text(&line, "end");
+	add_number(&line, "id", id);
+	write_line(d, &line);
+}
+
+void restore_guest(struct guest *g)
+{
+	struct text line = {0};
+
+	guest_line(&line, "guest", g->tenant->id, g->pid, g->started);
+	write_line(g->tenant->daemon, &line);
+}
+
+void restore_guest_gone(struct guest *g)
+{
+	struct text line = {0};
+
+	if (g->tenant->daemon->stopping)
+		return; /* it goes on, and comes back to our successor */
+	guest_line(&line, "left", g->tenant->id, g->pid, g->started);
+	write_line(g->tenant->daemon, &line);
+}
+
+/* What was read, before it is believed: the latest line of each tenant and guest. */
+struct past {
+	char **lines;
+	size_t count, room;
+	uint64_t last_tenant;
+};
+
+static void forget(struct past *past, size_t index)
+{
+	free(past->lines[index]);
+	past->lines[index] = past->lines[--past->count];
+}
+
+static bool same_field(const char *a, const char *b, const char *key)
+{
+	return get_number(a, key) == get_number(b, key);
+}
+
+static bool starts(const char *line, const char *word)
+{
+	size_t length = strlen(word);
+
+	return strncmp(line, word, length) == 0 && (line[length] == ' ' || !line[length]);
+}
+
+/* A tenant's later line replaces its earlier one, its end takes its guests along. */
+static void replace(struct past *past, const char *line)
+{
+	bool guest = starts(line, "guest") || starts(line, "left");
+
+	for (size_t i = past->count; i-- > 0;) {
+		const char *old = past->lines[i];
+
+		if (guest ? starts(old, "guest") && same_field(old, line, "tenant") &&
+				    same_field(old, line, "pid") && same_field(old, line, "started")
+			  : starts(old, "tenant") && same_field(old, line, "id"))
+			forget(past, i);
+		else if (starts(line, "end") && starts(old, "guest") &&
+			 get_number(old, "tenant") == get_number(line, "id"))
+			forget(past, i);
+	}
+}
+
+static void on_line(void *context, const char *line)
+{
+	struct past *past = context;
+	uint64_t id = get_number(line, "id");
+
+	if ((starts(line, "tenant") || starts(line, "last")) && id > past->last_tenant)
+		past->last_tenant = id;
+	if (starts(line, "last"))
+		return;
+	replace(past, line);
+	if (!starts(line, "tenant") && !starts(line, "guest"))
+		return;
+	if (past->count == past->room) {
+		size_t room = past->room ? 2 * past->room : 16;
+		char **grown = realloc(past->lines, room * sizeof(*grown));
+
+		if (!grown)
+			return;
+		past->lines = grown;
+		past->room = room;
+	}
+	past->lines[past->count] = strdup(line);
+	past->count += past->lines[past->count] != NULL;
+}
+
+static int read_devices(struct daemon *d, const char *line, struct tenant_spec *spec,
+			struct fault *why)
+{
+	char names[2048], *at = names, *name;
+
+	if (!get_value(line, "device", names, sizeof(names)))
+		return fault_set(why, -EINVAL, "the record names no device");
+	while ((name = strsep(&at, ",")) && spec->devices < WIRE_DEVICES) {
+		if (daemon_find_device(d, name, &spec->device[spec->devices]) < 0)
+			return fault_set(why, -ENODEV, "device %.60s is not there any more", name);
+		spec->devices++;
+	}
+	return 0;
+}
+
+static void bring_tenant_back(struct daemon *d, const char *line)
+{
+	char texts[8][WIRE_TEXT_MAX + 1], name[WIRE_TEXT_MAX + 1];
+	struct tenant_spec spec = {.id = (uint32_t)get_number(line, "id"),
+				   .owner = (uid_t)get_number(line, "owner"),
+				   .name = name};
+	struct tenant *t;
+	struct fault why;
+	int r;
+
+	if (!spec.id || !get_value(line, "name", name, sizeof(name)))
+		return;
+	for (uint32_t i = 0; share_key(i); i++) {
+		if (get_value(line, share_key(i), texts[i], sizeof(texts[i])))
+			spec.texts[i] = texts[i];
+	}
+	r = read_devices(d, line, &spec, &why);
+	if (r == 0)
+		r = tenant_make(d, &spec, &t, &why);
+	if (r < 0)
+		log_error("tenant.lost", "tenant=%u reason=%s", spec.id, log_text(why.text).text);
+}
+
+static void on_expected_closed(struct loop_watch *watch)
+{
+	struct expected *e = container_of(watch, struct expected, death);
+
+	close(e->pidfd);
+	free(e);
+}
+
+static void drop_expected(struct expected *e)
+{
+	list_remove(&e->link);
+	loop_unwatch(&e->death, on_expected_closed);
+}
+
+static void on_expected_death(struct loop_watch *watch, int events)
+{
+	struct expected *e = container_of(watch, struct expected, death);
+	struct tenant *t = e->tenant;
+
+	(void)events;
+	if (!list_linked(&e->link))
+		return;
+	drop_expected(e);
+	restore_release(t->daemon);
+	tenant_maybe_end(t);
+}
+
+static void expect_guest(struct daemon *d, const char *line)
+{
+	struct tenant *t = tenant_find(d, (uint32_t)get_number(line, "tenant"));
+	pid_t pid = (pid_t)get_number(line, "pid");
+	int pidfd = t && pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	struct expected *e;
+
+	if (pidfd < 0)
+		return;
+	e = calloc(1, sizeof(*e));
+	/* After the pidfd: whoever has this pid now is the one that is watched. */
+	if (!e || process_started(pid) != get_number(line, "started") ||
+	    loop_watch(&d->loop, &e->death, pidfd, LOOP_READ, on_expected_death) < 0) {
+		free(e);
+		close(pidfd);
+		return;
+	}
+	e->tenant = t;
+	e->pid = pid;
+	e->pidfd = pidfd;
+	list_append(&t->expected, &e->link);
+}
+
+static bool anybody_expected(const struct daemon *d)
+{
+	list_for_each(link, (struct list *)&d->tenants)
+	{
+		if (!list_empty(&list_entry(link, struct tenant, link)->expected))
+			return true;
+	}
+	return false;
+}
+
+void restore_release(struct daemon *d)
+{
+	if (anybody_expected(d))
+		return;
+	for (uint32_t i = 0; i < d->devices; i++)
+		ledger_hold(d->ledger, i, 0);
+	book_pump(d);
+}
+
+bool restore_expects(struct tenant *t, pid_t pid)
+{
+	list_for_each(link, &t->expected)
+	{
+		if (list_entry(link, struct expected, link)->pid == pid)
+			return true;
+	}
+	return false;
+}
+
+void restore_returned(struct tenant *t, pid_t pid)
+{
+	list_for_each(link, &t->expected)
+	{
+		struct expected *e = list_entry(link, struct expected, link);
+
+		if (e->pid != pid)
+			continue;
+		drop_expected(e);
+		restore_release(t->daemon);
+		return;
+	}
+}
+
+static void on_grace_over(struct loop_timer *timer)
+{
+	struct daemon *d = container_of(timer, struct daemon, grace);
+
+	d->restoring = false;
+	list_for_each(at, &d->tenants)
+	{
+		struct tenant *t = list_entry(at, struct tenant, link);
+
+		list_for_each(link, &t->expected)
+		{
+			struct expected *e = list_entry(link, struct expected, link);
+
+			log_warning("guest.missing", "tenant=%u pid=%d", t->id, (int)e->pid);
+			drop_expected(e);
+		}
+		tenant_maybe_end(t);
+	}
+	restore_release(d);
+	daemon_maybe_end(d);
+}
+
+int restore_open(struct daemon *d, struct fault *why)
+{
+	struct past past = {0};
+	char path[PLACE_MAX + 16];
+	int r = loop_timer_init(&d->loop, &d->grace, on_grace_over);
+
+	snprintf(path, sizeof(path), "%s/journal", d->place);
+	if (r == 0)
+		r = journal_open(&d->journal, path, on_line, &past, why);
+	if (r < 0)
+		return r;
+	d->last_tenant = (uint32_t)past.last_tenant;
+	for (size_t i = 0; i < past.count; i++) {
+		if (starts(past.lines[i], "tenant"))
+			bring_tenant_back(d, past.lines[i]);
+	}
+	for (size_t i = 0; i < past.count; i++) {
+		if (starts(past.lines[i], "guest"))
+			expect_guest(d, past.lines[i]);
+		free(past.lines[i]);
+	}
+	free(past.lines);
+	for (uint32_t i = 0; i < d->devices; i++)
+		ledger_hold(d->ledger, i, anybody_expected(d));
+	if (!list_empty(&d->tenants)) {
+		d->restoring = true;
+		loop_arm(&d->grace, grace_ns);
+		log_info("daemon.restored", "tenants=%u", d->tenant_count);
+	}
+	r = rewrite(d);
+	if (r < 0)
+		log_error("journal.lost", "path=%s reason=%s", path, log_text(strerror(-r)).text);
+	d->journal.broken = r < 0;
+	return 0;
+}
