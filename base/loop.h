@@ -9,7 +9,11 @@
  */
 #pragma once
 
+/* A field of libuv's is called like one of our macros. */
+#pragma push_macro("unused")
+#undef unused
 #include <uv.h>
+#pragma pop_macro("unused")
 
 #include "base/macros.h"
 

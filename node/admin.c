@@ -464,6 +464,8 @@ void admin_accept(struct daemon *d)
 	}
 	list_append(&d->admins, &a->link);
 	d->admin_count++;
+	if (!d->restoring)
+		loop_disarm(&d->grace);
 }
 
 void admin_close_all(struct daemon *d)

@@ -13,8 +13,6 @@
 #include "node/daemon.h"
 #include "node/notify.h"
 
-static const uint64_t unneeded_ns = 30 * 1000000000ull;
-
 /* One per folder. The lock goes with the process, however it ends. */
 static int lock(struct daemon *d, struct fault *why)
 {
@@ -252,7 +250,6 @@ int main(int argc, char **argv)
 		log_info("daemon.ready", "version=%s pid=%d dir=%s devices=%u", METE_VERSION,
 			 (int)getpid(), daemon.place, daemon.devices);
 		notify_send("READY=1");
-		(void)unneeded_ns;
 		loop_run(&daemon.loop);
 	} else {
 		log_error("daemon.failed", "reason=%s", log_text(why.text).text);

@@ -46,7 +46,7 @@ int page_make(struct page *ret_page, const char *name, enum page_kind kind)
 		munmap(memory, WIRE_PAGE_SIZE);
 		return give;
 	}
-	*ret_page = (struct page){memory, give};
+	*ret_page = (struct page){memory, take_fd(&give)};
 	return 0;
 }
 

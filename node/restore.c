@@ -482,9 +482,11 @@ int restore_open(struct daemon *d, struct fault *why)
 	free(past.lines);
 	for (uint32_t i = 0; i < d->devices; i++)
 		ledger_hold(d->ledger, i, anybody_expected(d));
+	/* Once, after a start; the first connection ends it where there is nothing to come back. */
+	if (!d->options.system || !list_empty(&d->tenants))
+		loop_arm(&d->grace, grace_ns);
 	if (!list_empty(&d->tenants)) {
 		d->restoring = true;
-		loop_arm(&d->grace, grace_ns);
 		log_info("daemon.restored", "tenants=%u", d->tenant_count);
 	}
 	r = rewrite(d);

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guests, CLIs and daemons for the tests of meted: the protocol is read from wire/messages.def."""
+import array
+import mmap
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MAGIC = 0x6574656D
+MIB, GIB = 1 << 20, 1 << 30
+PAGE = 4096
+OPEN, CLOSING, CLOSED = 0, 1, 2
+BAD, VERSION, LIMIT, FULL, DEADLINE, UNKNOWN, IDENTITY, VALUE = range(1, 9)
+
+
+def read_messages():
+    text = re.sub(r"/\*.*?\*/", "", open(os.path.join(ROOT, "wire/messages.def")).read(), flags=re.S)
+    rows = re.findall(r"^MESSAGE\((\w+),\s*(\d+),\s*\w+,\s*(.*)\)\s*$", text, re.M)
+    return {name: (int(code), re.findall(r"(?:FIELD|LATER)\((\w+), (\w+)\)", fields)) for name, code, fields in rows}
+
+
+MESSAGES = read_messages()
+NAMES = {code: name for name, (code, _) in MESSAGES.items()}
+
+
+class Message:
+    def __init__(self, kind, id, fields):
+        self.kind, self.id, self.fields = kind, id, fields
+
+    def __getattr__(self, key):
+        try:
+            return self.fields[key]
+        except KeyError:
+            raise AttributeError(f"{self.kind} has no {key}: {self.fields}") from None
+
+    def __repr__(self):
+        return f"{self.kind}#{self.id} {self.fields}"
+
+
+def encode(message, id, /, **fields):
+    code, rows = MESSAGES[message]
+    body = b""
+    for kind, field in rows:
+        value = fields.pop(field, "" if kind == "text" else 0)
+        if kind == "u32":
+            body += struct.pack("<I", value)
+        elif kind == "u64":
+            body += struct.pack("<Q", value)
+        elif kind == "uuid":
+            body += bytes(value or 16)
+        else:
+            data = value.encode()
+            body += bytes([len(data)]) + data
+    assert not fields, f"{message} has no {fields}"
+    return struct.pack("<IHHII", MAGIC, code, 16 + len(body), id, 0) + body
+
+
+def decode(frame):
+    magic, code, length, id, zero = struct.unpack_from("<IHHII", frame)
+    assert magic == MAGIC and length == len(frame) and zero == 0, frame
+    name, at, fields = NAMES[code], 16, {}
+    for kind, field in MESSAGES[name][1]:
+        if kind == "u32":
+            (fields[field],), at = struct.unpack_from("<I", frame, at), at + 4
+        elif kind == "u64":
+            (fields[field],), at = struct.unpack_from("<Q", frame, at), at + 8
+        elif kind == "uuid":
+            fields[field], at = frame[at:at + 16], at + 16
+        else:
+            n = frame[at]
+            fields[field], at = frame[at + 1:at + 1 + n].decode(), at + 1 + n
+    assert at == length
+    return Message(name, id, fields)
+
+
+class Gone(Exception):
+    """The other end closed the connection."""
+
+
+class Refused(Exception):
+    def __init__(self, message):
+        super().__init__(message.reason)
+        self.code = message.code
+
+
+class Connection:
+    """One request at a time; what comes unasked is kept in `heard`."""
+
+    def __init__(self, path, timeout=20):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+        self.socket.settimeout(timeout)
+        self.socket.connect(path)
+        self.last_id, self.heard, self.fds = 0, [], []
+
+    def close(self):
+        self.socket.close()
+
+    def send(self, message, /, **fields):
+        self.last_id += 1
+        id = self.last_id
+        try:
+            self.socket.send(encode(message, id, **fields))
+        except (BrokenPipeError, ConnectionResetError):
+            raise Gone() from None
+        return id
+
+    def receive(self):
+        try:
+            data, control, _, _ = self.socket.recvmsg(8192, socket.CMSG_SPACE(64))
+        except ConnectionResetError:
+            raise Gone() from None
+        for level, kind, payload in control:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                fds = array.array("i")
+                fds.frombytes(payload)
+                self.fds += list(fds)
+        if not data:
+            raise Gone()
+        return decode(data)
+
+    def answer(self, id):
+        while True:
+            message = self.receive()
+            if message.id == id:
+                return message
+            self.heard.append(message)
+
+    def ask(self, message, /, **fields):
+        answer = self.answer(self.send(message, **fields))
+        if answer.kind == "refused":
+            raise Refused(answer)
+        return answer
+
+    def hear(self, kind):
+        """The next unasked message of that name."""
+        for message in self.heard:
+            if message.kind == kind:
+                self.heard.remove(message)
+                return message
+        while True:
+            message = self.receive()
+            if message.kind == kind:
+                return message
+            self.heard.append(message)
+
+
+class Guest(Connection):
+    def __init__(self, path, program="test", major=1, hello=True, **more):
+        super().__init__(path, **more)
+        self.welcome = None
+        if hello:
+            self.welcome = self.ask("hello", major=major, pid=os.getpid(), driver_version=12090, program=program)
+            assert self.welcome.kind == "welcome" and len(self.fds) == 2, self.fds
+            self.own = mmap.mmap(self.fds[0], PAGE)
+            self.tenant = mmap.mmap(self.fds[1], PAGE, prot=mmap.PROT_READ)
+
+    def close(self):
+        super().close()
+        for fd in self.fds:
+            os.close(fd)
+        self.fds = []
+
+    def credit(self, bytes, want=None, wait=0, device=0):
+        return self.ask("credit_ask", device=device, wait=wait, bytes=bytes, want=want or bytes).bytes
+
+    def refused(self, bytes, wait=0, device=0):
+        try:
+            granted = self.credit(bytes, wait=wait, device=device)
+        except Refused as refusal:
+            return refusal.code
+        raise AssertionError(f"{granted} bytes were granted")
+
+    def allocated(self, bytes, credit=0, device=0):
+        """What it says in its own page."""
+        struct.pack_into("<QQ", self.own, 64 + 32 * device, bytes, credit)
+
+    def give_back(self, bytes, recall=0, device=0):
+        self.send("credit_return", device=device, recall=recall, bytes=bytes)
+
+    def shown(self, device=0):
+        at = 64 + 80 * device
+        total, limit, used, epoch, gate, rivals, room = struct.unpack_from("<QQQQIIQ", self.tenant, at + 16)
+        return dict(total=total, limit=limit, used=used, epoch=epoch, gate=gate, rivals=rivals, room=room,
+                    not_open=struct.unpack_from("<I", self.tenant, 0)[0],
+                    generation=struct.unpack_from("<Q", self.tenant, 40)[0])
+
+
+class Admin(Connection):
+    def __init__(self, place, **more):
+        super().__init__(place + "/admin.sock", **more)
+        self.welcome = self.ask("admin_hello", major=1)
+
+    def tenant(self, memory="1GiB", name="test", **fields):
+        made = self.ask("tenant_new", name=name, memory=memory, **fields)
+        assert made.kind == "tenant_made"
+        return made
+
+    def set(self, tenant, key, value):
+        self.ask("tenant_set", tenant=tenant, key=key, value=value)
+
+    def list(self, tenant=0):
+        id = self.send("list", tenant=tenant)
+        rows = []
+        while True:
+            row = self.answer(id)
+            if row.kind == "refused":
+                raise Refused(row)
+            if row.kind == "end":
+                assert row.rows == len(rows)
+                return rows
+            rows.append(row)
+
+    def tenant_row(self, tenant):
+        return next(row for row in self.list(tenant) if row.kind == "tenant_row")
+
+    def device_row(self, index=0):
+        return next(row for row in self.list() if row.kind == "device_row" and row.index == index)
+
+    def guests(self, tenant):
+        return [row for row in self.list(tenant) if row.kind == "guest_row"]
+
+
+class Daemon:
+    """A meted of its own folder, on the stub driver. argv[1] of a test is meted, argv[2] the stub's folder."""
+
+    def __init__(self, *options, environment=None, wrap=(), place=None):
+        self.place = place or tempfile.mkdtemp(prefix="mete-")
+        self.options, self.wrap = options, wrap
+        self.environment = dict(os.environ, **(environment or {}))
+        self.log_path = self.place + "/log"
+        self.start()
+
+    def start(self):
+        notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        notify.bind("")  # the kernel picks an abstract name
+        notify.settimeout(30)
+        environment = dict(self.environment, NOTIFY_SOCKET="@" + notify.getsockname()[1:].decode())
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                [*self.wrap, sys.argv[1], "--user", "--dir", self.place, "--driver", sys.argv[2], *self.options],
+                env=environment, stderr=log, stdin=subprocess.DEVNULL)
+        try:
+            assert notify.recv(100) == b"READY=1"
+        except socket.timeout:
+            raise AssertionError("meted did not become ready: " + self.log()) from None
+        finally:
+            notify.close()
+
+    def log(self):
+        return open(self.log_path).read()
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def wait(self):
+        return self.process.wait(timeout=30)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if self.process.poll() is None:
+            self.process.terminate()
+            if self.wait() != 0 and kind is None:
+                raise AssertionError("meted ended badly: " + self.log())
+        if kind is not None:
+            sys.stderr.write(self.log())
+        shutil.rmtree(self.place, ignore_errors=True)
+
+
+def run(namespace):
+    """Runs every test_ function of a module, and says so as cmocka does."""
+    tests = [(name, test) for name, test in namespace.items() if name.startswith("test_")]
+    only = sys.argv[3:]
+    failed = []
+    for name, test in tests:
+        if only and name not in only:
+            continue
+        print(f"[ RUN      ] {name}", flush=True)
+        try:
+            test()
+            print(f"[       OK ] {name}", flush=True)
+        except Exception:
+            import traceback
+            traceback.print_exc()
+            print(f"[  FAILED  ] {name}", flush=True)
+            failed.append(name)
+    print(f"[==========] {len(tests)} test(s) run.")
+    for name in failed:
+        print(f"[  FAILED  ] {name}")
+    sys.exit(1 if failed else 0)
