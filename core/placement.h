@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which node and which GPUs a pod gets, and why not the others.
+ *
+ * Pure: no clock, no lock, no allocation, no logging, no randomness. The caller gives the memory
+ * and tells what happened; the scheduler, the node, the command line and the replay of traces run
+ * exactly this code. It refuses to promise anything twice, to guess (a request that cannot be
+ * placed gets one reason per node), and to look at names: nodes, models, taints and profiles are
+ * small numbers that the caller maps.
+ *
+ * Amounts: GPU compute and host CPU in milli (1000 = one GPU, one core), memory in bytes. A
+ * container's amounts are per GPU. A GPU's two dimensions, memory and compute, are promised
+ * independently; what is left of it is the smaller of the two parts left.
+ *
+ * Decisions are incremental. Requests that ask for the same are one *shape*; a shape remembers its
+ * score on each node and, when asked again, looks only at nodes that changed since.
+ *
+ * Laws (tests/unit/test_placement_always.c attacks them with random histories):
+ *   - nothing is promised twice: per GPU and class, promises stay within capacity times factor;
+ *     slots, MIG placements, exclusive GPUs, host CPU and host memory likewise;
+ *   - incremental equals from scratch: after any history a decision is the one that an empty
+ *     cache would give;
+ *   - a refusal names the binding constraint: where lifting one constraint alone would let the
+ *     request in, the reason named is such a constraint.
+ *
+ * Policies and what they are good for: docs/placement.md. FGD, and the five baselines it was
+ * compared with, follow "Beware of Fragmentation" (USENIX ATC '23).
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/macros.h"
+
+enum {
+	PLACEMENT_DEVICES = 16,	   /* GPUs of a node */
+	PLACEMENT_CONTAINERS = 16, /* containers of a pod */
+	PLACEMENT_SLOTS = 32,	   /* GPUs of a pod, over all containers */
+	PLACEMENT_CLASSES = 3,	   /* interactive, standard, batch */
+	PLACEMENT_PROFILES = 16,   /* MIG profiles of a geometry */
+	PLACEMENT_GEOMETRIES = 15, /* different lists of MIG profiles */
+	PLACEMENT_MODELS = 64,
+	PLACEMENT_WHOLE = 1000, /* milli */
+	PLACEMENT_ANYWHERE = -1,
+};
+
+enum placement_reason {
+	PLACEMENT_FITS = 0,
+#define REASON(name, sentence) PLACEMENT_NO_##name,
+#include "core/placement_reasons.def"
+#undef REASON
+	PLACEMENT_REASONS
+};
+
+/* Outcomes beside a reason. */
+enum {
+	PLACEMENT_NOWHERE = 100, /* no node can take the request: ask placement_explain() per node */
+	PLACEMENT_NO_VICTIMS,	 /* not even without all pods of lower priority */
+};
+
+enum placement_policy {
+#define POLICY(name, spelling, within, what) PLACEMENT_##name,
+#include "core/placement_policies.def"
+#undef POLICY
+	PLACEMENT_POLICIES
+};
+
+const char *placement_policy_name(enum placement_policy policy);
+const char *placement_reason_text(enum placement_reason reason);
+/* -EINVAL: no such policy. */
+must_check int placement_policy_parse(const char *spelling, enum placement_policy *ret_policy);
+
+struct placement_limits {
+	uint32_t nodes;
+	uint32_t pods;	   /* placed at one time */
+	uint32_t charges;  /* GPUs held by pods, each pod's counted: about pods + GPUs */
+	uint32_t shapes;   /* different requests remembered; the least recently used is forgotten */
+	uint32_t typicals; /* different usual pods */
+};
+
+/* How the cluster is run. All zero but `policy` is legal: no overcommit. */
+struct placement_config {
+	enum placement_policy policy;
+	/* Per class: how much of a GPU may be promised to it and to all classes with no larger
+	 * factor together, in milli of the GPU; 0 means 1000. */
+	uint32_t compute_factor_milli[PLACEMENT_CLASSES];
+	uint32_t memory_factor_milli[PLACEMENT_CLASSES];
+};
+
+struct placement_device {
+	uint64_t memory_bytes;
+	uint32_t compute_milli; /* usually PLACEMENT_WHOLE */
+	uint32_t taints;	/* bits; a request must tolerate all of them */
+	uint16_t slots;		/* tenants that it can have at a time; 0: any number */
+	uint16_t links;		/* bit i: linked to the node's device i (NVLink) */
+	uint8_t numa;
+	uint8_t geometry; /* 0: not split by MIG; else from placement_geometry() */
+};
+
+struct placement_node {
+	uint64_t host_memory_bytes;
+	uint32_t cpu_milli;
+	uint8_t model;	 /* one model per node */
+	uint8_t devices; /* 0: a node without GPUs */
+	bool cordoned;
+	struct placement_device device[PLACEMENT_DEVICES];
+};
+
+/* A MIG profile: instances that occupy `size` memory slices from one of `starts`. */
+struct placement_profile {
+	uint32_t starts; /* bit i: may start at memory slice i */
+	uint16_t name;	 /* the caller's number, the same for all geometries */
+	uint8_t size;	 /* memory slices */
+	uint8_t compute; /* compute slices */
+	uint8_t most;	 /* instances per GPU; 0: as many as fit */
+};
+
+enum placement_kind {
+	PLACEMENT_APP,	   /* runs for the pod's life */
+	PLACEMENT_INIT,	   /* runs alone, before: may use what the others will get */
+	PLACEMENT_SIDECAR, /* an init container that stays */
+};
+
+enum placement_wish { PLACEMENT_ANY, PLACEMENT_PREFER, PLACEMENT_REQUIRE };
+
+struct placement_container {
+	uint64_t memory_bytes; /* per GPU; 0: not counted */
+	uint64_t host_memory_bytes;
+	uint32_t cpu_milli;
+	uint32_t compute_milli; /* per GPU; 0: not counted */
+	uint16_t profile;	/* != 0: a MIG instance of this profile per GPU */
+	uint8_t devices;	/* different GPUs */
+	uint8_t kind;		/* enum placement_kind */
+	bool exclusive;		/* GPUs that nobody else uses */
+};
+
+struct placement_request {
+	uint64_t models;	/* bits; 0: any */
+	uint32_t tolerations;	/* bits */
+	uint32_t named_devices; /* bits of `node`'s GPUs; 0: any */
+	int32_t node;		/* or PLACEMENT_ANYWHERE */
+	uint8_t class;		/* 0 .. PLACEMENT_CLASSES - 1 */
+	uint8_t numa;		/* enum placement_wish: GPUs of one NUMA node */
+	uint8_t links;		/* enum placement_wish: GPUs linked pairwise */
+	uint8_t containers;
+	struct placement_container container[PLACEMENT_CONTAINERS];
+};
+
+struct placement_slot {
+	uint8_t container;
+	uint8_t device;
+	uint8_t start; /* of a MIG instance */
+};
+
+struct placement_assignment {
+	uint8_t size;
+	struct placement_slot slot[PLACEMENT_SLOTS];
+};
+
+struct placement_decision {
+	uint32_t node;
+	int32_t score; /* comparable within one shape only; larger is better */
+	struct placement_assignment assignment;
+};
+
+/* Why one node refuses. The numbers are what the binding constraint needs, and the best that the
+ * node has; for constraints without an amount both are counts of GPUs. */
+struct placement_refusal {
+	enum placement_reason reason;
+	uint8_t container;
+	uint64_t needed;
+	uint64_t available;
+};
+
+struct placement_totals {
+	uint64_t compute_milli;	 /* of all GPUs */
+	uint64_t promised_milli; /* as booked, overcommitted parts included */
+	uint64_t used_milli;	 /* Σ min(capacity, promised) */
+	uint32_t devices;
+	uint32_t pods;
+	uint32_t nodes;
+};
+
+struct placement;
+
+/* A machine that needs `size` bytes: 0 where the limits are beyond 32-bit indices. */
+size_t placement_size(const struct placement_limits *limits);
+/* -EINVAL: memory missing, misaligned (8) or smaller than placement_size(). */
+must_check int placement_init(void *memory, size_t size, const struct placement_limits *limits,
+			      struct placement **ret_placement);
+
+/* Forgets all scores. -EINVAL: an unknown policy, or a factor below 1000. */
+must_check int placement_configure(struct placement *p, const struct placement_config *config);
+
+/* What pods usually ask for, `counts[i]` times `requests[i]`: fgd and foresight measure what is
+ * left by it. The order of equals does not matter. -ENOSPC: more than limits.typicals different
+ * ones; -EINVAL: a malformed one. Only first containers count. */
+must_check int placement_learn(struct placement *p, const struct placement_request *requests,
+			       const uint32_t *counts, size_t size);
+
+/* Registers a list of MIG profiles. -ENOSPC, -EINVAL. */
+must_check int placement_geometry(struct placement *p, const struct placement_profile *profiles,
+				  size_t size, uint8_t *ret_geometry);
+
+/* -ENOSPC: limits.nodes; -EINVAL: too many devices, an unknown geometry or model. */
+must_check int placement_add_node(struct placement *p, const struct placement_node *node,
+				  uint32_t *ret_node);
+/* -ENOENT; -EBUSY: pods are on it (release them first). Numbers of removed nodes are used again. */
+must_check int placement_remove_node(struct placement *p, uint32_t node);
+/* -ENOENT. What is there stays there. */
+must_check int placement_cordon(struct placement *p, uint32_t node, bool cordoned);
+must_check int placement_taint(struct placement *p, uint32_t node, uint32_t device,
+			       uint32_t taints);
+
+/* -EINVAL: the request itself makes no sense (amounts without a GPU, too many GPUs ...). */
+must_check int placement_valid(const struct placement_request *request);
+
+/* Where the request is best put, and on which GPUs. Books nothing. PLACEMENT_NOWHERE, -EINVAL. */
+must_check int placement_decide(struct placement *p, const struct placement_request *request,
+				struct placement_decision *ret_decision);
+/* The same for one node: a reason (> 0) where it refuses. -ENOENT, -EINVAL. */
+must_check int placement_try(struct placement *p, const struct placement_request *request,
+			     uint32_t node, struct placement_decision *ret_decision);
+/* How the nodes rank, for a caller that ranks: INT32_MIN where a node refuses. -EINVAL. */
+must_check int placement_scores(struct placement *p, const struct placement_request *request,
+				const int32_t **ret_scores, uint32_t *ret_size);
+
+/* Books the request as assigned; the assignment may be another process's, it is checked like any.
+ * A reason (> 0) where it does not hold (any more). -ENOSPC: limits.pods or .charges. */
+must_check int placement_commit(struct placement *p, const struct placement_request *request,
+				uint32_t node, const struct placement_assignment *assignment,
+				int32_t priority, uint64_t *ret_pod);
+/* Gives everything back. -ENOENT: no such pod (any more): giving back twice is harmless. */
+must_check int placement_release(struct placement *p, uint64_t pod);
+
+/* Why `node` refuses; reason is PLACEMENT_FITS where it does not. -ENOENT, -EINVAL. */
+must_check int placement_explain(struct placement *p, const struct placement_request *request,
+				 uint32_t node, struct placement_refusal *ret_refusal);
+
+/* The pods of `node` with a lower priority that must go so that the request fits: none of them
+ * could stay. PLACEMENT_NO_VICTIMS; -ENOENT, -EINVAL. ret_pods has room for `room`. */
+must_check int placement_victims(struct placement *p, const struct placement_request *request,
+				 uint32_t node, int32_t priority, uint64_t *ret_pods, size_t room,
+				 size_t *ret_size);
+/* The node where that hurts least: lowest highest priority, then fewest pods. */
+must_check int placement_preempt(struct placement *p, const struct placement_request *request,
+				 int32_t priority, uint32_t *ret_node, uint64_t *ret_pods,
+				 size_t room, size_t *ret_size);
+
+void placement_totals(const struct placement *p, struct placement_totals *ret_totals);
+/* GPU milli that the usual pods cannot use, averaged over them (FGD's measure). */
+double placement_fragmentation(struct placement *p);
+
+/* Audits the books against the pods, and the remembered scores against new ones: 0, or -EILSEQ
+ * with the node in *ret_node. For tests and for `doctor`: O(pods + shapes * nodes). */
+must_check int placement_audit(struct placement *p, uint32_t *ret_node);

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the placement machine: what its files share. Nobody outside core/placement* includes it.
+ */
+#pragma once
+
+#include <string.h>
+
+#include "core/placement.h"
+
+enum {
+	PLACEMENT_BLOCK = 64, /* nodes whose best score is remembered together */
+	PLACEMENT_NONE = -1,
+	PLACEMENT_KIND_NONE = PLACEMENT_DEVICES + 1, /* pods without a GPU */
+	PLACEMENT_KINDS,
+};
+
+/* A GPU: what it is, and what is promised of it. */
+struct placement_gpu {
+	struct placement_device is;
+	uint64_t memory[PLACEMENT_CLASSES];
+	uint32_t compute[PLACEMENT_CLASSES];
+	uint32_t mig_taken; /* memory slices, a bit each */
+	uint16_t tenants;
+	uint16_t exclusive; /* tenants that want it alone: 0 or 1 */
+	uint8_t mig_instances[PLACEMENT_PROFILES];
+};
+
+struct placement_host {
+	uint64_t memory_bytes, memory_used;
+	int64_t cpu, cpu_used; /* milli */
+	uint64_t changed;      /* number of the last change */
+	int64_t waste;	       /* FGD's measure times the usual pods' number ... */
+	double foresight;      /* ... and foresight's, if `waste_known` */
+	int32_t first_pod;
+	uint32_t pods;
+	uint16_t kinds[PLACEMENT_KINDS]; /* pods by GPUs: [0] those with a part of one */
+	uint8_t model, devices;
+	bool present, cordoned, waste_known;
+	struct placement_gpu gpu[PLACEMENT_DEVICES];
+};
+
+/* What a pod holds of one GPU, or one MIG instance of it. */
+struct placement_charge {
+	uint64_t memory;
+	uint32_t compute;
+	int32_t next;
+	uint16_t tenants;
+	uint8_t device, profile /* index + 1 */, start;
+	bool exclusive;
+};
+
+struct placement_pod {
+	uint64_t host_memory;
+	int64_t cpu;
+	uint32_t generation; /* odd: in use */
+	int32_t node, next, previous, first_charge, priority;
+	uint8_t class, kind;
+};
+
+/* What a request comes to on a node: its phases folded into their maximum. */
+struct placement_bill {
+	uint64_t host_memory;
+	int64_t cpu;
+	uint64_t memory[PLACEMENT_DEVICES];
+	uint32_t compute[PLACEMENT_DEVICES];
+	uint16_t tenants[PLACEMENT_DEVICES];
+	bool exclusive[PLACEMENT_DEVICES];
+	uint8_t instances;
+	struct placement_instance {
+		uint8_t device, profile /* index */, start;
+	} instance[PLACEMENT_SLOTS];
+};
+
+struct placement_shape {
+	struct placement_request request;
+	uint64_t seen, used;	   /* change it has seen; when it was last used */
+	int32_t *scores;	   /* a row of limits.nodes, padded to whole blocks */
+	int32_t *tops;		   /* the best of each block */
+	bool live;
+};
+
+/* Usual pods that ask for the same GPUs. */
+struct placement_usual {
+	uint32_t memory_mib, compute;
+	uint8_t devices, class;
+	bool exclusive;
+};
+
+struct placement_learned {
+	uint64_t models;
+	int64_t cpu;
+	uint32_t count;
+	uint16_t usual;
+};
+
+struct placement_profiles {
+	uint8_t size;
+	struct placement_profile profile[PLACEMENT_PROFILES];
+};
+
+struct placement {
+	struct placement_limits limits;
+	struct placement_config config;
+	uint64_t factors[2][PLACEMENT_CLASSES]; /* compute, memory */
+	uint8_t level[PLACEMENT_CLASSES];	/* the first class with the same factors */
+	bool plain;				/* no overcommit */
+	int32_t surplus;			/* milli that a GPU can be promised beyond itself */
+
+	struct placement_host *hosts;
+	struct placement_pod *pods;
+	struct placement_charge *charges;
+	struct placement_shape *shapes;
+	uint64_t *hashes; /* of the shapes' requests */
+	int32_t *rows;
+	uint32_t *changes; /* ring of nodes that changed, limits.nodes long */
+	uint64_t *marks;   /* per node: the last refresh that looked at it */
+	uint64_t change, refresh, use;
+	uint32_t node_end; /* one past the highest node ever added */
+	int32_t free_pod, free_charge;
+	uint32_t row_size, blocks;
+
+	struct placement_learned *learned;
+	struct placement_usual *usuals;
+	int64_t *cpu_steps;	 /* different CPU needs, ascending */
+	uint32_t *weights;	 /* [model][CPU step + 1][usual]: pods that could come */
+	uint32_t learned_size, usuals_size, steps_size;
+	uint32_t usual_count;	 /* Σ counts, and of those that need a GPU */
+	uint32_t usual_gpu_count;
+	double cpu_per_milli;	 /* host CPU that a milli of GPU usually comes with */
+	double price[PLACEMENT_MODELS]; /* asked for by name / there is */
+	bool weights_stale;
+
+	struct placement_profiles geometry[PLACEMENT_GEOMETRIES + 1];
+	uint8_t geometries;
+	int64_t most_cpu; /* of any node: what best-fit and dot-product normalise by */
+	int64_t most_gpu;
+	struct placement_totals totals;
+};
+
+/* A node as the policies see it: what is left, and per class (its level) what fits. */
+struct placement_view {
+	int64_t cpu;
+	int32_t devices, model;
+	int32_t total;			   /* of left */
+	int32_t left[PLACEMENT_DEVICES];   /* milli: the smaller of compute and memory left */
+	int32_t empty[PLACEMENT_DEVICES];  /* 1: no tenants, and may have some */
+	int32_t compute[PLACEMENT_CLASSES][PLACEMENT_DEVICES]; /* milli; -1: closed to all */
+	int32_t memory[PLACEMENT_CLASSES][PLACEMENT_DEVICES];  /* MiB */
+};
+
+/* A node before a request, as the policies remember it. */
+struct placement_base {
+	struct placement_view view;
+	int64_t waste;
+	double foresight;
+	int64_t cpu_needed;
+};
+
+/* placement_fit.c: what fits. `lifted`: reasons (bits) that are overlooked. */
+int64_t placement_compute_room(const struct placement *p, const struct placement_gpu *gpu,
+			       uint8_t class);
+int64_t placement_memory_room(const struct placement *p, const struct placement_gpu *gpu,
+			      uint8_t class);
+uint32_t placement_gpu_refusals(const struct placement *p, const struct placement_gpu *gpu,
+				const struct placement_request *request,
+				const struct placement_container *want, uint32_t index);
+int placement_find_profile(const struct placement *p, const struct placement_gpu *gpu,
+			   uint16_t name);
+int placement_find_start(const struct placement *p, const struct placement_gpu *gpu, int profile);
+void placement_put(const struct placement *p, struct placement_gpu *gpu, uint8_t class,
+		   const struct placement_container *want, int profile, uint8_t start);
+void placement_take_back(const struct placement *p, struct placement_gpu *gpu, uint8_t class,
+			 const struct placement_container *want, int profile, uint8_t start);
+uint32_t placement_node_refusals(const struct placement_host *host, uint32_t node,
+				 const struct placement_request *request);
+void placement_host_needs(const struct placement_request *request, int64_t *ret_cpu,
+			  uint64_t *ret_memory);
+void placement_copy_host(struct placement_host *to, const struct placement_host *from);
+bool placement_wish_holds(const struct placement_host *host,
+			  const struct placement_request *request,
+			  const struct placement_assignment *assignment, bool links);
+
+/* placement_assign.c: which GPUs, and how good that is. 0, or -ENOENT where there are none. */
+must_check int placement_assign(const struct placement *p, struct placement_host *host,
+				uint32_t node, const struct placement_request *request,
+				uint32_t lifted, struct placement_assignment *ret_assignment,
+				int32_t *ret_score);
+
+/* placement_book.c: a checked assignment as a bill; a reason where it does not hold. */
+must_check int placement_bill(const struct placement *p, const struct placement_host *host,
+			      const struct placement_request *request,
+			      const struct placement_assignment *assignment, uint32_t lifted,
+			      struct placement_bill *ret_bill);
+void placement_charge_bill(const struct placement *p, struct placement_host *host, uint8_t class,
+			   const struct placement_bill *bill);
+void placement_lift_pod(const struct placement *p, struct placement_host *host,
+			const struct placement_pod *pod, bool back);
+uint8_t placement_kind(const struct placement_request *request);
+
+/* placement_usual.c: the usual pods. */
+void placement_weigh(struct placement *p);
+const uint32_t *placement_weights_for(const struct placement *p, int model, int64_t cpu);
+int64_t placement_waste(const struct placement *p, const struct placement_view *view);
+double placement_foresight(const struct placement *p, const struct placement_view *view);
+
+/* placement_score.c: `view` is the node after, or with one more container on `device`. */
+void placement_look(const struct placement *p, const struct placement_host *host,
+		    struct placement_view *ret_view);
+void placement_look_gpu(const struct placement *p, const struct placement_gpu *gpu,
+			struct placement_view *view, uint32_t device);
+void placement_base(const struct placement *p, struct placement_host *host,
+		    const struct placement_request *request, struct placement_base *ret_base);
+int32_t placement_score(const struct placement *p, const struct placement_host *host,
+			const struct placement_base *base, const struct placement_view *view,
+			const struct placement_request *request,
+			const struct placement_assignment *assignment);
+/* Whether the policy weighs GPUs by what the node would be worth after. */
+bool placement_scores_gpus(const struct placement *p);
+/* How much the policy likes the container on this GPU of the node: larger is better. */
+int32_t placement_score_gpu(const struct placement *p, const struct placement_host *host,
+			    const struct placement_base *base, struct placement_view *view,
+			    const struct placement_request *request,
+			    const struct placement_container *want, uint32_t device);

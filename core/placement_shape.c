@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decisions. A shape is a request that was asked before: its score on each node, and the best of
+ * each block of nodes. Asking again costs the nodes that changed since, and a look at the blocks.
+ */
+#include "core/placement_machine.h"
+
+#define BIT(name) (1u << PLACEMENT_NO_##name)
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * 0x9e3779b97f4a7c15;
+	return hash ^ hash >> 29;
+}
+
+/* The request without what it does not use: equal requests are equal bytes after. */
+static uint64_t canonical(const struct placement_request *from, struct placement_request *to)
+{
+	uint64_t hash = 1;
+
+	memset(to, 0, sizeof(*to));
+	to->models = from->models;
+	to->tolerations = from->tolerations;
+	to->named_devices = from->named_devices;
+	to->node = from->node;
+	to->class = from->class;
+	to->numa = from->numa;
+	to->links = from->links;
+	to->containers = from->containers;
+	hash = mix(hash, to->models);
+	hash = mix(hash, (uint64_t)to->tolerations << 32 | to->named_devices);
+	hash = mix(hash, (uint64_t)(uint32_t)to->node << 32 | (uint32_t)to->class << 16 |
+				 (uint32_t)to->numa << 8 | to->links);
+	for (int i = 0; i < from->containers; i++) {
+		struct placement_container *it = &to->container[i];
+		const struct placement_container *given = &from->container[i];
+
+		it->memory_bytes = given->memory_bytes;
+		it->host_memory_bytes = given->host_memory_bytes;
+		it->cpu_milli = given->cpu_milli;
+		it->compute_milli = given->compute_milli;
+		it->profile = given->profile;
+		it->devices = given->devices;
+		it->kind = given->kind;
+		it->exclusive = given->exclusive;
+		hash = mix(mix(hash, it->memory_bytes), it->host_memory_bytes);
+		hash = mix(hash, (uint64_t)it->cpu_milli << 32 | it->compute_milli);
+		hash = mix(hash, (uint64_t)it->profile << 32 | (uint32_t)it->devices << 16 |
+					 (uint32_t)it->kind << 8 | it->exclusive);
+	}
+	return hash;
+}
+
+static int32_t score_node(struct placement *p, uint32_t node,
+			  const struct placement_request *request)
+{
+	struct placement_assignment assignment;
+	int32_t score;
+
+	if (!p->hosts[node].present ||
+	    placement_assign(p, &p->hosts[node], node, request, 0, &assignment, &score) < 0)
+		return INT32_MIN;
+	return score;
+}
+
+static void find_top(struct placement_shape *shape, uint32_t block)
+{
+	const int32_t *row = shape->scores + (size_t)block * PLACEMENT_BLOCK;
+	int32_t best = INT32_MIN;
+
+	for (int i = 0; i < PLACEMENT_BLOCK; i++)
+		best = row[i] > best ? row[i] : best;
+	shape->tops[block] = best;
+}
+
+/* An empty cluster is mostly equal nodes in a row: one score for all of them. */
+static bool like_the_last(const struct placement *p, uint32_t node)
+{
+	const struct placement_host *a = &p->hosts[node], *b = &p->hosts[node - 1];
+
+	return a->present && b->present && !a->pods && !b->pods && a->cpu == b->cpu &&
+	       a->memory_bytes == b->memory_bytes && a->model == b->model &&
+	       a->devices == b->devices && a->cordoned == b->cordoned &&
+	       memcmp(a->gpu, b->gpu, a->devices * sizeof(a->gpu[0])) == 0;
+}
+
+static void look_everywhere(struct placement *p, struct placement_shape *shape)
+{
+	bool anywhere = shape->request.node == PLACEMENT_ANYWHERE;
+
+	for (uint32_t i = 0; i < p->row_size; i++) {
+		if (i >= p->node_end)
+			shape->scores[i] = INT32_MIN;
+		else if (i > 0 && anywhere && like_the_last(p, i))
+			shape->scores[i] = shape->scores[i - 1];
+		else
+			shape->scores[i] = score_node(p, i, &shape->request);
+	}
+	for (uint32_t i = 0; i < p->blocks; i++)
+		find_top(shape, i);
+}
+
+static void look_at_changes(struct placement *p, struct placement_shape *shape)
+{
+	uint64_t refresh = ++p->refresh;
+
+	for (uint64_t c = shape->seen + 1; c <= p->change; c++) {
+		uint32_t node = p->changes[c % p->limits.nodes];
+		int32_t *score = &shape->scores[node], old = *score;
+		uint32_t block = node / PLACEMENT_BLOCK;
+
+		if (p->marks[node] == refresh)
+			continue;
+		p->marks[node] = refresh;
+		*score = score_node(p, node, &shape->request);
+		if (*score > shape->tops[block])
+			shape->tops[block] = *score;
+		else if (*score < old && old == shape->tops[block])
+			find_top(shape, block);
+	}
+}
+
+static void bring_up_to_date(struct placement *p, struct placement_shape *shape)
+{
+	if (p->weights_stale) {
+		placement_weigh(p);
+		for (uint32_t i = 0; i < p->limits.shapes; i++)
+			p->shapes[i].live = false;
+		for (uint32_t i = 0; i < p->node_end; i++)
+			p->hosts[i].waste_known = false;
+	}
+	if (!shape->live || p->change - shape->seen >= p->limits.nodes)
+		look_everywhere(p, shape);
+	else
+		look_at_changes(p, shape);
+	shape->live = true;
+	shape->seen = p->change;
+	shape->used = ++p->use;
+}
+
+static struct placement_shape *find_shape(struct placement *p,
+					  const struct placement_request *request)
+{
+	struct placement_request wanted;
+	uint64_t hash = canonical(request, &wanted);
+	struct placement_shape *oldest = &p->shapes[0];
+
+	/* A few hundred hashes in a row are read faster than a table is kept. */
+	for (uint32_t i = 0; i < p->limits.shapes; i++)
+		if (p->hashes[i] == hash &&
+		    memcmp(&p->shapes[i].request, &wanted, sizeof(wanted)) == 0)
+			return &p->shapes[i];
+	for (uint32_t i = 0; i < p->limits.shapes; i++)
+		if (p->shapes[i].used < oldest->used)
+			oldest = &p->shapes[i];
+	oldest->request = wanted;
+	oldest->live = false;
+	p->hashes[oldest - p->shapes] = hash;
+	return oldest;
+}
+
+int placement_scores(struct placement *p, const struct placement_request *request,
+		     const int32_t **ret_scores, uint32_t *ret_size)
+{
+	struct placement_shape *shape;
+
+	if (placement_valid(request) < 0)
+		return -EINVAL;
+	shape = find_shape(p, request);
+	bring_up_to_date(p, shape);
+	*ret_scores = shape->scores;
+	*ret_size = p->node_end;
+	return 0;
+}
+
+int placement_decide(struct placement *p, const struct placement_request *request,
+		     struct placement_decision *ret_decision)
+{
+	struct placement_shape *shape;
+	uint32_t block = 0, node;
+
+	if (placement_valid(request) < 0)
+		return -EINVAL;
+	shape = find_shape(p, request);
+	bring_up_to_date(p, shape);
+	for (uint32_t i = 1; i < p->blocks; i++)
+		if (shape->tops[i] > shape->tops[block])
+			block = i;
+	if (shape->tops[block] == INT32_MIN)
+		return PLACEMENT_NOWHERE;
+	node = block * PLACEMENT_BLOCK;
+	while (shape->scores[node] != shape->tops[block])
+		node++;
+	ret_decision->node = node;
+	/* Never refused: the score says that it fits. */
+	return placement_assign(p, &p->hosts[node], node, request, 0, &ret_decision->assignment,
+				&ret_decision->score);
+}
+
+static bool fits_without(struct placement *p, uint32_t node,
+			 const struct placement_request *request, uint32_t lifted)
+{
+	struct placement_assignment assignment;
+	int32_t score;
+
+	return placement_assign(p, &p->hosts[node], node, request, lifted, &assignment, &score) ==
+	       0;
+}
+
+/* The reason whose lifting alone helps; where none alone does, the first that cannot be met with
+ * all later ones lifted. */
+static enum placement_reason binding(struct placement *p, uint32_t node,
+				     const struct placement_request *request)
+{
+	for (int r = 1; r < PLACEMENT_REASONS; r++)
+		if (fits_without(p, node, request, 1u << r))
+			return (enum placement_reason)r;
+	for (int r = 1; r < PLACEMENT_REASONS - 1; r++)
+		if (!fits_without(p, node, request, ~((2u << r) - 1)))
+			return (enum placement_reason)r;
+	return PLACEMENT_NO_PACKING;
+}
+
+static void best_amount(const struct placement *p, const struct placement_host *host,
+			const struct placement_request *request, bool memory,
+			struct placement_refusal *refusal)
+{
+	const struct placement_container *want = &request->container[refusal->container];
+	int64_t best = 0;
+
+	for (int i = 0; i < host->devices; i++) {
+		const struct placement_gpu *gpu = &host->gpu[i];
+		int64_t room = memory ? placement_memory_room(p, gpu, request->class)
+				      : placement_compute_room(p, gpu, request->class);
+
+		if (refusal->reason == PLACEMENT_NO_MEMORY_SIZE)
+			room = (int64_t)gpu->is.memory_bytes;
+		best = room > best ? room : best;
+	}
+	refusal->needed = memory ? want->memory_bytes : want->compute_milli;
+	refusal->available = (uint64_t)best;
+}
+
+/* The first container that the reason keeps out, and the numbers behind it. */
+static void find_numbers(struct placement *p, const struct placement_host *host,
+			 const struct placement_request *request,
+			 struct placement_refusal *refusal)
+{
+	uint32_t bit = 1u << refusal->reason;
+	int64_t cpu;
+	uint64_t memory;
+	int enough = 0;
+
+	placement_host_needs(request, &cpu, &memory);
+	if (refusal->reason == PLACEMENT_NO_CPU || refusal->reason == PLACEMENT_NO_HOST_MEMORY) {
+		bool is_cpu = refusal->reason == PLACEMENT_NO_CPU;
+
+		refusal->needed = is_cpu ? (uint64_t)cpu : memory;
+		refusal->available = is_cpu ? (uint64_t)(host->cpu - host->cpu_used)
+					    : host->memory_bytes - host->memory_used;
+		return;
+	}
+	for (int c = 0; c < request->containers; c++) {
+		const struct placement_container *want = &request->container[c];
+
+		enough = 0;
+		for (uint32_t i = 0; i < host->devices; i++)
+			enough += !(placement_gpu_refusals(p, &host->gpu[i], request, want, i) &
+				    bit);
+		refusal->container = (uint8_t)c;
+		if (enough < want->devices)
+			break;
+	}
+	refusal->needed = request->container[refusal->container].devices;
+	refusal->available = (uint64_t)enough;
+	if (refusal->reason == PLACEMENT_NO_MEMORY ||
+	    refusal->reason == PLACEMENT_NO_MEMORY_SIZE ||
+	    refusal->reason == PLACEMENT_NO_COMPUTE)
+		best_amount(p, host, request, refusal->reason != PLACEMENT_NO_COMPUTE, refusal);
+}
+
+int placement_explain(struct placement *p, const struct placement_request *request, uint32_t node,
+		      struct placement_refusal *ret_refusal)
+{
+	if (node >= p->node_end || !p->hosts[node].present)
+		return -ENOENT;
+	if (placement_valid(request) < 0)
+		return -EINVAL;
+	if (p->weights_stale)
+		placement_weigh(p);
+	*ret_refusal = (struct placement_refusal){PLACEMENT_FITS, 0, 0, 0};
+	if (fits_without(p, node, request, 0))
+		return 0;
+	ret_refusal->reason = binding(p, node, request);
+	find_numbers(p, &p->hosts[node], request, ret_refusal);
+	return 0;
+}
+
+int placement_try(struct placement *p, const struct placement_request *request, uint32_t node,
+		  struct placement_decision *ret_decision)
+{
+	struct placement_refusal refusal;
+	int r = placement_explain(p, request, node, &refusal);
+
+	if (r < 0)
+		return r;
+	if (refusal.reason)
+		return refusal.reason;
+	ret_decision->node = node;
+	return placement_assign(p, &p->hosts[node], node, request, 0, &ret_decision->assignment,
+				&ret_decision->score);
+}
