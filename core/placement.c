@@ -135,7 +135,8 @@ int placement_configure(struct placement *p, const struct placement_config *conf
 		return -EINVAL;
 	for (int which = 0; which < 2; which++)
 		for (int i = 0; i < PLACEMENT_CLASSES; i++)
-			if (given[which][i] && (given[which][i] < 1000 || given[which][i] > 1000000))
+			if (given[which][i] &&
+			    (given[which][i] < 1000 || given[which][i] > 1000000))
 				return -EINVAL;
 	p->config = *config;
 	p->plain = true;
@@ -207,8 +208,7 @@ static bool sane_node(const struct placement *p, const struct placement_node *no
 		return false;
 	for (int i = 0; i < node->devices; i++)
 		if (node->device[i].geometry > p->geometries ||
-		    node->device[i].compute_milli > 1000000 ||
-		    node->device[i].memory_bytes >> 56)
+		    node->device[i].compute_milli > 1000000 || node->device[i].memory_bytes >> 56)
 			return false;
 	return true;
 }

@@ -54,8 +54,9 @@ enum placement_reason {
 
 /* Outcomes beside a reason. */
 enum {
-	PLACEMENT_NOWHERE = 100, /* no node can take the request: ask placement_explain() per node */
-	PLACEMENT_NO_VICTIMS,	 /* not even without all pods of lower priority */
+	PLACEMENT_NOWHERE =
+		100,	      /* no node can take the request: ask placement_explain() per node */
+	PLACEMENT_NO_VICTIMS, /* not even without all pods of lower priority */
 };
 
 enum placement_policy {

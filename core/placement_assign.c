@@ -148,8 +148,8 @@ static void find_choices(struct search *s, const struct placement_container *wan
 		for (int j = 0; alone && j < ret_all->size && !seen; j++)
 			seen = same_gpu(gpu, &s->host.gpu[ret_all->device[j]]) &&
 			       !s->request->named_devices;
-		if (seen || placement_gpu_refusals(s->p, gpu, s->request, want, (uint32_t)i) &
-				    ~s->lifted)
+		if (seen ||
+		    placement_gpu_refusals(s->p, gpu, s->request, want, (uint32_t)i) & ~s->lifted)
 			continue;
 		insert(ret_all, (uint8_t)i,
 		       placement_score_gpu(s->p, &s->host, &s->base, &s->view, s->request, want,
@@ -163,8 +163,8 @@ static void put(struct search *s, const struct placement_slot *slot)
 {
 	const struct placement_container *want = &s->request->container[slot->container];
 	struct placement_gpu *gpu = &s->host.gpu[slot->device];
-	int profile = want->profile ? placement_find_profile(s->p, gpu, want->profile)
-				    : PLACEMENT_NONE;
+	int profile =
+		want->profile ? placement_find_profile(s->p, gpu, want->profile) : PLACEMENT_NONE;
 
 	/* With its reason lifted there may be no profile: then nothing but a tenancy is taken. */
 	if (want->profile && profile < 0)
@@ -179,8 +179,8 @@ static void add(struct search *s, int container, int device)
 	const struct placement_container *want = &s->request->container[container];
 	const struct placement_gpu *gpu = &s->host.gpu[device];
 	struct placement_slot slot = {(uint8_t)container, (uint8_t)device, 0};
-	int profile = want->profile ? placement_find_profile(s->p, gpu, want->profile)
-				    : PLACEMENT_NONE;
+	int profile =
+		want->profile ? placement_find_profile(s->p, gpu, want->profile) : PLACEMENT_NONE;
 
 	if (profile >= 0) {
 		int start = placement_find_start(s->p, gpu, profile);

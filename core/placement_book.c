@@ -31,7 +31,7 @@ static bool matches(const struct placement_host *host, const struct placement_re
 		devices[slot->container] |= 1u << slot->device;
 	}
 	for (int i = 0; i < request->containers; i++)
-		if (__builtin_popcount(devices[i]) != request->container[i].devices)
+		if (placement_bits(devices[i]) != request->container[i].devices)
 			return false;
 	return true;
 }
@@ -43,8 +43,7 @@ static enum placement_reason put_slot(const struct placement *p, struct placemen
 {
 	const struct placement_container *want = &request->container[slot->container];
 	struct placement_gpu *gpu = &trial->gpu[slot->device];
-	uint32_t refusals =
-		placement_gpu_refusals(p, gpu, request, want, slot->device) & ~lifted;
+	uint32_t refusals = placement_gpu_refusals(p, gpu, request, want, slot->device) & ~lifted;
 	const struct placement_profile *it;
 	int profile;
 

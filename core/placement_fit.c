@@ -166,8 +166,7 @@ void placement_put(const struct placement *p, struct placement_gpu *gpu, uint8_t
 {
 	gpu->tenants++;
 	if (profile >= 0) {
-		gpu->mig_taken |=
-			slices(&p->geometry[gpu->is.geometry].profile[profile], start);
+		gpu->mig_taken |= slices(&p->geometry[gpu->is.geometry].profile[profile], start);
 		gpu->mig_instances[profile]++;
 		return;
 	}
@@ -181,8 +180,7 @@ void placement_take_back(const struct placement *p, struct placement_gpu *gpu, u
 {
 	gpu->tenants--;
 	if (profile >= 0) {
-		gpu->mig_taken &=
-			~slices(&p->geometry[gpu->is.geometry].profile[profile], start);
+		gpu->mig_taken &= ~slices(&p->geometry[gpu->is.geometry].profile[profile], start);
 		gpu->mig_instances[profile]--;
 		return;
 	}

@@ -74,9 +74,9 @@ struct placement_bill {
 
 struct placement_shape {
 	struct placement_request request;
-	uint64_t seen, used;	   /* change it has seen; when it was last used */
-	int32_t *scores;	   /* a row of limits.nodes, padded to whole blocks */
-	int32_t *tops;		   /* the best of each block */
+	uint64_t seen, used; /* change it has seen; when it was last used */
+	int32_t *scores;     /* a row of limits.nodes, padded to whole blocks */
+	int32_t *tops;	     /* the best of each block */
 	bool live;
 };
 
@@ -122,12 +122,12 @@ struct placement {
 
 	struct placement_learned *learned;
 	struct placement_usual *usuals;
-	int64_t *cpu_steps;	 /* different CPU needs, ascending */
-	uint32_t *weights;	 /* [model][CPU step + 1][usual]: pods that could come */
+	int64_t *cpu_steps; /* different CPU needs, ascending */
+	uint32_t *weights;  /* [model][CPU step + 1][usual]: pods that could come */
 	uint32_t learned_size, usuals_size, steps_size;
-	uint32_t usual_count;	 /* Σ counts, and of those that need a GPU */
+	uint32_t usual_count; /* Σ counts, and of those that need a GPU */
 	uint32_t usual_gpu_count;
-	double cpu_per_milli;	 /* host CPU that a milli of GPU usually comes with */
+	double cpu_per_milli;		/* host CPU that a milli of GPU usually comes with */
 	double price[PLACEMENT_MODELS]; /* asked for by name / there is */
 	bool weights_stale;
 
@@ -142,9 +142,9 @@ struct placement {
 struct placement_view {
 	int64_t cpu;
 	int32_t devices, model;
-	int32_t total;			   /* of left */
-	int32_t left[PLACEMENT_DEVICES];   /* milli: the smaller of compute and memory left */
-	int32_t empty[PLACEMENT_DEVICES];  /* 1: no tenants, and may have some */
+	int32_t total;			  /* of left */
+	int32_t left[PLACEMENT_DEVICES];  /* milli: the smaller of compute and memory left */
+	int32_t empty[PLACEMENT_DEVICES]; /* 1: no tenants, and may have some */
 	int32_t compute[PLACEMENT_CLASSES][PLACEMENT_DEVICES]; /* milli; -1: closed to all */
 	int32_t memory[PLACEMENT_CLASSES][PLACEMENT_DEVICES];  /* MiB */
 };
@@ -156,6 +156,14 @@ struct placement_base {
 	double foresight;
 	int64_t cpu_needed;
 };
+
+/* How many bits are set. The builtin calls libgcc where the CPU's instruction may be missing. */
+static inline int placement_bits(uint32_t set)
+{
+	set -= set >> 1 & 0x55555555;
+	set = (set & 0x33333333) + (set >> 2 & 0x33333333);
+	return (int)(((set + (set >> 4)) & 0x0f0f0f0f) * 0x01010101u >> 24);
+}
 
 /* placement_fit.c: what fits. `lifted`: reasons (bits) that are overlooked. */
 int64_t placement_compute_room(const struct placement *p, const struct placement_gpu *gpu,

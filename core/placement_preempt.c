@@ -98,8 +98,8 @@ int placement_preempt(struct placement *p, const struct placement_request *reque
 		/* The first victim has the highest priority; nobody to go is better still. */
 		int32_t first = size ? p->pods[(uint32_t)ret_pods[0]].priority : INT32_MIN;
 
-		if (best != UINT32_MAX && (first > best_priority ||
-					   (first == best_priority && size >= best_size)))
+		if (best != UINT32_MAX &&
+		    (first > best_priority || (first == best_priority && size >= best_size)))
 			continue;
 		best = node;
 		best_priority = first;
@@ -143,7 +143,7 @@ static bool within_limits(const struct placement *p, const struct placement_host
 		if ((gpu->is.slots && gpu->tenants > gpu->is.slots) ||
 		    (gpu->exclusive && gpu->tenants != 1))
 			return false;
-		for (uint8_t class = 0; class < PLACEMENT_CLASSES; class++)
+		for (uint8_t class = 0; class < PLACEMENT_CLASSES; class ++)
 			if (placement_compute_room(p, gpu, class) < 0 ||
 			    placement_memory_room(p, gpu, class) < 0)
 				return false;
@@ -161,11 +161,10 @@ static bool remembered(struct placement *p, const struct placement_shape *shape,
 	if (!shape->live || host->changed > shape->seen)
 		return true;
 	host->waste_known = false;
-	if (!host->present || placement_assign(p, host, node, &shape->request, 0, &assignment,
-					       &score) < 0)
+	if (!host->present ||
+	    placement_assign(p, host, node, &shape->request, 0, &assignment, &score) < 0)
 		score = INT32_MIN;
-	return score == shape->scores[node] &&
-	       score <= shape->tops[node / PLACEMENT_BLOCK];
+	return score == shape->scores[node] && score <= shape->tops[node / PLACEMENT_BLOCK];
 }
 
 int placement_audit(struct placement *p, uint32_t *ret_node)

@@ -10,13 +10,12 @@ enum { WISH_PENALTY = 1 << 29, SCORE_MOST = 1 << 28 };
 /* 1000 ln(k / (100 - k)), rounded to thousandths, for k = 1..99: from where on
  * floor(100 / (1 + exp(-x / 1000))) is k. Half of them: the other half is their mirror image. */
 static const int32_t sigmoid_from[50] = {
-	0,	 -4595120, -3891820, -3476099, -3178054, -2944439, -2751535, -2586689,
-	-2442347, -2313635, -2197225, -2090741, -1992430, -1900959, -1815290, -1734601,
-	-1658228, -1585627, -1516347, -1450010, -1386294, -1324925, -1265666, -1208311,
-	-1152680, -1098612, -1045969, -994623,	-944462,  -895384,  -847298,  -800119,
-	-753772,  -708185,  -663294,  -619039,	-575364,  -532217,  -489548,  -447312,
-	-405465,  -363965,  -322773,  -281851,	-241162,  -200671,  -160343,  -120144,
-	-80043,	  -40005,
+	0,	  -4595120, -3891820, -3476099, -3178054, -2944439, -2751535, -2586689, -2442347,
+	-2313635, -2197225, -2090741, -1992430, -1900959, -1815290, -1734601, -1658228, -1585627,
+	-1516347, -1450010, -1386294, -1324925, -1265666, -1208311, -1152680, -1098612, -1045969,
+	-994623,  -944462,  -895384,  -847298,	-800119,  -753772,  -708185,  -663294,	-619039,
+	-575364,  -532217,  -489548,  -447312,	-405465,  -363965,  -322773,  -281851,	-241162,
+	-200671,  -160343,  -120144,  -80043,	-40005,
 };
 
 static int32_t threshold(int k)
@@ -60,7 +59,7 @@ static int32_t mig_left(const struct placement *p, const struct placement_gpu *g
 				slices |= ((1u << all->profile[i].size) - 1) << start;
 	if (!slices)
 		return 0;
-	return 1000 * __builtin_popcount(slices & ~gpu->mig_taken) / __builtin_popcount(slices);
+	return 1000 * placement_bits(slices & ~gpu->mig_taken) / placement_bits(slices);
 }
 
 static int32_t gpu_left(const struct placement *p, const struct placement_gpu *gpu)
@@ -105,8 +104,7 @@ void placement_look_gpu(const struct placement *p, const struct placement_gpu *g
 	for (uint8_t i = 0; i < PLACEMENT_CLASSES; i++) {
 		if (p->level[i] != i)
 			continue;
-		view->compute[i][device] =
-			closed ? -1 : fit32(placement_compute_room(p, gpu, i));
+		view->compute[i][device] = closed ? -1 : fit32(placement_compute_room(p, gpu, i));
 		view->memory[i][device] =
 			closed ? -1 : fit32(placement_memory_room(p, gpu, i) >> 20);
 	}
@@ -170,8 +168,7 @@ static int64_t asked_milli(const struct placement_request *request)
 }
 
 static int32_t foresight(const struct placement *p, const struct placement_base *base,
-			 const struct placement_view *view,
-			 const struct placement_request *request)
+			 const struct placement_view *view, const struct placement_request *request)
 {
 	const double price_weight = 0.6;
 	double gain = base->foresight - placement_foresight(p, view);
@@ -220,8 +217,7 @@ static int32_t clustering(const struct placement *p, const struct placement_host
 	return rank + (int32_t)(25 * (p->most_gpu - base->view.total) / p->most_gpu);
 }
 
-static int32_t packing(const struct placement_base *base,
-		       const struct placement_request *request,
+static int32_t packing(const struct placement_base *base, const struct placement_request *request,
 		       const struct placement_assignment *assignment)
 {
 	int free_gpus = 0, takes_free = 0;

@@ -243,8 +243,7 @@ static void best_amount(const struct placement *p, const struct placement_host *
 
 /* The first container that the reason keeps out, and the numbers behind it. */
 static void find_numbers(struct placement *p, const struct placement_host *host,
-			 const struct placement_request *request,
-			 struct placement_refusal *refusal)
+			 const struct placement_request *request, struct placement_refusal *refusal)
 {
 	uint32_t bit = 1u << refusal->reason;
 	int64_t cpu;
@@ -265,16 +264,15 @@ static void find_numbers(struct placement *p, const struct placement_host *host,
 
 		enough = 0;
 		for (uint32_t i = 0; i < host->devices; i++)
-			enough += !(placement_gpu_refusals(p, &host->gpu[i], request, want, i) &
-				    bit);
+			enough +=
+				!(placement_gpu_refusals(p, &host->gpu[i], request, want, i) & bit);
 		refusal->container = (uint8_t)c;
 		if (enough < want->devices)
 			break;
 	}
 	refusal->needed = request->container[refusal->container].devices;
 	refusal->available = (uint64_t)enough;
-	if (refusal->reason == PLACEMENT_NO_MEMORY ||
-	    refusal->reason == PLACEMENT_NO_MEMORY_SIZE ||
+	if (refusal->reason == PLACEMENT_NO_MEMORY || refusal->reason == PLACEMENT_NO_MEMORY_SIZE ||
 	    refusal->reason == PLACEMENT_NO_COMPUTE)
 		best_amount(p, host, request, refusal->reason != PLACEMENT_NO_COMPUTE, refusal);
 }

@@ -121,9 +121,7 @@ static void find_prices(struct placement *p)
 			asked[m] += it->models >> m & 1 ? milli * there[m] / choice : 0;
 	}
 	for (int m = 0; m < PLACEMENT_MODELS; m++)
-		p->price[m] = there[m] > 0 && demand > 0
-				      ? asked[m] / demand / (there[m] / all)
-				      : 0;
+		p->price[m] = there[m] > 0 && demand > 0 ? asked[m] / demand / (there[m] / all) : 0;
 }
 
 /* Host CPU that comes with a milli of GPU, over the usual pods. */
@@ -185,8 +183,7 @@ static uint32_t takers(const struct placement_view *view, const struct placement
 
 	if (usual->exclusive) {
 		for (int i = 0; i < PLACEMENT_DEVICES; i++)
-			set |= (uint32_t)(view->empty[i] &
-					  (compute[i] >= (int32_t)usual->compute) &
+			set |= (uint32_t)(view->empty[i] & (compute[i] >= (int32_t)usual->compute) &
 					  (memory[i] >= (int32_t)usual->memory_mib))
 			       << i;
 		return set;
@@ -203,7 +200,7 @@ static uint32_t takers(const struct placement_view *view, const struct placement
 int64_t placement_waste(const struct placement *p, const struct placement_view *view)
 {
 	const uint32_t *weights;
-	int64_t unused = 0, coming = 0;
+	int64_t useless = 0, coming = 0;
 
 	if (view->total == 0)
 		return 0;
@@ -215,14 +212,14 @@ int64_t placement_waste(const struct placement *p, const struct placement_view *
 		if (!weights[i])
 			continue;
 		set = takers(view, &p->usuals[i]);
-		if (__builtin_popcount(set) < p->usuals[i].devices)
+		if (placement_bits(set) < p->usuals[i].devices)
 			continue;
 		for (int k = 0; k < view->devices; k++)
 			stranded += set >> k & 1 ? 0 : view->left[k];
 		coming += weights[i];
-		unused += weights[i] * stranded;
+		useless += weights[i] * stranded;
 	}
-	return unused + (p->usual_count - coming) * view->total;
+	return useless + (p->usual_count - coming) * view->total;
 }
 
 /* What the node loses in the long run, in milli:
@@ -242,7 +239,7 @@ double placement_foresight(const struct placement *p, const struct placement_vie
 	for (uint32_t i = 0; i < p->usuals_size && view->total > 0; i++) {
 		uint32_t set = weights[i] ? takers(view, &p->usuals[i]) : 0;
 
-		if (__builtin_popcount(set) < p->usuals[i].devices)
+		if (placement_bits(set) < p->usuals[i].devices)
 			continue;
 		for (int k = 0; k < view->devices; k++)
 			chance[k] += set >> k & 1 ? weights[i] : 0;
