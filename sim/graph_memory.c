@@ -10,6 +10,7 @@
 #include "sim/device.h"
 #include "sim/driver.h"
 #include "sim/space.h"
+#include "sim/stream.h"
 
 struct allocation {
 	struct list link;
@@ -53,9 +54,22 @@ static struct allocation *find(CUdeviceptr address)
 	return NULL;
 }
 
-static CUresult back(struct allocation *allocation)
+/* In the space's table from here on, so that calls which name the address are accepted: what runs
+ * before the allocation's turn does not reach it. */
+static CUresult back(struct allocation *allocation, struct CUctx_st *context)
 {
 	struct sums *sums = &memory.sums[allocation->device];
+	struct space_range range = {
+		.base = allocation->address,
+		.bytes = allocation->bytes,
+		.kind = SPACE_POOL,
+		.device = allocation->device,
+		.withheld = true,
+		.readable = 1ull << allocation->device,
+		.writable = 1ull << allocation->device,
+		.origin = context->id,
+		.context = context,
+	};
 	int result;
 
 	if (allocation->backed)
@@ -64,7 +78,13 @@ static CUresult back(struct allocation *allocation)
 	if (result)
 		return result == DEVICE_LOST ? CUDA_ERROR_DEVICE_UNAVAILABLE
 					     : CUDA_ERROR_OUT_OF_MEMORY;
-	if (space_back(allocation->address, allocation->bytes) < 0) {
+	range.delta = (uint64_t)(uintptr_t)space_shadow(range.base) - range.base;
+	result = space_back(allocation->address, allocation->bytes);
+	if (!result && space_add(&range) < 0) {
+		space_unback(allocation->address, allocation->bytes);
+		result = -ENOMEM;
+	}
+	if (result) {
 		device_give(allocation->device, allocation->bytes);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -75,8 +95,11 @@ static CUresult back(struct allocation *allocation)
 
 static void unback(struct allocation *allocation)
 {
+	struct space_range range;
+
 	if (!allocation->backed)
 		return;
+	best_effort(space_remove(allocation->address, &range));
 	space_unback(allocation->address, allocation->bytes);
 	device_give(allocation->device, allocation->bytes);
 	memory.sums[allocation->device].reserved -= allocation->bytes;
@@ -157,11 +180,10 @@ CUresult graph_memory_claim(CUdeviceptr address, struct CUctx_st *context, bool 
 	struct allocation *allocation;
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 
-	(void)context;
 	pthread_mutex_lock(&memory.lock);
 	allocation = find(address);
 	if (allocation && (!allocation->claimed || again))
-		result = back(allocation);
+		result = back(allocation, context);
 	if (result == CUDA_SUCCESS)
 		allocation->claimed = true;
 	pthread_mutex_unlock(&memory.lock);
@@ -191,27 +213,28 @@ bool graph_memory_owns(CUdeviceptr address)
 	return owns;
 }
 
-static CUresult map(struct allocation *allocation, size_t bytes, struct CUctx_st *context)
+static CUresult expose(const struct allocation *allocation, bool on)
+{
+	struct space_range range;
+
+	if (space_find(allocation->address, &range) < 0)
+		return CUDA_ERROR_UNKNOWN;
+	range.withheld = !on;
+	return space_change(&range) < 0 ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+}
+
+static CUresult map(struct allocation *allocation)
 {
 	struct sums *sums = &memory.sums[allocation->device];
-	struct space_range range = {
-		.base = allocation->address,
-		.bytes = bytes,
-		.delta = (uint64_t)(uintptr_t)space_shadow(allocation->address) -
-			 allocation->address,
-		.kind = SPACE_POOL,
-		.device = allocation->device,
-		.readable = 1ull << allocation->device,
-		.writable = 1ull << allocation->device,
-		.origin = context->id,
-		.context = context,
-	};
-	CUresult result = back(allocation);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS || allocation->mapped)
+	if (!allocation->backed)
+		return CUDA_ERROR_INVALID_VALUE; /* a launch claims before it is queued */
+	if (allocation->mapped)
+		return CUDA_SUCCESS;
+	result = expose(allocation, true);
+	if (result != CUDA_SUCCESS)
 		return result;
-	if (space_add(&range) < 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
 	allocation->mapped = true;
 	grow(&sums->used, &sums->used_high, allocation->bytes);
 	return CUDA_SUCCESS;
@@ -219,19 +242,20 @@ static CUresult map(struct allocation *allocation, size_t bytes, struct CUctx_st
 
 static CUresult unmap(struct allocation *allocation)
 {
-	struct space_range range;
+	CUresult result;
 
 	if (!allocation->mapped)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (space_remove(allocation->address, &range) < 0)
-		return CUDA_ERROR_UNKNOWN;
+	result = expose(allocation, false);
+	if (result != CUDA_SUCCESS)
+		return result;
 	allocation->mapped = false;
 	memory.sums[allocation->device].used -= allocation->bytes;
 	drop_unused(allocation);
 	return CUDA_SUCCESS;
 }
 
-CUresult graph_memory_run(const struct op *op, struct CUctx_st *context)
+CUresult graph_memory_run(const struct op *op)
 {
 	struct allocation *allocation;
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
@@ -239,10 +263,34 @@ CUresult graph_memory_run(const struct op *op, struct CUctx_st *context)
 	pthread_mutex_lock(&memory.lock);
 	allocation = find(op->alloc.address);
 	if (allocation && op->kind == OP_ALLOC)
-		result = map(allocation, op->alloc.size_bytes, context);
+		result = map(allocation);
 	else if (allocation)
 		result = unmap(allocation);
 	pthread_mutex_unlock(&memory.lock);
+	return result;
+}
+
+CUresult graph_memory_free_async(CUdeviceptr address, struct CUstream_st *stream)
+{
+	struct op op = {.kind = OP_FREE, .alloc.address = address};
+	CUresult result;
+
+	graph_memory_ref(address);
+	result = stream_submit(stream, &op);
+	if (result == CUDA_SUCCESS)
+		graph_memory_disclaim(address);
+	return result;
+}
+
+CUresult graph_memory_free_now(CUdeviceptr address)
+{
+	struct op op = {.kind = OP_FREE, .alloc.address = address};
+	CUresult result;
+
+	graph_memory_ref(address);
+	result = graph_memory_run(&op);
+	graph_memory_disclaim(address);
+	op_done(&op);
 	return result;
 }
 

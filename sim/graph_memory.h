@@ -28,9 +28,12 @@ must_check CUresult graph_memory_claim(CUdeviceptr address, struct CUctx_st *con
 /* A free of the address has been queued: it may be claimed again. */
 void graph_memory_disclaim(CUdeviceptr address);
 
-/* Is it the address of a living graph allocation? For cuMemFree and cuMemFreeAsync, which then
- * disclaim it and have an OP_FREE run. */
+/* Is it the address of an allocation that a launch has made and nobody has freed? */
 bool graph_memory_owns(CUdeviceptr address);
 
+/* cuMemFreeAsync and cuMemFree of such an address; the latter when nothing uses it any more. */
+must_check CUresult graph_memory_free_async(CUdeviceptr address, struct CUstream_st *stream);
+must_check CUresult graph_memory_free_now(CUdeviceptr address);
+
 /* OP_ALLOC and OP_FREE, on a worker. */
-must_check CUresult graph_memory_run(const struct op *op, struct CUctx_st *context);
+must_check CUresult graph_memory_run(const struct op *op);

@@ -9,6 +9,7 @@
 #include "sim/device.h"
 #include "sim/driver.h"
 #include "sim/faults.h"
+#include "sim/graph_memory.h"
 #include "sim/heap.h"
 #include "sim/managed.h"
 #include "sim/pool.h"
@@ -119,6 +120,10 @@ CUresult cuMemFree_v2(CUdeviceptr address)
 		return r;
 	if (!address)
 		return CUDA_SUCCESS;
+	if (graph_memory_owns(address)) {
+		best_effort(context_drain(context));
+		return graph_memory_free_now(address);
+	}
 	if (space_find(address, &range) < 0 || range.base != address || range.withheld)
 		return CUDA_ERROR_INVALID_VALUE;
 	switch ((int)range.kind) {

@@ -66,7 +66,7 @@ CUresult op_execute(struct op *op, struct CUstream_st *stream, uint64_t *time_ns
 		return memop_run(&op->memop, context, stream->set, time_ns);
 	case OP_ALLOC:
 	case OP_FREE:
-		return graph_memory_run(op, context);
+		return graph_memory_run(op);
 	case OP_GRAPH:
 		return graph_launch_run(op->launch, stream, time_ns);
 	case OP_CALL:

@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "cuda/prototypes.h"
+#include "sim/capture.h"
 #include "sim/context.h"
 #include "sim/device.h"
 #include "sim/driver.h"
 #include "sim/execute.h"
 #include "sim/faults.h"
+#include "sim/graph_memory.h"
 #include "sim/handle.h"
 #include "sim/heap.h"
 #include "sim/segment.h"
@@ -416,6 +418,8 @@ CUresult pool_execute(const struct pool_work *work, struct CUctx_st *context, ui
 static CUresult pool_allocate(CUdeviceptr *ret_address, size_t bytes, CUmemoryPool pool,
 			      CUstream handle)
 {
+	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+				.location.type = CU_MEM_LOCATION_TYPE_DEVICE};
 	struct op op = {.kind = OP_POOL};
 	struct CUstream_st *stream;
 	uint64_t address;
@@ -425,6 +429,10 @@ static CUresult pool_allocate(CUdeviceptr *ret_address, size_t bytes, CUmemoryPo
 		return r;
 	if (!ret_address || !bytes)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (stream_capturing(stream)) {
+		props.location.id = pool ? pool->device : stream_context(stream)->device;
+		return capture_alloc(stream, bytes, &props, ret_address);
+	}
 	if (faults_at(FAULTS_ALLOCATION, stream_context(stream)->device) == FAULTS_OUT_OF_MEMORY)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (!pool)
@@ -466,6 +474,10 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
 		return r;
 	if (!address)
 		return CUDA_SUCCESS;
+	if (stream_capturing(stream))
+		return capture_free(stream, address);
+	if (graph_memory_owns(address))
+		return graph_memory_free_async(address, stream);
 	if (space_find(address, &range) < 0 || range.base != address)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (range.kind == SPACE_POOL)

@@ -115,6 +115,7 @@ void stream_set_free(struct stream_set *set)
 	pthread_mutex_unlock(&registry.lock);
 	atomic_store(&set->ending, true);
 	while ((stream = pick_open(set))) {
+		capture_abandon(stream);
 		handle_remove(HANDLE_STREAM, stream);
 		stream_close(stream);
 	}

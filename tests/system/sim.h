@@ -17,7 +17,7 @@
 #include "cuda/prototypes.h"
 #include "tests/test.h"
 
-#define ok(call)	    expect_eq(call, CUDA_SUCCESS)
+#define ok(call)	     expect_eq(call, CUDA_SUCCESS)
 #define answers(call, error) expect_eq(call, error)
 
 /* add(p, n, k): p[i] += k. times(p, n, k): p[i] *= k. await(flag, out): waits until *flag is not 0,

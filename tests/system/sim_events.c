@@ -262,7 +262,7 @@ TEST(waits_compare_as_asked)
 
 	ok(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
 	ok(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
-	ok(cuMemsetD32(words, 0xfffffff0, 1));
+	ok(cuMemsetD32_v2(words, 0xfffffff0, 1));
 	ok(cuStreamSynchronize(NULL));
 	/* Cyclic: 3 is ahead of 0xfffffff0, so that the word has yet to get there. */
 	ok(cuStreamWaitValue32_v2(a, words, 3, CU_STREAM_WAIT_VALUE_GEQ));

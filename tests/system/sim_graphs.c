@@ -182,7 +182,8 @@ TEST(edges_can_be_seen_and_changed)
 	ok(cuGraphGetEdges(graph, NULL, NULL, &n));
 	expect_eq(n, 3);
 	ok(cuGraphRemoveDependencies(graph, &nodes[0], &nodes[1], 1));
-	answers(cuGraphRemoveDependencies(graph, &nodes[0], &nodes[1], 1), CUDA_ERROR_INVALID_VALUE);
+	answers(cuGraphRemoveDependencies(graph, &nodes[0], &nodes[1], 1),
+		CUDA_ERROR_INVALID_VALUE);
 	ok(cuGraphAddDependencies(graph, &nodes[0], &nodes[3], 1));
 	answers(cuGraphAddDependencies(graph, &nodes[0], &nodes[3], 1), CUDA_ERROR_INVALID_VALUE);
 	answers(cuGraphAddDependencies(graph, &nodes[0], &nodes[0], 1), CUDA_ERROR_INVALID_VALUE);
@@ -361,7 +362,8 @@ static uint64_t graph_bytes(struct sim *sim, CUgraphMem_attribute attribute)
 	return bytes;
 }
 
-static CUgraphNode add_allocation(CUgraph graph, struct sim *sim, size_t bytes, CUdeviceptr *address)
+static CUgraphNode add_allocation(CUgraph graph, struct sim *sim, size_t bytes,
+				  CUdeviceptr *address)
 {
 	CUDA_MEM_ALLOC_NODE_PARAMS params;
 	CUgraphNode node;
@@ -428,7 +430,7 @@ TEST(memory_that_a_graph_leaves_is_the_programs_to_free)
 	ok(cuGraphInstantiateWithFlags(&again, graph,
 				       CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH));
 	ok(cuGraphLaunch(exec, NULL));
-	ok(cuMemsetD32(address, 17, 1));
+	ok(cuMemsetD32_v2(address, 17, 1));
 	ok(cuCtxSynchronize());
 	expect_eq(sim_word(address), 17);
 	answers(cuGraphLaunch(exec, NULL), CUDA_ERROR_INVALID_VALUE);

@@ -157,8 +157,8 @@ static void expect_end(const char *how)
 
 __attribute__((constructor)) static void be_a_child(int argc, char **argv)
 {
-	if (argc == 2 && (!strcmp(argv[1], "wait") || !strcmp(argv[1], "poll") ||
-			  !strcmp(argv[1], "slow")))
+	if (argc == 2 &&
+	    (!strcmp(argv[1], "wait") || !strcmp(argv[1], "poll") || !strcmp(argv[1], "slow")))
 		setenv("METE_TEST_LEAVE", argv[1], 1);
 }
 
