@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,9 +101,13 @@ bool segment_process_dead(const struct segment_identity *identity, uint64_t own_
 	char who[16];
 	int r;
 
+	bool visible = identity->namespace_id == own_namespace;
+
+	/* Locked without an owner: by a child that has just been forked, or never ran our handler.
+	 */
 	if (locked_by_another(fd, offset))
-		return false;
-	if (identity->namespace_id != own_namespace)
+		return visible && kill(identity->pid, 0) < 0 && errno == ESRCH;
+	if (!visible)
 		return true;
 	/* Some programs close all descriptors that they do not know. */
 	snprintf(who, sizeof(who), "%d", identity->pid);

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/engine_core.h"
+
+#include "tests/test.h"
+
+#define MS 1000000ULL
+
+static struct segment_engines engines;
+static struct segment_process processes[SEGMENT_PROCESSES_MAX];
+static struct engine_core_rules rules;
+
+static void given(void)
+{
+	memset(&engines, 0, sizeof(engines));
+	memset(processes, 0, sizeof(processes));
+	engines.next_ticket = 1;
+	rules = (struct engine_core_rules){
+		.slice_ns = 2 * MS, .duplex = 720000, .processes = processes};
+}
+
+static uint32_t add(enum segment_lane lane, uint32_t process, uint64_t ready_ns, uint64_t work_ns)
+{
+	return engine_core_add(&engines, &rules, lane, process, ready_ns, work_ns);
+}
+
+static void until(uint64_t now_ns)
+{
+	engine_core_advance(&engines, &rules, ENGINE_CORE_ALL, now_ns, UINT32_MAX);
+}
+
+static uint64_t busy(uint32_t process, enum segment_lane lane)
+{
+	return processes[process].usage[0].busy_ns[lane];
+}
+
+TEST(a_kernel_alone_takes_its_own_time)
+{
+	uint32_t t;
+
+	given();
+	until(5 * MS);
+	t = add(SEGMENT_COMPUTE, 3, 5 * MS, 10 * MS);
+	expect_eq(engine_core_predict(&engines, &rules, t, UINT64_MAX), 15 * MS);
+	until(15 * MS - 1);
+	expect_eq(engines.tickets[t].done, 0);
+	until(15 * MS);
+	expect_eq(engines.tickets[t].done, 1);
+	expect_eq(engines.tickets[t].end_ns, 15 * MS);
+	expect_eq(busy(3, SEGMENT_COMPUTE), 10 * MS);
+	expect_eq(processes[3].usage[0].kernels, 1);
+}
+
+TEST(two_processes_get_slices_in_turn)
+{
+	uint32_t a, b;
+
+	given();
+	a = add(SEGMENT_COMPUTE, 1, 0, 10 * MS);
+	b = add(SEGMENT_COMPUTE, 2, 0, 10 * MS);
+	until(8 * MS);
+	expect_eq(busy(1, SEGMENT_COMPUTE), 4 * MS);
+	expect_eq(busy(2, SEGMENT_COMPUTE), 4 * MS);
+	expect_eq(engine_core_predict(&engines, &rules, a, UINT64_MAX), 18 * MS);
+	expect_eq(engine_core_predict(&engines, &rules, b, UINT64_MAX), 20 * MS);
+	until(100 * MS);
+	expect_eq(engines.tickets[a].end_ns, 18 * MS);
+	expect_eq(engines.tickets[b].end_ns, 20 * MS);
+}
+
+TEST(kernels_of_one_process_run_in_order)
+{
+	uint32_t a, b;
+
+	given();
+	a = add(SEGMENT_COMPUTE, 1, 0, 3 * MS);
+	b = add(SEGMENT_COMPUTE, 1, 0, 3 * MS);
+	until(100 * MS);
+	expect_eq(engines.tickets[a].end_ns, 3 * MS);
+	expect_eq(engines.tickets[b].end_ns, 6 * MS);
+}
+
+TEST(who_comes_waits_for_the_end_of_the_slice_that_runs)
+{
+	uint32_t b;
+
+	given();
+	add(SEGMENT_COMPUTE, 1, 0, 100 * MS);
+	until(5 * MS); /* in the middle of the third slice */
+	b = add(SEGMENT_COMPUTE, 2, 5 * MS, 1 * MS);
+	until(100 * MS);
+	expect_eq(engines.tickets[b].end_ns, 7 * MS);
+}
+
+TEST(a_kernel_that_hangs_leaves_the_others_their_half)
+{
+	uint32_t b;
+
+	given();
+	add(SEGMENT_COMPUTE, 1, 0, UINT64_MAX);
+	b = add(SEGMENT_COMPUTE, 2, 0, 10 * MS);
+	until(100 * MS);
+	expect_eq(engines.tickets[b].end_ns, 20 * MS);
+	expect_eq(busy(1, SEGMENT_COMPUTE), 90 * MS);
+}
+
+TEST(late_work_claims_the_time_that_nobody_used)
+{
+	uint32_t t;
+
+	given();
+	until(10 * MS);
+	t = add(SEGMENT_COMPUTE, 1, 4 * MS, 5 * MS);
+	expect_eq(engines.tickets[t].done, 1);
+	expect_eq(engines.tickets[t].end_ns, 9 * MS);
+	t = add(SEGMENT_COMPUTE, 2, 4 * MS, 5 * MS); /* 1 ms is left of it */
+	expect_eq(engines.tickets[t].done, 0);
+	until(20 * MS);
+	expect_eq(engines.tickets[t].end_ns, 14 * MS);
+	t = add(SEGMENT_COMPUTE, 1, 0, 3 * MS); /* and what was before */
+	expect_eq(engines.tickets[t].end_ns, 3 * MS);
+	expect_eq(engines.lanes[SEGMENT_COMPUTE].busy_ns, 13 * MS);
+}
+
+TEST(time_that_another_used_is_not_claimed)
+{
+	uint32_t t;
+
+	given();
+	add(SEGMENT_COMPUTE, 1, 0, 10 * MS);
+	until(10 * MS);
+	t = add(SEGMENT_COMPUTE, 2, 0, 4 * MS);
+	expect_eq(engines.tickets[t].done, 0);
+	until(20 * MS);
+	expect_eq(engines.tickets[t].end_ns, 14 * MS);
+}
+
+TEST(copies_in_both_directions_slow_each_other_down)
+{
+	uint32_t in, out;
+
+	given();
+	in = add(SEGMENT_HOST_TO_DEVICE, 1, 0, 72 * MS);
+	out = add(SEGMENT_DEVICE_TO_HOST, 2, 0, 72 * MS);
+	add(SEGMENT_COMPUTE, 3, 0, 500 * MS);
+	until(1000 * MS);
+	expect_eq(engines.tickets[in].end_ns, 100 * MS);
+	expect_eq(engines.tickets[out].end_ns, 100 * MS);
+	in = add(SEGMENT_HOST_TO_DEVICE, 1, 1000 * MS, 72 * MS);
+	until(2000 * MS);
+	expect_eq(engines.tickets[in].end_ns, 1072 * MS);
+}
+
+TEST(an_estimate_is_put_right_in_both_directions)
+{
+	uint32_t t;
+
+	given();
+	t = add(SEGMENT_COMPUTE, 1, 0, 10 * MS);
+	until(1 * MS);
+	expect(engine_core_correct(&engines, &rules, t, 10 * MS, 4 * MS));
+	until(20 * MS);
+	expect_eq(engines.tickets[t].end_ns, 4 * MS);
+	t = add(SEGMENT_COMPUTE, 1, 20 * MS, 2 * MS);
+	until(30 * MS);
+	/* Longer than it was thought: it goes on where it had ended. */
+	expect(!engine_core_correct(&engines, &rules, t, 2 * MS, 5 * MS));
+	expect_eq(engines.tickets[t].done, 1);
+	expect_eq(engines.tickets[t].end_ns, 25 * MS);
+	expect_eq(processes[1].usage[0].kernels, 2);
+}
+
+TEST(tickets_are_given_back_and_ids_never_return)
+{
+	uint64_t last = 0;
+
+	given();
+	for (uint32_t i = 0; i < SEGMENT_TICKETS_MAX; i++)
+		expect_eq(add(SEGMENT_COMPUTE, i % 7, 0, MS), i);
+	expect_eq(add(SEGMENT_COMPUTE, 1, 0, MS), UINT32_MAX);
+	for (uint32_t i = 0; i < SEGMENT_TICKETS_MAX; i++) {
+		expect(engines.tickets[i].id > last);
+		last = engines.tickets[i].id;
+		expect_eq(engine_core_find(&engines, last), i);
+	}
+	for (uint32_t i = SEGMENT_TICKETS_MAX; i-- > 0;)
+		engine_core_remove(&engines, i);
+	expect_eq(engines.tickets_high, 0);
+	expect_eq(add(SEGMENT_COMPUTE, 1, 0, MS), 0);
+	expect(engines.tickets[0].id > last);
+}
+
+TEST(samples_tell_how_busy_each_period_was)
+{
+	uint64_t period = 7;
+
+	given();
+	until(period * ENGINE_CORE_PERIOD_NS);
+	add(SEGMENT_COMPUTE, 1, period * ENGINE_CORE_PERIOD_NS, ENGINE_CORE_PERIOD_NS * 3 / 2);
+	until((period + 3) * ENGINE_CORE_PERIOD_NS);
+	expect_eq(engines.periods[period % SEGMENT_SAMPLES_MAX], period);
+	expect_eq(engines.samples[period % SEGMENT_SAMPLES_MAX], ENGINE_CORE_PERIOD_NS);
+	expect_eq(engines.samples[(period + 1) % SEGMENT_SAMPLES_MAX], ENGINE_CORE_PERIOD_NS / 2);
+	expect_eq(processes[1].usage[0].samples[period % SEGMENT_SAMPLES_MAX],
+		  ENGINE_CORE_PERIOD_NS);
+}
+
+/* ---- the laws ---------------------------------------------------------------------------------
+ */
+
+struct history {
+	uint64_t work_ns[SEGMENT_LANES]; /* asked for and not taken away */
+	uint64_t left_ns[SEGMENT_LANES];
+	uint64_t now_ns;
+	unsigned live;
+};
+
+static void count_left(struct history *history)
+{
+	memset(history->left_ns, 0, sizeof(history->left_ns));
+	history->live = 0;
+	for (uint32_t i = 0; i < engines.tickets_high; i++) {
+		if (!engines.tickets[i].id)
+			continue;
+		history->live++;
+		history->left_ns[engines.tickets[i].lane] += engines.tickets[i].left_ns;
+	}
+}
+
+static void laws(struct history *history)
+{
+	uint64_t total;
+
+	count_left(history);
+	for (unsigned lane = 0; lane < SEGMENT_LANES; lane++) {
+		const struct segment_lane_book *book = &engines.lanes[lane];
+		uint64_t gaps = 0, end_ns = 0;
+
+		/* No engine works more than the time that there is. */
+		expect(book->busy_ns <= engines.at_ns);
+		/* What was asked for was done, or is still to do. */
+		if (lane != SEGMENT_HOST_TO_DEVICE && lane != SEGMENT_DEVICE_TO_HOST)
+			expect_eq(book->busy_ns + history->left_ns[lane], history->work_ns[lane]);
+		/* Ledgers add up. */
+		total = 0;
+		for (uint32_t p = 0; p < 8; p++)
+			total += busy(p, lane);
+		expect_eq(total, book->busy_ns);
+		for (uint32_t i = 0; i < book->gap_count; i++) {
+			expect(book->gaps[i].start_ns >= end_ns);
+			expect(book->gaps[i].end_ns > book->gaps[i].start_ns);
+			end_ns = book->gaps[i].end_ns;
+			gaps += end_ns - book->gaps[i].start_ns;
+		}
+		expect(end_ns <= engines.at_ns);
+		/* It worked or rested: while the ring has lost no gap the sum is the time. */
+		if (book->gap_count < SEGMENT_GAPS_MAX / 2 && history->now_ns < 50 * MS)
+			expect_eq(gaps + book->busy_ns, engines.at_ns);
+	}
+}
+
+static void random_work(struct history *history)
+{
+	enum segment_lane lane = (enum segment_lane)test_random_below(SEGMENT_LANES);
+	uint64_t work_ns = 1 + test_random_below(20 * MS);
+	uint64_t late_ns = test_random_below(3) ? 0 : test_random_below(10 * MS);
+	uint64_t ready_ns = late_ns < history->now_ns ? history->now_ns - late_ns : 0;
+	uint32_t t = add(lane, (uint32_t)test_random_below(8), ready_ns, work_ns);
+
+	if (t == UINT32_MAX)
+		return;
+	history->work_ns[lane] += work_ns;
+	if (engines.tickets[t].done)
+		expect(engines.tickets[t].end_ns >= ready_ns + work_ns);
+}
+
+TEST(whatever_comes_the_engines_keep_their_laws)
+{
+	for (unsigned round = 0; round < test_rounds(200); round++) {
+		struct history history = {0};
+
+		given();
+		for (unsigned i = 0; i < 200; i++) {
+			uint32_t t = (uint32_t)test_random_below(16);
+
+			if (test_random_below(2))
+				random_work(&history);
+			/* A prediction holds if nothing comes in between. */
+			if (t < engines.tickets_high && engines.tickets[t].id &&
+			    !engines.tickets[t].done) {
+				uint64_t end_ns =
+					engine_core_predict(&engines, &rules, t, UINT64_MAX);
+
+				if (test_random_below(2)) {
+					/* Each step of another engine may round a link's work by
+					 * a nanosecond. */
+					history.now_ns = end_ns + 1000;
+					until(history.now_ns);
+					expect(engines.tickets[t].done);
+					expect(engines.tickets[t].end_ns + 1000 >= end_ns);
+					if (engines.tickets[t].lane == SEGMENT_COMPUTE)
+						expect_eq(engines.tickets[t].end_ns, end_ns);
+				}
+			}
+			history.now_ns += test_random_below(5 * MS);
+			until(history.now_ns);
+			laws(&history);
+			if (t < engines.tickets_high && engines.tickets[t].id &&
+			    test_random_below(2)) {
+				history.work_ns[engines.tickets[t].lane] -=
+					engines.tickets[t].left_ns;
+				engine_core_remove(&engines, t);
+			}
+		}
+	}
+}
+
+TEST(backlogged_processes_get_equal_shares_whatever_their_kernels_are)
+{
+	for (unsigned round = 0; round < test_rounds(50); round++) {
+		uint32_t tickets[6];
+		uint64_t kernel_ns[6], now_ns = 0;
+		unsigned count = 2 + (unsigned)test_random_below(5);
+
+		given();
+		for (uint32_t p = 0; p < count; p++) {
+			kernel_ns[p] = MS / 10 + test_random_below(20 * MS);
+			tickets[p] = add(SEGMENT_COMPUTE, p * 31, 0, kernel_ns[p]);
+		}
+		while (now_ns < 2000 * MS) {
+			now_ns += 1 + test_random_below(MS);
+			until(now_ns);
+			for (uint32_t p = 0; p < count; p++) {
+				uint64_t end_ns = engines.tickets[tickets[p]].end_ns;
+
+				if (!engines.tickets[tickets[p]].done)
+					continue;
+				engine_core_remove(&engines, tickets[p]);
+				tickets[p] = add(SEGMENT_COMPUTE, p * 31, end_ns, kernel_ns[p]);
+			}
+		}
+		/* Who has short kernels gives up the rest of a slice at each of them, and so gets
+		 * less; nobody gets less than it asks for or its share of what there is. */
+		expect(engines.lanes[SEGMENT_COMPUTE].busy_ns > 1999 * MS);
+		for (uint32_t p = 0; p < count; p++) {
+			if (kernel_ns[p] < 10 * MS)
+				continue;
+			expect(busy(p * 31, SEGMENT_COMPUTE) >= 2000 * MS / count * 85 / 100);
+		}
+	}
+}

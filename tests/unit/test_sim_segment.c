@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shared segment and the books in it, between processes: each TEST is a node of its own. */
+#include "sim/segment.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "sim/clock.h"
+#include "sim/device.h"
+#include "sim/engine.h"
+#include "tests/test.h"
+
+#define GIB (1ULL << 30)
+
+static char folder[64];
+
+/* A node that nobody has used; the settings are the environment's. */
+static void given(void)
+{
+	for (size_t i = 0; settings_row(i); i++)
+		unsetenv(settings_row(i)->variable);
+	unsetenv("METE_SIM_DEVICES");
+	unsetenv("METE_SIM_FAULTS");
+	snprintf(folder, sizeof(folder), "/tmp/mete-sim-XXXXXX");
+	expect(mkdtemp(folder) != NULL);
+	setenv("METE_SIM_DIR", folder, 1);
+}
+
+static void clean(void)
+{
+	char path[128];
+
+	segment_leave();
+	snprintf(path, sizeof(path), "%s/segment", folder);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/lock", folder);
+	unlink(path);
+	rmdir(folder);
+}
+
+/* A child that does `what` and then waits to be killed. It says when it is done. */
+struct child {
+	pid_t pid;
+	int done; /* reads one byte: what its last call answered */
+};
+
+static struct child start(int (*what)(void))
+{
+	struct child child;
+	int pipes[2];
+	char answer;
+
+	expect_eq(pipe(pipes), 0);
+	child.pid = fork();
+	if (child.pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		answer = (char)what();
+		close(pipes[0]);
+		expect_eq(write(pipes[1], &answer, 1), 1);
+		for (;;)
+			pause();
+	}
+	close(pipes[1]);
+	child.done = pipes[0];
+	return child;
+}
+
+static int answer_of(const struct child *child)
+{
+	char answer = -1;
+
+	expect_eq(read(child->done, &answer, 1), 1);
+	return answer;
+}
+
+static void end(const struct child *child)
+{
+	kill(child->pid, SIGKILL);
+	expect_eq(waitpid(child->pid, NULL, 0), child->pid);
+	close(child->done);
+}
+
+static int takes_three(void)
+{
+	return device_take(0, 3 * GIB);
+}
+
+TEST(a_device_is_shared_and_the_dead_give_back)
+{
+	struct child child;
+	uint64_t free_bytes, total_bytes;
+
+	given();
+	expect_eq(segment_join(), 0);
+	child = start(takes_three);
+	expect_eq(answer_of(&child), 0);
+	expect_eq(device_take(0, 2 * GIB), DEVICE_FULL);
+	expect_eq(device_take(0, GIB), 0);
+	expect_eq(device_take(0, 1), DEVICE_FULL);
+	end(&child);
+	expect_eq(device_take(0, 3 * GIB), 0);
+	device_give(0, 4 * GIB);
+	device_memory(0, &free_bytes, &total_bytes);
+	expect_eq(free_bytes, 4 * GIB);
+	expect_eq(total_bytes, 4 * GIB);
+	clean();
+}
+
+TEST(a_zombie_holds_nothing)
+{
+	struct child child;
+	siginfo_t info;
+
+	given();
+	expect_eq(segment_join(), 0);
+	child = start(takes_three);
+	expect_eq(answer_of(&child), 0);
+	kill(child.pid, SIGKILL);
+	expect_eq(waitid(P_PID, (id_t)child.pid, &info, WEXITED | WNOWAIT), 0);
+	expect_eq(device_take(0, 4 * GIB), 0);
+	end(&child);
+	clean();
+}
+
+TEST(nobody_gives_back_more_than_it_has)
+{
+	uint64_t free_bytes, total_bytes;
+	struct child child;
+
+	given();
+	expect_eq(segment_join(), 0);
+	child = start(takes_three);
+	expect_eq(answer_of(&child), 0);
+	device_give(0, GIB);
+	device_memory(0, &free_bytes, &total_bytes);
+	expect_eq(free_bytes, GIB);
+	end(&child);
+	clean();
+}
+
+static int joins_with_eight(void)
+{
+	int r;
+
+	setenv("METE_SIM_MEMORY", "8GiB", 1);
+	r = segment_join();
+	return r < 0 ? r : device_take(0, 7 * GIB);
+}
+
+TEST(settings_do_not_stick_once_nobody_uses_the_node)
+{
+	struct child child;
+
+	given();
+	child = start(joins_with_eight);
+	expect_eq(answer_of(&child), 0);
+	end(&child);
+	expect_eq(segment_join(), 0);
+	expect_eq(device_shape(0)->memory_bytes, 4 * GIB);
+	clean();
+}
+
+TEST(who_says_nothing_joins_the_node_that_is_there)
+{
+	struct child child;
+
+	given();
+	child = start(joins_with_eight);
+	expect_eq(answer_of(&child), 0);
+	expect_eq(segment_join(), 0);
+	expect_eq(device_shape(0)->memory_bytes, 8 * GIB);
+	expect_eq(device_take(0, 2 * GIB), DEVICE_FULL);
+	end(&child);
+	clean();
+}
+
+static int answers_existing(void)
+{
+	setenv("METE_SIM_MEMORY", "16GiB", 1);
+	return segment_join();
+}
+
+TEST(who_says_otherwise_is_refused)
+{
+	struct child other, child;
+
+	given();
+	other = start(joins_with_eight);
+	expect_eq(answer_of(&other), 0);
+	child = start(answers_existing);
+	expect_eq(answer_of(&child), -EEXIST);
+	end(&child);
+	end(&other);
+	clean();
+}
+
+static uint32_t parents_slot;
+
+static int is_somebody_else(void)
+{
+	struct segment_process *self = segment_self();
+
+	if (!self || segment_number(self) == parents_slot || self->pid != getpid())
+		return 1;
+	if (device_used_by(0, parents_slot) != GIB)
+		return 2;
+	return device_take(0, GIB);
+}
+
+TEST(a_forked_child_is_a_process_of_its_own)
+{
+	uint64_t free_bytes, total_bytes;
+	struct child child;
+
+	given();
+	expect_eq(segment_join(), 0);
+	parents_slot = segment_number(segment_self());
+	expect_eq(device_take(0, GIB), 0);
+	child = start(is_somebody_else);
+	expect_eq(answer_of(&child), 0);
+	device_memory(0, &free_bytes, &total_bytes);
+	expect_eq(free_bytes, 2 * GIB);
+	end(&child);
+	/* Its end did not take its parent's slot along. */
+	device_memory(0, &free_bytes, &total_bytes);
+	expect_eq(free_bytes, 3 * GIB);
+	clean();
+}
+
+static pid_t *orphan; /* shared */
+
+static int leaves_its_child(void)
+{
+	int r = device_take(0, 3 * GIB);
+
+	pid_t pid = fork();
+
+	if (pid == 0)
+		for (;;)
+			pause();
+	*orphan = pid;
+	return r;
+}
+
+TEST(a_child_that_never_joined_does_not_keep_its_parent_alive)
+{
+	struct child child;
+
+	given();
+	orphan = mmap(NULL, sizeof(*orphan), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	expect(orphan != MAP_FAILED);
+	expect_eq(segment_join(), 0);
+	child = start(leaves_its_child);
+	expect_eq(answer_of(&child), 0);
+	kill(child.pid, SIGKILL);
+	expect_eq(waitpid(child.pid, NULL, 0), child.pid);
+	expect_eq(device_take(0, 4 * GIB), 0);
+	kill(*orphan, SIGKILL);
+	munmap(orphan, sizeof(*orphan));
+	close(child.done);
+	clean();
+}
+
+static int dies_inside(void)
+{
+	struct segment_device *book;
+	struct segment_usage *usage;
+
+	if (segment_join() < 0)
+		return 1;
+	book = &segment_get()->devices[0];
+	usage = &segment_self()->usage[0];
+	segment_lock_node();
+	segment_lock(book);
+	usage->used_bytes += GIB; /* and not the sum */
+	kill(getpid(), SIGKILL);
+	return 2;
+}
+
+TEST(who_dies_inside_a_critical_section_leaves_a_book_that_is_right)
+{
+	uint64_t free_bytes, total_bytes;
+
+	given();
+	expect_eq(segment_join(), 0);
+	expect_eq(device_take(0, GIB), 0);
+	for (int i = 0; i < 3; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0)
+			_exit(dies_inside());
+		expect_eq(waitpid(pid, NULL, 0), pid);
+	}
+	device_memory(0, &free_bytes, &total_bytes);
+	expect_eq(free_bytes, 3 * GIB);
+	clean();
+}
+
+TEST(the_segment_is_as_open_as_its_folder)
+{
+	struct stat status;
+	char path[128];
+
+	given();
+	expect_eq(chmod(folder, 0777), 0);
+	expect_eq(segment_join(), 0);
+	snprintf(path, sizeof(path), "%s/segment", folder);
+	expect_eq(stat(path, &status), 0);
+	expect_eq(status.st_mode & 0777, 0666);
+	clean();
+}
+
+TEST(garbage_in_the_place_of_the_segment_is_replaced)
+{
+	char path[128];
+	int fd;
+
+	given();
+	snprintf(path, sizeof(path), "%s/segment", folder);
+	fd = open(path, O_CREAT | O_WRONLY, 0600);
+	expect(fd >= 0);
+	expect_eq(write(fd, "garbage", 7), 7);
+	close(fd);
+	expect_eq(segment_join(), 0);
+	expect_eq(device_take(0, GIB), 0);
+	clean();
+}
+
+static int touches_two_managed(void)
+{
+	uint64_t own;
+	int r = device_take_managed(0, 2 * GIB, &own);
+
+	device_touch_managed(0);
+	return r;
+}
+
+TEST(managed_memory_is_pushed_out_the_longest_unused_first)
+{
+	uint64_t own, free_bytes, total_bytes;
+	struct child older, newer;
+
+	given();
+	expect_eq(segment_join(), 0);
+	older = start(touches_two_managed);
+	expect_eq(answer_of(&older), 0);
+	newer = start(touches_two_managed);
+	expect_eq(answer_of(&newer), 0);
+	/* Full. The older loses one of its two. */
+	expect_eq(device_take_managed(0, GIB, &own), 0);
+	expect_eq(own, 0);
+	expect_eq(device_used_by(0, segment_number(segment_self())), GIB);
+	expect_eq(device_take(0, 1), DEVICE_FULL); /* not for plain memory */
+	/* Then all of the older, all of the newer, at last its own. */
+	expect_eq(device_take_managed(0, 4 * GIB, &own), 0);
+	expect_eq(own, GIB);
+	expect_eq(device_used_by(0, segment_number(segment_self())), 4 * GIB);
+	expect_eq(device_take_managed(0, 5 * GIB, &own), DEVICE_FULL);
+	device_give_managed(0, 4 * GIB);
+	device_memory(0, &free_bytes, &total_bytes);
+	expect_eq(free_bytes, 4 * GIB);
+	end(&older);
+	end(&newer);
+	clean();
+}
+
+static int pushes_one_out(void)
+{
+	uint64_t own;
+
+	return device_take_managed(0, GIB, &own) || own;
+}
+
+TEST(who_was_pushed_out_is_told_once)
+{
+	struct child child;
+	uint64_t own;
+
+	given();
+	expect_eq(segment_join(), 0);
+	expect_eq(device_take_managed(0, 4 * GIB, &own), 0);
+	expect_eq(device_pushed_out(0), 0);
+	child = start(pushes_one_out);
+	expect_eq(answer_of(&child), 0);
+	expect_eq(device_pushed_out(0), GIB);
+	expect_eq(device_pushed_out(0), 0);
+	end(&child);
+	child = start(pushes_one_out);
+	expect_eq(answer_of(&child), 0);
+	/* Given back without having been told: counted once. */
+	device_give_managed(0, 3 * GIB);
+	expect_eq(device_pushed_out(0), 0);
+	end(&child);
+	clean();
+}
+
+TEST(uuids_are_the_same_in_every_run_and_differ_by_device_and_seed)
+{
+	char first[41], again[41], second[41], seeded[41];
+	uint8_t uuid[16];
+
+	given();
+	setenv("METE_SIM_DEVICES", "2xT4", 1);
+	expect_eq(segment_join(), 0);
+	device_uuid_text(0, first);
+	device_uuid_text(1, second);
+	device_uuid(1, uuid);
+	expect_eq(device_by_uuid(uuid), 1);
+	uuid[3] ^= 1;
+	expect_eq(device_by_uuid(uuid), -1);
+	segment_leave();
+	expect_eq(segment_join(), 0);
+	device_uuid_text(0, again);
+	expect_str(again, first);
+	expect(strcmp(first, second) != 0);
+	segment_leave();
+	setenv("METE_SIM_SEED", "7", 1);
+	expect_eq(segment_join(), 0);
+	device_uuid_text(0, seeded);
+	expect(strcmp(first, seeded) != 0);
+	expect_eq(strlen(first), 40);
+	clean();
+}
+
+TEST(every_attribute_has_an_answer_and_unknown_ones_none)
+{
+	int value = 0;
+
+	given();
+	setenv("METE_SIM_DEVICES", "H200", 1);
+	expect_eq(segment_join(), 0);
+	for (int i = 1; i <= 147; i++)
+		expect_eq(device_attribute(0, i, &value), 0);
+	expect_eq(device_attribute(0, 0, &value), DEVICE_UNKNOWN);
+	expect_eq(device_attribute(0, 148, &value), DEVICE_UNKNOWN);
+	expect_eq(device_attribute(0, -1, &value), DEVICE_UNKNOWN);
+	expect_eq(device_attribute(0, 16, &value), 0);
+	expect_eq(value, 132);
+	expect_eq(device_attribute(0, 75, &value), 0);
+	expect_eq(value, 9);
+	clean();
+}
+
+TEST(a_lost_device_refuses_and_wakes_those_who_wait)
+{
+	struct engine_ticket ticket;
+
+	given();
+	expect_eq(segment_join(), 0);
+	device_lose(0);
+	expect(device_is_lost(0));
+	expect_eq(device_take(0, 1), DEVICE_LOST);
+	engine_kernel_begin(0, clock_now_ns(), 0, &ticket);
+	expect_eq(engine_kernel_end(&ticket, ENGINE_FOR_EVER, NULL, NULL), ENGINE_LOST);
+	expect_eq(atomic_load(&segment_get()->devices[0].xid_count), 1);
+	expect_eq(segment_get()->devices[0].xids[0].xid, 79);
+	clean();
+}
