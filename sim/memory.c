@@ -121,7 +121,7 @@ CUresult cuMemFree_v2(CUdeviceptr address)
 	if (!address)
 		return CUDA_SUCCESS;
 	if (graph_memory_owns(address)) {
-		best_effort(context_drain(context));
+		stream_set_drain(context->streams);
 		return graph_memory_free_now(address);
 	}
 	if (space_find(address, &range) < 0 || range.base != address || range.withheld)
@@ -131,11 +131,11 @@ CUresult cuMemFree_v2(CUdeviceptr address)
 	case SPACE_MANAGED:
 		/* Work that uses it must have ended, in whichever context it was allocated. */
 		if (range.context)
-			best_effort(context_drain(range.context));
+			stream_set_drain(((struct CUctx_st *)range.context)->streams);
 		memory_give(&range);
 		break;
 	case SPACE_POOL:
-		best_effort(context_drain(context));
+		stream_set_drain(context->streams);
 		return pool_free_now(&range);
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
@@ -244,7 +244,7 @@ CUresult cuMemFreeHost(void *memory)
 	if (space_find((uint64_t)(uintptr_t)memory, &range) < 0 ||
 	    range.base != (uint64_t)(uintptr_t)memory || range.kind != SPACE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
-	best_effort(context_drain(context));
+	stream_set_drain(context->streams);
 	if (space_remove(range.base, &range) < 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	space_host_free(memory, range.bytes);
@@ -292,7 +292,7 @@ CUresult cuMemHostUnregister(void *memory)
 	if (space_find((uint64_t)(uintptr_t)memory, &range) < 0 ||
 	    range.base != (uint64_t)(uintptr_t)memory || range.kind != SPACE_REGISTERED)
 		return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-	best_effort(context_drain(context));
+	stream_set_drain(context->streams);
 	if (space_remove(range.base, &range) < 0)
 		return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 	return context_error(context);

@@ -119,7 +119,7 @@ CUresult module_load(struct CUctx_st *context, const struct image *image, struct
 
 void module_unload(struct CUmod_st *module)
 {
-	best_effort(context_drain(module->context));
+	stream_set_drain(module->context->streams);
 	handle_remove(HANDLE_MODULE, module);
 	driver_lock();
 	list_remove(&module->link);

@@ -42,6 +42,10 @@ void stream_set_free(struct stream_set *set);
  * CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED while one of them captures. */
 must_check CUresult stream_set_synchronize(struct stream_set *set);
 
+/* Waits for everything submitted so far, whether a stream captures or not: before memory or code
+ * goes away. NULL is fine. */
+void stream_set_drain(struct stream_set *set);
+
 /* The context is ending: what polls or waits on behalf of it should give up. */
 bool stream_set_ending(const struct stream_set *set);
 

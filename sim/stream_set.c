@@ -2,6 +2,8 @@
 /*
  * A context's streams as a whole: their making and end, the default streams, waiting for all.
  */
+#include <sched.h>
+
 #include "sim/capture.h"
 #include "sim/context.h"
 #include "sim/handle.h"
@@ -204,21 +206,28 @@ static struct stream_mark *all_ends(struct stream_set *set, size_t *ret_n)
 	return marks;
 }
 
-CUresult stream_set_synchronize(struct stream_set *set)
+void stream_set_drain(struct stream_set *set)
 {
 	struct stream_mark *marks;
 	size_t n;
-	CUresult result = capture_forbid_set(set);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	marks = all_ends(set, &n);
-	if (!marks)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!set)
+		return;
+	while (!(marks = all_ends(set, &n)))
+		sched_yield(); /* there is nothing safe to do without it */
 	for (size_t i = 0; i < n; i++) {
 		best_effort(stream_mark_wait(&marks[i], NULL));
 		stream_mark_drop(&marks[i]);
 	}
 	free(marks);
+}
+
+CUresult stream_set_synchronize(struct stream_set *set)
+{
+	CUresult result = capture_forbid_set(set);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	stream_set_drain(set);
 	return context_error(set->context);
 }
