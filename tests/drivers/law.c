@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A driver in which work completes later, in stream order, on a thread per stream: kernels, copies,
+ * host functions and waits for a word. It checks the guest: no submission while the test says that
+ * a close is acknowledged, and no call that CUDA forbids while a capture is open.
+ *
+ * One device, one context. Streams: the legacy one, and those that are created.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/macros.h"
+#include "cuda/prototypes.h"
+#include "tests/drivers/law.h"
+
+#define SPECIAL(symbol) __typeof__(symbol) special_##symbol
+
+SPECIAL(cuDriverGetVersion);
+SPECIAL(cuDeviceGetUuid);
+SPECIAL(cuDeviceGetUuid_v2);
+SPECIAL(cuCtxGetCurrent);
+SPECIAL(cuCtxGetDevice);
+SPECIAL(cuStreamGetCtx);
+SPECIAL(cuStreamCreate);
+SPECIAL(cuStreamDestroy_v2);
+SPECIAL(cuStreamQuery);
+SPECIAL(cuStreamSynchronize);
+SPECIAL(cuStreamIsCapturing);
+SPECIAL(cuStreamBeginCapture_v2);
+SPECIAL(cuStreamEndCapture);
+SPECIAL(cuEventCreate);
+SPECIAL(cuEventRecord);
+SPECIAL(cuEventQuery);
+SPECIAL(cuCtxSynchronize);
+SPECIAL(cuLaunchKernel);
+SPECIAL(cuMemcpyHtoDAsync_v2);
+SPECIAL(cuMemsetD8_v2);
+SPECIAL(cuGraphLaunch);
+SPECIAL(cuLaunchHostFunc);
+SPECIAL(cuStreamWaitValue32_v2);
+
+enum {
+	STREAMS = 256,
+	QUEUE = 4096,
+};
+
+struct op {
+	CUhostFn function;
+	void *argument;
+	const volatile uint32_t *word; /* wait until *word >= value */
+	uint32_t value;
+};
+
+struct stream {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct op queue[QUEUE];
+	uint64_t submitted, completed;
+	int used, blocking, capturing, ended;
+};
+
+struct event {
+	uint64_t tail[STREAMS];
+};
+
+__attribute__((visibility("default"))) struct law law_state;
+
+static struct stream streams[STREAMS]; /* 0: the legacy one */
+static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
+
+static void count(uint32_t *place)
+{
+	__atomic_fetch_add(place, 1, __ATOMIC_SEQ_CST);
+}
+
+static void run(const struct op *op)
+{
+	struct timespec pause = {0, 20000};
+
+	if (op->function)
+		op->function(op->argument);
+	while (op->word && *op->word < op->value)
+		nanosleep(&pause, NULL);
+}
+
+static void *work(void *argument)
+{
+	struct stream *s = argument;
+	struct op op;
+
+	pthread_mutex_lock(&s->lock);
+	for (;;) {
+		while (s->completed == s->submitted && !s->ended)
+			pthread_cond_wait(&s->changed, &s->lock);
+		if (s->completed == s->submitted)
+			break;
+		op = s->queue[s->completed % QUEUE];
+		pthread_mutex_unlock(&s->lock);
+		run(&op);
+		pthread_mutex_lock(&s->lock);
+		s->completed++;
+		__atomic_fetch_sub(&law_state.outstanding, 1, __ATOMIC_SEQ_CST);
+		pthread_cond_broadcast(&s->changed);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+static void start(struct stream *s, int blocking)
+{
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->changed, NULL);
+	s->submitted = s->completed = 0;
+	s->capturing = s->ended = 0;
+	s->blocking = blocking;
+	__atomic_store_n(&s->used, 1, __ATOMIC_RELEASE);
+	if (pthread_create(&s->thread, NULL, work, s) != 0)
+		abort();
+}
+
+static struct stream *stream_of(CUstream handle)
+{
+	struct stream *s = handle && handle != CU_STREAM_LEGACY ? (struct stream *)handle : streams;
+
+	if (s == streams && !__atomic_load_n(&s->used, __ATOMIC_ACQUIRE)) {
+		pthread_mutex_lock(&table);
+		if (!s->used)
+			start(s, 1);
+		pthread_mutex_unlock(&table);
+	}
+	return s;
+}
+
+static int anybody_captures(int blocking_only)
+{
+	for (int i = 0; i < STREAMS; i++)
+		if (__atomic_load_n(&streams[i].used, __ATOMIC_ACQUIRE) &&
+		    __atomic_load_n(&streams[i].capturing, __ATOMIC_SEQ_CST) &&
+		    (!blocking_only || streams[i].blocking))
+			return 1;
+	return 0;
+}
+
+static CUresult submit(CUstream handle, struct op op)
+{
+	struct stream *s = stream_of(handle);
+
+	if (__atomic_load_n(&s->capturing, __ATOMIC_SEQ_CST)) {
+		__atomic_fetch_add(&law_state.captured, 1, __ATOMIC_RELAXED);
+		return CUDA_SUCCESS;
+	}
+	__atomic_fetch_add(&law_state.outstanding, 1, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&law_state.submissions, 1, __ATOMIC_RELAXED);
+	if (__atomic_load_n(&law_state.acknowledged, __ATOMIC_SEQ_CST))
+		count(&law_state.violations);
+	pthread_mutex_lock(&s->lock);
+	while (s->submitted - s->completed == QUEUE)
+		pthread_cond_wait(&s->changed, &s->lock);
+	s->queue[s->submitted++ % QUEUE] = op;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+	if (__atomic_load_n(&law_state.acknowledged, __ATOMIC_SEQ_CST))
+		count(&law_state.violations);
+	return CUDA_SUCCESS;
+}
+
+static CUresult wait_for(struct stream *s)
+{
+	pthread_mutex_lock(&s->lock);
+	while (s->completed != s->submitted)
+		pthread_cond_wait(&s->changed, &s->lock);
+	pthread_mutex_unlock(&s->lock);
+	return CUDA_SUCCESS;
+}
+
+static int busy(struct stream *s, uint64_t tail)
+{
+	int result;
+
+	pthread_mutex_lock(&s->lock);
+	result = s->completed < tail;
+	pthread_mutex_unlock(&s->lock);
+	return result;
+}
+
+CUresult special_cuDriverGetVersion(int *driverVersion)
+{
+	*driverVersion = 12090;
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuDeviceGetUuid(CUuuid *uuid, CUdevice_v1 dev)
+{
+	if (dev != 0)
+		return CUDA_ERROR_INVALID_DEVICE;
+	memset(uuid->bytes, 0x11, sizeof(uuid->bytes));
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice_v1 dev)
+{
+	return special_cuDeviceGetUuid(uuid, dev);
+}
+
+CUresult special_cuCtxGetCurrent(CUcontext *pctx)
+{
+	*pctx = (CUcontext)0x1000;
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuCtxGetDevice(CUdevice_v1 *device)
+{
+	*device = 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
+{
+	(void)hStream;
+	*pctx = (CUcontext)0x1000;
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuStreamCreate(CUstream *phStream, unsigned int Flags)
+{
+	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+
+	pthread_mutex_lock(&table);
+	for (int i = 1; i < STREAMS; i++) {
+		if (streams[i].used)
+			continue;
+		start(&streams[i], !(Flags & CU_STREAM_NON_BLOCKING));
+		*phStream = (CUstream)&streams[i];
+		r = CUDA_SUCCESS;
+		break;
+	}
+	pthread_mutex_unlock(&table);
+	return r;
+}
+
+CUresult special_cuStreamDestroy_v2(CUstream hStream)
+{
+	struct stream *s = (struct stream *)hStream;
+
+	pthread_mutex_lock(&s->lock);
+	s->ended = 1;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+	pthread_join(s->thread, NULL);
+	__atomic_store_n(&s->used, 0, __ATOMIC_RELEASE);
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuStreamQuery(CUstream hStream)
+{
+	struct stream *s = stream_of(hStream);
+
+	if (__atomic_load_n(&s->capturing, __ATOMIC_SEQ_CST) ||
+	    (s == streams && anybody_captures(1))) {
+		count(&law_state.bad_calls);
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	}
+	return busy(s, s->submitted) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+CUresult special_cuStreamSynchronize(CUstream hStream)
+{
+	return wait_for(stream_of(hStream));
+}
+
+CUresult special_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
+{
+	struct stream *s = stream_of(hStream);
+
+	if (s == streams && anybody_captures(1))
+		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+	*captureStatus = __atomic_load_n(&s->capturing, __ATOMIC_SEQ_CST)
+				 ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+				 : CU_STREAM_CAPTURE_STATUS_NONE;
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
+{
+	(void)mode;
+	__atomic_store_n(&stream_of(hStream)->capturing, 1, __ATOMIC_SEQ_CST);
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
+{
+	struct stream *s = stream_of(hStream);
+
+	if (!__atomic_load_n(&s->capturing, __ATOMIC_SEQ_CST))
+		return CUDA_ERROR_ILLEGAL_STATE;
+	__atomic_store_n(&s->capturing, 0, __ATOMIC_SEQ_CST);
+	*phGraph = (CUgraph)0x2000;
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuEventCreate(CUevent *phEvent, unsigned int Flags)
+{
+	(void)Flags;
+	*phEvent = calloc(1, sizeof(struct event));
+	return *phEvent ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* On the legacy stream: behind everything that blocking streams have so far. */
+CUresult special_cuEventRecord(CUevent hEvent, CUstream hStream)
+{
+	struct event *e = (struct event *)hEvent;
+	struct stream *on = stream_of(hStream);
+
+	if (on == streams && anybody_captures(1)) {
+		count(&law_state.bad_calls);
+		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+	}
+	memset(e->tail, 0, sizeof(e->tail));
+	for (int i = 0; i < STREAMS; i++) {
+		struct stream *s = &streams[i];
+
+		if (!__atomic_load_n(&s->used, __ATOMIC_ACQUIRE) ||
+		    (on == streams ? !s->blocking : s != on))
+			continue;
+		pthread_mutex_lock(&s->lock);
+		e->tail[i] = s->submitted;
+		pthread_mutex_unlock(&s->lock);
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuEventQuery(CUevent hEvent)
+{
+	struct event *e = (struct event *)hEvent;
+
+	for (int i = 0; i < STREAMS; i++)
+		if (e->tail[i] && __atomic_load_n(&streams[i].used, __ATOMIC_ACQUIRE) &&
+		    busy(&streams[i], e->tail[i]))
+			return CUDA_ERROR_NOT_READY;
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuCtxSynchronize(void)
+{
+	if (anybody_captures(0)) {
+		count(&law_state.bad_calls);
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	}
+	for (int i = 0; i < STREAMS; i++)
+		if (__atomic_load_n(&streams[i].used, __ATOMIC_ACQUIRE))
+			wait_for(&streams[i]);
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+				unsigned int gridDimZ, unsigned int blockDimX,
+				unsigned int blockDimY, unsigned int blockDimZ,
+				unsigned int sharedMemBytes, CUstream hStream, void **kernelParams,
+				void **extra)
+{
+	(void)f, (void)gridDimX, (void)gridDimY, (void)gridDimZ, (void)blockDimX;
+	(void)blockDimY, (void)blockDimZ, (void)sharedMemBytes, (void)kernelParams, (void)extra;
+	return submit(hStream, (struct op){.function = NULL});
+}
+
+CUresult special_cuMemcpyHtoDAsync_v2(CUdeviceptr_v2 dstDevice, const void *srcHost,
+				      size_t ByteCount, CUstream hStream)
+{
+	(void)dstDevice, (void)srcHost, (void)ByteCount;
+	return submit(hStream, (struct op){.function = NULL});
+}
+
+CUresult special_cuMemsetD8_v2(CUdeviceptr_v2 dstDevice, unsigned char uc, size_t N)
+{
+	(void)dstDevice, (void)uc, (void)N;
+	return submit(NULL, (struct op){.function = NULL});
+}
+
+CUresult special_cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
+{
+	(void)hGraphExec;
+	return submit(hStream, (struct op){.function = NULL});
+}
+
+CUresult special_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
+{
+	return submit(hStream, (struct op){.function = fn, .argument = userData});
+}
+
+CUresult special_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr_v2 addr, cuuint32_t value,
+					unsigned int flags)
+{
+	(void)flags;
+	return submit(stream, (struct op){.word = (const volatile uint32_t *)(uintptr_t)addr,
+					  .value = value});
+}

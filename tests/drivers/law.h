@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the law driver (law.c) tells a test, by dlsym() on it. All are read and written atomically.
+ */
+#pragma once
+
+#include <stdint.h>
+
+struct law {
+	uint32_t acknowledged; /* written by the test: a close was acknowledged, and no gate is open
+				*/
+	uint32_t violations;   /* submissions while `acknowledged` was set */
+	uint32_t bad_calls;    /* calls that CUDA forbids while a capture is open */
+	uint64_t submissions;
+	uint64_t captured;   /* calls into a stream under capture */
+	int64_t outstanding; /* submitted and not complete */
+};

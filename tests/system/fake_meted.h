@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A daemon for tests of the guest, on a thread of the test's own process: it answers what meted
+ * would answer, closes and opens gates, dies and comes back, and misbehaves on demand.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "wire/page.h"
+#include "wire/wire.h"
+
+enum {
+	FAKE_GUESTS = 16,
+};
+
+/* Ways to misbehave. */
+enum fake_fault {
+	FAKE_GOOD = 0,
+	FAKE_UNSEALED,	     /* pages without seals */
+	FAKE_SHORT_PAGE,     /* a page that is too small */
+	FAKE_OTHER_MAJOR,    /* another version of the protocol */
+	FAKE_OTHER_PAGE,     /* a tenant page without its magic */
+	FAKE_REFUSES,	     /* REFUSED to HELLO */
+	FAKE_NO_DESCRIPTORS, /* WELCOME without pages */
+	FAKE_GARBAGE,	     /* noise before every answer, and answers to nothing */
+	FAKE_HANGS_UP,	     /* closes after HELLO */
+	FAKE_MANY_DEVICES,   /* more devices than a page has */
+};
+
+struct fake_guest {
+	int fd;
+	struct wire_own_page *own;
+	uint32_t pid;
+	uint64_t allocated, credit; /* as of its last INVENTORY */
+	uint32_t inventories;
+};
+
+struct fake {
+	char socket_path[108];
+	char folder[64];
+	int listener;
+	int wake[2];
+	int tenant_fd;
+	struct wire_tenant_page *page;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct fake_guest guest[FAKE_GUESTS];
+	int guests;	 /* connections now */
+	uint32_t hellos; /* ever */
+	uint64_t drained_epoch[WIRE_DEVICES];
+	uint32_t drained_guests[WIRE_DEVICES];
+	uint64_t granted[WIRE_DEVICES], limit_bytes;
+	uint64_t asks, refusals, returned, residual_asks, settles, recalled;
+	enum fake_fault fault;
+	int devices;
+	uint32_t on_loss;
+};
+
+/* Starts with `devices` devices, whose UUIDs are 16 times 0x11, 0x12, ... Sets METE_SOCKET. */
+void fake_start(struct fake *fake, int devices, enum fake_fault fault);
+
+/* Dies: connections, the socket's file and the pages go. */
+void fake_kill(struct fake *fake);
+
+/* Comes back under the same path. */
+void fake_restart(struct fake *fake);
+void fake_stop(struct fake *fake);
+
+void fake_close_gate(struct fake *fake, int device);
+void fake_open_gate(struct fake *fake, int device);
+
+/* Whether every guest acknowledged the last close of the device; waits at most `wait_ms`. */
+int fake_wait_drained(struct fake *fake, int device, int wait_ms);
+
+/* Threads of all guests that stand at a gate. */
+uint64_t fake_waiting(struct fake *fake);
+
+/* Asks the first guest for unused credit; returns what came back. */
+uint64_t fake_recall(struct fake *fake, int device, uint64_t bytes);

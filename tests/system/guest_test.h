@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For tests that load the guest: each runs in a child process of its own, as the guest belongs to a
+ * process. In the child: check(), which ends it.
+ */
+#pragma once
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/wait.h>
+
+#include "cuda/prototypes.h"
+#include "tests/test.h"
+
+#if defined(__SANITIZE_THREAD__)
+#define GUEST_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define GUEST_TSAN 1
+#endif
+#endif
+#ifndef GUEST_TSAN
+#define GUEST_TSAN 0
+#endif
+
+#define check(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "%s:%d: %s is false\n", __FILE__, __LINE__, #condition);   \
+			_exit(1);                                                                  \
+		}                                                                                  \
+	} while (0)
+
+/* Runs `body` in a child; its exit status, or 128 + signal. What it says on standard error goes to
+ * said[], if that is not NULL. */
+static inline int in_child(void (*body)(void), char *said, size_t size)
+{
+	int pipe_[2], status;
+	size_t used = 0;
+	ssize_t n;
+	pid_t child;
+
+	if (pipe(pipe_) < 0)
+		return 127;
+	child = fork();
+	if (child == 0) {
+		if (said)
+			dup2(pipe_[1], 2);
+		close(pipe_[0]);
+		close(pipe_[1]);
+		body();
+		_exit(0);
+	}
+	close(pipe_[1]);
+	while (said && used + 1 < size && (n = read(pipe_[0], said + used, size - used - 1)) > 0)
+		used += (size_t)n;
+	if (said)
+		said[used] = '\0';
+	close(pipe_[0]);
+	if (waitpid(child, &status, 0) < 0)
+		return 127;
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* The guest under test, on one of tests/drivers. */
+static inline void *guest_load(const char *driver)
+{
+	char path[512];
+	void *handle;
+
+	snprintf(path, sizeof(path), "%s/libdriver-%s.so", getenv("METE_TEST_DRIVERS"), driver);
+	setenv("METE_DRIVER", path, 1);
+	handle = dlopen(getenv("METE_TEST_GUEST"), RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		fprintf(stderr, "%s\n", dlerror());
+	check(handle != NULL);
+	return handle;
+}
+
+#define guest_function(handle, symbol)                                                             \
+	({                                                                                         \
+		api_fn_##symbol *function_ = (api_fn_##symbol *)dlsym(handle, #symbol);            \
+		check(function_ != NULL);                                                          \
+		function_;                                                                         \
+	})
