@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/system/fake_meted.h"
+#include "tests/guest/fake_meted.h"
 
 #include <fcntl.h>
 #include <limits.h>

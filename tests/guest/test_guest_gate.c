@@ -9,8 +9,8 @@
 #include <time.h>
 
 #include "tests/drivers/law.h"
-#include "tests/system/fake_meted.h"
-#include "tests/system/guest_test.h"
+#include "tests/guest/fake_meted.h"
+#include "tests/guest/guest_test.h"
 
 enum {
 	COUPLED_MS = 5,	     /* then a close that threads wait for is given up */
