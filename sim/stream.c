@@ -88,20 +88,6 @@ CUresult stream_run(struct CUstream_st *stream, struct op *op)
 	return context_error(stream->context);
 }
 
-/* The legacy stream's end is that of all blocking streams: an empty op says when it is reached. */
-static CUresult wait_legacy(struct CUstream_st *stream)
-{
-	struct op op = {.kind = OP_EMPTY};
-	struct stream_mark mark = {0};
-	CUresult result = stream_enqueue(stream, &op, &mark);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	best_effort(stream_mark_wait(&mark, NULL));
-	stream_mark_drop(&mark);
-	return CUDA_SUCCESS;
-}
-
 CUresult stream_synchronize(struct CUstream_st *stream)
 {
 	struct stream_mark mark;
@@ -114,13 +100,13 @@ CUresult stream_synchronize(struct CUstream_st *stream)
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (stream->kind == STREAM_LEGACY) {
-		result = wait_legacy(stream);
+		stream_wait_blocking(stream->set);
 	} else {
 		stream_end(stream, &mark);
 		best_effort(stream_mark_wait(&mark, NULL));
 		stream_mark_drop(&mark);
 	}
-	return result == CUDA_SUCCESS ? context_error(stream->context) : result;
+	return context_error(stream->context);
 }
 
 struct CUctx_st *stream_context(const struct CUstream_st *stream)

@@ -117,5 +117,9 @@ struct CUstream_st *stream_legacy(struct stream_set *set);
 /* Whether blocking streams have something to do: the legacy stream is ready when they are. */
 bool stream_blocking_pending(struct stream_set *set);
 
+/* Waits for the legacy stream and all blocking ones, without a mark in any: what others submit
+ * meanwhile is not held up. */
+void stream_wait_blocking(struct stream_set *set);
+
 /* The calling thread's default stream in the context; made at first use. NULL: no memory. */
 struct CUstream_st *stream_of_thread(struct stream_set *set);

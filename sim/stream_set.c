@@ -186,8 +186,8 @@ struct CUstream_st *stream_of_thread(struct stream_set *set)
 	return stream;
 }
 
-/* The ends of all streams that have something to do; owned. NULL: no memory. */
-static struct stream_mark *all_ends(struct stream_set *set, size_t *ret_n)
+/* The ends of the streams that have something to do; owned. NULL: no memory. */
+static struct stream_mark *all_ends(struct stream_set *set, bool blocking_only, size_t *ret_n)
 {
 	struct stream_mark *marks;
 	size_t n = 0;
@@ -198,28 +198,39 @@ static struct stream_mark *all_ends(struct stream_set *set, size_t *ret_n)
 	n = 0;
 	list_for_each(link, &set->streams)
 	{
-		if (marks)
-			stream_end(list_entry(link, struct CUstream_st, link), &marks[n++]);
+		struct CUstream_st *stream = list_entry(link, struct CUstream_st, link);
+
+		if (marks && !(blocking_only && stream->kind == STREAM_NON_BLOCKING))
+			stream_end(stream, &marks[n++]);
 	}
 	pthread_mutex_unlock(&set->lock);
 	*ret_n = n;
 	return marks;
 }
 
-void stream_set_drain(struct stream_set *set)
+static void wait_all(struct stream_set *set, bool blocking_only)
 {
 	struct stream_mark *marks;
 	size_t n;
 
-	if (!set)
-		return;
-	while (!(marks = all_ends(set, &n)))
+	while (!(marks = all_ends(set, blocking_only, &n)))
 		sched_yield(); /* there is nothing safe to do without it */
 	for (size_t i = 0; i < n; i++) {
 		best_effort(stream_mark_wait(&marks[i], NULL));
 		stream_mark_drop(&marks[i]);
 	}
 	free(marks);
+}
+
+void stream_set_drain(struct stream_set *set)
+{
+	if (set)
+		wait_all(set, false);
+}
+
+void stream_wait_blocking(struct stream_set *set)
+{
+	wait_all(set, true);
 }
 
 CUresult stream_set_synchronize(struct stream_set *set)

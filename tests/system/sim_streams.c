@@ -320,3 +320,29 @@ TEST(a_pinned_source_is_read_when_its_turn_comes)
 	gate_free(&gate);
 	sim_end(&sim);
 }
+
+static void *wait_for_legacy(void *context)
+{
+	ok(cuCtxSetCurrent(context));
+	ok(cuStreamSynchronize(CU_STREAM_LEGACY));
+	return NULL;
+}
+
+TEST(who_waits_for_the_legacy_stream_holds_up_nobody)
+{
+	struct sim sim = sim_begin();
+	CUdeviceptr word = sim_words(1, 0);
+	CUstream a, b;
+	pthread_t thread;
+
+	ok(cuStreamCreate(&a, CU_STREAM_DEFAULT));
+	ok(cuStreamCreate(&b, CU_STREAM_DEFAULT));
+	ok(cuStreamWaitValue32_v2(a, word, 1, CU_STREAM_WAIT_VALUE_EQ));
+	pthread_create(&thread, NULL, wait_for_legacy, sim.context);
+	for (unsigned i = 0; i < 100; i++)
+		sched_yield();
+	ok(cuStreamWriteValue32_v2(b, word, 1, 0));
+	pthread_join(thread, NULL);
+	ok(cuStreamQuery(a));
+	sim_end(&sim);
+}
