@@ -17,7 +17,7 @@
 #include "sim/space.h"
 #include "sim/stream.h"
 
-#define KERNEL_BUDGET	   20000 /* warp instructions for which the space is held at a time */
+#define KERNEL_BUDGET	   5000 /* warp instructions for which the space is held at a time */
 #define KERNEL_POLL_NS	   50000
 #define KERNEL_STACK_LEAST 65536
 #define KERNEL_SHARED_FREE (48u << 10) /* dynamic shared memory that needs no opting in */

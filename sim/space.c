@@ -104,6 +104,11 @@ void *space_shadow(uint64_t address)
 	return (void *)(uintptr_t)(address + space.bytes);
 }
 
+uint64_t space_offset(uint64_t address)
+{
+	return address - space.base;
+}
+
 /* Cuts [base, base + bytes) out of a hole that contains it. */
 static int hole_cut(struct space_hole *hole, uint64_t base, uint64_t bytes)
 {
@@ -434,14 +439,33 @@ int space_next(uint64_t address, uint64_t end, struct space_range *ret_range)
 	return r;
 }
 
+/* The lock is held. *ret_less: whoever follows addresses must look again. */
+static struct space_range *change_find(const struct space_range *changed, bool *ret_less)
+{
+	struct space_range *range = table_at(changed->base);
+
+	if (!range || range->base != changed->base)
+		return NULL;
+	*ret_less = changed->withheld > range->withheld || range->readable & ~changed->readable ||
+		    range->writable & ~changed->writable || range->peers > changed->peers;
+	return range;
+}
+
 int space_change(const struct space_range *changed)
 {
 	struct space_range *range;
+	bool less = false;
 
-	pthread_rwlock_wrlock(&space.use);
 	pthread_mutex_lock(&space.lock);
-	range = table_at(changed->base);
-	if (range && range->base == changed->base) {
+	range = change_find(changed, &less);
+	if (range && less) {
+		/* Rights are taken away: not under somebody's hands. */
+		pthread_mutex_unlock(&space.lock);
+		pthread_rwlock_wrlock(&space.use);
+		pthread_mutex_lock(&space.lock);
+		range = change_find(changed, &(bool){false});
+	}
+	if (range) {
 		struct space_range now = *changed;
 
 		now.bytes = range->bytes;
@@ -449,11 +473,10 @@ int space_change(const struct space_range *changed)
 		now.id = range->id;
 		*range = now;
 		atomic_fetch_add(&space.generation, 1);
-	} else {
-		range = NULL;
 	}
 	pthread_mutex_unlock(&space.lock);
-	pthread_rwlock_unlock(&space.use);
+	if (less)
+		pthread_rwlock_unlock(&space.use);
 	return range ? 0 : -ENOENT;
 }
 

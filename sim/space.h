@@ -68,6 +68,9 @@ void space_unback(uint64_t base, size_t bytes);
 /* The shadow of an address in the window: how the simulator itself reaches it. */
 void *space_shadow(uint64_t address);
 
+/* How far into the window an address lies: a place of its own in a file as large as the window. */
+uint64_t space_offset(uint64_t address);
+
 /* Fills memory that a program gets (again) with the pattern, if there is one. */
 void space_pattern(void *memory, size_t bytes);
 bool space_has_pattern(void);
