@@ -124,7 +124,7 @@ CUresult cuMemFree_v2(CUdeviceptr address)
 		stream_set_drain(context->streams);
 		return graph_memory_free_now(address);
 	}
-	if (space_find(address, &range) < 0 || range.base != address || range.withheld)
+	if (space_find(address, &range) < 0 || range.base != address)
 		return CUDA_ERROR_INVALID_VALUE;
 	switch ((int)range.kind) {
 	case SPACE_LINEAR:

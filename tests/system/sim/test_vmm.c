@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/system/sim/node.h"
+
+static const CUmemAllocationProp plain = {
+	.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
+};
+static const CUmemAllocationProp shareable = {
+	.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+	.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
+};
+static const CUmemAccessDesc both = {{CU_MEM_LOCATION_TYPE_DEVICE, 0},
+				     CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+static const CUmemAccessDesc reading = {{CU_MEM_LOCATION_TYPE_DEVICE, 0},
+					CU_MEM_ACCESS_FLAGS_PROT_READ};
+
+TEST(reservations_cost_nothing_and_are_freed_whole)
+{
+	CUcontext context = node_context();
+	size_t before = node_free_bytes();
+	CUdeviceptr address, wanted;
+
+	expect_cuda(cuMemAddressReserve(&address, 1000, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	expect_ok(cuMemAddressReserve(&address, 10000 * MiB, 0, 0, 0));
+	expect_eq(node_free_bytes(), before);
+	expect_cuda(cuMemAddressFree(address, 2 * MiB), CUDA_ERROR_INVALID_VALUE);
+	expect_ok(cuMemAddressFree(address, 10000 * MiB));
+	expect_cuda(cuMemAddressFree(address, 10000 * MiB), CUDA_ERROR_INVALID_VALUE);
+	expect_ok(cuMemAddressReserve(&wanted, 4 * MiB, 0, address + 64 * MiB, 0));
+	expect_eq(wanted, address + 64 * MiB);
+	expect_ok(cuMemAddressFree(wanted, 4 * MiB));
+	expect_ok(cuMemAddressReserve(&address, 2 * MiB, 512 * MiB, 0, 0));
+	expect_eq(address % (512 * MiB), 0);
+	expect_ok(cuMemAddressFree(address, 2 * MiB));
+	expect_ok(cuCtxDestroy_v2(context));
+}
+
+TEST(physical_memory_is_counted_until_its_last_user_has_gone)
+{
+	CUcontext context = node_context();
+	size_t before = node_free_bytes(), granularity;
+	CUmemGenericAllocationHandle handle, again;
+	CUdeviceptr address;
+
+	expect_ok(cuMemGetAllocationGranularity(&granularity, &plain,
+						CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+	expect_eq(granularity, 2 * MiB);
+	expect_cuda(cuMemCreate(&handle, 1000, &plain, 0), CUDA_ERROR_INVALID_VALUE);
+	expect_cuda(cuMemCreate(&handle, before + 2 * MiB, &plain, 0), CUDA_ERROR_OUT_OF_MEMORY);
+	expect_ok(cuMemCreate(&handle, 4 * MiB, &plain, 0));
+	expect_eq(before - node_free_bytes(), 4 * MiB);
+	expect_ok(cuMemAddressReserve(&address, 8 * MiB, 0, 0, 0));
+	expect_ok(cuMemMap(address, 4 * MiB, 0, handle, 0));
+	expect_cuda(cuMemMap(address, 4 * MiB, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+	expect_cuda(cuMemMap(address + 6 * MiB, 4 * MiB, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+	expect_ok(cuMemRelease(handle));
+	expect_cuda(cuMemRelease(handle), CUDA_ERROR_INVALID_VALUE);
+	expect_eq(before - node_free_bytes(), 4 * MiB);
+	expect_ok(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)(address + 100)));
+	expect_eq(again, handle);
+	expect_ok(cuMemRelease(again));
+	expect_cuda(cuMemAddressFree(address, 8 * MiB), CUDA_ERROR_INVALID_VALUE);
+	expect_cuda(cuMemUnmap(address, 2 * MiB), CUDA_ERROR_INVALID_VALUE);
+	expect_ok(cuMemUnmap(address, 4 * MiB));
+	expect_eq(node_free_bytes(), before);
+	expect_ok(cuMemAddressFree(address, 8 * MiB));
+	expect_ok(cuCtxDestroy_v2(context));
+}
+
+TEST(a_mapping_is_of_no_use_without_access)
+{
+	CUcontext context = node_context();
+	CUmemGenericAllocationHandle handle;
+	unsigned long long flags;
+	CUdeviceptr address;
+	int word = 5;
+
+	expect_ok(cuMemCreate(&handle, 2 * MiB, &plain, 0));
+	expect_ok(cuMemAddressReserve(&address, 2 * MiB, 0, 0, 0));
+	expect_cuda(cuMemcpyHtoD_v2(address, &word, 4), CUDA_ERROR_INVALID_VALUE);
+	expect_ok(cuMemMap(address, 2 * MiB, 0, handle, 0));
+	expect_ok(cuMemGetAccess(&flags, &both.location, address));
+	expect_eq(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+	expect_ok(cuMemSetAccess(address, 2 * MiB, &both, 1));
+	expect_ok(cuMemGetAccess(&flags, &both.location, address));
+	expect_eq(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	expect_ok(cuMemcpyHtoD_v2(address, &word, 4));
+	expect_ok(cuMemSetAccess(address, 2 * MiB, &reading, 1));
+	word = 0;
+	expect_ok(cuMemcpyDtoH_v2(&word, address, 4));
+	expect_eq(word, 5);
+	expect_cuda(cuMemcpyHtoD_v2(address, &word, 4), CUDA_ERROR_ILLEGAL_ADDRESS);
+	expect_cuda(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+	expect_ok(cuMemUnmap(address, 2 * MiB));
+	expect_ok(cuMemRelease(handle));
+	expect_ok(cuMemAddressFree(address, 2 * MiB));
+	expect_ok(cuCtxDestroy_v2(context));
+}
+
+TEST(one_allocation_shows_at_two_addresses_and_moves)
+{
+	CUcontext context = node_context();
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr address;
+	int word = 42;
+
+	expect_ok(cuMemCreate(&handle, 2 * MiB, &plain, 0));
+	expect_ok(cuMemAddressReserve(&address, 4 * MiB, 0, 0, 0));
+	expect_ok(cuMemMap(address, 2 * MiB, 0, handle, 0));
+	expect_ok(cuMemMap(address + 2 * MiB, 2 * MiB, 0, handle, 0));
+	expect_ok(cuMemSetAccess(address, 4 * MiB, &both, 1));
+	expect_ok(cuMemcpyHtoD_v2(address + 100, &word, 4));
+	expect_ok(cuMemcpyDtoH_v2(&word, address + 2 * MiB + 100, 4));
+	expect_eq(word, 42);
+	expect_ok(cuMemUnmap(address, 4 * MiB));
+	/* Evicted and back at the same address, in other physical memory. */
+	expect_ok(cuMemRelease(handle));
+	expect_ok(cuMemCreate(&handle, 2 * MiB, &plain, 0));
+	expect_ok(cuMemMap(address, 2 * MiB, 0, handle, 0));
+	expect_ok(cuMemSetAccess(address, 2 * MiB, &both, 1));
+	expect_ok(cuMemcpyDtoH_v2(&word, address + 100, 4));
+	expect(word != 42);
+	expect_ok(cuMemUnmap(address, 2 * MiB));
+	expect_ok(cuMemRelease(handle));
+	expect_ok(cuMemAddressFree(address, 4 * MiB));
+	expect_ok(cuCtxDestroy_v2(context));
+}
+
+TEST(thousands_of_blocks_need_no_descriptors)
+{
+	CUmemGenericAllocationHandle handles[1500];
+	CUcontext context = node_context();
+	CUdeviceptr address;
+
+	expect_ok(cuMemAddressReserve(&address, ARRAY_SIZE(handles) * 2 * MiB, 0, 0, 0));
+	for (size_t i = 0; i < ARRAY_SIZE(handles); i++) {
+		expect_ok(cuMemCreate(&handles[i], 2 * MiB, &plain, 0));
+		expect_ok(cuMemMap(address + i * 2 * MiB, 2 * MiB, 0, handles[i], 0));
+		expect_ok(cuMemSetAccess(address + i * 2 * MiB, 2 * MiB, &both, 1));
+		expect_ok(cuMemsetD32_v2(address + i * 2 * MiB, (unsigned)i, 16));
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(handles); i++) {
+		unsigned word;
+
+		expect_ok(cuMemcpyDtoH_v2(&word, address + i * 2 * MiB + 60, 4));
+		expect_eq(word, i);
+		expect_ok(cuMemRelease(handles[i]));
+	}
+	expect_ok(cuMemUnmap(address, ARRAY_SIZE(handles) * 2 * MiB));
+	expect_ok(cuMemAddressFree(address, ARRAY_SIZE(handles) * 2 * MiB));
+	expect_ok(cuCtxDestroy_v2(context));
+}
+
+TEST(a_descriptor_carries_memory_to_a_second_handle)
+{
+	CUcontext context = node_context();
+	size_t before = node_free_bytes();
+	CUmemGenericAllocationHandle handle, imported;
+	CUdeviceptr address;
+	int fd, word = 77;
+
+	expect_ok(cuMemCreate(&handle, 2 * MiB, &plain, 0));
+	expect_cuda(cuMemExportToShareableHandle(&fd, handle,
+						 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+		    CUDA_ERROR_INVALID_VALUE);
+	expect_ok(cuMemRelease(handle));
+	expect_ok(cuMemCreate(&handle, 2 * MiB, &shareable, 0));
+	expect_ok(cuMemExportToShareableHandle(&fd, handle,
+					       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	expect_ok(cuMemImportFromShareableHandle(&imported, (void *)(intptr_t)fd,
+						 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+	close(fd);
+	expect_eq(before - node_free_bytes(), 2 * MiB);
+	expect_ok(cuMemAddressReserve(&address, 4 * MiB, 0, 0, 0));
+	expect_ok(cuMemMap(address, 2 * MiB, 0, handle, 0));
+	expect_ok(cuMemMap(address + 2 * MiB, 2 * MiB, 0, imported, 0));
+	expect_ok(cuMemSetAccess(address, 4 * MiB, &both, 1));
+	expect_ok(cuMemcpyHtoD_v2(address, &word, 4));
+	word = 0;
+	expect_ok(cuMemcpyDtoH_v2(&word, address + 2 * MiB, 4));
+	expect_eq(word, 77);
+	expect_cuda(cuMemImportFromShareableHandle(&imported, (void *)(intptr_t)0,
+						   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+		    CUDA_ERROR_INVALID_VALUE);
+	expect_ok(cuMemUnmap(address, 4 * MiB));
+	expect_ok(cuMemRelease(handle));
+	expect_ok(cuMemRelease(imported));
+	expect_ok(cuMemAddressFree(address, 4 * MiB));
+	expect_eq(node_free_bytes(), before);
+	expect_ok(cuCtxDestroy_v2(context));
+}
