@@ -155,6 +155,25 @@ static int place_follow(uint64_t address, bool host, bool write, size_t *bytes, 
 	return 0;
 }
 
+/* Words are written whole, as a copy engine does: somebody may be polling one. */
+static void bytes_move(char *to, const char *from, size_t n)
+{
+	uintptr_t both = (uintptr_t)to | (uintptr_t)from;
+
+	if (n == 4 && both % 4 == 0)
+		__atomic_store_n(
+			(uint32_t *)(void *)to,
+			__atomic_load_n((const uint32_t *)(const void *)from, __ATOMIC_RELAXED),
+			__ATOMIC_RELEASE);
+	else if (n == 8 && both % 8 == 0)
+		__atomic_store_n(
+			(uint64_t *)(void *)to,
+			__atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_RELAXED),
+			__ATOMIC_RELEASE);
+	else
+		memmove(to, from, n);
+}
+
 static CUresult row_execute(const struct copy_work *copy, uint64_t to, uint64_t from, size_t bytes)
 {
 	while (bytes) {
@@ -167,7 +186,7 @@ static CUresult row_execute(const struct copy_work *copy, uint64_t to, uint64_t 
 		if (r == 0)
 			r = place_follow(from, copy->from.host, false, &n, &from_at);
 		if (r == 0)
-			memmove(to_at, from_at, n);
+			bytes_move(to_at, from_at, n);
 		space_unuse();
 		if (r < 0)
 			return CUDA_ERROR_ILLEGAL_ADDRESS;
