@@ -19,7 +19,7 @@ void loop_stop(struct loop *loop)
 void loop_done(struct loop *loop)
 {
 	/* Close callbacks are called by the loop: it must go round once more. */
-	while (uv_run(&loop->uv, UV_RUN_NOWAIT) != 0) {
+	while (uv_run(&loop->uv, UV_RUN_ONCE) != 0) {
 	}
 	uv_loop_close(&loop->uv);
 }

@@ -108,6 +108,8 @@ void book_pump(struct daemon *d)
 		while (ledger_next(d->ledger, now, &action)) {
 			struct guest_device *at = ledger_owner(action.holder);
 
+			/* Who is answered finds the figures that go with the answer. */
+			show_all(d);
 			guest_answer(at->guest, &action);
 		}
 	} while (d->pump_again);

@@ -30,6 +30,7 @@ enum {
 	DAEMON_TENANTS = 1024,
 	DAEMON_GUESTS = 2048,
 	DAEMON_GUESTS_OF_TENANT = 512,
+	DAEMON_STRANGERS_OF_TENANT = 32, /* connections that are told why they are not welcome */
 	DAEMON_HOLDERS = 4096,
 	DAEMON_ASKS = 2048,
 	DAEMON_ASKS_OF_GUEST = 64,
@@ -82,7 +83,7 @@ struct tenant {
 	int listen_fd;
 	struct loop_watch listener;
 	struct list guests, expected;
-	uint32_t guest_count, keepers;
+	uint32_t guest_count, stranger_count, keepers;
 	bool leaving;
 	uint64_t unknown_functions; /* of guests that have left */
 	uint32_t devices;
@@ -112,6 +113,8 @@ struct guest {
 	const struct wire_own_page *own; /* page.memory: believed within bounds only */
 	char program[WIRE_TEXT_MAX + 1];
 	bool joined, returning, complained;
+	const char *unwelcome; /* the answer to HELLO, whatever it says; NULL: welcome */
+	uint32_t unwelcome_code;
 	struct guest_device device[WIRE_DEVICES];
 };
 
@@ -225,5 +228,7 @@ void restore_guest_gone(struct guest *g);
 void restore_returned(struct tenant *t, pid_t pid);
 /* Is it one that was there before this daemon? */
 bool restore_expects(struct tenant *t, pid_t pid);
+/* The tenant ends: nobody is expected there any more. */
+void restore_forget(struct tenant *t);
 /* Nobody is expected on the device any more: asks are answered from now on. */
 void restore_release(struct daemon *d);

@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -47,6 +46,28 @@ static void on_freed(struct peer *peer)
 	loop_unwatch(&guest_of(peer)->death, on_death_closed);
 }
 
+static void count(struct guest *g)
+{
+	list_append(&g->tenant->guests, &g->link);
+	if (g->unwelcome) {
+		g->tenant->stranger_count++;
+		return;
+	}
+	g->tenant->guest_count++;
+	g->tenant->daemon->guest_count++;
+}
+
+static void uncount(struct guest *g)
+{
+	list_remove(&g->link);
+	if (g->unwelcome) {
+		g->tenant->stranger_count--;
+		return;
+	}
+	g->tenant->guest_count--;
+	g->tenant->daemon->guest_count--;
+}
+
 void guest_leave(struct guest *g, const char *reason)
 {
 	struct tenant *t = g->tenant;
@@ -54,9 +75,7 @@ void guest_leave(struct guest *g, const char *reason)
 
 	if (!list_linked(&g->link))
 		return;
-	list_remove(&g->link);
-	t->guest_count--;
-	d->guest_count--;
+	uncount(g);
 	peer_close(&g->peer);
 	if (g->joined) {
 		t->unknown_functions +=
@@ -361,6 +380,10 @@ static void on_message(struct peer *peer, const struct wire_message *m)
 {
 	struct guest *g = guest_of(peer);
 
+	if (g->unwelcome) {
+		dismiss(g, m->id, g->unwelcome_code, g->unwelcome);
+		return;
+	}
 	if (!g->joined && m->code != WIRE_hello) {
 		dismiss(g, m->id, WIRE_REFUSED_BAD, "spoke before HELLO");
 		return;
@@ -471,77 +494,70 @@ void guest_answer(struct guest *g, const struct ledger_action *action)
 	peer_send(&g->peer, &message);
 }
 
-/* Before there is a guest: one frame, and the end. */
-static void turn_away(struct tenant *t, int fd, uint32_t code, const char *reason)
-{
-	struct wire_message message = {.code = WIRE_refused};
-	uint8_t frame[WIRE_FRAME_MAX];
-	size_t size;
-
-	message.refused.code = code;
-	wire_set_text(&message.refused.reason, reason);
-	size = wire_encode(&message, frame);
-	best_effort(send(fd, frame, size, MSG_DONTWAIT | MSG_NOSIGNAL));
-	close(fd);
-	if (daemon_may_complain(t->daemon))
-		log_warning("guest.turned_away", "tenant=%u reason=%s", t->id,
-			    log_text(reason).text);
-}
-
-static void admit(struct tenant *t, int fd, const struct peer_identity *who)
+static int admit(struct tenant *t, int fd, const struct peer_identity *who, const char *unwelcome,
+		 uint32_t code)
 {
 	static const struct peer_class class = {on_message, on_unknown, on_gone, on_freed};
 	struct daemon *d = t->daemon;
 	struct guest *g = calloc(1, sizeof(*g));
+	int r;
 
 	if (!g) {
 		close(who->pidfd);
-		turn_away(t, fd, WIRE_REFUSED_FULL, "meted is out of memory");
-		return;
+		close(fd);
+		return -ENOMEM;
 	}
 	g->tenant = t;
 	g->id = ++d->last_guest;
 	g->pid = who->pid;
 	g->pidfd = who->pidfd;
 	g->page.fd = -1;
+	g->unwelcome = unwelcome;
+	g->unwelcome_code = code;
 	g->started = process_started(g->pid);
-	if (loop_watch(&d->loop, &g->death, g->pidfd, LOOP_READ, on_death) < 0) {
+	r = loop_watch(&d->loop, &g->death, g->pidfd, LOOP_READ, on_death);
+	if (r < 0) {
 		free_guest(g);
-		turn_away(t, fd, WIRE_REFUSED_FULL, "meted cannot watch another process");
-		return;
+		close(fd);
+		return r;
 	}
-	list_append(&t->guests, &g->link);
-	t->guest_count++;
-	d->guest_count++;
-	if (peer_init(&g->peer, &d->loop, fd, &class) < 0) {
-		list_remove(&g->link);
-		t->guest_count--;
-		d->guest_count--;
+	r = peer_init(&g->peer, &d->loop, fd, &class);
+	if (r < 0) {
 		loop_unwatch(&g->death, on_death_closed);
+		return r;
 	}
+	count(g);
+	return 0;
 }
 
 void guest_accept(struct tenant *t)
 {
+	struct peer_identity who = {.pidfd = -1};
 	struct daemon *d = t->daemon;
 	int fd = daemon_accept(d, t->listen_fd), r;
-	struct peer_identity who;
+	const char *unwelcome = NULL;
+	uint32_t code = WIRE_REFUSED_IDENTITY;
 
 	if (fd < 0)
 		return;
 	r = peer_identify(fd, &who);
-	if (r < 0) {
-		turn_away(t, fd, WIRE_REFUSED_IDENTITY, "the process cannot be seen from here");
-		return;
+	if (r == 0 && !d->options.system && who.uid != t->owner && who.uid != 0) {
+		unwelcome = "this tenant belongs to another user";
+	} else if (r == 0 &&
+		   (t->guest_count >= DAEMON_GUESTS_OF_TENANT || d->guest_count >= DAEMON_GUESTS)) {
+		unwelcome = "too many processes are connected";
+		code = WIRE_REFUSED_FULL;
 	}
-	if (!d->options.system && who.uid != t->owner && who.uid != 0) {
+	if (r == 0 && unwelcome && t->stranger_count >= DAEMON_STRANGERS_OF_TENANT) {
 		close(who.pidfd);
-		turn_away(t, fd, WIRE_REFUSED_IDENTITY, "this tenant belongs to another user");
-	} else if (t->guest_count >= DAEMON_GUESTS_OF_TENANT || d->guest_count >= DAEMON_GUESTS) {
-		close(who.pidfd);
-		turn_away(t, fd, WIRE_REFUSED_FULL,
-			  "too many processes of this tenant are connected");
+		close(fd);
+		r = -EBUSY;
+	} else if (r < 0) {
+		close(fd);
 	} else {
-		admit(t, fd, &who);
+		r = admit(t, fd, &who, unwelcome, code);
 	}
+	if (r < 0 && daemon_may_complain(d))
+		log_warning("guest.turned_away", "tenant=%u pid=%d reason=%s", t->id, (int)who.pid,
+			    log_text(strerror(-r)).text);
 }

@@ -189,8 +189,14 @@ static void stop(struct daemon *d)
 {
 	char path[PLACE_MAX + 16];
 	bool nobody = list_empty(&d->tenants);
+	sigset_t both;
 
 	d->stopping = true;
+	/* We are on our way: a second signal must not turn a clean end into another one. */
+	sigemptyset(&both);
+	sigaddset(&both, SIGTERM);
+	sigaddset(&both, SIGINT);
+	sigprocmask(SIG_BLOCK, &both, NULL);
 	notify_send("STOPPING=1");
 	admin_close_all(d);
 	list_for_each(link, &d->tenants) tenant_end(list_entry(link, struct tenant, link));
@@ -200,15 +206,18 @@ static void stop(struct daemon *d)
 		snprintf(path, sizeof(path), "%s/admin.sock", d->place);
 		unlink(path);
 	}
+	journal_close(&d->journal);
+	if (nobody && d->journal.path[0])
+		unlink(d->journal.path);
+	/* A driver that does not answer keeps its thread, and would keep us. */
+	if (d->measure.busy)
+		_exit(0);
 	loop_signal_close(&d->terminate);
 	loop_signal_close(&d->interrupt);
 	loop_timer_close(&d->watchdog, NULL);
 	loop_timer_close(&d->grace, NULL);
 	book_close(d);
 	loop_done(&d->loop);
-	journal_close(&d->journal);
-	if (nobody && d->journal.path[0])
-		unlink(d->journal.path);
 	nvml_close(d->nvml);
 	if (d->lock_fd >= 0)
 		close(d->lock_fd);

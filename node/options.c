@@ -44,6 +44,18 @@ static int set_amount(uint64_t *field, const char *name, const char *value, stru
 	return 0;
 }
 
+static int set_duration(uint64_t *field, const char *name, const char *value, struct fault *why)
+{
+	int r = value ? share_parse_duration(value, field) : SHARE_EMPTY;
+
+	if (r != 0)
+		return fault_set(why, -EINVAL,
+				 "--%s: '%s' %s; accepted: a time with its unit, as "
+				 "in 10s",
+				 name, value ? value : "", share_problem(r));
+	return 0;
+}
+
 static int set_level(enum log_level *field, const char *name, const char *value, struct fault *why)
 {
 	if (!value || log_parse_level(value, field) < 0)
@@ -87,7 +99,8 @@ static int find(const char *name, size_t length, size_t *ret_index)
 
 int options_parse(int argc, char **argv, struct options *ret_options, struct fault *why)
 {
-	struct options options = {.log_level = LOG_INFO, .context_bytes = 64 << 20};
+	struct options options = {
+		.log_level = LOG_INFO, .context_bytes = 64 << 20, .grace_ns = 10 * 1000000000ull};
 	int r;
 
 	for (int i = 1; i < argc; i++) {

@@ -9,7 +9,7 @@ struct options {
 	int user, system, help, version;
 	const char *dir;    /* borrowed from argv; NULL: the usual place */
 	const char *driver; /* borrowed from argv; NULL: the loader's */
-	uint64_t reserve_bytes, context_bytes;
+	uint64_t reserve_bytes, context_bytes, grace_ns;
 	enum log_level log_level;
 };
 

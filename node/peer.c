@@ -90,8 +90,11 @@ void peer_close(struct peer *peer)
 		return;
 	peer->closing = 1;
 	drop_backlog(peer);
-	/* The other end learns it now, not when the loop has gone round. */
+	/* The other end learns it now, not when the loop has gone round. What it has sent meanwhile
+	 * is thrown away: closing over unread messages would hide our last word behind an error. */
 	shutdown(peer->fd, SHUT_RDWR);
+	while (recv(peer->fd, &(char){0}, 1, MSG_DONTWAIT) > 0) {
+	}
 	loop_unwatch(&peer->watch, on_watch_closed);
 }
 

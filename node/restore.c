@@ -14,8 +14,6 @@
 
 #include "node/daemon.h"
 
-static const uint64_t grace_ns = 10 * 1000000000ull;
-
 /* A growing text; failed: there was no memory for some of it. */
 struct text {
 	char *text;
@@ -422,6 +420,11 @@ bool restore_expects(struct tenant *t, pid_t pid)
 	return false;
 }
 
+void restore_forget(struct tenant *t)
+{
+	list_for_each(link, &t->expected) drop_expected(list_entry(link, struct expected, link));
+}
+
 void restore_returned(struct tenant *t, pid_t pid)
 {
 	list_for_each(link, &t->expected)
@@ -484,7 +487,7 @@ int restore_open(struct daemon *d, struct fault *why)
 		ledger_hold(d->ledger, i, anybody_expected(d));
 	/* Once, after a start; the first connection ends it where there is nothing to come back. */
 	if (!d->options.system || !list_empty(&d->tenants))
-		loop_arm(&d->grace, grace_ns);
+		loop_arm(&d->grace, d->options.grace_ns);
 	if (!list_empty(&d->tenants)) {
 		d->restoring = true;
 		log_info("daemon.restored", "tenants=%u", d->tenant_count);

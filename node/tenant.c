@@ -315,10 +315,9 @@ void tenant_end(struct tenant *t)
 	if (t->leaving)
 		return;
 	t->leaving = true;
-	list_for_each(link, &t->guests)
-		guest_leave(list_entry(link, struct guest, link), "its tenant has ended");
-	for (uint32_t i = 0; i < t->devices; i++)
-		tenant_forget_peer(t, t->device[i].waiting.peer);
+	list_for_each(link, &t->guests) guest_leave(list_entry(link, struct guest, link),
+						    d->stopping ? NULL : "its tenant has ended");
+	restore_forget(t);
 	list_remove(&t->link);
 	d->tenant_count--;
 	close_accounts(t);

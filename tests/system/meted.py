@@ -270,9 +270,9 @@ class Daemon:
         if self.process.poll() is None:
             self.process.terminate()
             if self.wait() != 0 and kind is None:
-                raise AssertionError("meted ended badly: " + self.log())
+                raise AssertionError("meted ended badly: " + self.log()[-1000:])
         if kind is not None:
-            sys.stderr.write(self.log())
+            sys.stderr.write(self.log()[-4000:])
         shutil.rmtree(self.place, ignore_errors=True)
 
 
