@@ -75,9 +75,10 @@ int clock_wait_until(uint64_t deadline_ns, _Atomic uint32_t *word, uint32_t expe
 				return CLOCK_WOKEN;
 			continue;
 		}
-		if (errno == ETIMEDOUT) {
+		if (errno != EINTR) {
+			r = errno == ETIMEDOUT ? 0 : CLOCK_WOKEN;
 			errno = saved;
-			return 0;
+			return (int)r;
 		}
 	}
 }

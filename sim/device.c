@@ -364,21 +364,21 @@ uint64_t device_instructions_ns(int device, uint64_t instructions)
 /* ---- errors -----------------------------------------------------------------------------------
  */
 
-static void xid_locked(struct segment_device *book, uint64_t xid)
+static void record_locked(struct segment_device *book, enum segment_event kind, uint64_t value)
 {
 	struct segment_process *self = segment_self();
-	uint32_t number = atomic_load(&book->xid_count);
 
-	book->xids[number % SEGMENT_XIDS_MAX] =
-		(struct segment_xid){xid, clock_now_ns(), self ? self->pid : 0};
-	clock_wake(&book->xid_count);
+	book->events[book->event_count % SEGMENT_EVENTS_MAX] = (struct segment_event_record){
+		.kind = kind, .pid = self ? self->pid : 0, .value = value, .at_ns = clock_now_ns()};
+	book->event_count++;
 }
 
 void device_xid(int device, uint64_t xid)
 {
 	segment_lock(device_book(device));
-	xid_locked(device_book(device), xid);
+	record_locked(device_book(device), SEGMENT_XID, xid);
 	segment_unlock(device_book(device));
+	clock_wake(&segment_get()->events);
 }
 
 void device_ecc_error(int device, bool corrected)
@@ -388,11 +388,14 @@ void device_ecc_error(int device, bool corrected)
 	segment_lock(book);
 	if (corrected) {
 		book->ecc_corrected++;
+		record_locked(book, SEGMENT_ECC_CORRECTED, 0);
 	} else {
 		book->ecc_uncorrected++;
-		xid_locked(book, DEVICE_XID_ECC);
+		record_locked(book, SEGMENT_ECC_UNCORRECTED, 0);
+		record_locked(book, SEGMENT_XID, DEVICE_XID_ECC);
 	}
 	segment_unlock(book);
+	clock_wake(&segment_get()->events);
 }
 
 void device_lose(int device)
@@ -402,10 +405,11 @@ void device_lose(int device)
 	segment_lock(book);
 	if (!book->lost) {
 		book->lost = 1;
-		xid_locked(book, DEVICE_XID_LOST);
+		record_locked(book, SEGMENT_XID, DEVICE_XID_LOST);
 	}
 	segment_unlock(book);
 	clock_wake(&book->engines.epoch);
+	clock_wake(&segment_get()->events);
 }
 
 bool device_is_lost(int device)

@@ -1,16 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Gives a linked driver the name that programs look for:
-# folders.sh LIBRARY STAMP BUILD VERSION [OTHER]  makes BUILD/VERSION/libcuda.so.1 and libcuda.so,
-# and the same in BUILD/OTHER. Hard links: a folder stays usable when it is all that a container sees.
+# folders.sh NAME LIBRARY STAMP BUILD VERSION...  makes BUILD/VERSION/NAME.so.1 and NAME.so (NAME is
+# libcuda or libnvidia-ml) for each version. Hard links: a folder stays usable when it is all that a container sees.
 set -eu
-library=$1 stamp=$2 build=$3
-shift 3
+name=$1 library=$2 stamp=$3 build=$4
+shift 4
 for folder; do
 	[ -n "$folder" ] || continue
 	mkdir -p "$build/$folder"
-	for name in libcuda.so.1 libcuda.so; do
-		ln -f "$library" "$build/$folder/$name"
-	done
+	ln -f "$library" "$build/$folder/$name.so.1"
+	ln -f "$library" "$build/$folder/$name.so"
 done
 : >"$stamp"

@@ -35,7 +35,7 @@
 #define SEGMENT_TICKETS_MAX   256 /* kernels and copies in the engines of one device at once */
 #define SEGMENT_GAPS_MAX      64
 #define SEGMENT_SAMPLES_MAX   32
-#define SEGMENT_XIDS_MAX      64
+#define SEGMENT_EVENTS_MAX    64
 
 enum segment_lane {
 	SEGMENT_COMPUTE,
@@ -117,9 +117,16 @@ struct segment_engines {
 	struct segment_ticket tickets[SEGMENT_TICKETS_MAX];
 };
 
-struct segment_xid {
-	uint64_t xid, at_ns;
+enum segment_event {
+	SEGMENT_ECC_CORRECTED = 1, /* as NVML numbers its events */
+	SEGMENT_ECC_UNCORRECTED = 2,
+	SEGMENT_XID = 8,
+};
+
+struct segment_event_record {
+	uint32_t kind; /* enum segment_event */
 	int32_t pid;
+	uint64_t value, at_ns;
 };
 
 struct segment_device {
@@ -128,8 +135,8 @@ struct segment_device {
 	uint64_t used_bytes; /* sum over the processes; capacity is the settings' */
 	uint32_t lost; /* fallen off the bus: set by a fault, until the segment is made anew */
 	uint64_t ecc_corrected, ecc_uncorrected;
-	_Atomic uint32_t xid_count; /* ever; futex; the ring holds the last ones */
-	struct segment_xid xids[SEGMENT_XIDS_MAX];
+	uint32_t event_count; /* ever; the ring holds the last ones */
+	struct segment_event_record events[SEGMENT_EVENTS_MAX];
 	struct segment_lateness lateness;
 	struct segment_engines engines;
 };
@@ -137,6 +144,7 @@ struct segment_device {
 struct segment {
 	uint64_t layout; /* of another build: cannot be joined */
 	pthread_mutex_t mutex;
+	_Atomic uint32_t events; /* futex: moves with each event of any device */
 	struct settings settings;
 	struct segment_device devices[SETTINGS_DEVICES_MAX];
 	struct segment_process processes[SEGMENT_PROCESSES_MAX];
