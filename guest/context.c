@@ -8,6 +8,7 @@
 #include "guest/credit.h"
 #include "guest/hooks.h"
 #include "guest/link.h"
+#include "guest/memory.h"
 #include "guest/real.h"
 #include "guest/say.h"
 #include "guest/state.h"
@@ -189,8 +190,7 @@ static void gone(CUcontext context, int index)
 {
 	uint64_t have;
 
-	if (memory_context_gone)
-		memory_context_gone(context);
+	memory_context_gone(context);
 	if (index < 0)
 		return;
 	have = atomic_load(&state.device[index].contexts);

@@ -8,8 +8,5 @@
 
 #include "cuda/types.h"
 
-/* A context was destroyed, and with it whatever memory it held. guest/memory.c defines it. */
-void memory_context_gone(CUcontext context) __attribute__((weak));
-
 /* Tells the daemon to measure the residual of a device again; -1: nothing to tell. */
 void context_settle(int device);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Waiting on a word, and a lock that is valid when zero. The lock is for short sections without
- * calls into the driver; it is not recursive.
+ * calls into the driver; it is not recursive. errno is kept.
  */
 #pragma once
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>
@@ -18,8 +19,10 @@
 static inline void futex_wait(const void *word, uint32_t value, int wait_ms, int flags)
 {
 	struct timespec limit = {wait_ms / 1000, (long)(wait_ms % 1000) * 1000000};
+	int saved = errno;
 
 	syscall(SYS_futex, word, FUTEX_WAIT | flags, value, wait_ms < 0 ? NULL : &limit, NULL, 0);
+	errno = saved;
 }
 
 static inline void futex_wake_all(const void *word)

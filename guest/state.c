@@ -12,6 +12,7 @@
 #include "guest/credit.h"
 #include "guest/futex.h"
 #include "guest/link.h"
+#include "guest/memory.h"
 #include "guest/presence.h"
 #include "guest/real.h"
 #include "guest/say.h"
@@ -46,6 +47,7 @@ static void forget(void)
 	pages_blank(&guest_own_page, PROT_READ | PROT_WRITE);
 	memset(&state, 0, sizeof(state));
 	contexts_forget();
+	memory_forget();
 	presence_forget();
 	agent_forget();
 	errno = saved;

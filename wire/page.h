@@ -45,7 +45,9 @@ struct wire_tenant_device {
 	uint32_t rivals;      /* other tenants registered on the device */
 	uint64_t room_bytes;  /* what the device has free for this tenant: its "free" is the smaller
 			       * of  limit - used and this plus its own credit */
-	uint64_t reserved_[2];
+	uint64_t granted_bytes; /* like used_bytes, but with unused credit: what a guest subtracts
+				 * its own unused credit from, which it alone knows at any moment */
+	uint64_t reserved_[1];
 };
 
 struct wire_tenant_page {

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the hooks of device memory have in common: where an allocation goes, how it is charged, what
+ * is remembered of it. The order is always the same: charge, call the driver, correct the charge to
+ * what the driver really took; and for freeing: take the entry out, call the driver, give the
+ * charge back after it said success, put the entry back if it did not. The entry goes first because
+ * the driver may return a freed address to another thread before our call has come back.
+ *
+ * A call that the driver makes from inside one of our calls (libcuda.so.1 resolves its own exported
+ * names to ours) is passed through: the outer one is charged.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/macros.h"
+#include "cuda/types.h"
+#include "guest/pointers.h"
+
+enum memory_kind {
+	MEMORY_LARGE = 1, /* blocks of its own */
+	MEMORY_SMALL,	  /* in a shared block: `detail` as in guest/blocks.h */
+	MEMORY_POOLED,	  /* charged by its pool: `owner` is the pool's index */
+	MEMORY_IMPORTED,  /* the exporter pays */
+	MEMORY_ARRAY,	  /* in the table of arrays */
+};
+
+/* Where the current thread allocates. */
+struct memory_place {
+	CUcontext context;
+	int device;   /* as in guest/state.h */
+	bool tracked; /* false: no context, or the driver calling itself: pass it through */
+};
+
+/* Depth of calls into the driver that were made by memory_driver(). */
+extern __thread unsigned memory_inside __attribute__((tls_model("initial-exec")));
+
+/* The result of a call into the driver; what it calls itself meanwhile is passed through. */
+#define memory_driver(call)                                                                        \
+	({                                                                                         \
+		CUresult memory_result_;                                                           \
+		memory_inside++;                                                                   \
+		memory_result_ = (call);                                                           \
+		memory_inside--;                                                                   \
+		memory_result_;                                                                    \
+	})
+
+/* Begins a hook that allocates: joins, and finds the place. What is not 0 is to be answered. */
+must_check CUresult memory_begin(struct memory_place *ret_place);
+
+/* Moves bytes from credit to allocated, and says whether it could be done: CUDA_SUCCESS or
+ * CUDA_ERROR_OUT_OF_MEMORY. Before it gives up it takes back what our own pools do not need.
+ * `patient`: may wait for room, unless a capture is open. */
+must_check CUresult memory_charge(int device, uint64_t bytes, bool patient);
+
+/* One allocation. `call` calls the driver and sets `address` and `bytes`. */
+struct memory_request {
+	CUresult (*call)(struct memory_request *request);
+	uint64_t bytes;	  /* what it will come to, as far as is known; then what it came to */
+	uint64_t address; /* 0: nothing to remember */
+	bool shares;	  /* small ones share blocks */
+	void *place, *pitch;
+	size_t width, height;
+	unsigned element, flags;
+};
+must_check CUresult memory_allocate(const struct memory_place *place,
+				    struct memory_request *request);
+
+/* What is remembered of linear and pooled addresses. */
+int memory_remember(const struct pointer *entry);
+
+/* After the driver answered `r` to freeing what `entry` was taken out for; returns r. */
+CUresult memory_freed(const struct pointer *entry, CUresult r);
+
+/* Whole blocks. */
+uint64_t memory_round(uint64_t bytes);
+
+/* A context was destroyed, and with it the memory in it. */
+void memory_context_gone(CUcontext context);
+
+/* In a child of fork(). */
+void memory_forget(void);

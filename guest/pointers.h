@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is known of an address or a handle: an exact-match hash table, in shards with a lock each,
+ * open addressing without tombstones, so that a table that was once large stays as fast as it was.
+ * Its memory comes from mmap(): no malloc inside a hook. Valid when zero. Thread-safe; keeps errno.
+ *
+ * Address 0 stands for an empty place and is never in a table.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/macros.h"
+#include "guest/futex.h"
+
+enum {
+	POINTERS_SHARD_BITS = 6,
+	POINTERS_SHARDS = 1 << POINTERS_SHARD_BITS,
+	POINTERS_FIRST = 128, /* places of a shard to begin with: one page */
+};
+
+struct pointer {
+	uint64_t address;
+	uint64_t bytes;	 /* as charged */
+	uint64_t owner;	 /* whose end is its end: a context, a pool's index */
+	uint32_t detail; /* the kind's own */
+	uint16_t kind;	 /* the table owner's enum */
+	int16_t device;	 /* as in guest/state.h */
+};
+
+struct pointers_shard {
+	struct futex_lock lock;
+	uint32_t bits; /* log2 of the places; 0: none yet */
+	uint32_t count;
+	struct pointer *places;
+} __attribute__((aligned(64)));
+
+struct pointers {
+	struct pointers_shard shard[POINTERS_SHARDS];
+};
+
+/* Outcomes. */
+enum {
+	POINTERS_UNKNOWN = 1, /* not in the table */
+	POINTERS_REPLACED,    /* was there; *ret_old is what stood there */
+};
+
+/* 0, POINTERS_REPLACED, -ENOMEM. */
+must_check int pointers_put(struct pointers *table, const struct pointer *entry,
+			    struct pointer *ret_old);
+
+/* Takes the entry out. 0, POINTERS_UNKNOWN. Of two takers one gets it. */
+must_check int pointers_take(struct pointers *table, uint64_t address, struct pointer *ret_entry);
+
+/* 0, POINTERS_UNKNOWN. */
+must_check int pointers_find(struct pointers *table, uint64_t address, struct pointer *ret_entry);
+
+/* Takes every entry out for which gone() answers non-zero. gone() is called with a shard's lock
+ * held: it must not come back here. */
+void pointers_sweep(struct pointers *table, int (*gone)(const struct pointer *entry, void *context),
+		    void *context);
+
+size_t pointers_count(struct pointers *table);
+
+/* Empties the table, whoever holds its locks: in a child of fork(), and in tests. */
+void pointers_forget(struct pointers *table);

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a program is told of its memory: a device of the size of its limit, of which it and its
+ * siblings use some.
+ *
+ *	total = min(limit, the device's memory)
+ *	free  = min(limit - what the tenant has been granted, the device's room) + our unused credit
+ *
+ * Both are the daemon's figures, in the tenant's page. What this process allocates from its credit
+ * shows at once, as the credit shrinks; nothing here can fall below zero.
+ */
+#include "guest/query.h"
+
+#include "guest/credit.h"
+#include "guest/hooks.h"
+#include "guest/memory.h"
+#include "guest/real.h"
+#include "guest/state.h"
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Of the tenant, without our own unused credit. */
+static uint64_t used_bytes(int device, uint64_t own)
+{
+	uint64_t granted = state_page(device, granted_bytes);
+	uint64_t used = granted > own ? granted - own : 0;
+
+	/* A daemon of before that field. */
+	if (granted == 0)
+		used = state_page(device, used_bytes);
+	return used > credit_allocated(device) ? used : credit_allocated(device);
+}
+
+void query_memory(int device, uint64_t physical_bytes, struct query_memory *ret_memory)
+{
+	uint64_t limit = state_page(device, limit_bytes), room = state_page(device, room_bytes);
+	uint64_t own = credit_unused(device), used = used_bytes(device, own);
+
+	ret_memory->total = limit ? least(limit, physical_bytes) : physical_bytes;
+	ret_memory->free =
+		least(used < ret_memory->total ? ret_memory->total - used : 0, room + own);
+}
+
+CUresult hook_cuMemGetInfo_v2(size_t *free, size_t *total)
+{
+	struct query_memory seen;
+	struct memory_place place;
+	size_t physical = 0;
+	CUresult r = memory_begin(&place);
+
+	if (r == CUDA_SUCCESS)
+		r = memory_driver(real(cuMemGetInfo_v2)(free, total));
+	if (r != CUDA_SUCCESS || !place.tracked || place.device < 0)
+		return r;
+	if (total)
+		physical = *total;
+	else
+		physical = state_page(place.device, total_bytes);
+	query_memory(place.device, physical, &seen);
+	if (free)
+		*free = seen.free;
+	if (total)
+		*total = seen.total;
+	return r;
+}
+
+static unsigned narrow(uint64_t bytes)
+{
+	return bytes > UINT32_MAX ? UINT32_MAX : (unsigned)bytes;
+}
+
+CUresult hook_cuMemGetInfo(unsigned int *free, unsigned int *total)
+{
+	struct query_memory seen;
+	struct memory_place place;
+	CUresult r = memory_begin(&place);
+
+	if (r == CUDA_SUCCESS)
+		r = memory_driver(real(cuMemGetInfo)(free, total));
+	if (r != CUDA_SUCCESS || !place.tracked || place.device < 0)
+		return r;
+	query_memory(place.device, state_page(place.device, total_bytes), &seen);
+	if (free)
+		*free = narrow(seen.free);
+	if (total)
+		*total = narrow(seen.total);
+	return r;
+}
+
+/* Of any device, with or without a context on it. */
+CUresult hook_cuDeviceTotalMem_v2(size_t *bytes, CUdevice_v1 dev)
+{
+	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	struct query_memory seen;
+	int device;
+
+	if (r == CUDA_SUCCESS)
+		r = memory_driver(real(cuDeviceTotalMem_v2)(bytes, dev));
+	if (r != CUDA_SUCCESS || memory_inside || !bytes || !state_joined())
+		return r;
+	device = state_device(dev);
+	if (device < 0)
+		return r;
+	query_memory(device, *bytes, &seen);
+	*bytes = seen.total;
+	return r;
+}
+
+CUresult hook_cuDeviceTotalMem(unsigned int *bytes, CUdevice_v1 dev)
+{
+	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	struct query_memory seen;
+	int device;
+
+	if (r == CUDA_SUCCESS)
+		r = memory_driver(real(cuDeviceTotalMem)(bytes, dev));
+	if (r != CUDA_SUCCESS || memory_inside || !bytes || !state_joined())
+		return r;
+	device = state_device(dev);
+	if (device < 0)
+		return r;
+	query_memory(device, state_page(device, total_bytes), &seen);
+	*bytes = narrow(seen.total);
+	return r;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tenant's view of a device's memory, for the driver's and for NVML's functions.
+ */
+#pragma once
+
+#include <stdint.h>
+
+struct query_memory {
+	uint64_t total, free;
+};
+
+/* `physical_bytes`: the device's memory. Never more than it, never below zero. */
+void query_memory(int device, uint64_t physical_bytes, struct query_memory *ret_memory);
