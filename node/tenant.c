@@ -83,6 +83,8 @@ void tenant_show(struct tenant *t)
 		__atomic_store_n(&shown->limit_bytes, own.limit, __ATOMIC_RELAXED);
 		__atomic_store_n(&shown->used_bytes, own.allocated + own.residual,
 				 __ATOMIC_RELAXED);
+		__atomic_store_n(&shown->granted_bytes, own.granted + own.residual,
+				 __ATOMIC_RELAXED);
 		__atomic_store_n(&shown->room_bytes, room, __ATOMIC_RELAXED);
 		__atomic_store_n(&shown->rivals, d->device[t->device[i].index].registered - 1,
 				 __ATOMIC_RELAXED);

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks against a driver that hands out the lowest address that fits, in blocks of 2 MiB that it
+ * takes and returns as the simulated one does.
+ */
+#include "guest/blocks.h"
+
+#include <stdlib.h>
+
+#include "tests/test.h"
+
+enum { MODEL_BLOCKS = 64, UNITS = BLOCKS_BYTES / BLOCKS_UNIT, LIVE = 400 };
+
+static struct {
+	uint8_t taken[MODEL_BLOCKS][UNITS];
+	uint32_t used[MODEL_BLOCKS];
+	uint32_t held; /* blocks with something in them */
+} model;
+
+struct live {
+	uint64_t address, bytes;
+	uint32_t block;
+};
+
+static uint32_t units_of(uint64_t bytes)
+{
+	return (uint32_t)((bytes + BLOCKS_UNIT - 1) / BLOCKS_UNIT);
+}
+
+static uint64_t address_of(uint32_t block, uint32_t unit)
+{
+	return 0x7000000000 + block * BLOCKS_BYTES + unit * BLOCKS_UNIT;
+}
+
+/* In a block that has something in it, or else in an empty one if `open_new`. */
+static uint64_t model_take(uint64_t bytes, int open_new)
+{
+	uint32_t units = units_of(bytes);
+
+	for (uint32_t b = 0; b < MODEL_BLOCKS; b++) {
+		uint32_t run = 0;
+
+		if ((model.used[b] == 0) != open_new)
+			continue;
+		for (uint32_t u = 0; u < UNITS; u++) {
+			run = model.taken[b][u] ? 0 : run + 1;
+			if (run < units)
+				continue;
+			memset(&model.taken[b][u + 1 - units], 1, units);
+			model.held += model.used[b] == 0;
+			model.used[b] += units;
+			return address_of(b, u + 1 - units);
+		}
+	}
+	return 0;
+}
+
+static void model_give(uint64_t address, uint64_t bytes)
+{
+	uint64_t at = address - 0x7000000000;
+	uint32_t block = (uint32_t)(at / BLOCKS_BYTES);
+
+	memset(&model.taken[block][at % BLOCKS_BYTES / BLOCKS_UNIT], 0, units_of(bytes));
+	model.used[block] -= units_of(bytes);
+	model.held -= model.used[block] == 0;
+}
+
+static void begin(void)
+{
+	blocks_forget();
+	memset(&model, 0, sizeof(model));
+}
+
+static uint64_t some_bytes(void)
+{
+	return test_random_below(4) ? 1 + test_random_below(20000)
+				    : 1 + test_random_below(BLOCKS_SMALL);
+}
+
+TEST(the_charge_is_what_the_driver_holds_and_a_fit_is_foretold)
+{
+	static struct live live[LIVE];
+	uint32_t charged = 0;
+
+	begin();
+	memset(live, 0, sizeof(live));
+	for (unsigned step = 0; step < test_rounds(20000); step++) {
+		struct live *l = &live[test_random_below(LIVE)];
+		bool fits;
+		int r;
+
+		if (l->address) {
+			model_give(l->address, l->bytes);
+			charged -= blocks_take(l->block, l->address, l->bytes) == BLOCKS_EMPTY;
+			l->address = 0;
+		} else {
+			l->bytes = some_bytes();
+			fits = blocks_fit(0, 1, l->bytes);
+			l->address = model_take(l->bytes, 0);
+			expect_eq(fits, l->address != 0);
+			if (!l->address)
+				l->address = model_take(l->bytes, 1);
+			if (!l->address)
+				continue;
+			r = blocks_put(0, 1, l->address, l->bytes, &l->block);
+			expect_eq(r, fits ? 0 : BLOCKS_UNPAID);
+			if (r == BLOCKS_UNPAID) {
+				charged++;
+				expect(!blocks_paid(l->block));
+			}
+		}
+		expect_eq(charged, model.held);
+	}
+}
+
+TEST(a_block_that_nobody_paid_asks_the_next_one_and_gives_nothing_back)
+{
+	uint32_t first, second;
+
+	begin();
+	expect_eq(blocks_put(0, 1, address_of(0, 0), 512, &first), BLOCKS_UNPAID);
+	expect_eq(blocks_put(0, 1, address_of(0, 1), 512, &second), BLOCKS_UNPAID);
+	expect_eq(first, second);
+	/* The first cannot pay and frees; the second does. */
+	expect_eq(blocks_take(first, address_of(0, 0), 512), 0);
+	expect(!blocks_paid(second));
+	expect(blocks_paid(second));
+	expect_eq(blocks_take(second, address_of(0, 1), 512), BLOCKS_EMPTY);
+	expect_eq(blocks_put(0, 1, address_of(0, 0), 512, &first), BLOCKS_UNPAID);
+	expect_eq(blocks_take(first, address_of(0, 0), 512), 0);
+}
+
+TEST(blocks_of_other_contexts_and_devices_do_not_fit)
+{
+	uint32_t block;
+
+	begin();
+	expect_eq(blocks_put(1, 7, address_of(3, 0), 512, &block), BLOCKS_UNPAID);
+	expect(!blocks_paid(block));
+	expect(blocks_fit(1, 7, 512));
+	expect(blocks_fit_likely(1, 7, 512));
+	expect(!blocks_fit(1, 8, 512));
+	expect(!blocks_fit(0, 7, 512));
+	expect(!blocks_fit_likely(0, 7, 512));
+	expect(!blocks_fit_likely(1, 8, 512));
+	expect(!blocks_fit(1, 7, BLOCKS_BYTES));
+}
+
+TEST(an_address_that_comes_back_before_it_was_taken_leaves_the_count_right)
+{
+	uint32_t first, second;
+
+	begin();
+	expect_eq(blocks_put(0, 1, address_of(0, 0), 512, &first), BLOCKS_UNPAID);
+	expect(!blocks_paid(first));
+	/* The driver freed it and gave it to another thread, whose put comes first. */
+	expect_eq(blocks_put(0, 1, address_of(0, 0), 512, &second), 0);
+	expect_eq(blocks_take(first, address_of(0, 0), 512), 0);
+	expect_eq(blocks_take(second, address_of(0, 0), 512), BLOCKS_EMPTY);
+}
