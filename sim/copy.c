@@ -270,7 +270,9 @@ CUresult set_check(const struct set_work *set)
 
 static void set_fill(char *at, size_t bytes, uint32_t value, uint32_t element_bytes)
 {
-	if (element_bytes == 1) {
+	if (element_bytes == 4 && bytes == 4) {
+		__atomic_store_n((uint32_t *)(void *)at, value, __ATOMIC_RELEASE);
+	} else if (element_bytes == 1) {
 		memset(at, (int)value, bytes);
 	} else if (element_bytes == 2) {
 		for (size_t i = 0; i < bytes / 2; i++)

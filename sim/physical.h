@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*                                                             sim/physical.h
+ * Physical memory of cuMemCreate(), apart from addresses. It is a piece of one sparse file of the
+ * process, or a file of its own where it can be handed to other processes: thousands of blocks do
+ * not take thousands of descriptors. It is in the device's book until neither a handle nor a
+ * mapping is left; what was imported is in its maker's book.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/macros.h"
+#include "cuda/types.h"
+
+struct physical {
+	CUmemAllocationProp properties;
+	int device;
+	uint64_t bytes;
+	unsigned handles, mappings; /* it goes when both are 0 */
+	bool imported;
+	int fd;	       /* of its own, or -1: a piece of the store */
+	uint64_t home; /* addresses that stand for its place in the store */
+};
+
+/* INVALID_VALUE for garbage. */
+must_check CUresult physical_named(CUmemGenericAllocationHandle handle,
+				   struct physical **ret_allocation);
+
+/* The file, and where in it the memory begins. */
+int physical_fd(const struct physical *allocation);
+uint64_t physical_offset(const struct physical *allocation);
+
+/* A mapping comes. */
+void physical_hold(struct physical *allocation);
+
+/* Handles and mappings go; the memory with the last of them. */
+void physical_drop(struct physical *allocation, unsigned handles, unsigned mappings);

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Several processes on one node. The program itself never calls the driver: its children do. */
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/system/sim/node.h"
+
+/* A child that runs `body` with one end of a socket; the parent has the other. */
+static pid_t child_start(void (*body)(int), int *ret_socket)
+{
+	int ends[2];
+	pid_t child;
+
+	expect_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+	child = fork();
+	if (child == 0) {
+		close(ends[0]);
+		body(ends[1]);
+		_exit(0);
+	}
+	close(ends[1]);
+	*ret_socket = ends[0];
+	return child;
+}
+
+static void child_end(pid_t child, int end)
+{
+	int status;
+
+	close(end);
+	expect_eq(waitpid(child, &status, 0), child);
+	expect_eq(status, 0);
+}
+
+/* In children: cmocka's jump out of a failed test is not for them. */
+#define must(condition)                                                                            \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "%s:%d: %s is false\n", __FILE__, __LINE__, #condition);   \
+			_exit(1);                                                                  \
+		}                                                                                  \
+	} while (0)
+
+static void say(int end, const void *data, size_t bytes)
+{
+	must(send(end, data, bytes, 0) == (ssize_t)bytes);
+}
+
+static void hear(int end, void *data, size_t bytes)
+{
+	must(recv(end, data, bytes, 0) == (ssize_t)bytes);
+}
+
+static void start(void)
+{
+	CUcontext context;
+
+	must(cuInit(0) == CUDA_SUCCESS);
+	must(cuCtxCreate_v2(&context, 0, 0) == CUDA_SUCCESS);
+}
+
+static size_t free_now(void)
+{
+	size_t available = 0, total;
+
+	must(cuMemGetInfo_v2(&available, &total) == CUDA_SUCCESS);
+	return available;
+}
+
+static void hoard(int end)
+{
+	CUdeviceptr address;
+	char byte = 0;
+
+	start();
+	must(cuMemAlloc_v2(&address, 3000 * MiB) == CUDA_SUCCESS);
+	say(end, &byte, 1);
+	while (recv(end, &byte, 1, 0) > 0)
+		;
+}
+
+static void look(int end)
+{
+	uint64_t available;
+	char byte;
+
+	start();
+	while (recv(end, &byte, 1, 0) == 1) {
+		available = free_now();
+		say(end, &available, sizeof(available));
+	}
+}
+
+static uint64_t ask(int end)
+{
+	uint64_t available = 0;
+
+	say(end, "", 1);
+	hear(end, &available, sizeof(available));
+	return available;
+}
+
+TEST(memory_of_a_killed_process_comes_back)
+{
+	int hoarding, looking;
+	uint64_t before, during;
+	pid_t looker = child_start(look, &looking), hoarder;
+	char byte;
+
+	before = ask(looking);
+	hoarder = child_start(hoard, &hoarding);
+	hear(hoarding, &byte, 1);
+	during = ask(looking);
+	expect(before - during >= 3000 * MiB);
+	kill(hoarder, SIGKILL);
+	waitpid(hoarder, NULL, 0);
+	close(hoarding);
+	expect_eq(ask(looking), before);
+	child_end(looker, looking);
+}
+
+static void refused(int end)
+{
+	CUdeviceptr address;
+	char byte;
+
+	start();
+	hear(end, &byte, 1);
+	must(cuMemAlloc_v2(&address, 3000 * MiB) == CUDA_ERROR_OUT_OF_MEMORY);
+	must(cuMemAlloc_v2(&address, 100 * MiB) == CUDA_SUCCESS);
+	say(end, &byte, 1);
+}
+
+TEST(processes_share_one_capacity)
+{
+	int hoarding, asking;
+	pid_t hoarder = child_start(hoard, &hoarding), asker = child_start(refused, &asking);
+	char byte;
+
+	hear(hoarding, &byte, 1);
+	say(asking, "", 1);
+	hear(asking, &byte, 1);
+	child_end(asker, asking);
+	child_end(hoarder, hoarding);
+}
+
+static void owner(int end)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr small, large;
+	unsigned word = 1234;
+	char byte;
+
+	start();
+	must(cuMemAlloc_v2(&small, 4096) == CUDA_SUCCESS);
+	must(cuMemAlloc_v2(&large, 5 * MiB) == CUDA_SUCCESS);
+	must(cuMemcpyHtoD_v2(small + 100, &word, 4) == CUDA_SUCCESS);
+	must(cuMemcpyHtoD_v2(large + 4 * MiB, &word, 4) == CUDA_SUCCESS);
+	must(cuIpcGetMemHandle(&handle, small) == CUDA_SUCCESS);
+	say(end, &handle, sizeof(handle));
+	must(cuIpcGetMemHandle(&handle, large) == CUDA_SUCCESS);
+	say(end, &handle, sizeof(handle));
+	must(cuIpcOpenMemHandle_v2(&large, handle, 1) == CUDA_ERROR_INVALID_CONTEXT);
+	hear(end, &byte, 1);
+	must(cuMemcpyDtoH_v2(&word, small + 100, 4) == CUDA_SUCCESS);
+	say(end, &word, sizeof(word));
+	hear(end, &byte, 1);
+}
+
+static void borrower(int end)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr address[2];
+	unsigned word = 0;
+
+	start();
+	for (int i = 0; i < 2; i++) {
+		hear(end, &handle, sizeof(handle));
+		must(cuIpcOpenMemHandle_v2(&address[i], handle, 0) == CUDA_ERROR_INVALID_VALUE);
+		must(cuIpcOpenMemHandle_v2(&address[i], handle, 1) == CUDA_SUCCESS);
+		must(cuMemcpyDtoH_v2(&word, address[i] + (i ? 4 * MiB : 100), 4) == CUDA_SUCCESS);
+		must(word == 1234);
+	}
+	word = 4321;
+	must(cuMemcpyHtoD_v2(address[0] + 100, &word, 4) == CUDA_SUCCESS);
+	must(cuMemFree_v2(address[0]) == CUDA_ERROR_INVALID_VALUE);
+	must(cuIpcCloseMemHandle(address[0]) == CUDA_SUCCESS);
+	must(cuIpcCloseMemHandle(address[0]) == CUDA_ERROR_INVALID_VALUE);
+	memset(&handle, 0x5a, sizeof(handle));
+	must(cuIpcOpenMemHandle_v2(&address[0], handle, 1) == CUDA_ERROR_INVALID_VALUE);
+	say(end, &word, sizeof(word));
+}
+
+TEST(an_ipc_handle_is_the_same_memory_elsewhere)
+{
+	CUipcMemHandle handle;
+	int owning, borrowing;
+	pid_t first = child_start(owner, &owning), second = child_start(borrower, &borrowing);
+	unsigned word;
+
+	for (int i = 0; i < 2; i++) {
+		hear(owning, &handle, sizeof(handle));
+		say(borrowing, &handle, sizeof(handle));
+	}
+	hear(borrowing, &word, sizeof(word));
+	say(owning, "", 1);
+	hear(owning, &word, sizeof(word));
+	expect_eq(word, 4321);
+	say(owning, "", 1);
+	child_end(second, borrowing);
+	child_end(first, owning);
+}
+
+static void fd_send(int end, int fd)
+{
+	char room[CMSG_SPACE(sizeof(int))] = {0};
+	struct iovec byte = {.iov_base = room, .iov_len = 1};
+	struct msghdr message = {.msg_iov = &byte,
+				 .msg_iovlen = 1,
+				 .msg_control = room,
+				 .msg_controllen = sizeof(room)};
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+	must(sendmsg(end, &message, 0) == 1);
+}
+
+static int fd_receive(int end)
+{
+	char room[CMSG_SPACE(sizeof(int))], data;
+	struct iovec byte = {.iov_base = &data, .iov_len = 1};
+	struct msghdr message = {.msg_iov = &byte,
+				 .msg_iovlen = 1,
+				 .msg_control = room,
+				 .msg_controllen = sizeof(room)};
+	int fd;
+
+	must(recvmsg(end, &message, 0) == 1);
+	must(CMSG_FIRSTHDR(&message) != NULL);
+	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
+	return fd;
+}
+
+static CUdeviceptr map(CUmemGenericAllocationHandle handle)
+{
+	CUmemAccessDesc both = {{CU_MEM_LOCATION_TYPE_DEVICE, 0},
+				CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUdeviceptr address;
+
+	must(cuMemAddressReserve(&address, 2 * MiB, 0, 0, 0) == CUDA_SUCCESS);
+	must(cuMemMap(address, 2 * MiB, 0, handle, 0) == CUDA_SUCCESS);
+	must(cuMemSetAccess(address, 2 * MiB, &both, 1) == CUDA_SUCCESS);
+	return address;
+}
+
+static void exporter(int end)
+{
+	CUmemAllocationProp properties = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
+	};
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr address;
+	unsigned word = 99;
+	char byte;
+	int fd;
+
+	start();
+	must(cuMemCreate(&handle, 2 * MiB, &properties, 0) == CUDA_SUCCESS);
+	address = map(handle);
+	must(cuMemcpyHtoD_v2(address, &word, 4) == CUDA_SUCCESS);
+	must(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+					  0) == CUDA_SUCCESS);
+	fd_send(end, fd);
+	hear(end, &byte, 1);
+}
+
+static void importer(int end)
+{
+	CUmemGenericAllocationHandle handle;
+	size_t before;
+	unsigned word = 0;
+	int fd = fd_receive(end);
+
+	start();
+	before = free_now();
+	must(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
+					    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) ==
+	     CUDA_SUCCESS);
+	must(free_now() == before);
+	must(cuMemcpyDtoH_v2(&word, map(handle), 4) == CUDA_SUCCESS);
+	say(end, &word, sizeof(word));
+}
+
+TEST(a_descriptor_is_the_same_memory_elsewhere)
+{
+	int exporting, importing, fd;
+	pid_t first = child_start(exporter, &exporting), second = child_start(importer, &importing);
+	unsigned word;
+
+	fd = fd_receive(exporting);
+	fd_send(importing, fd);
+	close(fd);
+	hear(importing, &word, sizeof(word));
+	expect_eq(word, 99);
+	say(exporting, "", 1);
+	child_end(second, importing);
+	child_end(first, exporting);
+}
