@@ -6,6 +6,7 @@
 
 #include "cuda/prototypes.h"
 #include "sim/device.h"
+#include "sim/device_runtime.h"
 #include "sim/driver.h"
 #include "sim/handle.h"
 #include "sim/image.h"
@@ -66,6 +67,8 @@ static CUresult link_add(CUlinkState link, CUjitInputType type, const void *data
 	case CU_JIT_INPUT_LIBRARY:
 		if (bytes < 8 || memcmp(data, "!<arch>\n", 8))
 			return CUDA_ERROR_INVALID_IMAGE;
+		if (name && strstr(name, "cudadevrt"))
+			return image_add(&link->image, device_runtime_ptx, 0, "device runtime");
 		driver_log("library %s: its machine code is left out", name ? name : "(no name)");
 		return CUDA_SUCCESS;
 	case CU_JIT_INPUT_CUBIN:
