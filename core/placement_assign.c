@@ -209,8 +209,6 @@ static bool together(const struct search *s, int container, int device)
 
 		if (slot->container != container)
 			break;
-		if (slot->device == device)
-			return false;
 		if (s->request->numa == PLACEMENT_REQUIRE && !(s->lifted & BIT(NUMA)) &&
 		    host->gpu[slot->device].is.numa != host->gpu[device].is.numa)
 			return false;

@@ -22,7 +22,7 @@ struct placement_gpu {
 	uint32_t compute[PLACEMENT_CLASSES];
 	uint32_t mig_taken; /* memory slices, a bit each */
 	uint16_t tenants;
-	uint16_t exclusive; /* tenants that want it alone: 0 or 1 */
+	uint16_t exclusive; /* pods that want it alone, if only while they start: 0 or 1 */
 	uint8_t mig_instances[PLACEMENT_PROFILES];
 };
 
@@ -144,7 +144,7 @@ struct placement_view {
 	int32_t devices, model;
 	int32_t total;			  /* of left */
 	int32_t left[PLACEMENT_DEVICES];  /* milli: the smaller of compute and memory left */
-	int32_t empty[PLACEMENT_DEVICES]; /* 1: no tenants, and may have some */
+	int32_t empty[PLACEMENT_DEVICES]; /* 1: no tenants */
 	int32_t compute[PLACEMENT_CLASSES][PLACEMENT_DEVICES]; /* milli; -1: closed to all */
 	int32_t memory[PLACEMENT_CLASSES][PLACEMENT_DEVICES];  /* MiB */
 };

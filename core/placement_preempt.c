@@ -140,8 +140,7 @@ static bool within_limits(const struct placement *p, const struct placement_host
 	for (int i = 0; i < host->devices; i++) {
 		const struct placement_gpu *gpu = &host->gpu[i];
 
-		if ((gpu->is.slots && gpu->tenants > gpu->is.slots) ||
-		    (gpu->exclusive && gpu->tenants != 1))
+		if ((gpu->is.slots && gpu->tenants > gpu->is.slots) || gpu->exclusive > 1)
 			return false;
 		for (uint8_t class = 0; class < PLACEMENT_CLASSES; class ++)
 			if (placement_compute_room(p, gpu, class) < 0 ||

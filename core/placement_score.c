@@ -100,7 +100,7 @@ void placement_look_gpu(const struct placement *p, const struct placement_gpu *g
 
 	view->total += left - view->left[device];
 	view->left[device] = left;
-	view->empty[device] = !closed && gpu->tenants == 0;
+	view->empty[device] = gpu->tenants == 0;
 	for (uint8_t i = 0; i < PLACEMENT_CLASSES; i++) {
 		if (p->level[i] != i)
 			continue;

@@ -591,6 +591,26 @@ TEST(foresight_spares_the_model_that_some_pods_insist_on)
 	expect_eq(d.node, n);
 }
 
+TEST(of_equal_nodes_the_lowest_is_taken_across_blocks)
+{
+	const struct placement_limits limits = {
+		.nodes = 200, .pods = 256, .charges = 256, .shapes = 2, .typicals = 1};
+	struct placement_node node = node_of(1);
+	struct placement_request one = whole(1);
+	struct placement_decision d;
+	struct placement *p;
+
+	expect(placement_size(&limits) <= sizeof(memory));
+	expect_eq(placement_init(memory, sizeof(memory), &limits, &p), 0);
+	for (int i = 0; i < 200; i++)
+		with_node(p, &node);
+	for (uint32_t i = 0; i < 200; i++) {
+		placed(p, &one, &d);
+		expect_eq(d.node, i);
+	}
+	expect_eq(placement_decide(p, &one, &d), PLACEMENT_NOWHERE);
+}
+
 TEST(nonsense_is_refused)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);
