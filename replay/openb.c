@@ -135,10 +135,12 @@ static int learn(struct placement *p, const struct replay_trace *trace, const st
 }
 
 static int add_nodes(struct placement *p, const struct replay_trace *trace,
-		     const struct openb_run *run, const size_t *order, struct fault *why)
+		     const struct openb_run *run, size_t nodes, const size_t *order,
+		     struct fault *why)
 {
-	for (size_t i = 0; i < trace->nodes_size; i++) {
-		const struct replay_node *it = &trace->nodes[order ? order[i] : i];
+	for (size_t i = 0; i < nodes; i++) {
+		size_t at = i % trace->nodes_size;
+		const struct replay_node *it = &trace->nodes[order ? order[at] : at];
 		struct placement_node node = {
 			.cpu_milli = it->cpu_milli,
 			.host_memory_bytes = run->no_memory ? 0 : (uint64_t)it->memory_mib << 20,
@@ -157,25 +159,20 @@ static int add_nodes(struct placement *p, const struct replay_trace *trace,
 	return 0;
 }
 
-static int make(const struct replay_trace *trace, const struct openb_run *run, unsigned times,
+static int make(const struct replay_trace *trace, const struct openb_run *run, uint32_t nodes,
 		uint32_t pods, const size_t *order, struct placement **ret_placement,
 		size_t *ret_size, struct fault *why)
 {
 	struct placement_config config = {.policy = (enum placement_policy)run->policy};
 	struct placement_limits limits = {
-		.nodes = (uint32_t)trace->nodes_size * times,
-		.pods = pods,
-		.shapes = 512,
-		.typicals = 160,
-	};
-	size_t size;
+		.nodes = nodes, .pods = pods, .charges = pods, .shapes = 512, .typicals = 160};
 	owned(free) void *memory = NULL;
 	struct placement *p;
+	size_t size;
 	int r;
 
-	for (size_t i = 0; i < trace->nodes_size; i++)
-		limits.charges += trace->nodes[i].gpus * times;
-	limits.charges += pods;
+	for (size_t i = 0; i < nodes; i++)
+		limits.charges += trace->nodes[i % trace->nodes_size].gpus;
 	size = placement_size(&limits);
 	memory = aligned_alloc(64, (size + 63) & ~(size_t)63);
 	if (!memory || placement_init(memory, size, &limits, &p) < 0)
@@ -187,8 +184,7 @@ static int make(const struct replay_trace *trace, const struct openb_run *run, u
 	if (r < 0)
 		return fault_set(why, r, "%s, overcommit %u: not a configuration",
 				 openb_policy_name(run->policy), run->overcommit_milli);
-	for (unsigned i = 0; i < times && r == 0; i++)
-		r = add_nodes(p, trace, run, order, why);
+	r = add_nodes(p, trace, run, nodes, order, why);
 	if (r == 0)
 		r = learn(p, trace, run, why);
 	if (r < 0)
@@ -198,11 +194,11 @@ static int make(const struct replay_trace *trace, const struct openb_run *run, u
 	return 0;
 }
 
-int openb_cluster(const struct replay_trace *trace, const struct openb_run *run, unsigned times,
+int openb_cluster(const struct replay_trace *trace, const struct openb_run *run, uint32_t nodes,
 		  uint32_t pods, struct placement **ret_placement, size_t *ret_size,
 		  struct fault *why)
 {
-	return make(trace, run, times, pods, NULL, ret_placement, ret_size, why);
+	return make(trace, run, nodes, pods, NULL, ret_placement, ret_size, why);
 }
 
 static void shuffle(size_t *items, size_t size, uint64_t *random)
@@ -390,7 +386,8 @@ int openb_replay(const struct replay_trace *trace, const struct openb_run *run,
 	r = arrivals(trace, meter.capacity_milli, &random, &order, &size);
 	if (r < 0)
 		return fault_set(why, r, "no arrivals: the pods ask for no GPU, or out of memory");
-	r = make(trace, run, 1, (uint32_t)size, run->trace_order ? NULL : nodes, &p, &bytes, why);
+	r = make(trace, run, (uint32_t)trace->nodes_size, (uint32_t)size,
+		 run->trace_order ? NULL : nodes, &p, &bytes, why);
 	for (size_t i = 0; i < size && r == 0; i++) {
 		meter.arrived_milli += asks(&trace->pods[order[i]]);
 		r = place(p, &trace->pods[order[i]], run, &random, &curve, why);

@@ -40,9 +40,11 @@ must_check int openb_policy_parse(const char *spelling, int *ret_policy);
 must_check int openb_replay(const struct replay_trace *trace, const struct openb_run *run,
 			    struct openb_curve *ret_curve, struct fault *why);
 
-/* The cluster alone, its nodes `times` over, and what the list's pods ask for: for benchmarks. */
+/* The cluster alone, for benchmarks: `nodes` nodes, the trace's over and over in its order, with
+ * room for `pods` pods. The machine is one block of *ret_size bytes: free() it. */
 must_check int openb_cluster(const struct replay_trace *trace, const struct openb_run *run,
-			     unsigned times, uint32_t pods, struct placement **ret_placement,
+			     uint32_t nodes, uint32_t pods, struct placement **ret_placement,
 			     size_t *ret_size, struct fault *why);
+/* What a pod of the trace asks for. */
 void openb_request(const struct replay_pod *pod, const struct openb_run *run,
 		   struct placement_request *ret_request);

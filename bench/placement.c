@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How fast core/placement decides: openb's nodes repeated, its pods arriving in random order until
+ * they ask for all GPUs, each decided by fgd and booked. Time is this thread's CPU time; the best
+ * of five. Then, on the full cluster, requests that fit nowhere.
+ *
+ * Usage: placement NODES.csv PODS.csv
+ */
+#include <string.h>
+#include <time.h>
+
+#include "replay/openb.h"
+
+enum { TRIES = 5, NEGATIVES = 2000 };
+
+static double now_seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+struct result {
+	double decisions_per_second, negative_us, worst_negative_us, first_negative_us;
+	size_t bytes;
+	uint32_t decisions, placed;
+};
+
+static uint64_t random_state;
+
+static uint64_t next_random(void)
+{
+	random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+	return random_state >> 33;
+}
+
+struct booking {
+	struct placement_request request;
+	struct placement_decision decision;
+	uint64_t name;
+};
+
+/* Eight GPUs at once fit nowhere any more. Each answer after a change: the last pod leaves and
+ * comes back, as a scheduler with a queue of pending pods would see it. */
+static int negatives(struct placement *p, struct booking *last, struct result *result)
+{
+	struct placement_request none = {.node = PLACEMENT_ANYWHERE, .containers = 1};
+	double sum = 0;
+
+	none.container[0].devices = 8;
+	none.container[0].compute_milli = PLACEMENT_WHOLE;
+	none.container[0].exclusive = true;
+	for (int i = -1; i < NEGATIVES; i++) {
+		struct placement_decision decision;
+		double start = now_seconds(), us;
+
+		if (placement_decide(p, &none, &decision) != PLACEMENT_NOWHERE)
+			return -EINVAL;
+		us = 1e6 * (now_seconds() - start);
+		/* The first one makes the shape: it looks at every node. */
+		if (i < 0)
+			result->first_negative_us = us;
+		else
+			sum += us;
+		if (i >= 0 && us > result->worst_negative_us)
+			result->worst_negative_us = us;
+		if (placement_release(p, last->name) < 0 ||
+		    placement_commit(p, &last->request, last->decision.node,
+				     &last->decision.assignment, 0, &last->name) != 0)
+			return -EINVAL;
+	}
+	result->negative_us = sum / NEGATIVES;
+	return 0;
+}
+
+static int once(const struct replay_trace *trace, const struct openb_run *run, uint32_t nodes,
+		struct result *result, struct fault *why)
+{
+	uint32_t room = nodes * 16;
+	struct booking last = {0};
+	owned(free) struct placement *p = NULL;
+	struct placement_totals totals;
+	uint64_t asked = 0; /* milli */
+	double seconds;
+	int r = openb_cluster(trace, run, nodes, room, &p, &result->bytes, why);
+
+	if (r < 0)
+		return r;
+	placement_totals(p, &totals);
+	random_state = 42;
+	result->decisions = result->placed = 0;
+	seconds = now_seconds();
+	while (asked < totals.compute_milli) {
+		const struct replay_pod *pod = &trace->pods[next_random() % trace->pods_size];
+		struct booking now;
+
+		asked += (uint64_t)pod->gpus * pod->gpu_milli;
+		openb_request(pod, run, &now.request);
+		result->decisions++;
+		r = placement_decide(p, &now.request, &now.decision);
+		if (r == PLACEMENT_NOWHERE)
+			continue;
+		if (r == 0)
+			r = placement_commit(p, &now.request, now.decision.node,
+					     &now.decision.assignment, 0, &now.name);
+		if (r != 0)
+			return fault_set(why, -EINVAL, "not booked: %d", r);
+		result->placed++;
+		last = now;
+	}
+	seconds = now_seconds() - seconds;
+	result->decisions_per_second = result->decisions / seconds;
+	if (negatives(p, &last, result) < 0)
+		return fault_set(why, -EINVAL, "eight GPUs still fit somewhere");
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const uint32_t sizes[] = {1213, 5000, 10000};
+	static const char *const names[] = {"1213", "5k", "10k"};
+	struct openb_run run = {.policy = PLACEMENT_FGD, .overcommit_milli = 1000};
+	struct replay_trace trace;
+	struct fault why;
+
+	if (argc < 3 || (argc > 3 && openb_policy_parse(argv[3], &run.policy) < 0)) {
+		fprintf(stderr, "usage: %s NODES.csv PODS.csv [POLICY]\n", argv[0]);
+		return 2;
+	}
+	if (replay_trace_load(argv[1], argv[2], &trace, &why) < 0) {
+		fprintf(stderr, "%s\n", why.text);
+		return 1;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct result best = {0};
+
+		for (int n = 0; n < TRIES; n++) {
+			struct result result = {0};
+
+			if (once(&trace, &run, sizes[i], &result, &why) < 0) {
+				fprintf(stderr, "%s\n", why.text);
+				return 1;
+			}
+			if (result.decisions_per_second > best.decisions_per_second)
+				best = result;
+		}
+		printf("%s nodes: %u decisions, %u placed, %.1f MiB\n", names[i], best.decisions,
+		       best.placed, (double)best.bytes / (1 << 20));
+		printf("figure: decisions_per_second_%s %.0f 1/s\n", names[i],
+		       best.decisions_per_second);
+		printf("figure: placement_memory_%s %.1f MiB\n", names[i],
+		       (double)best.bytes / (1 << 20));
+		printf("figure: negative_answer_%s %.2f us\n", names[i], best.negative_us);
+		printf("figure: negative_answer_worst_%s %.2f us\n", names[i],
+		       best.worst_negative_us);
+	}
+	replay_trace_done(&trace);
+	return 0;
+}

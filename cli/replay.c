@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `mete replay`: what a policy would have done with a recorded trace. Placement is what there is
+ * so far: openb's protocol, its published policies and ours.
+ */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/cli.h"
+#include "replay/job.h"
+
+static int parse(const struct cli_line *line, struct replay_job *job, struct fault *why)
+{
+	const char *lists = cli_value(line, "lists"), *seeds = cli_value(line, "seeds");
+	const char *overcommit = cli_value(line, "overcommit"), *ties = cli_value(line, "ties");
+	char *end = "";
+	int r;
+
+	if (!cli_value(line, "placement"))
+		return fault_set(why, -EINVAL, "say what to replay: --placement");
+	if (line->argc != 1)
+		return fault_set(why, -EINVAL,
+				 "one folder is needed: the one that holds openb_node_list_gpu_node.csv");
+	job->folder = line->argv[0];
+	job->how.overcommit_milli = 1000;
+	if (overcommit)
+		job->how.overcommit_milli = (uint32_t)strtoul(overcommit, &end, 10);
+	if (*end || job->how.overcommit_milli < 1000 || job->how.overcommit_milli > 4000)
+		return fault_set(why, -EINVAL,
+				 "--overcommit '%s': 1000 to 4000 thousandths of a GPU are accepted",
+				 overcommit);
+	if (ties && strcmp(ties, "random") != 0 && strcmp(ties, "file") != 0)
+		return fault_set(why, -EINVAL, "--ties '%s': random or file is accepted", ties);
+	job->how.trace_order = ties && strcmp(ties, "file") == 0;
+	job->how.no_memory = cli_value(line, "no_host_memory");
+	r = replay_job_lists(job, lists ? lists : "default", why);
+	if (r == 0)
+		r = replay_job_policies(job, cli_value(line, "policies"), why);
+	if (r == 0)
+		r = replay_job_seeds(job, seeds ? seeds : "42-51", why);
+	return r;
+}
+
+static int write_file(const char *folder, const char *list, const char *suffix,
+		      const struct replay_results *results, size_t index, struct fault *why)
+{
+	char path[4096];
+	owned(fclose) FILE *out = NULL;
+
+	snprintf(path, sizeof(path), "%s/%s%s", folder, list, suffix);
+	out = fopen(path, "we");
+	if (!out)
+		return fault_set(why, -errno, "%s: %s", path, strerror(errno));
+	if (strcmp(suffix, ".json") == 0)
+		replay_print_json(out, results);
+	else
+		replay_print_svg(out, results, index, strcmp(suffix, "-stranded.svg") == 0);
+	if (fflush(out) != 0 || ferror(out))
+		return fault_set(why, -EIO, "%s: %s", path, strerror(errno));
+	return 0;
+}
+
+static int write_output(const char *folder, const struct replay_results *results, struct fault *why)
+{
+	const struct replay_job *job = results->job;
+	int r;
+
+	if (mkdir(folder, 0777) < 0 && errno != EEXIST)
+		return fault_set(why, -errno, "%s: %s", folder, strerror(errno));
+	r = write_file(folder, "replay", ".json", results, 0, why);
+	for (size_t i = 0; i < job->lists_size && r == 0; i++) {
+		r = write_file(folder, job->lists[i], "-allocated.svg", results, i, why);
+		if (r == 0)
+			r = write_file(folder, job->lists[i], "-stranded.svg", results, i, why);
+	}
+	return r;
+}
+
+int replay_main(const struct cli_line *line)
+{
+	owned(free) struct replay_job *job = calloc(1, sizeof(*job));
+	const char *output = cli_value(line, "output");
+	struct replay_results results;
+	struct fault why = {"out of memory"};
+	int r;
+
+	if (!job)
+		return cli_fail(line, 1, &why);
+	if (parse(line, job, &why) < 0)
+		return cli_fail(line, CLI_USAGE, &why);
+	if (!cli_value(line, "quiet"))
+		job->progress = stderr;
+	if (replay_job_run(job, &results, &why) < 0)
+		return cli_fail(line, 1, &why);
+	if (cli_value(line, "json"))
+		replay_print_json(stdout, &results);
+	else
+		replay_print_tables(stdout, &results);
+	r = output ? write_output(output, &results, &why) : 0;
+	replay_results_done(&results);
+	return r < 0 ? cli_fail(line, 1, &why) : 0;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A comparison: pod lists x policies x seeds, each run as replay/openb.h says, and what is printed
+ * and drawn of it. The same job gives the same results, bytes of the JSON included.
+ */
+#pragma once
+
+#include "replay/openb.h"
+
+enum { REPLAY_LISTS = 32, REPLAY_POLICIES = PLACEMENT_POLICIES + 1, REPLAY_SEEDS = 1000 };
+
+struct replay_job {
+	const char *folder; /* holds openb_node_list_gpu_node.csv and openb_pod_list_NAME.csv */
+	char lists[REPLAY_LISTS][64];
+	size_t lists_size;
+	int policies[REPLAY_POLICIES];
+	size_t policies_size;
+	uint64_t first_seed;
+	size_t seeds; /* 1 .. REPLAY_SEEDS */
+	struct openb_run how; /* seed and policy are filled in */
+	FILE *progress;	      /* a line that is written over; NULL: silent */
+};
+
+struct replay_results {
+	const struct replay_job *job;
+	struct openb_curve *curves; /* [list][policy][seed] */
+};
+
+/* "NAME,NAME" or "all" (every list in job->folder). -EINVAL, -ENOENT. */
+must_check int replay_job_lists(struct replay_job *job, const char *text, struct fault *why);
+/* "NAME,NAME"; NULL: those of the published comparison and foresight. */
+must_check int replay_job_policies(struct replay_job *job, const char *text, struct fault *why);
+/* "FIRST-LAST" or "SEED". */
+must_check int replay_job_seeds(struct replay_job *job, const char *text, struct fault *why);
+
+must_check int replay_job_run(const struct replay_job *job, struct replay_results *ret_results,
+			      struct fault *why);
+void replay_results_done(struct replay_results *results);
+
+const struct openb_curve *replay_curve(const struct replay_results *results, size_t list,
+				       size_t policy, size_t seed);
+
+/* A measured value: its mean over the seeds, and their standard deviation. */
+struct replay_mean {
+	double mean, deviation;
+};
+struct replay_mean replay_allocated(const struct replay_results *results, size_t list,
+				    size_t policy, int percent);
+struct replay_mean replay_stranded(const struct replay_results *results, size_t list,
+				   size_t policy, int percent);
+
+void replay_print_tables(FILE *out, const struct replay_results *results);
+void replay_print_json(FILE *out, const struct replay_results *results);
+/* A plot over arrivals: of what is allocated, or of what is stranded. */
+void replay_print_svg(FILE *out, const struct replay_results *results, size_t list, bool stranded);
