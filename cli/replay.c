@@ -19,16 +19,18 @@ static int parse(const struct cli_line *line, struct replay_job *job, struct fau
 	if (!cli_value(line, "placement"))
 		return fault_set(why, -EINVAL, "say what to replay: --placement");
 	if (line->argc != 1)
-		return fault_set(why, -EINVAL,
-				 "one folder is needed: the one that holds openb_node_list_gpu_node.csv");
+		return fault_set(
+			why, -EINVAL,
+			"one folder is needed: the one that holds openb_node_list_gpu_node.csv");
 	job->folder = line->argv[0];
 	job->how.overcommit_milli = 1000;
 	if (overcommit)
 		job->how.overcommit_milli = (uint32_t)strtoul(overcommit, &end, 10);
 	if (*end || job->how.overcommit_milli < 1000 || job->how.overcommit_milli > 4000)
-		return fault_set(why, -EINVAL,
-				 "--overcommit '%s': 1000 to 4000 thousandths of a GPU are accepted",
-				 overcommit);
+		return fault_set(
+			why, -EINVAL,
+			"--overcommit '%s': 1000 to 4000 thousandths of a GPU are accepted",
+			overcommit);
 	if (ties && strcmp(ties, "random") != 0 && strcmp(ties, "file") != 0)
 		return fault_set(why, -EINVAL, "--ties '%s': random or file is accepted", ties);
 	job->how.trace_order = ties && strcmp(ties, "file") == 0;

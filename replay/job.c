@@ -52,9 +52,8 @@ int replay_job_lists(struct replay_job *job, const char *text, struct fault *why
 
 int replay_job_policies(struct replay_job *job, const char *text, struct fault *why)
 {
-	owned(free) char *copy =
-		strdup(text ? text
-			    : "random,dot-product,clustering,packing,best-fit,fgd,foresight");
+	owned(free) char *copy = strdup(
+		text ? text : "random,dot-product,clustering,packing,best-fit,fgd,foresight");
 	char *rest = copy, *name;
 
 	if (!copy)
@@ -63,10 +62,11 @@ int replay_job_policies(struct replay_job *job, const char *text, struct fault *
 		int policy;
 
 		if (openb_policy_parse(name, &policy) < 0)
-			return fault_set(why, -EINVAL,
-					 "'%s' is no policy; there are random, binpack, spread, "
-					 "best-fit, dot-product, clustering, packing, fgd, foresight",
-					 name);
+			return fault_set(
+				why, -EINVAL,
+				"'%s' is no policy; there are random, binpack, spread, "
+				"best-fit, dot-product, clustering, packing, fgd, foresight",
+				name);
 		if (job->policies_size == REPLAY_POLICIES)
 			return fault_set(why, -EINVAL, "more than %d policies", REPLAY_POLICIES);
 		job->policies[job->policies_size++] = policy;
@@ -93,6 +93,20 @@ int replay_job_seeds(struct replay_job *job, const char *text, struct fault *why
 	return 0;
 }
 
+/* On a terminal one line that is written over; elsewhere a line per policy. */
+static void show(const struct replay_job *job, size_t done, size_t all, size_t list,
+		 const struct openb_run *run)
+{
+	bool terminal = job->progress && isatty(fileno(job->progress));
+
+	if (!job->progress || (!terminal && run->seed != job->first_seed))
+		return;
+	fprintf(job->progress, "%s%zu of %zu: %s, %s, seed %llu%s", terminal ? "\r" : "", done + 1,
+		all, job->lists[list], openb_policy_name(run->policy),
+		(unsigned long long)run->seed, terminal ? " \033[K" : "\n");
+	fflush(job->progress);
+}
+
 static int run_list(const struct replay_job *job, size_t list, struct openb_curve *curves,
 		    size_t *done, struct fault *why)
 {
@@ -109,10 +123,7 @@ static int run_list(const struct replay_job *job, size_t list, struct openb_curv
 
 		run.policy = job->policies[i / job->seeds];
 		run.seed = job->first_seed + i % job->seeds;
-		if (job->progress)
-			fprintf(job->progress, "\r%zu of %zu: %s, %s, seed %llu \033[K", *done + 1,
-				all, job->lists[list], openb_policy_name(run.policy),
-				(unsigned long long)run.seed);
+		show(job, *done, all, list, &run);
 		r = openb_replay(&trace, &run, &curves[i], why);
 		++*done;
 	}
@@ -132,8 +143,8 @@ int replay_job_run(const struct replay_job *job, struct replay_results *ret_resu
 		return fault_set(why, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < job->lists_size && r == 0; i++)
 		r = run_list(job, i, curves + i * per_list, &done, why);
-	if (job->progress)
-		fprintf(job->progress, "\r\033[K");
+	if (job->progress && isatty(fileno(job->progress)))
+		fputs("\r\033[K", job->progress);
 	if (r < 0)
 		return r;
 	ret_results->job = job;

@@ -16,7 +16,7 @@ struct replay_job {
 	int policies[REPLAY_POLICIES];
 	size_t policies_size;
 	uint64_t first_seed;
-	size_t seeds; /* 1 .. REPLAY_SEEDS */
+	size_t seeds;	      /* 1 .. REPLAY_SEEDS */
 	struct openb_run how; /* seed and policy are filled in */
 	FILE *progress;	      /* a line that is written over; NULL: silent */
 };
@@ -46,8 +46,8 @@ struct replay_mean {
 };
 struct replay_mean replay_allocated(const struct replay_results *results, size_t list,
 				    size_t policy, int percent);
-struct replay_mean replay_stranded(const struct replay_results *results, size_t list,
-				   size_t policy, int percent);
+struct replay_mean replay_stranded(const struct replay_results *results, size_t list, size_t policy,
+				   int percent);
 
 void replay_print_tables(FILE *out, const struct replay_results *results);
 void replay_print_json(FILE *out, const struct replay_results *results);

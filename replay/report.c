@@ -4,8 +4,8 @@
 
 #include "replay/job.h"
 
-static struct replay_mean mean_of(const struct replay_results *results, size_t list,
-				  size_t policy, int percent, bool stranded)
+static struct replay_mean mean_of(const struct replay_results *results, size_t list, size_t policy,
+				  int percent, bool stranded)
 {
 	size_t n = results->job->seeds;
 	double sum = 0, squares = 0;
@@ -22,8 +22,7 @@ static struct replay_mean mean_of(const struct replay_results *results, size_t l
 
 		squares += d * d;
 	}
-	return (struct replay_mean){sum / (double)n,
-				    n > 1 ? sqrt(squares / (double)(n - 1)) : 0};
+	return (struct replay_mean){sum / (double)n, n > 1 ? sqrt(squares / (double)(n - 1)) : 0};
 }
 
 struct replay_mean replay_allocated(const struct replay_results *results, size_t list,
@@ -32,8 +31,8 @@ struct replay_mean replay_allocated(const struct replay_results *results, size_t
 	return mean_of(results, list, policy, percent, false);
 }
 
-struct replay_mean replay_stranded(const struct replay_results *results, size_t list,
-				   size_t policy, int percent)
+struct replay_mean replay_stranded(const struct replay_results *results, size_t list, size_t policy,
+				   int percent)
 {
 	return mean_of(results, list, policy, percent, true);
 }
@@ -82,8 +81,7 @@ void replay_print_json(FILE *out, const struct replay_results *results)
 	for (size_t list = 0; list < job->lists_size; list++) {
 		for (size_t i = 0; i < job->policies_size * job->seeds; i++) {
 			size_t policy = i / job->seeds, seed = i % job->seeds;
-			const struct openb_curve *curve =
-				replay_curve(results, list, policy, seed);
+			const struct openb_curve *curve = replay_curve(results, list, policy, seed);
 
 			fprintf(out, "%s{\"list\":\"%s\",\"policy\":\"%s\",\"seed\":%llu,", comma,
 				job->lists[list], openb_policy_name(job->policies[policy]),
