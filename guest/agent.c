@@ -95,6 +95,7 @@ static void acknowledge(uint32_t wire_device, struct close *close)
 
 	message.drained.device = wire_device;
 	message.drained.epoch = close->epoch;
+	__atomic_store_n(&guest_own_page.submissions, presence_submissions(), __ATOMIC_RELAXED);
 	close->phase = PHASE_NONE;
 	best_effort(link_send(&message));
 }

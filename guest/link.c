@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -244,7 +245,8 @@ static uint32_t new_id(void)
 	return id;
 }
 
-static int shake_hands(int fd, struct wire_message *answer, int *fds)
+/* While it reconnects the guest keeps silent about a daemon that is only just coming or going. */
+static int shake_hands(int fd, bool loud, struct wire_message *answer, int *fds)
 {
 	struct wire_message hello = {.code = WIRE_hello, .id = new_id()};
 	int r;
@@ -258,11 +260,13 @@ static int shake_hands(int fd, struct wire_message *answer, int *fds)
 	if (r == 0)
 		r = receive_answer(fd, hello.id, answer, fds);
 	if (r < 0) {
-		say("the daemon does not answer");
+		if (loud)
+			say("the daemon does not answer");
 		return r;
 	}
 	if (answer->code == WIRE_refused) {
-		say("the daemon refuses this program: %s", answer->refused.reason.text);
+		if (loud)
+			say("the daemon refuses this program: %s", answer->refused.reason.text);
 		return -EPERM;
 	}
 	if (answer->code != WIRE_welcome || answer->welcome.major != WIRE_MAJOR || fds[0] < 0 ||
@@ -289,7 +293,7 @@ int link_connect(int wait_ms)
 			say("no daemon at %s: %s; is meted running?", path, connect_reason(-fd));
 		return fd;
 	}
-	r = shake_hands(fd, &answer, fds);
+	r = shake_hands(fd, wait_ms > 0, &answer, fds);
 	if (r == 0)
 		r = state_adopt_pages(take_fd(&fds[0]), take_fd(&fds[1]));
 	for (int i = 0; i < 2; i++)

@@ -45,6 +45,7 @@ static struct {
 	_Atomic uint32_t started;
 	_Atomic uint32_t has_key;
 	pthread_key_t key;
+	_Atomic uint64_t submissions; /* of finished countdowns */
 	int has_membarrier;
 	struct futex_lock barrier_lock;
 	void *barrier_page;
@@ -177,7 +178,8 @@ uint32_t presence_register(unsigned index)
 	slot = take_slot();
 	if (!slot)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	slot->countdown = PRESENCE_SAMPLE;
+	if (slot->countdown == 0)
+		slot->countdown = PRESENCE_SAMPLE;
 	if (!atomic_load(&presence.has_key) || pthread_setspecific(presence.key, slot) != 0) {
 		atomic_store(&slot->taken, 0);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -365,10 +367,9 @@ uint32_t presence_slow(struct presence_slot *slot, unsigned index, const uint64_
 	if (table_kind[index] == TRAMPOLINE_TOUCH) {
 		answer = pass_residency(slot);
 	} else {
-		if (slot->countdown - 1 >= PRESENCE_SAMPLE) {
+		if (slot->countdown == 0) {
 			slot->countdown = PRESENCE_SAMPLE;
-			__atomic_fetch_add(&guest_own_page.submissions, PRESENCE_SAMPLE,
-					   __ATOMIC_RELAXED);
+			atomic_fetch_add(&presence.submissions, PRESENCE_SAMPLE);
 		}
 		answer = pass_gate(slot, index, registers, stack);
 	}
@@ -428,6 +429,22 @@ bool presence_walk_step(struct presence_walk *walk)
 		walk->next = 0;
 	}
 	return true;
+}
+
+/* A countdown goes on with the next thread that gets the slot. */
+uint64_t presence_submissions(void)
+{
+	uint64_t sum = atomic_load(&presence.submissions);
+
+	for (struct chunk *chunk = &first.head; chunk; chunk = atomic_load(&chunk->next))
+		for (unsigned i = 0; i < count_of(chunk); i++) {
+			uint32_t left =
+				__atomic_load_n(&slots_of(chunk)[i].countdown, __ATOMIC_RELAXED);
+
+			if (left != 0)
+				sum += PRESENCE_SAMPLE - left;
+		}
+	return sum;
 }
 
 bool presence_captures(const struct presence_slot *mine)

@@ -33,8 +33,8 @@ struct presence_slot {
 } __attribute__((aligned(256)));
 
 enum {
-	PRESENCE_SAMPLE = 1024, /* calls between two looks at the slow path */
-	PRESENCE_FIRST = 64,	/* slots without an allocation */
+	PRESENCE_SAMPLE = 1 << 30, /* calls between two looks at the slow path */
+	PRESENCE_FIRST = 64,	   /* slots without an allocation */
 };
 
 /* The calling thread's slot; guest_unregistered until its first call. */
@@ -59,6 +59,9 @@ void presence_start(void);
 
 /* After this, a thread whose slot looks empty will see the gate as it is now. */
 void presence_barrier(void);
+
+/* Calls that submitted, of all threads, since the guest joined. */
+uint64_t presence_submissions(void);
 
 /* A walk over all slots, each seen empty, waiting, or changed since it was first looked at. */
 struct presence_walk {

@@ -141,13 +141,16 @@ def widths(row):
     return digits
 
 
-def rows(api):
+def rows(api, root):
+    with open(os.path.join(root, "guest", "hooks.txt")) as file:
+        hooked = {line.strip() for line in file if not line.startswith("#")}
     lines = ["/* Made by tests/drivers/generate.py. */", '#include "tests/drivers/rows.h"', ""]
     table = api.load()
     lines += [f"extern void {row.symbol}(void) __attribute__((weak));" for row in table]
     lines += ["", "const struct driver_row driver_rows[] = {"]
     lines += [f'\t{{"{row.base}", "{row.symbol}", {row.symbol}, {row.version}, DRIVER_{row.stream}, '
-              f'DRIVER_{row.klass}, "{shape(row)}", "{widths(row)}"}},' for row in table]
+              f'DRIVER_{row.klass}, "{shape(row)}", "{widths(row)}", {int(row.symbol in hooked)}}},'
+              for row in table]
     lines += ["};", "const unsigned driver_row_count = sizeof(driver_rows) / sizeof(driver_rows[0]);"]
     return "\n".join(lines) + "\n"
 
@@ -160,7 +163,7 @@ def map_(api):
 def main(arguments):
     api = load(arguments[0])
     text = {"null": lambda: assembly(api, NULL), "record": lambda: assembly(api, RECORD),
-            "rows": lambda: rows(api), "map": lambda: map_(api)}[arguments[1]]()
+            "rows": lambda: rows(api, arguments[0]), "map": lambda: map_(api)}[arguments[1]]()
     with open(arguments[2], "w") as out:
         out.write(text)
 

@@ -153,6 +153,8 @@ static CUresult submit(CUstream handle, struct op op)
 		__atomic_fetch_add(&law_state.captured, 1, __ATOMIC_RELAXED);
 		return CUDA_SUCCESS;
 	}
+	if (law_state.probe)
+		law_state.probe();
 	__atomic_fetch_add(&law_state.outstanding, 1, __ATOMIC_SEQ_CST);
 	__atomic_fetch_add(&law_state.submissions, 1, __ATOMIC_RELAXED);
 	if (__atomic_load_n(&law_state.acknowledged, __ATOMIC_SEQ_CST))

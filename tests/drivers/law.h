@@ -14,4 +14,5 @@ struct law {
 	uint64_t submissions;
 	uint64_t captured;   /* calls into a stream under capture */
 	int64_t outstanding; /* submitted and not complete */
+	void (*probe)(void); /* called from inside each submission, on the caller's thread */
 };

@@ -34,6 +34,7 @@ struct driver_row {
 	enum driver_class class;
 	const char *shape;  /* a letter per argument, see shape() of generate.py */
 	const char *widths; /* bytes of it that count */
+	int hooked;	    /* has a C hook beside what its class asks for */
 };
 
 extern const struct driver_row driver_rows[];
