@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/ptx/read.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+void read_fail(struct read *r, int outcome, const char *format, ...)
+{
+	struct ptx_error *e = r->error;
+	va_list args;
+	int n;
+
+	e->source = r->source;
+	e->line = r->token.line;
+	n = snprintf(e->text, sizeof(e->text), "line %u of %s: ", e->line, r->source_name);
+	if (n > 0 && (size_t)n < sizeof(e->text)) {
+		va_start(args, format);
+		vsnprintf(e->text + n, sizeof(e->text) - (size_t)n, format, args);
+		va_end(args);
+	}
+	r->outcome = outcome;
+	longjmp(r->gave_up, 1);
+}
+
+void read_unexpected(struct read *r, const char *wanted)
+{
+	if (r->token.kind == LEX_END)
+		read_fail(r, PTX_INVALID, "the text ends where %s is expected", wanted);
+	read_fail(r, PTX_INVALID, "\"%.*s\" where %s is expected",
+		  r->token.length > 60 ? 60 : (int)r->token.length, r->token.text, wanted);
+}
+
+void *read_alloc(struct read *r, size_t bytes)
+{
+	void *p = arena_alloc(&r->module->arena, bytes);
+
+	if (!p)
+		read_fail(r, -ENOMEM, "no memory");
+	return p;
+}
+
+void read_grow(struct read *r, void *array, uint32_t *capacity, size_t element, uint32_t needed)
+{
+	if (!arena_grow(&r->module->arena, array, capacity, element, needed))
+		read_fail(r, -ENOMEM, "no memory");
+}
+
+void read_next(struct read *r)
+{
+	r->token = lex_next(&r->lex);
+	if (r->token.kind == LEX_BAD)
+		read_fail(r, PTX_INVALID, "\"%.*s\" is not PTX",
+			  r->token.length > 60 ? 60 : (int)r->token.length, r->token.text);
+}
+
+bool read_at(struct read *r, const char *text)
+{
+	return r->token.kind != LEX_STRING && r->token.kind != LEX_END && lex_is(&r->token, text);
+}
+
+bool read_accept(struct read *r, const char *text)
+{
+	if (!read_at(r, text))
+		return false;
+	read_next(r);
+	return true;
+}
+
+void read_expect(struct read *r, const char *text)
+{
+	char wanted[16];
+
+	if (read_accept(r, text))
+		return;
+	snprintf(wanted, sizeof(wanted), "\"%s\"", text);
+	read_unexpected(r, wanted);
+}
+
+struct lex_token read_name(struct read *r)
+{
+	struct lex_token t = r->token;
+
+	if (t.kind != LEX_NAME)
+		read_unexpected(r, "a name");
+	read_next(r);
+	return t;
+}
+
+static void version(struct read *r)
+{
+	struct lex_token t = r->token;
+	uint32_t newest = r->options->ptx_version ? r->options->ptx_version : 88;
+	double v;
+
+	if (t.kind != LEX_FLOAT || t.width)
+		read_unexpected(r, "a version such as 7.5");
+	memcpy(&v, &t.value, sizeof(v));
+	if (!(v >= 1 && v < 100))
+		read_fail(r, PTX_INVALID, "there is no .version %.*s", (int)t.length, t.text);
+	r->version = (uint32_t)(v * 10 + 0.5);
+	if (r->version > newest)
+		read_fail(r, PTX_TOO_NEW, ".version %.*s is newer than %u.%u, the driver's",
+			  (int)t.length, t.text, newest / 10, newest % 10);
+	read_next(r);
+}
+
+/* sm_70, sm_90a, compute_80; texmode_independent, debug, map_f64_to_f32 */
+static void target(struct read *r)
+{
+	do {
+		struct lex_token t = read_name(r);
+		const char *digits = memchr(t.text, '_', t.length);
+		uint32_t number = 0, n;
+
+		if (strncmp(t.text, "sm_", 3) && strncmp(t.text, "compute_", 8))
+			continue;
+		n = (uint32_t)(digits + 1 - t.text);
+		while (n < t.length && t.text[n] >= '0' && t.text[n] <= '9' && number < 10000)
+			number = number * 10 + (uint32_t)(t.text[n++] - '0');
+		if (!number || t.length - n > 1)
+			read_fail(r, PTX_INVALID, "there is no .target %.*s", (int)t.length, t.text);
+		if (number > r->options->capability)
+			read_fail(r, PTX_NO_BINARY,
+				  ".target %.*s is newer than the device, which is %u.%u",
+				  (int)t.length, t.text, r->options->capability / 10,
+				  r->options->capability % 10);
+		if (t.text[n] == 'a' && n < t.length && number != r->options->capability)
+			read_fail(r, PTX_NO_BINARY, ".target %.*s is for that device alone",
+				  (int)t.length, t.text);
+		r->target = number;
+	} while (read_accept(r, ","));
+}
+
+static void skip_section(struct read *r)
+{
+	while (!read_at(r, "{") && r->token.kind != LEX_END)
+		read_next(r);
+	while (!read_at(r, "}") && r->token.kind != LEX_END)
+		read_next(r);
+	read_expect(r, "}");
+}
+
+/* The token after a line that ends without a semicolon. */
+static void skip_line(struct read *r)
+{
+	lex_skip_line(&r->lex);
+	read_next(r);
+}
+
+static struct function *function_of(struct read *r, const struct lex_token *name, bool entry,
+				    enum symbol_linkage linkage)
+{
+	struct symbol *s = names_find(&r->statics, name->text, name->length);
+	struct ptx_module *m = r->module;
+	struct function *f;
+
+	if (s && s->kind != SYMBOL_FUNCTION)
+		read_fail(r, PTX_INVALID, "%s is declared twice", s->name);
+	if (s) {
+		if (linkage != LINK_STATIC && linkage != LINK_EXTERN)
+			s->linkage = linkage;
+		return s->function;
+	}
+	s = read_symbol_new(r, name, SYMBOL_FUNCTION);
+	s->linkage = linkage;
+	f = read_alloc(r, sizeof(*f));
+	f->name = s->name;
+	f->symbol = s;
+	f->is_entry = entry;
+	f->index = m->n_functions;
+	f->source = r->source;
+	s->function = f;
+	read_grow(r, &m->functions, &m->functions_capacity, sizeof(struct function *),
+		  m->n_functions + 1);
+	m->functions[m->n_functions++] = f;
+	read_add(r, name, s);
+	return f;
+}
+
+static uint64_t three(struct read *r, uint32_t *ret_each)
+{
+	uint64_t product = 1;
+
+	for (int i = 0; i < 3; i++) {
+		uint32_t v = 1;
+
+		if (i == 0 || read_accept(r, ","))
+			v = (uint32_t)read_count(r, UINT32_MAX, "a block's dimension");
+		if (ret_each)
+			ret_each[i] = v;
+		product = v > 1u << 20 ? 1u << 20 : product * v;
+	}
+	return product < 1024 ? product : 1024;
+}
+
+static bool performance_directive(struct read *r, struct module_kernel *k)
+{
+	if (read_accept(r, ".maxntid")) {
+		k->info.max_threads = (uint32_t)three(r, NULL);
+	} else if (read_accept(r, ".reqntid")) {
+		k->info.max_threads = (uint32_t)three(r, k->info.reqntid);
+	} else if (read_accept(r, ".minnctapersm")) {
+		k->info.min_blocks = (uint32_t)read_count(r, UINT32_MAX, ".minnctapersm");
+	} else if (read_accept(r, ".maxnctapersm") || read_accept(r, ".maxnreg") ||
+		   read_accept(r, ".maxclusterrank")) {
+		(void)read_integer(r);
+	} else if (read_accept(r, ".noreturn") || read_accept(r, ".blocksareclusters")) {
+		;
+	} else if (read_at(r, ".pragma")) {
+		read_next(r);
+		while (r->token.kind == LEX_STRING) {
+			read_next(r);
+			read_accept(r, ",");
+		}
+		read_expect(r, ";");
+	} else if (read_accept(r, ".unified") || read_accept(r, ".attribute")) {
+		if (read_accept(r, "("))
+			while (!read_accept(r, ")") && r->token.kind != LEX_END)
+				read_next(r);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static void kernel_params(struct read *r, struct module_kernel *k)
+{
+	struct formals *f = &k->function->formals;
+	struct ptx_param *params = read_alloc(r, (f->n_params + 1) * sizeof(*params));
+	uint64_t at = 0;
+
+	for (uint32_t i = 0; i < f->n_params; i++) {
+		uint32_t align = f->params[i].align;
+
+		at = (at + align - 1) & ~(uint64_t)(align - 1);
+		params[i] = (struct ptx_param){(uint32_t)at, f->params[i].size, align};
+		at += f->params[i].size;
+		if (at > 1 << 16)
+			read_fail(r, PTX_INVALID, "%s has too many bytes of parameters",
+				  k->info.name);
+	}
+	k->info.params = params;
+	k->info.n_params = f->n_params;
+	k->info.params_bytes = (uint32_t)at;
+}
+
+static struct module_kernel *kernel_new(struct read *r, struct function *f)
+{
+	struct module_kernel *k = read_alloc(r, sizeof(*k));
+
+	k->function = f;
+	k->info.name = f->name;
+	k->info.module = r->module;
+	k->info.max_threads = 1024;
+	k->info.ptx_version = r->version;
+	k->info.target = r->target;
+	k->next = r->module->kernels;
+	r->module->kernels = k;
+	r->module->n_kernels++;
+	f->kernel = k;
+	return k;
+}
+
+static void function(struct read *r, bool entry, enum symbol_linkage linkage)
+{
+	struct formals formals = {0};
+	struct module_kernel *k;
+	struct lex_token name;
+	struct function *f;
+
+	if (!entry && read_at(r, "("))
+		read_formals(r, &formals, true);
+	name = read_name(r);
+	if (read_at(r, "("))
+		read_formals(r, &formals, false);
+	f = function_of(r, &name, entry, linkage);
+	if (f->is_entry != entry)
+		read_fail(r, PTX_INVALID, "%s is declared twice", f->name);
+	k = entry && !f->kernel ? kernel_new(r, f) : f->kernel;
+	if (!f->defined)
+		f->formals = formals;
+	if (k)
+		kernel_params(r, k);
+	while (k ? performance_directive(r, k)
+		 : performance_directive(r, &(struct module_kernel){0}))
+		;
+	if (read_accept(r, ";")) {
+		if (linkage == LINK_STATIC && !f->defined)
+			f->symbol->linkage = entry ? LINK_VISIBLE : f->symbol->linkage;
+		return;
+	}
+	if (f->defined)
+		read_fail(r, PTX_INVALID, "%s is defined twice", f->name);
+	if (f->symbol->linkage == LINK_EXTERN)
+		f->symbol->linkage = linkage == LINK_EXTERN ? LINK_VISIBLE : linkage;
+	f->defined = true;
+	f->source = r->source;
+	read_body(r, f);
+}
+
+static void alias(struct read *r)
+{
+	struct lex_token name = read_name(r), other;
+	struct symbol *s = names_find(&r->statics, name.text, name.length), *to;
+
+	read_expect(r, ",");
+	other = read_name(r);
+	read_expect(r, ";");
+	to = names_find(&r->statics, other.text, other.length);
+	if (!s || !to || s->kind != SYMBOL_FUNCTION || to->kind != SYMBOL_FUNCTION ||
+	    s->function->defined || s == to || to->definition)
+		read_fail(r, PTX_INVALID, ".alias needs a declared and a defined function");
+	s->definition = to;
+}
+
+static void top_level(struct read *r)
+{
+	enum symbol_linkage linkage = LINK_STATIC;
+	enum code_space space;
+
+	for (;;) {
+		if (read_accept(r, ".visible"))
+			linkage = LINK_VISIBLE;
+		else if (read_accept(r, ".extern"))
+			linkage = LINK_EXTERN;
+		else if (read_accept(r, ".weak"))
+			linkage = LINK_WEAK;
+		else if (read_accept(r, ".common"))
+			linkage = LINK_COMMON;
+		else
+			break;
+	}
+	if (read_accept(r, ".entry")) {
+		function(r, true, linkage);
+	} else if (read_accept(r, ".func")) {
+		function(r, false, linkage);
+	} else if (read_at(r, ".param")) {
+		read_unexpected(r, "a declaration");
+	} else if (read_space(r, &space)) {
+		if (space == SPACE_LOCAL)
+			read_fail(r, PTX_INVALID, ".local outside of a function is not simulated");
+		read_variables(r, space, linkage);
+	} else if (read_accept(r, ".alias")) {
+		alias(r);
+	} else if (read_accept(r, ".pragma")) {
+		while (!read_at(r, ";") && r->token.kind != LEX_END)
+			read_next(r);
+		read_expect(r, ";");
+	} else if (read_at(r, ".file") || read_at(r, ".loc")) {
+		skip_line(r);
+	} else if (read_accept(r, ".section")) {
+		skip_section(r);
+	} else if (read_accept(r, ".version")) {
+		version(r);
+	} else if (read_accept(r, ".target")) {
+		target(r);
+	} else if (read_accept(r, ".address_size")) {
+		if (read_count(r, 64, ".address_size") != 64)
+			read_fail(r, PTX_INVALID, "only .address_size 64 is simulated");
+	} else if (r->token.kind == LEX_DOT) {
+		read_fail(r, PTX_INVALID, "%.*s is not simulated",
+			  r->token.length > 60 ? 60 : (int)r->token.length, r->token.text);
+	} else {
+		read_unexpected(r, "a directive");
+	}
+}
+
+static void text(struct read *r)
+{
+	read_next(r);
+	if (!read_at(r, ".version"))
+		read_unexpected(r, ".version");
+	while (r->token.kind != LEX_END) {
+		top_level(r);
+		r->expression_depth = 0;
+		if (!r->target && !read_at(r, ".target") && r->token.kind != LEX_END &&
+		    !read_at(r, ".address_size"))
+			read_unexpected(r, ".target");
+	}
+	if (!r->target)
+		read_fail(r, PTX_INVALID, "there is no .target");
+}
+
+extern code_fn *const ptx_base_functions[];
+code_fn ptx_base_mov;
+code_fn *ptx_base_cvt_for(unsigned to, unsigned from, uint32_t aux);
+#if PTX_HAVE_V3
+extern code_fn *const ptx_v3_functions[];
+code_fn ptx_v3_mov;
+code_fn *ptx_v3_cvt_for(unsigned to, unsigned from, uint32_t aux);
+#endif
+
+static void choose_functions(struct read *r)
+{
+	r->functions = ptx_base_functions;
+	r->cvt_for = ptx_base_cvt_for;
+	r->mov = ptx_base_mov;
+#if PTX_HAVE_V3
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+		r->functions = ptx_v3_functions;
+		r->cvt_for = ptx_v3_cvt_for;
+		r->mov = ptx_v3_mov;
+	}
+#endif
+}
+
+static size_t length_of(const struct ptx_source *source)
+{
+	const char *end;
+
+	if (!source->bytes)
+		return strlen(source->text);
+	end = memchr(source->text, '\0', source->bytes);
+	return end ? (size_t)(end - source->text) : source->bytes;
+}
+
+/* For link.c: what the other texts can see, and what they have to define. */
+static void publish(struct read *r)
+{
+	struct ptx_module *m = r->module;
+
+	for (uint32_t i = 0; i < r->statics.n_buckets; i++) {
+		for (struct names_entry *e = r->statics.buckets[i]; e; e = e->next) {
+			struct symbol *s = e->value;
+
+			if (s->kind != SYMBOL_VARIABLE && s->kind != SYMBOL_FUNCTION)
+				continue;
+			read_grow(r, &m->symbols, &m->symbols_capacity, sizeof(s),
+				  m->n_symbols + 1);
+			m->symbols[m->n_symbols++] = s;
+		}
+	}
+}
+
+int read_text(struct ptx_module *module, const struct ptx_source *source, uint32_t index,
+	      const struct ptx_options *options, struct names *pool, struct ptx_error *ret_error)
+{
+	struct read r = {
+		.module = module,
+		.options = options,
+		.error = ret_error,
+		.source = index,
+		.source_name = source->name ? source->name : "the PTX text",
+		.statics.arena = &module->arena,
+		.lex = {source->text, source->text + length_of(source), 1},
+	};
+
+	r.forms.arena = &r.scratch;
+	r.pool = pool;
+	choose_functions(&r);
+	if (setjmp(r.gave_up) == 0) {
+		text(&r);
+		publish(&r);
+	}
+	arena_free(&r.scratch);
+	return r.outcome;
+}
