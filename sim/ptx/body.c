@@ -55,12 +55,10 @@ void body_local(struct read *r, struct symbol *s)
 	f->local_bytes = (uint32_t)(at + s->size);
 }
 
-
 static struct symbol *range_member(struct read *r, struct symbol *range, const char *name,
 				   size_t length)
 {
-	struct lex_token whole = {
-		.text = name, .length = (uint32_t)length, .line = r->token.line};
+	struct lex_token whole = {.text = name, .length = (uint32_t)length, .line = r->token.line};
 	struct symbol *s;
 
 	if (range->space == SPACE_GENERIC) {
@@ -197,7 +195,8 @@ static void declare_formals(struct read *r, struct formal *list, uint32_t n,
 {
 	for (uint32_t i = 0; i < n; i++) {
 		struct formal *f = &list[i];
-		struct lex_token name = {.text = f->name, .length = f->name_length, .line = f->line};
+		struct lex_token name = {
+			.text = f->name, .length = f->name_length, .line = f->line};
 		struct symbol *s;
 
 		if (f->in_register) {
@@ -363,8 +362,7 @@ static void registers(struct read *r)
 			s = read_symbol_new(r, &name, SYMBOL_RANGE);
 			s->width = (uint8_t)width;
 			s->type = type;
-			s->count = (uint32_t)read_count(r, UINT32_MAX, "the number of names");
-			read_expect(r, ">");
+			s->count = read_names_count(r);
 			older = names_find(&r->body->names, name.text, name.length);
 			if (older && older->kind == SYMBOL_RANGE) {
 				s->hides = older;
@@ -577,9 +575,8 @@ static void statements(struct read *r)
 
 void read_body(struct read *r, struct function *f)
 {
-	struct body b = {.function = f,
-			 .names.arena = &r->module->arena,
-			 .labels.arena = &r->module->arena};
+	struct body b = {
+		.function = f, .names.arena = &r->module->arena, .labels.arena = &r->module->arena};
 	struct insn end = {.kind = KIND_RET, .guard = OPERAND_NONE, .source = (uint16_t)r->source};
 
 	read_expect(r, "{");

@@ -25,9 +25,9 @@ enum code_base { BASE_REGISTERS, BASE_CONSTANTS, BASE_SPECIAL, BASE_COUNT };
 #define OPERAND_NONE	      UINT32_MAX
 
 enum code_kind {
-	KIND_PLAIN,   /* cannot fault, goes on to the next one */
-	KIND_MEMORY,  /* may fault */
-	KIND_SYNC,    /* waits for the lanes of its mask, then as PLAIN */
+	KIND_PLAIN,  /* cannot fault, goes on to the next one */
+	KIND_MEMORY, /* may fault */
+	KIND_SYNC,   /* waits for the lanes of its mask, then as PLAIN */
 	KIND_BRANCH,
 	KIND_BRX,
 	KIND_CALL,
@@ -55,7 +55,7 @@ enum code_aux {
 	AUX_FRAME = 1 << 14, /* the address is relative to the frame's local memory */
 	AUX_COMBINE_SHIFT = 15,
 	AUX_COMBINE = 3 << AUX_COMBINE_SHIFT, /* 1 and, 2 or, 3 xor */
-	AUX_NOT_A = 1 << 17,		       /* a predicate operand is negated */
+	AUX_NOT_A = 1 << 17,		      /* a predicate operand is negated */
 	AUX_NOT_B = 1 << 18,
 	AUX_NOT_C = 1 << 19,
 	AUX_NARROW = 1 << 20, /* the address is in a 32-bit register */
@@ -76,34 +76,99 @@ enum code_space {
 };
 
 enum code_compare {
-	COMPARE_EQ, COMPARE_NE, COMPARE_LT, COMPARE_LE, COMPARE_GT, COMPARE_GE, COMPARE_EQU,
-	COMPARE_NEU, COMPARE_LTU, COMPARE_LEU, COMPARE_GTU, COMPARE_GEU, COMPARE_NUM, COMPARE_NAN,
+	COMPARE_EQ,
+	COMPARE_NE,
+	COMPARE_LT,
+	COMPARE_LE,
+	COMPARE_GT,
+	COMPARE_GE,
+	COMPARE_EQU,
+	COMPARE_NEU,
+	COMPARE_LTU,
+	COMPARE_LEU,
+	COMPARE_GTU,
+	COMPARE_GEU,
+	COMPARE_NUM,
+	COMPARE_NAN,
 };
 
 enum code_type {
-	TYPE_NONE, TYPE_B8, TYPE_U8, TYPE_S8, TYPE_B16, TYPE_U16, TYPE_S16, TYPE_B32, TYPE_U32,
-	TYPE_S32, TYPE_B64, TYPE_U64, TYPE_S64, TYPE_F16, TYPE_BF16, TYPE_F32, TYPE_F64, TYPE_F16X2,
-	TYPE_BF16X2, TYPE_PRED,
+	TYPE_NONE,
+	TYPE_B8,
+	TYPE_U8,
+	TYPE_S8,
+	TYPE_B16,
+	TYPE_U16,
+	TYPE_S16,
+	TYPE_B32,
+	TYPE_U32,
+	TYPE_S32,
+	TYPE_B64,
+	TYPE_U64,
+	TYPE_S64,
+	TYPE_F16,
+	TYPE_BF16,
+	TYPE_F32,
+	TYPE_F64,
+	TYPE_F16X2,
+	TYPE_BF16X2,
+	TYPE_PRED,
 	TYPE_COUNT,
 };
 
 enum code_atom {
-	ATOM_ADD, ATOM_MIN, ATOM_MAX, ATOM_INC, ATOM_DEC, ATOM_AND, ATOM_OR, ATOM_XOR, ATOM_EXCH,
+	ATOM_ADD,
+	ATOM_MIN,
+	ATOM_MAX,
+	ATOM_INC,
+	ATOM_DEC,
+	ATOM_AND,
+	ATOM_OR,
+	ATOM_XOR,
+	ATOM_EXCH,
 	ATOM_CAS,
 };
 
 enum code_barrier { BAR_SYNC, BAR_ARRIVE, BAR_POPC, BAR_AND, BAR_OR, BAR_CLUSTER };
 
 enum code_special {
-	SPECIAL_TID_X, SPECIAL_TID_Y, SPECIAL_TID_Z, SPECIAL_NTID_X, SPECIAL_NTID_Y, SPECIAL_NTID_Z,
-	SPECIAL_CTAID_X, SPECIAL_CTAID_Y, SPECIAL_CTAID_Z, SPECIAL_NCTAID_X, SPECIAL_NCTAID_Y,
-	SPECIAL_NCTAID_Z, SPECIAL_LANEID, SPECIAL_WARPID, SPECIAL_NWARPID, SPECIAL_SMID,
-	SPECIAL_NSMID, SPECIAL_LANEMASK_EQ, SPECIAL_LANEMASK_LE, SPECIAL_LANEMASK_LT,
-	SPECIAL_LANEMASK_GE, SPECIAL_LANEMASK_GT, SPECIAL_DYNAMIC_SMEM, SPECIAL_TOTAL_SMEM,
-	SPECIAL_ENVREG1, SPECIAL_ENVREG2, SPECIAL_GRIDID, SPECIAL_ZERO, SPECIAL_ONE,
+	SPECIAL_TID_X,
+	SPECIAL_TID_Y,
+	SPECIAL_TID_Z,
+	SPECIAL_NTID_X,
+	SPECIAL_NTID_Y,
+	SPECIAL_NTID_Z,
+	SPECIAL_CTAID_X,
+	SPECIAL_CTAID_Y,
+	SPECIAL_CTAID_Z,
+	SPECIAL_NCTAID_X,
+	SPECIAL_NCTAID_Y,
+	SPECIAL_NCTAID_Z,
+	SPECIAL_LANEID,
+	SPECIAL_WARPID,
+	SPECIAL_NWARPID,
+	SPECIAL_SMID,
+	SPECIAL_NSMID,
+	SPECIAL_LANEMASK_EQ,
+	SPECIAL_LANEMASK_LE,
+	SPECIAL_LANEMASK_LT,
+	SPECIAL_LANEMASK_GE,
+	SPECIAL_LANEMASK_GT,
+	SPECIAL_DYNAMIC_SMEM,
+	SPECIAL_TOTAL_SMEM,
+	SPECIAL_ENVREG1,
+	SPECIAL_ENVREG2,
+	SPECIAL_GRIDID,
+	SPECIAL_ZERO,
+	SPECIAL_ONE,
 	SPECIAL_STORED, /* the ones above are arrays of 32-bit lanes; the ones below are computed */
-	SPECIAL_CLOCK = SPECIAL_STORED, SPECIAL_CLOCK_HI, SPECIAL_CLOCK64, SPECIAL_GLOBALTIMER,
-	SPECIAL_GLOBALTIMER_LO, SPECIAL_GLOBALTIMER_HI, SPECIAL_GRIDID64,
+	SPECIAL_CLOCK = SPECIAL_STORED,
+	SPECIAL_CLOCK_HI,
+	SPECIAL_CLOCK64,
+	SPECIAL_GLOBALTIMER,
+	SPECIAL_GLOBALTIMER_LO,
+	SPECIAL_GLOBALTIMER_HI,
+	SPECIAL_GRIDID64,
 };
 
 struct warp;
@@ -113,7 +178,7 @@ typedef void code_fn(struct warp *warp, const struct insn *insn);
 struct insn {
 	code_fn *run;
 	uint32_t guard; /* a predicate operand, or OPERAND_NONE */
-	uint8_t kind;   /* enum code_kind */
+	uint8_t kind;	/* enum code_kind */
 	uint8_t guard_not;
 	uint16_t argument; /* the row's, or what lowering made of it */
 	uint32_t d, e;	   /* results */
@@ -128,7 +193,13 @@ struct insn {
 
 /* What mov became; in insn.width, while insn.argument is the width of its type. */
 enum code_mov {
-	MOV_PLAIN, MOV_PACK, MOV_UNPACK, MOV_VECTOR, MOV_FRAME, MOV_SPECIAL, MOV_NARROW,
+	MOV_PLAIN,
+	MOV_PACK,
+	MOV_UNPACK,
+	MOV_VECTOR,
+	MOV_FRAME,
+	MOV_SPECIAL,
+	MOV_NARROW,
 };
 
 /* atom: operation, type */
@@ -140,11 +211,11 @@ struct grid_state;
 /* What the functions of ptx.def see of a running warp. */
 struct warp {
 	uint8_t *base[BASE_COUNT];
-	uint32_t mask; /* the lanes that execute this instruction */
-	uint32_t carry; /* the condition code, a bit per lane */
-	uint32_t active; /* the lanes that are here, whatever their guard says */
-	uint32_t local_base; /* of the current frame, in each thread's local memory */
-	uint8_t *local;	     /* interleaved: 8 bytes of each lane in turn (mem.c) */
+	uint32_t mask;	      /* the lanes that execute this instruction */
+	uint32_t carry;	      /* the condition code, a bit per lane */
+	uint32_t active;      /* the lanes that are here, whatever their guard says */
+	uint32_t local_base;  /* of the current frame, in each thread's local memory */
+	uint8_t *local;	      /* interleaved: 8 bytes of each lane in turn (mem.c) */
 	uint32_t local_bytes; /* of each lane */
 	uint8_t *shared;
 	uint32_t shared_bytes;

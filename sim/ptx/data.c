@@ -50,9 +50,9 @@ static const struct {
 	const char *sign;
 	int level;
 } operators[] = {
-	{"?", 0},  {"||", 1}, {"&&", 2}, {"|", 3},  {"^", 4},  {"&", 5},  {"==", 6}, {"!=", 6},
-	{"<", 7},  {"<=", 7}, {">", 7},	 {">=", 7}, {"<<", 8}, {">>", 8}, {"+", 9},  {"-", 9},
-	{"*", 10}, {"/", 10}, {"%", 10},
+	{"?", 0},  {"||", 1}, {"&&", 2}, {"|", 3},  {"^", 4},  {"&", 5},  {"==", 6},
+	{"!=", 6}, {"<", 7},  {"<=", 7}, {">", 7},  {">=", 7}, {"<<", 8}, {">>", 8},
+	{"+", 9},  {"-", 9},  {"*", 10}, {"/", 10}, {"%", 10},
 };
 
 static int64_t applied(struct read *r, const char *sign, int64_t a, int64_t b)
@@ -134,6 +134,18 @@ uint64_t read_count(struct read *r, uint64_t most, const char *what)
 	return (uint64_t)v;
 }
 
+/* After the '<' of %r<100>; no expression, or the '>' would belong to it. */
+uint32_t read_names_count(struct read *r)
+{
+	uint64_t n = r->token.value;
+
+	if (r->token.kind != LEX_INTEGER || n > UINT32_MAX)
+		read_unexpected(r, "the number of names");
+	read_next(r);
+	read_expect(r, ">");
+	return (uint32_t)n;
+}
+
 enum code_type read_type(struct read *r)
 {
 	enum code_type type = form_type(r->token.text, r->token.length);
@@ -150,8 +162,9 @@ bool read_space(struct read *r, enum code_space *ret_space)
 		const char *word;
 		enum code_space space;
 	} spaces[] = {
-		{".global", SPACE_GLOBAL}, {".const", SPACE_CONST},	     {".shared", SPACE_SHARED},
-		{".local", SPACE_LOCAL},   {".param", SPACE_FUNCTION_PARAM},
+		{".global", SPACE_GLOBAL},	  {".const", SPACE_CONST},
+		{".shared", SPACE_SHARED},	  {".local", SPACE_LOCAL},
+		{".param", SPACE_FUNCTION_PARAM},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(spaces); i++) {
@@ -341,7 +354,8 @@ static void dimensions(struct read *r, struct symbol *s)
 			read_fail(r, PTX_INVALID, "%s has too many dimensions", s->name);
 		if (read_at(r, "]")) {
 			if (n)
-				read_fail(r, PTX_INVALID, "only the first dimension may be left out");
+				read_fail(r, PTX_INVALID,
+					  "only the first dimension may be left out");
 			s->unsized = true;
 			sizes[n++] = 0;
 		} else {
@@ -402,8 +416,7 @@ static void one_variable(struct read *r, const struct symbol *like)
 	s->referenced = referenced;
 	if (read_accept(r, "<")) { /* %P<2>: %P0 and %P1 */
 		s->kind = SYMBOL_RANGE;
-		s->count = (uint32_t)read_count(r, UINT32_MAX, "the number of names");
-		read_expect(r, ">");
+		s->count = read_names_count(r);
 		read_add(r, &name, s);
 		return;
 	}

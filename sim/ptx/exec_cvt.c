@@ -241,7 +241,7 @@ void X(cvt)(struct warp *w, const struct insn *i)
 
 /* The first source is the high half. */
 #define PACK(name, function)                                                                       \
-	void X(name)(struct warp *w, const struct insn *i)                                         \
+	void X(name)(struct warp * w, const struct insn *i)                                        \
 	{                                                                                          \
 		uint32_t *d = operand(w, i->d);                                                    \
 		const float *pa = operand(w, i->a), *pb = operand(w, i->b);                        \
@@ -262,8 +262,12 @@ void X(cvt_pack_sat)(struct warp *w, const struct insn *i)
 	const int32_t *pa = operand(w, i->a), *pb = operand(w, i->b);
 	int32_t low = i->argument ? -32768 : 0, high = i->argument ? 32767 : 65535;
 
-	EACH_LANE(w, int32_t A = pa[l] < low ? low : pa[l] > high ? high : pa[l];
-		  int32_t B = pb[l] < low ? low : pb[l] > high ? high : pb[l];
+	EACH_LANE(w, int32_t A = pa[l] < low	? low
+				 : pa[l] > high ? high
+						: pa[l];
+		  int32_t B = pb[l] < low    ? low
+			      : pb[l] > high ? high
+					     : pb[l];
 		  d[l] = (uint32_t)A << 16 | ((uint32_t)B & 0xffff));
 }
 
@@ -307,7 +311,10 @@ FAST(f32_from_bf16, float, uint16_t, bf16_to_f32(A))
 FAST(f16_from_f32, uint16_t, float, f32_to_f16_round(A, 0))
 FAST(bf16_from_f32, uint16_t, float, f32_to_bf16_round(A, 0))
 FAST(s32_from_f32, int32_t, float,
-     A != A ? 0 : A >= 0x1p31f ? INT32_MAX : A <= -0x1p31f ? INT32_MIN : (int32_t)A)
+     A != A	     ? 0
+     : A >= 0x1p31f  ? INT32_MAX
+     : A <= -0x1p31f ? INT32_MIN
+		     : (int32_t)A)
 FAST(u32_from_f32, uint32_t, float, !(A > 0) ? 0 : A >= 0x1p32f ? UINT32_MAX : (uint32_t)A)
 
 static int int_index(unsigned type)

@@ -33,7 +33,7 @@ static int host_round(uint32_t aux)
 
 #define PLAIN_FLOAT(aux) likely(!((aux) & (AUX_ROUND | AUX_FTZ | AUX_SAT | AUX_NAN)))
 
-#define INPUT(t, v, aux) ((aux) & AUX_FTZ ? ftz_##t(v) : (v))
+#define INPUT(t, v, aux) ((aux)&AUX_FTZ ? ftz_##t(v) : (v))
 #define OUTPUT(t)                                                                                  \
 	static inline T_##t output_##t(T_##t v, uint32_t aux)                                      \
 	{                                                                                          \
@@ -47,10 +47,12 @@ OUTPUT(f32)
 OUTPUT(f64)
 
 /* Tell the compiler nothing about a value. */
-#define HIDDEN(type, name, value) volatile type name##_ = (value); type name = name##_
+#define HIDDEN(type, name, value)                                                                  \
+	volatile type name##_ = (value);                                                           \
+	type name = name##_
 
 #define FUN(id, pattern, t, x)                                                                     \
-	void X(id)(struct warp *w, const struct insn *i)                                           \
+	void X(id)(struct warp * w, const struct insn *i)                                          \
 	{                                                                                          \
 		T_##t *d = operand(w, i->d);                                                       \
 		const T_##t *pa = operand(w, i->a);                                                \
@@ -70,7 +72,7 @@ OUTPUT(f64)
 		fesetround(FE_TONEAREST);                                                          \
 	}
 #define FBIN(id, pattern, t, x)                                                                    \
-	void X(id)(struct warp *w, const struct insn *i)                                           \
+	void X(id)(struct warp * w, const struct insn *i)                                          \
 	{                                                                                          \
 		T_##t *d = operand(w, i->d);                                                       \
 		const T_##t *pa = operand(w, i->a), *pb = operand(w, i->b);                        \
@@ -98,10 +100,11 @@ OUTPUT(f64)
 		fesetround(FE_TONEAREST);                                                          \
 	}
 #define FTER(id, pattern, t, x)                                                                    \
-	void X(id)(struct warp *w, const struct insn *i)                                           \
+	void X(id)(struct warp * w, const struct insn *i)                                          \
 	{                                                                                          \
 		T_##t *d = operand(w, i->d);                                                       \
-		const T_##t *pa = operand(w, i->a), *pb = operand(w, i->b), *pc = operand(w, i->c);\
+		const T_##t *pa = operand(w, i->a), *pb = operand(w, i->b),                        \
+			    *pc = operand(w, i->c);                                                \
 		uint32_t aux = i->aux;                                                             \
                                                                                                    \
 		if (PLAIN_FLOAT(aux)) {                                                            \
@@ -166,7 +169,7 @@ static inline double half_result(double v, double a, double b, uint32_t aux)
 			__VA_ARGS__;                                                               \
 		}
 #define HUN(id, pattern, t, packed, x)                                                             \
-	void X(id)(struct warp *w, const struct insn *i)                                           \
+	void X(id)(struct warp * w, const struct insn *i)                                          \
 	{                                                                                          \
 		uint16_t *d = operand(w, i->d);                                                    \
 		const uint16_t *pa = operand(w, i->a);                                             \
@@ -175,7 +178,7 @@ static inline double half_result(double v, double a, double b, uint32_t aux)
 			  d[h] = from_f64_##t(x, i->aux));                                         \
 	}
 #define HBIN(id, pattern, t, packed, x)                                                            \
-	void X(id)(struct warp *w, const struct insn *i)                                           \
+	void X(id)(struct warp * w, const struct insn *i)                                          \
 	{                                                                                          \
 		uint16_t *d = operand(w, i->d);                                                    \
 		const uint16_t *pa = operand(w, i->a), *pb = operand(w, i->b);                     \
@@ -185,7 +188,7 @@ static inline double half_result(double v, double a, double b, uint32_t aux)
 			  d[h] = from_f64_##t(half_result(x, A, B, i->aux), i->aux));              \
 	}
 #define HTER(id, pattern, t, packed, x)                                                            \
-	void X(id)(struct warp *w, const struct insn *i)                                           \
+	void X(id)(struct warp * w, const struct insn *i)                                          \
 	{                                                                                          \
 		uint16_t *d = operand(w, i->d);                                                    \
 		const uint16_t *pa = operand(w, i->a), *pb = operand(w, i->b);                     \
@@ -197,7 +200,7 @@ static inline double half_result(double v, double a, double b, uint32_t aux)
 			  d[h] = from_f64_##t(x, i->aux));                                         \
 	}
 #define HBITS(id, pattern, t, packed, x)                                                           \
-	void X(id)(struct warp *w, const struct insn *i)                                           \
+	void X(id)(struct warp * w, const struct insn *i)                                          \
 	{                                                                                          \
 		uint16_t *d = operand(w, i->d);                                                    \
 		const uint16_t *pa = operand(w, i->a);                                             \
@@ -226,24 +229,25 @@ static inline void compared(struct warp *w, const struct insn *i, uint32_t resul
 
 typedef uint16_t T_f16;
 typedef uint16_t T_bf16;
-#define V_f32			float
-#define V_f64			double
-#define V_f16			float
-#define V_bf16			float
-#define READ_f32(v, aux)	INPUT(f32, v, aux)
-#define READ_f64(v, aux)	(v)
-#define READ_f16(v, aux)	to_f32_f16(v, aux)
-#define READ_bf16(v, aux)	to_f32_bf16(v, aux)
+#define V_f32		  float
+#define V_f64		  double
+#define V_f16		  float
+#define V_bf16		  float
+#define READ_f32(v, aux)  INPUT(f32, v, aux)
+#define READ_f64(v, aux)  (v)
+#define READ_f16(v, aux)  to_f32_f16(v, aux)
+#define READ_bf16(v, aux) to_f32_bf16(v, aux)
 
 #define FSETP(id, pattern, t, x)                                                                   \
-	void X(id)(struct warp *w, const struct insn *i)                                           \
+	void X(id)(struct warp * w, const struct insn *i)                                          \
 	{                                                                                          \
 		const T_##t *pa = operand(w, i->a), *pb = operand(w, i->b);                        \
 		uint32_t result = 0, aux = i->aux & AUX_FTZ;                                       \
                                                                                                    \
 		if (likely(!aux)) {                                                                \
 			for (int l = 0; l < LANES; l++) {                                          \
-				V_##t A unused = READ_##t(pa[l], 0), B unused = READ_##t(pb[l], 0);\
+				V_##t A unused = READ_##t(pa[l], 0),                               \
+					B unused = READ_##t(pb[l], 0);                             \
                                                                                                    \
 				result |= (uint32_t)(x) << l;                                      \
 			}                                                                          \
@@ -260,12 +264,12 @@ typedef uint16_t T_bf16;
 
 #define ORDERED(a, b) ((a) == (a) && (b) == (b))
 #define COMPARED(a, b, how)                                                                        \
-	((how) == COMPARE_EQ    ? (a) == (b)                                                       \
-	 : (how) == COMPARE_NE  ? ORDERED(a, b) && (a) != (b)                                      \
-	 : (how) == COMPARE_LT  ? (a) < (b)                                                        \
-	 : (how) == COMPARE_LE  ? (a) <= (b)                                                       \
-	 : (how) == COMPARE_GT  ? (a) > (b)                                                        \
-	 : (how) == COMPARE_GE  ? (a) >= (b)                                                       \
+	((how) == COMPARE_EQ	? (a) == (b)                                                       \
+	 : (how) == COMPARE_NE	? ORDERED(a, b) && (a) != (b)                                      \
+	 : (how) == COMPARE_LT	? (a) < (b)                                                        \
+	 : (how) == COMPARE_LE	? (a) <= (b)                                                       \
+	 : (how) == COMPARE_GT	? (a) > (b)                                                        \
+	 : (how) == COMPARE_GE	? (a) >= (b)                                                       \
 	 : (how) == COMPARE_EQU ? !ORDERED(a, b) || (a) == (b)                                     \
 	 : (how) == COMPARE_NEU ? (a) != (b)                                                       \
 	 : (how) == COMPARE_LTU ? !((a) >= (b))                                                    \
@@ -289,12 +293,12 @@ static void store_set(struct warp *w, const struct insn *i, uint32_t result)
 	EACH_LANE(w, d[l] = result >> l & 1 ? yes : 0);
 }
 
-#define V_u16 uint16_t
-#define V_s16 int16_t
-#define V_u32 uint32_t
-#define V_s32 int32_t
-#define V_u64 uint64_t
-#define V_s64 int64_t
+#define V_u16		 uint16_t
+#define V_s16		 int16_t
+#define V_u32		 uint32_t
+#define V_s32		 int32_t
+#define V_u64		 uint64_t
+#define V_s64		 int64_t
 #define READ_u16(v, aux) (v)
 #define READ_s16(v, aux) (v)
 #define READ_u32(v, aux) (v)
@@ -303,7 +307,7 @@ static void store_set(struct warp *w, const struct insn *i, uint32_t result)
 #define READ_s64(v, aux) (v)
 
 #define SET(id, pattern, t)                                                                        \
-	void X(id)(struct warp *w, const struct insn *i)                                           \
+	void X(id)(struct warp * w, const struct insn *i)                                          \
 	{                                                                                          \
 		const T_##t *pa = operand(w, i->a), *pb = operand(w, i->b);                        \
 		uint32_t how = (i->aux & AUX_COMPARE) >> AUX_COMPARE_SHIFT, result = 0;            \
@@ -316,17 +320,18 @@ static void store_set(struct warp *w, const struct insn *i, uint32_t result)
 		store_set(w, i, result);                                                           \
 	}
 
-#define MAGNITUDE(a)	     (sizeof(a) == 4 ? (double)__builtin_fabsf((float)(a)) : __builtin_fabs((double)(a)))
-#define LEAST(a)	     (sizeof(a) == 4 ? 0x1p-126 : 0x1p-1022)
-#define testp_finite(a)	     ((a) - (a) == 0)
-#define testp_infinite(a)    ((a) == (a) && (a) - (a) != 0)
-#define testp_number(a)	     ((a) == (a))
-#define testp_notanumber(a)  ((a) != (a))
-#define testp_normal(a)	     ((a) - (a) == 0 && MAGNITUDE(a) >= LEAST(a))
-#define testp_subnormal(a)   ((a) != 0 && MAGNITUDE(a) < LEAST(a))
+#define MAGNITUDE(a)                                                                               \
+	(sizeof(a) == 4 ? (double)__builtin_fabsf((float)(a)) : __builtin_fabs((double)(a)))
+#define LEAST(a)	    (sizeof(a) == 4 ? 0x1p-126 : 0x1p-1022)
+#define testp_finite(a)	    ((a) - (a) == 0)
+#define testp_infinite(a)   ((a) == (a) && (a) - (a) != 0)
+#define testp_number(a)	    ((a) == (a))
+#define testp_notanumber(a) ((a) != (a))
+#define testp_normal(a)	    ((a) - (a) == 0 && MAGNITUDE(a) >= LEAST(a))
+#define testp_subnormal(a)  ((a) != 0 && MAGNITUDE(a) < LEAST(a))
 
 #define TESTP(id, pattern, t, x)                                                                   \
-	void X(id)(struct warp *w, const struct insn *i)                                           \
+	void X(id)(struct warp * w, const struct insn *i)                                          \
 	{                                                                                          \
 		const T_##t *pa = operand(w, i->a);                                                \
 		uint32_t result = 0;                                                               \

@@ -70,8 +70,8 @@ static inline uint64_t product_24_s32(int32_t a, int32_t b)
 	static inline T_##t div_##t(T_##t a, T_##t b)                                              \
 	{                                                                                          \
 		if (b == 0)                                                                        \
-			return (T_##t)-1;                                                          \
-		if (is_signed && b == (T_##t)-1)                                                   \
+			return (T_##t) - 1;                                                        \
+		if (is_signed && b == (T_##t) - 1)                                                 \
 			return (T_##t)(0 - (uint64_t)a);                                           \
 		return (T_##t)(a / b);                                                             \
 	}                                                                                          \
@@ -79,7 +79,7 @@ static inline uint64_t product_24_s32(int32_t a, int32_t b)
 	{                                                                                          \
 		if (b == 0)                                                                        \
 			return a;                                                                  \
-		if (is_signed && b == (T_##t)-1)                                                   \
+		if (is_signed && b == (T_##t) - 1)                                                 \
 			return 0;                                                                  \
 		return (T_##t)(a % b);                                                             \
 	}
@@ -203,8 +203,8 @@ static inline uint32_t szext_clamp_u32(uint32_t v, uint32_t bits)
 	return bits > 31 ? v : v & ((1u << bits) - 1);
 }
 
-#define szext_wrap_s32(v, bits) szext_clamp_s32(v, (bits) & 31)
-#define szext_wrap_u32(v, bits) szext_clamp_u32(v, (bits) & 31)
+#define szext_wrap_s32(v, bits) szext_clamp_s32(v, (bits)&31)
+#define szext_wrap_u32(v, bits) szext_clamp_u32(v, (bits)&31)
 
 /* The position of the n-th set bit from `base` on, upwards, or downwards for a negative n. */
 static inline uint32_t fns(uint32_t mask, uint32_t base, int32_t n)
@@ -239,12 +239,12 @@ static inline uint32_t prmt(uint32_t a, uint32_t b, uint32_t select)
 }
 
 /* The modes are selections of their own: four digits for each value of the low two bits. */
-#define prmt_f4e(a, b, c)  prmt(a, b, 0x3210u + 0x1111u * ((c) & 3))
-#define prmt_b4e(a, b, c)  prmt(a, b, (uint32_t[]){0x5670, 0x6701, 0x7012, 0x0123}[(c) & 3])
-#define prmt_rc8(a, b, c)  prmt(a, b, 0x1111u * ((c) & 3))
-#define prmt_ecl(a, b, c)  prmt(a, b, (uint32_t[]){0x3210, 0x3211, 0x3222, 0x3333}[(c) & 3])
-#define prmt_ecr(a, b, c)  prmt(a, b, (uint32_t[]){0x0000, 0x1110, 0x2210, 0x3210}[(c) & 3])
-#define prmt_rc16(a, b, c) prmt(a, b, (c) & 1 ? 0x3232u : 0x1010u)
+#define prmt_f4e(a, b, c)  prmt(a, b, 0x3210u + 0x1111u * ((c)&3))
+#define prmt_b4e(a, b, c)  prmt(a, b, (uint32_t[]){0x5670, 0x6701, 0x7012, 0x0123}[(c)&3])
+#define prmt_rc8(a, b, c)  prmt(a, b, 0x1111u * ((c)&3))
+#define prmt_ecl(a, b, c)  prmt(a, b, (uint32_t[]){0x3210, 0x3211, 0x3222, 0x3333}[(c)&3])
+#define prmt_ecr(a, b, c)  prmt(a, b, (uint32_t[]){0x0000, 0x1110, 0x2210, 0x3210}[(c)&3])
+#define prmt_rc16(a, b, c) prmt(a, b, (c)&1 ? 0x3232u : 0x1010u)
 
 static inline uint32_t lop3(uint32_t a, uint32_t b, uint32_t c, uint32_t table)
 {
@@ -299,7 +299,7 @@ static inline uint32_t dp2a(uint32_t a, uint32_t b, uint32_t c, int a_signed, in
 }
 
 #define UN(id, pattern, dt, at, x)                                                                 \
-	void X(id)(struct warp *w, const struct insn *i)                                           \
+	void X(id)(struct warp * w, const struct insn *i)                                          \
 	{                                                                                          \
 		T_##dt *d = operand(w, i->d);                                                      \
 		const T_##at *pa = operand(w, i->a);                                               \
@@ -307,7 +307,7 @@ static inline uint32_t dp2a(uint32_t a, uint32_t b, uint32_t c, int a_signed, in
 		EACH_LANE(w, T_##at A = pa[l]; d[l] = (T_##dt)(x));                                \
 	}
 #define BIN(id, pattern, dt, at, bt, x)                                                            \
-	void X(id)(struct warp *w, const struct insn *i)                                           \
+	void X(id)(struct warp * w, const struct insn *i)                                          \
 	{                                                                                          \
 		T_##dt *d = operand(w, i->d);                                                      \
 		const T_##at *pa = operand(w, i->a);                                               \
@@ -316,7 +316,7 @@ static inline uint32_t dp2a(uint32_t a, uint32_t b, uint32_t c, int a_signed, in
 		EACH_LANE(w, T_##at A = pa[l]; T_##bt B = pb[l]; d[l] = (T_##dt)(x));              \
 	}
 #define TER(id, pattern, dt, at, bt, ct, x)                                                        \
-	void X(id)(struct warp *w, const struct insn *i)                                           \
+	void X(id)(struct warp * w, const struct insn *i)                                          \
 	{                                                                                          \
 		T_##dt *d = operand(w, i->d);                                                      \
 		const T_##at *pa = operand(w, i->a);                                               \
@@ -327,7 +327,7 @@ static inline uint32_t dp2a(uint32_t a, uint32_t b, uint32_t c, int a_signed, in
 			  d[l] = (T_##dt)(x));                                                     \
 	}
 #define QUAD(id, pattern, dt, at, bt, ct, et, x)                                                   \
-	void X(id)(struct warp *w, const struct insn *i)                                           \
+	void X(id)(struct warp * w, const struct insn *i)                                          \
 	{                                                                                          \
 		T_##dt *d = operand(w, i->d);                                                      \
 		const T_##at *pa = operand(w, i->a);                                               \
@@ -340,18 +340,18 @@ static inline uint32_t dp2a(uint32_t a, uint32_t b, uint32_t c, int a_signed, in
 	}
 
 /* Sums of two or three words and a carry, or a borrow. */
-#define WIDE_u32 uint64_t
-#define WIDE_u64 unsigned __int128
-#define BITS_u32 32
-#define BITS_u64 64
-#define WIDE_s32 WIDE_u32
-#define WIDE_s64 WIDE_u64
-#define BITS_s32 32
-#define BITS_s64 64
-#define WORD_u32 uint32_t
-#define WORD_u64 uint64_t
-#define WORD_s32 uint32_t
-#define WORD_s64 uint64_t
+#define WIDE_u32	     uint64_t
+#define WIDE_u64	     unsigned __int128
+#define BITS_u32	     32
+#define BITS_u64	     64
+#define WIDE_s32	     WIDE_u32
+#define WIDE_s64	     WIDE_u64
+#define BITS_s32	     32
+#define BITS_s64	     64
+#define WORD_u32	     uint32_t
+#define WORD_u64	     uint64_t
+#define WORD_s32	     uint32_t
+#define WORD_s64	     uint64_t
 #define CARRY_FIRST_none(t)  ((WORD_##t)pa[l])
 #define CARRY_SECOND_none(t) ((WORD_##t)pb[l])
 #define CARRY_FIRST_lo(t)    ((WORD_##t)((WORD_##t)pa[l] * (WORD_##t)pb[l]))
@@ -359,7 +359,7 @@ static inline uint32_t dp2a(uint32_t a, uint32_t b, uint32_t c, int a_signed, in
 #define CARRY_FIRST_hi(t)    ((WORD_##t)mul_hi_##t(pa[l], pb[l]))
 #define CARRY_SECOND_hi(t)   ((WORD_##t)pc[l])
 #define CARRY(id, pattern, t, product, subtract, in, out)                                          \
-	void X(id)(struct warp *w, const struct insn *i)                                           \
+	void X(id)(struct warp * w, const struct insn *i)                                          \
 	{                                                                                          \
 		WORD_##t *d = operand(w, i->d);                                                    \
 		const T_##t *pa = operand(w, i->a), *pb = operand(w, i->b);                        \
@@ -375,13 +375,13 @@ static inline uint32_t dp2a(uint32_t a, uint32_t b, uint32_t c, int a_signed, in
 			sum = (subtract) ? first - second - c : first + second + c;                \
 			d[l] = (WORD_##t)sum;                                                      \
 			if (out)                                                                   \
-				carry = (carry & ~(1u << l)) |                                     \
-					(uint32_t)(sum >> BITS_##t & 1) << l;                      \
+				carry = (carry & ~(1u << l)) | (uint32_t)(sum >> BITS_##t & 1)     \
+								       << l;                       \
 		}                                                                                  \
 		w->carry = carry;                                                                  \
 	}
 #define SELP(id, pattern, t)                                                                       \
-	void X(id)(struct warp *w, const struct insn *i)                                           \
+	void X(id)(struct warp * w, const struct insn *i)                                          \
 	{                                                                                          \
 		T_##t *d = operand(w, i->d);                                                       \
 		const T_##t *pa = operand(w, i->a), *pb = operand(w, i->b);                        \
@@ -390,7 +390,7 @@ static inline uint32_t dp2a(uint32_t a, uint32_t b, uint32_t c, int a_signed, in
 		EACH_LANE(w, d[l] = p >> l & 1 ? pa[l] : pb[l]);                                   \
 	}
 #define PRED(id, pattern, operands, x)                                                             \
-	void X(id)(struct warp *w, const struct insn *i)                                           \
+	void X(id)(struct warp * w, const struct insn *i)                                          \
 	{                                                                                          \
 		uint32_t A = predicate(w, i->a, i->aux & AUX_NOT_A);                               \
 		uint32_t B = i->b == OPERAND_NONE ? 0 : predicate(w, i->b, i->aux & AUX_NOT_B);    \
@@ -416,7 +416,7 @@ static inline void compared(struct warp *w, const struct insn *i, uint32_t resul
 }
 
 #define SETP(id, pattern, t, x)                                                                    \
-	void X(id)(struct warp *w, const struct insn *i)                                           \
+	void X(id)(struct warp * w, const struct insn *i)                                          \
 	{                                                                                          \
 		const T_##t *pa = operand(w, i->a), *pb = operand(w, i->b);                        \
 		uint32_t result = 0;                                                               \

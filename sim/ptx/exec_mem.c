@@ -136,8 +136,9 @@ static bool in_shared(struct warp *w, const struct insn *i, const uint64_t *a, u
 		for (unsigned l = 0; l < LANES; l++) {
 			if (v[l] <= limit && !(v[l] & (bytes - 1)) && w->shared_bytes >= bytes)
 				continue;
-			mem_fault(w, i, v[l] & (bytes - 1) ? PTX_FAULT_MISALIGNED
-						    : PTX_FAULT_ILLEGAL_ADDRESS,
+			mem_fault(w, i,
+				  v[l] & (bytes - 1) ? PTX_FAULT_MISALIGNED
+						     : PTX_FAULT_ILLEGAL_ADDRESS,
 				  PTX_WINDOW_SHARED + v[l], l, write);
 			return false;
 		}
@@ -177,8 +178,8 @@ static bool in_params(struct warp *w, const struct insn *i, const uint64_t *a, u
 	for (uint32_t left = w->mask; left; left &= left - 1) {
 		unsigned l = (unsigned)__builtin_ctz(left);
 
-		p->at[l] = mem_generic(w, i, l, PTX_WINDOW_PARAM + a[l], bytes, write,
-				       &(bool){false});
+		p->at[l] =
+			mem_generic(w, i, l, PTX_WINDOW_PARAM + a[l], bytes, write, &(bool){false});
 		if (!p->at[l])
 			return false;
 	}
@@ -234,7 +235,7 @@ static unsigned vector_of(const struct insn *i)
 
 /* Into registers of any width: the value is extended by the sign of its type. */
 #define LOAD_WIDE(type, register_type)                                                             \
-	EACH_LANE(w, type v; memcpy(&v, lane_at(&p, l, stride) + offset, sizeof(v));              \
+	EACH_LANE(w, type v; memcpy(&v, lane_at(&p, l, stride) + offset, sizeof(v));               \
 		  ((register_type *)d)[l] = (register_type)v)
 
 /* type: in memory; register_type: of a register that is as wide (16 bits for 8). */
@@ -264,7 +265,7 @@ static unsigned vector_of(const struct insn *i)
 				LOAD_WIDE(type, register_type);                                    \
 		}                                                                                  \
 	}                                                                                          \
-	void X(name)(struct warp *w, const struct insn *i)                                         \
+	void X(name)(struct warp * w, const struct insn *i)                                        \
 	{                                                                                          \
 		register_type *d;                                                                  \
 		struct place p;                                                                    \
@@ -336,7 +337,7 @@ LD(ld_f64, uint64_t, uint64_t)
 				STORE_WIDE(type, register_type)                                    \
 		}                                                                                  \
 	}                                                                                          \
-	void X(name)(struct warp *w, const struct insn *i)                                         \
+	void X(name)(struct warp * w, const struct insn *i)                                        \
 	{                                                                                          \
 		const register_type *s;                                                            \
 		struct place p;                                                                    \

@@ -4,57 +4,57 @@
 #include <string.h>
 
 /* A type as a letter of operands: what a register must be, and how a literal is read. */
-#define L_u16 "h"
-#define L_s16 "h"
-#define L_u32 "w"
-#define L_s32 "w"
-#define L_u64 "l"
-#define L_s64 "l"
-#define L_f32 "f"
-#define L_f64 "d"
-#define L_f16 "e"
+#define L_u16  "h"
+#define L_s16  "h"
+#define L_u32  "w"
+#define L_s32  "w"
+#define L_u64  "l"
+#define L_s64  "l"
+#define L_f32  "f"
+#define L_f64  "d"
+#define L_f16  "e"
 #define L_bf16 "e"
 
-#define UN(id, pattern, d, a, x)	    {#id, pattern, L_##d "=" L_##a, 0, 0},
-#define BIN(id, pattern, d, a, b, x)	    {#id, pattern, L_##d "=" L_##a L_##b, 0, 0},
-#define TER(id, pattern, d, a, b, c, x)	    {#id, pattern, L_##d "=" L_##a L_##b L_##c, 0, 0},
-#define QUAD(id, pattern, d, a, b, c, f, x) {#id, pattern, L_##d "=" L_##a L_##b L_##c L_##f, 0, 0},
-#define CARRY_none(t)			    L_##t "=" L_##t L_##t
-#define CARRY_lo(t)			    L_##t "=" L_##t L_##t L_##t
-#define CARRY_hi(t)			    L_##t "=" L_##t L_##t L_##t
+#define UN(id, pattern, d, a, x)	     {#id, pattern, L_##d "=" L_##a, 0, 0},
+#define BIN(id, pattern, d, a, b, x)	     {#id, pattern, L_##d "=" L_##a L_##b, 0, 0},
+#define TER(id, pattern, d, a, b, c, x)	     {#id, pattern, L_##d "=" L_##a L_##b L_##c, 0, 0},
+#define QUAD(id, pattern, d, a, b, c, f, x)  {#id, pattern, L_##d "=" L_##a L_##b L_##c L_##f, 0, 0},
+#define CARRY_none(t)			     L_##t "=" L_##t L_##t
+#define CARRY_lo(t)			     L_##t "=" L_##t L_##t L_##t
+#define CARRY_hi(t)			     L_##t "=" L_##t L_##t L_##t
 #define CARRY(id, pattern, t, p, s, in, out) {#id, pattern, CARRY_##p(t), 0, 0},
-#define SELP(id, pattern, t)		    {#id, pattern, L_##t "=" L_##t L_##t "p", 0, 0},
-#define PRED(id, pattern, operands, x)	    {#id, pattern, operands, 0, 0},
-#define SETP(id, pattern, t, x)		    {#id, pattern, "p|p=" L_##t L_##t "P?", 0, 0},
-#define FSETP(id, pattern, t, x)	    {#id, pattern, "p|p=" L_##t L_##t "P?", 0, 0},
-#define SET(id, pattern, t)		    {#id, pattern, "w=" L_##t L_##t "P?", 0, 0},
-#define TESTP(id, pattern, t, x)	    {#id, pattern, "p=" L_##t, 0, 0},
-#define FUN(id, pattern, t, x)		    {#id, pattern, L_##t "=" L_##t, 0, 0},
-#define FBIN(id, pattern, t, x)		    {#id, pattern, L_##t "=" L_##t L_##t, 0, 0},
-#define FTER(id, pattern, t, x)		    {#id, pattern, L_##t "=" L_##t L_##t L_##t, 0, 0},
-#define H_0				    "e"
-#define H_1				    "w"
-#define HUN(id, pattern, t, packed, x)	    {#id, pattern, H_##packed "=" H_##packed, 0, 0},
-#define HBIN(id, pattern, t, packed, x)	    {#id, pattern, H_##packed "=" H_##packed H_##packed, 0, 0},
+#define SELP(id, pattern, t)		     {#id, pattern, L_##t "=" L_##t L_##t "p", 0, 0},
+#define PRED(id, pattern, operands, x)	     {#id, pattern, operands, 0, 0},
+#define SETP(id, pattern, t, x)		     {#id, pattern, "p|p=" L_##t L_##t "P?", 0, 0},
+#define FSETP(id, pattern, t, x)	     {#id, pattern, "p|p=" L_##t L_##t "P?", 0, 0},
+#define SET(id, pattern, t)		     {#id, pattern, "w=" L_##t L_##t "P?", 0, 0},
+#define TESTP(id, pattern, t, x)	     {#id, pattern, "p=" L_##t, 0, 0},
+#define FUN(id, pattern, t, x)		     {#id, pattern, L_##t "=" L_##t, 0, 0},
+#define FBIN(id, pattern, t, x)		     {#id, pattern, L_##t "=" L_##t L_##t, 0, 0},
+#define FTER(id, pattern, t, x)		     {#id, pattern, L_##t "=" L_##t L_##t L_##t, 0, 0},
+#define H_0				     "e"
+#define H_1				     "w"
+#define HUN(id, pattern, t, packed, x)	     {#id, pattern, H_##packed "=" H_##packed, 0, 0},
+#define HBIN(id, pattern, t, packed, x)	     {#id, pattern, H_##packed "=" H_##packed H_##packed, 0, 0},
 #define HTER(id, pattern, t, packed, x)                                                            \
 	{#id, pattern, H_##packed "=" H_##packed H_##packed H_##packed, 0, 0},
 #define HBITS(id, pattern, t, packed, x) {#id, pattern, H_##packed "=" H_##packed, 0, 0},
 /* The arguments of GEN rows: numbers, names of code.h, ATOM(op, type). */
 #undef ATOM
-#define ATOM(op, t)			 (ATOM_##op << 8 | TYPE_##t)
-#define TYPE_b16			 TYPE_B16
-#define TYPE_b32			 TYPE_B32
-#define TYPE_b64			 TYPE_B64
-#define TYPE_u32			 TYPE_U32
-#define TYPE_s32			 TYPE_S32
-#define TYPE_u64			 TYPE_U64
-#define TYPE_s64			 TYPE_S64
-#define TYPE_f16			 TYPE_F16
-#define TYPE_bf16			 TYPE_BF16
-#define TYPE_f16x2			 TYPE_F16X2
-#define TYPE_bf16x2			 TYPE_BF16X2
-#define TYPE_f32			 TYPE_F32
-#define TYPE_f64			 TYPE_F64
+#define ATOM(op, t)			     (ATOM_##op << 8 | TYPE_##t)
+#define TYPE_b16			     TYPE_B16
+#define TYPE_b32			     TYPE_B32
+#define TYPE_b64			     TYPE_B64
+#define TYPE_u32			     TYPE_U32
+#define TYPE_s32			     TYPE_S32
+#define TYPE_u64			     TYPE_U64
+#define TYPE_s64			     TYPE_S64
+#define TYPE_f16			     TYPE_F16
+#define TYPE_bf16			     TYPE_BF16
+#define TYPE_f16x2			     TYPE_F16X2
+#define TYPE_bf16x2			     TYPE_BF16X2
+#define TYPE_f32			     TYPE_F32
+#define TYPE_f64			     TYPE_F64
 #define GEN(id, pattern, operands, k, fn, x) {#id, pattern, operands, KIND_##k, x},
 
 const struct form_row form_rows[] = {
@@ -123,12 +123,12 @@ static const struct {
 	const char *word;
 	uint8_t type, bits;
 } types[] = {
-	{".b8", TYPE_B8, 8},	   {".u8", TYPE_U8, 8},	      {".s8", TYPE_S8, 8},
-	{".b16", TYPE_B16, 16},	   {".u16", TYPE_U16, 16},    {".s16", TYPE_S16, 16},
-	{".b32", TYPE_B32, 32},	   {".u32", TYPE_U32, 32},    {".s32", TYPE_S32, 32},
-	{".b64", TYPE_B64, 64},	   {".u64", TYPE_U64, 64},    {".s64", TYPE_S64, 64},
-	{".f16", TYPE_F16, 16},	   {".bf16", TYPE_BF16, 16},  {".f32", TYPE_F32, 32},
-	{".f64", TYPE_F64, 64},	   {".f16x2", TYPE_F16X2, 32}, {".bf16x2", TYPE_BF16X2, 32},
+	{".b8", TYPE_B8, 8},	 {".u8", TYPE_U8, 8},	     {".s8", TYPE_S8, 8},
+	{".b16", TYPE_B16, 16},	 {".u16", TYPE_U16, 16},     {".s16", TYPE_S16, 16},
+	{".b32", TYPE_B32, 32},	 {".u32", TYPE_U32, 32},     {".s32", TYPE_S32, 32},
+	{".b64", TYPE_B64, 64},	 {".u64", TYPE_U64, 64},     {".s64", TYPE_S64, 64},
+	{".f16", TYPE_F16, 16},	 {".bf16", TYPE_BF16, 16},   {".f32", TYPE_F32, 32},
+	{".f64", TYPE_F64, 64},	 {".f16x2", TYPE_F16X2, 32}, {".bf16x2", TYPE_BF16X2, 32},
 	{".pred", TYPE_PRED, 1},
 };
 

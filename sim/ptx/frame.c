@@ -49,7 +49,8 @@ struct frame *frame_enter(struct thread_warp *t, struct frame *parent, const str
 
 	used = (used + 15) & ~15ull;
 	if (used > g->stack_limit) {
-		mem_fault(&t->w, call, PTX_FAULT_STACK, used, (unsigned)__builtin_ctz(lanes), false);
+		mem_fault(&t->w, call, PTX_FAULT_STACK, used, (unsigned)__builtin_ctz(lanes),
+			  false);
 		return NULL;
 	}
 	frame = reused(g, f->frame_bytes);

@@ -89,8 +89,8 @@ static void describe(struct ptx_grid *g)
 	g->blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
 	g->shared_bytes = k->dynamic_offset + launch->dynamic_shared_bytes;
 	g->stack_limit = g->env.stack_bytes + k->function->local_bytes + 64;
-	g->n_slots = g->blocks < g->env.resident_blocks ? (uint32_t)g->blocks
-							: g->env.resident_blocks;
+	g->n_slots =
+		g->blocks < g->env.resident_blocks ? (uint32_t)g->blocks : g->env.resident_blocks;
 	g->started_ns = g->env.now_ns ? g->env.now_ns(g->env.context) : 0;
 }
 
@@ -104,7 +104,8 @@ int ptx_grid_new(const struct ptx_kernel *kernel, const struct ptx_launch *launc
 		return r;
 	if (!kernel->module->placed)
 		return PTX_NOT_PLACED;
-	if (launch->params_bytes < kernel->params_bytes || (kernel->params_bytes && !launch->params))
+	if (launch->params_bytes < kernel->params_bytes ||
+	    (kernel->params_bytes && !launch->params))
 		return -EINVAL;
 	g = calloc(1, sizeof(*g));
 	if (!g)

@@ -34,9 +34,9 @@ struct split {
 	struct frame *frame;
 	uint8_t state; /* enum split_state */
 	uint8_t barrier;
-	bool released; /* has waited for its lanes and may execute */
+	bool released;	    /* has waited for its lanes and may execute */
 	uint32_t waits_for; /* lanes */
-	uint64_t turn; /* when it last ran, in turns of the warp */
+	uint64_t turn;	    /* when it last ran, in turns of the warp */
 };
 
 struct thread_warp {
@@ -53,8 +53,8 @@ struct thread_warp {
 };
 
 struct barrier {
-	uint32_t expected;	/* threads; 0: all of the block */
-	uint32_t arrived;	/* threads that will not wait */
+	uint32_t expected;	  /* threads; 0: all of the block */
+	uint32_t arrived;	  /* threads that will not wait */
 	uint32_t count, all, any; /* of bar.red */
 };
 

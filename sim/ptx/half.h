@@ -51,7 +51,8 @@ static inline double odd_fma(double a, double b, double c)
 }
 
 /* What was cut off decides whether the magnitude grows by one. */
-static inline uint32_t rounded(uint32_t kept, uint64_t lost, uint64_t half, unsigned round, bool sign)
+static inline uint32_t rounded(uint32_t kept, uint64_t lost, uint64_t half, unsigned round,
+			       bool sign)
 {
 	switch (round) {
 	case 0:

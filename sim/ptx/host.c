@@ -128,7 +128,8 @@ static void convert(struct host_call *c, struct text *out, char *spec, size_t n,
 		written = snprintf(piece, sizeof(piece), spec, v);
 	}
 	if (written > 0)
-		append(out, piece, (size_t)written < sizeof(piece) ? (size_t)written : sizeof(piece) - 1);
+		append(out, piece,
+		       (size_t)written < sizeof(piece) ? (size_t)written : sizeof(piece) - 1);
 }
 
 /* One conversion from its % on; returns how many bytes of the format it takes. */

@@ -11,8 +11,8 @@
 
 enum lex_kind {
 	LEX_END,
-	LEX_NAME,    /* add, $L1, %r3 */
-	LEX_DOT,     /* .u32, .shared::cta, .L2::128B: a word with its dot; a bare dot has length 1 */
+	LEX_NAME, /* add, $L1, %r3 */
+	LEX_DOT,  /* .u32, .shared::cta, .L2::128B: a word with its dot; a bare dot has length 1 */
 	LEX_INTEGER, /* value */
 	LEX_FLOAT,   /* bits, with width 32 or 64 */
 	LEX_STRING,  /* without its quotes */
@@ -26,7 +26,7 @@ struct lex_token {
 	uint32_t length;
 	uint32_t line;
 	uint64_t value; /* of an integer, or the bits of a float */
-	uint8_t width;  /* of a float; 0: decimal (bits are a double's) */
+	uint8_t width;	/* of a float; 0: decimal (bits are a double's) */
 };
 
 struct lex {

@@ -61,8 +61,8 @@ static int define(struct linking *k, struct symbol *s)
 		return unresolved(k, s, "%.200s is a function and a variable", s->name);
 	} else if (is_strong(s) && is_strong(old)) {
 		return unresolved(k, s, "%.200s is defined twice", s->name);
-	} else if (!is_strong(old) && (is_strong(s) || (s->linkage == LINK_COMMON &&
-							  s->size > old->size))) {
+	} else if (!is_strong(old) &&
+		   (is_strong(s) || (s->linkage == LINK_COMMON && s->size > old->size))) {
 		old->definition = s;
 	} else {
 		s->definition = old;
@@ -306,8 +306,8 @@ static int lay_out_shared(struct linking *k)
 		if (s->space == SPACE_SHARED && !is_defined(s) && !s->definition)
 			s->offset = dynamic;
 	for (struct module_kernel *kernel = k->m->kernels; kernel; kernel = kernel->next)
-		kernel->dynamic_offset = kernel->uses_dynamic ? (uint32_t)dynamic
-							      : kernel->info.shared_bytes;
+		kernel->dynamic_offset =
+			kernel->uses_dynamic ? (uint32_t)dynamic : kernel->info.shared_bytes;
 	return 0;
 }
 

@@ -236,10 +236,11 @@ static void vector_read(struct lowering *o, struct argument *a)
 
 		if (!w && code_type_bits(o->type) >= 8)
 			w = code_type_bits(o->type);
-		a->elements[i] = parts[i].kind == ARGUMENT_SINK
-					 ? OPERAND_NONE
-					 : scalar_operand(o, &parts[i], w,
-							  o->type == TYPE_F32 || o->type == TYPE_F64);
+		a->elements[i] =
+			parts[i].kind == ARGUMENT_SINK
+				? OPERAND_NONE
+				: scalar_operand(o, &parts[i], w,
+						 o->type == TYPE_F32 || o->type == TYPE_F64);
 	}
 }
 
@@ -664,8 +665,7 @@ static void data_operand(struct lowering *o, bool is_result)
 	} else if (is_result) {
 		o->insn.d = result_operand(o, &a, bits, true);
 	} else {
-		o->insn.d = scalar_operand(o, &a, bits,
-					   o->type == TYPE_F32 || o->type == TYPE_F64);
+		o->insn.d = scalar_operand(o, &a, bits, o->type == TYPE_F32 || o->type == TYPE_F64);
 	}
 }
 
@@ -732,8 +732,8 @@ static void mov_vector(struct lowering *o)
 	memcpy(o->r->module->words + o->insn.extra + n, a.elements, n * sizeof(uint32_t));
 }
 
-static void mov_parts(struct lowering *o, const struct argument *whole, const struct argument *parts,
-		      bool pack)
+static void mov_parts(struct lowering *o, const struct argument *whole,
+		      const struct argument *parts, bool pack)
 {
 	unsigned bits = code_type_bits(o->type);
 
@@ -744,7 +744,7 @@ static void mov_parts(struct lowering *o, const struct argument *whole, const st
 	for (unsigned k = 0; k < parts->n; k++)
 		if (pack ? parts->elements[k] == OPERAND_NONE
 			 : parts->elements[k] != OPERAND_NONE &&
-				   parts->elements[k] >> 30 != BASE_REGISTERS)
+				    parts->elements[k] >> 30 != BASE_REGISTERS)
 			fail(o, "has parts that are no registers");
 	o->insn.width = pack ? MOV_PACK : MOV_UNPACK;
 	o->insn.imm = parts->n;
@@ -804,7 +804,8 @@ static void lower_mov(struct lowering *o)
 	if (a.kind == ARGUMENT_SPECIAL && a.width > 1 && o->insn.d != OPERAND_NONE) {
 		if (a.value >= SPECIAL_STORED || (a.value == SPECIAL_GRIDID && bits == 64)) {
 			o->insn.width = MOV_SPECIAL;
-			o->insn.imm = a.value == SPECIAL_GRIDID ? SPECIAL_GRIDID64 : (int64_t)a.value;
+			o->insn.imm =
+				a.value == SPECIAL_GRIDID ? SPECIAL_GRIDID64 : (int64_t)a.value;
 			return;
 		}
 		o->insn.a = OPERAND(BASE_SPECIAL, a.value * LANES * sizeof(uint32_t));
@@ -920,7 +921,8 @@ static void call_values(struct lowering *o, struct call_list *list, bool results
 		operand_read(o, &a);
 		if (a.kind == ARGUMENT_ADDRESS && in_frame(a.symbol)) {
 			v->where = (uint32_t)(a.symbol->offset + a.value);
-			v->size = (uint32_t)(a.symbol->size > a.value ? a.symbol->size - a.value : 0);
+			v->size =
+				(uint32_t)(a.symbol->size > a.value ? a.symbol->size - a.value : 0);
 		} else if (a.kind == ARGUMENT_REGISTER) {
 			if (a.symbol->width == 1)
 				fail(o, "passes a predicate");
@@ -1111,9 +1113,9 @@ static void lower_operands(struct lowering *o)
 		const char *word;
 		void (*lower)(struct lowering *o);
 	} words[] = {
-		{"mov", lower_mov}, {"mov.v", mov_vector}, {"cvta", lower_cvta}, {"cvt", lower_cvt},
-		{"ld", lower_ld},   {"st", lower_st},	   {"label", lower_bra}, {"brx", lower_brx},
-		{"call", lower_call},
+		{"mov", lower_mov},   {"mov.v", mov_vector}, {"cvta", lower_cvta},
+		{"cvt", lower_cvt},   {"ld", lower_ld},	     {"st", lower_st},
+		{"label", lower_bra}, {"brx", lower_brx},    {"call", lower_call},
 	};
 	const char *letters = o->form.row->operands;
 

@@ -89,7 +89,8 @@ static void place_data(struct ptx_module *m, uint8_t *host)
 			uint64_t value = module_address(m, ref->symbol) + (uint64_t)ref->addend;
 			struct symbol *to = symbol_final(ref->symbol);
 
-			if (ref->generic && to->kind == SYMBOL_VARIABLE && to->space == SPACE_SHARED)
+			if (ref->generic && to->kind == SYMBOL_VARIABLE &&
+			    to->space == SPACE_SHARED)
 				value += PTX_WINDOW_SHARED;
 			if (ref->mask)
 				value = (value & ref->mask) >> __builtin_ctzll(ref->mask);
@@ -124,8 +125,7 @@ const struct ptx_variable *ptx_module_variable_at(const struct ptx_module *modul
 
 const struct ptx_kernel *ptx_module_kernel(const struct ptx_module *module, const char *name)
 {
-	const struct module_kernel *k =
-		names_find(&module->kernel_names, name, strlen(name));
+	const struct module_kernel *k = names_find(&module->kernel_names, name, strlen(name));
 
 	return k ? &k->info : NULL;
 }

@@ -26,7 +26,7 @@ struct reference {
 	struct reference *next;
 	struct symbol *symbol;
 	int64_t addend;
-	uint64_t offset;  /* in the initial data; of the first lane in the constants */
+	uint64_t offset; /* in the initial data; of the first lane in the constants */
 	uint8_t bytes;
 	uint64_t mask; /* 0xFF(name): which byte; 0: all of it */
 	bool generic;
@@ -41,24 +41,24 @@ struct symbol {
 	struct symbol *definition; /* what an .extern one came to mean */
 	struct symbol *next;	   /* the module's list of variables */
 	uint64_t size, align, offset;
-	uint8_t elements;   /* of a vector: 2 or 4; else 0 */
-	uint8_t width;	    /* of a register; 1 for a predicate */
-	bool unsized;	    /* [] without an initial value */
+	uint8_t elements; /* of a vector: 2 or 4; else 0 */
+	uint8_t width;	  /* of a register; 1 for a predicate */
+	bool unsized;	  /* [] without an initial value */
 	bool managed, referenced;
 	bool is_array;
-	uint32_t operand;   /* of a register */
-	uint32_t count;	    /* of a range */
+	uint32_t operand; /* of a register */
+	uint32_t count;	  /* of a range */
 	uint32_t source, line;
 	struct function *function;
-	struct formals *formals; /* of a prototype */
-	struct symbol *parts;	 /* a vector register's elements; a range's members, by next */
-	struct symbol *hides;	 /* the range of the same name around it, while it is hidden */
+	struct formals *formals;   /* of a prototype */
+	struct symbol *parts;	   /* a vector register's elements; a range's members, by next */
+	struct symbol *hides;	   /* the range of the same name around it, while it is hidden */
 	struct names_entry *entry; /* of a range's member */
 	uint8_t *initial;
 	uint32_t initial_bytes, initial_capacity;
 	struct reference *references;
 	uint32_t words_at, n_targets; /* of .branchtargets: instruction addresses in the words */
-	uint32_t visited; /* by which kernel's walk (link.c) */
+	uint32_t visited;	      /* by which kernel's walk (link.c) */
 	bool laid_out;
 	struct kernel_use *kernels; /* of a .shared one */
 };
@@ -68,7 +68,8 @@ struct formal {
 	bool in_register;
 	uint8_t width; /* of the register */
 	uint32_t operand;
-	uint32_t offset, size, align; /* in the frame's local memory, or of the kernel's parameters */
+	uint32_t offset, size,
+		align;	  /* in the frame's local memory, or of the kernel's parameters */
 	const char *name; /* in the text; only while it is read */
 	uint32_t name_length, line;
 	enum code_type type;
@@ -139,7 +140,8 @@ struct ptx_module {
 	uint32_t n_functions, functions_capacity;
 	struct symbol **symbols; /* what texts show each other, and what they want to see */
 	uint32_t n_symbols, symbols_capacity;
-	struct symbol *variables; /* .global and .const and .shared of the module and its functions */
+	struct symbol
+		*variables; /* .global and .const and .shared of the module and its functions */
 	struct module_kernel *kernels, **kernels_by_index;
 	uint32_t n_kernels;
 	struct ptx_variable *public_variables;

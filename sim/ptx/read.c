@@ -118,7 +118,8 @@ static void target(struct read *r)
 		while (n < t.length && t.text[n] >= '0' && t.text[n] <= '9' && number < 10000)
 			number = number * 10 + (uint32_t)(t.text[n++] - '0');
 		if (!number || t.length - n > 1)
-			read_fail(r, PTX_INVALID, "there is no .target %.*s", (int)t.length, t.text);
+			read_fail(r, PTX_INVALID, "there is no .target %.*s", (int)t.length,
+				  t.text);
 		if (number > r->options->capability)
 			read_fail(r, PTX_NO_BINARY,
 				  ".target %.*s is newer than the device, which is %u.%u",

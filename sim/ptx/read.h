@@ -56,11 +56,11 @@ struct read {
 	const char *source_name;
 	uint32_t version, target;
 	bool wide_addresses;
-	struct names statics; /* name -> struct symbol: all that this text has declared */
-	struct names forms;   /* instruction name -> struct known_form */
-	struct names *pool;   /* constants that exist, by (value, width, symbol) */
-	struct body *body;    /* NULL outside */
-	struct arena scratch; /* lives as long as this text is read */
+	struct names statics;	   /* name -> struct symbol: all that this text has declared */
+	struct names forms;	   /* instruction name -> struct known_form */
+	struct names *pool;	   /* constants that exist, by (value, width, symbol) */
+	struct body *body;	   /* NULL outside */
+	struct arena scratch;	   /* lives as long as this text is read */
 	code_fn *const *functions; /* of this machine */
 	code_fn *(*cvt_for)(unsigned to, unsigned from, uint32_t aux);
 	code_fn *mov;
@@ -86,6 +86,7 @@ struct lex_token read_name(struct read *r);
 /* data.c */
 int64_t read_integer(struct read *r); /* a constant expression */
 uint64_t read_count(struct read *r, uint64_t most, const char *what);
+uint32_t read_names_count(struct read *r);
 enum code_type read_type(struct read *r);
 bool read_space(struct read *r, enum code_space *ret_space);
 /* After the state space: `.align 8 .b8 name[4] = {...}, ...;` up to the semicolon. */
