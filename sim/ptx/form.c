@@ -172,39 +172,46 @@ static bool begins(const char *name, size_t left, const char *word, size_t lengt
 	       (left == length || name[length] == '.');
 }
 
-/* Choices in a row cannot be confused, so the first that fits is right and nothing is undone. */
+static bool matches(const char *pattern, const char *name, size_t left, struct form *form);
+
+/* A choice is made, or left out if it may be and the rest fits only so. */
+static bool choice_matches(const char *pattern, const char *name, size_t left, struct form *form)
+{
+	const char *close = strchr(pattern, ')'), *choice = pattern + 1;
+	bool optional = close[1] == '?';
+	const char *rest = close + 1 + optional;
+
+	while (choice < close) {
+		size_t length = strcspn(choice, "|)");
+		struct form tried = *form;
+
+		if (begins(name, left, choice, length)) {
+			gather(&tried, name, length);
+			if (matches(rest, name + length, left - length, &tried)) {
+				*form = tried;
+				return true;
+			}
+		}
+		choice += length + 1;
+	}
+	return optional && matches(rest, name, left, form);
+}
+
 static bool matches(const char *pattern, const char *name, size_t left, struct form *form)
 {
-	while (*pattern) {
-		size_t length;
+	while (*pattern && *pattern != '(') {
+		/* up to the next word or choice */
+		size_t length = strcspn(pattern + 1, ".(") + 1;
 
-		if (*pattern != '(') {
-			/* a literal: up to the next choice, but not into the middle of a word */
-			length = strcspn(pattern + 1, ".(") + 1;
-			if (!begins(name, left, pattern, length))
-				return false;
-			gather(form, name, length);
-			pattern += length;
-		} else {
-			const char *close = strchr(pattern, ')');
-			bool optional = close[1] == '?', found = false;
-			const char *choice = pattern + 1;
-
-			for (length = 0; choice < close && !found; choice += length + 1) {
-				length = strcspn(choice, "|)");
-				found = begins(name, left, choice, length);
-			}
-			if (!found && !optional)
-				return false;
-			if (!found)
-				length = 0;
-			else
-				gather(form, name, length);
-			pattern = close + 1 + optional;
-		}
+		if (!begins(name, left, pattern, length))
+			return false;
+		gather(form, name, length);
+		pattern += length;
 		name += length;
 		left -= length;
 	}
+	if (*pattern)
+		return choice_matches(pattern, name, left, form);
 	return left == 0;
 }
 

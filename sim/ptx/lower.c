@@ -1169,10 +1169,14 @@ static void name_read(struct lowering *o, const struct lex_token *opcode)
 	o->form = known->form;
 }
 
+/* set: the first type is the result's; GCC writes it before the comparison. */
 static void set_result(struct lowering *o)
 {
-	/* set: the first type is the result's. */
-	if (!strncmp(o->name, "set.", 4) && o->form.n_types > 1 && o->form.types[0] == TYPE_F32)
+	if (strncmp(o->name, "set.", 4) != 0)
+		return;
+	if (o->form.n_types != 2)
+		fail(o, "needs two types");
+	if (o->form.types[0] == TYPE_F32)
 		o->insn.aux |= AUX_FLOAT_RESULT;
 }
 
