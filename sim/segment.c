@@ -208,6 +208,12 @@ void segment_unlock_node(void)
 	pthread_mutex_unlock(&here.segment->mutex);
 }
 
+static void lower_mark(struct segment_engines *engines)
+{
+	while (engines->tickets_high && !engines->tickets[engines->tickets_high - 1].id)
+		engines->tickets_high--;
+}
+
 /* Whoever died here may have left a sum half done, or tickets beyond the mark. */
 static void mend_device(struct segment_device *device)
 {
@@ -220,8 +226,7 @@ static void mend_device(struct segment_device *device)
 			used_bytes += here.segment->processes[i].usage[number].used_bytes;
 	device->used_bytes = used_bytes;
 	engines->tickets_high = SEGMENT_TICKETS_MAX;
-	while (engines->tickets_high && !engines->tickets[engines->tickets_high - 1].id)
-		engines->tickets_high--;
+	lower_mark(engines);
 	clock_wake(&engines->epoch);
 }
 
@@ -265,6 +270,7 @@ static void bury(struct segment *segment, uint32_t slot)
 				woken = true;
 			}
 		}
+		lower_mark(&device->engines);
 		segment_unlock(device);
 		if (woken)
 			clock_wake(&device->engines.epoch);

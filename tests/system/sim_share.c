@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two processes share a device's compute engine. Judged by the ledger of busy time, which is in
+ * modelled time; a run in which the host was too late for that is repeated slower, and at last
+ * reported as invalid, not as wrong.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "sim/clock.h"
+#include "sim/device.h"
+#include "sim/engine.h"
+#include "tests/test.h"
+
+#define MS 1000000ULL
+
+enum { WINDOW_MS = 2000, SETTLE_MS = 200, PERIOD_MS = 167 };
+
+static char folder[64];
+
+static void given(const char *dilate)
+{
+	snprintf(folder, sizeof(folder), "/tmp/mete-share-XXXXXX");
+	expect(mkdtemp(folder) != NULL);
+	setenv("METE_SIM_DIR", folder, 1);
+	setenv("METE_SIM_DILATE", dilate, 1);
+}
+
+static void clean(void)
+{
+	char path[128];
+
+	segment_leave();
+	snprintf(path, sizeof(path), "%s/segment", folder);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/lock", folder);
+	unlink(path);
+	rmdir(folder);
+}
+
+/* A process that always has a kernel of kernel_ns for the device. */
+static pid_t start(uint64_t kernel_ns, uint64_t expected_ns)
+{
+	pid_t pid = fork();
+	uint64_t end_ns;
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (segment_join() < 0)
+		_exit(1);
+	device_count_context(0, 1);
+	end_ns = clock_now_ns();
+	for (;;) {
+		struct engine_ticket ticket;
+
+		engine_kernel_begin(0, end_ns, expected_ns, &ticket);
+		if (engine_kernel_end(&ticket, kernel_ns, &end_ns, NULL) != 0)
+			_exit(2);
+	}
+}
+
+static void end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	expect_eq(waitpid(pid, NULL, 0), pid);
+}
+
+static const struct segment_process *slot_of(pid_t pid)
+{
+	for (uint32_t i = 0; i < SEGMENT_PROCESSES_MAX; i++) {
+		const struct segment_process *process = &segment_get()->processes[i];
+
+		if (atomic_load(&process->state) == SEGMENT_ALIVE && process->pid == pid)
+			return process;
+	}
+	return NULL;
+}
+
+static uint64_t busy_of(pid_t pid)
+{
+	const struct segment_process *process = slot_of(pid);
+
+	return process ? engine_busy_ns(0, segment_number(process), SEGMENT_COMPUTE) : 0;
+}
+
+static void wait_ms(uint64_t ms)
+{
+	expect_eq(clock_wait_until(clock_now_ns() + ms * MS, NULL, 0), 0);
+}
+
+/* Late by more than the slice that the other has: the turn was missed, and that is the host's. */
+static bool valid(pid_t pid)
+{
+	const struct segment_process *process = slot_of(pid);
+
+	return process && engine_lateness_ns(&process->lateness, 99) <= 1 * MS << 1;
+}
+
+struct outcome {
+	uint64_t busy_ns[2], passed_ns;
+	unsigned utilisation, processes;
+	bool valid;
+};
+
+/* What the simulated nvidia-smi prints: the first line's number, and how many lines there are. */
+static unsigned smi(const char *query, unsigned *ret_lines)
+{
+	char command[512], line[128];
+	unsigned value = 0, lines = 0;
+	FILE *output;
+
+	snprintf(command, sizeof(command), "\"%s\" %s --format=csv,noheader,nounits",
+		 getenv("NVIDIA_SMI"), query);
+	output = popen(command, "r");
+	expect(output != NULL);
+	while (fgets(line, sizeof(line), output))
+		if (!lines++)
+			value = (unsigned)strtoul(line, NULL, 10);
+	expect_eq(pclose(output), 0);
+	*ret_lines = lines;
+	return value;
+}
+
+static struct outcome share(const char *dilate, uint64_t first_ns, uint64_t second_ns,
+			    uint64_t expected_ns)
+{
+	struct outcome outcome = {0};
+	uint64_t start_ns;
+	unsigned lines;
+	pid_t pids[2];
+
+	given(dilate);
+	expect_eq(segment_join(), 0);
+	pids[0] = start(first_ns, expected_ns);
+	pids[1] = start(second_ns, expected_ns);
+	while (!busy_of(pids[0]) || !busy_of(pids[1]))
+		wait_ms(1);
+	wait_ms(SETTLE_MS);
+	outcome.busy_ns[0] = busy_of(pids[0]);
+	outcome.busy_ns[1] = busy_of(pids[1]);
+	start_ns = clock_now_ns();
+	wait_ms(WINDOW_MS);
+	outcome.busy_ns[0] = busy_of(pids[0]) - outcome.busy_ns[0];
+	outcome.busy_ns[1] = busy_of(pids[1]) - outcome.busy_ns[1];
+	outcome.passed_ns = clock_now_ns() - start_ns;
+	outcome.utilisation = smi("--query-gpu=utilization.gpu", &lines);
+	expect_eq(lines, 1);
+	best_effort(smi("--query-compute-apps=pid", &outcome.processes));
+	outcome.valid = valid(pids[0]) && valid(pids[1]);
+	end(pids[0]);
+	end(pids[1]);
+	clean();
+	printf("shares %.3f %.3f of the time, utilisation %u %%, %s\n",
+	       (double)outcome.busy_ns[0] / (double)outcome.passed_ns,
+	       (double)outcome.busy_ns[1] / (double)outcome.passed_ns, outcome.utilisation,
+	       outcome.valid ? "valid" : "invalid: the host was late");
+	return outcome;
+}
+
+static bool halves(const struct outcome *outcome)
+{
+	for (int i = 0; i < 2; i++)
+		if (outcome->busy_ns[i] * 100 < outcome->passed_ns * 48 ||
+		    outcome->busy_ns[i] * 100 > outcome->passed_ns * 52)
+			return false;
+	return outcome->utilisation >= 95 && outcome->utilisation <= 100;
+}
+
+/* Wrong shares of a run in which the host was late say nothing: again, slower. */
+static void expect_halves(uint64_t first_ns, uint64_t second_ns, uint64_t expected_ns)
+{
+	static const char *const factors[] = {"1", "3", "8"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(factors); i++) {
+		struct outcome outcome = share(factors[i], first_ns, second_ns, expected_ns);
+
+		expect_eq(outcome.processes, 2);
+		if (halves(&outcome))
+			return;
+		expect(!outcome.valid);
+	}
+	skip();
+}
+
+TEST(two_processes_with_kernels_of_ten_milliseconds_get_half_each)
+{
+	expect_halves(10 * MS, 10 * MS, 0);
+}
+
+TEST(kernels_of_unequal_length_get_equal_time)
+{
+	expect_halves(10 * MS, 40 * MS, 10 * MS);
+}
+
+TEST(a_process_alone_has_it_all)
+{
+	uint64_t start_ns, busy_ns, passed_ns;
+	pid_t pid;
+
+	given("1");
+	expect_eq(segment_join(), 0);
+	pid = start(10 * MS, 0);
+	while (!busy_of(pid))
+		wait_ms(1);
+	busy_ns = busy_of(pid);
+	start_ns = clock_now_ns();
+	wait_ms(300);
+	/* However late the host is: what it missed is claimed when the next kernel comes. */
+	busy_ns = busy_of(pid) - busy_ns;
+	passed_ns = clock_now_ns() - start_ns;
+	printf("alone %.3f\n", (double)busy_ns / (double)passed_ns);
+	expect(busy_ns <= passed_ns + 10 * MS);
+	expect(busy_ns + 30 * MS >= passed_ns || !valid(pid));
+	end(pid);
+	clean();
+}
+
+TEST(who_is_stopped_or_killed_in_a_slice_stops_nobody)
+{
+	uint64_t first_ns, end_ns;
+	struct engine_ticket ticket;
+	pid_t pid;
+
+	given("1");
+	expect_eq(segment_join(), 0);
+	for (int i = 0; i < 2; i++) {
+		pid = start(1000 * 1000 * MS, 0);
+		while (!busy_of(pid))
+			wait_ms(1);
+		kill(pid, SIGSTOP);
+		first_ns = clock_now_ns();
+		engine_kernel_begin(0, first_ns, 0, &ticket);
+		expect_eq(engine_kernel_end(&ticket, 20 * MS, &end_ns, NULL), 0);
+		/* Half the engine's time: the device goes on with what it was given. */
+		expect(end_ns >= first_ns + 36 * MS);
+		if (i == 0) {
+			kill(pid, SIGCONT);
+			end(pid);
+			continue;
+		}
+		/* Killed while we wait: the engine is ours from when that is noticed. */
+		first_ns = clock_now_ns();
+		engine_kernel_begin(0, first_ns, 0, &ticket);
+		end(pid);
+		expect_eq(engine_kernel_end(&ticket, 2000 * MS, &end_ns, NULL), 0);
+		expect(end_ns <= first_ns + 2400 * MS);
+	}
+	clean();
+}
