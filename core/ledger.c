@@ -32,8 +32,10 @@ struct ledger_holder {
 	struct ledger_account *account;
 	void *owner;
 	struct amounts has;
-	uint64_t reserved;	 /* of residual: not measured yet */
-	uint64_t recall_until;	 /* a recall is under way, until then; 0: none */
+	uint64_t reserved; /* of residual: not measured yet */
+	/* A recall is under way, until then; afterwards the holder is deaf: it is neither asked nor
+	 * waited for again before it has answered, late as that may be, or asked itself. 0: none */
+	uint64_t recall_until;
 	uint64_t recalled_round; /* the latest round in which it was asked */
 	uint32_t asks;
 };
@@ -285,6 +287,8 @@ int ledger_ask(struct ledger *l, struct ledger_holder *holder, const struct ledg
 		ask->deadline = now_ns + a->wait_ns;
 		ask->look_at = now_ns + l->limits.look_ns;
 	}
+	if (holder->recall_until <= now_ns)
+		holder->recall_until = 0;
 	holder->asks++;
 	list_append(&a->device->asks, &ask->link);
 	return 0;
@@ -384,7 +388,7 @@ static int recall_one(struct ledger *l, struct ledger_account *a, struct ask *as
 	{
 		struct ledger_holder *h = list_entry(link, struct ledger_holder, link);
 
-		if (!credit(&h->has) || h->recall_until > now_ns || h->recalled_round >= ask->round)
+		if (!credit(&h->has) || h->recall_until || h->recalled_round >= ask->round)
 			continue;
 		/* The latest round there is: every ask so far has been heard by this holder. */
 		h->recalled_round = l->round;

@@ -21,7 +21,8 @@
  *  2. at each grant, credit + resident + residual of the device's holders <= capacity - reserve;
  *  3. every total equals the sum over the living holders, after any history;
  *  4. nothing is refused while siblings (or, where the device is full, anybody) hold so much unused
- *     credit that it would do, and were not asked for it or may still answer;
+ *     credit that it would do, and were not asked for it or may still answer. Who did not answer
+ *     in time is not waited for a second time;
  *  5. who may wait is served in the order of asking, as far as the device's room is what it lacks.
  *     An ask that may not wait is not refused for the sake of that order: refusing a program that
  *     is within its limit, while there is room, is worse than letting another wait longer;

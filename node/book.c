@@ -21,7 +21,7 @@ int book_open(struct daemon *d, struct fault *why)
 				       .holders = DAEMON_HOLDERS,
 				       .asks = DAEMON_ASKS,
 				       .asks_per_holder = DAEMON_ASKS_OF_GUEST,
-				       .recall_ns = 250 * ms,
+				       .recall_ns = 1000 * ms,
 				       .look_ns = 20 * ms};
 	void *memory = calloc(1, ledger_size(&limits));
 	int r;

@@ -115,9 +115,15 @@ TEST(a_sibling_that_does_not_answer_delays_a_refusal_only_so_long)
 	expect_quiet(200 * ms - 1);
 	expect_action(200 * ms, LEDGER_REFUSE, b, 50);
 	expect_quiet(200 * ms);
-	/* Its late answer is a return like any other. */
-	expect_eq(ledger_return(l, a, 50, 1), 0);
-	granted(b, 50);
+	/* It is not waited for again ... */
+	ask(b, 8, 50, 300 * ms);
+	expect_action(300 * ms, LEDGER_REFUSE, b, 50);
+	/* ... until its late answer, which is a return like any other. */
+	expect_eq(ledger_return(l, a, 20, 1), 0);
+	ask(b, 9, 50, 300 * ms);
+	expect_action(300 * ms, LEDGER_RECALL, a, 30);
+	expect_eq(ledger_return(l, a, 30, 1), 0);
+	expect_action(300 * ms, LEDGER_GRANT, b, 50);
 }
 
 TEST(nobody_is_asked_in_vain_when_all_credit_would_not_do)
@@ -159,6 +165,8 @@ TEST(waiting_for_room_is_bounded)
 	granted(a, 900);
 	ledger_report(l, a, 900);
 	ask(c, 7, 100, 0);
+	expect_quiet(990 * ms);
+	expect_eq(ledger_deadline(l, 990 * ms), 1000 * ms);
 	expect_quiet(1000 * ms - 1);
 	expect_action(1000 * ms, LEDGER_REFUSE, c, 100);
 	expect_eq(action.reason, LEDGER_DEADLINE);
@@ -341,6 +349,12 @@ TEST(nobody_gives_back_more_than_it_has)
 	expect_eq(ledger_return(l, a, UINT64_MAX, 0), LEDGER_HELD);
 	expect_eq(sums(a).granted, 0);
 	expect_eq(sums(a).allocated, 0);
+	granted(a, 10);
+	ledger_report(l, a, 10);
+	expect_eq(ledger_evict(l, a, 4), 0);
+	expect_eq(ledger_return(l, a, 7, 0),
+		  LEDGER_HELD); /* what is in the swap store is not credit */
+	expect_eq(sums(a).granted, 4);
 }
 
 TEST(what_was_there_before_the_daemon_is_charged_even_over_the_limit_that_is_lower_now)
@@ -370,6 +384,7 @@ TEST(a_claim_beyond_every_limit_there_ever_was_is_cut)
 TEST(while_the_device_is_held_asks_are_taken_and_not_answered)
 {
 	given(500, 900, 0);
+	ledger_set_limit(l, one, 500, 1000 * ms);
 	ledger_hold(l, 0, 1);
 	ask(a, 1, 10, 0);
 	expect_quiet(1000 * ms);
@@ -401,6 +416,7 @@ TEST(the_tables_are_as_large_as_was_said)
 	ledger_leave(l, c);
 	ledger_close(l, two);
 	ledger_close(l, two);
+	ledger_leave(l, c);
 	expect(ledger_open(l, 0, 1, 0) != NULL);
 	expect(ledger_join(l, one, &given) != NULL);
 }

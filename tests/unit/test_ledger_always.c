@@ -210,8 +210,8 @@ static void on_refuse(const struct ledger_action *action)
 			continue;
 		if (other->granted == other->allocated)
 			continue;
-		expect(other->recalled_order >= ask->order);
 		expect(other->recall_until <= m.now);
+		expect(other->recall_until || other->recalled_order >= ask->order);
 	}
 }
 
@@ -219,6 +219,7 @@ static void on_recall(const struct ledger_action *action)
 {
 	struct guest *g = guest_of(action);
 
+	expect(!g->recall_until); /* it has answered the one before, or asked */
 	expect(g->granted > g->allocated);
 	expect(action->bytes > 0 && action->bytes <= g->granted - g->allocated);
 	g->recalled = 1;
@@ -283,6 +284,8 @@ static void do_ask(struct guest *g)
 
 	if (ask->open)
 		return;
+	if (g->recall_until <= m.now)
+		g->recall_until = 0;
 	request.want = request.bytes + below(2) * below(100);
 	expect_eq(ledger_ask(m.l, g->holder, &request, m.now), 0);
 	*ask = (struct model_ask){.open = 1,
@@ -328,6 +331,12 @@ static void do_join(struct guest *g)
 	g->granted = s.granted;
 	g->allocated = s.allocated;
 	g->measured = s.residual;
+	if (r == 0 && extra) {
+		s = model_sums(account_of(g), 0);
+		expect(s.granted + s.residual <= account_of(g)->limit);
+		s = model_sums(NULL, account_of(g)->device);
+		expect(s.granted - s.evicted + s.residual <= m.capacity[account_of(g)->device]);
+	}
 }
 
 static void do_swap(struct guest *g)
