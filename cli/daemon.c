@@ -15,7 +15,11 @@
 
 #include "base/place.h"
 
-enum { START_ATTEMPTS = 20, START_TIMEOUT_MS = 30000 };
+enum {
+	START_ATTEMPTS = 20,
+	START_TIMEOUT_MS = 30000,
+	START_ENDED = 1, /* outcome of start() */
+};
 
 /* An abstract socket with a name that the kernel chooses: nothing to remove afterwards. */
 static int notify_listen(char ret_name[sizeof(struct sockaddr_un)], struct fault *why)
@@ -54,8 +58,25 @@ static void noreturn_ become_daemon(const char *program, const char *place,
 	_exit(127);
 }
 
-/* 0: it is ready, or it ended (another one may have been faster: the caller connects again). */
-static int wait_ready(int notify, pid_t pid, struct fault *why)
+/* What it said last, without the date: the reason why it ended. */
+static void last_words(const char *place, struct fault *why)
+{
+	char path[PLACE_MAX + 16], line[sizeof(why->text)], *reason;
+	owned(fclose) FILE *log = NULL;
+
+	snprintf(path, sizeof(path), "%s/meted.log", place);
+	log = fopen(path, "re");
+	line[0] = '\0';
+	while (log && fgets(line, sizeof(line), log))
+		;
+	line[strcspn(line, "\n")] = '\0';
+	reason = strstr(line, "reason=");
+	best_effort(fault_set(why, -ECHILD, "meted does not start: %s (%s)",
+			      reason ? reason + strlen("reason=") : line, path));
+}
+
+/* 0: it is ready; START_ENDED: it ended, and `why` says what it said. */
+static int wait_ready(int notify, pid_t pid, const char *place, struct fault *why)
 {
 	owned(close) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd watched[] = {{.fd = notify, .events = POLLIN},
@@ -70,9 +91,11 @@ static int wait_ready(int notify, pid_t pid, struct fault *why)
 	if (r == 0)
 		return fault_set(why, -ETIMEDOUT, "meted did not become ready in %d s",
 				 START_TIMEOUT_MS / 1000);
-	if (watched[1].revents)
-		best_effort(waitpid(pid, NULL, 0));
-	return 0;
+	if (watched[0].revents)
+		return 0;
+	best_effort(waitpid(pid, NULL, 0));
+	last_words(place, why);
+	return START_ENDED;
 }
 
 static int start(const char *place, const struct driver *driver, struct fault *why)
@@ -95,22 +118,25 @@ static int start(const char *place, const struct driver *driver, struct fault *w
 		return fault_set(why, -errno, "meted cannot be started: %s", strerror(errno));
 	if (pid == 0)
 		become_daemon(program, place, driver, name);
-	return wait_ready(notify, pid, why);
+	return wait_ready(notify, pid, place, why);
 }
 
 int daemon_connect(struct admin *admin, const struct driver *driver, struct fault *why)
 {
 	char place[PLACE_MAX];
-	int r = 0;
 
-	/* More than once: a daemon that was just leaving, or another starter, may be in the way. */
+	/* More than once: a daemon that was just leaving, or another starter, may be in the way.
+	 * Both hold the lock, for a moment; what else ends it, ends it every time. */
 	for (int i = 0; i < START_ATTEMPTS; i++) {
-		r = admin_connect_any(admin, place, why);
+		int r = admin_connect_any(admin, place, why);
+
 		if (r == -ECONNRESET)
 			continue;
 		if (r != ADMIN_ABSENT)
 			return r;
 		r = start(place, driver, why);
+		if (r == START_ENDED && !strstr(why->text, "another meted"))
+			return -ECHILD;
 		if (r < 0)
 			return r;
 	}

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""mete run, ps, set, doctor and sim: good days and bad input."""
+import os
+import re
+import signal
+
+from mete import *
+
+# Says that it runs, and ends when its standard input does.
+WAITING = ("sh", "-c", "echo here; cat >/dev/null")
+
+
+def test_the_programs_exit_status_is_passed_on():
+    with Node() as node:
+        assert node.mete("run", "--", "sh", "-c", "exit 7").returncode == 7
+        assert node.mete("run", "true").returncode == 0
+
+
+def test_a_signal_that_ends_the_program_ends_mete_too():
+    with Node() as node:
+        assert node.mete("run", "--", "sh", "-c", "kill -SEGV $$").returncode == -signal.SIGSEGV
+        running = node.start("run", "--", *WAITING)
+        assert running.stdout.readline() == "here\n"
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(timeout=60) == -signal.SIGTERM
+
+
+def test_a_program_that_does_not_exist_is_said_in_a_sentence():
+    with Node() as node:
+        refused(node.mete("run", "--", "no-such-program"), "no-such-program", "no such program", status=127)
+        refused(node.mete("run", "--", "/etc/passwd"), "/etc/passwd", "ermission denied", status=126)
+        refused(node.mete("run"), "no program given", status=2)
+
+
+def test_amounts_that_make_no_sense_are_refused_with_what_is_accepted():
+    with Node() as node:
+        for memory in ("0", "-1GiB", "4GiBs", "nonsense", "", "101%", "0%", "1e99GiB", "4096PiB", "99999999999999999999GiB"):
+            done = node.mete("run", "--memory", memory, "--", "true")
+            refused(done, "memory", status=125)
+        refused(node.mete("run", "--memory", "5GiB", "--", "true"), "memory", "4GiB", status=125)
+        refused(node.mete("run", "--wait", "soon", "--", "true"), "wait", status=125)
+        refused(node.mete("run", "--on-daemon-loss", "panic", "--", "true"), "on_daemon_loss", "continue", status=125)
+
+
+def test_an_unknown_device_is_refused():
+    with Node() as node:
+        refused(node.mete("run", "--device", "7", "--", "true"), "device", "7", status=125)
+        refused(node.mete("run", "--device", "GPU-00000000-0000-0000-0000-000000000000", "--", "true"), "device", status=125)
+        assert node.mete("run", "--device", "0", "--", "true").returncode == 0
+
+
+def test_without_a_driver_it_says_so():
+    with Node() as node:
+        refused(node.mete("run", "--", "true", LD_LIBRARY_PATH=""), "no CUDA driver", status=125)
+        refused(node.mete("run", "--", "true", METE_DRIVER="/nonexistent"), "no CUDA driver", status=125)
+        # Ours twice: the guest is not a driver.
+        guest = os.path.join(BUILD, "guest", "12.9", "lib")
+        refused(node.mete("run", "--", "true", METE_DRIVER=guest), "guest", "METE_DRIVER", status=125)
+
+
+def test_bad_usage_is_told_and_exits_with_2():
+    with Node() as node:
+        refused(node.mete("run", "--colour", "--", "true"), "--colour", status=2)
+        refused(node.mete("ps", "extra"), "extra", status=2)
+        assert node.mete("dance").returncode == 2
+        for verb in ("run", "ps", "set", "doctor", "sim"):
+            shown = node.mete(verb, "--help")
+            assert shown.returncode == 0 and f"mete {verb}" in shown.stdout, shown
+
+
+def test_ps_shows_the_tenant_while_it_runs():
+    with Node() as node:
+        assert node.ps() == {"devices": [], "tenants": []}
+        running = node.start("run", "--memory", "25%", "--name", "quarter", "--", *WAITING)
+        assert running.stdout.readline() == "here\n"
+        shown = node.ps()
+        assert [device["capacity_bytes"] for device in shown["devices"]] == [4 * GIB], shown
+        [tenant] = shown["tenants"]
+        assert tenant["name"] == "quarter" and tenant["limit_bytes"] == GIB, tenant
+        table = node.mete("ps").stdout
+        assert "quarter" in table and "1GiB" in table, table
+        running.stdin.close()
+        assert running.wait(timeout=60) == 0
+
+
+def test_the_daemon_ends_with_its_last_tenant():
+    with Node() as node:
+        running = node.start("run", "--", *WAITING)
+        assert running.stdout.readline() == "here\n"
+        pid = node.daemon_pid()
+        pidfd = os.pidfd_open(pid)
+        running.stdin.close()
+        assert running.wait(timeout=60) == 0
+        import select
+        assert select.select([pidfd], [], [], 60)[0], "meted stays"
+        os.close(pidfd)
+
+
+def test_a_limit_is_changed_while_it_runs():
+    with Node() as node:
+        running = node.start("run", "--memory", "1GiB", "--name", "big", "--", *WAITING)
+        assert running.stdout.readline() == "here\n"
+        assert node.mete("set", "big", "memory=512MiB").returncode == 0
+        [tenant] = node.ps()["tenants"]
+        assert tenant["limit_bytes"] == 512 * MIB, tenant
+        assert node.mete("set", str(tenant["tenant"]), "memory=2GiB", "wait=5s").returncode == 0
+        refused(node.mete("set", "big", "memory=lots"), "memory", "lots")
+        refused(node.mete("set", "big", "colour=red"), "colour")
+        refused(node.mete("set", "nobody", "memory=1GiB"), "nobody")
+        refused(node.mete("set", "big", "memory"), "KEY=VALUE")
+        assert node.ps()["tenants"][0]["limit_bytes"] == 2 * GIB
+        running.stdin.close()
+        assert running.wait(timeout=60) == 0
+
+
+def test_doctor_finds_a_healthy_machine_and_an_ill_one():
+    with Node() as node:
+        well = node.mete("doctor")
+        assert well.returncode == 0 and "simulated" in well.stdout, well
+        ill = node.mete("doctor", LD_LIBRARY_PATH="")
+        assert ill.returncode == 1 and "->" in ill.stdout and "no CUDA driver" in ill.stdout, ill
+
+
+def test_sim_describes_the_simulated_node():
+    with Node(METE_SIM_DEVICES="2xH200,1xT4") as node:
+        shown = node.mete("sim")
+        assert shown.returncode == 0 and len(re.findall(r"^device \d", shown.stdout, re.M)) == 3, shown
+        assert "METE_SIM_MEMORY" in node.mete("sim", "--settings").stdout
+
+
+def test_a_workload_runs_under_a_limit_and_is_reported():
+    with Node() as node:
+        alone = node.mete("run", "--", workload("vector-add"))
+        assert alone.returncode == 0, alone
+        done = node.mete("run", "--report", "--memory", "512MiB", "--", workload("vector-add"))
+        assert done.returncode == 0 and " ok " in done.stdout, done
+        assert re.search(r"limit_bytes=536870912 peak_bytes=\d+ refusals=0", done.stderr), done.stderr
+        assert done.stdout == alone.stdout
+
+
+def test_a_program_over_its_limit_gets_out_of_memory_and_goes_on():
+    with Node() as node:
+        done = node.mete("run", "--report", "--memory", "512MiB", "--", workload("hoarder"), "limit=512M")
+        assert done.returncode == 0 and " ok " in done.stdout, done
+        limit, peak, refusals = map(int, re.search(r"limit_bytes=(\d+) peak_bytes=(\d+) refusals=(\d+)", done.stderr).groups())
+        assert limit == 512 * MIB and peak <= limit and refusals > 0, done.stderr
+
+
+def test_the_daemon_is_killed_and_the_program_does_not_notice():
+    with Node() as node:
+        running = node.start("run", "--memory", "512MiB", "--name", "steady", "--", workload("notebook"), "cells=30", "think=100")
+        import time
+        for _ in range(5):
+            while not (pid := node.daemon_pid()):
+                time.sleep(0.05)  # between two daemons: mete run starts the next one
+            os.kill(pid, signal.SIGKILL)
+        out, err = running.communicate(timeout=200)
+        assert running.returncode == 0 and " ok " in out, (running.returncode, out, err)
+
+
+if __name__ == "__main__":
+    run(globals())
