@@ -69,7 +69,9 @@ class Node:
         for process in self.started:
             if process.poll() is None:
                 process.kill()
-            process.communicate()
+            process.wait()
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                pipe.close()
         pid = self.daemon_pid()
         if pid:
             os.kill(pid, signal.SIGTERM)
