@@ -3,15 +3,20 @@
 
 #include <string.h>
 
+#include "guest/arrays.h"
 #include "guest/blocks.h"
 #include "guest/capture.h"
 #include "guest/context.h"
 #include "guest/contexts.h"
 #include "guest/credit.h"
 #include "guest/futex.h"
+#include "guest/graphs.h"
 #include "guest/hooks.h"
+#include "guest/pools.h"
+#include "guest/query.h"
 #include "guest/real.h"
 #include "guest/state.h"
+#include "guest/vmm.h"
 
 static struct {
 	struct pointers table;
@@ -49,13 +54,61 @@ CUresult memory_begin(struct memory_place *ret_place)
 	return CUDA_SUCCESS;
 }
 
+int memory_ordinal(int device)
+{
+	int count = 0;
+
+	for (int i = 0; i < STATE_ORDINALS && device >= 0; i++)
+		if (atomic_load_explicit(&state.ordinal[i], memory_order_relaxed) == device + 1)
+			return i;
+	if (device < 0 || memory_driver(real(cuDeviceGetCount)(&count)) != CUDA_SUCCESS)
+		return -1;
+	for (int i = 0; i < count; i++)
+		if (state_device(i) == device)
+			return i;
+	return -1;
+}
+
+CUresult memory_refuse_device(CUdevice ordinal)
+{
+	CUuuid uuid;
+
+	if (!state_joined() || state_device(ordinal) >= 0 ||
+	    memory_driver(real(cuDeviceGetUuid)(&uuid, ordinal)) != CUDA_SUCCESS)
+		return CUDA_SUCCESS;
+	return memory_charge(-1, 1, false);
+}
+
+/* Would the daemon refuse, as far as its page says? */
+static bool looks_short(int device, uint64_t bytes)
+{
+	struct query_memory seen;
+
+	query_memory(device, state_page(device, total_bytes), &seen);
+	return seen.free < bytes;
+}
+
+/* Rarely run: once in many allocations there is no credit left. */
+static noinline_ void look_for_bytes(int device, uint64_t bytes)
+{
+	pools_settle(device);
+	graphs_settle(device);
+	if (credit_unused(device) >= bytes || !looks_short(device, bytes))
+		return;
+	pools_trim(device);
+	if (credit_unused(device) < bytes)
+		graphs_trim(device);
+}
+
 CUresult memory_charge(int device, uint64_t bytes, bool patient)
 {
 	bool may_wait = patient && !capture_open();
 
-	if (bytes == 0 || credit_take(device, bytes, may_wait) == 0)
+	if (bytes == 0)
 		return CUDA_SUCCESS;
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	if (unlikely(device >= 0 && credit_unused(device) < bytes))
+		look_for_bytes(device, bytes);
+	return credit_take(device, bytes, may_wait) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static void drop(const struct pointer *entry)
@@ -67,6 +120,9 @@ static void drop(const struct pointer *entry)
 	case MEMORY_SMALL:
 		if (blocks_take(entry->detail, entry->address, entry->bytes) == BLOCKS_EMPTY)
 			credit_give(entry->device, BLOCKS_BYTES);
+		break;
+	case MEMORY_POOLED:
+		pools_freed((uint32_t)entry->owner);
 		break;
 	default:
 		break;
@@ -84,6 +140,11 @@ int memory_remember(const struct pointer *entry)
 		r = 0;
 	}
 	return r;
+}
+
+int memory_take(uint64_t address, struct pointer *ret_entry)
+{
+	return pointers_take(&memory.table, address, ret_entry);
 }
 
 CUresult memory_freed(const struct pointer *entry, CUresult r)
@@ -386,6 +447,8 @@ static int in_context(const struct pointer *entry, void *context)
 void memory_context_gone(CUcontext context)
 {
 	pointers_sweep(&memory.table, in_context, context);
+	arrays_context_gone(context);
+	pools_settle(-1);
 }
 
 void memory_forget(void)
@@ -393,5 +456,9 @@ void memory_forget(void)
 	pointers_forget(&memory.table);
 	memset(&memory, 0, sizeof(memory));
 	blocks_forget();
+	arrays_forget();
+	graphs_forget();
+	pools_forget();
+	vmm_forget();
 	memory_inside = 0;
 }

@@ -67,8 +67,18 @@ struct memory_request {
 must_check CUresult memory_allocate(const struct memory_place *place,
 				    struct memory_request *request);
 
+/* A CUDA ordinal of a device, or -1. */
+int memory_ordinal(int device);
+
+/* CUDA_SUCCESS if a device is the tenant's, or is none at all (the driver refuses that);
+ * otherwise what is to be answered. */
+must_check CUresult memory_refuse_device(CUdevice ordinal);
+
 /* What is remembered of linear and pooled addresses. */
-int memory_remember(const struct pointer *entry);
+must_check int memory_remember(const struct pointer *entry);
+
+/* Before an address is freed: takes its entry out. 0, POINTERS_UNKNOWN. */
+must_check int memory_take(uint64_t address, struct pointer *ret_entry);
 
 /* After the driver answered `r` to freeing what `entry` was taken out for; returns r. */
 CUresult memory_freed(const struct pointer *entry, CUresult r);

@@ -298,6 +298,14 @@ void real_adopt(unsigned index, void *address)
 				    __ATOMIC_RELAXED);
 }
 
+void real_between(unsigned index, void *function)
+{
+	void *was = __atomic_load_n(&guest_real[index], __ATOMIC_RELAXED);
+
+	if (was != (void *)guest_absent)
+		__atomic_store_n(&guest_real[index], function, __ATOMIC_RELEASE);
+}
+
 /* What calls answer while there is no driver, or none yet. */
 static int answer_cuda(void)
 {

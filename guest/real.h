@@ -52,5 +52,10 @@ int real_index_of(const void *address);
 /* The driver handed out `address` as function `index`, which it does not export. */
 void real_adopt(unsigned index, void *address);
 
+/* From now on the trampolines, and real(), call `function` where they called the driver's: with
+ * presence noted and the gate passed. The caller keeps what real() gave before. A function that the
+ * driver lacks stays lacking. The driver must be open. */
+void real_between(unsigned index, void *function);
+
 /* From the trampolines: returns where to jump for function `index`. */
 void *real_resolve(unsigned index);

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/graphs.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <sys/mman.h>
+
+#include "guest/capture.h"
+#include "guest/credit.h"
+#include "guest/futex.h"
+#include "guest/hooks.h"
+#include "guest/memory.h"
+#include "guest/pointers.h"
+#include "guest/real.h"
+#include "guest/state.h"
+
+enum {
+	EXECS = 4096, /* executable graphs with memory nodes; of further ones the charge comes late
+		       */
+	DEPTH = 8,    /* of child graphs */
+};
+
+struct exec {
+	uint32_t used;
+	uint32_t backed_at; /* launched after this trim: its memory is there. 0: never */
+	uint64_t bytes[STATE_DEVICES];
+};
+
+/* The driver's functions that graphs.c stands before. */
+#define BETWEEN(X)                                                                                 \
+	X(cuGraphInstantiate)                                                                      \
+	X(cuGraphInstantiate_v2)                                                                   \
+	X(cuGraphInstantiateWithFlags)                                                             \
+	X(cuGraphInstantiateWithParams)                                                            \
+	X(cuGraphInstantiateWithParams_ptsz)                                                       \
+	X(cuGraphExecDestroy)                                                                      \
+	X(cuGraphLaunch)                                                                           \
+	X(cuGraphLaunch_ptsz)                                                                      \
+	X(cuGraphUpload)                                                                           \
+	X(cuGraphUpload_ptsz)
+
+static struct {
+	_Atomic uint32_t begun;
+	struct futex_lock begin_lock;
+	struct futex_lock lock; /* of what follows; held while the driver launches */
+	uint32_t trims;		/* so far, + 1 */
+	uint64_t charged[STATE_DEVICES];
+	struct pointers by_handle; /* detail: the index below */
+	struct exec exec[EXECS];
+	struct {
+#define MEMBER(symbol) api_fn_##symbol *symbol;
+		BETWEEN(MEMBER)
+#undef MEMBER
+	} driver;
+} graphs;
+
+/* ---- what the driver holds ------------------------------------------------------------------- */
+
+/* With the lock held. What is held beyond the charge and cannot be had stays owing. */
+static void settle(int device)
+{
+	int ordinal = memory_ordinal(device);
+	cuuint64_t holds = 0;
+
+	if (ordinal < 0 ||
+	    memory_driver(real(cuDeviceGetGraphMemAttribute)(
+		    ordinal, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &holds)) != CUDA_SUCCESS)
+		return;
+	if (holds < graphs.charged[device])
+		credit_give(device, graphs.charged[device] - holds);
+	else if (holds > graphs.charged[device] &&
+		 credit_take(device, holds - graphs.charged[device], false) != 0)
+		return;
+	graphs.charged[device] = holds;
+}
+
+static void trim(int device)
+{
+	int ordinal = memory_ordinal(device);
+
+	if (ordinal < 0 || capture_open())
+		return;
+	best_effort(memory_driver(real(cuDeviceGraphMemTrim)(ordinal)));
+	graphs.trims++;
+	settle(device);
+}
+
+/* Who holds the lock settles by itself. */
+static bool lock_if_free(void)
+{
+	uint32_t was = 0;
+
+	return atomic_load(&graphs.begun) &&
+	       atomic_compare_exchange_strong(&graphs.lock.word, &was, 1);
+}
+
+static void each(int device, void (*what)(int device))
+{
+	if (!lock_if_free())
+		return;
+	for (int i = 0; i < (int)atomic_load(&state.devices); i++)
+		if (device < 0 || device == i)
+			what(i);
+	futex_lock_give(&graphs.lock);
+}
+
+void graphs_settle(int device)
+{
+	each(device, settle);
+}
+
+void graphs_trim(int device)
+{
+	each(device, trim);
+}
+
+/* ---- what a graph may take ------------------------------------------------------------------- */
+
+static void add_node(CUgraphNode node, uint64_t *bytes, int depth);
+
+/* Adds up the memory nodes of a graph by device. The list of nodes is mapped: no malloc in a hook.
+ */
+static void add_graph(CUgraph graph, uint64_t *bytes, int depth)
+{
+	size_t count = 0, size;
+	CUgraphNode *nodes;
+	int saved = errno;
+
+	if (depth > DEPTH ||
+	    memory_driver(real(cuGraphGetNodes)(graph, NULL, &count)) != CUDA_SUCCESS || count == 0)
+		return;
+	size = count * sizeof(CUgraphNode);
+	nodes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	errno = saved;
+	if (nodes == MAP_FAILED)
+		return;
+	if (memory_driver(real(cuGraphGetNodes)(graph, nodes, &count)) == CUDA_SUCCESS)
+		for (size_t i = 0; i < count && i < size / sizeof(CUgraphNode); i++)
+			add_node(nodes[i], bytes, depth);
+	munmap(nodes, size);
+	errno = saved;
+}
+
+static void add_node(CUgraphNode node, uint64_t *bytes, int depth)
+{
+	CUDA_MEM_ALLOC_NODE_PARAMS params = {.bytesize = 0};
+	CUgraphNodeType type;
+	CUgraph child;
+	int device;
+
+	if (memory_driver(real(cuGraphNodeGetType)(node, &type)) != CUDA_SUCCESS)
+		return;
+	if (type == CU_GRAPH_NODE_TYPE_GRAPH &&
+	    memory_driver(real(cuGraphChildGraphNodeGetGraph)(node, &child)) == CUDA_SUCCESS)
+		add_graph(child, bytes, depth + 1);
+	if (type != CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+	    memory_driver(real(cuGraphMemAllocNodeGetParams)(node, &params)) != CUDA_SUCCESS)
+		return;
+	device = state_device(params.poolProps.location.id);
+	if (device >= 0)
+		bytes[device] += memory_round(params.bytesize);
+}
+
+static bool any_bytes(const uint64_t *bytes)
+{
+	for (int i = 0; i < STATE_DEVICES; i++)
+		if (bytes[i])
+			return true;
+	return false;
+}
+
+/* ---- charging -------------------------------------------------------------------------------- */
+
+/* With the lock held. Charges up to bytes[] in advance; what cannot be had even after trimming is
+ * refused if it is `needed`. */
+static CUresult prepare(const uint64_t *bytes, bool needed)
+{
+	for (int i = 0; i < STATE_DEVICES; i++) {
+		if (bytes[i] == 0)
+			continue;
+		settle(i);
+		if (credit_unused(i) < bytes[i])
+			trim(i);
+		if (credit_take(i, bytes[i], false) == 0)
+			graphs.charged[i] += bytes[i];
+		else if (needed)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	return CUDA_SUCCESS;
+}
+
+static void settle_all(void)
+{
+	for (int i = 0; i < (int)atomic_load(&state.devices); i++)
+		settle(i);
+}
+
+static CUresult launch(CUgraphExec handle, CUstream stream,
+		       CUresult (*driver)(CUgraphExec, CUstream))
+{
+	static const uint64_t nothing[STATE_DEVICES];
+	struct pointer entry;
+	struct exec *exec;
+	CUresult r;
+
+	if (memory_inside || pointers_find(&graphs.by_handle, (uintptr_t)handle, &entry) != 0)
+		return memory_driver(driver(handle, stream));
+	futex_lock_take(&graphs.lock);
+	exec = &graphs.exec[entry.detail];
+	r = prepare(exec->backed_at == graphs.trims ? nothing : exec->bytes, true);
+	if (r == CUDA_SUCCESS) {
+		r = memory_driver(driver(handle, stream));
+		if (r == CUDA_SUCCESS)
+			exec->backed_at = graphs.trims;
+	}
+	settle_all();
+	futex_lock_give(&graphs.lock);
+	return r;
+}
+
+/* With the lock held. */
+static void note(CUgraphExec handle, const uint64_t *bytes)
+{
+	struct pointer entry = {.address = (uintptr_t)handle}, old;
+
+	for (uint32_t i = 0; i < EXECS; i++) {
+		if (graphs.exec[i].used)
+			continue;
+		entry.detail = i;
+		if (pointers_put(&graphs.by_handle, &entry, &old) < 0)
+			return;
+		graphs.exec[i].used = 1;
+		graphs.exec[i].backed_at = 0;
+		memcpy(graphs.exec[i].bytes, bytes, sizeof(graphs.exec[i].bytes));
+		return;
+	}
+}
+
+/* Around an instantiation: `bytes` as begin_instantiation() filled it. */
+static void begin_instantiation(CUgraph graph, uint64_t *bytes)
+{
+	memset(bytes, 0, STATE_DEVICES * sizeof(*bytes));
+	if (memory_inside == 0)
+		add_graph(graph, bytes, 0);
+	if (!any_bytes(bytes))
+		return;
+	futex_lock_take(&graphs.lock);
+	best_effort(prepare(bytes, false));
+}
+
+static CUresult end_instantiation(CUgraphExec *handle, const uint64_t *bytes, CUresult r)
+{
+	if (!any_bytes(bytes))
+		return r;
+	if (r == CUDA_SUCCESS && handle && *handle)
+		note(*handle, bytes);
+	settle_all();
+	futex_lock_give(&graphs.lock);
+	return r;
+}
+
+/* ---- between the trampolines and the driver -------------------------------------------------- */
+
+static CUresult between_cuGraphInstantiate(CUgraphExec *handle, CUgraph graph, CUgraphNode *node,
+					   char *log, size_t size)
+{
+	uint64_t bytes[STATE_DEVICES];
+
+	begin_instantiation(graph, bytes);
+	return end_instantiation(
+		handle, bytes,
+		memory_driver(graphs.driver.cuGraphInstantiate(handle, graph, node, log, size)));
+}
+
+static CUresult between_cuGraphInstantiate_v2(CUgraphExec *handle, CUgraph graph, CUgraphNode *node,
+					      char *log, size_t size)
+{
+	uint64_t bytes[STATE_DEVICES];
+
+	begin_instantiation(graph, bytes);
+	return end_instantiation(
+		handle, bytes,
+		memory_driver(graphs.driver.cuGraphInstantiate_v2(handle, graph, node, log, size)));
+}
+
+static CUresult between_cuGraphInstantiateWithFlags(CUgraphExec *handle, CUgraph graph,
+						    unsigned long long flags)
+{
+	uint64_t bytes[STATE_DEVICES];
+
+	begin_instantiation(graph, bytes);
+	return end_instantiation(
+		handle, bytes,
+		memory_driver(graphs.driver.cuGraphInstantiateWithFlags(handle, graph, flags)));
+}
+
+static CUresult between_cuGraphInstantiateWithParams(CUgraphExec *handle, CUgraph graph,
+						     CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+	uint64_t bytes[STATE_DEVICES];
+
+	begin_instantiation(graph, bytes);
+	return end_instantiation(
+		handle, bytes,
+		memory_driver(graphs.driver.cuGraphInstantiateWithParams(handle, graph, params)));
+}
+
+static CUresult between_cuGraphInstantiateWithParams_ptsz(CUgraphExec *handle, CUgraph graph,
+							  CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+	uint64_t bytes[STATE_DEVICES];
+
+	begin_instantiation(graph, bytes);
+	return end_instantiation(handle, bytes,
+				 memory_driver(graphs.driver.cuGraphInstantiateWithParams_ptsz(
+					 handle, graph, params)));
+}
+
+static CUresult between_cuGraphExecDestroy(CUgraphExec handle)
+{
+	struct pointer entry;
+	CUresult r;
+
+	if (memory_inside || pointers_take(&graphs.by_handle, (uintptr_t)handle, &entry) != 0)
+		return memory_driver(graphs.driver.cuGraphExecDestroy(handle));
+	futex_lock_take(&graphs.lock);
+	r = memory_driver(graphs.driver.cuGraphExecDestroy(handle));
+	if (r == CUDA_SUCCESS) {
+		graphs.exec[entry.detail].used = 0;
+	} else {
+		struct pointer old;
+
+		best_effort(pointers_put(&graphs.by_handle, &entry, &old));
+	}
+	settle_all();
+	futex_lock_give(&graphs.lock);
+	return r;
+}
+
+static CUresult between_cuGraphLaunch(CUgraphExec handle, CUstream stream)
+{
+	return launch(handle, stream, graphs.driver.cuGraphLaunch);
+}
+
+static CUresult between_cuGraphLaunch_ptsz(CUgraphExec handle, CUstream stream)
+{
+	return launch(handle, stream, graphs.driver.cuGraphLaunch_ptsz);
+}
+
+static CUresult between_cuGraphUpload(CUgraphExec handle, CUstream stream)
+{
+	return launch(handle, stream, graphs.driver.cuGraphUpload);
+}
+
+static CUresult between_cuGraphUpload_ptsz(CUgraphExec handle, CUstream stream)
+{
+	return launch(handle, stream, graphs.driver.cuGraphUpload_ptsz);
+}
+
+/* ---- hooks ----------------------------------------------------------------------------------- */
+
+void graphs_begin(void)
+{
+	if (likely(atomic_load_explicit(&graphs.begun, memory_order_acquire)))
+		return;
+	futex_lock_take(&graphs.begin_lock);
+	if (!atomic_load(&graphs.begun)) {
+		graphs.trims = 1;
+#define INSTALL(symbol)                                                                            \
+	graphs.driver.symbol = real(symbol);                                                       \
+	real_between(API_##symbol, (void *)between_##symbol);
+		BETWEEN(INSTALL)
+#undef INSTALL
+		atomic_store_explicit(&graphs.begun, 1, memory_order_release);
+	}
+	futex_lock_give(&graphs.begin_lock);
+}
+
+/* A node of a device that is not the tenant's is refused when it is made. */
+static CUresult node_begins(const CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+	CUresult r = state_ready();
+
+	if (r != CUDA_SUCCESS || !state_joined())
+		return r;
+	graphs_begin();
+	if (params && params->poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+		return memory_refuse_device(params->poolProps.location.id);
+	return CUDA_SUCCESS;
+}
+
+CUresult hook_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+				     const CUgraphNode *dependencies, size_t numDependencies,
+				     CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
+{
+	CUresult r = memory_inside ? CUDA_SUCCESS : node_begins(nodeParams);
+
+	return r ? r
+		 : memory_driver(real(cuGraphAddMemAllocNode)(phGraphNode, hGraph, dependencies,
+							      numDependencies, nodeParams));
+}
+
+CUresult hook_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+				    const CUgraphNode *dependencies, size_t numDependencies,
+				    CUdeviceptr dptr)
+{
+	CUresult r = memory_inside ? CUDA_SUCCESS : node_begins(NULL);
+
+	return r ? r
+		 : memory_driver(real(cuGraphAddMemFreeNode)(phGraphNode, hGraph, dependencies,
+							     numDependencies, dptr));
+}
+
+static CUresult any_node_begins(const CUgraphNodeParams *params)
+{
+	if (memory_inside || !params)
+		return CUDA_SUCCESS;
+	if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+		return node_begins((const CUDA_MEM_ALLOC_NODE_PARAMS *)&params->alloc);
+	return params->type == CU_GRAPH_NODE_TYPE_MEM_FREE ? node_begins(NULL) : CUDA_SUCCESS;
+}
+
+CUresult hook_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+			     const CUgraphNode *dependencies, size_t numDependencies,
+			     CUgraphNodeParams *nodeParams)
+{
+	CUresult r = any_node_begins(nodeParams);
+
+	return r ? r
+		 : memory_driver(real(cuGraphAddNode)(phGraphNode, hGraph, dependencies,
+						      numDependencies, nodeParams));
+}
+
+CUresult hook_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
+				const CUgraphNode *dependencies,
+				const CUgraphEdgeData *dependencyData, size_t numDependencies,
+				CUgraphNodeParams *nodeParams)
+{
+	CUresult r = any_node_begins(nodeParams);
+
+	return r ? r
+		 : memory_driver(real(cuGraphAddNode_v2)(phGraphNode, hGraph, dependencies,
+							 dependencyData, numDependencies,
+							 nodeParams));
+}
+
+CUresult hook_cuDeviceGraphMemTrim(CUdevice device)
+{
+	CUresult r = memory_driver(real(cuDeviceGraphMemTrim)(device));
+	int index;
+
+	if (memory_inside || !atomic_load(&graphs.begun))
+		return r;
+	index = state_device(device);
+	futex_lock_take(&graphs.lock);
+	graphs.trims++;
+	if (index >= 0)
+		settle(index);
+	futex_lock_give(&graphs.lock);
+	return r;
+}
+
+void graphs_forget(void)
+{
+	pointers_forget(&graphs.by_handle);
+	if (atomic_load(&graphs.begun)) {
+		memset(graphs.exec, 0, sizeof(graphs.exec));
+		memset(graphs.charged, 0, sizeof(graphs.charged));
+	}
+	memset(&graphs.lock, 0, sizeof(graphs.lock));
+	memset(&graphs.begin_lock, 0, sizeof(graphs.begin_lock));
+}

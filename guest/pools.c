@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/pools.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "guest/blocks.h"
+#include "guest/capture.h"
+#include "guest/credit.h"
+#include "guest/futex.h"
+#include "guest/graphs.h"
+#include "guest/hooks.h"
+#include "guest/memory.h"
+#include "guest/real.h"
+#include "guest/state.h"
+
+enum {
+	POOLS = 1024,	       /* that are charged by what they hold; further ones by allocation */
+	POOLS_STEP = 64 << 20, /* the largest step by which a driver is believed to grow a pool */
+};
+
+struct pool {
+	struct futex_lock lock;	      /* of what follows; held while the driver allocates */
+	_Atomic(CUmemoryPool) handle; /* NULL: a free place */
+	int device;		      /* -1: not device memory, or not ours to pay */
+	bool ended;		      /* destroyed; lives as long as its allocations */
+	uint64_t charged;
+	uint64_t step;		/* it grows by multiples of this, as far as was seen */
+	_Atomic uint32_t alive; /* allocations */
+};
+
+static struct {
+	struct futex_lock lock; /* of adding */
+	_Atomic uint32_t made;
+	_Atomic uint32_t due; /* something was freed in a stream's order */
+	struct pool pool[POOLS];
+} pools;
+
+bool pools_used(void)
+{
+	return atomic_load_explicit(&pools.made, memory_order_relaxed) != 0;
+}
+
+static struct pool *find(CUmemoryPool handle)
+{
+	uint32_t made = atomic_load(&pools.made);
+
+	for (uint32_t i = 0; i < made; i++)
+		if (atomic_load_explicit(&pools.pool[i].handle, memory_order_relaxed) == handle)
+			return &pools.pool[i];
+	return NULL;
+}
+
+/* Knowing a pool twice is harmless. NULL: the table is full. */
+static struct pool *add(CUmemoryPool handle, int device)
+{
+	struct pool *pool;
+	uint32_t i = 0;
+
+	futex_lock_take(&pools.lock);
+	pool = find(handle);
+	while (!pool && i < POOLS && atomic_load(&pools.pool[i].handle))
+		i++;
+	if (!pool && i < POOLS) {
+		pool = &pools.pool[i];
+		pool->device = device;
+		pool->ended = false;
+		pool->charged = 0;
+		pool->step = BLOCKS_BYTES;
+		atomic_store(&pool->alive, 0);
+		atomic_store(&pool->handle, handle);
+		if (i >= atomic_load(&pools.made))
+			atomic_store(&pools.made, i + 1);
+	}
+	futex_lock_give(&pools.lock);
+	return pool;
+}
+
+static uint64_t attribute(CUmemoryPool handle, CUmemPool_attribute which, uint64_t otherwise)
+{
+	cuuint64_t value = 0;
+
+	if (memory_driver(real(cuMemPoolGetAttribute)(handle, which, &value)) != CUDA_SUCCESS)
+		return otherwise;
+	return value;
+}
+
+/* With the pool's lock held: the charge becomes what the pool holds. What it holds beyond its
+ * charge, and cannot be had, stays owing until the next time. */
+static void settle(struct pool *pool)
+{
+	uint64_t holds;
+
+	if (pool->device < 0)
+		return;
+	if (pool->ended)
+		holds = atomic_load(&pool->alive) ? pool->charged : 0;
+	else
+		holds = attribute(pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
+				  pool->charged);
+	if (holds < pool->charged)
+		credit_give(pool->device, pool->charged - holds);
+	else if (holds > pool->charged &&
+		 credit_take(pool->device, holds - pool->charged, false) != 0)
+		return;
+	pool->charged = holds;
+	if (pool->ended && holds == 0)
+		atomic_store(&pool->handle, NULL);
+}
+
+/* Who holds the lock settles by itself before giving it back. */
+static bool lock_if_free(struct pool *pool)
+{
+	uint32_t was = 0;
+
+	return atomic_compare_exchange_strong(&pool->lock.word, &was, 1);
+}
+
+static void each(int device, bool trim)
+{
+	uint32_t made = atomic_load(&pools.made);
+
+	for (uint32_t i = 0; i < made; i++) {
+		struct pool *pool = &pools.pool[i];
+
+		if (!atomic_load(&pool->handle) || pool->device < 0 ||
+		    (device >= 0 && pool->device != device) || !lock_if_free(pool))
+			continue;
+		if (trim && !pool->ended && pool->charged)
+			best_effort(memory_driver(real(cuMemPoolTrimTo)(pool->handle, 0)));
+		if (atomic_load(&pool->handle))
+			settle(pool);
+		futex_lock_give(&pool->lock);
+	}
+}
+
+void pools_settle(int device)
+{
+	each(device, false);
+}
+
+void pools_trim(int device)
+{
+	if (!capture_open())
+		each(device, true);
+}
+
+void pools_waited(void)
+{
+	if (unlikely(atomic_load_explicit(&pools.due, memory_order_relaxed)) && !memory_inside) {
+		atomic_store(&pools.due, 0);
+		pools_settle(-1);
+	}
+}
+
+void pools_freed(uint32_t index)
+{
+	struct pool *pool = &pools.pool[index];
+
+	atomic_fetch_sub(&pool->alive, 1);
+	atomic_store(&pools.due, 1);
+	if (lock_if_free(pool)) {
+		if (atomic_load(&pool->handle))
+			settle(pool);
+		futex_lock_give(&pool->lock);
+	}
+}
+
+void pools_forget(void)
+{
+	uint32_t made = atomic_load(&pools.made);
+
+	memset(pools.pool, 0, made * sizeof(pools.pool[0]));
+	atomic_store(&pools.made, 0);
+	atomic_store(&pools.due, 0);
+	memset(&pools.lock, 0, sizeof(pools.lock));
+}
+
+/* ---- allocating ------------------------------------------------------------------------------ */
+
+/* The forms of the call. */
+struct request {
+	CUdeviceptr *address;
+	size_t bytes;
+	CUmemoryPool pool; /* NULL: the current one of the stream's device */
+	CUstream stream;
+	bool own; /* stream 0 is the thread's own */
+};
+
+static CUresult call(const struct request *q)
+{
+	if (q->pool)
+		return q->own ? real(cuMemAllocFromPoolAsync_ptsz)(q->address, q->bytes, q->pool,
+								   q->stream)
+			      : real(cuMemAllocFromPoolAsync)(q->address, q->bytes, q->pool,
+							      q->stream);
+	return q->own ? real(cuMemAllocAsync_ptsz)(q->address, q->bytes, q->stream)
+		      : real(cuMemAllocAsync)(q->address, q->bytes, q->stream);
+}
+
+static CUresult call_free(const struct request *q, CUdeviceptr address)
+{
+	return q->own ? real(cuMemFreeAsync_ptsz)(address, q->stream)
+		      : real(cuMemFreeAsync)(address, q->stream);
+}
+
+static bool capturing(CUstream stream, bool own)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+	if (likely(!capture_open()))
+		return false;
+	if (!stream && own)
+		stream = CU_STREAM_PER_THREAD;
+	return memory_driver(real(cuStreamIsCapturing)(stream, &status)) == CUDA_SUCCESS &&
+	       status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+/* Where the stream's work runs; the current context for the streams that every context has. */
+static void stream_place(CUstream stream, struct memory_place *place)
+{
+	CUcontext context = NULL;
+
+	if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
+		return;
+	if (memory_driver(real(cuStreamGetCtx)(stream, &context)) == CUDA_SUCCESS && context) {
+		place->context = context;
+		place->device = state_context_device(context);
+	}
+}
+
+/* The pool that will serve the request, charged from now on; NULL: one that is not charged by what
+ * it holds. A pool that nobody told us of is a device's default one. */
+static struct pool *pool_of(const struct request *q, int device)
+{
+	CUmemoryPool handle = q->pool, other;
+	int ordinal = memory_ordinal(device);
+	struct pool *pool;
+
+	if (!handle && (ordinal < 0 ||
+			memory_driver(real(cuDeviceGetMemPool)(&handle, ordinal)) != CUDA_SUCCESS))
+		return NULL;
+	pool = handle ? find(handle) : NULL;
+	if (pool || !handle)
+		return pool;
+	for (int i = 0; q->pool && i < (int)atomic_load(&state.devices); i++)
+		if (memory_ordinal(i) >= 0 &&
+		    memory_driver(real(cuDeviceGetDefaultMemPool)(&other, memory_ordinal(i))) ==
+			    CUDA_SUCCESS &&
+		    other == handle)
+			device = i;
+	return add(handle, device);
+}
+
+/* Grown by more than was thought: the next request expects it. */
+static void learn_step(struct pool *pool, uint64_t before, uint64_t expected)
+{
+	uint64_t grown = pool->charged - before;
+
+	if (pool->charged > before && grown > expected && grown <= POOLS_STEP)
+		pool->step = grown;
+}
+
+/* With the lock held, `taken` bytes charged beyond pool->charged. Consumes them. */
+static CUresult attempt(struct pool *pool, const struct request *q, uint64_t taken)
+{
+	struct pointer entry = {.owner = (uint64_t)(pool - pools.pool),
+				.kind = MEMORY_POOLED,
+				.device = (int16_t)pool->device};
+	uint64_t before = pool->charged, holds;
+	CUresult r;
+
+	/* The worst case is the charge until it is known better. */
+	pool->charged += taken;
+	r = memory_driver(call(q));
+	if (r == CUDA_SUCCESS) {
+		entry.address = *q->address;
+		holds = attribute(pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
+				  pool->charged);
+		if ((holds > pool->charged &&
+		     memory_charge(pool->device, holds - pool->charged, true) != CUDA_SUCCESS)) {
+			r = CUDA_ERROR_OUT_OF_MEMORY;
+		} else {
+			pool->charged = holds > pool->charged ? holds : pool->charged;
+			atomic_fetch_add(&pool->alive, 1);
+			if (entry.address && memory_remember(&entry) < 0) {
+				atomic_fetch_sub(&pool->alive, 1);
+				r = CUDA_ERROR_OUT_OF_MEMORY;
+			}
+		}
+		if (r != CUDA_SUCCESS)
+			best_effort(memory_driver(call_free(q, entry.address)));
+	}
+	settle(pool);
+	if (r == CUDA_SUCCESS)
+		learn_step(pool, before, taken);
+	return r;
+}
+
+/* Takes the lock. */
+static CUresult allocate_from(struct pool *pool, const struct request *q)
+{
+	uint64_t need, holds, in_use;
+	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+
+	futex_lock_take(&pool->lock);
+	settle(pool);
+	need = (memory_round(q->bytes) + pool->step - 1) / pool->step * pool->step;
+	if (credit_unused(pool->device) < need) {
+		/* What fits into what it holds costs nothing, and must not be refused. */
+		holds = pool->charged;
+		in_use = attribute(pool->handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, holds);
+		if (holds - in_use >= q->bytes && in_use <= holds)
+			r = attempt(pool, q, 0);
+	}
+	if (r == CUDA_ERROR_OUT_OF_MEMORY) {
+		futex_lock_give(&pool->lock);
+		/* Not with the lock held: this may wait, and trims. */
+		r = memory_charge(pool->device, need, true);
+		if (r != CUDA_SUCCESS)
+			return r;
+		futex_lock_take(&pool->lock);
+		r = attempt(pool, q, need);
+	}
+	futex_lock_give(&pool->lock);
+	return r;
+}
+
+/* By the allocation, as if it were linear memory. */
+static CUresult call_uncounted(struct memory_request *request)
+{
+	const struct request *q = (const struct request *)request->pitch;
+	CUresult r = call(q);
+
+	if (r == CUDA_SUCCESS)
+		request->address = *q->address;
+	return r;
+}
+
+static CUresult allocate(struct request *q)
+{
+	struct memory_request uncounted = {.call = call_uncounted, .bytes = q->bytes, .pitch = q};
+	struct memory_place place;
+	struct pool *pool;
+	CUresult r = memory_begin(&place);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (!place.tracked || !q->address || q->bytes == 0)
+		return memory_driver(call(q));
+	if (capturing(q->stream, q->own)) {
+		graphs_begin();
+		return memory_driver(call(q));
+	}
+	stream_place(q->stream, &place);
+	pool = pool_of(q, place.device);
+	if (!pool)
+		return memory_allocate(&place, &uncounted);
+	if (pool->device < 0 && place.device >= 0)
+		return memory_driver(call(q));
+	if (pool->device < 0)
+		return memory_charge(-1, q->bytes, false);
+	return allocate_from(pool, q);
+}
+
+CUresult hook_cuMemAllocAsync(CUdeviceptr_v2 *dptr, size_t bytesize, CUstream hStream)
+{
+	struct request q = {dptr, bytesize, NULL, hStream, false};
+
+	return allocate(&q);
+}
+
+CUresult hook_cuMemAllocAsync_ptsz(CUdeviceptr_v2 *dptr, size_t bytesize, CUstream hStream)
+{
+	struct request q = {dptr, bytesize, NULL, hStream, true};
+
+	return allocate(&q);
+}
+
+/* Without a pool the driver has an answer of its own. */
+CUresult hook_cuMemAllocFromPoolAsync(CUdeviceptr_v2 *dptr, size_t bytesize, CUmemoryPool pool,
+				      CUstream hStream)
+{
+	struct request q = {dptr, bytesize, pool, hStream, false};
+
+	if (!pool)
+		return memory_driver(real(cuMemAllocFromPoolAsync)(dptr, bytesize, pool, hStream));
+	return allocate(&q);
+}
+
+CUresult hook_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr_v2 *dptr, size_t bytesize, CUmemoryPool pool,
+					   CUstream hStream)
+{
+	struct request q = {dptr, bytesize, pool, hStream, true};
+
+	if (!pool)
+		return memory_driver(
+			real(cuMemAllocFromPoolAsync_ptsz)(dptr, bytesize, pool, hStream));
+	return allocate(&q);
+}
+
+/* ---- freeing --------------------------------------------------------------------------------- */
+
+/* In a capture this becomes a node, which may only free what a node allocated: the driver refuses
+ * what we know of, and the entry goes back. */
+CUresult hook_cuMemFreeAsync(CUdeviceptr_v2 dptr, CUstream hStream)
+{
+	struct pointer entry;
+
+	if (unlikely(memory_inside) || memory_take(dptr, &entry) != 0)
+		return memory_driver(real(cuMemFreeAsync)(dptr, hStream));
+	return memory_freed(&entry, memory_driver(real(cuMemFreeAsync)(dptr, hStream)));
+}
+
+CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr_v2 dptr, CUstream hStream)
+{
+	struct pointer entry;
+
+	if (unlikely(memory_inside) || memory_take(dptr, &entry) != 0)
+		return memory_driver(real(cuMemFreeAsync_ptsz)(dptr, hStream));
+	return memory_freed(&entry, memory_driver(real(cuMemFreeAsync_ptsz)(dptr, hStream)));
+}
+
+/* ---- pools ----------------------------------------------------------------------------------- */
+
+static int located(const CUmemLocation *location)
+{
+	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || !state_joined())
+		return -1;
+	return state_device(location->id);
+}
+
+CUresult hook_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps_v1 *poolProps)
+{
+	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+
+	if (r == CUDA_SUCCESS && !memory_inside && poolProps &&
+	    poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+		r = memory_refuse_device(poolProps->location.id);
+	if (r == CUDA_SUCCESS)
+		r = memory_driver(real(cuMemPoolCreate)(pool, poolProps));
+	if (r == CUDA_SUCCESS && !memory_inside && pool && *pool && poolProps)
+		add(*pool, located(&poolProps->location));
+	return r;
+}
+
+CUresult hook_cuMemPoolDestroy(CUmemoryPool handle)
+{
+	struct pool *pool = memory_inside || !handle ? NULL : find(handle);
+	CUresult r;
+
+	if (!pool)
+		return memory_driver(real(cuMemPoolDestroy)(handle));
+	futex_lock_take(&pool->lock);
+	settle(pool);
+	r = memory_driver(real(cuMemPoolDestroy)(handle));
+	if (r == CUDA_SUCCESS) {
+		/* The handle may be used again; the place is told apart by its index. */
+		pool->ended = true;
+		atomic_store(&pool->handle, pool->device < 0 ? NULL : (CUmemoryPool)pool);
+		settle(pool);
+	}
+	futex_lock_give(&pool->lock);
+	return r;
+}
+
+CUresult hook_cuMemPoolTrimTo(CUmemoryPool handle, size_t minBytesToKeep)
+{
+	CUresult r = memory_driver(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
+	struct pool *pool = memory_inside || !handle ? NULL : find(handle);
+
+	if (pool) {
+		futex_lock_take(&pool->lock);
+		if (atomic_load(&pool->handle))
+			settle(pool);
+		futex_lock_give(&pool->lock);
+	}
+	return r;
+}
+
+CUresult hook_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle,
+						 CUmemAllocationHandleType handleType,
+						 unsigned long long flags)
+{
+	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+
+	if (r == CUDA_SUCCESS)
+		r = memory_driver(real(cuMemPoolImportFromShareableHandle)(pool_out, handle,
+									   handleType, flags));
+	if (r == CUDA_SUCCESS && !memory_inside && pool_out && *pool_out)
+		add(*pool_out, -1);
+	return r;
+}
+
+/* The exporter pays; the address is remembered, so that a later owner of it is not mistaken. */
+CUresult hook_cuMemPoolImportPointer(CUdeviceptr_v2 *ptr_out, CUmemoryPool pool,
+				     CUmemPoolPtrExportData_v1 *shareData)
+{
+	struct pointer entry = {.kind = MEMORY_IMPORTED, .device = -1};
+	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+
+	if (r == CUDA_SUCCESS)
+		r = memory_driver(real(cuMemPoolImportPointer)(ptr_out, pool, shareData));
+	if (r == CUDA_SUCCESS && !memory_inside && ptr_out) {
+		entry.address = *ptr_out;
+		best_effort(memory_remember(&entry));
+	}
+	return r;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+CUresult hook_cuCtxSynchronize(void)
+{
+	CUresult r = real(cuCtxSynchronize)();
+
+	pools_waited();
+	return r;
+}
+
+CUresult hook_cuCtxSynchronize_v2(CUcontext ctx)
+{
+	CUresult r = real(cuCtxSynchronize_v2)(ctx);
+
+	pools_waited();
+	return r;
+}
+
+CUresult hook_cuStreamSynchronize(CUstream hStream)
+{
+	CUresult r = real(cuStreamSynchronize)(hStream);
+
+	pools_waited();
+	return r;
+}
+
+CUresult hook_cuStreamSynchronize_ptsz(CUstream hStream)
+{
+	CUresult r = real(cuStreamSynchronize_ptsz)(hStream);
+
+	pools_waited();
+	return r;
+}
+
+CUresult hook_cuEventSynchronize(CUevent hEvent)
+{
+	CUresult r = real(cuEventSynchronize)(hEvent);
+
+	pools_waited();
+	return r;
+}
