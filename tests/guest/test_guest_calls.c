@@ -208,6 +208,18 @@ static uint64_t word_of(const struct record *r, size_t i)
 	return i < 6 ? r->registers[i] : r->stack[i - 6];
 }
 
+/* Structs by value are on the stack, and the arguments after them move up. */
+static size_t word_index(const struct driver_row *row, size_t argument)
+{
+	size_t index = 0;
+
+	if (row->shape[argument] == 'S')
+		return 6;
+	for (size_t i = 0; i < argument; i++)
+		index += row->shape[i] != 'S';
+	return index;
+}
+
 /* A trampoline passes everything on, whatever the prototype; a hook what its prototype names. */
 static bool arguments_differ(const struct driver_row *row, const struct record *r,
 			     const uint64_t *words)
@@ -215,13 +227,14 @@ static bool arguments_differ(const struct driver_row *row, const struct record *
 	size_t declared = strlen(row->shape);
 
 	for (size_t i = 0; i < (is_hook(row) ? declared : WORDS); i++) {
+		size_t at = is_hook(row) ? word_index(row, i) : i;
 		uint64_t mask = UINT64_MAX;
 
 		if (is_hook(row) && row->widths[i] == '4')
 			mask = 0xffffffffu;
 		if (is_hook(row) && row->widths[i] < '4')
 			mask = row->widths[i] == '1' ? 0xff : 0xffff;
-		if ((word_of(r, i) & mask) != (words[i] & mask))
+		if ((word_of(r, at) & mask) != (words[at] & mask))
 			return true;
 	}
 	if (is_hook(row))
