@@ -35,6 +35,17 @@ struct shared {
 static struct shared *shared;
 static char folder[64];
 
+static void clean(void)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/segment", folder);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/lock", folder);
+	unlink(path);
+	rmdir(folder);
+}
+
 static void act(struct worker *me, unsigned what, int device)
 {
 	uint64_t bytes = (1 + test_random_below(64)) * MIB, own, end_ns = clock_now_ns();
@@ -203,4 +214,5 @@ TEST(whoever_is_killed_the_books_equal_what_the_living_hold)
 	for (int i = 0; i < DEVICES; i++)
 		expect_eq(segment_get()->devices[i].used_bytes, 0);
 	segment_leave();
+	clean();
 }

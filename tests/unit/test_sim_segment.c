@@ -3,6 +3,7 @@
 #include "sim/segment.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -49,13 +50,18 @@ struct child {
 	int done; /* reads one byte: what its last call answered */
 };
 
-static struct child start(int (*what)(void))
+static struct child start_with(int (*what)(void), int flags)
 {
 	struct child child;
 	int pipes[2];
 	char answer;
 
 	expect_eq(pipe(pipes), 0);
+	if (flags && unshare(flags) < 0) {
+		close(pipes[0]);
+		close(pipes[1]);
+		return (struct child){.pid = -1};
+	}
 	child.pid = fork();
 	if (child.pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -65,9 +71,21 @@ static struct child start(int (*what)(void))
 		for (;;)
 			pause();
 	}
+	if (flags) {
+		/* Later children are again of our own namespace. */
+		int own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+
+		expect_eq(setns(own, flags), 0);
+		close(own);
+	}
 	close(pipes[1]);
 	child.done = pipes[0];
 	return child;
+}
+
+static struct child start(int (*what)(void))
+{
+	return start_with(what, 0);
 }
 
 static int answer_of(const struct child *child)
@@ -196,6 +214,39 @@ TEST(who_says_otherwise_is_refused)
 	expect_eq(answer_of(&child), -EEXIST);
 	end(&child);
 	end(&other);
+	clean();
+}
+
+/* As in a container: pid 1 of a namespace of its own, which its parent knows by another pid. */
+static int takes_three_as_pid_one(void)
+{
+	if (getpid() != 1)
+		return -1;
+	return takes_three();
+}
+
+TEST(a_process_of_another_pid_namespace_is_known_by_its_pid_here_and_reaped)
+{
+	const struct segment_process *other = NULL;
+	struct child child;
+
+	given();
+	expect_eq(segment_join(), 0);
+	child = start_with(takes_three_as_pid_one, CLONE_NEWPID);
+	if (child.pid < 0) {
+		clean();
+		skip(); /* needs a privilege */
+	}
+	expect_eq(answer_of(&child), 0);
+	expect_eq(segment_reap(), 0);
+	for (uint32_t i = 0; i < SEGMENT_PROCESSES_MAX; i++)
+		if (segment_get()->processes[i].pid == 1)
+			other = &segment_get()->processes[i];
+	expect(other != NULL);
+	expect_eq(segment_pid(other), child.pid);
+	expect_eq(device_take(0, 2 * GIB), DEVICE_FULL);
+	end(&child);
+	expect_eq(device_take(0, 4 * GIB), 0);
 	clean();
 }
 

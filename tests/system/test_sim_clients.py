@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Unmodified clients of the management library, from PyPI, on the simulated one:
+test_sim_clients.py FOLDER LIBRARIES NVIDIA_SMI TENANT. FOLDER keeps their virtual environment.
+Skipped (77) where PyPI cannot be reached."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+
+PACKAGES = ["nvidia-ml-py==13.615.71", "gpustat==1.1.1", "GPUtil==1.4.0", "setuptools==65.5.0",
+            "nvitop==1.7.2"]
+MIB = 1 << 20
+
+NVML = """
+import json, time
+from pynvml import *
+nvmlInit()
+h = nvmlDeviceGetHandleByIndex(0)
+processes = nvmlDeviceGetComputeRunningProcesses(h)
+while True:  # until a whole sampling period has passed
+    try:
+        samples = nvmlDeviceGetProcessUtilization(h, 0)
+        break
+    except NVMLError_NotFound:
+        time.sleep(0.05)
+print(json.dumps({
+    "count": nvmlDeviceGetCount(), "name": nvmlDeviceGetName(h),
+    "total": nvmlDeviceGetMemoryInfo(h).total, "used": nvmlDeviceGetMemoryInfo(h).used,
+    "used2": nvmlDeviceGetMemoryInfo(h, nvmlMemory_v2).used,
+    "processes": [[p.pid, p.usedGpuMemory] for p in processes],
+    "utilised": [s.pid for s in samples], "driver": nvmlSystemGetDriverVersion(),
+    "bus": nvmlDeviceGetPciInfo(h).busId}))
+"""
+
+GPUTIL = """
+import json, GPUtil
+print(json.dumps([[g.name, g.memoryTotal, g.memoryUsed, g.uuid, g.driver] for g in GPUtil.getGPUs()]))
+"""
+
+NVITOP = """
+import json
+from nvitop import Device
+d = Device(0)
+print(json.dumps({"name": d.name(), "used": d.memory_used(), "pids": list(d.processes()),
+                  "limit": d.power_limit(), "percent": d.gpu_utilization()}))
+"""
+
+
+def environment(folder):
+    """The folder's Python, with the packages; None where they cannot be had."""
+    python = os.path.join(folder, "bin", "python")
+    stamp = os.path.join(folder, "packages")
+    wanted = "\n".join(PACKAGES)
+    if os.path.exists(stamp) and open(stamp).read() == wanted:
+        return python
+    shutil.rmtree(folder, ignore_errors=True)
+    venv.create(folder, with_pip=True)
+    done = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check",
+                           "--retries", "1", "--timeout", "15"] + PACKAGES)
+    if done.returncode:
+        return None
+    with open(stamp, "w") as file:
+        file.write(wanted)
+    return python
+
+
+def expect(what, got, wanted):
+    if got != wanted:
+        sys.exit(f"{what} is {got!r}, wanted {wanted!r}")
+    print(f"{what}: {got!r}")
+
+
+def main(folder, libraries, smi, tenant):
+    python = environment(folder)
+    if not python:
+        print("skipped: PyPI cannot be reached")
+        sys.exit(77)
+    node = tempfile.mkdtemp(prefix="mete-clients-")
+    settings = dict(os.environ, METE_SIM_DIR=node, METE_SIM_DEVICES="1xT4",
+                    LD_LIBRARY_PATH=libraries,
+                    PATH=os.path.dirname(smi) + os.pathsep + os.environ["PATH"])
+
+    def ask(*command):
+        return subprocess.run(command, env=settings, check=True, stdout=subprocess.PIPE,
+                              text=True, timeout=60).stdout
+
+    holder = subprocess.Popen([tenant, str(512 * MIB)], env=settings, stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True)
+    try:
+        expect("tenant", holder.stdout.readline(), "ready\n")
+        answer = json.loads(ask(python, "-c", NVML))
+        expect("nvidia-ml-py count", answer["count"], 1)
+        expect("nvidia-ml-py name", answer["name"], "Tesla T4")
+        expect("nvidia-ml-py total", answer["total"], 15360 * MIB)
+        expect("nvidia-ml-py used", [answer["used"], answer["used2"]], [512 * MIB] * 2)
+        expect("nvidia-ml-py processes", answer["processes"], [[holder.pid, 512 * MIB]])
+        expect("nvidia-ml-py utilised", answer["utilised"], [holder.pid])
+        status = json.loads(ask(python, "-m", "gpustat", "--json"))
+        expect("gpustat name", status["gpus"][0]["name"], "Tesla T4")
+        expect("gpustat used", status["gpus"][0]["memory.used"], 512)
+        expect("gpustat pids", [p["pid"] for p in status["gpus"][0]["processes"]], [holder.pid])
+        expect("gpustat driver", status["driver_version"], answer["driver"])
+        cards = json.loads(ask(python, "-c", GPUTIL))
+        expect("GPUtil", cards[0][:3], ["Tesla T4", 15360.0, 512.0])
+        expect("GPUtil driver", cards[0][4], answer["driver"])
+        top = json.loads(ask(python, "-c", NVITOP))
+        expect("nvitop", [top["name"], top["used"], top["pids"], top["limit"]],
+               ["Tesla T4", 512 * MIB, [holder.pid], 70000])
+        expect("nvidia-smi", ask(smi, "--query-compute-apps=pid,used_memory",
+                                 "--format=csv,noheader"), f"{holder.pid}, 512 MiB\n")
+    finally:
+        holder.stdin.close()
+        holder.wait(timeout=60)
+        shutil.rmtree(node)
+    expect("tenant's end", holder.returncode, 0)
+
+
+main(*sys.argv[1:])
