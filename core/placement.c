@@ -75,6 +75,7 @@ static struct placement lay_out(struct pieces *all, const struct placement_limit
 	p.learned = piece(all, l->typicals, sizeof(*p.learned));
 	p.usuals = piece(all, l->typicals, sizeof(*p.usuals));
 	p.cpu_steps = piece(all, l->typicals, sizeof(*p.cpu_steps));
+	p.remainders = piece(all, PLACEMENT_LOW_STEPS * PLACEMENT_TOP_STEPS, sizeof(*p.remainders));
 	p.weights = piece(all, PLACEMENT_MODELS * steps * l->typicals, sizeof(*p.weights));
 	return p;
 }
@@ -140,20 +141,24 @@ int placement_configure(struct placement *p, const struct placement_config *conf
 				return -EINVAL;
 	p->config = *config;
 	p->plain = true;
-	p->surplus = 0;
+	p->low = p->top = 0;
 	for (int i = 0; i < PLACEMENT_CLASSES; i++) {
 		for (int which = 0; which < 2; which++) {
 			p->factors[which][i] = given[which][i] ? given[which][i] : 1000;
 			p->plain &= p->factors[which][i] == 1000;
 		}
-		if ((int32_t)p->factors[0][i] - 1000 > p->surplus)
-			p->surplus = (int32_t)p->factors[0][i] - 1000;
 		p->level[i] = (uint8_t)i;
 		for (int j = i - 1; j >= 0; j--)
 			if (p->factors[0][j] == p->factors[0][i] &&
 			    p->factors[1][j] == p->factors[1][i])
 				p->level[i] = (uint8_t)j;
+		if (p->factors[0][i] < p->factors[0][p->low])
+			p->low = p->level[i];
+		if (p->factors[0][i] > p->factors[0][p->top])
+			p->top = p->level[i];
 	}
+	p->surplus = (int32_t)p->factors[0][p->top] - 1000;
+	p->weights_stale = p->remainders_stale = true;
 	forget(p);
 	return 0;
 }

@@ -11,6 +11,9 @@
 enum {
 	PLACEMENT_BLOCK = 64, /* nodes whose best score is remembered together */
 	PLACEMENT_NONE = -1,
+	PLACEMENT_STEP = 10,	   /* milli: how finely foresight tells GPUs apart */
+	PLACEMENT_LOW_STEPS = 101, /* of room for classes that are not overcommitted */
+	PLACEMENT_TOP_STEPS = 201, /* of room for the class that is overcommitted most */
 	PLACEMENT_KIND_NONE = PLACEMENT_DEVICES + 1, /* pods without a GPU */
 	PLACEMENT_KINDS,
 };
@@ -104,6 +107,7 @@ struct placement {
 	struct placement_config config;
 	uint64_t factors[2][PLACEMENT_CLASSES]; /* compute, memory */
 	uint8_t level[PLACEMENT_CLASSES];	/* the first class with the same factors */
+	uint8_t low, top;			/* the levels with the least and the most */
 	bool plain;				/* no overcommit */
 	int32_t surplus;			/* milli that a GPU can be promised beyond itself */
 
@@ -123,13 +127,14 @@ struct placement {
 	struct placement_learned *learned;
 	struct placement_usual *usuals;
 	int64_t *cpu_steps; /* different CPU needs, ascending */
+	float *remainders;  /* [low room][top room]: what the next pod on a GPU leaves useless */
 	uint32_t *weights;  /* [model][CPU step + 1][usual]: pods that could come */
 	uint32_t learned_size, usuals_size, steps_size;
 	uint32_t usual_count; /* Σ counts, and of those that need a GPU */
 	uint32_t usual_gpu_count;
 	double cpu_per_milli;		/* host CPU that a milli of GPU usually comes with */
 	double price[PLACEMENT_MODELS]; /* asked for by name / there is */
-	bool weights_stale;
+	bool weights_stale, remainders_stale;
 
 	struct placement_profiles geometry[PLACEMENT_GEOMETRIES + 1];
 	uint8_t geometries;
