@@ -110,6 +110,19 @@ static void relax(void)
 	agent.relaxed = true;
 }
 
+static bool work_complete(struct close *close, int device)
+{
+	int r;
+
+	if (!capture_keep_out()) {
+		close->phase = PHASE_CAPTURES;
+		return false;
+	}
+	r = contexts_drain_step(device);
+	capture_let_in();
+	return r == 0;
+}
+
 /* Goes on with a close as far as it gets without waiting. */
 static void close_step(uint32_t wire_device)
 {
@@ -129,7 +142,7 @@ static void close_step(uint32_t wire_device)
 		contexts_drain_start(device);
 		close->phase = PHASE_WORK;
 	}
-	if (close->phase == PHASE_WORK && contexts_drain_step(device) == 0)
+	if (close->phase == PHASE_WORK && work_complete(close, device))
 		acknowledge(wire_device, close);
 }
 

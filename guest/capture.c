@@ -25,6 +25,7 @@ static struct {
 	struct capture open[CAPTURES];
 	struct futex_lock end_lock; /* one capture ends at a time ... */
 	_Atomic uint32_t ending;    /* ... and meanwhile nobody passes a closed gate */
+	_Atomic uint32_t kept_out;  /* the agent makes calls that a capture does not survive */
 } captures;
 
 static __thread unsigned opened_here __attribute__((tls_model("initial-exec")));
@@ -62,7 +63,7 @@ static bool is_capturing(CUstream stream)
 bool capture_enter(struct presence_slot *slot, CUstream stream)
 {
 	while (capture_open()) {
-		slot->captured_at = slot->countdown;
+		__atomic_store_n(&slot->captured_at, slot->countdown, __ATOMIC_RELAXED);
 		atomic_store(&slot->state, PRESENCE_CAPTURES);
 		atomic_thread_fence(memory_order_seq_cst);
 		if (atomic_load(&captures.ending) == 0) {
@@ -82,6 +83,23 @@ static CUstream stream_named(CUstream stream, bool own)
 	return !stream && own ? CU_STREAM_PER_THREAD : stream;
 }
 
+/* A gate may open, and a capture begin, while the agent still drains for a close that was given up.
+ */
+bool capture_keep_out(void)
+{
+	atomic_store(&captures.kept_out, 1);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!capture_open())
+		return true;
+	atomic_store(&captures.kept_out, 0);
+	return false;
+}
+
+void capture_let_in(void)
+{
+	atomic_store(&captures.kept_out, 0);
+}
+
 /* Counts the capture before it looks at the gate: a close looks the other way round. */
 static CUresult begin(void)
 {
@@ -98,6 +116,9 @@ static CUresult begin(void)
 			return r;
 		atomic_fetch_add(&state.captures, 1);
 	}
+	atomic_thread_fence(memory_order_seq_cst);
+	while (atomic_load(&captures.kept_out))
+		sched_yield();
 	return CUDA_SUCCESS;
 }
 

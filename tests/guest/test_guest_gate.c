@@ -213,12 +213,14 @@ static void sixteen_threads(void)
 	for (int i = 0; i < 16; i++)
 		pthread_join(thread[i], NULL);
 	fprintf(stderr, "%u closes, %u acknowledged, %lu submissions, %lu captured, %lu hosted\n",
-		rounds, acknowledged, (unsigned long)g.law->submissions,
-		(unsigned long)g.law->captured, (unsigned long)g.hosted);
+		rounds, acknowledged,
+		(unsigned long)__atomic_load_n(&g.law->submissions, __ATOMIC_SEQ_CST),
+		(unsigned long)__atomic_load_n(&g.law->captured, __ATOMIC_SEQ_CST),
+		(unsigned long)g.hosted);
 	check(g.law->violations == 0);
 	check(g.law->bad_calls == 0);
 	check(acknowledged > rounds / 20);
-	check(g.law->captured > 0 && g.hosted > 0);
+	check(__atomic_load_n(&g.law->captured, __ATOMIC_SEQ_CST) > 0 && g.hosted > 0);
 }
 
 TEST(nothing_is_submitted_after_an_acknowledgement)

@@ -23,10 +23,23 @@ static struct fake fake;
 static void *guest;
 static struct law *law;
 
-static void load_with(enum fake_fault fault)
+static api_fn_cuLaunchKernel *launch_kernel;
+
+static CUresult launch(void)
+{
+	return launch_kernel((CUfunction)1, 1, 2, 3, 4, 5, 6, 7, NULL, NULL, NULL);
+}
+
+static void load_on(const char *driver, enum fake_fault fault)
 {
 	fake_start(&fake, 1, fault);
-	guest = guest_load("law");
+	guest = guest_load(driver);
+	launch_kernel = guest_function(guest, cuLaunchKernel);
+}
+
+static void load_with(enum fake_fault fault)
+{
+	load_on("law", fault);
 }
 
 static void find_law(void)
@@ -43,15 +56,6 @@ static void load(void)
 	load_with(FAKE_GOOD);
 	check(guest_function(guest, cuInit)(0) == CUDA_SUCCESS);
 	find_law();
-}
-
-static api_fn_cuLaunchKernel *launch_kernel;
-
-static CUresult launch(void)
-{
-	if (!launch_kernel)
-		launch_kernel = guest_function(guest, cuLaunchKernel);
-	return launch_kernel((CUfunction)1, 1, 2, 3, 4, 5, 6, 7, NULL, NULL, NULL);
 }
 
 /* The addresses of a function that the compiler does not merge into its caller. */
@@ -189,7 +193,9 @@ static void forked(void (*before)(void))
 		fake_open_gate(&fake, 0);
 		check(launch() == CUDA_SUCCESS);
 	}
+	pthread_mutex_lock(&fake.lock);
 	check(fake.hellos == (before ? 2 : 1));
+	pthread_mutex_unlock(&fake.lock);
 }
 
 static void initialise(void)
@@ -302,8 +308,7 @@ static void interrupted(void)
 	register uint64_t marker __asm__("r12") = 0x1234567890abcdef;
 
 	/* The law driver takes locks, which a handler must not. */
-	fake_start(&fake, 1, FAKE_GOOD);
-	guest = guest_load("null");
+	load_on("null", FAKE_GOOD);
 	check(guest_function(guest, cuInit)(0) == CUDA_SUCCESS);
 	check(launch() == CUDA_SUCCESS);
 	check(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0);
@@ -430,8 +435,7 @@ TEST(a_copy_of_the_guest_is_no_driver)
 
 static void too_old(void)
 {
-	load_with(FAKE_GOOD);
-	guest = guest_load("null");
+	load_on("null", FAKE_GOOD);
 	setenv("METE_TEST_DRIVER_VERSION", "10020", 1);
 	check(guest_function(guest, cuInit)(0) == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
 }
