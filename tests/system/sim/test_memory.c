@@ -273,3 +273,58 @@ TEST(a_hundred_thousand_live_pointers_are_no_trouble)
 		expect_ok(cuMemFree_v2(live[i]));
 	expect_ok(cuCtxDestroy_v2(context)); /* the other half goes with it */
 }
+
+struct piece {
+	CUdeviceptr address;
+	size_t bytes;
+	unsigned mark;
+};
+
+static void mark_check(const struct piece *piece)
+{
+	unsigned first, last;
+
+	expect_ok(cuMemcpyDtoH_v2(&first, piece->address, 4));
+	expect_ok(cuMemcpyDtoH_v2(&last, piece->address + piece->bytes - 4, 4));
+	expect_eq(first, piece->mark);
+	expect_eq(last, piece->mark);
+}
+
+TEST(whatever_the_history_allocations_stay_apart_and_whole)
+{
+	static struct piece pieces[200];
+	CUcontext context = node_context();
+	size_t before = node_free_bytes();
+	unsigned rounds = test_rounds(3000);
+
+	memset(pieces, 0, sizeof(pieces));
+	for (unsigned i = 0; i < rounds; i++) {
+		struct piece *piece = &pieces[test_random_below(ARRAY_SIZE(pieces))];
+
+		if (piece->address) {
+			mark_check(piece);
+			expect_ok(cuMemFree_v2(piece->address));
+			piece->address = 0;
+			continue;
+		}
+		piece->bytes = 4 + 4 * test_random_below(test_random_below(10) ? 20000 : 1000000);
+		piece->mark = i + 1;
+		expect_ok(cuMemAlloc_v2(&piece->address, piece->bytes));
+		expect_ok(cuMemsetD32_v2(piece->address, piece->mark, piece->bytes / 4));
+		for (size_t j = 0; j < ARRAY_SIZE(pieces); j++) {
+			const struct piece *other = &pieces[j];
+
+			if (other != piece && other->address)
+				expect(other->address + other->bytes <= piece->address ||
+				       piece->address + piece->bytes <= other->address);
+		}
+	}
+	for (size_t j = 0; j < ARRAY_SIZE(pieces); j++) {
+		if (pieces[j].address) {
+			mark_check(&pieces[j]);
+			expect_ok(cuMemFree_v2(pieces[j].address));
+		}
+	}
+	expect_eq(node_free_bytes(), before);
+	expect_ok(cuCtxDestroy_v2(context));
+}
