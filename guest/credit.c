@@ -28,12 +28,23 @@ static void show(_Atomic uint64_t *truth, uint64_t *place)
 	} while (atomic_load(truth) != value);
 }
 
+/* Only ever rises. */
+static void show_peak(uint64_t value, uint64_t *place)
+{
+	uint64_t shown = __atomic_load_n(place, __ATOMIC_RELAXED);
+
+	while (shown < value && !__atomic_compare_exchange_n(place, &shown, value, 0,
+							     __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+	}
+}
+
 void credit_publish(int device)
 {
 	struct state_device *d = &state.device[device];
 	uint32_t w = atomic_load_explicit(&d->wire_index, memory_order_relaxed);
 
 	show(&d->allocated, &guest_own_page.device[w].allocated_bytes);
+	show_peak(atomic_load(&d->allocated), &guest_own_page.device[w].peak_bytes);
 	show(&d->credit, &guest_own_page.device[w].credit_bytes);
 	show(&d->contexts, &guest_own_page.device[w].contexts);
 }

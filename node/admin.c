@@ -365,6 +365,7 @@ static void on_list(struct admin *a, uint32_t id, const struct wire_list *said)
 			return;
 	}
 	book_refresh_all(a->daemon);
+	book_remeasure(a->daemon);
 	if (!only)
 		list_devices(&to);
 	list_for_each(link, &a->daemon->tenants)

@@ -57,9 +57,19 @@ static uint64_t says_allocated(const struct guest_device *at)
 
 void book_refresh_guest(struct guest *g)
 {
-	for (uint32_t i = 0; g->joined && i < g->tenant->devices; i++)
-		ledger_report(g->tenant->daemon->ledger, g->device[i].holder,
-			      says_allocated(&g->device[i]));
+	struct ledger *l = g->tenant->daemon->ledger;
+
+	for (uint32_t i = 0; g->joined && i < g->tenant->devices; i++) {
+		struct guest_device *at = &g->device[i];
+		uint64_t peak = __atomic_load_n(&g->own->device[i].peak_bytes, __ATOMIC_RELAXED);
+
+		/* It was there for a moment, between two looks of ours. */
+		if (peak > at->seen_peak) {
+			at->seen_peak = peak;
+			ledger_report(l, at->holder, peak);
+		}
+		ledger_report(l, at->holder, says_allocated(at));
+	}
 }
 
 void book_refresh_all(struct daemon *d)
@@ -172,7 +182,10 @@ static void settle(struct daemon *d, struct guest_device *at)
 	residual = used > allocated ? used - allocated : 0;
 	ledger_measured(d->ledger, at->holder, residual, at->measuring_bytes);
 	at->settling_bytes -= at->measuring_bytes;
-	if (at->contexts && residual)
+	/* The least: others have modules beside their contexts. */
+	if (at->contexts && residual &&
+	    (!d->device[device].context_bytes ||
+	     residual / at->contexts < d->device[device].context_bytes))
 		d->device[device].context_bytes = residual / at->contexts;
 }
 
@@ -232,4 +245,21 @@ void book_measure(struct daemon *d)
 	}
 	if (any)
 		best_effort(loop_work(&d->loop, &d->measure, ask_driver, on_measured));
+}
+
+void book_remeasure(struct daemon *d)
+{
+	list_for_each(link, &d->tenants)
+	{
+		struct tenant *t = list_entry(link, struct tenant, link);
+
+		list_for_each(one, &t->guests)
+		{
+			struct guest *g = list_entry(one, struct guest, link);
+
+			for (uint32_t i = 0; g->joined && i < t->devices; i++)
+				g->device[i].measure |= g->device[i].contexts != 0;
+		}
+	}
+	book_measure(d);
 }

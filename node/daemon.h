@@ -45,7 +45,7 @@ struct device {
 	uint64_t reserve_bytes;
 	uint32_t registered;	 /* tenants */
 	uint64_t promised_bytes; /* the sum of their limits */
-	uint64_t context_bytes;	 /* a context's residual as last measured; 0: never */
+	uint64_t context_bytes;	 /* the least residual per context that was measured; 0: never */
 };
 
 /* A gate's change that somebody waits for. */
@@ -96,6 +96,7 @@ struct guest_device {
 	uint64_t settling_bytes;  /* reserved for contexts that are there now: to be measured */
 	uint64_t measuring_bytes; /* of these: when the measurement began */
 	uint64_t seen_allocated;  /* likewise */
+	uint64_t seen_peak;
 	uint32_t contexts, tries;
 	bool measure, measuring, stated, owes_drain;
 };
@@ -178,6 +179,8 @@ void book_refresh_guest(struct guest *g);
 void book_refresh_all(struct daemon *d);
 /* Measures the guests that are marked, on the worker. */
 void book_measure(struct daemon *d);
+/* Measures everybody who has a context; the next figures are those. */
+void book_remeasure(struct daemon *d);
 
 /* tenant.c */
 struct tenant_spec {

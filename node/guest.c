@@ -78,6 +78,7 @@ void guest_leave(struct guest *g, const char *reason)
 	uncount(g);
 	peer_close(&g->peer);
 	if (g->joined) {
+		book_refresh_guest(g);
 		t->unknown_functions +=
 			__atomic_load_n(&g->own->unknown_functions, __ATOMIC_RELAXED);
 		for (uint32_t i = 0; i < t->devices; i++)
@@ -297,11 +298,11 @@ static void on_credit_return(struct guest *g, uint32_t id, const struct wire_cre
 
 	if (!at)
 		return;
+	book_refresh_guest(g);
 	if (ledger_return(d->ledger, at->holder, said->bytes, said->recall != 0) == LEDGER_HELD &&
 	    daemon_may_complain(d))
 		log_warning("guest.overreturn", "guest=%u device=%u bytes=%" PRIu64, g->id,
 			    said->device, said->bytes);
-	book_refresh_guest(g);
 	book_pump(d);
 }
 

@@ -71,7 +71,7 @@ struct wire_own_device {
 	uint64_t allocated_bytes; /* charged against credit: device memory the guest holds */
 	uint64_t credit_bytes;	  /* granted and not allocated */
 	uint64_t contexts;
-	uint64_t reserved_[1];
+	uint64_t peak_bytes; /* the highest that allocated_bytes ever was */
 };
 
 struct wire_own_page {

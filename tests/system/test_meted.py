@@ -440,6 +440,20 @@ def test_several_devices_each_with_its_own_book():
         assert admin.tenant("10%").uuid.endswith("01")
 
 
+def test_a_peak_between_two_looks_is_seen():
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made = admin.tenant("1GiB")
+        guest = Guest(made.socket)
+        guest.credit(500 * MIB)
+        guest.allocated(0)
+        struct.pack_into("<Q", guest.own, 64 + 24, 400 * MIB)
+        assert admin.tenant_row(made.tenant).peak == 400 * MIB
+        assert admin.tenant_row(made.tenant).allocated == 0
+        struct.pack_into("<Q", guest.own, 64 + 24, 1 << 60)  # more than it was ever granted: not believed
+        assert admin.tenant_row(made.tenant).peak == 500 * MIB
+
+
 def test_processes_are_those_of_the_tenant():
     with Daemon() as meted:
         admin = Admin(meted.place)
