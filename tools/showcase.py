@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The main job, shown: unmodified CUDA programs share one GPU, each within its own memory limit.
 
-Usage: tools/showcase.py [--gpu] BUILD
+Usage: tools/showcase.py [--gpu] [--only NAME,NAME...] BUILD
 
 Runs every workload alone on the bare driver, then all of them at once under `mete run --memory`,
 and compares: the checksums must be equal, the peaks below the limits. Without --gpu the driver is
@@ -23,13 +23,14 @@ ROOT = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
 
 # name, limit in MiB, arguments. Contexts count too, so that no limit is as small as the data.
+# LIMIT stands for the limit in bytes: a workload that is given it checks that it got no more.
 WORKLOADS = [
     ("vector-add", 256, ["rounds=6"]),
     ("matmul", 256, ["size=64", "rounds=3"]),
     ("train", 512, ["steps=40", "ballast=128M"]),
     ("inference", 384, ["requests=40", "rate=100"]),
     ("notebook", 384, ["cells=5", "think=60"]),
-    ("hoarder", 768, ["limit=768M"]),
+    ("hoarder", 768, ["limit=LIMIT"]),
     ("torture", 640, ["threads=3", "operations=120", "largest=64M"]),
     ("graph-loop", 256, ["launches=30"]),
 ]
@@ -72,10 +73,12 @@ def tinygrad_python(build):
     return python
 
 
-def programs(build):
+def programs(build, only):
     """(name, limit in MiB, command, extra environment) of everything that is shown."""
     shown = [(name, limit, [str(build / "examples" / name), *arguments], {})
-             for name, limit, arguments in WORKLOADS]
+             for name, limit, arguments in WORKLOADS if not only or name in only]
+    if only:
+        return shown
     python = tinygrad_python(build)
     if python is None:
         print("tinygrad: PyPI cannot be reached: the third-party program is left out")
@@ -84,6 +87,11 @@ def programs(build):
     for i in (1, 2, 3):
         shown.append((f"tinygrad-{i}", TINYGRAD_LIMIT, script, {"DEV": "CUDA:PTX"}))
     return shown
+
+
+def limited(command, limit_bytes):
+    """0: alone, without a limit."""
+    return [word.replace("LIMIT", str(limit_bytes)) for word in command]
 
 
 def snapshot(mete, environment, stop, seen):
@@ -109,7 +117,8 @@ def environment_for(build, gpu, scratch):
     if not gpu:
         environment["METE_SIM_DIR"] = os.path.join(scratch, "sim")
         environment["LD_LIBRARY_PATH"] = str(build / "sim" / "lib")
-        os.mkdir(environment["METE_SIM_DIR"])
+    if "METE_SIM_DIR" in environment:
+        os.makedirs(environment["METE_SIM_DIR"], exist_ok=True)
     return environment
 
 
@@ -130,6 +139,7 @@ def verdict(alone, shared):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--only", type=lambda text: text.split(","))
     parser.add_argument("build", type=Path)
     arguments = parser.parse_args()
     build = arguments.build.resolve()
@@ -139,25 +149,26 @@ def main():
     os.chmod(scratch, 0o700)
     environment = environment_for(build, arguments.gpu, scratch)
     try:
-        return show(build, mete, environment)
+        return show(build, mete, environment, arguments.only)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def show(build, mete, environment):
-    shown = programs(build)
+def show(build, mete, environment, only):
+    shown = programs(build, only)
     subprocess.run([mete, "sim"] if "METE_SIM_DIR" in environment else [mete, "doctor"], env=environment)
 
     print("\n-- each program alone, on the bare driver", flush=True)
     alone = {}
     for name, _, command, extra in shown:
-        alone[name] = Run(name, command, {**environment, **extra}).finish()
+        alone[name] = Run(name, limited(command, 0), {**environment, **extra}).finish()
         print(alone[name].output.splitlines()[-1] if alone[name].output else f"{name}: no output", flush=True)
 
     print(f"\n-- all {len(shown)} at once, under mete run --memory", flush=True)
     seen, stop = {}, threading.Event()
     watcher = threading.Thread(target=snapshot, args=(mete, environment, stop, seen))
-    runs = [Run(name, [mete, "run", "--report", "--wait", "60s", "--name", name, "--memory", f"{limit}MiB", "--", *command],
+    runs = [Run(name, [mete, "run", "--report", "--wait", "60s", "--name", name, "--memory", f"{limit}MiB", "--",
+                       *limited(command, limit * MIB)],
                 {**environment, **extra}, limit) for name, limit, command, extra in shown]
     watcher.start()
     shared = [run.finish() for run in runs]
