@@ -7,7 +7,9 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -18,7 +20,8 @@
 enum {
 	START_ATTEMPTS = 20,
 	START_TIMEOUT_MS = 30000,
-	START_ENDED = 1, /* outcome of start() */
+	LEAVE_TIMEOUT_S = 10, /* a daemon that leaves has nothing left to do */
+	START_ENDED = 1,      /* outcome of start() */
 };
 
 /* An abstract socket with a name that the kernel chooses: nothing to remove afterwards. */
@@ -107,9 +110,6 @@ static int start(const char *place, const struct driver *driver, struct fault *w
 
 	if (r < 0)
 		return r;
-	r = place_make(place, why);
-	if (r < 0)
-		return r;
 	notify = notify_listen(name, why);
 	if (notify < 0)
 		return notify;
@@ -121,24 +121,69 @@ static int start(const char *place, const struct driver *driver, struct fault *w
 	return wait_ready(notify, pid, place, why);
 }
 
+static void on_alarm(int signal)
+{
+	(void)signal; /* only to interrupt flock() */
+}
+
+/* Waits for the holder of a lock to let go, for at most `seconds`. Returns the descriptor that
+ * holds it now, or a negative errno. */
+static int lock_file(const char *place, const char *name, unsigned seconds, struct fault *why)
+{
+	struct sigaction interrupt = {.sa_handler = on_alarm}, before;
+	char path[PLACE_MAX + 16];
+	owned(close) int fd = -1;
+	int r;
+
+	snprintf(path, sizeof(path), "%s/%s", place, name);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return fault_set(why, -errno, "%s: %s", path, strerror(errno));
+	sigaction(SIGALRM, &interrupt, &before);
+	alarm(seconds);
+	r = flock(fd, LOCK_EX) == 0 ? 0 : -errno;
+	alarm(0);
+	sigaction(SIGALRM, &before, NULL);
+	if (r < 0)
+		return fault_set(why, r, "%s: held for more than %u s", path, seconds);
+	return take_fd(&fd);
+}
+
+/* One at a time starts a daemon: who waits here finds the one that the other has started. */
+static int connect_or_start(struct admin *admin, const char *place, const struct driver *driver,
+			    struct fault *why)
+{
+	owned(close) int starting = -1;
+	int r = place_make(place, why);
+
+	if (r < 0)
+		return r;
+	starting = lock_file(place, "start.lock", 2 * START_TIMEOUT_MS / 1000, why);
+	if (starting < 0)
+		return starting;
+	for (int i = 0; i < START_ATTEMPTS; i++) {
+		r = admin_connect(admin, place, why);
+		if (r != ADMIN_ABSENT && r != -ECONNRESET)
+			return r;
+		r = start(place, driver, why);
+		if (r == START_ENDED && strstr(why->text, "another meted")) {
+			/* It is about to leave: its lock is free when it has. */
+			owned(close) int left = lock_file(place, "lock", LEAVE_TIMEOUT_S, why);
+
+			r = left < 0 ? left : 0;
+		}
+		if (r != 0)
+			return r == START_ENDED ? -ECHILD : r;
+	}
+	return fault_set(why, -ECHILD, "meted does not stay: see %s/meted.log", place);
+}
+
 int daemon_connect(struct admin *admin, const struct driver *driver, struct fault *why)
 {
 	char place[PLACE_MAX];
+	int r = admin_connect_any(admin, place, why);
 
-	/* More than once: a daemon that was just leaving, or another starter, may be in the way.
-	 * Both hold the lock, for a moment; what else ends it, ends it every time. */
-	for (int i = 0; i < START_ATTEMPTS; i++) {
-		int r = admin_connect_any(admin, place, why);
-
-		if (r == -ECONNRESET)
-			continue;
-		if (r != ADMIN_ABSENT)
-			return r;
-		r = start(place, driver, why);
-		if (r == START_ENDED && !strstr(why->text, "another meted"))
-			return -ECHILD;
-		if (r < 0)
-			return r;
-	}
-	return fault_set(why, -ECHILD, "meted does not stay: see %s/meted.log", place);
+	if (r != ADMIN_ABSENT && r != -ECONNRESET)
+		return r;
+	return connect_or_start(admin, place, driver, why);
 }

@@ -121,6 +121,22 @@ static int make_tenant(const struct cli_line *line, struct admin *admin,
 	return r;
 }
 
+/* A daemon whose last tenant has just left may go between our greeting and our request: the next
+ * one is asked then. */
+static int join(const struct cli_line *line, struct admin *admin, const struct driver *driver,
+		struct wire_message *ret_made, struct fault *why)
+{
+	int r;
+
+	do {
+		admin_close(admin);
+		r = daemon_connect(admin, driver, why);
+		if (r == 0)
+			r = make_tenant(line, admin, ret_made, why);
+	} while (r == -ECONNRESET || r == -EPIPE);
+	return r;
+}
+
 static void noreturn_ become_program(const struct cli_line *line, const sigset_t *before)
 {
 	int error;
@@ -215,8 +231,7 @@ int run_main(const struct cli_line *line)
 	if (line->argc == 0)
 		return cli_complain(line, CLI_USAGE,
 				    "no program given: mete run [OPTION]... -- PROGRAM");
-	if (driver_find(&driver, &why) < 0 || daemon_connect(&admin, &driver, &why) < 0 ||
-	    make_tenant(line, &admin, &made, &why) < 0 ||
+	if (driver_find(&driver, &why) < 0 || join(line, &admin, &driver, &made, &why) < 0 ||
 	    set_environment(&driver, made.tenant_made.socket.text, &why) < 0)
 		return cli_fail(line, 125, &why);
 	fflush(NULL);

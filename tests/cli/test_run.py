@@ -97,6 +97,13 @@ def test_the_daemon_ends_with_its_last_tenant():
         os.close(pidfd)
 
 
+def test_many_that_start_at_once_share_one_daemon():
+    with Node() as node:
+        for _ in range(4):
+            runs = [node.start("run", "--", "true") for _ in range(8)]
+            assert [run.wait(timeout=120) for run in runs] == [0] * 8, [run.stderr.read() for run in runs]
+
+
 def test_a_limit_is_changed_while_it_runs():
     with Node() as node:
         running = node.start("run", "--memory", "1GiB", "--name", "big", "--", *WAITING)
