@@ -2,6 +2,15 @@
 /*
  * mete-sim: says what the simulated machine is like, as its environment and the processes on it
  * have made it: devices and who uses them, or (--settings) what can be set.
+ *
+ * --ledger keeps the node as it is until its input ends, and then says what each process did, the
+ * ended ones included, in lines for scripts:
+ *
+ *	device N lane NAME busy_ns B		for each lane: compute, in, out, within, peer
+ *	process PID NAME device N compute_ns B kernels K late_p50_ns L late_p99_ns L alive|ended
+ *
+ * Late is how long after its modelled end work was complete. Whether that spoils a measurement of
+ * time depends on what was measured; the clock's dilation (METE_SIM_DILATE) makes it less.
  */
 #include <stdio.h>
 #include <string.h>
@@ -63,17 +72,57 @@ static void print_settings(void)
 		       settings->given >> i & 1 ? " (set)" : "");
 }
 
+static void print_ledger(void)
+{
+	static const char *const lanes[SEGMENT_LANES] = {"compute", "in", "out", "within", "peer"};
+	const struct segment *segment = segment_get();
+
+	segment_reap();
+	for (int n = 0; n < device_count(); n++) {
+		for (unsigned lane = 0; lane < SEGMENT_LANES; lane++)
+			printf("device %d lane %s busy_ns %llu\n", n, lanes[lane],
+			       (unsigned long long)engine_device_busy_ns(n, lane));
+		for (uint32_t i = 0; i < SEGMENT_PROCESSES_MAX; i++) {
+			const struct segment_process *process = &segment->processes[i];
+			uint64_t busy_ns = engine_busy_ns(n, i, SEGMENT_COMPUTE);
+
+			if (process->state == SEGMENT_FREE || !process->usage[n].kernels)
+				continue;
+			printf("process %d %s device %d compute_ns %llu kernels %llu "
+			       "late_p50_ns %llu late_p99_ns %llu %s\n",
+			       process->pid, process->name, n, (unsigned long long)busy_ns,
+			       (unsigned long long)process->usage[n].kernels,
+			       (unsigned long long)engine_lateness_ns(&process->lateness, 50),
+			       (unsigned long long)engine_lateness_ns(&process->lateness, 99),
+			       process->state == SEGMENT_ALIVE ? "alive" : "ended");
+		}
+	}
+}
+
+static int ledger(void)
+{
+	puts("ready");
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
+	print_ledger();
+	return fflush(stdout) == 0 ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
 	bool settings = argc == 2 && strcmp(argv[1], "--settings") == 0;
+	bool keep = argc == 2 && strcmp(argv[1], "--ledger") == 0;
 	uint64_t driver;
 
-	if (argc > 1 && !settings) {
-		fputs("Usage: mete-sim [--settings]\n", stderr);
+	if (argc > 1 && !settings && !keep) {
+		fputs("Usage: mete-sim [--settings | --ledger]\n", stderr);
 		return 2;
 	}
 	if (segment_join() < 0)
 		return 1; /* it has said why */
+	if (keep)
+		return ledger();
 	if (settings) {
 		print_settings();
 		return 0;

@@ -36,13 +36,29 @@ static uint64_t catch_up(struct segment_device *book, const struct engine_core_r
 	return now_ns;
 }
 
+/* Bucket 0 is below 2^10 ns; then four to the octave; the last takes the rest. */
+static size_t bucket_of(uint64_t late_ns)
+{
+	unsigned octave, bucket;
+
+	if (late_ns < 1024)
+		return 0;
+	octave = 63 - (unsigned)__builtin_clzll(late_ns);
+	bucket = 1 + (octave - 10) * 4 + (unsigned)(late_ns >> (octave - 2) & 3);
+	return bucket < SEGMENT_LATENESS_BUCKETS ? bucket : SEGMENT_LATENESS_BUCKETS - 1;
+}
+
+/* What everything in it is below. */
+static uint64_t bucket_bound(size_t bucket)
+{
+	if (bucket == 0)
+		return 1024;
+	return (5 + (bucket - 1) % 4) << ((bucket - 1) / 4 + 8);
+}
+
 static void record(struct segment_lateness *lateness, uint64_t late_ns)
 {
-	unsigned bucket = late_ns ? 64 - (unsigned)__builtin_clzll(late_ns) : 0;
-
-	if (bucket >= SEGMENT_LATENESS_BUCKETS)
-		bucket = SEGMENT_LATENESS_BUCKETS - 1;
-	atomic_fetch_add_explicit(&lateness->counts[bucket], 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&lateness->counts[bucket_of(late_ns)], 1, memory_order_relaxed);
 }
 
 uint64_t engine_lateness_ns(const struct segment_lateness *lateness, unsigned percentile)
@@ -56,7 +72,7 @@ uint64_t engine_lateness_ns(const struct segment_lateness *lateness, unsigned pe
 	for (size_t i = 0; i < SEGMENT_LATENESS_BUCKETS; i++) {
 		seen += counts[i];
 		if (seen && seen * 100 >= total * percentile)
-			return i ? 1ULL << i : 0;
+			return bucket_bound(i);
 	}
 	return 0;
 }

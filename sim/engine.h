@@ -89,6 +89,6 @@ struct engine_sample {
 size_t engine_samples(int device, uint32_t process, uint64_t since_ns, struct engine_sample *ret,
 		      size_t most);
 
-/* The bound below which `percentile` (0 to 100) of the completions were late; a power of two. 0
- * where nothing completed. */
+/* What `percentile` (0 to 100) of the completions were late by at most, rounded up by up to a
+ * quarter; 0 where nothing completed. */
 uint64_t engine_lateness_ns(const struct segment_lateness *lateness, unsigned percentile);

@@ -52,9 +52,10 @@ enum segment_state {
 	SEGMENT_DEAD, /* holds nothing; its records are kept until the slot is needed */
 };
 
-#define SEGMENT_LATENESS_BUCKETS 64
+#define SEGMENT_LATENESS_BUCKETS 82
 
-/* How late work completed: bucket n counts lateness below 2^n ns (and not below 2^(n-1)). */
+/* How late work completed, from below 1 us to 1 s and more: four buckets to the octave; engine.c.
+ */
 struct segment_lateness {
 	_Atomic uint64_t counts[SEGMENT_LATENESS_BUCKETS];
 };

@@ -96,7 +96,7 @@ static bool valid(pid_t pid)
 {
 	const struct segment_process *process = slot_of(pid);
 
-	return process && engine_lateness_ns(&process->lateness, 99) <= 1 * MS << 1;
+	return process && engine_lateness_ns(&process->lateness, 99) <= 2 * MS;
 }
 
 struct outcome {

@@ -155,11 +155,45 @@ TEST(a_kernel_that_hangs_can_be_cancelled)
 	clean();
 }
 
+/* p99 of so many on time and so many late. */
+static uint64_t before_last(uint64_t early, uint64_t late)
+{
+	struct segment_lateness lateness = {0};
+
+	atomic_store(&lateness.counts[1], early);
+	atomic_store(&lateness.counts[40], late);
+	return engine_lateness_ns(&lateness, 99);
+}
+
 static void *spend(void *arg)
 {
 	for (int i = 0; i < 100; i++)
 		clock_spend((uintptr_t)arg);
 	return NULL;
+}
+
+TEST(lateness_is_told_to_within_a_quarter)
+{
+	struct segment_lateness lateness = {0};
+
+	expect_eq(engine_lateness_ns(&lateness, 99), 0);
+	for (size_t i = 0; i < SEGMENT_LATENESS_BUCKETS; i++) {
+		uint64_t bound, before;
+
+		memset(&lateness, 0, sizeof(lateness));
+		atomic_store(&lateness.counts[i], 1);
+		bound = engine_lateness_ns(&lateness, 99);
+		before = bound;
+		if (i) {
+			memset(&lateness, 0, sizeof(lateness));
+			atomic_store(&lateness.counts[i - 1], 1);
+			before = engine_lateness_ns(&lateness, 99);
+			expect(bound > before);
+			expect(bound * 4 <= before * 5);
+		}
+	}
+	expect_eq(before_last(99, 1), 1280);
+	expect(before_last(98, 2) > 1280);
 }
 
 TEST(small_costs_add_up_to_their_sum)
