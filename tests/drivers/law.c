@@ -7,10 +7,13 @@
  * One device, one context. Streams: the legacy one, and those that are created.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include <sys/mman.h>
 
 #include "base/macros.h"
 #include "cuda/prototypes.h"
@@ -24,6 +27,7 @@ SPECIAL(cuDeviceGetUuid_v2);
 SPECIAL(cuCtxGetCurrent);
 SPECIAL(cuCtxGetDevice);
 SPECIAL(cuStreamGetCtx);
+SPECIAL(cuMemAlloc_v2);
 SPECIAL(cuStreamCreate);
 SPECIAL(cuStreamDestroy_v2);
 SPECIAL(cuStreamQuery);
@@ -68,10 +72,26 @@ struct event {
 	uint64_t tail[STREAMS];
 };
 
-__attribute__((visibility("default"))) struct law law_state;
+static struct law own_state;
+__attribute__((visibility("default"))) struct law *law_state = &own_state;
 
 static struct stream streams[STREAMS]; /* 0: the legacy one */
 static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
+
+/* The state in a file, for tests in which it is another process that closes and opens. */
+static __attribute__((constructor)) void share(void)
+{
+	const char *path = getenv("METE_TEST_LAW");
+	int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+	void *memory;
+
+	if (fd < 0)
+		return;
+	memory = mmap(NULL, sizeof(struct law), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (memory != MAP_FAILED)
+		law_state = memory;
+}
 
 static void count(uint32_t *place)
 {
@@ -104,7 +124,7 @@ static void *work(void *argument)
 		run(&op);
 		pthread_mutex_lock(&s->lock);
 		s->completed++;
-		__atomic_fetch_sub(&law_state.outstanding, 1, __ATOMIC_SEQ_CST);
+		__atomic_fetch_sub(&law_state->outstanding, 1, __ATOMIC_SEQ_CST);
 		pthread_cond_broadcast(&s->changed);
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -157,23 +177,23 @@ static CUresult submit(CUstream handle, struct op op)
 	struct stream *s = stream_of(handle);
 
 	if (__atomic_load_n(&s->capturing, __ATOMIC_SEQ_CST)) {
-		__atomic_fetch_add(&law_state.captured, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&law_state->captured, 1, __ATOMIC_RELAXED);
 		return CUDA_SUCCESS;
 	}
-	if (law_state.probe)
-		law_state.probe();
-	__atomic_fetch_add(&law_state.outstanding, 1, __ATOMIC_SEQ_CST);
-	__atomic_fetch_add(&law_state.submissions, 1, __ATOMIC_RELAXED);
-	if (__atomic_load_n(&law_state.acknowledged, __ATOMIC_SEQ_CST))
-		count(&law_state.violations);
+	if (law_state->probe)
+		law_state->probe();
+	__atomic_fetch_add(&law_state->outstanding, 1, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&law_state->submissions, 1, __ATOMIC_RELAXED);
+	if (__atomic_load_n(&law_state->acknowledged, __ATOMIC_SEQ_CST))
+		count(&law_state->violations);
 	pthread_mutex_lock(&s->lock);
 	while (s->submitted - s->completed == QUEUE)
 		pthread_cond_wait(&s->changed, &s->lock);
 	s->queue[s->submitted++ % QUEUE] = op;
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
-	if (__atomic_load_n(&law_state.acknowledged, __ATOMIC_SEQ_CST))
-		count(&law_state.violations);
+	if (__atomic_load_n(&law_state->acknowledged, __ATOMIC_SEQ_CST))
+		count(&law_state->violations);
 	return CUDA_SUCCESS;
 }
 
@@ -206,7 +226,8 @@ CUresult special_cuDeviceGetUuid(CUuuid *uuid, CUdevice_v1 dev)
 {
 	if (dev != 0)
 		return CUDA_ERROR_INVALID_DEVICE;
-	memset(uuid->bytes, 0x11, sizeof(uuid->bytes));
+	/* The stub of the management library that meted is tested on has zeros. */
+	memset(uuid->bytes, getenv("METE_TEST_LAW") ? 0 : 0x11, sizeof(uuid->bytes));
 	return CUDA_SUCCESS;
 }
 
@@ -224,6 +245,13 @@ CUresult special_cuCtxGetCurrent(CUcontext *pctx)
 CUresult special_cuCtxGetDevice(CUdevice_v1 *device)
 {
 	*device = 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuMemAlloc_v2(CUdeviceptr_v2 *dptr, size_t bytesize)
+{
+	(void)bytesize;
+	*dptr = 0x7f0000000000;
 	return CUDA_SUCCESS;
 }
 
@@ -270,7 +298,7 @@ CUresult special_cuStreamQuery(CUstream hStream)
 
 	if (__atomic_load_n(&s->capturing, __ATOMIC_SEQ_CST) ||
 	    (s == streams && anybody_captures(1))) {
-		count(&law_state.bad_calls);
+		count(&law_state->bad_calls);
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
 	return busy(s, 0) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
@@ -325,7 +353,7 @@ CUresult special_cuEventRecord(CUevent hEvent, CUstream hStream)
 	struct stream *on = stream_of(hStream);
 
 	if (on == streams && anybody_captures(1)) {
-		count(&law_state.bad_calls);
+		count(&law_state->bad_calls);
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}
 	memset(e->tail, 0, sizeof(e->tail));
@@ -356,7 +384,7 @@ CUresult special_cuEventQuery(CUevent hEvent)
 CUresult special_cuCtxSynchronize(void)
 {
 	if (anybody_captures(0)) {
-		count(&law_state.bad_calls);
+		count(&law_state->bad_calls);
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
 	for (int i = 0; i < STREAMS; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the law driver (law.c) tells a test, by dlsym() on it. All are read and written atomically.
+ * What the law driver (law.c) tells a test: `law_state`, by dlsym() on it, points to it; where
+ * METE_TEST_LAW names a file, it is that file's memory. All are read and written atomically.
  */
 #pragma once
 
@@ -11,6 +12,7 @@ struct law {
 				*/
 	uint32_t violations;   /* submissions while `acknowledged` was set */
 	uint32_t bad_calls;    /* calls that CUDA forbids while a capture is open */
+	uint32_t checks;       /* by guest_load: how often it looked while `acknowledged` was set */
 	uint64_t submissions;
 	uint64_t captured;   /* calls into a stream under capture */
 	int64_t outstanding; /* submitted and not complete */

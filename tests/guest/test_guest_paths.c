@@ -47,8 +47,8 @@ static void find_law(void)
 	void *driver = dlopen(getenv("METE_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
 
 	check(driver != NULL);
-	law = dlsym(driver, "law_state");
-	check(law != NULL);
+	check(dlsym(driver, "law_state") != NULL);
+	law = *(struct law **)dlsym(driver, "law_state");
 }
 
 static void load(void)

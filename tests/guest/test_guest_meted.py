@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The gate's law with the real daemon, from another process: close, drain, acknowledge, open.
+
+    test_guest_meted.py METED NVML_FOLDER GUEST GUEST_LOAD DRIVER ROUNDS
+
+On the law driver, which counts submissions after an acknowledgement, or on the simulator, where every
+stream must be idle after one.
+"""
+import mmap
+import os
+import struct
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+GUEST, LOAD, DRIVER, ROUNDS = sys.argv[3:7]
+del sys.argv[3:]
+from meted import *
+
+ROUNDS = int(ROUNDS) * int(os.environ.get("METE_TEST_SCALE", "1"))
+# A close that a thread waits for is given up, as the policy of the daemon will.
+GIVE_UP = 0.02 if DRIVER.endswith("law.so") else 0.1
+LAW = struct.Struct("<IIIIQQq")  # struct law
+
+
+class Law:
+    def __init__(self, path):
+        with open(path, "wb") as file:
+            file.truncate(PAGE)
+        self.file = open(path, "r+b")
+        self.map = mmap.mmap(self.file.fileno(), PAGE)
+
+    def read(self):
+        names = ("acknowledged", "violations", "bad_calls", "checks", "submissions", "captured", "outstanding")
+        return dict(zip(names, LAW.unpack_from(self.map, 0)))
+
+    def acknowledge(self, value):
+        struct.pack_into("<I", self.map, 0, value)
+
+
+def close_once(admin, tenant, law):
+    """Whether it was acknowledged."""
+    id = admin.send("gate_set", tenant=tenant, device=0, state=CLOSED)
+    admin.socket.settimeout(GIVE_UP)
+    acknowledged = True
+    try:
+        assert admin.answer(id).kind == "done"
+    except (socket.timeout, TimeoutError):
+        acknowledged = False
+    admin.socket.settimeout(60)
+    if acknowledged:
+        law.acknowledge(1)
+        before = law.read()
+        if DRIVER.endswith("law.so"):
+            assert before["outstanding"] == 0, before
+        while law.read()["checks"] < before["checks"] + 2:
+            time.sleep(0.0005)
+        law.acknowledge(0)
+    admin.ask("gate_set", tenant=tenant, device=0, state=OPEN)
+    return acknowledged
+
+
+def test_nothing_is_submitted_after_an_acknowledgement():
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made = admin.tenant("1GiB")
+        law = Law(meted.place + "/law")
+        environment = dict(os.environ, METE_SOCKET=made.socket, METE_DRIVER=DRIVER, METE_TEST_LAW=meted.place + "/law")
+        process = subprocess.Popen([LOAD, GUEST, meted.place + "/law"], env=environment,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdout.readline() == b"started\n", process.wait()
+        acknowledged = 0
+        for _ in range(ROUNDS):
+            acknowledged += close_once(admin, made.tenant, law)
+            assert process.poll() is None, process.returncode
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
+        print(f"{ROUNDS} closes, {acknowledged} acknowledged, {law.read()}")
+        assert law.read()["violations"] == 0 and law.read()["bad_calls"] == 0
+        assert acknowledged > ROUNDS / 20
+
+
+run(globals())
