@@ -524,6 +524,26 @@ def test_sigterm_is_a_clean_end_and_the_watchdog_is_fed():
         assert process.wait(timeout=20) == 0
 
 
+def test_no_timer_runs_while_guests_are_silent():
+    """The loop sleeps without a time-out: its fourth argument is -1."""
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made = admin.tenant("1GiB", wait="1h")
+        guests = [Guest(made.socket) for _ in range(5)]
+        guests[0].credit(GIB)
+        guests[0].allocated(GIB - MIB)
+        id = guests[1].send("credit_ask", device=0, wait=1, bytes=MIB, want=MIB)
+        recall = guests[0].hear("credit_recall")
+        guests[0].give_back(MIB, recall=recall.id)
+        guests[1].answer(id)
+        admin.list()
+        for _ in range(100000):
+            words = open(f"/proc/{meted.process.pid}/syscall").read().split()
+            if words[0] != "running" and int(words[4], 16) & 0xFFFFFFFF == 0xFFFFFFFF:
+                return
+        raise AssertionError(f"it sleeps with a time-out: {words}")
+
+
 def test_shutdown_asks_twice_where_guests_are_connected():
     with Daemon() as meted:
         admin = Admin(meted.place)
