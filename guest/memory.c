@@ -12,6 +12,7 @@
 #include "guest/futex.h"
 #include "guest/graphs.h"
 #include "guest/hooks.h"
+#include "guest/nvml.h"
 #include "guest/pools.h"
 #include "guest/query.h"
 #include "guest/real.h"
@@ -458,6 +459,7 @@ void memory_forget(void)
 	blocks_forget();
 	arrays_forget();
 	graphs_forget();
+	nvml_forget();
 	pools_forget();
 	vmm_forget();
 	memory_inside = 0;

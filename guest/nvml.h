@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NVML as a tenant sees it: a device of the size of its limit, on which only its own processes run.
+ * What NVML would refuse it still refuses, with its own error: every answer begins with the real
+ * library's.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/macros.h"
+#include "cuda/nvml_prototypes.h"
+#include "wire/wire.h"
+
+enum {
+	NVML_PROCESSES = 1024, /* of one tenant on one device that are listed */
+};
+
+/* The index of a device (guest/state.h), or -1: not one of the tenant's. Joins the daemon; what is
+ * not NVML_SUCCESS is to be answered. */
+must_check nvmlReturn_t nvml_device(nvmlDevice_t device, int *ret_index);
+
+/* The tenant's processes on a device, as the daemon knows them: a table that was mapped, for
+ * nvml_processes_drop(). NVML_SUCCESS, or what is to be answered. */
+struct nvml_processes {
+	struct wire_process_row *rows;
+	size_t count;
+};
+must_check nvmlReturn_t nvml_processes(int index, struct nvml_processes *ret_processes);
+void nvml_processes_drop(struct nvml_processes *processes);
+bool nvml_processes_has(const struct nvml_processes *processes, unsigned pid);
+
+/* Percent of the device's recent time that the tenant's processes took: of its multiprocessors, and
+ * of its memory's. NVML_ERROR_NOT_SUPPORTED: this device does not tell. */
+must_check nvmlReturn_t nvml_utilization(nvmlDevice_t device, int index,
+					 nvmlUtilization_t *ret_utilization);
+
+/* In a child of fork(). */
+void nvml_forget(void);
