@@ -8,7 +8,32 @@
 #include "sim/driver.h"
 #include "sim/handle.h"
 #include "sim/stream.h"
+#include "sim/stream_core.h"
 
+static bool all_done(struct CUstream_st *stream)
+{
+	struct stream_mark mark;
+	bool done;
+
+	if (!stream)
+		return true;
+	stream_end(stream, &mark);
+	done = !mark.stream;
+	stream_mark_drop(&mark);
+	return done;
+}
+
+/* Would work that is submitted now begin at once? */
+static bool stream_is_idle(struct CUstream_st *stream)
+{
+	if (!all_done(stream))
+		return false;
+	return stream->kind == STREAM_NON_BLOCKING ||
+	       (all_done(stream_legacy(stream->set)) && !stream_blocking_pending(stream->set));
+}
+
+/* Pageable bytes that a copy engine could take at once have gone when the call returns: another
+ * context's stream, which nothing orders after this one, finds them on a GPU, too. */
 CUresult copy_submit(struct copy_work *copy, CUstream handle, bool wait)
 {
 	struct op op = {.kind = OP_COPY};
@@ -23,6 +48,7 @@ CUresult copy_submit(struct copy_work *copy, CUstream handle, bool wait)
 		wait = wait || copy_is_synchronous(copy);
 		if (!wait)
 			r = copy_stage(copy);
+		wait = wait || (copy->staged && stream_is_idle(stream));
 		if (r != CUDA_SUCCESS)
 			goto failed;
 	}

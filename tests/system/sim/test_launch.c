@@ -140,6 +140,7 @@ static void expect_illegal(CUdeviceptr address)
 
 TEST(an_illegal_address_sticks_to_the_context_alone)
 {
+	static unsigned pageable;
 	CUcontext context = begin(), other;
 	CUdeviceptr address;
 
@@ -152,7 +153,7 @@ TEST(an_illegal_address_sticks_to_the_context_alone)
 	expect_illegal(address + 4 * MiB); /* beyond the end */
 	expect_ok(cuCtxDestroy_v2(other));
 	other = begin();
-	expect_illegal((uintptr_t)malloc(16)); /* pageable host memory (lost on purpose) */
+	expect_illegal((uintptr_t)&pageable);
 	expect_ok(cuCtxDestroy_v2(other));
 	expect_ok(cuCtxDestroy_v2(context));
 	context = begin();
