@@ -19,7 +19,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DATA = os.path.join(ROOT, "bench", "data", "openb")
-METE = os.path.join(ROOT, "build", "plain", "cli", "mete")
+METE = os.environ.get("METE", os.path.join(ROOT, "build", "plain", "cli", "mete"))
 OUTPUT = os.environ.get("METE_BENCH_OUTPUT", os.path.join(ROOT, "build", "openb"))
 PUBLISHED = {"random": "01-Random", "dot-product": "02-DotProd", "clustering": "03-GpuClustering",
              "packing": "04-GpuPacking", "best-fit": "05-BestFit", "fgd": "06-FGD"}

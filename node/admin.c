@@ -32,6 +32,7 @@ static void leave(struct admin *a)
 		return;
 	list_remove(&a->link);
 	d->admin_count--;
+	reserve_drop(d, a);
 	peer_close(&a->peer);
 	list_for_each(link, &d->tenants)
 		tenant_forget_peer(list_entry(link, struct tenant, link), &a->peer);
@@ -379,6 +380,22 @@ static void on_list(struct admin *a, uint32_t id, const struct wire_list *said)
 	peer_send(&a->peer, &end);
 }
 
+static void on_device_reserve(struct admin *a, uint32_t id, const struct wire_device_reserve *said)
+{
+	uint32_t device;
+	struct fault why;
+	int r = daemon_find_device(a->daemon, said->device.text, &device);
+
+	if (r < 0)
+		r = fault_set(&why, r, "there is no device '%.60s'", said->device.text);
+	else
+		r = reserve_take(a->daemon, device, a, a->pid, said->hold, &why);
+	if (r < 0)
+		peer_refuse(&a->peer, id, WIRE_REFUSED_VALUE, "%s", why.text);
+	else
+		peer_done(&a->peer, id, 0);
+}
+
 static void on_shutdown(struct admin *a, uint32_t id, const struct wire_shutdown *said)
 {
 	struct daemon *d = a->daemon;
@@ -421,6 +438,9 @@ static void on_message(struct peer *peer, const struct wire_message *m)
 		break;
 	case WIRE_gate_set:
 		on_gate_set(a, m->id, &m->gate_set);
+		break;
+	case WIRE_device_reserve:
+		on_device_reserve(a, m->id, &m->device_reserve);
 		break;
 	case WIRE_shutdown:
 		on_shutdown(a, m->id, &m->shutdown);

@@ -95,7 +95,7 @@ void daemon_maybe_end(struct daemon *d)
 {
 	if (d->options.system || d->stopping || d->restoring)
 		return;
-	if (!list_empty(&d->tenants) || !list_empty(&d->admins))
+	if (!list_empty(&d->tenants) || !list_empty(&d->admins) || reserve_any(d))
 		return;
 	log_info("daemon.unneeded", "the last tenant has left");
 	d->stopping = true;

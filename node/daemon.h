@@ -7,6 +7,7 @@
  *	tenant.c   tenants: socket, page, gates, life
  *	guest.c    a guest's connection: identity, messages, death
  *	admin.c    the CLI's connections
+ *	reserve.c  devices that `mete pick` gave out
  *	restore.c  the journal's records of all this, and coming back from them
  */
 #pragma once
@@ -46,6 +47,13 @@ struct device {
 	uint32_t registered;	 /* tenants */
 	uint64_t promised_bytes; /* the sum of their limits */
 	uint64_t context_bytes;	 /* the least residual per context that was measured; 0: never */
+};
+
+/* A device that a picker has: while its connection lives, or until then. */
+struct reservation {
+	const void *owner; /* the connection; NULL: none, or timed */
+	uint64_t until_ns; /* of a timed one */
+	pid_t pid;
 };
 
 /* A gate's change that somebody waits for. */
@@ -130,6 +138,8 @@ struct daemon {
 	struct nvml *nvml;
 	uint32_t devices;
 	struct device device[DAEMON_DEVICES];
+	struct reservation reserved[DAEMON_DEVICES];
+	struct loop_timer reserve_timer;
 
 	struct ledger *ledger;
 	struct loop_timer ledger_timer;
@@ -220,6 +230,16 @@ uint64_t process_started(pid_t pid);
 /* admin.c */
 void admin_accept(struct daemon *d);
 void admin_close_all(struct daemon *d);
+
+/* reserve.c */
+#define RESERVE_MOST_NS (86400ull * 1000000000)
+must_check int reserve_open(struct daemon *d);
+/* -EBUSY: somebody has it. `hold_ns` 0: until reserve_drop(). */
+must_check int reserve_take(struct daemon *d, uint32_t device, const void *owner, pid_t pid,
+			    uint64_t hold_ns, struct fault *why);
+void reserve_drop(struct daemon *d, const void *owner);
+bool reserve_any(const struct daemon *d);
+void reserve_arm(struct daemon *d);
 
 /* restore.c: each writes one record, or does nothing where there is no journal. */
 must_check int restore_open(struct daemon *d, struct fault *why);

@@ -178,6 +178,8 @@ static int start(struct daemon *d, struct fault *why)
 		r = book_open(d, why);
 	if (r == 0)
 		r = restore_open(d, why);
+	if (r == 0 && reserve_open(d) < 0)
+		r = fault_set(why, -ENOMEM, "no timer");
 	if (r == 0)
 		r = listen_admin(d, why);
 	return r;
@@ -216,6 +218,7 @@ static void stop(struct daemon *d)
 	loop_signal_close(&d->interrupt);
 	loop_timer_close(&d->watchdog, NULL);
 	loop_timer_close(&d->grace, NULL);
+	loop_timer_close(&d->reserve_timer, NULL);
 	book_close(d);
 	loop_done(&d->loop);
 	nvml_close(d->nvml);

@@ -5,6 +5,8 @@
  *	METE_STUB_DEVICES    how many (default 1)
  *	METE_STUB_BYTES      memory of each (default 4 GiB)
  *	METE_STUB_PROCESSES  a file of lines "DEVICE PID BYTES", read at each question
+ *	METE_STUB_LOADS      percent busy, one per device with commas between them; "-": not said
+ *	METE_STUB_USED       percent of the memory in use, likewise
  */
 #include <string.h>
 
@@ -16,6 +18,20 @@ static unsigned long long setting(const char *name, unsigned long long normally)
 	const char *text = getenv(name);
 
 	return text ? strtoull(text, NULL, 10) : normally;
+}
+
+/* The device's place in a list with commas; -1 where it is "-". */
+static int of_device(const char *name, unsigned index)
+{
+	const char *text = getenv(name);
+
+	for (; text && index; index--) {
+		text = strchr(text, ',');
+		text = text ? text + 1 : NULL;
+	}
+	if (!text)
+		return 0;
+	return *text == '-' ? -1 : atoi(text);
 }
 
 static unsigned index_of(nvmlDevice_t device)
@@ -65,9 +81,24 @@ exported nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigne
 
 exported nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 {
-	(void)device;
+	int percent = of_device("METE_STUB_USED", index_of(device));
+
 	memset(memory, 0, sizeof(*memory));
-	memory->total = memory->free = setting("METE_STUB_BYTES", 4ull << 30);
+	if (percent < 0)
+		return NVML_ERROR_NOT_SUPPORTED;
+	memory->total = setting("METE_STUB_BYTES", 4ull << 30);
+	memory->used = memory->total / 100 * (unsigned)percent;
+	memory->free = memory->total - memory->used;
+	return NVML_SUCCESS;
+}
+
+exported nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *rates)
+{
+	int percent = of_device("METE_STUB_LOADS", index_of(device));
+
+	if (percent < 0)
+		return NVML_ERROR_NOT_SUPPORTED;
+	rates->gpu = rates->memory = (unsigned)percent;
 	return NVML_SUCCESS;
 }
 

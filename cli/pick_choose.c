@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "cli/pick_choose.h"
+
+static const char *const orders[] = {"first", "last", "random", "load", "memory"};
+
+int pick_parse_order(const char *text, enum pick_order *ret_order, struct fault *why)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
+		if (strcmp(text, orders[i]) == 0) {
+			*ret_order = (enum pick_order)i;
+			return 0;
+		}
+	}
+	return fault_set(why, -EINVAL,
+			 "--order '%s': first, last, random, load or memory is accepted", text);
+}
+
+static bool excluded(const struct pick_gpu *gpu, const char *list)
+{
+	char index[16];
+
+	snprintf(index, sizeof(index), "%u", gpu->index);
+	while (list && *list) {
+		size_t n = strcspn(list, ",");
+
+		if ((strlen(index) == n && strncmp(list, index, n) == 0) ||
+		    (strlen(gpu->uuid) == n && strncmp(list, gpu->uuid, n) == 0))
+			return true;
+		list += n + (list[n] == ',');
+	}
+	return false;
+}
+
+static bool below(double used, double most, bool include_nan)
+{
+	return isnan(used) ? include_nan : used < most;
+}
+
+/* Smaller is better; GPUs that do not say come last. */
+static double rank(const struct pick_gpu *gpu, enum pick_order order, uint64_t (*random)(void))
+{
+	double used = order == PICK_LOAD ? gpu->load : gpu->memory;
+
+	switch (order) {
+	case PICK_FIRST:
+		return gpu->index;
+	case PICK_LAST:
+		return -(double)gpu->index;
+	case PICK_RANDOM:
+		return (double)(random() >> 12);
+	case PICK_LOAD:
+	case PICK_MEMORY:
+		return isnan(used) ? INFINITY : used;
+	}
+	return 0;
+}
+
+size_t pick_choose(const struct pick_gpu *gpus, size_t size, const struct pick_criteria *criteria,
+		   uint64_t (*random)(void), size_t ret_chosen[PICK_GPUS])
+{
+	double ranks[PICK_GPUS];
+	size_t n = 0;
+
+	for (size_t i = 0; i < size; i++) {
+		const struct pick_gpu *gpu = &gpus[i];
+		size_t at = n;
+		double mine;
+
+		if (excluded(gpu, criteria->exclude) ||
+		    !below(gpu->load, criteria->max_load, criteria->include_nan) ||
+		    !below(gpu->memory, criteria->max_memory, criteria->include_nan))
+			continue;
+		mine = rank(gpu, criteria->order, random);
+		for (; at > 0 && mine < ranks[at - 1]; at--) {
+			ranks[at] = ranks[at - 1];
+			ret_chosen[at] = ret_chosen[at - 1];
+		}
+		ranks[at] = mine;
+		ret_chosen[at] = i;
+		n++;
+	}
+	return n;
+}

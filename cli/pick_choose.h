@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which GPUs `mete pick` takes: GPUtil's criteria over what NVML says. Looks at nothing itself.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/fault.h"
+
+enum { PICK_GPUS = 64 };
+
+enum pick_order { PICK_FIRST, PICK_LAST, PICK_RANDOM, PICK_LOAD, PICK_MEMORY };
+
+struct pick_gpu {
+	unsigned index;
+	char uuid[96];
+	double load, memory; /* in use, 0 .. 1; NaN: the driver does not say */
+};
+
+struct pick_criteria {
+	enum pick_order order;
+	unsigned limit;
+	double max_load, max_memory; /* less than this must be in use */
+	bool include_nan;	     /* GPUs that do not say count as free */
+	const char *exclude;	     /* indices and UUIDs with commas between them; NULL: none */
+};
+
+/* -EINVAL, and the sentence says what is accepted. */
+must_check int pick_parse_order(const char *text, enum pick_order *ret_order, struct fault *why);
+
+/* The GPUs that qualify, best first, as places in `gpus`: all of them, the limit is the caller's.
+ * `random` is called once per GPU for PICK_RANDOM, else never. */
+size_t pick_choose(const struct pick_gpu *gpus, size_t size, const struct pick_criteria *criteria,
+		   uint64_t (*random)(void), size_t ret_chosen[PICK_GPUS]);

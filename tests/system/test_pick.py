@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""mete pick: criteria, programs, and GPUs that are given to one caller at a time."""
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from meted import *
+
+METE = os.path.abspath(sys.argv[3])
+
+
+def uuid(n):
+    return f"GPU-00000000-0000-0000-0000-0000000000{n:02x}"
+
+
+def environment(place, **settings):
+    """The CLI looks for a user's meted in $XDG_RUNTIME_DIR/mete."""
+    runtime = os.path.dirname(place) if place else "/nonexistent"
+    return {"PATH": os.environ["PATH"], "METE_DRIVER": sys.argv[2], "METE_STUB_DEVICES": Meted.devices,
+            "XDG_RUNTIME_DIR": runtime, **settings}
+
+
+class Meted(Daemon):
+    """A meted that the CLI finds, kept alive by an admin connection."""
+    devices = "4"  # both see as many
+
+    def __init__(self, devices):
+        self.runtime = tempfile.mkdtemp(prefix="mete-")
+        place = os.path.join(self.runtime, "mete")
+        os.mkdir(place, 0o700)
+        Meted.devices = str(devices)
+        super().__init__(environment={"METE_STUB_DEVICES": Meted.devices}, place=place)
+        self.admin = Admin(place)
+
+    def __exit__(self, *what):
+        self.admin.close()
+        super().__exit__(*what)
+        Meted.devices = "4"
+        shutil.rmtree(self.runtime, ignore_errors=True)
+
+
+def pick(place, *arguments, **settings):
+    return subprocess.run([METE, "pick", *arguments], env=environment(place, **settings), text=True,
+                          capture_output=True, timeout=60)
+
+
+def printed(place, *arguments, **settings):
+    done = pick(place, *arguments, **settings)
+    assert done.returncode == 0, done
+    return done.stdout.strip()
+
+
+def nowhere(folder):
+    return os.path.join(folder, "nobody", "mete")
+
+
+def test_without_meted_nvml_alone_decides():
+    with tempfile.TemporaryDirectory() as folder:
+        place = nowhere(folder)
+        loads = dict(METE_STUB_LOADS="90,40,0,-", METE_STUB_USED="0,10,20,30")
+        assert printed(place, **loads) == uuid(1)
+        assert printed(place, "--limit", "9", **loads) == f"{uuid(1)},{uuid(2)}"
+        assert printed(place, "--order", "load", "-i", **loads) == "2"
+        assert printed(place, "--include-nan", "--order", "last", "-i", **loads) == "3"
+        assert printed(place, "--exclude", f"1,{uuid(0)}", "-i", **loads) == "2"
+        # Twice the same: nobody keeps anything.
+        assert printed(place, **loads) == uuid(1)
+
+
+def test_nothing_free_is_said_and_tried_again():
+    with tempfile.TemporaryDirectory() as folder:
+        done = pick(nowhere(folder), "--attempts", "3", "--interval", "0.01", METE_STUB_LOADS="90,90,90,90")
+        assert done.returncode == 1 and done.stderr == "mete pick: none of 4 GPUs is as free as asked\n", done
+
+
+def test_bad_values_are_refused():
+    for arguments, text in ((["--limit", "0"], "--limit '0': a number from 1 to 64 is accepted"),
+                            (["--max-load", "x"], "--max_load 'x': a number from 0 to 2 is accepted"),
+                            (["--order", "best"], "--order 'best': first, last, random, load or memory is accepted")):
+        done = pick(None, *arguments)
+        assert done.returncode == 2 and done.stderr == f"mete pick: {text}\n", done
+
+
+def test_the_program_gets_the_ids_and_its_status_is_ours():
+    with tempfile.TemporaryDirectory() as folder:
+        done = pick(nowhere(folder), "--limit", "2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exit 7")
+        assert done.returncode == 7 and done.stdout.strip() == f"{uuid(0)},{uuid(1)}", done
+        done = pick(nowhere(folder), "--", "/no/such/program")
+        assert done.returncode == 127 and "no such program" in done.stderr, done
+
+
+def test_a_gpu_is_given_to_one_caller_at_a_time():
+    with Meted(4) as meted:
+        got = [printed(meted.place, "--hold", "600") for _ in range(4)]
+        assert sorted(got) == [uuid(n) for n in range(4)], got
+        done = pick(meted.place)
+        assert done.returncode == 1 and "is held for another" in done.stderr, done
+
+
+def test_callers_at_once_never_share():
+    with Meted(4) as meted:
+        racers = [subprocess.Popen([METE, "pick", "--order", "random", "--hold", "600"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, text=True, env=environment(meted.place))
+                  for _ in range(12)]
+        got = [racer.communicate(timeout=60)[0].strip() for racer in racers]
+        won = sorted(text for text in got if text)
+        assert won == [uuid(n) for n in range(4)], got
+
+
+def test_a_program_holds_its_gpu_until_it_ends():
+    with Meted(1) as meted:
+        program = subprocess.Popen([METE, "pick", "--", "sh", "-c", "echo started; read line"], text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(meted.place))
+        assert program.stdout.readline() == "started\n"
+        done = pick(meted.place)
+        assert done.returncode == 1 and "is given to process" in done.stderr, done
+        program.stdin.write("\n")
+        program.stdin.close()
+        assert program.stdout.read() == ""  # and nobody else keeps the pipe open
+        assert program.wait() == 0
+        # The keeper notices by itself: at most as long as it takes to be scheduled.
+        for _ in range(2000):
+            if pick(meted.place, "--hold", "0.001").returncode == 0:
+                return
+        raise AssertionError("the GPU was never given back")
+
+
+def test_a_killed_program_gives_its_gpu_back():
+    with Meted(1) as meted:
+        program = subprocess.Popen([METE, "pick", "--", "sh", "-c", "echo started; read line"], text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(meted.place))
+        assert program.stdout.readline() == "started\n"
+        program.kill()
+        assert program.wait() == -9
+        for _ in range(2000):
+            if pick(meted.place, "--hold", "0.001").returncode == 0:
+                return
+        raise AssertionError("the GPU was never given back")
+
+
+def test_a_hold_ends():
+    with Meted(1) as meted:
+        printed(meted.place, "--hold", "0.05")
+        done = pick(meted.place, "--attempts", "2000", "--interval", "0.01")
+        assert done.returncode == 0, done
+
+
+def test_a_users_meted_stays_while_it_holds_something():
+    with Meted(1) as meted:
+        printed(meted.place, "--hold", "600")
+        meted.admin.close()
+        done = pick(meted.place)
+        assert done.returncode == 1 and "is held for another" in done.stderr, done
+        meted.admin = Admin(meted.place)
+
+
+if __name__ == "__main__":
+    sys.argv[3:] = sys.argv[4:]
+    run(globals())

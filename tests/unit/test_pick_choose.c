@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "cli/pick_choose.h"
+#include "tests/test.h"
+
+static const struct pick_gpu gpus[] = {
+	{0, "GPU-a", 0.40, 0.10}, {1, "GPU-b", 0.00, 0.30}, {2, "GPU-c", 0.90, 0.05},
+	{3, "GPU-d", NAN, 0.20},  {4, "GPU-e", 0.10, 0.60}, {5, "GPU-f", 0.10, 0.00},
+};
+
+static struct pick_criteria usual(enum pick_order order)
+{
+	return (struct pick_criteria){
+		.order = order, .limit = 1, .max_load = 0.5, .max_memory = 0.5};
+}
+
+static uint64_t nobody(void)
+{
+	test_fail(__FILE__, __LINE__, "randomness that was not asked for");
+}
+
+/* The indices chosen, as a text. */
+static const char *chosen(const struct pick_criteria *criteria, uint64_t (*random)(void))
+{
+	static char text[PICK_GPUS * 3];
+	size_t order[PICK_GPUS];
+	size_t n = pick_choose(gpus, ARRAY_SIZE(gpus), criteria, random, order), used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < n; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%u",
+					 gpus[order[i]].index);
+	return text;
+}
+
+TEST(busy_and_full_and_silent_gpus_are_left_out)
+{
+	struct pick_criteria c = usual(PICK_FIRST);
+
+	expect_str(chosen(&c, nobody), "015");
+	c.include_nan = true;
+	expect_str(chosen(&c, nobody), "0135");
+	c.max_load = c.max_memory = 1.01;
+	expect_str(chosen(&c, nobody), "012345");
+	c.max_load = 0;
+	expect_str(chosen(&c, nobody), "3");
+}
+
+TEST(the_limits_are_not_reached_themselves)
+{
+	struct pick_criteria c = usual(PICK_FIRST);
+
+	c.max_load = 0.4;
+	expect_str(chosen(&c, nobody), "15");
+	c.max_load = 0.41;
+	expect_str(chosen(&c, nobody), "015");
+}
+
+TEST(orders_are_gputils)
+{
+	struct pick_criteria c = usual(PICK_LAST);
+
+	expect_str(chosen(&c, nobody), "510");
+	c.order = PICK_LOAD;
+	expect_str(chosen(&c, nobody), "150");
+	c.order = PICK_MEMORY;
+	expect_str(chosen(&c, nobody), "501");
+	c.order = PICK_LOAD;
+	c.include_nan = true;
+	expect_str(chosen(&c, nobody), "1503");
+}
+
+static uint64_t counting_down(void)
+{
+	static uint64_t next = 100;
+
+	return next-- << 20;
+}
+
+TEST(random_is_the_generators_order)
+{
+	struct pick_criteria c = usual(PICK_RANDOM);
+
+	expect_str(chosen(&c, counting_down), "510");
+}
+
+TEST(gpus_are_excluded_by_index_and_uuid)
+{
+	struct pick_criteria c = usual(PICK_FIRST);
+
+	c.exclude = "1,GPU-f";
+	expect_str(chosen(&c, nobody), "0");
+	c.exclude = "GPU";
+	expect_str(chosen(&c, nobody), "015");
+	c.exclude = "10,,5,";
+	expect_str(chosen(&c, nobody), "01");
+}
+
+TEST(an_unknown_order_says_what_there_is)
+{
+	enum pick_order order;
+	struct fault why;
+
+	expect_eq(pick_parse_order("memory", &order, &why), 0);
+	expect_eq(order, PICK_MEMORY);
+	expect_eq(pick_parse_order("best", &order, &why), -EINVAL);
+	expect_str(why.text, "--order 'best': first, last, random, load or memory is accepted");
+}
