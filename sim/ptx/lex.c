@@ -224,7 +224,7 @@ struct lex_token lex_next(struct lex *lex)
 		return t;
 	}
 	c = *lex->at;
-	if (is_digit(c) || (c == '.' && is_digit(peek(lex, 1)))) {
+	if (is_digit(c) || (c == '.' && is_digit(peek(lex, 1)) && lex->at != lex->word_end)) {
 		good = number(lex, &t);
 	} else if (is_word(c) || (c == '%' && is_word(peek(lex, 1)))) {
 		t.kind = LEX_NAME;
@@ -248,5 +248,7 @@ struct lex_token lex_next(struct lex *lex)
 	if (!good)
 		t.kind = LEX_BAD;
 	t.length = (uint32_t)(lex->at - t.text);
+	if (t.kind == LEX_NAME || t.kind == LEX_DOT)
+		lex->word_end = lex->at;
 	return t;
 }

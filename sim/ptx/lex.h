@@ -32,6 +32,7 @@ struct lex_token {
 struct lex {
 	const char *at, *end;
 	uint32_t line;
+	const char *word_end; /* of the last name or dotted word: .2d after it is one, too */
 };
 
 struct lex_token lex_next(struct lex *lex);
