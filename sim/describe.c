@@ -46,7 +46,7 @@ static void print_processes(int number)
 {
 	const struct segment *segment = segment_get();
 
-	for (uint32_t i = 0; i < SEGMENT_PROCESSES_MAX; i++) {
+	for (uint32_t i = 0; i < segment_slots(segment); i++) {
 		const struct segment_process *process = &segment->processes[i];
 		const struct segment_usage *usage = &process->usage[number];
 
@@ -82,7 +82,7 @@ static void print_ledger(void)
 		for (unsigned lane = 0; lane < SEGMENT_LANES; lane++)
 			printf("device %d lane %s busy_ns %llu\n", n, lanes[lane],
 			       (unsigned long long)engine_device_busy_ns(n, lane));
-		for (uint32_t i = 0; i < SEGMENT_PROCESSES_MAX; i++) {
+		for (uint32_t i = 0; i < segment_slots(segment); i++) {
 			const struct segment_process *process = &segment->processes[i];
 			uint64_t busy_ns = engine_busy_ns(n, i, SEGMENT_COMPUTE);
 

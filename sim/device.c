@@ -97,10 +97,11 @@ void device_give(int device, uint64_t bytes)
 
 static uint64_t managed_total(int device)
 {
-	const struct segment_process *processes = segment_get()->processes;
+	const struct segment *segment = segment_get();
+	const struct segment_process *processes = segment->processes;
 	uint64_t total = 0;
 
-	for (uint32_t i = 0; i < SEGMENT_PROCESSES_MAX; i++)
+	for (uint32_t i = 0; i < segment_slots(segment); i++)
 		if (atomic_load(&processes[i].state) == SEGMENT_ALIVE)
 			total += processes[i].usage[device].managed_bytes;
 	return total;
@@ -109,10 +110,11 @@ static uint64_t managed_total(int device)
 /* Who used managed memory the longest ago; the caller last. */
 static struct segment_usage *managed_victim(int device, const struct segment_usage *caller)
 {
-	struct segment_process *processes = segment_get()->processes;
+	struct segment *segment = segment_get();
+	struct segment_process *processes = segment->processes;
 	struct segment_usage *victim = NULL;
 
-	for (uint32_t i = 0; i < SEGMENT_PROCESSES_MAX; i++) {
+	for (uint32_t i = 0; i < segment_slots(segment); i++) {
 		struct segment_usage *usage = &processes[i].usage[device];
 
 		if (atomic_load(&processes[i].state) != SEGMENT_ALIVE || usage == caller ||

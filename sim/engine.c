@@ -286,14 +286,12 @@ size_t engine_samples(int device, uint32_t process, uint64_t since_ns, struct en
 {
 	struct engine_core_rules rules = rules_of(device);
 	struct segment_device *book = book_of(device);
-	const uint64_t *samples = book->engines.samples, *periods = book->engines.periods;
+	const struct segment_sample *samples = book->engines.samples;
 	uint64_t last, first;
 	size_t count = 0;
 
-	if (process != UINT32_MAX) {
+	if (process != UINT32_MAX)
 		samples = rules.processes[process].usage[device].samples;
-		periods = rules.processes[process].usage[device].periods;
-	}
 	segment_lock(book);
 	last = catch_up(book, &rules) / ENGINE_CORE_PERIOD_NS;
 	/* The ring's place of the period that has not ended may hold its oldest one. */
@@ -303,7 +301,7 @@ size_t engine_samples(int device, uint32_t process, uint64_t since_ns, struct en
 	for (uint64_t period = first; period < last; period++) {
 		size_t i = period % SEGMENT_SAMPLES_MAX;
 		uint64_t end_ns = (period + 1) * ENGINE_CORE_PERIOD_NS;
-		uint64_t busy_ns = periods[i] == period ? samples[i] : 0;
+		uint64_t busy_ns = samples[i].period == period ? samples[i].busy_ns : 0;
 
 		if (end_ns <= since_ns)
 			continue;

@@ -19,7 +19,7 @@ static bool waits(const struct segment_ticket *ticket, unsigned lane, uint64_t n
  */
 
 /* Counts busy time into its sampling periods; those that the ring has lost are lost. */
-static void sample(uint64_t *samples, uint64_t *periods, uint64_t start_ns, uint64_t end_ns)
+static void sample(struct segment_sample *samples, uint64_t start_ns, uint64_t end_ns)
 {
 	if (end_ns - start_ns > ENGINE_CORE_PERIOD_NS * (uint64_t)SEGMENT_SAMPLES_MAX)
 		start_ns = end_ns - ENGINE_CORE_PERIOD_NS * (uint64_t)SEGMENT_SAMPLES_MAX;
@@ -30,12 +30,10 @@ static void sample(uint64_t *samples, uint64_t *periods, uint64_t start_ns, uint
 
 		if (stop_ns > end_ns)
 			stop_ns = end_ns;
-		if (periods[i] < period) {
-			periods[i] = period;
-			samples[i] = 0;
-		}
-		if (periods[i] == period)
-			samples[i] += stop_ns - start_ns;
+		if (samples[i].period < period)
+			samples[i] = (struct segment_sample){.period = (uint32_t)period};
+		if (samples[i].period == period)
+			samples[i].busy_ns += (uint32_t)(stop_ns - start_ns);
 		start_ns = stop_ns;
 	}
 }
@@ -58,8 +56,8 @@ static void charge(struct segment_engines *engines, const struct engine_core_rul
 	engines->lanes[lane].busy_ns += end_ns - start_ns;
 	usage->busy_ns[lane] += end_ns - start_ns;
 	if (lane == SEGMENT_COMPUTE) {
-		sample(engines->samples, engines->periods, start_ns, end_ns);
-		sample(usage->samples, usage->periods, start_ns, end_ns);
+		sample(engines->samples, start_ns, end_ns);
+		sample(usage->samples, start_ns, end_ns);
 	}
 }
 

@@ -95,7 +95,7 @@ size_t nvml_processes(int number, struct nvml_process *ret)
 	segment = segment_get();
 	segment_lock_node();
 	segment_lock(&segment->devices[number]);
-	for (uint32_t i = 0; i < SEGMENT_PROCESSES_MAX; i++) {
+	for (uint32_t i = 0; i < segment_slots(segment); i++) {
 		const struct segment_process *process = &segment->processes[i];
 		const struct segment_usage *usage = &process->usage[number];
 

@@ -35,7 +35,7 @@ static struct {
 static uint64_t segment_layout(void)
 {
 	const uint64_t sizes[] = {
-		3, /* moved by hand when a meaning changes and no size does */
+		4, /* moved by hand when a meaning changes and no size does */
 		sizeof(struct segment),
 		sizeof(struct settings),
 		sizeof(struct segment_device),
@@ -123,7 +123,7 @@ static int segment_make(const char *path, mode_t mode, const struct settings *se
 
 static bool anybody(struct segment *segment, int fd)
 {
-	for (uint32_t i = 0; i < SEGMENT_PROCESSES_MAX; i++) {
+	for (uint32_t i = 0; i < segment_slots(segment); i++) {
 		const struct segment_process *process = &segment->processes[i];
 		struct segment_identity identity = {process->pid, process->start_ticks,
 						    process->namespace_id};
@@ -221,7 +221,7 @@ static void mend_device(struct segment_device *device)
 	size_t number = (size_t)(device - here.segment->devices);
 	uint64_t used_bytes = 0;
 
-	for (uint32_t i = 0; i < SEGMENT_PROCESSES_MAX; i++)
+	for (uint32_t i = 0; i < segment_slots(here.segment); i++)
 		if (atomic_load(&here.segment->processes[i].state) == SEGMENT_ALIVE)
 			used_bytes += here.segment->processes[i].usage[number].used_bytes;
 	device->used_bytes = used_bytes;
@@ -284,7 +284,7 @@ static unsigned reap(struct segment *segment, int fd)
 	unsigned count = 0;
 
 	/* Asking the system who is dead takes long: not under the lock that all need. */
-	for (uint32_t i = 0; i < SEGMENT_PROCESSES_MAX; i++) {
+	for (uint32_t i = 0; i < segment_slots(segment); i++) {
 		struct segment_process *process = &segment->processes[i];
 		struct segment_identity identity;
 		bool alive;
@@ -315,22 +315,27 @@ unsigned segment_reap(void)
 	return segment_self() ? reap(here.segment, here.fd) : 0;
 }
 
-/* An unused slot, or that of the one who has been dead longest. */
+/* That of the one who has been dead longest where many are, or else an unused one. */
 static int32_t slot_to_take(const struct segment *segment)
 {
-	int32_t best = -1;
+	int32_t oldest = -1, high = (int32_t)segment_slots(segment);
+	unsigned dead = 0;
 
-	for (int32_t i = 0; i < SEGMENT_PROCESSES_MAX; i++) {
+	for (int32_t i = 0; i < high; i++) {
 		const struct segment_process *process = &segment->processes[i];
 		uint32_t state = atomic_load(&process->state);
 
 		if (state == SEGMENT_FREE)
 			return i;
-		if (state == SEGMENT_DEAD &&
-		    (best < 0 || process->ended_ns < segment->processes[best].ended_ns))
-			best = i;
+		if (state != SEGMENT_DEAD)
+			continue;
+		dead++;
+		if (oldest < 0 || process->ended_ns < segment->processes[oldest].ended_ns)
+			oldest = i;
 	}
-	return best;
+	if (dead < SEGMENT_DEAD_MAX && high < SEGMENT_PROCESSES_MAX)
+		return high;
+	return oldest;
 }
 
 static int slot_take(struct segment *segment, int fd, uint32_t *ret_slot)
@@ -364,6 +369,8 @@ static int slot_take(struct segment *segment, int fd, uint32_t *ret_slot)
 			process->joined_ns = clock_now_ns();
 			snprintf(process->name, sizeof(process->name), "%s",
 				 program_invocation_short_name);
+			if ((uint32_t)slot >= segment_slots(segment))
+				atomic_store(&segment->processes_high, (uint32_t)slot + 1);
 			atomic_store(&process->state, SEGMENT_ALIVE);
 			*ret_slot = (uint32_t)slot;
 		}

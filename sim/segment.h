@@ -32,6 +32,7 @@
 #include "sim/settings.h"
 
 #define SEGMENT_PROCESSES_MAX 512
+#define SEGMENT_DEAD_MAX      64  /* so many dead are remembered */
 #define SEGMENT_TICKETS_MAX   256 /* kernels and copies in the engines of one device at once */
 #define SEGMENT_GAPS_MAX      64
 #define SEGMENT_SAMPLES_MAX   32
@@ -60,6 +61,12 @@ struct segment_lateness {
 	_Atomic uint64_t counts[SEGMENT_LATENESS_BUCKETS];
 };
 
+/* How long an engine worked in one sampling period; a ring of them by the period's number. */
+struct segment_sample {
+	uint32_t busy_ns;
+	uint32_t period; /* wraps after 22 years */
+};
+
 /* What one process has and did on one device. */
 struct segment_usage {
 	uint64_t used_bytes;	/* context, modules, allocations; managed pages that are resident */
@@ -67,10 +74,9 @@ struct segment_usage {
 	uint64_t pushed_bytes;	/* managed bytes that others pushed out, not yet noticed */
 	uint64_t touched_ns;	/* last use of managed memory */
 	uint32_t contexts;
-	uint64_t busy_ns[SEGMENT_LANES];       /* ground truth, modelled */
-	uint64_t kernels;		       /* completed */
-	uint64_t samples[SEGMENT_SAMPLES_MAX]; /* compute busy ns per sampling period, a ring */
-	uint64_t periods[SEGMENT_SAMPLES_MAX]; /* which period a sample belongs to */
+	uint64_t busy_ns[SEGMENT_LANES]; /* ground truth, modelled */
+	uint64_t kernels;		 /* completed */
+	struct segment_sample samples[SEGMENT_SAMPLES_MAX];
 };
 
 struct segment_process {
@@ -80,8 +86,8 @@ struct segment_process {
 	uint64_t namespace_id;	/* of its PID namespace */
 	uint64_t joined_ns, ended_ns;
 	char name[32];
-	struct segment_lateness lateness;
 	struct segment_usage usage[SETTINGS_DEVICES_MAX];
+	struct segment_lateness lateness;
 };
 
 struct segment_ticket {
@@ -113,7 +119,7 @@ struct segment_engines {
 	uint64_t next_ticket;
 	uint32_t tickets_high;	/* no ticket is in use from here on */
 	_Atomic uint32_t epoch; /* futex: moves when work may end sooner than was thought */
-	uint64_t samples[SEGMENT_SAMPLES_MAX], periods[SEGMENT_SAMPLES_MAX];
+	struct segment_sample samples[SEGMENT_SAMPLES_MAX];
 	struct segment_lane_book lanes[SEGMENT_LANES];
 	struct segment_ticket tickets[SEGMENT_TICKETS_MAX];
 };
@@ -145,11 +151,18 @@ struct segment_device {
 struct segment {
 	uint64_t layout; /* of another build: cannot be joined */
 	pthread_mutex_t mutex;
-	_Atomic uint32_t events; /* futex: moves with each event of any device */
+	_Atomic uint32_t events;	 /* futex: moves with each event of any device */
+	_Atomic uint32_t processes_high; /* no slot has been used from here on */
 	struct settings settings;
 	struct segment_device devices[SETTINGS_DEVICES_MAX];
 	struct segment_process processes[SEGMENT_PROCESSES_MAX];
 };
+
+/* Slots from here on have never been used: those who look at all need not touch their memory. */
+static inline uint32_t segment_slots(const struct segment *segment)
+{
+	return atomic_load_explicit(&segment->processes_high, memory_order_acquire);
+}
 
 /*
  * Joins the node: reads the environment, opens or makes the segment, takes a slot, starts the

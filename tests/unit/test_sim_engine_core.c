@@ -197,10 +197,11 @@ TEST(samples_tell_how_busy_each_period_was)
 	until(period * ENGINE_CORE_PERIOD_NS);
 	add(SEGMENT_COMPUTE, 1, period * ENGINE_CORE_PERIOD_NS, ENGINE_CORE_PERIOD_NS * 3 / 2);
 	until((period + 3) * ENGINE_CORE_PERIOD_NS);
-	expect_eq(engines.periods[period % SEGMENT_SAMPLES_MAX], period);
-	expect_eq(engines.samples[period % SEGMENT_SAMPLES_MAX], ENGINE_CORE_PERIOD_NS);
-	expect_eq(engines.samples[(period + 1) % SEGMENT_SAMPLES_MAX], ENGINE_CORE_PERIOD_NS / 2);
-	expect_eq(processes[1].usage[0].samples[period % SEGMENT_SAMPLES_MAX],
+	expect_eq(engines.samples[period % SEGMENT_SAMPLES_MAX].period, period);
+	expect_eq(engines.samples[period % SEGMENT_SAMPLES_MAX].busy_ns, ENGINE_CORE_PERIOD_NS);
+	expect_eq(engines.samples[(period + 1) % SEGMENT_SAMPLES_MAX].busy_ns,
+		  ENGINE_CORE_PERIOD_NS / 2);
+	expect_eq(processes[1].usage[0].samples[period % SEGMENT_SAMPLES_MAX].busy_ns,
 		  ENGINE_CORE_PERIOD_NS);
 }
 

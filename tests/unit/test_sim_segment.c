@@ -353,6 +353,49 @@ TEST(who_dies_inside_a_critical_section_leaves_a_book_that_is_right)
 	clean();
 }
 
+TEST(without_a_slot_left_who_comes_is_refused_until_somebody_goes)
+{
+	static pid_t pids[SEGMENT_PROCESSES_MAX];
+	struct child late;
+	int pipes[2];
+	char byte;
+
+	given();
+	expect_eq(segment_join(), 0);
+	expect_eq(pipe(pipes), 0);
+	for (size_t i = 1; i < SEGMENT_PROCESSES_MAX; i++) {
+		pids[i] = fork();
+		if (pids[i] == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			byte = (char)segment_join();
+			if (write(pipes[1], &byte, 1) != 1)
+				_exit(1);
+			for (;;)
+				pause();
+		}
+		expect(pids[i] > 0);
+		expect_eq(read(pipes[0], &byte, 1), 1);
+		expect_eq(byte, 0);
+	}
+	late = start(segment_join);
+	expect_eq(answer_of(&late), -EUSERS);
+	end(&late);
+	kill(pids[7], SIGKILL);
+	expect_eq(waitpid(pids[7], NULL, 0), pids[7]);
+	late = start(segment_join);
+	expect_eq(answer_of(&late), 0);
+	end(&late);
+	for (size_t i = 1; i < SEGMENT_PROCESSES_MAX; i++) {
+		if (i == 7)
+			continue;
+		kill(pids[i], SIGKILL);
+		expect_eq(waitpid(pids[i], NULL, 0), pids[i]);
+	}
+	close(pipes[0]);
+	close(pipes[1]);
+	clean();
+}
+
 TEST(the_segment_is_as_open_as_its_folder)
 {
 	struct stat status;
