@@ -34,7 +34,7 @@ install: all
 	@meson install -C build/plain --no-rebuild
 
 uninstall:
-	@ninja -C build/plain uninstall
+	@tools/uninstall
 
 clean:
 	@rm -rf build
