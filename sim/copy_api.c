@@ -7,6 +7,7 @@
 #include "sim/copy_api.h"
 #include "sim/driver.h"
 #include "sim/handle.h"
+#include "sim/space.h"
 #include "sim/stream.h"
 #include "sim/stream_core.h"
 
@@ -193,8 +194,17 @@ CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes
 
 /* ---- sets ------------------------------------------------------------------------------------ */
 
+/* Sets do not wait, but those of pinned host memory: the program may look at once. */
+static bool set_is_synchronous(uint64_t address)
+{
+	struct space_range range;
+
+	return space_find(address, &range) == 0 &&
+	       (range.kind == SPACE_PINNED || range.kind == SPACE_REGISTERED);
+}
+
 static CUresult set_submit(uint64_t address, size_t pitch, uint32_t value, uint32_t element_bytes,
-			   size_t width, size_t height, CUstream handle)
+			   size_t width, size_t height, CUstream handle, bool async)
 {
 	struct op op = {.kind = OP_SET};
 	struct CUstream_st *stream;
@@ -210,28 +220,32 @@ static CUresult set_submit(uint64_t address, size_t pitch, uint32_t value, uint3
 	};
 	if (r == CUDA_SUCCESS)
 		r = set_check(&op.set);
-	return r == CUDA_SUCCESS ? stream_submit(stream, &op) : r;
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (!async && set_is_synchronous(address))
+		return stream_run(stream, &op);
+	return stream_submit(stream, &op);
 }
 
 #define SET(name, type, bytes)                                                                     \
 	CUresult cuMemset##name##_v2(CUdeviceptr address, type value, size_t n)                    \
 	{                                                                                          \
-		return set_submit(address, 0, value, bytes, n, 1, NULL);                           \
+		return set_submit(address, 0, value, bytes, n, 1, NULL, false);                    \
 	}                                                                                          \
 	CUresult cuMemset##name##Async(CUdeviceptr address, type value, size_t n, CUstream stream) \
 	{                                                                                          \
-		return set_submit(address, 0, value, bytes, n, 1, stream);                         \
+		return set_submit(address, 0, value, bytes, n, 1, stream, true);                   \
 	}
 #define SET_ROWS(name, type, bytes)                                                                \
 	CUresult cuMemset##name##_v2(CUdeviceptr address, size_t pitch, type value, size_t width,  \
 				     size_t height)                                                \
 	{                                                                                          \
-		return set_submit(address, pitch, value, bytes, width, height, NULL);              \
+		return set_submit(address, pitch, value, bytes, width, height, NULL, false);       \
 	}                                                                                          \
 	CUresult cuMemset##name##Async(CUdeviceptr address, size_t pitch, type value,              \
 				       size_t width, size_t height, CUstream stream)               \
 	{                                                                                          \
-		return set_submit(address, pitch, value, bytes, width, height, stream);            \
+		return set_submit(address, pitch, value, bytes, width, height, stream, true);      \
 	}
 
 SET(D8, unsigned char, 1)

@@ -346,3 +346,16 @@ TEST(who_waits_for_the_legacy_stream_holds_up_nobody)
 	ok(cuStreamQuery(a));
 	sim_end(&sim);
 }
+
+TEST(a_set_of_pinned_memory_is_done_when_the_call_returns)
+{
+	struct sim sim = sim_begin();
+	struct gate gate = gate_new();
+
+	for (unsigned i = 1; i < 50; i++) {
+		ok(cuMemsetD32_v2(gate.address, i, 1));
+		expect_eq(*gate.word, i);
+	}
+	gate_free(&gate);
+	sim_end(&sim);
+}
