@@ -9,6 +9,7 @@
 #include "sim/device.h"
 #include "sim/device_heap.h"
 #include "sim/driver.h"
+#include "sim/engine.h"
 #include "sim/faults.h"
 #include "sim/handle.h"
 #include "sim/heap.h"
@@ -203,6 +204,9 @@ static CUresult context_start(struct CUctx_st *context, unsigned flags)
 static void context_stop(struct CUctx_st *context, enum context_state then)
 {
 	atomic_store(&context->state, (int)then);
+	/* What hangs on demand ends; everything else is waited for. */
+	atomic_store(&context->cancel, 1);
+	engine_cancel(context->device);
 	stream_set_free(context->streams); /* its workers look at the pointer until they end */
 	context->streams = NULL;
 	module_context_ended(context);

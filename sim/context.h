@@ -35,7 +35,7 @@ struct CUctx_st {
 	unsigned api_version;
 	_Atomic CUresult error;	    /* sticky; CUDA_SUCCESS while all is well */
 	_Atomic uint64_t peers;	    /* bit per device that may be reached; its own is set */
-	_Atomic uint32_t cancel;    /* not 0: kernels of this context end now (sim/engine.h) */
+	_Atomic uint32_t cancel;    /* not 0: a kernel that hangs on demand ends (sim/engine.h) */
 	struct stream_set *streams; /* sim/stream.c's; made and ended with the context */
 	struct heap *heap;	    /* its device memory */
 	struct list modules;	    /* module.c's, under the driver's lock */

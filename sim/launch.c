@@ -277,8 +277,7 @@ static CUresult grid_run(struct ptx_grid *grid, struct CUctx_st *context, const 
 		space_unuse();
 		if (r != PTX_RUNNING && r != PTX_WAITING)
 			break;
-		if (atomic_load_explicit(&context->cancel, memory_order_relaxed) ||
-		    context_error(context) != CUDA_SUCCESS || device_is_lost(context->device))
+		if (context_error(context) != CUDA_SUCCESS || device_is_lost(context->device))
 			return CUDA_ERROR_LAUNCH_FAILED;
 		if (r == PTX_WAITING) {
 			if (stream_set_ending(context->streams))
@@ -422,7 +421,7 @@ CUresult kernel_execute(const struct kernel_work *kernel, struct CUctx_st *conte
 	expected = report->annotated ? modelled_ns(report, context->device)
 				     : atomic_load(&function->last_ns);
 	engine_kernel_begin(context->device, *time_ns, expected, &ticket);
-	ticket.cancel = &context->cancel;
+	ticket.cancel = hang ? &context->cancel : NULL;
 	if (!hang)
 		r = grid_run(grid, context, function->kernel->name);
 	took = hang ? ENGINE_FOR_EVER : modelled_ns(ptx_grid_report(grid), context->device);

@@ -65,7 +65,7 @@ static CUresult link_add(CUlinkState link, CUjitInputType type, const void *data
 	case CU_JIT_INPUT_PTX:
 		return image_add(&link->image, data, bytes, name);
 	case CU_JIT_INPUT_LIBRARY:
-		if (bytes < 8 || memcmp(data, "!<arch>\n", 8))
+		if (bytes < 8 || memcmp(data, "!<arch>\n", 8) != 0)
 			return CUDA_ERROR_INVALID_IMAGE;
 		if (name && strstr(name, "cudadevrt"))
 			return image_add(&link->image, device_runtime_ptx, 0, "device runtime");

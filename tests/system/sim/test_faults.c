@@ -95,6 +95,31 @@ TEST(a_kernel_fails_when_asked_to_and_its_context_with_it)
 	in_child("xid=31@1", launch, CUDA_SUCCESS);
 }
 
+static void hang(CUresult wanted)
+{
+	CUcontext context;
+	CUdeviceptr address;
+	CUfunction store;
+	CUmodule module;
+	void *parameters[] = {&address};
+
+	start();
+	must(cuModuleLoadData(&module, node_ptx), CUDA_SUCCESS);
+	must(cuModuleGetFunction(&store, module, "store"), CUDA_SUCCESS);
+	must(cuMemAlloc_v2(&address, 4), CUDA_SUCCESS);
+	must(cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL), CUDA_SUCCESS);
+	must(cuStreamQuery(NULL), wanted);
+	must(cuCtxGetCurrent(&context), CUDA_SUCCESS);
+	must(cuCtxDestroy_v2(context), CUDA_SUCCESS);
+	must(cuCtxCreate_v2(&context, 0, 0), CUDA_SUCCESS);
+	must(store_once(), CUDA_SUCCESS);
+}
+
+TEST(a_kernel_that_hangs_ends_with_its_context)
+{
+	in_child("hang@1", hang, CUDA_ERROR_NOT_READY);
+}
+
 static void lose(CUresult wanted)
 {
 	CUcontext context;

@@ -217,3 +217,35 @@ TEST(the_oldest_launch_calls_still_work)
 	expect_eq(word, 11);
 	expect_ok(cuCtxDestroy_v2(context));
 }
+
+TEST(a_context_can_be_destroyed_under_a_kernel_that_waits_for_ever)
+{
+	CUcontext context = begin();
+	CUdeviceptr address;
+	void *parameters[] = {&address};
+
+	expect_ok(cuMemAlloc_v2(&address, 4));
+	expect_ok(cuMemsetD32_v2(address, 0, 1));
+	expect_ok(launch(node_kernel(node_module(), "spin"), 1, 1, parameters));
+	expect_ok(cuCtxDestroy_v2(context));
+}
+
+TEST(a_waiting_kernel_sees_what_the_host_writes)
+{
+	CUcontext context = begin();
+	CUdeviceptr address;
+	void *parameters[] = {&address};
+	CUstream stream;
+	unsigned one = 1;
+
+	expect_ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	expect_ok(cuMemAlloc_v2(&address, 4));
+	expect_ok(cuMemsetD32_v2(address, 0, 1));
+	expect_ok(cuCtxSynchronize());
+	expect_ok(cuLaunchKernel(node_kernel(node_module(), "spin"), 1, 1, 1, 1, 1, 1, 0, stream,
+				 parameters, NULL));
+	expect_cuda(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+	expect_ok(cuMemcpyHtoD_v2(address, &one, 4));
+	expect_ok(cuStreamSynchronize(stream));
+	expect_ok(cuCtxDestroy_v2(context));
+}
