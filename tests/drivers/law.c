@@ -4,7 +4,8 @@
  * host functions and waits for a word. It checks the guest: no submission while the test says that
  * a close is acknowledged, and no call that CUDA forbids while a capture is open.
  *
- * One device, one context. Streams: the legacy one, and those that are created.
+ * Two devices with a context each (0x1000, 0x2000). Streams: a legacy one for each context, and
+ * those that are created.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,11 @@
 SPECIAL(cuDriverGetVersion);
 SPECIAL(cuDeviceGetUuid);
 SPECIAL(cuDeviceGetUuid_v2);
+SPECIAL(cuCtxCreate_v2);
 SPECIAL(cuCtxGetCurrent);
+SPECIAL(cuCtxSetCurrent);
+SPECIAL(cuCtxPushCurrent_v2);
+SPECIAL(cuCtxPopCurrent_v2);
 SPECIAL(cuCtxGetDevice);
 SPECIAL(cuStreamGetCtx);
 SPECIAL(cuMemAlloc_v2);
@@ -47,6 +52,7 @@ SPECIAL(cuLaunchHostFunc);
 SPECIAL(cuStreamWaitValue32_v2);
 
 enum {
+	DEVICES = 2,
 	STREAMS = 256,
 	QUEUE = 4096,
 };
@@ -66,6 +72,7 @@ struct stream {
 	uint64_t submitted, completed;
 	int ready; /* lock and changed are initialised, once */
 	int used, blocking, capturing, ended;
+	int device;
 };
 
 struct event {
@@ -75,7 +82,9 @@ struct event {
 static struct law own_state;
 __attribute__((visibility("default"))) struct law *law_state = &own_state;
 
-static struct stream streams[STREAMS]; /* 0: the legacy one */
+static struct stream streams[STREAMS]; /* the first ones: legacy, of each device */
+static __thread CUcontext current[8] = {(CUcontext)0x1000};
+static __thread int depth;
 static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
 
 /* The state in a file, for tests in which it is another process that closes and opens. */
@@ -97,6 +106,8 @@ static void count(uint32_t *place)
 {
 	__atomic_fetch_add(place, 1, __ATOMIC_SEQ_CST);
 }
+
+static int device_of(const struct stream *s);
 
 static void run(const struct op *op)
 {
@@ -124,11 +135,17 @@ static void *work(void *argument)
 		run(&op);
 		pthread_mutex_lock(&s->lock);
 		s->completed++;
+		__atomic_fetch_sub(&law_state->outstanding_on[device_of(s)], 1, __ATOMIC_SEQ_CST);
 		__atomic_fetch_sub(&law_state->outstanding, 1, __ATOMIC_SEQ_CST);
 		pthread_cond_broadcast(&s->changed);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
+}
+
+static int device_now(void)
+{
+	return current[depth] == (CUcontext)0x2000;
 }
 
 static void start(struct stream *s, int blocking)
@@ -141,6 +158,8 @@ static void start(struct stream *s, int blocking)
 	}
 	pthread_mutex_lock(&s->lock);
 	s->ended = 0;
+	__atomic_store_n(&s->device, s < streams + DEVICES ? (int)(s - streams) : device_now(),
+			 __ATOMIC_SEQ_CST);
 	pthread_mutex_unlock(&s->lock);
 	__atomic_store_n(&s->capturing, 0, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->blocking, blocking, __ATOMIC_SEQ_CST);
@@ -151,15 +170,26 @@ static void start(struct stream *s, int blocking)
 
 static struct stream *stream_of(CUstream handle)
 {
-	struct stream *s = handle && handle != CU_STREAM_LEGACY ? (struct stream *)handle : streams;
+	struct stream *s = handle && handle != CU_STREAM_LEGACY ? (struct stream *)handle
+								: &streams[device_now()];
 
-	if (s == streams && !__atomic_load_n(&s->used, __ATOMIC_ACQUIRE)) {
+	if (s < streams + DEVICES && !__atomic_load_n(&s->used, __ATOMIC_ACQUIRE)) {
 		pthread_mutex_lock(&table);
 		if (!__atomic_load_n(&s->used, __ATOMIC_ACQUIRE))
 			start(s, 1);
 		pthread_mutex_unlock(&table);
 	}
 	return s;
+}
+
+static int is_legacy(const struct stream *s)
+{
+	return s < streams + DEVICES;
+}
+
+static int device_of(const struct stream *s)
+{
+	return __atomic_load_n(&s->device, __ATOMIC_SEQ_CST);
 }
 
 static int anybody_captures(int blocking_only)
@@ -183,6 +213,9 @@ static CUresult submit(CUstream handle, struct op op)
 	if (law_state->probe)
 		law_state->probe();
 	__atomic_fetch_add(&law_state->outstanding, 1, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&law_state->outstanding_on[device_of(s)], 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&law_state->acknowledged_on[device_of(s)], __ATOMIC_SEQ_CST))
+		count(&law_state->violations);
 	__atomic_fetch_add(&law_state->submissions, 1, __ATOMIC_RELAXED);
 	if (__atomic_load_n(&law_state->acknowledged, __ATOMIC_SEQ_CST))
 		count(&law_state->violations);
@@ -224,10 +257,10 @@ CUresult special_cuDriverGetVersion(int *driverVersion)
 
 CUresult special_cuDeviceGetUuid(CUuuid *uuid, CUdevice_v1 dev)
 {
-	if (dev != 0)
+	if (dev < 0 || dev >= DEVICES)
 		return CUDA_ERROR_INVALID_DEVICE;
 	/* The stub of the management library that meted is tested on has zeros. */
-	memset(uuid->bytes, getenv("METE_TEST_LAW") ? 0 : 0x11, sizeof(uuid->bytes));
+	memset(uuid->bytes, getenv("METE_TEST_LAW") ? 0 : 0x11 + dev, sizeof(uuid->bytes));
 	return CUDA_SUCCESS;
 }
 
@@ -238,13 +271,38 @@ CUresult special_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice_v1 dev)
 
 CUresult special_cuCtxGetCurrent(CUcontext *pctx)
 {
-	*pctx = (CUcontext)0x1000;
+	*pctx = current[depth];
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
+{
+	(void)flags;
+	*pctx = current[depth] = (CUcontext)(dev ? 0x2000UL : 0x1000UL);
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuCtxSetCurrent(CUcontext ctx)
+{
+	current[depth] = ctx;
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuCtxPushCurrent_v2(CUcontext ctx)
+{
+	current[++depth % 8] = ctx;
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuCtxPopCurrent_v2(CUcontext *pctx)
+{
+	*pctx = current[depth--];
 	return CUDA_SUCCESS;
 }
 
 CUresult special_cuCtxGetDevice(CUdevice_v1 *device)
 {
-	*device = 0;
+	*device = device_now();
 	return CUDA_SUCCESS;
 }
 
@@ -257,8 +315,7 @@ CUresult special_cuMemAlloc_v2(CUdeviceptr_v2 *dptr, size_t bytesize)
 
 CUresult special_cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 {
-	(void)hStream;
-	*pctx = (CUcontext)0x1000;
+	*pctx = (CUcontext)(device_of(stream_of(hStream)) ? 0x2000UL : 0x1000UL);
 	return CUDA_SUCCESS;
 }
 
@@ -267,7 +324,7 @@ CUresult special_cuStreamCreate(CUstream *phStream, unsigned int Flags)
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
 
 	pthread_mutex_lock(&table);
-	for (int i = 1; i < STREAMS; i++) {
+	for (int i = DEVICES; i < STREAMS; i++) {
 		if (__atomic_load_n(&streams[i].used, __ATOMIC_ACQUIRE))
 			continue;
 		start(&streams[i], !(Flags & CU_STREAM_NON_BLOCKING));
@@ -297,7 +354,7 @@ CUresult special_cuStreamQuery(CUstream hStream)
 	struct stream *s = stream_of(hStream);
 
 	if (__atomic_load_n(&s->capturing, __ATOMIC_SEQ_CST) ||
-	    (s == streams && anybody_captures(1))) {
+	    (is_legacy(s) && anybody_captures(1))) {
 		count(&law_state->bad_calls);
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
@@ -313,7 +370,7 @@ CUresult special_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *ca
 {
 	struct stream *s = stream_of(hStream);
 
-	if (s == streams && anybody_captures(1))
+	if (is_legacy(s) && anybody_captures(1))
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	*captureStatus = __atomic_load_n(&s->capturing, __ATOMIC_SEQ_CST)
 				 ? CU_STREAM_CAPTURE_STATUS_ACTIVE
@@ -352,7 +409,7 @@ CUresult special_cuEventRecord(CUevent hEvent, CUstream hStream)
 	struct event *e = (struct event *)hEvent;
 	struct stream *on = stream_of(hStream);
 
-	if (on == streams && anybody_captures(1)) {
+	if (is_legacy(on) && anybody_captures(1)) {
 		count(&law_state->bad_calls);
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}
@@ -361,7 +418,9 @@ CUresult special_cuEventRecord(CUevent hEvent, CUstream hStream)
 		struct stream *s = &streams[i];
 
 		if (!__atomic_load_n(&s->used, __ATOMIC_ACQUIRE) ||
-		    (on == streams ? !__atomic_load_n(&s->blocking, __ATOMIC_SEQ_CST) : s != on))
+		    (is_legacy(on) ? !__atomic_load_n(&s->blocking, __ATOMIC_SEQ_CST) ||
+					     device_of(s) != device_of(on)
+				   : s != on))
 			continue;
 		pthread_mutex_lock(&s->lock);
 		e->tail[i] = s->submitted;

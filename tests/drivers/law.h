@@ -14,7 +14,9 @@ struct law {
 	uint32_t bad_calls;    /* calls that CUDA forbids while a capture is open */
 	uint32_t checks;       /* by guest_load: how often it looked while `acknowledged` was set */
 	uint64_t submissions;
-	uint64_t captured;   /* calls into a stream under capture */
-	int64_t outstanding; /* submitted and not complete */
+	uint64_t captured;	     /* calls into a stream under capture */
+	int64_t outstanding;	     /* submitted and not complete */
+	uint32_t acknowledged_on[2]; /* the same for one device */
+	int64_t outstanding_on[2];
 	void (*probe)(void); /* called from inside each submission, on the caller's thread */
 };

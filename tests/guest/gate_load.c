@@ -103,6 +103,16 @@ CUstream load_stream(unsigned flags)
 	return stream;
 }
 
+void load_set_current(CUcontext context)
+{
+	check(g.cuCtxSetCurrent(context) == CUDA_SUCCESS);
+}
+
+void load_synchronize(CUstream stream)
+{
+	check(g.cuStreamSynchronize(stream) == CUDA_SUCCESS);
+}
+
 static void drop_stream(CUstream stream)
 {
 	pthread_mutex_lock(&g.lock);

@@ -27,6 +27,8 @@ void load_stop(void);
 CUresult load_launch(CUstream stream);
 CUresult load_host(void);
 CUstream load_stream(unsigned flags);
+void load_set_current(CUcontext context);
+void load_synchronize(CUstream stream);
 unsigned long load_hosted(void);
 
 /* Is every stream idle, as the driver says? */

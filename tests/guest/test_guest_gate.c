@@ -8,6 +8,11 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
 #include "tests/drivers/law.h"
 #include "tests/guest/fake_meted.h"
 #include "tests/guest/gate_load.h"
@@ -54,9 +59,11 @@ static int close_once(void)
 	return 1;
 }
 
+static unsigned rounds_usual = GUEST_TSAN ? 200 : 2000;
+
 static void sixteen_threads(void)
 {
-	unsigned rounds = test_rounds(GUEST_TSAN ? 200 : 2000), acknowledged = 0;
+	unsigned rounds = test_rounds(rounds_usual), acknowledged = 0;
 	uint64_t before;
 
 	load_guest("law");
@@ -214,4 +221,103 @@ static void closed_before(void)
 TEST(a_gate_that_was_closed_before_a_guest_came_is_acknowledged)
 {
 	expect_eq(in_child(closed_before, NULL, 0), 0);
+}
+
+static atomic_uint launched[2];
+static atomic_int devices_stop;
+
+/* A thread that launches into a stream of device 0 or 1; the odd ones while the other device's
+ * context is current, as the stream decides. */
+static void *launches_on(void *argument)
+{
+	uintptr_t number = (uintptr_t)argument;
+	CUcontext context[2] = {(CUcontext)0x1000, (CUcontext)0x2000};
+	unsigned device = number & 1;
+	CUstream stream;
+
+	load_set_current(context[device]);
+	stream = load_stream(number >> 1 & 1);
+	if (number & 4)
+		load_set_current(context[!device]);
+	while (!devices_stop) {
+		check(load_launch(stream) == CUDA_SUCCESS);
+		atomic_fetch_add(&launched[device], 1);
+		if (launched[device] % 16 == 0)
+			load_synchronize(stream);
+	}
+	return NULL;
+}
+
+static void wait_for_launches(int device, unsigned more)
+{
+	unsigned before = launched[device];
+
+	while (launched[device] - before < more)
+		sched_yield();
+}
+
+static void two_devices(void)
+{
+	unsigned rounds = test_rounds(GUEST_TSAN ? 20 : 200);
+	pthread_t thread[8];
+	void *handle;
+
+	fake_start(&fake, 2, FAKE_GOOD);
+	handle = guest_load("law");
+	load_find(handle);
+	handle = dlopen(getenv("METE_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
+	law = *(struct law **)dlsym(handle, "law_state");
+	for (uintptr_t i = 0; i < 8; i++)
+		check(pthread_create(&thread[i], NULL, launches_on, (void *)i) == 0);
+	for (unsigned i = 0; i < rounds; i++) {
+		int device = i & 1;
+
+		fake_close_gate(&fake, device);
+		check(fake_wait_drained(&fake, device, DEADLOCK_MS));
+		__atomic_store_n(&law->acknowledged_on[device], 1, __ATOMIC_SEQ_CST);
+		check(__atomic_load_n(&law->outstanding_on[device], __ATOMIC_SEQ_CST) == 0);
+		/* The other device's work goes on. */
+		wait_for_launches(!device, 50);
+		check(__atomic_load_n(&law->outstanding_on[device], __ATOMIC_SEQ_CST) == 0);
+		__atomic_store_n(&law->acknowledged_on[device], 0, __ATOMIC_SEQ_CST);
+		fake_open_gate(&fake, device);
+		wait_for_launches(device, 5);
+	}
+	devices_stop = 1;
+	for (int i = 0; i < 8; i++)
+		pthread_join(thread[i], NULL);
+	check(law->violations == 0);
+}
+
+TEST(a_closed_gate_stops_its_own_device_only)
+{
+	expect_eq(in_child(two_devices, NULL, 0), 0);
+}
+
+/* As in a container whose seccomp filter knows no membarrier(). */
+static void forbid_membarrier(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {ARRAY_SIZE(filter), filter};
+
+	check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	check(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+	check(syscall(SYS_membarrier, 0, 0, 0) < 0);
+}
+
+static void without_membarrier(void)
+{
+	forbid_membarrier();
+	rounds_usual = GUEST_TSAN ? 20 : 200;
+	sixteen_threads();
+}
+
+TEST(the_law_holds_without_membarrier)
+{
+	expect_eq(in_child(without_membarrier, NULL, 0), 0);
 }
