@@ -232,6 +232,7 @@ static CUresult map(struct allocation *allocation)
 		return CUDA_ERROR_INVALID_VALUE; /* a launch claims before it is queued */
 	if (allocation->mapped)
 		return CUDA_SUCCESS;
+	space_pattern(space_shadow(allocation->address), allocation->bytes);
 	result = expose(allocation, true);
 	if (result != CUDA_SUCCESS)
 		return result;

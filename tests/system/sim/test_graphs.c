@@ -3,7 +3,7 @@
  * Graphs that a program builds itself, in the first and in later forms of the functions; changes
  * to executable ones; memory nodes.
  */
-#include "tests/system/sim.h"
+#include "tests/system/sim/streams.h"
 
 static CUDA_KERNEL_NODE_PARAMS_v1 first_form(CUfunction function, void **params)
 {
@@ -484,7 +484,7 @@ TEST(a_graph_can_be_drawn)
 	char path[128], text[32] = "";
 	FILE *in;
 
-	snprintf(path, sizeof(path), "%s/graph.dot", sim_folder);
+	snprintf(path, sizeof(path), "%s/graph.dot", getenv("METE_SIM_DIR"));
 	ok(cuGraphDebugDotPrint(graph, path, CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE));
 	in = fopen(path, "r");
 	expect(in && fgets(text, sizeof(text), in));

@@ -4,7 +4,7 @@
  */
 #include <pthread.h>
 
-#include "tests/system/sim.h"
+#include "tests/system/sim/streams.h"
 
 static CUstream stream_new(unsigned flags)
 {

@@ -4,7 +4,7 @@
  */
 #include <pthread.h>
 
-#include "tests/system/sim.h"
+#include "tests/system/sim/streams.h"
 
 TEST(work_in_a_stream_runs_in_order)
 {

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 
-#include "tests/system/sim.h"
+#include "tests/system/sim/streams.h"
 
 TEST(an_event_tells_how_long_a_kernel_took)
 {

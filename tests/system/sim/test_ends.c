@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <sys/wait.h>
 
-#include "tests/system/sim.h"
+#include "tests/system/sim/streams.h"
 
 enum {
 	THREADS = 8,
@@ -149,7 +149,7 @@ static void expect_end(const char *how)
 	/* The child makes a node of its own: this process has not touched the driver in it. */
 	child = fork();
 	if (!child) {
-		execl("/proc/self/exe", "sim_threads", how, NULL);
+		execl("/proc/self/exe", "test_sim_ends", how, NULL);
 		_exit(127);
 	}
 	expect(child > 0);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * For tests that are CUDA programs on the simulated driver: a simulated node of the test's own, a
- * context, and a few kernels. A gate is a word of host memory at which a stream waits, so that a
- * test decides what runs when.
+/*                                                tests/system/sim/streams.h
+ * For tests of what runs when: a context and a few kernels on the program's node (node.c). A gate
+ * is a word of host memory at which a stream waits, so that a test decides what runs when.
  */
 #pragma once
 
@@ -15,7 +14,7 @@
 #include <unistd.h>
 
 #include "cuda/prototypes.h"
-#include "tests/test.h"
+#include "tests/system/sim/node.h"
 
 #define ok(call)	     expect_eq(call, CUDA_SUCCESS)
 #define answers(call, error) expect_eq(call, error)
@@ -54,34 +53,11 @@ struct sim {
 	CUfunction add, times, await, slow, wild;
 };
 
-/* One node for the whole program; removed when it exits by return. */
-static char sim_folder[64];
-
-static void sim_remove(void)
-{
-	char command[128];
-
-	snprintf(command, sizeof(command), "rm -rf '%s'", sim_folder);
-	best_effort(system(command));
-}
-
-static inline void sim_node(void)
-{
-	if (sim_folder[0])
-		return;
-	snprintf(sim_folder, sizeof(sim_folder), "/tmp/mete-test-XXXXXX");
-	expect(mkdtemp(sim_folder) != NULL);
-	setenv("METE_SIM_DIR", sim_folder, 1);
-	setenv("METE_SIM_LOG", "1", 1);
-	atexit(sim_remove);
-	ok(cuInit(0));
-}
-
 static inline struct sim sim_begin(void)
 {
 	struct sim sim;
 
-	sim_node();
+	ok(cuInit(0));
 	ok(cuDeviceGet(&sim.device, 0));
 	ok(cuCtxCreate_v2(&sim.context, 0, sim.device));
 	ok(cuModuleLoadData(&sim.module, sim_ptx));
