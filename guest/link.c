@@ -280,7 +280,7 @@ static int shake_hands(int fd, bool loud, struct wire_message *answer, int *fds)
 int link_connect(int wait_ms)
 {
 	const char *path = socket_path();
-	struct wire_message answer;
+	struct wire_message answer = {.code = 0};
 	owned(close) int fd = -1;
 	int fds[2] = {-1, -1};
 	int r;
@@ -426,32 +426,32 @@ static int withdraw(uint32_t id, _Atomic uint32_t *done)
 
 static int ask(struct wire_message *message, int patient, struct pending *request)
 {
-	_Atomic uint32_t done = 0;
+	_Atomic uint32_t *done = request->done;
 	uint64_t end = now_ms() + LINK_ANSWER_MS;
 	int saved = errno;
 	int r;
 
 	message->id = new_id();
 	request->id = message->id;
-	request->done = &done;
 	r = enlist(request);
 	if (r < 0)
 		return r;
 	r = send_message(message);
 	if (r < 0)
-		return withdraw(message->id, &done) ? 0 : r;
-	while (atomic_load(&done) == 0) {
-		futex_wait(&done, 0, 1000, FUTEX_PRIVATE_FLAG);
-		if (atomic_load(&done) == 0 && !patient && now_ms() >= end)
-			return withdraw(message->id, &done) ? 0 : -ETIMEDOUT;
+		return withdraw(message->id, done) ? 0 : r;
+	while (atomic_load(done) == 0) {
+		futex_wait(done, 0, 1000, FUTEX_PRIVATE_FLAG);
+		if (atomic_load(done) == 0 && !patient && now_ms() >= end)
+			return withdraw(message->id, done) ? 0 : -ETIMEDOUT;
 	}
 	errno = saved;
-	return atomic_load(&done) == 1 ? 0 : -ENOTCONN;
+	return atomic_load(done) == 1 ? 0 : -ENOTCONN;
 }
 
 int link_ask(struct wire_message *message, int patient, struct wire_message *ret_answer)
 {
-	struct pending request = {.answer = ret_answer};
+	_Atomic uint32_t done = 0;
+	struct pending request = {.done = &done, .answer = ret_answer};
 
 	return ask(message, patient, &request);
 }
@@ -468,8 +468,9 @@ int link_ask_directly(struct wire_message *message, struct wire_message *ret_ans
 
 int link_processes(int device, struct wire_process_row *rows, size_t max, size_t *ret_rows)
 {
-	struct wire_message message = {.code = WIRE_processes_ask}, answer;
-	struct pending request = {.answer = &answer, .rows = rows, .max = max};
+	struct wire_message message = {.code = WIRE_processes_ask}, answer = {.code = 0};
+	_Atomic uint32_t done = 0;
+	struct pending request = {.done = &done, .answer = &answer, .rows = rows, .max = max};
 	int r;
 
 	message.processes_ask.device = atomic_load(&state.device[device].wire_index);

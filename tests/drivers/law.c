@@ -398,9 +398,11 @@ CUresult special_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 
 CUresult special_cuEventCreate(CUevent *phEvent, unsigned int Flags)
 {
+	struct event *event = calloc(1, sizeof(*event));
+
 	(void)Flags;
-	*phEvent = calloc(1, sizeof(struct event));
-	return *phEvent ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	*phEvent = (CUevent)event;
+	return event ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* On the legacy stream: behind everything that blocking streams have so far. */

@@ -217,7 +217,7 @@ static void *host_functions(void *argument)
 static void *stream_waits(void *argument)
 {
 	CUstream stream = start(argument), other = load_stream(1);
-	uint32_t own = 0, *word = &own, value = 0;
+	uint32_t own = 0, *word, value = 0;
 	CUdeviceptr_v2 address = (CUdeviceptr_v2)(uintptr_t)&own;
 	void *host = &own;
 

@@ -239,7 +239,8 @@ static bool arguments_differ(const struct driver_row *row, const struct record *
 	}
 	if (is_hook(row))
 		return false;
-	return memcmp(r->xmm, (double[2]){1.5, 2.5}, sizeof(r->xmm)) != 0;
+	/* 1.5 and 2.5. */
+	return r->xmm[0] != 0x3ff8000000000000 || r->xmm[1] != 0x4004000000000000;
 }
 
 static const char *answered(const struct driver_row *row)

@@ -110,6 +110,7 @@ static void aliases(void)
 {
 	fake_start(&fake, 1, FAKE_GOOD);
 	guest = guest_load("null");
+	check(getenv("METE_TEST_ALIAS_DRIVER") != NULL);
 	setenv("METE_DRIVER", getenv("METE_TEST_ALIAS_DRIVER"), 1);
 	check(guest_function(guest, cuInit)(0) == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
 	/* Nothing of it is used. */
