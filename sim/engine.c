@@ -8,8 +8,6 @@
 enum {
 	/* How far ahead who shares an engine looks before it looks again: others may have died. */
 	ENGINE_LOOK_NS = 20000000,
-	/* All tickets are in use: when to try again. */
-	ENGINE_CROWD_NS = 1000000,
 };
 
 static struct segment_device *book_of(int device)
@@ -77,12 +75,21 @@ uint64_t engine_lateness_ns(const struct segment_lateness *lateness, unsigned pe
 	return 0;
 }
 
+static void take_off(struct segment_device *book, uint32_t index)
+{
+	engine_core_remove(&book->engines, index);
+	if (book->engines.crowd) {
+		book->engines.crowd = 0;
+		clock_wake(&book->engines.room);
+	}
+}
+
 /* Puts the work on the engine; waits for a free ticket with the lock given up. */
 static uint32_t add(struct segment_device *book, const struct engine_core_rules *rules,
 		    enum segment_lane lane, uint64_t ready_ns, uint64_t work_ns)
 {
 	uint32_t self = segment_number(segment_self());
-	uint32_t index;
+	uint32_t index, room;
 
 	for (;;) {
 		uint64_t now_ns = catch_up(book, rules);
@@ -92,9 +99,12 @@ static uint32_t add(struct segment_device *book, const struct engine_core_rules 
 		index = engine_core_add(&book->engines, rules, lane, self, ready_ns, work_ns);
 		if (index != UINT32_MAX)
 			return index;
+		room = atomic_load(&book->engines.room);
+		book->engines.crowd = 1;
 		segment_unlock(book);
-		segment_reap();
-		best_effort(clock_wait_until(now_ns + ENGINE_CROWD_NS, NULL, 0));
+		/* Woken when one is free; those of the dead are free when somebody looks. */
+		if (clock_wait_until(now_ns + ENGINE_LOOK_NS, &book->engines.room, room) == 0)
+			segment_reap();
 		segment_lock(book);
 	}
 }
@@ -168,14 +178,14 @@ static int finish(struct engine_wait *wait, uint64_t *ret_end_ns, uint64_t *ret_
 		if (engines->tickets[index].done)
 			break;
 		if (wait->book->lost || (wait->cancel && atomic_load(wait->cancel))) {
-			engine_core_remove(engines, index);
+			take_off(wait->book, index);
 			clock_wake(&engines->epoch);
 			return wait->book->lost ? ENGINE_LOST : ENGINE_CANCELLED;
 		}
 		wait_for(wait->book, &wait->rules, index, now_ns);
 	}
 	end_ns = engines->tickets[index].end_ns;
-	engine_core_remove(engines, index);
+	take_off(wait->book, index);
 	late_ns = now_ns > end_ns ? now_ns - end_ns : 0;
 	record(&wait->book->lateness, late_ns);
 	record(&segment_self()->lateness, late_ns);

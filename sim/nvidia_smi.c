@@ -126,23 +126,17 @@ MEMORY_WRITER(write_memory_total, total)
 MEMORY_WRITER(write_memory_used, used)
 MEMORY_WRITER(write_memory_free, free)
 MEMORY_WRITER(write_memory_reserved, reserved)
-#undef MEMORY_WRITER
 
-static bool write_utilisation(nvmlDevice_t device, char *text)
-{
-	nvmlUtilization_t rates = {0};
-	nvmlReturn_t r = nvmlDeviceGetUtilizationRates(device, &rates);
-
-	return number(r, text, rates.gpu, 0);
-}
-
-static bool write_utilisation_memory(nvmlDevice_t device, char *text)
-{
-	nvmlUtilization_t rates = {0};
-	nvmlReturn_t r = nvmlDeviceGetUtilizationRates(device, &rates);
-
-	return number(r, text, rates.memory, 0);
-}
+#define UTILISATION_WRITER(function, field)                                                        \
+	static bool function(nvmlDevice_t device, char *text)                                      \
+	{                                                                                          \
+		nvmlUtilization_t rates = {0};                                                     \
+		nvmlReturn_t r = nvmlDeviceGetUtilizationRates(device, &rates);                    \
+                                                                                                   \
+		return number(r, text, rates.field, 0);                                            \
+	}
+UTILISATION_WRITER(write_utilisation, gpu)
+UTILISATION_WRITER(write_utilisation_memory, memory)
 
 static bool write_temperature(nvmlDevice_t device, char *text)
 {
@@ -168,20 +162,22 @@ static bool write_power_limit(nvmlDevice_t device, char *text)
 	return number(r, text, value / 1000.0, 2);
 }
 
-static bool write_clock(nvmlDevice_t device, char *text)
+static bool clock_of(nvmlDevice_t device, nvmlClockType_t type, char *text)
 {
 	unsigned int value = 0;
-	nvmlReturn_t r = nvmlDeviceGetClockInfo(device, NVML_CLOCK_SM, &value);
+	nvmlReturn_t r = nvmlDeviceGetClockInfo(device, type, &value);
 
 	return number(r, text, value, 0);
 }
 
+static bool write_clock(nvmlDevice_t device, char *text)
+{
+	return clock_of(device, NVML_CLOCK_SM, text);
+}
+
 static bool write_memory_clock(nvmlDevice_t device, char *text)
 {
-	unsigned int value = 0;
-	nvmlReturn_t r = nvmlDeviceGetClockInfo(device, NVML_CLOCK_MEM, &value);
-
-	return number(r, text, value, 0);
+	return clock_of(device, NVML_CLOCK_MEM, text);
 }
 
 static bool write_pstate(nvmlDevice_t device, char *text)

@@ -13,6 +13,7 @@
 
 #include "sim/clock.h"
 #include "sim/device.h"
+#include "sim/segment_mutex.h"
 #include "sim/segment_process.h"
 
 /* The process's one view of its node. Fields below `ready` are written before it is set. */
@@ -35,7 +36,7 @@ static struct {
 static uint64_t segment_layout(void)
 {
 	const uint64_t sizes[] = {
-		4, /* moved by hand when a meaning changes and no size does */
+		5, /* moved by hand when a meaning changes and no size does */
 		sizeof(struct segment),
 		sizeof(struct settings),
 		sizeof(struct segment_device),
@@ -51,34 +52,17 @@ static uint64_t segment_layout(void)
 	return hash;
 }
 
-static int mutex_init(pthread_mutex_t *mutex)
-{
-	pthread_mutexattr_t attributes;
-	int r;
-
-	r = pthread_mutexattr_init(&attributes);
-	if (r)
-		return -r;
-	r = pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-	if (!r)
-		r = pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-	if (!r)
-		r = pthread_mutex_init(mutex, &attributes);
-	pthread_mutexattr_destroy(&attributes);
-	return -r;
-}
-
 static int segment_fill(struct segment *segment, const struct settings *settings)
 {
 	int r;
 
 	segment->layout = segment_layout();
 	segment->settings = *settings;
-	r = mutex_init(&segment->mutex);
+	r = segment_mutex_init(&segment->mutex);
 	if (r < 0)
 		return r;
 	for (uint32_t i = 0; i < SETTINGS_DEVICES_MAX; i++) {
-		r = mutex_init(&segment->devices[i].mutex);
+		r = segment_mutex_init(&segment->devices[i].mutex);
 		if (r < 0)
 			return r;
 		device_make_uuid(settings, i, segment->devices[i].uuid);
@@ -180,22 +164,11 @@ static int segment_find(const char *path, int *ret_fd, struct segment **ret_segm
 /* ---- slots --------------------------------------------------------------------------------------
  */
 
-static void lock_robust(pthread_mutex_t *mutex, bool *ret_mend)
-{
-	int r = pthread_mutex_lock(mutex);
-
-	*ret_mend = r == EOWNERDEAD;
-	if (*ret_mend)
-		pthread_mutex_consistent(mutex);
-}
-
 static void lock_node(struct segment *segment)
 {
-	bool mend;
-
 	/* Nothing to mend: a slot counts from the moment that its state is written, and that is a
 	 * single store. */
-	lock_robust(&segment->mutex, &mend);
+	best_effort(segment_mutex_lock(&segment->mutex));
 }
 
 void segment_lock_node(void)
@@ -205,7 +178,7 @@ void segment_lock_node(void)
 
 void segment_unlock_node(void)
 {
-	pthread_mutex_unlock(&here.segment->mutex);
+	segment_mutex_unlock(&here.segment->mutex);
 }
 
 static void lower_mark(struct segment_engines *engines)
@@ -232,16 +205,13 @@ static void mend_device(struct segment_device *device)
 
 void segment_lock(struct segment_device *device)
 {
-	bool mend;
-
-	lock_robust(&device->mutex, &mend);
-	if (mend)
+	if (segment_mutex_lock(&device->mutex))
 		mend_device(device);
 }
 
 void segment_unlock(struct segment_device *device)
 {
-	pthread_mutex_unlock(&device->mutex);
+	segment_mutex_unlock(&device->mutex);
 }
 
 /* Nothing of a process that is dead or leaves stays in the books. The node's lock is held. Done
@@ -295,7 +265,7 @@ static unsigned reap(struct segment *segment, int fd)
 		identity = (struct segment_identity){process->pid, process->start_ticks,
 						     process->namespace_id};
 		alive = atomic_load(&process->state) == SEGMENT_ALIVE;
-		pthread_mutex_unlock(&segment->mutex);
+		segment_mutex_unlock(&segment->mutex);
 		if (!alive || !segment_process_dead(&identity, here.self.namespace_id, fd, i))
 			continue;
 		lock_node(segment);
@@ -305,7 +275,7 @@ static unsigned reap(struct segment *segment, int fd)
 			bury(segment, i);
 			count++;
 		}
-		pthread_mutex_unlock(&segment->mutex);
+		segment_mutex_unlock(&segment->mutex);
 	}
 	return count;
 }
@@ -348,7 +318,7 @@ static int slot_take(struct segment *segment, int fd, uint32_t *ret_slot)
 	lock_node(segment);
 	slot = slot_to_take(segment);
 	if (slot < 0) {
-		pthread_mutex_unlock(&segment->mutex);
+		segment_mutex_unlock(&segment->mutex);
 		if (!reap(segment, fd))
 			return -EUSERS;
 		lock_node(segment);
@@ -375,7 +345,7 @@ static int slot_take(struct segment *segment, int fd, uint32_t *ret_slot)
 			*ret_slot = (uint32_t)slot;
 		}
 	}
-	pthread_mutex_unlock(&segment->mutex);
+	segment_mutex_unlock(&segment->mutex);
 	return r;
 }
 
@@ -540,7 +510,7 @@ void segment_leave(void)
 	if (atomic_load(&here.ready)) {
 		lock_node(here.segment);
 		bury(here.segment, here.slot);
-		pthread_mutex_unlock(&here.segment->mutex);
+		segment_mutex_unlock(&here.segment->mutex);
 		atomic_store(&here.ready, false);
 		close(here.fd);
 		here.fd = -1;

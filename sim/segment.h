@@ -6,6 +6,7 @@
  * Each process writes its own slot; everything else belongs to a robust mutex: the node's for the
  * table of slots, a device's for its book and engines. A process may be killed at any instant, also
  * inside a critical section: what is summed is summed again from the slots by the next who locks.
+ * One that is stopped inside is helped out of it (segment_mutex.h).
  *
  * Dead processes are reaped, and their memory returned, by whoever looks next: a refused
  * allocation, NVML, a wait for an engine. Nothing runs in the background. A process is dead when it
@@ -119,6 +120,9 @@ struct segment_engines {
 	uint64_t next_ticket;
 	uint32_t tickets_high;	/* no ticket is in use from here on */
 	_Atomic uint32_t epoch; /* futex: moves when work may end sooner than was thought */
+	_Atomic uint32_t
+		room;	/* futex: moves when a ticket gets free while somebody waits for one */
+	uint32_t crowd; /* somebody may be waiting for one */
 	struct segment_sample samples[SEGMENT_SAMPLES_MAX];
 	struct segment_lane_book lanes[SEGMENT_LANES];
 	struct segment_ticket tickets[SEGMENT_TICKETS_MAX];

@@ -123,6 +123,37 @@ TEST(a_stream_sees_exact_times_however_late_its_thread_is)
 	clean();
 }
 
+static void *run_one(void *arg)
+{
+	struct engine_ticket ticket;
+	uint64_t end_ns;
+
+	engine_kernel_begin(0, clock_now_ns(), 0, &ticket);
+	return (void *)(intptr_t)engine_kernel_end(&ticket, (uintptr_t)arg, &end_ns, NULL);
+}
+
+TEST(more_work_than_tickets_waits_for_them)
+{
+	enum { CROWD = SEGMENT_TICKETS_MAX + 40 };
+	static pthread_t threads[CROWD];
+	pthread_attr_t small;
+	void *result;
+
+	given("");
+	expect_eq(pthread_attr_init(&small), 0);
+	expect_eq(pthread_attr_setstacksize(&small, 256 << 10), 0);
+	for (int i = 0; i < CROWD; i++)
+		expect_eq(pthread_create(&threads[i], &small, run_one, (void *)(uintptr_t)(MS / 2)),
+			  0);
+	for (int i = 0; i < CROWD; i++) {
+		expect_eq(pthread_join(threads[i], &result), 0);
+		expect_eq((intptr_t)result, 0);
+	}
+	expect_eq(engine_busy_ns(0, self(), SEGMENT_COMPUTE), CROWD * MS / 2);
+	pthread_attr_destroy(&small);
+	clean();
+}
+
 static _Atomic uint32_t cancel;
 
 static void *hang(void *unused_)

@@ -14,6 +14,7 @@
 #include "sim/clock.h"
 #include "sim/device.h"
 #include "sim/engine.h"
+#include "sim/segment_mutex.h"
 #include "tests/test.h"
 
 #define GIB (1ULL << 30)
@@ -350,6 +351,42 @@ TEST(who_dies_inside_a_critical_section_leaves_a_book_that_is_right)
 	}
 	device_memory(0, &free_bytes, &total_bytes);
 	expect_eq(free_bytes, 3 * GIB);
+	clean();
+}
+
+static int stops_inside(void)
+{
+	if (segment_join() < 0)
+		return 1;
+	segment_lock(&segment_get()->devices[0]);
+	raise(SIGSTOP);
+	segment_unlock(&segment_get()->devices[0]);
+	for (;;)
+		pause();
+}
+
+TEST(who_is_stopped_inside_a_critical_section_keeps_nobody_out)
+{
+	siginfo_t info;
+	pid_t pid;
+
+	if (SEGMENT_MUTEX_TSAN)
+		skip();
+	given();
+	expect_eq(segment_join(), 0);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		_exit(stops_inside());
+	}
+	expect_eq(waitid(P_PID, (id_t)pid, &info, WSTOPPED), 0);
+	expect_eq(info.si_code, CLD_STOPPED);
+	expect_eq(device_take(0, GIB), 0);
+	/* It stands still again. */
+	expect_eq(waitid(P_PID, (id_t)pid, &info, WSTOPPED), 0);
+	expect_eq(info.si_code, CLD_STOPPED);
+	kill(pid, SIGKILL);
+	expect_eq(waitpid(pid, NULL, 0), pid);
 	clean();
 }
 
