@@ -37,10 +37,9 @@ static void drop(struct op *op, CUresult status, struct CUstream_st *stream, uin
 		graph_launch_drop(op->launch, stream, time_ns);
 }
 
-CUresult op_execute(struct op *op, struct CUstream_st *stream, uint64_t *time_ns)
+static CUresult execute(struct op *op, struct CUctx_st *context, struct CUstream_st *stream,
+			uint64_t *time_ns)
 {
-	struct CUctx_st *context = op->context ? op->context : stream->context;
-
 	switch (op->kind) {
 	case OP_EMPTY:
 		return CUDA_SUCCESS;
@@ -73,6 +72,17 @@ CUresult op_execute(struct op *op, struct CUstream_st *stream, uint64_t *time_ns
 		return op->call.run(context, op->call.data);
 	}
 	return CUDA_ERROR_UNKNOWN;
+}
+
+CUresult op_execute(struct op *op, struct CUstream_st *stream, uint64_t *time_ns)
+{
+	struct CUctx_st *context = op->context ? op->context : stream->context;
+	CUresult result = execute(op, context, stream, time_ns);
+
+	/* A graph's node may belong to another context than the stream that runs it. */
+	if (result != CUDA_SUCCESS && context != stream->context)
+		context_fail(context, result);
+	return result;
 }
 
 void op_run(struct op *op, struct CUstream_st *stream, uint64_t *time_ns)

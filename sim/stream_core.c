@@ -85,6 +85,8 @@ void stream_close(struct CUstream_st *stream)
 {
 	bool working;
 
+	if (atomic_exchange(&stream->closed, true))
+		return;
 	pthread_mutex_lock(&stream->lock);
 	stream->closing = true;
 	working = stream->working;

@@ -49,6 +49,7 @@ struct CUstream_st {
 	uint64_t id;
 	int priority;
 	atomic_uint refs;
+	atomic_bool closed; /* stream_close() has been called */
 
 	/* Under the set's lock. */
 	struct list link;   /* in the set, until the worker has ended */
@@ -91,7 +92,8 @@ struct CUstream_st *stream_new(struct stream_set *set, enum stream_kind kind, in
 struct CUstream_st *stream_ref(struct CUstream_st *stream);
 void stream_unref(struct CUstream_st *stream);
 
-/* No more submissions; what is pending is still done. The creator's reference is dropped. */
+/* No more submissions; what is pending is still done. The creator's reference is dropped. Only the
+ * first call counts: a thread may end while its context does. */
 void stream_close(struct CUstream_st *stream);
 
 /* Queues without asking about captures or errors. ret_mark may be NULL; it is owned. */

@@ -45,7 +45,7 @@ static void close_thread(void *thread)
 				if (stream->thread != thread)
 					continue;
 				stream->thread = NULL;
-				found = stream;
+				found = stream_ref(stream);
 				break;
 			}
 			pthread_mutex_unlock(&set->lock);
@@ -55,7 +55,9 @@ static void close_thread(void *thread)
 		pthread_mutex_unlock(&registry.lock);
 		if (!found)
 			return;
+		capture_abandon(found);
 		stream_close(found);
+		stream_unref(found);
 	}
 }
 
@@ -84,7 +86,7 @@ struct stream_set *stream_set_new(CUcontext context)
 	return set;
 }
 
-/* Any stream that still has its creator's reference; it is the caller's now. */
+/* Any stream that nobody has closed yet, as a new reference. */
 static struct CUstream_st *pick_open(struct stream_set *set)
 {
 	struct CUstream_st *found = NULL;
@@ -94,12 +96,10 @@ static struct CUstream_st *pick_open(struct stream_set *set)
 	{
 		struct CUstream_st *stream = list_entry(link, struct CUstream_st, link);
 
-		pthread_mutex_lock(&stream->lock);
-		if (!stream->closing && !found) {
-			found = stream;
+		if (!found && !atomic_load(&stream->closed)) {
+			found = stream_ref(stream);
 			stream->thread = NULL;
 		}
-		pthread_mutex_unlock(&stream->lock);
 	}
 	pthread_mutex_unlock(&set->lock);
 	return found;
@@ -120,6 +120,7 @@ void stream_set_free(struct stream_set *set)
 		capture_abandon(stream);
 		handle_remove(HANDLE_STREAM, stream);
 		stream_close(stream);
+		stream_unref(stream);
 	}
 	pthread_mutex_lock(&set->lock);
 	while (set->workers)

@@ -17,6 +17,7 @@ struct worker {
 	CUdeviceptr shared;
 	unsigned number;
 	atomic_uint *calls;
+	pthread_barrier_t *barrier;
 };
 
 static void count(void *data)
@@ -113,6 +114,51 @@ TEST(the_legacy_stream_orders_two_threads)
 	pthread_join(thread, NULL);
 	expect_eq(sim_word(worker.shared), 100);
 	sim_end(&sim);
+}
+
+static void *leave_work(void *data)
+{
+	struct worker *worker = data;
+
+	ok(cuCtxSetCurrent(worker->sim->context));
+	ok(cuLaunchHostFunc(CU_STREAM_PER_THREAD, count, worker->calls));
+	if (worker->number % 2)
+		ok(cuStreamBeginCapture_v2(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	pthread_barrier_wait(worker->barrier);
+	return NULL;
+}
+
+TEST(threads_and_their_context_may_end_together)
+{
+	struct worker workers[THREADS];
+	pthread_t threads[THREADS];
+	pthread_barrier_t barrier;
+	atomic_uint calls = 0;
+
+	pthread_barrier_init(&barrier, NULL, THREADS + 1);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		struct sim sim = sim_begin();
+
+		for (unsigned i = 0; i < THREADS; i++) {
+			workers[i] = (struct worker){
+				.sim = &sim, .number = i, .calls = &calls, .barrier = &barrier};
+			pthread_create(&threads[i], NULL, leave_work, &workers[i]);
+		}
+		pthread_barrier_wait(&barrier);
+		sim_end(&sim);
+		for (unsigned i = 0; i < THREADS; i++)
+			pthread_join(threads[i], NULL);
+	}
+	pthread_barrier_destroy(&barrier);
+	expect_eq(calls, THREADS * ROUNDS);
+	/* No capture is left behind that would forbid this. */
+	{
+		struct sim sim = sim_begin();
+		CUdeviceptr address;
+
+		ok(cuMemAlloc_v2(&address, 4));
+		sim_end(&sim);
+	}
 }
 
 /* ---- ends ----------------------------------------------------------------------------------- */
