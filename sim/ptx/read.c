@@ -443,7 +443,7 @@ int read_text(struct ptx_module *module, const struct ptx_source *source, uint32
 		.source = index,
 		.source_name = source->name ? source->name : "the PTX text",
 		.statics.arena = &module->arena,
-		.lex = {source->text, source->text + length_of(source), 1},
+		.lex = {.at = source->text, .end = source->text + length_of(source), .line = 1},
 	};
 
 	r.forms.arena = &r.scratch;
