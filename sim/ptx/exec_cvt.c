@@ -248,8 +248,8 @@ void X(cvt)(struct warp *w, const struct insn *i)
 		unsigned round = i->aux & AUX_ROUND;                                               \
 		bool relu = i->aux & AUX_RELU;                                                     \
                                                                                                    \
-		EACH_LANE(w, float A = relu && pa[l] < 0 ? 0 : pa[l];                              \
-			  float B = relu && pb[l] < 0 ? 0 : pb[l];                                 \
+		EACH_LANE(w, float A = relu && pa[l] <= 0 ? 0 : pa[l];                              \
+			  float B = relu && pb[l] <= 0 ? 0 : pb[l];                                 \
 			  d[l] = (uint32_t)function(A, round) << 16 | function(B, round));         \
 	}
 

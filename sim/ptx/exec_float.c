@@ -141,14 +141,14 @@ static inline double limited(double v, uint32_t aux)
 {
 	if (aux & AUX_SAT)
 		return sat_f64(v);
-	return aux & AUX_RELU && v < 0 ? 0 : v;
+	return aux & AUX_RELU && v <= 0 ? 0 : v; /* -0 becomes +0 too */
 }
 
 static inline uint16_t from_f64_f16(double v, uint32_t aux)
 {
-	float f = odd_f32(limited(v, aux));
+	uint16_t h = f32_to_f16_round(odd_f32(limited(v, aux)), 0);
 
-	return f32_to_f16_round(aux & AUX_FTZ ? ftz_f16(f) : f, 0);
+	return aux & AUX_FTZ && !(h & 0x7c00) ? h & 0x8000 : h;
 }
 
 static inline uint16_t from_f64_bf16(double v, uint32_t aux)

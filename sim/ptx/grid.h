@@ -88,6 +88,7 @@ struct ptx_grid {
 	uint32_t n_slots, n_resident;
 	struct frame *free_frames;
 	uint32_t stack_limit;
+	uint64_t clock_readings;
 	bool no_memory, dead;
 };
 

@@ -18,11 +18,11 @@ static uint64_t now_of(const struct warp *w)
 
 static uint64_t cycles(const struct warp *w)
 {
-	const struct ptx_grid *g = w->grid;
+	struct ptx_grid *g = w->grid;
 	unsigned __int128 product = (unsigned __int128)now_of(w) * g->env.clock_mhz;
 
-	/* It also counts what is executed, so that two readings differ. */
-	return (uint64_t)(product / 1000) + g->report.warp_instructions;
+	/* It also counts what is executed and read, so that two readings differ. */
+	return (uint64_t)(product / 1000) + g->report.warp_instructions + ++g->clock_readings;
 }
 
 uint64_t special_value(struct warp *w, unsigned special)

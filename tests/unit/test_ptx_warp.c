@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What lanes, warps, blocks and texts do with each other: control, barriers, shuffles, calls,
+ * linking, faults, time.
+ */
+#include "sim/ptx/form.h"
+#include "tests/unit/test_ptx_harness.h"
+
+#define KERNEL(body) HARNESS_HEAD HARNESS_KERNEL("k") body "ret;\n}\n"
+#define START	     HARNESS_HEAD HARNESS_KERNEL("k")
+#define STORE	     "mad.wide.u32 %at, %t, 4, %in;\nst.global.u32 [%at], %r;\n"
+
+static uint32_t *words(void)
+{
+	return harness_data();
+}
+
+static void run(const char *text, uint32_t blocks, uint32_t threads)
+{
+	harness_load(text);
+	memset(harness_data(), 0, 1 << 16);
+	harness_run("k", blocks, threads);
+}
+
+/* ---- lanes --------------------------------------------------------------------------------- */
+
+TEST(lanes_that_came_apart_meet_again)
+{
+	/* Each lane loops as often as its index says; then all are there for the ballot. */
+	run(KERNEL(".reg .u32 %r, %i;\n.reg .pred %p;\nmov.u32 %i, 0;\nmov.u32 %r, 0;\n"
+		   "L: setp.ge.u32 %p, %i, %t;\n@%p bra E;\nadd.u32 %r, %r, %i;\n"
+		   "add.u32 %i, %i, 1;\nbra L;\nE: activemask.b32 %i;\n"
+		   "setp.ne.u32 %p, %i, 0xffffffff;\n@%p mov.u32 %r, 77;\n" STORE),
+	    1, 32);
+	for (uint32_t t = 0; t < 32; t++)
+		expect_eq(words()[t], t * (t - 1) / 2);
+}
+
+TEST(both_sides_of_a_branch_run_with_their_own_lanes)
+{
+	run(KERNEL(".reg .u32 %r;\n.reg .pred %p;\nand.b32 %r, %t, 1;\nsetp.eq.u32 %p, %r, 1;\n"
+		   "@%p bra ODD;\nactivemask.b32 %r;\nbra.uni JOIN;\n"
+		   "ODD: activemask.b32 %r;\nJOIN:\n" STORE),
+	    1, 32);
+	for (uint32_t t = 0; t < 32; t++)
+		expect_eq(words()[t], t & 1 ? 0xaaaaaaaa : 0x55555555);
+}
+
+TEST(a_warp_that_is_not_full_has_no_other_lanes)
+{
+	run(KERNEL(".reg .u32 %r;\n.reg .pred %p;\nsetp.ge.u32 %p, %t, 0;\n"
+		   "vote.sync.ballot.b32 %r, %p, 0xffffffff;\n" STORE),
+	    1, 40);
+	expect_eq(words()[0], 0xffffffff);
+	expect_eq(words()[32], 0xff);
+}
+
+TEST(shuffles_take_from_where_they_are_told)
+{
+	static const char *const modes[] = {"up", "down", "bfly", "idx"};
+	char text[2048];
+
+	for (unsigned m = 0; m < 8; m++) {
+		for (unsigned c = 0; c < 2; c++) {
+			uint32_t control = (c ? 0x1800u : 0) | (m % 4 ? 31 : 0), by = 3 + 7 * c;
+
+			snprintf(text, sizeof(text),
+				 "%s"
+				 ".reg .u32 %%r, %%v;\n.reg .pred %%p;\n"
+				 "mul.lo.u32 %%v, %%t, 3;\nshfl.%s%s.b32 %%r|%%p, "
+				 "%%v, %u, %u%s;\n"
+				 "@!%%p add.u32 %%r, %%r, 1000;\n%s"
+				 "ret;\n}\n",
+				 START, m < 4 ? "sync." : "", modes[m % 4], by, control,
+				 m < 4 ? ", -1" : "", STORE);
+			run(text, 1, 32);
+			for (uint32_t l = 0; l < 32; l++) {
+				uint32_t first = c ? l & 24 : 0, last = c ? first + 7 : 31;
+				int64_t from = m % 4 == 0   ? (int64_t)l - by % 32
+					       : m % 4 == 1 ? (int64_t)l + by
+					       : m % 4 == 2
+						       ? (int64_t)(l ^ by)
+						       : (int64_t)(first | (by & (last - first)));
+				bool inside = m % 4 == 0 ? from >= first : from <= last;
+
+				expect_eq(words()[l], inside ? 3 * from : 3 * l + 1000);
+			}
+		}
+	}
+}
+
+TEST(votes_count_the_lanes_of_their_mask)
+{
+	static const struct {
+		const char *name;
+		bool some, all; /* what they say of a mixture, and of agreement on true */
+	} votes[] = {{"all", false, true}, {"any", true, true}, {"uni", false, true}};
+	char text[2048];
+
+	for (unsigned v = 0; v < ARRAY_SIZE(votes); v++) {
+		for (unsigned sync = 0; sync < 2; sync++) {
+			for (unsigned n = 0; n < 2; n++) {
+				snprintf(text, sizeof(text),
+					 "%s"
+					 ".reg .u32 %%r;\n.reg .pred %%p, %%q;\n"
+					 "setp.lt.u32 %%p, %%t, %u;\nvote.%s%s.pred "
+					 "%%q, %%p%s;\n"
+					 "selp.u32 %%r, 1, 0, %%q;\n%sret;\n}\n",
+					 START, n ? 32 : 5, sync ? "sync." : "", votes[v].name,
+					 sync ? ", 0xffffffff" : "", STORE);
+				run(text, 1, 32);
+				expect_eq(words()[7], n ? votes[v].all : votes[v].some);
+			}
+		}
+	}
+	run(KERNEL(".reg .u32 %r;\n.reg .pred %p;\nsetp.lt.u32 %p, %t, 5;\n"
+		   "vote.ballot.b32 %r, !%p;\n" STORE),
+	    1, 32);
+	expect_eq(words()[0], 0xffffffe0);
+}
+
+TEST(lanes_with_equal_values_find_each_other)
+{
+	for (unsigned bits = 32; bits <= 64; bits += 32) {
+		char text[2048];
+
+		snprintf(text, sizeof(text),
+			 "%s"
+			 ".reg .u32 %%r, %%v, %%s;\n.reg .b64 %%w;\n"
+			 ".reg .pred %%p;\nand.b32 %%v, %%t, 3;\ncvt.u64.u32 %%w, "
+			 "%%v;\n"
+			 "match.any.sync.b%u %%r, %%%c, -1;\nmatch.all.sync.b%u "
+			 "%%s|%%p, %%%c, -1;\n"
+			 "@%%p mov.u32 %%r, 7;\nadd.u32 %%r, %%r, %%s;\n%sret;\n}\n",
+			 START, bits, bits == 32 ? 'v' : 'w', bits, bits == 32 ? 'v' : 'w', STORE);
+		run(text, 1, 32);
+		for (unsigned t = 0; t < 32; t++)
+			expect_eq(words()[t], 0x11111111u << (t & 3));
+	}
+	run(KERNEL(".reg .u32 %r;\n.reg .pred %p;\nmatch.all.sync.b32 %r|%p, 5, 0xffffffff;\n"
+		   "@!%p mov.u32 %r, 7;\n" STORE),
+	    1, 32);
+	expect_eq(words()[9], 0xffffffff);
+}
+
+TEST(a_warp_reduces_to_one_value)
+{
+	static const struct {
+		const char *name;
+		uint32_t wanted;
+	} all[] = {{"add.u32", 0xfffffe10 + 0},
+		   {"add.s32", 0xfffffe10},
+		   {"min.u32", 0},
+		   {"min.s32", (uint32_t)-31},
+		   {"max.u32", (uint32_t)-1},
+		   {"max.s32", 0},
+		   {"and.b32", 0},
+		   {"or.b32", 0xffffffff},
+		   {"xor.b32", 0}};
+	uint32_t x = 0;
+	char text[2048];
+
+	for (int l = 0; l < 32; l++)
+		x ^= (uint32_t)-l;
+	for (size_t n = 0; n < ARRAY_SIZE(all); n++) {
+		snprintf(text, sizeof(text),
+			 "%s"
+			 ".reg .u32 %%r;\nneg.s32 %%r, %%t;\n"
+			 "redux.sync.%s %%r, %%r, -1;\n%sret;\n}\n",
+			 START, all[n].name, STORE);
+		run(text, 1, 32);
+		expect_eq(words()[3], n == 8 ? x : all[n].wanted);
+	}
+	run(KERNEL(".reg .u32 %r;\n.reg .pred %p;\nelect.sync %r|%p, 0xfffffff0;\n"
+		   "@%p add.u32 %r, %r, 100;\n" STORE),
+	    1, 32);
+	expect_eq(words()[4], 104);
+	expect_eq(words()[5], 4);
+}
+
+TEST(a_sync_instruction_waits_for_the_lanes_of_its_mask)
+{
+	/* The odd lanes come to the shuffle by a longer way. */
+	run(KERNEL(".reg .u32 %r, %i;\n.reg .pred %p;\nand.b32 %r, %t, 1;\nsetp.eq.u32 %p, %r, 0;\n"
+		   "@%p bra MEET;\nmov.u32 %i, 0;\nL: add.u32 %i, %i, 1;\nsetp.lt.u32 %p, %i, "
+		   "5000;\n"
+		   "@%p bra L;\nMEET: bar.warp.sync 0xffffffff;\n"
+		   "shfl.sync.bfly.b32 %r, %t, 1, 31, 0xffffffff;\n" STORE),
+	    1, 32);
+	for (unsigned t = 0; t < 32; t++)
+		expect_eq(words()[t], t ^ 1);
+}
+
+TEST(a_lane_may_wait_for_a_lock_that_another_lane_of_its_warp_holds)
+{
+	run(KERNEL(".reg .u32 %r, %o;\n.reg .pred %p;\n"
+		   "L: atom.global.cas.b32 %o, [%in], 0, 1;\nsetp.ne.u32 %p, %o, 0;\n@%p bra L;\n"
+		   "ld.volatile.global.u32 %r, [%in+4];\nadd.u32 %r, %r, 1;\n"
+		   "st.volatile.global.u32 [%in+4], %r;\nmembar.gl;\nst.volatile.global.u32 [%in], "
+		   "0;\n"),
+	    4, 96);
+	expect_eq(words()[1], 4 * 96);
+}
+
+/* ---- blocks -------------------------------------------------------------------------------- */
+
+TEST(a_barrier_waits_for_every_thread_of_the_block)
+{
+	run(KERNEL(".shared .align 4 .b8 s[1024];\n.reg .u32 %r, %x;\n.reg .u64 %a, %b;\n"
+		   "mov.u64 %b, s;\nmad.wide.u32 %a, %t, 4, %b;\nst.shared.u32 [%a], %t;\n"
+		   "bar.sync 0;\nxor.b32 %x, %t, 255;\nmad.wide.u32 %a, %x, 4, %b;\n"
+		   "ld.shared.u32 %r, [%a];\n" STORE),
+	    1, 256);
+	for (unsigned t = 0; t < 256; t++)
+		expect_eq(words()[t], 255 - t);
+}
+
+TEST(producers_arrive_and_consumers_wait)
+{
+	run(KERNEL(".shared .u32 s;\n.reg .u32 %r;\n.reg .pred %p;\nsetp.lt.u32 %p, %t, 32;\n"
+		   "@%p bra P;\nbar.sync 3, 64;\nld.shared.u32 %r, [s];\n" STORE "bra E;\n"
+		   "P: st.shared.u32 [s], 42;\nbarrier.cta.arrive 3, 64;\nE:\n"),
+	    1, 64);
+	expect_eq(words()[40], 42);
+	expect_eq(words()[4], 0);
+}
+
+TEST(a_barrier_reduces_predicates)
+{
+	run(KERNEL(".reg .u32 %r, %x;\n.reg .pred %p, %q;\nsetp.lt.u32 %p, %t, 50;\n"
+		   "bar.red.popc.u32 %r, 0, %p;\nbarrier.red.popc.aligned.u32 %x, 1, 64, !%p;\n"
+		   "mad.lo.u32 %r, %x, 1000, %r;\n"
+		   "bar.red.and.pred %q, 0, %p;\n@%q add.u32 %r, %r, 100000;\n"
+		   "bar.red.or.pred %q, 2, !%p;\n@%q add.u32 %r, %r, 200000;\n"
+		   "barrier.red.and.pred %q, 0, %p;\n@%q add.u32 %r, %r, 400000;\n"
+		   "barrier.red.or.pred %q, 2, !%p;\n@%q add.u32 %r, %r, 800000;\n" STORE),
+	    1, 64);
+	expect_eq(words()[63], 50 + 14 * 1000 + 1000000);
+}
+
+TEST(a_thread_that_has_left_holds_up_no_barrier)
+{
+	run(KERNEL(".reg .u32 %r;\n.reg .pred %p;\nsetp.ge.u32 %p, %t, 70;\n@%p exit;\nbar.sync "
+		   "0;\n"
+		   "barrier.sync 1;\nmov.u32 %r, 9;\n" STORE),
+	    1, 128);
+	expect_eq(words()[69], 9);
+	expect_eq(words()[70], 0);
+}
+
+TEST(a_barrier_that_nobody_can_complete_is_a_deadlock)
+{
+	harness_load(KERNEL(".reg .pred %p;\nsetp.ge.u32 %p, %t, 32;\n@%p bra B;\nbar.sync 0, 64;\n"
+			    "B: bar.sync 1, 64;\n"));
+	expect_eq(harness_launch("k", 1, 64, 0), PTX_FAULTED);
+	expect_eq(harness.report.fault, PTX_FAULT_DEADLOCK);
+}
+
+TEST(blocks_wait_for_each_other_when_they_are_resident)
+{
+	/* A barrier across the grid: count up, then poll. */
+	run(KERNEL(".reg .u32 %r, %n;\n.reg .pred %p;\natom.global.add.u32 %r, [%in], 1;\n"
+		   "mov.u32 %n, %nctaid.x;\nL: ld.acquire.gpu.global.u32 %r, [%in];\n"
+		   "setp.lt.u32 %p, %r, %n;\n@%p bra L;\natom.global.add.u32 %r, [%in+4], 1;\n"),
+	    8, 1);
+	expect_eq(words()[1], 8);
+}
+
+TEST(dynamic_shared_memory_follows_the_static)
+{
+	harness_load(
+		".version 7.0\n.target sm_70\n.address_size 64\n"
+		".extern .shared .align 16 .b8 dyn[];\n"
+		".visible .entry k(.param .u64 p0) {\n.shared .align 4 .b8 own[100];\n"
+		".reg .u64 %in;\n.reg .u32 %r, %s;\nld.param.u64 %in, [p0];\n"
+		"st.shared.u32 [own+96], 5;\nst.shared.u32 [dyn], 6;\nst.shared.u32 [dyn+252], 7;\n"
+		"ld.shared.u32 %r, [own+96];\nmov.u32 %s, %dynamic_smem_size;\n"
+		"add.u32 %r, %r, %s;\nst.global.u32 [%in], %r;\nret;\n}\n");
+	expect_eq(ptx_module_kernel(harness.module, "k")->shared_bytes, 100);
+	expect_eq(harness_launch("k", 1, 1, 256), 0);
+	expect_eq(words()[0], 261);
+	expect_eq(harness_launch("k", 1, 1, 128), PTX_FAULTED);
+	expect_eq(harness.report.fault, PTX_FAULT_ILLEGAL_ADDRESS);
+	expect_eq(harness_launch("k", 1, 1, 1 << 20), 100 + PTX_NO_RESOURCES);
+}
+
+/* ---- control ------------------------------------------------------------------------------- */
+
+TEST(a_table_of_branches_goes_where_the_index_says)
+{
+	run(KERNEL(".reg .u32 %r, %i;\nand.b32 %i, %t, 3;\nT: .branchtargets A, B, C, A;\n"
+		   "brx.idx %i, T;\nA: mov.u32 %r, 10;\nbra E;\nB: mov.u32 %r, 11;\nbra E;\n"
+		   "C: mov.u32 %r, 12;\nE:\n" STORE),
+	    1, 32);
+	for (unsigned t = 0; t < 32; t++)
+		expect_eq(words()[t], t % 4 == 1 ? 11 : t % 4 == 2 ? 12 : 10);
+}
+
+static const char calls[] = HARNESS_HEAD
+	".visible .func (.param .u32 r) fib(.param .u32 n) {\n.reg .u32 %n, %a, %b;\n.reg .pred "
+	"%p;\n"
+	"ld.param.u32 %n, [n];\nsetp.lt.u32 %p, %n, 2;\n@%p st.param.u32 [r], %n;\n@%p ret;\n"
+	"sub.u32 %a, %n, 1;\n{ .param .u32 x; .param .u32 y; st.param.u32 [x], %a;\n"
+	"call.uni (y), fib, (x); ld.param.u32 %b, [y]; }\nsub.u32 %a, %n, 2;\n"
+	"{ .param .u32 %P<2>; st.param.u32 [%P0], %a;\ncall (%P1), fib, (%P0);\n"
+	"ld.param.u32 %a, [%P1]; }\nadd.u32 %a, %a, %b;\nst.param.u32 [r], %a;\nret;\n}\n"
+	".func (.reg .u32 r) twice(.reg .u32 n) { add.u32 r, n, n; ret; }\n"
+	".func (.reg .u32 r) thrice(.reg .u32 n) { mul.lo.u32 r, n, 3; ret.uni; }\n"
+	".global .u64 table[2] = { twice, thrice };\n"
+	".func endless(.param .u32 n) { .local .b8 l[64]; { .param .u32 x;\n"
+	"call endless, (x); } ret; }\n"
+	".visible .entry deep() { .reg .u32 %r; { .param .u32 x; call endless, (x); } ret; }\n"
+	".visible .entry lost(.param .u64 p) { .reg .u64 %a; ld.param.u64 %a, [p];\n"
+	"P: .callprototype _ ();\ncall %a, P; ret; }\n" HARNESS_KERNEL(
+		"k") ".reg .u32 %r, %i;\n.reg .u64 %f, %g;\nrem.u32 %r, %t, 12;\n{ .param .u32 a; "
+		     ".param .u32 b;\n"
+		     "st.param.u32 [a], %r;\ncall (b), fib, (a);\nld.param.u32 %r, [b]; }\n"
+		     "and.b32 %i, %t, 1;\nmov.u64 %g, table;\nmad.wide.u32 %f, %i, 8, %g;\n"
+		     "ld.global.u64 %f, [%f];\nQ: .callprototype (.reg .u32 _) _ (.reg .u32 _);\n"
+		     "call (%r), %f, (%r), Q;\n" STORE "ret;\n}\n";
+
+TEST(functions_call_themselves_and_each_other_by_name_and_by_address)
+{
+	static const uint32_t fib[] = {0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89};
+
+	run(calls, 2, 64);
+	for (unsigned t = 0; t < 64; t++)
+		expect_eq(words()[t], fib[t % 12] * (t & 1 ? 3 : 2));
+}
+
+TEST(a_stack_has_an_end_and_an_address_need_not_be_a_function)
+{
+	harness_load(calls);
+	expect_eq(harness_launch("deep", 1, 32, 0), PTX_FAULTED);
+	expect_eq(harness.report.fault, PTX_FAULT_STACK);
+	expect_str(harness.report.fault_function, "endless");
+	expect_eq(harness_launch("lost", 1, 1, 0), PTX_FAULTED);
+	expect_eq(harness.report.fault, PTX_FAULT_INVALID_PC);
+}
+
+TEST(printing_and_allocating_reach_the_environment)
+{
+	run(HARNESS_HEAD
+	    ".extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);\n"
+	    ".extern .func (.param .b64 r) malloc (.param .b64 n);\n.extern .func free (.param "
+	    ".b64 p);\n"
+	    ".global .align 1 .b8 f[] = "
+	    "{37,100,32,37,115,32,37,46,50,102,32,37,108,108,117,10,0};\n"
+	    ".global .align 1 .b8 s[3] = {104, 105, 0};\n" HARNESS_KERNEL(
+		    "k") ".local .align 8 .b8 a[32];\n.reg .u64 %a, %s, %m;\n.reg .u32 %r;\n"
+			 "mov.u64 %a, a;\ncvta.local.u64 %a, %a;\nst.u32 [%a], -7;\nmov.u64 %s, "
+			 "s;\n"
+			 "cvta.global.u64 %s, %s;\nst.u64 [%a+8], %s;\nst.f64 [%a+16], "
+			 "0d3FF8000000000000;\n"
+			 "st.u64 [%a+24], 123456789012;\nmov.u64 %s, f;\n{ .param .b64 x; .param "
+			 ".b64 y;\n"
+			 ".param .b32 z;\nst.param.b64 [x], %s;\nst.param.b64 [y], %a;\n"
+			 "call.uni (z), vprintf, (x, y); }\n{ .param .b64 x; .param .b64 y; "
+			 "st.param.b64 [x], 64;\n"
+			 "call (y), malloc, (x); ld.param.b64 %m, [y]; }\nst.u32 [%m+60], "
+			 "11;\nld.u32 %r, [%m+60];\n"
+			 "{ .param .b64 x; st.param.b64 [x], %m; call free, (x); }\n" STORE
+			 "ret;\n}\n",
+	    1, 1);
+	expect_str(harness.printed, "-7 hi 1.50 123456789012\n");
+	expect_eq(words()[0], 11);
+}
+
+TEST(an_assertion_that_fails_says_where)
+{
+	harness_load(HARNESS_HEAD ".extern .func __assertfail (.param .b64 m, .param .b64 f, "
+				  ".param .b32 l, .param .b64 g, .param .b64 c);\n"
+				  ".global .align 1 .b8 m[2] = {120, 0};\n" HARNESS_KERNEL(
+					  "k") ".reg .u64 %m;\n"
+					       "mov.u64 %m, m;\n{ .param .b64 a; .param .b64 b; "
+					       ".param .b32 c; .param .b64 d;\n"
+					       ".param .b64 e; st.param.b64 [a], %m; st.param.b64 "
+					       "[b], %m; st.param.b32 [c], 12;\n"
+					       "st.param.b64 [d], %m; st.param.b64 [e], 1;\n"
+					       "call __assertfail, (a, b, c, d, e); }\nret;\n}\n");
+	expect_eq(harness_launch("k", 1, 1, 0), PTX_FAULTED);
+	expect_eq(harness.report.fault, PTX_FAULT_ASSERT);
+	expect_str(harness.printed,
+		   "x:12: x: block: [0,0,0], thread: [0,0,0] Assertion `x` failed.\n");
+}
+
+TEST(sleeping_takes_modelled_time_and_the_clock_shows_it)
+{
+	/* Until the timer has advanced by 50 us, in steps of 10. */
+	harness.now_ns = 1000;
+	run(KERNEL(".reg .u64 %b, %n;\n.reg .u32 %r;\n.reg .pred %p;\nmov.u64 %b, %globaltimer;\n"
+		   "mov.u32 %r, 0;\nL: nanosleep.u32 10000;\nadd.u32 %r, %r, 1;\n"
+		   "mov.u64 %n, %globaltimer;\nsub.u64 %n, %n, %b;\nsetp.lt.u64 %p, %n, 50000;\n"
+		   "@%p bra L;\n" STORE),
+	    1, 32);
+	expect_eq(words()[5], 5);
+	expect_eq(harness.report.sleep_ns, 50000);
+}
+
+TEST(costs_stand_in_the_report_before_the_first_run)
+{
+	uint64_t params[2] = {1000, 7};
+	struct ptx_launch launch = {
+		.grid = {1, 1, 1}, .block = {1, 1, 1}, .params = params, .params_bytes = 16};
+	struct ptx_grid *grid;
+
+	harness_load(
+		HARNESS_HEAD
+		".visible .entry k(.param .u64 a, .param .u32 b) {\n"
+		".pragma \"nounroll\";\n.pragma \"mete-cost-ns 500\";\n"
+		".pragma \"mete-cost-ns-param 1 10\";\n.pragma \"mete-cost-bytes-param 0 12\";\n"
+		".pragma \"mete-cost-bytes 5\";\nret;\n}\n");
+	expect_eq(
+		ptx_grid_new(ptx_module_kernel(harness.module, "k"), &launch, &harness.env, &grid),
+		0);
+	expect(ptx_grid_report(grid)->annotated);
+	expect_eq(ptx_grid_report(grid)->cost_ns, 570);
+	expect_eq(ptx_grid_report(grid)->cost_bytes, 12005);
+	ptx_grid_free(grid);
+	expect_eq(harness_try(HARNESS_HEAD
+			      ".visible .entry k() { .pragma \"mete-cost-ns-param 0 1\"; }"),
+		  PTX_INVALID);
+}
+
+TEST(faults_name_address_line_and_thread)
+{
+	harness_load(KERNEL(".reg .u64 %a;\n.reg .pred %p;\nsetp.ne.u32 %p, %t, 37;\n@%p exit;\n"
+			    "mov.u64 %a, 4096;\n\nst.global.u32 [%a+8], 1;\n"));
+	expect_eq(harness_launch("k", 1, 64, 0), PTX_FAULTED);
+	expect_eq(harness.report.fault, PTX_FAULT_ILLEGAL_ADDRESS);
+	expect_eq(harness.report.fault_address, 4104);
+	expect(harness.report.fault_write);
+	expect_eq(harness.report.fault_thread[0], 37);
+	expect_eq(harness.report.fault_line, 16);
+	harness_load(KERNEL("trap;\n"));
+	expect_eq(harness_launch("k", 1, 1, 0), PTX_FAULTED);
+	expect_eq(harness.report.fault, PTX_FAULT_TRAP);
+	harness_load(KERNEL("brkpt;\n"));
+	expect_eq(harness_launch("k", 1, 1, 0), PTX_FAULTED);
+	harness_load(KERNEL(".reg .u32 %r;\nld.global.u32 %r, [%in+2];\n"));
+	expect_eq(harness_launch("k", 1, 32, 0), PTX_FAULTED);
+	expect_eq(harness.report.fault, PTX_FAULT_MISALIGNED);
+}
+
+TEST(one_thread_that_goes_astray_is_found_among_good_ones)
+{
+	harness_load(KERNEL(
+		".reg .u32 %r;\n.reg .u64 %o;\n.reg .pred %p;\nsetp.eq.u32 %p, %t, 9;\n"
+		"mov.u64 %o, 0;\n@%p mov.u64 %o, 0x100000000;\nmad.wide.u32 %at, %t, 4, %in;\n"
+		"add.u64 %at, %at, %o;\nld.global.u32 %r, [%at];\n"));
+	expect_eq(harness_launch("k", 1, 32, 0), PTX_FAULTED);
+	expect_eq(harness.report.fault_thread[0], 9);
+}
+
+/* ---- texts --------------------------------------------------------------------------------- */
+
+TEST(generic_addresses_lead_to_every_memory)
+{
+	run(KERNEL(".shared .u32 s;\n.local .u32 l;\n.reg .u64 %a, %b;\n.reg .u32 %r, %x;\n.reg "
+		   ".pred %p;\n"
+		   "mov.u64 %a, s;\ncvta.shared.u64 %a, %a;\nst.u32 [%a], 5;\nmov.u64 %b, l;\n"
+		   "cvta.local.u64 %b, %b;\nst.u32 [%b], %t;\nld.shared.u32 %r, [s];\n"
+		   "ld.local.u32 %x, [l];\nadd.u32 %r, %r, %x;\nisspacep.shared %p, %a;\n"
+		   "@%p add.u32 %r, %r, 100;\nisspacep.local %p, %b;\n@%p add.u32 %r, %r, 200;\n"
+		   "isspacep.global %p, %in;\n@%p add.u32 %r, %r, 400;\nisspacep.global %p, %a;\n"
+		   "@%p add.u32 %r, %r, 800;\ncvta.to.shared.u64 %a, %a;\nld.shared.u32 %x, [%a];\n"
+		   "add.u32 %r, %r, %x;\ncvta.param.u64 %a, p0;\nld.u64 %b, [%a];\n"
+		   "setp.eq.u64 %p, %b, %in;\n@%p add.u32 %r, %r, 1600;\n" STORE),
+	    1, 32);
+	for (unsigned t = 0; t < 32; t++)
+		expect_eq(words()[t], 10 + t + 700 + 1600);
+}
+
+TEST(vectors_are_packed_and_unpacked_by_mov)
+{
+	run(KERNEL(".reg .b64 %d;\n.reg .b32 %r, %x, %y;\n.reg .b16 %h<4>;\n.reg .v2 .u32 %v;\n"
+		   "mov.b64 %d, {%t, 5};\nmov.b64 {%x, %y}, %d;\nmov.v2.u32 %v, {%y, %x};\n"
+		   "mov.u32 %r, %v.x;\nmov.u32 %v.y, 9;\nadd.u32 %r, %r, %v.y;\n"
+		   "mov.b32 {%h0, %h1}, 0x20003;\nmov.b64 %d, {%h0, %h1, %h1, %h0};\n"
+		   "mov.b64 {_, %x}, %d;\nadd.u32 %r, %r, %x;\n" STORE),
+	    1, 4);
+	expect_eq(words()[2], 5 + 9 + 0x30002);
+}
+
+TEST(texts_are_linked_by_their_names)
+{
+	struct ptx_source sources[] = {
+		{.text = HARNESS_HEAD
+		 ".extern .func (.param .u32 r) other (.param .u32 a);\n.extern .global .u32 "
+		 "g[4];\n"
+		 ".weak .func (.param .u32 r) w () { st.param.u32 [r], 1; ret; }\n" HARNESS_KERNEL(
+			 "k") ".reg .u32 %r, %x;\n.reg .u64 %g;\n{ .param .u32 a; .param .u32 b;\n"
+			      "st.param.u32 [a], %t; call (b), other, (a); ld.param.u32 %r, [b];\n"
+			      "call (b), w; ld.param.u32 %x, [b]; }\nadd.u32 %r, %r, %x;\n"
+			      "ld.global.u32 %x, [g+8];\nadd.u32 %r, %r, %x;\n" STORE "ret; }\n"},
+		{.text = HARNESS_HEAD
+		 ".visible .global .u32 g[4] = {1, 2, 30, 4};\n.global .u64 p = generic(g)+4;\n"
+		 ".visible .func (.param .u32 r) other (.param .u32 a) { .reg .u32 %r; .reg .u64 "
+		 "%p;\n"
+		 "ld.global.u64 %p, [p]; ld.u32 %r, [%p]; mul.lo.u32 %r, %r, 100;\n"
+		 "st.param.u32 [r], %r; ret; }\n"
+		 ".visible .func (.param .u32 r) w () { st.param.u32 [r], 7; ret; }\n"}};
+	struct ptx_options options = {.capability = 90};
+
+	harness_start();
+	if (ptx_module_new(sources, 2, &options, &harness.module, &harness.error))
+		test_fail(__FILE__, __LINE__, "%s", harness.error.text);
+	harness_place();
+	harness_run("k", 1, 1);
+	expect_eq(words()[0], 200 + 7 + 30);
+	expect_eq(ptx_module_variable(harness.module, "g")->size_bytes, 16);
+	expect_eq(ptx_module_new(sources, 1, &options, &(struct ptx_module *){0}, &harness.error),
+		  PTX_UNRESOLVED);
+	sources[0] = sources[1];
+	expect_eq(ptx_module_new(sources, 2, &options, &(struct ptx_module *){0}, &harness.error),
+		  PTX_UNRESOLVED);
+}
+
+TEST(what_has_no_row_is_named)
+{
+	static const struct {
+		const char *body, *said;
+	} all[] = {
+		{"tex.2d.v4.f32.f32 {%a}, [x, {%b}];", "tex.2d.v4.f32.f32 is not simulated"},
+		{"wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned is not simulated"},
+		{"add.s33 %t, %t, %t;", "add.s33 is not simulated"},
+		{"add.u32 %t, %t;", "add.u32: has too few operands"},
+		{"add.u64 %t, %in, %in;", "%t is 32 bits wide, not 64"},
+		{"add.u32 %t, %q, 1;", "%q is not declared"},
+		{"bra NOWHERE;", "there is no label NOWHERE"},
+		{"ld.shared.u32 %t, [p0];", "names a variable of another state space"},
+	};
+	char text[2048];
+
+	for (size_t n = 0; n < ARRAY_SIZE(all); n++) {
+		snprintf(text, sizeof(text), "%s%s\nret;\n}\n", HARNESS_HEAD HARNESS_KERNEL("k"),
+			 all[n].body);
+		expect_eq(harness_try(text), PTX_INVALID);
+		if (!strstr(harness.error.text, all[n].said))
+			test_fail(__FILE__, __LINE__, "\"%s\" instead of \"%s\"",
+				  harness.error.text, all[n].said);
+		expect_eq(harness.error.line, 10);
+	}
+	expect_eq(harness_try(".version 8.0\n.target sm_100\n"), PTX_NO_BINARY);
+	expect_eq(harness_try(".version 9.1\n.target sm_70\n"), PTX_TOO_NEW);
+	expect_eq(harness_try(".version 8.0\n.target sm_90\n.global .texref t;\n"), PTX_INVALID);
+	expect_eq(harness_try("hello"), PTX_INVALID);
+	expect_eq(harness_try("\x7f"
+			      "ELF"),
+		  PTX_INVALID);
+}
+
+TEST(launches_against_the_kernels_bounds_are_refused)
+{
+	harness_load(HARNESS_HEAD ".visible .entry k() .maxntid 64, 2 { ret; }\n"
+				  ".visible .entry r() .reqntid 32 .minnctapersm 2 { ret; }\n");
+	expect_eq(ptx_module_kernel(harness.module, "k")->max_threads, 128);
+	expect_eq(harness_launch("k", 1, 128, 0), 0);
+	expect_eq(harness_launch("k", 1, 129, 0), 100 + PTX_BAD_SHAPE);
+	expect_eq(harness_launch("k", 0, 1, 0), 100 + PTX_BAD_SHAPE);
+	expect_eq(harness_launch("r", 1, 32, 0), 0);
+	expect_eq(harness_launch("r", 1, 31, 0), 100 + PTX_BAD_SHAPE);
+}
+
+/* Rows whose operands or effects are their own are all used by some text of this file or of
+ * test_ptx_memory.c; those that only order or hint are tried here, for each spelling. */
+TEST(hints_and_fences_change_nothing)
+{
+	static const char *const all[] = {
+		"membar.cta;",
+		"membar.gl;",
+		"membar.sys;",
+		"fence.sc.sys;",
+		"fence.acq_rel.gpu;",
+		"fence.cta;",
+		"fence.acquire.cluster;",
+		"fence.release.cta;",
+		"fence.proxy.alias;",
+		"fence.proxy.async;",
+		"prefetch.global.L1 [%in];",
+		"prefetch.L2 [%in];",
+		"prefetch.local.L2 [%in];",
+		"prefetchu.L1 [%in];",
+		"discard.global.L2 [%in], 128;",
+		"applypriority.global.L2::evict_normal [%in], 128;",
+		"pmevent 3;",
+		"pmevent.mask 0xff;",
+		"griddepcontrol.wait;",
+		"griddepcontrol.launch_dependents;",
+		"barrier.cluster.arrive;\nbarrier.cluster.wait;",
+		"barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;",
+	};
+	char text[2048];
+
+	for (size_t n = 0; n < ARRAY_SIZE(all); n++) {
+		snprintf(text, sizeof(text), "%s.reg .u32 %%r;\nmov.u32 %%r, 3;\n%s\n%sret;\n}\n",
+			 HARNESS_HEAD HARNESS_KERNEL("k"), all[n], STORE);
+		run(text, 1, 64);
+		expect_eq(words()[63], 3);
+	}
+}
+
+TEST(special_registers_say_where_a_thread_is)
+{
+	run(HARNESS_HEAD HARNESS_KERNEL(
+		    "k") ".reg .u32 %r, %x;\n.reg .b16 %h;\n.reg .u64 %c, %d;\n.reg .pred %p;\n"
+			 "mov.u32 %r, %laneid;\nmad.lo.u32 %r, %warpid, 100, %r;\nmad.lo.u32 %r, "
+			 "%ntid.x, 1000, %r;\n"
+			 "mov.u16 %h, %nctaid.y;\ncvt.u32.u16 %x, %h;\nadd.u32 %r, %r, "
+			 "%x;\nmov.u32 %x, %lanemask_lt;\n"
+			 "popc.b32 %x, %x;\nadd.u32 %r, %r, %x;\nmov.u64 %c, %clock64;\nmov.u64 "
+			 "%d, %clock64;\n"
+			 "setp.ge.u64 %p, %c, %d;\n@%p mov.u32 %r, 0;\nadd.u32 %r, %r, "
+			 "WARP_SZ;\n" STORE "ret;\n}\n",
+	    1, 64);
+	expect_eq(words()[33], 64000 + 100 + 1 + 1 + 1 + 32);
+}
