@@ -2,6 +2,7 @@
 #include "cuda/types.h"
 #include "sim/device.h"
 
+/* One row of the table each. NOLINTNEXTLINE(readability-function-size) */
 int device_attribute(int device, int attribute, int *ret_value)
 {
 	const struct settings_device *shape = device_shape(device);

@@ -215,7 +215,7 @@ static int load_row(struct settings *settings, size_t number, struct fault *why)
 {
 	const struct settings_row *row = &rows[number];
 	const char *text = getenv(row->variable);
-	uint64_t value, least, most;
+	uint64_t value, least = 0, most = 0;
 
 	if (text && *text)
 		settings->given |= 1ULL << number;

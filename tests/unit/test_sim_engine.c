@@ -214,7 +214,6 @@ TEST(lateness_is_told_to_within_a_quarter)
 		memset(&lateness, 0, sizeof(lateness));
 		atomic_store(&lateness.counts[i], 1);
 		bound = engine_lateness_ns(&lateness, 99);
-		before = bound;
 		if (i) {
 			memset(&lateness, 0, sizeof(lateness));
 			atomic_store(&lateness.counts[i - 1], 1);
