@@ -130,31 +130,6 @@ TEST(one_allocation_shows_at_two_addresses_and_moves)
 	expect_ok(cuCtxDestroy_v2(context));
 }
 
-TEST(thousands_of_blocks_need_no_descriptors)
-{
-	CUmemGenericAllocationHandle handles[1500];
-	CUcontext context = node_context();
-	CUdeviceptr address;
-
-	expect_ok(cuMemAddressReserve(&address, ARRAY_SIZE(handles) * 2 * MiB, 0, 0, 0));
-	for (size_t i = 0; i < ARRAY_SIZE(handles); i++) {
-		expect_ok(cuMemCreate(&handles[i], 2 * MiB, &plain, 0));
-		expect_ok(cuMemMap(address + i * 2 * MiB, 2 * MiB, 0, handles[i], 0));
-		expect_ok(cuMemSetAccess(address + i * 2 * MiB, 2 * MiB, &both, 1));
-		expect_ok(cuMemsetD32_v2(address + i * 2 * MiB, (unsigned)i, 16));
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(handles); i++) {
-		unsigned word;
-
-		expect_ok(cuMemcpyDtoH_v2(&word, address + i * 2 * MiB + 60, 4));
-		expect_eq(word, i);
-		expect_ok(cuMemRelease(handles[i]));
-	}
-	expect_ok(cuMemUnmap(address, ARRAY_SIZE(handles) * 2 * MiB));
-	expect_ok(cuMemAddressFree(address, ARRAY_SIZE(handles) * 2 * MiB));
-	expect_ok(cuCtxDestroy_v2(context));
-}
-
 TEST(a_descriptor_carries_memory_to_a_second_handle)
 {
 	CUcontext context = node_context();
