@@ -401,7 +401,10 @@ static int enter(const char *folder, mode_t mode, struct settings *settings)
 	int r;
 
 	snprintf(path, sizeof(path), "%s/lock", folder);
-	lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode);
+	/* Another user's file in a sticky folder must not be opened as if to make it. */
+	lock = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (lock < 0 && errno == ENOENT)
+		lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode);
 	if (lock < 0)
 		return refuse(-errno, "cannot open %s: %s", path, strerror(errno));
 	best_effort(fchmod(lock, mode));
