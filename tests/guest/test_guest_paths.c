@@ -588,3 +588,51 @@ TEST(a_share_may_block_without_its_daemon)
 {
 	expect_eq(in_child(blocks_without_daemon, NULL, 0), 0);
 }
+
+static void early(void)
+{
+	char driver[512];
+	int status;
+	pid_t child;
+
+	fake_start(&fake, 1, FAKE_GOOD);
+	snprintf(driver, sizeof(driver), "%s/libdriver-law.so", getenv("METE_TEST_DRIVERS"));
+	setenv("METE_DRIVER", driver, 1);
+	setenv("LD_LIBRARY_PATH", getenv("METE_TEST_LINKS"), 1);
+	for (int i = 0; i < 20; i++) {
+		child = fork();
+		if (child == 0) {
+			execl(getenv("METE_TEST_EARLY"), "guest_early", NULL);
+			_exit(9);
+		}
+		check(waitpid(child, &status, 0) == child && status == 0);
+	}
+	pthread_mutex_lock(&fake.lock);
+	check(fake.hellos == 20);
+	pthread_mutex_unlock(&fake.lock);
+}
+
+TEST(a_program_may_launch_before_main_and_while_it_ends)
+{
+	expect_eq(in_child(early, NULL, 0), 0);
+}
+
+static void preloaded(void)
+{
+	int status;
+	pid_t child;
+
+	load_with(FAKE_GOOD);
+	/* The soname makes any later dlopen() of the driver's name find the library that is there.
+	 */
+	check(dlopen("libcuda.so.1", RTLD_NOW) == guest);
+	child = fork();
+	if (child == 0)
+		_exit(dlclose(guest) == 0 && guest_test_caller() == 1 ? 0 : 1);
+	check(waitpid(child, &status, 0) == child && status == 0);
+}
+
+TEST(a_library_that_was_closed_still_works)
+{
+	expect_eq(in_child(preloaded, NULL, 0), 0);
+}
