@@ -15,7 +15,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
-GUEST, LOAD, DRIVER, ROUNDS = sys.argv[3:7]
+GUEST, LOAD, DRIVER = map(os.path.abspath, sys.argv[3:6])
+ROUNDS = sys.argv[6]
 del sys.argv[3:]
 from meted import *
 
