@@ -55,8 +55,10 @@ static int find_nvml(struct nvml *nvml, struct fault *why)
 	snprintf(path, sizeof(path), "%s%slibnvidia-ml.so.1", folder ? folder : "",
 		 folder ? "/" : "");
 	nvml->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!nvml->library)
-		return fault_set(why, -ENOENT, "no NVIDIA driver here: %s", dlerror());
+	if (!nvml->library) {
+		fault_set(why, -ENOENT, "no NVIDIA driver here: %s", dlerror());
+		return -ENOENT;
+	}
 	nvml->init = (__typeof__(nvml->init))dlsym(nvml->library, "nvmlInit_v2");
 	nvml->text = (__typeof__(nvml->text))dlsym(nvml->library, "nvmlErrorString");
 	nvml->count = (__typeof__(nvml->count))dlsym(nvml->library, "nvmlDeviceGetCount_v2");
@@ -67,11 +69,15 @@ static int find_nvml(struct nvml *nvml, struct fault *why)
 		(__typeof__(nvml->rates))dlsym(nvml->library, "nvmlDeviceGetUtilizationRates");
 	nvml->memory = (__typeof__(nvml->memory))dlsym(nvml->library, "nvmlDeviceGetMemoryInfo");
 	if (!nvml->init || !nvml->text || !nvml->count || !nvml->handle || !nvml->uuid ||
-	    !nvml->memory)
-		return fault_set(why, -EINVAL, "%s is too old: functions are missing", path);
+	    !nvml->memory) {
+		fault_set(why, -EINVAL, "%s is too old: functions are missing", path);
+		return -EINVAL;
+	}
 	status = nvml->init();
-	if (status != NVML_SUCCESS)
-		return fault_set(why, -EIO, "NVML does not start: %s", nvml->text(status));
+	if (status != NVML_SUCCESS) {
+		fault_set(why, -EIO, "NVML does not start: %s", nvml->text(status));
+		return -EIO;
+	}
 	return 0;
 }
 

@@ -62,11 +62,6 @@ static void order_containers(struct search *s)
 	}
 }
 
-static bool same_gpu(const struct placement_gpu *a, const struct placement_gpu *b)
-{
-	return memcmp(a, b, sizeof(*a)) == 0;
-}
-
 static void insert(struct choices *all, uint8_t device, int32_t score)
 {
 	int at = all->size++;
@@ -94,7 +89,7 @@ static int closeness(const struct placement_host *host, uint32_t set, int device
 /* Brings the `n` closest GPUs to the front: from each seed grows a set, and keeps the best. */
 static void sort_by_closeness(const struct placement_host *host, struct choices *all, int n)
 {
-	uint8_t best[PLACEMENT_DEVICES];
+	uint8_t best[PLACEMENT_DEVICES] = {0};
 	int best_sum = -1;
 	uint32_t best_set = 0;
 	struct choices sorted = {0};
@@ -115,6 +110,8 @@ static void sort_by_closeness(const struct placement_host *host, struct choices 
 					next = all->device[i];
 				}
 			}
+			if (next < 0)
+				return; /* fewer than n: there is nothing to choose */
 			grown[k] = (uint8_t)next;
 			set |= 1u << next;
 			sum += close;
@@ -146,7 +143,7 @@ static void find_choices(struct search *s, const struct placement_container *wan
 
 		/* Equal GPUs are equal choices, unless it matters which ones are together. */
 		for (int j = 0; alone && j < ret_all->size && !seen; j++)
-			seen = same_gpu(gpu, &s->host.gpu[ret_all->device[j]]) &&
+			seen = placement_same_gpu(gpu, &s->host.gpu[ret_all->device[j]]) &&
 			       !s->request->named_devices;
 		if (seen ||
 		    placement_gpu_refusals(s->p, gpu, s->request, want, (uint32_t)i) & ~s->lifted)
@@ -252,8 +249,10 @@ static bool place(struct search *s, int at)
 		return true;
 	want = &s->request->container[s->order[at]];
 	find_choices(s, want, &all);
+	if (all.size < want->devices)
+		return false;
 	s->only_score = all.score[0];
-	return all.size >= want->devices && pick(s, at, &all, 0, want->devices);
+	return pick(s, at, &all, 0, want->devices);
 }
 
 /* The GPU that an init container costs least on: one where the pod's own share covers it. */

@@ -180,7 +180,7 @@ void placement_charge_bill(const struct placement *p, struct placement_host *hos
 						.start = it->start},
 		     true);
 	}
-	for (uint8_t i = 0; i < host->devices; i++)
+	for (int i = 0; i < host->devices; i++)
 		if (bill->tenants[i] > instances[i])
 			move(p, host, class,
 			     &(struct placement_charge){

@@ -244,6 +244,24 @@ uint32_t placement_node_refusals(const struct placement_host *host, uint32_t nod
 	return refusals;
 }
 
+static bool same_device(const struct placement_device *a, const struct placement_device *b)
+{
+	return a->memory_bytes == b->memory_bytes && a->compute_milli == b->compute_milli &&
+	       a->taints == b->taints && a->slots == b->slots && a->links == b->links &&
+	       a->numa == b->numa && a->geometry == b->geometry;
+}
+
+/* Member by member: padding is nobody's. */
+bool placement_same_gpu(const struct placement_gpu *a, const struct placement_gpu *b)
+{
+	for (int i = 0; i < PLACEMENT_CLASSES; i++)
+		if (a->memory[i] != b->memory[i] || a->compute[i] != b->compute[i])
+			return false;
+	return a->tenants == b->tenants && a->exclusive == b->exclusive &&
+	       a->mig_taken == b->mig_taken && same_device(&a->is, &b->is) &&
+	       memcmp(a->mig_instances, b->mig_instances, sizeof(a->mig_instances)) == 0;
+}
+
 void placement_copy_host(struct placement_host *to, const struct placement_host *from)
 {
 	memcpy(to, from,

@@ -189,6 +189,7 @@ uint32_t placement_node_refusals(const struct placement_host *host, uint32_t nod
 				 const struct placement_request *request);
 void placement_host_needs(const struct placement_request *request, int64_t *ret_cpu,
 			  uint64_t *ret_memory);
+bool placement_same_gpu(const struct placement_gpu *a, const struct placement_gpu *b);
 void placement_copy_host(struct placement_host *to, const struct placement_host *from);
 bool placement_wish_holds(const struct placement_host *host,
 			  const struct placement_request *request,

@@ -127,10 +127,12 @@ static bool adds_up(const struct placement *p, const struct placement_host *host
 	}
 	for (int32_t i = host->first_pod; i >= 0; i = p->pods[i].next, pods++)
 		placement_lift_pod(p, &empty, &p->pods[i], true);
+	for (int i = 0; i < host->devices; i++)
+		if (!placement_same_gpu(&empty.gpu[i], &host->gpu[i]))
+			return false;
 	return pods == host->pods && empty.cpu_used == host->cpu_used &&
 	       empty.memory_used == host->memory_used &&
-	       memcmp(empty.kinds, host->kinds, sizeof(host->kinds)) == 0 &&
-	       memcmp(empty.gpu, host->gpu, host->devices * sizeof(host->gpu[0])) == 0;
+	       memcmp(empty.kinds, host->kinds, sizeof(host->kinds)) == 0;
 }
 
 static bool within_limits(const struct placement *p, const struct placement_host *host)
@@ -142,9 +144,9 @@ static bool within_limits(const struct placement *p, const struct placement_host
 
 		if ((gpu->is.slots && gpu->tenants > gpu->is.slots) || gpu->exclusive > 1)
 			return false;
-		for (uint8_t class = 0; class < PLACEMENT_CLASSES; class ++)
-			if (placement_compute_room(p, gpu, class) < 0 ||
-			    placement_memory_room(p, gpu, class) < 0)
+		for (int c = 0; c < PLACEMENT_CLASSES; c++)
+			if (placement_compute_room(p, gpu, (uint8_t)c) < 0 ||
+			    placement_memory_room(p, gpu, (uint8_t)c) < 0)
 				return false;
 	}
 	return true;

@@ -101,12 +101,13 @@ void placement_look_gpu(const struct placement *p, const struct placement_gpu *g
 	view->total += left - view->left[device];
 	view->left[device] = left;
 	view->empty[device] = gpu->tenants == 0;
-	for (uint8_t i = 0; i < PLACEMENT_CLASSES; i++) {
+	for (int i = 0; i < PLACEMENT_CLASSES; i++) {
 		if (p->level[i] != i)
 			continue;
-		view->compute[i][device] = closed ? -1 : fit32(placement_compute_room(p, gpu, i));
+		view->compute[i][device] =
+			closed ? -1 : fit32(placement_compute_room(p, gpu, (uint8_t)i));
 		view->memory[i][device] =
-			closed ? -1 : fit32(placement_memory_room(p, gpu, i) >> 20);
+			closed ? -1 : fit32(placement_memory_room(p, gpu, (uint8_t)i) >> 20);
 	}
 }
 

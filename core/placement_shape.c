@@ -13,36 +13,16 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 	return hash ^ hash >> 29;
 }
 
-/* The request without what it does not use: equal requests are equal bytes after. */
-static uint64_t canonical(const struct placement_request *from, struct placement_request *to)
+static uint64_t hash_of(const struct placement_request *request)
 {
-	uint64_t hash = 1;
+	uint64_t hash = mix(1, request->models);
 
-	memset(to, 0, sizeof(*to));
-	to->models = from->models;
-	to->tolerations = from->tolerations;
-	to->named_devices = from->named_devices;
-	to->node = from->node;
-	to->class = from->class;
-	to->numa = from->numa;
-	to->links = from->links;
-	to->containers = from->containers;
-	hash = mix(hash, to->models);
-	hash = mix(hash, (uint64_t)to->tolerations << 32 | to->named_devices);
-	hash = mix(hash, (uint64_t)(uint32_t)to->node << 32 | (uint32_t)to->class << 16 |
-				 (uint32_t)to->numa << 8 | to->links);
-	for (int i = 0; i < from->containers; i++) {
-		struct placement_container *it = &to->container[i];
-		const struct placement_container *given = &from->container[i];
+	hash = mix(hash, (uint64_t)request->tolerations << 32 | request->named_devices);
+	hash = mix(hash, (uint64_t)(uint32_t)request->node << 32 | (uint32_t)request->class << 16 |
+				 (uint32_t)request->numa << 8 | request->links);
+	for (int i = 0; i < request->containers; i++) {
+		const struct placement_container *it = &request->container[i];
 
-		it->memory_bytes = given->memory_bytes;
-		it->host_memory_bytes = given->host_memory_bytes;
-		it->cpu_milli = given->cpu_milli;
-		it->compute_milli = given->compute_milli;
-		it->profile = given->profile;
-		it->devices = given->devices;
-		it->kind = given->kind;
-		it->exclusive = given->exclusive;
 		hash = mix(mix(hash, it->memory_bytes), it->host_memory_bytes);
 		hash = mix(hash, (uint64_t)it->cpu_milli << 32 | it->compute_milli);
 		hash = mix(hash, (uint64_t)it->profile << 32 | (uint32_t)it->devices << 16 |
@@ -78,10 +58,14 @@ static bool like_the_last(const struct placement *p, uint32_t node)
 {
 	const struct placement_host *a = &p->hosts[node], *b = &p->hosts[node - 1];
 
-	return a->present && b->present && !a->pods && !b->pods && a->cpu == b->cpu &&
-	       a->memory_bytes == b->memory_bytes && a->model == b->model &&
-	       a->devices == b->devices && a->cordoned == b->cordoned &&
-	       memcmp(a->gpu, b->gpu, a->devices * sizeof(a->gpu[0])) == 0;
+	if (!a->present || !b->present || a->pods || b->pods || a->cpu != b->cpu ||
+	    a->memory_bytes != b->memory_bytes || a->model != b->model ||
+	    a->devices != b->devices || a->cordoned != b->cordoned)
+		return false;
+	for (int i = 0; i < a->devices; i++)
+		if (!placement_same_gpu(&a->gpu[i], &b->gpu[i]))
+			return false;
+	return true;
 }
 
 static void look_everywhere(struct placement *p, struct placement_shape *shape)
@@ -138,22 +122,40 @@ static void bring_up_to_date(struct placement *p, struct placement_shape *shape)
 	shape->used = ++p->use;
 }
 
+static bool same_container(const struct placement_container *a, const struct placement_container *b)
+{
+	return a->memory_bytes == b->memory_bytes && a->host_memory_bytes == b->host_memory_bytes &&
+	       a->cpu_milli == b->cpu_milli && a->compute_milli == b->compute_milli &&
+	       a->profile == b->profile && a->devices == b->devices && a->kind == b->kind &&
+	       a->exclusive == b->exclusive;
+}
+
+static bool same_request(const struct placement_request *a, const struct placement_request *b)
+{
+	if (a->containers != b->containers)
+		return false;
+	for (int i = 0; i < a->containers; i++)
+		if (!same_container(&a->container[i], &b->container[i]))
+			return false;
+	return a->models == b->models && a->tolerations == b->tolerations &&
+	       a->named_devices == b->named_devices && a->node == b->node && a->class == b->class &&
+	       a->numa == b->numa && a->links == b->links;
+}
+
 static struct placement_shape *find_shape(struct placement *p,
 					  const struct placement_request *request)
 {
-	struct placement_request wanted;
-	uint64_t hash = canonical(request, &wanted);
+	uint64_t hash = hash_of(request);
 	struct placement_shape *oldest = &p->shapes[0];
 
 	/* A few hundred hashes in a row are read faster than a table is kept. */
 	for (uint32_t i = 0; i < p->limits.shapes; i++)
-		if (p->hashes[i] == hash &&
-		    memcmp(&p->shapes[i].request, &wanted, sizeof(wanted)) == 0)
+		if (p->hashes[i] == hash && same_request(&p->shapes[i].request, request))
 			return &p->shapes[i];
 	for (uint32_t i = 0; i < p->limits.shapes; i++)
 		if (p->shapes[i].used < oldest->used)
 			oldest = &p->shapes[i];
-	oldest->request = wanted;
+	oldest->request = *request;
 	oldest->live = false;
 	p->hashes[oldest - p->shapes] = hash;
 	return oldest;

@@ -85,7 +85,7 @@ void replay_print_json(FILE *out, const struct replay_results *results)
 
 			fprintf(out, "%s{\"list\":\"%s\",\"policy\":\"%s\",\"seed\":%llu,", comma,
 				job->lists[list], openb_policy_name(job->policies[policy]),
-				(unsigned long long)(job->first_seed + seed));
+				(unsigned long long)job->first_seed + seed);
 			fprintf(out, "\"placed\":%u,\"refused\":%u,", curve->placed,
 				curve->refused);
 			print_numbers(out, "allocated", curve->allocated);
@@ -114,7 +114,7 @@ static double at_y(const struct frame *f, double percent)
 	return f->top + (f->to_y - percent) / (f->to_y - f->from_y) * f->height;
 }
 
-static void print_axes(FILE *out, const struct frame *f, double step_y, const char *title)
+static void print_axes(FILE *out, const struct frame *f, int step_y, const char *title)
 {
 	fprintf(out,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"760\" height=\"460\" "
@@ -123,14 +123,14 @@ static void print_axes(FILE *out, const struct frame *f, double step_y, const ch
 		"<text x=\"%.0f\" y=\"24\" font-size=\"15\">%s</text>\n"
 		"<text x=\"%.0f\" y=\"448\">GPUs asked for so far, percent of all GPUs</text>\n",
 		f->left, title, f->left);
-	for (double y = f->from_y; y <= f->to_y + 1e-9; y += step_y)
+	for (int y = (int)f->from_y; y <= (int)f->to_y; y += step_y)
 		fprintf(out,
 			"<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/>"
-			"<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n",
+			"<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%d</text>\n",
 			f->left, at_y(f, y), f->left + f->width, at_y(f, y), f->left - 6,
 			at_y(f, y) + 4, y);
-	for (double x = f->from_x; x <= f->to_x + 1e-9; x += 10)
-		fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%g</text>\n",
+	for (int x = (int)f->from_x; x <= (int)f->to_x; x += 10)
+		fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%d</text>\n",
 			at_x(f, x), f->top + f->height + 18, x);
 }
 

@@ -120,7 +120,7 @@ static int read_nodes(struct table *t, struct replay_trace *trace, struct fault 
 
 	while (r == 0 && next_row(t)) {
 		struct replay_node node = {0};
-		uint32_t gpus;
+		uint32_t gpus = 0;
 		int model;
 
 		r = grow(&trace->nodes, trace->nodes_size, sizeof(node));
