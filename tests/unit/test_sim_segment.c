@@ -218,6 +218,36 @@ TEST(who_says_otherwise_is_refused)
 	clean();
 }
 
+/* How many of its descriptors are the segment's. */
+static int has_segment_open(void)
+{
+	char path[64], target[128];
+	int count = 0;
+
+	for (int fd = 0; fd < 64; fd++) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n = readlink(path, target, sizeof(target) - 1);
+		target[n > 0 ? n : 0] = 0;
+		count += strstr(target, "/segment") != NULL;
+	}
+	return count;
+}
+
+TEST(a_forked_child_does_not_hold_its_parents_lock)
+{
+	struct child child;
+
+	given();
+	expect_eq(segment_join(), 0);
+	expect_eq(has_segment_open(), 1);
+	child = start(has_segment_open);
+	expect_eq(answer_of(&child), 0);
+	end(&child);
+	clean();
+}
+
 /* As in a container: pid 1 of a namespace of its own, which its parent knows by another pid. */
 static int takes_three_as_pid_one(void)
 {
@@ -472,6 +502,14 @@ static int touches_two_managed(void)
 	return r;
 }
 
+static uint64_t held_by(pid_t pid)
+{
+	for (uint32_t i = 0; i < segment_slots(segment_get()); i++)
+		if (segment_get()->processes[i].pid == pid)
+			return device_used_by(0, i);
+	return 0;
+}
+
 TEST(managed_memory_is_pushed_out_the_longest_unused_first)
 {
 	uint64_t own, free_bytes, total_bytes;
@@ -487,6 +525,8 @@ TEST(managed_memory_is_pushed_out_the_longest_unused_first)
 	expect_eq(device_take_managed(0, GIB, &own), 0);
 	expect_eq(own, 0);
 	expect_eq(device_used_by(0, segment_number(segment_self())), GIB);
+	expect_eq(held_by(older.pid), GIB);
+	expect_eq(held_by(newer.pid), 2 * GIB);
 	expect_eq(device_take(0, 1), DEVICE_FULL); /* not for plain memory */
 	/* Then all of the older, all of the newer, at last its own. */
 	expect_eq(device_take_managed(0, 4 * GIB, &own), 0);
