@@ -17,6 +17,15 @@ enum {
 	AWAY_WAIT_MS = 10000,
 };
 
+/* While the driver makes a context for this thread: what it calls of ours meanwhile is part of that
+ * context and is neither reserved nor counted again. */
+static __thread unsigned making __attribute__((tls_model("initial-exec")));
+
+enum {
+	INDEX_NONE = -1,   /* an ordinal that is no device */
+	INDEX_NESTED = -2, /* a call from inside another one */
+};
+
 CUresult hook_cuInit(unsigned int Flags)
 {
 	CUresult r;
@@ -47,14 +56,19 @@ static CUresult reserve(CUdevice device, int *ret_index)
 
 	if (r != CUDA_SUCCESS)
 		return r;
+	if (making++) {
+		*ret_index = INDEX_NESTED;
+		return CUDA_SUCCESS;
+	}
 	index = state_device(device);
 	if (index < 0) {
 		CUuuid uuid;
 
 		/* An ordinal that is none is the driver's to refuse. */
-		*ret_index = -1;
+		*ret_index = INDEX_NONE;
 		if (real(cuDeviceGetUuid)(&uuid, device) != CUDA_SUCCESS)
 			return CUDA_SUCCESS;
+		making--;
 		say("device %d is not the tenant's: no context is made on it", device);
 		return CUDA_ERROR_INVALID_DEVICE;
 	}
@@ -64,14 +78,19 @@ static CUresult reserve(CUdevice device, int *ret_index)
 		sent = link_ask(&message, 1, &answer);
 	if (sent == 0 && answer.code == WIRE_refused) {
 		say("no room for a context: %s", answer.refused.reason.text);
+		making--;
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	*ret_index = index;
 	return CUDA_SUCCESS;
 }
 
+/* After reserve() said CUDA_SUCCESS and the driver was called. */
 static CUresult made(int index, CUresult r, CUcontext *context)
 {
+	making--;
+	if (index == INDEX_NESTED)
+		return r;
 	if (r == CUDA_SUCCESS && context) {
 		if (index >= 0)
 			atomic_fetch_add(&state.device[index].contexts, 1);

@@ -278,6 +278,8 @@ CUresult special_cuCtxGetCurrent(CUcontext *pctx)
 CUresult special_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
 {
 	(void)flags;
+	if (law_state->probe)
+		law_state->probe();
 	*pctx = current[depth] = (CUcontext)(dev ? 0x2000UL : 0x1000UL);
 	return CUDA_SUCCESS;
 }

@@ -636,3 +636,51 @@ TEST(a_library_that_was_closed_still_works)
 {
 	expect_eq(in_child(preloaded, NULL, 0), 0);
 }
+
+static void create_again(void)
+{
+	CUcontext context = NULL;
+
+	law->probe = NULL;
+	check(guest_function(guest, cuCtxCreate_v2)(&context, 0, 0) == CUDA_SUCCESS);
+}
+
+static void nested_context(void)
+{
+	CUcontext context = NULL;
+
+	load();
+	law->probe = create_again;
+	check(guest_function(guest, cuCtxCreate_v2)(&context, 0, 0) == CUDA_SUCCESS);
+	pthread_mutex_lock(&fake.lock);
+	check(fake.residual_asks == 1);
+	check(__atomic_load_n(&fake.guest[0].own->device[0].contexts, __ATOMIC_SEQ_CST) == 1);
+	pthread_mutex_unlock(&fake.lock);
+	check(guest_function(guest, cuCtxDestroy_v2)(context) == CUDA_SUCCESS);
+	pthread_mutex_lock(&fake.lock);
+	check(__atomic_load_n(&fake.guest[0].own->device[0].contexts, __ATOMIC_SEQ_CST) == 0);
+	pthread_mutex_unlock(&fake.lock);
+}
+
+TEST(a_context_made_inside_another_call_is_counted_once)
+{
+	expect_eq(in_child(nested_context, NULL, 0), 0);
+}
+
+static void foreign_device(void)
+{
+	CUcontext context = NULL;
+
+	/* The driver has two devices, the tenant one. */
+	load();
+	check(guest_function(guest, cuCtxCreate_v2)(&context, 0, 1) == CUDA_ERROR_INVALID_DEVICE);
+	check(guest_function(guest, cuCtxCreate_v2)(&context, 0, 0) == CUDA_SUCCESS);
+}
+
+TEST(a_device_of_others_cannot_be_used)
+{
+	char said[4096];
+
+	expect_eq(in_child(foreign_device, said, sizeof(said)), 0);
+	expect(strstr(said, "device 1 is not the tenant's") != NULL);
+}
