@@ -97,12 +97,7 @@ static int ask(struct state_device *d, uint64_t bytes, bool may_wait)
 		return refusal(d, &answer);
 	if (answer.code != WIRE_credit_grant || answer.credit_grant.bytes < bytes)
 		return CREDIT_FULL;
-	/* The asker's bytes go to it, not through the common credit, where another thread could
-	 * take them and send this one asking again. */
-	atomic_fetch_add(&d->granted, answer.credit_grant.bytes);
-	atomic_fetch_add(&d->allocated, bytes);
-	atomic_fetch_add(&d->credit, answer.credit_grant.bytes - bytes);
-	return 0;
+	return 0; /* credit_arrived() has done the rest */
 }
 
 static bool take_local(struct state_device *d, uint64_t bytes)
@@ -196,17 +191,41 @@ uint64_t credit_unused(int device)
 	return device < 0 ? 0 : atomic_load(&state.device[device].credit);
 }
 
-void credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id)
+static int of_wire(uint32_t wire_device)
 {
 	uint32_t devices = atomic_load(&state.devices);
 
-	for (uint32_t i = 0; i < devices; i++) {
-		struct state_device *d = &state.device[i];
+	for (uint32_t i = 0; i < devices; i++)
+		if (!atomic_load(&state.device[i].gone) &&
+		    atomic_load(&state.device[i].wire_index) == wire_device)
+			return (int)i;
+	return -1;
+}
 
-		if (atomic_load(&d->gone) || atomic_load(&d->wire_index) != wire_device)
-			continue;
-		give_back(d, bytes, recall_id);
-		credit_publish((int)i);
+/* The asker's bytes go to it, not through the common credit, where another thread could take them
+ * and send it asking again. */
+void credit_arrived(uint32_t wire_device, uint64_t bytes, uint64_t asked)
+{
+	int device = of_wire(wire_device);
+	struct state_device *d;
+
+	if (device < 0)
 		return;
-	}
+	if (asked > bytes)
+		asked = 0;
+	d = &state.device[device];
+	atomic_fetch_add(&d->granted, bytes);
+	atomic_fetch_add(&d->allocated, asked);
+	atomic_fetch_add(&d->credit, bytes - asked);
+	credit_publish(device);
+}
+
+void credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id)
+{
+	int device = of_wire(wire_device);
+
+	if (device < 0)
+		return;
+	give_back(&state.device[device], bytes, recall_id);
+	credit_publish(device);
 }

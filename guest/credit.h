@@ -51,6 +51,11 @@ uint64_t credit_allocated(int device);
 /* Unused credit. */
 uint64_t credit_unused(int device);
 
+/* A grant has come: called by the agent, in the order in which answers come, so that a refusal that
+ * the daemon gave later is also seen later. `asked` goes to the asker, as allocated; the rest, or
+ * all where nobody waits for it any more (0), is common credit. */
+void credit_arrived(uint32_t wire_device, uint64_t bytes, uint64_t asked);
+
 /* The daemon wants unused credit back: called by the agent. */
 void credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id);
 

@@ -12,6 +12,7 @@
 #include <sys/un.h>
 
 #include "guest/agent.h"
+#include "guest/credit.h"
 #include "guest/futex.h"
 #include "guest/real.h"
 #include "guest/say.h"
@@ -31,6 +32,7 @@ struct pending {
 	struct wire_message *answer;
 	struct wire_process_row *rows;
 	size_t max, count;
+	uint64_t credit_asked; /* of a CREDIT_ASK */
 };
 
 static struct {
@@ -336,10 +338,16 @@ static void deliver(const struct wire_message *message)
 			pending->rows[pending->count] = message->process_row;
 		pending->count++;
 	} else if (pending) {
+		if (message->code == WIRE_credit_grant)
+			credit_arrived(message->credit_grant.device, message->credit_grant.bytes,
+				       pending->credit_asked);
 		*pending->answer = *message;
 		if (message->code == WIRE_end)
 			pending->answer->end.rows = pending->count;
 		finish(pending, 1);
+	} else if (message->code == WIRE_credit_grant) {
+		/* Its asker has given up. */
+		credit_arrived(message->credit_grant.device, message->credit_grant.bytes, 0);
 	}
 	futex_lock_give(&link_.lock);
 }
@@ -433,6 +441,8 @@ static int ask(struct wire_message *message, int patient, struct pending *reques
 
 	message->id = new_id();
 	request->id = message->id;
+	if (message->code == WIRE_credit_ask)
+		request->credit_asked = message->credit_ask.bytes;
 	r = enlist(request);
 	if (r < 0)
 		return r;

@@ -19,9 +19,9 @@
 /* aligned(): gcc may otherwise over-align the entries and tear the table apart. */
 #define TEST(name)                                                                                 \
 	static void name(void);                                                                    \
-	static void name##_run(void **state)                                                       \
+	static void name##_run(void **cmocka)                                                      \
 	{                                                                                          \
-		(void)state;                                                                       \
+		(void)cmocka;                                                                      \
 		name();                                                                            \
 	}                                                                                          \
 	static const struct CMUnitTest name##_row                                                  \

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Credit, on a fake daemon that knows what it has granted: the guest is linked into this program,
+ * so that its own functions can be called.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "guest/credit.h"
+#include "guest/state.h"
+#include "tests/guest/fake_meted.h"
+#include "tests/guest/guest_test.h"
+
+enum {
+	MIB = 1 << 20,
+	THREADS = 16,
+};
+
+static struct fake fake;
+static atomic_ullong taken;
+static atomic_uint refused;
+
+static void join_with(uint64_t limit_bytes)
+{
+	char path[512];
+
+	fake_start(&fake, 1, FAKE_GOOD);
+	fake.limit_bytes = limit_bytes;
+	snprintf(path, sizeof(path), "%s/libdriver-law.so", getenv("METE_TEST_DRIVERS"));
+	setenv("METE_DRIVER", path, 1);
+	check(state_ready() == CUDA_SUCCESS);
+}
+
+static uint64_t granted(void)
+{
+	uint64_t bytes;
+
+	pthread_mutex_lock(&fake.lock);
+	bytes = fake.granted[0];
+	pthread_mutex_unlock(&fake.lock);
+	return bytes;
+}
+
+/* The daemon's figure follows when what was sent has arrived: a recall goes behind it. */
+static void check_books(void)
+{
+	fake_recall(&fake, 0, 0);
+	check(granted() == credit_allocated(0) + credit_unused(0));
+	check(fake.guest[0].own->device[0].allocated_bytes == credit_allocated(0));
+	check(fake.guest[0].own->device[0].credit_bytes == credit_unused(0));
+}
+
+static void *takes_all(void *argument)
+{
+	while (credit_take(0, MIB, true) == 0)
+		atomic_fetch_add(&taken, MIB);
+	return argument;
+}
+
+static void last_byte(void)
+{
+	pthread_t thread[THREADS];
+
+	for (unsigned round = 0; round < test_rounds(GUEST_TSAN ? 5 : 50); round++) {
+		taken = 0;
+		if (round == 0)
+			join_with(100ULL * MIB);
+		for (int i = 0; i < THREADS; i++)
+			check(pthread_create(&thread[i], NULL, takes_all, NULL) == 0);
+		for (int i = 0; i < THREADS; i++)
+			pthread_join(thread[i], NULL);
+		/* Never one byte over, and none refused while there was one. */
+		check(taken == 100ULL * MIB);
+		check(credit_unused(0) == 0 && credit_allocated(0) == 100ULL * MIB);
+		check_books();
+		credit_give(0, 100ULL * MIB);
+		check(fake_recall(&fake, 0, UINT64_MAX) == 100ULL * MIB);
+		check(granted() == 0);
+	}
+}
+
+TEST(sixteen_threads_share_the_last_byte_without_a_spurious_refusal)
+{
+	expect_eq(in_child(last_byte, NULL, 0), 0);
+}
+
+static uint64_t next(uint64_t *seed)
+{
+	*seed = *seed * 6364136223846793005 + 1442695040888963407;
+	return *seed >> 33;
+}
+
+static void *takes_and_gives(void *argument)
+{
+	uint64_t held[32] = {0}, seed = (uintptr_t)argument;
+
+	for (unsigned i = 0; i < 20000; i++) {
+		unsigned place = (unsigned)(next(&seed) % 32);
+		uint64_t bytes = 1 + next(&seed) % (8ULL * MIB);
+
+		if (held[place]) {
+			credit_give(0, held[place]);
+			atomic_fetch_sub(&taken, held[place]);
+			held[place] = 0;
+		} else if (credit_take(0, bytes, i & 1) == 0) {
+			held[place] = bytes;
+			atomic_fetch_add(&taken, bytes);
+		} else {
+			atomic_fetch_add(&refused, 1);
+		}
+		check(credit_allocated(0) <= fake.limit_bytes);
+	}
+	for (int place = 0; place < 32; place++) {
+		credit_give(0, held[place]);
+		atomic_fetch_sub(&taken, held[place]);
+	}
+	return NULL;
+}
+
+static void random_history(void)
+{
+	pthread_t thread[4];
+
+	join_with(300ULL * MIB);
+	for (int i = 0; i < 4; i++)
+		check(pthread_create(&thread[i], NULL, takes_and_gives,
+				     (void *)(uintptr_t)test_random()) == 0);
+	/* Meanwhile the daemon wants some back, again and again. */
+	for (int i = 0; i < 200; i++) {
+		fake_recall(&fake, 0, 16ULL * MIB);
+		check(granted() <= 300ULL * MIB);
+	}
+	for (int i = 0; i < 4; i++)
+		pthread_join(thread[i], NULL);
+	check(taken == 0 && credit_allocated(0) == 0 && refused > 0);
+	check_books();
+}
+
+TEST(the_books_of_guest_and_daemon_agree_after_any_history)
+{
+	expect_eq(in_child(random_history, NULL, 0), 0);
+}
+
+static void gives_surplus(void)
+{
+	join_with(1ULL << 30);
+	check(credit_take(0, 512ULL * MIB, true) == 0);
+	credit_give(0, 512ULL * MIB);
+	check(credit_unused(0) <= 2ULL * CREDIT_KEPT);
+	check_books();
+	check(credit_take(0, 2ULL << 30, true) == CREDIT_LIMIT);
+	/* Giving more than was taken gives what was taken. */
+	credit_give(0, 1ULL << 40);
+	check(credit_allocated(0) == 0);
+	check_books();
+	check(credit_take(-1, 1, true) == CREDIT_LIMIT);
+}
+
+TEST(surplus_credit_goes_back)
+{
+	expect_eq(in_child(gives_surplus, NULL, 0), 0);
+}
+
+static atomic_int stop;
+
+static void *keeps_taking(void *argument)
+{
+	while (!stop) {
+		/* A restart in between is waited for, also by those who would not wait for room. */
+		check(credit_take(0, 3ULL * MIB, (uintptr_t)argument & 1) == 0);
+		sched_yield();
+		credit_give(0, 3ULL * MIB);
+		if (((uintptr_t)argument & 2) && credit_unused(0) > 0)
+			sched_yield();
+	}
+	return NULL;
+}
+
+static void restarts(void)
+{
+	pthread_t thread[4];
+
+	join_with(1ULL << 30);
+	for (uintptr_t i = 0; i < 4; i++)
+		check(pthread_create(&thread[i], NULL, keeps_taking, (void *)i) == 0);
+	for (unsigned i = 0; i < test_rounds(GUEST_TSAN ? 5 : 30); i++) {
+		fake_kill(&fake);
+		fake_restart(&fake);
+		for (;;) {
+			pthread_mutex_lock(&fake.lock);
+			uint32_t back = fake.guest[0].inventories;
+			pthread_mutex_unlock(&fake.lock);
+			if (back)
+				break;
+			sched_yield();
+		}
+		fake_recall(&fake, 0, UINT64_MAX);
+	}
+	stop = 1;
+	for (int i = 0; i < 4; i++)
+		pthread_join(thread[i], NULL);
+	check(credit_allocated(0) == 0);
+	check_books();
+}
+
+TEST(what_is_held_survives_a_restart_of_the_daemon)
+{
+	expect_eq(in_child(restarts, NULL, 0), 0);
+}
