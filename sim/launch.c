@@ -176,16 +176,19 @@ void kernel_done(struct kernel_work *kernel)
 struct run {
 	struct CUctx_st *context;
 	uint64_t reach;
+	uint64_t fault_ns; /* what pages of managed memory cost that were not there */
 };
 
 static int run_find_range(void *data, uint64_t address, struct ptx_range *ret_range)
 {
-	const struct run *run = data;
+	struct run *run = data;
 	struct space_range range;
 	int r = space_lookup(address, run->context->device, run->reach, &range);
 
 	if (r < 0)
 		return r;
+	if (range.kind == SPACE_MANAGED)
+		run->fault_ns += managed_fault(&range, address, run->context->device);
 	ret_range->lo = range.base;
 	ret_range->hi = range.base + range.bytes;
 	ret_range->host_delta = range.delta;
@@ -424,7 +427,8 @@ CUresult kernel_execute(const struct kernel_work *kernel, struct CUctx_st *conte
 	ticket.cancel = hang ? &context->cancel : NULL;
 	if (!hang)
 		r = grid_run(grid, context, function->kernel->name);
-	took = hang ? ENGINE_FOR_EVER : modelled_ns(ptx_grid_report(grid), context->device);
+	took = hang ? ENGINE_FOR_EVER
+		    : modelled_ns(ptx_grid_report(grid), context->device) + run.fault_ns;
 	ended = engine_result(engine_kernel_end(&ticket, took, time_ns, NULL), context);
 	if (r == CUDA_SUCCESS)
 		r = ended;

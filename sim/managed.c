@@ -5,62 +5,85 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "cuda/prototypes.h"
+#include "sim/clock.h"
 #include "sim/device.h"
 #include "sim/driver.h"
+#include "sim/engine.h"
 #include "sim/stream.h"
 
-/* Per device: how much of the process's managed memory exists, and how much of it is resident. */
+struct page {
+	uint64_t used; /* when a kernel asked for it last; in managed.now */
+	int device;    /* where it is resident, or -1: on the host */
+};
+
+struct managed_area {
+	struct list link;
+	uint64_t base, bytes;
+	size_t n_pages;
+	struct page pages[];
+};
+
 static struct {
 	pthread_mutex_t lock;
-	struct {
-		uint64_t bytes, resident;
-	} devices[SETTINGS_DEVICES_MAX];
+	struct list areas;
+	uint64_t now;
+	uint64_t resident[SETTINGS_DEVICES_MAX]; /* pages */
 } managed = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static uint64_t page_round(uint64_t bytes)
+/* ---- pages; the lock is held ----------------------------------------------------------------- */
+
+static struct page *page_oldest(int device)
 {
-	return (bytes + SPACE_BLOCK - 1) & ~(SPACE_BLOCK - 1);
+	struct page *oldest = NULL;
+
+	list_for_each(link, &managed.areas)
+	{
+		struct managed_area *area = list_entry(link, struct managed_area, link);
+
+		for (size_t i = 0; i < area->n_pages; i++)
+			if (area->pages[i].device == device &&
+			    (!oldest || area->pages[i].used < oldest->used))
+				oldest = &area->pages[i];
+	}
+	return oldest;
 }
 
-/* What others pushed out is off the book already. The lock is held. */
-static void managed_settle(int device)
+/* So many bytes have left the device's book; the pages that were used longest ago follow them. */
+static void pages_forget(int device, uint64_t bytes)
 {
-	uint64_t pushed = device_pushed_out(device);
-	uint64_t *resident = &managed.devices[device].resident;
+	for (; bytes >= SPACE_BLOCK; bytes -= SPACE_BLOCK) {
+		struct page *page = page_oldest(device);
 
-	*resident -= pushed < *resident ? pushed : *resident;
+		if (!page)
+			return;
+		page->device = -1;
+		managed.resident[device]--;
+	}
 }
 
-static void managed_charge(int device, uint64_t bytes)
+static void page_leave(struct page *page)
+{
+	if (page->device < 0)
+		return;
+	device_give_managed(page->device, SPACE_BLOCK);
+	managed.resident[page->device]--;
+	page->device = -1;
+}
+
+/* False where the device has no room for it even when all other managed memory goes. */
+static bool page_come(struct page *page, int device)
 {
 	uint64_t own = 0;
 
-	pthread_mutex_lock(&managed.lock);
-	managed_settle(device);
-	managed.devices[device].bytes += bytes;
-	if (device_take_managed(device, bytes, &own) == 0) {
-		managed.devices[device].resident += bytes;
-		managed.devices[device].resident -= own;
-	}
-	pthread_mutex_unlock(&managed.lock);
-}
-
-static void managed_uncharge(int device, uint64_t bytes)
-{
-	uint64_t *resident = &managed.devices[device].resident;
-	uint64_t goes;
-
-	pthread_mutex_lock(&managed.lock);
-	managed_settle(device);
-	managed.devices[device].bytes -= bytes;
-	/* Which pages had gone is not known: the ones that stay are assumed to be resident. */
-	goes = *resident > managed.devices[device].bytes ? *resident - managed.devices[device].bytes
-							 : 0;
-	*resident -= goes;
-	if (goes)
-		device_give_managed(device, goes);
-	pthread_mutex_unlock(&managed.lock);
+	page_leave(page);
+	if (device_take_managed(device, SPACE_BLOCK, &own) != 0)
+		return false;
+	pages_forget(device, own);
+	page->device = device;
+	managed.resident[device]++;
+	return true;
 }
 
 void managed_touch(int device)
@@ -68,10 +91,62 @@ void managed_touch(int device)
 	bool any;
 
 	pthread_mutex_lock(&managed.lock);
-	any = managed.devices[device].bytes != 0;
+	any = managed.resident[device] != 0;
+	if (any)
+		pages_forget(device, device_pushed_out(device));
 	pthread_mutex_unlock(&managed.lock);
 	if (any)
 		device_touch_managed(device);
+}
+
+uint64_t managed_fault(struct space_range *range, uint64_t address, int device)
+{
+	struct managed_area *area = range->owner;
+	uint64_t begin, end, cost_ns = 0;
+	struct page *page;
+
+	pthread_mutex_lock(&managed.lock);
+	page = &area->pages[(address - area->base) / SPACE_BLOCK];
+	page->used = ++managed.now;
+	if (page->device != device) {
+		best_effort(page_come(page, device));
+		cost_ns = device_fault_ns(SPACE_BLOCK);
+	}
+	pthread_mutex_unlock(&managed.lock);
+	begin = area->base + (address - area->base) / SPACE_BLOCK * SPACE_BLOCK;
+	end = range->base + range->bytes;
+	range->base = begin;
+	range->bytes = end - begin < SPACE_BLOCK ? end - begin : SPACE_BLOCK;
+	return cost_ns;
+}
+
+/* ---- areas ----------------------------------------------------------------------------------- */
+
+static struct managed_area *area_new(size_t bytes)
+{
+	size_t n = (bytes + SPACE_BLOCK - 1) / SPACE_BLOCK;
+	struct managed_area *area = calloc(1, sizeof(*area) + n * sizeof(area->pages[0]));
+	void *memory;
+
+	if (!area)
+		return NULL;
+	memory = space_host_new(bytes);
+	if (!memory) {
+		free(area);
+		return NULL;
+	}
+	area->base = (uint64_t)(uintptr_t)memory;
+	area->bytes = bytes;
+	area->n_pages = n;
+	for (size_t i = 0; i < n; i++)
+		area->pages[i].device = -1;
+	return area;
+}
+
+static void area_free(struct managed_area *area)
+{
+	space_host_free((void *)(uintptr_t)area->base, area->bytes);
+	free(area);
 }
 
 CUresult managed_take(struct CUctx_st *context, size_t bytes, unsigned flags,
@@ -86,30 +161,43 @@ CUresult managed_take(struct CUctx_st *context, size_t bytes, unsigned flags,
 		.origin = context->id,
 		.readable = SPACE_DEVICE_ALL,
 		.writable = SPACE_DEVICE_ALL,
-		.charged = page_round(bytes),
 	};
-	void *memory = bytes < SIZE_MAX / 2 ? space_host_new(bytes) : NULL;
+	struct managed_area *area = bytes < SIZE_MAX / 2 ? area_new(bytes) : NULL;
 
-	if (!memory)
+	if (!area)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	range.base = (uint64_t)(uintptr_t)memory;
+	range.base = area->base;
+	range.owner = area;
+	pthread_mutex_lock(&managed.lock);
+	if (!managed.areas.next)
+		list_init(&managed.areas);
+	list_append(&managed.areas, &area->link);
+	pthread_mutex_unlock(&managed.lock);
 	if (space_add(&range) < 0) {
-		space_host_free(memory, bytes);
+		pthread_mutex_lock(&managed.lock);
+		list_remove(&area->link);
+		pthread_mutex_unlock(&managed.lock);
+		area_free(area);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	managed_charge(range.device, range.charged);
 	*ret_range = range;
 	return CUDA_SUCCESS;
 }
 
 void managed_give(uint64_t base)
 {
+	struct managed_area *area;
 	struct space_range range;
 
 	if (space_remove(base, &range) < 0)
 		return;
-	space_host_free((void *)(uintptr_t)range.base, range.bytes);
-	managed_uncharge(range.device, range.charged);
+	area = range.owner;
+	pthread_mutex_lock(&managed.lock);
+	for (size_t i = 0; i < area->n_pages; i++)
+		page_leave(&area->pages[i]);
+	list_remove(&area->link);
+	pthread_mutex_unlock(&managed.lock);
+	area_free(area);
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned flags)
@@ -169,23 +257,91 @@ CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice,
 									: CU_DEVICE_CPU);
 }
 
-/* The bytes are where both sides reach them already: what is left is the order in the stream. */
-static CUresult managed_prefetch(CUdeviceptr address, size_t bytes, CUstream handle)
+/* A prefetch when its stream gets to it: whole pages move at the link's rate, no faults. */
+struct prefetch {
+	uint64_t address, bytes;
+	int device; /* or CU_DEVICE_CPU */
+};
+
+/* Moves the pages of the area; how many bytes moved in all. */
+static uint64_t prefetch_pages(const struct prefetch *prefetch, int *ret_from)
 {
+	uint64_t moved = 0, last = prefetch->address + prefetch->bytes - 1;
+	struct managed_area *area;
+	struct space_range range;
+
+	if (space_find(prefetch->address, &range) < 0 || range.kind != SPACE_MANAGED)
+		return 0;
+	area = range.owner;
+	pthread_mutex_lock(&managed.lock);
+	for (uint64_t i = (prefetch->address - area->base) / SPACE_BLOCK;
+	     i <= (last - area->base) / SPACE_BLOCK && i < area->n_pages; i++) {
+		struct page *page = &area->pages[i];
+
+		if (page->device == prefetch->device || (prefetch->device < 0 && page->device < 0))
+			continue;
+		if (page->device >= 0)
+			*ret_from = page->device;
+		if (prefetch->device < 0)
+			page_leave(page);
+		else if (!page_come(page, prefetch->device))
+			break; /* what does not fit stays where it is, as on a GPU */
+		page->used = ++managed.now;
+		moved += SPACE_BLOCK;
+	}
+	pthread_mutex_unlock(&managed.lock);
+	return moved;
+}
+
+static CUresult prefetch_run(struct CUctx_st *context, void *data)
+{
+	const struct prefetch *prefetch = data;
+	int from = context->device;
+	uint64_t bytes, end_ns;
+
+	space_use(); /* the area stays */
+	bytes = prefetch_pages(prefetch, &from);
+	space_unuse();
+	if (!bytes)
+		return CUDA_SUCCESS;
+	if (prefetch->device < 0)
+		return engine_copy(from, SEGMENT_DEVICE_TO_HOST, bytes, clock_now_ns(), &end_ns) ==
+				       0
+			       ? CUDA_SUCCESS
+			       : CUDA_ERROR_UNKNOWN;
+	return engine_copy(prefetch->device, SEGMENT_HOST_TO_DEVICE, bytes, clock_now_ns(),
+			   &end_ns) == 0
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_UNKNOWN;
+}
+
+static CUresult managed_prefetch(CUdeviceptr address, size_t bytes, CUdevice device,
+				 CUstream handle)
+{
+	struct prefetch *prefetch;
 	struct CUstream_st *stream;
-	struct op op = {.kind = OP_EMPTY};
+	struct op op = {.kind = OP_CALL};
 	CUresult r = managed_area(address, bytes);
 
 	if (r == CUDA_SUCCESS)
 		r = stream_find(handle, &stream);
-	return r == CUDA_SUCCESS ? stream_submit(stream, &op) : r;
+	if (r != CUDA_SUCCESS)
+		return r;
+	prefetch = malloc(sizeof(*prefetch));
+	if (!prefetch)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*prefetch = (struct prefetch){address, bytes, device};
+	op.call.run = prefetch_run;
+	op.call.drop = free;
+	op.call.data = prefetch;
+	return stream_submit(stream, &op);
 }
 
 CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device, CUstream stream)
 {
 	CUresult r = device == CU_DEVICE_CPU ? driver_ready() : driver_device(device);
 
-	return r == CUDA_SUCCESS ? managed_prefetch(address, bytes, stream) : r;
+	return r == CUDA_SUCCESS ? managed_prefetch(address, bytes, device, stream) : r;
 }
 
 CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation location,

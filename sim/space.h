@@ -51,7 +51,7 @@ struct space_range {
 	void *context;	    /* CUcontext, for pointer attributes */
 	void *owner;	    /* the pool, allocation, module, ... that it belongs to */
 	void *heap, *block; /* sim/heap.c's */
-	uint64_t charged;   /* managed: bytes in the device's book */
+	uint64_t charged;   /* SPACE_SHARED: bytes that are reserved around it */
 	uint64_t reserved;  /* base of the reservation around it; 0 where it is no mapping */
 };
 

@@ -194,18 +194,61 @@ TEST(pointers_are_described)
 	expect_ok(cuCtxDestroy_v2(context));
 }
 
+/* Adds 1 to the first word of each page. */
+static void touch(CUfunction add, CUdeviceptr address, size_t bytes)
+{
+	unsigned one = 1;
+	void *parameters[] = {&address, &one, &one};
+
+	for (; bytes; address += 2 * MiB, bytes -= 2 * MiB)
+		expect_ok(cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+	expect_ok(cuCtxSynchronize());
+}
+
+TEST(managed_pages_count_where_they_are)
+{
+	CUcontext context = node_context();
+	CUfunction add = node_kernel(node_module(), "add");
+	size_t before = node_free_bytes();
+	CUdeviceptr address;
+
+	expect_cuda(cuMemAllocManaged(&address, 100, 4), CUDA_ERROR_INVALID_VALUE);
+	expect_ok(cuMemAllocManaged(&address, 20 * MiB, CU_MEM_ATTACH_GLOBAL));
+	*(unsigned *)(uintptr_t)address = 41;
+	expect_eq(node_free_bytes(), before);
+	touch(add, address, 4 * MiB);
+	expect_eq(before - node_free_bytes(), 4 * MiB);
+	touch(add, address, 4 * MiB);
+	expect_eq(before - node_free_bytes(), 4 * MiB);
+	expect_eq(*(unsigned *)(uintptr_t)address, 43);
+	expect_ok(cuMemPrefetchAsync(address, 20 * MiB, 0, NULL));
+	expect_ok(cuCtxSynchronize());
+	expect_eq(before - node_free_bytes(), 20 * MiB);
+	expect_ok(cuMemPrefetchAsync(address + 2 * MiB, 4 * MiB, CU_DEVICE_CPU, NULL));
+	expect_ok(cuCtxSynchronize());
+	expect_eq(before - node_free_bytes(), 16 * MiB);
+	expect_ok(cuMemFree_v2(address));
+	expect_eq(node_free_bytes(), before);
+	expect_ok(cuCtxDestroy_v2(context));
+}
+
 TEST(managed_memory_may_exceed_the_device)
 {
 	CUcontext context = node_context();
-	size_t before = node_free_bytes();
-	CUdeviceptr large, small;
+	CUfunction add = node_kernel(node_module(), "add");
+	size_t before = node_free_bytes(), left = before - 8 * MiB;
+	CUdeviceptr most, address;
 
-	expect_cuda(cuMemAllocManaged(&small, 100, 4), CUDA_ERROR_INVALID_VALUE);
-	expect_ok(cuMemAllocManaged(&small, 2 * MiB, CU_MEM_ATTACH_GLOBAL));
-	expect_eq(before - node_free_bytes(), 2 * MiB);
-	expect_ok(cuMemAllocManaged(&large, 5000 * MiB, CU_MEM_ATTACH_GLOBAL));
-	expect_ok(cuMemFree_v2(small));
-	expect_ok(cuMemFree_v2(large));
+	expect_ok(cuMemAlloc_v2(&most, left));
+	expect_ok(cuMemAllocManaged(&address, 64 * MiB, CU_MEM_ATTACH_GLOBAL));
+	touch(add, address, 64 * MiB);
+	expect_eq(node_free_bytes(), 0);
+	touch(add, address, 64 * MiB);
+	for (size_t i = 0; i < 64; i += 2)
+		expect_eq(*(unsigned *)(uintptr_t)(address + i * MiB), 2);
+	expect_ok(cuMemFree_v2(most));
+	expect_eq(node_free_bytes(), left);
+	expect_ok(cuMemFree_v2(address));
 	expect_eq(node_free_bytes(), before);
 	expect_ok(cuCtxDestroy_v2(context));
 }
