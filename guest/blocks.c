@@ -10,119 +10,91 @@
 #include "guest/pointers.h"
 #include "guest/state.h"
 
+/* Addresses are multiples of this, on every device so far. */
+#define STEP 256
+
 enum {
-	UNITS = BLOCKS_BYTES / BLOCKS_UNIT,
-	WORDS = UNITS / 64,
-	CHUNK = 64,    /* blocks of a chunk */
-	CHUNKS = 4096, /* 512 GiB */
+	STEPS = BLOCKS_BYTES / STEP,
+	CHUNK = 16,	  /* records that are mapped together */
+	CHUNKS = 1 << 14, /* 512 GiB of small allocations */
+	NEAR = 1024,
+	NO_BASE = 1, /* of a record that is not in use */
 };
 
+/* Fields that are marked are written under the lock, and read without it for a guess. */
 struct block {
 	uint64_t base;
-	uint64_t context;
-	uint32_t count; /* allocations in it; 0: the record is free */
-	uint32_t free_units;
-	uint32_t next; /* of the free records; index + 1 */
+	uint64_t context;    /* marked */
+	uint32_t count;	     /* allocations in it; marked */
+	uint32_t free_steps; /* marked */
+	uint32_t gap;	     /* no gap is larger */
 	int16_t device;
 	bool paid;
-	uint64_t taken[WORDS];
+	struct block *next;   /* of the records that are not in use */
+	uint16_t size[STEPS]; /* of the allocation that begins at this step, in steps; else 0 */
 };
 
 static struct {
 	struct futex_lock lock; /* of everything here */
 	struct block *chunk[CHUNKS];
-	uint32_t made;	  /* records that exist */
-	uint32_t unused_; /* the first free record; index + 1 */
-	uint32_t
-		recent[STATE_DEVICES]; /* the block that was last put to or taken from; index + 1 */
-	struct pointers by_base;       /* detail: the record's index */
+	uint32_t made; /* records that exist */
+	struct block *unused_;
+	struct block *recent[STATE_DEVICES]; /* last put to or taken from; marked */
+	struct block *near[NEAR];	     /* where a block is looked for first */
+	struct pointers by_base;	     /* owner: the record's address */
 } blocks;
+
+static void set(uint32_t *field, uint32_t value)
+{
+	__atomic_store_n(field, value, __ATOMIC_RELAXED);
+}
+
+static uint32_t steps_of(uint64_t bytes)
+{
+	return (uint32_t)((bytes + BLOCKS_UNIT - 1) / BLOCKS_UNIT * (BLOCKS_UNIT / STEP));
+}
+
+static uint16_t *size_at(struct block *block, uint64_t address)
+{
+	return &block->size[address % BLOCKS_BYTES / STEP];
+}
 
 static struct block *record(uint32_t index)
 {
 	return &blocks.chunk[index / CHUNK][index % CHUNK];
 }
 
-static uint32_t units_of(uint64_t bytes)
+static struct block **near_place(uint64_t base)
 {
-	return (uint32_t)((bytes + BLOCKS_UNIT - 1) / BLOCKS_UNIT);
-}
-
-/* The bits of units [first, end) that are in this word. */
-static uint64_t mask_in(uint32_t word, uint32_t first, uint32_t end)
-{
-	uint32_t from = first > word * 64 ? first - word * 64 : 0;
-	uint32_t to = end < word * 64 + 64 ? end - word * 64 : 64;
-
-	return (UINT64_MAX << from) & (UINT64_MAX >> (64 - to));
-}
-
-/* What __builtin_popcountll() does where it needs no library. */
-static uint32_t ones(uint64_t word)
-{
-	word -= word >> 1 & 0x5555555555555555u;
-	word = (word & 0x3333333333333333u) + (word >> 2 & 0x3333333333333333u);
-	word = (word + (word >> 4)) & 0x0f0f0f0f0f0f0f0fu;
-	return (uint32_t)(word * 0x0101010101010101u >> 56);
-}
-
-/* Counts what really changes: an address that was freed and returned again at once may be put
- * before it was taken. */
-static void mark(struct block *block, uint64_t address, uint64_t bytes, bool taken)
-{
-	uint32_t first = (uint32_t)((address - block->base) / BLOCKS_UNIT);
-	uint32_t end = first + units_of(bytes);
-
-	if (end > UNITS)
-		end = UNITS;
-	for (uint32_t word = first / 64; word * 64 < end; word++) {
-		uint64_t mask = mask_in(word, first, end);
-		uint64_t change = taken ? mask & ~block->taken[word] : mask & block->taken[word];
-
-		block->taken[word] ^= change;
-		if (taken)
-			block->free_units -= ones(change);
-		else
-			block->free_units += ones(change);
-	}
-}
-
-static bool has_gap(const struct block *block, uint32_t units)
-{
-	uint32_t run = 0;
-
-	if (block->free_units < units)
-		return false;
-	for (uint32_t unit = 0; unit < UNITS; unit++) {
-		if (unit % 64 == 0 && block->taken[unit / 64] == UINT64_MAX) {
-			run = 0;
-			unit += 63;
-			continue;
-		}
-		run = block->taken[unit / 64] >> (unit % 64) & 1 ? 0 : run + 1;
-		if (run == units)
-			return true;
-	}
-	return false;
-}
-
-static bool usable(const struct block *block, int device, uint64_t context)
-{
-	return block->count && block->context == context && block->device == device;
+	return &blocks.near[base / BLOCKS_BYTES % NEAR];
 }
 
 bool blocks_fit_likely(int device, uint64_t context, uint64_t bytes)
 {
-	const struct block *block;
-	bool fits = false;
+	const struct block *block = __atomic_load_n(&blocks.recent[device], __ATOMIC_ACQUIRE);
 
-	futex_lock_take(&blocks.lock);
-	if (blocks.recent[device]) {
-		block = record(blocks.recent[device] - 1);
-		fits = usable(block, device, context) && block->free_units >= units_of(bytes);
+	return block && __atomic_load_n(&block->free_steps, __ATOMIC_RELAXED) >= steps_of(bytes) &&
+	       __atomic_load_n(&block->count, __ATOMIC_RELAXED) != 0 &&
+	       __atomic_load_n(&block->context, __ATOMIC_RELAXED) == context;
+}
+
+/* With the lock held. A failed search is remembered until something in the block is freed. */
+static bool has_gap(struct block *block, uint32_t steps)
+{
+	uint32_t run = 0, most = 0, step = 0;
+
+	if (block->free_steps < steps || block->gap < steps)
+		return false;
+	while (step < STEPS) {
+		run = block->size[step] ? 0 : run + 1;
+		step += block->size[step] ? block->size[step] : 1;
+		if (run >= steps)
+			return true;
+		if (run > most)
+			most = run;
 	}
-	futex_lock_give(&blocks.lock);
-	return fits;
+	block->gap = most;
+	return false;
 }
 
 bool blocks_fit(int device, uint64_t context, uint64_t bytes)
@@ -130,121 +102,213 @@ bool blocks_fit(int device, uint64_t context, uint64_t bytes)
 	bool fits = false;
 
 	futex_lock_take(&blocks.lock);
-	for (uint32_t i = 0; i < blocks.made && !fits; i++)
-		fits = usable(record(i), device, context) && has_gap(record(i), units_of(bytes));
+	for (uint32_t i = 0; i < blocks.made && !fits; i++) {
+		struct block *block = record(i);
+
+		fits = block->count && block->context == context && block->device == device &&
+		       has_gap(block, steps_of(bytes));
+	}
 	futex_lock_give(&blocks.lock);
 	return fits;
 }
 
-/* With the lock held. A free record's index, or -ENOMEM. */
-static int64_t unused_record(void)
-{
-	uint32_t index = blocks.unused_;
-	void *memory;
-	int saved = errno;
+/* ---- with the lock held ---------------------------------------------------------------------- */
 
-	if (index) {
-		blocks.unused_ = record(index - 1)->next;
-		return index - 1;
+/* A record that is not in use, whose sizes are all zero; or NULL. */
+static struct block *unused_record(void)
+{
+	struct block *block = blocks.unused_;
+	int saved = errno;
+	void *memory;
+
+	if (block) {
+		blocks.unused_ = block->next;
+		return block;
 	}
 	if (blocks.made == CHUNK * CHUNKS)
-		return -ENOMEM;
+		return NULL;
 	if (blocks.made % CHUNK == 0) {
 		memory = mmap(NULL, CHUNK * sizeof(struct block), PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		errno = saved;
 		if (memory == MAP_FAILED)
-			return -ENOMEM;
+			return NULL;
 		blocks.chunk[blocks.made / CHUNK] = memory;
 	}
-	return blocks.made++;
+	return record(blocks.made++);
 }
 
-/* With the lock held. The index of a new block's record, or -ENOMEM. */
-static int64_t add(int device, uint64_t context, uint64_t base)
+static void reuse(struct block *block)
 {
-	struct pointer entry = {.address = base}, old;
-	int64_t index = unused_record();
-	struct block *block;
+	block->base = NO_BASE;
+	block->next = blocks.unused_;
+	blocks.unused_ = block;
+}
 
-	if (index < 0)
-		return index;
-	block = record((uint32_t)index);
-	entry.detail = (uint32_t)index;
+static struct block *add(int device, uint64_t context, uint64_t base)
+{
+	struct block *block = unused_record();
+	struct pointer entry = {.address = base, .owner = (uint64_t)(uintptr_t)block}, old;
+
+	if (!block)
+		return NULL;
 	if (pointers_put(&blocks.by_base, &entry, &old) < 0) {
-		block->next = blocks.unused_;
-		blocks.unused_ = (uint32_t)index + 1;
-		return -ENOMEM;
+		reuse(block);
+		return NULL;
 	}
-	memset(block->taken, 0, sizeof(block->taken));
 	block->base = base;
-	block->context = context;
-	block->count = 0;
-	block->free_units = UNITS;
+	__atomic_store_n(&block->context, context, __ATOMIC_RELAXED);
+	set(&block->count, 0);
+	set(&block->free_steps, STEPS);
+	block->gap = STEPS;
 	block->device = (int16_t)device;
 	block->paid = false;
-	return index;
+	return block;
 }
 
-int blocks_put(int device, uint64_t context, uint64_t address, uint64_t bytes, uint32_t *ret_block)
+/* Not where it was looked for first. */
+static noinline_ struct block *find(uint64_t base)
+{
+	struct block *block = NULL;
+	struct pointer found;
+
+	if (pointers_find(&blocks.by_base, base, &found) == 0) {
+		block = (struct block *)(uintptr_t)found.owner;
+		*near_place(base) = block;
+	}
+	return block;
+}
+
+static noinline_ struct block *find_or_add(int device, uint64_t context, uint64_t base)
+{
+	struct block *block = find(base);
+
+	if (!block) {
+		block = add(device, context, base);
+		*near_place(base) = block;
+	}
+	return block;
+}
+
+/* The last allocation in it is gone. */
+static noinline_ int end(struct block *block)
+{
+	struct pointer entry;
+
+	best_effort(pointers_take(&blocks.by_base, block->base, &entry));
+	if (*near_place(block->base) == block)
+		*near_place(block->base) = NULL;
+	reuse(block);
+	return block->paid ? BLOCKS_EMPTY : 0;
+}
+
+/* ---- allocations ----------------------------------------------------------------------------- */
+
+int blocks_put(int device, uint64_t context, uint64_t address, uint64_t bytes,
+	       struct block **ret_block)
 {
 	uint64_t base = address & ~(BLOCKS_BYTES - 1);
-	struct pointer found;
+	uint32_t steps = steps_of(bytes);
 	struct block *block;
-	int64_t index = -1;
-	int r = 0;
+	uint16_t *size;
+	int r = -ENOMEM;
 
 	futex_lock_take(&blocks.lock);
-	if (blocks.recent[device] && record(blocks.recent[device] - 1)->count &&
-	    record(blocks.recent[device] - 1)->base == base)
-		index = blocks.recent[device] - 1;
-	else if (pointers_find(&blocks.by_base, base, &found) == 0)
-		index = found.detail;
-	if (index < 0)
-		index = add(device, context, base);
-	if (index < 0) {
-		r = -ENOMEM;
-	} else {
-		block = record((uint32_t)index);
+	block = *near_place(base);
+	if (unlikely(!block || block->base != base))
+		block = find_or_add(device, context, base);
+	if (likely(block)) {
+		size = size_at(block, address);
+		if (likely(*size == 0))
+			set(&block->count, block->count + 1);
+		/* Otherwise it was freed in a way that nobody told us of. */
+		set(&block->free_steps, block->free_steps + *size - steps);
+		*size = (uint16_t)steps;
+		__atomic_store_n(&blocks.recent[device], block, __ATOMIC_RELEASE);
+		*ret_block = block;
 		r = block->paid ? 0 : BLOCKS_UNPAID;
-		block->count++;
-		mark(block, address, bytes, true);
-		blocks.recent[device] = (uint32_t)index + 1;
-		*ret_block = (uint32_t)index;
 	}
 	futex_lock_give(&blocks.lock);
 	return r;
 }
 
-bool blocks_paid(uint32_t index)
+bool blocks_paid(struct block *block)
 {
 	bool before;
 
 	futex_lock_take(&blocks.lock);
-	before = record(index)->paid;
-	record(index)->paid = true;
+	before = block->paid;
+	block->paid = true;
 	futex_lock_give(&blocks.lock);
 	return before;
 }
 
-int blocks_take(uint32_t index, uint64_t address, uint64_t bytes)
+struct block *blocks_detach(uint64_t address, unsigned *ret_units)
 {
-	struct pointer entry;
+	uint64_t base = address & ~(BLOCKS_BYTES - 1);
 	struct block *block;
+
+	futex_lock_take(&blocks.lock);
+	block = *near_place(base);
+	if (unlikely(!block || block->base != base))
+		block = find(base);
+	if (likely(block)) {
+		*ret_units = address % STEP ? 0 : *size_at(block, address);
+		if (likely(*ret_units))
+			*size_at(block, address) = 0;
+		else
+			block = NULL;
+	}
+	futex_lock_give(&blocks.lock);
+	return block;
+}
+
+int blocks_freed(struct block *block, unsigned units)
+{
 	int r = 0;
 
 	futex_lock_take(&blocks.lock);
-	block = record(index);
-	mark(block, address, bytes, false);
-	blocks.recent[block->device] = index + 1;
-	if (--block->count == 0) {
-		best_effort(pointers_take(&blocks.by_base, block->base, &entry));
-		block->next = blocks.unused_;
-		blocks.unused_ = index + 1;
-		r = block->paid ? BLOCKS_EMPTY : 0;
-	}
+	__atomic_store_n(&blocks.recent[block->device], block, __ATOMIC_RELEASE);
+	set(&block->free_steps, block->free_steps + units);
+	block->gap = STEPS;
+	set(&block->count, block->count - 1);
+	if (unlikely(block->count == 0))
+		r = end(block);
 	futex_lock_give(&blocks.lock);
 	return r;
+}
+
+void blocks_attach(struct block *block, uint64_t address, unsigned units)
+{
+	futex_lock_take(&blocks.lock);
+	/* If another thread was given the address, it had been freed after all: as that allocation
+	 * was counted, this one is counted out. */
+	if (*size_at(block, address) == 0)
+		*size_at(block, address) = (uint16_t)units;
+	else
+		set(&block->count, block->count - 1);
+	futex_lock_give(&blocks.lock);
+}
+
+int blocks_device(const struct block *block)
+{
+	return block->device;
+}
+
+void blocks_context_gone(uint64_t context, void (*gone)(int device))
+{
+	futex_lock_take(&blocks.lock);
+	for (uint32_t i = 0; i < blocks.made; i++) {
+		struct block *block = record(i);
+
+		if (!block->count || block->context != context)
+			continue;
+		memset(block->size, 0, sizeof(block->size));
+		set(&block->count, 0);
+		if (end(block) == BLOCKS_EMPTY)
+			gone(block->device);
+	}
+	futex_lock_give(&blocks.lock);
 }
 
 void blocks_forget(void)

@@ -3,7 +3,7 @@
  * The driver hands device memory out in blocks of 2 MiB; allocations of up to half a block of one
  * context share them. What a tenant holds is therefore blocks, not the bytes that it asked for, and
  * a charge must appear with the first allocation in a block and go with the last. This module knows
- * which blocks there are by the addresses that the driver returned.
+ * the small allocations, and which blocks they are in, by the addresses that the driver returned.
  *
  * Before an allocation it says whether there is room for it in the blocks that are there, so that
  * a tenant at its limit is neither refused what would cost nothing, nor holds a block too much for
@@ -22,6 +22,8 @@
 #define BLOCKS_SMALL (BLOCKS_BYTES / 2) /* larger allocations get blocks of their own */
 #define BLOCKS_UNIT  512ull		/* what a small allocation is rounded up to */
 
+struct block;
+
 /* Outcomes. */
 enum {
 	BLOCKS_UNPAID = 1, /* charge BLOCKS_BYTES and say blocks_paid(), or free the allocation */
@@ -32,16 +34,25 @@ enum {
 bool blocks_fit_likely(int device, uint64_t context, uint64_t bytes);
 bool blocks_fit(int device, uint64_t context, uint64_t bytes);
 
-/* The driver returned `address`. 0, BLOCKS_UNPAID; -ENOMEM: not noted. *ret_block is for
- * blocks_take(). */
+/* The driver returned `address`. 0, BLOCKS_UNPAID; -ENOMEM: not noted. */
 must_check int blocks_put(int device, uint64_t context, uint64_t address, uint64_t bytes,
-			  uint32_t *ret_block);
+			  struct block **ret_block);
 
 /* The block is charged. Returns true if another thread's charge came first: give back one. */
-must_check bool blocks_paid(uint32_t block);
+must_check bool blocks_paid(struct block *block);
 
-/* The driver has freed it. 0, BLOCKS_EMPTY. */
-must_check int blocks_take(uint32_t block, uint64_t address, uint64_t bytes);
+/* About to be freed: the address is unknown from now on, as the driver may return it to another
+ * thread before it has returned to us. NULL: no small allocation begins there. `ret_units` is for
+ * the other two: the driver has freed it (0, BLOCKS_EMPTY), or refused. */
+must_check struct block *blocks_detach(uint64_t address, unsigned *ret_units);
+must_check int blocks_freed(struct block *block, unsigned units);
+void blocks_attach(struct block *block, uint64_t address, unsigned units);
+
+int blocks_device(const struct block *block);
+
+/* A context is gone, with all that was allocated in it. Calls gone() with the device of each block
+ * that was paid for. */
+void blocks_context_gone(uint64_t context, void (*gone)(int device));
 
 /* In a child of fork(), and in tests. */
 void blocks_forget(void);

@@ -38,14 +38,21 @@ static void show_peak(uint64_t value, uint64_t *place)
 	}
 }
 
-void credit_publish(int device)
+static inline void publish_amounts(struct state_device *d)
 {
-	struct state_device *d = &state.device[device];
 	uint32_t w = atomic_load_explicit(&d->wire_index, memory_order_relaxed);
 
 	show(&d->allocated, &guest_own_page.device[w].allocated_bytes);
 	show_peak(atomic_load(&d->allocated), &guest_own_page.device[w].peak_bytes);
 	show(&d->credit, &guest_own_page.device[w].credit_bytes);
+}
+
+void credit_publish(int device)
+{
+	struct state_device *d = &state.device[device];
+	uint32_t w = atomic_load_explicit(&d->wire_index, memory_order_relaxed);
+
+	publish_amounts(d);
 	show(&d->contexts, &guest_own_page.device[w].contexts);
 }
 
@@ -145,7 +152,7 @@ int credit_take(int device, uint64_t bytes, bool may_wait)
 	if (!take_local(d, bytes))
 		r = take_asking(d, bytes, may_wait);
 	if (r == 0)
-		credit_publish(device);
+		publish_amounts(d);
 	return r;
 }
 
@@ -178,7 +185,7 @@ void credit_give(int device, uint64_t bytes)
 	credit = atomic_fetch_add(&d->credit, bytes) + bytes;
 	if (unlikely(credit > 2ULL * CREDIT_KEPT))
 		give_back(d, credit - CREDIT_KEPT, 0);
-	credit_publish(device);
+	publish_amounts(d);
 }
 
 uint64_t credit_allocated(int device)

@@ -34,18 +34,30 @@ struct futex_lock {
 	_Atomic uint32_t word; /* 0 free, 1 held, 2 held and waited for */
 };
 
-static inline void futex_lock_take(struct futex_lock *lock)
+/* Apart from the usual case, which is a few instructions where it is used. */
+__attribute__((__noinline__, __cold__, __unused__)) static void
+futex_lock_wait(struct futex_lock *lock)
 {
-	uint32_t was = 0;
-
-	if (atomic_compare_exchange_strong(&lock->word, &was, 1))
-		return;
 	while (atomic_exchange(&lock->word, 2) != 0)
 		futex_wait(&lock->word, 2, 100, FUTEX_PRIVATE_FLAG);
 }
 
+__attribute__((__noinline__, __cold__, __unused__)) static void
+futex_lock_wake(struct futex_lock *lock)
+{
+	futex_wake_all(&lock->word);
+}
+
+static inline void futex_lock_take(struct futex_lock *lock)
+{
+	uint32_t was = 0;
+
+	if (__builtin_expect(!atomic_compare_exchange_strong(&lock->word, &was, 1), 0))
+		futex_lock_wait(lock);
+}
+
 static inline void futex_lock_give(struct futex_lock *lock)
 {
-	if (atomic_exchange(&lock->word, 0) == 2)
-		futex_wake_all(&lock->word);
+	if (__builtin_expect(atomic_exchange(&lock->word, 0) == 2, 0))
+		futex_lock_wake(lock);
 }

@@ -19,6 +19,8 @@
 #include "guest/state.h"
 #include "guest/vmm.h"
 
+#define state_credit(index) atomic_load_explicit(&state.device[index].credit, memory_order_relaxed)
+
 static struct {
 	struct pointers table;
 	struct futex_lock scarce; /* one small allocation at a time tries what it cannot pay for */
@@ -39,7 +41,7 @@ CUresult memory_begin(struct memory_place *ret_place)
 	CUresult r;
 
 	if (likely(memory_inside == 0)) {
-		r = state_ready();
+		r = state_joined() ? CUDA_SUCCESS : state_ready();
 		if (unlikely(r != CUDA_SUCCESS))
 			return r;
 		if (likely(state_joined() &&
@@ -112,6 +114,11 @@ CUresult memory_charge(int device, uint64_t bytes, bool patient)
 	return credit_take(device, bytes, may_wait) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+static struct block *block_of(const struct pointer *entry)
+{
+	return (struct block *)(uintptr_t)entry->owner;
+}
+
 static void drop(const struct pointer *entry)
 {
 	switch (entry->kind) {
@@ -119,7 +126,7 @@ static void drop(const struct pointer *entry)
 		credit_give(entry->device, entry->bytes);
 		break;
 	case MEMORY_SMALL:
-		if (blocks_take(entry->detail, entry->address, entry->bytes) == BLOCKS_EMPTY)
+		if (blocks_freed(block_of(entry), entry->detail) == BLOCKS_EMPTY)
 			credit_give(entry->device, BLOCKS_BYTES);
 		break;
 	case MEMORY_POOLED:
@@ -143,9 +150,24 @@ int memory_remember(const struct pointer *entry)
 	return r;
 }
 
+/* A small allocation as an entry, which is not in the table. */
+static struct pointer small_entry(struct block *block, uint64_t address, unsigned units)
+{
+	return (struct pointer){.address = address,
+				.owner = (uint64_t)(uintptr_t)block,
+				.detail = units,
+				.kind = MEMORY_SMALL,
+				.device = (int16_t)blocks_device(block)};
+}
+
 int memory_take(uint64_t address, struct pointer *ret_entry)
 {
-	return pointers_take(&memory.table, address, ret_entry);
+	unsigned units;
+	struct block *block = blocks_detach(address, &units);
+
+	if (block)
+		*ret_entry = small_entry(block, address, units);
+	return block ? 0 : pointers_take(&memory.table, address, ret_entry);
 }
 
 CUresult memory_freed(const struct pointer *entry, CUresult r)
@@ -154,6 +176,10 @@ CUresult memory_freed(const struct pointer *entry, CUresult r)
 
 	if (likely(r == CUDA_SUCCESS)) {
 		drop(entry);
+		return r;
+	}
+	if (entry->kind == MEMORY_SMALL) {
+		blocks_attach(block_of(entry), entry->address, entry->detail);
 		return r;
 	}
 	if (pointers_put(&memory.table, entry, &newer) != POINTERS_REPLACED)
@@ -175,65 +201,63 @@ static CUresult pay(int device, uint64_t need, uint64_t taken, bool patient)
 	return memory_charge(device, need - taken, patient);
 }
 
-/* The same for an allocation that shares a block. Consumes `taken` in any case. */
-static CUresult pay_block(struct pointer *entry, uint64_t taken, bool patient)
+/* For an allocation that shares a block, after blocks_put() answered `put` and `taken` bytes were
+ * charged in advance. */
+static noinline_ CUresult keep_small(int device, uint64_t address, struct block *block, int put,
+				     uint64_t taken, bool patient)
 {
-	CUresult r = CUDA_SUCCESS;
-	int put = blocks_put(entry->device, entry->owner, entry->address, entry->bytes,
-			     &entry->detail);
+	CUresult r = put < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+	struct pointer entry;
 
 	if (put == BLOCKS_UNPAID)
-		r = pay(entry->device, BLOCKS_BYTES, taken, patient);
-	else if (taken)
-		credit_give(entry->device, taken);
-	if (put < 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (r != CUDA_SUCCESS) {
-		if (taken)
-			credit_give(entry->device, taken);
-		best_effort(memory_driver(real(cuMemFree_v2)(entry->address)));
-		if (blocks_take(entry->detail, entry->address, entry->bytes) == BLOCKS_EMPTY)
-			credit_give(entry->device, BLOCKS_BYTES);
-		entry->address = 0;
+		r = pay(device, BLOCKS_BYTES, taken, patient);
+	if ((put != BLOCKS_UNPAID || r != CUDA_SUCCESS) && taken)
+		credit_give(device, taken);
+	if (r == CUDA_SUCCESS) {
+		if (put == BLOCKS_UNPAID && blocks_paid(block))
+			credit_give(device, BLOCKS_BYTES);
 		return r;
 	}
-	if (put == BLOCKS_UNPAID && blocks_paid(entry->detail))
-		credit_give(entry->device, BLOCKS_BYTES);
-	return CUDA_SUCCESS;
+	if (put >= 0 && memory_take(address, &entry) == 0)
+		best_effort(memory_freed(&entry, memory_driver(real(cuMemFree_v2)(address))));
+	else
+		best_effort(memory_driver(real(cuMemFree_v2)(address)));
+	return r;
+}
+
+/* Remembers one with blocks of its own, which is paid for. */
+static CUresult keep_large(const struct pointer *entry)
+{
+	if (likely(memory_remember(entry) == 0))
+		return CUDA_SUCCESS;
+	best_effort(memory_driver(real(cuMemFree_v2)(entry->address)));
+	credit_give(entry->device, entry->bytes);
+	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* Corrects the charge of `taken` bytes to what the driver took, and remembers the address. If that
  * is more than the tenant may have it goes back to the driver. */
-static CUresult settle(const struct memory_place *place, struct memory_request *q, uint64_t taken,
-		       bool patient)
+static CUresult settle(const struct memory_place *place, const struct memory_request *q,
+		       uint64_t taken, bool patient)
 {
-	struct pointer entry = {
-		.address = q->address,
-		.bytes = q->bytes,
-		.owner = (uint64_t)(uintptr_t)place->context,
-		.kind = MEMORY_SMALL,
-		.device = (int16_t)place->device,
-	};
-	CUresult r;
+	struct pointer entry = {.address = q->address,
+				.bytes = memory_round(q->bytes),
+				.owner = (uint64_t)(uintptr_t)place->context,
+				.kind = MEMORY_LARGE,
+				.device = (int16_t)place->device};
+	struct block *block = NULL;
+	int put;
 
-	if (likely(q->shares && q->bytes <= BLOCKS_SMALL)) {
-		r = pay_block(&entry, taken, patient);
-	} else {
-		entry.kind = MEMORY_LARGE;
-		entry.bytes = memory_round(q->bytes);
-		r = pay(place->device, entry.bytes, taken, patient);
-		if (r != CUDA_SUCCESS)
-			credit_give(place->device, taken);
+	if (!q->shares || q->bytes > BLOCKS_SMALL) {
+		if (pay(place->device, entry.bytes, taken, patient) == CUDA_SUCCESS)
+			return keep_large(&entry);
+		best_effort(memory_driver(real(cuMemFree_v2)(q->address)));
+		credit_give(place->device, taken);
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	if (likely(r == CUDA_SUCCESS)) {
-		if (likely(memory_remember(&entry) == 0))
-			return CUDA_SUCCESS;
-		best_effort(memory_driver(real(cuMemFree_v2)(entry.address)));
-		drop(&entry);
-	} else if (entry.address) {
-		best_effort(memory_driver(real(cuMemFree_v2)(entry.address)));
-	}
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	put = blocks_put(place->device, (uint64_t)(uintptr_t)place->context, q->address, q->bytes,
+			 &block);
+	return keep_small(place->device, q->address, block, put, taken, patient);
 }
 
 static CUresult attempt(const struct memory_place *place, struct memory_request *q, uint64_t taken,
@@ -264,13 +288,23 @@ static CUresult allocate_scarce(const struct memory_place *place, struct memory_
 	return r ? r : attempt(place, q, BLOCKS_BYTES, true);
 }
 
+/* Gets credit for a block in advance, if the daemon is not going to refuse it. */
+static noinline_ bool stock_up(int device)
+{
+	if (looks_short(device, BLOCKS_BYTES) || memory_charge(device, BLOCKS_BYTES, false))
+		return false;
+	credit_give(device, BLOCKS_BYTES);
+	return true;
+}
+
 CUresult memory_allocate(const struct memory_place *place, struct memory_request *q)
 {
 	uint64_t taken = memory_round(q->bytes);
 	CUresult r;
 
 	if (q->shares && q->bytes <= BLOCKS_SMALL) {
-		if (place->device < 0 || credit_unused(place->device) < BLOCKS_BYTES)
+		if (unlikely(place->device < 0 || (credit_unused(place->device) < BLOCKS_BYTES &&
+						   !stock_up(place->device))))
 			return allocate_scarce(place, q);
 		if (blocks_fit_likely(place->device, (uint64_t)(uintptr_t)place->context, q->bytes))
 			taken = 0;
@@ -356,12 +390,70 @@ static CUresult allocate(struct memory_request *q)
 	return memory_allocate(&place, q);
 }
 
-CUresult hook_cuMemAlloc_v2(CUdeviceptr_v2 *dptr, size_t bytesize)
+static noinline_ CUresult allocate_linear(CUdeviceptr *dptr, size_t bytes)
 {
 	struct memory_request q = {
-		.call = call_alloc, .bytes = bytesize, .shares = true, .place = dptr};
+		.call = call_alloc, .bytes = bytes, .shares = true, .place = dptr};
 
 	return allocate(&q);
+}
+
+/* Blocks of their own, within the credit. */
+static noinline_ CUresult allocate_large(CUdeviceptr *dptr, size_t bytes)
+{
+	struct pointer entry = {.bytes = memory_round(bytes), .kind = MEMORY_LARGE};
+	unsigned *inside = &memory_inside;
+	CUcontext context;
+	CUresult r;
+	int device;
+
+	if (unlikely(!dptr || bytes <= BLOCKS_SMALL || *inside || !state_joined()))
+		return allocate_linear(dptr, bytes);
+	*inside = 1;
+	r = real(cuCtxGetCurrent)(&context);
+	device = likely(r == CUDA_SUCCESS && context) ? contexts_device(context) : -1;
+	if (unlikely(device < 0 || state_credit(device) < entry.bytes ||
+		     credit_take(device, entry.bytes, false) != 0)) {
+		*inside = 0;
+		return allocate_linear(dptr, bytes);
+	}
+	r = real(cuMemAlloc_v2)(dptr, bytes);
+	*inside = 0;
+	if (likely(r == CUDA_SUCCESS && *dptr)) {
+		entry.address = *dptr;
+		entry.owner = (uint64_t)(uintptr_t)context;
+		entry.device = (int16_t)device;
+		return keep_large(&entry);
+	}
+	credit_give(device, entry.bytes);
+	return r;
+}
+
+/* The usual case in a few instructions: it fits into a block that was paid for. */
+CUresult hook_cuMemAlloc_v2(CUdeviceptr_v2 *dptr, size_t bytesize)
+{
+	unsigned *inside = &memory_inside;
+	struct block *block;
+	CUcontext context;
+	int device, put;
+	CUresult r;
+
+	if (unlikely(bytesize - 1 >= BLOCKS_SMALL || !dptr || *inside || !state_joined()))
+		return allocate_large(dptr, bytesize);
+	*inside = 1;
+	r = real(cuCtxGetCurrent)(&context);
+	device = likely(r == CUDA_SUCCESS && context) ? contexts_device(context) : -1;
+	if (unlikely(device < 0 || state_credit(device) < BLOCKS_BYTES ||
+		     !blocks_fit_likely(device, (uint64_t)(uintptr_t)context, bytesize))) {
+		*inside = 0;
+		return allocate_linear(dptr, bytesize);
+	}
+	r = real(cuMemAlloc_v2)(dptr, bytesize);
+	*inside = 0;
+	if (unlikely(r != CUDA_SUCCESS || *dptr == 0))
+		return r;
+	put = blocks_put(device, (uint64_t)(uintptr_t)context, *dptr, bytesize, &block);
+	return likely(put == 0) ? CUDA_SUCCESS : keep_small(device, *dptr, block, put, 0, true);
 }
 
 CUresult hook_cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytesize)
@@ -416,20 +508,57 @@ CUresult hook_cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsign
 	return allocate(&q);
 }
 
-CUresult hook_cuMemFree_v2(CUdeviceptr_v2 dptr)
+static noinline_ bool free_large(CUdeviceptr address, CUresult *ret_result)
 {
 	struct pointer entry;
 
-	if (unlikely(memory_inside || pointers_take(&memory.table, dptr, &entry) != 0))
+	if (pointers_take(&memory.table, address, &entry) != 0)
+		return false;
+	*ret_result = memory_driver(real(cuMemFree_v2)(address));
+	if (likely(entry.kind == MEMORY_LARGE && *ret_result == CUDA_SUCCESS))
+		credit_give(entry.device, entry.bytes);
+	else
+		best_effort(memory_freed(&entry, *ret_result));
+	return true;
+}
+
+/* What is not a small allocation of ours: an unknown address is the driver's to judge. */
+static noinline_ CUresult free_other(CUdeviceptr address)
+{
+	CUresult r;
+
+	return free_large(address, &r) ? r : memory_driver(real(cuMemFree_v2)(address));
+}
+
+CUresult hook_cuMemFree_v2(CUdeviceptr_v2 dptr)
+{
+	struct block *block;
+	unsigned units;
+	CUresult r;
+	int device;
+
+	/* Large ones begin with a block, few small ones do. */
+	if (unlikely(memory_inside))
 		return memory_driver(real(cuMemFree_v2)(dptr));
-	return memory_freed(&entry, memory_driver(real(cuMemFree_v2)(dptr)));
+	if (unlikely(dptr % BLOCKS_BYTES == 0) && free_large(dptr, &r))
+		return r;
+	block = blocks_detach(dptr, &units);
+	if (!block)
+		return free_other(dptr);
+	r = memory_driver(real(cuMemFree_v2)(dptr));
+	device = blocks_device(block);
+	if (unlikely(r != CUDA_SUCCESS))
+		blocks_attach(block, dptr, units);
+	else if (unlikely(blocks_freed(block, units) == BLOCKS_EMPTY))
+		credit_give(device, BLOCKS_BYTES);
+	return r;
 }
 
 CUresult hook_cuMemFree(CUdeviceptr_v1 dptr)
 {
 	struct pointer entry;
 
-	if (unlikely(memory_inside || pointers_take(&memory.table, dptr, &entry) != 0))
+	if (unlikely(memory_inside || memory_take(dptr, &entry) != 0))
 		return memory_driver(real(cuMemFree)(dptr));
 	return memory_freed(&entry, memory_driver(real(cuMemFree)(dptr)));
 }
@@ -438,16 +567,21 @@ CUresult hook_cuMemFree(CUdeviceptr_v1 dptr)
 
 static int in_context(const struct pointer *entry, void *context)
 {
-	if ((entry->kind != MEMORY_LARGE && entry->kind != MEMORY_SMALL) ||
-	    entry->owner != (uint64_t)(uintptr_t)context)
+	if (entry->kind != MEMORY_LARGE || entry->owner != (uint64_t)(uintptr_t)context)
 		return 0;
 	drop(entry);
 	return 1;
 }
 
+static void block_gone(int device)
+{
+	credit_give(device, BLOCKS_BYTES);
+}
+
 void memory_context_gone(CUcontext context)
 {
 	pointers_sweep(&memory.table, in_context, context);
+	blocks_context_gone((uint64_t)(uintptr_t)context, block_gone);
 	arrays_context_gone(context);
 	pools_settle(-1);
 }

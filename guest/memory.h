@@ -20,7 +20,7 @@
 
 enum memory_kind {
 	MEMORY_LARGE = 1, /* blocks of its own */
-	MEMORY_SMALL,	  /* in a shared block: `detail` as in guest/blocks.h */
+	MEMORY_SMALL,	  /* in a shared block (guest/blocks.h): not in the table */
 	MEMORY_POOLED,	  /* charged by its pool: `owner` is the pool's index */
 	MEMORY_IMPORTED,  /* the exporter pays */
 	MEMORY_ARRAY,	  /* in the table of arrays */

@@ -18,29 +18,38 @@ static struct pointers_shard *shard_of(struct pointers *table, uint64_t mixed)
 	return &table->shard[mixed >> (64 - POINTERS_SHARD_BITS)];
 }
 
-static uint32_t home(uint64_t mixed, uint32_t bits)
+static uint32_t home(const struct pointers_shard *shard, uint64_t mixed)
 {
-	return (uint32_t)((mixed << POINTERS_SHARD_BITS) >> (64 - bits));
+	return (uint32_t)((mixed << POINTERS_SHARD_BITS) >> shard->shift);
 }
 
 /* The place of `address`, or the empty one where it would stand. */
-static struct pointer *place_of(const struct pointers_shard *shard, uint64_t address,
-				uint64_t mixed)
+static inline struct pointer *place_of(const struct pointers_shard *shard, uint64_t address,
+				       uint64_t mixed)
 {
-	uint32_t mask = (1u << shard->bits) - 1, i = home(mixed, shard->bits);
+	struct pointer *places = shard->places;
+	uint32_t i = home(shard, mixed);
 
-	while (shard->places[i].address != address && shard->places[i].address != 0)
-		i = (i + 1) & mask;
-	return &shard->places[i];
+	while (places[i].address != address && places[i].address != 0)
+		i = (i + 1) & shard->mask;
+	return &places[i];
 }
 
+static size_t mapped_bytes(const struct pointers_shard *shard)
+{
+	return shard->places ? ((size_t)shard->mask + 1) * sizeof(struct pointer) : 0;
+}
+
+/* At most half of the places are taken: probes stay short, and one is always empty. */
 static int noinline_ grow(struct pointers_shard *shard)
 {
-	struct pointers_shard larger = {.bits = shard->bits ? shard->bits + 1 : 7};
-	size_t old = shard->bits ? sizeof(struct pointer) << shard->bits : 0;
+	size_t old = mapped_bytes(shard);
+	uint32_t places = old ? (shard->mask + 1) * 2 : POINTERS_FIRST;
+	struct pointers_shard larger = {.mask = places - 1,
+					.shift = (uint32_t)__builtin_clzll(places) + 1};
 	int saved = errno;
 
-	larger.places = mmap(NULL, sizeof(struct pointer) << larger.bits, PROT_READ | PROT_WRITE,
+	larger.places = mmap(NULL, places * sizeof(struct pointer), PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	errno = saved;
 	if (larger.places == MAP_FAILED)
@@ -55,30 +64,26 @@ static int noinline_ grow(struct pointers_shard *shard)
 		munmap(shard->places, old);
 	errno = saved;
 	shard->places = larger.places;
-	shard->bits = larger.bits;
+	shard->mask = larger.mask;
+	shard->shift = larger.shift;
+	shard->most = places / 2;
 	return 0;
-}
-
-/* At most half of the places are taken: probes stay short, and one is always empty. */
-static int full(const struct pointers_shard *shard)
-{
-	return shard->bits == 0 || shard->count >= (1u << shard->bits) / 2;
 }
 
 int pointers_put(struct pointers *table, const struct pointer *entry, struct pointer *ret_old)
 {
-	uint64_t mixed = hash(entry->address);
+	uint64_t address = entry->address, mixed = hash(address);
 	struct pointers_shard *shard = shard_of(table, mixed);
 	struct pointer *place;
 	int r = 0;
 
-	if (entry->address == 0)
+	if (unlikely(address == 0))
 		return -EINVAL;
 	futex_lock_take(&shard->lock);
-	if (unlikely(full(shard)))
+	if (unlikely(shard->count >= shard->most))
 		r = grow(shard);
 	if (likely(r == 0)) {
-		place = place_of(shard, entry->address, mixed);
+		place = place_of(shard, address, mixed);
 		if (unlikely(place->address != 0)) {
 			*ret_old = *place;
 			r = POINTERS_REPLACED;
@@ -92,18 +97,17 @@ int pointers_put(struct pointers *table, const struct pointer *entry, struct poi
 }
 
 /* Empties a place and moves back what stands behind it only because the place was taken. */
-static void remove_at(struct pointers_shard *shard, uint32_t hole)
+static inline void remove_at(struct pointers_shard *shard, uint32_t hole)
 {
-	uint32_t mask = (1u << shard->bits) - 1, i = hole;
+	uint32_t mask = shard->mask, i = hole;
 	struct pointer *places = shard->places;
 
 	for (;;) {
 		i = (i + 1) & mask;
-		if (places[i].address == 0)
+		if (likely(places[i].address == 0))
 			break;
 		/* As far from its home as from the hole, or farther: it may move there. */
-		if (((i - home(hash(places[i].address), shard->bits)) & mask) >=
-		    ((i - hole) & mask)) {
+		if (((i - home(shard, hash(places[i].address))) & mask) >= ((i - hole) & mask)) {
 			places[hole] = places[i];
 			hole = i;
 		}
@@ -120,9 +124,9 @@ int pointers_take(struct pointers *table, uint64_t address, struct pointer *ret_
 	int r = POINTERS_UNKNOWN;
 
 	futex_lock_take(&shard->lock);
-	if (likely(shard->bits != 0 && address != 0)) {
+	if (likely(shard->places && address != 0)) {
 		place = place_of(shard, address, mixed);
-		if (place->address != 0) {
+		if (likely(place->address != 0)) {
 			*ret_entry = *place;
 			remove_at(shard, (uint32_t)(place - shard->places));
 			r = 0;
@@ -140,7 +144,7 @@ int pointers_find(struct pointers *table, uint64_t address, struct pointer *ret_
 	int r = POINTERS_UNKNOWN;
 
 	futex_lock_take(&shard->lock);
-	if (likely(shard->bits != 0 && address != 0)) {
+	if (likely(shard->places && address != 0)) {
 		place = place_of(shard, address, mixed);
 		if (place->address != 0) {
 			*ret_entry = *place;
@@ -159,7 +163,7 @@ void pointers_sweep(struct pointers *table, int (*gone)(const struct pointer *en
 		uint32_t i = 0;
 
 		futex_lock_take(&shard->lock);
-		while (shard->bits && i < 1u << shard->bits) {
+		while (shard->places && i <= shard->mask) {
 			/* What moves into the place is looked at next; what wraps around from the
 			 * beginning was looked at already, and once more does no harm, as it stays.
 			 */
@@ -189,9 +193,8 @@ void pointers_forget(struct pointers *table)
 	int saved = errno;
 
 	for (int s = 0; s < POINTERS_SHARDS; s++)
-		if (table->shard[s].bits)
-			munmap(table->shard[s].places, sizeof(struct pointer)
-							       << table->shard[s].bits);
+		if (table->shard[s].places)
+			munmap(table->shard[s].places, mapped_bytes(&table->shard[s]));
 	memset(table, 0, sizeof(*table));
 	errno = saved;
 }

@@ -31,9 +31,10 @@ struct pointer {
 
 struct pointers_shard {
 	struct futex_lock lock;
-	uint32_t bits; /* log2 of the places; 0: none yet */
-	uint32_t count;
-	struct pointer *places;
+	uint32_t count, most;	/* entries, and how many there may be before it grows */
+	uint32_t mask;		/* places - 1 */
+	uint32_t shift;		/* 64 - log2 of the places */
+	struct pointer *places; /* NULL: none yet */
 } __attribute__((aligned(64)));
 
 struct pointers {

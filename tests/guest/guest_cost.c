@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What bench/launch-cost.sh and bench/resolve-cost.sh measure: guest_cost LIBRARY WHAT COUNT calls
- * the driver COUNT times through LIBRARY (the guest, or a driver itself). WHAT: launch, resolve.
+ * What the benchmarks of cost (bench) measure: guest_cost LIBRARY WHAT COUNT calls the driver COUNT
+ * times through LIBRARY (the guest, or a driver itself). WHAT: launch, resolve; alloc-LIVE and
+ * large-LIVE allocate and free COUNT times while LIVE other allocations are there, of 4 KiB or of 4
+ * MiB.
  */
 #include "tests/guest/fake_meted.h"
 #include "tests/guest/guest_test.h"
@@ -26,23 +28,59 @@ static void resolve(void *library, unsigned long count)
 		check(f(names[i % ARRAY_SIZE(names)], &address, 12090, 0, &status) == 0);
 }
 
+/* The null driver writes no address: the one that stands there counts as its answer. Addresses come
+ * and go in an order that has nothing to do with theirs. */
+static void allocate(void *library, unsigned long live, uint64_t bytes, unsigned long count)
+{
+	api_fn_cuMemAlloc_v2 *alloc = guest_function(library, cuMemAlloc_v2);
+	api_fn_cuMemFree_v2 *free_ = guest_function(library, cuMemFree_v2);
+	unsigned long places = live + 1, oldest = 0, newest = 0;
+	const unsigned long step = 7919; /* a prime that divides no number of places used here */
+	CUdeviceptr address;
+
+	for (unsigned long i = 0; i < live + count; i++) {
+		address = 0x7f0000000000 + newest * bytes;
+		newest = (newest + step) % places;
+		check(alloc(&address, bytes) == CUDA_SUCCESS);
+		if (i < live)
+			continue;
+		check(free_(0x7f0000000000 + oldest * bytes) == CUDA_SUCCESS);
+		oldest = (oldest + step) % places;
+	}
+}
+
+static void call(void *library, const char *what, unsigned long count)
+{
+	if (strcmp(what, "launch") == 0)
+		launch(library, count);
+	else if (strncmp(what, "alloc-", 6) == 0)
+		allocate(library, strtoul(what + 6, NULL, 10), 4 << 10, count);
+	else if (strncmp(what, "large-", 6) == 0)
+		allocate(library, strtoul(what + 6, NULL, 10), 4 << 20, count);
+	else
+		resolve(library, count);
+}
+
 int main(int argc, char **argv)
 {
 	static struct fake fake;
 	void *library;
 
 	if (argc != 4) {
-		fprintf(stderr, "usage: guest_cost LIBRARY launch|resolve COUNT\n");
+		fprintf(stderr,
+			"usage: guest_cost LIBRARY launch|resolve|alloc-LIVE|large-LIVE COUNT\n");
 		return 2;
 	}
 	fake_start(&fake, 1, FAKE_GOOD);
+	fake.limit_bytes = fake.page->device[0].limit_bytes = 1ull << 40;
+	fake.page->device[0].total_bytes = fake.page->device[0].room_bytes = 1ull << 40;
 	library = dlopen(argv[1], RTLD_NOW);
 	if (!library) {
 		fprintf(stderr, "guest_cost: %s\n", dlerror());
 		return 1;
 	}
 	check(guest_function(library, cuInit)(0) == CUDA_SUCCESS);
-	(strcmp(argv[2], "launch") == 0 ? launch : resolve)(library, strtoul(argv[3], NULL, 10));
+	call(library, argv[2], strtoul(argv[3], NULL, 10));
 	fake_stop(&fake);
 	return 0;
 }

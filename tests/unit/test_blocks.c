@@ -19,7 +19,6 @@ static struct {
 
 struct live {
 	uint64_t address, bytes;
-	uint32_t block;
 };
 
 static uint32_t units_of(uint64_t bytes)
@@ -71,6 +70,15 @@ static void begin(void)
 	memset(&model, 0, sizeof(model));
 }
 
+static int drop_at(uint64_t address)
+{
+	unsigned units;
+	struct block *block = blocks_detach(address, &units);
+
+	expect(block != NULL);
+	return blocks_freed(block, units);
+}
+
 static uint64_t some_bytes(void)
 {
 	return test_random_below(4) ? 1 + test_random_below(20000)
@@ -86,12 +94,13 @@ TEST(the_charge_is_what_the_driver_holds_and_a_fit_is_foretold)
 	memset(live, 0, sizeof(live));
 	for (unsigned step = 0; step < test_rounds(20000); step++) {
 		struct live *l = &live[test_random_below(LIVE)];
+		struct block *block;
 		bool fits;
 		int r;
 
 		if (l->address) {
 			model_give(l->address, l->bytes);
-			charged -= blocks_take(l->block, l->address, l->bytes) == BLOCKS_EMPTY;
+			charged -= drop_at(l->address) == BLOCKS_EMPTY;
 			l->address = 0;
 		} else {
 			l->bytes = some_bytes();
@@ -102,11 +111,11 @@ TEST(the_charge_is_what_the_driver_holds_and_a_fit_is_foretold)
 				l->address = model_take(l->bytes, 1);
 			if (!l->address)
 				continue;
-			r = blocks_put(0, 1, l->address, l->bytes, &l->block);
+			r = blocks_put(0, 1, l->address, l->bytes, &block);
 			expect_eq(r, fits ? 0 : BLOCKS_UNPAID);
 			if (r == BLOCKS_UNPAID) {
 				charged++;
-				expect(!blocks_paid(l->block));
+				expect(!blocks_paid(block));
 			}
 		}
 		expect_eq(charged, model.held);
@@ -115,28 +124,29 @@ TEST(the_charge_is_what_the_driver_holds_and_a_fit_is_foretold)
 
 TEST(a_block_that_nobody_paid_asks_the_next_one_and_gives_nothing_back)
 {
-	uint32_t first, second;
+	struct block *first, *second;
 
 	begin();
 	expect_eq(blocks_put(0, 1, address_of(0, 0), 512, &first), BLOCKS_UNPAID);
 	expect_eq(blocks_put(0, 1, address_of(0, 1), 512, &second), BLOCKS_UNPAID);
-	expect_eq(first, second);
+	expect(first == second);
 	/* The first cannot pay and frees; the second does. */
-	expect_eq(blocks_take(first, address_of(0, 0), 512), 0);
+	expect_eq(drop_at(address_of(0, 0)), 0);
 	expect(!blocks_paid(second));
 	expect(blocks_paid(second));
-	expect_eq(blocks_take(second, address_of(0, 1), 512), BLOCKS_EMPTY);
+	expect_eq(drop_at(address_of(0, 1)), BLOCKS_EMPTY);
 	expect_eq(blocks_put(0, 1, address_of(0, 0), 512, &first), BLOCKS_UNPAID);
-	expect_eq(blocks_take(first, address_of(0, 0), 512), 0);
+	expect_eq(drop_at(address_of(0, 0)), 0);
 }
 
 TEST(blocks_of_other_contexts_and_devices_do_not_fit)
 {
-	uint32_t block;
+	struct block *block;
 
 	begin();
 	expect_eq(blocks_put(1, 7, address_of(3, 0), 512, &block), BLOCKS_UNPAID);
 	expect(!blocks_paid(block));
+	expect_eq(blocks_device(block), 1);
 	expect(blocks_fit(1, 7, 512));
 	expect(blocks_fit_likely(1, 7, 512));
 	expect(!blocks_fit(1, 8, 512));
@@ -146,15 +156,73 @@ TEST(blocks_of_other_contexts_and_devices_do_not_fit)
 	expect(!blocks_fit(1, 7, BLOCKS_BYTES));
 }
 
-TEST(an_address_that_comes_back_before_it_was_taken_leaves_the_count_right)
+TEST(only_where_an_allocation_begins_is_something_to_free)
 {
-	uint32_t first, second;
+	struct block *block;
+	unsigned units;
+
+	begin();
+	expect(blocks_detach(address_of(0, 0), &units) == NULL);
+	expect_eq(blocks_put(0, 1, address_of(0, 4), 5000, &block), BLOCKS_UNPAID);
+	expect(!blocks_paid(block));
+	expect(blocks_detach(address_of(0, 3), &units) == NULL);
+	expect(blocks_detach(address_of(0, 4) + 1, &units) == NULL);
+	expect(blocks_detach(address_of(0, 5), &units) == NULL);
+	expect(blocks_detach(address_of(9, 4), &units) == NULL);
+	expect_eq(drop_at(address_of(0, 4)), BLOCKS_EMPTY);
+	expect(blocks_detach(address_of(0, 4), &units) == NULL);
+}
+
+TEST(an_address_that_comes_back_before_the_free_has_returned_is_another_allocation)
+{
+	struct block *first, *second;
+	unsigned units;
 
 	begin();
 	expect_eq(blocks_put(0, 1, address_of(0, 0), 512, &first), BLOCKS_UNPAID);
 	expect(!blocks_paid(first));
+	expect(blocks_detach(address_of(0, 0), &units) == first);
 	/* The driver freed it and gave it to another thread, whose put comes first. */
 	expect_eq(blocks_put(0, 1, address_of(0, 0), 512, &second), 0);
-	expect_eq(blocks_take(first, address_of(0, 0), 512), 0);
-	expect_eq(blocks_take(second, address_of(0, 0), 512), BLOCKS_EMPTY);
+	expect_eq(blocks_freed(first, units), 0);
+	expect_eq(drop_at(address_of(0, 0)), BLOCKS_EMPTY);
+}
+
+TEST(what_the_driver_did_not_free_is_known_again)
+{
+	struct block *block;
+	unsigned units;
+
+	begin();
+	expect_eq(blocks_put(0, 1, address_of(0, 0), 512, &block), BLOCKS_UNPAID);
+	expect(!blocks_paid(block));
+	expect(blocks_detach(address_of(0, 0), &units) == block);
+	blocks_attach(block, address_of(0, 0), units);
+	expect_eq(drop_at(address_of(0, 0)), BLOCKS_EMPTY);
+}
+
+static unsigned blocks_gone;
+
+static void count_gone(int device)
+{
+	blocks_gone += device == 0;
+}
+
+TEST(a_context_takes_its_blocks_along)
+{
+	struct block *block;
+	unsigned units;
+
+	begin();
+	blocks_gone = 0;
+	for (uint32_t i = 0; i < 40; i++) {
+		expect_eq(blocks_put(0, 1 + i % 2, address_of(i, 3), 700, &block), BLOCKS_UNPAID);
+		if (i >= 4)
+			expect(!blocks_paid(block));
+	}
+	blocks_context_gone(1, count_gone);
+	expect_eq(blocks_gone, 18);
+	for (uint32_t i = 0; i < 40; i++)
+		expect_eq(blocks_detach(address_of(i, 3), &units) != NULL, i % 2);
+	expect_eq(blocks_put(0, 5, address_of(0, 3), 700, &block), BLOCKS_UNPAID);
 }
