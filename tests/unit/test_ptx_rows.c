@@ -242,11 +242,29 @@ static bool combined(const struct ref_name *name, bool r, bool p)
 				      : r;
 }
 
+/* set.CMP.f16.f16 and its like: 1.0 or 0 in the sources' type. */
+static bool half_compare_right(const struct ref_name *name, const struct ref_format *f,
+			       const struct io *io, unsigned shift)
+{
+	uint64_t a = masked(io->in[0] >> shift, 16), b = masked(io->in[1] >> shift, 16);
+	uint64_t yes = f == &ref_f16 ? 0x3c00 : 0x3f80;
+
+	if (ref_has(name, "ftz")) {
+		a = ref_flushed(f, a);
+		b = ref_flushed(f, b);
+	}
+	return masked(io->out[0] >> shift, 16) ==
+	       (ref_holds(comparison_of(name), ref_order(f, a, b)) ? yes : 0);
+}
+
 static bool compare_right(const struct ref_name *name, const struct io *io)
 {
 	const char *t = name->words[name->n - 1];
 	bool r = ref_holds(comparison_of(name), order_of(name, t, io->in)), p = io->predicate & 1;
 
+	if (ref_is(name, "set") && strstr(t, "f16") && !strcmp(t, name->words[name->n - 2]))
+		return half_compare_right(name, format_of(t), io, 0) &&
+		       (!strstr(t, "x2") || half_compare_right(name, format_of(t), io, 16));
 	if (ref_is(name, "set")) {
 		uint64_t yes = ref_has(name, "f32") && strcmp(t, "f32") ? 0x3f800000 : 0xffffffff;
 
