@@ -185,8 +185,8 @@ def test_who_does_not_read_is_closed_and_what_it_held_returned():
                 guest.send("processes_ask", device=0)  # answers pile up
         except Gone:
             pass
-        assert "does not read what it is sent" in meted.log()
         assert neighbour.admin.tenant_row(made.tenant).guests == 0
+        assert "does not read what it is sent" in meted.log()
         neighbour.check()
 
 
