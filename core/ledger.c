@@ -1,60 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/ledger.h"
 
-#include <string.h>
-
-/* Summed over holders for their account and their device. */
-struct amounts {
-	uint64_t granted;   /* credit + allocated */
-	uint64_t allocated; /* of granted */
-	uint64_t evicted;   /* of allocated */
-	uint64_t residual;  /* measured + reserved */
-};
-
-struct ledger_device {
-	uint64_t room_for_all; /* capacity - reserve */
-	struct amounts sum;
-	struct list accounts;
-	struct list asks; /* in the order of asking */
-	int held;
-};
-
-struct ledger_account {
-	struct list link; /* of the device, or of the free ones */
-	struct ledger_device *device;
-	struct list holders;
-	struct amounts sum;
-	uint64_t limit, highest_limit, wait_ns, peak, refused;
-};
-
-struct ledger_holder {
-	struct list link; /* of the account, or of the free ones */
-	struct ledger_account *account;
-	void *owner;
-	struct amounts has;
-	uint64_t reserved; /* of residual: not measured yet */
-	/* A recall is under way, until then; afterwards the holder is deaf: it is neither asked nor
-	 * waited for again before it has answered, late as that may be, or asked itself. 0: none */
-	uint64_t recall_until;
-	uint64_t recalled_round; /* the latest round in which it was asked */
-	uint32_t asks;
-};
-
-struct ask {
-	struct list link; /* of the device, or of the free ones */
-	struct ledger_holder *holder;
-	struct ledger_request request;
-	uint64_t deadline; /* of waiting for room; 0: does not wait */
-	uint64_t look_at;  /* when to look for unused credit again */
-	uint64_t round;	   /* who was recalled in an earlier round is asked again */
-};
-
-struct ledger {
-	struct ledger_limits limits;
-	uint64_t round;
-	struct ledger_device *devices;
-	struct list free_accounts, free_holders, free_asks;
-};
+#include "core/ledger_book.h"
 
 size_t ledger_size(const struct ledger_limits *limits)
 {
@@ -92,68 +39,16 @@ struct ledger *ledger_init(void *memory, const struct ledger_limits *limits)
 	return l;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static uint64_t left_of(uint64_t limit, uint64_t used)
-{
-	return used < limit ? limit - used : 0;
-}
-
-/* What counts against a tenant's limit: evicted memory, too. */
-static uint64_t charged(const struct amounts *sum)
-{
-	return sum->granted + sum->residual;
-}
-
-/* What the device must have room for. */
-static uint64_t on_device(const struct amounts *sum)
-{
-	return sum->granted - sum->evicted + sum->residual;
-}
-
-static uint64_t credit(const struct amounts *sum)
-{
-	return sum->granted - sum->allocated;
-}
-
-static uint64_t account_room(const struct ledger_account *a)
-{
-	return left_of(a->limit, charged(&a->sum));
-}
-
-static uint64_t device_room(const struct ledger_device *d)
-{
-	return left_of(d->room_for_all, on_device(&d->sum));
-}
-
-/* The only place where amounts change: all three books together. */
-static void move(struct ledger_holder *h, const struct amounts *now)
-{
-	struct ledger_account *a = h->account;
-	struct amounts *books[] = {&a->sum, &a->device->sum};
-
-	for (size_t i = 0; i < ARRAY_SIZE(books); i++) {
-		books[i]->granted += now->granted - h->has.granted;
-		books[i]->allocated += now->allocated - h->has.allocated;
-		books[i]->evicted += now->evicted - h->has.evicted;
-		books[i]->residual += now->residual - h->has.residual;
-	}
-	h->has = *now;
-	if (a->sum.allocated + a->sum.residual > a->peak)
-		a->peak = a->sum.allocated + a->sum.residual;
-}
-
 void ledger_set_device(struct ledger *l, uint32_t index, uint64_t capacity, uint64_t reserve)
 {
 	l->devices[index].room_for_all = left_of(capacity, reserve);
 }
 
-void ledger_hold(struct ledger *l, uint32_t index, int held)
+void ledger_expect(struct ledger *l, struct ledger_account *account, int expected, uint64_t most)
 {
-	l->devices[index].held = held;
+	(void)l;
+	account->expected = expected;
+	account->unsaid = expected ? most : 0;
 }
 
 struct ledger_account *ledger_open(struct ledger *l, uint32_t device, uint64_t limit,
@@ -211,13 +106,6 @@ void *ledger_owner(const struct ledger_holder *holder)
 	return holder->owner;
 }
 
-static void drop_ask(struct ledger *l, struct ask *ask)
-{
-	ask->holder->asks--;
-	list_remove(&ask->link);
-	list_append(&l->free_asks, &ask->link);
-}
-
 static void drop_asks(struct ledger *l, struct ledger_holder *h, const uint64_t *only_id)
 {
 	list_for_each(link, &h->account->device->asks)
@@ -263,10 +151,12 @@ int ledger_adopt(struct ledger *l, struct ledger_holder *holder, uint64_t alloca
 	now.granted = now.allocated = least(allocated, most);
 	now.residual = least(residual, most - now.allocated);
 	move(holder, &now);
+	a->unsaid -= least(a->unsaid, now.allocated + now.residual);
 	if (credit_bytes > account_room(a))
 		return LEDGER_OVER;
-	if (credit_bytes > device_room(a->device))
+	if (credit_bytes > left_of(device_room(a->device), unsaid(a->device, a)))
 		return LEDGER_FULL;
+	a->unsaid -= least(a->unsaid, credit_bytes);
 	now.granted += credit_bytes;
 	move(holder, &now);
 	return 0;
@@ -346,12 +236,13 @@ int ledger_evict(struct ledger *l, struct ledger_holder *holder, uint64_t bytes)
 
 int ledger_restore(struct ledger *l, struct ledger_holder *holder, uint64_t bytes)
 {
+	const struct ledger_device *d = holder->account->device;
 	struct amounts now = holder->has;
 
 	(void)l;
 	if (bytes > now.evicted)
 		return LEDGER_HELD;
-	if (bytes > device_room(holder->account->device))
+	if (bytes > left_of(device_room(d), unsaid(d, NULL)))
 		return LEDGER_FULL;
 	now.evicted -= bytes;
 	move(holder, &now);
@@ -377,218 +268,8 @@ int ledger_fits(const struct ledger *l, const struct ledger_holder *holder, uint
 	const struct ledger_account *a = holder->account;
 
 	(void)l;
-	return bytes <= account_room(a) && bytes <= device_room(a->device);
-}
-
-/* A recall to one holder that has unused credit and was not asked in this ask's round. */
-static int recall_one(struct ledger *l, struct ledger_account *a, struct ask *ask, uint64_t lacking,
-		      uint64_t now_ns, struct ledger_action *ret)
-{
-	list_for_each(link, &a->holders)
-	{
-		struct ledger_holder *h = list_entry(link, struct ledger_holder, link);
-
-		if (!credit(&h->has) || h->recall_until || h->recalled_round >= ask->round)
-			continue;
-		/* The latest round there is: every ask so far has been heard by this holder. */
-		h->recalled_round = l->round;
-		h->recall_until = now_ns + l->limits.recall_ns;
-		*ret = (struct ledger_action){.verb = LEDGER_RECALL,
-					      .holder = h,
-					      .bytes = least(credit(&h->has), lacking)};
-		return 1;
-	}
-	return 0;
-}
-
-static int recall_pending(const struct ledger_account *a, uint64_t now_ns)
-{
-	list_for_each(link, (struct list *)&a->holders)
-	{
-		if (list_entry(link, struct ledger_holder, link)->recall_until > now_ns)
-			return 1;
-	}
-	return 0;
-}
-
-static void refuse(struct ledger *l, struct ask *ask, uint32_t reason, struct ledger_action *ret)
-{
-	*ret = (struct ledger_action){.verb = LEDGER_REFUSE,
-				      .holder = ask->holder,
-				      .id = ask->request.id,
-				      .bytes = ask->request.bytes,
-				      .residual = ask->request.residual,
-				      .reason = reason};
-	ask->holder->account->refused++;
-	drop_ask(l, ask);
-}
-
-static void grant(struct ledger *l, struct ask *ask, struct ledger_action *ret)
-{
-	const struct ledger_request *q = &ask->request;
-	struct ledger_holder *h = ask->holder;
-	struct ledger_device *d = h->account->device;
-	struct amounts now = h->has;
-	uint64_t bytes = q->bytes;
-	int alone = ask->link.next == ask->link.prev;
-
-	if (q->residual) {
-		h->reserved += bytes;
-		now.residual += bytes;
-	} else {
-		/* More than is needed only where it cannot be missed soon: a sixteenth of what is
-		 * left, and nothing while anybody else is asking. */
-		if (alone && q->want > bytes) {
-			uint64_t left = least(account_room(h->account), device_room(d)) - bytes;
-
-			bytes += least(q->want - bytes, left / 16);
-		}
-		now.granted += bytes;
-	}
-	move(h, &now);
-	*ret = (struct ledger_action){.verb = LEDGER_GRANT,
-				      .holder = h,
-				      .id = q->id,
-				      .bytes = bytes,
-				      .residual = q->residual};
-	drop_ask(l, ask);
-}
-
-/* The tenant's own limit is in the way: only its own unused credit can help. */
-static int lacks_limit(struct ledger *l, struct ask *ask, uint64_t now_ns,
-		       struct ledger_action *ret)
-{
-	struct ledger_account *a = ask->holder->account;
-	uint64_t bytes = ask->request.bytes;
-
-	if (bytes <= left_of(a->limit, charged(&a->sum) - credit(&a->sum))) {
-		if (recall_one(l, a, ask, bytes - account_room(a), now_ns, ret))
-			return 1;
-		if (recall_pending(a, now_ns))
-			return 0;
-	}
-	refuse(l, ask, LEDGER_OVER, ret);
-	return 1;
-}
-
-/* Unused credit of anybody on the device that would make room for this ask. */
-static int recall_room(struct ledger *l, struct ask *ask, uint64_t now_ns, int *ret_pending,
-		       struct ledger_action *ret)
-{
-	struct ledger_device *d = ask->holder->account->device;
-	uint64_t bytes = ask->request.bytes, room = device_room(d);
-
-	*ret_pending = 0;
-	if (bytes <= room || bytes > left_of(d->room_for_all, on_device(&d->sum) - credit(&d->sum)))
-		return 0;
-	list_for_each(link, &d->accounts)
-	{
-		struct ledger_account *a = list_entry(link, struct ledger_account, link);
-
-		if (recall_one(l, a, ask, bytes - room, now_ns, ret))
-			return 1;
-		*ret_pending |= recall_pending(a, now_ns);
-	}
-	return 0;
-}
-
-/* The device is full, or others were first: recalls, then waiting. *blocked: later asks that may
- * wait come after this one. */
-static int lacks_room(struct ledger *l, struct ask *ask, uint64_t now_ns, int *blocked,
-		      struct ledger_action *ret)
-{
-	struct ledger_account *a = ask->holder->account;
-	uint64_t own = on_device(&a->sum) - credit(&a->sum);
-	int in_time = ask->deadline && now_ns < ask->deadline, pending;
-
-	/* A new round: what was freed into somebody's credit since the last one is found. */
-	if (in_time && now_ns >= ask->look_at) {
-		ask->look_at = now_ns + l->limits.look_ns;
-		ask->round = ++l->round;
-	}
-	if (recall_room(l, ask, now_ns, &pending, ret))
-		return 1;
-	if (pending || (in_time && ask->request.bytes <= left_of(a->device->room_for_all, own))) {
-		*blocked |= ask->deadline != 0;
-		return 0;
-	}
-	refuse(l, ask, ask->deadline && !in_time ? LEDGER_DEADLINE : LEDGER_FULL, ret);
-	return 1;
-}
-
-static int next_of_device(struct ledger *l, struct ledger_device *d, uint64_t now_ns,
-			  struct ledger_action *ret)
-{
-	int blocked = 0;
-
-	list_for_each(link, &d->asks)
-	{
-		struct ask *ask = list_entry(link, struct ask, link);
-		struct ledger_account *a = ask->holder->account;
-		uint64_t bytes = ask->request.bytes;
-		int done;
-
-		if (bytes > account_room(a)) {
-			done = lacks_limit(l, ask, now_ns, ret);
-		} else if (bytes > device_room(d) || (ask->deadline && blocked)) {
-			done = lacks_room(l, ask, now_ns, &blocked, ret);
-		} else {
-			grant(l, ask, ret);
-			done = 1;
-		}
-		if (done)
-			return 1;
-	}
-	return 0;
-}
-
-int ledger_next(struct ledger *l, uint64_t now_ns, struct ledger_action *ret_action)
-{
-	for (uint32_t i = 0; i < l->limits.devices; i++) {
-		if (!l->devices[i].held && next_of_device(l, &l->devices[i], now_ns, ret_action))
-			return 1;
-	}
-	return 0;
-}
-
-/* The times that have passed were acted on, or wait for one of the others. */
-static void sooner(uint64_t *deadline, uint64_t other, uint64_t now_ns)
-{
-	if (other > now_ns && (!*deadline || other < *deadline))
-		*deadline = other;
-}
-
-static uint64_t device_deadline(const struct ledger_device *d, uint64_t now_ns)
-{
-	uint64_t deadline = 0;
-
-	if (d->held || list_empty(&d->asks))
-		return 0;
-	list_for_each(link, (struct list *)&d->asks)
-	{
-		struct ask *ask = list_entry(link, struct ask, link);
-
-		sooner(&deadline, ask->deadline, now_ns);
-		sooner(&deadline, ask->look_at, now_ns);
-	}
-	list_for_each(at, (struct list *)&d->accounts)
-	{
-		struct ledger_account *a = list_entry(at, struct ledger_account, link);
-
-		list_for_each(link, &a->holders)
-			sooner(&deadline,
-			       list_entry(link, struct ledger_holder, link)->recall_until, now_ns);
-	}
-	return deadline;
-}
-
-uint64_t ledger_deadline(const struct ledger *l, uint64_t now_ns)
-{
-	uint64_t deadline = 0;
-
-	for (uint32_t i = 0; i < l->limits.devices; i++)
-		sooner(&deadline, device_deadline(&l->devices[i], now_ns), now_ns);
-	return deadline;
+	return !a->expected && bytes <= account_room(a) &&
+	       bytes <= left_of(device_room(a->device), unsaid(a->device, NULL));
 }
 
 static struct ledger_sums sums_of(const struct amounts *a)

@@ -26,7 +26,8 @@
  *  5. who may wait is served in the order of asking, as far as the device's room is what it lacks.
  *     An ask that may not wait is not refused for the sake of that order: refusing a program that
  *     is within its limit, while there is room, is worse than letting another wait longer;
- *  6. only room is waited for. Who is over its own limit is told at once: programs free their
+ *  6. what guests hold that were there before the daemon is not granted to others, said or not;
+ *  7. only room is waited for. Who is over its own limit is told at once: programs free their
  *     caches when they are told, and would otherwise wait for themselves.
  */
 #pragma once
@@ -93,10 +94,8 @@ size_t ledger_size(const struct ledger_limits *limits);
 /* `memory` has ledger_size() bytes, aligned for uint64_t. */
 struct ledger *ledger_init(void *memory, const struct ledger_limits *limits);
 
-/* Device `index` < limits.devices. While `held`, asks are taken but not answered (after a restart,
- * until the guests have said what they hold). */
+/* Device `index` < limits.devices. */
 void ledger_set_device(struct ledger *l, uint32_t index, uint64_t capacity, uint64_t reserve);
-void ledger_hold(struct ledger *l, uint32_t index, int held);
 
 /* NULL when the table is full. Closing an account needs all of its holders to have left. */
 struct ledger_account *ledger_open(struct ledger *l, uint32_t device, uint64_t limit,
@@ -106,6 +105,11 @@ void ledger_close(struct ledger *l, struct ledger_account *account);
 /* Live change. Below what is in use: nothing is taken away, new memory is refused. */
 void ledger_set_limit(struct ledger *l, struct ledger_account *account, uint64_t limit,
 		      uint64_t wait_ns);
+
+/* After a restart: guests of the account have not yet said what they hold, which is up to `most`
+ * bytes. Until nobody is `expected` its own asks are taken and not answered, and `most` is room
+ * that nobody else is given: whose ask would fit but for that is not answered either. */
+void ledger_expect(struct ledger *l, struct ledger_account *account, int expected, uint64_t most);
 
 /* NULL when the table is full. `owner` is the caller's, see ledger_owner(). */
 struct ledger_holder *ledger_join(struct ledger *l, struct ledger_account *account, void *owner);

@@ -180,6 +180,7 @@ static void settle(struct daemon *d, struct guest_device *at)
 	}
 	at->tries = 0;
 	residual = used > allocated ? used - allocated : 0;
+	ledger_report(d->ledger, at->holder, allocated);
 	ledger_measured(d->ledger, at->holder, residual, at->measuring_bytes);
 	at->settling_bytes -= at->measuring_bytes;
 	/* The least: others have modules beside their contexts. */

@@ -65,6 +65,7 @@ struct gate_wait {
 struct tenant_device {
 	uint32_t index; /* of the daemon's devices */
 	struct ledger_account *account;
+	uint64_t most_bytes; /* what the journal says it may hold: never less than it holds */
 	struct gate_wait waiting;
 };
 
@@ -246,6 +247,8 @@ must_check int restore_open(struct daemon *d, struct fault *why);
 void restore_tenant(struct tenant *t);
 void restore_tenant_gone(struct daemon *d, uint32_t id);
 void restore_guest(struct guest *g);
+/* A tenant holds more on a device than the journal knows: before anybody is told. */
+void restore_held(struct tenant *t, uint32_t device, uint64_t held_bytes, uint64_t limit_bytes);
 void restore_guest_gone(struct guest *g);
 /* A guest that was expected is back, with all that it had to say. */
 void restore_returned(struct tenant *t, pid_t pid);
@@ -253,5 +256,5 @@ void restore_returned(struct tenant *t, pid_t pid);
 bool restore_expects(struct tenant *t, pid_t pid);
 /* The tenant ends: nobody is expected there any more. */
 void restore_forget(struct tenant *t);
-/* Nobody is expected on the device any more: asks are answered from now on. */
+/* Where nobody is expected any more asks are answered from now on. */
 void restore_release(struct daemon *d);

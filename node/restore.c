@@ -4,15 +4,19 @@
  *
  *	tenant id=3 owner=1000 device=GPU-...,GPU-... name=%xx.. memory=4GiB wait=10s
  *	end id=3
+ *	held tenant=3 device=0 most=134217728
  *	guest tenant=3 pid=4711 started=123456
  *	left tenant=3 pid=4711 started=123456
  *
- * Values are percent-encoded, so that a blank separates fields.
+ * Values are percent-encoded, so that a blank separates fields. What a tenant holds changes too
+ *often to be written down: `held` is an upper bound, in large steps, that only rises.
  */
 #include <string.h>
 #include <sys/syscall.h>
 
 #include "node/daemon.h"
+
+static const uint64_t held_step = 32 << 20;
 
 /* A growing text; failed: there was no memory for some of it. */
 struct text {
@@ -137,6 +141,14 @@ static void guest_line(struct text *line, const char *verb, uint32_t tenant, pid
 	add_number(line, "started", started);
 }
 
+static void held_line(struct text *line, const struct tenant *t, uint32_t device)
+{
+	add_text(line, "held");
+	add_number(line, "tenant", t->id);
+	add_number(line, "device", device);
+	add_number(line, "most", t->device[device].most_bytes);
+}
+
 /* Everything as it is now. */
 static int rewrite(struct daemon *d)
 {
@@ -152,6 +164,10 @@ static int rewrite(struct daemon *d)
 
 		tenant_line(&all, t);
 		add_text(&all, "\n");
+		for (uint32_t i = 0; i < t->devices; i++) {
+			held_line(&all, t, i);
+			add_text(&all, "\n");
+		}
 		list_for_each(one, &t->guests)
 		{
 			struct guest *g = list_entry(one, struct guest, link);
@@ -208,6 +224,19 @@ void restore_tenant(struct tenant *t)
 	write_line(t->daemon, &line);
 }
 
+void restore_held(struct tenant *t, uint32_t device, uint64_t held_bytes, uint64_t limit_bytes)
+{
+	uint64_t most = (held_bytes / held_step + 2) * held_step;
+	struct text line = {0};
+
+	/* Tenants whose limits fit the device never wait for each other after a restart. */
+	if (most > limit_bytes)
+		most = limit_bytes > held_bytes ? limit_bytes : held_bytes;
+	t->device[device].most_bytes = most;
+	held_line(&line, t, device);
+	write_line(t->daemon, &line);
+}
+
 void restore_tenant_gone(struct daemon *d, uint32_t id)
 {
 	struct text line = {0};
@@ -260,20 +289,24 @@ static bool starts(const char *line, const char *word)
 	return strncmp(line, word, length) == 0 && (line[length] == ' ' || !line[length]);
 }
 
+static bool replaces(const char *line, const char *old)
+{
+	if (starts(line, "guest") || starts(line, "left"))
+		return starts(old, "guest") && same_field(old, line, "tenant") &&
+		       same_field(old, line, "pid") && same_field(old, line, "started");
+	if (starts(line, "held"))
+		return starts(old, "held") && same_field(old, line, "tenant") &&
+		       same_field(old, line, "device");
+	if (starts(old, "tenant"))
+		return same_field(old, line, "id");
+	return starts(line, "end") && get_number(old, "tenant") == get_number(line, "id");
+}
+
 /* A tenant's later line replaces its earlier one, its end takes its guests along. */
 static void replace(struct past *past, const char *line)
 {
-	bool guest = starts(line, "guest") || starts(line, "left");
-
 	for (size_t i = past->count; i-- > 0;) {
-		const char *old = past->lines[i];
-
-		if (guest ? starts(old, "guest") && same_field(old, line, "tenant") &&
-				    same_field(old, line, "pid") && same_field(old, line, "started")
-			  : starts(old, "tenant") && same_field(old, line, "id"))
-			forget(past, i);
-		else if (starts(line, "end") && starts(old, "guest") &&
-			 get_number(old, "tenant") == get_number(line, "id"))
+		if (replaces(line, past->lines[i]))
 			forget(past, i);
 	}
 }
@@ -288,7 +321,7 @@ static void on_line(void *context, const char *line)
 	if (starts(line, "last"))
 		return;
 	replace(past, line);
-	if (!starts(line, "tenant") && !starts(line, "guest"))
+	if (!starts(line, "tenant") && !starts(line, "guest") && !starts(line, "held"))
 		return;
 	if (past->count == past->room) {
 		size_t room = past->room ? 2 * past->room : 16;
@@ -391,22 +424,32 @@ static void expect_guest(struct daemon *d, const char *line)
 	list_append(&t->expected, &e->link);
 }
 
-static bool anybody_expected(const struct daemon *d)
+static void bring_held_back(struct daemon *d, const char *line)
 {
-	list_for_each(link, (struct list *)&d->tenants)
-	{
-		if (!list_empty(&list_entry(link, struct tenant, link)->expected))
-			return true;
-	}
-	return false;
+	struct tenant *t = tenant_find(d, (uint32_t)get_number(line, "tenant"));
+	uint64_t device = get_number(line, "device");
+
+	if (t && device < t->devices)
+		t->device[device].most_bytes = get_number(line, "most");
+}
+
+/* What a tenant's processes held must not be promised to others before they have said so. */
+static void hold(struct tenant *t)
+{
+	for (uint32_t i = 0; i < t->devices; i++)
+		ledger_expect(t->daemon->ledger, t->device[i].account, !list_empty(&t->expected),
+			      t->device[i].most_bytes);
 }
 
 void restore_release(struct daemon *d)
 {
-	if (anybody_expected(d))
-		return;
-	for (uint32_t i = 0; i < d->devices; i++)
-		ledger_hold(d->ledger, i, 0);
+	list_for_each(link, &d->tenants)
+	{
+		struct tenant *t = list_entry(link, struct tenant, link);
+
+		if (list_empty(&t->expected))
+			hold(t);
+	}
 	book_pump(d);
 }
 
@@ -480,11 +523,12 @@ int restore_open(struct daemon *d, struct fault *why)
 	for (size_t i = 0; i < past.count; i++) {
 		if (starts(past.lines[i], "guest"))
 			expect_guest(d, past.lines[i]);
+		if (starts(past.lines[i], "held"))
+			bring_held_back(d, past.lines[i]);
 		free(past.lines[i]);
 	}
 	free(past.lines);
-	for (uint32_t i = 0; i < d->devices; i++)
-		ledger_hold(d->ledger, i, anybody_expected(d));
+	list_for_each(link, &d->tenants) hold(list_entry(link, struct tenant, link));
 	/* Once, after a start; the first connection ends it where there is nothing to come back. */
 	if (!d->options.system || !list_empty(&d->tenants))
 		loop_arm(&d->grace, d->options.grace_ns);

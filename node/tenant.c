@@ -78,6 +78,8 @@ void tenant_show(struct tenant *t)
 
 		ledger_account_sums(t->device[i].account, &own);
 		ledger_device_sums(d->ledger, t->device[i].index, &all);
+		if (own.granted + own.residual > t->device[i].most_bytes)
+			restore_held(t, i, own.granted + own.residual, own.limit);
 		in_use = all.granted - all.evicted + all.residual;
 		room = in_use < all.limit ? all.limit - in_use : 0;
 		__atomic_store_n(&shown->limit_bytes, own.limit, __ATOMIC_RELAXED);

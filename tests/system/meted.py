@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guests, CLIs and daemons for the tests of meted: the protocol is read from wire/messages.def."""
 import array
+import ctypes
 import mmap
 import os
 import re
@@ -11,6 +12,9 @@ import struct
 import subprocess
 import sys
 import tempfile
+
+# A child of a test that fails must not stay behind: PR_SET_PDEATHSIG, SIGKILL.
+os.register_at_fork(after_in_child=lambda: ctypes.CDLL(None).prctl(1, 9))
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MAGIC = 0x6574656D

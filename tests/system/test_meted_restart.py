@@ -83,6 +83,36 @@ def test_the_book_equals_the_inventories_after_a_restart_and_what_was_promised_t
         os.waitpid(pid, 0)
 
 
+def test_who_has_room_of_its_own_does_not_wait_for_those_who_are_expected():
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made, other = admin.tenant("2GiB"), admin.tenant("2GiB")
+        ready, done = os.pipe()
+        pid = os.fork()
+        if pid == 0:  # it never comes back
+            guest = Guest(made.socket)
+            guest.credit(GIB)
+            os.write(done, b"1")
+            signal.pause()
+        os.read(ready, 1)
+        Guest(other.socket).credit(MIB)
+        meted.kill()
+        meted.start()
+        admin = Admin(meted.place)
+        admin.ask("tenant_keep", tenant=other.tenant)
+        guest = come_back(meted.place, other.socket, MIB, 0)
+        assert guest.credit(GIB) == GIB
+        guest.allocated(GIB + MIB)
+        assert guest.refused(2 * GIB) == LIMIT
+        # Its own processes wait: their sibling may hold all that the limit allows.
+        sibling = Guest(made.socket)
+        sibling.send("credit_ask", device=0, wait=0, bytes=MIB, want=MIB)
+        assert admin.tenant_row(made.tenant).waiting == 1
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        assert sibling.receive().kind == "credit_grant"
+
+
 def test_a_guest_that_died_meanwhile_is_not_waited_for():
     with Daemon() as meted:
         admin = Admin(meted.place)

@@ -381,16 +381,25 @@ TEST(a_claim_beyond_every_limit_there_ever_was_is_cut)
 	granted(c, 400);
 }
 
-TEST(while_the_device_is_held_asks_are_taken_and_not_answered)
+TEST(what_expected_guests_may_hold_is_not_granted_to_others)
 {
 	given(500, 900, 0);
-	ledger_set_limit(l, one, 500, 1000 * ms);
-	ledger_hold(l, 0, 1);
-	ask(a, 1, 10, 0);
+	ledger_expect(l, one, 1, 300);
+	ask(a, 1, 10, 0); /* its sibling may hold all of the limit */
+	ask(c, 1, 600, 0);
+	expect_action(0, LEDGER_GRANT, c, 600);
+	ask(c, 2, 1, 0);   /* may fit, may not */
+	ask(c, 3, 301, 0); /* does not fit whatever is said */
+	ledger_report(l, c, 600);
+	expect_action(0, LEDGER_REFUSE, c, 301);
 	expect_quiet(1000 * ms);
 	expect_eq(ledger_deadline(l, 0), 0);
-	ledger_hold(l, 0, 0);
-	expect_action(2000 * ms, LEDGER_GRANT, a, 10);
+	expect_eq(ledger_adopt(l, b, 250, 20, 10), 0);
+	expect_quiet(1000 * ms);
+	ledger_expect(l, one, 0, 0);
+	expect_action(1000 * ms, LEDGER_GRANT, a, 10);
+	expect_action(1000 * ms, LEDGER_GRANT, c, 1);
+	expect_quiet(1000 * ms);
 }
 
 TEST(one_holder_cannot_fill_the_table_of_asks)

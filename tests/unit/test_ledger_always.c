@@ -39,6 +39,8 @@ struct account {
 	struct ledger_account *book;
 	unsigned device;
 	uint64_t limit, wait_ns;
+	uint64_t hidden; /* held by a guest from before the daemon that has not come back yet */
+	int expected;
 };
 
 static struct {
@@ -151,7 +153,8 @@ static void expect_no_one_overtaken(const struct guest *g, const struct model_as
 	for (int i = 0; i < GUESTS && served->waits; i++) {
 		const struct guest *other = &m.guests[i];
 
-		if (!other->holder || account_of(other)->device != account_of(g)->device)
+		if (!other->holder || account_of(other)->device != account_of(g)->device ||
+		    account_of(other)->expected)
 			continue;
 		for (int k = 0; k < ASKS; k++) {
 			const struct model_ask *ask = &other->asks[k];
@@ -162,7 +165,25 @@ static void expect_no_one_overtaken(const struct guest *g, const struct model_as
 	}
 }
 
-/* Laws 1 and 2. */
+static uint64_t hidden_on(unsigned device)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < ACCOUNTS; i++)
+		sum += m.accounts[i].device == device ? m.accounts[i].hidden : 0;
+	return sum;
+}
+
+static int any_expected(void)
+{
+	int any = 0;
+
+	for (unsigned i = 0; i < ACCOUNTS; i++)
+		any |= m.accounts[i].expected;
+	return any;
+}
+
+/* Laws 1, 2 and 6. */
 static void on_grant(const struct ledger_action *action)
 {
 	struct guest *g = guest_of(action);
@@ -177,8 +198,10 @@ static void on_grant(const struct ledger_action *action)
 		g->granted += action->bytes;
 	s = model_sums(account_of(g), 0);
 	expect(s.granted + s.residual <= account_of(g)->limit);
+	expect(!account_of(g)->expected);
 	s = model_sums(NULL, account_of(g)->device);
-	expect(s.granted - s.evicted + s.residual <= m.capacity[account_of(g)->device]);
+	expect(s.granted - s.evicted + s.residual + hidden_on(account_of(g)->device) <=
+	       m.capacity[account_of(g)->device]);
 }
 
 /* Law 4. */
@@ -267,7 +290,9 @@ static void pump(void)
 	deadline = ledger_deadline(m.l, m.now);
 	/* Whoever still waits has a time at which it is looked at again; otherwise no timer runs.
 	 */
-	if (any_ask())
+	if (any_ask() && any_expected())
+		expect(!deadline || deadline > m.now);
+	else if (any_ask())
 		expect(deadline > m.now && deadline <= m.now + RECALL_NS);
 	else
 		expect_eq(deadline, 0);
@@ -312,10 +337,14 @@ static void do_recall_answer(struct guest *g)
 
 static void do_join(struct guest *g)
 {
-	uint64_t claim = below(5) ? 0 : below(60), extra = claim ? below(60) : 0;
+	uint64_t claim = below(5) ? 0 : below(60), extra;
 	int r;
 
 	*g = (struct guest){.account = (unsigned)below(ACCOUNTS)};
+	/* Where others are expected they are who claims. */
+	if (account_of(g)->expected)
+		claim = 0;
+	extra = claim ? below(60) : 0;
 	g->holder = ledger_join(m.l, account_of(g)->book, g);
 	expect(g->holder != NULL);
 	if (!claim)
@@ -337,6 +366,30 @@ static void do_join(struct guest *g)
 		s = model_sums(NULL, account_of(g)->device);
 		expect(s.granted - s.evicted + s.residual <= m.capacity[account_of(g)->device]);
 	}
+}
+
+/* Who was expected comes back with what it held, or died. */
+static void do_return(struct account *a)
+{
+	struct ledger_sums said;
+
+	for (int i = 0; i < GUESTS && a->expected && a->hidden; i++) {
+		struct guest *g = &m.guests[i];
+
+		if (g->holder)
+			continue;
+		*g = (struct guest){.account = (unsigned)(a - m.accounts)};
+		g->holder = ledger_join(m.l, a->book, g);
+		expect_eq(ledger_adopt(m.l, g->holder, a->hidden, 0, 0), 0);
+		/* Cut where contexts of its siblings have turned out larger than was thought. */
+		ledger_holder_sums(g->holder, &said);
+		expect(said.granted <= a->hidden);
+		g->granted = g->allocated = said.granted;
+		a->hidden = 0;
+	}
+	a->expected = 0;
+	a->hidden = 0;
+	ledger_expect(m.l, a->book, 0, 0);
 }
 
 static void do_swap(struct guest *g)
@@ -415,6 +468,8 @@ static void step(void)
 
 	if (dice < 10) {
 		m.now += below(below(3) ? 10 : 300);
+	} else if (dice < 11 && below(4) == 0) {
+		do_return(&m.accounts[below(ACCOUNTS)]);
 	} else if (dice < 12) {
 		do_account(&m.accounts[below(ACCOUNTS)]);
 	} else if (!g->holder) {
@@ -455,12 +510,20 @@ static void start(void *memory, const struct ledger_limits *limits)
 		a->wait_ns = below(2) * below(500);
 		a->book = ledger_open(m.l, a->device, a->limit, a->wait_ns);
 		expect(a->book != NULL);
+		if (i < DEVICES && below(2)) {
+			a->expected = 1;
+			a->hidden = below(a->limit < 150 ? a->limit : 150);
+			ledger_expect(m.l, a->book, 1, a->hidden + below(30));
+		}
 	}
 }
 
 /* Everything is answered in the end, although nobody does anything but answer recalls. */
 static void finish(void)
 {
+	for (unsigned i = 0; i < ACCOUNTS; i++)
+		do_return(&m.accounts[i]);
+	pump();
 	for (int i = 0; any_ask(); i++) {
 		expect(i < 200);
 		m.now = ledger_deadline(m.l, m.now);
