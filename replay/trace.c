@@ -36,9 +36,6 @@ static int open_table(struct table *t, const char *path, const char *const *name
 	t->names = names;
 	t->wanted = wanted;
 	t->number = 1;
-	t->file = fopen(path, "re");
-	if (!t->file)
-		return fault_set(why, -errno, "%s: %s", path, strerror(errno));
 	if (!fgets(t->line, sizeof(t->line), t->file))
 		return fault_set(why, -EINVAL,
 				 "%s is empty: a first line with column names is needed", path);
@@ -193,30 +190,41 @@ static int read_pods(struct table *t, struct replay_trace *trace, struct fault *
 	return r;
 }
 
-int replay_trace_load(const char *nodes_csv, const char *pods_csv, struct replay_trace *ret_trace,
-		      struct fault *why)
+int replay_trace_read(FILE *nodes_file, const char *nodes_name, FILE *pods_file,
+		      const char *pods_name, struct replay_trace *ret_trace, struct fault *why)
 {
 	struct replay_trace trace = {0};
-	struct table nodes = {.path = nodes_csv}, pods = {.path = pods_csv};
+	struct table nodes = {.path = nodes_name, .file = nodes_file};
+	struct table pods = {.path = pods_name, .file = pods_file};
 	int r;
 
 	fault_set(why, -ENOMEM, "out of memory");
 	r = read_nodes(&nodes, &trace, why);
 	if (r == 0)
 		r = read_pods(&pods, &trace, why);
-	if (nodes.file)
-		fclose(nodes.file);
-	if (pods.file)
-		fclose(pods.file);
 	if (r == 0 && (!trace.nodes_size || !trace.pods_size))
 		r = fault_set(why, -EINVAL, "%s has no rows",
-			      trace.nodes_size ? pods_csv : nodes_csv);
+			      trace.nodes_size ? pods_name : nodes_name);
 	if (r < 0) {
 		replay_trace_done(&trace);
 		return r;
 	}
 	*ret_trace = trace;
 	return 0;
+}
+
+int replay_trace_load(const char *nodes_csv, const char *pods_csv, struct replay_trace *ret_trace,
+		      struct fault *why)
+{
+	owned(fclose) FILE *nodes = fopen(nodes_csv, "re");
+	owned(fclose) FILE *pods = NULL;
+
+	if (!nodes)
+		return fault_set(why, -errno, "%s: %s", nodes_csv, strerror(errno));
+	pods = fopen(pods_csv, "re");
+	if (!pods)
+		return fault_set(why, -errno, "%s: %s", pods_csv, strerror(errno));
+	return replay_trace_read(nodes, nodes_csv, pods, pods_csv, ret_trace, why);
 }
 
 void replay_trace_done(struct replay_trace *trace)

@@ -32,5 +32,9 @@ struct replay_trace {
 /* -EINVAL: a line that is not what it should be; or open()'s and malloc()'s errors. */
 must_check int replay_trace_load(const char *nodes_csv, const char *pods_csv,
 				 struct replay_trace *ret_trace, struct fault *why);
+/* The same from open files; the names are for the sentences. */
+must_check int replay_trace_read(FILE *nodes_file, const char *nodes_name, FILE *pods_file,
+				 const char *pods_name, struct replay_trace *ret_trace,
+				 struct fault *why);
 /* Accepts a trace of zeros. */
 void replay_trace_done(struct replay_trace *trace);
