@@ -136,7 +136,8 @@ static void publish(struct graph_launch *launch, const struct stream_mark *mark)
 	for (size_t i = 0; i < launch->plan->n; i++) {
 		const struct op *op = &launch->plan->ops[i];
 
-		if (op->kind != OP_RECORD || !handle_is(HANDLE_EVENT, op->event.event))
+		if (op->kind != OP_RECORD || !launch->records[i] ||
+		    !handle_is(HANDLE_EVENT, op->event.event))
 			continue;
 		launch->records[i]->mark = *mark;
 		stream_ref(mark->stream);
