@@ -222,7 +222,8 @@ static void reconnect(void)
 	}
 	look_at_gates();
 	atomic_store(&state.lost, 0);
-	futex_wake_all(&state.lost);
+	atomic_fetch_add(&state.connection, 1);
+	futex_wake_all(&state.connection);
 }
 
 static void *run(void *unused_argument)

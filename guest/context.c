@@ -52,6 +52,7 @@ static CUresult reserve(CUdevice device, int *ret_index)
 {
 	struct wire_message message = {.code = WIRE_residual_ask}, answer;
 	CUresult r = state_ready();
+	uint32_t number;
 	int index, sent;
 
 	if (r != CUDA_SUCCESS)
@@ -73,8 +74,9 @@ static CUresult reserve(CUdevice device, int *ret_index)
 		return CUDA_ERROR_INVALID_DEVICE;
 	}
 	message.residual_ask.device = atomic_load(&state.device[index].wire_index);
+	number = link_number();
 	sent = link_ask(&message, 1, &answer);
-	if (sent == -ENOTCONN && link_wait_back(AWAY_WAIT_MS))
+	if (sent == -ENOTCONN && link_wait_back(number, AWAY_WAIT_MS))
 		sent = link_ask(&message, 1, &answer);
 	if (sent == 0 && answer.code == WIRE_refused) {
 		say("no room for a context: %s", answer.refused.reason.text);

@@ -2,6 +2,7 @@
 #include "guest/credit.h"
 
 #include <stdatomic.h>
+#include <time.h>
 
 #include "guest/link.h"
 #include "guest/say.h"
@@ -9,7 +10,7 @@
 
 enum {
 	AWAY_WAIT_MS = 10000,	     /* for a daemon that is being replaced */
-	AWAY_WAIT_CAPTURE_MS = 1000, /* the same while a capture is open */
+	AWAY_WAIT_CAPTURE_MS = 5000, /* the same while a capture is open */
 };
 
 static uint64_t round_up(uint64_t bytes, uint64_t step)
@@ -115,21 +116,30 @@ static bool take_local(struct state_device *d, uint64_t bytes)
 	return true;
 }
 
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 static int take_asking(struct state_device *d, uint64_t bytes, bool may_wait)
 {
-	int wait_ms = may_wait ? AWAY_WAIT_MS : AWAY_WAIT_CAPTURE_MS;
+	int64_t left = may_wait ? AWAY_WAIT_MS : AWAY_WAIT_CAPTURE_MS, end = now_ms() + left;
+	uint32_t number;
 	int r;
 
-	for (int tries = 0; tries < 8; tries++) {
+	do {
+		number = link_number();
 		r = atomic_load(&state.lost) ? -ENOTCONN : ask(d, bytes, may_wait);
 		/* What another thread freed while we asked serves as well. */
 		if (r != 0 && take_local(d, bytes))
 			return 0;
 		if (r >= 0)
 			return r;
-		if (!link_wait_back(wait_ms))
-			break;
-	}
+		left = end - now_ms();
+	} while (left > 0 && link_wait_back(number, (int)left));
 	if (atomic_exchange(&d->refused_said, 1) == 0)
 		say("out of memory: the daemon is away, and %lu bytes are more than this process "
 		    "was granted",

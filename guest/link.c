@@ -505,13 +505,18 @@ void link_drop(void)
 	futex_lock_give(&link_.lock);
 }
 
-int link_wait_back(int wait_ms)
+uint32_t link_number(void)
+{
+	return atomic_load(&state.connection);
+}
+
+int link_wait_back(uint32_t number, int wait_ms)
 {
 	uint64_t end = now_ms() + (uint64_t)wait_ms;
 
-	while (atomic_load(&state.lost) && now_ms() < end)
-		futex_wait(&state.lost, 1, 100, FUTEX_PRIVATE_FLAG);
-	return atomic_load(&state.lost) == 0;
+	while (link_number() == number && now_ms() < end)
+		futex_wait(&state.connection, number, 100, FUTEX_PRIVATE_FLAG);
+	return link_number() != number;
 }
 
 void link_forget(void)

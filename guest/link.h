@@ -48,8 +48,12 @@ must_check int link_processes(int device, struct wire_process_row *rows, size_t 
 /* Closes the descriptor and fails what waits for an answer (-ENOTCONN). */
 void link_drop(void);
 
-/* Waits until the daemon is back, at most `wait_ms`. Returns whether it is. */
-int link_wait_back(int wait_ms);
+/* Which connection this is; another one after each reconnect. */
+uint32_t link_number(void);
+
+/* After a request failed on connection `number`: waits for a later one, at most `wait_ms`. Returns
+ * whether there is one. (The agent may not have noticed the loss yet when the asker has.) */
+int link_wait_back(uint32_t number, int wait_ms);
 
 /* In a child of fork(): forgets everything. */
 void link_forget(void);
