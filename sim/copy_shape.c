@@ -77,8 +77,8 @@ static CUresult side_place(const struct side *side, size_t width, size_t height,
 	}
 }
 
-#define SIDE_LARGEST ((size_t)1 << 40) /* far beyond any device: sums of products stay in 64 bits  \
-					*/
+/* Far beyond any device: sums of products stay in 64 bits. */
+#define SIDE_LARGEST ((size_t)1 << 40)
 
 static CUresult shape_make(const struct side *to, const struct side *from, size_t width,
 			   size_t height, size_t depth, struct copy_work *ret_copy)
