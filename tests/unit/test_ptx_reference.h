@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/macros.h"
+
 typedef __float128 quad;
 typedef __int128 wide;
 typedef unsigned __int128 uwide;
