@@ -144,13 +144,14 @@ static uint64_t encode(double v, unsigned to, uint32_t aux)
 static uint64_t int_to_float(uint64_t v, unsigned to, unsigned from, uint32_t aux)
 {
 	static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
-	volatile uint64_t hidden = v;
-	volatile double d;
+	int64_t top = is_signed(from) ? (int64_t)v >> 32 : (int64_t)(v >> 32);
+	volatile double high = (double)top * 0x1p32, low = (double)(int64_t)(v & UINT32_MAX), d;
 
 	if (to != TYPE_F64)
 		return encode(odd_f64(v, is_signed(from)), to, aux);
+	/* Both halves are exact, so one rounding is left, in a form that compilers leave alone. */
 	fesetround(modes[aux & AUX_ROUND]);
-	d = is_signed(from) ? (double)(int64_t)hidden : (double)hidden;
+	d = high + low;
 	fesetround(FE_TONEAREST);
 	return encode(d, to, aux & ~(uint32_t)AUX_ROUND);
 }
@@ -248,8 +249,8 @@ void X(cvt)(struct warp *w, const struct insn *i)
 		unsigned round = i->aux & AUX_ROUND;                                               \
 		bool relu = i->aux & AUX_RELU;                                                     \
                                                                                                    \
-		EACH_LANE(w, float A = relu && pa[l] <= 0 ? 0 : pa[l];                              \
-			  float B = relu && pb[l] <= 0 ? 0 : pb[l];                                 \
+		EACH_LANE(w, float A = relu && pa[l] <= 0 ? 0 : pa[l];                             \
+			  float B = relu && pb[l] <= 0 ? 0 : pb[l];                                \
 			  d[l] = (uint32_t)function(A, round) << 16 | function(B, round));         \
 	}
 

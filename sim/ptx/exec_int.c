@@ -363,7 +363,7 @@ static inline uint32_t dp2a(uint32_t a, uint32_t b, uint32_t c, int a_signed, in
 	{                                                                                          \
 		WORD_##t *d = operand(w, i->d);                                                    \
 		const T_##t *pa = operand(w, i->a), *pb = operand(w, i->b);                        \
-		const T_##t *pc unused = operand(w, i->c);                                         \
+		const T_##t *pc unused = i->c == OPERAND_NONE ? pb : operand(w, i->c);             \
 		uint32_t carry = w->carry;                                                         \
                                                                                                    \
 		for (uint32_t left = w->mask; left; left &= left - 1) {                            \
