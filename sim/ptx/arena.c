@@ -62,7 +62,7 @@ char *arena_text(struct arena *arena, const char *text, size_t bytes)
 {
 	char *copy = arena_alloc(arena, bytes + 1);
 
-	if (copy)
+	if (copy && bytes)
 		memcpy(copy, text, bytes);
 	return copy;
 }

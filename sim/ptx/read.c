@@ -112,7 +112,8 @@ static void target(struct read *r)
 		const char *digits = memchr(t.text, '_', t.length);
 		uint32_t number = 0, n;
 
-		if (strncmp(t.text, "sm_", 3) && strncmp(t.text, "compute_", 8))
+		if (!digits || !((t.length > 3 && !memcmp(t.text, "sm_", 3)) ||
+				 (t.length > 8 && !memcmp(t.text, "compute_", 8))))
 			continue;
 		n = (uint32_t)(digits + 1 - t.text);
 		while (n < t.length && t.text[n] >= '0' && t.text[n] <= '9' && number < 10000)
@@ -125,7 +126,7 @@ static void target(struct read *r)
 				  ".target %.*s is newer than the device, which is %u.%u",
 				  (int)t.length, t.text, r->options->capability / 10,
 				  r->options->capability % 10);
-		if (t.text[n] == 'a' && n < t.length && number != r->options->capability)
+		if (n < t.length && t.text[n] == 'a' && number != r->options->capability)
 			read_fail(r, PTX_NO_BINARY, ".target %.*s is for that device alone",
 				  (int)t.length, t.text);
 		r->target = number;

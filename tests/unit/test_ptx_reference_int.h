@@ -150,10 +150,10 @@ static unused uint64_t ref_funnel(const struct ref_name *name, const uint64_t *i
 	return d;
 }
 
-static unused bool ref_logic(const struct ref_name *name, const char *t, const uint64_t *in,
+static unused bool ref_field(const struct ref_name *name, const char *t, const uint64_t *in,
 			     uint64_t *out)
 {
-	unsigned bits = ref_bits(t), n = 0;
+	unsigned bits = ref_bits(t);
 	uint64_t d = 0;
 
 	if (ref_is(name, "popc")) {
@@ -206,7 +206,22 @@ static unused bool ref_logic(const struct ref_name *name, const char *t, const u
 		for (; count && at >= 0 && at < 32 && d == 0xffffffff; at += count < 0 ? -1 : 1)
 			if (ref_bit(in[0], (unsigned)at) && left-- == 0)
 				d = (uint64_t)at;
-	} else if (ref_is(name, "prmt")) {
+	} else {
+		return false;
+	}
+	*out = d;
+	return true;
+}
+
+static unused bool ref_logic(const struct ref_name *name, const char *t, const uint64_t *in,
+			     uint64_t *out)
+{
+	unsigned bits = ref_bits(t), n;
+	uint64_t d = 0;
+
+	if (ref_field(name, t, in, out))
+		return true;
+	if (ref_is(name, "prmt")) {
 		d = ref_prmt(name, in);
 	} else if (ref_is(name, "lop3")) {
 		for (unsigned i = 0; i < 32; i++) {
