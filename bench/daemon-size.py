@@ -51,7 +51,8 @@ def strace(pid):
 def main():
     place = tempfile.mkdtemp(prefix="mete-size-")
     environment = dict(os.environ, XDG_RUNTIME_DIR=place, LD_LIBRARY_PATH=BUILD + "/sim/lib",
-                       METE_SIM_SEED=str(os.getpid()))
+                       METE_SIM_DIR=place + "/sim")
+    os.mkdir(place + "/sim", 0o700)
     hold_read, hold_write = os.pipe()
     many = f"exec 3<&0; for i in $(seq {GUESTS}); do {BUILD}/bench/idle_guest <&3 & done; wait"
     run = subprocess.Popen([BUILD + "/cli/mete", "run", "--", "sh", "-c", many], stdin=hold_read, env=environment)

@@ -21,7 +21,7 @@ enum {
 	EAGER_US = 20,
 	PATIENT_US = 500,
 	RETRY_FIRST_MS = 10,
-	RETRY_LAST_MS = 1000,
+	RETRY_LAST_MS = 50,	 /* a daemon is away for about as long when it is replaced */
 	STACK_BYTES = 256 << 10, /* the driver runs on it, too */
 };
 
@@ -210,8 +210,9 @@ static void reconnect(void)
 {
 	int wait_ms = RETRY_FIRST_MS;
 
-	link_drop();
+	/* First: whoever link_drop() wakes must not find the daemon there, and use up its tries. */
 	state_lost();
+	link_drop();
 	while (come_back() < 0) {
 		struct timespec wait = {wait_ms / 1000, (long)(wait_ms % 1000) * 1000000};
 

@@ -21,7 +21,8 @@
 #define SYSTEM_SOCKET "/run/mete/guest.sock"
 
 enum {
-	SEND_MS = 1000, /* a daemon that does not read for so long is as good as gone */
+	HELLO_TRIES = 20, /* to join, each after a daemon has gone */
+	SEND_MS = 1000,	  /* a daemon that does not read for so long is as good as gone */
 	RETRY_MS = 20,
 };
 
@@ -248,7 +249,7 @@ static uint32_t new_id(void)
 }
 
 /* While it reconnects the guest keeps silent about a daemon that is only just coming or going. */
-static int shake_hands(int fd, bool loud, struct wire_message *answer, int *fds)
+static int shake_hands(int fd, bool joining, bool last, struct wire_message *answer, int *fds)
 {
 	struct wire_message hello = {.code = WIRE_hello, .id = new_id()};
 	int r;
@@ -262,12 +263,12 @@ static int shake_hands(int fd, bool loud, struct wire_message *answer, int *fds)
 	if (r == 0)
 		r = receive_answer(fd, hello.id, answer, fds);
 	if (r < 0) {
-		if (loud)
+		if (joining && last)
 			say("the daemon does not answer");
 		return r;
 	}
 	if (answer->code == WIRE_refused) {
-		if (loud)
+		if (joining)
 			say("the daemon refuses this program: %s", answer->refused.reason.text);
 		return -EPERM;
 	}
@@ -289,13 +290,22 @@ int link_connect(int wait_ms)
 
 	if (!path)
 		return -ENOENT;
-	fd = open_socket(path, wait_ms);
-	if (fd < 0) {
-		if (wait_ms > 0)
-			say("no daemon at %s: %s; is meted running?", path, connect_reason(-fd));
-		return fd;
+	/* A daemon that is replaced while we join takes our HELLO along: said again to the next. */
+	for (int tries = 0;; tries++) {
+		bool last = wait_ms <= 0 || tries == HELLO_TRIES;
+
+		fd = open_socket(path, wait_ms);
+		if (fd < 0) {
+			if (wait_ms > 0)
+				say("no daemon at %s: %s; is meted running?", path,
+				    connect_reason(-fd));
+			return fd;
+		}
+		r = shake_hands(fd, wait_ms > 0, last, &answer, fds);
+		if (r == 0 || last || r == -EPERM || r == -EPROTO)
+			break;
+		close(take_fd(&fd));
 	}
-	r = shake_hands(fd, wait_ms > 0, &answer, fds);
 	if (r == 0)
 		r = state_adopt_pages(take_fd(&fds[0]), take_fd(&fds[1]));
 	for (int i = 0; i < 2; i++)

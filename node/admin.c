@@ -161,6 +161,7 @@ static int keep(struct admin *a, struct tenant *t, struct fault *why)
 				 ADMIN_KEEPS);
 	a->kept[a->keeps++] = t->id;
 	t->keepers++;
+	t->kept = true;
 	return 0;
 }
 

@@ -93,7 +93,7 @@ struct tenant {
 	struct loop_watch listener;
 	struct list guests, expected;
 	uint32_t guest_count, stranger_count, keepers;
-	bool leaving;
+	bool leaving, kept;	    /* kept: by a connection, since this daemon started */
 	uint64_t unknown_functions; /* of guests that have left */
 	uint32_t devices;
 	struct tenant_device device[WIRE_DEVICES];

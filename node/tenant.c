@@ -325,9 +325,11 @@ void tenant_end(struct tenant *t)
 	list_remove(&t->link);
 	d->tenant_count--;
 	close_accounts(t);
-	remove_files(t);
-	if (!d->stopping)
+	/* Where it goes on without us its socket stays: who connects meanwhile tries again. */
+	if (!d->stopping) {
+		remove_files(t);
 		restore_tenant_gone(d, t->id);
+	}
 	log_info("tenant.ended", "tenant=%u name=%s", t->id, log_text(t->name).text);
 	loop_unwatch(&t->listener, on_listener_closed);
 	book_pump(d);
@@ -336,8 +338,9 @@ void tenant_end(struct tenant *t)
 
 void tenant_maybe_end(struct tenant *t)
 {
+	/* After a restart whoever kept it before may still come to do so again. */
 	if (!t->keepers && list_empty(&t->guests) && list_empty(&t->expected) &&
-	    !t->daemon->restoring && !t->daemon->stopping)
+	    (t->kept || !t->daemon->restoring) && !t->daemon->stopping)
 		tenant_end(t);
 }
 
