@@ -22,7 +22,7 @@ static double now_seconds(void)
 }
 
 struct result {
-	double decisions_per_second, negative_us, worst_negative_us, first_negative_us;
+	double decisions_per_second, negative_us, p99_negative_us, first_negative_us;
 	size_t bytes;
 	uint32_t decisions, placed;
 };
@@ -41,16 +41,24 @@ struct booking {
 	uint64_t name;
 };
 
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
 /* Eight GPUs at once fit nowhere any more. Each answer after a change: the last pod leaves and
  * comes back, as a scheduler with a queue of pending pods would see it. */
 static int negatives(struct placement *p, struct booking *last, struct result *result)
 {
 	struct placement_request none = {.node = PLACEMENT_ANYWHERE, .containers = 1};
+	static double all[NEGATIVES];
 	double sum = 0;
 
 	none.container[0].devices = 8;
 	none.container[0].compute_milli = PLACEMENT_WHOLE;
-	none.container[0].exclusive = true;
+	/* Not `exclusive`: that would be answered by a count of free GPUs, without a look. */
 	for (int i = -1; i < NEGATIVES; i++) {
 		struct placement_decision decision;
 		double start = now_seconds(), us;
@@ -62,14 +70,14 @@ static int negatives(struct placement *p, struct booking *last, struct result *r
 		if (i < 0)
 			result->first_negative_us = us;
 		else
-			sum += us;
-		if (i >= 0 && us > result->worst_negative_us)
-			result->worst_negative_us = us;
+			sum += all[i] = us;
 		if (placement_release(p, last->name) < 0 ||
 		    placement_commit(p, &last->request, last->decision.node,
 				     &last->decision.assignment, 0, &last->name) != 0)
 			return -EINVAL;
 	}
+	qsort(all, NEGATIVES, sizeof(all[0]), by_size);
+	result->p99_negative_us = all[NEGATIVES * 99 / 100];
 	result->negative_us = sum / NEGATIVES;
 	return 0;
 }
@@ -152,8 +160,9 @@ int main(int argc, char **argv)
 		printf("figure: placement_memory_%s %.1f MiB\n", names[i],
 		       (double)best.bytes / (1 << 20));
 		printf("figure: negative_answer_%s %.2f us\n", names[i], best.negative_us);
-		printf("figure: negative_answer_worst_%s %.2f us\n", names[i],
-		       best.worst_negative_us);
+		printf("figure: negative_answer_p99_%s %.2f us\n", names[i], best.p99_negative_us);
+		printf("figure: negative_answer_first_%s %.2f us\n", names[i],
+		       best.first_negative_us);
 	}
 	replay_trace_done(&trace);
 	return 0;

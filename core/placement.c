@@ -204,6 +204,7 @@ static int64_t count_node(struct placement *p, const struct placement_host *host
 	p->totals.compute_milli += (uint64_t)(sign * sum);
 	p->totals.devices += (uint32_t)(sign * host->devices);
 	p->totals.nodes += (uint32_t)sign;
+	p->empties[placement_empties(host)] += (uint32_t)sign;
 	return sum;
 }
 

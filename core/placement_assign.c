@@ -357,6 +357,27 @@ static int assign_apart(struct search *s)
 	return r;
 }
 
+/* Whether each container alone could be there: most nodes of a busy cluster say no to this, and a
+ * closer look costs ten times as much. */
+static bool plausible(const struct placement *p, const struct placement_host *host,
+		      const struct placement_request *request, uint32_t lifted)
+{
+	for (int c = 0; c < request->containers; c++) {
+		const struct placement_container *want = &request->container[c];
+		int gpus = 0;
+
+		if (want->kind == PLACEMENT_INIT)
+			continue;
+		for (int i = 0; i < host->devices && gpus < want->devices; i++)
+			gpus += !(placement_gpu_refusals(p, &host->gpu[i], request, want,
+							 (uint32_t)i) &
+				  ~lifted);
+		if (gpus < want->devices)
+			return false;
+	}
+	return true;
+}
+
 int placement_assign(const struct placement *p, struct placement_host *host, uint32_t node,
 		     const struct placement_request *request, uint32_t lifted,
 		     struct placement_assignment *ret_assignment, int32_t *ret_score)
@@ -364,7 +385,8 @@ int placement_assign(const struct placement *p, struct placement_host *host, uin
 	struct search s;
 	int r;
 
-	if (placement_node_refusals(host, node, request) & ~lifted)
+	if (placement_node_refusals(host, node, request) & ~lifted ||
+	    !plausible(p, host, request, lifted))
 		return -ENOENT;
 	s.p = p;
 	s.before = host;

@@ -243,6 +243,7 @@ static uint64_t promised(const struct placement_gpu *gpu)
 /* Adds a host to the totals, or takes it out: around each change of it. */
 static void count(struct placement *p, const struct placement_host *host, int sign)
 {
+	p->empties[placement_empties(host)] += (uint32_t)sign;
 	for (int i = 0; i < host->devices; i++) {
 		uint64_t sum = promised(&host->gpu[i]);
 		uint64_t whole = host->gpu[i].is.compute_milli;

@@ -141,6 +141,7 @@ struct placement {
 	int64_t most_cpu; /* of any node: what best-fit and dot-product normalise by */
 	int64_t most_gpu;
 	struct placement_totals totals;
+	uint32_t empties[PLACEMENT_DEVICES + 1]; /* nodes by GPUs without tenants */
 };
 
 /* A node as the policies see it: what is left, and per class (its level) what fits. */
@@ -168,6 +169,16 @@ static inline int placement_bits(uint32_t set)
 	set -= set >> 1 & 0x55555555;
 	set = (set & 0x33333333) + (set >> 2 & 0x33333333);
 	return (int)(((set + (set >> 4)) & 0x0f0f0f0f) * 0x01010101u >> 24);
+}
+
+/* GPUs without tenants. */
+static inline int placement_empties(const struct placement_host *host)
+{
+	int n = 0;
+
+	for (int i = 0; i < host->devices; i++)
+		n += host->gpu[i].tenants == 0;
+	return n;
 }
 
 /* placement_fit.c: what fits. `lifted`: reasons (bits) that are overlooked. */

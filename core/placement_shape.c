@@ -175,6 +175,23 @@ int placement_scores(struct placement *p, const struct placement_request *reques
 	return 0;
 }
 
+/* No node has as many free GPUs as one container wants for itself: known without a look at any. */
+static bool hopeless(const struct placement *p, const struct placement_request *request)
+{
+	int wanted = 0;
+
+	for (int i = 0; i < request->containers; i++) {
+		const struct placement_container *it = &request->container[i];
+
+		if (it->exclusive && it->kind == PLACEMENT_APP && it->devices > wanted)
+			wanted = it->devices;
+	}
+	for (int i = wanted; i <= PLACEMENT_DEVICES; i++)
+		if (p->empties[i])
+			return false;
+	return true;
+}
+
 int placement_decide(struct placement *p, const struct placement_request *request,
 		     struct placement_decision *ret_decision)
 {
@@ -183,6 +200,8 @@ int placement_decide(struct placement *p, const struct placement_request *reques
 
 	if (placement_valid(request) < 0)
 		return -EINVAL;
+	if (hopeless(p, request))
+		return PLACEMENT_NOWHERE;
 	shape = find_shape(p, request);
 	bring_up_to_date(p, shape);
 	for (uint32_t i = 1; i < p->blocks; i++)

@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { NODES = 4, PODS = 32 };
+enum { NODES = 4, PODS = 32, STEPS = 40 };
 
 struct input {
 	const uint8_t *at;
@@ -132,7 +132,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (placement_configure(p, &config) != 0)
 		abort();
 	add_nodes(p, &in, geometry);
-	while (in.left) {
+	for (int step = 0; in.left && step < STEPS; step++) {
 		uint8_t verb = byte(&in);
 
 		if (verb % 4 < 2) {
