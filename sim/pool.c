@@ -2,6 +2,7 @@
 #include "sim/pool.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,7 @@ struct CUmemPoolHandle_st {
 	bool standard; /* a device's own: cannot be destroyed */
 	bool doomed;   /* destroyed; goes with its last allocation */
 	uint64_t alive;
+	_Atomic uint64_t leaving; /* freed, but the streams have not come to it */
 };
 
 static struct {
@@ -408,6 +410,7 @@ CUresult pool_execute(const struct pool_work *work, struct CUctx_st *context, ui
 	    range.kind != SPACE_POOL)
 		return CUDA_ERROR_ILLEGAL_ADDRESS;
 	if (work->release) {
+		atomic_fetch_sub(&((CUmemoryPool)range.owner)->leaving, 1);
 		pool_give(range.owner, range.base);
 		return CUDA_SUCCESS;
 	}
@@ -415,6 +418,25 @@ CUresult pool_execute(const struct pool_work *work, struct CUctx_st *context, ui
 }
 
 /* Allocates from a pool (NULL: the device's current one) in the order of the stream. */
+/* Memory that was freed before this call in the order of a stream is as good as free, on a GPU even
+ * before the stream has come there. Here it is waited for, when there is no other. */
+static CUresult pool_take_patiently(CUmemoryPool pool, size_t bytes, struct CUstream_st *stream,
+				    uint64_t *ret_address)
+{
+	struct CUctx_st *context = stream_context(stream);
+	CUresult r = pool_take(pool, bytes, context->id, ret_address);
+
+	if (r != CUDA_ERROR_OUT_OF_MEMORY || !atomic_load(&pool->leaving))
+		return r;
+	r = stream_synchronize(stream);
+	if (r == CUDA_SUCCESS)
+		r = pool_take(pool, bytes, context->id, ret_address);
+	if (r != CUDA_ERROR_OUT_OF_MEMORY || !atomic_load(&pool->leaving))
+		return r;
+	stream_set_drain(context->streams);
+	return pool_take(pool, bytes, context->id, ret_address);
+}
+
 static CUresult pool_allocate(CUdeviceptr *ret_address, size_t bytes, CUmemoryPool pool,
 			      CUstream handle)
 {
@@ -438,7 +460,7 @@ static CUresult pool_allocate(CUdeviceptr *ret_address, size_t bytes, CUmemoryPo
 	if (!pool)
 		r = pool_current(stream_context(stream)->device, &pool);
 	if (r == CUDA_SUCCESS)
-		r = pool_take(pool, bytes, stream_context(stream)->id, &address);
+		r = pool_take_patiently(pool, bytes, stream, &address);
 	if (r != CUDA_SUCCESS)
 		return r;
 	op.pool = (struct pool_work){.address = address};
@@ -480,8 +502,13 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
 		return graph_memory_free_async(address, stream);
 	if (space_find(address, &range) < 0 || range.base != address)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (range.kind == SPACE_POOL)
-		return stream_submit(stream, &op);
+	if (range.kind == SPACE_POOL) {
+		atomic_fetch_add(&((CUmemoryPool)range.owner)->leaving, 1);
+		r = stream_submit(stream, &op);
+		if (r != CUDA_SUCCESS)
+			atomic_fetch_sub(&((CUmemoryPool)range.owner)->leaving, 1);
+		return r;
+	}
 	if (range.kind != SPACE_LINEAR)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* Memory of cuMemAlloc() may be freed in the stream's order too. */

@@ -282,6 +282,23 @@ TEST(a_pool_keeps_what_its_threshold_says)
 	expect_ok(cuCtxDestroy_v2(context));
 }
 
+TEST(what_is_freed_in_a_streams_order_serves_the_next_allocation)
+{
+	CUcontext context = node_context();
+	CUdeviceptr address;
+	CUstream stream;
+
+	expect_ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	for (int i = 0; i < 50; i++) {
+		expect_ok(cuMemAllocAsync(&address, 1000 * MiB, i % 2 ? stream : NULL));
+		expect_ok(cuMemsetD8Async(address, 1, 100000, i % 2 ? stream : NULL));
+		expect_ok(cuMemFreeAsync(address, i % 2 ? stream : NULL));
+	}
+	expect_cuda(cuMemAllocAsync(&address, 5000 * MiB, stream), CUDA_ERROR_OUT_OF_MEMORY);
+	expect_ok(cuCtxSynchronize());
+	expect_ok(cuCtxDestroy_v2(context));
+}
+
 TEST(a_destroyed_pool_goes_with_its_last_allocation)
 {
 	CUcontext context = node_context();
