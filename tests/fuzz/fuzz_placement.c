@@ -140,8 +140,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		} else if (verb % 4 == 2 && living) {
 			int which = byte(&in) % living;
 
-			if (placement_release(p, pods[which]) != 0 ||
-			    placement_release(p, pods[which]) != -ENOENT)
+			if (placement_release(p, pods[which]) != 0)
+				abort();
+			if (placement_release(p, pods[which]) != -ENOENT)
 				abort();
 			pods[which] = pods[--living];
 		} else {

@@ -98,7 +98,9 @@ TEST(a_run_is_a_function_of_its_seed)
 		struct openb_curve a = replayed(&trace, policies[i], 7, 1000);
 		struct openb_curve b = replayed(&trace, policies[i], 7, 1000);
 
-		expect_eq(memcmp(&a, &b, sizeof(a)), 0);
+		expect_eq(memcmp(a.allocated, b.allocated, sizeof(a.allocated)), 0);
+		expect_eq(memcmp(a.stranded, b.stranded, sizeof(a.stranded)), 0);
+		expect_eq(a.placed, b.placed);
 		expect(a.placed > 0 && a.refused > 0);
 		for (int x = 1; x < OPENB_PERCENT; x++) {
 			expect(a.allocated[x] >= a.allocated[x - 1] - 1e-9);
