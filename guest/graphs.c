@@ -18,8 +18,7 @@
 #include "guest/state.h"
 
 enum {
-	EXECS = 4096, /* executable graphs with memory nodes; of further ones the charge comes late
-		       */
+	EXECS = 4096, /* executable graphs with memory nodes; further ones are refused */
 	DEPTH = 8,    /* of child graphs */
 };
 
@@ -221,8 +220,8 @@ static CUresult launch(CUgraphExec handle, CUstream stream,
 	return r;
 }
 
-/* With the lock held. */
-static void note(CUgraphExec handle, const uint64_t *bytes)
+/* With the lock held. Whether its launches will be charged. */
+static bool note(CUgraphExec handle, const uint64_t *bytes)
 {
 	struct pointer entry = {.address = (uintptr_t)handle}, old;
 
@@ -231,12 +230,13 @@ static void note(CUgraphExec handle, const uint64_t *bytes)
 			continue;
 		entry.detail = i;
 		if (pointers_put(&graphs.by_handle, &entry, &old) < 0)
-			return;
+			return false;
 		graphs.exec[i].used = 1;
 		graphs.exec[i].backed_at = 0;
 		memcpy(graphs.exec[i].bytes, bytes, sizeof(graphs.exec[i].bytes));
-		return;
+		return true;
 	}
+	return false;
 }
 
 /* Around an instantiation: `bytes` as begin_instantiation() filled it. */
@@ -255,8 +255,12 @@ static CUresult end_instantiation(CUgraphExec *handle, const uint64_t *bytes, CU
 {
 	if (!any_bytes(bytes))
 		return r;
-	if (r == CUDA_SUCCESS && handle && *handle)
-		note(*handle, bytes);
+	/* What cannot be followed cannot be given out: nothing would stop its launches. */
+	if (r == CUDA_SUCCESS && handle && *handle && !note(*handle, bytes)) {
+		best_effort(memory_driver(graphs.driver.cuGraphExecDestroy(*handle)));
+		*handle = NULL;
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	settle_all();
 	futex_lock_give(&graphs.lock);
 	return r;

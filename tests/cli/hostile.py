@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that want more than their limit, for test_hostile.py: `hostile.py NAME` under `mete run`.
+
+Each prints what the driver answered, and waits for the end of its standard input.
+"""
+import ctypes
+import sys
+
+MIB = 1 << 20
+cuda = ctypes.CDLL("libcuda.so.1")
+SUCCESS, OUT_OF_MEMORY = 0, 2
+
+
+def pointer():
+    return ctypes.c_void_p()
+
+
+def begin():
+    context = pointer()
+    assert cuda.cuInit(0) == 0 and cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
+
+
+class Pool(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("handles", ctypes.c_int), ("location", ctypes.c_int), ("device", ctypes.c_int),
+                ("rest", ctypes.c_uint8 * 72)]
+
+
+class AllocNode(ctypes.Structure):
+    _fields_ = [("pool", Pool), ("access", ctypes.c_void_p), ("accesses", ctypes.c_size_t),
+                ("bytes", ctypes.c_size_t), ("address", ctypes.c_uint64)]
+
+
+def graph_of(mib):
+    graph, node, params = pointer(), pointer(), AllocNode(Pool(1, 0, 1, 0), None, 0, mib * MIB, 0)
+    assert cuda.cuGraphCreate(ctypes.byref(graph), 0) == 0
+    assert cuda.cuGraphAddMemAllocNode(ctypes.byref(node), graph, None, ctypes.c_size_t(0), ctypes.byref(params)) == 0
+    return graph
+
+
+def instantiate(graph):
+    executable = pointer()
+    return cuda.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, ctypes.c_uint64(0)), executable
+
+
+def graphs():
+    """More executable graphs with memory nodes than the guest follows, and then a large one."""
+    small = graph_of(1)
+    results = {instantiate(small)[0] for _ in range(4200)}
+    result, executable = instantiate(graph_of(600))
+    if result == SUCCESS:
+        result = cuda.cuGraphLaunch(executable, None)
+    cuda.cuCtxSynchronize()
+    return [sorted(results), result]
+
+
+begin()
+print(globals()[sys.argv[1]](), flush=True)
+sys.stdin.read()

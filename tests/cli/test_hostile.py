@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that want more than their limit by ways on which nothing is allocated by name."""
+import ast
+
+from mete import *
+
+HOSTILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hostile.py")
+LIMIT = 512 * MIB
+SUCCESS, OUT_OF_MEMORY = 0, 2
+
+
+def attack(name):
+    """What the driver answered; the device never held more than the limit for it."""
+    with Node() as node:
+        running = node.start("run", "--memory", "512MiB", "--", sys.executable, HOSTILE, name)
+        line = running.stdout.readline()
+        assert line, (running.wait(timeout=60), running.stderr.read())
+        [tenant] = node.ps()["tenants"]
+        assert tenant["allocated_bytes"] + tenant["residual_bytes"] <= LIMIT, tenant
+        assert tenant["peak_bytes"] <= LIMIT, tenant
+        running.stdin.close()
+        assert running.wait(timeout=60) == 0
+        return ast.literal_eval(line)
+
+
+def test_more_graphs_than_can_be_followed_are_refused():
+    [instantiated, launched] = attack("graphs")
+    assert instantiated == [SUCCESS, OUT_OF_MEMORY] and launched == OUT_OF_MEMORY
+
+
+if __name__ == "__main__":
+    run(globals())
