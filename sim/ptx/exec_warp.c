@@ -5,6 +5,7 @@
 #include "sim/ptx/exec.h"
 #include "sim/ptx/exec_table.h"
 #include "sim/ptx/grid.h"
+#include "sim/ptx/half.h"
 
 void X(nothing)(struct warp *w, const struct insn *i)
 {
@@ -343,4 +344,47 @@ void X(elect)(struct warp *w, const struct insn *i)
 	}
 	if (i->e != OPERAND_NONE)
 		set_predicate(w, i->e, 1u << leader);
+}
+
+/* D (16 x 8) = A (16 x 16) . B (16 x 8) + C. A lane has parts of rows lane/4 and lane/4 + 8 of A, C
+ * and D, and of column lane/4 of B; registers hold two halves each. Sums are made in double and
+ * rounded once, which is closer than a device comes. */
+void X(mma)(struct warp *w, const struct insn *i)
+{
+	const uint32_t *o = w->words + i->extra; /* 4 of D, 4 of A, 2 of B, 4 of C */
+	float a[16][16], b[16][8], d[16][8];
+
+	for (int l = 0; l < LANES; l++) {
+		int row = l / 4, pair = l % 4 * 2;
+
+		for (int r = 0; r < 4; r++) {
+			uint32_t two = ((const uint32_t *)operand(w, o[4 + r]))[l];
+
+			a[row + r % 2 * 8][pair + r / 2 * 8] = f16_to_f32((uint16_t)two);
+			a[row + r % 2 * 8][pair + r / 2 * 8 + 1] =
+				f16_to_f32((uint16_t)(two >> 16));
+			d[row + r / 2 * 8][pair + r % 2] =
+				((const float *)operand(w, o[10 + r]))[l];
+		}
+		for (int r = 0; r < 2; r++) {
+			uint32_t two = ((const uint32_t *)operand(w, o[8 + r]))[l];
+
+			b[pair + r * 8][row] = f16_to_f32((uint16_t)two);
+			b[pair + r * 8 + 1][row] = f16_to_f32((uint16_t)(two >> 16));
+		}
+	}
+	for (int row = 0; row < 16; row++) {
+		for (int column = 0; column < 8; column++) {
+			double sum = (double)d[row][column];
+
+			for (int k = 0; k < 16; k++)
+				sum += (double)a[row][k] * (double)b[k][column];
+			d[row][column] = canonical_f32((float)sum);
+		}
+	}
+	for (int r = 0; r < 4; r++) {
+		float *to = operand(w, o[r]);
+
+		EACH_LANE(w, to[l] = d[l / 4 + r / 2 * 8][l % 4 * 2 + r % 2]);
+	}
 }

@@ -129,7 +129,7 @@ static void lower_operands(struct lowering *o)
 		{"cvta", lower_cvta}, {"cvt", lower_cvt},
 		{"ld", lower_ld},     {"st", lower_st},
 		{"label", lower_bra}, {"brx", lower_brx},
-		{"call", lower_call},
+		{"call", lower_call}, {"mma", lower_mma},
 	};
 	const char *letters = o->form.row->operands;
 

@@ -172,3 +172,29 @@ void lower_cvt(struct lowering *o)
 			o->insn.run = fast;
 	}
 }
+
+/* Four vectors of registers: results, two factors, what is added. */
+void lower_mma(struct lowering *o)
+{
+	static const uint8_t counts[] = {4, 4, 2, 4};
+	uint32_t words[14], n = 0;
+	struct argument a;
+
+	o->type = TYPE_B32;
+	for (unsigned v = 0; v < ARRAY_SIZE(counts); v++) {
+		if (v)
+			read_expect(o->r, ",");
+		lower_read(o, &a);
+		if (a.kind != ARGUMENT_VECTOR || a.n != counts[v] || a.element_width != 32)
+			lower_fail(o, "needs vectors of 4, 4, 2 and 4 registers of 32 bits");
+		for (unsigned k = 0; k < a.n; k++) {
+			if (a.elements[k] == OPERAND_NONE ||
+			    (!v && a.elements[k] >> 30 != BASE_REGISTERS))
+				lower_fail(o, "needs registers");
+			words[n++] = a.elements[k];
+		}
+	}
+	o->insn.f = lower_constant(o->r, 32, UINT32_MAX, NULL);
+	o->insn.extra = body_words(o->r, n);
+	memcpy(o->r->module->words + o->insn.extra, words, n * sizeof(*words));
+}

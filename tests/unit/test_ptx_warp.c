@@ -178,6 +178,48 @@ TEST(a_warp_reduces_to_one_value)
 	expect_eq(words()[5], 4);
 }
 
+/* A has a one in row r, column (3 r) mod 16: rows of B come out in that order, plus C. */
+TEST(a_warp_multiplies_matrices)
+{
+	run(KERNEL(".reg .b32 %r<20>, %row, %two, %i, %col;\n.reg .f32 %f<5>;\n.reg .pred %p;\n"
+		   ".reg .b16 %h, %o;\n.reg .b64 %x;\n"
+		   "shr.u32 %row, %t, 2;\nand.b32 %two, %t, 3;\nshl.b32 %two, %two, 1;\n"
+		   "mov.u32 %i, 0;\n"
+		   /* b[k][n] = 16 n + k, exact in f16 */
+		   "mad.lo.u32 %r8, %row, 16, %two;\ncvt.rn.f16.u32 %h, %r8;\nadd.u32 %r8, %r8, "
+		   "1;\n"
+		   "cvt.rn.f16.u32 %o, %r8;\nmov.b32 %r4, {%h, %o};\nadd.u32 %r8, %r8, 7;\n"
+		   "cvt.rn.f16.u32 %h, %r8;\nadd.u32 %r8, %r8, 1;\ncvt.rn.f16.u32 %o, %r8;\n"
+		   "mov.b32 %r5, {%h, %o};\n"
+		   /* four registers of A: rows row, row + 8, columns two, two + 8 */
+		   "mov.u32 %r0, 0;\nmov.u32 %r1, 0;\nmov.u32 %r2, 0;\nmov.u32 %r3, 0;\n"
+		   "mul.lo.u32 %col, %row, 3;\nand.b32 %col, %col, 15;\nsub.u32 %i, %col, %two;\n"
+		   "setp.eq.u32 %p, %i, 0;\n@%p mov.u32 %r0, 0x3c00;\nsetp.eq.u32 %p, %i, 1;\n"
+		   "@%p mov.u32 %r0, 0x3c000000;\nsetp.eq.u32 %p, %i, 8;\n@%p mov.u32 %r2, "
+		   "0x3c00;\n"
+		   "setp.eq.u32 %p, %i, 9;\n@%p mov.u32 %r2, 0x3c000000;\n"
+		   "add.u32 %col, %row, 8;\nmul.lo.u32 %col, %col, 3;\nand.b32 %col, %col, 15;\n"
+		   "sub.u32 %i, %col, %two;\n"
+		   "setp.eq.u32 %p, %i, 0;\n@%p mov.u32 %r1, 0x3c00;\nsetp.eq.u32 %p, %i, 1;\n"
+		   "@%p mov.u32 %r1, 0x3c000000;\nsetp.eq.u32 %p, %i, 8;\n@%p mov.u32 %r3, "
+		   "0x3c00;\n"
+		   "setp.eq.u32 %p, %i, 9;\n@%p mov.u32 %r3, 0x3c000000;\n"
+		   "mov.f32 %f0, 0f3F000000;\n"
+		   "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, "
+		   "{%r0, %r1, %r2, %r3}, {%r4, %r5}, {%f0, %f0, %f0, %f0};\n"
+		   "mad.wide.u32 %at, %t, 16, %in;\nst.global.v4.f32 [%at], {%f1, %f2, %f3, "
+		   "%f4};\n"),
+	    1, 32);
+	for (unsigned t = 0; t < 32; t++) {
+		for (unsigned r = 0; r < 4; r++) {
+			unsigned row = t / 4 + r / 2 * 8, column = t % 4 * 2 + r % 2;
+
+			expect_eq(2 * ((const float *)harness_data())[4 * t + r],
+				  2 * (16 * column + 3 * row % 16) + 1);
+		}
+	}
+}
+
 TEST(a_sync_instruction_waits_for_the_lanes_of_its_mask)
 {
 	/* The odd lanes come to the shuffle by a longer way. */
