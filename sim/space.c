@@ -23,7 +23,7 @@
 #ifdef SPACE_SMALL
 #define SPACE_WINDOW (64ull << 30)
 #else
-#define SPACE_WINDOW (1ull << 40)
+#define SPACE_WINDOW (4ull << 40)
 #endif
 #define SPACE_SMALLEST	    (8ull << 30)
 #define SPACE_PATTERN_BYTES (16ull << 20)
