@@ -52,7 +52,7 @@ CUresult function_attribute(const struct CUfunc_st *function, CUfunction_attribu
 		*ret_value = (int)kernel->local_bytes;
 		break;
 	case CU_FUNC_ATTRIBUTE_NUM_REGS:
-		*ret_value = (int)kernel->registers;
+		*ret_value = (int)function_registers(function);
 		break;
 	case CU_FUNC_ATTRIBUTE_PTX_VERSION:
 		*ret_value = (int)kernel->target;
@@ -222,6 +222,13 @@ CUresult cuFuncLoad(CUfunction named)
 	return function_named(named, &function);
 }
 
+uint32_t function_registers(const struct CUfunc_st *function)
+{
+	unsigned most = function->module->max_registers;
+
+	return most && most < function->kernel->registers ? most : function->kernel->registers;
+}
+
 /* ---- occupancy ------------------------------------------------------------------------------- */
 
 static uint32_t least(uint32_t a, uint64_t b)
@@ -247,9 +254,9 @@ uint32_t function_blocks_per_sm(const struct CUfunc_st *function, uint32_t threa
 		shared += RESERVED_SHARED;
 	blocks = least(blocks, (uint32_t)threads_per_sm / (warps * 32));
 	/* Registers are given out by the warp, in units of 256. */
-	blocks =
-		least(blocks, REGISTERS_PER_SM /
-				      (warps * ((function->kernel->registers * 32 + 255) & ~255u)));
+	blocks = least(blocks,
+		       REGISTERS_PER_SM /
+			       (warps * ((function_registers(function) * 32 + 255) & ~255u)));
 	if (shared)
 		blocks = least(blocks, shape->shared_per_sm_bytes / shared);
 	return blocks;

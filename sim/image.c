@@ -20,7 +20,8 @@
 #define FATBIN_ZSTD	0x8000u
 #define LARGEST_TEXT	((size_t)256 << 20)
 
-/* What image_pack() writes: this line, then for each text its size and its bytes. */
+/* What image_pack() writes: this line, how many texts (32 bits) and the most registers (32 bits),
+ * then for each text its size, its bytes and its name. */
 static const char pack_magic[16] = "mete-sim-linked";
 
 struct fatbin_wrapper {
@@ -92,7 +93,7 @@ CUresult image_append(struct image *image, struct image *from)
 
 CUresult image_clone(const struct image *image, struct image *ret_image)
 {
-	struct image copy = {0};
+	struct image copy = {.max_registers = image->max_registers};
 
 	for (size_t i = 0; i < image->n_sources; i++) {
 		const struct ptx_source *source = &image->sources[i];
@@ -177,6 +178,8 @@ static CUresult pack_read(const char *at, struct image *ret_image)
 	CUresult r = CUDA_SUCCESS;
 
 	memcpy(&n, at + sizeof(pack_magic), sizeof(n));
+	ret_image->max_registers = (unsigned)(n >> 32);
+	n &= UINT32_MAX;
 	at += sizeof(pack_magic) + sizeof(n);
 	while (n-- && r == CUDA_SUCCESS) {
 		memcpy(&bytes, at, sizeof(bytes));
@@ -247,10 +250,10 @@ CUresult image_read_file(const char *path, uint32_t capability, struct image *re
 CUresult image_pack(const struct image *image, void **ret_bytes, size_t *ret_size)
 {
 	size_t size = sizeof(pack_magic) + sizeof(uint64_t);
-	uint64_t n = image->n_sources;
+	uint64_t n = image->n_sources | (uint64_t)image->max_registers << 32;
 	char *bytes, *at;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < image->n_sources; i++)
 		size += sizeof(uint64_t) + image->sources[i].bytes + 1 +
 			strlen(image->sources[i].name) + 1;
 	bytes = at = malloc(size);
@@ -258,7 +261,7 @@ CUresult image_pack(const struct image *image, void **ret_bytes, size_t *ret_siz
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	at = mempcpy(at, pack_magic, sizeof(pack_magic));
 	at = mempcpy(at, &n, sizeof(n));
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < image->n_sources; i++) {
 		uint64_t length = image->sources[i].bytes;
 
 		at = mempcpy(at, &length, sizeof(length));

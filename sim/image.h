@@ -19,6 +19,7 @@
 struct image {
 	struct ptx_source *sources; /* texts and names are owned */
 	size_t n_sources;
+	unsigned max_registers; /* CU_JIT_MAX_REGISTERS; 0: not limited */
 };
 
 /* Where messages go, as CU_JIT_* options say. All zero: nowhere. */
@@ -27,6 +28,7 @@ struct image_log {
 	size_t error_bytes, info_bytes;
 	void **error_used, **info_used; /* the option values that get how much was written */
 	void **wall_time;
+	unsigned max_registers; /* not a message, but an option too; 0: none */
 };
 
 /* Which of the texts in a fat binary: the newest that the capability (70) can run. */

@@ -30,6 +30,9 @@ CUresult image_log_options(struct image_log *ret_log, unsigned n, CUjit_option *
 			log.error_bytes = (unsigned)(uintptr_t)values[i];
 			log.error_used = &values[i];
 			break;
+		case CU_JIT_MAX_REGISTERS:
+			log.max_registers = (unsigned)(uintptr_t)values[i];
+			break;
 		case CU_JIT_WALL_TIME:
 			log.wall_time = &values[i];
 			break;

@@ -63,6 +63,8 @@ static CUresult library_new(struct image *image, CUdevice device, struct image_l
 	pthread_mutex_init(&library->lock, NULL);
 	library->image = *image;
 	memset(image, 0, sizeof(*image));
+	if (log->max_registers)
+		library->image.max_registers = log->max_registers;
 	r = image_compile(&library->image, device, log, &library->code);
 	if (r != CUDA_SUCCESS)
 		goto failed;

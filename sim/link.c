@@ -38,6 +38,7 @@ CUresult cuLinkCreate_v2(unsigned n, CUjit_option *options, void **values, CUlin
 	}
 	link->device = context->device;
 	link->log = log;
+	link->image.max_registers = log.max_registers;
 	*ret_link = link;
 	return CUDA_SUCCESS;
 }

@@ -99,6 +99,7 @@ CUresult module_load(struct CUctx_st *context, const struct image *image, struct
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	module->context = context;
 	module->library = library;
+	module->max_registers = log->max_registers ? log->max_registers : image->max_registers;
 	r = image_compile(image, context->device, log, &module->code);
 	if (r == CUDA_SUCCESS)
 		r = module_place(module);

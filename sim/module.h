@@ -36,8 +36,9 @@ struct CUmod_st {
 	struct CUctx_st *context;
 	struct CUlib_st *library; /* NULL: loaded by cuModuleLoad* */
 	struct ptx_module *code;
-	uint64_t base; /* of its variables; 0 where it has none */
-	bool managed;  /* they are in managed memory */
+	uint64_t base;		/* of its variables; 0 where it has none */
+	bool managed;		/* they are in managed memory */
+	unsigned max_registers; /* as asked for when it was loaded or linked; 0: not limited */
 	size_t n_functions;
 	struct CUfunc_st *functions;
 };
@@ -63,6 +64,9 @@ must_check CUresult module_variable(const struct CUmod_st *module, const char *n
 /* What a program may pass as a function: a CUfunction, or a CUkernel, which is looked up in (and
  * loaded into) the current context. INVALID_HANDLE for anything else. */
 must_check CUresult function_find(CUfunction named, struct CUfunc_st **ret_function);
+
+/* Registers per thread: the interpreter's estimate, within what was asked for. */
+uint32_t function_registers(const struct CUfunc_st *function);
 
 /* How many of its blocks run at the same time on one multiprocessor. */
 uint32_t function_blocks_per_sm(const struct CUfunc_st *function, uint32_t threads,

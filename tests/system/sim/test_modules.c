@@ -257,3 +257,53 @@ TEST(occupancy_follows_threads_and_shared_memory)
 	expect_eq(value, 64 << 10);
 	expect_ok(cuCtxDestroy_v2(context));
 }
+
+/* A kernel that has forty numbers at hand at the same time. */
+static char *greedy(void)
+{
+	static char text[8192];
+	char *at = text;
+
+	at += sprintf(at, ".version 6.5\n.target sm_70\n.address_size 64\n"
+			  ".visible .entry greedy(.param .u64 p)\n{\n"
+			  ".reg .b64 %%a, %%sum, %%v<40>;\nld.param.u64 %%a, [p];\n");
+	for (int i = 0; i < 40; i++)
+		at += sprintf(at, "ld.global.u64 %%v%d, [%%a+%d];\n", i, i * 8);
+	at += sprintf(at, "mov.u64 %%sum, 0;\n");
+	for (int i = 0; i < 40; i++)
+		at += sprintf(at, "add.u64 %%sum, %%sum, %%v%d;\n", i);
+	sprintf(at, "st.global.u64 [%%a], %%sum;\nret;\n}\n");
+	return text;
+}
+
+static int registers_of(CUmodule module)
+{
+	int registers;
+
+	expect_ok(cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS,
+				     node_kernel(module, "greedy")));
+	return registers;
+}
+
+TEST(the_most_registers_are_what_was_asked_for)
+{
+	CUcontext context = node_context();
+	CUjit_option option = CU_JIT_MAX_REGISTERS;
+	void *value = (void *)24, *output;
+	CUlinkState link;
+	CUmodule module;
+
+	expect_ok(cuModuleLoadData(&module, greedy()));
+	expect(registers_of(module) > 32);
+	expect_ok(cuModuleLoadDataEx(&module, greedy(), 1, &option, &value));
+	expect_eq(registers_of(module), 24);
+	value = (void *)32;
+	expect_ok(cuLinkCreate_v2(1, &option, &value, &link));
+	expect_ok(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, greedy(), strlen(greedy()) + 1, "greedy",
+				   0, NULL, NULL));
+	expect_ok(cuLinkComplete(link, &output, NULL));
+	expect_ok(cuModuleLoadData(&module, output));
+	expect_ok(cuLinkDestroy(link));
+	expect_eq(registers_of(module), 32);
+	expect_ok(cuCtxDestroy_v2(context));
+}
