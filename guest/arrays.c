@@ -106,18 +106,12 @@ static uint64_t free_bytes(void)
 	return available;
 }
 
-static CUresult allocate(const struct request *q)
+static CUresult allocate_in(const struct memory_place *place, const struct request *q)
 {
 	uint64_t most = memory_round(q->most), before, after;
 	struct pointer entry = {.kind = MEMORY_ARRAY}, old;
-	struct memory_place place;
-	CUresult r = memory_begin(&place);
+	CUresult r = memory_charge(place->device, most, true);
 
-	if (r != CUDA_SUCCESS)
-		return r;
-	if (!place.tracked || !q->handle || q->bytes == 0)
-		return memory_driver(q->call(q));
-	r = memory_charge(place.device, most, true);
 	if (r != CUDA_SUCCESS)
 		return r;
 	futex_lock_take(&arrays.lock);
@@ -131,15 +125,30 @@ static CUresult allocate(const struct request *q)
 	if (entry.bytes > most)
 		entry.bytes = most;
 	entry.address = *(uint64_t *)q->handle;
-	entry.owner = (uint64_t)(uintptr_t)place.context;
-	entry.device = (int16_t)place.device;
+	entry.owner = (uint64_t)(uintptr_t)place->context;
+	entry.device = (int16_t)place->device;
 	if (r != CUDA_SUCCESS || entry.address == 0) {
-		credit_give(place.device, most);
+		credit_give(place->device, most);
 		return r;
 	}
-	credit_give(place.device, most - entry.bytes);
+	credit_give(place->device, most - entry.bytes);
 	if (pointers_put(&arrays.table, &entry, &old) == POINTERS_REPLACED)
 		credit_give(old.device, old.bytes);
+	return r;
+}
+
+static CUresult allocate(const struct request *q)
+{
+	struct memory_place place;
+	CUresult r = memory_begin(&place);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (!place.tracked || !q->handle || q->bytes == 0)
+		return memory_driver(q->call(q));
+	memory_moves();
+	r = allocate_in(&place, q);
+	memory_moved();
 	return r;
 }
 
@@ -247,19 +256,27 @@ CUresult hook_cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
 CUresult hook_cuArrayDestroy(CUarray hArray)
 {
 	struct pointer entry;
+	CUresult r;
 
 	if (memory_inside || pointers_take(&arrays.table, (uintptr_t)hArray, &entry) != 0)
 		return memory_driver(real(cuArrayDestroy)(hArray));
-	return freed(&entry, memory_driver(real(cuArrayDestroy)(hArray)));
+	memory_moves();
+	r = freed(&entry, memory_driver(real(cuArrayDestroy)(hArray)));
+	memory_moved();
+	return r;
 }
 
 CUresult hook_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 {
 	struct pointer entry;
+	CUresult r;
 
 	if (memory_inside || pointers_take(&arrays.table, (uintptr_t)hMipmappedArray, &entry) != 0)
 		return memory_driver(real(cuMipmappedArrayDestroy)(hMipmappedArray));
-	return freed(&entry, memory_driver(real(cuMipmappedArrayDestroy)(hMipmappedArray)));
+	memory_moves();
+	r = freed(&entry, memory_driver(real(cuMipmappedArrayDestroy)(hMipmappedArray)));
+	memory_moved();
+	return r;
 }
 
 static int in_context(const struct pointer *entry, void *context)

@@ -177,6 +177,7 @@ static void give_back(struct state_device *d, uint64_t bytes, uint32_t recall)
 	message.credit_return.recall = recall;
 	message.credit_return.bytes = some;
 	atomic_fetch_sub(&d->granted, some);
+	atomic_store(&d->returned, 1);
 	if (link_send(&message) < 0) {
 		atomic_fetch_add(&d->granted, some);
 		atomic_fetch_add(&d->credit, some);
@@ -201,6 +202,12 @@ void credit_give(int device, uint64_t bytes)
 uint64_t credit_allocated(int device)
 {
 	return device < 0 ? 0 : atomic_load(&state.device[device].allocated);
+}
+
+bool credit_returned(int device)
+{
+	return atomic_load_explicit(&state.device[device].returned, memory_order_relaxed) &&
+	       atomic_exchange(&state.device[device].returned, 0);
 }
 
 uint64_t credit_unused(int device)

@@ -61,3 +61,7 @@ void credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id);
 
 /* Writes the amounts into the own page. */
 void credit_publish(int device);
+
+/* Has credit been returned since the last time this was asked? The daemon's page may not show it
+ * yet: link_processes() comes back after it does. */
+bool credit_returned(int device);

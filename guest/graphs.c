@@ -100,9 +100,11 @@ static void each(int device, void (*what)(int device))
 {
 	if (!lock_if_free())
 		return;
+	memory_moves();
 	for (int i = 0; i < (int)atomic_load(&state.devices); i++)
 		if (device < 0 || device == i)
 			what(i);
+	memory_moved();
 	futex_lock_give(&graphs.lock);
 }
 
@@ -207,6 +209,7 @@ static CUresult launch(CUgraphExec handle, CUstream stream,
 
 	if (memory_inside || pointers_find(&graphs.by_handle, (uintptr_t)handle, &entry) != 0)
 		return memory_driver(driver(handle, stream));
+	memory_moves();
 	futex_lock_take(&graphs.lock);
 	exec = &graphs.exec[entry.detail];
 	r = prepare(exec->backed_at == graphs.trims ? nothing : exec->bytes, true);
@@ -217,6 +220,7 @@ static CUresult launch(CUgraphExec handle, CUstream stream,
 	}
 	settle_all();
 	futex_lock_give(&graphs.lock);
+	memory_moved();
 	return r;
 }
 
@@ -247,6 +251,7 @@ static void begin_instantiation(CUgraph graph, uint64_t *bytes)
 		add_graph(graph, bytes, 0);
 	if (!any_bytes(bytes))
 		return;
+	memory_moves();
 	futex_lock_take(&graphs.lock);
 	best_effort(prepare(bytes, false));
 }
@@ -263,6 +268,7 @@ static CUresult end_instantiation(CUgraphExec *handle, const uint64_t *bytes, CU
 	}
 	settle_all();
 	futex_lock_give(&graphs.lock);
+	memory_moved();
 	return r;
 }
 
@@ -330,6 +336,7 @@ static CUresult between_cuGraphExecDestroy(CUgraphExec handle)
 
 	if (memory_inside || pointers_take(&graphs.by_handle, (uintptr_t)handle, &entry) != 0)
 		return memory_driver(graphs.driver.cuGraphExecDestroy(handle));
+	memory_moves();
 	futex_lock_take(&graphs.lock);
 	r = memory_driver(graphs.driver.cuGraphExecDestroy(handle));
 	if (r == CUDA_SUCCESS) {
@@ -341,6 +348,7 @@ static CUresult between_cuGraphExecDestroy(CUgraphExec handle)
 	}
 	settle_all();
 	futex_lock_give(&graphs.lock);
+	memory_moved();
 	return r;
 }
 

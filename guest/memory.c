@@ -150,6 +150,11 @@ int memory_remember(const struct pointer *entry)
 	return r;
 }
 
+void memory_each(int (*each)(const struct pointer *entry, void *context), void *context)
+{
+	pointers_sweep(&memory.table, each, context);
+}
+
 /* A small allocation as an entry, which is not in the table. */
 static struct pointer small_entry(struct block *block, uint64_t address, unsigned units)
 {
@@ -387,7 +392,10 @@ static CUresult allocate(struct memory_request *q)
 		return r;
 	if (unlikely(!place.tracked || q->bytes == 0 || !q->place))
 		return memory_driver(q->call(q));
-	return memory_allocate(&place, q);
+	memory_moves();
+	r = memory_allocate(&place, q);
+	memory_moved();
+	return r;
 }
 
 static noinline_ CUresult allocate_linear(CUdeviceptr *dptr, size_t bytes)
@@ -412,9 +420,14 @@ static noinline_ CUresult allocate_large(CUdeviceptr *dptr, size_t bytes)
 	*inside = 1;
 	r = real(cuCtxGetCurrent)(&context);
 	device = likely(r == CUDA_SUCCESS && context) ? contexts_device(context) : -1;
-	if (unlikely(device < 0 || state_credit(device) < entry.bytes ||
-		     credit_take(device, entry.bytes, false) != 0)) {
+	if (unlikely(device < 0 || state_credit(device) < entry.bytes)) {
 		*inside = 0;
+		return allocate_linear(dptr, bytes);
+	}
+	memory_moves();
+	if (unlikely(credit_take(device, entry.bytes, false) != 0)) {
+		*inside = 0;
+		memory_moved();
 		return allocate_linear(dptr, bytes);
 	}
 	r = real(cuMemAlloc_v2)(dptr, bytes);
@@ -423,9 +436,11 @@ static noinline_ CUresult allocate_large(CUdeviceptr *dptr, size_t bytes)
 		entry.address = *dptr;
 		entry.owner = (uint64_t)(uintptr_t)context;
 		entry.device = (int16_t)device;
-		return keep_large(&entry);
+		r = keep_large(&entry);
+	} else {
+		credit_give(device, entry.bytes);
 	}
-	credit_give(device, entry.bytes);
+	memory_moved();
 	return r;
 }
 
@@ -453,7 +468,12 @@ CUresult hook_cuMemAlloc_v2(CUdeviceptr_v2 *dptr, size_t bytesize)
 	if (unlikely(r != CUDA_SUCCESS || *dptr == 0))
 		return r;
 	put = blocks_put(device, (uint64_t)(uintptr_t)context, *dptr, bytesize, &block);
-	return likely(put == 0) ? CUDA_SUCCESS : keep_small(device, *dptr, block, put, 0, true);
+	if (unlikely(put != 0)) {
+		memory_moves();
+		r = keep_small(device, *dptr, block, put, 0, true);
+		memory_moved();
+	}
+	return r;
 }
 
 CUresult hook_cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytesize)
@@ -508,17 +528,27 @@ CUresult hook_cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsign
 	return allocate(&q);
 }
 
+/* Small allocations do not count as moves, except where a whole block comes or goes. */
+static noinline_ void block_gone(int device)
+{
+	memory_moves();
+	credit_give(device, BLOCKS_BYTES);
+	memory_moved();
+}
+
 static noinline_ bool free_large(CUdeviceptr address, CUresult *ret_result)
 {
 	struct pointer entry;
 
 	if (pointers_take(&memory.table, address, &entry) != 0)
 		return false;
+	memory_moves();
 	*ret_result = memory_driver(real(cuMemFree_v2)(address));
 	if (likely(entry.kind == MEMORY_LARGE && *ret_result == CUDA_SUCCESS))
 		credit_give(entry.device, entry.bytes);
 	else
 		best_effort(memory_freed(&entry, *ret_result));
+	memory_moved();
 	return true;
 }
 
@@ -550,7 +580,7 @@ CUresult hook_cuMemFree_v2(CUdeviceptr_v2 dptr)
 	if (unlikely(r != CUDA_SUCCESS))
 		blocks_attach(block, dptr, units);
 	else if (unlikely(blocks_freed(block, units) == BLOCKS_EMPTY))
-		credit_give(device, BLOCKS_BYTES);
+		block_gone(device);
 	return r;
 }
 
@@ -571,11 +601,6 @@ static int in_context(const struct pointer *entry, void *context)
 		return 0;
 	drop(entry);
 	return 1;
-}
-
-static void block_gone(int device)
-{
-	credit_give(device, BLOCKS_BYTES);
 }
 
 void memory_context_gone(CUcontext context)

@@ -17,6 +17,7 @@
 #include "base/macros.h"
 #include "cuda/types.h"
 #include "guest/pointers.h"
+#include "guest/state.h"
 
 enum memory_kind {
 	MEMORY_LARGE = 1, /* blocks of its own */
@@ -45,6 +46,19 @@ extern __thread unsigned memory_inside __attribute__((tls_model("initial-exec"))
 		memory_inside--;                                                                   \
 		memory_result_;                                                                    \
 	})
+
+/* Around what changes the charge and what the driver holds: between the two the daemon must not
+ * compare them. */
+static inline void memory_moves(void)
+{
+	__atomic_fetch_add(&guest_own_page.moving, 1, __ATOMIC_SEQ_CST);
+}
+
+static inline void memory_moved(void)
+{
+	__atomic_fetch_add(&guest_own_page.moved, 1, __ATOMIC_SEQ_CST);
+	__atomic_fetch_sub(&guest_own_page.moving, 1, __ATOMIC_SEQ_CST);
+}
 
 /* Begins a hook that allocates: joins, and finds the place. What is not 0 is to be answered. */
 must_check CUresult memory_begin(struct memory_place *ret_place);
@@ -76,6 +90,9 @@ must_check CUresult memory_refuse_device(CUdevice ordinal);
 
 /* What is remembered of linear and pooled addresses. */
 must_check int memory_remember(const struct pointer *entry);
+
+/* Calls `each` for everything that is remembered, with parts of the table locked. */
+void memory_each(int (*each)(const struct pointer *entry, void *context), void *context);
 
 /* Before an address is freed: takes its entry out. 0, POINTERS_UNKNOWN. */
 must_check int memory_take(uint64_t address, struct pointer *ret_entry);

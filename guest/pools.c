@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/pools.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
+
+#include <sys/mman.h>
 
 #include "guest/blocks.h"
 #include "guest/capture.h"
 #include "guest/credit.h"
 #include "guest/futex.h"
+#include "guest/gaps.h"
 #include "guest/graphs.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
@@ -98,12 +102,16 @@ static void settle(struct pool *pool)
 	else
 		holds = attribute(pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
 				  pool->charged);
+	if (holds == pool->charged && !(pool->ended && holds == 0))
+		return;
+	memory_moves();
 	if (holds < pool->charged)
 		credit_give(pool->device, pool->charged - holds);
 	else if (holds > pool->charged &&
 		 credit_take(pool->device, holds - pool->charged, false) != 0)
-		return;
+		holds = pool->charged;
 	pool->charged = holds;
+	memory_moved();
 	if (pool->ended && holds == 0)
 		atomic_store(&pool->handle, NULL);
 }
@@ -264,7 +272,8 @@ static void learn_step(struct pool *pool, uint64_t before, uint64_t expected)
 /* With the lock held, `taken` bytes charged beyond pool->charged. Consumes them. */
 static CUresult attempt(struct pool *pool, const struct request *q, uint64_t taken)
 {
-	struct pointer entry = {.owner = (uint64_t)(pool - pools.pool),
+	struct pointer entry = {.bytes = q->bytes,
+				.owner = (uint64_t)(pool - pools.pool),
 				.kind = MEMORY_POOLED,
 				.device = (int16_t)pool->device};
 	uint64_t before = pool->charged, holds;
@@ -297,32 +306,74 @@ static CUresult attempt(struct pool *pool, const struct request *q, uint64_t tak
 	return r;
 }
 
+/* What is allocated from one pool. */
+struct collection {
+	uint64_t owner;
+	struct gaps_piece *pieces;
+	size_t count, most;
+};
+
+static int collect(const struct pointer *entry, void *context)
+{
+	struct collection *all = context;
+
+	if (entry->kind == MEMORY_POOLED && entry->owner == all->owner && all->count < all->most)
+		all->pieces[all->count++] = (struct gaps_piece){entry->address, entry->bytes};
+	return 0;
+}
+
+/* With the lock held: would the driver find room in what the pool holds? Exact for small requests
+ * where it fills gaps; of a driver that grows pools in large steps, all that is known is the sum.
+ */
+static bool fits(const struct pool *pool, uint64_t bytes)
+{
+	uint64_t in_use = attribute(pool->handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, pool->charged);
+	struct collection all = {.owner = (uint64_t)(pool - pools.pool),
+				 .most = atomic_load(&pool->alive)};
+	size_t size = all.most * sizeof(struct gaps_piece);
+	int saved = errno;
+	bool fit;
+
+	if (in_use > pool->charged || pool->charged - in_use < bytes || all.most == 0)
+		return false;
+	if (pool->step > BLOCKS_BYTES)
+		return true;
+	if (bytes > BLOCKS_SMALL)
+		return false;
+	all.pieces = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	errno = saved;
+	if (all.pieces == MAP_FAILED)
+		return false;
+	memory_each(collect, &all);
+	fit = gaps_fit(all.pieces, all.count, bytes);
+	munmap(all.pieces, size);
+	errno = saved;
+	return fit;
+}
+
 /* Takes the lock. */
 static CUresult allocate_from(struct pool *pool, const struct request *q)
 {
-	uint64_t need, holds, in_use;
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+	uint64_t need;
 
+	memory_moves();
 	futex_lock_take(&pool->lock);
 	settle(pool);
 	need = (memory_round(q->bytes) + pool->step - 1) / pool->step * pool->step;
-	if (credit_unused(pool->device) < need) {
-		/* What fits into what it holds costs nothing, and must not be refused. */
-		holds = pool->charged;
-		in_use = attribute(pool->handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, holds);
-		if (holds - in_use >= q->bytes && in_use <= holds)
-			r = attempt(pool, q, 0);
-	}
+	/* What fits into what it holds costs nothing, and must not be refused. */
+	if (credit_unused(pool->device) < need && fits(pool, q->bytes))
+		r = attempt(pool, q, 0);
 	if (r == CUDA_ERROR_OUT_OF_MEMORY) {
 		futex_lock_give(&pool->lock);
 		/* Not with the lock held: this may wait, and trims. */
 		r = memory_charge(pool->device, need, true);
-		if (r != CUDA_SUCCESS)
-			return r;
 		futex_lock_take(&pool->lock);
-		r = attempt(pool, q, need);
+		if (r == CUDA_SUCCESS)
+			r = attempt(pool, q, need);
 	}
 	futex_lock_give(&pool->lock);
+	memory_moved();
 	return r;
 }
 
@@ -406,19 +457,27 @@ CUresult hook_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr_v2 *dptr, size_t bytesize
 CUresult hook_cuMemFreeAsync(CUdeviceptr_v2 dptr, CUstream hStream)
 {
 	struct pointer entry;
+	CUresult r;
 
 	if (unlikely(memory_inside) || memory_take(dptr, &entry) != 0)
 		return memory_driver(real(cuMemFreeAsync)(dptr, hStream));
-	return memory_freed(&entry, memory_driver(real(cuMemFreeAsync)(dptr, hStream)));
+	memory_moves();
+	r = memory_freed(&entry, memory_driver(real(cuMemFreeAsync)(dptr, hStream)));
+	memory_moved();
+	return r;
 }
 
 CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr_v2 dptr, CUstream hStream)
 {
 	struct pointer entry;
+	CUresult r;
 
 	if (unlikely(memory_inside) || memory_take(dptr, &entry) != 0)
 		return memory_driver(real(cuMemFreeAsync_ptsz)(dptr, hStream));
-	return memory_freed(&entry, memory_driver(real(cuMemFreeAsync_ptsz)(dptr, hStream)));
+	memory_moves();
+	r = memory_freed(&entry, memory_driver(real(cuMemFreeAsync_ptsz)(dptr, hStream)));
+	memory_moved();
+	return r;
 }
 
 /* ---- pools ----------------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 
 #include "guest/credit.h"
 #include "guest/hooks.h"
+#include "guest/link.h"
 #include "guest/memory.h"
 #include "guest/real.h"
 #include "guest/state.h"
@@ -36,8 +37,16 @@ static uint64_t used_bytes(int device, uint64_t own)
 
 void query_memory(int device, uint64_t physical_bytes, struct query_memory *ret_memory)
 {
-	uint64_t limit = state_page(device, limit_bytes), room = state_page(device, room_bytes);
-	uint64_t own = credit_unused(device), used = used_bytes(device, own);
+	uint64_t limit, room, own, used;
+	size_t rows;
+
+	/* What was returned a moment ago is free, and shall be seen to be. */
+	if (credit_returned(device))
+		best_effort(link_processes(device, NULL, 0, &rows));
+	limit = state_page(device, limit_bytes);
+	room = state_page(device, room_bytes);
+	own = credit_unused(device);
+	used = used_bytes(device, own);
 
 	ret_memory->total = limit ? least(limit, physical_bytes) : physical_bytes;
 	ret_memory->free =

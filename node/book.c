@@ -55,6 +55,14 @@ static uint64_t says_allocated(const struct guest_device *at)
 	return __atomic_load_n(&at->guest->own->device[i].allocated_bytes, __ATOMIC_ACQUIRE);
 }
 
+/* How often what the guest holds has changed; UINT64_MAX while it changes. */
+static uint64_t says_moved(const struct guest *g)
+{
+	uint64_t moved = __atomic_load_n(&g->own->moved, __ATOMIC_SEQ_CST);
+
+	return __atomic_load_n(&g->own->moving, __ATOMIC_SEQ_CST) ? UINT64_MAX : moved;
+}
+
 void book_refresh_guest(struct guest *g)
 {
 	struct ledger *l = g->tenant->daemon->ledger;
@@ -171,7 +179,8 @@ static void settle(struct daemon *d, struct guest_device *at)
 	at->measuring = false;
 	if (!d->measured[device])
 		return; /* the estimate stays */
-	if (allocated != at->seen_allocated) {
+	if (allocated != at->seen_allocated || at->seen_moved == UINT64_MAX ||
+	    says_moved(g) != at->seen_moved) {
 		if (++at->tries < MEASURE_TRIES) {
 			at->measure = true;
 			d->measure_again = true;
@@ -239,6 +248,7 @@ void book_measure(struct daemon *d)
 				at->measure = false;
 				at->measuring = any = true;
 				at->measuring_bytes = at->settling_bytes;
+				at->seen_moved = says_moved(g);
 				at->seen_allocated = says_allocated(at);
 				d->measured[t->device[i].index] = true;
 			}

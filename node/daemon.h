@@ -105,6 +105,7 @@ struct guest_device {
 	uint64_t settling_bytes;  /* reserved for contexts that are there now: to be measured */
 	uint64_t measuring_bytes; /* of these: when the measurement began */
 	uint64_t seen_allocated;  /* likewise */
+	uint64_t seen_moved;
 	uint64_t seen_peak;
 	uint32_t contexts, tries;
 	bool measure, measuring, stated, owes_drain;

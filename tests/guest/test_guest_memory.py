@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Limits hold for every way to device memory, on the simulated driver with the real daemon; what is freed
+is free again, to the byte; racing guests get all of the limit, and not a byte more.
+
+    test_guest_memory.py METED SIMULATOR GUEST_LINKS MEMORY_LOAD
+"""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+LINKS, LOAD = sys.argv[3:5]
+del sys.argv[3:5]
+from meted import *
+
+DRIVER = sys.argv[2] + "/libcuda.so.1"
+SCALE = int(os.environ.get("METE_TEST_SCALE", "1"))
+
+
+class Node:
+    """A simulated machine of its own, with a daemon and a tenant."""
+
+    def __init__(self, memory="160MiB", **settings):
+        self.folder = tempfile.mkdtemp(prefix="mete-sim-")
+        self.environment = dict(os.environ, METE_SIM_DIR=self.folder, METE_SIM_RATE="1000",
+                                METE_SIM_CONTEXT_COST="0", METE_SIM_CREATE_COST="0", METE_SIM_MAP_COST="0",
+                                METE_SIM_UNMAP_COST="0", METE_SIM_PATTERN="0", **settings)
+        self.memory = memory
+
+    def __enter__(self):
+        self.meted = Daemon(environment=self.environment)
+        self.meted.__enter__()
+        self.admin = Admin(self.meted.place)
+        self.tenant = self.admin.tenant(self.memory)
+        return self
+
+    def __exit__(self, *what):
+        self.admin.close()
+        self.meted.__exit__(*what)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start(self, *arguments, **more):
+        environment = dict(self.environment, METE_SOCKET=self.tenant.socket, METE_DRIVER=os.path.dirname(DRIVER),
+                           LD_LIBRARY_PATH=LINKS)
+        return subprocess.Popen([LOAD, DRIVER, *map(str, arguments)], env=environment, text=True,
+                                stderr=subprocess.PIPE, stdout=subprocess.PIPE, stdin=subprocess.PIPE, **more)
+
+    def run(self, *arguments):
+        process = self.start(*arguments)
+        out, err = process.communicate()
+        print(out, end="")
+        assert process.returncode == 0, (process.returncode, err)
+        assert err.count("out of memory") <= 1, err
+        return out, err
+
+    def row(self):
+        return self.admin.tenant_row(self.tenant.tenant)
+
+    def nothing_left(self):
+        for _ in range(200):
+            row = self.row()
+            if row.guests == 0:
+                break
+            time.sleep(0.02)
+        assert (row.allocated, row.credit, row.residual) == (0, 0, 0), row
+
+
+def way(name):
+    with Node() as node:
+        out, err = node.run(name)
+        assert out.count("bytes") >= 8, out
+        assert "out of memory" in err
+        # A neighbour's view: the peak was within the limit, and everything has come back.
+        row = node.row()
+        assert row.peak <= row.limit, row
+        node.nothing_left()
+
+
+for name in ("linear", "pitch", "managed", "async", "pool", "async-freed-at-once", "linear-freed-in-order", "virtual",
+             "handle", "array", "array3d", "graph"):
+    globals()["test_limit_of_" + name.replace("-", "_")] = lambda name=name: way(name)
+
+
+def test_contexts_take_their_memory_along():
+    with Node("1GiB") as node:
+        node.run("contexts")
+        node.nothing_left()
+
+
+def test_a_mix_of_everything_from_many_threads():
+    with Node() as node:
+        for _ in range(SCALE):
+            node.run("mix", 8)
+        node.nothing_left()
+
+
+def room(node):
+    """What the tenant's guests can still be given."""
+    row = node.row()
+    return row.limit - row.allocated - row.residual
+
+
+def race(node, bytes, rounds):
+    guests = [node.start("race", 16) for _ in range(2)]
+    for guest in guests:
+        assert guest.stdout.readline().startswith("ready"), guest.stderr.read()
+    for _ in range(rounds):
+        for guest in guests:
+            guest.stdin.write(f"{bytes}\n")
+            guest.stdin.flush()
+        for guest in guests:
+            assert guest.stdout.readline().startswith("full"), guest.stderr.read()
+        row = node.row()
+        assert row.allocated + row.residual <= row.limit, row
+        # Everybody was refused: so what is left must be too little for one more.
+        left, block = room(node), 2 * MIB
+        assert left < (bytes + block - 1) // block * block, (left, row)
+        for guest in guests:
+            guest.stdin.write("empty\n")
+            guest.stdin.flush()
+        for guest in guests:
+            assert guest.stdout.readline() == "empty\n", guest.stderr.read()
+    for guest in guests:
+        guest.stdin.write("0\n")
+        guest.stdin.close()
+        assert guest.wait() == 0, guest.stderr.read()
+    node.nothing_left()
+
+
+def test_two_guests_race_for_the_last_large_block():
+    with Node("256MiB") as node:
+        race(node, 3 * MIB, 20 * SCALE)
+
+
+def test_two_guests_race_for_the_last_mebibyte():
+    with Node("256MiB") as node:
+        race(node, MIB, 20 * SCALE)
+
+
+def test_two_guests_race_for_the_last_pages():
+    with Node("192MiB") as node:
+        race(node, 150000, 5 * SCALE)
+
+
+def test_a_killed_guest_leaves_nothing():
+    with Node() as node:
+        for _ in range(20 * SCALE):
+            guest = node.start("hold")
+            assert guest.stdout.readline() == "holds\n", guest.stderr.read()
+            assert node.row().allocated == 40 * MIB, node.row()
+            guest.send_signal(signal.SIGKILL)
+            guest.wait()
+            node.nothing_left()
+
+
+run(globals())
