@@ -183,7 +183,7 @@ static void on_tenant_new(struct admin *a, uint32_t id, const struct wire_tenant
 			      ADMIN_KEEPS);
 	if (r == 0)
 		r = tenant_make(d, &spec, &t, &why);
-	if (r < 0) {
+	if (r < 0 || !t) {
 		peer_refuse(&a->peer, id, WIRE_REFUSED_VALUE, "%s", why.text);
 		return;
 	}

@@ -282,7 +282,7 @@ int tenant_set(struct tenant *t, const char *key, const char *value, struct faul
 {
 	struct daemon *d = t->daemon;
 	struct share share = t->share;
-	uint64_t limits[WIRE_DEVICES];
+	uint64_t limits[WIRE_DEVICES] = {0};
 	uint32_t field = 0;
 	char *text;
 	int r = set_field(&share, key, value, why);
