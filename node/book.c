@@ -173,6 +173,7 @@ static void settle(struct daemon *d, struct guest_device *at)
 	struct guest *g = at->guest;
 	uint32_t device = g->tenant->device[at - g->device].index;
 	uint64_t allocated = says_allocated(at), used = used_by(d, device, g->pid), residual;
+	struct ledger_sums has;
 
 	if (!at->measuring)
 		return;
@@ -188,8 +189,10 @@ static void settle(struct daemon *d, struct guest_device *at)
 		return;
 	}
 	at->tries = 0;
-	residual = used > allocated ? used - allocated : 0;
+	/* The page is the guest's: a claim beyond what it was granted hides nothing. */
 	ledger_report(d->ledger, at->holder, allocated);
+	ledger_holder_sums(at->holder, &has);
+	residual = used > has.allocated ? used - has.allocated : 0;
 	ledger_measured(d->ledger, at->holder, residual, at->measuring_bytes);
 	at->settling_bytes -= at->measuring_bytes;
 	/* The least: others have modules beside their contexts. */

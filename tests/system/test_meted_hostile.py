@@ -5,6 +5,7 @@ import ctypes
 import fcntl
 import os
 import random
+import tempfile
 
 from meted import *
 
@@ -113,6 +114,24 @@ def test_forged_ids_and_numbers_hurt_nobody():
         guest.socket.send(struct.pack("<IHHII", MAGIC, 999, 16, guest.last_id, 0))
         assert guest.answer(guest.last_id).code == UNKNOWN
         neighbour.check()
+
+
+def test_a_page_that_claims_more_than_was_granted_does_not_hide_a_context():
+    with tempfile.NamedTemporaryFile("w") as processes:
+        with Daemon(environment={"METE_STUB_PROCESSES": processes.name}) as meted:
+            admin = Admin(meted.place)
+            made = admin.tenant("1GiB")
+            guest = Guest(made.socket)
+            guest.ask("residual_ask", device=0, bytes=300 * MIB)
+            guest.credit(100 * MIB)
+            guest.allocated(1 << 62)
+            processes.write(f"0 {os.getpid()} {250 * MIB}\n")
+            processes.flush()
+            guest.send("residual_settle", device=0, contexts=1, bytes=300 * MIB)
+            while admin.tenant_row(made.tenant).residual == 300 * MIB:
+                pass  # it is measured on a thread of its own
+            assert admin.tenant_row(made.tenant).residual == 150 * MIB
+            assert guest.refused(GIB - 249 * MIB) == LIMIT
 
 
 def test_an_inventory_cannot_take_more_than_the_limit_ever_was():
