@@ -43,7 +43,8 @@ int admin_ask(struct admin *admin, struct wire_message *request, struct wire_mes
 	request->id = ++admin->last_id;
 	size = wire_encode(request, frame);
 	if (send(admin->fd, frame, size, MSG_NOSIGNAL) != (ssize_t)size)
-		return fault_set(why, -errno, "meted cannot be asked: %s", strerror(errno));
+		return fault_set(why, errno == EPIPE ? -ECONNRESET : -errno,
+				 "meted cannot be asked: %s", strerror(errno));
 	return admin_next(admin, ret_answer, why);
 }
 
@@ -107,5 +108,7 @@ int admin_connect_any(struct admin *admin, char *ret_place, struct fault *why)
 	if (r < 0)
 		return r;
 	memcpy(ret_place, own, sizeof(own));
-	return admin_connect(admin, own, why);
+	r = admin_connect(admin, own, why);
+	/* One that has just begun to leave: it ends with its last tenant. */
+	return r == -ECONNRESET ? ADMIN_ABSENT : r;
 }

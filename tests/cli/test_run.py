@@ -97,6 +97,14 @@ def test_the_daemon_ends_with_its_last_tenant():
         os.close(pidfd)
 
 
+def test_a_daemon_that_leaves_is_no_failure():
+    with Node() as node:
+        for _ in range(10):
+            assert node.mete("run", "--", "true").returncode == 0
+            for shown in (node.mete("ps"), node.mete("ps", "--json"), node.mete("doctor")):
+                assert shown.returncode == 0, (shown.stdout, shown.stderr)
+
+
 def test_many_that_start_at_once_share_one_daemon():
     with Node() as node:
         for _ in range(4):
