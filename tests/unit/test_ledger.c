@@ -386,20 +386,36 @@ TEST(what_expected_guests_may_hold_is_not_granted_to_others)
 	given(500, 900, 0);
 	ledger_expect(l, one, 1, 300);
 	ask(a, 1, 10, 0); /* its sibling may hold all of the limit */
-	ask(c, 1, 600, 0);
-	expect_action(0, LEDGER_GRANT, c, 600);
-	ask(c, 2, 1, 0);   /* may fit, may not */
-	ask(c, 3, 301, 0); /* does not fit whatever is said */
-	ledger_report(l, c, 600);
-	expect_action(0, LEDGER_REFUSE, c, 301);
+	ask(c, 1, 590, 0);
+	expect_action(0, LEDGER_GRANT, c, 590);
+	ask(c, 2, 11, 0);  /* may fit, may not */
+	ask(c, 3, 311, 0); /* does not fit whatever is said */
+	ledger_report(l, c, 590);
+	expect_action(0, LEDGER_REFUSE, c, 311);
 	expect_quiet(1000 * ms);
 	expect_eq(ledger_deadline(l, 0), 0);
+	/* 280 of the 300 have been said: the same 10 are left for others. */
 	expect_eq(ledger_adopt(l, b, 250, 20, 10), 0);
 	expect_quiet(1000 * ms);
+	ask(c, 4, 10, 0);
+	expect_action(1000 * ms, LEDGER_GRANT, c, 10);
 	ledger_expect(l, one, 0, 0);
 	expect_action(1000 * ms, LEDGER_GRANT, a, 10);
-	expect_action(1000 * ms, LEDGER_GRANT, c, 1);
-	expect_quiet(1000 * ms);
+}
+
+TEST(credit_from_before_and_evicted_memory_find_no_room_that_others_may_hold)
+{
+	given(900, 900, 0);
+	granted(c, 300);
+	ledger_report(l, c, 300);
+	expect_eq(ledger_evict(l, c, 200), 0);
+	ledger_expect(l, one, 1, 700);
+	expect_eq(ledger_restore(l, c, 101), LEDGER_FULL);
+	expect_eq(ledger_restore(l, c, 100), 0);
+	ledger_expect(l, one, 0, 0);
+	ledger_expect(l, two, 1, 300);
+	expect_eq(ledger_adopt(l, a, 300, 101, 0), LEDGER_FULL);
+	expect_eq(ledger_adopt(l, a, 300, 100, 0), 0);
 }
 
 TEST(one_holder_cannot_fill_the_table_of_asks)
