@@ -435,7 +435,8 @@ static uint64_t float_to_int(const struct ref_name *name, const char *to, const 
 	quad high = ref_power((int)n - (to[0] == 's')) - 1, v;
 
 	if (ref_is_nan(f, bits))
-		return !strcmp(from, "f64") || n == 64 ? (uint64_t)ref_read(to, 1ull << (n - 1)) : 0;
+		return !strcmp(from, "f64") || n == 64 ? (uint64_t)ref_read(to, 1ull << (n - 1))
+						       : 0;
 	if (ref_is_infinite(f, bits))
 		v = ref_is_negative(f, bits) ? low : high;
 	else
