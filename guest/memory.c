@@ -28,13 +28,6 @@ static struct {
 
 __thread unsigned memory_inside;
 
-uint64_t memory_round(uint64_t bytes)
-{
-	if (bytes > UINT64_MAX - BLOCKS_BYTES)
-		return UINT64_MAX - BLOCKS_BYTES + 1;
-	return (bytes + BLOCKS_BYTES - 1) & ~(BLOCKS_BYTES - 1);
-}
-
 CUresult memory_begin(struct memory_place *ret_place)
 {
 	struct memory_place place = {NULL, -1, false};
@@ -55,63 +48,6 @@ CUresult memory_begin(struct memory_place *ret_place)
 	}
 	*ret_place = place;
 	return CUDA_SUCCESS;
-}
-
-int memory_ordinal(int device)
-{
-	int count = 0;
-
-	for (int i = 0; i < STATE_ORDINALS && device >= 0; i++)
-		if (atomic_load_explicit(&state.ordinal[i], memory_order_relaxed) == device + 1)
-			return i;
-	if (device < 0 || memory_driver(real(cuDeviceGetCount)(&count)) != CUDA_SUCCESS)
-		return -1;
-	for (int i = 0; i < count; i++)
-		if (state_device(i) == device)
-			return i;
-	return -1;
-}
-
-CUresult memory_refuse_device(CUdevice ordinal)
-{
-	CUuuid uuid;
-
-	if (!state_joined() || state_device(ordinal) >= 0 ||
-	    memory_driver(real(cuDeviceGetUuid)(&uuid, ordinal)) != CUDA_SUCCESS)
-		return CUDA_SUCCESS;
-	return memory_charge(-1, 1, false);
-}
-
-/* Would the daemon refuse, as far as its page says? */
-static bool looks_short(int device, uint64_t bytes)
-{
-	struct query_memory seen;
-
-	query_memory(device, state_page(device, total_bytes), &seen);
-	return seen.free < bytes;
-}
-
-/* Rarely run: once in many allocations there is no credit left. */
-static noinline_ void look_for_bytes(int device, uint64_t bytes)
-{
-	pools_settle(device);
-	graphs_settle(device);
-	if (credit_unused(device) >= bytes || !looks_short(device, bytes))
-		return;
-	pools_trim(device);
-	if (credit_unused(device) < bytes)
-		graphs_trim(device);
-}
-
-CUresult memory_charge(int device, uint64_t bytes, bool patient)
-{
-	bool may_wait = patient && !capture_open();
-
-	if (bytes == 0)
-		return CUDA_SUCCESS;
-	if (unlikely(device >= 0 && credit_unused(device) < bytes))
-		look_for_bytes(device, bytes);
-	return credit_take(device, bytes, may_wait) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static struct block *block_of(const struct pointer *entry)
@@ -296,7 +232,7 @@ static CUresult allocate_scarce(const struct memory_place *place, struct memory_
 /* Gets credit for a block in advance, if the daemon is not going to refuse it. */
 static noinline_ bool stock_up(int device)
 {
-	if (looks_short(device, BLOCKS_BYTES) || memory_charge(device, BLOCKS_BYTES, false))
+	if (memory_looks_short(device, BLOCKS_BYTES) || memory_charge(device, BLOCKS_BYTES, false))
 		return false;
 	credit_give(device, BLOCKS_BYTES);
 	return true;
@@ -324,7 +260,7 @@ static CUresult call_alloc(struct memory_request *q)
 {
 	CUresult r = real(cuMemAlloc_v2)(q->place, q->bytes);
 
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS && q->place)
 		q->address = *(CUdeviceptr *)q->place;
 	return r;
 }
@@ -333,7 +269,7 @@ static CUresult call_alloc_v1(struct memory_request *q)
 {
 	CUresult r = real(cuMemAlloc)(q->place, (unsigned)q->bytes);
 
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS && q->place)
 		q->address = *(CUdeviceptr_v1 *)q->place;
 	return r;
 }
@@ -342,7 +278,7 @@ static CUresult call_managed(struct memory_request *q)
 {
 	CUresult r = real(cuMemAllocManaged)(q->place, q->bytes, q->flags);
 
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS && q->place)
 		q->address = *(CUdeviceptr *)q->place;
 	return r;
 }
@@ -351,7 +287,7 @@ static CUresult call_pitch(struct memory_request *q)
 {
 	CUresult r = real(cuMemAllocPitch_v2)(q->place, q->pitch, q->width, q->height, q->element);
 
-	if (r == CUDA_SUCCESS) {
+	if (r == CUDA_SUCCESS && q->place && q->pitch) {
 		q->address = *(CUdeviceptr *)q->place;
 		q->bytes = *(size_t *)q->pitch * q->height;
 	}
@@ -363,7 +299,7 @@ static CUresult call_pitch_v1(struct memory_request *q)
 	CUresult r = real(cuMemAllocPitch)(q->place, q->pitch, (unsigned)q->width,
 					   (unsigned)q->height, q->element);
 
-	if (r == CUDA_SUCCESS) {
+	if (r == CUDA_SUCCESS && q->place && q->pitch) {
 		q->address = *(CUdeviceptr_v1 *)q->place;
 		q->bytes = (uint64_t)(*(unsigned *)q->pitch) * q->height;
 	}

@@ -68,6 +68,9 @@ must_check CUresult memory_begin(struct memory_place *ret_place);
  * `patient`: may wait for room, unless a capture is open. */
 must_check CUresult memory_charge(int device, uint64_t bytes, bool patient);
 
+/* Would the daemon refuse so much more, as far as its page says? */
+bool memory_looks_short(int device, uint64_t bytes);
+
 /* One allocation. `call` calls the driver and sets `address` and `bytes`. */
 struct memory_request {
 	CUresult (*call)(struct memory_request *request);

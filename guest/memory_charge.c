@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/blocks.h"
+#include "guest/capture.h"
+#include "guest/credit.h"
+#include "guest/graphs.h"
+#include "guest/memory.h"
+#include "guest/pools.h"
+#include "guest/query.h"
+#include "guest/real.h"
+#include "guest/state.h"
+
+uint64_t memory_round(uint64_t bytes)
+{
+	if (bytes > UINT64_MAX - BLOCKS_BYTES)
+		return UINT64_MAX - BLOCKS_BYTES + 1;
+	return (bytes + BLOCKS_BYTES - 1) & ~(BLOCKS_BYTES - 1);
+}
+
+int memory_ordinal(int device)
+{
+	int count = 0;
+
+	for (int i = 0; i < STATE_ORDINALS && device >= 0; i++)
+		if (atomic_load_explicit(&state.ordinal[i], memory_order_relaxed) == device + 1)
+			return i;
+	if (device < 0 || memory_driver(real(cuDeviceGetCount)(&count)) != CUDA_SUCCESS)
+		return -1;
+	for (int i = 0; i < count; i++)
+		if (state_device(i) == device)
+			return i;
+	return -1;
+}
+
+CUresult memory_refuse_device(CUdevice ordinal)
+{
+	CUuuid uuid;
+
+	if (!state_joined() || state_device(ordinal) >= 0 ||
+	    memory_driver(real(cuDeviceGetUuid)(&uuid, ordinal)) != CUDA_SUCCESS)
+		return CUDA_SUCCESS;
+	return memory_charge(-1, 1, false);
+}
+
+bool memory_looks_short(int device, uint64_t bytes)
+{
+	struct query_memory seen;
+
+	query_memory(device, state_page(device, total_bytes), &seen);
+	return seen.free < bytes;
+}
+
+/* Rarely run: once in many allocations there is no credit left. */
+static noinline_ void look_for_bytes(int device, uint64_t bytes)
+{
+	pools_settle(device);
+	graphs_settle(device);
+	if (credit_unused(device) >= bytes || !memory_looks_short(device, bytes))
+		return;
+	pools_trim(device);
+	if (credit_unused(device) < bytes)
+		graphs_trim(device);
+}
+
+CUresult memory_charge(int device, uint64_t bytes, bool patient)
+{
+	bool may_wait = patient && !capture_open();
+
+	if (bytes == 0)
+		return CUDA_SUCCESS;
+	if (unlikely(device >= 0 && credit_unused(device) < bytes))
+		look_for_bytes(device, bytes);
+	return credit_take(device, bytes, may_wait) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
