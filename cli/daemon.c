@@ -78,6 +78,15 @@ static void last_words(const char *place, struct fault *why)
 			      reason ? reason + strlen("reason=") : line, path));
 }
 
+static bool says_ready(int notify)
+{
+	static const char ready[] = "READY=1";
+	char state[256];
+	ssize_t n = recv(notify, state, sizeof(state), MSG_DONTWAIT);
+
+	return n >= (ssize_t)strlen(ready) && memcmp(state, ready, strlen(ready)) == 0;
+}
+
 /* 0: it is ready; START_ENDED: it ended, and `why` says what it said. */
 static int wait_ready(int notify, pid_t pid, const char *place, struct fault *why)
 {
@@ -90,12 +99,13 @@ static int wait_ready(int notify, pid_t pid, const char *place, struct fault *wh
 		return fault_set(why, -errno, "meted cannot be watched: %s", strerror(errno));
 	do {
 		r = poll(watched, ARRAY_SIZE(watched), START_TIMEOUT_MS);
-	} while (r < 0 && errno == EINTR);
+		/* One that ends says so here as well: that is not what is waited for. */
+		if (r > 0 && watched[0].revents && says_ready(notify))
+			return 0;
+	} while ((r < 0 && errno == EINTR) || (r > 0 && !watched[1].revents));
 	if (r == 0)
 		return fault_set(why, -ETIMEDOUT, "meted did not become ready in %d s",
 				 START_TIMEOUT_MS / 1000);
-	if (watched[0].revents)
-		return 0;
 	best_effort(waitpid(pid, NULL, 0));
 	last_words(place, why);
 	return START_ENDED;

@@ -215,7 +215,8 @@ static void check_daemon(struct patient *patient, struct finding *finding)
 	(void)patient;
 	if (r < 0) {
 		found(finding, WRONG, "%s", why.text);
-		advise(finding, "restart it: meted of another version cannot be spoken to");
+		if (r == -EPROTO || r == -EPERM)
+			advise(finding, "restart it: meted of another version cannot be spoken to");
 	} else if (r == ADMIN_ABSENT)
 		found(finding, FINE, "none runs; `mete run` starts one");
 	else

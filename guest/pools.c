@@ -260,6 +260,23 @@ static struct pool *pool_of(const struct request *q, int device)
 	return add(handle, device);
 }
 
+/* Is it the default pool of a device that is not the tenant's? */
+static bool foreign(CUmemoryPool handle)
+{
+	CUmemoryPool other;
+	int count = 0;
+
+	if (!handle || find(handle) ||
+	    memory_driver(real(cuDeviceGetCount)(&count)) != CUDA_SUCCESS)
+		return false;
+	for (int i = 0; i < count; i++)
+		if (state_device(i) < 0 &&
+		    memory_driver(real(cuDeviceGetDefaultMemPool)(&other, i)) == CUDA_SUCCESS &&
+		    other == handle)
+			return true;
+	return false;
+}
+
 /* Grown by more than was thought: the next request expects it. */
 static void learn_step(struct pool *pool, uint64_t before, uint64_t expected)
 {
@@ -399,6 +416,8 @@ static CUresult allocate(struct request *q)
 		return r;
 	if (!place.tracked || !q->address || q->bytes == 0)
 		return memory_driver(call(q));
+	if (unlikely(foreign(q->pool)))
+		return memory_charge(-1, q->bytes, false);
 	if (capturing(q->stream, q->own)) {
 		graphs_begin();
 		return memory_driver(call(q));

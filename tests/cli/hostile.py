@@ -21,6 +21,21 @@ def begin():
     assert cuda.cuInit(0) == 0 and cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
 
 
+def pools():
+    """The default pool of a device that is not ours: at once, and by a graph."""
+    pool, stream, graph, address = pointer(), pointer(), pointer(), ctypes.c_uint64()
+    assert cuda.cuDeviceGetDefaultMemPool(ctypes.byref(pool), 1) == 0
+    take = (ctypes.byref(address), ctypes.c_size_t(64 * MIB), pool)
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0
+    answers = [cuda.cuMemAllocFromPoolAsync(*take, stream)]
+    assert cuda.cuStreamBeginCapture_v2(stream, 1) == 0
+    answers.append(cuda.cuMemAllocFromPoolAsync(*take, stream))
+    assert cuda.cuStreamEndCapture(stream, ctypes.byref(graph)) == 0
+    assert cuda.cuDeviceGetDefaultMemPool(ctypes.byref(pool), 0) == 0
+    answers.append(cuda.cuMemAllocFromPoolAsync(*take[:2], pool, stream))
+    return answers
+
+
 class Pool(ctypes.Structure):
     _fields_ = [("type", ctypes.c_int), ("handles", ctypes.c_int), ("location", ctypes.c_int), ("device", ctypes.c_int),
                 ("rest", ctypes.c_uint8 * 72)]

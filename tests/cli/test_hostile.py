@@ -10,9 +10,9 @@ LIMIT = 512 * MIB
 SUCCESS, OUT_OF_MEMORY = 0, 2
 
 
-def attack(name):
+def attack(name, **environment):
     """What the driver answered; the device never held more than the limit for it."""
-    with Node() as node:
+    with Node(**environment) as node:
         running = node.start("run", "--memory", "512MiB", "--", sys.executable, HOSTILE, name)
         line = running.stdout.readline()
         assert line, (running.wait(timeout=60), running.stderr.read())
@@ -27,6 +27,10 @@ def attack(name):
 def test_more_graphs_than_can_be_followed_are_refused():
     [instantiated, launched] = attack("graphs")
     assert instantiated == [SUCCESS, OUT_OF_MEMORY] and launched == OUT_OF_MEMORY
+
+
+def test_the_pool_of_a_device_that_is_not_the_tenants_is_refused():
+    assert attack("pools", METE_SIM_DEVICES="2xSIM") == [OUT_OF_MEMORY, OUT_OF_MEMORY, SUCCESS]
 
 
 if __name__ == "__main__":

@@ -59,6 +59,14 @@ def test_without_a_driver_it_says_so():
         refused(node.mete("run", "--", "true", METE_DRIVER=guest), "guest", "METE_DRIVER", status=125)
 
 
+def test_why_meted_does_not_start_is_said():
+    with Node(METE_SIM_DEVICES="2") as node:
+        # The simulator's library says what is wrong with its settings in a line of its own.
+        done = node.mete("run", "--", "true")
+        [line] = [line for line in done.stderr.splitlines() if line.startswith("mete run: ")]
+        assert done.returncode == 125 and "meted does not start" in line and "libnvidia-ml.so.1" in line, done
+
+
 def test_bad_usage_is_told_and_exits_with_2():
     with Node() as node:
         refused(node.mete("run", "--colour", "--", "true"), "--colour", status=2)
