@@ -5,6 +5,7 @@ is free again, to the byte; racing guests get all of the limit, and not a byte m
 
     test_guest_memory.py METED SIMULATOR GUEST_LINKS MEMORY_LOAD
 """
+import json
 import os
 import shutil
 import signal
@@ -145,6 +146,114 @@ def test_two_guests_race_for_the_last_mebibyte():
 def test_two_guests_race_for_the_last_pages():
     with Node("192MiB") as node:
         race(node, 150000, 5 * SCALE)
+
+
+# A client of both libraries: allocates, says what it sees when told to, forks if asked.
+CLIENT = r'''
+import ctypes as c, json, os, sys
+def ok(r):
+    assert r == 0, r
+def cuda():
+    lib = c.CDLL("libcuda.so.1")
+    ok(lib.cuInit(0))
+    context, address = c.c_void_p(), c.c_uint64()
+    ok(lib.cuCtxCreate_v2(c.byref(context), 0, 0))
+    ok(lib.cuMemAlloc_v2(c.byref(address), c.c_size_t(int(sys.argv[1]))))
+    return lib
+child = 0
+if "fork" in sys.argv:
+    c.CDLL("libcuda.so.1")
+    child = os.fork()
+lib = cuda()
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+if "fork-later" in sys.argv:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+if child == 0 and "fork" in sys.argv:
+    os._exit(0)
+nvml = c.CDLL("libnvidia-ml.so.1")
+ok(nvml.nvmlInit_v2())
+device = c.c_void_p()
+ok(nvml.nvmlDeviceGetHandleByIndex_v2(0, c.byref(device)))
+print("ready", flush=True)
+for line in sys.stdin:
+    memory, rates, count = (c.c_uint64 * 3)(), (c.c_uint * 2)(), c.c_uint(0)
+    memory2 = (c.c_uint64 * 5)(40 | 2 << 24)
+    ok(nvml.nvmlDeviceGetMemoryInfo(device, memory))
+    ok(nvml.nvmlDeviceGetMemoryInfo_v2(device, memory2))
+    short = nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, c.byref(count), None)
+    rows, old = (c.c_uint64 * 300)(), (c.c_uint64 * 200)()
+    count = c.c_uint(100)
+    ok(nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, c.byref(count), rows))
+    ok(nvml.nvmlDeviceGetComputeRunningProcesses(device, c.byref(count), old))
+    graphics = c.c_uint(100)
+    ok(nvml.nvmlDeviceGetGraphicsRunningProcesses_v3(device, c.byref(graphics), rows))
+    ok(nvml.nvmlDeviceGetUtilizationRates(device, rates))
+    name = c.create_string_buffer(256)
+    names = [nvml.nvmlSystemGetProcessName(pid, name, 256) for pid in (os.getpid(), int(line))]
+    free, total = c.c_size_t(), c.c_size_t()
+    ok(lib.cuMemGetInfo_v2(c.byref(free), c.byref(total)))
+    print(json.dumps(dict(memory=list(memory), memory2=list(memory2)[1:], short=short, graphics=graphics.value,
+                          pids=[old[2 * i] & 0xffffffff for i in range(count.value)],
+                          used=[old[2 * i + 1] for i in range(count.value)], names=names,
+                          cuda=[total.value, free.value])), flush=True)
+'''
+
+
+class Client:
+    def __init__(self, node, socket, *arguments):
+        environment = dict(node.environment, METE_SOCKET=socket, METE_DRIVER=os.path.dirname(DRIVER),
+                           LD_LIBRARY_PATH=LINKS)
+        self.process = subprocess.Popen([sys.executable, "-c", CLIENT, *map(str, arguments)], env=environment,
+                                        text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.process.stdout.readline() == "ready\n"
+
+    def sees(self, pid=1):
+        self.process.stdin.write(f"{pid}\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def end(self):
+        self.process.stdin.close()
+        assert self.process.wait() == 0
+
+
+def test_management_shows_a_tenant_its_limit_and_its_own_processes():
+    with Node("300MiB") as node:
+        other = node.admin.tenant("1GiB")
+        first, second = Client(node, node.tenant.socket, 20 * MIB), Client(node, node.tenant.socket, 30 * MIB)
+        neighbour = Client(node, other.socket, 500 * MIB)
+        seen = first.sees(neighbour.process.pid)
+        total, free, used = seen["memory"]
+        assert total == 300 * MIB and free + used == total, seen
+        # Two contexts of 64 MiB, and what both allocated; no byte of the neighbour's.
+        assert used >= (20 + 30 + 128) * MIB and used < 300 * MIB, seen
+        assert seen["cuda"] == [total, free], seen
+        assert seen["memory2"][0] == total and sum(seen["memory2"][1:]) == total, seen
+        assert sorted(seen["pids"]) == sorted([first.process.pid, second.process.pid]), seen
+        assert seen["short"] == 7 and seen["graphics"] == 0, seen
+        assert seen["names"] == [0, 6], seen
+        far = neighbour.sees(first.process.pid)
+        assert far["pids"] == [neighbour.process.pid] and far["memory"][0] == GIB, far
+        # The limit changes while they run.
+        node.admin.set(node.tenant.tenant, "memory", "200MiB")
+        assert first.sees()["memory"][0] == 200 * MIB
+        for client in (first, second, neighbour):
+            client.end()
+        node.nothing_left()
+
+
+def test_a_child_of_fork_is_a_guest_of_its_own():
+    with Node("400MiB") as node:
+        for how in ("fork", "fork-later"):
+            client = Client(node, node.tenant.socket, 50 * MIB, how)
+            assert node.row().allocated == 50 * MIB, node.row()
+            assert client.sees()["pids"] == [client.process.pid]
+            client.end()
+            node.nothing_left()
 
 
 def test_a_killed_guest_leaves_nothing():
