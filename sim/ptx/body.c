@@ -385,16 +385,16 @@ static void registers(struct read *r)
 
 static uint64_t pragma_number(struct read *r, const char **at, const char *end)
 {
+	const char *first;
 	uint64_t v = 0;
-	bool any = false;
+	bool fits = true;
 
 	while (*at < end && **at == ' ')
 		++*at;
-	for (; *at < end && **at >= '0' && **at <= '9'; ++*at, any = true)
-		if (__builtin_mul_overflow(v, 10, &v) ||
-		    __builtin_add_overflow(v, (uint64_t)(**at - '0'), &v))
-			any = false;
-	if (!any || (*at < end && **at != ' '))
+	for (first = *at; *at < end && **at >= '0' && **at <= '9'; ++*at)
+		fits = fits && !__builtin_mul_overflow(v, 10, &v) &&
+		       !__builtin_add_overflow(v, (uint64_t)(**at - '0'), &v);
+	if (!fits || *at == first || (*at < end && **at != ' '))
 		read_fail(r, PTX_INVALID, "a mete-cost pragma needs whole numbers");
 	return v;
 }
@@ -414,12 +414,12 @@ static void cost(struct read *r, const struct lex_token *t)
 	const char *at, *end = t->text + t->length;
 	struct cost *c;
 
-	if (t->length < 10 || memcmp(t->text, "mete-cost-", 10))
+	if (t->length < 10 || memcmp(t->text, "mete-cost-", 10) != 0)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		size_t n = strlen(kinds[i].word);
 
-		if (t->length < n || memcmp(t->text, kinds[i].word, n))
+		if (t->length < n || memcmp(t->text, kinds[i].word, n) != 0)
 			continue;
 		if (!k)
 			read_fail(r, PTX_INVALID, "a mete-cost pragma belongs into an .entry");

@@ -66,7 +66,7 @@ static void mov_pack(struct warp *w, const struct insn *i, unsigned width, unsig
 		uint64_t v = 0;
 
 		for (unsigned k = 0; k < n; k++)
-			v |= lane_of(w, w->words[i->extra + k], part, l) << k * part;
+			v |= lane_of(w, w->words[i->extra + k], part, l) << (k * part & 63);
 		set_lane(w, i->d, width, l, v);
 	}
 }
@@ -80,7 +80,7 @@ static void mov_unpack(struct warp *w, const struct insn *i, unsigned width, uns
 		uint64_t v = lane_of(w, i->a, width, l);
 
 		for (unsigned k = 0; k < n; k++)
-			set_lane(w, w->words[i->extra + k], part, l, v >> k * part);
+			set_lane(w, w->words[i->extra + k], part, l, v >> (k * part & 63));
 	}
 }
 

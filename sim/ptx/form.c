@@ -224,7 +224,7 @@ int form_find(const char *name, size_t length, struct form *ret_form)
 		const char *pattern = form_rows[i].pattern;
 		struct form form = {.row = &form_rows[i]};
 
-		if (strncmp(pattern, name, opcode) || !strchr(".(", pattern[opcode]))
+		if (strncmp(pattern, name, opcode) != 0 || !strchr(".(", pattern[opcode]))
 			continue;
 		if (matches(pattern, name, length, &form)) {
 			*ret_form = form;

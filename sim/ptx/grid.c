@@ -357,7 +357,8 @@ int ptx_grid_run(struct ptx_grid *g, uint64_t budget)
 		struct block *block;
 		struct turn turn;
 
-		if (fill(g)) {
+		/* Blocks that are not done are resident after this. */
+		if (fill(g) || !g->resident) {
 			g->no_memory = true;
 			return dead(g);
 		}

@@ -85,7 +85,7 @@ static bool special(struct lowering *o, struct argument *a, const struct lex_tok
 		whole[n++] = r->token.text[1];
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(specials) && !known; i++) {
-		if (strlen(specials[i].name) != n || memcmp(specials[i].name, whole, n))
+		if (strlen(specials[i].name) != n || memcmp(specials[i].name, whole, n) != 0)
 			continue;
 		a->kind = ARGUMENT_SPECIAL;
 		a->value = specials[i].special;
