@@ -9,6 +9,7 @@
 #include "guest/hooks.h"
 #include "guest/link.h"
 #include "guest/memory.h"
+#include "guest/query.h"
 #include "guest/real.h"
 #include "guest/say.h"
 #include "guest/state.h"
@@ -362,9 +363,34 @@ static CUresult settled(CUresult r)
 	return r;
 }
 
+/* The driver takes a heap or a buffer for printf() when a kernel first needs it, and nobody is
+ * asked then: more than the tenant has left is refused here. Less than there was is always fine. */
+static CUresult limit_fits(CUlimit limit, size_t value)
+{
+	int device = state_joined() ? state_current_device() : -1;
+	static _Atomic uint32_t said;
+	struct query_memory seen;
+	size_t before = 0;
+
+	if (device < 0 ||
+	    (limit != CU_LIMIT_MALLOC_HEAP_SIZE && limit != CU_LIMIT_PRINTF_FIFO_SIZE) ||
+	    real(cuCtxGetLimit)(&before, limit) != CUDA_SUCCESS || value <= before)
+		return CUDA_SUCCESS;
+	query_memory(device, state_page(device, total_bytes), &seen);
+	if (value - before <= seen.free)
+		return CUDA_SUCCESS;
+	if (atomic_exchange(&said, 1) == 0)
+		say("no room for a heap of %lu bytes: the tenant has %lu bytes left",
+		    (unsigned long)value, (unsigned long)seen.free);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 CUresult hook_cuCtxSetLimit(CUlimit limit, size_t value)
 {
 	CUresult r = state_ready();
+
+	if (r == CUDA_SUCCESS)
+		r = limit_fits(limit, value);
 
 	return r ? r : settled(real(cuCtxSetLimit)(limit, value));
 }

@@ -21,6 +21,13 @@ def begin():
     assert cuda.cuInit(0) == 0 and cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
 
 
+def heap():
+    """A kernel's malloc() and printf() are served from memory that the driver takes by itself."""
+    malloc, printf = 2, 1
+    sizes = [(malloc, 3 << 30), (printf, 600 * MIB), (malloc, 128 * MIB), (malloc, 1 * MIB)]
+    return [cuda.cuCtxSetLimit(limit, ctypes.c_size_t(size)) for limit, size in sizes]
+
+
 def pools():
     """The default pool of a device that is not ours: at once, and by a graph."""
     pool, stream, graph, address = pointer(), pointer(), pointer(), ctypes.c_uint64()

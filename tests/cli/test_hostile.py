@@ -33,5 +33,9 @@ def test_the_pool_of_a_device_that_is_not_the_tenants_is_refused():
     assert attack("pools", METE_SIM_DEVICES="2xSIM") == [OUT_OF_MEMORY, OUT_OF_MEMORY, SUCCESS]
 
 
+def test_a_kernels_heap_is_within_the_limit():
+    assert attack("heap") == [OUT_OF_MEMORY, OUT_OF_MEMORY, SUCCESS, SUCCESS]
+
+
 if __name__ == "__main__":
     run(globals())
