@@ -11,11 +11,11 @@ demo:
 	@tools/demo
 
 test:
-	@tools/setup
+	@tools/setup test
 	@tools/test
 
 bench:
-	@tools/setup
+	@tools/setup test
 	@tools/bench $(BENCH)
 
 check-gpu:
@@ -23,7 +23,7 @@ check-gpu:
 	@tools/check-gpu
 
 soak:
-	@tools/setup
+	@tools/setup test
 	@tools/soak
 
 abi-check:
