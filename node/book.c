@@ -185,6 +185,15 @@ static void settle(struct daemon *d, struct guest_device *at)
 		if (++at->tries < MEASURE_TRIES) {
 			at->measure = true;
 			d->measure_again = true;
+			return;
+		}
+		/* It never stands still: at least what is beyond all that it was granted. */
+		at->tries = 0;
+		ledger_holder_sums(at->holder, &has);
+		residual = used > has.granted ? used - has.granted : 0;
+		if (residual > has.residual) {
+			ledger_measured(d->ledger, at->holder, residual, at->measuring_bytes);
+			at->settling_bytes -= at->measuring_bytes;
 		}
 		return;
 	}

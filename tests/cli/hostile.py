@@ -6,6 +6,7 @@ Each prints what the driver answered, and waits for the end of its standard inpu
 """
 import ctypes
 import sys
+import threading
 
 MIB = 1 << 20
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -41,6 +42,30 @@ def pools():
     assert cuda.cuDeviceGetDefaultMemPool(ctypes.byref(pool), 0) == 0
     answers.append(cuda.cuMemAllocFromPoolAsync(*take[:2], pool, stream))
     return answers
+
+
+def churn():
+    """Loads a module of 1 GiB while other threads allocate and free without end."""
+    context, module, over = pointer(), pointer(), threading.Event()
+    image = (".version 7.0\n.target sm_70\n.address_size 64\n"
+             f".visible .global .align 8 .b8 big[{1 << 30}];\n.visible .entry k() {{ ret; }}\n").encode() + b"\0"
+    assert cuda.cuCtxGetCurrent(ctypes.byref(context)) == 0
+
+    def restless():
+        address = ctypes.c_uint64()
+        cuda.cuCtxSetCurrent(context)
+        while not over.is_set():
+            if cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(3 * MIB)) == 0:
+                cuda.cuMemFree_v2(address)
+
+    threads = [threading.Thread(target=restless) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    print(cuda.cuModuleLoadData(ctypes.byref(module), image), flush=True)
+    sys.stdin.readline()
+    over.set()
+    for thread in threads:
+        thread.join()
 
 
 class Pool(ctypes.Structure):

@@ -37,5 +37,18 @@ def test_a_kernels_heap_is_within_the_limit():
     assert attack("heap") == [OUT_OF_MEMORY, OUT_OF_MEMORY, SUCCESS, SUCCESS]
 
 
+def test_a_module_is_counted_though_the_program_never_stands_still():
+    with Node() as node:
+        running = node.start("run", "--memory", "512MiB", "--", sys.executable, HOSTILE, "churn")
+        assert running.stdout.readline() == "0\n"
+        for _ in range(200):
+            [tenant] = node.ps()["tenants"]
+            if tenant["residual_bytes"] >= GIB:
+                break
+        assert tenant["residual_bytes"] >= GIB, tenant
+        running.stdin.close()
+        assert running.wait(timeout=60) == 0
+
+
 if __name__ == "__main__":
     run(globals())
