@@ -5,6 +5,7 @@
 
 #include "sim/clock.h"
 #include "sim/segment.h"
+#include "sim/share.h"
 
 /* Where the first device sits, and how far apart they are. */
 enum {
@@ -255,7 +256,10 @@ uint64_t device_used_by(int device, uint32_t process)
 	uint64_t bytes;
 
 	segment_lock(device_book(device));
-	bytes = atomic_load(&slot->state) == SEGMENT_ALIVE ? slot->usage[device].used_bytes : 0;
+	bytes = atomic_load(&slot->state) == SEGMENT_ALIVE
+			? slot->usage[device].used_bytes +
+				  share_paid_by(device_book(device), process)
+			: 0;
 	segment_unlock(device_book(device));
 	return bytes;
 }

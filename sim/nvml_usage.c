@@ -8,6 +8,7 @@
 #include "sim/engine.h"
 #include "sim/engine_core.h"
 #include "sim/nvml.h"
+#include "sim/share.h"
 
 #define NO_INSTANCE 0xffffffffu
 
@@ -98,11 +99,13 @@ size_t nvml_processes(int number, struct nvml_process *ret)
 	for (uint32_t i = 0; i < segment_slots(segment); i++) {
 		const struct segment_process *process = &segment->processes[i];
 		const struct segment_usage *usage = &process->usage[number];
+		uint64_t used_bytes;
 
-		if (atomic_load(&process->state) == SEGMENT_ALIVE &&
-		    (usage->contexts || usage->used_bytes))
-			ret[count++] =
-				(struct nvml_process){.slot = i, .used_bytes = usage->used_bytes};
+		if (atomic_load(&process->state) != SEGMENT_ALIVE)
+			continue;
+		used_bytes = usage->used_bytes + share_paid_by(&segment->devices[number], i);
+		if (usage->contexts || used_bytes)
+			ret[count++] = (struct nvml_process){.slot = i, .used_bytes = used_bytes};
 	}
 	segment_unlock(&segment->devices[number]);
 	for (size_t i = 0; i < count; i++)

@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,6 +18,7 @@
 #include "sim/faults.h"
 #include "sim/handle.h"
 #include "sim/segment.h"
+#include "sim/share.h"
 #include "sim/space.h"
 
 #define PATTERN_WHOLE (16ull << 20) /* larger allocations get the pattern at both ends only */
@@ -29,12 +32,16 @@ struct trailer {
 	char magic[16];
 	uint8_t uuid[16];
 	uint64_t bytes;
+	uint64_t share; /* 0 before the first export */
 };
 
 static struct {
 	pthread_mutex_t lock;
 	int store;
-} physical = {.lock = PTHREAD_MUTEX_INITIALIZER, .store = -1};
+	struct list shared;
+} physical = {.lock = PTHREAD_MUTEX_INITIALIZER,
+	      .store = -1,
+	      .shared = {.next = &physical.shared, .prev = &physical.shared}};
 
 /* ---- memory ------------------------------------------------------------------------- */
 
@@ -155,8 +162,97 @@ static CUresult allocation_back(struct physical *allocation)
 	return r;
 }
 
+/* ---- sharing, with the lock held ------------------------------------------------------------ */
+
+static bool trailer_share(const struct physical *allocation)
+{
+	return pwrite(allocation->fd, &allocation->share, sizeof(allocation->share),
+		      (off_t)(allocation->bytes + offsetof(struct trailer, share))) ==
+	       (ssize_t)sizeof(allocation->share);
+}
+
+static struct physical *shared_other(const struct physical *allocation)
+{
+	list_for_each(link, &physical.shared)
+	{
+		struct physical *other = list_entry(link, struct physical, shared);
+
+		if (other != allocation && other->share == allocation->share)
+			return other;
+	}
+	return NULL;
+}
+
+static void shared_forget(struct physical *allocation)
+{
+	list_remove(&allocation->shared);
+	close(allocation->fd);
+	free(allocation);
+}
+
+/* Neither handle nor mapping is left; others in this process may be of the same memory, or
+ * descriptors open. */
+static void shared_end(struct physical *allocation)
+{
+	if (shared_other(allocation)) {
+		shared_forget(allocation);
+	} else if (share_marked(allocation->fd)) {
+		allocation->watched = true;
+		share_watch(allocation->device, allocation->share, allocation->fd);
+	} else {
+		share_leave(allocation->device, allocation->share);
+		shared_forget(allocation);
+	}
+}
+
+/* Of what was kept for descriptors: is it still for any? The process's own ends are seen here,
+ * where nobody may look from outside. */
+static void shared_tidy(void)
+{
+	struct list *link = physical.shared.next;
+
+	while (link != &physical.shared) {
+		struct physical *allocation = list_entry(link, struct physical, shared);
+
+		link = link->next;
+		if (!allocation->watched)
+			continue;
+		if (!shared_other(allocation)) {
+			if (share_marked(allocation->fd) &&
+			    share_held(allocation->device, allocation->share))
+				continue;
+			share_leave(allocation->device, allocation->share);
+		}
+		shared_forget(allocation);
+	}
+}
+
+static void tidy(void)
+{
+	pthread_mutex_lock(&physical.lock);
+	shared_tidy();
+	pthread_mutex_unlock(&physical.lock);
+}
+
+/* An open file of its own, so that its lock tells of it alone. */
+static int file_again(int fd)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_RDWR | O_CLOEXEC);
+}
+
+/* ---- its end -------------------------------------------------------------------------------- */
+
 static void allocation_free(struct physical *allocation)
 {
+	if (allocation->share) {
+		pthread_mutex_lock(&physical.lock);
+		shared_end(allocation);
+		pthread_mutex_unlock(&physical.lock);
+		return;
+	}
 	if (allocation->fd >= 0) {
 		close(allocation->fd);
 	} else if (allocation->home) {
@@ -164,8 +260,7 @@ static void allocation_free(struct physical *allocation)
 			  (off_t)physical_offset(allocation), (off_t)allocation->bytes);
 		space_release(allocation->home, allocation->bytes);
 	}
-	if (!allocation->imported)
-		device_give(allocation->device, allocation->bytes);
+	device_give(allocation->device, allocation->bytes);
 	free(allocation);
 }
 
@@ -222,6 +317,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *ret_handle, size_t bytes,
 		return CUDA_ERROR_INVALID_VALUE;
 	if (faults_at(FAULTS_ALLOCATION, properties->location.id) == FAULTS_OUT_OF_MEMORY)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	tidy();
 	r = allocation_new(properties, properties->location.id, bytes, &allocation);
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -303,22 +399,44 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *properties,
 
 /* ---- sharing --------------------------------------------------------------------------------- */
 
+static CUresult share(struct physical *allocation)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&physical.lock);
+	if (!allocation->share) {
+		if (share_make(allocation->device, allocation->bytes, &allocation->share) != 0)
+			r = CUDA_ERROR_OUT_OF_MEMORY;
+		else
+			list_append(&physical.shared, &allocation->shared);
+		if (r == CUDA_SUCCESS && !trailer_share(allocation))
+			r = CUDA_ERROR_OPERATING_SYSTEM;
+	}
+	pthread_mutex_unlock(&physical.lock);
+	return r;
+}
+
 CUresult cuMemExportToShareableHandle(void *ret_descriptor, CUmemGenericAllocationHandle handle,
 				      CUmemAllocationHandleType type, unsigned long long flags)
 {
 	struct physical *allocation;
 	CUresult r = physical_named(handle, &allocation);
-	int fd;
+	owned(close) int fd = -1;
+	int out;
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (!ret_descriptor || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
 	    allocation->fd < 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	fd = fcntl(allocation->fd, F_DUPFD_CLOEXEC, 0);
-	if (fd < 0)
+	r = share(allocation);
+	if (r != CUDA_SUCCESS)
+		return r;
+	fd = file_again(allocation->fd);
+	if (fd < 0 || share_mark(fd) < 0)
 		return CUDA_ERROR_OPERATING_SYSTEM;
-	memcpy(ret_descriptor, &fd, sizeof(fd));
+	out = take_fd(&fd);
+	memcpy(ret_descriptor, &out, sizeof(out));
 	return CUDA_SUCCESS;
 }
 
@@ -337,6 +455,28 @@ static CUresult trailer_read(int fd, struct trailer *ret_trailer, int *ret_devic
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_device = device_by_uuid(ret_trailer->uuid);
 	return *ret_device < 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+}
+
+/* Makes the process a holder of what it imports; pays if nobody held it any more. */
+static CUresult join(struct physical *allocation)
+{
+	uint64_t share_before = allocation->share;
+	CUresult r = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&physical.lock);
+	if (share_join(allocation->device, allocation->bytes, &allocation->share) != 0) {
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	} else {
+		if (share_before != allocation->share && !trailer_share(allocation)) {
+			share_leave(allocation->device, allocation->share);
+			r = CUDA_ERROR_OPERATING_SYSTEM;
+		} else {
+			list_append(&physical.shared, &allocation->shared);
+		}
+		shared_tidy();
+	}
+	pthread_mutex_unlock(&physical.lock);
+	return r;
 }
 
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret_handle, void *descriptor,
@@ -363,11 +503,18 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret_handle
 	r = allocation_new(&properties, device, trailer.bytes, &allocation);
 	if (r != CUDA_SUCCESS)
 		return r;
-	allocation->imported = true;
-	allocation->fd = fcntl((int)(intptr_t)descriptor, F_DUPFD_CLOEXEC, 0);
-	if (allocation->fd < 0 || handle_add(HANDLE_ALLOCATION, allocation) < 0) {
+	allocation->share = trailer.share;
+	allocation->fd = file_again((int)(intptr_t)descriptor);
+	r = allocation->fd < 0 ? CUDA_ERROR_OPERATING_SYSTEM : join(allocation);
+	if (r != CUDA_SUCCESS) {
+		if (allocation->fd >= 0)
+			close(allocation->fd);
+		free(allocation);
+		return r;
+	}
+	if (handle_add(HANDLE_ALLOCATION, allocation) < 0) {
 		allocation_free(allocation);
-		return CUDA_ERROR_OPERATING_SYSTEM;
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	*ret_handle = (CUmemGenericAllocationHandle)(uintptr_t)allocation;
 	return CUDA_SUCCESS;

@@ -3,13 +3,15 @@
  * Physical memory of cuMemCreate(), apart from addresses. It is a piece of one sparse file of the
  * process, or a file of its own where it can be handed to other processes: thousands of blocks do
  * not take thousands of descriptors. It is in the device's book until neither a handle nor a
- * mapping is left; what was imported is in its maker's book.
+ * mapping is left, and once it was exported until that is so everywhere, and no descriptor is open
+ * (share.h).
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "base/macros.h"
 #include "cuda/types.h"
 
@@ -18,7 +20,9 @@ struct physical {
 	int device;
 	uint64_t bytes;
 	unsigned handles, mappings; /* it goes when both are 0 */
-	bool imported;
+	uint64_t share;		    /* once exported or imported; share.h */
+	struct list shared;	    /* of those with a share */
+	bool watched;  /* nobody needs it here: it is kept for descriptors that are open */
 	int fd;	       /* of its own, or -1: a piece of the store */
 	uint64_t home; /* addresses that stand for its place in the store */
 };

@@ -15,6 +15,7 @@
 #include "sim/device.h"
 #include "sim/segment_mutex.h"
 #include "sim/segment_process.h"
+#include "sim/share.h"
 
 /* The process's one view of its node. Fields below `ready` are written before it is set. */
 static struct {
@@ -36,12 +37,13 @@ static struct {
 static uint64_t segment_layout(void)
 {
 	const uint64_t sizes[] = {
-		5, /* moved by hand when a meaning changes and no size does */
+		6, /* moved by hand when a meaning changes and no size does */
 		sizeof(struct segment),
 		sizeof(struct settings),
 		sizeof(struct segment_device),
 		sizeof(struct segment_process),
 		sizeof(struct segment_usage),
+		sizeof(struct segment_share),
 		sizeof(pthread_mutex_t),
 		offsetof(struct segment_device, engines),
 	};
@@ -192,7 +194,7 @@ static void mend_device(struct segment_device *device)
 {
 	struct segment_engines *engines = &device->engines;
 	size_t number = (size_t)(device - here.segment->devices);
-	uint64_t used_bytes = 0;
+	uint64_t used_bytes = share_sum(device);
 
 	for (uint32_t i = 0; i < segment_slots(here.segment); i++)
 		if (atomic_load(&here.segment->processes[i].state) == SEGMENT_ALIVE)
@@ -230,6 +232,7 @@ static void bury(struct segment *segment, uint32_t slot)
 		used_bytes = usage->used_bytes;
 		usage->used_bytes = 0;
 		device->used_bytes -= used_bytes;
+		share_bury(device, slot);
 		usage->managed_bytes = usage->pushed_bytes = 0;
 		usage->contexts = 0;
 		for (uint32_t t = 0; t < device->engines.tickets_high; t++) {
@@ -282,7 +285,12 @@ static unsigned reap(struct segment *segment, int fd)
 
 unsigned segment_reap(void)
 {
-	return segment_self() ? reap(here.segment, here.fd) : 0;
+	unsigned count;
+
+	if (!segment_self())
+		return 0;
+	count = reap(here.segment, here.fd);
+	return count + share_reap(here.segment, here.self.namespace_id);
 }
 
 /* That of the one who has been dead longest where many are, or else an unused one. */
@@ -308,6 +316,21 @@ static int32_t slot_to_take(const struct segment *segment)
 	return oldest;
 }
 
+/* What this process had before exec() is gone, though the process is not. */
+static void bury_earlier_images(struct segment *segment)
+{
+	for (uint32_t i = 0; i < segment_slots(segment); i++) {
+		const struct segment_process *process = &segment->processes[i];
+
+		if (atomic_load(&process->state) == SEGMENT_ALIVE &&
+		    process->pid == here.self.pid &&
+		    process->start_ticks == here.self.start_ticks &&
+		    process->namespace_id == here.self.namespace_id &&
+		    process->image != segment_process_image())
+			bury(segment, i);
+	}
+}
+
 static int slot_take(struct segment *segment, int fd, uint32_t *ret_slot)
 {
 	struct segment_process *process;
@@ -316,6 +339,7 @@ static int slot_take(struct segment *segment, int fd, uint32_t *ret_slot)
 
 	here.slot = UINT32_MAX;
 	lock_node(segment);
+	bury_earlier_images(segment);
 	slot = slot_to_take(segment);
 	if (slot < 0) {
 		segment_mutex_unlock(&segment->mutex);
@@ -336,6 +360,7 @@ static int slot_take(struct segment *segment, int fd, uint32_t *ret_slot)
 			process->pid = here.self.pid;
 			process->start_ticks = here.self.start_ticks;
 			process->namespace_id = here.self.namespace_id;
+			process->image = segment_process_image();
 			process->joined_ns = clock_now_ns();
 			snprintf(process->name, sizeof(process->name), "%s",
 				 program_invocation_short_name);

@@ -38,6 +38,7 @@
 #define SEGMENT_GAPS_MAX      64
 #define SEGMENT_SAMPLES_MAX   32
 #define SEGMENT_EVENTS_MAX    64
+#define SEGMENT_SHARES_MAX    4096 /* exported allocations of one device */
 
 enum segment_lane {
 	SEGMENT_COMPUTE,
@@ -85,6 +86,7 @@ struct segment_process {
 	int32_t pid;		/* in its own PID namespace */
 	uint64_t start_ticks;	/* field 22 of /proc/PID/stat: tells a reused pid */
 	uint64_t namespace_id;	/* of its PID namespace */
+	uint64_t image;		/* of the program: another after exec() */
 	uint64_t joined_ns, ended_ns;
 	char name[32];
 	struct segment_usage usage[SETTINGS_DEVICES_MAX];
@@ -140,16 +142,29 @@ struct segment_event_record {
 	uint64_t value, at_ns;
 };
 
+/* Exported memory; share.h. Belongs to the device's mutex. */
+struct segment_share {
+	_Atomic uint64_t id; /* 0: free; by chance, and never used again */
+	uint64_t bytes;
+	uint64_t watch_inode, watch_namespace_id;
+	int32_t watch_pid, watch_fd; /* of one that watches: where others can look */
+	uint32_t payer;		     /* a slot, of the holders */
+	uint64_t holders[SEGMENT_PROCESSES_MAX / 64];
+	uint64_t watching[SEGMENT_PROCESSES_MAX / 64]; /* of holders: for descriptors only */
+};
+
 struct segment_device {
 	pthread_mutex_t mutex; /* robust, shared */
 	uint8_t uuid[16];
-	uint64_t used_bytes; /* sum over the processes; capacity is the settings' */
+	uint64_t used_bytes; /* sum over processes and shares; capacity is the settings' */
 	uint32_t lost; /* fallen off the bus: set by a fault, until the segment is made anew */
 	uint64_t ecc_corrected, ecc_uncorrected;
 	uint32_t event_count; /* ever; the ring holds the last ones */
 	struct segment_event_record events[SEGMENT_EVENTS_MAX];
 	struct segment_lateness lateness;
 	struct segment_engines engines;
+	_Atomic uint32_t shares_high; /* no share has been used from here on */
+	struct segment_share shares[SEGMENT_SHARES_MAX];
 };
 
 struct segment {
@@ -197,7 +212,8 @@ void segment_unlock_node(void);
 void segment_lock(struct segment_device *device);
 void segment_unlock(struct segment_device *device);
 
-/* Returns what dead processes held; how many there were. Not with a lock held. */
+/* Returns what dead processes and closed descriptors held; how many there were. Not with a lock
+ * held. */
 unsigned segment_reap(void);
 
 /* The process's pid as the caller's PID namespace has it; 0 where it has none. */

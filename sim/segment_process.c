@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -94,6 +95,30 @@ static bool locked_by_another(int fd, off_t offset)
 	return fcntl(fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
 }
 
+/* Sure that the file is no longer mapped there? By its inode, as the sixth column may be anything.
+ */
+static bool lost_map(const char *who, int fd)
+{
+	owned(fclose) FILE *maps = NULL;
+	char path[64], *line = NULL;
+	size_t room = 0, lines = 0;
+	struct stat about;
+	bool found = false;
+
+	snprintf(path, sizeof(path), "/proc/%s/maps", who);
+	maps = fopen(path, "re");
+	if (!maps || fstat(fd, &about) < 0)
+		return false;
+	while (!found && getline(&line, &room, maps) > 0) {
+		unsigned long long inode;
+
+		lines++;
+		found = sscanf(line, "%*s %*s %*s %*s %llu", &inode) == 1 && inode == about.st_ino;
+	}
+	free(line);
+	return lines && !found && !ferror(maps);
+}
+
 bool segment_process_dead(const struct segment_identity *identity, uint64_t own_namespace, int fd,
 			  off_t offset)
 {
@@ -118,8 +143,21 @@ bool segment_process_dead(const struct segment_identity *identity, uint64_t own_
 		return false;
 	if (state.start_ticks != identity->start_ticks)
 		return true;
+	if (state.state != 'Z' && state.state != 'X' && lost_map(who, fd))
+		return true;
 	/* A zombie whose first thread has ended may have others that work on. */
 	return (state.state == 'Z' || state.state == 'X') && state.threads <= 1;
+}
+
+/* The 16 bytes by chance that the kernel gives to every program. */
+uint64_t segment_process_image(void)
+{
+	const void *at = (const void *)getauxval(AT_RANDOM);
+	uint64_t image = 0;
+
+	if (at)
+		memcpy(&image, at, sizeof(image));
+	return image;
 }
 
 /* Field NSpid of /proc/PID/status ends with the pid in the innermost namespace. */

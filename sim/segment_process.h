@@ -24,13 +24,17 @@ must_check int segment_process_self(struct segment_identity *ret_identity);
 /*
  * Is the process gone, or dead and only waiting to be waited for? It lives while byte `offset` of
  * the file is locked; `fd` is the caller's own open file description, whose lock does not count.
- * One that lost its lock, but is in the caller's PID namespace and there in /proc, lives as well.
+ * One that lost its lock, but is in the caller's PID namespace and there in /proc, lives as well,
+ * unless it can be seen not to have the file mapped: exec() ended it.
  */
 bool segment_process_dead(const struct segment_identity *identity, uint64_t own_namespace, int fd,
 			  off_t offset);
 
 /* Locks that byte for the open file description of fd, until it is closed by all who share it. */
 must_check int segment_process_lock(int fd, off_t offset);
+
+/* Of the program that runs: exec() changes it, fork() does not. */
+uint64_t segment_process_image(void);
 
 /* The process's pid in the caller's namespace, or 0. */
 pid_t segment_process_pid(const struct segment_identity *identity, uint64_t own_namespace);

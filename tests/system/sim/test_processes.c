@@ -314,3 +314,115 @@ TEST(a_descriptor_is_the_same_memory_elsewhere)
 	child_end(second, importing);
 	child_end(first, exporting);
 }
+
+/* Imports; says so; and holds it until it hears. */
+static void keeper(int end)
+{
+	CUmemGenericAllocationHandle handle;
+	int fd = fd_receive(end);
+	char byte = 0;
+
+	start();
+	must(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
+					    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) ==
+	     CUDA_SUCCESS);
+	close(fd);
+	say(end, &byte, 1);
+	hear(end, &byte, 1);
+}
+
+TEST(exported_memory_outlives_its_maker_in_the_book_too)
+{
+	int exporting, importing, looking, fd;
+	pid_t looker = child_start(look, &looking), maker, holder;
+	uint64_t before = ask(looking), context;
+	char byte;
+
+	holder = child_start(keeper, &importing);
+	maker = child_start(exporter, &exporting);
+	fd = fd_receive(exporting);
+	fd_send(importing, fd);
+	close(fd);
+	hear(importing, &byte, 1);
+	context = (before - ask(looking) - 2 * MiB) / 2;
+	kill(maker, SIGKILL);
+	waitpid(maker, NULL, 0);
+	close(exporting);
+	expect_eq(before - ask(looking), context + 2 * MiB);
+	kill(holder, SIGKILL);
+	waitpid(holder, NULL, 0);
+	close(importing);
+	expect_eq(ask(looking), before);
+	child_end(looker, looking);
+}
+
+/* Hands out a descriptor, lets go of its own, and does nothing more. */
+static void giver(int end)
+{
+	CUmemAllocationProp properties = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
+	};
+	CUmemGenericAllocationHandle handle;
+	char byte;
+	int fd;
+
+	start();
+	must(cuMemCreate(&handle, 512 * MiB, &properties, 0) == CUDA_SUCCESS);
+	must(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+					  0) == CUDA_SUCCESS);
+	must(cuMemRelease(handle) == CUDA_SUCCESS);
+	fd_send(end, fd);
+	close(fd);
+	say(end, "", 1);
+	hear(end, &byte, 1);
+}
+
+TEST(a_descriptor_alone_holds_memory_until_it_is_closed)
+{
+	int giving, looking, fd;
+	pid_t looker = child_start(look, &looking), maker = child_start(giver, &giving);
+	uint64_t with, without;
+	char byte;
+
+	fd = fd_receive(giving);
+	hear(giving, &byte, 1);
+	with = ask(looking);
+	close(fd);
+	without = ask(looking);
+	expect_eq(without - with, 512 * MiB);
+	say(giving, "", 1);
+	child_end(maker, giving);
+	child_end(looker, looking);
+}
+
+static void replaced(int end)
+{
+	CUdeviceptr address;
+	char text[16];
+
+	start();
+	must(cuMemAlloc_v2(&address, 1000 * MiB) == CUDA_SUCCESS);
+	say(end, "", 1);
+	hear(end, text, 1);
+	must(dup2(end, STDIN_FILENO) >= 0 && dup2(end, STDOUT_FILENO) >= 0);
+	execlp("sh", "sh", "-c", "echo; exec cat >/dev/null", NULL);
+}
+
+TEST(what_a_program_held_ends_with_exec)
+{
+	int replacing, looking;
+	pid_t looker = child_start(look, &looking), child;
+	uint64_t before = ask(looking);
+	char byte;
+
+	child = child_start(replaced, &replacing);
+	hear(replacing, &byte, 1);
+	expect(before - ask(looking) >= 1000 * MiB);
+	say(replacing, "", 1);
+	hear(replacing, &byte, 1);
+	expect_eq(ask(looking), before);
+	child_end(child, replacing);
+	child_end(looker, looking);
+}

@@ -168,3 +168,67 @@ TEST(a_descriptor_carries_memory_to_a_second_handle)
 	expect_eq(node_free_bytes(), before);
 	expect_ok(cuCtxDestroy_v2(context));
 }
+
+static CUmemGenericAllocationHandle import(int fd)
+{
+	CUmemGenericAllocationHandle handle;
+
+	expect_ok(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
+						 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+	return handle;
+}
+
+TEST(exported_memory_is_counted_while_a_descriptor_or_an_import_lives)
+{
+	CUcontext context = node_context();
+	size_t before = node_free_bytes();
+	CUmemGenericAllocationHandle handle, first, second;
+	int fd, copy;
+
+	expect_ok(cuMemCreate(&handle, 2 * MiB, &shareable, 0));
+	expect_ok(cuMemExportToShareableHandle(&fd, handle,
+					       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	expect_ok(cuMemRelease(handle));
+	expect_eq(before - node_free_bytes(), 2 * MiB);
+	copy = dup(fd);
+	close(fd);
+	expect_eq(before - node_free_bytes(), 2 * MiB);
+	first = import(copy);
+	second = import(copy);
+	expect_eq(before - node_free_bytes(), 2 * MiB);
+	close(copy);
+	expect_ok(cuMemRelease(first));
+	expect_eq(before - node_free_bytes(), 2 * MiB);
+	expect_ok(cuMemRelease(second));
+	expect_eq(node_free_bytes(), before);
+	/* Without an import, it is the descriptor's end that counts. */
+	expect_ok(cuMemCreate(&handle, 2 * MiB, &shareable, 0));
+	expect_ok(cuMemExportToShareableHandle(&fd, handle,
+					       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	expect_ok(cuMemRelease(handle));
+	expect_eq(before - node_free_bytes(), 2 * MiB);
+	close(fd);
+	expect_eq(node_free_bytes(), before);
+	expect_ok(cuCtxDestroy_v2(context));
+}
+
+TEST(exported_memory_does_not_exceed_the_device)
+{
+	CUcontext context = node_context();
+	size_t before = node_free_bytes();
+	CUmemGenericAllocationHandle handle;
+	int fds[32], made = 0;
+
+	while (made < 32 && cuMemCreate(&handle, 256 * MiB, &shareable, 0) == CUDA_SUCCESS) {
+		expect_ok(cuMemExportToShareableHandle(
+			&fds[made++], handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+		expect_ok(cuMemRelease(handle));
+	}
+	expect_eq(made, (int)(before / (256 * MiB)));
+	while (made > 0)
+		close(fds[--made]);
+	expect_ok(cuMemCreate(&handle, before / (2 * MiB) * (2 * MiB), &plain, 0));
+	expect_ok(cuMemRelease(handle));
+	expect_eq(node_free_bytes(), before);
+	expect_ok(cuCtxDestroy_v2(context));
+}
