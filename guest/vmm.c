@@ -3,7 +3,8 @@
  * Physical memory that the program maps by itself. What cuMemCreate() makes lives until the last
  * handle on it is released, the last mapping is gone and no multicast object is bound to it any
  * more, in whatever order: programs usually release right after they have mapped. The charge lives
- * as long.
+ * as long, and that of memory that was exported until the process ends: a descriptor keeps it, and
+ * nobody says when the last copy of one is closed.
  *
  * Imported memory is its exporter's to pay; so is what lies in host memory. A multicast object
  * holds no memory of its own, but is mapped and released like one.
@@ -43,6 +44,7 @@ struct piece {
 	int32_t device;
 	uint32_t next; /* of the unused ones; index + 1 */
 	bool multicast;
+	bool outgoing; /* exported */
 };
 
 struct binding {
@@ -114,7 +116,7 @@ static void unbind_all(uint32_t object)
 	}
 }
 
-/* If nothing holds it any more, its memory is the driver's again. */
+/* If nothing holds it any more, its memory is the driver's again, unless it was exported. */
 static void piece_end(uint32_t index)
 {
 	struct piece *piece = piece_at(index);
@@ -122,7 +124,7 @@ static void piece_end(uint32_t index)
 
 	if (piece->handles || piece->maps || piece->bound)
 		return;
-	if (piece->bytes)
+	if (piece->bytes && !piece->outgoing)
 		credit_give(piece->device, piece->bytes);
 	memset(piece, 0, sizeof(*piece));
 	piece->next = vmm.unused_;
@@ -315,6 +317,28 @@ CUresult hook_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle_v1 *handl
 		best_effort(memory_driver(real(cuMemRelease)(*handle)));
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	futex_lock_give(&vmm.lock);
+	return r;
+}
+
+CUresult hook_cuMemExportToShareableHandle(void *shareableHandle,
+					   CUmemGenericAllocationHandle_v1 handle,
+					   CUmemAllocationHandleType handleType,
+					   unsigned long long flags)
+{
+	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	int64_t index;
+
+	if (memory_inside || r != CUDA_SUCCESS)
+		return r ? r
+			 : memory_driver(real(cuMemExportToShareableHandle)(shareableHandle, handle,
+									    handleType, flags));
+	futex_lock_take(&vmm.lock);
+	r = memory_driver(
+		real(cuMemExportToShareableHandle)(shareableHandle, handle, handleType, flags));
+	index = piece_of(handle);
+	if (r == CUDA_SUCCESS && index >= 0)
+		piece_at((uint32_t)index)->outgoing = true;
 	futex_lock_give(&vmm.lock);
 	return r;
 }

@@ -256,6 +256,58 @@ def test_a_child_of_fork_is_a_guest_of_its_own():
             node.nothing_left()
 
 
+# Exports what it makes, and lets go of it, until it is refused; then imports it all.
+EXPORTER = r'''
+import ctypes as c, os, resource, sys
+def ok(r):
+    assert r == 0, r
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+lib = c.CDLL("libcuda.so.1")
+ok(lib.cuInit(0))
+context = c.c_void_p()
+ok(lib.cuCtxCreate_v2(c.byref(context), 0, 0))
+class Properties(c.Structure):
+    _fields_ = [("type", c.c_int), ("handles", c.c_int), ("place", c.c_int), ("id", c.c_int), ("rest", c.c_uint64 * 2)]
+def make():
+    handle = c.c_uint64()
+    r = lib.cuMemCreate(c.byref(handle), c.c_size_t(16 << 20), c.byref(Properties(1, 1, 1, 0)), c.c_uint64(0))
+    return r, handle
+descriptors = []
+for _ in range(40):
+    r, handle = make()
+    if r:
+        assert r == 2, r
+        break
+    descriptor = c.c_int()
+    ok(lib.cuMemExportToShareableHandle(c.byref(descriptor), handle, 1, c.c_uint64(0)))
+    descriptors.append(descriptor.value)
+    ok(lib.cuMemRelease(handle))
+for descriptor in descriptors:
+    handle = c.c_uint64()
+    ok(lib.cuMemImportFromShareableHandle(c.byref(handle), c.c_void_p(descriptor), 1))
+    os.close(descriptor)
+    # Only its last release could give anything back, and it is the process's end that does.
+    ok(lib.cuMemRelease(handle))
+    assert make()[0] == 2
+print(len(descriptors), flush=True)
+sys.stdin.read()
+'''
+
+
+def test_exported_memory_counts_until_its_process_ends():
+    with Node("160MiB") as node:
+        environment = dict(node.environment, METE_SOCKET=node.tenant.socket, METE_DRIVER=os.path.dirname(DRIVER),
+                           LD_LIBRARY_PATH=LINKS)
+        process = subprocess.Popen([sys.executable, "-c", EXPORTER], env=environment, text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        made = int(process.stdout.readline())
+        row = node.row()
+        assert made > 0 and row.allocated == made * 16 * MIB and row.allocated <= row.limit, (made, row)
+        process.stdin.close()
+        assert process.wait() == 0
+        node.nothing_left()
+
+
 def test_a_killed_guest_leaves_nothing():
     with Node() as node:
         for _ in range(20 * SCALE):
