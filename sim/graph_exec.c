@@ -136,6 +136,13 @@ exported CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 
 /* Memory is found, and found missing, when a launch is asked for. What the graph frees itself may
  * be allocated by the next launch at once: its ops come after. */
+static void unclaim(const struct graph_plan *plan, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (plan->ops[i].kind == OP_ALLOC)
+			graph_memory_unclaim(plan->ops[i].alloc.address);
+}
+
 static CUresult claim(const struct graph_plan *plan, struct CUctx_st *context, bool again)
 {
 	for (size_t i = 0; i < plan->n; i++) {
@@ -146,8 +153,10 @@ static CUresult claim(const struct graph_plan *plan, struct CUctx_st *context, b
 			result = graph_memory_claim(op->alloc.address, context, again);
 		else if (op->kind == OP_FREE)
 			graph_memory_disclaim(op->alloc.address);
-		if (result != CUDA_SUCCESS)
+		if (result != CUDA_SUCCESS) {
+			unclaim(plan, i);
 			return result;
+		}
 	}
 	return CUDA_SUCCESS;
 }
@@ -166,11 +175,16 @@ static CUresult launch(struct CUgraphExec_st *exec, struct CUstream_st *stream)
 	if (result != CUDA_SUCCESS)
 		return result;
 	made = graph_launch_new(exec->plan);
-	if (!made)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	made->previous = exec->last;
-	exec->last = (struct stream_mark){0};
-	return graph_launch_submit(made, stream, &exec->last);
+	if (made) {
+		made->previous = exec->last;
+		exec->last = (struct stream_mark){0};
+		result = graph_launch_submit(made, stream, &exec->last);
+	} else {
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (result != CUDA_SUCCESS)
+		unclaim(exec->plan, exec->plan->n);
+	return result;
 }
 
 /* A launch inside a capture is a child graph. */

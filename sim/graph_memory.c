@@ -18,9 +18,10 @@ struct allocation {
 	size_t bytes; /* of whole blocks */
 	int device;
 	unsigned refs;
-	bool backed;  /* counted in the device's book */
-	bool claimed; /* a launch has allocated it, as the program sees it */
-	bool mapped;  /* likewise, as the device sees it */
+	unsigned pending; /* launches that have claimed it, and have not come to its node */
+	bool backed;	  /* counted in the device's book */
+	bool claimed;	  /* a launch has allocated it, as the program sees it */
+	bool mapped;	  /* likewise, as the device sees it */
 };
 
 struct sums {
@@ -184,10 +185,23 @@ CUresult graph_memory_claim(CUdeviceptr address, struct CUctx_st *context, bool 
 	allocation = find(address);
 	if (allocation && (!allocation->claimed || again))
 		result = back(allocation, context);
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
 		allocation->claimed = true;
+		allocation->pending++;
+	}
 	pthread_mutex_unlock(&memory.lock);
 	return result;
+}
+
+void graph_memory_unclaim(CUdeviceptr address)
+{
+	struct allocation *allocation;
+
+	pthread_mutex_lock(&memory.lock);
+	allocation = find(address);
+	if (allocation && allocation->pending && !--allocation->pending && !allocation->mapped)
+		allocation->claimed = false;
+	pthread_mutex_unlock(&memory.lock);
 }
 
 void graph_memory_disclaim(CUdeviceptr address)
@@ -263,9 +277,12 @@ CUresult graph_memory_run(const struct op *op)
 
 	pthread_mutex_lock(&memory.lock);
 	allocation = find(op->alloc.address);
-	if (allocation && op->kind == OP_ALLOC)
+	if (allocation && op->kind == OP_ALLOC) {
+		if (allocation->pending)
+			allocation->pending--;
 		result = map(allocation);
-	else if (allocation)
+	}
+	if (allocation && op->kind != OP_ALLOC)
 		result = unmap(allocation);
 	pthread_mutex_unlock(&memory.lock);
 	return result;
@@ -308,7 +325,9 @@ exported CUresult cuDeviceGraphMemTrim(CUdevice device)
 	{
 		struct allocation *allocation = list_entry(link, struct allocation, link);
 
-		if (allocation->device == device && !allocation->claimed && !allocation->mapped)
+		/* A launch that frees it as well has disclaimed it when it was queued. */
+		if (allocation->device == device && !allocation->claimed && !allocation->mapped &&
+		    !allocation->pending)
 			unback(allocation);
 	}
 	pthread_mutex_unlock(&memory.lock);

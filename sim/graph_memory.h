@@ -25,6 +25,9 @@ void graph_memory_unref(CUdeviceptr address);
  * allocation has not been freed, unless `again`; OUT_OF_MEMORY. */
 must_check CUresult graph_memory_claim(CUdeviceptr address, struct CUctx_st *context, bool again);
 
+/* A claim whose launch was not queued after all. */
+void graph_memory_unclaim(CUdeviceptr address);
+
 /* A free of the address has been queued: it may be claimed again. */
 void graph_memory_disclaim(CUdeviceptr address);
 

@@ -417,6 +417,36 @@ TEST(a_graph_allocates_and_frees)
 	sim_end(&sim);
 }
 
+TEST(trimming_leaves_alone_what_a_waiting_launch_will_use)
+{
+	struct sim sim = sim_begin();
+	struct gate gate = gate_new();
+	CUdeviceptr address;
+	CUgraphNode node;
+	CUgraphExec exec;
+	CUstream stream;
+	CUgraph graph;
+
+	ok(cuGraphCreate(&graph, 0));
+	node = add_allocation(graph, &sim, 4096, &address);
+	ok(cuGraphAddMemFreeNode(&node, graph, &node, 1, address));
+	ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	ok(gate_close(&gate, stream));
+	ok(cuGraphLaunch(exec, stream));
+	ok(cuGraphLaunch(exec, stream));
+	ok(cuDeviceGraphMemTrim(sim.device));
+	expect_eq(graph_bytes(&sim, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT), 2 << 20);
+	gate_open(&gate);
+	ok(cuStreamSynchronize(stream));
+	ok(cuDeviceGraphMemTrim(sim.device));
+	expect_eq(graph_bytes(&sim, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT), 0);
+	ok(cuGraphExecDestroy(exec));
+	ok(cuGraphDestroy(graph));
+	gate_free(&gate);
+	sim_end(&sim);
+}
+
 TEST(memory_that_a_graph_leaves_is_the_programs_to_free)
 {
 	struct sim sim = sim_begin();
