@@ -70,11 +70,14 @@ static void uncount(struct guest *g)
 
 void guest_leave(struct guest *g, const char *reason)
 {
-	struct tenant *t = g->tenant;
-	struct daemon *d = t->daemon;
+	struct tenant *t;
+	struct daemon *d;
 
+	/* It may be heard of once more after it has left, and its tenant be gone by then. */
 	if (!list_linked(&g->link))
 		return;
+	t = g->tenant;
+	d = t->daemon;
 	uncount(g);
 	peer_close(&g->peer);
 	if (g->joined) {

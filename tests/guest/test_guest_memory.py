@@ -20,6 +20,8 @@ del sys.argv[3:5]
 from meted import *
 
 DRIVER = sys.argv[2] + "/libcuda.so.1"
+# A plain Python cannot load a library that is instrumented by a sanitizer.
+INSTRUMENTED = any(mark in open(LINKS + "/libcuda.so.1", "rb").read() for mark in (b"__asan_init", b"__tsan_init"))
 SCALE = int(os.environ.get("METE_TEST_SCALE", "1"))
 
 
