@@ -95,8 +95,8 @@ static bool locked_by_another(int fd, off_t offset)
 	return fcntl(fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
 }
 
-/* Sure that the file is no longer mapped there? By its inode, as the sixth column may be anything.
- */
+/* Is the file not among what is mapped there? Told by its inode alone. Some file systems show
+ * another one here than fstat() does: then the caller does not find its own mapping either. */
 static bool lost_map(const char *who, int fd)
 {
 	owned(fclose) FILE *maps = NULL;
@@ -143,7 +143,7 @@ bool segment_process_dead(const struct segment_identity *identity, uint64_t own_
 		return false;
 	if (state.start_ticks != identity->start_ticks)
 		return true;
-	if (state.state != 'Z' && state.state != 'X' && lost_map(who, fd))
+	if (state.state != 'Z' && state.state != 'X' && lost_map(who, fd) && !lost_map("self", fd))
 		return true;
 	/* A zombie whose first thread has ended may have others that work on. */
 	return (state.state == 'Z' || state.state == 'X') && state.threads <= 1;
