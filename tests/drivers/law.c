@@ -87,6 +87,18 @@ static __thread CUcontext current[8] = {(CUcontext)0x1000};
 static __thread int depth;
 static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
 
+/* In a child of fork() the workers are not there, and what they held would be held for ever: the
+ * child starts with a driver that nothing was asked of yet. */
+static void forget(void)
+{
+	memset(streams, 0, sizeof(streams));
+	pthread_mutex_init(&table, NULL);
+	if (law_state != &own_state)
+		return;
+	own_state.outstanding = 0;
+	memset(own_state.outstanding_on, 0, sizeof(own_state.outstanding_on));
+}
+
 /* The state in a file, for tests in which it is another process that closes and opens. */
 static __attribute__((constructor)) void share(void)
 {
@@ -94,6 +106,7 @@ static __attribute__((constructor)) void share(void)
 	int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
 	void *memory;
 
+	pthread_atfork(NULL, NULL, forget);
 	if (fd < 0)
 		return;
 	memory = mmap(NULL, sizeof(struct law), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
