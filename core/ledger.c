@@ -51,6 +51,17 @@ void ledger_expect(struct ledger *l, struct ledger_account *account, int expecte
 	account->unsaid = expected ? most : 0;
 }
 
+void ledger_unsettled(struct ledger *l, struct ledger_account *account, int unsettled)
+{
+	(void)l;
+	account->unsettled = unsettled;
+}
+
+void ledger_looked(struct ledger *l)
+{
+	l->looks++;
+}
+
 struct ledger_account *ledger_open(struct ledger *l, uint32_t device, uint64_t limit,
 				   uint64_t wait_ns)
 {
@@ -172,7 +183,8 @@ int ledger_ask(struct ledger *l, struct ledger_holder *holder, const struct ledg
 		return LEDGER_TABLE;
 	ask = list_entry(l->free_asks.next, struct ask, link);
 	list_remove(&ask->link);
-	*ask = (struct ask){.holder = holder, .request = *request, .round = ++l->round};
+	*ask = (struct ask){
+		.holder = holder, .request = *request, .round = ++l->round, .looks = l->looks};
 	if (request->may_wait && a->wait_ns) {
 		ask->deadline = now_ns + a->wait_ns;
 		ask->look_at = now_ns + l->limits.look_ns;
@@ -219,6 +231,19 @@ void ledger_measured(struct ledger *l, struct ledger_holder *holder, uint64_t re
 	(void)l;
 	holder->reserved -= least(holder->reserved, settled);
 	now.residual = residual + holder->reserved;
+	move(holder, &now);
+}
+
+void ledger_between(struct ledger *l, struct ledger_holder *holder, uint64_t lowest,
+		    uint64_t highest)
+{
+	struct amounts now = holder->has;
+
+	(void)l;
+	if (now.residual > highest + holder->reserved)
+		now.residual = highest + holder->reserved;
+	if (now.residual < lowest)
+		now.residual = lowest;
 	move(holder, &now);
 }
 

@@ -111,6 +111,11 @@ void ledger_set_limit(struct ledger *l, struct ledger_account *account, uint64_t
  * that nobody else is given: whose ask would fit but for that is not answered either. */
 void ledger_expect(struct ledger *l, struct ledger_account *account, int expected, uint64_t most);
 
+/* The account's residual is being measured, or will be at once: what would be refused for want of
+ * room is not answered before that has changed, or ledger_looked() was called a few times. */
+void ledger_unsettled(struct ledger *l, struct ledger_account *account, int unsettled);
+void ledger_looked(struct ledger *l);
+
 /* NULL when the table is full. `owner` is the caller's, see ledger_owner(). */
 struct ledger_holder *ledger_join(struct ledger *l, struct ledger_account *account, void *owner);
 void ledger_leave(struct ledger *l, struct ledger_holder *holder);
@@ -140,6 +145,11 @@ void ledger_report(struct ledger *l, struct ledger_holder *holder, uint64_t allo
 /* What was measured replaces what was measured before, and `settled` bytes of what was reserved. */
 void ledger_measured(struct ledger *l, struct ledger_holder *holder, uint64_t residual,
 		     uint64_t settled);
+
+/* Nothing exact could be measured: so much residual there is at least, in which what is reserved
+ * may be, and at most so much beside what is reserved. */
+void ledger_between(struct ledger *l, struct ledger_holder *holder, uint64_t lowest,
+		    uint64_t highest);
 
 /* Bytes of a resident allocation left the device, or came back to it. LEDGER_HELD: it has not so
  * much; LEDGER_FULL: there is no room to come back to. Freed while evicted: `granted` shrinks. */

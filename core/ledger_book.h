@@ -32,6 +32,7 @@ struct ledger_account {
 	uint64_t limit, highest_limit, wait_ns, peak, refused;
 	uint64_t unsaid; /* what expected guests may hold beyond what they have said */
 	int expected;
+	int unsettled; /* its residual is about to be measured */
 };
 
 struct ledger_holder {
@@ -54,11 +55,13 @@ struct ask {
 	uint64_t deadline; /* of waiting for room; 0: does not wait */
 	uint64_t look_at;  /* when to look for unused credit again */
 	uint64_t round;	   /* who was recalled in an earlier round is asked again */
+	uint64_t looks;	   /* the ledger's, when it was asked */
 };
 
 struct ledger {
 	struct ledger_limits limits;
 	uint64_t round;
+	uint64_t looks; /* measurements that have ended */
 	struct ledger_device *devices;
 	struct list free_accounts, free_holders, free_asks;
 };

@@ -77,6 +77,25 @@ static void grant(struct ledger *l, struct ask *ask, struct ledger_action *ret)
 	drop_ask(l, ask);
 }
 
+/* One measurement may be under way when it is asked, the next is of what was so then, and one more
+ * where the guest did not stand still. */
+enum { LOOKS_AWAITED = 3 };
+
+static int awaits_look(const struct ledger *l, const struct ask *ask)
+{
+	return l->looks - ask->looks < LOOKS_AWAITED;
+}
+
+static int any_unsettled(const struct ledger_device *d)
+{
+	list_for_each(link, (struct list *)&d->accounts)
+	{
+		if (list_entry(link, struct ledger_account, link)->unsettled)
+			return 1;
+	}
+	return 0;
+}
+
 /* The tenant's own limit is in the way: only its own unused credit can help. */
 static int lacks_limit(struct ledger *l, struct ask *ask, uint64_t now_ns,
 		       struct ledger_action *ret)
@@ -85,11 +104,14 @@ static int lacks_limit(struct ledger *l, struct ask *ask, uint64_t now_ns,
 	uint64_t bytes = ask->request.bytes;
 
 	if (bytes <= left_of(a->limit, charged(&a->sum) - credit(&a->sum))) {
-		if (recall_one(l, a, ask, bytes - account_room(a), now_ns, ret))
+		/* It may be beyond its limit already: by what was measured. */
+		if (recall_one(l, a, ask, charged(&a->sum) + bytes - a->limit, now_ns, ret))
 			return 1;
 		if (recall_pending(a, now_ns))
 			return 0;
 	}
+	if (a->unsettled && awaits_look(l, ask))
+		return 0;
 	refuse(l, ask, LEDGER_OVER, ret);
 	return 1;
 }
@@ -99,16 +121,17 @@ static int recall_room(struct ledger *l, struct ask *ask, uint64_t now_ns, int *
 		       struct ledger_action *ret)
 {
 	struct ledger_device *d = ask->holder->account->device;
-	uint64_t bytes = ask->request.bytes, room = device_room(d);
+	uint64_t bytes = ask->request.bytes, room = device_room(d), lacking;
 
 	*ret_pending = 0;
 	if (bytes <= room || bytes > left_of(d->room_for_all, on_device(&d->sum) - credit(&d->sum)))
 		return 0;
+	lacking = on_device(&d->sum) + bytes - d->room_for_all;
 	list_for_each(link, &d->accounts)
 	{
 		struct ledger_account *a = list_entry(link, struct ledger_account, link);
 
-		if (recall_one(l, a, ask, bytes - room, now_ns, ret))
+		if (recall_one(l, a, ask, lacking, now_ns, ret))
 			return 1;
 		*ret_pending |= recall_pending(a, now_ns);
 	}
@@ -131,7 +154,8 @@ static int lacks_room(struct ledger *l, struct ask *ask, uint64_t now_ns, int *b
 	}
 	if (recall_room(l, ask, now_ns, &pending, ret))
 		return 1;
-	if (pending || (in_time && ask->request.bytes <= left_of(a->device->room_for_all, own))) {
+	if (pending || (in_time && ask->request.bytes <= left_of(a->device->room_for_all, own)) ||
+	    ((in_time || !ask->deadline) && any_unsettled(a->device) && awaits_look(l, ask))) {
 		*blocked |= ask->deadline != 0;
 		return 0;
 	}

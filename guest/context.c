@@ -22,6 +22,9 @@ enum {
  * context and is neither reserved nor counted again. */
 static __thread unsigned making __attribute__((tls_model("initial-exec")));
 
+/* What it was answered when it reserved for that. */
+static __thread uint64_t reserved __attribute__((tls_model("initial-exec")));
+
 enum {
 	INDEX_NONE = -1,   /* an ordinal that is no device */
 	INDEX_NESTED = -2, /* a call from inside another one */
@@ -36,15 +39,24 @@ CUresult hook_cuInit(unsigned int Flags)
 	return r ? r : real(cuInit)(Flags);
 }
 
-void context_settle(int device)
+/* `bytes`: what RESIDUAL_ASK was answered for what is there now; 0: nothing. Others may be about
+ * to make contexts that they reserved for. */
+static void settle(int device, uint64_t bytes)
 {
 	struct wire_message message = {.code = WIRE_residual_settle};
 
 	if (device < 0 || !state_joined())
 		return;
+	message.residual_settle.bytes = bytes;
+	message.residual_settle.keep = bytes == 0;
 	message.residual_settle.device = atomic_load(&state.device[device].wire_index);
 	message.residual_settle.contexts = (uint32_t)atomic_load(&state.device[device].contexts);
 	best_effort(link_send(&message));
+}
+
+void context_settle(int device)
+{
+	settle(device, 0);
 }
 
 /* Before a context is made on `device`. While the daemon is away nothing can be reserved; the
@@ -84,6 +96,7 @@ static CUresult reserve(CUdevice device, int *ret_index)
 		making--;
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	reserved = sent == 0 && answer.code == WIRE_done ? answer.done.value : 0;
 	*ret_index = index;
 	return CUDA_SUCCESS;
 }
@@ -101,7 +114,7 @@ static CUresult made(int index, CUresult r, CUcontext *context)
 	}
 	if (index >= 0) {
 		credit_publish(index);
-		context_settle(index);
+		settle(index, reserved);
 	}
 	return r;
 }

@@ -8,5 +8,9 @@
 
 #include "cuda/types.h"
 
-/* Tells the daemon to measure the residual of a device again; -1: nothing to tell. */
+/* Tells the daemon to measure the residual of a device again: a module or the like came or went.
+ * -1: nothing to tell. */
 void context_settle(int device);
+
+/* In a child of fork(): nobody loads a module. */
+void module_forget(void);

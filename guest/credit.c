@@ -98,7 +98,12 @@ static int ask(struct state_device *d, uint64_t bytes, bool may_wait)
 	message.credit_ask.wait = may_wait;
 	message.credit_ask.bytes = bytes;
 	message.credit_ask.want = want > UINT64_MAX - CREDIT_WANT ? want : want + CREDIT_WANT;
+	/* Who waits for the daemon changes nothing, and the daemon may be about to measure before
+	 * it answers; a grant counts as a move from its arrival on. */
+	__atomic_fetch_sub(&guest_own_page.moving, 1, __ATOMIC_SEQ_CST);
 	r = link_ask(&message, may_wait, &answer);
+	if (r < 0 || answer.code != WIRE_credit_grant || answer.credit_grant.bytes < bytes)
+		__atomic_fetch_add(&guest_own_page.moving, 1, __ATOMIC_SEQ_CST);
 	if (r < 0)
 		return -ENOTCONN;
 	if (answer.code == WIRE_refused)

@@ -348,6 +348,10 @@ static void deliver(const struct wire_message *message)
 			pending->rows[pending->count] = message->process_row;
 		pending->count++;
 	} else if (pending) {
+		/* Before the page shows it: the asker goes on with what it is about to take. */
+		if (message->code == WIRE_credit_grant &&
+		    message->credit_grant.bytes >= pending->credit_asked)
+			__atomic_fetch_add(&guest_own_page.moving, 1, __ATOMIC_SEQ_CST);
 		if (message->code == WIRE_credit_grant)
 			credit_arrived(message->credit_grant.device, message->credit_grant.bytes,
 				       pending->credit_asked);

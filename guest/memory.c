@@ -554,6 +554,7 @@ void memory_forget(void)
 	blocks_forget();
 	arrays_forget();
 	graphs_forget();
+	module_forget();
 	nvml_forget();
 	pools_forget();
 	vmm_forget();

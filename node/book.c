@@ -3,9 +3,11 @@
 
 #include "node/daemon.h"
 
-enum { MEASURE_TRIES = 5 };
+enum { MEASURE_TRIES = 5, MEASURE_MS = 2000 };
 
 static const uint64_t ms = 1000000;
+
+static void on_measure_late(struct loop_timer *timer);
 
 static void on_ledger_timer(struct loop_timer *timer)
 {
@@ -36,12 +38,15 @@ int book_open(struct daemon *d, struct fault *why)
 		ledger_set_device(d->ledger, i, d->device[i].info->total_bytes,
 				  d->device[i].reserve_bytes);
 	r = loop_timer_init(&d->loop, &d->ledger_timer, on_ledger_timer);
+	if (r == 0)
+		r = loop_timer_init(&d->loop, &d->measure_timer, on_measure_late);
 	return r < 0 ? fault_set(why, r, "no timer: %s", uv_strerror(r)) : 0;
 }
 
 void book_close(struct daemon *d)
 {
 	loop_timer_close(&d->ledger_timer, NULL);
+	loop_timer_close(&d->measure_timer, NULL);
 	free(d->ledger);
 	free(d->processes);
 	d->ledger = NULL;
@@ -178,8 +183,10 @@ static void settle(struct daemon *d, struct guest_device *at)
 	if (!at->measuring)
 		return;
 	at->measuring = false;
-	if (!d->measured[device])
-		return; /* the estimate stays */
+	if (!d->measured[device]) {
+		at->checked = at->checking; /* the estimate stays */
+		return;
+	}
 	if (allocated != at->seen_allocated || at->seen_moved == UINT64_MAX ||
 	    says_moved(g) != at->seen_moved) {
 		if (++at->tries < MEASURE_TRIES) {
@@ -187,17 +194,16 @@ static void settle(struct daemon *d, struct guest_device *at)
 			d->measure_again = true;
 			return;
 		}
-		/* It never stands still: at least what is beyond all that it was granted. */
+		/* It never stands still: at least what is beyond all that it ever was granted
+		 * meanwhile. */
 		at->tries = 0;
-		ledger_holder_sums(at->holder, &has);
-		residual = used > has.granted ? used - has.granted : 0;
-		if (residual > has.residual) {
-			ledger_measured(d->ledger, at->holder, residual, at->measuring_bytes);
-			at->settling_bytes -= at->measuring_bytes;
-		}
+		at->checked = at->checking;
+		ledger_between(d->ledger, at->holder,
+			       used > at->most_granted ? used - at->most_granted : 0, used);
 		return;
 	}
 	at->tries = 0;
+	at->checked = at->checking;
 	/* The page is the guest's: a claim beyond what it was granted hides nothing. */
 	ledger_report(d->ledger, at->holder, allocated);
 	ledger_holder_sums(at->holder, &has);
@@ -205,16 +211,111 @@ static void settle(struct daemon *d, struct guest_device *at)
 	ledger_measured(d->ledger, at->holder, residual, at->measuring_bytes);
 	at->settling_bytes -= at->measuring_bytes;
 	/* The least: others have modules beside their contexts. */
-	if (at->contexts && residual &&
+	if (at->contexts && at->contexts == at->seen_contexts && residual &&
 	    (!d->device[device].context_bytes ||
 	     residual / at->contexts < d->device[device].context_bytes))
 		d->device[device].context_bytes = residual / at->contexts;
+}
+
+static struct guest_device *find_checked(struct daemon *d, bool late)
+{
+	list_for_each(at, &d->tenants)
+	{
+		struct tenant *t = list_entry(at, struct tenant, link);
+
+		list_for_each(link, &t->guests)
+		{
+			struct guest *g = list_entry(link, struct guest, link);
+
+			for (uint32_t i = 0; g->joined && i < t->devices; i++) {
+				if (g->device[i].checked || (late && g->device[i].check))
+					return &g->device[i];
+			}
+		}
+	}
+	return NULL;
+}
+
+/* Where only unused credit is in the way that is recalled: the ledger does so for one byte more,
+ * which the next measurement takes off again. book_pump() follows. */
+static void answer_check(struct guest_device *at, bool measured)
+{
+	struct guest *g = at->guest;
+	struct tenant_device *of = &g->tenant->device[at - g->device];
+	struct ledger *l = g->tenant->daemon->ledger;
+	struct ledger_request request = {.id = at->check_id, .bytes = 1, .residual = 1};
+	struct ledger_sums own, all;
+
+	ledger_account_sums(of->account, &own);
+	ledger_device_sums(l, of->index, &all);
+	if (!measured || (own.granted + own.residual <= own.limit &&
+			  all.granted - all.evicted + all.residual <= all.limit)) {
+		peer_done(&g->peer, at->check_id, 0);
+		return;
+	}
+	if (at->settling_bytes < UINT64_MAX / 2)
+		at->settling_bytes++;
+	if (ledger_ask(l, at->holder, &request, loop_now_ns()) != 0)
+		peer_refuse(&g->peer, at->check_id, WIRE_REFUSED_FULL,
+			    "more than %d requests of this process are waiting",
+			    DAEMON_ASKS_OF_GUEST);
+}
+
+/* From the start after each: an answer that cannot be delivered makes its guest leave. */
+static void answer_checks(struct daemon *d, bool late)
+{
+	struct guest_device *at;
+
+	while ((at = find_checked(d, late)) != NULL) {
+		bool measured = at->checked;
+
+		at->check = at->checking = at->checked = false;
+		answer_check(at, measured);
+	}
+}
+
+static bool is_unsettled(const struct tenant *t, uint32_t device)
+{
+	list_for_each(link, (struct list *)&t->guests)
+	{
+		const struct guest *g = list_entry(link, struct guest, link);
+
+		if (g->joined && (g->device[device].measure || g->device[device].measuring))
+			return true;
+	}
+	return false;
+}
+
+/* Who would be refused waits for what is being measured, unless that takes too long. */
+static void show_unsettled(struct daemon *d)
+{
+	list_for_each(link, &d->tenants)
+	{
+		struct tenant *t = list_entry(link, struct tenant, link);
+
+		for (uint32_t i = 0; i < t->devices; i++)
+			ledger_unsettled(d->ledger, t->device[i].account,
+					 !d->measure_late && is_unsettled(t, i));
+	}
+}
+
+static void on_measure_late(struct loop_timer *timer)
+{
+	struct daemon *d = container_of(timer, struct daemon, measure_timer);
+
+	d->measure_late = true;
+	log_warning("measure.late", "the management library does not answer");
+	show_unsettled(d);
+	answer_checks(d, true);
+	book_pump(d);
 }
 
 static void on_measured(struct loop_work *work)
 {
 	struct daemon *d = container_of(work, struct daemon, measure);
 
+	loop_disarm(&d->measure_timer);
+	d->measure_late = false;
 	if (d->stopping)
 		return;
 	list_for_each(at, &d->tenants)
@@ -229,6 +330,9 @@ static void on_measured(struct loop_work *work)
 				settle(d, &g->device[i]);
 		}
 	}
+	ledger_looked(d->ledger);
+	show_unsettled(d);
+	answer_checks(d, false);
 	book_pump(d);
 	if (d->measure_again)
 		book_measure(d);
@@ -238,6 +342,7 @@ void book_measure(struct daemon *d)
 {
 	bool any = false;
 
+	show_unsettled(d);
 	if (d->measure.busy) {
 		d->measure_again = true;
 		return;
@@ -254,6 +359,7 @@ void book_measure(struct daemon *d)
 
 			for (uint32_t i = 0; g->joined && i < t->devices; i++) {
 				struct guest_device *at = &g->device[i];
+				struct ledger_sums has;
 
 				if (!at->measure)
 					continue;
@@ -262,12 +368,30 @@ void book_measure(struct daemon *d)
 				at->measuring_bytes = at->settling_bytes;
 				at->seen_moved = says_moved(g);
 				at->seen_allocated = says_allocated(at);
+				at->seen_contexts = at->contexts;
+				at->checking = at->check;
+				ledger_holder_sums(at->holder, &has);
+				at->most_granted = has.granted;
 				d->measured[t->device[i].index] = true;
 			}
 		}
 	}
-	if (any)
-		best_effort(loop_work(&d->loop, &d->measure, ask_driver, on_measured));
+	if (!any)
+		return;
+	loop_arm(&d->measure_timer, MEASURE_MS * ms);
+	best_effort(loop_work(&d->loop, &d->measure, ask_driver, on_measured));
+}
+
+void book_check(struct guest_device *at, uint32_t id)
+{
+	struct daemon *d = at->guest->tenant->daemon;
+
+	at->check = true;
+	at->check_id = id;
+	at->measure = true;
+	book_measure(d);
+	if (d->measure_late)
+		answer_checks(d, true);
 }
 
 void book_remeasure(struct daemon *d)

@@ -107,8 +107,12 @@ struct guest_device {
 	uint64_t seen_allocated;  /* likewise */
 	uint64_t seen_moved;
 	uint64_t seen_peak;
-	uint32_t contexts, tries;
+	uint32_t contexts, seen_contexts, tries;
 	bool measure, measuring, stated, owes_drain;
+	/* RESIDUAL_CHECK `check_id` is to be answered; by the measurement under way; now. */
+	bool check, checking, checked;
+	uint32_t check_id;
+	uint64_t most_granted; /* since the measurement began */
 };
 
 struct guest {
@@ -163,6 +167,8 @@ struct daemon {
 	uint32_t process_count[DAEMON_DEVICES];
 	bool measured[DAEMON_DEVICES];
 	bool measure_again;
+	struct loop_timer measure_timer; /* while one is under way */
+	bool measure_late;		 /* it takes too long: nobody waits for it */
 
 	struct loop_timer watchdog;
 	struct loop_signal terminate, interrupt;
@@ -191,6 +197,8 @@ void book_refresh_guest(struct guest *g);
 void book_refresh_all(struct daemon *d);
 /* Measures the guests that are marked, on the worker. */
 void book_measure(struct daemon *d);
+/* Measures it, and then answers whether its tenant has more than it may . */
+void book_check(struct guest_device *at, uint32_t id);
 /* Measures everybody who has a context; the next figures are those. */
 void book_remeasure(struct daemon *d);
 

@@ -336,11 +336,25 @@ static void on_residual_settle(struct guest *g, uint32_t id,
 		return;
 	at->contexts = said->contexts < 1024 ? said->contexts : 1024;
 	/* 0: everything that was reserved. The ledger takes off no more than there is. */
-	at->settling_bytes = said->bytes && at->settling_bytes + said->bytes > said->bytes
-				     ? at->settling_bytes + said->bytes
-				     : UINT64_MAX / 2;
+	if (!said->keep)
+		at->settling_bytes = said->bytes && at->settling_bytes + said->bytes > said->bytes
+					     ? at->settling_bytes + said->bytes
+					     : UINT64_MAX / 2;
 	at->measure = true;
 	book_measure(g->tenant->daemon);
+}
+
+static void on_residual_check(struct guest *g, uint32_t id, const struct wire_residual_check *said)
+{
+	struct guest_device *at = device_of(g, id, said->device);
+
+	if (!at)
+		return;
+	if (at->check)
+		peer_refuse(&g->peer, id, WIRE_REFUSED_BAD, "device %u: a check is under way",
+			    said->device);
+	else
+		book_check(at, id);
 }
 
 static void on_drained(struct guest *g, const struct wire_drained *said)
@@ -416,6 +430,9 @@ static void on_message(struct peer *peer, const struct wire_message *m)
 	case WIRE_residual_settle:
 		on_residual_settle(g, m->id, &m->residual_settle);
 		break;
+	case WIRE_residual_check:
+		on_residual_check(g, m->id, &m->residual_check);
+		break;
 	case WIRE_drained:
 		on_drained(g, &m->drained);
 		break;
@@ -438,7 +455,10 @@ static void explain(struct guest *g, uint32_t device, const struct ledger_action
 {
 	struct tenant *t = g->tenant;
 	struct ledger_sums own, all;
-	const char *what = action->residual ? "a context" : "memory";
+	/* A check asks for one byte; the sums include the module already. */
+	const char *what = !action->residual	? "memory"
+			   : action->bytes == 1 ? "a module"
+						: "a context";
 	uint32_t code = WIRE_REFUSED_FULL;
 	char reason[WIRE_TEXT_MAX + 1];
 
@@ -474,6 +494,7 @@ void guest_answer(struct guest *g, const struct ledger_action *action)
 	struct guest_device *at = ledger_owner(action->holder);
 	uint32_t device = (uint32_t)(at - g->device);
 	struct wire_message message = {.id = (uint32_t)action->id};
+	struct ledger_sums has;
 
 	switch (action->verb) {
 	case LEDGER_GRANT:
@@ -481,6 +502,9 @@ void guest_answer(struct guest *g, const struct ledger_action *action)
 			peer_done(&g->peer, message.id, action->bytes);
 			return;
 		}
+		ledger_holder_sums(at->holder, &has);
+		if (has.granted > at->most_granted)
+			at->most_granted = has.granted;
 		message.code = WIRE_credit_grant;
 		message.credit_grant.device = device;
 		message.credit_grant.bytes = action->bytes;

@@ -44,11 +44,47 @@ def pools():
     return answers
 
 
+def image(megabytes):
+    """PTX with so much static data."""
+    return (".version 7.0\n.target sm_70\n.address_size 64\n"
+            f".visible .global .align 8 .b8 big[{megabytes * MIB}];\n.visible .entry k() {{ ret; }}\n").encode() + b"\0"
+
+
+def modules():
+    """Static data beyond the limit, by each call that loads some; then some that fits."""
+    large, small = image(1024), image(300)
+    zero, none = ctypes.c_uint(0), None
+
+    def load(text):
+        module, library = pointer(), pointer()
+        return [cuda.cuModuleLoadData(ctypes.byref(module), text), bool(module),
+                cuda.cuModuleLoadDataEx(ctypes.byref(module), text, zero, none, none), bool(module),
+                cuda.cuModuleLoadFatBinary(ctypes.byref(module), text), bool(module),
+                cuda.cuLibraryLoadData(ctypes.byref(library), text, none, none, zero, none, none, zero), bool(library)]
+
+    return [load(large), load(small)]
+
+
+def unloading():
+    """What a module gave back is there for the next allocation, and a context's for the next one."""
+    module, context, address = pointer(), pointer(), ctypes.c_uint64()
+    answers = set()
+    for _ in range(20):
+        assert cuda.cuModuleLoadData(ctypes.byref(module), image(300)) == 0
+        assert cuda.cuModuleUnload(module) == 0
+        answers.add(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(300 * MIB)))
+        cuda.cuMemFree_v2(address)
+    for _ in range(20):
+        assert cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
+        assert cuda.cuCtxDestroy_v2(context) == 0
+        answers.add(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0))
+        answers.add(cuda.cuCtxDestroy_v2(context))
+    return sorted(answers)
+
+
 def churn():
     """Loads a module of 1 GiB while other threads allocate and free without end."""
     context, module, over = pointer(), pointer(), threading.Event()
-    image = (".version 7.0\n.target sm_70\n.address_size 64\n"
-             f".visible .global .align 8 .b8 big[{1 << 30}];\n.visible .entry k() {{ ret; }}\n").encode() + b"\0"
     assert cuda.cuCtxGetCurrent(ctypes.byref(context)) == 0
 
     def restless():
@@ -61,7 +97,7 @@ def churn():
     threads = [threading.Thread(target=restless) for _ in range(4)]
     for thread in threads:
         thread.start()
-    print(cuda.cuModuleLoadData(ctypes.byref(module), image), flush=True)
+    print(cuda.cuModuleLoadData(ctypes.byref(module), image(1024)), flush=True)
     sys.stdin.readline()
     over.set()
     for thread in threads:

@@ -37,15 +37,27 @@ def test_a_kernels_heap_is_within_the_limit():
     assert attack("heap") == [OUT_OF_MEMORY, OUT_OF_MEMORY, SUCCESS, SUCCESS]
 
 
-def test_a_module_is_counted_though_the_program_never_stands_still():
+def test_a_module_beyond_the_limit_is_refused():
+    """The driver takes what a module's data needs before anybody can say no: that is in the peak, and over at once."""
+    with Node() as node:
+        running = node.start("run", "--memory", "512MiB", "--", sys.executable, HOSTILE, "modules")
+        [large, small] = ast.literal_eval(running.stdout.readline())
+        assert large == [OUT_OF_MEMORY, False] * 4, large
+        assert small == [SUCCESS, True] + [OUT_OF_MEMORY, False] * 2 + [OUT_OF_MEMORY, False], small
+        [tenant] = node.ps()["tenants"]
+        assert 300 * MIB <= tenant["residual_bytes"] <= LIMIT, tenant
+        running.stdin.close()
+        assert running.wait(timeout=60) == 0
+
+
+def test_what_was_unloaded_is_there_at_once():
+    assert attack("unloading") == [SUCCESS]
+
+
+def test_a_module_is_refused_though_the_program_never_stands_still():
     with Node() as node:
         running = node.start("run", "--memory", "512MiB", "--", sys.executable, HOSTILE, "churn")
-        assert running.stdout.readline() == "0\n"
-        for _ in range(200):
-            [tenant] = node.ps()["tenants"]
-            if tenant["residual_bytes"] >= GIB:
-                break
-        assert tenant["residual_bytes"] >= GIB, tenant
+        assert running.stdout.readline() == f"{OUT_OF_MEMORY}\n"
         running.stdin.close()
         assert running.wait(timeout=60) == 0
 

@@ -188,6 +188,9 @@ static void heard(struct fake *fake, struct fake_guest *g, const struct wire_mes
 		fake->residual_asks++;
 		send_with(g->fd, &done, NULL, 0);
 		break;
+	case WIRE_residual_check:
+		send_with(g->fd, &done, NULL, 0);
+		break;
 	case WIRE_residual_settle:
 		fake->settles++;
 		break;

@@ -350,16 +350,23 @@ def test_a_context_is_reserved_first_and_then_measured():
             assert guest.refused(800 * MIB) == LIMIT
             guest.credit(100 * MIB)
             guest.allocated(100 * MIB)
-            processes.write(f"0 {os.getpid()} {250 * MIB}\n0 1 {GIB}\n")
-            processes.flush()
+
+            def driver_says(used):  # in place: the daemon may be reading
+                processes.seek(0)
+                processes.write(f"0 {os.getpid()} {used:12d}\n0 1 {GIB}\n")
+                processes.flush()
+
+            driver_says(250 * MIB)
             guest.send("residual_settle", device=0, contexts=1, bytes=300 * MIB)
             eventually(admin, lambda: admin.tenant_row(made.tenant).residual == 150 * MIB)
             assert guest.shown()["used"] == 250 * MIB
             assert guest.credit(GIB - 250 * MIB) == GIB - 250 * MIB
+            driver_says(GIB)
             guest.allocated(GIB - 150 * MIB)
             # The next context is thought to take what the first one took.
             assert guest.refused(1) == LIMIT
             guest.allocated(100 * MIB)
+            driver_says(250 * MIB)
             guest.give_back(GIB - 250 * MIB)
             assert guest.ask("residual_ask", device=0, bytes=0).value == 150 * MIB
 
@@ -373,6 +380,30 @@ def test_a_context_beyond_the_limit_is_refused_with_a_sentence():
             raise AssertionError("granted")
         except Refused as refusal:
             assert refusal.code == LIMIT and "65MiB of a context" in str(refusal) and "64MiB is reached" in str(refusal)
+
+
+def test_a_module_beyond_the_limit_is_told_after_it_was_measured():
+    with tempfile.NamedTemporaryFile("w") as processes:
+        with Daemon(environment={"METE_STUB_PROCESSES": processes.name}) as meted:
+            admin = Admin(meted.place)
+            made = admin.tenant("1GiB")
+            guest, other = Guest(made.socket), Guest(made.socket)
+            assert guest.ask("residual_check", device=0).kind == "done"
+            processes.write(f"0 {os.getpid()} {GIB}\n")
+            processes.flush()
+            assert guest.ask("residual_check", device=0).kind == "done", "just within"
+            processes.seek(0)
+            processes.truncate()
+            processes.flush()
+            guest.send("residual_settle", device=0, contexts=0, bytes=0, keep=1)
+            assert other.credit(100 * MIB) == 100 * MIB, "it waits for what is being measured"
+            processes.write(f"0 {os.getpid()} {GIB + MIB:12d}\n")
+            processes.flush()
+            try:
+                guest.ask("residual_check", device=0)
+                raise AssertionError("granted")
+            except Refused as refusal:
+                assert refusal.code == LIMIT and "a module" in str(refusal)
 
 
 def test_the_gate_closes_when_every_guest_has_drained():
