@@ -216,6 +216,9 @@ static void stop(struct daemon *d)
 		_exit(0);
 	loop_signal_close(&d->terminate);
 	loop_signal_close(&d->interrupt);
+	/* Closing gives both back their default, and other threads do not block them. */
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGINT, SIG_IGN);
 	loop_timer_close(&d->watchdog, NULL);
 	loop_timer_close(&d->grace, NULL);
 	loop_timer_close(&d->reserve_timer, NULL);
