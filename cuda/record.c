@@ -59,7 +59,7 @@ void record_make(struct record_maker *maker, enum record_kind kind, void *value,
 		make_bytes(maker, value, size);
 		break;
 	case RECORD_STRING:
-		memcpy(place, "name ", 5);
+		memcpy(place, "name ", 6); /* its end, for now */
 		place[5] = (unsigned char)('a' + at);
 		memcpy(value, &place, size);
 		break;
