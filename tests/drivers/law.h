@@ -12,7 +12,7 @@ struct law {
 				*/
 	uint32_t violations;   /* submissions while `acknowledged` was set */
 	uint32_t bad_calls;    /* calls that CUDA forbids while a capture is open */
-	uint32_t checks;       /* by guest_load: how often it looked while `acknowledged` was set */
+	uint32_t checks;       /* by guest_load: how often it looked, acknowledged or not */
 	uint64_t submissions;
 	uint64_t captured;	     /* calls into a stream under capture */
 	int64_t outstanding;	     /* submitted and not complete */

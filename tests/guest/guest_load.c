@@ -18,9 +18,7 @@
 
 static void look(struct law *law)
 {
-	if (!__atomic_load_n(&law->acknowledged, __ATOMIC_SEQ_CST))
-		return;
-	if (!load_idle() && __atomic_load_n(&law->acknowledged, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&law->acknowledged, __ATOMIC_SEQ_CST) && !load_idle())
 		__atomic_fetch_add(&law->violations, 1, __ATOMIC_SEQ_CST);
 	__atomic_fetch_add(&law->checks, 1, __ATOMIC_SEQ_CST);
 }
