@@ -28,7 +28,8 @@
  *     is within its limit, while there is room, is worse than letting another wait longer;
  *  6. what guests hold that were there before the daemon is not granted to others, said or not;
  *  7. only room is waited for. Who is over its own limit is told at once: programs free their
- *     caches when they are told, and would otherwise wait for themselves.
+ *     caches when they are told, and would otherwise wait for themselves;
+ *  8. nothing is refused because of residual that is being measured, see ledger_unsettled().
  */
 #pragma once
 
@@ -111,8 +112,12 @@ void ledger_set_limit(struct ledger *l, struct ledger_account *account, uint64_t
  * that nobody else is given: whose ask would fit but for that is not answered either. */
 void ledger_expect(struct ledger *l, struct ledger_account *account, int expected, uint64_t most);
 
-/* The account's residual is being measured, or will be at once: what would be refused for want of
- * room is not answered before that has changed, or ledger_looked() was called a few times. */
+/* The account's residual is being measured, or will be at once: what would be refused, for its own
+ * limit or for anybody's want of room on the device, is not answered before that has changed, or
+ * ledger_looked() was called LEDGER_LOOKS times since it was asked: one measurement may be under
+ * way then, the next is of what was so then, and one more where the guest did not stand still. The
+ * time that an ask may wait ends it all the same. */
+enum { LEDGER_LOOKS = 3 };
 void ledger_unsettled(struct ledger *l, struct ledger_account *account, int unsettled);
 void ledger_looked(struct ledger *l);
 

@@ -77,13 +77,9 @@ static void grant(struct ledger *l, struct ask *ask, struct ledger_action *ret)
 	drop_ask(l, ask);
 }
 
-/* One measurement may be under way when it is asked, the next is of what was so then, and one more
- * where the guest did not stand still. */
-enum { LOOKS_AWAITED = 3 };
-
 static int awaits_look(const struct ledger *l, const struct ask *ask)
 {
-	return l->looks - ask->looks < LOOKS_AWAITED;
+	return l->looks - ask->looks < LEDGER_LOOKS;
 }
 
 static int any_unsettled(const struct ledger_device *d)

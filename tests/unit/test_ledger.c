@@ -418,6 +418,82 @@ TEST(credit_from_before_and_evicted_memory_find_no_room_that_others_may_hold)
 	expect_eq(ledger_adopt(l, a, 300, 100, 0), 0);
 }
 
+TEST(who_would_be_refused_for_its_limit_waits_for_what_is_being_measured)
+{
+	given(100, 900, 0);
+	ledger_measured(l, a, 60, 0);
+	ledger_unsettled(l, one, 1);
+	ask(b, 1, 50, 0);
+	expect_quiet(0);
+	ledger_measured(l, a, 50, 0);
+	expect_action(0, LEDGER_GRANT, b, 50);
+	ledger_report(l, b, 50);
+	ask(b, 2, 1, 0);
+	expect_quiet(0);
+	ledger_unsettled(l, one, 0);
+	expect_action(0, LEDGER_REFUSE, b, 1);
+	expect_eq(action.reason, LEDGER_OVER);
+}
+
+TEST(another_tenants_measurement_is_no_hope_for_who_is_over_its_own_limit)
+{
+	given(100, 900, 0);
+	ledger_unsettled(l, two, 1);
+	ask(a, 1, 101, 0);
+	expect_action(0, LEDGER_REFUSE, a, 101);
+	expect_eq(action.reason, LEDGER_OVER);
+}
+
+TEST(who_would_be_refused_for_room_waits_for_anybodys_measurement)
+{
+	given(900, 900, 0);
+	ledger_measured(l, a, 600, 0);
+	ledger_unsettled(l, one, 1);
+	ask(c, 1, 400, 0);
+	expect_quiet(0);
+	expect_eq(ledger_deadline(l, 0), 0); /* the measurement's end is the event */
+	ledger_measured(l, a, 500, 0);
+	expect_action(0, LEDGER_GRANT, c, 400);
+}
+
+TEST(what_fits_is_granted_though_somebody_is_being_measured)
+{
+	given(900, 900, 1000 * ms);
+	ledger_measured(l, a, 600, 0);
+	ledger_unsettled(l, one, 1);
+	ledger_unsettled(l, two, 1);
+	granted(c, 300);
+}
+
+TEST(three_looks_after_the_question_the_answer_is_no)
+{
+	given(100, 900, 0);
+	ledger_looked(l);
+	ledger_unsettled(l, one, 1);
+	ask(a, 1, 101, 0);
+	for (int i = 0; i < LEDGER_LOOKS; i++) {
+		expect_quiet(0);
+		ledger_looked(l);
+	}
+	expect_action(0, LEDGER_REFUSE, a, 101);
+	expect_eq(action.reason, LEDGER_OVER);
+	/* Who asks then has its own three. */
+	ask(a, 2, 101, 0);
+	expect_quiet(0);
+}
+
+TEST(a_measurement_does_not_prolong_the_time_that_may_be_waited)
+{
+	given(900, 900, 1000 * ms);
+	granted(a, 900);
+	ledger_report(l, a, 900);
+	ledger_unsettled(l, one, 1);
+	ask(c, 1, 100, 0);
+	expect_quiet(1000 * ms - 1);
+	expect_action(1000 * ms, LEDGER_REFUSE, c, 100);
+	expect_eq(action.reason, LEDGER_DEADLINE);
+}
+
 TEST(one_holder_cannot_fill_the_table_of_asks)
 {
 	struct ledger_request request = {.id = 1, .bytes = 100, .want = 100, .may_wait = 1};

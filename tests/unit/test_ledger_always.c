@@ -21,7 +21,7 @@ enum {
 
 struct model_ask {
 	int open, waits, residual;
-	uint64_t id, bytes, order, deadline;
+	uint64_t id, bytes, order, deadline, looks;
 	unsigned asked_at; /* step */
 };
 
@@ -40,7 +40,7 @@ struct account {
 	unsigned device;
 	uint64_t limit, wait_ns;
 	uint64_t hidden; /* held by a guest from before the daemon that has not come back yet */
-	int expected;
+	int expected, unsettled;
 };
 
 static struct {
@@ -48,7 +48,7 @@ static struct {
 	uint64_t capacity[DEVICES];
 	struct account accounts[ACCOUNTS];
 	struct guest guests[GUESTS];
-	uint64_t now, order, ids;
+	uint64_t now, order, ids, looks;
 } m;
 
 static uint64_t below(uint64_t bound)
@@ -183,6 +183,17 @@ static int any_expected(void)
 	return any;
 }
 
+/* Somebody's measurement may still help this ask: its own account's, or anybody's on its device. */
+static int awaits_look(const struct model_ask *ask, const struct account *own, unsigned device)
+{
+	int any = 0;
+
+	for (unsigned i = 0; i < ACCOUNTS; i++)
+		any |= m.accounts[i].unsettled &&
+		       (own ? own == &m.accounts[i] : m.accounts[i].device == device);
+	return any && m.looks < ask->looks + LEDGER_LOOKS;
+}
+
 /* Laws 1, 2 and 6. */
 static void on_grant(const struct ledger_action *action)
 {
@@ -204,7 +215,7 @@ static void on_grant(const struct ledger_action *action)
 	       m.capacity[account_of(g)->device]);
 }
 
-/* Law 4. */
+/* Laws 4 and 8. */
 static void on_refuse(const struct ledger_action *action)
 {
 	struct guest *g = guest_of(action);
@@ -223,6 +234,8 @@ static void on_refuse(const struct ledger_action *action)
 		expect(used + ask->bytes > limit);
 	if (over || !ask->waits)
 		expect(action->reason != LEDGER_DEADLINE);
+	if (action->reason != LEDGER_DEADLINE)
+		expect(!awaits_look(ask, scope, account_of(g)->device));
 	if (fixed + ask->bytes > limit || used + ask->bytes <= limit)
 		return;
 	for (int i = 0; i < GUESTS; i++) {
@@ -258,13 +271,17 @@ static void report_all(void)
 	}
 }
 
-static int any_ask(void)
+/* Is any ask open, or, of those, any for which a measurement is awaited? */
+static int any_ask(int awaiting_look)
 {
-	for (unsigned i = 0; i < DEVICES; i++) {
-		if (model_sums(NULL, i).waiting)
-			return 1;
-	}
-	return 0;
+	int any = 0;
+
+	for (const struct guest *g = m.guests; g < m.guests + GUESTS; g++)
+		for (int k = 0; g->holder && k < ASKS; k++)
+			any |= g->asks[k].open &&
+			       (!awaiting_look ||
+				awaits_look(&g->asks[k], NULL, account_of(g)->device));
+	return any;
 }
 
 static void pump(void)
@@ -288,11 +305,10 @@ static void pump(void)
 		}
 	}
 	deadline = ledger_deadline(m.l, m.now);
-	/* Whoever still waits has a time at which it is looked at again; otherwise no timer runs.
-	 */
-	if (any_ask() && any_expected())
+	/* Whoever still waits has a time at which it is looked at again; else no timer runs. */
+	if (any_ask(0) && (any_expected() || any_ask(1)))
 		expect(!deadline || deadline > m.now);
-	else if (any_ask())
+	else if (any_ask(0))
 		expect(deadline > m.now && deadline <= m.now + RECALL_NS);
 	else
 		expect_eq(deadline, 0);
@@ -319,6 +335,7 @@ static void do_ask(struct guest *g)
 				  .id = request.id,
 				  .bytes = request.bytes,
 				  .order = ++m.order,
+				  .looks = m.looks,
 				  .deadline = m.now + account_of(g)->wait_ns};
 }
 
@@ -349,8 +366,7 @@ static void do_join(struct guest *g)
 	expect(g->holder != NULL);
 	if (!claim)
 		return;
-	/* A guest from before the daemon. Its claim is cut at the highest limit: the ledger says.
-	 */
+	/* A guest from before the daemon: its claim is cut at the highest limit. */
 	r = ledger_adopt(m.l, g->holder, claim, extra, 3);
 	struct ledger_sums s;
 
@@ -461,6 +477,17 @@ static void do_measure(struct guest *g)
 	ledger_measured(m.l, g->holder, g->measured, settled);
 }
 
+static void do_look(struct account *a)
+{
+	if (below(2)) {
+		m.looks++;
+		ledger_looked(m.l);
+	} else {
+		a->unsettled = !a->unsettled;
+		ledger_unsettled(m.l, a->book, a->unsettled);
+	}
+}
+
 static void step(void)
 {
 	struct guest *g = &m.guests[below(GUESTS)];
@@ -472,9 +499,11 @@ static void step(void)
 		do_return(&m.accounts[below(ACCOUNTS)]);
 	} else if (dice < 12) {
 		do_account(&m.accounts[below(ACCOUNTS)]);
+	} else if (dice < 15) {
+		do_look(&m.accounts[below(ACCOUNTS)]);
 	} else if (!g->holder) {
 		do_join(g);
-	} else if (dice < 17) {
+	} else if (dice < 20) {
 		ledger_leave(m.l, g->holder);
 		g->holder = NULL;
 	} else if (dice < 50) {
@@ -518,13 +547,18 @@ static void start(void *memory, const struct ledger_limits *limits)
 	}
 }
 
-/* Everything is answered in the end, although nobody does anything but answer recalls. */
+/* Everything is answered in the end, although nobody does anything but answer recalls, and though
+ * measurements never settle anything. */
 static void finish(void)
 {
 	for (unsigned i = 0; i < ACCOUNTS; i++)
 		do_return(&m.accounts[i]);
+	for (int i = 0; i < LEDGER_LOOKS; i++) {
+		m.looks++;
+		ledger_looked(m.l);
+	}
 	pump();
-	for (int i = 0; any_ask(); i++) {
+	for (int i = 0; any_ask(0); i++) {
 		expect(i < 200);
 		m.now = ledger_deadline(m.l, m.now);
 		for (int k = 0; k < GUESTS; k++) {
