@@ -9,6 +9,7 @@
  *	admin.c    the CLI's connections
  *	reserve.c  devices that `mete pick` gave out
  *	restore.c  the journal's records of all this, and coming back from them
+ *	record.c   how a record is written
  */
 #pragma once
 

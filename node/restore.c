@@ -8,165 +8,72 @@
  *	guest tenant=3 pid=4711 started=123456
  *	left tenant=3 pid=4711 started=123456
  *
- * Values are percent-encoded, so that a blank separates fields. What a tenant holds changes too
- *often to be written down: `held` is an upper bound, in large steps, that only rises.
+ * What a tenant holds changes too often to be written down: `held` is an upper bound, in large
+ * steps, that only rises.
  */
 #include <string.h>
 #include <sys/syscall.h>
 
 #include "node/daemon.h"
+#include "node/record.h"
 
 static const uint64_t held_step = 32 << 20;
 
-/* A growing text; failed: there was no memory for some of it. */
-struct text {
-	char *text;
-	size_t size, room;
-	bool failed;
-};
-
-static void add(struct text *t, const char *piece, size_t size)
+static void tenant_line(struct record *line, const struct tenant *t)
 {
-	if (t->failed)
-		return;
-	if (t->size + size + 1 > t->room) {
-		size_t room = 2 * (t->size + size + 1);
-		char *grown = realloc(t->text, room);
-
-		if (!grown) {
-			t->failed = true;
-			return;
-		}
-		t->text = grown;
-		t->room = room;
-	}
-	memcpy(t->text + t->size, piece, size);
-	t->size += size;
-	t->text[t->size] = 0;
-}
-
-static void add_text(struct text *t, const char *piece)
-{
-	add(t, piece, strlen(piece));
-}
-
-static void add_number(struct text *t, const char *key, uint64_t value)
-{
-	char piece[64];
-
-	snprintf(piece, sizeof(piece), " %s=%llu", key, (unsigned long long)value);
-	add_text(t, piece);
-}
-
-static void add_value(struct text *t, const char *key, const char *value)
-{
-	add_text(t, " ");
-	add_text(t, key);
-	add_text(t, "=");
-	for (; *value; value++) {
-		unsigned char c = (unsigned char)*value;
-		char piece[4];
-
-		if (c > ' ' && c != '%' && c != '=' && c < 0x7f) {
-			add(t, value, 1);
-			continue;
-		}
-		snprintf(piece, sizeof(piece), "%%%02x", c);
-		add(t, piece, 3);
-	}
-}
-
-/* The value of a field, decoded, in out[size]; false: it is not there or too long. */
-static bool get_value(const char *line, const char *key, char *out, size_t size)
-{
-	size_t length = strlen(key), n = 0;
-	const char *at = line;
-
-	while ((at = strchr(at, ' '))) {
-		at++;
-		if (strncmp(at, key, length) == 0 && at[length] == '=')
-			break;
-	}
-	if (!at)
-		return false;
-	for (at += length + 1; *at && *at != ' '; at++) {
-		unsigned value = (unsigned char)*at;
-
-		if (*at == '%') {
-			if (sscanf(at + 1, "%2x", &value) != 1 || !at[1] || !at[2])
-				return false;
-			at += 2;
-		}
-		if (n + 1 >= size)
-			return false;
-		out[n++] = (char)value;
-	}
-	out[n] = 0;
-	return true;
-}
-
-static uint64_t get_number(const char *line, const char *key)
-{
-	char value[32];
-
-	return get_value(line, key, value, sizeof(value)) ? strtoull(value, NULL, 10) : 0;
-}
-
-static void tenant_line(struct text *line, const struct tenant *t)
-{
-	struct text devices = {0};
+	struct record devices = {0};
 
 	for (uint32_t i = 0; i < t->devices; i++) {
-		add_text(&devices, i ? "," : "");
-		add_text(&devices, t->daemon->device[t->device[i].index].info->uuid_text);
+		record_text(&devices, i ? "," : "");
+		record_text(&devices, t->daemon->device[t->device[i].index].info->uuid_text);
 	}
-	add_text(line, "tenant");
-	add_number(line, "id", t->id);
-	add_number(line, "owner", t->owner);
-	add_value(line, "device", devices.text ? devices.text : "");
-	add_value(line, "name", t->name);
+	record_text(line, "tenant");
+	record_number(line, "id", t->id);
+	record_number(line, "owner", t->owner);
+	record_value(line, "device", devices.text ? devices.text : "");
+	record_value(line, "name", t->name);
 	for (uint32_t i = 0; share_key(i); i++) {
 		if (t->texts[i])
-			add_value(line, share_key(i), t->texts[i]);
+			record_value(line, share_key(i), t->texts[i]);
 	}
 	free(devices.text);
 }
 
-static void guest_line(struct text *line, const char *verb, uint32_t tenant, pid_t pid,
+static void guest_line(struct record *line, const char *verb, uint32_t tenant, pid_t pid,
 		       uint64_t started)
 {
-	add_text(line, verb);
-	add_number(line, "tenant", tenant);
-	add_number(line, "pid", (uint64_t)pid);
-	add_number(line, "started", started);
+	record_text(line, verb);
+	record_number(line, "tenant", tenant);
+	record_number(line, "pid", (uint64_t)pid);
+	record_number(line, "started", started);
 }
 
-static void held_line(struct text *line, const struct tenant *t, uint32_t device)
+static void held_line(struct record *line, const struct tenant *t, uint32_t device)
 {
-	add_text(line, "held");
-	add_number(line, "tenant", t->id);
-	add_number(line, "device", device);
-	add_number(line, "most", t->device[device].most_bytes);
+	record_text(line, "held");
+	record_number(line, "tenant", t->id);
+	record_number(line, "device", device);
+	record_number(line, "most", t->device[device].most_bytes);
 }
 
 /* Everything as it is now. */
 static int rewrite(struct daemon *d)
 {
-	struct text all = {0};
+	struct record all = {0};
 	int r;
 
-	add_text(&all, "last");
-	add_number(&all, "id", d->last_tenant);
-	add_text(&all, "\n");
+	record_text(&all, "last");
+	record_number(&all, "id", d->last_tenant);
+	record_text(&all, "\n");
 	list_for_each(link, &d->tenants)
 	{
 		struct tenant *t = list_entry(link, struct tenant, link);
 
 		tenant_line(&all, t);
-		add_text(&all, "\n");
+		record_text(&all, "\n");
 		for (uint32_t i = 0; i < t->devices; i++) {
 			held_line(&all, t, i);
-			add_text(&all, "\n");
+			record_text(&all, "\n");
 		}
 		list_for_each(one, &t->guests)
 		{
@@ -175,14 +82,14 @@ static int rewrite(struct daemon *d)
 			if (!g->joined)
 				continue;
 			guest_line(&all, "guest", t->id, g->pid, g->started);
-			add_text(&all, "\n");
+			record_text(&all, "\n");
 		}
 		list_for_each(one, &t->expected)
 		{
 			struct expected *e = list_entry(one, struct expected, link);
 
 			guest_line(&all, "guest", t->id, e->pid, process_started(e->pid));
-			add_text(&all, "\n");
+			record_text(&all, "\n");
 		}
 	}
 	r = all.failed ? -ENOMEM : journal_rewrite(&d->journal, all.text);
@@ -190,7 +97,7 @@ static int rewrite(struct daemon *d)
 	return r;
 }
 
-static void write_line(struct daemon *d, struct text *line)
+static void write_line(struct daemon *d, struct record *line)
 {
 	struct journal *j = &d->journal;
 	bool was_broken = j->broken;
@@ -218,7 +125,7 @@ static void write_line(struct daemon *d, struct text *line)
 
 void restore_tenant(struct tenant *t)
 {
-	struct text line = {0};
+	struct record line = {0};
 
 	tenant_line(&line, t);
 	write_line(t->daemon, &line);
@@ -227,7 +134,7 @@ void restore_tenant(struct tenant *t)
 void restore_held(struct tenant *t, uint32_t device, uint64_t held_bytes, uint64_t limit_bytes)
 {
 	uint64_t most = (held_bytes / held_step + 2) * held_step;
-	struct text line = {0};
+	struct record line = {0};
 
 	/* Tenants whose limits fit the device never wait for each other after a restart. */
 	if (most > limit_bytes)
@@ -239,16 +146,16 @@ void restore_held(struct tenant *t, uint32_t device, uint64_t held_bytes, uint64
 
 void restore_tenant_gone(struct daemon *d, uint32_t id)
 {
-	struct text line = {0};
+	struct record line = {0};
 
-	add_text(&line, "end");
-	add_number(&line, "id", id);
+	record_text(&line, "end");
+	record_number(&line, "id", id);
 	write_line(d, &line);
 }
 
 void restore_guest(struct guest *g)
 {
-	struct text line = {0};
+	struct record line = {0};
 
 	guest_line(&line, "guest", g->tenant->id, g->pid, g->started);
 	write_line(g->tenant->daemon, &line);
@@ -256,7 +163,7 @@ void restore_guest(struct guest *g)
 
 void restore_guest_gone(struct guest *g)
 {
-	struct text line = {0};
+	struct record line = {0};
 
 	if (g->tenant->daemon->stopping)
 		return; /* it goes on, and comes back to our successor */
@@ -279,27 +186,21 @@ static void forget(struct past *past, size_t index)
 
 static bool same_field(const char *a, const char *b, const char *key)
 {
-	return get_number(a, key) == get_number(b, key);
-}
-
-static bool starts(const char *line, const char *word)
-{
-	size_t length = strlen(word);
-
-	return strncmp(line, word, length) == 0 && (line[length] == ' ' || !line[length]);
+	return record_get_number(a, key) == record_get_number(b, key);
 }
 
 static bool replaces(const char *line, const char *old)
 {
-	if (starts(line, "guest") || starts(line, "left"))
-		return starts(old, "guest") && same_field(old, line, "tenant") &&
+	if (record_is(line, "guest") || record_is(line, "left"))
+		return record_is(old, "guest") && same_field(old, line, "tenant") &&
 		       same_field(old, line, "pid") && same_field(old, line, "started");
-	if (starts(line, "held"))
-		return starts(old, "held") && same_field(old, line, "tenant") &&
+	if (record_is(line, "held"))
+		return record_is(old, "held") && same_field(old, line, "tenant") &&
 		       same_field(old, line, "device");
-	if (starts(old, "tenant"))
+	if (record_is(old, "tenant"))
 		return same_field(old, line, "id");
-	return starts(line, "end") && get_number(old, "tenant") == get_number(line, "id");
+	return record_is(line, "end") &&
+	       record_get_number(old, "tenant") == record_get_number(line, "id");
 }
 
 /* A tenant's later line replaces its earlier one, its end takes its guests along. */
@@ -314,14 +215,14 @@ static void replace(struct past *past, const char *line)
 static void on_line(void *context, const char *line)
 {
 	struct past *past = context;
-	uint64_t id = get_number(line, "id");
+	uint64_t id = record_get_number(line, "id");
 
-	if ((starts(line, "tenant") || starts(line, "last")) && id > past->last_tenant)
+	if ((record_is(line, "tenant") || record_is(line, "last")) && id > past->last_tenant)
 		past->last_tenant = id;
-	if (starts(line, "last"))
+	if (record_is(line, "last"))
 		return;
 	replace(past, line);
-	if (!starts(line, "tenant") && !starts(line, "guest") && !starts(line, "held"))
+	if (!record_is(line, "tenant") && !record_is(line, "guest") && !record_is(line, "held"))
 		return;
 	if (past->count == past->room) {
 		size_t room = past->room ? 2 * past->room : 16;
@@ -341,7 +242,7 @@ static int read_devices(struct daemon *d, const char *line, struct tenant_spec *
 {
 	char names[2048], *at = names, *name;
 
-	if (!get_value(line, "device", names, sizeof(names)))
+	if (!record_get(line, "device", names, sizeof(names)))
 		return fault_set(why, -EINVAL, "the record names no device");
 	while ((name = strsep(&at, ",")) && spec->devices < WIRE_DEVICES) {
 		if (daemon_find_device(d, name, &spec->device[spec->devices]) < 0)
@@ -354,17 +255,17 @@ static int read_devices(struct daemon *d, const char *line, struct tenant_spec *
 static void bring_tenant_back(struct daemon *d, const char *line)
 {
 	char texts[8][WIRE_TEXT_MAX + 1], name[WIRE_TEXT_MAX + 1];
-	struct tenant_spec spec = {.id = (uint32_t)get_number(line, "id"),
-				   .owner = (uid_t)get_number(line, "owner"),
+	struct tenant_spec spec = {.id = (uint32_t)record_get_number(line, "id"),
+				   .owner = (uid_t)record_get_number(line, "owner"),
 				   .name = name};
 	struct tenant *t;
 	struct fault why;
 	int r;
 
-	if (!spec.id || !get_value(line, "name", name, sizeof(name)))
+	if (!spec.id || !record_get(line, "name", name, sizeof(name)))
 		return;
 	for (uint32_t i = 0; share_key(i); i++) {
-		if (get_value(line, share_key(i), texts[i], sizeof(texts[i])))
+		if (record_get(line, share_key(i), texts[i], sizeof(texts[i])))
 			spec.texts[i] = texts[i];
 	}
 	r = read_devices(d, line, &spec, &why);
@@ -403,8 +304,8 @@ static void on_expected_death(struct loop_watch *watch, int events)
 
 static void expect_guest(struct daemon *d, const char *line)
 {
-	struct tenant *t = tenant_find(d, (uint32_t)get_number(line, "tenant"));
-	pid_t pid = (pid_t)get_number(line, "pid");
+	struct tenant *t = tenant_find(d, (uint32_t)record_get_number(line, "tenant"));
+	pid_t pid = (pid_t)record_get_number(line, "pid");
 	int pidfd = t && pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 	struct expected *e;
 
@@ -412,7 +313,7 @@ static void expect_guest(struct daemon *d, const char *line)
 		return;
 	e = calloc(1, sizeof(*e));
 	/* After the pidfd: whoever has this pid now is the one that is watched. */
-	if (!e || process_started(pid) != get_number(line, "started") ||
+	if (!e || process_started(pid) != record_get_number(line, "started") ||
 	    loop_watch(&d->loop, &e->death, pidfd, LOOP_READ, on_expected_death) < 0) {
 		free(e);
 		close(pidfd);
@@ -426,11 +327,11 @@ static void expect_guest(struct daemon *d, const char *line)
 
 static void bring_held_back(struct daemon *d, const char *line)
 {
-	struct tenant *t = tenant_find(d, (uint32_t)get_number(line, "tenant"));
-	uint64_t device = get_number(line, "device");
+	struct tenant *t = tenant_find(d, (uint32_t)record_get_number(line, "tenant"));
+	uint64_t device = record_get_number(line, "device");
 
 	if (t && device < t->devices)
-		t->device[device].most_bytes = get_number(line, "most");
+		t->device[device].most_bytes = record_get_number(line, "most");
 }
 
 /* What a tenant's processes held must not be promised to others before they have said so. */
@@ -517,13 +418,13 @@ int restore_open(struct daemon *d, struct fault *why)
 		return r;
 	d->last_tenant = (uint32_t)past.last_tenant;
 	for (size_t i = 0; i < past.count; i++) {
-		if (starts(past.lines[i], "tenant"))
+		if (record_is(past.lines[i], "tenant"))
 			bring_tenant_back(d, past.lines[i]);
 	}
 	for (size_t i = 0; i < past.count; i++) {
-		if (starts(past.lines[i], "guest"))
+		if (record_is(past.lines[i], "guest"))
 			expect_guest(d, past.lines[i]);
-		if (starts(past.lines[i], "held"))
+		if (record_is(past.lines[i], "held"))
 			bring_held_back(d, past.lines[i]);
 		free(past.lines[i]);
 	}
