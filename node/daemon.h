@@ -50,11 +50,16 @@ struct device {
 	uint64_t context_bytes;	 /* the least residual per context that was measured; 0: never */
 };
 
-/* A device that a picker has: while its connection lives, or until then. */
+/* A device that a picker has: while its connection lives, or until then. One of before this daemon
+ * has no connection: it lives as long as the picker's process, which is its program by then. */
 struct reservation {
-	const void *owner; /* the connection; NULL: none, or timed */
+	const void *owner; /* the connection, or this struct; NULL: none, or timed */
 	uint64_t until_ns; /* of a timed one */
 	pid_t pid;
+	uint64_t started;
+	struct daemon *daemon; /* these three only where the owner is this struct */
+	struct loop_watch death;
+	int pidfd;
 };
 
 /* A gate's change that somebody waits for. */
@@ -249,8 +254,11 @@ must_check int reserve_open(struct daemon *d);
 must_check int reserve_take(struct daemon *d, uint32_t device, const void *owner, pid_t pid,
 			    uint64_t hold_ns, struct fault *why);
 void reserve_drop(struct daemon *d, const void *owner);
+/* What the journal says: it is believed where the process lives, or the time is not over. */
+void reserve_return(struct daemon *d, uint32_t device, const struct reservation *was);
+bool reserve_holds(const struct reservation *it);
 bool reserve_any(const struct daemon *d);
-void reserve_arm(struct daemon *d);
+void reserve_close(struct daemon *d);
 
 /* restore.c: each writes one record, or does nothing where there is no journal. */
 must_check int restore_open(struct daemon *d, struct fault *why);
@@ -260,6 +268,8 @@ void restore_guest(struct guest *g);
 /* A tenant holds more on a device than the journal knows: before anybody is told. */
 void restore_held(struct tenant *t, uint32_t device, uint64_t held_bytes, uint64_t limit_bytes);
 void restore_guest_gone(struct guest *g);
+/* A device was given to a picker, or given back. */
+void restore_reserved(struct daemon *d, uint32_t device);
 /* A guest that was expected is back, with all that it had to say. */
 void restore_returned(struct tenant *t, pid_t pid);
 /* Is it one that was there before this daemon? */

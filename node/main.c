@@ -176,21 +176,21 @@ static int start(struct daemon *d, struct fault *why)
 		r = start_signals(d, why);
 	if (r == 0)
 		r = book_open(d, why);
-	if (r == 0)
-		r = restore_open(d, why);
 	if (r == 0 && reserve_open(d) < 0)
 		r = fault_set(why, -ENOMEM, "no timer");
+	if (r == 0)
+		r = restore_open(d, why);
 	if (r == 0)
 		r = listen_admin(d, why);
 	return r;
 }
 
-/* Guests go on without us and come back to our successor: their tenants stay in the journal. Only
- * when nobody is left, nothing is. */
+/* Guests go on without us and come back to our successor: their tenants stay in the journal, and so
+ * does what pickers have. Only when nobody is left, nothing is. */
 static void stop(struct daemon *d)
 {
 	char path[PLACE_MAX + 16];
-	bool nobody = list_empty(&d->tenants);
+	bool nobody = list_empty(&d->tenants) && !reserve_any(d);
 	sigset_t both;
 
 	d->stopping = true;
@@ -221,7 +221,7 @@ static void stop(struct daemon *d)
 	signal(SIGINT, SIG_IGN);
 	loop_timer_close(&d->watchdog, NULL);
 	loop_timer_close(&d->grace, NULL);
-	loop_timer_close(&d->reserve_timer, NULL);
+	reserve_close(d);
 	book_close(d);
 	loop_done(&d->loop);
 	nvml_close(d->nvml);

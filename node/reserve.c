@@ -3,18 +3,33 @@
  * Devices that `mete pick` gave out: each to one caller at a time. A reservation keeps other
  * pickers away and nobody else: it is no share, and tenants come and go as before.
  */
+#include <sys/syscall.h>
+
 #include "node/daemon.h"
 
-static bool holds(const struct reservation *it)
+bool reserve_holds(const struct reservation *it)
 {
 	return it->owner || it->until_ns > loop_now_ns();
+}
+
+/* Wakes when the next timed one is over: perhaps nothing keeps us then. */
+static void arm(struct daemon *d)
+{
+	uint64_t now = loop_now_ns(), next = UINT64_MAX;
+
+	for (uint32_t i = 0; i < d->devices; i++)
+		if (!d->reserved[i].owner && d->reserved[i].until_ns > now &&
+		    d->reserved[i].until_ns < next)
+			next = d->reserved[i].until_ns;
+	if (next != UINT64_MAX)
+		loop_arm(&d->reserve_timer, next - now + 1000000);
 }
 
 static void on_due(struct loop_timer *timer)
 {
 	struct daemon *d = container_of(timer, struct daemon, reserve_timer);
 
-	reserve_arm(d);
+	arm(d);
 	daemon_maybe_end(d);
 }
 
@@ -27,21 +42,9 @@ int reserve_open(struct daemon *d)
 bool reserve_any(const struct daemon *d)
 {
 	for (uint32_t i = 0; i < d->devices; i++)
-		if (holds(&d->reserved[i]))
+		if (reserve_holds(&d->reserved[i]))
 			return true;
 	return false;
-}
-
-void reserve_arm(struct daemon *d)
-{
-	uint64_t now = loop_now_ns(), next = UINT64_MAX;
-
-	for (uint32_t i = 0; i < d->devices; i++)
-		if (!d->reserved[i].owner && d->reserved[i].until_ns > now &&
-		    d->reserved[i].until_ns < next)
-			next = d->reserved[i].until_ns;
-	if (next != UINT64_MAX)
-		loop_arm(&d->reserve_timer, next - now + 1000000);
 }
 
 int reserve_take(struct daemon *d, uint32_t device, const void *owner, pid_t pid, uint64_t hold_ns,
@@ -49,10 +52,10 @@ int reserve_take(struct daemon *d, uint32_t device, const void *owner, pid_t pid
 {
 	struct reservation *it = &d->reserved[device];
 
-	if (holds(it) && it->owner)
+	if (reserve_holds(it) && it->owner)
 		return fault_set(why, -EBUSY, "%s is given to process %d",
 				 d->device[device].info->uuid_text, (int)it->pid);
-	if (holds(it))
+	if (reserve_holds(it))
 		return fault_set(why, -EBUSY, "%s was given out and is held for another %.1f s",
 				 d->device[device].info->uuid_text,
 				 (double)(it->until_ns - loop_now_ns()) / 1e9);
@@ -60,14 +63,69 @@ int reserve_take(struct daemon *d, uint32_t device, const void *owner, pid_t pid
 		return fault_set(why, -EINVAL, "a device is held for a day at most");
 	it->owner = hold_ns ? NULL : owner;
 	it->pid = pid;
+	it->started = process_started(pid);
 	it->until_ns = hold_ns ? loop_now_ns() + hold_ns : 0;
-	reserve_arm(d);
+	arm(d);
+	restore_reserved(d, device);
 	return 0;
 }
 
 void reserve_drop(struct daemon *d, const void *owner)
 {
+	for (uint32_t i = 0; i < d->devices; i++) {
+		if (d->reserved[i].owner != owner)
+			continue;
+		d->reserved[i].owner = NULL;
+		restore_reserved(d, i);
+	}
+}
+
+static void on_watch_closed(struct loop_watch *watch)
+{
+	close(container_of(watch, struct reservation, death)->pidfd);
+}
+
+static void on_death(struct loop_watch *watch, int events)
+{
+	struct reservation *it = container_of(watch, struct reservation, death);
+
+	(void)events;
+	if (it->owner != it)
+		return;
+	loop_unwatch(&it->death, on_watch_closed);
+	reserve_drop(it->daemon, it);
+	daemon_maybe_end(it->daemon);
+}
+
+/* Whoever has this pid now is watched; it is the picker if it is as old. */
+static bool watch_process(struct reservation *it)
+{
+	it->pidfd = it->pid > 0 ? (int)syscall(SYS_pidfd_open, it->pid, 0) : -1;
+	if (it->pidfd < 0)
+		return false;
+	if (process_started(it->pid) == it->started &&
+	    loop_watch(&it->daemon->loop, &it->death, it->pidfd, LOOP_READ, on_death) == 0)
+		return true;
+	close(it->pidfd);
+	return false;
+}
+
+void reserve_return(struct daemon *d, uint32_t device, const struct reservation *was)
+{
+	struct reservation *it = &d->reserved[device];
+
+	if (reserve_holds(it) || was->until_ns > loop_now_ns() + RESERVE_MOST_NS)
+		return;
+	*it = (struct reservation){
+		.pid = was->pid, .started = was->started, .until_ns = was->until_ns, .daemon = d};
+	if (!was->until_ns && watch_process(it))
+		it->owner = it;
+	arm(d);
+}
+
+void reserve_close(struct daemon *d)
+{
 	for (uint32_t i = 0; i < d->devices; i++)
-		if (d->reserved[i].owner == owner)
-			d->reserved[i].owner = NULL;
+		loop_unwatch(&d->reserved[i].death, on_watch_closed);
+	loop_timer_close(&d->reserve_timer, NULL);
 }

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The records: a tenant with its share (the latest one counts), its end, a guest and its leaving.
+ * The records: a tenant with its share (the latest one counts), its end, a guest and its leaving; a
+ * device that a picker has, and that it has it no more.
  *
  *	tenant id=3 owner=1000 device=GPU-...,GPU-... name=%xx.. memory=4GiB wait=10s
  *	end id=3
  *	held tenant=3 device=0 most=134217728
  *	guest tenant=3 pid=4711 started=123456
  *	left tenant=3 pid=4711 started=123456
+ *	reserved device=GPU-... pid=4711 started=123456 until=0
+ *	free device=GPU-...
  *
  * What a tenant holds changes too often to be written down: `held` is an upper bound, in large
- * steps, that only rises.
+ * steps, that only rises. Guests and pickers are told from others by their process's start, too.
  */
 #include <string.h>
 #include <sys/syscall.h>
@@ -56,6 +59,20 @@ static void held_line(struct record *line, const struct tenant *t, uint32_t devi
 	record_number(line, "most", t->device[device].most_bytes);
 }
 
+static void reserved_line(struct record *line, const struct daemon *d, uint32_t device)
+{
+	const struct reservation *it = &d->reserved[device];
+	bool holds = reserve_holds(it);
+
+	record_text(line, holds ? "reserved" : "free");
+	record_value(line, "device", d->device[device].info->uuid_text);
+	if (!holds)
+		return;
+	record_number(line, "pid", (uint64_t)it->pid);
+	record_number(line, "started", it->started);
+	record_number(line, "until", it->until_ns);
+}
+
 /* Everything as it is now. */
 static int rewrite(struct daemon *d)
 {
@@ -91,6 +108,12 @@ static int rewrite(struct daemon *d)
 			guest_line(&all, "guest", t->id, e->pid, process_started(e->pid));
 			record_text(&all, "\n");
 		}
+	}
+	for (uint32_t i = 0; i < d->devices; i++) {
+		if (!reserve_holds(&d->reserved[i]))
+			continue;
+		reserved_line(&all, d, i);
+		record_text(&all, "\n");
 	}
 	r = all.failed ? -ENOMEM : journal_rewrite(&d->journal, all.text);
 	free(all.text);
@@ -171,7 +194,17 @@ void restore_guest_gone(struct guest *g)
 	write_line(g->tenant->daemon, &line);
 }
 
-/* What was read, before it is believed: the latest line of each tenant and guest. */
+void restore_reserved(struct daemon *d, uint32_t device)
+{
+	struct record line = {0};
+
+	if (d->stopping)
+		return; /* it is kept, and our successor knows */
+	reserved_line(&line, d, device);
+	write_line(d, &line);
+}
+
+/* What was read, before it is believed: the latest line of each tenant, guest and device. */
 struct past {
 	char **lines;
 	size_t count, room;
@@ -189,8 +222,18 @@ static bool same_field(const char *a, const char *b, const char *key)
 	return record_get_number(a, key) == record_get_number(b, key);
 }
 
+static bool same_device(const char *a, const char *b)
+{
+	char one[WIRE_TEXT_MAX + 1], other[WIRE_TEXT_MAX + 1];
+
+	return record_get(a, "device", one, sizeof(one)) &&
+	       record_get(b, "device", other, sizeof(other)) && strcmp(one, other) == 0;
+}
+
 static bool replaces(const char *line, const char *old)
 {
+	if (record_is(line, "reserved") || record_is(line, "free"))
+		return record_is(old, "reserved") && same_device(old, line);
 	if (record_is(line, "guest") || record_is(line, "left"))
 		return record_is(old, "guest") && same_field(old, line, "tenant") &&
 		       same_field(old, line, "pid") && same_field(old, line, "started");
@@ -222,7 +265,8 @@ static void on_line(void *context, const char *line)
 	if (record_is(line, "last"))
 		return;
 	replace(past, line);
-	if (!record_is(line, "tenant") && !record_is(line, "guest") && !record_is(line, "held"))
+	if (!record_is(line, "tenant") && !record_is(line, "guest") && !record_is(line, "held") &&
+	    !record_is(line, "reserved"))
 		return;
 	if (past->count == past->room) {
 		size_t room = past->room ? 2 * past->room : 16;
@@ -334,6 +378,19 @@ static void bring_held_back(struct daemon *d, const char *line)
 		t->device[device].most_bytes = record_get_number(line, "most");
 }
 
+static void bring_reservation_back(struct daemon *d, const char *line)
+{
+	struct reservation was = {.pid = (pid_t)record_get_number(line, "pid"),
+				  .started = record_get_number(line, "started"),
+				  .until_ns = record_get_number(line, "until")};
+	char name[WIRE_TEXT_MAX + 1];
+	uint32_t device;
+
+	if (record_get(line, "device", name, sizeof(name)) &&
+	    daemon_find_device(d, name, &device) == 0)
+		reserve_return(d, device, &was);
+}
+
 /* What a tenant's processes held must not be promised to others before they have said so. */
 static void hold(struct tenant *t)
 {
@@ -426,6 +483,8 @@ int restore_open(struct daemon *d, struct fault *why)
 			expect_guest(d, past.lines[i]);
 		if (record_is(past.lines[i], "held"))
 			bring_held_back(d, past.lines[i]);
+		if (record_is(past.lines[i], "reserved"))
+			bring_reservation_back(d, past.lines[i]);
 		free(past.lines[i]);
 	}
 	free(past.lines);

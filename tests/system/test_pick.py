@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import zlib
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from meted import *
@@ -34,6 +35,13 @@ class Meted(Daemon):
         Meted.devices = str(devices)
         super().__init__(environment={"METE_STUB_DEVICES": Meted.devices}, place=place)
         self.admin = Admin(place)
+
+    def again(self, how):
+        """A successor, which nobody is connected to."""
+        self.process.send_signal(how)
+        self.process.wait()
+        self.admin.close()
+        self.start()
 
     def __exit__(self, *what):
         self.admin.close()
@@ -139,6 +147,85 @@ def test_a_killed_program_gives_its_gpu_back():
             if pick(meted.place, "--hold", "0.001").returncode == 0:
                 return
         raise AssertionError("the GPU was never given back")
+
+
+def program_on(meted, *options):
+    program = subprocess.Popen([METE, "pick", *options, "--", "sh", "-c", "echo started; read line"], text=True,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(meted.place))
+    assert program.stdout.readline() == "started\n"
+    return program
+
+
+def test_a_restarted_meted_knows_who_has_what():
+    with Meted(3) as meted:
+        program = program_on(meted)
+        assert printed(meted.place, "--hold", "600") == uuid(1)
+        for how in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+            meted.again(how)
+            done = pick(meted.place, "--exclude", "1,2")
+            assert done.returncode == 1 and f"is given to process {program.pid}" in done.stderr, done
+            done = pick(meted.place, "--exclude", "0,2")
+            assert done.returncode == 1 and "is held for another" in done.stderr, done
+            assert printed(meted.place, "--hold", "0.001") == uuid(2)
+        program.kill()
+        program.wait()
+        # meted notices by itself: at most as long as it takes to be scheduled.
+        assert any(pick(meted.place, "--exclude", "1,2", "--hold", "0.001").returncode == 0 for _ in range(2000))
+
+
+def test_what_was_given_back_is_free_after_a_restart():
+    with Meted(1) as meted:
+        # The holder is this process, so it is not its end that sets the GPU free.
+        holder = Admin(meted.place)
+        holder.ask("device_reserve", device=uuid(0))
+        holder.close()
+        while b" free device=" not in open(meted.place + "/journal", "rb").read():
+            pass
+        meted.again(signal.SIGKILL)
+        assert printed(meted.place) == uuid(0)
+
+
+def test_who_ended_while_meted_was_away_has_nothing():
+    with Meted(2) as meted:
+        program = program_on(meted)
+        printed(meted.place, "--hold", "0.05")
+        meted.kill()
+        program.kill()
+        program.wait()
+        meted.admin.close()
+        meted.start()
+        assert printed(meted.place, "--exclude", "1") == uuid(0)
+        done = pick(meted.place, "--exclude", "0", "--attempts", "2000", "--interval", "0.01")
+        assert done.returncode == 0, done
+
+
+def test_a_process_number_that_came_back_is_not_who_had_the_gpu():
+    with Meted(1) as meted:
+        program = program_on(meted)
+        meted.kill()
+        path = meted.place + "/journal"
+        lines = [line[9:] for line in open(path, "rb").read().splitlines()]
+        older = [re.sub(rb"started=(\d+)", lambda at: b"started=%d" % (int(at[1]) - 1), line) for line in lines]
+        assert older != lines
+        with open(path, "wb") as file:
+            file.write(b"".join(b"%08x %s\n" % (zlib.crc32(line), line) for line in older))
+        meted.admin.close()
+        meted.start()
+        assert printed(meted.place) == uuid(0)
+        program.kill()
+        program.wait()
+
+
+def test_a_restarted_users_meted_ends_with_the_last_that_has_a_gpu():
+    with Meted(1) as meted:
+        program = program_on(meted)
+        meted.again(signal.SIGKILL)
+        assert pick(meted.place).returncode == 1  # nobody is connected any more, and still it stays
+        assert meted.process.poll() is None
+        program.kill()
+        program.wait()
+        assert meted.wait() == 0
+        assert "daemon.unneeded" in meted.log()
 
 
 def test_a_hold_ends():
