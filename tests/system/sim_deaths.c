@@ -13,6 +13,7 @@
 #include "sim/clock.h"
 #include "sim/device.h"
 #include "sim/engine.h"
+#include "tests/sim_folder.h"
 #include "tests/test.h"
 
 enum { WORKERS = 6, DEVICES = 2, KILLS = 300, KILLS_BETWEEN = 25 };
@@ -33,18 +34,6 @@ struct shared {
 };
 
 static struct shared *shared;
-static char folder[64];
-
-static void clean(void)
-{
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/segment", folder);
-	unlink(path);
-	snprintf(path, sizeof(path), "%s/lock", folder);
-	unlink(path);
-	rmdir(folder);
-}
 
 static void act(struct worker *me, unsigned what, int device)
 {
@@ -181,9 +170,7 @@ TEST(whoever_is_killed_the_books_equal_what_the_living_hold)
 {
 	unsigned kills = test_rounds(KILLS);
 
-	snprintf(folder, sizeof(folder), "/tmp/mete-deaths-XXXXXX");
-	expect(mkdtemp(folder) != NULL);
-	setenv("METE_SIM_DIR", folder, 1);
+	sim_folder_make();
 	setenv("METE_SIM_DEVICES", "2xSIM", 1);
 	setenv("METE_SIM_MEMORY", "1GiB", 1);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
@@ -214,5 +201,5 @@ TEST(whoever_is_killed_the_books_equal_what_the_living_hold)
 	for (int i = 0; i < DEVICES; i++)
 		expect_eq(segment_get()->devices[i].used_bytes, 0);
 	segment_leave();
-	clean();
+	sim_folder_remove();
 }

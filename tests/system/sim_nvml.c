@@ -12,34 +12,22 @@
 #include "sim/clock.h"
 #include "sim/device.h"
 #include "sim/engine.h"
+#include "tests/sim_folder.h"
 #include "tests/test.h"
 
 #define GIB (1ULL << 30)
-
-static char folder[64];
-
-static void clean(void)
-{
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/segment", folder);
-	unlink(path);
-	snprintf(path, sizeof(path), "%s/lock", folder);
-	unlink(path);
-	rmdir(folder);
-}
 
 /* The test's own copy of the bottom plays CUDA's part; the library has another one. One node for
  * all tests: the library stays on it. */
 static nvmlDevice_t given(void)
 {
+	static bool made;
 	nvmlDevice_t device;
 
-	if (!folder[0]) {
-		snprintf(folder, sizeof(folder), "/tmp/mete-nvml-XXXXXX");
-		expect(mkdtemp(folder) != NULL);
-		atexit(clean);
-		setenv("METE_SIM_DIR", folder, 1);
+	if (!made) {
+		made = true;
+		sim_folder_make();
+		atexit(sim_folder_remove);
 		setenv("METE_SIM_DEVICES", "2xH200,2xT4", 1);
 		setenv("METE_SIM_RESERVED", "1GiB", 1);
 		expect_eq(segment_join(), 0);

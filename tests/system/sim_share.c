@@ -12,32 +12,23 @@
 #include "sim/clock.h"
 #include "sim/device.h"
 #include "sim/engine.h"
+#include "tests/sim_folder.h"
 #include "tests/test.h"
 
 #define MS 1000000ULL
 
 enum { WINDOW_MS = 2000, SETTLE_MS = 200, PERIOD_MS = 167 };
 
-static char folder[64];
-
 static void given(const char *dilate)
 {
-	snprintf(folder, sizeof(folder), "/tmp/mete-share-XXXXXX");
-	expect(mkdtemp(folder) != NULL);
-	setenv("METE_SIM_DIR", folder, 1);
+	sim_folder_make();
 	setenv("METE_SIM_DILATE", dilate, 1);
 }
 
 static void clean(void)
 {
-	char path[128];
-
 	segment_leave();
-	snprintf(path, sizeof(path), "%s/segment", folder);
-	unlink(path);
-	snprintf(path, sizeof(path), "%s/lock", folder);
-	unlink(path);
-	rmdir(folder);
+	sim_folder_remove();
 }
 
 /* A process that always has a kernel of kernel_ns for the device. */

@@ -8,19 +8,16 @@
 #include "sim/clock.h"
 #include "sim/device.h"
 #include "sim/faults.h"
+#include "tests/sim_folder.h"
 #include "tests/test.h"
 
 #define MS 1000000ULL
 
 enum { THREADS = 8, ROUNDS = 40 };
 
-static char folder[64];
-
 static void given(const char *faults)
 {
-	snprintf(folder, sizeof(folder), "/tmp/mete-engine-XXXXXX");
-	expect(mkdtemp(folder) != NULL);
-	setenv("METE_SIM_DIR", folder, 1);
+	sim_folder_make();
 	setenv("METE_SIM_DEVICES", "2xH200", 1);
 	setenv("METE_SIM_FAULTS", faults, 1);
 	expect_eq(segment_join(), 0);
@@ -28,14 +25,8 @@ static void given(const char *faults)
 
 static void clean(void)
 {
-	char path[128];
-
 	segment_leave();
-	snprintf(path, sizeof(path), "%s/segment", folder);
-	unlink(path);
-	snprintf(path, sizeof(path), "%s/lock", folder);
-	unlink(path);
-	rmdir(folder);
+	sim_folder_remove();
 }
 
 static uint32_t self(void)

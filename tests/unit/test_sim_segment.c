@@ -1,166 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shared segment and the books in it, between processes: each TEST is a node of its own. */
+/* The shared segment between processes: who joins, who dies, with which settings. */
 #include "sim/segment.h"
 
-#include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
-#include "sim/clock.h"
-#include "sim/device.h"
-#include "sim/engine.h"
 #include "sim/segment_mutex.h"
-#include "tests/test.h"
-
-#define GIB (1ULL << 30)
-
-static char folder[64];
-
-/* A node that nobody has used; the settings are the environment's. */
-static void given(void)
-{
-	for (size_t i = 0; settings_row(i); i++)
-		unsetenv(settings_row(i)->variable);
-	unsetenv("METE_SIM_DEVICES");
-	unsetenv("METE_SIM_FAULTS");
-	snprintf(folder, sizeof(folder), "/tmp/mete-sim-XXXXXX");
-	expect(mkdtemp(folder) != NULL);
-	setenv("METE_SIM_DIR", folder, 1);
-}
-
-static void clean(void)
-{
-	char path[128];
-
-	segment_leave();
-	snprintf(path, sizeof(path), "%s/segment", folder);
-	unlink(path);
-	snprintf(path, sizeof(path), "%s/lock", folder);
-	unlink(path);
-	rmdir(folder);
-}
-
-/* A child that does `what` and then waits to be killed. It says when it is done. */
-struct child {
-	pid_t pid;
-	int done; /* reads one byte: what its last call answered */
-};
-
-static struct child start_with(int (*what)(void), int flags)
-{
-	struct child child;
-	int pipes[2];
-	char answer;
-
-	expect_eq(pipe(pipes), 0);
-	if (flags && unshare(flags) < 0) {
-		close(pipes[0]);
-		close(pipes[1]);
-		return (struct child){.pid = -1};
-	}
-	child.pid = fork();
-	if (child.pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		answer = (char)what();
-		close(pipes[0]);
-		expect_eq(write(pipes[1], &answer, 1), 1);
-		for (;;)
-			pause();
-	}
-	if (flags) {
-		/* Later children are again of our own namespace. */
-		int own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
-
-		expect_eq(setns(own, flags), 0);
-		close(own);
-	}
-	close(pipes[1]);
-	child.done = pipes[0];
-	return child;
-}
-
-static struct child start(int (*what)(void))
-{
-	return start_with(what, 0);
-}
-
-static int answer_of(const struct child *child)
-{
-	char answer = -1;
-
-	expect_eq(read(child->done, &answer, 1), 1);
-	return answer;
-}
-
-static void end(const struct child *child)
-{
-	kill(child->pid, SIGKILL);
-	expect_eq(waitpid(child->pid, NULL, 0), child->pid);
-	close(child->done);
-}
-
-static int takes_three(void)
-{
-	return device_take(0, 3 * GIB);
-}
-
-TEST(a_device_is_shared_and_the_dead_give_back)
-{
-	struct child child;
-	uint64_t free_bytes, total_bytes;
-
-	given();
-	expect_eq(segment_join(), 0);
-	child = start(takes_three);
-	expect_eq(answer_of(&child), 0);
-	expect_eq(device_take(0, 2 * GIB), DEVICE_FULL);
-	expect_eq(device_take(0, GIB), 0);
-	expect_eq(device_take(0, 1), DEVICE_FULL);
-	end(&child);
-	expect_eq(device_take(0, 3 * GIB), 0);
-	device_give(0, 4 * GIB);
-	device_memory(0, &free_bytes, &total_bytes);
-	expect_eq(free_bytes, 4 * GIB);
-	expect_eq(total_bytes, 4 * GIB);
-	clean();
-}
-
-TEST(a_zombie_holds_nothing)
-{
-	struct child child;
-	siginfo_t info;
-
-	given();
-	expect_eq(segment_join(), 0);
-	child = start(takes_three);
-	expect_eq(answer_of(&child), 0);
-	kill(child.pid, SIGKILL);
-	expect_eq(waitid(P_PID, (id_t)child.pid, &info, WEXITED | WNOWAIT), 0);
-	expect_eq(device_take(0, 4 * GIB), 0);
-	end(&child);
-	clean();
-}
-
-TEST(nobody_gives_back_more_than_it_has)
-{
-	uint64_t free_bytes, total_bytes;
-	struct child child;
-
-	given();
-	expect_eq(segment_join(), 0);
-	child = start(takes_three);
-	expect_eq(answer_of(&child), 0);
-	device_give(0, GIB);
-	device_memory(0, &free_bytes, &total_bytes);
-	expect_eq(free_bytes, GIB);
-	end(&child);
-	clean();
-}
+#include "tests/unit/sim_segment_fixture.h"
 
 static int joins_with_eight(void)
 {
@@ -469,9 +315,9 @@ TEST(the_segment_is_as_open_as_its_folder)
 	char path[128];
 
 	given();
-	expect_eq(chmod(folder, 0777), 0);
+	expect_eq(chmod(getenv("METE_SIM_DIR"), 0777), 0);
 	expect_eq(segment_join(), 0);
-	snprintf(path, sizeof(path), "%s/segment", folder);
+	snprintf(path, sizeof(path), "%s/segment", getenv("METE_SIM_DIR"));
 	expect_eq(stat(path, &status), 0);
 	expect_eq(status.st_mode & 0777, 0666);
 	clean();
@@ -483,153 +329,12 @@ TEST(garbage_in_the_place_of_the_segment_is_replaced)
 	int fd;
 
 	given();
-	snprintf(path, sizeof(path), "%s/segment", folder);
+	snprintf(path, sizeof(path), "%s/segment", getenv("METE_SIM_DIR"));
 	fd = open(path, O_CREAT | O_WRONLY, 0600);
 	expect(fd >= 0);
 	expect_eq(write(fd, "garbage", 7), 7);
 	close(fd);
 	expect_eq(segment_join(), 0);
 	expect_eq(device_take(0, GIB), 0);
-	clean();
-}
-
-static int touches_two_managed(void)
-{
-	uint64_t own;
-	int r = device_take_managed(0, 2 * GIB, &own);
-
-	device_touch_managed(0);
-	return r;
-}
-
-static uint64_t held_by(pid_t pid)
-{
-	for (uint32_t i = 0; i < segment_slots(segment_get()); i++)
-		if (segment_get()->processes[i].pid == pid)
-			return device_used_by(0, i);
-	return 0;
-}
-
-TEST(managed_memory_is_pushed_out_the_longest_unused_first)
-{
-	uint64_t own, free_bytes, total_bytes;
-	struct child older, newer;
-
-	given();
-	expect_eq(segment_join(), 0);
-	older = start(touches_two_managed);
-	expect_eq(answer_of(&older), 0);
-	newer = start(touches_two_managed);
-	expect_eq(answer_of(&newer), 0);
-	/* Full. The older loses one of its two. */
-	expect_eq(device_take_managed(0, GIB, &own), 0);
-	expect_eq(own, 0);
-	expect_eq(device_used_by(0, segment_number(segment_self())), GIB);
-	expect_eq(held_by(older.pid), GIB);
-	expect_eq(held_by(newer.pid), 2 * GIB);
-	expect_eq(device_take(0, 1), DEVICE_FULL); /* not for plain memory */
-	/* Then all of the older, all of the newer, at last its own. */
-	expect_eq(device_take_managed(0, 4 * GIB, &own), 0);
-	expect_eq(own, GIB);
-	expect_eq(device_used_by(0, segment_number(segment_self())), 4 * GIB);
-	expect_eq(device_take_managed(0, 5 * GIB, &own), DEVICE_FULL);
-	device_give_managed(0, 4 * GIB);
-	device_memory(0, &free_bytes, &total_bytes);
-	expect_eq(free_bytes, 4 * GIB);
-	end(&older);
-	end(&newer);
-	clean();
-}
-
-static int pushes_one_out(void)
-{
-	uint64_t own;
-
-	return device_take_managed(0, GIB, &own) || own;
-}
-
-TEST(who_was_pushed_out_is_told_once)
-{
-	struct child child;
-	uint64_t own;
-
-	given();
-	expect_eq(segment_join(), 0);
-	expect_eq(device_take_managed(0, 4 * GIB, &own), 0);
-	expect_eq(device_pushed_out(0), 0);
-	child = start(pushes_one_out);
-	expect_eq(answer_of(&child), 0);
-	expect_eq(device_pushed_out(0), GIB);
-	expect_eq(device_pushed_out(0), 0);
-	end(&child);
-	child = start(pushes_one_out);
-	expect_eq(answer_of(&child), 0);
-	/* Given back without having been told: counted once. */
-	device_give_managed(0, 3 * GIB);
-	expect_eq(device_pushed_out(0), 0);
-	end(&child);
-	clean();
-}
-
-TEST(uuids_are_the_same_in_every_run_and_differ_by_device_and_seed)
-{
-	char first[41], again[41], second[41], seeded[41];
-	uint8_t uuid[16];
-
-	given();
-	setenv("METE_SIM_DEVICES", "2xT4", 1);
-	expect_eq(segment_join(), 0);
-	device_uuid_text(0, first);
-	device_uuid_text(1, second);
-	device_uuid(1, uuid);
-	expect_eq(device_by_uuid(uuid), 1);
-	uuid[3] ^= 1;
-	expect_eq(device_by_uuid(uuid), -1);
-	segment_leave();
-	expect_eq(segment_join(), 0);
-	device_uuid_text(0, again);
-	expect_str(again, first);
-	expect(strcmp(first, second) != 0);
-	segment_leave();
-	setenv("METE_SIM_SEED", "7", 1);
-	expect_eq(segment_join(), 0);
-	device_uuid_text(0, seeded);
-	expect(strcmp(first, seeded) != 0);
-	expect_eq(strlen(first), 40);
-	clean();
-}
-
-TEST(every_attribute_has_an_answer_and_unknown_ones_none)
-{
-	int value = 0;
-
-	given();
-	setenv("METE_SIM_DEVICES", "H200", 1);
-	expect_eq(segment_join(), 0);
-	for (int i = 1; i <= 147; i++)
-		expect_eq(device_attribute(0, i, &value), 0);
-	expect_eq(device_attribute(0, 0, &value), DEVICE_UNKNOWN);
-	expect_eq(device_attribute(0, 148, &value), DEVICE_UNKNOWN);
-	expect_eq(device_attribute(0, -1, &value), DEVICE_UNKNOWN);
-	expect_eq(device_attribute(0, 16, &value), 0);
-	expect_eq(value, 132);
-	expect_eq(device_attribute(0, 75, &value), 0);
-	expect_eq(value, 9);
-	clean();
-}
-
-TEST(a_lost_device_refuses_and_wakes_those_who_wait)
-{
-	struct engine_ticket ticket;
-
-	given();
-	expect_eq(segment_join(), 0);
-	device_lose(0);
-	expect(device_is_lost(0));
-	expect_eq(device_take(0, 1), DEVICE_LOST);
-	engine_kernel_begin(0, clock_now_ns(), 0, &ticket);
-	expect_eq(engine_kernel_end(&ticket, ENGINE_FOR_EVER, NULL, NULL), ENGINE_LOST);
-	expect_eq(segment_get()->devices[0].event_count, 1);
-	expect_eq(segment_get()->devices[0].events[0].value, 79);
 	clean();
 }

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pods of several containers. */
+#include "tests/unit/placement_fixture.h"
+
+TEST(containers_of_a_pod_are_placed_together)
+{
+	struct placement *p = given(PLACEMENT_BINPACK);
+	struct placement_node node = node_of(2);
+	struct placement_request request = part(600, 0);
+	struct placement_decision d;
+	uint32_t n = with_node(p, &node);
+
+	request.containers = 2;
+	request.container[1] = request.container[0];
+	placed(p, &request, &d);
+	expect_eq(d.assignment.size, 2);
+	expect(d.assignment.slot[0].device != d.assignment.slot[1].device);
+	expect_eq(refused(p, &request, n), PLACEMENT_NO_COMPUTE);
+	request.container[0].compute_milli = request.container[1].compute_milli = 400;
+	placed(p, &request, &d);
+}
+
+TEST(what_fits_one_by_one_but_not_together_is_called_so)
+{
+	struct placement *p = given(PLACEMENT_BINPACK);
+	struct placement_node node = node_of(1);
+	struct placement_request request = part(600, 50 * GIB);
+	uint32_t n = with_node(p, &node);
+
+	request.containers = 2;
+	request.container[1] = request.container[0];
+	/* Neither memory nor compute alone is to blame. */
+	expect_eq(refused(p, &request, n), PLACEMENT_NO_PACKING);
+}
+
+TEST(an_awkward_mix_of_containers_is_still_found)
+{
+	struct placement *p = given(PLACEMENT_SPREAD);
+	struct placement_node node = node_of(2);
+	struct placement_request request = {.node = PLACEMENT_ANYWHERE, .containers = 5};
+	static const uint32_t milli[5] = {500, 400, 400, 400, 300};
+	struct placement_decision d;
+	uint32_t load[2] = {0};
+
+	/* 500 + 500 would be the spread; only 400 + 300 + 300 against the rest fits. */
+	for (int i = 0; i < 5; i++)
+		request.container[i] =
+			(struct placement_container){.devices = 1, .compute_milli = milli[i]};
+	request.container[0].compute_milli = 600;
+	request.container[4].compute_milli = 200;
+	with_node(p, &node);
+	placed(p, &request, &d);
+	for (int i = 0; i < d.assignment.size; i++)
+		load[d.assignment.slot[i].device] +=
+			request.container[d.assignment.slot[i].container].compute_milli;
+	expect_eq(load[0], 1000);
+	expect_eq(load[1], 1000);
+}
+
+TEST(init_containers_use_what_the_pod_will_have)
+{
+	struct placement *p = given(PLACEMENT_BINPACK);
+	struct placement_node node = node_of(1);
+	struct placement_request request = part(600, 20 * GIB), rest = part(400, 0);
+	struct placement_decision d;
+	struct placement_totals totals;
+	uint64_t pod;
+
+	with_node(p, &node);
+	request.containers = 3;
+	request.container[1] = request.container[2] = request.container[0];
+	request.container[0].kind = PLACEMENT_INIT;
+	request.container[1].kind = PLACEMENT_INIT;
+	request.container[0].memory_bytes = 30 * GIB;
+	pod = placed(p, &request, &d);
+	placement_totals(p, &totals);
+	expect_eq(totals.promised_milli, 600);
+	placed(p, &rest, &d);
+	expect_eq(placement_release(p, pod), 0);
+	placement_totals(p, &totals);
+	expect_eq(totals.promised_milli, 400);
+}
+
+TEST(a_sidecar_counts_beside_later_init_containers)
+{
+	struct placement *p = given(PLACEMENT_BINPACK);
+	struct placement_node node = node_of(1);
+	struct placement_request request = part(300, 0);
+	struct placement_decision d;
+	struct placement_totals totals;
+
+	with_node(p, &node);
+	request.containers = 3;
+	request.container[1] = request.container[2] = request.container[0];
+	request.container[0].kind = PLACEMENT_SIDECAR;
+	request.container[1].kind = PLACEMENT_INIT;
+	request.container[1].compute_milli = 500;
+	placed(p, &request, &d);
+	placement_totals(p, &totals);
+	/* 300 + 500 while the init container runs, 300 + 300 after. */
+	expect_eq(totals.promised_milli, 800);
+}
