@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/device.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "sim/clock.h"
 #include "sim/segment.h"
@@ -15,26 +17,43 @@ enum {
 	DEVICE_XID_LOST = 79,
 };
 
+/* What this library shows of the node's devices; valid when zero: all of them. */
+static struct {
+	bool chosen;
+	int count;
+	uint32_t place[SETTINGS_DEVICES_MAX];
+} visible;
+
+uint32_t device_place(int device)
+{
+	return visible.chosen ? visible.place[device] : (uint32_t)device;
+}
+
 static struct segment_device *device_book(int device)
 {
-	return &segment_get()->devices[device];
+	return &segment_get()->devices[device_place(device)];
+}
+
+static struct segment_usage *usage_of(struct segment_process *process, int device)
+{
+	return &process->usage[device_place(device)];
 }
 
 static struct segment_usage *own_usage(int device)
 {
 	struct segment_process *self = segment_self();
 
-	return self ? &self->usage[device] : NULL;
+	return self ? usage_of(self, device) : NULL;
 }
 
 int device_count(void)
 {
-	return (int)segment_settings()->device_count;
+	return visible.chosen ? visible.count : (int)segment_settings()->device_count;
 }
 
 const struct settings_device *device_shape(int device)
 {
-	return &segment_settings()->devices[device];
+	return &segment_settings()->devices[device_place(device)];
 }
 
 static uint64_t device_capacity(int device)
@@ -98,13 +117,13 @@ void device_give(int device, uint64_t bytes)
 
 static uint64_t managed_total(int device)
 {
-	const struct segment *segment = segment_get();
-	const struct segment_process *processes = segment->processes;
+	struct segment *segment = segment_get();
+	struct segment_process *processes = segment->processes;
 	uint64_t total = 0;
 
 	for (uint32_t i = 0; i < segment_slots(segment); i++)
 		if (atomic_load(&processes[i].state) == SEGMENT_ALIVE)
-			total += processes[i].usage[device].managed_bytes;
+			total += usage_of(&processes[i], device)->managed_bytes;
 	return total;
 }
 
@@ -116,7 +135,7 @@ static struct segment_usage *managed_victim(int device, const struct segment_usa
 	struct segment_usage *victim = NULL;
 
 	for (uint32_t i = 0; i < segment_slots(segment); i++) {
-		struct segment_usage *usage = &processes[i].usage[device];
+		struct segment_usage *usage = usage_of(&processes[i], device);
 
 		if (atomic_load(&processes[i].state) != SEGMENT_ALIVE || usage == caller ||
 		    !usage->managed_bytes)
@@ -252,12 +271,12 @@ void device_memory(int device, uint64_t *ret_free_bytes, uint64_t *ret_total_byt
 
 uint64_t device_used_by(int device, uint32_t process)
 {
-	const struct segment_process *slot = &segment_get()->processes[process];
+	struct segment_process *slot = &segment_get()->processes[process];
 	uint64_t bytes;
 
 	segment_lock(device_book(device));
 	bytes = atomic_load(&slot->state) == SEGMENT_ALIVE
-			? slot->usage[device].used_bytes +
+			? usage_of(slot, device)->used_bytes +
 				  share_paid_by(device_book(device), process)
 			: 0;
 	segment_unlock(device_book(device));
@@ -313,9 +332,57 @@ int device_by_uuid(const uint8_t uuid[16])
 	return -1;
 }
 
+/* The node's device that an entry of CUDA_VISIBLE_DEVICES names, or -1. */
+static int named_place(const char *name, size_t length)
+{
+	int found = -1;
+
+	if (length && strspn(name, "0123456789") >= length)
+		return length < 4 && atoi(name) < device_count() ? atoi(name) : -1;
+	for (int i = 0; i < device_count() && length > strlen("GPU-"); i++) {
+		char text[41];
+
+		device_uuid_text(i, text);
+		if (strncasecmp(text, name, length) != 0)
+			continue;
+		if (found >= 0)
+			return -1; /* the beginning of two */
+		found = i;
+	}
+	return found;
+}
+
+void device_show(const char *list)
+{
+	uint32_t place[SETTINGS_DEVICES_MAX];
+	int count = 0;
+
+	visible.chosen = false; /* after a cuInit() that failed */
+	for (const char *at = list;; at++) {
+		size_t length = strcspn(at, ",");
+		int number = named_place(at, length);
+
+		for (int i = 0; i < count && number >= 0; i++) {
+			if (place[i] != (uint32_t)number)
+				continue;
+			count = 0;
+			number = -1;
+		}
+		if (number < 0)
+			break;
+		place[count++] = (uint32_t)number;
+		at += length;
+		if (!*at)
+			break;
+	}
+	memcpy(visible.place, place, (size_t)count * sizeof(*place));
+	visible.count = count;
+	visible.chosen = true;
+}
+
 uint32_t device_pci_bus(int device)
 {
-	return DEVICE_FIRST_BUS + DEVICE_BUS_STEP * (uint32_t)device;
+	return DEVICE_FIRST_BUS + DEVICE_BUS_STEP * device_place(device);
 }
 
 void device_pci_text(int device, char ret_text[16])

@@ -24,6 +24,17 @@ enum {
 int device_count(void);
 const struct settings_device *device_shape(int device);
 
+/*
+ * CUDA_VISIBLE_DEVICES: from now on this library's devices are those of the list, in its order:
+ * numbers, or UUIDs or their beginnings. What names no device ends the list; one that is named
+ * twice leaves none. libcuda calls it once, before anything else of it runs; NVML sees all devices
+ * always.
+ */
+void device_show(const char *list);
+
+/* The device's number on the node, whatever this process sees of it. */
+uint32_t device_place(int device);
+
 /* Takes memory for the calling process. DEVICE_FULL, DEVICE_LOST, or -ENODEV without a slot. */
 must_check int device_take(int device, uint64_t bytes);
 void device_give(int device, uint64_t bytes);

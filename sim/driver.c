@@ -127,12 +127,15 @@ CUresult driver_missing(const char *symbol)
 /* The lock is held. */
 static CUresult driver_start(void)
 {
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 	int r = segment_join();
 
 	if (r == -ENODEV)
 		return CUDA_ERROR_NO_DEVICE;
 	if (r < 0)
 		return CUDA_ERROR_OPERATING_SYSTEM;
+	if (visible)
+		device_show(visible);
 	if (device_count() == 0)
 		return CUDA_ERROR_NO_DEVICE;
 	if (!driver.handler_set && pthread_atfork(NULL, NULL, in_child) == 0)

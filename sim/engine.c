@@ -12,7 +12,7 @@ enum {
 
 static struct segment_device *book_of(int device)
 {
-	return &segment_get()->devices[device];
+	return &segment_get()->devices[device_place(device)];
 }
 
 static struct engine_core_rules rules_of(int device)
@@ -21,7 +21,7 @@ static struct engine_core_rules rules_of(int device)
 
 	return (struct engine_core_rules){.slice_ns = settings->slice_ns,
 					  .duplex = settings->duplex,
-					  .device = (size_t)device,
+					  .device = device_place(device),
 					  .processes = segment_get()->processes};
 }
 
@@ -273,7 +273,7 @@ uint64_t engine_busy_ns(int device, uint32_t process, enum segment_lane lane)
 
 	segment_lock(book);
 	catch_up(book, &rules);
-	busy_ns = rules.processes[process].usage[device].busy_ns[lane];
+	busy_ns = rules.processes[process].usage[rules.device].busy_ns[lane];
 	segment_unlock(book);
 	return busy_ns;
 }
@@ -301,7 +301,7 @@ size_t engine_samples(int device, uint32_t process, uint64_t since_ns, struct en
 	size_t count = 0;
 
 	if (process != UINT32_MAX)
-		samples = rules.processes[process].usage[device].samples;
+		samples = rules.processes[process].usage[rules.device].samples;
 	segment_lock(book);
 	last = catch_up(book, &rules) / ENGINE_CORE_PERIOD_NS;
 	/* The ring's place of the period that has not ended may hold its oldest one. */

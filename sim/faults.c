@@ -298,7 +298,7 @@ static enum faults_kind apply(struct faults_source *source, enum faults_point po
 {
 	enum faults_kind felt = FAULTS_NONE, kind;
 	uint64_t times, times_any;
-	int pid = getpid();
+	int pid = getpid(), place = device < 0 ? -1 : (int)device_place(device);
 
 	times = ++source->seen[point][device < 0 ? SETTINGS_DEVICES_MAX : device];
 	times_any = ++source->seen_any[point];
@@ -306,7 +306,7 @@ static enum faults_kind apply(struct faults_source *source, enum faults_point po
 		const struct faults_row *row = &source->rows[i];
 		uint64_t count = row->device < 0 ? times_any : times;
 
-		if (point_of(row->kind) != point || (row->device >= 0 && row->device != device) ||
+		if (point_of(row->kind) != point || (row->device >= 0 && row->device != place) ||
 		    (row->pid && row->pid != pid) || count < row->first || count > row->last)
 			continue;
 		kind = effect(row, device, slow_ns);

@@ -108,7 +108,7 @@ uint64_t share_paid_by(const struct segment_device *book, uint32_t slot)
 
 static struct segment_device *book_of(int device)
 {
-	return &segment_get()->devices[device];
+	return &segment_get()->devices[device_place(device)];
 }
 
 int share_make(int device, uint64_t bytes, uint64_t *ret_id)
@@ -125,7 +125,7 @@ int share_make(int device, uint64_t bytes, uint64_t *ret_id)
 	share = share_new(book, bytes, segment_number(self));
 	if (share) {
 		/* Counted twice if killed before this, and then not at all: both are buried. */
-		self->usage[device].used_bytes -= bytes;
+		self->usage[device_place(device)].used_bytes -= bytes;
 		*ret_id = share->id;
 		r = 0;
 	}

@@ -115,6 +115,7 @@ def environment_for(build, gpu, scratch):
     environment["XDG_RUNTIME_DIR"] = scratch
     environment["CACHEDB"] = os.path.join(scratch, "tinygrad.db")
     if not gpu:
+        environment.pop("CUDA_VISIBLE_DEVICES", None)
         environment["METE_SIM_DIR"] = os.path.join(scratch, "sim")
         environment["LD_LIBRARY_PATH"] = str(build / "sim" / "lib")
     if "METE_SIM_DIR" in environment:

@@ -5,10 +5,12 @@
 Each prints what the driver answered, and waits for the end of its standard input.
 """
 import ctypes
+import os
 import sys
 import threading
 
 MIB = 1 << 20
+os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # it looks at all devices
 cuda = ctypes.CDLL("libcuda.so.1")
 SUCCESS, OUT_OF_MEMORY = 0, 2
 

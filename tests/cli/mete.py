@@ -26,7 +26,7 @@ class Node:
         self.place = tempfile.mkdtemp(prefix="mete-", dir="/tmp")
         os.mkdir(os.path.join(self.place, "sim"))
         self.environment = {key: value for key, value in os.environ.items()
-                            if not key.startswith("METE_SIM") and key not in ("LD_PRELOAD", "METE_DRIVER", "METE_SOCKET")}
+                            if not key.startswith("METE_SIM") and key not in ("CUDA_VISIBLE_DEVICES", "LD_PRELOAD", "METE_DRIVER", "METE_SOCKET")}
         self.environment.update(XDG_RUNTIME_DIR=self.place, METE_SIM_DIR=os.path.join(self.place, "sim"),
                                 LD_LIBRARY_PATH=os.path.join(BUILD, "sim", "lib"), METE_SIM_PATTERN="on",
                                 METE_SIM_CONTEXT_COST="1ms")

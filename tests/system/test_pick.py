@@ -85,8 +85,9 @@ def test_nothing_free_is_said_and_tried_again():
 
 
 def test_bad_values_are_refused():
-    for arguments, text in ((["--limit", "0"], "--limit '0': a number from 1 to 64 is accepted"),
-                            (["--max-load", "x"], "--max_load 'x': a number from 0 to 2 is accepted"),
+    for arguments, text in ((["--limit", "0"], "--limit '0': a whole number from 1 to 64 is accepted"),
+                            (["--limit", "1.5"], "--limit '1.5': a whole number from 1 to 64 is accepted"),
+                            (["--max-load", "x"], "--max-load 'x': a number from 0 to 2 is accepted"),
                             (["--order", "best"], "--order 'best': first, last, random, load or memory is accepted")):
         done = pick(None, *arguments)
         assert done.returncode == 2 and done.stderr == f"mete pick: {text}\n", done

@@ -28,6 +28,7 @@ static __attribute__((constructor)) void node_start(void)
 		abort();
 	owner = getpid();
 	setenv("METE_TEST_NODE", folder, 1);
+	unsetenv("CUDA_VISIBLE_DEVICES");
 	setenv("METE_SIM_DIR", folder, 1);
 	setenv("METE_SIM_CONTEXT_COST", "0", 1);
 	setenv("METE_SIM_CREATE_COST", "0", 1);
