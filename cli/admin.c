@@ -112,3 +112,14 @@ int admin_connect_any(struct admin *admin, char *ret_place, struct fault *why)
 	/* One that has just begun to leave: it ends with its last tenant. */
 	return r == -ECONNRESET ? ADMIN_ABSENT : r;
 }
+
+struct admin_uuid admin_uuid(const wire_uuid *uuid)
+{
+	struct admin_uuid named;
+	int n = snprintf(named.text, sizeof(named.text), "GPU-");
+
+	for (int i = 0; i < 16; i++)
+		n += snprintf(named.text + n, sizeof(named.text) - (size_t)n, "%s%02x",
+			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid->byte[i]);
+	return named;
+}

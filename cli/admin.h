@@ -36,6 +36,12 @@ must_check int admin_ask(struct admin *admin, struct wire_message *request,
 /* Reads the next row of a list that admin_ask() began. */
 must_check int admin_next(struct admin *admin, struct wire_message *ret_row, struct fault *why);
 
+/* GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, as NVIDIA's tools write it. */
+struct admin_uuid {
+	char text[48];
+};
+struct admin_uuid admin_uuid(const wire_uuid *uuid);
+
 static inline void admin_close_owned(struct admin *admin)
 {
 	admin_close(admin);

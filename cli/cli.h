@@ -16,7 +16,7 @@ enum {
 
 struct cli_option {
 	const char *verb;
-	const char *name; /* with dashes */
+	const char *name; /* cli_dashed() is what is typed */
 	char letter;	  /* 0: none */
 	const char *argument;
 	const char *description;
@@ -54,6 +54,12 @@ int cli_complain(const struct cli_line *line, int status, const char *format, ..
 
 void cli_print_help(FILE *out, const struct cli_command *command);
 void cli_print_usage(FILE *out);
+
+/* "on_daemon_loss" as it is typed: "on-daemon-loss". */
+struct cli_dashed {
+	char text[32];
+};
+struct cli_dashed cli_dashed(const char *name);
 
 /* Options of a verb, in the table's order: the next one after `previous` (NULL: the first). */
 const struct cli_option *cli_next_option(const char *verb, const struct cli_option *previous);

@@ -13,11 +13,15 @@ const struct cli_option *cli_next_option(const char *verb, const struct cli_opti
 	return NULL;
 }
 
-/* "on_daemon_loss" is written --on-daemon-loss. */
-static void print_dashed(FILE *out, const char *name)
+struct cli_dashed cli_dashed(const char *name)
 {
-	for (; *name; name++)
-		fputc(*name == '_' ? '-' : *name, out);
+	struct cli_dashed dashed;
+	size_t n = 0;
+
+	for (; name[n] && n + 1 < sizeof(dashed.text); n++)
+		dashed.text[n] = name[n] == '_' ? '-' : name[n];
+	dashed.text[n] = '\0';
+	return dashed;
 }
 
 static void print_wrapped(FILE *out, const char *text, int indent)
@@ -32,7 +36,7 @@ static void print_wrapped(FILE *out, const char *text, int indent)
 			fprintf(out, "\n%*s", indent, "");
 			column = indent;
 		}
-		fprintf(out, "%.*s%s", n, text, text[n] ? " " : "");
+		fprintf(out, "%s%.*s", column > indent ? " " : "", n, text);
 		column += n + 1;
 		text += n + (text[n] == ' ');
 	}
@@ -50,8 +54,8 @@ void cli_print_help(FILE *out, const struct cli_command *command)
 			fprintf(out, "  -%c, --", option->letter);
 		else
 			fputs("      --", out);
-		print_dashed(out, option->name);
-		fprintf(out, "%s%s\n", option->argument[0] ? "=" : "", option->argument);
+		fprintf(out, "%s%s%s\n", cli_dashed(option->name).text,
+			option->argument[0] ? "=" : "", option->argument);
 		print_wrapped(out, option->description, 10);
 	}
 	fputs("  -h, --help\n          print this\n", out);

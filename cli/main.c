@@ -35,7 +35,7 @@ const char *cli_value(const struct cli_line *line, const char *name)
 struct parser {
 	struct option options[CLI_OPTIONS + 2];
 	char letters[2 * CLI_OPTIONS + 8];
-	char names[CLI_OPTIONS][32];
+	struct cli_dashed names[CLI_OPTIONS];
 	char row_of_letter[128];
 };
 
@@ -47,11 +47,9 @@ static void parser_init(struct parser *parser, const char *verb)
 	int n = 0;
 
 	for (; (option = cli_next_option(verb, option)) && n < CLI_OPTIONS; n++) {
-		snprintf(parser->names[n], sizeof(parser->names[n]), "%s", option->name);
-		for (char *p = parser->names[n]; *p; p++)
-			*p = *p == '_' ? '-' : *p;
+		parser->names[n] = cli_dashed(option->name);
 		parser->options[n] = (struct option){
-			parser->names[n],
+			parser->names[n].text,
 			option->argument[0] ? required_argument : no_argument,
 			NULL,
 			256 + n,
@@ -65,6 +63,22 @@ static void parser_init(struct parser *parser, const char *verb)
 	}
 	*letter = '\0';
 	parser->options[n] = (struct option){"help", no_argument, NULL, 'h'};
+}
+
+/* What getopt_long() stumbled over: a letter, perhaps among others, or a word. */
+static int complain(const struct cli_line *line, const struct parser *parser, const char *word,
+		    bool misses_value)
+{
+	char letter[3] = {'-', (char)optopt, '\0'};
+
+	if (misses_value)
+		return cli_complain(line, CLI_USAGE, "option '%s' needs a value",
+				    optopt < 256 ? letter : word);
+	if (optopt >= 256)
+		return cli_complain(line, CLI_USAGE, "option '--%s' takes no value",
+				    parser->options[optopt - 256].name);
+	return cli_complain(line, CLI_USAGE, "unknown option '%s'; `mete %s --help` lists them",
+			    optopt && optopt != 'h' ? letter : word, line->command->verb);
 }
 
 /* 0, or the exit status + 1 with which to end. */
@@ -81,12 +95,8 @@ static int parse(struct cli_line *line, int argc, char **argv)
 			cli_print_help(stdout, line->command);
 			return 1;
 		case ':':
-			return 1 + cli_complain(line, CLI_USAGE, "option '%s' needs a value",
-						argv[optind - 1]);
 		case '?':
-			return 1 + cli_complain(line, CLI_USAGE,
-						"unknown option '%s'; `mete %s --help` lists them",
-						argv[optind - 1], line->command->verb);
+			return 1 + complain(line, &parser, argv[optind - 1], found == ':');
 		default:
 			if (found < 256)
 				found = 256 + parser.row_of_letter[found & 127];

@@ -234,8 +234,10 @@ static int become(const struct cli_line *line, struct admin *admin, const struct
 			    error == ENOENT ? "no such program" : strerror(error));
 }
 
-static int number(const struct cli_line *line, const char *option, double least, double most,
-		  double *value, struct fault *why)
+enum kind { WHOLE, ANY };
+
+static int number(const struct cli_line *line, const char *option, enum kind kind, double least,
+		  double most, double *value, struct fault *why)
 {
 	const char *text = cli_value(line, option);
 	char *end;
@@ -244,9 +246,11 @@ static int number(const struct cli_line *line, const char *option, double least,
 	if (!text)
 		return 0;
 	given = strtod(text, &end);
-	if (!*text || *end || !(given >= least) || !(given <= most))
-		return fault_set(why, -EINVAL, "--%s '%s': a number from %g to %g is accepted",
-				 option, text, least, most);
+	if (!*text || *end || !(given >= least) || !(given <= most) ||
+	    (kind == WHOLE && given != floor(given)))
+		return fault_set(why, -EINVAL, "--%s '%s': a %snumber from %g to %g is accepted",
+				 cli_dashed(option).text, text, kind == WHOLE ? "whole " : "",
+				 least, most);
 	*value = given;
 	return 0;
 }
@@ -264,18 +268,18 @@ static int parse(const struct cli_line *line, struct wish *wish, struct fault *w
 	wish->interval_seconds = 900;
 	wish->hold_seconds = 30;
 	if (r == 0)
-		r = number(line, "limit", 1, PICK_GPUS, &limit, why);
+		r = number(line, "limit", WHOLE, 1, PICK_GPUS, &limit, why);
 	/* A little above 1, as "less than" leaves a full GPU out otherwise. */
 	if (r == 0)
-		r = number(line, "max_load", 0, 2, &wish->criteria.max_load, why);
+		r = number(line, "max_load", ANY, 0, 2, &wish->criteria.max_load, why);
 	if (r == 0)
-		r = number(line, "max_memory", 0, 2, &wish->criteria.max_memory, why);
+		r = number(line, "max_memory", ANY, 0, 2, &wish->criteria.max_memory, why);
 	if (r == 0)
-		r = number(line, "attempts", 1, 1e9, &attempts, why);
+		r = number(line, "attempts", WHOLE, 1, 1e9, &attempts, why);
 	if (r == 0)
-		r = number(line, "interval", 0, 1e7, &wish->interval_seconds, why);
+		r = number(line, "interval", ANY, 0, 1e7, &wish->interval_seconds, why);
 	if (r == 0)
-		r = number(line, "hold", 0, 86400, &wish->hold_seconds, why);
+		r = number(line, "hold", ANY, 0, 86400, &wish->hold_seconds, why);
 	wish->criteria.limit = (unsigned)limit;
 	wish->attempts = (unsigned long)attempts;
 	return r;

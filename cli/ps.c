@@ -4,8 +4,8 @@
 #include <cjson/cJSON.h>
 
 #include "base/place.h"
+#include "base/text.h"
 #include "cli/admin.h"
-#include "cli/amount.h"
 #include "cli/cli.h"
 
 OWNED_POINTER(cJSON, cJSON_Delete)
@@ -46,16 +46,6 @@ static int fetch(struct admin *admin, struct rows *rows, struct fault *why)
 	return r;
 }
 
-/* GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, as NVIDIA's tools write it. */
-static void format_uuid(const wire_uuid *uuid, char ret_text[48])
-{
-	int n = snprintf(ret_text, 48, "GPU-");
-
-	for (int i = 0; i < 16; i++)
-		n += snprintf(ret_text + n, (size_t)(48 - n), "%s%02x",
-			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid->byte[i]);
-}
-
 static const char *gate_name(uint32_t gate)
 {
 	static const char *const names[] = {"open", "closing", "closed"};
@@ -71,21 +61,30 @@ static const char *device_model(const struct rows *rows, uint32_t index)
 	return "";
 }
 
+/* What others chose must not move the reader's cursor. */
+static wire_text printable(const wire_text *text)
+{
+	wire_text shown = *text;
+
+	for (char *p = shown.text; *p; p++)
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			*p = '?';
+	return shown;
+}
+
 static void print_devices(const struct rows *rows)
 {
 	printf("%-3s %-28s %-10s %-10s %-10s %-10s %s\n", "GPU", "MODEL", "MEMORY", "ALLOCATED",
 	       "RESIDUAL", "CREDIT", "UUID");
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct wire_device_row *device = &rows->row[i].device_row;
-		char uuid[48];
 
 		if (rows->row[i].code != WIRE_device_row)
 			continue;
-		format_uuid(&device->uuid, uuid);
 		printf("%-3u %-28.28s %-10s %-10s %-10s %-10s %s\n", device->index,
-		       device->model.text, amount(device->capacity).text,
-		       amount(device->allocated).text, amount(device->residual).text,
-		       amount(device->credit).text, uuid);
+		       printable(&device->model).text, text_bytes(device->capacity).text,
+		       text_bytes(device->allocated).text, text_bytes(device->residual).text,
+		       text_bytes(device->credit).text, admin_uuid(&device->uuid).text);
 	}
 }
 
@@ -98,8 +97,8 @@ static void print_guests(const struct rows *rows, uint32_t tenant, uint32_t devi
 		    guest->device != device)
 			continue;
 		printf("     pid %-15u %-4s %-10s %-10s %-10s %-10s %s\n", guest->pid, "", "",
-		       amount(guest->allocated).text, amount(guest->residual).text,
-		       amount(guest->credit).text, guest->program.text);
+		       text_bytes(guest->allocated).text, text_bytes(guest->residual).text,
+		       text_bytes(guest->credit).text, printable(&guest->program).text);
 	}
 }
 
@@ -117,10 +116,11 @@ static void print_tenants(const struct rows *rows)
 			       "TENANT", "GPU", "LIMIT", "ALLOCATED", "RESIDUAL", "CREDIT", "PEAK",
 			       "STATE");
 		printf("%-4u %-19.19s %-4u %-10s %-10s %-10s %-10s %-10s %s%s", tenant->tenant,
-		       tenant->name.text, tenant->device, amount(tenant->limit).text,
-		       amount(tenant->allocated).text, amount(tenant->residual).text,
-		       amount(tenant->credit).text, amount(tenant->peak).text,
-		       gate_name(tenant->gate), tenant->waiting ? ", waits for memory" : "");
+		       printable(&tenant->name).text, tenant->device,
+		       text_bytes(tenant->limit).text, text_bytes(tenant->allocated).text,
+		       text_bytes(tenant->residual).text, text_bytes(tenant->credit).text,
+		       text_bytes(tenant->peak).text, gate_name(tenant->gate),
+		       tenant->waiting ? ", waits for memory" : "");
 		if (tenant->refusals)
 			printf(", refused %llu", (unsigned long long)tenant->refusals);
 		putchar('\n');
@@ -133,11 +133,9 @@ static void print_tenants(const struct rows *rows)
 static cJSON *json_device(const struct wire_device_row *device)
 {
 	cJSON *object = cJSON_CreateObject();
-	char uuid[48];
 
-	format_uuid(&device->uuid, uuid);
 	cJSON_AddNumberToObject(object, "index", device->index);
-	cJSON_AddStringToObject(object, "uuid", uuid);
+	cJSON_AddStringToObject(object, "uuid", admin_uuid(&device->uuid).text);
 	cJSON_AddStringToObject(object, "model", device->model.text);
 	cJSON_AddNumberToObject(object, "capacity_bytes", (double)device->capacity);
 	cJSON_AddNumberToObject(object, "reserve_bytes", (double)device->reserve);

@@ -4,7 +4,6 @@
  * here until the program has ended (and its guests keep the tenant after that, if any are left).
  */
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -14,40 +13,13 @@
 #include "cli/cli.h"
 #include "cli/daemon.h"
 #include "cli/driver.h"
+#include "cli/signals.h"
+#include "cli/visible.h"
+#include "core/share.h"
 
-static volatile sig_atomic_t arg_child; /* the program, for the signal handler */
-
-static const int forwarded[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
-
-static void forward(int signal)
-{
-	if (arg_child > 0)
-		kill(arg_child, signal);
-}
-
-/* From the terminal SIGINT and SIGQUIT reach the program themselves: we outlive them to pass its
- * end on. The rest is for us to hand over. */
-static void take_signals(sigset_t *ret_before)
-{
-	struct sigaction ignore = {.sa_handler = SIG_IGN}, hand_over = {.sa_handler = forward};
-	sigset_t all;
-
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, ret_before); /* until the child is known */
-	sigaction(SIGINT, &ignore, NULL);
-	sigaction(SIGQUIT, &ignore, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(forwarded); i++)
-		sigaction(forwarded[i], &hand_over, NULL);
-}
-
-static void give_signals_back(const sigset_t *before)
-{
-	signal(SIGINT, SIG_DFL);
-	signal(SIGQUIT, SIG_DFL);
-	for (size_t i = 0; i < ARRAY_SIZE(forwarded); i++)
-		signal(forwarded[i], SIG_DFL);
-	sigprocmask(SIG_SETMASK, before, NULL);
-}
+enum {
+	NAME_MAX_BYTES = 63,
+};
 
 /* Ours comes first; what was there stays. */
 static int put_first(const char *variable, const char *value, struct fault *why)
@@ -84,6 +56,18 @@ static int set_environment(const struct driver *driver, const char *socket, stru
 	return 0;
 }
 
+static int check_name(const char *name, struct fault *why)
+{
+	size_t n = 0;
+
+	while (name[n] && (unsigned char)name[n] >= ' ' && name[n] != 0x7f)
+		n++;
+	if (n > 0 && n <= NAME_MAX_BYTES && !name[n])
+		return 0;
+	return fault_set(why, -EINVAL, "--name: accepted: 1 to %d bytes without control characters",
+			 NAME_MAX_BYTES);
+}
+
 static int make_tenant(const struct cli_line *line, struct admin *admin,
 		       struct wire_message *ret_made, struct fault *why)
 {
@@ -100,20 +84,29 @@ static int make_tenant(const struct cli_line *line, struct admin *admin,
 		{&tenant->on_daemon_loss, "on_daemon_loss"},
 	};
 	const char *program = strrchr(line->argv[0], '/');
-	int r;
+	int r = name ? check_name(name, why) : 0;
 
+	if (r < 0)
+		return r;
 	wire_set_text(&tenant->name, name ? name : program ? program + 1 : line->argv[0]);
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		const char *value = cli_value(line, texts[i].option);
+		const char *accepts = share_accepts(texts[i].option);
 
-		if (value && strlen(value) > WIRE_TEXT_MAX)
-			return fault_set(why, -EINVAL, "--%s: the value is too long",
-					 texts[i].option);
 		/* An empty text would mean the default: what was typed must not be dropped. */
-		if (value && !*value)
-			return fault_set(why, -EINVAL, "--%s: the value is empty", texts[i].option);
+		if (value && (!*value || strlen(value) > WIRE_TEXT_MAX))
+			return fault_set(why, -EINVAL, "--%s: the value is %s; accepted: %s",
+					 cli_dashed(texts[i].option).text,
+					 *value ? "too long" : "empty",
+					 accepts ? accepts : "a UUID or an index");
 		wire_set_text(texts[i].field, value ? value : "");
 	}
+	if (!cli_value(line, "device") && strlen(visible_asked()) > WIRE_TEXT_MAX)
+		return fault_set(why, -EINVAL,
+				 "CUDA_VISIBLE_DEVICES: longer than %d bytes: use indices",
+				 WIRE_TEXT_MAX);
+	if (!cli_value(line, "device"))
+		wire_set_text(&tenant->device, visible_asked());
 	r = admin_ask(admin, &request, ret_made, why);
 	if (r == 0 && ret_made->code != WIRE_tenant_made)
 		return fault_set(why, -EPROTO, "meted answered '%s' to a new tenant",
@@ -137,11 +130,11 @@ static int join(const struct cli_line *line, struct admin *admin, const struct d
 	return r;
 }
 
-static void noreturn_ become_program(const struct cli_line *line, const sigset_t *before)
+static void noreturn_ become_program(const struct cli_line *line, const struct signals *before)
 {
 	int error;
 
-	give_signals_back(before);
+	signals_give_back(before);
 	execvp(line->argv[0], line->argv);
 	error = errno;
 	/* exec failed: what was set for the program must not be said of ours. */
@@ -224,7 +217,7 @@ int run_main(const struct cli_line *line)
 	struct wire_message made = {0};
 	struct driver driver;
 	struct fault why;
-	sigset_t before;
+	struct signals before;
 	pid_t child;
 	int status;
 
@@ -232,15 +225,15 @@ int run_main(const struct cli_line *line)
 		return cli_complain(line, CLI_USAGE,
 				    "no program given: mete run [OPTION]... -- PROGRAM");
 	if (driver_find(&driver, &why) < 0 || join(line, &admin, &driver, &made, &why) < 0 ||
+	    visible_show(cli_value(line, "device"), &admin, &made.tenant_made, &why) < 0 ||
 	    set_environment(&driver, made.tenant_made.socket.text, &why) < 0)
 		return cli_fail(line, 125, &why);
 	fflush(NULL);
-	take_signals(&before);
+	signals_take(&before);
 	child = fork();
 	if (child == 0)
 		become_program(line, &before);
-	arg_child = child;
-	sigprocmask(SIG_SETMASK, &before, NULL);
+	signals_release(&before, child);
 	if (child < 0)
 		return cli_complain(line, 125, "no process for %s: %s", line->argv[0],
 				    strerror(errno));
@@ -248,7 +241,7 @@ int run_main(const struct cli_line *line)
 	while (waitpid(child, &status, 0) < 0)
 		if (errno != EINTR)
 			return cli_complain(line, 125, "%s: %s", line->argv[0], strerror(errno));
-	arg_child = 0;
+	signals_release(&before, 0);
 	if (cli_value(line, "report"))
 		report(line, &admin, made.tenant_made.tenant);
 	return pass_end_on(status);

@@ -26,6 +26,68 @@ def test_a_signal_that_ends_the_program_ends_mete_too():
         assert running.wait(timeout=60) == -signal.SIGTERM
 
 
+def test_what_is_sent_to_mete_alone_reaches_the_program():
+    with Node() as node:
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1):
+            running = node.start("run", "--", "sh", "-c", "echo here; exec cat >/dev/null")
+            assert running.stdout.readline() == "here\n"
+            running.send_signal(number)
+            assert running.wait(timeout=60) == -number
+
+
+def test_a_signal_that_was_ignored_stays_ignored():
+    with Node() as node:
+        for number, name in ((signal.SIGHUP, "HUP"), (signal.SIGINT, "INT"), (signal.SIGUSR1, "USR1")):
+            before = signal.signal(number, signal.SIG_IGN)  # as nohup does
+            try:
+                done = node.mete("run", "--", "sh", "-c", f"kill -{name} $PPID $$; echo alive")
+            finally:
+                signal.signal(number, before)
+            assert done.returncode == 0 and done.stdout == "alive\n", (name, done)
+
+
+def test_a_program_sees_its_tenants_devices_and_no_others():
+    with Node(METE_SIM_DEVICES="3xSIM") as node:
+        holder = node.start("run", "--device", "0", "--", *WAITING)
+        assert holder.stdout.readline() == "here\n"
+        uuid = {device["index"]: device["uuid"] for device in node.ps()["devices"]}
+        show = ("sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exec " + workload("vector-add"))
+        for options, visible, wanted in (
+                ((), None, [1]),  # of which the least is promised
+                (("--device", "2"), None, [2]),
+                (("--device", uuid[2]), None, [2]),
+                (("--device", "2"), "1", [2]),
+                ((), "1", [1]),
+                ((), uuid[2] + "," + uuid[0], [2, 0]),
+                (("--device", "2,1"), None, [2, 1])):
+            environment = {"CUDA_VISIBLE_DEVICES": visible} if visible else {}
+            done = node.mete("run", "--report", "--memory", "256MiB", *options, "--", *show, **environment)
+            assert done.returncode == 0 and " ok " in done.stdout, (options, visible, done)
+            assert done.stdout.splitlines()[0] == ",".join(uuid[i] for i in wanted), (options, visible, done)
+            used = {int(device) for device, peak in re.findall(r"device=(\d+) \S+ peak_bytes=(\d+)", done.stderr) if int(peak)}
+            assert used == {wanted[0]}, (options, visible, done)
+        # Who hides all devices hides them from the program, too.
+        assert "NO_DEVICE" in node.mete("run", "--", workload("vector-add"), CUDA_VISIBLE_DEVICES="").stderr
+        refused(node.mete("run", "--", "true", CUDA_VISIBLE_DEVICES="7"), "device", "'7'", status=125)
+        holder.stdin.close()
+        assert holder.wait(timeout=60) == 0
+
+
+def test_a_name_is_a_word_that_can_be_shown():
+    with Node() as node:
+        for name in ("", "two\nlines", "\x1b[2J", "x" * 64):
+            refused(node.mete("run", "--name", name, "--", "true"), "--name", "accepted", status=125)
+        # A program's own name is what it is: it is shown without what would move the cursor.
+        odd = os.path.join(node.place, "odd\nname")
+        os.symlink("/bin/sh", odd)
+        running = node.start("run", "--", odd, *WAITING[1:])
+        assert running.stdout.readline() == "here\n"
+        assert "odd?name" in node.mete("ps").stdout
+        assert node.ps()["tenants"][0]["name"] == "odd\nname"
+        running.stdin.close()
+        assert running.wait(timeout=60) == 0
+
+
 def test_a_program_that_does_not_exist_is_said_in_a_sentence():
     with Node() as node:
         refused(node.mete("run", "--", "no-such-program"), "no-such-program", "no such program", status=127)
@@ -70,6 +132,9 @@ def test_why_meted_does_not_start_is_said():
 def test_bad_usage_is_told_and_exits_with_2():
     with Node() as node:
         refused(node.mete("run", "--colour", "--", "true"), "--colour", status=2)
+        refused(node.mete("run", "-rx", "--", "true"), "'-x'", status=2)
+        refused(node.mete("run", "--report=yes", "--", "true"), "--report", "no value", status=2)
+        refused(node.mete("run", "-m"), "'-m'", status=2)
         refused(node.mete("ps", "extra"), "extra", status=2)
         assert node.mete("dance").returncode == 2
         for verb in ("run", "ps", "set", "doctor", "sim"):
@@ -132,6 +197,11 @@ def test_a_limit_is_changed_while_it_runs():
         refused(node.mete("set", "big", "colour=red"), "colour")
         refused(node.mete("set", "nobody", "memory=1GiB"), "nobody")
         refused(node.mete("set", "big", "memory"), "KEY=VALUE")
+        refused(node.mete("set", "big", "memory="), "memory", "empty")
+        # What is refused changes nothing, wherever it stands.
+        refused(node.mete("set", "big", "memory=1GiB", "wait=soon"), "wait", "soon")
+        refused(node.mete("set", "big", "memory=1GiB", "colour=red"), "colour")
+        refused(node.mete("set", "big", "memory=1GiB", "wait="), "wait", "empty")
         assert node.ps()["tenants"][0]["limit_bytes"] == 2 * GIB
         running.stdin.close()
         assert running.wait(timeout=60) == 0
