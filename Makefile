@@ -31,7 +31,7 @@ abi-check:
 	@tools/check-abi
 
 install: all
-	@meson install -C build/plain --no-rebuild
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' tools/install
 
 uninstall:
 	@tools/uninstall
