@@ -76,6 +76,15 @@ static void work_in(struct workload *w, const struct hoard *hoard)
 		workload_fail(w, "%u words of what was hoarded have changed", wrong);
 }
 
+/* The beginning of the first piece: the same however much there was to take. */
+static void sum_first(struct workload *w, const struct hoard *hoard)
+{
+	uint32_t seen[1024];
+
+	workload_try(w, w->cuMemcpyDtoH_v2(seen, hoard->piece[0], sizeof(seen)));
+	workload_sum(w, seen, sizeof(seen));
+}
+
 int main(int argc, char **argv)
 {
 	static const char *const settings[] = {"limit", NULL};
@@ -91,6 +100,7 @@ int main(int argc, char **argv)
 		workload_fail(&w, "got %zu bytes, more than the limit of %zu", hoard.total_bytes,
 			      limit_bytes);
 	work_in(&w, &hoard);
+	sum_first(&w, &hoard);
 	for (size_t i = 0; i < hoard.pieces; i++)
 		workload_free(&w, hoard.piece[i], hoard.bytes[i]);
 	return workload_end(&w, "pieces=%zu", hoard.pieces);
