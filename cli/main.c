@@ -132,5 +132,9 @@ int main(int argc, char **argv)
 		return CLI_USAGE;
 	}
 	status = parse(&line, argc - 1, argv + 1);
-	return status ? status - 1 : line.command->main(&line);
+	status = status ? status - 1 : line.command->main(&line);
+	if (fflush(stdout) != 0 || ferror(stdout))
+		best_effort(cli_complain(&line, 0, "what it prints cannot be written: %s",
+					 strerror(errno)));
+	return status == 0 && ferror(stdout) ? 1 : status;
 }

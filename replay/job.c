@@ -21,15 +21,21 @@ static int all_lists(struct replay_job *job, struct fault *why)
 	glob_t found;
 	int r = 0;
 
-	snprintf(pattern, sizeof(pattern), "%s/%s*.csv", job->folder, prefix);
+	/* Sorted: a table and itself compressed are neighbours. */
+	snprintf(pattern, sizeof(pattern), "%s/%s*.csv*", job->folder, prefix);
 	if (glob(pattern, 0, NULL, &found) != 0)
 		return fault_set(why, -ENOENT, "%s has no files %s*.csv", job->folder, prefix);
 	for (size_t i = 0; i < found.gl_pathc && r == 0; i++) {
 		const char *name = strrchr(found.gl_pathv[i], '/') + sizeof(prefix);
+		const char *end = strstr(name, ".csv");
+		size_t known = job->lists_size;
 		char list[64];
 
-		snprintf(list, sizeof(list), "%.*s", (int)(strlen(name) - strlen(".csv")), name);
-		r = add_list(job, list, why);
+		if (strcmp(end, ".csv") != 0 && strcmp(end, ".csv.gz") != 0)
+			continue;
+		snprintf(list, sizeof(list), "%.*s", (int)(end - name), name);
+		if (!known || strcmp(job->lists[known - 1], list) != 0)
+			r = add_list(job, list, why);
 	}
 	globfree(&found);
 	return r;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "replay/csv.h"
 #include "replay/trace.h"
 
 enum { COLUMNS = 16 };
@@ -216,15 +217,12 @@ int replay_trace_read(FILE *nodes_file, const char *nodes_name, FILE *pods_file,
 int replay_trace_load(const char *nodes_csv, const char *pods_csv, struct replay_trace *ret_trace,
 		      struct fault *why)
 {
-	owned(fclose) FILE *nodes = fopen(nodes_csv, "re");
-	owned(fclose) FILE *pods = NULL;
+	owned(fclose) FILE *nodes = NULL, *pods = NULL;
+	int r = csv_open(nodes_csv, &nodes, why);
 
-	if (!nodes)
-		return fault_set(why, -errno, "%s: %s", nodes_csv, strerror(errno));
-	pods = fopen(pods_csv, "re");
-	if (!pods)
-		return fault_set(why, -errno, "%s: %s", pods_csv, strerror(errno));
-	return replay_trace_read(nodes, nodes_csv, pods, pods_csv, ret_trace, why);
+	if (r == 0)
+		r = csv_open(pods_csv, &pods, why);
+	return r < 0 ? r : replay_trace_read(nodes, nodes_csv, pods, pods_csv, ret_trace, why);
 }
 
 void replay_trace_done(struct replay_trace *trace)

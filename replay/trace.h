@@ -29,7 +29,7 @@ struct replay_trace {
 	char models[64][24];
 };
 
-/* -EINVAL: a line that is not what it should be; or open()'s and malloc()'s errors. */
+/* -EINVAL: a line that is not what it should be; or csv_open()'s and malloc()'s errors. */
 must_check int replay_trace_load(const char *nodes_csv, const char *pods_csv,
 				 struct replay_trace *ret_trace, struct fault *why);
 /* The same from open files; the names are for the sentences. */

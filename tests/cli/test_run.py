@@ -4,6 +4,7 @@
 import os
 import re
 import signal
+import subprocess
 
 from mete import *
 
@@ -137,6 +138,10 @@ def test_bad_usage_is_told_and_exits_with_2():
         refused(node.mete("run", "-m"), "'-m'", status=2)
         refused(node.mete("ps", "extra"), "extra", status=2)
         assert node.mete("dance").returncode == 2
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([os.path.join(BUILD, "cli", "mete"), "doctor"], env=node.environment, stdout=full,
+                                  stderr=subprocess.PIPE, text=True)
+        refused(done, "cannot be written", "No space left", status=1)
         for verb in ("run", "ps", "set", "doctor", "sim"):
             shown = node.mete(verb, "--help")
             assert shown.returncode == 0 and f"mete {verb}" in shown.stdout, shown

@@ -51,6 +51,16 @@ def main():
         every = replay("--placement", "-q", "-l", "all", "-s", "1", "-p", "binpack", folder)
         assert every.stdout.count("mean of 1 seeds") == 2 and "gpuspec33" in every.stdout, every
 
+        # As bench/data keeps it; a table that is there as it is comes first.
+        packed = replay("--placement", "-q", "-j", "-s", "42-43", "-p", "fgd,foresight", DATA)
+        assert packed.stdout == written, packed.stderr
+        broken = os.path.join(folder, "broken")
+        os.mkdir(broken)
+        with open(os.path.join(broken, "openb_node_list_gpu_node.csv.gz"), "wb") as half:
+            half.write(open(os.path.join(DATA, "openb_node_list_gpu_node.csv.gz"), "rb").read()[:2000])
+        done = replay("--placement", "-q", broken)
+        assert done.returncode == 1 and "csv.gz: gzip cannot unpack it" in done.stderr, done
+
         over = replay("--placement", "-q", "-j", "-s", "42", "-p", "foresight", "--overcommit", "1250", folder)
         assert json.loads(over.stdout)["runs"][0]["allocated"][130] > 98.5
 
