@@ -100,8 +100,10 @@ int admin_connect_any(struct admin *admin, char *ret_place, struct fault *why)
 		memcpy(ret_place, PLACE_SYSTEM, sizeof(PLACE_SYSTEM));
 		if (r == -EACCES || r == -EPERM)
 			return fault_set(why, r,
-					 "a system meted runs on this machine and its admin socket "
-					 "is root's: use sudo");
+					 PLACE_SYSTEM
+					 " belongs to a system meted, whose admin socket "
+					 "is root's: use sudo, or remove that folder if "
+					 "none runs any more");
 		return r;
 	}
 	r = place_user(own, why);

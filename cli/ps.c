@@ -123,6 +123,9 @@ static void print_tenants(const struct rows *rows)
 		       tenant->waiting ? ", waits for memory" : "");
 		if (tenant->refusals)
 			printf(", refused %llu", (unsigned long long)tenant->refusals);
+		if (tenant->unknown_functions)
+			printf(", unknown functions %llu",
+			       (unsigned long long)tenant->unknown_functions);
 		putchar('\n');
 		print_guests(rows, tenant->tenant, tenant->device);
 	}

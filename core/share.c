@@ -304,6 +304,13 @@ static int set_loss(struct share *share, const char *value)
 	return r;
 }
 
+static int set_strict(struct share *share, const char *value)
+{
+	static const char *const words[] = {"no", "yes"};
+
+	return pick_word(value, words, ARRAY_SIZE(words), &share->strict);
+}
+
 static const struct {
 	const char *key, *normally, *accepted;
 	int (*set)(struct share *share, const char *value);

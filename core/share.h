@@ -45,6 +45,15 @@ struct share {
 	enum share_class class;
 	uint64_t wait_ns; /* longest wait for room; 0: none */
 	enum share_loss on_daemon_loss;
+	uint32_t strict; /* 1: unknown versions of enforcing functions are refused */
+};
+
+/* How many fields there are. */
+enum {
+	SHARE_FIELDS = 0
+#define SHARE(key, kind, normally, accepted) +1
+#include "core/share.def"
+#undef SHARE
 };
 
 /* Every field at its default. */

@@ -90,7 +90,8 @@ struct tenant {
 	uint32_t id;
 	uid_t owner;
 	char name[WIRE_TEXT_MAX + 1];
-	char *texts[8]; /* the share as it was written, in share.def's order; NULL: default */
+	char *texts[SHARE_FIELDS]; /* the share as it was written, in share.def's order; NULL:
+				      default */
 	struct share share;
 	struct page page;
 	struct wire_tenant_page *shown; /* page.memory */
@@ -213,7 +214,7 @@ struct tenant_spec {
 	uint32_t id; /* 0: a new one */
 	uid_t owner;
 	const char *name;
-	const char *texts[8]; /* share.def's order; NULL: default */
+	const char *texts[SHARE_FIELDS]; /* share.def's order; NULL: default */
 	uint32_t devices;
 	uint32_t device[WIRE_DEVICES];
 };

@@ -298,7 +298,7 @@ static int read_devices(struct daemon *d, const char *line, struct tenant_spec *
 
 static void bring_tenant_back(struct daemon *d, const char *line)
 {
-	char texts[8][WIRE_TEXT_MAX + 1], name[WIRE_TEXT_MAX + 1];
+	char texts[SHARE_FIELDS][WIRE_TEXT_MAX + 1], name[WIRE_TEXT_MAX + 1];
 	struct tenant_spec spec = {.id = (uint32_t)record_get_number(line, "id"),
 				   .owner = (uid_t)record_get_number(line, "owner"),
 				   .name = name};

@@ -37,6 +37,18 @@ struct tenant *tenant_find_by_name(struct daemon *d, const char *name)
 	return NULL;
 }
 
+static int unknown_field(const char *key, struct fault *why)
+{
+	int r = fault_set(why, -EINVAL, "'%.60s' is no field of a share; there are:", key);
+
+	for (uint32_t i = 0; share_key(i); i++) {
+		size_t n = strlen(why->text);
+
+		snprintf(why->text + n, sizeof(why->text) - n, "%s %s", i ? "," : "", share_key(i));
+	}
+	return r;
+}
+
 /* One field of a share, with a sentence where it is not accepted. */
 static int set_field(struct share *share, const char *key, const char *value, struct fault *why)
 {
@@ -45,10 +57,7 @@ static int set_field(struct share *share, const char *key, const char *value, st
 	if (r == 0)
 		return 0;
 	if (r == SHARE_KEY)
-		return fault_set(why, -EINVAL,
-				 "'%.60s' is no field of a share; there are: memory, "
-				 "swap, weight, guarantee, cap, class, wait, on_daemon_loss",
-				 key);
+		return unknown_field(key, why);
 	return fault_set(why, -EINVAL, "%s: '%.60s' %s; accepted: %s", key, value, share_problem(r),
 			 share_accepts(key));
 }
@@ -93,6 +102,7 @@ void tenant_show(struct tenant *t)
 	}
 	__atomic_store_n(&t->shown->on_daemon_loss, (uint32_t)t->share.on_daemon_loss,
 			 __ATOMIC_RELAXED);
+	__atomic_store_n(&t->shown->strict, t->share.strict, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&t->shown->epoch, 1, __ATOMIC_RELEASE);
 }
 

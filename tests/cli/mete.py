@@ -58,7 +58,8 @@ class Node:
 
     def daemon_pid(self):
         for check in json.loads(self.mete("doctor", "--json").stdout):
-            if check["check"] == "daemon" and "pid " in check["found"]:
+            # A system's meted is not ours to end.
+            if check["check"] == "daemon" and check["found"].startswith("your own meted"):
                 return int(check["found"].split("pid ")[1].split(",")[0])
         return None
 

@@ -236,6 +236,9 @@ def test_limits_change_live_and_break_nothing():
         admin.ask("tenant_set", tenant=0, name="live", key="memory", value="2GiB")
         guest.allocated(512 * MIB)
         assert guest.credit(GIB) == GIB
+        assert guest.shown()["strict"] == 0
+        admin.set(made.tenant, "strict", "yes")
+        assert guest.shown()["strict"] == 1
 
 
 def test_bad_input_gets_one_sentence():

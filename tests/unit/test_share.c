@@ -133,6 +133,7 @@ TEST(a_share_starts_with_the_defaults_of_the_table)
 	expect_eq(share.swap, 0);
 	expect_eq(share.wait_ns, 0);
 	expect_eq(share.on_daemon_loss, SHARE_CONTINUE);
+	expect_eq(share.strict, 0);
 }
 
 TEST(each_field_is_set_by_its_name_and_nothing_changes_on_bad_input)
@@ -148,6 +149,7 @@ TEST(each_field_is_set_by_its_name_and_nothing_changes_on_bad_input)
 	expect_eq(share_set(&share, "cap", "50%"), 0);
 	expect_eq(share_set(&share, "wait", "10s"), 0);
 	expect_eq(share_set(&share, "on_daemon_loss", "block"), 0);
+	expect_eq(share_set(&share, "strict", "yes"), 0);
 	expect_eq(share.memory.bytes, 20 * GIB);
 	expect_eq(share.on_daemon_loss, SHARE_BLOCK);
 	before = share;
@@ -159,6 +161,8 @@ TEST(each_field_is_set_by_its_name_and_nothing_changes_on_bad_input)
 	expect_eq(share_set(&share, "weight", "1.5"), SHARE_NONSENSE);
 	expect_eq(share_set(&share, "class", "best"), SHARE_NONSENSE);
 	expect_eq(share_set(&share, "swap", "yes"), SHARE_NONSENSE);
+	expect_eq(share_set(&share, "strict", "1"), SHARE_NONSENSE);
+	expect_eq(share.strict, 1);
 	expect_eq(share_set(&share, "memori", "1GiB"), SHARE_KEY);
 	expect(memcmp(&before, &share, sizeof(share)) == 0);
 	expect_eq(share_set(&share, "class", ""), 0);
@@ -171,7 +175,7 @@ TEST(every_field_says_what_it_accepts_and_every_outcome_has_words)
 
 	for (i = 0; share_key(i); i++)
 		expect(strlen(share_accepts(share_key(i))) > 10);
-	expect_eq(i, 8);
+	expect_eq(i, SHARE_FIELDS);
 	expect(share_accepts("nothing") == NULL);
 	for (int outcome = SHARE_EMPTY; outcome <= SHARE_ORDER; outcome++)
 		expect(strcmp(share_problem(outcome), share_problem(999)) != 0);
