@@ -24,8 +24,9 @@
  *     credit that it would do, and were not asked for it or may still answer. Who did not answer
  *     in time is not waited for a second time;
  *  5. who may wait is served in the order of asking, as far as the device's room is what it lacks.
- *     An ask that may not wait is not refused for the sake of that order: refusing a program that
- *     is within its limit, while there is room, is worse than letting another wait longer;
+ *     An ask that may not wait, or whose time is over, is not refused for the sake of that order:
+ *     refusing a program that is within its limit, while there is room, is worse than letting
+ *     another wait longer;
  *  6. what guests hold that were there before the daemon is not granted to others, said or not;
  *  7. only room is waited for. Who is over its own limit is told at once: programs free their
  *     caches when they are told, and would otherwise wait for themselves;

@@ -181,7 +181,7 @@ static int next_of_device(struct ledger *l, struct ledger_device *d, uint64_t no
 		}
 		if (bytes > account_room(a)) {
 			done = lacks_limit(l, ask, now_ns, ret);
-		} else if (bytes > room || (ask->deadline && blocked)) {
+		} else if (bytes > room || (blocked && now_ns < ask->deadline)) {
 			done = lacks_room(l, ask, now_ns, &blocked, ret);
 		} else {
 			grant(l, ask, ret);

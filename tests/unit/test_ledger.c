@@ -209,6 +209,19 @@ TEST(who_came_first_is_served_first_though_the_second_would_fit)
 	expect_action(3, LEDGER_GRANT, b, 100);
 }
 
+TEST(who_waited_behind_others_is_not_refused_at_its_deadline_while_there_is_room)
+{
+	given(900, 900, 1000 * ms);
+	granted(a, 700);
+	ledger_report(l, a, 700);
+	ledger_set_limit(l, two, 900, 5000 * ms);
+	ask(c, 1, 600, 0); /* no room, for as long as five seconds */
+	ledger_set_limit(l, one, 900, 1000 * ms);
+	ask(b, 2, 100, 0); /* there is room, but another came first */
+	expect_quiet(1000 * ms - 1);
+	expect_action(1000 * ms, LEDGER_GRANT, b, 100);
+}
+
 TEST(an_ask_that_may_not_wait_is_answered_at_once_and_is_not_refused_for_order)
 {
 	struct ledger_request urgent = {.id = 9, .bytes = 100, .want = 100, .may_wait = 0};

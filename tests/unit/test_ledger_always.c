@@ -147,10 +147,11 @@ static uint64_t account_room(const struct account *a)
 	return used < a->limit ? a->limit - used : 0;
 }
 
-/* Law 5: an earlier one that lacks nothing but room on the same device goes first. */
+/* Law 5: an earlier one that lacks nothing but room on the same device goes first, until the time
+ * of the later one is over. */
 static void expect_no_one_overtaken(const struct guest *g, const struct model_ask *served)
 {
-	for (int i = 0; i < GUESTS && served->waits; i++) {
+	for (int i = 0; i < GUESTS && served->waits && m.now < served->deadline; i++) {
 		const struct guest *other = &m.guests[i];
 
 		if (!other->holder || account_of(other)->device != account_of(g)->device ||
@@ -227,11 +228,10 @@ static void on_refuse(const struct ledger_action *action)
 	uint64_t fixed = s.allocated + s.residual - (over ? 0 : s.evicted);
 	uint64_t used = fixed + s.granted - s.allocated;
 
-	/* Nothing that fits is refused, unless it had to wait behind others until its deadline. */
+	/* Nothing that fits is refused, not even who waited behind others until its deadline. */
 	if (action->reason == LEDGER_DEADLINE)
 		expect(ask->waits && m.now >= ask->deadline);
-	else
-		expect(used + ask->bytes > limit);
+	expect(used + ask->bytes > limit);
 	if (over || !ask->waits)
 		expect(action->reason != LEDGER_DEADLINE);
 	if (action->reason != LEDGER_DEADLINE)
