@@ -7,10 +7,12 @@
  * ended ones included, in lines for scripts:
  *
  *	device N lane NAME busy_ns B		for each lane: compute, in, out, within, peer
- *	process PID NAME device N compute_ns B kernels K late_p50_ns L late_p99_ns L alive|ended
+ *	process PID NAME device N compute_ns B kernels K late_p50_ns L late_p99_ns L missed_ns M
+ *STATE
  *
- * Late is how long after its modelled end work was complete. Whether that spoils a measurement of
- * time depends on what was measured; the clock's dilation (METE_SIM_DILATE) makes it less.
+ * STATE: alive, ended. Late is how long after its modelled end work was complete; missed, for how
+ * long in all work was ready and its engine had not heard of it. Whether that spoils a measurement
+ *of time depends on what was measured; the clock's dilation (METE_SIM_DILATE) makes it less.
  */
 #include <stdio.h>
 #include <string.h>
@@ -89,11 +91,12 @@ static void print_ledger(void)
 			if (process->state == SEGMENT_FREE || !process->usage[n].kernels)
 				continue;
 			printf("process %d %s device %d compute_ns %llu kernels %llu "
-			       "late_p50_ns %llu late_p99_ns %llu %s\n",
+			       "late_p50_ns %llu late_p99_ns %llu missed_ns %llu %s\n",
 			       process->pid, process->name, n, (unsigned long long)busy_ns,
 			       (unsigned long long)process->usage[n].kernels,
 			       (unsigned long long)engine_lateness_ns(&process->lateness, 50),
 			       (unsigned long long)engine_lateness_ns(&process->lateness, 99),
+			       (unsigned long long)engine_missed_ns(&process->lateness),
 			       process->state == SEGMENT_ALIVE ? "alive" : "ended");
 		}
 	}

@@ -84,6 +84,16 @@ static void take_off(struct segment_device *book, uint32_t index)
 	}
 }
 
+static void record_missed(struct segment_lateness *lateness, uint64_t missed_ns)
+{
+	atomic_fetch_add_explicit(&lateness->missed_ns, missed_ns, memory_order_relaxed);
+}
+
+uint64_t engine_missed_ns(const struct segment_lateness *lateness)
+{
+	return atomic_load_explicit(&lateness->missed_ns, memory_order_relaxed);
+}
+
 /* Puts the work on the engine; waits for a free ticket with the lock given up. */
 static uint32_t add(struct segment_device *book, const struct engine_core_rules *rules,
 		    enum segment_lane lane, uint64_t ready_ns, uint64_t work_ns)
@@ -97,8 +107,11 @@ static uint32_t add(struct segment_device *book, const struct engine_core_rules 
 		if (ready_ns > now_ns)
 			ready_ns = now_ns;
 		index = engine_core_add(&book->engines, rules, lane, self, ready_ns, work_ns);
-		if (index != UINT32_MAX)
+		if (index != UINT32_MAX) {
+			record_missed(&book->lateness, now_ns - ready_ns);
+			record_missed(&segment_self()->lateness, now_ns - ready_ns);
 			return index;
+		}
 		room = atomic_load(&book->engines.room);
 		book->engines.crowd = 1;
 		segment_unlock(book);

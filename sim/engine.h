@@ -92,3 +92,7 @@ size_t engine_samples(int device, uint32_t process, uint64_t since_ns, struct en
 /* What `percentile` (0 to 100) of the completions were late by at most, rounded up by up to a
  * quarter; 0 where nothing completed. */
 uint64_t engine_lateness_ns(const struct segment_lateness *lateness, unsigned percentile);
+
+/* For how long in all work was ready and its engine did not know of it yet: by interpretation, and
+ * by the host. An engine that is shared does the work of others meanwhile: the turns are lost. */
+uint64_t engine_missed_ns(const struct segment_lateness *lateness);

@@ -58,9 +58,10 @@ enum segment_state {
 #define SEGMENT_LATENESS_BUCKETS 82
 
 /* How late work completed, from below 1 us to 1 s and more: four buckets to the octave; engine.c.
- */
+ * And for how long in all work was ready before its engine heard of it. */
 struct segment_lateness {
 	_Atomic uint64_t counts[SEGMENT_LATENESS_BUCKETS];
+	_Atomic uint64_t missed_ns;
 };
 
 /* How long an engine worked in one sampling period; a ring of them by the period's number. */

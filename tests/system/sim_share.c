@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two processes share a device's compute engine. Judged by the ledger of busy time, which is in
- * modelled time; a run in which the host was too late for that is repeated slower, and at last
- * reported as invalid, not as wrong.
+ * modelled time. Shares that are off by no more than the processes came late are the host's: the
+ * run is repeated slower, and at last reported as invalid, not as wrong.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -82,18 +82,30 @@ static void wait_ms(uint64_t ms)
 	expect_eq(clock_wait_until(clock_now_ns() + ms * MS, NULL, 0), 0);
 }
 
-/* Late by more than the slice that the other has: the turn was missed, and that is the host's. */
-static bool valid(pid_t pid)
+static uint64_t missed_of(pid_t pid)
 {
 	const struct segment_process *process = slot_of(pid);
 
-	return process && engine_lateness_ns(&process->lateness, 99) <= 2 * MS;
+	return process ? engine_missed_ns(&process->lateness) : 0;
+}
+
+/* How late a process is now shows when it is late no more: so it is asked again two kernels later.
+ */
+static void wait_until_heard_of(pid_t pid)
+{
+	const volatile struct segment_process *process = slot_of(pid);
+	uint64_t kernels;
+
+	expect(process != NULL);
+	kernels = process->usage[0].kernels;
+	while (process->usage[0].kernels < kernels + 2)
+		wait_ms(1);
 }
 
 struct outcome {
 	uint64_t busy_ns[2], passed_ns;
+	uint64_t unsure_ns; /* the processes came so late, and we looked at them so slowly */
 	unsigned utilisation, processes;
-	bool valid;
 };
 
 /* What the simulated nvidia-smi prints: the first line's number, and how many lines there are. */
@@ -115,11 +127,22 @@ static unsigned smi(const char *query, unsigned *ret_lines)
 	return value;
 }
 
+/* What both have been given up to now; returns when that was. */
+static uint64_t look(const pid_t pids[2], struct outcome *outcome)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	for (int i = 0; i < 2; i++)
+		outcome->busy_ns[i] = busy_of(pids[i]) - outcome->busy_ns[i];
+	outcome->unsure_ns += clock_now_ns() - now_ns;
+	return now_ns;
+}
+
 static struct outcome share(const char *dilate, uint64_t first_ns, uint64_t second_ns,
 			    uint64_t expected_ns)
 {
 	struct outcome outcome = {0};
-	uint64_t start_ns;
+	uint64_t start_ns, missed_ns;
 	unsigned lines;
 	pid_t pids[2];
 
@@ -130,37 +153,38 @@ static struct outcome share(const char *dilate, uint64_t first_ns, uint64_t seco
 	while (!busy_of(pids[0]) || !busy_of(pids[1]))
 		wait_ms(1);
 	wait_ms(SETTLE_MS);
-	outcome.busy_ns[0] = busy_of(pids[0]);
-	outcome.busy_ns[1] = busy_of(pids[1]);
-	start_ns = clock_now_ns();
+	missed_ns = missed_of(pids[0]) + missed_of(pids[1]);
+	start_ns = look(pids, &outcome);
 	wait_ms(WINDOW_MS);
-	outcome.busy_ns[0] = busy_of(pids[0]) - outcome.busy_ns[0];
-	outcome.busy_ns[1] = busy_of(pids[1]) - outcome.busy_ns[1];
-	outcome.passed_ns = clock_now_ns() - start_ns;
+	outcome.passed_ns = look(pids, &outcome) - start_ns;
 	outcome.utilisation = smi("--query-gpu=utilization.gpu", &lines);
 	expect_eq(lines, 1);
 	best_effort(smi("--query-compute-apps=pid", &outcome.processes));
-	outcome.valid = valid(pids[0]) && valid(pids[1]);
+	for (int i = 0; i < 2; i++)
+		wait_until_heard_of(pids[i]);
+	outcome.unsure_ns += missed_of(pids[0]) + missed_of(pids[1]) - missed_ns;
 	end(pids[0]);
 	end(pids[1]);
 	clean();
-	printf("shares %.3f %.3f of the time, utilisation %u %%, %s\n",
+	printf("shares %.3f %.3f of the time, unsure by %.3f; utilisation %u %%\n",
 	       (double)outcome.busy_ns[0] / (double)outcome.passed_ns,
-	       (double)outcome.busy_ns[1] / (double)outcome.passed_ns, outcome.utilisation,
-	       outcome.valid ? "valid" : "invalid: the host was late");
+	       (double)outcome.busy_ns[1] / (double)outcome.passed_ns,
+	       (double)outcome.unsure_ns / (double)outcome.passed_ns, outcome.utilisation);
 	return outcome;
 }
 
-static bool halves(const struct outcome *outcome)
+static bool halves(const struct outcome *outcome, uint64_t unsure_ns)
 {
 	for (int i = 0; i < 2; i++)
-		if (outcome->busy_ns[i] * 100 < outcome->passed_ns * 48 ||
-		    outcome->busy_ns[i] * 100 > outcome->passed_ns * 52)
+		if (outcome->busy_ns[i] + unsure_ns < outcome->passed_ns / 100 * 48 ||
+		    outcome->busy_ns[i] > outcome->passed_ns / 100 * 52 + unsure_ns)
 			return false;
-	return outcome->utilisation >= 95 && outcome->utilisation <= 100;
+	return outcome->utilisation <= 100 &&
+	       outcome->utilisation * (PERIOD_MS * MS / 100) + unsure_ns >=
+		       95 * (PERIOD_MS * MS / 100);
 }
 
-/* Wrong shares of a run in which the host was late say nothing: again, slower. */
+/* Shares that are off as far as the host was late say nothing: again, slower. */
 static void expect_halves(uint64_t first_ns, uint64_t second_ns, uint64_t expected_ns)
 {
 	static const char *const factors[] = {"1", "3", "8"};
@@ -169,9 +193,9 @@ static void expect_halves(uint64_t first_ns, uint64_t second_ns, uint64_t expect
 		struct outcome outcome = share(factors[i], first_ns, second_ns, expected_ns);
 
 		expect_eq(outcome.processes, 2);
-		if (halves(&outcome))
+		expect(halves(&outcome, outcome.unsure_ns));
+		if (halves(&outcome, 0))
 			return;
-		expect(!outcome.valid);
 	}
 	skip();
 }
@@ -188,7 +212,7 @@ TEST(kernels_of_unequal_length_get_equal_time)
 
 TEST(a_process_alone_has_it_all)
 {
-	uint64_t start_ns, busy_ns, passed_ns;
+	uint64_t start_ns, last_ns, first_ns, busy_ns, missed_ns;
 	pid_t pid;
 
 	given("1");
@@ -196,15 +220,17 @@ TEST(a_process_alone_has_it_all)
 	pid = start(10 * MS, 0);
 	while (!busy_of(pid))
 		wait_ms(1);
-	busy_ns = busy_of(pid);
+	missed_ns = missed_of(pid);
 	start_ns = clock_now_ns();
-	wait_ms(300);
+	first_ns = busy_of(pid);
+	last_ns = clock_now_ns();
 	/* However late the host is: what it missed is claimed when the next kernel comes. */
-	busy_ns = busy_of(pid) - busy_ns;
-	passed_ns = clock_now_ns() - start_ns;
-	printf("alone %.3f\n", (double)busy_ns / (double)passed_ns);
-	expect(busy_ns <= passed_ns + 10 * MS);
-	expect(busy_ns + 30 * MS >= passed_ns || !valid(pid));
+	do {
+		wait_ms(10);
+		busy_ns = busy_of(pid) - first_ns;
+	} while (busy_ns < 300 * MS || busy_ns + 30 * MS < clock_now_ns() - last_ns);
+	/* From before our first look nothing but what was claimed after it. */
+	expect(busy_ns <= clock_now_ns() - start_ns + missed_of(pid) - missed_ns);
 	end(pid);
 	clean();
 }
