@@ -66,8 +66,9 @@ def tinygrad_python(build):
         steps = [["/usr/bin/python3", "-m", "venv", str(folder)],
                  [str(python), "-m", "pip", "install", "--quiet", "--retries", "1", TINYGRAD, "numpy"]]
         for step in steps:
-            done = subprocess.run(step, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600)
-            if done.returncode:
+            try:
+                subprocess.run(step, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300, check=True)
+            except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
                 return None
         (folder / "ready").touch()
     return python

@@ -97,7 +97,7 @@ class Refused(Exception):
 class Connection:
     """One request at a time; what comes unasked is kept in `heard`."""
 
-    def __init__(self, path, timeout=20):
+    def __init__(self, path, timeout=60):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
         self.socket.settimeout(timeout)
         self.socket.connect(path)
@@ -244,7 +244,7 @@ class Daemon:
     def start(self):
         notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         notify.bind("")  # the kernel picks an abstract name
-        notify.settimeout(30)
+        notify.settimeout(60)
         environment = dict(self.environment, NOTIFY_SOCKET="@" + notify.getsockname()[1:].decode())
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
@@ -265,7 +265,7 @@ class Daemon:
         self.process.wait()
 
     def wait(self):
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=60)
 
     def __enter__(self):
         return self

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 from meted import *
 
@@ -35,11 +36,10 @@ def kill(pid):
 
 def eventually(admin, what):
     """meted learns of a death by itself: asks until what(admin) is true."""
-    for _ in range(2000):
-        if what():
-            return
+    end = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < end, "it never happened"
         admin.list()
-    raise AssertionError("it never happened")
 
 
 def test_a_guest_joins_and_is_granted_credit():
@@ -544,7 +544,7 @@ def test_another_version_is_refused_with_a_sentence():
 def test_sigterm_is_a_clean_end_and_the_watchdog_is_fed():
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     listener.bind("")
-    listener.settimeout(20)
+    listener.settimeout(60)
     with tempfile.TemporaryDirectory() as place:
         os.chmod(place, 0o700)
         environment = dict(os.environ, NOTIFY_SOCKET="@" + listener.getsockname()[1:].decode(), WATCHDOG_USEC="20000")
@@ -555,7 +555,7 @@ def test_sigterm_is_a_clean_end_and_the_watchdog_is_fed():
         process.terminate()
         while listener.recv(100) != b"STOPPING=1":
             pass
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=60) == 0
 
 
 def test_no_timer_runs_while_guests_are_silent():

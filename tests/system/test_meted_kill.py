@@ -81,7 +81,7 @@ class Allocator(Guest):
             self.on_recall(self.receive())
         except TimeoutError:
             pass
-        self.socket.settimeout(20)
+        self.socket.settimeout(60)
 
     def step(self, generator):
         choice = generator.randrange(10)

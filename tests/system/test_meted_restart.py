@@ -154,7 +154,7 @@ def test_credit_that_has_no_room_any_more_is_void():
 
 
 def test_its_guests_keep_a_tenant_alive_after_a_restart_and_the_daemon_ends_with_them():
-    with Daemon("--grace", "1s") as meted:
+    with Daemon("--grace", "5s") as meted:  # as long as we may take to come back
         admin = Admin(meted.place)
         made = admin.tenant("1GiB")
         guest = Guest(made.socket)

@@ -60,9 +60,10 @@ def environment(folder):
         return python
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, with_pip=True)
-    done = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check",
-                           "--retries", "1", "--timeout", "15"] + PACKAGES)
-    if done.returncode:
+    try:
+        subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--retries", "1",
+                        "--timeout", "15"] + PACKAGES, check=True, timeout=150)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
         return None
     with open(stamp, "w") as file:
         file.write(wanted)
