@@ -53,12 +53,14 @@ static const char *gate_name(uint32_t gate)
 	return gate < ARRAY_SIZE(names) ? names[gate] : "unknown";
 }
 
-static const char *device_model(const struct rows *rows, uint32_t index)
+static const struct wire_device_row *device_of(const struct rows *rows, uint32_t index)
 {
+	static const struct wire_device_row nothing;
+
 	for (size_t i = 0; i < rows->count; i++)
 		if (rows->row[i].code == WIRE_device_row && rows->row[i].device_row.index == index)
-			return rows->row[i].device_row.model.text;
-	return "";
+			return &rows->row[i].device_row;
+	return &nothing;
 }
 
 /* What others chose must not move the reader's cursor. */
@@ -151,12 +153,14 @@ static cJSON *json_device(const struct wire_device_row *device)
 
 static cJSON *json_tenant(const struct rows *rows, const struct wire_tenant_row *tenant)
 {
+	const struct wire_device_row *device = device_of(rows, tenant->device);
 	cJSON *object = cJSON_CreateObject(), *guests;
 
 	cJSON_AddNumberToObject(object, "tenant", tenant->tenant);
 	cJSON_AddStringToObject(object, "name", tenant->name.text);
 	cJSON_AddNumberToObject(object, "device", tenant->device);
-	cJSON_AddStringToObject(object, "model", device_model(rows, tenant->device));
+	cJSON_AddStringToObject(object, "device_uuid", admin_uuid(&device->uuid).text);
+	cJSON_AddStringToObject(object, "model", device->model.text);
 	cJSON_AddNumberToObject(object, "limit_bytes", (double)tenant->limit);
 	cJSON_AddNumberToObject(object, "allocated_bytes", (double)tenant->allocated);
 	cJSON_AddNumberToObject(object, "resident_bytes", (double)tenant->resident);

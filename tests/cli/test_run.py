@@ -156,6 +156,7 @@ def test_ps_shows_the_tenant_while_it_runs():
         assert [device["capacity_bytes"] for device in shown["devices"]] == [4 * GIB], shown
         [tenant] = shown["tenants"]
         assert tenant["name"] == "quarter" and tenant["limit_bytes"] == GIB, tenant
+        assert tenant["device_uuid"] == shown["devices"][0]["uuid"], shown
         table = node.mete("ps").stdout
         assert "quarter" in table and "1GiB" in table, table
         running.stdin.close()
