@@ -10,6 +10,9 @@
 #include "cuda/prototypes.h"
 #include "sim/device.h"
 #include "sim/segment.h"
+#include "sim/settings.h"
+
+#define LACKS_MOST 16
 
 enum driver_state {
 	DRIVER_IDLE,
@@ -20,9 +23,16 @@ enum driver_state {
 static struct {
 	pthread_mutex_t starting, lock;
 	_Atomic int state;
-	_Atomic int logging; /* 0 not known, 1 off, 2 on */
+	_Atomic int logging; /* enum log_level */
 	bool handler_set;
-} driver = {.starting = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER};
+	pthread_mutex_t saying;
+	uint64_t lacks[LACKS_MOST]; /* what has been said to be missing; under saying */
+	unsigned n_lacks;
+} driver = {
+	.starting = PTHREAD_MUTEX_INITIALIZER,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.saying = PTHREAD_MUTEX_INITIALIZER,
+};
 
 static _Thread_local struct {
 	unsigned callbacks, per_thread;
@@ -87,40 +97,85 @@ void driver_unlock(void)
 	pthread_mutex_unlock(&driver.lock);
 }
 
-static bool log_wanted(void)
+enum log_level {
+	LOG_UNKNOWN,
+	LOG_NOTHING,
+	LOG_LACKS, /* what is missing, by name, each once */
+	LOG_ALL,
+};
+
+/* From the environment: what is missing may be met before cuInit(). */
+static enum log_level log_level(void)
 {
-	int logging = atomic_load(&driver.logging);
+	enum log_level level = (enum log_level)atomic_load(&driver.logging);
 
-	if (!logging) {
+	if (level == LOG_UNKNOWN) {
 		const char *asked = getenv("METE_SIM_LOG");
-		bool on = asked && (!strcmp(asked, "1") || !strcmp(asked, "on"));
+		uint64_t on;
 
-		logging = on ? 2 : 1;
-		atomic_store(&driver.logging, logging);
+		if (!asked || !*asked || settings_parse_switch(asked, &on) < 0)
+			level = LOG_LACKS;
+		else
+			level = on ? LOG_ALL : LOG_NOTHING;
+		atomic_store(&driver.logging, (int)level);
 	}
-	return logging == 2;
+	return level;
 }
 
-void driver_log(const char *format, ...)
+/* True for the first LACKS_MOST different texts, once each. */
+static bool lack_is_new(const char *text)
+{
+	uint64_t hash = 14695981039346656037u;
+	bool fresh = true;
+
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+	pthread_mutex_lock(&driver.saying);
+	for (unsigned i = 0; i < driver.n_lacks; i++)
+		fresh = fresh && driver.lacks[i] != hash;
+	fresh = fresh && driver.n_lacks < LACKS_MOST;
+	if (fresh)
+		driver.lacks[driver.n_lacks++] = hash;
+	pthread_mutex_unlock(&driver.saying);
+	return fresh;
+}
+
+static void log_line(enum log_level wanted, const char *format, va_list arguments)
 {
 	char text[600] = "mete-sim: ";
-	va_list arguments;
+	enum log_level level = log_level();
 	int n;
 
-	if (!log_wanted())
+	if (level < wanted)
 		return;
-	va_start(arguments, format);
 	n = vsnprintf(text + 10, sizeof(text) - 12, format, arguments);
-	va_end(arguments);
-	if (n < 0)
+	if (n < 0 || (level < LOG_ALL && !lack_is_new(text)))
 		return;
 	strcat(text, "\n");
 	best_effort(write(STDERR_FILENO, text, strlen(text)));
 }
 
+void driver_log(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	log_line(LOG_ALL, format, arguments);
+	va_end(arguments);
+}
+
+void driver_lacks(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	log_line(LOG_LACKS, format, arguments);
+	va_end(arguments);
+}
+
 CUresult driver_missing(const char *symbol)
 {
-	driver_log("%s is not simulated", symbol);
+	driver_lacks("%s is not simulated", symbol);
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 

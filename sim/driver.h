@@ -36,8 +36,13 @@ int driver_version(void);
 void driver_lock(void);
 void driver_unlock(void);
 
-/* An entry point that the simulator lacks: says so once with METE_SIM_LOG=1. NOT_SUPPORTED. */
+/* What the simulator lacks: driver_lacks() names it. NOT_SUPPORTED. */
 CUresult driver_missing(const char *symbol);
 
-/* One line on stderr with METE_SIM_LOG=1: what is missing, or what went wrong inside. */
+/* One line on stderr, once each and 16 at most, that names what a program asked for and the
+ * simulator can not do: a program's own message is often just a number. Nothing with
+ * METE_SIM_LOG=off. */
+void driver_lacks(const char *format, ...) printf_like(1, 2);
+
+/* One line on stderr with METE_SIM_LOG=on: what went wrong inside. */
 void driver_log(const char *format, ...) printf_like(1, 2);

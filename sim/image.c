@@ -128,7 +128,7 @@ static CUresult entry_read(const struct fatbin_entry *entry, struct image *ret_i
 	CUresult r;
 
 	if (entry->flags & FATBIN_ZSTD) {
-		driver_log("a fat binary's PTX is compressed with zstd, which is not simulated");
+		driver_lacks("a fat binary's PTX is compressed with zstd, which is not simulated");
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	}
 	if (!(entry->flags & FATBIN_LZ4))
@@ -164,9 +164,9 @@ static CUresult container_read(const struct fatbin_container *container, uint32_
 		at += step;
 	}
 	if (!best) {
-		driver_log("a fat binary holds no PTX for capability %u.%u (machine code alone "
-			   "can not be simulated)",
-			   capability / 10, capability % 10);
+		driver_lacks("a fat binary holds no PTX for capability %u.%u (machine code alone "
+			     "can not be simulated)",
+			     capability / 10, capability % 10);
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	}
 	return entry_read(best, ret_image);
@@ -201,7 +201,7 @@ CUresult image_read(const void *bytes, uint32_t capability, struct image *ret_im
 	if (!*(const char *)bytes)
 		return CUDA_ERROR_INVALID_IMAGE;
 	if (!memcmp(bytes, "\177ELF", 4)) {
-		driver_log("a cubin is machine code, which can not be simulated: PTX is needed");
+		driver_lacks("a cubin is machine code, which can not be simulated: PTX is needed");
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	}
 	memcpy(&magic, bytes, sizeof(magic));

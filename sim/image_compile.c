@@ -118,7 +118,7 @@ CUresult image_compile(const struct image *image, CUdevice device, const struct 
 	if (r < 0)
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
 	image_log_error(log, error.text);
-	driver_log("code is refused: %s", error.text);
+	driver_lacks("code is refused: %s", error.text);
 	switch ((enum ptx_load_outcome)r) {
 	case PTX_NO_BINARY:
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;

@@ -66,14 +66,14 @@ static CUresult attribute_apply(const CUlaunchAttribute *attribute, struct kerne
 	case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
 		if (attribute->value.clusterDim.x > 1 || attribute->value.clusterDim.y > 1 ||
 		    attribute->value.clusterDim.z > 1) {
-			driver_log("clusters of more than one block are not simulated");
+			driver_lacks("clusters of more than one block are not simulated");
 			return CUDA_ERROR_NOT_SUPPORTED;
 		}
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
 	case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
 	case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
-		driver_log("launch attribute %d is not simulated", (int)attribute->id);
+		driver_lacks("launch attribute %d is not simulated", (int)attribute->id);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	default: /* hints about caches, priority, order: a kernel that ignores them is correct */
 		return (unsigned)attribute->id < CU_LAUNCH_ATTRIBUTE_MAX ? CUDA_SUCCESS

@@ -108,11 +108,24 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width_by
 	return r;
 }
 
+/* The context of a call that frees: an address knows its own, so none needs to be current. numba
+ * frees what is left after it has popped the last one. */
+static CUresult memory_freer(uint64_t address, struct CUctx_st **ret_context)
+{
+	struct space_range range;
+	CUresult r = context_current(ret_context);
+
+	if (r != CUDA_ERROR_INVALID_CONTEXT || space_find(address, &range) < 0 || !range.context)
+		return r;
+	*ret_context = range.context;
+	return CUDA_SUCCESS;
+}
+
 CUresult cuMemFree_v2(CUdeviceptr address)
 {
 	struct CUctx_st *context;
 	struct space_range range;
-	CUresult r = context_current(&context);
+	CUresult r = memory_freer(address, &context);
 
 	if (r == CUDA_SUCCESS)
 		r = stream_capture_check();
@@ -237,7 +250,7 @@ CUresult cuMemFreeHost(void *memory)
 {
 	struct CUctx_st *context;
 	struct space_range range;
-	CUresult r = context_current(&context);
+	CUresult r = memory_freer((uint64_t)(uintptr_t)memory, &context);
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -283,7 +296,7 @@ CUresult cuMemHostUnregister(void *memory)
 {
 	struct CUctx_st *context;
 	struct space_range range;
-	CUresult r = context_current(&context);
+	CUresult r = memory_freer((uint64_t)(uintptr_t)memory, &context);
 
 	if (r != CUDA_SUCCESS)
 		return r;

@@ -243,10 +243,13 @@ static CUresult module_named(CUmodule module)
 	return handle_is(HANDLE_MODULE, module) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+/* Without a current context, too: a module knows its own (sim/memory.c's memory_freer). */
 CUresult cuModuleUnload(CUmodule module)
 {
 	CUresult r = module_named(module);
 
+	if (r == CUDA_ERROR_INVALID_CONTEXT && handle_is(HANDLE_MODULE, module))
+		r = CUDA_SUCCESS;
 	if (r == CUDA_SUCCESS)
 		r = stream_capture_check();
 	if (r != CUDA_SUCCESS)

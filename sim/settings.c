@@ -162,7 +162,7 @@ static int parse_version(const char *text, uint64_t *ret_value)
 	return 0;
 }
 
-static int parse_switch(const char *text, uint64_t *ret_value)
+int settings_parse_switch(const char *text, uint64_t *ret_value)
 {
 	static const char *const words[] = {"0", "off", "no", "1", "on", "yes"};
 
@@ -191,7 +191,7 @@ static int parse_kind(enum settings_kind kind, const char *text, uint64_t *ret_v
 	case SETTINGS_VERSION:
 		return parse_version(text, ret_value);
 	case SETTINGS_SWITCH:
-		return parse_switch(text, ret_value);
+		return settings_parse_switch(text, ret_value);
 	}
 	return -EINVAL;
 }

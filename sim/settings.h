@@ -82,6 +82,9 @@ const char *settings_model(size_t number);
 
 uint64_t settings_value(const struct settings *settings, const struct settings_row *row);
 
+/* "on", "0", "no" and such: 1 or 0. */
+must_check int settings_parse_switch(const char *text, uint64_t *ret_value);
+
 /* "5ms" */
 must_check int settings_parse_time(const char *text, uint64_t *ret_ns);
 

@@ -205,6 +205,41 @@ enum code_mov {
 /* atom: operation, type */
 #define ATOM(operation, type) ((operation) << 8 | (type))
 
+/* mma: what it multiplies and adds, rows of A in eights, parts of k, and whether sums saturate. */
+enum mma_type { MMA_F16, MMA_BF16, MMA_TF32, MMA_S8, MMA_U8, MMA_F64 };
+enum mma_sum { MMA_SUM_F32, MMA_SUM_F16, MMA_SUM_S32, MMA_SUM_F64 };
+#define MMA(a, b, sum, rows, parts)                                                                \
+	(MMA_##a | MMA_##b << 3 | MMA_SUM_##sum << 6 | (rows) << 8 | (parts) << 10)
+#define MMA_SATURATE (1 << 13)
+
+struct mma_shape {
+	enum mma_type a, b;
+	enum mma_sum sum;
+	unsigned rows;		     /* of A, in eights */
+	unsigned per;		     /* numbers in a register of A and B */
+	unsigned deep;		     /* k */
+	unsigned n_a, n_b, n_c, n_d; /* registers */
+	bool saturate;
+};
+
+static inline struct mma_shape mma_shape(uint16_t argument)
+{
+	struct mma_shape s = {
+		.a = (enum mma_type)(argument & 7),
+		.b = (enum mma_type)(argument >> 3 & 7),
+		.sum = (enum mma_sum)(argument >> 6 & 3),
+		.rows = argument >> 8 & 3,
+		.saturate = (argument & MMA_SATURATE) != 0,
+	};
+
+	s.per = s.a == MMA_S8 || s.a == MMA_U8 ? 4 : s.a == MMA_F16 || s.a == MMA_BF16 ? 2 : 1;
+	s.n_b = argument >> 10 & 7;
+	s.n_a = s.n_b * s.rows;
+	s.n_c = s.n_d = s.sum == MMA_SUM_F16 ? s.rows : s.rows * 2;
+	s.deep = s.n_b * 4 * s.per;
+	return s;
+}
+
 struct block;
 struct grid_state;
 

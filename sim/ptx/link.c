@@ -22,6 +22,7 @@ struct linking {
 	struct symbol **queue; /* functions to walk */
 	uint32_t n_queue, queue_capacity;
 	uint32_t walk;
+	bool whole; /* one text: nobody else can define anything */
 };
 
 static int unresolved(struct linking *k, const struct symbol *s, const char *format, ...)
@@ -96,6 +97,11 @@ static int want(struct linking *k, struct symbol *s)
 	}
 	if (!s->referenced && !(s->function && s->function->is_entry))
 		return 0;
+	/* ptxas ignores .extern then; Taichi declares its shared arrays so. */
+	if (k->whole && s->kind != SYMBOL_FUNCTION && !s->unsized) {
+		s->linkage = LINK_VISIBLE;
+		return define(k, s);
+	}
 	return unresolved(k, s, "%.200s is used, and no text defines it", s->name);
 }
 
@@ -347,9 +353,9 @@ static int name_kernels(struct linking *k)
 	return 0;
 }
 
-int link_module(struct ptx_module *m, struct ptx_error *ret_error)
+int link_module(struct ptx_module *m, bool whole, struct ptx_error *ret_error)
 {
-	struct linking k = {.m = m, .error = ret_error};
+	struct linking k = {.m = m, .error = ret_error, .whole = whole};
 	int r = resolve(&k);
 
 	if (!r)

@@ -176,17 +176,19 @@ void lower_cvt(struct lowering *o)
 /* Four vectors of registers: results, two factors, what is added. */
 void lower_mma(struct lowering *o)
 {
-	static const uint8_t counts[] = {4, 4, 2, 4};
-	uint32_t words[14], n = 0;
+	const struct mma_shape s = mma_shape(o->form.row->argument);
+	const unsigned counts[] = {s.n_d, s.n_a, s.n_b, s.n_c};
+	const unsigned width = s.a == MMA_F64 ? 64 : 32;
+	uint32_t words[32], n = 0;
 	struct argument a;
 
-	o->type = TYPE_B32;
+	o->type = s.a == MMA_F64 ? TYPE_B64 : TYPE_B32;
 	for (unsigned v = 0; v < ARRAY_SIZE(counts); v++) {
 		if (v)
 			read_expect(o->r, ",");
 		lower_read(o, &a);
-		if (a.kind != ARGUMENT_VECTOR || a.n != counts[v] || a.element_width != 32)
-			lower_fail(o, "needs vectors of 4, 4, 2 and 4 registers of 32 bits");
+		if (a.kind != ARGUMENT_VECTOR || a.n != counts[v] || a.element_width != width)
+			lower_fail(o, "needs four vectors: the registers of its shape");
 		for (unsigned k = 0; k < a.n; k++) {
 			if (a.elements[k] == OPERAND_NONE ||
 			    (!v && a.elements[k] >> 30 != BASE_REGISTERS))

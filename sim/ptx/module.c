@@ -25,7 +25,7 @@ int ptx_module_new(const struct ptx_source *sources, size_t n_sources,
 	for (size_t i = 0; !r && i < n_sources; i++)
 		r = read_text(m, &sources[i], (uint32_t)i, options, &pool, ret_error);
 	if (!r)
-		r = link_module(m, ret_error);
+		r = link_module(m, n_sources == 1, ret_error);
 	if (r) {
 		ptx_module_free(m);
 		return r;

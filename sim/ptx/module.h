@@ -167,5 +167,5 @@ static inline struct symbol *symbol_final(struct symbol *s)
 uint64_t module_address(const struct ptx_module *module, struct symbol *symbol);
 struct function *module_function_at(const struct ptx_module *module, uint64_t address);
 
-/* link.c: after all texts are read. */
-must_check int link_module(struct ptx_module *module, struct ptx_error *ret_error);
+/* link.c: after all texts are read; `whole` if it was one. */
+must_check int link_module(struct ptx_module *module, bool whole, struct ptx_error *ret_error);

@@ -79,6 +79,25 @@ TEST(what_has_no_row_is_named)
 		  PTX_INVALID);
 }
 
+TEST(the_only_text_defines_what_it_declares_extern)
+{
+	/* Two arrays apart from each other, and a variable of zeros. */
+	harness_load(HARNESS_HEAD
+		     ".extern .shared .align 4 .b8 one[128];\n"
+		     ".extern .shared .align 4 .b8 two[128];\n"
+		     ".extern .global .u32 zero;\n" HARNESS_KERNEL(
+			     "k") ""
+				  ".reg .u32 %a, %b;\n.reg .pred %p;\nst.shared.u32 [one+124], 5;\n"
+				  "st.shared.u32 [two+124], 7;\nld.shared.u32 %a, [one+124];\n"
+				  "ld.shared.u32 %b, [two+124];\nmad.lo.u32 %a, %a, 100, %b;\n"
+				  "ld.global.u32 %b, [zero];\nadd.u32 %a, %a, %b;\nst.global.u32 "
+				  "[%in], %a;\n"
+				  "ret;\n}\n");
+	expect_eq(ptx_module_kernel(harness.module, "k")->shared_bytes, 256);
+	harness_run("k", 1, 1);
+	expect_eq(*(uint32_t *)harness_data(), 507);
+}
+
 TEST(launches_against_the_kernels_bounds_are_refused)
 {
 	harness_load(HARNESS_HEAD ".visible .entry k() .maxntid 64, 2 { ret; }\n"

@@ -7,7 +7,7 @@ set -eu
 which=$1 sources=$2 libraries=$3
 work=$(mktemp -d "${TMPDIR:-/tmp}/mete-client-XXXXXX")
 trap 'rm -rf "$work"' EXIT
-export METE_SIM_DIR="$work/node" METE_SIM_LOG=1 METE_SIM_CONTEXT_COST=0 METE_SIM_PATTERN=on
+export METE_SIM_DIR="$work/node" METE_SIM_CONTEXT_COST=0 METE_SIM_PATTERN=on
 mkdir "$work/node"
 
 absent() {

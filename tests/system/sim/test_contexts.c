@@ -213,3 +213,36 @@ TEST(what_is_missing_is_said_and_never_succeeds)
 	expect_cuda(cuImportExternalMemory(&memory, NULL), CUDA_ERROR_NOT_SUPPORTED);
 	expect_ok(cuCtxDestroy_v2(context));
 }
+
+/* numba ends so: it pops its contexts, then gives back what the collector left. */
+TEST(what_a_context_made_can_be_given_back_without_it)
+{
+	CUcontext context = node_context(), popped;
+	CUdeviceptr device, managed;
+	void *host, *own = malloc(4096);
+	CUstream stream;
+	CUevent event;
+	size_t before = node_free_bytes();
+	CUmodule module = node_module();
+
+	expect_ok(cuMemAlloc_v2(&device, 3 * MiB));
+	expect_ok(cuMemAllocManaged(&managed, 3 * MiB, CU_MEM_ATTACH_GLOBAL));
+	expect_ok(cuMemHostAlloc(&host, 3 * MiB, 0));
+	expect_ok(cuMemHostRegister_v2(own, 4096, 0));
+	expect_ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	expect_ok(cuEventCreate(&event, 0));
+	expect_ok(cuCtxPopCurrent_v2(&popped));
+	expect_ok(cuMemFree_v2(device));
+	expect_ok(cuMemFree_v2(managed));
+	expect_ok(cuMemFreeHost(host));
+	expect_ok(cuMemHostUnregister(own));
+	expect_ok(cuEventDestroy_v2(event));
+	expect_ok(cuStreamDestroy_v2(stream));
+	expect_ok(cuModuleUnload(module));
+	expect_cuda(cuMemFree_v2(device), CUDA_ERROR_INVALID_CONTEXT);
+	expect_cuda(cuModuleUnload(module), CUDA_ERROR_INVALID_CONTEXT);
+	expect_ok(cuCtxSetCurrent(context));
+	expect_eq(node_free_bytes(), before);
+	expect_ok(cuCtxDestroy_v2(context));
+	free(own);
+}
