@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -22,6 +23,7 @@ enum {
 	START_TIMEOUT_MS = 30000,
 	LEAVE_TIMEOUT_S = 10, /* a daemon that leaves has nothing left to do */
 	START_ENDED = 1,      /* outcome of start() */
+	LOG_KEPT_BYTES = 1 << 20,
 };
 
 /* An abstract socket with a name that the kernel chooses: nothing to remove afterwards. */
@@ -44,10 +46,15 @@ static void noreturn_ become_daemon(const char *program, const char *place,
 				    const struct driver *driver, const char *notify)
 {
 	char log[PLACE_MAX + 16];
+	struct stat there;
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), out;
 
 	snprintf(log, sizeof(log), "%s/meted.log", place);
 	out = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	/* It is added to from run to run, and in memory where XDG_RUNTIME_DIR is. */
+	if (out >= 0 && fstat(out, &there) == 0 && there.st_size > LOG_KEPT_BYTES &&
+	    ftruncate(out, 0) != 0)
+		_exit(126);
 	if (null < 0 || out < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
 		_exit(126);
 	setsid();

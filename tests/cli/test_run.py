@@ -176,6 +176,17 @@ def test_the_daemon_ends_with_its_last_tenant():
         os.close(pidfd)
 
 
+def test_the_daemons_log_does_not_grow_for_ever():
+    with Node() as node:
+        assert node.mete("run", "--", "true").returncode == 0
+        while node.daemon_pid():
+            pass
+        with open(os.path.join(node.place, "mete", "meted.log"), "a") as log:
+            log.write("x" * (1 << 20) + "\n")
+        assert node.mete("run", "--", "true").returncode == 0
+        assert len(node.daemon_log()) < 1 << 20 and "daemon.ready" in node.daemon_log()
+
+
 def test_a_daemon_that_leaves_is_no_failure():
     with Node() as node:
         for _ in range(10):
