@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # What the guest adds to a launch while the gate is open: instructions on the calling thread over the
-# bare call of a null driver, system calls, locked instructions. backtrace() is a test (guest_paths).
+# bare call of a null driver, system calls, locked instructions. backtrace() is a test (guest_manners).
 set -eu
 cd "$(dirname "$0")/.."
 . bench/added_instructions.inc

@@ -2,7 +2,7 @@
 /*
  * Who may hold how many bytes of which device. Pure: no clock, no lock, no allocation, no logging;
  * the daemon, the replay and the tests run this code. The caller gives the memory and the time,
- *asks for what is to be done with ledger_next() after every event, and does it.
+ * asks for what is to be done with ledger_next() after every event, and does it.
  *
  *	account  a tenant on a device: the limit, and how long its allocations may wait for room
  *	holder   a guest on a device. It is the grant: everything that was granted hangs off it, and

@@ -2,12 +2,12 @@
 /*
  * nvidia-smi for simulated devices: what scripts and GPUtil ask of NVIDIA's, and a table.
  *
- *	nvidia-smi                      a table of devices and processes
- *	nvidia-smi -L                   the devices, one a line
- *	nvidia-smi --query-gpu=F,...    columns of nvidia_smi.def, with
- *--format=csv[,noheader][,nounits] nvidia-smi --query-compute-apps=F,... -i N or UUID that device
- *only
+ *	nvidia-smi                              a table of devices and processes
+ *	nvidia-smi -L                           the devices, one a line
+ *	nvidia-smi --query-gpu=F,...            columns of nvidia_smi.def
+ *	nvidia-smi --query-compute-apps=F,...   likewise, a line per process
  *
+ * The last two with --format=csv[,noheader][,nounits]; -i with a number or UUID: that device only.
  * Asks libnvidia-ml.so.1 as the dynamic linker finds it: under mete, the guest's answers.
  */
 #include <stdbool.h>

@@ -6,21 +6,13 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/macros.h"
+#include "tests/check.h"
 
 enum {
 	STREAMS = 64, /* at once */
 };
-
-#define check(condition)                                                                           \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: %s is false\n", __FILE__, __LINE__, #condition);   \
-			_exit(1);                                                                  \
-		}                                                                                  \
-	} while (0)
 
 #define FUNCTIONS(F)                                                                               \
 	F(cuInit)                                                                                  \

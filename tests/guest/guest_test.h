@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "cuda/prototypes.h"
+#include "tests/check.h"
 #include "tests/test.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -26,14 +27,6 @@
 #ifndef GUEST_TSAN
 #define GUEST_TSAN 0
 #endif
-
-#define check(condition)                                                                           \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: %s is false\n", __FILE__, __LINE__, #condition);   \
-			_exit(1);                                                                  \
-		}                                                                                  \
-	} while (0)
 
 /* Runs `body` in a child; its exit status, or 128 + signal. What it says on standard error goes to
  * said[], if that is not NULL. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program for tests/guest/test_guest_memory.py: takes device memory by every way there is, until
- *it is refused, and gives it back. It knows the truth, too: the driver's own cuMemGetInfo(), asked
+ * it is refused, and gives it back. It knows the truth, too: the driver's own cuMemGetInfo(), asked
  * behind the guest's back, says what the whole device really holds.
  *
  *	memory_load DRIVER WAY      one way of allocating, in several sizes

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/check.h"
 #include "tests/system/sim/node.h"
 
 /* A child that runs `body` with one end of a socket; the parent has the other. */
@@ -35,38 +36,29 @@ static void child_end(pid_t child, int end)
 	expect_eq(status, 0);
 }
 
-/* In children: cmocka's jump out of a failed test is not for them. */
-#define must(condition)                                                                            \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: %s is false\n", __FILE__, __LINE__, #condition);   \
-			_exit(1);                                                                  \
-		}                                                                                  \
-	} while (0)
-
 static void say(int end, const void *data, size_t bytes)
 {
-	must(send(end, data, bytes, 0) == (ssize_t)bytes);
+	check(send(end, data, bytes, 0) == (ssize_t)bytes);
 }
 
 static void hear(int end, void *data, size_t bytes)
 {
-	must(recv(end, data, bytes, 0) == (ssize_t)bytes);
+	check(recv(end, data, bytes, 0) == (ssize_t)bytes);
 }
 
 static void start(void)
 {
 	CUcontext context;
 
-	must(cuInit(0) == CUDA_SUCCESS);
-	must(cuCtxCreate_v2(&context, 0, 0) == CUDA_SUCCESS);
+	check(cuInit(0) == CUDA_SUCCESS);
+	check(cuCtxCreate_v2(&context, 0, 0) == CUDA_SUCCESS);
 }
 
 static size_t free_now(void)
 {
 	size_t available = 0, total;
 
-	must(cuMemGetInfo_v2(&available, &total) == CUDA_SUCCESS);
+	check(cuMemGetInfo_v2(&available, &total) == CUDA_SUCCESS);
 	return available;
 }
 
@@ -76,7 +68,7 @@ static void hoard(int end)
 	char byte = 0;
 
 	start();
-	must(cuMemAlloc_v2(&address, 3000 * MiB) == CUDA_SUCCESS);
+	check(cuMemAlloc_v2(&address, 3000 * MiB) == CUDA_SUCCESS);
 	say(end, &byte, 1);
 	while (recv(end, &byte, 1, 0) > 0)
 		;
@@ -129,8 +121,8 @@ static void refused(int end)
 
 	start();
 	hear(end, &byte, 1);
-	must(cuMemAlloc_v2(&address, 3000 * MiB) == CUDA_ERROR_OUT_OF_MEMORY);
-	must(cuMemAlloc_v2(&address, 100 * MiB) == CUDA_SUCCESS);
+	check(cuMemAlloc_v2(&address, 3000 * MiB) == CUDA_ERROR_OUT_OF_MEMORY);
+	check(cuMemAlloc_v2(&address, 100 * MiB) == CUDA_SUCCESS);
 	say(end, &byte, 1);
 }
 
@@ -155,17 +147,17 @@ static void owner(int end)
 	char byte;
 
 	start();
-	must(cuMemAlloc_v2(&small, 4096) == CUDA_SUCCESS);
-	must(cuMemAlloc_v2(&large, 5 * MiB) == CUDA_SUCCESS);
-	must(cuMemcpyHtoD_v2(small + 100, &word, 4) == CUDA_SUCCESS);
-	must(cuMemcpyHtoD_v2(large + 4 * MiB, &word, 4) == CUDA_SUCCESS);
-	must(cuIpcGetMemHandle(&handle, small) == CUDA_SUCCESS);
+	check(cuMemAlloc_v2(&small, 4096) == CUDA_SUCCESS);
+	check(cuMemAlloc_v2(&large, 5 * MiB) == CUDA_SUCCESS);
+	check(cuMemcpyHtoD_v2(small + 100, &word, 4) == CUDA_SUCCESS);
+	check(cuMemcpyHtoD_v2(large + 4 * MiB, &word, 4) == CUDA_SUCCESS);
+	check(cuIpcGetMemHandle(&handle, small) == CUDA_SUCCESS);
 	say(end, &handle, sizeof(handle));
-	must(cuIpcGetMemHandle(&handle, large) == CUDA_SUCCESS);
+	check(cuIpcGetMemHandle(&handle, large) == CUDA_SUCCESS);
 	say(end, &handle, sizeof(handle));
-	must(cuIpcOpenMemHandle_v2(&large, handle, 1) == CUDA_ERROR_INVALID_CONTEXT);
+	check(cuIpcOpenMemHandle_v2(&large, handle, 1) == CUDA_ERROR_INVALID_CONTEXT);
 	hear(end, &byte, 1);
-	must(cuMemcpyDtoH_v2(&word, small + 100, 4) == CUDA_SUCCESS);
+	check(cuMemcpyDtoH_v2(&word, small + 100, 4) == CUDA_SUCCESS);
 	say(end, &word, sizeof(word));
 	hear(end, &byte, 1);
 }
@@ -179,18 +171,18 @@ static void borrower(int end)
 	start();
 	for (int i = 0; i < 2; i++) {
 		hear(end, &handle, sizeof(handle));
-		must(cuIpcOpenMemHandle_v2(&address[i], handle, 0) == CUDA_ERROR_INVALID_VALUE);
-		must(cuIpcOpenMemHandle_v2(&address[i], handle, 1) == CUDA_SUCCESS);
-		must(cuMemcpyDtoH_v2(&word, address[i] + (i ? 4 * MiB : 100), 4) == CUDA_SUCCESS);
-		must(word == 1234);
+		check(cuIpcOpenMemHandle_v2(&address[i], handle, 0) == CUDA_ERROR_INVALID_VALUE);
+		check(cuIpcOpenMemHandle_v2(&address[i], handle, 1) == CUDA_SUCCESS);
+		check(cuMemcpyDtoH_v2(&word, address[i] + (i ? 4 * MiB : 100), 4) == CUDA_SUCCESS);
+		check(word == 1234);
 	}
 	word = 4321;
-	must(cuMemcpyHtoD_v2(address[0] + 100, &word, 4) == CUDA_SUCCESS);
-	must(cuMemFree_v2(address[0]) == CUDA_ERROR_INVALID_VALUE);
-	must(cuIpcCloseMemHandle(address[0]) == CUDA_SUCCESS);
-	must(cuIpcCloseMemHandle(address[0]) == CUDA_ERROR_INVALID_VALUE);
+	check(cuMemcpyHtoD_v2(address[0] + 100, &word, 4) == CUDA_SUCCESS);
+	check(cuMemFree_v2(address[0]) == CUDA_ERROR_INVALID_VALUE);
+	check(cuIpcCloseMemHandle(address[0]) == CUDA_SUCCESS);
+	check(cuIpcCloseMemHandle(address[0]) == CUDA_ERROR_INVALID_VALUE);
 	memset(&handle, 0x5a, sizeof(handle));
-	must(cuIpcOpenMemHandle_v2(&address[0], handle, 1) == CUDA_ERROR_INVALID_VALUE);
+	check(cuIpcOpenMemHandle_v2(&address[0], handle, 1) == CUDA_ERROR_INVALID_VALUE);
 	say(end, &word, sizeof(word));
 }
 
@@ -228,7 +220,7 @@ static void fd_send(int end, int fd)
 	header->cmsg_type = SCM_RIGHTS;
 	header->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-	must(sendmsg(end, &message, 0) == 1);
+	check(sendmsg(end, &message, 0) == 1);
 }
 
 static int fd_receive(int end)
@@ -241,8 +233,8 @@ static int fd_receive(int end)
 				 .msg_controllen = sizeof(room)};
 	int fd;
 
-	must(recvmsg(end, &message, 0) == 1);
-	must(CMSG_FIRSTHDR(&message) != NULL);
+	check(recvmsg(end, &message, 0) == 1);
+	check(CMSG_FIRSTHDR(&message) != NULL);
 	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
 	return fd;
 }
@@ -253,9 +245,9 @@ static CUdeviceptr map(CUmemGenericAllocationHandle handle)
 				CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	CUdeviceptr address;
 
-	must(cuMemAddressReserve(&address, 2 * MiB, 0, 0, 0) == CUDA_SUCCESS);
-	must(cuMemMap(address, 2 * MiB, 0, handle, 0) == CUDA_SUCCESS);
-	must(cuMemSetAccess(address, 2 * MiB, &both, 1) == CUDA_SUCCESS);
+	check(cuMemAddressReserve(&address, 2 * MiB, 0, 0, 0) == CUDA_SUCCESS);
+	check(cuMemMap(address, 2 * MiB, 0, handle, 0) == CUDA_SUCCESS);
+	check(cuMemSetAccess(address, 2 * MiB, &both, 1) == CUDA_SUCCESS);
 	return address;
 }
 
@@ -273,11 +265,11 @@ static void exporter(int end)
 	int fd;
 
 	start();
-	must(cuMemCreate(&handle, 2 * MiB, &properties, 0) == CUDA_SUCCESS);
+	check(cuMemCreate(&handle, 2 * MiB, &properties, 0) == CUDA_SUCCESS);
 	address = map(handle);
-	must(cuMemcpyHtoD_v2(address, &word, 4) == CUDA_SUCCESS);
-	must(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-					  0) == CUDA_SUCCESS);
+	check(cuMemcpyHtoD_v2(address, &word, 4) == CUDA_SUCCESS);
+	check(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+					   0) == CUDA_SUCCESS);
 	fd_send(end, fd);
 	hear(end, &byte, 1);
 }
@@ -291,11 +283,11 @@ static void importer(int end)
 
 	start();
 	before = free_now();
-	must(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
-					    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) ==
-	     CUDA_SUCCESS);
-	must(free_now() == before);
-	must(cuMemcpyDtoH_v2(&word, map(handle), 4) == CUDA_SUCCESS);
+	check(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
+					     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) ==
+	      CUDA_SUCCESS);
+	check(free_now() == before);
+	check(cuMemcpyDtoH_v2(&word, map(handle), 4) == CUDA_SUCCESS);
 	say(end, &word, sizeof(word));
 }
 
@@ -323,9 +315,9 @@ static void keeper(int end)
 	char byte = 0;
 
 	start();
-	must(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
-					    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) ==
-	     CUDA_SUCCESS);
+	check(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
+					     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) ==
+	      CUDA_SUCCESS);
 	close(fd);
 	say(end, &byte, 1);
 	hear(end, &byte, 1);
@@ -369,10 +361,10 @@ static void giver(int end)
 	int fd;
 
 	start();
-	must(cuMemCreate(&handle, 512 * MiB, &properties, 0) == CUDA_SUCCESS);
-	must(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-					  0) == CUDA_SUCCESS);
-	must(cuMemRelease(handle) == CUDA_SUCCESS);
+	check(cuMemCreate(&handle, 512 * MiB, &properties, 0) == CUDA_SUCCESS);
+	check(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+					   0) == CUDA_SUCCESS);
+	check(cuMemRelease(handle) == CUDA_SUCCESS);
 	fd_send(end, fd);
 	close(fd);
 	say(end, "", 1);
@@ -403,10 +395,10 @@ static void replaced(int end)
 	char text[16];
 
 	start();
-	must(cuMemAlloc_v2(&address, 1000 * MiB) == CUDA_SUCCESS);
+	check(cuMemAlloc_v2(&address, 1000 * MiB) == CUDA_SUCCESS);
 	say(end, "", 1);
 	hear(end, text, 1);
-	must(dup2(end, STDIN_FILENO) >= 0 && dup2(end, STDOUT_FILENO) >= 0);
+	check(dup2(end, STDIN_FILENO) >= 0 && dup2(end, STDOUT_FILENO) >= 0);
 	execlp("sh", "sh", "-c", "echo; exec cat >/dev/null", NULL);
 }
 

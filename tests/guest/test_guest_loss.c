@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Daemons that die and come back. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "tests/guest/guest_fixture.h"
+
+static atomic_int stop;
+
+static void *keeps_launching(void *argument)
+{
+	while (!stop)
+		check(launch() == CUDA_SUCCESS);
+	return argument;
+}
+
+static void wait_for_inventory(uint32_t hellos)
+{
+	for (;;) {
+		pthread_mutex_lock(&fake.lock);
+		uint32_t seen = fake.hellos, inventories = 0;
+		for (int i = 0; i < FAKE_GUESTS; i++)
+			inventories += fake.guest[i].inventories;
+		pthread_mutex_unlock(&fake.lock);
+		if (seen >= hellos && inventories > 0)
+			return;
+		sched_yield();
+	}
+}
+
+static void survives(void)
+{
+	unsigned rounds = test_rounds(GUEST_TSAN ? 10 : 100);
+	pthread_t thread[4];
+	int before = 0;
+
+	load();
+	for (int i = 0; i < 4; i++)
+		check(pthread_create(&thread[i], NULL, keeps_launching, NULL) == 0);
+	for (unsigned i = 0; i < rounds; i++) {
+		/* Half of the time it dies with the gate closed. */
+		if (i & 1)
+			fake_close_gate(&fake, 0);
+		fake_kill(&fake);
+		fake_restart(&fake);
+		wait_for_inventory(i + 2);
+		fake_close_gate(&fake, 0);
+		check(fake_wait_drained(&fake, 0, 60000));
+		__atomic_store_n(&law->acknowledged, 1, __ATOMIC_SEQ_CST);
+		check(__atomic_load_n(&law->outstanding, __ATOMIC_SEQ_CST) == 0);
+		__atomic_store_n(&law->acknowledged, 0, __ATOMIC_SEQ_CST);
+		fake_open_gate(&fake, 0);
+		if (i == 2)
+			before = open_descriptors();
+	}
+	stop = 1;
+	for (int i = 0; i < 4; i++)
+		pthread_join(thread[i], NULL);
+	check(law->violations == 0);
+	check(rounds <= 3 || open_descriptors() == before);
+}
+
+TEST(a_guest_outlives_its_daemon)
+{
+	expect_eq(in_child(survives, NULL, 0), 0);
+}
+
+static void fails_without_daemon(void)
+{
+	load_with(FAKE_GOOD);
+	fake.on_loss = WIRE_LOSS_FAIL;
+	fake.page->on_daemon_loss = WIRE_LOSS_FAIL;
+	check(guest_function(guest, cuInit)(0) == CUDA_SUCCESS);
+	check(launch() == CUDA_SUCCESS);
+	fake_kill(&fake);
+	while (launch() == CUDA_SUCCESS)
+		sched_yield();
+	check(launch() == CUDA_ERROR_SYSTEM_NOT_READY);
+	fake_restart(&fake);
+	while (launch() != CUDA_SUCCESS)
+		sched_yield();
+}
+
+TEST(a_share_may_fail_without_its_daemon)
+{
+	expect_eq(in_child(fails_without_daemon, NULL, 0), 0);
+}
+
+static atomic_ulong launched;
+
+static void *counts_launches(void *argument)
+{
+	while (!stop) {
+		check(launch() == CUDA_SUCCESS);
+		atomic_fetch_add(&launched, 1);
+	}
+	return argument;
+}
+
+static void blocks_without_daemon(void)
+{
+	pthread_t thread;
+	unsigned long before;
+
+	load_with(FAKE_GOOD);
+	fake.on_loss = WIRE_LOSS_BLOCK;
+	fake.page->on_daemon_loss = WIRE_LOSS_BLOCK;
+	check(guest_function(guest, cuInit)(0) == CUDA_SUCCESS);
+	check(pthread_create(&thread, NULL, counts_launches, NULL) == 0);
+	while (launched < 10)
+		sched_yield();
+	fake_kill(&fake);
+	/* It stops within the time of one look-around; then nothing moves until the daemon is back.
+	 */
+	do {
+		before = launched;
+		usleep(300000);
+	} while (before != launched);
+	fake_restart(&fake);
+	while (launched < before + 10)
+		sched_yield();
+	stop = 1;
+	pthread_join(thread, NULL);
+}
+
+TEST(a_share_may_block_without_its_daemon)
+{
+	expect_eq(in_child(blocks_without_daemon, NULL, 0), 0);
+}
