@@ -36,7 +36,8 @@ static uint32_t thread_id(void)
  * call itself, as tools that watch mmap() would take it for a race. */
 static int map_over(const void *page, int protection, int flags, int fd)
 {
-	long at = syscall(SYS_mmap, page, WIRE_PAGE_SIZE, protection, flags | MAP_FIXED, fd, 0);
+	/* The offset goes by the stack, of which an int would fill one half. */
+	long at = syscall(SYS_mmap, page, WIRE_PAGE_SIZE, protection, flags | MAP_FIXED, fd, 0L);
 
 	return at == -1 ? -errno : 0;
 }
