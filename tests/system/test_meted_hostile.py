@@ -342,6 +342,7 @@ def test_an_admin_of_another_user_is_turned_away():
                     status = 3
             os._exit(status)
         assert os.waitpid(pid, 0)[1] == 0
+        admin.list()  # what it logs of a guest that it refused comes after the answer
         assert "admin.turned_away" in meted.log() and "another user" in meted.log()
 
 

@@ -18,6 +18,8 @@ from meted import *
 BUILD = sys.argv.pop(3)
 KILLS = int(os.environ.get("METE_TEST_KILLS", 100 * int(os.environ.get("METE_TEST_SCALE", "1"))))
 PROGRAMS = ("train", "matmul", "torture", "graph-loop")
+# More than torture's threads hold when each of them is at its peak (526 MiB), with a context and 2 MiB pages.
+LIMIT = "768MiB"
 
 
 def checksum(ran):
@@ -35,7 +37,7 @@ class Load(threading.Thread):
 
     def run(self):
         while not self.stop.is_set() and not self.failures:
-            ran = subprocess.run([BUILD + "/cli/mete", "run", "-m", "512MiB", "--", f"{BUILD}/examples/{self.program}"],
+            ran = subprocess.run([BUILD + "/cli/mete", "run", "-m", LIMIT, "--", f"{BUILD}/examples/{self.program}"],
                                  env=self.environment, capture_output=True, text=True)
             self.runs += 1
             if ran.returncode != 0 or checksum(ran) != self.wanted or "out of memory" in ran.stderr:
