@@ -110,7 +110,7 @@ static CUresult allocate_in(const struct memory_place *place, const struct reque
 {
 	uint64_t most = memory_round(q->most), before, after;
 	struct pointer entry = {.kind = MEMORY_ARRAY}, old;
-	CUresult r = memory_charge(place->device, most, true);
+	CUresult r = memory_charge(place->device, most, CREDIT_WAIT);
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -146,9 +146,9 @@ static CUresult allocate(const struct request *q)
 		return r;
 	if (!place.tracked || !q->handle || q->bytes == 0)
 		return memory_driver(q->call(q));
-	memory_moves();
+	moves_begin();
 	r = allocate_in(&place, q);
-	memory_moved();
+	moves_end();
 	return r;
 }
 
@@ -260,9 +260,9 @@ CUresult hook_cuArrayDestroy(CUarray hArray)
 
 	if (memory_inside || pointers_take(&arrays.table, (uintptr_t)hArray, &entry) != 0)
 		return memory_driver(real(cuArrayDestroy)(hArray));
-	memory_moves();
+	moves_begin();
 	r = freed(&entry, memory_driver(real(cuArrayDestroy)(hArray)));
-	memory_moved();
+	moves_end();
 	return r;
 }
 
@@ -273,9 +273,9 @@ CUresult hook_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 
 	if (memory_inside || pointers_take(&arrays.table, (uintptr_t)hMipmappedArray, &entry) != 0)
 		return memory_driver(real(cuMipmappedArrayDestroy)(hMipmappedArray));
-	memory_moves();
+	moves_begin();
 	r = freed(&entry, memory_driver(real(cuMipmappedArrayDestroy)(hMipmappedArray)));
-	memory_moved();
+	moves_end();
 	return r;
 }
 

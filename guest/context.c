@@ -60,10 +60,12 @@ void context_settle(int device)
 }
 
 /* Before a context is made on `device`. While the daemon is away nothing can be reserved; the
- * context is made, and charged when the daemon is back. */
+ * context is made, and charged when the daemon is back. From here to made() it is a move: what is
+ * measured meanwhile may have it or not, and what was reserved for it stands beside that. */
 static CUresult reserve(CUdevice device, int *ret_index)
 {
 	struct wire_message message = {.code = WIRE_residual_ask}, answer;
+	static _Atomic uint32_t said;
 	CUresult r = state_ready();
 	uint32_t number;
 	int index, sent;
@@ -92,11 +94,13 @@ static CUresult reserve(CUdevice device, int *ret_index)
 	if (sent == -ENOTCONN && link_wait_back(number, AWAY_WAIT_MS))
 		sent = link_ask(&message, 1, &answer);
 	if (sent == 0 && answer.code == WIRE_refused) {
-		say("no room for a context: %s", answer.refused.reason.text);
+		if (atomic_exchange(&said, 1) == 0)
+			say("no room for a context: %s", answer.refused.reason.text);
 		making--;
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	reserved = sent == 0 && answer.code == WIRE_done ? answer.done.value : 0;
+	moves_begin();
 	*ret_index = index;
 	return CUDA_SUCCESS;
 }
@@ -115,6 +119,7 @@ static CUresult made(int index, CUresult r, CUcontext *context)
 	if (index >= 0) {
 		credit_publish(index);
 		settle(index, reserved);
+		moves_end();
 	}
 	return r;
 }
@@ -243,12 +248,14 @@ static void gone(CUcontext context, int index)
 		int index_ = destroyed_ ? contexts_device(destroyed_) : -1;                        \
 		CUresult result_;                                                                  \
 		contexts_leave(destroyed_);                                                        \
+		moves_begin();                                                                     \
 		result_ = (call);                                                                  \
 		if (result_ != CUDA_SUCCESS && index_ > -2)                                        \
 			contexts_add(destroyed_, index_);                                          \
 		contexts_gone();                                                                   \
 		if (result_ == CUDA_SUCCESS)                                                       \
 			gone(destroyed_, index_);                                                  \
+		moves_end();                                                                       \
 		result_;                                                                           \
 	})
 
@@ -274,30 +281,31 @@ static CUcontext primary_of(CUdevice device)
 	return context;
 }
 
-static CUresult released(CUcontext context, CUdevice device, CUresult r)
+static CUresult release(CUdevice device, CUresult (*driver)(CUdevice_v1 device))
 {
+	CUcontext context = primary_of(device);
 	int index = context ? contexts_device(context) : -1;
+	CUresult r;
 
+	moves_begin();
+	r = driver(device);
 	if (r == CUDA_SUCCESS && context && !primary_active(device)) {
 		contexts_leave(context);
 		contexts_gone();
 		gone(context, index);
 	}
+	moves_end();
 	return r;
 }
 
 CUresult hook_cuDevicePrimaryCtxRelease(CUdevice_v1 dev)
 {
-	CUcontext context = primary_of(dev);
-
-	return released(context, dev, real(cuDevicePrimaryCtxRelease)(dev));
+	return release(dev, real(cuDevicePrimaryCtxRelease));
 }
 
 CUresult hook_cuDevicePrimaryCtxRelease_v2(CUdevice_v1 dev)
 {
-	CUcontext context = primary_of(dev);
-
-	return released(context, dev, real(cuDevicePrimaryCtxRelease_v2)(dev));
+	return release(dev, real(cuDevicePrimaryCtxRelease_v2));
 }
 
 CUresult hook_cuDevicePrimaryCtxReset(CUdevice_v1 dev)
@@ -325,18 +333,19 @@ CUresult hook_cuCtxAttach(CUcontext *pctx, unsigned int flags)
 CUresult hook_cuCtxDetach(CUcontext ctx)
 {
 	int index = contexts_device(ctx);
-	CUresult r = real(cuCtxDetach)(ctx);
 	CUcontext popped;
+	CUresult r;
 
-	if (r != CUDA_SUCCESS)
-		return r;
-	if (real(cuCtxPushCurrent_v2)(ctx) == CUDA_SUCCESS) {
+	moves_begin();
+	r = real(cuCtxDetach)(ctx);
+	if (r == CUDA_SUCCESS && real(cuCtxPushCurrent_v2)(ctx) == CUDA_SUCCESS) {
 		best_effort(real(cuCtxPopCurrent_v2)(&popped));
-		return r;
+	} else if (r == CUDA_SUCCESS) {
+		contexts_leave(ctx);
+		contexts_gone();
+		gone(ctx, index);
 	}
-	contexts_leave(ctx);
-	contexts_gone();
-	gone(ctx, index);
+	moves_end();
 	return r;
 }
 

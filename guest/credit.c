@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "guest/link.h"
+#include "guest/moves.h"
 #include "guest/say.h"
 #include "guest/state.h"
 
@@ -29,22 +30,12 @@ static void show(_Atomic uint64_t *truth, uint64_t *place)
 	} while (atomic_load(truth) != value);
 }
 
-/* Only ever rises. */
-static void show_peak(uint64_t value, uint64_t *place)
-{
-	uint64_t shown = __atomic_load_n(place, __ATOMIC_RELAXED);
-
-	while (shown < value && !__atomic_compare_exchange_n(place, &shown, value, 0,
-							     __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-	}
-}
-
 static inline void publish_amounts(struct state_device *d)
 {
 	uint32_t w = atomic_load_explicit(&d->wire_index, memory_order_relaxed);
 
 	show(&d->allocated, &guest_own_page.device[w].allocated_bytes);
-	show_peak(atomic_load(&d->allocated), &guest_own_page.device[w].peak_bytes);
+	moves_raise(&guest_own_page.device[w].peak_bytes, atomic_load(&d->allocated));
 	show(&d->credit, &guest_own_page.device[w].credit_bytes);
 }
 
@@ -88,29 +79,32 @@ static int refusal(struct state_device *d, const struct wire_message *answer)
 }
 
 /* One request. 0: the bytes are the caller's, as allocated; an outcome; -ENOTCONN. */
-static int ask(struct state_device *d, uint64_t bytes, bool may_wait)
+static int ask(struct state_device *d, uint64_t bytes, enum credit_how how)
 {
 	struct wire_message message = {.code = WIRE_credit_ask}, answer;
 	uint64_t want = round_up(bytes, CREDIT_STEP);
+	bool pauses = how != CREDIT_OWED, granted;
 	int r;
 
 	message.credit_ask.device = atomic_load(&d->wire_index);
-	message.credit_ask.wait = may_wait;
+	message.credit_ask.wait = how == CREDIT_WAIT;
 	message.credit_ask.bytes = bytes;
 	message.credit_ask.want = want > UINT64_MAX - CREDIT_WANT ? want : want + CREDIT_WANT;
 	/* Who waits for the daemon changes nothing, and the daemon may be about to measure before
-	 * it answers; a grant counts as a move from its arrival on. */
-	__atomic_fetch_sub(&guest_own_page.moving, 1, __ATOMIC_SEQ_CST);
-	r = link_ask(&message, may_wait, &answer);
-	if (r < 0 || answer.code != WIRE_credit_grant || answer.credit_grant.bytes < bytes)
-		__atomic_fetch_add(&guest_own_page.moving, 1, __ATOMIC_SEQ_CST);
+	 * it answers; a grant is a move from its arrival on (link.c), which becomes ours. */
+	if (pauses)
+		moves_end();
+	r = link_ask(&message, how == CREDIT_WAIT, &answer);
+	granted = r == 0 && answer.code == WIRE_credit_grant && answer.credit_grant.bytes >= bytes;
+	if (pauses && !granted)
+		moves_begin();
+	if (!pauses && granted)
+		moves_end();
 	if (r < 0)
 		return -ENOTCONN;
 	if (answer.code == WIRE_refused)
 		return refusal(d, &answer);
-	if (answer.code != WIRE_credit_grant || answer.credit_grant.bytes < bytes)
-		return CREDIT_FULL;
-	return 0; /* credit_arrived() has done the rest */
+	return granted ? 0 : CREDIT_FULL; /* credit_arrived() has done the rest */
 }
 
 static bool take_local(struct state_device *d, uint64_t bytes)
@@ -129,15 +123,16 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static int take_asking(struct state_device *d, uint64_t bytes, bool may_wait)
+static int take_asking(struct state_device *d, uint64_t bytes, enum credit_how how)
 {
-	int64_t left = may_wait ? AWAY_WAIT_MS : AWAY_WAIT_CAPTURE_MS, end = now_ms() + left;
+	int64_t left = how == CREDIT_WAIT ? AWAY_WAIT_MS : AWAY_WAIT_CAPTURE_MS;
+	int64_t end = now_ms() + left;
 	uint32_t number;
 	int r;
 
 	do {
 		number = link_number();
-		r = atomic_load(&state.lost) ? -ENOTCONN : ask(d, bytes, may_wait);
+		r = atomic_load(&state.lost) ? -ENOTCONN : ask(d, bytes, how);
 		/* What another thread freed while we asked serves as well. */
 		if (r != 0 && take_local(d, bytes))
 			return 0;
@@ -152,7 +147,7 @@ static int take_asking(struct state_device *d, uint64_t bytes, bool may_wait)
 	return CREDIT_AWAY;
 }
 
-int credit_take(int device, uint64_t bytes, bool may_wait)
+int credit_take(int device, uint64_t bytes, enum credit_how how)
 {
 	static _Atomic uint32_t said;
 	struct state_device *d;
@@ -165,7 +160,7 @@ int credit_take(int device, uint64_t bytes, bool may_wait)
 	}
 	d = &state.device[device];
 	if (!take_local(d, bytes))
-		r = take_asking(d, bytes, may_wait);
+		r = how == CREDIT_LOCAL ? CREDIT_FULL : take_asking(d, bytes, how);
 	if (r == 0)
 		publish_amounts(d);
 	return r;

@@ -7,7 +7,7 @@
  * Usage, in this order, so that memory is never used before it is promised, and never promised
  * to others before the driver has let go of it:
  *
- *	if (credit_take(device, bytes, may_wait)) return CUDA_ERROR_OUT_OF_MEMORY;
+ *	if (credit_take(device, bytes, CREDIT_WAIT)) return CUDA_ERROR_OUT_OF_MEMORY;
  *	r = real(cuMemAlloc_v2)(...);
  *	if (r) credit_give(device, bytes);
  *	...
@@ -36,11 +36,19 @@ enum {
 	CREDIT_AWAY,	  /* the daemon is not there */
 };
 
+/* How far to go for what is beyond the credit. */
+enum credit_how {
+	CREDIT_LOCAL = 1, /* nowhere: it is refused as CREDIT_FULL, without a word */
+	CREDIT_OWED,	  /* the driver has given the memory already: ask */
+	CREDIT_ASK,	  /* ask; do not wait for room: under stream capture */
+	CREDIT_WAIT,	  /* ask; the caller may be held until there is room */
+};
+
 /* Moves `bytes` from credit to allocated; asks the daemon where the credit does not suffice.
- * may_wait: the caller may be held until there is room; never under stream capture. `device` is
- * state_device()'s index; -1 (not the tenant's device) is refused as CREDIT_LIMIT. Says once per
- * device why memory was refused. */
-must_check int credit_take(int device, uint64_t bytes, bool may_wait);
+ * `device` is state_device()'s index; -1 (not the tenant's device) is refused as CREDIT_LIMIT. Says
+ * once per device why memory was refused. Part of a move (guest/moves.h), which ends while the
+ * daemon is asked, except for CREDIT_OWED, and begins again with the answer. */
+must_check int credit_take(int device, uint64_t bytes, enum credit_how how);
 
 /* Moves `bytes` from allocated to credit. Giving more than was taken gives what was taken. */
 void credit_give(int device, uint64_t bytes);

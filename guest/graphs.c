@@ -71,7 +71,7 @@ static void settle(int device)
 	if (holds < graphs.charged[device])
 		credit_give(device, graphs.charged[device] - holds);
 	else if (holds > graphs.charged[device] &&
-		 credit_take(device, holds - graphs.charged[device], false) != 0)
+		 credit_take(device, holds - graphs.charged[device], CREDIT_OWED) != 0)
 		return;
 	graphs.charged[device] = holds;
 }
@@ -100,11 +100,11 @@ static void each(int device, void (*what)(int device))
 {
 	if (!lock_if_free())
 		return;
-	memory_moves();
+	moves_begin();
 	for (int i = 0; i < (int)atomic_load(&state.devices); i++)
 		if (device < 0 || device == i)
 			what(i);
-	memory_moved();
+	moves_end();
 	futex_lock_give(&graphs.lock);
 }
 
@@ -185,7 +185,7 @@ static CUresult prepare(const uint64_t *bytes, bool needed)
 		settle(i);
 		if (credit_unused(i) < bytes[i])
 			trim(i);
-		if (credit_take(i, bytes[i], false) == 0)
+		if (credit_take(i, bytes[i], CREDIT_ASK) == 0)
 			graphs.charged[i] += bytes[i];
 		else if (needed)
 			return CUDA_ERROR_OUT_OF_MEMORY;
@@ -209,7 +209,7 @@ static CUresult launch(CUgraphExec handle, CUstream stream,
 
 	if (memory_inside || pointers_find(&graphs.by_handle, (uintptr_t)handle, &entry) != 0)
 		return memory_driver(driver(handle, stream));
-	memory_moves();
+	moves_begin();
 	futex_lock_take(&graphs.lock);
 	exec = &graphs.exec[entry.detail];
 	r = prepare(exec->backed_at == graphs.trims ? nothing : exec->bytes, true);
@@ -220,7 +220,7 @@ static CUresult launch(CUgraphExec handle, CUstream stream,
 	}
 	settle_all();
 	futex_lock_give(&graphs.lock);
-	memory_moved();
+	moves_end();
 	return r;
 }
 
@@ -251,7 +251,7 @@ static void begin_instantiation(CUgraph graph, uint64_t *bytes)
 		add_graph(graph, bytes, 0);
 	if (!any_bytes(bytes))
 		return;
-	memory_moves();
+	moves_begin();
 	futex_lock_take(&graphs.lock);
 	best_effort(prepare(bytes, false));
 }
@@ -268,7 +268,7 @@ static CUresult end_instantiation(CUgraphExec *handle, const uint64_t *bytes, CU
 	}
 	settle_all();
 	futex_lock_give(&graphs.lock);
-	memory_moved();
+	moves_end();
 	return r;
 }
 
@@ -336,7 +336,7 @@ static CUresult between_cuGraphExecDestroy(CUgraphExec handle)
 
 	if (memory_inside || pointers_take(&graphs.by_handle, (uintptr_t)handle, &entry) != 0)
 		return memory_driver(graphs.driver.cuGraphExecDestroy(handle));
-	memory_moves();
+	moves_begin();
 	futex_lock_take(&graphs.lock);
 	r = memory_driver(graphs.driver.cuGraphExecDestroy(handle));
 	if (r == CUDA_SUCCESS) {
@@ -348,7 +348,7 @@ static CUresult between_cuGraphExecDestroy(CUgraphExec handle)
 	}
 	settle_all();
 	futex_lock_give(&graphs.lock);
-	memory_moved();
+	moves_end();
 	return r;
 }
 

@@ -14,6 +14,7 @@
 #include "guest/agent.h"
 #include "guest/credit.h"
 #include "guest/futex.h"
+#include "guest/moves.h"
 #include "guest/real.h"
 #include "guest/say.h"
 #include "guest/state.h"
@@ -351,7 +352,7 @@ static void deliver(const struct wire_message *message)
 		/* Before the page shows it: the asker goes on with what it is about to take. */
 		if (message->code == WIRE_credit_grant &&
 		    message->credit_grant.bytes >= pending->credit_asked)
-			__atomic_fetch_add(&guest_own_page.moving, 1, __ATOMIC_SEQ_CST);
+			moves_begin();
 		if (message->code == WIRE_credit_grant)
 			credit_arrived(message->credit_grant.device, message->credit_grant.bytes,
 				       pending->credit_asked);
@@ -397,6 +398,9 @@ static int send_message(const struct wire_message *message)
 	for (;;) {
 		futex_lock_take(&link_.lock);
 		r = link_.fd > 0 ? send_frame(link_.fd - 1, message) : -ENOTCONN;
+		/* With the lock held: the page is this connection's. */
+		if (r == 0 && message->code == WIRE_residual_settle)
+			__atomic_fetch_add(&guest_own_page.settles, 1, __ATOMIC_SEQ_CST);
 		futex_lock_give(&link_.lock);
 		if (r != -EAGAIN && r != -EINTR)
 			return r == 0 ? 0 : -ENOTCONN;

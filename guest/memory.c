@@ -19,6 +19,10 @@
 #include "guest/state.h"
 #include "guest/vmm.h"
 
+enum {
+	ATTEMPTS = 2,
+};
+
 #define state_credit(index) atomic_load_explicit(&state.device[index].credit, memory_order_relaxed)
 
 static struct {
@@ -131,30 +135,35 @@ CUresult memory_freed(const struct pointer *entry, CUresult r)
 	return r;
 }
 
-/* Charges what the driver took beyond the `taken` bytes that were charged before. */
-static CUresult pay(int device, uint64_t need, uint64_t taken, bool patient)
+/* Outcomes of keeping what the driver gave: it went back. */
+enum {
+	KEEP_SHORT = 1, /* it was more than was charged, and than there is credit for */
+	KEEP_FULL,	/* it cannot be remembered */
+};
+
+/* Charges what the driver took beyond the `taken` bytes that were charged before, as far as that is
+ * at hand. The daemon is not asked with memory in hand that is not paid for: it would be beyond the
+ * limit until the answer. */
+static bool pay(int device, uint64_t need, uint64_t taken)
 {
-	if (need <= taken) {
-		if (need < taken)
-			credit_give(device, taken - need);
-		return CUDA_SUCCESS;
-	}
-	return memory_charge(device, need - taken, patient);
+	if (need < taken)
+		credit_give(device, taken - need);
+	return need <= taken || credit_take(device, need - taken, CREDIT_LOCAL) == 0;
 }
 
 /* For an allocation that shares a block, after blocks_put() answered `put` and `taken` bytes were
  * charged in advance. */
-static noinline_ CUresult keep_small(int device, uint64_t address, struct block *block, int put,
-				     uint64_t taken, bool patient)
+static noinline_ int keep_small(int device, uint64_t address, struct block *block, int put,
+				uint64_t taken)
 {
-	CUresult r = put < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+	int r = put < 0 ? KEEP_FULL : 0;
 	struct pointer entry;
 
-	if (put == BLOCKS_UNPAID)
-		r = pay(device, BLOCKS_BYTES, taken, patient);
-	if ((put != BLOCKS_UNPAID || r != CUDA_SUCCESS) && taken)
+	if (put == BLOCKS_UNPAID && !pay(device, BLOCKS_BYTES, taken))
+		r = KEEP_SHORT;
+	if ((put != BLOCKS_UNPAID || r != 0) && taken)
 		credit_give(device, taken);
-	if (r == CUDA_SUCCESS) {
+	if (r == 0) {
 		if (put == BLOCKS_UNPAID && blocks_paid(block))
 			credit_give(device, BLOCKS_BYTES);
 		return r;
@@ -167,19 +176,17 @@ static noinline_ CUresult keep_small(int device, uint64_t address, struct block 
 }
 
 /* Remembers one with blocks of its own, which is paid for. */
-static CUresult keep_large(const struct pointer *entry)
+static int keep_large(const struct pointer *entry)
 {
 	if (likely(memory_remember(entry) == 0))
-		return CUDA_SUCCESS;
+		return 0;
 	best_effort(memory_driver(real(cuMemFree_v2)(entry->address)));
 	credit_give(entry->device, entry->bytes);
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	return KEEP_FULL;
 }
 
-/* Corrects the charge of `taken` bytes to what the driver took, and remembers the address. If that
- * is more than the tenant may have it goes back to the driver. */
-static CUresult settle(const struct memory_place *place, const struct memory_request *q,
-		       uint64_t taken, bool patient)
+/* Corrects the charge of `taken` bytes to what the driver took, and remembers the address. */
+static int keep(const struct memory_place *place, const struct memory_request *q, uint64_t taken)
 {
 	struct pointer entry = {.address = q->address,
 				.bytes = memory_round(q->bytes),
@@ -190,28 +197,42 @@ static CUresult settle(const struct memory_place *place, const struct memory_req
 	int put;
 
 	if (!q->shares || q->bytes > BLOCKS_SMALL) {
-		if (pay(place->device, entry.bytes, taken, patient) == CUDA_SUCCESS)
+		if (pay(place->device, entry.bytes, taken))
 			return keep_large(&entry);
 		best_effort(memory_driver(real(cuMemFree_v2)(q->address)));
 		credit_give(place->device, taken);
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return KEEP_SHORT;
 	}
 	put = blocks_put(place->device, (uint64_t)(uintptr_t)place->context, q->address, q->bytes,
 			 &block);
-	return keep_small(place->device, q->address, block, put, taken, patient);
+	return keep_small(place->device, q->address, block, put, taken);
 }
 
+/* With `taken` bytes charged. If they do not do, once more with what it really comes to. */
 static CUresult attempt(const struct memory_place *place, struct memory_request *q, uint64_t taken,
-			bool patient)
+			enum credit_how how)
 {
 	uint64_t expected = q->bytes;
-	CUresult r = memory_driver(q->call(q));
+	int kept = 0;
+	CUresult r;
 
-	if (likely(r == CUDA_SUCCESS && q->address))
-		return settle(place, q, taken, patient);
-	credit_give(place->device, taken);
-	q->bytes = expected;
-	return r;
+	for (int tries = 0; tries < ATTEMPTS; tries++) {
+		r = memory_driver(q->call(q));
+		if (unlikely(r != CUDA_SUCCESS || !q->address)) {
+			credit_give(place->device, taken);
+			q->bytes = expected;
+			return r;
+		}
+		kept = keep(place, q, taken);
+		if (likely(kept == 0))
+			return r;
+		taken = memory_round(q->bytes);
+		q->bytes = expected;
+		if (kept != KEEP_SHORT || tries + 1 == ATTEMPTS ||
+		    memory_charge(place->device, taken, how) != CUDA_SUCCESS)
+			break;
+	}
+	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* There is no credit for another block. What fits into a block that we hold costs nothing. */
@@ -221,18 +242,19 @@ static CUresult allocate_scarce(const struct memory_place *place, struct memory_
 
 	futex_lock_take(&memory.scarce);
 	if (blocks_fit(place->device, (uint64_t)(uintptr_t)place->context, q->bytes))
-		r = attempt(place, q, 0, false);
+		r = attempt(place, q, 0, CREDIT_ASK);
 	futex_lock_give(&memory.scarce);
 	if (r != CUDA_ERROR_OUT_OF_MEMORY)
 		return r;
-	r = memory_charge(place->device, BLOCKS_BYTES, true);
-	return r ? r : attempt(place, q, BLOCKS_BYTES, true);
+	r = memory_charge(place->device, BLOCKS_BYTES, CREDIT_WAIT);
+	return r ? r : attempt(place, q, BLOCKS_BYTES, CREDIT_WAIT);
 }
 
 /* Gets credit for a block in advance, if the daemon is not going to refuse it. */
 static noinline_ bool stock_up(int device)
 {
-	if (memory_looks_short(device, BLOCKS_BYTES) || memory_charge(device, BLOCKS_BYTES, false))
+	if (memory_looks_short(device, BLOCKS_BYTES) ||
+	    memory_charge(device, BLOCKS_BYTES, CREDIT_ASK))
 		return false;
 	credit_give(device, BLOCKS_BYTES);
 	return true;
@@ -250,8 +272,8 @@ CUresult memory_allocate(const struct memory_place *place, struct memory_request
 		if (blocks_fit_likely(place->device, (uint64_t)(uintptr_t)place->context, q->bytes))
 			taken = 0;
 	}
-	r = memory_charge(place->device, taken, true);
-	return r ? r : attempt(place, q, taken, true);
+	r = memory_charge(place->device, taken, CREDIT_WAIT);
+	return r ? r : attempt(place, q, taken, CREDIT_WAIT);
 }
 
 /* ---- the calls, by their form ---------------------------------------------------------------- */
@@ -328,9 +350,9 @@ static CUresult allocate(struct memory_request *q)
 		return r;
 	if (unlikely(!place.tracked || q->bytes == 0 || !q->place))
 		return memory_driver(q->call(q));
-	memory_moves();
+	moves_begin();
 	r = memory_allocate(&place, q);
-	memory_moved();
+	moves_end();
 	return r;
 }
 
@@ -360,10 +382,10 @@ static noinline_ CUresult allocate_large(CUdeviceptr *dptr, size_t bytes)
 		*inside = 0;
 		return allocate_linear(dptr, bytes);
 	}
-	memory_moves();
-	if (unlikely(credit_take(device, entry.bytes, false) != 0)) {
+	moves_begin();
+	if (unlikely(credit_take(device, entry.bytes, CREDIT_LOCAL) != 0)) {
 		*inside = 0;
-		memory_moved();
+		moves_end();
 		return allocate_linear(dptr, bytes);
 	}
 	r = real(cuMemAlloc_v2)(dptr, bytes);
@@ -372,12 +394,26 @@ static noinline_ CUresult allocate_large(CUdeviceptr *dptr, size_t bytes)
 		entry.address = *dptr;
 		entry.owner = (uint64_t)(uintptr_t)context;
 		entry.device = (int16_t)device;
-		r = keep_large(&entry);
+		r = keep_large(&entry) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 	} else {
 		credit_give(device, entry.bytes);
 	}
-	memory_moved();
+	moves_end();
 	return r;
+}
+
+/* It did not fit: another thread was faster, or the driver chose otherwise. */
+static noinline_ CUresult keep_or_go_on(int device, CUdeviceptr *dptr, size_t bytes,
+					struct block *block, int put)
+{
+	int kept;
+
+	moves_begin();
+	kept = keep_small(device, *dptr, block, put, 0);
+	moves_end();
+	if (kept == KEEP_SHORT)
+		return allocate_linear(dptr, bytes);
+	return kept == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* The usual case in a few instructions: it fits into a block that was paid for. */
@@ -404,12 +440,7 @@ CUresult hook_cuMemAlloc_v2(CUdeviceptr_v2 *dptr, size_t bytesize)
 	if (unlikely(r != CUDA_SUCCESS || *dptr == 0))
 		return r;
 	put = blocks_put(device, (uint64_t)(uintptr_t)context, *dptr, bytesize, &block);
-	if (unlikely(put != 0)) {
-		memory_moves();
-		r = keep_small(device, *dptr, block, put, 0, true);
-		memory_moved();
-	}
-	return r;
+	return likely(put == 0) ? r : keep_or_go_on(device, dptr, bytesize, block, put);
 }
 
 CUresult hook_cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytesize)
@@ -467,9 +498,9 @@ CUresult hook_cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsign
 /* Small allocations do not count as moves, except where a whole block comes or goes. */
 static noinline_ void block_gone(int device)
 {
-	memory_moves();
+	moves_begin();
 	credit_give(device, BLOCKS_BYTES);
-	memory_moved();
+	moves_end();
 }
 
 static noinline_ bool free_large(CUdeviceptr address, CUresult *ret_result)
@@ -478,13 +509,13 @@ static noinline_ bool free_large(CUdeviceptr address, CUresult *ret_result)
 
 	if (pointers_take(&memory.table, address, &entry) != 0)
 		return false;
-	memory_moves();
+	moves_begin();
 	*ret_result = memory_driver(real(cuMemFree_v2)(address));
 	if (likely(entry.kind == MEMORY_LARGE && *ret_result == CUDA_SUCCESS))
 		credit_give(entry.device, entry.bytes);
 	else
 		best_effort(memory_freed(&entry, *ret_result));
-	memory_moved();
+	moves_end();
 	return true;
 }
 

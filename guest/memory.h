@@ -16,6 +16,8 @@
 
 #include "base/macros.h"
 #include "cuda/types.h"
+#include "guest/credit.h"
+#include "guest/moves.h"
 #include "guest/pointers.h"
 #include "guest/state.h"
 
@@ -47,26 +49,13 @@ extern __thread unsigned memory_inside __attribute__((tls_model("initial-exec"))
 		memory_result_;                                                                    \
 	})
 
-/* Around what changes the charge and what the driver holds: between the two the daemon must not
- * compare them. */
-static inline void memory_moves(void)
-{
-	__atomic_fetch_add(&guest_own_page.moving, 1, __ATOMIC_SEQ_CST);
-}
-
-static inline void memory_moved(void)
-{
-	__atomic_fetch_add(&guest_own_page.moved, 1, __ATOMIC_SEQ_CST);
-	__atomic_fetch_sub(&guest_own_page.moving, 1, __ATOMIC_SEQ_CST);
-}
-
 /* Begins a hook that allocates: joins, and finds the place. What is not 0 is to be answered. */
 must_check CUresult memory_begin(struct memory_place *ret_place);
 
 /* Moves bytes from credit to allocated, and says whether it could be done: CUDA_SUCCESS or
  * CUDA_ERROR_OUT_OF_MEMORY. Before it gives up it takes back what our own pools do not need.
- * `patient`: may wait for room, unless a capture is open. */
-must_check CUresult memory_charge(int device, uint64_t bytes, bool patient);
+ * CREDIT_WAIT is CREDIT_ASK while a capture is open. */
+must_check CUresult memory_charge(int device, uint64_t bytes, enum credit_how how);
 
 /* Would the daemon refuse so much more, as far as its page says? */
 bool memory_looks_short(int device, uint64_t bytes);

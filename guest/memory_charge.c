@@ -38,7 +38,7 @@ CUresult memory_refuse_device(CUdevice ordinal)
 	if (!state_joined() || state_device(ordinal) >= 0 ||
 	    memory_driver(real(cuDeviceGetUuid)(&uuid, ordinal)) != CUDA_SUCCESS)
 		return CUDA_SUCCESS;
-	return memory_charge(-1, 1, false);
+	return memory_charge(-1, 1, CREDIT_ASK);
 }
 
 bool memory_looks_short(int device, uint64_t bytes)
@@ -61,13 +61,13 @@ static noinline_ void look_for_bytes(int device, uint64_t bytes)
 		graphs_trim(device);
 }
 
-CUresult memory_charge(int device, uint64_t bytes, bool patient)
+CUresult memory_charge(int device, uint64_t bytes, enum credit_how how)
 {
-	bool may_wait = patient && !capture_open();
-
+	if (how == CREDIT_WAIT && capture_open())
+		how = CREDIT_ASK;
 	if (bytes == 0)
 		return CUDA_SUCCESS;
 	if (unlikely(device >= 0 && credit_unused(device) < bytes))
 		look_for_bytes(device, bytes);
-	return credit_take(device, bytes, may_wait) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return credit_take(device, bytes, how) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }

@@ -104,14 +104,14 @@ static void settle(struct pool *pool)
 				  pool->charged);
 	if (holds == pool->charged && !(pool->ended && holds == 0))
 		return;
-	memory_moves();
+	moves_begin();
 	if (holds < pool->charged)
 		credit_give(pool->device, pool->charged - holds);
 	else if (holds > pool->charged &&
-		 credit_take(pool->device, holds - pool->charged, false) != 0)
+		 credit_take(pool->device, holds - pool->charged, CREDIT_OWED) != 0)
 		holds = pool->charged;
 	pool->charged = holds;
-	memory_moved();
+	moves_end();
 	if (pool->ended && holds == 0)
 		atomic_store(&pool->handle, NULL);
 }
@@ -303,8 +303,8 @@ static CUresult attempt(struct pool *pool, const struct request *q, uint64_t tak
 		entry.address = *q->address;
 		holds = attribute(pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
 				  pool->charged);
-		if ((holds > pool->charged &&
-		     memory_charge(pool->device, holds - pool->charged, true) != CUDA_SUCCESS)) {
+		if ((holds > pool->charged && memory_charge(pool->device, holds - pool->charged,
+							    CREDIT_OWED) != CUDA_SUCCESS)) {
 			r = CUDA_ERROR_OUT_OF_MEMORY;
 		} else {
 			pool->charged = holds > pool->charged ? holds : pool->charged;
@@ -374,7 +374,7 @@ static CUresult allocate_from(struct pool *pool, const struct request *q)
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
 	uint64_t need;
 
-	memory_moves();
+	moves_begin();
 	futex_lock_take(&pool->lock);
 	settle(pool);
 	need = (memory_round(q->bytes) + pool->step - 1) / pool->step * pool->step;
@@ -384,13 +384,13 @@ static CUresult allocate_from(struct pool *pool, const struct request *q)
 	if (r == CUDA_ERROR_OUT_OF_MEMORY) {
 		futex_lock_give(&pool->lock);
 		/* Not with the lock held: this may wait, and trims. */
-		r = memory_charge(pool->device, need, true);
+		r = memory_charge(pool->device, need, CREDIT_WAIT);
 		futex_lock_take(&pool->lock);
 		if (r == CUDA_SUCCESS)
 			r = attempt(pool, q, need);
 	}
 	futex_lock_give(&pool->lock);
-	memory_moved();
+	moves_end();
 	return r;
 }
 
@@ -417,7 +417,7 @@ static CUresult allocate(struct request *q)
 	if (!place.tracked || !q->address || q->bytes == 0)
 		return memory_driver(call(q));
 	if (unlikely(foreign(q->pool)))
-		return memory_charge(-1, q->bytes, false);
+		return memory_charge(-1, q->bytes, CREDIT_ASK);
 	if (capturing(q->stream, q->own)) {
 		graphs_begin();
 		return memory_driver(call(q));
@@ -429,7 +429,7 @@ static CUresult allocate(struct request *q)
 	if (pool->device < 0 && place.device >= 0)
 		return memory_driver(call(q));
 	if (pool->device < 0)
-		return memory_charge(-1, q->bytes, false);
+		return memory_charge(-1, q->bytes, CREDIT_ASK);
 	return allocate_from(pool, q);
 }
 
@@ -480,9 +480,9 @@ CUresult hook_cuMemFreeAsync(CUdeviceptr_v2 dptr, CUstream hStream)
 
 	if (unlikely(memory_inside) || memory_take(dptr, &entry) != 0)
 		return memory_driver(real(cuMemFreeAsync)(dptr, hStream));
-	memory_moves();
+	moves_begin();
 	r = memory_freed(&entry, memory_driver(real(cuMemFreeAsync)(dptr, hStream)));
-	memory_moved();
+	moves_end();
 	return r;
 }
 
@@ -493,9 +493,9 @@ CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr_v2 dptr, CUstream hStream)
 
 	if (unlikely(memory_inside) || memory_take(dptr, &entry) != 0)
 		return memory_driver(real(cuMemFreeAsync_ptsz)(dptr, hStream));
-	memory_moves();
+	moves_begin();
 	r = memory_freed(&entry, memory_driver(real(cuMemFreeAsync_ptsz)(dptr, hStream)));
-	memory_moved();
+	moves_end();
 	return r;
 }
 

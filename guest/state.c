@@ -14,6 +14,7 @@
 #include "guest/futex.h"
 #include "guest/link.h"
 #include "guest/memory.h"
+#include "guest/moves.h"
 #include "guest/presence.h"
 #include "guest/real.h"
 #include "guest/say.h"
@@ -196,6 +197,7 @@ int state_adopt_pages(int own_fd, int tenant_fd)
 		__atomic_store_n(&guest_own_page.magic, WIRE_PAGE_MAGIC, __ATOMIC_RELAXED);
 		__atomic_store_n(&guest_own_page.size, (uint32_t)sizeof(guest_own_page),
 				 __ATOMIC_RELAXED);
+		moves_show();
 		for (uint32_t i = 0; i < atomic_load(&state.devices); i++)
 			credit_publish((int)i);
 	}

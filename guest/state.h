@@ -47,12 +47,13 @@ struct state {
 	_Atomic int error;	 /* CUresult of a refused guest */
 	_Atomic uint32_t devices;
 	struct state_device device[STATE_DEVICES];
-	_Atomic uint32_t lost;			/* 1 while the daemon is away */
-	_Atomic uint32_t on_loss;		/* enum wire_loss */
-	_Atomic uint32_t connection;		/* counts reconnects; a futex */
-	_Atomic uint32_t captures;		/* open stream captures of the process */
-	_Atomic uint64_t waiting;		/* threads at a closed gate */
-	_Atomic int8_t ordinal[STATE_ORDINALS]; /* index + 1; -1 not the tenant's; 0 not known */
+	_Atomic uint32_t lost;			   /* 1 while the daemon is away */
+	_Atomic uint32_t on_loss;		   /* enum wire_loss */
+	_Atomic uint32_t connection;		   /* counts reconnects; a futex */
+	_Atomic uint32_t captures;		   /* open stream captures of the process */
+	_Atomic uint64_t waiting;		   /* threads at a closed gate */
+	_Atomic uint64_t moves_begun, moves_ended; /* guest/moves.h */
+	_Atomic int8_t ordinal[STATE_ORDINALS];	   /* index + 1; -1 not the tenant's; 0 not known */
 };
 
 extern struct state state;

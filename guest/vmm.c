@@ -229,11 +229,11 @@ CUresult hook_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size,
 	if (device < 0)
 		return memory_driver(real(cuMemCreate)(handle, size, prop, flags));
 	charged = memory_round(size);
-	memory_moves();
-	r = memory_charge(device, charged, true);
+	moves_begin();
+	r = memory_charge(device, charged, CREDIT_WAIT);
 	if (r == CUDA_SUCCESS)
 		r = create(handle, size, prop, flags, device, charged);
-	memory_moved();
+	moves_end();
 	return r;
 }
 
@@ -244,7 +244,7 @@ CUresult hook_cuMemRelease(CUmemGenericAllocationHandle_v1 handle)
 
 	if (memory_inside)
 		return memory_driver(real(cuMemRelease)(handle));
-	memory_moves();
+	moves_begin();
 	futex_lock_take(&vmm.lock);
 	r = memory_driver(real(cuMemRelease)(handle));
 	if (r == CUDA_SUCCESS && pointers_take(&vmm.handles, handle, &entry) == 0) {
@@ -254,7 +254,7 @@ CUresult hook_cuMemRelease(CUmemGenericAllocationHandle_v1 handle)
 		piece_end(entry.detail);
 	}
 	futex_lock_give(&vmm.lock);
-	memory_moved();
+	moves_end();
 	return r;
 }
 
@@ -289,7 +289,7 @@ CUresult hook_cuMemUnmap(CUdeviceptr_v2 ptr, size_t size)
 
 	if (memory_inside)
 		return memory_driver(real(cuMemUnmap)(ptr, size));
-	memory_moves();
+	moves_begin();
 	futex_lock_take(&vmm.lock);
 	r = memory_driver(real(cuMemUnmap)(ptr, size));
 	while (r == CUDA_SUCCESS && ranges_take(&vmm.maps, ptr, size, &range) == 0) {
@@ -297,7 +297,7 @@ CUresult hook_cuMemUnmap(CUdeviceptr_v2 ptr, size_t size)
 		piece_end((uint32_t)range.value);
 	}
 	futex_lock_give(&vmm.lock);
-	memory_moved();
+	moves_end();
 	return r;
 }
 
@@ -455,7 +455,7 @@ CUresult hook_cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice 
 
 	if (memory_inside)
 		return memory_driver(real(cuMulticastUnbind)(mcHandle, dev, mcOffset, size));
-	memory_moves();
+	moves_begin();
 	futex_lock_take(&vmm.lock);
 	r = memory_driver(real(cuMulticastUnbind)(mcHandle, dev, mcOffset, size));
 	object = piece_of(mcHandle);
@@ -472,7 +472,7 @@ CUresult hook_cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice 
 		piece_end(memory - 1);
 	}
 	futex_lock_give(&vmm.lock);
-	memory_moved();
+	moves_end();
 	return r;
 }
 

@@ -17,6 +17,9 @@ struct admin {
 	uid_t uid;
 	bool greeted;
 	uint32_t kept[ADMIN_KEEPS], keeps;
+	bool listing; /* a LIST is to be answered when its figures are measured */
+	uint32_t list_id, list_tenant;
+	unsigned list_rounds; /* measurements that it still waits for at most */
 };
 
 static struct admin *admin_of(struct peer *peer)
@@ -355,19 +358,19 @@ static void list_tenant(struct listing *to, struct tenant *t)
 	}
 }
 
-static void on_list(struct admin *a, uint32_t id, const struct wire_list *said)
+static void answer_list(struct admin *a)
 {
-	struct wire_message end = {.code = WIRE_end, .id = id};
-	struct listing to = {.admin = a, .id = id};
+	struct listing to = {.admin = a, .id = a->list_id};
+	struct wire_message end = {.code = WIRE_end, .id = a->list_id};
 	struct tenant *only = NULL;
 
-	if (said->tenant) {
-		only = named(a, id, said->tenant, "");
+	a->listing = false;
+	if (a->list_tenant) {
+		only = named(a, to.id, a->list_tenant, "");
 		if (!only)
 			return;
 	}
 	book_refresh_all(a->daemon);
-	book_remeasure(a->daemon);
 	if (!only)
 		list_devices(&to);
 	list_for_each(link, &a->daemon->tenants)
@@ -379,6 +382,47 @@ static void on_list(struct admin *a, uint32_t id, const struct wire_list *said)
 	}
 	end.end.rows = to.rows;
 	peer_send(&a->peer, &end);
+}
+
+static void on_list(struct admin *a, uint32_t id, const struct wire_list *said)
+{
+	if (a->listing) {
+		peer_refuse(&a->peer, id, WIRE_REFUSED_BAD, "a list is under way");
+		return;
+	}
+	a->listing = true;
+	a->list_id = id;
+	a->list_tenant = said->tenant;
+	a->list_rounds = MEASURE_ROUNDS;
+	measure_all(a->daemon);
+	if (!measure_under_way(a->daemon))
+		answer_list(a);
+}
+
+static struct admin *find_listing(struct daemon *d, bool all)
+{
+	list_for_each(link, &d->admins)
+	{
+		struct admin *a = list_entry(link, struct admin, link);
+
+		if (a->listing && (all || a->list_rounds == 0))
+			return a;
+	}
+	return NULL;
+}
+
+/* From the start after each: an answer that cannot be delivered makes its admin leave. */
+void admin_measured(struct daemon *d)
+{
+	struct admin *a;
+
+	list_for_each(link, &d->admins)
+	{
+		a = list_entry(link, struct admin, link);
+		a->list_rounds -= a->list_rounds > 0;
+	}
+	while ((a = find_listing(d, !measure_under_way(d))) != NULL)
+		answer_list(a);
 }
 
 static void on_device_reserve(struct admin *a, uint32_t id, const struct wire_device_reserve *said)

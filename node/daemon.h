@@ -3,7 +3,8 @@
  * What meted consists of. One loop, one thread; everything hangs off struct daemon, which main()
  * owns. The parts know each other's structs: they are one program.
  *
- *	book.c     does what core/ledger.h decides; keeps the tenant pages' figures; measures
+ *	book.c     does what core/ledger.h decides; keeps the tenant pages' figures
+ *	measure.c  what the driver says that processes hold beyond what their guests track
  *	tenant.c   tenants: socket, page, gates, life
  *	guest.c    a guest's connection: identity, messages, death
  *	admin.c    the CLI's connections
@@ -36,6 +37,9 @@ enum {
 	DAEMON_HOLDERS = 4096,
 	DAEMON_ASKS = 2048,
 	DAEMON_ASKS_OF_GUEST = 64,
+	/* Measurements until a figure is as good as it gets: one that had begun before, and as many
+	 * as are tried of a guest that does not stand still. */
+	MEASURE_ROUNDS = 6,
 };
 
 struct daemon;
@@ -109,13 +113,15 @@ struct tenant {
 struct guest_device {
 	struct guest *guest;
 	struct ledger_holder *holder;
-	uint64_t settling_bytes;  /* reserved for contexts that are there now: to be measured */
+	/* Reserved for contexts that are there now: to be measured. More than there is: all. */
+	uint64_t settling_bytes;
 	uint64_t measuring_bytes; /* of these: when the measurement began */
 	uint64_t seen_allocated;  /* likewise */
 	uint64_t seen_moved;
 	uint64_t seen_peak;
-	uint32_t contexts, seen_contexts, tries;
+	uint32_t tries;
 	bool measure, measuring, stated, owes_drain;
+	bool inexact; /* it did not stand still when it was measured last */
 	/* RESIDUAL_CHECK `check_id` is to be answered; by the measurement under way; now. */
 	bool check, checking, checked;
 	uint32_t check_id;
@@ -135,6 +141,7 @@ struct guest {
 	const struct wire_own_page *own; /* page.memory: believed within bounds only */
 	char program[WIRE_TEXT_MAX + 1];
 	bool joined, returning, complained;
+	uint64_t settles;      /* RESIDUAL_SETTLE messages that were heard */
 	const char *unwelcome; /* the answer to HELLO, whatever it says; NULL: welcome */
 	uint32_t unwelcome_code;
 	struct guest_device device[WIRE_DEVICES];
@@ -176,6 +183,8 @@ struct daemon {
 	bool measure_again;
 	struct loop_timer measure_timer; /* while one is under way */
 	bool measure_late;		 /* it takes too long: nobody waits for it */
+	struct loop_timer again_timer;	 /* while the last measurement of a guest was inexact */
+	uint64_t again_ms;
 
 	struct loop_timer watchdog;
 	struct loop_signal terminate, interrupt;
@@ -202,12 +211,19 @@ void book_pump(struct daemon *d);
 /* What the guests' pages say they allocated. */
 void book_refresh_guest(struct guest *g);
 void book_refresh_all(struct daemon *d);
+
+/* measure.c */
+must_check int measure_open(struct daemon *d);
+void measure_close(struct daemon *d);
 /* Measures the guests that are marked, on the worker. */
-void book_measure(struct daemon *d);
-/* Measures it, and then answers whether its tenant has more than it may . */
-void book_check(struct guest_device *at, uint32_t id);
-/* Measures everybody who has a context; the next figures are those. */
-void book_remeasure(struct daemon *d);
+void measure_start(struct daemon *d);
+/* Measures it, and then answers RESIDUAL_CHECK `id`: has its tenant more than it may? */
+void measure_check(struct guest_device *at, uint32_t id);
+/* Measures everybody who has said what it holds. admin_measured() follows, up to MEASURE_ROUNDS
+ * times. */
+void measure_all(struct daemon *d);
+/* Whether figures that are being measured are worth waiting for. */
+bool measure_under_way(const struct daemon *d);
 
 /* tenant.c */
 struct tenant_spec {
@@ -246,6 +262,8 @@ uint64_t process_started(pid_t pid);
 
 /* admin.c */
 void admin_accept(struct daemon *d);
+/* A measurement has ended, or takes too long. */
+void admin_measured(struct daemon *d);
 void admin_close_all(struct daemon *d);
 
 /* reserve.c */

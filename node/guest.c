@@ -243,9 +243,8 @@ static void on_inventory(struct guest *g, uint32_t id, const struct wire_invento
 	residual = contexts *
 		   (device->context_bytes ? device->context_bytes : d->options.context_bytes);
 	r = ledger_adopt(d->ledger, at->holder, said->allocated, said->credit, residual);
-	at->contexts = (uint32_t)contexts;
 	at->measure = contexts != 0;
-	book_measure(d);
+	measure_start(d);
 	log_debug("guest.inventory",
 		  "guest=%u device=%u allocated_bytes=%" PRIu64 " credit_bytes=%" PRIu64
 		  " contexts=%u void=%d",
@@ -332,16 +331,14 @@ static void on_residual_settle(struct guest *g, uint32_t id,
 {
 	struct guest_device *at = device_of(g, id, said->device);
 
+	g->settles++;
 	if (!at)
 		return;
-	at->contexts = said->contexts < 1024 ? said->contexts : 1024;
-	/* 0: everything that was reserved. The ledger takes off no more than there is. */
-	if (!said->keep)
-		at->settling_bytes = said->bytes && at->settling_bytes + said->bytes > said->bytes
-					     ? at->settling_bytes + said->bytes
-					     : UINT64_MAX / 2;
+	if (!said->keep && (!said->bytes || __builtin_add_overflow(at->settling_bytes, said->bytes,
+								   &at->settling_bytes)))
+		at->settling_bytes = UINT64_MAX;
 	at->measure = true;
-	book_measure(g->tenant->daemon);
+	measure_start(g->tenant->daemon);
 }
 
 static void on_residual_check(struct guest *g, uint32_t id, const struct wire_residual_check *said)
@@ -354,7 +351,7 @@ static void on_residual_check(struct guest *g, uint32_t id, const struct wire_re
 		peer_refuse(&g->peer, id, WIRE_REFUSED_BAD, "device %u: a check is under way",
 			    said->device);
 	else
-		book_check(at, id);
+		measure_check(at, id);
 }
 
 static void on_drained(struct guest *g, const struct wire_drained *said)

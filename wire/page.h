@@ -81,11 +81,11 @@ struct wire_own_page {
 	uint64_t unknown_functions; /* newer versions of enforcing functions that were passed
 				       through */
 	uint64_t waiting;	    /* threads that stand at a closed gate */
-	/* While `moving` is not zero, or `moved` changes, the driver's figures and allocated_bytes
-	 * are not about the same moment. */
-	uint64_t moving; /* calls under way that change what the guest holds */
-	uint64_t moved;	 /* such calls that have ended */
-	uint64_t reserved_[2];
+	/* Calls that change what the guest holds. Unless as many have ended as have begun, and none
+	 * begins, the driver's figures and allocated_bytes are not about the same moment. */
+	uint64_t moves_begun, moves_ended;
+	uint64_t settles; /* RESIDUAL_SETTLE messages that were sent on this connection */
+	uint64_t reserved_[1];
 	struct wire_own_device device[WIRE_DEVICES];
 };
 

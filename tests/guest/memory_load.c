@@ -501,6 +501,49 @@ static void mixing(unsigned threads)
 	all_free("the mix");
 }
 
+/* Contexts come and go while memory does. */
+static void *making_thread(void *argument)
+{
+	struct piece piece[8];
+	CUcontext own;
+	CUresult r;
+
+	while (!atomic_load(&mixed)) {
+		unsigned count = 0;
+
+		r = g.cuCtxCreate_v2(&own, 0, g.device);
+		if (r == CUDA_ERROR_OUT_OF_MEMORY)
+			ok(g.cuCtxSetCurrent(g.context));
+		else
+			ok(r);
+		for (unsigned i = 0; i < ARRAY_SIZE(piece); i++) {
+			piece[count].bytes = i % 2 ? 700 << 10 : 5 * MIB;
+			if (take_linear(&piece[count]) == CUDA_SUCCESS)
+				count++;
+		}
+		while (count > 0)
+			give_linear(&piece[--count]);
+		if (r == CUDA_SUCCESS)
+			ok(g.cuCtxDestroy_v2(own));
+	}
+	return argument;
+}
+
+/* Until there is a line. */
+static void making(unsigned threads)
+{
+	pthread_t thread[16];
+
+	for (unsigned i = 0; i < threads; i++)
+		if (pthread_create(&thread[i], NULL, making_thread, NULL))
+			fail("no thread");
+	best_effort(getchar());
+	atomic_store(&mixed, 1);
+	for (unsigned i = 0; i < threads; i++)
+		pthread_join(thread[i], NULL);
+	all_free("the contexts");
+}
+
 /* ---- the rest -------------------------------------------------------------------------------- */
 
 /* What a context held goes with it. */
@@ -534,6 +577,15 @@ static void measured(size_t *ret_total)
 		usleep(1000);
 		ok(g.cuMemGetInfo_v2(&g.free_at_start, ret_total));
 	} while (g.free_at_start != g.limit - held());
+}
+
+static void hold(void)
+{
+	pieces[0].bytes = 40 * MIB;
+	ok(take_linear(&pieces[0]));
+	printf("holds\n");
+	fflush(stdout);
+	best_effort(getchar());
 }
 
 static void load(const char *driver)
@@ -572,7 +624,8 @@ static void load(const char *driver)
 int main(int argc, char **argv)
 {
 	if (argc < 3) {
-		fprintf(stderr, "usage: memory_load DRIVER WAY|race N|mix N|contexts|hold\n");
+		fprintf(stderr,
+			"usage: memory_load DRIVER WAY|race N|mix N|making N|contexts|hold\n");
 		return 2;
 	}
 	load(argv[1]);
@@ -582,14 +635,13 @@ int main(int argc, char **argv)
 		racing((unsigned)atoi(argv[3]));
 	} else if (strcmp(argv[2], "mix") == 0 && argc > 3) {
 		mixing((unsigned)atoi(argv[3]));
+	} else if (strcmp(argv[2], "making") == 0 && argc > 3) {
+		making((unsigned)atoi(argv[3]));
+		hold();
 	} else if (strcmp(argv[2], "contexts") == 0) {
 		contexts();
 	} else if (strcmp(argv[2], "hold") == 0) {
-		pieces[0].bytes = 40 * MIB;
-		ok(take_linear(&pieces[0]));
-		printf("holds\n");
-		fflush(stdout);
-		best_effort(getchar());
+		hold();
 	} else {
 		one_way(argv[2]);
 	}

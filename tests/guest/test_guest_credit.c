@@ -53,7 +53,7 @@ static void check_books(void)
 
 static void *takes_all(void *argument)
 {
-	while (credit_take(0, MIB, true) == 0)
+	while (credit_take(0, MIB, CREDIT_WAIT) == 0)
 		atomic_fetch_add(&taken, MIB);
 	return argument;
 }
@@ -103,7 +103,7 @@ static void *takes_and_gives(void *argument)
 			credit_give(0, held[place]);
 			atomic_fetch_sub(&taken, held[place]);
 			held[place] = 0;
-		} else if (credit_take(0, bytes, i & 1) == 0) {
+		} else if (credit_take(0, bytes, i & 1 ? CREDIT_WAIT : CREDIT_ASK) == 0) {
 			held[place] = bytes;
 			atomic_fetch_add(&taken, bytes);
 		} else {
@@ -147,16 +147,16 @@ TEST(the_books_of_guest_and_daemon_agree_after_any_history)
 static void gives_surplus(void)
 {
 	join_with(1ULL << 30);
-	check(credit_take(0, 512ULL * MIB, true) == 0);
+	check(credit_take(0, 512ULL * MIB, CREDIT_WAIT) == 0);
 	credit_give(0, 512ULL * MIB);
 	check(credit_unused(0) <= 2ULL * CREDIT_KEPT);
 	check_books();
-	check(credit_take(0, 2ULL << 30, true) == CREDIT_LIMIT);
+	check(credit_take(0, 2ULL << 30, CREDIT_WAIT) == CREDIT_LIMIT);
 	/* Giving more than was taken gives what was taken. */
 	credit_give(0, 1ULL << 40);
 	check(credit_allocated(0) == 0);
 	check_books();
-	check(credit_take(-1, 1, true) == CREDIT_LIMIT);
+	check(credit_take(-1, 1, CREDIT_WAIT) == CREDIT_LIMIT);
 }
 
 TEST(surplus_credit_goes_back)
@@ -170,7 +170,8 @@ static void *keeps_taking(void *argument)
 {
 	while (!stop) {
 		/* A restart in between is waited for, also by those who would not wait for room. */
-		check(credit_take(0, 3ULL * MIB, (uintptr_t)argument & 1) == 0);
+		check(credit_take(0, 3ULL * MIB,
+				  (uintptr_t)argument & 1 ? CREDIT_WAIT : CREDIT_ASK) == 0);
 		sched_yield();
 		credit_give(0, 3ULL * MIB);
 		if (((uintptr_t)argument & 2) && credit_unused(0) > 0)

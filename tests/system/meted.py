@@ -185,6 +185,10 @@ class Guest(Connection):
         """What it says in its own page."""
         struct.pack_into("<QQ", self.own, 64 + 32 * device, bytes, credit)
 
+    def contexts(self, count, device=0):
+        """Likewise."""
+        struct.pack_into("<Q", self.own, 64 + 32 * device + 16, count)
+
     def give_back(self, bytes, recall=0, device=0):
         self.send("credit_return", device=device, recall=recall, bytes=bytes)
 

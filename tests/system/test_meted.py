@@ -360,6 +360,7 @@ def test_a_context_is_reserved_first_and_then_measured():
                 processes.flush()
 
             driver_says(250 * MIB)
+            guest.contexts(1)
             guest.send("residual_settle", device=0, contexts=1, bytes=300 * MIB)
             eventually(admin, lambda: admin.tenant_row(made.tenant).residual == 150 * MIB)
             assert guest.shown()["used"] == 250 * MIB
