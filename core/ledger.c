@@ -223,14 +223,16 @@ void ledger_report(struct ledger *l, struct ledger_holder *holder, uint64_t allo
 	move(holder, &now);
 }
 
-void ledger_measured(struct ledger *l, struct ledger_holder *holder, uint64_t residual,
-		     uint64_t settled)
+void ledger_measured(struct ledger *l, struct ledger_holder *holder, uint64_t lowest,
+		     uint64_t highest, uint64_t settled)
 {
 	struct amounts now = holder->has;
+	uint64_t known;
 
 	(void)l;
 	holder->reserved -= least(holder->reserved, settled);
-	now.residual = residual + holder->reserved;
+	known = least(left_of(now.residual, holder->reserved), highest);
+	now.residual = (known < lowest ? lowest : known) + holder->reserved;
 	move(holder, &now);
 }
 

@@ -148,9 +148,10 @@ must_check int ledger_return(struct ledger *l, struct ledger_holder *holder, uin
 /* What the holder says it allocated: believed between `evicted` and `granted`. */
 void ledger_report(struct ledger *l, struct ledger_holder *holder, uint64_t allocated);
 
-/* What was measured replaces what was measured before, and `settled` bytes of what was reserved. */
-void ledger_measured(struct ledger *l, struct ledger_holder *holder, uint64_t residual,
-		     uint64_t settled);
+/* What was measured replaces what was measured before, and `settled` bytes of what was reserved. As
+ * far as it is known: it is what was thought before, if that is neither less nor more. */
+void ledger_measured(struct ledger *l, struct ledger_holder *holder, uint64_t lowest,
+		     uint64_t highest, uint64_t settled);
 
 /* Nothing exact could be measured: so much residual there is at least, in which what is reserved
  * may be, and at most so much beside what is reserved. */

@@ -46,6 +46,7 @@ void credit_publish(int device)
 
 	publish_amounts(d);
 	show(&d->contexts, &guest_own_page.device[w].contexts);
+	show(&d->adrift, &guest_own_page.exported_bytes[w]);
 }
 
 /* Subtracts, unless there is less. */
@@ -197,6 +198,14 @@ void credit_give(int device, uint64_t bytes)
 	if (unlikely(credit > 2ULL * CREDIT_KEPT))
 		give_back(d, credit - CREDIT_KEPT, 0);
 	publish_amounts(d);
+}
+
+void credit_exported(int device, uint64_t bytes)
+{
+	if (device < 0)
+		return;
+	atomic_fetch_add(&state.device[device].adrift, bytes);
+	credit_publish(device);
 }
 
 uint64_t credit_allocated(int device)

@@ -53,6 +53,9 @@ must_check int credit_take(int device, uint64_t bytes, enum credit_how how);
 /* Moves `bytes` from allocated to credit. Giving more than was taken gives what was taken. */
 void credit_give(int device, uint64_t bytes);
 
+/* So much of what is allocated was exported, and is no longer held here; it stays charged. */
+void credit_exported(int device, uint64_t bytes);
+
 /* Bytes in use on a device by this process, as charged. */
 uint64_t credit_allocated(int device);
 

@@ -36,6 +36,7 @@ struct state_device {
 	_Atomic uint64_t granted;      /* bytes that the daemon promised: allocated + credit */
 	_Atomic uint64_t allocated;    /* of these, in use */
 	_Atomic uint64_t credit;       /* of these, not in use */
+	_Atomic uint64_t adrift;       /* of what is allocated: as in wire/page.h */
 	_Atomic uint64_t contexts;     /* open contexts */
 	_Atomic uint32_t refused_said; /* an out-of-memory was explained once */
 	_Atomic uint32_t returned;     /* credit was given back, and nobody asked since */

@@ -124,7 +124,9 @@ static void piece_end(uint32_t index)
 
 	if (piece->handles || piece->maps || piece->bound)
 		return;
-	if (piece->bytes && !piece->outgoing)
+	if (piece->bytes && piece->outgoing)
+		credit_exported(piece->device, piece->bytes);
+	else if (piece->bytes)
 		credit_give(piece->device, piece->bytes);
 	memset(piece, 0, sizeof(*piece));
 	piece->next = vmm.unused_;

@@ -67,6 +67,13 @@ static uint64_t says_allocated(const struct guest_device *at)
 	return __atomic_load_n(&says(at)->allocated_bytes, __ATOMIC_ACQUIRE);
 }
 
+static uint64_t says_exported(const struct guest_device *at)
+{
+	size_t i = (size_t)(at - at->guest->device);
+
+	return __atomic_load_n(&at->guest->own->exported_bytes[i], __ATOMIC_RELAXED);
+}
+
 /* How often what the guest holds has changed; UINT64_MAX while it changes, and while it has said
  * that contexts came or went, and we have not heard it yet. */
 static uint64_t says_moved(const struct guest *g)
@@ -122,6 +129,11 @@ static void learn_context(struct daemon *d, const struct guest_device *at, uint6
 		device->context_bytes = each_bytes;
 }
 
+static uint64_t beyond(uint64_t bytes, uint64_t most)
+{
+	return bytes > most ? bytes - most : 0;
+}
+
 /* It did not stand still: once more, and after some tries what can be said is that there is at
  * least what is beyond all that it ever was granted meanwhile. */
 static void settle_inexactly(struct daemon *d, struct guest_device *at, uint64_t used)
@@ -134,15 +146,14 @@ static void settle_inexactly(struct daemon *d, struct guest_device *at, uint64_t
 	at->tries = 0;
 	at->inexact = true;
 	at->checked = at->checking;
-	ledger_between(d->ledger, at->holder, used > at->most_granted ? used - at->most_granted : 0,
-		       used);
+	ledger_between(d->ledger, at->holder, beyond(used, at->most_granted), used);
 }
 
 /* What the driver says beyond what the guest tracks. Only where the guest stood still meanwhile:
  * otherwise an allocation that came in between would be taken for a context, or hide one. */
 static void settle(struct daemon *d, struct guest_device *at)
 {
-	uint64_t allocated = says_allocated(at), used, residual;
+	uint64_t allocated = says_allocated(at), used, held;
 	struct ledger_sums has;
 
 	if (!at->measuring)
@@ -164,10 +175,12 @@ static void settle(struct daemon *d, struct guest_device *at)
 	/* The page is the guest's: a claim beyond what it was granted hides nothing. */
 	ledger_report(d->ledger, at->holder, allocated);
 	ledger_holder_sums(at->holder, &has);
-	residual = used > has.allocated ? used - has.allocated : 0;
-	ledger_measured(d->ledger, at->holder, residual, at->measuring_bytes);
+	held = beyond(has.allocated, says_exported(at));
+	ledger_measured(d->ledger, at->holder, beyond(used, has.allocated), beyond(used, held),
+			at->measuring_bytes);
 	at->settling_bytes -= at->measuring_bytes;
-	learn_context(d, at, residual);
+	if (held == has.allocated)
+		learn_context(d, at, beyond(used, held));
 }
 
 /* ---- who waits for it --------------------------------------------------------------------------

@@ -87,6 +87,9 @@ struct wire_own_page {
 	uint64_t settles; /* RESIDUAL_SETTLE messages that were sent on this connection */
 	uint64_t reserved_[1];
 	struct wire_own_device device[WIRE_DEVICES];
+	/* Of each device's allocated_bytes: exported, and no longer held by the guest itself, so
+	 * that the driver may count it as the guest's, or not. */
+	uint64_t exported_bytes[WIRE_DEVICES];
 };
 
 _Static_assert(sizeof(struct wire_tenant_page) <= WIRE_PAGE_SIZE, "the tenant page is one page");

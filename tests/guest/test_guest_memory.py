@@ -339,6 +339,7 @@ def test_exported_memory_counts_until_its_process_ends():
         made = int(process.stdout.readline())
         row = node.row()
         assert made > 0 and row.allocated == made * 16 * MIB and row.allocated <= row.limit, (made, row)
+        assert row.residual == 64 * MIB, "what the driver no longer counts here does not hide the context"
         process.stdin.close()
         assert process.wait() == 0
         node.nothing_left()

@@ -279,11 +279,11 @@ TEST(a_context_is_reserved_before_it_is_measured)
 	expect_eq(action.residual, 1);
 	ask(a, 4, 21, 0);
 	expect_action(0, LEDGER_REFUSE, a, 21);
-	ledger_measured(l, a, 50, 80);
+	ledger_measured(l, a, 50, 50, 80);
 	expect_eq(sums(a).residual, 50);
 	granted(a, 50);
 	/* More than was thought: nothing breaks, nothing more is granted. */
-	ledger_measured(l, a, 70, 0);
+	ledger_measured(l, a, 70, 70, 0);
 	expect_eq(sums(a).granted, 50);
 	ledger_report(l, a, 50);
 	ask(a, 5, 1, 0);
@@ -299,10 +299,28 @@ TEST(a_measurement_leaves_what_was_reserved_since)
 	expect_action(0, LEDGER_GRANT, a, 40);
 	expect_eq(ledger_ask(l, a, &context, 0), 0);
 	expect_action(0, LEDGER_GRANT, a, 40);
-	ledger_measured(l, a, 30, 40);
+	ledger_measured(l, a, 30, 30, 40);
 	expect_eq(sums(a).residual, 70);
-	ledger_measured(l, a, 60, 40);
+	ledger_measured(l, a, 60, 60, 40);
 	expect_eq(sums(a).residual, 60);
+}
+
+TEST(a_measurement_that_knows_only_bounds_keeps_what_was_thought_within_them)
+{
+	struct ledger_request context = {.id = 3, .bytes = 40, .want = 40, .residual = 1};
+
+	given(200, 900, 0);
+	expect_eq(ledger_ask(l, a, &context, 0), 0);
+	expect_action(0, LEDGER_GRANT, a, 40);
+	ledger_measured(l, a, 0, 100, 40);
+	expect_eq(sums(a).residual, 40);
+	ledger_measured(l, a, 50, 100, 0);
+	expect_eq(sums(a).residual, 50);
+	expect_eq(ledger_ask(l, a, &context, 0), 0);
+	expect_action(0, LEDGER_GRANT, a, 40);
+	/* What is reserved stands beside it. */
+	ledger_measured(l, a, 0, 30, 0);
+	expect_eq(sums(a).residual, 70);
 }
 
 TEST(a_lower_limit_breaks_nothing_and_refuses_new_memory)
@@ -434,11 +452,11 @@ TEST(credit_from_before_and_evicted_memory_find_no_room_that_others_may_hold)
 TEST(who_would_be_refused_for_its_limit_waits_for_what_is_being_measured)
 {
 	given(100, 900, 0);
-	ledger_measured(l, a, 60, 0);
+	ledger_measured(l, a, 60, 60, 0);
 	ledger_unsettled(l, one, 1);
 	ask(b, 1, 50, 0);
 	expect_quiet(0);
-	ledger_measured(l, a, 50, 0);
+	ledger_measured(l, a, 50, 50, 0);
 	expect_action(0, LEDGER_GRANT, b, 50);
 	ledger_report(l, b, 50);
 	ask(b, 2, 1, 0);
@@ -460,19 +478,19 @@ TEST(another_tenants_measurement_is_no_hope_for_who_is_over_its_own_limit)
 TEST(who_would_be_refused_for_room_waits_for_anybodys_measurement)
 {
 	given(900, 900, 0);
-	ledger_measured(l, a, 600, 0);
+	ledger_measured(l, a, 600, 600, 0);
 	ledger_unsettled(l, one, 1);
 	ask(c, 1, 400, 0);
 	expect_quiet(0);
 	expect_eq(ledger_deadline(l, 0), 0); /* the measurement's end is the event */
-	ledger_measured(l, a, 500, 0);
+	ledger_measured(l, a, 500, 500, 0);
 	expect_action(0, LEDGER_GRANT, c, 400);
 }
 
 TEST(what_fits_is_granted_though_somebody_is_being_measured)
 {
 	given(900, 900, 1000 * ms);
-	ledger_measured(l, a, 600, 0);
+	ledger_measured(l, a, 600, 600, 0);
 	ledger_unsettled(l, one, 1);
 	ledger_unsettled(l, two, 1);
 	granted(c, 300);

@@ -474,7 +474,7 @@ static void do_measure(struct guest *g)
 
 	g->reserved -= settled < g->reserved ? settled : g->reserved;
 	g->measured = below(40);
-	ledger_measured(m.l, g->holder, g->measured, settled);
+	ledger_measured(m.l, g->holder, g->measured, g->measured, settled);
 }
 
 static void do_look(struct account *a)
