@@ -6,16 +6,7 @@
 
 #include "cuda/prototypes.h"
 #include "sim/graph_content.h"
-
-/* The forms differ in size only: what a shorter one lacks is zero. `member` is the place in the
- * parameters that the form is. */
-static void fill(CUgraphNodeParams *params, CUgraphNodeType type, void *member, const void *form,
-		 size_t bytes)
-{
-	memset(params, 0, sizeof(*params));
-	params->type = type;
-	memcpy(member, form, bytes);
-}
+#include "sim/graph_form.h"
 
 static CUresult add(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *before,
 		    const CUgraphEdgeData *data, size_t n, CUgraphNodeParams *params)
@@ -42,11 +33,39 @@ static CUresult change(CUgraphNode node, CUgraphNodeParams *params)
 	return result == CUDA_SUCCESS ? graph_content_replace(&content, node) : result;
 }
 
-static CUresult inspect(CUgraphNode node, CUgraphNodeType type, CUgraphNodeParams *ret_params)
+static CUresult add_form(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *before, size_t n,
+			 enum graph_form form, const void *given, CUcontext context)
 {
-	if (!graph_node_is(node) || node->type != type)
+	CUgraphNodeParams params;
+
+	if (!graph_form_read(form, given, context, &params))
 		return CUDA_ERROR_INVALID_VALUE;
-	return graph_node_params(node, ret_params);
+	return add(ret_node, graph, before, NULL, n, &params);
+}
+
+static CUresult get_form(CUgraphNode node, enum graph_form form, void *ret_given)
+{
+	CUgraphNodeParams params;
+	CUresult result;
+
+	if (!graph_node_is(node) || node->type != graph_form_type(form))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = graph_node_params(node, &params);
+	if (result == CUDA_SUCCESS && !ret_given)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		graph_form_write(form, &params, ret_given);
+	return result;
+}
+
+/* A copy or set stays in its context. */
+static CUresult set_form(CUgraphNode node, enum graph_form form, const void *given)
+{
+	CUgraphNodeParams params;
+
+	if (!graph_node_is(node) || !graph_form_read(form, given, node->op.context, &params))
+		return CUDA_ERROR_INVALID_VALUE;
+	return change(node, &params);
 }
 
 /* ---- any node ------------------------------------------------------------------------------ */
@@ -97,72 +116,40 @@ exported CUresult cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGra
 					  const CUgraphNode *dependencies, size_t numDependencies,
 					  const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
 {
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	fill(&params, CU_GRAPH_NODE_TYPE_KERNEL, &params.kernel, nodeParams, sizeof(*nodeParams));
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
+	return add_form(phGraphNode, hGraph, dependencies, numDependencies, GRAPH_FORM_KERNEL_V2,
+			nodeParams, NULL);
 }
 
 exported CUresult cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 				       const CUgraphNode *dependencies, size_t numDependencies,
 				       const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	fill(&params, CU_GRAPH_NODE_TYPE_KERNEL, &params.kernel, nodeParams, sizeof(*nodeParams));
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
+	return add_form(phGraphNode, hGraph, dependencies, numDependencies, GRAPH_FORM_KERNEL_V1,
+			nodeParams, NULL);
 }
 
 exported CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode,
 						CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
 {
-	CUgraphNodeParams params;
-	CUresult result = inspect(hNode, CU_GRAPH_NODE_TYPE_KERNEL, &params);
-
-	if (result == CUDA_SUCCESS && !nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		memcpy(nodeParams, &params.kernel, sizeof(*nodeParams));
-	return result;
+	return get_form(hNode, GRAPH_FORM_KERNEL_V2, nodeParams);
 }
 
 exported CUresult cuGraphKernelNodeGetParams(CUgraphNode hNode,
 					     CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
-	CUgraphNodeParams params;
-	CUresult result = inspect(hNode, CU_GRAPH_NODE_TYPE_KERNEL, &params);
-
-	if (result == CUDA_SUCCESS && !nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		memcpy(nodeParams, &params.kernel, sizeof(*nodeParams));
-	return result;
+	return get_form(hNode, GRAPH_FORM_KERNEL_V1, nodeParams);
 }
 
 exported CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode hNode,
 						const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
 {
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	fill(&params, CU_GRAPH_NODE_TYPE_KERNEL, &params.kernel, nodeParams, sizeof(*nodeParams));
-	return change(hNode, &params);
+	return set_form(hNode, GRAPH_FORM_KERNEL_V2, nodeParams);
 }
 
 exported CUresult cuGraphKernelNodeSetParams(CUgraphNode hNode,
 					     const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	fill(&params, CU_GRAPH_NODE_TYPE_KERNEL, &params.kernel, nodeParams, sizeof(*nodeParams));
-	return change(hNode, &params);
+	return set_form(hNode, GRAPH_FORM_KERNEL_V1, nodeParams);
 }
 
 static bool kernel_attribute_known(CUkernelNodeAttrID attr)
@@ -240,38 +227,18 @@ exported CUresult cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 				       const CUgraphNode *dependencies, size_t numDependencies,
 				       const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
 {
-	CUgraphNodeParams params;
-
-	if (!copyParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	fill(&params, CU_GRAPH_NODE_TYPE_MEMCPY, &params.memcpy.copyParams, copyParams,
-	     sizeof(*copyParams));
-	params.memcpy.copyCtx = ctx;
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
+	return add_form(phGraphNode, hGraph, dependencies, numDependencies, GRAPH_FORM_MEMCPY,
+			copyParams, ctx);
 }
 
 exported CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
 {
-	CUgraphNodeParams params;
-	CUresult result = inspect(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, &params);
-
-	if (result == CUDA_SUCCESS && !nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		*nodeParams = params.memcpy.copyParams;
-	return result;
+	return get_form(hNode, GRAPH_FORM_MEMCPY, nodeParams);
 }
 
 exported CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)
 {
-	CUgraphNodeParams params;
-
-	if (!nodeParams || !graph_node_is(hNode))
-		return CUDA_ERROR_INVALID_VALUE;
-	fill(&params, CU_GRAPH_NODE_TYPE_MEMCPY, &params.memcpy.copyParams, nodeParams,
-	     sizeof(*nodeParams));
-	params.memcpy.copyCtx = hNode->op.context;
-	return change(hNode, &params);
+	return set_form(hNode, GRAPH_FORM_MEMCPY, nodeParams);
 }
 
 exported CUresult cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -279,39 +246,20 @@ exported CUresult cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 				       const CUDA_MEMSET_NODE_PARAMS_v1 *memsetParams,
 				       CUcontext ctx)
 {
-	CUgraphNodeParams params;
-
-	if (!memsetParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	fill(&params, CU_GRAPH_NODE_TYPE_MEMSET, &params.memset, memsetParams,
-	     sizeof(*memsetParams));
-	params.memset.ctx = ctx;
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
+	return add_form(phGraphNode, hGraph, dependencies, numDependencies, GRAPH_FORM_MEMSET,
+			memsetParams, ctx);
 }
 
 exported CUresult cuGraphMemsetNodeGetParams(CUgraphNode hNode,
 					     CUDA_MEMSET_NODE_PARAMS_v1 *nodeParams)
 {
-	CUgraphNodeParams params;
-	CUresult result = inspect(hNode, CU_GRAPH_NODE_TYPE_MEMSET, &params);
-
-	if (result == CUDA_SUCCESS && !nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		memcpy(nodeParams, &params.memset, sizeof(*nodeParams));
-	return result;
+	return get_form(hNode, GRAPH_FORM_MEMSET, nodeParams);
 }
 
 exported CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode,
 					     const CUDA_MEMSET_NODE_PARAMS_v1 *nodeParams)
 {
-	CUgraphNodeParams params;
-
-	if (!nodeParams || !graph_node_is(hNode))
-		return CUDA_ERROR_INVALID_VALUE;
-	fill(&params, CU_GRAPH_NODE_TYPE_MEMSET, &params.memset, nodeParams, sizeof(*nodeParams));
-	params.memset.ctx = hNode->op.context;
-	return change(hNode, &params);
+	return set_form(hNode, GRAPH_FORM_MEMSET, nodeParams);
 }
 
 /* ---- host functions ------------------------------------------------------------------------ */
@@ -320,35 +268,19 @@ exported CUresult cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 				     const CUgraphNode *dependencies, size_t numDependencies,
 				     const CUDA_HOST_NODE_PARAMS_v1 *nodeParams)
 {
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	fill(&params, CU_GRAPH_NODE_TYPE_HOST, &params.host, nodeParams, sizeof(*nodeParams));
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
+	return add_form(phGraphNode, hGraph, dependencies, numDependencies, GRAPH_FORM_HOST,
+			nodeParams, NULL);
 }
 
 exported CUresult cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS_v1 *nodeParams)
 {
-	CUgraphNodeParams params;
-	CUresult result = inspect(hNode, CU_GRAPH_NODE_TYPE_HOST, &params);
-
-	if (result == CUDA_SUCCESS && !nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		memcpy(nodeParams, &params.host, sizeof(*nodeParams));
-	return result;
+	return get_form(hNode, GRAPH_FORM_HOST, nodeParams);
 }
 
 exported CUresult cuGraphHostNodeSetParams(CUgraphNode hNode,
 					   const CUDA_HOST_NODE_PARAMS_v1 *nodeParams)
 {
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	fill(&params, CU_GRAPH_NODE_TYPE_HOST, &params.host, nodeParams, sizeof(*nodeParams));
-	return change(hNode, &params);
+	return set_form(hNode, GRAPH_FORM_HOST, nodeParams);
 }
 
 /* ---- child graphs -------------------------------------------------------------------------- */
@@ -357,12 +289,8 @@ exported CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGr
 					   const CUgraphNode *dependencies, size_t numDependencies,
 					   CUgraph childGraph)
 {
-	CUgraphNodeParams params;
-
-	memset(&params, 0, sizeof(params));
-	params.type = CU_GRAPH_NODE_TYPE_GRAPH;
-	params.graph.graph = childGraph;
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
+	return add_form(phGraphNode, hGraph, dependencies, numDependencies, GRAPH_FORM_CHILD,
+			&childGraph, NULL);
 }
 
 exported CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
@@ -379,24 +307,16 @@ exported CUresult cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hG
 					    const CUgraphNode *dependencies, size_t numDependencies,
 					    CUevent event)
 {
-	CUgraphNodeParams params;
-
-	memset(&params, 0, sizeof(params));
-	params.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
-	params.eventRecord.event = event;
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
+	return add_form(phGraphNode, hGraph, dependencies, numDependencies, GRAPH_FORM_RECORD,
+			&event, NULL);
 }
 
 exported CUresult cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 					  const CUgraphNode *dependencies, size_t numDependencies,
 					  CUevent event)
 {
-	CUgraphNodeParams params;
-
-	memset(&params, 0, sizeof(params));
-	params.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT;
-	params.eventWait.event = event;
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
+	return add_form(phGraphNode, hGraph, dependencies, numDependencies, GRAPH_FORM_WAIT, &event,
+			NULL);
 }
 
 static CUresult event_of(CUgraphNode node, CUgraphNodeType type, CUevent *ret_event)
@@ -419,22 +339,12 @@ exported CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event
 
 exported CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event)
 {
-	CUgraphNodeParams params;
-
-	memset(&params, 0, sizeof(params));
-	params.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
-	params.eventRecord.event = event;
-	return change(hNode, &params);
+	return set_form(hNode, GRAPH_FORM_RECORD, &event);
 }
 
 exported CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event)
 {
-	CUgraphNodeParams params;
-
-	memset(&params, 0, sizeof(params));
-	params.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT;
-	params.eventWait.event = event;
-	return change(hNode, &params);
+	return set_form(hNode, GRAPH_FORM_WAIT, &event);
 }
 
 /* ---- words of memory ----------------------------------------------------------------------- */
@@ -443,38 +353,20 @@ exported CUresult cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGr
 					   const CUgraphNode *dependencies, size_t numDependencies,
 					   const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
 {
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	fill(&params, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, &params.memOp, nodeParams,
-	     sizeof(*nodeParams));
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
+	return add_form(phGraphNode, hGraph, dependencies, numDependencies, GRAPH_FORM_MEM_OP,
+			nodeParams, NULL);
 }
 
 exported CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode,
 						 CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out)
 {
-	CUgraphNodeParams params;
-	CUresult result = inspect(hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, &params);
-
-	if (result == CUDA_SUCCESS && !nodeParams_out)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		memcpy(nodeParams_out, &params.memOp, sizeof(*nodeParams_out));
-	return result;
+	return get_form(hNode, GRAPH_FORM_MEM_OP, nodeParams_out);
 }
 
 exported CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode,
 						 const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
 {
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	fill(&params, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, &params.memOp, nodeParams,
-	     sizeof(*nodeParams));
-	return change(hNode, &params);
+	return set_form(hNode, GRAPH_FORM_MEM_OP, nodeParams);
 }
 
 /* ---- memory -------------------------------------------------------------------------------- */
@@ -486,9 +378,8 @@ exported CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGrap
 	CUgraphNodeParams params;
 	CUresult result;
 
-	if (!nodeParams)
+	if (!graph_form_read(GRAPH_FORM_ALLOC, nodeParams, NULL, &params))
 		return CUDA_ERROR_INVALID_VALUE;
-	fill(&params, CU_GRAPH_NODE_TYPE_MEM_ALLOC, &params.alloc, nodeParams, sizeof(*nodeParams));
 	result = add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
 	if (result == CUDA_SUCCESS)
 		nodeParams->dptr = params.alloc.dptr;
@@ -498,36 +389,18 @@ exported CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGrap
 exported CUresult cuGraphMemAllocNodeGetParams(CUgraphNode hNode,
 					       CUDA_MEM_ALLOC_NODE_PARAMS *params_out)
 {
-	CUgraphNodeParams params;
-	CUresult result = inspect(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC, &params);
-
-	if (result == CUDA_SUCCESS && !params_out)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		memcpy(params_out, &params.alloc, sizeof(*params_out));
-	return result;
+	return get_form(hNode, GRAPH_FORM_ALLOC, params_out);
 }
 
 exported CUresult cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 					const CUgraphNode *dependencies, size_t numDependencies,
 					CUdeviceptr dptr)
 {
-	CUgraphNodeParams params;
-
-	memset(&params, 0, sizeof(params));
-	params.type = CU_GRAPH_NODE_TYPE_MEM_FREE;
-	params.free.dptr = dptr;
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
+	return add_form(phGraphNode, hGraph, dependencies, numDependencies, GRAPH_FORM_FREE, &dptr,
+			NULL);
 }
 
 exported CUresult cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out)
 {
-	CUgraphNodeParams params;
-	CUresult result = inspect(hNode, CU_GRAPH_NODE_TYPE_MEM_FREE, &params);
-
-	if (result == CUDA_SUCCESS && !dptr_out)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		*dptr_out = params.free.dptr;
-	return result;
+	return get_form(hNode, GRAPH_FORM_FREE, dptr_out);
 }

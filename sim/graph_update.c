@@ -8,15 +8,7 @@
 #include "cuda/prototypes.h"
 #include "sim/graph_content.h"
 #include "sim/graph_exec.h"
-
-/* See sim/graph_node.c. */
-static void fill(CUgraphNodeParams *params, CUgraphNodeType type, void *member, const void *form,
-		 size_t bytes)
-{
-	memset(params, 0, sizeof(*params));
-	params->type = type;
-	memcpy(member, form, bytes);
-}
+#include "sim/graph_form.h"
 
 /* The executable's own node. `node` may have been destroyed with its graph since: only its address
  * and number are looked at, and only while it is alive. */
@@ -42,6 +34,16 @@ static CUresult change(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *pa
 	return result;
 }
 
+static CUresult change_form(CUgraphExec exec, CUgraphNode node, enum graph_form form,
+			    const void *given, CUcontext context)
+{
+	CUgraphNodeParams params;
+
+	if (!graph_form_read(form, given, context, &params))
+		return CUDA_ERROR_INVALID_VALUE;
+	return change(exec, node, &params);
+}
+
 exported CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
 					   CUgraphNodeParams *nodeParams)
 {
@@ -56,93 +58,50 @@ exported CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode h
 exported CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode,
 						    const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
 {
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	fill(&params, CU_GRAPH_NODE_TYPE_KERNEL, &params.kernel, nodeParams, sizeof(*nodeParams));
-	return change(hGraphExec, hNode, &params);
+	return change_form(hGraphExec, hNode, GRAPH_FORM_KERNEL_V2, nodeParams, NULL);
 }
 
 exported CUresult cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
 						 const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	fill(&params, CU_GRAPH_NODE_TYPE_KERNEL, &params.kernel, nodeParams, sizeof(*nodeParams));
-	return change(hGraphExec, hNode, &params);
+	return change_form(hGraphExec, hNode, GRAPH_FORM_KERNEL_V1, nodeParams, NULL);
 }
 
 exported CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
 						 const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
 {
-	CUgraphNodeParams params;
-
-	if (!copyParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	fill(&params, CU_GRAPH_NODE_TYPE_MEMCPY, &params.memcpy.copyParams, copyParams,
-	     sizeof(*copyParams));
-	params.memcpy.copyCtx = ctx;
-	return change(hGraphExec, hNode, &params);
+	return change_form(hGraphExec, hNode, GRAPH_FORM_MEMCPY, copyParams, ctx);
 }
 
 exported CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
 						 const CUDA_MEMSET_NODE_PARAMS_v1 *memsetParams,
 						 CUcontext ctx)
 {
-	CUgraphNodeParams params;
-
-	if (!memsetParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	fill(&params, CU_GRAPH_NODE_TYPE_MEMSET, &params.memset, memsetParams,
-	     sizeof(*memsetParams));
-	params.memset.ctx = ctx;
-	return change(hGraphExec, hNode, &params);
+	return change_form(hGraphExec, hNode, GRAPH_FORM_MEMSET, memsetParams, ctx);
 }
 
 exported CUresult cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
 					       const CUDA_HOST_NODE_PARAMS_v1 *nodeParams)
 {
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	fill(&params, CU_GRAPH_NODE_TYPE_HOST, &params.host, nodeParams, sizeof(*nodeParams));
-	return change(hGraphExec, hNode, &params);
+	return change_form(hGraphExec, hNode, GRAPH_FORM_HOST, nodeParams, NULL);
 }
 
 exported CUresult cuGraphExecBatchMemOpNodeSetParams(
 	CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
 {
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	fill(&params, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, &params.memOp, nodeParams,
-	     sizeof(*nodeParams));
-	return change(hGraphExec, hNode, &params);
+	return change_form(hGraphExec, hNode, GRAPH_FORM_MEM_OP, nodeParams, NULL);
 }
 
 exported CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode,
 						     CUevent event)
 {
-	CUgraphNodeParams params;
-
-	fill(&params, CU_GRAPH_NODE_TYPE_EVENT_RECORD, &params.eventRecord.event, &event,
-	     sizeof(event));
-	return change(hGraphExec, hNode, &params);
+	return change_form(hGraphExec, hNode, GRAPH_FORM_RECORD, &event, NULL);
 }
 
 exported CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode,
 						   CUevent event)
 {
-	CUgraphNodeParams params;
-
-	fill(&params, CU_GRAPH_NODE_TYPE_WAIT_EVENT, &params.eventWait.event, &event,
-	     sizeof(event));
-	return change(hGraphExec, hNode, &params);
+	return change_form(hGraphExec, hNode, GRAPH_FORM_WAIT, &event, NULL);
 }
 
 exported CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode,
