@@ -133,100 +133,34 @@ static nvmlReturn_t none(nvmlDevice_t device, nvmlReturn_t asked, unsigned *coun
 	return NVML_SUCCESS;
 }
 
-nvmlReturn_t hook_nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int *infoCount,
-						       nvmlProcessInfo_v1_t *infos)
-{
-	unsigned n = 0;
+#define COMPUTE(symbol, row, first_form)                                                           \
+	nvmlReturn_t hook_##symbol(nvmlDevice_t device, unsigned int *infoCount, row *infos)       \
+	{                                                                                          \
+		unsigned n = 0;                                                                    \
+                                                                                                   \
+		return compute(device, real_nvml(symbol)(device, &n, NULL), infoCount, infos,      \
+			       first_form);                                                        \
+	}
+COMPUTE(nvmlDeviceGetComputeRunningProcesses, nvmlProcessInfo_v1_t, true)
+COMPUTE(nvmlDeviceGetComputeRunningProcesses_v2, nvmlProcessInfo_v2_t, false)
+COMPUTE(nvmlDeviceGetComputeRunningProcesses_v3, nvmlProcessInfo_t, false)
+#undef COMPUTE
 
-	return compute(device, real_nvml(nvmlDeviceGetComputeRunningProcesses)(device, &n, NULL),
-		       infoCount, infos, true);
-}
-
-nvmlReturn_t hook_nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device,
-							  unsigned int *infoCount,
-							  nvmlProcessInfo_v2_t *infos)
-{
-	unsigned n = 0;
-
-	return compute(device, real_nvml(nvmlDeviceGetComputeRunningProcesses_v2)(device, &n, NULL),
-		       infoCount, infos, false);
-}
-
-nvmlReturn_t hook_nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device,
-							  unsigned int *infoCount,
-							  nvmlProcessInfo_t *infos)
-{
-	unsigned n = 0;
-
-	return compute(device, real_nvml(nvmlDeviceGetComputeRunningProcesses_v3)(device, &n, NULL),
-		       infoCount, infos, false);
-}
-
-nvmlReturn_t hook_nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device,
-							unsigned int *infoCount,
-							nvmlProcessInfo_v1_t *infos)
-{
-	unsigned n = 0;
-
-	(void)infos;
-	return none(device, real_nvml(nvmlDeviceGetGraphicsRunningProcesses)(device, &n, NULL),
-		    infoCount);
-}
-
-nvmlReturn_t hook_nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device,
-							   unsigned int *infoCount,
-							   nvmlProcessInfo_v2_t *infos)
-{
-	unsigned n = 0;
-
-	(void)infos;
-	return none(device, real_nvml(nvmlDeviceGetGraphicsRunningProcesses_v2)(device, &n, NULL),
-		    infoCount);
-}
-
-nvmlReturn_t hook_nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device,
-							   unsigned int *infoCount,
-							   nvmlProcessInfo_t *infos)
-{
-	unsigned n = 0;
-
-	(void)infos;
-	return none(device, real_nvml(nvmlDeviceGetGraphicsRunningProcesses_v3)(device, &n, NULL),
-		    infoCount);
-}
-
-nvmlReturn_t hook_nvmlDeviceGetMPSComputeRunningProcesses(nvmlDevice_t device,
-							  unsigned int *infoCount,
-							  nvmlProcessInfo_v1_t *infos)
-{
-	unsigned n = 0;
-
-	(void)infos;
-	return none(device, real_nvml(nvmlDeviceGetMPSComputeRunningProcesses)(device, &n, NULL),
-		    infoCount);
-}
-
-nvmlReturn_t hook_nvmlDeviceGetMPSComputeRunningProcesses_v2(nvmlDevice_t device,
-							     unsigned int *infoCount,
-							     nvmlProcessInfo_v2_t *infos)
-{
-	unsigned n = 0;
-
-	(void)infos;
-	return none(device, real_nvml(nvmlDeviceGetMPSComputeRunningProcesses_v2)(device, &n, NULL),
-		    infoCount);
-}
-
-nvmlReturn_t hook_nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device,
-							     unsigned int *infoCount,
-							     nvmlProcessInfo_t *infos)
-{
-	unsigned n = 0;
-
-	(void)infos;
-	return none(device, real_nvml(nvmlDeviceGetMPSComputeRunningProcesses_v3)(device, &n, NULL),
-		    infoCount);
-}
+#define NONE(symbol, row)                                                                          \
+	nvmlReturn_t hook_##symbol(nvmlDevice_t device, unsigned int *infoCount, row *infos)       \
+	{                                                                                          \
+		unsigned n = 0;                                                                    \
+                                                                                                   \
+		(void)infos;                                                                       \
+		return none(device, real_nvml(symbol)(device, &n, NULL), infoCount);               \
+	}
+NONE(nvmlDeviceGetGraphicsRunningProcesses, nvmlProcessInfo_v1_t)
+NONE(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlProcessInfo_v2_t)
+NONE(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlProcessInfo_t)
+NONE(nvmlDeviceGetMPSComputeRunningProcesses, nvmlProcessInfo_v1_t)
+NONE(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlProcessInfo_v2_t)
+NONE(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_t)
+#undef NONE
 
 /* Mode 0 is compute. */
 nvmlReturn_t hook_nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device,

@@ -143,10 +143,9 @@ static nvmlReturn_t compute_processes(nvmlDevice_t device, unsigned int *count, 
 {
 	struct nvml_process *processes;
 	unsigned int room;
-	nvmlReturn_t r;
 	int n;
+	nvmlReturn_t r = nvml_device(device, &n);
 
-	r = nvml_device(device, &n);
 	if (r != NVML_SUCCESS)
 		return r;
 	if (!count)
@@ -279,70 +278,75 @@ static size_t process_samples(int number, unsigned long long since_us, struct us
 	return found;
 }
 
-nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
-					     nvmlProcessUtilizationSample_t *utilisation,
-					     unsigned int *count, unsigned long long since_us)
-{
-	struct usage_sample *samples;
-	unsigned int room;
-	nvmlReturn_t r;
-	int n;
+/* Writes one row, in the form that the function has. */
+typedef void sample_writer(void *rows, size_t i, const struct usage_sample *sample);
 
-	r = nvml_device(device, &n);
-	if (r != NVML_SUCCESS)
-		return r;
-	if (!count)
-		return NVML_ERROR_INVALID_ARGUMENT;
-	samples = calloc(SEGMENT_PROCESSES_MAX, sizeof(*samples));
+static void write_sample(void *rows, size_t i, const struct usage_sample *sample)
+{
+	((nvmlProcessUtilizationSample_t *)rows)[i] =
+		(nvmlProcessUtilizationSample_t){.pid = sample->pid,
+						 .timeStamp = sample->at_us,
+						 .smUtil = sample->percent,
+						 .memUtil = sample->percent};
+}
+
+static void write_info(void *rows, size_t i, const struct usage_sample *sample)
+{
+	((nvmlProcessUtilizationInfo_v1_t *)rows)[i] =
+		(nvmlProcessUtilizationInfo_v1_t){.timeStamp = sample->at_us,
+						  .pid = sample->pid,
+						  .smUtil = sample->percent,
+						  .memUtil = sample->percent};
+}
+
+static nvmlReturn_t process_utilisation(int number, unsigned long long since_us,
+					unsigned int *count, void *rows, sample_writer *writer)
+{
+	struct usage_sample *samples = calloc(SEGMENT_PROCESSES_MAX, sizeof(*samples));
+	unsigned int room = rows ? *count : 0;
+	nvmlReturn_t r = NVML_SUCCESS;
+
 	if (!samples)
 		return NVML_ERROR_MEMORY;
-	room = utilisation ? *count : 0;
-	*count = (unsigned)process_samples(n, since_us, samples);
+	*count = (unsigned)process_samples(number, since_us, samples);
 	if (!*count)
 		r = NVML_ERROR_NOT_FOUND;
 	else if (*count > room)
 		r = NVML_ERROR_INSUFFICIENT_SIZE;
-	for (unsigned i = 0; r == NVML_SUCCESS && i < *count; i++)
-		utilisation[i] = (nvmlProcessUtilizationSample_t){.pid = samples[i].pid,
-								  .timeStamp = samples[i].at_us,
-								  .smUtil = samples[i].percent,
-								  .memUtil = samples[i].percent};
+	for (size_t i = 0; r == NVML_SUCCESS && i < *count; i++)
+		writer(rows, i, &samples[i]);
 	free(samples);
 	return r;
+}
+
+nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
+					     nvmlProcessUtilizationSample_t *utilisation,
+					     unsigned int *count, unsigned long long since_us)
+{
+	int n;
+	nvmlReturn_t r = nvml_device(device, &n);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (!count)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	return process_utilisation(n, since_us, count, utilisation, write_sample);
 }
 
 nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device,
 						   nvmlProcessesUtilizationInfo_t *info)
 {
-	struct usage_sample *samples;
-	unsigned int room;
-	nvmlReturn_t r;
 	int n;
+	nvmlReturn_t r = nvml_device(device, &n);
 
-	r = nvml_device(device, &n);
 	if (r != NVML_SUCCESS)
 		return r;
 	if (!info)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	if (info->version != NVML_STRUCT_VERSION(ProcessesUtilizationInfo, 1))
 		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-	samples = calloc(SEGMENT_PROCESSES_MAX, sizeof(*samples));
-	if (!samples)
-		return NVML_ERROR_MEMORY;
-	room = info->procUtilArray ? info->processSamplesCount : 0;
-	info->processSamplesCount = (unsigned)process_samples(n, info->lastSeenTimeStamp, samples);
-	if (!info->processSamplesCount)
-		r = NVML_ERROR_NOT_FOUND;
-	else if (info->processSamplesCount > room)
-		r = NVML_ERROR_INSUFFICIENT_SIZE;
-	for (unsigned i = 0; r == NVML_SUCCESS && i < info->processSamplesCount; i++)
-		info->procUtilArray[i] =
-			(nvmlProcessUtilizationInfo_v1_t){.timeStamp = samples[i].at_us,
-							  .pid = samples[i].pid,
-							  .smUtil = samples[i].percent,
-							  .memUtil = samples[i].percent};
-	free(samples);
-	return r;
+	return process_utilisation(n, info->lastSeenTimeStamp, &info->processSamplesCount,
+				   info->procUtilArray, write_info);
 }
 
 nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t type,
