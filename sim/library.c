@@ -117,48 +117,45 @@ static CUresult options_check(unsigned n, CUlibraryOption *options, void **value
 	return CUDA_SUCCESS;
 }
 
-CUresult cuLibraryLoadData(CUlibrary *ret_library, const void *code, CUjit_option *jit_options,
-			   void **jit_values, unsigned n_jit, CUlibraryOption *options,
-			   void **values, unsigned n_options)
+/* Either of `code` and `path` is NULL. */
+static CUresult library_load(CUlibrary *ret_library, const void *code, const char *path,
+			     CUjit_option *jit_options, void **jit_values, unsigned n_jit,
+			     CUlibraryOption *options, void **values, unsigned n_options)
 {
 	struct image image = {0};
 	struct image_log log;
 	CUresult r = driver_ready();
 
-	if (r == CUDA_SUCCESS && (!ret_library || !code))
+	if (r == CUDA_SUCCESS && (!ret_library || (!code && !path)))
 		r = CUDA_ERROR_INVALID_VALUE;
 	if (r == CUDA_SUCCESS)
 		r = options_check(n_options, options, values);
 	if (r == CUDA_SUCCESS)
 		r = image_log_options(&log, n_jit, jit_options, jit_values);
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS && code)
 		r = image_read(code, capability_of(library_device()), &image);
+	else if (r == CUDA_SUCCESS)
+		r = image_read_file(path, capability_of(library_device()), &image);
 	if (r == CUDA_SUCCESS)
 		r = library_new(&image, library_device(), &log, ret_library);
 	image_done(&image);
 	return r;
 }
 
+CUresult cuLibraryLoadData(CUlibrary *ret_library, const void *code, CUjit_option *jit_options,
+			   void **jit_values, unsigned n_jit, CUlibraryOption *options,
+			   void **values, unsigned n_options)
+{
+	return library_load(ret_library, code, NULL, jit_options, jit_values, n_jit, options,
+			    values, n_options);
+}
+
 CUresult cuLibraryLoadFromFile(CUlibrary *ret_library, const char *path, CUjit_option *jit_options,
 			       void **jit_values, unsigned n_jit, CUlibraryOption *options,
 			       void **values, unsigned n_options)
 {
-	struct image image = {0};
-	struct image_log log;
-	CUresult r = driver_ready();
-
-	if (r == CUDA_SUCCESS && (!ret_library || !path))
-		r = CUDA_ERROR_INVALID_VALUE;
-	if (r == CUDA_SUCCESS)
-		r = options_check(n_options, options, values);
-	if (r == CUDA_SUCCESS)
-		r = image_log_options(&log, n_jit, jit_options, jit_values);
-	if (r == CUDA_SUCCESS)
-		r = image_read_file(path, capability_of(library_device()), &image);
-	if (r == CUDA_SUCCESS)
-		r = library_new(&image, library_device(), &log, ret_library);
-	image_done(&image);
-	return r;
+	return library_load(ret_library, NULL, path, jit_options, jit_values, n_jit, options,
+			    values, n_options);
 }
 
 static CUresult library_named(CUlibrary library)

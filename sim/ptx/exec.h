@@ -116,46 +116,28 @@ static inline double sat_f64(double f)
 	return f > 0 ? (f < 1 ? f : 1) : 0;
 }
 
-static inline float min_f32(float a, float b)
-{
-	if (a != a)
-		return b;
-	if (b != b)
-		return a;
-	if (a == b)
-		return __builtin_signbit(a) ? a : b;
-	return a < b ? a : b;
-}
-
-static inline float max_f32(float a, float b)
-{
-	if (a != a)
-		return b;
-	if (b != b)
-		return a;
-	if (a == b)
-		return __builtin_signbit(a) ? b : a;
-	return a > b ? a : b;
-}
-
-static inline double min_f64(double a, double b)
-{
-	if (a != a)
-		return b;
-	if (b != b)
-		return a;
-	if (a == b)
-		return __builtin_signbit(a) ? a : b;
-	return a < b ? a : b;
-}
-
-static inline double max_f64(double a, double b)
-{
-	if (a != a)
-		return b;
-	if (b != b)
-		return a;
-	if (a == b)
-		return __builtin_signbit(a) ? b : a;
-	return a > b ? a : b;
-}
+/* A NaN is the other operand; of two zeros the smaller one is the negative one. */
+#define MIN_MAX(type, name)                                                                        \
+	static inline type min_##name(type a, type b)                                              \
+	{                                                                                          \
+		if (a != a)                                                                        \
+			return b;                                                                  \
+		if (b != b)                                                                        \
+			return a;                                                                  \
+		if (a == b)                                                                        \
+			return __builtin_signbit(a) ? a : b;                                       \
+		return a < b ? a : b;                                                              \
+	}                                                                                          \
+	static inline type max_##name(type a, type b)                                              \
+	{                                                                                          \
+		if (a != a)                                                                        \
+			return b;                                                                  \
+		if (b != b)                                                                        \
+			return a;                                                                  \
+		if (a == b)                                                                        \
+			return __builtin_signbit(a) ? b : a;                                       \
+		return a > b ? a : b;                                                              \
+	}
+MIN_MAX(float, f32)
+MIN_MAX(double, f64)
+#undef MIN_MAX
