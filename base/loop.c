@@ -101,8 +101,8 @@ void loop_arm(struct loop_timer *timer, uint64_t delay_ns)
 {
 	if (!timer->open)
 		return;
-	/* libuv counts from its cached time, in whole milliseconds, of which one may have passed.
-	 */
+	/* libuv counts from its cached time, in whole milliseconds, of which one may
+	 * have passed. */
 	uv_update_time(timer->timer.loop);
 	uv_timer_start(&timer->timer, on_timer, (delay_ns + 999999) / 1000000 + 1, 0);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A guest that has joined and does nothing: for bench/daemon-size.sh. Ends with its standard input.
- */
+/* A guest that has joined and does nothing: for bench/daemon-size.sh. Ends with its
+ * standard input. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <unistd.h>

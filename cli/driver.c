@@ -17,8 +17,8 @@ static int own_folder(char ret_folder[PATH_MAX], struct fault *why)
 	return 0;
 }
 
-/* Our parts are where the build leaves them (beside the CLI's folder) or where they are installed.
- */
+/* Our parts are where the build leaves them (beside the CLI's folder) or where they
+ * are installed. */
 static int find_part(const char *const candidates[], char ret_path[PATH_MAX], struct fault *why)
 {
 	char folder[PATH_MAX];

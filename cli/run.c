@@ -142,8 +142,8 @@ static void noreturn_ become_program(const struct cli_line *line, const struct s
 			   error == ENOENT ? "no such program" : strerror(error)));
 }
 
-/* meted ended under us (an upgrade, a crash): start it again, and keep the tenant in the new one.
- */
+/* meted ended under us (an upgrade, a crash): start it again, and keep the tenant in the
+ * new one. */
 static void keep_tenant(struct admin *admin, const struct driver *driver, uint32_t tenant)
 {
 	struct wire_message request = {.code = WIRE_tenant_keep}, answer;

@@ -228,8 +228,8 @@ static double none_of(double chance)
 	return once * once * once * once;
 }
 
-/* Room on a GPU that is in use, in steps: for the classes with the least and with the most of it.
- */
+/* Room on a GPU that is in use, in steps: for the classes with the least and with the most
+ * of it. */
 struct room {
 	int low, top;
 };

@@ -11,8 +11,8 @@ static size_t bytes_of(size_t floats)
 	return floats * sizeof(float);
 }
 
-/* Every buffer of the network with its number of floats, so that making, summing and freeing agree.
- */
+/* Every buffer of the network with its number of floats, so that making, summing and
+ * freeing agree. */
 static size_t buffers(struct network *n, CUdeviceptr *pointer[10], size_t floats[10])
 {
 	CUdeviceptr *all[] = {&n->in,	   &n->hidden,	     &n->out,	    &n->target,

@@ -83,8 +83,8 @@ static CUstream stream_named(CUstream stream, bool own)
 	return !stream && own ? CU_STREAM_PER_THREAD : stream;
 }
 
-/* A gate may open, and a capture begin, while the agent still drains for a close that was given up.
- */
+/* A gate may open, and a capture begin, while the agent still drains for a close that was
+ * given up. */
 bool capture_keep_out(void)
 {
 	atomic_store(&captures.kept_out, 1);

@@ -122,8 +122,8 @@ void graphs_trim(int device)
 
 static void add_node(CUgraphNode node, uint64_t *bytes, int depth);
 
-/* Adds up the memory nodes of a graph by device. The list of nodes is mapped: no malloc in a hook.
- */
+/* Adds up the memory nodes of a graph by device. The list of nodes is mapped: no malloc in
+ * a hook. */
 static void add_graph(CUgraph graph, uint64_t *bytes, int depth)
 {
 	size_t count = 0, size;

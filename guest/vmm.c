@@ -396,8 +396,8 @@ static struct binding *binding_free(void)
 	return NULL;
 }
 
-/* With the lock held. What cannot be noted is held for good: too much is charged, not too little.
- */
+/* With the lock held. What cannot be noted is held for good: too much is charged, not
+ * too little. */
 static void bind(int64_t object, int64_t memory, uint64_t offset, uint64_t bytes)
 {
 	struct binding *b = binding_free();

@@ -7,42 +7,33 @@
 #include "guest/pools.h"
 #include "guest/real.h"
 
-CUresult hook_cuCtxSynchronize(void)
+static CUresult waited(CUresult r)
 {
-	CUresult r = real(cuCtxSynchronize)();
-
 	pools_waited();
 	return r;
+}
+
+CUresult hook_cuCtxSynchronize(void)
+{
+	return waited(real(cuCtxSynchronize)());
 }
 
 CUresult hook_cuCtxSynchronize_v2(CUcontext ctx)
 {
-	CUresult r = real(cuCtxSynchronize_v2)(ctx);
-
-	pools_waited();
-	return r;
+	return waited(real(cuCtxSynchronize_v2)(ctx));
 }
 
 CUresult hook_cuStreamSynchronize(CUstream hStream)
 {
-	CUresult r = real(cuStreamSynchronize)(hStream);
-
-	pools_waited();
-	return r;
+	return waited(real(cuStreamSynchronize)(hStream));
 }
 
 CUresult hook_cuStreamSynchronize_ptsz(CUstream hStream)
 {
-	CUresult r = real(cuStreamSynchronize_ptsz)(hStream);
-
-	pools_waited();
-	return r;
+	return waited(real(cuStreamSynchronize_ptsz)(hStream));
 }
 
 CUresult hook_cuEventSynchronize(CUevent hEvent)
 {
-	CUresult r = real(cuEventSynchronize)(hEvent);
-
-	pools_waited();
-	return r;
+	return waited(real(cuEventSynchronize)(hEvent));
 }

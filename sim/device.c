@@ -64,8 +64,7 @@ static uint64_t device_capacity(int device)
 	return bytes > reserved ? bytes - reserved : 0;
 }
 
-/* ---- the book ---------------------------------------------------------------------------------
- */
+/* ---- the book ------------------------------------------------------------------------------ */
 
 static int take_locked(int device, struct segment_usage *usage, uint64_t bytes)
 {
@@ -283,8 +282,7 @@ uint64_t device_used_by(int device, uint32_t process)
 	return bytes;
 }
 
-/* ---- names ------------------------------------------------------------------------------------
- */
+/* ---- names --------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t value)
 {
@@ -395,8 +393,7 @@ bool device_peer(int device, int other)
 	return device != other && device_shape(device)->nvlinks && device_shape(other)->nvlinks;
 }
 
-/* ---- costs ------------------------------------------------------------------------------------
- */
+/* ---- costs --------------------------------------------------------------------------------- */
 
 static uint64_t time_ns(uint64_t amount, uint64_t rate)
 {
@@ -434,8 +431,7 @@ uint64_t device_instructions_ns(int device, uint64_t instructions)
 	return time_ns(instructions, device_shape(device)->instruction_rate);
 }
 
-/* ---- errors -----------------------------------------------------------------------------------
- */
+/* ---- errors -------------------------------------------------------------------------------- */
 
 static void record_locked(struct segment_device *book, enum segment_event kind, uint64_t value)
 {

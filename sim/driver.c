@@ -285,8 +285,8 @@ CUresult cuGetErrorString(CUresult error, const char **word)
 
 CUresult cuGetExportTable(const void **table, const CUuuid *id)
 {
-	/* Private tables authenticate the driver to NVIDIA's runtime: there are none, on purpose.
-	 */
+	/* Private tables authenticate the driver to NVIDIA's runtime: there are none,
+	 * on purpose. */
 	if (!table || !id)
 		return CUDA_ERROR_INVALID_VALUE;
 	*table = NULL;

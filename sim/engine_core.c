@@ -15,8 +15,7 @@ static bool waits(const struct segment_ticket *ticket, unsigned lane, uint64_t n
 	return ticket->id && ticket->lane == lane && !ticket->done && ticket->ready_ns <= now_ns;
 }
 
-/* ---- ledgers ----------------------------------------------------------------------------------
- */
+/* ---- ledgers ------------------------------------------------------------------------------- */
 
 /* Counts busy time into its sampling periods; those that the ring has lost are lost. */
 static void sample(struct segment_sample *samples, uint64_t start_ns, uint64_t end_ns)
@@ -61,8 +60,7 @@ static void charge(struct segment_engines *engines, const struct engine_core_rul
 	}
 }
 
-/* ---- gaps -------------------------------------------------------------------------------------
- */
+/* ---- gaps ---------------------------------------------------------------------------------- */
 
 static void gap_insert(struct segment_lane_book *book, uint32_t at, struct segment_gap gap)
 {
@@ -144,8 +142,7 @@ static uint64_t gap_claim(struct segment_engines *engines, const struct engine_c
 	return work_ns;
 }
 
-/* ---- turns ------------------------------------------------------------------------------------
- */
+/* ---- turns --------------------------------------------------------------------------------- */
 
 /* How far behind the holder of the last slice a process stands in the round; the holder is last. */
 static uint32_t distance(uint32_t process, uint32_t current)
@@ -296,8 +293,7 @@ void engine_core_advance(struct segment_engines *engines, const struct engine_co
 	}
 }
 
-/* ---- tickets ----------------------------------------------------------------------------------
- */
+/* ---- tickets ------------------------------------------------------------------------------- */
 
 uint32_t engine_core_add(struct segment_engines *engines, const struct engine_core_rules *rules,
 			 enum segment_lane lane, uint32_t process, uint64_t ready_ns,

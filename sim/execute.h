@@ -106,8 +106,8 @@ must_check CUresult kernel_execute(const struct kernel_work *kernel, struct CUct
 
 /* ---- stream-ordered memory ------------------------------------------------------------------ */
 
-/* The address is reserved when the call is made; the memory comes and goes in the stream's order.
- */
+/* The address is reserved when the call is made; the memory comes and goes in the
+ * stream's order. */
 struct pool_work {
 	uint64_t address;
 	bool release; /* false: becomes usable; true: is given back to its pool */

@@ -61,8 +61,7 @@ enum {
 	FAULTS_WANTED,
 };
 
-/* ---- the language -------------------------------------------------------------------------------
- */
+/* ---- the language -------------------------------------------------------------------------- */
 
 static int refuse(struct fault *why, const char *word, size_t length, const char *problem)
 {
@@ -196,8 +195,7 @@ int faults_parse(const char *text, struct faults_row ret_rows[FAULTS_MAX], size_
 	return 0;
 }
 
-/* ---- where they come from -----------------------------------------------------------------------
- */
+/* ---- where they come from ------------------------------------------------------------------ */
 
 static void complain(const char *where, const struct fault *why)
 {
@@ -251,8 +249,7 @@ static uint64_t host_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* ---- what goes wrong ----------------------------------------------------------------------------
- */
+/* ---- what goes wrong ----------------------------------------------------------------------- */
 
 static enum faults_point point_of(enum faults_kind kind)
 {

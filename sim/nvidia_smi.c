@@ -24,8 +24,7 @@ static struct {
 	bool list, no_header, no_units, csv;
 } arg;
 
-/* ---- columns ----------------------------------------------------------------------------------
- */
+/* ---- columns ------------------------------------------------------------------------------- */
 
 typedef bool writer(nvmlDevice_t device, char *text);
 
@@ -279,8 +278,7 @@ static const struct field *field_named(const char *name, size_t length)
 	return NULL;
 }
 
-/* ---- queries ----------------------------------------------------------------------------------
- */
+/* ---- queries ------------------------------------------------------------------------------- */
 
 static bool chosen(nvmlDevice_t device)
 {
@@ -442,8 +440,7 @@ static int query_apps(void)
 	return 0;
 }
 
-/* ---- for people -------------------------------------------------------------------------------
- */
+/* ---- for people ---------------------------------------------------------------------------- */
 
 static int list(void)
 {
@@ -510,8 +507,7 @@ static int table(void)
 	return 0;
 }
 
-/* ---- the command line -------------------------------------------------------------------------
- */
+/* ---- the command line ---------------------------------------------------------------------- */
 
 static int refuse(const char *text)
 {

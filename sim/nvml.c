@@ -20,8 +20,7 @@ static struct {
 	struct nvmlDevice_st devices[SETTINGS_DEVICES_MAX];
 } nvml;
 
-/* ---- beginning and end ------------------------------------------------------------------------
- */
+/* ---- beginning and end --------------------------------------------------------------------- */
 
 nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 {
@@ -129,8 +128,7 @@ const char *nvmlErrorString(nvmlReturn_t result)
 	return "an error of no known kind";
 }
 
-/* ---- finding devices --------------------------------------------------------------------------
- */
+/* ---- finding devices ----------------------------------------------------------------------- */
 
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
 {
@@ -282,8 +280,7 @@ nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int len
 	return nvml_text(uuid, length, text);
 }
 
-/* ---- the system -------------------------------------------------------------------------------
- */
+/* ---- the system ---------------------------------------------------------------------------- */
 
 /* The first driver of each CUDA version's release family. */
 static const struct {
@@ -390,8 +387,7 @@ nvmlReturn_t nvmlUnitGetCount(unsigned int *count)
 	return NVML_SUCCESS;
 }
 
-/* ---- what the others need ---------------------------------------------------------------------
- */
+/* ---- what the others need ------------------------------------------------------------------ */
 
 unsigned long long nvml_wall_us(uint64_t clock_ns)
 {

@@ -172,8 +172,7 @@ nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int words
 	return first_bits(device, words, set, 1);
 }
 
-/* ---- MIG: a mode that can be shown; no instances are made --------------------------------------
- */
+/* ---- MIG: a mode that can be shown; no instances are made ---------------------------------- */
 
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
 {

@@ -12,8 +12,7 @@
 
 #define NO_INSTANCE 0xffffffffu
 
-/* ---- memory -----------------------------------------------------------------------------------
- */
+/* ---- memory -------------------------------------------------------------------------------- */
 
 static nvmlReturn_t memory_of(nvmlDevice_t device, int *ret_number, uint64_t *ret_free,
 			      uint64_t *ret_total)
@@ -84,8 +83,7 @@ nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *
 	return NVML_SUCCESS;
 }
 
-/* ---- processes --------------------------------------------------------------------------------
- */
+/* ---- processes ----------------------------------------------------------------------------- */
 
 size_t nvml_processes(int number, struct nvml_process *ret)
 {
@@ -227,8 +225,7 @@ nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device,
 	return compute_processes(device, &list->numProcArrayEntries, list->procArray, write_detail);
 }
 
-/* ---- utilisation ------------------------------------------------------------------------------
- */
+/* ---- utilisation --------------------------------------------------------------------------- */
 
 /* A kernel that runs is taken to use the memory for as long as it runs. */
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *utilisation)
@@ -414,8 +411,7 @@ nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, nvmlPcieUtilCounte
 	return NVML_SUCCESS;
 }
 
-/* ---- many values at once ----------------------------------------------------------------------
- */
+/* ---- many values at once ------------------------------------------------------------------- */
 
 static void field(int n, nvmlDevice_t device, nvmlFieldValue_t *value)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVML's questions about one device that need no state: nvml_values.def, and those of other shapes.
- */
+/* NVML's questions about one device that need no state: nvml_values.def, and those of
+ * other shapes. */
 #include <string.h>
 
 #include "cuda/nvml_prototypes.h"
@@ -117,8 +117,7 @@ static unsigned long long energy_mj(int number)
 #undef TEXT
 #undef LACKS
 
-/* ---- clocks -----------------------------------------------------------------------------------
- */
+/* ---- clocks -------------------------------------------------------------------------------- */
 
 static nvmlReturn_t clock_of(nvmlDevice_t device, nvmlClockType_t type, unsigned int *ret_mhz)
 {
@@ -200,8 +199,7 @@ nvmlReturn_t nvmlDeviceGetSupportedGraphicsClocks(nvmlDevice_t device, unsigned 
 	return r == NVML_SUCCESS ? only_clock(device, NVML_CLOCK_GRAPHICS, count, clocks) : r;
 }
 
-/* ---- warmth -----------------------------------------------------------------------------------
- */
+/* ---- warmth -------------------------------------------------------------------------------- */
 
 nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensors_t sensor,
 				      unsigned int *temperature)
@@ -261,8 +259,7 @@ nvmlReturn_t nvmlDeviceGetFanSpeed_v2(nvmlDevice_t device, unsigned int fan, uns
 	return nvmlDeviceGetFanSpeed(device, speed);
 }
 
-/* ---- errors -----------------------------------------------------------------------------------
- */
+/* ---- errors -------------------------------------------------------------------------------- */
 
 nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, nvmlMemoryErrorType_t type,
 					 nvmlEccCounterType_t counter, unsigned long long *count)

@@ -30,8 +30,7 @@ static struct {
 	char folder[SETTINGS_PATH_MAX];
 } here = {.mutex = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
-/* ---- a segment that all can map ---------------------------------------------------------------
- */
+/* ---- a segment that all can map ------------------------------------------------------------ */
 
 /* Changes with every layout, so that another build's segment is not mistaken for ours. */
 static uint64_t segment_layout(void)
@@ -74,8 +73,8 @@ static int segment_fill(struct segment *segment, const struct settings *settings
 	return 0;
 }
 
-/* A file of its own that takes the name when it is whole: who died while making one left nothing.
- */
+/* A file of its own that takes the name when it is whole: who died while making one
+ * left nothing. */
 static int segment_make(const char *path, mode_t mode, const struct settings *settings, int *ret_fd,
 			struct segment **ret_segment)
 {
@@ -163,8 +162,7 @@ static int segment_find(const char *path, int *ret_fd, struct segment **ret_segm
 	return 0;
 }
 
-/* ---- slots --------------------------------------------------------------------------------------
- */
+/* ---- slots --------------------------------------------------------------------------------- */
 
 static void lock_node(struct segment *segment)
 {
@@ -374,8 +372,7 @@ static int slot_take(struct segment *segment, int fd, uint32_t *ret_slot)
 	return r;
 }
 
-/* ---- joining ------------------------------------------------------------------------------------
- */
+/* ---- joining ------------------------------------------------------------------------------- */
 
 static int refuse(int error, const char *format, ...) printf_like(2, 3);
 

@@ -128,8 +128,8 @@ bool segment_process_dead(const struct segment_identity *identity, uint64_t own_
 
 	bool visible = identity->namespace_id == own_namespace;
 
-	/* Locked without an owner: by a child that has just been forked, or never ran our handler.
-	 */
+	/* Locked without an owner: by a child that has just been forked, or never ran
+	 * our handler. */
 	if (locked_by_another(fd, offset))
 		return visible && kill(identity->pid, 0) < 0 && errno == ESRCH;
 	if (!visible)

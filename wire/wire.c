@@ -19,8 +19,8 @@ static uint64_t load(const uint8_t *from, size_t bytes)
 	return value;
 }
 
-/* Where the next field goes. A frame of every field at its largest fits WIRE_FRAME_MAX: see below.
- */
+/* Where the next field goes. A frame of every field at its largest fits WIRE_FRAME_MAX:
+ * see below. */
 struct writer {
 	uint8_t *at;
 };

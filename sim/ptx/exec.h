@@ -141,3 +141,21 @@ static inline double sat_f64(double f)
 MIN_MAX(float, f32)
 MIN_MAX(double, f64)
 #undef MIN_MAX
+
+/* What a comparison found: alone or with a predicate, and its opposite. */
+static inline void compared(struct warp *w, const struct insn *i, uint32_t result)
+{
+	uint32_t other = ~result;
+
+	if (unlikely(i->c != OPERAND_NONE)) {
+		uint32_t c = predicate(w, i->c, i->aux & AUX_NOT_C);
+		uint32_t how = (i->aux & AUX_COMBINE) >> AUX_COMBINE_SHIFT;
+
+		result = how == 1 ? result & c : how == 2 ? result | c : result ^ c;
+		other = how == 1 ? other & c : how == 2 ? other | c : other ^ c;
+	}
+	if (i->d != OPERAND_NONE)
+		set_predicate(w, i->d, result);
+	if (i->e != OPERAND_NONE)
+		set_predicate(w, i->e, other);
+}

@@ -210,23 +210,6 @@ static inline double half_result(double v, double a, double b, uint32_t aux)
 			  d[h] = (uint16_t)(x));                                                   \
 	}
 
-static inline void compared(struct warp *w, const struct insn *i, uint32_t result)
-{
-	uint32_t other = ~result;
-
-	if (unlikely(i->c != OPERAND_NONE)) {
-		uint32_t c = predicate(w, i->c, i->aux & AUX_NOT_C);
-		uint32_t how = (i->aux & AUX_COMBINE) >> AUX_COMBINE_SHIFT;
-
-		result = how == 1 ? result & c : how == 2 ? result | c : result ^ c;
-		other = how == 1 ? other & c : how == 2 ? other | c : other ^ c;
-	}
-	if (i->d != OPERAND_NONE)
-		set_predicate(w, i->d, result);
-	if (i->e != OPERAND_NONE)
-		set_predicate(w, i->e, other);
-}
-
 typedef uint16_t T_f16;
 typedef uint16_t T_bf16;
 #define V_f32		  float

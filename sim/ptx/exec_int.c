@@ -398,23 +398,6 @@ static inline uint32_t dp2a(uint32_t a, uint32_t b, uint32_t c, int a_signed, in
 		set_predicate(w, i->d, x);                                                         \
 	}
 
-static inline void compared(struct warp *w, const struct insn *i, uint32_t result)
-{
-	uint32_t other = ~result;
-
-	if (unlikely(i->c != OPERAND_NONE)) {
-		uint32_t c = predicate(w, i->c, i->aux & AUX_NOT_C);
-		uint32_t how = (i->aux & AUX_COMBINE) >> AUX_COMBINE_SHIFT;
-
-		result = how == 1 ? result & c : how == 2 ? result | c : result ^ c;
-		other = how == 1 ? other & c : how == 2 ? other | c : other ^ c;
-	}
-	if (i->d != OPERAND_NONE)
-		set_predicate(w, i->d, result);
-	if (i->e != OPERAND_NONE)
-		set_predicate(w, i->e, other);
-}
-
 #define SETP(id, pattern, t, x)                                                                    \
 	void X(id)(struct warp * w, const struct insn *i)                                          \
 	{                                                                                          \

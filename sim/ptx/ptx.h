@@ -132,8 +132,8 @@ struct ptx_range {
 	bool writable;
 };
 
-/* Members that are NULL or 0 take the default in brackets. Called on the thread that runs the grid.
- */
+/* Members that are NULL or 0 take the default in brackets. Called on the thread that runs
+ * the grid. */
 struct ptx_environment {
 	void *context; /* handed to each callback */
 	/* Which mapped range holds this address: 0, or anything else for none (a fault). */

@@ -311,8 +311,8 @@ static void preloaded(void)
 	pid_t child;
 
 	load_with(FAKE_GOOD);
-	/* The soname makes any later dlopen() of the driver's name find the library that is there.
-	 */
+	/* The soname makes any later dlopen() of the driver's name find the library that
+	 * is there. */
 	check(dlopen("libcuda.so.1", RTLD_NOW) == guest);
 	child = fork();
 	if (child == 0)

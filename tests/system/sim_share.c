@@ -89,8 +89,8 @@ static uint64_t missed_of(pid_t pid)
 	return process ? engine_missed_ns(&process->lateness) : 0;
 }
 
-/* How late a process is now shows when it is late no more: so it is asked again two kernels later.
- */
+/* How late a process is now shows when it is late no more: so it is asked again two
+ * kernels later. */
 static void wait_until_heard_of(pid_t pid)
 {
 	const volatile struct segment_process *process = slot_of(pid);

@@ -205,8 +205,7 @@ TEST(samples_tell_how_busy_each_period_was)
 		  ENGINE_CORE_PERIOD_NS);
 }
 
-/* ---- the laws ---------------------------------------------------------------------------------
- */
+/* ---- the laws ------------------------------------------------------------------------------ */
 
 struct history {
 	uint64_t work_ns[SEGMENT_LANES]; /* asked for and not taken away */
