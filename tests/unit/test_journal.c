@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "node/record.h"
 #include "tests/test.h"
 
 static char folder[64], path[96];
@@ -158,4 +159,39 @@ TEST(a_folder_that_is_not_there_is_a_sentence)
 {
 	expect_eq(journal_open(&j, "/nonexistent/mete/journal", on_line, &j, &why), -ENOENT);
 	expect_str(why.text, "/nonexistent/mete/journal: No such file or directory");
+}
+
+TEST(a_value_comes_back_whatever_signs_are_in_it)
+{
+	char value[256], back[256], small[255];
+	struct record line = {0};
+
+	for (int i = 0; i < 255; i++)
+		value[i] = (char)(i + 1);
+	value[255] = 0;
+	record_text(&line, "tenant");
+	record_number(&line, "id", UINT64_MAX);
+	record_value(&line, "name", value);
+	record_value(&line, "empty", "");
+	expect(!line.failed);
+	expect(strchr(line.text, '\n') == NULL);
+	expect(record_is(line.text, "tenant") && !record_is(line.text, "ten"));
+	expect(record_get_number(line.text, "id") == UINT64_MAX);
+	expect(record_get(line.text, "name", back, sizeof(back)));
+	expect_str(back, value);
+	expect(!record_get(line.text, "name", small, sizeof(small)));
+	expect(record_get(line.text, "empty", back, sizeof(back)));
+	expect_str(back, "");
+	free(line.text);
+}
+
+TEST(a_field_is_found_by_all_of_its_name_and_only_where_it_is_whole)
+{
+	char back[16];
+
+	expect_eq(record_get_number("held most=1 st=2", "st"), 2);
+	expect_eq(record_get_number("held name=%20id=3", "id"), 0);
+	expect_eq(record_get_number("held", "held"), 0);
+	expect(!record_get("held a=%2", "a", back, sizeof(back)));
+	expect(!record_get("held a=%zz", "a", back, sizeof(back)));
 }
