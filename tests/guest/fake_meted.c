@@ -309,14 +309,16 @@ void fake_restart(struct fake *fake)
 
 void fake_start(struct fake *fake, int devices, enum fake_fault fault)
 {
+	const char *given = getenv("METE_TEST_FOLDER");
+
 	memset(fake, 0, sizeof(*fake));
 	fake->fault = fault;
 	fake->devices = devices;
 	fake->limit_bytes = 1ULL << 30;
 	pthread_mutex_init(&fake->lock, NULL);
 	pthread_cond_init(&fake->changed, NULL);
-	strcpy(fake->folder, "/tmp/mete-fake-XXXXXX");
-	must(mkdtemp(fake->folder) != NULL, "mkdtemp");
+	snprintf(fake->folder, sizeof(fake->folder), "%s", given ? given : "/tmp/mete-fake-XXXXXX");
+	must(given || mkdtemp(fake->folder) != NULL, "mkdtemp");
 	snprintf(fake->socket_path, sizeof(fake->socket_path), "%s/guest.sock", fake->folder);
 	setenv("METE_SOCKET", fake->socket_path, 1);
 	fake_restart(fake);

@@ -30,17 +30,20 @@
 #endif
 
 /* Runs `body` in a child; its exit status, or 128 + signal. What it says on standard error goes to
- * said[], if that is not NULL. */
+ * said[], if that is not NULL. A fake daemon of the child's has its socket in a folder of ours: the
+ * child may be killed. */
 static inline int in_child(void (*body)(void), char *said, size_t size)
 {
 	static const int deadly[] = {SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGSYS};
+	char folder[] = "/tmp/mete-fake-XXXXXX", path[64];
 	int pipe_[2], status;
 	size_t used = 0;
 	ssize_t n;
 	pid_t child;
 
-	if (pipe(pipe_) < 0)
+	if (pipe(pipe_) < 0 || !mkdtemp(folder))
 		return 127;
+	setenv("METE_TEST_FOLDER", folder, 1);
 	child = fork();
 	if (child == 0) {
 		/* cmocka would end the test here, and go on with the next one. */
@@ -61,6 +64,10 @@ static inline int in_child(void (*body)(void), char *said, size_t size)
 	close(pipe_[0]);
 	if (waitpid(child, &status, 0) < 0)
 		return 127;
+	unsetenv("METE_TEST_FOLDER");
+	snprintf(path, sizeof(path), "%s/guest.sock", folder);
+	unlink(path);
+	rmdir(folder);
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
