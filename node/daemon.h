@@ -11,6 +11,7 @@
  *	reserve.c  devices that `mete pick` gave out
  *	restore.c  the journal's records of all this, and coming back from them
  *	record.c   how a record is written
+ *	process.c  which process a number means
  */
 #pragma once
 
@@ -85,6 +86,7 @@ struct expected {
 	struct tenant *tenant;
 	struct loop_watch death;
 	pid_t pid;
+	uint64_t started;
 	int pidfd;
 };
 
@@ -258,7 +260,6 @@ void guest_leave(struct guest *g, const char *reason);
 void guest_tell_gate(struct guest *g, uint32_t device);
 /* The answers to its asks. */
 void guest_answer(struct guest *g, const struct ledger_action *action);
-uint64_t process_started(pid_t pid);
 
 /* admin.c */
 void admin_accept(struct daemon *d);

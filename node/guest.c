@@ -3,29 +3,13 @@
 #include <poll.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/text.h"
 #include "node/daemon.h"
+#include "node/process.h"
 
 static struct guest *guest_of(struct peer *peer)
 {
 	return container_of(peer, struct guest, peer);
-}
-
-/* The 22nd field of /proc/PID/stat; the second, a name in parentheses, may hold anything. */
-uint64_t process_started(pid_t pid)
-{
-	owned(free) char *text = NULL;
-	char path[64], *at;
-	size_t size;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (file_slurp(path, 4096, &text, &size) < 0)
-		return 0;
-	at = strrchr(text, ')');
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
 static void free_guest(struct guest *g)

@@ -3,9 +3,8 @@
  * Devices that `mete pick` gave out: each to one caller at a time. A reservation keeps other
  * pickers away and nobody else: it is no share, and tenants come and go as before.
  */
-#include <sys/syscall.h>
-
 #include "node/daemon.h"
+#include "node/process.h"
 
 bool reserve_holds(const struct reservation *it)
 {
@@ -97,14 +96,11 @@ static void on_death(struct loop_watch *watch, int events)
 	daemon_maybe_end(it->daemon);
 }
 
-/* Whoever has this pid now is watched; it is the picker if it is as old. */
 static bool watch_process(struct reservation *it)
 {
-	it->pidfd = it->pid > 0 ? (int)syscall(SYS_pidfd_open, it->pid, 0) : -1;
-	if (it->pidfd < 0)
+	if (process_open(it->pid, it->started, &it->pidfd) < 0)
 		return false;
-	if (process_started(it->pid) == it->started &&
-	    loop_watch(&it->daemon->loop, &it->death, it->pidfd, LOOP_READ, on_death) == 0)
+	if (loop_watch(&it->daemon->loop, &it->death, it->pidfd, LOOP_READ, on_death) == 0)
 		return true;
 	close(it->pidfd);
 	return false;

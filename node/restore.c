@@ -15,9 +15,9 @@
  * steps, that only rises. Guests and pickers are told from others by their process's start, too.
  */
 #include <string.h>
-#include <sys/syscall.h>
 
 #include "node/daemon.h"
+#include "node/process.h"
 #include "node/record.h"
 
 static const uint64_t held_step = 32 << 20;
@@ -105,7 +105,7 @@ static int rewrite(struct daemon *d)
 		{
 			struct expected *e = list_entry(one, struct expected, link);
 
-			guest_line(&all, "guest", t->id, e->pid, process_started(e->pid));
+			guest_line(&all, "guest", t->id, e->pid, e->started);
 			record_text(&all, "\n");
 		}
 	}
@@ -350,21 +350,21 @@ static void expect_guest(struct daemon *d, const char *line)
 {
 	struct tenant *t = tenant_find(d, (uint32_t)record_get_number(line, "tenant"));
 	pid_t pid = (pid_t)record_get_number(line, "pid");
-	int pidfd = t && pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	uint64_t started = record_get_number(line, "started");
 	struct expected *e;
+	int pidfd;
 
-	if (pidfd < 0)
+	if (!t || process_open(pid, started, &pidfd) < 0)
 		return;
 	e = calloc(1, sizeof(*e));
-	/* After the pidfd: whoever has this pid now is the one that is watched. */
-	if (!e || process_started(pid) != record_get_number(line, "started") ||
-	    loop_watch(&d->loop, &e->death, pidfd, LOOP_READ, on_expected_death) < 0) {
+	if (!e || loop_watch(&d->loop, &e->death, pidfd, LOOP_READ, on_expected_death) < 0) {
 		free(e);
 		close(pidfd);
 		return;
 	}
 	e->tenant = t;
 	e->pid = pid;
+	e->started = started;
 	e->pidfd = pidfd;
 	list_append(&t->expected, &e->link);
 }
