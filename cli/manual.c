@@ -66,14 +66,14 @@ static void print_page_of_all(void)
 		printf(".TP\n\\fB%s\\fR\n", cli_commands[i].verb);
 		print_roff(cli_commands[i].summary);
 	}
-	fputs(".SH ENVIRONMENT\n.TP\n\\fBMETE_DRIVER\\fR\nThe folder of the CUDA driver's "
-	      "libraries "
-	      "(libcuda.so.1, libnvidia\\-ml.so.1), where the loader would find others.\n"
-	      ".SH EXIT STATUS\n0: done. 1: failed, with a sentence on standard error. 2: the "
-	      "command "
-	      "line cannot be understood. \\fBmete run\\fR: the program's own; 125 where mete "
-	      "failed, 126 "
-	      "or 127 where the program cannot be started.\n.SH SEE ALSO\n\\fBmeted\\fR(8)",
+	fputs(".SH ENVIRONMENT\n.TP\n\\fBMETE_DRIVER\\fR\n"
+	      "The folder of the CUDA driver's libraries (libcuda.so.1, libnvidia\\-ml.so.1), "
+	      "where the loader would find others.\n"
+	      ".SH EXIT STATUS\n"
+	      "0: done. 1: failed, with a sentence on standard error. 2: the command line cannot "
+	      "be understood. \\fBmete run\\fR: the program's own; 125 where mete failed, 126 or "
+	      "127 where the program cannot be started.\n"
+	      ".SH SEE ALSO\n\\fBmeted\\fR(8)",
 	      stdout);
 	for (size_t i = 0; i < cli_commands_size; i++)
 		printf(", \\fBmete\\-%s\\fR(1)", cli_commands[i].verb);

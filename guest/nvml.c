@@ -97,18 +97,24 @@ nvmlReturn_t nvml_device(nvmlDevice_t device, int *ret_index)
 		begin_ == NVML_SUCCESS ? nvml_device(device, index) : begin_;                      \
 	})
 
-nvmlReturn_t hook_nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
+static void answer_memory(int index, nvmlMemory_t *memory)
 {
 	struct query_memory seen;
+
+	query_memory(index, memory->total, &seen);
+	memory->total = seen.total;
+	memory->free = seen.free;
+	memory->used = seen.total - seen.free;
+}
+
+nvmlReturn_t hook_nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
+{
 	int index = -1;
 	nvmlReturn_t r = BEGIN(device, &index, real_nvml(nvmlDeviceGetMemoryInfo)(device, memory));
 
 	if (r != NVML_SUCCESS || index < 0)
 		return r;
-	query_memory(index, memory->total, &seen);
-	memory->total = seen.total;
-	memory->free = seen.free;
-	memory->used = seen.total - seen.free;
+	answer_memory(index, memory);
 	return r;
 }
 
@@ -136,7 +142,6 @@ nvmlReturn_t hook_nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_
 nvmlReturn_t hook_nvmlDeviceGetConfComputeProtectedMemoryUsage(nvmlDevice_t device,
 							       nvmlMemory_t *memory)
 {
-	struct query_memory seen;
 	int index = -1;
 	nvmlReturn_t r =
 		BEGIN(device, &index,
@@ -144,10 +149,7 @@ nvmlReturn_t hook_nvmlDeviceGetConfComputeProtectedMemoryUsage(nvmlDevice_t devi
 
 	if (r != NVML_SUCCESS || index < 0 || memory->total == 0)
 		return r;
-	query_memory(index, memory->total, &seen);
-	memory->total = seen.total;
-	memory->free = seen.free;
-	memory->used = seen.total - seen.free;
+	answer_memory(index, memory);
 	return r;
 }
 

@@ -452,14 +452,15 @@ static void explain(struct guest *g, uint32_t device, const struct ledger_action
 			 text_bytes(own.limit).text, text_bytes(own.allocated + own.residual).text,
 			 text_bytes(action->bytes).text, what);
 	} else {
-		if (action->reason == LEDGER_DEADLINE)
+		const char *waited = "";
+
+		if (action->reason == LEDGER_DEADLINE) {
 			code = WIRE_REFUSED_DEADLINE;
+			waited = ", and was for as long as the share allows to wait";
+		}
 		snprintf(reason, sizeof(reason),
 			 "the device is full%s: of %s, %s are in use and %s of %s were asked for",
-			 action->reason == LEDGER_DEADLINE ? ", and was for as long as the share "
-							     "allows to wait"
-							   : "",
-			 text_bytes(all.limit).text,
+			 waited, text_bytes(all.limit).text,
 			 text_bytes(all.allocated - all.evicted + all.residual).text,
 			 text_bytes(action->bytes).text, what);
 	}
