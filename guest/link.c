@@ -420,18 +420,19 @@ int link_send(struct wire_message *message)
 
 static int enlist(const struct pending *request)
 {
-	struct pending *place;
+	struct pending *place = NULL;
+	bool there;
 
 	for (int tries = 0; tries < LINK_ANSWER_MS; tries++) {
 		futex_lock_take(&link_.lock);
-		place = link_.fd > 0 ? pending_of(0) : NULL;
+		there = link_.fd > 0;
+		if (there)
+			place = pending_of(0);
 		if (place)
 			*place = *request;
 		futex_lock_give(&link_.lock);
-		if (place)
-			return 0;
-		if (link_.fd <= 0)
-			return -ENOTCONN;
+		if (place || !there)
+			return place ? 0 : -ENOTCONN;
 		sleep_ms(1);
 	}
 	return -EBUSY;
