@@ -12,280 +12,27 @@
  */
 #include <stdbool.h>
 #include <string.h>
-#include <time.h>
 
-#include "cuda/nvml_prototypes.h"
 #include "base/macros.h"
+#include "cuda/nvml_prototypes.h"
+#include "sim/nvidia_smi_columns.h"
 
-enum { TEXT_BYTES = 96, FIELDS_MAX = 64, PROCESSES_MAX = 512 };
+enum { FIELDS_MAX = 64, PROCESSES_MAX = 512 };
 
 static struct {
 	const char *gpu_fields, *app_fields, *device;
 	bool list, no_header, no_units, csv;
 } arg;
 
-/* ---- columns ------------------------------------------------------------------------------- */
-
-typedef bool writer(nvmlDevice_t device, char *text);
-
-static bool number(nvmlReturn_t r, char *text, double value, int digits)
-{
-	snprintf(text, TEXT_BYTES, "%.*f", digits, value);
-	return r == NVML_SUCCESS;
-}
-
-static bool word(nvmlReturn_t r, char *text, const char *value)
-{
-	snprintf(text, TEXT_BYTES, "%s", value);
-	return r == NVML_SUCCESS;
-}
-
-static bool write_index(nvmlDevice_t device, char *text)
-{
-	unsigned int index = 0;
-	nvmlReturn_t r = nvmlDeviceGetIndex(device, &index);
-
-	return number(r, text, index, 0);
-}
-
-static bool write_uuid(nvmlDevice_t device, char *text)
-{
-	return nvmlDeviceGetUUID(device, text, TEXT_BYTES) == NVML_SUCCESS;
-}
-
-static bool write_name(nvmlDevice_t device, char *text)
-{
-	return nvmlDeviceGetName(device, text, TEXT_BYTES) == NVML_SUCCESS;
-}
-
-static bool write_count(nvmlDevice_t device, char *text)
-{
-	unsigned int count = 0;
-
-	(void)device;
-	nvmlReturn_t r = nvmlDeviceGetCount_v2(&count);
-
-	return number(r, text, count, 0);
-}
-
-static bool write_timestamp(nvmlDevice_t device, char *text)
-{
-	time_t now = time(NULL);
-	struct tm local;
-
-	(void)device;
-	localtime_r(&now, &local);
-	return strftime(text, TEXT_BYTES, "%Y/%m/%d %H:%M:%S.000", &local) > 0;
-}
-
-static bool write_driver(nvmlDevice_t device, char *text)
-{
-	(void)device;
-	return nvmlSystemGetDriverVersion(text, TEXT_BYTES) == NVML_SUCCESS;
-}
-
-static bool write_serial(nvmlDevice_t device, char *text)
-{
-	return nvmlDeviceGetSerial(device, text, TEXT_BYTES) == NVML_SUCCESS;
-}
-
-static bool write_bus_id(nvmlDevice_t device, char *text)
-{
-	nvmlPciInfo_t pci = {0};
-	nvmlReturn_t r = nvmlDeviceGetPciInfo_v3(device, &pci);
-
-	return word(r, text, pci.busId);
-}
-
-static bool write_capability(nvmlDevice_t device, char *text)
-{
-	int major = 0, minor = 0;
-	nvmlReturn_t r = nvmlDeviceGetCudaComputeCapability(device, &major, &minor);
-
-	snprintf(text, TEXT_BYTES, "%d.%d", major, minor);
-	return r == NVML_SUCCESS;
-}
-
-static nvmlReturn_t memory_of(nvmlDevice_t device, nvmlMemory_v2_t *memory)
-{
-	memset(memory, 0, sizeof(*memory));
-	memory->version = NVML_STRUCT_VERSION(Memory, 2);
-	return nvmlDeviceGetMemoryInfo_v2(device, memory);
-}
-
-#define MEMORY_WRITER(function, field)                                                             \
-	static bool function(nvmlDevice_t device, char *text)                                      \
-	{                                                                                          \
-		nvmlMemory_v2_t memory;                                                            \
-		nvmlReturn_t r = memory_of(device, &memory);                                       \
-                                                                                                   \
-		return number(r, text, (double)(memory.field >> 20), 0);                           \
-	}
-MEMORY_WRITER(write_memory_total, total)
-MEMORY_WRITER(write_memory_used, used)
-MEMORY_WRITER(write_memory_free, free)
-MEMORY_WRITER(write_memory_reserved, reserved)
-
-#define UTILISATION_WRITER(function, field)                                                        \
-	static bool function(nvmlDevice_t device, char *text)                                      \
-	{                                                                                          \
-		nvmlUtilization_t rates = {0};                                                     \
-		nvmlReturn_t r = nvmlDeviceGetUtilizationRates(device, &rates);                    \
-                                                                                                   \
-		return number(r, text, rates.field, 0);                                            \
-	}
-UTILISATION_WRITER(write_utilisation, gpu)
-UTILISATION_WRITER(write_utilisation_memory, memory)
-
-static bool write_temperature(nvmlDevice_t device, char *text)
-{
-	unsigned int value = 0;
-	nvmlReturn_t r = nvmlDeviceGetTemperature(device, NVML_TEMPERATURE_GPU, &value);
-
-	return number(r, text, value, 0);
-}
-
-static bool write_power(nvmlDevice_t device, char *text)
-{
-	unsigned int value = 0;
-	nvmlReturn_t r = nvmlDeviceGetPowerUsage(device, &value);
-
-	return number(r, text, value / 1000.0, 2);
-}
-
-static bool write_power_limit(nvmlDevice_t device, char *text)
-{
-	unsigned int value = 0;
-	nvmlReturn_t r = nvmlDeviceGetEnforcedPowerLimit(device, &value);
-
-	return number(r, text, value / 1000.0, 2);
-}
-
-static bool clock_of(nvmlDevice_t device, nvmlClockType_t type, char *text)
-{
-	unsigned int value = 0;
-	nvmlReturn_t r = nvmlDeviceGetClockInfo(device, type, &value);
-
-	return number(r, text, value, 0);
-}
-
-static bool write_clock(nvmlDevice_t device, char *text)
-{
-	return clock_of(device, NVML_CLOCK_SM, text);
-}
-
-static bool write_memory_clock(nvmlDevice_t device, char *text)
-{
-	return clock_of(device, NVML_CLOCK_MEM, text);
-}
-
-static bool write_pstate(nvmlDevice_t device, char *text)
-{
-	nvmlPstates_t state = NVML_PSTATE_UNKNOWN;
-	nvmlReturn_t r = nvmlDeviceGetPerformanceState(device, &state);
-
-	snprintf(text, TEXT_BYTES, "P%d", (int)state);
-	return r == NVML_SUCCESS;
-}
-
-static bool write_fan(nvmlDevice_t device, char *text)
-{
-	unsigned int value = 0;
-	nvmlReturn_t r = nvmlDeviceGetFanSpeed(device, &value);
-
-	return number(r, text, value, 0);
-}
-
-static bool enabled(nvmlReturn_t r, char *text, nvmlEnableState_t state)
-{
-	return word(r, text, state == NVML_FEATURE_ENABLED ? "Enabled" : "Disabled");
-}
-
-static bool write_display(nvmlDevice_t device, char *text)
-{
-	nvmlEnableState_t state = NVML_FEATURE_DISABLED;
-	nvmlReturn_t r = nvmlDeviceGetDisplayActive(device, &state);
-
-	return enabled(r, text, state);
-}
-
-static bool write_persistence(nvmlDevice_t device, char *text)
-{
-	nvmlEnableState_t state = NVML_FEATURE_DISABLED;
-	nvmlReturn_t r = nvmlDeviceGetPersistenceMode(device, &state);
-
-	return enabled(r, text, state);
-}
-
-static bool write_compute_mode(nvmlDevice_t device, char *text)
-{
-	static const char *const modes[] = {"Default", "Exclusive_Thread", "Prohibited",
-					    "Exclusive_Process"};
-	nvmlComputeMode_t mode = NVML_COMPUTEMODE_DEFAULT;
-	nvmlReturn_t r = nvmlDeviceGetComputeMode(device, &mode);
-
-	return word(r, text, (size_t)mode < ARRAY_SIZE(modes) ? modes[mode] : "?");
-}
-
-static bool write_mig(nvmlDevice_t device, char *text)
-{
-	unsigned int current = 0, pending = 0;
-	nvmlReturn_t r = nvmlDeviceGetMigMode(device, &current, &pending);
-
-	return word(r, text, current ? "Enabled" : "Disabled");
-}
-
-static bool write_ecc(nvmlDevice_t device, char *text)
-{
-	nvmlEnableState_t current = NVML_FEATURE_DISABLED, pending;
-	nvmlReturn_t r = nvmlDeviceGetEccMode(device, &current, &pending);
-
-	return enabled(r, text, current);
-}
-
-static bool ecc_errors(nvmlDevice_t device, nvmlMemoryErrorType_t type, char *text)
-{
-	unsigned long long count = 0;
-	nvmlReturn_t r = nvmlDeviceGetTotalEccErrors(device, type, NVML_VOLATILE_ECC, &count);
-
-	return number(r, text, (double)count, 0);
-}
-
-static bool write_ecc_corrected(nvmlDevice_t device, char *text)
-{
-	return ecc_errors(device, NVML_MEMORY_ERROR_TYPE_CORRECTED, text);
-}
-
-static bool write_ecc_uncorrected(nvmlDevice_t device, char *text)
-{
-	return ecc_errors(device, NVML_MEMORY_ERROR_TYPE_UNCORRECTED, text);
-}
-
-static const struct field {
-	const char *name, *unit;
-	writer *write;
-} fields[] = {
-#define FIELD(name, unit, write) {name, unit, write},
-#include "sim/nvidia_smi.def"
-#undef FIELD
-};
-
-static const struct field *field_named(const char *name, size_t length)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
-		if (strlen(fields[i].name) == length && !memcmp(fields[i].name, name, length))
-			return &fields[i];
-	return NULL;
-}
-
 /* ---- queries ------------------------------------------------------------------------------- */
 
 static bool chosen(nvmlDevice_t device)
 {
-	char index[TEXT_BYTES], uuid[TEXT_BYTES];
+	char index[SMI_TEXT_BYTES], uuid[SMI_TEXT_BYTES];
 
-	return !arg.device || (write_index(device, index) && strcmp(index, arg.device) == 0) ||
-	       (write_uuid(device, uuid) && strcmp(uuid, arg.device) == 0);
+	return !arg.device ||
+	       (smi_write("index", device, index) && strcmp(index, arg.device) == 0) ||
+	       (smi_write("uuid", device, uuid) && strcmp(uuid, arg.device) == 0);
 }
 
 /* The next chosen device from *index on. */
@@ -300,7 +47,8 @@ static bool next_device(unsigned int *index, nvmlDevice_t *ret_device)
 }
 
 /* The names between commas; white space around them does not count. */
-static int split(const char *list, const struct field *ret_fields[FIELDS_MAX], size_t *ret_count)
+static int split(const char *list, const struct smi_column *ret_fields[FIELDS_MAX],
+		 size_t *ret_count)
 {
 	size_t count = 0;
 
@@ -309,11 +57,12 @@ static int split(const char *list, const struct field *ret_fields[FIELDS_MAX], s
 
 		list += strspn(list, " ");
 		length = strcspn(list, ", ");
-		if (count == FIELDS_MAX || !(ret_fields[count++] = field_named(list, length))) {
+		if (count == FIELDS_MAX ||
+		    !(ret_fields[count++] = smi_column_named(list, length))) {
 			fprintf(stderr, "Field \"%.*s\" is not a valid field to query. Fields are:",
 				(int)length, list);
-			for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
-				fprintf(stderr, " %s", fields[i].name);
+			for (size_t i = 0; smi_column(i); i++)
+				fprintf(stderr, " %s", smi_column(i)->name);
 			fputc('\n', stderr);
 			return -EINVAL;
 		}
@@ -329,7 +78,7 @@ static int split(const char *list, const struct field *ret_fields[FIELDS_MAX], s
 
 static int query_devices(void)
 {
-	const struct field *columns[FIELDS_MAX];
+	const struct smi_column *columns[FIELDS_MAX];
 	unsigned int index = 0;
 	nvmlDevice_t device;
 	size_t count;
@@ -346,7 +95,7 @@ static int query_devices(void)
 		putchar('\n');
 	while (next_device(&index, &device)) {
 		for (size_t i = 0; i < count; i++) {
-			char text[TEXT_BYTES] = "";
+			char text[SMI_TEXT_BYTES] = "";
 			bool has = columns[i]->write(device, text);
 			bool unit = has && *columns[i]->unit && !arg.no_units;
 
@@ -377,7 +126,7 @@ static void print_app_column(const char *name, size_t length, nvmlDevice_t devic
 	} else if (!memcmp(name, "used_", 5)) {
 		printf("%llu%s", process->usedGpuMemory >> 20, arg.no_units ? "" : " MiB");
 	} else if (!memcmp(name, "gpu_uuid", 8)) {
-		best_effort(write_uuid(device, text));
+		best_effort(smi_write("uuid", device, text));
 		fputs(text, stdout);
 	} else {
 		best_effort(nvmlSystemGetProcessName(process->pid, text, sizeof(text)));
@@ -444,12 +193,12 @@ static int query_apps(void)
 
 static int list(void)
 {
-	char name[TEXT_BYTES], uuid[TEXT_BYTES];
+	char name[SMI_TEXT_BYTES], uuid[SMI_TEXT_BYTES];
 	unsigned int index = 0;
 	nvmlDevice_t device;
 
 	while (next_device(&index, &device))
-		if (write_name(device, name) && write_uuid(device, uuid))
+		if (smi_write("name", device, name) && smi_write("uuid", device, uuid))
 			printf("GPU %u: %s (UUID: %s)\n", index - 1, name, uuid);
 	return 0;
 }
@@ -465,13 +214,13 @@ static void rule(char line)
 static int table(void)
 {
 	static nvmlProcessInfo_t processes[PROCESSES_MAX];
-	char driver[TEXT_BYTES] = "?", name[512];
-	char columns[6][TEXT_BYTES];
+	char driver[SMI_TEXT_BYTES] = "?", name[512];
+	char columns[6][SMI_TEXT_BYTES];
 	unsigned int index = 0;
 	nvmlDevice_t device;
 	int cuda = 0;
 
-	best_effort(write_driver(NULL, driver));
+	best_effort(smi_write("driver_version", NULL, driver));
 	best_effort(nvmlSystemGetCudaDriverVersion_v2(&cuda));
 	rule('-');
 	printf("| %-30s Driver: %-16s CUDA: %2d.%-11d |\n", "NVIDIA-SMI (simulated devices)",
@@ -481,13 +230,13 @@ static int table(void)
 	       "Util");
 	rule('-');
 	while (next_device(&index, &device)) {
-		static writer *const writers[] = {write_name,	      write_temperature,
-						  write_power,	      write_memory_used,
-						  write_memory_total, write_utilisation};
+		static const char *const names[] = {"name",	    "temperature.gpu",
+						    "power.draw",   "memory.used",
+						    "memory.total", "utilization.gpu"};
 
-		for (size_t i = 0; i < ARRAY_SIZE(writers); i++)
-			if (!writers[i](device, columns[i]))
-				snprintf(columns[i], TEXT_BYTES, "ERR!");
+		for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+			if (!smi_write(names[i], device, columns[i]))
+				snprintf(columns[i], SMI_TEXT_BYTES, "ERR!");
 		printf("| %3u  %-26.26s %4.4sC %8.8sW %8.8s / %7.7s %7.7s%% |\n", index - 1,
 		       columns[0], columns[1], columns[2], columns[3], columns[4], columns[5]);
 	}
