@@ -8,6 +8,7 @@
 #include "sim/graph_memory.h"
 #include "sim/handle.h"
 #include "sim/memop.h"
+#include "sim/module.h"
 
 /* ---- describing ---------------------------------------------------------------------------- */
 
@@ -19,10 +20,15 @@ static CUresult describe_kernel(const CUDA_KERNEL_NODE_PARAMS_v3 *params, struct
 		.shared_bytes = params->sharedMemBytes,
 	};
 	CUfunction function = params->func ? params->func : (CUfunction)params->kern;
+	CUresult result =
+		kernel_prepare(function, &shape, params->kernelParams, params->extra, &op->kernel);
 
 	op->kind = OP_KERNEL;
 	op->context = params->ctx;
-	return kernel_prepare(function, &shape, params->kernelParams, params->extra, &op->kernel);
+	/* A function knows where it runs, whatever is current or said: a graph may span devices. */
+	if (result == CUDA_SUCCESS && handle_is(HANDLE_FUNCTION, params->func))
+		op->context = op->kernel.function->module->context;
+	return result;
 }
 
 static CUresult describe_set(const CUDA_MEMSET_NODE_PARAMS_v2 *params, struct op *op)

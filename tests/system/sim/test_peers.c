@@ -93,6 +93,51 @@ TEST(kernels_reach_a_peer_only_with_permission)
 	expect_ok(cuCtxDestroy_v2(first));
 }
 
+/* tinygrad's JIT makes such graphs: kernels of two devices, added while either's context is
+ * current. */
+TEST(a_graph_runs_each_kernel_on_the_device_of_its_function)
+{
+	CUcontext first = on_device(0), second;
+	CUdeviceptr here, there;
+	void *here_params[] = {&here}, *there_params[] = {&there};
+	CUDA_KERNEL_NODE_PARAMS_v1 params = {.gridDimX = 1,
+					     .gridDimY = 1,
+					     .gridDimZ = 1,
+					     .blockDimX = 1,
+					     .blockDimY = 1,
+					     .blockDimZ = 1};
+	CUgraphNode one, two;
+	CUgraphExec executable;
+	CUgraph graph;
+	CUfunction on_first = node_kernel(node_module(), "store"), on_second;
+	unsigned word = 0;
+
+	expect_ok(cuMemAlloc_v2(&here, 4096));
+	second = on_device(1);
+	on_second = node_kernel(node_module(), "store");
+	expect_ok(cuMemAlloc_v2(&there, 4096));
+	expect_ok(cuGraphCreate(&graph, 0));
+	params.func = on_first;
+	params.kernelParams = here_params;
+	expect_ok(cuGraphAddKernelNode(&one, graph, NULL, 0, &params));
+	params.func = on_second;
+	params.kernelParams = there_params;
+	expect_ok(cuGraphAddKernelNode(&two, graph, &one, 1, &params));
+	expect_ok(cuGraphInstantiate_v2(&executable, graph, NULL, NULL, 0));
+	expect_ok(cuGraphExecKernelNodeSetParams(executable, two, &params));
+	expect_ok(cuGraphLaunch(executable, NULL));
+	expect_ok(cuCtxSynchronize());
+	expect_ok(cuMemcpyDtoH_v2(&word, here, 4));
+	expect_eq(word, 7);
+	word = 0;
+	expect_ok(cuMemcpyDtoH_v2(&word, there, 4));
+	expect_eq(word, 7);
+	expect_ok(cuGraphExecDestroy(executable));
+	expect_ok(cuGraphDestroy(graph));
+	expect_ok(cuCtxDestroy_v2(second));
+	expect_ok(cuCtxDestroy_v2(first));
+}
+
 TEST(mappings_and_pools_are_opened_to_a_peer)
 {
 	CUmemAllocationProp properties = {
