@@ -223,6 +223,18 @@ void ledger_report(struct ledger *l, struct ledger_holder *holder, uint64_t allo
 	move(holder, &now);
 }
 
+void ledger_report_peak(struct ledger *l, struct ledger_holder *holder, uint64_t allocated)
+{
+	struct ledger_account *a = holder->account;
+	uint64_t others = a->sum.allocated - holder->has.allocated + a->sum.residual;
+	uint64_t peak = others + least(allocated, holder->most_granted);
+
+	(void)l;
+	peak = least(peak, a->most_charged);
+	if (peak > a->peak)
+		a->peak = peak;
+}
+
 void ledger_measured(struct ledger *l, struct ledger_holder *holder, uint64_t lowest,
 		     uint64_t highest, uint64_t settled)
 {

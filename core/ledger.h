@@ -148,6 +148,11 @@ must_check int ledger_return(struct ledger *l, struct ledger_holder *holder, uin
 /* What the holder says it allocated: believed between `evicted` and `granted`. */
 void ledger_report(struct ledger *l, struct ledger_holder *holder, uint64_t allocated);
 
+/* What the holder says it had allocated for a moment, beside what its siblings have now: for the
+ * account's peak alone. Believed up to what it ever was granted; and the peak never exceeds what
+ * the account was charged at most, of which it is a part. */
+void ledger_report_peak(struct ledger *l, struct ledger_holder *holder, uint64_t allocated);
+
 /* What was measured replaces what was measured before, and `settled` bytes of what was reserved. As
  * far as it is known: it is what was thought before, if that is neither less nor more. */
 void ledger_measured(struct ledger *l, struct ledger_holder *holder, uint64_t lowest,

@@ -30,7 +30,8 @@ struct ledger_account {
 	struct list holders;
 	struct amounts sum;
 	uint64_t limit, highest_limit, wait_ns, peak, refused;
-	uint64_t unsaid; /* what expected guests may hold beyond what they have said */
+	uint64_t most_charged; /* ever */
+	uint64_t unsaid;       /* what expected guests may hold beyond what they have said */
 	int expected;
 	int unsettled; /* its residual is about to be measured */
 };
@@ -40,7 +41,8 @@ struct ledger_holder {
 	struct ledger_account *account;
 	void *owner;
 	struct amounts has;
-	uint64_t reserved; /* of residual: not measured yet */
+	uint64_t reserved;     /* of residual: not measured yet */
+	uint64_t most_granted; /* ever */
 	/* A recall is under way, until then; afterwards the holder is deaf: it is neither asked nor
 	 * waited for again before it has answered, late as that may be, or asked itself. 0: none */
 	uint64_t recall_until;
@@ -131,6 +133,10 @@ static inline void move(struct ledger_holder *h, const struct amounts *now)
 		books[i]->residual += now->residual - h->has.residual;
 	}
 	h->has = *now;
+	if (now->granted > h->most_granted)
+		h->most_granted = now->granted;
+	if (charged(&a->sum) > a->most_charged)
+		a->most_charged = charged(&a->sum);
 	if (a->sum.allocated + a->sum.residual > a->peak)
 		a->peak = a->sum.allocated + a->sum.residual;
 }

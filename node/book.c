@@ -62,7 +62,7 @@ void book_refresh_guest(struct guest *g)
 		/* It was there for a moment, between two looks of ours. */
 		if (peak > at->seen_peak) {
 			at->seen_peak = peak;
-			ledger_report(l, at->holder, peak);
+			ledger_report_peak(l, at->holder, peak);
 		}
 		ledger_report(l, at->holder, says_allocated(at));
 	}

@@ -159,6 +159,8 @@ static void settle(struct daemon *d, struct guest_device *at)
 	if (!at->measuring)
 		return;
 	at->measuring = false;
+	/* Its peak goes with the residual that there was, not with what is left of it. */
+	book_refresh_guest(at->guest);
 	if (!d->measured[device_of(at)]) {
 		at->checked = at->checking; /* the estimate stays */
 		return;

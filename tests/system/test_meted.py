@@ -489,6 +489,28 @@ def test_a_peak_between_two_looks_is_seen():
         assert admin.tenant_row(made.tenant).peak == 500 * MIB
 
 
+def test_a_peak_goes_with_the_context_that_there_was_then():
+    with tempfile.NamedTemporaryFile("w") as processes:
+        with Daemon(environment={"METE_STUB_PROCESSES": processes.name}) as meted:
+            admin = Admin(meted.place)
+            made = admin.tenant("1GiB")
+            guest = Guest(made.socket)
+            guest.ask("residual_ask", device=0, bytes=100 * MIB)
+            processes.write(f"0 {os.getpid()} {100 * MIB}\n")
+            processes.flush()
+            guest.contexts(1)
+            guest.send("residual_settle", device=0, contexts=1, bytes=100 * MIB)
+            guest.credit(20 * MIB)
+            assert admin.tenant_row(made.tenant).peak == 100 * MIB
+            # It allocates, frees, and its context is gone before anybody looks again.
+            struct.pack_into("<Q", guest.own, 64 + 24, 20 * MIB)
+            processes.seek(0)
+            processes.truncate()
+            guest.contexts(0)
+            row = admin.tenant_row(made.tenant)
+            assert (row.residual, row.allocated, row.peak) == (0, 0, 120 * MIB), row
+
+
 def test_processes_are_those_of_the_tenant():
     with Daemon() as meted:
         admin = Admin(meted.place)

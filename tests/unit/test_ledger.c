@@ -525,6 +525,30 @@ TEST(a_measurement_does_not_prolong_the_time_that_may_be_waited)
 	expect_eq(action.reason, LEDGER_DEADLINE);
 }
 
+TEST(a_peak_is_believed_up_to_what_was_ever_granted)
+{
+	struct ledger_sums seen;
+
+	given(100, 900, 0);
+	granted(a, 60);
+	granted(b, 40);
+	ledger_report(l, b, 10);
+	expect_eq(ledger_return(l, a, 60, 0), 0);
+	ledger_report_peak(l, a, 50);
+	ledger_account_sums(one, &seen);
+	expect_eq(seen.peak, 60);
+	expect_eq(seen.allocated, 10);
+	ledger_report_peak(l, a, UINT64_MAX);
+	ledger_account_sums(one, &seen);
+	expect_eq(seen.peak, 70);
+	/* What one holder had and what another has need not have been there at once. */
+	granted(b, 60);
+	ledger_report(l, b, 100);
+	ledger_report_peak(l, a, UINT64_MAX);
+	ledger_account_sums(one, &seen);
+	expect_eq(seen.peak, 100);
+}
+
 TEST(one_holder_cannot_fill_the_table_of_asks)
 {
 	struct ledger_request request = {.id = 1, .bytes = 100, .want = 100, .may_wait = 1};

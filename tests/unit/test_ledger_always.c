@@ -39,6 +39,7 @@ struct account {
 	struct ledger_account *book;
 	unsigned device;
 	uint64_t limit, wait_ns;
+	uint64_t most; /* charged */
 	uint64_t hidden; /* held by a guest from before the daemon that has not come back yet */
 	int expected, unsettled;
 };
@@ -112,7 +113,10 @@ static void expect_books_equal(void)
 		wanted = model_sums(&m.accounts[i], 0);
 		ledger_account_sums(m.accounts[i].book, &got);
 		expect_same(&got, &wanted);
+		if (wanted.granted + wanted.residual > m.accounts[i].most)
+			m.accounts[i].most = wanted.granted + wanted.residual;
 		expect(got.peak >= got.allocated + got.residual);
+		expect(got.peak <= m.accounts[i].most);
 	}
 }
 
@@ -266,8 +270,10 @@ static void on_recall(const struct ledger_action *action)
 static void report_all(void)
 {
 	for (int i = 0; i < GUESTS; i++) {
-		if (m.guests[i].holder)
-			ledger_report(m.l, m.guests[i].holder, m.guests[i].allocated);
+		if (!m.guests[i].holder)
+			continue;
+		ledger_report(m.l, m.guests[i].holder, m.guests[i].allocated);
+		ledger_report_peak(m.l, m.guests[i].holder, UINT64_MAX >> below(64));
 	}
 }
 
