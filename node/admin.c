@@ -411,7 +411,6 @@ static struct admin *find_listing(struct daemon *d, bool all)
 	return NULL;
 }
 
-/* From the start after each: an answer that cannot be delivered makes its admin leave. */
 void admin_measured(struct daemon *d)
 {
 	struct admin *a;

@@ -101,25 +101,15 @@ void book_pump(struct daemon *d)
 	struct ledger_action action;
 	uint64_t now = loop_now_ns(), deadline;
 
-	/* An answer that cannot be delivered makes its guest leave, which changes the book. */
-	if (d->pumping) {
-		d->pump_again = true;
-		return;
-	}
-	d->pumping = true;
-	do {
-		d->pump_again = false;
-		if (anybody_asks(d))
-			book_refresh_all(d);
-		while (ledger_next(d->ledger, now, &action)) {
-			struct guest_device *at = ledger_owner(action.holder);
+	if (anybody_asks(d))
+		book_refresh_all(d);
+	while (ledger_next(d->ledger, now, &action)) {
+		struct guest_device *at = ledger_owner(action.holder);
 
-			/* Who is answered finds the figures that go with the answer. */
-			show_all(d);
-			guest_answer(at->guest, &action);
-		}
-	} while (d->pump_again);
-	d->pumping = false;
+		/* Who is answered finds the figures that go with the answer. */
+		show_all(d);
+		guest_answer(at->guest, &action);
+	}
 	show_all(d);
 	now = loop_now_ns();
 	deadline = ledger_deadline(d->ledger, now);

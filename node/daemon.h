@@ -165,7 +165,6 @@ struct daemon {
 
 	struct ledger *ledger;
 	struct loop_timer ledger_timer;
-	bool pumping, pump_again;
 
 	struct list tenants;
 	uint32_t tenant_count, guest_count, admin_count;

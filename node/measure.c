@@ -223,7 +223,6 @@ static void answer_check(struct guest_device *at, bool measured)
 			    DAEMON_ASKS_OF_GUEST);
 }
 
-/* From the start after each: an answer that cannot be delivered makes its guest leave. */
 static void answer_checks(struct daemon *d, bool late)
 {
 	struct guest_device *at;

@@ -111,11 +111,27 @@ static void watch_again(struct peer *peer)
 	loop_rewatch(&peer->watch, (peer->paused ? 0 : LOOP_READ) | (peer->first ? LOOP_WRITE : 0));
 }
 
+/* Who sends is in the middle of something, perhaps of a list in which this peer is: its end waits
+ * for the loop. */
+static void end_soon(struct peer *peer, const char *reason)
+{
+	if (peer->closing || peer->failed)
+		return;
+	peer->failed = 1;
+	peer->reason = reason;
+	drop_backlog(peer);
+	peer->paused = 1;
+	watch_again(peer);
+	loop_arm(&peer->pause, 1);
+}
+
 static void on_pause_over(struct loop_timer *timer)
 {
 	struct peer *peer = container_of(timer, struct peer, pause);
 
 	peer->paused = 0;
+	if (peer->failed)
+		end(peer, peer->reason);
 	if (!peer->closing)
 		watch_again(peer);
 }
@@ -158,7 +174,7 @@ static void read_some(struct peer *peer)
 {
 	uint8_t frame[WIRE_FRAME_MAX];
 
-	for (int i = 0; i < PEER_AT_ONCE && !peer->closing; i++) {
+	for (int i = 0; i < PEER_AT_ONCE && !peer->closing && !peer->failed; i++) {
 		struct iovec part = {frame, sizeof(frame)};
 		/* No room for control messages: the kernel drops descriptors, and says so. */
 		struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
@@ -221,7 +237,7 @@ static void on_ready(struct loop_watch *watch, int events)
 
 	if (events & LOOP_WRITE)
 		write_some(peer);
-	if ((events & LOOP_READ) && !peer->closing)
+	if ((events & LOOP_READ) && !peer->closing && !peer->failed)
 		read_some(peer);
 }
 
@@ -246,12 +262,12 @@ static void keep_for_later(struct peer *peer, const uint8_t *bytes, size_t size)
 	struct peer_frame *frame;
 
 	if (peer->backlog_bytes + size > PEER_BACKLOG) {
-		end(peer, "does not read what it is sent");
+		end_soon(peer, "does not read what it is sent");
 		return;
 	}
 	frame = malloc(sizeof(*frame) + size);
 	if (!frame) {
-		end(peer, "cannot be sent to: out of memory");
+		end_soon(peer, "cannot be sent to: out of memory");
 		return;
 	}
 	frame->next = NULL;
@@ -270,7 +286,7 @@ void peer_send(struct peer *peer, const struct wire_message *message)
 	size_t size;
 	int r = -EAGAIN;
 
-	if (peer->closing)
+	if (peer->closing || peer->failed)
 		return;
 	size = wire_encode(message, frame);
 	if (!peer->first)
@@ -278,7 +294,7 @@ void peer_send(struct peer *peer, const struct wire_message *message)
 	if (r == -EAGAIN)
 		keep_for_later(peer, frame, size);
 	else if (r < 0)
-		end(peer, NULL);
+		end_soon(peer, NULL);
 }
 
 void peer_send_pages(struct peer *peer, const struct wire_message *message, const int fds[2])
@@ -294,7 +310,7 @@ void peer_send_pages(struct peer *peer, const struct wire_message *message, cons
 				.msg_control = &control,
 				.msg_controllen = sizeof(control)};
 
-	if (peer->closing)
+	if (peer->closing || peer->failed)
 		return;
 	part.iov_len = wire_encode(message, frame);
 	control.header.cmsg_level = SOL_SOCKET;
@@ -302,7 +318,7 @@ void peer_send_pages(struct peer *peer, const struct wire_message *message, cons
 	control.header.cmsg_len = CMSG_LEN(2 * sizeof(int));
 	memcpy(CMSG_DATA(&control.header), fds, 2 * sizeof(int));
 	if (peer->first || sendmsg(peer->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		end(peer, "cannot be sent its pages");
+		end_soon(peer, "cannot be sent its pages");
 }
 
 uint32_t peer_new_id(struct peer *peer)

@@ -44,6 +44,8 @@ struct peer {
 	struct loop_timer pause;
 	int fd;
 	int closing, paused;
+	int failed; /* it cannot be sent to: it ends when the loop comes round, because of: */
+	const char *reason;
 	uint32_t next_id;
 	uint64_t tokens, filled_ns;
 	struct peer_frame *first, **last; /* what could not be sent yet */
@@ -64,7 +66,8 @@ must_check int peer_identify(int fd, struct peer_identity *ret_identity);
 must_check int peer_init(struct peer *peer, struct loop *loop, int fd,
 			 const struct peer_class *class);
 
-/* Sends, now or later. What cannot be sent closes the peer. */
+/* Sends, now or later. What cannot be sent closes the peer, but not before the caller is done:
+ * `gone` comes from the loop. */
 void peer_send(struct peer *peer, const struct wire_message *message);
 
 /* Like peer_send(), with two descriptors beside the message; only now. */

@@ -346,5 +346,25 @@ def test_an_admin_of_another_user_is_turned_away():
         assert "admin.turned_away" in meted.log() and "another user" in meted.log()
 
 
+def test_who_leaves_in_the_middle_of_a_list_is_no_end_of_it():
+    with Daemon() as meted:
+        neighbour = Neighbour(meted)
+        made = neighbour.admin.tenant("1GiB")
+        for _ in range(20):
+            # The answer has a row of the one before, and cannot be sent: its asker is the next one in the list.
+            first, last = Guest(made.socket), Guest(made.socket)
+            first.credit(MIB)
+            first.allocated(MIB)
+            last.send("processes_ask", device=0)
+            last.close()
+            # A list of the tenants that end with who asked for it.
+            admin = Admin(meted.place)
+            others = [admin.tenant("1MiB") for _ in range(3)]
+            admin.send("list", tenant=others[0].tenant)
+            admin.close()
+            first.close()
+        neighbour.check()
+
+
 if __name__ == "__main__":
     run(globals())
