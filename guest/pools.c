@@ -544,15 +544,18 @@ CUresult hook_cuMemPoolDestroy(CUmemoryPool handle)
 
 CUresult hook_cuMemPoolTrimTo(CUmemoryPool handle, size_t minBytesToKeep)
 {
-	CUresult r = memory_driver(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
 	struct pool *pool = memory_inside || !handle ? NULL : find(handle);
+	CUresult r;
 
-	if (pool) {
-		futex_lock_take(&pool->lock);
-		if (atomic_load(&pool->handle))
-			settle(pool);
-		futex_lock_give(&pool->lock);
-	}
+	if (!pool)
+		return memory_driver(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
+	moves_begin();
+	futex_lock_take(&pool->lock);
+	r = memory_driver(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
+	if (atomic_load(&pool->handle))
+		settle(pool);
+	futex_lock_give(&pool->lock);
+	moves_end();
 	return r;
 }
 
