@@ -18,21 +18,27 @@ enum {
 struct capture {
 	CUstream stream; /* NULL: a free place */
 	uint32_t thread; /* whose stream it is, for CU_STREAM_PER_THREAD */
+	uint32_t opener; /* the thread that began it */
+	uint64_t serial; /* from 1: who ends it means no later one of the same stream */
 };
 
 static struct {
 	struct futex_lock lock; /* of the table */
 	struct capture open[CAPTURES];
+	uint64_t last_serial;
 	struct futex_lock end_lock; /* one capture ends at a time ... */
 	_Atomic uint32_t ending;    /* ... and meanwhile nobody passes a closed gate */
 	_Atomic uint32_t kept_out;  /* the agent makes calls that a capture does not survive */
 } captures;
 
-static __thread unsigned opened_here __attribute__((tls_model("initial-exec")));
+static uint32_t own_thread(void)
+{
+	return (uint32_t)syscall(SYS_gettid);
+}
 
 static uint32_t thread_of(CUstream stream)
 {
-	return stream == CU_STREAM_PER_THREAD ? (uint32_t)syscall(SYS_gettid) : 0;
+	return stream == CU_STREAM_PER_THREAD ? own_thread() : 0;
 }
 
 bool capture_open(void)
@@ -100,6 +106,20 @@ void capture_let_in(void)
 	atomic_store(&captures.kept_out, 0);
 }
 
+/* Of the table, and not a count of the thread's own: an end that the agent sees first, or that
+ * another thread asks for, ends it there. */
+static bool opened_here(void)
+{
+	uint32_t thread = own_thread();
+	bool found = false;
+
+	futex_lock_take(&captures.lock);
+	for (int i = 0; i < CAPTURES && !found; i++)
+		found = captures.open[i].stream && captures.open[i].opener == thread;
+	futex_lock_give(&captures.lock);
+	return found;
+}
+
 /* Counts the capture before it looks at the gate: a close looks the other way round. */
 static CUresult begin(void)
 {
@@ -109,7 +129,7 @@ static CUresult begin(void)
 		return r;
 	atomic_fetch_add(&state.captures, 1);
 	/* A thread that waited here with a capture of its own open could never end it. */
-	while (opened_here == 0 && __atomic_load_n(&guest_tenant_page.not_open, __ATOMIC_SEQ_CST)) {
+	while (__atomic_load_n(&guest_tenant_page.not_open, __ATOMIC_SEQ_CST) && !opened_here()) {
 		atomic_fetch_sub(&state.captures, 1);
 		r = (CUresult)presence_wait(-1);
 		if (r != CUDA_SUCCESS)
@@ -130,11 +150,13 @@ static CUresult begun(CUstream stream, CUresult r)
 		atomic_fetch_sub(&state.captures, 1);
 		return r;
 	}
-	opened_here++;
 	futex_lock_take(&captures.lock);
 	place = find(NULL, 0);
 	if (place)
-		*place = (struct capture){stream, thread_of(stream)};
+		*place = (struct capture){.stream = stream,
+					  .thread = thread_of(stream),
+					  .opener = own_thread(),
+					  .serial = ++captures.last_serial};
 	futex_lock_give(&captures.lock);
 	return r;
 }
@@ -142,20 +164,31 @@ static CUresult begun(CUstream stream, CUresult r)
 /* With the lock held. */
 static void closed(struct capture *place)
 {
-	*place = (struct capture){NULL, 0};
+	*place = (struct capture){.stream = NULL};
 	atomic_fetch_sub(&state.captures, 1);
 }
 
-static void end(void)
+/* Returns which capture it is; 0: none that is known. */
+static uint64_t end(CUstream stream)
 {
+	struct capture *place;
+	uint64_t serial = 0;
+
+	futex_lock_take(&captures.lock);
+	place = stream ? find(stream, thread_of(stream)) : NULL;
+	if (place)
+		serial = place->serial;
+	futex_lock_give(&captures.lock);
 	futex_lock_take(&captures.end_lock);
 	atomic_store(&captures.ending, 1);
 	atomic_thread_fence(memory_order_seq_cst);
 	for (int i = 0; i < ENDING_YIELDS && presence_captures(guest_slot); i++)
 		sched_yield();
+	return serial;
 }
 
-static CUresult ended(CUstream stream, CUresult r)
+/* From the driver's answer on the agent may see that it is over, and others begin the next one. */
+static CUresult ended(CUstream stream, uint64_t serial, CUresult r)
 {
 	struct capture *place;
 
@@ -165,11 +198,8 @@ static CUresult ended(CUstream stream, CUresult r)
 	if (stream && (r == CUDA_SUCCESS || !is_capturing(stream))) {
 		futex_lock_take(&captures.lock);
 		place = find(stream, thread_of(stream));
-		if (place) {
+		if (place && place->serial == serial)
 			closed(place);
-			if (opened_here > 0)
-				opened_here--;
-		}
 		futex_lock_give(&captures.lock);
 	}
 	return r;
@@ -206,7 +236,6 @@ unsigned capture_count(void)
 void capture_forget(void)
 {
 	memset(&captures, 0, sizeof(captures));
-	opened_here = 0;
 }
 
 CUresult hook_cuStreamBeginCapture(CUstream hStream)
@@ -268,12 +297,15 @@ CUresult hook_cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph,
 
 CUresult hook_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 {
-	end();
-	return ended(hStream, real(cuStreamEndCapture)(hStream, phGraph));
+	uint64_t serial = end(hStream);
+
+	return ended(hStream, serial, real(cuStreamEndCapture)(hStream, phGraph));
 }
 
 CUresult hook_cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph)
 {
-	end();
-	return ended(stream_named(hStream, true), real(cuStreamEndCapture_ptsz)(hStream, phGraph));
+	CUstream stream = stream_named(hStream, true);
+	uint64_t serial = end(stream);
+
+	return ended(stream, serial, real(cuStreamEndCapture_ptsz)(hStream, phGraph));
 }

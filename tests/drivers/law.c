@@ -407,6 +407,8 @@ CUresult special_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 	if (!__atomic_load_n(&s->capturing, __ATOMIC_SEQ_CST))
 		return CUDA_ERROR_ILLEGAL_STATE;
 	__atomic_store_n(&s->capturing, 0, __ATOMIC_SEQ_CST);
+	if (law_state->probe)
+		law_state->probe();
 	*phGraph = (CUgraph)0x2000;
 	return CUDA_SUCCESS;
 }

@@ -18,5 +18,5 @@ struct law {
 	int64_t outstanding;	     /* submitted and not complete */
 	uint32_t acknowledged_on[2]; /* the same for one device */
 	int64_t outstanding_on[2];
-	void (*probe)(void); /* called from inside each submission, on the caller's thread */
+	void (*probe)(void); /* called inside submissions and ends of captures, by their thread */
 };

@@ -152,6 +152,53 @@ TEST(a_capture_passes_a_closed_gate_and_is_waited_for)
 	expect_eq(in_child(capture_passes, NULL, 0), 0);
 }
 
+static atomic_int began;
+
+static void close_and_open(void)
+{
+	fake_close_gate(&fake, 0);
+	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
+	fake_open_gate(&fake, 0);
+}
+
+/* Two captures, one after the other: a close comes when the driver has ended the first one and the
+ * caller has not heard of it yet, and again before the second one. */
+static void *captures_twice(void *argument)
+{
+	CUgraph graph;
+
+	check(load.begin(argument, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+	law->probe = close_and_open;
+	check(load.end(argument, &graph) == CUDA_SUCCESS);
+	law->probe = NULL;
+	fake_close_gate(&fake, 0);
+	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
+	check(load.begin(argument, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+	began = 1;
+	check(load.end(argument, &graph) == CUDA_SUCCESS);
+	return NULL;
+}
+
+static void end_seen_first(void)
+{
+	pthread_t thread;
+
+	load_guest("law");
+	check(pthread_create(&thread, NULL, captures_twice, load_stream(0)) == 0);
+	while (fake_waiting(&fake) == 0 && !began)
+		sched_yield();
+	check(!began);
+	fake_open_gate(&fake, 0);
+	pthread_join(thread, NULL);
+	fake_close_gate(&fake, 0);
+	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
+}
+
+TEST(a_capture_waits_at_a_closed_gate_though_the_agent_saw_the_end_of_the_last_one_first)
+{
+	expect_eq(in_child(end_seen_first, NULL, 0), 0);
+}
+
 static void *enters_and_dies(void *argument)
 {
 	(void)argument;
