@@ -223,19 +223,48 @@ static void sleep_some(struct thread_warp *t, struct split *s, const struct insn
 	s->pc++;
 }
 
+/* The lanes of `lanes` that named the same members as its first one. */
+static uint32_t same_members(const uint32_t *members, uint32_t lanes)
+{
+	uint32_t first = members[__builtin_ctz(lanes)], same = 0;
+
+	for (uint32_t left = lanes; left; left &= left - 1)
+		same |= (uint32_t)(members[__builtin_ctz(left)] == first) << __builtin_ctz(left);
+	return same;
+}
+
+/* Lanes that stand here together may name different members (tiles of a cooperative group do):
+ * each group executes by itself, and waits by itself if some of it are elsewhere. */
 static void meet(struct thread_warp *t, struct split *s, const struct insn *i)
 {
-	uint32_t members = ((const uint32_t *)operand(&t->w, i->f))[__builtin_ctz(s->lanes)];
+	const uint32_t *members = operand(&t->w, i->f);
+	uint32_t group, ready = 0;
 
-	if (!s->released && members & t->alive & ~s->lanes) {
+	for (uint32_t left = s->lanes; left; left &= ~group) {
+		group = same_members(members, left);
+		if (s->released || !(members[__builtin_ctz(left)] & t->alive & ~s->lanes))
+			ready |= group;
+	}
+	if (!ready) {
+		group = same_members(members, s->lanes);
+		if (group != s->lanes)
+			split_off(t, s, s->lanes & ~group, s->pc);
+		s->lanes = group;
 		s->state = SPLIT_AT_SYNC;
-		s->waits_for = members;
+		s->waits_for = members[__builtin_ctz(group)];
 		check_sync(t);
 		return;
 	}
+	if (ready != s->lanes) {
+		split_off(t, s, s->lanes & ~ready, s->pc);
+		s->lanes = ready;
+	}
 	s->released = false;
-	t->w.mask = s->lanes;
-	i->run(&t->w, i);
+	for (uint32_t left = ready; left; left &= ~group) {
+		group = same_members(members, left);
+		t->w.mask = group;
+		i->run(&t->w, i);
+	}
 	s->pc++;
 }
 

@@ -233,6 +233,27 @@ TEST(a_sync_instruction_waits_for_the_lanes_of_its_mask)
 		expect_eq(words()[t], t ^ 1);
 }
 
+/* What tiles of a cooperative group do: the halves of a warp name their own lanes. */
+TEST(lanes_that_name_different_members_do_not_hear_each_other)
+{
+	/* Together at first; then the lanes 20 to 31 come by a longer way and their half waits. */
+	run(KERNEL(".reg .u32 %r, %m, %x, %y, %i;\n.reg .pred %p, %q;\n"
+		   "setp.lt.u32 %p, %t, 16;\nselp.u32 %m, 0x0000ffff, 0xffff0000, %p;\n"
+		   "redux.sync.add.u32 %r, %t, %m;\n"
+		   "and.b32 %x, %t, 1;\nsetp.ne.u32 %q, %x, 0;\n"
+		   "vote.sync.ballot.b32 %x, %q, %m;\nmul.lo.u32 %x, %x, 3;\n"
+		   "add.u32 %r, %r, %x;\nsetp.lt.u32 %q, %t, 20;\n@%q bra MEET;\nmov.u32 %i, 0;\n"
+		   "L: add.u32 %i, %i, 1;\nsetp.lt.u32 %q, %i, 5000;\n@%q bra L;\n"
+		   "MEET: match.any.sync.b32 %y, 7, %m;\nmul.lo.u32 %y, %y, 5;\n"
+		   "add.u32 %r, %r, %y;\n" STORE),
+	    1, 32);
+	for (unsigned t = 0; t < 32; t++) {
+		uint32_t half = t < 16 ? 0xffffu : 0xffff0000u;
+
+		expect_eq(words()[t], (t < 16 ? 120 : 376) + (half & 0xaaaaaaaau) * 3 + half * 5);
+	}
+}
+
 TEST(a_lane_may_wait_for_a_lock_that_another_lane_of_its_warp_holds)
 {
 	run(KERNEL(".reg .u32 %r, %o;\n.reg .pred %p;\n"
