@@ -83,13 +83,14 @@ static int find_nvml(struct nvml *nvml, struct fault *why)
 
 /* A GPU that cannot be asked is left out, not fatal: the others may do. */
 static int look(const struct nvml *nvml, struct pick_gpu gpus[PICK_GPUS], size_t *ret_size,
-		struct fault *why)
+		size_t *ret_count, struct fault *why)
 {
 	unsigned count = 0;
 	nvmlReturn_t status = nvml->count(&count);
 
 	if (status != NVML_SUCCESS)
 		return fault_set(why, -EIO, "NVML does not count its GPUs: %s", nvml->text(status));
+	*ret_count = count;
 	*ret_size = 0;
 	for (unsigned i = 0; i < count && *ret_size < PICK_GPUS; i++) {
 		struct pick_gpu *gpu = &gpus[*ret_size];
@@ -140,9 +141,11 @@ static int try_once(const struct nvml *nvml, struct admin *admin, const struct w
 		    double hold_seconds, struct pick_gpu gpus[PICK_GPUS], struct choice *ret_choice,
 		    struct fault *why)
 {
-	size_t size = 0, order[PICK_GPUS], n;
-	int r = look(nvml, gpus, &size, why);
+	size_t size = 0, count = 0, order[PICK_GPUS], n;
+	int r = look(nvml, gpus, &size, &count, why);
 
+	if (r == 0)
+		r = pick_check_exclude(wish->criteria.exclude, gpus, size, count, why);
 	if (r < 0)
 		return r;
 	n = pick_choose(gpus, size, &wish->criteria, random_number, order);
@@ -326,7 +329,7 @@ int pick_main(const struct cli_line *line)
 		r = try_once(&nvml, &admin, &wish, line->argc ? 0 : wish.hold_seconds, gpus,
 			     &choice, &why);
 		if (r < 0)
-			return cli_fail(line, 1, &why);
+			return cli_fail(line, r == -EINVAL ? CLI_USAGE : 1, &why);
 	}
 	if (!choice.size)
 		return cli_fail(line, 1, &why);

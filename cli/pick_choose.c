@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/pick_choose.h"
@@ -16,6 +17,38 @@ int pick_parse_order(const char *text, enum pick_order *ret_order, struct fault 
 	}
 	return fault_set(why, -EINVAL,
 			 "--order '%s': first, last, random, load or memory is accepted", text);
+}
+
+/* Who could not be asked may have any UUID. */
+static bool is_here(const char *name, const struct pick_gpu *gpus, size_t size, size_t count)
+{
+	size_t digits = strspn(name, "0123456789");
+
+	if (digits && !name[digits])
+		return (*name != '0' || digits == 1) && strtoul(name, NULL, 10) < count;
+	for (size_t i = 0; i < size; i++)
+		if (strcmp(name, gpus[i].uuid) == 0)
+			return true;
+	return size < count && (strncmp(name, "GPU-", 4) == 0 || strncmp(name, "MIG-", 4) == 0);
+}
+
+int pick_check_exclude(const char *list, const struct pick_gpu *gpus, size_t size, size_t count,
+		       struct fault *why)
+{
+	while (list) {
+		size_t n = strcspn(list, ",");
+		char name[sizeof(gpus->uuid)];
+
+		snprintf(name, sizeof(name), "%.*s", (int)(n < sizeof(name) ? n : sizeof(name)),
+			 list);
+		if (!is_here(name, gpus, size, count))
+			return fault_set(why, -EINVAL,
+					 "--exclude: there is no '%s'; accepted: UUIDs and indices "
+					 "below %zu (nvidia-smi -L lists them)",
+					 name, count);
+		list = list[n] ? list + n + 1 : NULL;
+	}
+	return 0;
 }
 
 static bool excluded(const struct pick_gpu *gpu, const char *list)

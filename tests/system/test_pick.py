@@ -88,6 +88,8 @@ def test_bad_values_are_refused():
     for arguments, text in ((["--limit", "0"], "--limit '0': a whole number from 1 to 64 is accepted"),
                             (["--limit", "1.5"], "--limit '1.5': a whole number from 1 to 64 is accepted"),
                             (["--max-load", "x"], "--max-load 'x': a number from 0 to 2 is accepted"),
+                            (["-x", "foo"], "--exclude: there is no 'foo'; accepted: UUIDs and indices below 4 "
+                                               "(nvidia-smi -L lists them)"),
                             (["--order", "best"], "--order 'best': first, last, random, load or memory is accepted")):
         done = pick(None, *arguments)
         assert done.returncode == 2 and done.stderr == f"mete pick: {text}\n", done

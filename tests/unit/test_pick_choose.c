@@ -91,10 +91,26 @@ TEST(gpus_are_excluded_by_index_and_uuid)
 
 	c.exclude = "1,GPU-f";
 	expect_str(chosen(&c, nobody), "0");
-	c.exclude = "GPU";
-	expect_str(chosen(&c, nobody), "015");
-	c.exclude = "10,,5,";
+	c.exclude = "5";
 	expect_str(chosen(&c, nobody), "01");
+}
+
+TEST(what_is_excluded_must_be_there)
+{
+	const char *const wrong[] = {"foo", "",	  "1,",	 ",1",	  "1,,2", "6",
+				     "01",  "-1", "GPU", "GPU-g", "1 "};
+	struct fault why;
+
+	expect_eq(pick_check_exclude(NULL, gpus, 6, 6, &why), 0);
+	expect_eq(pick_check_exclude("0,GPU-f,5", gpus, 6, 6, &why), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
+		expect_eq(pick_check_exclude(wrong[i], gpus, 6, 6, &why), -EINVAL);
+	expect_eq(pick_check_exclude("3,foo", gpus, 6, 6, &why), -EINVAL);
+	expect_str(why.text, "--exclude: there is no 'foo'; accepted: UUIDs and indices below 6 "
+			     "(nvidia-smi -L lists them)");
+	/* One that is broken does not say its name. */
+	expect_eq(pick_check_exclude("6,GPU-g", gpus, 6, 7, &why), 0);
+	expect_eq(pick_check_exclude("foo", gpus, 6, 7, &why), -EINVAL);
 }
 
 TEST(an_unknown_order_says_what_there_is)
