@@ -6,6 +6,9 @@
 #include <link.h>
 #include <string.h>
 
+#include "cuda/probe.h"
+#include "cuda/prototypes.h"
+
 static int own_folder(char ret_folder[PATH_MAX], struct fault *why)
 {
 	ssize_t n = readlink("/proc/self/exe", ret_folder, PATH_MAX - 1);
@@ -108,11 +111,14 @@ static int path_of(void *library, char ret_path[PATH_MAX])
 }
 
 /* Our own guest answers to the driver's name: it must not be taken for the driver. */
-static bool is_guest(const char *path)
+static bool is_guest(void *library)
 {
-	const char *name = strrchr(path, '/');
+	api_fn_cuGetProcAddress *look_up =
+		(api_fn_cuGetProcAddress *)dlsym(library, "cuGetProcAddress");
+	void *answer = NULL;
 
-	return name && strcmp(name, "/libmete.so") == 0;
+	return look_up && look_up(PROBE_NAME, &answer, 0, 0) == CUDA_SUCCESS && answer &&
+	       strcmp(answer, PROBE_ANSWER) == 0;
 }
 
 static int examine(void *library, struct driver *driver, struct fault *why)
@@ -123,7 +129,7 @@ static int examine(void *library, struct driver *driver, struct fault *why)
 
 	if (path_of(library, driver->cuda) < 0)
 		return fault_set(why, -ENOENT, "libcuda.so.1: the loader does not say where it is");
-	if (is_guest(driver->cuda))
+	if (is_guest(library))
 		return fault_set(why, -ELOOP,
 				 "%s is mete's own guest, not a driver: set METE_DRIVER to the "
 				 "driver's folder",
@@ -161,7 +167,7 @@ int driver_find(struct driver *ret_driver, struct fault *why)
 	nvml = open_library(driver.folder, "libnvidia-ml.so.1");
 	if (!nvml)
 		nvml = open_library("", "libnvidia-ml.so.1");
-	if (nvml && (path_of(nvml, driver.nvml) < 0 || is_guest(driver.nvml)))
+	if (nvml && (path_of(nvml, driver.nvml) < 0 || is_guest(nvml)))
 		driver.nvml[0] = '\0';
 	/* Both stay open: a driver does not like to be unloaded, and we end soon. */
 	*ret_driver = driver;

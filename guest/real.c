@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 
 #define TABLE_KINDS
+#include "cuda/probe.h"
 #include "guest/futex.h"
-#include "guest/resolve.h"
 #include "guest/say.h"
 #include "guest/tables.h"
 
@@ -165,9 +165,9 @@ static bool is_guest(void *handle)
 		return false;
 	if ((void *)look_up == guest_export[API_cuGetProcAddress])
 		return true;
-	if (look_up(RESOLVE_PROBE, &answer, 0, 0) != CUDA_SUCCESS || !answer)
+	if (look_up(PROBE_NAME, &answer, 0, 0) != CUDA_SUCCESS || !answer)
 		return false;
-	return strcmp(answer, RESOLVE_PROBE_ANSWER) == 0;
+	return strcmp(answer, PROBE_ANSWER) == 0;
 }
 
 static int cuda_take(const char *path)

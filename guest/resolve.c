@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define TABLE_KINDS
+#include "cuda/probe.h"
 #include "cuda/resolve.h"
 #include "guest/hooks.h"
 #include "guest/real.h"
@@ -46,10 +47,10 @@ static CUresult unlisted(const char *name, void **address, int version, uint64_t
 
 static bool is_probe(const char *name, void **address)
 {
-	if (!name || name[0] != RESOLVE_PROBE[0] || strcmp(name, RESOLVE_PROBE) != 0)
+	if (!name || name[0] != PROBE_NAME[0] || strcmp(name, PROBE_NAME) != 0)
 		return false;
 	if (address)
-		*address = (void *)(uintptr_t)RESOLVE_PROBE_ANSWER;
+		*address = (void *)(uintptr_t)PROBE_ANSWER;
 	return true;
 }
 

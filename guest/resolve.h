@@ -4,13 +4,6 @@
  * by ours. An address that is not an exported function of the table is matched by exact name,
  * version and stream; what remains of an enforcing function's name is a version that we do not
  * know: passed through and counted, or refused where the share is strict.
- *
- * A name that no CUDA program asks for (RESOLVE_PROBE) answers a constant: so a second copy of this
- * library is told from a driver.
+ * A name that no CUDA program asks for (cuda/probe.h) answers a constant.
  */
 #pragma once
-
-#define RESOLVE_PROBE "\001mete guest"
-
-/* What the probe is answered with: a text. */
-#define RESOLVE_PROBE_ANSWER "mete guest"

@@ -120,6 +120,10 @@ def test_without_a_driver_it_says_so():
         # Ours twice: the guest is not a driver.
         guest = os.path.join(BUILD, "guest", "12.9", "lib")
         refused(node.mete("run", "--", "true", METE_DRIVER=guest), "guest", "METE_DRIVER", status=125)
+        copy = os.path.join(node.place, "copy")
+        os.mkdir(copy)
+        shutil.copy(os.path.join(guest, "libcuda.so.1"), copy)
+        refused(node.mete("run", "--", "true", METE_DRIVER=copy), "is mete's own guest", "METE_DRIVER", status=125)
 
 
 def test_why_meted_does_not_start_is_said():
