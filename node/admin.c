@@ -128,7 +128,7 @@ static int pick_devices(struct daemon *d, const char *text, struct tenant_spec *
 			return fault_set(
 				why, -ENODEV,
 				"device: there is no '%.60s'; accepted: a UUID or an index "
-				"below %u (mete ps lists them)",
+				"below %u (nvidia-smi -L lists them)",
 				name, d->devices);
 		for (uint32_t i = 0; i < spec->devices; i++) {
 			if (spec->device[i] == index)

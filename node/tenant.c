@@ -71,8 +71,9 @@ static int limit_on(struct daemon *d, const struct share *share, uint32_t index,
 
 	if (r == 0)
 		return 0;
-	return fault_set(why, -EINVAL, "memory: '%.60s' %s: %s (%s) has %s; accepted: %s",
-			 text ? text : "", share_problem(r), info->uuid_text, info->model,
+	/* It travels in WIRE_TEXT_MAX bytes, and what is accepted comes last. */
+	return fault_set(why, -EINVAL, "memory: '%.20s' %s: %.40s has %s; accepted: %s",
+			 text ? text : "", share_problem(r), info->uuid_text,
 			 text_bytes(info->total_bytes).text, share_accepts("memory"));
 }
 
