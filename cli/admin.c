@@ -115,13 +115,18 @@ int admin_connect_any(struct admin *admin, char *ret_place, struct fault *why)
 	return r == -ECONNRESET ? ADMIN_ABSENT : r;
 }
 
-struct admin_uuid admin_uuid(const wire_uuid *uuid)
+struct admin_uuid admin_uuid(const struct wire_device_row *device)
 {
 	struct admin_uuid named;
-	int n = snprintf(named.text, sizeof(named.text), "GPU-");
+	int n = snprintf(named.text, sizeof(named.text), "%.79s", device->name.text);
 
+	if (n > 0)
+		return named;
+	/* An older meted says the number alone. */
+	n = snprintf(named.text, sizeof(named.text), "GPU-");
 	for (int i = 0; i < 16; i++)
 		n += snprintf(named.text + n, sizeof(named.text) - (size_t)n, "%s%02x",
-			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid->byte[i]);
+			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+			      device->uuid.byte[i]);
 	return named;
 }

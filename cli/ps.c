@@ -86,7 +86,7 @@ static void print_devices(const struct rows *rows)
 		printf("%-3u %-28.28s %-10s %-10s %-10s %-10s %s\n", device->index,
 		       printable(&device->model).text, text_bytes(device->capacity).text,
 		       text_bytes(device->allocated).text, text_bytes(device->residual).text,
-		       text_bytes(device->credit).text, admin_uuid(&device->uuid).text);
+		       text_bytes(device->credit).text, admin_uuid(device).text);
 	}
 }
 
@@ -140,7 +140,7 @@ static cJSON *json_device(const struct wire_device_row *device)
 	cJSON *object = cJSON_CreateObject();
 
 	cJSON_AddNumberToObject(object, "index", device->index);
-	cJSON_AddStringToObject(object, "uuid", admin_uuid(&device->uuid).text);
+	cJSON_AddStringToObject(object, "uuid", admin_uuid(device).text);
 	cJSON_AddStringToObject(object, "model", device->model.text);
 	cJSON_AddNumberToObject(object, "capacity_bytes", (double)device->capacity);
 	cJSON_AddNumberToObject(object, "reserve_bytes", (double)device->reserve);
@@ -159,7 +159,7 @@ static cJSON *json_tenant(const struct rows *rows, const struct wire_tenant_row 
 	cJSON_AddNumberToObject(object, "tenant", tenant->tenant);
 	cJSON_AddStringToObject(object, "name", tenant->name.text);
 	cJSON_AddNumberToObject(object, "device", tenant->device);
-	cJSON_AddStringToObject(object, "device_uuid", admin_uuid(&device->uuid).text);
+	cJSON_AddStringToObject(object, "device_uuid", admin_uuid(device).text);
 	cJSON_AddStringToObject(object, "model", device->model.text);
 	cJSON_AddNumberToObject(object, "limit_bytes", (double)tenant->limit);
 	cJSON_AddNumberToObject(object, "allocated_bytes", (double)tenant->allocated);

@@ -26,7 +26,7 @@ static int name_devices(struct admin *admin, const char *asked, char *ret_names,
 
 	for (; r == 0 && row.code != WIRE_end; r = admin_next(admin, &row, why))
 		if (row.code == WIRE_device_row && row.device_row.index < VISIBLE_NODE_DEVICES)
-			uuid[row.device_row.index] = admin_uuid(&row.device_row.uuid);
+			uuid[row.device_row.index] = admin_uuid(&row.device_row);
 	if (r < 0)
 		return r;
 	snprintf(rest, sizeof(rest), "%s", asked);

@@ -283,6 +283,7 @@ static void list_devices(struct listing *to)
 		row->index = i;
 		memcpy(row->uuid.byte, device->info->uuid, sizeof(row->uuid.byte));
 		wire_set_text(&row->model, device->info->model);
+		wire_set_text(&row->name, device->info->uuid_text);
 		row->capacity = device->info->total_bytes;
 		row->reserve = device->reserve_bytes;
 		row->allocated = sums.allocated;

@@ -4,6 +4,7 @@
  *
  *	METE_STUB_DEVICES    how many (default 1)
  *	METE_STUB_BYTES      memory of each (default 4 GiB)
+ *	METE_STUB_KIND       how their UUIDs begin (default GPU)
  *	METE_STUB_PROCESSES  a file of lines "DEVICE PID BYTES", read at each question
  *	METE_STUB_LOADS      percent busy, one per device with commas between them; "-": not said
  *	METE_STUB_USED       percent of the memory in use, likewise
@@ -68,7 +69,10 @@ exported nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevi
 
 exported nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length)
 {
-	snprintf(uuid, length, "GPU-00000000-0000-0000-0000-0000000000%02x", index_of(device));
+	const char *kind = getenv("METE_STUB_KIND");
+
+	snprintf(uuid, length, "%s-00000000-0000-0000-0000-0000000000%02x", kind ? kind : "GPU",
+		 index_of(device));
 	return NVML_SUCCESS;
 }
 

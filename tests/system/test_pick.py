@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """mete pick: criteria, programs, and GPUs that are given to one caller at a time."""
+import json
 import os
 import subprocess
 import sys
@@ -28,12 +29,12 @@ class Meted(Daemon):
     """A meted that the CLI finds, kept alive by an admin connection."""
     devices = "4"  # both see as many
 
-    def __init__(self, devices):
+    def __init__(self, devices, **settings):
         self.runtime = tempfile.mkdtemp(prefix="mete-")
         place = os.path.join(self.runtime, "mete")
         os.mkdir(place, 0o700)
         Meted.devices = str(devices)
-        super().__init__(environment={"METE_STUB_DEVICES": Meted.devices}, place=place)
+        super().__init__(environment={"METE_STUB_DEVICES": Meted.devices, **settings}, place=place)
         self.admin = Admin(place)
 
     def again(self, how):
@@ -245,6 +246,16 @@ def test_a_users_meted_stays_while_it_holds_something():
         done = pick(meted.place)
         assert done.returncode == 1 and "is held for another" in done.stderr, done
         meted.admin = Admin(meted.place)
+
+
+def test_ps_names_devices_as_the_driver_does():
+    for kind in ("GPU", "MIG"):
+        with Meted(1, METE_STUB_KIND=kind) as meted:
+            named = uuid(0).replace("GPU", kind)
+            assert meted.admin.tenant("1GiB").uuid == named
+            ran = subprocess.run([METE, "ps", "--json"], env=environment(meted.place), text=True, capture_output=True)
+            seen = json.loads(ran.stdout)
+            assert seen["devices"][0]["uuid"] == seen["tenants"][0]["device_uuid"] == named, seen
 
 
 if __name__ == "__main__":
