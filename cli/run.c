@@ -3,6 +3,7 @@
  * mete run: a tenant for one command. The admin connection is the tenant's life: it stays open
  * here until the program has ended (and its guests keep the tenant after that, if any are left).
  */
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -130,10 +131,14 @@ static int join(const struct cli_line *line, struct admin *admin, const struct d
 	return r;
 }
 
-static void noreturn_ become_program(const struct cli_line *line, const struct signals *before)
+/* Not before meted knows of it: were we killed earlier, it would find no tenant. */
+static void noreturn_ become_program(const struct cli_line *line, const struct signals *before,
+				     int start)
 {
 	int error;
 
+	if (read(start, &(char){0}, 1) != 1)
+		_exit(125);
 	signals_give_back(before);
 	execvp(line->argv[0], line->argv);
 	error = errno;
@@ -142,45 +147,58 @@ static void noreturn_ become_program(const struct cli_line *line, const struct s
 			   error == ENOENT ? "no such program" : strerror(error)));
 }
 
-/* meted ended under us (an upgrade, a crash): start it again, and keep the tenant in the
- * new one. */
-static void keep_tenant(struct admin *admin, const struct driver *driver, uint32_t tenant)
+/* The program keeps its tenant, too: it has one when we are killed. */
+static int keep(struct admin *admin, uint32_t tenant, pid_t child, struct fault *why)
 {
 	struct wire_message request = {.code = WIRE_tenant_keep}, answer;
-	struct fault why;
 
 	request.tenant_keep.tenant = tenant;
+	request.tenant_keep.pid = (uint32_t)child;
+	return admin_ask(admin, &request, &answer, why);
+}
+
+/* meted ended under us (an upgrade, a crash): start it again, and keep the tenant in the
+ * new one. */
+static void keep_again(struct admin *admin, const struct driver *driver, uint32_t tenant,
+		       pid_t child)
+{
+	struct fault why;
+
 	admin_close(admin);
-	if (daemon_connect(admin, driver, &why) < 0 ||
-	    admin_ask(admin, &request, &answer, &why) < 0)
+	if (daemon_connect(admin, driver, &why) < 0 || keep(admin, tenant, child, &why) < 0)
 		fprintf(stderr, "mete run: meted is gone, the program goes on: %s\n", why.text);
 }
 
-/* Waits for the program, and looks after the daemon meanwhile. */
-static void wait_for_program(pid_t child, struct admin *admin, const struct driver *driver,
-			     uint32_t tenant)
+/* Waits for the program, and looks after the daemon meanwhile. Returns how often it was replaced.
+ */
+static unsigned wait_for_program(pid_t child, struct admin *admin, const struct driver *driver,
+				 uint32_t tenant)
 {
+	unsigned replaced = 0;
 	owned(close) int pidfd = (int)syscall(SYS_pidfd_open, child, 0);
 	struct pollfd watched[] = {{.fd = pidfd, .events = POLLIN}, {.events = POLLIN}};
 
 	if (pidfd < 0)
-		return; /* then waitpid() waits, and the daemon looks after itself */
+		return 0; /* then waitpid() waits, and the daemon looks after itself */
 	for (;;) {
 		watched[1].fd = admin->fd;
 		if (poll(watched, ARRAY_SIZE(watched), -1) < 0 && errno != EINTR)
-			return;
+			return replaced;
 		if (watched[0].revents)
-			return;
-		if (watched[1].revents)
-			keep_tenant(admin, driver, tenant);
+			return replaced;
+		if (watched[1].revents) {
+			keep_again(admin, driver, tenant, child);
+			replaced++;
+		}
 		watched[0].revents = watched[1].revents = 0;
 	}
 }
 
 /* What the ledger saw of the tenant: one line per device, while the admin connection keeps it. */
-static void report(const struct cli_line *line, struct admin *admin, uint32_t tenant)
+static void report(const struct cli_line *line, struct admin *admin, uint32_t tenant, bool whole)
 {
 	struct wire_message request = {.code = WIRE_list}, row = {0};
+	bool joined = !whole; /* what an earlier meted saw is not known */
 	struct fault why;
 	int r;
 
@@ -195,7 +213,14 @@ static void report(const struct cli_line *line, struct admin *admin, uint32_t te
 			"mete run: %s: device=%u limit_bytes=%llu peak_bytes=%llu refusals=%llu\n",
 			seen->name.text, seen->device, (unsigned long long)seen->limit,
 			(unsigned long long)seen->peak, (unsigned long long)seen->refusals);
+		joined |= seen->joins != 0;
 	}
+	if (r == 0 && !joined)
+		fprintf(stderr,
+			"mete run: no process of %s came to mete: if it used a GPU, nothing was "
+			"limited (static programs, an emptied environment and a driver opened by "
+			"its absolute path pass mete by)\n",
+			line->argv[0]);
 	if (r < 0)
 		best_effort(cli_complain(line, 0, "no report: %s", why.text));
 }
@@ -218,8 +243,9 @@ int run_main(const struct cli_line *line)
 	struct driver driver;
 	struct fault why;
 	struct signals before;
+	unsigned replaced;
 	pid_t child;
-	int status;
+	int status, start[2];
 
 	if (line->argc == 0)
 		return cli_complain(line, CLI_USAGE,
@@ -229,20 +255,29 @@ int run_main(const struct cli_line *line)
 	    set_environment(&driver, made.tenant_made.socket.text, &why) < 0)
 		return cli_fail(line, 125, &why);
 	fflush(NULL);
+	if (pipe2(start, O_CLOEXEC) != 0)
+		return cli_complain(line, 125, "no pipe: %s", strerror(errno));
 	signals_take(&before);
 	child = fork();
-	if (child == 0)
-		become_program(line, &before);
+	if (child == 0) {
+		close(start[1]);
+		become_program(line, &before, start[0]);
+	}
 	signals_release(&before, child);
 	if (child < 0)
 		return cli_complain(line, 125, "no process for %s: %s", line->argv[0],
 				    strerror(errno));
-	wait_for_program(child, &admin, &driver, made.tenant_made.tenant);
+	/* Where meted has just gone it is told when that is seen. */
+	best_effort(keep(&admin, made.tenant_made.tenant, child, &why));
+	best_effort(write(start[1], "", 1));
+	close(start[0]);
+	close(start[1]);
+	replaced = wait_for_program(child, &admin, &driver, made.tenant_made.tenant);
 	while (waitpid(child, &status, 0) < 0)
 		if (errno != EINTR)
 			return cli_complain(line, 125, "%s: %s", line->argv[0], strerror(errno));
 	signals_release(&before, 0);
 	if (cli_value(line, "report"))
-		report(line, &admin, made.tenant_made.tenant);
+		report(line, &admin, made.tenant_made.tenant, replaced == 0);
 	return pass_end_on(status);
 }

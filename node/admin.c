@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "node/daemon.h"
+#include "node/keeper.h"
 
 enum {
 	ADMIN_KEEPS = 64,     /* tenants that one connection keeps alive */
@@ -233,7 +234,7 @@ static void on_tenant_keep(struct admin *a, uint32_t id, const struct wire_tenan
 
 	if (!t)
 		return;
-	if (keep(a, t, &why) < 0)
+	if (keep(a, t, &why) < 0 || (said->pid && keeper_add(t, said->pid, &why) < 0))
 		peer_refuse(&a->peer, id, WIRE_REFUSED_VALUE, "%s", why.text);
 	else
 		peer_done(&a->peer, id, 0);
@@ -354,6 +355,7 @@ static void list_tenant(struct listing *to, struct tenant *t)
 		row->refusals = sums.refused;
 		row->gate = t->shown->device[i].gate;
 		row->unknown_functions = unknown_functions(t);
+		row->joins = t->joins;
 		send_row(to, &message);
 		list_guests(to, t, i);
 	}

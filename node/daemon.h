@@ -105,9 +105,11 @@ struct tenant {
 	int listen_fd;
 	struct loop_watch listener;
 	struct list guests, expected;
+	struct list processes; /* that keep it, see keeper.h */
 	uint32_t guest_count, stranger_count, keepers;
 	bool leaving, kept;	    /* kept: by a connection, since this daemon started */
 	uint64_t unknown_functions; /* of guests that have left */
+	uint64_t joins;		    /* guests, since this daemon started */
 	uint32_t devices;
 	struct tenant_device device[WIRE_DEVICES];
 };

@@ -175,6 +175,7 @@ static void on_hello(struct guest *g, uint32_t id, const struct wire_hello *hell
 	own->size = sizeof(*own);
 	memcpy(g->program, hello->program.text, sizeof(g->program));
 	g->joined = true;
+	t->joins++;
 	g->returning = restore_expects(t, g->pid);
 	answer.welcome = (struct wire_welcome){.major = WIRE_MAJOR,
 					       .minor = WIRE_MINOR,

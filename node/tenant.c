@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "node/daemon.h"
+#include "node/keeper.h"
 
 static struct tenant_device *device_of(struct tenant *t, uint32_t device)
 {
@@ -265,6 +266,7 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 	snprintf(t->name, sizeof(t->name), "%s", spec->name);
 	list_init(&t->guests);
 	list_init(&t->expected);
+	list_init(&t->processes);
 	t->devices = spec->devices;
 	for (uint32_t i = 0; i < t->devices; i++)
 		t->device[i].index = spec->device[i];
@@ -333,6 +335,7 @@ void tenant_end(struct tenant *t)
 	list_for_each(link, &t->guests) guest_leave(list_entry(link, struct guest, link),
 						    d->stopping ? NULL : "its tenant has ended");
 	restore_forget(t);
+	keeper_forget(t);
 	list_remove(&t->link);
 	d->tenant_count--;
 	close_accounts(t);
@@ -350,8 +353,8 @@ void tenant_end(struct tenant *t)
 void tenant_maybe_end(struct tenant *t)
 {
 	/* After a restart whoever kept it before may still come to do so again. */
-	if (!t->keepers && list_empty(&t->guests) && list_empty(&t->expected) &&
-	    (t->kept || !t->daemon->restoring) && !t->daemon->stopping)
+	if (!t->keepers && list_empty(&t->processes) && list_empty(&t->guests) &&
+	    list_empty(&t->expected) && (t->kept || !t->daemon->restoring) && !t->daemon->stopping)
 		tenant_end(t);
 }
 

@@ -249,8 +249,37 @@ def test_a_workload_runs_under_a_limit_and_is_reported():
         assert alone.returncode == 0, alone
         done = node.mete("run", "--report", "--memory", "512MiB", "--", workload("vector-add"))
         assert done.returncode == 0 and " ok " in done.stdout, done
-        assert re.search(r"limit_bytes=536870912 peak_bytes=\d+ refusals=0", done.stderr), done.stderr
+        assert re.search(rf"limit_bytes=536870912 peak_bytes={66 * MIB} refusals=0", done.stderr), done.stderr
         assert done.stdout == alone.stdout
+        assert "came to mete" not in done.stderr, done.stderr
+
+
+def test_a_program_that_passes_mete_by_is_reported():
+    with Node() as node:
+        done = node.mete("run", "--report", "--", "sh", "-c", "exit 3")
+        assert done.returncode == 3 and "peak_bytes=0" in done.stderr, done
+        assert "no process of sh came to mete: if it used a GPU, nothing was limited" in done.stderr, done
+        # A guest loads the library that it was given; what is loaded by its path is another one.
+        passing = node.mete("run", "--report", "--", "env", "-u", "LD_PRELOAD", "LD_LIBRARY_PATH=" + os.path.join(BUILD, "sim", "lib"),
+                            workload("vector-add"))
+        assert passing.returncode == 0 and " ok " in passing.stdout and "no process of env came" in passing.stderr, passing
+
+
+def test_a_program_whose_mete_run_is_killed_before_it_begins_is_limited_all_the_same():
+    with Node() as node:
+        running = node.start("run", "--memory", "96MiB", "--name", "orphan", "--", "sh", "-c",
+                             f"echo here; read line; {workload('vector-add')} size=16M; echo ended $?")
+        assert running.stdout.readline() == "here\n"
+        running.kill()
+        running.wait()
+        assert [tenant["name"] for tenant in node.ps()["tenants"]] == ["orphan"], node.ps()
+        running.stdin.write("\n")
+        running.stdin.flush()
+        said = running.stdout.read()
+        assert "ended 0" not in said and "ended " in said, said
+        assert "the limit of 96MiB is reached" in running.stderr.read()
+        while node.daemon_pid():  # it leaves with its last tenant
+            pass
 
 
 def test_a_program_over_its_limit_gets_out_of_memory_and_goes_on():

@@ -343,6 +343,29 @@ def test_another_connection_may_keep_a_tenant():
         assert other.tenant_row(made.tenant).limit == GIB
 
 
+def test_a_process_may_keep_a_tenant_before_it_is_a_guest():
+    with Daemon() as meted:
+        admin, watcher = Admin(meted.place), Admin(meted.place)
+        other = watcher.tenant("1GiB")
+        made = admin.tenant("1GiB")
+        with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as program:
+            for _ in range(100):  # twice is once
+                admin.ask("tenant_keep", tenant=made.tenant, pid=program.pid)
+            admin.close()
+            guest = Guest(made.socket)
+            assert guest.credit(MIB) == MIB
+            guest.close()
+            eventually(watcher, lambda: watcher.tenant_row(made.tenant).guests == 0)
+            assert watcher.tenant_row(made.tenant).joins == 1
+        eventually(watcher, lambda: len([row for row in watcher.list() if row.kind == "tenant_row"]) == 1)
+        assert not os.path.exists(made.socket)
+        try:
+            watcher.ask("tenant_keep", tenant=other.tenant, pid=program.pid)
+            raise AssertionError("somebody who is gone keeps it")
+        except Refused as refusal:
+            assert f"there is no process {program.pid}" in str(refusal), refusal
+
+
 def test_a_context_is_reserved_first_and_then_measured():
     with tempfile.NamedTemporaryFile("w") as processes:
         with Daemon(environment={"METE_STUB_PROCESSES": processes.name}) as meted:

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/keeper.h"
+
+#include <string.h>
+#include <sys/syscall.h>
+
+enum { KEEPERS_MOST = 64 }; /* of a tenant */
+
+struct keeper {
+	struct list link; /* of the tenant; not linked: it has ended */
+	struct tenant *tenant;
+	struct loop_watch death;
+	pid_t pid;
+	int pidfd;
+};
+
+static void on_closed(struct loop_watch *watch)
+{
+	struct keeper *k = container_of(watch, struct keeper, death);
+
+	close(k->pidfd);
+	free(k);
+}
+
+static void drop(struct keeper *k)
+{
+	list_remove(&k->link);
+	loop_unwatch(&k->death, on_closed);
+}
+
+static void on_death(struct loop_watch *watch, int events)
+{
+	struct keeper *k = container_of(watch, struct keeper, death);
+	struct tenant *t = k->tenant;
+
+	(void)events;
+	if (!list_linked(&k->link))
+		return;
+	drop(k);
+	tenant_maybe_end(t);
+}
+
+int keeper_add(struct tenant *t, uint32_t pid, struct fault *why)
+{
+	unsigned count = 0;
+	struct keeper *k;
+
+	list_for_each(link, &t->processes)
+	{
+		if (list_entry(link, struct keeper, link)->pid == (pid_t)pid)
+			return 0;
+		count++;
+	}
+	if (count == KEEPERS_MOST)
+		return fault_set(why, -ENOSPC, "no more than %d processes keep a tenant",
+				 KEEPERS_MOST);
+	k = calloc(1, sizeof(*k));
+	if (!k)
+		return fault_set(why, -ENOMEM, "out of memory");
+	k->tenant = t;
+	k->pid = (pid_t)pid;
+	k->pidfd = (int)syscall(SYS_pidfd_open, k->pid, 0);
+	if (k->pidfd < 0) {
+		free(k);
+		return fault_set(why, -ESRCH, "there is no process %u", pid);
+	}
+	if (loop_watch(&t->daemon->loop, &k->death, k->pidfd, LOOP_READ, on_death) < 0) {
+		close(k->pidfd);
+		free(k);
+		return fault_set(why, -ENOSPC, "process %u cannot be watched", pid);
+	}
+	list_append(&t->processes, &k->link);
+	return 0;
+}
+
+void keeper_forget(struct tenant *t)
+{
+	list_for_each(link, &t->processes) drop(list_entry(link, struct keeper, link));
+}
