@@ -503,3 +503,29 @@ void X(atom)(struct warp *w, const struct insn *i)
 	else
 		atom_16(w, i);
 }
+
+/* cp.async: at once, which is within what the ISA allows. The source is described by five words:
+ * operand, offset (2), aux, how many of its bytes count (an operand; the rest is zeros). */
+void X(copy_async)(struct warp *w, const struct insn *i)
+{
+	const uint32_t *words = w->words + i->extra;
+	const uint32_t *counts = operand(w, words[4]);
+	struct insn source = *i;
+	struct place from, to;
+	unsigned bytes = i->width;
+
+	source.a = words[0];
+	source.imm = (int64_t)((uint64_t)words[1] | (uint64_t)words[2] << 32);
+	source.aux = words[3];
+	if (!locate(w, &source, bytes, false, &from) || !locate(w, i, bytes, true, &to))
+		return;
+	for (uint32_t left = w->mask; left; left &= left - 1) {
+		int l = __builtin_ctz(left);
+		unsigned count = counts[l] < bytes ? counts[l] : bytes;
+		uint8_t data[16] = {0};
+
+		memcpy(data, lane_at(&from, l, bytes), count);
+		memcpy(lane_at(&to, l, bytes), data, bytes);
+	}
+	w->stored = true;
+}

@@ -125,11 +125,12 @@ static void lower_operands(struct lowering *o)
 		const char *word;
 		void (*lower)(struct lowering *o);
 	} words[] = {
-		{"mov", lower_mov},   {"mov.v", lower_mov_vector},
-		{"cvta", lower_cvta}, {"cvt", lower_cvt},
-		{"ld", lower_ld},     {"st", lower_st},
-		{"label", lower_bra}, {"brx", lower_brx},
-		{"call", lower_call}, {"mma", lower_mma},
+		{"mov", lower_mov},	    {"mov.v", lower_mov_vector},
+		{"cvta", lower_cvta},	    {"cvt", lower_cvt},
+		{"ld", lower_ld},	    {"st", lower_st},
+		{"label", lower_bra},	    {"brx", lower_brx},
+		{"call", lower_call},	    {"mma", lower_mma},
+		{"copy", lower_copy_async},
 	};
 	const char *letters = o->form.row->operands;
 

@@ -72,6 +72,7 @@ void lower_mov_vector(struct lowering *o);
 void lower_cvta(struct lowering *o);
 void lower_cvt(struct lowering *o);
 void lower_mma(struct lowering *o);
+void lower_copy_async(struct lowering *o);
 
 /* lower_control.c */
 void lower_bra(struct lowering *o);

@@ -165,3 +165,35 @@ void lower_atom(struct lowering *o, bool has_result)
 		o->insn.c = lower_scalar(o, &a, bits, is_float);
 	}
 }
+
+/* [to], [from], bytes{, how many of them count} */
+void lower_copy_async(struct lowering *o)
+{
+	struct insn to;
+	struct argument a;
+	uint32_t words[5];
+
+	lower_set_space(o, SPACE_SHARED);
+	lower_memory(o);
+	to = o->insn;
+	read_expect(o->r, ",");
+	o->insn.aux &= ~(uint32_t)AUX_NARROW;
+	lower_set_space(o, SPACE_GLOBAL);
+	lower_memory(o);
+	read_expect(o->r, ",");
+	words[0] = o->insn.a;
+	words[1] = (uint32_t)(uint64_t)o->insn.imm;
+	words[2] = (uint32_t)((uint64_t)o->insn.imm >> 32);
+	words[3] = o->insn.aux;
+	lower_read(o, &a);
+	if (a.kind != ARGUMENT_INTEGER || (a.value != 4 && a.value != 8 && a.value != 16))
+		lower_fail(o, "copies 4, 8 or 16 bytes");
+	to.width = (uint16_t)a.value;
+	if (read_accept(o->r, ","))
+		lower_read(o, &a);
+	o->type = TYPE_U32;
+	words[4] = lower_scalar(o, &a, 32, false);
+	to.extra = body_words(o->r, ARRAY_SIZE(words));
+	memcpy(o->r->module->words + to.extra, words, sizeof(words));
+	o->insn = to;
+}

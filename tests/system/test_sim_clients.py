@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Unmodified clients of the management library, from PyPI, on the simulated one:
+"""Unmodified clients of the management library, and a compiler of kernels, from PyPI, on the simulated ones:
 test_sim_clients.py FOLDER LIBRARIES NVIDIA_SMI TENANT. FOLDER keeps their virtual environment.
 Skipped (77) where PyPI cannot be reached."""
 
@@ -14,6 +14,7 @@ import venv
 
 PACKAGES = ["nvidia-ml-py==13.615.71", "gpustat==1.1.1", "GPUtil==1.4.0", "setuptools==65.5.0",
             "nvitop==1.7.2"]
+COMPILER = "drjit==1.5.0"  # 5 MB; without it, where PyPI has none for this Python, the rest is tried
 MIB = 1 << 20
 
 NVML = """
@@ -50,19 +51,39 @@ print(json.dumps({"name": d.name(), "used": d.memory_used(), "pids": list(d.proc
                   "limit": d.power_limit(), "percent": d.gpu_utilization()}))
 """
 
+# Dr.Jit writes PTX of its own: sums, scatters, loops, derivatives, random numbers.
+DRJIT = """
+import drjit, json
+from drjit.cuda import Float, UInt
+from drjit.cuda.ad import Float as Differentiable
+counts = drjit.zeros(UInt, 10)
+drjit.scatter_add(counts, UInt(1), drjit.arange(UInt, 1000) % 10)
+limit, steps = drjit.while_loop((drjit.arange(UInt, 8), UInt(0)),
+                                lambda limit, at: at < limit, lambda limit, at: (limit, at + 3))
+x = Differentiable([1, 2, 3])
+drjit.enable_grad(x)
+drjit.backward(drjit.sum(x * x * x))
+print(json.dumps({
+    "sum": list(drjit.sum(drjit.arange(Float, 1000))), "counts": list(counts),
+    "scan": list(drjit.prefix_sum(drjit.arange(UInt, 300)))[-1],
+    "loop": list(steps), "gradient": list(drjit.grad(x))}))
+"""
+
 
 def environment(folder):
     """The folder's Python, with the packages; None where they cannot be had."""
     python = os.path.join(folder, "bin", "python")
     stamp = os.path.join(folder, "packages")
-    wanted = "\n".join(PACKAGES)
+    wanted = "\n".join(PACKAGES + [COMPILER])
     if os.path.exists(stamp) and open(stamp).read() == wanted:
         return python
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, with_pip=True)
+    install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--retries", "1",
+               "--timeout", "15"]
     try:
-        subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--retries", "1",
-                        "--timeout", "15"] + PACKAGES, check=True, timeout=150)
+        subprocess.run(install + PACKAGES, check=True, timeout=150)
+        subprocess.run(install + ["--only-binary", ":all:", COMPILER], check=False, timeout=60)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
         return None
     with open(stamp, "w") as file:
@@ -82,7 +103,8 @@ def main(folder, libraries, smi, tenant):
         print("skipped: PyPI cannot be reached")
         sys.exit(77)
     node = tempfile.mkdtemp(prefix="mete-clients-")
-    settings = dict(os.environ, METE_SIM_DIR=node, METE_SIM_DEVICES="1xT4",
+    settings = dict(os.environ, METE_SIM_DIR=node, METE_SIM_DEVICES="1xT4", HOME=node,
+                    METE_SIM_PATTERN="on",
                     LD_LIBRARY_PATH=libraries,
                     PATH=os.path.dirname(smi) + os.pathsep + os.environ["PATH"])
 
@@ -114,6 +136,12 @@ def main(folder, libraries, smi, tenant):
                ["Tesla T4", 512 * MIB, [holder.pid], 70000])
         expect("nvidia-smi", ask(smi, "--query-compute-apps=pid,used_memory",
                                  "--format=csv,noheader"), f"{holder.pid}, 512 MiB\n")
+        if subprocess.run([python, "-c", "import drjit"], capture_output=True).returncode:
+            print("skipped: PyPI has no drjit for this Python")
+        else:
+            done = json.loads(ask(python, "-c", DRJIT))
+            expect("drjit", done, {"sum": [499500.0], "counts": [100] * 10, "scan": 44551,
+                                   "loop": [0, 3, 3, 3, 6, 6, 6, 9], "gradient": [3, 12, 27]})
     finally:
         holder.stdin.close()
         holder.wait(timeout=60)

@@ -591,3 +591,49 @@ TEST(two_numbers_are_packed_into_one_register)
 		}
 	}
 }
+
+/* ---- copies -------------------------------------------------------------------------------- */
+
+TEST(a_copy_in_the_background_is_there_when_it_is_waited_for)
+{
+	uint32_t *data = harness_data();
+
+	harness_load(HARNESS_HEAD ".shared .align 16 .b8 s[1024];\n" HARNESS_KERNEL(
+		"k") ".reg .u32 %to, %n, %a, %b;\n.reg .u64 %from;\n"
+		     "mov.u32 %to, s;\nmad.lo.u32 %to, %t, 16, %to;\n"
+		     "mad.wide.u32 %from, %t, 16, %in;\n"
+		     "cp.async.cg.shared.global.L2::128B [%to], [%from], 16;\n"
+		     "cp.async.ca.shared.global [%to+512], [%from+4], 4;\n"
+		     "min.u32 %n, %t, 8;\n"
+		     "cp.async.ca.shared::cta.global [%to+520], [%from+8], 8, %n;\n"
+		     "cp.async.commit_group;\ncp.async.wait_group 0;\ncp.async.wait_all;\n"
+		     "bar.sync 0;\nmad.wide.u32 %at, %t, 32, %in;\n"
+		     "ld.shared.u32 %a, [%to+12];\nst.global.u32 [%at+1024], %a;\n"
+		     "ld.shared.u32 %a, [%to+512];\nst.global.u32 [%at+1028], %a;\n"
+		     "ld.shared.v2.u32 {%a, %b}, [%to+520];\n"
+		     "st.global.v2.u32 [%at+1032], {%a, %b};\nret;\n}\n");
+	data = harness_data();
+	for (uint32_t n = 0; n < 128; n++)
+		data[n] = 0x01010101u * n;
+	harness_run("k", 1, 32);
+	for (uint32_t t = 0; t < 32; t++) {
+		const uint32_t *got = data + 256 + (size_t)t * 8;
+		uint64_t kept = t < 8 ? (1ull << t * 8) - 1 : UINT64_MAX;
+		uint64_t both = (uint64_t)data[4 * t + 2] | (uint64_t)data[4 * t + 3] << 32;
+
+		expect_eq(got[0], data[4 * t + 3]);
+		expect_eq(got[1], data[4 * t + 1]);
+		expect_eq((uint64_t)got[2] | (uint64_t)got[3] << 32, both & kept);
+	}
+	expect_eq(harness_try(HARNESS_HEAD ".shared .u32 s;\n" HARNESS_KERNEL(
+			  "k") "cp.async.ca.shared.global [s], [%in], 3;\nret;\n}\n"),
+		  PTX_INVALID);
+	/* Both ends are checked. */
+	harness_load(HARNESS_HEAD ".shared .u32 s;\n" HARNESS_KERNEL(
+		"k") "cp.async.ca.shared.global [s], [4096], 4;\nret;\n}\n");
+	expect_eq(harness_launch("k", 1, 1, 0), PTX_FAULTED);
+	expect_eq(harness.report.fault_address, 4096);
+	harness_load(HARNESS_HEAD ".shared .u32 s;\n" HARNESS_KERNEL(
+		"k") "cp.async.ca.shared.global [s+4096], [%in], 4;\nret;\n}\n");
+	expect_eq(harness_launch("k", 1, 1, 0), PTX_FAULTED);
+}
