@@ -131,6 +131,15 @@ enum code_atom {
 
 enum code_barrier { BAR_SYNC, BAR_ARRIVE, BAR_POPC, BAR_AND, BAR_OR, BAR_CLUSTER };
 
+enum code_mbarrier {
+	MBARRIER_INIT,
+	MBARRIER_INVAL,
+	MBARRIER_ARRIVE,
+	MBARRIER_DROP,
+	MBARRIER_TEST,
+	MBARRIER_PARITY,
+};
+
 enum code_special {
 	SPECIAL_TID_X,
 	SPECIAL_TID_Y,

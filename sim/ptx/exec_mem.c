@@ -529,3 +529,59 @@ void X(copy_async)(struct warp *w, const struct insn *i)
 	}
 	w->stored = true;
 }
+
+/* An mbarrier: bits 0 to 19 how many are expected, 20 to 39 how many are missing, 63 its phase.
+ * The state that an arrival returns is what was there before. */
+#define MBARRIER_COUNT 0xfffffull
+#define MBARRIER_PHASE (1ull << 63)
+
+static uint64_t arrived(uint64_t was, uint64_t count, bool drop)
+{
+	uint64_t expected = was & MBARRIER_COUNT, missing = was >> 20 & MBARRIER_COUNT;
+	uint64_t phase = was & MBARRIER_PHASE;
+
+	if (drop)
+		expected = (expected - count) & MBARRIER_COUNT;
+	missing = (missing - count) & MBARRIER_COUNT;
+	if (!missing) {
+		missing = expected;
+		phase ^= MBARRIER_PHASE;
+	}
+	return phase | missing << 20 | expected;
+}
+
+void X(mbarrier)(struct warp *w, const struct insn *i)
+{
+	enum code_mbarrier what = (enum code_mbarrier)i->argument;
+	bool asks = what == MBARRIER_TEST || what == MBARRIER_PARITY;
+	struct place p;
+
+	if (!locate(w, i, 8, !asks, &p))
+		return;
+	for (uint32_t left = w->mask; left; left &= left - 1) {
+		int l = __builtin_ctz(left);
+		uint8_t *at = lane_at(&p, l, 8);
+		uint64_t is, was, given;
+
+		memcpy(&was, at, 8);
+		given = what == MBARRIER_TEST ? ((const uint64_t *)operand(w, i->b))[l]
+					      : ((const uint32_t *)operand(w, i->b))[l];
+		is = what == MBARRIER_INIT    ? (given & MBARRIER_COUNT) * ((1ull << 20) + 1)
+		     : what == MBARRIER_INVAL ? 0
+					      : arrived(was, given, what == MBARRIER_DROP);
+		if (what == MBARRIER_PARITY)
+			given = given << 63;
+		if (asks) {
+			uint32_t *d = operand(w, i->d);
+			bool over = ((was ^ given) & MBARRIER_PHASE) != 0;
+
+			*d = (*d & ~(1u << l)) | (uint32_t)over << l;
+			continue;
+		}
+		memcpy(at, &is, 8);
+		if (i->d != OPERAND_NONE)
+			((uint64_t *)operand(w, i->d))[l] = was;
+	}
+	w->polled |= asks;
+	w->stored |= !asks;
+}

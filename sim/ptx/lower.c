@@ -130,7 +130,7 @@ static void lower_operands(struct lowering *o)
 		{"ld", lower_ld},	    {"st", lower_st},
 		{"label", lower_bra},	    {"brx", lower_brx},
 		{"call", lower_call},	    {"mma", lower_mma},
-		{"copy", lower_copy_async},
+		{"copy", lower_copy_async}, {"mbarrier", lower_mbarrier},
 	};
 	const char *letters = o->form.row->operands;
 

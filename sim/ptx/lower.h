@@ -65,6 +65,8 @@ void lower_memory(struct lowering *o);
 void lower_ld(struct lowering *o);
 void lower_st(struct lowering *o);
 void lower_atom(struct lowering *o, bool has_result);
+void lower_copy_async(struct lowering *o);
+void lower_mbarrier(struct lowering *o);
 
 /* lower_move.c */
 void lower_mov(struct lowering *o);
@@ -72,7 +74,6 @@ void lower_mov_vector(struct lowering *o);
 void lower_cvta(struct lowering *o);
 void lower_cvt(struct lowering *o);
 void lower_mma(struct lowering *o);
-void lower_copy_async(struct lowering *o);
 
 /* lower_control.c */
 void lower_bra(struct lowering *o);

@@ -197,3 +197,32 @@ void lower_copy_async(struct lowering *o)
 	memcpy(o->r->module->words + to.extra, words, sizeof(words));
 	o->insn = to;
 }
+
+/* [barrier]{, count}; state, [barrier]{, count}; predicate, [barrier], state or parity{, hint} */
+void lower_mbarrier(struct lowering *o)
+{
+	enum code_mbarrier what = (enum code_mbarrier)o->form.row->argument;
+	bool asks = what == MBARRIER_TEST || what == MBARRIER_PARITY;
+	bool arrives = what == MBARRIER_ARRIVE || what == MBARRIER_DROP;
+	struct argument a;
+
+	if (asks || arrives) {
+		lower_read(o, &a);
+		o->insn.d = lower_result(o, &a, asks ? 1 : 64, arrives);
+		read_expect(o->r, ",");
+	}
+	lower_memory(o);
+	o->insn.b = lower_constant(o->r, 32, 1, NULL);
+	if (what == MBARRIER_INIT || asks)
+		read_expect(o->r, ",");
+	else if (what == MBARRIER_INVAL || !read_accept(o->r, ","))
+		return;
+	o->type = what == MBARRIER_TEST ? TYPE_U64 : TYPE_U32;
+	lower_read(o, &a);
+	o->insn.b = lower_scalar(o, &a, what == MBARRIER_TEST ? 64 : 32, false);
+	if (!asks)
+		return;
+	o->insn.aux |= AUX_POLL;
+	if (read_accept(o->r, ","))
+		lower_read(o, &a); /* how long it may sleep: not at all */
+}

@@ -278,6 +278,34 @@ TEST(a_barrier_waits_for_every_thread_of_the_block)
 		expect_eq(words()[t], 255 - t);
 }
 
+/* Three phases of a barrier in memory, waited for by state, by state with a count, by parity. */
+TEST(a_barrier_in_memory_counts_its_phases)
+{
+	run(KERNEL(".shared .align 8 .b64 bar;\n.shared .align 4 .b8 s[512];\n"
+		   ".reg .u32 %r, %x, %own;\n.reg .u64 %a, %b, %old;\n.reg .pred %p, %q;\n"
+		   "setp.eq.u32 %p, %t, 0;\n@%p mbarrier.init.shared.b64 [bar], 128;\n"
+		   "bar.sync 0;\nmov.u64 %b, s;\nmad.wide.u32 %a, %t, 4, %b;\n"
+		   "xor.b32 %x, %t, 127;\nmad.wide.u32 %b, %x, 4, %b;\n"
+		   "st.shared.u32 [%a], %t;\nmbarrier.arrive.shared.b64 %old, [bar];\n"
+		   "W1: mbarrier.test_wait.shared.b64 %q, [bar], %old;\n@!%q bra W1;\n"
+		   "ld.shared.u32 %r, [%b];\nbar.sync 0;\n"
+		   /* the second phase: warp 0 arrives for all, four for each lane */
+		   "setp.lt.u32 %p, %t, 32;\n@%p mbarrier.arrive.release.cta.shared::cta.b64 _, "
+		   "[bar], 4;\n"
+		   "W2: mbarrier.try_wait.parity.shared.b64 %q, [bar], 1;\n@!%q bra W2;\n"
+		   /* the third: warps 1 to 3 leave for good, and warp 0 alone makes the fourth */
+		   "@!%p mbarrier.arrive_drop.shared.b64 %old, [bar];\n"
+		   "@%p mbarrier.arrive.shared.b64 %old, [bar];\n"
+		   "W3: mbarrier.test_wait.parity.shared.b64 %q, [bar], 0;\n@!%q bra W3;\nbar.sync "
+		   "0;\n"
+		   "@!%p bra E;\nmbarrier.arrive.shared.b64 %old, [bar];\n"
+		   "W4: mbarrier.test_wait.shared.b64 %q, [bar], %old, 100;\n@!%q bra W4;\n"
+		   "add.u32 %r, %r, 1000;\nE: " STORE),
+	    1, 128);
+	for (unsigned t = 0; t < 128; t++)
+		expect_eq(words()[t], 127 - t + (t < 32 ? 1000 : 0));
+}
+
 TEST(producers_arrive_and_consumers_wait)
 {
 	run(KERNEL(".shared .u32 s;\n.reg .u32 %r;\n.reg .pred %p;\nsetp.lt.u32 %p, %t, 32;\n"
