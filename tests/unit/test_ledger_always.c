@@ -39,7 +39,7 @@ struct account {
 	struct ledger_account *book;
 	unsigned device;
 	uint64_t limit, wait_ns;
-	uint64_t most; /* charged */
+	uint64_t most;	 /* charged */
 	uint64_t hidden; /* held by a guest from before the daemon that has not come back yet */
 	int expected, unsettled;
 };
