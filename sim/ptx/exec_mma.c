@@ -149,7 +149,7 @@ void X(mma)(struct warp *w, const struct insn *i)
 {
 	const struct mma_shape s = mma_shape(i->argument);
 	const uint32_t *o = w->words + i->extra; /* registers of D, A, B, C */
-	struct matrices m;
+	struct matrices m = {0}; /* clang-tidy cannot see that a shape fills what it uses */
 
 	factors_read(w, o + s.n_d, &s, &m);
 	sums_read(w, o + s.n_d + s.n_a + s.n_b, &s, &m);
