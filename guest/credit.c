@@ -46,7 +46,8 @@ void credit_publish(int device)
 
 	publish_amounts(d);
 	show(&d->contexts, &guest_own_page.device[w].contexts);
-	show(&d->adrift, &guest_own_page.exported_bytes[w]);
+	show(&d->adrift, &guest_own_page.adrift_bytes[w]);
+	show(&d->loose, &guest_own_page.loose_bytes[w]);
 }
 
 /* Subtracts, unless there is less. */
@@ -200,12 +201,20 @@ void credit_give(int device, uint64_t bytes)
 	publish_amounts(d);
 }
 
-void credit_exported(int device, uint64_t bytes)
+void credit_adrift(int device, int64_t change)
 {
 	if (device < 0)
 		return;
-	atomic_fetch_add(&state.device[device].adrift, bytes);
+	atomic_fetch_add(&state.device[device].adrift, (uint64_t)change);
 	credit_publish(device);
+}
+
+void credit_loose(int device, uint64_t bytes)
+{
+	struct state_device *d = &state.device[device];
+
+	atomic_store(&d->loose, bytes);
+	show(&d->loose, &guest_own_page.loose_bytes[atomic_load(&d->wire_index)]);
 }
 
 uint64_t credit_allocated(int device)

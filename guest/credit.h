@@ -53,8 +53,12 @@ must_check int credit_take(int device, uint64_t bytes, enum credit_how how);
 /* Moves `bytes` from allocated to credit. Giving more than was taken gives what was taken. */
 void credit_give(int device, uint64_t bytes);
 
-/* So much of what is allocated was exported, and is no longer held here; it stays charged. */
-void credit_exported(int device, uint64_t bytes);
+/* So much more or less of what is allocated the driver may count as ours, or not: it is managed, or
+ * was exported and is no longer held here. Part of a move. */
+void credit_adrift(int device, int64_t change);
+
+/* So much of what is allocated the driver may let go of before we hear of it. Part of a move. */
+void credit_loose(int device, uint64_t bytes);
 
 /* Bytes in use on a device by this process, as charged. */
 uint64_t credit_allocated(int device);

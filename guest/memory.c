@@ -59,18 +59,26 @@ static struct block *block_of(const struct pointer *entry)
 	return (struct block *)(uintptr_t)entry->owner;
 }
 
+/* One with blocks of its own is the driver's again. */
+static void drop_large(const struct pointer *entry)
+{
+	if (unlikely(entry->detail == MEMORY_MANAGED))
+		credit_adrift(entry->device, -(int64_t)entry->bytes);
+	credit_give(entry->device, entry->bytes);
+}
+
 static void drop(const struct pointer *entry)
 {
 	switch (entry->kind) {
 	case MEMORY_LARGE:
-		credit_give(entry->device, entry->bytes);
+		drop_large(entry);
 		break;
 	case MEMORY_SMALL:
 		if (blocks_freed(block_of(entry), entry->detail) == BLOCKS_EMPTY)
 			credit_give(entry->device, BLOCKS_BYTES);
 		break;
 	case MEMORY_POOLED:
-		pools_freed((uint32_t)entry->owner);
+		pools_freed((uint32_t)entry->owner, entry->bytes);
 		break;
 	default:
 		break;
@@ -178,10 +186,12 @@ static noinline_ int keep_small(int device, uint64_t address, struct block *bloc
 /* Remembers one with blocks of its own, which is paid for. */
 static int keep_large(const struct pointer *entry)
 {
+	if (unlikely(entry->detail == MEMORY_MANAGED))
+		credit_adrift(entry->device, (int64_t)entry->bytes);
 	if (likely(memory_remember(entry) == 0))
 		return 0;
 	best_effort(memory_driver(real(cuMemFree_v2)(entry->address)));
-	credit_give(entry->device, entry->bytes);
+	drop_large(entry);
 	return KEEP_FULL;
 }
 
@@ -191,6 +201,7 @@ static int keep(const struct memory_place *place, const struct memory_request *q
 	struct pointer entry = {.address = q->address,
 				.bytes = memory_round(q->bytes),
 				.owner = (uint64_t)(uintptr_t)place->context,
+				.detail = q->managed ? MEMORY_MANAGED : 0,
 				.kind = MEMORY_LARGE,
 				.device = (int16_t)place->device};
 	struct block *block = NULL;
@@ -455,8 +466,11 @@ CUresult hook_cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytesize)
  * driver may bring all of it to the device. */
 CUresult hook_cuMemAllocManaged(CUdeviceptr_v2 *dptr, size_t bytesize, unsigned int flags)
 {
-	struct memory_request q = {
-		.call = call_managed, .bytes = bytesize, .place = dptr, .flags = flags};
+	struct memory_request q = {.call = call_managed,
+				   .bytes = bytesize,
+				   .managed = true,
+				   .place = dptr,
+				   .flags = flags};
 
 	return allocate(&q);
 }
@@ -512,7 +526,7 @@ static noinline_ bool free_large(CUdeviceptr address, CUresult *ret_result)
 	moves_begin();
 	*ret_result = memory_driver(real(cuMemFree_v2)(address));
 	if (likely(entry.kind == MEMORY_LARGE && *ret_result == CUDA_SUCCESS))
-		credit_give(entry.device, entry.bytes);
+		drop_large(&entry);
 	else
 		best_effort(memory_freed(&entry, *ret_result));
 	moves_end();

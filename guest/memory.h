@@ -29,6 +29,10 @@ enum memory_kind {
 	MEMORY_ARRAY,	  /* in the table of arrays */
 };
 
+enum {
+	MEMORY_MANAGED = 1, /* `detail` of a large one: what of it is on the device is not known */
+};
+
 /* Where the current thread allocates. */
 struct memory_place {
 	CUcontext context;
@@ -66,6 +70,7 @@ struct memory_request {
 	uint64_t bytes;	  /* what it will come to, as far as is known; then what it came to */
 	uint64_t address; /* 0: nothing to remember */
 	bool shares;	  /* small ones share blocks */
+	bool managed;
 	void *place, *pitch;
 	size_t width, height;
 	unsigned element, flags;

@@ -28,15 +28,19 @@ struct pool {
 	_Atomic(CUmemoryPool) handle; /* NULL: a free place */
 	int device;		      /* -1: not device memory, or not ours to pay */
 	bool ended;		      /* destroyed; lives as long as its allocations */
-	uint64_t charged;
+	_Atomic uint64_t charged;
+	_Atomic uint64_t kept;	/* so much the driver does not let go of by itself */
 	uint64_t step;		/* it grows by multiples of this, as far as was seen */
-	_Atomic uint32_t alive; /* allocations */
+	_Atomic uint32_t alive; /* allocations, ... */
+	_Atomic uint64_t live;	/* ... of so many bytes */
+	_Atomic uint32_t owing; /* there is something to settle */
 };
 
 static struct {
 	struct futex_lock lock; /* of adding */
+	struct futex_lock loose_lock;
 	_Atomic uint32_t made;
-	_Atomic uint32_t due; /* something was freed in a stream's order */
+	_Atomic uint32_t due; /* counts what was freed in a stream's order; 0: nothing is loose */
 	struct pool pool[POOLS];
 } pools;
 
@@ -69,7 +73,7 @@ static struct pool *add(CUmemoryPool handle, int device)
 		pool = &pools.pool[i];
 		pool->device = device;
 		pool->ended = false;
-		pool->charged = 0;
+		pool->charged = pool->kept = pool->live = pool->owing = 0;
 		pool->step = BLOCKS_BYTES;
 		atomic_store(&pool->alive, 0);
 		atomic_store(&pool->handle, handle);
@@ -89,6 +93,31 @@ static uint64_t attribute(CUmemoryPool handle, CUmemPool_attribute which, uint64
 	return value;
 }
 
+/* What a pool holds and nobody uses: the driver may let go of it whenever something is waited for,
+ * and we hear of it after that. */
+static uint64_t loose(const struct pool *pool)
+{
+	uint64_t charged = pool->charged, live = pool->live, kept = pool->kept;
+	uint64_t firm = live > kept ? live : kept;
+
+	return charged > firm ? charged - firm : 0;
+}
+
+static void show_loose(int device)
+{
+	uint64_t sum = 0;
+
+	futex_lock_take(&pools.loose_lock);
+	for (uint32_t i = 0; i < atomic_load(&pools.made); i++) {
+		const struct pool *pool = &pools.pool[i];
+
+		if (atomic_load(&pool->handle) && pool->device == device)
+			sum += loose(pool);
+	}
+	credit_loose(device, sum);
+	futex_lock_give(&pools.loose_lock);
+}
+
 /* With the pool's lock held: the charge becomes what the pool holds. What it holds beyond its
  * charge, and cannot be had, stays owing until the next time. */
 static void settle(struct pool *pool)
@@ -97,11 +126,13 @@ static void settle(struct pool *pool)
 
 	if (pool->device < 0)
 		return;
-	if (pool->ended)
+	if (pool->ended) {
 		holds = atomic_load(&pool->alive) ? pool->charged : 0;
-	else
+	} else {
 		holds = attribute(pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
 				  pool->charged);
+		pool->kept = attribute(pool->handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0);
+	}
 	if (holds == pool->charged && !(pool->ended && holds == 0))
 		return;
 	moves_begin();
@@ -111,17 +142,31 @@ static void settle(struct pool *pool)
 		 credit_take(pool->device, holds - pool->charged, CREDIT_OWED) != 0)
 		holds = pool->charged;
 	pool->charged = holds;
+	show_loose(pool->device);
 	moves_end();
 	if (pool->ended && holds == 0)
 		atomic_store(&pool->handle, NULL);
 }
 
-/* Who holds the lock settles by itself before giving it back. */
+/* Who does not get the lock leaves word that there is something to settle, and who gives it back
+ * does that. */
 static bool lock_if_free(struct pool *pool)
 {
 	uint32_t was = 0;
 
+	atomic_store(&pool->owing, 1);
 	return atomic_compare_exchange_strong(&pool->lock.word, &was, 1);
+}
+
+static void unlock(struct pool *pool)
+{
+	futex_lock_give(&pool->lock);
+	while (unlikely(atomic_load(&pool->owing)) && lock_if_free(pool)) {
+		atomic_store(&pool->owing, 0);
+		if (atomic_load(&pool->handle))
+			settle(pool);
+		futex_lock_give(&pool->lock);
+	}
 }
 
 static void each(int device, bool trim)
@@ -136,9 +181,7 @@ static void each(int device, bool trim)
 			continue;
 		if (trim && !pool->ended && pool->charged)
 			best_effort(memory_driver(real(cuMemPoolTrimTo)(pool->handle, 0)));
-		if (atomic_load(&pool->handle))
-			settle(pool);
-		futex_lock_give(&pool->lock);
+		unlock(pool);
 	}
 }
 
@@ -153,25 +196,37 @@ void pools_trim(int device)
 		each(device, true);
 }
 
-void pools_waited(void)
+static bool any_loose(void)
 {
-	if (unlikely(atomic_load_explicit(&pools.due, memory_order_relaxed)) && !memory_inside) {
-		atomic_store(&pools.due, 0);
-		pools_settle(-1);
-	}
+	for (uint32_t i = 0; i < atomic_load(&pools.made); i++)
+		if (pools.pool[i].device >= 0 && loose(&pools.pool[i]))
+			return true;
+	return false;
 }
 
-void pools_freed(uint32_t index)
+/* While anything is loose every wait looks again: it may be the one that lets go of it. */
+void pools_waited(void)
+{
+	uint32_t due = atomic_load_explicit(&pools.due, memory_order_relaxed);
+
+	if (likely(due == 0) || memory_inside)
+		return;
+	pools_settle(-1);
+	if (!any_loose())
+		atomic_compare_exchange_strong(&pools.due, &due, 0);
+}
+
+void pools_freed(uint32_t index, uint64_t bytes)
 {
 	struct pool *pool = &pools.pool[index];
 
+	atomic_fetch_sub(&pool->live, bytes);
 	atomic_fetch_sub(&pool->alive, 1);
-	atomic_store(&pools.due, 1);
-	if (lock_if_free(pool)) {
-		if (atomic_load(&pool->handle))
-			settle(pool);
-		futex_lock_give(&pool->lock);
-	}
+	if (pool->device >= 0)
+		show_loose(pool->device);
+	atomic_fetch_add(&pools.due, 1);
+	if (lock_if_free(pool))
+		unlock(pool);
 }
 
 void pools_forget(void)
@@ -309,8 +364,10 @@ static CUresult attempt(struct pool *pool, const struct request *q, uint64_t tak
 		} else {
 			pool->charged = holds > pool->charged ? holds : pool->charged;
 			atomic_fetch_add(&pool->alive, 1);
+			atomic_fetch_add(&pool->live, q->bytes);
 			if (entry.address && memory_remember(&entry) < 0) {
 				atomic_fetch_sub(&pool->alive, 1);
+				atomic_fetch_sub(&pool->live, q->bytes);
 				r = CUDA_ERROR_OUT_OF_MEMORY;
 			}
 		}
@@ -318,6 +375,7 @@ static CUresult attempt(struct pool *pool, const struct request *q, uint64_t tak
 			best_effort(memory_driver(call_free(q, entry.address)));
 	}
 	settle(pool);
+	show_loose(pool->device);
 	if (r == CUDA_SUCCESS)
 		learn_step(pool, before, taken);
 	return r;
@@ -382,14 +440,14 @@ static CUresult allocate_from(struct pool *pool, const struct request *q)
 	if (credit_unused(pool->device) < need && fits(pool, q->bytes))
 		r = attempt(pool, q, 0);
 	if (r == CUDA_ERROR_OUT_OF_MEMORY) {
-		futex_lock_give(&pool->lock);
+		unlock(pool);
 		/* Not with the lock held: this may wait, and trims. */
 		r = memory_charge(pool->device, need, CREDIT_WAIT);
 		futex_lock_take(&pool->lock);
 		if (r == CUDA_SUCCESS)
 			r = attempt(pool, q, need);
 	}
-	futex_lock_give(&pool->lock);
+	unlock(pool);
 	moves_end();
 	return r;
 }
@@ -538,7 +596,7 @@ CUresult hook_cuMemPoolDestroy(CUmemoryPool handle)
 		atomic_store(&pool->handle, pool->device < 0 ? NULL : (CUmemoryPool)pool);
 		settle(pool);
 	}
-	futex_lock_give(&pool->lock);
+	unlock(pool);
 	return r;
 }
 
@@ -554,7 +612,7 @@ CUresult hook_cuMemPoolTrimTo(CUmemoryPool handle, size_t minBytesToKeep)
 	r = memory_driver(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
 	if (atomic_load(&pool->handle))
 		settle(pool);
-	futex_lock_give(&pool->lock);
+	unlock(pool);
 	moves_end();
 	return r;
 }

@@ -27,7 +27,7 @@ void pools_trim(int device);
 void pools_waited(void);
 
 /* The driver has freed an allocation of pool `index`. */
-void pools_freed(uint32_t index);
+void pools_freed(uint32_t index, uint64_t bytes);
 
 /* In a child of fork(). */
 void pools_forget(void);

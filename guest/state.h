@@ -31,12 +31,13 @@ enum state_join {
 
 struct state_device {
 	uint8_t uuid[16];
-	_Atomic uint32_t wire_index;   /* its index in the tenant page and in messages */
-	_Atomic uint32_t gone;	       /* the daemon no longer has it */
-	_Atomic uint64_t granted;      /* bytes that the daemon promised: allocated + credit */
-	_Atomic uint64_t allocated;    /* of these, in use */
-	_Atomic uint64_t credit;       /* of these, not in use */
-	_Atomic uint64_t adrift;       /* of what is allocated: as in wire/page.h */
+	_Atomic uint32_t wire_index; /* its index in the tenant page and in messages */
+	_Atomic uint32_t gone;	     /* the daemon no longer has it */
+	_Atomic uint64_t granted;    /* bytes that the daemon promised: allocated + credit */
+	_Atomic uint64_t allocated;  /* of these, in use */
+	_Atomic uint64_t credit;     /* of these, not in use */
+	_Atomic uint64_t adrift,
+		loose;		       /* of what is allocated: exported, loose as in wire/page.h */
 	_Atomic uint64_t contexts;     /* open contexts */
 	_Atomic uint32_t refused_said; /* an out-of-memory was explained once */
 	_Atomic uint32_t returned;     /* credit was given back, and nobody asked since */

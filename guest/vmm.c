@@ -125,7 +125,7 @@ static void piece_end(uint32_t index)
 	if (piece->handles || piece->maps || piece->bound)
 		return;
 	if (piece->bytes && piece->outgoing)
-		credit_exported(piece->device, piece->bytes);
+		credit_adrift(piece->device, (int64_t)piece->bytes);
 	else if (piece->bytes)
 		credit_give(piece->device, piece->bytes);
 	memset(piece, 0, sizeof(*piece));

@@ -125,7 +125,10 @@ struct guest_device {
 	uint64_t seen_peak;
 	uint32_t tries;
 	bool measure, measuring, stated, owes_drain;
-	bool inexact; /* it did not stand still when it was measured last */
+	bool inexact;			  /* it did not stand still when it was measured last */
+	uint64_t still_moved, still_used; /* of the measurement before ... */
+	uint32_t still;			  /* ... and how often it was the same */
+	uint32_t doubts; /* exact measurements in a row that left some bytes in doubt */
 	/* RESIDUAL_CHECK `check_id` is to be answered; by the measurement under way; now. */
 	bool check, checking, checked;
 	uint32_t check_id;
@@ -220,6 +223,9 @@ must_check int measure_open(struct daemon *d);
 void measure_close(struct daemon *d);
 /* Measures the guests that are marked, on the worker. */
 void measure_start(struct daemon *d);
+/* Asks for so much: where that would be refused, what the last measurements left open is measured
+ * again, as who asks stands still. The answer waits for it, see ledger_unsettled(). */
+void measure_asker(struct guest_device *at, uint64_t bytes);
 /* Measures it, and then answers RESIDUAL_CHECK `id`: has its tenant more than it may? */
 void measure_check(struct guest_device *at, uint32_t id);
 /* Measures everybody who has said what it holds. admin_measured() follows, up to MEASURE_ROUNDS

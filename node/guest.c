@@ -261,6 +261,7 @@ static void ask(struct guest *g, struct guest_device *at, const struct ledger_re
 			    "0 bytes were asked for");
 		return;
 	}
+	measure_asker(at, request->bytes);
 	if (ledger_ask(d->ledger, at->holder, request, loop_now_ns()) != 0)
 		peer_refuse(&g->peer, (uint32_t)request->id, WIRE_REFUSED_FULL,
 			    "more than %d requests of this process are waiting",
@@ -323,6 +324,7 @@ static void on_residual_settle(struct guest *g, uint32_t id,
 								   &at->settling_bytes)))
 		at->settling_bytes = UINT64_MAX;
 	at->measure = true;
+	at->doubts = 0;
 	measure_start(g->tenant->daemon);
 }
 

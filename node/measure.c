@@ -9,6 +9,8 @@ enum {
 	/* When it is tried again with guests that did not stand still. */
 	AGAIN_FIRST_MS = 10,
 	AGAIN_LAST_MS = 1000,
+	DOUBTS = 8, /* times that this is done for one that stands still, but leaves doubts */
+	STILL = 3, /* times that the same was measured, until a pool is believed to stay as it is */
 };
 
 static const uint64_t ms = 1000000;
@@ -67,11 +69,21 @@ static uint64_t says_allocated(const struct guest_device *at)
 	return __atomic_load_n(&says(at)->allocated_bytes, __ATOMIC_ACQUIRE);
 }
 
-static uint64_t says_exported(const struct guest_device *at)
+/* What is charged, and the driver may count as the guest's, or not. What a pool let go of while
+ * somebody waited the guest finds at once after that. */
+static uint64_t says_uncertain(struct guest_device *at, uint64_t used)
 {
+	const struct wire_own_page *own = at->guest->own;
 	size_t i = (size_t)(at - at->guest->device);
+	uint64_t adrift = __atomic_load_n(&own->adrift_bytes[i], __ATOMIC_RELAXED);
 
-	return __atomic_load_n(&at->guest->own->exported_bytes[i], __ATOMIC_RELAXED);
+	if (at->still_moved != at->seen_moved || at->still_used != used)
+		at->still = 0;
+	at->still_moved = at->seen_moved;
+	at->still_used = used;
+	if (++at->still > STILL)
+		return adrift;
+	return adrift + __atomic_load_n(&own->loose_bytes[i], __ATOMIC_RELAXED);
 }
 
 /* How often what the guest holds has changed; UINT64_MAX while it changes, and while it has said
@@ -172,16 +184,17 @@ static void settle(struct daemon *d, struct guest_device *at)
 		return;
 	}
 	at->tries = 0;
-	at->inexact = false;
 	at->checked = at->checking;
 	/* The page is the guest's: a claim beyond what it was granted hides nothing. */
 	ledger_report(d->ledger, at->holder, allocated);
 	ledger_holder_sums(at->holder, &has);
-	held = beyond(has.allocated, says_exported(at));
+	held = beyond(has.allocated, says_uncertain(at, used));
 	ledger_measured(d->ledger, at->holder, beyond(used, has.allocated), beyond(used, held),
 			at->measuring_bytes);
 	at->settling_bytes -= at->measuring_bytes;
-	if (held == has.allocated)
+	at->doubts = held == has.allocated ? 0 : at->doubts + 1;
+	at->inexact = at->doubts > 0 && at->doubts < DOUBTS;
+	if (at->doubts == 0)
 		learn_context(d, at, beyond(used, held));
 }
 
@@ -295,6 +308,39 @@ static void on_again(struct loop_timer *timer)
 	measure_start(d);
 }
 
+/* Its own limit, or the device's room, says no to so much more. */
+static bool is_short(const struct guest_device *at, uint64_t bytes)
+{
+	const struct tenant_device *of = &at->guest->tenant->device[at - at->guest->device];
+	struct ledger_sums own, all;
+
+	ledger_account_sums(of->account, &own);
+	ledger_device_sums(at->guest->tenant->daemon->ledger, of->index, &all);
+	return bytes > beyond(own.limit, own.granted + own.residual) ||
+	       bytes > beyond(all.limit, all.granted - all.evicted + all.residual);
+}
+
+static bool is_open(const struct guest_device *at)
+{
+	return at->inexact || at->doubts > 0;
+}
+
+static void mark_open(struct daemon *d, struct guest_device *at)
+{
+	(void)d;
+	at->measure |= is_open(at);
+}
+
+void measure_asker(struct guest_device *at, uint64_t bytes)
+{
+	struct daemon *d = at->guest->tenant->daemon;
+
+	if (!find(d, is_open) || !is_short(at, bytes))
+		return;
+	each(d, mark_open);
+	measure_start(d);
+}
+
 static void on_late(struct loop_timer *timer)
 {
 	struct daemon *d = container_of(timer, struct daemon, measure_timer);
@@ -385,6 +431,7 @@ static void mark_stated(struct daemon *d, struct guest_device *at)
 {
 	(void)d;
 	at->measure |= at->stated;
+	at->doubts = 0;
 }
 
 void measure_all(struct daemon *d)

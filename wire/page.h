@@ -87,9 +87,10 @@ struct wire_own_page {
 	uint64_t settles; /* RESIDUAL_SETTLE messages that were sent on this connection */
 	uint64_t reserved_[1];
 	struct wire_own_device device[WIRE_DEVICES];
-	/* Of each device's allocated_bytes: exported, and no longer held by the guest itself, so
-	 * that the driver may count it as the guest's, or not. */
-	uint64_t exported_bytes[WIRE_DEVICES];
+	/* Of each device's allocated_bytes: what the driver may count as the guest's, or not:
+	 * exported and no longer held, or managed; and what a pool may let go of at any moment. */
+	uint64_t adrift_bytes[WIRE_DEVICES];
+	uint64_t loose_bytes[WIRE_DEVICES];
 };
 
 _Static_assert(sizeof(struct wire_tenant_page) <= WIRE_PAGE_SIZE, "the tenant page is one page");

@@ -4,12 +4,13 @@
  * it is refused, and gives it back. It knows the truth, too: the driver's own cuMemGetInfo(), asked
  * behind the guest's back, says what the whole device really holds.
  *
- *	memory_load DRIVER WAY      one way of allocating, in several sizes
- *	memory_load DRIVER race N   N threads, as many of these processes as the test starts
- *	memory_load DRIVER mix N    N threads with random histories of all ways
- *	memory_load DRIVER making N contexts and memory in N threads until there is a line; then as
- *hold memory_load DRIVER contexts what contexts held goes with them memory_load DRIVER hold takes a
- *little, says "holds", waits to be killed
+ *	memory_load DRIVER WAY       one way of allocating, in several sizes
+ *	memory_load DRIVER race N    N threads, as many of these processes as the test starts
+ *	memory_load DRIVER mix N     N threads with random histories of all ways
+ *	memory_load DRIVER making N  contexts and memory in N threads, until a line; then as hold
+ *	memory_load DRIVER contexts  what contexts held goes with them
+ *	memory_load DRIVER hold      takes a little, says "holds", waits to be killed
+ *	memory_load DRIVER hold-managed  likewise, and none of it is on the device
  *
  * The limit is what cuMemGetInfo() says is the total. Exit status 0: all is as it should be.
  */
@@ -105,10 +106,10 @@ static void measured(size_t *ret_total)
 	} while (g.free_at_start != g.limit - held());
 }
 
-static void hold(void)
+static void hold(CUresult (*obtain)(struct piece *p))
 {
 	pieces[0].bytes = 40 * MIB;
-	ok(take_linear(&pieces[0]));
+	ok(obtain(&pieces[0]));
 	printf("holds\n");
 	fflush(stdout);
 	best_effort(getchar());
@@ -150,8 +151,8 @@ static void load(const char *driver)
 int main(int argc, char **argv)
 {
 	if (argc < 3) {
-		fprintf(stderr,
-			"usage: memory_load DRIVER WAY|race N|mix N|making N|contexts|hold\n");
+		fprintf(stderr, "usage: memory_load DRIVER WAY|race N|mix N|making "
+				"N|contexts|hold|hold-managed\n");
 		return 2;
 	}
 	load(argv[1]);
@@ -163,11 +164,13 @@ int main(int argc, char **argv)
 		mixing((unsigned)atoi(argv[3]));
 	} else if (strcmp(argv[2], "making") == 0 && argc > 3) {
 		making((unsigned)atoi(argv[3]));
-		hold();
+		hold(take_linear);
 	} else if (strcmp(argv[2], "contexts") == 0) {
 		contexts();
 	} else if (strcmp(argv[2], "hold") == 0) {
-		hold();
+		hold(take_linear);
+	} else if (strcmp(argv[2], "hold-managed") == 0) {
+		hold(take_managed);
 	} else {
 		one_way(argv[2]);
 	}

@@ -126,7 +126,7 @@ void mixing(unsigned threads)
 /* Contexts come and go while memory does. */
 static void *making_thread(void *argument)
 {
-	struct piece piece[8];
+	struct piece piece[8], pooled;
 	CUcontext own;
 	CUresult r;
 
@@ -143,6 +143,11 @@ static void *making_thread(void *argument)
 			if (take_linear(&piece[count]) == CUDA_SUCCESS)
 				count++;
 		}
+		/* The pool gives it back at some thread's wait. */
+		pooled.bytes = 9 * MIB;
+		if (take_async(&pooled) == CUDA_SUCCESS)
+			give_async(&pooled);
+		ok(g.cuCtxSynchronize());
 		while (count > 0)
 			give_linear(&piece[--count]);
 		if (r == CUDA_SUCCESS)

@@ -42,17 +42,17 @@ static CUresult take_pitch(struct piece *p)
 	return g.cuMemAllocPitch_v2(&p->address, &pitch, p->bytes / 7 + 1, 7, 4);
 }
 
-static CUresult take_managed(struct piece *p)
+CUresult take_managed(struct piece *p)
 {
 	return g.cuMemAllocManaged(&p->address, p->bytes, CU_MEM_ATTACH_GLOBAL);
 }
 
-static CUresult take_async(struct piece *p)
+CUresult take_async(struct piece *p)
 {
 	return g.cuMemAllocAsync(&p->address, p->bytes, NULL);
 }
 
-static void give_async(struct piece *p)
+void give_async(struct piece *p)
 {
 	ok(g.cuMemFreeAsync(p->address, NULL));
 }

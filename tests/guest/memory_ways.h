@@ -109,7 +109,10 @@ extern const size_t ways_count;
 
 CUresult take_linear(struct piece *p);
 void give_linear(struct piece *p);
+CUresult take_managed(struct piece *p);
 CUresult take_array(struct piece *p);
+CUresult take_async(struct piece *p);
+void give_async(struct piece *p);
 
 extern struct piece pieces[MOST];
 

@@ -306,6 +306,18 @@ def test_exported_memory_counts_until_its_process_ends():
         node.nothing_left()
 
 
+def test_managed_memory_that_is_not_on_the_device_does_not_hide_a_context():
+    with Node() as node:
+        guest = node.start("hold-managed")
+        assert guest.stdout.readline() == "holds\n", guest.stderr.read()
+        for _ in range(3):
+            row = node.row()
+            assert (row.allocated, row.residual) == (40 * MIB, 64 * MIB), row
+        guest.stdin.close()
+        assert guest.wait() == 0, guest.stderr.read()
+        node.nothing_left()
+
+
 def test_a_killed_guest_leaves_nothing():
     with Node() as node:
         for _ in range(20 * SCALE):
