@@ -73,7 +73,9 @@ static struct pool *add(CUmemoryPool handle, int device)
 		pool = &pools.pool[i];
 		pool->device = device;
 		pool->ended = false;
-		pool->charged = pool->kept = pool->live = pool->owing = 0;
+		atomic_store(&pool->charged, 0);
+		atomic_store(&pool->kept, 0);
+		atomic_store(&pool->live, 0);
 		pool->step = BLOCKS_BYTES;
 		atomic_store(&pool->alive, 0);
 		atomic_store(&pool->handle, handle);
