@@ -56,8 +56,7 @@ static uint32_t device_of(const struct guest_device *at)
 	return at->guest->tenant->device[at - at->guest->device].index;
 }
 
-/* ---- what the guest says -----------------------------------------------------------------------
- */
+/* ---- what the guest says --------------------------------------------------------------------- */
 
 static const struct wire_own_device *says(const struct guest_device *at)
 {
@@ -97,8 +96,7 @@ static uint64_t says_moved(const struct guest *g)
 	return begun != ended || settles > g->settles ? UINT64_MAX : begun;
 }
 
-/* ---- what the driver says ----------------------------------------------------------------------
- */
+/* ---- what the driver says -------------------------------------------------------------------- */
 
 /* On the worker: it reads what the driver says, and nothing else. */
 static void ask_driver(struct loop_work *work)
@@ -198,8 +196,7 @@ static void settle(struct daemon *d, struct guest_device *at)
 		learn_context(d, at, beyond(used, held));
 }
 
-/* ---- who waits for it --------------------------------------------------------------------------
- */
+/* ---- who waits for it ------------------------------------------------------------------------ */
 
 static bool is_checked(const struct guest_device *at)
 {
@@ -273,8 +270,7 @@ static void show_unsettled(struct daemon *d)
 	}
 }
 
-/* ---- when -------------------------------------------------------------------------------------
- */
+/* ---- when ------------------------------------------------------------------------------------ */
 
 static bool is_inexact(const struct guest_device *at)
 {
