@@ -360,6 +360,7 @@ static void on_measured(struct loop_work *work)
 	each(d, settle);
 	ledger_looked(d->ledger);
 	show_unsettled(d);
+	book_pump(d); /* who is answered finds the figures in its page */
 	answer_checks(d, false);
 	book_pump(d);
 	if (d->measure_again)
