@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { TRIES = 1000 }; /* while a process has nothing mapped, which does not last */
+
 /* -ENOENT where there is no such process; other errors say nothing about it. */
 static int read_file(const char *path, char *text, size_t size)
 {
@@ -96,8 +98,9 @@ static bool locked_by_another(int fd, off_t offset)
 }
 
 /* Is the file not among what is mapped there? Told by its inode alone. Some file systems show
- * another one here than fstat() does: then the caller does not find its own mapping either. */
-static bool lost_map(const char *who, int fd)
+ * another one here than fstat() does: then the caller does not find its own mapping either.
+ * -EAGAIN: nothing at all is mapped, as exec() or the process's end came in between. */
+static int lost_map(const char *who, int fd)
 {
 	owned(fclose) FILE *maps = NULL;
 	char path[64], *line = NULL;
@@ -116,17 +119,18 @@ static bool lost_map(const char *who, int fd)
 		found = sscanf(line, "%*s %*s %*s %*s %llu", &inode) == 1 && inode == about.st_ino;
 	}
 	free(line);
-	return lines && !found && !ferror(maps);
+	if (ferror(maps))
+		return false;
+	return lines ? !found : -EAGAIN;
 }
 
 bool segment_process_dead(const struct segment_identity *identity, uint64_t own_namespace, int fd,
 			  off_t offset)
 {
+	bool visible = identity->namespace_id == own_namespace;
 	struct process_state state;
 	char who[16];
-	int r;
-
-	bool visible = identity->namespace_id == own_namespace;
+	int r, lost = -EAGAIN;
 
 	/* Locked without an owner: by a child that has just been forked, or never ran
 	 * our handler. */
@@ -136,17 +140,20 @@ bool segment_process_dead(const struct segment_identity *identity, uint64_t own_
 		return true;
 	/* Some programs close all descriptors that they do not know. */
 	snprintf(who, sizeof(who), "%d", identity->pid);
-	r = read_state(who, &state);
-	if (r == -ENOENT || r == -ESRCH)
-		return true;
-	if (r < 0)
-		return false;
-	if (state.start_ticks != identity->start_ticks)
-		return true;
-	if (state.state != 'Z' && state.state != 'X' && lost_map(who, fd) && !lost_map("self", fd))
-		return true;
-	/* A zombie whose first thread has ended may have others that work on. */
-	return (state.state == 'Z' || state.state == 'X') && state.threads <= 1;
+	for (int tries = 0; lost == -EAGAIN && tries < TRIES; tries++) {
+		r = read_state(who, &state);
+		if (r == -ENOENT || r == -ESRCH)
+			return true;
+		if (r < 0)
+			return false;
+		if (state.start_ticks != identity->start_ticks)
+			return true;
+		/* A zombie whose first thread has ended may have others that work on. */
+		if (state.state == 'Z' || state.state == 'X')
+			return state.threads <= 1;
+		lost = lost_map(who, fd);
+	}
+	return lost > 0 && lost_map("self", fd) == 0;
 }
 
 /* The 16 bytes by chance that the kernel gives to every program. */
