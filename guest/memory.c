@@ -224,8 +224,8 @@ static CUresult attempt(const struct memory_place *place, struct memory_request 
 			enum credit_how how)
 {
 	uint64_t expected = q->bytes;
-	int kept = 0;
 	CUresult r;
+	int kept;
 
 	for (int tries = 0; tries < ATTEMPTS; tries++) {
 		r = memory_driver(q->call(q));

@@ -239,6 +239,7 @@ void pools_forget(void)
 	atomic_store(&pools.made, 0);
 	atomic_store(&pools.due, 0);
 	memset(&pools.lock, 0, sizeof(pools.lock));
+	memset(&pools.loose_lock, 0, sizeof(pools.loose_lock));
 }
 
 /* ---- allocating ------------------------------------------------------------------------------ */
@@ -360,8 +361,8 @@ static CUresult attempt(struct pool *pool, const struct request *q, uint64_t tak
 		entry.address = *q->address;
 		holds = attribute(pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
 				  pool->charged);
-		if ((holds > pool->charged && memory_charge(pool->device, holds - pool->charged,
-							    CREDIT_OWED) != CUDA_SUCCESS)) {
+		if (holds > pool->charged && memory_charge(pool->device, holds - pool->charged,
+							   CREDIT_OWED) != CUDA_SUCCESS) {
 			r = CUDA_ERROR_OUT_OF_MEMORY;
 		} else {
 			pool->charged = holds > pool->charged ? holds : pool->charged;
