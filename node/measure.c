@@ -304,18 +304,6 @@ static void on_again(struct loop_timer *timer)
 	measure_start(d);
 }
 
-/* Its own limit, or the device's room, says no to so much more. */
-static bool is_short(const struct guest_device *at, uint64_t bytes)
-{
-	const struct tenant_device *of = &at->guest->tenant->device[at - at->guest->device];
-	struct ledger_sums own, all;
-
-	ledger_account_sums(of->account, &own);
-	ledger_device_sums(at->guest->tenant->daemon->ledger, of->index, &all);
-	return bytes > beyond(own.limit, own.granted + own.residual) ||
-	       bytes > beyond(all.limit, all.granted - all.evicted + all.residual);
-}
-
 static bool is_open(const struct guest_device *at)
 {
 	return at->inexact || at->doubts > 0;
@@ -331,7 +319,7 @@ void measure_asker(struct guest_device *at, uint64_t bytes)
 {
 	struct daemon *d = at->guest->tenant->daemon;
 
-	if (!find(d, is_open) || !is_short(at, bytes))
+	if (!find(d, is_open) || ledger_fits(d->ledger, at->holder, bytes))
 		return;
 	each(d, mark_open);
 	measure_start(d);
