@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/keeper.h"
 
-#include <string.h>
-#include <sys/syscall.h>
+#include "node/process.h"
 
 enum { KEEPERS_MOST = 64 }; /* of a tenant */
 
@@ -59,8 +58,7 @@ int keeper_add(struct tenant *t, uint32_t pid, struct fault *why)
 		return fault_set(why, -ENOMEM, "out of memory");
 	k->tenant = t;
 	k->pid = (pid_t)pid;
-	k->pidfd = (int)syscall(SYS_pidfd_open, k->pid, 0);
-	if (k->pidfd < 0) {
+	if (process_open(k->pid, process_started(k->pid), &k->pidfd) < 0) {
 		free(k);
 		return fault_set(why, -ESRCH, "there is no process %u", pid);
 	}
