@@ -11,7 +11,6 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -19,6 +18,7 @@
 
 #include "base/macros.h"
 #include "cuda/prototypes.h"
+#include "tests/guest/must.h"
 
 enum {
 	PIECES = 8,
@@ -54,25 +54,6 @@ static struct {
 	struct slot *slot;
 	uint64_t seed;
 } g;
-
-static void noreturn_ printf_like(1, 2) fail(const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	fprintf(stderr, "kill_load: ");
-	vfprintf(stderr, format, arguments);
-	fprintf(stderr, "\n");
-	va_end(arguments);
-	_exit(1);
-}
-
-#define ok(call)                                                                                   \
-	do {                                                                                       \
-		CUresult ok_ = (call);                                                             \
-		if (ok_ != CUDA_SUCCESS)                                                           \
-			fail("%s:%d: %s is %d", __FILE__, __LINE__, #call, (int)ok_);              \
-	} while (0)
 
 /* True: there it is. */
 static bool obtained(CUresult r)

@@ -1,23 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include "tests/guest/memory_ways.h"
 
 struct load g;
 struct piece pieces[MOST];
-
-void fail(const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	fprintf(stderr, "memory_load: ");
-	vfprintf(stderr, format, arguments);
-	fprintf(stderr, "\n");
-	va_end(arguments);
-	_exit(1);
-}
 
 static CUmemAllocationProp on_device(void)
 {

@@ -12,6 +12,7 @@
 
 #include "base/macros.h"
 #include "cuda/prototypes.h"
+#include "tests/guest/must.h"
 
 #define MIB (1ull << 20)
 
@@ -74,16 +75,6 @@ struct load {
 };
 
 extern struct load g;
-
-/* Says why on standard error, and ends. */
-void noreturn_ printf_like(1, 2) fail(const char *format, ...);
-
-#define ok(call)                                                                                   \
-	do {                                                                                       \
-		CUresult ok_ = (call);                                                             \
-		if (ok_ != CUDA_SUCCESS)                                                           \
-			fail("%s:%d: %s is %d", __FILE__, __LINE__, #call, (int)ok_);              \
-	} while (0)
 
 /* One piece of memory. */
 struct piece {
