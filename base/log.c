@@ -1,17 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 
-/* The arguments of the program, so to say: a level, and what is owed to the reader. */
+#include "base/text.h"
+
+enum { KINDS = 64 };
+
+/* What was written of an event. */
+struct kind {
+	char event[32];
+	double tokens;
+	struct timespec filled;
+	unsigned long left_out;
+};
+
+/* The arguments of the program, so to say: a level, how much is written, and what is owed to the
+ * reader. */
 static struct {
 	enum log_level most;
 	unsigned long lost;
-} arg_log = {LOG_INFO, 0};
+	unsigned burst, per_second; /* 0: no limit */
+	struct kind kinds[KINDS];
+	const char *path; /* NULL: stderr is nobody's file */
+	long most_bytes, written;
+} arg_log = {.most = LOG_INFO};
 
 static const char *const names[] = {"error", "warning", "info", "debug"};
 
@@ -34,16 +54,18 @@ int log_parse_level(const char *name, enum log_level *ret_level)
 struct log_text log_text(const char *text)
 {
 	struct log_text quoted;
-	size_t n = 0;
+	char *said = quoted.text + 1;
+	size_t n = text_fit(text, sizeof(quoted.text) - 3);
 
-	quoted.text[n++] = '"';
-	for (; *text && n < sizeof(quoted.text) - 2; text++) {
-		unsigned char c = (unsigned char)*text;
-
-		quoted.text[n++] = c < 0x20 || c == 0x7f || c == '"' || c == '\\' ? '?' : (char)c;
-	}
-	quoted.text[n++] = '"';
-	quoted.text[n] = 0;
+	memcpy(said, text, n);
+	said[n] = '\0';
+	text_make_plain(said);
+	for (char *at = said; *at; at++)
+		if (*at == '"' || *at == '\\')
+			*at = '?';
+	n = strlen(said);
+	quoted.text[0] = said[n] = '"';
+	said[n + 1] = '\0';
 	return quoted;
 }
 
@@ -77,15 +99,125 @@ static size_t prefix(char *line, size_t room, enum log_level level)
 				    names[level]);
 }
 
-void log_write(enum log_level level, const char *event, const char *format, ...)
+void log_limit(unsigned burst, unsigned per_second)
+{
+	arg_log.burst = burst;
+	arg_log.per_second = per_second;
+}
+
+void log_rotate(const char *path, long most)
+{
+	arg_log.path = path;
+	arg_log.most_bytes = most;
+	arg_log.written = most; /* it may be long already */
+}
+
+/* Counts bytes instead of asking for the size with each line. */
+static void rotate(size_t size)
+{
+	struct stat ours, named;
+	char before[512];
+	int fd;
+
+	arg_log.written += (long)size;
+	if (!arg_log.path || arg_log.written < arg_log.most_bytes)
+		return;
+	arg_log.written = 0;
+	if (fstat(STDERR_FILENO, &ours) != 0 || stat(arg_log.path, &named) != 0 ||
+	    !S_ISREG(ours.st_mode) || ours.st_dev != named.st_dev || ours.st_ino != named.st_ino)
+		return;
+	arg_log.written = (long)ours.st_size;
+	if (ours.st_size < arg_log.most_bytes)
+		return;
+	snprintf(before, sizeof(before), "%s.1", arg_log.path);
+	if (rename(arg_log.path, before) != 0)
+		return;
+	fd = open(arg_log.path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return;
+	dup2(fd, STDERR_FILENO);
+	close(fd);
+	arg_log.written = 0;
+}
+
+/* The place of an event; NULL: there are more of them than places. */
+static struct kind *kind_of(const char *event)
+{
+	for (size_t i = 0; i < KINDS; i++) {
+		struct kind *kind = &arg_log.kinds[i];
+
+		if (!*kind->event) {
+			snprintf(kind->event, sizeof(kind->event), "%s", event);
+			kind->tokens = arg_log.burst;
+			clock_gettime(CLOCK_MONOTONIC, &kind->filled);
+		}
+		if (strncmp(kind->event, event, sizeof(kind->event) - 1) == 0)
+			return kind;
+	}
+	return NULL;
+}
+
+static void refill(struct kind *kind)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	kind->tokens += ((double)(now.tv_sec - kind->filled.tv_sec) +
+			 (double)(now.tv_nsec - kind->filled.tv_nsec) / 1e9) *
+			arg_log.per_second;
+	if (kind->tokens > arg_log.burst)
+		kind->tokens = arg_log.burst;
+	kind->filled = now;
+}
+
+static void say_left_out(struct kind *kind)
 {
 	char line[LOG_LINE_MAX];
+	size_t n = prefix(line, sizeof(line), LOG_WARNING);
+
+	n += (size_t)snprintf(line + n, sizeof(line) - n, "log.left_out event=%s lines=%lu\n",
+			      kind->event, kind->left_out);
+	if (write_now(line, n) == 0)
+		kind->left_out = 0;
+	rotate(n);
+}
+
+void log_settle(void)
+{
+	for (size_t i = 0; i < KINDS; i++) {
+		if (arg_log.kinds[i].left_out)
+			say_left_out(&arg_log.kinds[i]);
+	}
+}
+
+static bool may_write(const char *event)
+{
+	struct kind *kind = arg_log.burst ? kind_of(event) : NULL;
+
+	if (!kind)
+		return true;
+	refill(kind);
+	if (kind->tokens < 1) {
+		kind->left_out++;
+		return false;
+	}
+	kind->tokens -= 1;
+	if (kind->left_out)
+		say_left_out(kind);
+	return true;
+}
+
+void log_write(enum log_level level, const char *event, const char *format, ...)
+{
+	char line[LOG_LINE_MAX], *said;
 	int saved = errno;
 	va_list arguments;
 	size_t n;
 
-	if (level > arg_log.most)
+	if (level > arg_log.most || !may_write(event)) {
+		errno = saved;
 		return;
+	}
 	n = prefix(line, sizeof(line), level);
 	if (arg_log.lost)
 		n += (size_t)snprintf(line + n, sizeof(line) - n, "log.lost lines=%lu\n",
@@ -93,14 +225,18 @@ void log_write(enum log_level level, const char *event, const char *format, ...)
 	if (arg_log.lost && write_now(line, n) == 0)
 		arg_log.lost = 0;
 	n = prefix(line, sizeof(line), level);
+	said = line + n;
 	n += (size_t)snprintf(line + n, sizeof(line) - n, "%s ", event);
 	va_start(arguments, format);
-	n += (size_t)vsnprintf(line + n, sizeof(line) - n, format, arguments);
+	best_effort(vsnprintf(line + n, sizeof(line) - n, format, arguments));
 	va_end(arguments);
-	if (n > sizeof(line) - 2)
-		n = sizeof(line) - 2;
+	said[text_fit(said, sizeof(line) - 2 - (size_t)(said - line))] = '\0';
+	/* A path, too, may hold anything. */
+	text_make_plain(said);
+	n = strlen(line);
 	line[n++] = '\n';
 	if (write_now(line, n) != 0)
 		arg_log.lost++;
+	rotate(n);
 	errno = saved;
 }

@@ -27,6 +27,16 @@ void log_set_level(enum log_level most);
 /* "error", "warning", "info", "debug"; 0 or -EINVAL. */
 must_check int log_parse_level(const char *name, enum log_level *ret_level);
 
+/* From now on `burst` lines of each event are written at once, and `per_second` afterwards: many
+ * programs that come and go must not fill the disk. How many were left out is said in a line
+ * `log.left_out event=... lines=...` before the next one of that event, or by log_settle(). */
+void log_limit(unsigned burst, unsigned per_second);
+void log_settle(void);
+
+/* stderr is this file: when it has more than `most` bytes it becomes PATH.1, and a new one begins.
+ */
+void log_rotate(const char *path, long most);
+
 void log_write(enum log_level level, const char *event, const char *format, ...) printf_like(3, 4);
 
 #define log_error(event, ...)	log_write(LOG_ERROR, event, __VA_ARGS__)

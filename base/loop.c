@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/loop.h"
 
+#include <errno.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
 int loop_init(struct loop *loop)
 {
 	return uv_loop_init(&loop->uv);
@@ -128,6 +132,86 @@ void loop_timer_close(struct loop_timer *timer, void (*closed)(struct loop_timer
 	timer->open = 0;
 	timer->closed = closed;
 	uv_close((uv_handle_t *)&timer->timer, on_timer_closed);
+}
+
+static void on_alarm(struct loop_watch *watch, int events)
+{
+	struct loop_alarm *alarm = container_of(watch, struct loop_alarm, watch);
+	uint64_t expirations;
+
+	(void)events;
+	/* It may have been set anew since it was due. */
+	if (read(alarm->fd, &expirations, sizeof(expirations)) != sizeof(expirations))
+		return;
+	alarm->at_ns = UINT64_MAX;
+	alarm->due(alarm);
+}
+
+int loop_alarm_init(struct loop *loop, struct loop_alarm *alarm,
+		    void (*due)(struct loop_alarm *alarm))
+{
+	int r;
+
+	alarm->due = due;
+	alarm->at_ns = UINT64_MAX;
+	alarm->fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (alarm->fd < 0)
+		return -errno;
+	r = loop_watch(loop, &alarm->watch, alarm->fd, LOOP_READ, on_alarm);
+	if (r < 0)
+		close(alarm->fd);
+	return r;
+}
+
+void loop_alarm_set(struct loop_alarm *alarm, uint64_t at_ns)
+{
+	struct itimerspec when = {0};
+
+	if (!alarm->watch.open || at_ns == alarm->at_ns)
+		return;
+	alarm->at_ns = at_ns;
+	if (at_ns != UINT64_MAX) {
+		when.it_value.tv_sec = (time_t)(at_ns / 1000000000);
+		when.it_value.tv_nsec = (long)(at_ns % 1000000000);
+		if (!at_ns)
+			when.it_value.tv_nsec = 1; /* all zero would be never */
+	}
+	timerfd_settime(alarm->fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void on_alarm_closed(struct loop_watch *watch)
+{
+	close(container_of(watch, struct loop_alarm, watch)->fd);
+}
+
+void loop_alarm_close(struct loop_alarm *alarm)
+{
+	loop_unwatch(&alarm->watch, on_alarm_closed);
+}
+
+static void on_check(uv_check_t *check)
+{
+	struct loop_after *after = container_of(check, struct loop_after, check);
+
+	after->round(after);
+}
+
+int loop_after(struct loop *loop, struct loop_after *after, void (*round)(struct loop_after *after))
+{
+	int r = uv_check_init(&loop->uv, &after->check);
+
+	if (r < 0)
+		return r;
+	after->round = round;
+	after->open = 1;
+	return uv_check_start(&after->check, on_check);
+}
+
+void loop_after_close(struct loop_after *after)
+{
+	if (after->open)
+		uv_close((uv_handle_t *)&after->check, NULL);
+	after->open = 0;
 }
 
 static void on_signal(uv_signal_t *signal, int number)

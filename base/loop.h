@@ -64,6 +64,32 @@ void loop_arm(struct loop_timer *timer, uint64_t delay_ns);
 void loop_disarm(struct loop_timer *timer);
 void loop_timer_close(struct loop_timer *timer, void (*closed)(struct loop_timer *timer));
 
+/* A timer of nanoseconds, at a time of loop_now_ns()'s clock: a timerfd. Others are libuv's, of
+ * milliseconds. */
+struct loop_alarm {
+	struct loop_watch watch;
+	void (*due)(struct loop_alarm *alarm);
+	uint64_t at_ns;
+	int fd;
+};
+
+must_check int loop_alarm_init(struct loop *loop, struct loop_alarm *alarm,
+			       void (*due)(struct loop_alarm *alarm));
+/* Once; replaces what was set. UINT64_MAX: never. */
+void loop_alarm_set(struct loop_alarm *alarm, uint64_t at_ns);
+void loop_alarm_close(struct loop_alarm *alarm);
+
+/* Called each time that the loop goes round, after all events of that round. */
+struct loop_after {
+	uv_check_t check;
+	void (*round)(struct loop_after *after);
+	int open;
+};
+
+must_check int loop_after(struct loop *loop, struct loop_after *after,
+			  void (*round)(struct loop_after *after));
+void loop_after_close(struct loop_after *after);
+
 struct loop_signal {
 	uv_signal_t signal;
 	void (*came)(struct loop_signal *signal);

@@ -24,8 +24,12 @@
 #define exported	  __attribute__((visibility("default")))
 #define noreturn_	  __attribute__((noreturn))
 #define noinline_	  __attribute__((noinline))
+#define inline_		  inline __attribute__((always_inline))
 #define likely(x)	  __builtin_expect(!!(x), 1)
 #define unlikely(x)	  __builtin_expect(!!(x), 0)
+
+/* An address as it is: gcc shall not take it apart into a symbol and an index at each use. */
+#define whole_address(pointer) __asm__("" : "+r"(pointer))
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 

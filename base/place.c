@@ -24,20 +24,38 @@ int place_user(char ret_path[PLACE_MAX], struct fault *why)
 	return 0;
 }
 
-int place_make(const char *path, struct fault *why)
+int place_check(const char *path, uid_t owner, unsigned mode, struct fault *why)
 {
 	struct stat there;
 
-	if (mkdir(path, 0700) == 0)
-		return 0;
-	if (errno != EEXIST)
-		return fault_set(why, -errno, "%s: cannot be made: %s", path, strerror(errno));
-	/* In a folder that others may write to, somebody else may have been first. */
 	if (lstat(path, &there) != 0)
+		return errno == ENOENT || errno == ENOTDIR
+			       ? PLACE_ABSENT
+			       : fault_set(why, -errno, "%s: %s", path, strerror(errno));
+	if (S_ISDIR(there.st_mode) && there.st_uid == owner && !(there.st_mode & 0777 & ~mode))
+		return 0;
+	return fault_set(why, -EPERM,
+			 "%s: must be a folder of mode %04o that belongs to user %u: remove it, or "
+			 "find out who made it",
+			 path, mode, (unsigned)owner);
+}
+
+int place_make(const char *path, unsigned mode, struct fault *why)
+{
+	int r;
+
+	if (mkdir(path, mode) != 0) {
+		if (errno != EEXIST)
+			return fault_set(why, -errno, "%s: cannot be made: %s", path,
+					 strerror(errno));
+		/* In a folder that others may write to, somebody else may have been first. */
+		r = place_check(path, getuid(), mode, why);
+		if (r != 0)
+			return r < 0 ? r : fault_set(why, -ENOENT, "%s: it is gone again", path);
+	}
+	/* An older one may be narrower, and so may the umask. It is ours: nobody can have put a
+	 * link in its place where the folder above is root's, ours or sticky. */
+	if (mode != PLACE_PRIVATE && chmod(path, mode) != 0)
 		return fault_set(why, -errno, "%s: %s", path, strerror(errno));
-	if (!S_ISDIR(there.st_mode) || there.st_uid != getuid() || (there.st_mode & 077))
-		return fault_set(why, -EPERM,
-				 "%s: must be a folder of mode 0700 that belongs to user %u", path,
-				 (unsigned)getuid());
 	return 0;
 }

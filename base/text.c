@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
 
+#include <stdbool.h>
+#include <string.h>
+
 #include "base/macros.h"
 
 struct text_bytes text_bytes(uint64_t bytes)
@@ -22,4 +25,75 @@ struct text_bytes text_bytes(uint64_t bytes)
 		snprintf(said.text, sizeof(said.text), "%llu%s", (unsigned long long)whole,
 			 units[unit]);
 	return said;
+}
+
+/* The character that starts here and its length; 0: none does (RFC 3629: no overlong forms, no
+ * surrogates). A NUL ends every sequence, so that nothing behind the text is looked at. */
+static size_t decode(const char *text, uint32_t *ret_point)
+{
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	const unsigned char *at = (const unsigned char *)text;
+	size_t length = *at < 0x80 ? 1 : *at < 0xc0 ? 0 : *at < 0xe0 ? 2 : *at < 0xf0 ? 3 : 4;
+	uint32_t point = length == 1 ? *at : *at & (0x7fu >> length);
+
+	if (*at >= 0xf8)
+		return 0;
+	for (size_t i = 1; i < length; i++) {
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+		point = point << 6 | (at[i] & 0x3fu);
+	}
+	if (point < least[length] || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff))
+		return 0;
+	*ret_point = point;
+	return length;
+}
+
+/* Unicode's Cc, Zl, Zp, and of Cf what moves, hides or turns the text around it. */
+static bool is_control(uint32_t point)
+{
+	static const struct {
+		uint32_t first, last;
+	} ranges[] = {
+		{0x00, 0x1f},	  {0x7f, 0x9f},	    {0xad, 0xad},	{0x61c, 0x61c},
+		{0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e},	{0x2060, 0x206f},
+		{0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ranges); i++)
+		if (point >= ranges[i].first && point <= ranges[i].last)
+			return true;
+	return false;
+}
+
+void text_make_plain(char *text)
+{
+	char *to = text;
+
+	while (*text) {
+		uint32_t point = 0;
+		size_t length = decode(text, &point);
+
+		if (length == 0 || is_control(point)) {
+			*to++ = '?';
+			text += length ? length : 1;
+			continue;
+		}
+		memmove(to, text, length);
+		to += length;
+		text += length;
+	}
+	*to = '\0';
+}
+
+size_t text_fit(const char *text, size_t most)
+{
+	size_t fits = strnlen(text, most);
+
+	if (!text[fits])
+		return fits;
+	/* Back to where the character began whose middle this is. */
+	while (fits > 0 && ((unsigned char)text[fits] & 0xc0) == 0x80)
+		fits--;
+	return fits;
 }
