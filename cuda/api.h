@@ -49,9 +49,11 @@ enum api_index {
 	API_ROWS,
 };
 
+/* Names stand apart, and rows say where: pointers would have to be relocated, some thousands, in
+ * each process into which the guest is loaded. */
 struct api_row {
-	const char *base;   /* what cuGetProcAddress calls it */
-	const char *symbol; /* what the library exports */
+	uint16_t base_at;   /* api_base(): what cuGetProcAddress calls it */
+	uint16_t symbol_at; /* api_symbol(): what the library exports */
 	uint16_t version;   /* major * 1000 + minor * 10: known and exported from this CUDA on */
 	uint8_t stream;	    /* enum api_stream */
 	uint8_t class;	    /* enum api_class */
@@ -59,6 +61,18 @@ struct api_row {
 };
 
 extern const struct api_row api_rows[API_ROWS];
+
+extern const struct api_names api_names;
+
+static inline const char *api_base(const struct api_row *row)
+{
+	return (const char *)&api_names + row->base_at;
+}
+
+static inline const char *api_symbol(const struct api_row *row)
+{
+	return (const char *)&api_names + row->symbol_at;
+}
 
 /* "pass", "launch", ...; for reports. */
 extern const char *const api_class_names[API_CLASSES];

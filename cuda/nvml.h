@@ -21,10 +21,17 @@ enum nvml_index {
 };
 
 struct nvml_row {
-	const char *symbol;
+	uint16_t symbol_at; /* nvml_symbol() */
 	uint8_t class;	    /* enum api_class */
 	uint8_t refusal;    /* enum api_refusal */
 	bool has_prototype; /* false: a name to be exported, nothing more is known */
 };
 
 extern const struct nvml_row nvml_rows[NVML_ROWS];
+
+extern const struct nvml_names nvml_names;
+
+static inline const char *nvml_symbol(const struct nvml_row *row)
+{
+	return (const char *)&nvml_names + row->symbol_at;
+}

@@ -46,7 +46,7 @@ int resolve_symbol(const char *name, int version, uint64_t flags, int driver_ver
 	int known = 0;
 
 	/* The hash is perfect for the table's names only: any other name lands somewhere too. */
-	if (length != resolve_length[slot] || memcmp(name, api_rows[first].base, length) != 0)
+	if (length != resolve_length[slot] || memcmp(name, api_base(&api_rows[first]), length) != 0)
 		return RESOLVE_UNKNOWN;
 	for (row = &api_rows[first]; row < &api_rows[first + resolve_count[slot]]; row++) {
 		if (row->version > driver_version)

@@ -41,18 +41,30 @@ struct wire_tenant_device {
 	uint64_t used_bytes;  /* allocated + residual of all the tenant's guests, as of the last
 				 change */
 	uint64_t epoch;	      /* counts changes of `gate` */
-	uint32_t gate;	      /* enum wire_gate_state; waiters sleep on this word (futex, shared) */
+	uint32_t gate;	      /* enum wire_gate_state; see not_open */
 	uint32_t rivals;      /* other tenants registered on the device */
 	uint64_t room_bytes;  /* what the device has free for this tenant: its "free" is the smaller
-			       * of  limit - used and this plus its own credit */
+			       * of  limit - used and this plus all unused credit */
 	uint64_t granted_bytes; /* like used_bytes, but with unused credit: what a guest subtracts
 				 * its own unused credit from, which it alone knows at any moment */
-	uint64_t reserved_[1];
+	uint32_t guests;	/* of this tenant on the device; 0: not said */
+	uint32_t lent_mib; /* other tenants' unused credit, which is recalled where it is needed */
+};
+
+/* How guests take part in turns; all zero: they do not, and nothing is kept for it. Read when GATE
+ * or PACE of the device is heard, and when the connection comes up. */
+struct wire_tenant_turns {
+	uint32_t say;	    /* 1: the guest says WANTS and IDLE */
+	uint32_t contended; /* 1: somebody else waits for the device: large copies are split */
+	uint64_t flight_ns; /* how much work may be under way, by the guest's estimate; 0: any */
+	uint64_t grace_ns;  /* so long after the last completion the guest is idle */
+	uint64_t began;	    /* counts how often `say` became 1: who is idle says it anew */
 };
 
 struct wire_tenant_page {
 	/* First, so that the fast path tests one word at a link-time address: the number of devices
-	 * whose gate is not open. Zero means "submit". */
+	 * whose gate is not open. Zero means "submit". Waiters sleep on it (futex, shared); they
+	 * are woken when a gate opens. */
 	uint32_t not_open;
 	uint32_t magic;
 	uint32_t size; /* of this structure, as the daemon knows it */
@@ -63,8 +75,10 @@ struct wire_tenant_page {
 	uint32_t clock_dilation; /* monotonic time is divided by this; 1 outside the simulator */
 	uint32_t daemon_pid;
 	uint64_t daemon_generation; /* changes when meted restarts */
-	uint64_t reserved_[2];
+	uint64_t wait_ns;	    /* the longest that an ask is let wait for room */
+	uint64_t reserved_[1];
 	struct wire_tenant_device device[WIRE_DEVICES];
+	struct wire_tenant_turns turns[WIRE_DEVICES];
 };
 
 struct wire_own_device {
@@ -84,13 +98,21 @@ struct wire_own_page {
 	/* Calls that change what the guest holds. Unless as many have ended as have begun, and none
 	 * begins, the driver's figures and allocated_bytes are not about the same moment. */
 	uint64_t moves_begun, moves_ended;
-	uint64_t settles; /* RESIDUAL_SETTLE messages that were sent on this connection */
-	uint64_t reserved_[1];
+	uint64_t settles;  /* RESIDUAL_SETTLE messages that were sent on this connection */
+	uint64_t captures; /* stream captures that are open: meanwhile no close is acknowledged */
 	struct wire_own_device device[WIRE_DEVICES];
 	/* Of each device's allocated_bytes: what the driver may count as the guest's, or not:
 	 * exported and no longer held, or managed; and what a pool may let go of at any moment. */
 	uint64_t adrift_bytes[WIRE_DEVICES];
 	uint64_t loose_bytes[WIRE_DEVICES];
+	/* 1 and how often the guest did what may take memory beside contexts and what it allocated:
+	 * modules, heaps, peers, imports. Counted before it is done. 0: an older one, it does not
+	 * say. */
+	uint64_t others[WIRE_DEVICES];
+	/* Threads that stand at the device's closed gate, or at all gates, this one among them. */
+	uint64_t waiting_on[WIRE_DEVICES];
+	/* What is submitted and not complete, as the guest estimates it where flight_ns is set. */
+	uint64_t flight_ns[WIRE_DEVICES];
 };
 
 _Static_assert(sizeof(struct wire_tenant_page) <= WIRE_PAGE_SIZE, "the tenant page is one page");

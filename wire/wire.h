@@ -41,6 +41,18 @@ enum wire_refusal {
 	WIRE_REFUSED_VALUE = 8,	   /* a value that is not accepted; the text says what is */
 };
 
+/* What a tenant does on a device that is shared out by turns. */
+enum wire_turn {
+	WIRE_TURN_NONE = 0,   /* there are no turns, or it has no processes */
+	WIRE_TURN_SILENT = 1, /* it wants nothing */
+	WIRE_TURN_CAPPED = 2, /* it waits for its own cap */
+	WIRE_TURN_WAITS = 3,
+	WIRE_TURN_RUNS = 4,
+	WIRE_TURN_ENDS = 5, /* its gate is closing */
+	WIRE_TURN_HANGS = 6,
+	WIRE_TURN_SUSPENDED = 7,
+};
+
 typedef uint32_t wire_u32;
 typedef uint64_t wire_u64;
 typedef struct {
