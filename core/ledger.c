@@ -3,80 +3,113 @@
 
 #include "core/ledger_book.h"
 
+/* All places for asks: the common ones, and those that are sure. */
+static uint32_t ask_places(const struct ledger_limits *limits)
+{
+	return limits->asks + limits->accounts * limits->asks_sure;
+}
+
 size_t ledger_size(const struct ledger_limits *limits)
 {
 	return sizeof(struct ledger) + limits->devices * sizeof(struct ledger_device) +
 	       limits->accounts * sizeof(struct ledger_account) +
-	       limits->holders * sizeof(struct ledger_holder) + limits->asks * sizeof(struct ask);
+	       limits->holders * sizeof(struct ledger_holder) +
+	       ask_places(limits) * sizeof(struct ask);
+}
+
+/* Lays out a pool; returns where the next one begins. */
+static char *lay(struct pool *pool, char *memory, size_t size, size_t offset, uint32_t most)
+{
+	*pool = (struct pool){.memory = memory, .size = size, .offset = offset, .most = most};
+	list_init(&pool->free);
+	return memory + most * size;
+}
+
+static void *take_from(struct pool *pool)
+{
+	struct list *link = pool->free.next;
+
+	if (!list_empty(&pool->free)) {
+		list_remove(link);
+		return (char *)link - pool->offset;
+	}
+	return pool->used < pool->most ? pool->memory + pool->used++ * pool->size : NULL;
 }
 
 struct ledger *ledger_init(void *memory, const struct ledger_limits *limits)
 {
 	struct ledger *l = memory;
-	struct ledger_account *accounts;
-	struct ledger_holder *holders;
-	struct ask *asks;
+	char *at;
 
-	memset(memory, 0, ledger_size(limits));
-	l->limits = *limits;
+	*l = (struct ledger){.limits = *limits, .event = 1};
 	l->devices = (struct ledger_device *)(l + 1);
-	accounts = (struct ledger_account *)(l->devices + limits->devices);
-	holders = (struct ledger_holder *)(accounts + limits->accounts);
-	asks = (struct ask *)(holders + limits->holders);
-	list_init(&l->free_accounts);
-	list_init(&l->free_holders);
-	list_init(&l->free_asks);
+	at = (char *)(l->devices + limits->devices);
+	at = lay(&l->accounts, at, sizeof(struct ledger_account),
+		 offsetof(struct ledger_account, link), limits->accounts);
+	at = lay(&l->holders, at, sizeof(struct ledger_holder),
+		 offsetof(struct ledger_holder, link), limits->holders);
+	lay(&l->asks, at, sizeof(struct ask), offsetof(struct ask, link), ask_places(limits));
 	for (uint32_t i = 0; i < limits->devices; i++) {
-		list_init(&l->devices[i].accounts);
-		list_init(&l->devices[i].asks);
+		struct ledger_device *d = &l->devices[i];
+
+		*d = (struct ledger_device){.lowest_round = UINT64_MAX};
+		list_init(&d->asks);
+		list_init(&d->changed);
+		list_init(&d->over);
+		list_init(&d->lenders);
+		list_init(&d->recalled);
 	}
-	for (uint32_t i = 0; i < limits->accounts; i++)
-		list_append(&l->free_accounts, &accounts[i].link);
-	for (uint32_t i = 0; i < limits->holders; i++)
-		list_append(&l->free_holders, &holders[i].link);
-	for (uint32_t i = 0; i < limits->asks; i++)
-		list_append(&l->free_asks, &asks[i].link);
 	return l;
 }
 
 void ledger_set_device(struct ledger *l, uint32_t index, uint64_t capacity, uint64_t reserve)
 {
+	l->event++;
 	l->devices[index].room_for_all = left_of(capacity, reserve);
 }
 
 void ledger_expect(struct ledger *l, struct ledger_account *account, int expected, uint64_t most)
 {
-	(void)l;
+	l->event++;
 	account->expected = expected;
-	account->unsaid = expected ? most : 0;
+	set_unsaid(account, expected ? most : 0);
 }
 
 void ledger_unsettled(struct ledger *l, struct ledger_account *account, int unsettled)
 {
-	(void)l;
-	account->unsettled = unsettled;
+	if (!account->unsettled == !unsettled)
+		return;
+	l->event++;
+	account->unsettled = unsettled != 0;
+	account->device->unsettled += unsettled ? 1u : -1u;
+}
+
+void ledger_hold(struct ledger *l, struct ledger_account *account, int held)
+{
+	l->event++;
+	account->held = held;
 }
 
 void ledger_looked(struct ledger *l)
 {
+	l->event++;
 	l->looks++;
 }
 
 struct ledger_account *ledger_open(struct ledger *l, uint32_t device, uint64_t limit,
 				   uint64_t wait_ns)
 {
-	struct ledger_account *a;
+	struct ledger_account *a = take_from(&l->accounts);
 
-	if (list_empty(&l->free_accounts))
+	if (!a)
 		return NULL;
-	a = list_entry(l->free_accounts.next, struct ledger_account, link);
-	list_remove(&a->link);
 	*a = (struct ledger_account){.device = &l->devices[device],
 				     .limit = limit,
 				     .highest_limit = limit,
-				     .wait_ns = wait_ns};
+				     .bound = limit,
+				     .wait_ns = wait_ns,
+				     .lowest_round = UINT64_MAX};
 	list_init(&a->holders);
-	list_append(&a->device->accounts, &a->link);
 	return a;
 }
 
@@ -84,31 +117,65 @@ void ledger_close(struct ledger *l, struct ledger_account *account)
 {
 	if (!account || !account->device)
 		return;
+	ledger_expect(l, account, 0, 0);
+	ledger_unsettled(l, account, 0);
+	list_remove(&account->changed);
+	list_remove(&account->over);
 	account->device = NULL;
-	list_remove(&account->link);
-	list_append(&l->free_accounts, &account->link);
+	list_append(&l->accounts.free, &account->link);
+}
+
+void ledger_watch(struct ledger_account *account, void *owner)
+{
+	account->owner = owner;
+	note_change(account);
+}
+
+void *ledger_watcher(const struct ledger_account *account)
+{
+	return account->owner;
+}
+
+void *ledger_changed(struct ledger *l)
+{
+	for (uint32_t i = 0; i < l->limits.devices; i++) {
+		struct list *link = l->devices[i].changed.next;
+
+		if (list_empty(&l->devices[i].changed))
+			continue;
+		list_remove(link);
+		return list_entry(link, struct ledger_account, changed)->owner;
+	}
+	return NULL;
 }
 
 void ledger_set_limit(struct ledger *l, struct ledger_account *account, uint64_t limit,
 		      uint64_t wait_ns)
 {
-	(void)l;
+	l->event++;
 	account->limit = limit;
 	account->wait_ns = wait_ns;
-	if (limit > account->highest_limit)
-		account->highest_limit = limit;
+	account->highest_limit = most(account->highest_limit, limit);
+	book(account);
+	note_change(account);
+}
+
+void ledger_had_limit(struct ledger_account *account, uint64_t limit)
+{
+	account->highest_limit = most(account->highest_limit, limit);
 }
 
 struct ledger_holder *ledger_join(struct ledger *l, struct ledger_account *account, void *owner)
 {
-	struct ledger_holder *h;
+	struct ledger_holder *h = take_from(&l->holders);
 
-	if (list_empty(&l->free_holders))
+	if (!h)
 		return NULL;
-	h = list_entry(l->free_holders.next, struct ledger_holder, link);
-	list_remove(&h->link);
 	*h = (struct ledger_holder){.account = account, .owner = owner};
+	list_init(&h->asks);
 	list_append(&account->holders, &h->link);
+	account->holder_count++;
+	account->device->holders++;
 	return h;
 }
 
@@ -119,11 +186,12 @@ void *ledger_owner(const struct ledger_holder *holder)
 
 static void drop_asks(struct ledger *l, struct ledger_holder *h, const uint64_t *only_id)
 {
-	list_for_each(link, &h->account->device->asks)
+	l->event++;
+	list_for_each(link, &h->asks)
 	{
-		struct ask *ask = list_entry(link, struct ask, link);
+		struct ask *ask = list_entry(link, struct ask, own);
 
-		if (ask->holder == h && (!only_id || ask->request.id == *only_id))
+		if (!only_id || ask->request.id == *only_id)
 			drop_ask(l, ask);
 	}
 }
@@ -134,6 +202,14 @@ void ledger_cancel(struct ledger *l, struct ledger_holder *holder, uint64_t id)
 		drop_asks(l, holder, &id);
 }
 
+void ledger_hang_up(struct ledger *l, struct ledger_holder *holder)
+{
+	drop_asks(l, holder, NULL);
+	end_recall(holder);
+	holder->recall_until = 0;
+	note_credit(holder);
+}
+
 void ledger_leave(struct ledger *l, struct ledger_holder *holder)
 {
 	static const struct amounts nothing;
@@ -142,57 +218,93 @@ void ledger_leave(struct ledger *l, struct ledger_holder *holder)
 		return;
 	drop_asks(l, holder, NULL);
 	move(holder, &nothing);
+	end_recall(holder);
+	holder->account->holder_count--;
+	holder->account->device->holders--;
 	holder->account = NULL;
 	list_remove(&holder->link);
 	/* At the end: a stale pointer to it meets an unused holder for as long as possible. */
-	list_append(&l->free_holders, &holder->link);
+	list_append(&l->holders.free, &holder->link);
 }
 
 int ledger_adopt(struct ledger *l, struct ledger_holder *holder, uint64_t allocated,
 		 uint64_t credit_bytes, uint64_t residual)
 {
 	struct ledger_account *a = holder->account;
-	struct amounts now = {0, 0, 0, 0};
-	uint64_t most;
+	struct amounts now = {.used = holder->has.used};
+	uint64_t room;
 
-	(void)l;
-	holder->reserved = 0;
+	l->event++;
 	move(holder, &now);
-	most = left_of(a->highest_limit, charged(&a->sum));
-	now.granted = now.allocated = least(allocated, most);
-	now.residual = least(residual, most - now.allocated);
+	room = left_of(a->highest_limit, charged(&a->sum));
+	now.granted = now.allocated = least(allocated, room);
+	now.residual = least(residual, room - now.allocated);
+	/* It was granted under the highest limit. */
+	a->bound = a->highest_limit;
 	move(holder, &now);
-	a->unsaid -= least(a->unsaid, now.allocated + now.residual);
+	set_unsaid(a, left_of(a->unsaid, now.allocated + now.residual));
 	if (credit_bytes > account_room(a))
 		return LEDGER_OVER;
 	if (credit_bytes > left_of(device_room(a->device), unsaid(a->device, a)))
 		return LEDGER_FULL;
-	a->unsaid -= least(a->unsaid, credit_bytes);
+	set_unsaid(a, left_of(a->unsaid, credit_bytes));
 	now.granted += credit_bytes;
 	move(holder, &now);
 	return 0;
+}
+
+/* A place for one more ask of the account: one of its own first. NULL: its part is full. */
+static struct ask *take_place(struct ledger *l, struct ledger_account *a)
+{
+	int sure = a->sure < l->limits.asks_sure;
+	struct ask *ask;
+
+	if (l->limits.asks_per_account && a->waiting >= l->limits.asks_per_account)
+		return NULL;
+	if (!sure && l->common_asks == l->limits.asks)
+		return NULL;
+	ask = take_from(&l->asks);
+	if (!ask)
+		return NULL;
+	*ask = (struct ask){.sure = sure};
+	if (sure)
+		a->sure++;
+	else
+		l->common_asks++;
+	return ask;
 }
 
 int ledger_ask(struct ledger *l, struct ledger_holder *holder, const struct ledger_request *request,
 	       uint64_t now_ns)
 {
 	struct ledger_account *a = holder->account;
-	struct ask *ask;
+	struct ledger_device *d = a->device;
+	struct ask *ask = NULL;
 
-	if (list_empty(&l->free_asks) || holder->asks == l->limits.asks_per_holder)
+	if (holder->ask_count < l->limits.asks_per_holder)
+		ask = take_place(l, a);
+	if (!ask)
 		return LEDGER_TABLE;
-	ask = list_entry(l->free_asks.next, struct ask, link);
-	list_remove(&ask->link);
-	*ask = (struct ask){
-		.holder = holder, .request = *request, .round = ++l->round, .looks = l->looks};
+	l->event++;
+	ask->holder = holder;
+	ask->request = *request;
+	ask->round = ++l->round;
+	ask->looks = l->looks;
 	if (request->may_wait && a->wait_ns) {
 		ask->deadline = now_ns + a->wait_ns;
-		ask->look_at = now_ns + l->limits.look_ns;
+		if (!d->patient++)
+			d->look_at = now_ns + l->limits.look_ns;
 	}
-	if (holder->recall_until <= now_ns)
+	if (holder->recall_until && holder->recall_until <= now_ns) {
+		end_recall(holder);
 		holder->recall_until = 0;
-	holder->asks++;
-	list_append(&a->device->asks, &ask->link);
+		note_credit(holder);
+	}
+	holder->ask_count++;
+	a->waiting++;
+	d->waiting++;
+	list_append(&holder->asks, &ask->own);
+	list_append(&d->asks, &ask->link);
 	return 0;
 }
 
@@ -200,13 +312,15 @@ int ledger_return(struct ledger *l, struct ledger_holder *holder, uint64_t bytes
 		  int answers_recall)
 {
 	struct amounts now = holder->has;
-	uint64_t most = now.granted - now.evicted;
-	int r = bytes > most ? LEDGER_HELD : 0;
+	uint64_t resident = now.granted - now.evicted;
+	int r = bytes > resident ? LEDGER_HELD : 0;
 
-	(void)l;
-	if (answers_recall)
+	l->event++;
+	if (answers_recall) {
+		end_recall(holder);
 		holder->recall_until = 0;
-	now.granted -= least(bytes, most);
+	}
+	now.granted -= least(bytes, resident);
 	now.allocated = least(now.allocated, now.granted);
 	move(holder, &now);
 	return r;
@@ -220,7 +334,8 @@ void ledger_report(struct ledger *l, struct ledger_holder *holder, uint64_t allo
 	now.allocated = least(allocated, now.granted);
 	if (now.allocated < now.evicted)
 		now.allocated = now.evicted;
-	move(holder, &now);
+	if (now.allocated != holder->has.allocated)
+		move(holder, &now);
 }
 
 void ledger_report_peak(struct ledger *l, struct ledger_holder *holder, uint64_t allocated)
@@ -235,37 +350,30 @@ void ledger_report_peak(struct ledger *l, struct ledger_holder *holder, uint64_t
 		a->peak = peak;
 }
 
-void ledger_measured(struct ledger *l, struct ledger_holder *holder, uint64_t lowest,
-		     uint64_t highest, uint64_t settled)
+void ledger_residual(struct ledger *l, struct ledger_holder *holder, uint64_t bytes, uint64_t used)
 {
+	struct ledger_account *a = holder->account;
 	struct amounts now = holder->has;
-	uint64_t known;
+	uint64_t before = charged(&a->sum);
 
-	(void)l;
-	holder->reserved -= least(holder->reserved, settled);
-	known = least(left_of(now.residual, holder->reserved), highest);
-	now.residual = (known < lowest ? lowest : known) + holder->reserved;
+	now.residual = bytes;
+	now.used = used;
+	if (bytes == holder->has.residual && used == holder->has.used)
+		return;
+	l->event++;
 	move(holder, &now);
-}
-
-void ledger_between(struct ledger *l, struct ledger_holder *holder, uint64_t lowest,
-		    uint64_t highest)
-{
-	struct amounts now = holder->has;
-
-	(void)l;
-	if (now.residual > highest + holder->reserved)
-		now.residual = highest + holder->reserved;
-	if (now.residual < lowest)
-		now.residual = lowest;
-	move(holder, &now);
+	if (charged(&a->sum) <= a->limit || charged(&a->sum) <= before)
+		return;
+	a->over_round = ++l->round;
+	if (!list_linked(&a->over))
+		list_append(&a->device->over, &a->over);
 }
 
 int ledger_evict(struct ledger *l, struct ledger_holder *holder, uint64_t bytes)
 {
 	struct amounts now = holder->has;
 
-	(void)l;
+	l->event++;
 	if (bytes > now.allocated - now.evicted)
 		return LEDGER_HELD;
 	now.evicted += bytes;
@@ -278,7 +386,7 @@ int ledger_restore(struct ledger *l, struct ledger_holder *holder, uint64_t byte
 	const struct ledger_device *d = holder->account->device;
 	struct amounts now = holder->has;
 
-	(void)l;
+	l->event++;
 	if (bytes > now.evicted)
 		return LEDGER_HELD;
 	if (bytes > left_of(device_room(d), unsaid(d, NULL)))
@@ -292,7 +400,7 @@ int ledger_free_evicted(struct ledger *l, struct ledger_holder *holder, uint64_t
 {
 	struct amounts now = holder->has;
 
-	(void)l;
+	l->event++;
 	if (bytes > now.evicted)
 		return LEDGER_HELD;
 	now.evicted -= bytes;
@@ -311,6 +419,14 @@ int ledger_fits(const struct ledger *l, const struct ledger_holder *holder, uint
 	       bytes <= left_of(device_room(a->device), unsaid(a->device, NULL));
 }
 
+int ledger_within(const struct ledger *l, const struct ledger_holder *holder)
+{
+	const struct ledger_account *a = holder->account;
+
+	(void)l;
+	return charged(&a->sum) <= a->limit && a->device->booked <= a->device->room_for_all;
+}
+
 static struct ledger_sums sums_of(const struct amounts *a)
 {
 	return (struct ledger_sums){.granted = a->granted,
@@ -319,53 +435,33 @@ static struct ledger_sums sums_of(const struct amounts *a)
 				    .residual = a->residual};
 }
 
-static uint32_t count_asks(const struct ledger_device *d, const struct ledger_account *a,
-			   const struct ledger_holder *h)
-{
-	uint32_t count = 0;
-
-	list_for_each(link, (struct list *)&d->asks)
-	{
-		const struct ledger_holder *who = list_entry(link, struct ask, link)->holder;
-
-		count += (!a || who->account == a) && (!h || who == h);
-	}
-	return count;
-}
-
-static uint32_t count_holders(const struct ledger_account *a)
-{
-	uint32_t count = 0;
-
-	list_for_each(link, (struct list *)&a->holders) count++;
-	return count;
-}
-
 void ledger_device_sums(const struct ledger *l, uint32_t index, struct ledger_sums *ret_sums)
 {
 	const struct ledger_device *d = &l->devices[index];
 
 	*ret_sums = sums_of(&d->sum);
 	ret_sums->limit = d->room_for_all;
-	ret_sums->waiting = count_asks(d, NULL, NULL);
-	list_for_each(link, (struct list *)&d->accounts) ret_sums->holders +=
-		count_holders(list_entry(link, struct ledger_account, link));
+	ret_sums->booked = d->booked;
+	ret_sums->waiting = d->waiting;
+	ret_sums->holders = d->holders;
 }
 
 void ledger_account_sums(const struct ledger_account *account, struct ledger_sums *ret_sums)
 {
 	*ret_sums = sums_of(&account->sum);
 	ret_sums->limit = account->limit;
+	ret_sums->highest_limit = account->highest_limit;
+	ret_sums->booked = account->booked;
 	ret_sums->peak = account->peak;
 	ret_sums->refused = account->refused;
-	ret_sums->waiting = count_asks(account->device, account, NULL);
-	ret_sums->holders = count_holders(account);
+	ret_sums->waiting = account->waiting;
+	ret_sums->holders = account->holder_count;
 }
 
 void ledger_holder_sums(const struct ledger_holder *holder, struct ledger_sums *ret_sums)
 {
 	*ret_sums = sums_of(&holder->has);
 	ret_sums->limit = holder->account->limit;
-	ret_sums->waiting = count_asks(holder->account->device, NULL, holder);
+	ret_sums->waiting = holder->ask_count;
 	ret_sums->holders = 1;
 }

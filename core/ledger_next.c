@@ -2,36 +2,110 @@
 /* What is to be done: who is granted, refused, asked to give back. The laws are in ledger.h. */
 #include "core/ledger_book.h"
 
-/* A recall to one holder that has unused credit and was not asked in this ask's round. */
-static int recall_one(struct ledger *l, struct ledger_account *a, struct ask *ask, uint64_t lacking,
-		      uint64_t now_ns, struct ledger_action *ret)
+/* ---- recalls --------------------------------------------------------------------------------- */
+
+/* An ask that waits for room looks for unused credit again whenever its device does. */
+static uint64_t round_of(const struct ask *ask)
 {
+	uint64_t again = ask->deadline ? ask->holder->account->device->round : 0;
+
+	return again > ask->round ? again : ask->round;
+}
+
+static int is_lender(const struct ledger_holder *h)
+{
+	return list_linked(&h->lender);
+}
+
+/* One of the account's holders that has unused credit and was not asked since `round`. What is
+ * found in vain is remembered: as long as nobody else lends, nobody looks again. */
+static struct ledger_holder *lender_of_account(struct ledger_account *a, uint64_t round)
+{
+	uint64_t lowest = UINT64_MAX;
+
+	if (a->lowest_round >= round)
+		return NULL;
 	list_for_each(link, &a->holders)
 	{
 		struct ledger_holder *h = list_entry(link, struct ledger_holder, link);
 
-		if (!credit(&h->has) || h->recall_until || h->recalled_round >= ask->round)
-			continue;
-		/* The latest round there is: every ask so far has been heard by this holder. */
-		h->recalled_round = l->round;
-		h->recall_until = now_ns + l->limits.recall_ns;
-		*ret = (struct ledger_action){.verb = LEDGER_RECALL,
-					      .holder = h,
-					      .bytes = least(credit(&h->has), lacking)};
-		return 1;
+		if (is_lender(h) && h->recalled_round < round)
+			return h;
+		if (is_lender(h))
+			lowest = least(lowest, h->recalled_round);
 	}
-	return 0;
+	a->lowest_round = lowest;
+	return NULL;
 }
 
-static int recall_pending(const struct ledger_account *a, uint64_t now_ns)
+/* Likewise, of anybody's on the device. */
+static struct ledger_holder *lender_of_device(struct ledger_device *d, uint64_t round)
 {
-	list_for_each(link, (struct list *)&a->holders)
+	uint64_t lowest = UINT64_MAX;
+
+	if (d->lowest_round >= round)
+		return NULL;
+	list_for_each(link, &d->lenders)
 	{
-		if (list_entry(link, struct ledger_holder, link)->recall_until > now_ns)
-			return 1;
+		struct ledger_holder *h = list_entry(link, struct ledger_holder, lender);
+
+		if (h->recalled_round < round)
+			return h;
+		lowest = least(lowest, h->recalled_round);
 	}
-	return 0;
+	d->lowest_round = lowest;
+	return NULL;
 }
+
+static void recall(struct ledger *l, struct ledger_holder *h, uint64_t lacking, uint64_t now_ns,
+		   struct ledger_action *ret)
+{
+	/* The latest round there is: every ask so far has been heard by this holder. */
+	h->recalled_round = l->round;
+	h->recall_until = now_ns + l->limits.recall_ns;
+	list_append(&h->account->device->recalled, &h->recalled);
+	h->account->pending++;
+	note_credit(h);
+	*ret = (struct ledger_action){
+		.verb = LEDGER_RECALL, .holder = h, .bytes = least(credit(&h->has), lacking)};
+}
+
+/* Who did not answer in time is not waited for. */
+static void expire_recalls(struct ledger_device *d, uint64_t now_ns)
+{
+	list_for_each(link, &d->recalled)
+	{
+		struct ledger_holder *h = list_entry(link, struct ledger_holder, recalled);
+
+		if (h->recall_until > now_ns)
+			return;
+		end_recall(h);
+	}
+}
+
+/* ---- what holders say ------------------------------------------------------------------------ */
+
+/* Since the round began that the ask is in. */
+static int seen_for(const struct ask *ask, const struct looked *at)
+{
+	return at->round >= round_of(ask);
+}
+
+/* Just now: what memory was freed into credit meanwhile, and without a word, is known. */
+static int seen_now(const struct ledger *l, const struct looked *at, uint64_t now_ns)
+{
+	return at->event == l->event && at->ns == now_ns;
+}
+
+static void look(struct ledger *l, struct looked *at, struct ledger_account *a,
+		 const struct ledger_device *d, uint64_t now_ns, struct ledger_action *ret)
+{
+	*at = (struct looked){l->round, l->event, now_ns};
+	*ret = (struct ledger_action){
+		.verb = LEDGER_LOOK, .account = a, .device = (uint32_t)(d - l->devices)};
+}
+
+/* ---- decisions ------------------------------------------------------------------------------- */
 
 static void refuse(struct ledger *l, struct ask *ask, uint32_t reason, struct ledger_action *ret)
 {
@@ -52,11 +126,10 @@ static void grant(struct ledger *l, struct ask *ask, struct ledger_action *ret)
 	struct ledger_device *d = h->account->device;
 	struct amounts now = h->has;
 	uint64_t bytes = q->bytes;
-	int alone = ask->link.next == ask->link.prev;
+	int alone = d->waiting == 1;
 
 	if (q->residual) {
-		h->reserved += bytes;
-		now.residual += bytes;
+		now.residual += q->residual == LEDGER_ROOM ? 0 : bytes;
 	} else {
 		/* More than is needed only where it cannot be missed soon: a sixteenth of what is
 		 * left, and nothing while anybody else is asking. */
@@ -82,123 +155,185 @@ static int awaits_look(const struct ledger *l, const struct ask *ask)
 	return l->looks - ask->looks < LEDGER_LOOKS;
 }
 
-static int any_unsettled(const struct ledger_device *d)
-{
-	list_for_each(link, (struct list *)&d->accounts)
-	{
-		if (list_entry(link, struct ledger_account, link)->unsettled)
-			return 1;
-	}
-	return 0;
-}
+/* What became of an ask that cannot be granted. */
+enum outcome {
+	STAYS,
+	SAID, /* *ret says what is to be done; the ask may wait on */
+	DONE, /* likewise, and it was answered */
+};
 
 /* The tenant's own limit is in the way: only its own unused credit can help. */
-static int lacks_limit(struct ledger *l, struct ask *ask, uint64_t now_ns,
-		       struct ledger_action *ret)
+static enum outcome lacks_limit(struct ledger *l, struct ask *ask, uint64_t now_ns,
+				struct ledger_action *ret)
 {
 	struct ledger_account *a = ask->holder->account;
 	uint64_t bytes = ask->request.bytes;
 
+	if (!seen_for(ask, &a->looked)) {
+		look(l, &a->looked, a, a->device, now_ns, ret);
+		return SAID;
+	}
 	if (bytes <= left_of(a->limit, charged(&a->sum) - credit(&a->sum))) {
+		struct ledger_holder *h = lender_of_account(a, round_of(ask));
+
 		/* It may be beyond its limit already: by what was measured. */
-		if (recall_one(l, a, ask, charged(&a->sum) + bytes - a->limit, now_ns, ret))
-			return 1;
-		if (recall_pending(a, now_ns))
-			return 0;
+		if (h) {
+			recall(l, h, charged(&a->sum) + bytes - a->limit, now_ns, ret);
+			return SAID;
+		}
+		if (a->pending)
+			return STAYS;
 	}
 	if (a->unsettled && awaits_look(l, ask))
-		return 0;
+		return STAYS;
+	if (!seen_now(l, &a->looked, now_ns)) {
+		look(l, &a->looked, a, a->device, now_ns, ret);
+		return SAID;
+	}
 	refuse(l, ask, LEDGER_OVER, ret);
-	return 1;
+	return DONE;
 }
 
-/* Unused credit of anybody on the device that would make room for this ask. */
-static int recall_room(struct ledger *l, struct ask *ask, uint64_t now_ns, int *ret_pending,
+/* Unused credit of anybody on the device that would make room for this ask. *pending: it was
+ * recalled already. */
+static int recall_room(struct ledger *l, struct ask *ask, uint64_t now_ns, int *pending,
 		       struct ledger_action *ret)
 {
 	struct ledger_device *d = ask->holder->account->device;
-	uint64_t bytes = ask->request.bytes, room = device_room(d), lacking;
+	uint64_t bytes = ask->request.bytes;
+	struct ledger_holder *h;
 
-	*ret_pending = 0;
-	if (bytes <= room || bytes > left_of(d->room_for_all, on_device(&d->sum) - credit(&d->sum)))
+	*pending = 0;
+	if (bytes <= device_room(d))
 		return 0;
-	lacking = on_device(&d->sum) + bytes - d->room_for_all;
-	list_for_each(link, &d->accounts)
-	{
-		struct ledger_account *a = list_entry(link, struct ledger_account, link);
-
-		if (recall_one(l, a, ask, lacking, now_ns, ret))
-			return 1;
-		*ret_pending |= recall_pending(a, now_ns);
+	if (!seen_for(ask, &d->looked)) {
+		look(l, &d->looked, NULL, d, now_ns, ret);
+		return 1;
 	}
-	return 0;
+	if (bytes > left_of(d->room_for_all, left_of(d->booked, credit(&d->sum))))
+		return 0;
+	h = lender_of_device(d, round_of(ask));
+	if (h)
+		recall(l, h, d->booked + bytes - d->room_for_all, now_ns, ret);
+	*pending = !list_empty(&d->recalled);
+	return h != NULL;
 }
 
 /* The device is full, or others were first: recalls, then waiting. *blocked: later asks that may
  * wait come after this one. */
-static int lacks_room(struct ledger *l, struct ask *ask, uint64_t now_ns, int *blocked,
-		      struct ledger_action *ret)
+static enum outcome lacks_room(struct ledger *l, struct ask *ask, uint64_t now_ns, int *blocked,
+			       struct ledger_action *ret)
 {
 	struct ledger_account *a = ask->holder->account;
-	uint64_t own = on_device(&a->sum) - credit(&a->sum);
+	struct ledger_device *d = a->device;
+	uint64_t own = left_of(a->booked, credit(&a->sum));
 	int in_time = ask->deadline && now_ns < ask->deadline, pending;
 
-	/* A new round: what was freed into somebody's credit since the last one is found. */
-	if (in_time && now_ns >= ask->look_at) {
-		ask->look_at = now_ns + l->limits.look_ns;
-		ask->round = ++l->round;
-	}
 	if (recall_room(l, ask, now_ns, &pending, ret))
-		return 1;
-	if (pending || (in_time && ask->request.bytes <= left_of(a->device->room_for_all, own)) ||
-	    ((in_time || !ask->deadline) && any_unsettled(a->device) && awaits_look(l, ask))) {
+		return SAID;
+	if (pending || (in_time && ask->request.bytes <= left_of(d->room_for_all, own)) ||
+	    ((in_time || !ask->deadline) && d->unsettled && awaits_look(l, ask))) {
 		*blocked |= ask->deadline != 0;
-		return 0;
+		return STAYS;
+	}
+	if (!seen_now(l, &d->looked, now_ns)) {
+		look(l, &d->looked, NULL, d, now_ns, ret);
+		return SAID;
 	}
 	refuse(l, ask, ask->deadline && !in_time ? LEDGER_DEADLINE : LEDGER_FULL, ret);
-	return 1;
+	return DONE;
+}
+
+static enum outcome decide(struct ledger *l, struct ask *ask, uint64_t now_ns, int *blocked,
+			   struct ledger_action *ret)
+{
+	struct ledger_account *a = ask->holder->account;
+	uint64_t bytes = ask->request.bytes, room = device_room(a->device);
+
+	/* Until those who are expected have come; what may wait keeps its place. */
+	if (a->expected || a->held)
+		return STAYS;
+	if (bytes <= account_room(a) && bytes <= room &&
+	    bytes > left_of(room, unsaid(a->device, NULL))) {
+		*blocked |= ask->deadline != 0;
+		return STAYS;
+	}
+	if (bytes > account_room(a))
+		return lacks_limit(l, ask, now_ns, ret);
+	if (bytes > room || (*blocked && now_ns < ask->deadline))
+		return lacks_room(l, ask, now_ns, blocked, ret);
+	grant(l, ask, ret);
+	return DONE;
+}
+
+/* Law 11. */
+static int recall_over(struct ledger *l, struct ledger_device *d, uint64_t now_ns,
+		       struct ledger_action *ret)
+{
+	while (!list_empty(&d->over)) {
+		struct ledger_account *a = list_entry(d->over.next, struct ledger_account, over);
+		uint64_t too_much = left_of(charged(&a->sum), a->limit);
+		struct ledger_holder *h = too_much ? lender_of_account(a, a->over_round) : NULL;
+
+		if (h) {
+			recall(l, h, too_much, now_ns, ret);
+			return 1;
+		}
+		list_remove(&a->over);
+	}
+	return 0;
 }
 
 static int next_of_device(struct ledger *l, struct ledger_device *d, uint64_t now_ns,
 			  struct ledger_action *ret)
 {
-	uint64_t room = device_room(d), secret = unsaid(d, NULL);
-	int blocked = 0;
+	struct place *at = &l->place;
+	struct list *link = at->next ? at->next : d->asks.next;
 
-	list_for_each(link, &d->asks)
-	{
-		struct ask *ask = list_entry(link, struct ask, link);
-		struct ledger_account *a = ask->holder->account;
-		uint64_t bytes = ask->request.bytes;
-		int done;
+	while (link != &d->asks) {
+		struct list *after = link->next;
+		enum outcome r =
+			decide(l, list_entry(link, struct ask, link), now_ns, &at->blocked, ret);
 
-		/* Until those who are expected have come; what may wait keeps its place. */
-		if (a->expected)
-			continue;
-		if (bytes <= account_room(a) && bytes <= room && bytes > left_of(room, secret)) {
-			blocked |= ask->deadline != 0;
-			continue;
-		}
-		if (bytes > account_room(a)) {
-			done = lacks_limit(l, ask, now_ns, ret);
-		} else if (bytes > room || (blocked && now_ns < ask->deadline)) {
-			done = lacks_room(l, ask, now_ns, &blocked, ret);
-		} else {
-			grant(l, ask, ret);
-			done = 1;
-		}
-		if (done)
+		if (r != STAYS) {
+			at->next = r == DONE ? after : link;
 			return 1;
+		}
+		link = after;
 	}
+	at->next = NULL;
+	at->blocked = 0;
 	return 0;
+}
+
+/* After an event, or some time: from the beginning. */
+static void begin(struct ledger *l, uint64_t now_ns)
+{
+	l->place = (struct place){.event = l->event, .ns = now_ns};
+	for (uint32_t i = 0; i < l->limits.devices; i++) {
+		struct ledger_device *d = &l->devices[i];
+
+		expire_recalls(d, now_ns);
+		/* What was freed into somebody's credit since the last time is found. */
+		if (!d->patient || now_ns < d->look_at)
+			continue;
+		d->look_at = now_ns + l->limits.look_ns;
+		d->round = ++l->round;
+	}
 }
 
 int ledger_next(struct ledger *l, uint64_t now_ns, struct ledger_action *ret_action)
 {
-	for (uint32_t i = 0; i < l->limits.devices; i++) {
-		if (next_of_device(l, &l->devices[i], now_ns, ret_action))
+	struct place *at = &l->place;
+
+	if (at->event != l->event || at->ns != now_ns)
+		begin(l, now_ns);
+	for (; at->device < l->limits.devices; at->device++) {
+		if (recall_over(l, &l->devices[at->device], now_ns, ret_action) ||
+		    next_of_device(l, &l->devices[at->device], now_ns, ret_action))
 			return 1;
 	}
+	at->ns = 0; /* the next call begins again */
 	return 0;
 }
 
@@ -215,20 +350,17 @@ static uint64_t device_deadline(const struct ledger_device *d, uint64_t now_ns)
 
 	if (list_empty(&d->asks))
 		return 0;
+	if (d->patient)
+		sooner(&deadline, d->look_at, now_ns);
 	list_for_each(link, (struct list *)&d->asks)
+		sooner(&deadline, list_entry(link, struct ask, link)->deadline, now_ns);
+	list_for_each(link, (struct list *)&d->recalled)
 	{
-		struct ask *ask = list_entry(link, struct ask, link);
+		uint64_t until = list_entry(link, struct ledger_holder, recalled)->recall_until;
 
-		sooner(&deadline, ask->deadline, now_ns);
-		sooner(&deadline, ask->look_at, now_ns);
-	}
-	list_for_each(at, (struct list *)&d->accounts)
-	{
-		struct ledger_account *a = list_entry(at, struct ledger_account, link);
-
-		list_for_each(link, &a->holders)
-			sooner(&deadline,
-			       list_entry(link, struct ledger_holder, link)->recall_until, now_ns);
+		sooner(&deadline, until, now_ns);
+		if (until > now_ns)
+			break; /* the others are later */
 	}
 	return deadline;
 }

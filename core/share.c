@@ -7,6 +7,7 @@ enum {
 	MILLI_ALL = 1000,
 	FRACTION_DIGITS = 9,
 	WEIGHT_MAX = 10000,
+	WEIGHT_USUAL = 100,
 };
 
 static const uint64_t fraction_one = 1000000000; /* 10 to the power of FRACTION_DIGITS */
@@ -286,6 +287,59 @@ static int set_class(struct share *share, const char *value)
 	if (r == 0)
 		share->class = (enum share_class)index;
 	return r;
+}
+
+static int set_escalate(struct share *share, const char *value)
+{
+	static const char *const words[] = {"report", "suspend", "kill"};
+	uint32_t index;
+	int r = pick_word(value, words, ARRAY_SIZE(words), &index);
+
+	if (r == 0)
+		share->escalate = (enum share_escalate)index;
+	return r;
+}
+
+/* "2/8" */
+static int parse_slots(const char *value, uint32_t *ret_milli)
+{
+	struct number part, whole;
+	int r = read_number(&value, &part);
+
+	if (r != 0)
+		return r;
+	if (*value != '/' || part.fraction)
+		return SHARE_NONSENSE;
+	value++;
+	r = read_number(&value, &whole);
+	if (r != 0)
+		return r;
+	if (*value || whole.fraction)
+		return SHARE_NONSENSE;
+	if (!part.whole || !whole.whole)
+		return SHARE_ZERO;
+	if (part.whole > whole.whole || whole.whole > MILLI_ALL)
+		return SHARE_LARGE;
+	*ret_milli = (uint32_t)(part.whole * MILLI_ALL / whole.whole);
+	return 0;
+}
+
+static int set_mode(struct share *share, const char *value)
+{
+	static const char fixed[] = "fixed:";
+	uint32_t milli = 0, index = 0;
+	int is_fixed = strncmp(value, fixed, sizeof(fixed) - 1) == 0;
+	static const char *const words[] = {"best-effort", "equal"};
+	int r = is_fixed ? parse_slots(value + sizeof(fixed) - 1, &milli)
+			 : pick_word(value, words, ARRAY_SIZE(words), &index);
+
+	if (r != 0)
+		return r;
+	share->weight = WEIGHT_USUAL;
+	share->guarantee_milli = milli;
+	share->cap_milli = is_fixed ? milli : MILLI_ALL;
+	share->equal = index;
+	return 0;
 }
 
 static int set_duration(struct share *share, const char *value)

@@ -36,13 +36,18 @@ enum share_class { SHARE_INTERACTIVE, SHARE_STANDARD, SHARE_BATCH };
 /* The values are those of enum wire_loss. */
 enum share_loss { SHARE_CONTINUE, SHARE_BLOCK, SHARE_FAIL };
 
+/* What is done with a tenant whose work on a device does not end. */
+enum share_escalate { SHARE_REPORT, SHARE_SUSPEND, SHARE_KILL };
+
 struct share {
 	struct share_amount memory;
 	uint32_t swap; /* 1: blocks may be evicted */
 	uint32_t weight;
 	uint32_t guarantee_milli;
 	uint32_t cap_milli;
+	uint32_t equal; /* 1: at most one part of as many as there are tenants on the device */
 	enum share_class class;
+	enum share_escalate escalate;
 	uint64_t wait_ns; /* longest wait for room; 0: none */
 	enum share_loss on_daemon_loss;
 	uint32_t strict; /* 1: unknown versions of enforcing functions are refused */

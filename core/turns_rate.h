@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Nanoseconds of something over the last second and the last minute: two rings of buckets. Adding
+ * costs as much as the buckets that are crossed, and never more than there are.
+ */
+#pragma once
+
+#include <stdint.h>
+
+enum {
+	TURNS_RATE_SLOTS = 17,	 /* of 62.5 ms: the last 16 that are over, and the one that runs */
+	TURNS_RATE_SECONDS = 61, /* likewise */
+};
+
+#define TURNS_RATE_SLOT_NS   62500000ull
+#define TURNS_RATE_SECOND_NS 1000000000ull
+
+/* All zero: nothing yet. */
+struct turns_rate {
+	uint64_t slot, second; /* that run */
+	uint32_t slots[TURNS_RATE_SLOTS], seconds[TURNS_RATE_SECONDS];
+};
+
+/* `amount` ns, spread evenly over from_ns .. to_ns. */
+void turns_rate_add(struct turns_rate *rate, uint64_t from_ns, uint64_t to_ns, uint64_t amount);
+
+/* Within the last 16 slots, and the last 60 seconds, that were over at now_ns. */
+uint64_t turns_rate_1s(const struct turns_rate *rate, uint64_t now_ns);
+uint64_t turns_rate_60s(const struct turns_rate *rate, uint64_t now_ns);
