@@ -1,35 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/agent.h"
 
+#include <link.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include <sys/prctl.h>
+
 #include "guest/capture.h"
 #include "guest/contexts.h"
 #include "guest/credit.h"
+#include "guest/flight.h"
 #include "guest/futex.h"
 #include "guest/link.h"
 #include "guest/presence.h"
 #include "guest/real.h"
 #include "guest/state.h"
+#include "guest/turns.h"
 
 enum {
 	EAGER_STEPS = 64, /* of a close, before the agent takes it slower */
 	EAGER_US = 20,
 	PATIENT_US = 500,
-	RETRY_FIRST_MS = 10,
-	RETRY_LAST_MS = 50,	 /* a daemon is away for about as long when it is replaced */
-	STACK_BYTES = 256 << 10, /* the driver runs on it, too */
+	STACK_BYTES = 256 << 10, /* the driver runs on it, too; beside thread-local data */
 };
 
 enum phase {
 	PHASE_NONE = 0,
 	PHASE_THREADS,	/* until no thread is inside a call that submits */
-	PHASE_CAPTURES, /* until no capture is open */
+	PHASE_CAPTURES, /* until no capture is open that a drain would disturb */
 	PHASE_WORK,	/* until what was submitted is complete */
+	PHASE_SAY,	/* until the daemon reads that it is */
 };
 
 struct close {
@@ -39,9 +43,16 @@ struct close {
 	unsigned steps;
 };
 
+/* The daemon asked for unused credit, and was not answered yet. 0: it did not. */
+struct recall {
+	uint32_t id;
+	uint64_t bytes;
+};
+
 /* By index on the wire, as the daemon names devices. The agent's own: nobody else looks. */
 static struct {
 	struct close close[WIRE_DEVICES];
+	struct recall recall[WIRE_DEVICES];
 	bool relaxed; /* the agent's capture mode was set */
 } agent;
 
@@ -75,8 +86,9 @@ void agent_heard(const struct wire_message *message)
 			close_start(message->gate.device, message->gate.epoch);
 		break;
 	case WIRE_credit_recall:
-		credit_recall(message->credit_recall.device, message->credit_recall.bytes,
-			      message->id);
+		if (message->credit_recall.device < WIRE_DEVICES)
+			agent.recall[message->credit_recall.device] =
+				(struct recall){message->id, message->credit_recall.bytes};
 		break;
 	default:
 		break;
@@ -89,15 +101,41 @@ static bool still_closed(uint32_t wire_device)
 	       WIRE_GATE_OPEN;
 }
 
-static void acknowledge(uint32_t wire_device, struct close *close)
-{
-	struct wire_message message = {.code = WIRE_drained};
+struct drained_word {
+	struct link_word word;
+	uint32_t wire_device;
+	uint64_t epoch;
+};
 
-	message.drained.device = wire_device;
-	message.drained.epoch = close->epoch;
+static int write_drained(struct link_word *word, struct wire_message *message)
+{
+	const struct drained_word *about = container_of(word, struct drained_word, word);
+
+	message->code = WIRE_drained;
+	message->drained.device = about->wire_device;
+	message->drained.epoch = about->epoch;
+	return 0;
+}
+
+/* On a connection that comes up later the gates are looked at anew. */
+static void acknowledge(uint32_t wire_device, int device, struct close *close)
+{
+	struct drained_word about = {{write_drained, NULL}, wire_device, close->epoch};
+
 	__atomic_store_n(&guest_own_page.submissions, presence_submissions(), __ATOMIC_RELAXED);
-	close->phase = PHASE_NONE;
-	best_effort(link_send(&message));
+	flight_complete(device);
+	close->phase = link_try(&about.word) == -EAGAIN ? PHASE_SAY : PHASE_NONE;
+}
+
+/* Not before the connection is up; where it is lost nobody waits for it any more. */
+static void answer_recall(uint32_t wire_device, struct recall *recall)
+{
+	int r;
+
+	link_drop_unclaimed();
+	r = credit_recall(wire_device, recall->bytes, recall->id);
+	if (r != -EAGAIN && r != -ENOTCONN)
+		recall->id = 0;
 }
 
 /* The agent's calls must not disturb captures of other threads; once is enough, for this thread. */
@@ -105,22 +143,40 @@ static void relax(void)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 
-	if (!agent.relaxed)
-		best_effort(real(cuThreadExchangeStreamCaptureMode)(&mode));
+	if (agent.relaxed)
+		return;
+	best_effort(real(cuThreadExchangeStreamCaptureMode)(&mode));
+	/* Of this thread; usually a wait may end 50 us late. */
+	best_effort(syscall(SYS_prctl, PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL));
 	agent.relaxed = true;
 }
 
 static bool work_complete(struct close *close, int device)
 {
+	enum capture_hold hold = capture_hold();
 	int r;
 
-	if (!capture_keep_out()) {
+	if (hold == CAPTURE_LOUD) {
 		close->phase = PHASE_CAPTURES;
 		return false;
 	}
-	r = contexts_drain_step(device);
+	r = contexts_drain_step(device, hold == CAPTURE_QUIET);
 	capture_let_in();
 	return r == 0;
+}
+
+/* No capture is open that a drain would disturb. */
+static bool captures_over(void)
+{
+	enum capture_hold hold;
+
+	relax();
+	if (capture_count() == 0)
+		return true;
+	hold = capture_hold();
+	if (hold != CAPTURE_LOUD)
+		capture_let_in();
+	return hold != CAPTURE_LOUD;
 }
 
 /* Goes on with a close as far as it gets without waiting. */
@@ -137,35 +193,70 @@ static void close_step(uint32_t wire_device)
 	}
 	if (close->phase == PHASE_THREADS && presence_walk_step(&close->walk))
 		close->phase = PHASE_CAPTURES;
-	if (close->phase == PHASE_CAPTURES && capture_count() == 0) {
-		relax();
+	if (close->phase == PHASE_CAPTURES && captures_over()) {
 		contexts_drain_start(device);
 		close->phase = PHASE_WORK;
 	}
 	if (close->phase == PHASE_WORK && work_complete(close, device))
-		acknowledge(wire_device, close);
+		close->phase = PHASE_SAY;
+	if (close->phase == PHASE_SAY)
+		acknowledge(wire_device, device, close);
 }
 
-/* How long the agent may wait for a message: for ever, unless a close is under way. */
-static int work(void)
+static void sooner(int *wait_us, int other_us)
 {
+	if (other_us >= 0 && (*wait_us < 0 || other_us < *wait_us))
+		*wait_us = other_us;
+}
+
+static bool walking(void)
+{
+	for (uint32_t w = 0; w < WIRE_DEVICES; w++)
+		if (agent.close[w].phase == PHASE_THREADS)
+			return true;
+	return false;
+}
+
+static int close_wait_us(const struct close *close)
+{
+	if (close->phase == PHASE_NONE || close->phase == PHASE_SAY)
+		return -1;
+	return close->steps < EAGER_STEPS ? EAGER_US : PATIENT_US;
+}
+
+static int watch(uint32_t wire_device)
+{
+	struct turns_closes closes = {agent.close[wire_device].phase != PHASE_NONE, walking()};
+
+	if (__atomic_load_n(&guest_tenant_page.turns[wire_device].say, __ATOMIC_RELAXED))
+		relax();
+	return turns_step(wire_device, device_of_wire(wire_device), &closes);
+}
+
+/* How long the agent may wait for a message: for ever, unless a close is under way, or work that
+ * is watched. *ret_writes: it has something to say that the daemon has no room for. */
+static int work(bool *ret_writes)
+{
+	uint32_t devices = __atomic_load_n(&guest_tenant_page.devices, __ATOMIC_RELAXED);
 	int wait_us = -1;
 
+	*ret_writes = false;
 	for (uint32_t w = 0; w < WIRE_DEVICES; w++) {
-		if (agent.close[w].phase != PHASE_NONE)
+		struct close *close = &agent.close[w];
+
+		if (agent.recall[w].id)
+			answer_recall(w, &agent.recall[w]);
+		if (close->phase != PHASE_NONE)
 			close_step(w);
-		if (agent.close[w].phase == PHASE_NONE)
-			continue;
-		if (agent.close[w].steps >= EAGER_STEPS && wait_us < 0)
-			wait_us = PATIENT_US;
-		if (agent.close[w].steps < EAGER_STEPS)
-			wait_us = EAGER_US;
+		*ret_writes |= agent.recall[w].id || close->phase == PHASE_SAY;
+		sooner(&wait_us, close_wait_us(close));
 	}
+	for (uint32_t w = 0; w < devices && w < WIRE_DEVICES; w++)
+		sooner(&wait_us, watch(w));
 	return wait_us;
 }
 
-/* Gates that were closed before we came. */
-static void look_at_gates(void)
+void agent_up(void)
 {
 	memset(agent.close, 0, sizeof(agent.close));
 	for (uint32_t w = 0; w < WIRE_DEVICES && w < guest_tenant_page.devices; w++)
@@ -174,71 +265,41 @@ static void look_at_gates(void)
 						       __ATOMIC_RELAXED));
 }
 
-static int state_inventory(int device)
+void agent_down(void)
 {
-	struct wire_message message = {.code = WIRE_inventory}, answer;
-	struct state_device *d = &state.device[device];
-	uint64_t granted = atomic_load(&d->granted), allocated = atomic_load(&d->allocated);
-	int r;
-
-	if (allocated > granted)
-		allocated = granted;
-	message.inventory.device = atomic_load(&d->wire_index);
-	message.inventory.contexts = (uint32_t)atomic_load(&d->contexts);
-	message.inventory.allocated = allocated;
-	message.inventory.credit = granted - allocated;
-	r = link_ask_directly(&message, &answer);
-	if (r < 0)
-		return r;
-	if (answer.code == WIRE_refused)
-		atomic_fetch_sub(&d->granted, atomic_exchange(&d->credit, 0));
-	credit_publish(device);
-	return 0;
-}
-
-static int come_back(void)
-{
-	int r = link_connect(0);
-
-	for (uint32_t i = 0; r == 0 && i < atomic_load(&state.devices); i++)
-		if (!atomic_load(&state.device[i].gone))
-			r = state_inventory((int)i);
-	return r;
-}
-
-static void reconnect(void)
-{
-	int wait_ms = RETRY_FIRST_MS;
-
-	/* First: whoever link_drop() wakes must not find the daemon there, and use up its tries. */
-	state_lost();
-	link_drop();
-	while (come_back() < 0) {
-		struct timespec wait = {wait_ms / 1000, (long)(wait_ms % 1000) * 1000000};
-
-		link_drop();
-		state_lost();
-		nanosleep(&wait, NULL);
-		wait_ms = wait_ms * 2 > RETRY_LAST_MS ? RETRY_LAST_MS : wait_ms * 2;
-	}
-	look_at_gates();
-	atomic_store(&state.lost, 0);
-	atomic_fetch_add(&state.connection, 1);
-	futex_wake_all(&state.connection);
+	memset(agent.recall, 0, sizeof(agent.recall));
+	turns_down();
 }
 
 static void *run(void *unused_argument)
 {
+	bool writes;
 	int wait_us;
 
 	(void)unused_argument;
-	look_at_gates();
-	for (;;) {
-		wait_us = work();
-		if (link_pump(wait_us) < 0)
-			reconnect();
-	}
+	do {
+		wait_us = work(&writes);
+	} while (link_step(wait_us, writes) == 0);
 	return NULL;
+}
+
+static int add_thread_data(struct dl_phdr_info *object, size_t size, void *sum)
+{
+	(void)size;
+	for (int i = 0; i < object->dlpi_phnum; i++)
+		if (object->dlpi_phdr[i].p_type == PT_TLS)
+			*(size_t *)sum +=
+				object->dlpi_phdr[i].p_memsz + object->dlpi_phdr[i].p_align;
+	return 0;
+}
+
+/* glibc takes the thread-local data of the program and its libraries out of a thread's stack. */
+static size_t stack_bytes(void)
+{
+	size_t bytes = STACK_BYTES;
+
+	dl_iterate_phdr(add_thread_data, &bytes);
+	return (bytes + 4095) & ~(size_t)4095;
 }
 
 int agent_start(void)
@@ -252,7 +313,7 @@ int agent_start(void)
 	if (pthread_attr_init(&attributes) != 0)
 		return -ENOMEM;
 	best_effort(pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED));
-	best_effort(pthread_attr_setstacksize(&attributes, STACK_BYTES));
+	best_effort(pthread_attr_setstacksize(&attributes, stack_bytes()));
 	/* The thread inherits the mask: no signal of the program is ever delivered to it. */
 	best_effort(sigprocmask(SIG_SETMASK, &all, &before));
 	r = pthread_create(&thread, &attributes, run, NULL);

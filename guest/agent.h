@@ -18,8 +18,14 @@
 /* 0; -errno. */
 must_check int agent_start(void);
 
-/* From link_pump(): what the daemon said unasked. */
+/* From link_step(): what the daemon said unasked. */
 void agent_heard(const struct wire_message *message);
+
+/* From link_step(): the connection is about to come up; gates may be closed. */
+void agent_up(void);
+
+/* It is lost: what the daemon asked for on it is not to be answered on the next one. */
+void agent_down(void);
 
 /* In a child of fork(): there is no agent any more. */
 void agent_forget(void);

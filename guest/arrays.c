@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much an array takes follows from its shape and the driver's padding. Before the call its
- * elements are charged, with rows and the whole rounded up generously. Afterwards the device's free
- * memory before and after shows how much went, unless a neighbour allocated meanwhile: so that
- * figure is believed between what the elements alone take and the charge before, and no further.
+ * How much an array takes follows from its shape and the driver's padding. Its rows are charged as
+ * padded, and where they come to more than half a block in whole blocks, as with linear memory.
+ * Only of smaller ones, which share blocks, the device's free memory before and after shows whether
+ * there was room in a block that is there. Others may allocate and free meanwhile, so that this is
+ * believed between the padded rows and one block, and no further: the rest is found by measuring.
  *
  * A sparse array, and one whose mapping is deferred, has no memory: what is mapped into it was
  * created, and is charged, elsewhere.
  */
 #include "guest/arrays.h"
 
+#include <stdbool.h>
+#include <string.h>
+
 #include "guest/blocks.h"
 #include "guest/credit.h"
-#include "guest/futex.h"
+#include "guest/driver_lock.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
 #include "guest/pointers.h"
 #include "guest/real.h"
 
 static struct {
-	struct pointers table;	/* arrays and mipmapped arrays: handles are addresses */
-	struct futex_lock lock; /* around the two looks at free memory */
+	struct pointers table;	 /* arrays and mipmapped arrays: handles are addresses */
+	struct driver_lock lock; /* around the two looks at free memory */
 } arrays;
 
 /* One array as it was asked for. `call` calls the driver. */
@@ -28,9 +32,9 @@ struct request {
 	CUresult (*call)(const struct request *q);
 	const void *shape; /* the caller's */
 	void *handle;	   /* the caller's */
+	bool nested;
 	unsigned levels;
-	uint64_t bytes; /* of the elements */
-	uint64_t most;	/* with padding */
+	uint64_t bytes; /* of the rows as padded */
 };
 
 static unsigned element_bytes(CUarray_format format)
@@ -93,8 +97,7 @@ static void add_shape(struct request *q, const CUDA_ARRAY3D_DESCRIPTOR *s)
 
 	if (s->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
 		return;
-	q->bytes = add(q->bytes, multiply(row, rows));
-	q->most = add(q->most, multiply(rows > 1 ? padded : row, rows));
+	q->bytes = add(q->bytes, multiply(rows > 1 ? padded : row, rows));
 }
 
 static uint64_t free_bytes(void)
@@ -108,22 +111,24 @@ static uint64_t free_bytes(void)
 
 static CUresult allocate_in(const struct memory_place *place, const struct request *q)
 {
-	uint64_t most = memory_round(q->most), before, after;
+	uint64_t most = memory_round(q->bytes), before = 0, after = 0;
 	struct pointer entry = {.kind = MEMORY_ARRAY}, old;
 	CUresult r = memory_charge(place->device, most, CREDIT_WAIT);
+	bool mine;
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	futex_lock_take(&arrays.lock);
-	before = free_bytes();
-	r = memory_driver(q->call(q));
-	after = free_bytes();
-	futex_lock_give(&arrays.lock);
-	entry.bytes = before > after ? before - after : 0;
-	if (entry.bytes < q->bytes)
-		entry.bytes = q->bytes;
-	if (entry.bytes > most)
+	if (q->bytes > BLOCKS_SMALL) {
+		r = memory_driver(q->call(q));
 		entry.bytes = most;
+	} else {
+		mine = driver_lock_take(&arrays.lock);
+		before = free_bytes();
+		r = memory_driver(q->call(q));
+		after = free_bytes();
+		driver_lock_give(&arrays.lock, mine);
+		entry.bytes = before > after ? most : q->bytes;
+	}
 	entry.address = *(uint64_t *)q->handle;
 	entry.owner = (uint64_t)(uintptr_t)place->context;
 	entry.device = (int16_t)place->device;
@@ -140,7 +145,7 @@ static CUresult allocate_in(const struct memory_place *place, const struct reque
 static CUresult allocate(const struct request *q)
 {
 	struct memory_place place;
-	CUresult r = memory_begin(&place);
+	CUresult r = memory_begin(&place, q->nested);
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -191,7 +196,8 @@ static CUresult call_mipmapped(const struct request *q)
 CUresult hook_cuArrayCreate(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v1 *pAllocateArray)
 {
 	const CUDA_ARRAY_DESCRIPTOR_v1 *s = pAllocateArray;
-	struct request q = {.call = call_2d_v1, .shape = s, .handle = pHandle};
+	struct request q = {
+		.call = call_2d_v1, .shape = s, .handle = pHandle, .nested = memory_nested()};
 
 	if (s)
 		add_shape(&q, &(CUDA_ARRAY3D_DESCRIPTOR){s->Width, s->Height, 1, s->Format,
@@ -202,7 +208,8 @@ CUresult hook_cuArrayCreate(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v1 *pA
 CUresult hook_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v2 *pAllocateArray)
 {
 	const CUDA_ARRAY_DESCRIPTOR_v2 *s = pAllocateArray;
-	struct request q = {.call = call_2d, .shape = s, .handle = pHandle};
+	struct request q = {
+		.call = call_2d, .shape = s, .handle = pHandle, .nested = memory_nested()};
 
 	if (s)
 		add_shape(&q, &(CUDA_ARRAY3D_DESCRIPTOR){s->Width, s->Height, 1, s->Format,
@@ -213,7 +220,8 @@ CUresult hook_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v2 
 CUresult hook_cuArray3DCreate(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v1 *pAllocateArray)
 {
 	const CUDA_ARRAY3D_DESCRIPTOR_v1 *s = pAllocateArray;
-	struct request q = {.call = call_3d_v1, .shape = s, .handle = pHandle};
+	struct request q = {
+		.call = call_3d_v1, .shape = s, .handle = pHandle, .nested = memory_nested()};
 
 	if (s)
 		add_shape(&q, &(CUDA_ARRAY3D_DESCRIPTOR){s->Width, s->Height, s->Depth, s->Format,
@@ -223,7 +231,10 @@ CUresult hook_cuArray3DCreate(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v1
 
 CUresult hook_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v2 *pAllocateArray)
 {
-	struct request q = {.call = call_3d, .shape = pAllocateArray, .handle = pHandle};
+	struct request q = {.call = call_3d,
+			    .shape = pAllocateArray,
+			    .handle = pHandle,
+			    .nested = memory_nested()};
 
 	if (pAllocateArray)
 		add_shape(&q, pAllocateArray);
@@ -238,6 +249,7 @@ CUresult hook_cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
 	struct request q = {.call = call_mipmapped,
 			    .shape = pMipmappedArrayDesc,
 			    .handle = pHandle,
+			    .nested = memory_nested(),
 			    .levels = numMipmapLevels};
 	CUDA_ARRAY3D_DESCRIPTOR level;
 
@@ -258,7 +270,7 @@ CUresult hook_cuArrayDestroy(CUarray hArray)
 	struct pointer entry;
 	CUresult r;
 
-	if (memory_inside || pointers_take(&arrays.table, (uintptr_t)hArray, &entry) != 0)
+	if (memory_nested() || pointers_take(&arrays.table, (uintptr_t)hArray, &entry) != 0)
 		return memory_driver(real(cuArrayDestroy)(hArray));
 	moves_begin();
 	r = freed(&entry, memory_driver(real(cuArrayDestroy)(hArray)));
@@ -271,7 +283,8 @@ CUresult hook_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 	struct pointer entry;
 	CUresult r;
 
-	if (memory_inside || pointers_take(&arrays.table, (uintptr_t)hMipmappedArray, &entry) != 0)
+	if (memory_nested() ||
+	    pointers_take(&arrays.table, (uintptr_t)hMipmappedArray, &entry) != 0)
 		return memory_driver(real(cuMipmappedArrayDestroy)(hMipmappedArray));
 	moves_begin();
 	r = freed(&entry, memory_driver(real(cuMipmappedArrayDestroy)(hMipmappedArray)));
@@ -281,19 +294,24 @@ CUresult hook_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 
 static int in_context(const struct pointer *entry, void *context)
 {
-	if (entry->owner != (uint64_t)(uintptr_t)context)
+	if (entry->owner != *(const uint64_t *)context)
 		return 0;
 	credit_give(entry->device, entry->bytes);
 	return 1;
 }
 
-void arrays_context_gone(CUcontext context)
+void arrays_context_gone(uint64_t owner)
 {
-	pointers_sweep(&arrays.table, in_context, context);
+	pointers_sweep(&arrays.table, in_context, &owner);
+}
+
+void arrays_rename(uint64_t owner, uint64_t now)
+{
+	pointers_rename(&arrays.table, owner, now);
 }
 
 void arrays_forget(void)
 {
 	pointers_forget(&arrays.table);
-	arrays.lock = (struct futex_lock){0};
+	memset(&arrays.lock, 0, sizeof(arrays.lock));
 }

@@ -202,6 +202,34 @@ static noinline_ int end(struct block *block)
 	return block->paid ? BLOCKS_EMPTY : 0;
 }
 
+static bool is_empty(const struct block *block)
+{
+	for (uint32_t step = 0; step < STEPS; step++) {
+		if (block->size[step])
+			return false;
+	}
+	return true;
+}
+
+/* The driver took it back, and gave it to another context, before it was said that all of it was
+ * freed, or that its context is gone. In the latter case, and where it is another device's memory
+ * now, what is said of it from now on is said of a record that is no longer found by its address.
+ * NULL: another record is needed. */
+static noinline_ struct block *hand_over(struct block *block, int device, uint64_t context)
+{
+	struct pointer entry;
+
+	if ((block->context & BLOCKS_LEAVING) || block->device != device) {
+		best_effort(pointers_take(&blocks.by_base, block->base, &entry));
+		*near_place(block->base) = NULL;
+		block->base = NO_BASE;
+		return NULL;
+	}
+	if (is_empty(block))
+		__atomic_store_n(&block->context, context, __ATOMIC_RELAXED);
+	return block;
+}
+
 /* ---- allocations ----------------------------------------------------------------------------- */
 
 int blocks_put(int device, uint64_t context, uint64_t address, uint64_t bytes,
@@ -216,6 +244,8 @@ int blocks_put(int device, uint64_t context, uint64_t address, uint64_t bytes,
 	futex_lock_take(&blocks.lock);
 	block = *near_place(base);
 	if (unlikely(!block || block->base != base))
+		block = find_or_add(device, context, base);
+	if (unlikely(block && block->context != context) && !hand_over(block, device, context))
 		block = find_or_add(device, context, base);
 	if (likely(block)) {
 		size = size_at(block, address);
@@ -252,12 +282,17 @@ struct block *blocks_detach(uint64_t address, unsigned *ret_units)
 	block = *near_place(base);
 	if (unlikely(!block || block->base != base))
 		block = find(base);
-	if (likely(block)) {
+	if (likely(block && !(block->context & BLOCKS_LEAVING))) {
 		*ret_units = address % STEP ? 0 : *size_at(block, address);
-		if (likely(*ret_units))
+		if (likely(*ret_units)) {
 			*size_at(block, address) = 0;
-		else
+			if (unlikely(block->count == 1))
+				*ret_units |= BLOCKS_LAST;
+		} else {
 			block = NULL;
+		}
+	} else {
+		block = NULL; /* none, or what was in it went with its context */
 	}
 	futex_lock_give(&blocks.lock);
 	return block;
@@ -269,7 +304,7 @@ int blocks_freed(struct block *block, unsigned units)
 
 	futex_lock_take(&blocks.lock);
 	__atomic_store_n(&blocks.recent[block->device], block, __ATOMIC_RELEASE);
-	set(&block->free_steps, block->free_steps + units);
+	set(&block->free_steps, block->free_steps + (units & ~BLOCKS_LAST));
 	block->gap = STEPS;
 	set(&block->count, block->count - 1);
 	if (unlikely(block->count == 0))
@@ -293,6 +328,18 @@ void blocks_attach(struct block *block, uint64_t address, unsigned units)
 int blocks_device(const struct block *block)
 {
 	return block->device;
+}
+
+void blocks_rename(uint64_t context, uint64_t leaving)
+{
+	futex_lock_take(&blocks.lock);
+	for (uint32_t i = 0; i < blocks.made; i++) {
+		struct block *block = record(i);
+
+		if (block->count && block->context == context)
+			__atomic_store_n(&block->context, leaving, __ATOMIC_RELAXED);
+	}
+	futex_lock_give(&blocks.lock);
 }
 
 void blocks_context_gone(uint64_t context, void (*gone)(int device))

@@ -22,6 +22,9 @@
 #define BLOCKS_SMALL (BLOCKS_BYTES / 2) /* larger allocations get blocks of their own */
 #define BLOCKS_UNIT  512ull		/* what a small allocation is rounded up to */
 
+/* In no handle of a context. */
+#define BLOCKS_LEAVING (1ull << 63)
+
 struct block;
 
 /* Outcomes. */
@@ -43,12 +46,20 @@ must_check bool blocks_paid(struct block *block);
 
 /* About to be freed: the address is unknown from now on, as the driver may return it to another
  * thread before it has returned to us. NULL: no small allocation begins there. `ret_units` is for
- * the other two: the driver has freed it (0, BLOCKS_EMPTY), or refused. */
+ * the other two: the driver has freed it (0, BLOCKS_EMPTY), or refused. With BLOCKS_LAST in it the
+ * block will be empty, unless another thread is faster. */
+#define BLOCKS_LAST (1u << 31)
 must_check struct block *blocks_detach(uint64_t address, unsigned *ret_units);
 must_check int blocks_freed(struct block *block, unsigned units);
 void blocks_attach(struct block *block, uint64_t address, unsigned units);
 
 int blocks_device(const struct block *block);
+
+/* A context is about to be destroyed: `leaving`, with BLOCKS_LEAVING in it, is what it is called
+ * from now on. Before the destroyer has returned the driver may give its blocks, and its handle, to
+ * others, whose allocations in them are not its own. Or the other way round: it was not destroyed.
+ */
+void blocks_rename(uint64_t context, uint64_t leaving);
 
 /* A context is gone, with all that was allocated in it. Calls gone() with the device of each block
  * that was paid for. */

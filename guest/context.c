@@ -2,13 +2,19 @@
 #include "guest/context.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
 
 #include "guest/capture.h"
 #include "guest/contexts.h"
 #include "guest/credit.h"
+#include "guest/current.h"
+#include "guest/driver_lock.h"
 #include "guest/hooks.h"
 #include "guest/link.h"
 #include "guest/memory.h"
+#include "guest/moves.h"
+#include "guest/pools.h"
 #include "guest/query.h"
 #include "guest/real.h"
 #include "guest/say.h"
@@ -18,16 +24,15 @@ enum {
 	AWAY_WAIT_MS = 10000,
 };
 
-/* While the driver makes a context for this thread: what it calls of ours meanwhile is part of that
- * context and is neither reserved nor counted again. */
-static __thread unsigned making __attribute__((tls_model("initial-exec")));
-
-/* What it was answered when it reserved for that. */
-static __thread uint64_t reserved __attribute__((tls_model("initial-exec")));
+/* A context that is being made. */
+struct making {
+	int index;	   /* of its device, or one of the following */
+	uint64_t reserved; /* what we were answered when we reserved for it */
+};
 
 enum {
 	INDEX_NONE = -1,   /* an ordinal that is no device */
-	INDEX_NESTED = -2, /* a call from inside another one */
+	INDEX_NESTED = -2, /* a call that the driver makes from inside another one */
 };
 
 CUresult hook_cuInit(unsigned int Flags)
@@ -36,22 +41,40 @@ CUresult hook_cuInit(unsigned int Flags)
 
 	state_retry();
 	r = state_ready();
-	return r ? r : real(cuInit)(Flags);
+	if (r != CUDA_SUCCESS)
+		return r;
+	state_driver_begins();
+	return real(cuInit)(Flags);
+}
+
+struct settle_word {
+	struct link_word word;
+	int device;
+	uint64_t bytes;
+};
+
+static int write_settle(struct link_word *word, struct wire_message *message)
+{
+	const struct settle_word *about = container_of(word, struct settle_word, word);
+	struct state_device *d = &state.device[about->device];
+
+	message->code = WIRE_residual_settle;
+	message->residual_settle.bytes = about->bytes;
+	message->residual_settle.keep = about->bytes == 0;
+	message->residual_settle.device = atomic_load(&d->wire_index);
+	message->residual_settle.contexts = (uint32_t)atomic_load(&d->contexts);
+	return 0;
 }
 
 /* `bytes`: what RESIDUAL_ASK was answered for what is there now; 0: nothing. Others may be about
- * to make contexts that they reserved for. */
+ * to make contexts that they reserved for. While the daemon is away nothing is to be said: what
+ * there is, is stated when it is back. */
 static void settle(int device, uint64_t bytes)
 {
-	struct wire_message message = {.code = WIRE_residual_settle};
+	struct settle_word about = {{write_settle, NULL}, device, bytes};
 
-	if (device < 0 || !state_joined())
-		return;
-	message.residual_settle.bytes = bytes;
-	message.residual_settle.keep = bytes == 0;
-	message.residual_settle.device = atomic_load(&state.device[device].wire_index);
-	message.residual_settle.contexts = (uint32_t)atomic_load(&state.device[device].contexts);
-	best_effort(link_send(&message));
+	if (device >= 0 && state_joined())
+		best_effort(link_tell(&about.word));
 }
 
 void context_settle(int device)
@@ -59,56 +82,75 @@ void context_settle(int device)
 	settle(device, 0);
 }
 
+void context_settle_all(void)
+{
+	uint32_t devices = state_joined() ? atomic_load(&state.devices) : 0;
+
+	for (uint32_t i = 0; i < devices; i++)
+		settle((int)i, 0);
+}
+
+struct device_word {
+	struct link_word word;
+	int device;
+};
+
+static int write_residual_ask(struct link_word *word, struct wire_message *message)
+{
+	const struct device_word *about = container_of(word, struct device_word, word);
+
+	message->code = WIRE_residual_ask;
+	message->residual_ask.bytes = 0;
+	message->residual_ask.device = atomic_load(&state.device[about->device].wire_index);
+	return 0;
+}
+
 /* Before a context is made on `device`. While the daemon is away nothing can be reserved; the
  * context is made, and charged when the daemon is back. From here to made() it is a move: what is
  * measured meanwhile may have it or not, and what was reserved for it stands beside that. */
-static CUresult reserve(CUdevice device, int *ret_index)
+static CUresult reserve(CUdevice device, struct making *ret_making, bool nested)
 {
-	struct wire_message message = {.code = WIRE_residual_ask}, answer;
+	struct device_word about = {{write_residual_ask, NULL}, -1};
+	struct wire_message answer;
 	static _Atomic uint32_t said;
 	CUresult r = state_ready();
-	uint32_t number;
 	int index, sent;
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (making++) {
-		*ret_index = INDEX_NESTED;
+	*ret_making = (struct making){.index = INDEX_NESTED};
+	if (nested)
 		return CUDA_SUCCESS;
-	}
 	index = state_device(device);
 	if (index < 0) {
 		CUuuid uuid;
 
 		/* An ordinal that is none is the driver's to refuse. */
-		*ret_index = INDEX_NONE;
+		ret_making->index = INDEX_NONE;
 		if (real(cuDeviceGetUuid)(&uuid, device) != CUDA_SUCCESS)
 			return CUDA_SUCCESS;
-		making--;
 		say("device %d is not the tenant's: no context is made on it", device);
 		return CUDA_ERROR_INVALID_DEVICE;
 	}
-	message.residual_ask.device = atomic_load(&state.device[index].wire_index);
-	number = link_number();
-	sent = link_ask(&message, 1, &answer);
-	if (sent == -ENOTCONN && link_wait_back(number, AWAY_WAIT_MS))
-		sent = link_ask(&message, 1, &answer);
+	about.device = index;
+	sent = link_ask(&about.word, true, &answer);
 	if (sent == 0 && answer.code == WIRE_refused) {
 		if (atomic_exchange(&said, 1) == 0)
 			say("no room for a context: %s", answer.refused.reason.text);
-		making--;
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	reserved = sent == 0 && answer.code == WIRE_done ? answer.done.value : 0;
+	ret_making->reserved = sent == 0 && answer.code == WIRE_done ? answer.done.value : 0;
+	ret_making->index = index;
 	moves_begin();
-	*ret_index = index;
 	return CUDA_SUCCESS;
 }
 
 /* After reserve() said CUDA_SUCCESS and the driver was called. */
-static CUresult made(int index, CUresult r, CUcontext *context)
+static CUresult made(const struct making *making, CUresult r, CUcontext *context)
 {
-	making--;
+	int index = making->index;
+
+	current_forget();
 	if (index == INDEX_NESTED)
 		return r;
 	if (r == CUDA_SUCCESS && context) {
@@ -116,9 +158,11 @@ static CUresult made(int index, CUresult r, CUcontext *context)
 			atomic_fetch_add(&state.device[index].contexts, 1);
 		contexts_add(*context, index);
 	}
+	if (index >= 0 && !context)
+		moves_other(index); /* a green one is not counted */
 	if (index >= 0) {
 		credit_publish(index);
-		settle(index, reserved);
+		settle(index, making->reserved);
 		moves_end();
 	}
 	return r;
@@ -126,80 +170,91 @@ static CUresult made(int index, CUresult r, CUcontext *context)
 
 CUresult hook_cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
 {
-	int index;
-	CUresult r = reserve(dev, &index);
+	struct making making;
+	CUresult r = reserve(dev, &making, memory_nested());
 
-	return r ? r : made(index, real(cuCtxCreate)(pctx, flags, dev), pctx);
+	return r ? r : made(&making, memory_driver(real(cuCtxCreate)(pctx, flags, dev)), pctx);
 }
 
 CUresult hook_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
 {
-	int index;
-	CUresult r = reserve(dev, &index);
+	struct making making;
+	CUresult r = reserve(dev, &making, memory_nested());
 
-	return r ? r : made(index, real(cuCtxCreate_v2)(pctx, flags, dev), pctx);
+	return r ? r : made(&making, memory_driver(real(cuCtxCreate_v2)(pctx, flags, dev)), pctx);
 }
 
 CUresult hook_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams,
 			     unsigned int flags, CUdevice_v1 dev)
 {
-	int index;
-	CUresult r = reserve(dev, &index);
+	struct making making;
+	CUresult r = reserve(dev, &making, memory_nested());
 
 	return r ? r
-		 : made(index, real(cuCtxCreate_v3)(pctx, paramsArray, numParams, flags, dev),
+		 : made(&making,
+			memory_driver(
+				real(cuCtxCreate_v3)(pctx, paramsArray, numParams, flags, dev)),
 			pctx);
 }
 
 CUresult hook_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams,
 			     unsigned int flags, CUdevice dev)
 {
-	int index;
-	CUresult r = reserve(dev, &index);
+	struct making making;
+	CUresult r = reserve(dev, &making, memory_nested());
 
-	return r ? r : made(index, real(cuCtxCreate_v4)(pctx, ctxCreateParams, flags, dev), pctx);
+	return r ? r
+		 : made(&making,
+			memory_driver(real(cuCtxCreate_v4)(pctx, ctxCreateParams, flags, dev)),
+			pctx);
 }
 
 CUresult hook_cuGLCtxCreate(CUcontext *pCtx, unsigned int Flags, CUdevice_v1 device)
 {
-	int index;
-	CUresult r = reserve(device, &index);
+	struct making making;
+	CUresult r = reserve(device, &making, memory_nested());
 
-	return r ? r : made(index, real(cuGLCtxCreate)(pCtx, Flags, device), pCtx);
+	return r ? r : made(&making, memory_driver(real(cuGLCtxCreate)(pCtx, Flags, device)), pCtx);
 }
 
 CUresult hook_cuGLCtxCreate_v2(CUcontext *pCtx, unsigned int Flags, CUdevice_v1 device)
 {
-	int index;
-	CUresult r = reserve(device, &index);
+	struct making making;
+	CUresult r = reserve(device, &making, memory_nested());
 
-	return r ? r : made(index, real(cuGLCtxCreate_v2)(pCtx, Flags, device), pCtx);
+	return r ? r
+		 : made(&making, memory_driver(real(cuGLCtxCreate_v2)(pCtx, Flags, device)), pCtx);
 }
 
 CUresult hook_cuVDPAUCtxCreate(CUcontext *pCtx, unsigned int flags, CUdevice_v1 device,
 			       VdpDevice vdpDevice, VdpGetProcAddress *vdpGetProcAddress)
 {
-	int index;
-	CUresult r = reserve(device, &index);
+	struct making making;
+	CUresult r = reserve(device, &making, memory_nested());
 
 	return r ? r
-		 : made(index,
-			real(cuVDPAUCtxCreate)(pCtx, flags, device, vdpDevice, vdpGetProcAddress),
+		 : made(&making,
+			memory_driver(real(cuVDPAUCtxCreate)(pCtx, flags, device, vdpDevice,
+							     vdpGetProcAddress)),
 			pCtx);
 }
 
 CUresult hook_cuVDPAUCtxCreate_v2(CUcontext *pCtx, unsigned int flags, CUdevice_v1 device,
 				  VdpDevice vdpDevice, VdpGetProcAddress *vdpGetProcAddress)
 {
-	int index;
-	CUresult r = reserve(device, &index);
+	struct making making;
+	CUresult r = reserve(device, &making, memory_nested());
 
 	return r ? r
-		 : made(index,
-			real(cuVDPAUCtxCreate_v2)(pCtx, flags, device, vdpDevice,
-						  vdpGetProcAddress),
+		 : made(&making,
+			memory_driver(real(cuVDPAUCtxCreate_v2)(pCtx, flags, device, vdpDevice,
+								vdpGetProcAddress)),
 			pCtx);
 }
+
+/* From the look at a primary context to the one that is made: of threads that come together one
+ * makes it, and the others find it. */
+static struct driver_lock primaries;
 
 static int primary_active(CUdevice device)
 {
@@ -211,26 +266,34 @@ static int primary_active(CUdevice device)
 
 CUresult hook_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice_v1 dev)
 {
-	int index = -1;
 	CUresult r = state_ready();
+	struct making making;
+	bool nested, mine;
 
-	if (r == CUDA_SUCCESS && primary_active(dev)) {
-		r = real(cuDevicePrimaryCtxRetain)(pctx, dev);
+	if (r != CUDA_SUCCESS)
+		return r;
+	nested = memory_nested();
+	mine = !nested && driver_lock_take(&primaries);
+	if (primary_active(dev)) {
+		r = memory_driver(real(cuDevicePrimaryCtxRetain)(pctx, dev));
 		if (r == CUDA_SUCCESS && pctx)
 			contexts_add(*pctx, state_device(dev));
-		return r;
+	} else {
+		r = reserve(dev, &making, nested);
+		if (r == CUDA_SUCCESS)
+			r = made(&making, memory_driver(real(cuDevicePrimaryCtxRetain)(pctx, dev)),
+				 pctx);
 	}
-	if (r == CUDA_SUCCESS)
-		r = reserve(dev, &index);
-	return r ? r : made(index, real(cuDevicePrimaryCtxRetain)(pctx, dev), pctx);
+	driver_lock_give(&primaries, mine);
+	return r;
 }
 
-/* After the context is gone. */
-static void gone(CUcontext context, int index)
+/* After the context is gone, whose memory is `owner`'s. */
+static void gone(uint64_t owner, int index)
 {
 	uint64_t have;
 
-	memory_context_gone(context);
+	memory_context_gone(owner);
 	if (index < 0)
 		return;
 	have = atomic_load(&state.device[index].contexts);
@@ -246,15 +309,21 @@ static void gone(CUcontext context, int index)
 	({                                                                                         \
 		CUcontext destroyed_ = (context);                                                  \
 		int index_ = destroyed_ ? contexts_device(destroyed_) : -1;                        \
+		uint64_t leaving_;                                                                 \
 		CUresult result_;                                                                  \
 		contexts_leave(destroyed_);                                                        \
+		current_changed();                                                                 \
 		moves_begin();                                                                     \
+		leaving_ = memory_context_leaves(destroyed_);                                      \
 		result_ = (call);                                                                  \
+		if (result_ != CUDA_SUCCESS)                                                       \
+			memory_context_stays(destroyed_, leaving_);                                \
 		if (result_ != CUDA_SUCCESS && index_ > -2)                                        \
 			contexts_add(destroyed_, index_);                                          \
 		contexts_gone();                                                                   \
+		current_changed();                                                                 \
 		if (result_ == CUDA_SUCCESS)                                                       \
-			gone(destroyed_, index_);                                                  \
+			gone(leaving_, index_);                                                    \
 		moves_end();                                                                       \
 		result_;                                                                           \
 	})
@@ -289,10 +358,11 @@ static CUresult release(CUdevice device, CUresult (*driver)(CUdevice_v1 device))
 
 	moves_begin();
 	r = driver(device);
+	current_changed();
 	if (r == CUDA_SUCCESS && context && !primary_active(device)) {
 		contexts_leave(context);
 		contexts_gone();
-		gone(context, index);
+		gone((uint64_t)(uintptr_t)context, index);
 	}
 	moves_end();
 	return r;
@@ -338,12 +408,13 @@ CUresult hook_cuCtxDetach(CUcontext ctx)
 
 	moves_begin();
 	r = real(cuCtxDetach)(ctx);
+	current_changed();
 	if (r == CUDA_SUCCESS && real(cuCtxPushCurrent_v2)(ctx) == CUDA_SUCCESS) {
 		best_effort(real(cuCtxPopCurrent_v2)(&popped));
 	} else if (r == CUDA_SUCCESS) {
 		contexts_leave(ctx);
 		contexts_gone();
-		gone(ctx, index);
+		gone((uint64_t)(uintptr_t)ctx, index);
 	}
 	moves_end();
 	return r;
@@ -363,10 +434,12 @@ CUresult hook_cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
 CUresult hook_cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev,
 			       unsigned int flags)
 {
-	int index;
-	CUresult r = reserve(dev, &index);
+	struct making making;
+	CUresult r = reserve(dev, &making, memory_nested());
 
-	return r ? r : made(index, real(cuGreenCtxCreate)(phCtx, desc, dev, flags), NULL);
+	return r ? r
+		 : made(&making, memory_driver(real(cuGreenCtxCreate)(phCtx, desc, dev, flags)),
+			NULL);
 }
 
 CUresult hook_cuGreenCtxDestroy(CUgreenCtx hCtx)
@@ -385,43 +458,13 @@ static CUresult settled(CUresult r)
 	return r;
 }
 
-/* The driver takes a heap or a buffer for printf() when a kernel first needs it, and nobody is
- * asked then: more than the tenant has left is refused here. Less than there was is always fine. */
-static CUresult limit_fits(CUlimit limit, size_t value)
-{
-	int device = state_joined() ? state_current_device() : -1;
-	static _Atomic uint32_t said;
-	struct query_memory seen;
-	size_t before = 0;
-
-	if (device < 0 ||
-	    (limit != CU_LIMIT_MALLOC_HEAP_SIZE && limit != CU_LIMIT_PRINTF_FIFO_SIZE) ||
-	    real(cuCtxGetLimit)(&before, limit) != CUDA_SUCCESS || value <= before)
-		return CUDA_SUCCESS;
-	query_memory(device, state_page(device, total_bytes), &seen);
-	if (value - before <= seen.free)
-		return CUDA_SUCCESS;
-	if (atomic_exchange(&said, 1) == 0)
-		say("no room for a heap of %lu bytes: the tenant has %lu bytes left",
-		    (unsigned long)value, (unsigned long)seen.free);
-	return CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-CUresult hook_cuCtxSetLimit(CUlimit limit, size_t value)
-{
-	CUresult r = state_ready();
-
-	if (r == CUDA_SUCCESS)
-		r = limit_fits(limit, value);
-
-	return r ? r : settled(real(cuCtxSetLimit)(limit, value));
-}
-
 /* Peer access opens memory that is all the driver's own; the mapping may take page tables. */
 CUresult hook_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
 {
 	CUresult r = state_ready();
 
+	if (r == CUDA_SUCCESS && state_joined())
+		moves_other(state_current_device());
 	return r ? r : settled(real(cuCtxEnablePeerAccess)(peerContext, Flags));
 }
 
@@ -434,9 +477,12 @@ CUresult hook_cuCtxDisablePeerAccess(CUcontext peerContext)
 
 static CUresult stream_made(CUresult r, CUstream *stream, unsigned flags)
 {
-	if (r == CUDA_SUCCESS && stream && (flags & CU_STREAM_NON_BLOCKING))
-		contexts_stream_add(*stream);
-	return r;
+	if (r != CUDA_SUCCESS || !stream || !(flags & CU_STREAM_NON_BLOCKING) ||
+	    contexts_stream_add(*stream))
+		return r;
+	best_effort(real(cuStreamDestroy_v2)(*stream));
+	*stream = NULL;
+	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult hook_cuStreamCreate(CUstream *phStream, unsigned int Flags)
@@ -457,16 +503,30 @@ CUresult hook_cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, un
 			   phStream, CU_STREAM_NON_BLOCKING);
 }
 
+/* Its handle may become that of a stream in another context. */
+static CUresult stream_ends(CUstream stream, CUresult (*driver)(CUstream stream))
+{
+	CUresult r;
+
+	contexts_stream_remove(stream);
+	capture_forget_stream(stream);
+	pools_changed();
+	r = driver(stream);
+	pools_changed();
+	return r;
+}
+
 CUresult hook_cuStreamDestroy(CUstream hStream)
 {
-	contexts_stream_remove(hStream);
-	capture_forget_stream(hStream);
-	return real(cuStreamDestroy)(hStream);
+	return stream_ends(hStream, real(cuStreamDestroy));
 }
 
 CUresult hook_cuStreamDestroy_v2(CUstream hStream)
 {
-	contexts_stream_remove(hStream);
-	capture_forget_stream(hStream);
-	return real(cuStreamDestroy_v2)(hStream);
+	return stream_ends(hStream, real(cuStreamDestroy_v2));
+}
+
+void context_forget(void)
+{
+	memset(&primaries, 0, sizeof(primaries));
 }

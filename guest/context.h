@@ -11,6 +11,11 @@
 /* Tells the daemon to measure the residual of a device again: a module or the like came or went.
  * -1: nothing to tell. */
 void context_settle(int device);
+/* Likewise, of all devices: on which it was is not known. */
+void context_settle_all(void);
+
+/* In a child of fork(): nobody makes a primary context. */
+void context_forget(void);
 
 /* In a child of fork(): nobody loads a module. */
 void module_forget(void);

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/credit.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <time.h>
 
+#include "guest/amounts.h"
 #include "guest/link.h"
 #include "guest/moves.h"
 #include "guest/say.h"
 #include "guest/state.h"
-
-enum {
-	AWAY_WAIT_MS = 10000,	     /* for a daemon that is being replaced */
-	AWAY_WAIT_CAPTURE_MS = 5000, /* the same while a capture is open */
-};
 
 static uint64_t round_up(uint64_t bytes, uint64_t step)
 {
@@ -30,13 +27,9 @@ static void show(_Atomic uint64_t *truth, uint64_t *place)
 	} while (atomic_load(truth) != value);
 }
 
-static inline void publish_amounts(struct state_device *d)
+static void show_credit(struct state_device *d)
 {
-	uint32_t w = atomic_load_explicit(&d->wire_index, memory_order_relaxed);
-
-	show(&d->allocated, &guest_own_page.device[w].allocated_bytes);
-	moves_raise(&guest_own_page.device[w].peak_bytes, atomic_load(&d->allocated));
-	show(&d->credit, &guest_own_page.device[w].credit_bytes);
+	show(&d->credit, &amounts_page(d)->credit_bytes);
 }
 
 void credit_publish(int device)
@@ -44,32 +37,24 @@ void credit_publish(int device)
 	struct state_device *d = &state.device[device];
 	uint32_t w = atomic_load_explicit(&d->wire_index, memory_order_relaxed);
 
-	publish_amounts(d);
+	amounts_allocate(d, 0);
+	show_credit(d);
 	show(&d->contexts, &guest_own_page.device[w].contexts);
 	show(&d->adrift, &guest_own_page.adrift_bytes[w]);
 	show(&d->loose, &guest_own_page.loose_bytes[w]);
+	moves_raise(&guest_own_page.others[w], atomic_load(&d->others) + 1);
 }
 
-/* Subtracts, unless there is less. */
-static bool take_from(_Atomic uint64_t *amount, uint64_t bytes)
+/* What is given back is granted no longer. Returns how much of `bytes` there was. */
+static uint64_t ungrant(struct state_device *d, uint64_t bytes)
 {
-	uint64_t have = atomic_load_explicit(amount, memory_order_relaxed);
-
-	do {
-		if (have < bytes)
-			return false;
-	} while (!atomic_compare_exchange_weak(amount, &have, have - bytes));
-	return true;
-}
-
-/* Subtracts `bytes`, or what there is; returns how much. */
-static uint64_t take_some(_Atomic uint64_t *amount, uint64_t bytes)
-{
-	uint64_t have = atomic_load_explicit(amount, memory_order_relaxed), some;
+	uint64_t have = amounts_read(&d->credit), some;
 
 	do {
 		some = have < bytes ? have : bytes;
-	} while (!atomic_compare_exchange_weak(amount, &have, have - some));
+	} while (!atomic_compare_exchange_weak(&d->credit, &have, have - some));
+	atomic_fetch_sub(&d->granted, some);
+	show_credit(d);
 	return some;
 }
 
@@ -80,41 +65,27 @@ static int refusal(struct state_device *d, const struct wire_message *answer)
 	return answer->refused.code == WIRE_REFUSED_LIMIT ? CREDIT_LIMIT : CREDIT_FULL;
 }
 
-/* One request. 0: the bytes are the caller's, as allocated; an outcome; -ENOTCONN. */
-static int ask(struct state_device *d, uint64_t bytes, enum credit_how how)
-{
-	struct wire_message message = {.code = WIRE_credit_ask}, answer;
-	uint64_t want = round_up(bytes, CREDIT_STEP);
-	bool pauses = how != CREDIT_OWED, granted;
-	int r;
+struct ask_word {
+	struct link_word word;
+	struct state_device *d;
+	uint64_t bytes;
+	enum credit_how how;
+};
 
-	message.credit_ask.device = atomic_load(&d->wire_index);
-	message.credit_ask.wait = how == CREDIT_WAIT;
-	message.credit_ask.bytes = bytes;
-	message.credit_ask.want = want > UINT64_MAX - CREDIT_WANT ? want : want + CREDIT_WANT;
-	/* Who waits for the daemon changes nothing, and the daemon may be about to measure before
-	 * it answers; a grant is a move from its arrival on (link.c), which becomes ours. */
-	if (pauses)
-		moves_end();
-	r = link_ask(&message, how == CREDIT_WAIT, &answer);
-	granted = r == 0 && answer.code == WIRE_credit_grant && answer.credit_grant.bytes >= bytes;
-	if (pauses && !granted)
-		moves_begin();
-	if (!pauses && granted)
-		moves_end();
-	if (r < 0)
-		return -ENOTCONN;
-	if (answer.code == WIRE_refused)
-		return refusal(d, &answer);
-	return granted ? 0 : CREDIT_FULL; /* credit_arrived() has done the rest */
-}
-
-static bool take_local(struct state_device *d, uint64_t bytes)
+/* What another thread has freed since we looked serves as well. */
+static int write_ask(struct link_word *word, struct wire_message *message)
 {
-	if (!take_from(&d->credit, bytes))
-		return false;
-	atomic_fetch_add(&d->allocated, bytes);
-	return true;
+	const struct ask_word *about = container_of(word, struct ask_word, word);
+	uint64_t want = round_up(about->bytes, CREDIT_STEP);
+
+	if (amounts_read(&about->d->credit) >= about->bytes)
+		return LINK_MOOT;
+	message->code = WIRE_credit_ask;
+	message->credit_ask.device = atomic_load(&about->d->wire_index);
+	message->credit_ask.wait = about->how == CREDIT_WAIT;
+	message->credit_ask.bytes = about->bytes;
+	message->credit_ask.want = want > UINT64_MAX - CREDIT_WANT ? want : want + CREDIT_WANT;
+	return 0;
 }
 
 static int64_t now_ms(void)
@@ -125,23 +96,17 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static int take_asking(struct state_device *d, uint64_t bytes, enum credit_how how)
+/* What went back a moment ago is wanted again: it should have stayed. */
+static void learn_from_asking(struct state_device *d)
 {
-	int64_t left = how == CREDIT_WAIT ? AWAY_WAIT_MS : AWAY_WAIT_CAPTURE_MS;
-	int64_t end = now_ms() + left;
-	uint32_t number;
-	int r;
+	uint64_t bytes = atomic_exchange(&d->gave_back, 0);
 
-	do {
-		number = link_number();
-		r = atomic_load(&state.lost) ? -ENOTCONN : ask(d, bytes, how);
-		/* What another thread freed while we asked serves as well. */
-		if (r != 0 && take_local(d, bytes))
-			return 0;
-		if (r >= 0)
-			return r;
-		left = end - now_ms();
-	} while (left > 0 && link_wait_back(number, (int)left));
+	if (bytes && now_ms() - atomic_load(&d->gave_back_ms) < CREDIT_SOON_MS)
+		atomic_fetch_add(&d->kept, bytes);
+}
+
+static int away(struct state_device *d, uint64_t bytes)
+{
 	if (atomic_exchange(&d->refused_said, 1) == 0)
 		say("out of memory: the daemon is away, and %lu bytes are more than this process "
 		    "was granted",
@@ -149,11 +114,39 @@ static int take_asking(struct state_device *d, uint64_t bytes, enum credit_how h
 	return CREDIT_AWAY;
 }
 
+/* Who waits for the daemon changes nothing, and the daemon may be about to measure before it
+ * answers: that is no move. What was granted becomes allocated in one. */
+static int take_asking(struct state_device *d, uint64_t bytes, enum credit_how how)
+{
+	struct ask_word about = {{write_ask, NULL}, d, bytes, how};
+	struct wire_message answer;
+	bool pauses = how != CREDIT_OWED;
+	int r;
+
+	learn_from_asking(d);
+	do {
+		if (pauses)
+			moves_pause();
+		r = link_ask(&about.word, how == CREDIT_WAIT, &answer);
+		if (pauses)
+			moves_go_on();
+		if (r == 0 && answer.code == WIRE_credit_grant &&
+		    answer.credit_grant.bytes >= bytes) {
+			amounts_allocate(d, (int64_t)bytes);
+			return 0;
+		}
+		if (amounts_take(d, bytes))
+			return 0;
+	} while (r == LINK_MOOT);
+	if (r < 0)
+		return away(d, bytes);
+	return answer.code == WIRE_refused ? refusal(d, &answer) : CREDIT_FULL;
+}
+
 int credit_take(int device, uint64_t bytes, enum credit_how how)
 {
 	static _Atomic uint32_t said;
 	struct state_device *d;
-	int r = 0;
 
 	if (device < 0 || !state_joined()) {
 		if (atomic_exchange(&said, 1) == 0)
@@ -161,49 +154,75 @@ int credit_take(int device, uint64_t bytes, enum credit_how how)
 		return CREDIT_LIMIT;
 	}
 	d = &state.device[device];
-	if (!take_local(d, bytes))
-		r = how == CREDIT_LOCAL ? CREDIT_FULL : take_asking(d, bytes, how);
-	if (r == 0)
-		publish_amounts(d);
-	return r;
+	if (likely(amounts_take(d, bytes)))
+		return 0;
+	return how == CREDIT_LOCAL ? CREDIT_FULL : take_asking(d, bytes, how);
 }
 
-static void give_back(struct state_device *d, uint64_t bytes, uint32_t recall)
-{
-	struct wire_message message = {.code = WIRE_credit_return};
-	uint64_t some = take_some(&d->credit, bytes);
+struct return_word {
+	struct link_word word;
+	struct state_device *d;
+	uint64_t bytes;
+	uint32_t recall;
+};
 
-	if (some == 0 && recall == 0)
+/* What is given back is no longer ours before anybody can hear of it. */
+static int write_return(struct link_word *word, struct wire_message *message)
+{
+	const struct return_word *about = container_of(word, struct return_word, word);
+	uint64_t some = ungrant(about->d, about->bytes);
+
+	if (some == 0 && about->recall == 0)
+		return LINK_MOOT;
+	message->code = WIRE_credit_return;
+	message->credit_return.device = atomic_load(&about->d->wire_index);
+	message->credit_return.recall = about->recall;
+	message->credit_return.bytes = some;
+	atomic_store(&about->d->returned, 1);
+	return 0;
+}
+
+static void unsent_return(struct link_word *word, const struct wire_message *message)
+{
+	const struct return_word *about = container_of(word, struct return_word, word);
+
+	atomic_fetch_add(&about->d->granted, message->credit_return.bytes);
+	amounts_release(about->d, message->credit_return.bytes);
+	show_credit(about->d);
+}
+
+/* There is more unused credit than is kept beside others: if there are any. */
+noinline_ void credit_surplus(int device, uint64_t credit)
+{
+	struct state_device *d = &state.device[device];
+	uint64_t kept = atomic_load(&d->kept);
+	struct return_word about = {{write_return, unsent_return}, d, 0, 0};
+
+	kept = kept > CREDIT_KEPT ? kept : CREDIT_KEPT;
+	about.bytes = credit - kept;
+	if (credit <= 2 * kept ||
+	    (state_page(device, rivals) == 0 && state_page(device, guests) == 1))
 		return;
-	message.credit_return.device = atomic_load(&d->wire_index);
-	message.credit_return.recall = recall;
-	message.credit_return.bytes = some;
-	atomic_fetch_sub(&d->granted, some);
-	atomic_store(&d->returned, 1);
-	if (link_send(&message) < 0) {
-		atomic_fetch_add(&d->granted, some);
-		atomic_fetch_add(&d->credit, some);
-	}
+	atomic_store(&d->gave_back_ms, now_ms());
+	atomic_fetch_add(&d->gave_back, credit - kept);
+	best_effort(link_tell(&about.word));
 }
 
 void credit_give(int device, uint64_t bytes)
 {
-	struct state_device *d;
 	uint64_t credit;
 
-	if (device < 0)
+	/* In a copy of a process the page is still the parent's (guest/state.c). */
+	if (device < 0 || !state_joined())
 		return;
-	d = &state.device[device];
-	bytes = take_some(&d->allocated, bytes);
-	credit = atomic_fetch_add(&d->credit, bytes) + bytes;
+	credit = amounts_give(&state.device[device], bytes);
 	if (unlikely(credit > 2ULL * CREDIT_KEPT))
-		give_back(d, credit - CREDIT_KEPT, 0);
-	publish_amounts(d);
+		credit_surplus(device, credit);
 }
 
 void credit_adrift(int device, int64_t change)
 {
-	if (device < 0)
+	if (device < 0 || !state_joined())
 		return;
 	atomic_fetch_add(&state.device[device].adrift, (uint64_t)change);
 	credit_publish(device);
@@ -213,13 +232,15 @@ void credit_loose(int device, uint64_t bytes)
 {
 	struct state_device *d = &state.device[device];
 
+	if (!state_joined())
+		return;
 	atomic_store(&d->loose, bytes);
 	show(&d->loose, &guest_own_page.loose_bytes[atomic_load(&d->wire_index)]);
 }
 
 uint64_t credit_allocated(int device)
 {
-	return device < 0 ? 0 : atomic_load(&state.device[device].allocated);
+	return device < 0 ? 0 : amounts_read(&state.device[device].allocated);
 }
 
 bool credit_returned(int device)
@@ -230,7 +251,7 @@ bool credit_returned(int device)
 
 uint64_t credit_unused(int device)
 {
-	return device < 0 ? 0 : atomic_load(&state.device[device].credit);
+	return device < 0 ? 0 : amounts_read(&state.device[device].credit);
 }
 
 static int of_wire(uint32_t wire_device)
@@ -246,28 +267,62 @@ static int of_wire(uint32_t wire_device)
 
 /* The asker's bytes go to it, not through the common credit, where another thread could take them
  * and send it asking again. */
-void credit_arrived(uint32_t wire_device, uint64_t bytes, uint64_t asked)
+uint64_t credit_arrived(uint32_t wire_device, uint64_t bytes, uint64_t asked)
 {
 	int device = of_wire(wire_device);
 	struct state_device *d;
 
 	if (device < 0)
-		return;
+		return 0;
 	if (asked > bytes)
 		asked = 0;
 	d = &state.device[device];
 	atomic_fetch_add(&d->granted, bytes);
-	atomic_fetch_add(&d->allocated, asked);
-	atomic_fetch_add(&d->credit, bytes - asked);
-	credit_publish(device);
+	amounts_release(d, bytes - asked);
+	show_credit(d);
+	return asked;
 }
 
-void credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id)
+void credit_unclaimed(uint32_t wire_device, uint64_t bytes)
 {
 	int device = of_wire(wire_device);
 
 	if (device < 0)
 		return;
-	give_back(&state.device[device], bytes, recall_id);
-	credit_publish(device);
+	amounts_release(&state.device[device], bytes);
+	show_credit(&state.device[device]);
+}
+
+uint64_t credit_freeze(int device, uint64_t *ret_granted)
+{
+	struct state_device *d = &state.device[device];
+	uint64_t bytes = atomic_exchange(&d->credit, 0);
+
+	*ret_granted = atomic_load(&d->granted);
+	return bytes;
+}
+
+void credit_thaw(int device, uint64_t bytes, bool granted)
+{
+	struct state_device *d = &state.device[device];
+
+	if (granted)
+		amounts_release(d, bytes);
+	else
+		atomic_fetch_sub(&d->granted, bytes);
+	show_credit(d);
+}
+
+int credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id)
+{
+	int device = of_wire(wire_device);
+	struct return_word about = {{write_return, unsent_return}, NULL, bytes, recall_id};
+
+	if (device < 0)
+		return 0;
+	about.d = &state.device[device];
+	/* Others need it: what was thought worth keeping is not. */
+	atomic_store(&about.d->kept, 0);
+	atomic_store(&about.d->gave_back, 0);
+	return link_try(&about.word);
 }

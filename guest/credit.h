@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Credit: bytes that the daemon has promised to this process on a device. Within it an allocation
- * costs one atomic subtraction; out of it the daemon is asked. What is freed becomes credit again;
- * more than CREDIT_KEPT of it goes back to the daemon, and all of it when the daemon recalls it.
+ * costs one atomic subtraction; out of it the daemon is asked. What is freed becomes credit again
+ * and stays until the daemon recalls it, while nobody else is on the device who could miss it.
+ * Beside others a guest keeps CREDIT_KEPT, and what it was seen to take again soon after it had
+ * given it back; until a recall says that others need it (decision 62).
  *
  * Usage, in this order, so that memory is never used before it is promised, and never promised
  * to others before the driver has let go of it:
@@ -24,7 +26,8 @@
 #include "base/macros.h"
 
 enum {
-	CREDIT_KEPT = 64 << 20, /* bytes of unused credit that are not worth giving back */
+	CREDIT_KEPT = 64 << 20, /* bytes of unused credit that are not worth giving back, ... */
+	CREDIT_SOON_MS = 2000,	/* ... and what was given back is wanted again that soon */
 	CREDIT_STEP = 2 << 20,	/* a request is rounded up to this ... */
 	CREDIT_WANT = 32 << 20, /* ... and asks for so much more, if it is to be had */
 };
@@ -53,6 +56,10 @@ must_check int credit_take(int device, uint64_t bytes, enum credit_how how);
 /* Moves `bytes` from allocated to credit. Giving more than was taken gives what was taken. */
 void credit_give(int device, uint64_t bytes);
 
+/* There are `credit` bytes of it now, more than are kept beside others: some go back, if there are
+ * any others. */
+void credit_surplus(int device, uint64_t credit);
+
 /* So much more or less of what is allocated the driver may count as ours, or not: it is managed, or
  * was exported and is no longer held here. Part of a move. */
 void credit_adrift(int device, int64_t change);
@@ -66,13 +73,23 @@ uint64_t credit_allocated(int device);
 /* Unused credit. */
 uint64_t credit_unused(int device);
 
-/* A grant has come: called by the agent, in the order in which answers come, so that a refusal that
- * the daemon gave later is also seen later. `asked` goes to the asker, as allocated; the rest, or
- * all where nobody waits for it any more (0), is common credit. */
-void credit_arrived(uint32_t wire_device, uint64_t bytes, uint64_t asked);
+/* ---- the connection's, with its lock held or by the agent ------------------------------------ */
 
-/* The daemon wants unused credit back: called by the agent. */
-void credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id);
+/* A grant has come: called in the order in which answers come, so that a refusal that the daemon
+ * gave later is also seen later. Of it `asked` bytes are kept for the asker, who takes them with
+ * the answer; the rest is common credit. Returns how much was kept. */
+must_check uint64_t credit_arrived(uint32_t wire_device, uint64_t bytes, uint64_t asked);
+
+/* What was kept for an asker who will not come for it is common credit. */
+void credit_unclaimed(uint32_t wire_device, uint64_t bytes);
+
+/* While credit is being stated nobody may take it: returns what there was, and all that was granted
+ * in *ret_granted. Afterwards it is there again, or, where it is void, gone. */
+must_check uint64_t credit_freeze(int device, uint64_t *ret_granted);
+void credit_thaw(int device, uint64_t bytes, bool granted);
+
+/* The daemon wants unused credit back. -EAGAIN: it does not read what we say: once more, later. */
+must_check int credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id);
 
 /* Writes the amounts into the own page. */
 void credit_publish(int device);

@@ -38,6 +38,13 @@ def nvml_kind(row, hooked):
     return {"QUERY": "HOOK", "REFUSE": "REFUSE", "PASS": "PASS"}.get(row.klass, "HOOK")
 
 
+def gnu_hash(name):
+    value = 5381
+    for byte in name.encode():
+        value = (value * 33 + byte) & 0xffffffff
+    return value
+
+
 def listed(root, name):
     with open(os.path.join(root, "guest", name)) as file:
         return [line.strip() for line in file if line.strip() and not line.startswith("#")]
@@ -77,6 +84,7 @@ class Tables:
             place = [i for i, p in enumerate(row.params) if p.type == "CUstream"]
             positions.append(place[0] if place else 255)
         kinds = "\n".join(f"\tTRAMPOLINE_{kind}, /* {row.symbol} */" for row, kind in zip(self.rows, self.kinds))
+        hashes = "\n".join(f"\t{gnu_hash(row.symbol)}u," for row in self.rows)
         lines = [positions[i:i + 16] for i in range(0, len(positions), 16)]
         numbers = "\n".join("\t" + ", ".join(map(str, line)) + "," for line in lines)
         return (f"/* Made by guest/generate.py. */\n#pragma once\n\n#include <stdint.h>\n\n"
@@ -86,7 +94,9 @@ class Tables:
                 "\tTRAMPOLINE_REFUSE,\n\tTRAMPOLINE_HOOK,\n};\n\n"
                 "#ifdef TABLE_STREAMS\n/* Which argument is the stream; 255: none. */\n"
                 f"static const uint8_t table_stream[TABLE_CUDA] = {{\n{numbers}\n}};\n#endif\n\n"
-                f"#ifdef TABLE_KINDS\nstatic const uint8_t table_kind[TABLE_ROWS] = {{\n{kinds}\n}};\n#endif\n")
+                f"#ifdef TABLE_KINDS\nstatic const uint8_t table_kind[TABLE_ROWS] = {{\n{kinds}\n}};\n#endif\n\n"
+                "#ifdef TABLE_HASHES\n/* Of the names, as in DT_GNU_HASH. */\n"
+                f"static const uint32_t table_hash[TABLE_ROWS] = {{\n{hashes}\n}};\n#endif\n")
 
     def exported(self, version):
         major, minor = version.split(".")

@@ -10,10 +10,12 @@
 
 #include "guest/capture.h"
 #include "guest/credit.h"
+#include "guest/driver_lock.h"
 #include "guest/futex.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
 #include "guest/pointers.h"
+#include "guest/presence.h"
 #include "guest/real.h"
 #include "guest/state.h"
 
@@ -44,8 +46,8 @@ struct exec {
 static struct {
 	_Atomic uint32_t begun;
 	struct futex_lock begin_lock;
-	struct futex_lock lock; /* of what follows; held while the driver launches */
-	uint32_t trims;		/* so far, + 1 */
+	struct driver_lock lock; /* of what follows; held while the driver launches */
+	uint32_t trims;		 /* so far, + 1 */
 	uint64_t charged[STATE_DEVICES];
 	struct pointers by_handle; /* detail: the index below */
 	struct exec exec[EXECS];
@@ -55,6 +57,12 @@ static struct {
 #undef MEMBER
 	} driver;
 } graphs;
+
+/* As memory_nested(); behind a launch trampoline the caller's address is in the slot. */
+#define nested_between()                                                                           \
+	(unlikely(memory_inside) &&                                                                \
+	 (real_is_driver(__builtin_return_address(0)) ||                                           \
+	  real_is_driver((const void *)(uintptr_t)guest_slot->return_address)))
 
 /* ---- what the driver holds ------------------------------------------------------------------- */
 
@@ -90,10 +98,7 @@ static void trim(int device)
 /* Who holds the lock settles by itself. */
 static bool lock_if_free(void)
 {
-	uint32_t was = 0;
-
-	return atomic_load(&graphs.begun) &&
-	       atomic_compare_exchange_strong(&graphs.lock.word, &was, 1);
+	return atomic_load(&graphs.begun) && driver_lock_try(&graphs.lock);
 }
 
 static void each(int device, void (*what)(int device))
@@ -105,7 +110,7 @@ static void each(int device, void (*what)(int device))
 		if (device < 0 || device == i)
 			what(i);
 	moves_end();
-	futex_lock_give(&graphs.lock);
+	driver_lock_give(&graphs.lock, true);
 }
 
 void graphs_settle(int device)
@@ -200,17 +205,18 @@ static void settle_all(void)
 }
 
 static CUresult launch(CUgraphExec handle, CUstream stream,
-		       CUresult (*driver)(CUgraphExec, CUstream))
+		       CUresult (*driver)(CUgraphExec, CUstream), bool nested)
 {
 	static const uint64_t nothing[STATE_DEVICES];
 	struct pointer entry;
 	struct exec *exec;
 	CUresult r;
+	bool mine;
 
-	if (memory_inside || pointers_find(&graphs.by_handle, (uintptr_t)handle, &entry) != 0)
+	if (nested || pointers_find(&graphs.by_handle, (uintptr_t)handle, &entry) != 0)
 		return memory_driver(driver(handle, stream));
 	moves_begin();
-	futex_lock_take(&graphs.lock);
+	mine = driver_lock_take(&graphs.lock);
 	exec = &graphs.exec[entry.detail];
 	r = prepare(exec->backed_at == graphs.trims ? nothing : exec->bytes, true);
 	if (r == CUDA_SUCCESS) {
@@ -219,7 +225,7 @@ static CUresult launch(CUgraphExec handle, CUstream stream,
 			exec->backed_at = graphs.trims;
 	}
 	settle_all();
-	futex_lock_give(&graphs.lock);
+	driver_lock_give(&graphs.lock, mine);
 	moves_end();
 	return r;
 }
@@ -243,31 +249,36 @@ static bool note(CUgraphExec handle, const uint64_t *bytes)
 	return false;
 }
 
-/* Around an instantiation: `bytes` as begin_instantiation() filled it. */
-static void begin_instantiation(CUgraph graph, uint64_t *bytes)
+/* An instantiation, of a graph whose memory nodes ask for so much. */
+struct instantiation {
+	uint64_t bytes[STATE_DEVICES];
+	bool mine;
+};
+
+static void begin_instantiation(CUgraph graph, struct instantiation *q, bool nested)
 {
-	memset(bytes, 0, STATE_DEVICES * sizeof(*bytes));
-	if (memory_inside == 0)
-		add_graph(graph, bytes, 0);
-	if (!any_bytes(bytes))
+	memset(q, 0, sizeof(*q));
+	if (!nested)
+		add_graph(graph, q->bytes, 0);
+	if (!any_bytes(q->bytes))
 		return;
 	moves_begin();
-	futex_lock_take(&graphs.lock);
-	best_effort(prepare(bytes, false));
+	q->mine = driver_lock_take(&graphs.lock);
+	best_effort(prepare(q->bytes, false));
 }
 
-static CUresult end_instantiation(CUgraphExec *handle, const uint64_t *bytes, CUresult r)
+static CUresult end_instantiation(CUgraphExec *handle, const struct instantiation *q, CUresult r)
 {
-	if (!any_bytes(bytes))
+	if (!any_bytes(q->bytes))
 		return r;
 	/* What cannot be followed cannot be given out: nothing would stop its launches. */
-	if (r == CUDA_SUCCESS && handle && *handle && !note(*handle, bytes)) {
+	if (r == CUDA_SUCCESS && handle && *handle && !note(*handle, q->bytes)) {
 		best_effort(memory_driver(graphs.driver.cuGraphExecDestroy(*handle)));
 		*handle = NULL;
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	settle_all();
-	futex_lock_give(&graphs.lock);
+	driver_lock_give(&graphs.lock, q->mine);
 	moves_end();
 	return r;
 }
@@ -277,54 +288,54 @@ static CUresult end_instantiation(CUgraphExec *handle, const uint64_t *bytes, CU
 static CUresult between_cuGraphInstantiate(CUgraphExec *handle, CUgraph graph, CUgraphNode *node,
 					   char *log, size_t size)
 {
-	uint64_t bytes[STATE_DEVICES];
+	struct instantiation q;
 
-	begin_instantiation(graph, bytes);
+	begin_instantiation(graph, &q, nested_between());
 	return end_instantiation(
-		handle, bytes,
+		handle, &q,
 		memory_driver(graphs.driver.cuGraphInstantiate(handle, graph, node, log, size)));
 }
 
 static CUresult between_cuGraphInstantiate_v2(CUgraphExec *handle, CUgraph graph, CUgraphNode *node,
 					      char *log, size_t size)
 {
-	uint64_t bytes[STATE_DEVICES];
+	struct instantiation q;
 
-	begin_instantiation(graph, bytes);
+	begin_instantiation(graph, &q, nested_between());
 	return end_instantiation(
-		handle, bytes,
+		handle, &q,
 		memory_driver(graphs.driver.cuGraphInstantiate_v2(handle, graph, node, log, size)));
 }
 
 static CUresult between_cuGraphInstantiateWithFlags(CUgraphExec *handle, CUgraph graph,
 						    unsigned long long flags)
 {
-	uint64_t bytes[STATE_DEVICES];
+	struct instantiation q;
 
-	begin_instantiation(graph, bytes);
+	begin_instantiation(graph, &q, nested_between());
 	return end_instantiation(
-		handle, bytes,
+		handle, &q,
 		memory_driver(graphs.driver.cuGraphInstantiateWithFlags(handle, graph, flags)));
 }
 
 static CUresult between_cuGraphInstantiateWithParams(CUgraphExec *handle, CUgraph graph,
 						     CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
-	uint64_t bytes[STATE_DEVICES];
+	struct instantiation q;
 
-	begin_instantiation(graph, bytes);
+	begin_instantiation(graph, &q, nested_between());
 	return end_instantiation(
-		handle, bytes,
+		handle, &q,
 		memory_driver(graphs.driver.cuGraphInstantiateWithParams(handle, graph, params)));
 }
 
 static CUresult between_cuGraphInstantiateWithParams_ptsz(CUgraphExec *handle, CUgraph graph,
 							  CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
-	uint64_t bytes[STATE_DEVICES];
+	struct instantiation q;
 
-	begin_instantiation(graph, bytes);
-	return end_instantiation(handle, bytes,
+	begin_instantiation(graph, &q, nested_between());
+	return end_instantiation(handle, &q,
 				 memory_driver(graphs.driver.cuGraphInstantiateWithParams_ptsz(
 					 handle, graph, params)));
 }
@@ -333,11 +344,12 @@ static CUresult between_cuGraphExecDestroy(CUgraphExec handle)
 {
 	struct pointer entry;
 	CUresult r;
+	bool mine;
 
-	if (memory_inside || pointers_take(&graphs.by_handle, (uintptr_t)handle, &entry) != 0)
+	if (nested_between() || pointers_take(&graphs.by_handle, (uintptr_t)handle, &entry) != 0)
 		return memory_driver(graphs.driver.cuGraphExecDestroy(handle));
 	moves_begin();
-	futex_lock_take(&graphs.lock);
+	mine = driver_lock_take(&graphs.lock);
 	r = memory_driver(graphs.driver.cuGraphExecDestroy(handle));
 	if (r == CUDA_SUCCESS) {
 		graphs.exec[entry.detail].used = 0;
@@ -347,32 +359,37 @@ static CUresult between_cuGraphExecDestroy(CUgraphExec handle)
 		best_effort(pointers_put(&graphs.by_handle, &entry, &old));
 	}
 	settle_all();
-	futex_lock_give(&graphs.lock);
+	driver_lock_give(&graphs.lock, mine);
 	moves_end();
 	return r;
 }
 
 static CUresult between_cuGraphLaunch(CUgraphExec handle, CUstream stream)
 {
-	return launch(handle, stream, graphs.driver.cuGraphLaunch);
+	return launch(handle, stream, graphs.driver.cuGraphLaunch, nested_between());
 }
 
 static CUresult between_cuGraphLaunch_ptsz(CUgraphExec handle, CUstream stream)
 {
-	return launch(handle, stream, graphs.driver.cuGraphLaunch_ptsz);
+	return launch(handle, stream, graphs.driver.cuGraphLaunch_ptsz, nested_between());
 }
 
 static CUresult between_cuGraphUpload(CUgraphExec handle, CUstream stream)
 {
-	return launch(handle, stream, graphs.driver.cuGraphUpload);
+	return launch(handle, stream, graphs.driver.cuGraphUpload, nested_between());
 }
 
 static CUresult between_cuGraphUpload_ptsz(CUgraphExec handle, CUstream stream)
 {
-	return launch(handle, stream, graphs.driver.cuGraphUpload_ptsz);
+	return launch(handle, stream, graphs.driver.cuGraphUpload_ptsz, nested_between());
 }
 
 /* ---- hooks ----------------------------------------------------------------------------------- */
+
+bool graphs_used(void)
+{
+	return atomic_load_explicit(&graphs.begun, memory_order_relaxed) != 0;
+}
 
 void graphs_begin(void)
 {
@@ -408,7 +425,7 @@ CUresult hook_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 				     const CUgraphNode *dependencies, size_t numDependencies,
 				     CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : node_begins(nodeParams);
+	CUresult r = memory_nested() ? CUDA_SUCCESS : node_begins(nodeParams);
 
 	return r ? r
 		 : memory_driver(real(cuGraphAddMemAllocNode)(phGraphNode, hGraph, dependencies,
@@ -419,16 +436,16 @@ CUresult hook_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 				    const CUgraphNode *dependencies, size_t numDependencies,
 				    CUdeviceptr dptr)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : node_begins(NULL);
+	CUresult r = memory_nested() ? CUDA_SUCCESS : node_begins(NULL);
 
 	return r ? r
 		 : memory_driver(real(cuGraphAddMemFreeNode)(phGraphNode, hGraph, dependencies,
 							     numDependencies, dptr));
 }
 
-static CUresult any_node_begins(const CUgraphNodeParams *params)
+static CUresult any_node_begins(const CUgraphNodeParams *params, bool nested)
 {
-	if (memory_inside || !params)
+	if (nested || !params)
 		return CUDA_SUCCESS;
 	if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
 		return node_begins((const CUDA_MEM_ALLOC_NODE_PARAMS *)&params->alloc);
@@ -439,7 +456,7 @@ CUresult hook_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 			     const CUgraphNode *dependencies, size_t numDependencies,
 			     CUgraphNodeParams *nodeParams)
 {
-	CUresult r = any_node_begins(nodeParams);
+	CUresult r = any_node_begins(nodeParams, memory_nested());
 
 	return r ? r
 		 : memory_driver(real(cuGraphAddNode)(phGraphNode, hGraph, dependencies,
@@ -451,7 +468,7 @@ CUresult hook_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 				const CUgraphEdgeData *dependencyData, size_t numDependencies,
 				CUgraphNodeParams *nodeParams)
 {
-	CUresult r = any_node_begins(nodeParams);
+	CUresult r = any_node_begins(nodeParams, memory_nested());
 
 	return r ? r
 		 : memory_driver(real(cuGraphAddNode_v2)(phGraphNode, hGraph, dependencies,
@@ -462,16 +479,17 @@ CUresult hook_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 CUresult hook_cuDeviceGraphMemTrim(CUdevice device)
 {
 	CUresult r = memory_driver(real(cuDeviceGraphMemTrim)(device));
+	bool mine;
 	int index;
 
-	if (memory_inside || !atomic_load(&graphs.begun))
+	if (memory_nested() || !atomic_load(&graphs.begun))
 		return r;
 	index = state_device(device);
-	futex_lock_take(&graphs.lock);
+	mine = driver_lock_take(&graphs.lock);
 	graphs.trims++;
 	if (index >= 0)
 		settle(index);
-	futex_lock_give(&graphs.lock);
+	driver_lock_give(&graphs.lock, mine);
 	return r;
 }
 

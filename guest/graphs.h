@@ -11,8 +11,13 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 /* A memory node is being made, or captured. */
 void graphs_begin(void);
+
+/* Has there been any? */
+bool graphs_used(void);
 
 /* Reads again what graphs hold on a device (-1: on all), and gives back the difference. */
 void graphs_settle(int device);

@@ -1,510 +1,337 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The connection, as threads of the program see it. */
 #include "guest/link.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <sys/socket.h>
-#include <sys/un.h>
-
-#include "guest/agent.h"
 #include "guest/credit.h"
-#include "guest/futex.h"
-#include "guest/moves.h"
+#include "guest/link_object.h"
 #include "guest/real.h"
-#include "guest/say.h"
 #include "guest/state.h"
 
-#define SYSTEM_SOCKET "/run/mete/guest.sock"
-
 enum {
-	HELLO_TRIES = 20, /* to join, each after a daemon has gone */
-	SEND_MS = 1000,	  /* a daemon that does not read for so long is as good as gone */
-	RETRY_MS = 20,
+	SEND_MS = 1000, /* a daemon that does not read for so long is as good as gone */
+	KNOCK_MS = 50,	/* while somebody waits for the daemon it is looked for so often */
+	NUDGE_MS = 1000,
+	JOINED_MS = 30000, /* longer than the agent takes to give up */
 };
 
-/* A request under way; the place of the answer is the asker's. */
-struct pending {
-	uint32_t id;		/* 0: free */
-	_Atomic uint32_t *done; /* a futex: 1 answered, 2 lost */
-	struct wire_message *answer;
-	struct wire_process_row *rows;
-	size_t max, count;
-	uint64_t credit_asked; /* of a CREDIT_ASK */
-};
+struct link_object link_;
 
-static struct {
-	struct futex_lock lock; /* of everything here; the agent alone closes */
-	int fd;			/* + 1: zero is none */
-	_Atomic uint32_t next_id;
-	struct pending pending[LINK_PENDING];
-} link_;
-
-static uint64_t now_ms(void)
+static uint32_t thread_id(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	return (uint32_t)syscall(SYS_gettid);
 }
 
-static void sleep_ms(int wait_ms)
+static bool is_up(void)
 {
-	struct timespec wait = {wait_ms / 1000, (long)(wait_ms % 1000) * 1000000};
-
-	nanosleep(&wait, NULL);
+	return atomic_load(&link_.phase) == LINK_UP;
 }
 
-/* Above 2: a program that closed its standard descriptors must not find ours there. */
-static int out_of_the_way(int fd)
+/* The program took our descriptor. The agent may be waiting on what it was, and be woken by nothing
+ * that we can do; the daemon can: where a process connects again its former connection ends. */
+static void nudge(void)
 {
-	int moved;
+	struct wire_message hello;
+	struct socket another;
+	const char *path = socket_path(false);
+	uint64_t last = atomic_load(&link_.nudged_ms), now = link_now_ms();
 
-	if (fd < 0 || fd > 2)
-		return fd;
-	moved = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	close(fd);
-	return moved;
-}
-
-static const char *socket_path(void)
-{
-	const char *given;
-
-	if (syscall(SYS_faccessat, AT_FDCWD, SYSTEM_SOCKET, F_OK) == 0)
-		return SYSTEM_SOCKET;
-	given = secure_getenv("METE_SOCKET");
-	if (!given || !*given) {
-		say("no daemon: %s is not there and METE_SOCKET is not set; start the program with "
-		    "'mete run'",
-		    SYSTEM_SOCKET);
-		return NULL;
-	}
-	if (given[0] != '/') {
-		say("METE_SOCKET is '%s': an absolute path is accepted", given);
-		return NULL;
-	}
-	return given;
-}
-
-static const char *connect_reason(int error)
-{
-	switch (error) {
-	case ENOENT:
-		return "no such socket";
-	case ECONNREFUSED:
-		return "nobody listens";
-	case EACCES:
-	case EPERM:
-		return "not permitted";
-	case ENAMETOOLONG:
-		return "the path is too long for a socket";
-	default:
-		return "cannot be connected";
-	}
-}
-
-/* Tries until somebody listens, at most wait_ms: a daemon that is being replaced comes back. A
- * socket that is not there at all is not waited for. */
-static int open_socket(const char *path, int wait_ms)
-{
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	uint64_t end = now_ms() + (uint64_t)(wait_ms > 0 ? wait_ms : 0);
-	int fd, error;
-
-	if (strlen(path) >= sizeof(to.sun_path))
-		return -ENAMETOOLONG;
-	memcpy(to.sun_path, path, strlen(path) + 1);
-	fd = out_of_the_way(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-	if (fd < 0)
-		return -errno;
-	while (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0) {
-		error = errno;
-		if (error == EINTR)
-			continue;
-		if ((error != ECONNREFUSED && error != EAGAIN) || now_ms() >= end) {
-			close(fd);
-			return -error;
-		}
-		sleep_ms(RETRY_MS);
-	}
-	return fd;
-}
-
-static int send_frame(int fd, const struct wire_message *message)
-{
-	uint8_t frame[WIRE_FRAME_MAX];
-	size_t size = wire_encode(message, frame);
-
-	if (send(fd, frame, size, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		return -errno;
-	return 0;
-}
-
-/* What came as descriptors: kept in fds[2] where they are wanted, closed otherwise. */
-static void take_descriptors(struct msghdr *header, int *fds)
-{
-	int kept = 0;
-
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
-		size_t count;
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < count; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-			if (fds && kept < 2)
-				fds[kept++] = out_of_the_way(fd);
-			else
-				close(fd);
-		}
-	}
-}
-
-/* One packet. Returns wire_decode()'s outcome, or <0: nothing there (-EAGAIN), or lost. */
-static int receive_frame(int fd, struct wire_message *message, int *fds)
-{
-	uint8_t frame[WIRE_FRAME_MAX];
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(8 * sizeof(int))];
-	} control;
-	struct iovec part = {frame, sizeof(frame)};
-	struct msghdr header = {.msg_iov = &part,
-				.msg_iovlen = 1,
-				.msg_control = control.bytes,
-				.msg_controllen = sizeof(control.bytes)};
-	ssize_t size;
-
-	do {
-		size = recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	} while (size < 0 && errno == EINTR);
-	if (size < 0)
-		return -errno;
-	take_descriptors(&header, fds);
-	if (size == 0)
-		return -ECONNRESET;
-	return wire_decode(frame, (size_t)size, message);
-}
-
-static int wait_readable(int fd, int wait_us)
-{
-	struct pollfd about = {.fd = fd, .events = POLLIN};
-	struct timespec limit = {wait_us / 1000000, (long)(wait_us % 1000000) * 1000};
-	int r = ppoll(&about, 1, wait_us < 0 ? NULL : &limit, NULL);
-
-	if (r < 0 && errno != EINTR)
-		return -errno;
-	return r > 0;
-}
-
-/* For the handshake, when nobody else reads. */
-static int receive_answer(int fd, uint32_t id, struct wire_message *answer, int *fds)
-{
-	uint64_t end = now_ms() + LINK_ANSWER_MS;
-	int r;
-
-	while (now_ms() < end) {
-		r = wait_readable(fd, 100000);
-		if (r < 0)
-			return r;
-		r = receive_frame(fd, answer, fds);
-		if (r < 0 && r != -EAGAIN)
-			return r;
-		if (r == 0 && answer->id == id)
-			return 0;
-		if (r == 0)
-			agent_heard(answer);
-	}
-	return -ETIMEDOUT;
-}
-
-static void program_name(wire_text *field)
-{
-	char path[1024];
-	ssize_t size = readlink("/proc/self/exe", path, sizeof(path) - 1);
-	const char *name;
-
-	if (size < 0)
-		size = 0;
-	path[size] = '\0';
-	name = strrchr(path, '/');
-	wire_set_text(field, name ? name + 1 : path);
-}
-
-static uint32_t new_id(void)
-{
-	uint32_t id;
-
-	do {
-		id = (atomic_fetch_add(&link_.next_id, 1) + 1) & 0x7fffffffu;
-	} while (id == 0);
-	return id;
-}
-
-/* While it reconnects the guest keeps silent about a daemon that is only just coming or going. */
-static int shake_hands(int fd, bool joining, bool last, struct wire_message *answer, int *fds)
-{
-	struct wire_message hello = {.code = WIRE_hello, .id = new_id()};
-	int r;
-
-	hello.hello.major = WIRE_MAJOR;
-	hello.hello.minor = WIRE_MINOR;
-	hello.hello.pid = (uint32_t)getpid();
-	hello.hello.driver_version = (uint32_t)real_version();
-	program_name(&hello.hello.program);
-	r = send_frame(fd, &hello);
-	if (r == 0)
-		r = receive_answer(fd, hello.id, answer, fds);
-	if (r < 0) {
-		if (joining && last)
-			say("the daemon does not answer");
-		return r;
-	}
-	if (answer->code == WIRE_refused) {
-		if (joining)
-			say("the daemon refuses this program: %s", answer->refused.reason.text);
-		return -EPERM;
-	}
-	if (answer->code != WIRE_welcome || answer->welcome.major != WIRE_MAJOR || fds[0] < 0 ||
-	    fds[1] < 0) {
-		say("the daemon speaks another version: update mete's library or its daemon");
-		return -EPROTO;
-	}
-	return 0;
-}
-
-int link_connect(int wait_ms)
-{
-	const char *path = socket_path();
-	struct wire_message answer = {.code = 0};
-	owned(close) int fd = -1;
-	int fds[2] = {-1, -1};
-	int r;
-
-	if (!path)
-		return -ENOENT;
-	/* A daemon that is replaced while we join takes our HELLO along: said again to the next. */
-	for (int tries = 0;; tries++) {
-		bool last = wait_ms <= 0 || tries == HELLO_TRIES;
-
-		fd = open_socket(path, wait_ms);
-		if (fd < 0) {
-			if (wait_ms > 0)
-				say("no daemon at %s: %s; is meted running?", path,
-				    connect_reason(-fd));
-			return fd;
-		}
-		r = shake_hands(fd, wait_ms > 0, last, &answer, fds);
-		if (r == 0 || last || r == -EPERM || r == -EPROTO)
-			break;
-		close(take_fd(&fd));
-	}
-	if (r == 0)
-		r = state_adopt_pages(take_fd(&fds[0]), take_fd(&fds[1]));
-	for (int i = 0; i < 2; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
-	if (r < 0)
-		return r;
-	futex_lock_take(&link_.lock);
-	link_.fd = take_fd(&fd) + 1;
-	futex_lock_give(&link_.lock);
-	return 0;
-}
-
-static struct pending *pending_of(uint32_t id)
-{
-	for (int i = 0; i < LINK_PENDING; i++)
-		if (link_.pending[i].id == id)
-			return &link_.pending[i];
-	return NULL;
+	if (!path || now - last < NUDGE_MS ||
+	    !atomic_compare_exchange_strong(&link_.nudged_ms, &last, now))
+		return;
+	if (socket_connect(path, &another) < 0)
+		return;
+	link_write_hello(&hello);
+	best_effort(socket_send(&another, &hello));
+	socket_close(&another);
 }
 
 /* With the lock held. */
-static void finish(struct pending *pending, uint32_t how)
+static int say_now(struct link_word *word, struct wire_message *message, uint32_t id)
 {
-	_Atomic uint32_t *done = pending->done;
+	int r;
 
-	pending->id = 0;
-	atomic_store(done, how);
-	futex_wake_all(done);
+	message->id = id;
+	r = socket_send(&link_.socket, message);
+	/* With the lock held: the page is this connection's. */
+	if (r == 0 && message->code == WIRE_residual_settle)
+		__atomic_fetch_add(&guest_own_page.settles, 1, __ATOMIC_SEQ_CST);
+	if (r < 0 && word->unsent)
+		word->unsent(word, message);
+	return r;
 }
 
-static void deliver(const struct wire_message *message)
+/* What socket_send() says, for who is not to know of descriptors. */
+static int outcome(int r)
 {
-	struct pending *pending;
-
-	futex_lock_take(&link_.lock);
-	pending = message->id ? pending_of(message->id) : NULL;
-	if (pending && message->code == WIRE_process_row) {
-		if (pending->rows && pending->count < pending->max)
-			pending->rows[pending->count] = message->process_row;
-		pending->count++;
-	} else if (pending) {
-		/* Before the page shows it: the asker goes on with what it is about to take. */
-		if (message->code == WIRE_credit_grant &&
-		    message->credit_grant.bytes >= pending->credit_asked)
-			moves_begin();
-		if (message->code == WIRE_credit_grant)
-			credit_arrived(message->credit_grant.device, message->credit_grant.bytes,
-				       pending->credit_asked);
-		*pending->answer = *message;
-		if (message->code == WIRE_end)
-			pending->answer->end.rows = pending->count;
-		finish(pending, 1);
-	} else if (message->code == WIRE_credit_grant) {
-		/* Its asker has given up. */
-		credit_arrived(message->credit_grant.device, message->credit_grant.bytes, 0);
-	}
-	futex_lock_give(&link_.lock);
+	if (r == -ESTALE)
+		nudge();
+	return r == 0 || r == -EAGAIN ? r : -ENOTCONN;
 }
 
-int link_pump(int wait_us)
+int link_try(struct link_word *word)
 {
-	int fd = link_.fd - 1; /* the agent's own to change */
+	sigset_t before;
 	struct wire_message message;
+	int r = -ENOTCONN;
+
+	link_lock(&before);
+	if (is_up())
+		r = word->write(word, &message) != 0 ? LINK_MOOT
+						     : say_now(word, &message, link_new_id());
+	link_unlock(&before);
+	return r == LINK_MOOT ? r : outcome(r);
+}
+
+/* Until the daemon has read something. */
+static void wait_for_room(uint64_t end)
+{
+	sigset_t before;
+	struct socket now;
+	int wait_ms = (int)(end - link_now_ms());
+
+	link_lock(&before);
+	now = link_.socket;
+	link_unlock(&before);
+	/* In slices: the connection may be another one meanwhile. */
+	if (now.fd > 0 && wait_ms > 0)
+		best_effort(socket_wait(&now, POLLOUT, (wait_ms < 20 ? wait_ms : 20) * 1000));
+}
+
+int link_tell(struct link_word *word)
+{
+	uint64_t end = link_now_ms() + SEND_MS;
 	int r;
 
-	if (fd < 0)
-		return -ENOTCONN;
-	r = wait_readable(fd, wait_us);
-	if (r <= 0)
-		return r;
-	while ((r = receive_frame(fd, &message, NULL)) >= 0) {
-		if (r != 0)
-			continue;
-		if (message.id & 0x80000000u)
-			agent_heard(&message);
-		else
-			deliver(&message);
-	}
-	return r == -EAGAIN ? 0 : r;
+	while ((r = link_try(word)) == -EAGAIN && link_now_ms() < end)
+		wait_for_room(end);
+	return r == -EAGAIN ? -ENOTCONN : r;
 }
 
-/* The lock makes sure that the descriptor is still ours while it is used. */
-static int send_message(const struct wire_message *message)
-{
-	uint64_t end = 0;
-	int r;
+/* ---- asking ---------------------------------------------------------------------------------- */
 
-	for (;;) {
-		futex_lock_take(&link_.lock);
-		r = link_.fd > 0 ? send_frame(link_.fd - 1, message) : -ENOTCONN;
-		/* With the lock held: the page is this connection's. */
-		if (r == 0 && message->code == WIRE_residual_settle)
-			__atomic_fetch_add(&guest_own_page.settles, 1, __ATOMIC_SEQ_CST);
-		futex_lock_give(&link_.lock);
-		if (r != -EAGAIN && r != -EINTR)
-			return r == 0 ? 0 : -ENOTCONN;
-		if (end == 0)
-			end = now_ms() + SEND_MS;
-		if (now_ms() >= end)
-			return -ENOTCONN;
-		sleep_ms(1);
-	}
+/* Its asker was left by longjmp(), or has ended: nobody fetches the answer. On one stack a later
+ * call is no higher than an earlier one that is still under way. */
+static bool is_abandoned(const struct link_ask_slot *slot, uint32_t me, const void *frame)
+{
+	if (slot->thread == me)
+		return (uintptr_t)frame >= (uintptr_t)slot->frame;
+	return syscall(SYS_tgkill, getpid(), slot->thread, 0) != 0 && errno == ESRCH;
 }
 
-int link_send(struct wire_message *message)
+/* With the lock held. What an answer brought is everybody's. */
+static void drop(struct link_ask_slot *slot)
 {
-	message->id = new_id();
-	return send_message(message);
+	if (atomic_load(&slot->state) == LINK_ASK_ANSWERED &&
+	    slot->answer.code == WIRE_credit_grant)
+		credit_unclaimed(slot->answer.credit_grant.device, slot->credit_asked);
+	slot->id = 0;
+	atomic_store(&slot->state, LINK_ASK_FREE);
 }
 
-static int enlist(const struct pending *request)
+/* With the lock held. */
+static void drop_abandoned(const void *frame)
 {
-	struct pending *place = NULL;
-	bool there;
-
-	for (int tries = 0; tries < LINK_ANSWER_MS; tries++) {
-		futex_lock_take(&link_.lock);
-		there = link_.fd > 0;
-		if (there)
-			place = pending_of(0);
-		if (place)
-			*place = *request;
-		futex_lock_give(&link_.lock);
-		if (place || !there)
-			return place ? 0 : -ENOTCONN;
-		sleep_ms(1);
-	}
-	return -EBUSY;
-}
-
-/* The asker gives up; returns whether the answer came in the last moment. */
-static int withdraw(uint32_t id, _Atomic uint32_t *done)
-{
-	struct pending *pending;
-
-	futex_lock_take(&link_.lock);
-	pending = pending_of(id);
-	if (pending)
-		pending->id = 0;
-	futex_lock_give(&link_.lock);
-	return atomic_load(done) == 1;
-}
-
-static int ask(struct wire_message *message, int patient, struct pending *request)
-{
-	_Atomic uint32_t *done = request->done;
-	uint64_t end = now_ms() + LINK_ANSWER_MS;
+	uint32_t me = thread_id();
 	int saved = errno;
-	int r;
 
-	message->id = new_id();
-	request->id = message->id;
-	if (message->code == WIRE_credit_ask)
-		request->credit_asked = message->credit_ask.bytes;
-	r = enlist(request);
-	if (r < 0)
-		return r;
-	r = send_message(message);
-	if (r < 0)
-		return withdraw(message->id, done) ? 0 : r;
-	while (atomic_load(done) == 0) {
-		futex_wait(done, 0, 1000, FUTEX_PRIVATE_FLAG);
-		if (atomic_load(done) == 0 && !patient && now_ms() >= end)
-			return withdraw(message->id, done) ? 0 : -ETIMEDOUT;
-	}
+	for (int i = 0; i < LINK_ASKS; i++)
+		if (atomic_load(&link_.ask[i].state) != LINK_ASK_FREE &&
+		    is_abandoned(&link_.ask[i], me, frame))
+			drop(&link_.ask[i]);
 	errno = saved;
-	return atomic_load(done) == 1 ? 0 : -ENOTCONN;
 }
 
-int link_ask(struct wire_message *message, int patient, struct wire_message *ret_answer)
+void link_drop_unclaimed(void)
 {
-	_Atomic uint32_t done = 0;
-	struct pending request = {.done = &done, .answer = ret_answer};
+	sigset_t before;
 
-	return ask(message, patient, &request);
+	link_lock(&before);
+	drop_abandoned(NULL);
+	link_unlock(&before);
 }
 
-int link_ask_directly(struct wire_message *message, struct wire_message *ret_answer)
+/* With the lock held. NULL: all are taken. */
+static struct link_ask_slot *free_slot(const void *frame)
 {
-	int fd = link_.fd - 1;
-	int r;
+	for (int tries = 0; tries < 2; tries++) {
+		for (int i = 0; i < LINK_ASKS; i++)
+			if (atomic_load(&link_.ask[i].state) == LINK_ASK_FREE)
+				return &link_.ask[i];
+		drop_abandoned(frame);
+	}
+	return NULL;
+}
 
-	message->id = new_id();
-	r = send_message(message);
-	return r < 0 ? r : receive_answer(fd, message->id, ret_answer, NULL);
+struct rows {
+	struct wire_process_row *rows;
+	size_t max;
+};
+
+/* 0: *ret_slot waits for the answer to *ret_id. */
+static int send_ask(struct link_word *word, const struct rows *rows,
+		    struct link_ask_slot **ret_slot, uint32_t *ret_id)
+{
+	struct wire_message message;
+	struct link_ask_slot *slot = NULL;
+	sigset_t before;
+	int r = -ENOTCONN;
+
+	link_lock(&before);
+	if (is_up()) {
+		slot = free_slot(__builtin_frame_address(0));
+		r = slot ? 0 : -EBUSY;
+	}
+	if (r == 0 && word->write(word, &message) != 0)
+		r = LINK_MOOT;
+	if (r == 0) {
+		*ret_id = link_new_id();
+		r = say_now(word, &message, *ret_id);
+	}
+	if (r == 0) {
+		slot->id = *ret_id;
+		slot->thread = thread_id();
+		slot->frame = __builtin_frame_address(0);
+		slot->credit_asked = message.code == WIRE_credit_ask ? message.credit_ask.bytes : 0;
+		slot->rows = rows ? rows->rows : NULL;
+		slot->max = rows ? rows->max : 0;
+		slot->count = 0;
+		atomic_store(&slot->state, LINK_ASK_OPEN);
+		*ret_slot = slot;
+	}
+	link_unlock(&before);
+	return r == LINK_MOOT || r == -EBUSY ? r : outcome(r);
+}
+
+/* 0; -ENOTCONN: lost, or taken for abandoned; -ETIMEDOUT. The slot is free then. */
+static int fetch(struct link_ask_slot *slot, uint32_t id, uint64_t end,
+		 struct wire_message *ret_answer)
+{
+	sigset_t before;
+	uint32_t now;
+	int r = -ENOTCONN;
+
+	while (atomic_load(&slot->state) == LINK_ASK_OPEN && link_now_ms() < end)
+		futex_wait(&slot->state, LINK_ASK_OPEN, 1000, FUTEX_PRIVATE_FLAG);
+	link_lock(&before);
+	if (slot->id == id) {
+		now = atomic_load(&slot->state);
+		if (now == LINK_ASK_ANSWERED) {
+			*ret_answer = slot->answer;
+			r = 0;
+		} else if (now == LINK_ASK_OPEN) {
+			r = -ETIMEDOUT;
+		}
+		slot->id = 0;
+		atomic_store(&slot->state, LINK_ASK_FREE);
+	}
+	link_unlock(&before);
+	return r;
+}
+
+static bool is_stolen(void)
+{
+	sigset_t before;
+	bool stolen;
+
+	link_lock(&before);
+	stolen = is_up() && !socket_is_ours(&link_.socket);
+	link_unlock(&before);
+	return stolen;
+}
+
+/* Whether a connection is up, or comes up in time: another one than `failed`, which the agent may
+ * not know yet to be lost. */
+static bool wait_up(uint32_t failed, uint64_t end)
+{
+	uint64_t away = link_now_ms() + LINK_AWAY_MS;
+	uint32_t seen;
+
+	if (end > away)
+		end = away;
+	for (;;) {
+		seen = atomic_load(&link_.generation);
+		if (is_up() && seen != failed)
+			return true;
+		if (atomic_load(&link_.barred) || link_now_ms() >= end)
+			return false;
+		atomic_fetch_add(&link_.knocks, 1);
+		futex_wake_all(&link_.knocks);
+		futex_wait(&link_.generation, seen, KNOCK_MS, FUTEX_PRIVATE_FLAG);
+		if (is_stolen())
+			nudge();
+	}
+}
+
+static uint64_t longest_ms(bool patient)
+{
+	uint64_t wait_ns = __atomic_load_n(&guest_tenant_page.wait_ns, __ATOMIC_RELAXED);
+
+	return LINK_ANSWER_MS + (patient ? wait_ns / 1000000 : 0);
+}
+
+static int ask(struct link_word *word, bool patient, const struct rows *rows,
+	       struct wire_message *ret_answer)
+{
+	uint64_t end = link_now_ms() + LINK_AWAY_MS + longest_ms(patient);
+	uint32_t failed = atomic_load(&link_.generation) - 1, id;
+	struct link_ask_slot *slot;
+	int r = -ENOTCONN;
+
+	while (wait_up(failed, end)) {
+		uint64_t answered = link_now_ms() + longest_ms(patient);
+		uint32_t generation = atomic_load(&link_.generation);
+
+		r = send_ask(word, rows, &slot, &id);
+		if (r == 0)
+			r = fetch(slot, id, answered < end ? answered : end, ret_answer);
+		if (r == -EAGAIN || r == -EBUSY)
+			wait_for_room(end);
+		else if (r == -ENOTCONN)
+			failed = generation;
+		else
+			break;
+		if (link_now_ms() >= end)
+			break;
+	}
+	return r == -EAGAIN ? -ETIMEDOUT : r;
+}
+
+int link_ask(struct link_word *word, bool patient, struct wire_message *ret_answer)
+{
+	int saved = errno, r = ask(word, patient, NULL, ret_answer);
+
+	errno = saved;
+	return r;
+}
+
+struct processes_word {
+	struct link_word word;
+	int device;
+};
+
+static int write_processes(struct link_word *word, struct wire_message *message)
+{
+	const struct processes_word *about = container_of(word, struct processes_word, word);
+
+	message->code = WIRE_processes_ask;
+	message->processes_ask.device = atomic_load(&state.device[about->device].wire_index);
+	return 0;
 }
 
 int link_processes(int device, struct wire_process_row *rows, size_t max, size_t *ret_rows)
 {
-	struct wire_message message = {.code = WIRE_processes_ask}, answer = {.code = 0};
-	_Atomic uint32_t done = 0;
-	struct pending request = {.done = &done, .answer = &answer, .rows = rows, .max = max};
-	int r;
+	struct processes_word about = {{write_processes, NULL}, device};
+	struct rows where = {rows, max};
+	struct wire_message answer;
+	int saved = errno, r = ask(&about.word, false, &where, &answer);
 
-	message.processes_ask.device = atomic_load(&state.device[device].wire_index);
-	r = ask(&message, 0, &request);
-	if (r < 0)
+	errno = saved;
+	if (r != 0)
 		return r;
 	if (answer.code != WIRE_end)
 		return -EPROTO;
@@ -512,35 +339,32 @@ int link_processes(int device, struct wire_process_row *rows, size_t max, size_t
 	return 0;
 }
 
-void link_drop(void)
+/* ---- joining --------------------------------------------------------------------------------- */
+
+void link_open(void)
 {
-	futex_lock_take(&link_.lock);
-	if (link_.fd > 0)
-		close(link_.fd - 1);
-	link_.fd = 0;
-	for (int i = 0; i < LINK_PENDING; i++)
-		if (link_.pending[i].id)
-			finish(&link_.pending[i], 2);
-	futex_lock_give(&link_.lock);
+	uint64_t now = link_now_ms();
+
+	atomic_store(&link_.verdict, 0);
+	link_.tries = 0;
+	link_.deadline_ms = now;
+	link_.give_up_ms = 0;
 }
 
-uint32_t link_number(void)
+int link_joined(void)
 {
-	return atomic_load(&state.connection);
-}
+	uint64_t end = link_now_ms() + JOINED_MS;
+	int verdict;
 
-int link_wait_back(uint32_t number, int wait_ms)
-{
-	uint64_t end = now_ms() + (uint64_t)wait_ms;
-
-	while (link_number() == number && now_ms() < end)
-		futex_wait(&state.connection, number, 100, FUTEX_PRIVATE_FLAG);
-	return link_number() != number;
+	while ((verdict = atomic_load(&link_.verdict)) == 0 && link_now_ms() < end)
+		futex_wait(&link_.verdict, 0, 1000, FUTEX_PRIVATE_FLAG);
+	if (verdict == 0)
+		return -ETIMEDOUT;
+	return verdict < 0 ? verdict : 0;
 }
 
 void link_forget(void)
 {
-	if (link_.fd > 0)
-		close(link_.fd - 1);
+	socket_close(&link_.socket);
 	memset(&link_, 0, sizeof(link_));
 }

@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The connection to meted: connects, asks and gets answers, hands what the daemon says unasked to
- * the agent. Only the agent reads (link_pump), once it runs; any thread may send.
+ * The connection to meted, one object that the agent owns:
  *
- * Where: /run/mete/guest.sock if it is there, otherwise METE_SOCKET (absolute).
+ *	down     there is none; the agent tries again, less and less often, sooner while somebody
+ *waits hello    connected, HELLO was said stating  the daemon's pages are mapped; what this process
+ *holds is stated, as one transaction up       everybody may speak
+ *
+ * The agent alone connects, reads, changes the phase and closes; it never waits but in link_step().
+ * Other threads speak in *up* only, with the lock held: what they say is worked out for the
+ * connection that there is (device numbers, amounts), and worked out again for the next one if it
+ * could not be said on this one. It is never resent. Every wait is bounded.
+ *
+ * Answers lie in the object until the asker fetches them: who leaves by longjmp() from a signal
+ * handler has nothing written into its stack.
  *
  * Refuses to trust: what is malformed, has an unknown id or comes out of turn is ignored; pages
- * whose seals or sizes are not as agreed are not mapped.
+ * whose seals or sizes are not as agreed are not mapped; a descriptor that is not ours any more is
+ * not touched (guest/socket.h), and another connection is made.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,43 +28,59 @@
 #include "wire/wire.h"
 
 enum {
-	LINK_PENDING = 64, /* requests under way at once */
-	LINK_ANSWER_MS = 10000,
+	LINK_ASKS = 64,		/* asks under way at once */
+	LINK_ANSWER_MS = 10000, /* the daemon answers within this, what it lets wait aside */
+	LINK_AWAY_MS = 10000,	/* a daemon that is being replaced is waited for so long */
 };
 
-/* Connects, says HELLO, takes the pages and maps them. 0; <0 -errno, after having said why.
- * Before the agent runs, or in it. `wait_ms`: how long to wait for a daemon that does not listen.
- */
-must_check int link_connect(int wait_ms);
+/* What is to be said. `write` is called with the lock held, once for each connection on which it is
+ * tried: it fills *message, whose id is set later, and returns 0, or something else: nothing is to
+ * be said any more. `unsent` (or NULL) takes back what `write` did, before the lock is given. */
+struct link_word {
+	int (*write)(struct link_word *word, struct wire_message *message);
+	void (*unsent)(struct link_word *word, const struct wire_message *message);
+};
 
-/* The agent's: reads what is there, waiting at most `wait_us` (-1: until something comes). 0; <0
- * the connection is lost. What the daemon said unasked goes to agent_heard(). */
-must_check int link_pump(int wait_us);
+/* Outcomes. */
+enum {
+	LINK_MOOT = 1, /* `write` had nothing to say */
+};
 
-/* Sends without expecting an answer. 0; -ENOTCONN, ... */
-must_check int link_send(struct wire_message *message);
+/* Says it, if the connection is up. 0; LINK_MOOT; -EAGAIN: the daemon does not read for now;
+ * -ENOTCONN: nothing was said, the next inventory tells. Does not wait. */
+must_check int link_try(struct link_word *word);
 
-/* Sends and waits for the answer: WELCOME, DONE, CREDIT_GRANT, REFUSED, ... in *ret_answer. Without
- * `patient` it gives up after LINK_ANSWER_MS. -ENOTCONN: lost, and not by the caller's fault: ask
- * again once state.lost is 0. Not for the agent. */
-must_check int link_ask(struct wire_message *message, int patient, struct wire_message *ret_answer);
+/* The same; waits, bounded, where the daemon does not read. */
+must_check int link_tell(struct link_word *word);
 
-/* The same for the agent, before it pumps. */
-must_check int link_ask_directly(struct wire_message *message, struct wire_message *ret_answer);
+/* Asks, and asks again on the next connection where this one is lost. 0, and *ret_answer: DONE,
+ * CREDIT_GRANT, REFUSED, ...; LINK_MOOT; -ENOTCONN: the daemon was away for LINK_AWAY_MS, or does
+ * not want this process (then at once); -ETIMEDOUT: it did not answer within LINK_ANSWER_MS, or,
+ * with `patient`, within that beside what the share lets wait for room; -EBUSY: too many ask. */
+must_check int link_ask(struct link_word *word, bool patient, struct wire_message *ret_answer);
 
 /* Rows of PROCESSES_ASK. 0; <0 as link_ask. At most `max` rows are stored, *ret_rows counts all. */
 must_check int link_processes(int device, struct wire_process_row *rows, size_t max,
 			      size_t *ret_rows);
 
-/* Closes the descriptor and fails what waits for an answer (-ENOTCONN). */
-void link_drop(void);
+/* ---- joining --------------------------------------------------------------------------------- */
 
-/* Which connection this is; another one after each reconnect. */
-uint32_t link_number(void);
+/* Starts anew, before the agent is started. */
+void link_open(void);
 
-/* After a request failed on connection `number`: waits for a later one, at most `wait_ms`. Returns
- * whether there is one. (The agent may not have noticed the loss yet when the asker has.) */
-int link_wait_back(uint32_t number, int wait_ms);
+/* Waits until the agent has joined, or has said why it cannot. 0; -errno. Bounded. */
+must_check int link_joined(void);
+
+/* ---- the agent's ----------------------------------------------------------------------------- */
+
+/* Goes on with the connection: connects where that is due, reads and delivers what has come, waits
+ * for it at most `wait_us` (-1: until something comes); with `writes`, also until something can be
+ * said again. What the daemon says unasked goes to agent_heard(). 0; <0: this process cannot join:
+ * the agent ends. */
+must_check int link_step(int wait_us, bool writes);
+
+/* Answers that nobody will fetch: what they brought is common credit. */
+void link_drop_unclaimed(void);
 
 /* In a child of fork(): forgets everything. */
 void link_forget(void);

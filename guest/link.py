@@ -33,7 +33,7 @@ def main(arguments):
     os.makedirs(out, exist_ok=True)
     command = compiler + ["-shared", "-o", os.path.join(out, "libmete.so.new"),
                           "-Wl,-soname,libcuda.so.1", f"-Wl,--version-script,{map_}",
-                          "-Wl,-z,nodelete,-z,now,-z,relro,-z,noexecstack", "-Wl,--gc-sections",
+                          "-Wl,-z,nodelete,-z,lazy,-z,relro,-z,noexecstack", "-Wl,--gc-sections",
                           "-Wl,--hash-style=gnu", "-Wl,--build-id", "-Wl,-Bsymbolic",
                           "-Wl,--whole-archive", archives[0], "-Wl,--no-whole-archive"]
     command += archives[1:]

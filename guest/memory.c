@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/memory.h"
+#include "guest/memory_table.h"
 
 #include <string.h>
 
+#include "guest/amounts.h"
 #include "guest/arrays.h"
 #include "guest/blocks.h"
 #include "guest/capture.h"
 #include "guest/context.h"
 #include "guest/contexts.h"
 #include "guest/credit.h"
+#include "guest/current.h"
 #include "guest/futex.h"
 #include "guest/graphs.h"
+#include "guest/heaps.h"
 #include "guest/hooks.h"
 #include "guest/nvml.h"
 #include "guest/pools.h"
@@ -25,26 +28,24 @@ enum {
 
 #define state_credit(index) atomic_load_explicit(&state.device[index].credit, memory_order_relaxed)
 
+struct pointers memory_table;
+
 static struct {
-	struct pointers table;
 	struct futex_lock scarce; /* one small allocation at a time tries what it cannot pay for */
 } memory;
 
-__thread unsigned memory_inside;
-
-CUresult memory_begin(struct memory_place *ret_place)
+CUresult memory_begin(struct memory_place *ret_place, bool nested)
 {
 	struct memory_place place = {NULL, -1, false};
 	CUresult r;
 
-	if (likely(memory_inside == 0)) {
+	if (likely(!nested)) {
 		r = state_joined() ? CUDA_SUCCESS : state_ready();
 		if (unlikely(r != CUDA_SUCCESS))
 			return r;
-		if (likely(state_joined() &&
-			   memory_driver(real(cuCtxGetCurrent)(&place.context)) == CUDA_SUCCESS &&
-			   place.context)) {
-			place.device = contexts_device(place.context);
+		if (likely(state_joined()))
+			place.device = current_find(&place.context);
+		if (likely(place.context)) {
 			if (unlikely(place.device == -2))
 				place.device = state_context_device(place.context);
 			place.tracked = true;
@@ -78,39 +79,40 @@ static void drop(const struct pointer *entry)
 			credit_give(entry->device, BLOCKS_BYTES);
 		break;
 	case MEMORY_POOLED:
-		pools_freed((uint32_t)entry->owner, entry->bytes);
+		pools_leaves(memory_pool_of(entry));
+		pools_freed(memory_pool_of(entry), entry->bytes);
 		break;
 	default:
 		break;
 	}
 }
 
-int memory_remember(const struct pointer *entry)
+int memory_remember_odd(struct pointer entry)
 {
 	struct pointer old;
-	int r = pointers_put(&memory.table, entry, &old);
+	int r = pointers_put(&memory_table, &entry, &old);
 
 	/* It was freed in a way that nobody told us of. */
-	if (unlikely(r == POINTERS_REPLACED)) {
+	if (r == POINTERS_REPLACED) {
 		drop(&old);
 		r = 0;
 	}
 	return r;
 }
 
-void memory_each(int (*each)(const struct pointer *entry, void *context), void *context)
+int memory_remember(const struct pointer *entry)
 {
-	pointers_sweep(&memory.table, each, context);
+	return memory_remember_quick(*entry);
 }
 
-/* A small allocation as an entry, which is not in the table. */
-static struct pointer small_entry(struct block *block, uint64_t address, unsigned units)
+void memory_each(int (*each)(const struct pointer *entry, void *context), void *context)
 {
-	return (struct pointer){.address = address,
-				.owner = (uint64_t)(uintptr_t)block,
-				.detail = units,
-				.kind = MEMORY_SMALL,
-				.device = (int16_t)blocks_device(block)};
+	pointers_sweep(&memory_table, each, context);
+}
+
+noinline_ void memory_drop_late(struct pointer entry)
+{
+	drop(&entry);
 }
 
 int memory_take(uint64_t address, struct pointer *ret_entry)
@@ -119,8 +121,12 @@ int memory_take(uint64_t address, struct pointer *ret_entry)
 	struct block *block = blocks_detach(address, &units);
 
 	if (block)
-		*ret_entry = small_entry(block, address, units);
-	return block ? 0 : pointers_take(&memory.table, address, ret_entry);
+		*ret_entry = memory_small_entry(block, address, units);
+	else if (memory_take_remembered(address, ret_entry) != 0)
+		return POINTERS_UNKNOWN;
+	if (ret_entry->kind == MEMORY_POOLED)
+		pools_leaves(memory_pool_of(ret_entry));
+	return 0;
 }
 
 CUresult memory_freed(const struct pointer *entry, CUresult r)
@@ -135,7 +141,7 @@ CUresult memory_freed(const struct pointer *entry, CUresult r)
 		blocks_attach(block_of(entry), entry->address, entry->detail);
 		return r;
 	}
-	if (pointers_put(&memory.table, entry, &newer) != POINTERS_REPLACED)
+	if (pointers_put(&memory_table, entry, &newer) != POINTERS_REPLACED)
 		return r;
 	/* Another thread was given the address meanwhile: so it had been freed after all. */
 	if (memory_remember(&newer) < 0)
@@ -264,7 +270,7 @@ static CUresult allocate_scarce(const struct memory_place *place, struct memory_
 /* Gets credit for a block in advance, if the daemon is not going to refuse it. */
 static noinline_ bool stock_up(int device)
 {
-	if (memory_looks_short(device, BLOCKS_BYTES) ||
+	if (query_free_seen(device) < BLOCKS_BYTES ||
 	    memory_charge(device, BLOCKS_BYTES, CREDIT_ASK))
 		return false;
 	credit_give(device, BLOCKS_BYTES);
@@ -298,117 +304,66 @@ static CUresult call_alloc(struct memory_request *q)
 	return r;
 }
 
-static CUresult call_alloc_v1(struct memory_request *q)
+static noinline_ CUresult allocate_linear(CUdeviceptr *dptr, size_t bytes, bool nested)
 {
-	CUresult r = real(cuMemAlloc)(q->place, (unsigned)q->bytes);
+	struct memory_request q = {.call = call_alloc,
+				   .bytes = bytes,
+				   .shares = true,
+				   .nested = nested,
+				   .place = dptr};
 
-	if (r == CUDA_SUCCESS && q->place)
-		q->address = *(CUdeviceptr_v1 *)q->place;
-	return r;
+	return memory_request(&q);
 }
 
-static CUresult call_managed(struct memory_request *q)
+static inline struct pointer large_entry(CUdeviceptr address, uint64_t bytes, CUcontext context,
+					 const struct state_device *home)
 {
-	CUresult r = real(cuMemAllocManaged)(q->place, q->bytes, q->flags);
-
-	if (r == CUDA_SUCCESS && q->place)
-		q->address = *(CUdeviceptr *)q->place;
-	return r;
+	return (struct pointer){.address = address,
+				.bytes = bytes,
+				.owner = (uint64_t)(uintptr_t)context,
+				.about = POINTER_ABOUT(0, MEMORY_LARGE, home - state.device)};
 }
 
-static CUresult call_pitch(struct memory_request *q)
+/* The table has to grow, or knows the address. */
+static noinline_ CUresult keep_odd(CUdeviceptr address, uint64_t bytes, CUcontext context,
+				   const struct state_device *home)
 {
-	CUresult r = real(cuMemAllocPitch_v2)(q->place, q->pitch, q->width, q->height, q->element);
+	struct pointer entry = large_entry(address, bytes, context, home);
 
-	if (r == CUDA_SUCCESS && q->place && q->pitch) {
-		q->address = *(CUdeviceptr *)q->place;
-		q->bytes = *(size_t *)q->pitch * q->height;
-	}
-	return r;
-}
-
-static CUresult call_pitch_v1(struct memory_request *q)
-{
-	CUresult r = real(cuMemAllocPitch)(q->place, q->pitch, (unsigned)q->width,
-					   (unsigned)q->height, q->element);
-
-	if (r == CUDA_SUCCESS && q->place && q->pitch) {
-		q->address = *(CUdeviceptr_v1 *)q->place;
-		q->bytes = (uint64_t)(*(unsigned *)q->pitch) * q->height;
-	}
-	return r;
-}
-
-/* Bytes of rows, each of whole units; what nobody has where that overflows. */
-static uint64_t pitched_bytes(uint64_t width, uint64_t height)
-{
-	uint64_t row, bytes;
-
-	if (width > UINT64_MAX - BLOCKS_UNIT)
-		return UINT64_MAX;
-	row = (width + BLOCKS_UNIT - 1) & ~(BLOCKS_UNIT - 1);
-	return __builtin_mul_overflow(row, height, &bytes) ? UINT64_MAX : bytes;
-}
-
-/* What the driver refuses by itself (no size, nowhere to put the address), and what there is
- * nothing to charge to, goes to it directly. */
-static CUresult allocate(struct memory_request *q)
-{
-	struct memory_place place;
-	CUresult r = memory_begin(&place);
-
-	if (unlikely(r != CUDA_SUCCESS))
-		return r;
-	if (unlikely(!place.tracked || q->bytes == 0 || !q->place))
-		return memory_driver(q->call(q));
-	moves_begin();
-	r = memory_allocate(&place, q);
-	moves_end();
-	return r;
-}
-
-static noinline_ CUresult allocate_linear(CUdeviceptr *dptr, size_t bytes)
-{
-	struct memory_request q = {
-		.call = call_alloc, .bytes = bytes, .shares = true, .place = dptr};
-
-	return allocate(&q);
+	return keep_large(&entry) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* Blocks of their own, within the credit. */
-static noinline_ CUresult allocate_large(CUdeviceptr *dptr, size_t bytes)
+static noinline_ CUresult allocate_large(CUdeviceptr *dptr, size_t bytes, const void *caller)
 {
-	struct pointer entry = {.bytes = memory_round(bytes), .kind = MEMORY_LARGE};
-	unsigned *inside = &memory_inside;
+	uint64_t whole = (bytes + BLOCKS_BYTES - 1) & ~(BLOCKS_BYTES - 1);
+	struct guest_thread *me = &guest_thread;
+	struct state_device *home;
 	CUcontext context;
 	CUresult r;
-	int device;
 
-	if (unlikely(!dptr || bytes <= BLOCKS_SMALL || *inside || !state_joined()))
-		return allocate_linear(dptr, bytes);
-	*inside = 1;
-	r = real(cuCtxGetCurrent)(&context);
-	device = likely(r == CUDA_SUCCESS && context) ? contexts_device(context) : -1;
-	if (unlikely(device < 0 || state_credit(device) < entry.bytes)) {
-		*inside = 0;
-		return allocate_linear(dptr, bytes);
+	/* Not so much that rounding overflows. */
+	if (unlikely(!dptr || whole < bytes || me->inside || !state_joined()))
+		return allocate_linear(dptr, bytes, me->inside && real_is_driver(caller));
+	me->inside = 1;
+	home = current_home(&context);
+	if (unlikely(!home)) {
+		me->inside = 0;
+		return allocate_linear(dptr, bytes, false);
 	}
 	moves_begin();
-	if (unlikely(credit_take(device, entry.bytes, CREDIT_LOCAL) != 0)) {
-		*inside = 0;
+	if (unlikely(!amounts_take(home, whole))) {
+		me->inside = 0;
 		moves_end();
-		return allocate_linear(dptr, bytes);
+		return allocate_linear(dptr, bytes, false);
 	}
 	r = real(cuMemAlloc_v2)(dptr, bytes);
-	*inside = 0;
-	if (likely(r == CUDA_SUCCESS && *dptr)) {
-		entry.address = *dptr;
-		entry.owner = (uint64_t)(uintptr_t)context;
-		entry.device = (int16_t)device;
-		r = keep_large(&entry) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-	} else {
-		credit_give(device, entry.bytes);
-	}
+	me->inside = 0;
+	if (unlikely(r != CUDA_SUCCESS || *dptr == 0))
+		credit_give((int)(home - state.device), whole);
+	else if (unlikely(!pointers_put_new(&memory_table,
+					    large_entry(*dptr, whole, context, home))))
+		r = keep_odd(*dptr, whole, context, home);
 	moves_end();
 	return r;
 }
@@ -423,185 +378,92 @@ static noinline_ CUresult keep_or_go_on(int device, CUdeviceptr *dptr, size_t by
 	kept = keep_small(device, *dptr, block, put, 0);
 	moves_end();
 	if (kept == KEEP_SHORT)
-		return allocate_linear(dptr, bytes);
+		return allocate_linear(dptr, bytes, false);
 	return kept == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* The usual case in a few instructions: it fits into a block that was paid for. */
-CUresult hook_cuMemAlloc_v2(CUdeviceptr_v2 *dptr, size_t bytesize)
+static noinline_ CUresult allocate_small(CUdeviceptr *dptr, size_t bytes, const void *caller)
 {
-	unsigned *inside = &memory_inside;
+	struct guest_thread *me = &guest_thread;
 	struct block *block;
 	CUcontext context;
 	int device, put;
 	CUresult r;
 
-	if (unlikely(bytesize - 1 >= BLOCKS_SMALL || !dptr || *inside || !state_joined()))
-		return allocate_large(dptr, bytesize);
-	*inside = 1;
-	r = real(cuCtxGetCurrent)(&context);
-	device = likely(r == CUDA_SUCCESS && context) ? contexts_device(context) : -1;
+	if (unlikely(!dptr || me->inside || !state_joined()))
+		return allocate_linear(dptr, bytes, me->inside && real_is_driver(caller));
+	me->inside = 1;
+	device = current_find(&context);
 	if (unlikely(device < 0 || state_credit(device) < BLOCKS_BYTES ||
-		     !blocks_fit_likely(device, (uint64_t)(uintptr_t)context, bytesize))) {
-		*inside = 0;
-		return allocate_linear(dptr, bytesize);
+		     !blocks_fit_likely(device, (uint64_t)(uintptr_t)context, bytes))) {
+		me->inside = 0;
+		return allocate_linear(dptr, bytes, false);
 	}
-	r = real(cuMemAlloc_v2)(dptr, bytesize);
-	*inside = 0;
+	r = real(cuMemAlloc_v2)(dptr, bytes);
+	me->inside = 0;
 	if (unlikely(r != CUDA_SUCCESS || *dptr == 0))
 		return r;
-	put = blocks_put(device, (uint64_t)(uintptr_t)context, *dptr, bytesize, &block);
-	return likely(put == 0) ? r : keep_or_go_on(device, dptr, bytesize, block, put);
+	put = blocks_put(device, (uint64_t)(uintptr_t)context, *dptr, bytes, &block);
+	return likely(put == 0) ? r : keep_or_go_on(device, dptr, bytes, block, put);
 }
 
-CUresult hook_cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytesize)
+CUresult hook_cuMemAlloc_v2(CUdeviceptr_v2 *dptr, size_t bytesize)
 {
-	struct memory_request q = {
-		.call = call_alloc_v1, .bytes = bytesize, .shares = true, .place = dptr};
+	const void *caller = __builtin_return_address(0);
 
-	return allocate(&q);
-}
-
-/* Managed memory may be larger than the device, and move; it is charged whole all the same, as the
- * driver may bring all of it to the device. */
-CUresult hook_cuMemAllocManaged(CUdeviceptr_v2 *dptr, size_t bytesize, unsigned int flags)
-{
-	struct memory_request q = {.call = call_managed,
-				   .bytes = bytesize,
-				   .managed = true,
-				   .place = dptr,
-				   .flags = flags};
-
-	return allocate(&q);
-}
-
-CUresult hook_cuMemAllocPitch_v2(CUdeviceptr_v2 *dptr, size_t *pPitch, size_t WidthInBytes,
-				 size_t Height, unsigned int ElementSizeBytes)
-{
-	struct memory_request q = {
-		.call = call_pitch,
-		.bytes = pPitch ? pitched_bytes(WidthInBytes, Height) : 0,
-		.shares = true,
-		.place = dptr,
-		.pitch = pPitch,
-		.width = WidthInBytes,
-		.height = Height,
-		.element = ElementSizeBytes,
-	};
-
-	return allocate(&q);
-}
-
-CUresult hook_cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned int WidthInBytes,
-			      unsigned int Height, unsigned int ElementSizeBytes)
-{
-	struct memory_request q = {
-		.call = call_pitch_v1,
-		.bytes = pPitch ? pitched_bytes(WidthInBytes, Height) : 0,
-		.shares = true,
-		.place = dptr,
-		.pitch = pPitch,
-		.width = WidthInBytes,
-		.height = Height,
-		.element = ElementSizeBytes,
-	};
-
-	return allocate(&q);
-}
-
-/* Small allocations do not count as moves, except where a whole block comes or goes. */
-static noinline_ void block_gone(int device)
-{
-	moves_begin();
-	credit_give(device, BLOCKS_BYTES);
-	moves_end();
-}
-
-static noinline_ bool free_large(CUdeviceptr address, CUresult *ret_result)
-{
-	struct pointer entry;
-
-	if (pointers_take(&memory.table, address, &entry) != 0)
-		return false;
-	moves_begin();
-	*ret_result = memory_driver(real(cuMemFree_v2)(address));
-	if (likely(entry.kind == MEMORY_LARGE && *ret_result == CUDA_SUCCESS))
-		drop_large(&entry);
-	else
-		best_effort(memory_freed(&entry, *ret_result));
-	moves_end();
-	return true;
-}
-
-/* What is not a small allocation of ours: an unknown address is the driver's to judge. */
-static noinline_ CUresult free_other(CUdeviceptr address)
-{
-	CUresult r;
-
-	return free_large(address, &r) ? r : memory_driver(real(cuMemFree_v2)(address));
-}
-
-CUresult hook_cuMemFree_v2(CUdeviceptr_v2 dptr)
-{
-	struct block *block;
-	unsigned units;
-	CUresult r;
-	int device;
-
-	/* Large ones begin with a block, few small ones do. */
-	if (unlikely(memory_inside))
-		return memory_driver(real(cuMemFree_v2)(dptr));
-	if (unlikely(dptr % BLOCKS_BYTES == 0) && free_large(dptr, &r))
-		return r;
-	block = blocks_detach(dptr, &units);
-	if (!block)
-		return free_other(dptr);
-	r = memory_driver(real(cuMemFree_v2)(dptr));
-	device = blocks_device(block);
-	if (unlikely(r != CUDA_SUCCESS))
-		blocks_attach(block, dptr, units);
-	else if (unlikely(blocks_freed(block, units) == BLOCKS_EMPTY))
-		block_gone(device);
-	return r;
-}
-
-CUresult hook_cuMemFree(CUdeviceptr_v1 dptr)
-{
-	struct pointer entry;
-
-	if (unlikely(memory_inside || memory_take(dptr, &entry) != 0))
-		return memory_driver(real(cuMemFree)(dptr));
-	return memory_freed(&entry, memory_driver(real(cuMemFree)(dptr)));
+	return bytesize - 1 < BLOCKS_SMALL ? allocate_small(dptr, bytesize, caller)
+					   : allocate_large(dptr, bytesize, caller);
 }
 
 /* ---- the end of contexts, and of the process as it was --------------------------------------- */
 
 static int in_context(const struct pointer *entry, void *context)
 {
-	if (entry->kind != MEMORY_LARGE || entry->owner != (uint64_t)(uintptr_t)context)
+	if (entry->kind != MEMORY_LARGE || entry->owner != *(const uint64_t *)context)
 		return 0;
 	drop(entry);
 	return 1;
 }
 
-void memory_context_gone(CUcontext context)
+static void rename_context(uint64_t owner, uint64_t now)
 {
-	pointers_sweep(&memory.table, in_context, context);
-	blocks_context_gone((uint64_t)(uintptr_t)context, block_gone);
-	arrays_context_gone(context);
+	pointers_rename(&memory_table, owner, now);
+	blocks_rename(owner, now);
+	arrays_rename(owner, now);
+	heaps_rename(owner, now);
+}
+
+uint64_t memory_context_leaves(CUcontext context)
+{
+	static _Atomic uint64_t number;
+	uint64_t leaving = BLOCKS_LEAVING | atomic_fetch_add(&number, 1);
+
+	if (context)
+		rename_context((uint64_t)(uintptr_t)context, leaving);
+	return leaving;
+}
+
+void memory_context_stays(CUcontext context, uint64_t leaving)
+{
+	if (context)
+		rename_context(leaving, (uint64_t)(uintptr_t)context);
+}
+
+void memory_context_gone(uint64_t owner)
+{
+	pointers_sweep(&memory_table, in_context, &owner);
+	blocks_context_gone(owner, memory_block_gone);
+	arrays_context_gone(owner);
+	heaps_context_gone(owner);
 	pools_settle(-1);
 }
 
 void memory_forget(void)
 {
-	pointers_forget(&memory.table);
+	current_changed();
+	pointers_forget(&memory_table);
 	memset(&memory, 0, sizeof(memory));
-	blocks_forget();
-	arrays_forget();
-	graphs_forget();
-	module_forget();
-	nvml_forget();
-	pools_forget();
-	vmm_forget();
+	memset(&moves_own, 0, sizeof(moves_own));
 	memory_inside = 0;
 }

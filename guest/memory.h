@@ -7,7 +7,8 @@
  * the driver may return a freed address to another thread before our call has come back.
  *
  * A call that the driver makes from inside one of our calls (libcuda.so.1 resolves its own exported
- * names to ours) is passed through: the outer one is charged.
+ * names to ours) is passed through: the outer one is charged. It is known by its return address;
+ * docs/decisions/0058.
  */
 #pragma once
 
@@ -19,7 +20,9 @@
 #include "guest/credit.h"
 #include "guest/moves.h"
 #include "guest/pointers.h"
+#include "guest/real.h"
 #include "guest/state.h"
+#include "guest/thread.h"
 
 enum memory_kind {
 	MEMORY_LARGE = 1, /* blocks of its own */
@@ -40,29 +43,33 @@ struct memory_place {
 	bool tracked; /* false: no context, or the driver calling itself: pass it through */
 };
 
-/* Depth of calls into the driver that were made by memory_driver(). */
-extern __thread unsigned memory_inside __attribute__((tls_model("initial-exec")));
+/* Is not 0 while the thread is in a call that memory_driver() made. That alone says little: a jump
+ * out of the driver leaves it set, and a signal handler that interrupts such a call finds it set.
+ */
+#define memory_inside (guest_thread.inside)
+
+/* In a hook, not in what it calls: was it the driver that called, from inside a call of ours? Then
+ * the outer call is charged. Whoever else calls is charged like anybody. */
+#define memory_nested() (unlikely(memory_inside) && real_is_driver(__builtin_return_address(0)))
 
 /* The result of a call into the driver; what it calls itself meanwhile is passed through. */
 #define memory_driver(call)                                                                        \
 	({                                                                                         \
+		unsigned memory_was_ = memory_inside;                                              \
 		CUresult memory_result_;                                                           \
-		memory_inside++;                                                                   \
+		memory_inside = 1;                                                                 \
 		memory_result_ = (call);                                                           \
-		memory_inside--;                                                                   \
+		memory_inside = memory_was_;                                                       \
 		memory_result_;                                                                    \
 	})
 
 /* Begins a hook that allocates: joins, and finds the place. What is not 0 is to be answered. */
-must_check CUresult memory_begin(struct memory_place *ret_place);
+must_check CUresult memory_begin(struct memory_place *ret_place, bool nested);
 
 /* Moves bytes from credit to allocated, and says whether it could be done: CUDA_SUCCESS or
  * CUDA_ERROR_OUT_OF_MEMORY. Before it gives up it takes back what our own pools do not need.
  * CREDIT_WAIT is CREDIT_ASK while a capture is open. */
 must_check CUresult memory_charge(int device, uint64_t bytes, enum credit_how how);
-
-/* Would the daemon refuse so much more, as far as its page says? */
-bool memory_looks_short(int device, uint64_t bytes);
 
 /* One allocation. `call` calls the driver and sets `address` and `bytes`. */
 struct memory_request {
@@ -71,12 +78,18 @@ struct memory_request {
 	uint64_t address; /* 0: nothing to remember */
 	bool shares;	  /* small ones share blocks */
 	bool managed;
+	bool nested; /* memory_nested() of the hook */
 	void *place, *pitch;
 	size_t width, height;
 	unsigned element, flags;
 };
 must_check CUresult memory_allocate(const struct memory_place *place,
 				    struct memory_request *request);
+
+/* All of a hook that allocates: it begins, finds the place, allocates. What the driver refuses by
+ * itself (no size, nowhere to put the address), and what there is nothing to charge to, goes to it
+ * directly. */
+must_check CUresult memory_request(struct memory_request *request);
 
 /* A CUDA ordinal of a device, or -1. */
 int memory_ordinal(int device);
@@ -100,8 +113,16 @@ CUresult memory_freed(const struct pointer *entry, CUresult r);
 /* Whole blocks. */
 uint64_t memory_round(uint64_t bytes);
 
-/* A context was destroyed, and with it the memory in it. */
-void memory_context_gone(CUcontext context);
+/* A context is about to be destroyed: what is in it gets another owner, as the driver may give the
+ * same handle and the same addresses to another thread before the destroyer has returned. */
+uint64_t memory_context_leaves(CUcontext context);
+
+/* It was not destroyed. */
+void memory_context_stays(CUcontext context, uint64_t leaving);
+
+/* It was, and with it the memory that is `owner`'s: what memory_context_leaves() said, or a handle.
+ */
+void memory_context_gone(uint64_t owner);
 
 /* In a child of fork(). */
 void memory_forget(void);

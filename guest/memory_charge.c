@@ -41,7 +41,8 @@ CUresult memory_refuse_device(CUdevice ordinal)
 	return memory_charge(-1, 1, CREDIT_ASK);
 }
 
-bool memory_looks_short(int device, uint64_t bytes)
+/* Would the daemon refuse so much more, as far as its page says? */
+static bool looks_short(int device, uint64_t bytes)
 {
 	struct query_memory seen;
 
@@ -52,9 +53,12 @@ bool memory_looks_short(int device, uint64_t bytes)
 /* Rarely run: once in many allocations there is no credit left. */
 static noinline_ void look_for_bytes(int device, uint64_t bytes)
 {
+	/* Nothing to find: the daemon is asked at once, and once. */
+	if (!pools_used() && !graphs_used())
+		return;
 	pools_settle(device);
 	graphs_settle(device);
-	if (credit_unused(device) >= bytes || !memory_looks_short(device, bytes))
+	if (credit_unused(device) >= bytes || !looks_short(device, bytes))
 		return;
 	pools_trim(device);
 	if (credit_unused(device) < bytes)

@@ -8,18 +8,23 @@
  * use. So that it can still be refused it is put into the current context at once.
  */
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
 
 #include "guest/context.h"
-#include "guest/futex.h"
+#include "guest/current.h"
+#include "guest/driver_lock.h"
 #include "guest/hooks.h"
+#include "guest/libraries.h"
 #include "guest/link.h"
 #include "guest/memory.h"
+#include "guest/moves.h"
 #include "guest/real.h"
 #include "guest/say.h"
 #include "guest/state.h"
 
 /* From a load to the answer about it, so that no other thread's module is mistaken for it. */
-static struct futex_lock loading;
+static struct driver_lock loading;
 
 static CUresult settled(CUresult r)
 {
@@ -28,14 +33,28 @@ static CUresult settled(CUresult r)
 	return r;
 }
 
+struct check_word {
+	struct link_word word;
+	int device;
+};
+
+static int write_check(struct link_word *word, struct wire_message *message)
+{
+	const struct check_word *about = container_of(word, struct check_word, word);
+
+	message->code = WIRE_residual_check;
+	message->residual_check.device = atomic_load(&state.device[about->device].wire_index);
+	return 0;
+}
+
 /* Whether the tenant may have what it has now. While the daemon is away nobody can say. */
 static bool within_limit(int device)
 {
-	struct wire_message message = {.code = WIRE_residual_check}, answer;
+	struct check_word about = {{write_check, NULL}, device};
+	struct wire_message answer;
 	static _Atomic uint32_t said;
 
-	message.residual_check.device = atomic_load(&state.device[device].wire_index);
-	if (link_ask(&message, 0, &answer) != 0 || answer.code != WIRE_refused)
+	if (link_ask(&about.word, false, &answer) != 0 || answer.code != WIRE_refused)
 		return true;
 	if (answer.refused.code != WIRE_REFUSED_LIMIT && answer.refused.code != WIRE_REFUSED_FULL) {
 		context_settle(device); /* it does not know the word */
@@ -46,32 +65,37 @@ static bool within_limit(int device)
 	return false;
 }
 
-/* Before a load: CUDA_SUCCESS, and the lock is held unless *ret_device is -1: a call from inside
- * the driver, or nothing to ask for. */
-static CUresult begin(int *ret_device)
-{
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+struct load {
+	int device; /* -1: a call from inside the driver, or nothing to ask for */
+	bool mine;
+};
 
-	*ret_device = -1;
-	if (r != CUDA_SUCCESS || memory_inside || !state_joined())
+/* Before a load: CUDA_SUCCESS, and the lock is held where there is a device. */
+static CUresult begin(struct load *ret_load, bool nested)
+{
+	CUresult r = nested ? CUDA_SUCCESS : state_ready();
+
+	*ret_load = (struct load){.device = -1};
+	if (r != CUDA_SUCCESS || nested || !state_joined())
 		return r;
-	*ret_device = state_current_device();
-	if (*ret_device >= 0)
-		futex_lock_take(&loading);
+	ret_load->device = state_current_device();
+	moves_other(ret_load->device);
+	if (ret_load->device >= 0)
+		ret_load->mine = driver_lock_take(&loading);
 	return r;
 }
 
-static CUresult end(int device, CUresult r, void **handle, CUresult (*unload)(void *))
+static CUresult end(const struct load *load, CUresult r, void **handle, CUresult (*unload)(void *))
 {
-	if (device < 0)
+	if (load->device < 0)
 		return r;
-	if (r == CUDA_SUCCESS && handle && !within_limit(device)) {
+	if (r == CUDA_SUCCESS && handle && !within_limit(load->device)) {
 		best_effort(memory_driver(unload(*handle)));
-		context_settle(device);
+		context_settle(load->device);
 		*handle = NULL;
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	futex_lock_give(&loading);
+	driver_lock_give(&loading, load->mine);
 	return r;
 }
 
@@ -82,17 +106,20 @@ static CUresult unload_module(void *module)
 
 static CUresult unload_library(void *library)
 {
-	return real(cuLibraryUnload)(library);
+	CUresult r = real(cuLibraryUnload)(library);
+
+	libraries_unloaded();
+	return r;
 }
 
 /* The result of a load by `call`, if there is room for what it stored in *place. */
 #define LOAD(place, call, unload)                                                                  \
 	({                                                                                         \
-		int device_;                                                                       \
-		CUresult result_ = begin(&device_);                                                \
+		struct load load_;                                                                 \
+		CUresult result_ = begin(&load_, memory_nested());                                 \
 		if (result_ == CUDA_SUCCESS) {                                                     \
 			result_ = memory_driver(call);                                             \
-			result_ = end(device_, result_, (void **)(place), unload);                 \
+			result_ = end(&load_, result_, (void **)(place), unload);                  \
 		}                                                                                  \
 		result_;                                                                           \
 	})
@@ -129,6 +156,8 @@ CUresult hook_cuFuncLoad(CUfunction hfunc)
 {
 	CUresult r = state_ready();
 
+	if (r == CUDA_SUCCESS && state_joined())
+		moves_other(state_current_device());
 	return r ? r : settled(real(cuFuncLoad)(hfunc));
 }
 
@@ -136,10 +165,12 @@ CUresult hook_cuFuncLoad(CUfunction hfunc)
  * is none of the program's business. */
 static CUresult put_into_context(CUresult r, const CUlibrary *library)
 {
+	CUcontext context;
 	CUmodule module;
 
-	if (r == CUDA_SUCCESS && library && state_joined() && state_current_device() >= 0)
-		best_effort(real(cuLibraryGetModule)(&module, *library));
+	if (r == CUDA_SUCCESS && library && state_joined() && current_find(&context) != -1 &&
+	    real(cuLibraryGetModule)(&module, *library) == CUDA_SUCCESS)
+		libraries_note(*library, context);
 	return r;
 }
 
@@ -173,10 +204,11 @@ CUresult hook_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
 
 CUresult hook_cuLibraryUnload(CUlibrary library)
 {
-	return settled(real(cuLibraryUnload)(library));
+	return settled(unload_library(library));
 }
 
 void module_forget(void)
 {
-	loading = (struct futex_lock){0};
+	memset(&loading, 0, sizeof(loading));
+	libraries_unloaded(); /* handles are given out anew */
 }

@@ -156,15 +156,14 @@ nvmlReturn_t hook_nvmlDeviceGetConfComputeProtectedMemoryUsage(nvmlDevice_t devi
 static nvmlReturn_t attributes(nvmlDevice_t device, nvmlDeviceAttributes_t *seen_attributes,
 			       nvmlReturn_t r)
 {
-	struct query_memory seen;
 	int index = -1;
 
 	if (r == NVML_SUCCESS)
 		r = nvml_device(device, &index);
 	if (r != NVML_SUCCESS || index < 0)
 		return r;
-	query_memory(index, seen_attributes->memorySizeMB * MIB, &seen);
-	seen_attributes->memorySizeMB = seen.total / MIB;
+	seen_attributes->memorySizeMB =
+		query_total(index, seen_attributes->memorySizeMB * MIB) / MIB;
 	return r;
 }
 

@@ -6,34 +6,7 @@
 
 #include <sys/mman.h>
 
-/* Multiplying by 2^64 / golden ratio spreads addresses that differ in a few middle bits, as those
- * of allocations do, over the high bits: the highest choose the shard, the next ones the place. */
-static uint64_t hash(uint64_t address)
-{
-	return address * 0x9e3779b97f4a7c15u;
-}
-
-static struct pointers_shard *shard_of(struct pointers *table, uint64_t mixed)
-{
-	return &table->shard[mixed >> (64 - POINTERS_SHARD_BITS)];
-}
-
-static uint32_t home(const struct pointers_shard *shard, uint64_t mixed)
-{
-	return (uint32_t)((mixed << POINTERS_SHARD_BITS) >> shard->shift);
-}
-
-/* The place of `address`, or the empty one where it would stand. */
-static inline struct pointer *place_of(const struct pointers_shard *shard, uint64_t address,
-				       uint64_t mixed)
-{
-	struct pointer *places = shard->places;
-	uint32_t i = home(shard, mixed);
-
-	while (places[i].address != address && places[i].address != 0)
-		i = (i + 1) & shard->mask;
-	return &places[i];
-}
+#include "guest/pointers_quick.h"
 
 static size_t mapped_bytes(const struct pointers_shard *shard)
 {
@@ -58,7 +31,8 @@ static int noinline_ grow(struct pointers_shard *shard)
 		const struct pointer *entry = &shard->places[i];
 
 		if (entry->address)
-			*place_of(&larger, entry->address, hash(entry->address)) = *entry;
+			larger.places[pointers_index(&larger, entry->address,
+						     pointers_hash(entry->address))] = *entry;
 	}
 	if (old)
 		munmap(shard->places, old);
@@ -72,8 +46,8 @@ static int noinline_ grow(struct pointers_shard *shard)
 
 int pointers_put(struct pointers *table, const struct pointer *entry, struct pointer *ret_old)
 {
-	uint64_t address = entry->address, mixed = hash(address);
-	struct pointers_shard *shard = shard_of(table, mixed);
+	uint64_t address = entry->address, mixed = pointers_hash(address);
+	struct pointers_shard *shard = pointers_shard_of(table, mixed);
 	struct pointer *place;
 	int r = 0;
 
@@ -83,7 +57,7 @@ int pointers_put(struct pointers *table, const struct pointer *entry, struct poi
 	if (unlikely(shard->count >= shard->most))
 		r = grow(shard);
 	if (likely(r == 0)) {
-		place = place_of(shard, address, mixed);
+		place = &shard->places[pointers_index(shard, address, mixed)];
 		if (unlikely(place->address != 0)) {
 			*ret_old = *place;
 			r = POINTERS_REPLACED;
@@ -96,56 +70,21 @@ int pointers_put(struct pointers *table, const struct pointer *entry, struct poi
 	return r;
 }
 
-/* Empties a place and moves back what stands behind it only because the place was taken. */
-static inline void remove_at(struct pointers_shard *shard, uint32_t hole)
-{
-	uint32_t mask = shard->mask, i = hole;
-	struct pointer *places = shard->places;
-
-	for (;;) {
-		i = (i + 1) & mask;
-		if (likely(places[i].address == 0))
-			break;
-		/* As far from its home as from the hole, or farther: it may move there. */
-		if (((i - home(shard, hash(places[i].address))) & mask) >= ((i - hole) & mask)) {
-			places[hole] = places[i];
-			hole = i;
-		}
-	}
-	places[hole].address = 0;
-	shard->count--;
-}
-
 int pointers_take(struct pointers *table, uint64_t address, struct pointer *ret_entry)
 {
-	uint64_t mixed = hash(address);
-	struct pointers_shard *shard = shard_of(table, mixed);
-	struct pointer *place;
-	int r = POINTERS_UNKNOWN;
-
-	futex_lock_take(&shard->lock);
-	if (likely(shard->places && address != 0)) {
-		place = place_of(shard, address, mixed);
-		if (likely(place->address != 0)) {
-			*ret_entry = *place;
-			remove_at(shard, (uint32_t)(place - shard->places));
-			r = 0;
-		}
-	}
-	futex_lock_give(&shard->lock);
-	return r;
+	return pointers_take_known(table, address, ret_entry) ? 0 : POINTERS_UNKNOWN;
 }
 
 int pointers_find(struct pointers *table, uint64_t address, struct pointer *ret_entry)
 {
-	uint64_t mixed = hash(address);
-	struct pointers_shard *shard = shard_of(table, mixed);
+	uint64_t mixed = pointers_hash(address);
+	struct pointers_shard *shard = pointers_shard_of(table, mixed);
 	const struct pointer *place;
 	int r = POINTERS_UNKNOWN;
 
 	futex_lock_take(&shard->lock);
 	if (likely(shard->places && address != 0)) {
-		place = place_of(shard, address, mixed);
+		place = &shard->places[pointers_index(shard, address, mixed)];
 		if (place->address != 0) {
 			*ret_entry = *place;
 			r = 0;
@@ -168,9 +107,23 @@ void pointers_sweep(struct pointers *table, int (*gone)(const struct pointer *en
 			 * beginning was looked at already, and once more does no harm, as it stays.
 			 */
 			if (shard->places[i].address && gone(&shard->places[i], context))
-				remove_at(shard, i);
+				pointers_remove(shard, i);
 			else
 				i++;
+		}
+		futex_lock_give(&shard->lock);
+	}
+}
+
+void pointers_rename(struct pointers *table, uint64_t owner, uint64_t now)
+{
+	for (int s = 0; s < POINTERS_SHARDS; s++) {
+		struct pointers_shard *shard = &table->shard[s];
+
+		futex_lock_take(&shard->lock);
+		for (uint32_t i = 0; shard->places && i <= shard->mask; i++) {
+			if (shard->places[i].address && shard->places[i].owner == owner)
+				shard->places[i].owner = now;
 		}
 		futex_lock_give(&shard->lock);
 	}

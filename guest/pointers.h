@@ -22,12 +22,21 @@ enum {
 
 struct pointer {
 	uint64_t address;
-	uint64_t bytes;	 /* as charged */
-	uint64_t owner;	 /* whose end is its end: a context, a pool's index */
-	uint32_t detail; /* the kind's own */
-	uint16_t kind;	 /* the table owner's enum */
-	int16_t device;	 /* as in guest/state.h */
+	uint64_t bytes; /* as charged */
+	uint64_t owner; /* whose end is its end: a context, a pool's index */
+	union {
+		struct {
+			uint32_t detail; /* the kind's own */
+			uint16_t kind;	 /* the table owner's enum */
+			int16_t device;	 /* as in guest/state.h */
+		};
+		uint64_t about; /* all three, as POINTER_ABOUT() has them */
+	};
 };
+
+#define POINTER_ABOUT(detail, kind, device)                                                        \
+	((uint64_t)(uint32_t)(detail) | (uint64_t)(uint16_t)(kind) << 32 |                         \
+	 (uint64_t)(uint16_t)(device) << 48)
 
 struct pointers_shard {
 	struct futex_lock lock;
@@ -61,6 +70,9 @@ must_check int pointers_find(struct pointers *table, uint64_t address, struct po
  * held: it must not come back here. */
 void pointers_sweep(struct pointers *table, int (*gone)(const struct pointer *entry, void *context),
 		    void *context);
+
+/* Whoever had `owner` has `now`. */
+void pointers_rename(struct pointers *table, uint64_t owner, uint64_t now);
 
 size_t pointers_count(struct pointers *table);
 

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "guest/amounts.h"
 #include "guest/blocks.h"
 #include "guest/capture.h"
 #include "guest/credit.h"
@@ -11,21 +12,17 @@
 #include "guest/real.h"
 
 enum {
-	POOLS = 1024, /* that are charged by what they hold; further ones by allocation */
+	POOLS = 1024, /* known; further ones are refused */
 };
 
 static struct {
 	struct futex_lock lock; /* of adding */
 	struct futex_lock loose_lock;
 	_Atomic uint32_t made;
-	_Atomic uint32_t due; /* counts what was freed in a stream's order; 0: nothing is loose */
 	struct pool pool[POOLS];
 } pools;
 
-uint32_t pools_index(const struct pool *pool)
-{
-	return (uint32_t)(pool - pools.pool);
-}
+_Atomic uint32_t pools_due; /* counts what was freed in a stream's order; 0: nothing is loose */
 
 bool pools_used(void)
 {
@@ -58,6 +55,8 @@ struct pool *pools_add(CUmemoryPool handle, int device)
 		atomic_store(&pool->charged, 0);
 		atomic_store(&pool->kept, 0);
 		atomic_store(&pool->live, 0);
+		pools_firm_forget(pool);
+		pool->held = 0;
 		pool->step = BLOCKS_BYTES;
 		atomic_store(&pool->alive, 0);
 		atomic_store(&pool->handle, handle);
@@ -78,11 +77,11 @@ uint64_t pools_attribute(CUmemoryPool handle, CUmemPool_attribute which, uint64_
 }
 
 /* What a pool holds and nobody uses: the driver may let go of it whenever something is waited for,
- * and we hear of it after that. */
+ * and we hear of it after that. It does so by blocks; so what is said changes by blocks, too. */
 static uint64_t loose(const struct pool *pool)
 {
-	uint64_t charged = pool->charged, live = pool->live, kept = pool->kept;
-	uint64_t firm = live > kept ? live : kept;
+	uint64_t charged = pool->charged, live = pool->live & ~(BLOCKS_BYTES - 1);
+	uint64_t kept = pool->kept, firm = live > kept ? live : kept;
 
 	return charged > firm ? charged - firm : 0;
 }
@@ -102,21 +101,9 @@ void pools_show_loose(int device)
 	futex_lock_give(&pools.loose_lock);
 }
 
-void pools_recharge(struct pool *pool)
+/* With the lock held. */
+static void charge(struct pool *pool, uint64_t holds)
 {
-	uint64_t holds;
-
-	if (pool->device < 0)
-		return;
-	if (pool->ended) {
-		holds = atomic_load(&pool->alive) ? pool->charged : 0;
-	} else {
-		holds = pools_attribute(pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
-					pool->charged);
-		pool->kept = pools_attribute(pool->handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0);
-	}
-	if (holds == pool->charged && !(pool->ended && holds == 0))
-		return;
 	moves_begin();
 	if (holds < pool->charged)
 		credit_give(pool->device, pool->charged - holds);
@@ -126,28 +113,66 @@ void pools_recharge(struct pool *pool)
 	pool->charged = holds;
 	pools_show_loose(pool->device);
 	moves_end();
-	if (pool->ended && holds == 0)
-		atomic_store(&pool->handle, NULL);
+}
+
+bool pools_grew(struct pool *pool, uint64_t holds, uint64_t held)
+{
+	struct state_device *d = &state.device[pool->device];
+	uint64_t grown = holds > pool->charged ? holds - pool->charged : 0;
+	uint64_t paid = grown < held ? grown : held;
+
+	amounts_allocate(d, (int64_t)paid);
+	amounts_release(d, held - paid);
+	pool->charged += paid;
+	if (holds != pool->charged)
+		charge(pool, holds);
+	else
+		pools_show_loose(pool->device);
+	return holds <= pool->charged;
+}
+
+void pools_recharge(struct pool *pool)
+{
+	uint64_t holds, kept;
+	bool other;
+
+	if (pool->device < 0)
+		return;
+	if (pool->ended && !capture_open())
+		best_effort(memory_driver(real(cuMemPoolTrimTo)(pool->handle, 0)));
+	holds = pools_attribute(pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, pool->charged);
+	kept = pools_attribute(pool->handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0);
+	other = atomic_exchange(&pool->kept, kept) != kept;
+	/* What it keeps no longer it lets go of while something is waited for. */
+	if (other)
+		atomic_fetch_add(&pools_due, 1);
+	if (holds != pool->charged) {
+		pools_firm_forget(pool);
+		charge(pool, holds);
+	} else if (other) {
+		pools_show_loose(pool->device);
+	}
+	if (!pool->ended || holds != 0 || atomic_load(&pool->alive))
+		return;
+	best_effort(memory_driver(real(cuMemPoolDestroy)(pool->handle)));
+	atomic_store(&pool->handle, NULL);
 }
 
 /* Who does not get the lock leaves word that there is something to settle, and who gives it back
  * does that. */
 static bool lock_if_free(struct pool *pool)
 {
-	uint32_t was = 0;
-
 	atomic_store(&pool->owing, 1);
-	return atomic_compare_exchange_strong(&pool->lock.word, &was, 1);
+	return driver_lock_try(&pool->lock);
 }
 
-void pools_unlock(struct pool *pool)
+void pools_do_owed(struct pool *pool)
 {
-	futex_lock_give(&pool->lock);
 	while (unlikely(atomic_load(&pool->owing)) && lock_if_free(pool)) {
 		atomic_store(&pool->owing, 0);
 		if (atomic_load(&pool->handle))
 			pools_recharge(pool);
-		futex_lock_give(&pool->lock);
+		driver_lock_give(&pool->lock, true);
 	}
 }
 
@@ -161,9 +186,9 @@ static void each(int device, bool trim)
 		if (!atomic_load(&pool->handle) || pool->device < 0 ||
 		    (device >= 0 && pool->device != device) || !lock_if_free(pool))
 			continue;
-		if (trim && !pool->ended && pool->charged)
+		if (trim && pool->charged)
 			best_effort(memory_driver(real(cuMemPoolTrimTo)(pool->handle, 0)));
-		pools_unlock(pool);
+		pools_unlock(pool, true);
 	}
 }
 
@@ -189,26 +214,30 @@ static bool any_loose(void)
 /* While anything is loose every wait looks again: it may be the one that lets go of it. */
 void pools_waited(void)
 {
-	uint32_t due = atomic_load_explicit(&pools.due, memory_order_relaxed);
+	uint32_t due = atomic_load_explicit(&pools_due, memory_order_relaxed);
 
-	if (likely(due == 0) || memory_inside)
+	if (likely(due == 0))
 		return;
 	pools_settle(-1);
 	if (!any_loose())
-		atomic_compare_exchange_strong(&pools.due, &due, 0);
+		atomic_compare_exchange_strong(&pools_due, &due, 0);
 }
 
-void pools_freed(uint32_t index, uint64_t bytes)
+void pools_leaves(struct pool *pool)
 {
-	struct pool *pool = &pools.pool[index];
+	pools_firm_forget(pool);
+}
 
-	atomic_fetch_sub(&pool->live, bytes);
+void pools_freed(struct pool *pool, uint64_t bytes)
+{
+	uint64_t before = atomic_fetch_sub(&pool->live, bytes);
+
 	atomic_fetch_sub(&pool->alive, 1);
-	if (pool->device >= 0)
-		pools_show_loose(pool->device);
-	atomic_fetch_add(&pools.due, 1);
-	if (lock_if_free(pool))
-		pools_unlock(pool);
+	pools_show_change(pool, before, before - bytes);
+	atomic_fetch_add(&pools_due, 1);
+	/* The driver lets go of it when something is waited for, and we look then. */
+	if (unlikely(pool->ended) && lock_if_free(pool))
+		pools_unlock(pool, true);
 }
 
 void pools_forget(void)
@@ -217,7 +246,8 @@ void pools_forget(void)
 
 	memset(pools.pool, 0, made * sizeof(pools.pool[0]));
 	atomic_store(&pools.made, 0);
-	atomic_store(&pools.due, 0);
+	atomic_store(&pools_due, 0);
+	pools_changed();
 	memset(&pools.lock, 0, sizeof(pools.lock));
 	memset(&pools.loose_lock, 0, sizeof(pools.loose_lock));
 }

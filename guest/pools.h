@@ -8,9 +8,14 @@
  * Allocations inside a stream capture become graph nodes: guest/graphs.h.
  *
  * Imported pools are their exporter's to pay. Pools of host memory are not device memory.
+ *
+ * A pool that the program destroys while anything is allocated from it, or is still being freed in
+ * some stream's order, is destroyed by us when it holds nothing any more: of one that is gone
+ * nobody could ask what it holds. A pool that cannot be followed (there are 1,024) is not made.
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,11 +28,26 @@ void pools_settle(int device);
 /* The same after asking the driver to let go of what no allocation uses. Not under capture. */
 void pools_trim(int device);
 
+/* Has anything been freed in a stream's order that may be in its pool still? */
+extern _Atomic uint32_t pools_due;
+static inline bool pools_await(void)
+{
+	return atomic_load_explicit(&pools_due, memory_order_relaxed) != 0;
+}
+
 /* Work was waited for: memory that was freed in a stream's order may have left its pool. */
 void pools_waited(void);
 
-/* The driver has freed an allocation of pool `index`. */
-void pools_freed(uint32_t index, uint64_t bytes);
+struct pool;
+
+/* An allocation of the pool is about to be freed; the driver has freed it. */
+void pools_leaves(struct pool *pool);
+void pools_freed(struct pool *pool, uint64_t bytes);
+
+/* Which pool serves an allocation may have changed: another one is a device's current one, or a
+ * stream's handle may be that of another. */
+extern _Atomic uint32_t pools_era; /* less one */
+void pools_changed(void);
 
 /* In a child of fork(). */
 void pools_forget(void);

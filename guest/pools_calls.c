@@ -5,12 +5,13 @@
 
 #include <sys/mman.h>
 
+#include "guest/amounts.h"
 #include "guest/blocks.h"
 #include "guest/capture.h"
 #include "guest/gaps.h"
 #include "guest/graphs.h"
 #include "guest/hooks.h"
-#include "guest/memory.h"
+#include "guest/memory_table.h"
 #include "guest/pools_book.h"
 #include "guest/real.h"
 #include "guest/state.h"
@@ -19,16 +20,7 @@ enum {
 	POOLS_STEP = 64 << 20, /* the largest step by which a driver is believed to grow a pool */
 };
 
-/* The forms of the call. */
-struct request {
-	CUdeviceptr *address;
-	size_t bytes;
-	CUmemoryPool pool; /* NULL: the current one of the stream's device */
-	CUstream stream;
-	bool own; /* stream 0 is the thread's own */
-};
-
-static CUresult call(const struct request *q)
+static inline CUresult call(const struct pools_request *q)
 {
 	if (q->pool)
 		return q->own ? real(cuMemAllocFromPoolAsync_ptsz)(q->address, q->bytes, q->pool,
@@ -39,7 +31,7 @@ static CUresult call(const struct request *q)
 		      : real(cuMemAllocAsync)(q->address, q->bytes, q->stream);
 }
 
-static CUresult call_free(const struct request *q, CUdeviceptr address)
+static inline CUresult call_free(const struct pools_request *q, CUdeviceptr address)
 {
 	return q->own ? real(cuMemFreeAsync_ptsz)(address, q->stream)
 		      : real(cuMemFreeAsync)(address, q->stream);
@@ -57,59 +49,6 @@ static bool capturing(CUstream stream, bool own)
 	       status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* Where the stream's work runs; the current context for the streams that every context has. */
-static void stream_place(CUstream stream, struct memory_place *place)
-{
-	CUcontext context = NULL;
-
-	if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
-		return;
-	if (memory_driver(real(cuStreamGetCtx)(stream, &context)) == CUDA_SUCCESS && context) {
-		place->context = context;
-		place->device = state_context_device(context);
-	}
-}
-
-/* The pool that will serve the request, charged from now on; NULL: one that is not charged by what
- * it holds. A pool that nobody told us of is a device's default one. */
-static struct pool *pool_of(const struct request *q, int device)
-{
-	CUmemoryPool handle = q->pool, other;
-	int ordinal = memory_ordinal(device);
-	struct pool *pool;
-
-	if (!handle && (ordinal < 0 ||
-			memory_driver(real(cuDeviceGetMemPool)(&handle, ordinal)) != CUDA_SUCCESS))
-		return NULL;
-	pool = handle ? pools_find(handle) : NULL;
-	if (pool || !handle)
-		return pool;
-	for (int i = 0; q->pool && i < (int)atomic_load(&state.devices); i++)
-		if (memory_ordinal(i) >= 0 &&
-		    memory_driver(real(cuDeviceGetDefaultMemPool)(&other, memory_ordinal(i))) ==
-			    CUDA_SUCCESS &&
-		    other == handle)
-			device = i;
-	return pools_add(handle, device);
-}
-
-/* Is it the default pool of a device that is not the tenant's? */
-static bool foreign(CUmemoryPool handle)
-{
-	CUmemoryPool other;
-	int count = 0;
-
-	if (!handle || pools_find(handle) ||
-	    memory_driver(real(cuDeviceGetCount)(&count)) != CUDA_SUCCESS)
-		return false;
-	for (int i = 0; i < count; i++)
-		if (state_device(i) < 0 &&
-		    memory_driver(real(cuDeviceGetDefaultMemPool)(&other, i)) == CUDA_SUCCESS &&
-		    other == handle)
-			return true;
-	return false;
-}
-
 /* Grown by more than was thought: the next request expects it. */
 static void learn_step(struct pool *pool, uint64_t before, uint64_t expected)
 {
@@ -119,43 +58,68 @@ static void learn_step(struct pool *pool, uint64_t before, uint64_t expected)
 		pool->step = grown;
 }
 
-/* With the lock held, `taken` bytes charged beyond pool->charged. Consumes them. */
-static CUresult attempt(struct pool *pool, const struct request *q, uint64_t taken)
+/* With the lock held, after the driver has allocated where nothing is known: charges what the pool
+ * has grown by. */
+static noinline_ bool settle(struct pool *pool, const struct pools_request *q, uint64_t held)
 {
-	struct pointer entry = {.bytes = q->bytes,
-				.owner = pools_index(pool),
-				.kind = MEMORY_POOLED,
-				.device = (int16_t)pool->device};
-	uint64_t before = pool->charged, holds;
+	uint64_t before = pool->charged;
+	uint64_t holds = pools_attribute(pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, 0);
+	bool known = holds != 0 && holds % BLOCKS_BYTES == 0;
+
+	pool->held -= held;
+	if (holds == 0)
+		holds = before; /* the driver does not say */
+	if (holds == before)
+		amounts_release(&state.device[pool->device], held);
+	else if (!pools_grew(pool, holds, held))
+		return false;
+	if (known)
+		pools_firm_is(pool, *q->address);
+	learn_step(pool, before, held);
+	return true;
+}
+
+/* With the lock held. */
+static inline CUresult keep(struct pool *pool, const struct pools_request *q)
+{
+	uint64_t address = *q->address, before = atomic_fetch_add(&pool->live, q->bytes);
+	struct pointer entry = {.address = address,
+				.bytes = q->bytes,
+				.owner = (uint64_t)(uintptr_t)pool,
+				.about = POINTER_ABOUT(0, MEMORY_POOLED, pool->device)};
+
+	atomic_fetch_add(&pool->alive, 1);
+	pools_show_change(pool, before, before + q->bytes);
+	if (likely(!address || memory_remember_quick(entry) == 0))
+		return CUDA_SUCCESS;
+	pools_freed(pool, q->bytes);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* With the lock held, and `held` bytes of credit kept aside: the worst case, until it is known
+ * better. */
+static CUresult attempt(struct pool *pool, const struct pools_request *q, uint64_t held)
+{
 	CUresult r;
 
-	/* The worst case is the charge until it is known better. */
-	pool->charged += taken;
+	pool->held += held;
 	r = memory_driver(call(q));
-	if (r == CUDA_SUCCESS) {
-		entry.address = *q->address;
-		holds = pools_attribute(pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
-					pool->charged);
-		if (holds > pool->charged && memory_charge(pool->device, holds - pool->charged,
-							   CREDIT_OWED) != CUDA_SUCCESS) {
-			r = CUDA_ERROR_OUT_OF_MEMORY;
-		} else {
-			pool->charged = holds > pool->charged ? holds : pool->charged;
-			atomic_fetch_add(&pool->alive, 1);
-			atomic_fetch_add(&pool->live, q->bytes);
-			if (entry.address && memory_remember(&entry) < 0) {
-				atomic_fetch_sub(&pool->alive, 1);
-				atomic_fetch_sub(&pool->live, q->bytes);
-				r = CUDA_ERROR_OUT_OF_MEMORY;
-			}
-		}
-		if (r != CUDA_SUCCESS)
-			best_effort(memory_driver(call_free(q, entry.address)));
+	if (unlikely(r != CUDA_SUCCESS)) {
+		pools_unheld(pool, held);
+		pools_recharge(pool);
+		return r;
 	}
-	pools_recharge(pool);
-	pools_show_loose(pool->device);
-	if (r == CUDA_SUCCESS)
-		learn_step(pool, before, taken);
+	if (likely(pools_firm_has(pool, *q->address, q->bytes)))
+		pools_unheld(pool, held);
+	else if (!settle(pool, q, held))
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	if (likely(r == CUDA_SUCCESS))
+		r = keep(pool, q);
+	if (unlikely(r != CUDA_SUCCESS)) {
+		pools_firm_loses(pool, *q->address);
+		best_effort(memory_driver(call_free(q, *q->address)));
+		pools_recharge(pool);
+	}
 	return r;
 }
 
@@ -182,7 +146,8 @@ static bool fits(const struct pool *pool, uint64_t bytes)
 {
 	uint64_t in_use =
 		pools_attribute(pool->handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, pool->charged);
-	struct collection all = {.owner = pools_index(pool), .most = atomic_load(&pool->alive)};
+	struct collection all = {.owner = (uint64_t)(uintptr_t)pool,
+				 .most = atomic_load(&pool->alive)};
 	size_t size = all.most * sizeof(struct gaps_piece);
 	int saved = errno;
 	bool fit;
@@ -204,28 +169,68 @@ static bool fits(const struct pool *pool, uint64_t bytes)
 	return fit;
 }
 
-/* Takes the lock. */
-static CUresult allocate_from(struct pool *pool, const struct request *q)
+/* So much the driver may take for a request. */
+static uint64_t worst_case(const struct pool *pool, uint64_t bytes)
 {
-	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
-	uint64_t need;
+	if (likely(bytes <= pool->step))
+		return pool->step;
+	return (memory_round(bytes) + pool->step - 1) / pool->step * pool->step;
+}
 
-	moves_begin();
-	futex_lock_take(&pool->lock);
+/* There is not so much credit. Gives the lock back. */
+static noinline_ CUresult allocate_short(struct pool *pool, const struct pools_request *q,
+					 uint64_t need, bool mine)
+{
+	struct state_device *d = &state.device[pool->device];
+	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+
 	pools_recharge(pool);
-	need = (memory_round(q->bytes) + pool->step - 1) / pool->step * pool->step;
 	/* What fits into what it holds costs nothing, and must not be refused. */
-	if (credit_unused(pool->device) < need && fits(pool, q->bytes))
+	if (amounts_hold(d, need))
+		r = attempt(pool, q, need);
+	else if (fits(pool, q->bytes))
 		r = attempt(pool, q, 0);
 	if (r == CUDA_ERROR_OUT_OF_MEMORY) {
-		pools_unlock(pool);
+		pools_unlock(pool, mine);
 		/* Not with the lock held: this may wait, and trims. */
 		r = memory_charge(pool->device, need, CREDIT_WAIT);
-		futex_lock_take(&pool->lock);
-		if (r == CUDA_SUCCESS)
+		mine = driver_lock_take(&pool->lock);
+		if (r == CUDA_SUCCESS) {
+			amounts_allocate(d, -(int64_t)need);
 			r = attempt(pool, q, need);
+		}
 	}
-	pools_unlock(pool);
+	pools_unlock(pool, mine);
+	return r;
+}
+
+static CUresult allocate_asking(struct pools_request *q);
+
+/* Takes the lock. */
+static CUresult allocate_from(struct pool *pool, CUmemoryPool handle, struct pools_request *q)
+{
+	uint64_t need;
+	CUresult r;
+	bool mine;
+
+	moves_begin();
+	mine = driver_lock_take(&pool->lock);
+	need = worst_case(pool, q->bytes);
+	/* Somebody left the section by a jump. */
+	if (unlikely(mine && pool->held))
+		pools_unheld(pool, pool->held);
+	if (unlikely(pool->handle != handle || pool->ended)) {
+		pools_unlock(pool, mine);
+		moves_end();
+		/* Another thread has just destroyed it: there may be a current one all the same. */
+		return q->pool ? CUDA_ERROR_INVALID_VALUE : allocate_asking(q);
+	}
+	if (likely(amounts_hold(&state.device[pool->device], need))) {
+		r = attempt(pool, q, need);
+		pools_unlock(pool, mine);
+	} else {
+		r = allocate_short(pool, q, need, mine);
+	}
 	moves_end();
 	return r;
 }
@@ -233,7 +238,7 @@ static CUresult allocate_from(struct pool *pool, const struct request *q)
 /* By the allocation, as if it were linear memory. */
 static CUresult call_uncounted(struct memory_request *request)
 {
-	const struct request *q = (const struct request *)request->pitch;
+	const struct pools_request *q = (const struct pools_request *)request->pitch;
 	CUresult r = call(q);
 
 	if (r == CUDA_SUCCESS)
@@ -241,44 +246,57 @@ static CUresult call_uncounted(struct memory_request *request)
 	return r;
 }
 
-static CUresult allocate(struct request *q)
+/* Nothing is remembered that would do, or it is not the usual case. */
+static noinline_ CUresult allocate_asking(struct pools_request *q)
 {
 	struct memory_request uncounted = {.call = call_uncounted, .bytes = q->bytes, .pitch = q};
 	struct memory_place place;
 	struct pool *pool;
-	CUresult r = memory_begin(&place);
+	CUresult r = memory_begin(&place, q->nested);
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (!place.tracked || !q->address || q->bytes == 0)
 		return memory_driver(call(q));
-	if (unlikely(foreign(q->pool)))
+	if (unlikely(pools_foreign(q->pool)))
 		return memory_charge(-1, q->bytes, CREDIT_ASK);
 	if (capturing(q->stream, q->own)) {
 		graphs_begin();
 		return memory_driver(call(q));
 	}
-	stream_place(q->stream, &place);
-	pool = pool_of(q, place.device);
+	r = pools_find_place(q, &place, &pool);
+	if (r != CUDA_SUCCESS)
+		return r;
 	if (!pool)
 		return memory_allocate(&place, &uncounted);
 	if (pool->device < 0 && place.device >= 0)
 		return memory_driver(call(q));
 	if (pool->device < 0)
 		return memory_charge(-1, q->bytes, CREDIT_ASK);
-	return allocate_from(pool, q);
+	return allocate_from(pool, pool->handle, q);
+}
+
+static noinline_ CUresult allocate(struct pools_request *q)
+{
+	CUmemoryPool handle;
+	struct pool *pool = pools_remembered(q, &handle);
+
+	if (unlikely(!pool || q->nested || !state_joined() || capture_open() || !q->address ||
+		     q->bytes == 0))
+		return allocate_asking(q);
+	return allocate_from(pool, handle, q);
 }
 
 CUresult hook_cuMemAllocAsync(CUdeviceptr_v2 *dptr, size_t bytesize, CUstream hStream)
 {
-	struct request q = {dptr, bytesize, NULL, hStream, false};
+	struct pools_request q = {dptr, bytesize, NULL, hStream, false, memory_nested()};
 
 	return allocate(&q);
 }
 
 CUresult hook_cuMemAllocAsync_ptsz(CUdeviceptr_v2 *dptr, size_t bytesize, CUstream hStream)
 {
-	struct request q = {dptr, bytesize, NULL, hStream, true};
+	struct pools_request q = {dptr, bytesize, NULL, hStream, true, memory_nested()};
 
 	return allocate(&q);
 }
@@ -287,7 +305,7 @@ CUresult hook_cuMemAllocAsync_ptsz(CUdeviceptr_v2 *dptr, size_t bytesize, CUstre
 CUresult hook_cuMemAllocFromPoolAsync(CUdeviceptr_v2 *dptr, size_t bytesize, CUmemoryPool pool,
 				      CUstream hStream)
 {
-	struct request q = {dptr, bytesize, pool, hStream, false};
+	struct pools_request q = {dptr, bytesize, pool, hStream, false, memory_nested()};
 
 	if (!pool)
 		return memory_driver(real(cuMemAllocFromPoolAsync)(dptr, bytesize, pool, hStream));
@@ -297,7 +315,7 @@ CUresult hook_cuMemAllocFromPoolAsync(CUdeviceptr_v2 *dptr, size_t bytesize, CUm
 CUresult hook_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr_v2 *dptr, size_t bytesize, CUmemoryPool pool,
 					   CUstream hStream)
 {
-	struct request q = {dptr, bytesize, pool, hStream, true};
+	struct pools_request q = {dptr, bytesize, pool, hStream, true, memory_nested()};
 
 	if (!pool)
 		return memory_driver(
@@ -309,30 +327,65 @@ CUresult hook_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr_v2 *dptr, size_t bytesize
 
 /* In a capture this becomes a node, which may only free what a node allocated: the driver refuses
  * what we know of, and the entry goes back. */
-CUresult hook_cuMemFreeAsync(CUdeviceptr_v2 dptr, CUstream hStream)
+static noinline_ CUresult free_async_odd(struct pointer entry, const struct pools_request *q)
 {
-	struct pointer entry;
 	CUresult r;
 
-	if (unlikely(memory_inside) || memory_take(dptr, &entry) != 0)
-		return memory_driver(real(cuMemFreeAsync)(dptr, hStream));
 	moves_begin();
-	r = memory_freed(&entry, memory_driver(real(cuMemFreeAsync)(dptr, hStream)));
+	r = memory_freed(&entry, memory_driver(call_free(q, entry.address)));
 	moves_end();
 	return r;
 }
 
-CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr_v2 dptr, CUstream hStream)
+/* What is not in the table is a small allocation, or the driver's to judge. */
+static noinline_ CUresult free_async_unknown(CUdeviceptr address, const struct pools_request *q)
 {
 	struct pointer entry;
+
+	if (!q->nested && memory_take(address, &entry) == 0)
+		return free_async_odd(entry, q);
+	return memory_driver(call_free(q, address));
+}
+
+static noinline_ void refused(struct pointer entry, CUresult r)
+{
+	best_effort(memory_freed(&entry, r));
+}
+
+static inline_ CUresult free_async(CUdeviceptr address, CUstream stream, bool own, bool nested)
+{
+	struct pools_request q = {.stream = stream, .own = own, .nested = nested};
+	struct pointer entry;
+	struct pool *pool;
 	CUresult r;
 
-	if (unlikely(memory_inside) || memory_take(dptr, &entry) != 0)
-		return memory_driver(real(cuMemFreeAsync_ptsz)(dptr, hStream));
+	if (unlikely(nested || memory_take_remembered(address, &entry) != 0))
+		return free_async_unknown(address, &q);
+	/* In a copy of a process the page is still the parent's (guest/state.c). */
+	if (unlikely(!state_joined()))
+		return memory_driver(call_free(&q, address));
+	if (unlikely(entry.kind != MEMORY_POOLED))
+		return free_async_odd(entry, &q);
+	pool = (struct pool *)(uintptr_t)entry.owner;
 	moves_begin();
-	r = memory_freed(&entry, memory_driver(real(cuMemFreeAsync_ptsz)(dptr, hStream)));
+	pools_firm_loses(pool, address);
+	r = memory_driver(call_free(&q, address));
+	if (likely(r == CUDA_SUCCESS))
+		pools_freed(pool, entry.bytes);
+	else
+		refused(entry, r);
 	moves_end();
 	return r;
+}
+
+CUresult hook_cuMemFreeAsync(CUdeviceptr_v2 dptr, CUstream hStream)
+{
+	return free_async(dptr, hStream, false, memory_nested());
+}
+
+CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr_v2 dptr, CUstream hStream)
+{
+	return free_async(dptr, hStream, true, memory_nested());
 }
 
 /* ---- pools ----------------------------------------------------------------------------------- */
@@ -346,51 +399,121 @@ static int located(const CUmemLocation *location)
 
 CUresult hook_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps_v1 *poolProps)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
 
-	if (r == CUDA_SUCCESS && !memory_inside && poolProps &&
+	if (r == CUDA_SUCCESS && !memory_nested() && poolProps &&
 	    poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
 		r = memory_refuse_device(poolProps->location.id);
 	if (r == CUDA_SUCCESS)
 		r = memory_driver(real(cuMemPoolCreate)(pool, poolProps));
-	if (r == CUDA_SUCCESS && !memory_inside && pool && *pool && poolProps)
-		pools_add(*pool, located(&poolProps->location));
+	if (r == CUDA_SUCCESS && !memory_nested() && pool && *pool && poolProps &&
+	    !pools_add(*pool, located(&poolProps->location))) {
+		/* What cannot be followed cannot be given out. */
+		best_effort(memory_driver(real(cuMemPoolDestroy)(*pool)));
+		*pool = NULL;
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	return r;
+}
+
+/* The driver's own: it refuses to destroy that. */
+static bool is_default(const struct pool *pool)
+{
+	int ordinal = memory_ordinal(pool->device);
+	CUmemoryPool other;
+
+	return ordinal >= 0 &&
+	       memory_driver(real(cuDeviceGetDefaultMemPool)(&other, ordinal)) == CUDA_SUCCESS &&
+	       other == pool->handle;
+}
+
+/* With the lock held. To the program it is destroyed; to the driver it is when it holds nothing. */
+static void end_pool(struct pool *pool)
+{
+	int ordinal = memory_ordinal(pool->device);
+	cuuint64_t keep = 0;
+	CUmemoryPool other;
+
+	/* The default one takes its place, as with the driver. */
+	if (ordinal >= 0 &&
+	    memory_driver(real(cuDeviceGetMemPool)(&other, ordinal)) == CUDA_SUCCESS &&
+	    other == pool->handle &&
+	    memory_driver(real(cuDeviceGetDefaultMemPool)(&other, ordinal)) == CUDA_SUCCESS)
+		best_effort(memory_driver(real(cuDeviceSetMemPool)(ordinal, other)));
+	best_effort(memory_driver(real(cuMemPoolSetAttribute)(
+		pool->handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep)));
+	pool->ended = true;
+	pools_recharge(pool);
 }
 
 CUresult hook_cuMemPoolDestroy(CUmemoryPool handle)
 {
-	struct pool *pool = memory_inside || !handle ? NULL : pools_find(handle);
+	struct pool *pool = memory_nested() || !handle ? NULL : pools_find(handle);
 	CUresult r;
+	bool mine;
 
-	if (!pool)
-		return memory_driver(real(cuMemPoolDestroy)(handle));
-	futex_lock_take(&pool->lock);
-	pools_recharge(pool);
-	r = memory_driver(real(cuMemPoolDestroy)(handle));
-	if (r == CUDA_SUCCESS) {
-		/* The handle may be used again; the place is told apart by its index. */
-		pool->ended = true;
-		atomic_store(&pool->handle, pool->device < 0 ? NULL : (CUmemoryPool)pool);
-		pools_recharge(pool);
+	pools_changed();
+	if (!pool) {
+		r = memory_driver(real(cuMemPoolDestroy)(handle));
+		pools_changed();
+		return r;
 	}
-	pools_unlock(pool);
+	/* The driver may let go of what it kept as soon as it is told to keep nothing. */
+	moves_begin();
+	mine = driver_lock_take(&pool->lock);
+	if (pool->ended || atomic_load(&pool->handle) != handle) {
+		r = CUDA_ERROR_INVALID_VALUE;
+	} else if (pool->device < 0 || is_default(pool)) {
+		r = memory_driver(real(cuMemPoolDestroy)(handle));
+		if (r == CUDA_SUCCESS)
+			atomic_store(&pool->handle, NULL);
+	} else {
+		r = CUDA_SUCCESS;
+		end_pool(pool);
+	}
+	pools_changed();
+	pools_unlock(pool, mine);
+	moves_end();
+	return r;
+}
+
+/* What it is to keep no longer the driver lets go of by itself. */
+CUresult hook_cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attr, void *value)
+{
+	struct pool *pool = NULL;
+	CUresult r;
+	bool mine;
+
+	if (attr == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD && handle && !memory_nested())
+		pool = pools_find(handle);
+	if (!pool)
+		return memory_driver(real(cuMemPoolSetAttribute)(handle, attr, value));
+	moves_begin();
+	mine = driver_lock_take(&pool->lock);
+	r = pool->ended ? CUDA_ERROR_INVALID_VALUE
+			: memory_driver(real(cuMemPoolSetAttribute)(handle, attr, value));
+	if (atomic_load(&pool->handle))
+		pools_recharge(pool);
+	pools_unlock(pool, mine);
+	moves_end();
 	return r;
 }
 
 CUresult hook_cuMemPoolTrimTo(CUmemoryPool handle, size_t minBytesToKeep)
 {
-	struct pool *pool = memory_inside || !handle ? NULL : pools_find(handle);
+	struct pool *pool = memory_nested() || !handle ? NULL : pools_find(handle);
 	CUresult r;
+	bool mine;
 
 	if (!pool)
 		return memory_driver(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
 	moves_begin();
-	futex_lock_take(&pool->lock);
-	r = memory_driver(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
+	mine = driver_lock_take(&pool->lock);
+	r = pool->ended ? CUDA_ERROR_INVALID_VALUE
+			: memory_driver(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
 	if (atomic_load(&pool->handle))
 		pools_recharge(pool);
-	pools_unlock(pool);
+	pools_unlock(pool, mine);
 	moves_end();
 	return r;
 }
@@ -399,12 +522,12 @@ CUresult hook_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *h
 						 CUmemAllocationHandleType handleType,
 						 unsigned long long flags)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
 
 	if (r == CUDA_SUCCESS)
 		r = memory_driver(real(cuMemPoolImportFromShareableHandle)(pool_out, handle,
 									   handleType, flags));
-	if (r == CUDA_SUCCESS && !memory_inside && pool_out && *pool_out)
+	if (r == CUDA_SUCCESS && !memory_nested() && pool_out && *pool_out)
 		pools_add(*pool_out, -1);
 	return r;
 }
@@ -414,11 +537,11 @@ CUresult hook_cuMemPoolImportPointer(CUdeviceptr_v2 *ptr_out, CUmemoryPool pool,
 				     CUmemPoolPtrExportData_v1 *shareData)
 {
 	struct pointer entry = {.kind = MEMORY_IMPORTED, .device = -1};
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
 
 	if (r == CUDA_SUCCESS)
 		r = memory_driver(real(cuMemPoolImportPointer)(ptr_out, pool, shareData));
-	if (r == CUDA_SUCCESS && !memory_inside && ptr_out) {
+	if (r == CUDA_SUCCESS && !memory_nested() && ptr_out) {
 		entry.address = *ptr_out;
 		best_effort(memory_remember(&entry));
 	}

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/presence.h"
 
-#include <limits.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
@@ -9,18 +8,12 @@
 #include <linux/membarrier.h>
 #include <sys/mman.h>
 
-#define TABLE_STREAMS
-#define TABLE_KINDS
-#include "guest/capture.h"
 #include "guest/futex.h"
+#include "guest/jumps.h"
 #include "guest/real.h"
-#include "guest/say.h"
 #include "guest/state.h"
-#include "guest/tables.h"
 
 enum {
-	SPIN_NS = 5000,
-	GATE_MS = 100, /* a waiter looks around this often: the daemon may have died */
 	CHUNK_BYTES = 64 << 10,
 };
 
@@ -29,6 +22,7 @@ _Static_assert(offsetof(struct presence_slot, return_address) == 0 &&
 		       offsetof(struct presence_slot, countdown) == 16,
 	       "trampolines.S knows these offsets");
 _Static_assert(WIRE_DEVICES < 256, "trampolines.S looks at the low byte of not_open");
+_Static_assert(sizeof(struct presence_slot) == 256, "slots lie in rows, aligned");
 
 /* Slots in a row behind a head of a slot's size. */
 struct chunk {
@@ -46,6 +40,7 @@ static struct {
 	_Atomic uint32_t has_key;
 	pthread_key_t key;
 	_Atomic uint64_t submissions; /* of finished countdowns */
+	_Atomic uint64_t refills;
 	int has_membarrier;
 	struct futex_lock barrier_lock;
 	void *barrier_page;
@@ -119,12 +114,17 @@ static struct presence_slot *take_slot(void)
 /* The thread ends. It may have been ended inside a call: the slot is emptied in any case. */
 static void thread_ends(void *value)
 {
-	struct presence_slot *slot = value;
+	struct presence_slot *slot = value, *next;
 
 	guest_slot = &guest_unregistered;
-	__atomic_store_n(&slot->return_address, 0, __ATOMIC_RELEASE);
-	atomic_store(&slot->state, PRESENCE_IN);
-	atomic_store(&slot->taken, 0);
+	do {
+		next = slot->own;
+		slot->own = NULL;
+		__atomic_store_n(&slot->return_address, 0, __ATOMIC_RELEASE);
+		atomic_store(&slot->state, PRESENCE_IN);
+		atomic_store(&slot->taken, 0);
+		slot = next;
+	} while (slot && slot != value);
 }
 
 void presence_start(void)
@@ -165,6 +165,24 @@ void presence_barrier(void)
 		barrier_by_page();
 }
 
+/* By the slot's thread, or by the agent. Where both do it at once the sum of submissions is off. */
+static void set_countdown(struct presence_slot *slot, uint32_t calls)
+{
+	uint32_t left = __atomic_load_n(&slot->countdown, __ATOMIC_RELAXED);
+	uint32_t period = __atomic_load_n(&slot->period, __ATOMIC_RELAXED);
+
+	if (left < period)
+		atomic_fetch_add(&presence.submissions, period - left);
+	__atomic_store_n(&slot->period, calls, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->countdown, calls, __ATOMIC_SEQ_CST);
+}
+
+void presence_refill(struct presence_slot *slot, uint32_t calls)
+{
+	atomic_fetch_add(&presence.refills, 1);
+	set_countdown(slot, calls);
+}
+
 uint32_t presence_register(unsigned index)
 {
 	int saved = errno;
@@ -178,12 +196,13 @@ uint32_t presence_register(unsigned index)
 	slot = take_slot();
 	if (!slot)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (slot->countdown == 0)
-		__atomic_store_n(&slot->countdown, PRESENCE_SAMPLE, __ATOMIC_RELAXED);
+	/* Its first call takes the slow path: the agent may be about to say that we are idle. */
+	set_countdown(slot, 1);
 	if (!atomic_load(&presence.has_key) || pthread_setspecific(presence.key, slot) != 0) {
 		atomic_store(&slot->taken, 0);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	slot->own = slot;
 	guest_slot = slot;
 	/* Contexts that no hook saw being made are learned of here. */
 	best_effort(state_current_device());
@@ -191,206 +210,43 @@ uint32_t presence_register(unsigned index)
 	return 0;
 }
 
-/* The stream that call `index` submits to; false: none among its arguments. */
-static bool stream_of(unsigned index, const uint64_t *registers, const uint64_t *stack,
-		      CUstream *ret_stream)
+/* The calls that the thread's slots are about were left. */
+static void empty(struct presence_slot *first_of_ring)
 {
-	unsigned position = table_stream[index];
-	CUstream stream;
-
-	if (index == API_cuLaunchKernelEx || index == API_cuLaunchKernelEx_ptsz) {
-		const CUlaunchConfig *config = (const void *)(uintptr_t)registers[0];
-
-		if (!config)
-			return false;
-		stream = config->hStream;
-	} else if (position == 255) {
-		return false;
-	} else {
-		stream = (CUstream)(uintptr_t)(position < 6 ? registers[position]
-							    : stack[position - 6]);
-	}
-	if (!stream && api_rows[index].stream != API_PLAIN)
-		stream = CU_STREAM_PER_THREAD;
-	*ret_stream = stream;
-	return true;
-}
-
-static bool spans_devices(unsigned index)
-{
-	const char *name = api_rows[index].symbol;
-
-	return strstr(name, "Peer") || strstr(name, "MultiDevice");
-}
-
-/* The device whose gate a call has to pass; -1: all of them. A kernel's device is that of the
- * stream it is launched into, which need not be the current context's. */
-static int device_of(unsigned index, bool has_stream, CUstream stream)
-{
-	CUcontext context = NULL;
-
-	if (atomic_load(&state.devices) <= 1)
-		return 0;
-	if (spans_devices(index))
-		return -1;
-	if (has_stream && stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD) {
-		if (real(cuStreamGetCtx)(stream, &context) != CUDA_SUCCESS)
-			return -1;
-		return state_context_device(context);
-	}
-	return state_current_device();
-}
-
-static bool gate_open(int device)
-{
-	if (__atomic_load_n(&guest_tenant_page.not_open, __ATOMIC_SEQ_CST) == 0)
-		return true;
-	return device >= 0 && state_page(device, gate) == WIRE_GATE_OPEN;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static bool spin(int device)
-{
-	uint64_t end = now_ns() + SPIN_NS;
+	struct presence_slot *slot = first_of_ring;
 
 	do {
-		for (int i = 0; i < 32; i++)
-			__builtin_ia32_pause();
-		if (gate_open(device))
-			return true;
-	} while (now_ns() < end);
-	return false;
+		atomic_store(&slot->state, PRESENCE_IN);
+		slot->waits_since_ns = 0;
+		__atomic_store_n(&slot->return_address, 0, __ATOMIC_RELEASE);
+		slot = slot->own;
+	} while (slot != first_of_ring);
 }
 
-static void count_waiting(int64_t change)
+int presence_again(const void *caller, uintptr_t stack)
 {
-	uint64_t now = atomic_fetch_add(&state.waiting, (uint64_t)change) + (uint64_t)change;
-
-	__atomic_store_n(&guest_own_page.waiting, now, __ATOMIC_RELAXED);
-}
-
-/* Waits on the word that the daemon changes and wakes, in slices. */
-static void wait_in_slices(int device)
-{
-	const uint32_t *word = &guest_tenant_page.not_open;
-	uint32_t value;
-
-	for (uint32_t i = 0; device < 0 && i < atomic_load(&state.devices); i++)
-		if (state_page((int)i, gate) != WIRE_GATE_OPEN)
-			device = (int)i;
-	if (device >= 0)
-		word = &guest_tenant_page.device[atomic_load(&state.device[device].wire_index)]
-				.gate;
-	value = __atomic_load_n(word, __ATOMIC_RELAXED);
-	if (value != 0)
-		futex_wait(word, value, GATE_MS, 0);
-}
-
-/* Until the gate is open. Returns 0, or what the call answers instead. */
-static uint32_t wait_at_gate(int device)
-{
-	uint32_t answer = 0;
-
-	count_waiting(1);
-	if (!spin(device))
-		while (!gate_open(device)) {
-			if (atomic_load(&state.lost) &&
-			    atomic_load(&state.on_loss) == WIRE_LOSS_FAIL) {
-				answer = CUDA_ERROR_SYSTEM_NOT_READY;
-				break;
-			}
-			wait_in_slices(device);
-		}
-	count_waiting(-1);
-	return answer;
-}
-
-uint32_t presence_wait(int device)
-{
+	struct presence_slot *now = guest_slot, *slot = now->own;
 	int saved = errno;
-	uint32_t answer = gate_open(device) ? 0 : wait_at_gate(device);
 
-	errno = saved;
-	return answer;
-}
-
-/* The gate was not open when the trampoline looked. */
-static uint32_t pass_gate(struct presence_slot *slot, unsigned index, const uint64_t *registers,
-			  const uint64_t *stack)
-{
-	CUstream stream = NULL;
-	bool has_stream = stream_of(index, registers, stack, &stream);
-	int device = device_of(index, has_stream, stream);
-	uint32_t answer = 0;
-
-	while (answer == 0 && !gate_open(device)) {
-		/* What is captured is not submitted; and a capture that stood here could not end,
-		 * while the close waits for it to end. */
-		if (has_stream && capture_enter(slot, stream))
-			return 0;
-		atomic_store(&slot->state, PRESENCE_WAITS);
-		answer = wait_at_gate(device);
-		/* Present again, and only then the last look. */
-		atomic_store(&slot->state, PRESENCE_IN);
-		atomic_thread_fence(memory_order_seq_cst);
+	if (real_is_driver(caller))
+		return -1;
+	if (jumps_left(stack)) {
+		empty(now);
+		return 0;
 	}
-	return answer;
-}
-
-static uint32_t pass_residency(struct presence_slot *slot)
-{
-	uint32_t value;
-
-	while ((value = __atomic_load_n(&guest_not_resident, __ATOMIC_SEQ_CST)) != 0) {
-		atomic_store(&slot->state, PRESENCE_WAITS);
-		futex_wait(&guest_not_resident, value, GATE_MS, FUTEX_PRIVATE_FLAG);
-		atomic_store(&slot->state, PRESENCE_IN);
-		atomic_thread_fence(memory_order_seq_cst);
+	while (slot != now && __atomic_load_n(&slot->return_address, __ATOMIC_RELAXED) != 0)
+		slot = slot->own;
+	if (slot == now) {
+		slot = take_slot();
+		errno = saved;
+		if (!slot)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		set_countdown(slot, 1);
+		slot->own = now->own;
+		now->own = slot;
 	}
+	guest_slot = slot;
 	return 0;
-}
-
-uint32_t presence_slow(struct presence_slot *slot, unsigned index, const uint64_t *registers,
-		       const uint64_t *stack)
-{
-	int saved = errno;
-	uint32_t answer;
-
-	atomic_store(&slot->state, PRESENCE_IN);
-	if (table_kind[index] == TRAMPOLINE_TOUCH) {
-		answer = pass_residency(slot);
-	} else {
-		if (slot->countdown == 0) {
-			__atomic_store_n(&slot->countdown, PRESENCE_SAMPLE, __ATOMIC_RELAXED);
-			atomic_fetch_add(&presence.submissions, PRESENCE_SAMPLE);
-		}
-		answer = pass_gate(slot, index, registers, stack);
-	}
-	errno = saved;
-	return answer;
-}
-
-uint32_t presence_refuse(unsigned index)
-{
-	static _Atomic uint32_t said;
-
-	if (index >= TABLE_CUDA) {
-		if (atomic_exchange(&said, 1) == 0)
-			say("%s is not available: %s", nvml_rows[index - TABLE_CUDA].symbol,
-			    api_refusal_texts[nvml_rows[index - TABLE_CUDA].refusal]);
-		return NVML_ERROR_NO_PERMISSION;
-	}
-	if (atomic_exchange(&said, 1) == 0)
-		say("%s is not available: %s", api_rows[index].symbol,
-		    api_refusal_texts[api_rows[index].refusal]);
-	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 void presence_walk_start(struct presence_walk *walk)
@@ -438,13 +294,50 @@ uint64_t presence_submissions(void)
 
 	for (struct chunk *chunk = &first.head; chunk; chunk = atomic_load(&chunk->next))
 		for (unsigned i = 0; i < count_of(chunk); i++) {
-			uint32_t left =
-				__atomic_load_n(&slots_of(chunk)[i].countdown, __ATOMIC_RELAXED);
+			struct presence_slot *slot = &slots_of(chunk)[i];
+			uint32_t left = __atomic_load_n(&slot->countdown, __ATOMIC_RELAXED);
+			uint32_t period = __atomic_load_n(&slot->period, __ATOMIC_RELAXED);
 
-			if (left != 0)
-				sum += PRESENCE_SAMPLE - left;
+			if (left < period)
+				sum += period - left;
 		}
 	return sum;
+}
+
+void presence_look(struct presence_look *ret_look)
+{
+	struct presence_look look = {.refills = atomic_load(&presence.refills)};
+
+	for (struct chunk *chunk = &first.head; chunk; chunk = atomic_load(&chunk->next))
+		for (unsigned i = 0; i < count_of(chunk); i++) {
+			struct presence_slot *slot = &slots_of(chunk)[i];
+
+			look.countdowns += __atomic_load_n(&slot->countdown, __ATOMIC_ACQUIRE);
+			if (__atomic_load_n(&slot->return_address, __ATOMIC_ACQUIRE) != 0)
+				look.inside++;
+		}
+	*ret_look = look;
+}
+
+void presence_sample_soon(void)
+{
+	for (struct chunk *chunk = &first.head; chunk; chunk = atomic_load(&chunk->next))
+		for (unsigned i = 0; i < count_of(chunk); i++)
+			set_countdown(&slots_of(chunk)[i], 1);
+}
+
+bool presence_is_still(void)
+{
+	presence_barrier();
+	for (struct chunk *chunk = &first.head; chunk; chunk = atomic_load(&chunk->next))
+		for (unsigned i = 0; i < count_of(chunk); i++) {
+			struct presence_slot *slot = &slots_of(chunk)[i];
+
+			if (__atomic_load_n(&slot->return_address, __ATOMIC_ACQUIRE) != 0 ||
+			    __atomic_load_n(&slot->countdown, __ATOMIC_ACQUIRE) != 1)
+				return false;
+		}
+	return true;
 }
 
 bool presence_captures(const struct presence_slot *mine)
@@ -463,6 +356,18 @@ bool presence_captures(const struct presence_slot *mine)
 	return false;
 }
 
+/* Is it one of the ring of `mine`, and taken? */
+static bool returns(const struct presence_slot *mine, const struct presence_slot *slot)
+{
+	const struct presence_slot *one = mine;
+
+	if (mine == &guest_unregistered || slot->return_address == 0)
+		return false;
+	while (one != slot && one->own != mine)
+		one = one->own;
+	return one == slot;
+}
+
 void presence_forget(void)
 {
 	struct presence_slot *mine = guest_slot;
@@ -470,10 +375,15 @@ void presence_forget(void)
 
 	presence_walk_start(&walk);
 	for (struct chunk *chunk = walk.chunk; chunk; chunk = atomic_load(&chunk->next))
-		for (unsigned i = 0; i < count_of(chunk); i++)
-			/* The forking thread may be inside a call that is to return. */
-			if (&slots_of(chunk)[i] != mine || mine->return_address == 0)
-				memset(&slots_of(chunk)[i], 0, sizeof(struct presence_slot));
+		for (unsigned i = 0; i < count_of(chunk); i++) {
+			struct presence_slot *slot = &slots_of(chunk)[i], *own = slot->own;
+
+			/* The forking thread may be inside calls that are to return. */
+			if (returns(mine, slot))
+				continue;
+			memset(slot, 0, sizeof(*slot));
+			slot->own = own;
+		}
 	guest_slot = &guest_unregistered;
 	atomic_store(&presence.started, 0);
 	memset(&presence.barrier_lock, 0, sizeof(presence.barrier_lock));

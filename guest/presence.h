@@ -5,7 +5,8 @@
  * and calls the driver; the slot is empty again when it returns. Storing and looking are not
  * ordered by the processor: presence_barrier() on the closing side makes up for it.
  *
- * Slots are the guest's own memory and are never unmapped: a thread that ends hands its slot on.
+ * Slots are the guest's own memory and are never unmapped: a thread that ends hands its slots on.
+ * It has one, and one more for each signal handler that launched while a launch was under way.
  */
 #pragma once
 
@@ -17,7 +18,7 @@
 
 enum presence_state {
 	PRESENCE_IN = 0,  /* in the driver, or on the way */
-	PRESENCE_WAITS,	  /* at a closed gate */
+	PRESENCE_WAITS,	  /* at a closed gate, or for older work to complete */
 	PRESENCE_CAPTURES /* passed a closed gate, as its stream is being captured */
 };
 
@@ -29,7 +30,11 @@ struct presence_slot {
 	uint32_t countdown; /* calls until the next sample */
 	_Atomic uint32_t state;
 	_Atomic uint32_t taken;
-	uint32_t captured_at; /* PRESENCE_CAPTURES is about the call with this countdown */
+	uint32_t captured_at;	   /* PRESENCE_CAPTURES is about the call with this countdown */
+	struct presence_slot *own; /* the next one of the same thread, in a ring */
+	uint32_t period;	   /* what the countdown began at */
+	uint32_t sampled;	   /* guest/flight.c: calls before the sample that is taken, */
+	uint64_t waits_since_ns;   /* and since when it waits for older work */
 } __attribute__((aligned(256)));
 
 enum {
@@ -44,15 +49,23 @@ extern struct presence_slot guest_unregistered;
 /* What the touch trampolines test instead of the gate: not zero while blocks are evicted. */
 extern uint32_t guest_not_resident;
 
-/* From the trampolines. Both return 0, or the CUresult that the call is to answer. */
+/* From the trampolines. Both return 0, or the CUresult that the call is to answer. The slow path is
+ * that of guest/gate.c. */
 uint32_t presence_register(unsigned index);
 uint32_t presence_slow(struct presence_slot *slot, unsigned index, const uint64_t *registers,
 		       const uint64_t *stack);
 uint32_t presence_refuse(unsigned index);
 
-/* Waits at the gate of `device` (-1: of any) as a launch would: for hooks that must not start
- * while the gate is closed. */
-must_check uint32_t presence_wait(int device);
+/* On the slow path, where the countdown has come to its end: the next sample is due after so many
+ * calls. */
+void presence_refill(struct presence_slot *slot, uint32_t calls);
+
+/* The calling thread is in a call that submits, as its slot says. 0: it has another slot now; -1:
+ * the driver itself calls, from inside that call; otherwise the CUresult that is to be answered.
+ * A slot that a jump out of the driver left taken is empty from here on where that can be told
+ * (guest/jumps.h); otherwise it stays taken until the thread ends, and no close is acknowledged
+ * before: the driver may still be about to submit, for all we know. */
+int presence_again(const void *caller, uintptr_t stack);
 
 /* Once per process: how threads are made to show their stores. */
 void presence_start(void);
@@ -62,6 +75,20 @@ void presence_barrier(void);
 
 /* Calls that submitted, of all threads, since the guest joined. */
 uint64_t presence_submissions(void);
+
+/* What is not the same after a call that submits; and how many threads are inside one. */
+struct presence_look {
+	uint64_t countdowns, refills;
+	unsigned inside;
+};
+void presence_look(struct presence_look *ret_look);
+
+/* By the agent, while no walk is under way and no capture is open: each thread's next call that
+ * submits takes the slow path. */
+void presence_sample_soon(void);
+
+/* After that: is no thread inside such a call, and was none, so that the next one does? */
+bool presence_is_still(void);
 
 /* A walk over all slots, each seen empty, waiting, or changed since it was first looked at. */
 struct presence_walk {

@@ -4,12 +4,16 @@
  * siblings use some.
  *
  *	total = min(limit, the device's memory)
- *	free  = min(limit - what the tenant has been granted, the device's room) + our unused credit
+ *	free  = min(limit - what the tenant has been granted, the device's room) + unused credit
  *
  * Both are the daemon's figures, in the tenant's page. What this process allocates from its credit
- * shows at once, as the credit shrinks; nothing here can fall below zero.
+ * shows at once, as the credit shrinks; nothing here can fall below zero. Unused credit of siblings
+ * and of neighbours is free as well: it is recalled when it is needed. Only they know it, so the
+ *daemon is asked to look; alone a process is not held up.
  */
 #include "guest/query.h"
+
+#include <stdbool.h>
 
 #include "guest/credit.h"
 #include "guest/hooks.h"
@@ -23,34 +27,55 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Of the tenant, without our own unused credit. */
-static uint64_t used_bytes(int device, uint64_t own)
+/* What the tenant was promised and does not use: ours, and its other processes', where the daemon
+ * has looked just now. */
+static uint64_t idle_bytes(int device, uint64_t granted, bool looked)
 {
+	uint64_t own = credit_unused(device), used = state_page(device, used_bytes);
+	uint64_t all = granted > used ? granted - used : 0;
+
+	return looked && all > own && state_page(device, guests) > 1 ? all : own;
+}
+
+static uint64_t free_bytes(int device, uint64_t total, bool looked)
+{
+	uint64_t lent = (uint64_t)state_page(device, lent_mib) << 20;
+	uint64_t room = state_page(device, room_bytes) + lent;
 	uint64_t granted = state_page(device, granted_bytes);
-	uint64_t used = granted > own ? granted - own : 0;
+	uint64_t idle = idle_bytes(device, granted, looked);
+	uint64_t used = granted > idle ? granted - idle : 0;
 
 	/* A daemon of before that field. */
 	if (granted == 0)
 		used = state_page(device, used_bytes);
-	return used > credit_allocated(device) ? used : credit_allocated(device);
+	if (used < credit_allocated(device))
+		used = credit_allocated(device);
+	return least(used < total ? total - used : 0, room + idle);
+}
+
+uint64_t query_total(int device, uint64_t physical_bytes)
+{
+	uint64_t limit = state_page(device, limit_bytes);
+
+	return limit ? least(limit, physical_bytes) : physical_bytes;
+}
+
+uint64_t query_free_seen(int device)
+{
+	return free_bytes(device, query_total(device, state_page(device, total_bytes)), false);
 }
 
 void query_memory(int device, uint64_t physical_bytes, struct query_memory *ret_memory)
 {
-	uint64_t limit, room, own, used;
+	bool looked = false;
 	size_t rows;
 
 	/* What was returned a moment ago is free, and shall be seen to be. */
-	if (credit_returned(device))
-		best_effort(link_processes(device, NULL, 0, &rows));
-	limit = state_page(device, limit_bytes);
-	room = state_page(device, room_bytes);
-	own = credit_unused(device);
-	used = used_bytes(device, own);
-
-	ret_memory->total = limit ? least(limit, physical_bytes) : physical_bytes;
-	ret_memory->free =
-		least(used < ret_memory->total ? ret_memory->total - used : 0, room + own);
+	if (credit_returned(device) || state_page(device, guests) > 1 ||
+	    (state_page(device, guests) && state_page(device, rivals)))
+		looked = link_processes(device, NULL, 0, &rows) == 0;
+	ret_memory->total = query_total(device, physical_bytes);
+	ret_memory->free = free_bytes(device, ret_memory->total, looked);
 }
 
 CUresult hook_cuMemGetInfo_v2(size_t *free, size_t *total)
@@ -58,7 +83,7 @@ CUresult hook_cuMemGetInfo_v2(size_t *free, size_t *total)
 	struct query_memory seen;
 	struct memory_place place;
 	size_t physical = 0;
-	CUresult r = memory_begin(&place);
+	CUresult r = memory_begin(&place, memory_nested());
 
 	if (r == CUDA_SUCCESS)
 		r = memory_driver(real(cuMemGetInfo_v2)(free, total));
@@ -85,7 +110,7 @@ CUresult hook_cuMemGetInfo(unsigned int *free, unsigned int *total)
 {
 	struct query_memory seen;
 	struct memory_place place;
-	CUresult r = memory_begin(&place);
+	CUresult r = memory_begin(&place, memory_nested());
 
 	if (r == CUDA_SUCCESS)
 		r = memory_driver(real(cuMemGetInfo)(free, total));
@@ -102,37 +127,31 @@ CUresult hook_cuMemGetInfo(unsigned int *free, unsigned int *total)
 /* Of any device, with or without a context on it. */
 CUresult hook_cuDeviceTotalMem_v2(size_t *bytes, CUdevice_v1 dev)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
-	struct query_memory seen;
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
 	int device;
 
 	if (r == CUDA_SUCCESS)
 		r = memory_driver(real(cuDeviceTotalMem_v2)(bytes, dev));
-	if (r != CUDA_SUCCESS || memory_inside || !bytes || !state_joined())
+	if (r != CUDA_SUCCESS || memory_nested() || !bytes || !state_joined())
 		return r;
 	device = state_device(dev);
-	if (device < 0)
-		return r;
-	query_memory(device, *bytes, &seen);
-	*bytes = seen.total;
+	if (device >= 0)
+		*bytes = query_total(device, *bytes);
 	return r;
 }
 
 CUresult hook_cuDeviceTotalMem(unsigned int *bytes, CUdevice_v1 dev)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
-	struct query_memory seen;
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
 	int device;
 
 	if (r == CUDA_SUCCESS)
 		r = memory_driver(real(cuDeviceTotalMem)(bytes, dev));
-	if (r != CUDA_SUCCESS || memory_inside || !bytes || !state_joined())
+	if (r != CUDA_SUCCESS || memory_nested() || !bytes || !state_joined())
 		return r;
 	device = state_device(dev);
-	if (device < 0)
-		return r;
-	query_memory(device, state_page(device, total_bytes), &seen);
-	*bytes = narrow(seen.total);
+	if (device >= 0)
+		*bytes = narrow(query_total(device, state_page(device, total_bytes)));
 	return r;
 }
 
@@ -140,14 +159,14 @@ CUresult hook_cuDeviceTotalMem(unsigned int *bytes, CUdevice_v1 dev)
  * about what the program asked for. */
 CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr_v2 *pbase, size_t *psize, CUdeviceptr_v2 dptr)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
 
 	return r ? r : memory_driver(real(cuMemGetAddressRange_v2)(pbase, psize, dptr));
 }
 
 CUresult hook_cuMemGetAddressRange(CUdeviceptr_v1 *pbase, unsigned int *psize, CUdeviceptr_v1 dptr)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
 
 	return r ? r : memory_driver(real(cuMemGetAddressRange)(pbase, psize, dptr));
 }
@@ -155,14 +174,14 @@ CUresult hook_cuMemGetAddressRange(CUdeviceptr_v1 *pbase, unsigned int *psize, C
 CUresult hook_cuMemGetAccess(unsigned long long *flags, const CUmemLocation_v1 *location,
 			     CUdeviceptr_v2 ptr)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
 
 	return r ? r : memory_driver(real(cuMemGetAccess)(flags, location, ptr));
 }
 
 CUresult hook_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr_v2 ptr)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
 
 	return r ? r : memory_driver(real(cuPointerGetAttribute)(data, attribute, ptr));
 }
@@ -170,7 +189,7 @@ CUresult hook_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, C
 CUresult hook_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,
 				     void **data, CUdeviceptr_v2 ptr)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
 
 	return r ? r
 		 : memory_driver(

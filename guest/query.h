@@ -12,3 +12,7 @@ struct query_memory {
 
 /* `physical_bytes`: the device's memory. Never more than it, never below zero. */
 void query_memory(int device, uint64_t physical_bytes, struct query_memory *ret_memory);
+
+/* The total alone, and what is free as far as the page says: both without asking the daemon. */
+uint64_t query_total(int device, uint64_t physical_bytes);
+uint64_t query_free_seen(int device);

@@ -9,10 +9,12 @@
 
 #include <sys/stat.h>
 
+#define TABLE_HASHES
 #define TABLE_KINDS
 #include "cuda/probe.h"
 #include "guest/futex.h"
 #include "guest/say.h"
+#include "guest/symbols.h"
 #include "guest/tables.h"
 
 #define SYSTEM_DRIVER "/usr/lib/mete/driver"
@@ -44,6 +46,7 @@ struct library {
 static struct {
 	struct library cuda, nvml;
 	int version;
+	uintptr_t begin, end; /* of the driver as it is loaded */
 	struct {
 		const void *address;
 		int32_t index;
@@ -77,10 +80,20 @@ int real_index_of(const void *address)
 	return -1;
 }
 
+/* Both versions take the same and do the same, and so do our hooks of them. */
+static bool two_versions_of_one(unsigned a, unsigned b)
+{
+	unsigned low = a < b ? a : b, high = a < b ? b : a;
+
+	return (low == API_cuCtxPushCurrent && high == API_cuCtxPushCurrent_v2) ||
+	       (low == API_cuCtxPopCurrent && high == API_cuCtxPopCurrent_v2);
+}
+
 /* May the two share an address: does a look-up that answers the one serve for the other as well? */
 static bool interchangeable(unsigned a, unsigned b)
 {
-	return table_kind[a] == table_kind[b] && table_kind[a] != TRAMPOLINE_HOOK;
+	return table_kind[a] == table_kind[b] &&
+	       (table_kind[a] != TRAMPOLINE_HOOK || two_versions_of_one(a, b));
 }
 
 /* 0, or -1 when another function with another hook has that address. */
@@ -96,7 +109,7 @@ static int hash_add(const void *address, int index)
 		if (interchangeable((unsigned)other, (unsigned)index))
 			return 0;
 		say("the driver has one address for %s and %s, which must be told apart: not used",
-		    api_rows[other].symbol, api_rows[index].symbol);
+		    api_symbol(&api_rows[other]), api_symbol(&api_rows[index]));
 		return -1;
 	}
 	driver.hash[slot].index = index;
@@ -163,17 +176,47 @@ static bool is_guest(void *handle)
 
 	if (!look_up)
 		return false;
-	if ((void *)look_up == guest_export[API_cuGetProcAddress])
+	if ((void *)look_up == guest_export(API_cuGetProcAddress))
 		return true;
 	if (look_up(PROBE_NAME, &answer, 0, 0) != CUDA_SUCCESS || !answer)
 		return false;
 	return strcmp(answer, PROBE_ANSWER) == 0;
 }
 
+bool real_is_driver(const void *address)
+{
+	return (uintptr_t)address >= driver.begin && (uintptr_t)address < driver.end;
+}
+
+/* How a library's functions are found: by its own table, if `known` and `there` show that it says
+ * the same as dlsym(), which is slow. */
+struct finder {
+	void *handle;
+	struct symbols symbols;
+	bool direct;
+};
+
+static void finder_open(struct finder *finder, void *handle, unsigned index, const char *known)
+{
+	void *there = dlsym(handle, known);
+
+	finder->handle = handle;
+	finder->direct = there && symbols_open(&finder->symbols, there) == 0 &&
+			 symbols_find(&finder->symbols, known, table_hash[index]) == there;
+}
+
+static void *find(const struct finder *finder, unsigned index, const char *name)
+{
+	return finder->direct ? symbols_find(&finder->symbols, name, table_hash[index])
+			      : dlsym(finder->handle, name);
+}
+
 static int cuda_take(const char *path)
 {
 	struct library *cuda = &driver.cuda;
 	api_fn_cuDriverGetVersion *version = dlsym(cuda->handle, "cuDriverGetVersion");
+	void *address[API_ROWS];
+	struct finder finder = {.handle = NULL};
 
 	cuda->error = CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
 	if (!version || !dlsym(cuda->handle, "cuInit")) {
@@ -193,18 +236,17 @@ static int cuda_take(const char *path)
 		    driver.version / 1000, driver.version % 1000 / 10);
 		return -1;
 	}
-	for (int i = 0; i < (int)API_ROWS; i++) {
-		void *address = dlsym(cuda->handle, api_rows[i].symbol);
-
-		if (address && hash_add(address, i) < 0)
+	finder_open(&finder, cuda->handle, API_cuInit, "cuInit");
+	driver.begin = finder.symbols.begin;
+	driver.end = finder.symbols.end;
+	for (unsigned i = 0; i < API_ROWS; i++) {
+		address[i] = find(&finder, i, api_symbol(&api_rows[i]));
+		if (address[i] && hash_add(address[i], (int)i) < 0)
 			return -1;
 	}
-	for (int i = 0; i < (int)API_ROWS; i++) {
-		void *address = dlsym(cuda->handle, api_rows[i].symbol);
-
-		__atomic_store_n(&guest_real[i], address ? address : (void *)guest_absent,
+	for (unsigned i = 0; i < API_ROWS; i++)
+		__atomic_store_n(&guest_real[i], address[i] ? address[i] : (void *)guest_absent,
 				 __ATOMIC_RELEASE);
-	}
 	return 0;
 }
 
@@ -228,6 +270,7 @@ static int cuda_open(struct library *library)
 static int nvml_open(struct library *library)
 {
 	char path[4096];
+	struct finder finder = {.handle = NULL};
 
 	library->error = NVML_ERROR_LIBRARY_NOT_FOUND;
 	if (driver_path("libnvidia-ml.so.1", path, sizeof(path)) < 0)
@@ -235,8 +278,9 @@ static int nvml_open(struct library *library)
 	library->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!library->handle)
 		return -1;
-	for (int i = 0; i < (int)TABLE_NVML; i++) {
-		void *address = dlsym(library->handle, nvml_rows[i].symbol);
+	finder_open(&finder, library->handle, API_ROWS + NVML_ROW_nvmlInit_v2, "nvmlInit_v2");
+	for (unsigned i = 0; i < TABLE_NVML; i++) {
+		void *address = find(&finder, TABLE_CUDA + i, nvml_symbol(&nvml_rows[i]));
 
 		__atomic_store_n(&guest_real[TABLE_CUDA + i],
 				 address ? address : (void *)guest_absent_nvml, __ATOMIC_RELEASE);

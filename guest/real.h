@@ -14,6 +14,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/macros.h"
 #include "cuda/api.h"
 #include "cuda/nvml.h"
@@ -24,7 +26,13 @@
 extern void *guest_real[];
 
 /* Our exports, by the same index: what a look-up of that function is answered with. */
-extern void *const guest_export[];
+static inline void *guest_export(unsigned index)
+{
+	extern const char guest_entries[];
+	extern const int32_t guest_export_at[];
+
+	return (void *)(uintptr_t)(guest_entries + guest_export_at[index]);
+}
 
 #define real(symbol)                                                                               \
 	((api_fn_##symbol *)__atomic_load_n(&guest_real[API_##symbol], __ATOMIC_RELAXED))
@@ -45,6 +53,10 @@ must_check CUresult real_open(void);
 
 /* cuDriverGetVersion's figure (12090), 0 where there is no driver. */
 int real_version(void);
+
+/* Does the address lie in the driver? By the caller's address a call that the driver makes is told
+ * from one that a signal handler of the program makes meanwhile. */
+bool real_is_driver(const void *address);
 
 /* The index of the exported function that the driver has at this address, or -1. */
 int real_index_of(const void *address);

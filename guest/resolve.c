@@ -7,6 +7,7 @@
 #define TABLE_KINDS
 #include "cuda/probe.h"
 #include "cuda/resolve.h"
+#include "guest/current.h"
 #include "guest/hooks.h"
 #include "guest/real.h"
 #include "guest/say.h"
@@ -30,7 +31,7 @@ static CUresult unlisted(const char *name, void **address, int version, uint64_t
 		return CUDA_SUCCESS;
 	if (of <= CUDA_VERSION) {
 		real_adopt(row, *address);
-		*address = guest_export[row];
+		*address = guest_export(row);
 		return CUDA_SUCCESS;
 	}
 	__atomic_fetch_add(&guest_own_page.unknown_functions, 1, __ATOMIC_RELAXED);
@@ -67,7 +68,7 @@ static inline CUresult replace(const char *name, void **address, int version, ui
 	if (unlikely(row < 0))
 		return unlisted(name, address, version, flags, status);
 	if (table_kind[row] != TRAMPOLINE_PASS)
-		*address = guest_export[row];
+		*address = guest_export(row);
 	return CUDA_SUCCESS;
 }
 
@@ -95,5 +96,9 @@ CUresult hook_cuGetProcAddress_v2(const char *symbol, void **pfn, int driverVers
 /* Private tables of the driver: what they do is not known, and so it is passed on. */
 CUresult hook_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
-	return real(cuGetExportTable)(ppExportTable, pExportTableId);
+	CUresult r = real(cuGetExportTable)(ppExportTable, pExportTableId);
+
+	if (r == CUDA_SUCCESS)
+		current_never();
+	return r;
 }

@@ -2,26 +2,37 @@
 #include "guest/state.h"
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18 /* Linux 4.14 */
+#endif
+
 #include "guest/agent.h"
+#include "guest/arrays.h"
+#include "guest/blocks.h"
+#include "guest/context.h"
 #include "guest/contexts.h"
 #include "guest/credit.h"
+#include "guest/flight.h"
 #include "guest/futex.h"
+#include "guest/graphs.h"
+#include "guest/heaps.h"
 #include "guest/link.h"
 #include "guest/memory.h"
 #include "guest/moves.h"
+#include "guest/nvml.h"
+#include "guest/pools.h"
 #include "guest/presence.h"
 #include "guest/real.h"
 #include "guest/say.h"
-
-enum {
-	JOIN_WAIT_MS = 5000, /* a daemon that is being restarted */
-};
+#include "guest/turns.h"
+#include "guest/vmm.h"
 
 struct state state;
 
@@ -43,48 +54,90 @@ static int map_over(const void *page, int protection, int flags, int fd)
 	return at == -1 ? -errno : 0;
 }
 
+/* 1: this process, or the one that it is a copy of, has joined. In the copy struct state is empty,
+ * however it was made. */
+static _Atomic uint32_t has_joined;
+
+/* The own page, as long as it is the one: at another address as well, and which memory it is. */
+static struct {
+	struct wire_own_page *also;
+	ino_t inode;
+} own;
+
+static void own_forget(void)
+{
+	if (own.also)
+		munmap(own.also, WIRE_PAGE_SIZE);
+	own.also = NULL;
+}
+
 /* A child of fork() is another guest: it must not write the parent's page, use its socket or
  * think that its threads are there. Joins again when it calls CUDA. */
-static void forget(void)
+static void forget_parts(void)
 {
 	int saved = errno;
 
-	link_forget();
 	best_effort(map_over(&guest_tenant_page, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1));
 	best_effort(
 		map_over(&guest_own_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1));
-	memset(&state, 0, sizeof(state));
-	contexts_forget();
-	memory_forget();
-	presence_forget();
-	agent_forget();
+	own_forget();
+#define CHILD(part) part##_forget();
+#include "guest/child.def"
+#undef CHILD
+	atomic_store(&has_joined, 0);
 	errno = saved;
 }
 
+static void forget(void)
+{
+	memset(&state, 0, sizeof(state));
+	forget_parts();
+}
+
+/* clone(), called by itself, tells nobody: there the kernel empties struct state (Linux 4.14), and
+ * what else is to be forgotten is forgotten when the child joins. */
 static void watch_forks(void)
 {
 	static _Atomic uint32_t watched;
 
 	if (atomic_exchange(&watched, 1) == 0)
 		best_effort(__register_atfork(NULL, NULL, forget, NULL));
+	best_effort(syscall(SYS_madvise, &state, sizeof(state), MADV_WIPEONFORK));
+}
+
+static bool is_copy(void)
+{
+	return atomic_load(&has_joined) && !atomic_load(&state.has_joined);
+}
+
+/* A copy that nobody heard of being made has the driver's state as well, and the driver does not
+ * know: what the copy takes, contexts included, is its parent's to the driver, and in no book of
+ * the copy's. CUDA has nothing to offer it: a child of fork() is answered this by the driver. */
+static _Atomic uint32_t driver_began;
+
+void state_driver_begins(void)
+{
+	atomic_store(&driver_began, 1);
 }
 
 static int join(void)
 {
 	int r;
 
+	if (is_copy())
+		forget_parts();
 	watch_forks();
 	presence_start();
-	r = link_connect(JOIN_WAIT_MS);
-	if (r < 0)
-		return r;
+	link_open();
 	r = agent_start();
-	if (r < 0) {
-		say("the guest's agent thread cannot be started: %s",
-		    r == -EAGAIN ? "too many processes or threads" : "no memory");
-		link_drop();
+	if (r == 0) {
+		atomic_store(&state.has_joined, 1);
+		atomic_store(&has_joined, 1);
+		return link_joined();
 	}
+	say("the guest's agent thread cannot be started: %s",
+	    r == -EAGAIN ? "too many processes or threads" : "no memory");
 	return r;
 }
 
@@ -103,11 +156,12 @@ CUresult state_ready(void)
 	was = STATE_NEW;
 	if (atomic_compare_exchange_strong(&state.join, &was, STATE_JOINING)) {
 		atomic_store(&state.joiner, thread_id());
-		was = STATE_JOINED;
-		if (join() < 0) {
-			atomic_store(&state.error, CUDA_ERROR_SYSTEM_NOT_READY);
-			was = STATE_REFUSED;
-		}
+		if (is_copy() && atomic_load(&driver_began))
+			r = CUDA_ERROR_NOT_INITIALIZED;
+		else if (join() < 0)
+			r = CUDA_ERROR_SYSTEM_NOT_READY;
+		atomic_store(&state.error, (int)r);
+		was = r == CUDA_SUCCESS ? STATE_JOINED : STATE_REFUSED;
 		atomic_store(&state.join, was);
 		futex_wake_all(&state.join);
 	}
@@ -175,20 +229,53 @@ static int tenant_page_bad(const struct wire_tenant_page *page)
 	return -EINVAL;
 }
 
+/* Once the new page is in its place nobody writes the old one: what is counted there is complete.
+ */
+static int adopt_own(int fd)
+{
+	struct wire_own_page *page = mmap(NULL, WIRE_PAGE_SIZE, PROT_READ, MAP_SHARED, fd, 0);
+	struct stat about;
+	int r = page == MAP_FAILED || syscall(SYS_fstat, fd, &about) != 0 ? -errno : 0;
+
+	if (page == MAP_FAILED)
+		return r;
+	if (r == 0)
+		r = map_over(&guest_own_page, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+	if (r < 0) {
+		munmap(page, WIRE_PAGE_SIZE);
+		return r;
+	}
+	if (own.also && own.inode != about.st_ino)
+		moves_carry(own.also);
+	own_forget();
+	own.also = page;
+	own.inode = about.st_ino;
+	return 0;
+}
+
+/* Twice: in the first round somebody may still write where another device is shown now. */
+static void publish_all(void)
+{
+	uint32_t devices = atomic_load(&state.devices);
+
+	for (uint32_t i = 0; i < 2 * devices; i++)
+		credit_publish((int)(i % devices));
+}
+
 int state_adopt_pages(int own_fd, int tenant_fd)
 {
-	owned(close) int own = own_fd, tenant = tenant_fd;
+	owned(close) int mine = own_fd, tenant = tenant_fd;
 	struct wire_tenant_page *seen;
 	int r;
 
-	if (page_bad(own, "own") < 0 || page_bad(tenant, "tenant") < 0)
+	if (page_bad(mine, "own") < 0 || page_bad(tenant, "tenant") < 0)
 		return -EINVAL;
 	seen = mmap(NULL, WIRE_PAGE_SIZE, PROT_READ, MAP_SHARED, tenant, 0);
 	if (seen == MAP_FAILED)
 		return -errno;
 	r = tenant_page_bad(seen);
 	if (r == 0)
-		r = map_over(&guest_own_page, PROT_READ | PROT_WRITE, MAP_SHARED, own);
+		r = adopt_own(mine);
 	if (r == 0)
 		r = map_over(&guest_tenant_page, PROT_READ, MAP_SHARED, tenant);
 	if (r == 0) {
@@ -197,9 +284,7 @@ int state_adopt_pages(int own_fd, int tenant_fd)
 		__atomic_store_n(&guest_own_page.magic, WIRE_PAGE_MAGIC, __ATOMIC_RELAXED);
 		__atomic_store_n(&guest_own_page.size, (uint32_t)sizeof(guest_own_page),
 				 __ATOMIC_RELAXED);
-		moves_show();
-		for (uint32_t i = 0; i < atomic_load(&state.devices); i++)
-			credit_publish((int)i);
+		publish_all();
 	}
 	munmap(seen, WIRE_PAGE_SIZE);
 	return r;
@@ -218,6 +303,7 @@ void state_lost(void)
 	if (atomic_load(&state.on_loss) != WIRE_LOSS_CONTINUE)
 		gate = WIRE_GATE_CLOSED;
 	copy->not_open = gate == WIRE_GATE_OPEN ? 0 : 1;
+	memset(copy->turns, 0, sizeof(copy->turns));
 	for (uint32_t w = 0; w < WIRE_DEVICES; w++)
 		copy->device[w].gate = gate;
 	/* Moving the finished copy over the page is one step for everybody who reads it. */

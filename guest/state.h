@@ -15,6 +15,7 @@
 
 #include "base/macros.h"
 #include "cuda/types.h"
+#include "guest/futex.h"
 #include "wire/page.h"
 
 enum {
@@ -33,30 +34,36 @@ struct state_device {
 	uint8_t uuid[16];
 	_Atomic uint32_t wire_index; /* its index in the tenant page and in messages */
 	_Atomic uint32_t gone;	     /* the daemon no longer has it */
+	struct futex_lock lock;	     /* of `allocated`: guest/amounts.h */
 	_Atomic uint64_t granted;    /* bytes that the daemon promised: allocated + credit */
 	_Atomic uint64_t allocated;  /* of these, in use */
 	_Atomic uint64_t credit;     /* of these, not in use */
 	_Atomic uint64_t adrift,
 		loose;		       /* of what is allocated: exported, loose as in wire/page.h */
+	_Atomic uint64_t others;       /* times that something else may have taken memory */
 	_Atomic uint64_t contexts;     /* open contexts */
 	_Atomic uint32_t refused_said; /* an out-of-memory was explained once */
 	_Atomic uint32_t returned;     /* credit was given back, and nobody asked since */
-};
+	_Atomic uint64_t kept;	       /* guest/credit.c: what is kept beside others, */
+	_Atomic uint64_t gave_back;    /* what was more than that and went back, */
+	_Atomic int64_t gave_back_ms;  /* and when */
+	_Atomic uint64_t waiting;      /* threads at its closed gate, or at all gates */
+} __attribute__((aligned(64)));
 
+/* Pages of its own: a child has none of it, see state.c. */
 struct state {
-	_Atomic uint32_t join;	 /* enum state_join; a futex */
+	_Atomic uint32_t join; /* enum state_join; a futex */
+	_Atomic uint32_t has_joined;
 	_Atomic uint32_t joiner; /* thread that is joining */
 	_Atomic int error;	 /* CUresult of a refused guest */
 	_Atomic uint32_t devices;
 	struct state_device device[STATE_DEVICES];
-	_Atomic uint32_t lost;			   /* 1 while the daemon is away */
-	_Atomic uint32_t on_loss;		   /* enum wire_loss */
-	_Atomic uint32_t connection;		   /* counts reconnects; a futex */
-	_Atomic uint32_t captures;		   /* open stream captures of the process */
-	_Atomic uint64_t waiting;		   /* threads at a closed gate */
-	_Atomic uint64_t moves_begun, moves_ended; /* guest/moves.h */
-	_Atomic int8_t ordinal[STATE_ORDINALS];	   /* index + 1; -1 not the tenant's; 0 not known */
-};
+	_Atomic uint32_t lost;			/* 1 while the daemon is away */
+	_Atomic uint32_t on_loss;		/* enum wire_loss */
+	_Atomic uint32_t captures;		/* open stream captures of the process */
+	_Atomic uint64_t waiting;		/* threads at a closed gate */
+	_Atomic int8_t ordinal[STATE_ORDINALS]; /* index + 1; -1 not the tenant's; 0 not known */
+} __attribute__((aligned(4096)));
 
 extern struct state state;
 
@@ -85,6 +92,10 @@ void state_lost(void);
 
 /* cuInit asks again after a refusal. */
 void state_retry(void);
+
+/* From cuInit, before the driver's: from now on a copy of this process that nobody hears of has a
+ * driver that is the parent's, see state.c. */
+void state_driver_begins(void);
 
 /* Index of a CUDA device, or -1: not one of the tenant's. */
 int state_device(CUdevice device);

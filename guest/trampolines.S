@@ -29,14 +29,11 @@
 	.globl \symbol
 	.type \symbol, @function
 \symbol:
-	.pushsection .data.rel.ro.guest_export, "aw", @progbits
-	.quad .Lentry_\symbol
-	.popsection
-	.pushsection .data.guest_real, "aw", @progbits
-	.quad .Llazy_\symbol
+	.pushsection .rodata.guest_export, "a", @progbits
+	.long .Lentry_\symbol - guest_entries
 	.popsection
 	.pushsection .text.lazy, "ax", @progbits
-.Llazy_\symbol:
+	.p2align 4
 	mov $\index, %eax
 	jmp guest_lazy
 	.popsection
@@ -137,8 +134,14 @@
 	test %eax, %eax
 	jz 1b
 	ret
-	/* The driver called itself, or a handler interrupted a launch: we have been here. */
-6:	jmp *(guest_real + 8 * \index)(%rip)
+	/* The driver called itself: we have been here. Or a handler interrupted a launch, or one was
+	 * left by a jump: that is a call like any other, with another slot. */
+6:	call guest_again
+	test %eax, %eax
+	jz 1b
+	js 7f
+	ret
+7:	jmp *(guest_real + 8 * \index)(%rip)
 	DONE \symbol
 	.endm
 
@@ -195,25 +198,59 @@
 	.cfi_restore %rbp
 	.endm
 
-	.section .data.rel.ro.guest_export, "aw", @progbits
-	.globl guest_export
-	.hidden guest_export
-	.type guest_export, @object
-	.p2align 3
-guest_export:
+	.section .rodata.guest_export, "a", @progbits
+	.globl guest_export_at
+	.hidden guest_export_at
+	.type guest_export_at, @object
+	.p2align 2
+guest_export_at:
+	.section .text.lazy, "ax", @progbits
+	.p2align 4
+.Llazy:
+	.text
+	.globl guest_entries
+	.hidden guest_entries
+guest_entries:
+
+#include "guest/rows.h"
+
+	.text
+	.globl guest_entries_end
+	.hidden guest_entries_end
+guest_entries_end:
+
+	.section .rodata.guest_export, "a", @progbits
+	.size guest_export_at, . - guest_export_at
+
+	/* The slots begin as the stubs of .text.lazy, 16 bytes each. To say so by 1,100 relocations
+	 * costs every process that the guest is loaded into ten times what this loop does, which
+	 * the loader calls for one of them: before any constructor runs, and so before any call. */
 	.section .data.guest_real, "aw", @progbits
 	.globl guest_real
 	.hidden guest_real
 	.type guest_real, @object
-	.p2align 3
+	.p2align 4
 guest_real:
-
-#include "guest/rows.h"
-
-	.section .data.rel.ro.guest_export, "aw", @progbits
-	.size guest_export, . - guest_export
-	.section .data.guest_real, "aw", @progbits
+	.skip 8 * (ROWS + 1)
 	.size guest_real, . - guest_real
+	.p2align 3
+	.quad guest_fill
+
+	.text
+	.type guest_fill, @gnu_indirect_function
+guest_fill:
+	lea guest_real(%rip), %rax
+	lea 8 * ROWS(%rax), %rcx
+	lea .Llazy(%rip), %rdx
+1:	mov %rdx, (%rax)
+	lea 16(%rdx), %rsi
+	mov %rsi, 8(%rax)
+	add $32, %rdx
+	add $16, %rax
+	cmp %rcx, %rax
+	jb 1b
+	ret
+	.size guest_fill, . - guest_fill
 
 	.text
 	/* The first call of a function: %eax is its index; the caller's frame is untouched. */
@@ -255,6 +292,19 @@ guest_register:
 	ret
 	.cfi_endproc
 	.size guest_register, . - guest_register
+
+	/* The thread's slot is taken: presence_again(caller, stack). */
+	.type guest_again, @function
+guest_again:
+	.cfi_startproc
+	SAVE_ARGUMENTS
+	mov 16(%rbp), %rdi
+	lea 16(%rbp), %rsi
+	call presence_again
+	RESTORE_ARGUMENTS
+	ret
+	.cfi_endproc
+	.size guest_again, . - guest_again
 
 	/* What a driver without the function answers. */
 	.globl guest_absent

@@ -6,7 +6,8 @@
  * as long, and that of memory that was exported until the process ends: a descriptor keeps it, and
  * nobody says when the last copy of one is closed.
  *
- * Imported memory is its exporter's to pay; so is what lies in host memory. A multicast object
+ * Imported memory is its exporter's to pay; where the driver counts it as ours, as it does when its
+ * exporter has ended, it is measured. What lies in host memory is nobody's. A multicast object
  * holds no memory of its own, but is mapped and released like one.
  *
  * One lock around all of it, the driver's call included: a handle's number may be given out again
@@ -20,10 +21,12 @@
 
 #include <sys/mman.h>
 
+#include "guest/context.h"
 #include "guest/credit.h"
-#include "guest/futex.h"
+#include "guest/driver_lock.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
+#include "guest/moves.h"
 #include "guest/pointers.h"
 #include "guest/ranges.h"
 #include "guest/real.h"
@@ -54,13 +57,14 @@ struct binding {
 };
 
 static struct {
-	struct futex_lock lock;
+	struct driver_lock lock;
 	struct piece *chunk[CHUNKS];
 	uint32_t made, unused_;
 	struct pointers
 		handles;    /* detail: the piece's index; bytes: how often it is to be released */
 	struct ranges maps; /* value: the piece's index */
 	struct binding binding[BINDINGS];
+	bool import_ended; /* whoever has ended it says so after its move: leave() */
 } vmm;
 
 /* ---- with the lock held ---------------------------------------------------------------------- */
@@ -128,6 +132,8 @@ static void piece_end(uint32_t index)
 		credit_adrift(piece->device, (int64_t)piece->bytes);
 	else if (piece->bytes)
 		credit_give(piece->device, piece->bytes);
+	else if (!multicast)
+		vmm.import_ended = true;
 	memset(piece, 0, sizeof(*piece));
 	piece->next = vmm.unused_;
 	vmm.unused_ = index + 1;
@@ -183,19 +189,33 @@ static void note_free_of_charge(CUmemGenericAllocationHandle handle, bool multic
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
+/* Ends a move, and the section of the lock in it. What was imported may have been the driver's to
+ * count as ours: without it there is something to measure. */
+static void leave(bool mine)
+{
+	bool import_ended = vmm.import_ended;
+
+	vmm.import_ended = false;
+	driver_lock_give(&vmm.lock, mine);
+	moves_end();
+	if (import_ended)
+		context_settle_all();
+}
+
 static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,
 		       const CUmemAllocationProp *prop, unsigned long long flags, int device,
 		       uint64_t charged)
 {
 	int64_t index;
 	CUresult r;
+	bool mine;
 
-	futex_lock_take(&vmm.lock);
+	mine = driver_lock_take(&vmm.lock);
 	r = memory_driver(real(cuMemCreate)(handle, size, prop, flags));
 	if (r == CUDA_SUCCESS && *handle) {
 		index = piece_new(charged, device);
 		if (index >= 0 && handle_add(*handle, (uint32_t)index) == 0) {
-			futex_lock_give(&vmm.lock);
+			driver_lock_give(&vmm.lock, mine);
 			return r;
 		}
 		/* What cannot be followed cannot be given out. piece_end() gives the charge. */
@@ -206,7 +226,7 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,
 			charged = 0;
 		}
 	}
-	futex_lock_give(&vmm.lock);
+	driver_lock_give(&vmm.lock, mine);
 	if (charged)
 		credit_give(device, charged);
 	return r;
@@ -215,13 +235,13 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,
 CUresult hook_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size,
 			  const CUmemAllocationProp_v1 *prop, unsigned long long flags)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
 	uint64_t charged;
 	int device;
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (memory_inside || !state_joined() || !handle || !prop || size == 0 ||
+	if (memory_nested() || !state_joined() || !handle || !prop || size == 0 ||
 	    prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return memory_driver(real(cuMemCreate)(handle, size, prop, flags));
 	r = memory_refuse_device(prop->location.id);
@@ -243,11 +263,12 @@ CUresult hook_cuMemRelease(CUmemGenericAllocationHandle_v1 handle)
 {
 	struct pointer entry, old;
 	CUresult r;
+	bool mine;
 
-	if (memory_inside)
+	if (memory_nested())
 		return memory_driver(real(cuMemRelease)(handle));
 	moves_begin();
-	futex_lock_take(&vmm.lock);
+	mine = driver_lock_take(&vmm.lock);
 	r = memory_driver(real(cuMemRelease)(handle));
 	if (r == CUDA_SUCCESS && pointers_take(&vmm.handles, handle, &entry) == 0) {
 		if (--entry.bytes)
@@ -255,20 +276,20 @@ CUresult hook_cuMemRelease(CUmemGenericAllocationHandle_v1 handle)
 		piece_at(entry.detail)->handles--;
 		piece_end(entry.detail);
 	}
-	futex_lock_give(&vmm.lock);
-	moves_end();
+	leave(mine);
 	return r;
 }
 
 CUresult hook_cuMemMap(CUdeviceptr_v2 ptr, size_t size, size_t offset,
 		       CUmemGenericAllocationHandle_v1 handle, unsigned long long flags)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
 	int64_t index;
+	bool mine;
 
-	if (memory_inside || r != CUDA_SUCCESS)
+	if (memory_nested() || r != CUDA_SUCCESS)
 		return r ? r : memory_driver(real(cuMemMap)(ptr, size, offset, handle, flags));
-	futex_lock_take(&vmm.lock);
+	mine = driver_lock_take(&vmm.lock);
 	index = piece_of(handle);
 	r = memory_driver(real(cuMemMap)(ptr, size, offset, handle, flags));
 	if (r == CUDA_SUCCESS && index >= 0) {
@@ -279,7 +300,7 @@ CUresult hook_cuMemMap(CUdeviceptr_v2 ptr, size_t size, size_t offset,
 			r = CUDA_ERROR_OUT_OF_MEMORY;
 		}
 	}
-	futex_lock_give(&vmm.lock);
+	driver_lock_give(&vmm.lock, mine);
 	return r;
 }
 
@@ -288,30 +309,31 @@ CUresult hook_cuMemUnmap(CUdeviceptr_v2 ptr, size_t size)
 {
 	struct range range;
 	CUresult r;
+	bool mine;
 
-	if (memory_inside)
+	if (memory_nested())
 		return memory_driver(real(cuMemUnmap)(ptr, size));
 	moves_begin();
-	futex_lock_take(&vmm.lock);
+	mine = driver_lock_take(&vmm.lock);
 	r = memory_driver(real(cuMemUnmap)(ptr, size));
 	while (r == CUDA_SUCCESS && ranges_take(&vmm.maps, ptr, size, &range) == 0) {
 		piece_at((uint32_t)range.value)->maps--;
 		piece_end((uint32_t)range.value);
 	}
-	futex_lock_give(&vmm.lock);
-	moves_end();
+	leave(mine);
 	return r;
 }
 
 /* The handle may be a new number for what is mapped at the address, or the old one again. */
 CUresult hook_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle_v1 *handle, void *addr)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
 	const struct range *range;
+	bool mine;
 
-	if (memory_inside || r != CUDA_SUCCESS)
+	if (memory_nested() || r != CUDA_SUCCESS)
 		return r ? r : memory_driver(real(cuMemRetainAllocationHandle)(handle, addr));
-	futex_lock_take(&vmm.lock);
+	mine = driver_lock_take(&vmm.lock);
 	r = memory_driver(real(cuMemRetainAllocationHandle)(handle, addr));
 	range = ranges_find(&vmm.maps, (uint64_t)(uintptr_t)addr);
 	if (r == CUDA_SUCCESS && handle && *handle && range &&
@@ -319,7 +341,7 @@ CUresult hook_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle_v1 *handl
 		best_effort(memory_driver(real(cuMemRelease)(*handle)));
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	futex_lock_give(&vmm.lock);
+	driver_lock_give(&vmm.lock, mine);
 	return r;
 }
 
@@ -328,37 +350,42 @@ CUresult hook_cuMemExportToShareableHandle(void *shareableHandle,
 					   CUmemAllocationHandleType handleType,
 					   unsigned long long flags)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
 	int64_t index;
+	bool mine;
 
-	if (memory_inside || r != CUDA_SUCCESS)
+	if (memory_nested() || r != CUDA_SUCCESS)
 		return r ? r
 			 : memory_driver(real(cuMemExportToShareableHandle)(shareableHandle, handle,
 									    handleType, flags));
-	futex_lock_take(&vmm.lock);
+	mine = driver_lock_take(&vmm.lock);
 	r = memory_driver(
 		real(cuMemExportToShareableHandle)(shareableHandle, handle, handleType, flags));
 	index = piece_of(handle);
 	if (r == CUDA_SUCCESS && index >= 0)
 		piece_at((uint32_t)index)->outgoing = true;
-	futex_lock_give(&vmm.lock);
+	driver_lock_give(&vmm.lock, mine);
 	return r;
 }
 
 CUresult hook_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle_v1 *handle,
 					     void *osHandle, CUmemAllocationHandleType shHandleType)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	bool mine;
 
-	if (memory_inside || r != CUDA_SUCCESS)
+	if (memory_nested() || r != CUDA_SUCCESS)
 		return r ? r
 			 : memory_driver(real(cuMemImportFromShareableHandle)(handle, osHandle,
 									      shHandleType));
-	futex_lock_take(&vmm.lock);
+	moves_other(-1); /* the driver may count it as ours, too */
+	mine = driver_lock_take(&vmm.lock);
 	r = memory_driver(real(cuMemImportFromShareableHandle)(handle, osHandle, shHandleType));
 	if (r == CUDA_SUCCESS && handle && *handle)
 		note_free_of_charge(*handle, false);
-	futex_lock_give(&vmm.lock);
+	driver_lock_give(&vmm.lock, mine);
+	if (r == CUDA_SUCCESS)
+		context_settle_all();
 	return r;
 }
 
@@ -366,7 +393,7 @@ CUresult hook_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle_v1 *ha
 CUresult hook_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp_v1 *prop,
 						     CUmemGenericAllocationHandle_v1 handle)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
 
 	return r ? r : memory_driver(real(cuMemGetAllocationPropertiesFromHandle)(prop, handle));
 }
@@ -376,15 +403,16 @@ CUresult hook_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp_v1 *pro
 CUresult hook_cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle,
 				const CUmulticastObjectProp *prop)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	bool mine;
 
-	if (memory_inside || r != CUDA_SUCCESS)
+	if (memory_nested() || r != CUDA_SUCCESS)
 		return r ? r : memory_driver(real(cuMulticastCreate)(mcHandle, prop));
-	futex_lock_take(&vmm.lock);
+	mine = driver_lock_take(&vmm.lock);
 	r = memory_driver(real(cuMulticastCreate)(mcHandle, prop));
 	if (r == CUDA_SUCCESS && mcHandle && *mcHandle)
 		note_free_of_charge(*mcHandle, true);
-	futex_lock_give(&vmm.lock);
+	driver_lock_give(&vmm.lock, mine);
 	return r;
 }
 
@@ -414,37 +442,39 @@ CUresult hook_cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t m
 				 CUmemGenericAllocationHandle memHandle, size_t memOffset,
 				 size_t size, unsigned long long flags)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	bool mine;
 
-	if (memory_inside || r != CUDA_SUCCESS)
+	if (memory_nested() || r != CUDA_SUCCESS)
 		return r ? r
 			 : memory_driver(real(cuMulticastBindMem)(mcHandle, mcOffset, memHandle,
 								  memOffset, size, flags));
-	futex_lock_take(&vmm.lock);
+	mine = driver_lock_take(&vmm.lock);
 	r = memory_driver(
 		real(cuMulticastBindMem)(mcHandle, mcOffset, memHandle, memOffset, size, flags));
 	if (r == CUDA_SUCCESS)
 		bind(piece_of(mcHandle), piece_of(memHandle), mcOffset, size);
-	futex_lock_give(&vmm.lock);
+	driver_lock_give(&vmm.lock, mine);
 	return r;
 }
 
 CUresult hook_cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
 				  CUdeviceptr memptr, size_t size, unsigned long long flags)
 {
-	CUresult r = memory_inside ? CUDA_SUCCESS : state_ready();
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
 	const struct range *range;
+	bool mine;
 
-	if (memory_inside || r != CUDA_SUCCESS)
+	if (memory_nested() || r != CUDA_SUCCESS)
 		return r ? r
 			 : memory_driver(real(cuMulticastBindAddr)(mcHandle, mcOffset, memptr, size,
 								   flags));
-	futex_lock_take(&vmm.lock);
+	mine = driver_lock_take(&vmm.lock);
 	r = memory_driver(real(cuMulticastBindAddr)(mcHandle, mcOffset, memptr, size, flags));
 	range = ranges_find(&vmm.maps, memptr);
 	if (r == CUDA_SUCCESS && range)
 		bind(piece_of(mcHandle), (int64_t)range->value, mcOffset, size);
-	futex_lock_give(&vmm.lock);
+	driver_lock_give(&vmm.lock, mine);
 	return r;
 }
 
@@ -454,11 +484,12 @@ CUresult hook_cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice 
 	int64_t object;
 	CUresult r;
 	int device;
+	bool mine;
 
-	if (memory_inside)
+	if (memory_nested())
 		return memory_driver(real(cuMulticastUnbind)(mcHandle, dev, mcOffset, size));
 	moves_begin();
-	futex_lock_take(&vmm.lock);
+	mine = driver_lock_take(&vmm.lock);
 	r = memory_driver(real(cuMulticastUnbind)(mcHandle, dev, mcOffset, size));
 	object = piece_of(mcHandle);
 	device = r == CUDA_SUCCESS && object >= 0 ? state_device(dev) : -1;
@@ -473,8 +504,7 @@ CUresult hook_cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice 
 		piece_at(memory - 1)->bound--;
 		piece_end(memory - 1);
 	}
-	futex_lock_give(&vmm.lock);
-	moves_end();
+	leave(mine);
 	return r;
 }
 

@@ -7,33 +7,37 @@
 #include "guest/pools.h"
 #include "guest/real.h"
 
-static CUresult waited(CUresult r)
+static noinline_ CUresult waited(CUresult r)
 {
 	pools_waited();
 	return r;
 }
 
+/* Where nothing was freed in a stream's order before the wait began, the driver is all there is to
+ * it: what another thread frees meanwhile is the next wait's. */
+#define WAIT(call) (likely(!pools_await()) ? (call) : waited(call))
+
 CUresult hook_cuCtxSynchronize(void)
 {
-	return waited(real(cuCtxSynchronize)());
+	return WAIT(real(cuCtxSynchronize)());
 }
 
 CUresult hook_cuCtxSynchronize_v2(CUcontext ctx)
 {
-	return waited(real(cuCtxSynchronize_v2)(ctx));
+	return WAIT(real(cuCtxSynchronize_v2)(ctx));
 }
 
 CUresult hook_cuStreamSynchronize(CUstream hStream)
 {
-	return waited(real(cuStreamSynchronize)(hStream));
+	return WAIT(real(cuStreamSynchronize)(hStream));
 }
 
 CUresult hook_cuStreamSynchronize_ptsz(CUstream hStream)
 {
-	return waited(real(cuStreamSynchronize_ptsz)(hStream));
+	return WAIT(real(cuStreamSynchronize_ptsz)(hStream));
 }
 
 CUresult hook_cuEventSynchronize(CUevent hEvent)
 {
-	return waited(real(cuEventSynchronize)(hEvent));
+	return WAIT(real(cuEventSynchronize)(hEvent));
 }

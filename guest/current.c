@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/current.h"
+
+#include "guest/contexts.h"
+#include "guest/hooks.h"
+#include "guest/real.h"
+#include "guest/state.h"
+
+_Atomic uint32_t current_era;
+static _Atomic uint32_t never;
+
+int current_ask(CUcontext *ret_context)
+{
+	/* First: what ends meanwhile makes it a thing of the past. */
+	uint32_t era = atomic_load(&current_era) + 1;
+	CUcontext context = NULL;
+	uint32_t turn = ++current_.turn;
+	int device;
+
+	current_forget();
+	*ret_context = NULL;
+	if (real(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || !context)
+		return -1;
+	*ret_context = context;
+	device = contexts_device(context);
+	if (device < 0 || era == 0 || atomic_load(&never))
+		return device;
+	current_.context = context;
+	current_.device = device;
+	current_.home = &state.device[device];
+	/* A handler of signals that asks in between finds nothing, and leaves its own answer. */
+	atomic_signal_fence(memory_order_seq_cst);
+	if (current_.turn == turn)
+		current_.era = era;
+	return device;
+}
+
+void current_changed(void)
+{
+	atomic_fetch_add(&current_era, 1);
+}
+
+void current_never(void)
+{
+	if (atomic_exchange(&never, 1) == 0)
+		current_changed();
+}
+
+/* Forgotten before, for who jumps out of it, and after, for a handler that asked meanwhile. */
+#define SWITCH(call)                                                                               \
+	({                                                                                         \
+		CUresult switched_;                                                                \
+		current_forget();                                                                  \
+		switched_ = (call);                                                                \
+		current_forget();                                                                  \
+		switched_;                                                                         \
+	})
+
+CUresult hook_cuCtxPushCurrent(CUcontext ctx)
+{
+	return SWITCH(real(cuCtxPushCurrent)(ctx));
+}
+
+CUresult hook_cuCtxPushCurrent_v2(CUcontext ctx)
+{
+	return SWITCH(real(cuCtxPushCurrent_v2)(ctx));
+}
+
+CUresult hook_cuCtxPopCurrent(CUcontext *pctx)
+{
+	return SWITCH(real(cuCtxPopCurrent)(pctx));
+}
+
+CUresult hook_cuCtxPopCurrent_v2(CUcontext *pctx)
+{
+	return SWITCH(real(cuCtxPopCurrent_v2)(pctx));
+}
+
+CUresult hook_cuCtxSetCurrent(CUcontext ctx)
+{
+	return SWITCH(real(cuCtxSetCurrent)(ctx));
+}

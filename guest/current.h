@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The calling thread's current context and its device, without asking the driver each time: what
+ * was found is remembered until a call of this thread may have changed it, or any thread's call has
+ * ended a context. A process that was given one of the driver's private tables (cuGetExportTable)
+ * may change it in ways that nobody sees: there the driver is asked each time, for good
+ * (decision 64).
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/macros.h"
+#include "cuda/types.h"
+#include "guest/state.h"
+#include "guest/thread.h"
+
+#define current_ (guest_thread.current)
+extern _Atomic uint32_t current_era; /* less one */
+
+/* Asks the driver. The device as in guest/state.h; -1: no context, or not the tenant's; -2: of a
+ * context that is not known yet. */
+must_check int current_ask(CUcontext *ret_context);
+
+/* The same, by what is remembered. */
+static inline int current_find(CUcontext *ret_context)
+{
+	if (unlikely(current_.era != atomic_load_explicit(&current_era, memory_order_relaxed) + 1))
+		return current_ask(ret_context);
+	*ret_context = current_.context;
+	return current_.device;
+}
+
+/* The device as an object; NULL: the tenant has none, or it is not known. */
+static inline struct state_device *current_home(CUcontext *ret_context)
+{
+	int device;
+
+	if (likely(current_.era == atomic_load_explicit(&current_era, memory_order_relaxed) + 1)) {
+		*ret_context = current_.context;
+		return current_.home;
+	}
+	device = current_ask(ret_context);
+	return device < 0 ? NULL : &state.device[device];
+}
+
+/* Before and after a call that makes another context current to this thread. */
+static inline void current_forget(void)
+{
+	current_.era = 0;
+}
+
+/* After a context may have ended, in whichever threads it was current; and in a child of fork(). */
+void current_changed(void);
+
+/* From now on nothing is remembered. */
+void current_never(void);
