@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 
 #include "node/daemon.h"
@@ -169,6 +170,27 @@ static int keep(struct admin *a, struct tenant *t, struct fault *why)
 	return 0;
 }
 
+static void read_share(const struct wire_tenant_new *said, struct tenant_spec *ret_spec)
+{
+	const struct {
+		const char *key;
+		const wire_text *text;
+	} fields[] = {
+		{"memory", &said->memory},
+		{"wait", &said->wait},
+		{"on_daemon_loss", &said->on_daemon_loss},
+		{"mode", &said->mode},
+		{"weight", &said->weight},
+		{"guarantee", &said->guarantee},
+		{"cap", &said->cap},
+		{"class", &said->class},
+		{"escalate", &said->escalate},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+		ret_spec->texts[key_index(fields[i].key)] = fields[i].text->text;
+}
+
 static void on_tenant_new(struct admin *a, uint32_t id, const struct wire_tenant_new *said)
 {
 	struct wire_message answer = {.code = WIRE_tenant_made, .id = id};
@@ -178,9 +200,7 @@ static void on_tenant_new(struct admin *a, uint32_t id, const struct wire_tenant
 	struct fault why;
 	int r;
 
-	spec.texts[key_index("memory")] = said->memory.text;
-	spec.texts[key_index("wait")] = said->wait.text;
-	spec.texts[key_index("on_daemon_loss")] = said->on_daemon_loss.text;
+	read_share(said, &spec);
 	r = pick_devices(d, said->device.text, &spec, &why);
 	if (r == 0 && a->keeps == ADMIN_KEEPS)
 		r = fault_set(&why, -ENOSPC, "one connection keeps no more than %d tenants",
@@ -289,7 +309,8 @@ static void list_devices(struct listing *to)
 		row->reserve = device->reserve_bytes;
 		row->allocated = sums.allocated;
 		row->resident = sums.allocated - sums.evicted;
-		row->residual = sums.residual;
+		/* What it counts for: see law 10 of core/ledger.h. */
+		row->residual = sums.booked + sums.evicted - sums.granted;
 		row->credit = sums.granted - sums.allocated;
 		send_row(to, &message);
 	}
@@ -303,8 +324,7 @@ static uint64_t unknown_functions(const struct tenant *t)
 	{
 		const struct guest *g = list_entry(link, struct guest, link);
 
-		if (g->joined)
-			sum += __atomic_load_n(&g->own->unknown_functions, __ATOMIC_RELAXED);
+		sum += __atomic_load_n(&g->own->unknown_functions, __ATOMIC_RELAXED);
 	}
 	return sum;
 }
@@ -318,8 +338,6 @@ static void list_guests(struct listing *to, const struct tenant *t, uint32_t dev
 		struct wire_guest_row *row = &message.guest_row;
 		struct ledger_sums sums;
 
-		if (!g->joined)
-			continue;
 		ledger_holder_sums(g->device[device].holder, &sums);
 		row->tenant = t->id;
 		row->guest = g->id;
@@ -349,13 +367,16 @@ static void list_tenant(struct listing *to, struct tenant *t)
 		row->limit = sums.limit;
 		row->allocated = sums.allocated;
 		row->resident = sums.allocated - sums.evicted;
-		row->residual = sums.residual;
+		/* What it counts for: see law 10 of core/ledger.h. */
+		row->residual = sums.booked + sums.evicted - sums.granted;
 		row->credit = sums.granted - sums.allocated;
 		row->peak = sums.peak;
 		row->refusals = sums.refused;
 		row->gate = t->shown->device[i].gate;
 		row->unknown_functions = unknown_functions(t);
 		row->joins = t->joins;
+		row->coupled = t->device[i].coupled;
+		schedule_row(&t->device[i], row);
 		send_row(to, &message);
 		list_guests(to, t, i);
 	}
@@ -396,7 +417,7 @@ static void on_list(struct admin *a, uint32_t id, const struct wire_list *said)
 	a->listing = true;
 	a->list_id = id;
 	a->list_tenant = said->tenant;
-	a->list_rounds = MEASURE_ROUNDS;
+	a->list_rounds = RESIDUAL_ROUNDS;
 	measure_all(a->daemon);
 	if (!measure_under_way(a->daemon))
 		answer_list(a);
@@ -502,10 +523,14 @@ static void on_message(struct peer *peer, const struct wire_message *m)
 void admin_accept(struct daemon *d)
 {
 	static const struct peer_class class = {on_message, on_unknown, on_gone, on_freed};
-	int fd = daemon_accept(d, d->admin_fd);
+	int fd = daemon_accept(d, d->admin_fd, INT_MAX);
 	struct peer_identity who;
 	struct admin *a;
 
+	if (fd == -EMFILE) {
+		loop_rewatch(&d->admin_listener, 0);
+		loop_arm(&d->admin_pause, DAEMON_PAUSE_MS * 1000000ull);
+	}
 	if (fd < 0)
 		return;
 	/* The socket's mode says the same; a descriptor may have been passed on, though. */
@@ -526,7 +551,7 @@ void admin_accept(struct daemon *d)
 	a->daemon = d;
 	a->pid = who.pid;
 	a->uid = who.uid;
-	if (peer_init(&a->peer, &d->loop, fd, &class) < 0) {
+	if (peer_init(&a->peer, &d->loop, &d->admin_flow, fd, &class) < 0) {
 		free(a);
 		return;
 	}

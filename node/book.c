@@ -3,6 +3,13 @@
 
 #include "node/daemon.h"
 
+enum {
+	SHOWN_AT_ONCE =
+		8, /* where a device has no more tenants they learn of its room with the event */
+	SHOWN_LATER_MS = 10,
+	GLANCE_MS = 10,
+};
+
 static const uint64_t ms = 1000000;
 
 static void on_ledger_timer(struct loop_timer *timer)
@@ -12,12 +19,80 @@ static void on_ledger_timer(struct loop_timer *timer)
 	book_pump(d);
 }
 
+/* The room of a device is the figure of all its tenants: to tell each of them with each event would
+ * cost more the more there are. Where they are many they learn it soon, all together. */
+static void show_room(struct device *device)
+{
+	device->unshown = false;
+	list_for_each(link, &device->tenants)
+	{
+		struct tenant_device *at = list_entry(link, struct tenant_device, link);
+
+		tenant_show(at->tenant, (uint32_t)(at - at->tenant->device));
+	}
+}
+
+static void on_show_timer(struct loop_timer *timer)
+{
+	struct daemon *d = container_of(timer, struct daemon, show_timer);
+
+	d->showing = false;
+	for (uint32_t i = 0; i < d->devices; i++) {
+		if (d->device[i].unshown)
+			show_room(&d->device[i]);
+	}
+}
+
+uint64_t book_room(const struct daemon *d, uint32_t device)
+{
+	struct ledger_sums all;
+
+	ledger_device_sums(d->ledger, device, &all);
+	return all.booked < all.limit ? all.limit - all.booked : 0;
+}
+
+uint64_t book_credit(const struct daemon *d, uint32_t device)
+{
+	struct ledger_sums all;
+
+	ledger_device_sums(d->ledger, device, &all);
+	return all.granted - all.allocated;
+}
+
+/* Whose figures have changed sees it now. */
+static void show(struct daemon *d)
+{
+	struct tenant_device *at;
+
+	while ((at = ledger_changed(d->ledger)) != NULL)
+		tenant_show(at->tenant, (uint32_t)(at - at->tenant->device));
+	for (uint32_t i = 0; i < d->devices; i++) {
+		struct device *device = &d->device[i];
+		uint64_t room = book_room(d, i);
+
+		if (room == device->shown_room && device->registered == device->shown_registered)
+			continue;
+		device->shown_room = room;
+		device->shown_registered = device->registered;
+		device->unshown = true;
+		if (device->registered <= SHOWN_AT_ONCE)
+			show_room(device);
+		else if (!d->showing)
+			loop_arm(&d->show_timer, SHOWN_LATER_MS * ms);
+		d->showing |= device->unshown;
+	}
+}
+
 int book_open(struct daemon *d, struct fault *why)
 {
+	/* What is not in use costs no memory: as many as there can be. */
+	uint32_t each = d->devices < WIRE_DEVICES ? d->devices : WIRE_DEVICES;
 	struct ledger_limits limits = {.devices = d->devices,
-				       .accounts = DAEMON_TENANTS,
-				       .holders = DAEMON_HOLDERS,
+				       .accounts = DAEMON_TENANTS * each,
+				       .holders = DAEMON_SEATS * each,
 				       .asks = DAEMON_ASKS,
+				       .asks_sure = DAEMON_ASKS_SURE,
+				       .asks_per_account = DAEMON_ASKS_OF_TENANT,
 				       .asks_per_holder = DAEMON_ASKS_OF_GUEST,
 				       .recall_ns = 1000 * ms,
 				       .look_ns = 20 * ms};
@@ -27,10 +102,18 @@ int book_open(struct daemon *d, struct fault *why)
 	if (!memory)
 		return fault_set(why, -ENOMEM, "out of memory");
 	d->ledger = ledger_init(memory, &limits);
-	for (uint32_t i = 0; i < d->devices; i++)
+	for (uint32_t i = 0; i < d->devices; i++) {
 		ledger_set_device(d->ledger, i, d->device[i].info->total_bytes,
 				  d->device[i].reserve_bytes);
+		list_init(&d->device[i].tenants);
+	}
 	r = loop_timer_init(&d->loop, &d->ledger_timer, on_ledger_timer);
+	if (r == 0)
+		r = loop_timer_init(&d->loop, &d->show_timer, on_show_timer);
+	if (r == 0)
+		r = gate_open(d);
+	if (r == 0)
+		r = schedule_open(d);
 	if (r == 0)
 		r = measure_open(d);
 	return r < 0 ? fault_set(why, r, "no timer for the book: %s", uv_strerror(r)) : 0;
@@ -39,6 +122,9 @@ int book_open(struct daemon *d, struct fault *why)
 void book_close(struct daemon *d)
 {
 	loop_timer_close(&d->ledger_timer, NULL);
+	loop_timer_close(&d->show_timer, NULL);
+	gate_close(d);
+	schedule_close(d);
 	measure_close(d);
 	free(d->ledger);
 	d->ledger = NULL;
@@ -51,70 +137,88 @@ static uint64_t says_allocated(const struct guest_device *at)
 	return __atomic_load_n(&at->guest->own->device[i].allocated_bytes, __ATOMIC_ACQUIRE);
 }
 
+static void refresh(struct guest_device *at)
+{
+	struct guest *g = at->guest;
+	struct ledger *l = g->tenant->daemon->ledger;
+	uint64_t peak =
+		__atomic_load_n(&g->own->device[at - g->device].peak_bytes, __ATOMIC_RELAXED);
+
+	/* It was there for a moment, between two looks of ours. */
+	if (peak > at->seen_peak) {
+		at->seen_peak = peak;
+		ledger_report_peak(l, at->holder, peak);
+	}
+	ledger_report(l, at->holder, says_allocated(at));
+}
+
 void book_refresh_guest(struct guest *g)
 {
-	struct ledger *l = g->tenant->daemon->ledger;
+	for (uint32_t i = 0; g->stated && i < g->tenant->devices; i++)
+		refresh(&g->device[i]);
+}
 
-	for (uint32_t i = 0; g->joined && i < g->tenant->devices; i++) {
-		struct guest_device *at = &g->device[i];
-		uint64_t peak = __atomic_load_n(&g->own->device[i].peak_bytes, __ATOMIC_RELAXED);
+static void refresh_tenant(struct tenant_device *of)
+{
+	list_for_each(link, &of->tenant->guests)
+	{
+		struct guest *g = list_entry(link, struct guest, link);
 
-		/* It was there for a moment, between two looks of ours. */
-		if (peak > at->seen_peak) {
-			at->seen_peak = peak;
-			ledger_report_peak(l, at->holder, peak);
-		}
-		ledger_report(l, at->holder, says_allocated(at));
+		if (g->stated)
+			refresh(&g->device[of - of->tenant->device]);
 	}
+}
+
+static void refresh_device(struct device *device)
+{
+	list_for_each(link, &device->tenants)
+		refresh_tenant(list_entry(link, struct tenant_device, link));
+}
+
+void book_glance(struct daemon *d, uint32_t device)
+{
+	uint64_t now = loop_now_ns();
+
+	if (now - d->device[device].glanced_ns < GLANCE_MS * ms)
+		return;
+	d->device[device].glanced_ns = now;
+	refresh_device(&d->device[device]);
 }
 
 void book_refresh_all(struct daemon *d)
 {
-	list_for_each(at, &d->tenants)
-	{
-		struct tenant *t = list_entry(at, struct tenant, link);
-
-		list_for_each(link, &t->guests)
-			book_refresh_guest(list_entry(link, struct guest, link));
-	}
+	for (uint32_t i = 0; i < d->devices; i++)
+		refresh_device(&d->device[i]);
 }
 
-static bool anybody_asks(const struct daemon *d)
+static void look(struct daemon *d, const struct ledger_action *action)
 {
-	for (uint32_t i = 0; i < d->devices; i++) {
-		struct ledger_sums sums;
-
-		ledger_device_sums(d->ledger, i, &sums);
-		if (sums.waiting)
-			return true;
-	}
-	return false;
-}
-
-static void show_all(struct daemon *d)
-{
-	list_for_each(link, &d->tenants) tenant_show(list_entry(link, struct tenant, link));
+	if (action->account)
+		refresh_tenant(ledger_watcher(action->account));
+	else
+		refresh_device(&d->device[action->device]);
 }
 
 void book_pump(struct daemon *d)
 {
 	struct ledger_action action;
-	uint64_t now = loop_now_ns(), deadline;
+	uint64_t now = loop_now_ns(), deadline, later;
 
-	if (anybody_asks(d))
-		book_refresh_all(d);
 	while (ledger_next(d->ledger, now, &action)) {
-		struct guest_device *at = ledger_owner(action.holder);
-
+		if (action.verb == LEDGER_LOOK) {
+			look(d, &action);
+			continue;
+		}
 		/* Who is answered finds the figures that go with the answer. */
-		show_all(d);
-		guest_answer(at->guest, &action);
+		show(d);
+		words_answer(((struct guest_device *)ledger_owner(action.holder))->guest, &action);
 	}
-	show_all(d);
-	now = loop_now_ns();
+	show(d);
+	/* By the time that the ledger knows: what has come since then is due at once. */
 	deadline = ledger_deadline(d->ledger, now);
+	later = loop_now_ns();
 	if (deadline)
-		loop_arm(&d->ledger_timer, deadline - now);
+		loop_arm(&d->ledger_timer, deadline > later ? deadline - later : 0);
 	else
 		loop_disarm(&d->ledger_timer);
 }

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/daemon.h"
 
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+
+#include "wire/wire.h"
 
 static const uint64_t second_ns = 1000000000;
 
@@ -56,46 +63,129 @@ int daemon_find_device(struct daemon *d, const char *name, uint32_t *ret_index)
 	return 0;
 }
 
+/* How a socket is called until it listens. */
+#define LISTEN_SOON ".new"
+
+/* The address is a name below an open folder: /proc/net/unix shows it to everybody as it was bound,
+ * and the folder's own name is a secret where the daemon is the system's (tenant.c). */
+static int name_below(const char *path, struct sockaddr_un *ret_address, struct fault *why)
+{
+	const char *name = strrchr(path, '/');
+	char folder[PATH_MAX];
+	int fd;
+
+	/* Whoever connects says it in full. */
+	if (!name || strlen(path) >= sizeof(ret_address->sun_path))
+		return fault_set(why, -ENAMETOOLONG, "%s: too long for a socket's path", path);
+	snprintf(folder, sizeof(folder), "%.*s", (int)(name - path), path);
+	fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return fault_set(why, -errno, "%s: %s", folder, strerror(errno));
+	snprintf(ret_address->sun_path, sizeof(ret_address->sun_path), "/proc/self/fd/%d%s%s", fd,
+		 name, LISTEN_SOON);
+	return fd;
+}
+
 int daemon_listen(const char *path, unsigned mode, int *ret_fd, struct fault *why)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	owned(close) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	owned(close) int folder = -1;
 	mode_t before;
 	int r;
 
 	if (fd < 0)
 		return fault_set(why, -errno, "no socket: %s", strerror(errno));
-	if (snprintf(address.sun_path, sizeof(address.sun_path), "%s", path) >=
-	    (int)sizeof(address.sun_path))
-		return fault_set(why, -ENAMETOOLONG, "%s: too long for a socket's path", path);
-	/* We hold the lock: whoever bound it before is gone. */
-	unlink(path);
+	folder = name_below(path, &address, why);
+	if (folder < 0)
+		return folder;
+	/*
+	 * We hold the lock: whoever bound it before is gone. Its socket is replaced by one that
+	 * listens, and is never missing: who joins just then finds nobody, and tries again, while a
+	 * socket that is not there is not waited for.
+	 */
+	unlink(address.sun_path);
 	before = umask(0777 &
 		       ~mode); /* one thread so far touches files: the mode is there at once */
 	r = bind(fd, (struct sockaddr *)&address, sizeof(address));
 	umask(before);
-	if (r != 0 || listen(fd, 512) != 0)
+	if (r != 0 || listen(fd, 512) != 0 || rename(address.sun_path, path) != 0)
 		return fault_set(why, -errno, "%s: %s", path, strerror(errno));
 	*ret_fd = take_fd(&fd);
 	return 0;
 }
 
-int daemon_accept(struct daemon *d, int listen_fd)
+static int open_spare(void)
 {
-	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
 
-	if (fd >= 0)
+void daemon_open_files(struct daemon *d)
+{
+	struct rlimit files;
+	rlim_t kept;
+
+	d->spare_fd = open_spare();
+	d->guest_fds = INT_MAX;
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur > INT_MAX)
+		return;
+	kept = files.rlim_cur / 4 < DAEMON_FILES_KEPT ? files.rlim_cur / 4 : DAEMON_FILES_KEPT;
+	d->guest_fds = (int)(files.rlim_cur - kept) - 1;
+}
+
+/* Says why, and has no more to do with it. */
+static void turn_away(struct daemon *d, int fd)
+{
+	struct wire_message message = {.code = WIRE_refused};
+	uint8_t frame[WIRE_FRAME_MAX];
+
+	message.refused.code = WIRE_REFUSED_FULL;
+	wire_set_text(&message.refused.reason, "meted has no more descriptors");
+	best_effort(
+		(int)send(fd, frame, wire_encode(&message, frame), MSG_DONTWAIT | MSG_NOSIGNAL));
+	close(fd);
+	if (daemon_may_complain(d))
+		log_error("daemon.full", "no more descriptors: a connection was turned away");
+}
+
+int daemon_accept(struct daemon *d, int listen_fd, int most)
+{
+	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), error = errno;
+
+	if (fd >= 0 && fd <= most)
 		return fd;
-	if ((errno == EMFILE || errno == ENFILE) && daemon_may_complain(d))
-		log_error("daemon.full", "no more descriptors: connections wait");
-	return -errno;
+	if (fd < 0 && error != EMFILE && error != ENFILE)
+		return -error;
+	if (fd < 0 && d->spare_fd >= 0) {
+		close(d->spare_fd);
+		fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd >= 0)
+			turn_away(d, fd);
+		d->spare_fd = open_spare();
+	} else if (fd >= 0) {
+		turn_away(d, fd);
+	}
+	return -EMFILE;
+}
+
+/* A `mete run` that has started us, or is about to find us, holds this lock until it is connected:
+ * others that come and go meanwhile do not end what it waits for. */
+static bool someone_starts(const struct daemon *d)
+{
+	char path[PATH_MAX];
+	owned(close) int fd = -1;
+
+	snprintf(path, sizeof(path), "%s/" PLACE_STARTING, d->place);
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 void daemon_maybe_end(struct daemon *d)
 {
 	if (d->options.system || d->stopping || d->restoring)
 		return;
-	if (!list_empty(&d->tenants) || !list_empty(&d->admins) || reserve_any(d))
+	if (!list_empty(&d->tenants) || !list_empty(&d->admins) || reserve_any(d) ||
+	    someone_starts(d))
 		return;
 	log_info("daemon.unneeded", "the last tenant has left");
 	d->stopping = true;

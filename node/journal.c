@@ -15,15 +15,19 @@ enum {
 	LONG_FACTOR = 4,
 };
 
-/* CRC-32 (IEEE 802.3), bit by bit: lines are short and few. */
+/* CRC-32 (IEEE 802.3), four bits at a time. */
 static uint32_t checksum(const char *text, size_t size)
 {
+	static const uint32_t of_bits[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac,
+					     0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+					     0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+					     0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
 	uint32_t crc = 0xffffffff;
 
 	for (size_t i = 0; i < size; i++) {
 		crc ^= (uint8_t)text[i];
-		for (int bit = 0; bit < 8; bit++)
-			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
+		crc = crc >> 4 ^ of_bits[crc & 15];
+		crc = crc >> 4 ^ of_bits[crc & 15];
 	}
 	return ~crc;
 }

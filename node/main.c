@@ -13,6 +13,12 @@
 #include "node/daemon.h"
 #include "node/notify.h"
 
+enum {
+	LOG_BURST = 100,
+	LOG_PER_SECOND = 5,
+	LOG_MOST_BYTES = 1 << 20,
+};
+
 /* One per folder. The lock goes with the process, however it ends. */
 static int lock(struct daemon *d, struct fault *why)
 {
@@ -45,6 +51,7 @@ static int beside_system(struct fault *why)
 
 static int make_place(struct daemon *d, struct fault *why)
 {
+	unsigned mode = d->options.system ? PLACE_PASSAGE : PLACE_PRIVATE;
 	char tenants[PLACE_MAX + 16];
 	int r;
 
@@ -56,11 +63,11 @@ static int make_place(struct daemon *d, struct fault *why)
 		snprintf(d->place, sizeof(d->place), "%s", PLACE_SYSTEM);
 	else if ((r = place_user(d->place, why)) < 0)
 		return r;
-	r = place_make(d->place, why);
+	r = place_make(d->place, mode, why);
 	if (r < 0)
 		return r;
 	snprintf(tenants, sizeof(tenants), "%s/tenants", d->place);
-	return place_make(tenants, why);
+	return place_make(tenants, mode, why);
 }
 
 static int open_devices(struct daemon *d, struct fault *why)
@@ -94,6 +101,13 @@ static void on_admin(struct loop_watch *watch, int events)
 	admin_accept(container_of(watch, struct daemon, admin_listener));
 }
 
+static void on_admin_pause_over(struct loop_timer *timer)
+{
+	struct daemon *d = container_of(timer, struct daemon, admin_pause);
+
+	loop_rewatch(&d->admin_listener, LOOP_READ);
+}
+
 static int listen_admin(struct daemon *d, struct fault *why)
 {
 	char path[PLACE_MAX + 16];
@@ -103,7 +117,9 @@ static int listen_admin(struct daemon *d, struct fault *why)
 	r = daemon_listen(path, 0600, &d->admin_fd, why);
 	if (r < 0)
 		return r;
-	r = loop_watch(&d->loop, &d->admin_listener, d->admin_fd, LOOP_READ, on_admin);
+	r = loop_timer_init(&d->loop, &d->admin_pause, on_admin_pause_over);
+	if (r == 0)
+		r = loop_watch(&d->loop, &d->admin_listener, d->admin_fd, LOOP_READ, on_admin);
 	return r < 0 ? fault_set(why, r, "%s: %s", path, uv_strerror(r)) : 0;
 }
 
@@ -168,12 +184,20 @@ static int start(struct daemon *d, struct fault *why)
 	r = make_place(d, why);
 	if (r == 0)
 		r = lock(d, why);
+	if (r == 0) {
+		snprintf(d->log_path, sizeof(d->log_path), "%s/meted.log", d->place);
+		log_rotate(d->log_path, LOG_MOST_BYTES);
+	}
 	if (r == 0 && !d->options.system)
 		r = beside_system(why);
 	if (r == 0)
 		r = open_devices(d, why);
 	if (r == 0)
 		r = start_signals(d, why);
+	daemon_open_files(d);
+	flow_init_last(&d->admin_flow, &d->flows);
+	if (r == 0 && flows_open(&d->flows, &d->loop, DAEMON_TENANTS) < 0)
+		r = fault_set(why, -ENOMEM, "out of memory");
 	if (r == 0)
 		r = book_open(d, why);
 	if (r == 0 && reserve_open(d) < 0)
@@ -220,6 +244,8 @@ static void stop(struct daemon *d)
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	loop_timer_close(&d->watchdog, NULL);
+	loop_timer_close(&d->admin_pause, NULL);
+	flows_close(&d->flows);
 	loop_timer_close(&d->grace, NULL);
 	reserve_close(d);
 	book_close(d);
@@ -231,7 +257,8 @@ static void stop(struct daemon *d)
 
 int main(int argc, char **argv)
 {
-	static struct daemon daemon = {.lock_fd = -1, .admin_fd = -1, .journal.fd = -1};
+	static struct daemon daemon = {
+		.lock_fd = -1, .admin_fd = -1, .spare_fd = -1, .journal.fd = -1};
 	struct fault why;
 	int r = options_parse(argc, argv, &daemon.options, &why);
 
@@ -248,12 +275,15 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	log_set_level(daemon.options.log_level);
+	log_limit(LOG_BURST, LOG_PER_SECOND);
 	umask(0077);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a full disk, not an end */
 	setenv("UV_THREADPOOL_SIZE", "1", 0);
 	raise_limits();
 	list_init(&daemon.tenants);
+	for (size_t i = 0; i < ARRAY_SIZE(daemon.by_id); i++)
+		list_init(&daemon.by_id[i]);
 	list_init(&daemon.admins);
 	r = loop_init(&daemon.loop);
 	if (r < 0) {

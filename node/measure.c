@@ -1,102 +1,174 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The rim of core/residual.h: what a guest's page and the ledger say at a moment, what the driver
+ * says on the worker, and when. */
 #include <string.h>
 
 #include "node/daemon.h"
 
 enum {
-	TRIES = MEASURE_ROUNDS - 1,
 	LATE_MS = 2000,
 	/* When it is tried again with guests that did not stand still. */
 	AGAIN_FIRST_MS = 10,
 	AGAIN_LAST_MS = 1000,
-	DOUBTS = 8, /* times that this is done for one that stands still, but leaves doubts */
-	STILL = 3, /* times that the same was measured, until a pool is believed to stay as it is */
 };
 
 static const uint64_t ms = 1000000;
 
-/* `what` must not make a guest leave. */
-static void each(struct daemon *d, void (*what)(struct daemon *d, struct guest_device *at))
+static struct daemon *daemon_of(const struct guest_device *at)
 {
-	list_for_each(link, &d->tenants)
-	{
-		struct tenant *t = list_entry(link, struct tenant, link);
-
-		list_for_each(one, &t->guests)
-		{
-			struct guest *g = list_entry(one, struct guest, link);
-
-			for (uint32_t i = 0; g->joined && i < t->devices; i++)
-				what(d, &g->device[i]);
-		}
-	}
+	return at->guest->tenant->daemon;
 }
 
-static struct guest_device *find(struct daemon *d, bool (*is)(const struct guest_device *at))
+static struct tenant_device *account_of(const struct guest_device *at)
 {
-	list_for_each(link, &d->tenants)
-	{
-		struct tenant *t = list_entry(link, struct tenant, link);
-
-		list_for_each(one, &t->guests)
-		{
-			struct guest *g = list_entry(one, struct guest, link);
-
-			for (uint32_t i = 0; g->joined && i < t->devices; i++) {
-				if (is(&g->device[i]))
-					return &g->device[i];
-			}
-		}
-	}
-	return NULL;
+	return &at->guest->tenant->device[at - at->guest->device];
 }
 
 static uint32_t device_of(const struct guest_device *at)
 {
-	return at->guest->tenant->device[at - at->guest->device].index;
+	return account_of(at)->index;
 }
 
-/* ---- what the guest says --------------------------------------------------------------------- */
+/* ---- what a machine wants done --------------------------------------------------------------- */
 
-static const struct wire_own_device *says(const struct guest_device *at)
+static void show_flux(struct tenant_device *of)
 {
-	return &at->guest->own->device[at - at->guest->device];
+	struct daemon *d = of->tenant->daemon;
+
+	ledger_unsettled(d->ledger, of->account, of->in_flux && !d->measure_late);
 }
 
-static uint64_t says_allocated(const struct guest_device *at)
+static void count_flux(struct guest_device *at, bool now)
 {
-	return __atomic_load_n(&says(at)->allocated_bytes, __ATOMIC_ACQUIRE);
+	struct tenant_device *of = account_of(at);
+
+	if (at->in_flux == now)
+		return;
+	at->in_flux = now;
+	of->in_flux += now ? 1u : -1u;
+	show_flux(of);
 }
 
-/* What is charged, and the driver may count as the guest's, or not. What a pool let go of while
- * somebody waited the guest finds at once after that. */
-static uint64_t says_uncertain(struct guest_device *at, uint64_t used)
+/* Who would be refused waits for what is being measured, unless that takes too long. */
+static void set_late(struct daemon *d, bool late)
 {
-	const struct wire_own_page *own = at->guest->own;
-	size_t i = (size_t)(at - at->guest->device);
-	uint64_t adrift = __atomic_load_n(&own->adrift_bytes[i], __ATOMIC_RELAXED);
+	if (d->measure_late == late)
+		return;
+	d->measure_late = late;
+	list_for_each(link, &d->tenants)
+	{
+		struct tenant *t = list_entry(link, struct tenant, link);
 
-	if (at->still_moved != at->seen_moved || at->still_used != used)
-		at->still = 0;
-	at->still_moved = at->seen_moved;
-	at->still_used = used;
-	if (++at->still > STILL)
-		return adrift;
-	return adrift + __atomic_load_n(&own->loose_bytes[i], __ATOMIC_RELAXED);
+		for (uint32_t i = 0; i < t->devices; i++)
+			show_flux(&t->device[i]);
+	}
 }
 
-/* How often what the guest holds has changed; UINT64_MAX while it changes, and while it has said
- * that contexts came or went, and we have not heard it yet. */
+static void keep_on(struct list *list, struct list *link, bool wanted)
+{
+	if (!wanted)
+		list_remove(link);
+	else if (!list_linked(link))
+		list_append(list, link);
+}
+
+static void act(struct guest_device *at, unsigned todo)
+{
+	struct daemon *d = daemon_of(at);
+	const struct residual *r = &at->residual;
+
+	if (todo & RESIDUAL_REPORT)
+		ledger_residual(d->ledger, at->holder, residual_charge(r), r->used);
+	if (todo & RESIDUAL_SAMPLE)
+		prices_learn(d, at, r->sample);
+	if (todo & (RESIDUAL_ANSWER | RESIDUAL_EXCUSE)) {
+		at->excused = (todo & RESIDUAL_EXCUSE) != 0;
+		keep_on(&d->measure_answers, &at->answer, true);
+	}
+	if (r->wanted && !list_linked(&at->measure))
+		list_append(&d->measure_wanted, &at->measure);
+	keep_on(&d->measure_between, &at->between, r->between);
+	keep_on(&d->measure_open, &at->open, residual_open(r));
+	count_flux(at, residual_in_flux(r));
+}
+
+static void step(struct guest_device *at, enum residual_verb verb, uint64_t bytes,
+		 const struct residual_moment *moment)
+{
+	struct residual_event event = {.verb = verb, .bytes = bytes, .moment = moment};
+
+	act(at, residual_step(&at->residual, &event));
+}
+
+void measure_say(struct guest_device *at, enum residual_verb verb, uint64_t bytes)
+{
+	step(at, verb, bytes, NULL);
+	if (verb == RESIDUAL_HUNG_UP)
+		list_remove(&at->answer);
+}
+
+void measure_forget(struct guest_device *at)
+{
+	list_remove(&at->measure);
+	list_remove(&at->between);
+	list_remove(&at->open);
+	list_remove(&at->answer);
+	count_flux(at, false);
+}
+
+/* ---- a moment -------------------------------------------------------------------------------- */
+
+static uint64_t load(const uint64_t *place)
+{
+	return __atomic_load_n(place, __ATOMIC_RELAXED);
+}
+
+/* How often what the guest holds has changed; RESIDUAL_MOVING while it changes, and while it has
+ * said that contexts came or went, and we have not heard it yet. */
 static uint64_t says_moved(const struct guest *g)
 {
 	uint64_t settles = __atomic_load_n(&g->own->settles, __ATOMIC_SEQ_CST);
 	uint64_t ended = __atomic_load_n(&g->own->moves_ended, __ATOMIC_SEQ_CST);
 	uint64_t begun = __atomic_load_n(&g->own->moves_begun, __ATOMIC_SEQ_CST);
 
-	return begun != ended || settles > g->settles ? UINT64_MAX : begun;
+	/* Who is about to state what it holds has a page that is not about that yet. */
+	if (!g->stated && g->caller)
+		return RESIDUAL_MOVING;
+	return begun != ended || settles > g->settles ? RESIDUAL_MOVING : begun;
+}
+
+/* `moves_first`: they are looked at before all else when a measurement begins, and after all else
+ * when it has ended: what changes in between is not missed. */
+static struct residual_moment moment_of(const struct guest_device *at, bool moves_first)
+{
+	const struct guest *g = at->guest;
+	const struct wire_own_page *own = g->own;
+	size_t i = (size_t)(at - g->device);
+	uint64_t moved = says_moved(g), others = load(&own->others[i]);
+	struct ledger_sums has;
+	struct residual_moment now;
+
+	ledger_holder_sums(at->holder, &has);
+	now = (struct residual_moment){
+		.allocated = __atomic_load_n(&own->device[i].allocated_bytes, __ATOMIC_ACQUIRE),
+		.adrift = load(&own->adrift_bytes[i]),
+		.loose = load(&own->loose_bytes[i]),
+		.contexts = load(&own->device[i].contexts),
+		.others = others ? others - 1 : RESIDUAL_UNSAID,
+		.granted = has.granted,
+		.evicted = has.evicted};
+	now.moved = moves_first ? moved : says_moved(g);
+	return now;
 }
 
 /* ---- what the driver says -------------------------------------------------------------------- */
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct nvml_process *one = a, *other = b;
+
+	return (one->pid > other->pid) - (one->pid < other->pid);
+}
 
 /* On the worker: it reads what the driver says, and nothing else. */
 static void ask_driver(struct loop_work *work)
@@ -104,184 +176,130 @@ static void ask_driver(struct loop_work *work)
 	struct daemon *d = container_of(work, struct daemon, measure);
 
 	for (uint32_t i = 0; i < d->devices; i++) {
+		struct nvml_process *rows = &d->processes[(size_t)i * DAEMON_GUESTS];
+
+		if (!d->measured[i])
+			continue;
+		d->measured[i] =
+			nvml_processes(d->nvml, i, rows, DAEMON_GUESTS, &d->process_count[i]) == 0;
 		if (d->measured[i])
-			d->measured[i] =
-				nvml_processes(d->nvml, i, &d->processes[(size_t)i * DAEMON_GUESTS],
-					       DAEMON_GUESTS, &d->process_count[i]) == 0;
+			qsort(rows, d->process_count[i], sizeof(*rows), by_pid);
 	}
 }
 
+/* A process may have several rows. */
 static uint64_t used_by(const struct daemon *d, uint32_t device, pid_t pid)
 {
 	const struct nvml_process *rows = &d->processes[(size_t)device * DAEMON_GUESTS];
+	uint32_t low = 0, high = d->process_count[device];
 	uint64_t sum = 0;
 
-	for (uint32_t i = 0; i < d->process_count[device]; i++) {
-		if (rows[i].pid == (uint32_t)pid)
-			sum += rows[i].used_bytes;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (rows[middle].pid < (uint32_t)pid)
+			low = middle + 1;
+		else
+			high = middle;
 	}
+	for (; low < d->process_count[device] && rows[low].pid == (uint32_t)pid; low++)
+		sum += rows[low].used_bytes;
 	return sum;
 }
 
-/* What to expect of the next context: the least so far, as others have modules beside theirs. A
- * guest that lies about its own cannot make it less than is expected where nothing is known. */
-static void learn_context(struct daemon *d, const struct guest_device *at, uint64_t residual)
+static void end_measuring(struct daemon *d, struct guest_device *at)
 {
-	uint64_t contexts = __atomic_load_n(&says(at)->contexts, __ATOMIC_RELAXED);
-	uint64_t each_bytes = contexts ? residual / contexts : 0;
-	struct device *device = &d->device[device_of(at)];
+	uint32_t device = device_of(at);
+	struct residual_moment now;
+	uint64_t used;
 
-	if (!each_bytes)
-		return;
-	if (each_bytes < d->options.context_bytes)
-		each_bytes = d->options.context_bytes;
-	if (!device->context_bytes || each_bytes < device->context_bytes)
-		device->context_bytes = each_bytes;
-}
-
-static uint64_t beyond(uint64_t bytes, uint64_t most)
-{
-	return bytes > most ? bytes - most : 0;
-}
-
-/* It did not stand still: once more, and after some tries what can be said is that there is at
- * least what is beyond all that it ever was granted meanwhile. */
-static void settle_inexactly(struct daemon *d, struct guest_device *at, uint64_t used)
-{
-	if (++at->tries < TRIES) {
-		at->measure = true;
-		d->measure_again = true;
-		return;
-	}
-	at->tries = 0;
-	at->inexact = true;
-	at->checked = at->checking;
-	ledger_between(d->ledger, at->holder, beyond(used, at->most_granted), used);
-}
-
-/* What the driver says beyond what the guest tracks. Only where the guest stood still meanwhile:
- * otherwise an allocation that came in between would be taken for a context, or hide one. */
-static void settle(struct daemon *d, struct guest_device *at)
-{
-	uint64_t allocated = says_allocated(at), used, held;
-	struct ledger_sums has;
-
-	if (!at->measuring)
-		return;
-	at->measuring = false;
+	list_remove(&at->measure);
 	/* Its peak goes with the residual that there was, not with what is left of it. */
 	book_refresh_guest(at->guest);
-	if (!d->measured[device_of(at)]) {
-		at->checked = at->checking; /* the estimate stays */
+	if (!d->measured[device]) {
+		step(at, RESIDUAL_FAILS, 0, NULL);
 		return;
 	}
-	used = used_by(d, device_of(at), at->guest->pid);
-	if (allocated != at->seen_allocated || at->seen_moved == UINT64_MAX ||
-	    says_moved(at->guest) != at->seen_moved) {
-		settle_inexactly(d, at, used);
-		return;
-	}
-	at->tries = 0;
-	at->checked = at->checking;
-	/* The page is the guest's: a claim beyond what it was granted hides nothing. */
-	ledger_report(d->ledger, at->holder, allocated);
-	ledger_holder_sums(at->holder, &has);
-	held = beyond(has.allocated, says_uncertain(at, used));
-	ledger_measured(d->ledger, at->holder, beyond(used, has.allocated), beyond(used, held),
-			at->measuring_bytes);
-	at->settling_bytes -= at->measuring_bytes;
-	at->doubts = held == has.allocated ? 0 : at->doubts + 1;
-	at->inexact = at->doubts > 0 && at->doubts < DOUBTS;
-	if (at->doubts == 0)
-		learn_context(d, at, beyond(used, held));
+	used = used_by(d, device, at->guest->pid);
+	now = moment_of(at, false);
+	if (used != at->residual.used || now.moved != at->seen_moved)
+		watch_stirred(at->guest->tenant);
+	at->seen_moved = now.moved;
+	step(at, RESIDUAL_ENDS, used, &now);
 }
 
 /* ---- who waits for it ------------------------------------------------------------------------ */
 
-static bool is_checked(const struct guest_device *at)
+/* Where only unused credit is in the way that is recalled: the ledger does so for one byte that it
+ * does not grant. book_pump() follows. */
+static void answer_check(struct daemon *d, struct guest_device *at)
 {
-	return at->checked;
-}
-
-static bool is_checking(const struct guest_device *at)
-{
-	return at->checked || at->check;
-}
-
-/* Where only unused credit is in the way that is recalled: the ledger does so for one byte more,
- * which the next measurement takes off again. book_pump() follows. */
-static void answer_check(struct guest_device *at, bool measured)
-{
+	struct ledger_request request = {.id = at->check_id, .bytes = 1, .residual = LEDGER_ROOM};
 	struct guest *g = at->guest;
-	struct tenant_device *of = &g->tenant->device[at - g->device];
-	struct ledger *l = g->tenant->daemon->ledger;
-	struct ledger_request request = {.id = at->check_id, .bytes = 1, .residual = 1};
-	struct ledger_sums own, all;
 
-	ledger_account_sums(of->account, &own);
-	ledger_device_sums(l, of->index, &all);
-	if (!measured || (own.granted + own.residual <= own.limit &&
-			  all.granted - all.evicted + all.residual <= all.limit)) {
-		peer_done(&g->peer, at->check_id, 0);
+	if (at->excused || ledger_within(d->ledger, at->holder)) {
+		guest_done(g, at->check_id, 0);
 		return;
 	}
-	if (at->settling_bytes < UINT64_MAX)
-		at->settling_bytes++;
-	if (ledger_ask(l, at->holder, &request, loop_now_ns()) != 0)
-		peer_refuse(&g->peer, at->check_id, WIRE_REFUSED_FULL,
-			    "more than %d requests of this process are waiting",
-			    DAEMON_ASKS_OF_GUEST);
+	if (ledger_ask(d->ledger, at->holder, &request, loop_now_ns()) != 0)
+		guest_refuse(
+			g, at->check_id, WIRE_REFUSED_FULL,
+			"more than %d requests of this process are waiting, or %d of its tenant",
+			DAEMON_ASKS_OF_GUEST, DAEMON_ASKS_OF_TENANT);
 }
 
-static void answer_checks(struct daemon *d, bool late)
+static void answer_checks(struct daemon *d)
 {
-	struct guest_device *at;
+	while (!list_empty(&d->measure_answers)) {
+		struct guest_device *at =
+			list_entry(d->measure_answers.next, struct guest_device, answer);
 
-	while ((at = find(d, late ? is_checking : is_checked)) != NULL) {
-		bool measured = at->checked;
-
-		at->check = at->checking = at->checked = false;
-		answer_check(at, measured);
+		list_remove(&at->answer);
+		answer_check(d, at);
 	}
 }
 
-static bool is_unsettled(const struct tenant *t, uint32_t device)
-{
-	list_for_each(link, (struct list *)&t->guests)
-	{
-		const struct guest *g = list_entry(link, struct guest, link);
-
-		if (g->joined && (g->device[device].measure || g->device[device].measuring))
-			return true;
-	}
-	return false;
-}
-
-/* Who would be refused waits for what is being measured, unless that takes too long. */
-static void show_unsettled(struct daemon *d)
+/* `what` must not make a guest leave. */
+static void each(struct daemon *d, void (*what)(struct guest_device *at))
 {
 	list_for_each(link, &d->tenants)
 	{
 		struct tenant *t = list_entry(link, struct tenant, link);
 
-		for (uint32_t i = 0; i < t->devices; i++)
-			ledger_unsettled(d->ledger, t->device[i].account,
-					 !d->measure_late && is_unsettled(t, i));
+		list_for_each(one, &t->guests)
+		{
+			struct guest *g = list_entry(one, struct guest, link);
+
+			for (uint32_t i = 0; i < t->devices; i++)
+				what(&g->device[i]);
+		}
 	}
 }
 
-/* ---- when ------------------------------------------------------------------------------------ */
-
-static bool is_inexact(const struct guest_device *at)
+static void excuse(struct guest_device *at)
 {
-	return at->inexact;
+	step(at, RESIDUAL_LATE, 0, NULL);
 }
+
+void measure_check(struct guest_device *at, uint32_t id)
+{
+	struct daemon *d = daemon_of(at);
+
+	at->check_id = id;
+	step(at, RESIDUAL_CHECKED, 0, NULL);
+	measure_start(d);
+	if (d->measure_late)
+		excuse(at);
+	answer_checks(d);
+}
+
+/* ---- when ------------------------------------------------------------------------------------ */
 
 /* Soon after a guest has moved, and less and less often while it goes on; not while all stand
  * still. */
 static void arm_again(struct daemon *d)
 {
-	if (!find(d, is_inexact)) {
+	if (list_empty(&d->measure_between)) {
 		loop_disarm(&d->again_timer);
 		d->again_ms = AGAIN_FIRST_MS;
 		return;
@@ -289,39 +307,24 @@ static void arm_again(struct daemon *d)
 	loop_arm(&d->again_timer, d->again_ms * ms);
 }
 
-static void mark_inexact(struct daemon *d, struct guest_device *at)
-{
-	(void)d;
-	at->measure |= at->inexact;
-}
-
 static void on_again(struct loop_timer *timer)
 {
 	struct daemon *d = container_of(timer, struct daemon, again_timer);
 
 	d->again_ms = d->again_ms * 2 > AGAIN_LAST_MS ? AGAIN_LAST_MS : d->again_ms * 2;
-	each(d, mark_inexact);
+	list_for_each(link, &d->measure_between)
+		step(list_entry(link, struct guest_device, between), RESIDUAL_RETRIED, 0, NULL);
 	measure_start(d);
-}
-
-static bool is_open(const struct guest_device *at)
-{
-	return at->inexact || at->doubts > 0;
-}
-
-static void mark_open(struct daemon *d, struct guest_device *at)
-{
-	(void)d;
-	at->measure |= is_open(at);
 }
 
 void measure_asker(struct guest_device *at, uint64_t bytes)
 {
-	struct daemon *d = at->guest->tenant->daemon;
+	struct daemon *d = daemon_of(at);
 
-	if (!find(d, is_open) || ledger_fits(d->ledger, at->holder, bytes))
+	if (list_empty(&d->measure_open) || ledger_fits(d->ledger, at->holder, bytes))
 		return;
-	each(d, mark_open);
+	list_for_each(link, &d->measure_open)
+		step(list_entry(link, struct guest_device, open), RESIDUAL_RETRIED, 0, NULL);
 	measure_start(d);
 }
 
@@ -329,10 +332,11 @@ static void on_late(struct loop_timer *timer)
 {
 	struct daemon *d = container_of(timer, struct daemon, measure_timer);
 
-	d->measure_late = true;
 	log_warning("measure.late", "the management library does not answer");
-	show_unsettled(d);
-	answer_checks(d, true);
+	set_late(d, true);
+	watch_looked(d, UINT64_MAX);
+	each(d, excuse);
+	answer_checks(d);
 	book_pump(d);
 	admin_measured(d);
 }
@@ -342,17 +346,17 @@ static void on_measured(struct loop_work *work)
 	struct daemon *d = container_of(work, struct daemon, measure);
 
 	loop_disarm(&d->measure_timer);
-	d->measure_late = false;
+	set_late(d, false);
 	if (d->stopping)
 		return;
-	each(d, settle);
+	while (!list_empty(&d->measure_running))
+		end_measuring(d, list_entry(d->measure_running.next, struct guest_device, measure));
 	ledger_looked(d->ledger);
-	show_unsettled(d);
+	watch_looked(d, d->measurements);
 	book_pump(d); /* who is answered finds the figures in its page */
-	answer_checks(d, false);
+	answer_checks(d);
 	book_pump(d);
-	if (d->measure_again)
-		measure_start(d);
+	measure_start(d);
 	if (!d->measure.busy)
 		arm_again(d);
 	admin_measured(d);
@@ -363,65 +367,35 @@ bool measure_under_way(const struct daemon *d)
 	return d->measure.busy && !d->measure_late;
 }
 
-static void look_first(struct daemon *d, struct guest_device *at)
-{
-	struct ledger_sums has;
-
-	if (!at->measure)
-		return;
-	at->measure = false;
-	at->measuring = true;
-	at->measuring_bytes = at->settling_bytes;
-	at->seen_moved = says_moved(at->guest);
-	at->seen_allocated = says_allocated(at);
-	at->checking = at->check;
-	ledger_holder_sums(at->holder, &has);
-	at->most_granted = has.granted;
-	d->measured[device_of(at)] = true;
-}
-
 void measure_start(struct daemon *d)
 {
-	bool any = false;
-
-	show_unsettled(d);
-	if (d->measure.busy) {
-		d->measure_again = true;
+	if (d->measure.busy || list_empty(&d->measure_wanted))
 		return;
-	}
-	d->measure_again = false;
+	d->measurements++;
 	memset(d->measured, 0, sizeof(d->measured));
-	each(d, look_first);
-	for (uint32_t i = 0; i < d->devices; i++)
-		any |= d->measured[i];
-	if (!any)
-		return;
+	while (!list_empty(&d->measure_wanted)) {
+		struct guest_device *at =
+			list_entry(d->measure_wanted.next, struct guest_device, measure);
+		struct residual_moment now = moment_of(at, true);
+
+		list_remove(&at->measure);
+		list_append(&d->measure_running, &at->measure);
+		step(at, RESIDUAL_BEGINS, 0, &now);
+		d->measured[device_of(at)] = true;
+	}
 	loop_arm(&d->measure_timer, LATE_MS * ms);
 	best_effort(loop_work(&d->loop, &d->measure, ask_driver, on_measured));
 }
 
-void measure_check(struct guest_device *at, uint32_t id)
+static void ask_stated(struct guest_device *at)
 {
-	struct daemon *d = at->guest->tenant->daemon;
-
-	at->check = true;
-	at->check_id = id;
-	at->measure = true;
-	measure_start(d);
-	if (d->measure_late)
-		answer_checks(d, true);
-}
-
-static void mark_stated(struct daemon *d, struct guest_device *at)
-{
-	(void)d;
-	at->measure |= at->stated;
-	at->doubts = 0;
+	if (at->stated)
+		step(at, RESIDUAL_ASKED, 0, NULL);
 }
 
 void measure_all(struct daemon *d)
 {
-	each(d, mark_stated);
+	each(d, ask_stated);
 	measure_start(d);
 }
 
@@ -430,17 +404,25 @@ int measure_open(struct daemon *d)
 	int r;
 
 	d->again_ms = AGAIN_FIRST_MS;
+	list_init(&d->measure_wanted);
+	list_init(&d->measure_running);
+	list_init(&d->measure_between);
+	list_init(&d->measure_open);
+	list_init(&d->measure_answers);
 	d->processes = calloc((size_t)d->devices * DAEMON_GUESTS + 1, sizeof(*d->processes));
 	if (!d->processes)
 		return -ENOMEM;
 	r = loop_timer_init(&d->loop, &d->measure_timer, on_late);
-	return r < 0 ? r : loop_timer_init(&d->loop, &d->again_timer, on_again);
+	if (r == 0)
+		r = loop_timer_init(&d->loop, &d->again_timer, on_again);
+	return r < 0 ? r : watch_open(d);
 }
 
 void measure_close(struct daemon *d)
 {
 	loop_timer_close(&d->measure_timer, NULL);
 	loop_timer_close(&d->again_timer, NULL);
+	watch_close(d);
 	free(d->processes);
 	d->processes = NULL;
 }

@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include "base/text.h"
+
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
 #endif
@@ -56,8 +58,34 @@ int peer_identify(int fd, struct peer_identity *ret_identity)
 	return 0;
 }
 
+/* What a frame that waits costs: the allocator's share of it, too. */
+static size_t cost_of(const struct peer_frame *frame)
+{
+	return sizeof(*frame) + frame->size + 2 * sizeof(void *);
+}
+
+static void note_backlog(struct peer *peer, size_t before)
+{
+	struct flow *flow = peer->flow;
+
+	flow->backlog_bytes += peer->backlog_bytes - before;
+	flow->flows->backlog_bytes += peer->backlog_bytes - before;
+	if (!peer->backlog_bytes)
+		list_remove(&peer->debtor);
+	else if (!list_linked(&peer->debtor))
+		list_append(&flow->debtors, &peer->debtor);
+	if (!flow->backlog_bytes)
+		list_remove(&flow->debtor);
+	else if (!list_linked(&flow->debtor))
+		list_append(&flow->flows->debtors, &flow->debtor);
+	if (before && !peer->backlog_bytes)
+		flows_gave_back(flow->flows);
+}
+
 static void drop_backlog(struct peer *peer)
 {
+	size_t before = peer->backlog_bytes;
+
 	while (peer->first) {
 		struct peer_frame *frame = peer->first;
 
@@ -66,6 +94,7 @@ static void drop_backlog(struct peer *peer)
 	}
 	peer->last = &peer->first;
 	peer->backlog_bytes = 0;
+	note_backlog(peer, before);
 }
 
 static void on_pause_closed(struct loop_timer *timer)
@@ -89,6 +118,7 @@ void peer_close(struct peer *peer)
 	if (peer->closing)
 		return;
 	peer->closing = 1;
+	flow_forget(&peer->item);
 	drop_backlog(peer);
 	/* The other end learns it now, not when the loop has gone round. What it has sent meanwhile
 	 * is thrown away: closing over unread messages would hide our last word behind an error. */
@@ -108,7 +138,8 @@ static void end(struct peer *peer, const char *reason)
 
 static void watch_again(struct peer *peer)
 {
-	loop_rewatch(&peer->watch, (peer->paused ? 0 : LOOP_READ) | (peer->first ? LOOP_WRITE : 0));
+	loop_rewatch(&peer->watch, (peer->paused || peer->hushed ? 0 : LOOP_READ) |
+					   (peer->first ? LOOP_WRITE : 0));
 }
 
 /* Who sends is in the middle of something, perhaps of a list in which this peer is: its end waits
@@ -147,7 +178,7 @@ static int may_read(struct peer *peer)
 			peer->tokens + earned < PEER_BURST ? peer->tokens + earned : PEER_BURST;
 		peer->filled_ns = now;
 	}
-	if (peer->tokens) {
+	if (peer->tokens && flow_pay(peer->flow, 1)) {
 		peer->tokens--;
 		return 1;
 	}
@@ -170,34 +201,51 @@ static void hear(struct peer *peer, const uint8_t *frame, size_t size)
 		peer->class->message(peer, &message);
 }
 
-static void read_some(struct peer *peer)
+/* One message; false: there is none, or none may be read. */
+static bool read_one(struct peer *peer)
 {
 	uint8_t frame[WIRE_FRAME_MAX];
+	struct iovec part = {frame, sizeof(frame)};
+	/* No room for control messages: the kernel drops descriptors, and says so. */
+	struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+	ssize_t n;
 
-	for (int i = 0; i < PEER_AT_ONCE && !peer->closing && !peer->failed; i++) {
-		struct iovec part = {frame, sizeof(frame)};
-		/* No room for control messages: the kernel drops descriptors, and says so. */
-		struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
-		ssize_t n;
-
-		if (!may_read(peer))
-			return;
+	if (peer->closing || peer->failed || peer->paused || !may_read(peer))
+		return false;
+	do
 		n = recvmsg(peer->fd, &header, MSG_DONTWAIT);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN) {
-			peer->tokens++;
-			return;
-		}
-		if (n <= 0)
-			end(peer, NULL);
-		else if (header.msg_flags & MSG_CTRUNC)
-			end(peer, "sent descriptors");
-		else if (header.msg_flags & MSG_TRUNC)
-			end(peer, "sent more than a frame");
-		else
-			hear(peer, frame, (size_t)n);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN) {
+		peer->tokens++;
+		return false;
 	}
+	if (n <= 0)
+		end(peer, NULL);
+	else if (header.msg_flags & MSG_CTRUNC)
+		end(peer, "sent descriptors");
+	else if (header.msg_flags & MSG_TRUNC)
+		end(peer, "sent more than a frame");
+	else
+		hear(peer, frame, (size_t)n);
+	return !peer->closing;
+}
+
+/* Who has nothing more to say now stands aside: that is what tells it from who floods us. */
+static bool on_turn(struct flow_item *item)
+{
+	struct peer *peer = container_of(item, struct peer, item);
+
+	return read_one(peer) && recv(peer->fd, &(char){0}, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
+}
+
+static void on_hush(struct flow_item *item, bool hushed)
+{
+	struct peer *peer = container_of(item, struct peer, item);
+
+	if (peer->hushed == hushed)
+		return;
+	peer->hushed = hushed;
+	watch_again(peer);
 }
 
 /* 0; -EAGAIN; another error. */
@@ -224,10 +272,12 @@ static void write_some(struct peer *peer)
 			return;
 		}
 		peer->first = frame->next;
-		peer->backlog_bytes -= frame->size;
+		if (!peer->first)
+			peer->last = &peer->first;
+		peer->backlog_bytes -= cost_of(frame);
+		note_backlog(peer, peer->backlog_bytes + cost_of(frame));
 		free(frame);
 	}
-	peer->last = &peer->first;
 	watch_again(peer);
 }
 
@@ -238,14 +288,19 @@ static void on_ready(struct loop_watch *watch, int events)
 	if (events & LOOP_WRITE)
 		write_some(peer);
 	if ((events & LOOP_READ) && !peer->closing && !peer->failed)
-		read_some(peer);
+		flow_want(&peer->item);
 }
 
-int peer_init(struct peer *peer, struct loop *loop, int fd, const struct peer_class *class)
+int peer_init(struct peer *peer, struct loop *loop, struct flow *flow, int fd,
+	      const struct peer_class *class)
 {
 	int r;
 
-	*peer = (struct peer){.class = class, .fd = fd, .tokens = PEER_BURST};
+	*peer = (struct peer){.class = class,
+			      .fd = fd,
+			      .tokens = PEER_BURST,
+			      .flow = flow,
+			      .item = {.flow = flow, .work = on_turn, .hush = on_hush}};
 	peer->last = &peer->first;
 	peer->filled_ns = loop_now_ns();
 	r = loop_watch(loop, &peer->watch, fd, LOOP_READ, on_ready);
@@ -257,14 +312,60 @@ int peer_init(struct peer *peer, struct loop *loop, int fd, const struct peer_cl
 	return loop_timer_init(loop, &peer->pause, on_pause_over);
 }
 
+static struct peer *worst_of(const struct flow *flow)
+{
+	struct peer *worst = NULL;
+
+	list_for_each(link, (struct list *)&flow->debtors)
+	{
+		struct peer *peer = list_entry(link, struct peer, debtor);
+
+		if (!worst || peer->backlog_bytes > worst->backlog_bytes)
+			worst = peer;
+	}
+	return worst;
+}
+
+static const struct flow *worst_flow(const struct flows *flows)
+{
+	const struct flow *worst = NULL;
+
+	list_for_each(link, (struct list *)&flows->debtors)
+	{
+		const struct flow *flow = list_entry(link, struct flow, debtor);
+
+		if (!worst || flow->backlog_bytes > worst->backlog_bytes)
+			worst = flow;
+	}
+	return worst;
+}
+
+/* There would be too much unread for so many bytes more: whose is most goes. */
+static void make_room(struct peer *peer, size_t bytes)
+{
+	static const char reason[] = "does not read what it is sent";
+	struct peer *worst;
+
+	if (peer->backlog_bytes + bytes > (peer->flow->last ? PEER_BACKLOG_LAST : PEER_BACKLOG))
+		end_soon(peer, reason);
+	if (peer->flow->last)
+		return;
+	if (peer->flow->backlog_bytes + bytes > FLOW_BACKLOG &&
+	    (worst = worst_of(peer->flow)) != NULL)
+		end_soon(worst, reason);
+	if (peer->flow->flows->backlog_bytes + bytes > FLOWS_BACKLOG &&
+	    (worst = worst_of(worst_flow(peer->flow->flows))) != NULL)
+		end_soon(worst, reason);
+}
+
 static void keep_for_later(struct peer *peer, const uint8_t *bytes, size_t size)
 {
 	struct peer_frame *frame;
+	size_t before;
 
-	if (peer->backlog_bytes + size > PEER_BACKLOG) {
-		end_soon(peer, "does not read what it is sent");
+	make_room(peer, sizeof(*frame) + size + 2 * sizeof(void *));
+	if (peer->failed)
 		return;
-	}
 	frame = malloc(sizeof(*frame) + size);
 	if (!frame) {
 		end_soon(peer, "cannot be sent to: out of memory");
@@ -275,7 +376,9 @@ static void keep_for_later(struct peer *peer, const uint8_t *bytes, size_t size)
 	memcpy(frame->bytes, bytes, size);
 	*peer->last = frame;
 	peer->last = &frame->next;
-	peer->backlog_bytes += size;
+	before = peer->backlog_bytes;
+	peer->backlog_bytes += cost_of(frame);
+	note_backlog(peer, before);
 	if (peer->first == frame)
 		watch_again(peer);
 }
@@ -326,17 +429,25 @@ uint32_t peer_new_id(struct peer *peer)
 	return 0x80000000u | ++peer->next_id;
 }
 
-void peer_refuse(struct peer *peer, uint32_t id, uint32_t code, const char *format, ...)
+void peer_refuse_list(struct peer *peer, uint32_t id, uint32_t code, const char *format,
+		      va_list arguments)
 {
 	struct wire_message answer = {.code = WIRE_refused, .id = id};
-	va_list arguments;
 
 	answer.refused.code = code;
-	va_start(arguments, format);
 	vsnprintf(answer.refused.reason.text, sizeof(answer.refused.reason.text), format,
 		  arguments);
-	va_end(arguments);
+	text_make_plain(answer.refused.reason.text);
 	peer_send(peer, &answer);
+}
+
+void peer_refuse(struct peer *peer, uint32_t id, uint32_t code, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	peer_refuse_list(peer, id, code, format, arguments);
+	va_end(arguments);
 }
 
 void peer_done(struct peer *peer, uint32_t id, uint64_t value)

@@ -3,25 +3,29 @@
  * One connection to the daemon, a guest's or the CLI's: whole messages in and out, bounded.
  *
  *  - A peer that sends what is no message, more than a frame, or descriptors, is closed.
+ *  - A peer is read when it is its flow's turn, a message at a time.
  *  - A peer that sends faster than PEER_RATE after a burst of PEER_BURST is not read for a while:
  *    its own sends block, nobody else's. The timer that wakes it is armed only then.
- *  - A peer that does not read is closed when PEER_BACKLOG bytes wait for it.
+ *  - A peer that does not read is closed when PEER_BACKLOG bytes wait for it, or earlier where it
+ * has the most of what its flow, or all flows, may leave unread.
  *
  * Embedded in the object that it serves. peer_close() may be called anywhere, inside a callback,
  * too, and more than once; `freed` is called once, later, from the loop, and may free the object.
  */
 #pragma once
 
+#include <stdarg.h>
 #include <sys/types.h>
 
 #include "base/loop.h"
+#include "node/flow.h"
 #include "wire/wire.h"
 
 enum {
 	PEER_RATE = 20000, /* messages a second */
 	PEER_BURST = 4000,
-	PEER_BACKLOG = 1 << 20,
-	PEER_AT_ONCE = 32, /* messages read before the others get their turn */
+	PEER_BACKLOG = 512 << 10,    /* of memory */
+	PEER_BACKLOG_LAST = 4 << 20, /* likewise, of an admin: long lists */
 };
 
 struct peer;
@@ -43,13 +47,16 @@ struct peer {
 	struct loop_watch watch;
 	struct loop_timer pause;
 	int fd;
-	int closing, paused;
+	int closing, paused, hushed;
 	int failed; /* it cannot be sent to: it ends when the loop comes round, because of: */
 	const char *reason;
 	uint32_t next_id;
 	uint64_t tokens, filled_ns;
 	struct peer_frame *first, **last; /* what could not be sent yet */
 	size_t backlog_bytes;
+	struct flow *flow;
+	struct flow_item item;
+	struct list debtor; /* of the flow */
 };
 
 /* Who is at the other end, as the kernel knows it. */
@@ -63,7 +70,7 @@ struct peer_identity {
 must_check int peer_identify(int fd, struct peer_identity *ret_identity);
 
 /* Takes `fd`, on failure, too. */
-must_check int peer_init(struct peer *peer, struct loop *loop, int fd,
+must_check int peer_init(struct peer *peer, struct loop *loop, struct flow *flow, int fd,
 			 const struct peer_class *class);
 
 /* Sends, now or later. What cannot be sent closes the peer, but not before the caller is done:
@@ -79,6 +86,8 @@ uint32_t peer_new_id(struct peer *peer);
 /* Frequent answers. */
 void peer_refuse(struct peer *peer, uint32_t id, uint32_t code, const char *format, ...)
 	printf_like(4, 5);
+void peer_refuse_list(struct peer *peer, uint32_t id, uint32_t code, const char *format,
+		      va_list arguments) printf_like(4, 0);
 void peer_done(struct peer *peer, uint32_t id, uint64_t value);
 
 void peer_close(struct peer *peer);

@@ -2,6 +2,7 @@
 #include "node/process.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,20 +11,79 @@
 
 #include "base/file.h"
 
-/* The 22nd field of /proc/PID/stat; the second, a name in parentheses, may hold anything. */
-uint64_t process_started(pid_t pid)
+/* Of /proc/PID/stat, see proc(5). To who may not trace the process the code is at 1, and the stack
+ * at 0; a process without memory of its own (it ends, or is in the middle of execve()) has its code
+ * at 0, for everybody. */
+enum { STAT_STARTED = 22, STAT_CODE = 26, STAT_STACK = 28 };
+
+struct stat_fields {
+	uint64_t started, code, stack;
+};
+
+/* The second field, a name in parentheses, may hold anything. */
+static struct stat_fields read_stat(pid_t pid)
 {
+	struct stat_fields fields = {0, 0, 0};
 	owned(free) char *text = NULL;
 	char path[64], *at;
 	size_t size;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	if (file_slurp(path, 4096, &text, &size) < 0)
-		return 0;
+		return fields;
 	at = strrchr(text, ')');
-	for (int field = 2; at && field < 22; field++)
+	for (int field = 2; at && field <= STAT_STACK; field++) {
+		if (field == STAT_STARTED)
+			fields.started = strtoull(at, NULL, 10);
+		if (field == STAT_CODE)
+			fields.code = strtoull(at, NULL, 10);
+		if (field == STAT_STACK)
+			fields.stack = strtoull(at, NULL, 10);
 		at = strchr(at + 1, ' ');
-	return at ? strtoull(at + 1, NULL, 10) : 0;
+	}
+	return fields;
+}
+
+/* Both are set anew by each execve(), the stack's at random. */
+static uint64_t image_of(const struct stat_fields *fields)
+{
+	return fields->code > 1 && fields->stack > 1 ? fields->code ^ fields->stack : 0;
+}
+
+struct process_identity process_identify(pid_t pid)
+{
+	struct stat_fields fields = read_stat(pid);
+
+	return (struct process_identity){pid, fields.started, image_of(&fields)};
+}
+
+int process_was_replaced(const struct process_identity *process)
+{
+	struct stat_fields fields = read_stat(process->pid);
+	uint64_t image = image_of(&fields);
+
+	if (!process->image || fields.started != process->started)
+		return 0;
+	return !fields.code || (image && image != process->image);
+}
+
+uint64_t process_started(pid_t pid)
+{
+	return read_stat(pid).started;
+}
+
+void process_name(pid_t pid, char *ret_name, size_t size)
+{
+	owned(free) char *text = NULL;
+	char path[64];
+	size_t length;
+
+	ret_name[0] = '\0';
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	if (file_slurp(path, 256, &text, &length) < 0)
+		return;
+	text[strcspn(text, "\n")] = '\0';
+	snprintf(ret_name, size, "%s", text);
 }
 
 int process_open(pid_t pid, uint64_t started, int *ret_pidfd)
@@ -35,4 +95,11 @@ int process_open(pid_t pid, uint64_t started, int *ret_pidfd)
 		return -ESRCH;
 	*ret_pidfd = take_fd(&fd);
 	return 0;
+}
+
+int process_ended(int pidfd)
+{
+	struct pollfd end = {.fd = pidfd, .events = POLLIN};
+
+	return poll(&end, 1, 0) == 1;
 }

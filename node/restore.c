@@ -5,8 +5,8 @@
  *
  *	tenant id=3 owner=1000 device=GPU-...,GPU-... name=%xx.. memory=4GiB wait=10s
  *	end id=3
- *	held tenant=3 device=0 most=134217728
- *	guest tenant=3 pid=4711 started=123456
+ *	held tenant=3 device=0 most=134217728 highest=1073741824
+ *	guest tenant=3 pid=4711 started=123456 image=987 copy=140001234567
  *	left tenant=3 pid=4711 started=123456
  *	reserved device=GPU-... pid=4711 started=123456 until=0
  *	free device=GPU-...
@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "node/daemon.h"
-#include "node/process.h"
+#include "node/past.h"
 #include "node/record.h"
 
 static const uint64_t held_step = 32 << 20;
@@ -42,13 +42,19 @@ static void tenant_line(struct record *line, const struct tenant *t)
 	free(devices.text);
 }
 
-static void guest_line(struct record *line, const char *verb, uint32_t tenant, pid_t pid,
-		       uint64_t started)
+static void guest_line(struct record *line, const char *verb, const struct guest *g)
 {
 	record_text(line, verb);
-	record_number(line, "tenant", tenant);
-	record_number(line, "pid", (uint64_t)pid);
-	record_number(line, "started", started);
+	record_number(line, "tenant", g->tenant->id);
+	record_number(line, "pid", (uint64_t)g->pid);
+	record_number(line, "started", g->process.started);
+}
+
+static void joined_line(struct record *line, const struct guest *g)
+{
+	guest_line(line, "guest", g);
+	record_number(line, "image", g->process.image);
+	record_number(line, "copy", g->copy);
 }
 
 static void held_line(struct record *line, const struct tenant *t, uint32_t device)
@@ -57,6 +63,7 @@ static void held_line(struct record *line, const struct tenant *t, uint32_t devi
 	record_number(line, "tenant", t->id);
 	record_number(line, "device", device);
 	record_number(line, "most", t->device[device].most_bytes);
+	record_number(line, "highest", t->device[device].highest_limit);
 }
 
 static void reserved_line(struct record *line, const struct daemon *d, uint32_t device)
@@ -96,16 +103,7 @@ static int rewrite(struct daemon *d)
 		{
 			struct guest *g = list_entry(one, struct guest, link);
 
-			if (!g->joined)
-				continue;
-			guest_line(&all, "guest", t->id, g->pid, g->started);
-			record_text(&all, "\n");
-		}
-		list_for_each(one, &t->expected)
-		{
-			struct expected *e = list_entry(one, struct expected, link);
-
-			guest_line(&all, "guest", t->id, e->pid, e->started);
+			joined_line(&all, g);
 			record_text(&all, "\n");
 		}
 	}
@@ -154,15 +152,18 @@ void restore_tenant(struct tenant *t)
 	write_line(t->daemon, &line);
 }
 
-void restore_held(struct tenant *t, uint32_t device, uint64_t held_bytes, uint64_t limit_bytes)
+void restore_held(struct tenant *t, uint32_t device, uint64_t held_bytes,
+		  const struct ledger_sums *sums)
 {
-	uint64_t most = (held_bytes / held_step + 2) * held_step;
+	uint64_t most = (held_bytes / held_step + 2) * held_step, limit_bytes = sums->limit;
 	struct record line = {0};
 
 	/* Tenants whose limits fit the device never wait for each other after a restart. */
 	if (most > limit_bytes)
 		most = limit_bytes > held_bytes ? limit_bytes : held_bytes;
-	t->device[device].most_bytes = most;
+	if (held_bytes > t->device[device].most_bytes)
+		t->device[device].most_bytes = most;
+	t->device[device].highest_limit = sums->highest_limit;
 	held_line(&line, t, device);
 	write_line(t->daemon, &line);
 }
@@ -180,7 +181,7 @@ void restore_guest(struct guest *g)
 {
 	struct record line = {0};
 
-	guest_line(&line, "guest", g->tenant->id, g->pid, g->started);
+	joined_line(&line, g);
 	write_line(g->tenant->daemon, &line);
 }
 
@@ -190,7 +191,7 @@ void restore_guest_gone(struct guest *g)
 
 	if (g->tenant->daemon->stopping)
 		return; /* it goes on, and comes back to our successor */
-	guest_line(&line, "left", g->tenant->id, g->pid, g->started);
+	guest_line(&line, "left", g);
 	write_line(g->tenant->daemon, &line);
 }
 
@@ -204,81 +205,9 @@ void restore_reserved(struct daemon *d, uint32_t device)
 	write_line(d, &line);
 }
 
-/* What was read, before it is believed: the latest line of each tenant, guest and device. */
-struct past {
-	char **lines;
-	size_t count, room;
-	uint64_t last_tenant;
-};
-
-static void forget(struct past *past, size_t index)
-{
-	free(past->lines[index]);
-	past->lines[index] = past->lines[--past->count];
-}
-
-static bool same_field(const char *a, const char *b, const char *key)
-{
-	return record_get_number(a, key) == record_get_number(b, key);
-}
-
-static bool same_device(const char *a, const char *b)
-{
-	char one[WIRE_TEXT_MAX + 1], other[WIRE_TEXT_MAX + 1];
-
-	return record_get(a, "device", one, sizeof(one)) &&
-	       record_get(b, "device", other, sizeof(other)) && strcmp(one, other) == 0;
-}
-
-static bool replaces(const char *line, const char *old)
-{
-	if (record_is(line, "reserved") || record_is(line, "free"))
-		return record_is(old, "reserved") && same_device(old, line);
-	if (record_is(line, "guest") || record_is(line, "left"))
-		return record_is(old, "guest") && same_field(old, line, "tenant") &&
-		       same_field(old, line, "pid") && same_field(old, line, "started");
-	if (record_is(line, "held"))
-		return record_is(old, "held") && same_field(old, line, "tenant") &&
-		       same_field(old, line, "device");
-	if (record_is(old, "tenant"))
-		return same_field(old, line, "id");
-	return record_is(line, "end") &&
-	       record_get_number(old, "tenant") == record_get_number(line, "id");
-}
-
-/* A tenant's later line replaces its earlier one, its end takes its guests along. */
-static void replace(struct past *past, const char *line)
-{
-	for (size_t i = past->count; i-- > 0;) {
-		if (replaces(line, past->lines[i]))
-			forget(past, i);
-	}
-}
-
 static void on_line(void *context, const char *line)
 {
-	struct past *past = context;
-	uint64_t id = record_get_number(line, "id");
-
-	if ((record_is(line, "tenant") || record_is(line, "last")) && id > past->last_tenant)
-		past->last_tenant = id;
-	if (record_is(line, "last"))
-		return;
-	replace(past, line);
-	if (!record_is(line, "tenant") && !record_is(line, "guest") && !record_is(line, "held") &&
-	    !record_is(line, "reserved"))
-		return;
-	if (past->count == past->room) {
-		size_t room = past->room ? 2 * past->room : 16;
-		char **grown = realloc(past->lines, room * sizeof(*grown));
-
-		if (!grown)
-			return;
-		past->lines = grown;
-		past->room = room;
-	}
-	past->lines[past->count] = strdup(line);
-	past->count += past->lines[past->count] != NULL;
+	past_add(context, line);
 }
 
 static int read_devices(struct daemon *d, const char *line, struct tenant_spec *spec,
@@ -319,54 +248,16 @@ static void bring_tenant_back(struct daemon *d, const char *line)
 		log_error("tenant.lost", "tenant=%u reason=%s", spec.id, log_text(why.text).text);
 }
 
-static void on_expected_closed(struct loop_watch *watch)
-{
-	struct expected *e = container_of(watch, struct expected, death);
-
-	close(e->pidfd);
-	free(e);
-}
-
-static void drop_expected(struct expected *e)
-{
-	list_remove(&e->link);
-	loop_unwatch(&e->death, on_expected_closed);
-}
-
-static void on_expected_death(struct loop_watch *watch, int events)
-{
-	struct expected *e = container_of(watch, struct expected, death);
-	struct tenant *t = e->tenant;
-
-	(void)events;
-	if (!list_linked(&e->link))
-		return;
-	drop_expected(e);
-	restore_release(t->daemon);
-	tenant_maybe_end(t);
-}
-
-static void expect_guest(struct daemon *d, const char *line)
+static void bring_guest_back(struct daemon *d, const char *line)
 {
 	struct tenant *t = tenant_find(d, (uint32_t)record_get_number(line, "tenant"));
-	pid_t pid = (pid_t)record_get_number(line, "pid");
-	uint64_t started = record_get_number(line, "started");
-	struct expected *e;
-	int pidfd;
 
-	if (!t || process_open(pid, started, &pidfd) < 0)
-		return;
-	e = calloc(1, sizeof(*e));
-	if (!e || loop_watch(&d->loop, &e->death, pidfd, LOOP_READ, on_expected_death) < 0) {
-		free(e);
-		close(pidfd);
-		return;
-	}
-	e->tenant = t;
-	e->pid = pid;
-	e->started = started;
-	e->pidfd = pidfd;
-	list_append(&t->expected, &e->link);
+	struct process_identity process = {.pid = (pid_t)record_get_number(line, "pid"),
+					   .started = record_get_number(line, "started"),
+					   .image = record_get_number(line, "image")};
+
+	if (t)
+		guest_expect(t, &process, record_get_number(line, "copy"));
 }
 
 static void bring_held_back(struct daemon *d, const char *line)
@@ -374,8 +265,11 @@ static void bring_held_back(struct daemon *d, const char *line)
 	struct tenant *t = tenant_find(d, (uint32_t)record_get_number(line, "tenant"));
 	uint64_t device = record_get_number(line, "device");
 
-	if (t && device < t->devices)
-		t->device[device].most_bytes = record_get_number(line, "most");
+	if (!t || device >= t->devices)
+		return;
+	t->device[device].most_bytes = record_get_number(line, "most");
+	t->device[device].highest_limit = record_get_number(line, "highest");
+	ledger_had_limit(t->device[device].account, t->device[device].highest_limit);
 }
 
 static void bring_reservation_back(struct daemon *d, const char *line)
@@ -395,49 +289,14 @@ static void bring_reservation_back(struct daemon *d, const char *line)
 static void hold(struct tenant *t)
 {
 	for (uint32_t i = 0; i < t->devices; i++)
-		ledger_expect(t->daemon->ledger, t->device[i].account, !list_empty(&t->expected),
+		ledger_expect(t->daemon->ledger, t->device[i].account, t->expected_count != 0,
 			      t->device[i].most_bytes);
 }
 
-void restore_release(struct daemon *d)
+void restore_release(struct tenant *t)
 {
-	list_for_each(link, &d->tenants)
-	{
-		struct tenant *t = list_entry(link, struct tenant, link);
-
-		if (list_empty(&t->expected))
-			hold(t);
-	}
-	book_pump(d);
-}
-
-bool restore_expects(struct tenant *t, pid_t pid)
-{
-	list_for_each(link, &t->expected)
-	{
-		if (list_entry(link, struct expected, link)->pid == pid)
-			return true;
-	}
-	return false;
-}
-
-void restore_forget(struct tenant *t)
-{
-	list_for_each(link, &t->expected) drop_expected(list_entry(link, struct expected, link));
-}
-
-void restore_returned(struct tenant *t, pid_t pid)
-{
-	list_for_each(link, &t->expected)
-	{
-		struct expected *e = list_entry(link, struct expected, link);
-
-		if (e->pid != pid)
-			continue;
-		drop_expected(e);
-		restore_release(t->daemon);
-		return;
-	}
+	if (!t->expected_count)
+		hold(t);
 }
 
 static void on_grace_over(struct loop_timer *timer)
@@ -449,17 +308,28 @@ static void on_grace_over(struct loop_timer *timer)
 	{
 		struct tenant *t = list_entry(at, struct tenant, link);
 
-		list_for_each(link, &t->expected)
+		list_for_each(link, &t->guests)
 		{
-			struct expected *e = list_entry(link, struct expected, link);
+			struct guest *g = list_entry(link, struct guest, link);
 
-			log_warning("guest.missing", "tenant=%u pid=%d", t->id, (int)e->pid);
-			drop_expected(e);
+			if (g->expected)
+				guest_miss(g);
 		}
 		tenant_maybe_end(t);
 	}
-	restore_release(d);
+	measure_start(d);
+	book_pump(d);
 	daemon_maybe_end(d);
+}
+
+static void bring_back(struct daemon *d, const char *line)
+{
+	if (record_is(line, "guest"))
+		bring_guest_back(d, line);
+	if (record_is(line, "held"))
+		bring_held_back(d, line);
+	if (record_is(line, "reserved"))
+		bring_reservation_back(d, line);
 }
 
 int restore_open(struct daemon *d, struct fault *why)
@@ -471,23 +341,21 @@ int restore_open(struct daemon *d, struct fault *why)
 	snprintf(path, sizeof(path), "%s/journal", d->place);
 	if (r == 0)
 		r = journal_open(&d->journal, path, on_line, &past, why);
-	if (r < 0)
+	if (r < 0) {
+		past_done(&past);
 		return r;
+	}
 	d->last_tenant = (uint32_t)past.last_tenant;
+	past_settle(&past);
 	for (size_t i = 0; i < past.count; i++) {
-		if (record_is(past.lines[i], "tenant"))
-			bring_tenant_back(d, past.lines[i]);
+		if (past.records[i].line && record_is(past.records[i].line, "tenant"))
+			bring_tenant_back(d, past.records[i].line);
 	}
 	for (size_t i = 0; i < past.count; i++) {
-		if (record_is(past.lines[i], "guest"))
-			expect_guest(d, past.lines[i]);
-		if (record_is(past.lines[i], "held"))
-			bring_held_back(d, past.lines[i]);
-		if (record_is(past.lines[i], "reserved"))
-			bring_reservation_back(d, past.lines[i]);
-		free(past.lines[i]);
+		if (past.records[i].line)
+			bring_back(d, past.records[i].line);
 	}
-	free(past.lines);
+	past_done(&past);
 	list_for_each(link, &d->tenants) hold(list_entry(link, struct tenant, link));
 	/* Once, after a start; the first connection ends it where there is nothing to come back. */
 	if (!d->options.system || !list_empty(&d->tenants))

@@ -1,24 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
 #include <inttypes.h>
-#include <linux/futex.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
+#include <sys/random.h>
 
 #include "base/text.h"
 #include "node/daemon.h"
 #include "node/keeper.h"
 
-static struct tenant_device *device_of(struct tenant *t, uint32_t device)
-{
-	return &t->device[device];
-}
-
 struct tenant *tenant_find(struct daemon *d, uint32_t id)
 {
-	list_for_each(link, &d->tenants)
+	struct list *same = &d->by_id[id % DAEMON_IDS];
+
+	list_for_each(link, same)
 	{
-		struct tenant *t = list_entry(link, struct tenant, link);
+		struct tenant *t = list_entry(link, struct tenant, same_id);
 
 		if (t->id == id)
 			return t;
@@ -28,11 +24,15 @@ struct tenant *tenant_find(struct daemon *d, uint32_t id)
 
 struct tenant *tenant_find_by_name(struct daemon *d, const char *name)
 {
+	char plain[WIRE_TEXT_MAX + 1];
+
+	snprintf(plain, sizeof(plain), "%s", name);
+	text_make_plain(plain); /* as it is kept */
 	list_for_each(link, &d->tenants)
 	{
 		struct tenant *t = list_entry(link, struct tenant, link);
 
-		if (strcmp(t->name, name) == 0)
+		if (strcmp(t->name, plain) == 0)
 			return t;
 	}
 	return NULL;
@@ -78,40 +78,77 @@ static int limit_on(struct daemon *d, const struct share *share, uint32_t index,
 			 text_bytes(info->total_bytes).text, share_accepts("memory"));
 }
 
-void tenant_show(struct tenant *t)
+void tenant_show(struct tenant *t, uint32_t device)
 {
-	struct daemon *d = t->daemon;
+	struct wire_tenant_device *shown = &t->shown->device[device];
+	struct tenant_device *at = &t->device[device];
+	struct ledger_sums own;
+	uint64_t lent;
+	bool lowered;
 
-	for (uint32_t i = 0; i < t->devices; i++) {
-		struct wire_tenant_device *shown = &t->shown->device[i];
-		struct ledger_sums own, all;
-		uint64_t in_use, room;
+	ledger_account_sums(at->account, &own);
+	lent = book_credit(t->daemon, at->index) - (own.granted - own.allocated);
+	lowered = own.highest_limit > own.limit && own.highest_limit > at->highest_limit;
+	if (own.booked + own.evicted > at->most_bytes || lowered)
+		restore_held(t, device, own.booked + own.evicted, &own);
+	__atomic_store_n(&shown->limit_bytes, own.limit, __ATOMIC_RELAXED);
+	__atomic_store_n(&shown->used_bytes, own.allocated + own.residual, __ATOMIC_RELAXED);
+	__atomic_store_n(&shown->granted_bytes, own.granted + own.residual, __ATOMIC_RELAXED);
+	__atomic_store_n(&shown->room_bytes, book_room(t->daemon, at->index), __ATOMIC_RELAXED);
+	__atomic_store_n(&shown->lent_mib, (uint32_t)(lent >> 20), __ATOMIC_RELAXED);
+	__atomic_store_n(&shown->guests, t->guest_count, __ATOMIC_RELAXED);
+	__atomic_store_n(&shown->rivals, t->daemon->device[at->index].registered - 1,
+			 __ATOMIC_RELAXED);
+	__atomic_fetch_add(&t->shown->epoch, 1, __ATOMIC_RELEASE);
+}
 
-		ledger_account_sums(t->device[i].account, &own);
-		ledger_device_sums(d->ledger, t->device[i].index, &all);
-		if (own.granted + own.residual > t->device[i].most_bytes)
-			restore_held(t, i, own.granted + own.residual, own.limit);
-		in_use = all.granted - all.evicted + all.residual;
-		room = in_use < all.limit ? all.limit - in_use : 0;
-		__atomic_store_n(&shown->limit_bytes, own.limit, __ATOMIC_RELAXED);
-		__atomic_store_n(&shown->used_bytes, own.allocated + own.residual,
-				 __ATOMIC_RELAXED);
-		__atomic_store_n(&shown->granted_bytes, own.granted + own.residual,
-				 __ATOMIC_RELAXED);
-		__atomic_store_n(&shown->room_bytes, room, __ATOMIC_RELAXED);
-		__atomic_store_n(&shown->rivals, d->device[t->device[i].index].registered - 1,
-				 __ATOMIC_RELAXED);
-	}
+void tenant_show_share(struct tenant *t)
+{
 	__atomic_store_n(&t->shown->on_daemon_loss, (uint32_t)t->share.on_daemon_loss,
 			 __ATOMIC_RELAXED);
+	__atomic_store_n(&t->shown->wait_ns, t->share.wait_ns, __ATOMIC_RELAXED);
 	__atomic_store_n(&t->shown->strict, t->share.strict, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&t->shown->epoch, 1, __ATOMIC_RELEASE);
+}
+
+/* It is not heard while it must not be, and does not keep the loop awake. */
+static void rest(struct tenant *t)
+{
+	t->resting = true;
+	loop_rewatch(&t->listener, 0);
+	loop_arm(&t->pause, DAEMON_PAUSE_MS * 1000000ull);
+}
+
+static void on_rested(struct loop_timer *timer)
+{
+	struct tenant *t = container_of(timer, struct tenant, pause);
+
+	t->resting = false;
+	loop_rewatch(&t->listener, LOOP_READ);
+}
+
+static bool on_turn(struct flow_item *item)
+{
+	struct tenant *t = container_of(item, struct tenant, calls);
+
+	if (t->leaving)
+		return false;
+	if (!flow_pay(&t->flow, FLOW_CONNECTION) || caller_accept(t) == -EMFILE)
+		rest(t);
+	return false;
+}
+
+static void on_hush(struct flow_item *item, bool hushed)
+{
+	struct tenant *t = container_of(item, struct tenant, calls);
+
+	loop_rewatch(&t->listener, hushed || t->resting ? 0 : LOOP_READ);
 }
 
 static void on_connection(struct loop_watch *watch, int events)
 {
 	(void)events;
-	guest_accept(container_of(watch, struct tenant, listener));
+	flow_want(&container_of(watch, struct tenant, listener)->calls);
 }
 
 static int make_page(struct tenant *t, struct fault *why)
@@ -132,28 +169,73 @@ static int make_page(struct tenant *t, struct fault *why)
 
 		memcpy(t->shown->device[i].uuid, info->uuid, sizeof(info->uuid));
 		t->shown->device[i].total_bytes = info->total_bytes;
+		tenant_show(t, i);
 	}
+	tenant_show_share(t);
 	return 0;
 }
 
-static int make_socket(struct tenant *t, struct fault *why)
+/* The folder "ID-..." that a former daemon made for this tenant: what its guests were told. */
+static bool find_folder(const char *tenants, uint32_t id, char *ret_name, size_t size)
+{
+	DIR *folders = opendir(tenants);
+	bool found = false;
+	struct dirent *entry;
+	char prefix[16];
+
+	snprintf(prefix, sizeof(prefix), "%u-", id);
+	while (folders && !found && (entry = readdir(folders))) {
+		found = strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
+			strlen(entry->d_name) < size;
+		if (found)
+			memcpy(ret_name, entry->d_name, strlen(entry->d_name) + 1);
+	}
+	if (folders)
+		closedir(folders);
+	return found;
+}
+
+/* Every user may pass through the system's folders, so that a tenant's programs may be of any. Who
+ * belongs to the tenant knows the rest of its folder's name; nobody else can list or guess it. */
+static int name_folder(const struct tenant *t, bool restored, char *ret_name, size_t size,
+		       struct fault *why)
+{
+	char tenants[PLACE_MAX + 16];
+	uint64_t secret;
+
+	snprintf(ret_name, size, "%u", t->id);
+	if (!t->daemon->options.system)
+		return 0;
+	snprintf(tenants, sizeof(tenants), "%s/tenants", t->daemon->place);
+	if (restored && find_folder(tenants, t->id, ret_name, size))
+		return 0;
+	if (getrandom(&secret, sizeof(secret), 0) != (ssize_t)sizeof(secret))
+		return fault_set(why, -EIO, "no random number: %s", strerror(errno));
+	snprintf(ret_name, size, "%u-%016" PRIx64, t->id, secret);
+	return 0;
+}
+
+static int make_socket(struct tenant *t, bool restored, struct fault *why)
 {
 	struct daemon *d = t->daemon;
-	unsigned mode = d->options.system ? 0777 : 0700;
-	int r;
+	char name[48];
+	int r = name_folder(t, restored, name, sizeof(name), why);
 
-	if (snprintf(t->socket, sizeof(t->socket), "%s/tenants/%u/guest.sock", d->place, t->id) >=
+	if (r < 0)
+		return r;
+	if (snprintf(t->socket, sizeof(t->socket), "%s/tenants/%s/guest.sock", d->place, name) >=
 	    (int)sizeof(t->socket))
 		return fault_set(why, -ENAMETOOLONG, "%s: too long for a socket's path", d->place);
-	snprintf(t->folder, sizeof(t->folder), "%s/tenants/%u", d->place, t->id);
-	if (mkdir(t->folder, mode) != 0 && errno != EEXIST)
-		return fault_set(why, -errno, "%s: %s", t->folder, strerror(errno));
-	if (d->options.system)
-		chmod(t->folder, 0755);
+	snprintf(t->folder, sizeof(t->folder), "%s/tenants/%s", d->place, name);
+	r = place_make(t->folder, d->options.system ? PLACE_PASSAGE : PLACE_PRIVATE, why);
+	if (r < 0)
+		return r;
 	r = daemon_listen(t->socket, d->options.system ? 0666 : 0600, &t->listen_fd, why);
 	if (r < 0)
 		return r;
 	r = loop_watch(&d->loop, &t->listener, t->listen_fd, LOOP_READ, on_connection);
+	if (r == 0)
+		r = loop_timer_init(&d->loop, &t->pause, on_rested);
 	return r < 0 ? fault_set(why, r, "%s: %s", t->socket, uv_strerror(r)) : 0;
 }
 
@@ -172,6 +254,8 @@ static int make_accounts(struct tenant *t, struct fault *why)
 			ledger_open(d->ledger, t->device[i].index, limit, t->share.wait_ns);
 		if (!t->device[i].account)
 			return fault_set(why, -ENOSPC, "no more than %d tenants", DAEMON_TENANTS);
+		t->device[i].tenant = t;
+		list_append(&device->tenants, &t->device[i].link);
 		device->registered++;
 		device->promised_bytes += limit;
 	}
@@ -187,6 +271,8 @@ static void close_accounts(struct tenant *t)
 		struct ledger_sums sums;
 
 		ledger_account_sums(t->device[i].account, &sums);
+		list_remove(&t->device[i].link);
+		list_remove(&t->device[i].held);
 		device->registered--;
 		device->promised_bytes -= sums.limit;
 		ledger_close(d->ledger, take(t->device[i].account));
@@ -201,12 +287,21 @@ static void free_tenant(struct tenant *t)
 	free(t);
 }
 
+static void on_pause_closed(struct loop_timer *timer)
+{
+	struct tenant *t = container_of(timer, struct tenant, pause);
+
+	flows_gave_back(&t->daemon->flows);
+	close(t->listen_fd);
+	free_tenant(t);
+}
+
 static void on_listener_closed(struct loop_watch *watch)
 {
 	struct tenant *t = container_of(watch, struct tenant, listener);
 
-	close(t->listen_fd);
-	free_tenant(t);
+	/* Making it never fails in libuv. */
+	loop_timer_close(&t->pause, on_pause_closed);
 }
 
 static void remove_files(struct tenant *t)
@@ -256,16 +351,19 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 
 	if (d->tenant_count >= DAEMON_TENANTS)
 		return fault_set(why, -ENOSPC, "no more than %d tenants", DAEMON_TENANTS);
-	t = calloc(1, sizeof(*t));
+	t = calloc(1, sizeof(*t) + spec->devices * sizeof(t->device[0]));
 	if (!t)
 		return fault_set(why, -ENOMEM, "out of memory");
 	t->daemon = d;
 	t->id = spec->id ? spec->id : ++d->last_tenant;
 	t->owner = spec->owner;
 	t->listen_fd = t->page.fd = -1;
+	flow_init(&t->flow, &d->flows);
+	t->calls = (struct flow_item){.flow = &t->flow, .work = on_turn, .hush = on_hush};
 	snprintf(t->name, sizeof(t->name), "%s", spec->name);
+	text_make_plain(t->name);
 	list_init(&t->guests);
-	list_init(&t->expected);
+	list_init(&t->callers);
 	list_init(&t->processes);
 	t->devices = spec->devices;
 	for (uint32_t i = 0; i < t->devices; i++)
@@ -273,15 +371,19 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 	r = fill(t, spec, why);
 	if (r == 0)
 		r = make_accounts(t, why);
+	schedule_tenant(t);
 	if (r == 0)
 		r = make_page(t, why);
 	if (r == 0)
-		r = make_socket(t, why);
+		r = make_socket(t, spec->id != 0, why);
 	if (r < 0) {
 		undo(t);
 		return r;
 	}
+	for (uint32_t i = 0; i < t->devices; i++)
+		ledger_watch(t->device[i].account, &t->device[i]);
 	list_append(&d->tenants, &t->link);
+	list_append(&d->by_id[t->id % DAEMON_IDS], &t->same_id);
 	d->tenant_count++;
 	book_pump(d); /* the others see a rival */
 	log_info("tenant.made", "tenant=%u name=%s limit_bytes=%" PRIu64 " device=%s", t->id,
@@ -321,7 +423,9 @@ int tenant_set(struct tenant *t, const char *key, const char *value, struct faul
 	}
 	log_info("tenant.set", "tenant=%u key=%s value=%s", t->id, key, log_text(value).text);
 	restore_tenant(t);
+	tenant_show_share(t);
 	book_pump(d);
+	schedule_set(t);
 	return 0;
 }
 
@@ -334,9 +438,11 @@ void tenant_end(struct tenant *t)
 	t->leaving = true;
 	list_for_each(link, &t->guests) guest_leave(list_entry(link, struct guest, link),
 						    d->stopping ? NULL : "its tenant has ended");
-	restore_forget(t);
+	list_for_each(link, &t->callers) caller_close(list_entry(link, struct caller, link));
 	keeper_forget(t);
 	list_remove(&t->link);
+	list_remove(&t->same_id);
+	flow_done(&t->flow);
 	d->tenant_count--;
 	close_accounts(t);
 	/* Where it goes on without us its socket stays: who connects meanwhile tries again. */
@@ -354,88 +460,6 @@ void tenant_maybe_end(struct tenant *t)
 {
 	/* After a restart whoever kept it before may still come to do so again. */
 	if (!t->keepers && list_empty(&t->processes) && list_empty(&t->guests) &&
-	    list_empty(&t->expected) && (t->kept || !t->daemon->restoring) && !t->daemon->stopping)
+	    list_empty(&t->callers) && (t->kept || !t->daemon->restoring) && !t->daemon->stopping)
 		tenant_end(t);
-}
-
-static void wake(uint32_t *word)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
-static void answer_wait(struct tenant_device *at, bool done)
-{
-	struct gate_wait wait = at->waiting;
-
-	at->waiting = (struct gate_wait){NULL, 0};
-	if (wait.peer && done)
-		peer_done(wait.peer, wait.id, 0);
-	else if (wait.peer)
-		peer_refuse(wait.peer, wait.id, WIRE_REFUSED_BAD,
-			    "the gate was changed again before every process had drained");
-}
-
-void tenant_gate_check(struct tenant *t, uint32_t device)
-{
-	struct wire_tenant_device *shown = &t->shown->device[device];
-
-	if (shown->gate == WIRE_GATE_CLOSING) {
-		list_for_each(link, &t->guests)
-		{
-			const struct guest *g = list_entry(link, struct guest, link);
-
-			if (g->joined && g->device[device].owes_drain)
-				return;
-		}
-		__atomic_store_n(&shown->gate, WIRE_GATE_CLOSED, __ATOMIC_SEQ_CST);
-	}
-	if (shown->gate == WIRE_GATE_CLOSED)
-		answer_wait(device_of(t, device), true);
-}
-
-static void change_gate(struct tenant *t, uint32_t device, uint32_t state)
-{
-	struct wire_tenant_device *shown = &t->shown->device[device];
-	bool was_open = shown->gate == WIRE_GATE_OPEN, is_open = state == WIRE_GATE_OPEN;
-
-	/* The epoch first: who sees the new word finds the epoch that it must acknowledge. */
-	__atomic_fetch_add(&shown->epoch, 1, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&shown->gate, state, __ATOMIC_SEQ_CST);
-	/* After the gate when it closes: whoever sees the summary finds the reason. */
-	if (was_open != is_open)
-		__atomic_fetch_add(&t->shown->not_open, is_open ? -1u : 1u, __ATOMIC_SEQ_CST);
-	__atomic_fetch_add(&t->shown->epoch, 1, __ATOMIC_SEQ_CST);
-	wake(&shown->gate);
-	wake(&t->shown->not_open);
-	list_for_each(link, &t->guests)
-	{
-		struct guest *g = list_entry(link, struct guest, link);
-
-		if (g->joined)
-			guest_tell_gate(g, device);
-	}
-}
-
-void tenant_gate(struct tenant *t, uint32_t device, bool open, const struct gate_wait *wait)
-{
-	uint32_t now = t->shown->device[device].gate;
-
-	answer_wait(device_of(t, device), false);
-	device_of(t, device)->waiting = *wait;
-	if (open && now != WIRE_GATE_OPEN)
-		change_gate(t, device, WIRE_GATE_OPEN);
-	if (!open && now == WIRE_GATE_OPEN)
-		change_gate(t, device, WIRE_GATE_CLOSING);
-	if (open)
-		answer_wait(device_of(t, device), true);
-	else
-		tenant_gate_check(t, device);
-}
-
-void tenant_forget_peer(struct tenant *t, const struct peer *peer)
-{
-	for (uint32_t i = 0; i < t->devices; i++) {
-		if (peer && t->device[i].waiting.peer == peer)
-			t->device[i].waiting = (struct gate_wait){NULL, 0};
-	}
 }

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/flow.h"
+
+#include <malloc.h>
+#include <time.h>
+
+#include "base/log.h"
+
+static const uint64_t ms = 1000000;
+
+enum {
+	SLICE_MS = 2,	   /* of work, however long that takes on a busy machine */
+	LATE_SLICE_MS = 1, /* for all that flood, ... */
+	LATE_REST_MS = 9,  /* ... and then a rest of at least this */
+	LAST_MOST = 64,	   /* things that are done for the last flow in a round */
+	TRIM_MS = 500,
+	GRACE_US = 1000, /* a program's dozens of messages: who floods is late */
+};
+
+/* What we have spent: on a busy machine, time goes by that nobody is to pay for. */
+static uint64_t spent_ns(void)
+{
+	struct timespec spent;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+	return (uint64_t)spent.tv_sec * 1000 * ms + (uint64_t)spent.tv_nsec;
+}
+
+/* What it wants is known: to be told again and again would cost more than doing it. */
+static void hush(struct flow *flow, bool hushed)
+{
+	list_for_each(link, &flow->items)
+	{
+		struct flow_item *item = list_entry(link, struct flow_item, link);
+
+		item->hush(item, hushed);
+	}
+}
+
+/* While somebody is late, the late are served now and then. */
+static void look_late(struct flows *flows)
+{
+	if (flows->late_armed || !flows->service.late.count)
+		return;
+	flows->late_armed = true;
+	loop_arm(&flows->late_timer, LATE_REST_MS * ms);
+}
+
+/* One thing of the flow whose turn it is. *spent: by then, and afterwards. */
+static void work_once(struct flow *flow, uint64_t *spent)
+{
+	struct list *link = flow->items.next;
+	struct flow_item *item = list_entry(link, struct flow_item, link);
+	uint64_t before = *spent;
+	bool more;
+
+	list_remove(link);
+	more = item->work(item);
+	if (more && !list_linked(link))
+		list_append(&flow->items, link);
+	else if (!more && flow->member.late)
+		item->hush(item, false);
+	*spent = spent_ns();
+	if (service_done(&flow->flows->service, &flow->member, *spent - before,
+			 !list_empty(&flow->items)) == SERVICE_BECAME_LATE) {
+		hush(flow, true);
+		look_late(flow->flows);
+	}
+}
+
+static void serve(struct service *service, bool late, uint64_t slice_ns)
+{
+	uint64_t spent = spent_ns(), until = spent + slice_ns;
+	struct service_member *next;
+
+	while (spent < until && (next = service_next(service, late)) != NULL) {
+		struct flow *flow = container_of(next, struct flow, member);
+
+		if (!list_empty(&flow->items))
+			work_once(flow, &spent);
+		else
+			service_done(service, next, 0, false);
+	}
+}
+
+static void work_last(struct flow *flow)
+{
+	for (int i = 0; i < LAST_MOST && !list_empty(&flow->items); i++) {
+		struct list *link = flow->items.next;
+		struct flow_item *item = list_entry(link, struct flow_item, link);
+
+		list_remove(link);
+		if (item->work(item) && !list_linked(link))
+			list_append(&flow->items, link);
+	}
+}
+
+/* What is left is found again when the loop has gone round: its descriptors are still ready. */
+static void on_round(struct loop_after *after)
+{
+	struct flows *flows = container_of(after, struct flows, after);
+
+	if (flows->service.prompt.count)
+		serve(&flows->service, false, SLICE_MS * ms);
+	if (flows->last)
+		work_last(flows->last);
+}
+
+static void on_late(struct loop_timer *timer)
+{
+	struct flows *flows = container_of(timer, struct flows, late_timer);
+
+	serve(&flows->service, true, LATE_SLICE_MS * ms);
+	flows->late_armed = false;
+	look_late(flows);
+}
+
+static void on_trim(struct loop_timer *timer)
+{
+	struct flows *flows = container_of(timer, struct flows, trim);
+
+	flows->trimming = false;
+	malloc_trim(0);
+	log_settle(); /* who has left may have left many lines unsaid */
+}
+
+void flows_gave_back(struct flows *flows)
+{
+	if (!flows->trimming)
+		loop_arm(&flows->trim, TRIM_MS * ms);
+	flows->trimming = true;
+}
+
+int flows_open(struct flows *flows, struct loop *loop, uint32_t most)
+{
+	int r;
+
+	list_init(&flows->debtors);
+	flows->service = (struct service){
+		.prompt = {.heap = calloc(most, sizeof(struct line_member *)),
+			   .room = most,
+			   .grace = GRACE_US * ms / 1000},
+		.late = {.heap = calloc(most, sizeof(struct line_member *)), .room = most},
+	};
+	if (!flows->service.prompt.heap || !flows->service.late.heap)
+		return -ENOMEM;
+	r = loop_timer_init(loop, &flows->trim, on_trim);
+	if (r == 0)
+		r = loop_timer_init(loop, &flows->late_timer, on_late);
+	return r < 0 ? r : loop_after(loop, &flows->after, on_round);
+}
+
+void flows_close(struct flows *flows)
+{
+	loop_after_close(&flows->after);
+	loop_timer_close(&flows->trim, NULL);
+	loop_timer_close(&flows->late_timer, NULL);
+	free(take(flows->service.prompt.heap));
+	free(take(flows->service.late.heap));
+	flows->service = (struct service){0};
+}
+
+void flow_init(struct flow *flow, struct flows *flows)
+{
+	*flow = (struct flow){.flows = flows, .tokens = FLOW_BURST, .filled_ns = loop_now_ns()};
+	list_init(&flow->items);
+	list_init(&flow->debtors);
+}
+
+void flow_init_last(struct flow *flow, struct flows *flows)
+{
+	flow_init(flow, flows);
+	flow->last = true;
+	flows->last = flow;
+}
+
+void flow_done(struct flow *flow)
+{
+	list_for_each(link, &flow->items) list_remove(link);
+	service_leave(&flow->flows->service, &flow->member);
+}
+
+void flow_want(struct flow_item *item)
+{
+	if (!list_linked(&item->link))
+		list_append(&item->flow->items, &item->link);
+	if (item->flow->member.late)
+		item->hush(item, true);
+	if (item->flow->last)
+		return;
+	service_want(&item->flow->flows->service, &item->flow->member);
+	look_late(item->flow->flows);
+}
+
+void flow_forget(struct flow_item *item)
+{
+	list_remove(&item->link);
+}
+
+bool flow_pay(struct flow *flow, uint64_t price)
+{
+	static const uint64_t each_ns = 1000 * ms / FLOW_RATE;
+	uint64_t earned = (loop_now_ns() - flow->filled_ns) / each_ns;
+
+	if (flow->last)
+		return true;
+	flow->filled_ns += earned * each_ns;
+	flow->tokens = flow->tokens + earned < FLOW_BURST ? flow->tokens + earned : FLOW_BURST;
+	if (flow->tokens < price)
+		return false;
+	flow->tokens -= price;
+	return true;
+}

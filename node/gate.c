@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tenant's gates. A close ends when every guest has drained. Where one cannot, as a stream
+ * capture stays open over it, the tenant is coupled: the gate opens again, and whoever waits for
+ * the close is told. decisions/0010 and 0060.
+ */
+#include <inttypes.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "node/daemon.h"
+
+enum {
+	GATE_COUPLED_MS = 2000, /* so long a capture may stay open over a close */
+	GATE_LOOK_MS = 500,	/* while a gate is closing */
+};
+
+static const uint64_t ms = 1000000;
+
+static void wake(uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* Why it is refused; NULL: it is done. */
+static void answer_wait(struct tenant_device *at, const char *refusal)
+{
+	struct gate_wait wait = at->waiting;
+
+	at->waiting = (struct gate_wait){NULL, 0};
+	if (wait.peer && !refusal)
+		peer_done(wait.peer, wait.id, 0);
+	else if (wait.peer)
+		peer_refuse(wait.peer, wait.id, WIRE_REFUSED_BAD, "%s", refusal);
+}
+
+void tenant_gate_check(struct tenant *t, uint32_t device)
+{
+	struct wire_tenant_device *shown = &t->shown->device[device];
+
+	if (shown->gate == WIRE_GATE_CLOSING) {
+		list_for_each(link, &t->guests)
+		{
+			const struct guest *g = list_entry(link, struct guest, link);
+
+			if (g->device[device].owes_drain)
+				return;
+		}
+		__atomic_store_n(&shown->gate, WIRE_GATE_CLOSED, __ATOMIC_SEQ_CST);
+		t->device[device].coupled = false;
+	}
+	if (shown->gate != WIRE_GATE_CLOSED)
+		return;
+	answer_wait(&t->device[device], NULL);
+	schedule_drained(&t->device[device]);
+}
+
+static void change_gate(struct tenant *t, uint32_t device, uint32_t state)
+{
+	struct wire_tenant_device *shown = &t->shown->device[device];
+	bool was_open = shown->gate == WIRE_GATE_OPEN, is_open = state == WIRE_GATE_OPEN;
+
+	/* The epoch first: who sees the new word finds the epoch that it must acknowledge. */
+	__atomic_fetch_add(&shown->epoch, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&shown->gate, state, __ATOMIC_SEQ_CST);
+	/* After the gate when it closes: whoever sees the summary finds the reason. */
+	if (was_open != is_open)
+		__atomic_fetch_add(&t->shown->not_open, is_open ? -1u : 1u, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&t->shown->epoch, 1, __ATOMIC_SEQ_CST);
+	/* Nobody waits for a gate to close but we, who are told. */
+	if (is_open) {
+		wake(&shown->gate);
+		wake(&t->shown->not_open);
+	}
+	list_for_each(link, &t->guests)
+	{
+		struct guest *g = list_entry(link, struct guest, link);
+
+		guest_tell_gate(g, device);
+	}
+}
+
+/* Whether a gate is to be looked at again, and when. */
+static void look_later(struct daemon *d)
+{
+	if (!d->gating)
+		loop_arm(&d->gate_timer, GATE_LOOK_MS * ms);
+	d->gating = true;
+}
+
+static void start_closing(struct tenant *t, uint32_t device)
+{
+	t->device[device].closing_ns = loop_now_ns();
+	change_gate(t, device, WIRE_GATE_CLOSING);
+	/* Turns look after themselves. */
+	if (t->device[device].shut)
+		look_later(t->daemon);
+}
+
+/* A guest that has not drained and says that it captures; NULL: none. It may say what it likes:
+ * only its own tenant is held to it. */
+static const struct guest *find_capturing(const struct tenant *t, uint32_t device)
+{
+	list_for_each(link, (struct list *)&t->guests)
+	{
+		const struct guest *g = list_entry(link, struct guest, link);
+
+		if (g->device[device].owes_drain &&
+		    __atomic_load_n(&g->own->captures, __ATOMIC_RELAXED))
+			return g;
+	}
+	return NULL;
+}
+
+static void give_up(struct tenant *t, uint32_t device, const struct guest *g)
+{
+	struct tenant_device *at = &t->device[device];
+	char refusal[WIRE_TEXT_MAX + 1];
+
+	if (!at->coupled)
+		log_info("tenant.coupled", "tenant=%u guest=%u pid=%d device=%u", t->id, g->id,
+			 (int)g->pid, at->index);
+	at->coupled = true;
+	snprintf(refusal, sizeof(refusal),
+		 "the gate cannot be closed: process %d keeps a stream capture open", (int)g->pid);
+	at->shut = false;
+	tenant_gate_apply(t, device);
+	answer_wait(at, refusal);
+}
+
+/* Whether the tenant still has a gate that is closing. */
+static bool look_at(struct tenant *t, uint64_t now)
+{
+	bool closing = false;
+
+	for (uint32_t i = 0; i < t->devices; i++) {
+		const struct guest *g;
+
+		if (t->shown->device[i].gate != WIRE_GATE_CLOSING)
+			continue;
+		g = t->device[i].shut ? find_capturing(t, i) : NULL;
+		if (g && now - t->device[i].closing_ns >= GATE_COUPLED_MS * ms)
+			give_up(t, i, g);
+		else
+			closing = true;
+	}
+	return closing;
+}
+
+static void on_gate_timer(struct loop_timer *timer)
+{
+	struct daemon *d = container_of(timer, struct daemon, gate_timer);
+	uint64_t now = loop_now_ns();
+	bool closing = false;
+
+	d->gating = false;
+	list_for_each(link, &d->tenants) closing |=
+		look_at(list_entry(link, struct tenant, link), now);
+	if (closing)
+		look_later(d);
+}
+
+int gate_open(struct daemon *d)
+{
+	return loop_timer_init(&d->loop, &d->gate_timer, on_gate_timer);
+}
+
+void gate_close(struct daemon *d)
+{
+	loop_timer_close(&d->gate_timer, NULL);
+}
+
+void tenant_gate_apply(struct tenant *t, uint32_t device)
+{
+	const struct tenant_device *at = &t->device[device];
+	bool open = !at->shut && (!at->barred || at->loose) && !t->suspended;
+	uint32_t now = t->shown->device[device].gate;
+
+	if (open && now != WIRE_GATE_OPEN)
+		change_gate(t, device, WIRE_GATE_OPEN);
+	if (!open && now == WIRE_GATE_OPEN)
+		start_closing(t, device);
+	if (!open)
+		tenant_gate_check(t, device);
+}
+
+void tenant_gate(struct tenant *t, uint32_t device, bool open, const struct gate_wait *wait)
+{
+	struct tenant_device *at = &t->device[device];
+
+	answer_wait(at, "the gate was changed again before every process had drained");
+	at->waiting = *wait;
+	at->shut = !open;
+	tenant_gate_apply(t, device);
+	if (open)
+		answer_wait(at, NULL);
+}
+
+void tenant_forget_peer(struct tenant *t, const struct peer *peer)
+{
+	for (uint32_t i = 0; i < t->devices; i++) {
+		if (peer && t->device[i].waiting.peer == peer)
+			t->device[i].waiting = (struct gate_wait){NULL, 0};
+	}
+}

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Does what core/turns.h decides: tells it who wants which device, opens and closes gates, and
+ * shows guests how they take part. Its clock is the guests': monotonic time by the simulator's
+ * dilation.
+ */
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "node/daemon.h"
+
+static const uint64_t us = 1000, ms = 1000000;
+
+enum {
+	FLIGHT_MS = 20, /* how much work may be under way beside a tenant that is silent, */
+	FLIGHT_CONTENDED_MS = 4, /* ... that waits, */
+	FLIGHT_BATCH_MS = 1,	 /* ... and beside one that comes first whenever it comes */
+	GRACE_US = 300,		 /* so long a guest is silent before it says so, */
+	GRACE_CONTENDED_US = 50, /* ... where somebody waits */
+};
+
+static uint64_t clock_ns(const struct daemon *d)
+{
+	return loop_now_ns() / d->clock_dilation;
+}
+
+static struct tenant_device *owner_of(const struct turns_seat *seat)
+{
+	return seat->owner;
+}
+
+/* By which its tenant and its guests know the device. */
+static uint32_t index_of(const struct tenant_device *at)
+{
+	return (uint32_t)(at - at->tenant->device);
+}
+
+static void apply(struct tenant_device *at)
+{
+	tenant_gate_apply(at->tenant, index_of(at));
+}
+
+/* Whether one of the tenant's guests is busy there, as far as they say. */
+static bool is_busy(const struct tenant_device *at)
+{
+	uint32_t device = index_of(at);
+
+	list_for_each(link, (struct list *)&at->tenant->guests)
+	{
+		if (!list_entry(link, struct guest, link)->device[device].idle)
+			return true;
+	}
+	return false;
+}
+
+/* Whether its work may be waiting for one of its own threads, or for us: then it is not to blame.
+ * Guests may say what they like: see look_at_late(). */
+static bool stands(const struct tenant_device *at)
+{
+	uint32_t device = index_of(at);
+
+	list_for_each(link, (struct list *)&at->tenant->guests)
+	{
+		const struct guest *g = list_entry(link, struct guest, link);
+		bool owes = g->device[device].owes_drain;
+
+		if (__atomic_load_n(&g->own->waiting, __ATOMIC_RELAXED) ||
+		    (owes && (g->expected || __atomic_load_n(&g->own->captures, __ATOMIC_RELAXED))))
+			return true;
+	}
+	return false;
+}
+
+/* The guests may read while this writes: each word by itself is what they act upon. */
+static bool show(struct wire_tenant_turns *shown, const struct wire_tenant_turns *pace)
+{
+	bool changed = shown->say != pace->say || shown->contended != pace->contended ||
+		       shown->flight_ns != pace->flight_ns || shown->grace_ns != pace->grace_ns;
+
+	__atomic_store_n(&shown->grace_ns, pace->grace_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&shown->flight_ns, pace->flight_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&shown->contended, pace->contended, __ATOMIC_RELAXED);
+	/* A guest may not have seen that turns had ended meanwhile. */
+	if (pace->say && !shown->say)
+		__atomic_fetch_add(&shown->began, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&shown->say, pace->say, __ATOMIC_SEQ_CST);
+	return changed;
+}
+
+static void tell_pace(struct guest *g, uint32_t device)
+{
+	struct wire_message message = {.code = WIRE_pace};
+
+	if (!g->caller)
+		return;
+	message.id = peer_new_id(&g->caller->peer);
+	message.pace.device = device;
+	guest_send(g, &message);
+}
+
+static void tell_pace_to_all(struct tenant *t, uint32_t device)
+{
+	list_for_each(link, &t->guests) tell_pace(list_entry(link, struct guest, link), device);
+}
+
+/* What may be under way, of work that others wait for. */
+static uint64_t flight_ns(const struct turns_seat *seat, bool contended)
+{
+	/* Each of its processes is told its part. */
+	uint64_t processes = owner_of(seat)->tenant->guest_count;
+
+	if (!processes)
+		processes = 1;
+	if (seat->tenant->share.class != SHARE_INTERACTIVE &&
+	    seat->device->classes[SHARE_INTERACTIVE])
+		return FLIGHT_BATCH_MS * ms / processes;
+	return (contended ? FLIGHT_CONTENDED_MS : FLIGHT_MS) * ms / processes;
+}
+
+/* What the seat's guests are told; `tell`: no GATE follows that says so. */
+static void pace(struct tenant_device *at, bool tell)
+{
+	uint32_t device = index_of(at);
+	const struct turns_seat *seat = &at->seat;
+	struct wire_tenant_turns now = {0};
+
+	if (at->seated && seat->device->governed) {
+		now.say = 1;
+		now.contended = seat->device->waiting > 0;
+		now.flight_ns = flight_ns(seat, now.contended);
+		now.grace_ns = (now.contended ? GRACE_CONTENDED_US : GRACE_US) * us;
+	}
+	if (show(&at->tenant->shown->turns[device], &now) && tell)
+		tell_pace_to_all(at->tenant, device);
+}
+
+/* Turns begin or end on a device: who takes part has not said yet whether it is busy. */
+static void change_mode(struct device *device, uint64_t now)
+{
+	device->shown_governed = device->turns.governed;
+	list_for_each(link, &device->tenants)
+	{
+		struct tenant_device *at = list_entry(link, struct tenant_device, link);
+		uint32_t index = index_of(at);
+
+		if (!at->seated)
+			continue;
+		list_for_each(one, &at->tenant->guests) list_entry(one, struct guest, link)
+			->device[index]
+			.idle = false;
+		turns_wants(&at->seat, now);
+		pace(at, true);
+	}
+}
+
+/* Through its pidfds: no other process can be meant. */
+static void kill_guests(struct tenant *t)
+{
+	list_for_each(link, &t->guests)
+	{
+		struct guest *g = list_entry(link, struct guest, link);
+
+		syscall(SYS_pidfd_send_signal, g->pidfd, SIGKILL, NULL, 0);
+	}
+}
+
+static void log_of(const struct tenant_device *at, const char *event)
+{
+	log_warning(event, "tenant=%u name=%s device=%u", at->tenant->id,
+		    log_text(at->tenant->name).text, at->index);
+}
+
+static void escalate(struct tenant_device *at, enum turns_verb verb)
+{
+	if (verb == TURNS_KILL) {
+		log_of(at, "tenant.killed");
+		kill_guests(at->tenant);
+		return;
+	}
+	at->tenant->suspended = true;
+	log_of(at, "tenant.suspended");
+	for (uint32_t i = 0; i < at->tenant->devices; i++)
+		tenant_gate_apply(at->tenant, i);
+}
+
+static void let_loose(struct tenant_device *at)
+{
+	at->loose = at->coupled = true;
+	log_of(at, "tenant.beside");
+	apply(at);
+}
+
+/* One that was reported is not waited for again on its own word: not before it has drained. */
+static void want(struct tenant_device *at, uint64_t now)
+{
+	if (!at->tenant->turns.hung)
+		turns_wants(&at->seat, now);
+	else if (at->draining && !at->loose && stands(at))
+		let_loose(at);
+}
+
+/*
+ * A gate that cannot be closed, as a thread stands at it, opens again. One that could not be closed
+ * twice running is not waited for any more, whoever says that a thread stands there: others would
+ * never run. It opens beside theirs, until all its work is complete, and the hardware slices.
+ */
+static void look_at_late(struct tenant_device *at, uint64_t now)
+{
+	turns_late(&at->seat, stands(at) && !at->coupled, now);
+}
+
+static void report(struct tenant_device *at)
+{
+	if (stands(at))
+		let_loose(at);
+	else
+		log_of(at, "tenant.hangs");
+}
+
+/* Nothing of it is under way now: it takes turns like everybody. */
+static void rein_in(struct tenant_device *at)
+{
+	if (!at->loose)
+		return;
+	at->loose = at->coupled = false;
+	apply(at);
+}
+
+static void act(const struct turns_action *action, uint64_t now)
+{
+	struct tenant_device *at = owner_of(action->seat);
+
+	switch (action->verb) {
+	case TURNS_OPEN:
+		at->barred = at->draining = at->loose = false;
+		pace(at, false);
+		apply(at);
+		break;
+	case TURNS_CLOSE:
+		at->barred = at->draining = true;
+		apply(at);
+		break;
+	case TURNS_LATE:
+		look_at_late(at, now);
+		break;
+	case TURNS_COUPLED:
+		at->coupled = true;
+		log_of(at, "tenant.coupled");
+		break;
+	case TURNS_UNCOUPLED:
+		at->coupled = false;
+		break;
+	case TURNS_REPORT:
+		report(at);
+		break;
+	case TURNS_SUSPEND:
+	case TURNS_KILL:
+		if (!at->loose)
+			escalate(at, action->verb);
+		break;
+	}
+}
+
+/* Does all that is to be done. A gate that closes at once is drained before the next is asked for.
+ */
+static void act_all(struct daemon *d, uint64_t now)
+{
+	struct turns_action action;
+
+	while (turns_next(&d->turns, &action))
+		act(&action, now);
+}
+
+/* Whether turns have begun or ended on a device; they may on another one by that. */
+static bool change_modes(struct daemon *d, uint64_t now)
+{
+	for (uint32_t i = 0; i < d->devices; i++) {
+		if (d->device[i].turns.governed == d->device[i].shown_governed)
+			continue;
+		change_mode(&d->device[i], now);
+		return true;
+	}
+	return false;
+}
+
+/* After every event. */
+static void pump(struct daemon *d, uint64_t now)
+{
+	uint64_t deadline;
+
+	if (d->scheduling)
+		return;
+	d->scheduling = true;
+	do
+		act_all(d, now);
+	while (change_modes(d, now));
+	for (uint32_t i = 0; i < d->devices; i++)
+		if (d->device[i].turns.holder)
+			pace(owner_of(d->device[i].turns.holder), true);
+	d->scheduling = false;
+	deadline = turns_deadline(&d->turns);
+	loop_alarm_set(&d->turns_alarm, deadline > UINT64_MAX / d->clock_dilation
+						? UINT64_MAX
+						: deadline * d->clock_dilation);
+}
+
+static void on_alarm(struct loop_alarm *alarm)
+{
+	struct daemon *d = container_of(alarm, struct daemon, turns_alarm);
+	uint64_t now = clock_ns(d);
+
+	turns_tick(&d->turns, now);
+	pump(d, now);
+}
+
+int schedule_open(struct daemon *d)
+{
+	struct turns_tuning tuning = turns_usual;
+
+	/* Whoever does not drain, by mistake or on purpose, holds its neighbours up for so long. */
+	tuning.hang_ns = 1000 * ms;
+	tuning.escalate_ns = 2000 * ms;
+	turns_init(&d->turns, &tuning);
+	for (uint32_t i = 0; i < d->devices; i++) {
+		uint32_t order = 0;
+
+		for (uint32_t k = 0; k < d->devices; k++)
+			order += memcmp(d->device[k].info->uuid, d->device[i].info->uuid,
+					sizeof(d->device[i].info->uuid)) < 0;
+		turns_device_init(&d->turns, &d->device[i].turns, order);
+	}
+	return loop_alarm_init(&d->loop, &d->turns_alarm, on_alarm);
+}
+
+void schedule_close(struct daemon *d)
+{
+	loop_alarm_close(&d->turns_alarm);
+}
+
+void schedule_tenant(struct tenant *t)
+{
+	struct turns_share share;
+
+	turns_share_of(&t->share, &share);
+	turns_tenant_init(&t->daemon->turns, &t->turns, &share);
+}
+
+void schedule_set(struct tenant *t)
+{
+	uint64_t now = clock_ns(t->daemon);
+	struct turns_share share;
+
+	turns_share_of(&t->share, &share);
+	turns_set(&t->turns, &share, now);
+	t->suspended = false; /* whoever set it knows what was the matter */
+	for (uint32_t i = 0; i < t->devices; i++)
+		tenant_gate_apply(t, i);
+	pump(t->daemon, now);
+}
+
+/* A tenant takes part from its first process on. */
+static void sit(struct tenant *t, uint64_t now)
+{
+	for (uint32_t i = 0; i < t->devices; i++) {
+		struct tenant_device *at = &t->device[i];
+		bool is_open = t->shown->device[i].gate != WIRE_GATE_CLOSED;
+
+		at->seated = true;
+		turns_join(&at->seat, &t->turns, &t->daemon->device[at->index].turns, at, is_open,
+			   now);
+	}
+}
+
+static void stand_up(struct tenant *t, uint64_t now)
+{
+	t->suspended = false;
+	for (uint32_t i = 0; i < t->devices; i++) {
+		struct tenant_device *at = &t->device[i];
+
+		if (!at->seated)
+			continue;
+		at->seated = at->draining = at->barred = at->coupled = at->loose = false;
+		turns_leave(&at->seat, now);
+		pace(at, false);
+		tenant_gate_apply(t, i);
+	}
+}
+
+void schedule_guests(struct tenant *t)
+{
+	uint64_t now = clock_ns(t->daemon);
+
+	if (!t->guest_count)
+		stand_up(t, now);
+	else if (!t->device[0].seated)
+		sit(t, now);
+	for (uint32_t i = 0; i < t->devices && t->guest_count; i++) {
+		turns_uneven(&t->device[i].seat, t->guest_count > 1, now);
+		if (is_busy(&t->device[i]))
+			want(&t->device[i], now);
+		else
+			turns_idle(&t->device[i].seat, now);
+	}
+	pump(t->daemon, now);
+}
+
+void schedule_joined(struct guest *g)
+{
+	for (uint32_t i = 0; i < g->tenant->devices; i++)
+		g->device[i].idle = false;
+	schedule_guests(g->tenant);
+}
+
+void schedule_wants(struct guest *g, uint32_t device)
+{
+	struct tenant *t = g->tenant;
+	bool was_open = t->shown->device[device].gate == WIRE_GATE_OPEN;
+	uint64_t now = clock_ns(t->daemon);
+
+	g->device[device].idle = false;
+	if (!t->device[device].seated)
+		return;
+	want(&t->device[device], now);
+	pump(t->daemon, now);
+	/* A thread has said so, through an open gate: its agent sleeps until it hears something. */
+	if (was_open && t->shown->device[device].gate == WIRE_GATE_OPEN &&
+	    t->shown->turns[device].say)
+		tell_pace(g, device);
+}
+
+void schedule_idle(struct guest *g, uint32_t device)
+{
+	struct tenant *t = g->tenant;
+	uint64_t now = clock_ns(t->daemon);
+
+	/* Said before turns ended or began: it may be busy again. */
+	if (!t->device[device].seated || !t->shown->turns[device].say)
+		return;
+	g->device[device].idle = true;
+	if (is_busy(&t->device[device]))
+		return;
+	rein_in(&t->device[device]);
+	turns_idle(&t->device[device].seat, now);
+	pump(t->daemon, now);
+}
+
+void schedule_drained(struct tenant_device *at)
+{
+	struct daemon *d = at->tenant->daemon;
+	uint64_t now = clock_ns(d);
+
+	if (!at->draining)
+		return;
+	at->draining = false;
+	turns_drained(&at->seat, is_busy(at), now);
+	pump(d, now);
+}
+
+static enum wire_turn turn_of(const struct tenant_device *at)
+{
+	const struct turns_seat *seat = &at->seat;
+
+	if (at->tenant->suspended)
+		return WIRE_TURN_SUSPENDED;
+	if (!at->seated || !seat->device->governed)
+		return WIRE_TURN_NONE;
+	if (at->tenant->turns.hung)
+		return WIRE_TURN_HANGS;
+	switch (at->tenant->turns.state) {
+	case TURNS_AWAY:
+		return WIRE_TURN_SILENT;
+	case TURNS_CAPPED:
+		return WIRE_TURN_CAPPED;
+	case TURNS_LINED:
+	case TURNS_READY:
+		return WIRE_TURN_WAITS;
+	case TURNS_RUNNING:
+		return WIRE_TURN_RUNS;
+	case TURNS_ENDING:
+		return WIRE_TURN_ENDS;
+	}
+	return WIRE_TURN_NONE;
+}
+
+/* What of its share was set, as it was written. */
+static void write_share(const struct tenant *t, wire_text *ret_text)
+{
+	size_t used = 0;
+
+	for (uint32_t i = 0; i < SHARE_FIELDS && used < sizeof(ret_text->text); i++)
+		if (t->texts[i])
+			used += (size_t)snprintf(ret_text->text + used,
+						 sizeof(ret_text->text) - used, "%s%s=%s",
+						 used ? " " : "", share_key(i), t->texts[i]);
+}
+
+static uint64_t sum_flight(const struct tenant_device *at)
+{
+	uint32_t device = index_of(at);
+	uint64_t sum = 0;
+
+	list_for_each(link, (struct list *)&at->tenant->guests) sum += __atomic_load_n(
+		&list_entry(link, struct guest, link)->own->flight_ns[device], __ATOMIC_RELAXED);
+	return sum;
+}
+
+void schedule_row(struct tenant_device *at, struct wire_tenant_row *ret_row)
+{
+	struct turns_seat *seat = &at->seat;
+	uint64_t now = clock_ns(at->tenant->daemon);
+
+	ret_row->turn = turn_of(at);
+	write_share(at->tenant, &ret_row->share);
+	if (!at->seated)
+		return;
+	turns_settle(seat, now);
+	ret_row->governed = seat->device->governed;
+	ret_row->turns = seat->turns;
+	ret_row->waits = seat->waits;
+	ret_row->waited = seat->waited_ns;
+	ret_row->longest_wait = seat->longest_ns;
+	ret_row->charged = seat->charged_ns;
+	ret_row->entitled = seat->entitled_ns;
+	ret_row->charged_1s = turns_rate_1s(&seat->charged, now);
+	ret_row->entitled_1s = turns_rate_1s(&seat->entitled, now);
+	ret_row->charged_60s = turns_rate_60s(&seat->charged, now);
+	ret_row->entitled_60s = turns_rate_60s(&seat->entitled, now);
+	ret_row->flight = sum_flight(at);
+}

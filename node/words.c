@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a guest says after HELLO, and what it is answered. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "node/daemon.h"
+
+/* The entry for a device that the guest named, or NULL, and it was told. */
+static struct guest_device *device_of(struct guest *g, uint32_t id, uint32_t device)
+{
+	if (device < g->tenant->devices)
+		return &g->device[device];
+	guest_refuse(g, id, WIRE_REFUSED_UNKNOWN, "device %u: this tenant has %u", device,
+		     g->tenant->devices);
+	return NULL;
+}
+
+/* What to adopt of a guest: what it says, unless this daemon knows better. Who was connected before
+ * holds no more than it was granted, and has the residual that was measured. */
+struct claim {
+	uint64_t allocated, credit, residual;
+};
+
+static struct claim claim_of(const struct guest_device *at, const struct wire_inventory *said)
+{
+	const struct guest *g = at->guest;
+	struct daemon *d = g->tenant->daemon;
+	uint64_t contexts = said->contexts < 1024 ? said->contexts : 1024;
+	struct claim claim = {said->allocated, said->credit, 0};
+	struct ledger_sums has;
+
+	if (!g->known) {
+		claim.residual = contexts * prices_context(d, at);
+		return claim;
+	}
+	ledger_holder_sums(at->holder, &has);
+	claim.residual = has.residual;
+	if (claim.allocated > has.granted)
+		claim.allocated = has.granted;
+	if (claim.credit > has.granted - claim.allocated)
+		claim.credit = has.granted - claim.allocated;
+	return claim;
+}
+
+static void on_inventory(struct guest *g, uint32_t id, const struct wire_inventory *said)
+{
+	struct daemon *d = g->tenant->daemon;
+	struct guest_device *at = device_of(g, id, said->device);
+	struct ledger_sums has;
+	struct claim claim;
+	int r;
+
+	if (!at)
+		return;
+	if (at->stated) {
+		guest_refuse(g, id, WIRE_REFUSED_BAD,
+			     "the inventory of device %u was stated before, or is no longer wanted",
+			     said->device);
+		return;
+	}
+	at->stated = true;
+	claim = claim_of(at, said);
+	r = ledger_adopt(d->ledger, at->holder, claim.allocated, claim.credit, claim.residual);
+	ledger_holder_sums(at->holder, &has);
+	if (said->contexts || said->allocated || g->known)
+		measure_say(at, RESIDUAL_ADOPTED, has.residual);
+	log_debug("guest.inventory",
+		  "guest=%u device=%u allocated_bytes=%" PRIu64 " credit_bytes=%" PRIu64
+		  " contexts=%u void=%d",
+		  g->id, said->device, said->allocated, said->credit, said->contexts, r);
+	if (r == 0)
+		guest_done(g, id, 0);
+	else
+		guest_refuse(g, id, r == LEDGER_OVER ? WIRE_REFUSED_LIMIT : WIRE_REFUSED_FULL,
+			     "there is no room for the credit of %s any more: it is void",
+			     text_bytes(said->credit).text);
+}
+
+static void ask(struct guest *g, struct guest_device *at, const struct ledger_request *request)
+{
+	struct daemon *d = g->tenant->daemon;
+
+	if (!request->bytes) {
+		guest_refuse(g, (uint32_t)request->id, WIRE_REFUSED_BAD, "0 bytes were asked for");
+		return;
+	}
+	measure_asker(at, request->bytes);
+	watch_asker(at);
+	if (ledger_ask(d->ledger, at->holder, request, loop_now_ns()) != 0)
+		guest_refuse(
+			g, (uint32_t)request->id, WIRE_REFUSED_FULL,
+			"more than %d requests of this process are waiting, or %d of its tenant",
+			DAEMON_ASKS_OF_GUEST, DAEMON_ASKS_OF_TENANT);
+	book_pump(d);
+}
+
+static void on_credit_ask(struct guest *g, uint32_t id, const struct wire_credit_ask *said)
+{
+	struct guest_device *at = device_of(g, id, said->device);
+	struct ledger_request request = {
+		.id = id, .bytes = said->bytes, .want = said->want, .may_wait = said->wait != 0};
+
+	if (at)
+		ask(g, at, &request);
+}
+
+static void on_credit_return(struct guest *g, uint32_t id, const struct wire_credit_return *said)
+{
+	struct guest_device *at = device_of(g, id, said->device);
+	struct daemon *d = g->tenant->daemon;
+
+	if (!at)
+		return;
+	book_refresh_guest(g);
+	if (ledger_return(d->ledger, at->holder, said->bytes, said->recall != 0) == LEDGER_HELD &&
+	    daemon_may_complain(d))
+		log_warning("guest.overreturn", "guest=%u device=%u bytes=%" PRIu64, g->id,
+			    said->device, said->bytes);
+	book_pump(d);
+}
+
+static void on_residual_ask(struct guest *g, uint32_t id, const struct wire_residual_ask *said)
+{
+	struct guest_device *at = device_of(g, id, said->device);
+	struct daemon *d = g->tenant->daemon;
+	struct ledger_request request = {
+		.id = id, .bytes = said->bytes, .may_wait = 1, .residual = LEDGER_RESIDUAL};
+
+	if (!at)
+		return;
+	if (!request.bytes) {
+		request.bytes = prices_context(d, at);
+	}
+	ask(g, at, &request);
+}
+
+static void on_residual_settle(struct guest *g, uint32_t id,
+			       const struct wire_residual_settle *said)
+{
+	struct guest_device *at = device_of(g, id, said->device);
+
+	g->settles++;
+	if (!at)
+		return;
+	if (said->keep)
+		measure_say(at, RESIDUAL_SETTLED, 0);
+	else
+		measure_say(at, RESIDUAL_SETTLED, said->bytes ? said->bytes : RESIDUAL_ALL);
+	measure_start(g->tenant->daemon);
+}
+
+static void on_residual_check(struct guest *g, uint32_t id, const struct wire_residual_check *said)
+{
+	struct guest_device *at = device_of(g, id, said->device);
+
+	if (!at)
+		return;
+	if (at->residual.check || list_linked(&at->answer))
+		guest_refuse(g, id, WIRE_REFUSED_BAD, "device %u: a check is under way",
+			     said->device);
+	else
+		measure_check(at, id);
+}
+
+static void on_drained(struct guest *g, const struct wire_drained *said)
+{
+	struct tenant *t = g->tenant;
+
+	if (said->device >= t->devices || said->epoch != t->shown->device[said->device].epoch)
+		return; /* of an earlier close */
+	g->device[said->device].owes_drain = false;
+	tenant_gate_check(t, said->device);
+}
+
+static void on_wants(struct guest *g, const struct wire_wants *said)
+{
+	if (said->device < g->tenant->devices)
+		schedule_wants(g, said->device);
+}
+
+static void on_idle(struct guest *g, const struct wire_idle *said)
+{
+	if (said->device < g->tenant->devices)
+		schedule_idle(g, said->device);
+}
+
+static void on_processes_ask(struct guest *g, uint32_t id, const struct wire_processes_ask *said)
+{
+	struct wire_message row = {.code = WIRE_process_row, .id = id};
+	struct wire_message end = {.code = WIRE_end, .id = id};
+	struct tenant *t = g->tenant;
+
+	if (!device_of(g, id, said->device))
+		return;
+	list_for_each(link, &t->guests)
+	{
+		struct guest *other = list_entry(link, struct guest, link);
+		struct ledger_sums sums;
+
+		book_refresh_guest(other);
+		ledger_holder_sums(other->device[said->device].holder, &sums);
+		row.process_row.pid = (uint32_t)other->pid;
+		row.process_row.used = sums.allocated + sums.residual;
+		if (!row.process_row.used)
+			continue;
+		end.end.rows++;
+		guest_send(g, &row);
+	}
+	/* Who asks for the sake of the page finds in it what was said. */
+	book_glance(t->daemon, t->device[said->device].index);
+	tenant_show(t, said->device);
+	guest_send(g, &end);
+}
+
+static void explain(struct guest *g, uint32_t device, const struct ledger_action *action)
+{
+	struct tenant *t = g->tenant;
+	struct ledger_sums own, all;
+	/* A check asks for room for one byte; the sums include the module already. */
+	const char *what = !action->residual		     ? "memory"
+			   : action->residual == LEDGER_ROOM ? "a module"
+							     : "a context";
+	uint32_t code = WIRE_REFUSED_FULL;
+	char reason[WIRE_TEXT_MAX + 1];
+
+	ledger_account_sums(t->device[device].account, &own);
+	ledger_device_sums(t->daemon->ledger, t->device[device].index, &all);
+	if (action->reason == LEDGER_OVER) {
+		code = WIRE_REFUSED_LIMIT;
+		snprintf(reason, sizeof(reason),
+			 "the limit of %s is reached: %s are in use and %s of %s were asked for",
+			 text_bytes(own.limit).text, text_bytes(own.allocated + own.residual).text,
+			 text_bytes(action->bytes).text, what);
+	} else {
+		const char *waited = "";
+
+		if (action->reason == LEDGER_DEADLINE) {
+			code = WIRE_REFUSED_DEADLINE;
+			waited = ", and was for as long as the share allows to wait";
+		}
+		snprintf(reason, sizeof(reason),
+			 "the device is full%s: of %s, %s are in use and %s of %s were asked for",
+			 waited, text_bytes(all.limit).text,
+			 text_bytes(all.allocated - all.evicted + all.residual).text,
+			 text_bytes(action->bytes).text, what);
+	}
+	if (!g->complained)
+		log_info("memory.refused", "tenant=%u guest=%u pid=%d reason=%s", t->id, g->id,
+			 (int)g->pid, log_text(reason).text);
+	g->complained = true;
+	guest_refuse(g, (uint32_t)action->id, code, "%s", reason);
+}
+
+void words_answer(struct guest *g, const struct ledger_action *action)
+{
+	struct guest_device *at = ledger_owner(action->holder);
+	uint32_t device = (uint32_t)(at - g->device);
+	struct wire_message message = {.id = (uint32_t)action->id};
+	struct ledger_sums has;
+
+	switch (action->verb) {
+	case LEDGER_GRANT:
+		if (action->residual == LEDGER_RESIDUAL)
+			measure_say(at, RESIDUAL_RESERVED, action->bytes);
+		if (action->residual) {
+			guest_done(g, message.id, action->bytes);
+			return;
+		}
+		ledger_holder_sums(at->holder, &has);
+		measure_say(at, RESIDUAL_GRANTED, has.granted);
+		message.code = WIRE_credit_grant;
+		message.credit_grant.device = device;
+		message.credit_grant.bytes = action->bytes;
+		break;
+	case LEDGER_REFUSE:
+		explain(g, device, action);
+		return;
+	case LEDGER_RECALL:
+		if (!g->caller) {
+			/* Who is away has nothing to give back before it is connected again. */
+			best_effort(ledger_return(g->tenant->daemon->ledger, at->holder, 0, 1));
+			return;
+		}
+		message.code = WIRE_credit_recall;
+		message.id = peer_new_id(&g->caller->peer);
+		message.credit_recall.device = device;
+		message.credit_recall.bytes = action->bytes;
+		break;
+	case LEDGER_LOOK:
+		return; /* book.c's */
+	}
+	guest_send(g, &message);
+}
+
+void words_heard(struct guest *g, const struct wire_message *m)
+{
+	/* What it says of itself comes first, as one statement. */
+	if (m->code != WIRE_inventory)
+		guest_stated(g);
+	watch_stirred(g->tenant);
+	switch (m->code) {
+	case WIRE_inventory:
+		on_inventory(g, m->id, &m->inventory);
+		break;
+	case WIRE_inventory_end:
+		guest_done(g, m->id, 0);
+		break;
+	case WIRE_credit_ask:
+		on_credit_ask(g, m->id, &m->credit_ask);
+		break;
+	case WIRE_credit_return:
+		on_credit_return(g, m->id, &m->credit_return);
+		break;
+	case WIRE_residual_ask:
+		on_residual_ask(g, m->id, &m->residual_ask);
+		break;
+	case WIRE_residual_settle:
+		on_residual_settle(g, m->id, &m->residual_settle);
+		break;
+	case WIRE_residual_check:
+		on_residual_check(g, m->id, &m->residual_check);
+		break;
+	case WIRE_drained:
+		on_drained(g, &m->drained);
+		break;
+	case WIRE_wants:
+		on_wants(g, &m->wants);
+		break;
+	case WIRE_idle:
+		on_idle(g, &m->idle);
+		break;
+	case WIRE_processes_ask:
+		on_processes_ask(g, m->id, &m->processes_ask);
+		break;
+	default:
+		/* A word of another side: no accident. */
+		caller_dismiss(g->caller, m->id, WIRE_REFUSED_BAD, "sent what no guest says");
+		break;
+	}
+}
