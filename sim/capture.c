@@ -48,7 +48,7 @@ bool stream_capturing(struct CUstream_st *stream)
 
 static bool counts_for_legacy(const struct CUstream_st *stream)
 {
-	return stream->kind != STREAM_NON_BLOCKING;
+	return !stream_is_apart(stream);
 }
 
 static struct capture_member *join(struct capture *capture, struct CUstream_st *stream)

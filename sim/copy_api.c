@@ -29,7 +29,7 @@ static bool stream_is_idle(struct CUstream_st *stream)
 {
 	if (!all_done(stream))
 		return false;
-	return stream->kind == STREAM_NON_BLOCKING ||
+	return stream_is_apart(stream) ||
 	       (all_done(stream_legacy(stream->set)) && !stream_blocking_pending(stream->set));
 }
 

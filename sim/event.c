@@ -250,6 +250,23 @@ exported CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
 	return cuEventRecordWithFlags(hEvent, hStream, CU_EVENT_RECORD_DEFAULT);
 }
 
+exported CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
+{
+	struct CUctx_st *context;
+	struct CUstream_st *tail;
+	CUresult result = context_named(hCtx, &context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!handle_is(HANDLE_EVENT, hEvent) || hEvent->set != context->streams)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = capture_forbid_set(context->streams);
+	if (result != CUDA_SUCCESS)
+		return result;
+	tail = stream_tail(context->streams);
+	return tail ? record(hEvent, tail) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 exported CUresult cuEventQuery(CUevent hEvent)
 {
 	struct event_record *last;

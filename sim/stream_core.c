@@ -265,7 +265,7 @@ static size_t gather(struct CUstream_st *stream, struct stream_mark *marks)
 
 	if (stream->kind == STREAM_NON_BLOCKING)
 		return 0;
-	if (stream->kind != STREAM_LEGACY) {
+	if (stream->kind != STREAM_LEGACY && stream->kind != STREAM_TAIL) {
 		if (!set->legacy || !pending(set->legacy))
 			return 0;
 		if (marks)
@@ -276,7 +276,8 @@ static size_t gather(struct CUstream_st *stream, struct stream_mark *marks)
 	{
 		struct CUstream_st *other = list_entry(link, struct CUstream_st, link);
 
-		if (other == stream || other->kind == STREAM_NON_BLOCKING || !pending(other))
+		if (other == stream || !pending(other) ||
+		    (stream->kind == STREAM_LEGACY && stream_is_apart(other)))
 			continue;
 		if (marks)
 			mark_set(&marks[n], other, other->submitted);
@@ -294,7 +295,7 @@ bool stream_blocking_pending(struct stream_set *set)
 	{
 		struct CUstream_st *stream = list_entry(link, struct CUstream_st, link);
 
-		if (stream->kind != STREAM_NON_BLOCKING && pending(stream))
+		if (!stream_is_apart(stream) && pending(stream))
 			found = true;
 	}
 	pthread_mutex_unlock(&set->lock);

@@ -25,6 +25,7 @@ enum stream_kind {
 	STREAM_THREAD, /* a thread's default stream */
 	STREAM_BLOCKING,
 	STREAM_NON_BLOCKING,
+	STREAM_TAIL, /* the context's own: its ops come after all that the others have so far */
 };
 
 struct capture_member; /* of sim/capture.c */
@@ -82,7 +83,7 @@ struct stream_set {
 	pthread_cond_t ended; /* a worker has */
 	struct list streams;
 	unsigned workers;
-	struct CUstream_st *legacy;
+	struct CUstream_st *legacy, *tail;
 };
 
 void stream_set_unref(struct stream_set *set);
@@ -115,6 +116,15 @@ void stream_wait_done(struct CUstream_st *stream, const struct stream_set *waite
 
 /* The set's stream that is always there; made at first use. NULL: no memory. */
 struct CUstream_st *stream_legacy(struct stream_set *set);
+
+/* The set's stream of kind STREAM_TAIL, likewise. */
+struct CUstream_st *stream_tail(struct stream_set *set);
+
+/* Neither waits for the legacy stream nor is waited for by it. */
+static inline bool stream_is_apart(const struct CUstream_st *stream)
+{
+	return stream->kind == STREAM_NON_BLOCKING || stream->kind == STREAM_TAIL;
+}
 
 /* Whether blocking streams have something to do: the legacy stream is ready when they are. */
 bool stream_blocking_pending(struct stream_set *set);

@@ -134,28 +134,40 @@ bool stream_set_ending(const struct stream_set *set)
 	return atomic_load(&set->ending);
 }
 
-struct CUstream_st *stream_legacy(struct stream_set *set)
+/* One of the set's streams that are always there, at *place. */
+static struct CUstream_st *fixed_stream(struct stream_set *set, struct CUstream_st **place,
+					enum stream_kind kind)
 {
 	struct CUstream_st *stream, *made;
 
 	pthread_mutex_lock(&set->lock);
-	stream = set->legacy;
+	stream = *place;
 	pthread_mutex_unlock(&set->lock);
 	if (stream)
 		return stream;
-	made = stream_new(set, STREAM_LEGACY, 0);
+	made = stream_new(set, kind, 0);
 	if (!made)
 		return NULL;
 	pthread_mutex_lock(&set->lock);
-	if (!set->legacy) {
-		set->legacy = made;
+	if (!*place) {
+		*place = made;
 		made = NULL;
 	}
-	stream = set->legacy;
+	stream = *place;
 	pthread_mutex_unlock(&set->lock);
 	if (made)
 		stream_close(made);
 	return stream;
+}
+
+struct CUstream_st *stream_legacy(struct stream_set *set)
+{
+	return fixed_stream(set, &set->legacy, STREAM_LEGACY);
+}
+
+struct CUstream_st *stream_tail(struct stream_set *set)
+{
+	return fixed_stream(set, &set->tail, STREAM_TAIL);
 }
 
 struct CUstream_st *stream_of_thread(struct stream_set *set)
@@ -201,7 +213,7 @@ static struct stream_mark *all_ends(struct stream_set *set, bool blocking_only, 
 	{
 		struct CUstream_st *stream = list_entry(link, struct CUstream_st, link);
 
-		if (marks && !(blocking_only && stream->kind == STREAM_NON_BLOCKING))
+		if (marks && !(blocking_only && stream_is_apart(stream)))
 			stream_end(stream, &marks[n++]);
 	}
 	pthread_mutex_unlock(&set->lock);
