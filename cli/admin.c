@@ -6,12 +6,26 @@
 #include <sys/un.h>
 
 #include "base/place.h"
+#include "base/text.h"
 
 void admin_close(struct admin *admin)
 {
 	if (admin->fd >= 0)
 		close(admin->fd);
 	admin->fd = -1;
+}
+
+/* What others chose must not move the reader's cursor, nor break a parser. */
+static void make_plain(struct wire_message *m)
+{
+	if (m->code == WIRE_tenant_row)
+		text_make_plain(m->tenant_row.name.text);
+	else if (m->code == WIRE_guest_row)
+		text_make_plain(m->guest_row.program.text);
+	else if (m->code == WIRE_device_row)
+		text_make_plain(m->device_row.model.text);
+	else if (m->code == WIRE_refused)
+		text_make_plain(m->refused.reason.text);
 }
 
 int admin_next(struct admin *admin, struct wire_message *ret_row, struct fault *why)
@@ -29,6 +43,7 @@ int admin_next(struct admin *admin, struct wire_message *ret_row, struct fault *
 	if (wire_decode(frame, (size_t)n, ret_row) != 0)
 		return fault_set(why, -EPROTO,
 				 "meted answered something that this mete does not know");
+	make_plain(ret_row);
 	if (ret_row->code == WIRE_refused)
 		return fault_set(why, -EPERM, "%s", ret_row->refused.reason.text);
 	return 0;
@@ -66,12 +81,33 @@ static int greet(struct admin *admin, struct fault *why)
 	return 0;
 }
 
+/* Whoever listens there is who may: of a folder that was exchanged behind our back, nothing is
+ * believed. root's daemon may serve everybody. */
+static int check_peer(const struct admin *admin, const char *place, uid_t owner, struct fault *why)
+{
+	struct ucred who;
+	socklen_t size = sizeof(who);
+
+	if (getsockopt(admin->fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0)
+		return fault_set(why, -errno, "%s: %s", place, strerror(errno));
+	if (who.uid == owner || who.uid == 0)
+		return 0;
+	return fault_set(why, -EPERM,
+			 "%s: a program of user %u listens there, and user %u's meted was wanted",
+			 place, (unsigned)who.uid, (unsigned)owner);
+}
+
 int admin_connect(struct admin *admin, const char *place, struct fault *why)
 {
+	bool system = strcmp(place, PLACE_SYSTEM) == 0;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	uid_t owner = system ? 0 : getuid();
 	int r;
 
 	*admin = (struct admin){.fd = -1};
+	r = place_check(place, owner, system ? PLACE_READABLE : PLACE_PRIVATE, why);
+	if (r != 0)
+		return r == PLACE_ABSENT ? ADMIN_ABSENT : r;
 	if (snprintf(address.sun_path, sizeof(address.sun_path), "%s/admin.sock", place) >=
 	    (int)sizeof(address.sun_path))
 		return fault_set(why, -ENAMETOOLONG, "%s: too long for a socket's folder", place);
@@ -85,7 +121,9 @@ int admin_connect(struct admin *admin, const char *place, struct fault *why)
 			return ADMIN_ABSENT;
 		return fault_set(why, r, "%s: %s", address.sun_path, strerror(-r));
 	}
-	r = greet(admin, why);
+	r = check_peer(admin, place, owner, why);
+	if (r == 0)
+		r = greet(admin, why);
 	if (r < 0)
 		admin_close(admin);
 	return r;
@@ -98,7 +136,7 @@ int admin_connect_any(struct admin *admin, char *ret_place, struct fault *why)
 
 	if (r != ADMIN_ABSENT) {
 		memcpy(ret_place, PLACE_SYSTEM, sizeof(PLACE_SYSTEM));
-		if (r == -EACCES || r == -EPERM)
+		if (r == -EACCES)
 			return fault_set(why, r,
 					 PLACE_SYSTEM
 					 " belongs to a system meted, whose admin socket "

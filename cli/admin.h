@@ -20,7 +20,8 @@ enum {
 	ADMIN_ABSENT = 1, /* nobody listens in that folder */
 };
 
-/* Connects to the daemon whose folder is `place`. */
+/* Connects to the daemon whose folder is `place`: root's where that is PLACE_SYSTEM, else the
+ * user's own. A folder that is not its, or where somebody else listens: -EPERM with a sentence. */
 must_check int admin_connect(struct admin *admin, const char *place, struct fault *why);
 
 /* Connects to this machine's daemon: the system's where there is one, else the user's own.
@@ -33,7 +34,7 @@ void admin_close(struct admin *admin);
 must_check int admin_ask(struct admin *admin, struct wire_message *request,
 			 struct wire_message *ret_answer, struct fault *why);
 
-/* Reads the next row of a list that admin_ask() began. */
+/* Reads the next row of a list that admin_ask() began. Names in it are plain (base/text.h). */
 must_check int admin_next(struct admin *admin, struct wire_message *ret_row, struct fault *why);
 
 /* As NVIDIA's tools write it: "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", or "MIG-...". */

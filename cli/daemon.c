@@ -22,7 +22,9 @@ enum {
 	START_ATTEMPTS = 20,
 	START_TIMEOUT_MS = 30000,
 	LEAVE_TIMEOUT_S = 10, /* a daemon that leaves has nothing left to do */
-	START_ENDED = 1,      /* outcome of start() */
+	/* Outcomes of start(). */
+	START_ENDED = 1, /* it said why */
+	START_KILLED,	 /* somebody ended it */
 	LOG_KEPT_BYTES = 1 << 20,
 };
 
@@ -94,13 +96,13 @@ static bool says_ready(int notify)
 	return n >= (ssize_t)strlen(ready) && memcmp(state, ready, strlen(ready)) == 0;
 }
 
-/* 0: it is ready; START_ENDED: it ended, and `why` says what it said. */
+/* 0: it is ready, or one of the outcomes, with a sentence. */
 static int wait_ready(int notify, pid_t pid, const char *place, struct fault *why)
 {
 	owned(close) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd watched[] = {{.fd = notify, .events = POLLIN},
 				   {.fd = pidfd, .events = POLLIN}};
-	int r;
+	int r, status = 0;
 
 	if (pidfd < 0)
 		return fault_set(why, -errno, "meted cannot be watched: %s", strerror(errno));
@@ -113,7 +115,16 @@ static int wait_ready(int notify, pid_t pid, const char *place, struct fault *wh
 	if (r == 0)
 		return fault_set(why, -ETIMEDOUT, "meted did not become ready in %d s",
 				 START_TIMEOUT_MS / 1000);
-	best_effort(waitpid(pid, NULL, 0));
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	/* Asked to leave (an upgrade) or killed: that says nothing of the next one. */
+	if (WIFSIGNALED(status) || WEXITSTATUS(status) == 0) {
+		best_effort(fault_set(why, -ECHILD,
+				      "meted was ended as it started (status %d): see "
+				      "%s/meted.log",
+				      status, place));
+		return START_KILLED;
+	}
 	last_words(place, why);
 	return START_ENDED;
 }
@@ -171,11 +182,11 @@ static int connect_or_start(struct admin *admin, const char *place, const struct
 			    struct fault *why)
 {
 	owned(close) int starting = -1;
-	int r = place_make(place, why);
+	int r = place_make(place, PLACE_PRIVATE, why);
 
 	if (r < 0)
 		return r;
-	starting = lock_file(place, "start.lock", 2 * START_TIMEOUT_MS / 1000, why);
+	starting = lock_file(place, PLACE_STARTING, 2 * START_TIMEOUT_MS / 1000, why);
 	if (starting < 0)
 		return starting;
 	for (int i = 0; i < START_ATTEMPTS; i++) {
@@ -189,7 +200,7 @@ static int connect_or_start(struct admin *admin, const char *place, const struct
 
 			r = left < 0 ? left : 0;
 		}
-		if (r != 0)
+		if (r != 0 && r != START_KILLED)
 			return r == START_ENDED ? -ECHILD : r;
 	}
 	return fault_set(why, -ECHILD, "meted does not stay: see %s/meted.log", place);

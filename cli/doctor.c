@@ -194,7 +194,8 @@ static void check_place(struct patient *patient, struct finding *finding)
 	}
 	snprintf(parent, sizeof(parent), "%s", place);
 	*strrchr(parent, '/') = '\0';
-	if (lstat(place, &there) == 0 ? place_make(place, &why) < 0 : access(parent, W_OK) != 0) {
+	if (lstat(place, &there) == 0 ? place_make(place, PLACE_PRIVATE, &why) < 0
+				      : access(parent, W_OK) != 0) {
 		if (lstat(place, &there) != 0)
 			best_effort(
 				fault_set(&why, -errno, "%s cannot be made in %s", place, parent));

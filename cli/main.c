@@ -3,11 +3,15 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
 
 int cli_fail(const struct cli_line *line, int status, const struct fault *why)
 {
-	fprintf(stderr, "mete %s: %s\n", line->command->verb, why->text);
+	struct fault said = *why;
+
+	text_make_plain(said.text); /* it may quote what was typed, or a path */
+	fprintf(stderr, "mete %s: %s\n", line->command->verb, said.text);
 	return status;
 }
 

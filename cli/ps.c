@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <poll.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cjson/cJSON.h>
 
@@ -7,6 +9,9 @@
 #include "base/text.h"
 #include "cli/admin.h"
 #include "cli/cli.h"
+#include "cli/ps_time.h"
+
+enum { WATCH_MS = 1000 };
 
 OWNED_POINTER(cJSON, cJSON_Delete)
 
@@ -63,14 +68,12 @@ static const struct wire_device_row *device_of(const struct rows *rows, uint32_t
 	return &nothing;
 }
 
-/* What others chose must not move the reader's cursor. */
-static wire_text printable(const wire_text *text)
+/* The part of a name that a column has room for. */
+static wire_text column(const wire_text *text, size_t width)
 {
 	wire_text shown = *text;
 
-	for (char *p = shown.text; *p; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			*p = '?';
+	shown.text[text_fit(shown.text, width)] = '\0';
 	return shown;
 }
 
@@ -83,8 +86,8 @@ static void print_devices(const struct rows *rows)
 
 		if (rows->row[i].code != WIRE_device_row)
 			continue;
-		printf("%-3u %-28.28s %-10s %-10s %-10s %-10s %s\n", device->index,
-		       printable(&device->model).text, text_bytes(device->capacity).text,
+		printf("%-3u %-28s %-10s %-10s %-10s %-10s %s\n", device->index,
+		       column(&device->model, 28).text, text_bytes(device->capacity).text,
 		       text_bytes(device->allocated).text, text_bytes(device->residual).text,
 		       text_bytes(device->credit).text, admin_uuid(device).text);
 	}
@@ -100,7 +103,7 @@ static void print_guests(const struct rows *rows, uint32_t tenant, uint32_t devi
 			continue;
 		printf("     pid %-15u %-4s %-10s %-10s %-10s %-10s %s\n", guest->pid, "", "",
 		       text_bytes(guest->allocated).text, text_bytes(guest->residual).text,
-		       text_bytes(guest->credit).text, printable(&guest->program).text);
+		       text_bytes(guest->credit).text, guest->program.text);
 	}
 }
 
@@ -117,12 +120,14 @@ static void print_tenants(const struct rows *rows)
 			printf("\n%-4s %-19s %-4s %-10s %-10s %-10s %-10s %-10s %s\n", "ID",
 			       "TENANT", "GPU", "LIMIT", "ALLOCATED", "RESIDUAL", "CREDIT", "PEAK",
 			       "STATE");
-		printf("%-4u %-19.19s %-4u %-10s %-10s %-10s %-10s %-10s %s%s", tenant->tenant,
-		       printable(&tenant->name).text, tenant->device,
+		printf("%-4u %-19s %-4u %-10s %-10s %-10s %-10s %-10s %s%s", tenant->tenant,
+		       column(&tenant->name, 19).text, tenant->device,
 		       text_bytes(tenant->limit).text, text_bytes(tenant->allocated).text,
 		       text_bytes(tenant->residual).text, text_bytes(tenant->credit).text,
 		       text_bytes(tenant->peak).text, gate_name(tenant->gate),
 		       tenant->waiting ? ", waits for memory" : "");
+		if (tenant->coupled)
+			printf(", coupled: its gate could not be closed");
 		if (tenant->refusals)
 			printf(", refused %llu", (unsigned long long)tenant->refusals);
 		if (tenant->unknown_functions)
@@ -133,6 +138,22 @@ static void print_tenants(const struct rows *rows)
 	}
 	if (!tenants)
 		puts("\nno tenants");
+}
+
+static void print_times(const struct rows *rows)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct wire_message *row = &rows->row[i];
+
+		if (row->code != WIRE_tenant_row || !ps_time_matters(&row->tenant_row))
+			continue;
+		if (!any)
+			ps_time_heading();
+		any = true;
+		ps_time_line(&row->tenant_row);
+	}
 }
 
 static cJSON *json_device(const struct wire_device_row *device)
@@ -170,7 +191,9 @@ static cJSON *json_tenant(const struct rows *rows, const struct wire_tenant_row 
 	cJSON_AddNumberToObject(object, "refusals", (double)tenant->refusals);
 	cJSON_AddNumberToObject(object, "waiting", tenant->waiting);
 	cJSON_AddStringToObject(object, "gate", gate_name(tenant->gate));
+	cJSON_AddBoolToObject(object, "coupled", tenant->coupled != 0);
 	cJSON_AddNumberToObject(object, "unknown_functions", (double)tenant->unknown_functions);
+	ps_time_json(object, tenant);
 	guests = cJSON_AddArrayToObject(object, "processes");
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct wire_guest_row *guest = &rows->row[i].guest_row;
@@ -209,19 +232,19 @@ static void print_json(const struct rows *rows)
 	puts(text ? text : "{}");
 }
 
-int ps_main(const struct cli_line *line)
+/* What there is now, from a connection of its own: a meted that was replaced goes on being shown.
+ */
+static int print_once(const struct cli_line *line, struct fault *why)
 {
 	owned(admin_close) struct admin admin = {.fd = -1};
 	owned(rows_free) struct rows rows = {0};
 	char place[PLACE_MAX];
-	struct fault why;
-	int r;
+	int r = admin_connect_any(&admin, place, why);
 
-	if (line->argc)
-		return cli_complain(line, CLI_USAGE, "'%s': ps takes no arguments", line->argv[0]);
-	r = admin_connect_any(&admin, place, &why);
-	if (r < 0 || (r == 0 && fetch(&admin, &rows, &why) < 0))
-		return cli_fail(line, 1, &why);
+	if (r < 0 || (r == 0 && fetch(&admin, &rows, why) < 0))
+		return -1;
+	if (cli_value(line, "watch") && isatty(STDOUT_FILENO))
+		fputs("\033[H\033[J", stdout); /* from the top left corner, of an empty screen */
 	if (cli_value(line, "json"))
 		print_json(&rows);
 	else if (r == ADMIN_ABSENT)
@@ -229,6 +252,22 @@ int ps_main(const struct cli_line *line)
 	else {
 		print_devices(&rows);
 		print_tenants(&rows);
+		print_times(&rows);
 	}
+	return fflush(stdout) == 0 ? 0
+				   : fault_set(why, -errno, "standard output: %s", strerror(errno));
+}
+
+int ps_main(const struct cli_line *line)
+{
+	bool watch = cli_value(line, "watch") != NULL;
+	struct fault why;
+
+	if (line->argc)
+		return cli_complain(line, CLI_USAGE, "'%s': ps takes no arguments", line->argv[0]);
+	do {
+		if (print_once(line, &why) < 0)
+			return cli_fail(line, 1, &why);
+	} while (watch && poll(NULL, 0, WATCH_MS) == 0);
 	return 0;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `mete replay`: what a policy would have done with a recorded trace. Placement is what there is
- * so far: openb's protocol, its published policies and ours.
+ * `mete replay`: what a policy would have done. Here placement: openb's protocol, its published
+ * policies and ours; time is in cli/replay_time.c.
  */
 #include <string.h>
 #include <sys/stat.h>
 
 #include "cli/cli.h"
+#include "cli/replay_time.h"
 #include "replay/job.h"
 
 static int parse(const struct cli_line *line, struct replay_job *job, struct fault *why)
@@ -17,7 +18,7 @@ static int parse(const struct cli_line *line, struct replay_job *job, struct fau
 	int r;
 
 	if (!cli_value(line, "placement"))
-		return fault_set(why, -EINVAL, "say what to replay: --placement");
+		return fault_set(why, -EINVAL, "say what to replay: --placement or --time");
 	if (line->argc != 1)
 		return fault_set(
 			why, -EINVAL,
@@ -86,6 +87,8 @@ int replay_main(const struct cli_line *line)
 	struct fault why = {"out of memory"};
 	int r;
 
+	if (cli_value(line, "time"))
+		return replay_time_main(line);
 	if (!job)
 		return cli_fail(line, 1, &why);
 	if (parse(line, job, &why) < 0)

@@ -79,10 +79,11 @@ static int make_tenant(const struct cli_line *line, struct admin *admin,
 		wire_text *field;
 		const char *option;
 	} texts[] = {
-		{&tenant->memory, "memory"},
-		{&tenant->device, "device"},
-		{&tenant->wait, "wait"},
-		{&tenant->on_daemon_loss, "on_daemon_loss"},
+		{&tenant->memory, "memory"},	   {&tenant->device, "device"},
+		{&tenant->wait, "wait"},	   {&tenant->on_daemon_loss, "on_daemon_loss"},
+		{&tenant->mode, "mode"},	   {&tenant->weight, "weight"},
+		{&tenant->guarantee, "guarantee"}, {&tenant->cap, "cap"},
+		{&tenant->class, "class"},	   {&tenant->escalate, "escalate"},
 	};
 	const char *program = strrchr(line->argv[0], '/');
 	int r = name ? check_name(name, why) : 0;
@@ -115,8 +116,8 @@ static int make_tenant(const struct cli_line *line, struct admin *admin,
 	return r;
 }
 
-/* A daemon whose last tenant has just left may go between our greeting and our request: the next
- * one is asked then. */
+/* A daemon whose last tenant has just left may go between our greeting and our request, and any may
+ * be killed: the next one is asked then, for a tenant of its own. */
 static int join(const struct cli_line *line, struct admin *admin, const struct driver *driver,
 		struct wire_message *ret_made, struct fault *why)
 {
@@ -127,6 +128,9 @@ static int join(const struct cli_line *line, struct admin *admin, const struct d
 		r = daemon_connect(admin, driver, why);
 		if (r == 0)
 			r = make_tenant(line, admin, ret_made, why);
+		if (r == 0)
+			r = visible_show(cli_value(line, "device"), admin, &ret_made->tenant_made,
+					 why);
 	} while (r == -ECONNRESET || r == -EPIPE);
 	return r;
 }
@@ -164,8 +168,16 @@ static void keep_again(struct admin *admin, const struct driver *driver, uint32_
 {
 	struct fault why;
 
-	admin_close(admin);
-	if (daemon_connect(admin, driver, &why) < 0 || keep(admin, tenant, child, &why) < 0)
+	int r;
+
+	/* The next one may be killed as well. */
+	do {
+		admin_close(admin);
+		r = daemon_connect(admin, driver, &why);
+		if (r == 0)
+			r = keep(admin, tenant, child, &why);
+	} while (r == -ECONNRESET || r == -EPIPE);
+	if (r < 0)
 		fprintf(stderr, "mete run: meted is gone, the program goes on: %s\n", why.text);
 }
 
@@ -251,7 +263,6 @@ int run_main(const struct cli_line *line)
 		return cli_complain(line, CLI_USAGE,
 				    "no program given: mete run [OPTION]... -- PROGRAM");
 	if (driver_find(&driver, &why) < 0 || join(line, &admin, &driver, &made, &why) < 0 ||
-	    visible_show(cli_value(line, "device"), &admin, &made.tenant_made, &why) < 0 ||
 	    set_environment(&driver, made.tenant_made.socket.text, &why) < 0)
 		return cli_fail(line, 125, &why);
 	fflush(NULL);

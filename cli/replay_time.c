@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/replay_time.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "replay/time_pods.h"
+#include "replay/time_report.h"
+
+enum { TENANTS_MOST = 4096, LINE_MOST = 1024 };
+
+struct tenants {
+	struct time_load *loads; /* owned */
+	uint32_t size;
+};
+
+static int add(struct tenants *all, const char *text, struct fault *why)
+{
+	struct time_load load, *loads;
+	uint32_t count;
+	int r = time_load_parse(text, &load, &count, why);
+
+	if (r < 0)
+		return r;
+	if (count > TENANTS_MOST - all->size)
+		return fault_set(why, -EINVAL, "more than %d tenants", TENANTS_MOST);
+	loads = realloc(all->loads, (all->size + count) * sizeof(*loads));
+	if (!loads)
+		return fault_set(why, -ENOMEM, "out of memory");
+	all->loads = loads;
+	for (uint32_t i = 0; i < count; i++, all->size++) {
+		all->loads[all->size] = load;
+		if (!load.name[0] || count > 1)
+			snprintf(all->loads[all->size].name, sizeof(load.name), "%.20s%u",
+				 load.name[0] ? load.name : "t", all->size + 1);
+	}
+	return 0;
+}
+
+static int add_file(struct tenants *all, const char *path, struct fault *why)
+{
+	owned(fclose) FILE *file = fopen(path, "re");
+	char line[LINE_MOST];
+
+	if (!file)
+		return fault_set(why, -errno, "%s: %s", path, strerror(errno));
+	for (size_t number = 1; fgets(line, sizeof(line), file); number++) {
+		line[strcspn(line, "#\n")] = 0;
+		if (line[strspn(line, " \t")] && add(all, line, why) < 0) {
+			fault_within(why, "%s: line %zu", path, number);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+/* Nothing, where the option was not given. */
+static int parse_duration(const struct cli_line *line, const char *option, uint64_t least,
+			  uint64_t *field, struct fault *why)
+{
+	const char *text = cli_value(line, option);
+	uint64_t ns;
+
+	if (!text)
+		return 0;
+	if (time_load_duration(text, &ns) < 0 || ns < least)
+		return fault_set(why, -EINVAL, "--%s '%s': a time as 100us, 5ms or 60s is accepted",
+				 option, text);
+	*field = ns;
+	return 0;
+}
+
+static int parse_seed(const struct cli_line *line, uint64_t *field, struct fault *why)
+{
+	const char *text = cli_value(line, "seeds");
+	char *end;
+
+	if (!text)
+		return 0;
+	*field = strtoull(text, &end, 10);
+	if (*end || end == text)
+		return fault_set(why, -EINVAL, "--seeds '%s': one number is accepted with --time",
+				 text);
+	return 0;
+}
+
+static int open_output(const char *folder, const char *name, FILE **ret, struct fault *why)
+{
+	char path[4096];
+
+	if (mkdir(folder, 0777) < 0 && errno != EEXIST)
+		return fault_set(why, -errno, "%s: %s", folder, strerror(errno));
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	*ret = fopen(path, "we");
+	return *ret ? 0 : fault_set(why, -errno, "%s: %s", path, strerror(errno));
+}
+
+static int written(FILE *file, const char *name, struct fault *why)
+{
+	return fflush(file) != 0 || ferror(file)
+		       ? fault_set(why, -EIO, "%s: %s", name, strerror(errno))
+		       : 0;
+}
+
+/* ---- tenants --------------------------------------------------------------------------------- */
+
+static int write_report(const char *folder, const struct time_report *report, struct fault *why)
+{
+	owned(fclose) FILE *json = NULL, *svg = NULL;
+	int r = open_output(folder, "time.json", &json, why);
+
+	if (r == 0)
+		r = open_output(folder, "time.svg", &svg, why);
+	if (r < 0)
+		return r;
+	time_report_json(json, report);
+	time_report_svg(svg, report);
+	r = written(json, "time.json", why);
+	return r == 0 ? written(svg, "time.svg", why) : r;
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static int report(const struct cli_line *line, const struct time_report *r, struct fault *why)
+{
+	const char *output = cli_value(line, "output");
+
+	if (cli_value(line, "json"))
+		time_report_json(stdout, r);
+	else
+		time_report_print(stdout, r);
+	return output ? write_report(output, r, why) : 0;
+}
+
+static int run_tenants(const struct cli_line *line, struct time_setup *setup, struct fault *why)
+{
+	struct time_outcome turns = {0}, plain = {0};
+	struct time_report r = {.setup = setup, .turns = &turns, .plain = &plain};
+	double began = seconds();
+	int error;
+
+	if (!cli_value(line, "quiet"))
+		fprintf(stderr, "%u tenants, %.0f s\n", setup->tenants,
+			(double)setup->length_ns / 1e9);
+	error = time_world_run(setup, &turns, why);
+	setup->plain = true;
+	if (error == 0)
+		error = time_world_run(setup, &plain, why);
+	setup->plain = false;
+	r.real_s = seconds() - began;
+	if (error == 0)
+		error = report(line, &r, why);
+	time_outcome_done(&turns, setup->tenants);
+	time_outcome_done(&plain, setup->tenants);
+	return error;
+}
+
+/* ---- pods ------------------------------------------------------------------------------------ */
+
+static int write_pods(const char *folder, const struct time_pods_job *job,
+		      const struct time_pods_row *rows, size_t size, struct fault *why)
+{
+	owned(fclose) FILE *json = NULL, *svg = NULL;
+	int r = open_output(folder, "pods.json", &json, why);
+
+	if (r == 0)
+		r = open_output(folder, "pods.svg", &svg, why);
+	if (r < 0)
+		return r;
+	time_pods_json(json, job, rows, size);
+	time_pods_svg(svg, rows, size);
+	r = written(json, "pods.json", why);
+	return r == 0 ? written(svg, "pods.svg", why) : r;
+}
+
+static int run_pods(const struct cli_line *line, const struct time_setup *setup, struct fault *why)
+{
+	const char *output = cli_value(line, "output");
+	owned(free) struct time_pods_row *rows = NULL;
+	struct time_pods_job job;
+	size_t size = 0;
+	int r;
+
+	time_pods_init(&job);
+	job.path = cli_value(line, "pods");
+	job.seed = setup->seed;
+	job.length_ns = setup->length_ns;
+	job.progress = cli_value(line, "quiet") ? NULL : stderr;
+	r = parse_duration(line, "request", 1, &job.request_ns, why);
+	if (r == 0)
+		r = time_pods_run(&job, &rows, &size, why);
+	if (r < 0)
+		return r;
+	if (cli_value(line, "json"))
+		time_pods_json(stdout, &job, rows, size);
+	else
+		time_pods_print(stdout, &job, rows, size);
+	return output ? write_pods(output, &job, rows, size, why) : 0;
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
+static int parse(const struct cli_line *line, struct time_setup *setup, struct tenants *tenants,
+		 struct fault *why)
+{
+	const char *file = cli_value(line, "tenants");
+	int r = parse_duration(line, "length", 100000000, &setup->length_ns, why);
+
+	if (r == 0)
+		r = parse_duration(line, "delay", 0, &setup->delay_ns, why);
+	if (r == 0)
+		r = parse_seed(line, &setup->seed, why);
+	if (r == 0 && file)
+		r = add_file(tenants, file, why);
+	for (int i = 0; i < line->argc && r == 0; i++)
+		r = add(tenants, line->argv[i], why);
+	if (r == 0 && !tenants->size && !cli_value(line, "pods"))
+		r = fault_set(
+			why, -EINVAL,
+			"say who shares the device, as 'weight=100' 'weight=300 kernel=10ms'");
+	setup->loads = tenants->loads;
+	setup->tenants = tenants->size;
+	return r;
+}
+
+int replay_time_main(const struct cli_line *line)
+{
+	struct tenants tenants = {NULL, 0};
+	struct time_setup setup;
+	struct fault why;
+	int r, status = CLI_USAGE;
+
+	time_setup_init(&setup);
+	r = parse(line, &setup, &tenants, &why);
+	if (r == 0) {
+		status = 1;
+		r = cli_value(line, "pods") ? run_pods(line, &setup, &why)
+					    : run_tenants(line, &setup, &why);
+	}
+	free(tenants.loads);
+	return r < 0 ? cli_fail(line, status, &why) : 0;
+}

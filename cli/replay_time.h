@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `mete replay --time`: who has a device's time, on a virtual clock. */
+#pragma once
+
+#include "cli/cli.h"
+
+int replay_time_main(const struct cli_line *line);
