@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # For the fingers: everything is done by meson and the scripts under tools/.
-.PHONY: all demo test bench check-gpu soak install uninstall clean abi-check
+.PHONY: all demo test stress-test bench check-gpu soak install uninstall clean abi-check
 
 all:
 	@tools/setup
@@ -13,6 +13,10 @@ demo:
 test:
 	@tools/setup test
 	@tools/test
+
+stress-test:
+	@tools/setup test
+	@tools/stress-test
 
 bench:
 	@tools/setup test

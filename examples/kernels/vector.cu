@@ -38,3 +38,11 @@ KERNEL busy(unsigned ns)
 {
 	sleep_ns(ns);
 }
+
+/* Likewise, for as long as one likes: a GPU sleeps for no more than a millisecond at once. */
+KERNEL busy_long(unsigned ns)
+{
+	for (; ns > 1000000; ns -= 1000000)
+		sleep_ns(1000000);
+	sleep_ns(ns);
+}
