@@ -22,6 +22,7 @@
 	static void name##_run(void **cmocka)                                                      \
 	{                                                                                          \
 		(void)cmocka;                                                                      \
+		test_begin(#name);                                                                 \
 		name();                                                                            \
 	}                                                                                          \
 	static const struct CMUnitTest name##_row                                                  \
@@ -51,11 +52,18 @@
 				  got_ ? got_ : "(null)", wanted_);                                \
 	} while (0)
 
+void test_begin(const char *name); /* for TEST alone */
 void test_fail(const char *file, int line, const char *format, ...) printf_like(3, 4) noreturn_;
 
-/* A small, fast, repeatable generator for property tests: the seed is METE_SEED, or the clock's;
- * it is printed by the first call, so that a failing history can be run again. */
+/*
+ * A small, fast, repeatable generator for property tests. The seed is METE_SEED, or the clock's,
+ * and is printed. Each test draws from its own sequence, made of the seed and the test's name: so a
+ * seed alone repeats a history, whichever tests run before it, in whichever order a compiler put
+ * them. Two draws in one call's arguments have no order in C: draw one of them before.
+ */
 uint64_t test_random(void);
+void test_random_restart(
+	uint64_t seed); /* a child's or thread's own sequence: draw its seed before */
 uint64_t test_random_below(uint64_t bound); /* 0 .. bound - 1; bound > 0 */
 
 /* How often a property is tried: `usual`, times METE_TEST_SCALE (an integer) where it is set. */

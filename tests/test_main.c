@@ -9,8 +9,11 @@
 extern const struct CMUnitTest __start_mete_tests[], __stop_mete_tests[];
 
 static struct {
+	uint64_t seed;
 	uint64_t state;
-	int seeded;
+	const char *test;
+	int seeded; /* the seed is known */
+	int begun;  /* this test has drawn from its sequence */
 } random_state;
 
 static pid_t main_pid;
@@ -33,17 +36,43 @@ void test_fail(const char *file, int line, const char *format, ...)
 	abort();
 }
 
+void test_begin(const char *name)
+{
+	random_state.test = name;
+	random_state.begun = 0;
+}
+
+/* FNV-1a: tests whose names differ get sequences that have nothing to do with each other. */
+static uint64_t name_hash(const char *name)
+{
+	uint64_t hash = 0xcbf29ce484222325u;
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
+	return hash;
+}
+
 static void seed_once(void)
 {
 	const char *given = getenv("METE_SEED");
 	struct timespec now;
 
-	if (random_state.seeded)
+	if (random_state.begun)
 		return;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	random_state.state = given ? strtoull(given, NULL, 0) : (uint64_t)now.tv_nsec + 1;
-	random_state.seeded = 1;
-	print_message("METE_SEED=%" PRIu64 "\n", random_state.state);
+	if (!random_state.seeded) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		random_state.seed = given ? strtoull(given, NULL, 0) : (uint64_t)now.tv_nsec + 1;
+		random_state.seeded = 1;
+	}
+	random_state.state = random_state.seed ^ name_hash(random_state.test);
+	random_state.begun = 1;
+	print_message("METE_SEED=%" PRIu64 "\n", random_state.seed);
+}
+
+void test_random_restart(uint64_t seed)
+{
+	random_state.state = seed;
+	random_state.begun = 1;
 }
 
 /* splitmix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014. */
@@ -76,5 +105,8 @@ int main(void)
 	size_t n = (size_t)(__stop_mete_tests - __start_mete_tests);
 
 	main_pid = getpid();
+	/* A pattern, as of file names: only these. */
+	if (getenv("METE_TEST_ONLY"))
+		cmocka_set_test_filter(getenv("METE_TEST_ONLY"));
 	return _cmocka_run_group_tests("mete", __start_mete_tests, n, NULL, NULL) ? 1 : 0;
 }

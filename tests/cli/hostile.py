@@ -6,6 +6,8 @@ Each prints what the driver answered, and waits for the end of its standard inpu
 """
 import ctypes
 import os
+import socket
+import subprocess
 import sys
 import threading
 
@@ -17,6 +19,11 @@ SUCCESS, OUT_OF_MEMORY = 0, 2
 
 def pointer():
     return ctypes.c_void_p()
+
+
+class Pool(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("handles", ctypes.c_int), ("location", ctypes.c_int), ("device", ctypes.c_int),
+                ("rest", ctypes.c_uint8 * 72)]
 
 
 def begin():
@@ -44,6 +51,100 @@ def pools():
     assert cuda.cuDeviceGetDefaultMemPool(ctypes.byref(pool), 0) == 0
     answers.append(cuda.cuMemAllocFromPoolAsync(*take[:2], pool, stream))
     return answers
+
+
+def held():
+    """What the device holds by the driver's own word."""
+    path, free, total = os.environ["METE_DRIVER"], ctypes.c_size_t(), ctypes.c_size_t()
+    driver = ctypes.CDLL(os.path.join(path, "libcuda.so.1") if os.path.isdir(path) else path)
+    assert driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
+    return total.value - free.value
+
+
+def blocked_stream():
+    """A stream that does nothing before the event is set."""
+    stream, event = pointer(), threading.Event()
+    waits = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: event.wait() and None)
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0
+    assert cuda.cuLaunchHostFunc(stream, waits, None) == 0
+    stream.kept = waits
+    return stream, event
+
+
+def pool_that_keeps():
+    pool, keep, props = pointer(), ctypes.c_uint64(-1), Pool(1, 0, 1, 0)
+    answer = cuda.cuMemPoolCreate(ctypes.byref(pool), ctypes.byref(props))
+    if answer == SUCCESS:
+        assert cuda.cuMemPoolSetAttribute(pool, 4, ctypes.byref(keep)) == 0
+    return answer, pool
+
+
+def destroyed_pools():
+    """Pools that are destroyed while what they gave is not free yet; then all of it is."""
+    address, taken = ctypes.c_uint64(), 0
+    stream, event = blocked_stream()
+    for _ in range(20):
+        answer, pool = pool_that_keeps()
+        assert answer == SUCCESS
+        answer = cuda.cuMemAllocFromPoolAsync(ctypes.byref(address), ctypes.c_size_t(64 * MIB), pool, stream)
+        if answer == SUCCESS:
+            taken += 1
+            assert cuda.cuMemFreeAsync(address, stream) == 0
+        assert cuda.cuMemPoolDestroy(pool) == 0 and cuda.cuMemPoolDestroy(pool) != 0
+    most = held()
+    event.set()
+    assert cuda.cuStreamSynchronize(stream) == 0
+    return [answer, taken, most, cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(384 * MIB))]
+
+
+def many_pools():
+    """More pools than are followed, which keep what was freed."""
+    address, answers, made = ctypes.c_uint64(), set(), []
+    for _ in range(1100):
+        answer, pool = pool_that_keeps()
+        answers.add(answer)
+        made += [pool] if answer == SUCCESS else []
+    while made:
+        if cuda.cuMemAllocFromPoolAsync(ctypes.byref(address), ctypes.c_size_t(2 * MIB), made.pop(), None) == SUCCESS:
+            assert cuda.cuMemFreeAsync(address, None) == 0
+    return [sorted(answers), held()]
+
+
+class Array(ctypes.Structure):
+    _fields_ = [("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("format", ctypes.c_int), ("channels", ctypes.c_uint)]
+
+
+def arrays():
+    """Arrays that are padding for the most part, while another thread frees memory without end."""
+    context, over, array = pointer(), threading.Event(), pointer()
+    assert cuda.cuCtxGetCurrent(ctypes.byref(context)) == 0
+
+    def restless():
+        address = ctypes.c_uint64()
+        cuda.cuCtxSetCurrent(context)
+        while not over.is_set():
+            if cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(8 * MIB)) == 0:
+                cuda.cuMemFree_v2(address)
+
+    thread, most = threading.Thread(target=restless), 0
+    thread.start()
+    for _ in range(400):
+        answer = cuda.cuArrayCreate_v2(ctypes.byref(array), ctypes.byref(Array(1, 4096, 1, 1)))
+        most = max(most, held())
+        if answer != SUCCESS:
+            break
+    over.set()
+    thread.join()
+    return [answer, most]
+
+
+def heaps():
+    """A heap, and then all that is left beside it."""
+    address, malloc, taken = ctypes.c_uint64(), 2, 0
+    answer = cuda.cuCtxSetLimit(malloc, ctypes.c_size_t(256 * MIB))
+    while cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(32 * MIB)) == SUCCESS:
+        taken += 32
+    return [answer, taken]
 
 
 def image(megabytes):
@@ -106,9 +207,21 @@ def churn():
         thread.join()
 
 
-class Pool(ctypes.Structure):
-    _fields_ = [("type", ctypes.c_int), ("handles", ctypes.c_int), ("location", ctypes.c_int), ("device", ctypes.c_int),
-                ("rest", ctypes.c_uint8 * 72)]
+def together():
+    """Threads that find no primary context."""
+    answers, barrier = [], threading.Barrier(8)
+
+    def retain():
+        context = pointer()
+        barrier.wait()
+        answers.append(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+
+    threads = [threading.Thread(target=retain) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
 
 
 class AllocNode(ctypes.Structure):
@@ -137,6 +250,91 @@ def graphs():
         result = cuda.cuGraphLaunch(executable, None)
     cuda.cuCtxSynchronize()
     return [sorted(results), result]
+
+
+class Physical(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("handles", ctypes.c_int), ("location", ctypes.c_int), ("device", ctypes.c_int),
+                ("rest", ctypes.c_uint64 * 4)]
+
+
+def export(mib):
+    """Descriptors of memory, 64 MiB each, that nothing else holds any more."""
+    descriptors, handle, physical = [], ctypes.c_uint64(), Physical(1, 1, 1, 0)
+    for _ in range(mib // 64):
+        descriptor = ctypes.c_int(-1)
+        assert cuda.cuMemCreate(ctypes.byref(handle), ctypes.c_size_t(64 * MIB), ctypes.byref(physical), ctypes.c_uint64(0)) == 0
+        assert cuda.cuMemExportToShareableHandle(ctypes.byref(descriptor), handle, 1, ctypes.c_uint64(0)) == 0
+        assert cuda.cuMemRelease(handle) == 0
+        descriptors.append(descriptor.value)
+    return descriptors
+
+
+def bring(descriptors):
+    handles = []
+    for descriptor in descriptors:
+        handle = ctypes.c_uint64()
+        assert cuda.cuMemImportFromShareableHandle(ctypes.byref(handle), ctypes.c_void_p(descriptor), 1) == 0
+        handles.append(handle)
+    return handles
+
+
+def fill():
+    """Takes what there is, in 16 MiB."""
+    address, taken = ctypes.c_uint64(), 0
+    while (answer := cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(16 * MIB))) == SUCCESS:
+        taken += 16
+    return answer, taken
+
+
+def maker():
+    """For adopted(): what it exports goes to standard output, a socket."""
+    with socket.socket(fileno=1) as to:
+        socket.send_fds(to, [b"x"], export(64))
+        to.recv(1)  # until it is killed
+
+
+def adopted():
+    """Again and again a process exports 64 MiB and ends, and another one goes on with what it made."""
+    rounds, most, handles = 0, 0, []
+    while True:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        other = subprocess.Popen([sys.executable, __file__, "maker"], stdout=theirs, stderr=subprocess.DEVNULL)
+        theirs.close()
+        try:
+            _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
+        except ConnectionResetError:
+            descriptors = []
+        if descriptors:  # else there was no room for its context, or for its memory
+            handles += bring(descriptors)
+            os.close(descriptors[0])
+        most = max(most, held())
+        other.kill()
+        other.wait()
+        if not descriptors:
+            break
+        rounds += 1
+    answer, taken = fill()
+    most = max(most, held())
+    for handle in handles:
+        assert cuda.cuMemRelease(handle) == 0
+    return [rounds, answer, taken, most, held(), fill()[1]]
+
+
+def library_contexts():
+    """A library of 100 MiB in one context after the other, then what is left beside it."""
+    library, module, context, used = pointer(), pointer(), pointer(), 0
+    zero, none, way = ctypes.c_uint(0), None, 0
+    address, size, kernel, function = ctypes.c_uint64(), ctypes.c_size_t(), pointer(), pointer()
+    assert cuda.cuLibraryLoadData(ctypes.byref(library), image(100), none, none, zero, none, none, zero) == 0
+    assert cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, b"k") == 0
+    ways = [lambda: cuda.cuLibraryGetModule(ctypes.byref(module), library),
+            lambda: cuda.cuLibraryGetGlobal(ctypes.byref(address), ctypes.byref(size), library, b"big"),
+            lambda: cuda.cuKernelGetFunction(ctypes.byref(function), kernel)]
+    for use in ways:
+        assert cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
+        assert use() == SUCCESS and use() == SUCCESS
+    answer, taken = fill()
+    return [answer, taken, held()]
 
 
 begin()

@@ -35,6 +35,7 @@ SPECIAL(cuStreamGetCtx);
 SPECIAL(cuMemAlloc_v2);
 SPECIAL(cuStreamCreate);
 SPECIAL(cuStreamDestroy_v2);
+SPECIAL(cuStreamGetFlags);
 SPECIAL(cuStreamQuery);
 SPECIAL(cuStreamSynchronize);
 SPECIAL(cuStreamIsCapturing);
@@ -43,9 +44,13 @@ SPECIAL(cuStreamEndCapture);
 SPECIAL(cuEventCreate);
 SPECIAL(cuEventRecord);
 SPECIAL(cuEventQuery);
+SPECIAL(cuEventElapsedTime);
+SPECIAL(cuEventDestroy_v2);
 SPECIAL(cuCtxSynchronize);
+SPECIAL(cuCtxRecordEvent);
 SPECIAL(cuLaunchKernel);
 SPECIAL(cuMemcpyHtoDAsync_v2);
+SPECIAL(cuMemcpyHtoD_v2);
 SPECIAL(cuMemsetD8_v2);
 SPECIAL(cuGraphLaunch);
 SPECIAL(cuLaunchHostFunc);
@@ -77,6 +82,7 @@ struct stream {
 
 struct event {
 	uint64_t tail[STREAMS];
+	uint64_t before; /* submissions to all streams */
 };
 
 static struct law own_state;
@@ -121,6 +127,14 @@ static void count(uint32_t *place)
 }
 
 static int device_of(const struct stream *s);
+
+static void probe(void)
+{
+	void (*function)(void) = __atomic_load_n(&law_state->probe, __ATOMIC_ACQUIRE);
+
+	if (function)
+		function();
+}
 
 static void run(const struct op *op)
 {
@@ -223,8 +237,7 @@ static CUresult submit(CUstream handle, struct op op)
 		__atomic_fetch_add(&law_state->captured, 1, __ATOMIC_RELAXED);
 		return CUDA_SUCCESS;
 	}
-	if (law_state->probe)
-		law_state->probe();
+	probe();
 	__atomic_fetch_add(&law_state->outstanding, 1, __ATOMIC_SEQ_CST);
 	__atomic_fetch_add(&law_state->outstanding_on[device_of(s)], 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&law_state->acknowledged_on[device_of(s)], __ATOMIC_SEQ_CST))
@@ -290,9 +303,14 @@ CUresult special_cuCtxGetCurrent(CUcontext *pctx)
 
 CUresult special_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
 {
+	int (*nested)(void **, unsigned, int) = law_state->nested;
+	void *inner = NULL;
+
 	(void)flags;
-	if (law_state->probe)
-		law_state->probe();
+	probe();
+	law_state->nested = NULL;
+	if (nested && nested(&inner, 0, dev) != CUDA_SUCCESS)
+		return CUDA_ERROR_UNKNOWN;
 	*pctx = current[depth] = (CUcontext)(dev ? 0x2000UL : 0x1000UL);
 	return CUDA_SUCCESS;
 }
@@ -364,6 +382,24 @@ CUresult special_cuStreamDestroy_v2(CUstream hStream)
 	return CUDA_SUCCESS;
 }
 
+CUresult special_cuStreamGetFlags(CUstream hStream, unsigned int *flags)
+{
+	*flags = __atomic_load_n(&stream_of(hStream)->blocking, __ATOMIC_SEQ_CST)
+			 ? CU_STREAM_DEFAULT
+			 : CU_STREAM_NON_BLOCKING;
+	return CUDA_SUCCESS;
+}
+
+static int blocking_busy(const struct stream *legacy)
+{
+	for (int i = 0; i < STREAMS; i++)
+		if (__atomic_load_n(&streams[i].used, __ATOMIC_ACQUIRE) &&
+		    __atomic_load_n(&streams[i].blocking, __ATOMIC_SEQ_CST) &&
+		    device_of(&streams[i]) == device_of(legacy) && busy(&streams[i], 0))
+			return 1;
+	return 0;
+}
+
 CUresult special_cuStreamQuery(CUstream hStream)
 {
 	struct stream *s = stream_of(hStream);
@@ -373,7 +409,7 @@ CUresult special_cuStreamQuery(CUstream hStream)
 		count(&law_state->bad_calls);
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
-	return busy(s, 0) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+	return (is_legacy(s) ? blocking_busy(s) : busy(s, 0)) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 CUresult special_cuStreamSynchronize(CUstream hStream)
@@ -407,8 +443,7 @@ CUresult special_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 	if (!__atomic_load_n(&s->capturing, __ATOMIC_SEQ_CST))
 		return CUDA_ERROR_ILLEGAL_STATE;
 	__atomic_store_n(&s->capturing, 0, __ATOMIC_SEQ_CST);
-	if (law_state->probe)
-		law_state->probe();
+	probe();
 	*phGraph = (CUgraph)0x2000;
 	return CUDA_SUCCESS;
 }
@@ -422,29 +457,63 @@ CUresult special_cuEventCreate(CUevent *phEvent, unsigned int Flags)
 	return event ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* On the legacy stream: behind everything that blocking streams have so far. */
+/* Behind everything that the streams for which `is_behind` have so far. */
+static void record(struct event *e, const struct stream *on, int device,
+		   int (*is_behind)(const struct stream *s, const struct stream *on))
+{
+	memset(e->tail, 0, sizeof(e->tail));
+	e->before = __atomic_load_n(&law_state->submissions, __ATOMIC_RELAXED);
+	for (int i = 0; i < STREAMS; i++) {
+		struct stream *s = &streams[i];
+
+		if (!__atomic_load_n(&s->used, __ATOMIC_ACQUIRE) || device_of(s) != device ||
+		    !is_behind(s, on))
+			continue;
+		pthread_mutex_lock(&s->lock);
+		e->tail[i] = s->submitted;
+		pthread_mutex_unlock(&s->lock);
+	}
+}
+
+static int is_any(const struct stream *s, const struct stream *on)
+{
+	(void)s, (void)on;
+	return 1;
+}
+
+static int is_blocking(const struct stream *s, const struct stream *on)
+{
+	(void)on;
+	return __atomic_load_n(&s->blocking, __ATOMIC_SEQ_CST);
+}
+
+static int is_same(const struct stream *s, const struct stream *on)
+{
+	return s == on;
+}
+
 CUresult special_cuEventRecord(CUevent hEvent, CUstream hStream)
 {
-	struct event *e = (struct event *)hEvent;
 	struct stream *on = stream_of(hStream);
 
 	if (is_legacy(on) && anybody_captures(1)) {
 		count(&law_state->bad_calls);
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}
-	memset(e->tail, 0, sizeof(e->tail));
-	for (int i = 0; i < STREAMS; i++) {
-		struct stream *s = &streams[i];
+	record((struct event *)hEvent, on, device_of(on), is_legacy(on) ? is_blocking : is_same);
+	return CUDA_SUCCESS;
+}
 
-		if (!__atomic_load_n(&s->used, __ATOMIC_ACQUIRE) ||
-		    (is_legacy(on) ? !__atomic_load_n(&s->blocking, __ATOMIC_SEQ_CST) ||
-					     device_of(s) != device_of(on)
-				   : s != on))
-			continue;
-		pthread_mutex_lock(&s->lock);
-		e->tail[i] = s->submitted;
-		pthread_mutex_unlock(&s->lock);
+/* From CUDA 12.5 on; METE_TEST_OLD: a driver of before. */
+CUresult special_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
+{
+	if (getenv("METE_TEST_OLD"))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (anybody_captures(0)) {
+		count(&law_state->bad_calls);
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
+	record((struct event *)hEvent, NULL, hCtx == (CUcontext)0x2000, is_any);
 	return CUDA_SUCCESS;
 }
 
@@ -456,6 +525,23 @@ CUresult special_cuEventQuery(CUevent hEvent)
 		if (e->tail[i] && __atomic_load_n(&streams[i].used, __ATOMIC_ACQUIRE) &&
 		    busy(&streams[i], e->tail[i]))
 			return CUDA_ERROR_NOT_READY;
+	return CUDA_SUCCESS;
+}
+
+/* Ten microseconds for each call that was submitted in between. */
+CUresult special_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+	struct event *from = (struct event *)hStart, *to = (struct event *)hEnd;
+
+	if (special_cuEventQuery(hStart) || special_cuEventQuery(hEnd))
+		return CUDA_ERROR_NOT_READY;
+	*pMilliseconds = (float)(to->before - from->before) * 0.01f;
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuEventDestroy_v2(CUevent hEvent)
+{
+	free(hEvent);
 	return CUDA_SUCCESS;
 }
 
@@ -487,6 +573,18 @@ CUresult special_cuMemcpyHtoDAsync_v2(CUdeviceptr_v2 dstDevice, const void *srcH
 {
 	(void)dstDevice, (void)srcHost, (void)ByteCount;
 	return submit(hStream, (struct op){.function = NULL});
+}
+
+/* The bytes are not looked at: there may be none. */
+CUresult special_cuMemcpyHtoD_v2(CUdeviceptr_v2 dstDevice, const void *srcHost, size_t ByteCount)
+{
+	CUresult r = submit(NULL, (struct op){.function = NULL});
+
+	(void)dstDevice, (void)srcHost;
+	__atomic_fetch_add(&law_state->copies, 1, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&law_state->copied_bytes, ByteCount, __ATOMIC_SEQ_CST);
+	wait_for(stream_of(NULL));
+	return r;
 }
 
 CUresult special_cuMemsetD8_v2(CUdeviceptr_v2 dstDevice, unsigned char uc, size_t N)

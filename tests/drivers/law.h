@@ -18,5 +18,11 @@ struct law {
 	int64_t outstanding;	     /* submitted and not complete */
 	uint32_t acknowledged_on[2]; /* the same for one device */
 	int64_t outstanding_on[2];
+	uint64_t copies, copied_bytes; /* cuMemcpyHtoD_v2 */
 	void (*probe)(void); /* called inside submissions and ends of captures, by their thread */
+	/* called by the driver's own code while it makes a context, once */
+	int (*nested)(void **context, unsigned flags, int device);
 };
+
+#define law_probe(law, function) __atomic_store_n(&(law)->probe, function, __ATOMIC_RELEASE)
+#define law_count(law, field)	 __atomic_load_n(&(law)->field, __ATOMIC_SEQ_CST)

@@ -100,7 +100,7 @@ static CUresult look_up(const char *symbol, void **pfn, int asked, cuuint64_t fl
 	*pfn = NULL;
 	r = resolve_symbol(symbol, asked, flags, version(), &row);
 	if (r == 0 && self)
-		*pfn = dlsym(self, api_rows[row].symbol);
+		*pfn = dlsym(self, api_symbol(&api_rows[row]));
 	if (r == 0 && getenv("METE_TEST_INNER"))
 		*pfn = (void *)inner;
 	if (status)

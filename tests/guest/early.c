@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program that uses CUDA before main, and leaves while its threads still do. Linked against the
- * driver's name, as any program.
+ * driver's name, as any program. It has more thread-local data than a small stack has room for.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include "cuda/prototypes.h"
 
 static int early = -1;
+static __thread volatile char much[3 << 20];
 
 static CUresult launch(void)
 {
@@ -37,6 +38,7 @@ int main(void)
 {
 	pthread_t thread;
 
+	much[1 << 20] = 1;
 	if (early != 1 || atexit(at_the_end) != 0)
 		return 1;
 	for (int i = 0; i < 4; i++)

@@ -109,6 +109,25 @@ static void noise(int fd)
 	send_with(fd, &stray, NULL, 0);
 }
 
+static void drop(struct fake *fake, struct fake_guest *g)
+{
+	close(g->fd);
+	if (g->own)
+		munmap(g->own, WIRE_PAGE_SIZE);
+	memset(g, 0, sizeof(*g));
+	fake->guests--;
+	pthread_cond_broadcast(&fake->changed);
+}
+
+/* It goes on elsewhere, and states there what it holds. */
+static void forget(struct fake *fake, struct fake_guest *g)
+{
+	for (int i = 0; i < fake->devices; i++)
+		fake->granted[i] -= g->granted[i];
+	shutdown(g->fd, SHUT_RDWR);
+	drop(fake, g);
+}
+
 static void welcome(struct fake *fake, struct fake_guest *g, const struct wire_message *hello)
 {
 	struct wire_message answer = {.code = WIRE_welcome, .id = hello->id};
@@ -117,6 +136,12 @@ static void welcome(struct fake *fake, struct fake_guest *g, const struct wire_m
 
 	g->pid = hello->hello.pid;
 	fake->hellos++;
+	/* A process is one guest, however often it connects. */
+	for (int i = 0; i < FAKE_GUESTS; i++)
+		if (&fake->guest[i] != g && fake->guest[i].fd > 0 && fake->guest[i].pid == g->pid)
+			forget(fake, &fake->guest[i]);
+	if (fake->fault == FAKE_SILENT)
+		return;
 	if (fake->fault == FAKE_REFUSES) {
 		answer.code = WIRE_refused;
 		answer.refused.code = WIRE_REFUSED_IDENTITY;
@@ -141,6 +166,12 @@ static void credit_ask(struct fake *fake, struct fake_guest *g, const struct wir
 	uint64_t room, bytes;
 
 	fake->asks++;
+	fake->asked++;
+	if (fake->hold) {
+		fake->held = *m;
+		fake->held_fd = g->fd + 1;
+		return;
+	}
 	must(device < (uint32_t)fake->devices, "device of CREDIT_ASK");
 	room = fake->limit_bytes - fake->granted[device];
 	bytes = m->credit_ask.want < room ? m->credit_ask.want : room;
@@ -151,10 +182,32 @@ static void credit_ask(struct fake *fake, struct fake_guest *g, const struct wir
 		wire_set_text(&answer.refused.reason, "the fake's limit is reached");
 	} else {
 		fake->granted[device] += bytes;
+		g->granted[device] += bytes;
 		answer.credit_grant.device = device;
 		answer.credit_grant.bytes = bytes;
 	}
 	send_with(g->fd, &answer, NULL, 0);
+}
+
+static void tell_pace(int fd, int device)
+{
+	struct wire_message message = {.code = WIRE_pace, .id = 0x80000002u};
+
+	message.pace.device = (uint32_t)device;
+	send_with(fd, &message, NULL, 0);
+}
+
+static void said(struct fake *fake, struct fake_guest *g, const struct wire_message *m)
+{
+	uint8_t idle = m->code == WIRE_idle;
+	uint32_t device = idle ? m->idle.device : m->wants.device;
+
+	must(device < (uint32_t)fake->devices, "device of WANTS or IDLE");
+	g->idle[device] = idle;
+	fake->idles += idle;
+	fake->wants += !idle;
+	if (!idle && fake->page->device[device].gate == WIRE_GATE_OPEN)
+		tell_pace(g->fd, (int)device);
 }
 
 static void heard(struct fake *fake, struct fake_guest *g, const struct wire_message *m)
@@ -173,6 +226,7 @@ static void heard(struct fake *fake, struct fake_guest *g, const struct wire_mes
 		break;
 	case WIRE_credit_return:
 		fake->granted[m->credit_return.device] -= m->credit_return.bytes;
+		g->granted[m->credit_return.device] -= m->credit_return.bytes;
 		fake->returned += m->credit_return.bytes;
 		if (m->credit_return.recall)
 			fake->recalled++;
@@ -182,6 +236,12 @@ static void heard(struct fake *fake, struct fake_guest *g, const struct wire_mes
 		g->credit = m->inventory.credit;
 		g->inventories++;
 		fake->granted[m->inventory.device] += g->allocated + g->credit;
+		g->granted[m->inventory.device] += g->allocated + g->credit;
+		send_with(g->fd, &done, NULL, 0);
+		break;
+	case WIRE_inventory_end:
+		g->stated = 1;
+		fake->statements++;
 		send_with(g->fd, &done, NULL, 0);
 		break;
 	case WIRE_residual_ask:
@@ -202,6 +262,10 @@ static void heard(struct fake *fake, struct fake_guest *g, const struct wire_mes
 			fake->drained_guests[device]++;
 		}
 		break;
+	case WIRE_wants:
+	case WIRE_idle:
+		said(fake, g, m);
+		break;
 	case WIRE_processes_ask:
 		done.code = WIRE_end;
 		send_with(g->fd, &done, NULL, 0);
@@ -209,16 +273,6 @@ static void heard(struct fake *fake, struct fake_guest *g, const struct wire_mes
 	default:
 		break;
 	}
-	pthread_cond_broadcast(&fake->changed);
-}
-
-static void drop(struct fake *fake, struct fake_guest *g)
-{
-	close(g->fd);
-	if (g->own)
-		munmap(g->own, WIRE_PAGE_SIZE);
-	memset(g, 0, sizeof(*g));
-	fake->guests--;
 	pthread_cond_broadcast(&fake->changed);
 }
 
@@ -246,7 +300,7 @@ static void readable(struct fake *fake, struct fake_guest *g)
 
 	if (size <= 0) {
 		if (size == 0 || (errno != EAGAIN && errno != EINTR))
-			drop(fake, g);
+			forget(fake, g);
 		return;
 	}
 	must(wire_decode(frame, (size_t)size, &message) == 0, "a frame that the guest sent");
@@ -297,6 +351,7 @@ void fake_restart(struct fake *fake)
 	fake->tenant_fd = page_make(fake, "tenant", 1, &map);
 	fake->page = map;
 	memset(fake->granted, 0, sizeof(fake->granted));
+	fake->statements = 0;
 	page_fill(fake);
 	must(pipe2(fake->wake, O_CLOEXEC) == 0, "pipe");
 	fake->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -383,6 +438,25 @@ void fake_open_gate(struct fake *fake, int device)
 	pthread_mutex_unlock(&fake->lock);
 }
 
+void fake_pace(struct fake *fake, int device, const struct wire_tenant_turns *pace)
+{
+	struct wire_tenant_turns *shown = &fake->page->turns[device];
+
+	pthread_mutex_lock(&fake->lock);
+	for (int i = 0; i < FAKE_GUESTS && pace->say && !shown->say; i++)
+		fake->guest[i].idle[device] = 0;
+	if (pace->say && !shown->say)
+		__atomic_fetch_add(&shown->began, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&shown->grace_ns, pace->grace_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&shown->flight_ns, pace->flight_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&shown->contended, pace->contended, __ATOMIC_RELAXED);
+	__atomic_store_n(&shown->say, pace->say, __ATOMIC_SEQ_CST);
+	for (int i = 0; i < FAKE_GUESTS; i++)
+		if (fake->guest[i].fd > 0)
+			tell_pace(fake->guest[i].fd, device);
+	pthread_mutex_unlock(&fake->lock);
+}
+
 static struct timespec after_ms(int wait_ms)
 {
 	struct timespec t;
@@ -409,6 +483,46 @@ int fake_wait_drained(struct fake *fake, int device, int wait_ms)
 	return drained;
 }
 
+static int is_idle(const struct fake *fake, int device)
+{
+	for (int i = 0; i < FAKE_GUESTS; i++)
+		if (fake->guest[i].fd > 0 && !fake->guest[i].idle[device])
+			return 0;
+	return fake->guests > 0;
+}
+
+int fake_wait_idle(struct fake *fake, int device, int idle, int wait_ms)
+{
+	struct timespec end = after_ms(wait_ms);
+	int there, r = 0;
+
+	pthread_mutex_lock(&fake->lock);
+	while ((there = is_idle(fake, device) == idle) == 0 && r == 0)
+		r = pthread_cond_timedwait(&fake->changed, &fake->lock, &end);
+	pthread_mutex_unlock(&fake->lock);
+	return there;
+}
+
+static uint64_t read_locked(struct fake *fake, const uint64_t *count)
+{
+	uint64_t now;
+
+	pthread_mutex_lock(&fake->lock);
+	now = *count;
+	pthread_mutex_unlock(&fake->lock);
+	return now;
+}
+
+uint64_t fake_heard_idle(struct fake *fake)
+{
+	return read_locked(fake, &fake->idles);
+}
+
+uint64_t fake_heard_wants(struct fake *fake)
+{
+	return read_locked(fake, &fake->wants);
+}
+
 uint64_t fake_waiting(struct fake *fake)
 {
 	uint64_t waiting = 0;
@@ -421,24 +535,55 @@ uint64_t fake_waiting(struct fake *fake)
 	return waiting;
 }
 
+/* Who has not said HELLO does not know of devices yet. */
+static struct fake_guest *first_guest(struct fake *fake)
+{
+	for (int i = 0; i < FAKE_GUESTS; i++)
+		if (fake->guest[i].fd > 0 && fake->guest[i].own)
+			return &fake->guest[i];
+	return NULL;
+}
+
 uint64_t fake_recall(struct fake *fake, int device, uint64_t bytes)
 {
 	struct wire_message message = {.code = WIRE_credit_recall, .id = 0x80000005u};
 	uint64_t before, recalls;
+	struct fake_guest *g;
 
 	pthread_mutex_lock(&fake->lock);
+	while (!(g = first_guest(fake)))
+		pthread_cond_wait(&fake->changed, &fake->lock);
 	before = fake->returned;
 	recalls = fake->recalled;
 	message.credit_recall.device = (uint32_t)device;
 	message.credit_recall.bytes = bytes;
-	for (int i = 0; i < FAKE_GUESTS; i++)
-		if (fake->guest[i].fd > 0) {
-			send_with(fake->guest[i].fd, &message, NULL, 0);
-			break;
-		}
+	send_with(g->fd, &message, NULL, 0);
 	while (fake->recalled == recalls)
 		pthread_cond_wait(&fake->changed, &fake->lock);
 	before = fake->returned - before;
 	pthread_mutex_unlock(&fake->lock);
 	return before;
+}
+
+void fake_hold(struct fake *fake, int hold)
+{
+	pthread_mutex_lock(&fake->lock);
+	fake->hold = hold;
+	for (int i = 0; i < FAKE_GUESTS && !hold && fake->held_fd; i++) {
+		if (fake->guest[i].fd + 1 != fake->held_fd)
+			continue;
+		fake->held_fd = 0;
+		credit_ask(fake, &fake->guest[i], &fake->held);
+	}
+	pthread_mutex_unlock(&fake->lock);
+}
+
+int fake_holds(struct fake *fake)
+{
+	int holds;
+
+	pthread_mutex_lock(&fake->lock);
+	holds = fake->held_fd != 0;
+	pthread_mutex_unlock(&fake->lock);
+	return holds;
 }

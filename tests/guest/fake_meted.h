@@ -27,14 +27,17 @@ enum fake_fault {
 	FAKE_GARBAGE,	     /* noise before every answer, and answers to nothing */
 	FAKE_HANGS_UP,	     /* closes after HELLO */
 	FAKE_MANY_DEVICES,   /* more devices than a page has */
+	FAKE_SILENT,	     /* no answer to HELLO */
 };
 
 struct fake_guest {
 	int fd;
 	struct wire_own_page *own;
 	uint32_t pid;
-	uint64_t allocated, credit; /* as of its last INVENTORY */
-	uint32_t inventories;
+	uint64_t allocated, credit;   /* as of its last INVENTORY */
+	uint32_t inventories, stated; /* with all of them it is done */
+	uint64_t granted[WIRE_DEVICES];
+	uint8_t idle[WIRE_DEVICES]; /* it said IDLE, and not WANTS since */
 };
 
 struct fake {
@@ -48,12 +51,18 @@ struct fake {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct fake_guest guest[FAKE_GUESTS];
-	int guests;	 /* connections now */
-	uint32_t hellos; /* ever */
+	int guests;	     /* connections now */
+	uint32_t hellos;     /* ever */
+	uint32_t statements; /* that are complete, since it started */
+	uint32_t asked;	     /* CREDIT_ASK, ever */
+	int hold;	     /* CREDIT_ASK is not answered yet: */
+	struct wire_message held;
+	int held_fd; /* + 1 */
 	uint64_t drained_epoch[WIRE_DEVICES];
 	uint32_t drained_guests[WIRE_DEVICES];
 	uint64_t granted[WIRE_DEVICES], limit_bytes;
 	uint64_t asks, refusals, returned, residual_asks, settles, recalled;
+	uint64_t wants, idles; /* heard, ever */
 	enum fake_fault fault;
 	int devices;
 	uint32_t on_loss;
@@ -74,6 +83,21 @@ void fake_open_gate(struct fake *fake, int device);
 
 /* Whether every guest acknowledged the last close of the device; waits at most `wait_ms`. */
 int fake_wait_drained(struct fake *fake, int device, int wait_ms);
+
+/* What guests are told of turns. */
+void fake_pace(struct fake *fake, int device, const struct wire_tenant_turns *pace);
+
+/* Waits at most `wait_ms` until every guest is idle on the device (1), or one is not (0), by what
+ * they said; returns whether that came. */
+int fake_wait_idle(struct fake *fake, int device, int idle, int wait_ms);
+
+/* How often they said so. */
+uint64_t fake_heard_idle(struct fake *fake);
+uint64_t fake_heard_wants(struct fake *fake);
+
+/* The next CREDIT_ASK is kept, and answered when this is called with 0. */
+void fake_hold(struct fake *fake, int hold);
+int fake_holds(struct fake *fake);
 
 /* Threads of all guests that stand at a gate. */
 uint64_t fake_waiting(struct fake *fake);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the benchmarks of cost (bench) measure: guest_cost LIBRARY WHAT COUNT calls the driver COUNT
- * times through LIBRARY (the guest, or a driver itself). WHAT: launch, resolve; alloc-LIVE and
+ * times through LIBRARY (the guest, or a driver itself). WHAT: launch, launch-beside (rivals that
+ * do not want the device), launch-against (one that waits for it), resolve; alloc-LIVE and
  * large-LIVE allocate and free COUNT times while LIVE other allocations are there, of 4 KiB or of 4
  * MiB.
  */
@@ -51,7 +52,7 @@ static void allocate(void *library, unsigned long live, uint64_t bytes, unsigned
 
 static void call(void *library, const char *what, unsigned long count)
 {
-	if (strcmp(what, "launch") == 0)
+	if (strncmp(what, "launch", 6) == 0)
 		launch(library, count);
 	else if (strncmp(what, "alloc-", 6) == 0)
 		allocate(library, strtoul(what + 6, NULL, 10), 4 << 10, count);
@@ -61,14 +62,29 @@ static void call(void *library, const char *what, unsigned long count)
 		resolve(library, count);
 }
 
+/* Until the guest does what it is told: what comes before costs what it likes. */
+static void take_turns(struct fake *fake, void *library, const char *what)
+{
+	struct wire_tenant_turns turns = {.say = 1, .flight_ns = 100000000};
+
+	if (strcmp(what, "launch-against") == 0)
+		turns = (struct wire_tenant_turns){.say = 1, .contended = 1, .flight_ns = 4000000};
+	fake_pace(fake, 0, &turns);
+	/* Of a driver itself there is no guest to wait for. */
+	if (fake->guests)
+		check(fake_wait_idle(fake, 0, 1, 60000));
+	launch(library, 20000);
+}
+
 int main(int argc, char **argv)
 {
 	static struct fake fake;
 	void *library;
 
 	if (argc != 4) {
-		fprintf(stderr,
-			"usage: guest_cost LIBRARY launch|resolve|alloc-LIVE|large-LIVE COUNT\n");
+		fprintf(stderr, "usage: guest_cost LIBRARY "
+				"launch[-beside|-against]|resolve|alloc-LIVE|large-LIVE "
+				"COUNT\n");
 		return 2;
 	}
 	fake_start(&fake, 1, FAKE_GOOD);
@@ -80,6 +96,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	check(guest_function(library, cuInit)(0) == CUDA_SUCCESS);
+	if (strncmp(argv[2], "launch-", 7) == 0)
+		take_turns(&fake, library, argv[2]);
 	call(library, argv[2], strtoul(argv[3], NULL, 10));
 	fake_stop(&fake);
 	return 0;

@@ -204,7 +204,8 @@ void all_free(const char *after)
 {
 	size_t available = 0, total;
 
-	for (int i = 0; i < 1000; i++) {
+	/* Four minutes, which only a failure takes. */
+	for (int i = 0; i < 48000; i++) {
 		ok(g.cuMemGetInfo_v2(&available, &total));
 		if (available == g.free_at_start)
 			return;

@@ -346,7 +346,7 @@ static void all_gated(void)
 		if (driver_rows[i].class != DRIVER_LAUNCH || !is_exported(&driver_rows[i]))
 			continue;
 		fake_close_gate(&g.fake, 0);
-		check(fake_wait_drained(&g.fake, 0, 60000));
+		check(fake_wait_drained(&g.fake, 0, 240000));
 		before = __atomic_load_n(g.count, __ATOMIC_SEQ_CST);
 		turn = i + 1;
 		while (fake_waiting(&g.fake) == 0)

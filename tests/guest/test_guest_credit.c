@@ -164,6 +164,77 @@ TEST(surplus_credit_goes_back)
 	expect_eq(in_child(gives_surplus, NULL, 0), 0);
 }
 
+static void others(uint32_t rivals, uint32_t guests)
+{
+	__atomic_store_n(&fake.page->device[0].rivals, rivals, __ATOMIC_RELAXED);
+	__atomic_store_n(&fake.page->device[0].guests, guests, __ATOMIC_RELAXED);
+}
+
+static void keeps_all(void)
+{
+	join_with(1ULL << 30);
+	others(0, 1);
+	check(credit_take(0, 512ULL * MIB, CREDIT_WAIT) == 0);
+	credit_give(0, 512ULL * MIB);
+	check(credit_unused(0) >= 512ULL * MIB);
+	check(fake.returned == 0);
+	check_books();
+	check(fake_recall(&fake, 0, UINT64_MAX) >= 512ULL * MIB);
+	check_books();
+	/* A sibling, or a neighbour, has come. */
+	for (uint32_t rivals = 0; rivals < 2; rivals++) {
+		check(credit_take(0, 512ULL * MIB, CREDIT_WAIT) == 0);
+		others(rivals, 2 - rivals);
+		credit_give(0, 512ULL * MIB);
+		check(credit_unused(0) <= 2ULL * CREDIT_KEPT);
+		check_books();
+		check(fake_recall(&fake, 0, UINT64_MAX) <= 2ULL * CREDIT_KEPT);
+	}
+}
+
+TEST(alone_a_process_keeps_what_it_freed_until_it_is_recalled)
+{
+	expect_eq(in_child(keeps_all, NULL, 0), 0);
+}
+
+static uint64_t asks(void)
+{
+	uint64_t asked;
+
+	pthread_mutex_lock(&fake.lock);
+	asked = fake.asks;
+	pthread_mutex_unlock(&fake.lock);
+	return asked;
+}
+
+static void learns(void)
+{
+	uint64_t before;
+
+	join_with(4ULL << 30);
+	others(1, 1);
+	for (uint64_t size = 300; size <= 1200; size += 900) {
+		before = asks();
+		for (int i = 0; i < 1000; i++) {
+			check(credit_take(0, size * MIB, CREDIT_WAIT) == 0);
+			credit_give(0, size * MIB);
+		}
+		check(asks() - before <= 10);
+		check_books();
+	}
+	/* Somebody needs it: everything comes back, and no more than the usual is kept again. */
+	check(fake_recall(&fake, 0, UINT64_MAX) >= 1200ULL * MIB);
+	check(credit_take(0, 1200ULL * MIB, CREDIT_WAIT) == 0);
+	credit_give(0, 1200ULL * MIB);
+	check(credit_unused(0) <= 2ULL * CREDIT_KEPT);
+	check_books();
+}
+
+TEST(beside_others_a_process_keeps_what_it_takes_again_and_again)
+{
+	expect_eq(in_child(learns, NULL, 0), 0);
+}
+
 static atomic_int stop;
 
 static void *keeps_taking(void *argument)

@@ -82,9 +82,11 @@ def check_sums(admin, tenants):
 def check_inventories(admin, device, workers, book):
     """Everybody rests: then each living guest stands in the book with what the driver says that it has."""
     book[0:4] = struct.pack("<I", 1)
-    while not all(worker.says()[1] == THREADS for worker in workers):
-        time.sleep(0.001)
-    for _ in range(1000):  # until what came last was measured, and the dead are forgotten
+    until(lambda: all(worker.says()[1] == THREADS for worker in workers), "somebody does not rest")
+    got, wanted, held = {}, {}, {}
+
+    def agree():
+        nonlocal got, wanted, held
         rows = [row for row in admin.list() if row.kind == "guest_row"]
         got = {row.pid: (row.allocated, row.residual) for row in rows}
         held = device.processes()
@@ -92,11 +94,10 @@ def check_inventories(admin, device, workers, book):
         for worker in workers:
             contexts = worker.says()[2] * CONTEXT
             wanted[worker.process.pid] = (held.pop(worker.process.pid, 0) - contexts, contexts)
-        if got == wanted and not held:
-            break
-        time.sleep(0.005)
-    else:
-        raise AssertionError(f"the book: {got}, the guests: {wanted}, on the device besides: {held}")
+        return got == wanted and not held
+
+    # Until what came last was measured, and the dead are forgotten.
+    until(agree, lambda: f"the book: {got}, the guests: {wanted}, on the device besides: {held}")
     assert device.used() == sum(sum(amounts) for amounts in wanted.values())
     book[0:4] = bytes(4)
 
@@ -127,8 +128,8 @@ def test_the_book_equals_the_living_guests_inventories_after_any_deaths():
                     workers[victim] = start(victim)
                     time.sleep(generator.random() / 50)
                 else:
-                    until = workers[victim].says()[0] + generator.randrange(1, 60)
-                    while workers[victim].says()[0] < until:
+                    target = workers[victim].says()[0] + generator.randrange(1, 60)
+                    while workers[victim].says()[0] < target:
                         time.sleep(0.0002)
                 operations += workers[victim].says()[0]
                 workers[victim].kill()
@@ -147,8 +148,7 @@ def test_the_book_equals_the_living_guests_inventories_after_any_deaths():
             for worker in workers:
                 worker.kill()
         for tenant in tenants:
-            while node.admin.guests(tenant.tenant):
-                time.sleep(0.005)
+            until(lambda: not node.admin.guests(tenant.tenant), "the dead are not forgotten")
             row = node.admin.tenant_row(tenant.tenant)
             assert (row.allocated, row.credit, row.residual, row.guests) == (0, 0, 0, 0), row
         row = node.admin.device_row()

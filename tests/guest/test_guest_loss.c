@@ -46,7 +46,7 @@ static void survives(void)
 		fake_restart(&fake);
 		wait_for_inventory(i + 2);
 		fake_close_gate(&fake, 0);
-		check(fake_wait_drained(&fake, 0, 60000));
+		check(fake_wait_drained(&fake, 0, 240000));
 		__atomic_store_n(&law->acknowledged, 1, __ATOMIC_SEQ_CST);
 		check(__atomic_load_n(&law->outstanding, __ATOMIC_SEQ_CST) == 0);
 		__atomic_store_n(&law->acknowledged, 0, __ATOMIC_SEQ_CST);

@@ -6,7 +6,6 @@ is free again, to the byte; racing guests get all of the limit, and not a byte m
     test_guest_memory.py METED SIMULATOR GUEST_LINKS MEMORY_LOAD
 """
 import json
-import time
 
 from sim_node import *
 from sim_node import Node as SimNode
@@ -26,11 +25,8 @@ class Node(SimNode):
         return out, err
 
     def nothing_left(self):
-        for _ in range(200):
-            row = self.row()
-            if row.guests == 0:
-                break
-            time.sleep(0.02)
+        until(lambda: self.row().guests == 0, lambda: self.row())
+        row = self.row()
         assert (row.allocated, row.credit, row.residual) == (0, 0, 0), row
 
 
@@ -201,10 +197,10 @@ for line in sys.stdin:
 
 
 class Client:
-    def __init__(self, node, socket, *arguments):
+    def __init__(self, node, socket, *arguments, program=CLIENT):
         environment = dict(node.environment, METE_SOCKET=socket, METE_DRIVER=os.path.dirname(DRIVER),
                            LD_LIBRARY_PATH=LINKS)
-        self.process = subprocess.Popen([sys.executable, "-c", CLIENT, *map(str, arguments)], env=environment,
+        self.process = subprocess.Popen([sys.executable, "-c", program, *map(str, arguments)], env=environment,
                                         text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self.process.stdout.readline() == "ready\n"
 
@@ -243,6 +239,59 @@ def test_management_shows_a_tenant_its_limit_and_its_own_processes():
         node.nothing_left()
 
 
+# Allocates and frees, and keeps the credit.
+FREER = r'''
+import ctypes as c, sys
+def ok(r):
+    assert r == 0, r
+lib = c.CDLL("libcuda.so.1")
+ok(lib.cuInit(0))
+context, address = c.c_void_p(), c.c_uint64()
+ok(lib.cuCtxCreate_v2(c.byref(context), 0, 0))
+ok(lib.cuMemAlloc_v2(c.byref(address), c.c_size_t(int(sys.argv[1]))))
+ok(lib.cuMemFree_v2(address))
+print("ready", flush=True)
+sys.stdin.read()
+'''
+
+
+def test_beside_a_neighbour_what_was_freed_goes_back():
+    with Node("1GiB", METE_SIM_MEMORY="1600MiB") as node:
+        other = node.admin.tenant("1GiB")
+        first = Client(node, node.tenant.socket, 700 * MIB, program=FREER)
+        row = node.row()
+        assert row.allocated == 0 and row.credit <= 128 * MIB, (row, other)
+        first.end()
+        node.nothing_left()
+
+
+def test_what_a_process_freed_alone_is_free_for_its_siblings_and_for_neighbours():
+    with Node("1GiB", METE_SIM_MEMORY="1600MiB") as node:
+        first = Client(node, node.tenant.socket, 700 * MIB, program=FREER)
+        row = node.row()
+        # Alone it keeps everything, which is not in use.
+        assert row.allocated == 0 and row.credit >= 700 * MIB, row
+        second = Client(node, node.tenant.socket, 20 * MIB)
+        total, free, used = second.sees()["memory"]
+        assert (total, used) == (1 * GIB, (2 * 64 + 20) * MIB), (total, free, used)
+        neighbour = Client(node, node.admin.tenant("1500MiB").socket, 20 * MIB)
+        free = neighbour.sees()["memory"][1]
+        assert free >= 1500 * MIB - (3 * 64 + 2 * 20) * MIB, free
+        # And they get it, within the limits.
+        third = Client(node, node.tenant.socket, 800 * MIB)
+        row = node.row()
+        assert row.allocated == 820 * MIB and row.allocated + row.credit + row.residual <= row.limit, row
+        third.end()
+        for client in (neighbour, second):
+            client.end()
+        neighbour = Client(node, node.admin.tenant("1500MiB").socket, 1400 * MIB)
+        row = node.row()
+        assert row.credit <= (1600 - 1400 - 2 * 64) * MIB, row
+        for client in (neighbour, first):
+            client.end()
+        node.nothing_left()
+
+
 def test_a_child_of_fork_is_a_guest_of_its_own():
     with Node("400MiB") as node:
         for how in ("fork", "fork-later"):
@@ -251,6 +300,87 @@ def test_a_child_of_fork_is_a_guest_of_its_own():
             assert client.sees()["pids"] == [client.process.pid]
             client.end()
             node.nothing_left()
+
+
+# The library once more, in a namespace of its own.
+TWICE = r'''
+import ctypes as c, sys
+LM_ID_NEWLM, RTLD_NOW = -1, 2
+def take(lib, bytes):
+    address = c.c_uint64()
+    return lib.cuMemAlloc_v2(c.byref(address), c.c_size_t(bytes))
+first, own, context = c.CDLL("libcuda.so.1"), c.CDLL(None), c.c_void_p()
+own.dlmopen.restype = own.dlsym.restype = c.c_void_p
+assert first.cuInit(0) == 0 and first.cuCtxCreate_v2(c.byref(context), 0, 0) == 0
+assert take(first, 100 << 20) == 0
+handle = own.dlmopen(c.c_long(LM_ID_NEWLM), b"libcuda.so.1", RTLD_NOW)
+assert handle
+init = c.CFUNCTYPE(c.c_int, c.c_uint)(own.dlsym(c.c_void_p(handle), b"cuInit"))
+for _ in range(3):
+    assert init(0) == 802, init(0)
+assert take(first, 50 << 20) == 0 and take(first, 20 << 20) == 2
+print(flush=True)
+sys.stdin.read()
+'''
+
+
+def test_a_second_copy_of_the_library_in_a_process_is_refused_and_the_first_goes_on():
+    with Node("224MiB") as node:
+        program = subprocess.Popen([sys.executable, "-c", TWICE], env=node.guest_environment(), text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert program.stdout.readline(), program.communicate()[1]
+        row = node.row()
+        assert (row.guests, row.joins, row.allocated, row.residual) == (1, 1, 150 * MIB, 64 * MIB), row
+        _, said = program.communicate()
+        assert "another copy of mete's library" in said, said
+        node.nothing_left()
+
+
+# What its own page says that pools may let go of.
+KEEPER = r'''
+import ctypes as c, re, struct
+def ok(r):
+    assert r == 0, r
+def loose():
+    [at] = [int(line.split("-")[0], 16) for line in open("/proc/self/maps") if "mete-guest" in line and " rw-s " in line]
+    return c.c_uint64.from_address(at + 704).value >> 20
+lib, context = c.CDLL("libcuda.so.1"), c.c_void_p()
+ok(lib.cuInit(0))
+ok(lib.cuCtxCreate_v2(c.byref(context), 0, 0))
+def keep(pool, bytes):
+    ok(lib.cuMemPoolSetAttribute(pool, 4, c.byref(c.c_uint64(bytes))))
+def pool_that_keeps():
+    pool, kept, freed = c.c_void_p(), c.c_uint64(), c.c_uint64()
+    ok(lib.cuMemPoolCreate(c.byref(pool), struct.pack("<iiii72x", 1, 0, 1, 0)))
+    keep(pool, 1 << 62)
+    ok(lib.cuMemAllocFromPoolAsync(c.byref(kept), c.c_size_t(8 << 20), pool, None))
+    ok(lib.cuMemAllocFromPoolAsync(c.byref(freed), c.c_size_t(24 << 20), pool, None))
+    # It stays until this has returned, and so there is something to let go of.
+    ok(lib.cuLaunchHostFunc(None, wait, None))
+    ok(lib.cuMemFreeAsync(freed, None))
+    return pool
+waits = c.CDLL(None).sem_wait
+semaphore = c.create_string_buffer(64)
+ok(c.CDLL(None).sem_init(semaphore, 0, 0))
+wait = c.CFUNCTYPE(None, c.c_void_p)(lambda _: waits(semaphore))
+pool, other = pool_that_keeps(), pool_that_keeps()
+assert loose() == 0, loose()
+ok(lib.cuMemPoolDestroy(pool))
+assert loose() == 24, loose()
+keep(other, 0)
+assert loose() == 48, loose()
+c.CDLL(None).sem_post(semaphore)
+c.CDLL(None).sem_post(semaphore)
+ok(lib.cuCtxSynchronize())
+assert loose() == 0, loose()
+'''
+
+
+def test_what_a_pool_is_to_keep_no_longer_is_said_to_be_loose_at_once():
+    with Node() as node:
+        program = subprocess.run([sys.executable, "-c", KEEPER], env=node.guest_environment(), text=True, capture_output=True)
+        assert program.returncode == 0, program.stderr
+        node.nothing_left()
 
 
 # Exports what it makes, and lets go of it, until it is refused; then imports it all.
@@ -318,6 +448,58 @@ def test_managed_memory_that_is_not_on_the_device_does_not_hide_a_context():
         node.nothing_left()
 
 
+# Passes mete by: calls the driver itself, in the context that the guest made.
+BYPASS = r'''
+import ctypes as c, sys
+def ok(r):
+    assert r == 0, r
+guest, driver = c.CDLL("libcuda.so.1"), c.CDLL(sys.argv[1])
+context, address = c.c_void_p(), c.c_uint64()
+ok(guest.cuInit(0))
+ok(guest.cuCtxCreate_v2(c.byref(context), 0, 0))
+ok(guest.cuMemAlloc_v2(c.byref(address), c.c_size_t(20 << 20)))
+print("within", flush=True)
+sys.stdin.readline()
+ok(driver.cuMemAlloc_v2(c.byref(address), c.c_size_t(100 << 20)))
+print("beyond", flush=True)
+for line in sys.stdin:
+    r = guest.cuMemAlloc_v2(c.byref(address), c.c_size_t(8 << 20))
+    if r == 0:
+        ok(guest.cuMemFree_v2(address))
+    print(r, flush=True)
+'''
+
+
+def test_who_took_memory_past_mete_is_refused_more_and_its_neighbours_see_it():
+    with Node("160MiB") as node:
+        other = node.admin.tenant("1GiB")
+        neighbour = Client(node, other.socket, 20 * MIB)
+        environment = dict(node.guest_environment(), METE_SOCKET=node.tenant.socket)
+        process = subprocess.Popen([sys.executable, "-c", BYPASS, DRIVER], env=environment, text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+        def say():
+            process.stdin.write("\n")
+            process.stdin.flush()
+
+        assert process.stdout.readline() == "within\n"
+        say()
+        assert process.stdout.readline() == "beyond\n"
+        # Nobody looks at the book: it is found all the same, and then no byte is given any more.
+        answer = "0\n"
+        while answer == "0\n":
+            say()
+            answer = process.stdout.readline()
+        assert answer == "2\n", answer
+        row = node.row()
+        assert (row.allocated, row.residual) == (20 * MIB, 164 * MIB), row
+        assert row.peak <= row.limit + 100 * MIB, row
+        neighbour.end()
+        process.stdin.close()
+        assert process.wait() == 0
+        node.nothing_left()
+
+
 def test_a_killed_guest_leaves_nothing():
     with Node() as node:
         for _ in range(20 * SCALE):
@@ -331,7 +513,7 @@ def test_a_killed_guest_leaves_nothing():
 
 if INSTRUMENTED:
     for name, test in list(globals().items()):
-        if name.startswith("test_") and {"Client", "EXPORTER"} & set(test.__code__.co_names):
+        if name.startswith("test_") and {"Client", "EXPORTER", "BYPASS", "TWICE", "KEEPER"} & set(test.__code__.co_names):
             print(f"{name}: left out, as the guest is instrumented")
             del globals()[name]
 

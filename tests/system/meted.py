@@ -12,14 +12,17 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
-# A child of a test that fails must not stay behind: PR_SET_PDEATHSIG, SIGKILL.
-os.register_at_fork(after_in_child=lambda: ctypes.CDLL(None).prctl(1, 9))
+PR_SET_PDEATHSIG = 1
+# A child of a test that fails must not stay behind. (Who is to outlive its parent says so: outlives_its_parent().)
+os.register_at_fork(after_in_child=lambda: ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MAGIC = 0x6574656D
 MIB, GIB = 1 << 20, 1 << 30
 PAGE = 4096
+PATIENCE = 240  # seconds, for what must come, on a machine however busy: only a failure takes so long
 OPEN, CLOSING, CLOSED = 0, 1, 2
 BAD, VERSION, LIMIT, FULL, DEADLINE, UNKNOWN, IDENTITY, VALUE = range(1, 9)
 
@@ -60,7 +63,7 @@ def encode(message, id, /, **fields):
         elif kind == "uuid":
             body += bytes(value or 16)
         else:
-            data = value.encode()
+            data = value if isinstance(value, bytes) else value.encode()
             body += bytes([len(data)]) + data
     assert not fields, f"{message} has no {fields}"
     return struct.pack("<IHHII", MAGIC, code, 16 + len(body), id, 0) + body
@@ -94,13 +97,103 @@ class Refused(Exception):
         self.code = message.code
 
 
+def until(what, otherwise="it never happened"):
+    """For what nobody tells us of: looks until what() is true, and returns what it was."""
+    end = time.monotonic() + PATIENCE
+    while not (answer := what()):
+        assert time.monotonic() < end, otherwise() if callable(otherwise) else otherwise
+        time.sleep(0.001)
+    return answer
+
+
+def outlives_its_parent(word):
+    """In a forked child: it lives on when its parent is killed, and says so to whoever asks; it ends with the asker."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 0)
+    while word.recv(1):
+        word.send(b"y")
+    os._exit(0)
+
+
+class Seat:
+    """A process that connects for us: meted knows guests by their process. It lives until end(), or until nobody
+    knows it any more."""
+
+    def __init__(self):
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.owner = os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                self.serve(os.dup2(theirs.fileno(), 3))
+            finally:
+                os._exit(1)
+        theirs.close()
+
+    @staticmethod
+    def serve(fd):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 0)  # the end of a thread of the test is not ours
+        os.closerange(4, 1 << 20)  # connections of others must not stay open because of us
+        orders = socket.socket(fileno=fd)
+        while path := orders.recv(200):
+            made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            error = made.connect_ex(path)
+            orders.sendmsg([struct.pack("<I", error)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", made.fileno()))])
+            made.close()
+        os._exit(0)
+
+    def connect(self, path):
+        self.socket.send(path.encode())
+        data, control, _, _ = self.socket.recvmsg(4, socket.CMSG_SPACE(4))
+        made = socket.socket(fileno=struct.unpack("i", control[0][2])[0])
+        error, = struct.unpack("<I", data)
+        if error:
+            made.close()
+            raise OSError(error, os.strerror(error))
+        return made
+
+    def signal(self, number):
+        os.kill(self.pid, number)
+
+    def end(self):
+        if self.pid and self.owner == os.getpid():  # a forked child of ours has this object, too
+            self.signal(signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        self.pid = 0
+        self.socket.close()
+
+    def __del__(self):
+        try:
+            self.end()
+        except (OSError, AttributeError):
+            pass  # not our child: of before a fork
+
+
+class Here:
+    """This process itself, in the place of a Seat: for a child that is one guest."""
+
+    def __init__(self):
+        self.pid = os.getpid()
+
+    def connect(self, path):
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+        made.connect(path)
+        return made
+
+    def end(self):
+        pass
+
+
 class Connection:
     """One request at a time; what comes unasked is kept in `heard`."""
 
-    def __init__(self, path, timeout=60):
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+    def __init__(self, path, timeout=PATIENCE, seat=None):
+        if seat:
+            self.socket = seat.connect(path)
+        else:
+            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
         self.socket.settimeout(timeout)
-        self.socket.connect(path)
+        if not seat:
+            self.socket.connect(path)
         self.last_id, self.heard, self.fds = 0, [], []
 
     def close(self):
@@ -116,6 +209,12 @@ class Connection:
         return id
 
     def receive(self):
+        """The next message but those of turns, which come at any time: hear() has them."""
+        while (message := self.receive_any()).kind in ("gate", "pace"):
+            self.heard.append(message)
+        return message
+
+    def receive_any(self):
         try:
             data, control, _, _ = self.socket.recvmsg(8192, socket.CMSG_SPACE(64))
         except ConnectionResetError:
@@ -130,8 +229,12 @@ class Connection:
         return decode(data)
 
     def answer(self, id):
+        for message in self.heard:  # while another answer was waited for
+            if message.id == id:
+                self.heard.remove(message)
+                return message
         while True:
-            message = self.receive()
+            message = self.receive_any()
             if message.id == id:
                 return message
             self.heard.append(message)
@@ -149,27 +252,43 @@ class Connection:
                 self.heard.remove(message)
                 return message
         while True:
-            message = self.receive()
+            message = self.receive_any()
             if message.kind == kind:
                 return message
             self.heard.append(message)
 
 
 class Guest(Connection):
-    def __init__(self, path, program="test", major=1, hello=True, **more):
-        super().__init__(path, **more)
+    """A guest in a process of its own, or in the one of `seat`."""
+
+    def __init__(self, path, program="test", major=1, hello=True, seat=None, copy=0, **more):
+        self.seat = seat or Seat()
+        super().__init__(path, seat=self.seat, **more)
         self.welcome = None
         if hello:
-            self.welcome = self.ask("hello", major=major, pid=os.getpid(), driver_version=12090, program=program)
+            self.welcome = self.ask("hello", major=major, pid=self.seat.pid, driver_version=12090, program=program, copy=copy)
             assert self.welcome.kind == "welcome" and len(self.fds) == 2, self.fds
             self.own = mmap.mmap(self.fds[0], PAGE)
             self.tenant = mmap.mmap(self.fds[1], PAGE, prot=mmap.PROT_READ)
 
-    def close(self):
+    def hang_up(self):
+        """Its connection ends; its process lives on."""
         super().close()
         for fd in self.fds:
             os.close(fd)
         self.fds = []
+
+    def close(self):
+        """Its process ends."""
+        self.hang_up()
+        self.seat.end()
+
+    def state(self, allocated, credit=0, contexts=0, device=0):
+        """Its inventory, of one device."""
+        try:
+            self.ask("inventory", device=device, contexts=contexts, allocated=allocated, credit=credit)
+        finally:
+            self.ask("inventory_end", devices=1)
 
     def credit(self, bytes, want=None, wait=0, device=0):
         return self.ask("credit_ask", device=device, wait=wait, bytes=bytes, want=want or bytes).bytes
@@ -185,9 +304,19 @@ class Guest(Connection):
         """What it says in its own page."""
         struct.pack_into("<QQ", self.own, 64 + 32 * device, bytes, credit)
 
-    def contexts(self, count, device=0):
-        """Likewise."""
+    def contexts(self, count, device=0, others=0):
+        """Likewise; and how many modules and the like."""
         struct.pack_into("<Q", self.own, 64 + 32 * device + 16, count)
+        struct.pack_into("<Q", self.own, 832 + 8 * device, others + 1)
+
+    def captures(self, count):
+        """Likewise; how many captures are open."""
+        struct.pack_into("<Q", self.own, 56, count)
+
+    def waits(self, threads, device=0):
+        """Likewise; how many threads stand at a closed gate."""
+        struct.pack_into("<Q", self.own, 24, threads)
+        struct.pack_into("<Q", self.own, 960 + 8 * device, threads)
 
     def give_back(self, bytes, recall=0, device=0):
         self.send("credit_return", device=device, recall=recall, bytes=bytes)
@@ -198,6 +327,11 @@ class Guest(Connection):
         return dict(total=total, limit=limit, used=used, epoch=epoch, gate=gate, rivals=rivals, room=room,
                     not_open=struct.unpack_from("<I", self.tenant, 0)[0], strict=struct.unpack_from("<I", self.tenant, 20)[0],
                     generation=struct.unpack_from("<Q", self.tenant, 40)[0])
+
+    def turns(self, device=0):
+        """What it is told of turns: struct wire_tenant_turns."""
+        say, contended, flight, grace = struct.unpack_from("<IIQQ", self.tenant, 1344 + 32 * device)
+        return dict(say=say, contended=contended, flight_ns=flight, grace_ns=grace)
 
 
 class Admin(Connection):
@@ -238,9 +372,9 @@ class Admin(Connection):
 class Daemon:
     """A meted of its own folder, on the stub driver. argv[1] of a test is meted, argv[2] the stub's folder."""
 
-    def __init__(self, *options, environment=None, wrap=(), place=None):
+    def __init__(self, *options, environment=None, wrap=(), place=None, role="--user"):
         self.place = place or tempfile.mkdtemp(prefix="mete-")
-        self.options, self.wrap = options, wrap
+        self.options, self.wrap, self.role = options, wrap, role
         self.environment = dict(os.environ, **(environment or {}))
         self.log_path = self.place + "/log"
         self.start()
@@ -248,11 +382,11 @@ class Daemon:
     def start(self):
         notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         notify.bind("")  # the kernel picks an abstract name
-        notify.settimeout(60)
+        notify.settimeout(PATIENCE)
         environment = dict(self.environment, NOTIFY_SOCKET="@" + notify.getsockname()[1:].decode())
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
-                [*self.wrap, sys.argv[1], "--user", "--dir", self.place, "--driver", sys.argv[2], *self.options],
+                [*self.wrap, sys.argv[1], self.role, "--dir", self.place, "--driver", sys.argv[2], *self.options],
                 env=environment, stderr=log, stdin=subprocess.DEVNULL)
         try:
             assert notify.recv(100) == b"READY=1"
@@ -269,7 +403,7 @@ class Daemon:
         self.process.wait()
 
     def wait(self):
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=PATIENCE)
 
     def __enter__(self):
         return self

@@ -39,6 +39,7 @@ static void act(struct worker *me, unsigned what, int device)
 {
 	uint64_t bytes = (1 + test_random_below(64)) * MIB, own, end_ns = clock_now_ns();
 	struct engine_ticket ticket;
+	enum segment_lane lane;
 
 	me->managed_bytes[device] -= device_pushed_out(device);
 	switch (what) {
@@ -63,8 +64,8 @@ static void act(struct worker *me, unsigned what, int device)
 		expect_eq(engine_kernel_end(&ticket, test_random_below(500000), &end_ns, NULL), 0);
 		break;
 	case 5:
-		expect_eq(engine_copy(device, SEGMENT_HOST_TO_DEVICE + test_random_below(2),
-				      test_random_below(4 * MIB), end_ns, &end_ns),
+		lane = test_random_below(2) ? SEGMENT_DEVICE_TO_HOST : SEGMENT_HOST_TO_DEVICE;
+		expect_eq(engine_copy(device, lane, test_random_below(4 * MIB), end_ns, &end_ns),
 			  0);
 		break;
 	case 6:
@@ -80,6 +81,7 @@ static noreturn_ void work(struct worker *me)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (;;) {
+		unsigned what;
 		uint32_t pause_ = atomic_load(&shared->pause);
 
 		if (pause_ & 1) {
@@ -89,20 +91,20 @@ static noreturn_ void work(struct worker *me)
 			best_effort(clock_wait_until(UINT64_MAX, &shared->pause, pause_));
 			continue;
 		}
-		act(me, (unsigned)test_random_below(8), (int)test_random_below(DEVICES));
+		what = (unsigned)test_random_below(8);
+		act(me, what, (int)test_random_below(DEVICES));
 	}
 }
 
 static void start(struct worker *me)
 {
+	uint64_t seed = test_random();
 	pid_t pid;
 
 	memset(me, 0, sizeof(*me));
 	pid = fork();
 	if (pid == 0) {
-		/* Each its own history, from the seed that was printed. */
-		for (uint64_t skip_ = (uint64_t)getpid() % 97; skip_ > 0; skip_--)
-			best_effort(test_random());
+		test_random_restart(seed); /* each its own history */
 		if (segment_join() < 0)
 			_exit(1);
 		work(me);

@@ -71,7 +71,7 @@ TEST(every_name_of_the_header_is_exported)
 {
 	given();
 	for (size_t i = 0; i < NVML_ROWS; i++)
-		expect(dlsym(RTLD_DEFAULT, nvml_rows[i].symbol) != NULL);
+		expect(dlsym(RTLD_DEFAULT, nvml_symbol(&nvml_rows[i])) != NULL);
 }
 
 TEST(what_is_not_simulated_says_so)

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 from meted import *
 
@@ -36,10 +35,7 @@ def kill(pid):
 
 def eventually(admin, what):
     """meted learns of a death by itself: asks until what(admin) is true."""
-    end = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < end, "it never happened"
-        admin.list()
+    until(lambda: admin.list() and what())
 
 
 def test_a_guest_joins_and_is_granted_credit():
@@ -55,7 +51,7 @@ def test_a_guest_joins_and_is_granted_credit():
         assert guest.refused(GIB) == LIMIT
         row = admin.tenant_row(made.tenant)
         assert (row.allocated, row.credit, row.guests, row.refusals) == (MIB, 0, 1, 1), row
-        assert admin.guests(made.tenant)[0].pid == os.getpid()
+        assert admin.guests(made.tenant)[0].pid == guest.seat.pid
         assert meted.log().count("memory.refused") == 1
         guest.refused(GIB)
         assert meted.log().count("memory.refused") == 1, "the reason is logged once"
@@ -77,7 +73,7 @@ def test_a_killed_guest_leaves_nothing():
         made = admin.tenant("1GiB")
 
         def work():
-            guest = Guest(made.socket)
+            guest = Guest(made.socket, seat=Here())
             guest.credit(GIB)
             guest.allocated(GIB)
             return guest
@@ -94,23 +90,133 @@ def test_a_guest_dies_although_its_child_keeps_the_connection_open():
     with Daemon() as meted:
         admin = Admin(meted.place)
         made = admin.tenant("1GiB")
+        ours, its = socket.socketpair()
+        ours.settimeout(PATIENCE)
 
         def work():
-            guest = Guest(made.socket)
+            guest = Guest(made.socket, seat=Here())
             guest.credit(GIB)
-            child = os.fork()
-            if child == 0:
-                signal.pause()
-            children.write(f"{child}\n")
-            children.flush()
+            if os.fork() == 0:
+                ours.close()
+                outlives_its_parent(its)
             return guest
 
-        children = tempfile.NamedTemporaryFile("w+")
         pid = forked(work)
+        its.close()
+
+        def child_lives():
+            return ours.send(b"?") == 1 and ours.recv(1) == b"y"
+
+        assert child_lives() and admin.tenant_row(made.tenant).credit == GIB
         kill(pid)
         eventually(admin, lambda: admin.tenant_row(made.tenant).credit == 0)
-        children.seek(0)
-        os.kill(int(children.read()), signal.SIGKILL)
+        assert child_lives(), "what was given back was its parent's, and it has the connection still"
+        ours.close()
+
+
+def test_what_a_guest_held_is_returned_when_its_process_ends_not_its_connection():
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made = admin.tenant("1GiB")
+        guest, other = Guest(made.socket), Guest(made.socket)
+        guest.credit(600 * MIB)
+        guest.allocated(200 * MIB)
+        guest.hang_up()
+        until(lambda: "guest.away" in meted.log(), "the end of a connection is an event of meted's")
+        row = admin.tenant_row(made.tenant)
+        assert (row.guests, row.allocated, row.credit) == (2, 200 * MIB, 400 * MIB), row
+        assert other.refused(500 * MIB) == LIMIT
+        guest = Guest(made.socket, seat=guest.seat)
+        guest.state(200 * MIB, 100 * MIB)  # what it returned meanwhile, or never heard of
+        guest.allocated(200 * MIB, 100 * MIB)
+        row = admin.tenant_row(made.tenant)
+        assert (row.guests, row.allocated, row.credit) == (2, 200 * MIB, 100 * MIB), row
+        guest.close()
+        eventually(admin, lambda: admin.tenant_row(made.tenant).guests == 1)
+        assert other.credit(GIB) == GIB
+
+
+def test_a_process_is_one_guest_however_often_it_connects():
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made = admin.tenant("1GiB")
+        guest = Guest(made.socket)
+        guest.credit(100 * MIB)
+        guest.allocated(50 * MIB)
+        for _ in range(20):
+            again = Guest(made.socket, seat=guest.seat)
+            try:
+                while True:
+                    guest.receive()
+            except Gone:
+                pass  # the earlier connection has ended
+            guest = again
+            row = admin.tenant_row(made.tenant)
+            assert (row.guests, row.allocated + row.credit, row.joins) == (1, 100 * MIB, 1), row
+            guest.state(50 * MIB, 50 * MIB)
+            guest.allocated(50 * MIB, 50 * MIB)
+        # It cannot come into more than it was granted by saying so.
+        again = Guest(made.socket, seat=guest.seat)
+        again.state(900 * MIB, 100 * MIB)
+        again.allocated(900 * MIB, 100 * MIB)
+        row = admin.tenant_row(made.tenant)
+        assert (row.guests, row.allocated, row.credit) == (1, 100 * MIB, 0), row
+
+
+def refused_as_another_copy(socket_path, seat, copy):
+    try:
+        Guest(socket_path, seat=seat, copy=copy)
+    except Refused as refusal:
+        assert refusal.code == IDENTITY and "another copy" in str(refusal), refusal
+        return True
+    return False
+
+
+def test_a_second_copy_of_the_library_in_a_process_does_not_take_the_place_of_the_first():
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made = admin.tenant("1GiB")
+        guest = Guest(made.socket, copy=0x7f0000001000)
+        guest.credit(600 * MIB)
+        guest.allocated(200 * MIB)
+        # It would state that it holds nothing, and the credit of the first one would be granted twice.
+        assert refused_as_another_copy(made.socket, guest.seat, 0x7f0000002000)
+        row = admin.tenant_row(made.tenant)
+        assert (row.guests, row.allocated, row.credit, row.joins) == (1, 200 * MIB, 400 * MIB, 1), row
+        guest.give_back(100 * MIB)
+        assert guest.credit(MIB) == MIB  # on the connection that it has
+        # Nor while the first one is away, which may come back. In another process it is the first one.
+        guest.hang_up()
+        until(lambda: "guest.away" in meted.log(), "the end of a connection is an event of meted's")
+        assert refused_as_another_copy(made.socket, guest.seat, 0x7f0000002000)
+        again = Guest(made.socket, seat=guest.seat, copy=0x7f0000001000)
+        again.state(200 * MIB, 100 * MIB)
+        other = Guest(made.socket, copy=0x7f0000002000)
+        assert admin.tenant_row(made.tenant).guests == 2
+        again.close()
+        other.close()
+
+
+def test_a_process_that_becomes_another_program_is_another_guest():
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made = admin.tenant("1GiB")
+        watch, end = os.pipe()
+        ready, done = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            guest = Guest(made.socket, seat=Here())
+            guest.credit(GIB)
+            os.write(done, b"1")
+            os.close(done)
+            os.dup2(watch, 0)
+            os.execvp("sh", ["sh", "-c", "read line"])
+        assert os.read(ready, 1) == b"1"
+        eventually(admin, lambda: admin.tenant_row(made.tenant).guests == 0)
+        assert os.waitpid(pid, os.WNOHANG) == (0, 0), "it lives"
+        assert Guest(made.socket).credit(GIB) == GIB
+        os.write(end, b"\n")
+        os.waitpid(pid, 0)
 
 
 def test_a_siblings_unused_credit_is_recalled_before_a_refusal():
@@ -197,7 +303,7 @@ def test_a_killed_waiter_leaves_nothing():
         admin, makes, holder = full_device(meted, "1h")
 
         def work():
-            guest = Guest(makes[1].socket)
+            guest = Guest(makes[1].socket, seat=Here())
             guest.send("credit_ask", device=0, wait=1, bytes=3 * GIB, want=3 * GIB)
             return guest
 
@@ -381,7 +487,7 @@ def test_a_context_is_reserved_first_and_then_measured():
 
             def driver_says(used):  # in place: the daemon may be reading
                 processes.seek(0)
-                processes.write(f"0 {os.getpid()} {used:12d}\n0 1 {GIB}\n")
+                processes.write(f"0 {guest.seat.pid} {used:12d}\n0 1 {GIB}\n")
                 processes.flush()
 
             driver_says(250 * MIB)
@@ -418,7 +524,7 @@ def test_a_module_beyond_the_limit_is_told_after_it_was_measured():
             made = admin.tenant("1GiB")
             guest, other = Guest(made.socket), Guest(made.socket)
             assert guest.ask("residual_check", device=0).kind == "done"
-            processes.write(f"0 {os.getpid()} {GIB}\n")
+            processes.write(f"0 {guest.seat.pid} {GIB}\n")
             processes.flush()
             assert guest.ask("residual_check", device=0).kind == "done", "just within"
             processes.seek(0)
@@ -426,7 +532,7 @@ def test_a_module_beyond_the_limit_is_told_after_it_was_measured():
             processes.flush()
             guest.send("residual_settle", device=0, contexts=0, bytes=0, keep=1)
             assert other.credit(100 * MIB) == 100 * MIB, "it waits for what is being measured"
-            processes.write(f"0 {os.getpid()} {GIB + MIB:12d}\n")
+            processes.write(f"0 {guest.seat.pid} {GIB + MIB:12d}\n")
             processes.flush()
             try:
                 guest.ask("residual_check", device=0)
@@ -455,6 +561,58 @@ def test_the_gate_closes_when_every_guest_has_drained():
         assert late.hear("gate").state == CLOSED
         admin.ask("gate_set", tenant=made.tenant, device=0, state=OPEN)
         assert first.hear("gate").state == OPEN and first.shown()["not_open"] == 0
+
+
+def test_a_close_that_a_capture_holds_up_is_given_up():
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made = admin.tenant("1GiB")
+        first, second = Guest(made.socket), Guest(made.socket)
+        first.captures(1)
+        id = admin.send("gate_set", tenant=made.tenant, device=0, state=CLOSED)
+        told = second.hear("gate")
+        second.send("drained", device=0, epoch=told.epoch)
+        assert first.hear("gate").state == CLOSING
+        answer = admin.answer(id)
+        assert answer.kind == "refused" and f"process {first.seat.pid} keeps a stream capture open" in answer.reason, answer
+        assert first.hear("gate").state == OPEN and second.hear("gate").state == OPEN
+        assert first.shown()["gate"] == OPEN and first.shown()["not_open"] == 0
+        row = admin.tenant_row(made.tenant)
+        assert row.coupled == 1 and row.gate == OPEN
+        first.captures(0)  # and it is no longer coupled once it has drained
+        id = admin.send("gate_set", tenant=made.tenant, device=0, state=CLOSED)
+        for guest in first, second:
+            guest.send("drained", device=0, epoch=guest.hear("gate").epoch)
+        assert admin.answer(id).kind == "done" and admin.tenant_row(made.tenant).coupled == 0
+
+
+def test_a_close_that_waits_for_work_is_not_given_up():
+    with Daemon() as meted:
+        admin, other = Admin(meted.place), Admin(meted.place)
+        made, captures = admin.tenant("1GiB"), other.tenant("1GiB", name="captures")
+        works, restless = Guest(made.socket), Guest(captures.socket)
+        restless.captures(1)
+        id = admin.send("gate_set", tenant=made.tenant, device=0, state=CLOSED)
+        told = works.hear("gate")
+        try:  # long enough for a neighbour that began later to be given up
+            other.ask("gate_set", tenant=captures.tenant, device=0, state=CLOSED)
+            raise AssertionError("it closed over a capture")
+        except Refused:
+            pass
+        assert works.shown()["gate"] == CLOSING and other.tenant_row(made.tenant).coupled == 0
+        works.send("drained", device=0, epoch=told.epoch)
+        assert admin.answer(id).kind == "done"
+
+
+def test_a_guest_may_say_that_it_is_idle_or_wants_its_device():
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        guest = Guest(admin.tenant("1GiB").socket)
+        assert guest.turns() == dict(say=0, contended=0, flight_ns=0, grace_ns=0)
+        for word in ("idle", "wants", "idle", "idle"):
+            guest.send(word, device=0)
+        guest.send("wants", device=99)  # not one of its devices: nothing comes of it
+        assert guest.credit(1 << 20) == 1 << 20
 
 
 def test_a_dead_guest_counts_as_drained():
@@ -521,7 +679,7 @@ def test_a_peak_goes_with_the_context_that_there_was_then():
             made = admin.tenant("1GiB")
             guest = Guest(made.socket)
             guest.ask("residual_ask", device=0, bytes=100 * MIB)
-            processes.write(f"0 {os.getpid()} {100 * MIB}\n")
+            processes.write(f"0 {guest.seat.pid} {100 * MIB}\n")
             processes.flush()
             guest.contexts(1)
             guest.send("residual_settle", device=0, contexts=1, bytes=100 * MIB)
@@ -547,7 +705,7 @@ def test_processes_are_those_of_the_tenant():
         stranger.allocated(MIB)
         id = guest.send("processes_ask", device=0)
         row = guest.answer(id)
-        assert row.kind == "process_row" and (row.pid, row.used) == (os.getpid(), MIB)
+        assert row.kind == "process_row" and (row.pid, row.used) == (guest.seat.pid, MIB)
         assert guest.answer(id).rows == 1
 
 
@@ -592,7 +750,7 @@ def test_another_version_is_refused_with_a_sentence():
 def test_sigterm_is_a_clean_end_and_the_watchdog_is_fed():
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     listener.bind("")
-    listener.settimeout(60)
+    listener.settimeout(PATIENCE)
     with tempfile.TemporaryDirectory() as place:
         os.chmod(place, 0o700)
         environment = dict(os.environ, NOTIFY_SOCKET="@" + listener.getsockname()[1:].decode(), WATCHDOG_USEC="20000")
@@ -603,7 +761,7 @@ def test_sigterm_is_a_clean_end_and_the_watchdog_is_fed():
         process.terminate()
         while listener.recv(100) != b"STOPPING=1":
             pass
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=PATIENCE) == 0
 
 
 def test_no_timer_runs_while_guests_are_silent():
@@ -619,11 +777,12 @@ def test_no_timer_runs_while_guests_are_silent():
         guests[0].give_back(MIB, recall=recall.id)
         guests[1].answer(id)
         admin.list()
-        for _ in range(100000):
+
+        def sleeps_without_end():
             words = open(f"/proc/{meted.process.pid}/syscall").read().split()
-            if words[0] != "running" and int(words[4], 16) & 0xFFFFFFFF == 0xFFFFFFFF:
-                return
-        raise AssertionError(f"it sleeps with a time-out: {words}")
+            return words[0] != "running" and int(words[4], 16) & 0xFFFFFFFF == 0xFFFFFFFF
+
+        until(sleeps_without_end, "it sleeps with a time-out")
 
 
 def test_shutdown_asks_twice_where_guests_are_connected():

@@ -45,7 +45,7 @@ class Worker:
         return SLOT.unpack_from(self.book, self.index * SLOT.size)
 
     def work(self, path, generator):
-        guest = Allocator(path)
+        guest = Allocator(path, seat=Here())
         operations = 0
         while True:
             operations += 1
@@ -81,7 +81,7 @@ class Allocator(Guest):
             self.on_recall(self.receive())
         except TimeoutError:
             pass
-        self.socket.settimeout(60)
+        self.socket.settimeout(PATIENCE)
 
     def step(self, generator):
         choice = generator.randrange(10)
@@ -110,18 +110,18 @@ def check_limits(admin, tenants):
 def check_inventories(admin, workers, tenants, book):
     """Everybody pauses; then the book must be what the living guests have."""
     book[-1] = 1
-    while not all(worker.books()[3] for worker in workers):
-        time.sleep(0.001)
-    wanted = {worker.pid: worker.books()[1:3] for worker in workers}
-    for _ in range(2000):  # until the last recall was answered, and the dead are forgotten
+    until(lambda: all(worker.books()[3] for worker in workers), "somebody does not pause")
+    got = wanted = None
+
+    def agree():
+        nonlocal got, wanted
         wanted = {worker.pid: worker.books()[1:3] for worker in workers}
         rows = [row for row in admin.list() if row.kind == "guest_row"]
         got = {row.pid: (row.allocated + row.credit, row.allocated) for row in rows}
-        if got == wanted:
-            break
-        time.sleep(0.001)
-    else:
-        raise AssertionError(f"the book: {got}, the guests: {wanted}")
+        return got == wanted
+
+    # Until the last recall was answered, and the dead are forgotten.
+    until(agree, lambda: f"the book: {got}, the guests: {wanted}")
     device = admin.device_row()
     assert device.allocated + device.credit == sum(held for held, _ in wanted.values())
     book[-1] = 0
@@ -140,8 +140,8 @@ def test_the_book_equals_the_living_guests_inventories_after_any_deaths():
             for kill in range(1000 * SCALE):
                 victim = generator.randrange(GUESTS)
                 # Somewhere in one of its next operations, the first of which is joining.
-                until = workers[victim].books()[0] + generator.randrange(4)
-                while workers[victim].books()[0] < until:
+                target = workers[victim].books()[0] + generator.randrange(4)
+                while workers[victim].books()[0] < target:
                     assert workers[victim].alive(), "a guest gave up"
                     os.sched_yield()
                 os.kill(workers[victim].pid, signal.SIGKILL)
@@ -157,8 +157,7 @@ def test_the_book_equals_the_living_guests_inventories_after_any_deaths():
             for worker in workers:
                 os.kill(worker.pid, signal.SIGKILL)
                 os.waitpid(worker.pid, 0)
-        while admin.device_row().credit + admin.device_row().allocated:
-            pass
+        until(lambda: not admin.device_row().credit + admin.device_row().allocated, "the dead have something")
 
 
 def test_two_guests_race_for_the_last_mib_from_16_threads_each():

@@ -2,18 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """meted is killed, its disk is full, its journal torn: nothing is lost that should not be."""
 import os
+import random
 import resource
+import threading
+import tempfile
 import zlib
 
 from meted import *
 
+LONG = f"{PATIENCE}s"  # a grace that does not end while we are kept from the processor
 
-def come_back(place, socket_path, allocated, credit, contexts=0, void=False):
-    """What a guest does when meted was restarted: joins again and states what it holds."""
-    guest = Guest(socket_path)
+
+def come_back(before, socket_path, allocated, credit, contexts=0, void=False):
+    """What the process of guest `before` does when meted was restarted: joins again and states what it holds."""
+    guest = Guest(socket_path, seat=before.seat)
     guest.allocated(allocated, credit=credit)
     try:
-        guest.ask("inventory", device=0, contexts=contexts, allocated=allocated, credit=credit)
+        guest.state(allocated, credit, contexts)
         assert not void, "the credit should be void"
     except Refused:
         assert void
@@ -21,7 +26,7 @@ def come_back(place, socket_path, allocated, credit, contexts=0, void=False):
 
 
 def test_a_killed_daemon_comes_back_with_its_tenants_and_limits():
-    with Daemon() as meted:
+    with Daemon("--grace", LONG) as meted:
         admin = Admin(meted.place)
         made = admin.tenant("1GiB", name="the first one", wait="3s", on_daemon_loss="block")
         second = admin.tenant("2GiB", name="änderung %20=x")
@@ -35,7 +40,7 @@ def test_a_killed_daemon_comes_back_with_its_tenants_and_limits():
         admin = Admin(meted.place)
         admin.ask("tenant_keep", tenant=made.tenant)
         admin.ask("tenant_keep", tenant=second.tenant)
-        guest = come_back(meted.place, made.socket, 60 * MIB, 40 * MIB)
+        guest = come_back(guest, made.socket, 60 * MIB, 40 * MIB)
         row = admin.tenant_row(made.tenant)
         assert (row.name, row.limit, row.allocated, row.credit) == ("the first one", 512 * MIB, 60 * MIB, 40 * MIB), row
         assert guest.welcome.on_daemon_loss == 1
@@ -47,19 +52,19 @@ def test_a_killed_daemon_comes_back_with_its_tenants_and_limits():
 
 
 def test_the_book_equals_the_inventories_after_a_restart_and_what_was_promised_to_others_waits():
-    with Daemon() as meted:
+    with Daemon("--grace", LONG) as meted:
         admin = Admin(meted.place)
         made, other = admin.tenant("4GiB"), admin.tenant("4GiB")
         ready, done = os.pipe()
         go_r, go_w = os.pipe()
         pid = os.fork()
         if pid == 0:  # a guest that holds 3 GiB and comes back late
-            guest = Guest(made.socket)
+            guest = Guest(made.socket, seat=Here())
             guest.credit(3 * GIB)
             guest.allocated(3 * GIB)
             os.write(done, b"1")
             os.read(go_r, 1)
-            guest = come_back(meted.place, made.socket, 3 * GIB, 0)
+            guest = come_back(guest, made.socket, 3 * GIB, 0)
             os.write(done, b"2")
             signal.pause()
         assert os.read(ready, 1) == b"1"
@@ -84,23 +89,24 @@ def test_the_book_equals_the_inventories_after_a_restart_and_what_was_promised_t
 
 
 def test_who_has_room_of_its_own_does_not_wait_for_those_who_are_expected():
-    with Daemon() as meted:
+    with Daemon("--grace", LONG) as meted:
         admin = Admin(meted.place)
         made, other = admin.tenant("2GiB"), admin.tenant("2GiB")
         ready, done = os.pipe()
         pid = os.fork()
         if pid == 0:  # it never comes back
-            guest = Guest(made.socket)
+            guest = Guest(made.socket, seat=Here())
             guest.credit(GIB)
             os.write(done, b"1")
             signal.pause()
         os.read(ready, 1)
-        Guest(other.socket).credit(MIB)
+        guest = Guest(other.socket)
+        guest.credit(MIB)
         meted.kill()
         meted.start()
         admin = Admin(meted.place)
         admin.ask("tenant_keep", tenant=other.tenant)
-        guest = come_back(meted.place, other.socket, MIB, 0)
+        guest = come_back(guest, other.socket, MIB, 0)
         assert guest.credit(GIB) == GIB
         guest.allocated(GIB + MIB)
         assert guest.refused(2 * GIB) == LIMIT
@@ -113,14 +119,68 @@ def test_who_has_room_of_its_own_does_not_wait_for_those_who_are_expected():
         assert sibling.receive().kind == "credit_grant"
 
 
+def test_a_second_copy_of_the_library_does_not_come_back_in_the_place_of_the_first():
+    with Daemon("--grace", LONG) as meted:
+        admin = Admin(meted.place)
+        made = admin.tenant("1GiB")
+        guest = Guest(made.socket, copy=1)
+        guest.credit(600 * MIB)
+        meted.kill()
+        meted.start()
+        try:
+            Guest(made.socket, seat=guest.seat, copy=2)
+            raise AssertionError("another copy came back")
+        except Refused as refusal:
+            assert refusal.code == IDENTITY, refusal
+        again = Guest(made.socket, seat=guest.seat, copy=1)
+        again.state(0, 600 * MIB)
+        admin = Admin(meted.place)
+        row = admin.tenant_row(made.tenant)
+        assert (row.guests, row.credit) == (1, 600 * MIB), row
+        again.close()
+
+
+# Becomes another program whose connection outlives it, and comes again.
+SUCCESSOR = '''
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+from meted import *
+guest = Guest(sys.argv.pop(1), seat=Here(), copy=2)
+print("joined", flush=True)
+sys.stdin.read()
+'''
+
+
+def test_who_became_another_program_is_waited_for_after_a_restart():
+    with Daemon("--grace", LONG) as meted:
+        admin = Admin(meted.place)
+        made = admin.tenant("1GiB")
+        orders, results = os.pipe(), os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            guest = Guest(made.socket, seat=Here(), copy=1)
+            os.set_inheritable(guest.socket.fileno(), True)
+            os.dup2(orders[0], 0)
+            os.dup2(results[1], 1)
+            os.execv(sys.executable, [sys.executable, "-c", SUCCESSOR, os.path.dirname(os.path.abspath(__file__)), made.socket])
+        assert os.read(results[0], 6) == b"joined"
+        meted.kill()
+        meted.start()
+        # In the journal as well the former program has left before its successor came.
+        admin = Admin(meted.place)
+        assert admin.tenant_row(made.tenant).guests == 1
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
 def test_a_guest_that_died_meanwhile_is_not_waited_for():
-    with Daemon() as meted:
+    with Daemon("--grace", LONG) as meted:
         admin = Admin(meted.place)
         made, other = admin.tenant("4GiB"), admin.tenant("4GiB")
         ready, done = os.pipe()
         pid = os.fork()
         if pid == 0:
-            guest = Guest(made.socket)
+            guest = Guest(made.socket, seat=Here())
             guest.credit(4 * GIB)
             os.write(done, b"1")
             signal.pause()
@@ -138,7 +198,7 @@ def test_a_guest_that_died_meanwhile_is_not_waited_for():
 
 
 def test_credit_that_has_no_room_any_more_is_void():
-    with Daemon() as meted:
+    with Daemon("--grace", LONG) as meted:
         admin = Admin(meted.place)
         made = admin.tenant("1GiB")
         guest = Guest(made.socket)
@@ -148,23 +208,97 @@ def test_credit_that_has_no_room_any_more_is_void():
         meted.kill()
         meted.start()
         admin = Admin(meted.place)
-        guest = come_back(meted.place, made.socket, 400 * MIB, 400 * MIB, void=True)
+        guest = come_back(guest, made.socket, 400 * MIB, 400 * MIB, void=True)
         row = admin.tenant_row(made.tenant)
         assert (row.allocated, row.credit) == (400 * MIB, 0), row
 
 
 def test_its_guests_keep_a_tenant_alive_after_a_restart_and_the_daemon_ends_with_them():
-    with Daemon("--grace", "5s") as meted:  # as long as we may take to come back
+    for grace in (3, 12, 48):  # as long as we may take to come back: longer on a busy machine
+        with Daemon("--grace", f"{grace}s") as meted:
+            admin = Admin(meted.place)
+            made = admin.tenant("1GiB")
+            guest = Guest(made.socket)
+            meted.kill()
+            begun = time.monotonic()
+            meted.start()
+            try:
+                guest = come_back(guest, made.socket, 0, 0)
+                assert guest.credit(MIB) == MIB
+            except (Gone, OSError):
+                assert meted.wait() == 0 and time.monotonic() - begun > grace, "it did not wait for us"
+                continue
+            guest.close()
+            assert meted.wait() == 0  # after the time in which others might have come back
+            assert "daemon.unneeded" in meted.log()
+            return
+    raise AssertionError("we never came back in time")
+
+
+def test_a_socket_is_never_missing_while_meted_is_replaced():
+    """A program that joins just then would be told that there is no meted."""
+    with Daemon("--grace", LONG) as meted:
         admin = Admin(meted.place)
         made = admin.tenant("1GiB")
         guest = Guest(made.socket)
+        places, over = (made.socket, meted.place + "/admin.sock"), threading.Event()
+        missing, looks = [], 0
+
+        def look():
+            nonlocal looks
+            while not over.is_set():
+                looks += 1
+                missing.extend(place for place in places if not os.path.exists(place))
+
+        looker = threading.Thread(target=look)
+        looker.start()
+        try:
+            for _ in range(30):
+                meted.kill()
+                before = looks
+                meted.start()
+                until(lambda: looks > before)
+        finally:
+            over.set()
+            looker.join()
+        assert not missing, set(missing)
+        assert not [name for name in os.listdir(meted.place) + os.listdir(os.path.dirname(made.socket)) if ".new" in name]
+        guest = come_back(guest, made.socket, 0, 0)
+        assert guest.credit(MIB) == MIB
+
+
+def test_who_came_back_and_is_idle_is_not_waited_for():
+    with Daemon("--grace", "1h") as meted:
+        admin = Admin(meted.place)
+        made = admin.tenant("1GiB")
+        idle, sibling = Guest(made.socket), Guest(made.socket)
+        idle.credit(MIB)
         meted.kill()
         meted.start()
-        guest = come_back(meted.place, made.socket, 0, 0)
-        assert guest.credit(MIB) == MIB
-        guest.close()
-        assert meted.wait() == 0  # after the time in which others might have come back
-        assert "daemon.unneeded" in meted.log()
+        idle = come_back(idle, made.socket, MIB, 0)  # and does not say a word after that
+        sibling = come_back(sibling, made.socket, 0, 0)
+        assert sibling.credit(MIB) == MIB
+
+
+def test_who_does_not_come_back_is_in_the_book_with_what_can_be_measured():
+    with tempfile.NamedTemporaryFile("w") as processes:
+        with Daemon("--grace", "100ms", environment={"METE_STUB_PROCESSES": processes.name}) as meted:
+            admin = Admin(meted.place)
+            made = admin.tenant("1GiB")
+            lost = Guest(made.socket)
+            lost.credit(600 * MIB)
+            processes.write(f"0 {lost.seat.pid} {600 * MIB}\n")
+            processes.flush()
+            meted.kill()
+            meted.start()
+            admin = Admin(meted.place)
+            admin.ask("tenant_keep", tenant=made.tenant)
+            until(lambda: admin.tenant_row(made.tenant).residual == 600 * MIB, "the grace is not over")
+            sibling = Guest(made.socket)
+            assert sibling.refused(500 * MIB) == LIMIT
+            lost.close()
+            until(lambda: not admin.tenant_row(made.tenant).residual, "meted does not see the end of a process")
+            assert sibling.credit(GIB) == GIB
 
 
 def test_a_torn_journal_is_read_as_far_as_it_is_whole():
@@ -181,7 +315,7 @@ def test_a_torn_journal_is_read_as_far_as_it_is_whole():
         last = next(i for i, line in enumerate(lines) if b"name=second" in line)
         torn = b"".join(lines[:last]) + lines[last][:-4]
         for content in (torn, b"".join(lines[:last]) + lines[last].replace(b"2GiB", b"3GiB"),
-                        b"".join(lines[:last]) + os.urandom(500)):
+                        b"".join(lines[:last]) + random.Random(1).randbytes(500)):
             with open(path, "wb") as file:
                 file.write(content)
             meted.start()
@@ -235,8 +369,8 @@ def test_killed_in_the_middle_of_messages_a_hundred_times():
                 held += guest.receive().bytes
             meted.kill()
             meted.start()
-            guest.close()
-            guest = come_back(meted.place, made.socket, held, 0)
+            guest.hang_up()
+            guest = come_back(guest, made.socket, held, 0)
             admin = Admin(meted.place)
             assert admin.tenant_row(made.tenant).allocated == held
         assert held > 30 * MIB and guest.shown()["limit"] == GIB

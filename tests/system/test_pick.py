@@ -53,7 +53,7 @@ class Meted(Daemon):
 
 def pick(place, *arguments, **settings):
     return subprocess.run([METE, "pick", *arguments], env=environment(place, **settings), text=True,
-                          capture_output=True, timeout=60)
+                          capture_output=True, timeout=PATIENCE)
 
 
 def printed(place, *arguments, **settings):
@@ -117,7 +117,7 @@ def test_callers_at_once_never_share():
         racers = [subprocess.Popen([METE, "pick", "--order", "random", "--hold", "600"], stdout=subprocess.PIPE,
                                    stderr=subprocess.DEVNULL, text=True, env=environment(meted.place))
                   for _ in range(12)]
-        got = [racer.communicate(timeout=60)[0].strip() for racer in racers]
+        got = [racer.communicate(timeout=PATIENCE)[0].strip() for racer in racers]
         won = sorted(text for text in got if text)
         assert won == [uuid(n) for n in range(4)], got
 
@@ -134,10 +134,7 @@ def test_a_program_holds_its_gpu_until_it_ends():
         assert program.stdout.read() == ""  # and nobody else keeps the pipe open
         assert program.wait() == 0
         # The keeper notices by itself: at most as long as it takes to be scheduled.
-        for _ in range(2000):
-            if pick(meted.place, "--hold", "0.001").returncode == 0:
-                return
-        raise AssertionError("the GPU was never given back")
+        until(lambda: pick(meted.place, "--hold", "0.001").returncode == 0, "the GPU was never given back")
 
 
 def test_a_killed_program_gives_its_gpu_back():
@@ -147,10 +144,7 @@ def test_a_killed_program_gives_its_gpu_back():
         assert program.stdout.readline() == "started\n"
         program.kill()
         assert program.wait() == -9
-        for _ in range(2000):
-            if pick(meted.place, "--hold", "0.001").returncode == 0:
-                return
-        raise AssertionError("the GPU was never given back")
+        until(lambda: pick(meted.place, "--hold", "0.001").returncode == 0, "the GPU was never given back")
 
 
 def program_on(meted, *options):
@@ -174,7 +168,7 @@ def test_a_restarted_meted_knows_who_has_what():
         program.kill()
         program.wait()
         # meted notices by itself: at most as long as it takes to be scheduled.
-        assert any(pick(meted.place, "--exclude", "1,2", "--hold", "0.001").returncode == 0 for _ in range(2000))
+        until(lambda: pick(meted.place, "--exclude", "1,2", "--hold", "0.001").returncode == 0)
 
 
 def test_what_was_given_back_is_free_after_a_restart():
@@ -183,8 +177,7 @@ def test_what_was_given_back_is_free_after_a_restart():
         holder = Admin(meted.place)
         holder.ask("device_reserve", device=uuid(0))
         holder.close()
-        while b" free device=" not in open(meted.place + "/journal", "rb").read():
-            pass
+        until(lambda: b" free device=" in open(meted.place + "/journal", "rb").read())
         meted.again(signal.SIGKILL)
         assert printed(meted.place) == uuid(0)
 
@@ -199,7 +192,7 @@ def test_who_ended_while_meted_was_away_has_nothing():
         meted.admin.close()
         meted.start()
         assert printed(meted.place, "--exclude", "1") == uuid(0)
-        done = pick(meted.place, "--exclude", "0", "--attempts", "2000", "--interval", "0.01")
+        done = pick(meted.place, "--exclude", "0", "--attempts", "20000", "--interval", "0.01")
         assert done.returncode == 0, done
 
 
@@ -235,7 +228,7 @@ def test_a_restarted_users_meted_ends_with_the_last_that_has_a_gpu():
 def test_a_hold_ends():
     with Meted(1) as meted:
         printed(meted.place, "--hold", "0.05")
-        done = pick(meted.place, "--attempts", "2000", "--interval", "0.01")
+        done = pick(meted.place, "--attempts", "20000", "--interval", "0.01")
         assert done.returncode == 0, done
 
 

@@ -14,7 +14,7 @@ DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bench/dat
 
 
 def replay(*arguments):
-    return subprocess.run([METE, "replay", *arguments], capture_output=True, text=True, timeout=300)
+    return subprocess.run([METE, "replay", *arguments], capture_output=True, text=True, timeout=800)
 
 
 def unpack(folder):

@@ -82,8 +82,8 @@ def environment(folder):
     install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--retries", "1",
                "--timeout", "15"]
     try:
-        subprocess.run(install + PACKAGES, check=True, timeout=150)
-        subprocess.run(install + ["--only-binary", ":all:", COMPILER], check=False, timeout=60)
+        subprocess.run(install + PACKAGES, check=True, timeout=400)
+        subprocess.run(install + ["--only-binary", ":all:", COMPILER], check=False, timeout=150)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
         return None
     with open(stamp, "w") as file:
@@ -110,7 +110,7 @@ def main(folder, libraries, smi, tenant):
 
     def ask(*command):
         return subprocess.run(command, env=settings, check=True, stdout=subprocess.PIPE,
-                              text=True, timeout=60).stdout
+                              text=True, timeout=240).stdout
 
     holder = subprocess.Popen([tenant, str(512 * MIB)], env=settings, stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True)
@@ -144,7 +144,7 @@ def main(folder, libraries, smi, tenant):
                                    "loop": [0, 3, 3, 3, 6, 6, 6, 9], "gradient": [3, 12, 27]})
     finally:
         holder.stdin.close()
-        holder.wait(timeout=60)
+        holder.wait(timeout=240)
         shutil.rmtree(node)
     expect("tenant's end", holder.returncode, 0)
 

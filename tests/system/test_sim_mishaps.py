@@ -22,6 +22,7 @@ cuda.cuModuleLoadData(ctypes.byref(module),
 cuda.cuModuleGetFunction(ctypes.byref(kernel), module, b"k")
 def kernels():
     r = cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None)
+    print("launched", file=sys.stderr, flush=True)
     return r or cuda.cuCtxSynchronize()
 def ecc():
     nvml = ctypes.CDLL("libnvidia-ml.so.1")
@@ -51,11 +52,17 @@ CASES = [
 ]
 
 
-def run(libraries, node, faults, what, timeout=60):
+def start(libraries, node, faults, what):
     settings = dict(os.environ, METE_SIM_DIR=node, LD_LIBRARY_PATH=libraries,
                     METE_SIM_FAULTS=faults)
-    return subprocess.run([sys.executable, "-c", PROGRAM, what], env=settings, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout)
+    return subprocess.Popen([sys.executable, "-c", PROGRAM, what], env=settings, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def run(libraries, node, faults, what):
+    process = start(libraries, node, faults, what)
+    out, err = process.communicate(timeout=240)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def expect(what, got, wanted):
@@ -84,11 +91,15 @@ def main(libraries):
         if "mete-sim: METE_SIM_FAULTS: fault 'boom': unknown kind" not in done.stderr:
             sys.exit(f"nonsense: {done.stderr}")
         # A kernel that hangs: the process can be killed, and the next one has the device.
+        hanging = start(libraries, node, "hang", "k")
+        expect("hang", hanging.stderr.readline(), "launched\n")
         try:
-            run(libraries, node, "hang", "k", timeout=2)
+            hanging.communicate(timeout=1)
             sys.exit("hang: it ended")
         except subprocess.TimeoutExpired:
             print("hang: hangs")
+        hanging.kill()
+        hanging.communicate()
         expect("after the hang", run(libraries, node, "", "ak").stdout.strip(), "0 0")
     finally:
         shutil.rmtree(node)

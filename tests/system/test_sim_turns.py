@@ -91,7 +91,7 @@ def more(tenants, kernels):
 
 
 def end(process):
-    text, _ = process.communicate(timeout=60)
+    text, _ = process.communicate(timeout=240)
     if process.returncode:
         sys.exit(f"{process.args[0]} ended with {process.returncode}")
     return text
@@ -109,7 +109,7 @@ def share(libraries, describe, smi, dilate):
             return end(start(describe, "--ledger", settings=settings))
 
         def run(*command):
-            return subprocess.run(command, env=settings, check=True, text=True, timeout=60,
+            return subprocess.run(command, env=settings, check=True, text=True, timeout=240,
                                   stdout=subprocess.PIPE).stdout
 
         dry = more(tenants, 4)

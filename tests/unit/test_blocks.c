@@ -226,3 +226,93 @@ TEST(a_context_takes_its_blocks_along)
 		expect_eq(blocks_detach(address_of(i, 3), &units) != NULL, i % 2);
 	expect_eq(blocks_put(0, 5, address_of(0, 3), 700, &block), BLOCKS_UNPAID);
 }
+
+static unsigned gone_blocks;
+
+static void one_gone(int device)
+{
+	expect_eq(device, 0);
+	gone_blocks++;
+}
+
+static void put_in(uint64_t context, uint64_t address, int wanted)
+{
+	struct block *block;
+
+	expect_eq(blocks_put(0, context, address, 4096, &block), wanted);
+	if (wanted == BLOCKS_UNPAID)
+		expect(!blocks_paid(block));
+}
+
+/* The driver was quicker than who destroyed the first context. */
+TEST(what_went_with_a_context_is_not_what_the_next_one_has_at_its_addresses)
+{
+	const uint64_t leaving = BLOCKS_LEAVING | 7, handle = 0x1000;
+	unsigned units;
+
+	begin();
+	gone_blocks = 0;
+	put_in(handle, address_of(0, 0), BLOCKS_UNPAID);
+	blocks_rename(handle, leaving);
+	expect(blocks_detach(address_of(0, 0), &units) == NULL);
+	/* A context at the same handle, with memory at the same address. */
+	put_in(handle, address_of(0, 0), BLOCKS_UNPAID);
+	put_in(handle, address_of(0, 1024), 0);
+	blocks_context_gone(leaving, one_gone);
+	expect_eq(gone_blocks, 1);
+	expect_eq(drop_at(address_of(0, 1024)), 0);
+	expect_eq(drop_at(address_of(0, 0)), BLOCKS_EMPTY);
+	blocks_context_gone(handle, one_gone);
+	expect_eq(gone_blocks, 1);
+}
+
+TEST(what_was_not_destroyed_after_all_is_as_it_was)
+{
+	const uint64_t leaving = BLOCKS_LEAVING | 8, handle = 0x1000;
+
+	begin();
+	gone_blocks = 0;
+	put_in(handle, address_of(0, 0), BLOCKS_UNPAID);
+	blocks_rename(handle, leaving);
+	blocks_rename(leaving, handle);
+	blocks_context_gone(leaving, one_gone);
+	expect_eq(gone_blocks, 0);
+	expect_eq(drop_at(address_of(0, 0)), BLOCKS_EMPTY);
+}
+
+/* The last one is freed, but its thread was not heard yet, when another context has the block. */
+TEST(a_block_belongs_to_the_context_that_the_driver_gave_it_to)
+{
+	struct block *block;
+	unsigned units;
+
+	begin();
+	gone_blocks = 0;
+	put_in(0x1000, address_of(0, 0), BLOCKS_UNPAID);
+	block = blocks_detach(address_of(0, 0), &units);
+	put_in(0x2000, address_of(0, 0), 0);
+	expect_eq(blocks_freed(block, units), 0);
+	blocks_context_gone(0x1000, one_gone);
+	expect_eq(gone_blocks, 0);
+	blocks_context_gone(0x2000, one_gone);
+	expect_eq(gone_blocks, 1);
+}
+
+/* A thread is about to say that it freed the last one when another has its block already. */
+TEST(a_block_that_another_device_has_now_is_charged_to_that)
+{
+	struct block *old, *new;
+	unsigned units;
+
+	begin();
+	expect_eq(blocks_put(0, 1, address_of(0, 0), 512, &old), BLOCKS_UNPAID);
+	expect(!blocks_paid(old));
+	expect(blocks_detach(address_of(0, 0), &units) == old);
+	expect_eq(blocks_put(1, 2, address_of(0, 0), 512, &new), BLOCKS_UNPAID);
+	expect(!blocks_paid(new));
+	expect_eq(blocks_device(new), 1);
+	expect_eq(blocks_device(old), 0);
+	expect_eq(blocks_freed(old, units), BLOCKS_EMPTY);
+	expect(blocks_detach(address_of(0, 0), &units) == new);
+	expect_eq(blocks_freed(new, units), BLOCKS_EMPTY);
+}

@@ -17,6 +17,9 @@ enum {
 	STEPS = 250,
 	RECALL_NS = 200,
 	LOOK_NS = 20,
+	SURE = 1, /* asks of an account */
+	MOST = 9, /* likewise */
+	COMMON = 6,
 };
 
 struct model_ask {
@@ -28,7 +31,8 @@ struct model_ask {
 struct guest {
 	struct ledger_holder *holder; /* NULL: not there */
 	unsigned account;
-	uint64_t granted, allocated, evicted, measured, reserved;
+	uint64_t granted, allocated, evicted, residual;
+	uint64_t used; /* says the driver */
 	struct model_ask asks[ASKS];
 	int recalled; /* a recall to answer */
 	uint64_t recall_until;
@@ -39,9 +43,10 @@ struct account {
 	struct ledger_account *book;
 	unsigned device;
 	uint64_t limit, wait_ns;
-	uint64_t most;	 /* charged */
+	uint64_t most; /* charged */
+	uint64_t highest_limit, bound;
 	uint64_t hidden; /* held by a guest from before the daemon that has not come back yet */
-	int expected, unsettled;
+	int expected, held, unsettled;
 };
 
 static struct {
@@ -50,6 +55,7 @@ static struct {
 	struct account accounts[ACCOUNTS];
 	struct guest guests[GUESTS];
 	uint64_t now, order, ids, looks;
+	int scarce; /* there are as many places for asks as the names above say */
 } m;
 
 static uint64_t below(uint64_t bound)
@@ -60,11 +66,6 @@ static uint64_t below(uint64_t bound)
 static struct account *account_of(const struct guest *g)
 {
 	return &m.accounts[g->account];
-}
-
-static uint64_t residual_of(const struct guest *g)
-{
-	return g->measured + g->reserved;
 }
 
 /* The model's own sums: scope is an account, or, where that is NULL, a device. */
@@ -81,12 +82,60 @@ static struct ledger_sums model_sums(const struct account *account, unsigned dev
 		s.granted += g->granted;
 		s.allocated += g->allocated;
 		s.evicted += g->evicted;
-		s.residual += residual_of(g);
+		s.residual += g->residual;
 		s.holders++;
 		for (int k = 0; k < ASKS; k++)
 			s.waiting += (uint32_t)g->asks[k].open;
 	}
 	return s;
+}
+
+static uint64_t used_of(const struct account *a)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < GUESTS; i++)
+		sum += m.guests[i].holder && account_of(&m.guests[i]) == a ? m.guests[i].used : 0;
+	return sum;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Law 10, for one account. */
+static uint64_t booked_of(const struct account *a)
+{
+	struct ledger_sums s = model_sums(a, 0);
+	uint64_t cap = most(a->bound, used_of(a) + s.evicted);
+
+	return least(s.granted + s.residual, cap) - s.evicted;
+}
+
+static uint64_t booked_on(unsigned device)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < ACCOUNTS; i++)
+		sum += m.accounts[i].device == device ? booked_of(&m.accounts[i]) : 0;
+	return sum;
+}
+
+/* What it gave back of what was more than its limit it does not count for again. */
+static void track(void)
+{
+	for (unsigned i = 0; i < ACCOUNTS; i++) {
+		struct account *a = &m.accounts[i];
+		struct ledger_sums s = model_sums(a, 0);
+
+		a->bound = most(a->limit, least(a->bound, s.granted + s.residual));
+	}
 }
 
 static void expect_same(const struct ledger_sums *got, const struct ledger_sums *wanted)
@@ -108,15 +157,25 @@ static void expect_books_equal(void)
 		wanted = model_sums(NULL, i);
 		ledger_device_sums(m.l, i, &got);
 		expect_same(&got, &wanted);
+		expect_eq(got.booked, booked_on(i));
 	}
 	for (unsigned i = 0; i < ACCOUNTS; i++) {
 		wanted = model_sums(&m.accounts[i], 0);
 		ledger_account_sums(m.accounts[i].book, &got);
 		expect_same(&got, &wanted);
-		if (wanted.granted + wanted.residual > m.accounts[i].most)
-			m.accounts[i].most = wanted.granted + wanted.residual;
+		expect_eq(got.booked, booked_of(&m.accounts[i]));
 		expect(got.peak >= got.allocated + got.residual);
 		expect(got.peak <= m.accounts[i].most);
+	}
+}
+
+static void note_most(void)
+{
+	for (unsigned i = 0; i < ACCOUNTS; i++) {
+		struct ledger_sums s = model_sums(&m.accounts[i], 0);
+
+		if (s.granted + s.residual > m.accounts[i].most)
+			m.accounts[i].most = s.granted + s.residual;
 	}
 }
 
@@ -159,7 +218,7 @@ static void expect_no_one_overtaken(const struct guest *g, const struct model_as
 		const struct guest *other = &m.guests[i];
 
 		if (!other->holder || account_of(other)->device != account_of(g)->device ||
-		    account_of(other)->expected)
+		    account_of(other)->expected || account_of(other)->held)
 			continue;
 		for (int k = 0; k < ASKS; k++) {
 			const struct model_ask *ask = &other->asks[k];
@@ -184,7 +243,7 @@ static int any_expected(void)
 	int any = 0;
 
 	for (unsigned i = 0; i < ACCOUNTS; i++)
-		any |= m.accounts[i].expected;
+		any |= m.accounts[i].expected || m.accounts[i].held;
 	return any;
 }
 
@@ -208,15 +267,15 @@ static void on_grant(const struct ledger_action *action)
 
 	expect_no_one_overtaken(g, ask);
 	expect(action->bytes >= ask->bytes);
-	if (ask->residual)
-		g->reserved += action->bytes;
-	else
+	if (ask->residual == LEDGER_RESIDUAL)
+		g->residual += action->bytes;
+	else if (!ask->residual)
 		g->granted += action->bytes;
+	track();
 	s = model_sums(account_of(g), 0);
 	expect(s.granted + s.residual <= account_of(g)->limit);
-	expect(!account_of(g)->expected);
-	s = model_sums(NULL, account_of(g)->device);
-	expect(s.granted - s.evicted + s.residual + hidden_on(account_of(g)->device) <=
+	expect(!account_of(g)->expected && !account_of(g)->held);
+	expect(booked_on(account_of(g)->device) + hidden_on(account_of(g)->device) <=
 	       m.capacity[account_of(g)->device]);
 }
 
@@ -229,8 +288,9 @@ static void on_refuse(const struct ledger_action *action)
 	struct account *scope = over ? account_of(g) : NULL;
 	struct ledger_sums s = model_sums(scope, account_of(g)->device);
 	uint64_t limit = over ? scope->limit : m.capacity[account_of(g)->device];
-	uint64_t fixed = s.allocated + s.residual - (over ? 0 : s.evicted);
-	uint64_t used = fixed + s.granted - s.allocated;
+	uint64_t unused_bytes = s.granted - s.allocated;
+	uint64_t used = over ? s.granted + s.residual : booked_on(account_of(g)->device);
+	uint64_t fixed = used - least(used, unused_bytes);
 
 	/* Nothing that fits is refused, not even who waited behind others until its deadline. */
 	if (action->reason == LEDGER_DEADLINE)
@@ -260,20 +320,36 @@ static void on_recall(const struct ledger_action *action)
 	struct guest *g = guest_of(action);
 
 	expect(!g->recall_until); /* it has answered the one before, or asked */
-	expect(g->granted > g->allocated);
-	expect(action->bytes > 0 && action->bytes <= g->granted - g->allocated);
+	/* It may have used meanwhile what it had when it was looked at. */
+	expect(action->bytes > 0 && action->bytes <= g->granted);
 	g->recalled = 1;
 	g->recall_until = m.now + RECALL_NS;
 	g->recalled_order = m.order;
 }
 
+static void report(struct guest *g)
+{
+	ledger_report(m.l, g->holder, g->allocated);
+	ledger_report_peak(m.l, g->holder, UINT64_MAX >> below(64));
+}
+
 static void report_all(void)
 {
 	for (int i = 0; i < GUESTS; i++) {
-		if (!m.guests[i].holder)
-			continue;
-		ledger_report(m.l, m.guests[i].holder, m.guests[i].allocated);
-		ledger_report_peak(m.l, m.guests[i].holder, UINT64_MAX >> below(64));
+		if (m.guests[i].holder)
+			report(&m.guests[i]);
+	}
+}
+
+/* Nobody but who is asked for. */
+static void on_look(const struct ledger_action *action)
+{
+	for (int i = 0; i < GUESTS; i++) {
+		struct guest *g = &m.guests[i];
+
+		if (g->holder && (action->account ? account_of(g)->book == action->account
+						  : account_of(g)->device == action->device))
+			report(g);
 	}
 }
 
@@ -295,7 +371,7 @@ static void pump(void)
 	struct ledger_action action;
 	uint64_t deadline;
 
-	report_all();
+	m.now++; /* what was seen at another time is not believed to be so still */
 	for (int bound = 0; ledger_next(m.l, m.now, &action); bound++) {
 		expect(bound < 1000);
 		switch (action.verb) {
@@ -308,6 +384,9 @@ static void pump(void)
 		case LEDGER_RECALL:
 			on_recall(&action);
 			break;
+		case LEDGER_LOOK:
+			on_look(&action);
+			break;
 		}
 	}
 	deadline = ledger_deadline(m.l, m.now);
@@ -318,7 +397,24 @@ static void pump(void)
 		expect(deadline > m.now && deadline <= m.now + RECALL_NS);
 	else
 		expect_eq(deadline, 0);
-	expect_books_equal();
+	note_most();
+	if (below(2)) {
+		report_all();
+		expect_books_equal();
+	}
+}
+
+/* Law 9: who has few asks finds a place, whatever the others wait for. */
+static void expect_quota(const struct guest *g, int r)
+{
+	uint32_t own = model_sums(account_of(g), 0).waiting, all = 0;
+
+	for (unsigned i = 0; i < DEVICES; i++)
+		all += model_sums(NULL, i).waiting;
+	if (r == 0)
+		expect(!m.scarce || (own < MOST && all < COMMON + ACCOUNTS * SURE));
+	else
+		expect(m.scarce && own >= SURE && (own == MOST || all >= COMMON));
 }
 
 static void do_ask(struct guest *g)
@@ -327,14 +423,18 @@ static void do_ask(struct guest *g)
 	struct ledger_request request = {.id = ++m.ids,
 					 .bytes = 1 + below(below(4) ? 40 : 300),
 					 .may_wait = below(3) != 0,
-					 .residual = below(8) == 0};
+					 .residual = below(8) ? 0 : 1 + (uint32_t)below(2)};
+	int r;
 
 	if (ask->open)
 		return;
+	request.want = request.bytes + below(2) * below(100);
+	r = ledger_ask(m.l, g->holder, &request, m.now);
+	expect_quota(g, r);
+	if (r != 0)
+		return;
 	if (g->recall_until <= m.now)
 		g->recall_until = 0;
-	request.want = request.bytes + below(2) * below(100);
-	expect_eq(ledger_ask(m.l, g->holder, &request, m.now), 0);
 	*ask = (struct model_ask){.open = 1,
 				  .waits = request.may_wait && account_of(g)->wait_ns,
 				  .residual = (int)request.residual,
@@ -356,6 +456,13 @@ static void do_recall_answer(struct guest *g)
 	g->granted -= bytes;
 	g->recalled = 0;
 	g->recall_until = 0;
+}
+
+/* Up to the highest limit that it ever had. */
+static void adopted(struct account *a)
+{
+	a->bound = a->highest_limit;
+	track();
 }
 
 static void do_join(struct guest *g)
@@ -381,12 +488,12 @@ static void do_join(struct guest *g)
 	expect_eq(s.granted, s.allocated + (r == 0 ? extra : 0));
 	g->granted = s.granted;
 	g->allocated = s.allocated;
-	g->measured = s.residual;
+	g->residual = s.residual;
+	adopted(account_of(g));
 	if (r == 0 && extra) {
 		s = model_sums(account_of(g), 0);
 		expect(s.granted + s.residual <= account_of(g)->limit);
-		s = model_sums(NULL, account_of(g)->device);
-		expect(s.granted - s.evicted + s.residual <= m.capacity[account_of(g)->device]);
+		expect(booked_on(account_of(g)->device) <= m.capacity[account_of(g)->device]);
 	}
 }
 
@@ -408,6 +515,7 @@ static void do_return(struct account *a)
 		expect(said.granted <= a->hidden);
 		g->granted = g->allocated = said.granted;
 		a->hidden = 0;
+		adopted(a);
 	}
 	a->expected = 0;
 	a->hidden = 0;
@@ -418,6 +526,7 @@ static void do_swap(struct guest *g)
 {
 	uint64_t resident = g->allocated - g->evicted, n;
 
+	report(g);
 	switch (below(3)) {
 	case 0:
 		n = below(resident + 1);
@@ -462,6 +571,8 @@ static void do_account(struct account *a)
 {
 	a->limit = below(4) ? 20 + below(300) : below(20);
 	a->wait_ns = below(3) ? below(400) : 0;
+	a->highest_limit = most(a->highest_limit, a->limit);
+	track();
 	ledger_set_limit(m.l, a->book, a->limit, a->wait_ns);
 }
 
@@ -474,13 +585,12 @@ static void do_cancel(struct guest *g)
 	ask->open = 0;
 }
 
+/* Now and then far more than the limit: a claim, or memory that passed the guest by. */
 static void do_measure(struct guest *g)
 {
-	uint64_t settled = below(60);
-
-	g->reserved -= settled < g->reserved ? settled : g->reserved;
-	g->measured = below(40);
-	ledger_measured(m.l, g->holder, g->measured, g->measured, settled);
+	g->residual = below(below(4) ? 40 : 600);
+	g->used = below(below(2) ? 100 : 500);
+	ledger_residual(m.l, g->holder, g->residual, g->used);
 }
 
 static void do_look(struct account *a)
@@ -488,6 +598,9 @@ static void do_look(struct account *a)
 	if (below(2)) {
 		m.looks++;
 		ledger_looked(m.l);
+	} else if (below(2)) {
+		a->held = !a->held;
+		ledger_hold(m.l, a->book, a->held);
 	} else {
 		a->unsettled = !a->unsettled;
 		ledger_unsettled(m.l, a->book, a->unsettled);
@@ -525,14 +638,22 @@ static void step(void)
 	} else {
 		do_cancel(g);
 	}
-	report_all();
+	track();
 }
 
-static void start(void *memory, const struct ledger_limits *limits)
+static void start(void *memory, const struct ledger_limits *most)
 {
+	struct ledger_limits limits = *most;
+
 	memset(&m, 0, sizeof(m));
 	m.now = 1;
-	m.l = ledger_init(memory, limits);
+	m.scarce = below(2) == 0;
+	if (m.scarce) {
+		limits.asks = COMMON;
+		limits.asks_sure = SURE;
+		limits.asks_per_account = MOST;
+	}
+	m.l = ledger_init(memory, &limits);
 	for (unsigned i = 0; i < DEVICES; i++) {
 		m.capacity[i] = 200 + below(300);
 		ledger_set_device(m.l, i, m.capacity[i] + 10, 10);
@@ -543,6 +664,7 @@ static void start(void *memory, const struct ledger_limits *limits)
 		a->device = i % DEVICES;
 		a->limit = 20 + below(400);
 		a->wait_ns = below(2) * below(500);
+		a->bound = a->highest_limit = a->limit;
 		a->book = ledger_open(m.l, a->device, a->limit, a->wait_ns);
 		expect(a->book != NULL);
 		if (i < DEVICES && below(2)) {
@@ -557,8 +679,11 @@ static void start(void *memory, const struct ledger_limits *limits)
  * measurements never settle anything. */
 static void finish(void)
 {
-	for (unsigned i = 0; i < ACCOUNTS; i++)
+	for (unsigned i = 0; i < ACCOUNTS; i++) {
 		do_return(&m.accounts[i]);
+		m.accounts[i].held = 0;
+		ledger_hold(m.l, m.accounts[i].book, 0);
+	}
 	for (int i = 0; i < LEDGER_LOOKS; i++) {
 		m.looks++;
 		ledger_looked(m.l);

@@ -78,7 +78,7 @@ static unused uint64_t noise(void)
 static unused uint64_t float_input(const struct ref_format *f)
 {
 	uint64_t sign = test_random_below(2) << (f->bits - 1), one = ref_from_quad(f, 0, 1, false);
-	uint64_t normal = 1ull << (f->precision - 1), v = test_random();
+	uint64_t normal = 1ull << (f->precision - 1), v = test_random(), near;
 
 	switch (test_random_below(12)) {
 	case 0:
@@ -96,8 +96,8 @@ static unused uint64_t float_input(const struct ref_format *f)
 	case 6: /* small whole numbers and halves */
 		return sign | ref_from_quad(f, 0, (quad)test_random_below(600) / 2, false);
 	case 7: /* around the ends of integer types */
-		return sign | (ref_from_quad(f, 0, ref_power((int)test_random_below(65)), false) +
-			       test_random_below(3) - 1);
+		near = ref_from_quad(f, 0, ref_power((int)test_random_below(65)), false);
+		return sign | (near + test_random_below(3) - 1);
 	case 8:
 	case 9: /* near one, so that sums and products neither vanish nor overflow */
 		return sign | (one - 4 * normal + (v & (8 * normal - 1)));

@@ -48,7 +48,7 @@ TEST(every_function_records_the_arguments_that_it_is_called_with)
 			expect_eq(seen.function, row);
 			if (seen.differs)
 				test_fail(__FILE__, __LINE__, "%s: argument %zu differs",
-					  api_rows[row].symbol, seen.differs);
+					  api_symbol(&api_rows[row]), seen.differs);
 		}
 	}
 	seen.maker.large = false;

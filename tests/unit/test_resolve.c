@@ -10,7 +10,7 @@ static const char *symbol(const char *name, int version, uint64_t flags, int dri
 	enum api_index index;
 	int r = resolve_symbol(name, version, flags, driver, &index);
 
-	return r == 0		      ? api_rows[index].symbol
+	return r == 0		      ? api_symbol(&api_rows[index])
 	       : r == RESOLVE_UNKNOWN ? "unknown"
 	       : r == RESOLVE_TOO_OLD ? "too old"
 				      : "?";
@@ -87,7 +87,7 @@ static const struct api_row *searched(const char *name, int version, uint64_t fl
 		for (size_t i = 0; i < API_ROWS; i++) {
 			const struct api_row *row = &api_rows[i];
 
-			if (strcmp(row->base, name) != 0 || (row->stream != API_PLAIN) != own ||
+			if (strcmp(api_base(row), name) != 0 || (row->stream != API_PLAIN) != own ||
 			    row->version > version || row->version > driver)
 				continue;
 			if (!best || row->version > best->version)
@@ -102,7 +102,7 @@ TEST(every_name_version_and_stream_resolves_as_a_search_through_the_table_would)
 	for (size_t i = 0; i < API_ROWS; i++) {
 		for (uint64_t flags = 0; flags <= 2; flags++) {
 			for (int driver = 11000; driver <= 13000; driver += 500) {
-				const char *name = api_rows[i].base;
+				const char *name = api_base(&api_rows[i]);
 				int version = api_rows[i].version;
 				const struct api_row *row = searched(name, version, flags, driver);
 
@@ -110,7 +110,7 @@ TEST(every_name_version_and_stream_resolves_as_a_search_through_the_table_would)
 							       "cu", 2) == 0);
 				if (row)
 					expect_str(symbol(name, version, flags, driver),
-						   row->symbol);
+						   api_symbol(row));
 			}
 		}
 	}
@@ -122,7 +122,7 @@ TEST(each_row_is_found_under_its_own_name_version_and_stream)
 		const struct api_row *row = &api_rows[i];
 		uint64_t flags = row->stream == API_PLAIN ? RESOLVE_LEGACY : RESOLVE_PER_THREAD;
 
-		expect_str(symbol(row->base, row->version, flags, 13000), row->symbol);
+		expect_str(symbol(api_base(row), row->version, flags, 13000), api_symbol(row));
 	}
 }
 
@@ -144,7 +144,7 @@ TEST(the_table_has_all_the_functions_of_a_13_0_driver)
 	size_t driver = 0, others = 0, in_12_9 = 0;
 
 	for (size_t i = 0; i < API_ROWS; i++) {
-		const char *name = api_rows[i].base;
+		const char *name = api_base(&api_rows[i]);
 
 		if (strncmp(name, "cuGL", 4) == 0 || strncmp(name, "cuEGL", 5) == 0 ||
 		    strncmp(name, "cuVDPAU", 7) == 0 || strstr(name, "sGLR") ||
@@ -193,13 +193,13 @@ TEST(whatever_submits_work_is_launch)
 
 	for (size_t i = 0; i < API_ROWS; i++)
 		for (size_t s = 0; s < ARRAY_SIZE(submits); s++)
-			if (strncmp(api_rows[i].symbol, submits[s], strlen(submits[s])) == 0)
+			if (strncmp(api_symbol(&api_rows[i]), submits[s], strlen(submits[s])) == 0)
 				expect_eq(api_rows[i].class, API_LAUNCH);
 }
 
 TEST(variants_of_a_function_are_of_one_class)
 {
 	for (size_t i = 1; i < API_ROWS; i++)
-		if (strcmp(api_rows[i].base, api_rows[i - 1].base) == 0)
+		if (strcmp(api_base(&api_rows[i]), api_base(&api_rows[i - 1])) == 0)
 			expect_eq(api_rows[i].class, api_rows[i - 1].class);
 }

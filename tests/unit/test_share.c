@@ -169,6 +169,30 @@ TEST(each_field_is_set_by_its_name_and_nothing_changes_on_bad_input)
 	expect_eq(share.class, SHARE_STANDARD);
 }
 
+TEST(modes_are_spellings_of_weight_guarantee_and_cap)
+{
+	struct share share;
+
+	share_init(&share);
+	expect_eq(share_set(&share, "weight", "300"), 0);
+	expect_eq(share_set(&share, "mode", "fixed:2/8"), 0);
+	expect_eq(share.cap_milli, 250);
+	expect_eq(share.guarantee_milli, 250);
+	expect_eq(share_set(&share, "mode", "equal"), 0);
+	expect_eq(share.equal, 1);
+	expect_eq(share.cap_milli, 1000);
+	expect_eq(share_set(&share, "mode", "best-effort"), 0);
+	expect_eq(share.equal, 0);
+	expect_eq(share.guarantee_milli, 0);
+	expect_eq(share.weight, 100);
+	expect_eq(share_set(&share, "mode", "fixed:9/8"), SHARE_LARGE);
+	expect_eq(share_set(&share, "mode", "fixed:0/8"), SHARE_ZERO);
+	expect_eq(share_set(&share, "mode", "fixed:2"), SHARE_NONSENSE);
+	expect_eq(share_set(&share, "mode", "fair"), SHARE_NONSENSE);
+	expect_eq(share_set(&share, "escalate", "kill"), 0);
+	expect_eq(share.escalate, SHARE_KILL);
+}
+
 TEST(every_field_says_what_it_accepts_and_every_outcome_has_words)
 {
 	uint32_t i;

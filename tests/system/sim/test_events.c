@@ -59,6 +59,43 @@ TEST(an_event_is_not_ready_before_its_stream_is_there)
 	sim_end(&sim);
 }
 
+/* And orders nothing: the streams go on beside it. */
+TEST(an_event_of_a_context_is_ready_when_all_its_streams_are)
+{
+	struct sim sim = sim_begin();
+	struct gate first = gate_new(), second = gate_new();
+	CUstream blocking, apart, captured;
+	CUcontext context;
+	CUevent event;
+	CUgraph graph;
+
+	ok(cuCtxGetCurrent(&context));
+	ok(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+	ok(cuStreamCreate(&apart, CU_STREAM_NON_BLOCKING));
+	ok(cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
+	ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	ok(gate_close(&first, blocking));
+	ok(gate_close(&second, apart));
+	ok(cuCtxRecordEvent(context, event));
+	answers(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+	gate_open(&second);
+	ok(cuStreamSynchronize(apart));
+	ok(cuLaunchKernel(sim.slow, 1, 1, 1, 1, 1, 1, 0, apart, NULL, NULL));
+	ok(cuStreamSynchronize(apart));
+	answers(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+	gate_open(&first);
+	ok(cuEventSynchronize(event));
+	ok(cuEventQuery(event));
+	ok(cuStreamQuery(CU_STREAM_LEGACY));
+	ok(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+	answers(cuCtxRecordEvent(context, event), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	answers(cuStreamEndCapture(captured, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	answers(cuCtxRecordEvent(context, NULL), CUDA_ERROR_INVALID_HANDLE);
+	gate_free(&first);
+	gate_free(&second);
+	sim_end(&sim);
+}
+
 TEST(a_wait_means_the_record_that_there_was_when_it_was_asked_for)
 {
 	struct sim sim = sim_begin();

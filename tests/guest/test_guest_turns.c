@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a guest does where its tenant takes turns: it says that it is idle, and that it wants the
+ * device again before it submits; it keeps little work under way; it copies in pieces.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "tests/drivers/law.h"
+#include "tests/guest/fake_meted.h"
+#include "tests/guest/gate_load.h"
+#include "tests/guest/guest_test.h"
+
+enum {
+	DEADLOCK_MS = 240000, /* then the test has failed */
+	NOT_MS = 20,	      /* so long is looked whether something wrong comes */
+};
+
+static const struct wire_tenant_turns told = {.say = 1, .contended = 1};
+static const struct wire_tenant_turns bounded = {.say = 1, .contended = 1, .flight_ns = 4000000};
+
+static struct fake fake;
+static struct law *law;
+static void *guest;
+
+static void load_guest(const struct wire_tenant_turns *turns)
+{
+	void *driver;
+
+	fake_start(&fake, 1, FAKE_GOOD);
+	fake_pace(&fake, 0, turns);
+	guest = guest_load("law");
+	load_find(guest);
+	driver = dlopen(getenv("METE_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
+	check(driver != NULL && dlsym(driver, "law_state") != NULL);
+	law = *(struct law **)dlsym(driver, "law_state");
+}
+
+static uint32_t word;
+
+static void stream_waits_for_word(CUstream stream)
+{
+	check(guest_function(guest, cuStreamWaitValue32_v2)(stream, (CUdeviceptr)(uintptr_t)&word,
+							    1, 0) == CUDA_SUCCESS);
+}
+
+static void write_word(void)
+{
+	__atomic_store_n(&word, 1, __ATOMIC_RELEASE);
+}
+
+/* ---- idle ------------------------------------------------------------------------------------ */
+
+/* In a submission: the daemon has been told, or is about to hear. */
+static void is_wanted(void)
+{
+	check(fake_wait_idle(&fake, 0, 0, DEADLOCK_MS));
+}
+
+static void idle_and_back(void)
+{
+	load_guest(&told);
+	law_probe(law, is_wanted);
+	for (int i = 0; i < 20; i++) {
+		check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+		check(load_launch(NULL) == CUDA_SUCCESS);
+	}
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+	check(fake_heard_wants(&fake) == 20 && fake_heard_idle(&fake) == 21);
+}
+
+TEST(a_guest_says_that_it_is_idle_and_wants_the_device_before_it_submits_again)
+{
+	expect_eq(in_child(idle_and_back, NULL, 0), 0);
+}
+
+static void never_launched(void)
+{
+	fake_start(&fake, 1, FAKE_GOOD);
+	fake_pace(&fake, 0, &told);
+	guest = guest_load("law");
+	check(guest_function(guest, cuInit)(0) == CUDA_SUCCESS);
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+}
+
+TEST(a_guest_that_never_launched_is_idle)
+{
+	expect_eq(in_child(never_launched, NULL, 0), 0);
+}
+
+static void busy_with(CUstream stream)
+{
+	word = 0;
+	stream_waits_for_word(stream);
+	check(fake_wait_idle(&fake, 0, 0, DEADLOCK_MS));
+	check(!fake_wait_idle(&fake, 0, 1, NOT_MS));
+	write_word();
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+}
+
+static void not_idle_while_busy(void)
+{
+	load_guest(&told);
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+	busy_with(NULL);
+	busy_with(load_stream(CU_STREAM_DEFAULT));
+	busy_with(load_stream(CU_STREAM_NON_BLOCKING));
+}
+
+TEST(a_guest_is_not_idle_while_its_work_is_under_way_whatever_the_stream)
+{
+	expect_eq(in_child(not_idle_while_busy, NULL, 0), 0);
+}
+
+static void grace(void)
+{
+	struct wire_tenant_turns slow = {.say = 1, .contended = 1, .grace_ns = 3600000000000ull};
+
+	load_guest(&slow);
+	check(load_launch(NULL) == CUDA_SUCCESS);
+	check(!fake_wait_idle(&fake, 0, 1, NOT_MS));
+	fake_pace(&fake, 0, &told);
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+}
+
+TEST(idle_is_said_after_the_grace_that_the_daemon_sets)
+{
+	expect_eq(in_child(grace, NULL, 0), 0);
+}
+
+static const struct wire_tenant_turns off;
+
+static void unasked(void)
+{
+	load_guest(&off);
+	check(load_launch(NULL) == CUDA_SUCCESS);
+	check(!fake_wait_idle(&fake, 0, 1, NOT_MS));
+	fake_pace(&fake, 0, &told);
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+	fake_pace(&fake, 0, &off);
+	check(load_launch(NULL) == CUDA_SUCCESS);
+	check(fake_heard_idle(&fake) == 1);
+}
+
+TEST(a_guest_that_is_not_asked_says_nothing)
+{
+	expect_eq(in_child(unasked, NULL, 0), 0);
+}
+
+static void begin_anew(void)
+{
+	load_guest(&told);
+	for (unsigned i = 0; i < test_rounds(100); i++) {
+		check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+		fake_pace(&fake, 0, &off);
+		fake_pace(&fake, 0, &told);
+	}
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+}
+
+TEST(an_idle_guest_says_so_anew_when_turns_have_ended_and_begun)
+{
+	expect_eq(in_child(begin_anew, NULL, 0), 0);
+}
+
+static void *one_launch(void *argument)
+{
+	check(load_launch(argument) == CUDA_SUCCESS);
+	return NULL;
+}
+
+static void at_the_gate(void)
+{
+	pthread_t thread;
+	uint64_t before;
+
+	load_guest(&told);
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+	fake_close_gate(&fake, 0);
+	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
+	before = law_count(law, submissions);
+	check(pthread_create(&thread, NULL, one_launch, NULL) == 0);
+	check(fake_wait_idle(&fake, 0, 0, DEADLOCK_MS));
+	while (__atomic_load_n(&fake.guest[0].own->waiting_on[0], __ATOMIC_SEQ_CST) != 1)
+		sched_yield();
+	/* It is not idle while it stands there. */
+	check(!fake_wait_idle(&fake, 0, 1, NOT_MS) && law_count(law, submissions) == before);
+	fake_open_gate(&fake, 0);
+	pthread_join(thread, NULL);
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS) &&
+	      law_count(law, submissions) == before + 1);
+	check(__atomic_load_n(&fake.guest[0].own->waiting_on[0], __ATOMIC_SEQ_CST) == 0);
+}
+
+TEST(who_comes_to_a_closed_gate_wants_the_device_and_is_not_idle_there)
+{
+	expect_eq(in_child(at_the_gate, NULL, 0), 0);
+}
+
+static void closed_when_idle(void)
+{
+	load_guest(&off);
+	check(load_launch(NULL) == CUDA_SUCCESS);
+	fake_close_gate(&fake, 0);
+	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
+	fake_pace(&fake, 0, &told);
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+}
+
+TEST(behind_a_closed_gate_a_guest_is_idle_as_well)
+{
+	expect_eq(in_child(closed_when_idle, NULL, 0), 0);
+}
+
+/* Whatever threads do, the daemon does not believe that we are idle while one of them submits. */
+static void *comes_and_goes(void *argument)
+{
+	struct timespec pause = {0, (long)(uintptr_t)argument * 37000};
+
+	for (unsigned i = 0; i < test_rounds(GUEST_TSAN ? 20 : 200); i++) {
+		check(load_launch(NULL) == CUDA_SUCCESS);
+		nanosleep(&pause, NULL);
+	}
+	return NULL;
+}
+
+static void threads_come_and_go(void)
+{
+	pthread_t thread[40];
+
+	load_guest(&told);
+	law_probe(law, is_wanted);
+	for (uintptr_t i = 0; i < ARRAY_SIZE(thread); i++)
+		check(pthread_create(&thread[i], NULL, comes_and_goes, (void *)(i % 8)) == 0);
+	for (size_t i = 0; i < ARRAY_SIZE(thread); i++)
+		pthread_join(thread[i], NULL);
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+}
+
+TEST(while_any_thread_submits_the_daemon_knows_that_the_device_is_wanted)
+{
+	expect_eq(in_child(threads_come_and_go, NULL, 0), 0);
+}
+
+static void capture_open_is_not_idle(void)
+{
+	CUstream stream;
+	CUgraph graph;
+
+	load_guest(&told);
+	stream = load_stream(CU_STREAM_DEFAULT);
+	check(load.begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+	check(load_launch(stream) == CUDA_SUCCESS);
+	check(fake_wait_idle(&fake, 0, 0, DEADLOCK_MS));
+	fake_pace(&fake, 0, &bounded);
+	for (int i = 0; i < 10; i++) {
+		check(load_launch(stream) == CUDA_SUCCESS);
+		check(!fake_wait_idle(&fake, 0, 1, NOT_MS / 10));
+	}
+	check(load.end(stream, &graph) == CUDA_SUCCESS);
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+	check(law_count(law, bad_calls) == 0);
+}
+
+TEST(a_capture_is_not_disturbed_by_looks_and_marks_and_counts_as_busy)
+{
+	expect_eq(in_child(capture_open_is_not_idle, NULL, 0), 0);
+}
+
+/* Its work of before is waited for, and it itself is not. */
+static void close_under_capture(void)
+{
+	CUstream stream, other;
+	CUgraph graph;
+	uint64_t before;
+
+	load_guest(&told);
+	stream = load_stream(CU_STREAM_NON_BLOCKING);
+	other = load_stream(CU_STREAM_NON_BLOCKING);
+	stream_waits_for_word(stream);
+	check(load.begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+	check(load_launch(other) == CUDA_SUCCESS);
+	fake_close_gate(&fake, 0);
+	check(!fake_wait_drained(&fake, 0, NOT_MS));
+	write_word();
+	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
+	before = law_count(law, submissions);
+	check(__atomic_load_n(&law->outstanding, __ATOMIC_SEQ_CST) == 0);
+	for (int i = 0; i < 100; i++)
+		check(load_launch(stream) == CUDA_SUCCESS);
+	check(load.end(stream, &graph) == CUDA_SUCCESS);
+	check(law_count(law, submissions) == before && law_count(law, captured) == 100 &&
+	      law_count(law, bad_calls) == 0);
+	fake_open_gate(&fake, 0);
+}
+
+static void close_under_loud_capture(void)
+{
+	CUstream stream;
+	CUgraph graph;
+
+	load_guest(&told);
+	stream = load_stream(CU_STREAM_DEFAULT);
+	check(load.begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+	fake_close_gate(&fake, 0);
+	check(!fake_wait_drained(&fake, 0, NOT_MS));
+	check(load.end(stream, &graph) == CUDA_SUCCESS);
+	check(fake_wait_drained(&fake, 0, DEADLOCK_MS) && law_count(law, bad_calls) == 0);
+}
+
+static void on_old_driver(void)
+{
+	setenv("METE_TEST_OLD", "1", 1);
+	close_under_capture();
+}
+
+TEST(a_close_does_not_wait_for_a_capture_that_its_drain_does_not_disturb)
+{
+	expect_eq(in_child(close_under_capture, NULL, 0), 0);
+	expect_eq(in_child(on_old_driver, NULL, 0), 0);
+	expect_eq(in_child(close_under_loud_capture, NULL, 0), 0);
+}
+
+static void daemon_restarts(void)
+{
+	load_guest(&told);
+	for (int i = 0; i < 5; i++) {
+		check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+		fake_kill(&fake);
+		check(load_launch(NULL) == CUDA_SUCCESS);
+		fake_restart(&fake);
+		fake_pace(&fake, 0, &told);
+	}
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+	check(load_launch(NULL) == CUDA_SUCCESS);
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+}
+
+TEST(a_daemon_that_comes_back_hears_anew_who_is_idle)
+{
+	expect_eq(in_child(daemon_restarts, NULL, 0), 0);
+}
+
+static void child_of_idle(void)
+{
+	pid_t child;
+	int status;
+
+	load_guest(&told);
+	check(load_launch(NULL) == CUDA_SUCCESS);
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+	child = fork();
+	if (child == 0) {
+		alarm(60);
+		check(load_launch(NULL) == CUDA_SUCCESS);
+		check(load_launch(NULL) == CUDA_SUCCESS);
+		_exit(0);
+	}
+	check(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	check(load_launch(NULL) == CUDA_SUCCESS);
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+}
+
+TEST(a_child_of_an_idle_guest_is_a_guest_of_its_own)
+{
+	expect_eq(in_child(child_of_idle, NULL, 0), 0);
+}
+
+/* ---- what is under way ----------------------------------------------------------------------- */
+
+static atomic_long most;
+
+static void look_at_most(void)
+{
+	long now = (long)__atomic_load_n(&law->outstanding, __ATOMIC_SEQ_CST), was = most;
+
+	while (now > was && !atomic_compare_exchange_weak(&most, &was, now))
+		;
+}
+
+/* Longer than a submission, and without a sleep: on a busy machine that may be as long as it likes.
+ */
+static void takes_time(void *argument)
+{
+	(void)argument;
+	for (int i = 0; i < 500; i++)
+		__builtin_ia32_pause();
+}
+
+static void *launches_much(void *argument)
+{
+	CUstream stream = load_stream((uintptr_t)argument & 1);
+
+	for (int i = 0; i < 3000; i++)
+		check(guest_function(guest, cuLaunchHostFunc)(stream, takes_time, NULL) ==
+		      CUDA_SUCCESS);
+	return NULL;
+}
+
+static long most_with(const struct wire_tenant_turns *turns, int threads)
+{
+	pthread_t thread[4];
+
+	load_guest(turns);
+	law_probe(law, look_at_most);
+	for (uintptr_t i = 0; i < (uintptr_t)threads; i++)
+		check(pthread_create(&thread[i], NULL, launches_much, (void *)i) == 0);
+	for (int i = 0; i < threads; i++)
+		pthread_join(thread[i], NULL);
+	fprintf(stderr, "%ld calls under way at most\n", (long)most);
+	return most;
+}
+
+/* The driver says that a call takes 10 us: 4 ms are 400 of them. */
+static void little_under_way(void)
+{
+	check(most_with(&bounded, 1) < 1200);
+}
+
+static void little_of_threads(void)
+{
+	check(most_with(&bounded, 4) < 4000);
+}
+
+static void much_under_way(void)
+{
+	CUstream stream;
+
+	load_guest(&told);
+	stream = load_stream(CU_STREAM_NON_BLOCKING);
+	stream_waits_for_word(stream);
+	for (int i = 0; i < 3000; i++)
+		check(load_launch(stream) == CUDA_SUCCESS);
+	check(__atomic_load_n(&law->outstanding, __ATOMIC_SEQ_CST) == 3001);
+	write_word();
+}
+
+TEST(no_more_work_is_under_way_than_the_daemon_lets)
+{
+	expect_eq(in_child(little_under_way, NULL, 0), 0);
+	expect_eq(in_child(little_of_threads, NULL, 0), 0);
+}
+
+TEST(without_a_bound_as_much_work_is_under_way_as_the_program_likes)
+{
+	expect_eq(in_child(much_under_way, NULL, 0), 0);
+}
+
+/* The marks can only be reached when this thread has done more. */
+static void work_waits_for_thread(void)
+{
+	CUstream stream;
+
+	load_guest(&bounded);
+	stream = load_stream(CU_STREAM_NON_BLOCKING);
+	stream_waits_for_word(stream);
+	for (int i = 0; i < 3000; i++)
+		check(load_launch(stream) == CUDA_SUCCESS);
+	write_word();
+	load_synchronize(stream);
+}
+
+TEST(work_that_waits_for_the_thread_that_would_wait_for_it_goes_on)
+{
+	expect_eq(in_child(work_waits_for_thread, NULL, 0), 0);
+}
+
+static void closes_while_waiting(void)
+{
+	CUstream stream;
+	pthread_t thread;
+
+	load_guest(&bounded);
+	stream = load_stream(CU_STREAM_NON_BLOCKING);
+	check(pthread_create(&thread, NULL, launches_much, NULL) == 0);
+	for (int i = 0; i < 20; i++) {
+		fake_close_gate(&fake, 0);
+		check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
+		check(__atomic_load_n(&law->outstanding, __ATOMIC_SEQ_CST) == 0);
+		__atomic_store_n(&law->acknowledged, 1, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&law->acknowledged, 0, __ATOMIC_SEQ_CST);
+		fake_open_gate(&fake, 0);
+	}
+	pthread_join(thread, NULL);
+	check(law_count(law, violations) == 0);
+	load_synchronize(stream);
+}
+
+TEST(a_close_does_not_wait_for_a_thread_that_waits_for_its_work)
+{
+	expect_eq(in_child(closes_while_waiting, NULL, 0), 0);
+}
+
+/* ---- large copies ---------------------------------------------------------------------------- */
+
+enum { COPY_BYTES = 200 << 20 };
+
+static CUresult copy(size_t bytes)
+{
+	static char nothing;
+
+	return guest_function(guest, cuMemcpyHtoD_v2)(0x7f0000000000, &nothing, bytes);
+}
+
+static void close_once_inside(void)
+{
+	law_probe(law, NULL);
+	fake_close_gate(&fake, 0);
+}
+
+static void *copies_much(void *argument)
+{
+	(void)argument;
+	check(copy(COPY_BYTES) == CUDA_SUCCESS);
+	return NULL;
+}
+
+static void copy_in_pieces(void)
+{
+	pthread_t thread;
+
+	load_guest(&told);
+	/* The agent has seen that somebody waits. */
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+	law_probe(law, close_once_inside);
+	check(pthread_create(&thread, NULL, copies_much, NULL) == 0);
+	while (fake_waiting(&fake) == 0)
+		sched_yield();
+	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
+	check(law_count(law, copied_bytes) > 0 && law_count(law, copied_bytes) < COPY_BYTES);
+	fake_open_gate(&fake, 0);
+	pthread_join(thread, NULL);
+	check(law_count(law, copied_bytes) == COPY_BYTES && law_count(law, copies) > 2 &&
+	      law_count(law, violations) == 0);
+}
+
+TEST(a_close_comes_between_the_pieces_of_a_large_copy)
+{
+	expect_eq(in_child(copy_in_pieces, NULL, 0), 0);
+}
+
+static void copy_whole(void)
+{
+	struct wire_tenant_turns alone = {.say = 1};
+
+	load_guest(&told);
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+	check(copy(1 << 20) == CUDA_SUCCESS && law_count(law, copies) == 1);
+	fake_pace(&fake, 0, &alone);
+	check(copy(COPY_BYTES) == CUDA_SUCCESS && law_count(law, copies) == 2);
+}
+
+TEST(a_copy_is_whole_when_it_is_small_or_nobody_waits)
+{
+	expect_eq(in_child(copy_whole, NULL, 0), 0);
+}

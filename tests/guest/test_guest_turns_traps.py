@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs whose work waits for their own threads, beside a neighbour that always has work, under turns: all finish,
+nobody is taken for hanging, and the neighbour goes on.
+
+    test_guest_turns_traps.py METED SIMULATOR GUEST_LINKS STEADY TURNS_TRAPS
+"""
+import sys
+
+TRAPS = sys.argv.pop(5)
+from sim_node import *
+
+ROUNDS = 30
+
+
+class Beside:
+    """The neighbour: examples/steady on every device."""
+
+    def __init__(self, node, devices):
+        self.tenants = [node.admin.tenant(name=f"neighbour {i}", weight="200", device=str(i)) for i in range(devices)]
+        self.programs = [subprocess.Popen([LOAD, "kernel_us=500", "ahead=4", "seconds=36000", "stdin=1"], text=True,
+                                          env=dict(node.guest_environment(tenant), CUDA_VISIBLE_DEVICES=str(i)),
+                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                         for i, tenant in enumerate(self.tenants)]
+
+    def turns(self, node):
+        return [node.admin.tenant_row(tenant.tenant).turns for tenant in self.tenants]
+
+    def end(self):
+        for program in self.programs:
+            out, err = program.communicate(timeout=PATIENCE)
+            assert program.returncode == 0, (out, err)
+
+
+def finishes(trap, devices=1, rounds=ROUNDS):
+    with Node("1GiB", METE_SIM_DEVICES=f"{devices}xT4") as node:
+        beside = Beside(node, devices)
+        made = node.admin.tenant(name=trap, escalate="kill", device=",".join(map(str, range(devices))))
+        program = subprocess.Popen([TRAPS, trap, str(rounds * SCALE)], env=node.guest_environment(made), text=True,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, err = program.communicate(timeout=PATIENCE)
+        assert (program.returncode, out) == (0, "done\n"), (program.returncode, out, err, node.meted.log()[-2000:])
+        before = beside.turns(node)
+        other = node.admin.tenant(name="other", weight="300", device=",".join(map(str, range(devices))))
+        steady = subprocess.Popen([LOAD, "kernel_us=500", "ahead=4", "seconds=36000", "stdin=1"], text=True,
+                                  env=node.guest_environment(other), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        # Turns go on as ever: somebody else takes part, and the neighbours have theirs.
+        until(lambda: beside.turns(node)[0] > before[0] + 2, "the neighbour has no turns any more")
+        steady.communicate(timeout=PATIENCE)
+        beside.end()
+        log = node.meted.log()
+        assert "tenant.hangs" not in log and "tenant.killed" not in log, log[-2000:]
+        print(f"{trap}: coupled {log.count('tenant.coupled')} times")
+
+
+def test_a_kernel_that_polls_a_flag_of_a_thread_that_launches_ends():
+    finishes("flag")
+
+
+def test_a_host_function_that_waits_for_a_launch_ends():
+    finishes("host_function")
+
+
+def test_a_host_function_that_needs_a_lock_which_is_held_across_launches_ends():
+    finishes("lock")
+
+
+def test_kernels_that_wait_for_each_other_on_two_devices_end():
+    finishes("devices", devices=2)
+
+
+def test_a_capture_that_stays_open_for_seconds_ends():
+    finishes("capture", rounds=3)
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs that a gate which is closed naively would stop for ever: their work on the device waits
+ * for one of their own threads, which waits at the gate. For test_guest_turns_traps.py:
+ *
+ *	turns_traps TRAP ROUNDS       prints "done" when all rounds are
+ *
+ * A kernel that waits polls a word of mapped host memory, so that it does on a GPU what it does on
+ * the simulated one. Rounds begin at random: the gate may close anywhere in them.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/macros.h"
+#include "cuda/prototypes.h"
+#include "tests/guest/must.h"
+
+/* wait(word, value): until the word is at least the value. set(word, value). spend(ns). */
+static const char ptx[] = ".version 6.5\n.target sm_70\n.address_size 64\n"
+			  ".visible .entry wait(.param .u64 p, .param .u32 v) {\n"
+			  ".reg .u64 %a; .reg .u32 %x, %v; .reg .pred %q;\n"
+			  "ld.param.u64 %a, [p]; ld.param.u32 %v, [v];\n"
+			  "L: nanosleep.u32 20000; ld.volatile.u32 %x, [%a];\n"
+			  "setp.lt.u32 %q, %x, %v; @%q bra L; ret; }\n"
+			  ".visible .entry set(.param .u64 p, .param .u32 v) {\n"
+			  ".reg .u64 %a; .reg .u32 %v;\n"
+			  "ld.param.u64 %a, [p]; ld.param.u32 %v, [v];\n"
+			  "st.volatile.u32 [%a], %v; ret; }\n"
+			  ".visible .entry spend(.param .u32 v) {\n"
+			  ".reg .u32 %v; ld.param.u32 %v, [v]; nanosleep.u32 %v; ret; }\n";
+
+#define FUNCTIONS(X)                                                                               \
+	X(cuInit)                                                                                  \
+	X(cuDeviceGet)                                                                             \
+	X(cuCtxCreate_v2)                                                                          \
+	X(cuCtxSetCurrent)                                                                         \
+	X(cuCtxSynchronize)                                                                        \
+	X(cuModuleLoadData)                                                                        \
+	X(cuModuleGetFunction)                                                                     \
+	X(cuMemHostAlloc)                                                                          \
+	X(cuMemHostRegister_v2)                                                                    \
+	X(cuMemHostGetDevicePointer_v2)                                                            \
+	X(cuStreamCreate)                                                                          \
+	X(cuStreamSynchronize)                                                                     \
+	X(cuStreamBeginCapture_v2)                                                                 \
+	X(cuStreamEndCapture)                                                                      \
+	X(cuGraphDestroy)                                                                          \
+	X(cuLaunchHostFunc)                                                                        \
+	X(cuLaunchKernel)
+
+enum { DEVICES = 2, STREAMS = 2 };
+
+static struct {
+#define MEMBER(symbol) api_fn_##symbol *symbol;
+	FUNCTIONS(MEMBER)
+#undef MEMBER
+	struct device {
+		CUcontext context;
+		CUfunction wait, set, spend;
+		CUstream stream[STREAMS];
+	} device[DEVICES];
+	_Atomic(uint32_t) *word; /* mapped host memory, ... */
+	CUdeviceptr address;	 /* ... as the devices see it */
+	unsigned random;
+	pthread_mutex_t lock;
+	atomic_uint round, launched;
+} g = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void open_driver(void)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+
+	if (!driver)
+		fail("%s", dlerror());
+#define LOAD(symbol)                                                                               \
+	*(void **)&g.symbol = dlsym(driver, #symbol);                                              \
+	if (!g.symbol)                                                                             \
+		fail("no " #symbol);
+	FUNCTIONS(LOAD)
+#undef LOAD
+	ok(g.cuInit(0));
+}
+
+static void open_device(int n)
+{
+	struct device *d = &g.device[n];
+	CUmodule module;
+	CUdevice device;
+
+	ok(g.cuDeviceGet(&device, n));
+	ok(g.cuCtxCreate_v2(&d->context, 0, device));
+	ok(g.cuModuleLoadData(&module, ptx));
+	ok(g.cuModuleGetFunction(&d->wait, module, "wait"));
+	ok(g.cuModuleGetFunction(&d->set, module, "set"));
+	ok(g.cuModuleGetFunction(&d->spend, module, "spend"));
+	for (int i = 0; i < STREAMS; i++)
+		ok(g.cuStreamCreate(&d->stream[i], CU_STREAM_NON_BLOCKING));
+}
+
+static void make_word(void)
+{
+	void *memory;
+
+	ok(g.cuMemHostAlloc(&memory, 4096, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+	memset(memory, 0, 4096);
+	g.word = memory;
+	ok(g.cuMemHostGetDevicePointer_v2(&g.address, memory, 0));
+}
+
+static void launch(int n, int stream, CUfunction kernel, uint32_t value)
+{
+	void *arguments[] = {&g.address, &value}, *only[] = {&value};
+
+	ok(g.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, g.device[n].stream[stream],
+			    kernel == g.device[n].spend ? only : arguments, NULL));
+}
+
+static void pause_a_while(void)
+{
+	struct timespec pause = {0, (long)(rand_r(&g.random) % 5000000)};
+
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
+static void in_thread(void *(*work)(void *), pthread_t *ret_thread)
+{
+	if (pthread_create(ret_thread, NULL, work, NULL) != 0)
+		fail("no thread");
+}
+
+/* A kernel waits for a word that another thread writes after it has launched something. */
+static void *launch_then_write(void *nothing)
+{
+	(void)nothing;
+	ok(g.cuCtxSetCurrent(g.device[0].context));
+	launch(0, 1, g.device[0].spend, 100000);
+	atomic_store(g.word, g.round);
+	return NULL;
+}
+
+static void trap_flag(void)
+{
+	pthread_t thread;
+
+	launch(0, 0, g.device[0].wait, g.round);
+	pause_a_while();
+	in_thread(launch_then_write, &thread);
+	ok(g.cuCtxSynchronize());
+	pthread_join(thread, NULL);
+}
+
+/* A host function waits until another thread's launch has returned. */
+static void *launch_and_say(void *nothing)
+{
+	(void)nothing;
+	ok(g.cuCtxSetCurrent(g.device[0].context));
+	launch(0, 1, g.device[0].spend, 100000);
+	g.launched = g.round;
+	return NULL;
+}
+
+static void wait_for_launch(void *nothing)
+{
+	(void)nothing;
+	while (g.launched < g.round)
+		sched_yield();
+}
+
+static void trap_host_function(void)
+{
+	pthread_t thread;
+
+	ok(g.cuLaunchHostFunc(g.device[0].stream[0], wait_for_launch, NULL));
+	pause_a_while();
+	in_thread(launch_and_say, &thread);
+	ok(g.cuCtxSynchronize());
+	pthread_join(thread, NULL);
+}
+
+/* A host function needs a lock that another thread holds across its launches. */
+static void *launch_under_lock(void *nothing)
+{
+	(void)nothing;
+	ok(g.cuCtxSetCurrent(g.device[0].context));
+	pthread_mutex_lock(&g.lock);
+	for (int i = 0; i < 8; i++)
+		launch(0, 1, g.device[0].spend, 500000);
+	pthread_mutex_unlock(&g.lock);
+	return NULL;
+}
+
+static void take_lock(void *nothing)
+{
+	(void)nothing;
+	pthread_mutex_lock(&g.lock);
+	pthread_mutex_unlock(&g.lock);
+}
+
+static void trap_lock(void)
+{
+	pthread_t thread;
+
+	in_thread(launch_under_lock, &thread);
+	ok(g.cuLaunchHostFunc(g.device[0].stream[0], take_lock, NULL));
+	pause_a_while();
+	ok(g.cuCtxSynchronize());
+	pthread_join(thread, NULL);
+}
+
+/* A kernel on each device waits for one on the other. */
+static void trap_devices(void)
+{
+	uint32_t step = 2 * g.round;
+
+	ok(g.cuCtxSetCurrent(g.device[0].context));
+	launch(0, 0, g.device[0].wait, step);
+	ok(g.cuCtxSetCurrent(g.device[1].context));
+	pause_a_while();
+	launch(1, 0, g.device[1].set, step);
+	launch(1, 0, g.device[1].wait, step + 1);
+	ok(g.cuCtxSetCurrent(g.device[0].context));
+	launch(0, 0, g.device[0].set, step + 1);
+	ok(g.cuCtxSynchronize());
+	ok(g.cuCtxSetCurrent(g.device[1].context));
+	ok(g.cuCtxSynchronize());
+}
+
+/* A capture that stays open for longer than any drain may take. */
+static void trap_capture(void)
+{
+	struct timespec pause = {g.round == 1 ? 3 : 0, 0};
+	CUgraph graph;
+
+	ok(g.cuStreamBeginCapture_v2(g.device[0].stream[0], CU_STREAM_CAPTURE_MODE_RELAXED));
+	launch(0, 0, g.device[0].spend, 100000);
+	launch(0, 1, g.device[0].spend, 1000000);
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+	ok(g.cuStreamEndCapture(g.device[0].stream[0], &graph));
+	ok(g.cuGraphDestroy(graph));
+	ok(g.cuStreamSynchronize(g.device[0].stream[1]));
+}
+
+static const struct trap {
+	const char *name;
+	void (*work)(void);
+	int devices;
+} traps[] = {
+	{"flag", trap_flag, 1},	      {"host_function", trap_host_function, 1},
+	{"lock", trap_lock, 1},	      {"devices", trap_devices, 2},
+	{"capture", trap_capture, 1},
+};
+
+int main(int argc, char **argv)
+{
+	const struct trap *trap = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(traps); i++)
+		if (argc == 3 && strcmp(argv[1], traps[i].name) == 0)
+			trap = &traps[i];
+	if (!trap)
+		fail("usage: turns_traps TRAP ROUNDS");
+	open_driver();
+	for (int n = trap->devices - 1; n >= 0; n--)
+		open_device(n);
+	make_word();
+	for (unsigned round = 1; round <= strtoul(argv[2], NULL, 10); round++) {
+		g.round = round;
+		pause_a_while();
+		trap->work();
+	}
+	puts("done");
+	return 0;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all attacks, and their neighbour, begin with and share. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/guest/must.h"
+#include "tests/hostile/attack.h"
+
+enum { MOST_THREADS = 32, PIECES_MOST = 4000 };
+
+void *attack_find(const char *symbol)
+{
+	static void *library;
+	void *found;
+
+	if (!library)
+		library = dlopen("libcuda.so.1", RTLD_NOW);
+	found = library ? dlsym(library, symbol) : NULL;
+	if (!found)
+		fail("%s: %s", symbol, dlerror());
+	return found;
+}
+
+void start(void)
+{
+	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED};
+	uint64_t keep = UINT64_MAX;
+
+#define LOAD(symbol) g.symbol = CALL(symbol);
+	FUNCTIONS(LOAD)
+#undef LOAD
+	if (g.cuInit(0) != CUDA_SUCCESS || g.cuDeviceGet(&g.device, 0) != CUDA_SUCCESS ||
+	    g.cuCtxCreate_v2(&g.context, 0, g.device) != CUDA_SUCCESS)
+		return;
+	props.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, g.device};
+	if (g.cuMemPoolCreate(&g.pool, &props) == CUDA_SUCCESS)
+		g.cuMemPoolSetAttribute(g.pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
+}
+
+void enter(void)
+{
+	if (g.cuCtxSetCurrent)
+		g.cuCtxSetCurrent(g.context);
+}
+
+size_t take_everything_by(api_fn_cuMemAlloc_v2 *from)
+{
+	CUdeviceptr address;
+	size_t taken = 0;
+	unsigned pieces_taken = 0;
+
+	for (size_t bytes = 128 * MIB; bytes >= 4096; bytes /= 4)
+		while (pieces_taken < PIECES_MOST && from(&address, bytes) == CUDA_SUCCESS) {
+			taken += bytes;
+			pieces_taken++;
+		}
+	return taken;
+}
+
+size_t take_everything(void)
+{
+	return take_everything_by(CALL(cuMemAlloc_v2));
+}
+
+static void *thread_main(void *work)
+{
+	void (*run)(void);
+
+	memcpy(&run, &work, sizeof(run));
+	enter();
+	run();
+	return NULL;
+}
+
+void in_threads(unsigned threads, void (*work)(void))
+{
+	pthread_t thread[MOST_THREADS];
+	unsigned made = 0;
+	void *argument;
+
+	memcpy(&argument, &work, sizeof(argument));
+	while (made < threads && made < MOST_THREADS &&
+	       pthread_create(&thread[made], NULL, thread_main, argument) == 0)
+		made++;
+	while (made > 0)
+		pthread_join(thread[--made], NULL);
+}
+
+bool until(uint64_t *start_ms, uint64_t ms)
+{
+	struct timespec now;
+	uint64_t now_ms;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	if (!*start_ms)
+		*start_ms = now_ms;
+	return now_ms - *start_ms < ms;
+}
+
+void become(const char *name)
+{
+	execl("/proc/self/exe", "attack", name, (char *)NULL);
+	_exit(127);
+}
+
+/* Only the end is waited for: who attacks may have closed or exchanged what stdin was. */
+void wait_for_the_end(void)
+{
+	char line[64];
+	ssize_t n;
+
+	do
+		n = read(STDIN_FILENO, line, sizeof(line));
+	while (n > 0 || (n < 0 && errno == EINTR));
+}
+
+void child(void (*work)(void))
+{
+	int said[2];
+
+	if (pipe(said) != 0)
+		return;
+	if (fork() == 0) {
+		close(said[0]);
+		work();
+		best_effort(write(said[1], "", 1));
+		close(said[1]);
+		wait_for_the_end();
+		_exit(0);
+	}
+	close(said[1]);
+	best_effort(read(said[0], &(char){0}, 1));
+	close(said[0]);
+}
+
+char *image(size_t bytes)
+{
+	char *text = NULL;
+
+	if (asprintf(&text,
+		     ".version 7.0\n.target sm_70\n.address_size 64\n"
+		     ".visible .global .align 8 .b8 big[%zu];\n.visible .entry k() { ret; }\n",
+		     bytes) < 0)
+		fail("out of memory");
+	return text;
+}

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated machine with a neighbour at work, and the judge of what is done beside it.
+
+An attack runs under a real `mete run` with a real meted. It is judged by three books that are not the attacker's: the
+driver's (witness.c), the neighbour's (neighbour.c) and meted's (its admin socket).
+"""
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tests", "system"))
+from meted import MIB, Admin, Gone, Refused, run  # noqa: E402,F401
+
+LIMIT, NEIGHBOUR = 512 * MIB, 256 * MIB  # of a device of 1 GiB: an escape of a quarter harms the neighbour
+GRACE_S = 2.0  # what only measuring can tell is in the book after that
+SLOW_S = 2.0   # the neighbour's longest round: three allocations, two of them beyond its credit
+BOOK_S = 15.0  # until what an attacker held is in nobody's name
+
+HELD, ADMITTED, ESCAPED, HARMED = "held", "admitted", "ESCAPED", "NEIGHBOUR HARMED"
+
+
+def readme():
+    return re.sub(r"\s+", " ", open(os.path.join(ROOT, "README.md")).read())
+
+
+class Reader(threading.Thread):
+    """Keeps what a process says, line by line, with the time."""
+
+    def __init__(self, process):
+        super().__init__(daemon=True)
+        self.process, self.lines, self.ended = process, [], False
+        self.start()
+
+    def run(self):
+        for line in self.process.stdout:
+            self.lines.append((time.monotonic(), line))
+        self.ended = True
+
+
+def wait_for(condition, seconds):
+    end = time.monotonic() + seconds
+    while True:
+        answer = condition()
+        if answer or time.monotonic() > end:
+            return answer
+        time.sleep(0.01)
+
+
+def parents():
+    """pid -> (parent, name) of all processes."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                text = open(f"/proc/{entry}/stat").read()
+            except OSError:
+                continue
+            name, rest = text[text.index("(") + 1:text.rindex(")")], text[text.rindex(")") + 2:].split()
+            found[int(entry)] = (int(rest[1]), name)
+    return found
+
+
+class World:
+    def __init__(self, build, devices=1):
+        # Who outlives its parents becomes our child: nothing gets away.
+        ctypes.CDLL(None).prctl(36, 1)
+        self.build, self.devices = build, devices
+        self.folder = tempfile.mkdtemp(prefix="mete-", dir="/tmp")
+        os.mkdir(self.folder + "/sim")
+        os.chmod(self.folder, 0o755)
+        os.chmod(self.folder + "/sim", 0o777)
+        kept = {key: value for key, value in os.environ.items()
+                if not key.startswith("METE_") and key not in ("CUDA_VISIBLE_DEVICES", "LD_PRELOAD")}
+        self.environment = dict(kept, XDG_RUNTIME_DIR=self.folder, METE_SIM_DIR=self.folder + "/sim", METE_SIM_DEVICES=f"{devices}xSIM",
+                                METE_SIM_MEMORY="1GiB", METE_SIM_RATE="1000", METE_SIM_PATTERN="0", METE_SIM_CONTEXT_COST="0",
+                                METE_SIM_CREATE_COST="0", METE_SIM_MAP_COST="0", METE_SIM_UNMAP_COST="0",
+                                LD_LIBRARY_PATH=build + "/sim/lib", HOSTILE_ATTACK=self.program("attack"))
+        self.errors = open(self.folder + "/errors", "a+")
+
+    def program(self, name):
+        return f"{self.build}/tests/hostile/{name}"
+
+    def mete_run(self, name, memory, *command, devices=1, **more):
+        which = ["--device", ",".join(map(str, range(devices)))]
+        return subprocess.Popen([self.build + "/cli/mete", "run", "--memory", f"{memory // MIB}MiB", "--name", name, *which, "--", *command],
+                                env=dict(self.environment, **more), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=self.errors, start_new_session=True)
+
+    def __enter__(self):
+        self.neighbour = Reader(self.mete_run("neighbour", NEIGHBOUR, self.program("neighbour")))
+        assert wait_for(lambda: self.neighbour.lines, 30), "the neighbour does not start: " + self.said()
+        self.witness = Reader(subprocess.Popen([self.program("witness"), self.build + "/sim/lib/libnvidia-ml.so.1"], text=True,
+                                               env=self.environment, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                                               stderr=self.errors))
+        self.admin = Admin(self.folder + "/mete")
+        rows = self.admin.list()
+        [self.tenant] = {row.tenant for row in rows if row.kind == "tenant_row"}
+        [self.pid] = {row.pid for row in rows if row.kind == "guest_row"}
+        return self
+
+    def __exit__(self, *_):
+        self.admin.close()
+        keep_out = {os.getpid()}
+        for process in (self.neighbour.process, self.witness.process):
+            if process.stdin:
+                process.stdin.close()
+        self.witness.process.kill()
+        wait_for(lambda: self.neighbour.process.poll() is not None, 5)
+        self.end_all(keep_out, daemons=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def said(self):
+        self.errors.seek(0)
+        return self.errors.read()[-2000:]
+
+    def socket_of_neighbour(self):
+        return f"{self.folder}/mete/tenants/{self.tenant}/guest.sock"
+
+    def daemon_pid(self):
+        """Of a living one; asked on a new connection."""
+        try:
+            admin = Admin(self.folder + "/mete", timeout=5)
+        except (OSError, Gone, Refused):
+            return None
+        admin.close()
+        return admin.welcome.pid
+
+    def ours(self, keep, daemons=False):
+        """Every process that descends from us, without these, what is beneath them, and daemons."""
+        tree, found, grew = parents(), {os.getpid()}, True
+        while grew:
+            grew = False
+            for pid, (parent, name) in tree.items():
+                if parent in found and pid not in found and pid not in keep and (daemons or name != "meted"):
+                    found.add(pid)
+                    grew = True
+        return found - {os.getpid()}
+
+    def end_all(self, keep, daemons=False):
+        while True:
+            left = self.ours(keep, daemons)
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            try:
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            except ChildProcessError:
+                pass
+            left = {pid for pid in left if pid in self.ours(keep, daemons)}
+            if not left:
+                return
+            time.sleep(0.01)
+
+    # The driver's book.
+
+    def held(self, line):
+        """What others than the neighbour hold on the fullest device, by a line of the witness."""
+        sums = {}
+        for device, pid, bytes in (map(int, word.split(":")) for word in line.split()[1:]):
+            if pid != self.pid:
+                sums[device] = sums.get(device, 0) + bytes
+        return max(sums.values(), default=0)
+
+    def beyond(self, since, limit):
+        """The longest time in s that others than the neighbour held more than that, the most they held, and by how much
+        it grew after GRACE_S beyond it."""
+        assert self.witness.process.poll() is None and time.monotonic() - self.witness.lines[-1][0] < 10, \
+            "nobody watches the driver's book: " + self.said()
+        longest = most = grown = last = 0
+        began = after_grace = None
+        for t, line in [(t, line) for t, line in self.witness.lines if t >= since - 0.02] + [(time.monotonic(), None)]:
+            now = self.held(line) if line else last
+            if began is not None:
+                longest = max(longest, t - began)
+                if after_grace is None and t - began > GRACE_S:
+                    after_grace = last
+                grown = max(grown, now - after_grace) if after_grace is not None else grown
+            most, last = max(most, now), now
+            began = (began if began is not None else t) if now > limit else None
+            after_grace = after_grace if began is not None else None
+        return longest, most, grown
+
+    # The neighbour's.
+
+    def neighbour_now(self):
+        _, line = self.neighbour.lines[-1]
+        return list(map(int, line.split()))
+
+    def neighbour_harmed(self, before, since, slow_s):
+        if self.neighbour.process.poll() is not None:
+            return "the neighbour ended: " + self.said()[-300:]
+        lines = [(t, list(map(int, line.split()))) for t, line in self.neighbour.lines if t >= since]
+        now = self.neighbour_now()
+        if now[1] > before[1]:
+            return f"the neighbour was refused {now[1] - before[1]} times: " + self.said()[-300:]
+        if now[2] > before[2]:
+            return f"the neighbour saw {now[2] - before[2]} wrong things: " + self.said()[-300:]
+        slowest = max([line[3] / 1e6 for _, line in lines] + [time.monotonic() - self.neighbour.lines[-1][0]])
+        if slow_s and slowest > slow_s:
+            return f"the neighbour waited for {slowest:.2f} s"
+        return None
+
+    # meted's.
+
+    def meet(self):
+        """A connection to the daemon that is there now, which we keep."""
+        self.admin.close()
+        self.admin = Admin(self.folder + "/mete", timeout=10)
+        return self.admin
+
+    def booked(self):
+        """What it says that the attackers have on the fullest device."""
+        try:
+            return max([row.allocated + row.residual for row in self.meet().list() if row.kind == "tenant_row" and row.tenant != self.tenant],
+                       default=0)
+        except (OSError, Gone, Refused):
+            return 0
+
+    def left_in_book(self):
+        """Rows of anybody but the neighbour, or what there is more of the neighbour's than there was; None: nothing."""
+        try:
+            admin = Admin(self.folder + "/mete", timeout=10)
+            rows = [row for row in admin.list() if row.kind == "tenant_row" and row.tenant != self.tenant]
+            admin.close()
+        except (OSError, Gone, Refused) as error:
+            return f"meted does not answer: {error!r}"
+        return ", ".join(f"{row.name}: guests={row.guests} allocated={row.allocated} residual={row.residual} credit={row.credit}"
+                         for row in rows) or None
+
+
+class Attack:
+    """One row. `exact`: not even for a moment beyond the limit; otherwise for no longer than GRACE_S, or in meted's book."""
+
+    def __init__(self, name, tries, command, exact=True, admitted=None, disturb=None, kills=False, devices=1, slow_s=SLOW_S, quick=False):
+        self.name, self.tries, self.command, self.exact = name, tries, command, exact
+        self.admitted, self.disturb, self.kills, self.devices, self.slow_s = admitted, disturb, kills, devices, slow_s
+        self.quick = quick
+
+    def run(self, world, judge_time=True):
+        """(outcome, why)"""
+        before, daemon = world.neighbour_now(), world.daemon_pid()
+        keep = world.ours(set())
+        since = time.monotonic()
+        running = Reader(world.mete_run("attacker", LIMIT, *self.command, devices=self.devices,
+                                        HOSTILE_NEIGHBOUR=world.socket_of_neighbour()))
+        try:
+            if self.disturb:
+                self.disturb(world, running)
+            wait_for(lambda: running.ended or any("holds" in line for _, line in running.lines), 20)
+            # What is beyond the limit now is looked at until it may be beyond it no longer.
+            wait_for(lambda: world.held(world.witness.lines[-1][1]) <= LIMIT, GRACE_S + 0.5)
+            time.sleep(0.1)
+            over, most, grown = world.beyond(since, LIMIT)
+            booked = world.booked() if over > GRACE_S else 0
+        finally:
+            try:
+                running.process.stdin.close()
+            except OSError:
+                pass
+            wait_for(lambda: running.process.poll() is not None, 0.5)
+            world.end_all(keep)
+        left = world.left_in_book()
+        if left:
+            wait_for(lambda: not world.left_in_book(), BOOK_S)
+            left = world.left_in_book()
+        # One more line of the neighbour's, of now.
+        seen = len(world.neighbour.lines)
+        wait_for(lambda: len(world.neighbour.lines) > seen, 10)
+        harmed = world.neighbour_harmed(before, since, self.slow_s if judge_time else None)
+        if not harmed and not self.kills and world.daemon_pid() != daemon:
+            harmed = "meted ended"
+        if not harmed and left:
+            harmed = "in meted's book is left: " + left
+        # In the book, so that all further memory is refused: that is what is promised of what only measuring can tell.
+        escaped = most > LIMIT if self.exact else over > GRACE_S and (booked < LIMIT - MIB or grown > 0)
+        why = f"{most / MIB:.0f} MiB at most" + (f", {over:.2f} s beyond the limit" if most > LIMIT else "")
+        if over > GRACE_S:
+            why += f", {booked / MIB:.0f} MiB in meted's book, {grown / MIB:.0f} MiB more later"
+        return self.outcome(escaped, why, harmed)
+
+    def outcome(self, escaped, why, harmed):
+        if (escaped or harmed) and self.admitted:
+            if self.admitted in readme():
+                return ADMITTED, f"README: \"{self.admitted}\""
+            return ESCAPED, f"README does not say \"{self.admitted}\""
+        if escaped:
+            return ESCAPED, why + ("; " + harmed if harmed else "")
+        if harmed:
+            return HARMED, harmed
+        return HELD, why

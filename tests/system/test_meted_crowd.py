@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""One tenant cannot slow, fill or confuse another, however much it does at once."""
+import os
+import re
+import select
+import sys
+import tempfile
+
+from meted import *
+
+
+def test_two_thousand_waiting_requests_of_one_tenant_leave_its_neighbour_a_place():
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        full, hostile, made = [admin.tenant("4GiB", wait="1h") for _ in range(3)]
+        holder = Guest(full.socket)
+        holder.credit(4 * GIB)
+        holder.allocated(4 * GIB)
+        crowd = [Guest(hostile.socket) for _ in range(33)]
+        for guest in crowd:
+            for _ in range(64):
+                guest.send("credit_ask", device=0, wait=1, bytes=MIB, want=MIB)
+        # 512 of them wait; who is not among those is told.
+        assert (told := crowd[-1].receive()).kind == "refused", told
+        until(lambda: admin.tenant_row(hostile.tenant).waiting == 512)
+        guest = Guest(made.socket)
+        ids = [guest.send("credit_ask", device=0, wait=1, bytes=MIB, want=MIB) for _ in range(64)]
+        # Who says so much in a row is heard late.
+        until(lambda: admin.tenant_row(made.tenant).waiting == 64)
+        for guest_of_crowd in crowd:
+            guest_of_crowd.close()
+        holder.allocated(3 * GIB)
+        holder.give_back(GIB)
+        assert all(guest.answer(id).kind == "credit_grant" for id in ids)
+
+
+def test_a_devices_room_is_shown_to_all_of_its_tenants():
+    with Daemon() as meted:
+        admins = [Admin(meted.place) for _ in range(2)]
+        guests = [Guest(admins[i // 50].tenant("4GiB").socket) for i in range(100)]
+        guests[0].credit(GIB)
+        for guest in guests:
+            while (shown := guest.shown())["room"] != 3 * GIB or shown["rivals"] != 99:
+                admins[0].list(1)  # those that were not told at once are told soon
+
+
+def test_a_thousand_tenants_come_back_with_what_was_changed_last_and_the_ended_ones_do_not():
+    with Daemon("--log-level", "warning") as meted:
+        admins = [Admin(meted.place) for _ in range(16)]
+        made = [admins[i // 64].tenant(f"{i + 1}MiB", name=f"number {i}") for i in range(1024)]
+        try:
+            Admin(meted.place).tenant("1GiB")
+            raise AssertionError("one more than there may be")
+        except Refused as refusal:
+            assert refusal.code == VALUE
+        admins.pop().close()  # the last 64 tenants end with who kept them
+        for i in range(0, 960, 3):
+            admins[0].set(made[i].tenant, "memory", "2GiB")
+        while len([row for row in admins[0].list() if row.kind == "tenant_row"]) != 960:
+            pass
+        meted.kill()
+        meted.start()
+        rows = {row.name: row.limit for row in Admin(meted.place).list() if row.kind == "tenant_row"}
+        assert rows == {f"number {i}": 2 * GIB if i % 3 == 0 else (i + 1) * MIB for i in range(960)}
+
+
+def is_welcome(path):
+    """False: it was told that there is no room, perhaps before it had said anything."""
+    try:
+        return Guest(path, hello=False).ask("hello", major=1).kind == "welcome"
+    except (Gone, Refused):
+        return False
+
+
+def test_who_takes_all_descriptors_is_told_and_the_admin_socket_is_still_answered():
+    with Daemon(wrap=("prlimit", "--nofile=80:80")) as meted:
+        admin = Admin(meted.place)
+        made = [admin.tenant("1GiB") for _ in range(4)]
+        knocking = [Connection(made[i % 4].socket) for i in range(80)]
+        # Who is let in hears nothing before it has said something; who is not is told at once.
+        ready, _, _ = select.select([one.socket for one in knocking], [], [], PATIENCE)
+        told = next(one for one in knocking if one.socket in ready).receive()
+        assert (told.kind, told.code) == ("refused", FULL) and "descriptors" in told.reason, told
+        for _ in range(3):  # nobody is kept waiting, and an admin is not in need
+            one = Connection(made[0].socket)
+            assert one.receive().kind == "refused"
+        others = [Admin(meted.place) for _ in range(5)]
+        assert others[-1].tenant_row(made[0].tenant).guests == 0
+        # It does not spin: it sleeps where nothing happens. Each rest of a listener is one turn of the loop.
+        turns = lambda: int(re.search(r"\nvoluntary_ctxt_switches:\t(\d+)", open(f"/proc/{meted.process.pid}/status").read()).group(1))
+        before = turns()
+        until(lambda: turns() > before, "it never sleeps")
+        for one in knocking:
+            one.close()
+        until(lambda: is_welcome(made[0].socket), "nobody is let in although there is room again")
+
+
+def test_connections_that_say_nothing_are_a_few_of_a_tenant():
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made, other = admin.tenant("1GiB"), admin.tenant("1GiB")
+        silent = [Connection(made.socket) for _ in range(64)]
+        one = Connection(made.socket)
+        try:
+            one.ask("hello", major=1)
+            raise AssertionError("welcome")
+        except Refused as refusal:
+            assert refusal.code == FULL and "HELLO" in str(refusal)
+        assert Guest(other.socket).credit(MIB) == MIB
+        # Who says it at last is heard.
+        assert silent[0].ask("hello", major=1).kind == "welcome"
+        assert Guest(made.socket).credit(MIB) == MIB
+
+
+def memory_mib(pid):
+    return int(re.search(r"VmRSS:\s+(\d+)", open(f"/proc/{pid}/status").read()).group(1)) / 1024
+
+
+# A sanitizer keeps what is freed.
+INSTRUMENTED = any(mark in open(sys.argv[1], "rb").read() for mark in (b"__asan_init", b"__tsan_init"))
+
+
+def test_answers_that_nobody_reads_are_bounded_and_their_memory_comes_back():
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        hostile, made = admin.tenant("1GiB"), admin.tenant("1GiB")
+        neighbour = Guest(made.socket)
+        crowd = [Guest(hostile.socket) for _ in range(64)]
+        for guest in crowd:
+            guest.credit(4096)
+            guest.allocated(4096)
+            guest.socket.setblocking(False)
+        before, most = memory_mib(meted.process.pid), 0
+        while "does not read what it is sent" not in meted.log():
+            for guest in crowd:
+                try:
+                    for _ in range(30):
+                        guest.send("processes_ask", device=0)  # 65 answers each
+                except (BlockingIOError, Gone):
+                    pass
+            assert neighbour.credit(MIB) == MIB
+            neighbour.give_back(MIB)
+            most = max(most, memory_mib(meted.process.pid))
+        assert INSTRUMENTED or most < before + 16, (before, most)
+        for guest in crowd:
+            guest.close()
+        while not INSTRUMENTED and memory_mib(meted.process.pid) > before * 1.1:
+            neighbour.credit(4096)  # it is given back within a second
+
+
+def test_programs_that_come_and_go_do_not_fill_the_log():
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made = admin.tenant("1GiB")
+        seat = Seat()
+        for _ in range(400):
+            Guest(made.socket, seat=seat).hang_up()
+        while "log.left_out event=guest.joined" not in meted.log():
+            admin.list()  # it is said within a second
+        assert meted.log().count(" guest.joined ") < 300
+
+
+def test_the_log_of_a_running_daemon_is_bounded():
+    place = tempfile.mkdtemp(prefix="mete-")
+    log = place + "/meted.log"
+    with open(log, "w") as file:
+        file.write("x" * 99 + "\n" * 1)
+        file.write(("y" * 99 + "\n") * 10600)  # more than 1 MiB
+    meted = Daemon.__new__(Daemon)
+    meted.place, meted.options, meted.wrap, meted.role = place, (), (), "--user"
+    meted.environment, meted.log_path = dict(os.environ), log
+    meted.start()
+    with meted:
+        Admin(place).tenant("1GiB")
+        assert os.path.getsize(log + ".1") > 1 << 20 and os.path.getsize(log) < 10000
+        assert "tenant.made" in meted.log()
+
+
+if __name__ == "__main__":
+    run(globals())

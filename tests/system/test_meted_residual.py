@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a driver holds beside what was allocated, and who is charged for it: with meted alone, on a stub that says what
+the driver would. test_meted_residual.py METED STUB_FOLDER
+"""
+import contextlib
+import tempfile
+
+from meted import *
+
+
+class Driver:
+    """What the management library says of processes."""
+
+    def __init__(self):
+        self.file = tempfile.NamedTemporaryFile("w")
+        self.environment = {"METE_STUB_PROCESSES": self.file.name}
+        self.used = {}
+
+    def says(self, guest, used):
+        """In place, in lines of one length: the daemon may be reading."""
+        self.used[guest.seat.pid] = used
+        self.file.seek(0)
+        for pid, bytes in self.used.items():
+            self.file.write(f"0 {pid:10d} {bytes:20d}\n")
+        self.file.flush()
+
+
+@contextlib.contextmanager
+def a_node(*memory):
+    """A daemon and a guest in each of several tenants."""
+    driver = Driver()
+    with Daemon(environment=driver.environment) as meted:
+        admin = Admin(meted.place)
+        tenants = [admin.tenant(text) for text in memory]
+        yield driver, meted, admin, [Guest(made.socket) for made in tenants], tenants
+
+
+def has_context(driver, guest, used, count=1, others=0, reserved=64 * MIB):
+    guest.ask("residual_ask", device=0, bytes=reserved)
+    driver.says(guest, used)
+    guest.contexts(count, others=others)
+    guest.send("residual_settle", device=0, contexts=count, bytes=reserved)
+
+
+def measured(admin, made, residual):
+    until(lambda: admin.tenant_row(made.tenant).residual == residual)
+
+
+def price(guest):
+    """What it is told that a context takes; it makes none."""
+    value = guest.ask("residual_ask", device=0, bytes=0).value
+    guest.send("residual_settle", device=0, contexts=0, bytes=value)
+    return value
+
+
+def test_a_module_does_not_make_anybodys_context_dearer():
+    with a_node("2GiB", "1GiB") as (driver, meted, admin, (guest, neighbour), tenants):
+        has_context(driver, guest, 964 * MIB, others=1)
+        measured(admin, tenants[0], 964 * MIB)
+        assert price(neighbour) == price(guest) == 64 * MIB
+
+
+def test_a_price_is_what_two_tenants_agree_upon_and_falls_as_well_as_rises():
+    with a_node("1GiB", "1GiB", "1GiB") as (driver, meted, admin, (one, two, third), tenants):
+        has_context(driver, one, 500 * MIB)
+        measured(admin, tenants[0], 500 * MIB)
+        assert price(third) == 64 * MIB, "one alone may lie"
+        has_context(driver, two, 300 * MIB)
+        measured(admin, tenants[1], 300 * MIB)
+        assert price(third) == 300 * MIB
+        # What it had itself is what it expects; less than is expected of an unknown driver nobody does.
+        assert price(one) == 500 * MIB
+        for guest, made, used in ((one, tenants[0], 100 * MIB), (two, tenants[1], 10 * MIB)):
+            driver.says(guest, used)
+            measured(admin, made, used)
+        assert price(one) == 100 * MIB and price(two) == price(third) == 64 * MIB
+
+
+def test_a_page_that_claims_nothing_takes_no_room_from_the_neighbours():
+    with a_node("1GiB", "1GiB", "2GiB") as (driver, meted, admin, (one, two, third), tenants):
+        for guest in (one, two):
+            credit = GIB - 64 * MIB
+            assert guest.credit(credit) == credit
+            has_context(driver, guest, GIB)
+            guest.allocated(0)
+            until(lambda: guest.shown()["used"] >= GIB)
+        row = admin.device_row()
+        assert row.allocated + row.credit + row.residual <= 2 * GIB, row
+        assert sum(r.credit + r.residual for r in admin.list() if r.kind == "tenant_row") <= 2 * GIB
+        rest = row.capacity - row.reserve - 2 * GIB
+        assert third.credit(rest) == rest
+        assert one.refused(1) == LIMIT
+
+
+def test_what_passed_a_guest_by_is_in_the_book_though_nobody_asks():
+    with a_node("1GiB", "1GiB") as (driver, meted, admin, (guest, neighbour), tenants):
+        assert neighbour.credit(MIB) == MIB
+        assert guest.credit(100 * MIB) == 100 * MIB
+        guest.allocated(100 * MIB)
+        driver.says(guest, 700 * MIB)
+        until(lambda: guest.shown()["used"] == 700 * MIB)
+        assert guest.refused(400 * MIB) == LIMIT
+        driver.says(guest, 100 * MIB)
+        until(lambda: guest.shown()["used"] == 100 * MIB)
+
+
+def test_who_asks_is_answered_from_figures_that_are_not_old():
+    with a_node("1GiB") as (driver, meted, admin, (guest,), tenants):
+        assert guest.credit(100 * MIB) == 100 * MIB
+        guest.allocated(100 * MIB)
+        driver.says(guest, GIB)
+
+        def refused():
+            try:
+                guest.give_back(guest.credit(MIB))
+                return False
+            except Refused as refusal:
+                return refusal.code == LIMIT
+
+        until(refused)  # alone, and nobody looks at the book
+
+
+def test_unused_credit_is_recalled_from_who_has_more_than_it_may():
+    with a_node("1GiB", "1GiB") as (driver, meted, admin, (guest, neighbour), tenants):
+        assert neighbour.credit(MIB) == MIB
+        assert guest.credit(300 * MIB) == 300 * MIB
+        guest.allocated(100 * MIB)
+        driver.says(guest, GIB)
+        recall = guest.hear("credit_recall")
+        assert recall.bytes == 200 * MIB, recall
+        guest.give_back(200 * MIB, recall=recall.id)
+        assert guest.refused(1) == LIMIT
+
+
+def test_who_comes_back_after_its_limit_was_lowered_has_what_it_has():
+    with a_node("1GiB") as (driver, meted, admin, (guest,), (made,)):
+        assert guest.credit(800 * MIB) == 800 * MIB
+        guest.allocated(800 * MIB)
+        admin.set(made.tenant, "memory", "100MiB")
+        for _ in range(2):  # what the first successor writes down the second one reads
+            meted.kill()
+            meted.start()
+            guest.hang_up()
+            guest = Guest(made.socket, seat=guest.seat)
+            guest.state(800 * MIB)
+            guest.allocated(800 * MIB)
+            row = Admin(meted.place).tenant_row(made.tenant)
+            assert (row.allocated, row.limit) == (800 * MIB, 100 * MIB), row
+            assert guest.refused(1) == LIMIT
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/residual.h"
+
+#include "core/residual_price.h"
+#include "tests/test.h"
+
+static struct residual r;
+static struct residual_moment page;
+
+static unsigned step(enum residual_verb verb, uint64_t bytes)
+{
+	struct residual_event event = {.verb = verb, .bytes = bytes, .moment = &page};
+
+	return residual_step(&r, &event);
+}
+
+static void given(uint64_t granted, uint64_t allocated)
+{
+	r = (struct residual){0};
+	page = (struct residual_moment){.granted = granted, .allocated = allocated, .moved = 1};
+}
+
+/* From its beginning to its end nothing happens. */
+static unsigned measured(uint64_t used)
+{
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	return step(RESIDUAL_ENDS, used);
+}
+
+static unsigned reserve_and_settle(uint64_t bytes)
+{
+	expect_eq(step(RESIDUAL_RESERVED, bytes), 0);
+	return step(RESIDUAL_SETTLED, bytes);
+}
+
+TEST(a_context_is_reserved_and_then_measured)
+{
+	given(100, 100);
+	expect_eq(reserve_and_settle(80), RESIDUAL_MEASURE);
+	expect_eq(residual_charge(&r), 80);
+	expect(residual_in_flux(&r));
+	expect(measured(150) & RESIDUAL_REPORT);
+	expect_eq(residual_charge(&r), 50);
+	expect(!residual_in_flux(&r) && !residual_open(&r));
+}
+
+TEST(a_measurement_leaves_what_was_reserved_since)
+{
+	given(0, 0);
+	expect_eq(step(RESIDUAL_RESERVED, 40), 0);
+	expect_eq(reserve_and_settle(40), RESIDUAL_MEASURE);
+	expect(measured(30) & RESIDUAL_REPORT);
+	expect_eq(residual_charge(&r), 70);
+	/* It is said to be there after the measurement began: that may have missed it. */
+	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	expect_eq(step(RESIDUAL_SETTLED, 40), RESIDUAL_MEASURE);
+	expect(step(RESIDUAL_ENDS, 30) & RESIDUAL_MEASURE);
+	expect_eq(residual_charge(&r), 70);
+	expect(measured(60) & RESIDUAL_REPORT);
+	expect_eq(residual_charge(&r), 60);
+}
+
+TEST(all_that_is_reserved_is_no_more_than_that)
+{
+	given(0, 0);
+	expect_eq(step(RESIDUAL_RESERVED, 40), 0);
+	expect_eq(step(RESIDUAL_SETTLED, RESIDUAL_ALL), RESIDUAL_MEASURE);
+	expect_eq(step(RESIDUAL_RESERVED, 40), 0);
+	expect(measured(30) & RESIDUAL_REPORT);
+	expect_eq(residual_charge(&r), 70);
+}
+
+TEST(bounds_keep_what_was_thought_within_them)
+{
+	given(100, 100);
+	page.adrift = 100;
+	expect_eq(reserve_and_settle(40), RESIDUAL_MEASURE);
+	expect(measured(100) & RESIDUAL_LATER);
+	expect_eq(residual_charge(&r), 40);
+	expect_eq(step(RESIDUAL_RETRIED, 0), RESIDUAL_MEASURE);
+	expect(measured(150) & RESIDUAL_REPORT);
+	expect_eq(residual_charge(&r), 50);
+	expect_eq(step(RESIDUAL_RESERVED, 40), 0);
+	expect_eq(step(RESIDUAL_RETRIED, 0), RESIDUAL_MEASURE);
+	expect(measured(30) & RESIDUAL_REPORT);
+	expect_eq(residual_charge(&r), 70);
+}
+
+TEST(doubts_that_stay_are_how_it_is)
+{
+	unsigned todo = RESIDUAL_LATER;
+
+	given(100, 100);
+	page.adrift = 10;
+	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
+	for (int i = 1; i <= RESIDUAL_DOUBTS; i++) {
+		expect(todo & RESIDUAL_LATER);
+		todo = measured(150);
+		expect(residual_open(&r));
+		if (i < RESIDUAL_DOUBTS)
+			expect_eq(step(RESIDUAL_RETRIED, 0), RESIDUAL_MEASURE);
+	}
+	expect(!(todo & RESIDUAL_LATER));
+	/* Only where somebody would be refused. */
+	expect_eq(step(RESIDUAL_RETRIED, 0), RESIDUAL_MEASURE);
+}
+
+TEST(what_a_pool_let_go_of_hides_no_context_however_often_it_is_measured)
+{
+	given(100, 100);
+	page.contexts = 1;
+	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
+	expect(measured(164) & RESIDUAL_REPORT);
+	/* It let go before anybody looked, and the guest has not found it. */
+	page.loose = 90;
+	page.moved++;
+	for (int i = 0; i < 2 * RESIDUAL_DOUBTS; i++) {
+		expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
+		expect(!(measured(84) & RESIDUAL_SAMPLE));
+		expect_eq(residual_charge(&r), 64);
+	}
+	page.allocated = 20;
+	page.loose = 0;
+	page.moved++;
+	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
+	expect(!(measured(84) & RESIDUAL_LATER));
+	expect_eq(residual_charge(&r), 64);
+}
+
+TEST(who_does_not_stand_still_has_at_least_what_is_beyond_all_it_was_granted)
+{
+	unsigned todo = 0;
+
+	given(100, 20);
+	expect_eq(reserve_and_settle(10), RESIDUAL_MEASURE);
+	for (int i = 1; i < RESIDUAL_ROUNDS; i++) {
+		expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+		page.allocated++;
+		page.moved++;
+		expect_eq(step(RESIDUAL_GRANTED, 110), 0);
+		todo = step(RESIDUAL_ENDS, 180);
+		if (i < RESIDUAL_ROUNDS - 1)
+			expect_eq(todo, RESIDUAL_MEASURE);
+	}
+	expect_eq(todo, RESIDUAL_REPORT | RESIDUAL_LATER);
+	expect_eq(residual_charge(&r), 70); /* with what is reserved in it */
+	expect(residual_open(&r));
+}
+
+TEST(a_look_that_nobody_asked_for_is_tried_once_and_keeps_nobody_waiting)
+{
+	given(100, 100);
+	expect_eq(step(RESIDUAL_WATCHED, 0), RESIDUAL_MEASURE);
+	expect(!residual_in_flux(&r));
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	page.moved++;
+	expect_eq(step(RESIDUAL_ENDS, 190), RESIDUAL_REPORT);
+	expect_eq(residual_charge(&r), 90);
+	expect(!residual_open(&r));
+}
+
+TEST(what_was_evicted_hides_no_context)
+{
+	given(100, 100);
+	page.evicted = 60;
+	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
+	expect(measured(90) & RESIDUAL_REPORT);
+	expect_eq(residual_charge(&r), 50);
+}
+
+TEST(a_claim_beyond_what_was_granted_hides_nothing)
+{
+	given(100, 1000);
+	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
+	expect(measured(150) & RESIDUAL_REPORT);
+	expect_eq(residual_charge(&r), 50);
+}
+
+TEST(a_claim_is_believed_within_what_was_granted_all_the_time)
+{
+	given(100, 1000);
+	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	page.granted = 200;
+	expect(step(RESIDUAL_ENDS, 150) & RESIDUAL_REPORT);
+	expect_eq(residual_charge(&r), 50);
+	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	page.granted = 90;
+	expect(step(RESIDUAL_ENDS, 150) & RESIDUAL_REPORT);
+	expect_eq(residual_charge(&r), 60);
+}
+
+TEST(a_check_is_answered_by_a_measurement_that_began_after_it)
+{
+	given(0, 0);
+	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	expect_eq(step(RESIDUAL_CHECKED, 0), RESIDUAL_MEASURE);
+	expect_eq(step(RESIDUAL_ENDS, 10), RESIDUAL_REPORT | RESIDUAL_MEASURE);
+	expect_eq(measured(20), RESIDUAL_REPORT | RESIDUAL_ANSWER);
+	expect_eq(residual_charge(&r), 20);
+}
+
+TEST(a_check_is_excused_where_nobody_can_measure)
+{
+	given(0, 0);
+	expect_eq(step(RESIDUAL_CHECKED, 0), RESIDUAL_MEASURE);
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	expect_eq(step(RESIDUAL_FAILS, 0), RESIDUAL_EXCUSE);
+	expect_eq(step(RESIDUAL_CHECKED, 0), RESIDUAL_MEASURE);
+	expect_eq(step(RESIDUAL_LATE, 0), RESIDUAL_EXCUSE);
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	expect_eq(step(RESIDUAL_ENDS, 0), RESIDUAL_REPORT);
+	expect_eq(step(RESIDUAL_CHECKED, 0), RESIDUAL_MEASURE);
+	expect_eq(step(RESIDUAL_HUNG_UP, 0), 0);
+	expect_eq(measured(0), RESIDUAL_REPORT);
+}
+
+TEST(an_inventory_makes_an_end_of_what_was_before)
+{
+	given(100, 100);
+	expect_eq(step(RESIDUAL_RESERVED, 40), 0);
+	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	expect_eq(step(RESIDUAL_ADOPTED, 64), RESIDUAL_REPORT | RESIDUAL_MEASURE);
+	expect_eq(step(RESIDUAL_ENDS, 1000), 0);
+	expect_eq(residual_charge(&r), 64);
+	expect(measured(170) & RESIDUAL_REPORT);
+	expect_eq(residual_charge(&r), 70);
+}
+
+TEST(what_contexts_take_is_learnt_where_they_were_alone)
+{
+	given(100, 100);
+	page.contexts = 2;
+	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
+	expect(measured(220) & RESIDUAL_SAMPLE);
+	expect_eq(r.sample, 60);
+	page.others = 1;
+	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
+	expect(!(measured(1120) & RESIDUAL_SAMPLE));
+	page.others = RESIDUAL_UNSAID;
+	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
+	expect(!(measured(220) & RESIDUAL_SAMPLE));
+}
+
+TEST(a_tenant_expects_what_it_had_and_a_neighbour_what_two_agree_upon)
+{
+	struct residual_price p = {0};
+
+	expect_eq(residual_price_of(&p, 1, 64), 64);
+	residual_price_learn(&p, 1, 900);
+	expect_eq(residual_price_of(&p, 1, 64), 900);
+	expect_eq(residual_price_of(&p, 2, 64), 64);
+	residual_price_learn(&p, 3, 500);
+	expect_eq(residual_price_of(&p, 2, 64), 500);
+	residual_price_learn(&p, 4, 520);
+	expect_eq(residual_price_of(&p, 2, 64), 520);
+	residual_price_learn(&p, 1, 10);
+	expect_eq(residual_price_of(&p, 1, 64), 64);
+	expect_eq(residual_price_of(&p, 2, 64), 500);
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What core/turns.h promises to tenants, on the virtual device of replay/time_world.h: shares, and
+ * who waits how long. The histories that try to break its laws are in test_turns_always.c.
+ */
+#include "core/turns.h"
+
+#include "replay/time_measure.h"
+#include "tests/test.h"
+
+#define US 1000ull
+#define MS 1000000ull
+
+enum { TENANTS = 12 };
+
+static struct {
+	struct time_load loads[TENANTS];
+	struct time_setup setup;
+	struct time_outcome out;
+} m;
+
+static uint64_t below(uint64_t bound)
+{
+	return test_random_below(bound);
+}
+
+static void given(uint32_t tenants, uint64_t length_ns)
+{
+	memset(&m, 0, sizeof(m));
+	time_setup_init(&m.setup);
+	m.setup.loads = m.loads;
+	m.setup.tenants = tenants;
+	m.setup.length_ns = length_ns;
+	for (uint32_t i = 0; i < tenants; i++)
+		time_load_init(&m.loads[i]);
+}
+
+static void run(void)
+{
+	struct fault why;
+
+	expect_eq(time_world_run(&m.setup, &m.out, &why), 0);
+}
+
+static void done(void)
+{
+	time_outcome_done(&m.out, m.setup.tenants);
+}
+
+/* In hundredths, of all that was charged from the second given on. */
+static double share_of(uint32_t tenant, size_t from_s)
+{
+	size_t n = m.setup.tenants, last = (m.out.samples - 1) * n, first = (from_s * 100 - 1) * n;
+	double all = 0;
+
+	for (size_t i = 0; i < n; i++)
+		all += (double)(m.out.charged[last + i] - m.out.charged[first + i]);
+	return 100 * (double)(m.out.charged[last + tenant] - m.out.charged[first + tenant]) / all;
+}
+
+static void expect_about(double got, double wanted, double within)
+{
+	if (got < wanted - within || got > wanted + within)
+		test_fail(__FILE__, __LINE__, "%.3f, wanted %.3f within %.3f", got, wanted, within);
+}
+
+/* ---- shares ---------------------------------------------------------------------------------- */
+
+TEST(contended_time_is_divided_by_weight)
+{
+	given(3, 20000 * MS);
+	m.loads[0].share.weight = 100;
+	m.loads[1].share.weight = 200;
+	m.loads[2].share.weight = 400;
+	m.loads[1].kernel_ns = 10 * MS;
+	m.loads[2].processes = 3;
+	run();
+	expect_about(share_of(0, 2), 100 / 7.0, 0.3);
+	expect_about(share_of(1, 2), 200 / 7.0, 0.3);
+	expect_about(share_of(2, 2), 400 / 7.0, 0.3);
+	done();
+}
+
+TEST(a_cap_holds_for_who_is_alone)
+{
+	given(1, 20000 * MS);
+	m.loads[0].share.cap_milli = 250;
+	run();
+	expect_about((double)m.out.charged[m.out.samples - 1] / (double)m.setup.length_ns, 0.25,
+		     0.002);
+	done();
+}
+
+TEST(a_rest_saves_up_little_of_a_cap)
+{
+	struct time_window w = {10, 20, 1999};
+
+	given(1, 20000 * MS);
+	m.loads[0].share.cap_milli = 300;
+	m.loads[0].kind = TIME_PULSE;
+	m.loads[0].work_ns = 200 * MS;
+	m.loads[0].pause_ns = 900 * MS;
+	run();
+	/* In a tenth of a second: the cap's, what is saved up, and one drain. */
+	expect(time_measure_most(m.out.charged, 1, 0, &w, m.setup.sample_ns) <= 30 + 5 + 3);
+	done();
+}
+
+TEST(equal_means_one_part_of_as_many_as_there_are)
+{
+	given(4, 30000 * MS);
+	for (int i = 0; i < 4; i++)
+		m.loads[i].share.equal = true;
+	m.loads[3].leave_ns = 10000 * MS;
+	run();
+	/* One of three, although the others leave nothing unused. */
+	expect_about((double)(m.out.charged[2900 * 4] - m.out.charged[1100 * 4]) / 18e9, 0.333,
+		     0.004);
+	done();
+}
+
+TEST(a_guarantee_is_had_against_any_number)
+{
+	given(8, 20000 * MS);
+	m.loads[0].share.guarantee_milli = 300;
+	for (int i = 1; i < 8; i++)
+		m.loads[i].kernel_ns = 5 * MS;
+	run();
+	expect_about(share_of(0, 1), 30, 0.3);
+	expect_about(share_of(7, 1), 10, 0.3);
+	done();
+}
+
+/* Law 4. */
+TEST(everybody_is_given_what_its_share_says)
+{
+	for (unsigned round = 0; round < test_rounds(60); round++) {
+		uint32_t n = (uint32_t)(2 + below(TENANTS - 1)), guaranteed = 0;
+		struct time_window w = {800, 200, 1199};
+		double shares[TENANTS], all = 0, below_cap = 0;
+		uint64_t longest = 0;
+
+		given(n, 12000 * MS);
+		for (uint32_t i = 0; i < n; i++) {
+			struct turns_share *s = &m.loads[i].share;
+
+			s->weight = (uint32_t)(20 + below(400));
+			s->class = below(3) ? SHARE_STANDARD : SHARE_BATCH;
+			if (below(4) == 0 && guaranteed < 600)
+				s->guarantee_milli = (uint32_t)below(300);
+			guaranteed += s->guarantee_milli;
+			if (below(4) == 0)
+				s->cap_milli = s->guarantee_milli + 30 + (uint32_t)below(100);
+			/* A large cap is not always reached: while it waits for others' turns it
+			 * saves up no more than `burst_ns` (decisions/0073). */
+			if (s->cap_milli < 1000)
+				s->class = SHARE_STANDARD;
+			if (s->cap_milli < 1000)
+				below_cap = 1;
+			m.loads[i].kernel_ns = below(3) ? 100 * US : 1 + below(10 * MS);
+			longest = m.loads[i].kernel_ns > longest ? m.loads[i].kernel_ns : longest;
+		}
+		time_measure_ideal(m.loads, n, shares);
+		run();
+		for (uint32_t i = 0; i < n; i++)
+			all += shares[i];
+		/* Where caps leave something, what is not asked for is not shared out. */
+		if (all > 0.999) {
+			double error = time_measure_share_error(m.out.charged, n, &w, shares);
+			double bound = 100.0 * (double)(3 * 8 * MS + 2 * longest) / 8e9 + 0.2;
+
+			bound += below_cap;
+
+			if (error > bound)
+				test_fail(__FILE__, __LINE__, "%u tenants: %.3f of %.3f points", n,
+					  error, bound);
+		}
+		done();
+	}
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+TEST(an_interactive_tenant_waits_for_one_drain_of_a_batch_tenant)
+{
+	given(2, 20000 * MS);
+	m.loads[0].kind = TIME_POISSON;
+	m.loads[0].work_ns = 2 * MS;
+	m.loads[0].pause_ns = 50 * MS;
+	m.loads[0].share.class = SHARE_INTERACTIVE;
+	m.loads[1].share.class = SHARE_BATCH;
+	m.loads[1].kernel_ns = 1 * MS;
+	m.setup.flight_ns = 200 * US;
+	run();
+	expect(m.out.waits[0].size > 300);
+	expect(m.out.longest_ns[0] <= 1 * MS + 4 * m.setup.delay_ns);
+	done();
+}
+
+TEST(who_comes_back_waits_for_one_drain_and_no_turn)
+{
+	given(2, 20000 * MS);
+	m.loads[0].kind = TIME_PULSE;
+	m.loads[0].work_ns = 5 * MS;
+	m.loads[0].pause_ns = 40 * MS;
+	m.loads[1].share.weight = 200;
+	run();
+	/* The rival has run for longer than the shortest turn: what is in flight is all. */
+	expect(m.out.longest_ns[0] <= m.setup.flight_ns + 4 * m.setup.delay_ns);
+	done();
+}
+
+TEST(what_one_leaves_idle_another_has_at_once)
+{
+	given(2, 20000 * MS);
+	m.loads[0].kind = TIME_PULSE;
+	m.loads[0].work_ns = 20 * MS;
+	m.loads[0].pause_ns = 30 * MS;
+	m.loads[0].share.weight = 900;
+	run();
+	expect(m.out.handovers.size > 100);
+	expect(time_series_part(&m.out.handovers, 990) <= 4 * m.setup.delay_ns);
+	expect(m.out.harvested_ns >= m.out.gaps_ns / 100 * 99);
+	done();
+}
+
+/* Law 6, the soft bound: as long as everybody's longest turn takes, or its share is worth one. */
+TEST(nobody_starves)
+{
+	for (unsigned round = 0; round < test_rounds(40); round++) {
+		uint32_t n = (uint32_t)(2 + below(TENANTS - 1));
+		double shares[TENANTS];
+		uint64_t turn = 8 * MS + 2 * m.setup.flight_ns;
+
+		given(n, 10000 * MS);
+		for (uint32_t i = 0; i < n; i++)
+			m.loads[i].share.weight = (uint32_t)(10 + below(300));
+		m.loads[0].share.weight = 5; /* so that there is a difference */
+		time_measure_ideal(m.loads, n, shares);
+		run();
+		turn += m.setup.flight_ns + 4 * m.setup.delay_ns;
+		for (uint32_t i = 0; i < n; i++) {
+			double all = (double)(n * turn), own = (double)turn / shares[i];
+
+			expect((double)m.out.longest_ns[i] <= 2 * (all > own ? all : own));
+			expect(m.out.turns[i] > 0);
+		}
+		done();
+	}
+}
+
+/* ---- open devices ---------------------------------------------------------------------------- */
+
+static struct turns turns;
+static struct turns_device device;
+static struct turns_tenant tenants[3];
+static struct turns_seat seats[3];
+
+static int actions(void)
+{
+	struct turns_action action;
+	int count = 0;
+
+	for (; turns_next(&turns, &action); count++) {
+		if (action.verb == TURNS_CLOSE)
+			turns_drained(action.seat, true, 0);
+	}
+	return count;
+}
+
+TEST(where_turns_would_change_nothing_nothing_is_gated)
+{
+	struct turns_share share = {.weight = 100, .cap_milli = 1000, .class = SHARE_STANDARD};
+
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	for (int i = 0; i < 3; i++)
+		turns_tenant_init(&turns, &tenants[i], &share);
+	turns_join(&seats[0], &tenants[0], &device, NULL, false, 1);
+	turns_join(&seats[1], &tenants[1], &device, NULL, false, 1);
+	expect_eq(actions(), 2);
+	turns_wants(&seats[0], 2);
+	turns_wants(&seats[1], 2);
+	turns_idle(&seats[1], 3);
+	expect_eq(actions(), 0);
+	expect(!device.governed && turns_deadline(&turns) == UINT64_MAX);
+
+	/* Three processes would have three slices. */
+	turns_uneven(&seats[1], true, 4);
+	expect(actions() >= 2 && device.governed);
+	turns_uneven(&seats[1], false, 5);
+	expect(actions() > 0 && !device.governed);
+	expect_eq(seats[0].gate, TURNS_OPENED);
+	expect_eq(seats[1].gate, TURNS_OPENED);
+	expect(turns_deadline(&turns) == UINT64_MAX);
+}
+
+TEST(one_who_is_alone_is_never_gated_whatever_its_weight)
+{
+	struct turns_share share = {
+		.weight = 7, .cap_milli = 1000, .guarantee_milli = 500, .class = SHARE_BATCH};
+
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	turns_tenant_init(&turns, &tenants[0], &share);
+	turns_join(&seats[0], &tenants[0], &device, NULL, true, 1);
+	turns_uneven(&seats[0], true, 1);
+	expect_eq(actions(), 0);
+	expect(!device.governed);
+	share.cap_milli = 600;
+	turns_set(&tenants[0], &share, 2);
+	expect(device.governed && turns_deadline(&turns) != UINT64_MAX);
+}
+
+TEST(the_last_second_is_what_was_run_in_it)
+{
+	struct turns_rate rate = {0};
+
+	turns_rate_add(&rate, 500 * MS, 1500 * MS, 1000 * MS);
+	expect_eq(turns_rate_1s(&rate, 1500 * MS), 1000 * MS);
+	expect_eq(turns_rate_1s(&rate, 2000 * MS), 500 * MS);
+	expect_eq(turns_rate_60s(&rate, 2000 * MS), 1000 * MS);
+	expect_eq(turns_rate_60s(&rate, 61000 * MS), 500 * MS);
+	expect_eq(turns_rate_1s(&rate, 61000 * MS), 0);
+	expect_eq(turns_rate_60s(&rate, 62000 * MS), 0);
+	turns_rate_add(&rate, 100000 * MS, 300000 * MS, 100000 * MS);
+	expect_about((double)turns_rate_60s(&rate, 300000 * MS), 30e9, 1e6);
+}
+
+/* ---- who hangs ------------------------------------------------------------------------------- */
+
+TEST(who_hangs_on_two_devices_is_reported_and_killed_once)
+{
+	struct turns_share share = {.weight = 100,
+				    .cap_milli = 500,
+				    .class = SHARE_STANDARD,
+				    .escalate = TURNS_MAY_KILL};
+	static struct turns_device other;
+	struct turns_action action;
+	unsigned killed = 0, reported = 0;
+	uint64_t now = 1;
+
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	turns_device_init(&turns, &other, 1);
+	turns_tenant_init(&turns, &tenants[0], &share);
+	turns_join(&seats[0], &tenants[0], &device, NULL, false, now);
+	turns_join(&seats[1], &tenants[0], &other, NULL, false, now);
+	turns_wants(&seats[0], now);
+	turns_wants(&seats[1], now);
+	for (; now < 10000 * MS; now += 100 * US) {
+		turns_tick(&turns, now);
+		while (turns_next(&turns, &action)) {
+			killed += action.verb == TURNS_KILL;
+			reported += action.verb == TURNS_REPORT;
+			if (action.verb == TURNS_LATE)
+				turns_late(action.seat, false, now);
+		}
+	}
+	expect_eq(reported, 1);
+	expect_eq(killed, 1);
+}
