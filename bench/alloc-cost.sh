@@ -1,16 +1,27 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What the guest adds to a pair of cuMemAlloc and cuMemFree, within the credit that it holds: while
-# 100,000 other allocations are there, and while there are 100; small ones, which share blocks of
-# 2 MiB, and large ones.
+# What the guest adds to a pair of allocating and freeing: on the simulated driver, under a real
+# `mete run`, within the credit that is there; and how many messages pairs cost that exceed it.
 set -eu
 cd "$(dirname "$0")/.."
-. bench/added_instructions.inc
+. bench/under_mete.inc
 
-few=$(added_instructions alloc-100 20000 120000)
-many=$(added_instructions alloc-100000 20000 120000)
-echo "figure: large_alloc_free_added_instructions_100 $(added_instructions large-100 20000 120000) instructions"
-echo "figure: large_alloc_free_added_instructions $(added_instructions large-100000 20000 120000) instructions"
-echo "figure: alloc_free_added_instructions_100 $few instructions"
+mib=$((1 << 20))
+echo "figure: sync_added_instructions $(added sync 0 0 20000 120000) instructions"
+echo "figure: block_alloc_free_added_instructions $(added alloc $mib 0 2000 12000) instructions"
+echo "figure: messages_per_1000_pairs_20mib $(messages segments $((20 * mib)) 160 1760) messages"
+# Another tenant on the device, which lives until its standard input ends.
+mkfifo "$scratch/end"
+with_guest "$build/bench/pairs" until $((50 * mib)) 0 1 <"$scratch/end" &
+exec 3>"$scratch/end"
+beside=$(messages alloc $((100 * mib)) 200 1200)
+exec 3>&-
+wait
+echo "figure: messages_per_1000_pairs_beside_a_rival $beside messages"
+echo "figure: messages_per_1000_pairs $(messages alloc $((100 * mib)) 200 1200) messages"
+few=$(added alloc 4096 100 20000 120000)
+many=$(added alloc 4096 100000 20000 120000)
 awk -v a="$many" -v b="$few" 'BEGIN { printf "figure: alloc_free_growth %.1f percent\n", 100 * (a - b) / b }'
+echo "figure: async_alloc_free_added_instructions $(added async 4096 8 5000 25000) instructions"
+echo "figure: large_alloc_free_added_instructions $(added alloc $((4 * mib)) 1000 5000 25000) instructions"
 echo "figure: alloc_free_added_instructions $many instructions"

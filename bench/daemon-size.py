@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""meted with 256 guests, each a process of its own with libmete in it, on the simulated driver: what it
-does in 5 s while they are silent, and how much memory it has.
+"""meted with 256 tenants, each a `mete run` of its own whose program has a context, on the simulated driver:
+what it does in 5 s while they are silent, and how much memory it has: without the simulated machine's
+pages, which its management library maps. And what an ask costs there, counted by callgrind on the stub.
 
 Counted twice: system calls by strace, where it may be used; and context switches, since a thread that
 sleeps in a system call cannot make another one without waking up.
 """
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -17,6 +19,8 @@ import time
 GUESTS, SECONDS = 256, 5
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build/plain")
+busy = runpy.run_path(os.path.join(ROOT, "bench/busy-daemon.py"))
+Crowd, Daemon, tenants = busy["Crowd"], busy["Daemon"], busy["tenants"]
 
 
 def fail(reason):
@@ -48,41 +52,79 @@ def strace(pid):
         return len(lines) - len(threads)
 
 
-def main():
+def memory_mib(pid, folder):
+    """Of meted; and of it, what it shares with the simulated machine."""
+    ours = simulated = 0
+    of_the_machine = False
+    for line in open(f"/proc/{pid}/smaps"):
+        if re.match("[0-9a-f]+-[0-9a-f]+ ", line):
+            of_the_machine = folder in line
+        elif line.startswith("Rss:"):
+            kib = int(line.split()[1])
+            simulated, ours = simulated + kib * of_the_machine, ours + kib * (not of_the_machine)
+    return ours / 1024, simulated / 1024
+
+
+def daemon_with_contexts():
     place = tempfile.mkdtemp(prefix="mete-size-")
     environment = dict(os.environ, XDG_RUNTIME_DIR=place, LD_LIBRARY_PATH=BUILD + "/sim/lib",
-                       METE_SIM_DIR=place + "/sim")
+                       METE_SIM_DIR=place + "/sim", METE_SIM_CONTEXT_COST="0", METE_SIM_MEMORY="64GiB")
     os.mkdir(place + "/sim", 0o700)
     hold_read, hold_write = os.pipe()
-    many = f"exec 3<&0; for i in $(seq {GUESTS}); do {BUILD}/bench/idle_guest <&3 & done; wait"
-    run = subprocess.Popen([BUILD + "/cli/mete", "run", "--", "sh", "-c", many], stdin=hold_read, env=environment)
-    os.close(hold_read)
+    runs = []
     try:
-        for _ in range(600):
-            listed = subprocess.run([BUILD + "/cli/mete", "ps", "--json"], env=environment, capture_output=True, text=True)
-            found = listed.stdout.count('"pid"')
-            if listed.returncode == 0 and found >= GUESTS:
-                break
-            if run.poll() is not None:
-                fail("mete run ended")
-            time.sleep(0.1)
-        else:
-            fail(f"only {found} of {GUESTS} guests joined")
+        for _ in range(GUESTS):
+            runs.append(subprocess.Popen([BUILD + "/cli/mete", "run", "--", BUILD + "/bench/idle_guest"], stdin=hold_read,
+                                         stdout=subprocess.PIPE, env=environment))
+            if len(runs) % 8 == 0 and any(run.stdout.readline() != b"ready\n" for run in runs[-8:]):
+                fail("a guest has no context")
         log = open(place + "/mete/meted.log").read()
         pid = int(re.findall(r"daemon\.ready .*pid=(\d+)", log)[-1])
-        time.sleep(1)  # what the last `mete ps` caused
-        before = switches(pid)
+        # meted looks at who has changed for some seconds (decision 56), and gives memory back.
+        for _ in range(60):
+            before = switches(pid)
+            time.sleep(2)
+            if switches(pid) == before:
+                break
         time.sleep(SECONDS)
         woken = sum(int(n) for n in sum(switches(pid).values(), [])) - sum(int(n) for n in sum(before.values(), []))
         traced = strace(pid) if shutil.which("strace") else None
         print(f"context switches in {SECONDS} s: {woken}; system calls by strace: {'not counted' if traced is None else traced}")
-        rss = int(re.search(r"VmRSS:\s+(\d+)", status(pid)).group(1)) / 1024
+        ours, simulated = memory_mib(pid, place + "/sim")
+        print(f"beside it, the simulated machine's pages: {simulated:.2f} MiB")
         print(f"figure: daemon_idle_syscalls_5s {max(woken, traced or 0)} calls")
-        print(f"figure: daemon_rss_mib_256_guests {rss:.2f} MiB")
+        print(f"figure: daemon_rss_mib_256_guests {ours:.2f} MiB")
     finally:
+        os.close(hold_read)
         os.close(hold_write)
-        run.wait(timeout=60)
+        for run in runs:
+            run.wait(timeout=60)
         shutil.rmtree(place, ignore_errors=True)
+
+
+def instructions(count, asks):
+    """All that meted executes, from its start to its end, with `count` tenants of which one asks."""
+    with tempfile.NamedTemporaryFile("r") as out:
+        with Daemon(place=tempfile.mkdtemp(prefix="mete-", dir="/dev/shm"),
+                    wrap=("valgrind", "--tool=callgrind", "-q", "--callgrind-out-file=" + out.name)) as meted:
+            made, _ = tenants(meted.place, count)
+            holders = Crowd([tenant.socket for tenant in made[1:]], "hold")
+            asker = Crowd([made[0].socket], "ask", asks, 0)
+            asker.go()
+            asker.process.wait()
+            holders.end()
+            meted.process.terminate()
+            meted.wait()
+        return int(re.search(r"^(?:totals|summary): (\d+)", out.read(), re.M).group(1))
+
+
+def main():
+    daemon_with_contexts()
+    each = {}
+    for count in (1, 256):
+        each[count] = (instructions(count, 3000) - instructions(count, 1000)) / 2000
+    print(f"figure: ask_instructions_1_tenant {each[1]:.0f} instructions")
+    print(f"figure: ask_instructions_256_tenants {each[256]:.0f} instructions")
 
 
 main()

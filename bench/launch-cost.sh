@@ -7,6 +7,11 @@ cd "$(dirname "$0")/.."
 . bench/added_instructions.inc
 
 added=$(added_instructions launch 20000 120000)
+# Where turns are taken, of kernels of 10 us: beside tenants that do not want the device (100 ms may be
+# under way), and while one waits for it (4 ms). The samples are in it, with what they cost in the
+# guest; the null driver's own part is not what a driver's would be.
+beside=$(added_instructions launch-beside 20000 120000)
+against=$(added_instructions launch-against 20000 120000)
 
 syscalls() { # COUNT
 	METE_DRIVER=$driver valgrind --tool=none -q --trace-syscalls=yes \
@@ -25,4 +30,6 @@ locked=$(grep -cE '\block\b|\bxchg\b|\bcmpxchg|\bxadd\b|\bsyscall\b|\bmfence\b' 
 # Start and end differ by a call or two from run to run.
 awk -v n=$((many - few)) 'BEGIN { printf "figure: launch_added_syscalls %.3f calls\n", n < 0 ? 0 : n / 100000 }'
 echo "figure: launch_locked_instructions $locked instructions"
+echo "figure: launch_added_instructions_beside $beside instructions"
+echo "figure: launch_added_instructions_against $against instructions"
 echo "figure: launch_added_instructions $added instructions"

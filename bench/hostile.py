@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Our own attackers beside a neighbour, one row each: tests/hostile/. `bench/hostile.py NAME...`: these only."""
+import os
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, ROOT + "/tests/hostile")
+BUILD = os.environ.get("METE_BUILD", ROOT + "/build/plain")
+from rows import rows  # noqa: E402
+from world import ADMITTED, ESCAPED, HARMED, HELD, World  # noqa: E402
+
+
+def main():
+    attacks = [attack for attack in rows(BUILD) if not sys.argv[1:] or attack.name in sys.argv[1:]]
+    outcomes, began = [], time.monotonic()
+    for devices in sorted({attack.devices for attack in attacks}):
+        world = None
+        for attack in attacks:
+            if attack.devices != devices:
+                continue
+            # What one attack has spoilt must not be counted against the next.
+            world = world or World(BUILD, devices).__enter__()
+            outcome, why = attack.run(world)
+            outcomes.append(outcome)
+            print(f"{attack.name:<45} {outcome:<16} {attack.tries}" + (f" [{why}]" if why else ""), flush=True)
+            if outcome != HELD:
+                world.__exit__()
+                world = None
+        if world:
+            world.__exit__()
+    print(f"{outcomes.count(HELD)} held, {outcomes.count(ADMITTED)} admitted, in {time.monotonic() - began:.0f} s")
+    print(f"figure: escapes_not_admitted {outcomes.count(ESCAPED)} count")
+    print(f"figure: neighbours_harmed {outcomes.count(HARMED)} count")
+    print(f"figure: attacks {len(outcomes)} count")
+
+
+main()

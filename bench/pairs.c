@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What alloc-cost and start-cost measure: pairs WHAT BYTES LIVE COUNT. Opens the driver as programs
+ * do, makes a context and calls COUNT times, while LIVE other allocations of so many bytes are
+ * there. WHAT: init (cuInit and no more), alloc, async, sync (cuCtxSynchronize), segments (takes 16
+ * and frees them, as a caching allocator does), until (alloc, until standard input ends).
+ */
+#include <dlfcn.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cuda/prototypes.h"
+
+enum {
+	SEGMENTS = 16,
+};
+
+static void *driver;
+
+#define CALL(symbol) ((api_fn_##symbol *)function(#symbol))
+
+static void *function(const char *name)
+{
+	void *address = dlsym(driver, name);
+
+	if (!address) {
+		fprintf(stderr, "pairs: the driver has no %s\n", name);
+		exit(1);
+	}
+	return address;
+}
+
+static void must(CUresult r, const char *what)
+{
+	if (r == CUDA_SUCCESS)
+		return;
+	fprintf(stderr, "pairs: %s failed: %d\n", what, (int)r);
+	exit(1);
+}
+
+static void pairs(size_t bytes, unsigned long live, unsigned long count)
+{
+	api_fn_cuMemAlloc_v2 *alloc = CALL(cuMemAlloc_v2);
+	api_fn_cuMemFree_v2 *free_ = CALL(cuMemFree_v2);
+	CUdeviceptr address, *held = calloc(live + 1, sizeof(*held));
+
+	for (unsigned long i = 0; held && i < live; i++)
+		must(alloc(&held[i], bytes), "cuMemAlloc");
+	for (unsigned long i = 0; i < count; i++) {
+		must(alloc(&address, bytes), "cuMemAlloc");
+		must(free_(address), "cuMemFree");
+	}
+	free(held);
+}
+
+static void segments(size_t bytes, unsigned long count)
+{
+	api_fn_cuMemAlloc_v2 *alloc = CALL(cuMemAlloc_v2);
+	api_fn_cuMemFree_v2 *free_ = CALL(cuMemFree_v2);
+	CUdeviceptr held[SEGMENTS];
+
+	for (unsigned long i = 0; i < count; i += SEGMENTS) {
+		for (int s = 0; s < SEGMENTS; s++)
+			must(alloc(&held[s], bytes), "cuMemAlloc");
+		for (int s = 0; s < SEGMENTS; s++)
+			must(free_(held[s]), "cuMemFree");
+	}
+}
+
+static void async_pairs(size_t bytes, unsigned long live, unsigned long count)
+{
+	api_fn_cuMemAllocAsync *alloc = CALL(cuMemAllocAsync);
+	api_fn_cuMemFreeAsync *free_ = CALL(cuMemFreeAsync);
+	CUdeviceptr address;
+	CUstream stream;
+
+	must(CALL(cuStreamCreate)(&stream, 0), "cuStreamCreate");
+	/* What stays keeps the pool's memory where it is. */
+	for (unsigned long i = 0; i < live; i++)
+		must(alloc(&address, bytes, stream), "cuMemAllocAsync");
+	for (unsigned long i = 0; i < count; i++) {
+		must(alloc(&address, bytes, stream), "cuMemAllocAsync");
+		must(free_(address, stream), "cuMemFreeAsync");
+	}
+}
+
+static void waits(unsigned long count)
+{
+	api_fn_cuCtxSynchronize *wait = CALL(cuCtxSynchronize);
+
+	for (unsigned long i = 0; i < count; i++)
+		must(wait(), "cuCtxSynchronize");
+}
+
+static int ended(void)
+{
+	struct pollfd input = {.fd = 0, .events = POLLIN};
+
+	return poll(&input, 1, 0) != 0;
+}
+
+/* Programs have threads, and their malloc() costs more as soon as there is a second one: with the
+ * guest that would be its agent. */
+static void *idles(void *argument)
+{
+	pause();
+	return argument;
+}
+
+int main(int argc, char **argv)
+{
+	size_t bytes = argc == 5 ? strtoull(argv[2], NULL, 10) : 0;
+	unsigned long live = argc == 5 ? strtoul(argv[3], NULL, 10) : 0;
+	unsigned long count = argc == 5 ? strtoul(argv[4], NULL, 10) : 0;
+	CUcontext context;
+	pthread_t thread;
+
+	if (argc != 5) {
+		fprintf(stderr, "usage: pairs init|alloc|async|sync|segments|until "
+				"BYTES LIVE COUNT\n");
+		return 2;
+	}
+	driver = dlopen("libcuda.so.1", RTLD_NOW);
+	if (!driver) {
+		fprintf(stderr, "pairs: %s\n", dlerror());
+		return 1;
+	}
+	must(CALL(cuInit)(0), "cuInit");
+	if (strcmp(argv[1], "init") == 0)
+		return 0;
+	must((CUresult)pthread_create(&thread, NULL, idles, NULL), "pthread_create");
+	must(CALL(cuCtxCreate_v2)(&context, 0, 0), "cuCtxCreate");
+	if (strcmp(argv[1], "async") == 0)
+		async_pairs(bytes, live, count);
+	else if (strcmp(argv[1], "sync") == 0)
+		waits(count);
+	else if (strcmp(argv[1], "segments") == 0)
+		segments(bytes, count);
+	else
+		pairs(bytes, live, count);
+	while (strcmp(argv[1], "until") == 0 && !ended())
+		pairs(bytes, 0, 1);
+	return 0;
+}

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Time shared out among real programs under `mete run`, on the simulated GPU: who had what of it, by the
+simulator's own ledger, with turns and without; caps; what an idle tenant leaves and how soon; an interactive tenant
+beside a batch job. `bench/turns-e2e.py [PART...]`: fairness, caps, latency.
+
+Modelled time. A run in which the programs' kernels came late (99th percentile) by more than LATE_MOST is not counted:
+it is repeated on a slower clock. How often is printed.
+"""
+import json
+import os
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PARTS = sys.argv[1:] or ["fairness", "caps", "latency"]
+sys.argv[1:] = [os.environ.get("METE_BUILD", ROOT + "/build/plain")]
+sys.path.insert(0, ROOT + "/tests/cli")
+from mete import BUILD, Node, workload  # noqa: E402
+
+LATE_MOST = 0.8e6  # ns: a tenth of a turn
+WINDOW = 2.5  # s, modelled
+DILATIONS = (2, 4, 8, 16, 32)
+repeats = 0
+
+
+class Late(Exception):
+    pass
+
+
+def had(seen, pid):
+    """A process that has run nothing is not in the ledger."""
+    return int(seen.get(pid, {}).get("compute_ns", 0))
+
+
+class Machine(Node):
+    """A node whose ledger is kept until the end, and tenants on it."""
+
+    def __init__(self, dilate):
+        super().__init__(METE_SIM_DILATE=str(dilate))
+        self.dilate, self.tenants = dilate, []
+        self.holder = subprocess.Popen([BUILD + "/sim/mete-sim", "--ledger"], env=self.environment, text=True,
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.holder.stdout.readline()
+
+    def tenant(self, name, *options, load, processes=1):
+        command = [workload("steady"), f"seconds={600}", "stdin=1", "report_ms=3600000", *load]
+        line = " ".join(command)
+        whole = command if processes == 1 else ["sh", "-c", "exec 3<&0; " + f"{line} <&3 & " * processes + "wait"]
+        run = self.start("run", "--name", name, *options, "--", *whole)
+        self.tenants.append((name, run))
+        run.stdout.readline()  # it is at work
+
+    def look(self):
+        """What each process of each tenant has had so far, and how late its kernels came."""
+        text = subprocess.run([BUILD + "/sim/mete-sim", "--ledger"], env=self.environment, text=True, check=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).stdout
+        seen = {}
+        for line in text.splitlines():
+            words = line.split()
+            if words[0] == "process":
+                seen[int(words[1])] = dict(zip(words[3::2], words[4::2]))
+        return seen
+
+    def pids(self):
+        return {row["name"]: [process["pid"] for process in row["processes"]] for row in self.ps()["tenants"]}
+
+    def measure(self, seconds=WINDOW):
+        """Each tenant's part of the device's time within so many modelled seconds."""
+        pids, before = self.pids(), self.look()
+        begun = time.monotonic()
+        time.sleep(seconds * self.dilate)
+        after, passed = self.look(), (time.monotonic() - begun) / self.dilate * 1e9
+        parts = {name: sum(had(after, pid) - had(before, pid) for pid in of_tenant) / passed
+                 for name, of_tenant in pids.items()}
+        late = max(int(after.get(pid, {}).get("late_p99_ns", 0)) for of_tenant in pids.values() for pid in of_tenant)
+        if late > LATE_MOST:
+            raise Late(late)
+        return parts
+
+    def end(self):
+        """What each tenant's program said at last."""
+        said = {}
+        for name, run in self.tenants:
+            out, err = run.communicate(timeout=240)
+            if run.returncode:
+                sys.exit(f"turns-e2e: {name} ended with {run.returncode}: {err}")
+            words = dict(word.split("=") for word in out.splitlines()[-1].split() if "=" in word)
+            said[name] = {key: float(value) for key, value in words.items() if key != "checksum"}
+        return said
+
+    def __exit__(self, *more):
+        self.holder.stdin.close()
+        self.holder.wait()
+        super().__exit__(*more)
+
+
+def counted(run):
+    """Of run(machine): on the fastest clock on which the programs were in time."""
+    global repeats
+    for dilate in DILATIONS:
+        try:
+            with Machine(dilate) as machine:
+                return run(machine)
+        except Late as late:
+            repeats += 1
+            print(f"  late by {int(str(late)) / 1e6:.1f} ms at 1/{dilate} speed: repeated", flush=True)
+    sys.exit("turns-e2e: this machine is too busy: the programs came late on the slowest clock")
+
+
+CASES = [  # name: weights, kernels in us, processes
+    ("10:90", (10, 90), (1000, 1000), (1, 1)),
+    ("50:50, kernels of 100 us and 10 ms", (50, 50), (100, 10000), (1, 1)),
+    ("50:50, 1 process and 3", (50, 50), (1000, 1000), (1, 3)),
+    ("thirds", (33, 33, 34), (500, 1000, 2000), (1, 1, 1)),
+]
+
+
+def fairness():
+    worst = dict(turns=0.0, without=0.0)
+    for title, weights, kernels, processes in CASES:
+        for way in worst:
+            def run(machine):
+                for i, weight in enumerate(weights):
+                    machine.tenant(f"t{i}", "--weight", str(weight), processes=processes[i],
+                                   load=[f"kernel_us={kernels[i]}", f"ahead={max(2, 4000 // kernels[i])}"])
+                return machine.measure()
+
+            parts = counted(run) if way == "turns" else counted_bare(weights, kernels, processes)
+            total = sum(parts.values())
+            errors = [abs(parts[f"t{i}"] / total - weight / sum(weights)) * 100 for i, weight in enumerate(weights)]
+            worst[way] = max(worst[way], *errors)
+            print(f"{title:<40} {way:<8} " + " ".join(f"{parts[f't{i}'] * 100:5.1f} %" for i in range(len(weights))) +
+                  f"   off by {max(errors):.2f} points, busy {total * 100:.1f} %", flush=True)
+    print(f"figure: share_error_e2e {worst['turns']:.2f} points")
+    print(f"figure: share_error_e2e_without_turns {worst['without']:.2f} points")
+
+
+def counted_bare(weights, kernels, processes):
+    """The same programs without mete: the hardware's own slices."""
+    def run(machine):
+        pids = {}
+        for i in range(len(weights)):
+            loads = [subprocess.Popen([workload("steady"), "seconds=600", "stdin=1", "report_ms=3600000", f"kernel_us={kernels[i]}",
+                                       f"ahead={max(2, 4000 // kernels[i])}"], env=machine.environment, text=True,
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                     for _ in range(processes[i])]
+            machine.started += loads
+            pids[f"t{i}"] = [load.pid for load in loads]
+            for load in loads:
+                load.stdout.readline()
+        machine.pids = lambda: pids
+        return machine.measure()
+
+    return counted(run)
+
+
+def caps():
+    worst = 0.0
+    for cap in (10, 25, 50, 90):
+        def run(machine):
+            machine.tenant("t0", "--cap", f"{cap}%", load=["kernel_us=1000", "ahead=4"])
+            return machine.measure()
+
+        had = counted(run)["t0"] * 100
+        worst = max(worst, had - cap)
+        print(f"cap {cap} % of a lone tenant: {had:.1f} %", flush=True)
+    print(f"figure: cap_exceeded_e2e {worst:.2f} points")
+
+
+def latency():
+    """An interactive tenant with pauses, alone, beside a batch job with turns, and beside one without mete."""
+    interactive, batch = ["kernel_us=500", "pause_us=10000"], ["kernel_us=2000", "ahead=4"]
+
+    def scaled(load, machine):
+        return [part if not part.startswith("pause_us") else f"pause_us={10000 * machine.dilate}" for part in load]
+
+    def alone(machine):
+        machine.tenant("t0", load=scaled(interactive, machine))
+        machine.measure()
+        return machine.end()["t0"]["burst_p99_us"] / machine.dilate
+
+    def rate_alone(machine):
+        machine.tenant("t1", load=batch)
+        return machine.measure()["t1"]
+
+    def beside(machine):
+        machine.tenant("t0", "--class", "interactive", load=scaled(interactive, machine))
+        machine.tenant("t1", "--class", "batch", load=batch)
+        parts = machine.measure()
+        return machine.end()["t0"]["burst_p99_us"] / machine.dilate, parts["t1"]
+
+    single, rate = counted(alone), counted(rate_alone)
+    p99, part = counted(beside)
+    print(f"interactive bursts of 0.5 ms: p99 {single:.0f} us alone, {p99:.0f} us beside batch kernels of 2 ms; "
+          f"batch {part * 100:.1f} % of the device, {rate * 100:.1f} % alone", flush=True)
+    print(f"figure: latency_p99_ratio_e2e {(p99 - 2000) / single:.3f} ratio")
+    print(f"figure: batch_rate_e2e {part / rate * 100:.1f} %")
+
+
+for part in PARTS:
+    dict(fairness=fairness, caps=caps, latency=latency)[part]()
+print(f"repeated, as programs came late by more than {LATE_MOST / 1e6} ms: {repeats}")
