@@ -10,6 +10,7 @@
 #include "guest/credit.h"
 #include "guest/link_object.h"
 #include "guest/real.h"
+#include "guest/say.h"
 #include "guest/state.h"
 
 enum {
@@ -358,8 +359,10 @@ int link_joined(void)
 
 	while ((verdict = atomic_load(&link_.verdict)) == 0 && link_now_ms() < end)
 		futex_wait(&link_.verdict, 0, 1000, FUTEX_PRIVATE_FLAG);
-	if (verdict == 0)
+	if (verdict == 0) {
+		say("the daemon was not joined within %d s", JOINED_MS / 1000);
 		return -ETIMEDOUT;
+	}
 	return verdict < 0 ? verdict : 0;
 }
 

@@ -16,6 +16,7 @@
 #include "guest/agent.h"
 #include "guest/arrays.h"
 #include "guest/blocks.h"
+#include "guest/capture.h"
 #include "guest/context.h"
 #include "guest/contexts.h"
 #include "guest/credit.h"

@@ -403,7 +403,10 @@ static int blocking_busy(const struct stream *legacy)
 CUresult special_cuStreamQuery(CUstream hStream)
 {
 	struct stream *s = stream_of(hStream);
+	void (*look)(void) = __atomic_load_n(&law_state->look, __ATOMIC_ACQUIRE);
 
+	if (look)
+		look();
 	if (__atomic_load_n(&s->capturing, __ATOMIC_SEQ_CST) ||
 	    (is_legacy(s) && anybody_captures(1))) {
 		count(&law_state->bad_calls);

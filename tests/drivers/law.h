@@ -19,6 +19,7 @@ struct law {
 	uint32_t acknowledged_on[2]; /* the same for one device */
 	int64_t outstanding_on[2];
 	uint64_t copies, copied_bytes; /* cuMemcpyHtoD_v2 */
+	void (*look)(void);  /* called when a stream is asked whether it is complete, by who asks */
 	void (*probe)(void); /* called inside submissions and ends of captures, by their thread */
 	/* called by the driver's own code while it makes a context, once */
 	int (*nested)(void **context, unsigned flags, int device);

@@ -343,13 +343,21 @@ TEST(a_daemon_that_comes_back_hears_anew_who_is_idle)
 	expect_eq(in_child(daemon_restarts, NULL, 0), 0);
 }
 
+/* Before a fork(): a stream's thread allocates when it starts, and ASan's allocator (LLVM 14)
+ * leaves its locks to a child as they are. So the threads of all streams are to have run. */
+static void run_once(CUstream stream)
+{
+	check(load_launch(stream) == CUDA_SUCCESS);
+	load_synchronize(stream);
+}
+
 static void child_of_idle(void)
 {
 	pid_t child;
 	int status;
 
 	load_guest(&told);
-	check(load_launch(NULL) == CUDA_SUCCESS);
+	run_once(NULL);
 	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
 	child = fork();
 	if (child == 0) {
@@ -366,6 +374,54 @@ static void child_of_idle(void)
 TEST(a_child_of_an_idle_guest_is_a_guest_of_its_own)
 {
 	expect_eq(in_child(child_of_idle, NULL, 0), 0);
+}
+
+static atomic_int looks;
+
+/* The agent's look takes as long as the test likes. */
+static void stay(void)
+{
+	atomic_store(&looks, 1);
+	while (__atomic_load_n(&law->look, __ATOMIC_ACQUIRE) == stay)
+		sched_yield();
+}
+
+static void child_while_agent_looks(void)
+{
+	CUstream stream;
+	CUgraph graph;
+	pid_t child;
+	int status;
+
+	load_guest(&told);
+	stream = load_stream(CU_STREAM_NON_BLOCKING);
+	run_once(NULL);
+	run_once(stream);
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+	__atomic_store_n(&law->look, stay, __ATOMIC_RELEASE);
+	check(load_launch(stream) == CUDA_SUCCESS);
+	while (!looks)
+		sched_yield();
+	/* The child's own agent is not to look: it would end what the parent's has begun. */
+	fake_pace(&fake, 0, &(struct wire_tenant_turns){.contended = 1});
+	child = fork();
+	if (child == 0) {
+		alarm(60);
+		law->look = NULL;
+		stream = load_stream(CU_STREAM_NON_BLOCKING);
+		check(load.begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+		check(load.end(stream, &graph) == CUDA_SUCCESS);
+		_exit(0);
+	}
+	check(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	fake_pace(&fake, 0, &told);
+	__atomic_store_n(&law->look, NULL, __ATOMIC_RELEASE);
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+}
+
+TEST(a_child_made_while_the_agent_looks_may_capture)
+{
+	expect_eq(in_child(child_while_agent_looks, NULL, 0), 0);
 }
 
 /* ---- what is under way ----------------------------------------------------------------------- */
