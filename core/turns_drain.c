@@ -78,15 +78,20 @@ static void couple(struct turns_seat *s)
 	t->coupled = true;
 }
 
-/* All of its devices are still its own: none is handed on before all have drained. */
+/* Its devices are still its own: none is handed on before all have drained. But for one on which
+ * turns ended and began meanwhile: that it must have anew. */
 static void reopen(struct turns_tenant *t, uint64_t now_ns)
 {
 	list_for_each(link, &t->seats)
 	{
 		struct turns_seat *s = SEAT_OF_TENANT(link);
 
-		if (is_free(s) || s->device->holder != s)
+		if (is_free(s))
 			continue;
+		if (s->device->holder != s) {
+			t->forced = true;
+			continue;
+		}
 		turns_settle(s, now_ns);
 		turns_timer_set(&t->turns->drains, &s->timer, UINT64_MAX);
 		s->gate = TURNS_OPENED;

@@ -255,7 +255,7 @@ void turns_wants(struct turns_seat *s, uint64_t now_ns)
 		t->idle = false;
 		resume_turn(t, now_ns);
 		turns_tenant_judge(t, now_ns);
-	} else if (t->hung) {
+	} else if (t->hung && s->gate != TURNS_OPENED) {
 		turns_tenant_recover(s);
 	}
 	turns_tenant_enter(t, now_ns);

@@ -130,7 +130,7 @@ static void open_seat(struct turns_seat *s, uint64_t now_ns)
 	}
 	s->gate = TURNS_OPENED;
 	s->settled_ns = now_ns;
-	s->idle = !s->asks;
+	s->idle = !s->asks && s->clear;
 	s->turns++;
 	s->waits += waited > 0;
 	s->waited_ns += waited;

@@ -37,7 +37,7 @@ static void launch(struct steady *s)
 
 static void report(struct steady *s, uint64_t now)
 {
-	if (!s->report_ms || now < s->reported_ns + s->report_ms * 1000000)
+	if (!s->report_ms || (s->reported_ns && now < s->reported_ns + s->report_ms * 1000000))
 		return;
 	s->reported_ns = now;
 	printf("at_ms=%.1f kernels=%llu\n", (double)(now - s->begun_ns) / 1e6,

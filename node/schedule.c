@@ -236,6 +236,10 @@ static void act(const struct turns_action *action, uint64_t now)
 		at->barred = at->draining = at->loose = false;
 		pace(at, false);
 		apply(at);
+		/* Its guests may have said so while the gate was closed, and do not say it again.
+		 */
+		if (!is_busy(at))
+			turns_idle(&at->seat, now);
 		break;
 	case TURNS_CLOSE:
 		at->barred = at->draining = true;
@@ -369,6 +373,8 @@ static void sit(struct tenant *t, uint64_t now)
 		at->seated = true;
 		turns_join(&at->seat, &t->turns, &t->daemon->device[at->index].turns, at, is_open,
 			   now);
+		/* One that is open is closed before another one's, which that makes, is opened. */
+		pump(t->daemon, now);
 	}
 }
 

@@ -120,14 +120,16 @@ def test_a_folder_that_is_left_over_belongs_to_no_new_tenant():
         meted.kill()
         os.unlink(meted.place + "/journal")
         meted.start()
-        again = Admin(meted.place).tenant("1GiB")
+        admin = Admin(meted.place)
+        again = admin.tenant("1GiB")
         assert again.tenant == made.tenant and again.socket != made.socket
         assert os.path.isdir(left)
 
 
 def test_a_users_own_daemon_is_closed_to_others_as_before():
     with Daemon() as meted:
-        made = Admin(meted.place).tenant("1GiB")
+        admin = Admin(meted.place)  # with it its tenants would go
+        made = admin.tenant("1GiB")
         assert mode(meted.place) == mode(os.path.dirname(made.socket)) == 0o700
         assert as_other_user(lambda: Guest(made.socket) and 0) == errno.EACCES
 
