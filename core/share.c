@@ -336,6 +336,7 @@ static int set_mode(struct share *share, const char *value)
 	if (r != 0)
 		return r;
 	share->weight = WEIGHT_USUAL;
+	share->weighted = 0;
 	share->guarantee_milli = milli;
 	share->cap_milli = is_fixed ? milli : MILLI_ALL;
 	share->equal = index;
@@ -385,8 +386,14 @@ void share_init(struct share *share)
 int share_set(struct share *share, const char *key, const char *value)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
-		if (strcmp(key, fields[i].key) == 0)
-			return fields[i].set(share, *value ? value : fields[i].normally);
+		int r;
+
+		if (strcmp(key, fields[i].key) != 0)
+			continue;
+		r = fields[i].set(share, *value ? value : fields[i].normally);
+		if (r == 0 && fields[i].set == set_weight)
+			share->weighted = *value != '\0';
+		return r;
 	}
 	return SHARE_KEY;
 }

@@ -43,6 +43,7 @@ struct share {
 	struct share_amount memory;
 	uint32_t swap; /* 1: blocks may be evicted */
 	uint32_t weight;
+	uint32_t weighted; /* 1: somebody said what it weighs, be it the default */
 	uint32_t guarantee_milli;
 	uint32_t cap_milli;
 	uint32_t equal; /* 1: at most one part of as many as there are tenants on the device */

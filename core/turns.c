@@ -229,6 +229,7 @@ void turns_share_of(const struct share *share, struct turns_share *ret_share)
 {
 	*ret_share = (struct turns_share){
 		.weight = share->weight,
+		.weighted = share->weighted,
 		.guarantee_milli = share->guarantee_milli,
 		.cap_milli = share->cap_milli,
 		.equal = share->equal,

@@ -63,6 +63,7 @@ enum turns_escalate { TURNS_ONLY_REPORT, TURNS_MAY_SUSPEND, TURNS_MAY_KILL };
 /* What of a share concerns time. */
 struct turns_share {
 	uint32_t weight; /* 1 .. 10000 */
+	bool weighted;	 /* it was stated: who is entitled to as much as others is entitled, too */
 	uint32_t guarantee_milli, cap_milli;
 	bool equal; /* the cap is also 1/n of the device's tenants */
 	enum share_class class;
@@ -147,7 +148,7 @@ struct turns_device {
 	uint64_t turn_ns;
 	/* What makes a difference: sums over the seats. */
 	uint64_t weights, weights_squared, guarantees;
-	uint32_t classes[3], capped, equal, uneven;
+	uint32_t classes[3], capped, equal, uneven, weighted;
 	/* The virtual clock: the mean virtual time of who wants, by weight. */
 	uint64_t clock, clock_weight;
 	int64_t clock_rest;

@@ -19,6 +19,7 @@ void turns_device_add_share(struct turns_seat *s, int sign)
 	d->capped += share->cap_milli < MILLI ? one : 0;
 	d->equal += share->equal ? one : 0;
 	d->uneven += s->uneven ? one : 0;
+	d->weighted += share->weighted ? one : 0;
 }
 
 /* Numbers are all equal where their squares' sum is their sum's square by their count. */
@@ -31,7 +32,7 @@ static bool makes_no_difference(const struct turns_device *d)
 		return false;
 	if (d->tenants <= 1)
 		return true;
-	return !d->guarantees && !d->uneven && !d->equal && same_class &&
+	return !d->guarantees && !d->uneven && !d->equal && !d->weighted && same_class &&
 	       d->weights_squared * d->tenants == d->weights * d->weights;
 }
 

@@ -193,6 +193,23 @@ TEST(modes_are_spellings_of_weight_guarantee_and_cap)
 	expect_eq(share.escalate, SHARE_KILL);
 }
 
+TEST(a_weight_that_was_stated_is_told_from_the_default)
+{
+	struct share share;
+
+	share_init(&share);
+	expect_eq(share.weighted, 0);
+	expect_eq(share_set(&share, "weight", "none"), SHARE_NONSENSE);
+	expect_eq(share.weighted, 0);
+	expect_eq(share_set(&share, "weight", "100"), 0);
+	expect_eq(share.weighted, 1);
+	expect_eq(share_set(&share, "weight", ""), 0);
+	expect_eq(share.weighted, 0);
+	expect_eq(share_set(&share, "weight", "200"), 0);
+	expect_eq(share_set(&share, "mode", "best-effort"), 0);
+	expect_eq(share.weighted, 0);
+}
+
 TEST(every_field_says_what_it_accepts_and_every_outcome_has_words)
 {
 	uint32_t i;

@@ -295,6 +295,25 @@ TEST(where_turns_would_change_nothing_nothing_is_gated)
 	expect(turns_deadline(&turns) == UINT64_MAX);
 }
 
+/* Hardware's slices of 10 ms kernels and of 100 us kernels are no equal parts. */
+TEST(a_weight_that_was_stated_makes_turns_though_it_is_everybodys)
+{
+	struct turns_share share = {.weight = 100, .cap_milli = 1000, .class = SHARE_STANDARD};
+
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	turns_tenant_init(&turns, &tenants[0], &share);
+	share.weighted = true;
+	turns_tenant_init(&turns, &tenants[1], &share);
+	turns_join(&seats[1], &tenants[1], &device, NULL, false, 1);
+	expect(actions() == 1 && !device.governed);
+	turns_join(&seats[0], &tenants[0], &device, NULL, false, 1);
+	expect(device.governed);
+	share.weighted = false;
+	turns_set(&tenants[1], &share, 2);
+	expect(!device.governed);
+}
+
 TEST(one_who_is_alone_is_never_gated_whatever_its_weight)
 {
 	struct turns_share share = {

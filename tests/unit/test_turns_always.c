@@ -337,7 +337,8 @@ static int differs(unsigned d)
 		if (share->cap_milli < 1000)
 			return 1;
 		difference |= share->weight != one->weight || share->class != one->class ||
-			      share->guarantee_milli || share->equal || s->at.uneven;
+			      share->guarantee_milli || share->equal || share->weighted ||
+			      s->at.uneven;
 	}
 	return tenants > 1 && difference;
 }
@@ -421,6 +422,7 @@ static struct turns_share any_share(void)
 
 	if (below(2))
 		return share;
+	share.weighted = below(4) == 0;
 	share.weight = (uint32_t)(1 + below(below(2) ? 10000 : 300));
 	share.cap_milli = caps[below(ARRAY_SIZE(caps))];
 	share.guarantee_milli = below(3) ? 0 : (uint32_t)below(share.cap_milli);
