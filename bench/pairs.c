@@ -17,6 +17,7 @@
 
 enum {
 	SEGMENTS = 16,
+	AHEAD = 100, /* pairs that are not waited for, of async */
 };
 
 static void *driver;
@@ -75,6 +76,7 @@ static void async_pairs(size_t bytes, unsigned long live, unsigned long count)
 {
 	api_fn_cuMemAllocAsync *alloc = CALL(cuMemAllocAsync);
 	api_fn_cuMemFreeAsync *free_ = CALL(cuMemFreeAsync);
+	api_fn_cuStreamSynchronize *wait = CALL(cuStreamSynchronize);
 	CUdeviceptr address;
 	CUstream stream;
 
@@ -85,6 +87,9 @@ static void async_pairs(size_t bytes, unsigned long live, unsigned long count)
 	for (unsigned long i = 0; i < count; i++) {
 		must(alloc(&address, bytes, stream), "cuMemAllocAsync");
 		must(free_(address, stream), "cuMemFreeAsync");
+		/* What has run far ahead of the device makes the pool larger, by chance. */
+		if (i % AHEAD == 0)
+			must(wait(stream), "cuStreamSynchronize");
 	}
 }
 

@@ -354,16 +354,18 @@ void ledger_residual(struct ledger *l, struct ledger_holder *holder, uint64_t by
 {
 	struct ledger_account *a = holder->account;
 	struct amounts now = holder->has;
-	uint64_t before = charged(&a->sum);
+	int same = bytes == holder->has.residual && used == holder->has.used;
 
 	now.residual = bytes;
 	now.used = used;
-	if (bytes == holder->has.residual && used == holder->has.used)
+	if (same && charged(&a->sum) <= a->limit)
 		return;
 	l->event++;
-	move(holder, &now);
-	if (charged(&a->sum) <= a->limit || charged(&a->sum) <= before)
+	if (!same)
+		move(holder, &now);
+	if (charged(&a->sum) <= a->limit)
 		return;
+	/* Each time: what it had in use when it was asked before may be credit now. */
 	a->over_round = ++l->round;
 	if (!list_linked(&a->over))
 		list_append(&a->device->over, &a->over);

@@ -36,8 +36,9 @@
  *     limit; or what it counted for when that was lowered, until it gives that back; or what the
  *     driver itself said last that its processes hold. A claim that nothing was allocated makes
  *     memory residual beside the credit that it is: its account's own harm, not its neighbours';
- * 11. an account of which is measured that it has more than it may is asked for its unused credit:
- *     what passed a guest by is not followed by what it was promised before.
+ * 11. an account of which is measured that it has more than it may is asked for its unused credit,
+ *     as often as that is measured: what passed a guest by is not followed by what it was promised
+ *     before.
  *
  * What an event costs does not grow with the accounts and holders that it does not concern: sums
  * are kept, not counted, and who has changed is named by ledger_changed(). What waits is gone

@@ -58,9 +58,9 @@ static uint64_t ungrant(struct state_device *d, uint64_t bytes)
 	return some;
 }
 
-static int refusal(struct state_device *d, const struct wire_message *answer)
+static int refusal(struct state_device *d, const struct wire_message *answer, enum credit_how how)
 {
-	if (atomic_exchange(&d->refused_said, 1) == 0)
+	if (how != CREDIT_SPARE && atomic_exchange(&d->refused_said, 1) == 0)
 		say("out of memory: %s", answer->refused.reason.text);
 	return answer->refused.code == WIRE_REFUSED_LIMIT ? CREDIT_LIMIT : CREDIT_FULL;
 }
@@ -105,9 +105,9 @@ static void learn_from_asking(struct state_device *d)
 		atomic_fetch_add(&d->kept, bytes);
 }
 
-static int away(struct state_device *d, uint64_t bytes)
+static int away(struct state_device *d, uint64_t bytes, enum credit_how how)
 {
-	if (atomic_exchange(&d->refused_said, 1) == 0)
+	if (how != CREDIT_SPARE && atomic_exchange(&d->refused_said, 1) == 0)
 		say("out of memory: the daemon is away, and %lu bytes are more than this process "
 		    "was granted",
 		    (unsigned long)bytes);
@@ -139,8 +139,8 @@ static int take_asking(struct state_device *d, uint64_t bytes, enum credit_how h
 			return 0;
 	} while (r == LINK_MOOT);
 	if (r < 0)
-		return away(d, bytes);
-	return answer.code == WIRE_refused ? refusal(d, &answer) : CREDIT_FULL;
+		return away(d, bytes, how);
+	return answer.code == WIRE_refused ? refusal(d, &answer, how) : CREDIT_FULL;
 }
 
 int credit_take(int device, uint64_t bytes, enum credit_how how)

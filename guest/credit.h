@@ -44,6 +44,7 @@ enum credit_how {
 	CREDIT_LOCAL = 1, /* nowhere: it is refused as CREDIT_FULL, without a word */
 	CREDIT_OWED,	  /* the driver has given the memory already: ask */
 	CREDIT_ASK,	  /* ask; do not wait for room: under stream capture */
+	CREDIT_SPARE,	  /* likewise; nobody is refused anything where there is none */
 	CREDIT_WAIT,	  /* ask; the caller may be held until there is room */
 };
 

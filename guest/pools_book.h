@@ -34,6 +34,7 @@ struct pool {
 	_Atomic uint32_t alive;		   /* allocations, ... */
 	_Atomic uint64_t live;		   /* ... of so many bytes */
 	_Atomic uint32_t owing;		   /* there is something to settle */
+	uint32_t shorts, in_vain;	   /* see want_credit() */
 	_Atomic uint64_t firm[POOLS_FIRM]; /* see pools_firm_has() */
 };
 

@@ -8,6 +8,7 @@
 #include "guest/amounts.h"
 #include "guest/blocks.h"
 #include "guest/capture.h"
+#include "guest/credit.h"
 #include "guest/gaps.h"
 #include "guest/graphs.h"
 #include "guest/hooks.h"
@@ -18,6 +19,8 @@
 
 enum {
 	POOLS_STEP = 64 << 20, /* the largest step by which a driver is believed to grow a pool */
+	SHORTS_FIRST = 16,     /* of allocations without credit, before some is asked for ... */
+	SHORTS_DOUBLED = 12,   /* ... and so often twice as many, where there is none */
 };
 
 static inline CUresult call(const struct pools_request *q)
@@ -177,6 +180,21 @@ static uint64_t worst_case(const struct pool *pool, uint64_t bytes)
 	return (memory_round(bytes) + pool->step - 1) / pool->step * pool->step;
 }
 
+/* With the lock held: for want of credit, room was looked for in what the pool holds, which costs
+ * more the more is allocated. After some times credit is worth asking for. */
+static void want_credit(struct pool *pool, uint64_t need)
+{
+	if (++pool->shorts < (uint32_t)SHORTS_FIRST << pool->in_vain)
+		return;
+	pool->shorts = 0;
+	if (credit_take(pool->device, need, CREDIT_SPARE) == 0) {
+		credit_give(pool->device, need);
+		pool->in_vain = 0;
+	} else if (pool->in_vain < SHORTS_DOUBLED) {
+		pool->in_vain++;
+	}
+}
+
 /* There is not so much credit. Gives the lock back. */
 static noinline_ CUresult allocate_short(struct pool *pool, const struct pools_request *q,
 					 uint64_t need, bool mine)
@@ -186,10 +204,12 @@ static noinline_ CUresult allocate_short(struct pool *pool, const struct pools_r
 
 	pools_recharge(pool);
 	/* What fits into what it holds costs nothing, and must not be refused. */
-	if (amounts_hold(d, need))
+	if (amounts_hold(d, need)) {
 		r = attempt(pool, q, need);
-	else if (fits(pool, q->bytes))
+	} else if (fits(pool, q->bytes)) {
 		r = attempt(pool, q, 0);
+		want_credit(pool, need);
+	}
 	if (r == CUDA_ERROR_OUT_OF_MEMORY) {
 		pools_unlock(pool, mine);
 		/* Not with the lock held: this may wait, and trims. */

@@ -383,6 +383,54 @@ def test_what_a_pool_is_to_keep_no_longer_is_said_to_be_loose_at_once():
         node.nothing_left()
 
 
+# A pool with room in it; then linear memory is taken, 2 MiB by line of input, and 64 times room in the pool.
+SHORT = r'''
+import ctypes as c, sys
+def ok(r):
+    assert r == 0, r
+lib = c.CDLL("libcuda.so.1")
+ok(lib.cuInit(0))
+context, address = c.c_void_p(), c.c_uint64()
+ok(lib.cuCtxCreate_v2(c.byref(context), 0, 0))
+def take():
+    ok(lib.cuMemAllocAsync(c.byref(address), c.c_size_t(4096), None))
+    return address.value
+for i, piece in enumerate([take() for _ in range(600)]):
+    if i % 2:
+        ok(lib.cuMemFreeAsync(c.c_uint64(piece), None))
+ok(lib.cuCtxSynchronize())
+print("ready", flush=True)
+for line in sys.stdin:
+    if line == "pool\n":
+        for _ in range(64):
+            take()
+    else:
+        ok(lib.cuMemAlloc_v2(c.byref(address), c.c_size_t(2 << 20)))
+    print("done", flush=True)
+'''
+
+
+def test_who_finds_room_in_a_pool_for_want_of_credit_asks_for_some():
+    with Node() as node:
+        with subprocess.Popen([sys.executable, "-c", SHORT], env=node.guest_environment(), text=True, stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE) as program:
+            def tell(line):
+                program.stdin.write(line + "\n")
+                program.stdin.flush()
+                assert program.stdout.readline() == "done\n"
+
+            assert program.stdout.readline() == "ready\n"
+            while node.row().credit >= 2 << 20:
+                tell("linear")
+            before = node.row()
+            tell("pool")
+            after = node.row()
+            assert after.allocated == before.allocated and after.credit > 2 << 20, (before, after)
+            assert after.refusals == 0
+            program.stdin.close()
+        assert program.returncode == 0
+
+
 # Exports what it makes, and lets go of it, until it is refused; then imports it all.
 EXPORTER = r'''
 import ctypes as c, os, resource, sys

@@ -301,6 +301,26 @@ TEST(a_context_is_reserved_before_it_is_measured)
 	expect_action(0, LEDGER_REFUSE, a, 1);
 }
 
+TEST(who_has_more_than_it_may_is_asked_for_its_credit_each_time_that_this_is_found)
+{
+	given(100, 900, 0);
+	granted(a, 60);
+	ledger_report(l, a, 60);
+	ledger_residual(l, a, 50, 110);
+	expect_quiet(0);
+	ledger_report(l, a, 40);
+	expect_quiet(0);
+	ledger_residual(l, a, 50, 110);
+	expect_action(0, LEDGER_RECALL, a, 10);
+	expect_eq(ledger_return(l, a, 0, 1), 0); /* it was in use just then */
+	expect_quiet(0);
+	ledger_residual(l, a, 50, 110);
+	expect_action(0, LEDGER_RECALL, a, 10);
+	expect_eq(ledger_return(l, a, 10, 1), 0);
+	ledger_residual(l, a, 40, 100);
+	expect_quiet(0);
+}
+
 TEST(what_only_room_is_asked_for_is_not_reserved)
 {
 	struct ledger_request probe = {.id = 3, .bytes = 80, .want = 80, .residual = LEDGER_ROOM};
