@@ -118,8 +118,9 @@ CASES = [  # name: weights, kernels in us, processes
 
 
 def fairness():
-    worst = dict(turns=0.0, without=0.0)
+    worst, slowest = dict(turns=0.0, without=0.0), 100.0
     for title, weights, kernels, processes in CASES:
+        busy = {}
         for way in worst:
             def run(machine):
                 for i, weight in enumerate(weights):
@@ -128,11 +129,14 @@ def fairness():
                 return machine.measure()
 
             parts = counted(run) if way == "turns" else counted_bare(weights, kernels, processes)
-            total = sum(parts.values())
+            total = busy[way] = sum(parts.values())
             errors = [abs(parts[f"t{i}"] / total - weight / sum(weights)) * 100 for i, weight in enumerate(weights)]
             worst[way] = max(worst[way], *errors)
             print(f"{title:<40} {way:<8} " + " ".join(f"{parts[f't{i}'] * 100:5.1f} %" for i in range(len(weights))) +
                   f"   off by {max(errors):.2f} points, busy {total * 100:.1f} %", flush=True)
+        if len(weights) == 2:
+            slowest = min(slowest, busy["turns"] / busy["without"] * 100)
+    print(f"figure: rivals_throughput_e2e {slowest:.1f} %")
     print(f"figure: share_error_e2e {worst['turns']:.2f} points")
     print(f"figure: share_error_e2e_without_turns {worst['without']:.2f} points")
 

@@ -28,11 +28,31 @@ static double percent(uint64_t ns, uint64_t window_s)
 	return (double)ns / 1e7 / (double)window_s;
 }
 
+/* In thousandths of the device's time. */
+static int drift_milli(const struct wire_tenant_row *t)
+{
+	return (int)t->busy_charged - (int)t->busy;
+}
+
+struct drift {
+	char text[16];
+};
+
+/* "-": the driver has not said. */
+static struct drift drift_text(const struct wire_tenant_row *t)
+{
+	struct drift drift = {"-"};
+
+	if (t->busy)
+		snprintf(drift.text, sizeof(drift.text), "%+.1f%%", drift_milli(t) / 10.0);
+	return drift;
+}
+
 void ps_time_heading(void)
 {
-	printf("\n%-4s %-19s %-4s %9s %9s %9s %9s %9s %12s %12s  %-10s %s\n", "ID", "TIME OF",
-	       "GPU", "HAD 1s", "DUE 1s", "HAD 60s", "DUE 60s", "TURNS", "MEAN WAIT", "LONGEST",
-	       "NOW", "SHARE");
+	printf("\n%-4s %-19s %-4s %9s %9s %9s %9s %8s %9s %12s %12s  %-10s %s\n", "ID", "TIME OF",
+	       "GPU", "HAD 1s", "DUE 1s", "HAD 60s", "DUE 60s", "DRIFT", "TURNS", "MEAN WAIT",
+	       "LONGEST", "NOW", "SHARE");
 }
 
 void ps_time_line(const struct wire_tenant_row *t)
@@ -40,11 +60,11 @@ void ps_time_line(const struct wire_tenant_row *t)
 	wire_text name = t->name;
 
 	name.text[text_fit(name.text, 19)] = '\0';
-	printf("%-4u %-19s %-4u %8.1f%% %8.1f%% %8.1f%% %8.1f%% %9llu %10.2fms %10.2fms  %-10s "
-	       "%s\n",
+	printf("%-4u %-19s %-4u %8.1f%% %8.1f%% %8.1f%% %8.1f%% %8s %9llu %10.2fms %10.2fms  "
+	       "%-10s %s\n",
 	       t->tenant, name.text, t->device, percent(t->charged_1s, 1),
 	       percent(t->entitled_1s, 1), percent(t->charged_60s, 60),
-	       percent(t->entitled_60s, 60), (unsigned long long)t->turns,
+	       percent(t->entitled_60s, 60), drift_text(t).text, (unsigned long long)t->turns,
 	       t->waits ? (double)t->waited / (double)t->waits / 1e6 : 0.0,
 	       (double)t->longest_wait / 1e6, turn_name(t->turn), t->share.text);
 }
@@ -73,5 +93,9 @@ void ps_time_json(cJSON *object, const struct wire_tenant_row *t)
 	cJSON_AddStringToObject(time, "now", turn_name(t->turn));
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		cJSON_AddNumberToObject(time, numbers[i].name, (double)numbers[i].value);
+	if (t->busy) {
+		cJSON_AddNumberToObject(time, "driver_busy", ((double)t->busy - 1) / 1000);
+		cJSON_AddNumberToObject(time, "drift", drift_milli(t) / 1000.0);
+	}
 	cJSON_AddStringToObject(object, "share", t->share.text);
 }

@@ -5,6 +5,7 @@
  *
  *	book.c     does what core/ledger.h decides; keeps the tenant pages' figures
  *	measure.c  when core/residual.h's machines measure, and with what
+ *	drift.c	   time as it is charged beside time as the driver says
  *	watch.c    guests that say nothing are looked at from time to time
  *	prices.c   what a context is thought to take
  *	tenant.c   tenants: socket, page, life
@@ -46,6 +47,8 @@ enum {
 	DAEMON_TENANTS = 1024,
 	DAEMON_IDS = 256, /* lists of tenants by their ids' remainder */
 	DAEMON_GUESTS = 2048,
+	DAEMON_BUSY =
+		256, /* processes on a device of which the time is compared with the driver's */
 	DAEMON_GUESTS_OF_TENANT = 512,
 	DAEMON_GUESTS_SURE = 4, /* of each tenant, whatever the others do */
 	DAEMON_SEATS = DAEMON_GUESTS + DAEMON_TENANTS * DAEMON_GUESTS_SURE,
@@ -64,6 +67,14 @@ struct daemon;
 struct tenant;
 struct guest;
 
+/* Who had kernels on a device of late, as the driver says. */
+struct device_busy {
+	bool wanted; /* by who asks the worker, */
+	bool known;  /* and what it found */
+	uint32_t count;
+	struct nvml_busy rows[DAEMON_BUSY];
+};
+
 struct device {
 	const struct nvml_device *info;
 	uint64_t reserve_bytes;
@@ -77,6 +88,7 @@ struct device {
 	uint64_t glanced_ns; /* when book_glance() looked last */
 	struct turns_device turns;
 	bool shown_governed; /* its tenants' guests were told that there are turns */
+	struct device_busy busy;
 };
 
 /* A device that a picker has: while its connection lives, or until then. One of before this daemon
@@ -117,6 +129,8 @@ struct tenant_device {
 	bool loose;	     /* open all the same, as it could not be closed */
 	bool seated;	     /* it takes part in turns: it has guests */
 	struct turns_seat seat;
+	bool busy_known; /* drift.c */
+	uint32_t busy_milli, busy_charged_milli;
 };
 
 struct tenant {
@@ -310,6 +324,12 @@ void book_glance(struct daemon *d, uint32_t device);
 void book_refresh_guest(struct guest *g);
 void book_refresh_all(struct daemon *d);
 
+/* drift.c: both ends of a measurement, and between them the worker. */
+void drift_want(struct daemon *d);
+void drift_ask(struct daemon *d);
+void drift_seen(struct daemon *d);
+void drift_row(const struct tenant_device *at, struct wire_tenant_row *ret_row);
+
 /* measure.c */
 must_check int measure_open(struct daemon *d);
 void measure_close(struct daemon *d);
@@ -394,6 +414,8 @@ void schedule_joined(struct guest *g);
 void schedule_wants(struct guest *g, uint32_t device);
 void schedule_idle(struct guest *g, uint32_t device);
 /* What `mete ps` shows of its time. */
+/* The clock of turns. */
+uint64_t schedule_now(const struct daemon *d);
 void schedule_row(struct tenant_device *at, struct wire_tenant_row *ret_row);
 /* Every guest has acknowledged that the gate is closed. */
 void schedule_drained(struct tenant_device *at);

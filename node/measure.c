@@ -185,6 +185,7 @@ static void ask_driver(struct loop_work *work)
 		if (d->measured[i])
 			qsort(rows, d->process_count[i], sizeof(*rows), by_pid);
 	}
+	drift_ask(d);
 }
 
 /* A process may have several rows. */
@@ -351,6 +352,7 @@ static void on_measured(struct loop_work *work)
 		return;
 	while (!list_empty(&d->measure_running))
 		end_measuring(d, list_entry(d->measure_running.next, struct guest_device, measure));
+	drift_seen(d);
 	ledger_looked(d->ledger);
 	watch_looked(d, d->measurements);
 	book_pump(d); /* who is answered finds the figures in its page */
@@ -383,6 +385,7 @@ void measure_start(struct daemon *d)
 		step(at, RESIDUAL_BEGINS, 0, &now);
 		d->measured[device_of(at)] = true;
 	}
+	drift_want(d);
 	loop_arm(&d->measure_timer, LATE_MS * ms);
 	best_effort(loop_work(&d->loop, &d->measure, ask_driver, on_measured));
 }

@@ -19,7 +19,8 @@
 	CALL(nvmlDeviceGetMemoryInfo, 1)                                                           \
 	CALL(nvmlDeviceGetMemoryInfo_v2, 0)                                                        \
 	CALL(nvmlDeviceGetComputeRunningProcesses_v3, 0)                                           \
-	CALL(nvmlDeviceGetComputeRunningProcesses_v2, 0)
+	CALL(nvmlDeviceGetComputeRunningProcesses_v2, 0)                                           \
+	CALL(nvmlDeviceGetProcessUtilization, 0)
 
 struct nvml {
 	void *library;
@@ -211,5 +212,29 @@ int nvml_processes(struct nvml *nvml, uint32_t index, struct nvml_process *out, 
 		out[n++] = (struct nvml_process){infos[i].pid, infos[i].usedGpuMemory};
 	}
 	*ret_count = n;
+	return 0;
+}
+
+int nvml_busy(struct nvml *nvml, uint32_t index, uint64_t since_us, struct nvml_busy *out,
+	      uint32_t room, uint32_t *ret_count)
+{
+	owned(free) nvmlProcessUtilizationSample_t *samples = calloc(room, sizeof(*samples));
+	unsigned int count = room;
+	nvmlReturn_t r;
+
+	if (!samples)
+		return -ENOMEM;
+	if (!nvml->nvmlDeviceGetProcessUtilization)
+		return -EIO;
+	r = nvml->nvmlDeviceGetProcessUtilization(nvml->handles[index], samples, &count, since_us);
+	if (r == NVML_ERROR_NOT_FOUND)
+		count = 0; /* nobody had any */
+	else if (r == NVML_ERROR_INSUFFICIENT_SIZE)
+		return -ENOSPC;
+	else if (r != NVML_SUCCESS || count > room)
+		return -EIO;
+	for (unsigned int i = 0; i < count; i++)
+		out[i] = (struct nvml_busy){samples[i].pid, samples[i].smUtil};
+	*ret_count = count;
 	return 0;
 }

@@ -3,7 +3,8 @@
  * The GPUs of this machine, as NVIDIA's management library reports them. It is opened at run time:
  * meted starts and says so where there is no driver.
  *
- * nvml_processes() blocks and may take long: it belongs on a worker. One call at a time.
+ * nvml_processes() and nvml_busy() block and may take long: they belong on a worker. One call at a
+ * time.
  */
 #pragma once
 
@@ -35,6 +36,15 @@ const struct nvml_device *nvml_device(const struct nvml *nvml, uint32_t index);
  * did not say; -ENOSPC: there are more. */
 must_check int nvml_processes(struct nvml *nvml, uint32_t index, struct nvml_process *out,
 			      uint32_t room, uint32_t *ret_count);
+
+struct nvml_busy {
+	uint32_t pid, percent; /* of the device's time that it had kernels on it */
+};
+
+/* What the driver sampled since that time (wall clock, microseconds), at most `room` rows: several
+ * of a process are of different times. -EIO: the driver did not say; -ENOSPC: there are more. */
+must_check int nvml_busy(struct nvml *nvml, uint32_t index, uint64_t since_us,
+			 struct nvml_busy *out, uint32_t room, uint32_t *ret_count);
 
 /* "GPU-00010203-0405-..." or "MIG-..." to its 16 bytes; -EINVAL. */
 must_check int nvml_parse_uuid(const char *text, uint8_t ret_uuid[16]);

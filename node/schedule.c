@@ -20,7 +20,7 @@ enum {
 	GRACE_CONTENDED_US = 50, /* ... where somebody waits */
 };
 
-static uint64_t clock_ns(const struct daemon *d)
+uint64_t schedule_now(const struct daemon *d)
 {
 	return loop_now_ns() / d->clock_dilation;
 }
@@ -312,7 +312,7 @@ static void pump(struct daemon *d, uint64_t now)
 static void on_alarm(struct loop_alarm *alarm)
 {
 	struct daemon *d = container_of(alarm, struct daemon, turns_alarm);
-	uint64_t now = clock_ns(d);
+	uint64_t now = schedule_now(d);
 
 	turns_tick(&d->turns, now);
 	pump(d, now);
@@ -352,7 +352,7 @@ void schedule_tenant(struct tenant *t)
 
 void schedule_set(struct tenant *t)
 {
-	uint64_t now = clock_ns(t->daemon);
+	uint64_t now = schedule_now(t->daemon);
 	struct turns_share share;
 
 	turns_share_of(&t->share, &share);
@@ -395,7 +395,7 @@ static void stand_up(struct tenant *t, uint64_t now)
 
 void schedule_guests(struct tenant *t)
 {
-	uint64_t now = clock_ns(t->daemon);
+	uint64_t now = schedule_now(t->daemon);
 
 	if (!t->guest_count)
 		stand_up(t, now);
@@ -422,7 +422,7 @@ void schedule_wants(struct guest *g, uint32_t device)
 {
 	struct tenant *t = g->tenant;
 	bool was_open = t->shown->device[device].gate == WIRE_GATE_OPEN;
-	uint64_t now = clock_ns(t->daemon);
+	uint64_t now = schedule_now(t->daemon);
 
 	g->device[device].idle = false;
 	if (!t->device[device].seated)
@@ -438,7 +438,7 @@ void schedule_wants(struct guest *g, uint32_t device)
 void schedule_idle(struct guest *g, uint32_t device)
 {
 	struct tenant *t = g->tenant;
-	uint64_t now = clock_ns(t->daemon);
+	uint64_t now = schedule_now(t->daemon);
 
 	/* Said before turns ended or began: it may be busy again. */
 	if (!t->device[device].seated || !t->shown->turns[device].say)
@@ -454,7 +454,7 @@ void schedule_idle(struct guest *g, uint32_t device)
 void schedule_drained(struct tenant_device *at)
 {
 	struct daemon *d = at->tenant->daemon;
-	uint64_t now = clock_ns(d);
+	uint64_t now = schedule_now(d);
 
 	if (!at->draining)
 		return;
@@ -514,7 +514,7 @@ static uint64_t sum_flight(const struct tenant_device *at)
 void schedule_row(struct tenant_device *at, struct wire_tenant_row *ret_row)
 {
 	struct turns_seat *seat = &at->seat;
-	uint64_t now = clock_ns(at->tenant->daemon);
+	uint64_t now = schedule_now(at->tenant->daemon);
 
 	ret_row->turn = turn_of(at);
 	write_share(at->tenant, &ret_row->share);
@@ -533,4 +533,5 @@ void schedule_row(struct tenant_device *at, struct wire_tenant_row *ret_row)
 	ret_row->charged_60s = turns_rate_60s(&seat->charged, now);
 	ret_row->entitled_60s = turns_rate_60s(&seat->entitled, now);
 	ret_row->flight = sum_flight(at);
+	drift_row(at, ret_row);
 }

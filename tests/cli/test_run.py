@@ -234,6 +234,30 @@ def test_a_limit_is_changed_while_it_runs():
         assert running.wait(timeout=240) == 0
 
 
+def test_the_bill_is_shown_beside_what_the_driver_says():
+    with Node() as node:
+        load = ["--", workload("steady"), "kernel_us=1000", "seconds=600", "stdin=1", "report_ms=3600000"]
+        both = {name: node.start("run", "--name", name, "--weight", weight, *load)
+                for name, weight in (("works", "300"), ("rests", "100"))}
+        for program in both.values():
+            program.stdout.readline()
+        both["rests"].stdin.write("\n")
+        both["rests"].stdin.flush()
+
+        def times():
+            return {row["name"]: row["time"] for row in node.ps()["tenants"]}
+
+        # The driver samples now and then; each look is a process.
+        while not (seen := times())["works"].get("driver_busy") or seen["rests"]["driver_busy"]:
+            pass
+        for time in seen.values():
+            assert -1 <= time["drift"] <= 1 and 0 <= time["driver_busy"] <= 1, time
+        assert "DRIFT" in node.mete("ps").stdout
+        for program in both.values():
+            program.communicate("")
+            assert program.returncode == 0
+
+
 def test_doctor_finds_a_healthy_machine_and_an_ill_one():
     with Node() as node:
         well = node.mete("doctor")

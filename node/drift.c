@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bill beside what the driver says: how far the time that a tenant was charged is from the time
+ * that its processes had kernels on the device. Looked at with each measurement of memory, where
+ * there are turns. It is shown, and nothing is decided by it.
+ */
+#include <time.h>
+
+#include "node/daemon.h"
+
+enum {
+	WINDOW_US = 1000000,
+	PERCENT_MILLI = 10,
+	NS_MILLI = 1000000, /* of a second, a thousandth */
+	MILLI = 1000,
+};
+
+/* The driver stamps its samples by the wall clock. */
+static uint64_t wall_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000;
+}
+
+void drift_ask(struct daemon *d)
+{
+	uint64_t since = wall_us() - (uint64_t)WINDOW_US * d->clock_dilation;
+
+	for (uint32_t i = 0; i < d->devices; i++) {
+		struct device_busy *busy = &d->device[i].busy;
+
+		busy->known = busy->wanted && nvml_busy(d->nvml, i, since, busy->rows, DAEMON_BUSY,
+							&busy->count) == 0;
+	}
+}
+
+void drift_want(struct daemon *d)
+{
+	for (uint32_t i = 0; i < d->devices; i++)
+		d->device[i].busy.wanted = d->device[i].turns.governed;
+}
+
+/* The mean of what was sampled of a process. */
+static uint32_t busy_of(const struct device_busy *busy, pid_t pid)
+{
+	uint32_t sum = 0, count = 0;
+
+	for (uint32_t i = 0; i < busy->count; i++) {
+		if (busy->rows[i].pid != (uint32_t)pid)
+			continue;
+		sum += busy->rows[i].percent * PERCENT_MILLI;
+		count++;
+	}
+	return count ? sum / count : 0;
+}
+
+static void look_at(struct tenant_device *at, const struct device_busy *busy)
+{
+	uint64_t now = schedule_now(at->tenant->daemon);
+
+	at->busy_known = at->seated && busy->known;
+	if (!at->busy_known)
+		return;
+	at->busy_milli = 0;
+	list_for_each(link, &at->tenant->guests) at->busy_milli +=
+		busy_of(busy, list_entry(link, struct guest, link)->pid);
+	turns_settle(&at->seat, now);
+	at->busy_charged_milli = (uint32_t)(turns_rate_1s(&at->seat.charged, now) / NS_MILLI);
+}
+
+void drift_seen(struct daemon *d)
+{
+	for (uint32_t i = 0; i < d->devices; i++) {
+		if (!d->device[i].busy.wanted)
+			continue;
+		list_for_each(link, &d->device[i].tenants)
+			look_at(list_entry(link, struct tenant_device, link), &d->device[i].busy);
+	}
+}
+
+void drift_row(const struct tenant_device *at, struct wire_tenant_row *ret_row)
+{
+	if (!at->busy_known || !at->seated || !at->seat.device->governed)
+		return;
+	/* One more than it is: 0 means that it is not known. */
+	ret_row->busy = (at->busy_milli < MILLI ? at->busy_milli : MILLI) + 1;
+	ret_row->busy_charged = at->busy_charged_milli + 1;
+}
