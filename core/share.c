@@ -398,6 +398,13 @@ int share_set(struct share *share, const char *key, const char *value)
 	return SHARE_KEY;
 }
 
+int share_includes(const char *key, const char *other)
+{
+	return strcmp(key, "mode") == 0 &&
+	       (strcmp(other, "weight") == 0 || strcmp(other, "guarantee") == 0 ||
+		strcmp(other, "cap") == 0);
+}
+
 const char *share_problem(int outcome)
 {
 	switch (outcome) {

@@ -68,6 +68,9 @@ void share_init(struct share *share);
 /* Changes one field; nothing changes unless 0 is returned. An empty value means the default. */
 must_check int share_set(struct share *share, const char *key, const char *value);
 
+/* Whether setting `key` sets `other` as well: what was said of that before is void. */
+int share_includes(const char *key, const char *other);
+
 must_check int share_parse_amount(const char *text, struct share_amount *ret_amount);
 must_check int share_parse_duration(const char *text, uint64_t *ret_ns);
 

@@ -409,9 +409,14 @@ int tenant_set(struct tenant *t, const char *key, const char *value, struct faul
 	text = strdup(value);
 	if (!text)
 		return fault_set(why, -ENOMEM, "out of memory");
-	while (strcmp(share_key(field), key) != 0)
-		field++;
-	free(t->texts[field]);
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++) {
+		if (strcmp(share_key(i), key) == 0)
+			field = i;
+		else if (!share_includes(key, share_key(i)))
+			continue;
+		free(t->texts[i]);
+		t->texts[i] = NULL;
+	}
 	t->texts[field] = text;
 	t->share = share;
 	for (uint32_t i = 0; i < t->devices; i++) {

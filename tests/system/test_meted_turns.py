@@ -122,8 +122,13 @@ def test_a_share_is_changed_live():
         assert all(player.runs() for player in players)
         admin.set(made[0].tenant, "weight", "200")
         play(players, lambda: all(player.opened >= 3 for player in players))
+        # Everybody's weight, but stated.
         admin.set(made[0].tenant, "weight", "100")
+        play(players, lambda: all(player.opened >= 6 for player in players))
+        admin.set(made[0].tenant, "mode", "best-effort")
         play(players, lambda: all(player.runs() for player in players))
+        # Said before, the weight is void, for the next daemon as well.
+        assert "weight" not in admin.tenant_row(made[0].tenant).share
         try:
             admin.set(made[0].tenant, "cap", "0%")
             raise AssertionError("a cap of nothing was accepted")

@@ -210,6 +210,14 @@ TEST(a_weight_that_was_stated_is_told_from_the_default)
 	expect_eq(share.weighted, 0);
 }
 
+TEST(a_mode_includes_what_it_is_another_spelling_of)
+{
+	expect(share_includes("mode", "weight") && share_includes("mode", "guarantee") &&
+	       share_includes("mode", "cap"));
+	expect(!share_includes("mode", "class") && !share_includes("weight", "mode") &&
+	       !share_includes("cap", "guarantee"));
+}
+
 TEST(every_field_says_what_it_accepts_and_every_outcome_has_words)
 {
 	uint32_t i;
