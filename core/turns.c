@@ -11,8 +11,8 @@ const struct turns_tuning turns_usual = {
 	.grace_ns = 300000,
 	.drain_ns = 250 * MS,
 	.patience_ns = 8000 * MS,
-	.hang_ns = 2000 * MS,
-	.escalate_ns = 1000 * MS,
+	.hang_ns = 1000 * MS,
+	.escalate_ns = 2000 * MS,
 	.starve_ns = 30000 * MS,
 	.debt_ns = 1000 * MS,
 	.lead_ns = 100 * MS,
@@ -107,9 +107,21 @@ static void join_governed(struct turns_seat *s, uint64_t now_ns)
 	}
 }
 
+/* What it saved up it has not kept. */
+static void come_back(struct turns_seat *s, const struct turns_seat *before)
+{
+	if (!before->left_ns)
+		return;
+	s->owed = before->left_ahead > 0 ? (uint64_t)before->left_ahead : 0;
+	s->virtual_ns += s->owed;
+	s->allowance = before->left_allowance;
+	s->allowance_at_ns = before->left_ns;
+}
+
 void turns_join(struct turns_seat *s, struct turns_tenant *t, struct turns_device *d, void *owner,
 		bool is_open, uint64_t now_ns)
 {
+	struct turns_seat before = *s;
 	bool governed = d->governed;
 
 	*s = (struct turns_seat){
@@ -124,8 +136,10 @@ void turns_join(struct turns_seat *s, struct turns_tenant *t, struct turns_devic
 		.allowance_at_ns = now_ns,
 		.floor_at_ns = now_ns,
 		.virtual_ns = d->clock,
+		.rested = true,
 		.allowance = (int64_t)(d->turns->tuning.burst_ns * MILLI),
 	};
+	come_back(s, &before);
 	settle_equal(d, now_ns);
 	insert_in_order(t, s);
 	list_append(&d->seats, &s->of_device);
@@ -138,7 +152,17 @@ void turns_join(struct turns_seat *s, struct turns_tenant *t, struct turns_devic
 	} else if (d->governed && governed) {
 		join_governed(s, now_ns);
 	}
+	s->owed = 0;
 	recap_equal(d, now_ns);
+}
+
+/* On an open device nothing is owed. */
+static void leave_behind(struct turns_seat *s, uint64_t now_ns)
+{
+	turns_seat_allow(s, now_ns);
+	s->left_ns = now_ns;
+	s->left_ahead = s->device->governed ? (int64_t)(s->virtual_ns - s->device->clock) : 0;
+	s->left_allowance = s->allowance;
 }
 
 void turns_leave(struct turns_seat *s, uint64_t now_ns)
@@ -147,6 +171,7 @@ void turns_leave(struct turns_seat *s, uint64_t now_ns)
 	struct turns_tenant *t = s->tenant;
 
 	turns_settle(s, now_ns);
+	leave_behind(s, now_ns);
 	settle_equal(d, now_ns);
 	turns_tenant_detach(s);
 	list_remove(&s->of_tenant);

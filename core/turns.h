@@ -85,7 +85,8 @@ struct turns_tuning {
 	uint64_t burst_ns;    /* of its cap a seat saves up so much */
 };
 
-/* 8 ms, 1 ms, 300 us, 250 ms, 8 s, 2 s, 1 s, 30 s, 1 s, 100 ms, 5 ms. */
+/* 8 ms, 1 ms, 300 us, 250 ms, 8 s, 1 s, 2 s, 30 s, 1 s, 100 ms, 5 ms. Whoever does not drain, by
+ * mistake or on purpose, holds its neighbours up for `hang_ns`. */
 extern const struct turns_tuning turns_usual;
 
 enum turns_verb {
@@ -202,6 +203,10 @@ struct turns_seat {
 	int64_t allowance, floor; /* thousandths of ns: of the cap, of the guarantee */
 	uint64_t allowance_at_ns, floor_at_ns;
 	struct turns_node due_node, line_node, timer;
+	/* When it left: what it had beyond its part, and of its cap. */
+	uint64_t left_ns; /* 0: it was never there */
+	int64_t left_ahead, left_allowance;
+	uint64_t owed; /* in virtual time, of who comes back */
 };
 
 void turns_init(struct turns *turns, const struct turns_tuning *tuning);
@@ -213,7 +218,9 @@ void turns_tenant_init(struct turns *turns, struct turns_tenant *tenant,
 		       const struct turns_share *share);
 
 /* The tenant comes to a device, on which its gate is as `is_open` says: work of it may be in flight
- * then (after a restart). A tenant has one seat on a device at most. `owner` is the caller's. */
+ * then (after a restart). A tenant has one seat on a device at most. `owner` is the caller's. The
+ * seat is all zero, or has left the same device: then it still owes what it owed, so that a tenant
+ * of short processes has no more than one of long ones. */
 void turns_join(struct turns_seat *seat, struct turns_tenant *tenant, struct turns_device *device,
 		void *owner, bool is_open, uint64_t now_ns);
 

@@ -42,9 +42,11 @@ static void govern_seat(struct turns_seat *s, uint64_t now_ns)
 	struct turns_tenant *t = s->tenant;
 
 	s->settled_ns = s->floor_at_ns = now_ns;
-	s->virtual_ns = s->device->clock;
+	s->virtual_ns = s->device->clock + s->owed;
 	if (s->gate != TURNS_OPENED)
 		return;
+	/* It is no rest that it was on an open device: what others owe it is not cut. */
+	s->rested = false;
 	if (t->state == TURNS_LINED || t->state == TURNS_READY) {
 		turns_tenant_withdraw(t, now_ns);
 		turns_seat_start_closing(s, true, now_ns);

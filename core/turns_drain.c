@@ -36,6 +36,7 @@ static void drained_stray(struct turns_seat *s, uint64_t now_ns)
 {
 	s->stray = false;
 	s->device->strays--;
+	s->rested |= !s->tenant->wants;
 	turns_tenant_enter(s->tenant, now_ns);
 	turns_device_serve(s->device, now_ns);
 }

@@ -320,12 +320,7 @@ static void on_alarm(struct loop_alarm *alarm)
 
 int schedule_open(struct daemon *d)
 {
-	struct turns_tuning tuning = turns_usual;
-
-	/* Whoever does not drain, by mistake or on purpose, holds its neighbours up for so long. */
-	tuning.hang_ns = 1000 * ms;
-	tuning.escalate_ns = 2000 * ms;
-	turns_init(&d->turns, &tuning);
+	turns_init(&d->turns, &turns_usual);
 	for (uint32_t i = 0; i < d->devices; i++) {
 		uint32_t order = 0;
 

@@ -295,6 +295,78 @@ TEST(where_turns_would_change_nothing_nothing_is_gated)
 	expect(turns_deadline(&turns) == UINT64_MAX);
 }
 
+/* Until the time given, of tenants whose work takes all that they are let. */
+static void play(uint64_t *now, uint64_t until)
+{
+	struct turns_action action;
+
+	for (;;) {
+		while (turns_next(&turns, &action))
+			if (action.verb == TURNS_CLOSE)
+				turns_drained(action.seat, true, *now);
+		if (turns_deadline(&turns) > until)
+			break;
+		*now = turns_deadline(&turns);
+		turns_tick(&turns, *now);
+	}
+	*now = until;
+}
+
+TEST(a_tenant_of_short_processes_has_no_more_than_its_cap)
+{
+	struct turns_share share = {.weight = 100, .cap_milli = 100, .class = SHARE_STANDARD};
+	uint64_t now = 1, sum = 0;
+
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	turns_tenant_init(&turns, &tenants[0], &share);
+	memset(&seats[0], 0, sizeof(seats[0]));
+	for (int i = 0; i < 100; i++) {
+		turns_join(&seats[0], &tenants[0], &device, NULL, false, now);
+		turns_wants(&seats[0], now);
+		play(&now, now + 10 * MS);
+		turns_settle(&seats[0], now);
+		sum += seats[0].charged_ns;
+		turns_leave(&seats[0], now);
+	}
+	expect(sum > 80 * MS && sum <= 106 * MS);
+}
+
+TEST(what_a_process_owed_the_next_one_of_its_tenant_owes)
+{
+	struct turns_share share = {.weight = 100, .weighted = true, .cap_milli = 1000};
+	struct turns_action action;
+	uint64_t now = 1;
+
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	for (int i = 0; i < 2; i++) {
+		turns_tenant_init(&turns, &tenants[i], &share);
+		memset(&seats[i], 0, sizeof(seats[i]));
+		turns_join(&seats[i], &tenants[i], &device, NULL, false, now);
+	}
+	/* One kernel of 100 ms while somebody else waits; then the process ends. */
+	turns_wants(&seats[0], now);
+	turns_wants(&seats[1], now);
+	while (turns_next(&turns, &action))
+		;
+	now = turns_deadline(&turns);
+	turns_tick(&turns, now);
+	while (turns_next(&turns, &action))
+		;
+	expect_eq(seats[0].gate, TURNS_CLOSING);
+	now += 100 * MS;
+	turns_leave(&seats[0], now);
+	play(&now, now + MS);
+	turns_join(&seats[0], &tenants[0], &device, NULL, false, now);
+	turns_wants(&seats[0], now);
+	turns_wants(&seats[1], now);
+	play(&now, now + 90 * MS);
+	turns_settle(&seats[0], now);
+	turns_settle(&seats[1], now);
+	expect(seats[0].charged_ns <= 30 * MS && seats[1].charged_ns >= 60 * MS);
+}
+
 /* Hardware's slices of 10 ms kernels and of 100 us kernels are no equal parts. */
 TEST(a_weight_that_was_stated_makes_turns_though_it_is_everybodys)
 {
