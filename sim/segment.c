@@ -214,6 +214,11 @@ void segment_unlock(struct segment_device *device)
 	segment_mutex_unlock(&device->mutex);
 }
 
+void segment_deaf_thread(void)
+{
+	segment_mutex_deaf_thread();
+}
+
 /* Nothing of a process that is dead or leaves stays in the books. The node's lock is held. Done
  * again from the start where whoever did it died half-way. */
 static void bury(struct segment *segment, uint32_t slot)

@@ -213,6 +213,9 @@ void segment_unlock_node(void);
 void segment_lock(struct segment_device *device);
 void segment_unlock(struct segment_device *device);
 
+/* The calling thread has all signals blocked for good: they need not be while it has a lock. */
+void segment_deaf_thread(void);
+
 /* Returns what dead processes and closed descriptors held; how many there were. Not with a lock
  * held. */
 unsigned segment_reap(void);

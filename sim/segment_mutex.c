@@ -91,10 +91,47 @@ static int lock_with_patience(pthread_mutex_t *mutex)
 	return r;
 }
 
+/* ---- signals --------------------------------------------------------------------------------- */
+
+static __thread struct {
+	bool deaf;
+	unsigned held; /* mutexes */
+	sigset_t before;
+} own;
+
+void segment_mutex_deaf_thread(void)
+{
+	own.deaf = true;
+}
+
+/* But for those that are about what the thread does. */
+static void block_signals(void)
+{
+	static const int own_faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};
+	sigset_t others;
+
+	if (own.deaf || own.held++)
+		return;
+	sigfillset(&others);
+	for (size_t i = 0; i < ARRAY_SIZE(own_faults); i++)
+		sigdelset(&others, own_faults[i]);
+	pthread_sigmask(SIG_BLOCK, &others, &own.before);
+}
+
+static void restore_signals(void)
+{
+	if (!own.deaf && own.held && !--own.held)
+		pthread_sigmask(SIG_SETMASK, &own.before, NULL);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
 bool segment_mutex_lock(pthread_mutex_t *mutex)
 {
-	int saved = errno;
-	int r = pthread_mutex_trylock(mutex);
+	int saved = errno, r;
+
+	block_signals();
+	r = pthread_mutex_trylock(mutex);
 
 	/* TSan does not know that a timed lock may find its owner dead. */
 	if (r == EBUSY)
@@ -109,4 +146,5 @@ bool segment_mutex_lock(pthread_mutex_t *mutex)
 void segment_mutex_unlock(pthread_mutex_t *mutex)
 {
 	pthread_mutex_unlock(mutex);
+	restore_signals();
 }

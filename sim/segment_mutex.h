@@ -8,6 +8,9 @@
  * mutex back, and stops it again. A driver's lock is the kernel's, and no stopped process holds it
  * either: a process stops when its call returns. Only processes of the waiter's own PID namespace
  * can be helped like this, and none that a debugger or a freezer holds.
+ *
+ * No signal handler runs in a thread that holds the mutex, as none does inside the kernel: it might
+ * wait for what the thread has, and every process with it.
  */
 #pragma once
 
@@ -30,3 +33,6 @@ must_check int segment_mutex_init(pthread_mutex_t *mutex);
 /* True: its last holder died, and nobody has mended since. */
 must_check bool segment_mutex_lock(pthread_mutex_t *mutex);
 void segment_mutex_unlock(pthread_mutex_t *mutex);
+
+/* The calling thread has all signals blocked for good. */
+void segment_mutex_deaf_thread(void);

@@ -6,6 +6,7 @@
 
 #include "sim/clock.h"
 #include "sim/op_run.h"
+#include "sim/segment.h"
 
 /* What a stream has to do: an op, and the points in other streams that it comes after. */
 struct stream_work {
@@ -207,6 +208,7 @@ static void *stream_worker(void *argument)
 	struct CUstream_st *stream = argument;
 	struct stream_work *work;
 
+	segment_deaf_thread();
 	while ((work = next_work(stream))) {
 		uint64_t sequence = work->sequence;
 		uint64_t time_ns = await_others(stream, work);

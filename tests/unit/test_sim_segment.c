@@ -2,6 +2,7 @@
 /* The shared segment between processes: who joins, who dies, with which settings. */
 #include "sim/segment.h"
 
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -239,6 +240,34 @@ static int stops_inside(void)
 	segment_unlock(&segment_get()->devices[0]);
 	for (;;)
 		pause();
+}
+
+static volatile sig_atomic_t handled;
+
+static void handle(int number)
+{
+	(void)number;
+	handled++;
+}
+
+TEST(no_signal_handler_runs_inside_a_critical_section)
+{
+	struct sigaction action = {.sa_handler = handle}, before;
+	struct segment_device *device;
+
+	given();
+	expect_eq(segment_join(), 0);
+	device = &segment_get()->devices[0];
+	sigaction(SIGUSR1, &action, &before);
+	segment_lock_node();
+	segment_lock(device);
+	raise(SIGUSR1);
+	segment_unlock(device);
+	expect_eq(handled, 0);
+	segment_unlock_node();
+	expect_eq(handled, 1);
+	sigaction(SIGUSR1, &before, NULL);
+	clean();
 }
 
 TEST(who_is_stopped_inside_a_critical_section_keeps_nobody_out)
