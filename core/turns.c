@@ -112,7 +112,7 @@ static void come_back(struct turns_seat *s, const struct turns_seat *before)
 {
 	if (!before->left_ns)
 		return;
-	s->owed = before->left_ahead > 0 ? (uint64_t)before->left_ahead : 0;
+	s->owed = before->owed;
 	s->virtual_ns += s->owed;
 	s->allowance = before->left_allowance;
 	s->allowance_at_ns = before->left_ns;
@@ -159,9 +159,11 @@ void turns_join(struct turns_seat *s, struct turns_tenant *t, struct turns_devic
 /* On an open device nothing is owed. */
 static void leave_behind(struct turns_seat *s, uint64_t now_ns)
 {
+	int64_t ahead = s->device->governed ? (int64_t)(s->virtual_ns - s->device->clock) : 0;
+
 	turns_seat_allow(s, now_ns);
 	s->left_ns = now_ns;
-	s->left_ahead = s->device->governed ? (int64_t)(s->virtual_ns - s->device->clock) : 0;
+	s->owed = ahead > 0 ? (uint64_t)ahead : 0;
 	s->left_allowance = s->allowance;
 }
 

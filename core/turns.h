@@ -203,10 +203,10 @@ struct turns_seat {
 	int64_t allowance, floor; /* thousandths of ns: of the cap, of the guarantee */
 	uint64_t allowance_at_ns, floor_at_ns;
 	struct turns_node due_node, line_node, timer;
-	/* When it left: what it had beyond its part, and of its cap. */
-	uint64_t left_ns; /* 0: it was never there */
-	int64_t left_ahead, left_allowance;
-	uint64_t owed; /* in virtual time, of who comes back */
+	/* Of who has left, until it has come back: */
+	uint64_t left_ns;	/* 0: it was never there */
+	uint64_t owed;		/* in virtual time: what it had beyond its part, */
+	int64_t left_allowance; /* and what it had left of its cap */
 };
 
 void turns_init(struct turns *turns, const struct turns_tuning *tuning);

@@ -58,9 +58,15 @@ static uint64_t ungrant(struct state_device *d, uint64_t bytes)
 	return some;
 }
 
+/* Is it to be said why there is none? Once, and not where nobody is refused anything. */
+static bool says_why(struct state_device *d, enum credit_how how)
+{
+	return how != CREDIT_SPARE && atomic_exchange(&d->refused_said, 1) == 0;
+}
+
 static int refusal(struct state_device *d, const struct wire_message *answer, enum credit_how how)
 {
-	if (how != CREDIT_SPARE && atomic_exchange(&d->refused_said, 1) == 0)
+	if (says_why(d, how))
 		say("out of memory: %s", answer->refused.reason.text);
 	return answer->refused.code == WIRE_REFUSED_LIMIT ? CREDIT_LIMIT : CREDIT_FULL;
 }
@@ -107,7 +113,7 @@ static void learn_from_asking(struct state_device *d)
 
 static int away(struct state_device *d, uint64_t bytes, enum credit_how how)
 {
-	if (how != CREDIT_SPARE && atomic_exchange(&d->refused_said, 1) == 0)
+	if (says_why(d, how))
 		say("out of memory: the daemon is away, and %lu bytes are more than this process "
 		    "was granted",
 		    (unsigned long)bytes);
