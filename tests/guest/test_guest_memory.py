@@ -239,15 +239,18 @@ def test_management_shows_a_tenant_its_limit_and_its_own_processes():
         node.nothing_left()
 
 
-# Allocates and frees, and keeps the credit.
-FREER = r'''
-import ctypes as c, sys
+# What programs begin with: a context.
+BEGINNING = r'''
+import ctypes as c, os, re, resource, struct, sys
 def ok(r):
     assert r == 0, r
-lib = c.CDLL("libcuda.so.1")
+lib, context, address = c.CDLL("libcuda.so.1"), c.c_void_p(), c.c_uint64()
 ok(lib.cuInit(0))
-context, address = c.c_void_p(), c.c_uint64()
 ok(lib.cuCtxCreate_v2(c.byref(context), 0, 0))
+'''
+
+# Allocates and frees, and keeps the credit.
+FREER = BEGINNING + r'''
 ok(lib.cuMemAlloc_v2(c.byref(address), c.c_size_t(int(sys.argv[1]))))
 ok(lib.cuMemFree_v2(address))
 print("ready", flush=True)
@@ -337,16 +340,10 @@ def test_a_second_copy_of_the_library_in_a_process_is_refused_and_the_first_goes
 
 
 # What its own page says that pools may let go of.
-KEEPER = r'''
-import ctypes as c, re, struct
-def ok(r):
-    assert r == 0, r
+KEEPER = BEGINNING + r'''
 def loose():
     [at] = [int(line.split("-")[0], 16) for line in open("/proc/self/maps") if "mete-guest" in line and " rw-s " in line]
     return c.c_uint64.from_address(at + 704).value >> 20
-lib, context = c.CDLL("libcuda.so.1"), c.c_void_p()
-ok(lib.cuInit(0))
-ok(lib.cuCtxCreate_v2(c.byref(context), 0, 0))
 def keep(pool, bytes):
     ok(lib.cuMemPoolSetAttribute(pool, 4, c.byref(c.c_uint64(bytes))))
 def pool_that_keeps():
@@ -384,14 +381,7 @@ def test_what_a_pool_is_to_keep_no_longer_is_said_to_be_loose_at_once():
 
 
 # A pool with room in it; then linear memory is taken, 2 MiB by line of input, and 64 times room in the pool.
-SHORT = r'''
-import ctypes as c, sys
-def ok(r):
-    assert r == 0, r
-lib = c.CDLL("libcuda.so.1")
-ok(lib.cuInit(0))
-context, address = c.c_void_p(), c.c_uint64()
-ok(lib.cuCtxCreate_v2(c.byref(context), 0, 0))
+SHORT = BEGINNING + r'''
 def take():
     ok(lib.cuMemAllocAsync(c.byref(address), c.c_size_t(4096), None))
     return address.value
@@ -432,15 +422,8 @@ def test_who_finds_room_in_a_pool_for_want_of_credit_asks_for_some():
 
 
 # Exports what it makes, and lets go of it, until it is refused; then imports it all.
-EXPORTER = r'''
-import ctypes as c, os, resource, sys
-def ok(r):
-    assert r == 0, r
+EXPORTER = BEGINNING + r'''
 resource.setrlimit(resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-lib = c.CDLL("libcuda.so.1")
-ok(lib.cuInit(0))
-context = c.c_void_p()
-ok(lib.cuCtxCreate_v2(c.byref(context), 0, 0))
 class Properties(c.Structure):
     _fields_ = [("type", c.c_int), ("handles", c.c_int), ("place", c.c_int), ("id", c.c_int), ("rest", c.c_uint64 * 2)]
 def make():
@@ -497,14 +480,8 @@ def test_managed_memory_that_is_not_on_the_device_does_not_hide_a_context():
 
 
 # Passes mete by: calls the driver itself, in the context that the guest made.
-BYPASS = r'''
-import ctypes as c, sys
-def ok(r):
-    assert r == 0, r
-guest, driver = c.CDLL("libcuda.so.1"), c.CDLL(sys.argv[1])
-context, address = c.c_void_p(), c.c_uint64()
-ok(guest.cuInit(0))
-ok(guest.cuCtxCreate_v2(c.byref(context), 0, 0))
+BYPASS = BEGINNING + r'''
+guest, driver = lib, c.CDLL(sys.argv[1])
 ok(guest.cuMemAlloc_v2(c.byref(address), c.c_size_t(20 << 20)))
 print("within", flush=True)
 sys.stdin.readline()
