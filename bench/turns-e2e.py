@@ -39,7 +39,7 @@ class Machine(Node):
 
     def __init__(self, dilate):
         super().__init__(METE_SIM_DILATE=str(dilate))
-        self.dilate, self.tenants = dilate, []
+        self.dilate, self.tenants, self.without_mete = dilate, [], {}
         self.holder = subprocess.Popen([BUILD + "/sim/mete-sim", "--ledger"], env=self.environment, text=True,
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.holder.stdout.readline()
@@ -51,6 +51,17 @@ class Machine(Node):
         run = self.start("run", "--name", name, *options, "--", *whole)
         self.tenants.append((name, run))
         run.stdout.readline()  # it is at work
+
+    def bare(self, name, load, processes=1):
+        """The same without mete."""
+        command = [workload("steady"), "seconds=600", "stdin=1", "report_ms=3600000", *load]
+        runs = [subprocess.Popen(command, env=self.environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE) for _ in range(processes)]
+        self.started += runs
+        self.tenants += [(name, run) for run in runs]
+        self.without_mete[name] = [run.pid for run in runs]
+        for run in runs:
+            run.stdout.readline()
 
     def look(self):
         """What each process of each tenant has had so far, and how late its kernels came."""
@@ -64,7 +75,7 @@ class Machine(Node):
         return seen
 
     def pids(self):
-        return {row["name"]: [process["pid"] for process in row["processes"]] for row in self.ps()["tenants"]}
+        return self.without_mete or {row["name"]: [process["pid"] for process in row["processes"]] for row in self.ps()["tenants"]}
 
     def measure(self, seconds=WINDOW):
         """Each tenant's part of the device's time within so many modelled seconds."""
@@ -124,11 +135,14 @@ def fairness():
         for way in worst:
             def run(machine):
                 for i, weight in enumerate(weights):
-                    machine.tenant(f"t{i}", "--weight", str(weight), processes=processes[i],
-                                   load=[f"kernel_us={kernels[i]}", f"ahead={max(2, 4000 // kernels[i])}"])
+                    load = [f"kernel_us={kernels[i]}", f"ahead={max(2, 4000 // kernels[i])}"]
+                    if way == "turns":
+                        machine.tenant(f"t{i}", "--weight", str(weight), processes=processes[i], load=load)
+                    else:
+                        machine.bare(f"t{i}", load, processes[i])
                 return machine.measure()
 
-            parts = counted(run) if way == "turns" else counted_bare(weights, kernels, processes)
+            parts = counted(run)
             total = busy[way] = sum(parts.values())
             errors = [abs(parts[f"t{i}"] / total - weight / sum(weights)) * 100 for i, weight in enumerate(weights)]
             worst[way] = max(worst[way], *errors)
@@ -139,25 +153,6 @@ def fairness():
     print(f"figure: rivals_throughput_e2e {slowest:.1f} %")
     print(f"figure: share_error_e2e {worst['turns']:.2f} points")
     print(f"figure: share_error_e2e_without_turns {worst['without']:.2f} points")
-
-
-def counted_bare(weights, kernels, processes):
-    """The same programs without mete: the hardware's own slices."""
-    def run(machine):
-        pids = {}
-        for i in range(len(weights)):
-            loads = [subprocess.Popen([workload("steady"), "seconds=600", "stdin=1", "report_ms=3600000", f"kernel_us={kernels[i]}",
-                                       f"ahead={max(2, 4000 // kernels[i])}"], env=machine.environment, text=True,
-                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-                     for _ in range(processes[i])]
-            machine.started += loads
-            pids[f"t{i}"] = [load.pid for load in loads]
-            for load in loads:
-                load.stdout.readline()
-        machine.pids = lambda: pids
-        return machine.measure()
-
-    return counted(run)
 
 
 def caps():
@@ -195,10 +190,19 @@ def latency():
         parts = machine.measure()
         return machine.end()["t0"]["burst_p99_us"] / machine.dilate, parts["t1"]
 
+    def slices(machine):
+        machine.bare("t0", scaled(interactive, machine))
+        machine.bare("t1", batch)
+        parts = machine.measure()
+        return machine.end()["t0"]["burst_p99_us"] / machine.dilate, parts["t1"]
+
     single, rate = counted(alone), counted(rate_alone)
     p99, part = counted(beside)
+    plain, plain_part = counted(slices)
     print(f"interactive bursts of 0.5 ms: p99 {single:.0f} us alone, {p99:.0f} us beside batch kernels of 2 ms; "
           f"batch {part * 100:.1f} % of the device, {rate * 100:.1f} % alone", flush=True)
+    print(f"without mete: p99 {plain:.0f} us, batch {plain_part * 100:.1f} %", flush=True)
+    print(f"figure: latency_p99_ratio_e2e_without_turns {(plain - 2000) / single:.3f} ratio")
     print(f"figure: latency_p99_ratio_e2e {(p99 - 2000) / single:.3f} ratio")
     print(f"figure: batch_rate_e2e {part / rate * 100:.1f} %")
 
