@@ -168,43 +168,53 @@ def caps():
     print(f"figure: cap_exceeded_e2e {worst:.2f} points")
 
 
+REQUESTS = [  # an interactive tenant's: name of the figure, kernels of 0.5 ms, mean pause in us
+    ("", 10, 50000),
+    ("_short", 1, 10000),
+]
+
+
 def latency():
     """An interactive tenant with pauses, alone, beside a batch job with turns, and beside one without mete."""
-    interactive, batch = ["kernel_us=500", "pause_us=10000"], ["kernel_us=2000", "ahead=4"]
+    batch = ["kernel_us=2000", "ahead=4"]
+    seconds = 6 * WINDOW
 
-    def scaled(load, machine):
-        return [part if not part.startswith("pause_us") else f"pause_us={10000 * machine.dilate}" for part in load]
+    def request(machine, kernels, pause_us):
+        return ["kernel_us=500", f"burst={kernels}", f"pause_us={pause_us * machine.dilate}"]
 
-    def alone(machine):
-        machine.tenant("t0", load=scaled(interactive, machine))
-        machine.measure()
+    def p99(machine):
         return machine.end()["t0"]["burst_p99_us"] / machine.dilate
 
     def rate_alone(machine):
         machine.tenant("t1", load=batch)
         return machine.measure()["t1"]
 
-    def beside(machine):
-        machine.tenant("t0", "--class", "interactive", load=scaled(interactive, machine))
-        machine.tenant("t1", "--class", "batch", load=batch)
-        parts = machine.measure()
-        return machine.end()["t0"]["burst_p99_us"] / machine.dilate, parts["t1"]
+    rate, rates = counted(rate_alone), []
+    for name, *load in REQUESTS:
+        def alone(machine):
+            machine.tenant("t0", load=request(machine, *load))
+            machine.measure(seconds)
+            return p99(machine)
 
-    def slices(machine):
-        machine.bare("t0", scaled(interactive, machine))
-        machine.bare("t1", batch)
-        parts = machine.measure()
-        return machine.end()["t0"]["burst_p99_us"] / machine.dilate, parts["t1"]
+        def beside(machine):
+            machine.tenant("t0", "--class", "interactive", load=request(machine, *load))
+            machine.tenant("t1", "--class", "batch", load=batch)
+            parts = machine.measure(seconds)
+            return p99(machine), parts
 
-    single, rate = counted(alone), counted(rate_alone)
-    p99, part = counted(beside)
-    plain, plain_part = counted(slices)
-    print(f"interactive bursts of 0.5 ms: p99 {single:.0f} us alone, {p99:.0f} us beside batch kernels of 2 ms; "
-          f"batch {part * 100:.1f} % of the device, {rate * 100:.1f} % alone", flush=True)
-    print(f"without mete: p99 {plain:.0f} us, batch {plain_part * 100:.1f} %", flush=True)
-    print(f"figure: latency_p99_ratio_e2e_without_turns {(plain - 2000) / single:.3f} ratio")
-    print(f"figure: latency_p99_ratio_e2e {(p99 - 2000) / single:.3f} ratio")
-    print(f"figure: batch_rate_e2e {part / rate * 100:.1f} %")
+        def slices(machine):
+            machine.bare("t0", request(machine, *load))
+            machine.bare("t1", batch)
+            machine.measure(seconds)
+            return p99(machine)
+
+        single, (turns, parts), plain = counted(alone), counted(beside), counted(slices)
+        rates.append(parts["t1"] / rate * 100)
+        print(f"requests of {load[0] * 0.5} ms: p99 {single:.0f} us alone, beside batch kernels of 2 ms {turns:.0f} us with turns, "
+              f"{plain:.0f} us without; batch has {rates[-1]:.1f} % of its rate alone, they {parts['t0'] * 100:.1f} % of the device", flush=True)
+        print(f"figure: latency_p99_ratio_e2e{name}_without_turns {(plain - 2000) / single:.3f} ratio")
+        print(f"figure: latency_p99_ratio_e2e{name} {(turns - 2000) / single:.3f} ratio")
+    print(f"figure: batch_rate_e2e {min(rates):.1f} %")
 
 
 for part in PARTS:

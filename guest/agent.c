@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 
 #include "guest/capture.h"
+#include "guest/clock.h"
 #include "guest/contexts.h"
 #include "guest/credit.h"
 #include "guest/flight.h"
@@ -22,9 +23,9 @@
 #include "guest/turns.h"
 
 enum {
-	EAGER_STEPS = 64, /* of a close, before the agent takes it slower */
-	EAGER_US = 20,
-	PATIENT_US = 500,
+	LOOK_US = 20,	/* between two looks at a close, or ... */
+	LOOK_PART = 16, /* of the time that it has taken so far */
+	LOOK_LAST_US = 500,
 	STACK_BYTES = 256 << 10, /* the driver runs on it, too; beside thread-local data */
 };
 
@@ -40,7 +41,7 @@ struct close {
 	enum phase phase;
 	uint64_t epoch;
 	struct presence_walk walk;
-	unsigned steps;
+	uint64_t since_ns;
 };
 
 /* The daemon asked for unused credit, and was not answered yet. 0: it did not. */
@@ -69,7 +70,7 @@ static void close_start(uint32_t wire_device, uint64_t epoch)
 {
 	struct close *close = &agent.close[wire_device];
 
-	*close = (struct close){.phase = PHASE_THREADS, .epoch = epoch};
+	*close = (struct close){.phase = PHASE_THREADS, .epoch = epoch, .since_ns = now_ns()};
 	presence_barrier();
 	presence_walk_start(&close->walk);
 }
@@ -185,7 +186,6 @@ static void close_step(uint32_t wire_device)
 	struct close *close = &agent.close[wire_device];
 	int device = device_of_wire(wire_device);
 
-	close->steps++;
 	if (!still_closed(wire_device)) {
 		/* Reopened: what we do not say cannot be relied upon. */
 		close->phase = PHASE_NONE;
@@ -217,11 +217,17 @@ static bool walking(void)
 	return false;
 }
 
+/* The device stands still from the end of its work until the next look. */
 static int close_wait_us(const struct close *close)
 {
+	uint64_t us;
+
 	if (close->phase == PHASE_NONE || close->phase == PHASE_SAY)
 		return -1;
-	return close->steps < EAGER_STEPS ? EAGER_US : PATIENT_US;
+	us = (now_ns() - close->since_ns) / 1000 / LOOK_PART;
+	if (us < LOOK_US)
+		return LOOK_US;
+	return us < LOOK_LAST_US ? (int)us : LOOK_LAST_US;
 }
 
 static int watch(uint32_t wire_device)

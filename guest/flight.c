@@ -7,7 +7,9 @@
 #include <time.h>
 
 #include "guest/capture.h"
+#include "guest/clock.h"
 #include "guest/futex.h"
+#include "guest/gate.h"
 #include "guest/real.h"
 #include "guest/state.h"
 #include "guest/turns.h"
@@ -16,6 +18,8 @@ enum {
 	CONTEXTS = 16, /* of which marks are kept; the work of others has no bound */
 	SUMS = 8,      /* of so many times between marks the older half is forgotten */
 	MARKS = 4,     /* two that may be under way, and two whose times are known */
+	DEPTH = 3,     /* so many periods are under way ... */
+	SKIPS = 2,     /* times that are not those of work alone, one after the other */
 	PERIOD_LAST = 1 << 16,
 	PERIOD_MANY = 16, /* of calls of which we cannot tell the device */
 	PERIOD_SUSPENDED = 1024,
@@ -26,6 +30,7 @@ enum {
 	SUSPENDED_LAST_MS = 16000,
 	LOCKED_MS = 10, /* the marks are another thread's for so long at most */
 	NAP_FIRST_US = 50,
+	NAP_LEAST_US = 20,
 	NAP_LAST_US = 1000,
 };
 
@@ -36,12 +41,14 @@ struct marks {
 	CUcontext context;
 	CUevent event[MARKS];  /* die with the context */
 	uint32_t calls[MARKS]; /* a thread's, before the mark */
+	bool dry[MARKS];       /* nothing may have been under way just before the mark */
 	uint64_t count;	       /* marks that were left, */
 	uint64_t left_ns;      /* the last one at this time */
+	uint64_t waits;	       /* at gates, until then */
 	uint64_t apart_ns;     /* between the last two that are known to be reached, */
 	/* and all in all, of late. Threads share the marks: two may be next to each other. */
 	uint64_t sum_apart_ns, sum_calls;
-	uint32_t sums;
+	uint32_t sums, skipped;
 	uint64_t suspended_until_ns, suspended_ms;
 	uint64_t in_vain_ns; /* the last time of these */
 	uint32_t in_vain;
@@ -54,14 +61,6 @@ static struct {
 	_Atomic uint32_t period[STATE_DEVICES];
 	_Atomic uint32_t dither;
 } flight;
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static uint64_t bound_ns(int device)
 {
@@ -186,11 +185,17 @@ static CUevent mark_at(const struct marks *m, uint64_t n)
 static void measure(struct marks *m, int device)
 {
 	uint64_t period = atomic_load(&flight.period[device]), best;
-	uint64_t want = bound_ns(device) / 2, least = want / 64 + 1;
+	uint64_t want = bound_ns(device) / DEPTH, least = want / 64 + 1;
 	float apart_ms = 0;
 
-	if (m->count < 3 || real(cuEventElapsedTime)(&apart_ms, mark_at(m, m->count - 3),
-						     mark_at(m, m->count - 2)) != CUDA_SUCCESS)
+	if (m->count < 3)
+		return;
+	/* A time with a pause in it says little; but where there are no others it has to do. */
+	if (m->dry[(m->count - 2) % MARKS] && m->skipped++ < SKIPS)
+		return;
+	m->skipped = 0;
+	if (real(cuEventElapsedTime)(&apart_ms, mark_at(m, m->count - 3),
+				     mark_at(m, m->count - 2)) != CUDA_SUCCESS)
 		return;
 	m->apart_ns = apart_ms > 0 ? (uint64_t)(apart_ms * 1e6f) : 0;
 	m->sum_apart_ns += m->apart_ns;
@@ -252,11 +257,65 @@ enum sample {
 	WAITS,
 };
 
+/* How many periods may be under way: fewer where a single call takes longer than its part. */
+static uint64_t depth(const struct marks *m, int device)
+{
+	uint64_t one = m->sum_apart_ns / (m->sum_calls ? m->sum_calls : 1);
+	uint64_t n = one ? bound_ns(device) / one : DEPTH;
+
+	return n < 1 ? 1 : n < DEPTH ? n : DEPTH;
+}
+
+static bool reached(const struct marks *m, uint64_t n)
+{
+	return m->count < n || real(cuEventQuery)(mark_at(m, m->count - n)) != CUDA_ERROR_NOT_READY;
+}
+
+/* Is so little under way that one period more may be? The marks stand before their calls. Where one
+ * call is too much its stream has to be empty: what others have may well run beside it. */
+static bool fits(const struct marks *m, uint64_t depth_, CUstream stream)
+{
+	return reached(m, 2) && (depth_ > 2 || reached(m, 1)) &&
+	       (depth_ > 1 || real(cuStreamQuery)(stream) != CUDA_ERROR_NOT_READY);
+}
+
+/* Until when nothing is looked at: the nearer to the end the shorter, where the device has nothing
+ * else to do until we look. */
+static uint64_t pause_us(const struct marks *m, uint64_t depth_)
+{
+	uint64_t end = m->left_ns + m->apart_ns, now = now_ns(), us;
+
+	if (depth_ > 1)
+		us = m->apart_ns / 8000;
+	else
+		us = (end > now ? (end - now) / 2 : m->apart_ns / 32) / 1000;
+	if (us < (depth_ > 1 ? NAP_FIRST_US : NAP_LEAST_US))
+		us = depth_ > 1 ? NAP_FIRST_US : NAP_LEAST_US;
+	return us < NAP_LAST_US ? us : NAP_LAST_US;
+}
+
+static void leave_mark(struct marks *m, struct presence_slot *slot, CUstream stream)
+{
+	uint64_t waits = gate_waits();
+	uint32_t i = m->count % MARKS;
+
+	m->dry[i] = waits != m->waits || (!slot->waits_since_ns && reached(m, 1));
+	m->calls[i] = slot->sampled ? slot->sampled : 1;
+	if (real(cuEventRecord)(mark_at(m, m->count), stream) != CUDA_SUCCESS)
+		return;
+	m->count++;
+	m->left_ns = now_ns();
+	m->waits = waits;
+}
+
 /* With the lock held. */
 static enum sample take_sample(struct marks *m, struct presence_slot *slot, int device,
-			       CUstream stream)
+			       CUstream stream, uint64_t *ret_pause_us)
 {
-	if (m->count >= 2 && real(cuEventQuery)(mark_at(m, m->count - 2)) == CUDA_ERROR_NOT_READY) {
+	uint64_t depth_ = depth(m, device);
+
+	if (!fits(m, depth_, stream)) {
+		*ret_pause_us = pause_us(m, depth_);
 		/* For this mark: of the threads that waited for the one before another one went. */
 		if (waited_ns(slot, m->left_ns) < patience_ns(m))
 			return WAITS;
@@ -269,17 +328,13 @@ static enum sample take_sample(struct marks *m, struct presence_slot *slot, int 
 		m->suspended_ms = 0;
 	}
 	measure(m, device);
-	m->calls[m->count % MARKS] = slot->sampled ? slot->sampled : 1;
-	if (real(cuEventRecord)(mark_at(m, m->count), stream) == CUDA_SUCCESS) {
-		m->count++;
-		m->left_ns = now_ns();
-	}
-	show(device, 2 * m->apart_ns);
+	leave_mark(m, slot, stream);
+	show(device, depth(m, device) * m->apart_ns);
 	return GOES_ON;
 }
 
 static enum sample sample(struct presence_slot *slot, int device, CUstream stream,
-			  uint64_t *ret_apart_ns)
+			  uint64_t *ret_pause_us)
 {
 	CUcontext context = context_of(stream);
 	enum sample result = GOES_ON;
@@ -298,8 +353,7 @@ static enum sample sample(struct presence_slot *slot, int device, CUstream strea
 		if (m && m->suspended_until_ns > now_ns())
 			presence_refill(slot, PERIOD_SUSPENDED);
 		else if (m)
-			result = take_sample(m, slot, device, stream);
-		*ret_apart_ns = m ? m->apart_ns : 0;
+			result = take_sample(m, slot, device, stream, ret_pause_us);
 		futex_lock_give(&flight.lock);
 	} else if (waited_ns(slot, 0) < LOCKED_MS * ms) {
 		result = WAITS;
@@ -311,14 +365,10 @@ static enum sample sample(struct presence_slot *slot, int device, CUstream strea
 }
 
 /* Meanwhile a close does not wait for this thread. */
-static void nap(struct presence_slot *slot, uint64_t apart_ns)
+static void nap(struct presence_slot *slot, uint64_t us)
 {
-	uint64_t us = apart_ns / 8000;
-	struct timespec pause = {0, 0};
+	struct timespec pause = {0, (long)us * 1000};
 
-	if (us < NAP_FIRST_US)
-		us = NAP_FIRST_US;
-	pause.tv_nsec = (long)(us < NAP_LAST_US ? us : NAP_LAST_US) * 1000;
 	atomic_store(&slot->state, PRESENCE_WAITS);
 	nanosleep(&pause, NULL);
 	atomic_store(&slot->state, PRESENCE_IN);
@@ -329,17 +379,17 @@ bool flight_wait(struct presence_slot *slot, int device, CUstream stream)
 {
 	CUstreamCaptureMode mode;
 	enum sample result;
-	uint64_t apart_ns = 0;
+	uint64_t us = NAP_FIRST_US;
 
 	if (bound_ns(device) == 0 || capture_open()) {
 		slot->waits_since_ns = 0;
 		return false;
 	}
 	mode = relax();
-	result = sample(slot, device, stream, &apart_ns);
+	result = sample(slot, device, stream, &us);
 	restore(mode);
 	if (result == WAITS)
-		nap(slot, apart_ns);
+		nap(slot, us);
 	else
 		slot->waits_since_ns = 0;
 	return result == WAITS;

@@ -4,7 +4,8 @@
  * as a close waits for all of it. Where the tenant's page sets a bound (flight_ns), one in so many
  * calls that submit is a sample: it leaves a mark in its stream, an event, and waits until all but
  * the last two marks were reached. The time between two marks says after how many calls the next
- * sample is due: so that it is half of the bound.
+ * sample is due: so that it is a third of the bound. Of calls that take longer fewer are under way;
+ * of those that take longer than the bound one in each stream.
  *
  * A bound for our own work, and a rough one: nobody is charged by it. Nothing waits while a capture
  * is open, nor for long where the mark may itself be waiting for this thread: after a few waits in

@@ -8,6 +8,7 @@
 #define TABLE_STREAMS
 #define TABLE_KINDS
 #include "guest/capture.h"
+#include "guest/clock.h"
 #include "guest/flight.h"
 #include "guest/futex.h"
 #include "guest/presence.h"
@@ -79,14 +80,6 @@ static bool gate_open(int device)
 	return device >= 0 && state_page(device, gate) == WIRE_GATE_OPEN;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static bool spin(int device)
 {
 	uint64_t end = now_ns() + SPIN_NS;
@@ -142,6 +135,13 @@ static void wait_in_slices(int device)
 		futex_wait(word, value, GATE_MS, 0);
 }
 
+static _Atomic uint64_t waits;
+
+uint64_t gate_waits(void)
+{
+	return atomic_load_explicit(&waits, memory_order_relaxed);
+}
+
 /* Until the gate is open. Returns 0, or what the call answers instead. */
 static uint32_t wait_at_gate(int device)
 {
@@ -161,6 +161,7 @@ static uint32_t wait_at_gate(int device)
 			turns_stir(device);
 		}
 	count_waiting(device, -1ull);
+	atomic_fetch_add_explicit(&waits, 1, memory_order_relaxed);
 	return answer;
 }
 

@@ -15,3 +15,6 @@ must_check uint32_t gate_wait(int device);
 /* In a call that submits, with its slot taken, between two parts of what it submits: the same, and
  * meanwhile a close does not wait for this thread. */
 must_check uint32_t gate_pause(int device);
+
+/* How often threads have stood at a gate so far, of whatever device. */
+must_check uint64_t gate_waits(void);

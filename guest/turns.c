@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "guest/capture.h"
+#include "guest/clock.h"
 #include "guest/contexts.h"
 #include "guest/flight.h"
 #include "guest/link.h"
@@ -37,14 +38,6 @@ static struct watch {
 } watch[WIRE_DEVICES];
 
 #define page_turns(w, field) __atomic_load_n(&guest_tenant_page.turns[w].field, __ATOMIC_SEQ_CST)
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* ---- what is said ---------------------------------------------------------------------------- */
 

@@ -531,14 +531,15 @@ CUresult special_cuEventQuery(CUevent hEvent)
 	return CUDA_SUCCESS;
 }
 
-/* Ten microseconds for each call that was submitted in between. */
+/* So much for each call that was submitted in between. */
 CUresult special_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 {
 	struct event *from = (struct event *)hStart, *to = (struct event *)hEnd;
+	uint32_t us = law_state->call_us ? law_state->call_us : 10;
 
 	if (special_cuEventQuery(hStart) || special_cuEventQuery(hEnd))
 		return CUDA_ERROR_NOT_READY;
-	*pMilliseconds = (float)(to->before - from->before) * 0.01f;
+	*pMilliseconds = (float)(to->before - from->before) * (float)us / 1000;
 	return CUDA_SUCCESS;
 }
 

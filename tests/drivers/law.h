@@ -23,6 +23,7 @@ struct law {
 	void (*probe)(void); /* called inside submissions and ends of captures, by their thread */
 	/* called by the driver's own code while it makes a context, once */
 	int (*nested)(void **context, unsigned flags, int device);
+	uint32_t call_us; /* what events say that a call takes; 0: 10 */
 };
 
 #define law_probe(law, function) __atomic_store_n(&(law)->probe, function, __ATOMIC_RELEASE)
