@@ -13,6 +13,9 @@
 /* Addresses are multiples of this, on every device so far. */
 #define STEP 256
 
+/* The context of a block that went with one. */
+#define GONE UINT64_MAX
+
 enum {
 	STEPS = BLOCKS_BYTES / STEP,
 	CHUNK = 16,	  /* records that are mapped together */
@@ -190,14 +193,23 @@ static noinline_ struct block *find_or_add(int device, uint64_t context, uint64_
 	return block;
 }
 
-/* The last allocation in it is gone. */
-static noinline_ int end(struct block *block)
+/* It is no longer found by its address, which another one may have. */
+static void unfind(struct block *block)
 {
 	struct pointer entry;
 
+	if (block->base == NO_BASE)
+		return;
 	best_effort(pointers_take(&blocks.by_base, block->base, &entry));
 	if (*near_place(block->base) == block)
 		*near_place(block->base) = NULL;
+	block->base = NO_BASE;
+}
+
+/* The last allocation in it is gone. */
+static noinline_ int end(struct block *block)
+{
+	unfind(block);
 	reuse(block);
 	return block->paid ? BLOCKS_EMPTY : 0;
 }
@@ -217,12 +229,8 @@ static bool is_empty(const struct block *block)
  * NULL: another record is needed. */
 static noinline_ struct block *hand_over(struct block *block, int device, uint64_t context)
 {
-	struct pointer entry;
-
 	if ((block->context & BLOCKS_LEAVING) || block->device != device) {
-		best_effort(pointers_take(&blocks.by_base, block->base, &entry));
-		*near_place(block->base) = NULL;
-		block->base = NO_BASE;
+		unfind(block);
 		return NULL;
 	}
 	if (is_empty(block))
@@ -317,11 +325,13 @@ void blocks_attach(struct block *block, uint64_t address, unsigned units)
 {
 	futex_lock_take(&blocks.lock);
 	/* If another thread was given the address, it had been freed after all: as that allocation
-	 * was counted, this one is counted out. */
-	if (*size_at(block, address) == 0)
+	 * was counted, this one is counted out. So it is where its context is gone. */
+	if (*size_at(block, address) == 0 && block->context != GONE)
 		*size_at(block, address) = (uint16_t)units;
 	else
 		set(&block->count, block->count - 1);
+	if (unlikely(block->count == 0))
+		best_effort(end(block)); /* was not paid for any more */
 	futex_lock_give(&blocks.lock);
 }
 
@@ -342,17 +352,44 @@ void blocks_rename(uint64_t context, uint64_t leaving)
 	futex_lock_give(&blocks.lock);
 }
 
+static uint32_t begun_in(const struct block *block)
+{
+	uint32_t count = 0;
+
+	for (uint32_t step = 0; step < STEPS; step++)
+		count += block->size[step] != 0;
+	return count;
+}
+
+/* What threads have detached they have yet to say that it is freed: so long the record is theirs.
+ */
+static void leave_to_threads(struct block *block, uint32_t detached)
+{
+	unfind(block);
+	set(&block->count, detached);
+	__atomic_store_n(&block->context, GONE, __ATOMIC_RELAXED);
+	block->paid = false;
+}
+
 void blocks_context_gone(uint64_t context, void (*gone)(int device))
 {
 	futex_lock_take(&blocks.lock);
 	for (uint32_t i = 0; i < blocks.made; i++) {
 		struct block *block = record(i);
+		uint32_t detached;
+		bool paid = block->paid;
 
 		if (!block->count || block->context != context)
 			continue;
+		detached = block->count - begun_in(block);
 		memset(block->size, 0, sizeof(block->size));
-		set(&block->count, 0);
-		if (end(block) == BLOCKS_EMPTY)
+		if (detached == 0) {
+			set(&block->count, 0);
+			best_effort(end(block)); /* as `paid` says */
+		} else {
+			leave_to_threads(block, detached);
+		}
+		if (paid)
 			gone(block->device);
 	}
 	futex_lock_give(&blocks.lock);

@@ -316,3 +316,48 @@ TEST(a_block_that_another_device_has_now_is_charged_to_that)
 	expect(blocks_detach(address_of(0, 0), &units) == new);
 	expect_eq(blocks_freed(new, units), BLOCKS_EMPTY);
 }
+
+/* A thread is about to say that it freed the last one when another context has had its block, and
+ * is gone, too. */
+TEST(a_block_that_went_with_a_context_is_not_given_back_again_by_who_freed_in_it_before)
+{
+	struct block *old, *new;
+	unsigned units, more;
+
+	begin();
+	gone_blocks = 0;
+	expect_eq(blocks_put(0, 1, address_of(0, 0), 512, &old), BLOCKS_UNPAID);
+	expect(!blocks_paid(old));
+	expect(blocks_detach(address_of(0, 0), &units) == old);
+	expect_eq(blocks_put(0, 2, address_of(0, 0), 512, &new), 0);
+	expect(new == old);
+	blocks_context_gone(2, one_gone);
+	expect_eq(gone_blocks, 1);
+	/* The address is another device's, and then another block's. */
+	expect_eq(blocks_put(1, 3, address_of(0, 0), 512, &new), BLOCKS_UNPAID);
+	expect(!blocks_paid(new));
+	expect_eq(blocks_freed(old, units), 0);
+	expect(blocks_detach(address_of(0, 0), &more) == new);
+	expect_eq(blocks_device(new), 1);
+	expect_eq(blocks_freed(new, more), BLOCKS_EMPTY);
+	blocks_context_gone(2, one_gone);
+	expect_eq(gone_blocks, 1);
+}
+
+TEST(what_the_driver_did_not_free_went_with_its_context)
+{
+	struct block *block, *next;
+	unsigned units;
+
+	begin();
+	gone_blocks = 0;
+	put_in(1, address_of(0, 0), BLOCKS_UNPAID);
+	block = blocks_detach(address_of(0, 0), &units);
+	blocks_context_gone(1, one_gone);
+	expect_eq(gone_blocks, 1);
+	blocks_attach(block, address_of(0, 0), units);
+	expect(blocks_detach(address_of(0, 0), &units) == NULL);
+	/* Its record serves again. */
+	expect_eq(blocks_put(0, 2, address_of(1, 0), 512, &next), BLOCKS_UNPAID);
+	expect(next == block);
+}
