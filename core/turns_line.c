@@ -31,7 +31,9 @@ static uint64_t expected(const struct turns_seat *s)
 {
 	const struct turns_tenant *t = s->tenant;
 
-	return most(turns_line_slice(s), t->overrun_ns ? t->overrun_ns : s->device->turn_ns);
+	if (!t->overrun_ns)
+		return most(turns_line_slice(s), s->device->turn_ns);
+	return most(turns_line_slice(s), t->overrun_ns + s->device->turns->tuning.shortest_ns);
 }
 
 static uint64_t eligible_from(const struct turns_seat *s)

@@ -36,21 +36,30 @@ static uint64_t had(const uint64_t *sums, uint32_t tenants, uint32_t tenant, siz
 	return sums[to * tenants + tenant] - sums[from * tenants + tenant];
 }
 
-static double error_of(const uint64_t *sums, uint32_t tenants, size_t from, size_t to,
-		       const double *shares)
+static double error_of(const uint64_t *sums, uint32_t tenants, uint32_t tenant, size_t from,
+		       size_t to, const double *shares)
 {
-	double all = 0, ideal = 0, worst = 0;
+	double all = 0, ideal = 0;
 
 	for (uint32_t k = 0; k < tenants; k++) {
 		all += (double)had(sums, tenants, k, from, to);
 		ideal += shares[k];
 	}
-	for (uint32_t k = 0; k < tenants && all > 0; k++) {
-		double part = (double)had(sums, tenants, k, from, to) / all;
+	if (all <= 0)
+		return 100;
+	return 100 *
+	       fabs((double)had(sums, tenants, tenant, from, to) / all - shares[tenant] / ideal);
+}
 
-		worst = fmax(worst, fabs(part - shares[k] / ideal));
-	}
-	return all > 0 ? 100 * worst : 100;
+double time_measure_tenant_error(const uint64_t *sums, uint32_t tenants, uint32_t tenant,
+				 const struct time_window *window, const double *shares)
+{
+	double worst = 0;
+
+	for (size_t i = window->first; i + window->samples <= window->last; i++)
+		worst = fmax(worst,
+			     error_of(sums, tenants, tenant, i, i + window->samples, shares));
+	return worst;
 }
 
 double time_measure_share_error(const uint64_t *sums, uint32_t tenants,
@@ -58,8 +67,8 @@ double time_measure_share_error(const uint64_t *sums, uint32_t tenants,
 {
 	double worst = 0;
 
-	for (size_t i = window->first; i + window->samples <= window->last; i++)
-		worst = fmax(worst, error_of(sums, tenants, i, i + window->samples, shares));
+	for (uint32_t k = 0; k < tenants; k++)
+		worst = fmax(worst, time_measure_tenant_error(sums, tenants, k, window, shares));
 	return worst;
 }
 
@@ -89,7 +98,11 @@ size_t time_measure_converged(const uint64_t *sums, uint32_t tenants,
 	size_t from = window->last;
 
 	for (size_t to = window->last; to > window->first; to--) {
-		if (error_of(sums, tenants, window->first, to, shares) > points)
+		double worst = 0;
+
+		for (uint32_t k = 0; k < tenants; k++)
+			worst = fmax(worst, error_of(sums, tenants, k, window->first, to, shares));
+		if (worst > points)
 			break;
 		from = to;
 	}

@@ -15,7 +15,10 @@ struct time_window {
 	size_t samples, first, last;
 };
 
-/* The largest difference between a tenant's part of what all had in a window, and its share. */
+/* The largest difference between a tenant's part of what all had in a window, and its share; of one
+ * tenant, and of all. */
+double time_measure_tenant_error(const uint64_t *sums, uint32_t tenants, uint32_t tenant,
+				 const struct time_window *window, const double *shares);
 double time_measure_share_error(const uint64_t *sums, uint32_t tenants,
 				const struct time_window *window, const double *shares);
 /* The most, and the least, that the tenant had of a window's own length, in hundredths. */
