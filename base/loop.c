@@ -137,14 +137,14 @@ void loop_timer_close(struct loop_timer *timer, void (*closed)(struct loop_timer
 static void on_alarm(struct loop_watch *watch, int events)
 {
 	struct loop_alarm *alarm = container_of(watch, struct loop_alarm, watch);
-	uint64_t expirations;
 
 	(void)events;
-	/* It may have been set anew since it was due. */
-	if (read(alarm->fd, &expirations, sizeof(expirations)) != sizeof(expirations))
-		return;
-	alarm->at_ns = UINT64_MAX;
+	/* It may have been set anew since it was due: then it is due too early, once. Setting it
+	 * takes back what read() would. */
+	alarm->fired = true;
 	alarm->due(alarm);
+	if (alarm->fired)
+		loop_alarm_set(alarm, UINT64_MAX);
 }
 
 int loop_alarm_init(struct loop *loop, struct loop_alarm *alarm,
@@ -154,6 +154,7 @@ int loop_alarm_init(struct loop *loop, struct loop_alarm *alarm,
 
 	alarm->due = due;
 	alarm->at_ns = UINT64_MAX;
+	alarm->fired = false;
 	alarm->fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (alarm->fd < 0)
 		return -errno;
@@ -167,9 +168,10 @@ void loop_alarm_set(struct loop_alarm *alarm, uint64_t at_ns)
 {
 	struct itimerspec when = {0};
 
-	if (!alarm->watch.open || at_ns == alarm->at_ns)
+	if (!alarm->watch.open || (at_ns == alarm->at_ns && !alarm->fired))
 		return;
 	alarm->at_ns = at_ns;
+	alarm->fired = false;
 	if (at_ns != UINT64_MAX) {
 		when.it_value.tv_sec = (time_t)(at_ns / 1000000000);
 		when.it_value.tv_nsec = (long)(at_ns % 1000000000);

@@ -12,6 +12,7 @@
 /* A field of libuv's is called like one of our macros. */
 #pragma push_macro("unused")
 #undef unused
+#include <stdbool.h>
 #include <uv.h>
 #pragma pop_macro("unused")
 
@@ -65,11 +66,12 @@ void loop_disarm(struct loop_timer *timer);
 void loop_timer_close(struct loop_timer *timer, void (*closed)(struct loop_timer *timer));
 
 /* A timer of nanoseconds, at a time of loop_now_ns()'s clock: a timerfd. Others are libuv's, of
- * milliseconds. */
+ * milliseconds. due() may be called too early where the alarm was set anew a moment ago. */
 struct loop_alarm {
 	struct loop_watch watch;
 	void (*due)(struct loop_alarm *alarm);
 	uint64_t at_ns;
+	bool fired; /* and was not set since: it must be, or it goes on firing */
 	int fd;
 };
 

@@ -21,6 +21,7 @@
 enum {
 	SPIN_NS = 5000,
 	GATE_MS = 100, /* a waiter looks around this often: the daemon may have died */
+	BETWEEN_MS = 1,
 };
 
 /* The stream that call `index` submits to; false: none among its arguments. */
@@ -118,7 +119,8 @@ static void count_waiting(int device, uint64_t change)
 	}
 }
 
-/* Waits on the word that the daemon changes and wakes, in slices. */
+/* Waits on the gate that the daemon changes and wakes, in slices. Where all devices' gates look
+ * open, the daemon is about to say so in the summary, which nobody is woken for. */
 static void wait_in_slices(int device)
 {
 	const uint32_t *word = &guest_tenant_page.not_open;
@@ -132,7 +134,7 @@ static void wait_in_slices(int device)
 				.gate;
 	value = __atomic_load_n(word, __ATOMIC_RELAXED);
 	if (value != 0)
-		futex_wait(word, value, GATE_MS, 0);
+		futex_wait(word, value, device >= 0 ? GATE_MS : BETWEEN_MS, 0);
 }
 
 static _Atomic uint64_t waits;

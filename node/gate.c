@@ -69,10 +69,8 @@ static void change_gate(struct tenant *t, uint32_t device, uint32_t state)
 		__atomic_fetch_add(&t->shown->not_open, is_open ? -1u : 1u, __ATOMIC_SEQ_CST);
 	__atomic_fetch_add(&t->shown->epoch, 1, __ATOMIC_SEQ_CST);
 	/* Nobody waits for a gate to close but we, who are told. */
-	if (is_open) {
+	if (is_open)
 		wake(&shown->gate);
-		wake(&t->shown->not_open);
-	}
 	list_for_each(link, &t->guests)
 	{
 		struct guest *g = list_entry(link, struct guest, link);

@@ -63,8 +63,8 @@ struct wire_tenant_turns {
 
 struct wire_tenant_page {
 	/* First, so that the fast path tests one word at a link-time address: the number of devices
-	 * whose gate is not open. Zero means "submit". Waiters sleep on it (futex, shared); they
-	 * are woken when a gate opens. */
+	 * whose gate is not open. Zero means "submit". Waiters sleep on a device's gate (futex,
+	 * shared), and are woken when that opens. */
 	uint32_t not_open;
 	uint32_t magic;
 	uint32_t size; /* of this structure, as the daemon knows it */
