@@ -3,17 +3,18 @@
 """What a turn costs meted: two tenants of equal weight that always have work, on the simulated GPU at its own speed.
 CPU time of all of meted's threads by the kernel's clock, best of 5 times 4 s; then the same while both rest.
 
-On a machine whose system calls are slow, as a virtual one's are, a turn costs more: how many there are is
-`strace -c -f -p PID`.
+On a virtual machine, whose wake-ups are slow, a turn costs more. So `turn_floor` does the same number of turns with
+nothing but the system calls that a turn cannot do without: how far meted is from that is a figure, too.
 """
 import os
+import subprocess
 import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.argv[1:] = [os.environ.get("METE_BUILD", ROOT + "/build/plain")]
 sys.path.insert(0, ROOT + "/tests/cli")
-from mete import Node, workload  # noqa: E402
+from mete import BUILD, Node, workload  # noqa: E402
 
 SECONDS, TIMES = 4, 5
 REST = 6  # meted looks at a shared device three times more, a second apart
@@ -52,6 +53,11 @@ def main():
         print(f"figure: meted_silent_cpu_us {cpu_us(pid) - used:.0f} us")
         for program in programs:
             program.communicate("")
+    turn_us = round(SECONDS * 1e6 / count)
+    floor = min(float(subprocess.run([BUILD + "/bench/turn_floor", str(SECONDS), str(turn_us)], text=True, check=True,
+                                     stdout=subprocess.PIPE).stdout) for _ in range(TIMES))
+    print(f"figure: turn_floor_us {floor:.0f} us")
+    print(f"figure: meted_turn_by_floor {min(costs) / floor:.2f} times")
     print(f"figure: meted_core_at_1000_turns {min(costs) / 10:.1f} %")
     print(f"figure: meted_us_per_turn {min(costs):.0f} us")
 
