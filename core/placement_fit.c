@@ -85,31 +85,45 @@ static int placements_left(const struct placement *p, const struct placement_gpu
 	int n = 0;
 
 	for (int i = 0; i < all->size; i++)
-		for (int start = 0; start < 32 && may_add(p, gpu, i); start++)
+		for (int start = 0; start < PLACEMENT_STARTS && may_add(p, gpu, i); start++)
 			n += (all->profile[i].starts >> start & 1) &&
 			     !(taken & slices(&all->profile[i], start));
 	return n;
 }
 
-/* The free start that spoils the fewest other placements; the lowest of equals. */
-int placement_find_start(const struct placement *p, const struct placement_gpu *gpu, int profile)
+/* The free starts: first the one that spoils the fewest other placements, the lowest of equals. */
+int placement_find_starts(const struct placement *p, const struct placement_gpu *gpu, int profile,
+			  uint8_t *ret_starts)
 {
 	const struct placement_profile *it = &p->geometry[gpu->is.geometry].profile[profile];
-	int best = PLACEMENT_NONE, best_left = -1;
+	int left[PLACEMENT_STARTS], size = 0;
 
-	for (int start = 0; start < 32 && may_add(p, gpu, profile); start++) {
+	for (int start = 0; start < PLACEMENT_STARTS && may_add(p, gpu, profile); start++) {
 		uint32_t wanted = slices(it, start);
-		int left;
+		int at = size, n;
 
 		if (!(it->starts >> start & 1) || gpu->mig_taken & wanted)
 			continue;
-		left = placements_left(p, gpu, gpu->mig_taken | wanted);
-		if (left > best_left) {
-			best_left = left;
-			best = start;
+		n = placements_left(p, gpu, gpu->mig_taken | wanted);
+		for (size++; at > 0 && n > left[at - 1]; at--) {
+			left[at] = left[at - 1];
+			ret_starts[at] = ret_starts[at - 1];
 		}
+		left[at] = n;
+		ret_starts[at] = (uint8_t)start;
 	}
-	return best;
+	return size;
+}
+
+/* Is there one? */
+static bool has_start(const struct placement *p, const struct placement_gpu *gpu, int profile)
+{
+	const struct placement_profile *it = &p->geometry[gpu->is.geometry].profile[profile];
+
+	for (int start = 0; start < PLACEMENT_STARTS && may_add(p, gpu, profile); start++)
+		if (it->starts >> start & 1 && !(gpu->mig_taken & slices(it, start)))
+			return true;
+	return false;
 }
 
 static uint32_t amounts(const struct placement *p, const struct placement_gpu *gpu,
@@ -152,7 +166,7 @@ uint32_t placement_gpu_refusals(const struct placement *p, const struct placemen
 
 		if (profile < 0)
 			refusals |= BIT(MIG_PROFILE);
-		else if (placement_find_start(p, gpu, profile) < 0)
+		else if (!has_start(p, gpu, profile))
 			refusals |= BIT(MIG_PLACEMENT);
 		return refusals;
 	}

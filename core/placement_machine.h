@@ -11,6 +11,8 @@
 enum {
 	PLACEMENT_BLOCK = 64, /* nodes whose best score is remembered together */
 	PLACEMENT_NONE = -1,
+	PLACEMENT_STARTS = 32, /* where a MIG instance may begin */
+	PLACEMENT_TRIES = 4096,
 	PLACEMENT_STEP = 10,	   /* milli: how finely foresight tells GPUs apart */
 	PLACEMENT_LOW_STEPS = 101, /* of room for classes that are not overcommitted */
 	PLACEMENT_TOP_STEPS = 201, /* of room for the class that is overcommitted most */
@@ -191,7 +193,8 @@ uint32_t placement_gpu_refusals(const struct placement *p, const struct placemen
 				const struct placement_container *want, uint32_t index);
 int placement_find_profile(const struct placement *p, const struct placement_gpu *gpu,
 			   uint16_t name);
-int placement_find_start(const struct placement *p, const struct placement_gpu *gpu, int profile);
+int placement_find_starts(const struct placement *p, const struct placement_gpu *gpu, int profile,
+			  uint8_t *ret_starts);
 void placement_put(const struct placement *p, struct placement_gpu *gpu, uint8_t class,
 		   const struct placement_container *want, int profile, uint8_t start);
 void placement_take_back(const struct placement *p, struct placement_gpu *gpu, uint8_t class,

@@ -4,12 +4,7 @@
 
 /* ---- what each GPU of a node has promised ---- */
 
-struct load {
-	uint64_t memory[PLACEMENT_CLASSES], compute[PLACEMENT_CLASSES];
-	uint32_t tenants, exclusive, pods, slices, instances[PROFILES];
-};
-
-static bool runs(const struct placement_request *request, int container, int phase)
+bool oracle_runs(const struct placement_request *request, int container, int phase)
 {
 	const struct placement_container *it = &request->container[container];
 
@@ -36,7 +31,7 @@ static struct load pod_load(const struct pod *pod, int gpu)
 				&pod->request.container[slot->container];
 
 			if (slot->device != gpu || it->profile ||
-			    !runs(&pod->request, slot->container, phase))
+			    !oracle_runs(&pod->request, slot->container, phase))
 				continue;
 			memory += it->memory_bytes;
 			compute += it->compute_milli;
@@ -69,7 +64,7 @@ static struct load pod_load(const struct pod *pod, int gpu)
 	return most;
 }
 
-static struct load gpu_load(uint32_t node, int gpu)
+struct load oracle_load(uint32_t node, int gpu)
 {
 	struct load sum = {0};
 
@@ -102,7 +97,7 @@ static uint64_t factor(bool memory, int class)
 	return f ? f : 1000;
 }
 
-static int64_t oracle_room(uint64_t capacity, const uint64_t *used, bool memory, int class)
+int64_t oracle_room(uint64_t capacity, const uint64_t *used, bool memory, int class)
 {
 	int64_t best = INT64_MAX;
 
@@ -130,7 +125,7 @@ void expect_nothing_promised_twice(void)
 		expect(memory <= (int64_t)world.node[n].host_memory_bytes);
 		for (int g = 0; g < world.node[n].devices; g++) {
 			const struct placement_device *it = &world.node[n].device[g];
-			struct load load = gpu_load(n, g);
+			struct load load = oracle_load(n, g);
 
 			expect(!it->slots || load.tenants <= it->slots);
 			expect(!load.exclusive || load.pods == 1);
@@ -154,7 +149,7 @@ static void host_needs(const struct placement_request *request, int64_t *ret_cpu
 		if (phase >= 0 && request->container[phase].kind != PLACEMENT_INIT)
 			continue;
 		for (int i = 0; i < request->containers; i++) {
-			if (!runs(request, i, phase))
+			if (!oracle_runs(request, i, phase))
 				continue;
 			cpu += request->container[i].cpu_milli;
 			memory += (int64_t)request->container[i].host_memory_bytes;
@@ -186,7 +181,7 @@ static uint32_t oracle_gpu(uint32_t node, int gpu, const struct placement_reques
 {
 	const struct placement_container *want = &request->container[0];
 	const struct placement_device *it = &world.node[node].device[gpu];
-	struct load load = gpu_load(node, gpu);
+	struct load load = oracle_load(node, gpu);
 	uint64_t none[PLACEMENT_CLASSES] = {0};
 	uint32_t bits = 0;
 	bool start = false;
@@ -249,11 +244,12 @@ static bool oracle_set(uint32_t node, const struct placement_request *request, u
 	return true;
 }
 
-static bool oracle_fits(uint32_t node, const struct placement_request *request, uint32_t lifted)
+uint32_t oracle_node(uint32_t node, const struct placement_request *request)
 {
 	const struct placement_node *it = &world.node[node];
 	uint32_t bits = 0;
 	int64_t cpu, memory, cpu_used, memory_used;
+	bool gpus = false;
 
 	host_needs(request, &cpu, &memory);
 	host_load(node, &cpu_used, &memory_used);
@@ -261,12 +257,19 @@ static bool oracle_fits(uint32_t node, const struct placement_request *request, 
 	bits |= request->node >= 0 && (uint32_t)request->node != node ? BIT(OTHER_NODE) : 0;
 	bits |= cpu + cpu_used > it->cpu_milli ? BIT(CPU) : 0;
 	bits |= memory + memory_used > (int64_t)it->host_memory_bytes ? BIT(HOST_MEMORY) : 0;
-	bits |= request->container[0].devices > it->devices ? BIT(DEVICE_COUNT) : 0;
-	bits |= request->container[0].devices && request->models &&
-				!(request->models >> it->model & 1)
-			? BIT(MODEL)
-			: 0;
-	if (bits & ~lifted)
+	for (int i = 0; i < request->containers; i++) {
+		gpus |= request->container[i].devices > 0;
+		bits |= request->container[i].devices > it->devices ? BIT(DEVICE_COUNT) : 0;
+	}
+	bits |= gpus && request->models && !(request->models >> it->model & 1) ? BIT(MODEL) : 0;
+	return bits;
+}
+
+static bool oracle_fits(uint32_t node, const struct placement_request *request, uint32_t lifted)
+{
+	const struct placement_node *it = &world.node[node];
+
+	if (oracle_node(node, request) & ~lifted)
 		return false;
 	for (uint32_t set = 0; set < 1u << it->devices; set++)
 		if (__builtin_popcount(set) == request->container[0].devices &&

@@ -42,6 +42,22 @@ struct placement *world_fresh(void *memory, size_t size);
 struct placement_request world_request(int most_containers);
 bool world_chance(int percent);
 
+/* What a GPU has promised to the pods that are there. */
+struct load {
+	uint64_t memory[PLACEMENT_CLASSES], compute[PLACEMENT_CLASSES];
+	uint32_t tenants, exclusive, pods, slices, instances[PROFILES];
+};
+
 /* The oracle, in placement_oracle.c. */
+struct load oracle_load(uint32_t node, int gpu);
+/* What is left of `capacity` for a class. */
+int64_t oracle_room(uint64_t capacity, const uint64_t *used, bool memory, int class);
+/* Does a container run in a phase: beside init container `phase`, or (-1) after all of them? */
+bool oracle_runs(const struct placement_request *request, int container, int phase);
+/* What of the node, and not of its GPUs, is in the way, as bits. */
+uint32_t oracle_node(uint32_t node, const struct placement_request *request);
 void expect_nothing_promised_twice(void);
 void expect_a_binding_reason(uint32_t node, const struct placement_request *request);
+
+/* Does the pod fit, by trying all that its containers may be given? In placement_brute.c. */
+bool brute_fits(uint32_t node, const struct placement_request *request);

@@ -128,6 +128,24 @@ TEST(a_refusal_names_a_constraint_that_binds)
 	}
 }
 
+TEST(a_pod_of_several_containers_is_refused_only_where_nothing_fits)
+{
+	for (unsigned round = test_rounds(150); round > 0; round--) {
+		world_given();
+		for (int i = 0; i < 40; i++) {
+			struct placement_request request = world_request(4);
+			struct placement_refusal refusal;
+
+			step();
+			for (uint32_t n = 0; n < NODES; n++) {
+				expect_eq(placement_explain(world.p, &request, n, &refusal), 0);
+				expect_eq(refusal.reason == PLACEMENT_FITS,
+					  brute_fits(n, &request));
+			}
+		}
+	}
+}
+
 TEST(victims_make_room_and_none_of_them_could_stay)
 {
 	for (unsigned round = test_rounds(60); round > 0; round--) {

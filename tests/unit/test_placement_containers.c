@@ -100,3 +100,47 @@ TEST(a_sidecar_counts_beside_later_init_containers)
 	/* 300 + 500 while the init container runs, 300 + 300 after. */
 	expect_eq(totals.promised_milli, 800);
 }
+
+/* Binpack would put both sidecars onto one GPU. */
+TEST(the_others_make_room_for_an_init_container)
+{
+	struct placement *p = given(PLACEMENT_BINPACK);
+	struct placement_node node = node_of(2);
+	struct placement_request request = part(400, 0);
+	struct placement_decision d;
+	uint32_t n = with_node(p, &node);
+
+	request.containers = 3;
+	request.container[1] = request.container[2] = request.container[0];
+	request.container[0].kind = request.container[1].kind = PLACEMENT_SIDECAR;
+	request.container[2].kind = PLACEMENT_INIT;
+	request.container[2].devices = 2;
+	request.container[2].compute_milli = 601;
+	expect_eq(refused(p, &request, n), PLACEMENT_NO_COMPUTE);
+	request.container[2].compute_milli = 600;
+	placed(p, &request, &d);
+	expect_eq(d.assignment.size, 4);
+	expect(d.assignment.slot[0].device != d.assignment.slot[1].device);
+}
+
+/* The GPU that costs least is linked with no other one that has room. */
+TEST(an_init_container_that_demands_links_looks_further_than_the_first_gpu)
+{
+	struct placement *p = given(PLACEMENT_BINPACK);
+	struct placement_node node = node_of(3);
+	struct placement_request request = part(500, 0);
+	struct placement_decision d;
+
+	node.device[1].links = 1u << 2;
+	node.device[2].links = 1u << 1;
+	with_node(p, &node);
+	request.links = PLACEMENT_REQUIRE;
+	request.containers = 2;
+	request.container[1] = request.container[0];
+	request.container[0].kind = PLACEMENT_INIT;
+	request.container[0].devices = 2;
+	placed(p, &request, &d);
+	expect_eq(d.assignment.size, 3);
+	for (int i = 0; i < 3; i++)
+		expect(d.assignment.slot[i].container == 1 || d.assignment.slot[i].device != 0);
+}

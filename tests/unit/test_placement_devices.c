@@ -170,3 +170,34 @@ TEST(a_profile_may_be_limited_and_a_split_gpu_takes_no_parts)
 	expect_eq(placement_release(p, pod), 0);
 	expect_eq(refused(p, &media, n), PLACEMENT_FITS);
 }
+
+TEST(instances_of_a_pod_find_room_whatever_their_order)
+{
+	static const uint16_t orders[3][3] = {{3, 3, 4}, {3, 4, 3}, {4, 3, 3}};
+
+	for (size_t o = 0; o < ARRAY_SIZE(orders); o++) {
+		struct placement *p = given(PLACEMENT_BINPACK);
+		struct placement_node node = node_of(1);
+		struct placement_request request = instance(orders[o][0]);
+		struct placement_decision d;
+		uint32_t taken = 0;
+
+		node.device[0].geometry = with_geometry(p);
+		with_node(p, &node);
+		request.containers = 3;
+		for (int i = 1; i < 3; i++) {
+			request.container[i] = request.container[0];
+			request.container[i].profile = orders[o][i];
+		}
+		placed(p, &request, &d);
+		expect_eq(d.assignment.size, 3);
+		for (int i = 0; i < 3; i++) {
+			const struct placement_slot *slot = &d.assignment.slot[i];
+			uint32_t slices = request.container[slot->container].profile == 4 ? 0xf : 3;
+
+			expect(!(taken & slices << slot->start));
+			taken |= slices << slot->start;
+		}
+		expect_eq(taken, 0xff);
+	}
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/placement_search.h"
+
+void choices_insert(struct choices *all, uint8_t device, int32_t score)
+{
+	int at = all->size++;
+
+	for (; at > 0 && score > all->score[at - 1]; at--) {
+		all->device[at] = all->device[at - 1];
+		all->score[at] = all->score[at - 1];
+	}
+	all->device[at] = device;
+	all->score[at] = score;
+}
+
+void search_put(struct search *s, const struct placement_slot *slot)
+{
+	const struct placement_container *want = &s->request->container[slot->container];
+	struct placement_gpu *gpu = &s->host.gpu[slot->device];
+	int profile =
+		want->profile ? placement_find_profile(s->p, gpu, want->profile) : PLACEMENT_NONE;
+
+	/* With its reason lifted there may be no profile: then nothing but a tenancy is taken. */
+	if (want->profile && profile < 0)
+		gpu->tenants++;
+	else
+		placement_put(s->p, gpu, s->request->class, want, profile, slot->start);
+	placement_look_gpu(s->p, gpu, &s->view, slot->device);
+}
+
+void search_add(struct search *s, int container, int device, uint8_t start)
+{
+	struct placement_slot slot = {(uint8_t)container, (uint8_t)device, start};
+
+	search_put(s, &slot);
+	s->out->slot[s->out->size++] = slot;
+}
+
+void search_starts(const struct search *s, int container, int device, struct starts *ret_all)
+{
+	const struct placement_container *want = &s->request->container[container];
+	const struct placement_gpu *gpu = &s->host.gpu[device];
+	int profile =
+		want->profile ? placement_find_profile(s->p, gpu, want->profile) : PLACEMENT_NONE;
+
+	ret_all->size = 0;
+	if (profile >= 0)
+		ret_all->size = placement_find_starts(s->p, gpu, profile, ret_all->start);
+	/* With its reason lifted there may be none. */
+	if (ret_all->size == 0)
+		ret_all->start[ret_all->size++] = 0;
+}
+
+void search_drop(struct search *s, const struct placement_gpu *before)
+{
+	int device = s->out->slot[--s->out->size].device;
+
+	s->host.gpu[device] = *before;
+	placement_look_gpu(s->p, before, &s->view, (uint32_t)device);
+}
+
+bool search_together(const struct search *s, int container, int device)
+{
+	const struct placement_host *host = &s->host;
+
+	for (int i = s->out->size - 1; i >= 0; i--) {
+		const struct placement_slot *slot = &s->out->slot[i];
+
+		if (slot->container != container)
+			break;
+		if (s->request->numa == PLACEMENT_REQUIRE && !(s->lifted & BIT(NUMA)) &&
+		    host->gpu[slot->device].is.numa != host->gpu[device].is.numa)
+			return false;
+		if (s->request->links == PLACEMENT_REQUIRE && !(s->lifted & BIT(LINK)) &&
+		    !(host->gpu[slot->device].is.links >> device & 1))
+			return false;
+	}
+	return true;
+}
