@@ -165,7 +165,8 @@ struct placement_decision {
 };
 
 /* Why one node refuses. The numbers are what the binding constraint needs, and the best that the
- * node has; for constraints without an amount both are counts of GPUs. */
+ * node has: of memory and compute on each of as many GPUs as the container wants, where nothing
+ * else is in the way. For constraints without an amount both are counts of GPUs. */
 struct placement_refusal {
 	enum placement_reason reason;
 	uint8_t container;

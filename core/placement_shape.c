@@ -5,8 +5,6 @@
  */
 #include "core/placement_machine.h"
 
-#define BIT(name) (1u << PLACEMENT_NO_##name)
-
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
 	hash = (hash ^ value) * 0x9e3779b97f4a7c15;
@@ -214,118 +212,6 @@ int placement_decide(struct placement *p, const struct placement_request *reques
 		node++;
 	ret_decision->node = node;
 	/* Never refused: the score says that it fits. */
-	return placement_assign(p, &p->hosts[node], node, request, 0, &ret_decision->assignment,
-				&ret_decision->score);
-}
-
-static bool fits_without(struct placement *p, uint32_t node,
-			 const struct placement_request *request, uint32_t lifted)
-{
-	struct placement_assignment assignment;
-	int32_t score;
-
-	return placement_assign(p, &p->hosts[node], node, request, lifted, &assignment, &score) ==
-	       0;
-}
-
-/* The reason whose lifting alone helps; where none alone does, the first that cannot be met with
- * all later ones lifted. */
-static enum placement_reason binding(struct placement *p, uint32_t node,
-				     const struct placement_request *request)
-{
-	for (int r = 1; r < PLACEMENT_REASONS; r++)
-		if (fits_without(p, node, request, 1u << r))
-			return (enum placement_reason)r;
-	for (int r = 1; r < PLACEMENT_REASONS - 1; r++)
-		if (!fits_without(p, node, request, ~((2u << r) - 1)))
-			return (enum placement_reason)r;
-	return PLACEMENT_NO_PACKING;
-}
-
-static void best_amount(const struct placement *p, const struct placement_host *host,
-			const struct placement_request *request, bool memory,
-			struct placement_refusal *refusal)
-{
-	const struct placement_container *want = &request->container[refusal->container];
-	int64_t best = 0;
-
-	for (int i = 0; i < host->devices; i++) {
-		const struct placement_gpu *gpu = &host->gpu[i];
-		int64_t room = memory ? placement_memory_room(p, gpu, request->class)
-				      : placement_compute_room(p, gpu, request->class);
-
-		if (refusal->reason == PLACEMENT_NO_MEMORY_SIZE)
-			room = (int64_t)gpu->is.memory_bytes;
-		best = room > best ? room : best;
-	}
-	refusal->needed = memory ? want->memory_bytes : want->compute_milli;
-	refusal->available = (uint64_t)best;
-}
-
-/* The first container that the reason keeps out, and the numbers behind it. */
-static void find_numbers(struct placement *p, const struct placement_host *host,
-			 const struct placement_request *request, struct placement_refusal *refusal)
-{
-	uint32_t bit = 1u << refusal->reason;
-	int64_t cpu;
-	uint64_t memory;
-	int enough = 0;
-
-	placement_host_needs(request, &cpu, &memory);
-	if (refusal->reason == PLACEMENT_NO_CPU || refusal->reason == PLACEMENT_NO_HOST_MEMORY) {
-		bool is_cpu = refusal->reason == PLACEMENT_NO_CPU;
-
-		refusal->needed = is_cpu ? (uint64_t)cpu : memory;
-		refusal->available = is_cpu ? (uint64_t)(host->cpu - host->cpu_used)
-					    : host->memory_bytes - host->memory_used;
-		return;
-	}
-	for (int c = 0; c < request->containers; c++) {
-		const struct placement_container *want = &request->container[c];
-
-		enough = 0;
-		for (uint32_t i = 0; i < host->devices; i++)
-			enough +=
-				!(placement_gpu_refusals(p, &host->gpu[i], request, want, i) & bit);
-		refusal->container = (uint8_t)c;
-		if (enough < want->devices)
-			break;
-	}
-	refusal->needed = request->container[refusal->container].devices;
-	refusal->available = (uint64_t)enough;
-	if (refusal->reason == PLACEMENT_NO_MEMORY || refusal->reason == PLACEMENT_NO_MEMORY_SIZE ||
-	    refusal->reason == PLACEMENT_NO_COMPUTE)
-		best_amount(p, host, request, refusal->reason != PLACEMENT_NO_COMPUTE, refusal);
-}
-
-int placement_explain(struct placement *p, const struct placement_request *request, uint32_t node,
-		      struct placement_refusal *ret_refusal)
-{
-	if (node >= p->node_end || !p->hosts[node].present)
-		return -ENOENT;
-	if (placement_valid(request) < 0)
-		return -EINVAL;
-	if (p->weights_stale)
-		placement_weigh(p);
-	*ret_refusal = (struct placement_refusal){PLACEMENT_FITS, 0, 0, 0};
-	if (fits_without(p, node, request, 0))
-		return 0;
-	ret_refusal->reason = binding(p, node, request);
-	find_numbers(p, &p->hosts[node], request, ret_refusal);
-	return 0;
-}
-
-int placement_try(struct placement *p, const struct placement_request *request, uint32_t node,
-		  struct placement_decision *ret_decision)
-{
-	struct placement_refusal refusal;
-	int r = placement_explain(p, request, node, &refusal);
-
-	if (r < 0)
-		return r;
-	if (refusal.reason)
-		return refusal.reason;
-	ret_decision->node = node;
 	return placement_assign(p, &p->hosts[node], node, request, 0, &ret_decision->assignment,
 				&ret_decision->score);
 }

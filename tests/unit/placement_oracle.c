@@ -290,9 +290,13 @@ void expect_a_binding_reason(uint32_t node, const struct placement_request *requ
 	for (int r = 1; r < PLACEMENT_REASONS; r++)
 		if (oracle_fits(node, request, 1u << r))
 			alone |= 1u << r;
-	/* GPUs that are not there cannot be lifted into being. */
-	alone &= ~BIT(DEVICE_COUNT);
 	expect(!alone || (alone >> refusal.reason & 1));
+	/* What is said of the node is true of it: GPUs that are not there are said to be missing.
+	 */
+	if (refusal.reason <= PLACEMENT_NO_MODEL)
+		expect(oracle_node(node, request) >> refusal.reason & 1);
+	if (request->container[0].devices > world.node[node].devices)
+		expect(refusal.reason <= PLACEMENT_NO_DEVICE_COUNT);
 	/* And it does stand in the way: without all others it still refuses. */
 	if (refusal.reason != PLACEMENT_NO_PACKING && refusal.reason != PLACEMENT_NO_DEVICE_COUNT &&
 	    !alone)

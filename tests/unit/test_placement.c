@@ -198,3 +198,62 @@ TEST(a_node_with_pods_is_not_removed)
 	expect_eq(placement_decide(p, &request, &d), PLACEMENT_NOWHERE);
 	expect_eq(placement_remove_node(p, n), -ENOENT);
 }
+
+static struct placement_refusal refusal_of(struct placement *p,
+					   const struct placement_request *request, uint32_t node)
+{
+	struct placement_refusal refusal;
+
+	expect_eq(placement_explain(p, request, node, &refusal), 0);
+	return refusal;
+}
+
+TEST(a_node_with_too_few_gpus_is_refused_for_that)
+{
+	struct placement *p = given(PLACEMENT_BINPACK);
+	struct placement_node node = node_of(2);
+	struct placement_request request = whole(3);
+	uint32_t n = with_node(p, &node);
+
+	expect_eq(refused(p, &request, n), PLACEMENT_NO_DEVICE_COUNT);
+	expect_eq(refusal_of(p, &request, n).needed, 3);
+	expect_eq(refusal_of(p, &request, n).available, 2);
+	expect_eq(placement_cordon(p, n, true), 0);
+	expect_eq(refused(p, &request, n), PLACEMENT_NO_CORDONED);
+}
+
+TEST(the_best_of_several_gpus_is_what_the_last_one_of_them_has)
+{
+	struct placement *p = given(PLACEMENT_BINPACK);
+	struct placement_node node = node_of(2);
+	struct placement_request some = part(700, 0), two = part(1000, 0);
+	struct placement_decision d;
+	uint32_t n = with_node(p, &node);
+
+	placed(p, &some, &d);
+	two.container[0].devices = 2;
+	expect_eq(refused(p, &two, n), PLACEMENT_NO_COMPUTE);
+	expect_eq(refusal_of(p, &two, n).needed, 1000);
+	expect_eq(refusal_of(p, &two, n).available, 300);
+}
+
+/* One GPU lacks compute, the other one memory: neither number is the other GPU's. */
+TEST(the_best_amount_is_of_a_gpu_where_nothing_else_is_in_the_way)
+{
+	struct placement *p = given(PLACEMENT_BINPACK);
+	struct placement_node node = node_of(2);
+	struct placement_request some = part(700, 0), both = part(600, 60 * GIB);
+	struct placement_decision d;
+	struct placement_refusal refusal;
+	uint32_t n;
+
+	node.device[1].memory_bytes = 40 * GIB;
+	n = with_node(p, &node);
+	some.named_devices = 1;
+	some.node = (int32_t)n;
+	placed(p, &some, &d);
+	refusal = refusal_of(p, &both, n);
+	expect_eq(refusal.reason, PLACEMENT_NO_MEMORY_SIZE);
+	expect_eq(refusal.available, 40 * GIB);
+	expect_eq(refusal.needed, 60 * GIB);
+}

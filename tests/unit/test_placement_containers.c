@@ -116,7 +116,7 @@ TEST(the_others_make_room_for_an_init_container)
 	request.container[2].kind = PLACEMENT_INIT;
 	request.container[2].devices = 2;
 	request.container[2].compute_milli = 601;
-	expect_eq(refused(p, &request, n), PLACEMENT_NO_COMPUTE);
+	expect_eq(refused(p, &request, n), PLACEMENT_NO_PACKING);
 	request.container[2].compute_milli = 600;
 	placed(p, &request, &d);
 	expect_eq(d.assignment.size, 4);

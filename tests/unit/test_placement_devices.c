@@ -201,3 +201,19 @@ TEST(instances_of_a_pod_find_room_whatever_their_order)
 		expect_eq(taken, 0xff);
 	}
 }
+
+TEST(where_enough_gpus_would_do_but_are_apart_that_is_the_reason)
+{
+	struct placement *p = given(PLACEMENT_BINPACK);
+	struct placement_node node = node_of(3);
+	struct placement_request two = instance(3);
+	uint32_t n;
+
+	/* With MIG lifted the third one would do as well. */
+	node.device[0].geometry = node.device[1].geometry = with_geometry(p);
+	node.device[1].numa = 1;
+	n = with_node(p, &node);
+	two.container[0].devices = 2;
+	two.numa = PLACEMENT_REQUIRE;
+	expect_eq(refused(p, &two, n), PLACEMENT_NO_NUMA);
+}
