@@ -2,7 +2,8 @@
 /*
  * How fast core/placement decides: openb's nodes repeated, its pods arriving in random order until
  * they ask for all GPUs, each decided by fgd and booked. Time is this thread's CPU time; the best
- * of five. Then, on the full cluster, requests that fit nowhere.
+ * of five. Then, on the full cluster, requests that fit nowhere; and how long it takes to add
+ * nodes.
  *
  * Usage: placement NODES.csv PODS.csv
  */
@@ -124,6 +125,19 @@ static int once(const struct replay_trace *trace, const struct openb_run *run, u
 	return 0;
 }
 
+/* The CPU time of adding so many nodes to an empty cluster; negative: they cannot be. */
+static double add_nodes(const struct replay_trace *trace, const struct openb_run *run,
+			uint32_t nodes, struct fault *why)
+{
+	owned(free) struct placement *p = NULL;
+	double seconds = now_seconds();
+	size_t bytes;
+
+	if (openb_cluster(trace, run, nodes, nodes, &p, &bytes, why) < 0)
+		return -1;
+	return now_seconds() - seconds;
+}
+
 int main(int argc, char **argv)
 {
 	static const uint32_t sizes[] = {1213, 5000, 10000};
@@ -163,6 +177,15 @@ int main(int argc, char **argv)
 		printf("figure: negative_answer_p99_%s %.2f us\n", names[i], best.p99_negative_us);
 		printf("figure: negative_answer_first_%s %.2f us\n", names[i],
 		       best.first_negative_us);
+	}
+	for (uint32_t nodes = 10000; nodes <= 100000; nodes *= 10) {
+		double seconds = add_nodes(&trace, &run, nodes, &why);
+
+		if (seconds < 0) {
+			fprintf(stderr, "%s\n", why.text);
+			return 1;
+		}
+		printf("figure: nodes_added_%uk_s %.3f s\n", nodes / 1000, seconds);
 	}
 	replay_trace_done(&trace);
 	return 0;

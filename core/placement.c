@@ -120,7 +120,7 @@ int placement_init(void *memory, size_t size, const struct placement_limits *lim
 	return placement_configure(p, &(struct placement_config){.policy = PLACEMENT_FORESIGHT});
 }
 
-static void forget(struct placement *p)
+void placement_forget(struct placement *p)
 {
 	for (uint32_t i = 0; i < p->limits.shapes; i++)
 		p->shapes[i].live = false;
@@ -158,8 +158,8 @@ int placement_configure(struct placement *p, const struct placement_config *conf
 			p->top = p->level[i];
 	}
 	p->surplus = (int32_t)p->factors[0][p->top] - 1000;
-	p->weights_stale = p->remainders_stale = true;
-	forget(p);
+	p->usual_stale = p->remainders_stale = true;
+	placement_forget(p);
 	return 0;
 }
 
@@ -204,6 +204,7 @@ static int64_t count_node(struct placement *p, const struct placement_host *host
 	p->totals.compute_milli += (uint64_t)(sign * sum);
 	p->totals.devices += (uint32_t)(sign * host->devices);
 	p->totals.nodes += (uint32_t)sign;
+	p->there[host->model] += sign * host->devices;
 	p->empties[placement_empties(host)] += (uint32_t)sign;
 	return sum;
 }
@@ -234,7 +235,7 @@ static void copy_device(struct placement_device *to, const struct placement_devi
 int placement_add_node(struct placement *p, const struct placement_node *node, uint32_t *ret_node)
 {
 	struct placement_host *host;
-	uint32_t at = 0;
+	uint32_t at = p->node_free;
 	int64_t gpus;
 
 	if (!sane_node(p, node))
@@ -256,14 +257,10 @@ int placement_add_node(struct placement *p, const struct placement_node *node, u
 		copy_device(&host->gpu[i].is, &node->device[i]);
 	if (at == p->node_end)
 		p->node_end++;
+	p->node_free = at + 1;
 	gpus = count_node(p, host, 1);
-	/* What policies normalise by has changed: no score is what it was. */
-	if (host->cpu > p->most_cpu || gpus > p->most_gpu) {
-		p->most_cpu = host->cpu > p->most_cpu ? host->cpu : p->most_cpu;
-		p->most_gpu = gpus > p->most_gpu ? gpus : p->most_gpu;
-		forget(p);
-	}
-	p->weights_stale = true;
+	p->most_stale |= host->cpu > p->most_cpu || gpus > p->most_gpu;
+	p->nodes_stale = true;
 	changed(p, at);
 	*ret_node = at;
 	return 0;
@@ -277,14 +274,18 @@ static struct placement_host *find_host(struct placement *p, uint32_t node)
 int placement_remove_node(struct placement *p, uint32_t node)
 {
 	struct placement_host *host = find_host(p, node);
+	int64_t gpus;
 
 	if (!host)
 		return -ENOENT;
 	if (host->pods)
 		return -EBUSY;
-	count_node(p, host, -1);
+	gpus = count_node(p, host, -1);
 	host->present = false;
-	p->weights_stale = true;
+	if (node < p->node_free)
+		p->node_free = node;
+	p->most_stale |= host->cpu == p->most_cpu || gpus == p->most_gpu;
+	p->nodes_stale = true;
 	changed(p, node);
 	return 0;
 }
@@ -348,8 +349,7 @@ double placement_fragmentation(struct placement *p)
 {
 	double sum = 0;
 
-	if (p->weights_stale)
-		placement_weigh(p);
+	placement_weigh(p);
 	for (uint32_t i = 0; i < p->node_end; i++) {
 		struct placement_host *host = &p->hosts[i];
 		struct placement_view view;

@@ -140,8 +140,7 @@ int placement_explain(struct placement *p, const struct placement_request *reque
 		return -ENOENT;
 	if (placement_valid(request) < 0)
 		return -EINVAL;
-	if (p->weights_stale)
-		placement_weigh(p);
+	placement_weigh(p);
 	*ret_refusal = (struct placement_refusal){PLACEMENT_FITS, 0, 0, 0};
 	if (fits_without(p, node, request, 0))
 		return 0;

@@ -122,7 +122,8 @@ struct placement {
 	uint32_t *changes; /* ring of nodes that changed, limits.nodes long */
 	uint64_t *marks;   /* per node: the last refresh that looked at it */
 	uint64_t change, refresh, use;
-	uint32_t node_end; /* one past the highest node ever added */
+	uint32_t node_end;  /* one past the highest node ever added */
+	uint32_t node_free; /* there is room for a node at no lower one */
 	int32_t free_pod, free_charge;
 	uint32_t row_size, blocks;
 
@@ -134,9 +135,13 @@ struct placement {
 	uint32_t learned_size, usuals_size, steps_size;
 	uint32_t usual_count; /* Σ counts, and of those that need a GPU */
 	uint32_t usual_gpu_count;
-	double cpu_per_milli;		/* host CPU that a milli of GPU usually comes with */
-	double price[PLACEMENT_MODELS]; /* asked for by name / there is */
-	bool weights_stale, remainders_stale;
+	double cpu_per_milli;		 /* host CPU that a milli of GPU usually comes with */
+	double price[PLACEMENT_MODELS];	 /* asked for by name / there is */
+	int64_t there[PLACEMENT_MODELS]; /* GPUs of each model */
+	/* What follows from these is to be worked out anew: the usual pods, or the policy; nodes
+	 * came or went; the largest may have. */
+	bool usual_stale, nodes_stale, most_stale;
+	bool remainders_stale;
 
 	struct placement_profiles geometry[PLACEMENT_GEOMETRIES + 1];
 	uint8_t geometries;
@@ -226,7 +231,11 @@ void placement_lift_pod(const struct placement *p, struct placement_host *host,
 			const struct placement_pod *pod, bool back);
 uint8_t placement_kind(const struct placement_request *request);
 
-/* placement_usual.c: the usual pods. */
+/* placement.c: no score is what it was. */
+void placement_forget(struct placement *p);
+
+/* placement_usual.c: the usual pods. placement_weigh() comes before whatever scores. */
+bool placement_stale(const struct placement *p);
 void placement_weigh(struct placement *p);
 const uint32_t *placement_weights_for(const struct placement *p, int model, int64_t cpu);
 int64_t placement_waste(const struct placement *p, const struct placement_view *view);

@@ -54,8 +54,7 @@ int placement_victims(struct placement *p, const struct placement_request *reque
 		return -ENOENT;
 	if (placement_valid(request) < 0)
 		return -EINVAL;
-	if (p->weights_stale)
-		placement_weigh(p);
+	placement_weigh(p);
 	placement_copy_host(&trial, &p->hosts[node]);
 	size = below(p, &trial, priority, pods);
 	for (int i = 0; i < size; i++)
@@ -176,7 +175,7 @@ int placement_audit(struct placement *p, uint32_t *ret_node)
 		*ret_node = node;
 		if (host->present && (!adds_up(p, host) || !within_limits(p, host)))
 			return -EILSEQ;
-		for (uint32_t i = 0; i < p->limits.shapes && !p->weights_stale; i++)
+		for (uint32_t i = 0; i < p->limits.shapes && !placement_stale(p); i++)
 			if (!remembered(p, &p->shapes[i], node))
 				return -EILSEQ;
 	}

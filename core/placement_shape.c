@@ -104,13 +104,7 @@ static void look_at_changes(struct placement *p, struct placement_shape *shape)
 
 static void bring_up_to_date(struct placement *p, struct placement_shape *shape)
 {
-	if (p->weights_stale) {
-		placement_weigh(p);
-		for (uint32_t i = 0; i < p->limits.shapes; i++)
-			p->shapes[i].live = false;
-		for (uint32_t i = 0; i < p->node_end; i++)
-			p->hosts[i].waste_known = false;
-	}
+	placement_weigh(p);
 	if (!shape->live || p->change - shape->seen >= p->limits.nodes)
 		look_everywhere(p, shape);
 	else

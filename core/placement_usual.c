@@ -89,7 +89,7 @@ int placement_learn(struct placement *p, const struct placement_request *request
 	p->usual_count = p->usual_gpu_count = 0;
 	for (size_t i = 0; i < size && r == 0; i++)
 		r = learn_one(p, &requests[i], counts[i]);
-	p->weights_stale = p->remainders_stale = true;
+	p->usual_stale = p->remainders_stale = true;
 	return r;
 }
 
@@ -100,15 +100,15 @@ static uint32_t *weight_row(const struct placement *p, int model, uint32_t step)
 
 /* How scarce each model is: what is asked for by name of it, over its part of the cluster. A pod
  * that accepts several models counts for each by what there is of it. */
-static void find_prices(struct placement *p)
+static bool prices_changed(struct placement *p)
 {
-	double there[PLACEMENT_MODELS] = {0}, asked[PLACEMENT_MODELS] = {0}, all = 0, demand = 0;
+	double there[PLACEMENT_MODELS], asked[PLACEMENT_MODELS] = {0}, all = 0, demand = 0;
+	bool changed = false;
 
-	for (uint32_t n = 0; n < p->node_end; n++)
-		if (p->hosts[n].present)
-			there[p->hosts[n].model] += p->hosts[n].devices;
-	for (int m = 0; m < PLACEMENT_MODELS; m++)
+	for (int m = 0; m < PLACEMENT_MODELS; m++) {
+		there[m] = (double)p->there[m];
 		all += there[m];
+	}
 	for (uint32_t i = 0; i < p->learned_size; i++) {
 		const struct placement_learned *it = &p->learned[i];
 		const struct placement_usual *usual = &p->usuals[it->usual];
@@ -120,8 +120,40 @@ static void find_prices(struct placement *p)
 		for (int m = 0; m < PLACEMENT_MODELS && choice > 0; m++)
 			asked[m] += it->models >> m & 1 ? milli * there[m] / choice : 0;
 	}
-	for (int m = 0; m < PLACEMENT_MODELS; m++)
-		p->price[m] = there[m] > 0 && demand > 0 ? asked[m] / demand / (there[m] / all) : 0;
+	for (int m = 0; m < PLACEMENT_MODELS; m++) {
+		double price =
+			there[m] > 0 && demand > 0 ? asked[m] / demand / (there[m] / all) : 0;
+
+		changed |= price < p->price[m] || price > p->price[m];
+		p->price[m] = price;
+	}
+	return changed && p->config.policy == PLACEMENT_FORESIGHT;
+}
+
+/* What policies normalise by: the largest node. */
+static bool most_changed(struct placement *p)
+{
+	int64_t cpu = 1, gpu = 1;
+	bool changed;
+
+	if (!p->most_stale)
+		return false;
+	for (uint32_t n = 0; n < p->node_end; n++) {
+		const struct placement_host *host = &p->hosts[n];
+		int64_t sum = 0;
+
+		if (!host->present)
+			continue;
+		for (int i = 0; i < host->devices; i++)
+			sum += host->gpu[i].is.compute_milli;
+		cpu = host->cpu > cpu ? host->cpu : cpu;
+		gpu = sum > gpu ? sum : gpu;
+	}
+	changed = cpu != p->most_cpu || gpu != p->most_gpu;
+	p->most_cpu = cpu;
+	p->most_gpu = gpu;
+	p->most_stale = false;
+	return changed;
 }
 
 /* Host CPU that comes with a milli of GPU, over the usual pods. */
@@ -373,12 +405,27 @@ double placement_foresight(const struct placement *p, const struct placement_vie
 	return lost + (short_of > 0 ? cpu_weight * short_of : 0);
 }
 
-/* Everything that follows from the usual pods and the nodes. */
+bool placement_stale(const struct placement *p)
+{
+	return p->usual_stale || p->nodes_stale;
+}
+
+/* Everything that follows from the usual pods and the nodes. Where it is not as it was no score is,
+ * and nothing that is remembered of nodes. */
 void placement_weigh(struct placement *p)
 {
-	find_weights(p);
-	find_prices(p);
-	find_cpu(p);
-	find_remainders(p);
-	p->weights_stale = false;
+	bool changed = p->usual_stale;
+
+	if (!placement_stale(p))
+		return;
+	if (p->usual_stale) {
+		find_weights(p);
+		find_cpu(p);
+		find_remainders(p);
+	}
+	changed |= prices_changed(p);
+	changed |= most_changed(p);
+	p->usual_stale = p->nodes_stale = false;
+	if (changed)
+		placement_forget(p);
 }

@@ -45,7 +45,7 @@ struct placement *world_fresh(void *memory, size_t size)
 	return p;
 }
 
-static struct placement_node random_node(void)
+struct placement_node world_node(void)
 {
 	struct placement_node node = {
 		.cpu_milli = 4000 + amount(16000),
@@ -126,7 +126,7 @@ void world_given(void)
 		world.config.memory_factor_milli[i] = 1000 + 500 * (uint32_t)test_random_below(2);
 	}
 	for (int i = 0; i < NODES; i++)
-		world.node[i] = random_node();
+		world.node[i] = world_node();
 	for (int i = 0; i < 4; i++) {
 		world.usual[i] = world_request(1);
 		world.usual[i].node = PLACEMENT_ANYWHERE;

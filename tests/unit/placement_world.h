@@ -39,6 +39,7 @@ void world_given(void);
 /* A machine that knows the nodes and the usual requests, and no pods. */
 struct placement *world_fresh(void *memory, size_t size);
 
+struct placement_node world_node(void);
 struct placement_request world_request(int most_containers);
 bool world_chance(int percent);
 

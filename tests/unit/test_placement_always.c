@@ -66,9 +66,36 @@ static void leave(void)
 	world.pod[i] = world.pod[--world.pods];
 }
 
+/* A node without pods leaves, and another one comes in its place; in between, it may be looked at
+ * what that means for others. */
+static void replace_node(uint32_t n)
+{
+	struct placement_request request = world_request(2);
+	struct placement_refusal refusal;
+	struct placement_decision decision;
+	uint32_t number;
+
+	for (int i = 0; i < world.pods; i++)
+		if (world.pod[i].node == n)
+			return;
+	expect_eq(placement_remove_node(world.p, n), 0);
+	if (world_chance(50))
+		(void)decide(world.p, &request, &decision);
+	world.node[n] = world_node();
+	expect_eq(placement_add_node(world.p, &world.node[n], &number), 0);
+	expect_eq(number, n);
+	if (world_chance(50))
+		expect_eq(placement_explain(world.p, &request, n, &refusal), 0);
+}
+
 static void turn_something(void)
 {
 	uint32_t n = (uint32_t)test_random_below(NODES);
+
+	if (world_chance(40)) {
+		replace_node(n);
+		return;
+	}
 
 	if (world_chance(50) || !world.node[n].devices) {
 		world.node[n].cordoned = world_chance(20);
