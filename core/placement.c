@@ -72,6 +72,7 @@ static struct placement lay_out(struct pieces *all, const struct placement_limit
 	p.rows = piece(all, (size_t)l->shapes * (p.row_size + p.blocks), sizeof(*p.rows));
 	p.changes = piece(all, l->nodes, sizeof(*p.changes));
 	p.marks = piece(all, l->nodes, sizeof(*p.marks));
+	p.glances = piece(all, l->nodes, sizeof(*p.glances));
 	p.learned = piece(all, l->typicals, sizeof(*p.learned));
 	p.usuals = piece(all, l->typicals, sizeof(*p.usuals));
 	p.cpu_steps = piece(all, l->typicals, sizeof(*p.cpu_steps));
@@ -159,6 +160,7 @@ int placement_configure(struct placement *p, const struct placement_config *conf
 	}
 	p->surplus = (int32_t)p->factors[0][p->top] - 1000;
 	p->usual_stale = p->remainders_stale = true;
+	placement_look_again(p);
 	placement_forget(p);
 	return 0;
 }
@@ -184,15 +186,6 @@ int placement_geometry(struct placement *p, const struct placement_profile *prof
 	memcpy(p->geometry[p->geometries].profile, profiles, size * sizeof(*profiles));
 	*ret_geometry = p->geometries;
 	return 0;
-}
-
-static void changed(struct placement *p, uint32_t node)
-{
-	struct placement_host *host = &p->hosts[node];
-
-	host->changed = ++p->change;
-	host->waste_known = false;
-	p->changes[p->change % p->limits.nodes] = node;
 }
 
 static int64_t count_node(struct placement *p, const struct placement_host *host, int sign)
@@ -261,7 +254,7 @@ int placement_add_node(struct placement *p, const struct placement_node *node, u
 	gpus = count_node(p, host, 1);
 	p->most_stale |= host->cpu > p->most_cpu || gpus > p->most_gpu;
 	p->nodes_stale = true;
-	changed(p, at);
+	placement_changed(p, at);
 	*ret_node = at;
 	return 0;
 }
@@ -286,7 +279,7 @@ int placement_remove_node(struct placement *p, uint32_t node)
 		p->node_free = node;
 	p->most_stale |= host->cpu == p->most_cpu || gpus == p->most_gpu;
 	p->nodes_stale = true;
-	changed(p, node);
+	placement_changed(p, node);
 	return 0;
 }
 
@@ -297,7 +290,7 @@ int placement_cordon(struct placement *p, uint32_t node, bool cordoned)
 	if (!host)
 		return -ENOENT;
 	host->cordoned = cordoned;
-	changed(p, node);
+	placement_changed(p, node);
 	return 0;
 }
 
@@ -308,7 +301,7 @@ int placement_taint(struct placement *p, uint32_t node, uint32_t device, uint32_
 	if (!host || device >= host->devices)
 		return -ENOENT;
 	host->gpu[device].is.taints = taints;
-	changed(p, node);
+	placement_changed(p, node);
 	return 0;
 }
 

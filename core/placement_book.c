@@ -224,15 +224,6 @@ uint8_t placement_kind(const struct placement_request *request)
 	return (uint8_t)(devices < PLACEMENT_DEVICES ? devices : PLACEMENT_DEVICES);
 }
 
-static void changed(struct placement *p, uint32_t node)
-{
-	struct placement_host *host = &p->hosts[node];
-
-	host->changed = ++p->change;
-	host->waste_known = false;
-	p->changes[p->change % p->limits.nodes] = node;
-}
-
 static uint64_t promised(const struct placement_gpu *gpu)
 {
 	if (gpu->exclusive || gpu->is.geometry)
@@ -352,7 +343,7 @@ int placement_commit(struct placement *p, const struct placement_request *reques
 	placement_lift_pod(p, host, pod, true);
 	count(p, host, 1);
 	p->totals.pods++;
-	changed(p, node);
+	placement_changed(p, node);
 	*ret_pod = pod_name(p, at);
 	return 0;
 }
@@ -389,6 +380,6 @@ int placement_release(struct placement *p, uint64_t name)
 	pod->generation++;
 	pod->next = p->free_pod;
 	p->free_pod = (int32_t)at;
-	changed(p, (uint32_t)pod->node);
+	placement_changed(p, (uint32_t)pod->node);
 	return 0;
 }

@@ -45,6 +45,24 @@ struct placement_host {
 	struct placement_gpu gpu[PLACEMENT_DEVICES];
 };
 
+/* A node at a glance: no more than this is left of it. */
+struct placement_glance {
+	int32_t cpu;			       /* milli */
+	uint32_t host_memory, compute, memory; /* MiB, milli, MiB; the last two of one GPU */
+	uint8_t model, devices;
+	uint8_t wholes, empties; /* GPUs with a whole one's compute, and without tenants */
+	bool mig, open;
+};
+
+/* What a request needs at least, likewise. */
+struct placement_needs {
+	int32_t node, cpu;
+	uint32_t host_memory, compute, memory;
+	uint64_t models; /* bits; 0: any */
+	uint8_t devices, wholes, empties;
+	bool mig;
+};
+
 /* What a pod holds of one GPU, or one MIG instance of it. */
 struct placement_charge {
 	uint64_t memory;
@@ -121,6 +139,7 @@ struct placement {
 	int32_t *rows;
 	uint32_t *changes; /* ring of nodes that changed, limits.nodes long */
 	uint64_t *marks;   /* per node: the last refresh that looked at it */
+	struct placement_glance *glances;
 	uint64_t change, refresh, use;
 	uint32_t node_end;  /* one past the highest node ever added */
 	uint32_t node_free; /* there is room for a node at no lower one */
@@ -233,6 +252,13 @@ uint8_t placement_kind(const struct placement_request *request);
 
 /* placement.c: no score is what it was. */
 void placement_forget(struct placement *p);
+
+/* placement_glance.c: the node is not what it was; no node is, as amounts count otherwise. */
+void placement_changed(struct placement *p, uint32_t node);
+void placement_look_again(struct placement *p);
+void placement_needs_of(const struct placement_request *request, struct placement_needs *ret_needs);
+bool placement_may_fit(const struct placement *p, uint32_t node,
+		       const struct placement_needs *needs);
 
 /* placement_usual.c: the usual pods. placement_weigh() comes before whatever scores. */
 bool placement_stale(const struct placement *p);

@@ -30,12 +30,13 @@ static uint64_t hash_of(const struct placement_request *request)
 }
 
 static int32_t score_node(struct placement *p, uint32_t node,
-			  const struct placement_request *request)
+			  const struct placement_request *request,
+			  const struct placement_needs *needs)
 {
 	struct placement_assignment assignment;
 	int32_t score;
 
-	if (!p->hosts[node].present ||
+	if (!placement_may_fit(p, node, needs) ||
 	    placement_assign(p, &p->hosts[node], node, request, 0, &assignment, &score) < 0)
 		return INT32_MIN;
 	return score;
@@ -69,14 +70,17 @@ static bool like_the_last(const struct placement *p, uint32_t node)
 static void look_everywhere(struct placement *p, struct placement_shape *shape)
 {
 	bool anywhere = shape->request.node == PLACEMENT_ANYWHERE;
+	struct placement_needs needs;
 
+	placement_needs_of(&shape->request, &needs);
 	for (uint32_t i = 0; i < p->row_size; i++) {
 		if (i >= p->node_end)
 			shape->scores[i] = INT32_MIN;
-		else if (i > 0 && anywhere && like_the_last(p, i))
+		else if (i > 0 && anywhere && shape->scores[i - 1] != INT32_MIN &&
+			 like_the_last(p, i))
 			shape->scores[i] = shape->scores[i - 1];
 		else
-			shape->scores[i] = score_node(p, i, &shape->request);
+			shape->scores[i] = score_node(p, i, &shape->request, &needs);
 	}
 	for (uint32_t i = 0; i < p->blocks; i++)
 		find_top(shape, i);
@@ -85,7 +89,9 @@ static void look_everywhere(struct placement *p, struct placement_shape *shape)
 static void look_at_changes(struct placement *p, struct placement_shape *shape)
 {
 	uint64_t refresh = ++p->refresh;
+	struct placement_needs needs;
 
+	placement_needs_of(&shape->request, &needs);
 	for (uint64_t c = shape->seen + 1; c <= p->change; c++) {
 		uint32_t node = p->changes[c % p->limits.nodes];
 		int32_t *score = &shape->scores[node], old = *score;
@@ -94,7 +100,7 @@ static void look_at_changes(struct placement *p, struct placement_shape *shape)
 		if (p->marks[node] == refresh)
 			continue;
 		p->marks[node] = refresh;
-		*score = score_node(p, node, &shape->request);
+		*score = score_node(p, node, &shape->request, &needs);
 		if (*score > shape->tops[block])
 			shape->tops[block] = *score;
 		else if (*score < old && old == shape->tops[block])
