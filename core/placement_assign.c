@@ -172,7 +172,6 @@ static int assign_together(struct search *s)
 	s->view.cpu -= s->base.cpu_needed;
 	placement_copy_host(&s->host, s->before);
 	order_containers(s);
-	s->tries = PLACEMENT_TRIES;
 	return place(s, 0) ? 0 : -ENOENT;
 }
 
@@ -195,11 +194,38 @@ static int assign_apart(struct search *s)
 	return r;
 }
 
+/* Of parts that are larger than half of what is left of any GPU no two fit onto one: are there more
+ * of them than GPUs? It would take a search through all their orders to find out. */
+static bool too_many_large(const struct placement *p, const struct placement_host *host,
+			   const struct placement_request *request)
+{
+	int64_t most = 0;
+	int large = 0;
+
+	if (request->containers < 2)
+		return false;
+	for (int i = 0; i < host->devices; i++) {
+		int64_t room = placement_compute_room(p, &host->gpu[i], request->class);
+
+		most = room > most ? room : most;
+	}
+	for (int c = 0; c < request->containers; c++) {
+		const struct placement_container *want = &request->container[c];
+
+		if (want->kind != PLACEMENT_INIT && !want->profile &&
+		    2 * (int64_t)want->compute_milli > most)
+			large += want->devices;
+	}
+	return large > host->devices;
+}
+
 /* Whether each container alone could be there: most nodes of a busy cluster say no to this, and a
  * closer look costs ten times as much. */
 static bool plausible(const struct placement *p, const struct placement_host *host,
 		      const struct placement_request *request, uint32_t lifted)
 {
+	if (!lifted && too_many_large(p, host, request))
+		return false;
 	for (int c = 0; c < request->containers; c++) {
 		const struct placement_container *want = &request->container[c];
 		int gpus = 0;
@@ -216,7 +242,14 @@ static bool plausible(const struct placement *p, const struct placement_host *ho
 	return true;
 }
 
-int placement_assign(const struct placement *p, struct placement_host *host, uint32_t node,
+static int tries_for(const struct placement *p)
+{
+	if (p->tries >= PLACEMENT_TRIES)
+		return PLACEMENT_TRIES;
+	return p->tries > PLACEMENT_TRIES_LEAST ? p->tries : PLACEMENT_TRIES_LEAST;
+}
+
+int placement_assign(struct placement *p, struct placement_host *host, uint32_t node,
 		     const struct placement_request *request, uint32_t lifted,
 		     struct placement_assignment *ret_assignment, int32_t *ret_score)
 {
@@ -233,7 +266,10 @@ int placement_assign(const struct placement *p, struct placement_host *host, uin
 	s.out = ret_assignment;
 	ret_assignment->size = 0;
 	placement_base(p, host, request, &s.base);
+	s.tries = tries_for(p);
+	p->tries -= s.tries;
 	r = lifted & BIT(PACKING) ? assign_apart(&s) : assign_together(&s);
+	p->tries += s.tries > 0 ? s.tries : 0;
 	if (r < 0 || lifted)
 		return r;
 	*ret_score = ret_assignment->size == 1 && s.containers == 1 && placement_scores_gpus(p) &&

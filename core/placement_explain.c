@@ -10,6 +10,7 @@ static bool fits_without(struct placement *p, uint32_t node,
 	struct placement_assignment assignment;
 	int32_t score;
 
+	p->tries = PLACEMENT_TRIES_ALL;
 	return placement_assign(p, &p->hosts[node], node, request, lifted, &assignment, &score) ==
 	       0;
 }
@@ -159,6 +160,7 @@ int placement_try(struct placement *p, const struct placement_request *request, 
 		return r;
 	if (refusal.reason)
 		return refusal.reason;
+	p->tries = PLACEMENT_TRIES_ALL;
 	ret_decision->node = node;
 	return placement_assign(p, &p->hosts[node], node, request, 0, &ret_decision->assignment,
 				&ret_decision->score);

@@ -12,7 +12,11 @@ enum {
 	PLACEMENT_BLOCK = 64, /* nodes whose best score is remembered together */
 	PLACEMENT_NONE = -1,
 	PLACEMENT_STARTS = 32, /* where a MIG instance may begin */
+	/* How many choices are tried for the containers of a pod: on a node, in a decision, and on
+	 * a node where a decision has come to its bound: what there is no doubt about is found. */
 	PLACEMENT_TRIES = 4096,
+	PLACEMENT_TRIES_ALL = 65536,
+	PLACEMENT_TRIES_LEAST = 64,
 	PLACEMENT_STEP = 10,	   /* milli: how finely foresight tells GPUs apart */
 	PLACEMENT_LOW_STEPS = 101, /* of room for classes that are not overcommitted */
 	PLACEMENT_TOP_STEPS = 201, /* of room for the class that is overcommitted most */
@@ -101,6 +105,7 @@ struct placement_shape {
 	int32_t *scores;     /* a row of limits.nodes, padded to whole blocks */
 	int32_t *tops;	     /* the best of each block */
 	bool live;
+	bool cut; /* not all choices were tried for all of its scores */
 };
 
 /* Usual pods that ask for the same GPUs. */
@@ -141,6 +146,7 @@ struct placement {
 	uint64_t *marks;   /* per node: the last refresh that looked at it */
 	struct placement_glance *glances;
 	uint64_t change, refresh, use;
+	int tries;	    /* that are left for this decision */
 	uint32_t node_end;  /* one past the highest node ever added */
 	uint32_t node_free; /* there is room for a node at no lower one */
 	int32_t free_pod, free_charge;
@@ -234,10 +240,9 @@ bool placement_wish_holds(const struct placement_host *host,
 			  const struct placement_assignment *assignment, bool links);
 
 /* placement_assign.c: which GPUs, and how good that is. 0, or -ENOENT where there are none. */
-must_check int placement_assign(const struct placement *p, struct placement_host *host,
-				uint32_t node, const struct placement_request *request,
-				uint32_t lifted, struct placement_assignment *ret_assignment,
-				int32_t *ret_score);
+must_check int placement_assign(struct placement *p, struct placement_host *host, uint32_t node,
+				const struct placement_request *request, uint32_t lifted,
+				struct placement_assignment *ret_assignment, int32_t *ret_score);
 
 /* placement_book.c: a checked assignment as a bill; a reason where it does not hold. */
 must_check int placement_bill(const struct placement *p, const struct placement_host *host,

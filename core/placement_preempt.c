@@ -32,7 +32,7 @@ static int below(const struct placement *p, const struct placement_host *host, i
 	return size;
 }
 
-static bool fits(const struct placement *p, struct placement_host *trial, uint32_t node,
+static bool fits(struct placement *p, struct placement_host *trial, uint32_t node,
 		 const struct placement_request *request)
 {
 	struct placement_assignment assignment;
@@ -55,6 +55,7 @@ int placement_victims(struct placement *p, const struct placement_request *reque
 	if (placement_valid(request) < 0)
 		return -EINVAL;
 	placement_weigh(p);
+	p->tries = PLACEMENT_TRIES_ALL;
 	placement_copy_host(&trial, &p->hosts[node]);
 	size = below(p, &trial, priority, pods);
 	for (int i = 0; i < size; i++)
@@ -158,9 +159,10 @@ static bool remembered(struct placement *p, const struct placement_shape *shape,
 	struct placement_assignment assignment;
 	int32_t score = INT32_MIN;
 
-	if (!shape->live || host->changed > shape->seen)
+	if (!shape->live || shape->cut || host->changed > shape->seen)
 		return true;
 	host->waste_known = false;
+	p->tries = PLACEMENT_TRIES_ALL;
 	if (!host->present ||
 	    placement_assign(p, host, node, &shape->request, 0, &assignment, &score) < 0)
 		score = INT32_MIN;

@@ -111,10 +111,14 @@ static void look_at_changes(struct placement *p, struct placement_shape *shape)
 static void bring_up_to_date(struct placement *p, struct placement_shape *shape)
 {
 	placement_weigh(p);
+	p->tries = PLACEMENT_TRIES_ALL;
+	if (!shape->live)
+		shape->cut = false;
 	if (!shape->live || p->change - shape->seen >= p->limits.nodes)
 		look_everywhere(p, shape);
 	else
 		look_at_changes(p, shape);
+	shape->cut |= p->tries < PLACEMENT_TRIES;
 	shape->live = true;
 	shape->seen = p->change;
 	shape->used = ++p->use;
@@ -212,6 +216,7 @@ int placement_decide(struct placement *p, const struct placement_request *reques
 		node++;
 	ret_decision->node = node;
 	/* Never refused: the score says that it fits. */
+	p->tries = PLACEMENT_TRIES_ALL;
 	return placement_assign(p, &p->hosts[node], node, request, 0, &ret_decision->assignment,
 				&ret_decision->score);
 }

@@ -61,7 +61,7 @@ def parents():
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
-                text = open(f"/proc/{entry}/stat").read()
+                text = open(f"/proc/{entry}/stat", errors="replace").read()
             except OSError:
                 continue
             name, rest = text[text.index("(") + 1:text.rindex(")")], text[text.rindex(")") + 2:].split()

@@ -144,3 +144,20 @@ TEST(an_init_container_that_demands_links_looks_further_than_the_first_gpu)
 	for (int i = 0; i < 3; i++)
 		expect(d.assignment.slot[i].container == 1 || d.assignment.slot[i].device != 0);
 }
+
+TEST(more_large_containers_than_gpus_are_refused)
+{
+	struct placement *p = given(PLACEMENT_BINPACK);
+	struct placement_node node = node_of(8);
+	struct placement_request request = part(501, 0);
+	struct placement_decision d;
+	uint32_t n = with_node(p, &node);
+
+	request.containers = 9;
+	for (int i = 1; i < 9; i++)
+		request.container[i] = request.container[0];
+	expect_eq(refused(p, &request, n), PLACEMENT_NO_PACKING);
+	request.container[8].compute_milli = 499;
+	placed(p, &request, &d);
+	expect_eq(d.assignment.size, 9);
+}
