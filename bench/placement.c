@@ -12,7 +12,7 @@
 
 #include "replay/openb.h"
 
-enum { TRIES = 5, NEGATIVES = 2000 };
+enum { TRIES = 5, NEGATIVES = 2000, DIFFERENT = 200 };
 
 static double now_seconds(void)
 {
@@ -24,6 +24,7 @@ static double now_seconds(void)
 
 struct result {
 	double decisions_per_second, negative_us, p99_negative_us, first_negative_us;
+	double different_us, different_half_us; /* the cluster is full, and half full */
 	size_t bytes;
 	uint32_t decisions, placed;
 };
@@ -83,6 +84,28 @@ static int negatives(struct placement *p, struct booking *last, struct result *r
 	return 0;
 }
 
+/* No request is like another one. */
+static double differents(struct placement *p, const struct replay_trace *trace,
+			 const struct openb_run *run)
+{
+	double seconds = 0;
+
+	for (int i = 0; i < DIFFERENT; i++) {
+		const struct replay_pod *pod = &trace->pods[next_random() % trace->pods_size];
+		struct placement_request request;
+		struct placement_decision decision;
+		double start;
+
+		openb_request(pod, run, &request);
+		request.container[0].cpu_milli += 1 + i;
+		start = now_seconds();
+		if (placement_decide(p, &request, &decision) < 0)
+			return -1;
+		seconds += now_seconds() - start;
+	}
+	return 1e6 * seconds / DIFFERENT;
+}
+
 static int once(const struct replay_trace *trace, const struct openb_run *run, uint32_t nodes,
 		struct result *result, struct fault *why)
 {
@@ -91,7 +114,7 @@ static int once(const struct replay_trace *trace, const struct openb_run *run, u
 	owned(free) struct placement *p = NULL;
 	struct placement_totals totals;
 	uint64_t asked = 0; /* milli */
-	double seconds;
+	double seconds, half_us = 0;
 	int r = openb_cluster(trace, run, nodes, room, &p, &result->bytes, why);
 
 	if (r < 0)
@@ -104,6 +127,8 @@ static int once(const struct replay_trace *trace, const struct openb_run *run, u
 		const struct replay_pod *pod = &trace->pods[next_random() % trace->pods_size];
 		struct booking now;
 
+		if (half_us == 0 && asked >= totals.compute_milli / 2)
+			half_us = differents(p, trace, run);
 		asked += (uint64_t)pod->gpus * pod->gpu_milli;
 		openb_request(pod, run, &now.request);
 		result->decisions++;
@@ -118,8 +143,10 @@ static int once(const struct replay_trace *trace, const struct openb_run *run, u
 		result->placed++;
 		last = now;
 	}
-	seconds = now_seconds() - seconds;
+	seconds = now_seconds() - seconds - half_us * DIFFERENT / 1e6;
 	result->decisions_per_second = result->decisions / seconds;
+	result->different_half_us = half_us;
+	result->different_us = differents(p, trace, run);
 	if (negatives(p, &last, result) < 0)
 		return fault_set(why, -EINVAL, "eight GPUs still fit somewhere");
 	return 0;
@@ -221,6 +248,8 @@ int main(int argc, char **argv)
 		       (double)best.bytes / (1 << 20));
 		printf("figure: negative_answer_%s %.2f us\n", names[i], best.negative_us);
 		printf("figure: negative_answer_p99_%s %.2f us\n", names[i], best.p99_negative_us);
+		printf("figure: different_us_%s %.1f us\n", names[i], best.different_us);
+		printf("figure: different_half_us_%s %.1f us\n", names[i], best.different_half_us);
 		printf("figure: negative_answer_first_%s %.2f us\n", names[i],
 		       best.first_negative_us);
 	}
