@@ -97,6 +97,7 @@ static void find_choices(struct search *s, const struct placement_container *wan
 	bool near = s->request->numa || s->request->links;
 
 	ret_all->size = 0;
+	ret_all->score[0] = 0;
 	for (int i = 0; i < s->host.devices; i++) {
 		const struct placement_gpu *gpu = &s->host.gpu[i];
 		bool seen = false;

@@ -22,7 +22,7 @@ static int64_t within(int64_t value, int64_t most)
 static void best_rooms(const struct placement *p, const struct placement_gpu *gpu,
 		       int64_t *ret_compute, int64_t *ret_memory)
 {
-	int classes = p->plain ? 1 : PLACEMENT_CLASSES;
+	uint8_t classes = p->plain ? 1 : PLACEMENT_CLASSES;
 
 	*ret_compute = *ret_memory = 0;
 	for (uint8_t class = 0; class < classes; class ++) {

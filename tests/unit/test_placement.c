@@ -222,6 +222,18 @@ TEST(a_node_with_too_few_gpus_is_refused_for_that)
 	expect_eq(refused(p, &request, n), PLACEMENT_NO_CORDONED);
 }
 
+TEST(a_pod_without_containers_is_refused_by_a_cordoned_node)
+{
+	struct placement *p = given(PLACEMENT_BINPACK);
+	struct placement_node node = node_of(1);
+	struct placement_request nothing = {.node = PLACEMENT_ANYWHERE};
+	uint32_t n = with_node(p, &node);
+
+	expect_eq(refused(p, &nothing, n), PLACEMENT_FITS);
+	expect_eq(placement_cordon(p, n, true), 0);
+	expect_eq(refused(p, &nothing, n), PLACEMENT_NO_CORDONED);
+}
+
 TEST(the_best_of_several_gpus_is_what_the_last_one_of_them_has)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);
