@@ -8,6 +8,7 @@
  */
 #include <linux/futex.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,6 +126,7 @@ int main(int argc, char **argv)
 	uint64_t turn_us = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
 	char frame[FRAME];
 	int holder = 0;
+	bool closing = false;
 
 	if (!seconds || !turn_us) {
 		fprintf(stderr, "usage: turn_floor SECONDS TURN_US\n");
@@ -140,17 +142,23 @@ int main(int argc, char **argv)
 		if (epoll_wait(loop, &event, 1, -1) != 1)
 			continue;
 		if (event.data.u32 == 2) {
-			tell(holder, CLOSE);
+			/* Not twice: a late answer is still waited for. */
+			if (!closing)
+				tell(holder, CLOSE);
+			closing = true;
 			arm(DRAIN_US);
 			continue;
 		}
 		if (recv(agents[holder], frame, FRAME, MSG_DONTWAIT) != FRAME)
 			fail("recv");
+		closing = false;
 		holder = !holder;
 		open_gate(holder, turn_us);
 		turns++;
 	}
 	spent = clock_us(CLOCK_PROCESS_CPUTIME_ID) - spent;
+	if (!turns)
+		return 1;
 	printf("%.1f\n", (double)spent / (double)turns);
 	return 0;
 }

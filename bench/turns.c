@@ -73,10 +73,13 @@ static void turns_errors(struct run *r, uint32_t tenant, const double *shares, u
 			 struct errors *e)
 {
 	struct time_window w = until_end(r, second);
-	size_t twenty = (size_t)(20.0 * (double)r->out.samples / (double)r->out.turns[tenant]);
+	uint64_t turns = r->out.turns[tenant] ? r->out.turns[tenant] : 1;
+	size_t twenty = (size_t)(20.0 * (double)r->out.samples / (double)turns);
 	double error;
 
 	w.samples = twenty > w.samples ? twenty : w.samples;
+	if (w.first + w.samples > w.last)
+		return; /* not so many: of what it has in 60 s share_error_60s tells */
 	error = time_measure_tenant_error(r->out.charged, r->setup.tenants, tenant, &w, shares);
 	e->turns = fmax(e->turns, error);
 	error -= 100 * (double)kernel_ns / 1e9 / seconds(r, w.samples);

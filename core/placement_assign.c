@@ -247,6 +247,8 @@ static int tries_for(const struct placement *p)
 {
 	if (p->tries >= PLACEMENT_TRIES)
 		return PLACEMENT_TRIES;
+	if (p->tries <= -PLACEMENT_TRIES_ALL)
+		return 0;
 	return p->tries > PLACEMENT_TRIES_LEAST ? p->tries : PLACEMENT_TRIES_LEAST;
 }
 

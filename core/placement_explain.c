@@ -106,8 +106,8 @@ static void find_numbers(struct placement *p, const struct placement_host *host,
 {
 	const uint32_t amounts = BIT(MEMORY) | BIT(MEMORY_SIZE) | BIT(COMPUTE);
 	uint32_t bit = 1u << refusal->reason, without = bit & amounts ? UINT32_MAX : bit;
-	const struct placement_container *want =
-		&request->container[0]; /* empty, if there is none */
+	static const struct placement_container none;
+	const struct placement_container *want = &none;
 	int64_t cpu;
 	uint64_t memory;
 

@@ -41,7 +41,7 @@ static void look(const struct placement *p, const struct placement_host *host,
 
 	g.cpu = (int32_t)within(host->cpu - host->cpu_used, INT32_MAX);
 	g.host_memory = (uint32_t)within(
-		((int64_t)host->memory_bytes - (int64_t)host->memory_used + mib - 1) / mib,
+		(int64_t)((host->memory_bytes - host->memory_used) / (uint64_t)mib) + 1,
 		UINT32_MAX);
 	for (int i = 0; i < host->devices; i++) {
 		const struct placement_gpu *gpu = &host->gpu[i];

@@ -112,14 +112,15 @@ bool placement_place_inits(struct search *s)
 {
 	struct placement_host held;
 	struct placement_view view;
+	bool found;
 
 	if (!has_inits(s->request))
 		return true;
 	placement_copy_host(&held, &s->host);
 	view = s->view;
-	if (place(s, &held, 0))
-		return true;
+	found = place(s, &held, 0);
+	/* What is scored is the node with the others. */
 	placement_copy_host(&s->host, &held);
 	s->view = view;
-	return false;
+	return found;
 }

@@ -16,10 +16,10 @@ enum {
 	 * a node where a decision has come to its bound: what there is no doubt about is found. */
 	PLACEMENT_TRIES = 4096,
 	PLACEMENT_TRIES_ALL = 65536,
-	PLACEMENT_TRIES_LEAST = 64,
-	PLACEMENT_STEP = 10,	   /* milli: how finely foresight tells GPUs apart */
-	PLACEMENT_LOW_STEPS = 101, /* of room for classes that are not overcommitted */
-	PLACEMENT_TOP_STEPS = 201, /* of room for the class that is overcommitted most */
+	PLACEMENT_TRIES_LEAST = 64, /* and of these so many in all as of the others */
+	PLACEMENT_STEP = 10,	    /* milli: how finely foresight tells GPUs apart */
+	PLACEMENT_LOW_STEPS = 101,  /* of room for classes that are not overcommitted */
+	PLACEMENT_TOP_STEPS = 201,  /* of room for the class that is overcommitted most */
 	PLACEMENT_KIND_NONE = PLACEMENT_DEVICES + 1, /* pods without a GPU */
 	PLACEMENT_KINDS,
 };
@@ -105,7 +105,8 @@ struct placement_shape {
 	int32_t *scores;     /* a row of limits.nodes, padded to whole blocks */
 	int32_t *tops;	     /* the best of each block */
 	bool live;
-	bool cut; /* not all choices were tried for all of its scores */
+	uint32_t cut; /* from this node on not all choices were tried for all that refuse; else
+		       * UINT32_MAX */
 };
 
 /* Usual pods that ask for the same GPUs. */

@@ -159,7 +159,7 @@ static bool remembered(struct placement *p, const struct placement_shape *shape,
 	struct placement_assignment assignment;
 	int32_t score = INT32_MIN;
 
-	if (!shape->live || shape->cut || host->changed > shape->seen)
+	if (!shape->live || node >= shape->cut || host->changed > shape->seen)
 		return true;
 	host->waste_known = false;
 	p->tries = PLACEMENT_TRIES_ALL;

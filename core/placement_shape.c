@@ -29,17 +29,21 @@ static uint64_t hash_of(const struct placement_request *request)
 	return hash;
 }
 
-static int32_t score_node(struct placement *p, uint32_t node,
-			  const struct placement_request *request,
+static int32_t score_node(struct placement *p, struct placement_shape *shape, uint32_t node,
 			  const struct placement_needs *needs)
 {
+	bool in_full = p->tries >= PLACEMENT_TRIES;
 	struct placement_assignment assignment;
 	int32_t score;
 
-	if (!placement_may_fit(p, node, needs) ||
-	    placement_assign(p, &p->hosts[node], node, request, 0, &assignment, &score) < 0)
+	if (!placement_may_fit(p, node, needs))
 		return INT32_MIN;
-	return score;
+	if (placement_assign(p, &p->hosts[node], node, &shape->request, 0, &assignment, &score) ==
+	    0)
+		return score;
+	if (!in_full && node < shape->cut)
+		shape->cut = node;
+	return INT32_MIN;
 }
 
 static void find_top(struct placement_shape *shape, uint32_t block)
@@ -73,6 +77,7 @@ static void look_everywhere(struct placement *p, struct placement_shape *shape)
 	struct placement_needs needs;
 
 	placement_needs_of(&shape->request, &needs);
+	shape->cut = UINT32_MAX;
 	for (uint32_t i = 0; i < p->row_size; i++) {
 		if (i >= p->node_end)
 			shape->scores[i] = INT32_MIN;
@@ -80,7 +85,7 @@ static void look_everywhere(struct placement *p, struct placement_shape *shape)
 			 like_the_last(p, i))
 			shape->scores[i] = shape->scores[i - 1];
 		else
-			shape->scores[i] = score_node(p, i, &shape->request, &needs);
+			shape->scores[i] = score_node(p, shape, i, &needs);
 	}
 	for (uint32_t i = 0; i < p->blocks; i++)
 		find_top(shape, i);
@@ -100,7 +105,7 @@ static void look_at_changes(struct placement *p, struct placement_shape *shape)
 		if (p->marks[node] == refresh)
 			continue;
 		p->marks[node] = refresh;
-		*score = score_node(p, node, &shape->request, &needs);
+		*score = score_node(p, shape, node, &needs);
 		if (*score > shape->tops[block])
 			shape->tops[block] = *score;
 		else if (*score < old && old == shape->tops[block])
@@ -108,17 +113,33 @@ static void look_at_changes(struct placement *p, struct placement_shape *shape)
 	}
 }
 
+/* Where the choices of a decision did not do for all nodes those of the next one go on. */
+static void look_further(struct placement *p, struct placement_shape *shape)
+{
+	struct placement_needs needs;
+	uint32_t node = shape->cut;
+
+	placement_needs_of(&shape->request, &needs);
+	for (; node < p->node_end && p->tries >= PLACEMENT_TRIES; node++) {
+		if (shape->scores[node] != INT32_MIN)
+			continue;
+		shape->scores[node] = score_node(p, shape, node, &needs);
+		if (shape->scores[node] > shape->tops[node / PLACEMENT_BLOCK])
+			shape->tops[node / PLACEMENT_BLOCK] = shape->scores[node];
+	}
+	shape->cut = node < p->node_end ? node : UINT32_MAX;
+}
+
 static void bring_up_to_date(struct placement *p, struct placement_shape *shape)
 {
 	placement_weigh(p);
 	p->tries = PLACEMENT_TRIES_ALL;
-	if (!shape->live)
-		shape->cut = false;
 	if (!shape->live || p->change - shape->seen >= p->limits.nodes)
 		look_everywhere(p, shape);
 	else
 		look_at_changes(p, shape);
-	shape->cut |= p->tries < PLACEMENT_TRIES;
+	if (shape->cut < p->node_end)
+		look_further(p, shape);
 	shape->live = true;
 	shape->seen = p->change;
 	shape->used = ++p->use;

@@ -49,10 +49,7 @@ struct marks {
 	/* and all in all, of late. Threads share the marks: two may be next to each other. */
 	uint64_t sum_apart_ns, sum_calls;
 	uint32_t sums, skipped;
-	uint64_t suspended_until_ns, suspended_ms;
-	uint64_t in_vain_ns; /* the last time of these */
-	uint32_t in_vain;
-	bool doubtful; /* it was suspended, and no wait has ended well since */
+	struct presence_vain vain;
 };
 
 static struct {
@@ -181,31 +178,45 @@ static CUevent mark_at(const struct marks *m, uint64_t n)
 	return m->event[n % MARKS];
 }
 
-/* The last mark but one is known to be reached, and so are those before. */
-static void measure(struct marks *m, int device)
+static void add_time(struct marks *m, uint64_t apart_ns, uint64_t calls)
 {
-	uint64_t period = atomic_load(&flight.period[device]), best;
-	uint64_t want = bound_ns(device) / DEPTH, least = want / 64 + 1;
-	float apart_ms = 0;
-
-	if (m->count < 3)
-		return;
-	/* A time with a pause in it says little; but where there are no others it has to do. */
-	if (m->dry[(m->count - 2) % MARKS] && m->skipped++ < SKIPS)
-		return;
-	m->skipped = 0;
-	if (real(cuEventElapsedTime)(&apart_ms, mark_at(m, m->count - 3),
-				     mark_at(m, m->count - 2)) != CUDA_SUCCESS)
-		return;
-	m->apart_ns = apart_ms > 0 ? (uint64_t)(apart_ms * 1e6f) : 0;
-	m->sum_apart_ns += m->apart_ns;
-	m->sum_calls += m->calls[(m->count - 2) % MARKS];
+	m->apart_ns = apart_ns;
+	m->sum_apart_ns += apart_ns;
+	m->sum_calls += calls;
 	if (++m->sums >= SUMS) {
 		m->sums /= 2;
 		m->sum_apart_ns /= 2;
 		m->sum_calls /= 2;
 	}
-	best = m->sum_calls * want / (m->sum_apart_ns > least ? m->sum_apart_ns : least);
+}
+
+/* The last mark but one is known to be reached, and so are those before. */
+static void measure(struct marks *m, int device)
+{
+	uint64_t period = atomic_load(&flight.period[device]), best;
+	uint64_t want = bound_ns(device) / DEPTH, least = want / 64 + 1, apart, calls;
+	float apart_ms = 0;
+	bool dry;
+
+	if (m->count < 3)
+		return;
+	dry = m->dry[(m->count - 2) % MARKS];
+	calls = m->calls[(m->count - 2) % MARKS];
+	/* A time with a pause in it says little; where there are no others it has to do for the
+	 * period, but says nothing of how long a call takes. */
+	if (dry && m->skipped++ < SKIPS)
+		return;
+	m->skipped = 0;
+	if (real(cuEventElapsedTime)(&apart_ms, mark_at(m, m->count - 3),
+				     mark_at(m, m->count - 2)) != CUDA_SUCCESS)
+		return;
+	apart = apart_ms > 0 ? (uint64_t)(apart_ms * 1e6f) : 0;
+	if (!dry) {
+		add_time(m, apart, calls);
+		apart = m->sum_apart_ns;
+		calls = m->sum_calls;
+	}
+	best = calls * want / (apart > least ? apart : least);
 	/* Upwards by steps, as it may have been an accident. */
 	if (best > period * 4 + 4)
 		best = period * 4 + 4;
@@ -223,21 +234,21 @@ static uint64_t patience_ns(const struct marks *m)
 	return patience < PATIENCE_LAST_MS * ms ? patience : PATIENCE_LAST_MS * ms;
 }
 
-/* The mark was not reached in time: perhaps it waits for us. */
-static void give_up(struct marks *m, uint64_t now)
+/* What was waited for did not come in time: perhaps it waits for us. */
+static void give_up(struct presence_vain *vain, uint64_t now)
 {
 	/* All that wait for one mark have waited once. */
-	if (now - m->in_vain_ns < PATIENCE_MS * ms / 2)
+	if (now - vain->last_ns < PATIENCE_MS * ms / 2)
 		return;
-	m->in_vain_ns = now;
-	if (++m->in_vain < IN_VAIN && !m->doubtful)
+	vain->last_ns = now;
+	if (++vain->count < IN_VAIN && !vain->doubtful)
 		return;
-	m->in_vain = 0;
-	m->doubtful = true;
-	m->suspended_ms = m->suspended_ms ? m->suspended_ms * 2 : SUSPENDED_MS;
-	if (m->suspended_ms > SUSPENDED_LAST_MS)
-		m->suspended_ms = SUSPENDED_LAST_MS;
-	m->suspended_until_ns = now + m->suspended_ms * ms;
+	vain->count = 0;
+	vain->doubtful = true;
+	vain->suspended_ms = vain->suspended_ms ? vain->suspended_ms * 2 : SUSPENDED_MS;
+	if (vain->suspended_ms > SUSPENDED_LAST_MS)
+		vain->suspended_ms = SUSPENDED_LAST_MS;
+	vain->until_ns = now + vain->suspended_ms * ms;
 }
 
 /* In this sample, from the first time on; but not before `since_ns`. */
@@ -250,6 +261,15 @@ static uint64_t waited_ns(struct presence_slot *slot, uint64_t since_ns)
 	if (slot->waits_since_ns > since_ns)
 		since_ns = slot->waits_since_ns;
 	return now - since_ns;
+}
+
+static uint64_t locked_ns(struct presence_slot *slot)
+{
+	uint64_t now = now_ns();
+
+	if (slot->locked_since_ns == 0)
+		slot->locked_since_ns = now;
+	return now - slot->locked_since_ns;
 }
 
 enum sample {
@@ -271,12 +291,18 @@ static bool reached(const struct marks *m, uint64_t n)
 	return m->count < n || real(cuEventQuery)(mark_at(m, m->count - n)) != CUDA_ERROR_NOT_READY;
 }
 
-/* Is so little under way that one period more may be? The marks stand before their calls. Where one
- * call is too much its stream has to be empty: what others have may well run beside it. */
-static bool fits(const struct marks *m, uint64_t depth_, CUstream stream)
+/* Is so little under way that one period more may be? The marks stand before their calls. */
+static bool marks_fit(const struct marks *m, uint64_t depth_)
 {
-	return reached(m, 2) && (depth_ > 2 || reached(m, 1)) &&
-	       (depth_ > 1 || real(cuStreamQuery)(stream) != CUDA_ERROR_NOT_READY);
+	return reached(m, 2) && (depth_ > 2 || reached(m, 1));
+}
+
+/* Where one call is too much its stream has to be empty: what others have may well run beside it.
+ */
+static bool stream_fits(const struct presence_slot *slot, uint64_t depth_, CUstream stream)
+{
+	return depth_ > 1 || slot->vain.until_ns > now_ns() ||
+	       real(cuStreamQuery)(stream) != CUDA_ERROR_NOT_READY;
 }
 
 /* Until when nothing is looked at: the nearer to the end the shorter, where the device has nothing
@@ -313,20 +339,21 @@ static enum sample take_sample(struct marks *m, struct presence_slot *slot, int 
 			       CUstream stream, uint64_t *ret_pause_us)
 {
 	uint64_t depth_ = depth(m, device);
+	bool marks = marks_fit(m, depth_), own = stream_fits(slot, depth_, stream);
 
-	if (!fits(m, depth_, stream)) {
+	if (!marks || !own) {
 		*ret_pause_us = pause_us(m, depth_);
-		/* For this mark: of the threads that waited for the one before another one went. */
-		if (waited_ns(slot, m->left_ns) < patience_ns(m))
+		slot->waits_for_stream = marks;
+		/* For this mark: of the threads that waited for the one before another one went.
+		 * For a stream it is the thread alone that waits, whoever else goes on. */
+		if (waited_ns(slot, marks ? 0 : m->left_ns) < patience_ns(m))
 			return WAITS;
-		give_up(m, now_ns());
+		give_up(marks ? &slot->vain : &m->vain, now_ns());
 		return GOES_ON;
 	}
-	if (slot->waits_since_ns) {
-		m->in_vain = 0;
-		m->doubtful = false;
-		m->suspended_ms = 0;
-	}
+	if (slot->waits_since_ns)
+		*(slot->waits_for_stream ? &slot->vain : &m->vain) =
+			(struct presence_vain){.count = 0};
 	measure(m, device);
 	leave_mark(m, slot, stream);
 	show(device, depth(m, device) * m->apart_ns);
@@ -350,12 +377,13 @@ static enum sample sample(struct presence_slot *slot, int device, CUstream strea
 	best_effort(sigprocmask(SIG_SETMASK, &all, &before));
 	if (atomic_compare_exchange_strong(&flight.lock.word, &was, 1)) {
 		m = marks_of(context);
-		if (m && m->suspended_until_ns > now_ns())
+		slot->locked_since_ns = 0;
+		if (m && m->vain.until_ns > now_ns())
 			presence_refill(slot, PERIOD_SUSPENDED);
 		else if (m)
 			result = take_sample(m, slot, device, stream, ret_pause_us);
 		futex_lock_give(&flight.lock);
-	} else if (waited_ns(slot, 0) < LOCKED_MS * ms) {
+	} else if (locked_ns(slot) < LOCKED_MS * ms) {
 		result = WAITS;
 	} else {
 		presence_refill(slot, atomic_load(&flight.period[device]) / 4 + 1);

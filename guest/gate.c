@@ -125,16 +125,20 @@ static void wait_in_slices(int device)
 {
 	const uint32_t *word = &guest_tenant_page.not_open;
 	uint32_t value;
+	bool summary;
 
-	for (uint32_t i = 0; device < 0 && i < atomic_load(&state.devices); i++)
-		if (state_page((int)i, gate) != WIRE_GATE_OPEN)
-			device = (int)i;
+	for (uint32_t w = 0; device < 0 && w < WIRE_DEVICES; w++)
+		if (w < guest_tenant_page.devices &&
+		    __atomic_load_n(&guest_tenant_page.device[w].gate, __ATOMIC_RELAXED) !=
+			    WIRE_GATE_OPEN)
+			word = &guest_tenant_page.device[w].gate;
 	if (device >= 0)
 		word = &guest_tenant_page.device[atomic_load(&state.device[device].wire_index)]
 				.gate;
+	summary = word == &guest_tenant_page.not_open;
 	value = __atomic_load_n(word, __ATOMIC_RELAXED);
 	if (value != 0)
-		futex_wait(word, value, device >= 0 ? GATE_MS : BETWEEN_MS, 0);
+		futex_wait(word, value, summary ? BETWEEN_MS : GATE_MS, 0);
 }
 
 static _Atomic uint64_t waits;

@@ -22,6 +22,14 @@ enum presence_state {
 	PRESENCE_CAPTURES /* passed a closed gate, as its stream is being captured */
 };
 
+/* Waits that ended in vain, one after the other: for a while there are none. guest/flight.c. */
+struct presence_vain {
+	uint64_t until_ns, suspended_ms;
+	uint64_t last_ns; /* the last time */
+	uint32_t count;
+	bool doubtful; /* there were none for a while, and no wait has ended well since */
+};
+
 /* The offsets 0, 8 and 16 are known to trampolines.S, and so is the alignment: the low byte of a
  * slot's address is the zero that the gate is compared with. */
 struct presence_slot {
@@ -34,7 +42,10 @@ struct presence_slot {
 	struct presence_slot *own; /* the next one of the same thread, in a ring */
 	uint32_t period;	   /* what the countdown began at */
 	uint32_t sampled;	   /* guest/flight.c: calls before the sample that is taken, */
-	uint64_t waits_since_ns;   /* and since when it waits for older work */
+	uint64_t waits_since_ns;   /* since when it waits for older work, ... */
+	uint64_t locked_since_ns;  /* ... or for who has the marks, ... */
+	uint32_t waits_for_stream; /* and not for a mark */
+	struct presence_vain vain; /* of its waits for streams */
 } __attribute__((aligned(256)));
 
 enum {

@@ -138,6 +138,50 @@ TEST(of_long_calls_each_stream_has_one_under_way_at_most)
 	expect_eq(in_child(long_calls_of_streams, NULL, 0), 0);
 }
 
+static atomic_int waiter_done;
+
+static void *launches_on(void *argument)
+{
+	CUstream stream = load_stream(CU_STREAM_NON_BLOCKING);
+
+	(void)argument;
+	while (!waiter_done)
+		launch_long(stream);
+	load_synchronize(stream);
+	return NULL;
+}
+
+/* Another thread's long calls pass meanwhile, and each of them ends a wait well. */
+static void long_calls_beside_a_waiter(void)
+{
+	static const struct wire_tenant_turns tenth = {
+		.say = 1, .contended = 1, .flight_ns = 100000000};
+	pthread_t thread;
+	CUstream stream;
+
+	alarm(240);
+	load_guest(&tenth);
+	law->call_us = 150000;
+	stream = load_stream(CU_STREAM_NON_BLOCKING);
+	for (int i = 0; i < 20; i++) {
+		launch_long(stream);
+		load_synchronize(stream);
+	}
+	check(pthread_create(&thread, NULL, launches_on, NULL) == 0);
+	stream_waits_for_word(stream);
+	for (int i = 0; i < 20; i++)
+		launch_long(stream);
+	write_word();
+	load_synchronize(stream);
+	waiter_done = 1;
+	pthread_join(thread, NULL);
+}
+
+TEST(who_waits_for_work_that_waits_for_it_goes_on_whatever_other_threads_do)
+{
+	expect_eq(in_child(long_calls_beside_a_waiter, NULL, 0), 0);
+}
+
 static void much_under_way(void)
 {
 	CUstream stream;

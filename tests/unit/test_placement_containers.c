@@ -161,3 +161,34 @@ TEST(more_large_containers_than_gpus_are_refused)
 	placed(p, &request, &d);
 	expect_eq(d.assignment.size, 9);
 }
+
+/* Twenty nodes of which each costs all choices that a node may, and one that needs many. */
+TEST(what_a_decision_had_no_choices_left_for_the_next_one_looks_at)
+{
+	static const uint8_t gib[12] = {8, 21, 24, 21, 30, 24, 20, 39, 43, 20, 45, 27};
+	static _Alignas(64) char place[2 << 20];
+	const struct placement_limits limits = {
+		.nodes = 64, .pods = 4, .charges = 64, .shapes = 4, .typicals = 1};
+	struct placement_request request = {.node = PLACEMENT_ANYWHERE, .containers = 12};
+	struct placement_node node = node_of(4);
+	struct placement *p = NULL;
+	struct placement_decision d;
+	uint32_t n;
+
+	expect(placement_size(&limits) <= sizeof(place));
+	expect_eq(placement_init(place, sizeof(place), &limits, &p), 0);
+	for (int i = 0; i < 12; i++)
+		request.container[i] =
+			(struct placement_container){.devices = 1, .memory_bytes = gib[i] * GIB};
+	for (uint32_t i = 0; i < 21; i++) {
+		for (uint32_t g = 0; g < 4; g++)
+			node.device[g].memory_bytes = (i < 20 ? 71 + g : 80 + g) * GIB;
+		node.cpu_milli++;
+		n = with_node(p, &node);
+	}
+	expect_eq(placement_decide(p, &request, &d), PLACEMENT_NOWHERE);
+	expect_eq(placement_audit(p, &n), 0);
+	expect_eq(placement_decide(p, &request, &d), 0);
+	expect_eq(d.node, 20);
+	expect_eq(placement_audit(p, &n), 0);
+}
