@@ -9,10 +9,11 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 /* A field of libuv's is called like one of our macros. */
 #pragma push_macro("unused")
 #undef unused
-#include <stdbool.h>
 #include <uv.h>
 #pragma pop_macro("unused")
 

@@ -147,6 +147,8 @@ static int once(const struct replay_trace *trace, const struct openb_run *run, u
 	result->decisions_per_second = result->decisions / seconds;
 	result->different_half_us = half_us;
 	result->different_us = differents(p, trace, run);
+	if (half_us < 0 || result->different_us < 0)
+		return fault_set(why, -EINVAL, "a request was refused as nonsense");
 	if (negatives(p, &last, result) < 0)
 		return fault_set(why, -EINVAL, "eight GPUs still fit somewhere");
 	return 0;
@@ -218,6 +220,7 @@ int main(int argc, char **argv)
 	struct openb_run run = {.policy = PLACEMENT_FGD, .overcommit_milli = 1000};
 	struct replay_trace trace;
 	struct fault why;
+	double seconds;
 
 	if (argc < 3 || (argc > 3 && openb_policy_parse(argv[3], &run.policy) < 0)) {
 		fprintf(stderr, "usage: %s NODES.csv PODS.csv [POLICY]\n", argv[0]);
@@ -254,15 +257,19 @@ int main(int argc, char **argv)
 		       best.first_negative_us);
 	}
 	for (uint32_t nodes = 10000; nodes <= 100000; nodes *= 10) {
-		double seconds = add_nodes(&trace, &run, nodes, &why);
-
+		seconds = add_nodes(&trace, &run, nodes, &why);
 		if (seconds < 0) {
 			fprintf(stderr, "%s\n", why.text);
 			return 1;
 		}
 		printf("figure: nodes_added_%uk_s %.3f s\n", nodes / 1000, seconds);
 	}
-	printf("figure: hard_request_1000_nodes_ms %.1f ms\n", 1e3 * refuse_hard(1000));
+	seconds = refuse_hard(1000);
+	if (seconds < 0) {
+		fprintf(stderr, "placement: the pod that fits nowhere was not refused\n");
+		return 1;
+	}
+	printf("figure: hard_request_1000_nodes_ms %.1f ms\n", 1e3 * seconds);
 	replay_trace_done(&trace);
 	return 0;
 }

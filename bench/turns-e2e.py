@@ -34,6 +34,10 @@ def had(seen, pid):
     return int(seen.get(pid, {}).get("compute_ns", 0))
 
 
+def steady(load):
+    return [workload("steady"), "seconds=600", "stdin=1", "report_ms=3600000", *load]
+
+
 class Machine(Node):
     """A node whose ledger is kept until the end, and tenants on it."""
 
@@ -45,7 +49,7 @@ class Machine(Node):
         self.holder.stdout.readline()
 
     def tenant(self, name, *options, load, processes=1):
-        command = [workload("steady"), f"seconds={600}", "stdin=1", "report_ms=3600000", *load]
+        command = steady(load)
         line = " ".join(command)
         whole = command if processes == 1 else ["sh", "-c", "exec 3<&0; " + f"{line} <&3 & " * processes + "wait"]
         run = self.start("run", "--name", name, *options, "--", *whole)
@@ -54,8 +58,7 @@ class Machine(Node):
 
     def bare(self, name, load, processes=1):
         """The same without mete."""
-        command = [workload("steady"), "seconds=600", "stdin=1", "report_ms=3600000", *load]
-        runs = [subprocess.Popen(command, env=self.environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        runs = [subprocess.Popen(steady(load), env=self.environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE) for _ in range(processes)]
         self.started += runs
         self.tenants += [(name, run) for run in runs]

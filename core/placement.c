@@ -121,14 +121,6 @@ int placement_init(void *memory, size_t size, const struct placement_limits *lim
 	return placement_configure(p, &(struct placement_config){.policy = PLACEMENT_FORESIGHT});
 }
 
-void placement_forget(struct placement *p)
-{
-	for (uint32_t i = 0; i < p->limits.shapes; i++)
-		p->shapes[i].live = false;
-	for (uint32_t i = 0; i < p->node_end; i++)
-		p->hosts[i].waste_known = false;
-}
-
 int placement_configure(struct placement *p, const struct placement_config *config)
 {
 	const uint32_t *given[2] = {config->compute_factor_milli, config->memory_factor_milli};
@@ -161,7 +153,6 @@ int placement_configure(struct placement *p, const struct placement_config *conf
 	p->surplus = (int32_t)p->factors[0][p->top] - 1000;
 	p->usual_stale = p->remainders_stale = true;
 	placement_look_again(p);
-	placement_forget(p);
 	return 0;
 }
 
@@ -190,10 +181,8 @@ int placement_geometry(struct placement *p, const struct placement_profile *prof
 
 static int64_t count_node(struct placement *p, const struct placement_host *host, int sign)
 {
-	int64_t sum = 0;
+	int64_t sum = placement_milli(host);
 
-	for (int i = 0; i < host->devices; i++)
-		sum += host->gpu[i].is.compute_milli;
 	p->totals.compute_milli += (uint64_t)(sign * sum);
 	p->totals.devices += (uint32_t)(sign * host->devices);
 	p->totals.nodes += (uint32_t)sign;

@@ -119,37 +119,9 @@ static void find_choices(struct search *s, const struct placement_container *wan
 
 static bool place(struct search *s, int at);
 
-struct step {
-	const struct choices *all;
-	int at, from, left;
-};
-
-/* Picks `left` more of `all` for a container, from position `from`; then the next containers. */
-static bool pick(struct search *s, const struct step *step)
+static bool place_next(struct search *s, const void *at)
 {
-	int container = s->order[step->at];
-
-	if (step->left == 0)
-		return place(s, step->at + 1);
-	for (int i = step->from; i + step->left <= step->all->size; i++) {
-		struct step next = {step->all, step->at, i + 1, step->left - 1};
-		uint8_t device = step->all->device[i];
-		struct placement_gpu before = s->host.gpu[device];
-		struct starts ways;
-
-		if (!search_together(s, container, device))
-			continue;
-		search_starts(s, container, device, &ways);
-		for (int w = 0; w < ways.size; w++) {
-			if (s->tries-- <= 0)
-				return false;
-			search_add(s, container, device, ways.start[w]);
-			if (pick(s, &next))
-				return true;
-			search_drop(s, &before);
-		}
-	}
-	return false;
+	return place(s, *(const int *)at + 1);
 }
 
 static bool place(struct search *s, int at)
@@ -164,7 +136,11 @@ static bool place(struct search *s, int at)
 	if (all.size < want->devices)
 		return false;
 	s->only_score = all.score[0];
-	return pick(s, &(struct step){&all, at, 0, want->devices});
+	return search_pick(s, &(struct step){.all = &all,
+					     .container = s->order[at],
+					     .left = want->devices,
+					     .next = place_next,
+					     .about = &at});
 }
 
 static int assign_together(struct search *s)

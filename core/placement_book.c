@@ -4,13 +4,6 @@
  */
 #include "core/placement_machine.h"
 
-#define BIT(name) (1u << PLACEMENT_NO_##name)
-
-static enum placement_reason first_reason(uint32_t refusals)
-{
-	return refusals ? (enum placement_reason)__builtin_ctz(refusals) : PLACEMENT_FITS;
-}
-
 /* Whether the slots are the request's GPUs: each container as many different ones as it asks. */
 static bool matches(const struct placement_host *host, const struct placement_request *request,
 		    const struct placement_assignment *assignment)
@@ -48,11 +41,11 @@ static enum placement_reason put_slot(const struct placement *p, struct placemen
 	int profile;
 
 	if (refusals)
-		return first_reason(refusals);
+		return placement_first_reason(refusals);
 	profile = want->profile ? placement_find_profile(p, gpu, want->profile) : PLACEMENT_NONE;
 	if (profile >= 0) {
 		it = &p->geometry[gpu->is.geometry].profile[profile];
-		if (slot->start >= 32 || !(it->starts >> slot->start & 1) ||
+		if (slot->start >= PLACEMENT_STARTS || !(it->starts >> slot->start & 1) ||
 		    gpu->mig_taken & (((1u << it->size) - 1) << slot->start))
 			return PLACEMENT_NO_MIG_PLACEMENT;
 	}
@@ -315,7 +308,7 @@ int placement_commit(struct placement *p, const struct placement_request *reques
 	host = &p->hosts[node];
 	refusals = placement_node_refusals(host, node, request) & ~lifted;
 	if (refusals)
-		return first_reason(refusals);
+		return placement_first_reason(refusals);
 	r = placement_bill(p, host, request, assignment, lifted, &bill);
 	if (r != 0)
 		return r;

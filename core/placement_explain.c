@@ -2,8 +2,6 @@
 /* Why a node does not take a request: the constraint that binds, and the numbers behind it. */
 #include "core/placement_machine.h"
 
-#define BIT(name) (1u << PLACEMENT_NO_##name)
-
 static bool fits_without(struct placement *p, uint32_t node,
 			 const struct placement_request *request, uint32_t lifted)
 {
@@ -21,12 +19,7 @@ static enum placement_reason without_gpus(const struct placement *p, uint32_t no
 {
 	uint32_t refusals = placement_node_refusals(&p->hosts[node], node, request);
 
-	if (!(refusals & BIT(DEVICE_COUNT)))
-		return PLACEMENT_FITS;
-	for (int r = 1; r < PLACEMENT_NO_DEVICE_COUNT; r++)
-		if (refusals >> r & 1)
-			return (enum placement_reason)r;
-	return PLACEMENT_NO_DEVICE_COUNT;
+	return refusals & BIT(DEVICE_COUNT) ? placement_first_reason(refusals) : PLACEMENT_FITS;
 }
 
 /* The reason whose lifting alone helps; first those that say that there would be GPUs enough. Where
@@ -34,18 +27,15 @@ static enum placement_reason without_gpus(const struct placement *p, uint32_t no
 static enum placement_reason binding(struct placement *p, uint32_t node,
 				     const struct placement_request *request)
 {
-	static const enum placement_reason enough[] = {PLACEMENT_NO_NUMA, PLACEMENT_NO_LINK,
-						       PLACEMENT_NO_PACKING};
+	const uint32_t enough = BIT(NUMA) | BIT(LINK) | BIT(PACKING);
 	enum placement_reason missing = without_gpus(p, node, request);
 
 	if (missing)
 		return missing;
-	for (size_t i = 0; i < ARRAY_SIZE(enough); i++)
-		if (fits_without(p, node, request, 1u << enough[i]))
-			return enough[i];
-	for (int r = 1; r < PLACEMENT_REASONS; r++)
-		if (fits_without(p, node, request, 1u << r))
-			return (enum placement_reason)r;
+	for (uint32_t others = 0; others < 2; others++)
+		for (int r = 1; r < PLACEMENT_REASONS; r++)
+			if ((enough >> r & 1) != others && fits_without(p, node, request, 1u << r))
+				return (enum placement_reason)r;
 	for (int r = 1; r < PLACEMENT_REASONS - 1; r++)
 		if (!fits_without(p, node, request, ~((2u << r) - 1)))
 			return (enum placement_reason)r;

@@ -7,8 +7,6 @@
 
 _Static_assert(PLACEMENT_CLASSES == 3, "room() adds up three");
 
-#define BIT(name) (1u << PLACEMENT_NO_##name)
-
 /* The tightest of the limits that bind a class: its own, and those of classes with larger factors,
  * which count its promises too. */
 static int64_t room(const struct placement *p, uint64_t capacity, const uint64_t *used, int which,

@@ -43,42 +43,21 @@ static void find_choices(const struct search *s, const struct placement_host *he
 
 static bool place(struct search *s, const struct placement_host *held, int container);
 
-struct step {
+struct about {
 	const struct placement_host *held; /* with the other containers */
-	const struct choices *all;
-	int container, from, left;
+	int container;
 };
 
-/* As in core/placement_assign.c; but what comes next finds the node without this container. */
-static bool pick(struct search *s, const struct step *step)
+/* What comes next finds the node without this container; this one goes on as it was. */
+static bool place_next(struct search *s, const void *about_)
 {
-	if (step->left == 0) {
-		struct placement_host here;
+	const struct about *about = about_;
+	struct placement_host here;
 
-		placement_copy_host(&here, &s->host);
-		if (place(s, step->held, step->container + 1))
-			return true;
-		placement_copy_host(&s->host, &here);
-		return false;
-	}
-	for (int i = step->from; i + step->left <= step->all->size; i++) {
-		struct step next = {step->held, step->all, step->container, i + 1, step->left - 1};
-		uint8_t device = step->all->device[i];
-		struct placement_gpu before = s->host.gpu[device];
-		struct starts ways;
-
-		if (!search_together(s, step->container, device))
-			continue;
-		search_starts(s, step->container, device, &ways);
-		for (int w = 0; w < ways.size; w++) {
-			if (s->tries-- <= 0)
-				return false;
-			search_add(s, step->container, device, ways.start[w]);
-			if (pick(s, &next))
-				return true;
-			search_drop(s, &before);
-		}
-	}
+	placement_copy_host(&here, &s->host);
+	if (place(s, about->held, about->container + 1))
+		return true;
+	placement_copy_host(&s->host, &here);
 	return false;
 }
 
@@ -97,7 +76,11 @@ static bool place(struct search *s, const struct placement_host *held, int conta
 	want = &s->request->container[container];
 	before_init(s, container);
 	find_choices(s, held, want, &all);
-	return pick(s, &(struct step){held, &all, container, 0, want->devices});
+	return search_pick(s, &(struct step){.all = &all,
+					     .container = container,
+					     .left = want->devices,
+					     .next = place_next,
+					     .about = &(struct about){held, container}});
 }
 
 static bool has_inits(const struct placement_request *request)

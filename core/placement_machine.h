@@ -8,6 +8,14 @@
 
 #include "core/placement.h"
 
+/* A set of reasons is a word. */
+#define BIT(name) (1u << PLACEMENT_NO_##name)
+
+static inline enum placement_reason placement_first_reason(uint32_t refusals)
+{
+	return refusals ? (enum placement_reason)__builtin_ctz(refusals) : PLACEMENT_FITS;
+}
+
 enum {
 	PLACEMENT_BLOCK = 64, /* nodes whose best score is remembered together */
 	PLACEMENT_NONE = -1,
@@ -104,6 +112,7 @@ struct placement_shape {
 	uint64_t seen, used; /* change it has seen; when it was last used */
 	int32_t *scores;     /* a row of limits.nodes, padded to whole blocks */
 	int32_t *tops;	     /* the best of each block */
+	struct placement_needs needs;
 	bool live;
 	uint32_t cut; /* from this node on not all choices were tried for all that refuse; else
 		       * UINT32_MAX */
@@ -196,6 +205,16 @@ struct placement_base {
 	int64_t cpu_needed;
 };
 
+/* The compute of all of its GPUs. */
+static inline int64_t placement_milli(const struct placement_host *host)
+{
+	int64_t sum = 0;
+
+	for (int i = 0; i < host->devices; i++)
+		sum += host->gpu[i].is.compute_milli;
+	return sum;
+}
+
 /* How many bits are set. The builtin calls libgcc where the CPU's instruction may be missing. */
 static inline int placement_bits(uint32_t set)
 {
@@ -255,9 +274,6 @@ void placement_charge_bill(const struct placement *p, struct placement_host *hos
 void placement_lift_pod(const struct placement *p, struct placement_host *host,
 			const struct placement_pod *pod, bool back);
 uint8_t placement_kind(const struct placement_request *request);
-
-/* placement.c: no score is what it was. */
-void placement_forget(struct placement *p);
 
 /* placement_glance.c: the node is not what it was; no node is, as amounts count otherwise. */
 void placement_changed(struct placement *p, uint32_t node);

@@ -77,3 +77,30 @@ bool search_together(const struct search *s, int container, int device)
 	}
 	return true;
 }
+
+bool search_pick(struct search *s, const struct step *step)
+{
+	if (step->left == 0)
+		return step->next(s, step->about);
+	for (int i = step->from; i + step->left <= step->all->size; i++) {
+		uint8_t device = step->all->device[i];
+		struct placement_gpu before = s->host.gpu[device];
+		struct step rest = *step;
+		struct starts ways;
+
+		if (!search_together(s, step->container, device))
+			continue;
+		rest.from = i + 1;
+		rest.left = step->left - 1;
+		search_starts(s, step->container, device, &ways);
+		for (int w = 0; w < ways.size; w++) {
+			if (s->tries-- <= 0)
+				return false;
+			search_add(s, step->container, device, ways.start[w]);
+			if (search_pick(s, &rest))
+				return true;
+			search_drop(s, &before);
+		}
+	}
+	return false;
+}

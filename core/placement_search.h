@@ -9,8 +9,6 @@
 
 #include "core/placement_machine.h"
 
-#define BIT(name) (1u << PLACEMENT_NO_##name)
-
 struct search {
 	const struct placement *p;
 	const struct placement_host *before; /* without this pod */
@@ -52,6 +50,16 @@ void search_drop(struct search *s, const struct placement_gpu *before);
 
 /* Whether a GPU may join those that the container has: the wishes that are demands. */
 must_check bool search_together(const struct search *s, int container, int device);
+
+/* Picks `left` more of `all` for a container, from position `from`; then next(). Whatever was
+ * picked is taken back where that leads nowhere, or `tries` are used up. */
+struct step {
+	const struct choices *all;
+	int container, from, left;
+	bool (*next)(struct search *s, const void *about);
+	const void *about;
+};
+must_check bool search_pick(struct search *s, const struct step *step);
 
 /* The other containers are placed: finds GPUs for the init containers, too, or changes nothing. */
 must_check bool placement_place_inits(struct search *s);

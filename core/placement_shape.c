@@ -29,14 +29,13 @@ static uint64_t hash_of(const struct placement_request *request)
 	return hash;
 }
 
-static int32_t score_node(struct placement *p, struct placement_shape *shape, uint32_t node,
-			  const struct placement_needs *needs)
+static int32_t score_node(struct placement *p, struct placement_shape *shape, uint32_t node)
 {
 	bool in_full = p->tries >= PLACEMENT_TRIES;
 	struct placement_assignment assignment;
 	int32_t score;
 
-	if (!placement_may_fit(p, node, needs))
+	if (!placement_may_fit(p, node, &shape->needs))
 		return INT32_MIN;
 	if (placement_assign(p, &p->hosts[node], node, &shape->request, 0, &assignment, &score) ==
 	    0)
@@ -74,9 +73,7 @@ static bool like_the_last(const struct placement *p, uint32_t node)
 static void look_everywhere(struct placement *p, struct placement_shape *shape)
 {
 	bool anywhere = shape->request.node == PLACEMENT_ANYWHERE;
-	struct placement_needs needs;
 
-	placement_needs_of(&shape->request, &needs);
 	shape->cut = UINT32_MAX;
 	for (uint32_t i = 0; i < p->row_size; i++) {
 		if (i >= p->node_end)
@@ -85,7 +82,7 @@ static void look_everywhere(struct placement *p, struct placement_shape *shape)
 			 like_the_last(p, i))
 			shape->scores[i] = shape->scores[i - 1];
 		else
-			shape->scores[i] = score_node(p, shape, i, &needs);
+			shape->scores[i] = score_node(p, shape, i);
 	}
 	for (uint32_t i = 0; i < p->blocks; i++)
 		find_top(shape, i);
@@ -94,9 +91,7 @@ static void look_everywhere(struct placement *p, struct placement_shape *shape)
 static void look_at_changes(struct placement *p, struct placement_shape *shape)
 {
 	uint64_t refresh = ++p->refresh;
-	struct placement_needs needs;
 
-	placement_needs_of(&shape->request, &needs);
 	for (uint64_t c = shape->seen + 1; c <= p->change; c++) {
 		uint32_t node = p->changes[c % p->limits.nodes];
 		int32_t *score = &shape->scores[node], old = *score;
@@ -105,7 +100,7 @@ static void look_at_changes(struct placement *p, struct placement_shape *shape)
 		if (p->marks[node] == refresh)
 			continue;
 		p->marks[node] = refresh;
-		*score = score_node(p, shape, node, &needs);
+		*score = score_node(p, shape, node);
 		if (*score > shape->tops[block])
 			shape->tops[block] = *score;
 		else if (*score < old && old == shape->tops[block])
@@ -116,14 +111,12 @@ static void look_at_changes(struct placement *p, struct placement_shape *shape)
 /* Where the choices of a decision did not do for all nodes those of the next one go on. */
 static void look_further(struct placement *p, struct placement_shape *shape)
 {
-	struct placement_needs needs;
 	uint32_t node = shape->cut;
 
-	placement_needs_of(&shape->request, &needs);
 	for (; node < p->node_end && p->tries >= PLACEMENT_TRIES; node++) {
 		if (shape->scores[node] != INT32_MIN)
 			continue;
-		shape->scores[node] = score_node(p, shape, node, &needs);
+		shape->scores[node] = score_node(p, shape, node);
 		if (shape->scores[node] > shape->tops[node / PLACEMENT_BLOCK])
 			shape->tops[node / PLACEMENT_BLOCK] = shape->scores[node];
 	}
@@ -179,6 +172,7 @@ static struct placement_shape *find_shape(struct placement *p,
 		if (p->shapes[i].used < oldest->used)
 			oldest = &p->shapes[i];
 	oldest->request = *request;
+	placement_needs_of(request, &oldest->needs);
 	oldest->live = false;
 	p->hashes[oldest - p->shapes] = hash;
 	return oldest;

@@ -140,12 +140,10 @@ static bool most_changed(struct placement *p)
 		return false;
 	for (uint32_t n = 0; n < p->node_end; n++) {
 		const struct placement_host *host = &p->hosts[n];
-		int64_t sum = 0;
+		int64_t sum = placement_milli(host);
 
 		if (!host->present)
 			continue;
-		for (int i = 0; i < host->devices; i++)
-			sum += host->gpu[i].is.compute_milli;
 		cpu = host->cpu > cpu ? host->cpu : cpu;
 		gpu = sum > gpu ? sum : gpu;
 	}
@@ -410,6 +408,14 @@ bool placement_stale(const struct placement *p)
 	return p->usual_stale || p->nodes_stale;
 }
 
+static void forget(struct placement *p)
+{
+	for (uint32_t i = 0; i < p->limits.shapes; i++)
+		p->shapes[i].live = false;
+	for (uint32_t i = 0; i < p->node_end; i++)
+		p->hosts[i].waste_known = false;
+}
+
 /* Everything that follows from the usual pods and the nodes. Where it is not as it was no score is,
  * and nothing that is remembered of nodes. */
 void placement_weigh(struct placement *p)
@@ -427,5 +433,5 @@ void placement_weigh(struct placement *p)
 	changed |= most_changed(p);
 	p->usual_stale = p->nodes_stale = false;
 	if (changed)
-		placement_forget(p);
+		forget(p);
 }

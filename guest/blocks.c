@@ -214,13 +214,14 @@ static noinline_ int end(struct block *block)
 	return block->paid ? BLOCKS_EMPTY : 0;
 }
 
-static bool is_empty(const struct block *block)
+/* Of those that are counted, and that no thread has detached. */
+static uint32_t begun_in(const struct block *block)
 {
-	for (uint32_t step = 0; step < STEPS; step++) {
-		if (block->size[step])
-			return false;
-	}
-	return true;
+	uint32_t count = 0;
+
+	for (uint32_t step = 0; step < STEPS; step++)
+		count += block->size[step] != 0;
+	return count;
 }
 
 /* The driver took it back, and gave it to another context, before it was said that all of it was
@@ -233,7 +234,7 @@ static noinline_ struct block *hand_over(struct block *block, int device, uint64
 		unfind(block);
 		return NULL;
 	}
-	if (is_empty(block))
+	if (begun_in(block) == 0)
 		__atomic_store_n(&block->context, context, __ATOMIC_RELAXED);
 	return block;
 }
@@ -350,15 +351,6 @@ void blocks_rename(uint64_t context, uint64_t leaving)
 			__atomic_store_n(&block->context, leaving, __ATOMIC_RELAXED);
 	}
 	futex_lock_give(&blocks.lock);
-}
-
-static uint32_t begun_in(const struct block *block)
-{
-	uint32_t count = 0;
-
-	for (uint32_t step = 0; step < STEPS; step++)
-		count += block->size[step] != 0;
-	return count;
 }
 
 /* What threads have detached they have yet to say that it is freed: so long the record is theirs.

@@ -3,9 +3,9 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include "guest/amounts.h"
+#include "guest/clock.h"
 #include "guest/link.h"
 #include "guest/moves.h"
 #include "guest/say.h"
@@ -96,10 +96,7 @@ static int write_ask(struct link_word *word, struct wire_message *message)
 
 static int64_t now_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	return (int64_t)(now_ns() / 1000000);
 }
 
 /* What went back a moment ago is wanted again: it should have stayed. */

@@ -251,25 +251,27 @@ static void give_up(struct presence_vain *vain, uint64_t now)
 	vain->until_ns = now + vain->suspended_ms * ms;
 }
 
-/* In this sample, from the first time on; but not before `since_ns`. */
+/* From the first time on. */
+static uint64_t since(uint64_t *first_ns, uint64_t now)
+{
+	if (*first_ns == 0)
+		*first_ns = now;
+	return *first_ns;
+}
+
+/* In this sample; but not before `since_ns`. */
 static uint64_t waited_ns(struct presence_slot *slot, uint64_t since_ns)
 {
-	uint64_t now = now_ns();
+	uint64_t now = now_ns(), first = since(&slot->waits_since_ns, now);
 
-	if (slot->waits_since_ns == 0)
-		slot->waits_since_ns = now;
-	if (slot->waits_since_ns > since_ns)
-		since_ns = slot->waits_since_ns;
-	return now - since_ns;
+	return now - (first > since_ns ? first : since_ns);
 }
 
 static uint64_t locked_ns(struct presence_slot *slot)
 {
 	uint64_t now = now_ns();
 
-	if (slot->locked_since_ns == 0)
-		slot->locked_since_ns = now;
-	return now - slot->locked_since_ns;
+	return now - since(&slot->locked_since_ns, now);
 }
 
 enum sample {
@@ -309,14 +311,15 @@ static bool stream_fits(const struct presence_slot *slot, uint64_t depth_, CUstr
  * else to do until we look. */
 static uint64_t pause_us(const struct marks *m, uint64_t depth_)
 {
-	uint64_t end = m->left_ns + m->apart_ns, now = now_ns(), us;
+	uint64_t end = m->left_ns + m->apart_ns, now = now_ns(), us, least = NAP_FIRST_US;
 
-	if (depth_ > 1)
-		us = m->apart_ns / 8000;
-	else
+	us = m->apart_ns / 8000;
+	if (depth_ == 1) {
 		us = (end > now ? (end - now) / 2 : m->apart_ns / 32) / 1000;
-	if (us < (depth_ > 1 ? NAP_FIRST_US : NAP_LEAST_US))
-		us = depth_ > 1 ? NAP_FIRST_US : NAP_LEAST_US;
+		least = NAP_LEAST_US;
+	}
+	if (us < least)
+		return least;
 	return us < NAP_LAST_US ? us : NAP_LAST_US;
 }
 
@@ -339,9 +342,9 @@ static enum sample take_sample(struct marks *m, struct presence_slot *slot, int 
 			       CUstream stream, uint64_t *ret_pause_us)
 {
 	uint64_t depth_ = depth(m, device);
-	bool marks = marks_fit(m, depth_), own = stream_fits(slot, depth_, stream);
+	bool marks = marks_fit(m, depth_);
 
-	if (!marks || !own) {
+	if (!marks || !stream_fits(slot, depth_, stream)) {
 		*ret_pause_us = pause_us(m, depth_);
 		slot->waits_for_stream = marks;
 		/* For this mark: of the threads that waited for the one before another one went.

@@ -8,8 +8,8 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
+#include "guest/clock.h"
 #include "guest/futex.h"
 #include "guest/link.h"
 #include "guest/socket.h"
@@ -85,10 +85,7 @@ static inline void link_unlock(const sigset_t *before)
 
 static inline uint64_t link_now_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	return now_ns() / 1000000;
 }
 
 static inline uint32_t link_new_id(void)

@@ -2,7 +2,6 @@
 #include "guest/turns.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "guest/capture.h"
 #include "guest/clock.h"

@@ -86,6 +86,15 @@ static void launch_long(CUstream stream)
 	      CUDA_SUCCESS);
 }
 
+/* After these it is known how long they take. */
+static void launch_first(CUstream stream)
+{
+	for (int i = 0; i < 20; i++) {
+		launch_long(stream);
+		load_synchronize(stream);
+	}
+}
+
 /* Are more under way than `most_` only where the machine was busy? */
 static void long_calls(uint32_t call_us, int streams, long most_)
 {
@@ -95,11 +104,7 @@ static void long_calls(uint32_t call_us, int streams, long most_)
 	law->call_us = call_us;
 	for (int i = 0; i < streams; i++)
 		stream[i] = load_stream(CU_STREAM_NON_BLOCKING);
-	/* By then it is known how long they take. */
-	for (int i = 0; i < 20; i++) {
-		launch_long(stream[0]);
-		load_synchronize(stream[0]);
-	}
+	launch_first(stream[0]);
 	allowed = most_;
 	law_probe(law, look_beyond);
 	for (int i = 0; i < LONG_CALLS; i++)
@@ -163,10 +168,7 @@ static void long_calls_beside_a_waiter(void)
 	load_guest(&tenth);
 	law->call_us = 150000;
 	stream = load_stream(CU_STREAM_NON_BLOCKING);
-	for (int i = 0; i < 20; i++) {
-		launch_long(stream);
-		load_synchronize(stream);
-	}
+	launch_first(stream);
 	check(pthread_create(&thread, NULL, launches_on, NULL) == 0);
 	stream_waits_for_word(stream);
 	for (int i = 0; i < 20; i++)
