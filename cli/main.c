@@ -43,11 +43,13 @@ struct parser {
 	char row_of_letter[128];
 };
 
-/* getopt's tables from ours. '+' stops at the first argument: the rest is the program's. */
-static void parser_init(struct parser *parser, const char *verb)
+/* getopt's tables from ours. '+' stops at the first argument, where the rest is a program's. */
+static void parser_init(struct parser *parser, const struct cli_command *command)
 {
 	const struct cli_option *option = NULL;
-	char *letter = stpcpy(parser->letters, "+:h");
+	const char *verb = command->verb;
+	bool program = strstr(command->arguments, "PROGRAM");
+	char *letter = stpcpy(parser->letters, program ? "+:h" : ":h");
 	int n = 0;
 
 	for (; (option = cli_next_option(verb, option)) && n < CLI_OPTIONS; n++) {
@@ -91,7 +93,7 @@ static int parse(struct cli_line *line, int argc, char **argv)
 	struct parser parser = {0};
 	int found;
 
-	parser_init(&parser, line->command->verb);
+	parser_init(&parser, line->command);
 	opterr = 0;
 	while ((found = getopt_long(argc, argv, parser.letters, parser.options, NULL)) != -1) {
 		switch (found) {

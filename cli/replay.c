@@ -10,6 +10,52 @@
 #include "cli/replay_time.h"
 #include "replay/job.h"
 
+/* A number of at most three digits behind the point, in thousandths. */
+static int thousandths(const char *option, const char *text, uint32_t least, uint32_t most,
+		       uint32_t *ret_value, struct fault *why)
+{
+	char *end;
+	double value;
+
+	if (!text)
+		return 0;
+	value = strtod(text, &end);
+	if (*text < '0' || *text > '9' || *end || value * 1000 < least || value * 1000 > most)
+		return fault_set(why, -EINVAL, "--%s '%s': a number from %g to %g is needed",
+				 option, text, least / 1000.0, most / 1000.0);
+	*ret_value = (uint32_t)(value * 1000 + 0.5);
+	return 0;
+}
+
+static int parse_departures(const struct cli_line *line, struct replay_job *job, struct fault *why)
+{
+	const char *length = cli_value(line, "lifetimes");
+	uint32_t load = 900, lifetimes = 15000, warm_up = 5000;
+	int r;
+
+	job->departures = cli_value(line, "departures");
+	if (!job->departures && (cli_value(line, "load") || length || cli_value(line, "warm_up") ||
+				 cli_value(line, "recorded")))
+		return fault_set(why, -EINVAL,
+				 "--load, --lifetimes, --warm-up and --recorded need --departures");
+	r = thousandths("load", cli_value(line, "load"), 10, 10000, &load, why);
+	if (r == 0)
+		r = thousandths("lifetimes", length, 100, 1000000, &lifetimes, why);
+	if (r == 0)
+		r = thousandths("warm-up", cli_value(line, "warm_up"), 0, 1000000, &warm_up, why);
+	if (r == 0 && warm_up >= lifetimes)
+		r = fault_set(why, -EINVAL,
+			      "the warm-up takes %g lifetimes and the whole run %g: nothing would "
+			      "be measured",
+			      warm_up / 1000.0, lifetimes / 1000.0);
+	job->living = (struct departures_run){.load_milli = load,
+					      .lifetimes = lifetimes / 1000.0,
+					      .warm_up = warm_up / 1000.0,
+					      .recorded = cli_value(line, "recorded"),
+					      .windows = 60};
+	return r;
+}
+
 static int parse(const struct cli_line *line, struct replay_job *job, struct fault *why)
 {
 	const char *lists = cli_value(line, "lists"), *seeds = cli_value(line, "seeds");
@@ -36,6 +82,9 @@ static int parse(const struct cli_line *line, struct replay_job *job, struct fau
 		return fault_set(why, -EINVAL, "--ties '%s': random or file is accepted", ties);
 	job->how.trace_order = ties && strcmp(ties, "file") == 0;
 	job->how.no_memory = cli_value(line, "no_host_memory");
+	r = parse_departures(line, job, why);
+	if (r < 0)
+		return r;
 	r = replay_job_lists(job, lists ? lists : "default", why);
 	if (r == 0)
 		r = replay_job_policies(job, cli_value(line, "policies"), why);
@@ -54,7 +103,11 @@ static int write_file(const char *folder, const char *list, const char *suffix,
 	out = fopen(path, "we");
 	if (!out)
 		return fault_set(why, -errno, "%s: %s", path, strerror(errno));
-	if (strcmp(suffix, ".json") == 0)
+	if (results->outcomes && strcmp(suffix, ".json") == 0)
+		departures_print_json(out, results);
+	else if (results->outcomes)
+		departures_print_svg(out, results, index);
+	else if (strcmp(suffix, ".json") == 0)
 		replay_print_json(out, results);
 	else
 		replay_print_svg(out, results, index, strcmp(suffix, "-stranded.svg") == 0);
@@ -63,20 +116,49 @@ static int write_file(const char *folder, const char *list, const char *suffix,
 	return 0;
 }
 
+/* Before minutes are spent on what cannot be kept. */
+static int check_output(const char *folder, struct fault *why)
+{
+	struct stat is;
+
+	if (mkdir(folder, 0777) < 0 && errno != EEXIST)
+		return fault_set(why, -errno, "%s: %s", folder, strerror(errno));
+	if (stat(folder, &is) < 0)
+		return fault_set(why, -errno, "%s: %s", folder, strerror(errno));
+	if (!S_ISDIR(is.st_mode))
+		return fault_set(why, -ENOTDIR, "%s: %s", folder, strerror(ENOTDIR));
+	if (access(folder, W_OK | X_OK) < 0)
+		return fault_set(why, -errno, "%s: %s", folder, strerror(errno));
+	return 0;
+}
+
 static int write_output(const char *folder, const struct replay_results *results, struct fault *why)
 {
 	const struct replay_job *job = results->job;
 	int r;
 
-	if (mkdir(folder, 0777) < 0 && errno != EEXIST)
-		return fault_set(why, -errno, "%s: %s", folder, strerror(errno));
 	r = write_file(folder, "replay", ".json", results, 0, why);
 	for (size_t i = 0; i < job->lists_size && r == 0; i++) {
-		r = write_file(folder, job->lists[i], "-allocated.svg", results, i, why);
+		if (!results->outcomes)
+			r = write_file(folder, job->lists[i], "-allocated.svg", results, i, why);
 		if (r == 0)
 			r = write_file(folder, job->lists[i], "-stranded.svg", results, i, why);
 	}
 	return r;
+}
+
+static void print(const struct cli_line *line, const struct replay_results *results)
+{
+	bool json = cli_value(line, "json");
+
+	if (json && results->outcomes)
+		departures_print_json(stdout, results);
+	else if (json)
+		replay_print_json(stdout, results);
+	else if (results->outcomes)
+		departures_print_tables(stdout, results);
+	else
+		replay_print_tables(stdout, results);
 }
 
 int replay_main(const struct cli_line *line)
@@ -93,14 +175,13 @@ int replay_main(const struct cli_line *line)
 		return cli_fail(line, 1, &why);
 	if (parse(line, job, &why) < 0)
 		return cli_fail(line, CLI_USAGE, &why);
+	if (output && check_output(output, &why) < 0)
+		return cli_fail(line, 1, &why);
 	if (!cli_value(line, "quiet"))
 		job->progress = stderr;
 	if (replay_job_run(job, &results, &why) < 0)
 		return cli_fail(line, 1, &why);
-	if (cli_value(line, "json"))
-		replay_print_json(stdout, &results);
-	else
-		replay_print_tables(stdout, &results);
+	print(line, &results);
 	r = output ? write_output(output, &results, &why) : 0;
 	replay_results_done(&results);
 	return r < 0 ? cli_fail(line, 1, &why) : 0;

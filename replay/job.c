@@ -67,7 +67,7 @@ int replay_job_policies(struct replay_job *job, const char *text, struct fault *
 	while ((name = strsep(&rest, ","))) {
 		int policy;
 
-		if (openb_policy_parse(name, &policy) < 0)
+		if (cluster_policy_parse(name, &policy) < 0)
 			return fault_set(
 				why, -EINVAL,
 				"'%s' is no policy; there are random, binpack, spread, "
@@ -101,19 +101,31 @@ int replay_job_seeds(struct replay_job *job, const char *text, struct fault *why
 
 /* On a terminal one line that is written over; elsewhere a line per policy. */
 static void show(const struct replay_job *job, size_t done, size_t all, size_t list,
-		 const struct openb_run *run)
+		 const struct cluster_run *run)
 {
 	bool terminal = job->progress && isatty(fileno(job->progress));
 
 	if (!job->progress || (!terminal && run->seed != job->first_seed))
 		return;
 	fprintf(job->progress, "%s%zu of %zu: %s, %s, seed %llu%s", terminal ? "\r" : "", done + 1,
-		all, job->lists[list], openb_policy_name(run->policy),
+		all, job->lists[list], cluster_policy_name(run->policy),
 		(unsigned long long)run->seed, terminal ? " \033[K" : "\n");
 	fflush(job->progress);
 }
 
-static int run_list(const struct replay_job *job, size_t list, struct openb_curve *curves,
+static int run_one(const struct replay_job *job, const struct replay_trace *trace,
+		   const struct cluster_run *run, struct replay_results *results, size_t at,
+		   struct fault *why)
+{
+	struct departures_run living = job->living;
+
+	if (!job->departures)
+		return openb_replay(trace, run, &results->curves[at], why);
+	living.how = *run;
+	return departures_replay(trace, &living, &results->outcomes[at], why);
+}
+
+static int run_list(const struct replay_job *job, size_t list, struct replay_results *results,
 		    size_t *done, struct fault *why)
 {
 	struct replay_trace trace = {0};
@@ -125,12 +137,12 @@ static int run_list(const struct replay_job *job, size_t list, struct openb_curv
 	snprintf(pods, sizeof(pods), "%s/openb_pod_list_%s.csv", job->folder, job->lists[list]);
 	r = replay_trace_load(nodes, pods, &trace, why);
 	for (size_t i = 0; i < job->policies_size * job->seeds && r == 0; i++) {
-		struct openb_run run = job->how;
+		struct cluster_run run = job->how;
 
 		run.policy = job->policies[i / job->seeds];
 		run.seed = job->first_seed + i % job->seeds;
 		show(job, *done, all, list, &run);
-		r = openb_replay(&trace, &run, &curves[i], why);
+		r = run_one(job, &trace, &run, results, *done, why);
 		++*done;
 	}
 	replay_trace_done(&trace);
@@ -140,28 +152,34 @@ static int run_list(const struct replay_job *job, size_t list, struct openb_curv
 int replay_job_run(const struct replay_job *job, struct replay_results *ret_results,
 		   struct fault *why)
 {
-	size_t per_list = job->policies_size * job->seeds, done = 0;
-	owned(free) struct openb_curve *curves =
-		calloc(job->lists_size * per_list, sizeof(*curves));
+	size_t all = job->lists_size * job->policies_size * job->seeds, done = 0;
+	owned(free) struct openb_curve *curves = calloc(all, sizeof(*curves));
+	owned(free) struct departures_outcome *outcomes = calloc(all, sizeof(*outcomes));
+	struct replay_results results = {.job = job, .curves = curves, .outcomes = outcomes};
 	int r = 0;
 
-	if (!curves)
+	if (!curves || !outcomes)
 		return fault_set(why, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < job->lists_size && r == 0; i++)
-		r = run_list(job, i, curves + i * per_list, &done, why);
+		r = run_list(job, i, &results, &done, why);
 	if (job->progress && isatty(fileno(job->progress)))
 		fputs("\r\033[K", job->progress);
 	if (r < 0)
 		return r;
-	ret_results->job = job;
-	ret_results->curves = take(curves);
+	*ret_results = (struct replay_results){
+		.job = job,
+		.curves = job->departures ? NULL : take(curves),
+		.outcomes = job->departures ? take(outcomes) : NULL,
+	};
 	return 0;
 }
 
 void replay_results_done(struct replay_results *results)
 {
 	free(results->curves);
+	free(results->outcomes);
 	results->curves = NULL;
+	results->outcomes = NULL;
 }
 
 const struct openb_curve *replay_curve(const struct replay_results *results, size_t list,
@@ -170,4 +188,12 @@ const struct openb_curve *replay_curve(const struct replay_results *results, siz
 	const struct replay_job *job = results->job;
 
 	return &results->curves[(list * job->policies_size + policy) * job->seeds + seed];
+}
+
+const struct departures_outcome *replay_outcome(const struct replay_results *results, size_t list,
+						size_t policy, size_t seed)
+{
+	const struct replay_job *job = results->job;
+
+	return &results->outcomes[(list * job->policies_size + policy) * job->seeds + seed];
 }

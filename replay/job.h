@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A comparison: pod lists x policies x seeds, each run as replay/openb.h says, and what is printed
- * and drawn of it. The same job gives the same results, bytes of the JSON included.
+ * A comparison: pod lists x policies x seeds, each run as replay/openb.h or replay/departures.h
+ * says, and what is printed and drawn of it. The same job gives the same results, bytes of the JSON
+ * included.
  */
 #pragma once
 
+#include "replay/departures.h"
 #include "replay/openb.h"
 
 enum { REPLAY_LISTS = 32, REPLAY_POLICIES = PLACEMENT_POLICIES + 1, REPLAY_SEEDS = 1000 };
@@ -16,14 +18,18 @@ struct replay_job {
 	int policies[REPLAY_POLICIES];
 	size_t policies_size;
 	uint64_t first_seed;
-	size_t seeds;	      /* 1 .. REPLAY_SEEDS */
-	struct openb_run how; /* seed and policy are filled in */
-	FILE *progress;	      /* a line that is written over; NULL: silent */
+	size_t seeds;		/* 1 .. REPLAY_SEEDS */
+	struct cluster_run how; /* seed and policy are filled in */
+	bool departures;	/* pods leave, as `living` says; its `how` is filled in */
+	struct departures_run living;
+	FILE *progress; /* a line that is written over; NULL: silent */
 };
 
 struct replay_results {
 	const struct replay_job *job;
-	struct openb_curve *curves; /* [list][policy][seed] */
+	/* [list][policy][seed]; one of them is NULL. */
+	struct openb_curve *curves;
+	struct departures_outcome *outcomes;
 };
 
 /* "NAME,NAME" or "all" (every list in job->folder). -EINVAL, -ENOENT. */
@@ -49,7 +55,14 @@ struct replay_mean replay_allocated(const struct replay_results *results, size_t
 struct replay_mean replay_stranded(const struct replay_results *results, size_t list, size_t policy,
 				   int percent);
 
+const struct departures_outcome *replay_outcome(const struct replay_results *results, size_t list,
+						size_t policy, size_t seed);
+
 void replay_print_tables(FILE *out, const struct replay_results *results);
 void replay_print_json(FILE *out, const struct replay_results *results);
 /* A plot over arrivals: of what is allocated, or of what is stranded. */
 void replay_print_svg(FILE *out, const struct replay_results *results, size_t list, bool stranded);
+/* The same where pods leave. */
+void departures_print_tables(FILE *out, const struct replay_results *results);
+void departures_print_json(FILE *out, const struct replay_results *results);
+void departures_print_svg(FILE *out, const struct replay_results *results, size_t list);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "replay/job.h"
+#include "replay/plot.h"
 
 static struct replay_mean mean_of(const struct replay_results *results, size_t list, size_t policy,
 				  int percent, bool stranded)
@@ -23,6 +24,21 @@ static struct replay_mean mean_of(const struct replay_results *results, size_t l
 		squares += d * d;
 	}
 	return (struct replay_mean){sum / (double)n, n > 1 ? sqrt(squares / (double)(n - 1)) : 0};
+}
+
+static double extreme_of(const struct replay_results *results, size_t list, size_t policy,
+			 int percent, bool stranded, int sign)
+{
+	double most = 0;
+
+	for (size_t i = 0; i < results->job->seeds; i++) {
+		const struct openb_curve *curve = replay_curve(results, list, policy, i);
+		double v = stranded ? curve->stranded[percent] : curve->allocated[percent];
+
+		if (i == 0 || sign * v > sign * most)
+			most = v;
+	}
+	return most;
 }
 
 struct replay_mean replay_allocated(const struct replay_results *results, size_t list,
@@ -50,7 +66,7 @@ void replay_print_tables(FILE *out, const struct replay_results *results)
 			fprintf(out, " %9d %%  ", percents[k]);
 		fprintf(out, "stranded at 100 %%   130 %%\n");
 		for (size_t policy = 0; policy < job->policies_size; policy++) {
-			fprintf(out, "%-13s", openb_policy_name(job->policies[policy]));
+			fprintf(out, "%-13s", cluster_policy_name(job->policies[policy]));
 			for (size_t k = 0; k < ARRAY_SIZE(percents); k++) {
 				struct replay_mean m =
 					replay_allocated(results, list, policy, percents[k]);
@@ -84,7 +100,7 @@ void replay_print_json(FILE *out, const struct replay_results *results)
 			const struct openb_curve *curve = replay_curve(results, list, policy, seed);
 
 			fprintf(out, "%s{\"list\":\"%s\",\"policy\":\"%s\",\"seed\":%llu,", comma,
-				job->lists[list], openb_policy_name(job->policies[policy]),
+				job->lists[list], cluster_policy_name(job->policies[policy]),
 				(unsigned long long)job->first_seed + seed);
 			fprintf(out, "\"placed\":%u,\"refused\":%u,", curve->placed,
 				curve->refused);
@@ -98,67 +114,32 @@ void replay_print_json(FILE *out, const struct replay_results *results)
 	fputs("\n]}\n", out);
 }
 
-/* The plot's frame, in pixels, and what it shows, in percent. */
-struct frame {
-	double left, top, width, height;
-	double from_x, to_x, from_y, to_y;
-};
-
-static double at_x(const struct frame *f, double percent)
-{
-	return f->left + (percent - f->from_x) / (f->to_x - f->from_x) * f->width;
-}
-
-static double at_y(const struct frame *f, double percent)
-{
-	return f->top + (f->to_y - percent) / (f->to_y - f->from_y) * f->height;
-}
-
-static void print_axes(FILE *out, const struct frame *f, int step_y, const char *title)
-{
-	fprintf(out,
-		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"760\" height=\"460\" "
-		"font-family=\"sans-serif\" font-size=\"12\">\n"
-		"<rect width=\"760\" height=\"460\" fill=\"white\"/>\n"
-		"<text x=\"%.0f\" y=\"24\" font-size=\"15\">%s</text>\n"
-		"<text x=\"%.0f\" y=\"448\">GPUs asked for so far, percent of all GPUs</text>\n",
-		f->left, title, f->left);
-	for (int y = (int)f->from_y; y <= (int)f->to_y; y += step_y)
-		fprintf(out,
-			"<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/>"
-			"<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%d</text>\n",
-			f->left, at_y(f, y), f->left + f->width, at_y(f, y), f->left - 6,
-			at_y(f, y) + 4, y);
-	for (int x = (int)f->from_x; x <= (int)f->to_x; x += 10)
-		fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%d</text>\n",
-			at_x(f, x), f->top + f->height + 18, x);
-}
-
 /* One line per policy: the mean over the seeds. */
 static void print_line(FILE *out, const struct frame *f, const struct replay_results *results,
 		       size_t list, size_t policy, bool stranded)
 {
-	static const char *const colours[] = {"#999999", "#e69f00", "#56b4e9", "#009e73", "#cc79a7",
-					      "#0072b2", "#d55e00", "#000000", "#6a3d9a"};
-	const char *colour = colours[policy % ARRAY_SIZE(colours)];
-	double label_y = f->top + 16 + 20 * (double)policy;
 	int from = (int)f->from_x;
 
-	fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", colour);
-	for (int x = from; x < OPENB_PERCENT; x++) {
-		double y = mean_of(results, list, policy, x, stranded).mean;
+	fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"",
+		plot_colour(policy));
+	for (int x = from; x < OPENB_PERCENT; x++)
+		plot_point(out, f, x, mean_of(results, list, policy, x, stranded).mean);
+	fputs("\"/>\n", out);
+	plot_label(out, f, policy, cluster_policy_name(results->job->policies[policy]));
+}
 
-		if (y < f->from_y)
-			y = f->from_y;
-		if (y > f->to_y)
-			y = f->to_y;
-		fprintf(out, "%.1f,%.1f ", at_x(f, x), at_y(f, y));
-	}
-	fprintf(out,
-		"\"/>\n<line x1=\"620\" y1=\"%.1f\" x2=\"644\" y2=\"%.1f\" stroke=\"%s\" "
-		"stroke-width=\"3\"/><text x=\"650\" y=\"%.1f\">%s</text>\n",
-		label_y, label_y, colour, label_y + 4,
-		openb_policy_name(results->job->policies[policy]));
+/* From the least to the most of the seeds. */
+static void print_spread(FILE *out, const struct frame *f, const struct replay_results *results,
+			 size_t list, size_t policy, bool stranded)
+{
+	int from = (int)f->from_x;
+
+	fprintf(out, "<polygon fill=\"%s\" fill-opacity=\"0.15\" points=\"", plot_colour(policy));
+	for (int x = from; x < OPENB_PERCENT; x++)
+		plot_point(out, f, x, extreme_of(results, list, policy, x, stranded, -1));
+	for (int x = OPENB_PERCENT - 1; x >= from; x--)
+		plot_point(out, f, x, extreme_of(results, list, policy, x, stranded, 1));
+	fputs("\"/>\n", out);
 }
 
 void replay_print_svg(FILE *out, const struct replay_results *results, size_t list, bool stranded)
@@ -174,7 +155,9 @@ void replay_print_svg(FILE *out, const struct replay_results *results, size_t li
 	f.to_y = stranded ? fmin(100, 2 * ceil(most / 2)) : 100;
 	snprintf(title, sizeof(title), "%s: %s, percent of all GPUs, mean of %zu seeds",
 		 job->lists[list], stranded ? "stranded" : "allocated", job->seeds);
-	print_axes(out, &f, 2, title);
+	plot_axes(out, &f, 2, 10, title, "GPUs asked for so far, percent of all GPUs");
+	for (size_t policy = 0; policy < job->policies_size; policy++)
+		print_spread(out, &f, results, list, policy, stranded);
 	for (size_t policy = 0; policy < job->policies_size; policy++)
 		print_line(out, &f, results, list, policy, stranded);
 	fputs("</svg>\n", out);

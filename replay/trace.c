@@ -161,11 +161,25 @@ static int read_models(struct table *t, struct replay_trace *trace, char *text, 
 	return 0;
 }
 
+/* 0: the list does not say, or not in seconds. */
+static double read_lifetime(const struct table *t)
+{
+	char *created_end, *deleted_end;
+	double created = strtod(t->value[6], &created_end);
+	double deleted = strtod(t->value[7], &deleted_end);
+
+	if (created_end == t->value[6] || *created_end || deleted_end == t->value[7] ||
+	    *deleted_end || !(deleted > created) || !(deleted - created < 1e12))
+		return 0;
+	return deleted - created;
+}
+
 static int read_pods(struct table *t, struct replay_trace *trace, struct fault *why)
 {
-	static const char *const names[] = {"cpu_milli", "memory_mib", "num_gpu",
-					    "gpu_milli", "gpu_spec",   "qos"};
-	int r = open_table(t, t->path, names, 6, 4, why);
+	static const char *const names[] = {"cpu_milli",     "memory_mib",   "num_gpu",
+					    "gpu_milli",     "gpu_spec",     "qos",
+					    "creation_time", "deletion_time"};
+	int r = open_table(t, t->path, names, 8, 4, why);
 
 	while (r == 0 && next_row(t)) {
 		struct replay_pod pod = {0};
@@ -185,6 +199,7 @@ static int read_pods(struct table *t, struct replay_trace *trace, struct fault *
 			r = read_models(t, trace, models, &pod.models, why);
 		if (r < 0)
 			return r;
+		pod.lifetime_s = read_lifetime(t);
 		pod.best_effort = strcmp(t->value[5], "BE") == 0;
 		trace->pods[trace->pods_size++] = pod;
 	}

@@ -19,6 +19,7 @@ struct replay_pod {
 	uint32_t gpus, gpu_milli; /* per GPU */
 	uint64_t models;	  /* bits; 0: any */
 	bool best_effort;
+	double lifetime_s; /* as recorded: deletion less creation; 0: not known */
 };
 
 struct replay_trace {

@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	owned(fclose) FILE *pods =
 		first + 1 < size ? fmemopen((void *)(data + first + 1), size - first - 1, "r")
 				 : NULL;
-	struct openb_run run = {.policy = PLACEMENT_FORESIGHT, .overcommit_milli = 1250};
+	struct cluster_run run = {.policy = PLACEMENT_FORESIGHT, .overcommit_milli = 1250};
 	struct replay_trace trace;
 	struct fault why;
 
@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < trace.pods_size; i++) {
 		struct placement_request request;
 
-		openb_request(&trace.pods[i], &run, &request);
+		cluster_request(&trace.pods[i], &run, &request);
 		if (trace.models_size < 64 && trace.pods[i].models >> trace.models_size)
 			abort();
 		if (placement_valid(&request) < 0 && trace.pods[i].gpus)

@@ -64,11 +64,31 @@ def main():
         over = replay("--placement", "-q", "-j", "-s", "42", "-p", "foresight", "--overcommit", "1250", folder)
         assert json.loads(over.stdout)["runs"][0]["allocated"][130] > 98.5
 
+        lives = os.path.join(folder, "lives")
+        done = replay("--placement", folder, "--departures", "--load", "1", "--lifetimes", "1.5", "--warm-up", "0.5",
+                      "-s", "1-2", "-p", "best-fit,foresight", "-o", lives)
+        assert done.returncode == 0 and "4 of 4: " not in done.stdout, done
+        assert done.stdout.startswith("default, load 1, 1 lifetimes after 0.5 of warm-up, 2 seeds"), done.stdout
+        written = json.load(open(os.path.join(lives, "replay.json")))
+        assert (written["load_milli"], written["recorded"], len(written["runs"])) == (1000, False, 4), written
+        for run in written["runs"]:
+            assert 0 <= run["refused"] < 8 and 60 < run["allocated"] < 97 and len(run["windows"]) == 60, run
+            assert sum(size["refused_milli"] for size in run["sizes"].values()) <= \
+                sum(size["milli"] for size in run["sizes"].values()), run
+        plot = xml.dom.minidom.parse(os.path.join(lives, "default-stranded.svg"))
+        assert len(plot.getElementsByTagName("polyline")) == 2
+        # What cannot be written is said before the work, not after.
+        done = replay("--placement", "-q", "-o", os.path.join(folder, "openb_pod_list_default.csv"), folder)
+        assert done.returncode == 1 and "openb_pod_list_default.csv: Not a directory" in done.stderr, done
+
         for arguments, text in (((folder,), "say what to replay: --placement"),
                                 (("--placement",), "one folder is needed"),
                                 (("--placement", "-s", "9-1", folder), "seeds '9-1'"),
                                 (("--placement", "-p", "best", folder), "'best' is no policy"),
                                 (("--placement", "--overcommit", "900", folder), "1000 to 4000"),
+                                (("--placement", "--load", "1", folder), "need --departures"),
+                                (("--placement", "--departures", "--load", "x", folder), "--load 'x': a number from"),
+                                (("--placement", "--departures", "--warm-up", "20", folder), "nothing would be measured"),
                                 (("--placement", "-q", "-l", "none", folder), "openb_pod_list_none.csv: No such file")):
             done = replay(*arguments)
             assert done.returncode != 0 and text in done.stderr and not done.stdout, (arguments, done)

@@ -76,11 +76,11 @@ TEST(a_bad_line_is_named)
 static struct openb_curve replayed(const struct replay_trace *trace, const char *policy,
 				   uint64_t seed, uint32_t overcommit)
 {
-	struct openb_run run = {.seed = seed, .overcommit_milli = overcommit};
+	struct cluster_run run = {.seed = seed, .overcommit_milli = overcommit};
 	struct openb_curve curve;
 	struct fault why;
 
-	expect_eq(openb_policy_parse(policy, &run.policy), 0);
+	expect_eq(cluster_policy_parse(policy, &run.policy), 0);
 	expect_eq(openb_replay(trace, &run, &curve, &why), 0);
 	return curve;
 }
@@ -145,7 +145,7 @@ TEST(jobs_are_read_from_words)
 	expect_eq(replay_job_seeds(&job, "-3", &why), -EINVAL);
 	expect_eq(replay_job_policies(&job, "fgd,random", &why), 0);
 	expect_eq(job.policies_size, 2);
-	expect_eq(job.policies[1], OPENB_RANDOM);
+	expect_eq(job.policies[1], CLUSTER_RANDOM);
 	expect_eq(replay_job_policies(&job, "best", &why), -EINVAL);
 	expect_eq(replay_job_lists(&job, "a,b", &why), 0);
 	expect_str(job.lists[1], "b");
