@@ -86,7 +86,7 @@ static int negatives(struct placement *p, struct booking *last, struct result *r
 
 /* No request is like another one. */
 static double differents(struct placement *p, const struct replay_trace *trace,
-			 const struct openb_run *run)
+			 const struct cluster_run *run)
 {
 	double seconds = 0;
 
@@ -96,7 +96,7 @@ static double differents(struct placement *p, const struct replay_trace *trace,
 		struct placement_decision decision;
 		double start;
 
-		openb_request(pod, run, &request);
+		cluster_request(pod, run, &request);
 		request.container[0].cpu_milli += 1 + i;
 		start = now_seconds();
 		if (placement_decide(p, &request, &decision) < 0)
@@ -106,7 +106,7 @@ static double differents(struct placement *p, const struct replay_trace *trace,
 	return 1e6 * seconds / DIFFERENT;
 }
 
-static int once(const struct replay_trace *trace, const struct openb_run *run, uint32_t nodes,
+static int once(const struct replay_trace *trace, const struct cluster_run *run, uint32_t nodes,
 		struct result *result, struct fault *why)
 {
 	uint32_t room = nodes * 16;
@@ -115,7 +115,7 @@ static int once(const struct replay_trace *trace, const struct openb_run *run, u
 	struct placement_totals totals;
 	uint64_t asked = 0; /* milli */
 	double seconds, half_us = 0;
-	int r = openb_cluster(trace, run, nodes, room, &p, &result->bytes, why);
+	int r = cluster_make(trace, run, nodes, room, NULL, &p, &result->bytes, why);
 
 	if (r < 0)
 		return r;
@@ -130,7 +130,7 @@ static int once(const struct replay_trace *trace, const struct openb_run *run, u
 		if (half_us == 0 && asked >= totals.compute_milli / 2)
 			half_us = differents(p, trace, run);
 		asked += (uint64_t)pod->gpus * pod->gpu_milli;
-		openb_request(pod, run, &now.request);
+		cluster_request(pod, run, &now.request);
 		result->decisions++;
 		r = placement_decide(p, &now.request, &now.decision);
 		if (r == PLACEMENT_NOWHERE)
@@ -155,14 +155,14 @@ static int once(const struct replay_trace *trace, const struct openb_run *run, u
 }
 
 /* The CPU time of adding so many nodes to an empty cluster; negative: they cannot be. */
-static double add_nodes(const struct replay_trace *trace, const struct openb_run *run,
+static double add_nodes(const struct replay_trace *trace, const struct cluster_run *run,
 			uint32_t nodes, struct fault *why)
 {
 	owned(free) struct placement *p = NULL;
 	double seconds = now_seconds();
 	size_t bytes;
 
-	if (openb_cluster(trace, run, nodes, nodes, &p, &bytes, why) < 0)
+	if (cluster_make(trace, run, nodes, nodes, NULL, &p, &bytes, why) < 0)
 		return -1;
 	return now_seconds() - seconds;
 }
@@ -217,12 +217,12 @@ int main(int argc, char **argv)
 {
 	static const uint32_t sizes[] = {1213, 5000, 10000};
 	static const char *const names[] = {"1213", "5k", "10k"};
-	struct openb_run run = {.policy = PLACEMENT_FGD, .overcommit_milli = 1000};
+	struct cluster_run run = {.policy = PLACEMENT_FGD, .overcommit_milli = 1000};
 	struct replay_trace trace;
 	struct fault why;
 	double seconds;
 
-	if (argc < 3 || (argc > 3 && openb_policy_parse(argv[3], &run.policy) < 0)) {
+	if (argc < 3 || (argc > 3 && cluster_policy_parse(argv[3], &run.policy) < 0)) {
 		fprintf(stderr, "usage: %s NODES.csv PODS.csv [POLICY]\n", argv[0]);
 		return 2;
 	}
