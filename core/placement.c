@@ -60,7 +60,6 @@ static uint32_t blocks_of(const struct placement_limits *limits)
 static struct placement lay_out(struct pieces *all, const struct placement_limits *l)
 {
 	struct placement p = {.limits = *l, .blocks = blocks_of(l)};
-	size_t steps = (size_t)l->typicals + 1;
 
 	p.row_size = p.blocks * PLACEMENT_BLOCK;
 	(void)piece(all, 1, sizeof(p));
@@ -77,7 +76,12 @@ static struct placement lay_out(struct pieces *all, const struct placement_limit
 	p.usuals = piece(all, l->typicals, sizeof(*p.usuals));
 	p.cpu_steps = piece(all, l->typicals, sizeof(*p.cpu_steps));
 	p.remainders = piece(all, PLACEMENT_LOW_STEPS * PLACEMENT_TOP_STEPS, sizeof(*p.remainders));
-	p.weights = piece(all, PLACEMENT_MODELS * steps * l->typicals, sizeof(*p.weights));
+	p.asks = piece(all, l->typicals, sizeof(*p.asks));
+	p.fits = piece(all, (size_t)l->typicals * PLACEMENT_LOW_STEPS, sizeof(*p.fits));
+	p.rooms_now = piece(all, l->typicals, sizeof(*p.rooms_now));
+	p.supply = piece(all, PLACEMENT_MODELS * (size_t)l->typicals, sizeof(*p.supply));
+	p.prices = piece(all, PLACEMENT_MODELS * (size_t)l->typicals, sizeof(*p.prices));
+	p.weights = piece(all, PLACEMENT_MODELS * placement_cells(l), sizeof(*p.weights));
 	return p;
 }
 
@@ -117,6 +121,7 @@ int placement_init(void *memory, size_t size, const struct placement_limits *lim
 		p->shapes[i].tops = p->shapes[i].scores + p->row_size;
 	}
 	p->most_cpu = p->most_gpu = 1;
+	placement_find_fades(p);
 	*ret_placement = p;
 	return placement_configure(p, &(struct placement_config){.policy = PLACEMENT_FORESIGHT});
 }
@@ -151,7 +156,7 @@ int placement_configure(struct placement *p, const struct placement_config *conf
 			p->top = p->level[i];
 	}
 	p->surplus = (int32_t)p->factors[0][p->top] - 1000;
-	p->usual_stale = p->remainders_stale = true;
+	p->usual_stale = p->lost_stale = true;
 	placement_look_again(p);
 	return 0;
 }
@@ -179,16 +184,13 @@ int placement_geometry(struct placement *p, const struct placement_profile *prof
 	return 0;
 }
 
-static int64_t count_node(struct placement *p, const struct placement_host *host, int sign)
+static void count_node(struct placement *p, const struct placement_host *host, int sign)
 {
-	int64_t sum = placement_milli(host);
-
-	p->totals.compute_milli += (uint64_t)(sign * sum);
+	p->totals.compute_milli += (uint64_t)(sign * placement_milli(host));
 	p->totals.devices += (uint32_t)(sign * host->devices);
 	p->totals.nodes += (uint32_t)sign;
-	p->there[host->model] += sign * host->devices;
+	p->turnover += host->devices;
 	p->empties[placement_empties(host)] += (uint32_t)sign;
-	return sum;
 }
 
 static bool sane_node(const struct placement *p, const struct placement_node *node)
@@ -218,7 +220,6 @@ int placement_add_node(struct placement *p, const struct placement_node *node, u
 {
 	struct placement_host *host;
 	uint32_t at = p->node_free;
-	int64_t gpus;
 
 	if (!sane_node(p, node))
 		return -EINVAL;
@@ -240,8 +241,8 @@ int placement_add_node(struct placement *p, const struct placement_node *node, u
 	if (at == p->node_end)
 		p->node_end++;
 	p->node_free = at + 1;
-	gpus = count_node(p, host, 1);
-	p->most_stale |= host->cpu > p->most_cpu || gpus > p->most_gpu;
+	count_node(p, host, 1);
+	p->most_stale = true;
 	p->nodes_stale = true;
 	placement_changed(p, at);
 	*ret_node = at;
@@ -256,17 +257,16 @@ static struct placement_host *find_host(struct placement *p, uint32_t node)
 int placement_remove_node(struct placement *p, uint32_t node)
 {
 	struct placement_host *host = find_host(p, node);
-	int64_t gpus;
 
 	if (!host)
 		return -ENOENT;
 	if (host->pods)
 		return -EBUSY;
-	gpus = count_node(p, host, -1);
+	count_node(p, host, -1);
 	host->present = false;
 	if (node < p->node_free)
 		p->node_free = node;
-	p->most_stale |= host->cpu == p->most_cpu || gpus == p->most_gpu;
+	p->most_stale = true;
 	p->nodes_stale = true;
 	placement_changed(p, node);
 	return 0;

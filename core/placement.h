@@ -19,7 +19,7 @@
  *   - nothing is promised twice: per GPU and class, promises stay within capacity times factor;
  *     slots, MIG placements, exclusive GPUs, host CPU and host memory likewise;
  *   - incremental equals from scratch: after any history a decision is the one that an empty
- *     cache would give;
+ *     cache would give (foresight: after placement_reprice());
  *   - a refusal names the binding constraint: where lifting one constraint alone would let the
  *     request in, the reason named is such a constraint.
  *
@@ -195,10 +195,17 @@ must_check int placement_init(void *memory, size_t size, const struct placement_
 must_check int placement_configure(struct placement *p, const struct placement_config *config);
 
 /* What pods usually ask for, `counts[i]` times `requests[i]`: fgd and foresight measure what is
- * left by it. The order of equals does not matter. -ENOSPC: more than limits.typicals different
- * ones; -EINVAL: a malformed one. Only first containers count. */
+ * left by it; foresight should be told of all, as rare pods may be large. The order of equals does
+ * not matter. -ENOSPC: more than limits.typicals different ones, or more than 32,768 pairs of
+ * different amounts of CPU and of GPUs; -EINVAL: a malformed one. Where it fails nothing is known
+ * of the usual pods. Only first containers count. */
 must_check int placement_learn(struct placement *p, const struct placement_request *requests,
 			       const uint32_t *counts, size_t size);
+
+/* foresight's prices follow what is free as pods come and go: they are found again when as many
+ * have as a quarter of those that are there, at least 32. Now: before the next decision, so that it
+ * depends on the books alone. */
+void placement_reprice(struct placement *p);
 
 /* Registers a list of MIG profiles. -ENOSPC, -EINVAL. */
 must_check int placement_geometry(struct placement *p, const struct placement_profile *profiles,

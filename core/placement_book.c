@@ -142,6 +142,7 @@ static void move(const struct placement *p, struct placement_host *host, uint8_t
 	int sign = back ? 1 : -1;
 
 	gpu->tenants = (uint16_t)(gpu->tenants + sign * it->tenants);
+	gpu->holders += (uint32_t)sign * it->holders;
 	if (it->profile) {
 		const struct placement_profile *profile =
 			&p->geometry[gpu->is.geometry].profile[it->profile - 1];
@@ -157,6 +158,15 @@ static void move(const struct placement *p, struct placement_host *host, uint8_t
 	gpu->exclusive = (uint16_t)(gpu->exclusive + sign * it->exclusive);
 }
 
+static uint32_t holder_of(const struct placement_bill *bill)
+{
+	uint32_t devices = 0;
+
+	for (int i = 0; i < PLACEMENT_DEVICES; i++)
+		devices += bill->tenants[i] > 0;
+	return placement_holder(devices);
+}
+
 void placement_charge_bill(const struct placement *p, struct placement_host *host, uint8_t class,
 			   const struct placement_bill *bill)
 {
@@ -169,6 +179,7 @@ void placement_charge_bill(const struct placement *p, struct placement_host *hos
 		move(p, host, class,
 		     &(struct placement_charge){.device = it->device,
 						.tenants = 1,
+						.holders = holder_of(bill),
 						.profile = (uint8_t)(it->profile + 1),
 						.start = it->start},
 		     true);
@@ -179,6 +190,7 @@ void placement_charge_bill(const struct placement *p, struct placement_host *hos
 			     &(struct placement_charge){
 				     .device = i,
 				     .tenants = (uint16_t)(bill->tenants[i] - instances[i]),
+				     .holders = holder_of(bill),
 				     .memory = bill->memory[i],
 				     .compute = bill->compute[i],
 				     .exclusive = bill->exclusive[i]},
@@ -245,7 +257,8 @@ static void list_charges(struct placement *p, const struct placement_host *host,
 	int32_t *link = &pod->first_charge;
 
 	for (int i = 0; i < bill->instances + host->devices; i++) {
-		struct placement_charge charge = {.next = PLACEMENT_NONE, .tenants = 1};
+		struct placement_charge charge = {
+			.next = PLACEMENT_NONE, .tenants = 1, .holders = holder_of(bill)};
 		int device = i - bill->instances;
 		int32_t at = p->free_charge;
 
@@ -336,6 +349,7 @@ int placement_commit(struct placement *p, const struct placement_request *reques
 	placement_lift_pod(p, host, pod, true);
 	count(p, host, 1);
 	p->totals.pods++;
+	p->turnover++;
 	placement_changed(p, node);
 	*ret_pod = pod_name(p, at);
 	return 0;
@@ -364,6 +378,7 @@ int placement_release(struct placement *p, uint64_t name)
 		p->pods[pod->next].previous = pod->previous;
 	host->pods--;
 	p->totals.pods--;
+	p->turnover++;
 	for (last = pod->first_charge; last >= 0 && p->charges[last].next >= 0;)
 		last = p->charges[last].next;
 	if (last >= 0) {

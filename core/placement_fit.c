@@ -89,6 +89,24 @@ static int placements_left(const struct placement *p, const struct placement_gpu
 	return n;
 }
 
+int placement_instances(const struct placement *p, uint8_t geometry, uint32_t taken, uint16_t name)
+{
+	const struct placement_profiles *all = &p->geometry[geometry];
+	int n = 0;
+
+	for (int i = 0; i < all->size; i++) {
+		const struct placement_profile *it = &all->profile[i];
+
+		for (int start = 0; it->name == name && start < PLACEMENT_STARTS; start++) {
+			if (!(it->starts >> start & 1) || taken & slices(it, start))
+				continue;
+			taken |= slices(it, start);
+			n++;
+		}
+	}
+	return n;
+}
+
 /* The free starts: first the one that spoils the fewest other placements, the lowest of equals. */
 int placement_find_starts(const struct placement *p, const struct placement_gpu *gpu, int profile,
 			  uint8_t *ret_starts)
@@ -177,6 +195,7 @@ void placement_put(const struct placement *p, struct placement_gpu *gpu, uint8_t
 		   const struct placement_container *want, int profile, uint8_t start)
 {
 	gpu->tenants++;
+	gpu->holders += placement_holder(want->devices);
 	if (profile >= 0) {
 		gpu->mig_taken |= slices(&p->geometry[gpu->is.geometry].profile[profile], start);
 		gpu->mig_instances[profile]++;
@@ -191,6 +210,7 @@ void placement_take_back(const struct placement *p, struct placement_gpu *gpu, u
 			 const struct placement_container *want, int profile, uint8_t start)
 {
 	gpu->tenants--;
+	gpu->holders -= placement_holder(want->devices);
 	if (profile >= 0) {
 		gpu->mig_taken &= ~slices(&p->geometry[gpu->is.geometry].profile[profile], start);
 		gpu->mig_instances[profile]--;
@@ -269,8 +289,9 @@ bool placement_same_gpu(const struct placement_gpu *a, const struct placement_gp
 	for (int i = 0; i < PLACEMENT_CLASSES; i++)
 		if (a->memory[i] != b->memory[i] || a->compute[i] != b->compute[i])
 			return false;
-	return a->tenants == b->tenants && a->exclusive == b->exclusive &&
-	       a->mig_taken == b->mig_taken && same_device(&a->is, &b->is) &&
+	return a->tenants == b->tenants && a->holders == b->holders &&
+	       a->exclusive == b->exclusive && a->mig_taken == b->mig_taken &&
+	       same_device(&a->is, &b->is) &&
 	       memcmp(a->mig_instances, b->mig_instances, sizeof(a->mig_instances)) == 0;
 }
 

@@ -28,6 +28,7 @@ enum {
 	PLACEMENT_STEP = 10,	    /* milli: how finely foresight tells GPUs apart */
 	PLACEMENT_LOW_STEPS = 101,  /* of room for classes that are not overcommitted */
 	PLACEMENT_TOP_STEPS = 201,  /* of room for the class that is overcommitted most */
+	PLACEMENT_FADES = 65,	    /* eighths of a pod that foresight sees leave */
 	PLACEMENT_KIND_NONE = PLACEMENT_DEVICES + 1, /* pods without a GPU */
 	PLACEMENT_KINDS,
 };
@@ -38,6 +39,7 @@ struct placement_gpu {
 	uint64_t memory[PLACEMENT_CLASSES];
 	uint32_t compute[PLACEMENT_CLASSES];
 	uint32_t mig_taken; /* memory slices, a bit each */
+	uint32_t holders;   /* the pods' parts that hold it: placement_holder() */
 	uint16_t tenants;
 	uint16_t exclusive; /* pods that want it alone, if only while they start: 0 or 1 */
 	uint8_t mig_instances[PLACEMENT_PROFILES];
@@ -48,7 +50,7 @@ struct placement_host {
 	int64_t cpu, cpu_used; /* milli */
 	uint64_t changed;      /* number of the last change */
 	int64_t waste;	       /* FGD's measure times the usual pods' number ... */
-	double foresight;      /* ... and foresight's, if `waste_known` */
+	double worth;	       /* ... and foresight's, if `waste_known` */
 	int32_t first_pod;
 	uint32_t pods;
 	uint16_t kinds[PLACEMENT_KINDS]; /* pods by GPUs: [0] those with a part of one */
@@ -78,7 +80,7 @@ struct placement_needs {
 /* What a pod holds of one GPU, or one MIG instance of it. */
 struct placement_charge {
 	uint64_t memory;
-	uint32_t compute;
+	uint32_t compute, holders;
 	int32_t next;
 	uint16_t tenants;
 	uint8_t device, profile /* index + 1 */, start;
@@ -121,15 +123,23 @@ struct placement_shape {
 /* Usual pods that ask for the same GPUs. */
 struct placement_usual {
 	uint32_t memory_mib, compute;
+	uint16_t profile; /* != 0: MIG instances */
 	uint8_t devices, class;
 	bool exclusive;
+};
+
+/* Those of them that ask for as much CPU. */
+struct placement_ask {
+	float cpu;     /* milli */
+	float per_cpu; /* 1 / cpu */
+	uint16_t usual;
 };
 
 struct placement_learned {
 	uint64_t models;
 	int64_t cpu;
 	uint32_t count;
-	uint16_t usual;
+	uint16_t usual, ask;
 };
 
 struct placement_profiles {
@@ -164,35 +174,48 @@ struct placement {
 
 	struct placement_learned *learned;
 	struct placement_usual *usuals;
-	int64_t *cpu_steps; /* different CPU needs, ascending */
-	float *remainders;  /* [low room][top room]: what the next pod on a GPU leaves useless */
-	uint32_t *weights;  /* [model][CPU step + 1][usual]: pods that could come */
+	int64_t *cpu_steps;   /* different CPU needs, ascending */
+	float *remainders;    /* [low room][top room]: what the next pod on a GPU leaves useless */
+	double cpu_per_milli; /* host CPU that a milli of GPU usually comes with */
+	struct placement_ask *asks; /* sorted by their usual */
+	uint8_t *fits;		    /* [usual][step]: how many of it fit into so much of a GPU */
+	float *rooms_now;	    /* of a node, per ask */
+	double *supply, *prices;    /* [model][ask] */
+	float fade[PLACEMENT_FADES];
+	uint32_t asks_size;
+	uint32_t whole_sizes; /* bit n: usual pods want n whole GPUs */
+	uint32_t turnover;    /* pods that came or went since the prices were found */
+	uint32_t *weights;    /* [model][CPU step + 1][usual]: pods that could come */
 	uint32_t learned_size, usuals_size, steps_size;
 	uint32_t usual_count; /* Σ counts, and of those that need a GPU */
 	uint32_t usual_gpu_count;
-	double cpu_per_milli;		 /* host CPU that a milli of GPU usually comes with */
-	double price[PLACEMENT_MODELS];	 /* asked for by name / there is */
-	int64_t there[PLACEMENT_MODELS]; /* GPUs of each model */
 	/* What follows from these is to be worked out anew: the usual pods, or the policy; nodes
 	 * came or went; the largest may have. */
 	bool usual_stale, nodes_stale, most_stale;
-	bool remainders_stale;
+	bool lost_stale; /* what core/placement_lost.c works out from the usual pods */
 
 	struct placement_profiles geometry[PLACEMENT_GEOMETRIES + 1];
 	uint8_t geometries;
 	int64_t most_cpu; /* of any node: what best-fit and dot-product normalise by */
 	int64_t most_gpu;
+	uint64_t most_gpu_mib; /* of one GPU */
 	struct placement_totals totals;
 	uint32_t empties[PLACEMENT_DEVICES + 1]; /* nodes by GPUs without tenants */
 };
 
 /* A node as the policies see it: what is left, and per class (its level) what fits. */
 struct placement_view {
-	int64_t cpu;
+	int64_t cpu, cpu_all;
 	int32_t devices, model;
+	uint64_t gpu_mib;		  /* of the largest GPU */
 	int32_t total;			  /* of left */
 	int32_t left[PLACEMENT_DEVICES];  /* milli: the smaller of compute and memory left */
 	int32_t empty[PLACEMENT_DEVICES]; /* 1: no tenants */
+	uint32_t holders[PLACEMENT_DEVICES];
+	uint32_t mig_taken[PLACEMENT_DEVICES];
+	uint8_t geometry[PLACEMENT_DEVICES];
+	bool open[PLACEMENT_DEVICES]; /* pods without tolerations can have it, or will */
+	bool shut[PLACEMENT_DEVICES]; /* one pod has it alone */
 	int32_t compute[PLACEMENT_CLASSES][PLACEMENT_DEVICES]; /* milli; -1: closed to all */
 	int32_t memory[PLACEMENT_CLASSES][PLACEMENT_DEVICES];  /* MiB */
 };
@@ -201,7 +224,7 @@ struct placement_view {
 struct placement_base {
 	struct placement_view view;
 	int64_t waste;
-	double foresight;
+	double worth;
 	int64_t cpu_needed;
 };
 
@@ -216,6 +239,14 @@ static inline int64_t placement_milli(const struct placement_host *host)
 }
 
 /* How many bits are set. The builtin calls libgcc where the CPU's instruction may be missing. */
+/* What FGD's weights take for each model: steps of CPU times usuals. */
+static inline size_t placement_cells(const struct placement_limits *limits)
+{
+	size_t all = ((size_t)limits->typicals + 1) * limits->typicals, most = 1 << 15;
+
+	return all < most ? all : most;
+}
+
 static inline int placement_bits(uint32_t set)
 {
 	set -= set >> 1 & 0x55555555;
@@ -245,6 +276,8 @@ int placement_find_profile(const struct placement *p, const struct placement_gpu
 			   uint16_t name);
 int placement_find_starts(const struct placement *p, const struct placement_gpu *gpu, int profile,
 			  uint8_t *ret_starts);
+/* How many instances would fit into what is left of such a GPU. */
+int placement_instances(const struct placement *p, uint8_t geometry, uint32_t taken, uint16_t name);
 void placement_put(const struct placement *p, struct placement_gpu *gpu, uint8_t class,
 		   const struct placement_container *want, int profile, uint8_t start);
 void placement_take_back(const struct placement *p, struct placement_gpu *gpu, uint8_t class,
@@ -287,7 +320,23 @@ bool placement_stale(const struct placement *p);
 void placement_weigh(struct placement *p);
 const uint32_t *placement_weights_for(const struct placement *p, int model, int64_t cpu);
 int64_t placement_waste(const struct placement *p, const struct placement_view *view);
-double placement_foresight(const struct placement *p, const struct placement_view *view);
+uint64_t placement_usual_milli(const struct placement *p, const struct placement_usual *usual);
+
+/* Which GPUs could take one pod of the usual kind, a bit each. */
+uint32_t placement_takers(const struct placement *p, const struct placement_view *view,
+			  const struct placement_usual *usual);
+
+/* placement_lost.c and placement_worth.c: foresight. What of a node nobody will use, in milli; what
+ * the rest is worth to the pods that come. */
+void placement_find_lost(struct placement *p);
+double placement_lost(const struct placement *p, const struct placement_view *view);
+
+void placement_find_fades(struct placement *p);
+double placement_worth(const struct placement *p, const struct placement_view *view);
+/* A pod's part in each of so many GPUs that it holds. */
+uint32_t placement_holder(uint32_t devices);
+bool placement_prices_due(const struct placement *p);
+void placement_find_prices(struct placement *p);
 
 /* placement_score.c: `view` is the node after, or with one more container on `device`. */
 void placement_look(const struct placement *p, const struct placement_host *host,

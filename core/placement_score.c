@@ -5,7 +5,7 @@
  */
 #include "core/placement_machine.h"
 
-enum { WISH_PENALTY = 1 << 29, SCORE_MOST = 1 << 28 };
+enum { WISH_PENALTY = 1 << 29 };
 
 /* 1000 ln(k / (100 - k)), rounded to thousandths, for k = 1..99: from where on
  * floor(100 / (1 + exp(-x / 1000))) is k. Half of them: the other half is their mirror image. */
@@ -39,13 +39,6 @@ static int32_t percent_sigmoid(int64_t milli_thousandths)
 			high = middle - 1;
 	}
 	return low;
-}
-
-static int32_t clamp(int64_t score)
-{
-	if (score > SCORE_MOST)
-		return SCORE_MOST;
-	return score < -SCORE_MOST ? -SCORE_MOST : (int32_t)score;
 }
 
 static int32_t mig_left(const struct placement *p, const struct placement_gpu *gpu)
@@ -101,6 +94,11 @@ void placement_look_gpu(const struct placement *p, const struct placement_gpu *g
 	view->total += left - view->left[device];
 	view->left[device] = left;
 	view->empty[device] = gpu->tenants == 0;
+	view->holders[device] = gpu->holders;
+	view->shut[device] = gpu->exclusive > 0;
+	view->open[device] = !gpu->is.taints && !gpu->is.geometry;
+	view->geometry[device] = gpu->is.taints ? 0 : gpu->is.geometry;
+	view->mig_taken[device] = gpu->mig_taken;
 	for (int i = 0; i < PLACEMENT_CLASSES; i++) {
 		if (p->level[i] != i)
 			continue;
@@ -117,10 +115,16 @@ void placement_look(const struct placement *p, const struct placement_host *host
 	memset(ret_view, 0, offsetof(struct placement_view, compute));
 	memset(ret_view->compute, 0xff, sizeof(ret_view->compute));
 	ret_view->cpu = host->cpu - host->cpu_used;
+	ret_view->cpu_all = host->cpu;
 	ret_view->devices = host->devices;
 	ret_view->model = host->model;
-	for (uint32_t i = 0; i < host->devices; i++)
+	ret_view->gpu_mib = 0;
+	for (uint32_t i = 0; i < host->devices; i++) {
+		uint64_t mib = host->gpu[i].is.memory_bytes >> 20;
+
+		ret_view->gpu_mib = mib > ret_view->gpu_mib ? mib : ret_view->gpu_mib;
 		placement_look_gpu(p, &host->gpu[i], ret_view, i);
+	}
 }
 
 bool placement_scores_gpus(const struct placement *p)
@@ -141,11 +145,11 @@ void placement_base(const struct placement *p, struct placement_host *host,
 		if (p->config.policy == PLACEMENT_FGD)
 			host->waste = placement_waste(p, &ret_base->view);
 		else
-			host->foresight = placement_foresight(p, &ret_base->view);
+			host->worth = placement_worth(p, &ret_base->view);
 		host->waste_known = true;
 	}
 	ret_base->waste = host->waste;
-	ret_base->foresight = host->foresight;
+	ret_base->worth = host->worth;
 }
 
 static int32_t fgd(const struct placement *p, const struct placement_base *base,
@@ -168,14 +172,17 @@ static int64_t asked_milli(const struct placement_request *request)
 	return sum;
 }
 
+/* How little of the node's worth is lost. Losses are of all sizes, and a float's bits are in their
+ * order: none is rounded away beside a larger one. */
 static int32_t foresight(const struct placement *p, const struct placement_base *base,
-			 const struct placement_view *view, const struct placement_request *request)
+			 const struct placement_view *view)
 {
-	const double price_weight = 0.6;
-	double gain = base->foresight - placement_foresight(p, view);
+	double lost = base->worth - placement_worth(p, view);
+	float size = (float)(lost < 0 ? -lost : lost);
+	int32_t bits;
 
-	gain -= price_weight * p->price[view->model] * (double)asked_milli(request);
-	return clamp((int64_t)(gain * 64 + (gain < 0 ? -0.5 : 0.5)));
+	memcpy(&bits, &size, sizeof(bits));
+	return lost < 0 ? bits >> 3 : -(bits >> 3);
 }
 
 /* What is left, weighed half and half against the largest node. */
@@ -263,7 +270,7 @@ static int32_t by_policy(const struct placement *p, const struct placement_host 
 	case PLACEMENT_FGD:
 		return fgd(p, base, view);
 	case PLACEMENT_FORESIGHT:
-		return foresight(p, base, view, request);
+		return foresight(p, base, view);
 	case PLACEMENT_POLICIES:
 		break;
 	}
@@ -300,7 +307,23 @@ static enum within within_node(enum placement_policy policy)
 	return (enum within)table[policy];
 }
 
-/* Whole GPUs are all alike, so are those of a container that wants several. */
+/* Puts one of a container's GPUs or instances there, an instance where it spoils least. */
+static bool try_on(const struct placement *p, struct placement_gpu *gpu,
+		   const struct placement_request *request, const struct placement_container *want)
+{
+	uint8_t starts[PLACEMENT_STARTS];
+	int profile = PLACEMENT_NONE;
+
+	if (want->profile) {
+		profile = placement_find_profile(p, gpu, want->profile);
+		if (profile < 0 || !placement_find_starts(p, gpu, profile, starts))
+			return false;
+	}
+	placement_put(p, gpu, request->class, want, profile, want->profile ? starts[0] : 0);
+	return true;
+}
+
+/* Whole GPUs are all alike. */
 int32_t placement_score_gpu(const struct placement *p, const struct placement_host *host,
 			    const struct placement_base *base, struct placement_view *view,
 			    const struct placement_request *request,
@@ -308,16 +331,17 @@ int32_t placement_score_gpu(const struct placement *p, const struct placement_ho
 {
 	enum within within = within_node(p->config.policy);
 	struct placement_gpu with = host->gpu[device];
+	bool foreseen = p->config.policy == PLACEMENT_FORESIGHT;
 	int32_t score;
 
-	if (want->profile || want->exclusive)
+	if (want->exclusive)
 		return 0;
-	if (within != SCORED || want->devices > 1)
+	if (within != SCORED || want->devices > 1 || (want->profile && !foreseen))
 		return within == ROOMIEST ? view->left[device] : -view->left[device];
-	placement_put(p, &with, request->class, want, PLACEMENT_NONE, 0);
+	if (!try_on(p, &with, request, want))
+		return 0;
 	placement_look_gpu(p, &with, view, device);
-	score = p->config.policy == PLACEMENT_FGD ? fgd(p, base, view)
-						  : foresight(p, base, view, request);
+	score = foreseen ? foresight(p, base, view) : fgd(p, base, view);
 	placement_look_gpu(p, &host->gpu[device], view, device);
 	return score;
 }

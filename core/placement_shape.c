@@ -55,13 +55,15 @@ static void find_top(struct placement_shape *shape, uint32_t block)
 	shape->tops[block] = best;
 }
 
-/* An empty cluster is mostly equal nodes in a row: one score for all of them. */
-static bool like_the_last(const struct placement *p, uint32_t node)
-{
-	const struct placement_host *a = &p->hosts[node], *b = &p->hosts[node - 1];
+/* Empty nodes of which a score is known. A cluster that is not full has many, and few kinds. */
+struct empties {
+	uint32_t node[32];
+	int size;
+};
 
-	if (!a->present || !b->present || a->pods || b->pods || a->cpu != b->cpu ||
-	    a->memory_bytes != b->memory_bytes || a->model != b->model ||
+static bool same_empty(const struct placement_host *a, const struct placement_host *b)
+{
+	if (a->cpu != b->cpu || a->memory_bytes != b->memory_bytes || a->model != b->model ||
 	    a->devices != b->devices || a->cordoned != b->cordoned)
 		return false;
 	for (int i = 0; i < a->devices; i++)
@@ -70,17 +72,37 @@ static bool like_the_last(const struct placement *p, uint32_t node)
 	return true;
 }
 
+/* An earlier node that is looked at like this one; or this one, from now on. */
+static uint32_t like_another(const struct placement *p, struct empties *empties, uint32_t node)
+{
+	const struct placement_host *host = &p->hosts[node];
+
+	if (!host->present || host->pods)
+		return node;
+	for (int i = 0; i < empties->size; i++)
+		if (same_empty(host, &p->hosts[empties->node[i]]))
+			return empties->node[i];
+	if (empties->size < (int)ARRAY_SIZE(empties->node))
+		empties->node[empties->size++] = node;
+	return node;
+}
+
 static void look_everywhere(struct placement *p, struct placement_shape *shape)
 {
 	bool anywhere = shape->request.node == PLACEMENT_ANYWHERE;
 
+	struct empties empties = {.size = 0};
+
 	shape->cut = UINT32_MAX;
 	for (uint32_t i = 0; i < p->row_size; i++) {
+		uint32_t like = i;
+
+		if (i < p->node_end && anywhere)
+			like = like_another(p, &empties, i);
 		if (i >= p->node_end)
 			shape->scores[i] = INT32_MIN;
-		else if (i > 0 && anywhere && shape->scores[i - 1] != INT32_MIN &&
-			 like_the_last(p, i))
-			shape->scores[i] = shape->scores[i - 1];
+		else if (like != i && shape->scores[like] != INT32_MIN)
+			shape->scores[i] = shape->scores[like];
 		else
 			shape->scores[i] = score_node(p, shape, i);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The usual pods, and what they could not use of a node: FGD's fragmentation, and foresight's.
+ * The usual pods, and what they could not use of a node: FGD's fragmentation.
  *
  * Usual pods that ask for the same GPUs are one `usual`. How many of them could come to a node
  * depends on its model and its free CPU only: counted once for each model and CPU step, so that a
@@ -8,24 +8,38 @@
  */
 #include "core/placement_machine.h"
 
-static struct placement_usual usual_of(const struct placement *p,
-				       const struct placement_request *request)
+static struct placement_usual usual_of(const struct placement_request *request)
 {
 	const struct placement_container *it = &request->container[0];
+	uint64_t mib = (it->memory_bytes + (1 << 20) - 1) >> 20;
 
 	return (struct placement_usual){
-		.memory_mib = (uint32_t)((it->memory_bytes + (1 << 20) - 1) >> 20),
+		.memory_mib = mib < INT32_MAX ? (uint32_t)mib : INT32_MAX,
 		.compute = it->compute_milli,
 		.devices = it->devices,
-		.class = p->level[request->class],
+		.class = request->class,
+		.profile = it->profile,
 		.exclusive = it->exclusive,
 	};
+}
+
+/* How much of GPUs such a pod takes. Memory counts as compute does, of the largest GPU there is. */
+uint64_t placement_usual_milli(const struct placement *p, const struct placement_usual *usual)
+{
+	uint64_t each = usual->compute;
+
+	if (usual->exclusive || usual->profile)
+		each = each > PLACEMENT_WHOLE ? each : PLACEMENT_WHOLE;
+	else if (p->most_gpu_mib > 0 && usual->memory_mib * 1000ull / p->most_gpu_mib > each)
+		each = usual->memory_mib * 1000ull / p->most_gpu_mib;
+	return usual->devices * (each ? each : 1);
 }
 
 static bool same_usual(const struct placement_usual *a, const struct placement_usual *b)
 {
 	return a->memory_mib == b->memory_mib && a->compute == b->compute &&
-	       a->devices == b->devices && a->class == b->class && a->exclusive == b->exclusive;
+	       a->devices == b->devices && a->class == b->class && a->profile == b->profile &&
+	       a->exclusive == b->exclusive;
 }
 
 static int find_usual(struct placement *p, const struct placement_usual *it)
@@ -54,7 +68,7 @@ static void add_step(struct placement *p, int64_t cpu)
 
 static int learn_one(struct placement *p, const struct placement_request *request, uint32_t count)
 {
-	struct placement_usual usual = usual_of(p, request);
+	struct placement_usual usual = usual_of(request);
 	int at;
 
 	p->usual_count += count;
@@ -76,6 +90,37 @@ static int learn_one(struct placement *p, const struct placement_request *reques
 	return 0;
 }
 
+/* Each usual's asks in a row. */
+static void find_asks(struct placement *p)
+{
+	p->asks_size = 0;
+	for (uint32_t u = 0; u < p->usuals_size; u++) {
+		uint32_t first = p->asks_size;
+
+		for (uint32_t i = 0; i < p->learned_size; i++) {
+			float cpu = (float)p->learned[i].cpu;
+			uint32_t a = first;
+
+			if (p->learned[i].usual != u)
+				continue;
+			while (a < p->asks_size && (p->asks[a].cpu < cpu || p->asks[a].cpu > cpu))
+				a++;
+			if (a == p->asks_size)
+				p->asks[p->asks_size++] =
+					(struct placement_ask){.cpu = cpu,
+							       .per_cpu = cpu > 0 ? 1 / cpu : 0,
+							       .usual = (uint16_t)u};
+			p->learned[i].ask = (uint16_t)a;
+		}
+	}
+}
+
+static void forget_usuals(struct placement *p)
+{
+	p->learned_size = p->usuals_size = p->steps_size = 0;
+	p->usual_count = p->usual_gpu_count = 0;
+}
+
 int placement_learn(struct placement *p, const struct placement_request *requests,
 		    const uint32_t *counts, size_t size)
 {
@@ -85,55 +130,29 @@ int placement_learn(struct placement *p, const struct placement_request *request
 		if (placement_valid(&requests[i]) < 0 || requests[i].containers == 0 ||
 		    counts[i] > 1 << 20)
 			return -EINVAL;
-	p->learned_size = p->usuals_size = p->steps_size = 0;
-	p->usual_count = p->usual_gpu_count = 0;
+	forget_usuals(p);
 	for (size_t i = 0; i < size && r == 0; i++)
 		r = learn_one(p, &requests[i], counts[i]);
-	p->usual_stale = p->remainders_stale = true;
+	if (r == 0 && (size_t)(p->steps_size + 1) * p->usuals_size > placement_cells(&p->limits))
+		r = -ENOSPC;
+	if (r < 0)
+		forget_usuals(p);
+	find_asks(p);
+	p->usual_stale = p->lost_stale = true;
 	return r;
 }
 
 static uint32_t *weight_row(const struct placement *p, int model, uint32_t step)
 {
-	return p->weights + ((size_t)model * (p->limits.typicals + 1) + step) * p->limits.typicals;
-}
-
-/* How scarce each model is: what is asked for by name of it, over its part of the cluster. A pod
- * that accepts several models counts for each by what there is of it. */
-static bool prices_changed(struct placement *p)
-{
-	double there[PLACEMENT_MODELS], asked[PLACEMENT_MODELS] = {0}, all = 0, demand = 0;
-	bool changed = false;
-
-	for (int m = 0; m < PLACEMENT_MODELS; m++) {
-		there[m] = (double)p->there[m];
-		all += there[m];
-	}
-	for (uint32_t i = 0; i < p->learned_size; i++) {
-		const struct placement_learned *it = &p->learned[i];
-		const struct placement_usual *usual = &p->usuals[it->usual];
-		double milli = (double)it->count * usual->devices * usual->compute, choice = 0;
-
-		demand += milli;
-		for (int m = 0; m < PLACEMENT_MODELS; m++)
-			choice += it->models >> m & 1 ? there[m] : 0;
-		for (int m = 0; m < PLACEMENT_MODELS && choice > 0; m++)
-			asked[m] += it->models >> m & 1 ? milli * there[m] / choice : 0;
-	}
-	for (int m = 0; m < PLACEMENT_MODELS; m++) {
-		double price =
-			there[m] > 0 && demand > 0 ? asked[m] / demand / (there[m] / all) : 0;
-
-		changed |= price < p->price[m] || price > p->price[m];
-		p->price[m] = price;
-	}
-	return changed && p->config.policy == PLACEMENT_FORESIGHT;
+	return p->weights + (size_t)model * placement_cells(&p->limits) +
+	       (size_t)step * p->usuals_size;
 }
 
 /* What policies normalise by: the largest node. */
 static bool most_changed(struct placement *p)
 {
 	int64_t cpu = 1, gpu = 1;
+	uint64_t mib = 0;
 	bool changed;
 
 	if (!p->most_stale)
@@ -146,27 +165,18 @@ static bool most_changed(struct placement *p)
 			continue;
 		cpu = host->cpu > cpu ? host->cpu : cpu;
 		gpu = sum > gpu ? sum : gpu;
+		for (int i = 0; i < host->devices; i++) {
+			uint64_t here = host->gpu[i].is.memory_bytes >> 20;
+
+			mib = here > mib ? here : mib;
+		}
 	}
+	p->most_gpu_mib = mib;
 	changed = cpu != p->most_cpu || gpu != p->most_gpu;
 	p->most_cpu = cpu;
 	p->most_gpu = gpu;
 	p->most_stale = false;
 	return changed;
-}
-
-/* Host CPU that comes with a milli of GPU, over the usual pods. */
-static void find_cpu(struct placement *p)
-{
-	double cpu = 0, milli = 0;
-
-	for (uint32_t i = 0; i < p->learned_size; i++) {
-		const struct placement_learned *it = &p->learned[i];
-		const struct placement_usual *usual = &p->usuals[it->usual];
-
-		cpu += (double)it->count * (double)it->cpu;
-		milli += (double)it->count * usual->devices * usual->compute;
-	}
-	p->cpu_per_milli = milli > 0 ? cpu / milli : 0;
 }
 
 static void find_weights(struct placement *p)
@@ -203,11 +213,15 @@ const uint32_t *placement_weights_for(const struct placement *p, int model, int6
 }
 
 /* Which GPUs could take one pod of the usual kind, a bit each. */
-static uint32_t takers(const struct placement_view *view, const struct placement_usual *usual)
+uint32_t placement_takers(const struct placement *p, const struct placement_view *view,
+			  const struct placement_usual *usual)
 {
-	const int32_t *compute = view->compute[usual->class], *memory = view->memory[usual->class];
+	const int32_t *compute = view->compute[p->level[usual->class]];
+	const int32_t *memory = view->memory[p->level[usual->class]];
 	uint32_t set = 0;
 
+	if (usual->profile)
+		return 0;
 	if (usual->exclusive) {
 		for (int i = 0; i < PLACEMENT_DEVICES; i++)
 			set |= (uint32_t)(view->empty[i] & (compute[i] >= (int32_t)usual->compute) &
@@ -238,7 +252,7 @@ int64_t placement_waste(const struct placement *p, const struct placement_view *
 
 		if (!weights[i])
 			continue;
-		set = takers(view, &p->usuals[i]);
+		set = placement_takers(p, view, &p->usuals[i]);
 		if (placement_bits(set) < p->usuals[i].devices)
 			continue;
 		for (int k = 0; k < view->devices; k++)
@@ -249,163 +263,9 @@ int64_t placement_waste(const struct placement *p, const struct placement_view *
 	return useless + (p->usual_count - coming) * view->total;
 }
 
-/* What is left, times the chance that none of the next pods that need a GPU can use it: several are
- * drawn, one that fits is enough. */
-static double none_of(double chance)
-{
-	double once = 1 - chance;
-
-	return once * once * once * once;
-}
-
-/* Room on a GPU that is in use, in steps: for the classes with the least and with the most
- * of it. */
-struct room {
-	int low, top;
-};
-
-static bool fits_room(const struct placement *p, const struct placement_usual *usual,
-		      struct room room)
-{
-	int need = ((int)usual->compute + PLACEMENT_STEP - 1) / PLACEMENT_STEP;
-
-	if (usual->exclusive || usual->devices != 1 || need > room.top)
-		return false;
-	return (usual->class == p->top && p->top != p->low) || need <= room.low;
-}
-
-static struct room room_after(const struct placement *p, const struct placement_usual *usual,
-			      struct room room)
-{
-	int need = ((int)usual->compute + PLACEMENT_STEP - 1) / PLACEMENT_STEP;
-	bool top_only = usual->class == p->top && p->top != p->low;
-	struct room after = {room.low - (top_only ? 0 : need), room.top - need};
-
-	if (after.low > after.top)
-		after.low = after.top;
-	return after;
-}
-
-static double left_of(const struct placement *p, struct room room)
-{
-	int left = room.top * PLACEMENT_STEP - p->surplus;
-
-	return left > 0 ? left : 0;
-}
-
-/* How many of the usual pods that need a GPU could come to such a GPU; Σ over them of what each
- * would leave useless, if asked for. */
-static double comers(const struct placement *p, struct room room, double *ret_useless)
-{
-	double sum = 0, useless = 0;
-
-	for (uint32_t i = 0; i < p->learned_size; i++) {
-		const struct placement_usual *usual = &p->usuals[p->learned[i].usual];
-		struct room after;
-
-		if (!fits_room(p, usual, room))
-			continue;
-		sum += p->learned[i].count;
-		if (!ret_useless)
-			continue;
-		after = room_after(p, usual, room);
-		if (left_of(p, after) > 0)
-			useless += p->learned[i].count * left_of(p, after) *
-				   none_of(comers(p, after, NULL) / p->usual_gpu_count);
-	}
-	if (ret_useless)
-		*ret_useless = useless;
-	return sum;
-}
-
-static float *remainder_at(const struct placement *p, struct room room)
-{
-	return &p->remainders[room.low * PLACEMENT_TOP_STEPS + room.top];
-}
-
-static int steps(int32_t milli, int most)
-{
-	int n = milli < 0 ? 0 : milli / PLACEMENT_STEP;
-
-	return n < most ? n : most - 1;
-}
-
-static void find_remainders(struct placement *p)
-{
-	int lows = PLACEMENT_LOW_STEPS, tops = PLACEMENT_TOP_STEPS;
-
-	if (!p->remainders_stale || p->config.policy != PLACEMENT_FORESIGHT || !p->usual_gpu_count)
-		return;
-	p->remainders_stale = false;
-	if (tops > steps(1000 + p->surplus, tops) + 1)
-		tops = steps(1000 + p->surplus, tops) + 1;
-	for (int top = 0; top < tops; top++) {
-		/* Without overcommit all classes have the same room. */
-		for (int low = p->surplus ? 0 : top; low <= top && low < lows; low++) {
-			struct room room = {low, top};
-			double useless, sum = comers(p, room, &useless);
-
-			*remainder_at(p, room) = sum > 0 ? (float)(useless / sum) : 0;
-		}
-	}
-}
-
-/* What the next pod on the GPU will probably leave useless of it. */
-static double remainder_of(const struct placement *p, const struct placement_view *view, int gpu)
-{
-	struct room room = {steps(view->compute[p->low][gpu], PLACEMENT_LOW_STEPS),
-			    steps(view->compute[p->top][gpu], PLACEMENT_TOP_STEPS)};
-
-	if (room.low > room.top)
-		room.low = room.top;
-	return *remainder_at(p, room);
-}
-
-/* What the node loses in the long run, in milli:
- *   - of each GPU what is left, where none of the next pods can use it; else what the one that can
- *     will leave useless (a GPU with 530 left is not worth 530 where most pods leave 60 of it);
- *   - the GPU that the node's CPU will not suffice for, at the usual CPU per GPU. What may be
- *     promised beyond a GPU that is in use goes to small pods, which bring more CPU;
- *   - less what is left: of two places equally good for those to come, take the one that costs
- *     less room. Without overcommit all places cost the same.
- * The three constants are the best of a search over openb's default list; the other lists, that
- * they were not chosen by, gain as well (docs/placement.md). */
-double placement_foresight(const struct placement *p, const struct placement_view *view)
-{
-	const double cpu_weight = 2.0, room_weight = 0.42, surplus_cpu = 2.5;
-	const uint32_t *weights = placement_weights_for(p, view->model, view->cpu);
-	uint32_t chance[PLACEMENT_DEVICES] = {0};
-	double lost = 0, demand = 0, short_of;
-
-	for (uint32_t i = 0; i < p->usuals_size && view->total > 0; i++) {
-		uint32_t set = weights[i] ? takers(view, &p->usuals[i]) : 0;
-
-		if (placement_bits(set) < p->usuals[i].devices)
-			continue;
-		for (int k = 0; k < view->devices; k++)
-			chance[k] += set >> k & 1 ? weights[i] : 0;
-	}
-	for (int k = 0; k < view->devices; k++) {
-		double none = 1, left = view->left[k];
-
-		if (left <= 0)
-			continue;
-		if (p->usual_gpu_count)
-			none = none_of((double)chance[k] / p->usual_gpu_count);
-		lost += left * (none - room_weight);
-		demand += left;
-		if (view->empty[k])
-			continue;
-		lost += (1 - none) * remainder_of(p, view, k);
-		demand += surplus_cpu * p->surplus;
-	}
-	short_of = p->cpu_per_milli > 0 ? demand - (double)view->cpu / p->cpu_per_milli : 0;
-	return lost + (short_of > 0 ? cpu_weight * short_of : 0);
-}
-
 bool placement_stale(const struct placement *p)
 {
-	return p->usual_stale || p->nodes_stale;
+	return p->usual_stale || p->nodes_stale || placement_prices_due(p);
 }
 
 static void forget(struct placement *p)
@@ -424,14 +284,23 @@ void placement_weigh(struct placement *p)
 
 	if (!placement_stale(p))
 		return;
-	if (p->usual_stale) {
+	if (p->usual_stale)
 		find_weights(p);
-		find_cpu(p);
-		find_remainders(p);
+	if (p->lost_stale && p->config.policy == PLACEMENT_FORESIGHT) {
+		placement_find_lost(p);
+		p->lost_stale = false;
 	}
-	changed |= prices_changed(p);
 	changed |= most_changed(p);
+	if (p->usual_stale || placement_prices_due(p)) {
+		placement_find_prices(p);
+		changed |= p->config.policy == PLACEMENT_FORESIGHT;
+	}
 	p->usual_stale = p->nodes_stale = false;
 	if (changed)
 		forget(p);
+}
+
+void placement_reprice(struct placement *p)
+{
+	p->turnover = 1u << 31; /* more than any quarter */
 }
