@@ -8,6 +8,9 @@
  * placed gets one reason per node), and to look at names: nodes, models, taints and profiles are
  * small numbers that the caller maps.
  *
+ * A machine belongs to one thread at a time: even a question (a decision, a reason) writes down
+ * what it found. Only calls that take a const machine may run beside each other.
+ *
  * Amounts: GPU compute and host CPU in milli (1000 = one GPU, one core), memory in bytes. A
  * container's amounts are per GPU. A GPU's two dimensions, memory and compute, are promised
  * independently; what is left of it is the smaller of the two parts left.
@@ -255,6 +258,36 @@ must_check int placement_victims(struct placement *p, const struct placement_req
 must_check int placement_preempt(struct placement *p, const struct placement_request *request,
 				 int32_t priority, uint32_t *ret_node, uint64_t *ret_pods,
 				 size_t room, size_t *ret_size);
+
+/* How many nodes refuse for which reason; [PLACEMENT_FITS]: how many do not. Each is looked at as
+ * placement_explain() does. -EINVAL. */
+must_check int placement_reasons(struct placement *p, const struct placement_request *request,
+				 uint32_t ret_nodes[PLACEMENT_REASONS]);
+
+/* The pods of a node, the latest first; *ret_size is how many there are. -ENOENT; -ENOSPC: more
+ * than `room`, which are then there. */
+must_check int placement_pods(const struct placement *p, uint32_t node, uint64_t *ret_pods,
+			      size_t room, size_t *ret_size);
+
+/* What a pod of a class could still have. Of a GPU that one pod has alone, or that is split by MIG,
+ * or that has no slot left: nothing. Taints and cordons are not looked at. */
+struct placement_device_left {
+	uint64_t memory_bytes;
+	uint32_t compute_milli;
+	uint32_t mig_taken; /* memory slices in use, a bit each */
+	uint16_t tenants;
+};
+
+struct placement_left {
+	uint64_t cpu_milli, host_memory_bytes;
+	uint32_t pods;
+	uint8_t devices;
+	struct placement_device_left device[PLACEMENT_DEVICES];
+};
+
+/* -ENOENT, -EINVAL. */
+must_check int placement_left(const struct placement *p, uint32_t node, uint8_t class,
+			      struct placement_left *ret_left);
 
 void placement_totals(const struct placement *p, struct placement_totals *ret_totals);
 /* GPU milli that the usual pods cannot use, averaged over them (FGD's measure). */

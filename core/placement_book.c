@@ -296,7 +296,7 @@ static bool enough_charges(const struct placement *p, const struct placement_bil
 	return needed == 0;
 }
 
-static uint64_t pod_name(const struct placement *p, int32_t at)
+uint64_t placement_pod_name(const struct placement *p, int32_t at)
 {
 	return (uint64_t)p->pods[at].generation << 32 | (uint32_t)at;
 }
@@ -351,7 +351,7 @@ int placement_commit(struct placement *p, const struct placement_request *reques
 	p->totals.pods++;
 	p->turnover++;
 	placement_changed(p, node);
-	*ret_pod = pod_name(p, at);
+	*ret_pod = placement_pod_name(p, at);
 	return 0;
 }
 

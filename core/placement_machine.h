@@ -307,6 +307,7 @@ void placement_charge_bill(const struct placement *p, struct placement_host *hos
 void placement_lift_pod(const struct placement *p, struct placement_host *host,
 			const struct placement_pod *pod, bool back);
 uint8_t placement_kind(const struct placement_request *request);
+uint64_t placement_pod_name(const struct placement *p, int32_t at);
 
 /* placement_glance.c: the node is not what it was; no node is, as amounts count otherwise. */
 void placement_changed(struct placement *p, uint32_t node);

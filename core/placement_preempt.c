@@ -72,7 +72,7 @@ int placement_victims(struct placement *p, const struct placement_request *reque
 		placement_lift_pod(p, &trial, pod, false);
 		if (victims == room)
 			return PLACEMENT_NO_VICTIMS;
-		ret_pods[victims++] = (uint64_t)pod->generation << 32 | (uint32_t)pods[i];
+		ret_pods[victims++] = placement_pod_name(p, pods[i]);
 	}
 	*ret_size = victims;
 	return 0;
