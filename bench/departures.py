@@ -9,10 +9,8 @@ A list's ratio is what foresight refuses over what the best of Best Fit, FGD, pa
 Where hardly anything is refused a ratio says nothing: 0.05 points are added to both.
 """
 import concurrent.futures
-import gzip
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -20,10 +18,10 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "bench", "data"))
+sys.path.insert(0, os.path.join(ROOT, "bench"))
 import made_lists  # noqa: E402
+import openb  # noqa: E402
 
-DATA = os.path.join(ROOT, "bench", "data", "openb")
-METE = os.environ.get("METE", os.path.join(ROOT, "build", "plain", "cli", "mete"))
 SEEDS = os.environ.get("DEPARTURES_SEEDS", "1-5")
 RIVALS = ("best-fit", "fgd", "packing", "dot-product")
 LOADS = ("0.9", "1")
@@ -31,13 +29,10 @@ SLACK = 0.05  # points
 
 
 def folders(folder):
-    openb = os.path.join(folder, "openb")
-    os.mkdir(openb)
-    for name in sorted(os.listdir(DATA)):
-        if name.startswith("openb_"):
-            with gzip.open(os.path.join(DATA, name)) as packed, open(os.path.join(openb, name[:-3]), "wb") as plain:
-                shutil.copyfileobj(packed, plain)
-    return [openb, *made_lists.make(folder)]
+    at = os.path.join(folder, "openb")
+    os.mkdir(at)
+    openb.unpack(at)
+    return [at, *made_lists.make(folder)]
 
 
 def lists_of(folder):
@@ -46,7 +41,7 @@ def lists_of(folder):
 
 def refused(folder, name, load):
     """{policy: (percent of what was asked for, percent of the pods with more than four GPUs)}, means of the seeds"""
-    done = subprocess.run([METE, "replay", "--placement", "--departures", "--load", load, "-l", name, "-s", SEEDS, "-q",
+    done = subprocess.run([openb.METE, "replay", "--placement", "--departures", "--load", load, "-l", name, "-s", SEEDS, "-q",
                            "--json", "-p", ",".join(RIVALS + ("foresight",)), folder], check=True, text=True,
                           stdout=subprocess.PIPE)
     runs = {}

@@ -242,7 +242,6 @@ int placement_add_node(struct placement *p, const struct placement_node *node, u
 		p->node_end++;
 	p->node_free = at + 1;
 	count_node(p, host, 1);
-	p->most_stale = true;
 	p->nodes_stale = true;
 	placement_changed(p, at);
 	*ret_node = at;
@@ -266,7 +265,6 @@ int placement_remove_node(struct placement *p, uint32_t node)
 	host->present = false;
 	if (node < p->node_free)
 		p->node_free = node;
-	p->most_stale = true;
 	p->nodes_stale = true;
 	placement_changed(p, node);
 	return 0;

@@ -171,6 +171,7 @@ void placement_charge_bill(const struct placement *p, struct placement_host *hos
 			   const struct placement_bill *bill)
 {
 	uint16_t instances[PLACEMENT_DEVICES] = {0};
+	uint32_t holder = holder_of(bill);
 
 	for (int i = 0; i < bill->instances; i++) {
 		const struct placement_instance *it = &bill->instance[i];
@@ -179,7 +180,7 @@ void placement_charge_bill(const struct placement *p, struct placement_host *hos
 		move(p, host, class,
 		     &(struct placement_charge){.device = it->device,
 						.tenants = 1,
-						.holders = holder_of(bill),
+						.holders = holder,
 						.profile = (uint8_t)(it->profile + 1),
 						.start = it->start},
 		     true);
@@ -190,7 +191,7 @@ void placement_charge_bill(const struct placement *p, struct placement_host *hos
 			     &(struct placement_charge){
 				     .device = i,
 				     .tenants = (uint16_t)(bill->tenants[i] - instances[i]),
-				     .holders = holder_of(bill),
+				     .holders = holder,
 				     .memory = bill->memory[i],
 				     .compute = bill->compute[i],
 				     .exclusive = bill->exclusive[i]},
@@ -254,11 +255,12 @@ static void list_charges(struct placement *p, const struct placement_host *host,
 			 const struct placement_bill *bill, struct placement_pod *pod)
 {
 	uint16_t instances[PLACEMENT_DEVICES] = {0};
+	uint32_t holder = holder_of(bill);
 	int32_t *link = &pod->first_charge;
 
 	for (int i = 0; i < bill->instances + host->devices; i++) {
 		struct placement_charge charge = {
-			.next = PLACEMENT_NONE, .tenants = 1, .holders = holder_of(bill)};
+			.next = PLACEMENT_NONE, .tenants = 1, .holders = holder};
 		int device = i - bill->instances;
 		int32_t at = p->free_charge;
 

@@ -35,8 +35,7 @@ int placement_left(const struct placement *p, uint32_t node, uint8_t class,
 		struct placement_device_left *left = &ret_left->device[i];
 		int64_t compute = placement_compute_room(p, gpu, class);
 		int64_t memory = placement_memory_room(p, gpu, class);
-		bool closed = gpu->exclusive || gpu->is.geometry ||
-			      (gpu->is.slots && gpu->tenants >= gpu->is.slots);
+		bool closed = placement_closed(gpu);
 
 		left->tenants = gpu->tenants;
 		left->mig_taken = gpu->mig_taken;

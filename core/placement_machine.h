@@ -191,7 +191,7 @@ struct placement {
 	uint32_t usual_gpu_count;
 	/* What follows from these is to be worked out anew: the usual pods, or the policy; nodes
 	 * came or went; the largest may have. */
-	bool usual_stale, nodes_stale, most_stale;
+	bool usual_stale, nodes_stale;
 	bool lost_stale; /* what core/placement_lost.c works out from the usual pods */
 
 	struct placement_profiles geometry[PLACEMENT_GEOMETRIES + 1];
@@ -238,7 +238,6 @@ static inline int64_t placement_milli(const struct placement_host *host)
 	return sum;
 }
 
-/* How many bits are set. The builtin calls libgcc where the CPU's instruction may be missing. */
 /* What FGD's weights take for each model: steps of CPU times usuals. */
 static inline size_t placement_cells(const struct placement_limits *limits)
 {
@@ -247,11 +246,19 @@ static inline size_t placement_cells(const struct placement_limits *limits)
 	return all < most ? all : most;
 }
 
+/* How many bits are set. The builtin calls libgcc where the CPU's instruction may be missing. */
 static inline int placement_bits(uint32_t set)
 {
 	set -= set >> 1 & 0x55555555;
 	set = (set & 0x33333333) + (set >> 2 & 0x33333333);
 	return (int)(((set + (set >> 4)) & 0x0f0f0f0f) * 0x01010101u >> 24);
+}
+
+/* Nobody else can have a part of it, whatever is left. */
+static inline bool placement_closed(const struct placement_gpu *gpu)
+{
+	return gpu->exclusive || gpu->is.geometry ||
+	       (gpu->is.slots && gpu->tenants >= gpu->is.slots);
 }
 
 /* GPUs without tenants. */

@@ -88,8 +88,7 @@ void placement_look_gpu(const struct placement *p, const struct placement_gpu *g
 			struct placement_view *view, uint32_t device)
 {
 	int32_t left = gpu_left(p, gpu);
-	bool closed = gpu->exclusive || gpu->is.geometry || gpu->is.taints ||
-		      (gpu->is.slots && gpu->tenants >= gpu->is.slots);
+	bool closed = placement_closed(gpu) || gpu->is.taints;
 
 	view->total += left - view->left[device];
 	view->left[device] = left;

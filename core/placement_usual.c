@@ -155,7 +155,7 @@ static bool most_changed(struct placement *p)
 	uint64_t mib = 0;
 	bool changed;
 
-	if (!p->most_stale)
+	if (!p->nodes_stale)
 		return false;
 	for (uint32_t n = 0; n < p->node_end; n++) {
 		const struct placement_host *host = &p->hosts[n];
@@ -175,7 +175,6 @@ static bool most_changed(struct placement *p)
 	changed = cpu != p->most_cpu || gpu != p->most_gpu;
 	p->most_cpu = cpu;
 	p->most_gpu = gpu;
-	p->most_stale = false;
 	return changed;
 }
 

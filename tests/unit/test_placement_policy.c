@@ -89,19 +89,6 @@ TEST(foresight_spares_the_model_that_some_pods_insist_on)
 	expect_eq(d.node, n);
 }
 
-/* Nodes of eight, of which `first` has one GPU taken and `second` two; and how foresight then
- * places what wants one GPU, or a part of one. */
-static uint32_t beside(struct placement *p, const struct placement_request *usuals,
-		       const uint32_t *counts, size_t size, const struct placement_request *asked)
-{
-	struct placement_decision d;
-
-	expect_eq(placement_learn(p, usuals, counts, size), 0);
-	placement_reprice(p);
-	placed(p, asked, &d);
-	return d.node;
-}
-
 TEST(foresight_keeps_nodes_whole_for_the_few_that_want_eight_gpus)
 {
 	struct placement *p = given(PLACEMENT_FORESIGHT);
@@ -147,7 +134,9 @@ TEST(foresight_lets_the_node_become_empty_that_fewer_pods_have_to_leave)
 	}
 	/* Both have four GPUs left: one pod holds the others here, four do there. */
 	one.node = PLACEMENT_ANYWHERE;
-	expect_eq(beside(p, usuals, counts, 2, &one), heavily);
+	expect_eq(placement_learn(p, usuals, counts, 2), 0);
+	placed(p, &one, &d);
+	expect_eq(d.node, heavily);
 }
 
 TEST(foresight_sees_pods_that_ask_for_memory_alone)
