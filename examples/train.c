@@ -29,6 +29,38 @@ static void make_data(struct workload *w, float *in, float *target)
 	}
 }
 
+/* Stands for the optimiser's state and activations of a model of real size: each part is written
+ * differently, and is as it was written in the end. */
+enum { PART_BYTES = 1 << 20 };
+
+static unsigned char part_value(size_t at)
+{
+	return (unsigned char)(at / PART_BYTES * 37 + 7);
+}
+
+static void write_ballast(struct workload *w, CUdeviceptr ballast, size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at += PART_BYTES)
+		workload_try(w,
+			     w->cuMemsetD8_v2(ballast + at, part_value(at),
+					      bytes - at < PART_BYTES ? bytes - at : PART_BYTES));
+}
+
+static void check_ballast(struct workload *w, CUdeviceptr ballast, size_t bytes)
+{
+	static unsigned char part[PART_BYTES];
+
+	for (size_t at = 0; at < bytes; at += PART_BYTES) {
+		size_t n = bytes - at < PART_BYTES ? bytes - at : PART_BYTES;
+
+		workload_try(w, w->cuMemcpyDtoH_v2(part, ballast + at, n));
+		for (size_t i = 0; i < n; i++)
+			if (part[i] != part_value(at))
+				workload_fail(w, "byte %zu of the ballast is %u, wanted %u", at + i,
+					      part[i], part_value(at));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const char *const settings[] = {"steps", "ballast", NULL};
@@ -42,10 +74,9 @@ int main(int argc, char **argv)
 
 	workload_begin(&w, "train", network_ptx, argc, argv, settings);
 	network_init(&w, &network);
-	/* Stands for the optimiser's state and activations of a model of real size. */
 	if (ballast_bytes) {
 		ballast = workload_alloc(&w, ballast_bytes);
-		workload_try(&w, w.cuMemsetD8_v2(ballast, 7, ballast_bytes));
+		write_ballast(&w, ballast, ballast_bytes);
 	}
 	make_data(&w, in, target);
 	network_set_data(&w, &network, in, target);
@@ -62,8 +93,10 @@ int main(int argc, char **argv)
 			      (double)first_loss, (double)last_loss);
 	network_sum(&w, &network);
 	network_done(&w, &network);
-	if (ballast_bytes)
+	if (ballast_bytes) {
+		check_ballast(&w, ballast, ballast_bytes);
 		workload_free(&w, ballast, ballast_bytes);
+	}
 	return workload_end(&w, "steps=%u loss=%g->%g", steps, (double)first_loss,
 			    (double)last_loss);
 }
