@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
+# About: what the guest adds to an allocation and its return
 # What the guest adds to a pair of allocating and freeing: on the simulated driver, under a real
 # `mete run`, within the credit that is there; and how many messages pairs cost that exceed it.
 set -eu

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
+# About: what mete costs a workload that has the device to itself
 # What a workload costs that is alone on its device under mete, against the same without mete: instructions of all
 # of its threads (callgrind), as the ratio of what so many steps more take. The most of all workloads is the figure.
 set -eu

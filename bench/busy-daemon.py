@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# About: meted with 1,000 tenants while 500 connections flood it
 """meted with 1,000 tenants, of which 500 connections flood it: how long a neighbour waits, what an
 ask costs with 10 tenants and with 1,000, what memory stays when the flooders have left, how long a
 restart with 1,024 tenants takes, and what it all leaves in the log.

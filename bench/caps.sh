@@ -1,4 +1,5 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
+# About: time: how closely caps are kept (replayed)
 # On the virtual clock of mete replay --time (bench/turns.c): the same figures on every machine.
 exec "$(dirname "$0")/../build/plain/bench/turns" caps

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
+# About: every function that the driver exports, by every route: ways past the guest
 # Every function that the driver exports, by every route, on a driver that records what it is called
 # with (tests/guest/test_guest_calls.c). `escapes` counts ways past the guest to an enforcing function.
 set -eu

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# About: what meted with 256 silent tenants does, and how much memory it has
 """meted with 256 tenants, each a `mete run` of its own whose program has a context, on the simulated driver:
 what it does in 5 s while they are silent, and how much memory it has: without the simulated machine's
 pages, which its management library maps. And what an ask costs there, counted by callgrind on the stub.
@@ -19,6 +20,9 @@ import time
 GUESTS, SECONDS = 256, 5
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build/plain")
+sys.path.insert(0, os.path.join(ROOT, "bench"))
+from resident import memory_mib  # noqa: E402
+
 busy = runpy.run_path(os.path.join(ROOT, "bench/busy-daemon.py"))
 Crowd, Daemon, tenants = busy["Crowd"], busy["Daemon"], busy["tenants"]
 
@@ -50,19 +54,6 @@ def strace(pid):
         # The call in which each thread slept when strace came is shown again: it is not a new one.
         threads = {line.split()[0] for line in lines}
         return len(lines) - len(threads)
-
-
-def memory_mib(pid, folder):
-    """Of meted; and of it, what it shares with the simulated machine."""
-    ours = simulated = 0
-    of_the_machine = False
-    for line in open(f"/proc/{pid}/smaps"):
-        if re.match("[0-9a-f]+-[0-9a-f]+ ", line):
-            of_the_machine = folder in line
-        elif line.startswith("Rss:"):
-            kib = int(line.split()[1])
-            simulated, ours = simulated + kib * of_the_machine, ours + kib * (not of_the_machine)
-    return ours / 1024, simulated / 1024
 
 
 def daemon_with_contexts():

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# About: placement: what each policy refuses while pods come and go
 """Clusters that live: what each policy refuses while pods come and go (`mete replay --placement --departures`), on
 openb's twelve lists and on those of bench/data/made_lists.py, at loads of 0.9 and 1.0.
 
@@ -41,7 +42,7 @@ def lists_of(folder):
 
 def refused(folder, name, load):
     """{policy: (percent of what was asked for, percent of the pods with more than four GPUs)}, means of the seeds"""
-    done = subprocess.run([openb.METE, "replay", "--placement", "--departures", "--load", load, "-l", name, "-s", SEEDS, "-q",
+    done = subprocess.run([openb.METE, "replay", "--placement", "--departures", "--load", f"{float(load):.3f}", "-l", name, "-s", SEEDS, "-q",
                            "--json", "-p", ",".join(RIVALS + ("foresight",)), folder], check=True, text=True,
                           stdout=subprocess.PIPE)
     runs = {}

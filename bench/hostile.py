@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# About: our own attackers, one by one, beside a neighbour
 """Our own attackers beside a neighbour, one row each: tests/hostile/. `bench/hostile.py NAME...`: these only."""
 import os
 import sys

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
+# About: what the guest adds to the launch of a kernel
 # What the guest adds to a launch while the gate is open: instructions on the calling thread over the
 # bare call of a null driver, system calls, locked instructions. backtrace() is a test (guest_manners).
 set -eu

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# About: placement: the published comparison on openb, and foresight beside it
 """openb's protocol: the published comparison reproduced, and foresight beside it.
 
 make -s bench BENCH=openb     twelve pod lists, ten seeds, seven policies; one core, some minutes
@@ -104,7 +105,7 @@ def main():
         unpack(folder)
         allocated, stranded = published(folder, "allo"), published(folder, "frag")
         runs = replay(folder, OUTPUT)
-        over = replay(folder, OUTPUT + "-overcommit", "--policies", "foresight", "--overcommit", "1250")
+        over = replay(folder, OUTPUT + "-overcommit", "--policies", "foresight", "--overcommit", "125%")
         worst = print_comparison(runs, allocated, stranded)
         if not quick:
             others = ",".join(sorted(name[15:-4] for name in os.listdir(folder)

@@ -27,6 +27,7 @@ struct result {
 	double different_us, different_half_us; /* the cluster is full, and half full */
 	size_t bytes;
 	uint32_t decisions, placed;
+	bool negatives; /* there were */
 };
 
 static uint64_t random_state;
@@ -50,8 +51,9 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Eight GPUs at once fit nowhere any more. Each answer after a change: the last pod leaves and
- * comes back, as a scheduler with a queue of pending pods would see it. */
+/* Eight GPUs at once fit nowhere any more; > 0: they do, under a policy that spreads. Each answer
+ * after a change: the last pod leaves and comes back, as a scheduler with a queue of pending pods
+ * would see it. */
 static int negatives(struct placement *p, struct booking *last, struct result *result)
 {
 	struct placement_request none = {.node = PLACEMENT_ANYWHERE, .containers = 1};
@@ -66,7 +68,7 @@ static int negatives(struct placement *p, struct booking *last, struct result *r
 		double start = now_seconds(), us;
 
 		if (placement_decide(p, &none, &decision) != PLACEMENT_NOWHERE)
-			return -EINVAL;
+			return 1;
 		us = 1e6 * (now_seconds() - start);
 		/* The first one makes the shape: it looks at every node. */
 		if (i < 0)
@@ -149,8 +151,10 @@ static int once(const struct replay_trace *trace, const struct cluster_run *run,
 	result->different_us = differents(p, trace, run);
 	if (half_us < 0 || result->different_us < 0)
 		return fault_set(why, -EINVAL, "a request was refused as nonsense");
-	if (negatives(p, &last, result) < 0)
-		return fault_set(why, -EINVAL, "eight GPUs still fit somewhere");
+	r = negatives(p, &last, result);
+	if (r < 0)
+		return fault_set(why, r, "the last pod could not be booked again");
+	result->negatives = r == 0;
 	return 0;
 }
 
@@ -249,10 +253,12 @@ int main(int argc, char **argv)
 		       best.decisions_per_second);
 		printf("figure: placement_memory_%s %.1f MiB\n", names[i],
 		       (double)best.bytes / (1 << 20));
-		printf("figure: negative_answer_%s %.2f us\n", names[i], best.negative_us);
-		printf("figure: negative_answer_p99_%s %.2f us\n", names[i], best.p99_negative_us);
 		printf("figure: different_us_%s %.1f us\n", names[i], best.different_us);
 		printf("figure: different_half_us_%s %.1f us\n", names[i], best.different_half_us);
+		if (!best.negatives)
+			continue;
+		printf("figure: negative_answer_%s %.2f us\n", names[i], best.negative_us);
+		printf("figure: negative_answer_p99_%s %.2f us\n", names[i], best.p99_negative_us);
 		printf("figure: negative_answer_first_%s %.2f us\n", names[i],
 		       best.first_negative_us);
 	}

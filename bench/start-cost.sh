@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
+# About: what the guest adds to the start of a program
 # What the guest adds to the start of a program, as instructions of its first thread: to one that never
 # calls CUDA (`true`, preloaded), and to cuInit. The driver's own start is in both and cancels out.
 set -eu

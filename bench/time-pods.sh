@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
+# About: time: recorded pods on shared GPUs (replayed)
 # Recorded pods on shared GPUs: METE_PODS names the table (t_s,pod,duty,memory_bytes), by default
 # the one beside the project. It may not be copied into it.
 set -eu

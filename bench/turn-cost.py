@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# About: what a turn costs meted, and what it would cost at least
 """What a turn costs meted: two tenants of equal weight that always have work, on the simulated GPU at its own speed.
 CPU time of all of meted's threads by the kernel's clock, best of 5 times 4 s; then the same while both rest.
 

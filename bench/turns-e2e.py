@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# About: time: fairness, caps and latency of real programs on the simulated GPU
 """Time shared out among real programs under `mete run`, on the simulated GPU: who had what of it, by the
 simulator's own ledger, with turns and without; caps; what an idle tenant leaves and how soon; an interactive tenant
 beside a batch job. `bench/turns-e2e.py [PART...]`: fairness, caps, latency.
