@@ -3,7 +3,7 @@
 
 #include "core/ledger_book.h"
 
-/* All places for asks: the common ones, and those that are sure. */
+/* All places for asks: the common and the reserved ones. */
 static uint32_t ask_places(const struct ledger_limits *limits)
 {
 	return limits->asks + limits->accounts * limits->asks_sure;
@@ -68,6 +68,25 @@ void ledger_set_device(struct ledger *l, uint32_t index, uint64_t capacity, uint
 	l->devices[index].room_for_all = left_of(capacity, reserve);
 }
 
+void ledger_outside(struct ledger *l, uint32_t device, uint64_t bytes)
+{
+	if (l->devices[device].outside == bytes)
+		return;
+	l->event++;
+	l->devices[device].outside = bytes;
+}
+
+void ledger_outside_unsure(struct ledger *l, uint32_t device, int unsure)
+{
+	struct ledger_device *d = &l->devices[device];
+
+	if (!d->unsure == !unsure)
+		return;
+	l->event++;
+	d->unsure = unsure != 0;
+	d->unsettled += unsure ? 1u : -1u;
+}
+
 void ledger_expect(struct ledger *l, struct ledger_account *account, int expected, uint64_t most)
 {
 	l->event++;
@@ -113,10 +132,41 @@ struct ledger_account *ledger_open(struct ledger *l, uint32_t device, uint64_t l
 	return a;
 }
 
+void ledger_put_within(struct ledger_account *account, struct ledger_account *above)
+{
+	account->above = above;
+	above->within++;
+}
+
+void ledger_several(struct ledger_account *account)
+{
+	account->several = 1;
+}
+
+uint64_t ledger_account_room(const struct ledger_account *account)
+{
+	return account_room(account);
+}
+
+void ledger_lift(struct ledger_account *account)
+{
+	struct ledger_account *from = account->above;
+
+	from->within--;
+	/* What is charged within it also counts within that one. */
+	account->above = from->above;
+	if (account->above)
+		account->above->within++;
+	from->below -= charged_all(account);
+}
+
 void ledger_close(struct ledger *l, struct ledger_account *account)
 {
 	if (!account || !account->device)
 		return;
+	if (account->above)
+		account->above->within--;
+	account->above = NULL;
 	ledger_expect(l, account, 0, 0);
 	ledger_unsettled(l, account, 0);
 	list_remove(&account->changed);
@@ -223,7 +273,8 @@ void ledger_leave(struct ledger *l, struct ledger_holder *holder)
 	holder->account->device->holders--;
 	holder->account = NULL;
 	list_remove(&holder->link);
-	/* At the end: a stale pointer to it meets an unused holder for as long as possible. */
+	/* It goes to the end, so that a stale pointer refers to an unused holder for as long as
+	 * possible. */
 	list_append(&l->holders.free, &holder->link);
 }
 
@@ -245,7 +296,8 @@ int ledger_adopt(struct ledger *l, struct ledger_holder *holder, uint64_t alloca
 	set_unsaid(a, left_of(a->unsaid, now.allocated + now.residual));
 	if (credit_bytes > account_room(a))
 		return LEDGER_OVER;
-	if (credit_bytes > left_of(device_room(a->device), unsaid(a->device, a)))
+	if (full_above(a, credit_bytes) ||
+	    credit_bytes > left_of(device_room(a->device), unsaid(a->device, a)))
 		return LEDGER_FULL;
 	set_unsaid(a, left_of(a->unsaid, credit_bytes));
 	now.granted += credit_bytes;
@@ -253,7 +305,7 @@ int ledger_adopt(struct ledger *l, struct ledger_holder *holder, uint64_t alloca
 	return 0;
 }
 
-/* A place for one more ask of the account: one of its own first. NULL: its part is full. */
+/* A place for another ask of the account, preferably a reserved one. NULL: its part is full. */
 static struct ask *take_place(struct ledger *l, struct ledger_account *a)
 {
 	int sure = a->sure < l->limits.asks_sure;
@@ -290,6 +342,7 @@ int ledger_ask(struct ledger *l, struct ledger_holder *holder, const struct ledg
 	ask->request = *request;
 	ask->round = ++l->round;
 	ask->looks = l->looks;
+	ask->since_ns = now_ns;
 	if (request->may_wait && a->wait_ns) {
 		ask->deadline = now_ns + a->wait_ns;
 		if (!d->patient++)
@@ -365,7 +418,7 @@ void ledger_residual(struct ledger *l, struct ledger_holder *holder, uint64_t by
 		move(holder, &now);
 	if (charged(&a->sum) <= a->limit)
 		return;
-	/* Each time: what it had in use when it was asked before may be credit now. */
+	/* Each time, because what it had in use at the last recall may be credit now. */
 	a->over_round = ++l->round;
 	if (!list_linked(&a->over))
 		list_append(&a->device->over, &a->over);
@@ -417,16 +470,21 @@ int ledger_fits(const struct ledger *l, const struct ledger_holder *holder, uint
 	const struct ledger_account *a = holder->account;
 
 	(void)l;
-	return !a->expected && bytes <= account_room(a) &&
+	return !a->expected && bytes <= account_room(a) && !full_above(a, bytes) &&
 	       bytes <= left_of(device_room(a->device), unsaid(a->device, NULL));
 }
 
 int ledger_within(const struct ledger *l, const struct ledger_holder *holder)
 {
 	const struct ledger_account *a = holder->account;
+	const struct ledger_device *d = a->device;
 
 	(void)l;
-	return charged(&a->sum) <= a->limit && a->device->booked <= a->device->room_for_all;
+	if (d->booked > d->room_for_all)
+		return 0;
+	while (a && charged_all(a) <= a->limit)
+		a = a->above;
+	return a == NULL;
 }
 
 static struct ledger_sums sums_of(const struct amounts *a)
@@ -444,6 +502,8 @@ void ledger_device_sums(const struct ledger *l, uint32_t index, struct ledger_su
 	*ret_sums = sums_of(&d->sum);
 	ret_sums->limit = d->room_for_all;
 	ret_sums->booked = d->booked;
+	ret_sums->outside = d->outside;
+	ret_sums->room = device_room(d);
 	ret_sums->waiting = d->waiting;
 	ret_sums->holders = d->holders;
 }
@@ -452,6 +512,9 @@ void ledger_account_sums(const struct ledger_account *account, struct ledger_sum
 {
 	*ret_sums = sums_of(&account->sum);
 	ret_sums->limit = account->limit;
+	ret_sums->room = least(device_room(account->device), room_above(account));
+	if (account->below)
+		ret_sums->room = least(ret_sums->room, account_room(account));
 	ret_sums->highest_limit = account->highest_limit;
 	ret_sums->booked = account->booked;
 	ret_sums->peak = account->peak;
@@ -466,4 +529,22 @@ void ledger_holder_sums(const struct ledger_holder *holder, struct ledger_sums *
 	ret_sums->limit = holder->account->limit;
 	ret_sums->waiting = holder->ask_count;
 	ret_sums->holders = 1;
+}
+
+int ledger_first_ask(const struct ledger_account *account, uint64_t *ret_bytes,
+		     uint64_t *ret_since_ns)
+{
+	if (!account->waiting)
+		return 0;
+	list_for_each(link, &account->device->asks)
+	{
+		const struct ask *ask = list_entry(link, struct ask, link);
+
+		if (ask->holder->account != account)
+			continue;
+		*ret_bytes = ask->request.bytes;
+		*ret_since_ns = ask->since_ns;
+		return 1;
+	}
+	return 0;
 }

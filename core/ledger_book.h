@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the ledger consists of, for its two files: ledger.c keeps the book, ledger_next.c decides.
- * Nobody else includes this.
+ * The ledger's structures, for its two files: ledger.c keeps the amounts, ledger_next.c decides. No
+ * other file includes this.
  */
 #pragma once
 
@@ -15,16 +15,18 @@ struct amounts {
 	uint64_t allocated; /* of granted */
 	uint64_t evicted;   /* of allocated */
 	uint64_t residual;  /* core/residual.h's charge */
-	uint64_t used;	    /* what the driver said last that the holders have */
+	uint64_t used;	    /* what the driver last reported for the holders */
 };
 
-/* When what the holders of a scope say was brought up to date: with the latest event by then. */
+/* The latest event when the reports of a scope's holders were last updated. */
 struct looked {
 	uint64_t round, event, ns;
 };
 
 struct ledger_device {
 	uint64_t room_for_all; /* capacity - reserve */
+	uint64_t outside;      /* part of it: in use, but no account's */
+	int unsure;	       /* whether so much still is */
 	struct amounts sum;
 	uint64_t booked; /* of all accounts */
 	uint64_t unsaid; /* likewise */
@@ -32,11 +34,11 @@ struct ledger_device {
 	uint32_t patient;      /* of those who wait: until a deadline */
 	struct list asks;      /* in the order of asking */
 	struct list changed;   /* accounts that ledger_changed() has not named yet */
-	struct list over;      /* accounts that were found to have more than they may */
-	struct list lenders;   /* who has unused credit, and can be recalled */
+	struct list over;      /* accounts that exceed what they may have */
+	struct list lenders;   /* holders with unused credit that can be recalled */
 	uint64_t lowest_round; /* no lender was recalled before this one */
-	struct list recalled;  /* under way, in the order of time */
-	uint64_t look_at;      /* while somebody is patient: when to look for unused credit again */
+	struct list recalled;  /* in progress, in the order of time */
+	uint64_t look_at;      /* while an ask waits: when to look for unused credit again */
 	uint64_t round;	       /* of the latest such look */
 	struct looked looked;
 };
@@ -44,6 +46,11 @@ struct ledger_device {
 struct ledger_account {
 	struct list link; /* of the free ones */
 	struct ledger_device *device;
+	struct ledger_account *above; /* within which it is; NULL: none */
+	uint64_t below;		      /* charged to the accounts within this one, or counted: */
+	int several;		      /* of several owners: a guest that lies harms only itself */
+	uint64_t counted;	      /* what it counts as towards such an account: law 12 */
+	uint32_t within;	      /* how many these are, but for those within them */
 	struct list holders;
 	uint32_t holder_count, waiting;
 	uint32_t sure;	       /* of those who wait: in places that are sure */
@@ -56,11 +63,11 @@ struct ledger_account {
 	void *owner;	     /* NULL: nobody watches */
 	struct amounts sum;
 	uint64_t limit, highest_limit, wait_ns, peak, refused;
-	uint64_t bound;	 /* what it counts for at most on a word of its own: its limit, or what it
-			  * counted for when that was lowered and has not given back since */
-	uint64_t booked; /* what it counts for */
+	uint64_t bound;	       /* the most that it counts as on its own claim: its limit, or what it
+				  counted as when that was lowered and has not returned since */
+	uint64_t booked;       /* what it counts for */
 	uint64_t most_charged; /* ever */
-	uint64_t unsaid;       /* what expected guests may hold beyond what they have said */
+	uint64_t unsaid;       /* what expected guests may hold beyond what they have stated */
 	int expected, held;
 	int unsettled; /* its residual is about to be measured */
 };
@@ -71,8 +78,8 @@ struct ledger_holder {
 	void *owner;
 	struct amounts has;
 	uint64_t most_granted; /* ever */
-	/* A recall is under way, until then; afterwards the holder is deaf: it is neither asked nor
-	 * waited for again before it has answered, late as that may be, or asked itself. 0: none */
+	/* A recall is in progress until this time. Afterwards the holder is deaf: it is neither
+	 * asked nor waited for until it has answered, however late, or made an ask. 0: none */
 	uint64_t recall_until;
 	uint64_t recalled_round;      /* the latest round in which it was asked */
 	struct list lender, recalled; /* of the device */
@@ -86,12 +93,13 @@ struct ask {
 	struct ledger_holder *holder;
 	struct ledger_request request;
 	uint64_t deadline; /* of waiting for room; 0: does not wait */
-	uint64_t round;	   /* who was recalled in an earlier round is asked again */
-	uint64_t looks;	   /* the ledger's, when it was asked */
-	int sure;	   /* its place is one that only its account may take */
+	uint64_t since_ns;
+	uint64_t round; /* holders recalled in an earlier round are asked again */
+	uint64_t looks; /* the ledger's, when it was asked */
+	int sure;	/* it uses one of the places reserved for its account */
 };
 
-/* Objects of one size: those that were never in use lie behind those that were. */
+/* Objects of one size. Those that were never in use follow those that were. */
 struct pool {
 	char *memory;
 	size_t size, offset; /* of one; of its link */
@@ -99,7 +107,7 @@ struct pool {
 	struct list free;
 };
 
-/* Where ledger_next() goes on: what it did itself helps nobody whom it had passed. */
+/* Where ledger_next() continues: its own actions help no ask that it has already passed. */
 struct place {
 	uint64_t event, ns;
 	uint32_t device;
@@ -110,7 +118,7 @@ struct place {
 struct ledger {
 	struct ledger_limits limits;
 	uint64_t round;
-	uint64_t event; /* counts what the caller said, but for reports */
+	uint64_t event; /* counts the caller's events, except reports */
 	uint64_t looks; /* measurements that have ended */
 	uint32_t common_asks;
 	struct ledger_device *devices;
@@ -128,7 +136,7 @@ static inline uint64_t left_of(uint64_t limit, uint64_t used)
 	return used < limit ? limit - used : 0;
 }
 
-/* What counts against a tenant's limit: evicted memory, too. */
+/* What counts against a tenant's limit, including evicted memory. */
 static inline uint64_t charged(const struct amounts *sum)
 {
 	return sum->granted + sum->residual;
@@ -152,17 +160,49 @@ static inline uint64_t credit(const struct amounts *sum)
 	return sum->granted - sum->allocated;
 }
 
+/* The same, including what the accounts within it have. */
+static inline uint64_t charged_all(const struct ledger_account *a)
+{
+	return charged(&a->sum) + a->below;
+}
+
 static inline uint64_t account_room(const struct ledger_account *a)
 {
-	return left_of(a->limit, charged(&a->sum));
+	return left_of(a->limit, charged_all(a));
+}
+
+/* The innermost enclosing account without room for so many bytes; NULL: all have room. */
+static inline struct ledger_account *full_above(const struct ledger_account *a, uint64_t bytes)
+{
+	struct ledger_account *at = a->above;
+
+	while (at && bytes <= account_room(at))
+		at = at->above;
+	return at;
+}
+
+static inline uint64_t room_above(const struct ledger_account *a)
+{
+	uint64_t room = UINT64_MAX;
+
+	for (const struct ledger_account *at = a->above; at; at = at->above)
+		room = least(room, account_room(at));
+	return room;
+}
+
+static inline int is_within(const struct ledger_account *a, const struct ledger_account *other)
+{
+	while (a && a != other)
+		a = a->above;
+	return a != NULL;
 }
 
 static inline uint64_t device_room(const struct ledger_device *d)
 {
-	return left_of(d->room_for_all, d->booked);
+	return left_of(d->room_for_all, d->booked + d->outside);
 }
 
-/* Room that guests of other accounts may hold who have not yet said so. */
+/* Room that guests of other accounts may hold but have not stated yet. */
 static inline uint64_t unsaid(const struct ledger_device *d, const struct ledger_account *except)
 {
 	return d->unsaid - (except ? except->unsaid : 0);
@@ -180,7 +220,8 @@ static inline void note_change(struct ledger_account *a)
 		list_append(&a->device->changed, &a->changed);
 }
 
-/* After its credit, or a recall of it, has changed: can it be recalled? */
+/* Call it after the holder's credit, or a recall of it, has changed: updates whether it can be
+ * recalled. */
 static inline void note_credit(struct ledger_holder *h)
 {
 	struct ledger_device *d = h->account->device;
@@ -194,7 +235,7 @@ static inline void note_credit(struct ledger_holder *h)
 		return;
 	d->lowest_round = least(d->lowest_round, h->recalled_round);
 	h->account->lowest_round = least(h->account->lowest_round, h->recalled_round);
-	/* Who is likely to be recalled next comes first. */
+	/* The holder most likely to be recalled next comes first. */
 	if (list_empty(&d->lenders) ||
 	    h->recalled_round <= list_entry(first, struct ledger_holder, lender)->recalled_round)
 		list_prepend(&d->lenders, &h->lender);
@@ -202,7 +243,7 @@ static inline void note_credit(struct ledger_holder *h)
 		list_append(&d->lenders, &h->lender);
 }
 
-/* The recall was answered, or its time is over: nobody waits for it any more. */
+/* The recall was answered, or its time is over: no ask waits for it any more. */
 static inline void end_recall(struct ledger_holder *h)
 {
 	if (!list_linked(&h->recalled))
@@ -211,7 +252,7 @@ static inline void end_recall(struct ledger_holder *h)
 	h->account->pending--;
 }
 
-/* After anything of the account has changed. */
+/* Call it after anything in the account has changed. */
 static inline void book(struct ledger_account *a)
 {
 	uint64_t now;
@@ -220,13 +261,18 @@ static inline void book(struct ledger_account *a)
 	now = towards_others(a);
 	a->device->booked += now - a->booked;
 	a->booked = now;
+	now += a->sum.evicted;
+	for (struct ledger_account *at = a->above; at; at = at->above)
+		at->below += at->several ? now - a->counted : 0;
+	a->counted = now;
 }
 
-/* The only place where amounts change: all three books together. */
+/* The only function that changes amounts, in all three places together. */
 static inline void move(struct ledger_holder *h, const struct amounts *now)
 {
 	struct ledger_account *a = h->account;
 	struct amounts *books[] = {&a->sum, &a->device->sum};
+	uint64_t before = charged(&a->sum);
 
 	for (size_t i = 0; i < ARRAY_SIZE(books); i++) {
 		books[i]->granted += now->granted - h->has.granted;
@@ -236,6 +282,8 @@ static inline void move(struct ledger_holder *h, const struct amounts *now)
 		books[i]->used += now->used - h->has.used;
 	}
 	h->has = *now;
+	for (struct ledger_account *at = a->above; at; at = at->above)
+		at->below += at->several ? 0 : charged(&a->sum) - before;
 	if (now->granted > h->most_granted)
 		h->most_granted = now->granted;
 	if (charged(&a->sum) > a->most_charged)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is to be done: who is granted, refused, asked to give back. The laws are in ledger.h. */
+/* Decides the next action: what is granted, refused or recalled. The laws are in ledger.h. */
 #include "core/ledger_book.h"
 
 /* ---- recalls --------------------------------------------------------------------------------- */
@@ -17,8 +17,8 @@ static int is_lender(const struct ledger_holder *h)
 	return list_linked(&h->lender);
 }
 
-/* One of the account's holders that has unused credit and was not asked since `round`. What is
- * found in vain is remembered: as long as nobody else lends, nobody looks again. */
+/* One of the account's holders with unused credit that was not asked since `round`. A search in
+ * vain is remembered: it is not repeated until another holder has credit to lend. */
 static struct ledger_holder *lender_of_account(struct ledger_account *a, uint64_t round)
 {
 	uint64_t lowest = UINT64_MAX;
@@ -60,7 +60,7 @@ static struct ledger_holder *lender_of_device(struct ledger_device *d, uint64_t 
 static void recall(struct ledger *l, struct ledger_holder *h, uint64_t lacking, uint64_t now_ns,
 		   struct ledger_action *ret)
 {
-	/* The latest round there is: every ask so far has been heard by this holder. */
+	/* The latest round: this holder has been recalled on behalf of every ask so far. */
 	h->recalled_round = l->round;
 	h->recall_until = now_ns + l->limits.recall_ns;
 	list_append(&h->account->device->recalled, &h->recalled);
@@ -70,7 +70,7 @@ static void recall(struct ledger *l, struct ledger_holder *h, uint64_t lacking, 
 		.verb = LEDGER_RECALL, .holder = h, .bytes = least(credit(&h->has), lacking)};
 }
 
-/* Who did not answer in time is not waited for. */
+/* A holder that did not answer in time is not waited for. */
 static void expire_recalls(struct ledger_device *d, uint64_t now_ns)
 {
 	list_for_each(link, &d->recalled)
@@ -91,7 +91,7 @@ static int seen_for(const struct ask *ask, const struct looked *at)
 	return at->round >= round_of(ask);
 }
 
-/* Just now: what memory was freed into credit meanwhile, and without a word, is known. */
+/* Up to date: memory that was freed into credit meanwhile, without a message, is known. */
 static int seen_now(const struct ledger *l, const struct looked *at, uint64_t now_ns)
 {
 	return at->event == l->event && at->ns == now_ns;
@@ -131,11 +131,13 @@ static void grant(struct ledger *l, struct ask *ask, struct ledger_action *ret)
 	if (q->residual) {
 		now.residual += q->residual == LEDGER_ROOM ? 0 : bytes;
 	} else {
-		/* More than is needed only where it cannot be missed soon: a sixteenth of what is
-		 * left, and nothing while anybody else is asking. */
+		/* Grants more than is needed only if others will not miss it soon: a sixteenth
+		 * of what is left, and nothing while another ask waits. */
 		if (alone && q->want > bytes) {
 			uint64_t room = left_of(device_room(d), unsaid(d, NULL));
-			uint64_t left = least(account_room(h->account), room) - bytes;
+			uint64_t left = least(least(account_room(h->account), room),
+					      room_above(h->account)) -
+					bytes;
 
 			bytes += least(q->want - bytes, left / 16);
 		}
@@ -155,10 +157,10 @@ static int awaits_look(const struct ledger *l, const struct ask *ask)
 	return l->looks - ask->looks < LEDGER_LOOKS;
 }
 
-/* What became of an ask that cannot be granted. */
+/* Decides about an ask that cannot be granted. */
 enum outcome {
 	STAYS,
-	SAID, /* *ret says what is to be done; the ask may wait on */
+	SAID, /* *ret is the action; the ask may continue to wait */
 	DONE, /* likewise, and it was answered */
 };
 
@@ -173,12 +175,12 @@ static enum outcome lacks_limit(struct ledger *l, struct ask *ask, uint64_t now_
 		look(l, &a->looked, a, a->device, now_ns, ret);
 		return SAID;
 	}
-	if (bytes <= left_of(a->limit, charged(&a->sum) - credit(&a->sum))) {
+	if (bytes <= left_of(a->limit, charged_all(a) - credit(&a->sum))) {
 		struct ledger_holder *h = lender_of_account(a, round_of(ask));
 
-		/* It may be beyond its limit already: by what was measured. */
+		/* A measurement may have put it over its limit already. */
 		if (h) {
-			recall(l, h, charged(&a->sum) + bytes - a->limit, now_ns, ret);
+			recall(l, h, charged_all(a) + bytes - a->limit, now_ns, ret);
 			return SAID;
 		}
 		if (a->pending)
@@ -194,8 +196,62 @@ static enum outcome lacks_limit(struct ledger *l, struct ask *ask, uint64_t now_
 	return DONE;
 }
 
-/* Unused credit of anybody on the device that would make room for this ask. *pending: it was
- * recalled already. */
+static struct ledger_holder *lender_within(struct ledger_device *d,
+					   const struct ledger_account *part, uint64_t round)
+{
+	list_for_each(link, &d->lenders)
+	{
+		struct ledger_holder *h = list_entry(link, struct ledger_holder, lender);
+
+		if (h->recalled_round < round && is_within(h->account, part))
+			return h;
+	}
+	return NULL;
+}
+
+static int recalls_within(const struct ledger_device *d, const struct ledger_account *part)
+{
+	list_for_each(link, (struct list *)&d->recalled)
+	{
+		if (is_within(list_entry(link, struct ledger_holder, recalled)->account, part))
+			return 1;
+	}
+	return 0;
+}
+
+/* An enclosing account has no room: recall what the other accounts within it do not use, or
+ * wait. Accounts outside it do not wait for this ask. */
+static enum outcome lacks_part(struct ledger *l, struct ask *ask, struct ledger_account *part,
+			       uint64_t now_ns, struct ledger_action *ret)
+{
+	struct ledger_account *a = ask->holder->account;
+	struct ledger_device *d = a->device;
+	int in_time = ask->deadline && now_ns < ask->deadline;
+	struct ledger_holder *h;
+
+	if (!seen_for(ask, &d->looked)) {
+		look(l, &d->looked, NULL, d, now_ns, ret);
+		return SAID;
+	}
+	h = ask->request.bytes <= part->limit ? lender_within(d, part, round_of(ask)) : NULL;
+	if (h) {
+		recall(l, h, charged_all(part) + ask->request.bytes - part->limit, now_ns, ret);
+		return SAID;
+	}
+	if (recalls_within(d, part) ||
+	    (in_time && ask->request.bytes <= left_of(part->limit, charged(&a->sum))) ||
+	    ((in_time || !ask->deadline) && d->unsettled && awaits_look(l, ask)))
+		return STAYS;
+	if (!seen_now(l, &d->looked, now_ns)) {
+		look(l, &d->looked, NULL, d, now_ns, ret);
+		return SAID;
+	}
+	refuse(l, ask, ask->deadline && !in_time ? LEDGER_DEADLINE : LEDGER_PART, ret);
+	return DONE;
+}
+
+/* Finds unused credit of any holder on the device that would make room for this ask. *pending:
+ * it was already recalled. */
 static int recall_room(struct ledger *l, struct ask *ask, uint64_t now_ns, int *pending,
 		       struct ledger_action *ret)
 {
@@ -210,16 +266,16 @@ static int recall_room(struct ledger *l, struct ask *ask, uint64_t now_ns, int *
 		look(l, &d->looked, NULL, d, now_ns, ret);
 		return 1;
 	}
-	if (bytes > left_of(d->room_for_all, left_of(d->booked, credit(&d->sum))))
+	if (bytes > left_of(d->room_for_all, left_of(d->booked, credit(&d->sum)) + d->outside))
 		return 0;
 	h = lender_of_device(d, round_of(ask));
 	if (h)
-		recall(l, h, d->booked + bytes - d->room_for_all, now_ns, ret);
+		recall(l, h, d->booked + d->outside + bytes - d->room_for_all, now_ns, ret);
 	*pending = !list_empty(&d->recalled);
 	return h != NULL;
 }
 
-/* The device is full, or others were first: recalls, then waiting. *blocked: later asks that may
+/* The device is full, or others were first: recall, then wait. *blocked: later asks that may
  * wait come after this one. */
 static enum outcome lacks_room(struct ledger *l, struct ask *ask, uint64_t now_ns, int *blocked,
 			       struct ledger_action *ret)
@@ -249,8 +305,9 @@ static enum outcome decide(struct ledger *l, struct ask *ask, uint64_t now_ns, i
 {
 	struct ledger_account *a = ask->holder->account;
 	uint64_t bytes = ask->request.bytes, room = device_room(a->device);
+	struct ledger_account *part;
 
-	/* Until those who are expected have come; what may wait keeps its place. */
+	/* Until the expected guests have come; asks that may wait keep their places. */
 	if (a->expected || a->held)
 		return STAYS;
 	if (bytes <= account_room(a) && bytes <= room &&
@@ -260,6 +317,9 @@ static enum outcome decide(struct ledger *l, struct ask *ask, uint64_t now_ns, i
 	}
 	if (bytes > account_room(a))
 		return lacks_limit(l, ask, now_ns, ret);
+	part = full_above(a, bytes);
+	if (part)
+		return lacks_part(l, ask, part, now_ns, ret);
 	if (bytes > room || (*blocked && now_ns < ask->deadline))
 		return lacks_room(l, ask, now_ns, blocked, ret);
 	grant(l, ask, ret);
@@ -314,7 +374,7 @@ static void begin(struct ledger *l, uint64_t now_ns)
 		struct ledger_device *d = &l->devices[i];
 
 		expire_recalls(d, now_ns);
-		/* What was freed into somebody's credit since the last time is found. */
+		/* Finds what was freed into credit since the last time. */
 		if (!d->patient || now_ns < d->look_at)
 			continue;
 		d->look_at = now_ns + l->limits.look_ns;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is served next, of many who want something again and again: who was given least. Pure: the
- * caller says what serving somebody took, in a unit of its own.
+ * Decides who is served next among many members with repeated requests: the one that was given
+ * least. Pure: the caller reports what each service took, in its own unit.
  *
- *	member   somebody who may stand in the line, once. Whoever comes to it after having stood
- *	         aside is taken for having been given as much as who was served last: rest is not
- *	         saved up, and a debt of no more than `grace` is forgotten, so that who waits for
- *one answer after the other is served before those who want more than they can be given
+ *	member   may be in the line, at most once. A member that returns to the line is treated as
+ * if it had been given as much as the member served last: rest is not saved up. A debt of at most
+ * `grace` is forgotten, so that a member that waits for one answer at a time is served before
+ * those that want more than they can be given.
  *
- * Laws, attacked by tests/unit/test_line.c:
- *  1. who is served was charged no more than anybody else who stands in the line, and among equals
- *     came first;
- *  2. between two members who stand in the line all the time, the difference of what they were
- *     charged is never larger than the largest single charge;
- *  3. who comes with a debt of at most `grace` is served before anybody is served twice.
+ * Laws, tested by tests/unit/test_line.c:
+ *  1. the member that is served was charged no more than any other member in the line, and came
+ *     first among equals;
+ *  2. between two members that are always in the line, the difference of their charges never
+ *     exceeds the largest single charge;
+ *  3. a member that comes with a debt of at most `grace` is served before any member is served
+ *     twice.
  */
 #pragma once
 
@@ -22,26 +23,26 @@
 
 struct line_member {
 	uint64_t charged;
-	uint64_t came;	/* among those who were charged the same: who came first */
-	uint32_t place; /* in the heap, from 1; 0: it does not stand in the line */
+	uint64_t came;	/* the order of arrival, among members with the same charge */
+	uint32_t place; /* in the heap, from 1; 0: it is not in the line */
 };
 
-/* All zero but for the memory: nobody stands in it. */
+/* All zero except the memory: the line is empty. */
 struct line {
 	struct line_member **heap; /* the caller's, of `room` pointers */
 	uint32_t count, room;
 	uint64_t grace, clock, comings;
 };
 
-/* Harmless if it stands there already. There must be room. */
+/* Harmless if it is there already. There must be room. */
 void line_add(struct line *line, struct line_member *member);
 void line_remove(struct line *line, struct line_member *member);
 
-/* Who is next leaves the line; NULL: nobody stands in it. */
+/* Takes the next member out of the line; NULL: the line is empty. */
 struct line_member *line_next(struct line *line);
 
-/* It was served, which took so much, and wants more: it stands in the line as it did. */
+/* The member was served at this cost and wants more: it keeps its place in the line. */
 void line_again(struct line *line, struct line_member *member, uint64_t cost);
 
-/* Likewise, and it wants nothing more. */
+/* The member was served at this cost and wants nothing more. */
 void line_charge(struct line_member *member, uint64_t cost);

@@ -57,6 +57,18 @@ static uint32_t blocks_of(const struct placement_limits *limits)
 	return (limits->nodes + PLACEMENT_BLOCK - 1) / PLACEMENT_BLOCK;
 }
 
+static void lay_out_asks(struct placement *p, struct pieces *all, size_t row)
+{
+	p->asks.cpu = piece(all, row, sizeof(*p->asks.cpu));
+	p->asks.per_cpu = piece(all, row, sizeof(*p->asks.per_cpu));
+	p->asks.free_cpu = piece(all, row, sizeof(*p->asks.free_cpu));
+	p->asks.usual = piece(all, row, sizeof(*p->asks.usual));
+	p->asks.fits = piece(all, row * PLACEMENT_LOW_STEPS, sizeof(*p->asks.fits));
+	p->rooms_now = piece(all, row, sizeof(*p->rooms_now));
+	p->supply = piece(all, PLACEMENT_MODELS * row, sizeof(*p->supply));
+	p->prices = piece(all, PLACEMENT_MODELS * row, sizeof(*p->prices));
+}
+
 static struct placement lay_out(struct pieces *all, const struct placement_limits *l)
 {
 	struct placement p = {.limits = *l, .blocks = blocks_of(l)};
@@ -65,6 +77,7 @@ static struct placement lay_out(struct pieces *all, const struct placement_limit
 	(void)piece(all, 1, sizeof(p));
 	p.hosts = piece(all, l->nodes, sizeof(*p.hosts));
 	p.pods = piece(all, l->pods, sizeof(*p.pods));
+	p.ending = piece(all, l->pods, sizeof(*p.ending));
 	p.charges = piece(all, l->charges, sizeof(*p.charges));
 	p.shapes = piece(all, l->shapes, sizeof(*p.shapes));
 	p.hashes = piece(all, l->shapes, sizeof(*p.hashes));
@@ -72,16 +85,16 @@ static struct placement lay_out(struct pieces *all, const struct placement_limit
 	p.changes = piece(all, l->nodes, sizeof(*p.changes));
 	p.marks = piece(all, l->nodes, sizeof(*p.marks));
 	p.glances = piece(all, l->nodes, sizeof(*p.glances));
+	p.briefs = piece(all, l->nodes, sizeof(*p.briefs));
+	p.noted = piece(all, l->steps, sizeof(*p.noted));
 	p.learned = piece(all, l->typicals, sizeof(*p.learned));
 	p.usuals = piece(all, l->typicals, sizeof(*p.usuals));
 	p.cpu_steps = piece(all, l->typicals, sizeof(*p.cpu_steps));
 	p.remainders = piece(all, PLACEMENT_LOW_STEPS * PLACEMENT_TOP_STEPS, sizeof(*p.remainders));
-	p.asks = piece(all, l->typicals, sizeof(*p.asks));
-	p.fits = piece(all, (size_t)l->typicals * PLACEMENT_LOW_STEPS, sizeof(*p.fits));
-	p.rooms_now = piece(all, l->typicals, sizeof(*p.rooms_now));
-	p.supply = piece(all, PLACEMENT_MODELS * (size_t)l->typicals, sizeof(*p.supply));
-	p.prices = piece(all, PLACEMENT_MODELS * (size_t)l->typicals, sizeof(*p.prices));
 	p.weights = piece(all, PLACEMENT_MODELS * placement_cells(l), sizeof(*p.weights));
+	p.sums = piece(all, PLACEMENT_MODELS * placement_cells(l), sizeof(*p.sums));
+	p.order = piece(all, l->typicals, sizeof(*p.order));
+	lay_out_asks(&p, all, placement_ask_row(l));
 	return p;
 }
 
@@ -89,7 +102,7 @@ static bool sane(const struct placement_limits *l)
 {
 	return l->nodes > 0 && l->nodes < 1u << 24 && l->pods > 0 && l->pods < 1u << 30 &&
 	       l->charges > 0 && l->charges < 1u << 30 && l->shapes > 0 && l->shapes < 1u << 16 &&
-	       l->typicals < 1u << 12;
+	       l->typicals < 1u << 12 && l->steps < 1u << 30;
 }
 
 size_t placement_size(const struct placement_limits *limits)
@@ -130,6 +143,8 @@ int placement_configure(struct placement *p, const struct placement_config *conf
 {
 	const uint32_t *given[2] = {config->compute_factor_milli, config->memory_factor_milli};
 
+	if (p->on_trial)
+		return -EBUSY;
 	if ((unsigned)config->policy >= PLACEMENT_POLICIES)
 		return -EINVAL;
 	for (int which = 0; which < 2; which++)
@@ -157,6 +172,15 @@ int placement_configure(struct placement *p, const struct placement_config *conf
 	}
 	p->surplus = (int32_t)p->factors[0][p->top] - 1000;
 	p->usual_stale = p->lost_stale = true;
+	for (uint32_t i = 0; i < p->node_end; i++) {
+		struct placement_host *host = &p->hosts[i];
+
+		if (!host->present)
+			continue;
+		placement_count(p, host, -1);
+		placement_find_over(p, host);
+		placement_count(p, host, 1);
+	}
 	placement_look_again(p);
 	return 0;
 }
@@ -186,11 +210,11 @@ int placement_geometry(struct placement *p, const struct placement_profile *prof
 
 static void count_node(struct placement *p, const struct placement_host *host, int sign)
 {
+	placement_count(p, host, sign);
 	p->totals.compute_milli += (uint64_t)(sign * placement_milli(host));
 	p->totals.devices += (uint32_t)(sign * host->devices);
 	p->totals.nodes += (uint32_t)sign;
 	p->turnover += host->devices;
-	p->empties[placement_empties(host)] += (uint32_t)sign;
 }
 
 static bool sane_node(const struct placement *p, const struct placement_node *node)
@@ -214,6 +238,64 @@ static void copy_device(struct placement_device *to, const struct placement_devi
 	to->links = from->links;
 	to->numa = from->numa;
 	to->geometry = from->geometry;
+	to->lost = from->lost;
+}
+
+static void copy_node(struct placement_host *to, const struct placement_node *from)
+{
+	to->cpu = from->cpu_milli;
+	to->memory_bytes = from->host_memory_bytes;
+	to->tags = from->tags;
+	to->model = from->model;
+	to->devices = from->devices;
+	to->cordoned = from->cordoned;
+	for (int i = 0; i < from->devices; i++)
+		copy_device(&to->gpu[i].is, &from->device[i]);
+}
+
+static bool same_node(const struct placement_host *host, const struct placement_node *now)
+{
+	if (host->cpu != now->cpu_milli || host->memory_bytes != now->host_memory_bytes ||
+	    host->model != now->model || host->devices != now->devices || host->tags != now->tags)
+		return false;
+	for (int i = 0; i < host->devices; i++)
+		if (!placement_same_device(&host->gpu[i].is, &now->device[i]))
+			return false;
+	return true;
+}
+
+static void describe(const struct placement_host *host, struct placement_node *ret_node)
+{
+	*ret_node = (struct placement_node){.host_memory_bytes = host->memory_bytes,
+					    .cpu_milli = (uint32_t)host->cpu,
+					    .tags = host->tags,
+					    .model = host->model,
+					    .devices = host->devices,
+					    .cordoned = host->cordoned};
+	for (int i = 0; i < host->devices; i++)
+		ret_node->device[i] = host->gpu[i].is;
+}
+
+/* Counts the host among the nodes of its make, or no longer. More makes than there is room for are
+ * none. */
+static void find_make(struct placement *p, struct placement_host *host, bool leaves)
+{
+	int at = 0;
+
+	p->makes[host->make].nodes -= host->make != 0;
+	host->make = 0;
+	for (int i = 1; i < PLACEMENT_MAKES && !leaves; i++) {
+		if (p->makes[i].nodes && same_node(host, &p->makes[i].is)) {
+			at = i;
+			break;
+		}
+		at = at || p->makes[i].nodes ? at : i;
+	}
+	if (!at)
+		return;
+	if (!p->makes[at].nodes++)
+		describe(host, &p->makes[at].is);
+	host->make = (uint8_t)at;
 }
 
 int placement_add_node(struct placement *p, const struct placement_node *node, uint32_t *ret_node)
@@ -223,24 +305,21 @@ int placement_add_node(struct placement *p, const struct placement_node *node, u
 
 	if (!sane_node(p, node))
 		return -EINVAL;
+	if (p->on_trial)
+		return -EBUSY;
 	while (at < p->node_end && p->hosts[at].present)
 		at++;
 	if (at == p->limits.nodes)
 		return -ENOSPC;
 	host = &p->hosts[at];
 	memset(host, 0, sizeof(*host));
-	host->cpu = node->cpu_milli;
-	host->memory_bytes = node->host_memory_bytes;
-	host->model = node->model;
-	host->devices = node->devices;
-	host->cordoned = node->cordoned;
+	copy_node(host, node);
 	host->present = true;
 	host->first_pod = PLACEMENT_NONE;
-	for (int i = 0; i < node->devices; i++)
-		copy_device(&host->gpu[i].is, &node->device[i]);
 	if (at == p->node_end)
 		p->node_end++;
 	p->node_free = at + 1;
+	find_make(p, host, false);
 	count_node(p, host, 1);
 	p->nodes_stale = true;
 	placement_changed(p, at);
@@ -248,20 +327,16 @@ int placement_add_node(struct placement *p, const struct placement_node *node, u
 	return 0;
 }
 
-static struct placement_host *find_host(struct placement *p, uint32_t node)
-{
-	return node < p->node_end && p->hosts[node].present ? &p->hosts[node] : NULL;
-}
-
 int placement_remove_node(struct placement *p, uint32_t node)
 {
-	struct placement_host *host = find_host(p, node);
+	struct placement_host *host = placement_find_host(p, node);
 
 	if (!host)
 		return -ENOENT;
-	if (host->pods)
+	if (host->pods || p->on_trial)
 		return -EBUSY;
 	count_node(p, host, -1);
+	find_make(p, host, true);
 	host->present = false;
 	if (node < p->node_free)
 		p->node_free = node;
@@ -270,12 +345,54 @@ int placement_remove_node(struct placement *p, uint32_t node)
 	return 0;
 }
 
-int placement_cordon(struct placement *p, uint32_t node, bool cordoned)
+int placement_get_node(const struct placement *p, uint32_t node, struct placement_node *ret_node)
 {
-	struct placement_host *host = find_host(p, node);
+	const struct placement_host *host = placement_find_host(p, node);
 
 	if (!host)
 		return -ENOENT;
+	describe(host, ret_node);
+	return 0;
+}
+
+int placement_update_node(struct placement *p, uint32_t node, const struct placement_node *now)
+{
+	struct placement_host *host = placement_find_host(p, node);
+	int before;
+
+	if (!host)
+		return -ENOENT;
+	if (!sane_node(p, now))
+		return -EINVAL;
+	if (p->on_trial)
+		return -EBUSY;
+	before = host->devices;
+	for (int i = now->devices; i < before; i++)
+		if (host->gpu[i].tenants)
+			return -EBUSY;
+	if (same_node(host, now) && host->cordoned == now->cordoned)
+		return 0;
+	count_node(p, host, -1);
+	for (int i = before; i < now->devices; i++)
+		memset(&host->gpu[i], 0, sizeof(host->gpu[i]));
+	copy_node(host, now);
+	find_make(p, host, false);
+	placement_rebuild(p, host);
+	placement_find_over(p, host);
+	count_node(p, host, 1);
+	p->nodes_stale = true;
+	placement_changed(p, node);
+	return 0;
+}
+
+int placement_cordon(struct placement *p, uint32_t node, bool cordoned)
+{
+	struct placement_host *host = placement_find_host(p, node);
+
+	if (!host)
+		return -ENOENT;
+	if (p->on_trial)
+		return -EBUSY;
 	host->cordoned = cordoned;
 	placement_changed(p, node);
 	return 0;
@@ -283,11 +400,14 @@ int placement_cordon(struct placement *p, uint32_t node, bool cordoned)
 
 int placement_taint(struct placement *p, uint32_t node, uint32_t device, uint32_t taints)
 {
-	struct placement_host *host = find_host(p, node);
+	struct placement_host *host = placement_find_host(p, node);
 
 	if (!host || device >= host->devices)
 		return -ENOENT;
+	if (p->on_trial)
+		return -EBUSY;
 	host->gpu[device].is.taints = taints;
+	find_make(p, host, false);
 	placement_changed(p, node);
 	return 0;
 }
@@ -309,6 +429,7 @@ int placement_valid(const struct placement_request *request)
 
 	if (request->containers > PLACEMENT_CONTAINERS || request->class >= PLACEMENT_CLASSES ||
 	    request->numa > PLACEMENT_REQUIRE || request->links > PLACEMENT_REQUIRE ||
+	    request->way > PLACEMENT_WAY_SPREAD || request->stays > PLACEMENT_STAYS ||
 	    request->node < PLACEMENT_ANYWHERE ||
 	    (request->named_devices && request->node == PLACEMENT_ANYWHERE))
 		return -EINVAL;
@@ -331,13 +452,15 @@ double placement_fragmentation(struct placement *p)
 
 	placement_weigh(p);
 	for (uint32_t i = 0; i < p->node_end; i++) {
-		struct placement_host *host = &p->hosts[i];
+		const struct placement_host *host = &p->hosts[i];
+		const struct placement_measured *known;
 		struct placement_view view;
 
 		if (!host->present)
 			continue;
-		if (p->config.policy == PLACEMENT_FGD && host->waste_known) {
-			sum += (double)host->waste;
+		known = p->briefs[i].known ? &p->briefs[i].measured : &host->measured;
+		if (p->config.policy == PLACEMENT_FGD && known->known) {
+			sum += (double)known->waste;
 			continue;
 		}
 		placement_look(p, host, &view);

@@ -20,7 +20,9 @@
  *
  * Laws (tests/unit/test_placement_always.c attacks them with random histories):
  *   - nothing is promised twice: per GPU and class, promises stay within capacity times factor;
- *     slots, MIG placements, exclusive GPUs, host CPU and host memory likewise;
+ *     slots, MIG placements, exclusive GPUs, host CPU and host memory likewise. What goes beyond
+ *     because the world is so (placement_adopt(), placement_update_node(), lower factors) is
+ *     known as such, and no decision adds to it;
  *   - incremental equals from scratch: after any history a decision is the one that an empty
  *     cache would give (foresight: after placement_reprice());
  *   - a refusal names the binding constraint: where lifting one constraint alone would let the
@@ -44,6 +46,7 @@ enum {
 	PLACEMENT_GEOMETRIES = 15, /* different lists of MIG profiles */
 	PLACEMENT_MODELS = 64,
 	PLACEMENT_WHOLE = 1000, /* milli */
+	PLACEMENT_STAYS = 8,	/* eighths of how long pods usually stay */
 	PLACEMENT_ANYWHERE = -1,
 };
 
@@ -59,7 +62,8 @@ enum placement_reason {
 enum {
 	PLACEMENT_NOWHERE =
 		100,	      /* no node can take the request: ask placement_explain() per node */
-	PLACEMENT_NO_VICTIMS, /* not even without all pods of lower priority */
+	PLACEMENT_NO_VICTIMS, /* not even without all pods of lower priority that may go */
+	PLACEMENT_TOO_SMALL,  /* not even without any pod: too small, or not for it */
 };
 
 enum placement_policy {
@@ -80,6 +84,7 @@ struct placement_limits {
 	uint32_t charges;  /* GPUs held by pods, each pod's counted: about pods + GPUs */
 	uint32_t shapes;   /* different requests remembered; the least recently used is forgotten */
 	uint32_t typicals; /* different usual pods */
+	uint32_t steps;	   /* pods that come or go on trial at a time; 0: nothing is tried */
 };
 
 /* How the cluster is run. All zero but `policy` is legal: no overcommit. */
@@ -99,11 +104,13 @@ struct placement_device {
 	uint16_t links;		/* bit i: linked to the node's device i (NVLink) */
 	uint8_t numa;
 	uint8_t geometry; /* 0: not split by MIG; else from placement_geometry() */
+	bool lost;	  /* out of service: takes no pods; those that run stay in the books */
 };
 
 struct placement_node {
 	uint64_t host_memory_bytes;
 	uint32_t cpu_milli;
+	uint32_t tags;	 /* bits, of the caller's; a request may avoid nodes that have some */
 	uint8_t model;	 /* one model per node */
 	uint8_t devices; /* 0: a node without GPUs */
 	bool cordoned;
@@ -127,6 +134,13 @@ enum placement_kind {
 
 enum placement_wish { PLACEMENT_ANY, PLACEMENT_PREFER, PLACEMENT_REQUIRE };
 
+/* Whatever the policy is. */
+enum placement_way {
+	PLACEMENT_WAY_POLICY,
+	PLACEMENT_WAY_PACK,   /* as binpack does */
+	PLACEMENT_WAY_SPREAD, /* as spread does */
+};
+
 struct placement_container {
 	uint64_t memory_bytes; /* per GPU; 0: not counted */
 	uint64_t host_memory_bytes;
@@ -138,14 +152,21 @@ struct placement_container {
 	bool exclusive;		/* GPUs that nobody else uses */
 };
 
+/* A time that does not come. */
+#define PLACEMENT_FOR_GOOD UINT64_MAX
+
 struct placement_request {
 	uint64_t models;	/* bits; 0: any */
 	uint32_t tolerations;	/* bits */
 	uint32_t named_devices; /* bits of `node`'s GPUs; 0: any */
 	int32_t node;		/* or PLACEMENT_ANYWHERE */
 	uint8_t class;		/* 0 .. PLACEMENT_CLASSES - 1 */
-	uint8_t numa;		/* enum placement_wish: GPUs of one NUMA node */
-	uint8_t links;		/* enum placement_wish: GPUs linked pairwise */
+	uint64_t prefers;	/* bits of models: nodes of these are better than all others */
+	uint32_t avoids; /* bits of tags: nodes with any of these are worse than all others */
+	uint8_t way;	 /* enum placement_way */
+	uint8_t stays;	 /* how long, if that is known: 1 .. PLACEMENT_STAYS; else 0 */
+	uint8_t numa;	 /* enum placement_wish: GPUs of one NUMA node */
+	uint8_t links;	 /* enum placement_wish: GPUs linked pairwise */
 	uint8_t containers;
 	struct placement_container container[PLACEMENT_CONTAINERS];
 };
@@ -184,6 +205,7 @@ struct placement_totals {
 	uint32_t devices;
 	uint32_t pods;
 	uint32_t nodes;
+	uint32_t nodes_over; /* on which more is promised than there is */
 };
 
 struct placement;
@@ -194,7 +216,8 @@ size_t placement_size(const struct placement_limits *limits);
 must_check int placement_init(void *memory, size_t size, const struct placement_limits *limits,
 			      struct placement **ret_placement);
 
-/* Forgets all scores. -EINVAL: an unknown policy, or a factor below 1000. */
+/* Forgets all scores. Pods stay where they are, though lower factors leave too little for them.
+ * -EINVAL: an unknown policy, or a factor below 1000. */
 must_check int placement_configure(struct placement *p, const struct placement_config *config);
 
 /* What pods usually ask for, `counts[i]` times `requests[i]`: fgd and foresight measure what is
@@ -219,6 +242,19 @@ must_check int placement_add_node(struct placement *p, const struct placement_no
 				  uint32_t *ret_node);
 /* -ENOENT; -EBUSY: pods are on it (release them first). Numbers of removed nodes are used again. */
 must_check int placement_remove_node(struct placement *p, uint32_t node);
+/* The node is another one now: relabelled, larger or smaller, a GPU lost or back, split by MIG
+ * another way. What `node` says holds, its taints and its cordon too; placement_get_node() tells
+ * what held before. Pods that run stay in the books, even where they no longer fit: more is then
+ * promised than there is (placement_left() shows it), and nothing new is put there until it fits
+ * again. A GPU that was split another way takes no new pods while one from before is there: whoever
+ * has an instance of a profile that is not offered (there) any more, or a part of a GPU that is
+ * split by now. -ENOENT, -EINVAL; -EBUSY: a GPU that is left out is in use (call it lost). */
+must_check int placement_update_node(struct placement *p, uint32_t node,
+				     const struct placement_node *now);
+/* -ENOENT. */
+must_check int placement_get_node(const struct placement *p, uint32_t node,
+				  struct placement_node *ret_node);
+
 /* -ENOENT. What is there stays there. */
 must_check int placement_cordon(struct placement *p, uint32_t node, bool cordoned);
 must_check int placement_taint(struct placement *p, uint32_t node, uint32_t device,
@@ -226,6 +262,14 @@ must_check int placement_taint(struct placement *p, uint32_t node, uint32_t devi
 
 /* -EINVAL: the request itself makes no sense (amounts without a GPU, too many GPUs ...). */
 must_check int placement_valid(const struct placement_request *request);
+
+/* What a request says of a pod that leaves in `left`, where pods usually stay for `usual`. */
+static inline uint8_t placement_eighths(uint64_t left, uint64_t usual)
+{
+	uint64_t eighth = usual / PLACEMENT_STAYS + 1;
+
+	return left / eighth >= PLACEMENT_STAYS ? PLACEMENT_STAYS : (uint8_t)(left / eighth + 1);
+}
 
 /* Where the request is best put, and on which GPUs. Books nothing. PLACEMENT_NOWHERE, -EINVAL. */
 must_check int placement_decide(struct placement *p, const struct placement_request *request,
@@ -242,22 +286,93 @@ must_check int placement_scores(struct placement *p, const struct placement_requ
 must_check int placement_commit(struct placement *p, const struct placement_request *request,
 				uint32_t node, const struct placement_assignment *assignment,
 				int32_t priority, uint64_t *ret_pod);
-/* Gives everything back. -ENOENT: no such pod (any more): giving back twice is harmless. */
+/* Books what runs already, whether it fits or not: the pods that are bound, after a restart. More
+ * may then be promised than there is; it is shown as such (placement_left()), and nothing new is
+ * put there until it fits again. -EINVAL: an assignment that is not the request's, or names GPUs
+ * that the node does not have; -ENOENT; -ENOSPC; -ERANGE: more than can be counted. */
+must_check int placement_adopt(struct placement *p, const struct placement_request *request,
+			       uint32_t node, const struct placement_assignment *assignment,
+			       int32_t priority, uint64_t *ret_pod);
+/* Books like placement_commit(), until a time: a place that is kept for a pod that may not come. It
+ * is a pod like any until then. Times are the caller's, in whatever unit; nothing ends but by
+ * placement_expire(). */
+must_check int placement_reserve(struct placement *p, const struct placement_request *request,
+				 uint32_t node, const struct placement_assignment *assignment,
+				 int32_t priority, uint64_t until, uint64_t *ret_pod);
+/* The pod ends at another time now; PLACEMENT_FOR_GOOD: it has come. -ENOENT: it has ended. */
+must_check int placement_keep(struct placement *p, uint64_t pod, uint64_t until);
+/* So little is left of the time that the pod said it stays: 1 .. PLACEMENT_STAYS; 0: it is not
+ * known. Only foresight looks at it. -ENOENT, -EINVAL; -EBUSY: on trial. */
+must_check int placement_stays(struct placement *p, uint64_t pod, uint8_t stays);
+/* Gives back what ends at `now` or before, the earliest first, and tells which: `room` at a time.
+ * How many: where that is `room` there may be more. */
+must_check size_t placement_expire(struct placement *p, uint64_t now, uint64_t *ret_pods,
+				   size_t room);
+/* When the next one ends; PLACEMENT_FOR_GOOD: none does. */
+uint64_t placement_next_end(const struct placement *p);
+/* Gives everything back. -ENOENT: no such pod (any more): giving back twice is harmless. -ENOSPC:
+ * limits.steps, on trial. */
 must_check int placement_release(struct placement *p, uint64_t pod);
+
+/* What if. From placement_begin() on pods come and go on trial: placement_roll_back() undoes all
+ * that they did, to the name of each pod and its place in the list, and placement_finish() lets it
+ * stand. Questions are answered as if it stood. Whoever is released on trial still takes up
+ * limits.pods and limits.charges. Meanwhile nodes, the configuration and the usual pods stay as
+ * they are (-EBUSY), time stands still (placement_keep(): -EBUSY), and foresight keeps its prices.
+ * -EBUSY: one is under way; -EINVAL: none is. A step that is not one of limits.steps: -ENOSPC. */
+must_check int placement_begin(struct placement *p);
+must_check int placement_roll_back(struct placement *p);
+must_check int placement_finish(struct placement *p);
+
+/* Places all of a gang and books them, or none: in the order given or, where that leads nowhere,
+ * the largest first. Other orders are not tried. On trial, too. PLACEMENT_NOWHERE, with who was the
+ * last to find no place in *ret_stuck; -EINVAL; -ENOSPC: limits.steps, .pods or .charges. */
+must_check int placement_gang(struct placement *p, const struct placement_request *requests,
+			      size_t size, int32_t priority,
+			      struct placement_decision *ret_decisions, uint64_t *ret_pods,
+			      size_t *ret_stuck);
 
 /* Why `node` refuses; reason is PLACEMENT_FITS where it does not. -ENOENT, -EINVAL. */
 must_check int placement_explain(struct placement *p, const struct placement_request *request,
 				 uint32_t node, struct placement_refusal *ret_refusal);
 
-/* The pods of `node` with a lower priority that must go so that the request fits: none of them
- * could stay. PLACEMENT_NO_VICTIMS; -ENOENT, -EINVAL. ret_pods has room for `room`. */
+/* The pods of `node` with a lower priority that must go so that the request fits, the most
+ * important first: none of them could stay. PLACEMENT_NO_VICTIMS, PLACEMENT_TOO_SMALL; -ENOENT,
+ * -EINVAL; -ENOSPC: more than `room`. */
 must_check int placement_victims(struct placement *p, const struct placement_request *request,
 				 uint32_t node, int32_t priority, uint64_t *ret_pods, size_t room,
 				 size_t *ret_size);
-/* The node where that hurts least: lowest highest priority, then fewest pods. */
+/* The node where that hurts least: lowest highest priority, then fewest pods. Likewise. */
 must_check int placement_preempt(struct placement *p, const struct placement_request *request,
 				 int32_t priority, uint32_t *ret_node, uint64_t *ret_pods,
 				 size_t room, size_t *ret_size);
+
+/* How pods may be made to go. */
+struct placement_preemption {
+	int32_t priority;      /* pods below it may */
+	const uint32_t *nodes; /* candidates; NULL: all nodes */
+	size_t nodes_size;
+	const uint32_t *allowed; /* [budget - 1]: so many of its pods */
+	uint16_t budgets;	 /* those beyond allow any number */
+	bool keep_budgets;	 /* no more than that; else as few more as can be */
+};
+
+struct placement_victims {
+	uint32_t node;
+	uint32_t overdrawn; /* so many go beyond what their budgets allow */
+	int32_t priority;   /* the highest of any that goes */
+	size_t size;
+};
+
+/* The pod's leaving counts for a disruption budget; 0: for none. -ENOENT. */
+must_check int placement_protect(struct placement *p, uint64_t pod, uint16_t budget);
+/* The candidate where that hurts least: the fewest beyond their budgets, then the lowest highest
+ * priority, then the fewest pods; and those pods. Whose budget would be overdrawn is kept before
+ * the others, one by one: other choices are not tried. PLACEMENT_NO_VICTIMS: on no candidate, but
+ * on some if it were empty; PLACEMENT_TOO_SMALL: on none if it were. -ENOENT, -EINVAL, -ENOSPC. */
+must_check int placement_preempt_among(struct placement *p, const struct placement_request *request,
+				       const struct placement_preemption *how, uint64_t *ret_pods,
+				       size_t room, struct placement_victims *ret_victims);
 
 /* How many nodes refuse for which reason; [PLACEMENT_FITS]: how many do not. Each is looked at as
  * placement_explain() does. -EINVAL. */
@@ -269,19 +384,37 @@ must_check int placement_reasons(struct placement *p, const struct placement_req
 must_check int placement_pods(const struct placement *p, uint32_t node, uint64_t *ret_pods,
 			      size_t room, size_t *ret_size);
 
+struct placement_pod_info {
+	uint64_t until; /* or PLACEMENT_FOR_GOOD */
+	uint32_t node;
+	int32_t priority;
+	uint16_t budget; /* placement_protect() */
+	uint8_t class;
+};
+
+/* -ENOENT: no such pod (any more). */
+must_check int placement_get_pod(const struct placement *p, uint64_t pod,
+				 struct placement_pod_info *ret_pod);
+
 /* What a pod of a class could still have. Of a GPU that one pod has alone, or that is split by MIG,
- * or that has no slot left: nothing. Taints and cordons are not looked at. */
+ * or that is lost, or that has no slot left: nothing. Taints and cordons are not looked at.
+ * `over`: by how much more is promised, to the class and those that count with it, than there is. A
+ * node that changed under its pods, or pods that run where they do not fit, make it so. */
 struct placement_device_left {
-	uint64_t memory_bytes;
-	uint32_t compute_milli;
+	uint64_t memory_bytes, memory_over_bytes;
+	uint32_t compute_milli, compute_over_milli;
 	uint32_t mig_taken; /* memory slices in use, a bit each */
 	uint16_t tenants;
+	bool over; /* in whichever way: tenants without a slot, or beside one that is to be alone */
+	bool lost;
 };
 
 struct placement_left {
-	uint64_t cpu_milli, host_memory_bytes;
+	uint64_t cpu_milli, cpu_over_milli;
+	uint64_t host_memory_bytes, host_memory_over_bytes;
 	uint32_t pods;
 	uint8_t devices;
+	bool over; /* anything of it */
 	struct placement_device_left device[PLACEMENT_DEVICES];
 };
 
@@ -293,6 +426,7 @@ void placement_totals(const struct placement *p, struct placement_totals *ret_to
 /* GPU milli that the usual pods cannot use, averaged over them (FGD's measure). */
 double placement_fragmentation(struct placement *p);
 
-/* Audits the books against the pods, and the remembered scores against new ones: 0, or -EILSEQ
- * with the node in *ret_node. For tests and for `doctor`: O(pods + shapes * nodes). */
+/* Audits the books against the pods, what is beyond capacity against what is known to be, and the
+ * remembered scores against new ones: 0, or -EILSEQ with the node in *ret_node. For tests and for
+ * `doctor`: O(pods + shapes * nodes). */
 must_check int placement_audit(struct placement *p, uint32_t *ret_node);

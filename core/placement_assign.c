@@ -219,6 +219,23 @@ static bool plausible(const struct placement *p, const struct placement_host *ho
 	return true;
 }
 
+/* The pod holds as many GPUs as all of its containers together: that is known at the end. */
+static void find_holders(struct search *s)
+{
+	uint32_t all = 0, part, less;
+
+	for (int i = 0; i < s->out->size; i++)
+		all |= 1u << s->out->slot[i].device;
+	part = placement_holder((uint32_t)placement_bits(all));
+	less = placement_leaving(part, s->request->stays);
+	for (int i = 0; i < s->host.devices; i++) {
+		if (s->view.holders[i] == s->base.view.holders[i])
+			continue;
+		s->view.holders[i] = s->base.view.holders[i] + part - less;
+		s->view.leaving[i] = s->base.view.leaving[i] + less;
+	}
+}
+
 static int tries_for(const struct placement *p)
 {
 	if (p->tries >= PLACEMENT_TRIES)
@@ -251,10 +268,14 @@ int placement_assign(struct placement *p, struct placement_host *host, uint32_t 
 	p->tries += s.tries > 0 ? s.tries : 0;
 	if (r < 0 || lifted)
 		return r;
-	*ret_score = ret_assignment->size == 1 && s.containers == 1 && placement_scores_gpus(p) &&
+	if (request->containers > 1)
+		find_holders(&s);
+	*ret_score = ret_assignment->size == 1 && s.containers == 1 &&
+				     placement_scores_gpus(p, request) &&
 				     !request->container[s.order[0]].exclusive &&
 				     !request->container[s.order[0]].profile
 			     ? s.only_score
 			     : placement_score(p, host, &s.base, &s.view, request, ret_assignment);
+	*ret_score += placement_preference(host, request);
 	return 0;
 }

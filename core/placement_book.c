@@ -37,30 +37,29 @@ static enum placement_reason put_slot(const struct placement *p, struct placemen
 	const struct placement_container *want = &request->container[slot->container];
 	struct placement_gpu *gpu = &trial->gpu[slot->device];
 	uint32_t refusals = placement_gpu_refusals(p, gpu, request, want, slot->device) & ~lifted;
-	const struct placement_profile *it;
-	int profile;
+	int profile = PLACEMENT_NONE;
 
 	if (refusals)
 		return placement_first_reason(refusals);
-	profile = want->profile ? placement_find_profile(p, gpu, want->profile) : PLACEMENT_NONE;
-	if (profile >= 0) {
-		it = &p->geometry[gpu->is.geometry].profile[profile];
-		if (slot->start >= PLACEMENT_STARTS || !(it->starts >> slot->start & 1) ||
-		    gpu->mig_taken & (((1u << it->size) - 1) << slot->start))
+	if (want->profile) {
+		profile = placement_home(p, gpu, want->profile, slot->start);
+		if (!(lifted & BIT(MIG_PLACEMENT)) &&
+		    (profile < 0 ||
+		     gpu->mig_taken & placement_slices(p, gpu, profile, slot->start)))
 			return PLACEMENT_NO_MIG_PLACEMENT;
 	}
 	placement_put(p, gpu, request->class, want, profile, slot->start);
 	return PLACEMENT_FITS;
 }
 
-/* Raises the bill to what the trial host holds more than the host. */
+/* Raises the bill to what the trial host holds more than the host, instances apart. */
 static void raise(const struct placement_host *host, const struct placement_host *trial,
-		  uint8_t class, struct placement_bill *bill)
+		  uint8_t class, const uint16_t *instances, struct placement_bill *bill)
 {
 	for (int i = 0; i < host->devices; i++) {
 		uint32_t compute = trial->gpu[i].compute[class] - host->gpu[i].compute[class];
 		uint64_t memory = trial->gpu[i].memory[class] - host->gpu[i].memory[class];
-		uint16_t tenants = trial->gpu[i].tenants - host->gpu[i].tenants;
+		uint16_t tenants = trial->gpu[i].tenants - host->gpu[i].tenants - instances[i];
 
 		if (bill->compute[i] < compute)
 			bill->compute[i] = compute;
@@ -72,19 +71,6 @@ static void raise(const struct placement_host *host, const struct placement_host
 	}
 }
 
-static void list_instance(const struct placement *p, const struct placement_host *host,
-			  const struct placement_request *request,
-			  const struct placement_slot *slot, struct placement_bill *bill)
-{
-	uint16_t name = request->container[slot->container].profile;
-
-	if (name)
-		bill->instance[bill->instances++] = (struct placement_instance){
-			slot->device,
-			(uint8_t)placement_find_profile(p, &host->gpu[slot->device], name),
-			slot->start};
-}
-
 /* A phase: the containers that run with init container `init`, or (-1) for the pod's life. MIG
  * instances are made once and stay, so each phase has those of all containers up to it. */
 static enum placement_reason bill_phase(const struct placement *p,
@@ -93,6 +79,7 @@ static enum placement_reason bill_phase(const struct placement *p,
 					const struct placement_assignment *assignment, int init,
 					uint32_t lifted, struct placement_bill *bill)
 {
+	uint16_t instances[PLACEMENT_DEVICES] = {0};
 	struct placement_host trial;
 
 	placement_copy_host(&trial, host);
@@ -110,10 +97,12 @@ static enum placement_reason bill_phase(const struct placement *p,
 		reason = put_slot(p, &trial, request, slot, lifted);
 		if (reason)
 			return reason;
+		instances[slot->device] += it->profile != 0;
 		if (it->profile && (init < 0 || slot->container == init))
-			list_instance(p, host, request, slot, bill);
+			bill->instance[bill->instances++] =
+				(struct placement_instance){it->profile, slot->device, slot->start};
 	}
-	raise(host, &trial, request->class, bill);
+	raise(host, &trial, request->class, instances, bill);
 	return PLACEMENT_FITS;
 }
 
@@ -143,16 +132,23 @@ static void move(const struct placement *p, struct placement_host *host, uint8_t
 
 	gpu->tenants = (uint16_t)(gpu->tenants + sign * it->tenants);
 	gpu->holders += (uint32_t)sign * it->holders;
+	gpu->leaving += (uint32_t)sign * it->leaving;
 	if (it->profile) {
-		const struct placement_profile *profile =
-			&p->geometry[gpu->is.geometry].profile[it->profile - 1];
-		uint32_t slices = ((1u << profile->size) - 1) << it->start;
+		int profile = placement_home(p, gpu, it->profile, it->start);
+		uint32_t slices;
 
+		if (profile < 0) {
+			gpu->leftovers = (uint16_t)(gpu->leftovers + sign);
+			return;
+		}
+		slices = placement_slices(p, gpu, profile, it->start);
+		gpu->overlap |= back && gpu->mig_taken & slices;
 		gpu->mig_taken = back ? gpu->mig_taken | slices : gpu->mig_taken & ~slices;
-		gpu->mig_instances[it->profile - 1] =
-			(uint8_t)(gpu->mig_instances[it->profile - 1] + sign);
+		gpu->mig_instances[profile] = (uint8_t)(gpu->mig_instances[profile] + sign);
 		return;
 	}
+	if (gpu->is.geometry)
+		gpu->leftovers = (uint16_t)(gpu->leftovers + sign);
 	gpu->memory[class] += (uint64_t)sign * it->memory;
 	gpu->compute[class] += (uint32_t)sign * it->compute;
 	gpu->exclusive = (uint16_t)(gpu->exclusive + sign * it->exclusive);
@@ -163,52 +159,65 @@ static uint32_t holder_of(const struct placement_bill *bill)
 	uint32_t devices = 0;
 
 	for (int i = 0; i < PLACEMENT_DEVICES; i++)
-		devices += bill->tenants[i] > 0;
-	return placement_holder(devices);
+		devices |= (uint32_t)(bill->tenants[i] > 0) << i;
+	for (int i = 0; i < bill->instances; i++)
+		devices |= 1u << bill->instance[i].device;
+	return placement_holder((uint32_t)placement_bits(devices));
 }
 
-void placement_charge_bill(const struct placement *p, struct placement_host *host, uint8_t class,
-			   const struct placement_bill *bill)
+/* The slices in use, by those who are there: where two had the same one has it still. */
+static void find_slices(const struct placement *p, struct placement_host *host, int device)
 {
-	uint16_t instances[PLACEMENT_DEVICES] = {0};
-	uint32_t holder = holder_of(bill);
+	struct placement_gpu *gpu = &host->gpu[device];
 
-	for (int i = 0; i < bill->instances; i++) {
-		const struct placement_instance *it = &bill->instance[i];
+	gpu->mig_taken = 0;
+	gpu->overlap = false;
+	for (int32_t at = host->first_pod; at >= 0; at = p->pods[at].next) {
+		for (int32_t i = p->pods[at].first_charge; i >= 0 && !p->pods[at].out;
+		     i = p->charges[i].next) {
+			const struct placement_charge *it = &p->charges[i];
+			int profile = it->device == device && it->profile
+					      ? placement_home(p, gpu, it->profile, it->start)
+					      : PLACEMENT_NONE;
+			uint32_t slices = 0;
 
-		instances[it->device]++;
-		move(p, host, class,
-		     &(struct placement_charge){.device = it->device,
-						.tenants = 1,
-						.holders = holder,
-						.profile = (uint8_t)(it->profile + 1),
-						.start = it->start},
-		     true);
+			if (profile >= 0)
+				slices = placement_slices(p, gpu, profile, it->start);
+			gpu->overlap |= gpu->mig_taken & slices;
+			gpu->mig_taken |= slices;
+		}
 	}
-	for (int i = 0; i < host->devices; i++)
-		if (bill->tenants[i] > instances[i])
-			move(p, host, class,
-			     &(struct placement_charge){
-				     .device = i,
-				     .tenants = (uint16_t)(bill->tenants[i] - instances[i]),
-				     .holders = holder,
-				     .memory = bill->memory[i],
-				     .compute = bill->compute[i],
-				     .exclusive = bill->exclusive[i]},
-			     true);
-	host->cpu_used += bill->cpu;
-	host->memory_used += bill->host_memory;
 }
 
-/* Takes a pod off a host, or puts it back: for trials and for good. */
 void placement_lift_pod(const struct placement *p, struct placement_host *host,
-			const struct placement_pod *pod, bool back)
+			struct placement_pod *pod, bool back)
 {
+	pod->out = !back;
 	for (int32_t i = pod->first_charge; i >= 0; i = p->charges[i].next)
 		move(p, host, pod->class, &p->charges[i], back);
+	for (int32_t i = pod->first_charge; i >= 0 && !back; i = p->charges[i].next)
+		if (host->gpu[p->charges[i].device].overlap)
+			find_slices(p, host, p->charges[i].device);
 	host->cpu_used += back ? pod->cpu : -pod->cpu;
 	host->memory_used += back ? pod->host_memory : -pod->host_memory;
-	host->kinds[pod->kind] = (uint16_t)(host->kinds[pod->kind] + (back ? 1 : -1));
+	host->kinds[pod->kind] += back ? 1u : -1u;
+}
+
+void placement_rebuild(const struct placement *p, struct placement_host *host)
+{
+	host->cpu_used = 0;
+	host->memory_used = 0;
+	memset(host->kinds, 0, sizeof(host->kinds));
+	for (int i = 0; i < host->devices; i++) {
+		struct placement_device is = host->gpu[i].is;
+		uint8_t over = host->gpu[i].over;
+
+		memset(&host->gpu[i], 0, sizeof(host->gpu[i]));
+		host->gpu[i].is = is;
+		host->gpu[i].over = over;
+	}
+	for (int32_t i = host->first_pod; i >= 0; i = p->pods[i].next)
+		placement_lift_pod(p, host, &p->pods[i], true);
 }
 
 /* Pods by how many GPUs they have; those with a part of one are 0. */
@@ -237,13 +246,13 @@ static uint64_t promised(const struct placement_gpu *gpu)
 	return (uint64_t)gpu->compute[0] + gpu->compute[1] + gpu->compute[2];
 }
 
-/* Adds a host to the totals, or takes it out: around each change of it. */
-static void count(struct placement *p, const struct placement_host *host, int sign)
+void placement_count(struct placement *p, const struct placement_host *host, int sign)
 {
 	p->empties[placement_empties(host)] += (uint32_t)sign;
+	p->totals.nodes_over += host->over ? (uint32_t)sign : 0;
 	for (int i = 0; i < host->devices; i++) {
 		uint64_t sum = promised(&host->gpu[i]);
-		uint64_t whole = host->gpu[i].is.compute_milli;
+		uint64_t whole = placement_gpu_milli(&host->gpu[i]);
 
 		p->totals.promised_milli += (uint64_t)sign * sum;
 		p->totals.used_milli += (uint64_t)sign * (sum < whole ? sum : whole);
@@ -252,32 +261,35 @@ static void count(struct placement *p, const struct placement_host *host, int si
 
 /* The charges of a bill as a list; the pod's, once they are on it. */
 static void list_charges(struct placement *p, const struct placement_host *host,
-			 const struct placement_bill *bill, struct placement_pod *pod)
+			 const struct placement_bill *bill, uint8_t stays,
+			 struct placement_pod *pod)
 {
-	uint16_t instances[PLACEMENT_DEVICES] = {0};
-	uint32_t holder = holder_of(bill);
+	uint32_t holder = holder_of(bill), less = placement_leaving(holder, stays), held = 0;
 	int32_t *link = &pod->first_charge;
 
 	for (int i = 0; i < bill->instances + host->devices; i++) {
-		struct placement_charge charge = {
-			.next = PLACEMENT_NONE, .tenants = 1, .holders = holder};
+		struct placement_charge charge = {.next = PLACEMENT_NONE, .tenants = 1};
 		int device = i - bill->instances;
 		int32_t at = p->free_charge;
 
 		if (i < bill->instances) {
 			charge.device = bill->instance[i].device;
-			charge.profile = (uint8_t)(bill->instance[i].profile + 1);
+			charge.profile = bill->instance[i].profile;
 			charge.start = bill->instance[i].start;
-			instances[charge.device]++;
 		} else {
-			if (bill->tenants[device] <= instances[device])
+			if (!bill->tenants[device])
 				continue;
 			charge.device = (uint8_t)device;
-			charge.tenants = (uint16_t)(bill->tenants[device] - instances[device]);
+			charge.tenants = bill->tenants[device];
 			charge.memory = bill->memory[device];
 			charge.compute = bill->compute[device];
 			charge.exclusive = bill->exclusive[device];
 		}
+		if (!(held >> charge.device & 1)) {
+			charge.holders = holder - less;
+			charge.leaving = less;
+		}
+		held |= 1u << charge.device;
 		p->free_charge = p->charges[at].next;
 		p->charges[at] = charge;
 		*link = at;
@@ -303,75 +315,179 @@ uint64_t placement_pod_name(const struct placement *p, int32_t at)
 	return (uint64_t)p->pods[at].generation << 32 | (uint32_t)at;
 }
 
-int placement_commit(struct placement *p, const struct placement_request *request, uint32_t node,
-		     const struct placement_assignment *assignment, int32_t priority,
-		     uint64_t *ret_pod)
+/* Whatever is promised can be counted: what does not fit could be any amount. */
+static bool countable(const struct placement_host *host, uint8_t class,
+		      const struct placement_bill *bill)
 {
-	/* Whoever decided may have known of a taint that came later: what is bound stays. */
-	const uint32_t lifted = BIT(CORDONED) | BIT(TAINT);
-	struct placement_host *host;
-	struct placement_pod *pod;
+	const uint64_t most_memory = 1ull << 60;
+
+	if (host->memory_used + bill->host_memory > most_memory)
+		return false;
+	for (int i = 0; i < bill->instances; i++)
+		for (int k = 0; k < PLACEMENT_PROFILES; k++)
+			if (host->gpu[bill->instance[i].device].mig_instances[k] >
+			    UINT8_MAX - PLACEMENT_SLOTS)
+				return false;
+	for (int i = 0; i < host->devices; i++) {
+		const struct placement_gpu *gpu = &host->gpu[i];
+
+		if (gpu->tenants + bill->tenants[i] > UINT16_MAX - PLACEMENT_SLOTS ||
+		    gpu->compute[class] + bill->compute[i] > 1u << 30 ||
+		    gpu->memory[class] + bill->memory[i] > most_memory)
+			return false;
+	}
+	return true;
+}
+
+/* A pod with what the bill says, not yet in the books. */
+static int32_t make_pod(struct placement *p, const struct placement_request *request, uint32_t node,
+			int32_t priority, const struct placement_bill *bill)
+{
+	const struct placement_host *host = &p->hosts[node];
+	int32_t at = p->free_pod;
+	struct placement_pod *pod = &p->pods[at];
+
+	p->free_pod = pod->next;
+	*pod = (struct placement_pod){.host_memory = bill->host_memory,
+				      .cpu = bill->cpu,
+				      .generation = pod->generation + 1,
+				      .node = (int32_t)node,
+				      .next = PLACEMENT_NONE,
+				      .previous = PLACEMENT_NONE,
+				      .first_charge = PLACEMENT_NONE,
+				      .ends_at = PLACEMENT_NONE,
+				      .until = PLACEMENT_FOR_GOOD,
+				      .priority = priority,
+				      .class = request->class,
+				      .kind = placement_kind(request)};
+	list_charges(p, host, bill, request->stays, pod);
+	return at;
+}
+
+static void enter(struct placement *p, int32_t at)
+{
+	struct placement_pod *pod = &p->pods[at];
+	struct placement_host *host = &p->hosts[pod->node];
+
+	pod->next = host->first_pod;
+	if (host->first_pod >= 0)
+		p->pods[host->first_pod].previous = at;
+	host->first_pod = at;
+	host->pods++;
+	placement_lift_pod(p, host, pod, true);
+	p->totals.pods++;
+	p->turnover++;
+	placement_changed(p, (uint32_t)pod->node);
+}
+
+static int book(struct placement *p, const struct placement_request *request, uint32_t node,
+		const struct placement_assignment *assignment, int32_t priority, uint32_t lifted,
+		int32_t *ret_at)
+{
+	struct placement_host *host = placement_find_host(p, node);
 	struct placement_bill bill;
 	uint32_t refusals;
-	int32_t at = p->free_pod;
 	int r = placement_valid(request);
 
 	if (r < 0)
 		return r;
-	if (node >= p->node_end || !p->hosts[node].present)
+	if (!host)
 		return -ENOENT;
-	host = &p->hosts[node];
 	refusals = placement_node_refusals(host, node, request) & ~lifted;
 	if (refusals)
 		return placement_first_reason(refusals);
 	r = placement_bill(p, host, request, assignment, lifted, &bill);
 	if (r != 0)
 		return r;
-	if (at < 0 || !enough_charges(p, &bill))
+	if (!countable(host, request->class, &bill))
+		return -ERANGE;
+	if (p->free_pod < 0 || !enough_charges(p, &bill) || placement_note(p, p->free_pod) < 0)
 		return -ENOSPC;
+	placement_count(p, host, -1);
+	*ret_at = make_pod(p, request, node, priority, &bill);
+	enter(p, *ret_at);
+	return 0;
+}
 
-	pod = &p->pods[at];
-	p->free_pod = pod->next;
-	*pod = (struct placement_pod){.host_memory = bill.host_memory,
-				      .cpu = bill.cpu,
-				      .generation = pod->generation + 1,
-				      .node = (int32_t)node,
-				      .next = host->first_pod,
-				      .previous = PLACEMENT_NONE,
-				      .first_charge = PLACEMENT_NONE,
-				      .priority = priority,
-				      .class = request->class,
-				      .kind = placement_kind(request)};
-	list_charges(p, host, &bill, pod);
-	if (host->first_pod >= 0)
-		p->pods[host->first_pod].previous = at;
-	host->first_pod = at;
-	host->pods++;
-	count(p, host, -1);
-	placement_lift_pod(p, host, pod, true);
-	count(p, host, 1);
-	p->totals.pods++;
-	p->turnover++;
-	placement_changed(p, node);
+int placement_commit(struct placement *p, const struct placement_request *request, uint32_t node,
+		     const struct placement_assignment *assignment, int32_t priority,
+		     uint64_t *ret_pod)
+{
+	/* Whoever decided may have known of a taint that came later: what is bound stays. */
+	const uint32_t lifted = BIT(CORDONED) | BIT(TAINT);
+	int32_t at = PLACEMENT_NONE;
+	int r = book(p, request, node, assignment, priority, lifted, &at);
+
+	if (r != 0)
+		return r;
+	placement_count(p, &p->hosts[node], 1);
 	*ret_pod = placement_pod_name(p, at);
 	return 0;
 }
 
-int placement_release(struct placement *p, uint64_t name)
+int placement_adopt(struct placement *p, const struct placement_request *request, uint32_t node,
+		    const struct placement_assignment *assignment, int32_t priority,
+		    uint64_t *ret_pod)
+{
+	int32_t at = PLACEMENT_NONE;
+	int r = book(p, request, node, assignment, priority, UINT32_MAX, &at);
+
+	if (r != 0)
+		return r;
+	placement_find_over(p, &p->hosts[node]);
+	placement_count(p, &p->hosts[node], 1);
+	*ret_pod = placement_pod_name(p, at);
+	return 0;
+}
+
+int placement_reserve(struct placement *p, const struct placement_request *request, uint32_t node,
+		      const struct placement_assignment *assignment, int32_t priority,
+		      uint64_t until, uint64_t *ret_pod)
+{
+	int r = placement_commit(p, request, node, assignment, priority, ret_pod);
+
+	if (r == 0)
+		placement_end_at(p, (int32_t)(uint32_t)*ret_pod, until);
+	return r;
+}
+
+struct placement_pod *placement_find_pod(const struct placement *p, uint64_t name)
 {
 	uint32_t at = (uint32_t)name;
-	struct placement_host *host;
-	struct placement_pod *pod;
-	int32_t last;
 
 	if (at >= p->limits.pods || p->pods[at].generation != name >> 32 ||
-	    !(p->pods[at].generation & 1))
-		return -ENOENT;
-	pod = &p->pods[at];
-	host = &p->hosts[pod->node];
-	count(p, host, -1);
+	    !(p->pods[at].generation & 1) || p->pods[at].out)
+		return NULL;
+	return &p->pods[at];
+}
+
+void placement_forget_pod(struct placement *p, int32_t at)
+{
+	struct placement_pod *pod = &p->pods[at];
+	int32_t last = pod->first_charge;
+
+	while (last >= 0 && p->charges[last].next >= 0)
+		last = p->charges[last].next;
+	if (last >= 0) {
+		p->charges[last].next = p->free_charge;
+		p->free_charge = pod->first_charge;
+	}
+	pod->generation++;
+	pod->next = p->free_pod;
+	p->free_pod = at;
+}
+
+void placement_leave(struct placement *p, int32_t at, bool to_be_back)
+{
+	struct placement_pod *pod = &p->pods[at];
+	struct placement_host *host = &p->hosts[pod->node];
+
+	placement_end_never(p, at);
+	placement_count(p, host, -1);
 	placement_lift_pod(p, host, pod, false);
-	count(p, host, 1);
+	placement_keep_over(p, host);
+	placement_count(p, host, 1);
+	/* It keeps its own links: where it was is where it comes back. */
 	if (pod->previous >= 0)
 		p->pods[pod->previous].next = pod->next;
 	else
@@ -381,15 +497,68 @@ int placement_release(struct placement *p, uint64_t name)
 	host->pods--;
 	p->totals.pods--;
 	p->turnover++;
-	for (last = pod->first_charge; last >= 0 && p->charges[last].next >= 0;)
-		last = p->charges[last].next;
-	if (last >= 0) {
-		p->charges[last].next = p->free_charge;
-		p->free_charge = pod->first_charge;
+	placement_changed(p, (uint32_t)pod->node);
+	if (!to_be_back)
+		placement_forget_pod(p, at);
+}
+
+void placement_come_back(struct placement *p, int32_t at)
+{
+	struct placement_pod *pod = &p->pods[at];
+	struct placement_host *host = &p->hosts[pod->node];
+
+	if (pod->previous >= 0)
+		p->pods[pod->previous].next = at;
+	else
+		host->first_pod = at;
+	if (pod->next >= 0)
+		p->pods[pod->next].previous = at;
+	host->pods++;
+	p->totals.pods++;
+	placement_count(p, host, -1);
+	placement_lift_pod(p, host, pod, true);
+	placement_find_over(p, host);
+	placement_count(p, host, 1);
+	placement_end_at(p, at, pod->until);
+	placement_changed(p, (uint32_t)pod->node);
+}
+
+int placement_release(struct placement *p, uint64_t name)
+{
+	struct placement_pod *pod = placement_find_pod(p, name);
+	int32_t at = pod ? (int32_t)(pod - p->pods) : PLACEMENT_NONE;
+
+	if (!pod)
+		return -ENOENT;
+	if (placement_note(p, ~at) < 0)
+		return -ENOSPC;
+	placement_leave(p, at, p->on_trial);
+	return 0;
+}
+
+int placement_stays(struct placement *p, uint64_t name, uint8_t stays)
+{
+	const struct placement_pod *pod = placement_find_pod(p, name);
+	struct placement_host *host;
+
+	if (!pod)
+		return -ENOENT;
+	if (stays > PLACEMENT_STAYS)
+		return -EINVAL;
+	if (p->on_trial)
+		return -EBUSY;
+	host = &p->hosts[pod->node];
+	for (int32_t i = pod->first_charge; i >= 0; i = p->charges[i].next) {
+		struct placement_charge *it = &p->charges[i];
+		uint32_t more, less = placement_leaving(it->holders + it->leaving, stays);
+
+		/* Less of the one is more of the other. */
+		more = it->leaving - less;
+		it->holders += more;
+		it->leaving -= more;
+		host->gpu[it->device].holders += more;
+		host->gpu[it->device].leaving -= more;
 	}
-	pod->generation++;
-	pod->next = p->free_pod;
-	p->free_pod = (int32_t)at;
 	placement_changed(p, (uint32_t)pod->node);
 	return 0;
 }

@@ -106,8 +106,8 @@ static void find_numbers(struct placement *p, const struct placement_host *host,
 		bool is_cpu = refusal->reason == PLACEMENT_NO_CPU;
 
 		refusal->needed = is_cpu ? (uint64_t)cpu : memory;
-		refusal->available = is_cpu ? (uint64_t)(host->cpu - host->cpu_used)
-					    : host->memory_bytes - host->memory_used;
+		int64_t room = is_cpu ? placement_cpu_room(host) : placement_host_room(host);
+		refusal->available = room > 0 ? (uint64_t)room : 0;
 		return;
 	}
 	for (int c = 0; c < request->containers; c++) {
@@ -128,7 +128,9 @@ static void find_numbers(struct placement *p, const struct placement_host *host,
 int placement_explain(struct placement *p, const struct placement_request *request, uint32_t node,
 		      struct placement_refusal *ret_refusal)
 {
-	if (node >= p->node_end || !p->hosts[node].present)
+	const struct placement_host *host = placement_find_host(p, node);
+
+	if (!host)
 		return -ENOENT;
 	if (placement_valid(request) < 0)
 		return -EINVAL;
@@ -137,7 +139,7 @@ int placement_explain(struct placement *p, const struct placement_request *reque
 	if (fits_without(p, node, request, 0))
 		return 0;
 	ret_refusal->reason = binding(p, node, request);
-	find_numbers(p, &p->hosts[node], request, ret_refusal);
+	find_numbers(p, host, request, ret_refusal);
 	return 0;
 }
 

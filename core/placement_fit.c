@@ -63,9 +63,26 @@ int placement_find_profile(const struct placement *p, const struct placement_gpu
 	return PLACEMENT_NONE;
 }
 
+int placement_home(const struct placement *p, const struct placement_gpu *gpu, uint16_t name,
+		   uint8_t start)
+{
+	int profile = placement_find_profile(p, gpu, name);
+
+	if (profile < 0 || start >= PLACEMENT_STARTS ||
+	    !(p->geometry[gpu->is.geometry].profile[profile].starts >> start & 1))
+		return PLACEMENT_NONE;
+	return profile;
+}
+
 static uint32_t slices(const struct placement_profile *profile, int start)
 {
 	return ((1u << profile->size) - 1) << start;
+}
+
+uint32_t placement_slices(const struct placement *p, const struct placement_gpu *gpu, int profile,
+			  uint8_t start)
+{
+	return slices(&p->geometry[gpu->is.geometry].profile[profile], start);
 }
 
 static bool may_add(const struct placement *p, const struct placement_gpu *gpu, int profile)
@@ -89,18 +106,23 @@ static int placements_left(const struct placement *p, const struct placement_gpu
 	return n;
 }
 
-int placement_instances(const struct placement *p, uint8_t geometry, uint32_t taken, uint16_t name)
+int placement_instances(const struct placement *p, uint8_t geometry, uint32_t taken,
+			const uint8_t *there, uint16_t name)
 {
 	const struct placement_profiles *all = &p->geometry[geometry];
 	int n = 0;
 
 	for (int i = 0; i < all->size; i++) {
 		const struct placement_profile *it = &all->profile[i];
+		int more = it->most ? it->most - there[i] : INT32_MAX;
 
 		for (int start = 0; it->name == name && start < PLACEMENT_STARTS; start++) {
+			if (more <= 0)
+				break;
 			if (!(it->starts >> start & 1) || taken & slices(it, start))
 				continue;
 			taken |= slices(it, start);
+			more--;
 			n++;
 		}
 	}
@@ -173,9 +195,13 @@ uint32_t placement_gpu_refusals(const struct placement *p, const struct placemen
 
 	if (request->named_devices && !(request->named_devices >> index & 1))
 		refusals |= BIT(NAMED_DEVICE);
+	if (gpu->is.lost)
+		refusals |= BIT(LOST);
+	if (gpu->leftovers)
+		refusals |= BIT(LEFTOVER);
 	if (gpu->is.taints & ~request->tolerations)
 		refusals |= BIT(TAINT);
-	if (gpu->is.slots && gpu->tenants >= gpu->is.slots)
+	if (gpu->tenants >= placement_slots(gpu))
 		refusals |= BIT(SLOTS);
 	if (want->profile) {
 		int profile = placement_find_profile(p, gpu, want->profile);
@@ -195,7 +221,6 @@ void placement_put(const struct placement *p, struct placement_gpu *gpu, uint8_t
 		   const struct placement_container *want, int profile, uint8_t start)
 {
 	gpu->tenants++;
-	gpu->holders += placement_holder(want->devices);
 	if (profile >= 0) {
 		gpu->mig_taken |= slices(&p->geometry[gpu->is.geometry].profile[profile], start);
 		gpu->mig_instances[profile]++;
@@ -204,21 +229,6 @@ void placement_put(const struct placement *p, struct placement_gpu *gpu, uint8_t
 	gpu->memory[class] += want->memory_bytes;
 	gpu->compute[class] += want->compute_milli;
 	gpu->exclusive += want->exclusive;
-}
-
-void placement_take_back(const struct placement *p, struct placement_gpu *gpu, uint8_t class,
-			 const struct placement_container *want, int profile, uint8_t start)
-{
-	gpu->tenants--;
-	gpu->holders -= placement_holder(want->devices);
-	if (profile >= 0) {
-		gpu->mig_taken &= ~slices(&p->geometry[gpu->is.geometry].profile[profile], start);
-		gpu->mig_instances[profile]--;
-		return;
-	}
-	gpu->memory[class] -= want->memory_bytes;
-	gpu->compute[class] -= want->compute_milli;
-	gpu->exclusive -= want->exclusive;
 }
 
 /* Init containers run one by one, each beside the sidecars that were started before it. */
@@ -249,11 +259,18 @@ void placement_host_needs(const struct placement_request *request, int64_t *ret_
 	*ret_memory = memory > peak_memory ? memory : peak_memory;
 }
 
+bool placement_asks_gpus(const struct placement_request *request)
+{
+	for (int i = 0; i < request->containers; i++)
+		if (request->container[i].devices)
+			return true;
+	return false;
+}
+
 uint32_t placement_node_refusals(const struct placement_host *host, uint32_t node,
 				 const struct placement_request *request)
 {
 	uint32_t refusals = 0;
-	bool gpus = false;
 	int64_t cpu;
 	uint64_t memory;
 
@@ -262,25 +279,25 @@ uint32_t placement_node_refusals(const struct placement_host *host, uint32_t nod
 		refusals |= BIT(CORDONED);
 	if (request->node != PLACEMENT_ANYWHERE && (uint32_t)request->node != node)
 		refusals |= BIT(OTHER_NODE);
-	if (cpu > host->cpu - host->cpu_used)
+	/* Who asks for none takes none, even where too much is promised. */
+	if (cpu && cpu > placement_cpu_room(host))
 		refusals |= BIT(CPU);
-	if (memory > host->memory_bytes - host->memory_used)
+	if (memory && (int64_t)memory > placement_host_room(host))
 		refusals |= BIT(HOST_MEMORY);
-	for (int i = 0; i < request->containers; i++) {
-		gpus |= request->container[i].devices > 0;
+	for (int i = 0; i < request->containers; i++)
 		if (request->container[i].devices > host->devices)
 			refusals |= BIT(DEVICE_COUNT);
-	}
-	if (gpus && request->models && !(request->models >> host->model & 1))
+	if (request->models && !(request->models >> host->model & 1) &&
+	    placement_asks_gpus(request))
 		refusals |= BIT(MODEL);
 	return refusals;
 }
 
-static bool same_device(const struct placement_device *a, const struct placement_device *b)
+bool placement_same_device(const struct placement_device *a, const struct placement_device *b)
 {
 	return a->memory_bytes == b->memory_bytes && a->compute_milli == b->compute_milli &&
 	       a->taints == b->taints && a->slots == b->slots && a->links == b->links &&
-	       a->numa == b->numa && a->geometry == b->geometry;
+	       a->numa == b->numa && a->geometry == b->geometry && a->lost == b->lost;
 }
 
 /* Member by member: padding is nobody's. */
@@ -291,7 +308,8 @@ bool placement_same_gpu(const struct placement_gpu *a, const struct placement_gp
 			return false;
 	return a->tenants == b->tenants && a->holders == b->holders &&
 	       a->exclusive == b->exclusive && a->mig_taken == b->mig_taken &&
-	       same_device(&a->is, &b->is) &&
+	       a->leftovers == b->leftovers && a->leaving == b->leaving &&
+	       placement_same_device(&a->is, &b->is) &&
 	       memcmp(a->mig_instances, b->mig_instances, sizeof(a->mig_instances)) == 0;
 }
 

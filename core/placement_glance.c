@@ -35,18 +35,20 @@ static void look(const struct placement *p, const struct placement_host *host,
 		 struct placement_glance *ret_glance)
 {
 	struct placement_glance g = {.open = host->present && !host->cordoned,
+				     .empty = host->pods == 0,
+				     .make = host->make,
 				     .model = host->model,
 				     .devices = host->devices};
 	int64_t compute = 0, memory = 0;
 
-	g.cpu = (int32_t)within(host->cpu - host->cpu_used, INT32_MAX);
-	g.host_memory = (uint32_t)within(
-		(int64_t)((host->memory_bytes - host->memory_used) / (uint64_t)mib) + 1,
-		UINT32_MAX);
+	g.cpu = (int32_t)within(placement_cpu_room(host), INT32_MAX);
+	g.host_memory = (uint32_t)within(placement_host_room(host) / mib + 1, UINT32_MAX);
 	for (int i = 0; i < host->devices; i++) {
 		const struct placement_gpu *gpu = &host->gpu[i];
 		int64_t compute_here, memory_here;
 
+		if (placement_gone(gpu))
+			continue;
 		g.empties += gpu->tenants == 0;
 		if (gpu->is.geometry || gpu->exclusive) {
 			g.mig |= gpu->is.geometry != 0;
@@ -67,15 +69,18 @@ void placement_changed(struct placement *p, uint32_t node)
 	struct placement_host *host = &p->hosts[node];
 
 	host->changed = ++p->change;
-	host->waste_known = false;
+	host->measured.known = false;
 	p->changes[p->change % p->limits.nodes] = node;
 	look(p, host, &p->glances[node]);
+	placement_brief(p, host, &p->briefs[node]);
 }
 
 void placement_look_again(struct placement *p)
 {
-	for (uint32_t node = 0; node < p->node_end; node++)
+	for (uint32_t node = 0; node < p->node_end; node++) {
 		look(p, &p->hosts[node], &p->glances[node]);
+		placement_brief(p, &p->hosts[node], &p->briefs[node]);
+	}
 }
 
 void placement_needs_of(const struct placement_request *request, struct placement_needs *ret_needs)
@@ -107,17 +112,4 @@ void placement_needs_of(const struct placement_request *request, struct placemen
 			needs.empties = (uint8_t)greater(needs.empties, it->devices);
 	}
 	*ret_needs = needs;
-}
-
-bool placement_may_fit(const struct placement *p, uint32_t node,
-		       const struct placement_needs *needs)
-{
-	const struct placement_glance *g = &p->glances[node];
-
-	return g->open && needs->cpu <= g->cpu && needs->host_memory <= g->host_memory &&
-	       needs->compute <= g->compute && needs->memory <= g->memory &&
-	       needs->devices <= g->devices && needs->wholes <= g->wholes &&
-	       needs->empties <= g->empties && needs->mig <= g->mig &&
-	       (!needs->models || needs->models >> g->model & 1) &&
-	       (needs->node == PLACEMENT_ANYWHERE || (uint32_t)needs->node == node);
 }

@@ -109,12 +109,31 @@ static void find_remainders(struct placement *p)
 /* What the next pod on the GPU will probably leave useless of it. */
 static double remainder_of(const struct placement *p, const struct placement_view *view, int gpu)
 {
-	struct room room = {steps(view->compute[p->low][gpu], PLACEMENT_LOW_STEPS),
-			    steps(view->compute[p->top][gpu], PLACEMENT_TOP_STEPS)};
+	struct room room = {view->step[gpu], view->step[gpu]};
 
+	if (view->step[gpu] == PLACEMENT_ODD_STEP)
+		room = (struct room){steps(view->compute[p->low][gpu], PLACEMENT_LOW_STEPS),
+				     steps(view->compute[p->top][gpu], PLACEMENT_TOP_STEPS)};
 	if (room.low > room.top)
 		room.low = room.top;
 	return *remainder_at(p, room);
+}
+
+/* How many of the usual pods could come to each GPU, one by one. */
+static void chances_of_each(const struct placement *p, const struct placement_view *view,
+			    uint32_t *chance)
+{
+	const uint32_t *weights = p->weights + placement_weights_for(p, view->model, view->cpu);
+
+	for (uint32_t i = 0; i < p->usuals_size; i++) {
+		int32_t takes[PLACEMENT_DEVICES] = {0};
+
+		if (!weights[i] ||
+		    placement_takers(p, view, &p->usuals[i], takes) < p->usuals[i].devices)
+			continue;
+		for (int k = 0; k < view->devices; k++)
+			chance[k] += takes[k] ? weights[i] : 0;
+	}
 }
 
 /* What the node loses in the long run, in milli:
@@ -129,18 +148,13 @@ static double remainder_of(const struct placement *p, const struct placement_vie
 double placement_lost(const struct placement *p, const struct placement_view *view)
 {
 	const double cpu_weight = 2.0, room_weight = 0.42, surplus_cpu = 2.5;
-	const uint32_t *weights = placement_weights_for(p, view->model, view->cpu);
 	uint32_t chance[PLACEMENT_DEVICES] = {0};
 	double lost = 0, demand = 0, short_of;
 
-	for (uint32_t i = 0; i < p->usuals_size && view->total > 0; i++) {
-		uint32_t set = weights[i] ? placement_takers(p, view, &p->usuals[i]) : 0;
-
-		if (placement_bits(set) < p->usuals[i].devices)
-			continue;
-		for (int k = 0; k < view->devices; k++)
-			chance[k] += set >> k & 1 ? weights[i] : 0;
-	}
+	if (placement_in_steps(p, view))
+		placement_chances(p, view, chance);
+	else if (view->total > 0)
+		chances_of_each(p, view, chance);
 	for (int k = 0; k < view->devices; k++) {
 		double none = 1, left = view->left[k];
 

@@ -1,185 +1,215 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which pods would have to go; and the audit, which rebuilds the books from the pods.
+ * Which pods would have to go. All that may are taken off, on trial; then one after the other comes
+ * back, if the request still fits: first those whose disruption budget would be overdrawn, the most
+ * important first. Who could not come back then cannot later, when fewer are off: each is tried
+ * once.
  */
 #include "core/placement_machine.h"
 
-enum { CONSIDERED = 256 }; /* pods of a node, the lowest priorities first */
+enum { THERE, OFF, GOES }; /* placement_pod.out */
 
-/* The node's pods below a priority, the highest first; of equals, those with less GPU first. */
-static int below(const struct placement *p, const struct placement_host *host, int32_t priority,
-		 int32_t pods[CONSIDERED])
-{
-	int size = 0;
+struct eviction {
+	struct placement *p;
+	const struct placement_request *request;
+	const struct placement_preemption *how;
+	uint32_t node;
+	struct placement_host trial;
+};
 
-	for (int32_t i = host->first_pod; i >= 0; i = p->pods[i].next) {
-		int32_t mine = p->pods[i].priority;
-		int at = size;
-
-		if (mine >= priority)
-			continue;
-		if (size == CONSIDERED) {
-			if (mine >= p->pods[pods[0]].priority)
-				continue;
-			memmove(pods, pods + 1, (CONSIDERED - 1) * sizeof(*pods));
-			at = --size;
-		}
-		for (; at > 0 && mine > p->pods[pods[at - 1]].priority; at--)
-			pods[at] = pods[at - 1];
-		pods[at] = i;
-		size++;
-	}
-	return size;
-}
-
-static bool fits(struct placement *p, struct placement_host *trial, uint32_t node,
-		 const struct placement_request *request)
+static bool fits(struct eviction *e)
 {
 	struct placement_assignment assignment;
 	int32_t score;
 
-	trial->waste_known = false;
-	return placement_assign(p, trial, node, request, 0, &assignment, &score) == 0;
+	e->trial.measured.known = false;
+	return placement_assign(e->p, &e->trial, e->node, e->request, 0, &assignment, &score) == 0;
+}
+
+/* So many pods of the budget are off more than it allows. */
+static uint32_t overdrawn(const struct eviction *e, uint16_t budget)
+{
+	uint32_t off = 0;
+
+	if (budget == 0 || budget > e->how->budgets)
+		return 0;
+	for (int32_t i = e->trial.first_pod; i >= 0; i = e->p->pods[i].next)
+		off += e->p->pods[i].out && e->p->pods[i].budget == budget;
+	return off > e->how->allowed[budget - 1] ? off - e->how->allowed[budget - 1] : 0;
+}
+
+/* The most important pod in a state; of equals the latest. `overdrawing`: only of budgets that are
+ * overdrawn. */
+static int32_t foremost(const struct eviction *e, uint8_t state, bool overdrawing)
+{
+	int32_t best = PLACEMENT_NONE;
+
+	for (int32_t i = e->trial.first_pod; i >= 0; i = e->p->pods[i].next) {
+		const struct placement_pod *pod = &e->p->pods[i];
+
+		if (pod->out == state && (best < 0 || pod->priority > e->p->pods[best].priority) &&
+		    (!overdrawing || overdrawn(e, pod->budget)))
+			best = i;
+	}
+	return best;
+}
+
+static void bring_back(struct eviction *e, bool overdrawing)
+{
+	int32_t at;
+
+	while ((at = foremost(e, OFF, overdrawing)) >= 0) {
+		struct placement_pod *pod = &e->p->pods[at];
+
+		placement_lift_pod(e->p, &e->trial, pod, true);
+		if (fits(e))
+			continue;
+		placement_lift_pod(e->p, &e->trial, pod, false);
+		pod->out = GOES;
+	}
+}
+
+static void take_off(struct eviction *e, int64_t below)
+{
+	for (int32_t i = e->trial.first_pod; i >= 0; i = e->p->pods[i].next)
+		if (!e->p->pods[i].out && e->p->pods[i].priority < below)
+			placement_lift_pod(e->p, &e->trial, &e->p->pods[i], false);
+}
+
+/* Those that go, the most important first. */
+static int list_victims(struct eviction *e, uint64_t *ret_pods, size_t room,
+			struct placement_victims *ret)
+{
+	int32_t at;
+
+	*ret = (struct placement_victims){.node = e->node};
+	while ((at = foremost(e, GOES, false)) >= 0) {
+		struct placement_pod *pod = &e->p->pods[at];
+
+		/* Each pod that goes is one less for its budget. */
+		ret->overdrawn += overdrawn(e, pod->budget) > 0;
+		if (ret->size < room)
+			ret_pods[ret->size] = placement_pod_name(e->p, at);
+		if (ret->size++ == 0)
+			ret->priority = pod->priority;
+		pod->out = THERE;
+	}
+	return ret->size > room ? -ENOSPC : 0;
+}
+
+static int find_victims(struct placement *p, const struct placement_request *request,
+			const struct placement_preemption *how, uint32_t node, uint64_t *ret_pods,
+			size_t room, struct placement_victims *ret)
+{
+	struct eviction e = {.p = p, .request = request, .how = how, .node = node};
+	int r = 0;
+
+	p->tries = PLACEMENT_TRIES_ALL;
+	placement_copy_host(&e.trial, &p->hosts[node]);
+	take_off(&e, how->priority);
+	if (fits(&e)) {
+		bring_back(&e, true);
+		bring_back(&e, false);
+		r = list_victims(&e, ret_pods, room, ret);
+		if (r == 0 && how->keep_budgets && ret->overdrawn)
+			r = PLACEMENT_NO_VICTIMS;
+	} else {
+		take_off(&e, INT64_MAX);
+		r = fits(&e) ? PLACEMENT_NO_VICTIMS : PLACEMENT_TOO_SMALL;
+	}
+	for (int32_t i = e.trial.first_pod; i >= 0; i = p->pods[i].next)
+		p->pods[i].out = THERE;
+	return r;
 }
 
 int placement_victims(struct placement *p, const struct placement_request *request, uint32_t node,
 		      int32_t priority, uint64_t *ret_pods, size_t room, size_t *ret_size)
 {
-	struct placement_host trial;
-	int32_t pods[CONSIDERED];
-	size_t victims = 0;
-	int size;
+	const struct placement_preemption how = {
+		.priority = priority, .nodes = &node, .nodes_size = 1};
+	struct placement_victims victims;
+	int r = placement_preempt_among(p, request, &how, ret_pods, room, &victims);
 
-	if (node >= p->node_end || !p->hosts[node].present)
-		return -ENOENT;
-	if (placement_valid(request) < 0)
-		return -EINVAL;
-	placement_weigh(p);
-	p->tries = PLACEMENT_TRIES_ALL;
-	placement_copy_host(&trial, &p->hosts[node]);
-	size = below(p, &trial, priority, pods);
-	for (int i = 0; i < size; i++)
-		placement_lift_pod(p, &trial, &p->pods[pods[i]], false);
-	if (!fits(p, &trial, node, request))
-		return PLACEMENT_NO_VICTIMS;
-	/* Whoever can stay stays, the most important first. */
-	for (int i = 0; i < size; i++) {
-		const struct placement_pod *pod = &p->pods[pods[i]];
-
-		placement_lift_pod(p, &trial, pod, true);
-		if (fits(p, &trial, node, request))
-			continue;
-		placement_lift_pod(p, &trial, pod, false);
-		if (victims == room)
-			return PLACEMENT_NO_VICTIMS;
-		ret_pods[victims++] = placement_pod_name(p, pods[i]);
-	}
-	*ret_size = victims;
-	return 0;
+	if (r == 0)
+		*ret_size = victims.size;
+	return r;
 }
 
 int placement_preempt(struct placement *p, const struct placement_request *request,
 		      int32_t priority, uint32_t *ret_node, uint64_t *ret_pods, size_t room,
 		      size_t *ret_size)
 {
-	uint32_t best = UINT32_MAX;
-	int32_t best_priority = 0;
-	size_t best_size = 0;
-	int r;
+	const struct placement_preemption how = {.priority = priority};
+	struct placement_victims victims;
+	int r = placement_preempt_among(p, request, &how, ret_pods, room, &victims);
 
-	for (uint32_t node = 0; node < p->node_end; node++) {
-		size_t size;
-
-		r = placement_victims(p, request, node, priority, ret_pods, room, &size);
-		if (r == -EINVAL)
-			return r;
-		if (r != 0)
-			continue;
-		/* The first victim has the highest priority; nobody to go is better still. */
-		int32_t first = size ? p->pods[(uint32_t)ret_pods[0]].priority : INT32_MIN;
-
-		if (best != UINT32_MAX &&
-		    (first > best_priority || (first == best_priority && size >= best_size)))
-			continue;
-		best = node;
-		best_priority = first;
-		best_size = size;
+	if (r == 0) {
+		*ret_node = victims.node;
+		*ret_size = victims.size;
 	}
-	if (best == UINT32_MAX)
-		return PLACEMENT_NO_VICTIMS;
-	*ret_node = best;
-	return placement_victims(p, request, best, priority, ret_pods, room, ret_size);
+	return r;
 }
 
-/* The node without its pods, then with them again: the same books? */
-static bool adds_up(const struct placement *p, const struct placement_host *host)
+static bool hurts_less(const struct placement_victims *a, const struct placement_victims *b)
 {
-	struct placement_host empty;
-	uint32_t pods = 0;
-
-	placement_copy_host(&empty, host);
-	empty.cpu_used = 0;
-	empty.memory_used = 0;
-	memset(empty.kinds, 0, sizeof(empty.kinds));
-	for (int i = 0; i < host->devices; i++) {
-		memset(&empty.gpu[i], 0, sizeof(empty.gpu[i]));
-		empty.gpu[i].is = host->gpu[i].is;
-	}
-	for (int32_t i = host->first_pod; i >= 0; i = p->pods[i].next, pods++)
-		placement_lift_pod(p, &empty, &p->pods[i], true);
-	for (int i = 0; i < host->devices; i++)
-		if (!placement_same_gpu(&empty.gpu[i], &host->gpu[i]))
-			return false;
-	return pods == host->pods && empty.cpu_used == host->cpu_used &&
-	       empty.memory_used == host->memory_used &&
-	       memcmp(empty.kinds, host->kinds, sizeof(host->kinds)) == 0;
+	if (a->overdrawn != b->overdrawn)
+		return a->overdrawn < b->overdrawn;
+	if (!a->size || !b->size)
+		return a->size < b->size;
+	if (a->priority != b->priority)
+		return a->priority < b->priority;
+	return a->size < b->size;
 }
 
-static bool within_limits(const struct placement *p, const struct placement_host *host)
+/* What is said where no node will do: rather that it could be otherwise. */
+static int worse_of(int a, int b)
 {
-	if (host->cpu_used > host->cpu || host->memory_used > host->memory_bytes)
-		return false;
-	for (int i = 0; i < host->devices; i++) {
-		const struct placement_gpu *gpu = &host->gpu[i];
-
-		if ((gpu->is.slots && gpu->tenants > gpu->is.slots) || gpu->exclusive > 1)
-			return false;
-		for (int c = 0; c < PLACEMENT_CLASSES; c++)
-			if (placement_compute_room(p, gpu, (uint8_t)c) < 0 ||
-			    placement_memory_room(p, gpu, (uint8_t)c) < 0)
-				return false;
-	}
-	return true;
+	if (a == -ENOSPC || b == -ENOSPC)
+		return -ENOSPC;
+	return a == PLACEMENT_NO_VICTIMS || b == PLACEMENT_NO_VICTIMS ? PLACEMENT_NO_VICTIMS
+								      : PLACEMENT_TOO_SMALL;
 }
 
-/* A remembered score is the one that a fresh look gives, unless the node changed since. */
-static bool remembered(struct placement *p, const struct placement_shape *shape, uint32_t node)
+int placement_preempt_among(struct placement *p, const struct placement_request *request,
+			    const struct placement_preemption *how, uint64_t *ret_pods, size_t room,
+			    struct placement_victims *ret_victims)
 {
-	struct placement_host *host = &p->hosts[node];
-	struct placement_assignment assignment;
-	int32_t score = INT32_MIN;
+	size_t size = how->nodes ? how->nodes_size : p->node_end;
+	struct placement_victims best = {0}, here;
+	bool found = false;
+	int r = PLACEMENT_TOO_SMALL;
 
-	if (!shape->live || node >= shape->cut || host->changed > shape->seen)
-		return true;
-	host->waste_known = false;
-	p->tries = PLACEMENT_TRIES_ALL;
-	if (!host->present ||
-	    placement_assign(p, host, node, &shape->request, 0, &assignment, &score) < 0)
-		score = INT32_MIN;
-	return score == shape->scores[node] && score <= shape->tops[node / PLACEMENT_BLOCK];
+	if (placement_valid(request) < 0 || (how->budgets && !how->allowed))
+		return -EINVAL;
+	for (size_t i = 0; how->nodes && i < size; i++)
+		if (!placement_find_host(p, how->nodes[i]))
+			return -ENOENT;
+	placement_weigh(p);
+	for (size_t i = 0; i < size; i++) {
+		uint32_t node = how->nodes ? how->nodes[i] : (uint32_t)i;
+		int answer = PLACEMENT_TOO_SMALL;
+
+		if (p->hosts[node].present)
+			answer = find_victims(p, request, how, node, ret_pods, room, &here);
+		if (answer != 0) {
+			r = worse_of(r, answer);
+		} else if (!found || hurts_less(&here, &best)) {
+			best = here;
+			found = true;
+		}
+	}
+	if (!found)
+		return r;
+	*ret_victims = best;
+	return find_victims(p, request, how, best.node, ret_pods, room, &here);
 }
 
-int placement_audit(struct placement *p, uint32_t *ret_node)
+int placement_protect(struct placement *p, uint64_t name, uint16_t budget)
 {
-	for (uint32_t node = 0; node < p->node_end; node++) {
-		const struct placement_host *host = &p->hosts[node];
+	struct placement_pod *pod = placement_find_pod(p, name);
 
-		*ret_node = node;
-		if (host->present && (!adds_up(p, host) || !within_limits(p, host)))
-			return -EILSEQ;
-		for (uint32_t i = 0; i < p->limits.shapes && !placement_stale(p); i++)
-			if (!remembered(p, &p->shapes[i], node))
-				return -EILSEQ;
-	}
+	if (!pod)
+		return -ENOENT;
+	pod->budget = budget;
 	return 0;
 }

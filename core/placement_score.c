@@ -5,7 +5,19 @@
  */
 #include "core/placement_machine.h"
 
+/* More than any two scores of a policy are apart. Three of them below 0 and one above are still
+ * numbers: placement_score(), placement_preference(). */
 enum { WISH_PENALTY = 1 << 29 };
+
+static enum placement_policy policy_for(const struct placement *p,
+					const struct placement_request *request)
+{
+	if (request->way == PLACEMENT_WAY_PACK)
+		return PLACEMENT_BINPACK;
+	if (request->way == PLACEMENT_WAY_SPREAD)
+		return PLACEMENT_SPREAD;
+	return p->config.policy;
+}
 
 /* 1000 ln(k / (100 - k)), rounded to thousandths, for k = 1..99: from where on
  * floor(100 / (1 + exp(-x / 1000))) is k. Half of them: the other half is their mirror image. */
@@ -59,6 +71,8 @@ static int32_t gpu_left(const struct placement *p, const struct placement_gpu *g
 {
 	int64_t compute, memory;
 
+	if (placement_gone(gpu))
+		return 0;
 	if (gpu->is.geometry)
 		return mig_left(p, gpu);
 	if (gpu->exclusive || gpu->is.taints)
@@ -84,6 +98,13 @@ static int32_t fit32(int64_t room)
 	return room < -1 ? -1 : (int32_t)room;
 }
 
+static uint8_t step_of(int32_t milli)
+{
+	if (milli > PLACEMENT_WHOLE || (milli > 0 && milli % PLACEMENT_STEP != 0))
+		return PLACEMENT_ODD_STEP;
+	return milli > 0 ? (uint8_t)(milli / PLACEMENT_STEP) : 0;
+}
+
 void placement_look_gpu(const struct placement *p, const struct placement_gpu *gpu,
 			struct placement_view *view, uint32_t device)
 {
@@ -94,10 +115,13 @@ void placement_look_gpu(const struct placement *p, const struct placement_gpu *g
 	view->left[device] = left;
 	view->empty[device] = gpu->tenants == 0;
 	view->holders[device] = gpu->holders;
+	view->leaving[device] = gpu->leaving;
 	view->shut[device] = gpu->exclusive > 0;
-	view->open[device] = !gpu->is.taints && !gpu->is.geometry;
-	view->geometry[device] = gpu->is.taints ? 0 : gpu->is.geometry;
+	view->open[device] = !gpu->is.taints && !gpu->is.geometry && !gpu->is.lost;
+	view->geometry[device] = gpu->is.taints || placement_gone(gpu) ? 0 : gpu->is.geometry;
 	view->mig_taken[device] = gpu->mig_taken;
+	if (view->geometry[device])
+		memcpy(view->mig_instances[device], gpu->mig_instances, PLACEMENT_PROFILES);
 	for (int i = 0; i < PLACEMENT_CLASSES; i++) {
 		if (p->level[i] != i)
 			continue;
@@ -106,6 +130,7 @@ void placement_look_gpu(const struct placement *p, const struct placement_gpu *g
 		view->memory[i][device] =
 			closed ? -1 : fit32(placement_memory_room(p, gpu, (uint8_t)i) >> 20);
 	}
+	view->step[device] = p->plain ? step_of(view->compute[0][device]) : PLACEMENT_ODD_STEP;
 }
 
 void placement_look(const struct placement *p, const struct placement_host *host,
@@ -113,7 +138,7 @@ void placement_look(const struct placement *p, const struct placement_host *host
 {
 	memset(ret_view, 0, offsetof(struct placement_view, compute));
 	memset(ret_view->compute, 0xff, sizeof(ret_view->compute));
-	ret_view->cpu = host->cpu - host->cpu_used;
+	ret_view->cpu = placement_cpu_room(host) > 0 ? placement_cpu_room(host) : 0;
 	ret_view->cpu_all = host->cpu;
 	ret_view->devices = host->devices;
 	ret_view->model = host->model;
@@ -126,9 +151,42 @@ void placement_look(const struct placement *p, const struct placement_host *host
 	}
 }
 
-bool placement_scores_gpus(const struct placement *p)
+bool placement_scores_gpus(const struct placement *p, const struct placement_request *request)
 {
-	return p->config.policy == PLACEMENT_FGD || p->config.policy == PLACEMENT_FORESIGHT;
+	enum placement_policy policy = policy_for(p, request);
+
+	return policy == PLACEMENT_FGD || policy == PLACEMENT_FORESIGHT;
+}
+
+int32_t placement_preference(const struct placement_host *host,
+			     const struct placement_request *request)
+{
+	int32_t score = 0;
+
+	if (request->prefers >> host->model & 1 && placement_asks_gpus(request))
+		score += WISH_PENALTY;
+	if (request->avoids & host->tags)
+		score -= WISH_PENALTY;
+	return score;
+}
+
+void placement_measure(const struct placement *p, const struct placement_request *request,
+		       const struct placement_view *view, struct placement_measured *known,
+		       struct placement_base *ret_base)
+{
+	if (!placement_scores_gpus(p, request)) {
+		if (view != &ret_base->view)
+			memcpy(&ret_base->view, view, offsetof(struct placement_view, empty));
+		return;
+	}
+	if (!known->known) {
+		if (p->config.policy == PLACEMENT_FGD)
+			known->waste = placement_waste(p, view);
+		else
+			known->worth = placement_worth(p, view);
+		known->known = true;
+	}
+	ret_base->measured = *known;
 }
 
 void placement_base(const struct placement *p, struct placement_host *host,
@@ -138,23 +196,13 @@ void placement_base(const struct placement *p, struct placement_host *host,
 
 	placement_look(p, host, &ret_base->view);
 	placement_host_needs(request, &ret_base->cpu_needed, &memory);
-	if (!placement_scores_gpus(p))
-		return;
-	if (!host->waste_known) {
-		if (p->config.policy == PLACEMENT_FGD)
-			host->waste = placement_waste(p, &ret_base->view);
-		else
-			host->worth = placement_worth(p, &ret_base->view);
-		host->waste_known = true;
-	}
-	ret_base->waste = host->waste;
-	ret_base->worth = host->worth;
+	placement_measure(p, request, &ret_base->view, &host->measured, ret_base);
 }
 
 static int32_t fgd(const struct placement *p, const struct placement_base *base,
 		   const struct placement_view *view)
 {
-	int64_t less = base->waste - placement_waste(p, view);
+	int64_t less = base->measured.waste - placement_waste(p, view);
 
 	/* |less| < 2^20 pods * 16000 milli * 1000 fits. */
 	return p->usual_count ? percent_sigmoid(less * 1000 / (int64_t)p->usual_count) : 50;
@@ -176,7 +224,7 @@ static int64_t asked_milli(const struct placement_request *request)
 static int32_t foresight(const struct placement *p, const struct placement_base *base,
 			 const struct placement_view *view)
 {
-	double lost = base->worth - placement_worth(p, view);
+	double lost = base->measured.worth - placement_worth(p, view);
 	float size = (float)(lost < 0 ? -lost : lost);
 	int32_t bits;
 
@@ -253,7 +301,7 @@ static int32_t by_policy(const struct placement *p, const struct placement_host 
 			 const struct placement_request *request,
 			 const struct placement_assignment *assignment)
 {
-	switch (p->config.policy) {
+	switch (policy_for(p, request)) {
 	case PLACEMENT_BINPACK:
 		return -view->total;
 	case PLACEMENT_SPREAD:
@@ -306,6 +354,11 @@ static enum within within_node(enum placement_policy policy)
 	return (enum within)table[policy];
 }
 
+bool placement_wants_room(const struct placement *p, const struct placement_request *request)
+{
+	return within_node(policy_for(p, request)) == ROOMIEST;
+}
+
 /* Puts one of a container's GPUs or instances there, an instance where it spoils least. */
 static bool try_on(const struct placement *p, struct placement_gpu *gpu,
 		   const struct placement_request *request, const struct placement_container *want)
@@ -328,9 +381,10 @@ int32_t placement_score_gpu(const struct placement *p, const struct placement_ho
 			    const struct placement_request *request,
 			    const struct placement_container *want, uint32_t device)
 {
-	enum within within = within_node(p->config.policy);
+	enum placement_policy policy = policy_for(p, request);
+	enum within within = within_node(policy);
 	struct placement_gpu with = host->gpu[device];
-	bool foreseen = p->config.policy == PLACEMENT_FORESIGHT;
+	bool foreseen = policy == PLACEMENT_FORESIGHT;
 	int32_t score;
 
 	if (want->exclusive)
@@ -339,6 +393,13 @@ int32_t placement_score_gpu(const struct placement *p, const struct placement_ho
 		return within == ROOMIEST ? view->left[device] : -view->left[device];
 	if (!try_on(p, &with, request, want))
 		return 0;
+	if (with.holders == base->view.holders[device]) {
+		uint32_t part = placement_holder(want->devices);
+		uint32_t less = placement_leaving(part, request->stays);
+
+		with.holders += part - less;
+		with.leaving += less;
+	}
 	placement_look_gpu(p, &with, view, device);
 	score = foreseen ? foresight(p, base, view) : fgd(p, base, view);
 	placement_look_gpu(p, &host->gpu[device], view, device);

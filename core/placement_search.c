@@ -25,6 +25,14 @@ void search_put(struct search *s, const struct placement_slot *slot)
 		gpu->tenants++;
 	else
 		placement_put(s->p, gpu, s->request->class, want, profile, slot->start);
+	/* However many of its containers are there, the pod is one holder. */
+	if (gpu->holders == s->before->gpu[slot->device].holders) {
+		uint32_t part = placement_holder(want->devices);
+		uint32_t less = placement_leaving(part, s->request->stays);
+
+		gpu->holders += part - less;
+		gpu->leaving += less;
+	}
 	placement_look_gpu(s->p, gpu, &s->view, slot->device);
 }
 

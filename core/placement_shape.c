@@ -18,6 +18,8 @@ static uint64_t hash_of(const struct placement_request *request)
 	hash = mix(hash, (uint64_t)request->tolerations << 32 | request->named_devices);
 	hash = mix(hash, (uint64_t)(uint32_t)request->node << 32 | (uint32_t)request->class << 16 |
 				 (uint32_t)request->numa << 8 | request->links);
+	hash = mix(mix(hash, request->prefers),
+		   (uint64_t)request->avoids << 16 | (uint32_t)request->stays << 8 | request->way);
 	for (int i = 0; i < request->containers; i++) {
 		const struct placement_container *it = &request->container[i];
 
@@ -29,20 +31,27 @@ static uint64_t hash_of(const struct placement_request *request)
 	return hash;
 }
 
-static int32_t score_node(struct placement *p, struct placement_shape *shape, uint32_t node)
+/* A node that may fit. */
+static int32_t look_at(struct placement *p, struct placement_shape *shape, uint32_t node)
 {
 	bool in_full = p->tries >= PLACEMENT_TRIES;
 	struct placement_assignment assignment;
 	int32_t score;
 
-	if (!placement_may_fit(p, node, &shape->needs))
-		return INT32_MIN;
+	if (shape->simple && p->briefs[node].known)
+		return placement_quick(p, node, &shape->request, &assignment, &score) ? score
+										      : INT32_MIN;
 	if (placement_assign(p, &p->hosts[node], node, &shape->request, 0, &assignment, &score) ==
 	    0)
 		return score;
 	if (!in_full && node < shape->cut)
 		shape->cut = node;
 	return INT32_MIN;
+}
+
+static int32_t score_node(struct placement *p, struct placement_shape *shape, uint32_t node)
+{
+	return placement_may_fit(p, node, &shape->needs) ? look_at(p, shape, node) : INT32_MIN;
 }
 
 static void find_top(struct placement_shape *shape, uint32_t block)
@@ -55,57 +64,85 @@ static void find_top(struct placement_shape *shape, uint32_t block)
 	shape->tops[block] = best;
 }
 
-/* Empty nodes of which a score is known. A cluster that is not full has many, and few kinds. */
-struct empties {
-	uint32_t node[32];
-	int size;
-};
+static void look_at_changes(struct placement *p, struct placement_shape *shape);
+static bool same_request(const struct placement_request *a, const struct placement_request *b,
+			 bool but_memory);
 
-static bool same_empty(const struct placement_host *a, const struct placement_host *b)
+/* A shape that differs in nothing but the memory that it wants of the host, which no policy looks
+ * at: where both fit they score the same. NULL: there is none. */
+static struct placement_shape *find_twin(struct placement *p, const struct placement_shape *shape)
 {
-	if (a->cpu != b->cpu || a->memory_bytes != b->memory_bytes || a->model != b->model ||
-	    a->devices != b->devices || a->cordoned != b->cordoned)
+	for (uint32_t i = 0; i < p->limits.shapes && shape->simple; i++) {
+		struct placement_shape *it = &p->shapes[i];
+
+		if (it != shape && it->live && it->simple &&
+		    p->change - it->seen < p->limits.nodes &&
+		    same_request(&it->request, &shape->request, true))
+			return it;
+	}
+	return NULL;
+}
+
+/* Where the twin fits it is known how good that is; where it does not, a larger one fits neither.
+ */
+static bool look_by_twin(const struct placement *p, const struct placement_shape *twin,
+			 struct placement_shape *shape, uint32_t node)
+{
+	uint64_t memory = shape->request.container[0].host_memory_bytes;
+	bool fits = twin->scores[node] != INT32_MIN;
+
+	if (!fits && twin->request.container[0].host_memory_bytes > memory)
 		return false;
-	for (int i = 0; i < a->devices; i++)
-		if (!placement_same_gpu(&a->gpu[i], &b->gpu[i]))
-			return false;
+	if (!fits || memory > p->briefs[node].host_memory)
+		shape->scores[node] = INT32_MIN;
+	else
+		shape->scores[node] = twin->scores[node];
 	return true;
 }
 
-/* An earlier node that is looked at like this one; or this one, from now on. */
-static uint32_t like_another(const struct placement *p, struct empties *empties, uint32_t node)
+/* In a scan of all nodes: those that are alike are looked at once. */
+static int32_t look_once(struct placement *p, struct placement_shape *shape, uint32_t node)
 {
-	const struct placement_host *host = &p->hosts[node];
+	const struct placement_brief *brief = &p->briefs[node];
+	uint32_t first;
 
-	if (!host->present || host->pods)
-		return node;
-	for (int i = 0; i < empties->size; i++)
-		if (same_empty(host, &p->hosts[empties->node[i]]))
-			return empties->node[i];
-	if (empties->size < (int)ARRAY_SIZE(empties->node))
-		empties->node[empties->size++] = node;
-	return node;
+	if (!shape->simple || !brief->known || p->config.policy == PLACEMENT_CLUSTERING)
+		return look_at(p, shape, node);
+	if (shape->request.container[0].host_memory_bytes > brief->host_memory)
+		return INT32_MIN;
+	first = placement_alike(p, node);
+	return first == node ? look_at(p, shape, node) : shape->scores[first];
 }
 
+/* A cluster that is not full has many empty nodes, and few makes of them. */
 static void look_everywhere(struct placement *p, struct placement_shape *shape)
 {
 	bool anywhere = shape->request.node == PLACEMENT_ANYWHERE;
+	struct placement_shape *twin = find_twin(p, shape);
+	int32_t known[PLACEMENT_MAKES];
 
-	struct empties empties = {.size = 0};
-
+	for (int i = 0; i < PLACEMENT_MAKES; i++)
+		known[i] = INT32_MIN;
 	shape->cut = UINT32_MAX;
-	for (uint32_t i = 0; i < p->row_size; i++) {
-		uint32_t like = i;
+	p->scan++;
+	if (twin)
+		look_at_changes(p, twin);
+	for (uint32_t i = 0; i < p->node_end; i++) {
+		const struct placement_glance *glance = &p->glances[i];
+		uint8_t make = anywhere && glance->empty ? glance->make : 0;
 
-		if (i < p->node_end && anywhere)
-			like = like_another(p, &empties, i);
-		if (i >= p->node_end)
+		if (!placement_may_fit(p, i, &shape->needs)) {
 			shape->scores[i] = INT32_MIN;
-		else if (like != i && shape->scores[like] != INT32_MIN)
-			shape->scores[i] = shape->scores[like];
-		else
-			shape->scores[i] = score_node(p, shape, i);
+			continue;
+		}
+		if (twin && look_by_twin(p, twin, shape, i))
+			continue;
+		shape->scores[i] = known[make] != INT32_MIN ? known[make] : look_once(p, shape, i);
+		if (make)
+			known[make] = shape->scores[i];
 	}
+	for (uint32_t i = p->node_end; i < p->row_size; i++)
+		shape->scores[i] = INT32_MIN;
 	for (uint32_t i = 0; i < p->blocks; i++)
 		find_top(shape, i);
 }
@@ -128,6 +165,7 @@ static void look_at_changes(struct placement *p, struct placement_shape *shape)
 		else if (*score < old && old == shape->tops[block])
 			find_top(shape, block);
 	}
+	shape->seen = p->change;
 }
 
 /* Where the choices of a decision did not do for all nodes those of the next one go on. */
@@ -149,6 +187,7 @@ static void bring_up_to_date(struct placement *p, struct placement_shape *shape)
 {
 	placement_weigh(p);
 	p->tries = PLACEMENT_TRIES_ALL;
+	shape->simple = placement_is_simple(p, &shape->request);
 	if (!shape->live || p->change - shape->seen >= p->limits.nodes)
 		look_everywhere(p, shape);
 	else
@@ -160,24 +199,28 @@ static void bring_up_to_date(struct placement *p, struct placement_shape *shape)
 	shape->used = ++p->use;
 }
 
-static bool same_container(const struct placement_container *a, const struct placement_container *b)
+static bool same_container(const struct placement_container *a, const struct placement_container *b,
+			   bool but_memory)
 {
-	return a->memory_bytes == b->memory_bytes && a->host_memory_bytes == b->host_memory_bytes &&
+	return a->memory_bytes == b->memory_bytes &&
+	       (but_memory || a->host_memory_bytes == b->host_memory_bytes) &&
 	       a->cpu_milli == b->cpu_milli && a->compute_milli == b->compute_milli &&
 	       a->profile == b->profile && a->devices == b->devices && a->kind == b->kind &&
 	       a->exclusive == b->exclusive;
 }
 
-static bool same_request(const struct placement_request *a, const struct placement_request *b)
+static bool same_request(const struct placement_request *a, const struct placement_request *b,
+			 bool but_memory)
 {
 	if (a->containers != b->containers)
 		return false;
 	for (int i = 0; i < a->containers; i++)
-		if (!same_container(&a->container[i], &b->container[i]))
+		if (!same_container(&a->container[i], &b->container[i], but_memory))
 			return false;
 	return a->models == b->models && a->tolerations == b->tolerations &&
 	       a->named_devices == b->named_devices && a->node == b->node && a->class == b->class &&
-	       a->numa == b->numa && a->links == b->links;
+	       a->numa == b->numa && a->links == b->links && a->prefers == b->prefers &&
+	       a->avoids == b->avoids && a->way == b->way && a->stays == b->stays;
 }
 
 static struct placement_shape *find_shape(struct placement *p,
@@ -188,7 +231,7 @@ static struct placement_shape *find_shape(struct placement *p,
 
 	/* A few hundred hashes in a row are read faster than a table is kept. */
 	for (uint32_t i = 0; i < p->limits.shapes; i++)
-		if (p->hashes[i] == hash && same_request(&p->shapes[i].request, request))
+		if (p->hashes[i] == hash && same_request(&p->shapes[i].request, request, false))
 			return &p->shapes[i];
 	for (uint32_t i = 0; i < p->limits.shapes; i++)
 		if (p->shapes[i].used < oldest->used)
@@ -252,6 +295,9 @@ int placement_decide(struct placement *p, const struct placement_request *reques
 	while (shape->scores[node] != shape->tops[block])
 		node++;
 	ret_decision->node = node;
+	if (shape->simple && p->briefs[node].known &&
+	    placement_quick(p, node, request, &ret_decision->assignment, &ret_decision->score))
+		return 0;
 	/* Never refused: the score says that it fits. */
 	p->tries = PLACEMENT_TRIES_ALL;
 	return placement_assign(p, &p->hosts[node], node, request, 0, &ret_decision->assignment,

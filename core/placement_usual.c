@@ -20,6 +20,8 @@ static struct placement_usual usual_of(const struct placement_request *request)
 		.class = request->class,
 		.profile = it->profile,
 		.exclusive = it->exclusive,
+		.in_steps = !it->exclusive && !it->profile && !it->memory_bytes &&
+			    it->devices == 1 && it->compute_milli,
 	};
 }
 
@@ -69,6 +71,7 @@ static void add_step(struct placement *p, int64_t cpu)
 static int learn_one(struct placement *p, const struct placement_request *request, uint32_t count)
 {
 	struct placement_usual usual = usual_of(request);
+	uint32_t into;
 	int at;
 
 	p->usual_count += count;
@@ -80,7 +83,10 @@ static int learn_one(struct placement *p, const struct placement_request *reques
 	if (at < 0)
 		return at;
 	p->usual_gpu_count += count;
-	p->learned[p->learned_size++] = (struct placement_learned){
+	into = p->learned_size++;
+	for (; into > 0 && p->learned[into - 1].cpu > request->container[0].cpu_milli; into--)
+		p->learned[into] = p->learned[into - 1];
+	p->learned[into] = (struct placement_learned){
 		.models = request->models,
 		.cpu = request->container[0].cpu_milli,
 		.count = count,
@@ -90,28 +96,15 @@ static int learn_one(struct placement *p, const struct placement_request *reques
 	return 0;
 }
 
-/* Each usual's asks in a row. */
-static void find_asks(struct placement *p)
+static void count_kin(struct placement *p)
 {
-	p->asks_size = 0;
-	for (uint32_t u = 0; u < p->usuals_size; u++) {
-		uint32_t first = p->asks_size;
+	for (uint32_t i = 0; i < p->learned_size; i++) {
+		struct placement_learned *it = &p->learned[i];
 
-		for (uint32_t i = 0; i < p->learned_size; i++) {
-			float cpu = (float)p->learned[i].cpu;
-			uint32_t a = first;
-
-			if (p->learned[i].usual != u)
-				continue;
-			while (a < p->asks_size && (p->asks[a].cpu < cpu || p->asks[a].cpu > cpu))
-				a++;
-			if (a == p->asks_size)
-				p->asks[p->asks_size++] =
-					(struct placement_ask){.cpu = cpu,
-							       .per_cpu = cpu > 0 ? 1 / cpu : 0,
-							       .usual = (uint16_t)u};
-			p->learned[i].ask = (uint16_t)a;
-		}
+		it->kin = 0;
+		for (uint32_t j = 0; j < p->learned_size; j++)
+			if (p->learned[j].usual == it->usual && p->learned[j].models == it->models)
+				it->kin += p->learned[j].count;
 	}
 }
 
@@ -130,6 +123,8 @@ int placement_learn(struct placement *p, const struct placement_request *request
 		if (placement_valid(&requests[i]) < 0 || requests[i].containers == 0 ||
 		    counts[i] > 1 << 20)
 			return -EINVAL;
+	if (p->on_trial)
+		return -EBUSY;
 	forget_usuals(p);
 	for (size_t i = 0; i < size && r == 0; i++)
 		r = learn_one(p, &requests[i], counts[i]);
@@ -137,15 +132,15 @@ int placement_learn(struct placement *p, const struct placement_request *request
 		r = -ENOSPC;
 	if (r < 0)
 		forget_usuals(p);
-	find_asks(p);
+	count_kin(p);
+	placement_find_asks(p);
 	p->usual_stale = p->lost_stale = true;
 	return r;
 }
 
-static uint32_t *weight_row(const struct placement *p, int model, uint32_t step)
+static size_t weight_row(const struct placement *p, int model, uint32_t step)
 {
-	return p->weights + (size_t)model * placement_cells(&p->limits) +
-	       (size_t)step * p->usuals_size;
+	return (size_t)model * placement_cells(&p->limits) + (size_t)step * p->usuals_size;
 }
 
 /* What policies normalise by: the largest node. */
@@ -178,11 +173,79 @@ static bool most_changed(struct placement *p)
 	return changed;
 }
 
+/* Parts of a GPU by their size, then whole ones by their number. */
+static bool comes_before(const struct placement_usual *a, const struct placement_usual *b)
+{
+	if (a->exclusive != b->exclusive)
+		return b->exclusive;
+	return a->exclusive ? a->devices < b->devices : a->compute < b->compute;
+}
+
+static void find_order(struct placement *p)
+{
+	uint16_t parts = 0;
+
+	p->summed = p->plain;
+	for (uint32_t u = 0; u < p->usuals_size; u++) {
+		const struct placement_usual *it = &p->usuals[u];
+		uint32_t at = u;
+
+		for (; at > 0 && comes_before(it, &p->usuals[p->order[at - 1]]); at--)
+			p->order[at] = p->order[at - 1];
+		p->order[at] = (uint16_t)u;
+		p->summed &= it->in_steps ||
+			     (it->exclusive && !it->memory_mib && it->compute == PLACEMENT_WHOLE);
+		parts += !it->exclusive;
+	}
+	for (int step = 0; step < PLACEMENT_LOW_STEPS; step++) {
+		uint16_t n = step ? p->parts_upto[step - 1] : 0;
+
+		while (n < parts &&
+		       p->usuals[p->order[n]].compute <= (uint32_t)step * PLACEMENT_STEP)
+			n++;
+		p->parts_upto[step] = n;
+	}
+	for (int devices = 0; devices <= PLACEMENT_DEVICES; devices++) {
+		uint16_t n = devices ? p->wholes_upto[devices - 1] : parts;
+
+		while (n < p->usuals_size && p->usuals[p->order[n]].devices <= devices)
+			n++;
+		p->wholes_upto[devices] = n;
+	}
+}
+
+/* How many CPU steps there are up to this many milli: so many cores, so many steps at least. */
+enum { HINT_MILLI = 512 };
+
+static void find_hints(struct placement *p)
+{
+	uint32_t n = 0;
+
+	for (int64_t i = 0; i < PLACEMENT_HINTS; i++) {
+		while (n < p->steps_size && p->cpu_steps[n] <= i * HINT_MILLI)
+			n++;
+		p->step_hints[i] = (uint16_t)n;
+	}
+}
+
+static void sum_row(struct placement *p, size_t row)
+{
+	uint32_t parts = p->wholes_upto[0], sum = 0;
+
+	for (uint32_t i = 0; i < p->usuals_size; i++) {
+		sum = i == parts ? 0 : sum;
+		p->sums[row + i] = sum += p->weights[row + p->order[i]];
+	}
+}
+
 static void find_weights(struct placement *p)
 {
+	find_order(p);
+	find_hints(p);
 	for (int model = 0; model < PLACEMENT_MODELS; model++) {
 		for (uint32_t step = 0; step <= p->steps_size; step++)
-			memset(weight_row(p, model, step), 0, p->usuals_size * sizeof(uint32_t));
+			memset(p->weights + weight_row(p, model, step), 0,
+			       p->usuals_size * sizeof(uint32_t));
 		for (uint32_t i = 0; i < p->learned_size; i++) {
 			const struct placement_learned *it = &p->learned[i];
 
@@ -190,76 +253,124 @@ static void find_weights(struct placement *p)
 				continue;
 			for (uint32_t step = 1; step <= p->steps_size; step++)
 				if (it->cpu <= p->cpu_steps[step - 1])
-					weight_row(p, model, step)[it->usual] += it->count;
+					p->weights[weight_row(p, model, step) + it->usual] +=
+						it->count;
 		}
+		for (uint32_t step = 0; step <= p->steps_size; step++)
+			sum_row(p, weight_row(p, model, step));
 	}
 }
 
-/* The pods of each usual that could come to a node of this model with this much CPU left. */
-const uint32_t *placement_weights_for(const struct placement *p, int model, int64_t cpu)
+/* Where the row stands of the pods of each usual that could come to a node of this model with this
+ * much CPU left. */
+size_t placement_weights_for(const struct placement *p, int model, int64_t cpu)
 {
-	uint32_t low = 0, high = p->steps_size;
+	int64_t hint = cpu > 0 ? cpu / HINT_MILLI : 0;
+	uint32_t step = p->step_hints[hint < PLACEMENT_HINTS ? hint : PLACEMENT_HINTS - 1];
 
-	while (low < high) {
-		uint32_t middle = (low + high) / 2;
-
-		if (p->cpu_steps[middle] <= cpu)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return weight_row(p, model, low);
+	while (step < p->steps_size && p->cpu_steps[step] <= cpu)
+		step++;
+	return weight_row(p, model, step);
 }
 
-/* Which GPUs could take one pod of the usual kind, a bit each. */
-uint32_t placement_takers(const struct placement *p, const struct placement_view *view,
-			  const struct placement_usual *usual)
+bool placement_in_steps(const struct placement *p, const struct placement_view *view)
 {
-	const int32_t *compute = view->compute[p->level[usual->class]];
-	const int32_t *memory = view->memory[p->level[usual->class]];
-	uint32_t set = 0;
+	bool odd = !p->summed;
 
+	for (int k = 0; k < view->devices; k++)
+		odd |= view->step[k] == PLACEMENT_ODD_STEP;
+	return !odd;
+}
+
+/* A GPU is open to the parts that are not larger than what is left of it; an empty one, to those
+ * who want no more GPUs than are empty, too. */
+void placement_chances(const struct placement *p, const struct placement_view *view,
+		       uint32_t ret_chance[PLACEMENT_DEVICES])
+{
+	const uint32_t *row = p->sums + placement_weights_for(p, view->model, view->cpu);
+	uint32_t empties = 0, wholes;
+
+	for (int k = 0; k < view->devices; k++) {
+		uint16_t upto = p->parts_upto[view->step[k]];
+
+		ret_chance[k] = upto ? row[upto - 1] : 0;
+		empties += view->empty[k] && view->step[k] == PLACEMENT_LOW_STEPS - 1;
+	}
+	if (p->wholes_upto[empties] == p->wholes_upto[0])
+		return;
+	wholes = row[p->wholes_upto[empties] - 1];
+	for (int k = 0; k < view->devices; k++)
+		if (view->empty[k] && view->step[k] == PLACEMENT_LOW_STEPS - 1)
+			ret_chance[k] += wholes;
+}
+
+/* Eight GPUs at a time: a number of turns that the compiler knows, and most nodes have no more. */
+static inline int takers_from(const struct placement_view *view, const int32_t *compute,
+			      const int32_t *memory, const struct placement_usual *usual,
+			      int32_t *ret_takes)
+{
+	int32_t need = (int32_t)usual->compute, mib = (int32_t)usual->memory_mib, n = 0;
+	int end = view->devices > PLACEMENT_DEVICES / 2 ? PLACEMENT_DEVICES : 0;
+	int from = 0;
+
+	do {
+		for (int i = 0; i < PLACEMENT_DEVICES / 2; i++)
+			ret_takes[from + i] =
+				(compute[from + i] >= need) & (memory[from + i] >= mib);
+		for (int i = 0; i < PLACEMENT_DEVICES / 2 && usual->exclusive; i++)
+			ret_takes[from + i] &= view->empty[from + i];
+		for (int i = 0; i < PLACEMENT_DEVICES / 2; i++)
+			n += ret_takes[from + i];
+		from += PLACEMENT_DEVICES / 2;
+	} while (from < end);
+	return n;
+}
+
+int placement_takers(const struct placement *p, const struct placement_view *view,
+		     const struct placement_usual *usual, int32_t ret_takes[PLACEMENT_DEVICES])
+{
 	if (usual->profile)
 		return 0;
-	if (usual->exclusive) {
-		for (int i = 0; i < PLACEMENT_DEVICES; i++)
-			set |= (uint32_t)(view->empty[i] & (compute[i] >= (int32_t)usual->compute) &
-					  (memory[i] >= (int32_t)usual->memory_mib))
-			       << i;
-		return set;
+	return takers_from(view, view->compute[p->level[usual->class]],
+			   view->memory[p->level[usual->class]], usual, ret_takes);
+}
+
+/* Likewise, one by one. */
+static int64_t waste_of_each(const struct placement *p, const struct placement_view *view)
+{
+	const uint32_t *weights = p->weights + placement_weights_for(p, view->model, view->cpu);
+	int64_t useless = 0, coming = 0;
+
+	for (uint32_t i = 0; i < p->usuals_size; i++) {
+		int32_t takes[PLACEMENT_DEVICES] = {0};
+		int64_t stranded = 0;
+
+		if (!weights[i] ||
+		    placement_takers(p, view, &p->usuals[i], takes) < p->usuals[i].devices)
+			continue;
+		for (int k = 0; k < view->devices; k++)
+			stranded += takes[k] ? 0 : view->left[k];
+		coming += weights[i];
+		useless += weights[i] * stranded;
 	}
-	for (int i = 0; i < PLACEMENT_DEVICES; i++)
-		set |= (uint32_t)((compute[i] >= (int32_t)usual->compute) &
-				  (memory[i] >= (int32_t)usual->memory_mib))
-		       << i;
-	return set;
+	return useless + (p->usual_count - coming) * view->total;
 }
 
 /* Σ over the usual pods of the milli that the pod could not use: all that is left where the pod
  * does not fit at all, else what is left on GPUs that cannot take it. */
 int64_t placement_waste(const struct placement *p, const struct placement_view *view)
 {
-	const uint32_t *weights;
-	int64_t useless = 0, coming = 0;
+	uint32_t chance[PLACEMENT_DEVICES];
+	int64_t useful = 0;
 
 	if (view->total == 0)
 		return 0;
-	weights = placement_weights_for(p, view->model, view->cpu);
-	for (uint32_t i = 0; i < p->usuals_size; i++) {
-		uint32_t set;
-		int64_t stranded = 0;
-
-		if (!weights[i])
-			continue;
-		set = placement_takers(p, view, &p->usuals[i]);
-		if (placement_bits(set) < p->usuals[i].devices)
-			continue;
-		for (int k = 0; k < view->devices; k++)
-			stranded += set >> k & 1 ? 0 : view->left[k];
-		coming += weights[i];
-		useless += weights[i] * stranded;
-	}
-	return useless + (p->usual_count - coming) * view->total;
+	if (!placement_in_steps(p, view))
+		return waste_of_each(p, view);
+	placement_chances(p, view, chance);
+	for (int k = 0; k < view->devices; k++)
+		useful += (int64_t)chance[k] * view->left[k];
+	return (int64_t)p->usual_count * view->total - useful;
 }
 
 bool placement_stale(const struct placement *p)
@@ -272,7 +383,7 @@ static void forget(struct placement *p)
 	for (uint32_t i = 0; i < p->limits.shapes; i++)
 		p->shapes[i].live = false;
 	for (uint32_t i = 0; i < p->node_end; i++)
-		p->hosts[i].waste_known = false;
+		p->hosts[i].measured.known = p->briefs[i].measured.known = false;
 }
 
 /* Everything that follows from the usual pods and the nodes. Where it is not as it was no score is,
@@ -302,4 +413,6 @@ void placement_weigh(struct placement *p)
 void placement_reprice(struct placement *p)
 {
 	p->turnover = 1u << 31; /* more than any quarter */
+	if (p->on_trial)
+		p->turnover_before = p->turnover;
 }

@@ -28,7 +28,7 @@ static unsigned want(struct residual *r, enum residual_want how)
 	return r->wanted ? RESIDUAL_MEASURE : 0;
 }
 
-/* A claim beyond what was granted hides nothing, and neither does what is not on the device. */
+/* Neither a claim beyond the grant nor memory that is not on the device may hide anything. */
 static uint64_t resident(const struct residual_moment *at)
 {
 	return beyond(least(at->allocated, at->granted), at->evicted);
@@ -64,15 +64,15 @@ static bool stood_still(const struct residual *r, const struct residual_moment *
 	       now->contexts == then->contexts;
 }
 
-/* What is charged, and the driver may count as the guest's, or not. What a pool let go of the guest
- * finds when it waits for something of the driver, and it may wait for us meanwhile: however often
- * the same is measured, that it let go looks as if a context had ended. */
+/* What is charged, and what the driver may or may not attribute to the guest. The guest notices
+ * that a pool has released memory only when it waits for the driver, and meanwhile it may be
+ * waiting for us. However often we measure, the release looks as if a context had ended. */
 static uint64_t in_doubt(const struct residual_moment *now)
 {
 	return plus(now->adrift, now->loose);
 }
 
-/* In the order of the words: it was said to be there, then the measurement began, now it is known.
+/* In order: it was reported to exist, then the measurement began, and now it is known.
  */
 static void replace_reserved(struct residual *r)
 {
@@ -81,8 +81,8 @@ static void replace_reserved(struct residual *r)
 	r->known += r->settled_first;
 }
 
-/* At least what is beyond all that it ever was granted meanwhile; there may be reserved bytes in
- * that. At most all of it. */
+/* At least what exceeds the most that was granted meanwhile, which may include reserved bytes.
+ * At most all of it. */
 static unsigned ends_between(struct residual *r, const struct residual_moment *now, uint64_t used)
 {
 	uint64_t lowest = beyond(used, beyond(r->most_granted, now->evicted));

@@ -18,8 +18,8 @@ void residual_price_learn(struct residual_price *p, uint64_t tenant, uint64_t by
 	p->said[place].when = ++p->samples;
 }
 
-/* How many others said less than `bytes`, or the same from an earlier place: each has a rank of its
- * own. */
+/* How many others reported less than `bytes`, or the same in an earlier place, so that ranks are
+ * unique. */
 static uint32_t rank_of(const struct residual_price *p, uint32_t place, uint64_t except)
 {
 	uint32_t rank = 0;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the next context of a tenant is thought to take, from contexts that were measured alone
- * (RESIDUAL_SAMPLE). One per device model and driver version. Pure.
+ * Estimates what a tenant's next context takes, from contexts that were measured alone
+ * (RESIDUAL_SAMPLE). One object per device model and driver version. Pure.
  *
- * Samples are told by guests that may lie about how many contexts they have, or hold memory that is
- * none: so a tenant's word counts once, its latest; for itself alone what it says of itself; and
- * for the others what the lower half of at least two tenants agrees upon.
+ * Samples come from guests, which may lie about the number of their contexts or hold memory that is
+ * not a context's. Therefore only a tenant's latest sample counts. A tenant's own sample applies to
+ * itself. For other tenants, the price comes from the lower half of the samples of at least two
+ * tenants.
  *
- * Laws, attacked by tests/unit/test_residual_always.c:
- *  1. the price is never less than `least`, which is what is expected where nothing is known;
- *  2. no single tenant raises a neighbour's price, whatever it says and how often;
- *  3. the price falls as well as rises: what was said last replaces what the tenant said before,
- *     and what is oldest goes when there is no place.
+ * Laws, tested by tests/unit/test_residual_always.c:
+ *  1. the price is never less than `least`, the estimate if nothing is known;
+ *  2. no single tenant can raise a neighbour's price, whatever it reports and how often;
+ *  3. the price can fall as well as rise: a tenant's new sample replaces its former one, and the
+ *     oldest sample is dropped if there is no place.
  */
 #pragma once
 
@@ -21,7 +22,7 @@
 
 enum { RESIDUAL_PRICE_TENANTS = 15 };
 
-/* All zero: nothing is known. Its own. */
+/* All zero: nothing is known. Private. */
 struct residual_price {
 	struct {
 		uint64_t tenant; /* 0: none */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is served when, of many who want one thing after the other, some of them without an end.
- * Pure: the caller does the things, and says what each took, in a unit of its own.
+ * Decides who is served when, among many members that make one request after another, some of them
+ * endlessly. Pure: the caller serves the requests and reports what each took, in its own unit.
  *
- *	prompt   a member who now and then has nothing to say. Of these the one is next who was
- *		 given least (core/line.h).
- *	late     who had SERVICE_ROW things done in a row and had more to say after each: it floods.
- *		 The caller serves the late from a small part of its time, which they share as
- *		 fairly. Who has nothing more to say is prompt again, and owes nobody anything.
+ *	prompt   a member that has no request from time to time. Among these, the one that was given
+ *		 least is next (core/line.h).
+ *	late     a member that made SERVICE_ROW requests in a row without a pause: it floods. The
+ *		 caller serves late members in a small part of its time, which they share just as
+ *		 fairly. A late member that has no more requests is prompt again and owes nothing.
  *
- * Laws, attacked by tests/unit/test_service.c:
- *  1. who stops before it has had SERVICE_ROW things done in a row is never late;
- *  2. who does not stop is late after SERVICE_ROW things, and is no longer among the prompt;
- *  3. who wants something stands in exactly one of both lines until it is served;
- *  4. what serving took is charged in full, whatever the member wants meanwhile.
+ * Laws, tested by tests/unit/test_service.c:
+ *  1. a member that stops before SERVICE_ROW requests in a row is never late;
+ *  2. a member that does not stop is late after SERVICE_ROW requests, and is no longer prompt;
+ *  3. a member with a request is in exactly one of the two lines until it is served;
+ *  4. the cost of each service is charged in full, whatever the member requests meanwhile.
  */
 #pragma once
 
@@ -28,23 +28,24 @@ enum service_change { SERVICE_SAME, SERVICE_BECAME_LATE, SERVICE_BECAME_PROMPT }
 struct service_member {
 	struct line_member place;
 	bool late, served; /* served: from service_next() to service_done() */
-	uint32_t row;	   /* things done since it had nothing to say */
+	uint32_t row;	   /* requests served since it last had none */
 };
 
-/* All zero but for the lines' memory and the grace of `prompt`. */
+/* All zero except the lines' memory and the grace of `prompt`. */
 struct service {
 	struct line prompt, late;
 };
 
-/* Harmless if it is known, or is being served: service_done() says then what it wants. */
+/* Harmless if it is known or is being served; in the latter case service_done() reports what it
+ * wants. */
 void service_want(struct service *service, struct service_member *member);
 
-/* It wants nothing any more, and may go away. */
+/* The member has no more requests and may go away. */
 void service_leave(struct service *service, struct service_member *member);
 
-/* Who is served now, of the prompt or of the late; NULL: nobody. service_done() follows. */
+/* The member to serve now, prompt or late; NULL: none. service_done() must follow. */
 struct service_member *service_next(struct service *service, bool late);
 
-/* One thing was done, which took `cost`; `more`: it wants more. */
+/* One request was served at this `cost`; `more`: the member has another one. */
 enum service_change service_done(struct service *service, struct service_member *member,
 				 uint64_t cost, bool more);

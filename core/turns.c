@@ -89,7 +89,7 @@ static void insert_in_order(struct turns_tenant *t, struct turns_seat *s)
 	list_append(&t->seats, &s->of_tenant);
 }
 
-/* It comes to a device that is governed already. */
+/* It joins a device that is already governed. */
 static void join_governed(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
@@ -180,6 +180,9 @@ void turns_leave(struct turns_seat *s, uint64_t now_ns)
 	list_remove(&s->of_device);
 	list_remove(&s->todo_link);
 	turns_device_add_share(s, -1);
+	d->barred -= s->barred;
+	t->barred -= s->barred;
+	s->barred = false;
 	d->tenants--;
 	s->gate = TURNS_CLOSED;
 	s->todo = 0;
@@ -193,7 +196,7 @@ void turns_leave(struct turns_seat *s, uint64_t now_ns)
 
 /* ---- shares ---------------------------------------------------------------------------------- */
 
-/* What it owed and was owed under another share is worth at most a turn now. */
+/* Debts and credits from its former share now count for at most one turn. */
 static void forgive(struct turns_seat *s)
 {
 	int64_t turn = (int64_t)turns_seat_virtual(s, s->device->turn_ns);
@@ -252,6 +255,39 @@ void turns_uneven(struct turns_seat *s, bool uneven, uint64_t now_ns)
 	turns_device_reckon(s->device, now_ns);
 }
 
+/* It leaves the line, or its turn ends. */
+static void expel(struct turns_tenant *t, uint64_t now_ns)
+{
+	turns_tenant_withdraw(t, now_ns);
+	if (t->state == TURNS_CAPPED) {
+		t->state = TURNS_AWAY;
+		turns_timer_set(&t->turns->timers, &t->timer, UINT64_MAX);
+	} else if (t->state == TURNS_RUNNING) {
+		t->forced = true;
+		turns_tenant_judge(t, now_ns);
+	}
+}
+
+void turns_bar(struct turns_seat *s, bool barred, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	if (s->barred == barred)
+		return;
+	s->barred = barred;
+	if (barred) {
+		t->barred++;
+		s->device->barred++;
+		turns_device_reckon(s->device, now_ns);
+		expel(t, now_ns);
+		return;
+	}
+	t->barred--;
+	s->device->barred--;
+	turns_device_reckon(s->device, now_ns);
+	turns_tenant_enter(t, now_ns);
+}
+
 void turns_share_of(const struct share *share, struct turns_share *ret_share)
 {
 	*ret_share = (struct turns_share){
@@ -307,7 +343,8 @@ static int take_action(struct turns_seat *s, struct turns_action *ret)
 {
 	bool open = s->gate == TURNS_OPENED;
 
-	/* Its other device was late at the same time, and what was said of that settled it. */
+	/* Its other device was late at the same time, and the answer for that one has settled
+	 * this. */
 	if (open || s->gate == TURNS_CLOSED)
 		s->todo &= ~(unsigned)TODO_LATE;
 	if (take_verb(s, TODO_COUPLED, TURNS_COUPLED, ret) ||

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a seat is charged, and what that means: for the device's virtual clock, for its cap, for its
- * guarantee. The clock is the mean virtual time of those who want, weighted: so whoever is behind
- * it was given less than it is entitled to, whatever caps and guarantees do to the others.
+ * A seat's charge and its effects on the device's virtual clock, the seat's cap and its guarantee.
+ * The clock is the weighted mean of the virtual times of the seats that want to run. A seat behind
+ * the clock was therefore given less than it is entitled to, whatever caps and guarantees do to the
+ * others.
  */
 #include "core/turns_machine.h"
 
 enum {
-	FLOOR_TURNS = 25, /* so much of a guarantee is owed, or was had in advance, at most */
+	FLOOR_TURNS = 25, /* the most of a guarantee that is owed, or was used in advance */
 	CAPPED_TURNS = 8,
 };
 
@@ -40,8 +41,9 @@ uint64_t turns_seat_virtual(const struct turns_seat *s, uint64_t ns)
 	return ns * WEIGHT_UNIT / s->tenant->share.weight;
 }
 
-/* A debt is bounded. Of what it is owed a rest leaves no more than a turn, and its cap some turns:
- * what the cap does not let it have is not saved up, but its place in the line is not lost. */
+/* A debt is bounded. After a rest, at most one turn of what it is owed remains, and under a cap
+ * a few turns: time that the cap denies is not saved up, but the seat keeps its place in the
+ * line. */
 static void bound_lag(struct turns_seat *s)
 {
 	uint64_t kept = s->rested ? turns_line_slice(s) : CAPPED_TURNS * s->device->turn_ns;
@@ -103,7 +105,8 @@ uint32_t turns_cap_milli(const struct turns_seat *s)
 	return share->cap_milli;
 }
 
-/* What it runs is taken off before what it saves up is bounded: a long turn loses nothing. */
+/* Running time is subtracted before the saved amount is clamped, so that a long turn loses
+ * nothing. */
 static void allow(struct turns_seat *s, uint64_t charged_ns, uint64_t now_ns)
 {
 	uint64_t span = least(now_ns - s->allowance_at_ns, longest_span);
@@ -148,7 +151,7 @@ uint64_t turns_seat_exhausted(struct turns_seat *s, uint64_t now_ns)
 
 /* ---- guarantee ------------------------------------------------------------------------------- */
 
-/* What is guaranteed beyond the whole device is cut for all alike. */
+/* Guarantees that exceed the whole device are scaled down equally. */
 static uint64_t floor_rate(const struct turns_seat *s)
 {
 	uint64_t all = s->device->guarantees, own = s->tenant->share.guarantee_milli;

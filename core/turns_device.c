@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a device is open or governed: by who is there, not by who wants just now, so that it does
- * not change with every pause of a program (decisions/0072).
+ * Decides whether a device is open or governed. This depends on the tenants present, not on those
+ * that want to run now, so that it does not change with every pause of a program (decisions/0072).
  */
 #include "core/turns_machine.h"
 
@@ -22,13 +22,13 @@ void turns_device_add_share(struct turns_seat *s, int sign)
 	d->weighted += share->weighted ? one : 0;
 }
 
-/* Numbers are all equal where their squares' sum is their sum's square by their count. */
+/* All n numbers are equal iff n * (sum of squares) == (sum)^2. */
 static bool makes_no_difference(const struct turns_device *d)
 {
 	bool same_class = d->classes[0] == d->tenants || d->classes[1] == d->tenants ||
 			  d->classes[2] == d->tenants;
 
-	if (d->capped)
+	if (d->capped || d->barred)
 		return false;
 	if (d->tenants <= 1)
 		return true;
@@ -36,7 +36,7 @@ static bool makes_no_difference(const struct turns_device *d)
 	       d->weights_squared * d->tenants == d->weights * d->weights;
 }
 
-/* It was open: whose gate stands open may have work in flight. */
+/* It was open: tenants with open gates may have work in flight. */
 static void govern_seat(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
@@ -45,7 +45,7 @@ static void govern_seat(struct turns_seat *s, uint64_t now_ns)
 	s->virtual_ns = s->device->clock + s->owed;
 	if (s->gate != TURNS_OPENED)
 		return;
-	/* It is no rest that it was on an open device: what others owe it is not cut. */
+	/* Time on an open device is not a rest: what it is owed is not cut. */
 	s->rested = false;
 	if (t->state == TURNS_LINED || t->state == TURNS_READY) {
 		turns_tenant_withdraw(t, now_ns);
@@ -64,8 +64,12 @@ static void govern_seat(struct turns_seat *s, uint64_t now_ns)
 		t->forced = true;
 		turns_seat_start_closing(s, true, now_ns);
 		turns_tenant_judge(t, now_ns);
-	} else {
-		turns_seat_start_closing(s, true, now_ns);
+	} else if (!turns_seat_start_closing(s, true, now_ns)) {
+		/* It was just opened, and its guests were not told yet: they will not report
+		 * whether they want to run.
+		 */
+		t->wants |= s->asks;
+		turns_tenant_enter(t, now_ns);
 	}
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Closing a gate, and what becomes of it: it drains; it cannot, as its work waits for a thread that
- * stands at the gate (it is opened again, decisions/0071); or it does not end.
+ * Closes a gate and handles the outcome: it drains; it cannot drain because its work waits for a
+ * thread at the gate (then it is opened again, decisions/0071); or the work does not end.
  */
 #include "core/turns_machine.h"
 
@@ -79,8 +79,8 @@ static void couple(struct turns_seat *s)
 	t->coupled = true;
 }
 
-/* Its devices are still its own: none is handed on before all have drained. But for one on which
- * turns ended and began meanwhile: that it must have anew. */
+/* It still holds its devices: none is passed on before all have drained. The exception is a
+ * device on which turns ended and began again meanwhile; it must claim that one again. */
 static void reopen(struct turns_tenant *t, uint64_t now_ns)
 {
 	list_for_each(link, &t->seats)
@@ -103,6 +103,10 @@ static void reopen(struct turns_tenant *t, uint64_t now_ns)
 	t->idle = false;
 	t->undrained = 0;
 	turns_tenant_begin(t, now_ns);
+	if (t->barred && t->state == TURNS_RUNNING) {
+		t->forced = true;
+		turns_tenant_judge(t, now_ns);
+	}
 }
 
 void turns_tenant_recover(struct turns_seat *s)
@@ -135,7 +139,7 @@ static void let_owe(struct turns_seat *s, uint64_t now_ns)
 			steps ? now_ns + t->turns->tuning.escalate_ns : UINT64_MAX);
 }
 
-/* All of its gates that are closing: what does not end on one device may be why on another. */
+/* All its closing gates: work that does not end on one device may be the cause on another. */
 static void hang(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
@@ -172,7 +176,7 @@ static void late_stray(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
-	/* Others run first: nobody's turn is interrupted for who had none. */
+	/* Others run first: no turn is interrupted for a tenant that had none. */
 	couple(s);
 	let_owe(s, now_ns);
 	turns_timer_set(&t->turns->drains, &s->timer, UINT64_MAX);

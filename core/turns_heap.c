@@ -36,7 +36,7 @@ static void set_first(struct turns_heap *heap, struct turns_node *node)
 	node->link = &heap->first;
 }
 
-/* In pairs from the left, then all of these from the right: what makes it O(log n). */
+/* Merges pairs from the left, then all results from the right; this makes it O(log n). */
 static struct turns_node *meld_children(struct turns_node *list)
 {
 	struct turns_node *pairs = NULL, *all = NULL;

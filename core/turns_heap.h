@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pairing heap of nodes that their owners embed: the least key first, and among equals who came
- * first. Keys are compared as differences, so that a virtual clock may wrap. Adding takes constant
- * time, taking out O(log n) on the average. A node of zeros is in no heap.
+ * A pairing heap of embedded nodes: the least key comes first, and among equal keys the node that
+ * was added first. Keys are compared by their difference, so that a virtual clock may wrap. Adding
+ * takes constant time, removing O(log n) amortised. A zeroed node is in no heap.
  */
 #pragma once
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a turn goes on: judged whenever something changes on the tenant's devices, when it says
- * that it is idle, or wants again, and when its time is over.
+ * Decides whether a turn continues: whenever something changes on the tenant's devices, when the
+ * tenant reports that it is idle or wants to run again, and when its time is over.
  */
 #include "core/turns_machine.h"
 
 enum {
-	GRACE_USUAL = 500, /* thousandths of the pauses must be short for one to be waited for */
-	COUPLED_PAUSE = 8, /* deadlines between two attempts to close who is coupled */
+	GRACE_USUAL =
+		500, /* thousandths of the pauses that must be short for a pause to be waited for */
+	COUPLED_PAUSE = 8, /* deadlines between two attempts to close a coupled tenant's gate */
 };
 
 static bool is_contested(const struct turns_tenant *t)
@@ -22,7 +23,7 @@ static bool is_contested(const struct turns_tenant *t)
 	return t->forced;
 }
 
-/* As long as the device allows that allows least. */
+/* The minimum over its devices. */
 static uint64_t slice(const struct turns_tenant *t)
 {
 	uint64_t shortest = UINT64_MAX;
@@ -56,14 +57,14 @@ void turns_tenant_begin(struct turns_tenant *t, uint64_t now_ns)
 
 /* ---- judging --------------------------------------------------------------------------------- */
 
-/* Who would run if the holder stood in line as well; the holder itself, where that is so. */
+/* The seat that would run if the holder stood in line as well; possibly the holder itself. */
 static struct turns_seat *challenger(struct turns_seat *holder, uint64_t now_ns)
 {
 	struct turns_seat *best;
 
 	if (!holder->device->waiting)
 		return holder;
-	/* It asks for its place now: it has not waited. */
+	/* It joins the line only now: it has not waited. */
 	holder->wanted_ns = now_ns;
 	turns_line_add(holder, now_ns);
 	best = turns_line_best(holder->device, now_ns);
@@ -144,7 +145,7 @@ static uint64_t exhausted(struct turns_tenant *t, uint64_t now_ns)
 	return first;
 }
 
-/* It goes on for another while, unless it must end; returns when to look again. */
+/* The turn is extended, unless it must end; returns when to check again. */
 static uint64_t extend(struct turns_tenant *t, bool *ret_over, uint64_t now_ns)
 {
 	if (t->forced || (now_ns >= t->end_ns && is_beaten(t, now_ns)))
@@ -156,7 +157,7 @@ static uint64_t extend(struct turns_tenant *t, bool *ret_over, uint64_t now_ns)
 	return t->end_ns;
 }
 
-/* Whether the turn ends because it is idle; if not, when to look again. */
+/* Whether the turn ends because the tenant is idle; if not, when to check again. */
 static bool ends_idle(struct turns_tenant *t, uint64_t now_ns, uint64_t *ret_at)
 {
 	uint64_t end = t->idle_ns + (t->forced ? 0 : grace(t));
@@ -200,7 +201,8 @@ void turns_tenant_judge(struct turns_tenant *t, uint64_t now_ns)
 		turns_timer_set(&t->turns->timers, &t->timer, over ? t->retry_ns : at);
 }
 
-/* Somebody has come to stand in line. A holder is not cut short by who has had its part. */
+/* A tenant has joined the line. It does not cut the holder's turn short if it has had its own
+ * part. */
 void turns_arrive(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_seat *holder = s->device->holder, *best;

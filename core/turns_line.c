@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is next on a device: who is due (behind its guarantee, or waiting for too long), then by
- * class, and within a class the earliest eligible virtual deadline. A seat is moved from `later` to
- * `soon` at most once for each time that it stands in line.
+ * Chooses the next seat on a device: first a seat that is due (behind its guarantee, or waiting for
+ * too long), then by class, and within a class by the earliest eligible virtual deadline. A seat
+ * moves from `later` to `soon` at most once each time that it stands in line.
  */
 #include "core/turns_machine.h"
 
@@ -10,10 +10,11 @@
 
 enum {
 	CROWD = 4
-}; /* more than so many are given shorter turns, 5/8: nobody waits for long then,
-    * and a second is divided as evenly as among a few */
+}; /* more seats than this get shorter turns (5/8), so that none waits for long and a second is
+      divided as evenly as among a few */
 
-/* Who has a small weight is given shorter turns, so that it has one about as often as others. */
+/* A seat with a small weight gets shorter turns, so that its turns are about as frequent as
+ * those of others. */
 uint64_t turns_line_slice(const struct turns_seat *s)
 {
 	const struct turns_device *d = s->device;
@@ -25,8 +26,8 @@ uint64_t turns_line_slice(const struct turns_seat *s)
 	return least(most(slice, d->turns->tuning.shortest_ns), longest);
 }
 
-/* What its turn takes, drain included: who promised less would come too often. What is not known
- * yet is taken for more than it will be, which makes it come a little later. */
+/* The expected length of its turn, including the drain: too low an estimate would give it turns
+ * too often. An unknown length is overestimated, which makes its turn a little later. */
 static uint64_t expected(const struct turns_seat *s)
 {
 	const struct turns_tenant *t = s->tenant;
@@ -95,7 +96,8 @@ struct turns_seat *turns_line_best(struct turns_device *d, uint64_t now_ns)
 		if (d->soon[class].first)
 			return SEAT_OF_LINE(d->soon[class].first);
 	}
-	/* Everybody had more than it is entitled to: of somebody who does not stand in line. */
+	/* All seats in line had more than they are entitled to; the time is owed to a seat that
+	 * is not in line. */
 	first = NULL;
 	for (unsigned class = 0; class < ARRAY_SIZE(d->later); class ++) {
 		struct turns_node *other = d->later[class].first;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of core/turns.h share. */
+/* Declarations shared by the files that implement core/turns.h. */
 #pragma once
 
 #include "core/turns.h"
 
 enum { MILLI = 1000, WEIGHT_UNIT = 10000 };
 
-/* What is to be told of a seat beside its gate. */
+/* Pending actions of a seat besides its gate. */
 enum {
 	TODO_LATE = 1,
 	TODO_COUPLED = 2,
@@ -31,20 +31,20 @@ static inline uint64_t most(uint64_t a, uint64_t b)
 
 /* ---- turns.c --------------------------------------------------------------------------------- */
 
-/* Something is to be told of the seat: its gate, or TODO_*. */
+/* The seat has a pending action: its gate, or TODO_*. */
 void turns_seat_todo(struct turns_seat *s, unsigned todo);
 void turns_timer_set(struct turns_heap *heap, struct turns_node *timer,
 		     uint64_t at_ns); /* UINT64_MAX: off */
 
 /* ---- turns_account.c: what is charged, the clock, the cap, the guarantee --------------------- */
 
-/* The seat counts for its device's clock, as it wants. */
+/* The seat counts towards its device's clock, because it wants to run. */
 void turns_seat_activate(struct turns_seat *s);
 void turns_seat_deactivate(struct turns_seat *s, bool rests);
-/* It runs for its guarantee, which may be more than its weight is worth: it owes nobody for that,
- * and the clock, a mean, is not to run ahead of the others. */
+/* It runs for its guarantee, which may be more than its weight is worth. It owes nothing for
+ * this time, and the clock, which is a mean, must not run ahead of the others. */
 void turns_seat_excuse(struct turns_seat *s, uint64_t now_ns);
-/* So much of its own time, in virtual time. */
+/* Converts an amount of its own time to virtual time. */
 uint64_t turns_seat_virtual(const struct turns_seat *s, uint64_t ns);
 void turns_seat_entitle(struct turns_seat *s, bool from_now_on, uint64_t now_ns);
 /* When it may run: 0 or now_ns: at once. */
@@ -52,7 +52,7 @@ uint64_t turns_seat_released(struct turns_seat *s, uint64_t now_ns);
 /* When it must stop, if it runs from now on. */
 uint64_t turns_seat_exhausted(struct turns_seat *s, uint64_t now_ns);
 void turns_seat_allow(struct turns_seat *s, uint64_t now_ns);
-/* Its guarantee goes on growing while it wants, and else only up to nothing. */
+/* Its guarantee accrues while it wants to run, and otherwise only up to zero. */
 void turns_seat_floor(struct turns_seat *s, bool wanted, uint64_t now_ns);
 /* From when it is behind its guarantee. */
 uint64_t turns_seat_due(struct turns_seat *s, uint64_t now_ns);
@@ -63,7 +63,7 @@ void turns_line_add(struct turns_seat *s, uint64_t now_ns);
 void turns_line_remove(struct turns_seat *s);
 uint64_t turns_line_slice(const struct turns_seat *s);
 struct turns_seat *turns_line_best(struct turns_device *d, uint64_t now_ns);
-/* Of those who may run on a claimed device: they need no other one. */
+/* Chooses among the tenants that may run on a claimed device: those that need no other device. */
 struct turns_seat *turns_line_best_single(struct turns_device *d, uint64_t now_ns);
 
 /* ---- turns_tenant.c: a tenant's turn --------------------------------------------------------- */
@@ -74,7 +74,7 @@ static inline bool is_free(const struct turns_seat *s)
 }
 
 uint32_t turns_tenant_governed(const struct turns_tenant *t);
-/* It wants, and is away: it stands in line, or waits for its cap. */
+/* It wants to run but cannot yet: it stands in line, or waits for its cap. */
 void turns_tenant_enter(struct turns_tenant *t, uint64_t now_ns);
 /* Its claims and its place in the line are void. */
 void turns_tenant_withdraw(struct turns_tenant *t, uint64_t now_ns);
@@ -86,7 +86,7 @@ void turns_tenant_fix(struct turns_tenant *t, uint64_t now_ns);
 void turns_tenant_timer(struct turns_tenant *t, uint64_t now_ns);
 /* Its cap may have changed. */
 void turns_tenant_recap(struct turns_tenant *t, uint64_t now_ns);
-/* Nobody holds the device, or somebody has come. */
+/* No tenant holds the device, or a tenant has joined the line. */
 void turns_device_serve(struct turns_device *d, uint64_t now_ns);
 
 void turns_tenant_settle(struct turns_tenant *t, uint64_t now_ns);
@@ -96,14 +96,14 @@ void turns_tenant_settle(struct turns_tenant *t, uint64_t now_ns);
 /* Its gates are open. */
 void turns_tenant_begin(struct turns_tenant *t, uint64_t now_ns);
 void turns_tenant_judge(struct turns_tenant *t, uint64_t now_ns);
-/* Somebody has come to stand in line. */
+/* A tenant has joined the line. */
 void turns_arrive(struct turns_seat *s, uint64_t now_ns);
 
 /* ---- turns_drain.c --------------------------------------------------------------------------- */
 
-/* Whether it must be waited for: not where nobody was told yet that it is open. */
+/* Whether its drain must be waited for; not if its guests were not told yet that it is open. */
 bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns);
-/* A thread stands at a gate of who was reported as hung. */
+/* A thread waits at a gate of a tenant that was reported as hung. */
 void turns_tenant_recover(struct turns_seat *s);
 
 /* ---- turns_device.c: open or governed -------------------------------------------------------- */

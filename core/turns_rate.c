@@ -3,7 +3,7 @@
 
 #include "base/macros.h"
 
-/* The buckets between the one that ran last and the one that runs now are empty. */
+/* The buckets between the last used one and the current one are empty. */
 static void advance(uint32_t *ring, uint32_t size, uint64_t *running, uint64_t now)
 {
 	if (now <= *running)
@@ -19,7 +19,7 @@ static void put(uint32_t *ring, uint32_t size, uint64_t *running, uint64_t width
 {
 	uint64_t span = to - from;
 
-	/* What is older than the ring would be overwritten at once. */
+	/* Older amounts than the ring covers would be overwritten at once. */
 	if (to / width >= size && from / width < to / width - size + 1) {
 		uint64_t kept = (to / width - size + 1) * width;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nanoseconds of something over the last second and the last minute: two rings of buckets. Adding
- * costs as much as the buckets that are crossed, and never more than there are.
+ * Sums nanoseconds over the last second and the last minute, in two rings of buckets. The cost of
+ * adding is the number of buckets crossed, at most the size of the rings.
  */
 #pragma once
 
@@ -24,6 +24,6 @@ struct turns_rate {
 /* `amount` ns, spread evenly over from_ns .. to_ns. */
 void turns_rate_add(struct turns_rate *rate, uint64_t from_ns, uint64_t to_ns, uint64_t amount);
 
-/* Within the last 16 slots, and the last 60 seconds, that were over at now_ns. */
+/* The sums over the last 16 slots, or 60 seconds, that had ended at now_ns. */
 uint64_t turns_rate_1s(const struct turns_rate *rate, uint64_t now_ns);
 uint64_t turns_rate_60s(const struct turns_rate *rate, uint64_t now_ns);

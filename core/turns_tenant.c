@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tenant's way through its turn: it enters the line of one device after the other, claims them,
- * runs on all at once, and ends. core/turns_judge.c says when.
+ * A tenant's path through its turn: it joins the line of one device after the other, claims them,
+ * runs on all of them together, and ends. core/turns_judge.c decides when.
  */
 #include "core/turns_machine.h"
 
@@ -78,7 +78,7 @@ void turns_tenant_recap(struct turns_tenant *t, uint64_t now_ns)
 
 void turns_tenant_enter(struct turns_tenant *t, uint64_t now_ns)
 {
-	if (t->state != TURNS_AWAY || !t->wants || (t->hung && !t->coupled) ||
+	if (t->state != TURNS_AWAY || !t->wants || t->barred || (t->hung && !t->coupled) ||
 	    !turns_tenant_governed(t))
 		return;
 	list_for_each(link, &t->seats)
@@ -121,7 +121,7 @@ static void open_seat(struct turns_seat *s, uint64_t now_ns)
 	if (d->claimed == s)
 		d->claimed = NULL;
 	d->holder = s;
-	/* What it owes since it was reported is settled; it is charged on. */
+	/* Its debt since the report is settled; charging continues. */
 	turns_settle(s, now_ns);
 	turns_timer_set(&d->turns->drains, &s->timer, UINT64_MAX);
 	if (s->stray) {
@@ -149,7 +149,7 @@ static void start(struct turns_tenant *t, uint64_t now_ns)
 	turns_tenant_begin(t, now_ns);
 }
 
-/* All is claimed: whoever fills in on its devices must go. */
+/* All devices are claimed: tenants that fill in on them must leave. */
 static void gather(struct turns_tenant *t, uint64_t now_ns)
 {
 	bool clear = true;

@@ -225,7 +225,7 @@ static int fill(struct placement *p, const struct replay_trace *trace,
 	config.compute_factor_milli[BATCH] = run->overcommit_milli;
 	r = placement_configure(p, &config);
 	if (r < 0)
-		return fault_set(why, r, "%s, overcommit %u: not a configuration",
+		return fault_set(why, r, "%s, overcommit %u: not a valid configuration",
 				 cluster_policy_name(run->policy), run->overcommit_milli);
 	r = add_nodes(p, trace, run, nodes, order, why);
 	if (r < 0)
@@ -299,13 +299,14 @@ static int decide_randomly(struct placement *p, struct placement_request *reques
 }
 
 int cluster_place(struct placement *p, const struct replay_pod *pod, const struct cluster_run *run,
-		  uint64_t *random, uint64_t *ret_pod, struct fault *why)
+		  uint8_t stays, uint64_t *random, uint64_t *ret_pod, struct fault *why)
 {
 	struct placement_request request;
 	struct placement_decision decision;
 	int r;
 
 	cluster_request(pod, run, &request);
+	request.stays = stays;
 	r = run->policy == CLUSTER_RANDOM ? decide_randomly(p, &request, random, &decision)
 					  : placement_decide(p, &request, &decision);
 	if (r == PLACEMENT_NOWHERE)

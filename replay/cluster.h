@@ -43,7 +43,8 @@ uint64_t cluster_capacity(const struct replay_trace *trace);
 must_check int cluster_make(const struct replay_trace *trace, const struct cluster_run *run,
 			    uint32_t nodes, uint32_t pods, const size_t *order,
 			    struct placement **ret_placement, size_t *ret_size, struct fault *why);
-/* Decides and books: PLACEMENT_NOWHERE where it is refused; -EINVAL. */
+/* Decides and books a pod that stays for so long (placement_request): PLACEMENT_NOWHERE where it is
+ * refused; -EINVAL. */
 must_check int cluster_place(struct placement *p, const struct replay_pod *pod,
-			     const struct cluster_run *run, uint64_t *random, uint64_t *ret_pod,
-			     struct fault *why);
+			     const struct cluster_run *run, uint8_t stays, uint64_t *random,
+			     uint64_t *ret_pod, struct fault *why);

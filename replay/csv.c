@@ -34,7 +34,8 @@ int csv_open(const char *path, FILE **ret_file, struct fault *why)
 	    access(packed, R_OK) == 0) {
 		file = tmpfile();
 		if (!file)
-			return fault_set(why, -errno, "no temporary file: %s", strerror(errno));
+			return fault_set(why, -errno, "cannot create a temporary file: %s",
+					 strerror(errno));
 		r = run_gzip(packed, file);
 		if (r < 0)
 			return fault_set(why, r, "%s: gzip cannot unpack it", packed);

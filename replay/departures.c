@@ -17,6 +17,7 @@ struct living {
 	struct placement *p;
 	uint64_t random, capacity_milli;
 	double now;
+	double older;				  /* when pods are next asked how long they stay */
 	double arrivals_per_time, lifetime_scale; /* of recorded seconds */
 	struct departure *heap;			  /* owned */
 	size_t size, room;
@@ -161,13 +162,35 @@ static void count(struct living *it, const struct replay_pod *pod, bool refused)
 	size->refused_milli += refused ? milli : 0;
 }
 
+/* Of a mean lifetime. */
+static uint8_t eighths(double left)
+{
+	return placement_eighths((uint64_t)(left * 800), 800);
+}
+
+/* Eight times in a mean lifetime those that have less to stay than they said then say so. */
+static int grow_old(struct living *it)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < it->size && r == 0; i++) {
+		double left = it->heap[i].at - it->now;
+
+		if (eighths(left) != eighths(left + 1.0 / PLACEMENT_STAYS))
+			r = placement_stays(it->p, it->heap[i].pod, eighths(left));
+	}
+	it->older += 1.0 / PLACEMENT_STAYS;
+	return r;
+}
+
 static int arrive(struct living *it, struct fault *why)
 {
 	const struct replay_pod *pod =
 		&it->trace->pods[cluster_below(&it->random, it->trace->pods_size)];
 	double leaves = it->now + lifetime(it, pod);
 	uint64_t name;
-	int r = cluster_place(it->p, pod, &it->run->how, &it->random, &name, why);
+	uint8_t stays = it->run->stated ? eighths(leaves - it->now) : 0;
+	int r = cluster_place(it->p, pod, &it->run->how, stays, &it->random, &name, why);
 
 	if (r < 0)
 		return r;
@@ -191,6 +214,10 @@ static int live(struct living *it, struct fault *why)
 		if (at >= it->run->lifetimes)
 			break;
 		pass(it, at);
+		if (it->run->stated && at >= it->older)
+			r = grow_old(it);
+		if (r < 0)
+			break;
 		if (leaves) {
 			r = placement_release(it->p, pop(it).pod);
 			continue;

@@ -19,6 +19,7 @@ struct departures_run {
 	uint32_t load_milli;
 	double lifetimes, warm_up; /* warm_up < lifetimes */
 	bool recorded;		   /* each pod's lifetime is the list's; else exponential */
+	bool stated;		   /* pods say when they leave */
 	uint32_t windows;	   /* 1 .. DEPARTURES_WINDOWS, of the whole run */
 };
 

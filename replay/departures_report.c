@@ -26,17 +26,11 @@ static double refused_of(const struct replay_results *results, size_t list, size
 
 static double deviation_of(const struct replay_results *results, size_t list, size_t policy)
 {
-	size_t n = results->job->seeds;
-	double sum = 0, squares = 0;
+	struct replay_tally tally = {0};
 
-	for (size_t i = 0; i < n; i++)
-		sum += replay_outcome(results, list, policy, i)->refused;
-	for (size_t i = 0; i < n; i++) {
-		double d = replay_outcome(results, list, policy, i)->refused - sum / (double)n;
-
-		squares += d * d;
-	}
-	return n > 1 ? sqrt(squares / (double)(n - 1)) : 0;
+	for (size_t i = 0; i < results->job->seeds; i++)
+		replay_tally_add(&tally, replay_outcome(results, list, policy, i)->refused);
+	return replay_tally_mean(&tally).deviation;
 }
 
 static double allocated_of(const struct replay_results *results, size_t list, size_t policy)
@@ -102,9 +96,10 @@ void departures_print_json(FILE *out, const struct replay_results *results)
 
 	fprintf(out,
 		"{\"overcommit_milli\":%u,\"load_milli\":%u,\"lifetimes\":%g,\"warm_up\":%g,"
-		"\"recorded\":%s,\"runs\":[\n",
+		"\"recorded\":%s,\"stated\":%s,\"runs\":[\n",
 		job->how.overcommit_milli, job->living.load_milli, job->living.lifetimes,
-		job->living.warm_up, job->living.recorded ? "true" : "false");
+		job->living.warm_up, job->living.recorded ? "true" : "false",
+		job->living.stated ? "true" : "false");
 	for (size_t list = 0; list < job->lists_size; list++) {
 		for (size_t i = 0; i < job->policies_size * job->seeds; i++) {
 			size_t policy = i / job->seeds, seed = i % job->seeds;

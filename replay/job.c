@@ -9,7 +9,7 @@ static int add_list(struct replay_job *job, const char *name, struct fault *why)
 	if (job->lists_size == REPLAY_LISTS)
 		return fault_set(why, -EINVAL, "more than %d pod lists", REPLAY_LISTS);
 	if (!*name || strlen(name) >= sizeof(job->lists[0]) || strchr(name, '/'))
-		return fault_set(why, -EINVAL, "'%s' is no name of a pod list", name);
+		return fault_set(why, -EINVAL, "'%s' is not the name of a pod list", name);
 	strcpy(job->lists[job->lists_size++], name);
 	return 0;
 }
@@ -70,7 +70,7 @@ int replay_job_policies(struct replay_job *job, const char *text, struct fault *
 		if (cluster_policy_parse(name, &policy) < 0)
 			return fault_set(
 				why, -EINVAL,
-				"'%s' is no policy; there are random, binpack, spread, "
+				"'%s' is not a policy; accepted: random, binpack, spread, "
 				"best-fit, dot-product, clustering, packing, fgd, foresight",
 				name);
 		if (job->policies_size == REPLAY_POLICIES)
@@ -155,11 +155,16 @@ int replay_job_run(const struct replay_job *job, struct replay_results *ret_resu
 	size_t all = job->lists_size * job->policies_size * job->seeds, done = 0;
 	owned(free) struct openb_curve *curves = calloc(all, sizeof(*curves));
 	owned(free) struct departures_outcome *outcomes = calloc(all, sizeof(*outcomes));
+	owned(free) struct published *published =
+		calloc(2 * job->lists_size * PUBLISHED_POLICIES, sizeof(*published));
 	struct replay_results results = {.job = job, .curves = curves, .outcomes = outcomes};
 	int r = 0;
 
-	if (!curves || !outcomes)
+	if (!curves || !outcomes || !published)
 		return fault_set(why, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < 2 * job->lists_size && r == 0 && !job->departures; i++)
+		r = published_load(job->folder, i % 2 ? "frag" : "allo", job->lists[i / 2],
+				   &published[i * PUBLISHED_POLICIES], why);
 	for (size_t i = 0; i < job->lists_size && r == 0; i++)
 		r = run_list(job, i, &results, &done, why);
 	if (job->progress && isatty(fileno(job->progress)))
@@ -170,6 +175,7 @@ int replay_job_run(const struct replay_job *job, struct replay_results *ret_resu
 		.job = job,
 		.curves = job->departures ? NULL : take(curves),
 		.outcomes = job->departures ? take(outcomes) : NULL,
+		.published = job->departures ? NULL : take(published),
 	};
 	return 0;
 }
@@ -178,6 +184,8 @@ void replay_results_done(struct replay_results *results)
 {
 	free(results->curves);
 	free(results->outcomes);
+	free(results->published);
+	results->published = NULL;
 	results->curves = NULL;
 	results->outcomes = NULL;
 }
@@ -196,4 +204,13 @@ const struct departures_outcome *replay_outcome(const struct replay_results *res
 	const struct replay_job *job = results->job;
 
 	return &results->outcomes[(list * job->policies_size + policy) * job->seeds + seed];
+}
+
+const struct published *replay_published(const struct replay_results *results, size_t list,
+					 bool stranded, int policy)
+{
+	const struct published *it =
+		&results->published[(2 * list + stranded) * PUBLISHED_POLICIES + (size_t)policy];
+
+	return it->seeds ? it : NULL;
 }

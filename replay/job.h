@@ -8,6 +8,7 @@
 
 #include "replay/departures.h"
 #include "replay/openb.h"
+#include "replay/published.h"
 
 enum { REPLAY_LISTS = 32, REPLAY_POLICIES = PLACEMENT_POLICIES + 1, REPLAY_SEEDS = 1000 };
 
@@ -30,6 +31,8 @@ struct replay_results {
 	/* [list][policy][seed]; one of them is NULL. */
 	struct openb_curve *curves;
 	struct departures_outcome *outcomes;
+	/* [list][allocated, stranded][policy]; NULL where pods leave. */
+	struct published *published;
 };
 
 /* "NAME,NAME" or "all" (every list in job->folder). -EINVAL, -ENOENT. */
@@ -50,6 +53,15 @@ const struct openb_curve *replay_curve(const struct replay_results *results, siz
 struct replay_mean {
 	double mean, deviation;
 };
+
+/* The values of the seeds, one by one; all zero: none so far. */
+struct replay_tally {
+	size_t size;
+	double mean, squares; /* so far; of the distances from it */
+};
+void replay_tally_add(struct replay_tally *tally, double value);
+struct replay_mean replay_tally_mean(const struct replay_tally *tally);
+
 struct replay_mean replay_allocated(const struct replay_results *results, size_t list,
 				    size_t policy, int percent);
 struct replay_mean replay_stranded(const struct replay_results *results, size_t list, size_t policy,
@@ -62,6 +74,9 @@ void replay_print_tables(FILE *out, const struct replay_results *results);
 void replay_print_json(FILE *out, const struct replay_results *results);
 /* A plot over arrivals: of what is allocated, or of what is stranded. */
 void replay_print_svg(FILE *out, const struct replay_results *results, size_t list, bool stranded);
+/* NULL: nothing was published of it. */
+const struct published *replay_published(const struct replay_results *results, size_t list,
+					 bool stranded, int policy);
 /* The same where pods leave. */
 void departures_print_tables(FILE *out, const struct replay_results *results);
 void departures_print_json(FILE *out, const struct replay_results *results);

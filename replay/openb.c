@@ -48,7 +48,31 @@ static int arrivals(const struct replay_trace *trace, uint64_t capacity_milli, u
 	return 0;
 }
 
+/* The GPUs that parts of them need, packed offline: the largest first, each where it fits best. */
+static uint64_t packed_gpus(const uint32_t parts[PLACEMENT_WHOLE])
+{
+	uint32_t left[PLACEMENT_WHOLE + 1] = {0}; /* GPUs that have so much left */
+	uint64_t gpus = 0;
+
+	for (uint32_t milli = PLACEMENT_WHOLE - 1; milli > 0; milli--) {
+		for (uint32_t i = 0; i < parts[milli]; i++) {
+			uint32_t at = milli;
+
+			while (at < PLACEMENT_WHOLE && !left[at])
+				at++;
+			if (at < PLACEMENT_WHOLE)
+				left[at]--;
+			else
+				gpus++;
+			left[at - milli]++;
+		}
+	}
+	return gpus;
+}
+
 struct meter {
+	uint32_t parts[PLACEMENT_WHOLE]; /* pods that arrived, by what they ask of a GPU */
+	uint64_t parts_milli;
 	uint64_t capacity_milli, arrived_milli;
 	double sum[OPENB_PERCENT + 1];
 	uint32_t samples[OPENB_PERCENT + 1];
@@ -77,6 +101,31 @@ static void measure(struct meter *meter, struct placement *p, struct openb_curve
 			100.0 * value / (double)meter->capacity_milli;
 }
 
+/* Percent: no more than was asked for, and beside packed parts no more than whole GPUs. Once more
+ * parts have arrived than are needed some are left out: it does not fall. */
+static double bound_of(const struct meter *meter)
+{
+	double all = (double)meter->capacity_milli, arrived = (double)meter->arrived_milli;
+	double lost =
+		(double)packed_gpus(meter->parts) * PLACEMENT_WHOLE - (double)meter->parts_milli;
+
+	return 100 * fmin(arrived, all - lost) / all;
+}
+
+static void arrive(struct meter *meter, const struct replay_pod *pod, struct openb_curve *curve)
+{
+	int before = (int)(100 * meter->arrived_milli / meter->capacity_milli), now;
+
+	meter->arrived_milli += cluster_asks(pod);
+	if (pod->gpus == 1 && pod->gpu_milli > 0 && pod->gpu_milli < PLACEMENT_WHOLE) {
+		meter->parts[pod->gpu_milli]++;
+		meter->parts_milli += pod->gpu_milli;
+	}
+	now = (int)(100 * meter->arrived_milli / meter->capacity_milli);
+	for (int i = before + 1; i <= now && i < OPENB_PERCENT; i++)
+		curve->bound[i] = fmax(curve->bound[i - 1], fmin(bound_of(meter), i));
+}
+
 static void finish(struct meter *meter, struct placement *p, struct openb_curve *curve)
 {
 	for (int i = 0; i < OPENB_PERCENT; i++) {
@@ -94,6 +143,9 @@ static void finish(struct meter *meter, struct placement *p, struct openb_curve 
 		}
 		curve->allocated[i] = samples ? sum / samples : i ? curve->allocated[i - 1] : 0;
 	}
+	for (int i = 1; i < OPENB_PERCENT; i++)
+		if (curve->bound[i] <= 0)
+			curve->bound[i] = curve->bound[i - 1];
 	for (; meter->stranded_at < OPENB_PERCENT; meter->stranded_at++)
 		curve->stranded[meter->stranded_at] =
 			100.0 * placement_fragmentation(p) / (double)meter->capacity_milli;
@@ -121,8 +173,8 @@ int openb_replay(const struct replay_trace *trace, const struct cluster_run *run
 	r = cluster_make(trace, run, (uint32_t)trace->nodes_size, (uint32_t)size,
 			 run->trace_order ? NULL : nodes, &p, &bytes, why);
 	for (size_t i = 0; i < size && r >= 0; i++) {
-		meter.arrived_milli += cluster_asks(&trace->pods[order[i]]);
-		r = cluster_place(p, &trace->pods[order[i]], run, &random, &pod, why);
+		arrive(&meter, &trace->pods[order[i]], &curve);
+		r = cluster_place(p, &trace->pods[order[i]], run, 0, &random, &pod, why);
 		if (r < 0)
 			break;
 		curve.placed += r == 0;

@@ -16,6 +16,9 @@ enum { OPENB_PERCENT = 131 }; /* arrivals 0 .. 130 % */
 struct openb_curve {
 	double allocated[OPENB_PERCENT]; /* Σ min(1000, promised) over all GPUs, percent */
 	double stranded[OPENB_PERCENT];	 /* FGD's fragmentation, percent of all GPUs */
+	/* What could be allocated of those that arrived, if all parts of GPUs were packed as well
+	 * as can be and whole ones took the rest. */
+	double bound[OPENB_PERCENT];
 	uint32_t placed, refused;
 };
 

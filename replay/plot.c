@@ -69,3 +69,13 @@ void plot_label(FILE *out, const struct frame *f, size_t index, const char *text
 		"stroke-width=\"3\"/><text x=\"650\" y=\"%.1f\">%s</text>\n",
 		y, y, plot_colour(index), y + 4, text);
 }
+
+void plot_note(FILE *out, const struct frame *f, size_t index, const char *dashes, const char *text)
+{
+	double y = f->top + 16 + 20 * (double)index;
+
+	fprintf(out,
+		"<line x1=\"620\" y1=\"%.1f\" x2=\"644\" y2=\"%.1f\" stroke=\"black\" "
+		"stroke-dasharray=\"%s\"/><text x=\"650\" y=\"%.1f\">%s</text>\n",
+		y, y, dashes, y + 4, text);
+}

@@ -17,3 +17,6 @@ void plot_axes(FILE *out, const struct frame *f, double step_y, double step_x, c
 /* "X,Y ", kept within the frame. */
 void plot_point(FILE *out, const struct frame *f, double x, double y);
 void plot_label(FILE *out, const struct frame *f, size_t index, const char *text);
+/* A label for a kind of line that has no colour of its own. */
+void plot_note(FILE *out, const struct frame *f, size_t index, const char *dashes,
+	       const char *text);

@@ -5,25 +5,33 @@
 #include "replay/job.h"
 #include "replay/plot.h"
 
+void replay_tally_add(struct replay_tally *tally, double value)
+{
+	double before = value - tally->mean;
+
+	tally->mean += before / (double)++tally->size;
+	tally->squares += before * (value - tally->mean);
+}
+
+struct replay_mean replay_tally_mean(const struct replay_tally *tally)
+{
+	double others = (double)tally->size - 1;
+
+	return (struct replay_mean){tally->mean, others > 0 ? sqrt(tally->squares / others) : 0};
+}
+
 static struct replay_mean mean_of(const struct replay_results *results, size_t list, size_t policy,
 				  int percent, bool stranded)
 {
-	size_t n = results->job->seeds;
-	double sum = 0, squares = 0;
+	struct replay_tally tally = {0};
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < results->job->seeds; i++) {
 		const struct openb_curve *curve = replay_curve(results, list, policy, i);
 
-		sum += stranded ? curve->stranded[percent] : curve->allocated[percent];
+		replay_tally_add(&tally,
+				 stranded ? curve->stranded[percent] : curve->allocated[percent]);
 	}
-	for (size_t i = 0; i < n; i++) {
-		const struct openb_curve *curve = replay_curve(results, list, policy, i);
-		double d = (stranded ? curve->stranded[percent] : curve->allocated[percent]) -
-			   sum / (double)n;
-
-		squares += d * d;
-	}
-	return (struct replay_mean){sum / (double)n, n > 1 ? sqrt(squares / (double)(n - 1)) : 0};
+	return replay_tally_mean(&tally);
 }
 
 static double extreme_of(const struct replay_results *results, size_t list, size_t policy,
@@ -107,6 +115,8 @@ void replay_print_json(FILE *out, const struct replay_results *results)
 			print_numbers(out, "allocated", curve->allocated);
 			fputs(",", out);
 			print_numbers(out, "stranded", curve->stranded);
+			fputs(",", out);
+			print_numbers(out, "bound", curve->bound);
 			fputs("}", out);
 			comma = ",\n";
 		}
@@ -128,6 +138,44 @@ static void print_line(FILE *out, const struct frame *f, const struct replay_res
 	plot_label(out, f, policy, cluster_policy_name(results->job->policies[policy]));
 }
 
+/* What others had, dashed in the colour of the policy. */
+static bool print_published(FILE *out, const struct frame *f, const struct replay_results *results,
+			    size_t list, size_t policy, bool stranded)
+{
+	const struct published *it =
+		replay_published(results, list, stranded, results->job->policies[policy]);
+
+	if (!it)
+		return false;
+	fprintf(out,
+		"<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\" "
+		"stroke-dasharray=\"4 3\" points=\"",
+		plot_colour(policy));
+	for (int x = (int)f->from_x; x < OPENB_PERCENT; x++)
+		plot_point(out, f, x, it->percent[x]);
+	fputs("\"/>\n", out);
+	return true;
+}
+
+/* The same for all policies: it follows from who arrived. */
+static void print_bound(FILE *out, const struct frame *f, const struct replay_results *results,
+			size_t list)
+{
+	size_t seeds = results->job->seeds;
+
+	fputs("<polyline fill=\"none\" stroke=\"black\" stroke-width=\"1\" "
+	      "stroke-dasharray=\"1 3\" points=\"",
+	      out);
+	for (int x = (int)f->from_x; x < OPENB_PERCENT; x++) {
+		double sum = 0;
+
+		for (size_t i = 0; i < seeds; i++)
+			sum += replay_curve(results, list, 0, i)->bound[x];
+		plot_point(out, f, x, sum / (double)seeds);
+	}
+	fputs("\"/>\n", out);
+}
+
 /* From the least to the most of the seeds. */
 static void print_spread(FILE *out, const struct frame *f, const struct replay_results *results,
 			 size_t list, size_t policy, bool stranded)
@@ -146,6 +194,8 @@ void replay_print_svg(FILE *out, const struct replay_results *results, size_t li
 {
 	const struct replay_job *job = results->job;
 	struct frame f = {60, 40, 540, 370, stranded ? 0 : 80, 130, stranded ? 0 : 78, 0};
+	size_t notes = job->policies_size + 1;
+	bool published = false;
 	double most = 0;
 	char title[160];
 
@@ -160,5 +210,13 @@ void replay_print_svg(FILE *out, const struct replay_results *results, size_t li
 		print_spread(out, &f, results, list, policy, stranded);
 	for (size_t policy = 0; policy < job->policies_size; policy++)
 		print_line(out, &f, results, list, policy, stranded);
+	for (size_t policy = 0; policy < job->policies_size; policy++)
+		published |= print_published(out, &f, results, list, policy, stranded);
+	if (published)
+		plot_note(out, &f, notes++, "4 3", "published");
+	if (!stranded && job->how.overcommit_milli <= 1000) {
+		print_bound(out, &f, results, list);
+		plot_note(out, &f, notes++, "1 3", "parts packed offline");
+	}
 	fputs("</svg>\n", out);
 }

@@ -29,5 +29,6 @@ void time_load_init(struct time_load *load);
 /* One tenant's words; `ret_count` is how many there are to be of it. -EINVAL. */
 must_check int time_load_parse(const char *text, struct time_load *ret_load, uint32_t *ret_count,
 			       struct fault *why);
-/* "100us", "5ms", "2s" */
+/* A time as core/share reads it: "100us", "5ms", "2s". -EINVAL. */
+#define TIME_LOAD_MOST (100 * 86400 * 1000000000ull)
 must_check int time_load_duration(const char *text, uint64_t *ret_ns);

@@ -4,18 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "replay/csv.h"
+#include "replay/pod_samples.h"
 
-enum { PODS_MOST = 64, LINE_MOST = 256 };
-
-struct sample {
-	uint64_t at_s, memory;
-	uint32_t pod, duty_milli;
-};
+enum { PODS_MOST = 64 };
 
 struct record {
-	struct sample *samples; /* by pod, then by time */
-	size_t size, room;
+	struct pod_samples samples;
 	size_t *first; /* of each pod; [pods]: the end */
 	uint32_t pods;
 	uint64_t *memory; /* the most that each held */
@@ -36,84 +30,39 @@ void time_pods_init(struct time_pods_job *job)
 
 /* ---- the record ------------------------------------------------------------------------------ */
 
-static int add(struct record *r, const struct sample *sample)
-{
-	if (r->size == r->room) {
-		size_t room = r->room ? 2 * r->room : 4096;
-		struct sample *samples = realloc(r->samples, room * sizeof(*samples));
-
-		if (!samples)
-			return -ENOMEM;
-		r->samples = samples;
-		r->room = room;
-	}
-	r->samples[r->size++] = *sample;
-	return 0;
-}
-
-static int by_pod(const void *a, const void *b)
-{
-	const struct sample *x = a, *y = b;
-
-	if (x->pod != y->pod)
-		return x->pod < y->pod ? -1 : 1;
-	return x->at_s < y->at_s ? -1 : x->at_s > y->at_s;
-}
-
 static int index_pods(struct record *r)
 {
-	qsort(r->samples, r->size, sizeof(*r->samples), by_pod);
-	for (size_t i = 0; i < r->size; i++)
-		r->pods += i == 0 || r->samples[i].pod != r->samples[i - 1].pod;
+	const struct pod_sample *row = r->samples.row;
+	size_t size = r->samples.size;
+
+	for (size_t i = 0; i < size; i++)
+		r->pods += i == 0 || row[i].pod != row[i - 1].pod;
 	r->first = calloc(r->pods + 1, sizeof(*r->first));
 	r->memory = calloc(r->pods, sizeof(*r->memory));
 	if (!r->first || !r->memory)
 		return -ENOMEM;
-	for (size_t i = 0, pod = 0; i < r->size; i++) {
-		if (i && r->samples[i].pod != r->samples[i - 1].pod)
+	for (size_t i = 0, pod = 0; i < size; i++) {
+		if (i && row[i].pod != row[i - 1].pod)
 			r->first[++pod] = i;
-		if (r->samples[i].memory > r->memory[pod])
-			r->memory[pod] = r->samples[i].memory;
+		if (row[i].memory > r->memory[pod])
+			r->memory[pod] = row[i].memory;
 	}
-	r->first[r->pods] = r->size;
+	r->first[r->pods] = size;
 	return 0;
 }
 
 static int load(const char *path, struct record *r, struct fault *why)
 {
-	owned(fclose) FILE *file = NULL;
-	char line[LINE_MOST];
-	size_t number = 1;
-	int error = csv_open(path, &file, why);
+	int error = pod_samples_load(path, &r->samples, why);
 
 	if (error < 0)
 		return error;
-	if (!fgets(line, sizeof(line), file) || strncmp(line, "t_s,pod,duty,memory_bytes", 25) != 0)
-		return fault_set(why, -EINVAL,
-				 "%s: its first line is not t_s,pod,duty,memory_bytes", path);
-	while (fgets(line, sizeof(line), file)) {
-		unsigned long long at, memory;
-		struct sample sample;
-		double duty;
-
-		number++;
-		if (sscanf(line, "%llu,%u,%lf,%llu", &at, &sample.pod, &duty, &memory) != 4 ||
-		    !(duty >= 0 && duty <= 100))
-			return fault_set(why, -EINVAL, "%s: line %zu is no sample", path, number);
-		sample.at_s = at;
-		sample.duty_milli = (uint32_t)(duty * 10 + 0.5);
-		sample.memory = memory;
-		if (add(r, &sample) < 0)
-			return fault_set(why, -ENOMEM, "out of memory");
-	}
-	if (!r->size)
-		return fault_set(why, -EINVAL, "%s has no samples", path);
 	return index_pods(r) < 0 ? fault_set(why, -ENOMEM, "out of memory") : 0;
 }
 
 static void record_owned(struct record *r)
 {
-	free(r->samples);
+	pod_samples_done(&r->samples);
 	free(r->first);
 	free(r->memory);
 }
@@ -182,7 +131,8 @@ static int run_gpu(const struct time_pods_job *job, const struct record *record,
 	for (uint32_t i = 0; i < pods; i++) {
 		uint32_t pod = (uint32_t)draw(random, record->pods);
 		size_t size = record->first[pod + 1] - record->first[pod];
-		uint32_t duty = record->samples[record->first[pod] + draw(random, size)].duty_milli;
+		uint32_t duty =
+			record->samples.row[record->first[pod] + draw(random, size)].duty_milli;
 		struct time_load *load = &loads[n];
 
 		memory += record->memory[pod];
