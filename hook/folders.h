@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where programs of an image look for a driver: its linkers' own folders, what their configuration
+ * and their cache name, what the container's LD_LIBRARY_PATH names, and where NVIDIA's images keep
+ * drivers of their own.
+ */
+#pragma once
+
+#include "hook/cover.h"
+
+enum {
+	FOLDERS_CACHE_MAX =
+		8 << 20, /* bytes of an ld.so.cache; the largest usual ones have 0.3 MiB */
+	FOLDERS_TEXT_MAX = 256 << 10, /* of another file of the linker's */
+	FOLDERS_INCLUDES_MAX = 256,
+};
+
+/* `library_path`: the container's LD_LIBRARY_PATH, or "". What is too large to be looked at is a
+ * failure: what is not covered is not protected. */
+must_check int folders_cover(struct cover *cover, const char *library_path, struct fault *why);

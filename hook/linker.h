@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the dynamic linkers of an image read, and how libraries are called. The texts are the
+ * image's: whatever they hold, nothing here looks beyond their end. Pure.
+ */
+#pragma once
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum linker_kind {
+	LINKER_END,
+	LINKER_FOLDER,
+	LINKER_INCLUDE, /* a path, in whose last part * and ? may stand */
+};
+
+/* A text that is read to its end, by one of the functions below. */
+struct linker_text {
+	const char *at, *end;
+};
+
+/* The next folder or include of an ld.so.conf; what is longer than a path can be is left out. */
+enum linker_kind linker_next_line(struct linker_text *text, char ret_value[PATH_MAX]);
+
+/* The next folder of musl's /etc/ld-musl-*.path, or of an LD_LIBRARY_PATH: at line ends and
+ * colons. */
+bool linker_next_folder(struct linker_text *text, char ret_value[PATH_MAX]);
+
+/*
+ * The next path of an ld.so.cache whose file has one of the two names or one that begins with it:
+ * "libcuda.so" also finds libcuda.so.1. Numbers lie between the paths that may look like a part of
+ * one: each slash of what lies between two NULs begins a path of its own.
+ */
+bool linker_next_cached(struct linker_text *text, const char *const names[], size_t count,
+			char ret_value[PATH_MAX]);
+
+/* The bytes before ".so" in "libcuda.so", "libcuda.so.1", "libcuda.so.570.124.06"; 0: no name of a
+ * shared library. */
+size_t linker_stem(const char *name);
+
+/* Is it a library that begins with "lib" and has that stem: ("libcuda.so.1", "libcuda")? */
+bool linker_has_stem(const char *name, const char *stem);

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A kubeconfig: the cluster and the user of its current context. Pure: text in, strings out.
+ * Unsupported settings that would change the meaning (programs that provide credentials, unchecked
+ * certificates) are refused with a sentence, never ignored.
+ */
+#pragma once
+
+#include "base/fault.h"
+
+enum {
+	API_KUBECONFIG_MAX = 1 << 20,
+	API_KUBECONFIG_DEPTH = 32, /* YAML parsers are slow on deep nesting */
+};
+
+/* A value and its line. `text` is NULL if it is not given; owned. */
+struct api_given {
+	char *text;
+	unsigned line;
+};
+
+struct api_kubeconfig {
+	struct api_given server;
+	/* Files are as written (relative ones belong to the kubeconfig's folder); data is base64.
+	 */
+	struct api_given ca_file, ca_data;
+	struct api_given certificate_file, certificate_data;
+	struct api_given key_file, key_data;
+	struct api_given token, token_file;
+};
+
+/* The sentence names the line. */
+must_check int api_kubeconfig_read(const char *text, size_t size, struct api_kubeconfig *ret_config,
+				   struct fault *why);
+void api_kubeconfig_done(struct api_kubeconfig *config);
+
+/* Into memory of its own, with a NUL behind it. White space is left out; -EBADMSG. */
+must_check int api_base64_read(const char *text, char **ret_bytes, size_t *ret_size);

@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A list that is kept up to date: pages, then a watch that goes on from the list's resourceVersion.
+ *
+ * Its ways to end, and what follows: the server ends it, or it breaks: resumed at once from the
+ * last event (API servers end every watch after minutes). It ends again and again within a second,
+ * says something that cannot be read, refuses, or cannot be reached: a pause first, and the trouble
+ * is told. 410, as an answer or as an event: the server has forgotten where we were: listed anew,
+ * at once; if that brings us nowhere, after a pause. So does what fails three times in a row with
+ * the server being there.
+ */
+#include <string.h>
+#include <sys/random.h>
+
+#include "kube/api_inside.h"
+#include "kube/api_read.h"
+
+enum {
+	HASTY_ENDS = 3,	   /* that are resumed at once */
+	LOST_AFTER = 3,	   /* failures of a watch, and it is listed anew */
+	LATER_MOST_S = 60, /* that a Retry-After is believed */
+	AHEAD_BYTES = 4 << 20,
+};
+
+enum phase { LISTING, FOLLOWING, PAUSING };
+
+struct api_watch {
+	struct api *api;
+	struct api_watcher watcher;
+	void *owner;
+	char *path;
+	struct api_transfer transfer;
+	struct api_stream stream;
+	struct loop_timer timer; /* a pause, or the patience with a server that is silent */
+	enum phase phase;
+	char *version;	   /* where the watch goes on; NULL: to be listed */
+	char *next;	   /* page; NULL: the first */
+	unsigned page;	   /* objects in one */
+	uint64_t since_ns; /* the watch was answered */
+	unsigned failures; /* in a row */
+	unsigned refusals; /* of those, the ones of the watch itself */
+	unsigned hasty;	   /* ends in a row that came too soon */
+	bool expired;	   /* listed anew for that, and has got nowhere since */
+	bool doubted;	   /* the data was bad: an answer alone does not count as healthy */
+	bool followed;	   /* this watch was answered */
+	bool complete;	   /* listed() was called, and begins() not since */
+	bool troubled;
+	bool closed;
+	struct fault trouble; /* as told last */
+};
+
+static void on_moved(struct api_transfer *transfer);
+static void carry_on(struct api_watch *watch);
+
+static uint64_t random_below(uint64_t bound)
+{
+	uint64_t value = 0;
+
+	/* Without entropy (at boot) there is no spread, and nothing worse. */
+	best_effort(getrandom(&value, sizeof(value), GRND_NONBLOCK));
+	return bound ? value % bound : 0;
+}
+
+static void tell_trouble(struct api_watch *watch, const char *sentence)
+{
+	if (watch->troubled && strcmp(watch->trouble.text, sentence) == 0)
+		return;
+	watch->troubled = true;
+	fault_set(&watch->trouble, 0, "%s", sentence);
+	if (watch->watcher.troubled)
+		watch->watcher.troubled(watch->owner, watch->trouble.text);
+}
+
+static void tell_well(struct api_watch *watch)
+{
+	watch->failures = watch->refusals = 0;
+	watch->doubted = false;
+	if (!watch->troubled)
+		return;
+	watch->troubled = false;
+	if (watch->watcher.troubled)
+		watch->watcher.troubled(watch->owner, NULL);
+}
+
+/* At most 2 s, 4 s, ... 30 s, at least half of that: not all nodes at once. */
+static uint64_t pause_ns(const struct api_watch *watch)
+{
+	const struct api_pace *pace = &watch->api->pace;
+	uint64_t most = pace->pause_least_ns, half;
+
+	for (unsigned i = 0; i < watch->failures && most < pace->pause_most_ns; i++)
+		most *= 2;
+	if (most > pace->pause_most_ns)
+		most = pace->pause_most_ns;
+	half = most / 2 > pace->pause_least_ns ? most / 2 : pace->pause_least_ns;
+	return half + random_below(most > half ? most - half : 0);
+}
+
+static void forget_place(struct api_watch *watch)
+{
+	free(take(watch->version));
+	free(take(watch->next));
+}
+
+/* Tries again after a pause, not before `later_ns`. */
+static void fail(struct api_watch *watch, const char *sentence, uint64_t later_ns)
+{
+	uint64_t wait_ns;
+
+	api_transfer_end(&watch->transfer);
+	watch->phase = PAUSING;
+	watch->failures++;
+	wait_ns = pause_ns(watch);
+	if (later_ns > LATER_MOST_S * 1000000000ull)
+		later_ns = LATER_MOST_S * 1000000000ull;
+	loop_arm(&watch->timer, later_ns > wait_ns ? later_ns : wait_ns);
+	tell_trouble(watch, sentence);
+}
+
+/* The server is there, but the watch gets nowhere. */
+static void refuse(struct api_watch *watch, const char *sentence, uint64_t later_ns)
+{
+	if (++watch->refusals >= LOST_AFTER) {
+		watch->refusals = 0;
+		forget_place(watch);
+	}
+	fail(watch, sentence, later_ns);
+}
+
+static void expire(struct api_watch *watch, const char *sentence)
+{
+	bool again = watch->expired;
+
+	forget_place(watch);
+	watch->expired = true;
+	if (again)
+		fail(watch, sentence, 0);
+	else
+		carry_on(watch);
+}
+
+static int start(struct api_watch *watch, const char *query, uint64_t within_ns)
+{
+	struct api_wanted wanted = {
+		.verb = "GET", .path = watch->path, .query = query, .within_ns = within_ns};
+
+	api_transfer_end(&watch->transfer);
+	watch->since_ns = loop_now_ns();
+	loop_arm(&watch->timer, watch->api->pace.answer_ns);
+	return api_transfer_start(watch->api, &watch->transfer, &wanted, &watch->stream, on_moved);
+}
+
+static char joint(const struct api_watch *watch)
+{
+	return strchr(watch->path, '?') ? '&' : '?';
+}
+
+static int start_list(struct api_watch *watch)
+{
+	char *next = watch->next ? curl_easy_escape(NULL, watch->next, 0) : NULL;
+	owned(free) char *query = NULL;
+	int length;
+
+	watch->phase = LISTING;
+	watch->stream.ahead = 0;
+	if (watch->next && !next)
+		return -ENOMEM;
+	length = asprintf(&query, "%climit=%u%s%s", joint(watch), watch->page,
+			  next ? "&continue=" : "", next ? next : "");
+	curl_free(next);
+	if (length < 0) {
+		query = NULL;
+		return -ENOMEM;
+	}
+	return start(watch, query, 10 * watch->api->pace.answer_ns);
+}
+
+static int start_watch(struct api_watch *watch)
+{
+	unsigned usual_s = watch->api->pace.watch_s;
+	unsigned seconds = usual_s + (unsigned)random_below(usual_s + 1);
+	char *version = curl_easy_escape(NULL, watch->version, 0);
+	owned(free) char *query = NULL;
+	int length;
+
+	watch->phase = FOLLOWING;
+	watch->followed = false;
+	watch->stream.ahead = AHEAD_BYTES;
+	if (!version)
+		return -ENOMEM;
+	length = asprintf(&query,
+			  "%cwatch=1&allowWatchBookmarks=true&resourceVersion=%s&timeoutSeconds=%u",
+			  joint(watch), version, seconds);
+	curl_free(version);
+	if (length < 0) {
+		query = NULL;
+		return -ENOMEM;
+	}
+	/* The server ends it in time; where it does not, we do. */
+	return start(watch, query, (seconds + 30) * 1000000000ull);
+}
+
+static void carry_on(struct api_watch *watch)
+{
+	int r = watch->version ? start_watch(watch) : start_list(watch);
+
+	if (r < 0)
+		fail(watch, r == -ENOMEM ? "out of memory" : strerror(-r), 0);
+}
+
+/* The watch was answered, and has ended, somehow. */
+static void end_watch(struct api_watch *watch, const char *sentence)
+{
+	if (loop_now_ns() - watch->since_ns >= watch->api->pace.hasty_ns) {
+		watch->hasty = 0;
+		tell_well(watch);
+	} else if (++watch->hasty > HASTY_ENDS) {
+		watch->doubted = true;
+		fail(watch, sentence, 0);
+		return;
+	}
+	if (!watch->closed)
+		carry_on(watch);
+}
+
+static void say_transfer(struct api_watch *watch, struct fault *ret_why)
+{
+	if (watch->transfer.result != CURLE_OK)
+		api_transfer_say(&watch->transfer, ret_why);
+	else
+		fault_set(ret_why, 0, "%.200s: it ends every watch immediately",
+			  watch->api->site->server);
+}
+
+/* Too silent for too long: as if its connection had broken. */
+static void lose_patience(struct api_watch *watch)
+{
+	struct fault why;
+
+	watch->transfer.result = CURLE_OPERATION_TIMEDOUT;
+	api_transfer_say(&watch->transfer, &why);
+	if (watch->phase == FOLLOWING && watch->followed)
+		end_watch(watch, why.text);
+	else
+		fail(watch, why.text, 0);
+}
+
+static void on_timer(struct loop_timer *timer)
+{
+	struct api_watch *watch = container_of(timer, struct api_watch, timer);
+
+	if (watch->phase == PAUSING)
+		carry_on(watch);
+	else
+		lose_patience(watch);
+}
+
+static int keep_version(struct api_watch *watch, const char *version)
+{
+	char *kept = strdup(version);
+
+	if (!kept)
+		return -ENOMEM;
+	free(watch->version);
+	watch->version = kept;
+	return 0;
+}
+
+/* An error that came as an event, or as an answer: `code` is HTTP's. */
+static void hear_refusal(struct api_watch *watch, const cJSON *status, int code, uint64_t later_ns)
+{
+	struct fault why;
+
+	api_status_say(status, code, "GET", watch->path, &why);
+	if (code == 410) {
+		expire(watch, why.text);
+		return;
+	}
+	/* Pauses first: the cluster may just be starting from its backup. */
+	if (code == 400 || api_status_is_ahead(status))
+		forget_place(watch);
+	if (watch->version && code != 401 && code != 403 && code != 429 && code != 503)
+		refuse(watch, why.text, later_ns);
+	else
+		fail(watch, why.text, later_ns);
+}
+
+/* Handles one event. False: the watch continues elsewhere, or is closed. */
+static bool take_event(struct api_watch *watch, struct api_event *event)
+{
+	if (event->kind == API_EVENT_ERROR) {
+		watch->doubted = true;
+		hear_refusal(watch, event->object, api_status_code(event->object), 0);
+		return false;
+	}
+	if (event->version && keep_version(watch, event->version) < 0) {
+		fail(watch, "out of memory", 0);
+		return false;
+	}
+	watch->expired = false;
+	if (loop_now_ns() - watch->since_ns >= watch->api->pace.hasty_ns)
+		watch->hasty = 0;
+	if (watch->hasty <= HASTY_ENDS)
+		tell_well(watch);
+	if (watch->closed)
+		return false;
+	if (event->kind == API_EVENT_SEEN && watch->watcher.seen)
+		watch->watcher.seen(watch->owner, event->object);
+	if (event->kind == API_EVENT_GONE && watch->watcher.gone)
+		watch->watcher.gone(watch->owner, event->object);
+	return !watch->closed;
+}
+
+/* False: as take_event(). */
+static bool take_lines(struct api_watch *watch)
+{
+	const char *line;
+	size_t size;
+	int r;
+
+	while ((r = api_stream_line(&watch->stream, &line, &size)) == API_STREAM_LINE) {
+		struct api_event event;
+		bool goes_on;
+
+		r = api_event_read(line, size, &event);
+		if (r < 0)
+			break;
+		goes_on = take_event(watch, &event);
+		api_event_done(&event);
+		if (!goes_on)
+			return false;
+	}
+	if (r == 0)
+		return true;
+	watch->doubted = true;
+	refuse(watch,
+	       r == -EFBIG ? "the API server sent an event that is too large"
+			   : "the API server sent an event that cannot be read",
+	       0);
+	return false;
+}
+
+static void hear_watch(struct api_watch *watch)
+{
+	struct api_transfer *transfer = &watch->transfer;
+	struct fault why;
+
+	if (!watch->followed) {
+		watch->followed = true;
+		watch->since_ns = loop_now_ns();
+		if (!watch->doubted)
+			tell_well(watch);
+		if (watch->closed)
+			return;
+	}
+	loop_arm(&watch->timer, watch->api->pace.silence_ns);
+	if (!take_lines(watch) || !transfer->over)
+		return;
+	/* A truncated line is ignored: it comes again, because we resume after the last complete
+	 * one. */
+	if (transfer->large) {
+		watch->doubted = true;
+		refuse(watch, "the API server sent an event that is too large", 0);
+		return;
+	}
+	say_transfer(watch, &why);
+	end_watch(watch, why.text);
+}
+
+static void finish_list(struct api_watch *watch, const struct api_page *page)
+{
+	if (keep_version(watch, page->version) < 0) {
+		fail(watch, "out of memory", 0);
+		return;
+	}
+	free(take(watch->next));
+	watch->complete = true;
+	if (watch->watcher.listed)
+		watch->watcher.listed(watch->owner);
+	if (!watch->closed)
+		carry_on(watch);
+}
+
+static void take_page(struct api_watch *watch, const struct api_page *page)
+{
+	char *next = page->next ? strdup(page->next) : NULL;
+	const cJSON *item = NULL;
+
+	if (page->next && !next) {
+		fail(watch, "out of memory", 0);
+		return;
+	}
+	if (!watch->next) {
+		watch->complete = false;
+		if (watch->watcher.begins)
+			watch->watcher.begins(watch->owner);
+	}
+	cJSON_ArrayForEach(item, page->items)
+	{
+		if (!watch->closed && watch->watcher.seen)
+			watch->watcher.seen(watch->owner, item);
+	}
+	if (watch->closed) {
+		free(next);
+		return;
+	}
+	free(watch->next);
+	watch->next = next;
+	if (next)
+		carry_on(watch);
+	else
+		finish_list(watch, page);
+}
+
+static void hear_page(struct api_watch *watch)
+{
+	size_t size;
+	const char *text = api_stream_all(&watch->stream, &size);
+	struct api_page page;
+
+	if (api_page_read(text, size, &page) < 0) {
+		fail(watch, "the API server sent a list that cannot be read", 0);
+		return;
+	}
+	/* A page that leads to itself has no end. */
+	if (page.next && watch->next && strcmp(page.next, watch->next) == 0)
+		fail(watch, "the API server sent a list without an end", 0);
+	else
+		take_page(watch, &page);
+	api_page_done(&page);
+}
+
+/* A page may be too large because of the number of its objects. */
+static bool ask_for_less(struct api_watch *watch)
+{
+	if (watch->phase != LISTING || !watch->transfer.large || watch->page == 1)
+		return false;
+	watch->page = watch->page > 4 ? watch->page / 4 : 1;
+	carry_on(watch);
+	return true;
+}
+
+static void on_moved(struct api_transfer *transfer)
+{
+	struct api_watch *watch = container_of(transfer, struct api_watch, transfer);
+	struct fault why;
+	cJSON *status;
+	size_t size;
+	const char *text;
+
+	if (watch->phase == FOLLOWING && transfer->status == 200) {
+		hear_watch(watch);
+		return;
+	}
+	if (!transfer->over) {
+		loop_arm(&watch->timer, watch->api->pace.answer_ns);
+		return;
+	}
+	if (api_transfer_is_stale(transfer)) {
+		carry_on(watch);
+		return;
+	}
+	if (transfer->result != CURLE_OK) {
+		if (ask_for_less(watch))
+			return;
+		api_transfer_say(transfer, &why);
+		fail(watch, why.text, 0);
+		return;
+	}
+	if (transfer->status == 200) {
+		hear_page(watch);
+		return;
+	}
+	text = api_stream_all(&watch->stream, &size);
+	status = api_read_json(text, size);
+	hear_refusal(watch, status, transfer->status, transfer->later_ns);
+	cJSON_Delete(status);
+}
+
+static void on_closed(struct loop_timer *timer)
+{
+	struct api_watch *watch = container_of(timer, struct api_watch, timer);
+
+	free(watch->stream.data);
+	free(watch->path);
+	free(watch->version);
+	free(watch->next);
+	free(watch);
+}
+
+int api_watch_open(struct api *api, const char *path, const struct api_watcher *watcher,
+		   void *owner, struct api_watch **ret_watch)
+{
+	struct api_wanted wanted = {.verb = "GET", .path = path};
+	struct api_watch *watch;
+	int r = api_wanted_check(&wanted);
+
+	if (r < 0)
+		return r;
+	watch = calloc(1, sizeof(*watch));
+	if (!watch)
+		return -ENOMEM;
+	watch->api = watch->transfer.api = api;
+	watch->watcher = *watcher;
+	watch->owner = owner;
+	watch->page = api->pace.page;
+	watch->stream.most = api->pace.most_bytes;
+	r = loop_timer_init(api->loop, &watch->timer, on_timer);
+	if (r < 0) {
+		free(watch);
+		return r;
+	}
+	watch->path = strdup(path);
+	r = watch->path ? start_list(watch) : -ENOMEM;
+	if (r < 0) {
+		api_watch_close(watch);
+		return r;
+	}
+	*ret_watch = watch;
+	return 0;
+}
+
+void api_watch_close(struct api_watch *watch)
+{
+	if (!watch || watch->closed)
+		return;
+	watch->closed = true;
+	api_transfer_end(&watch->transfer);
+	loop_timer_close(&watch->timer, on_closed);
+}
+
+bool api_watch_is_current(const struct api_watch *watch)
+{
+	return watch->complete && watch->phase == FOLLOWING && !watch->troubled;
+}

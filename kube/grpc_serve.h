@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Declarations shared by grpc_server.c (sockets) and grpc_call.c (calls). */
+#pragma once
+
+#include <sys/types.h>
+
+#include "kube/grpc_clock.h"
+#include "kube/grpc_frame.h"
+#include "kube/grpc_link.h"
+
+enum {
+	/* Calls that a peer may abandon, beyond the number that it has seen to the end. */
+	GRPC_RESETS_MAX = 1000,
+	/* Bytes of incomplete requests: of a connection, of all. */
+	GRPC_HELD_PEER_MAX = 16 << 20,
+	GRPC_HELD_MAX = 64 << 20,
+	/* Bytes of one call's answers that wait for the reader. */
+	GRPC_UNSENT_MAX = 64 << 20,
+};
+
+struct grpc_server {
+	struct loop *loop;
+	struct loop_watch listening;
+	struct loop_timer soon; /* to listen again, or to close */
+	const struct grpc_method *methods;
+	size_t count;
+	void *owner;
+	void (*closed)(void *owner);
+	struct list peers; /* the one that has been silent the longest comes first */
+	size_t held;
+	unsigned handles; /* what must be closed before this is freed */
+	bool closing;
+	int fd;
+	dev_t device; /* the socket's place */
+	ino_t inode;
+	char path[];
+};
+
+/* A connection. */
+struct grpc_peer {
+	struct grpc_link link;
+	struct grpc_server *server;
+	struct list of_server, calls;
+	struct grpc_clock clock;
+	size_t held;
+	unsigned resets; /* that it may still do */
+};
+
+struct grpc_call {
+	struct grpc_peer *peer;
+	struct list of_peer;
+	struct grpc_deadline deadline;
+	const struct grpc_method *method;
+	void *kept;
+	struct grpc_frame request;
+	struct list messages; /* of the answer, that have not left */
+	size_t unsent;
+	char *message; /* the status' sentence, encoded */
+	enum grpc_status status;
+	int32_t stream;
+	int http_status;		       /* the HTTP status, if it is not a gRPC call */
+	uint64_t timeout_ns;		       /* UINT64_MAX: none */
+	bool posted, grpc, bad_timeout, large; /* what its header says */
+	bool complete;			       /* the caller has said all */
+	bool lent;  /* the method owns it, and is told when the caller leaves */
+	bool begun; /* the answer has begun */
+	bool ended;
+};
+
+void grpc_call_callbacks(nghttp2_session_callbacks *callbacks);
+
+/* The answer has ended; what the method does with the call now has no effect. */
+void grpc_call_finish(struct grpc_call *call, enum grpc_status status, const char *message);
+
+/* Tells the method, if it owns the call, that the call is gone. */
+void grpc_call_tell(struct grpc_call *call);
+
+/* Its stream is no more. */
+void grpc_call_free(struct grpc_call *call);
+
+void grpc_call_late(struct grpc_deadline *deadline);
+
+/* For tests: adds a connection that did not come through the server's own socket. Takes over
+ * `fd`. */
+must_check int grpc_server_take(struct grpc_server *server, int fd);

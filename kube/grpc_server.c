@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server's sockets. What peers taught:
+ *
+ * - listen() with SOMAXCONN: beyond the queue connect() to a Unix socket fails with EAGAIN at once,
+ * and a kubelet that comes back dials everybody.
+ * - The mode is set before bind(): so there is no moment in which others could connect, and no
+ * umask to be changed for all threads.
+ * - Only a socket is unlinked, and only our own: a kubelet that starts clears its folder, and a
+ *   successor of ours may have bound there since. The inode is not used again while we have it
+ * bound.
+ */
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "kube/grpc_serve.h"
+
+enum { ACCEPT_ROUND = 16 };
+
+static const uint64_t full_ns = 100000000; /* without descriptors: until somebody closed one */
+
+static void release(struct grpc_server *server)
+{
+	if (--server->handles > 0)
+		return;
+	if (server->closed)
+		server->closed(server->owner);
+	free(server);
+}
+
+static void on_clock_closed(struct loop_timer *timer)
+{
+	struct grpc_peer *peer = container_of(timer, struct grpc_peer, clock.timer);
+	struct grpc_server *server = peer->server;
+
+	free(peer);
+	release(server);
+}
+
+static void leave(struct grpc_peer *peer)
+{
+	list_remove(&peer->of_server);
+	grpc_clock_close(&peer->clock, on_clock_closed);
+}
+
+/* A method may do anything when it is told, but no more calls of this peer arrive. */
+static void on_gone(struct grpc_link *link, const char *reason)
+{
+	struct grpc_peer *peer = container_of(link, struct grpc_peer, link);
+
+	(void)reason;
+	while (!list_empty(&peer->calls)) {
+		struct grpc_call *call = list_entry(peer->calls.next, struct grpc_call, of_peer);
+
+		grpc_call_tell(call);
+		grpc_call_free(call);
+	}
+	leave(peer);
+}
+
+static void end_peer(struct grpc_peer *peer, const char *reason)
+{
+	grpc_link_end(&peer->link, reason);
+}
+
+/* Keeps the list in the order of who was last heard. */
+static void on_settled(struct grpc_link *link)
+{
+	struct grpc_peer *peer = container_of(link, struct grpc_peer, link);
+
+	if (list_linked(&peer->of_server)) {
+		list_remove(&peer->of_server);
+		list_append(&peer->server->peers, &peer->of_server);
+	}
+}
+
+static const struct grpc_link_class peer_class = {
+	.callbacks = grpc_call_callbacks,
+	.settled = on_settled,
+	.gone = on_gone,
+	.server = true,
+};
+
+static unsigned count_live(const struct grpc_server *server)
+{
+	unsigned live = 0;
+
+	list_for_each(link, &server->peers) live +=
+		!list_entry(link, struct grpc_peer, of_server)->link.ended;
+	return live;
+}
+
+/* An idle connection makes room for a new one. */
+static void make_room(struct grpc_server *server)
+{
+	if (count_live(server) < GRPC_CONNECTIONS_MAX)
+		return;
+	list_for_each(link, &server->peers)
+	{
+		struct grpc_peer *peer = list_entry(link, struct grpc_peer, of_server);
+
+		if (peer->link.ended || !list_empty(&peer->calls))
+			continue;
+		end_peer(peer, "the connection is needed for others");
+		return;
+	}
+}
+
+int grpc_server_take(struct grpc_server *server, int fd)
+{
+	struct grpc_peer *peer;
+	int r;
+
+	make_room(server);
+	peer = count_live(server) < GRPC_CONNECTIONS_MAX ? calloc(1, sizeof(*peer)) : NULL;
+	if (!peer) {
+		close(fd);
+		return -ENOMEM;
+	}
+	peer->server = server;
+	peer->resets = GRPC_RESETS_MAX;
+	list_init(&peer->calls);
+	r = grpc_clock_init(server->loop, &peer->clock, grpc_call_late);
+	if (r < 0) {
+		free(peer);
+		close(fd);
+		return r;
+	}
+	server->handles++;
+	list_append(&server->peers, &peer->of_server);
+	r = grpc_link_init(&peer->link, server->loop, fd, &peer_class);
+	if (r < 0)
+		leave(peer);
+	return r;
+}
+
+static void on_dialled(struct loop_watch *watch, int events)
+{
+	struct grpc_server *server = container_of(watch, struct grpc_server, listening);
+
+	(void)events;
+	for (int i = 0; i < ACCEPT_ROUND; i++) {
+		int fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			best_effort(grpc_server_take(server, fd));
+			continue;
+		}
+		/* Without descriptors or memory the socket stays readable; this must not become
+		 * a busy loop. */
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+			loop_rewatch(&server->listening, 0);
+			loop_arm(&server->soon, full_ns);
+		}
+		return;
+	}
+}
+
+/* The last frames are sent here, not in grpc_server_close(), which a method may call inside
+ * nghttp2. */
+static void close_peers(struct grpc_server *server)
+{
+	list_for_each(link, &server->peers)
+	{
+		struct grpc_peer *peer = list_entry(link, struct grpc_peer, of_server);
+
+		grpc_link_finish(&peer->link, "the server is closing");
+	}
+}
+
+static void on_listening_closed(struct loop_watch *watch)
+{
+	struct grpc_server *server = container_of(watch, struct grpc_server, listening);
+
+	close(server->fd);
+	release(server);
+}
+
+static void on_soon_closed(struct loop_timer *timer)
+{
+	release(container_of(timer, struct grpc_server, soon));
+}
+
+static void on_soon(struct loop_timer *timer)
+{
+	struct grpc_server *server = container_of(timer, struct grpc_server, soon);
+
+	if (!server->closing) {
+		loop_rewatch(&server->listening, LOOP_READ);
+		return;
+	}
+	close_peers(server);
+	loop_timer_close(&server->soon, on_soon_closed);
+}
+
+static bool is_ours(const struct grpc_server *server)
+{
+	struct stat about;
+
+	return lstat(server->path, &about) == 0 && about.st_dev == server->device &&
+	       about.st_ino == server->inode;
+}
+
+bool grpc_server_is_reachable(const struct grpc_server *server)
+{
+	return is_ours(server);
+}
+
+static void say_goodbye(struct grpc_peer *peer)
+{
+	list_for_each(link, &peer->calls)
+		grpc_call_finish(list_entry(link, struct grpc_call, of_peer), GRPC_UNAVAILABLE,
+				 "the server is closing");
+	best_effort(
+		nghttp2_submit_goaway(peer->link.session, NGHTTP2_FLAG_NONE,
+				      nghttp2_session_get_last_proc_stream_id(peer->link.session),
+				      NGHTTP2_NO_ERROR, NULL, 0));
+	peer->link.deaf = true;
+}
+
+void grpc_server_close(struct grpc_server *server, void (*closed)(void *owner))
+{
+	if (!server || server->closing)
+		return;
+	server->closing = true;
+	server->closed = closed;
+	server->count = 0; /* borrowed, and perhaps soon gone */
+	if (is_ours(server))
+		unlink(server->path);
+	list_for_each(link, &server->peers)
+	{
+		struct grpc_peer *peer = list_entry(link, struct grpc_peer, of_server);
+
+		if (!peer->link.ended)
+			say_goodbye(peer);
+	}
+	loop_arm(&server->soon, 0);
+	loop_unwatch(&server->listening, on_listening_closed);
+}
+
+/* The owner of an existing socket has died, or will notice that its path is gone. */
+static int clear_place(const char *path, struct fault *why)
+{
+	struct stat about;
+
+	if (lstat(path, &about) != 0)
+		return errno == ENOENT ? 0
+				       : fault_set(why, -errno, "%s: %s", path, strerror(errno));
+	if (!S_ISSOCK(about.st_mode))
+		return fault_set(why, -EEXIST, "%s: it exists and is not a socket", path);
+	if (unlink(path) != 0 && errno != ENOENT)
+		return fault_set(why, -errno, "%s: %s", path, strerror(errno));
+	return 0;
+}
+
+static int listen_at(const char *path, unsigned mode, int *ret_fd, struct fault *why)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	owned(close) int fd = -1;
+	int r;
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return fault_set(why, -ENAMETOOLONG, "%s: a socket's path has at most %zu bytes",
+				 path, sizeof(address.sun_path) - 1);
+	memcpy(address.sun_path, path, strlen(path));
+	r = clear_place(path, why);
+	if (r < 0)
+		return r;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0 || fchmod(fd, mode) != 0 ||
+	    bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
+		return fault_set(why, -errno, "%s: %s", path, strerror(errno));
+	if (listen(fd, SOMAXCONN) != 0) {
+		r = fault_set(why, -errno, "%s: %s", path, strerror(errno));
+		unlink(path);
+		return r;
+	}
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+/* Takes `fd`. */
+static int start(struct grpc_server *server, int fd)
+{
+	owned(close) int place = fd;
+	struct stat about;
+	int r;
+
+	if (lstat(server->path, &about) != 0)
+		return -errno;
+	server->device = about.st_dev;
+	server->inode = about.st_ino;
+	r = loop_watch(server->loop, &server->listening, fd, LOOP_READ, on_dialled);
+	if (r < 0)
+		return r;
+	server->handles++;
+	server->fd = take_fd(&place);
+	return 0;
+}
+
+int grpc_server_open(struct loop *loop, const char *path, unsigned mode,
+		     const struct grpc_method *methods, size_t count, void *owner,
+		     struct grpc_server **ret_server, struct fault *why)
+{
+	struct grpc_server *server;
+	int fd = -1, r = listen_at(path, mode, &fd, why);
+
+	if (r < 0)
+		return r;
+	server = calloc(1, sizeof(*server) + strlen(path) + 1);
+	if (!server || loop_timer_init(loop, &server->soon, on_soon) < 0) {
+		free(server);
+		unlink(path);
+		close(fd);
+		return fault_set(why, -ENOMEM, "%s: out of memory", path);
+	}
+	memcpy(server->path, path, strlen(path));
+	server->loop = loop;
+	server->methods = methods;
+	server->count = count;
+	server->owner = owner;
+	server->handles = 1;
+	list_init(&server->peers);
+	r = start(server, fd);
+	if (r < 0) {
+		unlink(path);
+		loop_timer_close(&server->soon, on_soon_closed);
+		return fault_set(why, r, "%s: %s", path, strerror(-r));
+	}
+	*ret_server = server;
+	return 0;
+}

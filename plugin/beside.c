@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who else is on a container's devices. Without mete's scheduler nobody has thought of all of them
+ * before the kubelet gave each its ids: what cannot be together is refused when the last of them
+ * starts, or asks for more. The kubelet tries again what was refused to start.
+ */
+#include <string.h>
+
+#include "kube/json.h"
+#include "plugin/given.h"
+#include "plugin/plugin.h"
+#include "plugin/portion.h"
+
+enum { MILLI_ALL = 1000 };
+
+static bool is_on(const struct binding *b, uint32_t device)
+{
+	for (uint32_t i = 0; i < b->devices; i++)
+		if (b->device[i] == device)
+			return true;
+	return false;
+}
+
+static bool have_common(const struct binding *a, const struct binding *b)
+{
+	for (uint32_t i = 0; strcmp(a->resource, b->resource) == 0 && i < a->count; i++)
+		for (uint32_t j = 0; j < b->count; j++)
+			if (strcmp(a->ids[i], b->ids[j]) == 0)
+				return true;
+	return false;
+}
+
+/* Who had one of its ids before it has ended. */
+static bool is_other(const struct binding *b, const struct binding *other)
+{
+	return other != b && strcmp(other->key, b->key) != 0 && !have_common(b, other);
+}
+
+static uint32_t guarantee_of(char *const texts[SHARE_FIELDS])
+{
+	struct config_share portion = {0};
+	struct share share;
+	uint32_t field;
+
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
+		portion.texts[i] = texts[i];
+	return portion_resolve(&portion, &share, &field) == 0 ? share.guarantee_milli : 0;
+}
+
+static uint32_t most_of(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+/* The slots that its containers have, `b` among them. */
+static uint32_t used_slots(const struct plugin *p, const struct binding *b, uint32_t device)
+{
+	uint32_t used = b->parts;
+
+	list_for_each(link, (struct list *)&p->bindings.all)
+	{
+		const struct binding *other = list_entry(link, struct binding, link);
+
+		if (is_other(b, other) && is_on(other, device))
+			used += other->parts;
+	}
+	return used;
+}
+
+/* Where mete's scheduler has chosen the devices, it has counted as well. */
+bool beside_crowded(const struct plugin *p, const struct binding *b)
+{
+	for (uint32_t i = 0; p->config->ids != CONFIG_IDS_SLOT && i < b->devices; i++) {
+		struct config_share portion;
+		uint32_t slots;
+
+		if (entitled_portion(p, b->device[i], &slots, &portion) &&
+		    used_slots(p, b, b->device[i]) > slots)
+			return true;
+	}
+	return false;
+}
+
+static uint32_t room_on(const struct plugin *p, const struct binding *b, uint32_t device)
+{
+	struct config_share portion;
+	struct share slot;
+	uint32_t slots, field, used = used_slots(p, b, device), own;
+	uint64_t taken = 0;
+
+	if (!entitled_portion(p, device, &slots, &portion) ||
+	    portion_resolve(&portion, &slot, &field) != 0)
+		return MILLI_ALL;
+	/* Of more than there are slots now each has what it had. */
+	own = used > slots && p->config->ids != CONFIG_IDS_SLOT ? 0 : slot.guarantee_milli;
+	list_for_each(link, (struct list *)&p->bindings.all)
+	{
+		const struct binding *other = list_entry(link, struct binding, link);
+
+		if (!is_other(b, other) || !is_on(other, device))
+			continue;
+		taken += most_of(guarantee_of(other->texts), other->parts * own);
+	}
+	if (used < slots)
+		taken += (uint64_t)(slots - used) * slot.guarantee_milli;
+	return taken < MILLI_ALL ? MILLI_ALL - (uint32_t)taken : 0;
+}
+
+uint32_t beside_room(const struct plugin *p, const struct binding *b)
+{
+	uint32_t room = MILLI_ALL;
+
+	for (uint32_t i = 0; i < b->devices; i++) {
+		uint32_t here = room_on(p, b, b->device[i]);
+
+		room = here < room ? here : room;
+	}
+	return room;
+}
+
+const struct binding *beside_owner(const struct plugin *p, uint32_t device)
+{
+	list_for_each(link, (struct list *)&p->bindings.all)
+	{
+		const struct binding *b = list_entry(link, struct binding, link);
+
+		if (b->exclusive && is_on(b, device))
+			return b;
+	}
+	return NULL;
+}
+
+/* Containers of a pod are one holder. */
+static bool are_one_pods(const struct binding *a, const struct binding *b)
+{
+	return *a->uid ? strcmp(a->uid, b->uid) == 0
+		       : strcmp(a->pod, b->pod) == 0 && strcmp(a->namespace, b->namespace) == 0;
+}
+
+static int check_device(const struct plugin *p, const struct binding *b, bool exclusive,
+			uint32_t device, struct fault *why)
+{
+	const char *uuid = p->host->device[device].uuid;
+
+	list_for_each(link, (struct list *)&p->bindings.all)
+	{
+		const struct binding *other = list_entry(link, struct binding, link);
+
+		if (!is_other(b, other) || !is_on(other, device) || are_one_pods(b, other))
+			continue;
+		if (bound_is_foreign(p, other))
+			return fault_set(why, -EBUSY,
+					 "pod %s/%s has a share of %s under another resource (%s) "
+					 "until it ends",
+					 other->namespace, other->pod, uuid, other->resource);
+		if (other->exclusive)
+			return fault_set(
+				why, -EBUSY,
+				"%s belongs to pod %s/%s alone (%s/exclusive) until that pod ends",
+				uuid, other->namespace, other->pod, p->config->domain);
+		if (exclusive)
+			return fault_set(why, -EBUSY,
+					 "%s/exclusive: pod %s/%s has a slot of %s, which can be "
+					 "exclusive to another pod only when that pod has ended",
+					 p->config->domain, other->namespace, other->pod, uuid);
+	}
+	return 0;
+}
+
+/* Who was given a slot of a device that somebody wants alone, and has not started. */
+struct waiting {
+	const struct plugin *plugin;
+	const struct binding *binding;
+	char text[300]; /* "": nobody */
+};
+
+static bool is_started(const struct plugin *p, const char *uid)
+{
+	list_for_each(link, (struct list *)&p->bindings.all)
+	{
+		if (strcmp(list_entry(link, struct binding, link)->uid, uid) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Of the whole pod, or of one of its containers. */
+static bool wants_alone(const struct plugin *p, const struct pod *pod)
+{
+	char name[CONFIG_NAME_MAX + 16];
+	const cJSON *item;
+
+	snprintf(name, sizeof(name), "%s/exclusive", p->config->domain);
+	cJSON_ArrayForEach(item, pod->annotations)
+	{
+		const char *at = cJSON_IsString(item) ? strstr(item->string, name) : NULL;
+
+		if (at && !at[strlen(name)] && strcmp(item->valuestring, "true") == 0)
+			return true;
+	}
+	return false;
+}
+
+static void on_given(void *owner, const struct pod *pod, const char *uid, const char *id)
+{
+	struct waiting *w = owner;
+	const struct plugin *p = w->plugin;
+	int device = offered_device(p, id);
+	const struct binding *alone = device < 0 ? NULL : beside_owner(p, (uint32_t)device);
+
+	if (device < 0 || !is_on(w->binding, (uint32_t)device) || !*w->binding->uid ||
+	    strcmp(uid, w->binding->uid) == 0 || is_started(p, uid))
+		return;
+	/* Its pod has it alone already: the other one came too late. */
+	if (alone && are_one_pods(alone, w->binding))
+		return;
+	/* Of two that wait for each other one goes first. */
+	if (pod && wants_alone(p, pod) && strcmp(w->binding->uid, uid) < 0)
+		return;
+	snprintf(w->text, sizeof(w->text), "pod %s/%s was given a slot of %s",
+		 pod ? pod->namespace : "?", pod ? pod->name : uid, p->host->device[device].uuid);
+}
+
+/* Who starts later would be refused for as long as the other one is alone. */
+static int check_waiting(const struct plugin *p, const struct binding *b, struct fault *why)
+{
+	struct waiting w = {.plugin = p, .binding = b};
+
+	given_each(p, on_given, &w);
+	return *w.text ? fault_set(why, -EBUSY,
+				   "%s/exclusive: %s, which can be exclusive to another pod only "
+				   "when that pod has ended",
+				   p->config->domain, w.text)
+		       : 0;
+}
+
+int beside_check(const struct plugin *p, const struct binding *b, bool exclusive, struct fault *why)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < b->devices; i++)
+		r = check_device(p, b, exclusive, b->device[i], why);
+	return r == 0 && exclusive ? check_waiting(p, b, why) : r;
+}

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Containers that are bound: each is a tenant, a folder, a CDI file and a record. They follow their
+ * pod's annotations while it runs, and go with the pod.
+ *
+ * In the order of what is done when one begins: the tenant, the link, the CDI file, the record, and
+ * then the end of the tenant that had the ids before. A meted that is killed in between leaves a
+ * tenant that nobody keeps, or a link of nobody: both are found at the next start (bound_open()).
+ */
+#include <string.h>
+
+#include "base/text.h"
+#include "plugin/plugin.h"
+
+static void drop(struct plugin *p, struct binding *b)
+{
+	log_info("container.gone", "pod=%s/%s container=%s tenant=%u slot=%s", b->namespace, b->pod,
+		 b->container, b->tenant, b->key);
+	p->host->end(p->host->daemon, b->tenant);
+	slots_remove(p, b);
+	bindings_drop(&p->bindings, b);
+}
+
+/* A tenant's limit of memory is of each device, as its other fields are. */
+static int make_tenant(struct plugin *p, struct binding *b, struct fault *why)
+{
+	struct host_tenant spec = {.devices = b->devices};
+	char name[256];
+
+	memcpy(spec.device, b->device, sizeof(spec.device));
+	for (size_t i = 0; i < SHARE_FIELDS; i++)
+		spec.texts[i] = b->texts[i];
+	snprintf(name, sizeof(name), "%s/%s/%s", b->namespace, b->pod, b->container);
+	spec.name = name;
+	return p->host->make(p->host->daemon, &spec, &b->tenant, b->folder, why);
+}
+
+bool bound_is_foreign(const struct plugin *p, const struct binding *b)
+{
+	return strcmp(b->resource, p->config->resource) != 0;
+}
+
+static bool has(const struct binding *b, const char *id)
+{
+	for (uint32_t i = 0; i < b->count; i++)
+		if (strcmp(b->ids[i], id) == 0)
+			return true;
+	return false;
+}
+
+/* The kubelet gives an id to one container at a time. Who else had one has ended, though nobody has
+ * told us yet; or it is an init container, which had more of them than its successor. */
+static void drop_former(struct plugin *p, const struct binding *now)
+{
+	list_for_each(link, &p->bindings.all)
+	{
+		struct binding *b = list_entry(link, struct binding, link);
+		bool overlaps = false;
+
+		if (strcmp(b->resource, now->resource) != 0)
+			continue;
+		for (uint32_t i = 0; b != now && i < now->count && !overlaps; i++)
+			overlaps = has(b, now->ids[i]);
+		if (overlaps)
+			drop(p, b);
+	}
+}
+
+static int put_in_force(struct plugin *p, struct binding *b, struct fault *why)
+{
+	const struct binding *was = bindings_find(&p->bindings, b->key);
+	uint32_t former = was ? was->tenant : 0;
+	struct fault again;
+	int r = make_tenant(p, b, why);
+
+	if (r < 0)
+		return r;
+	r = slots_make(p, b, why);
+	if (r == 0)
+		slots_replace(was, b);
+	if (r == 0)
+		r = bindings_put(&p->bindings, b, p->host, why);
+	if (r < 0) {
+		p->host->end(p->host->daemon, b->tenant);
+		if (!was)
+			slots_remove(p, b);
+		else if (slots_make(p, was, &again) < 0)
+			log_warning("slot.unwritten", "slot=%s reason=%s", b->key,
+				    log_text(again.text).text);
+		return r;
+	}
+	/* The container of before has ended, or is being ended: what it holds it keeps until then.
+	 */
+	if (former)
+		p->host->end(p->host->daemon, former);
+	drop_former(p, b);
+	return 0;
+}
+
+int bound_make(struct plugin *p, struct binding *b, const struct pod *pod, struct fault *why)
+{
+	int r = entitled_devices(p, b, pod, why);
+
+	if (r == 0)
+		r = entitled_share(p, b, pod, false, b->texts, &b->exclusive, why);
+	if (r == 0)
+		r = beside_check(p, b, b->exclusive, why);
+	if (r == 0 && slots_place(p, b, entitled_former(p, b)) < 0)
+		r = fault_set(why, -ENOMEM, "out of memory");
+	if (r == 0) {
+		b->crowded = beside_crowded(p, b);
+		r = put_in_force(p, b, why);
+	}
+	if (r < 0)
+		return r;
+	p->bound++;
+	log_info("container.bound", "pod=%s/%s container=%s tenant=%u slot=%s", b->namespace,
+		 b->pod, b->container, b->tenant, b->key);
+	serve_changed(p); /* an id that was withdrawn comes back while it is in use */
+	return 0;
+}
+
+/* What was said of a binding's annotations last, once; "": nothing any more. */
+static void complain(struct plugin *p, struct binding *b, const char *sentence)
+{
+	if (b->complaint && strcmp(b->complaint, sentence) == 0)
+		return;
+	free(b->complaint);
+	b->complaint = *sentence ? strdup(sentence) : NULL;
+	if (!*sentence)
+		return;
+	log_warning("container.unchanged", "pod=%s/%s container=%s reason=%s", b->namespace, b->pod,
+		    b->container, log_text(sentence).text);
+	events_pod(p, b, "ShareUnchanged", sentence);
+}
+
+/* The fields, as bits, of which the tenant has another text than it should have. After a meted that
+ * was killed while it set them, nobody knows which. */
+static uint32_t differing(const struct binding *b, char *const texts[SHARE_FIELDS])
+{
+	uint32_t fields = 0;
+
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
+		if (b->changing || !text_same(b->texts[i], texts[i]))
+			fields |= 1u << i;
+	return fields;
+}
+
+static int set(struct plugin *p, struct binding *b, uint32_t field, const char *text,
+	       struct fault *why)
+{
+	char *copy = text ? strdup(text) : NULL;
+	int r = text && !copy ? fault_set(why, -ENOMEM, "out of memory") : 0;
+
+	if (r == 0)
+		r = p->host->set(p->host->daemon, b->tenant, share_key(field), text ? text : "",
+				 why);
+	if (r < 0) {
+		free(copy);
+		return r;
+	}
+	/* A mode sets other fields: they are as it says now, whatever they were set to before. */
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
+		if (i == field || share_includes(share_key(field), share_key(i)))
+			free(take(b->texts[i]));
+	b->texts[field] = copy;
+	return 0;
+}
+
+/* One by one, as the tenant takes them; what does not fit beside what is still to come (a guarantee
+ * above the cap) is tried again after the others. -errno: of what is left nothing is taken. */
+static int set_all(struct plugin *p, struct binding *b, char *const texts[SHARE_FIELDS],
+		   uint32_t fields, struct fault *why)
+{
+	uint32_t before;
+	int r = 0;
+
+	do {
+		before = fields;
+		for (uint32_t i = 0; i < SHARE_FIELDS; i++) {
+			int e = fields & 1u << i ? set(p, b, i, texts[i], why) : 0;
+
+			if (e < 0)
+				r = e;
+			else
+				fields &= ~(1u << i);
+			for (uint32_t j = i + 1; e == 0 && j < SHARE_FIELDS; j++)
+				if (!text_same(b->texts[j], texts[j]))
+					fields |= 1u << j;
+		}
+	} while (fields && fields != before);
+	return fields ? r : 0;
+}
+
+/* The record says so before the tenant has the first of them. */
+static int change(struct plugin *p, struct binding *b, char *const texts[SHARE_FIELDS],
+		  struct fault *why)
+{
+	uint32_t fields = differing(b, texts);
+	int r;
+
+	if (!fields)
+		return 0;
+	b->changing = true;
+	bindings_rewrite(&p->bindings, b, p->host);
+	r = set_all(p, b, texts, fields, why);
+	b->changing = false;
+	bindings_rewrite(&p->bindings, b, p->host);
+	return r;
+}
+
+/* Or no more. Who cannot be now may be when the others have gone: it is looked at whenever
+ * something changes. */
+static int be_alone(struct plugin *p, struct binding *b, bool exclusive, struct fault *why)
+{
+	int r = exclusive ? beside_check(p, b, true, why) : 0;
+
+	if (r < 0)
+		return r;
+	b->exclusive = exclusive;
+	bindings_rewrite(&p->bindings, b, p->host);
+	serve_changed(p);
+	return 0;
+}
+
+static void follow(struct plugin *p, struct binding *b, const struct pod *pod)
+{
+	char *texts[SHARE_FIELDS] = {0};
+	struct fault why, other;
+	bool refused, exclusive = b->exclusive;
+	int r;
+
+	/* A file without `mete` says nothing of shares: who has one keeps it. */
+	if (!b->devices || b->absent || !p->config->has_mete)
+		return;
+	r = entitled_share(p, b, pod, false, texts, &exclusive, &why);
+	refused = r < 0;
+	/* Who runs goes on: with as much of what it asks for as is allowed now. */
+	if (refused)
+		r = entitled_share(p, b, pod, true, texts, &exclusive, &other);
+	if (r == 0)
+		r = change(p, b, texts, refused ? &other : &why);
+	if (r == 0 && exclusive != b->exclusive) {
+		r = be_alone(p, b, exclusive, refused ? &other : &why);
+		if (r < 0 && refused)
+			r = 0; /* one sentence at a time */
+	}
+	b->crowded = beside_crowded(p, b);
+	complain(p, b, refused || r < 0 ? why.text : "");
+	entitled_free(texts);
+}
+
+/* A pod whose UID nobody said when it was bound is known by its name. */
+static const struct pod *pod_of(const struct plugin *p, const struct binding *b)
+{
+	const struct pod *pod;
+
+	if (!p->pods)
+		return NULL;
+	if (*b->uid && !b->is_static)
+		return pods_find_uid(p->pods, b->uid);
+	pod = pods_find(p->pods, b->namespace, b->pod);
+	/* Anybody may give a pod that name. */
+	if (pod && b->is_static && (!pod->mirrored || strcmp(pod->mirrored, b->uid) != 0))
+		return NULL;
+	return pod;
+}
+
+/* The image of a static pod is no proof: who deletes it ends nothing. The kubelet is asked. */
+static void lose(struct plugin *p, struct binding *b, const struct pod *pod)
+{
+	if (b->is_static && (!pod || !pod->over))
+		sweep_ask(p, b);
+	else
+		drop(p, b);
+}
+
+void bound_refresh(struct plugin *p)
+{
+	list_for_each(link, &p->bindings.all)
+	{
+		struct binding *b = list_entry(link, struct binding, link);
+		const struct pod *pod = pod_of(p, b);
+
+		/* What an unknown pod asked for is in force, and stays so. */
+		if (pod || !p->pods)
+			follow(p, b, pod);
+	}
+}
+
+static void on_pod_changed(void *owner, const struct pod *pod)
+{
+	struct plugin *p = owner;
+
+	list_for_each(link, &p->bindings.all)
+	{
+		struct binding *b = list_entry(link, struct binding, link);
+
+		const struct pod *own = pod_of(p, b);
+
+		if (own && own == pod)
+			follow(p, b, own);
+	}
+	bind_consider(p);
+}
+
+/* Who could not have what it asks for beside others may have it now. */
+static void try_again(struct plugin *p)
+{
+	list_for_each(link, &p->bindings.all)
+	{
+		struct binding *b = list_entry(link, struct binding, link);
+		const struct pod *pod = pod_of(p, b);
+
+		if ((b->complaint || b->crowded) && (pod || !p->pods))
+			follow(p, b, pod);
+	}
+}
+
+void bound_look(struct plugin *p)
+{
+	bool matters = false;
+
+	list_for_each(link, &p->bindings.all)
+	{
+		const struct binding *b = list_entry(link, struct binding, link);
+
+		matters |= b->complaint || b->exclusive || b->crowded;
+	}
+	if (!matters)
+		return;
+	try_again(p);
+	serve_changed(p);
+}
+
+static void on_pod_gone(void *owner, const struct pod *pod)
+{
+	struct plugin *p = owner;
+
+	list_for_each(link, &p->bindings.all)
+	{
+		struct binding *b = list_entry(link, struct binding, link);
+
+		if (pod_of(p, b) == pod)
+			lose(p, b, pod);
+	}
+	try_again(p);
+	serve_changed(p);
+}
+
+static void on_pods_listed(void *owner)
+{
+	struct plugin *p = owner;
+
+	list_for_each(link, &p->bindings.all)
+	{
+		struct binding *b = list_entry(link, struct binding, link);
+		const struct pod *pod = pod_of(p, b);
+
+		if (!pod || pod->over)
+			lose(p, b, pod);
+	}
+	serve_changed(p);
+	bind_consider(p);
+}
+
+static void on_api_troubled(void *owner, const char *problem)
+{
+	struct plugin *p = owner;
+
+	free(p->api_problem);
+	p->api_problem = problem ? strdup(problem) : NULL;
+	if (problem)
+		log_warning("api.troubled", "reason=%s", log_text(problem).text);
+	else
+		log_info("api.well", "node=%s", p->node);
+}
+
+void bound_gone(struct plugin *p, const char *key, uint32_t tenant)
+{
+	struct binding *b = bindings_find(&p->bindings, key);
+
+	if (b && b->tenant == tenant)
+		drop(p, b);
+	serve_changed(p);
+}
+
+/* Before the daemon's grace is over: whoever is not kept ends then. */
+void bound_keep(struct plugin *p)
+{
+	list_for_each(link, &p->bindings.all)
+	{
+		struct binding *b = list_entry(link, struct binding, link);
+
+		int r = p->host->keep(p->host->daemon, b->tenant, b->folder);
+
+		b->lost = r < 0;
+		b->absent = r == HOST_ABSENT || b->missings;
+	}
+}
+
+/* What it has is kept as it is: its record, link, CDI file and folder. */
+static void tell_absent(const struct binding *b)
+{
+	log_warning(
+		"container.absent",
+		"pod=%s/%s container=%s tenant=%u device=%s "
+		"reason=\"a device of it is missing: no process can join until meted is started "
+		"with the device\"",
+		b->namespace, b->pod, b->container, b->tenant,
+		b->missings ? log_text(b->missing[0]).text : "");
+}
+
+int bound_open(struct plugin *p, struct fault *why)
+{
+	const struct pods_owner owner = {p, on_pod_changed, on_pod_gone, on_pods_listed,
+					 on_api_troubled};
+	int r;
+
+	list_for_each(link, &p->bindings.all)
+	{
+		struct binding *b = list_entry(link, struct binding, link);
+
+		/* Under another name of the resource, too, those of before keep what they have. */
+		if (!b->lost && b->absent) {
+			tell_absent(b);
+			continue;
+		}
+		if (!b->lost && b->devices) {
+			/* A record of an earlier meted does not say where its file is. */
+			if (p->config->has_mete && !b->kind)
+				best_effort(slots_place(p, b, NULL));
+			if (bound_is_foreign(p, b))
+				log_info("container.kept",
+					 "pod=%s/%s container=%s resource=%s "
+					 "reason=\"its devices are given to others when it has "
+					 "ended\"",
+					 b->namespace, b->pod, b->container, b->resource);
+			continue;
+		}
+		log_warning("container.lost", "pod=%s/%s container=%s tenant=%u", b->namespace,
+			    b->pod, b->container, b->tenant);
+		drop(p, b);
+	}
+	if (p->config->has_mete)
+		slots_restore(p);
+	else if (!p->bindings.count)
+		return 0;
+	r = sweep_open(p, why);
+	if (r < 0 || !p->api || p->pods)
+		return r;
+	r = pods_open(p->api, p->node, &owner, &p->pods);
+	return r < 0 ? fault_set(why, r, "pods: %s", strerror(-r)) : 0;
+}
+
+void bound_close(struct plugin *p)
+{
+	pods_close(take(p->pods));
+	free(take(p->api_problem));
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver's device files may come after meted: nobody makes /dev/nvidia-uvm before the first
+ * program asks for CUDA, and a driver that is loaded again makes all of them anew. What containers
+ * are given is made right then, for those that are bound, too: they may be started again.
+ */
+#include <limits.h>
+#include <string.h>
+#include <sys/inotify.h>
+
+#include "plugin/plugin.h"
+
+enum {
+	EVENTS = IN_CREATE | IN_DELETE | IN_MOVED_TO,
+	NAMES = 200, /* of the files, in a line of the log */
+};
+
+static void watch_folder(const struct plugin *p, const char *root, const char *folder)
+{
+	char path[PLUGIN_PATH];
+
+	snprintf(path, sizeof(path), "%s%s", strcmp(root, "/") == 0 ? "" : root, folder);
+	/* One that is there not, or not yet, is none; one that is watched already stays so. */
+	best_effort(inotify_add_watch(p->device_files.inotify, path, EVENTS));
+}
+
+static void watch_folders(const struct plugin *p)
+{
+	watch_folder(p, p->config->driver_root, "/dev");
+	watch_folder(p, p->config->driver_root, "/dev/nvidia-caps");
+	watch_folder(p, "/", "/dev");
+	watch_folder(p, "/", "/dev/nvidia-caps");
+}
+
+/* The driver's files that something has happened to. */
+static bool read_names(int inotify, char ret_names[NAMES])
+{
+	char buffer[4096] __attribute__((aligned(8)));
+	size_t used = 0;
+	bool any = false;
+	ssize_t n;
+
+	ret_names[0] = '\0';
+	while ((n = read(inotify, buffer, sizeof(buffer))) > 0) {
+		for (ssize_t at = 0; at < n;) {
+			const struct inotify_event *event = (const void *)(buffer + at);
+
+			at += (ssize_t)(sizeof(*event) + event->len);
+			/* With too many at once nobody knows which. */
+			any |= (event->mask & IN_Q_OVERFLOW) != 0;
+			if (!event->len || strncmp(event->name, "nvidia", 6) != 0)
+				continue;
+			any = true;
+			if (used < NAMES)
+				used += (size_t)snprintf(ret_names + used, NAMES - used, "%s%s",
+							 used ? "," : "", event->name);
+		}
+	}
+	return any;
+}
+
+static void on_events(struct loop_watch *watch, int events)
+{
+	struct device_files *files = container_of(watch, struct device_files, watch);
+	struct plugin *p = container_of(files, struct plugin, device_files);
+	char names[NAMES];
+	struct fault why;
+
+	(void)events;
+	if (!read_names(files->inotify, names) || !p->settled)
+		return;
+	watch_folders(p);
+	if (plugin_look(p, &why) < 0) {
+		log_warning("devices.unseen", "files=%s reason=%s", names, log_text(why.text).text);
+		return;
+	}
+	slots_refresh(p);
+	log_info("devices.changed", "files=%s nodes=%u containers=%u", names, p->edits->nodes,
+		 p->bindings.count);
+}
+
+int device_files_open(struct plugin *p, struct fault *why)
+{
+	struct device_files *files = &p->device_files;
+	int r = 0;
+
+	if (!files->watch.open) {
+		files->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+		r = files->inotify < 0 ? -errno
+				       : loop_watch(p->host->loop, &files->watch, files->inotify,
+						    LOOP_READ, on_events);
+		if (r < 0 && files->inotify >= 0)
+			close(take_fd(&files->inotify));
+	}
+	if (r < 0)
+		return fault_set(why, r, "cannot create an inotify instance: %s", strerror(-r));
+	watch_folders(p);
+	return 0;
+}

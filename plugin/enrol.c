@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kubelet's folder of device plugins. When the kubelet starts it removes every socket there and
+ * makes its own anew: then we listen again, and say again who we are. It calls us back before it
+ * answers, so nothing here waits for it.
+ */
+#include <inttypes.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+
+#include "base/socket.h"
+#include "kube/proto/deviceplugin.pb-c.h"
+#include "plugin/plugin.h"
+
+enum {
+	WITHIN_S = 30,
+	AGAIN_MOST_S = 30,
+	LISTEN_S = 10, /* in which a kubelet that knows us asks for our devices */
+};
+
+static void look(struct plugin *p);
+
+/* Said once, until something else is to be said. */
+static void complain(struct enrol *e, const char *sentence)
+{
+	if (e->complaint && strcmp(e->complaint, sentence) == 0)
+		return;
+	free(e->complaint);
+	e->complaint = strdup(sentence);
+	log_warning("kubelet.unregistered", "reason=%s", log_text(sentence).text);
+}
+
+/* After one second, then two, four, ... */
+static void try_later(struct enrol *e)
+{
+	uint64_t s = e->failures < 5 ? 1ull << e->failures : AGAIN_MOST_S;
+
+	if (e->failures < 5)
+		e->failures++;
+	loop_arm(&e->again, s * 1000000000ull);
+}
+
+bool enrol_kubelet_is(const struct plugin *p, uint64_t *ret_inode, int64_t *ret_changed_ns)
+{
+	char path[PLUGIN_PATH + 16];
+	struct stat info;
+
+	snprintf(path, sizeof(path), "%s/kubelet.sock", p->folder);
+	if (stat(path, &info) != 0 || !S_ISSOCK(info.st_mode))
+		return false;
+	*ret_inode = info.st_ino;
+	*ret_changed_ns = info.st_ctim.tv_sec * INT64_C(1000000000) + info.st_ctim.tv_nsec;
+	return true;
+}
+
+static void on_answered(void *owner, enum grpc_status status, const char *message,
+			struct grpc_bytes answer)
+{
+	struct plugin *p = owner;
+	struct enrol *e = &p->enrol;
+	struct fault why;
+
+	(void)answer;
+	e->asked = NULL;
+	if (status == GRPC_OK) {
+		e->kubelet_inode = e->asked_inode;
+		e->kubelet_changed_ns = e->asked_changed_ns;
+		e->since_ns = loop_now_ns();
+		e->failures = 0;
+		free(take(e->complaint));
+		log_info("kubelet.registered", "resource=%s socket=%s", p->config->resource,
+			 p->socket);
+		loop_arm(&e->again, LISTEN_S * 1000000000ull);
+		rival_registered(p);
+		look(p); /* it may have been started again meanwhile */
+		return;
+	}
+	fault_set(&why, -EAGAIN, "%s/kubelet.sock: %s", p->folder,
+		  message && *message ? message : "the kubelet does not answer");
+	complain(e, why.text);
+	try_later(e);
+}
+
+static void enrol_with(struct plugin *p)
+{
+	V1beta1__DevicePluginOptions options = V1BETA1__DEVICE_PLUGIN_OPTIONS__INIT;
+	V1beta1__RegisterRequest request = V1BETA1__REGISTER_REQUEST__INIT;
+	uint8_t bytes[1024];
+	size_t size;
+
+	options.pre_start_required = p->config->has_mete;
+	options.get_preferred_allocation_available = 1;
+	request.version = (char *)"v1beta1";
+	request.endpoint = strrchr(p->socket, '/') + 1;
+	request.resource_name = (char *)p->config->resource;
+	request.options = &options;
+	size = v1beta1__register_request__get_packed_size(&request);
+	if (size > sizeof(bytes))
+		return; /* names are bounded by the configuration */
+	v1beta1__register_request__pack(&request, bytes);
+	if (grpc_ask(p->enrol.kubelet, "/v1beta1.Registration/Register",
+		     (struct grpc_bytes){bytes, size}, WITHIN_S * 1000000000ull, on_answered, p,
+		     &p->enrol.asked) < 0)
+		try_later(&p->enrol);
+}
+
+/* Our socket is there? */
+static bool serve_again(struct plugin *p)
+{
+	struct fault why;
+
+	if (p->server && grpc_server_is_reachable(p->server))
+		return true;
+	serve_close(p);
+	/* Two that take each other's place would do so for ever. The other one may be about to end:
+	 * our predecessor. */
+	if (socket_answers(p->socket) == 0)
+		fault_set(&why, -EADDRINUSE, "%s: another meted is serving there", p->socket);
+	else if (serve_open(p, &why) == 0) {
+		p->enrol.kubelet_inode = 0;
+		return true;
+	}
+	complain(&p->enrol, why.text);
+	try_later(&p->enrol);
+	return false;
+}
+
+/* It is looked at now, and not as of the last event: the kubelet knows of two owners from the
+ * moment that the second one registers. */
+static bool is_only_owner(struct plugin *p)
+{
+	struct enrol *e = &p->enrol;
+	uint64_t wait_ns;
+
+	rival_look(p, false);
+	wait_ns = rival_return_ns(p);
+	if (wait_ns) {
+		complain(e, "the kubelet has restarted, and NVIDIA's device plugin was running on "
+			    "this node: waiting for it to come back");
+		loop_arm(&e->again, wait_ns);
+	} else if (e->rival) {
+		complain(e, "NVIDIA's device plugin is running on this node: a device has one "
+			    "owner; remove either its DaemonSet or mete's here");
+		try_later(e);
+	}
+	return !wait_ns && !e->rival;
+}
+
+/* Something is new in the folder, or it is time to try again. */
+static void look(struct plugin *p)
+{
+	struct enrol *e = &p->enrol;
+	uint64_t inode;
+	int64_t changed_ns;
+
+	if (e->asked || !serve_again(p))
+		return;
+	if (!enrol_kubelet_is(p, &inode, &changed_ns)) {
+		e->kubelet_inode = 0;
+		return; /* it is waited for */
+	}
+	if (inode == e->kubelet_inode && changed_ns == e->kubelet_changed_ns)
+		return;
+	if (!is_only_owner(p))
+		return;
+	e->asked_inode = inode;
+	e->asked_changed_ns = changed_ns;
+	enrol_with(p);
+}
+
+/* The kubelet asks for our devices after it has answered, and ends what it asked before when we
+ * register again: what counts is whether it listens a while later. So nobody is fought in a loop
+ * who serves the same resource, either. */
+static bool is_unheard(struct plugin *p)
+{
+	struct enrol *e = &p->enrol;
+	uint64_t now = loop_now_ns(), due = e->since_ns + LISTEN_S * 1000000000ull;
+
+	if (!e->kubelet_inode || !list_empty(&p->streams))
+		return false;
+	if (now < due)
+		loop_arm(&e->again, due - now);
+	return now >= due;
+}
+
+void enrol_lost(struct plugin *p)
+{
+	if (p->enrol.kubelet_inode)
+		loop_arm(&p->enrol.again, 1000000000ull);
+}
+
+/* -ENOENT: there is no such folder (yet). */
+static int watch_folder(struct plugin *p, struct fault *why)
+{
+	struct enrol *e = &p->enrol;
+
+	if (inotify_add_watch(e->inotify, p->folder,
+			      IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVE_SELF) < 0)
+		return fault_set(why, -errno, "%s: %s", p->folder, strerror(errno));
+	e->watched = true;
+	return 0;
+}
+
+static void on_again(struct loop_timer *timer)
+{
+	struct enrol *e = container_of(timer, struct enrol, again);
+	struct plugin *p = container_of(e, struct plugin, enrol);
+	struct fault why;
+
+	if (!e->watched && watch_folder(p, &why) < 0) {
+		complain(e, why.text);
+		try_later(e);
+		return;
+	}
+	if (is_unheard(p))
+		e->kubelet_inode = 0;
+	rival_look(p, false);
+	look(p);
+}
+
+static void on_events(struct loop_watch *watch, int events)
+{
+	struct enrol *e = container_of(watch, struct enrol, folder);
+	char buffer[4096] __attribute__((aligned(8)));
+	bool lost = false, fresh = false;
+	ssize_t n;
+
+	(void)events;
+	/* What happened in the folder does not matter: what is there does. */
+	while ((n = read(e->inotify, buffer, sizeof(buffer))) > 0) {
+		for (ssize_t at = 0; at < n;) {
+			const struct inotify_event *event = (const void *)(buffer + at);
+
+			/* The folder itself is gone, or called otherwise. */
+			if (event->mask & IN_MOVE_SELF)
+				inotify_rm_watch(e->inotify, event->wd);
+			fresh |= event->len && strncmp(event->name, "nvidia-", 7) == 0;
+			lost |= (event->mask & (IN_IGNORED | IN_MOVE_SELF)) != 0;
+			at += (ssize_t)(sizeof(*event) + event->len);
+		}
+	}
+	if (lost) {
+		e->watched = false;
+		loop_arm(&e->again, 0);
+		return;
+	}
+	rival_look(container_of(e, struct plugin, enrol), fresh);
+	look(container_of(e, struct plugin, enrol));
+}
+
+static int open_watch(struct plugin *p, struct fault *why)
+{
+	struct enrol *e = &p->enrol;
+	int r;
+
+	e->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (e->inotify < 0)
+		return fault_set(why, -errno, "cannot create an inotify instance: %s",
+				 strerror(errno));
+	r = loop_watch(p->host->loop, &e->folder, e->inotify, LOOP_READ, on_events);
+	if (r < 0)
+		close(take_fd(&e->inotify));
+	return r < 0 ? fault_set(why, r, "cannot create an inotify instance: %s", strerror(-r)) : 0;
+}
+
+int enrol_open(struct plugin *p, struct fault *why)
+{
+	struct enrol *e = &p->enrol;
+	char path[PLUGIN_PATH + 16];
+	int r = 0;
+
+	snprintf(path, sizeof(path), "%s/kubelet.sock", p->folder);
+	if (!e->again.open && loop_timer_init(p->host->loop, &e->again, on_again) < 0)
+		return fault_set(why, -ENOMEM, "no timer");
+	if (!e->folder.open)
+		r = open_watch(p, why);
+	if (r == 0)
+		r = rival_open(p, why);
+	if (r == 0 && !e->kubelet)
+		r = grpc_client_open(p->host->loop, path, &e->kubelet, why);
+	if (r < 0)
+		return r;
+	r = watch_folder(p, why);
+	if (r == -ENOENT) {
+		/* No kubelet was ever here: it may come. */
+		complain(e, why->text);
+		try_later(e);
+		return 0;
+	}
+	if (r == 0) {
+		rival_look(p, false);
+		look(p);
+	}
+	return r;
+}
+
+void enrol_close(struct plugin *p)
+{
+	struct enrol *e = &p->enrol;
+
+	grpc_client_close(take(e->kubelet));
+	e->kubelet_inode = 0; /* nobody is to be told of streams that end now */
+	free(take(e->complaint));
+}

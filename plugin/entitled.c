@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "kube/json.h"
+#include "plugin/annotations.h"
+#include "plugin/assigned.h"
+#include "plugin/plugin.h"
+#include "plugin/portion.h"
+#include "wire/page.h"
+
+enum {
+	ENTRIES_MAX = 512, /* annotations of a pod, in our domain */
+	PARTS_TEXT = 32,
+};
+
+struct config_device entitled_device(const struct plugin *p, uint32_t device)
+{
+	const struct host_device *info = &p->host->device[device];
+
+	return (struct config_device){
+		.index = info->gpu_index,
+		.is_part = info->gpu_instance >= 0,
+		.part_index = info->part_index,
+		.uuid = info->uuid,
+		.model = info->model,
+		.total_bytes = info->total_bytes,
+	};
+}
+
+bool entitled_portion(const struct plugin *p, uint32_t device, uint32_t *ret_slots,
+		      struct config_share *ret_share)
+{
+	const struct config_device at = entitled_device(p, device);
+	time_t now = time(NULL);
+	struct tm local;
+
+	localtime_r(&now, &local);
+	return config_portion(p->config, &at, &local, ret_slots, ret_share);
+}
+
+void entitled_free(char *texts[SHARE_FIELDS])
+{
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
+		free(take(texts[i]));
+}
+
+/* What several slots of a device come to: so many times the memory, the weight and the guarantee.
+ */
+struct parts {
+	char memory[PARTS_TEXT], weight[PARTS_TEXT], guarantee[PARTS_TEXT];
+};
+
+static uint32_t at_most(uint64_t value, uint32_t most)
+{
+	return value < most ? (uint32_t)value : most;
+}
+
+static void times(struct config_share *portion, uint32_t parts, uint64_t device_bytes,
+		  struct parts *texts)
+{
+	struct share share;
+	uint64_t bytes;
+	uint32_t field;
+
+	if (parts <= 1 || portion_resolve(portion, &share, &field) != 0)
+		return;
+	if (share_bytes(&share.memory, device_bytes, &bytes) != 0)
+		bytes = device_bytes;
+	bytes = bytes < device_bytes / parts ? bytes * parts : device_bytes;
+	snprintf(texts->memory, PARTS_TEXT, "%" PRIu64 "B", bytes);
+	snprintf(texts->weight, PARTS_TEXT, "%u", at_most((uint64_t)share.weight * parts, 10000));
+	snprintf(texts->guarantee, PARTS_TEXT, "%u/1000",
+		 at_most((uint64_t)share.guarantee_milli * parts, share.cap_milli));
+	portion->texts[PORTION_memory] = texts->memory;
+	portion->texts[PORTION_weight] = texts->weight;
+	portion->texts[PORTION_guarantee] = texts->guarantee;
+}
+
+static uint64_t bytes_of(const struct share *share, uint64_t device_bytes)
+{
+	uint64_t bytes;
+
+	return share_bytes(&share->memory, device_bytes, &bytes) == 0 ? bytes : device_bytes;
+}
+
+const struct binding *entitled_former(const struct plugin *p, const struct binding *b)
+{
+	const struct binding *was = bindings_find((struct bindings *)&p->bindings, b->key);
+
+	if (!was || strcmp(was->uid, b->uid) != 0 || strcmp(was->pod, b->pod) != 0 ||
+	    strcmp(was->namespace, b->namespace) != 0)
+		return NULL;
+	return was;
+}
+
+/* No more than that of memory and guarantee: of what there is now, as many cannot have a slot. */
+static void keep(const struct binding *was, uint64_t device_bytes, struct config_share *portion,
+		 struct parts *texts)
+{
+	struct config_share before = {0}, over = {0};
+	struct share then, now;
+	uint32_t field;
+
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
+		before.texts[i] = was->texts[i];
+	if (portion_resolve(&before, &then, &field) != 0 ||
+	    portion_resolve(portion, &now, &field) != 0)
+		return;
+	if (bytes_of(&then, device_bytes) < bytes_of(&now, device_bytes)) {
+		snprintf(texts->memory, PARTS_TEXT, "%s", was->texts[PORTION_memory]);
+		over.texts[PORTION_memory] = texts->memory;
+	}
+	if (then.guarantee_milli < now.guarantee_milli) {
+		snprintf(texts->guarantee, PARTS_TEXT, "%u/1000", then.guarantee_milli);
+		over.texts[PORTION_guarantee] = texts->guarantee;
+	}
+	portion_lay(portion, &over);
+}
+
+static int copy(const struct annotations_share *share, char *ret_texts[SHARE_FIELDS],
+		struct fault *why)
+{
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++) {
+		ret_texts[i] = share->texts[i] ? strdup(share->texts[i]) : NULL;
+		if (share->texts[i] && !ret_texts[i]) {
+			entitled_free(ret_texts);
+			return fault_set(why, -ENOMEM, "out of memory");
+		}
+	}
+	return 0;
+}
+
+/* The device is not shared out now, or not to so many: who has some of it keeps that, and goes on
+ * with it when it is started again. >0: the texts are made. */
+static int keep_former(const struct plugin *p, const struct binding *b, bool shared,
+		       char *ret_texts[SHARE_FIELDS], bool *ret_exclusive, struct fault *why)
+{
+	const struct binding *was = entitled_former(p, b);
+	const char *uuid = p->host->device[b->device[0]].uuid;
+	struct annotations_share same = {.exclusive = false};
+	int r;
+
+	if (shared && !was)
+		return fault_set(why, -EBUSY,
+				 "%s has fewer slots than when this pod was admitted, and all of "
+				 "them are in use: the container starts when another one has ended",
+				 uuid);
+	if (shared)
+		return 0;
+	if (!was || was == b)
+		return fault_set(why, -ENODEV, "device %s is no longer shared out", uuid);
+	memcpy(same.texts, was->texts, sizeof(same.texts));
+	*ret_exclusive = was->exclusive;
+	r = copy(&same, ret_texts, why);
+	return r < 0 ? r : 1;
+}
+
+/* Those that may be ours: pods have many of others'. */
+static int read_annotations(const cJSON *annotations, const char *domain,
+			    struct annotation entries[ENTRIES_MAX], size_t *ret_count,
+			    struct fault *why)
+{
+	const cJSON *item;
+	size_t n = 0;
+
+	cJSON_ArrayForEach(item, annotations)
+	{
+		if (!cJSON_IsString(item) || !strstr(item->string, domain))
+			continue;
+		if (n == ENTRIES_MAX)
+			return fault_set(why, -E2BIG, "the pod has more than %d annotations of %s",
+					 ENTRIES_MAX, domain);
+		entries[n++] = (struct annotation){item->string, item->valuestring};
+	}
+	*ret_count = n;
+	return 0;
+}
+
+int entitled_share(const struct plugin *p, const struct binding *b, const struct pod *pod,
+		   bool runs, char *ret_texts[SHARE_FIELDS], bool *ret_exclusive, struct fault *why)
+{
+	struct annotation entries[ENTRIES_MAX];
+	struct annotations_input input = {
+		.entries = entries,
+		.container = b->container,
+		.containers = pod ? (const char *const *)pod->containers : NULL,
+		.container_count = pod ? pod->container_count : 0,
+		.domain = p->config->domain,
+		.most = &p->config->most,
+		.device_bytes = UINT64_MAX,
+		.placed = p->config->ids == CONFIG_IDS_SLOT,
+		.lower = runs,
+		.guarantee_room_milli = beside_room(p, b),
+	};
+	struct annotations_share share;
+	struct config_share portion;
+	struct parts parts;
+	uint32_t slots;
+	bool shared, crowded;
+	int r = read_annotations(pod ? pod->annotations : NULL, p->config->domain, entries,
+				 &input.count, why);
+
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < b->devices; i++) {
+		uint64_t bytes = p->host->device[b->device[i]].total_bytes;
+
+		if (bytes < input.device_bytes)
+			input.device_bytes = bytes;
+	}
+	shared = entitled_portion(p, b->device[0], &slots, &portion);
+	crowded = shared && beside_crowded(p, b);
+	if (!shared || crowded)
+		r = keep_former(p, b, shared, ret_texts, ret_exclusive, why);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	/* What is said of the whole node is each slot's that says nothing else. */
+	if (p->config->strangers == CONFIG_STRANGERS_KILL && !portion.texts[PORTION_unannounced])
+		portion.texts[PORTION_unannounced] = "kill";
+	times(&portion, b->parts, input.device_bytes, &parts);
+	if (crowded)
+		keep(entitled_former(p, b), input.device_bytes, &portion, &parts);
+	input.portion = &portion;
+	r = annotations_share(&input, &share, why);
+	if (r < 0)
+		return r;
+	/* Where mete's scheduler has chosen the devices, it keeps others off. */
+	*ret_exclusive = share.exclusive && !input.placed;
+	return copy(&share, ret_texts, why);
+}
+
+/* Whom mete's scheduler's choice is for. */
+struct assigned {
+	const struct plugin *plugin;
+	struct binding *binding;
+	char last[61];
+};
+
+static int add_device(struct binding *b, uint32_t device)
+{
+	for (uint32_t i = 0; i < b->devices; i++)
+		if (b->device[i] == device)
+			return 0;
+	if (b->devices == WIRE_DEVICES)
+		return -ENOSPC;
+	b->device[b->devices++] = device;
+	return 0;
+}
+
+static int on_assigned(void *owner, const char *uuid)
+{
+	struct assigned *said = owner;
+	int device = host_find(said->plugin->host, uuid);
+
+	snprintf(said->last, sizeof(said->last), "%s", uuid ? uuid : "");
+	return device < 0 ? -ENODEV : add_device(said->binding, (uint32_t)device);
+}
+
+static int read_assigned(const struct plugin *p, struct binding *b, const cJSON *annotations,
+			 struct fault *why)
+{
+	struct assigned said = {.plugin = p, .binding = b};
+	char key[CONFIG_NAME_MAX + 16];
+	const char *text;
+	int r;
+
+	snprintf(key, sizeof(key), "%s/assigned", p->config->domain);
+	text = json_text(annotations, key);
+	if (!text)
+		return fault_set(why, -ENOENT,
+				 "the pod has no annotation %s: mete's scheduler has not placed it",
+				 key);
+	r = assigned_read(text, b->container, on_assigned, &said);
+	if (r == -ENOENT)
+		return fault_set(why, -EINVAL, "%s: no devices are named for container %s", key,
+				 b->container);
+	return r < 0 ? fault_set(why, -ENODEV, "%s: this node has no device '%.60s'", key,
+				 log_text(said.last).text)
+		     : 0;
+}
+
+int entitled_devices(const struct plugin *p, struct binding *b, const struct pod *pod,
+		     struct fault *why)
+{
+	bool has[HOST_DEVICES] = {false};
+
+	if (p->config->ids == CONFIG_IDS_SLOT) {
+		b->parts = 1;
+		return read_assigned(p, b, pod ? pod->annotations : NULL, why);
+	}
+	for (uint32_t i = 0; i < b->count; i++) {
+		int device = offered_device(p, b->ids[i]);
+
+		if (device < 0)
+			return fault_set(why, -ENODEV,
+					 "'%s' is not the id of a device of this node",
+					 log_text(b->ids[i]).text);
+		has[device] = true;
+	}
+	/* In their own order: the kubelet names ids in any. */
+	for (uint32_t i = 0; i < p->host->devices; i++)
+		if (has[i] && add_device(b, i) < 0)
+			return fault_set(why, -ENOSPC, "more than %d devices", WIRE_DEVICES);
+	/* The kubelet gives as many devices as ids, if it can; what is over is split equally. */
+	b->parts = b->count / b->devices;
+	return 0;
+}

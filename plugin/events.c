@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kubernetes events: what `kubectl describe` shows of a pod or of this node. Said and forgotten:
+ * whether the API server took one is nobody's concern, and no more than a few are under way.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "kube/json.h"
+#include "plugin/plugin.h"
+
+enum { UNDER_WAY_MOST = 16 };
+
+struct event {
+	struct list link;
+	struct plugin *plugin;
+	struct api_asked *asked;
+};
+
+/* Whom it is about. */
+struct subject {
+	const char *kind, *in, *name, *uid; /* in: its namespace; NULL: none */
+};
+
+static void done(struct event *e)
+{
+	list_remove(&e->link);
+	e->plugin->events_under_way--;
+	free(e);
+}
+
+static void on_answered(void *owner, int status, const char *problem, const cJSON *object)
+{
+	(void)object;
+	if (problem)
+		log_debug("event.lost", "status=%d reason=%s", status, log_text(problem).text);
+	done(owner);
+}
+
+static bool add_about(cJSON *tree, const struct subject *about)
+{
+	cJSON *object = cJSON_AddObjectToObject(tree, "involvedObject");
+
+	return object && cJSON_AddStringToObject(object, "apiVersion", "v1") &&
+	       cJSON_AddStringToObject(object, "kind", about->kind) &&
+	       (!about->in || cJSON_AddStringToObject(object, "namespace", about->in)) &&
+	       cJSON_AddStringToObject(object, "name", about->name) &&
+	       cJSON_AddStringToObject(object, "uid", about->uid);
+}
+
+static bool add_heads(cJSON *tree, const struct plugin *p, const struct subject *about)
+{
+	cJSON *meta = cJSON_AddObjectToObject(tree, "metadata");
+	cJSON *source = cJSON_AddObjectToObject(tree, "source");
+
+	return meta && source && cJSON_AddStringToObject(meta, "generateName", "mete-") &&
+	       cJSON_AddStringToObject(meta, "namespace", about->in ? about->in : "default") &&
+	       cJSON_AddStringToObject(source, "component", "mete") &&
+	       cJSON_AddStringToObject(source, "host", p->node);
+}
+
+/* NULL: out of memory. */
+static char *describe(const struct plugin *p, const struct subject *about, const char *reason,
+		      const char *message)
+{
+	owned(cJSON_Delete) cJSON *tree = cJSON_CreateObject();
+	time_t now = time(NULL);
+	char when[32];
+	struct tm utc;
+
+	gmtime_r(&now, &utc);
+	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc);
+	if (tree && add_heads(tree, p, about) && add_about(tree, about) &&
+	    cJSON_AddStringToObject(tree, "reason", reason) &&
+	    cJSON_AddStringToObject(tree, "message", message) &&
+	    cJSON_AddStringToObject(tree, "type", "Warning") &&
+	    cJSON_AddStringToObject(tree, "firstTimestamp", when) &&
+	    cJSON_AddStringToObject(tree, "lastTimestamp", when) &&
+	    cJSON_AddNumberToObject(tree, "count", 1))
+		return cJSON_PrintUnformatted(tree);
+	return NULL;
+}
+
+static void post(struct plugin *p, const struct subject *about, const char *reason,
+		 const char *message)
+{
+	owned(free) char *body = describe(p, about, reason, message);
+	struct event *e = body ? calloc(1, sizeof(*e)) : NULL;
+	char path[400];
+	struct api_request request = {.verb = "POST", .path = path, .body = body};
+
+	if (!e)
+		return;
+	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/events",
+		 about->in ? about->in : "default");
+	e->plugin = p;
+	list_append(&p->events, &e->link);
+	p->events_under_way++;
+	if (api_ask(p->api, &request, on_answered, e, &e->asked) < 0)
+		done(e);
+}
+
+static bool may_say(const struct plugin *p)
+{
+	return p->api && p->events_under_way < UNDER_WAY_MOST;
+}
+
+void events_pod(struct plugin *p, const struct binding *b, const char *reason, const char *message)
+{
+	const struct subject pod = {"Pod", b->namespace, b->pod, b->uid};
+
+	if (may_say(p) && *b->uid)
+		post(p, &pod, reason, message);
+}
+
+void events_node(struct plugin *p, const char *reason, const char *message)
+{
+	/* The UID is the name, as in the kubelet's own events of its node. */
+	const struct subject node = {"Node", NULL, p->node, p->node};
+
+	if (may_say(p))
+		post(p, &node, reason, message);
+}
+
+void events_close(struct plugin *p)
+{
+	list_for_each(link, &p->events)
+	{
+		struct event *e = list_entry(link, struct event, link);
+
+		api_forget(e->asked);
+		done(e);
+	}
+}

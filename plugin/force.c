@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The configuration that is in force: the file, read again when it changes, by this node's labels,
+ * at this time. Where the file says that labels matter (`nodes`), nothing begins before they are
+ * known: they may choose the resource's name, how many slots there are, and what running containers
+ * have.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "plugin/nodes.h"
+
+enum { AGAIN_S = 30 };
+
+static void arm_profile(struct plugin *p)
+{
+	time_t now = time(NULL);
+	struct tm local;
+	uint32_t seconds;
+
+	localtime_r(&now, &local);
+	seconds = config_next_change(p->config, &local);
+	/* A minute at most: the machine's clock may be set, or its zone change. */
+	if (seconds)
+		loop_arm(&p->profile, (seconds < 60 ? seconds : 60) * 1000000000ull);
+	else
+		loop_disarm(&p->profile);
+}
+
+static void refresh(struct plugin *p)
+{
+	offered_find(p);
+	if (p->settled) {
+		serve_changed(p);
+		nodes_changed(p->nodes);
+		bound_refresh(p);
+	}
+	arm_profile(p);
+}
+
+static void on_profile(struct loop_timer *timer)
+{
+	refresh(container_of(timer, struct plugin, profile));
+}
+
+/* It may be a link, as all files of a ConfigMap are. */
+static int read_file(const struct plugin *p, char **ret_text, size_t *ret_size)
+{
+	owned(close) int fd = open(p->config_path, O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : file_slurp_from(fd, CONFIG_BYTES_MAX, ret_text, ret_size);
+}
+
+static int fit(const struct plugin *p, const struct config *config, struct fault *why)
+{
+	int r = 0;
+
+	if (!config->has_mete && !config->has_nvidia)
+		return fault_set(
+			why, -EINVAL,
+			"%s:1: there is no key 'mete', nor any of NVIDIA's device plugin: see "
+			"mete-config(5)",
+			p->config_path);
+	/* Nothing is enforced: there is nothing that could be too much. */
+	if (!config->has_mete)
+		return 0;
+	if (config->ids == CONFIG_IDS_SLOT && config->cdi == CONFIG_CDI_OFF)
+		return config_blame(config, "cdi", why,
+				    "'off' does not go with 'ids: slot', which needs CDI: the "
+				    "kubelet wants a container's devices before its scheduler's "
+				    "choice is known");
+	for (uint32_t i = 0; r == 0 && i < p->host->devices; i++) {
+		const struct config_device device = entitled_device(p, i);
+
+		r = config_fits(config, &device, why);
+	}
+	return r;
+}
+
+static int load(struct plugin *p, const struct config_label *labels, size_t count,
+		struct config **ret_config, struct fault *why)
+{
+	owned(config_free) struct config *config = NULL;
+	owned(free) char *text = NULL;
+	size_t size = 0;
+	int r = read_file(p, &text, &size);
+
+	if (r < 0)
+		return fault_set(why, r, "%s: %s", p->config_path, strerror(-r));
+	r = config_parse(p->config_path, text, size, labels, count, &config, why);
+	free(p->config_text);
+	p->config_text = take(text);
+	if (r == 0)
+		r = fit(p, config, why);
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < config->warnings; i++)
+		log_warning("config.warning", "text=%s", log_text(config->warning[i]).text);
+	*ret_config = take(config);
+	return 0;
+}
+
+/* What is said once, at the start: it names sockets, folders and who is asked. */
+static const char *changed_for_good(const struct config *a, const struct config *b)
+{
+	const struct {
+		const char *key, *was, *now;
+	} rows[] = {
+		{"resource", a->resource, b->resource},
+		{"domain", a->domain, b->domain},
+		{"kubelet-folder", a->kubelet_folder, b->kubelet_folder},
+		{"cdi-folder", a->cdi_folder, b->cdi_folder},
+		{"driver-root", a->driver_root, b->driver_root},
+		{"host-driver-root", a->host_driver_root, b->host_driver_root},
+		{"libraries", a->libraries, b->libraries},
+		{"host-prefix", a->host_prefix, b->host_prefix},
+		{"metrics", a->metrics, b->metrics},
+	};
+
+	if (a->has_mete != b->has_mete)
+		return "mete";
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (!text_same(rows[i].was, rows[i].now))
+			return rows[i].key;
+	if (a->cdi != b->cdi)
+		return "cdi";
+	if (a->mounts_driver != b->mounts_driver)
+		return "driver-files";
+	return a->ids != b->ids ? "ids" : NULL;
+}
+
+/* Who it asks, it asks from the beginning. */
+static const char *changed_at_all(const struct config *a, const struct config *b)
+{
+	if (!text_same(a->kubeconfig, b->kubeconfig))
+		return "kubeconfig";
+	return text_same(a->node_name, b->node_name) ? NULL : "node-name";
+}
+
+int force_settle(struct plugin *p, struct fault *why)
+{
+	int r;
+
+	if (p->host->missing)
+		return 0;
+	if (p->config->by_node && p->api && !nodes_known(p->nodes)) {
+		log_info("plugin.waits",
+			 "reason=\"'nodes' in %s: the labels of node %s are not known yet\"",
+			 p->config_path, p->node);
+		return 0;
+	}
+	r = plugin_settle(p, why);
+	if (r == 0) {
+		p->settled = true;
+		refresh(p);
+	}
+	return r;
+}
+
+static void settle(struct plugin *p)
+{
+	struct fault why, other;
+
+	if (force_settle(p, &why) == 0)
+		return;
+	log_error("plugin.unsettled", "reason=%s", log_text(why.text).text);
+	/* Meanwhile it says that it lives. */
+	if (!p->http && metrics_open(p, &other) < 0)
+		log_warning("metrics.unserved", "reason=%s", log_text(other.text).text);
+	loop_arm(&p->settle, AGAIN_S * 1000000000ull);
+}
+
+int force_start(struct plugin *p, struct fault *why)
+{
+	if (!p->config->waits)
+		return force_settle(p, why);
+	settle(p);
+	return 0;
+}
+
+static void on_settle(struct loop_timer *timer)
+{
+	struct plugin *p = container_of(timer, struct plugin, settle);
+
+	if (!p->settled)
+		settle(p);
+}
+
+void force_reload(struct plugin *p, const struct config_label *labels, size_t count)
+{
+	struct config *config;
+	const char *what;
+	struct fault why;
+
+	if (load(p, labels, count, &config, &why) < 0) {
+		log_error("config.refused", "reason=%s", log_text(why.text).text);
+		return;
+	}
+	what = p->settled ? changed_for_good(p->config, config) : NULL;
+	if (!what)
+		what = changed_at_all(p->config, config);
+	if (what) {
+		config_blame(config, what, &why,
+			     "this has changed: restart meted for it to take effect");
+		log_error("config.refused", "reason=%s", log_text(why.text).text);
+		config_free(config);
+		return;
+	}
+	config_free(p->config);
+	p->config = config;
+	log_info("config.loaded", "path=%s", p->config_path);
+	if (p->settled)
+		refresh(p);
+	else
+		settle(p);
+}
+
+/* Much happens in a folder: only other words are read again. */
+static void on_file(struct file_watch *watch)
+{
+	struct plugin *p = container_of(watch, struct plugin, config_watch);
+	owned(free) char *text = NULL;
+	size_t size;
+
+	if (read_file(p, &text, &size) == 0 && text && !text_same(text, p->config_text))
+		nodes_reload(p->nodes, p);
+}
+
+int force_open(struct plugin *p, struct fault *why)
+{
+	int r = load(p, NULL, 0, &p->config, why);
+
+	if (r < 0)
+		return r;
+	offered_find(p);
+	if (loop_timer_init(p->host->loop, &p->profile, on_profile) < 0 ||
+	    loop_timer_init(p->host->loop, &p->settle, on_settle) < 0)
+		return fault_set(why, -ENOMEM, "no timer");
+	return file_watch_open(p->host->loop, &p->config_watch, p->config_path, on_file, why);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ids that the kubelet has given to containers, whether these have started or not, from its
+ * checkpoint. Allocate does not learn which container the ids are for; this is the only source for
+ * containers that have ids but never started.
+ */
+#pragma once
+
+struct plugin;
+struct pod;
+
+/* `pod`: NULL if the API server has not reported it (yet). Texts are lent. */
+typedef void given_found(void *owner, const struct pod *pod, const char *uid, const char *id);
+
+/* Only pods that have not ended. If the checkpoint cannot be read, nothing is known. */
+void given_each(const struct plugin *p, given_found *found, void *owner);

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A device that is not well has all its slots unhealthy: containers that run go on, no new ones
+ * come. That is written down: a meted that is restarted knows no more of errors that were. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "plugin/nodes.h"
+
+enum { RECORD_MOST = 64 << 10, BOOT = 40 };
+
+static void record_path(const struct plugin *p, char ret_path[PLUGIN_PATH])
+{
+	snprintf(ret_path, PLUGIN_PATH, "%s/health", p->host->place);
+}
+
+/* Times are the machine's since it was booted. "": it is not known. */
+static void boot_id(char ret_id[BOOT])
+{
+	owned(free) char *text = NULL;
+	size_t size;
+
+	*ret_id = '\0';
+	if (file_slurp("/proc/sys/kernel/random/boot_id", 64, &text, &size) == 0)
+		snprintf(ret_id, BOOT, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+static void write_down(const struct plugin *p)
+{
+	char path[PLUGIN_PATH], boot[BOOT];
+	owned(free) char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	int r = -ENOMEM;
+
+	boot_id(boot);
+	record_path(p, path);
+	if (out) {
+		fprintf(out, "%s\n", boot);
+		for (uint32_t i = 0; i < p->host->devices; i++) {
+			const struct health *h = &p->health[i];
+
+			fprintf(out, "%s %u %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+				p->host->device[i].uuid, (unsigned)h->cause, h->xid, h->quiet_ns,
+				h->quiet_since_ns, h->well_since_ns);
+		}
+		r = fclose(out) == 0 ? file_replace(path, text, size, 0600) : -ENOMEM;
+	}
+	if (r < 0)
+		log_warning("health.unwritten", "path=%s reason=%s", log_text(path).text,
+			    log_text(strerror(-r)).text);
+}
+
+/* 0: the line is of a device that is here. */
+static int read_line(const struct plugin *p, const char *line, uint32_t *ret_device,
+		     struct health *ret_health)
+{
+	struct health h = {.cause = HEALTH_NONE};
+	uint64_t now = loop_now_ns();
+	char uuid[80];
+	unsigned cause;
+	int device;
+
+	if (sscanf(line, "%79s %u %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, uuid, &cause,
+		   &h.xid, &h.quiet_ns, &h.quiet_since_ns, &h.well_since_ns) != 6)
+		return -EINVAL;
+	device = host_find(p->host, uuid);
+	if (device < 0 || cause > HEALTH_LOST || !h.quiet_ns || h.quiet_since_ns > now ||
+	    h.well_since_ns > now)
+		return -EINVAL;
+	h.cause = (enum health_cause)cause;
+	*ret_device = (uint32_t)device;
+	*ret_health = h;
+	return 0;
+}
+
+static void say(struct plugin *p, uint32_t device)
+{
+	const struct health *h = &p->health[device];
+	const char *uuid = p->host->device[device].uuid;
+	struct fault what;
+
+	switch (h->cause) {
+	case HEALTH_NONE:
+		log_info("device.recovered", "uuid=%s", uuid);
+		return;
+	case HEALTH_XID:
+		fault_set(&what, 0, "device %s: Xid %llu: it gets no new containers", uuid,
+			  (unsigned long long)h->xid);
+		break;
+	case HEALTH_ECC:
+		fault_set(
+			&what, 0,
+			"device %s: an ECC error that was not corrected: it gets no new containers",
+			uuid);
+		break;
+	case HEALTH_LOST:
+		fault_set(&what, 0, "device %s is gone from the bus%s: it gets no new containers",
+			  uuid,
+			  p->host->device[device].gpu_instance >= 0
+				  ? ", or is no longer a part of its GPU"
+				  : ", or is now divided by MIG");
+		break;
+	}
+	log_error("device.unhealthy", "reason=%s", log_text(what.text).text);
+	events_node(p, "GPUUnhealthy", what.text);
+}
+
+static bool is_changed(const struct health *was, const struct health *now)
+{
+	return was->cause != now->cause || was->xid != now->xid || was->quiet_ns != now->quiet_ns ||
+	       was->quiet_since_ns != now->quiet_since_ns ||
+	       was->well_since_ns != now->well_since_ns;
+}
+
+static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t xid)
+{
+	struct plugin *p = owner;
+	struct health *h = &p->health[device];
+	struct health was = *h;
+	uint64_t now = loop_now_ns();
+	int r = 0;
+
+	if (news == HOST_LOOKED) {
+		/* Where nobody is a tenant, everybody would be a stranger. */
+		if (p->config->has_mete) {
+			strangers_look(p);
+			bound_look(p);
+		} else {
+			alone_look(p);
+		}
+		return;
+	}
+	switch (news) {
+	case HOST_XID:
+		p->xids[device]++;
+		r = health_xid(h, xid, now);
+		break;
+	case HOST_ECC:
+		r = health_ecc(h, now);
+		break;
+	case HOST_ANSWERS:
+	case HOST_LOST:
+		r = health_answers(h, news == HOST_ANSWERS, now);
+		break;
+	case HOST_LOOKED:
+		break;
+	}
+	/* A device that is lost still is at the next look: that need not be known. */
+	if (r != 0 || (news != HOST_LOST && is_changed(&was, h)))
+		write_down(p);
+	if (r == 0)
+		return;
+	p->offer[device].healthy = r == HEALTH_RECOVERED;
+	say(p, device);
+	serve_changed(p);
+	nodes_changed(p->nodes);
+}
+
+/* What the meted before knew, if that was since the machine was booted. */
+static void remember(struct plugin *p)
+{
+	owned(free) char *text = NULL;
+	char path[PLUGIN_PATH], boot[BOOT], *line, *rest;
+	size_t size;
+
+	boot_id(boot);
+	record_path(p, path);
+	if (file_slurp(path, RECORD_MOST, &text, &size) < 0)
+		return;
+	line = strtok_r(text, "\n", &rest);
+	if (!line || !*boot || strcmp(line, boot) != 0)
+		return;
+	while ((line = strtok_r(NULL, "\n", &rest))) {
+		struct health health;
+		uint32_t device;
+
+		if (read_line(p, line, &device, &health) < 0)
+			continue;
+		p->health[device] = health;
+		p->offer[device].healthy = health.cause == HEALTH_NONE;
+		if (health.cause != HEALTH_NONE)
+			say(p, device);
+	}
+}
+
+void health_open(struct plugin *p)
+{
+	for (uint32_t i = 0; i < p->host->devices; i++) {
+		health_init(&p->health[i], loop_now_ns());
+		p->offer[i].healthy = true;
+	}
+	remember(p);
+	p->host->watch(p->host->daemon, on_news, p);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The complete interface that meted gives to its Kubernetes part: tenants by id, figures, the loop.
+ * The Kubernetes part is a separate library (libmete-plugin.so), which meted loads only if it is
+ * configured (`meted --kubernetes FILE`); without Kubernetes, none of it is in memory.
+ */
+#pragma once
+
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "core/share.h"
+#include "wire/wire.h"
+
+enum {
+	HOST_DEVICES = 64,
+	HOST_FOLDER_MAX = 108,
+	HOST_VERSION = 5, /* of this interface: both sides are built together */
+};
+
+enum { HOST_ABSENT = 1 };
+
+struct host_device {
+	const char *uuid, *model; /* "GPU-..." */
+	uint64_t total_bytes;
+	int minor;			/* of its file, /dev/nvidia<minor>; -1: not reported */
+	const char *pci;		/* its PCI address, "00000000:3B:00.0"; "": not reported */
+	unsigned gpu_index, part_index; /* in NVIDIA's numbering: nvidia-smi -L */
+	int gpu_instance, compute_instance; /* of MIG; -1: it is a whole GPU */
+};
+
+struct host_tenant {
+	const char *name;
+	const char *texts[SHARE_FIELDS];	/* share.def's order; NULL: default */
+	uint32_t devices, device[HOST_DEVICES]; /* indices of host.device[] */
+};
+
+/* Callbacks that receive figures; NULL: not wanted. */
+struct host_reader {
+	void *owner;
+	void (*device)(void *owner, const struct wire_device_row *row);
+	void (*tenant)(void *owner, const struct wire_tenant_row *row);
+	/* A process that the driver lists on a device and that is not a guest, as watch() last saw
+	 * it.
+	 */
+	void (*stranger)(void *owner, uint32_t device, uint32_t pid, uint64_t used_bytes);
+};
+
+/* The driver's reports on a device's health. */
+enum host_news {
+	HOST_XID,
+	HOST_ECC,
+	HOST_ANSWERS,
+	HOST_LOST,
+	HOST_LOOKED, /* all devices were checked; not about one device */
+};
+
+typedef void host_health(void *owner, uint32_t device, enum host_news news, uint64_t xid);
+
+struct daemon;
+
+struct host {
+	uint32_t version, devices;
+	const struct host_device *device;
+	struct loop *loop;
+	struct daemon *daemon;
+	const char *place;	   /* meted's folder, "/run/mete" */
+	const char *driver_folder; /* of the real driver; NULL: the loader finds it */
+	enum log_level log_level;
+	const char *missing; /* there are no devices, for this reason: meted waits for them */
+	bool missing_driver; /* it could not be opened at all */
+
+	/* Creates a tenant that lives until end(); after a restart of meted, until the grace
+	 * period is over, unless keep() is called. The folder holds its socket and is new: its
+	 * inode was never another tenant's. */
+	int (*make)(struct daemon *d, const struct host_tenant *spec, uint32_t *ret_id,
+		    char ret_folder[HOST_FOLDER_MAX], struct fault *why);
+	/* Keeps a tenant from before this meted. HOST_ABSENT: nobody can join it before a meted
+	 * starts that finds all of its devices. -ESRCH: there is none. */
+	int (*keep)(struct daemon *d, uint32_t id, char ret_folder[HOST_FOLDER_MAX]);
+	int (*set)(struct daemon *d, uint32_t id, const char *key, const char *value,
+		   struct fault *why);
+	/* No process can join it any more; it ends when its processes have ended. If it does not
+	 * exist, this is not an error. */
+	void (*end)(struct daemon *d, uint32_t id);
+	/* The current figures of each device, and of each tenant on each of its devices. Rows
+	 * are lent. */
+	void (*rows)(struct daemon *d, const struct host_reader *reader);
+	/* From now on, every few seconds: reports each device's events, and whether it answers. */
+	void (*watch)(struct daemon *d, host_health *seen, void *owner);
+	/* Sets the driver's libraries that guests get on request, replacing the former ones; -1:
+	 * none. Takes over the descriptors. Without a CUDA library the former ones stay. */
+	void (*driver)(struct daemon *d, const int fd[WIRE_LIBRARIES]);
+};
+
+/* The device of that UUID; -1: there is none (NULL is none's). */
+static inline int host_find(const struct host *host, const char *uuid)
+{
+	for (uint32_t i = 0; uuid && i < host->devices; i++)
+		if (strcmp(host->device[i].uuid, uuid) == 0)
+			return (int)i;
+	return -1;
+}
+
+struct plugin;
+
+/* What libmete-plugin.so exports: `const struct plugin_entry mete_plugin`. */
+struct plugin_entry {
+	uint32_t version; /* HOST_VERSION */
+	/* `config`: the file. Starts to serve; what is not possible yet (no kubelet, no API
+	 * server) is retried. `host` is borrowed until closed. */
+	int (*open)(const struct host *host, const char *config, struct plugin **ret_plugin,
+		    struct fault *why);
+	/* SIGHUP: rereads its file; a mistake in it is logged and changes nothing. */
+	void (*reload)(struct plugin *plugin);
+	void (*close)(struct plugin *plugin);
+};

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/nodes.h"
+
+#include <string.h>
+
+#include "kube/json.h"
+#include "plugin/quantity.h"
+
+enum {
+	LABELS_MAX = 512,
+	EVERY_S = 10, /* at most one patch: somebody may take back what we write */
+	LEAVE_S = 3,  /* an API server that is silent keeps nobody from ending */
+};
+
+struct nodes {
+	struct plugin *plugin;
+	struct api_watch *watch;
+	cJSON *labels;		 /* NULL: not known yet */
+	struct api_asked *asked; /* a patch is under way */
+	struct loop_timer again;
+	uint64_t not_before_ns;		 /* the next patch */
+	bool seen;			 /* there is such a node, as of the list that began last */
+	char memory[24], milli[24];	 /* as the node's status has them; "": not at all */
+	char owner[CONFIG_NAME_MAX + 1]; /* likewise its annotation */
+	bool written;			 /* by us, it may be: the watch need not have said so yet */
+};
+
+/* Amounts that kube-scheduler adds up for itself; it cannot see of which device they are: mete's
+ * scheduler does. Written by who the names say, and again where the kubelet has taken them away (it
+ * does when it starts). */
+static void find_sums(const struct plugin *p, char ret_memory[24], char ret_milli[24])
+{
+	unsigned __int128 bytes = 0;
+	uint64_t milli = 0;
+
+	*ret_memory = *ret_milli = '\0';
+	if (p->config->ids != CONFIG_IDS_SLOT)
+		return;
+	for (uint32_t i = 0; i < p->host->devices; i++) {
+		/* Where another owner runs, no new container comes: there is nothing to add up. */
+		if (!p->offer[i].shared || !p->offer[i].healthy || p->enrol.rival)
+			continue;
+		bytes += p->host->device[i].total_bytes;
+		milli += 1000;
+	}
+	bytes = bytes * p->config->overcommit_milli / 1000;
+	snprintf(ret_memory, 24, "%llu", (unsigned long long)bytes);
+	snprintf(ret_milli, 24, "%llu", (unsigned long long)milli);
+}
+
+static void on_patched(void *owner, int status, const char *problem, const cJSON *object)
+{
+	struct nodes *nodes = owner;
+
+	(void)status;
+	(void)object;
+	nodes->asked = NULL;
+	if (problem)
+		log_warning("node.sums_unwritten", "reason=%s", log_text(problem).text);
+	/* Whether the node has them now, the watch says; this looks again, if it is silent. */
+	loop_arm(&nodes->again, EVERY_S * 1000000000ull);
+}
+
+/* NULL: out of memory. */
+static char *patch_text(const struct plugin *p, const char *memory, const char *milli)
+{
+	owned(cJSON_Delete) cJSON *tree = cJSON_CreateObject();
+	cJSON *meta = cJSON_AddObjectToObject(tree, "metadata");
+	cJSON *marks = cJSON_AddObjectToObject(meta, "annotations");
+	cJSON *status = cJSON_AddObjectToObject(tree, "status");
+	cJSON *capacity = cJSON_AddObjectToObject(status, "capacity");
+	char memory_name[CONFIG_NAME_MAX + 16], milli_name[CONFIG_NAME_MAX + 16];
+	char owner_name[CONFIG_NAME_MAX + 16];
+
+	snprintf(owner_name, sizeof(owner_name), "%s/owner", p->config->domain);
+	if (!marks || !cJSON_AddStringToObject(marks, owner_name, p->config->resource))
+		return NULL;
+	snprintf(memory_name, sizeof(memory_name), "%s/gpu-memory", p->config->domain);
+	snprintf(milli_name, sizeof(milli_name), "%s/gpu-milli", p->config->domain);
+	/* With `ids: uuid` nobody counts by sums: those of before go. */
+	if (!*memory && capacity && cJSON_AddNullToObject(capacity, memory_name) &&
+	    cJSON_AddNullToObject(capacity, milli_name))
+		return cJSON_PrintUnformatted(tree);
+	if (*memory && capacity && cJSON_AddStringToObject(capacity, memory_name, memory) &&
+	    cJSON_AddStringToObject(capacity, milli_name, milli))
+		return cJSON_PrintUnformatted(tree);
+	return NULL;
+}
+
+static bool is_time(struct nodes *nodes)
+{
+	uint64_t now = loop_now_ns();
+
+	if (now < nodes->not_before_ns) {
+		loop_arm(&nodes->again, nodes->not_before_ns - now);
+		return false;
+	}
+	nodes->not_before_ns = now + EVERY_S * 1000000000ull;
+	return true;
+}
+
+static void write_sums(struct nodes *nodes)
+{
+	struct plugin *p = nodes->plugin;
+	char memory[24], milli[24], path[400];
+	owned(free) char *body = NULL;
+	struct api_request request = {
+		.verb = "PATCH", .path = path, .content = "application/merge-patch+json"};
+
+	if (!p->settled || !nodes->labels || nodes->asked)
+		return;
+	find_sums(p, memory, milli);
+	if (strcmp(p->config->resource, nodes->owner) == 0 && strcmp(memory, nodes->memory) == 0 &&
+	    strcmp(milli, nodes->milli) == 0)
+		return;
+	if (!is_time(nodes))
+		return;
+	snprintf(path, sizeof(path), "/api/v1/nodes/%s/status", p->node);
+	request.body = body = patch_text(p, memory, milli);
+	if (!body || api_ask(p->api, &request, on_patched, nodes, &nodes->asked) < 0)
+		loop_arm(&nodes->again, EVERY_S * 1000000000ull);
+	else
+		nodes->written = true;
+}
+
+void nodes_changed(struct nodes *nodes)
+{
+	if (nodes)
+		write_sums(nodes);
+}
+
+static void on_again(struct loop_timer *timer)
+{
+	write_sums(container_of(timer, struct nodes, again));
+}
+
+/* "": there is none; "?": it is none of ours. */
+static void read_sum(const struct nodes *nodes, const cJSON *capacity, const char *what,
+		     char ret_text[QUANTITY_TEXT])
+{
+	char name[CONFIG_NAME_MAX + 16];
+	const char *text;
+
+	snprintf(name, sizeof(name), "%s/%s", nodes->plugin->config->domain, what);
+	text = json_text(capacity, name);
+	if (!text || quantity_plain(text, ret_text) < 0)
+		snprintf(ret_text, QUANTITY_TEXT, "%s", text ? "?" : "");
+}
+
+void nodes_reload(struct nodes *nodes, struct plugin *p)
+{
+	struct config_label labels[LABELS_MAX];
+	const cJSON *all = nodes ? nodes->labels : NULL, *label;
+	size_t n = 0;
+
+	cJSON_ArrayForEach(label, all)
+	{
+		if (n < LABELS_MAX && cJSON_IsString(label))
+			labels[n++] = (struct config_label){label->string, label->valuestring};
+	}
+	force_reload(p, labels, n);
+}
+
+bool nodes_known(const struct nodes *nodes)
+{
+	return nodes && nodes->labels;
+}
+
+/* Only what the labels say is remembered, and only where it has changed: a node's status changes
+ * every few seconds. */
+static void take_labels(struct nodes *nodes, const cJSON *labels)
+{
+	cJSON *copy = labels ? cJSON_Duplicate(labels, true) : cJSON_CreateObject();
+
+	if (!copy || (nodes->labels && cJSON_Compare(nodes->labels, copy, true))) {
+		cJSON_Delete(copy);
+		return;
+	}
+	cJSON_Delete(nodes->labels);
+	nodes->labels = copy;
+	nodes_reload(nodes, nodes->plugin);
+}
+
+/* Whose the node's GPUs are, by the resource that they are asked for as. */
+static void read_owner(struct nodes *nodes, const cJSON *meta)
+{
+	const cJSON *marks = cJSON_GetObjectItemCaseSensitive(meta, "annotations");
+	char name[CONFIG_NAME_MAX + 16];
+	const char *text;
+
+	snprintf(name, sizeof(name), "%s/owner", nodes->plugin->config->domain);
+	text = json_text(marks, name);
+	snprintf(nodes->owner, sizeof(nodes->owner), "%s", text ? text : "");
+}
+
+static void on_seen(void *owner, const cJSON *object)
+{
+	const cJSON *meta = cJSON_GetObjectItemCaseSensitive(object, "metadata");
+	const cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status");
+	const cJSON *capacity = cJSON_GetObjectItemCaseSensitive(status, "capacity");
+	struct nodes *nodes = owner;
+
+	nodes->seen = true;
+	cdi_learn(nodes->plugin, status);
+	read_owner(nodes, meta);
+	read_sum(nodes, capacity, "gpu-memory", nodes->memory);
+	read_sum(nodes, capacity, "gpu-milli", nodes->milli);
+	take_labels(nodes, cJSON_GetObjectItemCaseSensitive(meta, "labels"));
+	write_sums(nodes);
+}
+
+static void on_begins(void *owner)
+{
+	((struct nodes *)owner)->seen = false;
+}
+
+static void on_listed(void *owner)
+{
+	const struct nodes *nodes = owner;
+
+	if (!nodes->seen)
+		log_warning("node.unknown",
+			    "node=%s reason=\"the API server knows no such node: see node-name in "
+			    "mete-config(5)\"",
+			    nodes->plugin->node);
+}
+
+/* What was known of it is kept: it may come again. */
+static void on_gone(void *owner, const cJSON *object)
+{
+	(void)owner;
+	(void)object;
+}
+
+/* Later the watch on pods says the same. */
+static void on_troubled(void *owner, const char *problem)
+{
+	const struct nodes *nodes = owner;
+
+	if (problem && !nodes->plugin->settled)
+		log_warning("api.troubled", "reason=%s", log_text(problem).text);
+}
+
+int nodes_open(struct plugin *p, struct nodes **ret_nodes, struct fault *why)
+{
+	static const struct api_watcher watcher = {on_begins, on_seen, on_gone, on_listed,
+						   on_troubled};
+	struct nodes *nodes = calloc(1, sizeof(*nodes));
+	char path[400];
+	int r;
+
+	if (!nodes)
+		return fault_set(why, -ENOMEM, "out of memory");
+	nodes->plugin = p;
+	r = loop_timer_init(p->host->loop, &nodes->again, on_again);
+	if (r < 0) {
+		free(nodes);
+		return fault_set(why, r, "no timer");
+	}
+	snprintf(path, sizeof(path), "/api/v1/nodes?fieldSelector=metadata.name%%3D%s", p->node);
+	r = api_watch_open(p->api, path, &watcher, nodes, &nodes->watch);
+	if (r < 0) {
+		nodes_close(nodes);
+		return fault_set(why, r, "node %s: %s", p->node, strerror(-r));
+	}
+	*ret_nodes = nodes;
+	return 0;
+}
+
+/* Only ours: who else has come and taken the node over says so in the same place. "/" is written
+ * "~1" there, and a domain has neither. NULL: out of memory. */
+static char *leave_text(const struct plugin *p)
+{
+	owned(cJSON_Delete) cJSON *tree = cJSON_CreateArray();
+	char path[CONFIG_NAME_MAX + 48];
+
+	snprintf(path, sizeof(path), "/metadata/annotations/%s~1owner", p->config->domain);
+	for (int i = 0; i < 2; i++) {
+		cJSON *step = cJSON_CreateObject();
+
+		if (!cJSON_AddItemToArray(tree, step)) {
+			cJSON_Delete(step);
+			return NULL;
+		}
+		if (!cJSON_AddStringToObject(step, "op", i ? "remove" : "test") ||
+		    !cJSON_AddStringToObject(step, "path", path) ||
+		    (!i && !cJSON_AddStringToObject(step, "value", p->config->resource)))
+			return NULL;
+	}
+	return cJSON_PrintUnformatted(tree);
+}
+
+bool nodes_leave(const struct nodes *nodes,
+		 void (*left)(void *owner, int status, const char *problem, const cJSON *object))
+{
+	struct plugin *p = nodes ? nodes->plugin : NULL;
+	struct api_request request = {.verb = "PATCH",
+				      .content = "application/json-patch+json",
+				      .within_ns = LEAVE_S * 1000000000ull};
+	owned(free) char *body = NULL;
+	struct api_asked *asked;
+	char path[400];
+
+	if (!p || !p->config || (!nodes->written && strcmp(nodes->owner, p->config->resource) != 0))
+		return false;
+	snprintf(path, sizeof(path), "/api/v1/nodes/%s/status", p->node);
+	request.path = path;
+	request.body = body = leave_text(p);
+	return body && api_ask(p->api, &request, left, p, &asked) == 0;
+}
+
+static void on_again_closed(struct loop_timer *timer)
+{
+	free(container_of(timer, struct nodes, again));
+}
+
+void nodes_close(struct nodes *nodes)
+{
+	if (!nodes)
+		return;
+	if (nodes->watch)
+		api_watch_close(nodes->watch);
+	if (nodes->asked)
+		api_forget(nodes->asked);
+	cJSON_Delete(nodes->labels);
+	loop_timer_close(&nodes->again, on_again_closed);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This node in the API server. Its labels select among the configuration's `nodes`. With opaque ids
+ * its status has the sums of memory and time that mete's scheduler shares out.
+ */
+#pragma once
+
+#include "plugin/plugin.h"
+
+must_check int nodes_open(struct plugin *p, struct nodes **ret_nodes, struct fault *why);
+/* At an orderly end: the node's annotation says no more that its GPUs are mete's, if it is mete's
+ * own. False: nothing is asked; otherwise left() follows, soon, and the request may not be
+ * forgotten before. NULL: false. */
+bool nodes_leave(const struct nodes *nodes,
+		 void (*left)(void *owner, int status, const char *problem, const cJSON *object));
+/* NULL: does nothing. */
+void nodes_close(struct nodes *nodes);
+/* The devices or their health have changed: updates the sums in the node's status. NULL: does
+ * nothing. */
+void nodes_changed(struct nodes *nodes);
+/* Whether its labels have been seen. NULL: no. */
+bool nodes_known(const struct nodes *nodes);
+/* The configuration is reread for the current labels. NULL: there are none. */
+void nodes_reload(struct nodes *nodes, struct plugin *p);

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The structures of meted's Kubernetes part; struct plugin leads to everything. It runs on meted's
+ * loop.
+ *
+ *	plugin.c     opening and closing
+ *	force.c      the configuration and its profile that are in force
+ *	serve.c      the device plugin's calls
+ *	allocate.c   one of them: Allocate
+ *	offered.c    the list of devices
+ *	alone.c      Allocate as NVIDIA's device plugin answers it, where the file has no `mete`
+ *	enrol.c      the kubelet's folder: our socket in it, and who we are
+ *	rival.c      NVIDIA's device plugin, should it run here
+ *	bind.c       which container starts, and as whom: PreStartContainer
+ *	bound.c      containers that are bound, until their pods are gone
+ *	sweep.c      how that is known without an API server
+ *	entitled.c   what a container is entitled to
+ *	beside.c     and what others on its devices leave of it
+ *	slots.c      what a container finds: its CDI file, its folder
+ *	cdi.c        whether containers get their devices by CDI
+ *	device_files.c  the driver's files in /dev, which may come later
+ *	nodes.c      this node: its labels choose among the configuration's parts
+ *	pods.c       this node's pods
+ *	resources.c  who holds which ids, as the kubelet says; holder.c: as its checkpoint does
+ *	given.c      which ids the kubelet has given, be their containers started or not
+ *	bindings.c   what is bound, and its records
+ *	health.c     which devices are well
+ *	strangers.c  processes on the devices that are no guests
+ *	events.c     Kubernetes events
+ *	metrics.c    /metrics
+ */
+#pragma once
+
+#include "base/file_watch.h"
+#include "core/health.h"
+#include "kube/api.h"
+#include "kube/grpc.h"
+#include "kube/http.h"
+#include "plugin/bindings.h"
+#include "plugin/config.h"
+#include "plugin/host.h"
+#include "plugin/inject.h"
+#include "plugin/mig_files.h"
+#include "plugin/pods.h"
+#include "plugin/resources.h"
+#include "plugin/strangers.h"
+
+enum { PLUGIN_PATH = 512 };
+
+struct nodes;
+struct ProtobufCMessage; /* protobuf-c's */
+struct V1beta1__ContainerAllocateRequest;
+
+/* What is currently shared out of a device. */
+struct offer {
+	bool shared, healthy;
+	int numa;  /* the NUMA node that it is near to; -1: unknown */
+	bool held; /* by who had a share of it when it was mete's: for alone.c */
+	uint32_t slots;
+};
+
+struct enrol {
+	struct loop_watch folder; /* inotify */
+	struct loop_timer again;
+	struct grpc_client *kubelet;
+	struct grpc_asked *asked;
+	uint64_t kubelet_inode; /* of the socket where we are registered; 0: none */
+	int64_t kubelet_changed_ns;
+	uint64_t asked_inode;
+	int64_t asked_changed_ns;
+	uint64_t since_ns; /* that we are registered */
+	uint32_t failures;
+	int inotify;
+	struct loop_timer rival_again;
+	uint32_t
+		rival_looks; /* that are left, after a socket of its came that nobody listened at */
+	bool rival;	     /* NVIDIA's plugin runs here */
+	bool rival_known;    /* it did, at the kubelet's socket of then: */
+	uint64_t rival_inode;
+	int64_t rival_changed_ns;
+	bool watched;	 /* the folder is */
+	char *complaint; /* that was logged last; NULL: none */
+};
+
+struct cdi_use {
+	bool used, known;
+	char runtime[64], kubelet[64]; /* as the API server says; "": not known */
+};
+
+struct device_files {
+	struct loop_watch watch;
+	int inotify;
+};
+
+/* The processes at this check and at the previous one, and those that were already reported. */
+struct strangers {
+	uint32_t now[STRANGERS_MAX], before[STRANGERS_MAX], told[STRANGERS_MAX];
+	uint32_t count, before_count, told_count;
+};
+
+/* The list last sent to the kubelet; NULL: none. */
+struct serve_said {
+	uint8_t *bytes;
+	size_t size;
+};
+
+struct plugin {
+	const struct host *host;
+	char *config_path;
+	char *config_text; /* as it was read last */
+	struct file_watch config_watch;
+	struct config *config;
+	struct offer offer[HOST_DEVICES];
+	struct health health[HOST_DEVICES];
+	uint64_t xids[HOST_DEVICES];
+	struct strangers strangers;
+	struct inject_edits *edits;
+	struct device_files device_files;
+	struct cdi_use cdi;
+	char node[256];
+
+	struct api *api; /* NULL: no API server */
+	struct pods *pods;
+	struct nodes *nodes;
+	char *api_problem; /* NULL: none */
+	struct list events;
+	uint32_t events_under_way;
+	struct resources *resources;
+	struct bindings bindings;
+	struct list asking;
+	struct loop_timer sweep; /* if the API server does not tell that a pod is gone */
+
+	char socket[PLUGIN_PATH], folder[PLUGIN_PATH]; /* of ours; of device plugins */
+	struct grpc_server *server;
+	struct list streams; /* of ListAndWatch */
+	struct serve_said said;
+	struct enrol enrol;
+	struct http *http;
+	char *metrics_at; /* where it serves */
+	char *metrics;	  /* the last text, as of metrics_ns */
+	uint64_t metrics_ns, metrics_made;
+	uint32_t metrics_copies;	      /* of that text */
+	uint64_t allocations, bound, refused; /* for metrics */
+
+	bool settled;		   /* the configuration is known and in force */
+	struct loop_timer settle;  /* it is tried again */
+	struct loop_timer profile; /* when another one begins */
+	struct loop_timer leave;   /* at the end, after the API server was told */
+	uint32_t open_handles;	   /* that are being closed: freed after the last */
+};
+
+/* plugin.c */
+/* The part of the start that needs the final configuration, which a node's labels may select. On
+ * failure the completed steps stay, and it may be retried. */
+must_check int plugin_settle(struct plugin *p, struct fault *why);
+
+/* Finds the driver's files again. On failure the former result stays. */
+must_check int plugin_look(struct plugin *p, struct fault *why);
+
+/* cdi.c */
+/* When the driver's files are known. */
+void cdi_find(struct plugin *p);
+/* What the API server said to the meted before. */
+void cdi_remember(struct plugin *p);
+/* What the API server says of this node. */
+void cdi_learn(struct plugin *p, const cJSON *status);
+
+/* device_files.c */
+must_check int device_files_open(struct plugin *p, struct fault *why);
+
+/* force.c */
+must_check int force_open(struct plugin *p, struct fault *why);
+/* Rereads the file; a mistake in it is logged and changes nothing. */
+void force_reload(struct plugin *p, const struct config_label *labels, size_t count);
+/* Where nothing more is to be known of this node: plugin_settle(), and again until it is done. */
+must_check int force_settle(struct plugin *p, struct fault *why);
+/* The first time: what fails ends the start, or is tried again, as the file says. */
+must_check int force_start(struct plugin *p, struct fault *why);
+
+/* serve.c */
+must_check int serve_open(struct plugin *p, struct fault *why);
+void serve_close(struct plugin *p);
+/* The devices or their health may have changed: tells the listeners if so. */
+void serve_changed(struct plugin *p);
+/* Any message answers the call. */
+void serve_answer(struct grpc_call *call, const struct ProtobufCMessage *message);
+
+/* allocate.c */
+void serve_allocate(struct grpc_call *call, struct grpc_bytes request, void *owner);
+
+/* alone.c */
+void alone_allocate(struct plugin *p, struct grpc_call *call,
+		    const struct V1beta1__ContainerAllocateRequest *said);
+/* At each look of health.c. */
+void alone_look(struct plugin *p);
+/* The same, without telling the kubelet. */
+void alone_mark(struct plugin *p);
+
+/* offered.c */
+/* What is shared out by the configuration and the current profile. */
+void offered_find(struct plugin *p);
+/* How many ids a device has. */
+uint32_t offered_ids(const struct plugin *p, uint32_t device);
+/* The device of the id; -1: none. */
+int offered_device(const struct plugin *p, const char *id);
+/* Whether the kubelet may know this id. */
+bool offered_could_be(const struct plugin *p, const char *id);
+/* The message of ListAndWatch. */
+must_check int offered_pack(const struct plugin *p, uint8_t **ret_bytes, size_t *ret_size);
+
+/* rival.c: NVIDIA's device plugin on the same node */
+must_check int rival_open(struct plugin *p, struct fault *why);
+/* `fresh`: a socket of its has just come. */
+void rival_look(struct plugin *p, bool fresh);
+/* For how long NVIDIA's plugin, which was here before the kubelet was started again, may still come
+ * back; 0: it is gone, or was never here. */
+uint64_t rival_return_ns(const struct plugin *p);
+/* Registered: that kubelet has no other owner. / The other owner came meanwhile. */
+void rival_registered(struct plugin *p);
+
+/* enrol.c */
+must_check int enrol_open(struct plugin *p, struct fault *why);
+void enrol_close(struct plugin *p);
+/* The kubelet no longer listens to us: registers again, if it is there. */
+void enrol_lost(struct plugin *p);
+/* Which of its sockets is there; false: none. */
+bool enrol_kubelet_is(const struct plugin *p, uint64_t *ret_inode, int64_t *ret_changed_ns);
+
+/* bind.c */
+/* The server is closing: tells the waiting calls. */
+void bind_abandon(struct plugin *p);
+/* PreStartContainer: the call is answered when the container may start, or may not. */
+void bind_start(struct plugin *p, struct grpc_call *call, const char *const *ids, size_t count);
+void bind_gone(struct grpc_call *call);
+/* The information about pods has been updated. */
+void bind_consider(struct plugin *p);
+
+/* bound.c */
+/* It is of a resource that meted served before under another name: its container keeps what it
+ * has, and others get its devices only when it has ended. */
+bool bound_is_foreign(const struct plugin *p, const struct binding *b);
+/* Containers from before this meted keep their tenants. */
+void bound_keep(struct plugin *p);
+must_check int bound_open(struct plugin *p, struct fault *why);
+void bound_close(struct plugin *p);
+/* The container with these ids is about to start: from now on it is a tenant, and replaces the
+ * former holder of the ids. On failure the caller still owns the binding. */
+must_check int bound_make(struct plugin *p, struct binding *b, const struct pod *pod,
+			  struct fault *why);
+/* No container holds its ids any more. Does nothing if they were bound again. */
+void bound_gone(struct plugin *p, const char *key, uint32_t tenant);
+/* The configuration, or the profile that is in force, has changed. */
+void bound_refresh(struct plugin *p);
+/* At each check of health.c: looks for changes that nothing reports. */
+void bound_look(struct plugin *p);
+
+/* sweep.c */
+must_check int sweep_open(struct plugin *p, struct fault *why);
+/* Whether it still has its ids is the kubelet's to say: if not, it is gone. */
+void sweep_ask(struct plugin *p, const struct binding *b);
+
+/* entitled.c */
+struct config_device entitled_device(const struct plugin *p, uint32_t device);
+/* What a slot of the device has now. False: it is not shared out. */
+bool entitled_portion(const struct plugin *p, uint32_t device, uint32_t *ret_slots,
+		      struct config_share *ret_share);
+/* The texts of a binding's share, from its devices' portion and the pod's annotations (NULL: the
+ * pod is not known). `runs`: values above the limit are lowered to it, not refused. The texts are
+ * newly allocated. */
+must_check int entitled_share(const struct plugin *p, const struct binding *b,
+			      const struct pod *pod, bool runs, char *ret_texts[SHARE_FIELDS],
+			      bool *ret_exclusive, struct fault *why);
+/* What the container has already, or had before it was started again; NULL: it is new. */
+const struct binding *entitled_former(const struct plugin *p, const struct binding *b);
+void entitled_free(char *texts[SHARE_FIELDS]);
+/* The devices of a binding: those of its ids, or those that mete's scheduler chose. -errno: not
+ * ours. */
+must_check int entitled_devices(const struct plugin *p, struct binding *b, const struct pod *pod,
+				struct fault *why);
+
+/* beside.c */
+/* The part of the time of a binding's devices that is not guaranteed to others, in thousandths.
+ * The guarantee of a slot is reserved even while the slot is free. */
+uint32_t beside_room(const struct plugin *p, const struct binding *b);
+/* Whether it may share its devices with the present containers. -EBUSY: it, or one of them, is
+ * exclusive. */
+must_check int beside_check(const struct plugin *p, const struct binding *b, bool exclusive,
+			    struct fault *why);
+/* Whether more containers, this one included, have one of its devices than it has slots now: the
+ * configuration, or its profile, may have made the slots fewer and larger. */
+bool beside_crowded(const struct plugin *p, const struct binding *b);
+/* The container that has the device exclusively; NULL: none. */
+const struct binding *beside_owner(const struct plugin *p, uint32_t device);
+
+/* slots.c */
+/* Before anything is served. */
+must_check int slots_open(struct plugin *p, struct fault *why);
+/* Recreates the files of all bound containers, and removes those of others. */
+void slots_restore(struct plugin *p);
+/* Rewrites the CDI files of all bound containers for the current device files. */
+void slots_refresh(struct plugin *p);
+/* Creates the files through which a bound container finds its tenant's folder and its devices. */
+must_check int slots_make(struct plugin *p, const struct binding *b, struct fault *why);
+void slots_remove(struct plugin *p, const struct binding *b);
+/* Where its CDI file is to be: as its container was told before, or as the configuration says now.
+ */
+must_check int slots_place(const struct plugin *p, struct binding *b, const struct binding *was);
+/* The file of who had its ids before, if it is another one. */
+void slots_replace(const struct binding *was, const struct binding *b);
+/* "mete.dev/slot" */
+void slots_kind(const struct plugin *p, char ret_kind[80]);
+/* The path of the link to the folder of a set of ids. */
+void slots_link(const struct plugin *p, const char *key, char ret_path[PLUGIN_PATH]);
+/* The path on the host of one of our folders, if we run in a container. */
+void slots_on_host(const struct plugin *p, const char *path, char ret_path[PLUGIN_PATH]);
+
+enum { SLOTS_NODES = 3 * HOST_DEVICES }; /* a GPU's, and two of MIG's */
+
+struct slots_nodes {
+	char text[SLOTS_NODES][MIG_FILE], host[SLOTS_NODES][CONFIG_PATH_MAX + 1 + MIG_FILE];
+	struct inject_node node[SLOTS_NODES];
+	/* A container has only the files of its devices; if some have none, it is given their
+	 * UUIDs. */
+	const char *visible;
+	char visible_text[HOST_DEVICES * 48];
+};
+
+/* The files of the devices; how many there are. */
+uint32_t slots_find_nodes(const struct plugin *p, const uint32_t *devices, uint32_t count,
+			  struct slots_nodes *ret_nodes);
+
+/* strangers.c: called at each check of health.c */
+void strangers_look(struct plugin *p);
+
+/* events.c: events for `kubectl describe`. Does nothing without an API server. */
+void events_pod(struct plugin *p, const struct binding *b, const char *reason, const char *message);
+void events_node(struct plugin *p, const char *reason, const char *message);
+void events_close(struct plugin *p);
+
+/* health.c */
+void health_open(struct plugin *p);
+
+/* metrics.c */
+/* Or opened anew, where the configuration names another address than before. */
+must_check int metrics_open(struct plugin *p, struct fault *why);
+void metrics_close(struct plugin *p);

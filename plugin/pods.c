@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/pods.h"
+
+#include <string.h>
+
+#include "kube/json.h"
+
+struct pods {
+	struct api_watch *watch;
+	struct pods_owner owner;
+	struct list pods;
+	bool known;
+};
+
+bool pods_known(const struct pods *pods)
+{
+	return pods->known;
+}
+
+static void free_containers(struct pod *pod)
+{
+	for (size_t i = 0; i < pod->container_count; i++)
+		free(pod->containers[i]);
+	free(take(pod->containers));
+	pod->container_count = 0;
+}
+
+static void free_pod(struct pod *pod)
+{
+	list_remove(&pod->link);
+	free_containers(pod);
+	free(pod->namespace);
+	free(pod->name);
+	free(pod->uid);
+	cJSON_Delete(pod->annotations);
+	free(pod->mirrored);
+	free(pod);
+}
+
+const struct pod *pods_find(const struct pods *pods, const char *namespace, const char *name)
+{
+	const struct pod *last = NULL;
+
+	list_for_each(link, (struct list *)&pods->pods)
+	{
+		const struct pod *pod = list_entry(link, struct pod, link);
+
+		if (strcmp(pod->name, name) == 0 && strcmp(pod->namespace, namespace) == 0)
+			last = pod;
+	}
+	return last;
+}
+
+static struct pod *find_own_uid(const struct pods *pods, const char *uid)
+{
+	list_for_each(link, (struct list *)&pods->pods)
+	{
+		struct pod *pod = list_entry(link, struct pod, link);
+
+		if (strcmp(pod->uid, uid) == 0)
+			return pod;
+	}
+	return NULL;
+}
+
+/* Anybody can write the annotation that makes an image of a static pod: a pod's own UID goes first.
+ */
+const struct pod *pods_find_uid(const struct pods *pods, const char *uid)
+{
+	const struct pod *own = find_own_uid(pods, uid);
+
+	if (own)
+		return own;
+	list_for_each(link, (struct list *)&pods->pods)
+	{
+		const struct pod *pod = list_entry(link, struct pod, link);
+
+		if (pod->mirrored && strcmp(pod->mirrored, uid) == 0)
+			return pod;
+	}
+	return NULL;
+}
+
+/* A static pod is the kubelet's own; what the API server shows is its image, with another UID. */
+static int read_annotations(struct pod *pod, const cJSON *meta)
+{
+	const cJSON *now = cJSON_GetObjectItemCaseSensitive(meta, "annotations");
+	const char *mirrored = json_text(now, "kubernetes.io/config.mirror");
+	cJSON *copy = now ? cJSON_Duplicate(now, true) : NULL;
+
+	if (now && !copy)
+		return -ENOMEM;
+	cJSON_Delete(pod->annotations);
+	pod->annotations = copy;
+	free(pod->mirrored);
+	pod->mirrored = mirrored ? strdup(mirrored) : NULL;
+	return 0;
+}
+
+static int add_containers(struct pod *pod, const cJSON *list)
+{
+	const cJSON *item;
+
+	cJSON_ArrayForEach(item, list)
+	{
+		const char *name = json_text(item, "name");
+
+		if (!name)
+			continue;
+		pod->containers[pod->container_count] = strdup(name);
+		if (!pod->containers[pod->container_count])
+			return -ENOMEM;
+		pod->container_count++;
+	}
+	return 0;
+}
+
+/* Those who are debugged with come later, and have no devices. */
+static int read_containers(struct pod *pod, const cJSON *spec)
+{
+	const cJSON *usual = cJSON_GetObjectItemCaseSensitive(spec, "containers");
+	const cJSON *init = cJSON_GetObjectItemCaseSensitive(spec, "initContainers");
+	size_t most = (size_t)cJSON_GetArraySize(usual) + (size_t)cJSON_GetArraySize(init);
+	int r;
+
+	if (pod->container_count)
+		return 0; /* they never change */
+	pod->containers = calloc(most + 1, sizeof(*pod->containers));
+	if (!pod->containers)
+		return -ENOMEM;
+	r = add_containers(pod, usual);
+	if (r == 0)
+		r = add_containers(pod, init);
+	/* Half of them would make the others' names mistakes. */
+	if (r < 0 || !pod->container_count)
+		free_containers(pod);
+	return r;
+}
+
+static struct pod *make_pod(struct pods *pods, const cJSON *meta)
+{
+	struct pod *pod = calloc(1, sizeof(*pod));
+
+	if (!pod)
+		return NULL;
+	list_append(&pods->pods, &pod->link);
+	pod->namespace = strdup(json_text(meta, "namespace"));
+	pod->name = strdup(json_text(meta, "name"));
+	pod->uid = strdup(json_text(meta, "uid"));
+	if (pod->namespace && pod->name && pod->uid)
+		return pod;
+	free_pod(pod);
+	return NULL;
+}
+
+static struct pod *known(struct pods *pods, const cJSON *meta)
+{
+	const char *uid = json_text(meta, "uid");
+
+	if (!uid || !json_text(meta, "name") || !json_text(meta, "namespace"))
+		return NULL;
+	return find_own_uid(pods, uid);
+}
+
+static void on_begins(void *owner)
+{
+	struct pods *pods = owner;
+
+	list_for_each(link, &pods->pods) list_entry(link, struct pod, link)->seen = false;
+}
+
+static void on_seen(void *owner, const cJSON *object)
+{
+	const cJSON *meta = cJSON_GetObjectItemCaseSensitive(object, "metadata");
+	const cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status");
+	const char *phase = json_text(status, "phase");
+	struct pods *pods = owner;
+	struct pod *pod = known(pods, meta);
+	bool fresh = !pod;
+
+	if (!pod && json_text(meta, "uid") && json_text(meta, "name") &&
+	    json_text(meta, "namespace"))
+		pod = make_pod(pods, meta);
+	if (!pod)
+		return; /* no memory, or no pod: the next event of it tries again */
+	if (read_annotations(pod, meta) < 0 ||
+	    read_containers(pod, cJSON_GetObjectItemCaseSensitive(object, "spec")) < 0) {
+		if (fresh)
+			free_pod(pod);
+		return;
+	}
+	pod->over = phase && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0);
+	pod->seen = true;
+	if (pod->over)
+		pods->owner.gone(pods->owner.owner, pod);
+	else
+		pods->owner.changed(pods->owner.owner, pod);
+}
+
+static void lose(struct pods *pods, struct pod *pod)
+{
+	pods->owner.gone(pods->owner.owner, pod);
+	free_pod(pod);
+}
+
+static void on_gone(void *owner, const cJSON *object)
+{
+	struct pods *pods = owner;
+	struct pod *pod = known(pods, cJSON_GetObjectItemCaseSensitive(object, "metadata"));
+
+	if (pod)
+		lose(pods, pod);
+}
+
+static void on_listed(void *owner)
+{
+	struct pods *pods = owner;
+
+	list_for_each(link, &pods->pods)
+	{
+		struct pod *pod = list_entry(link, struct pod, link);
+
+		if (!pod->seen)
+			lose(pods, pod);
+	}
+	pods->known = true;
+	pods->owner.listed(pods->owner.owner);
+}
+
+static void on_troubled(void *owner, const char *problem)
+{
+	struct pods *pods = owner;
+
+	pods->owner.troubled(pods->owner.owner, problem);
+}
+
+int pods_open(struct api *api, const char *node, const struct pods_owner *owner,
+	      struct pods **ret_pods)
+{
+	static const struct api_watcher watcher = {on_begins, on_seen, on_gone, on_listed,
+						   on_troubled};
+	struct pods *pods = calloc(1, sizeof(*pods));
+	char path[512];
+	int r;
+
+	if (!pods)
+		return -ENOMEM;
+	pods->owner = *owner;
+	list_init(&pods->pods);
+	snprintf(path, sizeof(path), "/api/v1/pods?fieldSelector=spec.nodeName%%3D%s", node);
+	r = api_watch_open(api, path, &watcher, pods, &pods->watch);
+	if (r < 0) {
+		free(pods);
+		return r;
+	}
+	*ret_pods = pods;
+	return 0;
+}
+
+void pods_close(struct pods *pods)
+{
+	if (!pods)
+		return;
+	api_watch_close(pods->watch);
+	list_for_each(link, &pods->pods) free_pod(list_entry(link, struct pod, link));
+	free(pods);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This node's pods, according to the API server: their identity, their annotations, and whether
+ * they have ended. One watch keeps this up to date; there are no requests for single pods. The
+ * information stays while the server is away.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/list.h"
+#include "kube/api.h"
+
+struct pod {
+	struct list link;
+	char *namespace, *name, *uid;
+	cJSON *annotations; /* an object of strings; NULL: none */
+	/* Names, init containers included; none: not known. */
+	char **containers;
+	size_t container_count;
+	char *mirrored; /* the kubelet's UID for a static pod; NULL: it is not static */
+	bool over;	/* Succeeded or Failed: its containers run no more */
+	bool seen;	/* since the list began anew */
+};
+
+struct pods_owner {
+	void *owner;
+	void (*changed)(void *owner, const struct pod *pod);
+	void (*gone)(void *owner, const struct pod *pod); /* or over */
+	void (*listed)(void *owner);
+	/* NULL: all is well again. */
+	void (*troubled)(void *owner, const char *problem);
+};
+
+struct pods;
+
+must_check int pods_open(struct api *api, const char *node, const struct pods_owner *owner,
+			 struct pods **ret_pods);
+void pods_close(struct pods *pods);
+
+/* All existing pods have been reported. */
+bool pods_known(const struct pods *pods);
+/* Of two pods with the same name, the one that appeared last: the other one is gone, which will
+ * be reported later. */
+const struct pod *pods_find(const struct pods *pods, const char *namespace, const char *name);
+const struct pod *pods_find_uid(const struct pods *pods, const char *uid);

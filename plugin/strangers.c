@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/strangers.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "base/file.h"
+#include "plugin/plugin.h"
+#include "plugin/portion.h"
+
+enum { CGROUP_MOST = 64 << 10 };
+
+static int pod_of(uint32_t pid, char ret_uid[STRANGERS_UID])
+{
+	owned(free) char *text = NULL;
+	char path[40];
+	size_t size;
+
+	snprintf(path, sizeof(path), "/proc/%u/cgroup", pid);
+	if (file_slurp(path, CGROUP_MOST, &text, &size) < 0)
+		return -ENOENT;
+	return strangers_pod(text, ret_uid);
+}
+
+/* The number may have become another process' meanwhile: what the descriptor leads to is looked at.
+ */
+static void kill_it(uint32_t pid, const char *uid)
+{
+	owned(close) int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+	char now[STRANGERS_UID];
+
+	if (fd >= 0 && pod_of(pid, now) == 0 && strcmp(now, uid) == 0)
+		syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+}
+
+static bool was_there(const uint32_t *pids, uint32_t count, uint32_t pid)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (pids[i] == pid)
+			return true;
+	return false;
+}
+
+static bool is_of(const struct binding *b, uint32_t device, const char *uid)
+{
+	for (uint32_t i = 0; i < b->devices; i++)
+		if (b->device[i] == device)
+			return strcmp(b->uid, uid) == 0;
+	return false;
+}
+
+/* Of several containers of a pod it is not known whose process it is: one that says so counts. Who
+ * has no share of the device is the node's to judge. By what was decided, not by what figures show:
+ * texts there are cut, and pods choose how long theirs are. */
+static bool is_to_die(const struct plugin *p, uint32_t device, const char *uid)
+{
+	bool said = false, dies = false, by_node = p->config->strangers == CONFIG_STRANGERS_KILL;
+
+	list_for_each(link, (struct list *)&p->bindings.all)
+	{
+		const struct binding *b = list_entry(link, struct binding, link);
+		const char *text = b->texts[PORTION_unannounced];
+
+		if (!is_of(b, device, uid))
+			continue;
+		said = true;
+		dies |= text ? strcmp(text, "kill") == 0 : by_node;
+	}
+	return said ? dies : by_node;
+}
+
+/* A guest whose tenant is absent cannot announce itself anew. */
+static bool is_absent(const struct plugin *p, const char *uid)
+{
+	list_for_each(link, (struct list *)&p->bindings.all)
+	{
+		const struct binding *b = list_entry(link, struct binding, link);
+
+		if (b->absent && strcmp(b->uid, uid) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void on_stranger(void *owner, uint32_t device, uint32_t pid, uint64_t used_bytes)
+{
+	struct plugin *p = owner;
+	const char *uuid = p->host->device[device].uuid;
+	struct strangers *s = &p->strangers;
+	bool again = was_there(s->before, s->before_count, pid);
+	char uid[STRANGERS_UID];
+	const struct pod *pod;
+
+	/* A device that is not shared out is somebody else's, and so is who uses it. */
+	if (!p->offer[device].shared || pod_of(pid, uid) < 0 || is_absent(p, uid))
+		return;
+	/* One that is on several devices is judged on each: their shares may differ. */
+	if (!was_there(s->now, s->count, pid)) {
+		if (s->count == STRANGERS_MAX)
+			return;
+		s->now[s->count++] = pid;
+	}
+	pod = p->pods ? pods_find_uid(p->pods, uid) : NULL;
+	/* Seen once it may be about to end, as a guest that has left is. */
+	if (!again)
+		return;
+	if (!was_there(s->told, s->told_count, pid)) {
+		if (s->told_count < STRANGERS_MAX)
+			s->told[s->told_count++] = pid;
+		log_warning("process.unannounced", "pid=%u pod=%s/%s uid=%s uuid=%s bytes=%llu",
+			    pid, pod ? pod->namespace : "", pod ? pod->name : "", uid, uuid,
+			    (unsigned long long)used_bytes);
+	}
+	if (is_to_die(p, device, uid)) {
+		log_warning("process.killed", "pid=%u uid=%s uuid=%s", pid, uid, uuid);
+		kill_it(pid, uid);
+	}
+}
+
+/* Who is there no more is forgotten: its number may become another's. */
+static void forget(struct strangers *s)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < s->told_count; i++)
+		if (was_there(s->now, s->count, s->told[i]))
+			s->told[n++] = s->told[i];
+	s->told_count = n;
+	memcpy(s->before, s->now, s->count * sizeof(s->now[0]));
+	s->before_count = s->count;
+}
+
+void strangers_look(struct plugin *p)
+{
+	const struct host_reader reader = {.owner = p, .stranger = on_stranger};
+
+	p->strangers.count = 0;
+	p->host->rows(p->host->daemon, &reader);
+	forget(&p->strangers);
+}
