@@ -17,6 +17,7 @@
 #include "guest/flight.h"
 #include "guest/futex.h"
 #include "guest/link.h"
+#include "guest/movable.h"
 #include "guest/presence.h"
 #include "guest/real.h"
 #include "guest/state.h"
@@ -26,6 +27,7 @@ enum {
 	LOOK_US = 20,	/* between two looks at a close, or ... */
 	LOOK_PART = 16, /* of the time that it has taken so far */
 	LOOK_LAST_US = 500,
+	PAGE_US = 5000,		 /* between two looks at a page that is not shown yet */
 	STACK_BYTES = 256 << 10, /* the driver runs on it, too; beside thread-local data */
 };
 
@@ -85,6 +87,9 @@ void agent_heard(const struct wire_message *message)
 			agent.close[message->gate.device].phase = PHASE_NONE;
 		else
 			close_start(message->gate.device, message->gate.epoch);
+		break;
+	case WIRE_move:
+		movable_heard(&message->move);
 		break;
 	case WIRE_credit_recall:
 		if (message->credit_recall.device < WIRE_DEVICES)
@@ -247,6 +252,8 @@ static int work(bool *ret_writes)
 	int wait_us = -1;
 
 	*ret_writes = false;
+	if (state_page_waits())
+		sooner(&wait_us, PAGE_US);
 	for (uint32_t w = 0; w < WIRE_DEVICES; w++) {
 		struct close *close = &agent.close[w];
 
@@ -269,10 +276,12 @@ void agent_up(void)
 		if (still_closed(w))
 			close_start(w, __atomic_load_n(&guest_tenant_page.device[w].epoch,
 						       __ATOMIC_RELAXED));
+	movable_up();
 }
 
 void agent_down(void)
 {
+	movable_down();
 	memset(agent.recall, 0, sizeof(agent.recall));
 	turns_down();
 }
@@ -300,7 +309,7 @@ static int add_thread_data(struct dl_phdr_info *object, size_t size, void *sum)
 }
 
 /* glibc takes the thread-local data of the program and its libraries out of a thread's stack. */
-static size_t stack_bytes(void)
+size_t agent_stack_bytes(void)
 {
 	size_t bytes = STACK_BYTES;
 
@@ -319,7 +328,7 @@ int agent_start(void)
 	if (pthread_attr_init(&attributes) != 0)
 		return -ENOMEM;
 	best_effort(pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED));
-	best_effort(pthread_attr_setstacksize(&attributes, stack_bytes()));
+	best_effort(pthread_attr_setstacksize(&attributes, agent_stack_bytes()));
 	/* The thread inherits the mask: no signal of the program is ever delivered to it. */
 	best_effort(sigprocmask(SIG_SETMASK, &all, &before));
 	r = pthread_create(&thread, &attributes, run, NULL);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The amounts of a device, in struct state_device: what is credit and what is allocated. Credit is
- * one word that everybody takes from and gives to by itself: the agent must be able to give it back
- * whatever the program's threads are stopped in. What is allocated, and what the own page says of
- * it, have a lock, so that the page is never behind; it is held for a handful of instructions, and
- * nothing is called with it. Who reads one amount needs no lock.
+ * A device's amounts, in struct state_device: credit and allocated. Credit is one atomic word,
+ * because the agent must be able to return it wherever the program's threads are stopped. The
+ * allocated amount and its copy in the own page have a lock, so that the page is never behind. The
+ * lock is held for a few instructions, without calls. Reading one amount needs no lock.
  *
- * What asks the daemon, and what tells it, is guest/credit.h.
+ * guest/credit.h communicates with the daemon.
  */
 #pragma once
 
@@ -38,8 +37,8 @@ static inline_ void amounts_set_allocated(struct state_device *d, struct wire_ow
 	__atomic_store_n(&page->credit_bytes, amounts_read(&d->credit), __ATOMIC_RELAXED);
 }
 
-/* Takes credit, if there is so much: for what is allocated next, or kept aside for what a call may
- * take, which the page need not show. */
+/* Takes credit, if there is enough, for the next allocation; or sets it aside for what a call
+ * may take, which the page need not show. */
 static inline_ bool amounts_hold(struct state_device *d, uint64_t bytes)
 {
 	uint64_t credit = amounts_read(&d->credit);
@@ -51,13 +50,13 @@ static inline_ bool amounts_hold(struct state_device *d, uint64_t bytes)
 	return true;
 }
 
-/* None of it was taken. Returns what is credit now. */
+/* Returns unused credit. The result is the credit now. */
 static inline_ uint64_t amounts_release(struct state_device *d, uint64_t bytes)
 {
 	return atomic_fetch_add(&d->credit, bytes) + bytes;
 }
 
-/* So much more or less is allocated. */
+/* Changes the allocated amount by this much. */
 static inline_ void amounts_allocate(struct state_device *d, int64_t bytes)
 {
 	struct wire_own_device *page;

@@ -19,6 +19,7 @@
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
+#include "guest/movable.h"
 #include "guest/pointers.h"
 #include "guest/real.h"
 
@@ -118,6 +119,7 @@ static CUresult allocate_in(const struct memory_place *place, const struct reque
 
 	if (r != CUDA_SUCCESS)
 		return r;
+	movable_why(WIRE_UNMOVABLE_ARRAY);
 	if (q->bytes > BLOCKS_SMALL) {
 		r = memory_driver(q->call(q));
 		entry.bytes = most;

@@ -7,7 +7,7 @@
 
 #include "cuda/types.h"
 
-/* A context was destroyed, and with it the arrays in it; it may have been renamed before, see
+/* A context was destroyed, together with its arrays; it may have been renamed before, see
  * memory_context_leaves(). */
 void arrays_context_gone(uint64_t owner);
 void arrays_rename(uint64_t owner, uint64_t now);

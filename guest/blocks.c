@@ -16,6 +16,10 @@
 /* The context of a block that went with one. */
 #define GONE UINT64_MAX
 
+/* Of a size: a thread is about to free it, and may not have. It is found by its address no more,
+ * and no gap yet. */
+#define DETACHED 0x8000u
+
 enum {
 	STEPS = BLOCKS_BYTES / STEP,
 	CHUNK = 16,	  /* records that are mapped together */
@@ -27,10 +31,11 @@ enum {
 /* Fields that are marked are written under the lock, and read without it for a guess. */
 struct block {
 	uint64_t base;
-	uint64_t context;    /* marked */
-	uint32_t count;	     /* allocations in it; marked */
-	uint32_t free_steps; /* marked */
-	uint32_t gap;	     /* no gap is larger */
+	uint64_t context; /* marked */
+	uint32_t count;	  /* allocations in it; marked */
+	/* Below zero while what was freed is had again and not yet said to be free; marked. */
+	int32_t free_steps;
+	uint32_t gap; /* no gap is larger */
 	int16_t device;
 	bool paid;
 	struct block *next;   /* of the records that are not in use */
@@ -52,9 +57,20 @@ static void set(uint32_t *field, uint32_t value)
 	__atomic_store_n(field, value, __ATOMIC_RELAXED);
 }
 
-static uint32_t steps_of(uint64_t bytes)
+static void set_free(struct block *block, int32_t steps)
 {
-	return (uint32_t)((bytes + BLOCKS_UNIT - 1) / BLOCKS_UNIT * (BLOCKS_UNIT / STEP));
+	__atomic_store_n(&block->free_steps, steps, __ATOMIC_RELAXED);
+}
+
+static int32_t steps_of(uint64_t bytes)
+{
+	return (int32_t)((bytes + BLOCKS_UNIT - 1) / BLOCKS_UNIT * (BLOCKS_UNIT / STEP));
+}
+
+/* An allocation begins there, and no thread is about to free it. */
+static bool is_begun(uint16_t size)
+{
+	return (int16_t)size > 0;
 }
 
 static uint16_t *size_at(struct block *block, uint64_t address)
@@ -81,38 +97,48 @@ bool blocks_fit_likely(int device, uint64_t context, uint64_t bytes)
 	       __atomic_load_n(&block->context, __ATOMIC_RELAXED) == context;
 }
 
-/* With the lock held. A failed search is remembered until something in the block is freed. */
-static bool has_gap(struct block *block, uint32_t steps)
+/* With the lock held. What was given anew before it was said to be free may lie across what was
+ * there. A failed search is remembered until something in the block is freed. */
+static bool has_gap(struct block *block, int32_t steps)
 {
-	uint32_t run = 0, most = 0, step = 0;
+	uint32_t wanted = (uint32_t)steps, run = 0, most = 0, end = 0;
 
-	if (block->free_steps < steps || block->gap < steps)
+	if (block->free_steps < steps || block->gap < wanted)
 		return false;
-	while (step < STEPS) {
-		run = block->size[step] ? 0 : run + 1;
-		step += block->size[step] ? block->size[step] : 1;
-		if (run >= steps)
-			return true;
+	for (uint32_t step = 0; step < STEPS && run < wanted; step++) {
+		uint32_t size = block->size[step] & ~DETACHED;
+
+		if (size && step + size > end)
+			end = step + size;
+		run = step < end ? 0 : run + 1;
 		if (run > most)
 			most = run;
 	}
-	block->gap = most;
-	return false;
+	if (run < wanted)
+		block->gap = most;
+	return run >= wanted;
+}
+
+/* With the lock held. */
+static bool fits(struct block *block, int device, uint64_t context, int32_t steps)
+{
+	return block->count && block->context == context && block->device == device &&
+	       has_gap(block, steps);
 }
 
 bool blocks_fit(int device, uint64_t context, uint64_t bytes)
 {
-	bool fits = false;
+	int32_t steps = steps_of(bytes);
+	struct block *recent;
+	bool found;
 
 	futex_lock_take(&blocks.lock);
-	for (uint32_t i = 0; i < blocks.made && !fits; i++) {
-		struct block *block = record(i);
-
-		fits = block->count && block->context == context && block->device == device &&
-		       has_gap(block, steps_of(bytes));
-	}
+	recent = device >= 0 ? blocks.recent[device] : NULL;
+	found = recent && fits(recent, device, context, steps);
+	for (uint32_t i = 0; i < blocks.made && !found; i++)
+		found = fits(record(i), device, context, steps);
 	futex_lock_give(&blocks.lock);
-	return fits;
+	return found;
 }
 
 /* ---- with the lock held ---------------------------------------------------------------------- */
@@ -162,7 +188,7 @@ static struct block *add(int device, uint64_t context, uint64_t base)
 	block->base = base;
 	__atomic_store_n(&block->context, context, __ATOMIC_RELAXED);
 	set(&block->count, 0);
-	set(&block->free_steps, STEPS);
+	set_free(block, STEPS);
 	block->gap = STEPS;
 	block->device = (int16_t)device;
 	block->paid = false;
@@ -220,7 +246,7 @@ static uint32_t begun_in(const struct block *block)
 	uint32_t count = 0;
 
 	for (uint32_t step = 0; step < STEPS; step++)
-		count += block->size[step] != 0;
+		count += is_begun(block->size[step]);
 	return count;
 }
 
@@ -245,7 +271,7 @@ int blocks_put(int device, uint64_t context, uint64_t address, uint64_t bytes,
 	       struct block **ret_block)
 {
 	uint64_t base = address & ~(BLOCKS_BYTES - 1);
-	uint32_t steps = steps_of(bytes);
+	int32_t steps = steps_of(bytes);
 	struct block *block;
 	uint16_t *size;
 	int r = -ENOMEM;
@@ -258,11 +284,13 @@ int blocks_put(int device, uint64_t context, uint64_t address, uint64_t bytes,
 		block = find_or_add(device, context, base);
 	if (likely(block)) {
 		size = size_at(block, address);
-		if (likely(*size == 0))
-			set(&block->count, block->count + 1);
 		/* Otherwise it was freed in a way that nobody told us of. */
-		set(&block->free_steps, block->free_steps + *size - steps);
-		*size = (uint16_t)steps;
+		if (likely(!is_begun(*size)))
+			set(&block->count, block->count + 1);
+		else
+			steps -= *size;
+		set_free(block, block->free_steps - steps);
+		*size = (uint16_t)steps_of(bytes);
 		__atomic_store_n(&blocks.recent[device], block, __ATOMIC_RELEASE);
 		*ret_block = block;
 		r = block->paid ? 0 : BLOCKS_UNPAID;
@@ -292,9 +320,11 @@ struct block *blocks_detach(uint64_t address, unsigned *ret_units)
 	if (unlikely(!block || block->base != base))
 		block = find(base);
 	if (likely(block && !(block->context & BLOCKS_LEAVING))) {
-		*ret_units = address % STEP ? 0 : *size_at(block, address);
-		if (likely(*ret_units)) {
-			*size_at(block, address) = 0;
+		uint16_t *size = size_at(block, address);
+
+		*ret_units = *size;
+		if (likely(is_begun(*size) && address % STEP == 0)) {
+			*size = (uint16_t)(*ret_units | DETACHED);
 			if (unlikely(block->count == 1))
 				*ret_units |= BLOCKS_LAST;
 		} else {
@@ -307,13 +337,17 @@ struct block *blocks_detach(uint64_t address, unsigned *ret_units)
 	return block;
 }
 
-int blocks_freed(struct block *block, unsigned units)
+int blocks_freed(struct block *block, uint64_t address, unsigned units)
 {
+	uint16_t *size = size_at(block, address);
 	int r = 0;
 
 	futex_lock_take(&blocks.lock);
 	__atomic_store_n(&blocks.recent[block->device], block, __ATOMIC_RELEASE);
-	set(&block->free_steps, block->free_steps + (units & ~BLOCKS_LAST));
+	/* Unless another thread was given the address meanwhile. */
+	if (likely(*size == ((units & ~BLOCKS_LAST) | DETACHED)))
+		*size = 0;
+	set_free(block, block->free_steps + (int32_t)(units & ~BLOCKS_LAST));
 	block->gap = STEPS;
 	set(&block->count, block->count - 1);
 	if (unlikely(block->count == 0))
@@ -327,7 +361,7 @@ void blocks_attach(struct block *block, uint64_t address, unsigned units)
 	futex_lock_take(&blocks.lock);
 	/* If another thread was given the address, it had been freed after all: as that allocation
 	 * was counted, this one is counted out. So it is where its context is gone. */
-	if (*size_at(block, address) == 0 && block->context != GONE)
+	if (!is_begun(*size_at(block, address)) && block->context != GONE)
 		*size_at(block, address) = (uint16_t)units;
 	else
 		set(&block->count, block->count - 1);

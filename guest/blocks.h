@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver hands device memory out in blocks of 2 MiB; allocations of up to half a block of one
- * context share them. What a tenant holds is therefore blocks, not the bytes that it asked for, and
- * a charge must appear with the first allocation in a block and go with the last. This module knows
- * the small allocations, and which blocks they are in, by the addresses that the driver returned.
+ * The driver hands out device memory in blocks of 2 MiB, which allocations of up to half a block in
+ * one context share. A tenant therefore holds blocks, not the bytes that it requested. The charge
+ * must appear with the first allocation in a block and disappear with the last. This module tracks
+ * the small allocations and their blocks by the addresses that the driver returned.
  *
- * Before an allocation it says whether there is room for it in the blocks that are there, so that
- * a tenant at its limit is neither refused what would cost nothing, nor holds a block too much for
- * a moment. The answer is exact for a driver that fills gaps; for another one it is a guess.
+ * Before an allocation it tells whether the existing blocks have room for it. A tenant at its limit
+ * is then neither refused an allocation that costs nothing, nor does it briefly hold a block too
+ * many. The answer is exact for a driver that fills gaps, and otherwise a guess.
  *
- * Only counts: charging is the caller's. Thread-safe; no malloc; keeps errno; valid when zero.
+ * It only counts; the caller charges. Thread-safe; no malloc; keeps errno; valid when zero.
  */
 #pragma once
 
@@ -29,11 +29,11 @@ struct block;
 
 /* Outcomes. */
 enum {
-	BLOCKS_UNPAID = 1, /* charge BLOCKS_BYTES and say blocks_paid(), or free the allocation */
-	BLOCKS_EMPTY,	   /* BLOCKS_BYTES are to be given back */
+	BLOCKS_UNPAID = 1, /* charge BLOCKS_BYTES and call blocks_paid(), or free the allocation */
+	BLOCKS_EMPTY,	   /* return BLOCKS_BYTES */
 };
 
-/* Would an allocation of so many bytes fit? _likely is quick and looks at one block only. */
+/* Would an allocation of this size fit? _likely is quick and checks only one block. */
 bool blocks_fit_likely(int device, uint64_t context, uint64_t bytes);
 bool blocks_fit(int device, uint64_t context, uint64_t bytes);
 
@@ -41,28 +41,28 @@ bool blocks_fit(int device, uint64_t context, uint64_t bytes);
 must_check int blocks_put(int device, uint64_t context, uint64_t address, uint64_t bytes,
 			  struct block **ret_block);
 
-/* The block is charged. Returns true if another thread's charge came first: give back one. */
+/* The block is charged. Returns true if another thread's charge came first: return one charge. */
 must_check bool blocks_paid(struct block *block);
 
-/* About to be freed: the address is unknown from now on, as the driver may return it to another
- * thread before it has returned to us. NULL: no small allocation begins there. `ret_units` is for
- * the other two: the driver has freed it (0, BLOCKS_EMPTY), or refused. With BLOCKS_LAST in it the
- * block will be empty, unless another thread is faster. */
+/* The allocation is about to be freed. From now on the address is unknown, because the driver
+ * may give it to another thread before our call returns. NULL: no small allocation begins there.
+ * Pass `ret_units` to one of the next two functions: the driver freed it (0, BLOCKS_EMPTY), or
+ * refused. If it includes BLOCKS_LAST, the block will be empty, unless another thread is faster. */
 #define BLOCKS_LAST (1u << 31)
 must_check struct block *blocks_detach(uint64_t address, unsigned *ret_units);
-must_check int blocks_freed(struct block *block, unsigned units);
+must_check int blocks_freed(struct block *block, uint64_t address, unsigned units);
 void blocks_attach(struct block *block, uint64_t address, unsigned units);
 
 int blocks_device(const struct block *block);
 
-/* A context is about to be destroyed: `leaving`, with BLOCKS_LEAVING in it, is what it is called
- * from now on. Before the destroyer has returned the driver may give its blocks, and its handle, to
- * others, whose allocations in them are not its own. Or the other way round: it was not destroyed.
+/* A context is about to be destroyed. From now on its name is `leaving`, which includes
+ * BLOCKS_LEAVING: before the destroying call returns, the driver may give the context's blocks and
+ * handle to others. The second function undoes this: the context was not destroyed.
  */
 void blocks_rename(uint64_t context, uint64_t leaving);
 
-/* A context is gone, with all that was allocated in it. Calls gone() with the device of each block
- * that was paid for. */
+/* A context is gone, with all its allocations. Calls gone() with the device of each charged
+ * block. */
 void blocks_context_gone(uint64_t context, void (*gone)(int device));
 
 /* In a child of fork(), and in tests. */

@@ -129,11 +129,11 @@ static CUresult reserve(CUdevice device, struct making *ret_making, bool nested)
 		ret_making->index = INDEX_NONE;
 		if (real(cuDeviceGetUuid)(&uuid, device) != CUDA_SUCCESS)
 			return CUDA_SUCCESS;
-		say("device %d is not the tenant's: no context is made on it", device);
+		say("device %d does not belong to the tenant: no context is created on it", device);
 		return CUDA_ERROR_INVALID_DEVICE;
 	}
 	about.device = index;
-	sent = link_ask(&about.word, true, &answer);
+	sent = link_ask(&about.word, LINK_FOR_ROOM, &answer);
 	if (sent == 0 && answer.code == WIRE_refused) {
 		if (atomic_exchange(&said, 1) == 0)
 			say("no room for a context: %s", answer.refused.reason.text);

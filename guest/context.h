@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hooks of class CONTEXT. What contexts, modules and libraries take of a device's memory is not
- * known before it is measured: the daemon is asked before a context is made (it reserves an
- * estimate) and told whenever something of the kind came or went (it measures then).
+ * The hooks of class CONTEXT. The memory that contexts, modules and libraries take is unknown until
+ * it is measured. The guest asks the daemon before a context is created (the daemon reserves an
+ * estimate), and tells it whenever something of this kind came or went (the daemon then measures).
  */
 #pragma once
 
@@ -11,11 +11,11 @@
 /* Tells the daemon to measure the residual of a device again: a module or the like came or went.
  * -1: nothing to tell. */
 void context_settle(int device);
-/* Likewise, of all devices: on which it was is not known. */
+/* The same for all devices, if the device is unknown. */
 void context_settle_all(void);
 
-/* In a child of fork(): nobody makes a primary context. */
+/* In a child of fork(): no thread is creating a primary context. */
 void context_forget(void);
 
-/* In a child of fork(): nobody loads a module. */
+/* In a child of fork(): no thread is loading a module. */
 void module_forget(void);

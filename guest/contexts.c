@@ -11,6 +11,7 @@
 #include "guest/capture.h"
 #include "guest/flight.h"
 #include "guest/futex.h"
+#include "guest/movable.h"
 #include "guest/real.h"
 
 /* A context and its device in one word, so that readers need no lock: 0 is free. */
@@ -184,6 +185,7 @@ void contexts_leave(CUcontext context)
 
 	atomic_fetch_add(&contexts.leaving, 1);
 	flight_context_leaves(context);
+	movable_context_leaves(context);
 	futex_lock_take(&contexts.lock);
 	wait_for_agent(context);
 	place = find(context);
@@ -195,6 +197,7 @@ void contexts_leave(CUcontext context)
 void contexts_gone(void)
 {
 	atomic_fetch_sub(&contexts.leaving, 1);
+	movable_context_over();
 }
 
 /* With the lock held. Makes room for twice as many. */

@@ -76,6 +76,7 @@ struct ask_word {
 	struct state_device *d;
 	uint64_t bytes;
 	enum credit_how how;
+	bool movable;
 };
 
 /* What another thread has freed since we looked serves as well. */
@@ -91,6 +92,7 @@ static int write_ask(struct link_word *word, struct wire_message *message)
 	message->credit_ask.wait = about->how == CREDIT_WAIT;
 	message->credit_ask.bytes = about->bytes;
 	message->credit_ask.want = want > UINT64_MAX - CREDIT_WANT ? want : want + CREDIT_WANT;
+	message->credit_ask.movable = about->movable;
 	return 0;
 }
 
@@ -111,26 +113,29 @@ static void learn_from_asking(struct state_device *d)
 static int away(struct state_device *d, uint64_t bytes, enum credit_how how)
 {
 	if (says_why(d, how))
-		say("out of memory: the daemon is away, and %lu bytes are more than this process "
-		    "was granted",
+		say("out of memory: the daemon is away, and %lu bytes exceed what this process was "
+		    "granted",
 		    (unsigned long)bytes);
 	return CREDIT_AWAY;
 }
 
 /* Who waits for the daemon changes nothing, and the daemon may be about to measure before it
  * answers: that is no move. What was granted becomes allocated in one. */
-static int take_asking(struct state_device *d, uint64_t bytes, enum credit_how how)
+static int take_asking(struct state_device *d, uint64_t bytes, enum credit_how how, bool movable)
 {
-	struct ask_word about = {{write_ask, NULL}, d, bytes, how};
+	struct ask_word about = {{write_ask, NULL}, d, bytes, how, movable};
 	struct wire_message answer;
 	bool pauses = how != CREDIT_OWED;
+	enum link_patience patience = how != CREDIT_WAIT ? LINK_AT_ONCE
+				      : movable		 ? LINK_FOR_A_TURN
+							 : LINK_FOR_ROOM;
 	int r;
 
 	learn_from_asking(d);
 	do {
 		if (pauses)
 			moves_pause();
-		r = link_ask(&about.word, how == CREDIT_WAIT, &answer);
+		r = link_ask(&about.word, patience, &answer);
 		if (pauses)
 			moves_go_on();
 		if (r == 0 && answer.code == WIRE_credit_grant &&
@@ -153,13 +158,15 @@ int credit_take(int device, uint64_t bytes, enum credit_how how)
 
 	if (device < 0 || !state_joined()) {
 		if (atomic_exchange(&said, 1) == 0)
-			say("memory was asked for on a device that is not the tenant's");
+			say("memory was requested on a device that does not belong to the tenant");
 		return CREDIT_LIMIT;
 	}
 	d = &state.device[device];
 	if (likely(amounts_take(d, bytes)))
 		return 0;
-	return how == CREDIT_LOCAL ? CREDIT_FULL : take_asking(d, bytes, how);
+	if (how == CREDIT_LOCAL)
+		return CREDIT_FULL;
+	return take_asking(d, bytes, how & ~CREDIT_MOVABLE, how & CREDIT_MOVABLE);
 }
 
 struct return_word {

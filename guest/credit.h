@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Credit: bytes that the daemon has promised to this process on a device. Within it an allocation
- * costs one atomic subtraction; out of it the daemon is asked. What is freed becomes credit again
- * and stays until the daemon recalls it, while nobody else is on the device who could miss it.
- * Beside others a guest keeps CREDIT_KEPT, and what it was seen to take again soon after it had
- * given it back; until a recall says that others need it (decision 62).
+ * Credit is the number of bytes that the daemon has promised to this process on a device. Within
+ * the credit an allocation costs one atomic subtraction; beyond it, the guest asks the daemon.
+ * Freed memory becomes credit again. While no other guest is on the device, it stays until the
+ * daemon recalls it. With other guests, a guest keeps CREDIT_KEPT plus what it was seen to take
+ * again soon after it had returned it, until a recall says that others need it (decision 62).
  *
- * Usage, in this order, so that memory is never used before it is promised, and never promised
- * to others before the driver has let go of it:
+ * Use it in this order. Memory is then never used before it is promised, and never promised to
+ * others before the driver has released it:
  *
  *	if (credit_take(device, bytes, CREDIT_WAIT)) return CUDA_ERROR_OUT_OF_MEMORY;
  *	r = real(cuMemAlloc_v2)(...);
@@ -16,7 +16,8 @@
  *	r = real(cuMemFree_v2)(...);
  *	if (!r) credit_give(device, bytes);
  *
- * Refuses to guess: while the daemon is away an allocation beyond the credit waits for it, bounded.
+ * It never guesses: while the daemon is away, an allocation beyond the credit waits for it, for a
+ * bounded time.
  */
 #pragma once
 
@@ -26,10 +27,10 @@
 #include "base/macros.h"
 
 enum {
-	CREDIT_KEPT = 64 << 20, /* bytes of unused credit that are not worth giving back, ... */
-	CREDIT_SOON_MS = 2000,	/* ... and what was given back is wanted again that soon */
-	CREDIT_STEP = 2 << 20,	/* a request is rounded up to this ... */
-	CREDIT_WANT = 32 << 20, /* ... and asks for so much more, if it is to be had */
+	CREDIT_KEPT = 64 << 20, /* bytes of unused credit that are not worth returning */
+	CREDIT_SOON_MS = 2000,	/* returned credit that is wanted again within this time counts */
+	CREDIT_STEP = 2 << 20,	/* a request is rounded up to this */
+	CREDIT_WANT = 32 << 20, /* and asks for this much more, if available */
 };
 
 /* Outcomes of credit_take(): no byte was taken. */
@@ -39,33 +40,35 @@ enum {
 	CREDIT_AWAY,	  /* the daemon is not there */
 };
 
-/* How far to go for what is beyond the credit. */
+/* What to do if the credit does not suffice. */
 enum credit_how {
-	CREDIT_LOCAL = 1, /* nowhere: it is refused as CREDIT_FULL, without a word */
-	CREDIT_OWED,	  /* the driver has given the memory already: ask */
-	CREDIT_ASK,	  /* ask; do not wait for room: under stream capture */
-	CREDIT_SPARE,	  /* likewise; nobody is refused anything where there is none */
-	CREDIT_WAIT,	  /* ask; the caller may be held until there is room */
+	CREDIT_LOCAL = 1,	 /* refuse with CREDIT_FULL, without asking or logging */
+	CREDIT_OWED,		 /* the driver has given the memory already: ask */
+	CREDIT_ASK,		 /* ask; do not wait for room: under stream capture */
+	CREDIT_SPARE,		 /* the same; a failure refuses nothing to anyone */
+	CREDIT_WAIT,		 /* ask; the caller may be held until there is room */
+	CREDIT_MOVABLE = 1 << 8, /* combined with one of these: the memory can move */
 };
 
-/* Moves `bytes` from credit to allocated; asks the daemon where the credit does not suffice.
- * `device` is state_device()'s index; -1 (not the tenant's device) is refused as CREDIT_LIMIT. Says
- * once per device why memory was refused. Part of a move (guest/moves.h), which ends while the
- * daemon is asked, except for CREDIT_OWED, and begins again with the answer. */
+/* Moves `bytes` from credit to allocated, and asks the daemon if the credit does not suffice.
+ * `device` is state_device()'s index; -1 (not the tenant's device) is refused with CREDIT_LIMIT.
+ * Reports once per device why memory was refused. It is part of a move (guest/moves.h). The move
+ * ends while the daemon is asked, except for CREDIT_OWED, and begins again with the answer. */
 must_check int credit_take(int device, uint64_t bytes, enum credit_how how);
 
-/* Moves `bytes` from allocated to credit. Giving more than was taken gives what was taken. */
+/* Moves `bytes` from allocated to credit, at most what was taken. */
 void credit_give(int device, uint64_t bytes);
 
-/* There are `credit` bytes of it now, more than are kept beside others: some go back, if there are
- * any others. */
+/* The credit is now `credit` bytes, more than is kept next to others: part of it is returned if
+ * there are others. */
 void credit_surplus(int device, uint64_t credit);
 
-/* So much more or less of what is allocated the driver may count as ours, or not: it is managed, or
- * was exported and is no longer held here. Part of a move. */
+/* Changes the part of the allocated memory that the driver may or may not attribute to us:
+ * managed memory, or memory that was exported and is no longer held here. Part of a move. */
 void credit_adrift(int device, int64_t change);
 
-/* So much of what is allocated the driver may let go of before we hear of it. Part of a move. */
+/* The part of the allocated memory that the driver may release without telling us. Part of a
+ * move. */
 void credit_loose(int device, uint64_t bytes);
 
 /* Bytes in use on a device by this process, as charged. */
@@ -76,20 +79,20 @@ uint64_t credit_unused(int device);
 
 /* ---- the connection's, with its lock held or by the agent ------------------------------------ */
 
-/* A grant has come: called in the order in which answers come, so that a refusal that the daemon
- * gave later is also seen later. Of it `asked` bytes are kept for the asker, who takes them with
- * the answer; the rest is common credit. Returns how much was kept. */
+/* A grant has arrived. This is called in the order of the answers, so that a later refusal is
+ * also seen later. `asked` bytes of the grant are kept for the asking thread, which takes them
+ * with the answer; the rest becomes common credit. Returns how much was kept. */
 must_check uint64_t credit_arrived(uint32_t wire_device, uint64_t bytes, uint64_t asked);
 
-/* What was kept for an asker who will not come for it is common credit. */
+/* Credit that was kept for a thread that will not fetch it becomes common credit. */
 void credit_unclaimed(uint32_t wire_device, uint64_t bytes);
 
-/* While credit is being stated nobody may take it: returns what there was, and all that was granted
- * in *ret_granted. Afterwards it is there again, or, where it is void, gone. */
+/* No thread may take credit while it is being stated. Returns the credit, and the total grant in
+ * *ret_granted. Afterwards the credit is available again or, if it is void, gone. */
 must_check uint64_t credit_freeze(int device, uint64_t *ret_granted);
 void credit_thaw(int device, uint64_t bytes, bool granted);
 
-/* The daemon wants unused credit back. -EAGAIN: it does not read what we say: once more, later. */
+/* The daemon recalls unused credit. -EAGAIN: it does not read our messages; try again later. */
 must_check int credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id);
 
 /* Writes the amounts into the own page. */

@@ -3,6 +3,7 @@
 
 #include "guest/contexts.h"
 #include "guest/hooks.h"
+#include "guest/movable.h"
 #include "guest/real.h"
 #include "guest/state.h"
 
@@ -27,7 +28,8 @@ int current_ask(CUcontext *ret_context)
 		return device;
 	current_.context = context;
 	current_.device = device;
-	current_.home = &state.device[device];
+	/* Where memory moves the quick way to the driver is not for it. */
+	current_.home = movable_on(device) ? NULL : &state.device[device];
 	/* A handler of signals that asks in between finds nothing, and leaves its own answer. */
 	atomic_signal_fence(memory_order_seq_cst);
 	if (current_.turn == turn)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calling thread's current context and its device, without asking the driver each time: what
- * was found is remembered until a call of this thread may have changed it, or any thread's call has
- * ended a context. A process that was given one of the driver's private tables (cuGetExportTable)
- * may change it in ways that nobody sees: there the driver is asked each time, for good
- * (decision 64).
+ * The calling thread's current context and its device, without asking the driver each time. The
+ * result is cached until a call of this thread may have changed it, or a call of any thread has
+ * destroyed a context. A process that obtained one of the driver's private tables
+ * (cuGetExportTable) may change it unseen; from then on the driver is always asked (decision 64).
  */
 #pragma once
 
@@ -19,11 +18,11 @@
 #define current_ (guest_thread.current)
 extern _Atomic uint32_t current_era; /* less one */
 
-/* Asks the driver. The device as in guest/state.h; -1: no context, or not the tenant's; -2: of a
- * context that is not known yet. */
+/* Asks the driver. Returns the device as in guest/state.h; -1: no context, or not the tenant's;
+ * -2: the context is not known yet. */
 must_check int current_ask(CUcontext *ret_context);
 
-/* The same, by what is remembered. */
+/* The same, from the cache. */
 static inline int current_find(CUcontext *ret_context)
 {
 	if (unlikely(current_.era != atomic_load_explicit(&current_era, memory_order_relaxed) + 1))
@@ -51,8 +50,9 @@ static inline void current_forget(void)
 	current_.era = 0;
 }
 
-/* After a context may have ended, in whichever threads it was current; and in a child of fork(). */
+/* Call it after a context may have been destroyed, in whichever threads it was current, and in a
+ * child of fork(). */
 void current_changed(void);
 
-/* From now on nothing is remembered. */
+/* From now on nothing is cached. */
 void current_never(void);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A lock that is held while the driver is called, or the daemon is asked. The driver may take long,
- * it may call a function of the program, a signal handler of the program may run meanwhile and call
- * us, and either may jump out. So unlike a futex_lock (short sections, no calls) it knows its
- *owner:
+ * A lock that is held while the driver is called, or the daemon is asked. The driver may take
+ * long, it may call a function of the program, a signal handler of the program may run meanwhile
+ * and call us, and either may jump out. So unlike a futex_lock (short sections, no calls) it knows
+ * its owner:
  *
  *   - whoever comes back after a jump has it at once: the section that was left is over;
  *   - a handler that runs inside the owner's section goes in as well, and does not give it back:
@@ -45,7 +45,8 @@ struct driver_lock {
 	uintptr_t entered;	 /* where the owner's stack was */
 };
 
-/* The calling thread has it: since a section that it has left, or is this inside of one? */
+/* The calling thread holds it: is this inside its section, or did it leave the section by a
+ * jump? */
 must_check bool driver_lock_again(struct driver_lock *lock, uintptr_t here);
 
 static inline void driver_lock_own(struct driver_lock *lock, uintptr_t here)
@@ -59,7 +60,7 @@ static inline bool driver_lock_is_mine(struct driver_lock *lock)
 	return atomic_load_explicit(&lock->owner, memory_order_relaxed) == frames_thread();
 }
 
-/* Returns whether it is to be given back. */
+/* Returns whether the caller must release it. */
 must_check static inline bool driver_lock_take(struct driver_lock *lock)
 {
 	uintptr_t here = frames_here();
@@ -71,7 +72,7 @@ must_check static inline bool driver_lock_take(struct driver_lock *lock)
 	return true;
 }
 
-/* Without waiting. Returns false where somebody has it, be it the calling thread. */
+/* Does not wait. Returns false if any thread holds it, even the calling one. */
 must_check bool driver_lock_try(struct driver_lock *lock);
 
 static inline void driver_lock_give(struct driver_lock *lock, bool mine)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the calling thread is still inside a function of ours that it entered before. A program
- * may leave one by longjmp() out of the driver, and a handler of its signals may enter one on top
- * of another. Both find what the first had begun; only by the stack can they be told apart.
+ * Tells whether the calling thread is still inside one of our functions that it entered before. A
+ * program may leave such a function by longjmp() out of the driver, and a signal handler may enter
+ * one on top of another. In both cases the first function's state is incomplete; only the stack can
+ * tell the cases apart.
  *
- * Stacks grow downwards. What is deeper than a frame that is recorded was called from it; who comes
- * from as high, or from higher, has left it. Handlers on a stack of their own are known by it.
- * Not decided: a program that switches stacks by itself inside the driver's calls.
+ * Stacks grow downwards. A frame deeper than a recorded one was called from it; a frame at the same
+ * height or higher means that the recorded one was left. Handlers on their own stack are recognised
+ * by it. Programs that switch stacks inside driver calls are not handled.
  */
 #pragma once
 
@@ -15,7 +16,7 @@
 
 #include "guest/thread.h"
 
-/* Where the stack is in the function that this is used in. */
+/* The stack position of the function that uses this. */
 #define frames_here()                                                                              \
 	({                                                                                         \
 		uintptr_t here_;                                                                   \
@@ -23,11 +24,11 @@
 		here_;                                                                             \
 	})
 
-/* Something of the calling thread that no other thread alive has. */
+/* A value that identifies the calling thread among all living threads. */
 static inline uintptr_t frames_thread(void)
 {
 	return (uintptr_t)&guest_thread;
 }
 
-/* Has the calling thread, which is at `here` now, left what it entered at `then`? */
+/* Has the calling thread, now at `here`, left the function that it entered at `then`? */
 bool frames_left(uintptr_t then, uintptr_t here);

@@ -14,8 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Sleeps while *word == value, at most `wait_ms` (-1: for ever), or shorter for no reason.
- * `flags`: FUTEX_PRIVATE_FLAG, or 0 for a word in shared memory. */
+/* Sleeps while *word == value, at most `wait_ms` (-1: for ever), with spurious wakeups. `flags`:
+ * FUTEX_PRIVATE_FLAG, or 0 for a word in shared memory. */
 static inline void futex_wait(const void *word, uint32_t value, int wait_ms, int flags)
 {
 	struct timespec limit = {wait_ms / 1000, (long)(wait_ms % 1000) * 1000000};
@@ -34,7 +34,7 @@ struct futex_lock {
 	_Atomic uint32_t word; /* 0 free, 1 held, 2 held and waited for */
 };
 
-/* Apart from the usual case, which is a few instructions where it is used. */
+/* The slow path; the usual case is a few inlined instructions. */
 __attribute__((__noinline__, __cold__, __unused__)) static void
 futex_lock_wait(struct futex_lock *lock)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is there room between allocations? For a pool at the tenant's limit, where what fits costs
- * nothing and what does not must be refused. Takes time in proportion to what is allocated.
+ * Finds room between allocations, for a pool at the tenant's limit: an allocation that fits costs
+ * nothing, and one that does not must be refused. Takes time proportional to the number of
+ * allocations.
  */
 #pragma once
 
@@ -13,6 +14,6 @@ struct gaps_piece {
 	uint64_t address, bytes;
 };
 
-/* Whether `bytes` (a small allocation, see guest/blocks.h) fit into one of the blocks in which
- * there is one of these pieces. Sorts them. */
+/* Whether `bytes` (a small allocation, see guest/blocks.h) fit into a block that contains one of
+ * these pieces. Sorts the pieces. */
 bool gaps_fit(struct gaps_piece *pieces, size_t count, uint64_t bytes);

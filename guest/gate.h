@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Standing at a gate. Whoever does is counted in the own page, and the guest wants the device.
+ * Waiting at a gate. The own page counts the waiting threads, and the guest reports that it wants
+ * the device.
  */
 #pragma once
 
@@ -9,12 +10,12 @@
 #include "base/macros.h"
 
 /* Waits at the gate of `device` (-1: of any) as a launch would: for hooks that must not start
- * while the gate is closed. 0, or the CUresult that the call answers instead. */
+ * while the gate is closed. 0, or the CUresult that the call must return. */
 must_check uint32_t gate_wait(int device);
 
-/* In a call that submits, with its slot taken, between two parts of what it submits: the same, and
- * meanwhile a close does not wait for this thread. */
+/* The same, for a submitting call with its slot taken, between two parts of its work. Meanwhile
+ * a close does not wait for this thread. */
 must_check uint32_t gate_pause(int device);
 
-/* How often threads have stood at a gate so far, of whatever device. */
+/* How often threads have waited at a gate so far, on all devices. */
 must_check uint64_t gate_waits(void);

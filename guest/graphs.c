@@ -14,6 +14,7 @@
 #include "guest/futex.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
+#include "guest/movable.h"
 #include "guest/pointers.h"
 #include "guest/presence.h"
 #include "guest/real.h"
@@ -82,6 +83,8 @@ static void settle(int device)
 		 credit_take(device, holds - graphs.charged[device], CREDIT_OWED) != 0)
 		return;
 	graphs.charged[device] = holds;
+	if (holds)
+		movable_why(WIRE_UNMOVABLE_GRAPH);
 }
 
 static void trim(int device)

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of graphs: a memory node's address exists from the moment the node is made, its memory
- * from the first launch (or upload) of an executable graph with that node until
- * cuDeviceGraphMemTrim() or the end of the graph. The driver says how much there is: a device's
- * RESERVED_MEM_CURRENT is the charge. Before a launch that may add to it, as much as the nodes ask
- * for is charged; afterwards what was added.
+ * Memory of graphs. A memory node's address exists as soon as the node is created. Its memory
+ * exists from the first launch (or upload) of an executable graph with that node until
+ * cuDeviceGraphMemTrim() or the end of the graph. The charge is the device's RESERVED_MEM_CURRENT,
+ * which the driver reports. Before a launch that may increase it, the nodes' requests are charged;
+ * afterwards the charge becomes the actual increase.
  *
- * Costs nothing until a first memory node is made: only then does this module stand between the
- * launch trampolines and the driver (guest/real.h, real_between). The gate is before it.
+ * It costs nothing until the first memory node is created: only then is this module inserted
+ * between the launch trampolines and the driver, after the gate (guest/real.h, real_between).
  */
 #pragma once
 
 #include <stdbool.h>
 
-/* A memory node is being made, or captured. */
+/* A memory node is being created or captured. */
 void graphs_begin(void);
 
 /* Has there been any? */
 bool graphs_used(void);
 
-/* Reads again what graphs hold on a device (-1: on all), and gives back the difference. */
+/* Rereads what graphs hold on a device (-1: on all), and returns the difference. */
 void graphs_settle(int device);
 
-/* The same after asking the driver to let go of what no graph uses. Not under capture. */
+/* The same after asking the driver to release what no graph uses. Not during a capture. */
 void graphs_trim(int device);
 
 /* In a child of fork(). */

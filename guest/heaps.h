@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The heap that kernels call malloc() on, and the buffer of their printf(): the driver takes them
- * when a kernel first needs them, and asks nobody then. So what cuCtxSetLimit() makes them larger
- * than they were is charged when it is set, and until the context ends: a smaller limit gives no
- * memory back. Whether the driver has taken it already nobody knows (credit_adrift).
+ * The heap of kernels' malloc() and the buffer of their printf(). The driver allocates them when a
+ * kernel first needs them, without any call that we see. Therefore an increase by cuCtxSetLimit()
+ * is charged when it is set, until the context ends; a smaller limit returns no memory. It is
+ * unknown whether the driver has already allocated it (credit_adrift).
  *
- * What they have without being asked for, 8 MiB or so, is found by measuring.
+ * Their default size, about 8 MiB, is found by measuring.
  */
 #pragma once
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the calling thread is still inside a call that submits, or has left one by a jump. While
- * it is inside, an address in our trampoline lies on its stack, further out than where it is now:
- * the driver's way back, or where a signal came. Not told: from a signal's own stack, or where the
- * memory may not be read. Not decided: see guest/frames.h.
+ * Tells whether the calling thread is still inside a call that submits, or has left it by a jump.
+ * While it is inside, its stack contains an address in our trampoline further out: the driver's
+ * return address, or the place where a signal arrived. It cannot be told from a signal's own stack,
+ * or if the memory cannot be read. For cases that are not handled, see guest/frames.h.
  */
 #pragma once
 
@@ -12,5 +12,5 @@
 
 #include "base/macros.h"
 
-/* `stack`: where the thread's stack was when it called. True: it is inside no such call. */
+/* `stack`: the thread's stack position when it called. True: it is not inside such a call. */
 must_check bool jumps_left(uintptr_t stack);

@@ -268,23 +268,26 @@ static bool wait_up(uint32_t failed, uint64_t end)
 	}
 }
 
-static uint64_t longest_ms(bool patient)
+static uint64_t longest_ms(enum link_patience patience)
 {
 	uint64_t wait_ns = __atomic_load_n(&guest_tenant_page.wait_ns, __ATOMIC_RELAXED);
 
-	return LINK_ANSWER_MS + (patient ? wait_ns / 1000000 : 0);
+	if (patience == LINK_AT_ONCE)
+		return LINK_ANSWER_MS;
+	return LINK_ANSWER_MS + wait_ns / 1000000 +
+	       (patience == LINK_FOR_ROOM ? LINK_ROOM_MS : LINK_TURN_MS);
 }
 
-static int ask(struct link_word *word, bool patient, const struct rows *rows,
+static int ask(struct link_word *word, enum link_patience patience, const struct rows *rows,
 	       struct wire_message *ret_answer)
 {
-	uint64_t end = link_now_ms() + LINK_AWAY_MS + longest_ms(patient);
+	uint64_t end = link_now_ms() + LINK_AWAY_MS + longest_ms(patience);
 	uint32_t failed = atomic_load(&link_.generation) - 1, id;
 	struct link_ask_slot *slot;
 	int r = -ENOTCONN;
 
 	while (wait_up(failed, end)) {
-		uint64_t answered = link_now_ms() + longest_ms(patient);
+		uint64_t answered = link_now_ms() + longest_ms(patience);
 		uint32_t generation = atomic_load(&link_.generation);
 
 		r = send_ask(word, rows, &slot, &id);
@@ -302,12 +305,24 @@ static int ask(struct link_word *word, bool patient, const struct rows *rows,
 	return r == -EAGAIN ? -ETIMEDOUT : r;
 }
 
-int link_ask(struct link_word *word, bool patient, struct wire_message *ret_answer)
+int link_ask(struct link_word *word, enum link_patience patience, struct wire_message *ret_answer)
 {
-	int saved = errno, r = ask(word, patient, NULL, ret_answer);
+	int saved = errno, r = ask(word, patience, NULL, ret_answer);
 
 	errno = saved;
 	return r;
+}
+
+int link_descriptor(void)
+{
+	sigset_t before;
+	int fd;
+
+	link_lock(&before);
+	fd = link_.descriptor - 1;
+	link_.descriptor = 0;
+	link_unlock(&before);
+	return fd;
 }
 
 struct processes_word {
@@ -360,7 +375,7 @@ int link_joined(void)
 	while ((verdict = atomic_load(&link_.verdict)) == 0 && link_now_ms() < end)
 		futex_wait(&link_.verdict, 0, 1000, FUTEX_PRIVATE_FLAG);
 	if (verdict == 0) {
-		say("the daemon was not joined within %d s", JOINED_MS / 1000);
+		say("could not join the daemon within %d s", JOINED_MS / 1000);
 		return -ETIMEDOUT;
 	}
 	return verdict < 0 ? verdict : 0;
@@ -369,5 +384,7 @@ int link_joined(void)
 void link_forget(void)
 {
 	socket_close(&link_.socket);
+	if (link_.descriptor)
+		close(link_.descriptor - 1);
 	memset(&link_, 0, sizeof(link_));
 }

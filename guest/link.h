@@ -2,21 +2,24 @@
 /*
  * The connection to meted, one object that the agent owns:
  *
- *	down     there is none; the agent tries again, less and less often, sooner while somebody
- *waits hello    connected, HELLO was said stating  the daemon's pages are mapped; what this process
- *holds is stated, as one transaction up       everybody may speak
+ *	down     no connection; the agent retries, less and less often, but sooner while a
+ *		 thread waits
+ *	hello    connected, HELLO was sent
+ *	stating  the daemon's pages are mapped; this process states what it holds, as one
+ *		 transaction
+ *	up       every thread may send
  *
- * The agent alone connects, reads, changes the phase and closes; it never waits but in link_step().
- * Other threads speak in *up* only, with the lock held: what they say is worked out for the
- * connection that there is (device numbers, amounts), and worked out again for the next one if it
- * could not be said on this one. It is never resent. Every wait is bounded.
+ * Only the agent connects, reads, changes the phase and closes; it waits only in link_step(). Other
+ * threads send only in *up*, with the lock held. A message is built for the current connection
+ * (device numbers, amounts). If it could not be sent, it is rebuilt for the next connection, never
+ * resent. Every wait is bounded.
  *
- * Answers lie in the object until the asker fetches them: who leaves by longjmp() from a signal
- * handler has nothing written into its stack.
+ * Answers stay in the object until the asking thread fetches them: nothing is written to the stack
+ * of a thread that left by longjmp() from a signal handler.
  *
- * Refuses to trust: what is malformed, has an unknown id or comes out of turn is ignored; pages
- * whose seals or sizes are not as agreed are not mapped; a descriptor that is not ours any more is
- * not touched (guest/socket.h), and another connection is made.
+ * It trusts nothing: messages that are malformed, have an unknown id or come out of turn are
+ * ignored; pages with the wrong seals or size are not mapped; a descriptor that is no longer ours
+ * is not touched (guest/socket.h), and a new connection is made.
  */
 #pragma once
 
@@ -28,14 +31,25 @@
 #include "wire/wire.h"
 
 enum {
-	LINK_ASKS = 64,		/* asks under way at once */
-	LINK_ANSWER_MS = 10000, /* the daemon answers within this, what it lets wait aside */
-	LINK_AWAY_MS = 10000,	/* a daemon that is being replaced is waited for so long */
+	LINK_ASKS = 64, /* asks under way at once */
+	LINK_ANSWER_MS =
+		10000, /* the daemon answers within this, apart from requests that it lets wait */
+	LINK_ROOM_MS = 25000,  /* longer where it may have to move others' memory first, ... */
+	LINK_TURN_MS = 600000, /* ... and where that is a turn of this program's own memory */
+	LINK_AWAY_MS = 10000,  /* how long to wait for a daemon that is being replaced */
 };
 
-/* What is to be said. `write` is called with the lock held, once for each connection on which it is
- * tried: it fills *message, whose id is set later, and returns 0, or something else: nothing is to
- * be said any more. `unsent` (or NULL) takes back what `write` did, before the lock is given. */
+/* How long an answer is waited for, beside LINK_ANSWER_MS. */
+enum link_patience {
+	LINK_AT_ONCE,
+	LINK_FOR_ROOM,	 /* what the share may wait for room, and LINK_ROOM_MS */
+	LINK_FOR_A_TURN, /* LINK_TURN_MS: for memory that can move, which others leave in turn */
+};
+
+/* A message to send. `write` is called with the lock held, once for each connection on which
+ * sending is tried. It fills *message, whose id is set later, and returns 0; another result
+ * means that there is nothing left to send. `unsent` (or NULL) undoes what `write` did, before
+ * the lock is released. */
 struct link_word {
 	int (*write)(struct link_word *word, struct wire_message *message);
 	void (*unsent)(struct link_word *word, const struct wire_message *message);
@@ -46,18 +60,22 @@ enum {
 	LINK_MOOT = 1, /* `write` had nothing to say */
 };
 
-/* Says it, if the connection is up. 0; LINK_MOOT; -EAGAIN: the daemon does not read for now;
- * -ENOTCONN: nothing was said, the next inventory tells. Does not wait. */
+/* Sends it, if the connection is up. 0; LINK_MOOT; -EAGAIN: the daemon does not read for now;
+ * -ENOTCONN: nothing was sent, and the next inventory will say it. Does not wait. */
 must_check int link_try(struct link_word *word);
 
-/* The same; waits, bounded, where the daemon does not read. */
+/* The same, with a bounded wait if the daemon does not read. */
 must_check int link_tell(struct link_word *word);
 
-/* Asks, and asks again on the next connection where this one is lost. 0, and *ret_answer: DONE,
- * CREDIT_GRANT, REFUSED, ...; LINK_MOOT; -ENOTCONN: the daemon was away for LINK_AWAY_MS, or does
- * not want this process (then at once); -ETIMEDOUT: it did not answer within LINK_ANSWER_MS, or,
- * with `patient`, within that beside what the share lets wait for room; -EBUSY: too many ask. */
-must_check int link_ask(struct link_word *word, bool patient, struct wire_message *ret_answer);
+/* Sends a request, again on the next connection if this one is lost. 0, and *ret_answer: DONE,
+ * CREDIT_GRANT, REFUSED, ...; LINK_MOOT; -ENOTCONN: the daemon was away for LINK_AWAY_MS, or
+ * does not want this process (then at once); -ETIMEDOUT: it did not answer in time; -EBUSY: too
+ * many requests. */
+must_check int link_ask(struct link_word *word, enum link_patience patience,
+			struct wire_message *ret_answer);
+
+/* The descriptor that came with an answer (STORE), or -1. The caller's from here on. */
+must_check int link_descriptor(void);
 
 /* Rows of PROCESSES_ASK. 0; <0 as link_ask. At most `max` rows are stored, *ret_rows counts all. */
 must_check int link_processes(int device, struct wire_process_row *rows, size_t max,
@@ -65,21 +83,21 @@ must_check int link_processes(int device, struct wire_process_row *rows, size_t 
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-/* Starts anew, before the agent is started. */
+/* Resets the object before the agent is started. */
 void link_open(void);
 
-/* Waits until the agent has joined, or has said why it cannot. 0; -errno. Bounded. */
+/* Waits until the agent has joined, or has reported why it cannot. 0; -errno. Bounded. */
 must_check int link_joined(void);
 
 /* ---- the agent's ----------------------------------------------------------------------------- */
 
-/* Goes on with the connection: connects where that is due, reads and delivers what has come, waits
- * for it at most `wait_us` (-1: until something comes); with `writes`, also until something can be
- * said again. What the daemon says unasked goes to agent_heard(). 0; <0: this process cannot join:
+/* One step of the connection: connects if that is due, reads and delivers messages, and waits
+ * for them at most `wait_us` (-1: until one comes); with `writes`, also until sending is
+ * possible again. Unsolicited messages go to agent_heard(). 0; <0: this process cannot join, and
  * the agent ends. */
 must_check int link_step(int wait_us, bool writes);
 
-/* Answers that nobody will fetch: what they brought is common credit. */
+/* Answers that no thread will fetch: their grants become common credit. */
 void link_drop_unclaimed(void);
 
 /* In a child of fork(): forgets everything. */

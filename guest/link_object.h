@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the connection consists of, for its two files: link.c is what threads call, link_step.c what
- * the agent does. Nobody else includes this.
+ * The connection's structures, for its two files: link.c has what threads call, link_step.c what
+ * the agent does. No other file includes this.
  */
 #pragma once
 
@@ -29,7 +29,7 @@ enum link_ask_state {
 	LINK_ASK_LOST, /* with its connection */
 };
 
-/* An ask under way. Its words are changed with the lock held; `state` is a futex. */
+/* A pending request. Its members change with the lock held; `state` is a futex. */
 struct link_ask_slot {
 	_Atomic uint32_t state; /* enum link_ask_state */
 	uint32_t id;
@@ -42,16 +42,17 @@ struct link_ask_slot {
 };
 
 struct link_object {
-	struct futex_lock lock; /* of everything here but what says otherwise */
+	struct futex_lock lock; /* of everything here, unless noted otherwise */
 	struct socket socket;
 	_Atomic uint32_t phase;	     /* enum link_phase; the agent's to change */
 	_Atomic uint32_t generation; /* counts how often it came up; a futex */
-	_Atomic uint32_t knocks;     /* of those who wait for it to come up; a futex */
+	_Atomic uint32_t knocks;     /* for threads that wait for it to come up; a futex */
 	_Atomic uint64_t nudged_ms;  /* when the agent was last told of a stolen descriptor */
-	_Atomic uint32_t barred;     /* the daemon does not want this process any more */
+	_Atomic uint32_t barred;     /* the daemon no longer wants this process */
 	_Atomic uint32_t next_id;
 	_Atomic int verdict; /* of joining; a futex: 0 not yet, 1 joined, <0 -errno */
 	struct link_ask_slot ask[LINK_ASKS];
+	int descriptor; /* + 1; that came with an answer, and was not fetched yet */
 
 	/* The agent's own, without the lock. */
 	uint64_t deadline_ms; /* of this phase; in `down`, when the next try is due */
@@ -61,13 +62,13 @@ struct link_object {
 	uint32_t heard_knocks;
 	uint32_t hello_id, first_id; /* of the inventories, which are numbered on from there */
 	uint32_t said; /* inventories of this transaction that were sent; then the end */
-	uint64_t frozen[WIRE_DEVICES]; /* credit that is being stated: nobody may take it */
+	uint64_t frozen[WIRE_DEVICES]; /* credit that is being stated; no thread may take it */
 };
 
 extern struct link_object link_;
 
-/* With every signal blocked: a handler that jumps away would leave the lock held, and one that asks
- * us for something would wait for itself. The agent's are blocked anyway. */
+/* Every signal is blocked: a handler that jumps away would leave the lock held, and a handler
+ * that calls us would deadlock. The agent's signals are always blocked. */
 static inline void link_lock(sigset_t *ret_before)
 {
 	sigset_t all;

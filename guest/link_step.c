@@ -7,6 +7,7 @@
 #include "guest/agent.h"
 #include "guest/credit.h"
 #include "guest/link_object.h"
+#include "guest/movable.h"
 #include "guest/moves.h"
 #include "guest/real.h"
 #include "guest/say.h"
@@ -86,6 +87,8 @@ static void lose(void)
 {
 	uint32_t phase = atomic_load(&link_.phase);
 
+	/* From now on nothing else begins to move. */
+	agent_down();
 	/* Before anybody is told: who is woken finds the page of a guest without its daemon. */
 	if (phase >= LINK_STATING)
 		state_lost();
@@ -99,7 +102,6 @@ static void lose(void)
 		futex_wake_all(&link_.ask[i].state);
 	}
 	futex_lock_give(&link_.lock);
-	agent_down();
 	for (uint32_t i = 0; i < STATE_DEVICES; i++)
 		thaw(i, true);
 	if (phase == LINK_UP)
@@ -130,7 +132,9 @@ static int broken(bool silent)
 		try_again(RETRY_JOIN_MS, RETRY_JOIN_MS);
 		return 0;
 	}
-	say("the daemon does not answer");
+	say("the daemon does not answer: it %s",
+	    silent ? "is stopped, or hangs; `mete doctor` says which, and what to do"
+		   : "ends each connection; its log says why");
 	return give_up(-ETIMEDOUT);
 }
 
@@ -151,7 +155,8 @@ static int other_version(void)
 	static _Atomic uint32_t said;
 
 	if (joining() || atomic_exchange(&said, 1) == 0)
-		say("the daemon speaks another version: update mete's library or its daemon");
+		say("the daemon speaks another protocol version: update mete's library or its "
+		    "daemon");
 	atomic_store(&link_.barred, 1);
 	lose();
 	return give_up(-EPROTO);
@@ -260,8 +265,10 @@ static void write_inventory(struct wire_message *message, uint32_t device)
 	message->code = WIRE_inventory;
 	message->inventory.device = atomic_load(&d->wire_index);
 	message->inventory.contexts = (uint32_t)atomic_load(&d->contexts);
-	message->inventory.allocated = granted - link_.frozen[device];
 	message->inventory.credit = link_.frozen[device];
+	movable_stated((int)device, &message->inventory.movable, &message->inventory.out);
+	/* What has arrived meanwhile. */
+	message->inventory.allocated = atomic_load(&d->granted) - link_.frozen[device];
 }
 
 static int state_more(void)
@@ -323,12 +330,23 @@ static struct link_ask_slot *slot_of(uint32_t id)
 	return NULL;
 }
 
-static void deliver(const struct wire_message *message)
+/* With the lock held. One that nobody fetched goes. */
+static void keep_descriptor(int *fd)
+{
+	if (link_.descriptor)
+		close(link_.descriptor - 1);
+	link_.descriptor = *fd + 1;
+	*fd = -1;
+}
+
+static void deliver(const struct wire_message *message, int *fd)
 {
 	struct link_ask_slot *slot;
 
 	futex_lock_take(&link_.lock);
 	slot = message->id ? slot_of(message->id) : NULL;
+	if (slot && message->code == WIRE_store && *fd >= 0)
+		keep_descriptor(fd);
 	if (slot && message->code == WIRE_process_row) {
 		if (slot->rows && slot->count < slot->max)
 			slot->rows[slot->count] = message->process_row;
@@ -353,7 +371,7 @@ static void deliver(const struct wire_message *message)
 
 /* ---- all phases ------------------------------------------------------------------------------ */
 
-static int heard(const struct wire_message *message, const int *fds)
+static int heard(const struct wire_message *message, int *fds)
 {
 	uint32_t phase = atomic_load(&link_.phase);
 
@@ -364,8 +382,16 @@ static int heard(const struct wire_message *message, const int *fds)
 	else if (phase == LINK_STATING)
 		stated(message);
 	else
-		deliver(message);
+		deliver(message, &fds[0]);
 	return 0;
+}
+
+/* What nobody wanted. */
+static void close_all(const int *fds)
+{
+	for (int i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 }
 
 static int read_some(void)
@@ -375,15 +401,18 @@ static int read_some(void)
 
 	for (int i = 0; i < AT_ONCE && r == 0; i++) {
 		bool hello = atomic_load(&link_.phase) == LINK_HELLO;
+		uint32_t hello_id = link_.hello_id; /* another agent's once we gave up */
 		int fds[2] = {-1, -1};
 
-		failed = socket_receive(&link_.socket, &message, hello ? fds : NULL);
+		failed = socket_receive(&link_.socket, &message, fds);
 		if (failed == -EAGAIN)
 			break;
 		if (failed < 0)
 			return broken(false);
 		if (failed == 0)
 			r = heard(&message, fds);
+		if (failed != 0 || !hello || message.id != hello_id)
+			close_all(fds);
 		if (atomic_load(&link_.phase) == LINK_DOWN)
 			break;
 	}

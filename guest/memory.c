@@ -15,10 +15,12 @@
 #include "guest/graphs.h"
 #include "guest/heaps.h"
 #include "guest/hooks.h"
+#include "guest/movable.h"
 #include "guest/nvml.h"
 #include "guest/pools.h"
 #include "guest/query.h"
 #include "guest/real.h"
+#include "guest/scarce.h"
 #include "guest/state.h"
 #include "guest/vmm.h"
 
@@ -26,13 +28,7 @@ enum {
 	ATTEMPTS = 2,
 };
 
-#define state_credit(index) atomic_load_explicit(&state.device[index].credit, memory_order_relaxed)
-
 struct pointers memory_table;
-
-static struct {
-	struct futex_lock scarce; /* one small allocation at a time tries what it cannot pay for */
-} memory;
 
 CUresult memory_begin(struct memory_place *ret_place, bool nested)
 {
@@ -60,6 +56,13 @@ static struct block *block_of(const struct pointer *entry)
 	return (struct block *)(uintptr_t)entry->owner;
 }
 
+/* Of a block that was charged: a gap was filled instead, or the block went with its gaps. */
+static void give_block(int device)
+{
+	scarce_over();
+	credit_give(device, BLOCKS_BYTES);
+}
+
 /* One with blocks of its own is the driver's again. */
 static void drop_large(const struct pointer *entry)
 {
@@ -75,8 +78,8 @@ static void drop(const struct pointer *entry)
 		drop_large(entry);
 		break;
 	case MEMORY_SMALL:
-		if (blocks_freed(block_of(entry), entry->detail) == BLOCKS_EMPTY)
-			credit_give(entry->device, BLOCKS_BYTES);
+		if (blocks_freed(block_of(entry), entry->address, entry->detail) == BLOCKS_EMPTY)
+			give_block(entry->device);
 		break;
 	case MEMORY_POOLED:
 		pools_leaves(memory_pool_of(entry));
@@ -165,28 +168,45 @@ static bool pay(int device, uint64_t need, uint64_t taken)
 	return need <= taken || credit_take(device, need - taken, CREDIT_LOCAL) == 0;
 }
 
-/* For an allocation that shares a block, after blocks_put() answered `put` and `taken` bytes were
- * charged in advance. */
-static noinline_ int keep_small(int device, uint64_t address, struct block *block, int put,
-				uint64_t taken)
+static void take_back(uint64_t address, bool noted)
 {
-	int r = put < 0 ? KEEP_FULL : 0;
 	struct pointer entry;
+	CUresult r;
 
-	if (put == BLOCKS_UNPAID && !pay(device, BLOCKS_BYTES, taken))
-		r = KEEP_SHORT;
-	if ((put != BLOCKS_UNPAID || r != 0) && taken)
-		credit_give(device, taken);
-	if (r == 0) {
-		if (put == BLOCKS_UNPAID && blocks_paid(block))
-			credit_give(device, BLOCKS_BYTES);
-		return r;
-	}
-	if (put >= 0 && memory_take(address, &entry) == 0)
-		best_effort(memory_freed(&entry, memory_driver(real(cuMemFree_v2)(address))));
-	else
+	if (noted && memory_take(address, &entry) == 0) {
+		r = memory_driver(real(cuMemFree_v2)(address));
+		best_effort(memory_freed(&entry, r));
+	} else {
 		best_effort(memory_driver(real(cuMemFree_v2)(address)));
-	return r;
+	}
+}
+
+/* For an allocation that shares a block, after blocks_put() answered `put` and a block was charged
+ * in advance. */
+static noinline_ int keep_small(int device, uint64_t address, struct block *block, int put)
+{
+	if (unlikely(put < 0)) {
+		take_back(address, false);
+		give_block(device);
+		return KEEP_FULL;
+	}
+	if (put == 0 || blocks_paid(block))
+		give_block(device);
+	return 0;
+}
+
+/* Likewise, of one that counted on a gap: between scarce_begin() and scarce_end(). */
+static int keep_gap(int device, uint64_t address, struct block *block, int put)
+{
+	if (put == 0)
+		return 0;
+	if (put == BLOCKS_UNPAID && credit_take(device, BLOCKS_BYTES, CREDIT_LOCAL) == 0) {
+		if (blocks_paid(block))
+			credit_give(device, BLOCKS_BYTES);
+		return 0;
+	}
+	take_back(address, put >= 0);
+	return put < 0 ? KEEP_FULL : KEEP_SHORT;
 }
 
 /* Remembers one with blocks of its own, which is paid for. */
@@ -201,7 +221,8 @@ static int keep_large(const struct pointer *entry)
 	return KEEP_FULL;
 }
 
-/* Corrects the charge of `taken` bytes to what the driver took, and remembers the address. */
+/* Corrects the charge of `taken` bytes to what the driver took, and remembers the address. 0 bytes:
+ * it counts on a gap. */
 static int keep(const struct memory_place *place, const struct memory_request *q, uint64_t taken)
 {
 	struct pointer entry = {.address = q->address,
@@ -222,18 +243,21 @@ static int keep(const struct memory_place *place, const struct memory_request *q
 	}
 	put = blocks_put(place->device, (uint64_t)(uintptr_t)place->context, q->address, q->bytes,
 			 &block);
-	return keep_small(place->device, q->address, block, put, taken);
+	return taken ? keep_small(place->device, q->address, block, put)
+		     : keep_gap(place->device, q->address, block, put);
 }
 
-/* With `taken` bytes charged. If they do not do, once more with what it really comes to. */
+/* With `taken` bytes charged. If they do not do, once more with what it really comes to; but not
+ * who counted on a gap. */
 static CUresult attempt(const struct memory_place *place, struct memory_request *q, uint64_t taken,
 			enum credit_how how)
 {
 	uint64_t expected = q->bytes;
+	int most = taken ? ATTEMPTS : 1;
 	CUresult r;
 	int kept;
 
-	for (int tries = 0; tries < ATTEMPTS; tries++) {
+	for (int tries = 0; tries < most; tries++) {
 		r = memory_driver(q->call(q));
 		if (unlikely(r != CUDA_SUCCESS || !q->address)) {
 			credit_give(place->device, taken);
@@ -245,7 +269,7 @@ static CUresult attempt(const struct memory_place *place, struct memory_request 
 			return r;
 		taken = memory_round(q->bytes);
 		q->bytes = expected;
-		if (kept != KEEP_SHORT || tries + 1 == ATTEMPTS ||
+		if (kept != KEEP_SHORT || tries + 1 == most ||
 		    memory_charge(place->device, taken, how) != CUDA_SUCCESS)
 			break;
 	}
@@ -256,11 +280,11 @@ static CUresult attempt(const struct memory_place *place, struct memory_request 
 static CUresult allocate_scarce(const struct memory_place *place, struct memory_request *q)
 {
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+	uint32_t ticket = scarce_begin();
 
-	futex_lock_take(&memory.scarce);
 	if (blocks_fit(place->device, (uint64_t)(uintptr_t)place->context, q->bytes))
-		r = attempt(place, q, 0, CREDIT_ASK);
-	futex_lock_give(&memory.scarce);
+		r = attempt(place, q, 0, CREDIT_LOCAL);
+	scarce_end(ticket);
 	if (r != CUDA_ERROR_OUT_OF_MEMORY)
 		return r;
 	r = memory_charge(place->device, BLOCKS_BYTES, CREDIT_WAIT);
@@ -282,13 +306,15 @@ CUresult memory_allocate(const struct memory_place *place, struct memory_request
 	uint64_t taken = memory_round(q->bytes);
 	CUresult r;
 
-	if (q->shares && q->bytes <= BLOCKS_SMALL) {
-		if (unlikely(place->device < 0 || (credit_unused(place->device) < BLOCKS_BYTES &&
-						   !stock_up(place->device))))
-			return allocate_scarce(place, q);
-		if (blocks_fit_likely(place->device, (uint64_t)(uintptr_t)place->context, q->bytes))
-			taken = 0;
+	if (q->movable && movable_serves(place->device)) {
+		r = movable_allocate(place, q);
+		if (r != CUDA_ERROR_NOT_SUPPORTED)
+			return r;
 	}
+	if (q->shares && q->bytes <= BLOCKS_SMALL &&
+	    unlikely(place->device < 0 ||
+		     (credit_unused(place->device) < BLOCKS_BYTES && !stock_up(place->device))))
+		return allocate_scarce(place, q);
 	r = memory_charge(place->device, taken, CREDIT_WAIT);
 	return r ? r : attempt(place, q, taken, CREDIT_WAIT);
 }
@@ -309,6 +335,7 @@ static noinline_ CUresult allocate_linear(CUdeviceptr *dptr, size_t bytes, bool 
 	struct memory_request q = {.call = call_alloc,
 				   .bytes = bytes,
 				   .shares = true,
+				   .movable = true,
 				   .nested = nested,
 				   .place = dptr};
 
@@ -368,21 +395,21 @@ static noinline_ CUresult allocate_large(CUdeviceptr *dptr, size_t bytes, const 
 	return r;
 }
 
-/* It did not fit: another thread was faster, or the driver chose otherwise. */
-static noinline_ CUresult keep_or_go_on(int device, CUdeviceptr *dptr, size_t bytes,
-					struct block *block, int put)
+/* It did not fit: another thread was faster, or the driver chose otherwise. The block that is held
+ * for it is allocated now. */
+static noinline_ CUresult keep_held(int device, CUdeviceptr address, struct block *block, int put)
 {
 	int kept;
 
 	moves_begin();
-	kept = keep_small(device, *dptr, block, put, 0);
+	amounts_allocate(&state.device[device], (int64_t)BLOCKS_BYTES);
+	kept = keep_small(device, address, block, put);
 	moves_end();
-	if (kept == KEEP_SHORT)
-		return allocate_linear(dptr, bytes, false);
 	return kept == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* The usual case in a few instructions: it fits into a block that was paid for. */
+/* The usual case in a few instructions: it fits into a block that was paid for. Should it not,
+ * there is credit for another one, which nobody else can take meanwhile. */
 static noinline_ CUresult allocate_small(CUdeviceptr *dptr, size_t bytes, const void *caller)
 {
 	struct guest_thread *me = &guest_thread;
@@ -395,17 +422,22 @@ static noinline_ CUresult allocate_small(CUdeviceptr *dptr, size_t bytes, const 
 		return allocate_linear(dptr, bytes, me->inside && real_is_driver(caller));
 	me->inside = 1;
 	device = current_find(&context);
-	if (unlikely(device < 0 || state_credit(device) < BLOCKS_BYTES ||
-		     !blocks_fit_likely(device, (uint64_t)(uintptr_t)context, bytes))) {
+	if (unlikely(device < 0 ||
+		     !blocks_fit_likely(device, (uint64_t)(uintptr_t)context, bytes) ||
+		     !amounts_hold(&state.device[device], BLOCKS_BYTES))) {
 		me->inside = 0;
 		return allocate_linear(dptr, bytes, false);
 	}
 	r = real(cuMemAlloc_v2)(dptr, bytes);
 	me->inside = 0;
-	if (unlikely(r != CUDA_SUCCESS || *dptr == 0))
-		return r;
-	put = blocks_put(device, (uint64_t)(uintptr_t)context, *dptr, bytes, &block);
-	return likely(put == 0) ? r : keep_or_go_on(device, dptr, bytes, block, put);
+	if (likely(r == CUDA_SUCCESS && *dptr != 0)) {
+		put = blocks_put(device, (uint64_t)(uintptr_t)context, *dptr, bytes, &block);
+		if (unlikely(put != 0))
+			return keep_held(device, *dptr, block, put);
+		scarce_over();
+	}
+	amounts_release(&state.device[device], BLOCKS_BYTES);
+	return r;
 }
 
 CUresult hook_cuMemAlloc_v2(CUdeviceptr_v2 *dptr, size_t bytesize)
@@ -420,7 +452,8 @@ CUresult hook_cuMemAlloc_v2(CUdeviceptr_v2 *dptr, size_t bytesize)
 
 static int in_context(const struct pointer *entry, void *context)
 {
-	if (entry->kind != MEMORY_LARGE || entry->owner != *(const uint64_t *)context)
+	if ((entry->kind != MEMORY_LARGE && entry->kind != MEMORY_MOVABLE) ||
+	    entry->owner != *(const uint64_t *)context)
 		return 0;
 	drop(entry);
 	return 1;
@@ -432,6 +465,7 @@ static void rename_context(uint64_t owner, uint64_t now)
 	blocks_rename(owner, now);
 	arrays_rename(owner, now);
 	heaps_rename(owner, now);
+	movable_rename(owner, now);
 }
 
 uint64_t memory_context_leaves(CUcontext context)
@@ -456,6 +490,7 @@ void memory_context_gone(uint64_t owner)
 	blocks_context_gone(owner, memory_block_gone);
 	arrays_context_gone(owner);
 	heaps_context_gone(owner);
+	movable_context_gone(owner);
 	pools_settle(-1);
 }
 
@@ -463,7 +498,6 @@ void memory_forget(void)
 {
 	current_changed();
 	pointers_forget(&memory_table);
-	memset(&memory, 0, sizeof(memory));
 	memset(&moves_own, 0, sizeof(moves_own));
 	memory_inside = 0;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the hooks of device memory have in common: where an allocation goes, how it is charged, what
- * is remembered of it. The order is always the same: charge, call the driver, correct the charge to
- * what the driver really took; and for freeing: take the entry out, call the driver, give the
- * charge back after it said success, put the entry back if it did not. The entry goes first because
- * the driver may return a freed address to another thread before our call has come back.
+ * The common part of the device memory hooks: where an allocation goes, how it is charged, and what
+ * is recorded about it. The order is always the same. To allocate: charge, call the driver, correct
+ * the charge to what the driver really took. To free: remove the entry, call the driver, then
+ * return the charge on success or restore the entry on failure. The entry is removed first, because
+ * the driver may give a freed address to another thread before our call returns.
  *
  * A call that the driver makes from inside one of our calls (libcuda.so.1 resolves its own exported
- * names to ours) is passed through: the outer one is charged. It is known by its return address;
- * docs/decisions/0058.
+ * names to ours) is passed through: only the outer call is charged. Its return address identifies
+ * it; see docs/decisions/0058.
  */
 #pragma once
 
@@ -30,29 +30,32 @@ enum memory_kind {
 	MEMORY_POOLED,	  /* charged by its pool: `owner` is the pool's index */
 	MEMORY_IMPORTED,  /* the exporter pays */
 	MEMORY_ARRAY,	  /* in the table of arrays */
+	MEMORY_MOVABLE,	  /* guest/movable.h, which has charged it */
 };
 
 enum {
-	MEMORY_MANAGED = 1, /* `detail` of a large one: what of it is on the device is not known */
+	MEMORY_MANAGED =
+		1, /* `detail` of a large one: how much of it is on the device is unknown */
 };
 
 /* Where the current thread allocates. */
 struct memory_place {
 	CUcontext context;
 	int device;   /* as in guest/state.h */
-	bool tracked; /* false: no context, or the driver calling itself: pass it through */
+	bool tracked; /* false: no context, or the driver calls itself: pass it through */
 };
 
-/* Is not 0 while the thread is in a call that memory_driver() made. That alone says little: a jump
+/* Not 0 while the thread is in a call that memory_driver() made. This alone proves little: a jump
  * out of the driver leaves it set, and a signal handler that interrupts such a call finds it set.
  */
 #define memory_inside (guest_thread.inside)
 
-/* In a hook, not in what it calls: was it the driver that called, from inside a call of ours? Then
- * the outer call is charged. Whoever else calls is charged like anybody. */
+/* To be used in a hook itself, not in functions that it calls: did the driver make the call,
+ * from inside a call of ours? Then the outer call is charged. Any other caller is charged
+ * normally. */
 #define memory_nested() (unlikely(memory_inside) && real_is_driver(__builtin_return_address(0)))
 
-/* The result of a call into the driver; what it calls itself meanwhile is passed through. */
+/* Makes a call into the driver; calls that the driver itself makes meanwhile are passed through. */
 #define memory_driver(call)                                                                        \
 	({                                                                                         \
 		unsigned memory_was_ = memory_inside;                                              \
@@ -63,20 +66,22 @@ struct memory_place {
 		memory_result_;                                                                    \
 	})
 
-/* Begins a hook that allocates: joins, and finds the place. What is not 0 is to be answered. */
+/* Begins a hook that allocates: joins, and finds the place. The hook must return any result that
+ * is not 0. */
 must_check CUresult memory_begin(struct memory_place *ret_place, bool nested);
 
-/* Moves bytes from credit to allocated, and says whether it could be done: CUDA_SUCCESS or
- * CUDA_ERROR_OUT_OF_MEMORY. Before it gives up it takes back what our own pools do not need.
- * CREDIT_WAIT is CREDIT_ASK while a capture is open. */
+/* Moves bytes from credit to allocated. Returns CUDA_SUCCESS or CUDA_ERROR_OUT_OF_MEMORY. Before
+ * it fails, it takes back what our own pools do not need. CREDIT_WAIT is CREDIT_ASK while a
+ * capture is open. */
 must_check CUresult memory_charge(int device, uint64_t bytes, enum credit_how how);
 
 /* One allocation. `call` calls the driver and sets `address` and `bytes`. */
 struct memory_request {
 	CUresult (*call)(struct memory_request *request);
-	uint64_t bytes;	  /* what it will come to, as far as is known; then what it came to */
+	uint64_t bytes;	  /* the expected size, then the actual size */
 	uint64_t address; /* 0: nothing to remember */
 	bool shares;	  /* small ones share blocks */
+	bool movable;	  /* it may be served from guest/movable.h */
 	bool managed;
 	bool nested; /* memory_nested() of the hook */
 	void *place, *pitch;
@@ -86,41 +91,42 @@ struct memory_request {
 must_check CUresult memory_allocate(const struct memory_place *place,
 				    struct memory_request *request);
 
-/* All of a hook that allocates: it begins, finds the place, allocates. What the driver refuses by
- * itself (no size, nowhere to put the address), and what there is nothing to charge to, goes to it
- * directly. */
+/* A complete allocating hook: begins, finds the place, allocates. Calls that the driver itself
+ * refuses (no size, no place for the address), and calls that cannot be charged to anything, go
+ * to the driver directly. */
 must_check CUresult memory_request(struct memory_request *request);
 
 /* A CUDA ordinal of a device, or -1. */
 int memory_ordinal(int device);
 
-/* CUDA_SUCCESS if a device is the tenant's, or is none at all (the driver refuses that);
- * otherwise what is to be answered. */
+/* CUDA_SUCCESS if the device is the tenant's, or does not exist (the driver refuses that);
+ * otherwise the result that the call must return. */
 must_check CUresult memory_refuse_device(CUdevice ordinal);
 
-/* What is remembered of linear and pooled addresses. */
+/* The records of linear and pooled addresses. */
 must_check int memory_remember(const struct pointer *entry);
 
-/* Calls `each` for everything that is remembered, with parts of the table locked. */
+/* Calls `each` for every record, with parts of the table locked. */
 void memory_each(int (*each)(const struct pointer *entry, void *context), void *context);
 
-/* Before an address is freed: takes its entry out. 0, POINTERS_UNKNOWN. */
+/* Call it before an address is freed: removes its entry. 0, POINTERS_UNKNOWN. */
 must_check int memory_take(uint64_t address, struct pointer *ret_entry);
 
-/* After the driver answered `r` to freeing what `entry` was taken out for; returns r. */
+/* Call it after the driver returned `r` for freeing the memory of `entry`; returns r. */
 CUresult memory_freed(const struct pointer *entry, CUresult r);
 
 /* Whole blocks. */
 uint64_t memory_round(uint64_t bytes);
 
-/* A context is about to be destroyed: what is in it gets another owner, as the driver may give the
- * same handle and the same addresses to another thread before the destroyer has returned. */
+/* A context is about to be destroyed: its memory gets another owner, because the driver may give
+ * the same handle and addresses to another thread before the destroying call returns. */
 uint64_t memory_context_leaves(CUcontext context);
 
 /* It was not destroyed. */
 void memory_context_stays(CUcontext context, uint64_t leaving);
 
-/* It was, and with it the memory that is `owner`'s: what memory_context_leaves() said, or a handle.
+/* The context was destroyed, with the memory of `owner`, which is the result of
+ * memory_context_leaves() or a handle.
  */
 void memory_context_gone(uint64_t owner);
 

@@ -6,6 +6,7 @@
 #include "guest/blocks.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
+#include "guest/movable.h"
 #include "guest/moves.h"
 #include "guest/real.h"
 
@@ -37,6 +38,7 @@ static CUresult call_managed(struct memory_request *q)
 {
 	CUresult r = real(cuMemAllocManaged)(q->place, q->bytes, q->flags);
 
+	movable_why(WIRE_UNMOVABLE_MANAGED);
 	if (r == CUDA_SUCCESS && q->place)
 		q->address = *(CUdeviceptr *)q->place;
 	return r;
@@ -110,6 +112,7 @@ static CUresult allocate_pitch(CUresult (*call)(struct memory_request *request),
 		.call = call,
 		.bytes = pitch ? pitched_bytes(width, height) : 0,
 		.shares = true,
+		.movable = call == call_pitch,
 		.nested = nested,
 		.place = place,
 		.pitch = pitch,

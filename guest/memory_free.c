@@ -5,9 +5,11 @@
 #include "guest/credit.h"
 #include "guest/hooks.h"
 #include "guest/memory_table.h"
+#include "guest/movable.h"
 #include "guest/moves.h"
 #include "guest/pools.h"
 #include "guest/real.h"
+#include "guest/scarce.h"
 
 /* Small allocations do not count as moves, except where a whole block comes or goes. */
 noinline_ void memory_block_gone(int device)
@@ -35,6 +37,13 @@ static noinline_ CUresult free_last(CUdeviceptr address, struct block *block, un
 	return r;
 }
 
+/* It was the last after all. */
+static noinline_ void last_gone(int device)
+{
+	scarce_over();
+	memory_block_gone(device);
+}
+
 /* One that shares a block. false: it does not. */
 static inline_ bool free_small(CUdeviceptr address, CUresult *ret_result)
 {
@@ -53,8 +62,8 @@ static inline_ bool free_small(CUdeviceptr address, CUresult *ret_result)
 	device = blocks_device(block);
 	if (unlikely(r != CUDA_SUCCESS))
 		blocks_attach(block, address, units);
-	else if (unlikely(blocks_freed(block, units) == BLOCKS_EMPTY))
-		memory_block_gone(device);
+	else if (unlikely(blocks_freed(block, address, units) == BLOCKS_EMPTY))
+		last_gone(device);
 	*ret_result = r;
 	return true;
 }
@@ -67,7 +76,11 @@ static noinline_ CUresult free_odd(struct pointer entry)
 	if (entry.kind == MEMORY_POOLED)
 		pools_leaves(memory_pool_of(&entry));
 	moves_begin();
-	r = memory_freed(&entry, memory_driver(real(cuMemFree_v2)(entry.address)));
+	if (entry.kind == MEMORY_MOVABLE)
+		r = movable_free(&entry);
+	else
+		r = memory_driver(real(cuMemFree_v2)(entry.address));
+	r = memory_freed(&entry, r);
 	moves_end();
 	return r;
 }
@@ -147,7 +160,9 @@ CUresult hook_cuMemFree(CUdeviceptr_v1 dptr)
 	if (unlikely(memory_nested() || memory_take(dptr, &entry) != 0))
 		return memory_driver(real(cuMemFree)(dptr));
 	moves_begin();
-	r = memory_freed(&entry, memory_driver(real(cuMemFree)(dptr)));
+	r = entry.kind == MEMORY_MOVABLE ? movable_free(&entry)
+					 : memory_driver(real(cuMemFree)(dptr));
+	r = memory_freed(&entry, r);
 	moves_end();
 	return r;
 }

@@ -25,7 +25,7 @@ static inline struct pool *memory_pool_of(const struct pointer *entry)
 	return (struct pool *)(uintptr_t)entry->owner;
 }
 
-/* A block that was paid for is the driver's again, and it was not known that it would be. */
+/* A charged block was returned to the driver unexpectedly. */
 void memory_block_gone(int device);
 
 /* The parts of the next two that are rarely needed. */
@@ -38,8 +38,8 @@ must_check static inline_ int memory_remember_quick(struct pointer entry)
 	return likely(pointers_put_new(&memory_table, entry)) ? 0 : memory_remember_odd(entry);
 }
 
-/* The part of memory_take() that is not about small ones. What went with its context, if only just,
- * is not what somebody has at its address now. */
+/* The part of memory_take() for large allocations. An allocation that just went with its context
+ * is not the one that may be at the same address now. */
 must_check static inline_ int memory_take_remembered(uint64_t address, struct pointer *ret_entry)
 {
 	if (unlikely(!pointers_take_known(&memory_table, address, ret_entry)))

@@ -54,7 +54,7 @@ static bool within_limit(int device)
 	struct wire_message answer;
 	static _Atomic uint32_t said;
 
-	if (link_ask(&about.word, false, &answer) != 0 || answer.code != WIRE_refused)
+	if (link_ask(&about.word, LINK_AT_ONCE, &answer) != 0 || answer.code != WIRE_refused)
 		return true;
 	if (answer.refused.code != WIRE_REFUSED_LIMIT && answer.refused.code != WIRE_REFUSED_FULL) {
 		context_settle(device); /* it does not know the word */

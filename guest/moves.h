@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moves: calls that change what the driver holds and what is charged for it. Between the two the
- * daemon must not compare them: it would take what is not yet charged for a context, or the other
- * way round. It compares where no move is under way, and none began meanwhile.
+ * Moves are calls that change both what the driver holds and what is charged for it. The daemon
+ * must not compare the two during a move: it would mistake memory that is not charged yet for a
+ * context, or the reverse. It compares only if no move is in progress and none began meanwhile.
  *
- * Counted in the own page, and nowhere else: one locked operation each. Another daemon brings
- * another page: what the old one counted is carried over when nobody can count in it any more.
+ * They are counted only in the own page, with one locked operation each. A new daemon brings a new
+ * page; the old page's counts are carried over when no thread can count in it any more.
  */
 #pragma once
 
@@ -18,7 +18,7 @@
 #include "guest/state.h"
 #include "guest/thread.h"
 
-/* Several threads show what they know; the page only ever rises. */
+/* Several threads publish their values; the page only ever increases. */
 static inline void moves_raise(uint64_t *place, uint64_t value)
 {
 	uint64_t shown = __atomic_load_n(place, __ATOMIC_SEQ_CST);
@@ -39,11 +39,11 @@ static inline void moves_count_ended(void)
 	__atomic_fetch_add(&guest_own_page.moves_ended, 1, __ATOMIC_SEQ_CST);
 }
 
-/* What the calling thread has begun, and is to end. A jump out of the driver leaves it so: the next
- * move of the thread that does not begin inside of the first one ends it. */
+/* The move that the calling thread has begun and must end. A jump out of the driver leaves it
+ * open; the thread's next move that does not begin inside the first one ends it. */
 #define moves_own (guest_thread.moves)
 
-/* Ends what was left, if it was; see guest/frames.h. */
+/* Ends a move that was left by a jump, if any; see guest/frames.h. */
 void moves_heal(uintptr_t here);
 
 /* Not twice in one function. */
@@ -83,8 +83,8 @@ static inline void moves_go_on(void)
 	moves_count_begun();
 }
 
-/* About to do what may take memory beside contexts and what is allocated, on a device or (-1) on
- * any: what is measured from now on is not what contexts take. */
+/* The caller is about to do something that may take memory beyond contexts and allocations, on a
+ * device or (-1) on any: later measurements no longer show what contexts alone take. */
 static inline void moves_other(int device)
 {
 	uint32_t first = device < 0 ? 0 : (uint32_t)device;

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "guest/hooks.h"
 #include "guest/query.h"
 #include "guest/real.h"
@@ -21,13 +22,6 @@ static struct {
 
 #define PACK(handle, index) ((uint64_t)(uintptr_t)(handle) << 6 | (uint64_t)((index) + 1))
 
-static int digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* "GPU-" or "MIG-" and 32 digits, grouped by dashes. */
 static bool parse_uuid(const char *text, uint8_t uuid[16])
 {
@@ -36,7 +30,7 @@ static bool parse_uuid(const char *text, uint8_t uuid[16])
 	if (strncmp(text, "GPU-", 4) != 0 && strncmp(text, "MIG-", 4) != 0)
 		return false;
 	for (text += 4; *text && digits < 32; text++) {
-		int value = digit(*text);
+		int value = text_hex(*text);
 
 		if (*text == '-')
 			continue;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVML as a tenant sees it: a device of the size of its limit, on which only its own processes run.
- * What NVML would refuse it still refuses, with its own error: every answer begins with the real
- * library's.
+ * NVML as a tenant sees it: a device as large as its limit, on which only its own processes run.
+ * Calls that NVML would refuse are still refused with NVML's error, because every answer starts
+ * from the real library's.
  */
 #pragma once
 
@@ -17,12 +17,12 @@ enum {
 	NVML_PROCESSES = 1024, /* of one tenant on one device that are listed */
 };
 
-/* The index of a device (guest/state.h), or -1: not one of the tenant's. Joins the daemon; what is
- * not NVML_SUCCESS is to be answered. */
+/* The index of a device (guest/state.h), or -1: not one of the tenant's. Joins the daemon; the
+ * call must return any result that is not NVML_SUCCESS. */
 must_check nvmlReturn_t nvml_device(nvmlDevice_t device, int *ret_index);
 
-/* The tenant's processes on a device, as the daemon knows them: a table that was mapped, for
- * nvml_processes_drop(). NVML_SUCCESS, or what is to be answered. */
+/* The tenant's processes on a device, from the daemon: a mapped table, to be released by
+ * nvml_processes_drop(). NVML_SUCCESS, or the result that the call must return. */
 struct nvml_processes {
 	struct wire_process_row *rows;
 	size_t count;
@@ -32,7 +32,7 @@ void nvml_processes_drop(struct nvml_processes *processes);
 bool nvml_processes_has(const struct nvml_processes *processes, unsigned pid);
 
 /* Percent of the device's recent time that the tenant's processes took: of its multiprocessors, and
- * of its memory's. NVML_ERROR_NOT_SUPPORTED: this device does not tell. */
+ * of its memory's. NVML_ERROR_NOT_SUPPORTED: this device does not report it. */
 must_check nvmlReturn_t nvml_utilization(nvmlDevice_t device, int index,
 					 nvmlUtilization_t *ret_utilization);
 

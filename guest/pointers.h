@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is known of an address or a handle: an exact-match hash table, in shards with a lock each,
- * open addressing without tombstones, so that a table that was once large stays as fast as it was.
- * Its memory comes from mmap(): no malloc inside a hook. Valid when zero. Thread-safe; keeps errno.
+ * Records about addresses and handles: an exact-match hash table, in shards with one lock each. It
+ * uses open addressing without tombstones, so that a table that was once large stays fast. Its
+ * memory comes from mmap(), because hooks must not call malloc. Valid when zero. Thread-safe; keeps
+ * errno.
  *
  * Address 0 stands for an empty place and is never in a table.
  */
@@ -53,20 +54,20 @@ struct pointers {
 /* Outcomes. */
 enum {
 	POINTERS_UNKNOWN = 1, /* not in the table */
-	POINTERS_REPLACED,    /* was there; *ret_old is what stood there */
+	POINTERS_REPLACED,    /* it existed; *ret_old is the former entry */
 };
 
 /* 0, POINTERS_REPLACED, -ENOMEM. */
 must_check int pointers_put(struct pointers *table, const struct pointer *entry,
 			    struct pointer *ret_old);
 
-/* Takes the entry out. 0, POINTERS_UNKNOWN. Of two takers one gets it. */
+/* Removes the entry. 0, POINTERS_UNKNOWN. If two threads try, one gets it. */
 must_check int pointers_take(struct pointers *table, uint64_t address, struct pointer *ret_entry);
 
 /* 0, POINTERS_UNKNOWN. */
 must_check int pointers_find(struct pointers *table, uint64_t address, struct pointer *ret_entry);
 
-/* Takes every entry out for which gone() answers non-zero. gone() is called with a shard's lock
+/* Removes every entry for which gone() returns non-zero. gone() is called with a shard's lock
  * held: it must not come back here. */
 void pointers_sweep(struct pointers *table, int (*gone)(const struct pointer *entry, void *context),
 		    void *context);
@@ -76,5 +77,5 @@ void pointers_rename(struct pointers *table, uint64_t owner, uint64_t now);
 
 size_t pointers_count(struct pointers *table);
 
-/* Empties the table, whoever holds its locks: in a child of fork(), and in tests. */
+/* Empties the table, regardless of its locks: in a child of fork(), and in tests. */
 void pointers_forget(struct pointers *table);

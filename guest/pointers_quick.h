@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How guest/pointers.h does what is done for each allocation: for where that is to be quick. */
+/* The inline part of guest/pointers.h, for the fast path of allocations. */
 #pragma once
 
 #include <stdbool.h>
@@ -26,7 +26,7 @@ static inline size_t pointers_home(const struct pointers_shard *shard, uint64_t 
 	return (mixed << POINTERS_SHARD_BITS) >> shard->shift;
 }
 
-/* The index of the place of `address`, or of the empty one where it would stand. */
+/* The index of the place of `address`, or of the empty place for it. */
 static inline size_t pointers_index(const struct pointers_shard *shard, uint64_t address,
 				    uint64_t mixed)
 {
@@ -38,7 +38,7 @@ static inline size_t pointers_index(const struct pointers_shard *shard, uint64_t
 	return i;
 }
 
-/* Empties a place and moves back what stands behind it only because the place was taken. */
+/* Empties a place and moves back the entries that follow only because the place was taken. */
 static inline void pointers_remove(struct pointers_shard *shard, size_t hole)
 {
 	struct pointer *places = shard->places;

@@ -9,6 +9,7 @@
 #include "guest/capture.h"
 #include "guest/credit.h"
 #include "guest/memory.h"
+#include "guest/movable.h"
 #include "guest/real.h"
 
 enum {
@@ -111,6 +112,8 @@ static void charge(struct pool *pool, uint64_t holds)
 		 credit_take(pool->device, holds - pool->charged, CREDIT_OWED) != 0)
 		holds = pool->charged;
 	pool->charged = holds;
+	if (holds)
+		movable_why(WIRE_UNMOVABLE_POOL);
 	pools_show_loose(pool->device);
 	moves_end();
 }

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stream-ordered memory: pools are the driver's own, and what one holds is not what was allocated
- * from it but what it has reserved. So a pool is charged by its RESERVED_MEM_CURRENT: before an
- * allocation by as much as it may grow, afterwards by as much as it did, and again whenever it may
- * have shrunk. Near the limit pools are trimmed before anything is refused.
+ * Stream-ordered memory. Pools belong to the driver, and a pool holds what it has reserved, not
+ * only what was allocated from it. A pool's charge is therefore its RESERVED_MEM_CURRENT: before an
+ * allocation the possible growth is charged, afterwards the actual growth, and the charge is
+ * updated whenever the pool may have shrunk. Near the limit, pools are trimmed before anything is
+ * refused.
  *
  * Allocations inside a stream capture become graph nodes: guest/graphs.h.
  *
- * Imported pools are their exporter's to pay. Pools of host memory are not device memory.
+ * Imported pools are charged to their exporter. Pools of host memory are not device memory.
  *
- * A pool that the program destroys while anything is allocated from it, or is still being freed in
- * some stream's order, is destroyed by us when it holds nothing any more: of one that is gone
- * nobody could ask what it holds. A pool that cannot be followed (there are 1,024) is not made.
+ * If the program destroys a pool while it has allocations, or memory that is still being freed in
+ * stream order, we destroy it only when it is empty: a destroyed pool could not be asked what it
+ * holds. If a pool cannot be tracked (there are at most 1,024), it is not created.
  */
 #pragma once
 
@@ -22,20 +23,20 @@
 /* Has any pool been used? */
 bool pools_used(void);
 
-/* Reads again what the pools of a device (-1: of all) hold, and gives back the difference. */
+/* Rereads what the pools of a device (-1: all) hold, and returns the difference. */
 void pools_settle(int device);
 
-/* The same after asking the driver to let go of what no allocation uses. Not under capture. */
+/* The same after asking the driver to release what no allocation uses. Not during a capture. */
 void pools_trim(int device);
 
-/* Has anything been freed in a stream's order that may be in its pool still? */
+/* Has anything been freed in stream order that may still be in its pool? */
 extern _Atomic uint32_t pools_due;
 static inline bool pools_await(void)
 {
 	return atomic_load_explicit(&pools_due, memory_order_relaxed) != 0;
 }
 
-/* Work was waited for: memory that was freed in a stream's order may have left its pool. */
+/* The program has waited for work: memory that was freed in stream order may have left its pool. */
 void pools_waited(void);
 
 struct pool;
@@ -44,8 +45,8 @@ struct pool;
 void pools_leaves(struct pool *pool);
 void pools_freed(struct pool *pool, uint64_t bytes);
 
-/* Which pool serves an allocation may have changed: another one is a device's current one, or a
- * stream's handle may be that of another. */
+/* The pool that serves an allocation may have changed: a device has another current pool, or a
+ * stream's handle may have been reused. */
 extern _Atomic uint32_t pools_era; /* less one */
 void pools_changed(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What pools.c keeps of each pool, for pools_calls.c, which has the calls, and pools_place.c, which
- * knows whose they are. Nobody else's.
+ * The records that pools.c keeps of each pool, for pools_calls.c, which has the calls, and
+ * pools_place.c, which finds their owners. No other file includes this.
  */
 #pragma once
 
@@ -26,11 +26,11 @@ struct pool {
 	struct driver_lock lock;      /* of what follows; held while the driver allocates */
 	_Atomic(CUmemoryPool) handle; /* NULL: a free place */
 	int device;		      /* -1: not device memory, or not ours to pay */
-	bool ended;		      /* destroyed by the program; goes when it holds nothing */
+	bool ended;		      /* destroyed by the program; really destroyed when empty */
 	_Atomic uint64_t charged;
-	uint64_t held; /* credit that is kept aside for a call that is under way, or was left */
-	_Atomic uint64_t kept;		   /* so much the driver does not let go of by itself */
-	uint64_t step;			   /* it grows by multiples of this, as far as was seen */
+	uint64_t held; /* credit set aside for a call that is in progress, or was left by a jump */
+	_Atomic uint64_t kept;		   /* the driver does not release this much by itself */
+	uint64_t step;			   /* it grows by multiples of this, as observed so far */
 	_Atomic uint32_t alive;		   /* allocations, ... */
 	_Atomic uint64_t live;		   /* ... of so many bytes */
 	_Atomic uint32_t owing;		   /* there is something to settle */
@@ -40,14 +40,14 @@ struct pool {
 
 /* Where a block of the pool stands that is known to be charged, as at least one allocation in it
  * has been alive ever since the driver was asked what the pool holds: its number, and how many such
- * allocations are known. What the driver puts into it takes nothing more, and the driver need not
+ * allocations are known. Further allocations in it take no more memory, so the driver need not
  * be asked. */
 static inline _Atomic uint64_t *pools_firm_place(struct pool *pool, uint64_t address)
 {
 	return &pool->firm[address / BLOCKS_BYTES % POOLS_FIRM];
 }
 
-/* With the lock held: does an allocation lie in such a block? Then it counts. */
+/* With the lock held: is an allocation in such a block? Then it is counted. */
 static inline bool pools_firm_has(struct pool *pool, uint64_t address, uint64_t bytes)
 {
 	_Atomic uint64_t *place = pools_firm_place(pool, address);
@@ -72,8 +72,8 @@ static inline void pools_firm_is(struct pool *pool, uint64_t address)
 		atomic_store(place, address / BLOCKS_BYTES << POOLS_FIRM_BITS | 1);
 }
 
-/* Before an allocation is freed. That it was not counted, or is not freed after all, does no harm:
- * the driver is asked sooner. */
+/* Call it before an allocation is freed. If it was not counted, or is not freed after all, this
+ * does no harm: the driver is only asked sooner. */
 static inline void pools_firm_loses(struct pool *pool, uint64_t address)
 {
 	_Atomic uint64_t *place = pools_firm_place(pool, address);
@@ -99,29 +99,30 @@ struct pool *pools_find(CUmemoryPool handle);
 /* Knowing a pool twice is harmless. NULL: the table is full. */
 struct pool *pools_add(CUmemoryPool handle, int device);
 
-/* `otherwise`: where the driver does not say. */
+/* `otherwise`: the result if the driver does not report it. */
 uint64_t pools_attribute(CUmemoryPool handle, CUmemPool_attribute which, uint64_t otherwise);
 
-/* With the pool's lock held: the charge becomes what the pool holds. What it holds beyond its
- * charge, and cannot be had, stays owing until the next time. The end of one that has ended. */
+/* With the pool's lock held: sets the charge to what the pool holds. An excess for which there
+ * is no credit stays owed until the next time. Also finishes the destruction of a destroyed
+ * pool. */
 void pools_recharge(struct pool *pool);
 
-/* The same, where the caller has just asked the driver how much that is. */
+/* The same, if the caller has just asked the driver for the figure. */
 void pools_recharge_to(struct pool *pool, uint64_t holds);
 
-/* After a call for which `held` bytes of credit were kept aside the pool holds `holds`: these
- * become its charge, and what is left of `held` is credit again. false: more is needed, and cannot
- * be had. */
+/* After a call for which `held` bytes of credit were set aside, the pool holds `holds` bytes:
+ * they become its charge, and the rest of `held` becomes credit again. false: more is needed and
+ * not available. */
 must_check bool pools_grew(struct pool *pool, uint64_t holds, uint64_t held);
 
-/* The same, where it took nothing, or was left by a jump. */
+/* The same for a call that took nothing, or was left by a jump. */
 static inline void pools_unheld(struct pool *pool, uint64_t held)
 {
 	amounts_release(&state.device[pool->device], held);
 	pool->held -= held;
 }
 
-/* Does what others that found the lock taken have left to do. */
+/* Does the work that other threads left because the lock was taken. */
 void pools_do_owed(struct pool *pool);
 
 /* Gives the lock back. */
@@ -132,11 +133,11 @@ static inline void pools_unlock(struct pool *pool, bool mine)
 		pools_do_owed(pool);
 }
 
-/* Says how much of a device's pools the driver may let go of. Part of a move. */
+/* Updates how much of a device's pools the driver may release. Part of a move. */
 void pools_show_loose(int device);
 
-/* So many bytes are alive now, and so many were: what is loose is another amount when another block
- * is in use. */
+/* The live bytes now and before: the loose amount changes if the number of blocks in use
+ * changes. */
 static inline void pools_show_change(const struct pool *pool, uint64_t before, uint64_t now)
 {
 	if (unlikely((before ^ now) / BLOCKS_BYTES) && pool->device >= 0)
@@ -155,8 +156,8 @@ struct pools_request {
 	bool nested;
 };
 
-/* The pool that will serve the request; NULL: it is not known, find out. `*ret_handle` is to be
- * compared with the pool's when that is locked. */
+/* The pool that will serve the request; NULL: unknown, find it. `*ret_handle` is to be compared
+ * with the pool's when that is locked. */
 static inline struct pool *pools_remembered(const struct pools_request *q, CUmemoryPool *ret_handle)
 {
 	const struct pools_own *own = &guest_thread.pools;
@@ -171,9 +172,10 @@ static inline struct pool *pools_remembered(const struct pools_request *q, CUmem
 	return own->pool;
 }
 
-/* Finds out, and remembers it. NULL: the driver has none, and the allocation is charged by itself.
- * What is not CUDA_SUCCESS is to be answered. A pool that nobody told us of is a device's default
- * one. `place` is where the thread is, and becomes where the stream's work runs. */
+/* Finds the pool and caches it. NULL: the driver has none, and the allocation is charged on its
+ * own. The call must return any result that is not CUDA_SUCCESS. A pool that we have not seen is
+ * a device's default one. `place` is where the thread is, and becomes where the stream's work
+ * runs. */
 must_check CUresult pools_find_place(const struct pools_request *q, struct memory_place *place,
 				     struct pool **ret_pool);
 

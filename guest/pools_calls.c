@@ -13,6 +13,7 @@
 #include "guest/graphs.h"
 #include "guest/hooks.h"
 #include "guest/memory_table.h"
+#include "guest/movable.h"
 #include "guest/pools_book.h"
 #include "guest/real.h"
 #include "guest/state.h"
@@ -352,7 +353,9 @@ static noinline_ CUresult free_async_odd(struct pointer entry, const struct pool
 	CUresult r;
 
 	moves_begin();
-	r = memory_freed(&entry, memory_driver(call_free(q, entry.address)));
+	r = entry.kind == MEMORY_MOVABLE ? movable_free(&entry)
+					 : memory_driver(call_free(q, entry.address));
+	r = memory_freed(&entry, r);
 	moves_end();
 	return r;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Presence: which threads are inside a call that submits work. A launch trampoline
- * (guest/trampolines.S) moves its return address into the calling thread's slot, looks at the gate,
- * and calls the driver; the slot is empty again when it returns. Storing and looking are not
- * ordered by the processor: presence_barrier() on the closing side makes up for it.
+ * Presence tells which threads are inside a call that submits work. A launch trampoline
+ * (guest/trampolines.S) stores its return address in the calling thread's slot, reads the gate, and
+ * calls the driver; the slot is empty again when it returns. The processor does not order the store
+ * and the load; presence_barrier() on the closing side compensates for this.
  *
- * Slots are the guest's own memory and are never unmapped: a thread that ends hands its slots on.
- * It has one, and one more for each signal handler that launched while a launch was under way.
+ * Slots are the guest's own memory and are never unmapped; a thread that ends passes its slots on.
+ * A thread has one slot, plus one for each signal handler that launched during a launch.
  */
 #pragma once
 
@@ -17,21 +17,21 @@
 #include "base/macros.h"
 
 enum presence_state {
-	PRESENCE_IN = 0,  /* in the driver, or on the way */
+	PRESENCE_IN = 0,  /* in the driver, or on the way to it */
 	PRESENCE_WAITS,	  /* at a closed gate, or for older work to complete */
 	PRESENCE_CAPTURES /* passed a closed gate, as its stream is being captured */
 };
 
-/* Waits that ended in vain, one after the other: for a while there are none. guest/flight.c. */
+/* Consecutive waits in vain; afterwards there are none for a while. guest/flight.c. */
 struct presence_vain {
 	uint64_t until_ns, suspended_ms;
 	uint64_t last_ns; /* the last time */
 	uint32_t count;
-	bool doubtful; /* there were none for a while, and no wait has ended well since */
+	bool doubtful; /* waits were suspended, and none has succeeded since */
 };
 
-/* The offsets 0, 8 and 16 are known to trampolines.S, and so is the alignment: the low byte of a
- * slot's address is the zero that the gate is compared with. */
+/* trampolines.S relies on the offsets 0, 8 and 16 and on the alignment: the low byte of a slot's
+ * address is the zero that the gate is compared with. */
 struct presence_slot {
 	uint64_t return_address; /* 0: no call under way */
 	uint64_t saved_rbx;
@@ -43,7 +43,7 @@ struct presence_slot {
 	uint32_t period;	   /* what the countdown began at */
 	uint32_t sampled;	   /* guest/flight.c: calls before the sample that is taken, */
 	uint64_t waits_since_ns;   /* since when it waits for older work, ... */
-	uint64_t locked_since_ns;  /* ... or for who has the marks, ... */
+	uint64_t locked_since_ns;  /* ... or for the thread that has the marks, ... */
 	uint32_t waits_for_stream; /* and not for a mark */
 	struct presence_vain vain; /* of its waits for streams */
 } __attribute__((aligned(256)));
@@ -57,28 +57,29 @@ enum {
 extern __thread struct presence_slot *guest_slot __attribute__((tls_model("initial-exec")));
 extern struct presence_slot guest_unregistered;
 
-/* What the touch trampolines test instead of the gate: not zero while blocks are evicted. */
+/* Tested by the touch trampolines instead of the gate: not zero while blocks are evicted. */
 extern uint32_t guest_not_resident;
 
-/* From the trampolines. Both return 0, or the CUresult that the call is to answer. The slow path is
- * that of guest/gate.c. */
+/* Called by the trampolines. Both return 0, or the CUresult that the call must return.
+ * guest/gate.c has the slow path. */
 uint32_t presence_register(unsigned index);
 uint32_t presence_slow(struct presence_slot *slot, unsigned index, const uint64_t *registers,
 		       const uint64_t *stack);
 uint32_t presence_refuse(unsigned index);
 
-/* On the slow path, where the countdown has come to its end: the next sample is due after so many
- * calls. */
+/* On the slow path, when the countdown has ended: sets after how many calls the next sample is
+ * due. */
 void presence_refill(struct presence_slot *slot, uint32_t calls);
 
-/* The calling thread is in a call that submits, as its slot says. 0: it has another slot now; -1:
- * the driver itself calls, from inside that call; otherwise the CUresult that is to be answered.
- * A slot that a jump out of the driver left taken is empty from here on where that can be told
- * (guest/jumps.h); otherwise it stays taken until the thread ends, and no close is acknowledged
- * before: the driver may still be about to submit, for all we know. */
+/* According to its slot, the calling thread is in a call that submits. 0: it has another slot
+ * now; -1: the driver itself calls, from inside that call; otherwise the CUresult that the call
+ * must return. If a jump out of the driver left the slot taken, and this can be recognised
+ * (guest/jumps.h), the slot is empty from now on. Otherwise it stays taken until the thread
+ * ends, and no close is acknowledged before that, because the driver may still be about to
+ * submit. */
 int presence_again(const void *caller, uintptr_t stack);
 
-/* Once per process: how threads are made to show their stores. */
+/* Once per process: chooses how threads are made to publish their stores. */
 void presence_start(void);
 
 /* After this, a thread whose slot looks empty will see the gate as it is now. */
@@ -87,18 +88,18 @@ void presence_barrier(void);
 /* Calls that submitted, of all threads, since the guest joined. */
 uint64_t presence_submissions(void);
 
-/* What is not the same after a call that submits; and how many threads are inside one. */
+/* A value that changes with every submitting call; and the number of threads inside one. */
 struct presence_look {
 	uint64_t countdowns, refills;
 	unsigned inside;
 };
 void presence_look(struct presence_look *ret_look);
 
-/* By the agent, while no walk is under way and no capture is open: each thread's next call that
- * submits takes the slow path. */
+/* Called by the agent while no walk is in progress and no capture is open: each thread's next
+ * submitting call takes the slow path. */
 void presence_sample_soon(void);
 
-/* After that: is no thread inside such a call, and was none, so that the next one does? */
+/* After that: has no thread been inside such a call, so that the next one takes the slow path? */
 bool presence_is_still(void);
 
 /* A walk over all slots, each seen empty, waiting, or changed since it was first looked at. */
@@ -110,11 +111,11 @@ struct presence_walk {
 };
 void presence_walk_start(struct presence_walk *walk);
 
-/* Goes on as far as it gets; returns whether it came to the end. */
+/* Continues as far as possible; returns whether it has finished. */
 bool presence_walk_step(struct presence_walk *walk);
 
 /* Is a thread other than that of slot `mine` in a call that passed as PRESENCE_CAPTURES? */
 bool presence_captures(const struct presence_slot *mine);
 
-/* In a child of fork(): the other threads are not there any more. */
+/* In a child of fork(): the other threads no longer exist. */
 void presence_forget(void);

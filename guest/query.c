@@ -7,9 +7,9 @@
  *	free  = min(limit - what the tenant has been granted, the device's room) + unused credit
  *
  * Both are the daemon's figures, in the tenant's page. What this process allocates from its credit
- * shows at once, as the credit shrinks; nothing here can fall below zero. Unused credit of siblings
- * and of neighbours is free as well: it is recalled when it is needed. Only they know it, so the
- *daemon is asked to look; alone a process is not held up.
+ * shows at once, as the credit shrinks; nothing here can fall below zero. Unused credit of
+ * siblings and of neighbours is free as well: it is recalled when it is needed. Only they know it,
+ * so the daemon is asked to look; alone a process is not held up.
  */
 #include "guest/query.h"
 
@@ -153,45 +153,4 @@ CUresult hook_cuDeviceTotalMem(unsigned int *bytes, CUdevice_v1 dev)
 	if (device >= 0)
 		*bytes = narrow(query_total(device, state_page(device, total_bytes)));
 	return r;
-}
-
-/* The memory is the driver's own, where the program's addresses say: so are the answers, which are
- * about what the program asked for. */
-CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr_v2 *pbase, size_t *psize, CUdeviceptr_v2 dptr)
-{
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
-
-	return r ? r : memory_driver(real(cuMemGetAddressRange_v2)(pbase, psize, dptr));
-}
-
-CUresult hook_cuMemGetAddressRange(CUdeviceptr_v1 *pbase, unsigned int *psize, CUdeviceptr_v1 dptr)
-{
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
-
-	return r ? r : memory_driver(real(cuMemGetAddressRange)(pbase, psize, dptr));
-}
-
-CUresult hook_cuMemGetAccess(unsigned long long *flags, const CUmemLocation_v1 *location,
-			     CUdeviceptr_v2 ptr)
-{
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
-
-	return r ? r : memory_driver(real(cuMemGetAccess)(flags, location, ptr));
-}
-
-CUresult hook_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr_v2 ptr)
-{
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
-
-	return r ? r : memory_driver(real(cuPointerGetAttribute)(data, attribute, ptr));
-}
-
-CUresult hook_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,
-				     void **data, CUdeviceptr_v2 ptr)
-{
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
-
-	return r ? r
-		 : memory_driver(
-			   real(cuPointerGetAttributes)(numAttributes, attributes, data, ptr));
 }

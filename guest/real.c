@@ -2,22 +2,19 @@
 #include "guest/real.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
-#include <sys/stat.h>
-
 #define TABLE_HASHES
 #define TABLE_KINDS
+#include "base/place.h"
 #include "cuda/probe.h"
+#include "guest/driver_file.h"
 #include "guest/futex.h"
 #include "guest/say.h"
 #include "guest/symbols.h"
 #include "guest/tables.h"
-
-#define SYSTEM_DRIVER "/usr/lib/mete/driver"
 
 enum {
 	HASH_SLOTS = 2048, /* power of two, about three times the rows */
@@ -108,62 +105,13 @@ static int hash_add(const void *address, int index)
 			continue;
 		if (interchangeable((unsigned)other, (unsigned)index))
 			return 0;
-		say("the driver has one address for %s and %s, which must be told apart: not used",
+		say("the driver has the same address for %s and %s, which must differ: it is not "
+		    "used",
 		    api_symbol(&api_rows[other]), api_symbol(&api_rows[index]));
 		return -1;
 	}
 	driver.hash[slot].index = index;
 	driver.hash[slot].address = address;
-	return 0;
-}
-
-static bool is_folder(const char *path)
-{
-	struct stat about;
-
-	/* fstatat(), as stat() of glibc 2.28 is not a symbol of its own. */
-	return syscall(SYS_newfstatat, AT_FDCWD, path, &about, 0) == 0 && S_ISDIR(about.st_mode);
-}
-
-/* The path of `name` in the driver's folder. 0; -1 after having said what is wrong. */
-static int driver_path(const char *name, char *path, size_t size)
-{
-	const char *given;
-	size_t folder;
-
-	if (is_folder(SYSTEM_DRIVER)) {
-		say_format(path, size, "%s/%s", SYSTEM_DRIVER, name);
-		return 0;
-	}
-	/* Not for a program that runs with other rights than its caller's: it would load what the
-	 * caller names. */
-	given = secure_getenv("METE_DRIVER");
-	if (!given || !*given) {
-		say("no driver: %s is not there and METE_DRIVER is not set (mete run sets it)",
-		    SYSTEM_DRIVER);
-		return -1;
-	}
-	if (given[0] != '/') {
-		say("METE_DRIVER is '%s': an absolute path is accepted, of a folder or of "
-		    "libcuda.so.1",
-		    given);
-		return -1;
-	}
-	if (strlen(given) + strlen(name) + 2 > size) {
-		say("METE_DRIVER is longer than a path can be");
-		return -1;
-	}
-	if (is_folder(given)) {
-		say_format(path, size, "%s/%s", given, name);
-		return 0;
-	}
-	folder = (size_t)(strrchr(given, '/') - given) + 1;
-	if (strcmp(name, "libcuda.so.1") == 0) {
-		say_format(path, size, "%s", given);
-	} else {
-		memcpy(path, given, folder);
-		say_format(path + folder, size - folder, "%s", name);
-	}
 	return 0;
 }
 
@@ -226,7 +174,7 @@ static int cuda_take(const char *path)
 	if (is_guest(cuda->handle)) {
 		say("%s is mete's own library, not a driver: METE_DRIVER (or %s) must lead to "
 		    "NVIDIA's or the simulator's",
-		    path, SYSTEM_DRIVER);
+		    path, PLACE_DRIVER);
 		return -1;
 	}
 	if (version(&driver.version) != CUDA_SUCCESS)
@@ -252,30 +200,35 @@ static int cuda_take(const char *path)
 
 static int cuda_open(struct library *library)
 {
-	char path[4096];
+	struct driver_file file;
+	int r;
 
 	library->error = CUDA_ERROR_NO_DEVICE;
-	if (driver_path("libcuda.so.1", path, sizeof(path)) < 0)
+	if (driver_file_find(WIRE_LIBRARY_CUDA, &file) < 0)
 		return -1;
-	library->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!library->handle) {
+	library->handle = dlopen(file.path, RTLD_NOW | RTLD_LOCAL);
+	if (library->handle) {
+		r = cuda_take(file.path);
+	} else {
 		const char *why = dlerror();
 
-		say("the driver cannot be loaded: %s", why ? why : path);
-		return -1;
+		say("the driver cannot be loaded: %s", why ? why : file.path);
+		r = -1;
 	}
-	return cuda_take(path);
+	driver_file_done(&file);
+	return r;
 }
 
 static int nvml_open(struct library *library)
 {
-	char path[4096];
 	struct finder finder = {.handle = NULL};
+	struct driver_file file;
 
 	library->error = NVML_ERROR_LIBRARY_NOT_FOUND;
-	if (driver_path("libnvidia-ml.so.1", path, sizeof(path)) < 0)
+	if (driver_file_find(WIRE_LIBRARY_NVML, &file) < 0)
 		return -1;
-	library->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	library->handle = dlopen(file.path, RTLD_NOW | RTLD_LOCAL);
+	driver_file_done(&file);
 	if (!library->handle)
 		return -1;
 	finder_open(&finder, library->handle, API_ROWS + NVML_ROW_nvmlInit_v2, "nvmlInit_v2");
@@ -286,6 +239,16 @@ static int nvml_open(struct library *library)
 				 address ? address : (void *)guest_absent_nvml, __ATOMIC_RELEASE);
 	}
 	return 0;
+}
+
+/* The opener is a thread of the parent's, in a child of fork(): then it is opened anew. */
+static bool opener_gone(struct library *library)
+{
+	uint32_t opener = atomic_load(&library->opener), was = OPENING_NOW;
+
+	if (!opener || syscall(SYS_tgkill, getpid(), opener, 0) == 0 || errno != ESRCH)
+		return false;
+	return atomic_compare_exchange_strong(&library->opening, &was, OPENING_NEW);
 }
 
 /* Once, whoever comes first. A call from inside the opening (a constructor of the driver that
@@ -307,6 +270,8 @@ static int library_open(struct library *library, int (*open)(struct library *))
 		if (atomic_load(&library->opener) == thread_id())
 			return CUDA_ERROR_NOT_INITIALIZED;
 		futex_wait(&library->opening, OPENING_NOW, 100, FUTEX_PRIVATE_FLAG);
+		if (opener_gone(library))
+			return library_open(library, open);
 		was = atomic_load(&library->opening);
 	}
 	errno = saved;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the guest says on standard error: nothing, unless something is wrong, and at most SAY_LINES
- * lines in a process's life. Lines go out by one write(2) each, without stdio and without a lock;
- * a line that is said while another one is being said by the same thread is dropped.
+ * Writes the guest's messages to standard error, only if something is wrong, and at most SAY_LINES
+ * lines per process. Each line is one write(2), without stdio and without a lock. A line that a
+ * thread writes while it is writing another one is dropped.
  *
  * Formats: %s %d %u %x %lu %lx %zu %%, without flags or widths.
  */

@@ -12,27 +12,26 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
+#include "base/place.h"
 #include "guest/say.h"
-
-#define SYSTEM_SOCKET "/run/mete/guest.sock"
 
 const char *socket_path(bool aloud)
 {
 	const char *given;
 
-	if (syscall(SYS_faccessat, AT_FDCWD, SYSTEM_SOCKET, F_OK) == 0)
-		return SYSTEM_SOCKET;
+	if (syscall(SYS_faccessat, AT_FDCWD, PLACE_GUEST_SOCKET, F_OK) == 0)
+		return PLACE_GUEST_SOCKET;
 	given = secure_getenv("METE_SOCKET");
 	if (!given || !*given) {
 		if (aloud)
-			say("no daemon: %s is not there and METE_SOCKET is not set; start the "
+			say("no daemon: %s does not exist and METE_SOCKET is not set; start the "
 			    "program with 'mete run'",
-			    SYSTEM_SOCKET);
+			    PLACE_GUEST_SOCKET);
 		return NULL;
 	}
 	if (given[0] != '/') {
 		if (aloud)
-			say("METE_SOCKET is '%s': an absolute path is accepted", given);
+			say("METE_SOCKET is '%s': accepted: an absolute path", given);
 		return NULL;
 	}
 	return given;
@@ -51,7 +50,7 @@ const char *socket_reason(int error)
 	case -ENAMETOOLONG:
 		return "the path is too long for a socket";
 	default:
-		return "cannot be connected";
+		return "cannot be connected to";
 	}
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The descriptor of the connection to meted, and frames on it. The program may close it, and get
- * its number again for something of its own: each use looks first whether it is still ours (-ESTALE
- * otherwise), and what is not ours is never closed, read or written. Between the look and the use
- * another thread of the program may still do so: that is as narrow as it gets.
+ * The descriptor of the connection to meted, and frames on it. The program may close it and reuse
+ * its number for its own file. Each use first checks whether it is still ours (-ESTALE otherwise);
+ * a foreign descriptor is never closed, read or written. Another thread of the program may still
+ * interfere between the check and the use; this window cannot be closed.
  *
- * Nothing here waits, but socket_wait().
+ * Only socket_wait() waits.
  */
 #pragma once
 
@@ -22,7 +22,7 @@ struct socket {
 };
 
 /* Where the daemon listens: /run/mete/guest.sock if it is there, otherwise METE_SOCKET (absolute).
- * NULL: nowhere, and it was said, if `aloud`. */
+ * NULL: nowhere, which is reported if `aloud`. */
 const char *socket_path(bool aloud);
 
 /* 0; -ENOENT, -ECONNREFUSED, -EAGAIN (it does not accept for now), ... */
@@ -37,13 +37,13 @@ bool socket_is_ours(const struct socket *socket);
 must_check int socket_send(const struct socket *socket, const struct wire_message *message);
 
 /* One packet. wire_decode()'s outcome; -EAGAIN: there is none; <0: the connection is lost. The
- * first two descriptors beside it go to fds[2] where that is not NULL; all others are closed. */
+ * first two attached descriptors go to fds[2] if that is not NULL; all others are closed. */
 must_check int socket_receive(const struct socket *socket, struct wire_message *ret_message,
 			      int *fds);
 
-/* Until one of the events of poll() is there, at most `wait_us` (-1: for POLLIN, for ever;
- * otherwise for a while). >0: it is, or the connection has ended; 0; <0 -errno. Without an end it
- * waits on what the descriptor is now, whatever the program does with the number. */
+/* Waits for one of poll()'s events, at most `wait_us` (-1: for POLLIN, for ever; otherwise for a
+ * while). >0: an event, or the connection has ended; 0: none; <0 -errno. An unlimited wait uses
+ * the file that the descriptor refers to now, whatever the program does with the number. */
 must_check int socket_wait(const struct socket *socket, short events, int wait_us);
 
 void socket_close(struct socket *socket);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large synchronous copies, in pieces while somebody else waits for the device: between two of them
- * the thread may stand at the gate. So a close waits for a piece, and not for gigabytes. Costs
- * nothing until somebody waits for the first time: only then does this module stand between the
- * trampolines and the driver (guest/real.h, real_between). The gate is before it.
+ * Splits large synchronous copies into pieces while another tenant waits for the device. Between
+ * two pieces the thread may wait at the gate, so a close waits for a piece and not for gigabytes.
+ * It costs nothing until a tenant waits for the first time: only then is this module inserted
+ * between the trampolines and the driver, after the gate (guest/real.h, real_between).
  */
 #pragma once
 
-/* By the agent, as often as it likes. */
+/* Called by the agent, any number of times. */
 void split_begin(void);

@@ -25,6 +25,7 @@
 #include "guest/graphs.h"
 #include "guest/heaps.h"
 #include "guest/link.h"
+#include "guest/movable.h"
 #include "guest/memory.h"
 #include "guest/moves.h"
 #include "guest/nvml.h"
@@ -32,6 +33,7 @@
 #include "guest/presence.h"
 #include "guest/real.h"
 #include "guest/say.h"
+#include "guest/scarce.h"
 #include "guest/turns.h"
 #include "guest/vmm.h"
 
@@ -65,6 +67,34 @@ static struct {
 	ino_t inode;
 } own;
 
+/* The new daemon's tenant page, while it says that a gate is open behind which memory is not
+ * there: it has not read the inventory. So long the page of the guest without its daemon stands. */
+static struct wire_tenant_page *held;
+
+static void held_forget(void)
+{
+	if (held)
+		munmap(held, WIRE_PAGE_SIZE);
+	held = NULL;
+}
+
+static bool is_early(const struct wire_tenant_page *page)
+{
+	return movable_is_away() && __atomic_load_n(&page->not_open, __ATOMIC_SEQ_CST) == 0;
+}
+
+bool state_page_waits(void)
+{
+	if (held && is_early(held))
+		return true;
+	/* One step for everybody who reads it. */
+	if (held && syscall(SYS_mremap, held, WIRE_PAGE_SIZE, WIRE_PAGE_SIZE,
+			    MREMAP_MAYMOVE | MREMAP_FIXED, &guest_tenant_page) == -1)
+		held_forget();
+	held = NULL;
+	return false;
+}
+
 static void own_forget(void)
 {
 	if (own.also)
@@ -83,6 +113,7 @@ static void forget_parts(void)
 	best_effort(
 		map_over(&guest_own_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1));
 	own_forget();
+	held_forget();
 #define CHILD(part) part##_forget();
 #include "guest/child.def"
 #undef CHILD
@@ -191,7 +222,7 @@ static int page_bad(int fd, const char *which)
 	if (syscall(SYS_fstat, fd, &about) == 0 && about.st_size == WIRE_PAGE_SIZE && seals >= 0 &&
 	    (seals & F_SEAL_SHRINK) && (seals & F_SEAL_GROW))
 		return 0;
-	say("the daemon's %s page is not sealed, or not of %d bytes: not used", which,
+	say("the daemon's %s page is not sealed or not %d bytes long: it is not used", which,
 	    WIRE_PAGE_SIZE);
 	return -EINVAL;
 }
@@ -226,7 +257,7 @@ static int tenant_page_bad(const struct wire_tenant_page *page)
 {
 	if (page->magic == WIRE_PAGE_MAGIC && page->devices <= WIRE_DEVICES)
 		return 0;
-	say("the daemon's tenant page is of another version: update mete's library or its daemon");
+	say("the daemon's tenant page has another version: update mete's library or its daemon");
 	return -EINVAL;
 }
 
@@ -261,6 +292,7 @@ static void publish_all(void)
 
 	for (uint32_t i = 0; i < 2 * devices; i++)
 		credit_publish((int)(i % devices));
+	movable_publish();
 }
 
 int state_adopt_pages(int own_fd, int tenant_fd)
@@ -277,8 +309,11 @@ int state_adopt_pages(int own_fd, int tenant_fd)
 	r = tenant_page_bad(seen);
 	if (r == 0)
 		r = adopt_own(mine);
-	if (r == 0)
+	held_forget();
+	if (r == 0 && !is_early(seen))
 		r = map_over(&guest_tenant_page, PROT_READ, MAP_SHARED, tenant);
+	else if (r == 0)
+		held = seen;
 	if (r == 0) {
 		devices_take(seen, seen->devices);
 		atomic_store(&state.on_loss, seen->on_daemon_loss);
@@ -287,7 +322,8 @@ int state_adopt_pages(int own_fd, int tenant_fd)
 				 __ATOMIC_RELAXED);
 		publish_all();
 	}
-	munmap(seen, WIRE_PAGE_SIZE);
+	if (seen != held)
+		munmap(seen, WIRE_PAGE_SIZE);
 	return r;
 }
 
@@ -300,8 +336,10 @@ void state_lost(void)
 	atomic_store(&state.lost, 1);
 	if (copy == MAP_FAILED)
 		return;
+	held_forget();
 	memcpy(copy, &guest_tenant_page, sizeof(guest_tenant_page));
-	if (atomic_load(&state.on_loss) != WIRE_LOSS_CONTINUE)
+	/* What is in the store waits for a daemon. */
+	if (atomic_load(&state.on_loss) != WIRE_LOSS_CONTINUE || movable_is_away())
 		gate = WIRE_GATE_CLOSED;
 	copy->not_open = gate == WIRE_GATE_OPEN ? 0 : 1;
 	memset(copy->turns, 0, sizeof(copy->turns));

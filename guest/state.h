@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The guest's one mutable object, valid when zero, and joining: the first CUDA call that matters
+ * The guest's one mutable object, valid when zero, and joining. The first relevant CUDA call
  * (cuInit, an allocation, a launch) connects to the tenant's daemon, maps the two pages and starts
- * the agent. Later calls see one word. A child of fork() forgets all of it and joins again when it
- * calls for the first time.
+ * the agent. Later calls read one word. A child of fork() discards everything and joins again on
+ * its first call.
  *
- * Devices: `device` is everywhere in the guest the index of a device in struct state, found by UUID
- * (state_device, state_current_device); on the wire it is state.device[i].wire_index.
+ * Everywhere in the guest, `device` is the index of a device in struct state, found by UUID
+ * (state_device, state_current_device). On the wire it is state.device[i].wire_index.
  */
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/macros.h"
@@ -40,17 +41,17 @@ struct state_device {
 	_Atomic uint64_t credit;     /* of these, not in use */
 	_Atomic uint64_t adrift,
 		loose;		       /* of what is allocated: exported, loose as in wire/page.h */
-	_Atomic uint64_t others;       /* times that something else may have taken memory */
+	_Atomic uint64_t others;       /* how often something else may have taken memory */
 	_Atomic uint64_t contexts;     /* open contexts */
 	_Atomic uint32_t refused_said; /* an out-of-memory was explained once */
-	_Atomic uint32_t returned;     /* credit was given back, and nobody asked since */
+	_Atomic uint32_t returned;     /* credit was returned, and no thread has asked since */
 	_Atomic uint64_t kept;	       /* guest/credit.c: what is kept beside others, */
 	_Atomic uint64_t gave_back;    /* what was more than that and went back, */
 	_Atomic int64_t gave_back_ms;  /* and when */
 	_Atomic uint64_t waiting;      /* threads at its closed gate, or at all gates */
 } __attribute__((aligned(64)));
 
-/* Pages of its own: a child has none of it, see state.c. */
+/* On separate pages, which a child does not inherit; see state.c. */
 struct state {
 	_Atomic uint32_t join; /* enum state_join; a futex */
 	_Atomic uint32_t has_joined;
@@ -74,8 +75,8 @@ extern const struct wire_tenant_page guest_tenant_page;
 /* The own page, likewise. */
 extern struct wire_own_page guest_own_page;
 
-/* Joins on first use. 0, or the CUDA error that the caller must answer. A call from inside the
- * joining itself gets 0: what the driver does while it starts is passed through. */
+/* Joins on first use. 0, or the CUDA error that the caller must answer. A call from inside
+ * joining itself gets 0: the driver's own calls during its start are passed through. */
 must_check CUresult state_ready(void);
 
 static inline int state_joined(void)
@@ -84,17 +85,22 @@ static inline int state_joined(void)
 }
 
 /* For the link and the agent. Maps both pages and finds the tenant's devices in them; closes the
- * descriptors. 0; -EINVAL: not as agreed, nothing was changed, and it was said. */
+ * descriptors. 0; -EINVAL: they are invalid; this was reported and nothing has changed. */
 must_check int state_adopt_pages(int own_fd, int tenant_fd);
 
-/* The daemon is gone: from now on a private copy of its page says what on_daemon_loss wants. */
+/* Called by the agent: maps the new daemon's page as soon as its gates can be trusted. Returns true
+ * if it still has to wait. */
+bool state_page_waits(void);
+
+/* The daemon is gone: from now on a private copy of its page has the state that on_daemon_loss
+ * requires. */
 void state_lost(void);
 
 /* cuInit asks again after a refusal. */
 void state_retry(void);
 
-/* From cuInit, before the driver's: from now on a copy of this process that nobody hears of has a
- * driver that is the parent's, see state.c. */
+/* Called by cuInit before the driver's: from now on an unnoticed copy of this process would use
+ * the parent's driver, see state.c. */
 void state_driver_begins(void);
 
 /* Index of a CUDA device, or -1: not one of the tenant's. */
@@ -106,7 +112,7 @@ int state_context_device(CUcontext context);
 /* Index of the calling thread's current context's device, or -1: no context, or not ours. */
 int state_current_device(void);
 
-/* What the daemon last said of a device: `field` is total_bytes, limit_bytes, used_bytes, ... */
+/* The daemon's latest value for a device: `field` is total_bytes, limit_bytes, used_bytes, ... */
 #define state_page(index, field)                                                                   \
 	__atomic_load_n(&guest_tenant_page                                                         \
 				 .device[atomic_load_explicit(&state.device[index].wire_index,     \

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exported functions of a library that is loaded, by its own hash table: what dlsym() answers,
- * for a tenth of its instructions, which counts where a thousand names are looked up in each
- * process that calls CUDA.
+ * Looks up the exported functions of a loaded library in its own hash table. The result is that of
+ * dlsym(), for a tenth of the instructions; this matters because each CUDA process looks up a
+ * thousand names.
  *
- * Looks at the one object only, not at what it depends on. Refuses (SYMBOLS_UNUSUAL) an object
- * without DT_GNU_HASH, and knows no symbol that is not plainly a function of its own: the caller
- * has dlsym() for those.
+ * It searches only this object, not its dependencies. It refuses (SYMBOLS_UNUSUAL) an object
+ * without DT_GNU_HASH, and finds only plain functions of the object itself; the caller uses dlsym()
+ * for the rest.
  */
 #pragma once
 

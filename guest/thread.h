@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a thread knows of itself on the way to the driver's memory calls: one object, so that its
- * address is found once in a hook. Each part is its module's, and is written by nobody else.
+ * A thread's own state for the driver's memory calls, in one object, so that a hook computes its
+ * address only once. Each part belongs to one module, and only that module writes it.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ struct moves_own {
 		};
 		uint64_t any; /* 0: neither */
 	};
-	uintptr_t entered; /* where the stack was when the first of them began */
+	uintptr_t entered; /* the stack position when the first of them began */
 };
 
 /* guest/current.h */
@@ -25,8 +25,8 @@ struct current {
 	CUcontext context;
 	struct state_device *home; /* the device's, where it is the tenant's */
 	int32_t device;
-	uint32_t era;  /* it is true in this one; 0: nothing is remembered */
-	uint32_t turn; /* counts what was asked: a handler of signals may ask in between */
+	uint32_t era;  /* valid in this epoch; 0: nothing is cached */
+	uint32_t turn; /* counts requests: a signal handler may make one in between */
 };
 
 /* guest/pools_place.c: the pool that served the thread's last request of a stream's memory. */
@@ -36,7 +36,7 @@ struct pools_own {
 	CUmemoryPool asked, handle;
 	struct pool *pool;
 	uint32_t current_era, era; /* 0: nothing is remembered */
-	uint32_t turn;		   /* counts what was asked, as below */
+	uint32_t turn;		   /* counts requests, as below */
 };
 
 struct guest_thread {
@@ -44,6 +44,7 @@ struct guest_thread {
 	struct current current;
 	struct pools_own pools;
 	uint32_t inside; /* guest/memory.h */
+	uint32_t scarce; /* guest/scarce.h: between its begin and its end */
 };
 
 extern __thread struct guest_thread guest_thread __attribute__((tls_model("initial-exec")));

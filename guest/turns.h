@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Taking part in turns, where the tenant's page says so (struct wire_tenant_turns): the daemon is
- * told when this process has nothing to do on a device, and before it has something again.
+ * Takes part in turns, if the tenant's page says so (struct wire_tenant_turns): tells the daemon
+ * when this process has no work on a device, and before it has work again.
  *
- *	busy     from the start; what the threads do is looked at by the agent
- *	arming   nothing was under way for a while: each thread's next call will take the slow path
- *	idle     none had come until then: IDLE was said
+ *	busy    from the start; the agent watches what the threads do
+ *	arming  no work was in flight for a while: each thread's next call takes the slow path
+ *	idle    no call came until then: IDLE was sent
  *
- * A call that submits, or a thread at the gate, leads back to busy, and says WANTS if IDLE was
- *said. A hint for the daemon, no more: a close relies upon a drain.
+ * A call that submits, or a thread at the gate, leads back to busy, and sends WANTS if IDLE
+ * was sent. This is only a hint for the daemon: a close relies on a drain.
  */
 #pragma once
 
@@ -21,8 +21,8 @@
 /* A bit for each device that may not be busy. */
 extern _Atomic uint32_t turns_quiet;
 
-/* Before something is submitted, with presence noted, and before waiting at the gate: the guest
- * wants `device` (-1: all). On the slow path. */
+/* On the slow path, before work is submitted, with presence noted, and before waiting at the
+ * gate: the guest wants `device` (-1: all). */
 void turns_wake(int device);
 
 static inline void turns_stir(int device)
@@ -33,17 +33,17 @@ static inline void turns_stir(int device)
 
 /* ---- the agent's ----------------------------------------------------------------------------- */
 
-/* What the agent knows of closes: of this device's, and of any. */
+/* The closes that the agent is working on: of this device, and of any. */
 struct turns_closes {
-	bool draining; /* a close of this device is under way */
-	bool walking;  /* somebody's slots are being walked over */
+	bool draining; /* a close of this device is in progress */
+	bool walking;  /* a walk over the slots is in progress */
 };
 
-/* Looks what is under way on a device; returns after how many microseconds it wants to look again
- * (-1: not before something is heard). `wire_device`: -1: none; `device` as in guest/state.h. */
+/* Checks what is in flight on a device; returns after how many microseconds to check again (-1:
+ * not before a message arrives). `wire_device`: -1: none; `device` as in guest/state.h. */
 must_check int turns_step(uint32_t wire_device, int device, const struct turns_closes *closes);
 
-/* The connection is lost, or another one: the guest is busy everywhere, as far as others know. */
+/* The connection is lost or new: for others, the guest counts as busy everywhere. */
 void turns_down(void);
 
 /* In a child of fork(). */

@@ -26,6 +26,7 @@
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
+#include "guest/movable.h"
 #include "guest/moves.h"
 #include "guest/pointers.h"
 #include "guest/ranges.h"
@@ -251,6 +252,7 @@ CUresult hook_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size,
 	if (device < 0)
 		return memory_driver(real(cuMemCreate)(handle, size, prop, flags));
 	charged = memory_round(size);
+	movable_why(WIRE_UNMOVABLE_OWN);
 	moves_begin();
 	r = memory_charge(device, charged, CREDIT_WAIT);
 	if (r == CUDA_SUCCESS)
@@ -333,6 +335,7 @@ CUresult hook_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle_v1 *handl
 
 	if (memory_nested() || r != CUDA_SUCCESS)
 		return r ? r : memory_driver(real(cuMemRetainAllocationHandle)(handle, addr));
+	best_effort(movable_pin((uint64_t)(uintptr_t)addr, WIRE_UNMOVABLE_SHARED));
 	mine = driver_lock_take(&vmm.lock);
 	r = memory_driver(real(cuMemRetainAllocationHandle)(handle, addr));
 	range = ranges_find(&vmm.maps, (uint64_t)(uintptr_t)addr);
@@ -364,6 +367,7 @@ CUresult hook_cuMemExportToShareableHandle(void *shareableHandle,
 	index = piece_of(handle);
 	if (r == CUDA_SUCCESS && index >= 0)
 		piece_at((uint32_t)index)->outgoing = true;
+	movable_why(WIRE_UNMOVABLE_SHARED);
 	driver_lock_give(&vmm.lock, mine);
 	return r;
 }

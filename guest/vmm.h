@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Physical memory that the program maps by itself: cuMemCreate() and its kin, multicast objects.
+ * Physical memory that the program maps itself: cuMemCreate() and related calls, multicast objects.
  * Everything is in the hooks (guest/vmm.c).
  */
 #pragma once

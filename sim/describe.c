@@ -15,6 +15,7 @@
  *of time depends on what was measured; the clock's dilation (METE_SIM_DILATE) makes it less.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim/device.h"
@@ -60,18 +61,95 @@ static void print_processes(int number)
 	}
 }
 
+/* What a value of 0 stands for; NULL: for 0. */
+static const char *zero_of(const struct settings_row *row)
+{
+	if (strstr(row->meaning, "0: "))
+		return "model's";
+	return row->kind == SETTINGS_BYTES ? "none" : NULL;
+}
+
+/* As it would be written into the variable; what 0 stands for is a word. */
+static void print_value(const struct settings_row *row, const struct settings *settings)
+{
+	static const char *const bytes[] = {"", "K", "M", "G", "T"};
+	static const char *const times[] = {"ns", "us", "ms", "s"};
+	uint64_t value = *(const uint64_t *)((const char *)settings + row->offset);
+	bool binary = row->kind == SETTINGS_BYTES, time = row->kind == SETTINGS_TIME;
+	uint64_t step = binary ? 1024 : 1000, tenths = 0;
+	const char *zero = zero_of(row), *usual = row->value;
+	char text[40];
+	size_t unit = 0;
+
+	if (zero && strcmp(usual, "0") == 0)
+		usual = zero;
+
+	while (value && value % step == 0 && unit < (time ? 3 : 4) &&
+	       (binary || time || row->kind == SETTINGS_RATE)) {
+		value /= step;
+		unit++;
+	}
+	/* 3.7G, not 3700M. */
+	if (unit && !binary && unit < (time ? 3 : 4) && value > step && value % (step / 10) == 0) {
+		tenths = value % step / (step / 10);
+		value /= step;
+		unit++;
+	}
+	if (zero && !value)
+		snprintf(text, sizeof(text), "%s", zero);
+	else if (row->kind == SETTINGS_SWITCH)
+		snprintf(text, sizeof(text), "%s", value ? "on" : "off");
+	else if (row->kind == SETTINGS_FACTOR)
+		snprintf(text, sizeof(text), "%g", (double)value / SETTINGS_FACTOR_ONE);
+	else if (row->kind == SETTINGS_VERSION && value)
+		snprintf(text, sizeof(text), "%llu.%llu", (unsigned long long)value / 1000,
+			 (unsigned long long)value % 1000 / 10);
+	else if (tenths)
+		snprintf(text, sizeof(text), "%llu.%llu%s", (unsigned long long)value,
+			 (unsigned long long)tenths, time ? times[unit] : bytes[unit]);
+	else
+		snprintf(text, sizeof(text), "%llu%s", (unsigned long long)value,
+			 time ? value ? times[unit] : "" : bytes[unit]);
+	printf("%-24s = %-8s default %-8s", row->variable, text, usual);
+}
+
+/* Of the environment, and of the node's file. */
+static void print_faults(void)
+{
+	const char *given = getenv("METE_SIM_FAULTS");
+	char path[SETTINGS_PATH_MAX + 16], line[512];
+	owned(fclose) FILE *file = NULL;
+
+	printf("%-24s = %s  what fails on demand (docs/simulator.md), here or in %s/faults%s\n",
+	       "METE_SIM_FAULTS", given && *given ? given : "none", segment_folder(),
+	       given && *given ? " (set)" : "");
+	snprintf(path, sizeof(path), "%s/faults", segment_folder());
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (*line)
+			printf("%-24s   %s\n", "", line);
+	}
+}
+
 static void print_settings(void)
 {
 	const struct settings *settings = segment_settings();
 	const struct settings_row *row;
 
-	printf("METE_SIM_DEVICES: the devices, as in 2xH200,1xT4; models:");
+	printf("models, for METE_SIM_DEVICES=2xH200,1xT4:");
 	for (size_t i = 0; settings_model(i); i++)
 		printf(" %s", settings_model(i));
-	printf("\nMETE_SIM_DIR: what the processes of one node share; now %s\n", segment_folder());
-	for (size_t i = 0; (row = settings_row(i)); i++)
-		printf("%-24s default %-8s %s%s\n", row->variable, row->value, row->meaning,
-		       settings->given >> i & 1 ? " (set)" : "");
+	printf("\n%-24s =", "METE_SIM_DEVICES");
+	for (int i = 0; i < device_count(); i++)
+		printf("%s1x%s", i ? "," : " ", device_shape(i)->model);
+	printf("\n%-24s = %s what the processes of one node share\n", "METE_SIM_DIR",
+	       segment_folder());
+	for (size_t i = 0; (row = settings_row(i)); i++) {
+		print_value(row, settings);
+		printf(" %s%s\n", row->meaning, settings->given >> i & 1 ? " (set)" : "");
+	}
+	print_faults();
 }
 
 static void print_ledger(void)

@@ -90,8 +90,11 @@ int device_take(int device, uint64_t bytes)
 	segment_lock(device_book(device));
 	r = take_locked(device, usage, bytes);
 	segment_unlock(device_book(device));
-	if (r != DEVICE_FULL || !segment_reap())
+	if (r != DEVICE_FULL)
 		return r;
+	/* Even if it finds nobody: another process may have been first, and has returned the memory
+	 * of the dead in between. */
+	segment_reap();
 	segment_lock(device_book(device));
 	r = take_locked(device, usage, bytes);
 	segment_unlock(device_book(device));

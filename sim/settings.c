@@ -55,10 +55,10 @@ static const struct unit byte_units[] = {
 	{"M", 1ULL << 20},
 	{"G", 1ULL << 30},
 	{"T", 1ULL << 40},
-	{"KB", 1000},
-	{"MB", 1000000},
-	{"GB", 1000000000},
-	{"TB", 1000000000000},
+	{"KB", 1ULL << 10},
+	{"MB", 1ULL << 20},
+	{"GB", 1ULL << 30},
+	{"TB", 1ULL << 40},
 	{NULL, 0},
 };
 

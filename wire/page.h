@@ -7,8 +7,8 @@
  *   own page      one per guest, written by the guest, read by meted: what it holds. meted believes
  *                 nothing in it: it is clamped to what the ledger granted.
  *
- * Every field is naturally aligned and is read and written whole, with __atomic_* built-ins.
- * Layout is ABI between versions of guest and daemon: fields are only appended.
+ * Every field is naturally aligned, and is read and written as a whole with __atomic_* built-ins.
+ * The layout is ABI between versions of guest and daemon: fields are only appended.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ enum {
 	WIRE_DEVICES = 16,	      /* most devices of one tenant */
 };
 
-/* The gate word: what a guest reads before it submits work. */
+/* The gate word, which a guest reads before it submits work. */
 enum wire_gate_state {
 	WIRE_GATE_OPEN = 0,
 	WIRE_GATE_CLOSING = 1, /* no new submission; not yet acknowledged by every guest */
@@ -36,35 +36,35 @@ enum wire_loss {
 
 struct wire_tenant_device {
 	uint8_t uuid[16];
-	uint64_t total_bytes; /* the device's memory, as the driver reports it */
-	uint64_t limit_bytes; /* the tenant's limit on it (<= total_bytes) */
-	uint64_t used_bytes;  /* allocated + residual of all the tenant's guests, as of the last
-				 change */
-	uint64_t epoch;	      /* counts changes of `gate` */
-	uint32_t gate;	      /* enum wire_gate_state; see not_open */
-	uint32_t rivals;      /* other tenants registered on the device */
-	uint64_t room_bytes;  /* what the device has free for this tenant: its "free" is the smaller
-			       * of  limit - used and this plus all unused credit */
-	uint64_t granted_bytes; /* like used_bytes, but with unused credit: what a guest subtracts
-				 * its own unused credit from, which it alone knows at any moment */
+	uint64_t total_bytes;	/* the device's memory, as the driver reports it */
+	uint64_t limit_bytes;	/* the tenant's limit on it (<= total_bytes) */
+	uint64_t used_bytes;	/* allocated + residual of all the tenant's guests, as of the last
+				   change */
+	uint64_t epoch;		/* counts changes of `gate` */
+	uint32_t gate;		/* enum wire_gate_state; see not_open */
+	uint32_t rivals;	/* other tenants registered on the device */
+	uint64_t room_bytes;	/* what the device has free for this tenant; the tenant's "free" is
+				   min(limit - used, this + all unused credit) */
+	uint64_t granted_bytes; /* like used_bytes, but including unused credit; a guest subtracts
+				   its own unused credit, which only it knows at any moment */
 	uint32_t guests;	/* of this tenant on the device; 0: not said */
-	uint32_t lent_mib; /* other tenants' unused credit, which is recalled where it is needed */
+	uint32_t lent_mib; /* other tenants' unused credit, which is recalled when it is needed */
 };
 
-/* How guests take part in turns; all zero: they do not, and nothing is kept for it. Read when GATE
- * or PACE of the device is heard, and when the connection comes up. */
+/* How guests take part in turns. All zero: they do not take part and keep no state for it.
+ * Guests read this on GATE and PACE of the device, and when the connection comes up. */
 struct wire_tenant_turns {
-	uint32_t say;	    /* 1: the guest says WANTS and IDLE */
-	uint32_t contended; /* 1: somebody else waits for the device: large copies are split */
-	uint64_t flight_ns; /* how much work may be under way, by the guest's estimate; 0: any */
-	uint64_t grace_ns;  /* so long after the last completion the guest is idle */
-	uint64_t began;	    /* counts how often `say` became 1: who is idle says it anew */
+	uint32_t say;	    /* 1: the guest sends WANTS and IDLE */
+	uint32_t contended; /* 1: another tenant waits for the device: large copies are split */
+	uint64_t flight_ns; /* how much work may be in flight, by the guest's estimate; 0: any */
+	uint64_t grace_ns;  /* the guest is idle this long after the last completion */
+	uint64_t began; /* counts how often `say` became 1: an idle guest then reports it again */
 };
 
 struct wire_tenant_page {
-	/* First, so that the fast path tests one word at a link-time address: the number of devices
-	 * whose gate is not open. Zero means "submit". Waiters sleep on a device's gate (futex,
-	 * shared), and are woken when that opens. */
+	/* The number of devices whose gate is not open. It comes first, so that the fast path
+	 * tests one word at a link-time address; zero means "submit". Waiters sleep on a
+	 * device's gate (a shared futex) and are woken when it opens. */
 	uint32_t not_open;
 	uint32_t magic;
 	uint32_t size; /* of this structure, as the daemon knows it */
@@ -75,7 +75,7 @@ struct wire_tenant_page {
 	uint32_t clock_dilation; /* monotonic time is divided by this; 1 outside the simulator */
 	uint32_t daemon_pid;
 	uint64_t daemon_generation; /* changes when meted restarts */
-	uint64_t wait_ns;	    /* the longest that an ask is let wait for room */
+	uint64_t wait_ns;	    /* the longest time that a request may wait for room */
 	uint64_t reserved_[1];
 	struct wire_tenant_device device[WIRE_DEVICES];
 	struct wire_tenant_turns turns[WIRE_DEVICES];
@@ -88,31 +88,54 @@ struct wire_own_device {
 	uint64_t peak_bytes; /* the highest that allocated_bytes ever was */
 };
 
+/* Why memory cannot move: bits, for people. */
+enum wire_unmovable {
+	WIRE_UNMOVABLE_SHARED = 1 << 0,	 /* exported, imported, peers */
+	WIRE_UNMOVABLE_ARRAY = 1 << 1,	 /* arrays and mipmaps */
+	WIRE_UNMOVABLE_GRAPH = 1 << 2,	 /* nodes of graphs */
+	WIRE_UNMOVABLE_MANAGED = 1 << 3, /* the driver moves it */
+	WIRE_UNMOVABLE_POOL = 1 << 4,	 /* memory of pools */
+	WIRE_UNMOVABLE_PROCESS = 1 << 5, /* all of it: RDMA, video, an unknown export table */
+	WIRE_UNMOVABLE_FAILED = 1 << 6,	 /* a copy of it failed */
+	WIRE_UNMOVABLE_OWN = 1 << 7,	 /* the program's own handles (VMM) */
+};
+
+struct wire_own_movable {
+	uint64_t resident_bytes; /* of allocated_bytes: what can move, and is on the device */
+	uint64_t out_bytes;	 /* in the store, and not on the device: not in allocated_bytes */
+	uint64_t saved_bytes;	 /* left without a copy, so far: they were clean */
+	uint64_t why;		 /* enum wire_unmovable of the rest of allocated_bytes */
+};
+
 struct wire_own_page {
 	uint32_t magic;
 	uint32_t size;
 	uint64_t submissions;	    /* sampled, may lag */
 	uint64_t unknown_functions; /* newer versions of enforcing functions that were passed
 				       through */
-	uint64_t waiting;	    /* threads that stand at a closed gate */
-	/* Calls that change what the guest holds. Unless as many have ended as have begun, and none
-	 * begins, the driver's figures and allocated_bytes are not about the same moment. */
+	uint64_t waiting;	    /* threads that wait at a closed gate */
+	/* Calls that change what the guest holds. The driver's figures and allocated_bytes
+	 * describe the same moment only if as many calls have ended as have begun, and none
+	 * begins. */
 	uint64_t moves_begun, moves_ended;
-	uint64_t settles;  /* RESIDUAL_SETTLE messages that were sent on this connection */
-	uint64_t captures; /* stream captures that are open: meanwhile no close is acknowledged */
+	uint64_t settles;  /* RESIDUAL_SETTLE messages sent on this connection */
+	uint64_t captures; /* open stream captures; no close is acknowledged meanwhile */
 	struct wire_own_device device[WIRE_DEVICES];
-	/* Of each device's allocated_bytes: what the driver may count as the guest's, or not:
-	 * exported and no longer held, or managed; and what a pool may let go of at any moment. */
+	/* Parts of each device's allocated_bytes: what the driver may or may not attribute to
+	 * the guest (exported and no longer held, or managed), and what a pool may release at
+	 * any moment. */
 	uint64_t adrift_bytes[WIRE_DEVICES];
 	uint64_t loose_bytes[WIRE_DEVICES];
-	/* 1 and how often the guest did what may take memory beside contexts and what it allocated:
-	 * modules, heaps, peers, imports. Counted before it is done. 0: an older one, it does not
-	 * say. */
+	/* 1 + the number of the guest's actions that may take memory beyond contexts and
+	 * allocations: modules, heaps, peers, imports. Counted before the action. 0: an older
+	 * guest, which does not report this. */
 	uint64_t others[WIRE_DEVICES];
-	/* Threads that stand at the device's closed gate, or at all gates, this one among them. */
+	/* Threads that wait at the device's closed gate, or at all gates including this one. */
 	uint64_t waiting_on[WIRE_DEVICES];
-	/* What is submitted and not complete, as the guest estimates it where flight_ns is set. */
+	/* The work in flight (submitted and not complete), as the guest estimates it if
+	 * flight_ns is set. */
 	uint64_t flight_ns[WIRE_DEVICES];
+	struct wire_own_movable movable[WIRE_DEVICES];
 };
 
 _Static_assert(sizeof(struct wire_tenant_page) <= WIRE_PAGE_SIZE, "the tenant page is one page");

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The protocol between guest, daemon and CLI: bytes in, bytes out. Pure: never sees a socket.
+ * The protocol between guest, daemon and CLI: bytes in, bytes out. Pure: it never touches a socket.
  *
- * Transport: SOCK_SEQPACKET, one frame per packet, descriptors beside it. A frame is a header of
- * 16 bytes, little-endian, followed by the message's fields in the order of wire/messages.def:
- * u32 and u64 as they are, uuid as 16 bytes, text as one length byte and that many bytes. Bytes
- * after the last known field are ignored: a later minor version may have appended fields.
+ * Transport: SOCK_SEQPACKET, one frame per packet, with descriptors attached. A frame is a header
+ * of 16 bytes, little-endian, followed by the message's fields in the order of wire/messages.def:
+ * u32 and u64 unchanged, uuid as 16 bytes, text as one length byte and that many bytes. Bytes after
+ * the last known field are ignored: a later minor version may have appended fields.
  *
  *	u32 magic   u16 code   u16 length (of the whole frame)   u32 id   u32 zero
  *
- * An answer carries the id of its request; what the daemon says unasked has its own ids, with the
- * top bit set. Unknown codes are answered REFUSED by the daemon and ignored by the guest. Both
- * sides state a version: another major is refused, of the minors the smaller one is spoken.
+ * An answer carries the id of its request. Unsolicited messages of the daemon have their own ids,
+ * with the top bit set. The daemon answers unknown codes with REFUSED; the guest ignores them. Both
+ * sides state a version: a different major version is refused, and the smaller minor version is
+ * used.
  */
 #pragma once
 
@@ -22,7 +23,7 @@
 
 enum {
 	WIRE_MAJOR = 1,
-	WIRE_MINOR = 0,
+	WIRE_MINOR = 1,
 	WIRE_MAGIC = 0x6574656d,
 	WIRE_HEADER = 16,
 	WIRE_FRAME_MAX = 4096,
@@ -51,6 +52,13 @@ enum wire_turn {
 	WIRE_TURN_ENDS = 5, /* its gate is closing */
 	WIRE_TURN_HANGS = 6,
 	WIRE_TURN_SUSPENDED = 7,
+};
+
+/* The driver's libraries that a guest takes the place of. */
+enum wire_library {
+	WIRE_LIBRARY_CUDA,
+	WIRE_LIBRARY_NVML,
+	WIRE_LIBRARIES,
 };
 
 typedef uint32_t wire_u32;

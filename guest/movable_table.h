@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that moves, as it is remembered: areas of addresses that stay, the blocks behind them, and
+ * the pieces that small allocations have of an area. Knows nothing of the driver, and does not
+ * lock: guest/movable.h does both. Memory by mmap(); errno is kept.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/macros.h"
+#include "guest/blocks.h"
+
+enum {
+	MOVABLE_UNITS = BLOCKS_BYTES / BLOCKS_UNIT,
+	MOVABLE_WORDS = MOVABLE_UNITS / 64,
+};
+
+/* Where a block's bytes are. On the way it is the mover's alone. */
+enum movable_where {
+	MOVABLE_HERE = 0,
+	MOVABLE_LEAVES,
+	MOVABLE_OUT,
+	MOVABLE_ENTERS,
+};
+
+/* A part of the swap store. All zero: none. */
+struct movable_segment {
+	uint8_t *memory;
+	uint64_t offset, bytes;
+	uint32_t era;  /* it is registered, if this is the mover's */
+	uint32_t file; /* which store it is of: a new daemon has another */
+	bool filled;   /* it has what stood in the block when that left the last time */
+	bool hashed;
+	uint64_t hash[2]; /* of that */
+};
+
+struct movable_block {
+	uint64_t address, bytes;
+	enum movable_where where;
+	uint32_t failures; /* of copies on the way in */
+	struct movable_area *area;
+	struct movable_segment segment;
+};
+
+/* A small allocation. */
+struct movable_piece {
+	uint32_t bytes; /* as asked for; 0: none begins here */
+	uint32_t id;
+};
+
+struct movable_slab {
+	uint64_t free[MOVABLE_WORDS]; /* bits of units */
+	uint32_t free_units;
+	uint32_t gap; /* none is larger */
+	struct movable_piece piece[MOVABLE_UNITS];
+};
+
+struct movable_area {
+	uint64_t base, bytes; /* whole blocks */
+	uint64_t asked;	      /* by the program, of a large one */
+	uint64_t owner;	      /* a context, or BLOCKS_LEAVING */
+	uint64_t id;
+	uint32_t why; /* enum wire_unmovable; 0: it can move */
+	uint32_t count;
+	uint32_t leavers;	   /* threads that are about to free pieces of it */
+	uint64_t mapped_bytes;	   /* of this record */
+	struct movable_slab *slab; /* NULL: one allocation */
+	struct movable_area *next; /* of those that are over */
+	struct movable_block block[];
+};
+
+/* An allocation, as the program sees it. */
+struct movable_seen {
+	uint64_t base, bytes, id, owner;
+	uint32_t why;
+};
+
+/* A record for so many bytes in blocks of at most `chunk`; with `slab` it is one block in pieces.
+ * NULL: no memory. */
+struct movable_area *movable_area_new(uint64_t bytes, uint64_t chunk, bool slab);
+
+/* It has addresses now. */
+void movable_area_place(struct movable_area *area, uint64_t base);
+
+void movable_area_free(struct movable_area *area);
+
+/* Units that an allocation takes. */
+uint32_t movable_units(uint64_t bytes);
+
+/* Takes a piece: its first unit, or -1: there is no gap. */
+must_check int movable_piece_take(struct movable_slab *slab, uint64_t bytes, uint32_t id);
+
+/* Gives the piece back that begins there. Returns whether there was one. */
+bool movable_piece_give(struct movable_slab *slab, uint32_t unit);
+
+bool movable_slab_empty(const struct movable_slab *slab);
+
+/* The allocation around an address of the area. false: it lies in a gap. */
+must_check bool movable_area_look(const struct movable_area *area, uint64_t address,
+				  struct movable_seen *ret_seen);
