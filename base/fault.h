@@ -16,5 +16,6 @@ struct fault {
 /* Replaces the sentence and returns `error` (a negative errno), so that a failure is one line. */
 int fault_set(struct fault *why, int error, const char *format, ...) printf_like(3, 4);
 
-/* Puts "WHERE: " before the sentence and returns nothing: the error is the caller's already. */
+/* Puts "WHERE: " before the sentence. It returns nothing, since the caller already has the
+ * error. */
 void fault_within(struct fault *why, const char *format, ...) printf_like(2, 3);

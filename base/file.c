@@ -8,12 +8,15 @@
 int file_slurp(const char *path, size_t most, char **ret_text, size_t *ret_size)
 {
 	owned(close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	owned(free) char *text = NULL;
-	size_t size = 0, room = 4096;
 
-	if (fd < 0)
-		return -errno;
-	text = malloc(room);
+	return fd < 0 ? -errno : file_slurp_from(fd, most, ret_text, ret_size);
+}
+
+int file_slurp_from(int fd, size_t most, char **ret_text, size_t *ret_size)
+{
+	size_t size = 0, room = 4096;
+	owned(free) char *text = malloc(room);
+
 	for (;;) {
 		ssize_t n;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small files, whole: reading, and replacing so that a reader (or a crash) sees the old content or
- * the new one, never a mixture.
+ * Reads and replaces small files as a whole. After a replacement, a reader (or a crash) sees either
+ * the old content or the new one, never a mixture.
  */
 #pragma once
 
@@ -9,11 +9,14 @@
 
 #include "base/macros.h"
 
-/* Reads at most `most` bytes; -EFBIG where there are more. A NUL is put behind the content. */
+/* Reads at most `most` bytes; -EFBIG if there are more. A NUL follows the content. */
 must_check int file_slurp(const char *path, size_t most, char **ret_text, size_t *ret_size);
 
-/* Writes beside the file, syncs, and renames. Nothing is left behind on failure. */
+/* The same from the current offset of an open descriptor. */
+must_check int file_slurp_from(int fd, size_t most, char **ret_text, size_t *ret_size);
+
+/* Writes a temporary file next to it, syncs, and renames. A failure leaves nothing behind. */
 must_check int file_replace(const char *path, const void *content, size_t size, unsigned mode);
 
-/* Writes all of it, through signals and short writes. */
+/* Writes everything, despite signals and short writes. */
 must_check int file_write(int fd, const void *content, size_t size);

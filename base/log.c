@@ -22,8 +22,8 @@ struct kind {
 	unsigned long left_out;
 };
 
-/* The arguments of the program, so to say: a level, how much is written, and what is owed to the
- * reader. */
+/* Settings of the whole program: the level, how much is written, and what has not been reported
+ * yet. */
 static struct {
 	enum log_level most;
 	unsigned long lost;
@@ -69,7 +69,8 @@ struct log_text log_text(const char *text)
 	return quoted;
 }
 
-/* A socket is told not to block; of a pipe, POLLOUT promises PIPE_BUF bytes, more than a line. */
+/* A socket is told not to block; for a pipe, POLLOUT guarantees PIPE_BUF bytes, which is more
+ * than a line. */
 static int write_now(const char *line, size_t size)
 {
 	struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -112,7 +113,7 @@ void log_rotate(const char *path, long most)
 	arg_log.written = most; /* it may be long already */
 }
 
-/* Counts bytes instead of asking for the size with each line. */
+/* Counts bytes instead of querying the size for each line. */
 static void rotate(size_t size)
 {
 	struct stat ours, named;
@@ -140,7 +141,7 @@ static void rotate(size_t size)
 	arg_log.written = 0;
 }
 
-/* The place of an event; NULL: there are more of them than places. */
+/* The place of an event; NULL: there are more events than places. */
 static struct kind *kind_of(const char *event)
 {
 	for (size_t i = 0; i < KINDS; i++) {

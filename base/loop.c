@@ -22,7 +22,7 @@ void loop_stop(struct loop *loop)
 
 void loop_done(struct loop *loop)
 {
-	/* Close callbacks are called by the loop: it must go round once more. */
+	/* The loop calls close callbacks, so it must run once more. */
 	while (uv_run(&loop->uv, UV_RUN_ONCE) != 0) {
 	}
 	uv_loop_close(&loop->uv);
@@ -37,7 +37,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 {
 	struct loop_watch *watch = container_of(poll, struct loop_watch, poll);
 
-	/* An error is found by whoever reads: it is not a third kind of event. */
+	/* The reader finds an error; it is not a third kind of event. */
 	watch->ready(watch, status < 0 ? LOOP_READ : events);
 }
 
@@ -139,8 +139,8 @@ static void on_alarm(struct loop_watch *watch, int events)
 	struct loop_alarm *alarm = container_of(watch, struct loop_alarm, watch);
 
 	(void)events;
-	/* It may have been set anew since it was due: then it is due too early, once. Setting it
-	 * takes back what read() would. */
+	/* It may have been set again since it was due: then it fires too early, once. Setting it
+	 * also clears what read() would. */
 	alarm->fired = true;
 	alarm->due(alarm);
 	if (alarm->fired)

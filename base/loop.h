@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One loop, one thread: libuv behind a few verbs. Watches, timers and works are members of the
- * object that they serve; container_of() leads back to it.
+ * One event loop in one thread: libuv behind a few functions. Watches, timers and works are members
+ * of the object that they serve; container_of() leads back to it.
  *
- * Closing inside any callback is legal, its own included. A closed watch calls back no more; its
- * memory may be freed once `closed` was called, which happens from the loop, never from
- * loop_unwatch() itself. Closing what is not open does nothing, and calls nobody.
+ * Closing is allowed inside any callback, including the watch's own. A closed watch makes no
+ * further callbacks. Its memory may be freed once `closed` has been called; the loop calls it,
+ * never loop_unwatch() itself. Closing a watch that is not open does nothing and calls nothing.
  */
 #pragma once
 
 #include <stdbool.h>
 
-/* A field of libuv's is called like one of our macros. */
+/* A field of libuv has the name of one of our macros. */
 #pragma push_macro("unused")
 #undef unused
 #include <uv.h>
@@ -61,28 +61,29 @@ struct loop_timer {
 
 must_check int loop_timer_init(struct loop *loop, struct loop_timer *timer,
 			       void (*due)(struct loop_timer *timer));
-/* Once, not before `delay_ns` has passed; replaces what was armed. */
+/* Fires once, not before `delay_ns` has passed. Replaces an earlier setting. */
 void loop_arm(struct loop_timer *timer, uint64_t delay_ns);
 void loop_disarm(struct loop_timer *timer);
 void loop_timer_close(struct loop_timer *timer, void (*closed)(struct loop_timer *timer));
 
-/* A timer of nanoseconds, at a time of loop_now_ns()'s clock: a timerfd. Others are libuv's, of
- * milliseconds. due() may be called too early where the alarm was set anew a moment ago. */
+/* A timer with nanosecond resolution, set to a time of loop_now_ns()'s clock; it uses a timerfd.
+ * The other timers are libuv's, with millisecond resolution. due() may be called too early if
+ * the alarm was just set again. */
 struct loop_alarm {
 	struct loop_watch watch;
 	void (*due)(struct loop_alarm *alarm);
 	uint64_t at_ns;
-	bool fired; /* and was not set since: it must be, or it goes on firing */
+	bool fired; /* and was not set since; it must be set, or it keeps firing */
 	int fd;
 };
 
 must_check int loop_alarm_init(struct loop *loop, struct loop_alarm *alarm,
 			       void (*due)(struct loop_alarm *alarm));
-/* Once; replaces what was set. UINT64_MAX: never. */
+/* Fires once. Replaces an earlier setting. UINT64_MAX: never. */
 void loop_alarm_set(struct loop_alarm *alarm, uint64_t at_ns);
 void loop_alarm_close(struct loop_alarm *alarm);
 
-/* Called each time that the loop goes round, after all events of that round. */
+/* Called once per iteration of the loop, after all events of that iteration. */
 struct loop_after {
 	uv_check_t check;
 	void (*round)(struct loop_after *after);
@@ -103,8 +104,8 @@ must_check int loop_signal(struct loop *loop, struct loop_signal *signal, int nu
 			   void (*came)(struct loop_signal *signal));
 void loop_signal_close(struct loop_signal *signal);
 
-/* What blocks runs on a worker thread and comes back as an event. `work` touches nothing that the
- * loop's thread may touch meanwhile. One at a time per struct. */
+/* Runs blocking work on a worker thread and reports its end as an event. `work` must not touch
+ * anything that the loop's thread may touch at the same time. One at a time per struct. */
 struct loop_work {
 	uv_work_t request;
 	void (*work)(struct loop_work *work);

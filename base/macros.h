@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the C language lacks: ownership that shows on the declaration, results that must be read,
- * and a few names for compiler attributes. Declarations only: no macro here decides anything.
+ * What the C language lacks: ownership that is visible in the declaration, results that must be
+ * used, and short names for compiler attributes. These are declarations only: no macro here makes a
+ * decision.
  *
  *	owned(free) char *text = malloc(n);     freed at the end of the scope ...
  *	return take(text);                      ... unless ownership leaves here
@@ -28,7 +29,7 @@
 #define likely(x)	  __builtin_expect(!!(x), 1)
 #define unlikely(x)	  __builtin_expect(!!(x), 0)
 
-/* An address as it is: gcc shall not take it apart into a symbol and an index at each use. */
+/* Keeps an address in a register: gcc must not split it into a symbol and an index at each use. */
 #define whole_address(pointer) __asm__("" : "+r"(pointer))
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

@@ -48,13 +48,13 @@ int place_make(const char *path, unsigned mode, struct fault *why)
 		if (errno != EEXIST)
 			return fault_set(why, -errno, "%s: cannot be made: %s", path,
 					 strerror(errno));
-		/* In a folder that others may write to, somebody else may have been first. */
+		/* In a folder that others may write to, another user may have been first. */
 		r = place_check(path, getuid(), mode, why);
 		if (r != 0)
-			return r < 0 ? r : fault_set(why, -ENOENT, "%s: it is gone again", path);
+			return r < 0 ? r : fault_set(why, -ENOENT, "%s: it has disappeared", path);
 	}
-	/* An older one may be narrower, and so may the umask. It is ours: nobody can have put a
-	 * link in its place where the folder above is root's, ours or sticky. */
+	/* An older folder, or the umask, may be more restrictive. It is ours: nobody can have
+	 * replaced it with a link if the parent folder is root's, ours or sticky. */
 	if (mode != PLACE_PRIVATE && chmod(path, mode) != 0)
 		return fault_set(why, -errno, "%s: %s", path, strerror(errno));
 	return 0;

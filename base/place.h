@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a daemon's sockets are: the system's under /run/mete, a user's own under
- * $XDG_RUNTIME_DIR/mete, or where that is not set, mete-UID under the system's temporary folder.
- * Daemon and CLI ask here, so that they agree.
+ * Defines where a daemon's sockets are: the system's under /run/mete, a user's own under
+ * $XDG_RUNTIME_DIR/mete or, if that is not set, under mete-UID in the system's temporary folder.
+ * Daemon and CLI both use this, so that they agree.
  *
- * Others may have been there first: what lies in such a folder is believed only where the folder is
- * of the right owner and nobody else may put anything into it.
+ * Another user may have created such a folder first. Its contents are trusted only if the folder
+ * has the right owner and no other user may write to it.
  */
 #pragma once
 
@@ -14,13 +14,18 @@
 #include "base/fault.h"
 
 #define PLACE_SYSTEM "/run/mete"
-/* In a user's folder: locked (flock) by the one who starts a daemon, until connected to it. */
+/* In a container: its tenant's folder is at PLACE_SYSTEM, our library and the driver's files here.
+ */
+#define PLACE_GUEST	   "/usr/lib/mete/libmete.so"
+#define PLACE_DRIVER	   "/usr/lib/mete/driver"
+#define PLACE_GUEST_SOCKET PLACE_SYSTEM "/guest.sock"
+/* In a user's folder: locked (flock) by the process that starts a daemon, until it is connected. */
 #define PLACE_STARTING "start.lock"
 
 enum {
 	PLACE_MAX = 80, /* a socket's path has at most 107 bytes: this leaves room for names */
 	PLACE_PRIVATE = 0700,
-	/* Other users pass through to the one folder below whose name they know. */
+	/* Other users can only reach folders below it whose names they know. */
 	PLACE_PASSAGE = 0711,
 	PLACE_READABLE = 0755, /* the most that is believed of a system's */
 };
@@ -30,13 +35,13 @@ enum {
 	PLACE_ABSENT = 1, /* there is nothing of that name */
 };
 
-/* The user's own folder; it need not exist. -ENAMETOOLONG with a sentence where it is too long. */
+/* The user's own folder; it need not exist. -ENAMETOOLONG with a sentence if it is too long. */
 must_check int place_user(char ret_path[PLACE_MAX], struct fault *why);
 
-/* 0: a folder (no link to one) of `owner`, open to others by no bit beyond `mode`. -EPERM with a
- * sentence: it is something else. */
+/* 0: it is a folder (not a link to one) of `owner`, with no permission bits beyond `mode`.
+ * -EPERM with a sentence: it is something else. */
 must_check int place_check(const char *path, uid_t owner, unsigned mode, struct fault *why);
 
-/* Makes it with that mode, or checks that it is ours and no more open than that (-EPERM), and opens
- * it as far. */
+/* Creates it with that mode, or checks that it is ours and has no further permissions (-EPERM),
+ * and gives it exactly that mode. */
 must_check int place_make(const char *path, unsigned mode, struct fault *why);

@@ -3,8 +3,14 @@
 
 #include <stdbool.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/macros.h"
+
+bool text_same(const char *a, const char *b)
+{
+	return (!a && !b) || (a && b && strcmp(a, b) == 0);
+}
 
 struct text_bytes text_bytes(uint64_t bytes)
 {
@@ -17,7 +23,7 @@ struct text_bytes text_bytes(uint64_t bytes)
 		rest = whole % 1024;
 		whole /= 1024;
 	}
-	/* Cut, not rounded: who reads "4GiB" has at least that. */
+	/* Truncated, not rounded: "4GiB" means at least that. */
 	if (rest * 10 / 1024)
 		snprintf(said.text, sizeof(said.text), "%llu.%llu%s", (unsigned long long)whole,
 			 (unsigned long long)(rest * 10 / 1024), units[unit]);
@@ -27,8 +33,32 @@ struct text_bytes text_bytes(uint64_t bytes)
 	return said;
 }
 
-/* The character that starts here and its length; 0: none does (RFC 3629: no overlong forms, no
- * surrogates). A NUL ends every sequence, so that nothing behind the text is looked at. */
+struct text_bytes text_mib(uint64_t bytes, enum text_rounding rounding)
+{
+	unsigned shift = bytes >= 1 << 20 ? 20 : 10;
+	uint64_t whole = bytes >> shift;
+	struct text_bytes said;
+
+	if (rounding == TEXT_UP && whole << shift != bytes)
+		whole++;
+	snprintf(said.text, sizeof(said.text), "%llu%s", (unsigned long long)whole,
+		 shift == 20 ? "MiB" : "KiB");
+	return said;
+}
+
+bool text_uuid_begins(const char *uuid, const char *name)
+{
+	size_t mark = strcspn(uuid, "-") + 1, size = strlen(name);
+
+	if (strlen(uuid) <= mark)
+		return false;
+	if (size > mark && strncasecmp(uuid, name, size) == 0)
+		return true;
+	return size >= 4 && strncasecmp(uuid + mark, name, size) == 0;
+}
+
+/* The character that starts here and its length; 0: none (RFC 3629: no overlong forms, no
+ * surrogates). A NUL ends every sequence, so that nothing after the text is read. */
 static size_t decode(const char *text, uint32_t *ret_point)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -49,7 +79,8 @@ static size_t decode(const char *text, uint32_t *ret_point)
 	return length;
 }
 
-/* Unicode's Cc, Zl, Zp, and of Cf what moves, hides or turns the text around it. */
+/* Unicode's Cc, Zl, Zp, and the characters of Cf that move, hide or reverse the text around
+ * them. */
 static bool is_control(uint32_t point)
 {
 	static const struct {
@@ -92,7 +123,7 @@ size_t text_fit(const char *text, size_t most)
 
 	if (!text[fits])
 		return fits;
-	/* Back to where the character began whose middle this is. */
+	/* Goes back to the start of the character. */
 	while (fits > 0 && ((unsigned char)text[fits] & 0xc0) == 0x80)
 		fits--;
 	return fits;

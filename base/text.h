@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers and names as people, terminals and parsers can read them. */
+/* Formats numbers and names so that people, terminals and parsers can read them. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,13 +13,36 @@ struct text_bytes {
 struct text_bytes text_bytes(uint64_t bytes);
 
 /*
- * What a program or a person chose (a program's name, a tenant's, a value in a refusal) is made fit
- * to be shown: valid UTF-8 afterwards, without control characters, line ends, or marks that turn
- * the direction of the line. '?' stands for what it could not keep: one for a character, one for
- * each byte that is none. In place, never longer; a text that was fit stays as it was. Used
- * wherever a text comes in from outside or goes out to people.
+ * Makes a text that a program or a person chose (a program's or tenant's name, a value in a
+ * refusal) safe to display: afterwards it is valid UTF-8 without control characters, line ends or
+ * bidirectional marks. '?' replaces each such character and each invalid byte. Works in place; the
+ * text never grows, and a safe text stays as it is. Used wherever a text comes in from outside or
+ * is shown to people.
  */
 void text_make_plain(char *text);
+
+/* The value of a hexadecimal digit in either case; -1: it is not one. */
+static inline int text_hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Bytes in whole MiB, or in KiB if they are fewer, for figures that one sentence compares. With
+ * rounding up, "in use" and "requested" never add up to less than they are. With rounding down,
+ * a limit is never shown as more than it is. */
+enum text_rounding { TEXT_DOWN, TEXT_UP };
+struct text_bytes text_mib(uint64_t bytes, enum text_rounding rounding);
+
+/* Whether `name` is a device's UUID ("GPU-...", "MIG-...") or a prefix of it with at least one
+ * digit, in either case. "GPU-" may be omitted if at least four digits are given. */
+bool text_uuid_begins(const char *uuid, const char *name);
+
+/* Both say the same, or both are NULL. */
+bool text_same(const char *a, const char *b);
 
 /* How many of its bytes, at most `most`, can be shown without cutting a character in two. */
 size_t text_fit(const char *text, size_t most);

@@ -5,8 +5,11 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "base/held.h"
 #include "base/place.h"
 #include "base/text.h"
+
+enum { BUSY_ROUNDS = 10 };
 
 void admin_close(struct admin *admin)
 {
@@ -15,7 +18,60 @@ void admin_close(struct admin *admin)
 	admin->fd = -1;
 }
 
-/* What others chose must not move the reader's cursor, nor break a parser. */
+char admin_state(pid_t pid)
+{
+	char path[64], stat[512];
+	owned(fclose) FILE *file = NULL;
+	const char *name;
+	size_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	file = pid > 0 ? fopen(path, "re") : NULL;
+	n = file ? fread(stat, 1, sizeof(stat) - 1, file) : 0;
+	stat[n] = '\0';
+	/* "4711 (name) T ...": the name may hold anything. */
+	name = strrchr(stat, ')');
+	return name && name[1] == ' ' ? name[2] : '\0';
+}
+
+static int say_silent(const struct admin *admin, struct fault *why)
+{
+	char state = admin_state(admin->pid);
+
+	if (!admin->pid)
+		return fault_set(
+			why, -ETIMEDOUT,
+			"meted accepts no connections: it is stopped or hung" ADMIN_DOCTOR);
+	if (state == 'T' || state == 't')
+		return fault_set(why, -ETIMEDOUT,
+				 "meted (process %d) is stopped and does not answer" ADMIN_DOCTOR,
+				 (int)admin->pid);
+	return fault_set(why, -ETIMEDOUT,
+			 "meted (process %d) hangs: it has not answered for %.1f s" ADMIN_DOCTOR,
+			 (int)admin->pid, ADMIN_PATIENCE_MS / 1000.0);
+}
+
+static void be_patient(int fd, int option)
+{
+	struct timeval patience = {.tv_sec = ADMIN_PATIENCE_MS / 1000,
+				   .tv_usec = ADMIN_PATIENCE_MS % 1000 * 1000};
+
+	setsockopt(fd, SOL_SOCKET, option, &patience, sizeof(patience));
+}
+
+void admin_tell(const struct admin *admin, const char *verb)
+{
+	char text[WIRE_TEXT_MAX + 1], *rest = text, *line;
+
+	snprintf(text, sizeof(text), "%s", admin->daemon.trouble.text);
+	while ((line = strsep(&rest, "\n")) != NULL) {
+		text_make_plain(line);
+		if (*line)
+			fprintf(stderr, "mete %s: note: %s\n", verb, line);
+	}
+}
+
+/* Texts that others chose must not move the reader's cursor or break a parser. */
 static void make_plain(struct wire_message *m)
 {
 	if (m->code == WIRE_tenant_row)
@@ -24,6 +80,8 @@ static void make_plain(struct wire_message *m)
 		text_make_plain(m->guest_row.program.text);
 	else if (m->code == WIRE_device_row)
 		text_make_plain(m->device_row.model.text);
+	else if (m->code == WIRE_outside_row)
+		text_make_plain(m->outside_row.program.text);
 	else if (m->code == WIRE_refused)
 		text_make_plain(m->refused.reason.text);
 }
@@ -31,18 +89,24 @@ static void make_plain(struct wire_message *m)
 int admin_next(struct admin *admin, struct wire_message *ret_row, struct fault *why)
 {
 	uint8_t frame[WIRE_FRAME_MAX];
+	int rounds = 0;
 	ssize_t n;
 
+	/* On a busy machine it may be runnable without getting time: that does not count as
+	 * hanging. */
 	do {
 		n = recv(admin->fd, frame, sizeof(frame), 0);
-	} while (n < 0 && errno == EINTR);
+	} while (n < 0 && (errno == EINTR || (errno == EAGAIN && admin_state(admin->pid) == 'R' &&
+					      rounds++ < BUSY_ROUNDS)));
+	if (n < 0 && errno == EAGAIN)
+		return say_silent(admin, why);
 	if (n < 0)
 		return fault_set(why, -errno, "meted does not answer: %s", strerror(errno));
 	if (n == 0)
 		return fault_set(why, -ECONNRESET, "meted closed the connection");
 	if (wire_decode(frame, (size_t)n, ret_row) != 0)
 		return fault_set(why, -EPROTO,
-				 "meted answered something that this mete does not know");
+				 "meted sent a reply that this mete does not understand");
 	make_plain(ret_row);
 	if (ret_row->code == WIRE_refused)
 		return fault_set(why, -EPERM, "%s", ret_row->refused.reason.text);
@@ -57,9 +121,11 @@ int admin_ask(struct admin *admin, struct wire_message *request, struct wire_mes
 
 	request->id = ++admin->last_id;
 	size = wire_encode(request, frame);
-	if (send(admin->fd, frame, size, MSG_NOSIGNAL) != (ssize_t)size)
+	/* One that has turned us away has said why. */
+	if (send(admin->fd, frame, size, MSG_NOSIGNAL) != (ssize_t)size &&
+	    (errno != EPIPE || recv(admin->fd, frame, 1, MSG_PEEK | MSG_DONTWAIT) <= 0))
 		return fault_set(why, errno == EPIPE ? -ECONNRESET : -errno,
-				 "meted cannot be asked: %s", strerror(errno));
+				 "cannot query meted: %s", strerror(errno));
 	return admin_next(admin, ret_answer, why);
 }
 
@@ -75,25 +141,26 @@ static int greet(struct admin *admin, struct fault *why)
 	if (r < 0)
 		return r;
 	if (answer.code != WIRE_admin_welcome)
-		return fault_set(why, -EPROTO, "meted answered '%s' to a greeting",
+		return fault_set(why, -EPROTO, "meted replied '%s' to the greeting",
 				 wire_name(answer.code));
 	admin->daemon = answer.admin_welcome;
 	return 0;
 }
 
-/* Whoever listens there is who may: of a folder that was exchanged behind our back, nothing is
- * believed. root's daemon may serve everybody. */
-static int check_peer(const struct admin *admin, const char *place, uid_t owner, struct fault *why)
+/* Checks that the listener is the expected user: a folder that was exchanged behind our back is
+ * not trusted. root's daemon may serve everyone. */
+static int check_peer(struct admin *admin, const char *place, uid_t owner, struct fault *why)
 {
 	struct ucred who;
 	socklen_t size = sizeof(who);
 
 	if (getsockopt(admin->fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0)
 		return fault_set(why, -errno, "%s: %s", place, strerror(errno));
+	admin->pid = who.pid;
 	if (who.uid == owner || who.uid == 0)
 		return 0;
 	return fault_set(why, -EPERM,
-			 "%s: a program of user %u listens there, and user %u's meted was wanted",
+			 "%s: a process of user %u listens there, but user %u's meted was expected",
 			 place, (unsigned)who.uid, (unsigned)owner);
 }
 
@@ -106,18 +173,29 @@ int admin_connect(struct admin *admin, const char *place, struct fault *why)
 
 	*admin = (struct admin){.fd = -1};
 	r = place_check(place, owner, system ? PLACE_READABLE : PLACE_PRIVATE, why);
-	if (r != 0)
-		return r == PLACE_ABSENT ? ADMIN_ABSENT : r;
+	/* No meted runs in a folder that does not look as meted makes it: leftovers in the
+	 * system's place lock nobody out. */
+	if (r == PLACE_ABSENT || (r < 0 && system))
+		return ADMIN_ABSENT;
+	if (r < 0)
+		return r;
 	if (snprintf(address.sun_path, sizeof(address.sun_path), "%s/admin.sock", place) >=
 	    (int)sizeof(address.sun_path))
 		return fault_set(why, -ENAMETOOLONG, "%s: too long for a socket's folder", place);
 	admin->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (admin->fd < 0)
 		return fault_set(why, -errno, "no socket: %s", strerror(errno));
+	be_patient(admin->fd, SO_SNDTIMEO);
+	be_patient(admin->fd, SO_RCVTIMEO);
 	if (connect(admin->fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
 		r = -errno;
 		admin_close(admin);
 		if (r == -ENOENT || r == -ECONNREFUSED || r == -ENOTDIR)
+			return ADMIN_ABSENT;
+		if (r == -EAGAIN)
+			return say_silent(admin, why);
+		/* A former version's, that was root's alone: does it still run? */
+		if (r == -EACCES && system && held_file(PLACE_SYSTEM "/lock") != 1)
 			return ADMIN_ABSENT;
 		return fault_set(why, r, "%s: %s", address.sun_path, strerror(-r));
 	}
@@ -139,9 +217,8 @@ int admin_connect_any(struct admin *admin, char *ret_place, struct fault *why)
 		if (r == -EACCES)
 			return fault_set(why, r,
 					 PLACE_SYSTEM
-					 " belongs to a system meted, whose admin socket "
-					 "is root's: use sudo, or remove that folder if "
-					 "none runs any more");
+					 " belongs to a system meted that serves only root: use "
+					 "sudo, or replace it with this version");
 		return r;
 	}
 	r = place_user(own, why);
@@ -149,8 +226,28 @@ int admin_connect_any(struct admin *admin, char *ret_place, struct fault *why)
 		return r;
 	memcpy(ret_place, own, sizeof(own));
 	r = admin_connect(admin, own, why);
-	/* One that has just begun to leave: it ends with its last tenant. */
+	/* It has just begun to exit: it ends with its last tenant. */
 	return r == -ECONNRESET ? ADMIN_ABSENT : r;
+}
+
+int admin_connect_for(struct admin *admin, const char *who, struct fault *why)
+{
+	char place[PLACE_MAX];
+	int r = admin_connect_any(admin, place, why);
+
+	if (r == ADMIN_ABSENT)
+		return fault_set(why, -ESRCH, "no meted is running, so there is no tenant '%.60s'",
+				 who);
+	return r;
+}
+
+void admin_name_tenant(const char *who, uint32_t *ret_tenant, wire_text *ret_name)
+{
+	char *end;
+	unsigned long number = strtoul(who, &end, 10);
+
+	*ret_tenant = *who && !*end && number <= UINT32_MAX ? (uint32_t)number : 0;
+	wire_set_text(ret_name, who);
 }
 
 struct admin_uuid admin_uuid(const struct wire_device_row *device)

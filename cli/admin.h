@@ -10,10 +10,18 @@
 #include "wire/wire.h"
 
 struct admin {
-	int fd; /* owned; -1: not connected */
+	int fd;	   /* owned; -1: not connected */
+	pid_t pid; /* of whoever listens; 0: not known */
 	uint32_t last_id;
 	struct wire_admin_welcome daemon; /* whom we speak to */
 };
+
+/* One that does not answer is said to be stopped, or to hang, after this time; one that is only
+ * busy is waited for for longer. */
+enum { ADMIN_PATIENCE_MS = 2400 };
+
+/* Behind a sentence on a meted that does not answer; not of `mete doctor` itself. */
+#define ADMIN_DOCTOR " (`mete doctor` says what to do)"
 
 /* Outcomes of admin_connect(). */
 enum {
@@ -22,15 +30,31 @@ enum {
 
 /* Connects to the daemon whose folder is `place`: root's where that is PLACE_SYSTEM, else the
  * user's own. A folder that is not its, or where somebody else listens: -EPERM with a sentence. */
+/* -ETIMEDOUT with a sentence: it does not answer; see admin_state(). */
 must_check int admin_connect(struct admin *admin, const char *place, struct fault *why);
 
 /* Connects to this machine's daemon: the system's where there is one, else the user's own.
  * `ret_place` (PLACE_MAX) is the folder that was tried last. */
 must_check int admin_connect_any(struct admin *admin, char *ret_place, struct fault *why);
 
+/* The same for a verb on the tenant `who`. -ESRCH with a sentence: no meted is running. */
+must_check int admin_connect_for(struct admin *admin, const char *who, struct fault *why);
+
+/* A tenant as a person names it. A number is its id, or may be a name: meted reports it if both
+ * exist. */
+void admin_name_tenant(const char *who, uint32_t *ret_tenant, wire_text *ret_name);
+
 void admin_close(struct admin *admin);
 
-/* Sends a request and reads one answer. A REFUSED answer is -EPERM with the daemon's sentence. */
+/* What the process does, as /proc has it: 'T' where it is stopped, 'R' where it runs; 0: not known.
+ */
+char admin_state(pid_t pid);
+
+/* Says on standard error, in the verb's name, what the daemon wants people to know. */
+void admin_tell(const struct admin *admin, const char *verb);
+
+/* Sends a request and reads one answer. A REFUSED answer is -EPERM with the daemon's sentence, and
+ * stands in *ret_answer. */
 must_check int admin_ask(struct admin *admin, struct wire_message *request,
 			 struct wire_message *ret_answer, struct fault *why);
 

@@ -10,7 +10,7 @@
 #include "base/fault.h"
 
 enum {
-	CLI_OPTIONS = 24, /* most options of one verb */
+	CLI_OPTIONS = 32, /* most options of one verb */
 	CLI_USAGE = 2,	  /* exit status: the command line cannot be understood */
 };
 
@@ -21,6 +21,13 @@ struct cli_option {
 	const char *argument;
 	const char *description;
 };
+
+/* Of cli/pages.def: an exit status, or an example. */
+struct cli_note {
+	const char *verb, *name, *meaning;
+};
+extern const struct cli_note cli_statuses[], cli_examples[];
+extern const size_t cli_statuses_size, cli_examples_size;
 
 struct cli_line;
 
@@ -51,6 +58,9 @@ const char *cli_value(const struct cli_line *line, const char *option);
 int cli_fail(const struct cli_line *line, int status, const struct fault *why);
 int cli_complain(const struct cli_line *line, int status, const char *format, ...)
 	printf_like(3, 4);
+
+/* `mete --complete tenants|devices`, of the shell's completion: one name on each line. */
+int cli_complete(const char *what);
 
 void cli_print_help(FILE *out, const struct cli_command *command);
 void cli_print_usage(FILE *out);

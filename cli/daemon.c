@@ -37,7 +37,8 @@ static int notify_listen(char ret_name[sizeof(struct sockaddr_un)], struct fault
 
 	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(sa_family_t)) != 0 ||
 	    getsockname(fd, (struct sockaddr *)&address, &size) != 0)
-		return fault_set(why, -errno, "no socket to hear from meted: %s", strerror(errno));
+		return fault_set(why, -errno, "cannot create a socket for meted's notification: %s",
+				 strerror(errno));
 	snprintf(ret_name, sizeof(address), "@%.*s",
 		 (int)(size - offsetof(struct sockaddr_un, sun_path) - 1), address.sun_path + 1);
 	return take_fd(&fd);
@@ -53,7 +54,7 @@ static void noreturn_ become_daemon(const char *program, const char *place,
 
 	snprintf(log, sizeof(log), "%s/meted.log", place);
 	out = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-	/* It is added to from run to run, and in memory where XDG_RUNTIME_DIR is. */
+	/* The file grows from run to run, and is in memory if XDG_RUNTIME_DIR is. */
 	if (out >= 0 && fstat(out, &there) == 0 && there.st_size > LOG_KEPT_BYTES &&
 	    ftruncate(out, 0) != 0)
 		_exit(126);
@@ -105,10 +106,10 @@ static int wait_ready(int notify, pid_t pid, const char *place, struct fault *wh
 	int r, status = 0;
 
 	if (pidfd < 0)
-		return fault_set(why, -errno, "meted cannot be watched: %s", strerror(errno));
+		return fault_set(why, -errno, "cannot watch meted: %s", strerror(errno));
 	do {
 		r = poll(watched, ARRAY_SIZE(watched), START_TIMEOUT_MS);
-		/* One that ends says so here as well: that is not what is waited for. */
+		/* A daemon that exits also reports here, which must be ignored. */
 		if (r > 0 && watched[0].revents && says_ready(notify))
 			return 0;
 	} while ((r < 0 && errno == EINTR) || (r > 0 && !watched[1].revents));
@@ -117,10 +118,10 @@ static int wait_ready(int notify, pid_t pid, const char *place, struct fault *wh
 				 START_TIMEOUT_MS / 1000);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	/* Asked to leave (an upgrade) or killed: that says nothing of the next one. */
+	/* It was asked to exit (an upgrade) or killed: this says nothing about the next one. */
 	if (WIFSIGNALED(status) || WEXITSTATUS(status) == 0) {
 		best_effort(fault_set(why, -ECHILD,
-				      "meted was ended as it started (status %d): see "
+				      "meted was ended during its start (status %d): see "
 				      "%s/meted.log",
 				      status, place));
 		return START_KILLED;
@@ -154,7 +155,7 @@ static void on_alarm(int signal)
 	(void)signal; /* only to interrupt flock() */
 }
 
-/* Waits for the holder of a lock to let go, for at most `seconds`. Returns the descriptor that
+/* Waits until the lock's holder releases it, for at most `seconds`. Returns the descriptor that
  * holds it now, or a negative errno. */
 static int lock_file(const char *place, const char *name, unsigned seconds, struct fault *why)
 {
@@ -173,11 +174,12 @@ static int lock_file(const char *place, const char *name, unsigned seconds, stru
 	alarm(0);
 	sigaction(SIGALRM, &before, NULL);
 	if (r < 0)
-		return fault_set(why, r, "%s: held for more than %u s", path, seconds);
+		return fault_set(why, r, "%s: locked for more than %u s", path, seconds);
 	return take_fd(&fd);
 }
 
-/* One at a time starts a daemon: who waits here finds the one that the other has started. */
+/* Only one process at a time starts a daemon: a process that waited here finds the one that the
+ * other has started. */
 static int connect_or_start(struct admin *admin, const char *place, const struct driver *driver,
 			    struct fault *why)
 {
@@ -203,7 +205,7 @@ static int connect_or_start(struct admin *admin, const char *place, const struct
 		if (r != 0 && r != START_KILLED)
 			return r == START_ENDED ? -ECHILD : r;
 	}
-	return fault_set(why, -ECHILD, "meted does not stay: see %s/meted.log", place);
+	return fault_set(why, -ECHILD, "meted keeps exiting: see %s/meted.log", place);
 }
 
 int daemon_connect(struct admin *admin, const struct driver *driver, struct fault *why)

@@ -12,29 +12,12 @@
 #include "base/place.h"
 #include "cli/admin.h"
 #include "cli/cli.h"
-#include "cli/driver.h"
+#include "cli/doctor.h"
+#include "cli/sim_node.h"
 
 OWNED_POINTER(cJSON, cJSON_Delete)
 
-enum verdict { FINE, NOTE, WRONG };
-
-struct finding {
-	enum verdict verdict;
-	char found[600];  /* what there is */
-	char advice[400]; /* what to do; "" where nothing */
-};
-
-/* What earlier checks learned. */
-struct patient {
-	bool has_driver;
-	struct driver driver;
-};
-
-static void found(struct finding *finding, enum verdict verdict, const char *format, ...)
-	printf_like(3, 4);
-static void advise(struct finding *finding, const char *format, ...) printf_like(2, 3);
-
-static void found(struct finding *finding, enum verdict verdict, const char *format, ...)
+void finding_set(struct finding *finding, enum finding_verdict verdict, const char *format, ...)
 {
 	va_list arguments;
 
@@ -44,7 +27,7 @@ static void found(struct finding *finding, enum verdict verdict, const char *for
 	va_end(arguments);
 }
 
-static void advise(struct finding *finding, const char *format, ...)
+void finding_advise(struct finding *finding, const char *format, ...)
 {
 	va_list arguments;
 
@@ -53,49 +36,48 @@ static void advise(struct finding *finding, const char *format, ...)
 	va_end(arguments);
 }
 
-static void check_driver(struct patient *patient, struct finding *finding)
+void check_driver(struct patient *patient, struct finding *finding)
 {
 	struct fault why;
 
 	if (driver_find(&patient->driver, &why) < 0) {
-		found(finding, WRONG, "%s", why.text);
-		advise(finding, "install NVIDIA's driver, or for a machine without a GPU add the "
-				"folder of mete's simulated one to LD_LIBRARY_PATH");
+		finding_set(finding, FINDING_WRONG, "%s", why.text);
+		finding_advise(finding, "install NVIDIA's driver; on a machine without a GPU, add "
+					"the folder of mete's simulated driver to LD_LIBRARY_PATH");
 		return;
 	}
 	patient->has_driver = true;
-	found(finding, FINE, "%s%s", patient->driver.cuda,
-	      patient->driver.simulated ? " (simulated)" : "");
+	finding_set(finding, FINDING_FINE, "%s%s", patient->driver.cuda,
+		    patient->driver.simulated ? " (simulated)" : "");
 }
 
-static void check_version(struct patient *patient, struct finding *finding)
+void check_version(struct patient *patient, struct finding *finding)
 {
 	int version = patient->driver.version;
 	char guest[PATH_MAX];
 	struct fault why;
 
 	if (!patient->has_driver) {
-		found(finding, NOTE, "not known without a driver");
+		finding_set(finding, FINDING_NOTE, "unknown without a driver");
 		return;
 	}
-	found(finding, FINE, "CUDA %d.%d", version / 1000, version % 1000 / 10);
+	finding_set(finding, FINDING_FINE, "CUDA %d.%d", version / 1000, version % 1000 / 10);
 	if (driver_guest(version, guest, &why) < 0 && strstr(why.text, "too old")) {
-		finding->verdict = WRONG;
-		advise(finding, "mete needs a driver of CUDA 11.0 or newer");
+		finding->verdict = FINDING_WRONG;
+		finding_advise(finding, "mete needs a driver for CUDA 11.0 or newer");
 	}
 }
 
-static void check_nvml(struct patient *patient, struct finding *finding)
+void check_nvml(struct patient *patient, struct finding *finding)
 {
 	void *library;
 	int (*init)(void) = NULL;
 	int status;
 
 	if (!patient->has_driver || !patient->driver.nvml[0]) {
-		found(finding, WRONG, "libnvidia-ml.so.1 is not there");
-		advise(finding,
-		       "it comes with the driver (Debian: libnvidia-ml1); meted cannot know "
-		       "the devices without it");
+		finding_set(finding, FINDING_WRONG, "libnvidia-ml.so.1 is missing");
+		finding_advise(finding, "it comes with the driver (Debian: libnvidia-ml1); meted "
+					"cannot find the devices without it");
 		return;
 	}
 	library = dlopen(patient->driver.nvml, RTLD_NOW | RTLD_LOCAL);
@@ -103,21 +85,24 @@ static void check_nvml(struct patient *patient, struct finding *finding)
 		init = (int (*)(void))dlsym(library, "nvmlInit_v2");
 	status = init ? init() : -1;
 	if (status != 0) {
-		found(finding, WRONG, "%s does not start (error %d)", patient->driver.nvml, status);
-		advise(finding, "is the kernel module loaded, and of the library's version?");
+		finding_set(finding, FINDING_WRONG, "%s does not initialise (error %d)",
+			    patient->driver.nvml, status);
+		finding_advise(
+			finding,
+			"is the kernel module loaded, and does its version match the library's?");
 		return;
 	}
-	found(finding, FINE, "%s", patient->driver.nvml);
+	finding_set(finding, FINDING_FINE, "%s", patient->driver.nvml);
 }
 
-static void check_permissions(struct patient *patient, struct finding *finding)
+void check_permissions(struct patient *patient, struct finding *finding)
 {
 	DIR *dev;
 	struct dirent *entry;
 	int seen = 0;
 
 	if (patient->has_driver && patient->driver.simulated) {
-		found(finding, FINE, "the simulated driver needs none");
+		finding_set(finding, FINDING_FINE, "the simulated driver needs none");
 		return;
 	}
 	dev = opendir("/dev");
@@ -129,59 +114,63 @@ static void check_permissions(struct patient *patient, struct finding *finding)
 		snprintf(path, sizeof(path), "/dev/%s", entry->d_name);
 		if (entry->d_type == DT_DIR || ++seen == 0 || access(path, R_OK | W_OK) == 0)
 			continue;
-		found(finding, WRONG, "%s may not be opened: %s", path, strerror(errno));
-		advise(finding, "add your user to the group that owns it, or change its mode");
+		finding_set(finding, FINDING_WRONG, "cannot open %s: %s", path, strerror(errno));
+		finding_advise(finding,
+			       "add your user to the group that owns it, or change its mode");
 		closedir(dev);
 		return;
 	}
 	if (dev)
 		closedir(dev);
 	if (seen)
-		found(finding, FINE, "%d under /dev may be opened", seen);
+		finding_set(finding, FINDING_FINE, "%d device files under /dev can be opened",
+			    seen);
 	else {
-		found(finding, WRONG, "there is no /dev/nvidia*");
-		advise(finding,
-		       "load the driver's kernel module (nvidia-smi or nvidia-modprobe does)");
+		finding_set(finding, FINDING_WRONG, "there is no /dev/nvidia*");
+		finding_advise(
+			finding,
+			"load the driver's kernel module (nvidia-smi or nvidia-modprobe does)");
 	}
 }
 
-static void check_guest(struct patient *patient, struct finding *finding)
+void check_guest(struct patient *patient, struct finding *finding)
 {
 	char folder[PATH_MAX], library[PATH_MAX + 16];
 	struct fault why;
 
 	if (driver_guest(patient->has_driver ? patient->driver.version : 12090, folder, &why) < 0) {
-		found(finding, WRONG, "%s", why.text);
-		advise(finding, "run `make install` again");
+		finding_set(finding, FINDING_WRONG, "%s", why.text);
+		finding_advise(finding, "run `make install` again");
 		return;
 	}
 	snprintf(library, sizeof(library), "%s/libmete.so", folder);
 	if (access(library, R_OK) != 0) {
-		found(finding, WRONG, "%s: %s", library, strerror(errno));
-		advise(finding, "run `make install` again");
+		finding_set(finding, FINDING_WRONG, "%s: %s", library, strerror(errno));
+		finding_advise(finding, "run `make install` again");
 		return;
 	}
-	found(finding, FINE, "%s", library);
+	finding_set(finding, FINDING_FINE, "%s", library);
 }
 
-static void check_path(struct patient *patient, struct finding *finding)
+void check_path(struct patient *patient, struct finding *finding)
 {
 	const char *preload = getenv("LD_PRELOAD"), *driver = getenv("METE_DRIVER");
 
 	(void)patient;
 	if (preload && strstr(preload, "libmete.so"))
-		found(finding, NOTE, "this shell itself runs under mete (LD_PRELOAD)");
+		finding_set(finding, FINDING_NOTE,
+			    "this shell itself runs under mete (LD_PRELOAD)");
 	else if (preload && *preload) {
-		found(finding, NOTE, "LD_PRELOAD is set: %s", preload);
-		advise(finding,
-		       "another library that answers for libcuda.so.1 may stand in mete's way");
+		finding_set(finding, FINDING_NOTE, "LD_PRELOAD is set: %s", preload);
+		finding_advise(finding,
+			       "another library that replaces libcuda.so.1 may conflict with mete");
 	} else if (driver)
-		found(finding, NOTE, "METE_DRIVER is set: %s", driver);
+		finding_set(finding, FINDING_NOTE, "METE_DRIVER is set: %s", driver);
 	else
-		found(finding, FINE, "nothing in the way");
+		finding_set(finding, FINDING_FINE, "no conflicts");
 }
 
-static void check_place(struct patient *patient, struct finding *finding)
+void check_place(struct patient *patient, struct finding *finding)
 {
 	char place[PLACE_MAX], parent[PLACE_MAX];
 	struct fault why;
@@ -189,7 +178,7 @@ static void check_place(struct patient *patient, struct finding *finding)
 
 	(void)patient;
 	if (place_user(place, &why) < 0) {
-		found(finding, WRONG, "%s", why.text);
+		finding_set(finding, FINDING_WRONG, "%s", why.text);
 		return;
 	}
 	snprintf(parent, sizeof(parent), "%s", place);
@@ -197,33 +186,94 @@ static void check_place(struct patient *patient, struct finding *finding)
 	if (lstat(place, &there) == 0 ? place_make(place, PLACE_PRIVATE, &why) < 0
 				      : access(parent, W_OK) != 0) {
 		if (lstat(place, &there) != 0)
-			best_effort(
-				fault_set(&why, -errno, "%s cannot be made in %s", place, parent));
-		found(finding, WRONG, "%s", why.text);
-		advise(finding, "remove it or set XDG_RUNTIME_DIR to a folder of your own");
+			best_effort(fault_set(&why, -errno, "%s cannot be created in %s", place,
+					      parent));
+		finding_set(finding, FINDING_WRONG, "%s", why.text);
+		finding_advise(finding, "remove it or set XDG_RUNTIME_DIR to a folder of your own");
 		return;
 	}
-	found(finding, FINE, "%s", place);
+	finding_set(finding, FINDING_FINE, "%s", place);
 }
 
-static void check_daemon(struct patient *patient, struct finding *finding)
+static void advise_silent(const struct admin *admin, struct finding *finding)
+{
+	char state = admin_state(admin->pid);
+
+	if (state == 'T' || state == 't')
+		finding_advise(
+			finding,
+			"it was stopped by a signal: `kill -CONT %d` resumes it (as root if it is "
+			"the system's). Meanwhile programs keep running with the memory they have",
+			(int)admin->pid);
+	else
+		finding_advise(finding,
+			       "end it with `kill -9 %d`, or restart the service (as root if it is "
+			       "the system's). Programs keep running and reconnect to the new one",
+			       (int)admin->pid);
+}
+
+static wire_text one_line(const wire_text *text)
+{
+	wire_text line = *text;
+
+	for (char *at = line.text; *at; at++)
+		if (*at == '\n')
+			*at = at[1] ? ';' : '\0';
+	return line;
+}
+
+static void advise_trouble(const struct admin *admin, struct finding *finding)
+{
+	const char *trouble = admin->daemon.trouble.text;
+
+	if (strstr(trouble, "the driver has not answered"))
+		finding_advise(finding,
+			       "does nvidia-smi hang, too? Then look for NVRM in `dmesg`: the GPU "
+			       "or the machine needs a reset. Restarting meted does not help");
+	else if (strstr(trouble, "another meted") && admin->daemon.system)
+		finding_advise(finding,
+			       "this is the system's meted, which serves all users: end "
+			       "the process that is named, as its user or root (`kill PID`)");
+	else if (strstr(trouble, "another meted"))
+		finding_advise(finding, "run the system's meted, which serves all users (see "
+					"meted(8)), and stop the others");
+	else
+		finding_advise(finding, "correct the file; meted reads it again when it changes");
+}
+
+void check_daemon(struct patient *patient, struct finding *finding)
 {
 	owned(admin_close) struct admin admin = {.fd = -1};
 	char place[PLACE_MAX];
 	struct fault why;
 	int r = admin_connect_any(&admin, place, &why);
 
-	(void)patient;
+	if (r == 0 && patient->has_driver && patient->driver.simulated)
+		r = sim_node_check(admin.daemon.pid, &why);
 	if (r < 0) {
-		found(finding, WRONG, "%s", why.text);
+		const char *elsewhere = strstr(why.text, ADMIN_DOCTOR);
+
+		finding_set(finding, FINDING_WRONG, "%.*s",
+			    (int)(elsewhere ? (size_t)(elsewhere - why.text) : strlen(why.text)),
+			    why.text);
+		if (r == -ETIMEDOUT)
+			advise_silent(&admin, finding);
 		if (r == -EPROTO || r == -EPERM)
-			advise(finding, "restart it: meted of another version cannot be spoken to");
+			finding_advise(
+				finding,
+				"restart it: mete cannot talk to a meted of another version");
 	} else if (r == ADMIN_ABSENT)
-		found(finding, FINE, "none runs; `mete run` starts one");
-	else
-		found(finding, FINE, "%s meted %s, pid %u, in %s",
-		      admin.daemon.system ? "the system's" : "your own", admin.daemon.version.text,
-		      admin.daemon.pid, place);
+		finding_set(finding, FINDING_FINE, "not running; `mete run` starts it");
+	else if (admin.daemon.trouble.text[0]) {
+		finding_set(finding, FINDING_WRONG, "%s meted %s, pid %u, in %s says: %s",
+			    admin.daemon.system ? "the system's" : "your own",
+			    admin.daemon.version.text, admin.daemon.pid, place,
+			    one_line(&admin.daemon.trouble).text);
+		advise_trouble(&admin, finding);
+	} else
+		finding_set(finding, FINDING_FINE, "%s meted %s, pid %u, in %s",
+			    admin.daemon.system ? "the system's" : "your own",
+			    admin.daemon.version.text, admin.daemon.pid, place);
 }
 
 static const struct {
@@ -251,7 +301,11 @@ int doctor_main(const struct cli_line *line)
 		cJSON *row = cJSON_CreateObject();
 
 		checks[i].check(&patient, &finding);
-		wrong |= finding.verdict == WRONG;
+		if (finding.verdict == FINDING_NONE) {
+			cJSON_Delete(row);
+			continue;
+		}
+		wrong |= finding.verdict == FINDING_WRONG;
 		cJSON_AddStringToObject(row, "check", checks[i].name);
 		cJSON_AddStringToObject(row, "verdict", verdict_names[finding.verdict]);
 		cJSON_AddStringToObject(row, "found", finding.found);

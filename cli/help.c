@@ -30,8 +30,14 @@ static void print_wrapped(FILE *out, const char *text, int indent)
 
 	fprintf(out, "%*s", indent, "");
 	while (*text) {
-		int n = (int)strcspn(text, " ");
+		int n = (int)strcspn(text, " \n");
 
+		if (*text == '\n') { /* a paragraph */
+			fprintf(out, "\n\n%*s", indent, "");
+			column = indent;
+			text++;
+			continue;
+		}
 		if (column > indent && column + n > 88) {
 			fprintf(out, "\n%*s", indent, "");
 			column = indent;
@@ -58,7 +64,15 @@ void cli_print_help(FILE *out, const struct cli_command *command)
 			option->argument[0] ? "=" : "", option->argument);
 		print_wrapped(out, option->description, 10);
 	}
-	fputs("  -h, --help\n          print this\n", out);
+	fputs("  -h, --help\n          print this\n\nExamples:\n", out);
+	for (size_t i = 0; i < cli_examples_size; i++)
+		if (strcmp(cli_examples[i].verb, command->verb) == 0)
+			fprintf(out, "  %s\n          %s\n", cli_examples[i].name,
+				cli_examples[i].meaning);
+	fputs("\nExit status:\n", out);
+	for (size_t i = 0; i < cli_statuses_size; i++)
+		if (strcmp(cli_statuses[i].verb, command->verb) == 0)
+			fprintf(out, "  %-8s  %s\n", cli_statuses[i].name, cli_statuses[i].meaning);
 }
 
 void cli_print_usage(FILE *out)
@@ -66,5 +80,5 @@ void cli_print_usage(FILE *out)
 	fputs("Usage: mete VERB [OPTION]... [ARGUMENT]...\n\nVerbs:\n", out);
 	for (size_t i = 0; i < cli_commands_size; i++)
 		fprintf(out, "  %-10s %s\n", cli_commands[i].verb, cli_commands[i].summary);
-	fputs("\n`mete VERB --help` describes a verb; `mete --version` prints the version.\n", out);
+	fputs("\n`mete help VERB` describes a verb; `mete --version` prints the version.\n", out);
 }

@@ -114,6 +114,42 @@ static int parse(struct cli_line *line, int argc, char **argv)
 	return 0;
 }
 
+static const struct cli_command *find(const char *verb)
+{
+	for (size_t i = 0; i < cli_commands_size; i++)
+		if (strcmp(cli_commands[i].verb, verb) == 0)
+			return &cli_commands[i];
+	return NULL;
+}
+
+static int unknown(const char *verb)
+{
+	struct fault said;
+
+	best_effort(fault_set(&said, 0, "mete: unknown verb '%.60s'", verb));
+	text_make_plain(said.text);
+	if (*verb)
+		fprintf(stderr, "%s\n", said.text);
+	cli_print_usage(stderr);
+	return CLI_USAGE;
+}
+
+/* `mete help`, `mete help VERB`, `mete help help` */
+static int help(int argc, char **argv)
+{
+	bool itself = argc == 0 || strcmp(argv[0], "help") == 0 || strcmp(argv[0], "--help") == 0 ||
+		      strcmp(argv[0], "-h") == 0;
+	const struct cli_command *command = itself ? NULL : find(argv[0]);
+
+	if (!itself && !command)
+		return unknown(argv[0]);
+	if (command)
+		cli_print_help(stdout, command);
+	else
+		cli_print_usage(stdout);
+	return fflush(stdout) == 0 ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
 	const char *verb = argc > 1 ? argv[1] : "";
@@ -124,23 +160,17 @@ int main(int argc, char **argv)
 		puts("mete " METE_VERSION);
 		return 0;
 	}
-	if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || strcmp(verb, "help") == 0) {
-		cli_print_usage(stdout);
-		return 0;
-	}
-	for (size_t i = 0; i < cli_commands_size; i++)
-		if (strcmp(cli_commands[i].verb, verb) == 0)
-			line.command = &cli_commands[i];
-	if (!line.command) {
-		if (*verb)
-			fprintf(stderr, "mete: unknown verb '%s'\n", verb);
-		cli_print_usage(stderr);
-		return CLI_USAGE;
-	}
+	if (strcmp(verb, "--complete") == 0 && argc == 3)
+		return cli_complete(argv[2]);
+	if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || strcmp(verb, "help") == 0)
+		return help(argc - 2, argv + 2);
+	line.command = find(verb);
+	if (!line.command)
+		return unknown(verb);
 	status = parse(&line, argc - 1, argv + 1);
 	status = status ? status - 1 : line.command->main(&line);
 	if (fflush(stdout) != 0 || ferror(stdout))
-		best_effort(cli_complain(&line, 0, "what it prints cannot be written: %s",
+		best_effort(cli_complain(&line, 0, "its output cannot be written: %s",
 					 strerror(errno)));
 	return status == 0 && ferror(stdout) ? 1 : status;
 }

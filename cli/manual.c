@@ -17,6 +17,8 @@ static void print_roff(const char *text)
 			fputs("\\-", stdout);
 		else if (*text == '\\')
 			fputs("\\e", stdout);
+		else if (*text == '\n')
+			fputs("\n.PP\n", stdout);
 		else
 			fputc(*text, stdout);
 	}
@@ -32,6 +34,126 @@ static void print_option_name(const struct cli_option *option)
 	for (const char *p = option->name; *p; p++)
 		fputs(*p == '_' ? "\\-" : (char[]){*p, '\0'}, stdout);
 	printf("\\fR%s\\fI%s\\fR\n", option->argument[0] ? "=" : "", option->argument);
+}
+
+struct entry {
+	const char *verb, *name, *meaning;
+};
+
+static const struct entry columns[] = {
+#define EXAMPLE(...)
+#define STATUS(...)
+#define COLUMN(verb, heading, meaning) {#verb, heading, meaning},
+#define VARIABLE(...)
+#define PLACE(...)
+#include "cli/pages.def"
+#undef COLUMN
+#undef VARIABLE
+#define COLUMN(...)
+};
+static const struct entry variables[] = {
+#define VARIABLE(verb, name, meaning) {#verb, name, meaning},
+#include "cli/pages.def"
+#undef VARIABLE
+#undef PLACE
+#define VARIABLE(...)
+};
+static const struct entry places[] = {
+#define PLACE(verb, path, meaning) {#verb, path, meaning},
+#include "cli/pages.def"
+#undef EXAMPLE
+#undef STATUS
+#undef COLUMN
+#undef VARIABLE
+#undef PLACE
+};
+
+/* The objects of `mete ps --json`; the verb is the object's name here. */
+static const struct entry keys[] = {
+#define KEY(object, key, kind, value, meaning) {#object, #key, meaning},
+#include "cli/ps_keys.def"
+#undef KEY
+};
+
+static void print_entry(const char *name, const char *meaning)
+{
+	fputs(".TP\n.B ", stdout);
+	print_roff(name);
+	if (*meaning)
+		print_roff(meaning);
+	else
+		puts("\\&");
+}
+
+/* The entries of a verb, those of all verbs last. */
+static void print_section(const char *title, const char *verb, const struct entry *entry,
+			  size_t count)
+{
+	const char *const of[] = {verb, "all"};
+	bool any = false;
+
+	for (size_t k = 0; k < ARRAY_SIZE(of); k++) {
+		for (size_t i = 0; i < count; i++) {
+			if (strcmp(entry[i].verb, of[k]) != 0)
+				continue;
+			if (!any)
+				printf(".SH %s\n", title);
+			any = true;
+			print_entry(entry[i].name, entry[i].meaning);
+		}
+	}
+}
+
+static void print_keys(void)
+{
+	static const struct entry objects[] = {
+		{"meted", "meted", "An object, or null if no meted is running:"},
+		{"device", "devices", "A list of objects:"},
+		{"tenant", "tenants", "A list of objects, one for each device of a tenant:"},
+		{"time", "tenants: time", "An object in each of these, about the device's time:"},
+		{"process", "tenants: processes", "A list in each of these:"},
+		{"outside", "outside",
+		 "A list of processes that hold device memory and belong to no tenant:"},
+	};
+
+	fputs(".SH JSON\nSizes are in bytes, times in nanoseconds. New keys may be added; no key "
+	      "changes its meaning. A tenant also has \\fBfields\\fR, an object with every field "
+	      "of its share as it is in force. If the driver reports them, its \\fBtime\\fR also "
+	      "has \\fBdriver_busy\\fR and \\fBdrift\\fR, as fractions of 1.\n",
+	      stdout);
+	for (size_t k = 0; k < ARRAY_SIZE(objects); k++) {
+		printf(".SS %s\n%s\n", objects[k].name, objects[k].meaning);
+		for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+			if (strcmp(keys[i].verb, objects[k].verb) == 0)
+				print_entry(keys[i].name, keys[i].meaning);
+	}
+}
+
+static void print_report_keys(void)
+{
+	fputs(".SH JSON\nWhat \\fB\\-\\-report\\-json\\fR writes is an object:\n", stdout);
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (strcmp(keys[i].verb, "report") == 0)
+			print_entry(keys[i].name, keys[i].meaning);
+	print_entry("devices",
+		    "a list of objects, one for each device, with the keys of tenants in "
+		    "mete-ps(1): peak_bytes, refusals, limit_bytes and the others");
+}
+
+static void print_statuses(const char *verb)
+{
+	fputs(".SH EXIT STATUS\n", stdout);
+	for (size_t i = 0; i < cli_statuses_size; i++)
+		if (strcmp(cli_statuses[i].verb, verb) == 0)
+			print_entry(cli_statuses[i].name, cli_statuses[i].meaning);
+}
+
+static void print_examples(const char *verb)
+{
+	fputs(".SH EXAMPLES\n", stdout);
+	for (size_t i = 0; i < cli_examples_size; i++)
+		if (strcmp(cli_examples[i].verb, verb) == 0)
+			print_entry(cli_examples[i].name, cli_examples[i].meaning);
 }
 
 static void print_page_of(const struct cli_command *command)
@@ -50,6 +172,15 @@ static void print_page_of(const struct cli_command *command)
 		print_roff(option->description);
 	}
 	fputs(".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nPrint a short description.\n", stdout);
+	print_section("COLUMNS", command->verb, columns, ARRAY_SIZE(columns));
+	if (strcmp(command->verb, "ps") == 0)
+		print_keys();
+	if (strcmp(command->verb, "run") == 0)
+		print_report_keys();
+	print_statuses(command->verb);
+	print_section("ENVIRONMENT", command->verb, variables, ARRAY_SIZE(variables));
+	print_section("FILES", command->verb, places, ARRAY_SIZE(places));
+	print_examples(command->verb);
 	fputs(".SH SEE ALSO\n\\fBmete\\fR(1), \\fBmeted\\fR(8)\n", stdout);
 }
 
@@ -66,43 +197,204 @@ static void print_page_of_all(void)
 		printf(".TP\n\\fB%s\\fR\n", cli_commands[i].verb);
 		print_roff(cli_commands[i].summary);
 	}
-	fputs(".SH ENVIRONMENT\n.TP\n\\fBMETE_DRIVER\\fR\n"
-	      "The folder of the CUDA driver's libraries (libcuda.so.1, libnvidia\\-ml.so.1), "
-	      "where the loader would find others.\n"
-	      ".SH EXIT STATUS\n"
+	fputs(".SH AMOUNTS\nUnits of memory are powers of 1024, however they are written: 4G, 4GB, "
+	      "4Gi "
+	      "and 4GiB are the same, and so is 4294967296, a number of bytes. A part of a device "
+	      "is "
+	      "25% or 250/1000. A small m (256m) is refused: it is mebibytes to some and "
+	      "thousandths "
+	      "to others.\n",
+	      stdout);
+	print_section("ENVIRONMENT", "", variables, ARRAY_SIZE(variables));
+	print_section("FILES", "", places, ARRAY_SIZE(places));
+	fputs(".SH EXIT STATUS\n"
 	      "0: done. 1: failed, with a sentence on standard error. 2: the command line cannot "
 	      "be understood. \\fBmete run\\fR: the program's own; 125 where mete failed, 126 or "
 	      "127 where the program cannot be started.\n"
-	      ".SH SEE ALSO\n\\fBmeted\\fR(8)",
+	      ".SH EXAMPLES\n",
 	      stdout);
+	for (size_t i = 0; i < cli_commands_size; i++)
+		for (size_t k = 0; k < cli_examples_size; k++)
+			if (strcmp(cli_examples[k].verb, cli_commands[i].verb) == 0) {
+				print_entry(cli_examples[k].name, cli_examples[k].meaning);
+				break;
+			}
+	fputs(".SH SEE ALSO\n\\fBmeted\\fR(8)", stdout);
 	for (size_t i = 0; i < cli_commands_size; i++)
 		printf(", \\fBmete\\-%s\\fR(1)", cli_commands[i].verb);
 	fputc('\n', stdout);
 }
 
+static void put_dashed(const char *name)
+{
+	fputs("--", stdout);
+	fputs(cli_dashed(name).text, stdout);
+}
+
+static void print_verbs(void)
+{
+	for (size_t i = 0; i < cli_commands_size; i++)
+		printf("%s%s", i ? " " : "", cli_commands[i].verb);
+}
+
+/* "a|b|c" of an option's argument as words; false: it is no list of words. */
+static bool print_choices(const char *argument)
+{
+	if (!strchr(argument, '|'))
+		return false;
+	for (; *argument; argument++) {
+		if (strncmp(argument, "fixed:", 6) == 0) {
+			fputs("fixed:", stdout);
+			argument += 5 + strcspn(argument + 6, "|");
+			continue;
+		}
+		fputc(*argument == '|' ? ' ' : *argument, stdout);
+	}
+	return true;
+}
+
+/* Each verb's options, and those that a value follows. */
+static void print_options_of(const struct cli_command *command)
+{
+	const struct cli_option *option = NULL;
+
+	printf("\t%s)\n\t\toptions='", command->verb);
+	while ((option = cli_next_option(command->verb, option))) {
+		put_dashed(option->name);
+		fputc(' ', stdout);
+	}
+	fputs("--help'\n\t\ttakes=' ", stdout);
+	while ((option = cli_next_option(command->verb, option))) {
+		if (!option->argument[0])
+			continue;
+		put_dashed(option->name);
+		fputc(' ', stdout);
+		if (option->letter)
+			printf("-%c ", option->letter);
+	}
+	printf("'\n\t\tprogram=%s ;;\n", strstr(command->arguments, "PROGRAM") ? "yes" : "");
+}
+
+/* What may follow an option, where that is one of a few words. */
+static void print_values(void)
+{
+	for (size_t i = 0; i < cli_options_size; i++) {
+		const struct cli_option *option = &cli_options[i];
+
+		if (!strchr(option->argument, '|') || strstr(option->argument, "..."))
+			continue;
+		printf("\t%s:", option->verb);
+		put_dashed(option->name);
+		if (option->letter)
+			printf("|%s:-%c", option->verb, option->letter);
+		fputs(") words='", stdout);
+		print_choices(option->argument);
+		fputs("' ;;\n", stdout);
+	}
+	fputs("\trun:--device|run:-d|pick:--exclude|pick:-x)\n"
+	      "\t\twords=$(\"${COMP_WORDS[0]}\" --complete devices 2>/dev/null) ;;\n",
+	      stdout);
+}
+
+/* The fields of a share, for `mete set`; those of a few words have them from `mete run`. */
+static void print_fields(void)
+{
+	static const char *const fields[] = {
+#define SHARE(key, kind, normally, accepted) #key,
+#include "core/share.def"
+#undef SHARE
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+		for (size_t k = 0; k < cli_options_size; k++) {
+			if (strcmp(cli_options[k].verb, "run") != 0 ||
+			    strcmp(cli_options[k].name, fields[i]) != 0 ||
+			    !strchr(cli_options[k].argument, '|'))
+				continue;
+			printf("\tset:%s) words='", fields[i]);
+			print_choices(cli_options[k].argument);
+			fputs("' ;;\n", stdout);
+		}
+	fputs("\tset:swap) words='off auto' ;;\n\tset:strict) words='no yes' ;;\n", stdout);
+	fputs("\tesac\n}\n\n_mete_fields='", stdout);
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+		printf("%s= ", fields[i]);
+	fputs("'\n\n", stdout);
+}
+
+static const char completion[] =
+	"_mete() {\n"
+	"\tlocal cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} "
+	"prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+	"\tlocal words= options= takes= program= i\n"
+	"\tCOMPREPLY=()\n"
+	"\tif [ \"$COMP_CWORD\" = 1 ]; then\n"
+	"\t\tCOMPREPLY=($(compgen -W \"$_mete_verbs help --help --version\" -- \"$cur\"))\n"
+	"\t\treturn\n"
+	"\tfi\n"
+	"\tif [ \"$verb\" = help ]; then\n"
+	"\t\t[ \"$COMP_CWORD\" != 2 ] || COMPREPLY=($(compgen -W \"$_mete_verbs\" -- \"$cur\"))\n"
+	"\t\treturn\n"
+	"\tfi\n"
+	"\t# --class=x and class=x are three words each\n"
+	"\tif [ \"$cur\" = = ]; then\n"
+	"\t\tcur=\n"
+	"\telif [ \"$prev\" = = ]; then\n"
+	"\t\tprev=${COMP_WORDS[COMP_CWORD-2]}\n"
+	"\tfi\n"
+	"\t_mete_options \"$verb\"\n"
+	"\tfor ((i = 2; i < COMP_CWORD; i++)); do\n"
+	"\t\tcase ${COMP_WORDS[i]} in\n"
+	"\t\t--) return ;;\n"
+	"\t\t=) ;;\n"
+	"\t\t-*)\n"
+	"\t\t\tif [[ $takes == *\" ${COMP_WORDS[i]} \"* ]]; then\n"
+	"\t\t\t\t[ \"${COMP_WORDS[i+1]}\" != = ] || ((i++))\n"
+	"\t\t\t\t((i++))\n"
+	"\t\t\tfi ;;\n"
+	"\t\t*) [ -z \"$program\" ] || return ;; # the rest is the program's\n"
+	"\t\tesac\n"
+	"\tdone\n"
+	"\t_mete_values \"$verb:$prev\"\n"
+	"\tif [ -z \"$words\" ] && [[ $takes == *\" $prev \"* ]]; then\n"
+	"\t\treturn\n"
+	"\tfi\n"
+	"\tif [ -z \"$words\" ] && [ \"$verb\" = set ]; then\n"
+	"\t\tif [ \"$COMP_CWORD\" = 2 ]; then\n"
+	"\t\t\tlocal IFS=$'\\n'\n"
+	"\t\t\tCOMPREPLY=($(compgen -W \"$(\"${COMP_WORDS[0]}\" --complete tenants 2>/dev/null)\" "
+	"-- \"$cur\"))\n"
+	"\t\t\treturn\n"
+	"\t\tfi\n"
+	"\t\t[ \"${COMP_WORDS[COMP_CWORD]}\" != = ] && [ \"${COMP_WORDS[COMP_CWORD-1]}\" != = ] || "
+	"return\n"
+	"\t\twords=$_mete_fields\n"
+	"\t\tcompopt -o nospace 2>/dev/null\n"
+	"\telif [ -z \"$words\" ] && [[ $cur == -* ]]; then\n"
+	"\t\twords=$options\n"
+	"\telif [ -z \"$words\" ] && [ -n \"$program\" ]; then\n"
+	"\t\tCOMPREPLY=($(compgen -c -- \"$cur\"))\n"
+	"\t\treturn\n"
+	"\telif [ -z \"$words\" ]; then\n"
+	"\t\twords=$options\n"
+	"\tfi\n"
+	"\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+	"}\n"
+	"complete -o default -F _mete mete\n";
+
 static void print_completion(void)
 {
-	fputs("# bash completion for mete, made from cli/commands.def\n_mete() {\n"
-	      "\tlocal word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} words=\n"
-	      "\tif [ \"$COMP_CWORD\" = 1 ]; then\n\t\twords='",
+	fputs("# bash completion for mete, made from cli/commands.def and core/share.def\n"
+	      "_mete_verbs='",
 	      stdout);
+	print_verbs();
+	fputs("'\n\n_mete_options() {\n\tcase $1 in\n", stdout);
 	for (size_t i = 0; i < cli_commands_size; i++)
-		printf("%s ", cli_commands[i].verb);
-	fputs("--help --version'\n\telse\n\t\tcase $verb in\n", stdout);
-	for (size_t i = 0; i < cli_commands_size; i++) {
-		printf("\t\t%s) words='", cli_commands[i].verb);
-		for (const struct cli_option *option = NULL;
-		     (option = cli_next_option(cli_commands[i].verb, option));) {
-			fputs("--", stdout);
-			for (const char *p = option->name; *p; p++)
-				fputc(*p == '_' ? '-' : *p, stdout);
-			fputc(' ', stdout);
-		}
-		fputs("--help' ;;\n", stdout);
-	}
-	fputs("\t\tesac\n\tfi\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\n"
-	      "complete -o default -F _mete mete\n",
-	      stdout);
+		print_options_of(&cli_commands[i]);
+	fputs("\tesac\n}\n\n_mete_values() {\n\tcase $1 in\n", stdout);
+	print_values();
+	print_fields();
+	fputs(completion, stdout);
 }
 
 int main(int argc, char **argv)

@@ -5,13 +5,13 @@
  * ids are printed, and it forgets when the command has ended, or when the time is over in which
  * somebody who got the ids should have started.
  */
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -19,13 +19,17 @@
 #include "base/place.h"
 #include "cli/admin.h"
 #include "cli/cli.h"
-#include "cli/pick_choose.h"
-#include "cuda/nvml_prototypes.h"
+#include "cli/daemon.h"
+#include "cli/gpus.h"
+#include "cli/sim_node.h"
+#include "cli/values.h"
+
+static const uint64_t second_ns = 1000000000;
 
 struct wish {
 	struct pick_criteria criteria;
 	unsigned long attempts;
-	double interval_seconds, hold_seconds;
+	uint64_t interval_ns, hold_ns;
 	bool indices;
 };
 
@@ -33,85 +37,6 @@ struct choice {
 	size_t size;
 	const struct pick_gpu *gpu[PICK_GPUS];
 };
-
-/* The management library, as the loader or METE_DRIVER finds it; what we ask of it. */
-struct nvml {
-	void *library;
-	__typeof__(&nvmlInit_v2) init;
-	__typeof__(&nvmlErrorString) text;
-	__typeof__(&nvmlDeviceGetCount_v2) count;
-	__typeof__(&nvmlDeviceGetHandleByIndex_v2) handle;
-	__typeof__(&nvmlDeviceGetUUID) uuid;
-	__typeof__(&nvmlDeviceGetUtilizationRates) rates;
-	__typeof__(&nvmlDeviceGetMemoryInfo) memory;
-};
-
-static int find_nvml(struct nvml *nvml, struct fault *why)
-{
-	const char *folder = getenv("METE_DRIVER");
-	char path[PATH_MAX];
-	nvmlReturn_t status;
-
-	snprintf(path, sizeof(path), "%s%slibnvidia-ml.so.1", folder ? folder : "",
-		 folder ? "/" : "");
-	nvml->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!nvml->library) {
-		fault_set(why, -ENOENT, "no NVIDIA driver here: %s", dlerror());
-		return -ENOENT;
-	}
-	nvml->init = (__typeof__(nvml->init))dlsym(nvml->library, "nvmlInit_v2");
-	nvml->text = (__typeof__(nvml->text))dlsym(nvml->library, "nvmlErrorString");
-	nvml->count = (__typeof__(nvml->count))dlsym(nvml->library, "nvmlDeviceGetCount_v2");
-	nvml->handle =
-		(__typeof__(nvml->handle))dlsym(nvml->library, "nvmlDeviceGetHandleByIndex_v2");
-	nvml->uuid = (__typeof__(nvml->uuid))dlsym(nvml->library, "nvmlDeviceGetUUID");
-	nvml->rates =
-		(__typeof__(nvml->rates))dlsym(nvml->library, "nvmlDeviceGetUtilizationRates");
-	nvml->memory = (__typeof__(nvml->memory))dlsym(nvml->library, "nvmlDeviceGetMemoryInfo");
-	if (!nvml->init || !nvml->text || !nvml->count || !nvml->handle || !nvml->uuid ||
-	    !nvml->memory) {
-		fault_set(why, -EINVAL, "%s is too old: functions are missing", path);
-		return -EINVAL;
-	}
-	status = nvml->init();
-	if (status != NVML_SUCCESS) {
-		fault_set(why, -EIO, "NVML does not start: %s", nvml->text(status));
-		return -EIO;
-	}
-	return 0;
-}
-
-/* A GPU that cannot be asked is left out, not fatal: the others may do. */
-static int look(const struct nvml *nvml, struct pick_gpu gpus[PICK_GPUS], size_t *ret_size,
-		size_t *ret_count, struct fault *why)
-{
-	unsigned count = 0;
-	nvmlReturn_t status = nvml->count(&count);
-
-	if (status != NVML_SUCCESS)
-		return fault_set(why, -EIO, "NVML does not count its GPUs: %s", nvml->text(status));
-	*ret_count = count;
-	*ret_size = 0;
-	for (unsigned i = 0; i < count && *ret_size < PICK_GPUS; i++) {
-		struct pick_gpu *gpu = &gpus[*ret_size];
-		nvmlUtilization_t rates;
-		nvmlMemory_t memory;
-		nvmlDevice_t device;
-
-		if (nvml->handle(i, &device) != NVML_SUCCESS ||
-		    nvml->uuid(device, gpu->uuid, sizeof(gpu->uuid)) != NVML_SUCCESS)
-			continue;
-		gpu->index = i;
-		gpu->load = nvml->rates && nvml->rates(device, &rates) == NVML_SUCCESS
-				    ? rates.gpu / 100.0
-				    : NAN;
-		gpu->memory = nvml->memory(device, &memory) == NVML_SUCCESS && memory.total
-				      ? (double)memory.used / (double)memory.total
-				      : NAN;
-		++*ret_size;
-	}
-	return 0;
-}
 
 static uint64_t random_number(void)
 {
@@ -124,25 +49,44 @@ static uint64_t random_number(void)
 }
 
 /* 0: ours; 1: somebody else's. */
-static int reserve(struct admin *admin, const struct pick_gpu *gpu, double hold_seconds,
+static int reserve(struct admin *admin, const struct pick_gpu *gpu, uint64_t hold_ns,
 		   struct fault *why)
 {
 	struct wire_message request = {.code = WIRE_device_reserve}, answer;
 	int r;
 
 	wire_set_text(&request.device_reserve.device, gpu->uuid);
-	request.device_reserve.hold = (uint64_t)(hold_seconds * 1e9);
+	request.device_reserve.hold = hold_ns;
 	r = admin_ask(admin, &request, &answer, why);
 	return r == -EPERM ? 1 : r;
 }
 
-/* One look: the GPUs that qualify, and of these the ones that nobody else was given. */
-static int try_once(const struct nvml *nvml, struct admin *admin, const struct wish *wish,
-		    double hold_seconds, struct pick_gpu gpus[PICK_GPUS], struct choice *ret_choice,
+static void say_none(const struct pick_criteria *criteria, const struct pick_gpu *gpus, size_t size,
+		     struct fault *why)
+{
+	size_t left = pick_left(criteria, gpus, size);
+	const char *of = left < size ? " that --exclude leaves" : "";
+
+	if (size == 0)
+		best_effort(fault_set(why, -ENODEV, "this machine has no GPU"));
+	else if (left == 0)
+		best_effort(fault_set(why, -ENODEV, "--exclude leaves none of %zu GPU%s", size,
+				      size == 1 ? "" : "s"));
+	else if (left == 1)
+		best_effort(
+			fault_set(why, -ENODEV, "the only GPU%s is not as free as requested", of));
+	else
+		best_effort(fault_set(why, -ENODEV, "none of %zu GPUs%s is as free as requested",
+				      left, of));
+}
+
+/* One attempt: the GPUs that qualify, except those that others have reserved. */
+static int try_once(const struct gpus *nvml, struct admin *admin, const struct wish *wish,
+		    uint64_t hold_ns, struct pick_gpu gpus[PICK_GPUS], struct choice *ret_choice,
 		    struct fault *why)
 {
 	size_t size = 0, count = 0, order[PICK_GPUS], n;
-	int r = look(nvml, gpus, &size, &count, why);
+	int r = gpus_look(nvml, gpus, &size, &count, why);
 
 	if (r == 0)
 		r = pick_check_exclude(wish->criteria.exclude, gpus, size, count, why);
@@ -151,9 +95,9 @@ static int try_once(const struct nvml *nvml, struct admin *admin, const struct w
 	n = pick_choose(gpus, size, &wish->criteria, random_number, order);
 	ret_choice->size = 0;
 	if (n == 0)
-		fault_set(why, -ENODEV, "none of %zu GPUs is as free as asked", size);
+		say_none(&wish->criteria, gpus, size, why);
 	for (size_t i = 0; i < n && ret_choice->size < wish->criteria.limit; i++) {
-		r = admin->fd >= 0 ? reserve(admin, &gpus[order[i]], hold_seconds, why) : 0;
+		r = admin->fd >= 0 ? reserve(admin, &gpus[order[i]], hold_ns, why) : 0;
 		if (r < 0)
 			return r;
 		if (r == 0)
@@ -162,9 +106,9 @@ static int try_once(const struct nvml *nvml, struct admin *admin, const struct w
 	return 0;
 }
 
-static void wait_seconds(double seconds)
+static void wait_ns(uint64_t ns)
 {
-	struct timespec time = {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
+	struct timespec time = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
 
 	while (clock_nanosleep(CLOCK_MONOTONIC, 0, &time, &time) == EINTR)
 		;
@@ -199,13 +143,13 @@ static int leave_keeper(struct admin *admin, struct fault *why)
 	fflush(NULL);
 	child = fork();
 	if (child < 0)
-		return fault_set(why, -errno, "no process to keep the reservation: %s",
+		return fault_set(why, -errno, "cannot start a process to keep the reservation: %s",
 				 strerror(errno));
 	if (child == 0) {
 		struct pollfd ends = {.fd = program, .events = POLLIN};
 		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-		/* Nobody waits for it, no terminal stops it, no pipe stays open for it. */
+		/* No process waits for it, no terminal stops it, and it keeps no pipe open. */
 		if (setsid() < 0 || null < 0 || fork() != 0)
 			_exit(0);
 		for (int fd = 0; fd <= 2; fd++)
@@ -237,71 +181,159 @@ static int become(const struct cli_line *line, struct admin *admin, const struct
 			    error == ENOENT ? "no such program" : strerror(error));
 }
 
-enum kind { WHOLE, ANY };
-
-static int number(const struct cli_line *line, const char *option, enum kind kind, double least,
-		  double most, double *value, struct fault *why)
+static int count(const struct cli_line *line, const char *option, unsigned long most,
+		 unsigned long *value, struct fault *why)
 {
 	const char *text = cli_value(line, option);
+	unsigned long given;
 	char *end;
-	double given;
 
 	if (!text)
 		return 0;
-	given = strtod(text, &end);
-	if (!*text || *end || !(given >= least) || !(given <= most) ||
-	    (kind == WHOLE && given != floor(given)))
-		return fault_set(why, -EINVAL, "--%s '%s': a %snumber from %g to %g is accepted",
-				 cli_dashed(option).text, text, kind == WHOLE ? "whole " : "",
-				 least, most);
+	given = strtoul(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || given > most)
+		return fault_set(why, -EINVAL,
+				 "--%s '%s': a whole number from 1 to %lu is accepted",
+				 cli_dashed(option).text, text, most);
 	*value = given;
 	return 0;
 }
 
+/* A number, or all there are. */
+static int parse_limit(const struct cli_line *line, unsigned *ret_limit, struct fault *why)
+{
+	const char *text = cli_value(line, "limit");
+	unsigned long limit = 1;
+	struct fault general;
+
+	if (text && strcmp(text, "all") == 0)
+		limit = 0;
+	else if (count(line, "limit", PICK_GPUS, &limit, &general) < 0)
+		return fault_set(why, -EINVAL,
+				 "--limit '%s': a whole number from 1 to %d, or all, is accepted",
+				 text, PICK_GPUS);
+	*ret_limit = limit > 0 ? (unsigned)limit : PICK_GPUS;
+	return 0;
+}
+
+/* "Less than" all of it leaves out what is full: 100% is no bound. */
+static int parse_most(const struct cli_line *line, const char *option, double *ret_most,
+		      struct fault *why)
+{
+	uint32_t milli = 500;
+	int r = values_part(line, option, 0, 1000, &milli, why);
+
+	*ret_most = milli == 1000 ? INFINITY : milli / 1000.0;
+	return r;
+}
+
 static int parse(const struct cli_line *line, struct wish *wish, struct fault *why)
 {
-	double limit = 1, attempts = 1;
 	const char *order = cli_value(line, "order");
 	int r = order ? pick_parse_order(order, &wish->criteria.order, why) : 0;
 
-	wish->criteria.max_load = wish->criteria.max_memory = 0.5;
 	wish->criteria.include_nan = cli_value(line, "include_nan");
 	wish->criteria.exclude = cli_value(line, "exclude");
 	wish->indices = cli_value(line, "index");
-	wish->interval_seconds = 900;
-	wish->hold_seconds = 30;
+	wish->attempts = 1;
+	wish->interval_ns = 900 * second_ns;
+	wish->hold_ns = 30 * second_ns;
 	if (r == 0)
-		r = number(line, "limit", WHOLE, 1, PICK_GPUS, &limit, why);
-	/* A little above 1, as "less than" leaves a full GPU out otherwise. */
+		r = parse_limit(line, &wish->criteria.limit, why);
 	if (r == 0)
-		r = number(line, "max_load", ANY, 0, 2, &wish->criteria.max_load, why);
+		r = values_amount(line, "memory_free", &wish->criteria.memory_free, why);
 	if (r == 0)
-		r = number(line, "max_memory", ANY, 0, 2, &wish->criteria.max_memory, why);
+		r = parse_most(line, "max_load", &wish->criteria.max_load, why);
 	if (r == 0)
-		r = number(line, "attempts", WHOLE, 1, 1e9, &attempts, why);
+		r = parse_most(line, "max_memory", &wish->criteria.max_memory, why);
 	if (r == 0)
-		r = number(line, "interval", ANY, 0, 1e7, &wish->interval_seconds, why);
+		r = count(line, "attempts", 1000000000, &wish->attempts, why);
+	if (r == 0 && !wish->attempts)
+		r = fault_set(why, -EINVAL, "--attempts '0': at least 1 is accepted");
 	if (r == 0)
-		r = number(line, "hold", ANY, 0, 86400, &wish->hold_seconds, why);
-	wish->criteria.limit = (unsigned)limit;
-	wish->attempts = (unsigned long)attempts;
+		r = values_time(line, "interval", 0, 100 * 86400 * second_ns, &wish->interval_ns,
+				why);
+	if (r == 0)
+		r = values_time(line, "hold", 0, 86400 * second_ns, &wish->hold_ns, why);
+	return r;
+}
+
+struct started {
+	int r;
+	struct fault why;
+};
+
+/* In a process of its own: starts meted, says how that went, and stays connected to it until
+ * somebody else is. */
+static void noreturn_ keep_started(const struct driver *driver, int peer)
+{
+	struct admin admin = {.fd = -1};
+	struct started said = {0};
+
+	said.r = daemon_connect(&admin, driver, &said.why);
+	if (write(peer, &said, sizeof(said)) == sizeof(said))
+		while (read(peer, &(char){0}, 1) < 0 && errno == EINTR)
+			;
+	_exit(0);
+}
+
+/* A program has its GPUs until it ends, and who looks next must learn of that: where no meted runs
+ * the user's own is started, as by `mete run`. It ends with the last who has something. It is no
+ * child of ours, as we become the program, which does not expect one. */
+static int start_meted(struct admin *admin, struct fault *why)
+{
+	const char *folder = getenv("METE_DRIVER");
+	struct driver driver = {0};
+	struct started said = {.r = -EPIPE};
+	int pair[2], status, r = 0;
+	char place[PLACE_MAX];
+	pid_t helper;
+
+	if (!folder)
+		r = driver_find(&driver, why);
+	else if (!realpath(folder, driver.folder))
+		r = fault_set(why, -errno, "%s: %s", folder, strerror(errno));
+	if (r < 0)
+		return r;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+		return fault_set(why, -errno, "meted cannot be started: %s", strerror(errno));
+	fflush(NULL);
+	helper = fork();
+	if (helper == 0) {
+		close(pair[0]);
+		keep_started(&driver, pair[1]);
+	}
+	close(pair[1]);
+	best_effort(fault_set(&said.why, said.r, "meted cannot be started"));
+	while (helper > 0 && read(pair[0], &said, sizeof(said)) < 0 && errno == EINTR)
+		;
+	*why = said.why;
+	r = said.r == 0 ? admin_connect_any(admin, place, why) : said.r;
+	close(pair[0]);
+	while (helper > 0 && waitpid(helper, &status, 0) < 0 && errno == EINTR)
+		;
 	return r;
 }
 
 /* Between two looks meted may have come, gone or changed: each look finds it anew. Where it may not
- * be asked (a system's, and we are not root) NVML alone decides. */
-static int find_meted(const struct cli_line *line, struct admin *admin, bool first,
-		      struct fault *why)
+ * be asked, or does not start, NVML alone decides, and `why` says why nothing is reserved. */
+static int find_meted(const struct cli_line *line, struct admin *admin, struct fault *why)
 {
 	char place[PLACE_MAX];
 	int r;
 
 	admin_close(admin);
 	r = admin_connect_any(admin, place, why);
-	if (r != -EACCES && r != -EPERM)
+	if (r == 0)
+		return sim_node_same(admin->daemon.pid, why);
+	if (r == ADMIN_ABSENT && line->argc)
+		r = start_meted(admin, why);
+	else if (r != ADMIN_ABSENT && r != -EACCES && r != -EPERM)
 		return r;
-	if (first)
-		best_effort(cli_complain(line, 0, "nothing is reserved: %s", why->text));
+	if (r == ADMIN_ABSENT)
+		best_effort(fault_set(
+			why, r,
+			"no meted is running, so another `mete pick` may be given the same GPU"));
 	return 0;
 }
 
@@ -311,28 +343,30 @@ int pick_main(const struct cli_line *line)
 	char ids[PICK_GPUS * 100];
 	struct pick_gpu gpus[PICK_GPUS];
 	struct choice choice = {0};
-	struct nvml nvml = {0};
+	owned(gpus_close) struct gpus *nvml = NULL;
 	struct wish wish = {0};
-	struct fault why;
+	struct fault why, unreserved;
 	int r;
 
 	if (parse(line, &wish, &why) < 0)
 		return cli_fail(line, CLI_USAGE, &why);
-	if (find_nvml(&nvml, &why) < 0)
+	if (gpus_open(&nvml, &why) < 0)
 		return cli_fail(line, 1, &why);
 	for (unsigned long i = 0; i < wish.attempts && !choice.size; i++) {
 		if (i > 0)
-			wait_seconds(wish.interval_seconds);
-		r = find_meted(line, &admin, i == 0, &why);
+			wait_ns(wish.interval_ns);
+		r = find_meted(line, &admin, &unreserved);
 		if (r < 0)
-			return cli_fail(line, 1, &why);
-		r = try_once(&nvml, &admin, &wish, line->argc ? 0 : wish.hold_seconds, gpus,
-			     &choice, &why);
+			return cli_fail(line, 1, &unreserved);
+		r = try_once(nvml, &admin, &wish, line->argc ? 0 : wish.hold_ns, gpus, &choice,
+			     &why);
 		if (r < 0)
 			return cli_fail(line, r == -EINVAL ? CLI_USAGE : 1, &why);
 	}
 	if (!choice.size)
 		return cli_fail(line, 1, &why);
+	if (admin.fd < 0 && !cli_value(line, "quiet"))
+		best_effort(cli_complain(line, 0, "nothing is reserved: %s", unreserved.text));
 	if (line->argc)
 		return become(line, &admin, &choice);
 	print_ids(ids, sizeof(ids), &choice, wish.indices);

@@ -3,9 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/pick_choose.h"
 
-static const char *const orders[] = {"first", "last", "random", "load", "memory"};
+static const char *const orders[] = {"first", "last", "random", "load", "memory", "memory-free"};
 
 int pick_parse_order(const char *text, enum pick_order *ret_order, struct fault *why)
 {
@@ -15,8 +16,9 @@ int pick_parse_order(const char *text, enum pick_order *ret_order, struct fault 
 			return 0;
 		}
 	}
-	return fault_set(why, -EINVAL,
-			 "--order '%s': first, last, random, load or memory is accepted", text);
+	return fault_set(
+		why, -EINVAL,
+		"--order '%s': first, last, random, load, memory or memory-free is accepted", text);
 }
 
 /* Who could not be asked may have any UUID. */
@@ -27,7 +29,7 @@ static bool is_here(const char *name, const struct pick_gpu *gpus, size_t size, 
 	if (digits && !name[digits])
 		return (*name != '0' || digits == 1) && strtoul(name, NULL, 10) < count;
 	for (size_t i = 0; i < size; i++)
-		if (strcmp(name, gpus[i].uuid) == 0)
+		if (text_uuid_begins(gpus[i].uuid, name))
 			return true;
 	return size < count && (strncmp(name, "GPU-", 4) == 0 || strncmp(name, "MIG-", 4) == 0);
 }
@@ -58,18 +60,43 @@ static bool excluded(const struct pick_gpu *gpu, const char *list)
 	snprintf(index, sizeof(index), "%u", gpu->index);
 	while (list && *list) {
 		size_t n = strcspn(list, ",");
+		char name[sizeof(gpu->uuid)];
 
-		if ((strlen(index) == n && strncmp(list, index, n) == 0) ||
-		    (strlen(gpu->uuid) == n && strncmp(list, gpu->uuid, n) == 0))
+		snprintf(name, sizeof(name), "%.*s", (int)(n < sizeof(name) ? n : 0), list);
+		if (strcmp(name, index) == 0 || text_uuid_begins(gpu->uuid, name))
 			return true;
 		list += n + (list[n] == ',');
 	}
 	return false;
 }
 
+size_t pick_left(const struct pick_criteria *criteria, const struct pick_gpu *gpus, size_t size)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < size; i++)
+		left += !excluded(&gpus[i], criteria->exclude);
+	return left;
+}
+
 static bool below(double used, double most, bool include_nan)
 {
 	return isnan(used) ? include_nan : used < most;
+}
+
+/* In bytes, or as a part of the GPU's own memory. */
+static bool has_free(const struct pick_gpu *gpu, const struct pick_criteria *criteria)
+{
+	uint64_t least = criteria->memory_free.bytes;
+
+	if (!least && !criteria->memory_free.milli)
+		return true;
+	if (isnan(gpu->memory))
+		return criteria->include_nan;
+	if (!least)
+		return (double)gpu->free_bytes * 1000 >=
+		       (double)gpu->memory_bytes * criteria->memory_free.milli;
+	return gpu->free_bytes >= least;
 }
 
 /* Smaller is better; GPUs that do not say come last. */
@@ -84,6 +111,8 @@ static double rank(const struct pick_gpu *gpu, enum pick_order order, uint64_t (
 		return -(double)gpu->index;
 	case PICK_RANDOM:
 		return (double)(random() >> 12);
+	case PICK_MEMORY_FREE:
+		return isnan(used) ? INFINITY : -(double)gpu->free_bytes;
 	case PICK_LOAD:
 	case PICK_MEMORY:
 		return isnan(used) ? INFINITY : used;
@@ -104,7 +133,8 @@ size_t pick_choose(const struct pick_gpu *gpus, size_t size, const struct pick_c
 
 		if (excluded(gpu, criteria->exclude) ||
 		    !below(gpu->load, criteria->max_load, criteria->include_nan) ||
-		    !below(gpu->memory, criteria->max_memory, criteria->include_nan))
+		    !below(gpu->memory, criteria->max_memory, criteria->include_nan) ||
+		    !has_free(gpu, criteria))
 			continue;
 		mine = rank(gpu, criteria->order, random);
 		for (; at > 0 && mine < ranks[at - 1]; at--) {

@@ -7,23 +7,26 @@
 #include <stdbool.h>
 
 #include "base/fault.h"
+#include "core/share.h"
 
 enum { PICK_GPUS = 64 };
 
-enum pick_order { PICK_FIRST, PICK_LAST, PICK_RANDOM, PICK_LOAD, PICK_MEMORY };
+enum pick_order { PICK_FIRST, PICK_LAST, PICK_RANDOM, PICK_LOAD, PICK_MEMORY, PICK_MEMORY_FREE };
 
 struct pick_gpu {
 	unsigned index;
 	char uuid[96];
-	double load, memory; /* in use, 0 .. 1; NaN: the driver does not say */
+	double load, memory;		   /* in use, 0 .. 1; NaN: the driver does not say */
+	uint64_t memory_bytes, free_bytes; /* of memory, where `memory` is not NaN */
 };
 
 struct pick_criteria {
 	enum pick_order order;
 	unsigned limit;
-	double max_load, max_memory; /* less than this must be in use */
-	bool include_nan;	     /* GPUs that do not say count as free */
-	const char *exclude;	     /* indices and UUIDs with commas between them; NULL: none */
+	double max_load, max_memory;	 /* less than this must be in use */
+	struct share_amount memory_free; /* at least this must be free */
+	bool include_nan;		 /* GPUs that do not say count as free */
+	const char *exclude; /* indices and UUIDs with commas between them; NULL: none */
 };
 
 /* -EINVAL, and the sentence says what is accepted. */
@@ -38,3 +41,7 @@ must_check int pick_check_exclude(const char *list, const struct pick_gpu *gpus,
  * `random` is called once per GPU for PICK_RANDOM, else never. */
 size_t pick_choose(const struct pick_gpu *gpus, size_t size, const struct pick_criteria *criteria,
 		   uint64_t (*random)(void), size_t ret_chosen[PICK_GPUS]);
+
+/* How many are not excluded. */
+must_check size_t pick_left(const struct pick_criteria *criteria, const struct pick_gpu *gpus,
+			    size_t size);

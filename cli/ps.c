@@ -1,261 +1,299 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* mete ps: devices, tenants and their time, as tables for people. JSON is ps_json.c's. */
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cjson/cJSON.h>
-
-#include "base/place.h"
 #include "base/text.h"
-#include "cli/admin.h"
 #include "cli/cli.h"
+#include "cli/grid.h"
+#include "cli/ps_json.h"
+#include "cli/ps_rows.h"
 #include "cli/ps_time.h"
 
-enum { WATCH_MS = 1000 };
-
-OWNED_POINTER(cJSON, cJSON_Delete)
-
-struct rows {
-	struct wire_message *row; /* in the order they came */
-	size_t count, room;
+enum {
+	WATCH_MS = 1000,
+	PS_UNWRITTEN = 1, /* outcome of print_once(): main() says so of each verb */
 };
 
-static void rows_free_owned(struct rows *rows)
+struct page {
+	FILE *out;
+	struct screen screen;
+	struct ps_unit unit;
+	const struct ps_rows *rows;
+};
+
+static void add_steps(struct grid *grid, const struct page *page, enum grid_style style,
+		      uint64_t steps)
 {
-	free(rows->row);
+	grid_add(grid, style, "%s", ps_amount(page->unit, steps).text);
 }
 
-static int rows_add(struct rows *rows, const struct wire_message *row)
+/* What is had; what there is. */
+static void add_up(struct grid *grid, const struct page *page, enum grid_style style,
+		   uint64_t bytes)
 {
-	if (rows->count == rows->room) {
-		size_t room = rows->room ? 2 * rows->room : 64;
-		struct wire_message *grown = realloc(rows->row, room * sizeof(*grown));
+	add_steps(grid, page, style, ps_steps(page->unit, bytes, TEXT_UP));
+}
 
-		if (!grown)
-			return -ENOMEM;
-		rows->row = grown;
-		rows->room = room;
+static void add_down(struct grid *grid, const struct page *page, uint64_t bytes)
+{
+	add_steps(grid, page, GRID_PLAIN, ps_steps(page->unit, bytes, TEXT_DOWN));
+}
+
+/* 100 % is all of it, and 0 % nothing. */
+static void add_part(struct grid *grid, const struct page *page, uint64_t part, uint64_t whole)
+{
+	double full = whole ? (double)part / (double)whole : 0;
+	enum grid_style style = full >= 0.9 ? GRID_BAD : full >= 0.75 ? GRID_WARM : GRID_GOOD;
+	unsigned percent = (unsigned)(full * 100);
+
+	grid_add(grid, style, "%s", grid_bar(&page->screen, full).text);
+	grid_add(grid, style, "%u%%", part && !percent ? 1 : percent);
+}
+
+static void print_head(const struct page *page)
+{
+	const struct ps_rows *rows = page->rows;
+	char line[600], trouble[WIRE_TEXT_MAX + 1], *rest = trouble, *one;
+
+	if (!rows->absent)
+		snprintf(line, sizeof(line), "%s meted %.20s, pid %u; memory in %s",
+			 rows->daemon.system ? "the system's" : "your own",
+			 rows->daemon.version.text, rows->daemon.pid, page->unit.name);
+	else if (rows->why.text[0])
+		snprintf(line, sizeof(line), "no meted is running: `mete run` starts one; %s",
+			 rows->why.text);
+	else
+		snprintf(line, sizeof(line),
+			 "no meted is running: `mete run` starts one; memory in %s",
+			 page->unit.name);
+	text_make_plain(line);
+	grid_line(page->out, &page->screen, GRID_DIM, line);
+	if (page->screen.width && rows->elsewhere.text[0])
+		grid_line(page->out, &page->screen, GRID_BAD, rows->elsewhere.text);
+	snprintf(trouble, sizeof(trouble), "%s",
+		 page->screen.width ? rows->daemon.trouble.text : "");
+	while ((one = strsep(&rest, "\n")) != NULL) {
+		text_make_plain(one);
+		if (*one)
+			grid_line(page->out, &page->screen, GRID_BAD, one);
 	}
-	rows->row[rows->count++] = *row;
-	return 0;
 }
 
-static int fetch(struct admin *admin, struct rows *rows, struct fault *why)
+static void print_devices(const struct page *page)
 {
-	struct wire_message request = {.code = WIRE_list}, answer = {0};
-	int r = admin_ask(admin, &request, &answer, why);
+	static const struct grid_column columns[] = {
+		{"GPU", .right = true},
+		{"MODEL", .least = 6, .may_go = true, .rank = 4},
+		{"TOTAL", .right = true},
+		{"USED", .right = true},
+		{"FREE", .right = true},
+		{"OUTSIDE", .right = true, .may_go = true, .rank = 2},
+		{"IN USE", .may_go = true, .rank = 3},
+		{"", .right = true},
+		{"UUID", .least = 12, .may_go = true, .rank = 8},
+		{"PICKED", .least = 6, .may_go = true, .rank = 5},
+	};
+	owned(grid_done) struct grid grid;
 
-	for (; r == 0 && answer.code != WIRE_end; r = admin_next(admin, &answer, why))
-		if (rows_add(rows, &answer) < 0)
-			return fault_set(why, -ENOMEM, "out of memory");
-	return r;
-}
+	grid_init(&grid, columns, ARRAY_SIZE(columns));
+	for (size_t i = 0; i < page->rows->count; i++) {
+		const struct wire_device_row *device = &page->rows->row[i].device_row;
+		uint64_t outside;
 
-static const char *gate_name(uint32_t gate)
-{
-	static const char *const names[] = {"open", "closing", "closed"};
-
-	return gate < ARRAY_SIZE(names) ? names[gate] : "unknown";
-}
-
-static const struct wire_device_row *device_of(const struct rows *rows, uint32_t index)
-{
-	static const struct wire_device_row nothing;
-
-	for (size_t i = 0; i < rows->count; i++)
-		if (rows->row[i].code == WIRE_device_row && rows->row[i].device_row.index == index)
-			return &rows->row[i].device_row;
-	return &nothing;
-}
-
-/* The part of a name that a column has room for. */
-static wire_text column(const wire_text *text, size_t width)
-{
-	wire_text shown = *text;
-
-	shown.text[text_fit(shown.text, width)] = '\0';
-	return shown;
-}
-
-static void print_devices(const struct rows *rows)
-{
-	printf("%-3s %-28s %-10s %-10s %-10s %-10s %s\n", "GPU", "MODEL", "MEMORY", "ALLOCATED",
-	       "RESIDUAL", "CREDIT", "UUID");
-	for (size_t i = 0; i < rows->count; i++) {
-		const struct wire_device_row *device = &rows->row[i].device_row;
-
-		if (rows->row[i].code != WIRE_device_row)
+		if (page->rows->row[i].code != WIRE_device_row)
 			continue;
-		printf("%-3u %-28s %-10s %-10s %-10s %-10s %s\n", device->index,
-		       column(&device->model, 28).text, text_bytes(device->capacity).text,
-		       text_bytes(device->allocated).text, text_bytes(device->residual).text,
-		       text_bytes(device->credit).text, admin_uuid(device).text);
+		outside = ps_outside(page->rows, device->index);
+		grid_add(&grid, GRID_PLAIN, "%u", device->index);
+		grid_add(&grid, GRID_PLAIN, "%s", device->model.text);
+		add_down(&grid, page, device->capacity);
+		add_up(&grid, page, GRID_PLAIN, ps_used(device));
+		add_steps(&grid, page, GRID_PLAIN, ps_free_steps(page->rows, device));
+		add_up(&grid, page, outside ? GRID_WARM : GRID_PLAIN, outside);
+		add_part(&grid, page, ps_used(device) + outside, device->capacity);
+		grid_add(&grid, GRID_PLAIN, "%s", admin_uuid(device).text);
+		grid_add(&grid, GRID_WARM, "%s", ps_picked(device).text);
 	}
+	if (grid.cells)
+		grid_print(&grid, page->out, &page->screen);
 }
 
-static void print_guests(const struct rows *rows, uint32_t tenant, uint32_t device)
+static void add_tenant(struct grid *grid, const struct page *page, const struct wire_tenant_row *t)
 {
-	for (size_t i = 0; i < rows->count; i++) {
-		const struct wire_guest_row *guest = &rows->row[i].guest_row;
+	static const enum grid_style styles[] = {GRID_PLAIN, GRID_WARM, GRID_BAD};
+	struct ps_text state;
+	int bad = 0;
 
-		if (rows->row[i].code != WIRE_guest_row || guest->tenant != tenant ||
-		    guest->device != device)
+	state = ps_state(page->rows, t, &bad);
+	grid_add(grid, GRID_PLAIN, "%u", t->tenant);
+	grid_add(grid, GRID_PLAIN, "%s", t->name.text);
+	if (t->outer)
+		grid_add(grid, GRID_PLAIN, "%u", t->outer);
+	else
+		grid_add(grid, GRID_PLAIN, "%s", "");
+	grid_add(grid, GRID_PLAIN, "%u", t->device);
+	add_steps(grid, page, GRID_PLAIN, ps_held_steps(page->rows, t));
+	add_down(grid, page, t->limit);
+	add_part(grid, page, ps_held(t) + ps_within(page->rows, t), t->limit);
+	grid_add(grid, GRID_PLAIN, "%s", ps_user(t->owner).text);
+	grid_add(grid, GRID_PLAIN, "%s", ps_duration(t->age).text);
+	grid_add(grid, styles[bad], "%s", state.text);
+	grid_add(grid, GRID_PLAIN, "%s", ps_tenant_command(page->rows, t).text);
+}
+
+static void print_tenants(const struct page *page)
+{
+	static const struct grid_column columns[] = {
+		{"ID", .right = true},
+		{"TENANT", .least = 10, .rank = 4, .soft = 24, .soft_rank = 7},
+		{"WITHIN", .right = true, .may_go = true, .rank = 3},
+		{"GPU", .right = true, .may_go = true, .rank = 3},
+		{"USED", .right = true},
+		{"LIMIT", .right = true},
+		{"OF LIMIT", .may_go = true, .rank = 5},
+		{"", .right = true, .may_go = true, .rank = 1},
+		{"USER", .least = 8, .may_go = true, .rank = 6},
+		{"AGE", .right = true, .may_go = true, .rank = 7},
+		{"STATE", .least = 10, .rank = 2, .whole = true},
+		{"COMMAND", .least = 12, .may_go = true, .rank = 8},
+	};
+	owned(grid_done) struct grid grid;
+
+	grid_init(&grid, columns, ARRAY_SIZE(columns));
+	for (size_t i = 0; i < page->rows->count; i++)
+		if (page->rows->row[i].code == WIRE_tenant_row)
+			add_tenant(&grid, page, &page->rows->row[i].tenant_row);
+	fputc('\n', page->out);
+	if (grid.cells)
+		grid_print(&grid, page->out, &page->screen);
+	else
+		fputs("no tenants\n", page->out);
+}
+
+/* Processes that hold device memory besides the tenants, and that no limit covers. */
+static void print_outside(const struct page *page)
+{
+	static const struct grid_column columns[] = {
+		{"OUTSIDE", .right = true},
+		{"GPU", .right = true},
+		{"PID", .right = true},
+		{"USER", .least = 8, .may_go = true, .rank = 2},
+		{"COMMAND", .least = 12, .rank = 1},
+	};
+	owned(grid_done) struct grid grid;
+
+	grid_init(&grid, columns, ARRAY_SIZE(columns));
+	for (size_t i = 0; i < page->rows->count; i++) {
+		const struct wire_outside_row *one = &page->rows->row[i].outside_row;
+
+		if (page->rows->row[i].code != WIRE_outside_row)
 			continue;
-		printf("     pid %-15u %-4s %-10s %-10s %-10s %-10s %s\n", guest->pid, "", "",
-		       text_bytes(guest->allocated).text, text_bytes(guest->residual).text,
-		       text_bytes(guest->credit).text, guest->program.text);
+		add_up(&grid, page, GRID_PLAIN, one->used);
+		grid_add(&grid, GRID_PLAIN, "%u", one->device);
+		grid_add(&grid, GRID_PLAIN, "%u", one->pid);
+		grid_add(&grid, GRID_PLAIN, "%s", ps_user(one->user).text);
+		grid_add(&grid, GRID_PLAIN, "%s", ps_outside_command(one).text);
 	}
+	if (!grid.cells)
+		return;
+	fputc('\n', page->out);
+	grid_print(&grid, page->out, &page->screen);
 }
 
-static void print_tenants(const struct rows *rows)
+static void print_processes(const struct page *page)
 {
-	size_t tenants = 0;
+	static const struct grid_column columns[] = {
+		{"ID", .right = true},
+		{"GPU", .right = true},
+		{"PID", .right = true},
+		{"ALLOCATED", .right = true},
+		{"DRIVER'S", .right = true},
+		{"IN ADVANCE", .right = true, .may_go = true, .rank = 2},
+		{"PROGRAM", .least = 8, .rank = 1},
+	};
+	owned(grid_done) struct grid grid;
 
-	for (size_t i = 0; i < rows->count; i++) {
-		const struct wire_tenant_row *tenant = &rows->row[i].tenant_row;
+	grid_init(&grid, columns, ARRAY_SIZE(columns));
+	for (size_t i = 0; i < page->rows->count; i++) {
+		const struct wire_guest_row *guest = &page->rows->row[i].guest_row;
 
-		if (rows->row[i].code != WIRE_tenant_row)
+		if (page->rows->row[i].code != WIRE_guest_row)
 			continue;
-		if (!tenants++)
-			printf("\n%-4s %-19s %-4s %-10s %-10s %-10s %-10s %-10s %s\n", "ID",
-			       "TENANT", "GPU", "LIMIT", "ALLOCATED", "RESIDUAL", "CREDIT", "PEAK",
-			       "STATE");
-		printf("%-4u %-19s %-4u %-10s %-10s %-10s %-10s %-10s %s%s", tenant->tenant,
-		       column(&tenant->name, 19).text, tenant->device,
-		       text_bytes(tenant->limit).text, text_bytes(tenant->allocated).text,
-		       text_bytes(tenant->residual).text, text_bytes(tenant->credit).text,
-		       text_bytes(tenant->peak).text, gate_name(tenant->gate),
-		       tenant->waiting ? ", waits for memory" : "");
-		if (tenant->coupled)
-			printf(", coupled: its gate could not be closed");
-		if (tenant->refusals)
-			printf(", refused %llu", (unsigned long long)tenant->refusals);
-		if (tenant->unknown_functions)
-			printf(", unknown functions %llu",
-			       (unsigned long long)tenant->unknown_functions);
-		putchar('\n');
-		print_guests(rows, tenant->tenant, tenant->device);
+		grid_add(&grid, GRID_PLAIN, "%u", guest->tenant);
+		grid_add(&grid, GRID_PLAIN, "%u", guest->device);
+		grid_add(&grid, GRID_PLAIN, "%u", guest->pid);
+		add_up(&grid, page, GRID_PLAIN, guest->allocated);
+		add_up(&grid, page, GRID_PLAIN, guest->residual);
+		add_up(&grid, page, GRID_PLAIN, guest->credit);
+		grid_add(&grid, GRID_PLAIN, "%s", guest->program.text);
 	}
-	if (!tenants)
-		puts("\nno tenants");
+	if (!grid.cells)
+		return;
+	fputc('\n', page->out);
+	grid_print(&grid, page->out, &page->screen);
 }
 
-static void print_times(const struct rows *rows)
+static void print_page(const struct page *page, bool processes)
 {
-	bool any = false;
+	print_head(page);
+	print_devices(page);
+	if (!page->rows->absent)
+		print_tenants(page);
+	if (processes)
+		print_processes(page);
+	print_outside(page);
+	ps_time_print(page->rows, page->out, &page->screen);
+}
 
-	for (size_t i = 0; i < rows->count; i++) {
-		const struct wire_message *row = &rows->row[i];
+/* In place: from the top left corner, each line is overwritten and its rest cleared, so that
+ * nothing flickers. What the terminal has no line for is left out, and said. Nothing is cleared
+ * before there is a page: a fault's sentence stays. */
+static void show_in_place(const char *text, const struct screen *screen)
+{
+	unsigned lines = 0, left = 0;
 
-		if (row->code != WIRE_tenant_row || !ps_time_matters(&row->tenant_row))
-			continue;
-		if (!any)
-			ps_time_heading();
-		any = true;
-		ps_time_line(&row->tenant_row);
+	fputs("\033[H", stdout);
+	while (*text) {
+		size_t n = strcspn(text, "\n");
+
+		if (screen->height && ++lines >= screen->height)
+			left++;
+		else
+			printf("%.*s\033[K\n", (int)n, text);
+		text += n + (text[n] != '\0');
 	}
+	fputs("\033[J", stdout);
+	if (left)
+		printf("%u more lines: the terminal is too short", left);
 }
 
-static cJSON *json_device(const struct wire_device_row *device)
-{
-	cJSON *object = cJSON_CreateObject();
-
-	cJSON_AddNumberToObject(object, "index", device->index);
-	cJSON_AddStringToObject(object, "uuid", admin_uuid(device).text);
-	cJSON_AddStringToObject(object, "model", device->model.text);
-	cJSON_AddNumberToObject(object, "capacity_bytes", (double)device->capacity);
-	cJSON_AddNumberToObject(object, "reserve_bytes", (double)device->reserve);
-	cJSON_AddNumberToObject(object, "allocated_bytes", (double)device->allocated);
-	cJSON_AddNumberToObject(object, "resident_bytes", (double)device->resident);
-	cJSON_AddNumberToObject(object, "residual_bytes", (double)device->residual);
-	cJSON_AddNumberToObject(object, "credit_bytes", (double)device->credit);
-	return object;
-}
-
-static cJSON *json_tenant(const struct rows *rows, const struct wire_tenant_row *tenant)
-{
-	const struct wire_device_row *device = device_of(rows, tenant->device);
-	cJSON *object = cJSON_CreateObject(), *guests;
-
-	cJSON_AddNumberToObject(object, "tenant", tenant->tenant);
-	cJSON_AddStringToObject(object, "name", tenant->name.text);
-	cJSON_AddNumberToObject(object, "device", tenant->device);
-	cJSON_AddStringToObject(object, "device_uuid", admin_uuid(device).text);
-	cJSON_AddStringToObject(object, "model", device->model.text);
-	cJSON_AddNumberToObject(object, "limit_bytes", (double)tenant->limit);
-	cJSON_AddNumberToObject(object, "allocated_bytes", (double)tenant->allocated);
-	cJSON_AddNumberToObject(object, "resident_bytes", (double)tenant->resident);
-	cJSON_AddNumberToObject(object, "residual_bytes", (double)tenant->residual);
-	cJSON_AddNumberToObject(object, "credit_bytes", (double)tenant->credit);
-	cJSON_AddNumberToObject(object, "peak_bytes", (double)tenant->peak);
-	cJSON_AddNumberToObject(object, "refusals", (double)tenant->refusals);
-	cJSON_AddNumberToObject(object, "waiting", tenant->waiting);
-	cJSON_AddStringToObject(object, "gate", gate_name(tenant->gate));
-	cJSON_AddBoolToObject(object, "coupled", tenant->coupled != 0);
-	cJSON_AddNumberToObject(object, "unknown_functions", (double)tenant->unknown_functions);
-	ps_time_json(object, tenant);
-	guests = cJSON_AddArrayToObject(object, "processes");
-	for (size_t i = 0; i < rows->count; i++) {
-		const struct wire_guest_row *guest = &rows->row[i].guest_row;
-		cJSON *process;
-
-		if (rows->row[i].code != WIRE_guest_row || guest->tenant != tenant->tenant ||
-		    guest->device != tenant->device)
-			continue;
-		process = cJSON_CreateObject();
-		cJSON_AddNumberToObject(process, "pid", guest->pid);
-		cJSON_AddStringToObject(process, "program", guest->program.text);
-		cJSON_AddNumberToObject(process, "allocated_bytes", (double)guest->allocated);
-		cJSON_AddNumberToObject(process, "residual_bytes", (double)guest->residual);
-		cJSON_AddNumberToObject(process, "credit_bytes", (double)guest->credit);
-		cJSON_AddItemToArray(guests, process);
-	}
-	return object;
-}
-
-static void print_json(const struct rows *rows)
-{
-	owned(cJSON_Delete) cJSON *top = cJSON_CreateObject();
-	cJSON *devices = cJSON_AddArrayToObject(top, "devices");
-	cJSON *tenants = cJSON_AddArrayToObject(top, "tenants");
-	owned(free) char *text = NULL;
-
-	for (size_t i = 0; i < rows->count; i++) {
-		const struct wire_message *row = &rows->row[i];
-
-		if (row->code == WIRE_device_row)
-			cJSON_AddItemToArray(devices, json_device(&row->device_row));
-		if (row->code == WIRE_tenant_row)
-			cJSON_AddItemToArray(tenants, json_tenant(rows, &row->tenant_row));
-	}
-	text = cJSON_Print(top);
-	puts(text ? text : "{}");
-}
-
-/* What there is now, from a connection of its own: a meted that was replaced goes on being shown.
- */
 static int print_once(const struct cli_line *line, struct fault *why)
 {
-	owned(admin_close) struct admin admin = {.fd = -1};
-	owned(rows_free) struct rows rows = {0};
-	char place[PLACE_MAX];
-	int r = admin_connect_any(&admin, place, why);
+	owned(ps_rows_free) struct ps_rows rows = {0};
+	owned(free) char *text = NULL;
+	size_t size = 0;
+	struct page page = {.rows = &rows};
 
-	if (r < 0 || (r == 0 && fetch(&admin, &rows, why) < 0))
+	if (ps_fetch(&rows, why) < 0)
 		return -1;
-	if (cli_value(line, "watch") && isatty(STDOUT_FILENO))
-		fputs("\033[H\033[J", stdout); /* from the top left corner, of an empty screen */
-	if (cli_value(line, "json"))
-		print_json(&rows);
-	else if (r == ADMIN_ABSENT)
-		puts("no meted runs: `mete run` starts one");
-	else {
-		print_devices(&rows);
-		print_tenants(&rows);
-		print_times(&rows);
+	if (cli_value(line, "json")) {
+		ps_json_print(&rows);
+	} else {
+		page.screen = screen_look();
+		page.unit = ps_unit(&rows);
+		page.out = open_memstream(&text, &size);
+		if (!page.out)
+			return fault_set(why, -ENOMEM, "out of memory");
+		print_page(&page, cli_value(line, "processes") != NULL);
+		if (fclose(page.out) != 0)
+			return fault_set(why, -ENOMEM, "out of memory");
+		if (cli_value(line, "watch") && isatty(STDOUT_FILENO))
+			show_in_place(text, &page.screen);
+		else
+			fputs(text, stdout);
 	}
-	return fflush(stdout) == 0 ? 0
-				   : fault_set(why, -errno, "standard output: %s", strerror(errno));
+	return fflush(stdout) == 0 ? 0 : PS_UNWRITTEN;
 }
 
 int ps_main(const struct cli_line *line)
@@ -266,8 +304,10 @@ int ps_main(const struct cli_line *line)
 	if (line->argc)
 		return cli_complain(line, CLI_USAGE, "'%s': ps takes no arguments", line->argv[0]);
 	do {
-		if (print_once(line, &why) < 0)
-			return cli_fail(line, 1, &why);
-	} while (watch && poll(NULL, 0, WATCH_MS) == 0);
+		int r = print_once(line, &why);
+
+		if (r != 0)
+			return r < 0 ? cli_fail(line, 1, &why) : 1;
+	} while (watch && (poll(NULL, 0, WATCH_MS) == 0 || errno == EINTR));
 	return 0;
 }

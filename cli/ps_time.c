@@ -4,9 +4,10 @@
 #include <stdio.h>
 
 #include "base/macros.h"
-#include "base/text.h"
 
-static const char *turn_name(uint32_t turn)
+static const uint64_t second_ns = 1000000000;
+
+const char *ps_turn_name(uint32_t turn)
 {
 	static const char *const names[] = {
 		[WIRE_TURN_NONE] = "-",	       [WIRE_TURN_SILENT] = "silent",
@@ -18,84 +19,88 @@ static const char *turn_name(uint32_t turn)
 	return turn < ARRAY_SIZE(names) ? names[turn] : "unknown";
 }
 
-bool ps_time_matters(const struct wire_tenant_row *tenant)
+static bool matters(const struct wire_tenant_row *tenant)
 {
 	return tenant->governed || tenant->turns || tenant->turn != WIRE_TURN_NONE;
 }
 
-static double percent(uint64_t ns, uint64_t window_s)
+/* Of the last second or minute; of a tenant's life, where that is shorter, which is said. */
+static void add_parts(struct grid *grid, const struct wire_tenant_row *t, uint64_t had_ns,
+		      uint64_t due_ns, uint64_t window_ns)
 {
-	return (double)ns / 1e7 / (double)window_s;
+	bool young = t->age && t->age < window_ns;
+	double whole = (double)(young ? t->age : window_ns);
+	double had = (double)had_ns / whole, due = (double)due_ns / whole;
+
+	had = had < 1 ? had : 1;
+	if (young)
+		grid_add(grid, GRID_PLAIN, "%.1f%% of %.*f s", had * 100,
+			 whole < (double)second_ns ? 1 : 0, whole / (double)second_ns);
+	else
+		grid_add(grid, GRID_PLAIN, "%.1f%%", had * 100);
+	grid_add(grid, GRID_PLAIN, "%.1f%%", (due < 1 ? due : 1) * 100);
 }
 
-/* In thousandths of the device's time. */
-static int drift_milli(const struct wire_tenant_row *t)
+static void add_wait(struct grid *grid, double ns)
 {
-	return (int)t->busy_charged - (int)t->busy;
+	if (ns < 1e9)
+		grid_add(grid, GRID_PLAIN, "%.2f ms", ns / 1e6);
+	else
+		grid_add(grid, GRID_PLAIN, "%.1f s", ns / 1e9);
 }
 
-struct drift {
-	char text[16];
-};
-
-/* "-": the driver has not said. */
-static struct drift drift_text(const struct wire_tenant_row *t)
+static void add_drift(struct grid *grid, const struct wire_tenant_row *t)
 {
-	struct drift drift = {"-"};
-
 	if (t->busy)
-		snprintf(drift.text, sizeof(drift.text), "%+.1f%%", drift_milli(t) / 10.0);
-	return drift;
+		grid_add(grid, GRID_PLAIN, "%+.1f%%", ((int)t->busy_charged - (int)t->busy) / 10.0);
+	else
+		grid_add(grid, GRID_PLAIN, "-"); /* the driver has not said */
 }
 
-void ps_time_heading(void)
+static void add_line(struct grid *grid, const struct wire_tenant_row *t)
 {
-	printf("\n%-4s %-19s %-4s %9s %9s %9s %9s %8s %9s %12s %12s  %-10s %s\n", "ID", "TIME OF",
-	       "GPU", "HAD 1s", "DUE 1s", "HAD 60s", "DUE 60s", "DRIFT", "TURNS", "MEAN WAIT",
-	       "LONGEST", "NOW", "SHARE");
+	grid_add(grid, GRID_PLAIN, "%u", t->tenant);
+	grid_add(grid, GRID_PLAIN, "%s", t->name.text);
+	grid_add(grid, GRID_PLAIN, "%u", t->device);
+	add_parts(grid, t, t->charged_1s, t->entitled_1s, second_ns);
+	add_parts(grid, t, t->charged_60s, t->entitled_60s, 60 * second_ns);
+	add_drift(grid, t);
+	grid_add(grid, GRID_PLAIN, "%llu", (unsigned long long)t->turns);
+	add_wait(grid, t->waits ? (double)t->waited / (double)t->waits : 0);
+	add_wait(grid, (double)t->longest_wait);
+	grid_add(grid, t->turn >= WIRE_TURN_HANGS ? GRID_BAD : GRID_PLAIN, "%s",
+		 ps_turn_name(t->turn));
+	grid_add(grid, GRID_PLAIN, "%s", t->share.text);
 }
 
-void ps_time_line(const struct wire_tenant_row *t)
+void ps_time_print(const struct ps_rows *rows, FILE *out, const struct screen *screen)
 {
-	wire_text name = t->name;
-
-	name.text[text_fit(name.text, 19)] = '\0';
-	printf("%-4u %-19s %-4u %8.1f%% %8.1f%% %8.1f%% %8.1f%% %8s %9llu %10.2fms %10.2fms  "
-	       "%-10s %s\n",
-	       t->tenant, name.text, t->device, percent(t->charged_1s, 1),
-	       percent(t->entitled_1s, 1), percent(t->charged_60s, 60),
-	       percent(t->entitled_60s, 60), drift_text(t).text, (unsigned long long)t->turns,
-	       t->waits ? (double)t->waited / (double)t->waits / 1e6 : 0.0,
-	       (double)t->longest_wait / 1e6, turn_name(t->turn), t->share.text);
-}
-
-void ps_time_json(cJSON *object, const struct wire_tenant_row *t)
-{
-	cJSON *time = cJSON_AddObjectToObject(object, "time");
-	const struct {
-		const char *name;
-		uint64_t value;
-	} numbers[] = {
-		{"turns", t->turns},
-		{"waits", t->waits},
-		{"waited_ns", t->waited},
-		{"longest_wait_ns", t->longest_wait},
-		{"charged_ns", t->charged},
-		{"entitled_ns", t->entitled},
-		{"charged_1s_ns", t->charged_1s},
-		{"entitled_1s_ns", t->entitled_1s},
-		{"charged_60s_ns", t->charged_60s},
-		{"entitled_60s_ns", t->entitled_60s},
-		{"in_flight_ns", t->flight},
+	static const struct grid_column columns[] = {
+		{"ID", .right = true},
+		{"TENANT", .least = 10, .rank = 3, .soft = 24, .soft_rank = 8},
+		{"GPU", .right = true, .may_go = true, .rank = 4},
+		{"LAST SECOND", .right = true},
+		{"DUE", .right = true},
+		{"LAST MINUTE", .right = true, .may_go = true, .rank = 5},
+		{"DUE", .right = true, .may_go = true, .rank = 6},
+		{"DRIFT", .right = true, .may_go = true, .rank = 6},
+		{"TURNS", .right = true, .may_go = true, .rank = 7},
+		{"MEAN WAIT", .right = true, .may_go = true, .rank = 8},
+		{"LONGEST", .right = true, .may_go = true, .rank = 8},
+		{"NOW", .rank = 2, .may_go = true},
+		{"SHARE", .least = 8, .may_go = true, .rank = 9},
 	};
+	owned(grid_done) struct grid grid;
 
-	cJSON_AddBoolToObject(time, "by_turns", t->governed != 0);
-	cJSON_AddStringToObject(time, "now", turn_name(t->turn));
-	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-		cJSON_AddNumberToObject(time, numbers[i].name, (double)numbers[i].value);
-	if (t->busy) {
-		cJSON_AddNumberToObject(time, "driver_busy", ((double)t->busy - 1) / 1000);
-		cJSON_AddNumberToObject(time, "drift", drift_milli(t) / 1000.0);
-	}
-	cJSON_AddStringToObject(object, "share", t->share.text);
+	grid_init(&grid, columns, ARRAY_SIZE(columns));
+	for (size_t i = 0; i < rows->count; i++)
+		if (rows->row[i].code == WIRE_tenant_row && matters(&rows->row[i].tenant_row))
+			add_line(&grid, &rows->row[i].tenant_row);
+	if (!grid.cells)
+		return;
+	fputc('\n', out);
+	grid_line(
+		out, screen, GRID_DIM,
+		"time of the devices that are shared by turns: what each tenant had, and was due");
+	grid_print(&grid, out, screen);
 }

@@ -2,14 +2,10 @@
 /* What `mete ps` shows of tenants' time on devices that are shared out by turns. */
 #pragma once
 
-#include <stdbool.h>
+#include "cli/grid.h"
+#include "cli/ps_rows.h"
 
-#include <cjson/cJSON.h>
+const char *ps_turn_name(uint32_t turn);
 
-#include "wire/wire.h"
-
-/* Whether there is something to be shown of it. */
-bool ps_time_matters(const struct wire_tenant_row *tenant);
-void ps_time_heading(void);
-void ps_time_line(const struct wire_tenant_row *tenant);
-void ps_time_json(cJSON *object, const struct wire_tenant_row *tenant);
+/* A table of them, after an empty line; nothing where there is none. */
+void ps_time_print(const struct ps_rows *rows, FILE *out, const struct screen *screen);

@@ -7,7 +7,9 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
+#include "cli/replay_memory.h"
 #include "cli/replay_time.h"
+#include "cli/values.h"
 #include "replay/job.h"
 
 /* A number of at most three digits behind the point, in thousandths. */
@@ -35,10 +37,12 @@ static int parse_departures(const struct cli_line *line, struct replay_job *job,
 
 	job->departures = cli_value(line, "departures");
 	if (!job->departures && (cli_value(line, "load") || length || cli_value(line, "warm_up") ||
-				 cli_value(line, "recorded")))
+				 cli_value(line, "recorded") || cli_value(line, "stated")))
 		return fault_set(why, -EINVAL,
-				 "--load, --lifetimes, --warm-up and --recorded need --departures");
-	r = thousandths("load", cli_value(line, "load"), 10, 10000, &load, why);
+				 "--load, --lifetimes, --warm-up, --recorded and --stated need "
+				 "--departures");
+
+	r = values_part(line, "load", 10, 10000, &load, why);
 	if (r == 0)
 		r = thousandths("lifetimes", length, 100, 1000000, &lifetimes, why);
 	if (r == 0)
@@ -52,6 +56,7 @@ static int parse_departures(const struct cli_line *line, struct replay_job *job,
 					      .lifetimes = lifetimes / 1000.0,
 					      .warm_up = warm_up / 1000.0,
 					      .recorded = cli_value(line, "recorded"),
+					      .stated = cli_value(line, "stated"),
 					      .windows = 60};
 	return r;
 }
@@ -59,25 +64,20 @@ static int parse_departures(const struct cli_line *line, struct replay_job *job,
 static int parse(const struct cli_line *line, struct replay_job *job, struct fault *why)
 {
 	const char *lists = cli_value(line, "lists"), *seeds = cli_value(line, "seeds");
-	const char *overcommit = cli_value(line, "overcommit"), *ties = cli_value(line, "ties");
-	char *end = "";
+	const char *ties = cli_value(line, "ties");
 	int r;
 
 	if (!cli_value(line, "placement"))
-		return fault_set(why, -EINVAL, "say what to replay: --placement or --time");
+		return fault_set(why, -EINVAL,
+				 "say what to replay: --placement, --time or --memory");
 	if (line->argc != 1)
 		return fault_set(
 			why, -EINVAL,
 			"one folder is needed: the one that holds openb_node_list_gpu_node.csv");
 	job->folder = line->argv[0];
 	job->how.overcommit_milli = 1000;
-	if (overcommit)
-		job->how.overcommit_milli = (uint32_t)strtoul(overcommit, &end, 10);
-	if (*end || job->how.overcommit_milli < 1000 || job->how.overcommit_milli > 4000)
-		return fault_set(
-			why, -EINVAL,
-			"--overcommit '%s': 1000 to 4000 thousandths of a GPU are accepted",
-			overcommit);
+	if (values_part(line, "overcommit", 1000, 4000, &job->how.overcommit_milli, why) < 0)
+		return -EINVAL;
 	if (ties && strcmp(ties, "random") != 0 && strcmp(ties, "file") != 0)
 		return fault_set(why, -EINVAL, "--ties '%s': random or file is accepted", ties);
 	job->how.trace_order = ties && strcmp(ties, "file") == 0;
@@ -171,6 +171,8 @@ int replay_main(const struct cli_line *line)
 
 	if (cli_value(line, "time"))
 		return replay_time_main(line);
+	if (cli_value(line, "memory"))
+		return replay_memory_main(line);
 	if (!job)
 		return cli_fail(line, 1, &why);
 	if (parse(line, job, &why) < 0)

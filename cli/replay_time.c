@@ -2,9 +2,10 @@
 #include "cli/replay_time.h"
 
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
+#include "cli/replay_parts.h"
+#include "cli/values.h"
 #include "replay/time_pods.h"
 #include "replay/time_report.h"
 
@@ -55,22 +56,6 @@ static int add_file(struct tenants *all, const char *path, struct fault *why)
 	return 0;
 }
 
-/* Nothing, where the option was not given. */
-static int parse_duration(const struct cli_line *line, const char *option, uint64_t least,
-			  uint64_t *field, struct fault *why)
-{
-	const char *text = cli_value(line, option);
-	uint64_t ns;
-
-	if (!text)
-		return 0;
-	if (time_load_duration(text, &ns) < 0 || ns < least)
-		return fault_set(why, -EINVAL, "--%s '%s': a time as 100us, 5ms or 60s is accepted",
-				 option, text);
-	*field = ns;
-	return 0;
-}
-
 static int parse_seed(const struct cli_line *line, uint64_t *field, struct fault *why)
 {
 	const char *text = cli_value(line, "seeds");
@@ -85,39 +70,18 @@ static int parse_seed(const struct cli_line *line, uint64_t *field, struct fault
 	return 0;
 }
 
-static int open_output(const char *folder, const char *name, FILE **ret, struct fault *why)
-{
-	char path[4096];
-
-	if (mkdir(folder, 0777) < 0 && errno != EEXIST)
-		return fault_set(why, -errno, "%s: %s", folder, strerror(errno));
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	*ret = fopen(path, "we");
-	return *ret ? 0 : fault_set(why, -errno, "%s: %s", path, strerror(errno));
-}
-
-static int written(FILE *file, const char *name, struct fault *why)
-{
-	return fflush(file) != 0 || ferror(file)
-		       ? fault_set(why, -EIO, "%s: %s", name, strerror(errno))
-		       : 0;
-}
-
 /* ---- tenants --------------------------------------------------------------------------------- */
 
 static int write_report(const char *folder, const struct time_report *report, struct fault *why)
 {
-	owned(fclose) FILE *json = NULL, *svg = NULL;
-	int r = open_output(folder, "time.json", &json, why);
+	owned(replay_output_close) struct replay_output output = {0};
+	int r = replay_output_open(folder, "time", &output, why);
 
-	if (r == 0)
-		r = open_output(folder, "time.svg", &svg, why);
 	if (r < 0)
 		return r;
-	time_report_json(json, report);
-	time_report_svg(svg, report);
-	r = written(json, "time.json", why);
-	return r == 0 ? written(svg, "time.svg", why) : r;
+	time_report_json(output.json, report);
+	time_report_svg(output.svg, report);
+	return replay_output_check(&output, why);
 }
 
 static double seconds(void)
@@ -167,17 +131,14 @@ static int run_tenants(const struct cli_line *line, struct time_setup *setup, st
 static int write_pods(const char *folder, const struct time_pods_job *job,
 		      const struct time_pods_row *rows, size_t size, struct fault *why)
 {
-	owned(fclose) FILE *json = NULL, *svg = NULL;
-	int r = open_output(folder, "pods.json", &json, why);
+	owned(replay_output_close) struct replay_output output = {0};
+	int r = replay_output_open(folder, "pods", &output, why);
 
-	if (r == 0)
-		r = open_output(folder, "pods.svg", &svg, why);
 	if (r < 0)
 		return r;
-	time_pods_json(json, job, rows, size);
-	time_pods_svg(svg, rows, size);
-	r = written(json, "pods.json", why);
-	return r == 0 ? written(svg, "pods.svg", why) : r;
+	time_pods_json(output.json, job, rows, size);
+	time_pods_svg(output.svg, rows, size);
+	return replay_output_check(&output, why);
 }
 
 static int run_pods(const struct cli_line *line, const struct time_setup *setup, struct fault *why)
@@ -193,7 +154,7 @@ static int run_pods(const struct cli_line *line, const struct time_setup *setup,
 	job.seed = setup->seed;
 	job.length_ns = setup->length_ns;
 	job.progress = cli_value(line, "quiet") ? NULL : stderr;
-	r = parse_duration(line, "request", 1, &job.request_ns, why);
+	r = values_time(line, "request", 1, TIME_LOAD_MOST, &job.request_ns, why);
 	if (r == 0)
 		r = time_pods_run(&job, &rows, &size, why);
 	if (r < 0)
@@ -211,10 +172,10 @@ static int parse(const struct cli_line *line, struct time_setup *setup, struct t
 		 struct fault *why)
 {
 	const char *file = cli_value(line, "tenants");
-	int r = parse_duration(line, "length", 100000000, &setup->length_ns, why);
+	int r = values_time(line, "length", 100000000, TIME_LOAD_MOST, &setup->length_ns, why);
 
 	if (r == 0)
-		r = parse_duration(line, "delay", 0, &setup->delay_ns, why);
+		r = values_time(line, "delay", 0, TIME_LOAD_MOST, &setup->delay_ns, why);
 	if (r == 0)
 		r = parse_seed(line, &setup->seed, why);
 	if (r == 0 && file)
@@ -222,9 +183,9 @@ static int parse(const struct cli_line *line, struct time_setup *setup, struct t
 	for (int i = 0; i < line->argc && r == 0; i++)
 		r = add(tenants, line->argv[i], why);
 	if (r == 0 && !tenants->size && !cli_value(line, "pods"))
-		r = fault_set(
-			why, -EINVAL,
-			"say who shares the device, as 'weight=100' 'weight=300 kernel=10ms'");
+		r = fault_set(why, -EINVAL,
+			      "name the tenants that share the device, as in 'weight=100' "
+			      "'weight=300 kernel=10ms'");
 	setup->loads = tenants->loads;
 	setup->tenants = tenants->size;
 	return r;

@@ -7,19 +7,25 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
+#include "base/place.h"
 #include "cli/admin.h"
 #include "cli/cli.h"
 #include "cli/daemon.h"
 #include "cli/driver.h"
+#include "cli/run_report.h"
 #include "cli/signals.h"
+#include "cli/sim_node.h"
+#include "cli/values.h"
 #include "cli/visible.h"
-#include "core/share.h"
 
 enum {
 	NAME_MAX_BYTES = 63,
+	JOIN_OUTSIDE = 1, /* outcome of join(): our outer tenant is another meted's */
 };
 
 /* Ours comes first; what was there stays. */
@@ -46,7 +52,7 @@ static int set_environment(const struct driver *driver, const char *socket, stru
 	if ((r = put_first("LD_LIBRARY_PATH", path, why)) < 0)
 		return r;
 	snprintf(path, sizeof(path), "%s/libmete.so", guest);
-	/* A path with a blank or colon would be two entries to the loader. */
+	/* The loader would read a path with a space or colon as two entries. */
 	if (strpbrk(path, " :"))
 		return fault_set(why, -EINVAL,
 				 "%s: LD_PRELOAD cannot hold a path with blanks or colons", path);
@@ -63,10 +69,74 @@ static int check_name(const char *name, struct fault *why)
 
 	while (name[n] && (unsigned char)name[n] >= ' ' && name[n] != 0x7f)
 		n++;
-	if (n > 0 && n <= NAME_MAX_BYTES && !name[n])
-		return 0;
-	return fault_set(why, -EINVAL, "--name: accepted: 1 to %d bytes without control characters",
-			 NAME_MAX_BYTES);
+	if (n == 0 || n > NAME_MAX_BYTES || name[n])
+		return fault_set(why, -EINVAL,
+				 "--name: accepted: 1 to %d bytes without control characters",
+				 NAME_MAX_BYTES);
+	/* `mete set 7 ...` means tenant 7. */
+	if (!name[strspn(name, "0123456789")])
+		return fault_set(why, -EINVAL,
+				 "--name '%s': a number is a tenant's id; accepted: a name with "
+				 "something else in it",
+				 name);
+	return 0;
+}
+
+/* Options that are fields of a share. */
+#define FIELD_OPTIONS(X)                                                                           \
+	X(memory)                                                                                  \
+	X(wait)                                                                                    \
+	X(on_daemon_loss) X(mode) X(weight) X(guarantee) X(cap) X(class) X(escalate) X(swap) X(idle)
+
+static const char *const field_options[] = {
+#define NAME(name) #name,
+	FIELD_OPTIONS(NAME)
+#undef NAME
+};
+
+/* What is wrong whatever meted there is, and whatever device. */
+static int check_values(const struct cli_line *line, struct fault *why)
+{
+	const char *name = cli_value(line, "name"), *device = cli_value(line, "device");
+	struct share share;
+	int r = name ? check_name(name, why) : 0;
+
+	share_init(&share);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(field_options); i++) {
+		const char *value = cli_value(line, field_options[i]);
+		char typed[40];
+
+		snprintf(typed, sizeof(typed), "--%s", cli_dashed(field_options[i]).text);
+		if (value && strlen(value) > WIRE_TEXT_MAX)
+			r = fault_set(why, -EINVAL, "%s: the value is too long", typed);
+		else if (value)
+			r = values_field(typed, field_options[i], value, &share, why);
+	}
+	if (r == 0 && device && (!*device || strlen(device) > WIRE_TEXT_MAX))
+		r = fault_set(why, -EINVAL,
+			      "--device: the value is %s; accepted: a UUID or an index, or several "
+			      "with commas",
+			      *device ? "too long" : "empty");
+	return r;
+}
+
+/* The socket of the tenant that we run in; NULL: none, or it no longer exists. */
+static const char *outer_socket(void)
+{
+	const char *path = getenv("METE_SOCKET");
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	owned(close) int fd = -1;
+
+	if (!path)
+		path = PLACE_SYSTEM "/guest.sock"; /* in a container */
+	if (strlen(path) >= sizeof(address.sun_path))
+		return NULL;
+	strcpy(address.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0 ||
+	    (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 && errno != EAGAIN))
+		return NULL;
+	return path;
 }
 
 static int make_tenant(const struct cli_line *line, struct admin *admin,
@@ -74,44 +144,34 @@ static int make_tenant(const struct cli_line *line, struct admin *admin,
 {
 	struct wire_message request = {.code = WIRE_tenant_new};
 	struct wire_tenant_new *tenant = &request.tenant_new;
-	const char *name = cli_value(line, "name");
-	const struct {
-		wire_text *field;
-		const char *option;
-	} texts[] = {
-		{&tenant->memory, "memory"},	   {&tenant->device, "device"},
-		{&tenant->wait, "wait"},	   {&tenant->on_daemon_loss, "on_daemon_loss"},
-		{&tenant->mode, "mode"},	   {&tenant->weight, "weight"},
-		{&tenant->guarantee, "guarantee"}, {&tenant->cap, "cap"},
-		{&tenant->class, "class"},	   {&tenant->escalate, "escalate"},
+	const char *name = cli_value(line, "name"), *device = cli_value(line, "device");
+	wire_text *const fields[] = {
+#define FIELD(name) &tenant->name,
+		FIELD_OPTIONS(FIELD)
+#undef FIELD
 	};
 	const char *program = strrchr(line->argv[0], '/');
-	int r = name ? check_name(name, why) : 0;
+	const char *outer = outer_socket();
+	int r;
 
-	if (r < 0)
-		return r;
 	wire_set_text(&tenant->name, name ? name : program ? program + 1 : line->argv[0]);
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-		const char *value = cli_value(line, texts[i].option);
-		const char *accepts = share_accepts(texts[i].option);
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
+		const char *value = cli_value(line, field_options[i]);
 
-		/* An empty text would mean the default: what was typed must not be dropped. */
-		if (value && (!*value || strlen(value) > WIRE_TEXT_MAX))
-			return fault_set(why, -EINVAL, "--%s: the value is %s; accepted: %s",
-					 cli_dashed(texts[i].option).text,
-					 *value ? "too long" : "empty",
-					 accepts ? accepts : "a UUID or an index");
-		wire_set_text(texts[i].field, value ? value : "");
+		wire_set_text(fields[i], value ? value : "");
 	}
-	if (!cli_value(line, "device") && strlen(visible_asked()) > WIRE_TEXT_MAX)
+	wire_set_text(&tenant->device, device ? device : visible_asked());
+	if (!device && strlen(visible_asked()) > WIRE_TEXT_MAX)
 		return fault_set(why, -EINVAL,
 				 "CUDA_VISIBLE_DEVICES: longer than %d bytes: use indices",
 				 WIRE_TEXT_MAX);
-	if (!cli_value(line, "device"))
-		wire_set_text(&tenant->device, visible_asked());
+	wire_set_text(&tenant->outer, outer ? outer : "");
 	r = admin_ask(admin, &request, ret_made, why);
+	if (r == -EPERM && outer && ret_made->code == WIRE_refused &&
+	    ret_made->refused.code == WIRE_REFUSED_IDENTITY)
+		return JOIN_OUTSIDE;
 	if (r == 0 && ret_made->code != WIRE_tenant_made)
-		return fault_set(why, -EPROTO, "meted answered '%s' to a new tenant",
+		return fault_set(why, -EPROTO, "meted replied '%s' to the request for a tenant",
 				 wire_name(ret_made->code));
 	return r;
 }
@@ -126,6 +186,10 @@ static int join(const struct cli_line *line, struct admin *admin, const struct d
 	do {
 		admin_close(admin);
 		r = daemon_connect(admin, driver, why);
+		if (r == 0 && driver->simulated)
+			r = sim_node_check(admin->daemon.pid, why);
+		if (r == 0)
+			admin_tell(admin, "run");
 		if (r == 0)
 			r = make_tenant(line, admin, ret_made, why);
 		if (r == 0)
@@ -135,7 +199,66 @@ static int join(const struct cli_line *line, struct admin *admin, const struct d
 	return r;
 }
 
-/* Not before meted knows of it: were we killed earlier, it would find no tenant. */
+/* In a share that was there before, what was said of one's own is not honoured: which options.
+ * `outside`: it is another meted's, which is not asked for a report either. */
+static void list_unheard(const struct cli_line *line, bool outside, char *text, size_t size)
+{
+	static const char *const more[] = {"name", "report", "report_json"};
+	size_t n = 0;
+
+	*text = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(field_options) + ARRAY_SIZE(more); i++) {
+		const char *option = i < ARRAY_SIZE(field_options)
+					     ? field_options[i]
+					     : more[i - ARRAY_SIZE(field_options)];
+
+		if (!cli_value(line, option))
+			continue;
+		if (!outside &&
+		    (strcmp(option, "memory") == 0 || strncmp(option, "report", 6) == 0))
+			continue;
+		if (n < size)
+			n += (size_t)snprintf(text + n, size - n, "%s--%s", n ? ", " : "",
+					      cli_dashed(option).text);
+	}
+}
+
+/* The outer tenant's share is the program's: no other was made. */
+static void say_joined(const struct cli_line *line, const struct wire_tenant_made *made)
+{
+	char unheard[256];
+
+	if (!made->joined)
+		return;
+	list_unheard(line, false, unheard, sizeof(unheard));
+	if (*unheard)
+		fprintf(stderr,
+			"mete run: note: this runs in the share of tenant %u (%s): %s %s not "
+			"honoured (--memory below that tenant's limit would make a tenant of its "
+			"own, within that one)\n",
+			made->tenant, made->name.text, unheard,
+			strchr(unheard, ',') ? "are" : "is");
+}
+
+/* The share that we run in is another meted's than the one that was found: it is not widened. */
+static void noreturn_ run_in_outer(const struct cli_line *line)
+{
+	char unheard[256];
+	int error;
+
+	list_unheard(line, true, unheard, sizeof(unheard));
+	fprintf(stderr,
+		"mete run: note: this runs within a share of another meted, which also applies to "
+		"%s; no other share was created%s%s\n",
+		line->argv[0], *unheard ? "; not honoured: " : "", unheard);
+	fflush(NULL);
+	execvp(line->argv[0], line->argv);
+	error = errno;
+	exit(cli_complain(line, error == ENOENT ? 127 : 126, "%s: %s", line->argv[0],
+			  error == ENOENT ? "no such program" : strerror(error)));
+}
+
+/* Not before meted knows of it: if we were killed earlier, the program would find no tenant. */
 static void noreturn_ become_program(const struct cli_line *line, const struct signals *before,
 				     int start)
 {
@@ -146,7 +269,7 @@ static void noreturn_ become_program(const struct cli_line *line, const struct s
 	signals_give_back(before);
 	execvp(line->argv[0], line->argv);
 	error = errno;
-	/* exec failed: what was set for the program must not be said of ours. */
+	/* exec failed: the program's settings must not apply to us. */
 	_exit(cli_complain(line, error == ENOENT ? 127 : 126, "%s: %s", line->argv[0],
 			   error == ENOENT ? "no such program" : strerror(error)));
 }
@@ -161,80 +284,78 @@ static int keep(struct admin *admin, uint32_t tenant, pid_t child, struct fault 
 	return admin_ask(admin, &request, &answer, why);
 }
 
-/* meted ended under us (an upgrade, a crash): start it again, and keep the tenant in the
- * new one. */
-static void keep_again(struct admin *admin, const struct driver *driver, uint32_t tenant,
-		       pid_t child)
+/* The meted that our tenant is in, and what there is to do when it ends. */
+struct kept {
+	struct admin *admin;
+	const struct driver *driver;
+	uint32_t tenant;
+	pid_t child;
+	bool system;	 /* it is the system's: whoever started that one starts it again */
+	unsigned missed; /* so often it was looked for in vain; 0: we are connected to one */
+	unsigned replaced;
+};
+
+enum {
+	AGAIN_MS = 250, /* nobody tells when the system's meted is back */
+	TELL_MISSED = 40,
+};
+
+static bool is_away(int r)
+{
+	return r == ADMIN_ABSENT || r == -ECONNRESET || r == -EPIPE || r == -ETIMEDOUT;
+}
+
+/* meted ended under us (an upgrade, a crash): keeps the tenant in the next one. A user's own is
+ * started again; the system's is waited for, as a meted of our own would not know the tenant. */
+static void keep_again(struct kept *it)
 {
 	struct fault why;
-
 	int r;
 
 	/* The next one may be killed as well. */
 	do {
-		admin_close(admin);
-		r = daemon_connect(admin, driver, &why);
+		admin_close(it->admin);
+		r = it->system ? admin_connect(it->admin, PLACE_SYSTEM, &why)
+			       : daemon_connect(it->admin, it->driver, &why);
 		if (r == 0)
-			r = keep(admin, tenant, child, &why);
-	} while (r == -ECONNRESET || r == -EPIPE);
+			r = keep(it->admin, it->tenant, it->child, &why);
+	} while (!it->system && (r == -ECONNRESET || r == -EPIPE));
+	if (it->system && is_away(r)) {
+		admin_close(it->admin);
+		if (++it->missed == TELL_MISSED)
+			fprintf(stderr,
+				"mete run: note: the system's meted has been gone for %d s: the "
+				"program keeps running, and `mete run` waits for the next meted\n",
+				TELL_MISSED * AGAIN_MS / 1000);
+		return;
+	}
+	it->missed = 0;
 	if (r < 0)
-		fprintf(stderr, "mete run: meted is gone, the program goes on: %s\n", why.text);
+		fprintf(stderr, "mete run: meted is gone, but the program keeps running: %s\n",
+			why.text);
 }
 
-/* Waits for the program, and looks after the daemon meanwhile. Returns how often it was replaced.
- */
-static unsigned wait_for_program(pid_t child, struct admin *admin, const struct driver *driver,
-				 uint32_t tenant)
+/* Waits for the program, and restarts the daemon if necessary. */
+static void wait_for_program(struct kept *it)
 {
-	unsigned replaced = 0;
-	owned(close) int pidfd = (int)syscall(SYS_pidfd_open, child, 0);
+	owned(close) int pidfd = (int)syscall(SYS_pidfd_open, it->child, 0);
 	struct pollfd watched[] = {{.fd = pidfd, .events = POLLIN}, {.events = POLLIN}};
 
 	if (pidfd < 0)
-		return 0; /* then waitpid() waits, and the daemon looks after itself */
+		return; /* then waitpid() waits, and the daemon looks after itself */
 	for (;;) {
-		watched[1].fd = admin->fd;
-		if (poll(watched, ARRAY_SIZE(watched), -1) < 0 && errno != EINTR)
-			return replaced;
-		if (watched[0].revents)
-			return replaced;
-		if (watched[1].revents) {
-			keep_again(admin, driver, tenant, child);
-			replaced++;
-		}
+		int n;
+
+		watched[1].fd = it->admin->fd;
 		watched[0].revents = watched[1].revents = 0;
+		n = poll(watched, ARRAY_SIZE(watched), it->missed ? AGAIN_MS : -1);
+		if ((n < 0 && errno != EINTR) || watched[0].revents)
+			return;
+		if (watched[1].revents)
+			it->replaced++;
+		if (watched[1].revents || n == 0)
+			keep_again(it);
 	}
-}
-
-/* What the ledger saw of the tenant: one line per device, while the admin connection keeps it. */
-static void report(const struct cli_line *line, struct admin *admin, uint32_t tenant, bool whole)
-{
-	struct wire_message request = {.code = WIRE_list}, row = {0};
-	bool joined = !whole; /* what an earlier meted saw is not known */
-	struct fault why;
-	int r;
-
-	request.list.tenant = tenant;
-	r = admin_ask(admin, &request, &row, &why);
-	for (; r == 0 && row.code != WIRE_end; r = admin_next(admin, &row, &why)) {
-		const struct wire_tenant_row *seen = &row.tenant_row;
-
-		if (row.code != WIRE_tenant_row || seen->tenant != tenant)
-			continue;
-		fprintf(stderr,
-			"mete run: %s: device=%u limit_bytes=%llu peak_bytes=%llu refusals=%llu\n",
-			seen->name.text, seen->device, (unsigned long long)seen->limit,
-			(unsigned long long)seen->peak, (unsigned long long)seen->refusals);
-		joined |= seen->joins != 0;
-	}
-	if (r == 0 && !joined)
-		fprintf(stderr,
-			"mete run: no process of %s came to mete: if it used a GPU, nothing was "
-			"limited (static programs, an emptied environment and a driver opened by "
-			"its absolute path pass mete by)\n",
-			line->argv[0]);
-	if (r < 0)
-		best_effort(cli_complain(line, 0, "no report: %s", why.text));
 }
 
 /* Ends as the program ended: with its status, or by the signal that killed it. */
@@ -251,23 +372,38 @@ static int pass_end_on(int status)
 int run_main(const struct cli_line *line)
 {
 	owned(admin_close) struct admin admin = {.fd = -1};
+	owned(run_report_close) struct run_report report = {0};
 	struct wire_message made = {0};
-	struct driver driver;
+	struct driver driver = {0};
 	struct fault why;
 	struct signals before;
-	unsigned replaced;
+	struct kept kept;
 	pid_t child;
 	int status, start[2];
 
 	if (line->argc == 0)
 		return cli_complain(line, CLI_USAGE,
 				    "no program given: mete run [OPTION]... -- PROGRAM");
-	if (driver_find(&driver, &why) < 0 || join(line, &admin, &driver, &made, &why) < 0 ||
-	    set_environment(&driver, made.tenant_made.socket.text, &why) < 0)
+	if (check_values(line, &why) < 0)
+		return cli_fail(line, CLI_USAGE, &why);
+	status = run_report_open(line, &report, &why);
+	if (status == 0)
+		status = driver_find(&driver, &why);
+	if (status == 0)
+		status = join(line, &admin, &driver, &made, &why);
+	if (status == JOIN_OUTSIDE) {
+		admin_close(&admin);
+		run_in_outer(line);
+	}
+	if (made.tenant_made.note.text[0])
+		fprintf(stderr, "mete run: note: %s\n", made.tenant_made.note.text);
+	if (status == 0)
+		say_joined(line, &made.tenant_made);
+	if (status < 0 || set_environment(&driver, made.tenant_made.socket.text, &why) < 0)
 		return cli_fail(line, 125, &why);
 	fflush(NULL);
 	if (pipe2(start, O_CLOEXEC) != 0)
-		return cli_complain(line, 125, "no pipe: %s", strerror(errno));
+		return cli_complain(line, 125, "cannot create a pipe: %s", strerror(errno));
 	signals_take(&before);
 	child = fork();
 	if (child == 0) {
@@ -276,19 +412,27 @@ int run_main(const struct cli_line *line)
 	}
 	signals_release(&before, child);
 	if (child < 0)
-		return cli_complain(line, 125, "no process for %s: %s", line->argv[0],
+		return cli_complain(line, 125, "cannot start a process for %s: %s", line->argv[0],
 				    strerror(errno));
 	/* Where meted has just gone it is told when that is seen. */
 	best_effort(keep(&admin, made.tenant_made.tenant, child, &why));
 	best_effort(write(start[1], "", 1));
 	close(start[0]);
 	close(start[1]);
-	replaced = wait_for_program(child, &admin, &driver, made.tenant_made.tenant);
+	kept = (struct kept){.admin = &admin,
+			     .driver = &driver,
+			     .tenant = made.tenant_made.tenant,
+			     .child = child,
+			     .system = admin.daemon.system != 0};
+	wait_for_program(&kept);
 	while (waitpid(child, &status, 0) < 0)
 		if (errno != EINTR)
 			return cli_complain(line, 125, "%s: %s", line->argv[0], strerror(errno));
 	signals_release(&before, 0);
-	if (cli_value(line, "report"))
-		report(line, &admin, made.tenant_made.tenant, replaced == 0);
+	report.tenant = made.tenant_made.tenant;
+	report.name = made.tenant_made.name.text;
+	report.whole = kept.replaced == 0;
+	report.status = status;
+	run_report_say(line, &admin, &report);
 	return pass_end_on(status);
 }

@@ -27,3 +27,27 @@ const struct cli_option cli_options[] = {
 #undef OPTION
 };
 const size_t cli_options_size = ARRAY_SIZE(cli_options);
+
+const struct cli_note cli_examples[] = {
+#define EXAMPLE(verb, command, meaning) {#verb, command, meaning},
+#define STATUS(...)
+#define COLUMN(...)
+#define VARIABLE(...)
+#define PLACE(...)
+#include "cli/pages.def"
+#undef EXAMPLE
+#undef STATUS
+#define EXAMPLE(...)
+};
+const size_t cli_examples_size = ARRAY_SIZE(cli_examples);
+
+const struct cli_note cli_statuses[] = {
+#define STATUS(verb, status, meaning) {#verb, status, meaning},
+#include "cli/pages.def"
+#undef EXAMPLE
+#undef STATUS
+#undef COLUMN
+#undef VARIABLE
+#undef PLACE
+};
+const size_t cli_statuses_size = ARRAY_SIZE(cli_statuses);

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "wire/page.h"
 
 enum { VISIBLE_NODE_DEVICES = 64 }; /* most devices of a machine whose indices are known here */
@@ -33,8 +34,14 @@ static int name_devices(struct admin *admin, const char *asked, char *ret_names,
 	while ((name = strsep(&at, ",")) && n < (int)size) {
 		char *end;
 		size_t index = strtoul(name, &end, 10);
-		bool is_index = !*end && index < VISIBLE_NODE_DEVICES;
+		bool is_index = !*end && index < VISIBLE_NODE_DEVICES && strlen(name) < 4;
 
+		for (size_t i = 0; !is_index && i < VISIBLE_NODE_DEVICES; i++) {
+			if (!text_uuid_begins(uuid[i].text, name))
+				continue;
+			index = i;
+			is_index = true;
+		}
 		n += snprintf(ret_names + n, size - (size_t)n, "%s%s", n ? "," : "",
 			      is_index ? uuid[index].text : name);
 	}

@@ -1,42 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <inttypes.h>
-#include <limits.h>
 #include <string.h>
 
-#include "node/daemon.h"
+#include "node/admin.h"
 #include "node/keeper.h"
-
-enum {
-	ADMIN_KEEPS = 64,     /* tenants that one connection keeps alive */
-	ADMIN_SESSIONS = 512, /* connections */
-};
-
-struct admin {
-	struct peer peer;
-	struct list link; /* of the daemon */
-	struct daemon *daemon;
-	pid_t pid;
-	uid_t uid;
-	bool greeted;
-	uint32_t kept[ADMIN_KEEPS], keeps;
-	bool listing; /* a LIST is to be answered when its figures are measured */
-	uint32_t list_id, list_tenant;
-	unsigned list_rounds; /* measurements that it still waits for at most */
-};
+#include "node/mark.h"
+#include "node/measure.h"
+#include "node/outside.h"
+#include "node/schedule.h"
 
 static struct admin *admin_of(struct peer *peer)
 {
 	return container_of(peer, struct admin, peer);
 }
 
-static void leave(struct admin *a)
+static void stop_listing(struct admin *a);
+
+void admin_leave(struct admin *a)
 {
 	struct daemon *d = a->daemon;
 
 	if (!list_linked(&a->link))
 		return;
 	list_remove(&a->link);
-	d->admin_count--;
+	stop_listing(a);
+	if (a->user)
+		a->user->admins--;
+	else
+		d->admin_count--;
 	reserve_drop(d, a);
 	peer_close(&a->peer);
 	list_for_each(link, &d->tenants)
@@ -49,6 +39,7 @@ static void leave(struct admin *a)
 		t->keepers--;
 		tenant_maybe_end(t);
 	}
+	user_maybe_end(take(a->user));
 	daemon_maybe_end(d);
 }
 
@@ -58,7 +49,7 @@ static void on_gone(struct peer *peer, const char *reason)
 
 	if (reason && daemon_may_complain(a->daemon))
 		log_warning("admin.closed", "pid=%d reason=%s", (int)a->pid, log_text(reason).text);
-	leave(a);
+	admin_leave(a);
 }
 
 static void on_freed(struct peer *peer)
@@ -71,177 +62,114 @@ static void on_unknown(struct peer *peer, uint32_t id, uint32_t code)
 	peer_refuse(peer, id, WIRE_REFUSED_UNKNOWN, "meted does not know message %u", code);
 }
 
-static void on_hello(struct admin *a, uint32_t id, const struct wire_admin_hello *hello)
+static void welcome(struct admin *a)
 {
-	struct wire_message answer = {.code = WIRE_admin_welcome, .id = id};
+	struct wire_message answer = {.code = WIRE_admin_welcome, .id = a->hello_id};
 
-	if (hello->major != WIRE_MAJOR) {
-		peer_refuse(&a->peer, id, WIRE_REFUSED_VERSION,
-			    "this meted speaks version %d of the protocol, you speak version %u",
-			    WIRE_MAJOR, hello->major);
-		leave(a);
-		return;
-	}
+	a->greeting = false;
 	a->greeted = true;
 	answer.admin_welcome.major = WIRE_MAJOR;
 	answer.admin_welcome.minor = WIRE_MINOR;
 	answer.admin_welcome.pid = (uint32_t)getpid();
 	answer.admin_welcome.system = (uint32_t)a->daemon->options.system;
 	wire_set_text(&answer.admin_welcome.version, METE_VERSION);
+	rows_trouble(a->daemon, &answer.admin_welcome.trouble);
 	peer_send(&a->peer, &answer);
 }
 
-/* The device with the least of it promised; ties go to the lower index. */
-static uint32_t emptiest(const struct daemon *d)
+/* Whoever comes is told whether the driver answers: within the time after which it is late. */
+static void on_hello(struct admin *a, uint32_t id, const struct wire_admin_hello *hello)
 {
-	uint32_t best = 0;
-	int64_t best_left = INT64_MIN;
-
-	for (uint32_t i = 0; i < d->devices; i++) {
-		int64_t left =
-			(int64_t)(d->device[i].info->total_bytes - d->device[i].promised_bytes);
-
-		if (left > best_left) {
-			best = i;
-			best_left = left;
-		}
+	if (hello->major != WIRE_MAJOR) {
+		peer_refuse(&a->peer, id, WIRE_REFUSED_VERSION,
+			    "this meted speaks protocol version %d, you speak version %u",
+			    WIRE_MAJOR, hello->major);
+		admin_leave(a);
+		return;
 	}
-	return best;
+	if (a->greeting) {
+		peer_refuse(&a->peer, id, WIRE_REFUSED_BAD, "ADMIN_HELLO is being answered");
+		return;
+	}
+	mark_again(a->daemon);
+	a->greeting = true;
+	a->hello_id = id;
+	a->minor = hello->minor;
+	a->hello_look = outside_fresh(a->daemon);
+	if (!measure_under_way(a->daemon) || a->daemon->measured_last >= a->hello_look)
+		welcome(a);
 }
 
-/* "", or UUIDs or indices with commas between them. */
-static int pick_devices(struct daemon *d, const char *text, struct tenant_spec *spec,
-			struct fault *why)
-{
-	char rest[WIRE_TEXT_MAX + 1], *at = rest, *name;
-
-	if (!d->devices)
-		return fault_set(why, -ENODEV, "this machine has no device");
-	if (!*text) {
-		spec->devices = 1;
-		spec->device[0] = emptiest(d);
-		return 0;
-	}
-	snprintf(rest, sizeof(rest), "%s", text);
-	while ((name = strsep(&at, ","))) {
-		uint32_t index;
-
-		if (daemon_find_device(d, name, &index) < 0)
-			return fault_set(
-				why, -ENODEV,
-				"device: there is no '%.60s'; accepted: a UUID or an index "
-				"below %u (nvidia-smi -L lists them)",
-				name, d->devices);
-		for (uint32_t i = 0; i < spec->devices; i++) {
-			if (spec->device[i] == index)
-				return fault_set(why, -EINVAL, "device: '%.60s' is named twice",
-						 name);
-		}
-		if (spec->devices == WIRE_DEVICES)
-			return fault_set(why, -EINVAL, "device: more than %d devices",
-					 WIRE_DEVICES);
-		spec->device[spec->devices++] = index;
-	}
-	return 0;
-}
-
-/* The place of a key in the share's table. */
-static uint32_t key_index(const char *key)
-{
-	uint32_t i = 0;
-
-	while (share_key(i) && strcmp(share_key(i), key) != 0)
-		i++;
-	return i;
-}
-
-static int keep(struct admin *a, struct tenant *t, struct fault *why)
+int admin_keep(struct admin *a, struct tenant *t, struct fault *why)
 {
 	for (uint32_t i = 0; i < a->keeps; i++) {
 		if (a->kept[i] == t->id)
 			return 0;
 	}
 	if (a->keeps == ADMIN_KEEPS)
-		return fault_set(why, -ENOSPC, "one connection keeps no more than %d tenants",
+		return fault_set(why, -ENOSPC, "one connection may keep at most %d tenants",
 				 ADMIN_KEEPS);
 	a->kept[a->keeps++] = t->id;
-	t->keepers++;
-	t->kept = true;
+	tenant_keep(t);
 	return 0;
 }
 
-static void read_share(const struct wire_tenant_new *said, struct tenant_spec *ret_spec)
+static bool keeps(const struct admin *a, const struct tenant *t)
 {
-	const struct {
-		const char *key;
-		const wire_text *text;
-	} fields[] = {
-		{"memory", &said->memory},
-		{"wait", &said->wait},
-		{"on_daemon_loss", &said->on_daemon_loss},
-		{"mode", &said->mode},
-		{"weight", &said->weight},
-		{"guarantee", &said->guarantee},
-		{"cap", &said->cap},
-		{"class", &said->class},
-		{"escalate", &said->escalate},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
-		ret_spec->texts[key_index(fields[i].key)] = fields[i].text->text;
+	for (uint32_t i = 0; i < a->keeps; i++)
+		if (a->kept[i] == t->id)
+			return true;
+	return false;
 }
 
-static void on_tenant_new(struct admin *a, uint32_t id, const struct wire_tenant_new *said)
+/* Likewise, where the peer may change it; `or_keep`: or where it runs within it, which allows it to
+ * keep that tenant, and nothing else. */
+static struct tenant *own(struct admin *a, uint32_t id, uint32_t tenant, const char *name,
+			  bool or_keep)
 {
-	struct wire_message answer = {.code = WIRE_tenant_made, .id = id};
-	struct tenant_spec spec = {.owner = a->uid, .name = said->name.text};
-	struct daemon *d = a->daemon;
-	struct tenant *t = NULL;
-	struct fault why;
-	int r;
+	struct tenant *t = admin_named(a, id, tenant, name);
+	struct user_name owner;
 
-	read_share(said, &spec);
-	r = pick_devices(d, said->device.text, &spec, &why);
-	if (r == 0 && a->keeps == ADMIN_KEEPS)
-		r = fault_set(&why, -ENOSPC, "one connection keeps no more than %d tenants",
-			      ADMIN_KEEPS);
-	if (r == 0)
-		r = tenant_make(d, &spec, &t, &why);
-	if (r < 0 || !t) {
-		peer_refuse(&a->peer, id, WIRE_REFUSED_VALUE, "%s", why.text);
-		return;
-	}
-	best_effort(keep(a, t, &why));
-	restore_tenant(t);
-	answer.tenant_made.tenant = t->id;
-	wire_set_text(&answer.tenant_made.socket, t->socket);
-	wire_set_text(&answer.tenant_made.uuid, d->device[spec.device[0]].info->uuid_text);
-	peer_send(&a->peer, &answer);
-}
-
-/* By id, or, where that is 0, by name; NULL, and the peer was told. */
-static struct tenant *named(struct admin *a, uint32_t id, uint32_t tenant, const char *name)
-{
-	struct tenant *t =
-		tenant ? tenant_find(a->daemon, tenant) : tenant_find_by_name(a->daemon, name);
-
-	if (t)
+	if (!t || !a->user || t->owner == a->uid || (or_keep && keeps(a, t)))
 		return t;
-	if (tenant)
-		peer_refuse(&a->peer, id, WIRE_REFUSED_UNKNOWN, "there is no tenant %u", tenant);
-	else
-		peer_refuse(&a->peer, id, WIRE_REFUSED_UNKNOWN, "there is no tenant '%.60s'", name);
+	owner = user_name(t->owner);
+	peer_refuse(&a->peer, id, WIRE_REFUSED_IDENTITY,
+		    "tenant %u (%.60s) belongs to user %s: only that user and root may change it",
+		    t->id, t->name, owner.text);
 	return NULL;
+}
+
+/* What is root's, or of the user whose own this meted is. */
+static bool is_master(struct admin *a, uint32_t id, const char *what)
+{
+	if (!a->user)
+		return true;
+	peer_refuse(&a->peer, id, WIRE_REFUSED_IDENTITY, "only root may %s", what);
+	return false;
 }
 
 static void on_tenant_set(struct admin *a, uint32_t id, const struct wire_tenant_set *said)
 {
-	struct tenant *t = named(a, id, said->tenant, said->name.text);
+	struct tenant *t = own(a, id, said->tenant, said->name.text, false);
 	struct fault why;
 
 	if (!t)
 		return;
-	if (tenant_set(t, said->key.text, said->value.text, &why) < 0)
+	if (promise_change(t, said->key.text, said->value.text, &why) < 0 ||
+	    tenant_set(t, a->user, said->key.text, said->value.text, &why) < 0)
+		peer_refuse(&a->peer, id, WIRE_REFUSED_VALUE, "%s", why.text);
+	else
+		peer_done(&a->peer, id, 0);
+}
+
+static void on_tenant_suspend(struct admin *a, uint32_t id, const struct wire_tenant_suspend *said)
+{
+	struct tenant *t = own(a, id, said->tenant, said->name.text, false);
+	struct fault why;
+
+	if (!t)
+		return;
+	if (move_send_away(t, said->away != 0, &why) < 0)
 		peer_refuse(&a->peer, id, WIRE_REFUSED_VALUE, "%s", why.text);
 	else
 		peer_done(&a->peer, id, 0);
@@ -249,12 +177,16 @@ static void on_tenant_set(struct admin *a, uint32_t id, const struct wire_tenant
 
 static void on_tenant_keep(struct admin *a, uint32_t id, const struct wire_tenant_keep *said)
 {
-	struct tenant *t = named(a, id, said->tenant, "");
+	struct tenant *t = own(a, id, said->tenant, "", true);
 	struct fault why;
 
 	if (!t)
 		return;
-	if (keep(a, t, &why) < 0 || (said->pid && keeper_add(t, said->pid, &why) < 0))
+	if (a->user && said->pid && process_user((pid_t)said->pid) != (int64_t)a->uid)
+		peer_refuse(&a->peer, id, WIRE_REFUSED_IDENTITY,
+			    "process %u does not belong to user %u and cannot keep its tenants",
+			    said->pid, (unsigned)a->uid);
+	else if (admin_keep(a, t, &why) < 0 || (said->pid && keeper_add(t, said->pid, &why) < 0))
 		peer_refuse(&a->peer, id, WIRE_REFUSED_VALUE, "%s", why.text);
 	else
 		peer_done(&a->peer, id, 0);
@@ -262,9 +194,12 @@ static void on_tenant_keep(struct admin *a, uint32_t id, const struct wire_tenan
 
 static void on_gate_set(struct admin *a, uint32_t id, const struct wire_gate_set *said)
 {
-	struct tenant *t = named(a, id, said->tenant, "");
 	struct gate_wait wait = {&a->peer, id};
+	struct tenant *t;
 
+	if (!is_master(a, id, "test a gate"))
+		return;
+	t = admin_named(a, id, said->tenant, "");
 	if (!t)
 		return;
 	if (said->device >= t->devices)
@@ -296,37 +231,10 @@ static void list_devices(struct listing *to)
 
 	for (uint32_t i = 0; i < d->devices; i++) {
 		struct wire_message message = {.code = WIRE_device_row};
-		struct wire_device_row *row = &message.device_row;
-		const struct device *device = &d->device[i];
-		struct ledger_sums sums;
 
-		ledger_device_sums(d->ledger, i, &sums);
-		row->index = i;
-		memcpy(row->uuid.byte, device->info->uuid, sizeof(row->uuid.byte));
-		wire_set_text(&row->model, device->info->model);
-		wire_set_text(&row->name, device->info->uuid_text);
-		row->capacity = device->info->total_bytes;
-		row->reserve = device->reserve_bytes;
-		row->allocated = sums.allocated;
-		row->resident = sums.allocated - sums.evicted;
-		/* What it counts for: see law 10 of core/ledger.h. */
-		row->residual = sums.booked + sums.evicted - sums.granted;
-		row->credit = sums.granted - sums.allocated;
+		rows_device(d, i, &message.device_row);
 		send_row(to, &message);
 	}
-}
-
-static uint64_t unknown_functions(const struct tenant *t)
-{
-	uint64_t sum = t->unknown_functions;
-
-	list_for_each(link, (struct list *)&t->guests)
-	{
-		const struct guest *g = list_entry(link, struct guest, link);
-
-		sum += __atomic_load_n(&g->own->unknown_functions, __ATOMIC_RELAXED);
-	}
-	return sum;
 }
 
 static void list_guests(struct listing *to, const struct tenant *t, uint32_t device)
@@ -347,6 +255,8 @@ static void list_guests(struct listing *to, const struct tenant *t, uint32_t dev
 		row->allocated = sums.allocated;
 		row->residual = sums.residual;
 		row->credit = sums.granted - sums.allocated;
+		row->user = g->user;
+		row->age = loop_now_ns() - g->came_ns;
 		send_row(to, &message);
 	}
 }
@@ -355,31 +265,33 @@ static void list_tenant(struct listing *to, struct tenant *t)
 {
 	for (uint32_t i = 0; i < t->devices; i++) {
 		struct wire_message message = {.code = WIRE_tenant_row};
-		struct wire_tenant_row *row = &message.tenant_row;
-		struct ledger_sums sums;
 
-		ledger_account_sums(t->device[i].account, &sums);
-		row->tenant = t->id;
-		wire_set_text(&row->name, t->name);
-		row->device = t->device[i].index;
-		row->guests = sums.holders;
-		row->waiting = sums.waiting;
-		row->limit = sums.limit;
-		row->allocated = sums.allocated;
-		row->resident = sums.allocated - sums.evicted;
-		/* What it counts for: see law 10 of core/ledger.h. */
-		row->residual = sums.booked + sums.evicted - sums.granted;
-		row->credit = sums.granted - sums.allocated;
-		row->peak = sums.peak;
-		row->refusals = sums.refused;
-		row->gate = t->shown->device[i].gate;
-		row->unknown_functions = unknown_functions(t);
-		row->joins = t->joins;
-		row->coupled = t->device[i].coupled;
-		schedule_row(&t->device[i], row);
+		rows_tenant(t, i, &message.tenant_row);
 		send_row(to, &message);
 		list_guests(to, t, i);
 	}
+}
+
+static void list_outside(struct listing *to)
+{
+	struct daemon *d = to->admin->daemon;
+
+	for (uint32_t i = 0; i < d->devices; i++) {
+		for (uint32_t n = 0;; n++) {
+			struct wire_message message = {.code = WIRE_outside_row};
+
+			if (!outside_row(d, i, n, &message.outside_row))
+				break;
+			send_row(to, &message);
+		}
+	}
+}
+
+static void stop_listing(struct admin *a)
+{
+	if (a->listing && a->user)
+		a->user->lists--;
+	a->listing = false;
 }
 
 static void answer_list(struct admin *a)
@@ -388,9 +300,9 @@ static void answer_list(struct admin *a)
 	struct wire_message end = {.code = WIRE_end, .id = a->list_id};
 	struct tenant *only = NULL;
 
-	a->listing = false;
+	stop_listing(a);
 	if (a->list_tenant) {
-		only = named(a, to.id, a->list_tenant, "");
+		only = admin_named(a, to.id, a->list_tenant, "");
 		if (!only)
 			return;
 	}
@@ -404,6 +316,8 @@ static void answer_list(struct admin *a)
 		if (!only || t == only)
 			list_tenant(&to, t);
 	}
+	if (!only && a->minor >= 1)
+		list_outside(&to);
 	end.end.rows = to.rows;
 	peer_send(&a->peer, &end);
 }
@@ -411,13 +325,22 @@ static void answer_list(struct admin *a)
 static void on_list(struct admin *a, uint32_t id, const struct wire_list *said)
 {
 	if (a->listing) {
-		peer_refuse(&a->peer, id, WIRE_REFUSED_BAD, "a list is under way");
+		peer_refuse(&a->peer, id, WIRE_REFUSED_BAD, "a list is already in progress");
 		return;
 	}
+	if (a->user && a->user->lists == USER_LISTS) {
+		peer_refuse(&a->peer, id, WIRE_REFUSED_FULL,
+			    "%d lists of user %u are in progress: no more are allowed at a time",
+			    USER_LISTS, (unsigned)a->uid);
+		return;
+	}
+	if (a->user)
+		a->user->lists++;
 	a->listing = true;
 	a->list_id = id;
 	a->list_tenant = said->tenant;
 	a->list_rounds = RESIDUAL_ROUNDS;
+	outside_want(a->daemon);
 	measure_all(a->daemon);
 	if (!measure_under_way(a->daemon))
 		answer_list(a);
@@ -444,6 +367,12 @@ void admin_measured(struct daemon *d)
 		a = list_entry(link, struct admin, link);
 		a->list_rounds -= a->list_rounds > 0;
 	}
+	list_for_each(link, &d->admins)
+	{
+		a = list_entry(link, struct admin, link);
+		if (a->greeting && (!measure_under_way(d) || d->measured_last >= a->hello_look))
+			welcome(a);
+	}
 	while ((a = find_listing(d, !measure_under_way(d))) != NULL)
 		answer_list(a);
 }
@@ -454,10 +383,14 @@ static void on_device_reserve(struct admin *a, uint32_t id, const struct wire_de
 	struct fault why;
 	int r = daemon_find_device(a->daemon, said->device.text, &device);
 
+	reserve_release_ended(a->daemon);
 	if (r < 0)
 		r = fault_set(&why, r, "there is no device '%.60s'", said->device.text);
 	else
-		r = reserve_take(a->daemon, device, a, a->pid, said->hold, &why);
+		r = a->user ? terms_reserve(a->user, &why) : 0;
+	if (r == 0)
+		r = reserve_take(a->daemon, device, &(struct reserve_asker){a, a->pid, a->uid},
+				 said->hold, &why);
 	if (r < 0)
 		peer_refuse(&a->peer, id, WIRE_REFUSED_VALUE, "%s", why.text);
 	else
@@ -468,10 +401,13 @@ static void on_shutdown(struct admin *a, uint32_t id, const struct wire_shutdown
 {
 	struct daemon *d = a->daemon;
 
+	if (!is_master(a, id, "end the system's meted"))
+		return;
 	if (d->guest_count && !said->force) {
-		peer_refuse(&a->peer, id, WIRE_REFUSED_BAD,
-			    "%u processes are connected: they go on without meted if you insist",
-			    d->guest_count);
+		peer_refuse(
+			&a->peer, id, WIRE_REFUSED_BAD,
+			"%u processes are connected: they keep running without meted if you insist",
+			d->guest_count);
 		return;
 	}
 	peer_done(&a->peer, id, 0);
@@ -485,7 +421,7 @@ static void on_message(struct peer *peer, const struct wire_message *m)
 
 	if (!a->greeted && m->code != WIRE_admin_hello) {
 		peer_refuse(peer, m->id, WIRE_REFUSED_BAD, "ADMIN_HELLO comes first");
-		leave(a);
+		admin_leave(a);
 		return;
 	}
 	switch (m->code) {
@@ -493,10 +429,13 @@ static void on_message(struct peer *peer, const struct wire_message *m)
 		on_hello(a, m->id, &m->admin_hello);
 		break;
 	case WIRE_tenant_new:
-		on_tenant_new(a, m->id, &m->tenant_new);
+		admin_make(a, m->id, &m->tenant_new);
 		break;
 	case WIRE_tenant_set:
 		on_tenant_set(a, m->id, &m->tenant_set);
+		break;
+	case WIRE_tenant_suspend:
+		on_tenant_suspend(a, m->id, &m->tenant_suspend);
 		break;
 	case WIRE_tenant_keep:
 		on_tenant_keep(a, m->id, &m->tenant_keep);
@@ -514,52 +453,13 @@ static void on_message(struct peer *peer, const struct wire_message *m)
 		on_shutdown(a, m->id, &m->shutdown);
 		break;
 	default:
-		peer_refuse(peer, m->id, WIRE_REFUSED_BAD, "%s is not said here",
+		peer_refuse(peer, m->id, WIRE_REFUSED_BAD, "%s is not accepted here",
 			    wire_name(m->code));
 		break;
 	}
 }
 
-void admin_accept(struct daemon *d)
-{
-	static const struct peer_class class = {on_message, on_unknown, on_gone, on_freed};
-	int fd = daemon_accept(d, d->admin_fd, INT_MAX);
-	struct peer_identity who;
-	struct admin *a;
-
-	if (fd == -EMFILE) {
-		loop_rewatch(&d->admin_listener, 0);
-		loop_arm(&d->admin_pause, DAEMON_PAUSE_MS * 1000000ull);
-	}
-	if (fd < 0)
-		return;
-	/* The socket's mode says the same; a descriptor may have been passed on, though. */
-	if (peer_identify(fd, &who) < 0) {
-		close(fd);
-		return;
-	}
-	close(who.pidfd);
-	a = who.uid == geteuid() || who.uid == 0 ? calloc(1, sizeof(*a)) : NULL;
-	if (!a || d->admin_count == ADMIN_SESSIONS) {
-		if (daemon_may_complain(d))
-			log_warning("admin.turned_away", "pid=%d uid=%u", (int)who.pid,
-				    (unsigned)who.uid);
-		free(a);
-		close(fd);
-		return;
-	}
-	a->daemon = d;
-	a->pid = who.pid;
-	a->uid = who.uid;
-	if (peer_init(&a->peer, &d->loop, &d->admin_flow, fd, &class) < 0) {
-		free(a);
-		return;
-	}
-	list_append(&d->admins, &a->link);
-	d->admin_count++;
-	if (!d->restoring)
-		loop_disarm(&d->grace);
-}
+const struct peer_class admin_class = {on_message, on_unknown, on_gone, on_freed};
 
 void admin_close_all(struct daemon *d)
 {

@@ -2,6 +2,9 @@
 #include <string.h>
 
 #include "node/daemon.h"
+#include "node/guest.h"
+#include "node/measure.h"
+#include "node/schedule.h"
 
 enum {
 	SHOWN_AT_ONCE =
@@ -48,7 +51,7 @@ uint64_t book_room(const struct daemon *d, uint32_t device)
 	struct ledger_sums all;
 
 	ledger_device_sums(d->ledger, device, &all);
-	return all.booked < all.limit ? all.limit - all.booked : 0;
+	return all.room;
 }
 
 uint64_t book_credit(const struct daemon *d, uint32_t device)
@@ -88,7 +91,8 @@ int book_open(struct daemon *d, struct fault *why)
 	/* What is not in use costs no memory: as many as there can be. */
 	uint32_t each = d->devices < WIRE_DEVICES ? d->devices : WIRE_DEVICES;
 	struct ledger_limits limits = {.devices = d->devices,
-				       .accounts = DAEMON_TENANTS * each,
+				       .accounts = DAEMON_TENANTS * each +
+						   (DAEMON_USERS + 1) * d->devices,
 				       .holders = DAEMON_SEATS * each,
 				       .asks = DAEMON_ASKS,
 				       .asks_sure = DAEMON_ASKS_SURE,
@@ -116,7 +120,10 @@ int book_open(struct daemon *d, struct fault *why)
 		r = schedule_open(d);
 	if (r == 0)
 		r = measure_open(d);
-	return r < 0 ? fault_set(why, r, "no timer for the book: %s", uv_strerror(r)) : 0;
+	if (r == 0)
+		r = move_open(d);
+	return r < 0 ? fault_set(why, r, "cannot create the ledger's timer: %s", uv_strerror(r))
+		     : 0;
 }
 
 void book_close(struct daemon *d)
@@ -126,6 +133,7 @@ void book_close(struct daemon *d)
 	gate_close(d);
 	schedule_close(d);
 	measure_close(d);
+	move_close(d);
 	free(d->ledger);
 	d->ledger = NULL;
 }
@@ -134,7 +142,12 @@ static uint64_t says_allocated(const struct guest_device *at)
 {
 	uint32_t i = (uint32_t)(at - at->guest->device);
 
-	return __atomic_load_n(&at->guest->own->device[i].allocated_bytes, __ATOMIC_ACQUIRE);
+	const struct wire_own_page *own = at->guest->own;
+	uint64_t here = __atomic_load_n(&own->device[i].allocated_bytes, __ATOMIC_ACQUIRE);
+	uint64_t out = __atomic_load_n(&own->movable[i].out_bytes, __ATOMIC_ACQUIRE);
+
+	/* What is in the store was allocated, too. */
+	return out > UINT64_MAX - here ? UINT64_MAX : here + out;
 }
 
 static void refresh(struct guest_device *at)
@@ -214,6 +227,7 @@ void book_pump(struct daemon *d)
 		words_answer(((struct guest_device *)ledger_owner(action.holder))->guest, &action);
 	}
 	show(d);
+	move_book_changed(d);
 	/* By the time that the ledger knows: what has come since then is due at once. */
 	deadline = ledger_deadline(d->ledger, now);
 	later = loop_now_ns();

@@ -4,6 +4,9 @@
 
 #include "base/text.h"
 #include "node/daemon.h"
+#include "node/guest.h"
+#include "node/kubernetes.h"
+#include "node/user.h"
 
 static struct caller *caller_of(struct peer *peer)
 {
@@ -71,7 +74,8 @@ static void on_gone(struct peer *peer, const char *reason)
 static bool has_seat(const struct tenant *t)
 {
 	return t->guest_count < DAEMON_GUESTS_SURE ||
-	       (t->guest_count < DAEMON_GUESTS_OF_TENANT && t->daemon->guest_count < DAEMON_GUESTS);
+	       (t->guest_count < DAEMON_GUESTS_OF_TENANT &&
+		t->daemon->guest_count < DAEMON_GUESTS && user_has_seat(t->user));
 }
 
 static void on_hello(struct caller *c, uint32_t id, const struct wire_hello *hello)
@@ -84,7 +88,7 @@ static void on_hello(struct caller *c, uint32_t id, const struct wire_hello *hel
 		char reason[128];
 
 		snprintf(reason, sizeof(reason),
-			 "this meted speaks version %d of the protocol, the guest version %u",
+			 "this meted speaks protocol version %d, the guest speaks version %u",
 			 WIRE_MAJOR, hello->major);
 		caller_dismiss(c, id, WIRE_REFUSED_VERSION, reason);
 		return;
@@ -97,7 +101,8 @@ static void on_hello(struct caller *c, uint32_t id, const struct wire_hello *hel
 	}
 	if (guest_is_another(c, hello)) {
 		caller_dismiss(c, id, WIRE_REFUSED_IDENTITY,
-			       "another copy of mete's library serves this process: load one");
+			       "another copy of mete's library already serves this process: load "
+			       "only one");
 		return;
 	}
 	if (guest_join(c, hello, &g) < 0) {
@@ -111,12 +116,29 @@ static void on_hello(struct caller *c, uint32_t id, const struct wire_hello *hel
 					       .devices = t->devices,
 					       .on_daemon_loss = t->share.on_daemon_loss,
 					       .epoch = t->shown->epoch};
-	peer_send_pages(&c->peer, &answer, (const int[]){g->page.fd, t->page.fd});
+	peer_send_with(&c->peer, &answer, (const int[]){g->page.fd, t->page.fd}, 2);
 	page_forget_fd(&g->page);
 	for (uint32_t i = 0; i < t->devices; i++) {
 		if (t->shown->device[i].gate != WIRE_GATE_OPEN)
 			guest_tell_gate(g, i);
 	}
+}
+
+static void on_driver_ask(struct caller *c, uint32_t id, uint32_t library)
+{
+	struct wire_message answer = {.code = WIRE_driver_file, .id = id};
+	const struct kubernetes *k = c->tenant->daemon->kubernetes;
+	int fd = kubernetes_driver(k, library);
+
+	answer.driver_file.library = library;
+	if (fd >= 0)
+		peer_send_with(&c->peer, &answer, &fd, 1);
+	else if (k && kubernetes_driver(k, WIRE_LIBRARY_CUDA) < 0)
+		peer_refuse(&c->peer, id, WIRE_REFUSED_BAD,
+			    "this meted has not found the driver yet");
+	else
+		peer_refuse(&c->peer, id, WIRE_REFUSED_UNKNOWN,
+			    "this meted hands out no such library");
 }
 
 static void on_message(struct peer *peer, const struct wire_message *m)
@@ -125,14 +147,16 @@ static void on_message(struct peer *peer, const struct wire_message *m)
 
 	if (c->unwelcome)
 		caller_dismiss(c, m->id, c->unwelcome_code, c->unwelcome);
+	else if (m->code == WIRE_driver_ask)
+		on_driver_ask(c, m->id, m->driver_ask.library);
 	else if (m->code == WIRE_hello && c->guest)
-		caller_dismiss(c, m->id, WIRE_REFUSED_BAD, "said HELLO twice");
+		caller_dismiss(c, m->id, WIRE_REFUSED_BAD, "sent HELLO twice");
 	else if (m->code == WIRE_hello)
 		on_hello(c, m->id, &m->hello);
 	else if (c->guest)
 		words_heard(c->guest, m);
 	else
-		caller_dismiss(c, m->id, WIRE_REFUSED_BAD, "spoke before HELLO");
+		caller_dismiss(c, m->id, WIRE_REFUSED_BAD, "sent a message before HELLO");
 }
 
 static void on_unknown(struct peer *peer, uint32_t id, uint32_t code)
@@ -178,11 +202,11 @@ static const char *why_unwelcome(const struct tenant *t, const struct peer_ident
 	struct process_identity process;
 
 	*ret_code = WIRE_REFUSED_IDENTITY;
-	if (!d->options.system && who->uid != t->owner && who->uid != 0)
+	if ((t->user || !d->options.system) && who->uid != t->owner && who->uid != 0)
 		return "this tenant belongs to another user";
 	*ret_code = WIRE_REFUSED_FULL;
 	if (t->silent_count >= DAEMON_SILENT_OF_TENANT)
-		return "too many connections have not said HELLO";
+		return "too many connections have not sent HELLO";
 	if (has_seat(t))
 		return NULL;
 	process = process_identify(who->pid);
@@ -202,6 +226,9 @@ int caller_accept(struct tenant *t)
 	r = peer_identify(fd, &who);
 	if (r == 0)
 		unwelcome = why_unwelcome(t, &who, &code);
+	/* It has come back before any other of its user, whose tenant is of before this daemon. */
+	if (r == 0 && t->user && !t->user->known && who.uid == t->user->uid)
+		user_learn(t->user, fd);
 	if (r == 0 && unwelcome && t->stranger_count >= DAEMON_STRANGERS_OF_TENANT) {
 		close(who.pidfd);
 		close(fd);

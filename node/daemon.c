@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
 #include "node/daemon.h"
 
 #include <fcntl.h>
@@ -35,29 +36,37 @@ bool daemon_may_complain(struct daemon *d)
 		return false;
 	d->complaint_tokens--;
 	if (!d->complaint_tokens)
-		log_warning("daemon.quiet", "too many complaints about peers: some are left out");
+		log_warning("daemon.quiet", "too many messages about peers: some are omitted");
 	return true;
+}
+
+/* As the driver takes them from CUDA_VISIBLE_DEVICES: whole, or as much as tells them apart. */
+static int find_uuid(struct daemon *d, const char *name, uint32_t *ret_index)
+{
+	int r = -ENOENT;
+
+	for (uint32_t i = 0; i < d->devices; i++) {
+		if (!text_uuid_begins(d->device[i].info->uuid_text, name))
+			continue;
+		if (r == 0)
+			return -ENOTUNIQ;
+		*ret_index = i;
+		r = 0;
+	}
+	return r;
 }
 
 int daemon_find_device(struct daemon *d, const char *name, uint32_t *ret_index)
 {
-	uint8_t uuid[16];
-	char *end;
 	unsigned long number;
+	char *end;
 
-	if (nvml_parse_uuid(name, uuid) == 0) {
-		for (uint32_t i = 0; i < d->devices; i++) {
-			if (memcmp(uuid, d->device[i].info->uuid, sizeof(uuid)) == 0) {
-				*ret_index = i;
-				return 0;
-			}
-		}
-		return -ENOENT;
-	}
 	if (name[0] < '0' || name[0] > '9')
-		return -ENOENT;
+		return find_uuid(d, name, ret_index);
 	number = strtoul(name, &end, 10);
-	if (*end || number >= d->devices)
+	if (*end || strlen(name) >= 4) /* 0711 may begin a UUID */
+		return find_uuid(d, name, ret_index);
+	if (number >= d->devices)
 		return -ENOENT;
 	*ret_index = (uint32_t)number;
 	return 0;
@@ -86,7 +95,7 @@ static int name_below(const char *path, struct sockaddr_un *ret_address, struct 
 	return fd;
 }
 
-int daemon_listen(const char *path, unsigned mode, int *ret_fd, struct fault *why)
+int daemon_listen(const char *path, unsigned mode, uid_t owner, int *ret_fd, struct fault *why)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	owned(close) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -109,6 +118,9 @@ int daemon_listen(const char *path, unsigned mode, int *ret_fd, struct fault *wh
 		       ~mode); /* one thread so far touches files: the mode is there at once */
 	r = bind(fd, (struct sockaddr *)&address, sizeof(address));
 	umask(before);
+	/* Who may write to it may connect: its owner's alone, where that is another user. */
+	if (r == 0 && owner != geteuid())
+		r = fchownat(AT_FDCWD, address.sun_path, owner, (gid_t)-1, AT_SYMLINK_NOFOLLOW);
 	if (r != 0 || listen(fd, 512) != 0 || rename(address.sun_path, path) != 0)
 		return fault_set(why, -errno, "%s: %s", path, strerror(errno));
 	*ret_fd = take_fd(&fd);
@@ -140,12 +152,12 @@ static void turn_away(struct daemon *d, int fd)
 	uint8_t frame[WIRE_FRAME_MAX];
 
 	message.refused.code = WIRE_REFUSED_FULL;
-	wire_set_text(&message.refused.reason, "meted has no more descriptors");
+	wire_set_text(&message.refused.reason, "meted is out of file descriptors");
 	best_effort(
 		(int)send(fd, frame, wire_encode(&message, frame), MSG_DONTWAIT | MSG_NOSIGNAL));
 	close(fd);
 	if (daemon_may_complain(d))
-		log_error("daemon.full", "no more descriptors: a connection was turned away");
+		log_error("daemon.full", "out of file descriptors: a connection was refused");
 }
 
 int daemon_accept(struct daemon *d, int listen_fd, int most)

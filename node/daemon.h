@@ -1,31 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What meted consists of. One loop, one thread; everything hangs off struct daemon, which main()
- * owns. The parts know each other's structs: they are one program.
+ * The structures of meted. It has one loop and one thread; struct daemon, which main() owns, leads
+ * to everything. The parts know each other's structs: they are one program.
  *
  *	book.c     does what core/ledger.h decides; keeps the tenant pages' figures
  *	measure.c  when core/residual.h's machines measure, and with what
+ *	outside.c  memory that no tenant holds
+ *	mark.c     other meteds on the same devices
+ *	nested.c   tenants within tenants
  *	drift.c	   time as it is charged beside time as the driver says
  *	watch.c    guests that say nothing are looked at from time to time
  *	prices.c   what a context is thought to take
  *	tenant.c   tenants: socket, page, life
  *	gate.c     their gates
  *	schedule.c whose turn it is
+ *	move.h	   whose memory is on the device; store.h: where it is otherwise
  *	flow.c     whose connections are heard next, and how much they may want
  *	caller.c   connections to a tenant's socket: who calls, HELLO
  *	guest.c    guests, that is processes: they come, are away, come back, end
  *	words.c    what a guest says, and is answered
+ *	rows.c     figures, as they are shown
  *	admin.c    the CLI's connections
+ *	missing.c     a node of Kubernetes without a GPU, until there is one
+ *	kubernetes.c  what the Kubernetes part (plugin/) has of all this
+ *	user.c, terms.c  users of the system's daemon, and what their tenants may be
+ *	policy.c   what its administrator wrote of them
  *	reserve.c  devices that `mete pick` gave out
  *	restore.c  the journal's records of all this, and coming back from them
  *	past.c     what the journal's records come to
+ *	absent.c   tenants in it whose devices are not there
  *	record.c   how a record is written
  *	process.c  which process a number means
+ *
+ * What measures is in measure.h, whose turn it is in schedule.h, guests and their words in guest.h.
  */
 #pragma once
 
 #include <stdbool.h>
 
+#include "base/file_watch.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/place.h"
@@ -35,44 +48,59 @@
 #include "core/share.h"
 #include "core/turns.h"
 #include "node/journal.h"
+#include "node/move.h"
 #include "node/nvml.h"
 #include "node/options.h"
 #include "node/page.h"
 #include "node/peer.h"
 #include "node/process.h"
+#include "node/store.h"
 #include "wire/page.h"
 
 enum {
 	DAEMON_DEVICES = 64,
 	DAEMON_TENANTS = 1024,
+	DAEMON_TENANTS_OF_USERS = 768, /* the others are root's */
+	DAEMON_USERS = 1024,
 	DAEMON_IDS = 256, /* lists of tenants by their ids' remainder */
 	DAEMON_GUESTS = 2048,
-	DAEMON_BUSY =
-		256, /* processes on a device of which the time is compared with the driver's */
+	DAEMON_BUSY = 256, /* processes on a device whose time is compared with the driver's */
 	DAEMON_GUESTS_OF_TENANT = 512,
-	DAEMON_GUESTS_SURE = 4, /* of each tenant, whatever the others do */
+	DAEMON_GUESTS_SURE = 4, /* reserved for each tenant, whatever the others do */
 	DAEMON_SEATS = DAEMON_GUESTS + DAEMON_TENANTS * DAEMON_GUESTS_SURE,
-	DAEMON_SILENT_OF_TENANT = 64,	 /* connections that have not said HELLO */
+	DAEMON_SILENT_OF_TENANT = 64,	 /* connections that have not sent HELLO */
 	DAEMON_FILES_KEPT = 64,		 /* descriptors that guests never get */
 	DAEMON_PAUSE_MS = 20,		 /* of a listener that must wait */
-	DAEMON_STRANGERS_OF_TENANT = 32, /* connections that are told why they are not welcome */
-	DAEMON_ASKS = 2048,		 /* waiting ones, beside those that are sure */
-	DAEMON_ASKS_SURE = 4,		 /* of each tenant and device, whatever the others do */
-	DAEMON_ASKS_OF_TENANT = 512,	 /* at most, on a device */
+	DAEMON_STRANGERS_OF_TENANT = 32, /* connections that are being told why they are refused */
+	DAEMON_ASKS = 2048,		 /* waiting ones, in addition to the reserved ones */
+	DAEMON_ASKS_SURE = 4, /* reserved for each tenant and device, whatever the others do */
+	DAEMON_ASKS_OF_TENANT = 512, /* at most, on a device */
 	DAEMON_ASKS_OF_GUEST = 64,
+	OUTSIDE_SHOWN = 16,
+	OUTSIDE_PROGRAM = 32,
 	DAEMON_PRICES = 16, /* models of devices, and versions of the driver that guests see */
 };
 
 struct daemon;
 struct tenant;
 struct guest;
+struct user;
+struct policy;
+struct mark;
 
-/* Who had kernels on a device of late, as the driver says. */
+/* The processes that recently had kernels on a device, according to the driver. */
 struct device_busy {
 	bool wanted; /* by who asks the worker, */
 	bool known;  /* and what it found */
 	uint32_t count;
 	struct nvml_busy rows[DAEMON_BUSY];
+};
+
+/* A process on a device that is not a guest there. */
+struct outside_process {
+	uint32_t pid, user; /* user: -1 if unknown */
+	uint64_t started, used;
+	char program[OUTSIDE_PROGRAM];
 };
 
 struct device {
@@ -82,28 +110,42 @@ struct device {
 	uint64_t promised_bytes; /* the sum of their limits */
 	uint32_t inhabited;	 /* tenants that have guests */
 	struct list tenants;
-	bool unshown; /* some of them know an earlier room, or number of tenants, than this one: */
+	bool unshown; /* some of them have seen an earlier room, or number of tenants, than this
+			 one: */
 	uint64_t shown_room;
 	uint32_t shown_registered;
 	uint64_t glanced_ns; /* when book_glance() looked last */
 	struct turns_device turns;
-	bool shown_governed; /* its tenants' guests were told that there are turns */
+	bool shown_governed; /* its tenants' guests know that there are turns */
+	struct residency residency;
+	uint32_t members;	  /* of it */
+	bool relisten;		  /* other guests than before may have to say when they are idle */
+	uint64_t passed_bytes;	  /* granted by it, but not by the ledger yet */
+	uint64_t uncleared_bytes; /* of its store: being cleared */
+	struct list plain;	  /* asks for memory that cannot move; room is being made ... */
+	uint64_t plain_bytes;	  /* ... of this size */
 	struct device_busy busy;
+	struct outside_process outside[OUTSIDE_SHOWN]; /* the largest of `outside_all` */
+	uint32_t outside_count, outside_all;
+	uint64_t outside_ns;	/* when that was seen */
+	uint64_t outside_until; /* an answer waits for this measurement */
 };
 
-/* A device that a picker has: while its connection lives, or until then. One of before this daemon
- * has no connection: it lives as long as the picker's process, which is its program by then. */
+/* A device that `mete pick` reserved, while its connection lives or until a time. A reservation
+ * from before this daemon has no connection: it lives as long as the picker's process, which has
+ * become its program by then. */
 struct reservation {
 	const void *owner; /* the connection, or this struct; NULL: none, or timed */
 	uint64_t until_ns; /* of a timed one */
 	pid_t pid;
+	uid_t uid;
 	uint64_t started;
 	struct daemon *daemon; /* these three only where the owner is this struct */
 	struct loop_watch death;
 	int pidfd;
 };
 
-/* A gate's change that somebody waits for. */
+/* A change of a gate for which an admin waits. */
 struct gate_wait {
 	struct peer *peer; /* NULL: nobody */
 	uint32_t id;
@@ -114,31 +156,41 @@ struct tenant_device {
 	struct tenant *tenant;
 	uint32_t index; /* of the daemon's devices */
 	struct ledger_account *account;
-	uint64_t most_bytes;	/* what the journal says it may hold: never less than it holds */
+	uint64_t most_bytes;	/* what the journal says it may hold; never less than it holds */
 	uint64_t highest_limit; /* likewise: that it ever had */
 	uint32_t in_flux;	/* guests whose residual is being measured */
-	uint64_t looked_ns;	/* when all its guests were looked at last */
-	struct list held;	/* of the daemon: its asks wait for a look ... */
-	uint64_t held_until;	/* ... which is over with this measurement */
+	uint64_t looked_ns;	/* when all its guests were last measured */
+	struct list held;	/* of the daemon: its asks wait for a measurement, */
+	uint64_t held_until;	/* namely this one */
 	struct gate_wait waiting;
 	uint64_t closing_ns; /* since when the gate is closing, if it is */
 	bool coupled;	     /* it could not be closed, and has not been closed since */
 	bool shut;	     /* by the test verb */
-	bool barred;	     /* closed, as it is not its turn */
+	bool barred;	     /* closed, because it is not its turn */
 	bool draining;	     /* ... which core/turns waits for */
-	bool loose;	     /* open all the same, as it could not be closed */
+	bool loose;	     /* open nevertheless, because it could not be closed */
 	bool seated;	     /* it takes part in turns: it has guests */
 	struct turns_seat seat;
-	bool busy_known; /* drift.c */
+	struct residency_member member; /* where it is `joined` */
+	bool joined;
+	struct list move_due; /* of the daemon: it may have to be told something */
+	struct list asks;     /* for what can move; move_ask.c */
+	uint32_t ask_count;
+	uint64_t move_refused; /* of those, so far */
+	bool busy_known;       /* drift.c */
 	uint32_t busy_milli, busy_charged_milli;
 };
 
 struct tenant {
 	struct list link;    /* of the daemon */
-	struct list same_id; /* likewise: of those with the same remainder */
+	struct list same_id; /* the same, of those with the same remainder */
 	struct daemon *daemon;
 	uint32_t id;
 	uid_t owner;
+	struct user *user;    /* NULL: nothing bounds the owner */
+	struct tenant *outer; /* the tenant that encloses it; NULL: none */
+	uint32_t nested;      /* tenants within it */
+	uint64_t made_ns;
 	char name[WIRE_TEXT_MAX + 1];
 	char *texts[SHARE_FIELDS]; /* the share as it was written, in share.def's order; NULL:
 				      default */
@@ -155,9 +207,11 @@ struct tenant {
 	struct list guests, callers;
 	struct list processes; /* that keep it, see keeper.h */
 	uint32_t guest_count, stranger_count, silent_count, keepers;
-	uint32_t
-		expected_count; /* guests of before this daemon that have not said what they hold */
-	bool suspended;		/* its gates stay closed until its share is set */
+	uint32_t expected_count; /* guests from before this daemon that have not stated what they
+				    hold */
+	bool suspended;		 /* its gates stay closed until its share is set */
+	bool away;		 /* `mete suspend`: nothing of it may be on a device */
+	struct store *store;	 /* owned; NULL: nobody has asked for it */
 	struct turns_tenant turns;
 	bool leaving, kept;	    /* kept: by a connection, since this daemon started */
 	uint64_t unknown_functions; /* of guests that have left */
@@ -170,33 +224,35 @@ struct guest_device {
 	struct guest *guest;
 	struct ledger_holder *holder;
 	struct residual residual;
+	struct move_guest move;
 	struct list measure; /* of the daemon: to be measured, or being measured */
 	struct list between, open;
-	struct list answer; /* likewise: RESIDUAL_CHECK `check_id` is to be answered ... */
-	bool excused;	    /* ... although it could not be measured */
+	struct list answer; /* likewise: RESIDUAL_CHECK `check_id` must be answered */
+	bool excused;	    /* although it could not be measured */
 	uint32_t check_id;
 	bool in_flux; /* counted in its tenant's */
 	bool stated, owes_drain;
-	bool idle; /* it said IDLE, and not WANTS since; schedule.c */
+	bool idle; /* it sent IDLE, and no WANTS since; schedule.c */
 	uint64_t seen_peak;
 	uint64_t seen_moved; /* when it was measured last */
 };
 
-/* A connection to a tenant's socket. It may end, and its process connect again. */
+/* A connection to a tenant's socket. It may end, and its process may reconnect. */
 struct caller {
 	struct peer peer;
 	struct list link; /* of the tenant; not linked: it is ending */
 	struct tenant *tenant;
-	struct guest *guest; /* NULL: it has not said HELLO, or a later connection took its place */
+	struct guest *guest; /* NULL: it has not sent HELLO, or a later connection replaced it */
 	struct process_identity process;
 	int pidfd;
-	bool silent;	       /* it is welcome, and has not said HELLO yet */
-	const char *unwelcome; /* the answer to HELLO, whatever it says; NULL: welcome */
+	bool silent;	       /* it was accepted, and has not sent HELLO yet */
+	const char *unwelcome; /* the refusal that answers HELLO, whatever it contains; NULL:
+				  accepted */
 	uint32_t unwelcome_code;
 };
 
-/* A process, for as long as it lives (or until it has become another program): what it holds on the
- * device does not depend on whether it is connected. A tenant has it once. */
+/* A process, as long as it lives (or until it becomes another program). What it holds on the
+ * device does not depend on whether it is connected. A tenant has each process at most once. */
 struct guest {
 	struct list link; /* of the tenant; not linked: it has left */
 	struct tenant *tenant;
@@ -209,13 +265,15 @@ struct guest {
 	struct page page;
 	const struct wire_own_page *own; /* page.memory: believed within bounds only */
 	char program[WIRE_TEXT_MAX + 1];
+	uint32_t user; /* -1: not known */
+	uint64_t came_ns;
 	uint32_t driver_version; /* as it says */
-	uint64_t copy;		 /* likewise: which copy of the library in its process; 0: unsaid */
+	uint64_t copy; /* likewise: which copy of the library in its process; 0: not reported */
 	bool complained;
-	bool stated;   /* it has said what it holds: its page is about that, too */
-	bool known;    /* it had done so on an earlier connection: it holds what it was granted */
-	bool expected; /* it was there before this daemon, and has not done so yet */
-	uint64_t settles; /* RESIDUAL_SETTLE messages that were heard on this connection */
+	bool stated;   /* it has stated what it holds, and its page covers that, too */
+	bool known;    /* it had done so on an earlier connection, and holds what it was granted */
+	bool expected; /* it existed before this daemon, and has not done so yet */
+	uint64_t settles;	      /* RESIDUAL_SETTLE messages received on this connection */
 	struct guest_device device[]; /* its tenant's */
 };
 
@@ -229,7 +287,7 @@ struct daemon {
 	struct loop loop;
 	struct options options;
 	char place[PLACE_MAX];
-	char log_path[PLACE_MAX + 16]; /* where our log is, if it is a file of ours */
+	char log_path[PLACE_MAX + 16]; /* the path of our log, if it is our file */
 	int lock_fd;
 	uint64_t generation;
 	uint32_t clock_dilation;
@@ -242,39 +300,55 @@ struct daemon {
 
 	struct ledger *ledger;
 	struct loop_timer ledger_timer;
-	struct loop_timer show_timer; /* while somebody has not seen a device's room */
+	struct loop_timer show_timer; /* while a tenant has not seen a device's latest room */
 	bool showing;		      /* it is armed */
 
 	struct flows flows;
 	struct flow admin_flow;
 	struct list tenants, by_id[DAEMON_IDS];
-	uint32_t tenant_count, guest_count, admin_count;
+	uint32_t tenant_count, guest_count, admin_count, user_count;
+	struct list users;
+	struct policy *policy;	/* owned */
+	bool policy_known;	/* it was read once */
+	bool policy_there;	/* its file was, the last time */
+	char policy_fault[512]; /* why it could not be read the last time; "": it could */
+	struct file_watch policy_watch;
+	struct loop_signal policy_signal;
+	struct ledger_account *together[DAEMON_DEVICES]; /* of all users */
 	uint32_t last_tenant, last_guest;
 	int admin_fd;
 	struct loop_watch admin_listener;
 	struct loop_timer admin_pause;
-	int spare_fd;  /* is closed for the one that there is no other descriptor for */
-	int guest_fds; /* guests get no descriptor beyond this one */
+	int spare_fd;  /* closed to free a descriptor when there is no other */
+	int guest_fds; /* guests get no descriptor above this one */
 	struct list admins;
 
 	struct journal journal;
-	struct loop_timer grace; /* after a start: who has not come back is not waited for longer */
-	bool restoring;		 /* until then */
+	struct loop_timer
+		grace;	/* after a start: when to stop waiting for guests that have not come back */
+	bool restoring; /* until then */
+	struct list absent; /* absent.h */
+	uint32_t absent_count;
 
 	struct loop_work measure;
 	struct nvml_process *processes; /* the worker's, DAEMON_GUESTS for each device */
 	uint32_t process_count[DAEMON_DEVICES];
 	bool measured[DAEMON_DEVICES];
-	uint64_t measurements; /* that have begun */
+	uint64_t measurements;	/* that have begun */
+	uint64_t measured_last; /* the last one that has ended */
+	uint64_t measure_began_ns;
+	bool outside_wanted; /* of all devices, by the next one */
+	struct loop_timer outside_timer;
+	bool outside_armed;
 	struct list measure_wanted, measure_running;
-	struct list measure_between; /* to be measured again after a while */
-	struct list measure_open;    /* and once more before somebody is refused */
+	struct list measure_between; /* guests to be measured again after a while */
+	struct list measure_open;    /* and once more before a request is refused */
 	struct list measure_answers;
 	struct loop_timer measure_timer; /* while one is under way */
-	bool measure_late;		 /* it takes too long: nobody waits for it */
-	struct loop_timer again_timer;	 /* while the last measurement of a guest was inexact */
+	bool measure_late;		 /* it takes too long, and is no longer waited for */
+	struct loop_timer again_timer; /* armed while the last measurement of a guest was inexact */
 	uint64_t again_ms;
-	struct loop_timer watch_timer; /* while something stirs on a device that is shared */
+	struct loop_timer watch_timer; /* armed while there is activity on a shared device */
 	bool watching;		       /* it is armed */
 	uint32_t watch_left;	       /* looks, unless something stirs */
 	struct list held;	       /* tenants' devices */
@@ -283,87 +357,72 @@ struct daemon {
 
 	struct turns turns;
 	struct loop_alarm turns_alarm;
-	bool scheduling;	      /* what is to be done is being asked for */
+	bool scheduling; /* the machines' actions are being fetched */
+	struct stores stores;
+	uint64_t quota_bytes;		     /* of it, for one tenant */
+	struct list move_due, segment_waits; /* tenants' devices; move_store.c's */
+	struct loop_timer move_timer;
+	bool move_looking;	      /* it is armed */
 	struct loop_timer gate_timer; /* while a gate is closing */
 	bool gating;		      /* it is armed */
 
+	struct mark *marks;	       /* of each device */
+	struct kubernetes *kubernetes; /* NULL: not configured */
 	struct loop_timer watchdog;
 	struct loop_signal terminate, interrupt;
 	uint64_t complaint_tokens, complaint_ns;
 	bool stopping;
+
+	char *missing;	     /* why there are no GPUs, where they are waited for (missing.c) */
+	bool missing_driver; /* it is the driver that could not be opened */
+	bool again;	     /* they are there: meted starts anew */
+	struct loop_timer look_again;
+	uint64_t look_again_s;
 };
 
+/* missing.c */
+/* Instead of all else that a start opens. -errno: its file does not say so, or cannot be read. */
+must_check int missing_open(struct daemon *d, struct fault *why);
+void missing_close(struct daemon *d);
+/* The same program with the same arguments, in our place. -errno: it cannot be. */
+must_check int missing_again(char **argv);
+
 /* daemon.c */
-must_check int daemon_listen(const char *path, unsigned mode, int *ret_fd, struct fault *why);
-/* How many descriptors there may be, and the spare one. */
+must_check int daemon_listen(const char *path, unsigned mode, uid_t owner, int *ret_fd,
+			     struct fault *why);
+/* The limit on descriptors, and the spare one. */
 void daemon_open_files(struct daemon *d);
-/* A connection whose descriptor is at most `most`; or -EAGAIN; or why there is none. -EMFILE: who
- * called was told, if that was possible; the listener should rest for a while. */
+/* Accepts a connection whose descriptor is at most `most`; -EAGAIN; or another error. -EMFILE:
+ * the caller was told, if possible; the listener should pause for a while. */
 must_check int daemon_accept(struct daemon *d, int listen_fd, int most);
-/* Something left: a user's daemon ends with its last tenant. */
+/* Something has left: a user's daemon exits with its last tenant. */
 void daemon_maybe_end(struct daemon *d);
-/* Whether one more line about a peer's misbehaviour may be written: they must not fill the log. */
+/* Whether another line about a peer's misbehaviour may be logged; such lines must not fill the
+ * log. */
 bool daemon_may_complain(struct daemon *d);
-/* The id of one of the daemon's devices by UUID or index; -ENOENT. */
+/* The id of one of the daemon's devices by UUID, prefix of a UUID, or index; -ENOENT; -ENOTUNIQ:
+ * several UUIDs have that prefix. */
 must_check int daemon_find_device(struct daemon *d, const char *name, uint32_t *ret_index);
 
 /* book.c */
 must_check int book_open(struct daemon *d, struct fault *why);
 void book_close(struct daemon *d);
-/* Does what the ledger wants done, and shows the new figures: to those whose own have changed at
- * once, a device's room to all of its tenants soon. After every event. */
+/* Carries out the ledger's actions and publishes the new figures: changed figures of a tenant at
+ * once, a device's room to all its tenants soon. Call it after every event. */
 void book_pump(struct daemon *d);
 /* What a device has free. */
 uint64_t book_room(const struct daemon *d, uint32_t device);
-/* What its guests were granted and do not use. */
+/* What its guests were granted but do not use. */
 uint64_t book_credit(const struct daemon *d, uint32_t device);
-/* For somebody who wants to see it: what all of a device's guests say; not more often than now and
- * then, however many want to. */
+/* Updates the reports of all guests of a device, for display; at a limited rate, however many
+ * ask. */
 void book_glance(struct daemon *d, uint32_t device);
-/* What the guests' pages say they allocated. */
+/* Reads what the guests' pages report as allocated. */
 void book_refresh_guest(struct guest *g);
 void book_refresh_all(struct daemon *d);
 
-/* drift.c: both ends of a measurement, and between them the worker. */
-void drift_want(struct daemon *d);
-void drift_ask(struct daemon *d);
-void drift_seen(struct daemon *d);
-void drift_row(const struct tenant_device *at, struct wire_tenant_row *ret_row);
-
-/* measure.c */
-must_check int measure_open(struct daemon *d);
-void measure_close(struct daemon *d);
-/* Tells the machine; measure_start() follows. */
-void measure_say(struct guest_device *at, enum residual_verb verb, uint64_t bytes);
-/* Its guest leaves. */
-void measure_forget(struct guest_device *at);
-/* Measures what is wanted, on the worker, unless a measurement is under way: then after it. */
-void measure_start(struct daemon *d);
-/* Asks for so much: where that would be refused, what the last measurements left open is measured
- * again, as who asks stands still. The answer waits for it, see ledger_unsettled(). */
-void measure_asker(struct guest_device *at, uint64_t bytes);
-/* Measures it, and then answers RESIDUAL_CHECK `id`: has its tenant more than it may? */
-void measure_check(struct guest_device *at, uint32_t id);
-/* Measures everybody who has said what it holds. admin_measured() follows, up to RESIDUAL_ROUNDS
- * times. */
-void measure_all(struct daemon *d);
-/* Whether figures that are being measured are worth waiting for. */
-bool measure_under_way(const struct daemon *d);
-
-/* watch.c */
-must_check int watch_open(struct daemon *d);
-void watch_close(struct daemon *d);
-/* Something was heard of one of the tenant's guests, or has changed: they are looked at for a
- * while. */
-void watch_stirred(struct tenant *t);
-/* Asks for memory: its answer waits for a look, if the last one is too long ago. */
-void watch_asker(struct guest_device *at);
-/* So many measurements have ended. */
-void watch_looked(struct daemon *d, uint64_t measurements);
-
-/* prices.c */
-must_check uint64_t prices_context(struct daemon *d, const struct guest_device *at);
-void prices_learn(struct daemon *d, const struct guest_device *at, uint64_t bytes);
+/* leftover.c: folders of tenants that neither live nor are absent. Not before all are back. */
+void leftover_remove(struct daemon *d);
 
 /* tenant.c */
 struct tenant_spec {
@@ -371,96 +430,47 @@ struct tenant_spec {
 	uid_t owner;
 	const char *name;
 	const char *texts[SHARE_FIELDS]; /* share.def's order; NULL: default */
+	struct tenant *outer;		 /* NULL: none */
 	uint32_t devices;
 	uint32_t device[WIRE_DEVICES];
 };
+/* The share that its texts say. -EINVAL: one of them is not accepted. */
+must_check int tenant_spec_share(const struct tenant_spec *spec, struct share *ret_share);
 must_check int tenant_make(struct daemon *d, const struct tenant_spec *spec,
 			   struct tenant **ret_tenant, struct fault *why);
-/* Changes one field of the share, live. */
-must_check int tenant_set(struct tenant *t, const char *key, const char *value, struct fault *why);
+/* Changes one field of the share at run time, within the policy for `who`; NULL: without a
+ * policy. */
+must_check int tenant_set(struct tenant *t, const struct user *who, const char *key,
+			  const char *value, struct fault *why);
 struct tenant *tenant_find(struct daemon *d, uint32_t id);
 struct tenant *tenant_find_by_name(struct daemon *d, const char *name);
-/* Ends it if nobody keeps it. */
+/* The path of a tenant's folder that a former daemon made; -ENOENT. */
+must_check int tenant_find_folder(const struct daemon *d, uint32_t id, char *ret_folder,
+				  size_t size);
+/* Ends the tenant if nothing keeps it. */
 void tenant_maybe_end(struct tenant *t);
 void tenant_end(struct tenant *t);
-/* The figures of one of its devices; tenant_show_share(): what its share says beside that. */
+/* The tenant lives until its keeper releases it: keepers-- and tenant_maybe_end(), or
+ * tenant_retire(). */
+void tenant_keep(struct tenant *t);
+/* Its keeper releases it, and no process can join any more: it ends when its processes have
+ * ended. */
+void tenant_retire(struct tenant *t);
+/* Publishes the figures of one of its devices; tenant_show_share() publishes the rest of its
+ * share. */
 void tenant_show(struct tenant *t, uint32_t device);
 void tenant_show_share(struct tenant *t);
 
-/* gate.c */
-must_check int gate_open(struct daemon *d);
-void gate_close(struct daemon *d);
-/* Opens or closes the gate as `barred`, `shut` and `suspended` say. */
-void tenant_gate_apply(struct tenant *t, uint32_t device);
-/* The test verb: changes the gate; `wait` is answered DONE when every guest has drained, or refused
- * when one cannot: then the gate is open again, and the tenant coupled. */
-void tenant_gate(struct tenant *t, uint32_t device, bool open, const struct gate_wait *wait);
-/* A guest drained, joined or left: perhaps that was the last that a close waited for. */
-void tenant_gate_check(struct tenant *t, uint32_t device);
-/* An admin connection is gone: nobody is to be answered there. */
-void tenant_forget_peer(struct tenant *t, const struct peer *peer);
-
-/* schedule.c */
-must_check int schedule_open(struct daemon *d);
-void schedule_close(struct daemon *d);
-/* A new tenant; its share has changed. */
-void schedule_tenant(struct tenant *t);
-void schedule_set(struct tenant *t);
-/* A guest has come or left. */
-void schedule_guests(struct tenant *t);
-/* It is connected anew: busy, until it says IDLE. */
-void schedule_joined(struct guest *g);
-/* What a guest says: WANTS and IDLE. */
-void schedule_wants(struct guest *g, uint32_t device);
-void schedule_idle(struct guest *g, uint32_t device);
-/* What `mete ps` shows of its time. */
-/* The clock of turns. */
-uint64_t schedule_now(const struct daemon *d);
-void schedule_row(struct tenant_device *at, struct wire_tenant_row *ret_row);
-/* Every guest has acknowledged that the gate is closed. */
-void schedule_drained(struct tenant_device *at);
-
-/* caller.c */
-/* -EMFILE: see daemon_accept(). */
-must_check int caller_accept(struct tenant *t);
-/* Answers, and has no more to do with the connection. */
-void caller_dismiss(struct caller *c, uint32_t id, uint32_t code, const char *reason);
-void caller_close(struct caller *c);
-
-/* guest.c */
-/* Who has said a HELLO that is understood: the guest that it is, new or known, is connected by `c`
- * from now on. 0; -ENOSPC, -ENOMEM, ...: there is no room for it. */
-must_check int guest_join(struct caller *c, const struct wire_hello *hello,
-			  struct guest **ret_guest);
-/* Does another copy of the library serve the process that calls? Each would state an inventory of
- * its own, and what the other one was granted would be in no book. */
-bool guest_is_another(const struct caller *c, const struct wire_hello *hello);
-/* A process that was there before this daemon was: it must say what it holds, or end. `copy` is of
- * the program that it ran then. */
-void guest_expect(struct tenant *t, const struct process_identity *was, uint64_t copy);
-/* The grace is over: who did not come back is charged what can be measured of it. */
-void guest_miss(struct guest *g);
-/* It has said what it holds; all that follows is about that. */
-void guest_stated(struct guest *g);
-/* Its connection has ended. It holds what it held, unless the process has. */
-void guest_away(struct guest *g, const char *reason);
-/* It has left: everything that it held is given back. */
-void guest_leave(struct guest *g, const char *reason);
-bool guest_is_known(const struct tenant *t, const struct process_identity *process);
-/* To where it is connected; nowhere while it is away: it states what it holds when it is back. */
-void guest_send(struct guest *g, const struct wire_message *message);
-void guest_done(struct guest *g, uint32_t id, uint64_t value);
-void guest_refuse(struct guest *g, uint32_t id, uint32_t code, const char *format, ...)
-	printf_like(4, 5);
-void guest_tell_gate(struct guest *g, uint32_t device);
-
-/* words.c */
-void words_heard(struct guest *g, const struct wire_message *message);
-/* The answers to its asks. */
-void words_answer(struct guest *g, const struct ledger_action *action);
+/* rows.c: the displayed figures of a device, and of a tenant on one of its devices. Call
+ * book_refresh_all() first. */
+void rows_device(struct daemon *d, uint32_t index, struct wire_device_row *ret_row);
+void rows_tenant(struct tenant *t, uint32_t device, struct wire_tenant_row *ret_row);
+/* Problems that callers should know of, one per line. */
+void rows_trouble(const struct daemon *d, wire_text *ret_text);
 
 /* admin.c */
-void admin_accept(struct daemon *d);
+/* Whether there may be more connections to accept. */
+bool admin_accept(struct daemon *d);
 /* A measurement has ended, or takes too long. */
 void admin_measured(struct daemon *d);
 void admin_close_all(struct daemon *d);
@@ -468,26 +478,34 @@ void admin_close_all(struct daemon *d);
 /* reserve.c */
 #define RESERVE_MOST_NS (86400ull * 1000000000)
 must_check int reserve_open(struct daemon *d);
-/* -EBUSY: somebody has it. `hold_ns` 0: until reserve_drop(). */
-must_check int reserve_take(struct daemon *d, uint32_t device, const void *owner, pid_t pid,
+/* -EBUSY: it is taken. `hold_ns` 0: until reserve_drop(). */
+struct reserve_asker {
+	const void *owner;
+	pid_t pid;
+	uid_t uid;
+};
+must_check int reserve_take(struct daemon *d, uint32_t device, const struct reserve_asker *asker,
 			    uint64_t hold_ns, struct fault *why);
 void reserve_drop(struct daemon *d, const void *owner);
-/* What the journal says: it is believed where the process lives, or the time is not over. */
+/* Processes that have ended hold nothing, even if what keeps their reservations (the process that
+ * `mete pick` leaves behind) has not noticed yet. */
+void reserve_release_ended(struct daemon *d);
+/* A reservation from the journal: it is valid if the process lives, or the time is not over. */
 void reserve_return(struct daemon *d, uint32_t device, const struct reservation *was);
 bool reserve_holds(const struct reservation *it);
 bool reserve_any(const struct daemon *d);
 void reserve_close(struct daemon *d);
 
-/* restore.c: each writes one record, or does nothing where there is no journal. */
+/* restore.c: each writes one record, or does nothing if there is no journal. */
 must_check int restore_open(struct daemon *d, struct fault *why);
 void restore_tenant(struct tenant *t);
 void restore_tenant_gone(struct daemon *d, uint32_t id);
 void restore_guest(struct guest *g);
-/* A tenant holds more on a device than the journal knows: before anybody is told. */
+/* A tenant holds more on a device than the journal says; call it before the grant is sent. */
 void restore_held(struct tenant *t, uint32_t device, uint64_t held_bytes,
 		  const struct ledger_sums *sums);
 void restore_guest_gone(struct guest *g);
-/* A device was given to a picker, or given back. */
+/* A device was reserved by `mete pick`, or returned. */
 void restore_reserved(struct daemon *d, uint32_t device);
-/* Where nobody is expected any more asks are answered from now on. book_pump() follows. */
+/* If no guests are expected any more, asks are answered from now on. book_pump() follows. */
 void restore_release(struct tenant *t);

@@ -7,6 +7,8 @@
 #include <time.h>
 
 #include "node/daemon.h"
+#include "node/measure.h"
+#include "node/schedule.h"
 
 enum {
 	WINDOW_US = 1000000,

@@ -170,7 +170,7 @@ void flow_init(struct flow *flow, struct flows *flows)
 void flow_init_last(struct flow *flow, struct flows *flows)
 {
 	flow_init(flow, flows);
-	flow->last = true;
+	flow->last = flow->long_lists = true;
 	flows->last = flow;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each tenant wants of meted, so that none delays the others: whatever its connections want is
- * done one thing at a time, of that tenant next for which least time was spent (core/service.h).
- * After a slice the loop goes round: timers are served, and who has come meanwhile is seen.
+ * Schedules the tenants' requests to meted, so that none delays the others. Requests are served one
+ * at a time, next for the tenant on which the least time was spent (core/service.h). After a slice
+ * the loop runs once: timers are served and new connections are seen.
  *
- * Who floods is served late: with a tenth of meted's time, which all that flood share, and its
- * descriptors are not polled until it has nothing more to say. So meted is idle most of the time
- * under any flood, and a busy machine lets it run at once when somebody else wants something.
+ * A tenant that floods is served late: all such tenants share a tenth of meted's time, and their
+ * descriptors are not polled until they have nothing more to send. Under any flood meted is
+ * therefore idle most of the time, and a busy machine schedules it at once for other requests.
  *
  * flow: a tenant's. It pays for messages and connections from one bucket of FLOW_RATE a second,
  * besides those of the peers: what its connections do together is bounded, too. Answers that it
@@ -36,17 +36,18 @@ enum {
 struct flow_item {
 	struct list link; /* of the flow; not linked: it wants nothing */
 	struct flow *flow;
-	/* Does one thing; true: there may be more. It may close what it is part of. */
+	/* Serves one request; true: there may be more. It may close the object that it is part
+	 * of. */
 	bool (*work)(struct flow_item *item);
-	/* Whether its descriptor is to be polled: not while its flow is served late and knows that
-	 * it wants something. */
+	/* Whether to poll its descriptor: not while its flow is served late and already has a
+	 * request from it. */
 	void (*hush)(struct flow_item *item, bool hushed);
 };
 
 struct flows {
 	struct service service;
 	struct loop_after after;
-	struct loop_timer late_timer; /* while somebody is to be served late */
+	struct loop_timer late_timer; /* armed while a flow is served late */
 	bool late_armed;
 	struct flow *last;
 	struct loop_timer trim;
@@ -60,6 +61,7 @@ struct flow {
 	struct service_member member;
 	struct list items;
 	bool last;
+	bool long_lists; /* its peers are sent some */
 	uint64_t tokens, filled_ns;
 	size_t backlog_bytes;
 	struct list debtor;  /* of the flows */
@@ -72,12 +74,12 @@ void flow_init(struct flow *flow, struct flows *flows);
 void flow_init_last(struct flow *flow, struct flows *flows);
 void flow_done(struct flow *flow);
 
-/* It wants something: it is done from the loop, when it is its turn. */
+/* It has a request: the loop serves it when it is its turn. */
 void flow_want(struct flow_item *item);
 void flow_forget(struct flow_item *item);
 
 /* Pays from the bucket; false: it is empty. */
 bool flow_pay(struct flow *flow, uint64_t price);
 
-/* Memory was freed, perhaps much: the system has it back within a second. */
+/* Memory was freed, perhaps a lot: it is returned to the system within a second. */
 void flows_gave_back(struct flows *flows);

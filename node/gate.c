@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 
 #include "node/daemon.h"
+#include "node/guest.h"
+#include "node/schedule.h"
 
 enum {
 	GATE_COUPLED_MS = 2000, /* so long a capture may stay open over a close */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Guests: processes that come, are away, come back and end. What they hold goes with the process.
  */
+#include "node/guest.h"
 #include <stdarg.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "node/daemon.h"
+#include "node/measure.h"
+#include "node/schedule.h"
 
 /* The page of a guest that has not been connected to this daemon yet. */
 static const struct wire_own_page blank;
@@ -26,6 +29,8 @@ static void no_longer_expected(struct guest *g)
 	g->expected = false;
 	g->tenant->expected_count--;
 	restore_release(g->tenant);
+	for (uint32_t i = 0; i < g->tenant->devices; i++)
+		move_due(&g->tenant->device[i]);
 }
 
 /* Who is not alone any more, or is again, sees it. */
@@ -52,6 +57,7 @@ void guest_leave(struct guest *g, const char *reason)
 	if (c)
 		c->guest = NULL;
 	t->unknown_functions += __atomic_load_n(&g->own->unknown_functions, __ATOMIC_RELAXED);
+	move_left(g);
 	for (uint32_t i = 0; i < t->devices; i++) {
 		measure_forget(&g->device[i]);
 		ledger_leave(d->ledger, take(g->device[i].holder));
@@ -96,6 +102,7 @@ void guest_away(struct guest *g, const char *reason)
 	}
 	book_refresh_guest(g);
 	g->caller = NULL;
+	move_away(g);
 	for (uint32_t i = 0; i < t->devices; i++) {
 		ledger_hang_up(d->ledger, g->device[i].holder);
 		measure_say(&g->device[i], RESIDUAL_HUNG_UP, 0);
@@ -140,6 +147,7 @@ static int take_seats(struct guest *g)
 
 	for (uint32_t i = 0; i < t->devices; i++) {
 		g->device[i].guest = g;
+		move_begin(&g->device[i].move);
 		g->device[i].holder =
 			ledger_join(t->daemon->ledger, t->device[i].account, &g->device[i]);
 		if (!g->device[i].holder)
@@ -166,6 +174,8 @@ static int make(struct tenant *t, const struct process_identity *process, int pi
 	g->pid = process->pid;
 	g->process = *process;
 	g->pidfd = pidfd;
+	g->user = (uint32_t)process_user(process->pid);
+	g->came_ns = loop_now_ns();
 	g->page.fd = -1;
 	g->own = &blank;
 	r = take_seats(g);
@@ -282,7 +292,9 @@ int guest_join(struct caller *c, const struct wire_hello *hello, struct guest **
 	if (r < 0)
 		return r;
 	book_refresh_guest(g);
-	t->joins += !g->page.memory;
+	/* To those within which it is, too: it has come to what they were given. */
+	for (struct tenant *it = t; it && !g->page.memory; it = it->outer)
+		it->joins++;
 	r = give_page(g);
 	if (r < 0)
 		return r;
@@ -292,6 +304,7 @@ int guest_join(struct caller *c, const struct wire_hello *hello, struct guest **
 	if (before) {
 		before->guest = NULL;
 		caller_close(before);
+		move_away(g);
 		for (uint32_t i = 0; i < t->devices; i++)
 			ledger_hang_up(t->daemon->ledger, g->device[i].holder);
 	}

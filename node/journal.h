@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What meted must remember when it is killed: lines of text, appended to a file, each with a
- * checksum before it. Reading ends at the first line that is not whole; the rest is cut off.
+ * What meted must remember if it is killed: lines of text in a file, each preceded by a checksum.
+ * Reading ends at the first incomplete line; the rest is cut off.
  *
- * It survives meted, not the machine: what is appended is given to the kernel and not synced, since
- * after a crash of the machine there is no guest left to remember. Rewriting syncs and renames, so
- * that an unfinished one is never seen.
+ * It survives a crash of meted, not of the machine: appended lines are written but not synced,
+ * because after a crash of the machine no guest is left. Rewriting syncs and renames, so that an
+ * unfinished file is never seen.
  *
- * Where the disk is full, meted goes on without: one line in the log says so; each later record
- * tries to rewrite the whole, and another line says when that worked.
+ * If the disk is full, meted continues without the journal and logs one line. Each later record
+ * tries to rewrite the whole journal; another line is logged when that succeeds.
  */
 #pragma once
 
@@ -31,15 +31,15 @@ must_check int journal_open(struct journal *j, const char *path,
 			    struct fault *why);
 void journal_close(struct journal *j);
 
-/* -ENOSPC etc.: it was not written, and nothing of it is left in the file. */
+/* -ENOSPC etc.: it was not written, and the file contains no part of it. */
 must_check int journal_append(struct journal *j, const char *line);
 
 /* Replaces everything by `lines` (each ending in a newline, without checksums). */
 must_check int journal_rewrite(struct journal *j, const char *lines);
 
-/* It has grown to several times of what it was when it was rewritten. */
+/* It has grown to several times its size after the last rewrite. */
 bool journal_is_long(const struct journal *j);
 
-/* For the fuzzer: how many of the bytes are whole lines. */
+/* For the fuzzer: how many of the bytes are complete lines. */
 size_t journal_scan(const char *text, size_t size, void (*record)(void *context, const char *line),
 		    void *context);

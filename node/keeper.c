@@ -51,7 +51,7 @@ int keeper_add(struct tenant *t, uint32_t pid, struct fault *why)
 		count++;
 	}
 	if (count == KEEPERS_MOST)
-		return fault_set(why, -ENOSPC, "no more than %d processes keep a tenant",
+		return fault_set(why, -ENOSPC, "at most %d processes may keep a tenant",
 				 KEEPERS_MOST);
 	k = calloc(1, sizeof(*k));
 	if (!k)
@@ -69,6 +69,27 @@ int keeper_add(struct tenant *t, uint32_t pid, struct fault *why)
 	}
 	list_append(&t->processes, &k->link);
 	return 0;
+}
+
+pid_t keeper_first(const struct tenant *t)
+{
+	list_for_each(link, (struct list *)&t->processes) return list_entry(link, struct keeper,
+									    link)
+		->pid;
+	return 0;
+}
+
+uint32_t keeper_place(const struct tenant *t, const pid_t *line, uint32_t count)
+{
+	list_for_each(link, (struct list *)&t->processes)
+	{
+		const struct keeper *k = list_entry(link, struct keeper, link);
+
+		for (uint32_t i = 0; i < count; i++)
+			if (line[i] == k->pid && !process_ended(k->pidfd))
+				count = i;
+	}
+	return count;
 }
 
 void keeper_forget(struct tenant *t)

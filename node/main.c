@@ -10,13 +10,19 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "base/held.h"
+#include "node/absent.h"
 #include "node/daemon.h"
+#include "node/kubernetes.h"
+#include "node/mark.h"
 #include "node/notify.h"
+#include "node/user.h"
 
 enum {
 	LOG_BURST = 100,
 	LOG_PER_SECOND = 5,
 	LOG_MOST_BYTES = 1 << 20,
+	ACCEPTS = 32, /* connections in a round of the loop */
 };
 
 /* One per folder. The lock goes with the process, however it ends. */
@@ -29,7 +35,7 @@ static int lock(struct daemon *d, struct fault *why)
 	if (d->lock_fd < 0)
 		return fault_set(why, -errno, "%s: %s", path, strerror(errno));
 	if (flock(d->lock_fd, LOCK_EX | LOCK_NB) != 0)
-		return fault_set(why, -errno, "%s: another meted runs there", d->place);
+		return fault_set(why, -errno, "%s: another meted is running there", d->place);
 	return 0;
 }
 
@@ -38,13 +44,13 @@ static int beside_system(struct fault *why)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX,
 				      .sun_path = PLACE_SYSTEM "/admin.sock"};
-	owned(close) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	owned(close) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 &&
-	    errno != EACCES)
+	    (errno != EACCES || held_file(PLACE_SYSTEM "/lock") != 1) && errno != EAGAIN)
 		return 0;
 	return fault_set(why, -EBUSY,
-			 "the system's meted runs on this machine (%s): a user's own "
+			 "the system's meted is running on this machine (%s): a user's own "
 			 "would promise the same memory twice",
 			 PLACE_SYSTEM);
 }
@@ -74,6 +80,10 @@ static int open_devices(struct daemon *d, struct fault *why)
 {
 	int r = nvml_open(d->options.driver, &d->nvml, why);
 
+	d->missing_driver = r < 0;
+	/* On a node, none of which are there yet, they are waited for. */
+	if (r == 0 && d->options.kubernetes && !nvml_count(d->nvml))
+		r = fault_set(why, -ENODEV, "the driver shows no GPU");
 	if (r < 0)
 		return r;
 	d->devices = nvml_count(d->nvml);
@@ -95,10 +105,25 @@ static int open_devices(struct daemon *d, struct fault *why)
 	return 0;
 }
 
+static int open_devices_or_wait(struct daemon *d, struct fault *why)
+{
+	int r = open_devices(d, why);
+
+	if (r == 0 || !d->options.kubernetes)
+		return r;
+	d->missing = strdup(why->text);
+	return d->missing ? 0 : fault_set(why, -ENOMEM, "out of memory");
+}
+
 static void on_admin(struct loop_watch *watch, int events)
 {
 	(void)events;
-	admin_accept(container_of(watch, struct daemon, admin_listener));
+	struct daemon *d = container_of(watch, struct daemon, admin_listener);
+
+	/* Others wait behind who calls by the thousand: those are let in, or turned away, quickly.
+	 */
+	for (int i = 0; i < ACCEPTS && admin_accept(d); i++) {
+	}
 }
 
 static void on_admin_pause_over(struct loop_timer *timer)
@@ -114,7 +139,8 @@ static int listen_admin(struct daemon *d, struct fault *why)
 	int r;
 
 	snprintf(path, sizeof(path), "%s/admin.sock", d->place);
-	r = daemon_listen(path, 0600, &d->admin_fd, why);
+	/* Who connects to the system's is told apart by its credentials. */
+	r = daemon_listen(path, d->options.system ? 0666 : 0600, geteuid(), &d->admin_fd, why);
 	if (r < 0)
 		return r;
 	r = loop_timer_init(&d->loop, &d->admin_pause, on_admin_pause_over);
@@ -154,7 +180,7 @@ static int start_signals(struct daemon *d, struct fault *why)
 	if (r == 0)
 		r = loop_timer_init(&d->loop, &d->watchdog, on_watchdog);
 	if (r < 0)
-		return fault_set(why, r, "no signals: %s", uv_strerror(r));
+		return fault_set(why, r, "cannot receive signals: %s", uv_strerror(r));
 	if (notify_watchdog_ns())
 		loop_arm(&d->watchdog, notify_watchdog_ns());
 	return 0;
@@ -191,21 +217,29 @@ static int start(struct daemon *d, struct fault *why)
 	if (r == 0 && !d->options.system)
 		r = beside_system(why);
 	if (r == 0)
-		r = open_devices(d, why);
+		r = open_devices_or_wait(d, why);
 	if (r == 0)
 		r = start_signals(d, why);
+	if (d->missing)
+		return r < 0 ? r : missing_open(d, why);
 	daemon_open_files(d);
 	flow_init_last(&d->admin_flow, &d->flows);
-	if (r == 0 && flows_open(&d->flows, &d->loop, DAEMON_TENANTS) < 0)
+	if (r == 0 && flows_open(&d->flows, &d->loop, DAEMON_TENANTS + DAEMON_USERS) < 0)
 		r = fault_set(why, -ENOMEM, "out of memory");
 	if (r == 0)
 		r = book_open(d, why);
+	if (r == 0)
+		r = user_open(d, why);
 	if (r == 0 && reserve_open(d) < 0)
 		r = fault_set(why, -ENOMEM, "no timer");
+	if (r == 0 && mark_open(d) < 0)
+		r = fault_set(why, -ENOMEM, "out of memory");
 	if (r == 0)
 		r = restore_open(d, why);
 	if (r == 0)
 		r = listen_admin(d, why);
+	if (r == 0)
+		r = kubernetes_open(d, &d->kubernetes, why);
 	return r;
 }
 
@@ -214,7 +248,7 @@ static int start(struct daemon *d, struct fault *why)
 static void stop(struct daemon *d)
 {
 	char path[PLACE_MAX + 16];
-	bool nobody = list_empty(&d->tenants) && !reserve_any(d);
+	bool nobody = list_empty(&d->tenants) && !reserve_any(d) && !absent_any(d);
 	sigset_t both;
 
 	d->stopping = true;
@@ -223,7 +257,10 @@ static void stop(struct daemon *d)
 	sigaddset(&both, SIGTERM);
 	sigaddset(&both, SIGINT);
 	sigprocmask(SIG_BLOCK, &both, NULL);
-	notify_send("STOPPING=1");
+	if (!d->again)
+		notify_send("STOPPING=1");
+	missing_close(d);
+	kubernetes_close(d->kubernetes);
 	admin_close_all(d);
 	list_for_each(link, &d->tenants) tenant_end(list_entry(link, struct tenant, link));
 	if (d->admin_listener.open) {
@@ -233,10 +270,11 @@ static void stop(struct daemon *d)
 		unlink(path);
 	}
 	journal_close(&d->journal);
+	absent_close(d);
 	if (nobody && d->journal.path[0])
 		unlink(d->journal.path);
 	/* A driver that does not answer keeps its thread, and would keep us. */
-	if (d->measure.busy)
+	if (d->measure.busy || d->stores.work.busy || kubernetes_is_busy(d->kubernetes))
 		_exit(0);
 	loop_signal_close(&d->terminate);
 	loop_signal_close(&d->interrupt);
@@ -245,11 +283,16 @@ static void stop(struct daemon *d)
 	signal(SIGINT, SIG_IGN);
 	loop_timer_close(&d->watchdog, NULL);
 	loop_timer_close(&d->admin_pause, NULL);
+	/* Users that are still being served leave the flows first. */
+	user_close(d);
 	flows_close(&d->flows);
 	loop_timer_close(&d->grace, NULL);
 	reserve_close(d);
+	mark_close(d);
 	book_close(d);
 	loop_done(&d->loop);
+	free(d->marks);
+	kubernetes_free(d->kubernetes);
 	nvml_close(d->nvml);
 	if (d->lock_fd >= 0)
 		close(d->lock_fd);
@@ -279,15 +322,17 @@ int main(int argc, char **argv)
 	umask(0077);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a full disk, not an end */
-	setenv("UV_THREADPOOL_SIZE", "1", 0);
+	/* One for the driver, which may not answer, and one for the store. */
+	setenv("UV_THREADPOOL_SIZE", "2", 0);
 	raise_limits();
 	list_init(&daemon.tenants);
+	list_init(&daemon.absent);
 	for (size_t i = 0; i < ARRAY_SIZE(daemon.by_id); i++)
 		list_init(&daemon.by_id[i]);
 	list_init(&daemon.admins);
 	r = loop_init(&daemon.loop);
 	if (r < 0) {
-		fprintf(stderr, "meted: no event loop: %s\n", uv_strerror(r));
+		fprintf(stderr, "meted: cannot create an event loop: %s\n", uv_strerror(r));
 		return 1;
 	}
 	r = start(&daemon, &why);
@@ -300,5 +345,9 @@ int main(int argc, char **argv)
 		log_error("daemon.failed", "reason=%s", log_text(why.text).text);
 	}
 	stop(&daemon);
+	if (r == 0 && daemon.again) {
+		r = missing_again(argv);
+		log_error("daemon.failed", "reason=%s", log_text(strerror(-r)).text);
+	}
 	return r < 0 ? 1 : 0;
 }

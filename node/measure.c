@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rim of core/residual.h: what a guest's page and the ledger say at a moment, what the driver
  * says on the worker, and when. */
+#include "node/measure.h"
 #include <string.h>
 
 #include "node/daemon.h"
+#include "node/guest.h"
+#include "node/outside.h"
 
 enum {
 	LATE_MS = 2000,
@@ -155,8 +158,8 @@ static struct residual_moment moment_of(const struct guest_device *at, bool move
 		.loose = load(&own->loose_bytes[i]),
 		.contexts = load(&own->device[i].contexts),
 		.others = others ? others - 1 : RESIDUAL_UNSAID,
-		.granted = has.granted,
-		.evicted = has.evicted};
+		/* What its page says it allocated is what is on the device. */
+		.granted = has.granted - has.evicted};
 	now.moved = moves_first ? moved : says_moved(g);
 	return now;
 }
@@ -188,12 +191,16 @@ static void ask_driver(struct loop_work *work)
 	drift_ask(d);
 }
 
-/* A process may have several rows. */
-static uint64_t used_by(const struct daemon *d, uint32_t device, pid_t pid)
+struct nvml_process *measure_row(struct daemon *d, uint32_t device, uint32_t row)
+{
+	return &d->processes[(size_t)device * DAEMON_GUESTS + row];
+}
+
+/* The first row of a process, or of the one behind it. */
+static uint32_t first_row(const struct daemon *d, uint32_t device, pid_t pid)
 {
 	const struct nvml_process *rows = &d->processes[(size_t)device * DAEMON_GUESTS];
 	uint32_t low = 0, high = d->process_count[device];
-	uint64_t sum = 0;
 
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
@@ -203,6 +210,24 @@ static uint64_t used_by(const struct daemon *d, uint32_t device, pid_t pid)
 		else
 			high = middle;
 	}
+	return low;
+}
+
+void measure_mark(struct daemon *d, uint32_t device, pid_t pid)
+{
+	uint32_t row = first_row(d, device, pid);
+
+	if (row < d->process_count[device] && measure_row(d, device, row)->pid == (uint32_t)pid)
+		measure_row(d, device, row)->guest = true;
+}
+
+/* A process may have several rows. */
+static uint64_t used_by(const struct daemon *d, uint32_t device, pid_t pid)
+{
+	const struct nvml_process *rows = &d->processes[(size_t)device * DAEMON_GUESTS];
+	uint32_t low = first_row(d, device, pid);
+	uint64_t sum = 0;
+
 	for (; low < d->process_count[device] && rows[low].pid == (uint32_t)pid; low++)
 		sum += rows[low].used_bytes;
 	return sum;
@@ -335,6 +360,7 @@ static void on_late(struct loop_timer *timer)
 
 	log_warning("measure.late", "the management library does not answer");
 	set_late(d, true);
+	outside_late(d);
 	watch_looked(d, UINT64_MAX);
 	each(d, excuse);
 	answer_checks(d);
@@ -353,6 +379,11 @@ static void on_measured(struct loop_work *work)
 	while (!list_empty(&d->measure_running))
 		end_measuring(d, list_entry(d->measure_running.next, struct guest_device, measure));
 	drift_seen(d);
+	d->measured_last = d->measurements;
+	for (uint32_t i = 0; i < d->devices; i++)
+		if (d->measured[i])
+			outside_seen(d, i);
+	outside_looked(d);
 	ledger_looked(d->ledger);
 	watch_looked(d, d->measurements);
 	book_pump(d); /* who is answered finds the figures in its page */
@@ -371,10 +402,13 @@ bool measure_under_way(const struct daemon *d)
 
 void measure_start(struct daemon *d)
 {
-	if (d->measure.busy || list_empty(&d->measure_wanted))
+	if (d->measure.busy || (list_empty(&d->measure_wanted) && !d->outside_wanted))
 		return;
 	d->measurements++;
-	memset(d->measured, 0, sizeof(d->measured));
+	d->measure_began_ns = loop_now_ns();
+	for (uint32_t i = 0; i < ARRAY_SIZE(d->measured); i++)
+		d->measured[i] = i < d->devices && d->outside_wanted;
+	d->outside_wanted = false;
 	while (!list_empty(&d->measure_wanted)) {
 		struct guest_device *at =
 			list_entry(d->measure_wanted.next, struct guest_device, measure);
@@ -418,6 +452,8 @@ int measure_open(struct daemon *d)
 	r = loop_timer_init(&d->loop, &d->measure_timer, on_late);
 	if (r == 0)
 		r = loop_timer_init(&d->loop, &d->again_timer, on_again);
+	if (r == 0)
+		r = outside_open(d);
 	return r < 0 ? r : watch_open(d);
 }
 
@@ -425,6 +461,7 @@ void measure_close(struct daemon *d)
 {
 	loop_timer_close(&d->measure_timer, NULL);
 	loop_timer_close(&d->again_timer, NULL);
+	outside_close(d);
 	watch_close(d);
 	free(d->processes);
 	d->processes = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What systemd wants to hear (sd_notify(3)): one datagram to the socket that NOTIFY_SOCKET names.
- * Nothing happens where it is not set, or cannot be reached.
+ * Notifies systemd (sd_notify(3)) with one datagram to the socket that NOTIFY_SOCKET names. Does
+ * nothing if that is not set or cannot be reached.
  */
 #pragma once
 
@@ -10,5 +10,5 @@
 /* "READY=1", "STOPPING=1", "WATCHDOG=1". */
 void notify_send(const char *state);
 
-/* How often "WATCHDOG=1" is expected, halved; 0: not at all. */
+/* Half of the interval in which "WATCHDOG=1" is expected; 0: not expected. */
 uint64_t notify_watchdog_ns(void);

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cuda/nvml_prototypes.h"
 
 /* What is called, and whether it can be done without. */
@@ -17,16 +18,30 @@
 	CALL(nvmlDeviceGetUUID, 1)                                                                 \
 	CALL(nvmlDeviceGetName, 1)                                                                 \
 	CALL(nvmlDeviceGetMemoryInfo, 1)                                                           \
+	CALL(nvmlDeviceGetMinorNumber, 0)                                                          \
 	CALL(nvmlDeviceGetMemoryInfo_v2, 0)                                                        \
 	CALL(nvmlDeviceGetComputeRunningProcesses_v3, 0)                                           \
 	CALL(nvmlDeviceGetComputeRunningProcesses_v2, 0)                                           \
-	CALL(nvmlDeviceGetProcessUtilization, 0)
+	CALL(nvmlDeviceGetPciInfo_v3, 0)                                                           \
+	CALL(nvmlDeviceGetMigMode, 0)                                                              \
+	CALL(nvmlDeviceGetMaxMigDeviceCount, 0)                                                    \
+	CALL(nvmlDeviceGetMigDeviceHandleByIndex, 0)                                               \
+	CALL(nvmlDeviceGetGpuInstanceId, 0)                                                        \
+	CALL(nvmlDeviceGetComputeInstanceId, 0)                                                    \
+	CALL(nvmlDeviceGetProcessUtilization, 0)                                                   \
+	CALL(nvmlEventSetCreate, 0)                                                                \
+	CALL(nvmlEventSetFree, 0)                                                                  \
+	CALL(nvmlEventSetWait_v2, 0)                                                               \
+	CALL(nvmlDeviceGetSupportedEventTypes, 0)                                                  \
+	CALL(nvmlDeviceRegisterEvents, 0)
 
 struct nvml {
 	void *library;
-	uint32_t count;
+	uint32_t count, room;
 	struct nvml_device *devices;
 	nvmlDevice_t *handles;
+	nvmlDevice_t *gpus;    /* that each is, or is a part of */
+	nvmlEventSet_t events; /* NULL: nobody has asked for them */
 #define CALL(name, needed) nvml_fn_##name *name;
 	NVML_CALLS(CALL)
 #undef CALL
@@ -38,10 +53,13 @@ void nvml_close(struct nvml *nvml)
 {
 	if (!nvml)
 		return;
+	if (nvml->events)
+		nvml->nvmlEventSetFree(nvml->events);
 	if (nvml->handles)
 		nvml->nvmlShutdown();
 	/* The library stays: what its threads still run must not be unmapped. */
 	free(nvml->handles);
+	free(nvml->gpus);
 	free(nvml->devices);
 	free(nvml);
 }
@@ -50,10 +68,12 @@ static int resolve(struct nvml *nvml, struct fault *why)
 {
 #define CALL(name, needed)                                                                         \
 	nvml->name = (nvml_fn_##name *)dlsym(nvml->library, #name);                                \
-	if (needed && !nvml->name)                                                                 \
-		return fault_set(why, -ENOSYS,                                                     \
-				 "it has no " #name ": the driver is too old (450 "                \
-				 "or newer is needed)");
+	if (needed && !nvml->name) {                                                               \
+		fault_set(why, -ENOSYS,                                                            \
+			  "it has no " #name ": the driver is too old (450 "                       \
+			  "or newer is needed)");                                                  \
+		return -ENOSYS;                                                                    \
+	}
 	NVML_CALLS(CALL)
 #undef CALL
 	return 0;
@@ -74,14 +94,13 @@ int nvml_parse_uuid(const char *text, uint8_t ret_uuid[16])
 	if (strncmp(text, "GPU-", 4) != 0 && strncmp(text, "MIG-", 4) != 0)
 		return -EINVAL;
 	for (text += 4; *text; text++) {
-		const char *hex = "0123456789abcdef", *at;
+		int value = text_hex(*text);
 
 		if (*text == '-')
 			continue;
-		at = strchr(hex, *text >= 'A' && *text <= 'F' ? *text - 'A' + 'a' : *text);
-		if (!at || digits == 32)
+		if (value < 0 || digits == 32)
 			return -EINVAL;
-		uuid[digits / 2] = (uint8_t)(uuid[digits / 2] << 4 | (at - hex));
+		uuid[digits / 2] = (uint8_t)(uuid[digits / 2] << 4 | value);
 		digits++;
 	}
 	if (digits != 32)
@@ -90,18 +109,41 @@ int nvml_parse_uuid(const char *text, uint8_t ret_uuid[16])
 	return 0;
 }
 
-static int read_device(struct nvml *nvml, uint32_t index, struct fault *why)
+static bool make_room(struct nvml *nvml)
 {
-	struct nvml_device *device = &nvml->devices[index];
+	uint32_t room = nvml->room ? 2 * nvml->room : 16;
+	void *devices, *handles, *gpus;
+
+	if (nvml->count < nvml->room)
+		return true;
+	devices = realloc(nvml->devices, room * sizeof(*nvml->devices));
+	nvml->devices = devices ? devices : nvml->devices;
+	handles = realloc(nvml->handles, room * sizeof(*nvml->handles));
+	nvml->handles = handles ? handles : nvml->handles;
+	gpus = realloc(nvml->gpus, room * sizeof(*nvml->gpus));
+	nvml->gpus = gpus ? gpus : nvml->gpus;
+	if (!devices || !handles || !gpus)
+		return false;
+	nvml->room = room;
+	return true;
+}
+
+/* The next device: `handle`, of that GPU or of a part of it. */
+static int read_device(struct nvml *nvml, nvmlDevice_t handle, nvmlDevice_t gpu, struct fault *why)
+{
+	struct nvml_device *device;
 	nvmlMemory_t memory;
 	nvmlMemory_v2_t more = {.version = NVML_STRUCT_VERSION(Memory, 2)};
-	nvmlDevice_t handle;
+	unsigned int minor;
+	nvmlPciInfo_t pci;
 	int r;
 
-	r = says(nvml, nvml->nvmlDeviceGetHandleByIndex_v2(index, &handle), "its handle", why);
-	if (r < 0)
-		return r;
-	nvml->handles[index] = handle;
+	if (!make_room(nvml) || !nvml->devices || !nvml->gpus)
+		return fault_set(why, -ENOMEM, "out of memory");
+	device = &nvml->devices[nvml->count];
+	*device = (struct nvml_device){.minor = -1, .gpu_instance = -1, .compute_instance = -1};
+	nvml->handles[nvml->count] = handle;
+	nvml->gpus[nvml->count] = gpu;
 	r = says(nvml,
 		 nvml->nvmlDeviceGetUUID(handle, device->uuid_text, sizeof(device->uuid_text)),
 		 "its UUID", why);
@@ -117,10 +159,88 @@ static int read_device(struct nvml *nvml, uint32_t index, struct fault *why)
 	if (r < 0)
 		return r;
 	device->total_bytes = memory.total;
+	if (nvml->nvmlDeviceGetMinorNumber &&
+	    nvml->nvmlDeviceGetMinorNumber(gpu, &minor) == NVML_SUCCESS)
+		device->minor = (int)minor;
 	if (nvml->nvmlDeviceGetMemoryInfo_v2 &&
 	    nvml->nvmlDeviceGetMemoryInfo_v2(handle, &more) == NVML_SUCCESS)
 		device->reserved_bytes = more.reserved;
+	if (nvml->nvmlDeviceGetPciInfo_v3 &&
+	    nvml->nvmlDeviceGetPciInfo_v3(gpu, &pci) == NVML_SUCCESS)
+		snprintf(device->pci, sizeof(device->pci), "%.31s", pci.busId);
+	nvml->count++;
 	return 0;
+}
+
+static int read_part(struct nvml *nvml, nvmlDevice_t part, nvmlDevice_t gpu, unsigned int index,
+		     struct fault *why)
+{
+	unsigned int gpu_instance = 0, compute_instance = 0;
+	int r = says(nvml, nvml->nvmlDeviceGetGpuInstanceId(part, &gpu_instance),
+		     "its GPU instance", why);
+
+	if (r == 0)
+		r = says(nvml, nvml->nvmlDeviceGetComputeInstanceId(part, &compute_instance),
+			 "its compute instance", why);
+	if (r == 0)
+		r = read_device(nvml, part, gpu, why);
+	if (r < 0)
+		return r;
+	nvml->devices[nvml->count - 1].part_index = index;
+	nvml->devices[nvml->count - 1].gpu_instance = (int)gpu_instance;
+	nvml->devices[nvml->count - 1].compute_instance = (int)compute_instance;
+	return 0;
+}
+
+static bool is_divided(const struct nvml *nvml, nvmlDevice_t gpu)
+{
+	unsigned int now = 0, later;
+
+	return nvml->nvmlDeviceGetMigMode && nvml->nvmlDeviceGetMaxMigDeviceCount &&
+	       nvml->nvmlDeviceGetMigDeviceHandleByIndex && nvml->nvmlDeviceGetGpuInstanceId &&
+	       nvml->nvmlDeviceGetComputeInstanceId &&
+	       nvml->nvmlDeviceGetMigMode(gpu, &now, &later) == NVML_SUCCESS &&
+	       now == NVML_DEVICE_MIG_ENABLE;
+}
+
+/* False: there is no part of that index. There may be gaps. */
+static bool find_part(const struct nvml *nvml, nvmlDevice_t gpu, unsigned int index,
+		      nvmlDevice_t *ret_part)
+{
+	return nvml->nvmlDeviceGetMigDeviceHandleByIndex(gpu, index, ret_part) == NVML_SUCCESS;
+}
+
+/* The parts that MIG has made of a GPU; there may be none yet. */
+static int read_parts(struct nvml *nvml, nvmlDevice_t gpu, struct fault *why)
+{
+	unsigned int most = 0;
+	int r = says(nvml, nvml->nvmlDeviceGetMaxMigDeviceCount(gpu, &most),
+		     "how many parts MIG may make of it", why);
+
+	for (unsigned int i = 0; i < most && r == 0; i++) {
+		nvmlDevice_t part;
+
+		if (!find_part(nvml, gpu, i, &part))
+			continue;
+		r = read_part(nvml, part, gpu, i, why);
+		if (r < 0)
+			fault_within(why, "part %u of MIG", i);
+	}
+	return r;
+}
+
+static int read_gpu(struct nvml *nvml, unsigned int index, struct fault *why)
+{
+	uint32_t first = nvml->count;
+	nvmlDevice_t gpu;
+	int r = says(nvml, nvml->nvmlDeviceGetHandleByIndex_v2(index, &gpu), "its handle", why);
+
+	if (r == 0)
+		r = is_divided(nvml, gpu) ? read_parts(nvml, gpu, why)
+					  : read_device(nvml, gpu, gpu, why);
+	for (uint32_t i = first; r == 0 && i < nvml->count; i++)
+		nvml->devices[i].gpu_index = index;
+	return r;
 }
 
 static int read_devices(struct nvml *nvml, struct fault *why)
@@ -134,15 +254,10 @@ static int read_devices(struct nvml *nvml, struct fault *why)
 	r = says(nvml, nvml->nvmlDeviceGetCount_v2(&count), "the number of devices", why);
 	if (r < 0)
 		return r;
-	free(nvml->handles);
-	nvml->handles = calloc(count + 1, sizeof(*nvml->handles));
-	nvml->devices = calloc(count + 1, sizeof(*nvml->devices));
-	if (!nvml->handles || !nvml->devices)
-		return fault_set(why, -ENOMEM, "out of memory");
-	for (nvml->count = 0; nvml->count < count; nvml->count++) {
-		r = read_device(nvml, nvml->count, why);
+	for (unsigned int i = 0; i < count; i++) {
+		r = read_gpu(nvml, i, why);
 		if (r < 0) {
-			fault_within(why, "device %u", nvml->count);
+			fault_within(why, "device %u", i);
 			return r;
 		}
 	}
@@ -209,7 +324,8 @@ int nvml_processes(struct nvml *nvml, uint32_t index, struct nvml_process *out, 
 		if (infos[i].usedGpuMemory == (unsigned long long)NVML_VALUE_NOT_AVAILABLE)
 			continue;
 		/* One row per process and MIG instance, or per context: they are one process. */
-		out[n++] = (struct nvml_process){infos[i].pid, infos[i].usedGpuMemory};
+		out[n++] = (struct nvml_process){.pid = infos[i].pid,
+						 .used_bytes = infos[i].usedGpuMemory};
 	}
 	*ret_count = n;
 	return 0;
@@ -237,4 +353,118 @@ int nvml_busy(struct nvml *nvml, uint32_t index, uint64_t since_us, struct nvml_
 		out[i] = (struct nvml_busy){samples[i].pid, samples[i].smUtil};
 	*ret_count = count;
 	return 0;
+}
+
+/* A device that supports no events is watched for whether it answers, all the same. One kind that
+ * it does not support (ECC's, where there is none) would have all others refused. */
+static void register_events(const struct nvml *nvml, nvmlDevice_t gpu)
+{
+	unsigned long long kinds = nvmlEventTypeXidCriticalError | nvmlEventTypeDoubleBitEccError;
+	unsigned long long supported;
+
+	if (nvml->nvmlDeviceGetSupportedEventTypes &&
+	    nvml->nvmlDeviceGetSupportedEventTypes(gpu, &supported) == NVML_SUCCESS)
+		kinds &= supported;
+	if (kinds)
+		nvml->nvmlDeviceRegisterEvents(gpu, kinds, nvml->events);
+}
+
+static int begin_events(struct nvml *nvml)
+{
+
+	if (nvml->events)
+		return 0;
+	if (!nvml->nvmlEventSetCreate || !nvml->nvmlEventSetFree || !nvml->nvmlEventSetWait_v2 ||
+	    !nvml->nvmlDeviceRegisterEvents ||
+	    nvml->nvmlEventSetCreate(&nvml->events) != NVML_SUCCESS)
+		return -EIO;
+	for (uint32_t i = 0; i < nvml->count; i++)
+		if (i == 0 || nvml->gpus[i] != nvml->gpus[i - 1])
+			register_events(nvml, nvml->gpus[i]);
+	return 0;
+}
+
+/* What befalls a GPU befalls all its parts, unless the driver says which. */
+static bool befalls(const struct nvml *nvml, const nvmlEventData_t *data, uint32_t index)
+{
+	const struct nvml_device *device = &nvml->devices[index];
+
+	if (nvml->gpus[index] != data->device && nvml->handles[index] != data->device)
+		return false;
+	return device->gpu_instance < 0 || data->gpuInstanceId == UINT32_MAX ||
+	       (data->gpuInstanceId == (unsigned int)device->gpu_instance &&
+		(data->computeInstanceId == UINT32_MAX ||
+		 data->computeInstanceId == (unsigned int)device->compute_instance));
+}
+
+int nvml_events(struct nvml *nvml, struct nvml_event *out, uint32_t room, uint32_t *ret_count)
+{
+	uint32_t n = 0;
+	int r = begin_events(nvml);
+
+	while (r == 0 && n < room) {
+		nvmlEventData_t data;
+		nvmlReturn_t result = nvml->nvmlEventSetWait_v2(nvml->events, &data, 0);
+
+		if (result != NVML_SUCCESS) {
+			/* NVML_ERROR_TIMEOUT: there are no more. A device that is lost may end the
+			 * others' events, too: it does not answer, which is seen elsewhere. */
+			break;
+		}
+		for (uint32_t i = 0; i < nvml->count && n < room; i++)
+			if (befalls(nvml, &data, i))
+				out[n++] = (struct nvml_event){
+					.index = i,
+					.news = data.eventType == nvmlEventTypeXidCriticalError
+							? NVML_NEWS_XID
+							: NVML_NEWS_ECC,
+					.xid = data.eventData,
+				};
+	}
+	*ret_count = n;
+	return r;
+}
+
+/* Whether that part is the device: its place in the GPU may have come to another one. */
+static bool is_part(const struct nvml *nvml, nvmlDevice_t part, const struct nvml_device *device)
+{
+	unsigned int gpu_instance = 0, compute_instance = 0;
+	char uuid[sizeof(device->uuid_text)];
+
+	return nvml->nvmlDeviceGetUUID(part, uuid, sizeof(uuid)) == NVML_SUCCESS &&
+	       strcmp(uuid, device->uuid_text) == 0 &&
+	       nvml->nvmlDeviceGetGpuInstanceId(part, &gpu_instance) == NVML_SUCCESS &&
+	       nvml->nvmlDeviceGetComputeInstanceId(part, &compute_instance) == NVML_SUCCESS &&
+	       (int)gpu_instance == device->gpu_instance &&
+	       (int)compute_instance == device->compute_instance;
+}
+
+/* A part that was destroyed and made anew has the same UUID, and another handle. */
+static bool find_again(struct nvml *nvml, uint32_t index)
+{
+	nvmlDevice_t gpu = nvml->gpus[index], part;
+	unsigned int most = 0;
+
+	if (!is_divided(nvml, gpu) ||
+	    nvml->nvmlDeviceGetMaxMigDeviceCount(gpu, &most) != NVML_SUCCESS)
+		return false;
+	for (unsigned int i = 0; i < most; i++) {
+		if (!find_part(nvml, gpu, i, &part) || !is_part(nvml, part, &nvml->devices[index]))
+			continue;
+		nvml->handles[index] = part;
+		return true;
+	}
+	return false;
+}
+
+bool nvml_answers(struct nvml *nvml, uint32_t index)
+{
+	bool divided = nvml->devices[index].gpu_instance >= 0;
+	nvmlMemory_t memory;
+
+	/* A mode that is not known is no reason to take a GPU away. */
+	if (divided ? !find_again(nvml, index) : is_divided(nvml, nvml->gpus[index]))
+		return false;
+	return nvml->nvmlDeviceGetMemoryInfo(nvml->handles[index], &memory) !=
+	       NVML_ERROR_GPU_IS_LOST;
 }

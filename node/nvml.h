@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The GPUs of this machine, as NVIDIA's management library reports them. It is opened at run time:
- * meted starts and says so where there is no driver.
+ * The GPUs of this machine, as NVIDIA's management library reports them. For a GPU in MIG mode,
+ * these are its parts, as in CUDA: the whole is not a device then, even without parts. The library
+ * is loaded at run time; without a driver, meted reports this when it starts.
  *
  * nvml_processes() and nvml_busy() block and may take long: they belong on a worker. One call at a
  * time.
  */
 #pragma once
+
+#include <stdbool.h>
 
 #include "base/fault.h"
 
@@ -17,34 +20,57 @@ struct nvml_device {
 	char uuid_text[80]; /* "GPU-..." */
 	char model[64];
 	uint64_t total_bytes;
-	uint64_t reserved_bytes; /* taken by the driver itself; 0 where it does not say */
+	uint64_t reserved_bytes; /* taken by the driver itself; 0 if not reported */
+	int minor;		 /* of its file, /dev/nvidia<minor>; -1: not reported */
+	char pci[32];		 /* "00000000:3B:00.0"; "": not reported */
+	/* As NVIDIA's tools count: of the GPU among all, divided or not; of the part in it. */
+	unsigned gpu_index, part_index;
+	/* MIG ids, if it is a part of a GPU; -1: it is a whole GPU. */
+	int gpu_instance, compute_instance;
 };
 
 struct nvml_process {
 	uint32_t pid;
 	uint64_t used_bytes;
+	bool guest; /* false here: for who asked */
 };
 
-/* `folder`: of the real libnvidia-ml.so.1; NULL: where the loader finds it. */
+/* `folder`: that of the real libnvidia-ml.so.1; NULL: the loader finds it. */
 must_check int nvml_open(const char *folder, struct nvml **ret_nvml, struct fault *why);
 void nvml_close(struct nvml *nvml);
 
 uint32_t nvml_count(const struct nvml *nvml);
 const struct nvml_device *nvml_device(const struct nvml *nvml, uint32_t index);
 
-/* Who uses the device, at most `room` processes; who has no figure is left out. -EIO: the driver
- * did not say; -ENOSPC: there are more. */
+/* The processes that use the device, at most `room`; those without a figure are omitted. -EIO:
+ * the driver did not report them; -ENOSPC: there are more. */
 must_check int nvml_processes(struct nvml *nvml, uint32_t index, struct nvml_process *out,
 			      uint32_t room, uint32_t *ret_count);
 
 struct nvml_busy {
-	uint32_t pid, percent; /* of the device's time that it had kernels on it */
+	uint32_t pid, percent; /* part of the time in which it had kernels on the device */
 };
 
-/* What the driver sampled since that time (wall clock, microseconds), at most `room` rows: several
- * of a process are of different times. -EIO: the driver did not say; -ENOSPC: there are more. */
+/* The driver's samples since that time (wall clock, microseconds), at most `room` rows; several
+ * rows of a process are from different times. -EIO: the driver did not report them; -ENOSPC:
+ * there are more. */
 must_check int nvml_busy(struct nvml *nvml, uint32_t index, uint64_t since_us,
 			 struct nvml_busy *out, uint32_t room, uint32_t *ret_count);
+
+enum nvml_news { NVML_NEWS_XID, NVML_NEWS_ECC };
+
+struct nvml_event {
+	uint32_t index;
+	enum nvml_news news;
+	uint64_t xid;
+};
+
+/* The devices' events since the last call (the first call starts the recording), at most `room`;
+ * does not wait. -EIO: the driver cannot report them. */
+must_check int nvml_events(struct nvml *nvml, struct nvml_event *out, uint32_t room,
+			   uint32_t *ret_count);
+/* Whether it is still on the bus, and divided by MIG as before. */
+bool nvml_answers(struct nvml *nvml, uint32_t index);
 
 /* "GPU-00010203-0405-..." or "MIG-..." to its 16 bytes; -EINVAL. */
 must_check int nvml_parse_uuid(const char *text, uint8_t ret_uuid[16]);

@@ -37,8 +37,8 @@ static int set_amount(uint64_t *field, const char *name, const char *value, stru
 		r = SHARE_UNIT;
 	if (r != 0)
 		return fault_set(why, -EINVAL,
-				 "--%s: '%s' %s; accepted: 0 or bytes with a binary "
-				 "unit, as in 512MiB",
+				 "--%s: '%s' %s; accepted: 0 or an amount, as in "
+				 "512M (K, M, G and T are powers of 1024)",
 				 name, value, share_problem(r));
 	*field = amount.bytes;
 	return 0;
@@ -53,6 +53,20 @@ static int set_duration(uint64_t *field, const char *name, const char *value, st
 				 "--%s: '%s' %s; accepted: a time with its unit, as "
 				 "in 10s",
 				 name, value ? value : "", share_problem(r));
+	return 0;
+}
+
+static int set_part(uint32_t *field, const char *name, const char *value, struct fault *why)
+{
+	struct share_amount amount = {0};
+	int r = value ? share_parse_amount(value, &amount) : SHARE_EMPTY;
+
+	if (r != 0 || !amount.milli || amount.milli > 500)
+		return fault_set(why, -EINVAL,
+				 "--%s: '%s' is not accepted: a percentage above 0%% and up to "
+				 "50%%, or a fraction (100/1000)",
+				 name, value ? value : "");
+	*field = amount.milli;
 	return 0;
 }
 
@@ -99,8 +113,12 @@ static int find(const char *name, size_t length, size_t *ret_index)
 
 int options_parse(int argc, char **argv, struct options *ret_options, struct fault *why)
 {
-	struct options options = {
-		.log_level = LOG_INFO, .context_bytes = 64 << 20, .grace_ns = 10 * 1000000000ull};
+	struct options options = {.log_level = LOG_INFO,
+				  .context_bytes = 64 << 20,
+				  .grace_ns = 10 * 1000000000ull,
+				  .store_bytes = OPTIONS_UNSAID,
+				  .quota_bytes = OPTIONS_UNSAID,
+				  .movement_milli = 100};
 	int r;
 
 	for (int i = 1; i < argc; i++) {
@@ -123,9 +141,15 @@ int options_parse(int argc, char **argv, struct options *ret_options, struct fau
 			return r;
 	}
 	if (options.user && options.system)
-		return fault_set(why, -EINVAL, "--user and --system exclude each other");
+		return fault_set(why, -EINVAL, "--user and --system are mutually exclusive");
 	if (options.dir && options.dir[0] != '/')
 		return fault_set(why, -EINVAL, "--dir: '%s' is not an absolute path", options.dir);
+	if (options.user && options.policy)
+		return fault_set(why, -EINVAL,
+				 "--policy is for the machine's daemon, not a user's");
+	if (options.user && options.kubernetes)
+		return fault_set(why, -EINVAL,
+				 "--kubernetes needs the machine's daemon, not a user's");
 	if (!options.user && !options.system)
 		options.system = geteuid() == 0;
 	*ret_options = options;

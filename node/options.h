@@ -5,11 +5,17 @@
 #include "base/fault.h"
 #include "base/log.h"
 
+#define OPTIONS_UNSAID UINT64_MAX
+
 struct options {
 	int user, system, help, version;
-	const char *dir;    /* borrowed from argv; NULL: the usual place */
-	const char *driver; /* borrowed from argv; NULL: the loader's */
+	const char *dir;	/* borrowed from argv; NULL: the usual place */
+	const char *driver;	/* borrowed from argv; NULL: the loader's */
+	const char *kubernetes; /* borrowed from argv: the configuration; NULL: no Kubernetes */
+	const char *policy;	/* borrowed from argv; NULL: POLICY_FILE */
 	uint64_t reserve_bytes, context_bytes, grace_ns;
+	uint64_t store_bytes, quota_bytes; /* OPTIONS_UNSAID: by what the host has */
+	uint32_t movement_milli;
 	enum log_level log_level;
 };
 

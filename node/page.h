@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One page of memory that a guest is given by descriptor. Sealed: nobody can shrink or grow it, and
- * of a read-only one nobody but this process, which mapped it before, can ever write again, however
+ * One page of memory that is passed to a guest by descriptor. It is sealed: no process can shrink
+ * or grow it. A read-only page can be written only by this process, which mapped it before, however
  * the descriptor is reopened.
  */
 #pragma once
@@ -15,11 +15,11 @@ enum page_kind {
 
 struct page {
 	void *memory; /* WIRE_PAGE_SIZE bytes, ours; NULL: there is none */
-	int fd;	      /* what is handed out; -1: none */
+	int fd;	      /* the descriptor to hand out; -1: none */
 };
 
 must_check int page_make(struct page *ret_page, const char *name, enum page_kind kind);
 
-/* The descriptor is not needed any more once it was sent; the mapping stays. */
+/* Closes the descriptor, which is no longer needed once it was sent; the mapping stays. */
 void page_forget_fd(struct page *page);
 void page_done(struct page *page);

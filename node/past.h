@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a journal's records come to, before it is believed: the latest one of each tenant, guest,
- * bound and device that was not taken back. Reading costs as much as there is to read: a record
- * finds the one that it replaces by what it is about.
+ * The net result of a journal's records, before they are applied: the latest record of each tenant,
+ * guest, bound and device that was not revoked. Reading takes linear time: a record finds the one
+ * that it replaces by its subject.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 struct past_record {
-	char *subject; /* what it is about: "guest 3 4711 123456" */
+	char *subject; /* its subject: "guest 3 4711 123456" */
 	char *line;    /* NULL: it was taken back */
 	uint64_t order;
 	uint32_t next; /* with the same hash: index + 1; 0: none */
@@ -27,6 +27,6 @@ struct past {
 
 void past_add(struct past *past, const char *line);
 
-/* After the last one: who belonged to a tenant that has ended is gone. */
+/* Call it after the last record: removes what belonged to tenants that have ended. */
 void past_settle(struct past *past);
 void past_done(struct past *past);

@@ -196,7 +196,7 @@ static void hear(struct peer *peer, const uint8_t *frame, size_t size)
 	if (r == WIRE_UNKNOWN)
 		peer->class->unknown(peer, message.id, message.code);
 	else if (r != 0)
-		end(peer, "sent what is no message of this protocol");
+		end(peer, "sent something that is not a message of this protocol");
 	else
 		peer->class->message(peer, &message);
 }
@@ -343,10 +343,11 @@ static const struct flow *worst_flow(const struct flows *flows)
 /* There would be too much unread for so many bytes more: whose is most goes. */
 static void make_room(struct peer *peer, size_t bytes)
 {
-	static const char reason[] = "does not read what it is sent";
+	static const char reason[] = "does not read its messages";
 	struct peer *worst;
 
-	if (peer->backlog_bytes + bytes > (peer->flow->last ? PEER_BACKLOG_LAST : PEER_BACKLOG))
+	if (peer->backlog_bytes + bytes >
+	    (peer->flow->long_lists ? PEER_BACKLOG_LAST : PEER_BACKLOG))
 		end_soon(peer, reason);
 	if (peer->flow->last)
 		return;
@@ -400,7 +401,8 @@ void peer_send(struct peer *peer, const struct wire_message *message)
 		end_soon(peer, NULL);
 }
 
-void peer_send_pages(struct peer *peer, const struct wire_message *message, const int fds[2])
+void peer_send_with(struct peer *peer, const struct wire_message *message, const int *fds,
+		    unsigned count)
 {
 	uint8_t frame[WIRE_FRAME_MAX];
 	union {
@@ -411,17 +413,17 @@ void peer_send_pages(struct peer *peer, const struct wire_message *message, cons
 	struct msghdr header = {.msg_iov = &part,
 				.msg_iovlen = 1,
 				.msg_control = &control,
-				.msg_controllen = sizeof(control)};
+				.msg_controllen = CMSG_SPACE(count * sizeof(int))};
 
 	if (peer->closing || peer->failed)
 		return;
 	part.iov_len = wire_encode(message, frame);
 	control.header.cmsg_level = SOL_SOCKET;
 	control.header.cmsg_type = SCM_RIGHTS;
-	control.header.cmsg_len = CMSG_LEN(2 * sizeof(int));
-	memcpy(CMSG_DATA(&control.header), fds, 2 * sizeof(int));
+	control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
+	memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
 	if (peer->first || sendmsg(peer->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		end_soon(peer, "cannot be sent its pages");
+		end_soon(peer, "cannot be sent its descriptors");
 }
 
 uint32_t peer_new_id(struct peer *peer)

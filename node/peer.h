@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One connection to the daemon, a guest's or the CLI's: whole messages in and out, bounded.
+ * One connection to the daemon, from a guest or the CLI: complete messages in and out, bounded.
  *
- *  - A peer that sends what is no message, more than a frame, or descriptors, is closed.
- *  - A peer is read when it is its flow's turn, a message at a time.
+ *  - A peer that sends an invalid message, more than a frame, or descriptors, is closed.
+ *  - A peer is read when its flow has its turn, one message at a time.
  *  - A peer that sends faster than PEER_RATE after a burst of PEER_BURST is not read for a while:
  *    its own sends block, nobody else's. The timer that wakes it is armed only then.
  *  - A peer that does not read is closed when PEER_BACKLOG bytes wait for it, or earlier where it
  * has the most of what its flow, or all flows, may leave unread.
  *
- * Embedded in the object that it serves. peer_close() may be called anywhere, inside a callback,
- * too, and more than once; `freed` is called once, later, from the loop, and may free the object.
+ * Embedded in the object that it serves. peer_close() may be called anywhere, even inside a
+ * callback and more than once. The loop calls `freed` once, later; it may free the object.
  */
 #pragma once
 
@@ -34,8 +34,8 @@ struct peer_class {
 	void (*message)(struct peer *peer, const struct wire_message *message);
 	/* A frame with an unknown code; its id is known. */
 	void (*unknown)(struct peer *peer, uint32_t id, uint32_t code);
-	/* It left, or was closed because of `reason` (an event's name and a sentence; NULL: it
-	 * left). Called once, before `freed`, unless peer_close() was called first. */
+	/* The peer left, or was closed because of `reason` (an event's name and a sentence;
+	 * NULL: it left). Called once, before `freed`, unless peer_close() was called first. */
 	void (*gone)(struct peer *peer, const char *reason);
 	void (*freed)(struct peer *peer);
 };
@@ -48,7 +48,7 @@ struct peer {
 	struct loop_timer pause;
 	int fd;
 	int closing, paused, hushed;
-	int failed; /* it cannot be sent to: it ends when the loop comes round, because of: */
+	int failed; /* sending failed: it ends in the loop's next iteration, because of: */
 	const char *reason;
 	uint32_t next_id;
 	uint64_t tokens, filled_ns;
@@ -59,7 +59,7 @@ struct peer {
 	struct list debtor; /* of the flow */
 };
 
-/* Who is at the other end, as the kernel knows it. */
+/* The process at the other end, according to the kernel. */
 struct peer_identity {
 	pid_t pid;
 	uid_t uid;
@@ -73,14 +73,15 @@ must_check int peer_identify(int fd, struct peer_identity *ret_identity);
 must_check int peer_init(struct peer *peer, struct loop *loop, struct flow *flow, int fd,
 			 const struct peer_class *class);
 
-/* Sends, now or later. What cannot be sent closes the peer, but not before the caller is done:
- * `gone` comes from the loop. */
+/* Sends, now or later. A failure closes the peer, but only after the caller has returned: the
+ * loop calls `gone`. */
 void peer_send(struct peer *peer, const struct wire_message *message);
 
-/* Like peer_send(), with two descriptors beside the message; only now. */
-void peer_send_pages(struct peer *peer, const struct wire_message *message, const int fds[2]);
+/* Like peer_send(), with `count` descriptors attached, at most two; only immediately. */
+void peer_send_with(struct peer *peer, const struct wire_message *message, const int *fds,
+		    unsigned count);
 
-/* A new id for what the daemon says unasked. */
+/* A new id for an unsolicited message of the daemon. */
 uint32_t peer_new_id(struct peer *peer);
 
 /* Frequent answers. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "node/daemon.h"
+#include "node/measure.h"
 
 static const char *model_of(const struct daemon *d, const struct guest_device *at)
 {
@@ -30,6 +31,25 @@ uint64_t prices_context(struct daemon *d, const struct guest_device *at)
 	uint64_t least = d->options.context_bytes;
 
 	return p ? residual_price_of(&p->price, at->guest->tenant->id, least) : least;
+}
+
+uint64_t prices_least(const struct daemon *d, uint32_t device)
+{
+	uint64_t least = 0;
+
+	for (uint32_t i = 0; i < DAEMON_PRICES; i++) {
+		const struct price *p = &d->prices[i];
+		uint64_t bytes;
+
+		if (!p->model || strcmp(p->model, d->device[device].info->model) != 0)
+			continue;
+		/* As for a tenant that has said nothing yet. */
+		bytes = residual_price_of(&p->price, (uint64_t)d->last_tenant + 1,
+					  d->options.context_bytes);
+		if (!least || bytes < least)
+			least = bytes;
+	}
+	return least ? least : d->options.context_bytes;
 }
 
 /* A version is what a guest says: more of them than there are places cost the oldest its place, and

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +15,21 @@
 /* Of /proc/PID/stat, see proc(5). To who may not trace the process the code is at 1, and the stack
  * at 0; a process without memory of its own (it ends, or is in the middle of execve()) has its code
  * at 0, for everybody. */
-enum { STAT_STARTED = 22, STAT_CODE = 26, STAT_STACK = 28 };
+enum { STAT_PARENT = 4, STAT_FLAGS = 9, STAT_STARTED = 22, STAT_CODE = 26, STAT_STACK = 28 };
+
+/* The kernel's PF_EXITING. Of a process that ends, memory goes first and descriptors later: what
+ * the driver holds for it is still held while this is set and its pidfd does not say that it ended.
+ */
+enum { FLAG_EXITING = 0x4 };
 
 struct stat_fields {
-	uint64_t started, code, stack;
+	uint64_t parent, flags, started, code, stack;
 };
 
 /* The second field, a name in parentheses, may hold anything. */
 static struct stat_fields read_stat(pid_t pid)
 {
-	struct stat_fields fields = {0, 0, 0};
+	struct stat_fields fields = {0};
 	owned(free) char *text = NULL;
 	char path[64], *at;
 	size_t size;
@@ -33,6 +39,10 @@ static struct stat_fields read_stat(pid_t pid)
 		return fields;
 	at = strrchr(text, ')');
 	for (int field = 2; at && field <= STAT_STACK; field++) {
+		if (field == STAT_PARENT)
+			fields.parent = strtoull(at, NULL, 10);
+		if (field == STAT_FLAGS)
+			fields.flags = strtoull(at, NULL, 10);
 		if (field == STAT_STARTED)
 			fields.started = strtoull(at, NULL, 10);
 		if (field == STAT_CODE)
@@ -62,7 +72,7 @@ int process_was_replaced(const struct process_identity *process)
 	struct stat_fields fields = read_stat(process->pid);
 	uint64_t image = image_of(&fields);
 
-	if (!process->image || fields.started != process->started)
+	if (!process->image || fields.started != process->started || fields.flags & FLAG_EXITING)
 		return 0;
 	return !fields.code || (image && image != process->image);
 }
@@ -70,6 +80,31 @@ int process_was_replaced(const struct process_identity *process)
 uint64_t process_started(pid_t pid)
 {
 	return read_stat(pid).started;
+}
+
+pid_t process_parent(pid_t pid)
+{
+	return (pid_t)read_stat(pid).parent;
+}
+
+int process_is_over(pid_t pid)
+{
+	owned(close) int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	return fd < 0 ? errno == ESRCH : process_ended(fd);
+}
+
+int64_t process_user(pid_t pid)
+{
+	owned(free) char *text = NULL;
+	char path[64], *at;
+	size_t size;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	if (file_slurp(path, 8192, &text, &size) < 0)
+		return -1;
+	at = strstr(text, "\nUid:");
+	return at ? (int64_t)strtoul(at + strlen("\nUid:"), NULL, 10) : -1;
 }
 
 void process_name(pid_t pid, char *ret_name, size_t size)

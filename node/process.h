@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which process it is: numbers come back, a number with its process's start does not. And which
- * program it runs: execve() leaves both as they were, and ends what the driver held for it.
+ * Identifies a process. Pids are reused, but a pid together with the process's start time is not.
+ * Also identifies the program that it runs, because execve() changes neither, but ends what the
+ * driver held for the process.
  */
 #pragma once
 
@@ -13,22 +14,32 @@
 struct process_identity {
 	pid_t pid;
 	uint64_t started;
-	uint64_t image; /* another one after execve(); 0: /proc does not tell us of this process */
+	uint64_t image; /* changes with execve(); 0: /proc does not show it for this process */
 };
 
 struct process_identity process_identify(pid_t pid);
 
-/* Whether it became another program since it was identified, or is about to, or to end. What is not
- * known is no. */
+/* Whether it has become another program since it was identified, or is about to. If unknown: no;
+ * nor while it ends, as the driver still holds its memory then. */
 int process_was_replaced(const struct process_identity *process);
 
-/* In clock ticks since the machine's start; 0: there is none, or /proc does not tell. */
+/* In clock ticks since the machine's start; 0: no such process, or /proc does not show it. */
 uint64_t process_started(pid_t pid);
 
-/* What it is called, in ret_name[size]; "" where that is not known. */
+/* 0: no such process, or /proc does not show it. */
+pid_t process_parent(pid_t pid);
+
+/* Whether it has ended, all of it: what the driver held for it has been returned. A process that is
+ * about to end has not. If that cannot be found out: no. */
+int process_is_over(pid_t pid);
+
+/* The user that it runs as; -1: /proc does not show it. */
+int64_t process_user(pid_t pid);
+
+/* Its name, in ret_name[size]; "" if unknown. */
 void process_name(pid_t pid, char *ret_name, size_t size);
 
-/* A pidfd of exactly that process. -ESRCH: it is gone, or the number is somebody else's by now. */
+/* A pidfd of exactly that process. -ESRCH: it is gone, or its pid has been reused. */
 must_check int process_open(pid_t pid, uint64_t started, int *ret_pidfd);
 
 /* Whether the process of a pidfd has ended. */

@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One record that is being written, or several lines of them. All zero: empty. Whoever has it frees
- * `text`. failed: there was no memory for some of it. */
+/* A record that is being written, or several lines of them. All zero: empty. The owner frees
+ * `text`. failed: there was no memory for part of it. */
 struct record {
 	char *text;
 	size_t size, room;
@@ -30,5 +30,5 @@ bool record_is(const char *line, const char *word);
 /* The value of a field, decoded, in out[size]; false: it is not there or too long. */
 bool record_get(const char *line, const char *key, char *out, size_t size);
 
-/* 0: it is not there, or no number. */
+/* 0: it is missing, or not a number. */
 uint64_t record_get_number(const char *line, const char *key);

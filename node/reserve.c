@@ -46,23 +46,39 @@ bool reserve_any(const struct daemon *d)
 	return false;
 }
 
-int reserve_take(struct daemon *d, uint32_t device, const void *owner, pid_t pid, uint64_t hold_ns,
-		 struct fault *why)
+/* What an ordinary user holds keeps root from nothing. */
+static bool is_overruled(const struct daemon *d, const struct reservation *it, uid_t uid)
+{
+	return d->options.system && (uid == 0 || uid == geteuid()) && it->uid != 0 &&
+	       it->uid != geteuid();
+}
+
+static void on_watch_closed(struct loop_watch *watch)
+{
+	close(container_of(watch, struct reservation, death)->pidfd);
+}
+
+int reserve_take(struct daemon *d, uint32_t device, const struct reserve_asker *asker,
+		 uint64_t hold_ns, struct fault *why)
 {
 	struct reservation *it = &d->reserved[device];
+	bool held = reserve_holds(it) && !is_overruled(d, it, asker->uid);
 
-	if (reserve_holds(it) && it->owner)
+	if (held && it->owner)
 		return fault_set(why, -EBUSY, "%s is given to process %d",
 				 d->device[device].info->uuid_text, (int)it->pid);
-	if (reserve_holds(it))
+	if (held)
 		return fault_set(why, -EBUSY, "%s was given out and is held for another %.1f s",
 				 d->device[device].info->uuid_text,
 				 (double)(it->until_ns - loop_now_ns()) / 1e9);
 	if (hold_ns > RESERVE_MOST_NS)
-		return fault_set(why, -EINVAL, "a device is held for a day at most");
-	it->owner = hold_ns ? NULL : owner;
-	it->pid = pid;
-	it->started = process_started(pid);
+		return fault_set(why, -EINVAL, "a device is held for at most a day");
+	/* Whoever it was given to before this daemon is not waited for any more. */
+	loop_unwatch(&it->death, on_watch_closed);
+	it->owner = hold_ns ? NULL : asker->owner;
+	it->pid = asker->pid;
+	it->uid = asker->uid;
+	it->started = process_started(asker->pid);
 	it->until_ns = hold_ns ? loop_now_ns() + hold_ns : 0;
 	arm(d);
 	restore_reserved(d, device);
@@ -79,9 +95,19 @@ void reserve_drop(struct daemon *d, const void *owner)
 	}
 }
 
-static void on_watch_closed(struct loop_watch *watch)
+void reserve_release_ended(struct daemon *d)
 {
-	close(container_of(watch, struct reservation, death)->pidfd);
+	for (uint32_t i = 0; i < d->devices; i++) {
+		struct reservation *it = &d->reserved[i];
+
+		/* Process 0 is one that we cannot see. */
+		if (!it->owner || it->pid <= 0)
+			continue;
+		if (process_started(it->pid) == it->started && !process_is_over(it->pid))
+			continue;
+		it->owner = NULL;
+		restore_reserved(d, i);
+	}
 }
 
 static void on_death(struct loop_watch *watch, int events)
@@ -112,8 +138,11 @@ void reserve_return(struct daemon *d, uint32_t device, const struct reservation 
 
 	if (reserve_holds(it) || was->until_ns > loop_now_ns() + RESERVE_MOST_NS)
 		return;
-	*it = (struct reservation){
-		.pid = was->pid, .started = was->started, .until_ns = was->until_ns, .daemon = d};
+	*it = (struct reservation){.pid = was->pid,
+				   .uid = was->uid,
+				   .started = was->started,
+				   .until_ns = was->until_ns,
+				   .daemon = d};
 	if (!was->until_ns && watch_process(it))
 		it->owner = it;
 	arm(d);

@@ -3,12 +3,12 @@
  * The records: a tenant with its share (the latest one counts), its end, a guest and its leaving; a
  * device that a picker has, and that it has it no more.
  *
- *	tenant id=3 owner=1000 device=GPU-...,GPU-... name=%xx.. memory=4GiB wait=10s
+ *	tenant id=3 owner=1000 outer=2 away=1 device=GPU-...,GPU-... name=%xx.. memory=4GiB wait=10s
  *	end id=3
  *	held tenant=3 device=0 most=134217728 highest=1073741824
  *	guest tenant=3 pid=4711 started=123456 image=987 copy=140001234567
  *	left tenant=3 pid=4711 started=123456
- *	reserved device=GPU-... pid=4711 started=123456 until=0
+ *	reserved device=GPU-... pid=4711 owner=1000 started=123456 until=0
  *	free device=GPU-...
  *
  * What a tenant holds changes too often to be written down: `held` is an upper bound, in large
@@ -16,7 +16,9 @@
  */
 #include <string.h>
 
-#include "node/daemon.h"
+#include "node/absent.h"
+#include "node/guest.h"
+#include "node/measure.h"
 #include "node/past.h"
 #include "node/record.h"
 
@@ -33,6 +35,10 @@ static void tenant_line(struct record *line, const struct tenant *t)
 	record_text(line, "tenant");
 	record_number(line, "id", t->id);
 	record_number(line, "owner", t->owner);
+	if (t->outer)
+		record_number(line, "outer", t->outer->id);
+	if (t->away)
+		record_number(line, "away", 1);
 	record_value(line, "device", devices.text ? devices.text : "");
 	record_value(line, "name", t->name);
 	for (uint32_t i = 0; share_key(i); i++) {
@@ -76,6 +82,7 @@ static void reserved_line(struct record *line, const struct daemon *d, uint32_t 
 	if (!holds)
 		return;
 	record_number(line, "pid", (uint64_t)it->pid);
+	record_number(line, "owner", it->uid);
 	record_number(line, "started", it->started);
 	record_number(line, "until", it->until_ns);
 }
@@ -113,6 +120,7 @@ static int rewrite(struct daemon *d)
 		reserved_line(&all, d, i);
 		record_text(&all, "\n");
 	}
+	absent_write(d, &all);
 	r = all.failed ? -ENOMEM : journal_rewrite(&d->journal, all.text);
 	free(all.text);
 	return r;
@@ -136,8 +144,7 @@ static void write_line(struct daemon *d, struct record *line)
 	j->broken = r < 0;
 	if (r < 0 && !was_broken)
 		log_error("journal.lost",
-			  "path=%s reason=%s: a restart of meted would forget what "
-			  "changed since",
+			  "path=%s reason=%s: a restart of meted would lose what has changed since",
 			  j->path, log_text(strerror(-r)).text);
 	if (r == 0 && was_broken)
 		log_info("journal.back", "path=%s", j->path);
@@ -219,18 +226,30 @@ static int read_devices(struct daemon *d, const char *line, struct tenant_spec *
 		return fault_set(why, -EINVAL, "the record names no device");
 	while ((name = strsep(&at, ",")) && spec->devices < WIRE_DEVICES) {
 		if (daemon_find_device(d, name, &spec->device[spec->devices]) < 0)
-			return fault_set(why, -ENODEV, "device %.60s is not there any more", name);
+			return fault_set(why, -ENODEV, "device %.60s is not there", name);
 		spec->devices++;
 	}
 	return 0;
 }
 
+static void keep_absent(struct daemon *d, uint32_t id, const char *line, const char *reason)
+{
+	int r = absent_take(d, id, line);
+
+	if (r < 0)
+		log_error("tenant.lost", "tenant=%u reason=%s", id, log_text(strerror(-r)).text);
+	else
+		log_warning("tenant.absent", "tenant=%u reason=%s", id, log_text(reason).text);
+}
+
 static void bring_tenant_back(struct daemon *d, const char *line)
 {
 	char texts[SHARE_FIELDS][WIRE_TEXT_MAX + 1], name[WIRE_TEXT_MAX + 1];
-	struct tenant_spec spec = {.id = (uint32_t)record_get_number(line, "id"),
-				   .owner = (uid_t)record_get_number(line, "owner"),
-				   .name = name};
+	struct tenant_spec spec = {
+		.id = (uint32_t)record_get_number(line, "id"),
+		.owner = (uid_t)record_get_number(line, "owner"),
+		.outer = tenant_find(d, (uint32_t)record_get_number(line, "outer")),
+		.name = name};
 	struct tenant *t;
 	struct fault why;
 	int r;
@@ -242,8 +261,15 @@ static void bring_tenant_back(struct daemon *d, const char *line)
 			spec.texts[i] = texts[i];
 	}
 	r = read_devices(d, line, &spec, &why);
+	/* Neither is what is within a share that nobody has now. */
+	if (r == -ENODEV || absent_has(d, (uint32_t)record_get_number(line, "outer"))) {
+		keep_absent(d, spec.id, line, r < 0 ? why.text : "its outer tenant is absent");
+		return;
+	}
 	if (r == 0)
 		r = tenant_make(d, &spec, &t, &why);
+	if (r == 0)
+		t->away = record_get_number(line, "away") != 0;
 	if (r < 0)
 		log_error("tenant.lost", "tenant=%u reason=%s", spec.id, log_text(why.text).text);
 }
@@ -275,14 +301,18 @@ static void bring_held_back(struct daemon *d, const char *line)
 static void bring_reservation_back(struct daemon *d, const char *line)
 {
 	struct reservation was = {.pid = (pid_t)record_get_number(line, "pid"),
+				  .uid = (uid_t)record_get_number(line, "owner"),
 				  .started = record_get_number(line, "started"),
 				  .until_ns = record_get_number(line, "until")};
 	char name[WIRE_TEXT_MAX + 1];
 	uint32_t device;
 
-	if (record_get(line, "device", name, sizeof(name)) &&
-	    daemon_find_device(d, name, &device) == 0)
+	if (!record_get(line, "device", name, sizeof(name)))
+		return;
+	if (daemon_find_device(d, name, &device) == 0)
 		reserve_return(d, device, &was);
+	else if (process_started(was.pid) == was.started)
+		absent_add(d, 0, line);
 }
 
 /* What a tenant's processes held must not be promised to others before they have said so. */
@@ -304,6 +334,7 @@ static void on_grace_over(struct loop_timer *timer)
 	struct daemon *d = container_of(timer, struct daemon, grace);
 
 	d->restoring = false;
+	absent_settle(d);
 	list_for_each(at, &d->tenants)
 	{
 		struct tenant *t = list_entry(at, struct tenant, link);
@@ -324,6 +355,12 @@ static void on_grace_over(struct loop_timer *timer)
 
 static void bring_back(struct daemon *d, const char *line)
 {
+	uint32_t tenant = (uint32_t)record_get_number(line, "tenant");
+
+	if (absent_has(d, tenant)) {
+		absent_add(d, tenant, line);
+		return;
+	}
 	if (record_is(line, "guest"))
 		bring_guest_back(d, line);
 	if (record_is(line, "held"))
@@ -356,9 +393,10 @@ int restore_open(struct daemon *d, struct fault *why)
 			bring_back(d, past.records[i].line);
 	}
 	past_done(&past);
+	leftover_remove(d);
 	list_for_each(link, &d->tenants) hold(list_entry(link, struct tenant, link));
 	/* Once, after a start; the first connection ends it where there is nothing to come back. */
-	if (!d->options.system || !list_empty(&d->tenants))
+	if (!d->options.system || !list_empty(&d->tenants) || absent_any(d))
 		loop_arm(&d->grace, d->options.grace_ns);
 	if (!list_empty(&d->tenants)) {
 		d->restoring = true;

@@ -4,11 +4,15 @@
  * shows guests how they take part. Its clock is the guests': monotonic time by the simulator's
  * dilation.
  */
+#include "node/schedule.h"
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 
 #include "node/daemon.h"
+#include "node/guest.h"
+#include "node/measure.h"
+#include "node/nested.h"
 
 static const uint64_t us = 1000, ms = 1000000;
 
@@ -125,6 +129,10 @@ static void pace(struct tenant_device *at, bool tell)
 	const struct turns_seat *seat = &at->seat;
 	struct wire_tenant_turns now = {0};
 
+	if (at->seated && !seat->device->governed && move_listens(at)) {
+		now.say = 1;
+		now.grace_ns = GRACE_US * us;
+	}
 	if (at->seated && seat->device->governed) {
 		now.say = 1;
 		now.contended = seat->device->waiting > 0;
@@ -133,6 +141,15 @@ static void pace(struct tenant_device *at, bool tell)
 	}
 	if (show(&at->tenant->shown->turns[device], &now) && tell)
 		tell_pace_to_all(at->tenant, device);
+}
+
+static void assume_busy(struct tenant_device *at)
+{
+	uint32_t index = index_of(at);
+
+	list_for_each(one, &at->tenant->guests) list_entry(one, struct guest, link)
+		->device[index]
+		.idle = false;
 }
 
 /* Turns begin or end on a device: who takes part has not said yet whether it is busy. */
@@ -146,10 +163,12 @@ static void change_mode(struct device *device, uint64_t now)
 
 		if (!at->seated)
 			continue;
-		list_for_each(one, &at->tenant->guests) list_entry(one, struct guest, link)
-			->device[index]
-			.idle = false;
+		/* Who has said so already does not say it again. */
+		if (!at->tenant->shown->turns[index].say || !move_listens(at))
+			assume_busy(at);
 		turns_wants(&at->seat, now);
+		if (!is_busy(at))
+			turns_idle(&at->seat, now);
 		pace(at, true);
 	}
 }
@@ -240,6 +259,7 @@ static void act(const struct turns_action *action, uint64_t now)
 		 */
 		if (!is_busy(at))
 			turns_idle(&at->seat, now);
+		move_wants(at, is_busy(at), now);
 		break;
 	case TURNS_CLOSE:
 		at->barred = at->draining = true;
@@ -298,12 +318,14 @@ static void pump(struct daemon *d, uint64_t now)
 	d->scheduling = true;
 	do
 		act_all(d, now);
-	while (change_modes(d, now));
+	while (change_modes(d, now) || move_step(d, now));
 	for (uint32_t i = 0; i < d->devices; i++)
 		if (d->device[i].turns.holder)
 			pace(owner_of(d->device[i].turns.holder), true);
 	d->scheduling = false;
 	deadline = turns_deadline(&d->turns);
+	if (move_deadline(d) < deadline)
+		deadline = move_deadline(d);
 	loop_alarm_set(&d->turns_alarm, deadline > UINT64_MAX / d->clock_dilation
 						? UINT64_MAX
 						: deadline * d->clock_dilation);
@@ -315,7 +337,33 @@ static void on_alarm(struct loop_alarm *alarm)
 	uint64_t now = schedule_now(d);
 
 	turns_tick(&d->turns, now);
+	move_tick(d, now);
 	pump(d, now);
+}
+
+void schedule_pump(struct daemon *d)
+{
+	pump(d, schedule_now(d));
+}
+
+void schedule_listen(struct tenant_device *at, uint64_t now)
+{
+	const struct wire_tenant_turns *shown = &at->tenant->shown->turns[index_of(at)];
+	bool said = shown->say;
+
+	pace(at, true);
+	if (shown->say && !said) {
+		assume_busy(at);
+		move_wants(at, true, now);
+	}
+}
+
+void schedule_stuck(struct tenant_device *at)
+{
+	if (at->tenant->share.escalate != SHARE_KILL)
+		return;
+	log_of(at, "tenant.killed");
+	kill_guests(at->tenant);
 }
 
 int schedule_open(struct daemon *d)
@@ -340,8 +388,10 @@ void schedule_close(struct daemon *d)
 void schedule_tenant(struct tenant *t)
 {
 	struct turns_share share;
+	struct share own;
 
-	turns_share_of(&t->share, &share);
+	nested_share(t, &own);
+	turns_share_of(&own, &share);
 	turns_tenant_init(&t->daemon->turns, &t->turns, &share);
 }
 
@@ -349,9 +399,12 @@ void schedule_set(struct tenant *t)
 {
 	uint64_t now = schedule_now(t->daemon);
 	struct turns_share share;
+	struct share own;
 
-	turns_share_of(&t->share, &share);
+	nested_share(t, &own);
+	turns_share_of(&own, &share);
 	turns_set(&t->turns, &share, now);
+	move_set(t);
 	t->suspended = false; /* whoever set it knows what was the matter */
 	for (uint32_t i = 0; i < t->devices; i++)
 		tenant_gate_apply(t, i);
@@ -368,6 +421,7 @@ static void sit(struct tenant *t, uint64_t now)
 		at->seated = true;
 		turns_join(&at->seat, &t->turns, &t->daemon->device[at->index].turns, at, is_open,
 			   now);
+		move_sit(at, now);
 		/* One that is open is closed before another one's, which that makes, is opened. */
 		pump(t->daemon, now);
 	}
@@ -382,6 +436,7 @@ static void stand_up(struct tenant *t, uint64_t now)
 		if (!at->seated)
 			continue;
 		at->seated = at->draining = at->barred = at->coupled = at->loose = false;
+		move_stand_up(at, now);
 		turns_leave(&at->seat, now);
 		pace(at, false);
 		tenant_gate_apply(t, i);
@@ -402,6 +457,7 @@ void schedule_guests(struct tenant *t)
 			want(&t->device[i], now);
 		else
 			turns_idle(&t->device[i].seat, now);
+		move_wants(&t->device[i], is_busy(&t->device[i]), now);
 	}
 	pump(t->daemon, now);
 }
@@ -423,6 +479,7 @@ void schedule_wants(struct guest *g, uint32_t device)
 	if (!t->device[device].seated)
 		return;
 	want(&t->device[device], now);
+	move_wants(&t->device[device], true, now);
 	pump(t->daemon, now);
 	/* A thread has said so, through an open gate: its agent sleeps until it hears something. */
 	if (was_open && t->shown->device[device].gate == WIRE_GATE_OPEN &&
@@ -443,6 +500,7 @@ void schedule_idle(struct guest *g, uint32_t device)
 		return;
 	rein_in(&t->device[device]);
 	turns_idle(&t->device[device].seat, now);
+	move_wants(&t->device[device], false, now);
 	pump(t->daemon, now);
 }
 
@@ -455,6 +513,7 @@ void schedule_drained(struct tenant_device *at)
 		return;
 	at->draining = false;
 	turns_drained(&at->seat, is_busy(at), now);
+	move_wants(at, is_busy(at), now);
 	pump(d, now);
 }
 

@@ -6,7 +6,12 @@
 
 #include "base/text.h"
 #include "node/daemon.h"
+#include "node/guest.h"
 #include "node/keeper.h"
+#include "node/measure.h"
+#include "node/nested.h"
+#include "node/schedule.h"
+#include "node/user.h"
 
 struct tenant *tenant_find(struct daemon *d, uint32_t id)
 {
@@ -40,14 +45,11 @@ struct tenant *tenant_find_by_name(struct daemon *d, const char *name)
 
 static int unknown_field(const char *key, struct fault *why)
 {
-	int r = fault_set(why, -EINVAL, "'%.60s' is no field of a share; there are:", key);
+	char known[200];
 
-	for (uint32_t i = 0; share_key(i); i++) {
-		size_t n = strlen(why->text);
-
-		snprintf(why->text + n, sizeof(why->text) - n, "%s %s", i ? "," : "", share_key(i));
-	}
-	return r;
+	share_keys(known, sizeof(known));
+	return fault_set(why, -EINVAL, "'%.60s' is not a field of a share; accepted: %s", key,
+			 known);
 }
 
 /* One field of a share, with a sentence where it is not accepted. */
@@ -63,6 +65,16 @@ static int set_field(struct share *share, const char *key, const char *value, st
 			 share_accepts(key));
 }
 
+int tenant_spec_share(const struct tenant_spec *spec, struct share *ret_share)
+{
+	share_init(ret_share);
+	for (uint32_t i = 0; share_key(i); i++)
+		if (spec->texts[i] && *spec->texts[i] &&
+		    share_set(ret_share, share_key(i), spec->texts[i]) != 0)
+			return -EINVAL;
+	return 0;
+}
+
 /* The limit on one of the daemon's devices. */
 static int limit_on(struct daemon *d, const struct share *share, uint32_t index, const char *text,
 		    uint64_t *ret_bytes, struct fault *why)
@@ -76,6 +88,21 @@ static int limit_on(struct daemon *d, const struct share *share, uint32_t index,
 	return fault_set(why, -EINVAL, "memory: '%.20s' %s: %.40s has %s; accepted: %s",
 			 text ? text : "", share_problem(r), info->uuid_text,
 			 text_bytes(info->total_bytes).text, share_accepts("memory"));
+}
+
+/* Without room for one context a program cannot even begin: it would be told so by CUDA, which
+ * names no reason. */
+static int check_context(struct daemon *d, uint32_t index, uint64_t limit, struct fault *why)
+{
+	uint64_t least = prices_least(d, index);
+
+	if (limit >= least)
+		return 0;
+	return fault_set(why, -EINVAL,
+			 "memory: %s cannot hold one context, which takes %s on %.40s; accepted: "
+			 "at least that",
+			 text_bytes(limit).text, text_bytes(least).text,
+			 d->device[index].info->uuid_text);
 }
 
 void tenant_show(struct tenant *t, uint32_t device)
@@ -94,7 +121,7 @@ void tenant_show(struct tenant *t, uint32_t device)
 	__atomic_store_n(&shown->limit_bytes, own.limit, __ATOMIC_RELAXED);
 	__atomic_store_n(&shown->used_bytes, own.allocated + own.residual, __ATOMIC_RELAXED);
 	__atomic_store_n(&shown->granted_bytes, own.granted + own.residual, __ATOMIC_RELAXED);
-	__atomic_store_n(&shown->room_bytes, book_room(t->daemon, at->index), __ATOMIC_RELAXED);
+	__atomic_store_n(&shown->room_bytes, own.room, __ATOMIC_RELAXED);
 	__atomic_store_n(&shown->lent_mib, (uint32_t)(lent >> 20), __ATOMIC_RELAXED);
 	__atomic_store_n(&shown->guests, t->guest_count, __ATOMIC_RELAXED);
 	__atomic_store_n(&shown->rivals, t->daemon->device[at->index].registered - 1,
@@ -156,7 +183,7 @@ static int make_page(struct tenant *t, struct fault *why)
 	int r = page_make(&t->page, "mete-tenant", PAGE_GUEST_READS);
 
 	if (r < 0)
-		return fault_set(why, r, "no shared memory: %s", strerror(-r));
+		return fault_set(why, r, "cannot create shared memory: %s", strerror(-r));
 	t->shown = t->page.memory;
 	t->shown->magic = WIRE_PAGE_MAGIC;
 	t->shown->size = sizeof(*t->shown);
@@ -195,6 +222,19 @@ static bool find_folder(const char *tenants, uint32_t id, char *ret_name, size_t
 	return found;
 }
 
+int tenant_find_folder(const struct daemon *d, uint32_t id, char *ret_folder, size_t size)
+{
+	char tenants[PLACE_MAX + 16], name[48];
+
+	snprintf(tenants, sizeof(tenants), "%s/tenants", d->place);
+	snprintf(name, sizeof(name), "%u", id);
+	if (d->options.system && !find_folder(tenants, id, name, sizeof(name)))
+		return -ENOENT;
+	if (snprintf(ret_folder, size, "%s/%s", tenants, name) >= (int)size)
+		return -ENAMETOOLONG;
+	return 0;
+}
+
 /* Every user may pass through the system's folders, so that a tenant's programs may be of any. Who
  * belongs to the tenant knows the rest of its folder's name; nobody else can list or guess it. */
 static int name_folder(const struct tenant *t, bool restored, char *ret_name, size_t size,
@@ -210,7 +250,7 @@ static int name_folder(const struct tenant *t, bool restored, char *ret_name, si
 	if (restored && find_folder(tenants, t->id, ret_name, size))
 		return 0;
 	if (getrandom(&secret, sizeof(secret), 0) != (ssize_t)sizeof(secret))
-		return fault_set(why, -EIO, "no random number: %s", strerror(errno));
+		return fault_set(why, -EIO, "cannot get a random number: %s", strerror(errno));
 	snprintf(ret_name, size, "%u-%016" PRIx64, t->id, secret);
 	return 0;
 }
@@ -223,14 +263,17 @@ static int make_socket(struct tenant *t, bool restored, struct fault *why)
 
 	if (r < 0)
 		return r;
-	if (snprintf(t->socket, sizeof(t->socket), "%s/tenants/%s/guest.sock", d->place, name) >=
-	    (int)sizeof(t->socket))
+	if (snprintf(t->folder, sizeof(t->folder), "%s/tenants/%s", d->place, name) >=
+		    (int)sizeof(t->folder) ||
+	    snprintf(t->socket, sizeof(t->socket), "%s/guest.sock", t->folder) >=
+		    (int)sizeof(t->socket))
 		return fault_set(why, -ENAMETOOLONG, "%s: too long for a socket's path", d->place);
-	snprintf(t->folder, sizeof(t->folder), "%s/tenants/%s", d->place, name);
 	r = place_make(t->folder, d->options.system ? PLACE_PASSAGE : PLACE_PRIVATE, why);
 	if (r < 0)
 		return r;
-	r = daemon_listen(t->socket, d->options.system ? 0666 : 0600, &t->listen_fd, why);
+	/* root's may be of any user: its folder's name is the secret. */
+	r = daemon_listen(t->socket, d->options.system && !t->user ? 0666 : 0600,
+			  t->user ? t->owner : geteuid(), &t->listen_fd, why);
 	if (r < 0)
 		return r;
 	r = loop_watch(&d->loop, &t->listener, t->listen_fd, LOOP_READ, on_connection);
@@ -239,7 +282,20 @@ static int make_socket(struct tenant *t, bool restored, struct fault *why)
 	return r < 0 ? fault_set(why, r, "%s: %s", t->socket, uv_strerror(r)) : 0;
 }
 
-static int make_accounts(struct tenant *t, struct fault *why)
+/* Of the outer tenant's share, or of what the user may have. */
+static void put_within(struct tenant *t, uint32_t device)
+{
+	uint32_t index = t->device[device].index;
+	struct ledger_account *above = t->outer	 ? nested_account(t->outer, index)
+				       : t->user ? t->user->account[index]
+						 : NULL;
+
+	if (above)
+		ledger_put_within(t->device[device].account, above);
+}
+
+/* `before`: it was there before this daemon, and stays whatever its limit is. */
+static int make_accounts(struct tenant *t, bool before, struct fault *why)
 {
 	struct daemon *d = t->daemon;
 
@@ -248,22 +304,28 @@ static int make_accounts(struct tenant *t, struct fault *why)
 		uint64_t limit;
 		int r = limit_on(d, &t->share, t->device[i].index, t->texts[0], &limit, why);
 
+		if (r == 0 && !before)
+			r = check_context(d, t->device[i].index, limit, why);
 		if (r < 0)
 			return r;
 		t->device[i].account =
 			ledger_open(d->ledger, t->device[i].index, limit, t->share.wait_ns);
 		if (!t->device[i].account)
-			return fault_set(why, -ENOSPC, "no more than %d tenants", DAEMON_TENANTS);
+			return fault_set(why, -ENOSPC, "at most %d tenants are possible",
+					 DAEMON_TENANTS);
+		put_within(t, i);
 		t->device[i].tenant = t;
+		list_init(&t->device[i].asks);
 		list_append(&device->tenants, &t->device[i].link);
 		device->registered++;
-		device->promised_bytes += limit;
+		device->promised_bytes += t->outer ? 0 : limit;
 	}
 	return 0;
 }
 
 static void close_accounts(struct tenant *t)
 {
+	struct user *user = take(t->user);
 	struct daemon *d = t->daemon;
 
 	for (uint32_t i = 0; i < t->devices && t->device[i].account; i++) {
@@ -274,8 +336,12 @@ static void close_accounts(struct tenant *t)
 		list_remove(&t->device[i].link);
 		list_remove(&t->device[i].held);
 		device->registered--;
-		device->promised_bytes -= sums.limit;
+		device->promised_bytes -= t->outer ? 0 : sums.limit;
 		ledger_close(d->ledger, take(t->device[i].account));
+	}
+	if (user) {
+		user->tenants--;
+		user_maybe_end(user);
 	}
 }
 
@@ -350,13 +416,15 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 	int r;
 
 	if (d->tenant_count >= DAEMON_TENANTS)
-		return fault_set(why, -ENOSPC, "no more than %d tenants", DAEMON_TENANTS);
+		return fault_set(why, -ENOSPC, "at most %d tenants are possible", DAEMON_TENANTS);
 	t = calloc(1, sizeof(*t) + spec->devices * sizeof(t->device[0]));
 	if (!t)
 		return fault_set(why, -ENOMEM, "out of memory");
 	t->daemon = d;
 	t->id = spec->id ? spec->id : ++d->last_tenant;
 	t->owner = spec->owner;
+	t->made_ns = loop_now_ns();
+	t->outer = spec->outer;
 	t->listen_fd = t->page.fd = -1;
 	flow_init(&t->flow, &d->flows);
 	t->calls = (struct flow_item){.flow = &t->flow, .work = on_turn, .hush = on_hush};
@@ -368,9 +436,15 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 	t->devices = spec->devices;
 	for (uint32_t i = 0; i < t->devices; i++)
 		t->device[i].index = spec->device[i];
-	r = fill(t, spec, why);
+	r = user_find(d, spec->owner, &t->user);
+	if (r < 0)
+		r = fault_set(why, r, "at most %d users are possible", DAEMON_USERS);
+	if (t->user)
+		t->user->tenants++;
 	if (r == 0)
-		r = make_accounts(t, why);
+		r = fill(t, spec, why);
+	if (r == 0)
+		r = make_accounts(t, spec->id != 0, why);
 	schedule_tenant(t);
 	if (r == 0)
 		r = make_page(t, why);
@@ -385,6 +459,8 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 	list_append(&d->tenants, &t->link);
 	list_append(&d->by_id[t->id % DAEMON_IDS], &t->same_id);
 	d->tenant_count++;
+	if (t->outer)
+		nested_join(t);
 	book_pump(d); /* the others see a rival */
 	log_info("tenant.made", "tenant=%u name=%s limit_bytes=%" PRIu64 " device=%s", t->id,
 		 log_text(t->name).text, t->shown->device[0].limit_bytes,
@@ -393,7 +469,8 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 	return 0;
 }
 
-int tenant_set(struct tenant *t, const char *key, const char *value, struct fault *why)
+int tenant_set(struct tenant *t, const struct user *who, const char *key, const char *value,
+	       struct fault *why)
 {
 	struct daemon *d = t->daemon;
 	struct share share = t->share;
@@ -402,8 +479,13 @@ int tenant_set(struct tenant *t, const char *key, const char *value, struct faul
 	char *text;
 	int r = set_field(&share, key, value, why);
 
-	for (uint32_t i = 0; r == 0 && i < t->devices; i++)
+	for (uint32_t i = 0; r == 0 && i < t->devices; i++) {
 		r = limit_on(d, &share, t->device[i].index, value, &limits[i], why);
+		if (r == 0 && strcmp(key, "memory") == 0)
+			r = check_context(d, t->device[i].index, limits[i], why);
+	}
+	if (r == 0 && who)
+		r = terms_change(t, &share, why);
 	if (r < 0)
 		return r;
 	text = strdup(value);
@@ -423,14 +505,15 @@ int tenant_set(struct tenant *t, const char *key, const char *value, struct faul
 		struct ledger_sums sums;
 
 		ledger_account_sums(t->device[i].account, &sums);
-		d->device[t->device[i].index].promised_bytes += limits[i] - sums.limit;
+		if (!t->outer)
+			d->device[t->device[i].index].promised_bytes += limits[i] - sums.limit;
 		ledger_set_limit(d->ledger, t->device[i].account, limits[i], share.wait_ns);
 	}
 	log_info("tenant.set", "tenant=%u key=%s value=%s", t->id, key, log_text(value).text);
 	restore_tenant(t);
 	tenant_show_share(t);
 	book_pump(d);
-	schedule_set(t);
+	nested_changed(t);
 	return 0;
 }
 
@@ -449,22 +532,44 @@ void tenant_end(struct tenant *t)
 	list_remove(&t->same_id);
 	flow_done(&t->flow);
 	d->tenant_count--;
+	nested_lift(t);
 	close_accounts(t);
 	/* Where it goes on without us its socket stays: who connects meanwhile tries again. */
 	if (!d->stopping) {
 		remove_files(t);
 		restore_tenant_gone(d, t->id);
 	}
+	if (d->stopping)
+		store_forget(take(t->store));
+	else
+		store_close(take(t->store));
 	log_info("tenant.ended", "tenant=%u name=%s", t->id, log_text(t->name).text);
+	nested_leave(t); /* perhaps the outer one has waited for that */
 	loop_unwatch(&t->listener, on_listener_closed);
 	book_pump(d);
 	daemon_maybe_end(d);
+}
+
+void tenant_keep(struct tenant *t)
+{
+	t->keepers++;
+	t->kept = true;
+}
+
+void tenant_retire(struct tenant *t)
+{
+	if (t->keepers)
+		t->keepers--;
+	/* The folder stays as it is mounted; a socket that is gone leads nowhere. */
+	unlink(t->socket);
+	tenant_maybe_end(t);
 }
 
 void tenant_maybe_end(struct tenant *t)
 {
 	/* After a restart whoever kept it before may still come to do so again. */
 	if (!t->keepers && list_empty(&t->processes) && list_empty(&t->guests) &&
-	    list_empty(&t->callers) && (t->kept || !t->daemon->restoring) && !t->daemon->stopping)
+	    list_empty(&t->callers) && !t->nested && (t->kept || !t->daemon->restoring) &&
+	    !t->daemon->stopping)
 		tenant_end(t);
 }

@@ -10,6 +10,7 @@
  *    whether a timer runs or not: its ask is held until they were looked at, or the driver is late.
  */
 #include "node/daemon.h"
+#include "node/measure.h"
 
 enum {
 	WATCH_MS = 1000,

@@ -4,7 +4,12 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "node/daemon.h"
+#include "node/guest.h"
+#include "node/measure.h"
+#include "node/nested.h"
+#include "node/outside.h"
+#include "node/schedule.h"
+#include "node/user.h"
 
 /* The entry for a device that the guest named, or NULL, and it was told. */
 static struct guest_device *device_of(struct guest *g, uint32_t id, uint32_t device)
@@ -27,7 +32,9 @@ static struct claim claim_of(const struct guest_device *at, const struct wire_in
 	const struct guest *g = at->guest;
 	struct daemon *d = g->tenant->daemon;
 	uint64_t contexts = said->contexts < 1024 ? said->contexts : 1024;
-	struct claim claim = {said->allocated, said->credit, 0};
+	uint64_t all =
+		said->out > UINT64_MAX - said->allocated ? UINT64_MAX : said->allocated + said->out;
+	struct claim claim = {all, said->credit, 0};
 	struct ledger_sums has;
 
 	if (!g->known) {
@@ -43,6 +50,16 @@ static struct claim claim_of(const struct guest_device *at, const struct wire_in
 	return claim;
 }
 
+/* Of what it was granted, no more than that. */
+static void adopt_movable(struct guest_device *at, const struct wire_inventory *said,
+			  uint64_t granted)
+{
+	uint64_t out = said->out < granted ? said->out : granted;
+	uint64_t here = said->movable < granted - out ? said->movable : granted - out;
+
+	move_adopt(at, here, out);
+}
+
 static void on_inventory(struct guest *g, uint32_t id, const struct wire_inventory *said)
 {
 	struct daemon *d = g->tenant->daemon;
@@ -54,15 +71,17 @@ static void on_inventory(struct guest *g, uint32_t id, const struct wire_invento
 	if (!at)
 		return;
 	if (at->stated) {
-		guest_refuse(g, id, WIRE_REFUSED_BAD,
-			     "the inventory of device %u was stated before, or is no longer wanted",
-			     said->device);
+		guest_refuse(
+			g, id, WIRE_REFUSED_BAD,
+			"the inventory of device %u was stated before or is no longer expected",
+			said->device);
 		return;
 	}
 	at->stated = true;
 	claim = claim_of(at, said);
 	r = ledger_adopt(d->ledger, at->holder, claim.allocated, claim.credit, claim.residual);
 	ledger_holder_sums(at->holder, &has);
+	adopt_movable(at, said, has.granted);
 	if (said->contexts || said->allocated || g->known)
 		measure_say(at, RESIDUAL_ADOPTED, has.residual);
 	log_debug("guest.inventory",
@@ -73,26 +92,53 @@ static void on_inventory(struct guest *g, uint32_t id, const struct wire_invento
 		guest_done(g, id, 0);
 	else
 		guest_refuse(g, id, r == LEDGER_OVER ? WIRE_REFUSED_LIMIT : WIRE_REFUSED_FULL,
-			     "there is no room for the credit of %s any more: it is void",
+			     "there is no longer room for the credit of %s: it is void",
 			     text_bytes(said->credit).text);
 }
 
-static void ask(struct guest *g, struct guest_device *at, const struct ledger_request *request)
+/* Beside the places that each tenant is sure of, one user's tenants do not take them all. */
+static bool may_wait_too(const struct guest *g, const struct guest_device *at)
 {
+	const struct tenant *t = g->tenant;
+	struct ledger_sums own;
+
+	ledger_account_sums(t->device[at - g->device].account, &own);
+	return own.waiting < DAEMON_ASKS_SURE || user_may_ask(t->user);
+}
+
+bool words_ask(struct guest_device *at, const struct ledger_request *request)
+{
+	struct guest *g = at->guest;
 	struct daemon *d = g->tenant->daemon;
+	bool taken;
 
 	if (!request->bytes) {
-		guest_refuse(g, (uint32_t)request->id, WIRE_REFUSED_BAD, "0 bytes were asked for");
-		return;
+		guest_refuse(g, (uint32_t)request->id, WIRE_REFUSED_BAD, "0 bytes were requested");
+		return false;
 	}
 	measure_asker(at, request->bytes);
 	watch_asker(at);
-	if (ledger_ask(d->ledger, at->holder, request, loop_now_ns()) != 0)
+	outside_asker(at, request->bytes);
+	if (!may_wait_too(g, at)) {
+		guest_refuse(g, (uint32_t)request->id, WIRE_REFUSED_FULL,
+			     "more than %d requests of this user are waiting", USER_ASKS);
+		return false;
+	}
+	taken = ledger_ask(d->ledger, at->holder, request, loop_now_ns()) == 0;
+	if (!taken)
 		guest_refuse(
 			g, (uint32_t)request->id, WIRE_REFUSED_FULL,
 			"more than %d requests of this process are waiting, or %d of its tenant",
 			DAEMON_ASKS_OF_GUEST, DAEMON_ASKS_OF_TENANT);
 	book_pump(d);
+	return taken;
+}
+
+/* `movable`: what it is for can move. */
+static void ask(struct guest_device *at, const struct ledger_request *request, bool movable)
+{
+	if (!move_ask(at, request, movable))
+		best_effort(words_ask(at, request));
 }
 
 static void on_credit_ask(struct guest *g, uint32_t id, const struct wire_credit_ask *said)
@@ -102,7 +148,7 @@ static void on_credit_ask(struct guest *g, uint32_t id, const struct wire_credit
 		.id = id, .bytes = said->bytes, .want = said->want, .may_wait = said->wait != 0};
 
 	if (at)
-		ask(g, at, &request);
+		ask(at, &request, said->movable != 0);
 }
 
 static void on_credit_return(struct guest *g, uint32_t id, const struct wire_credit_return *said)
@@ -117,6 +163,8 @@ static void on_credit_return(struct guest *g, uint32_t id, const struct wire_cre
 	    daemon_may_complain(d))
 		log_warning("guest.overreturn", "guest=%u device=%u bytes=%" PRIu64, g->id,
 			    said->device, said->bytes);
+	/* Who was asked for it has none left. */
+	move_sync(at, said->recall != 0);
 	book_pump(d);
 }
 
@@ -132,7 +180,7 @@ static void on_residual_ask(struct guest *g, uint32_t id, const struct wire_resi
 	if (!request.bytes) {
 		request.bytes = prices_context(d, at);
 	}
-	ask(g, at, &request);
+	ask(at, &request, false);
 }
 
 static void on_residual_settle(struct guest *g, uint32_t id,
@@ -213,37 +261,64 @@ static void on_processes_ask(struct guest *g, uint32_t id, const struct wire_pro
 	guest_send(g, &end);
 }
 
+/* Of what is around the tenant: the innermost that has no room for so many bytes. */
+static const char *whose_part(const struct tenant *t, uint32_t index, uint64_t bytes)
+{
+	for (const struct tenant *outer = t->outer; outer; outer = outer->outer)
+		if (bytes > ledger_account_room(nested_account(outer, index)))
+			return "the enclosing tenant's limit";
+	if (!t->user || bytes > ledger_account_room(t->user->account[index]))
+		return "the limit on this user's tenants together";
+	return "the limit on all users' tenants together";
+}
+
 static void explain(struct guest *g, uint32_t device, const struct ledger_action *action)
 {
 	struct tenant *t = g->tenant;
 	struct ledger_sums own, all;
+	uint64_t credit;
+	char advance[60] = "";
 	/* A check asks for room for one byte; the sums include the module already. */
 	const char *what = !action->residual		     ? "memory"
 			   : action->residual == LEDGER_ROOM ? "a module"
 							     : "a context";
 	uint32_t code = WIRE_REFUSED_FULL;
-	char reason[WIRE_TEXT_MAX + 1];
+	char reason[WIRE_TEXT_MAX + 200]; /* what is too long is cut as it is sent */
 
 	ledger_account_sums(t->device[device].account, &own);
 	ledger_device_sums(t->daemon->ledger, t->device[device].index, &all);
+	/* What counts, and is in nobody's use yet: without it the figures would not add up. */
+	credit = action->reason == LEDGER_OVER ? own.granted - own.allocated
+					       : all.granted - all.allocated;
+	if (credit)
+		snprintf(advance, sizeof(advance), ", %s granted in advance",
+			 text_mib(credit, TEXT_UP).text);
 	if (action->reason == LEDGER_OVER) {
 		code = WIRE_REFUSED_LIMIT;
 		snprintf(reason, sizeof(reason),
-			 "the limit of %s is reached: %s are in use and %s of %s were asked for",
-			 text_bytes(own.limit).text, text_bytes(own.allocated + own.residual).text,
-			 text_bytes(action->bytes).text, what);
+			 "the limit of %s is reached: %s in use%s, %s of %s requested",
+			 text_mib(own.limit, TEXT_DOWN).text,
+			 text_mib(own.allocated + own.residual, TEXT_UP).text, advance,
+			 text_mib(action->bytes, TEXT_UP).text, what);
+	} else if (action->reason == LEDGER_PART) {
+		code = WIRE_REFUSED_LIMIT;
+		snprintf(reason, sizeof(reason), "%s is reached: %s left, %s of %s requested",
+			 whose_part(t, t->device[device].index, action->bytes),
+			 text_mib(own.room, TEXT_DOWN).text, text_mib(action->bytes, TEXT_UP).text,
+			 what);
 	} else {
 		const char *waited = "";
 
 		if (action->reason == LEDGER_DEADLINE) {
 			code = WIRE_REFUSED_DEADLINE;
-			waited = ", and was for as long as the share allows to wait";
+			waited = " after the longest wait that the share allows";
 		}
 		snprintf(reason, sizeof(reason),
-			 "the device is full%s: of %s, %s are in use and %s of %s were asked for",
-			 waited, text_bytes(all.limit).text,
-			 text_bytes(all.allocated - all.evicted + all.residual).text,
-			 text_bytes(action->bytes).text, what);
+			 "the device is full%s: of %s, %s in use%s%s, %s of %s requested", waited,
+			 text_mib(all.limit, TEXT_DOWN).text,
+			 text_mib(all.allocated - all.evicted + all.residual, TEXT_UP).text,
+			 outside_text(t->daemon, t->device[device].index).text, advance,
+			 text_mib(action->bytes, TEXT_UP).text, what);
 	}
 	if (!g->complained)
 		log_info("memory.refused", "tenant=%u guest=%u pid=%d reason=%s", t->id, g->id,
@@ -259,6 +334,9 @@ void words_answer(struct guest *g, const struct ledger_action *action)
 	struct wire_message message = {.id = (uint32_t)action->id};
 	struct ledger_sums has;
 
+	if ((action->verb == LEDGER_GRANT || action->verb == LEDGER_REFUSE) &&
+	    move_answered(at, action))
+		return;
 	switch (action->verb) {
 	case LEDGER_GRANT:
 		if (action->residual == LEDGER_RESIDUAL)
@@ -333,9 +411,22 @@ void words_heard(struct guest *g, const struct wire_message *m)
 	case WIRE_processes_ask:
 		on_processes_ask(g, m->id, &m->processes_ask);
 		break;
+	case WIRE_store_ask:
+		move_store_ask(g, m->id, m->store_ask.device);
+		break;
+	case WIRE_segment_ask:
+		move_segment_ask(g, m->id, &m->segment_ask);
+		break;
+	case WIRE_segment_return:
+		move_segment_return(g, m->id, &m->segment_return);
+		break;
+	case WIRE_moved:
+		move_heard(g, m->id, &m->moved);
+		break;
 	default:
 		/* A word of another side: no accident. */
-		caller_dismiss(g->caller, m->id, WIRE_REFUSED_BAD, "sent what no guest says");
+		caller_dismiss(g->caller, m->id, WIRE_REFUSED_BAD,
+			       "sent a message that no guest sends");
 		break;
 	}
 }

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file_watch.h"
+
+#include <limits.h>
+#include <string.h>
+#include <sys/inotify.h>
+
+static void on_events(struct loop_watch *watch, int events)
+{
+	struct file_watch *w = container_of(watch, struct file_watch, watch);
+	char buffer[4096] __attribute__((aligned(8)));
+
+	(void)events;
+	while (read(w->inotify, buffer, sizeof(buffer)) > 0)
+		;
+	w->changed(w);
+}
+
+int file_watch_open(struct loop *loop, struct file_watch *watch, const char *path,
+		    void (*changed)(struct file_watch *watch), struct fault *why)
+{
+	char folder[PATH_MAX];
+	char *slash;
+	int r;
+
+	if (snprintf(folder, sizeof(folder), "%s", path) >= (int)sizeof(folder))
+		return fault_set(why, -ENAMETOOLONG, "%.40s...: path too long", path);
+	slash = strrchr(folder, '/');
+	if (slash)
+		slash[slash == folder] = '\0';
+	watch->changed = changed;
+	watch->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (watch->inotify < 0)
+		return fault_set(why, -errno, "cannot create an inotify instance: %s",
+				 strerror(errno));
+	r = inotify_add_watch(watch->inotify, slash ? folder : ".", IN_CLOSE_WRITE | IN_MOVED_TO) <
+			    0
+		    ? -errno
+		    : loop_watch(loop, &watch->watch, watch->inotify, LOOP_READ, on_events);
+	if (r < 0)
+		close(take_fd(&watch->inotify));
+	return r < 0 ? fault_set(why, r, "%s: %s", folder, strerror(-r)) : 0;
+}
+
+static void on_closed(struct loop_watch *watch)
+{
+	struct file_watch *w = container_of(watch, struct file_watch, watch);
+
+	close(take_fd(&w->inotify));
+	w->closed(w);
+}
+
+bool file_watch_close(struct file_watch *watch, void (*closed)(struct file_watch *watch))
+{
+	if (!watch->watch.open)
+		return false;
+	watch->closed = closed;
+	loop_unwatch(&watch->watch, on_closed);
+	return true;
+}

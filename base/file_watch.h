@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reports when a file may have changed. The folder is watched, because editors and Kubernetes'
+ * ConfigMaps replace the file (or the target of a link).
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/fault.h"
+#include "base/loop.h"
+
+struct file_watch {
+	struct loop_watch watch;
+	void (*changed)(struct file_watch *watch);
+	void (*closed)(struct file_watch *watch);
+	int inotify;
+};
+
+must_check int file_watch_open(struct loop *loop, struct file_watch *watch, const char *path,
+			       void (*changed)(struct file_watch *watch), struct fault *why);
+/* If the watch was open, the loop calls closed() later. Otherwise closed() is not called, and the
+ * result is false.
+ */
+bool file_watch_close(struct file_watch *watch, void (*closed)(struct file_watch *watch));

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What there is to be shown: meted's rows, or where none runs the devices as NVML has them.
+ */
+#pragma once
+
+#include "base/text.h"
+#include "cli/admin.h"
+
+struct ps_rows {
+	struct wire_message *row; /* in the order they came */
+	size_t count, room;
+	bool absent;	  /* no meted runs */
+	struct fault why; /* ... and there is no driver to ask either; "": there is */
+	struct wire_admin_welcome daemon;
+	struct fault elsewhere; /* meted is on another simulated node; "": it is not */
+};
+
+must_check int ps_fetch(struct ps_rows *ret_rows, struct fault *why);
+/* From that connection; tenant 0: all, and devices. */
+must_check int ps_fetch_rows(struct admin *admin, uint32_t tenant, struct ps_rows *rows,
+			     struct fault *why);
+void ps_rows_free(struct ps_rows *rows);
+
+/* An empty row where there is none. */
+const struct wire_device_row *ps_device(const struct ps_rows *rows, uint32_t index);
+
+/* Device memory that counts for tenants, and that nobody counts for. */
+uint64_t ps_used(const struct wire_device_row *device);
+uint64_t ps_outside(const struct ps_rows *rows, uint32_t device);
+uint64_t ps_free(const struct ps_rows *rows, const struct wire_device_row *device);
+
+/* Of a tenant on a device: what its own processes hold, and what those of tenants within it do. */
+uint64_t ps_held(const struct wire_tenant_row *tenant);
+uint64_t ps_within(const struct ps_rows *rows, const struct wire_tenant_row *tenant);
+/* Whether there are any within it. */
+bool ps_has_within(const struct ps_rows *rows, const struct wire_tenant_row *tenant);
+
+struct ps_text {
+	char text[512];
+};
+
+/* All amounts of one screen are in one unit, so that they can be compared at a glance, and count in
+ * steps of its last digit. What is had is rounded up and what is left down: then nobody waits for
+ * less than what is shown as free. */
+struct ps_unit {
+	const char *name;
+	unsigned shift, digits;
+};
+struct ps_unit ps_unit(const struct ps_rows *rows);
+uint64_t ps_steps(struct ps_unit unit, uint64_t bytes, enum text_rounding rounding);
+/* "1.25", without the unit's name. */
+struct ps_text ps_amount(struct ps_unit unit, uint64_t steps);
+/* Of a device and of a tenant, so that they add up to what they are of. */
+uint64_t ps_free_steps(const struct ps_rows *rows, const struct wire_device_row *device);
+uint64_t ps_held_steps(const struct ps_rows *rows, const struct wire_tenant_row *tenant);
+
+/* "alice", or the number where it has no name. */
+struct ps_text ps_user(uint32_t uid);
+/* Whose a process is; UINT32_MAX: not known. */
+uint32_t ps_owner(uint32_t pid);
+/* A process's command line, fit to be shown; "" where /proc does not tell. */
+struct ps_text ps_command(uint32_t pid);
+/* The same of a tenant: or what its guests say they are. */
+struct ps_text ps_outside_command(const struct wire_outside_row *outside);
+struct ps_text ps_tenant_command(const struct ps_rows *rows, const struct wire_tenant_row *tenant);
+/* "12 s", "3 min", "2 h 10 min", "5 d 3 h" */
+struct ps_text ps_duration(uint64_t ns);
+
+/* A field of a share as it is in force, from what was set of it. */
+struct ps_text ps_field(const wire_text *share, const char *key);
+
+/* What a tenant does, and why: one sentence. `ret_bad`: 0 all is well, 1 worth a look, 2 wrong. */
+struct ps_text ps_state(const struct ps_rows *rows, const struct wire_tenant_row *tenant,
+			int *ret_bad);
+struct ps_text ps_picked(const struct wire_device_row *device);
+
+static inline void ps_rows_free_owned(struct ps_rows *rows)
+{
+	ps_rows_free(rows);
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `mete ps` says in words. */
+#include <pwd.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "cli/ps_rows.h"
+#include "core/share.h"
+#include "wire/page.h"
+
+struct ps_text ps_user(uint32_t uid)
+{
+	const struct passwd *user = uid == UINT32_MAX ? NULL : getpwuid(uid);
+	struct ps_text said;
+
+	if (uid == UINT32_MAX)
+		return (struct ps_text){""};
+	if (user)
+		snprintf(said.text, sizeof(said.text), "%s", user->pw_name);
+	else
+		snprintf(said.text, sizeof(said.text), "%u", uid);
+	text_make_plain(said.text);
+	return said;
+}
+
+uint32_t ps_owner(uint32_t pid)
+{
+	struct stat process;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%u", pid);
+	return stat(path, &process) == 0 ? process.st_uid : UINT32_MAX;
+}
+
+struct ps_text ps_outside_command(const struct wire_outside_row *outside)
+{
+	struct ps_text said = ps_command(outside->pid);
+
+	if (!said.text[0])
+		snprintf(said.text, sizeof(said.text), "%s", outside->program.text);
+	return said;
+}
+
+struct ps_text ps_command(uint32_t pid)
+{
+	struct ps_text said = {""};
+	owned(free) char *line = NULL;
+	char path[64];
+	size_t size = 0;
+
+	snprintf(path, sizeof(path), "/proc/%u/cmdline", pid);
+	if (file_slurp(path, 1 << 20, &line, &size) < 0)
+		return said;
+	while (size && !line[size - 1])
+		size--;
+	if (size >= sizeof(said.text))
+		size = sizeof(said.text) - 1;
+	for (size_t i = 0; i < size; i++)
+		said.text[i] = (char)(line[i] ? line[i] : ' ');
+	said.text[text_fit(said.text, size)] = '\0';
+	text_make_plain(said.text);
+	return said;
+}
+
+struct ps_text ps_tenant_command(const struct ps_rows *rows, const struct wire_tenant_row *tenant)
+{
+	struct ps_text said = tenant->pid ? ps_command(tenant->pid) : (struct ps_text){""};
+
+	/* In another container's /proc, or with hidepid, what the guest says must do. */
+	for (size_t i = 0; i < rows->count && !said.text[0]; i++) {
+		const struct wire_guest_row *guest = &rows->row[i].guest_row;
+
+		if (rows->row[i].code == WIRE_guest_row && guest->tenant == tenant->tenant)
+			snprintf(said.text, sizeof(said.text), "%s", guest->program.text);
+	}
+	return said;
+}
+
+struct ps_text ps_duration(uint64_t ns)
+{
+	unsigned long long s = ns / 1000000000;
+	struct ps_text said;
+
+	if (s < 60)
+		snprintf(said.text, sizeof(said.text), "%llu s", s);
+	else if (s < 3600)
+		snprintf(said.text, sizeof(said.text), "%llu min", s / 60);
+	else if (s < 86400)
+		snprintf(said.text, sizeof(said.text), "%llu h %02llu min", s / 3600, s / 60 % 60);
+	else
+		snprintf(said.text, sizeof(said.text), "%llu d %llu h", s / 86400, s / 3600 % 24);
+	return said;
+}
+
+/* The value of KEY=VALUE among words with blanks between them. */
+static bool find_word(const char *words, const char *key, struct ps_text *ret)
+{
+	size_t n = strlen(key);
+
+	for (; *words; words += strcspn(words, " "), words += strspn(words, " ")) {
+		if (strncmp(words, key, n) != 0 || words[n] != '=')
+			continue;
+		snprintf(ret->text, sizeof(ret->text), "%.*s", (int)strcspn(words + n + 1, " "),
+			 words + n + 1);
+		return true;
+	}
+	return false;
+}
+
+/* What a mode stands for, of a field that was not set after it. */
+static struct ps_text by_mode(const char *mode, const char *key)
+{
+	struct ps_text said = {""};
+	struct share share;
+	uint32_t milli;
+
+	share_init(&share);
+	best_effort(share_set(&share, "mode", mode));
+	milli = strcmp(key, "cap") == 0 ? share.cap_milli : share.guarantee_milli;
+	if (strcmp(key, "weight") == 0)
+		snprintf(said.text, sizeof(said.text), "%u", share.weight);
+	else
+		snprintf(said.text, sizeof(said.text), "%g%%", milli / 10.0);
+	return said;
+}
+
+struct ps_text ps_field(const wire_text *share, const char *key)
+{
+	struct ps_text said = {""}, mode;
+
+	if (find_word(share->text, key, &said))
+		return said;
+	if (share_includes("mode", key) && find_word(share->text, "mode", &mode))
+		return by_mode(mode.text, key);
+	snprintf(said.text, sizeof(said.text), "%s", share_default(key));
+	return said;
+}
+
+struct words {
+	struct ps_text text;
+	int bad;
+};
+
+/* One more reason, after those that are there. */
+static void say(struct words *words, int bad, const char *format, ...) printf_like(3, 4);
+
+static void say(struct words *words, int bad, const char *format, ...)
+{
+	size_t used = strlen(words->text.text);
+	va_list arguments;
+
+	if (used)
+		used += (size_t)snprintf(words->text.text + used, sizeof(words->text.text) - used,
+					 ", ");
+	va_start(arguments, format);
+	vsnprintf(words->text.text + used, sizeof(words->text.text) - used, format, arguments);
+	va_end(arguments);
+	if (bad > words->bad)
+		words->bad = bad;
+}
+
+static void say_memory(struct words *words, const struct ps_rows *rows,
+		       const struct wire_tenant_row *t)
+{
+	struct ps_unit unit = ps_unit(rows);
+	uint64_t limit = ps_steps(unit, t->limit, TEXT_DOWN);
+
+	if (t->over)
+		say(words, 2, "over its limit by %s %s",
+		    ps_amount(unit, ps_steps(unit, t->limit + t->over, TEXT_UP) - limit).text,
+		    unit.name);
+	if (t->wanted)
+		say(words, 1, "waiting for %s %s for %s",
+		    ps_amount(unit, ps_steps(unit, t->wanted, TEXT_UP)).text, unit.name,
+		    ps_duration(t->wanting).text);
+	if (t->expected)
+		say(words, 1, "%u %s not reconnected since meted restarted", t->expected,
+		    t->expected == 1 ? "process has" : "processes have");
+	else if (!t->guests && ps_has_within(rows, t))
+		say(words, 0, "no process but those of tenants within it");
+	else if (!t->guests)
+		say(words, 1, t->joins ? "no process now" : "no process has joined yet");
+}
+
+/* Who asks for it is the program, in most of these cases. */
+static const char *unmovable(uint32_t why)
+{
+	static const struct {
+		uint32_t why;
+		const char *name;
+	} names[] = {
+		{WIRE_UNMOVABLE_FAILED, "a copy of it failed"},
+		{WIRE_UNMOVABLE_PROCESS, "of what the program has loaded"},
+		{WIRE_UNMOVABLE_SHARED, "it is shared with other processes"},
+		{WIRE_UNMOVABLE_OWN, "the program maps it itself"},
+		{WIRE_UNMOVABLE_POOL, "it is a pool's"},
+		{WIRE_UNMOVABLE_GRAPH, "graphs allocate it"},
+		{WIRE_UNMOVABLE_ARRAY, "it is in arrays"},
+		{WIRE_UNMOVABLE_MANAGED, "it is managed memory"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (why & names[i].why)
+			return names[i].name;
+	return NULL;
+}
+
+static void say_movement(struct words *words, const struct ps_rows *rows,
+			 const struct wire_tenant_row *t)
+{
+	struct ps_unit unit = ps_unit(rows);
+	struct ps_text out = ps_amount(unit, ps_steps(unit, t->out, TEXT_UP));
+	uint64_t here = t->allocated - (t->out < t->allocated ? t->out : t->allocated);
+	uint64_t fixed = here - (t->movable < here ? t->movable : here);
+	const char *why = unmovable(t->unmovable);
+
+	if (t->stuck)
+		say(words, 2, "its memory does not move as it was told");
+	if (t->away)
+		say(words, 0, "suspended by `mete suspend`");
+	else if (t->parked)
+		say(words, 0, "parked while idle");
+	else if (t->swapped)
+		say(words, 0, "waiting for its memory to come back");
+	if (t->out)
+		say(words, 0, "%s %s in the host's memory", out.text, unit.name);
+	/* Of a tenant whose memory moves at all. */
+	if (why && fixed && (t->movable || t->out))
+		say(words, 0, "%s %s cannot move: %s",
+		    ps_amount(unit, ps_steps(unit, fixed, TEXT_UP)).text, unit.name, why);
+}
+
+static void say_turn(struct words *words, const struct wire_tenant_row *t)
+{
+	if (t->turn == WIRE_TURN_HANGS)
+		say(words, 2, "hangs: its work on the device does not end");
+	else if (t->turn == WIRE_TURN_SUSPENDED)
+		say(words, 2, "suspended: its work did not end; `mete set` resumes it");
+	else if (t->coupled)
+		say(words, 1, "coupled: its gate could not be closed");
+	if (t->turn == WIRE_TURN_CAPPED)
+		say(words, 0, "waiting: its cap is used up");
+	else if (t->turn == WIRE_TURN_WAITS)
+		say(words, 0, "waiting for its turn");
+	else if (t->turn == WIRE_TURN_RUNS || t->turn == WIRE_TURN_ENDS)
+		say(words, 0, "has its turn");
+	else if (t->turn == WIRE_TURN_NONE && t->gate && t->guests)
+		say(words, 1, t->gate == 1 ? "gate closing" : "gate closed");
+}
+
+struct ps_text ps_state(const struct ps_rows *rows, const struct wire_tenant_row *tenant,
+			int *ret_bad)
+{
+	struct words words = {.bad = 0};
+
+	say_memory(&words, rows, tenant);
+	say_movement(&words, rows, tenant);
+	if (!tenant->swapped || tenant->turn == WIRE_TURN_HANGS)
+		say_turn(&words, tenant);
+	if (!words.text.text[0])
+		say(&words, 0, tenant->turn == WIRE_TURN_SILENT ? "idle" : "running");
+	if (tenant->refusals)
+		say(&words, 1, "refused memory %llu time%s", (unsigned long long)tenant->refusals,
+		    tenant->refusals == 1 ? "" : "s");
+	if (tenant->unknown_functions)
+		say(&words, 1, "%llu calls to functions newer than mete",
+		    (unsigned long long)tenant->unknown_functions);
+	*ret_bad = words.bad;
+	return words.text;
+}
+
+struct ps_text ps_picked(const struct wire_device_row *device)
+{
+	struct ps_text said = {""};
+
+	if (!device->picker)
+		return said;
+	if (!device->hold)
+		snprintf(said.text, sizeof(said.text), "picked by %u %.300s", device->picker,
+			 ps_command(device->picker).text);
+	else
+		snprintf(said.text, sizeof(said.text), "picked, kept for %.60s",
+			 ps_duration(device->hold + 999999999).text);
+	return said;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/replay_memory.h"
+
+#include <string.h>
+
+#include "cli/replay_parts.h"
+#include "cli/values.h"
+#include "replay/memory_pods.h"
+#include "replay/memory_report.h"
+
+enum { TENANTS_MOST = 256 };
+
+struct tenants {
+	struct memory_load *loads; /* owned */
+	uint32_t size;
+};
+
+static int add(struct tenants *all, const char *text, struct fault *why)
+{
+	struct memory_load load, *loads;
+	uint32_t count;
+	int r = memory_load_parse(text, &load, &count, why);
+
+	if (r < 0)
+		return r;
+	if (count > TENANTS_MOST - all->size)
+		return fault_set(why, -EINVAL, "more than %d tenants", TENANTS_MOST);
+	loads = realloc(all->loads, (all->size + count) * sizeof(*loads));
+	if (!loads)
+		return fault_set(why, -ENOMEM, "out of memory");
+	all->loads = loads;
+	for (uint32_t i = 0; i < count; i++, all->size++) {
+		all->loads[all->size] = load;
+		if (!load.name[0] || count > 1)
+			snprintf(all->loads[all->size].name, sizeof(load.name), "%.20s%u",
+				 load.name[0] ? load.name : "t", all->size + 1);
+	}
+	return 0;
+}
+
+static int parse_bytes(const struct cli_line *line, const char *option, uint64_t *field,
+		       struct fault *why)
+{
+	const char *text = cli_value(line, option);
+
+	if (text && memory_load_bytes(text, field) < 0)
+		return fault_set(why, -EINVAL,
+				 "--%s '%s': accepted: an amount, as in 16G or 141GiB", option,
+				 text);
+	return 0;
+}
+
+/* "12", or "26:18.6" */
+static int parse_link(const struct cli_line *line, struct memory_setup *setup, struct fault *why)
+{
+	const char *text = cli_value(line, "link");
+	char *end;
+
+	if (!text)
+		return 0;
+	setup->alone_gbps = setup->both_gbps = strtod(text, &end);
+	if (end != text && *end == ':') {
+		text = end + 1;
+		setup->both_gbps = strtod(text, &end);
+	}
+	if (end == text || *end || !(setup->alone_gbps > 1e-3 && setup->alone_gbps < 1e4) ||
+	    !(setup->both_gbps > 1e-3 && setup->both_gbps <= setup->alone_gbps))
+		return fault_set(why, -EINVAL,
+				 "--link '%s': accepted: GB/s each way, as in 12, or as in 26:18.6 "
+				 "where each way is slower while both are busy",
+				 cli_value(line, "link"));
+	return 0;
+}
+
+static int parse(const struct cli_line *line, struct memory_setup *setup, struct tenants *tenants,
+		 struct fault *why)
+{
+	int r = values_time(line, "length", 1, TIME_LOAD_MOST, &setup->length_ns, why);
+
+	if (r == 0)
+		r = values_time(line, "delay", 1, TIME_LOAD_MOST, &setup->delay_ns, why);
+	if (r == 0)
+		r = values_time(line, "turn", 1, TIME_LOAD_MOST, &setup->residency.turn_ns, why);
+	if (r == 0)
+		r = parse_bytes(line, "device", &setup->device_bytes, why);
+	if (r == 0)
+		r = parse_bytes(line, "store", &setup->store_bytes, why);
+	if (r == 0)
+		r = parse_link(line, setup, why);
+	if (r == 0)
+		r = values_part(line, "cost", 1, 1000, &setup->residency.cost_milli, why);
+	for (int i = 0; i < line->argc && r == 0; i++)
+		r = add(tenants, line->argv[i], why);
+	if (r == 0 && !tenants->size && !cli_value(line, "pods"))
+		r = fault_set(why, -EINVAL,
+			      "name the tenants that share the device, as in '2x set=15.3G "
+			      "load=job:300s:20s:20s'");
+	setup->loads = tenants->loads;
+	setup->tenants = tenants->size;
+	return r;
+}
+
+static int write_report(const char *folder, const struct memory_report *report, struct fault *why)
+{
+	owned(replay_output_close) struct replay_output output = {0};
+	int r = replay_output_open(folder, "memory", &output, why);
+
+	if (r < 0)
+		return r;
+	memory_report_json(output.json, report);
+	memory_report_svg(output.svg, report);
+	return replay_output_check(&output, why);
+}
+
+static int run_tenants(const struct cli_line *line, const struct memory_setup *setup,
+		       struct fault *why)
+{
+	const char *output = cli_value(line, "output");
+	struct memory_outcome outcome;
+	struct memory_report report = {
+		.setup = setup,
+		.outcome = &outcome,
+		.sequential_ns = memory_report_sequential(setup),
+	};
+	int r = memory_world_run(setup, &outcome, why);
+
+	if (r < 0)
+		return r;
+	if (cli_value(line, "json"))
+		memory_report_json(stdout, &report);
+	else
+		memory_report_print(stdout, &report);
+	r = output ? write_report(output, &report, why) : 0;
+	memory_outcome_done(&outcome, setup->tenants);
+	return r;
+}
+
+static int run_pods(const struct cli_line *line, const struct memory_setup *setup,
+		    struct fault *why)
+{
+	struct memory_pods_job job;
+	struct memory_pods_sums sums;
+	int r;
+
+	memory_pods_init(&job);
+	job.path = cli_value(line, "pods");
+	job.setup = *setup;
+	job.progress = cli_value(line, "quiet") ? NULL : stderr;
+	r = memory_pods_run(&job, &sums, why);
+	if (r < 0)
+		return r;
+	if (cli_value(line, "json"))
+		memory_pods_json(stdout, &job, &sums);
+	else
+		memory_pods_print(stdout, &job, &sums);
+	return 0;
+}
+
+int replay_memory_main(const struct cli_line *line)
+{
+	struct tenants tenants = {NULL, 0};
+	struct memory_setup setup;
+	struct fault why;
+	int r, status = CLI_USAGE;
+
+	memory_setup_init(&setup);
+	setup.device_bytes = 16ull << 30;
+	setup.store_bytes = 64ull << 30;
+	if (cli_value(line, "pods"))
+		memory_pods_setup(&setup);
+	r = parse(line, &setup, &tenants, &why);
+	if (r == 0) {
+		status = 1;
+		r = cli_value(line, "pods") ? run_pods(line, &setup, &why)
+					    : run_tenants(line, &setup, &why);
+	}
+	free(tenants.loads);
+	return r < 0 ? cli_fail(line, status, &why) : 0;
+}

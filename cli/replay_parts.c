@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/replay_parts.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+static int open_one(const char *folder, const char *name, const char *ending, FILE **ret,
+		    struct fault *why)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/%s.%s", folder, name, ending);
+	*ret = fopen(path, "we");
+	return *ret ? 0 : fault_set(why, -errno, "%s: %s", path, strerror(errno));
+}
+
+int replay_output_open(const char *folder, const char *name, struct replay_output *ret_output,
+		       struct fault *why)
+{
+	int r;
+
+	*ret_output = (struct replay_output){.name = name};
+	if (mkdir(folder, 0777) < 0 && errno != EEXIST)
+		return fault_set(why, -errno, "%s: %s", folder, strerror(errno));
+	r = open_one(folder, name, "json", &ret_output->json, why);
+	return r == 0 ? open_one(folder, name, "svg", &ret_output->svg, why) : r;
+}
+
+static int check_one(FILE *file, const char *name, const char *ending, struct fault *why)
+{
+	return fflush(file) != 0 || ferror(file)
+		       ? fault_set(why, -EIO, "%s.%s: %s", name, ending, strerror(errno))
+		       : 0;
+}
+
+int replay_output_check(const struct replay_output *output, struct fault *why)
+{
+	int r = check_one(output->json, output->name, "json", why);
+
+	return r == 0 ? check_one(output->svg, output->name, "svg", why) : r;
+}
+
+void replay_output_close(struct replay_output *output)
+{
+	if (output->json)
+		fclose(output->json);
+	if (output->svg)
+		fclose(output->svg);
+	*output = (struct replay_output){0};
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run_report.h"
+
+#include <string.h>
+#include <sys/wait.h>
+
+#include "cli/ps_json.h"
+
+int run_report_open(const struct cli_line *line, struct run_report *ret_report, struct fault *why)
+{
+	const char *path = cli_value(line, "report_json");
+
+	*ret_report = (struct run_report){.json = path ? fopen(path, "we") : NULL};
+	return path && !ret_report->json
+		       ? fault_set(why, -errno, "--report-json %.200s: %s", path, strerror(errno))
+		       : 0;
+}
+
+void run_report_close(struct run_report *report)
+{
+	if (report->json)
+		fclose(report->json);
+	report->json = NULL;
+}
+
+/* One line for each device. */
+static void say_lines(const struct ps_rows *rows, uint32_t tenant)
+{
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct wire_tenant_row *seen = &rows->row[i].tenant_row;
+
+		if (rows->row[i].code != WIRE_tenant_row || seen->tenant != tenant)
+			continue;
+		fprintf(stderr,
+			"mete run: %s: device=%u limit_bytes=%llu peak_bytes=%llu "
+			"refusals=%llu\n",
+			seen->name.text, seen->device, (unsigned long long)seen->limit,
+			(unsigned long long)seen->peak, (unsigned long long)seen->refusals);
+	}
+}
+
+static bool came(const struct ps_rows *rows, uint32_t tenant)
+{
+	for (size_t i = 0; i < rows->count; i++)
+		if (rows->row[i].code == WIRE_tenant_row &&
+		    rows->row[i].tenant_row.tenant == tenant && rows->row[i].tenant_row.joins)
+			return true;
+	return false;
+}
+
+/* What did not run at all is said already; that nobody came goes without saying. */
+static bool ran(int status)
+{
+	return !WIFEXITED(status) || (WEXITSTATUS(status) != 126 && WEXITSTATUS(status) != 127);
+}
+
+static void write_json(const struct cli_line *line, const struct run_report *report,
+		       const struct ps_rows *rows, bool joined, const char *trouble)
+{
+	struct ps_report said = {
+		.tenant = report->tenant,
+		.name = report->name,
+		.status = WIFEXITED(report->status) ? WEXITSTATUS(report->status) : -1,
+		.signal = WIFSIGNALED(report->status) ? WTERMSIG(report->status) : 0,
+		.joined = joined,
+		.trouble = trouble,
+	};
+
+	ps_json_report(report->json, rows, &said);
+	if (fflush(report->json) != 0 || ferror(report->json))
+		best_effort(cli_complain(line, 0, "--report-json %.200s cannot be written: %s",
+					 cli_value(line, "report_json"), strerror(errno)));
+}
+
+void run_report_say(const struct cli_line *line, struct admin *admin,
+		    const struct run_report *report)
+{
+	bool wanted = cli_value(line, "report") != NULL, quiet = cli_value(line, "quiet") != NULL;
+	owned(ps_rows_free) struct ps_rows rows = {0};
+	struct fault why;
+	bool joined;
+	int r;
+
+	if (!wanted && !report->json && quiet)
+		return;
+	/* With the devices where their UUIDs are wanted. */
+	r = ps_fetch_rows(admin, report->json ? 0 : report->tenant, &rows, &why);
+	if (r == 0)
+		why.text[0] = '\0';
+	/* What an earlier meted saw is not known. */
+	joined = !report->whole || came(&rows, report->tenant);
+	if (wanted)
+		say_lines(&rows, report->tenant);
+	if (report->json)
+		write_json(line, report, &rows, joined, why.text);
+	if (r == 0 && !joined && !quiet && ran(report->status))
+		fprintf(stderr,
+			"mete run: no process of %s joined mete: if it used a GPU, nothing was "
+			"limited (static programs, a cleared environment and a driver opened by "
+			"its absolute path bypass mete)\n",
+			line->argv[0]);
+	if (r < 0 && wanted)
+		best_effort(cli_complain(line, 0, "no report: %s", why.text));
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `mete suspend` and `mete resume`. */
+#include "cli/admin.h"
+#include "cli/cli.h"
+
+static int send(const struct cli_line *line, const char *verb, bool away)
+{
+	struct wire_message request = {.code = WIRE_tenant_suspend}, answer;
+	owned(admin_close) struct admin admin = {.fd = -1};
+	struct fault why;
+
+	if (line->argc != 1)
+		return cli_complain(line, CLI_USAGE, "expected one tenant, as in: mete %s 1", verb);
+	if (admin_connect_for(&admin, line->argv[0], &why) < 0)
+		return cli_fail(line, 1, &why);
+	admin_tell(&admin, verb);
+	request.tenant_suspend.away = away;
+	admin_name_tenant(line->argv[0], &request.tenant_suspend.tenant,
+			  &request.tenant_suspend.name);
+	return admin_ask(&admin, &request, &answer, &why) < 0 ? cli_fail(line, 1, &why) : 0;
+}
+
+int suspend_main(const struct cli_line *line)
+{
+	return send(line, "suspend", true);
+}
+
+int resume_main(const struct cli_line *line)
+{
+	return send(line, "resume", false);
+}

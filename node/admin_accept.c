@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections of the CLI: who may come in, and who goes for it. */
+#include <limits.h>
+#include <sys/socket.h>
+
+#include "node/admin.h"
+#include "node/process.h"
+
+/* Whoever is turned away hears why, before the end of the connection; what it has sent is thrown
+ * away, as closing over it would hide our word behind an error. */
+static void turn_away(struct daemon *d, int fd, const struct ucred *who, const char *reason)
+{
+	struct wire_message message = {.code = WIRE_refused, .id = 1};
+	uint8_t frame[WIRE_FRAME_MAX];
+
+	message.refused.code = WIRE_REFUSED_FULL;
+	wire_set_text(&message.refused.reason, reason);
+	best_effort(
+		(int)send(fd, frame, wire_encode(&message, frame), MSG_DONTWAIT | MSG_NOSIGNAL));
+	shutdown(fd, SHUT_RDWR);
+	while (recv(fd, frame, sizeof(frame), MSG_DONTWAIT) > 0) {
+	}
+	close(fd);
+	if (daemon_may_complain(d))
+		log_warning("admin.turned_away", "pid=%d uid=%u reason=%s", (int)who->pid,
+			    (unsigned)who->uid, log_text(reason).text);
+}
+
+/* Who has been there for the longest time without a tenant goes: subordinate ids are users by the
+ * thousand, and may belong to one person. */
+static bool drop_a_user(struct daemon *d)
+{
+	const struct user *idle = NULL;
+
+	list_for_each(link, &d->users)
+	{
+		const struct user *u = list_entry(link, struct user, link);
+
+		if (!idle && !u->tenants && u->admins)
+			idle = u;
+	}
+	if (!idle)
+		return false;
+	if (daemon_may_complain(d))
+		log_warning("admin.dropped", "uid=%u reason=\"too many users\"",
+			    (unsigned)idle->uid);
+	list_for_each(link, &d->admins)
+	{
+		struct admin *a = list_entry(link, struct admin, link);
+
+		if (a->user == idle)
+			admin_leave(a);
+	}
+	return true;
+}
+
+static int find_user(struct daemon *d, uid_t uid, struct user **ret_user)
+{
+	int r = user_find(d, uid, ret_user);
+
+	return r == -ENOSPC && drop_a_user(d) ? user_find(d, uid, ret_user) : r;
+}
+
+static bool has_too_many(const struct daemon *d, const struct user *u, int fd)
+{
+	bool crowded = d->user_count > DAEMON_USERS / 4 || fd > d->guest_fds / 2;
+
+	if (!u)
+		return d->admin_count == ADMIN_SESSIONS;
+	return u->admins >= user_sessions(u) ||
+	       (crowded && !u->tenants && u->admins >= USER_SESSIONS_CROWDED);
+}
+
+/* NULL: it may not come in, and *reason says why. */
+static struct admin *let_in(struct daemon *d, int fd, const struct ucred *who, const char **reason)
+{
+	struct user *user = NULL;
+	struct admin *a = NULL;
+
+	*reason = "this meted serves only its own user and root";
+	if (!d->options.system && who->uid != geteuid() && who->uid != 0)
+		return NULL;
+	*reason = "meted has no room for another user";
+	if (find_user(d, who->uid, &user) < 0)
+		return NULL;
+	if (user && fd > d->guest_fds) {
+		*reason = "meted is out of file descriptors"; /* the others are root's */
+	} else {
+		*reason = "too many connections of this user are open";
+		a = has_too_many(d, user, fd) ? NULL : calloc(1, sizeof(*a));
+	}
+	if (!a) {
+		user_maybe_end(user);
+		return NULL;
+	}
+	*a = (struct admin){.daemon = d, .pid = who->pid, .uid = who->uid, .user = user};
+	return a;
+}
+
+/* Its number may be another process's by the time that it asks for something. */
+static uint64_t started_of(int fd)
+{
+	struct peer_identity who = {.pidfd = -1};
+	uint64_t started;
+
+	if (peer_identify(fd, &who) < 0)
+		return 0;
+	started = process_started(who.pid);
+	if (process_ended(who.pidfd))
+		started = 0;
+	close(who.pidfd);
+	return started;
+}
+
+bool admin_accept(struct daemon *d)
+{
+	int fd = daemon_accept(d, d->admin_fd, INT_MAX);
+	struct ucred who = {0};
+	socklen_t size = sizeof(who);
+	const char *reason;
+	struct admin *a;
+
+	if (fd == -EMFILE) {
+		loop_rewatch(&d->admin_listener, 0);
+		loop_arm(&d->admin_pause, DAEMON_PAUSE_MS * 1000000ull);
+	}
+	if (fd < 0)
+		return false;
+	/* A pid that cannot be seen from here is 0. */
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.pid <= 0) {
+		close(fd);
+		return true;
+	}
+	a = let_in(d, fd, &who, &reason);
+	if (!a) {
+		turn_away(d, fd, &who, reason);
+		return true;
+	}
+	a->started = started_of(fd);
+	if (a->user)
+		user_learn(a->user, fd);
+	if (peer_init(&a->peer, &d->loop, a->user ? &a->user->flow : &d->admin_flow, fd,
+		      &admin_class) < 0) {
+		user_maybe_end(a->user);
+		free(a);
+		return true;
+	}
+	list_append(&d->admins, &a->link);
+	if (a->user)
+		a->user->admins++;
+	else
+		d->admin_count++;
+	if (!d->restoring)
+		loop_disarm(&d->grace);
+	return true;
+}

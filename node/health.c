@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/health.h"
+
+enum { EVERY_S = 5 };
+
+static int make_room(struct health_processes *p, uint32_t room)
+{
+	struct nvml_process *row = realloc(p->row, room * sizeof(*row));
+
+	if (!row)
+		return -ENOMEM;
+	p->row = row;
+	p->room = room;
+	return 0;
+}
+
+/* Guests count here too, and a pod can start many processes: no stranger may hide behind them. */
+static int look(struct nvml *nvml, uint32_t device, struct health_processes *p)
+{
+	int r = p->room ? 0 : make_room(p, HEALTH_PROCESSES);
+
+	p->count = 0;
+	if (r == 0)
+		r = nvml_processes(nvml, device, p->row, p->room, &p->count);
+	while (r == -ENOSPC && p->room < HEALTH_PROCESSES_MAX) {
+		r = make_room(p, 2 * p->room);
+		if (r == 0)
+			r = nvml_processes(nvml, device, p->row, p->room, &p->count);
+	}
+	if (r < 0)
+		p->count = 0;
+	return r;
+}
+
+static void run(struct loop_work *work)
+{
+	struct health_watch *h = container_of(work, struct health_watch, work);
+	struct daemon *d = h->daemon;
+
+	if (nvml_events(d->nvml, h->event, ARRAY_SIZE(h->event), &h->events) < 0)
+		h->events = 0;
+	for (uint32_t i = 0; i < d->devices; i++)
+		h->answers[i] = nvml_answers(d->nvml, i);
+	for (uint32_t i = 0; i < d->devices; i++)
+		h->processes[i].unknown = look(d->nvml, i, &h->processes[i]) < 0;
+}
+
+/* A node that kills strangers must say when it cannot see them. Once, until they are seen again. */
+static void complain(struct health_watch *h, uint32_t device)
+{
+	bool unknown = h->processes[device].unknown && h->answers[device];
+
+	if (unknown && !h->unknown[device])
+		log_warning("processes.unknown",
+			    "uuid=%s reason=\"the driver does not list the device's processes, or "
+			    "there are more than %d: programs that are no guests are not noticed\"",
+			    h->daemon->device[device].info->uuid_text, HEALTH_PROCESSES_MAX);
+	h->unknown[device] = unknown;
+}
+
+static void on_finished(struct loop_work *work)
+{
+	struct health_watch *h = container_of(work, struct health_watch, work);
+
+	if (!h->seen)
+		return;
+	for (uint32_t i = 0; i < h->events; i++)
+		h->seen(h->owner, h->event[i].index,
+			h->event[i].news == NVML_NEWS_XID ? HOST_XID : HOST_ECC, h->event[i].xid);
+	for (uint32_t i = 0; i < h->daemon->devices; i++) {
+		complain(h, i);
+		h->seen(h->owner, i, h->answers[i] ? HOST_ANSWERS : HOST_LOST, 0);
+	}
+	h->seen(h->owner, 0, HOST_LOOKED, 0);
+	loop_arm(&h->timer, EVERY_S * 1000000000ull);
+}
+
+static bool is_guest(const struct daemon *d, uint32_t pid)
+{
+	list_for_each(at, (struct list *)&d->tenants)
+	{
+		const struct tenant *t = list_entry(at, struct tenant, link);
+
+		list_for_each(link, (struct list *)&t->guests)
+		{
+			if (list_entry(link, struct guest, link)->pid == (pid_t)pid)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* The worker writes the table while it looks: then nothing is said of it. */
+void health_watch_strangers(const struct health_watch *h, const struct host_reader *reader)
+{
+	for (uint32_t i = 0; !h->work.busy && h->daemon && i < h->daemon->devices; i++)
+		for (uint32_t n = 0; n < h->processes[i].count; n++)
+			if (!is_guest(h->daemon, h->processes[i].row[n].pid))
+				reader->stranger(reader->owner, i, h->processes[i].row[n].pid,
+						 h->processes[i].row[n].used_bytes);
+}
+
+/* A driver that hangs keeps the worker: nothing is said of its devices then, as nothing is known.
+ */
+static void on_due(struct loop_timer *timer)
+{
+	struct health_watch *h = container_of(timer, struct health_watch, timer);
+
+	if (loop_work(&h->daemon->loop, &h->work, run, on_finished) < 0)
+		loop_arm(&h->timer, EVERY_S * 1000000000ull);
+}
+
+int health_watch_open(struct health_watch *h, struct daemon *d, host_health *seen, void *owner)
+{
+	int r = loop_timer_init(&d->loop, &h->timer, on_due);
+
+	if (r < 0)
+		return r;
+	h->daemon = d;
+	h->seen = seen;
+	h->owner = owner;
+	loop_arm(&h->timer, 0);
+	return 0;
+}
+
+void health_watch_free(struct health_watch *h)
+{
+	for (uint32_t i = 0; i < DAEMON_DEVICES; i++)
+		free(h->processes[i].row);
+}
+
+void health_watch_close(struct health_watch *h)
+{
+	h->seen = NULL;
+	loop_timer_close(&h->timer, NULL);
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/kubernetes.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/parts.h"
+#include "node/absent.h"
+#include "node/health.h"
+
+struct kubernetes {
+	const struct plugin_entry *entry;
+	struct plugin *plugin;
+	struct host host;
+	struct host_device device[DAEMON_DEVICES];
+	struct loop_signal reload;
+	int driver[WIRE_LIBRARIES]; /* what containers load; -1: none */
+	struct health_watch health;
+};
+
+static int make(struct daemon *d, const struct host_tenant *spec, uint32_t *ret_id,
+		char ret_folder[HOST_FOLDER_MAX], struct fault *why)
+{
+	struct tenant_spec tenant = {
+		.owner = geteuid(), .name = spec->name, .devices = spec->devices};
+	struct tenant *t;
+	int r;
+
+	if (spec->devices == 0 || spec->devices > WIRE_DEVICES)
+		return fault_set(why, -EINVAL, "%u devices; accepted: 1 to %d", spec->devices,
+				 WIRE_DEVICES);
+	memcpy(tenant.texts, spec->texts, sizeof(tenant.texts));
+	for (uint32_t i = 0; i < spec->devices; i++) {
+		if (spec->device[i] >= d->devices)
+			return fault_set(why, -ENODEV, "there is no device %u", spec->device[i]);
+		tenant.device[i] = spec->device[i];
+	}
+	r = tenant_make(d, &tenant, &t, why);
+	if (r < 0)
+		return r;
+	tenant_keep(t);
+	restore_tenant(t);
+	*ret_id = t->id;
+	snprintf(ret_folder, HOST_FOLDER_MAX, "%s", t->folder);
+	return 0;
+}
+
+static int keep(struct daemon *d, uint32_t id, char ret_folder[HOST_FOLDER_MAX])
+{
+	struct tenant *t = tenant_find(d, id);
+
+	if (!t) {
+		int r = absent_keep(d, id, ret_folder, HOST_FOLDER_MAX);
+
+		return r < 0 ? r : HOST_ABSENT;
+	}
+	tenant_keep(t);
+	snprintf(ret_folder, HOST_FOLDER_MAX, "%s", t->folder);
+	return 0;
+}
+
+static int set(struct daemon *d, uint32_t id, const char *key, const char *value, struct fault *why)
+{
+	struct tenant *t = tenant_find(d, id);
+
+	return t ? tenant_set(t, NULL, key, value, why)
+		 : fault_set(why, -ESRCH, "there is no tenant %u", id);
+}
+
+static void end(struct daemon *d, uint32_t id)
+{
+	struct tenant *t = tenant_find(d, id);
+
+	if (t)
+		tenant_retire(t);
+	else
+		absent_end(d, id);
+}
+
+static void rows(struct daemon *d, const struct host_reader *reader)
+{
+	if (reader->device || reader->tenant)
+		book_refresh_all(d);
+	for (uint32_t i = 0; reader->device && i < d->devices; i++) {
+		struct wire_device_row row;
+
+		rows_device(d, i, &row);
+		reader->device(reader->owner, &row);
+	}
+	list_for_each(link, &d->tenants)
+	{
+		struct tenant *t = list_entry(link, struct tenant, link);
+
+		for (uint32_t i = 0; reader->tenant && i < t->devices; i++) {
+			struct wire_tenant_row row;
+
+			rows_tenant(t, i, &row);
+			reader->tenant(reader->owner, &row);
+		}
+	}
+	if (reader->stranger)
+		health_watch_strangers(&d->kubernetes->health, reader);
+}
+
+static void watch(struct daemon *d, host_health *seen, void *owner)
+{
+	if (health_watch_open(&d->kubernetes->health, d, seen, owner) < 0)
+		log_warning("health.unwatched", "reason=\"no timer\"");
+}
+
+static void drop_driver(struct kubernetes *k)
+{
+	for (unsigned i = 0; i < WIRE_LIBRARIES; i++) {
+		if (k->driver[i] >= 0)
+			close(k->driver[i]);
+		k->driver[i] = -1;
+	}
+}
+
+static void driver(struct daemon *d, const int fd[WIRE_LIBRARIES])
+{
+	/* Containers that run rely on what there was. */
+	if (fd[WIRE_LIBRARY_CUDA] < 0)
+		return;
+	drop_driver(d->kubernetes);
+	memcpy(d->kubernetes->driver, fd, sizeof(d->kubernetes->driver));
+}
+
+int kubernetes_driver(const struct kubernetes *k, uint32_t library)
+{
+	return k && library < WIRE_LIBRARIES ? k->driver[library] : -1;
+}
+
+static int load(struct kubernetes *k, struct fault *why)
+{
+	static const char *const places[] = {"../plugin/libmete-plugin.so",
+					     "../lib/mete/libmete-plugin.so", NULL};
+	char path[PATH_MAX];
+	void *library;
+	int r = parts_find(places, path, why);
+
+	if (r < 0)
+		return r;
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library)
+		return fault_set(why, -ELIBACC, "%s", dlerror());
+	/* It stays until the program ends: its libraries have threads and handlers of their own. */
+	k->entry = dlsym(library, "mete_plugin");
+	if (!k->entry || k->entry->version != HOST_VERSION)
+		return fault_set(why, -ELIBBAD, "%s: not the version of this meted", path);
+	return 0;
+}
+
+static void fill(struct kubernetes *k, struct daemon *d)
+{
+	for (uint32_t i = 0; i < d->devices; i++) {
+		const struct nvml_device *info = d->device[i].info;
+
+		k->device[i] = (struct host_device){
+			.uuid = info->uuid_text,
+			.model = info->model,
+			.total_bytes = info->total_bytes,
+			.minor = info->minor,
+			.pci = info->pci,
+			.gpu_index = info->gpu_index,
+			.part_index = info->part_index,
+			.gpu_instance = info->gpu_instance,
+			.compute_instance = info->compute_instance,
+		};
+	}
+	k->host = (struct host){
+		.version = HOST_VERSION,
+		.devices = d->devices,
+		.device = k->device,
+		.loop = &d->loop,
+		.daemon = d,
+		.place = d->place,
+		.driver_folder = d->options.driver,
+		.log_level = d->options.log_level,
+		.missing = d->missing,
+		.missing_driver = d->missing_driver,
+		.make = make,
+		.keep = keep,
+		.set = set,
+		.end = end,
+		.rows = rows,
+		.watch = watch,
+		.driver = driver,
+	};
+}
+
+static void on_reload(struct loop_signal *signal)
+{
+	struct kubernetes *k = container_of(signal, struct kubernetes, reload);
+
+	/* It may come while the library is being opened. */
+	if (k->plugin)
+		k->entry->reload(k->plugin);
+}
+
+bool kubernetes_is_busy(const struct kubernetes *k)
+{
+	return k && k->health.work.busy;
+}
+
+void kubernetes_free(struct kubernetes *k)
+{
+	if (!k)
+		return;
+	drop_driver(k);
+	health_watch_free(&k->health);
+	free(k);
+}
+
+int kubernetes_open(struct daemon *d, struct kubernetes **ret_kubernetes, struct fault *why)
+{
+	struct kubernetes *k;
+	int r;
+
+	if (!d->options.kubernetes)
+		return 0;
+	k = calloc(1, sizeof(*k));
+	if (!k)
+		return fault_set(why, -ENOMEM, "out of memory");
+	for (unsigned i = 0; i < WIRE_LIBRARIES; i++)
+		k->driver[i] = -1;
+	*ret_kubernetes = k; /* meted has it: what it opens asks for more */
+	r = load(k, why);
+	if (r < 0)
+		return r;
+	fill(k, d);
+	/* First: a SIGHUP that nobody expects ends the program. Without it the file is not read
+	 * again, which is no reason not to start. */
+	best_effort(loop_signal(&d->loop, &k->reload, SIGHUP, on_reload));
+	return k->entry->open(&k->host, d->options.kubernetes, &k->plugin, why);
+}
+
+void kubernetes_close(struct kubernetes *k)
+{
+	if (!k)
+		return;
+	if (k->plugin)
+		k->entry->close(k->plugin);
+	health_watch_close(&k->health);
+	loop_signal_close(&k->reload);
+}

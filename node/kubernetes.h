@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Kubernetes part of meted (plugin/), a separate library that is loaded only with --kubernetes
+ * FILE. This is the interface through which it handles tenants; it sees nothing else of meted.
+ */
+#pragma once
+
+#include "node/daemon.h"
+
+struct kubernetes;
+
+/* NULL if it is not configured. -errno with a sentence: the library or the file is invalid. */
+must_check int kubernetes_open(struct daemon *d, struct kubernetes **ret_kubernetes,
+			       struct fault *why);
+/* NULL: does nothing. Tenants stay for our successor. */
+void kubernetes_close(struct kubernetes *k);
+/* A driver query on its behalf is in progress. */
+bool kubernetes_is_busy(const struct kubernetes *k);
+/* What a guest loads as that library (enum wire_library); -1: nothing is handed out. Lent. */
+int kubernetes_driver(const struct kubernetes *k, uint32_t library);
+/* Once the loop has ended. NULL: does nothing. */
+void kubernetes_free(struct kubernetes *k);
+OWNED_POINTER(struct kubernetes, kubernetes_free)

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asks for memory that can move. Those of a tenant stand in line for the machine, one at a time;
+ * what that has granted the ledger is asked for, which has room for it, unless somebody else was
+ * quicker: then it is asked for again. Where the machine would refuse it only because of what may
+ * be about to change (a context that is reserved for and not measured yet, credit that nobody uses)
+ * it waits for that.
+ *
+ * What cannot move (contexts, arrays, tenants that do not swap) is the ledger's. Where that has no
+ * room for it but memory that can move is in the way, it waits here while the machine's device is
+ * smaller by as much.
+ */
+#include "base/text.h"
+#include "node/guest.h"
+#include "node/measure.h"
+#include "node/move_inside.h"
+#include "node/schedule.h"
+
+enum { TRIES = 4 };
+
+static const uint64_t ms = 1000000;
+
+enum ask_state {
+	ASK_LINE,    /* stands behind others */
+	ASK_SETTLES, /* likewise; it would be refused, unless the device's figures change */
+	ASK_MACHINE, /* the machine will grant it */
+	ASK_LEDGER,  /* it has; the ledger has not answered */
+	ASK_PLAIN,   /* it cannot move: room is made */
+};
+
+struct ask {
+	struct list link; /* of the tenant's device, or of the device */
+	struct list own;  /* of the guest's */
+	struct guest_device *at;
+	struct ledger_request request;
+	uint64_t granted_bytes; /* by the machine: of ASK_LEDGER */
+	uint64_t since_ns;
+	enum ask_state state;
+	unsigned tries;
+};
+
+static struct device *device_of(const struct guest_device *at)
+{
+	return &at->guest->tenant->daemon->device[of_tenant(at)->index];
+}
+
+/* ---- their places ---------------------------------------------------------------------------- */
+
+static void drop(struct ask *ask)
+{
+	ask->at->move.ask_count--;
+	if (ask->state == ASK_PLAIN)
+		device_of(ask->at)->plain_bytes -= ask->request.bytes;
+	else
+		of_tenant(ask->at)->ask_count--;
+	list_remove(&ask->link);
+	list_remove(&ask->own);
+	free(ask);
+}
+
+static struct ask *make(struct guest_device *at, const struct ledger_request *request)
+{
+	struct ask *ask;
+
+	if (at->move.ask_count == MOVE_ASKS_OF_GUEST ||
+	    of_tenant(at)->ask_count >= MOVE_ASKS_OF_TENANT)
+		return NULL;
+	ask = calloc(1, sizeof(*ask));
+	if (!ask)
+		return NULL;
+	ask->at = at;
+	ask->request = *request;
+	ask->since_ns = loop_now_ns();
+	at->move.ask_count++;
+	list_append(&at->move.asks, &ask->own);
+	return ask;
+}
+
+static void refuse(const struct ask *ask, int reason)
+{
+	struct tenant_device *of = of_tenant(ask->at);
+	const struct residency *r = of->member.residency;
+	struct guest *g = ask->at->guest;
+	uint32_t id = (uint32_t)ask->request.id;
+	char asked[32], has[32];
+
+	of->move_refused++;
+	snprintf(asked, sizeof(asked), "%s", text_mib(ask->request.bytes, TEXT_UP).text);
+	snprintf(has, sizeof(has), "%s",
+		 text_mib(of->member.resident_bytes + of->member.out_bytes, TEXT_UP).text);
+	if (reason == RESIDENCY_LARGE)
+		guest_refuse(
+			g, id, WIRE_REFUSED_FULL,
+			"the tenant alone would be larger than the device: it holds %s, %s more "
+			"were asked for, and %s are there for what can move",
+			has, asked, text_mib(r->capacity_bytes, TEXT_DOWN).text);
+	else if (reason == RESIDENCY_STORE)
+		guest_refuse(
+			g, id, WIRE_REFUSED_FULL,
+			"neither the device nor the store has room for %s more: what can move has "
+			"%s there, and %s in the store",
+			asked, text_mib(r->capacity_bytes, TEXT_DOWN).text,
+			text_mib(r->budget_bytes, TEXT_DOWN).text);
+	else
+		guest_refuse(
+			g, id, WIRE_REFUSED_FULL,
+			"%s were asked for at once, and others' memory would have to move first",
+			asked);
+}
+
+/* ---- the machine and the ledger -------------------------------------------------------------- */
+
+static void take_back(struct ask *ask)
+{
+	struct tenant_device *of = of_tenant(ask->at);
+	uint64_t bytes = take_bytes(&ask->granted_bytes);
+
+	device_of(ask->at)->passed_bytes -= bytes;
+	if (of->joined)
+		residency_free(&of->member, bytes, 0, schedule_now(of->tenant->daemon));
+}
+
+/* The machine has granted it. */
+static void pass(struct ask *ask, uint64_t bytes)
+{
+	struct guest_device *at = ask->at;
+	struct ledger_request request = ask->request;
+
+	request.want = bytes;
+	request.may_wait = 0;
+	ask->granted_bytes = bytes;
+	ask->state = ASK_LEDGER;
+	device_of(at)->passed_bytes += bytes;
+	/* It may be answered, and be gone, by the time that this returns. */
+	if (words_ask(at, &request))
+		return;
+	take_back(ask);
+	drop(ask);
+}
+
+static struct ask *head(const struct tenant_device *of)
+{
+	list_for_each(link, (struct list *)&of->asks)
+	{
+		struct ask *ask = list_entry(link, struct ask, link);
+
+		if (ask->state != ASK_LEDGER)
+			return ask;
+	}
+	return NULL;
+}
+
+/* ---- what may be about to change ------------------------------------------------------------- */
+
+static uint64_t load(const uint64_t *place)
+{
+	return __atomic_load_n(place, __ATOMIC_SEQ_CST);
+}
+
+/* What of the guest cannot move as far as is known, and may turn out not to be there, or to move.
+ */
+static uint64_t unsettled(const struct guest_device *at, uint64_t *ret_spare)
+{
+	const struct wire_own_page *own = at->guest->own;
+	size_t i = index_of(at);
+	uint64_t ended = load(&own->moves_ended), begun = load(&own->moves_begun), used, fixed;
+	struct ledger_sums has;
+
+	ledger_holder_sums(at->holder, &has);
+	fixed = has.granted - has.evicted;
+	fixed -= at->move.here < fixed ? at->move.here : fixed;
+	used = load(&own->device[i].allocated_bytes) - load(&own->movable[i].resident_bytes);
+	*ret_spare = used < fixed ? fixed - used : 0;
+	/* What is being allocated is not among what can move yet. */
+	return at->residual.reserved + (at->in_flux ? at->residual.known : 0) +
+	       (begun != ended ? fixed : *ret_spare);
+}
+
+/* Of the whole device; with `recalls` it is asked for what nobody uses. */
+static uint64_t all_unsettled(const struct device *device, bool recalls)
+{
+	uint64_t all = 0, spare;
+
+	list_for_each(seats, (struct list *)&device->tenants)
+	{
+		struct tenant_device *of = list_entry(seats, struct tenant_device, link);
+		size_t i = (size_t)(of - of->tenant->device);
+
+		list_for_each(link, &of->tenant->guests)
+		{
+			struct guest_device *at = &list_entry(link, struct guest, link)->device[i];
+
+			move_sync(at, false);
+			all += unsettled(at, &spare);
+			if (recalls && spare)
+				move_recall(at, spare);
+		}
+	}
+	return all;
+}
+
+/* Is it worth waiting? */
+static bool may_settle(struct ask *ask)
+{
+	const struct residency_member *m = &of_tenant(ask->at)->member;
+	const struct device *device = device_of(ask->at);
+	bool first = ask->state != ASK_SETTLES;
+
+	if (!ask->request.may_wait || loop_now_ns() - ask->since_ns >= MOVE_PLAIN_MS * ms ||
+	    residency_refusal(m, ask->request.bytes,
+			      m->residency->capacity_bytes + all_unsettled(device, first)) != 0)
+		return false;
+	if (first)
+		measure_asker(ask->at, ask->request.bytes);
+	move_look_later(of_tenant(ask->at)->tenant->daemon);
+	ask->state = ASK_SETTLES;
+	return true;
+}
+
+static bool settles(const struct tenant_device *of)
+{
+	const struct ask *ask = head(of);
+
+	return ask && ask->state == ASK_SETTLES;
+}
+
+/* In advance where nobody would move for it. */
+static uint64_t amount(const struct tenant_device *of, const struct ledger_request *request)
+{
+	uint64_t room = residency_room(of->member.residency);
+
+	if (request->want <= request->bytes || of->member.place != RESIDENCY_IN ||
+	    request->want > room / 4)
+		return request->bytes;
+	return request->want;
+}
+
+bool move_line(struct tenant_device *of, uint64_t now)
+{
+	struct ask *ask;
+	bool done = false;
+
+	while (of->joined && (ask = head(of)) && ask->state <= ASK_SETTLES) {
+		uint64_t bytes = amount(of, &ask->request);
+		int r = residency_ask(&of->member, bytes, now);
+
+		if (r > RESIDENCY_WAITS && may_settle(ask))
+			break;
+		done = true;
+		if (r == 0) {
+			pass(ask, bytes);
+			continue;
+		}
+		if (r == RESIDENCY_WAITS && ask->request.may_wait) {
+			ask->state = ASK_MACHINE;
+			break;
+		}
+		if (r == RESIDENCY_WAITS)
+			residency_cancel(&of->member, now);
+		refuse(ask, r);
+		drop(ask);
+	}
+	return done;
+}
+
+void move_granted(struct tenant_device *of)
+{
+	struct ask *ask = head(of);
+
+	move_due(of);
+	if (ask && ask->state == ASK_MACHINE)
+		pass(ask, ask->request.bytes);
+}
+
+static struct ask *find(const struct guest_device *at, uint64_t id)
+{
+	list_for_each(link, (struct list *)&at->move.asks)
+	{
+		struct ask *ask = list_entry(link, struct ask, own);
+
+		if (ask->state == ASK_LEDGER && ask->request.id == id)
+			return ask;
+	}
+	return NULL;
+}
+
+bool move_answered(struct guest_device *at, const struct ledger_action *action)
+{
+	struct tenant_device *of = of_tenant(at);
+	struct ask *ask = find(at, action->id);
+
+	if (!ask)
+		return false;
+	move_due(of);
+	if (action->verb == LEDGER_GRANT) {
+		uint64_t bytes = action->bytes;
+
+		device_of(at)->passed_bytes -= ask->granted_bytes;
+		at->move.here += bytes;
+		residency_free(&of->member, ask->granted_bytes - bytes, 0,
+			       schedule_now(of->tenant->daemon));
+		drop(ask);
+		return false;
+	}
+	take_back(ask);
+	if (action->reason == LEDGER_FULL && ask->request.may_wait && ++ask->tries < TRIES) {
+		ask->state = ASK_LINE;
+		list_remove(&ask->link);
+		list_prepend(&of->asks, &ask->link);
+		return true;
+	}
+	drop(ask);
+	return false;
+}
+
+/* ---- what cannot move ------------------------------------------------------------------------ */
+
+/* Whether enough could leave for it. */
+static bool could_leave(const struct residency *r, uint64_t bytes)
+{
+	uint64_t all = 0, free_to_go = 0;
+
+	list_for_each(link, (struct list *)&r->members)
+	{
+		const struct residency_member *m =
+			list_entry(link, struct residency_member, of_device);
+
+		all += m->resident_bytes + m->out_bytes;
+		free_to_go += m->stuck ? 0 : m->resident_bytes;
+	}
+	return bytes <= free_to_go &&
+	       all + bytes + 4 * r->tuning.chunk_bytes <= r->capacity_bytes + r->budget_bytes;
+}
+
+static bool is_in_the_way(const struct guest_device *at, const struct ledger_request *request)
+{
+	const struct device *device = device_of(at);
+	struct ledger *l = at->guest->tenant->daemon->ledger;
+
+	return device->members && request->may_wait && request->bytes &&
+	       request->bytes <= ledger_account_room(of_tenant(at)->account) &&
+	       !ledger_fits(l, at->holder, request->bytes) &&
+	       could_leave(&device->residency, device->plain_bytes + request->bytes);
+}
+
+bool move_plain(struct daemon *d, uint32_t device)
+{
+	bool done = false;
+
+	while (!list_empty(&d->device[device].plain)) {
+		struct ask *ask = list_entry(d->device[device].plain.next, struct ask, link);
+		struct ledger_request request = ask->request;
+		struct guest_device *at = ask->at;
+
+		if (!ledger_fits(d->ledger, at->holder, request.bytes))
+			break;
+		drop(ask);
+		done = true;
+		best_effort(words_ask(at, &request));
+	}
+	return done;
+}
+
+void move_settled(struct device *device)
+{
+	list_for_each(link, &device->tenants)
+	{
+		struct tenant_device *of = list_entry(link, struct tenant_device, link);
+
+		if (of->joined && settles(of))
+			move_due(of);
+	}
+}
+
+void move_ask_late(struct daemon *d, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < d->devices; i++) {
+		move_settled(&d->device[i]);
+		list_for_each(link, &d->device[i].plain)
+		{
+			struct ask *ask = list_entry(link, struct ask, link);
+			struct ledger_request request = ask->request;
+			struct guest_device *at = ask->at;
+
+			move_look_later(d);
+			if (now_ns - ask->since_ns < MOVE_PLAIN_MS * ms)
+				continue;
+			drop(ask);
+			best_effort(words_ask(at, &request));
+			break; /* the list may be another one by now */
+		}
+	}
+}
+
+/* ---- asks ------------------------------------------------------------------------------------ */
+
+/* What the ledger would refuse, whatever is moved, it refuses itself, with its own sentence. */
+static bool is_within(const struct guest_device *at, uint64_t bytes)
+{
+	const struct ledger_account *account = of_tenant(at)->account;
+	struct ledger_sums sums;
+
+	ledger_account_sums(account, &sums);
+	return bytes <= ledger_account_room(account) + (sums.granted - sums.allocated);
+}
+
+/* Who says so has asked for the store, if perhaps on another connection: it will do so on this one.
+ */
+static bool can_move(const struct guest_device *at)
+{
+	const struct tenant_device *of = of_tenant(at);
+
+	return of->joined && of->tenant->share.swap;
+}
+
+bool move_ask(struct guest_device *at, const struct ledger_request *request, bool movable)
+{
+	struct tenant_device *of = of_tenant(at);
+	struct daemon *d = of->tenant->daemon;
+	struct ask *ask;
+
+	if (!request->bytes)
+		return false;
+	movable = movable && can_move(at);
+	if (movable ? !is_within(at, request->bytes) : !is_in_the_way(at, request))
+		return false;
+	ask = make(at, request);
+	if (!ask) {
+		guest_refuse(
+			at->guest, (uint32_t)request->id, WIRE_REFUSED_FULL,
+			"more than %d requests of this process are waiting, or %d of its tenant",
+			MOVE_ASKS_OF_GUEST, MOVE_ASKS_OF_TENANT);
+		return true;
+	}
+	if (movable) {
+		of->ask_count++;
+		list_append(&of->asks, &ask->link);
+		move_due(of);
+	} else {
+		ask->state = ASK_PLAIN;
+		device_of(at)->plain_bytes += request->bytes;
+		list_append(&device_of(at)->plain, &ask->link);
+		move_look_later(d);
+	}
+	schedule_pump(d);
+	return true;
+}
+
+void move_ask_forget(struct guest_device *at)
+{
+	struct tenant_device *of = of_tenant(at);
+
+	while (!list_empty(&at->move.asks)) {
+		struct ask *ask = list_entry(at->move.asks.next, struct ask, own);
+
+		if (ask->state == ASK_MACHINE && of->joined)
+			residency_cancel(&of->member, schedule_now(of->tenant->daemon));
+		if (ask->state == ASK_LEDGER)
+			take_back(ask);
+		drop(ask);
+	}
+	move_due(of);
+}

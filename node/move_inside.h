@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of node/move.h share among themselves: small sums, and where a guest's device is.
+ */
+#pragma once
+
+#include "node/daemon.h"
+
+static inline uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t beyond(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+static inline uint64_t take_bytes(uint64_t *bytes)
+{
+	uint64_t had = *bytes;
+
+	*bytes = 0;
+	return had;
+}
+
+/* The device's place among its tenant's. */
+static inline uint32_t index_of(const struct guest_device *at)
+{
+	return (uint32_t)(at - at->guest->device);
+}
+
+static inline struct tenant_device *of_tenant(const struct guest_device *at)
+{
+	return &at->guest->tenant->device[index_of(at)];
+}

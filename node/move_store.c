@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Guests' parts of their tenant's store. An ask that the budget has no room for waits where others
+ * have more than they need there: they are told to give it back.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "node/guest.h"
+#include "node/move_inside.h"
+#include "node/schedule.h"
+
+static const uint64_t ms = 1000000;
+
+/* An ask for a segment that waits. */
+struct wait {
+	struct list link; /* of the daemon */
+	struct list own;  /* of the guest's device */
+	struct guest_device *at;
+	uint64_t bytes, since_ns;
+	uint32_t id;
+};
+
+uint64_t move_surplus(const struct move_guest *m)
+{
+	uint64_t needed = m->out + beyond(m->leave, m->left);
+
+	return beyond(m->segment_bytes + m->foreign_bytes, needed);
+}
+
+static const char *why_nothing(const struct tenant_device *at)
+{
+	if (!at->tenant->share.swap)
+		return "the share has swap=off: nothing of it moves";
+	if (!at->tenant->daemon->stores.budget_bytes)
+		return "this meted has no store (--store 0)";
+	return at->joined ? NULL : "nothing moves on this device";
+}
+
+/* Where it has been told why, NULL. */
+static struct guest_device *mover(struct guest *g, uint32_t id, uint32_t device)
+{
+	const char *reason;
+
+	if (device >= g->tenant->devices) {
+		guest_refuse(g, id, WIRE_REFUSED_UNKNOWN, "device %u: this tenant has %u", device,
+			     g->tenant->devices);
+		return NULL;
+	}
+	reason = why_nothing(&g->tenant->device[device]);
+	if (!reason)
+		return &g->device[device];
+	guest_refuse(g, id, WIRE_REFUSED_BAD, "%s", reason);
+	return NULL;
+}
+
+void move_store_ask(struct guest *g, uint32_t id, uint32_t device)
+{
+	struct wire_message answer = {.code = WIRE_store, .id = id};
+	struct guest_device *at = mover(g, id, device);
+	struct tenant *t = g->tenant;
+	int r = 0, fd;
+
+	if (!at)
+		return;
+	if (!t->store)
+		r = store_open(&t->daemon->stores, t->daemon->quota_bytes, &t->store);
+	if (r < 0) {
+		guest_refuse(g, id, WIRE_REFUSED_BAD, "there is no store: %s", strerror(-r));
+		return;
+	}
+	at->move.can = true;
+	answer.store.device = device;
+	answer.store.chunk = of_tenant(at)->member.residency->tuning.chunk_bytes;
+	fd = store_fd(t->store);
+	peer_send_with(&g->caller->peer, &answer, &fd, 1);
+	move_due(of_tenant(at));
+	schedule_pump(t->daemon);
+}
+
+/* ---- segments -------------------------------------------------------------------------------- */
+
+static void release(struct store_segment *segment)
+{
+	struct guest_device *at = segment->owner;
+
+	at->move.segment_bytes -= segment->bytes;
+	at->move.segment_count--;
+	store_give_back(segment);
+}
+
+static void refuse(struct guest_device *at, uint32_t id, uint64_t bytes, int r)
+{
+	const struct stores *s = &at->guest->tenant->daemon->stores;
+
+	if (r == STORE_QUOTA)
+		guest_refuse(at->guest, id, WIRE_REFUSED_FULL,
+			     "this tenant's part of the store, %s, has no place for %s more",
+			     text_mib(store_quota(at->guest->tenant->store), TEXT_DOWN).text,
+			     text_mib(bytes, TEXT_UP).text);
+	else if (r == STORE_BUDGET)
+		guest_refuse(at->guest, id, WIRE_REFUSED_FULL,
+			     "the store is full: of %s, %s are in use, and %s were asked for",
+			     text_mib(s->budget_bytes, TEXT_DOWN).text,
+			     text_mib(s->used_bytes, TEXT_UP).text, text_mib(bytes, TEXT_UP).text);
+	else
+		guest_refuse(at->guest, id, WIRE_REFUSED_FULL, "the store has no memory: %s",
+			     strerror(-r));
+}
+
+static void on_ready(struct store_segment *segment, int error)
+{
+	struct guest_device *at = segment->owner;
+	struct wire_message answer = {.code = WIRE_segment, .id = segment->id};
+
+	if (error < 0) {
+		at->move.segment_bytes -= segment->bytes;
+		at->move.segment_count--;
+		refuse(at, segment->id, segment->bytes, error);
+		return;
+	}
+	/* Who asked on an earlier connection does not know of it. */
+	if (!at->move.can || !at->guest->caller) {
+		release(segment);
+		return;
+	}
+	if (of_tenant(at)->joined)
+		residency_prepared(&of_tenant(at)->member, schedule_now(at->guest->tenant->daemon));
+	answer.segment.device = index_of(at);
+	answer.segment.offset = segment->offset;
+	answer.segment.bytes = segment->bytes;
+	guest_send(at->guest, &answer);
+}
+
+static int take_segment(struct guest_device *at, uint32_t id, uint64_t bytes)
+{
+	struct store_segment *segment;
+	int r = store_take(at->guest->tenant->store, bytes, on_ready, &segment);
+
+	if (r != 0)
+		return r;
+	segment->owner = at;
+	segment->id = id;
+	list_append(&at->move.segments, &segment->owned);
+	at->move.segment_bytes += segment->bytes;
+	at->move.segment_count++;
+	return 0;
+}
+
+/* Others are told to give back what they do not need; false: nobody has any. */
+static bool reclaim(struct daemon *d, const struct guest_device *asker, uint64_t bytes)
+{
+	bool any = d->stores.leaving_bytes > 0;
+
+	list_for_each(tenants, &d->tenants)
+	{
+		struct tenant *t = list_entry(tenants, struct tenant, link);
+
+		list_for_each(guests, &t->guests)
+		{
+			struct guest *g = list_entry(guests, struct guest, link);
+
+			for (uint32_t i = 0; i < t->devices; i++) {
+				struct move_guest *m = &g->device[i].move;
+				uint64_t open = beyond(m->drop, m->dropped);
+				uint64_t more = beyond(move_surplus(m), open);
+
+				any |= open > 0;
+				if (&g->device[i] == asker || !m->can || m->stopping || !more ||
+				    !bytes)
+					continue;
+				more = least(more, bytes);
+				bytes -= more;
+				m->drop += more;
+				m->telling = any = true;
+				move_due(&t->device[i]);
+			}
+		}
+	}
+	return any;
+}
+
+static void drop_wait(struct wait *w)
+{
+	w->at->move.wait_count--;
+	list_remove(&w->link);
+	list_remove(&w->own);
+	free(w);
+}
+
+/* False: nothing is to be waited for. */
+static bool wait_for(struct guest_device *at, uint32_t id, uint64_t bytes)
+{
+	struct daemon *d = at->guest->tenant->daemon;
+	struct wait *w;
+
+	if (bytes > d->stores.budget_bytes || at->move.wait_count == MOVE_WAITS_OF_GUEST ||
+	    !reclaim(d, at, bytes))
+		return false;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return false;
+	*w = (struct wait){.at = at, .id = id, .bytes = bytes, .since_ns = loop_now_ns()};
+	at->move.wait_count++;
+	list_append(&d->segment_waits, &w->link);
+	list_append(&at->move.waits, &w->own);
+	move_look_later(d);
+	return true;
+}
+
+void move_segment_ask(struct guest *g, uint32_t id, const struct wire_segment_ask *said)
+{
+	struct guest_device *at = mover(g, id, said->device);
+	int r;
+
+	if (!at)
+		return;
+	if (!at->move.can || !g->tenant->store) {
+		guest_refuse(g, id, WIRE_REFUSED_BAD, "STORE_ASK comes first");
+		return;
+	}
+	if (!said->bytes || said->bytes > of_tenant(at)->member.residency->tuning.chunk_bytes) {
+		guest_refuse(g, id, WIRE_REFUSED_BAD, "%" PRIu64 " bytes are no segment",
+			     said->bytes);
+		return;
+	}
+	r = at->move.segment_count < MOVE_SEGMENTS ? take_segment(at, id, said->bytes)
+						   : STORE_QUOTA;
+	if (r != 0 && !(r == STORE_BUDGET && wait_for(at, id, said->bytes)))
+		refuse(at, id, said->bytes, r);
+	schedule_pump(g->tenant->daemon);
+}
+
+/* What was cleared is the first one's who waits. */
+static void on_cleared(struct stores *stores)
+{
+	struct daemon *d = container_of(stores, struct daemon, stores);
+
+	list_for_each(link, &d->segment_waits)
+	{
+		struct wait *w = list_entry(link, struct wait, link);
+		int r = take_segment(w->at, w->id, w->bytes);
+
+		if (r == STORE_BUDGET)
+			break;
+		if (r != 0)
+			refuse(w->at, w->id, w->bytes, r);
+		drop_wait(w);
+	}
+	schedule_pump(d);
+}
+
+void move_segments_late(struct daemon *d, uint64_t now_ns)
+{
+	list_for_each(link, &d->segment_waits)
+	{
+		struct wait *w = list_entry(link, struct wait, link);
+
+		if (now_ns - w->since_ns >= MOVE_SEGMENT_MS * ms || !reclaim(d, w->at, w->bytes)) {
+			refuse(w->at, w->id, w->bytes, STORE_BUDGET);
+			drop_wait(w);
+		}
+	}
+	if (!list_empty(&d->segment_waits))
+		move_look_later(d);
+}
+
+void move_segment_return(struct guest *g, uint32_t id, const struct wire_segment_return *said)
+{
+	struct guest_device *at = mover(g, id, said->device);
+
+	if (!at)
+		return;
+	list_for_each(link, &at->move.segments)
+	{
+		struct store_segment *segment = list_entry(link, struct store_segment, owned);
+
+		if (segment->offset != said->offset || said->bytes > segment->bytes ||
+		    !segment->prepared)
+			continue;
+		release(segment);
+		move_sync(at, false);
+		guest_done(g, id, 0);
+		schedule_pump(g->tenant->daemon);
+		return;
+	}
+	guest_refuse(g, id, WIRE_REFUSED_UNKNOWN, "this process has no such segment");
+}
+
+void move_segments_forget(struct guest_device *at)
+{
+	struct move_guest *m = &at->move;
+
+	while (!list_empty(&m->waits))
+		drop_wait(list_entry(m->waits.next, struct wait, own));
+	while (!list_empty(&m->segments))
+		release(list_entry(m->segments.next, struct store_segment, owned));
+}
+
+int move_store_open(struct daemon *d)
+{
+	uint64_t budget = d->options.store_bytes;
+
+	if (budget == OPTIONS_UNSAID)
+		budget = stores_usual_budget();
+	list_init(&d->segment_waits);
+	stores_init(&d->stores, &d->loop, budget, on_cleared);
+	d->quota_bytes = d->options.quota_bytes < budget ? d->options.quota_bytes : budget;
+	log_info("store.budget", "budget_bytes=%" PRIu64 " quota_bytes=%" PRIu64, budget,
+		 d->quota_bytes);
+	return 0;
+}

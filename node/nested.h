@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tenants within tenants: see the top of nested.c. */
+#pragma once
+
+#include "node/daemon.h"
+
+/* The tenant that encloses a caller, found by the socket that it was given (or "") or by its
+ * ancestors; NULL: none. */
+struct tenant *nested_find(struct daemon *d, const char *socket, pid_t caller, uint64_t started);
+/* Its own part of the time, apart from the tenants within it. */
+void nested_share(const struct tenant *t, struct share *ret_share);
+/* Its share, or that of an enclosing tenant, has changed: this affects all tenants within it. */
+void nested_changed(struct tenant *t);
+/* What it asked for and has less of because it is within another tenant: a sentence for people; "":
+ * nothing. */
+void nested_note(const struct tenant *t, char *ret_note, size_t size);
+/* The outer tenant's account on one of the daemon's devices; NULL: it does not have that device. */
+struct ledger_account *nested_account(const struct tenant *outer, uint32_t index);
+/* A tenant with an outer one has been created. / A tenant is about to end: the tenants within it
+ * move to its own outer one. / It has ended. */
+void nested_join(struct tenant *t);
+void nested_lift(struct tenant *t);
+void nested_leave(struct tenant *t);

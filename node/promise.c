@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Guarantees of a device's tenants are no more than the device together: whoever asks for more than
+ * is left is refused, as what was promised to others would be cut for it. What came otherwise (a
+ * journal of before, a cluster, which looks at its own) is cut for all alike, by core/turns.
+ */
+#include "node/user.h"
+
+enum { PROMISE_ALL = 1000 };
+
+static uint32_t promised_to_others(struct daemon *d, uint32_t device, const struct tenant *t)
+{
+	uint32_t sum = 0;
+
+	list_for_each(link, &d->device[device].tenants)
+	{
+		const struct tenant *other = list_entry(link, struct tenant_device, link)->tenant;
+
+		/* One within another has its part of that one's. */
+		if (other != t && !other->outer)
+			sum += other->share.guarantee_milli;
+	}
+	return sum;
+}
+
+static int fits(struct daemon *d, uint32_t device, const struct tenant *t, uint32_t part,
+		struct fault *why)
+{
+	uint32_t others = promised_to_others(d, device, t);
+	uint32_t left = others < PROMISE_ALL ? PROMISE_ALL - others : 0;
+
+	if (part <= left)
+		return 0;
+	return fault_set(
+		why, -EPERM,
+		"guarantee: %.1f%% beside the %.1f%% of the other tenants of %.44s is more "
+		"than the device; accepted: at most %.1f%%",
+		part / 10.0, others / 10.0, d->device[device].info->uuid_text, left / 10.0);
+}
+
+int promise_new(struct daemon *d, const struct tenant_spec *spec, struct fault *why)
+{
+	struct share share;
+	int r = 0;
+
+	if (tenant_spec_share(spec, &share) < 0)
+		return 0; /* tenant_make() has the sentence */
+	for (uint32_t i = 0; !spec->outer && share.guarantee_milli && i < spec->devices && r == 0;
+	     i++)
+		r = fits(d, spec->device[i], NULL, share.guarantee_milli, why);
+	return r;
+}
+
+int promise_change(struct tenant *t, const char *key, const char *value, struct fault *why)
+{
+	struct share share = t->share;
+	int r = 0;
+
+	if (t->outer || share_set(&share, key, value) != 0 ||
+	    share.guarantee_milli <= t->share.guarantee_milli)
+		return 0;
+	for (uint32_t i = 0; i < t->devices && r == 0; i++)
+		r = fits(t->daemon, t->device[i].index, t, share.guarantee_milli, why);
+	return r;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gates, and whose turn it is. */
+#pragma once
+
+#include "node/daemon.h"
+
+/* gate.c */
+must_check int gate_open(struct daemon *d);
+void gate_close(struct daemon *d);
+/* Opens or closes the gate according to `barred`, `shut` and `suspended`. */
+void tenant_gate_apply(struct tenant *t, uint32_t device);
+/* The test verb: changes the gate. `wait` is answered DONE when every guest has drained, or
+ * refused if one cannot; the gate is then open again, and the tenant is coupled. */
+void tenant_gate(struct tenant *t, uint32_t device, bool open, const struct gate_wait *wait);
+/* A guest drained, joined or left: it may have been the last one that a close waited for. */
+void tenant_gate_check(struct tenant *t, uint32_t device);
+/* An admin connection is gone: its pending answers are dropped. */
+void tenant_forget_peer(struct tenant *t, const struct peer *peer);
+
+/* schedule.c */
+must_check int schedule_open(struct daemon *d);
+void schedule_close(struct daemon *d);
+/* A new tenant; its share has changed. */
+void schedule_tenant(struct tenant *t);
+void schedule_set(struct tenant *t);
+/* A guest has come or left. */
+void schedule_guests(struct tenant *t);
+/* The guest has reconnected: it is busy until it sends IDLE. */
+void schedule_joined(struct guest *g);
+/* The messages WANTS and IDLE of a guest. */
+void schedule_wants(struct guest *g, uint32_t device);
+void schedule_idle(struct guest *g, uint32_t device);
+/* After every event: performs all the actions that turns and residency ask for. */
+void schedule_pump(struct daemon *d);
+/* The clock of turns. */
+uint64_t schedule_now(const struct daemon *d);
+/* Its guests may have to say when they are idle, or no longer; they do not move as they were told.
+ */
+void schedule_listen(struct tenant_device *at, uint64_t now);
+void schedule_stuck(struct tenant_device *at);
+/* What `mete ps` shows of its time. */
+void schedule_row(struct tenant_device *at, struct wire_tenant_row *ret_row);
+/* Every guest has acknowledged that the gate is closed. */
+void schedule_drained(struct tenant_device *at);
