@@ -1,44 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-# For the fingers: everything is done by meson and the scripts under tools/.
-.PHONY: all demo test stress-test bench check-gpu soak install uninstall clean abi-check
+# For the fingers: everything is done by meson and the scripts under tools/. `make help` lists it.
+.PHONY: all help demo demo-kubernetes test test-kubernetes stress-test bench check-gpu soak install uninstall clean abi-check
 
-all:
+all: ## build mete; says where it is
 	@tools/setup
 	@tools/build plain
+	@echo 'mete is build/plain/cli/mete; `make install` puts it into /usr/local/bin'
 
-demo:
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 18
+
+demo: ## several CUDA programs share a simulated GPU
 	@tools/setup
 	@tools/demo
 
-test:
+demo-kubernetes: ## the same in a small real Kubernetes on this machine (root)
+	@tools/setup test
+	@tools/demo-kubernetes
+
+test: ## everything that must hold, as CI does it (METE_TEST=quick: the gcc build only)
 	@tools/setup test
 	@tools/test
 
-stress-test:
+test-kubernetes: ## the tests that need a Kubernetes
+	@tools/setup test
+	@tools/build plain
+	@tools/test-kubernetes
+
+stress-test: ## the suites on a busy machine, with random pauses
 	@tools/setup test
 	@tools/stress-test
 
-bench:
-	@tools/setup test
+bench: ## list the benchmarks; BENCH=NAME runs one
+	@[ -z '$(BENCH)' ] || tools/setup test
 	@tools/bench $(BENCH)
 
-check-gpu:
+check-gpu: ## the demo on this machine's own GPU
 	@tools/setup
 	@tools/check-gpu
 
-soak:
+soak: ## the tests with their long repetitions, and hours of fuzzing
 	@tools/setup test
 	@tools/soak
 
-abi-check:
+abi-check: ## compare our tables with NVIDIA's published headers
 	@tools/setup
 	@tools/check-abi
 
-install: all
+install: ## install under PREFIX (/usr/local), below DESTDIR
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' tools/install
 
-uninstall:
-	@tools/uninstall
+uninstall: ## remove what that wrote, and nothing else
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' tools/uninstall
 
-clean:
+clean: ## remove build/
 	@rm -rf build

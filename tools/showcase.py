@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -173,9 +174,11 @@ def show(build, mete, environment, only):
                        *limited(command, limit * MIB)],
                 {**environment, **extra}, limit) for name, limit, command, extra in shown]
     watcher.start()
-    shared = [run.finish() for run in runs]
-    stop.set()
-    watcher.join()
+    try:
+        shared = [run.finish() for run in runs]
+    finally:
+        stop.set()
+        watcher.join()
     print(seen.get("table", "no snapshot: they were faster than the eye"))
 
     print(f"{'PROGRAM':<14}{'LIMIT':>10}{'PEAK':>10}{'REFUSED':>9}  {'CHECKSUM':<18}VERDICT")
@@ -198,4 +201,8 @@ def show(build, mete, environment, only):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:  # everything is cleaned up; make says the one line
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """mete run, ps, set, doctor and sim: good days and bad input."""
+import json
 import os
 import re
 import signal
+import socket
 import subprocess
 
 from mete import *
@@ -81,7 +83,7 @@ def test_a_program_sees_its_tenants_devices_and_no_others():
 def test_a_name_is_a_word_that_can_be_shown():
     with Node() as node:
         for name in ("", "two\nlines", "\x1b[2J", "x" * 64):
-            refused(node.mete("run", "--name", name, "--", "true"), "--name", "accepted", status=125)
+            refused(node.mete("run", "--name", name, "--", "true"), "--name", "accepted", status=2)
         # A program's own name is what it is: it is shown without what would move the cursor.
         odd = os.path.join(node.place.encode(), b"odd\nna\xffme")
         os.symlink("/bin/sh", odd)
@@ -106,10 +108,10 @@ def test_amounts_that_make_no_sense_are_refused_with_what_is_accepted():
     with Node() as node:
         for memory in ("0", "-1GiB", "4GiBs", "nonsense", "", "101%", "0%", "1e99GiB", "4096PiB", "99999999999999999999GiB"):
             done = node.mete("run", "--memory", memory, "--", "true")
-            refused(done, "memory", status=125)
+            refused(done, "--memory", status=2)
         refused(node.mete("run", "--memory", "5GiB", "--", "true"), "memory", "4GiB", status=125)
-        refused(node.mete("run", "--wait", "soon", "--", "true"), "wait", status=125)
-        refused(node.mete("run", "--on-daemon-loss", "panic", "--", "true"), "on_daemon_loss", "continue", status=125)
+        refused(node.mete("run", "--wait", "soon", "--", "true"), "--wait", status=2)
+        refused(node.mete("run", "--on-daemon-loss", "panic", "--", "true"), "--on-daemon-loss", "continue", status=2)
 
 
 def test_an_unknown_device_is_refused():
@@ -159,7 +161,8 @@ def test_bad_usage_is_told_and_exits_with_2():
 
 def test_ps_shows_the_tenant_while_it_runs():
     with Node() as node:
-        assert node.ps() == {"devices": [], "tenants": []}
+        before = node.ps()
+        assert before["meted"] is None and before["tenants"] == [] and len(before["devices"]) == 1, before
         running = node.start("run", "--memory", "25%", "--name", "quarter", "--", *WAITING)
         assert running.stdout.readline() == "here\n"
         shown = node.ps()
@@ -168,7 +171,7 @@ def test_ps_shows_the_tenant_while_it_runs():
         assert tenant["name"] == "quarter" and tenant["limit_bytes"] == GIB, tenant
         assert tenant["device_uuid"] == shown["devices"][0]["uuid"], shown
         table = node.mete("ps").stdout
-        assert "quarter" in table and "1GiB" in table, table
+        assert "quarter" in table and "1.00" in table, table
         running.stdin.close()
         assert running.wait(timeout=240) == 0
 
@@ -266,6 +269,53 @@ def test_doctor_finds_a_healthy_machine_and_an_ill_one():
         assert ill.returncode == 1 and "->" in ill.stdout and "no CUDA driver" in ill.stdout, ill
 
 
+def test_doctor_looks_at_the_nodes_files_and_not_at_its_containers():
+    with Node() as node:
+        host = node.place + "/host"
+
+        def put(path, text):
+            os.makedirs(os.path.dirname(host + path), exist_ok=True)
+            with open(host + path, "w") as file:
+                file.write(text)
+
+        def verdict(name):
+            rows = json.loads(node.mete("doctor", "--json", METE_HOST=host).stdout)
+            return next((row for row in rows if row["check"] == name), None)
+
+        toolkit, switch = "/etc/nvidia-container-runtime/config.toml", "accept-nvidia-visible-devices-envvar-when-unprivileged"
+        os.makedirs(host)
+        assert verdict("toolkit") is None, "this is no node"
+        os.makedirs(host + "/var/lib/kubelet/device-plugins")
+        assert "cannot be seen from here" in verdict("toolkit")["found"]
+        os.makedirs(host + "/etc")
+        assert "not installed" in verdict("toolkit")["found"]
+        for text, good in (f"#{switch} = false\n", False), (f"{switch} = true\n", False), (f"{switch} = false\n", True):
+            put(toolkit, text)
+            found = verdict("toolkit")
+            assert ("gives no devices" if good else "gets all of them, whole") in found["found"], found
+            assert good or found["advice"].endswith(toolkit), found
+        os.unlink(host + toolkit)
+        put("/usr/local/nvidia/toolkit/.config/nvidia-container-runtime/config.toml", f"{switch} = true\n")
+        assert "gets all of them, whole" in verdict("toolkit")["found"]
+
+        put("/etc/containerd/config.toml", "enable_cdi = false\n")
+        found = verdict("cdi")
+        assert found["found"] == "containerd's configuration has enable_cdi = false" and "1.7 with enable_cdi" in found["advice"], found
+        put("/etc/containerd/config.toml", "  enable_cdi = true\n")
+        assert verdict("cdi")["found"].endswith("containerd's configuration has enable_cdi = true")
+        os.makedirs(host + "/var/run/cdi")
+        assert verdict("cdi")["found"].endswith("/cdi; containerd's configuration has enable_cdi = true")
+
+        for name, path in ("kubelet", "device-plugins/kubelet.sock"), ("resources", "pod-resources/kubelet.sock"):
+            path = f"{host}/var/lib/kubelet/{path}"
+            assert "No such file" in verdict(name)["found"]
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(path)
+                listener.listen()
+                assert verdict(name)["found"].endswith("answers")
+
+
 def test_sim_describes_the_simulated_node():
     with Node(METE_SIM_DEVICES="2xH200,1xT4") as node:
         shown = node.mete("sim")
@@ -288,11 +338,11 @@ def test_a_program_that_passes_mete_by_is_reported():
     with Node() as node:
         done = node.mete("run", "--report", "--", "sh", "-c", "exit 3")
         assert done.returncode == 3 and "peak_bytes=0" in done.stderr, done
-        assert "no process of sh came to mete: if it used a GPU, nothing was limited" in done.stderr, done
+        assert "no process of sh joined mete: if it used a GPU, nothing was limited" in done.stderr, done
         # A guest loads the library that it was given; what is loaded by its path is another one.
         passing = node.mete("run", "--report", "--", "env", "-u", "LD_PRELOAD", "LD_LIBRARY_PATH=" + os.path.join(BUILD, "sim", "lib"),
                             workload("vector-add"))
-        assert passing.returncode == 0 and " ok " in passing.stdout and "no process of env came" in passing.stderr, passing
+        assert passing.returncode == 0 and " ok " in passing.stdout and "no process of env joined" in passing.stderr, passing
 
 
 def test_a_program_whose_mete_run_is_killed_before_it_begins_is_limited_all_the_same():

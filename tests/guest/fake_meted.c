@@ -270,6 +270,13 @@ static void heard(struct fake *fake, struct fake_guest *g, const struct wire_mes
 		done.code = WIRE_end;
 		send_with(g->fd, &done, NULL, 0);
 		break;
+	case WIRE_store_ask:
+		/* Nothing moves. */
+		done.code = WIRE_refused;
+		done.refused.code = WIRE_REFUSED_UNKNOWN;
+		wire_set_text(&done.refused.reason, "swap=off");
+		send_with(g->fd, &done, NULL, 0);
+		break;
 	default:
 		break;
 	}

@@ -197,10 +197,22 @@ static void much_under_way(void)
 	write_word();
 }
 
+/* A guest that has waited three times for 100 ms without progress stops waiting for a second, and a
+ * busy machine stands still for as long now and then: one run in ten must be without that. A guest
+ * that does not wait at all has all calls under way in each. */
+static void expect_once(void (*run)(void))
+{
+	int r = 1;
+
+	for (int i = 0; i < 10 && r != 0; i++)
+		r = in_child(run, NULL, 0);
+	expect_eq(r, 0);
+}
+
 TEST(no_more_work_is_under_way_than_the_daemon_lets)
 {
-	expect_eq(in_child(little_under_way, NULL, 0), 0);
-	expect_eq(in_child(little_of_threads, NULL, 0), 0);
+	expect_once(little_under_way);
+	expect_once(little_of_threads);
 }
 
 TEST(without_a_bound_as_much_work_is_under_way_as_the_program_likes)

@@ -30,12 +30,14 @@ static void expect_join(enum fake_fault fault, CUresult wanted, const char *sent
 TEST(a_daemon_that_misbehaves_is_refused_in_a_sentence)
 {
 	expect_join(FAKE_UNSEALED, CUDA_ERROR_SYSTEM_NOT_READY, "is not sealed");
-	expect_join(FAKE_SHORT_PAGE, CUDA_ERROR_SYSTEM_NOT_READY, "or not of 4096 bytes");
-	expect_join(FAKE_OTHER_MAJOR, CUDA_ERROR_SYSTEM_NOT_READY, "speaks another version");
-	expect_join(FAKE_OTHER_PAGE, CUDA_ERROR_SYSTEM_NOT_READY, "of another version");
-	expect_join(FAKE_MANY_DEVICES, CUDA_ERROR_SYSTEM_NOT_READY, "of another version");
+	expect_join(FAKE_SHORT_PAGE, CUDA_ERROR_SYSTEM_NOT_READY, "or not 4096 bytes long");
+	expect_join(FAKE_OTHER_MAJOR, CUDA_ERROR_SYSTEM_NOT_READY,
+		    "speaks another protocol version");
+	expect_join(FAKE_OTHER_PAGE, CUDA_ERROR_SYSTEM_NOT_READY, "another version");
+	expect_join(FAKE_MANY_DEVICES, CUDA_ERROR_SYSTEM_NOT_READY, "another version");
 	expect_join(FAKE_REFUSES, CUDA_ERROR_SYSTEM_NOT_READY, "refuses this program: not you");
-	expect_join(FAKE_NO_DESCRIPTORS, CUDA_ERROR_SYSTEM_NOT_READY, "speaks another version");
+	expect_join(FAKE_NO_DESCRIPTORS, CUDA_ERROR_SYSTEM_NOT_READY,
+		    "speaks another protocol version");
 	expect_join(FAKE_HANGS_UP, CUDA_ERROR_SYSTEM_NOT_READY, "does not answer");
 }
 
@@ -156,5 +158,5 @@ TEST(a_device_of_others_cannot_be_used)
 	char said[4096];
 
 	expect_eq(in_child(foreign_device, said, sizeof(said)), 0);
-	expect(strstr(said, "device 1 is not the tenant's") != NULL);
+	expect(strstr(said, "device 1 does not belong to the tenant") != NULL);
 }

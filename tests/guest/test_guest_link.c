@@ -218,7 +218,7 @@ TEST(a_daemon_of_another_version_does_not_end_a_program_that_runs)
 	char said[4096];
 
 	expect_eq(in_child(meets_another_major, said, sizeof(said)), 0);
-	expect(strstr(said, "another version") != NULL);
+	expect(strstr(said, "another protocol version") != NULL);
 }
 
 static uint64_t granted(void)

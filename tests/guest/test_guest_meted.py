@@ -74,7 +74,7 @@ def test_nothing_is_submitted_after_an_acknowledgement():
         admin = Admin(meted.place)
         made = admin.tenant("1GiB")
         law = Law(meted.place + "/law")
-        environment = dict(os.environ, METE_SOCKET=made.socket, METE_DRIVER=DRIVER, METE_TEST_LAW=meted.place + "/law")
+        environment = dict(meted.environment, METE_SOCKET=made.socket, METE_DRIVER=DRIVER, METE_TEST_LAW=meted.place + "/law")
         process = subprocess.Popen([LOAD, GUEST, meted.place + "/law"], env=environment,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdout.readline() == b"started\n", process.wait()

@@ -122,5 +122,5 @@ TEST(two_functions_at_one_address_are_an_error_at_the_start)
 	char said[4096];
 
 	expect_eq(in_child(aliases, said, sizeof(said)), 0);
-	expect(strstr(said, "one address for cuMemAlloc_v2 and cuMemFree_v2") != NULL);
+	expect(strstr(said, "the same address for cuMemAlloc_v2 and cuMemFree_v2") != NULL);
 }

@@ -30,8 +30,8 @@ def rounds():
 
 def bare():
     peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    peer.settimeout(2)
     peer.connect(SOCKET)
+    peer.settimeout(2)
     return peer
 
 

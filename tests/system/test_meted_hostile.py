@@ -55,8 +55,21 @@ def test_garbage_closes_the_connection_with_a_line_in_the_log():
             guest.close()
         neighbour.check()
         assert neighbour.admin.tenant_row(made.tenant).credit == 0, "what it held was returned"
-        assert "sent what is no message of this protocol" in meted.log()
+        assert "sent something that is not a message of this protocol" in meted.log()
         assert meted.log().count("guest.closed") < 80, "complaints do not fill the log"
+
+
+def test_a_daemon_of_no_containers_hands_out_no_driver():
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made = admin.tenant("1GiB")
+        for library in (0, 1, 2, 2**32 - 1):
+            try:
+                Guest(made.socket, hello=False).ask("driver_ask", library=library)
+                raise AssertionError(library)
+            except Refused as refused:
+                assert "hands out no such library" in str(refused), refused
+        assert Guest(made.socket).credit(MIB) == MIB
 
 
 def test_nothing_is_said_before_hello_or_twice_or_for_others():
@@ -206,7 +219,7 @@ def test_who_does_not_read_is_closed_and_what_it_held_returned_when_it_ends():
             pass
         row = neighbour.admin.tenant_row(made.tenant)
         assert (row.guests, row.credit) == (1, MIB), "it may use it for as long as it lives"
-        assert "does not read what it is sent" in meted.log()
+        assert "does not read its messages" in meted.log()
         neighbour.check()
         guest.close()
         until(lambda: not neighbour.admin.tenant_row(made.tenant).guests, "the end of its process is not seen")
@@ -333,7 +346,7 @@ def test_an_admin_of_another_user_is_turned_away():
             status = 1
             try:
                 Admin(meted.place)
-            except (Gone, OSError):
+            except (Gone, Refused, OSError):
                 try:
                     Guest(made.socket)
                 except Refused as refusal:
@@ -391,7 +404,7 @@ def test_who_leaves_in_the_middle_of_a_list_is_no_end_of_it():
             last.close()
             # A list of the tenants that end with who asked for it.
             admin = Admin(meted.place)
-            others = [admin.tenant("1MiB") for _ in range(3)]
+            others = [admin.tenant("64MiB") for _ in range(3)]
             admin.send("list", tenant=others[0].tenant)
             admin.close()
             first.close()

@@ -164,7 +164,7 @@ def test_two_guests_race_for_the_last_mib_from_16_threads_each():
     racer = os.path.join(os.path.dirname(sys.argv[2]), "racer")
     with Daemon("--log-level", "warning") as meted:
         admin = Admin(meted.place)
-        for limit, piece, rounds in ((16 * MIB, MIB, 30), (MIB, 16 << 10, 30), (60 * MIB, 12345 * 64, 20)):
+        for limit, piece, rounds in ((128 * MIB, 8 * MIB, 30), (64 * MIB, MIB, 30), (70 * MIB, 12345 * 64, 20)):
             limit -= limit % piece
             made = admin.tenant(f"{limit}B")
             ran = subprocess.run([racer, made.socket, str(limit), str(piece), "16", str(rounds * SCALE)],
@@ -174,10 +174,10 @@ def test_two_guests_race_for_the_last_mib_from_16_threads_each():
 
 def test_two_guests_race_for_the_last_bytes_of_a_device():
     racer = os.path.join(os.path.dirname(sys.argv[2]), "racer")
-    with Daemon("--log-level", "warning", environment={"METE_STUB_BYTES": str(16 * MIB)}) as meted:
+    with Daemon("--log-level", "warning", environment={"METE_STUB_BYTES": str(128 * MIB)}) as meted:
         made = Admin(meted.place)
         tenant = made.tenant("100%")
-        ran = subprocess.run([racer, tenant.socket, str(16 * MIB), str(MIB), "16", str(30 * SCALE)],
+        ran = subprocess.run([racer, tenant.socket, str(128 * MIB), str(8 * MIB), "16", str(30 * SCALE)],
                              capture_output=True, text=True)
         assert ran.returncode == 0, ran.stderr
 

@@ -75,23 +75,29 @@ def test_without_meted_nvml_alone_decides():
         assert printed(place, "--order", "load", "-i", **loads) == "2"
         assert printed(place, "--include-nan", "--order", "last", "-i", **loads) == "3"
         assert printed(place, "--exclude", f"1,{uuid(0)}", "-i", **loads) == "2"
+        for all_of_them in ("0", "all"):
+            assert printed(place, "-l", all_of_them, "-i", "--max-load", "100%", **loads) == "0,1,2"
+        assert printed(place, "--order", "memory-free", "-i", **loads) == "1"
+        assert printed(place, "--memory-free", "75%", "-l", "all", "-i", **loads) == "1,2"
+        assert printed(place, "--memory-free", "85%", "-l", "all", "-i", **loads) == "1"
         # Twice the same: nobody keeps anything.
         assert printed(place, **loads) == uuid(1)
 
 
 def test_nothing_free_is_said_and_tried_again():
     with tempfile.TemporaryDirectory() as folder:
-        done = pick(nowhere(folder), "--attempts", "3", "--interval", "0.01", METE_STUB_LOADS="90,90,90,90")
-        assert done.returncode == 1 and done.stderr == "mete pick: none of 4 GPUs is as free as asked\n", done
+        done = pick(nowhere(folder), "--attempts", "3", "--interval", "10ms", METE_STUB_LOADS="90,90,90,90")
+        assert done.returncode == 1 and done.stderr == "mete pick: none of 4 GPUs is as free as requested\n", done
 
 
 def test_bad_values_are_refused():
-    for arguments, text in ((["--limit", "0"], "--limit '0': a whole number from 1 to 64 is accepted"),
-                            (["--limit", "1.5"], "--limit '1.5': a whole number from 1 to 64 is accepted"),
-                            (["--max-load", "x"], "--max-load 'x': a number from 0 to 2 is accepted"),
+    for arguments, text in ((["--limit", "65"], "--limit '65': a whole number from 1 to 64, or all, is accepted"),
+                            (["--limit", "1.5"], "--limit '1.5': a whole number from 1 to 64, or all, is accepted"),
+                            (["--memory-free", "20"], "--memory-free '20' has no unit, or one that is not known here; accepted: 20G (units are powers of 1024) or 25% of a device"),
+                            (["--max-load", "x"], "--max-load 'x' is not understood; accepted: a part from 0% to 100% (25%, 250/1000 or 0.25)"),
                             (["-x", "foo"], "--exclude: there is no 'foo'; accepted: UUIDs and indices below 4 "
                                                "(nvidia-smi -L lists them)"),
-                            (["--order", "best"], "--order 'best': first, last, random, load or memory is accepted")):
+                            (["--order", "best"], "--order 'best': first, last, random, load, memory or memory-free is accepted")):
         done = pick(None, *arguments)
         assert done.returncode == 2 and done.stderr == f"mete pick: {text}\n", done
 
@@ -106,7 +112,7 @@ def test_the_program_gets_the_ids_and_its_status_is_ours():
 
 def test_a_gpu_is_given_to_one_caller_at_a_time():
     with Meted(4) as meted:
-        got = [printed(meted.place, "--hold", "600") for _ in range(4)]
+        got = [printed(meted.place, "--hold", "10m") for _ in range(4)]
         assert sorted(got) == [uuid(n) for n in range(4)], got
         done = pick(meted.place)
         assert done.returncode == 1 and "is held for another" in done.stderr, done
@@ -114,7 +120,7 @@ def test_a_gpu_is_given_to_one_caller_at_a_time():
 
 def test_callers_at_once_never_share():
     with Meted(4) as meted:
-        racers = [subprocess.Popen([METE, "pick", "--order", "random", "--hold", "600"], stdout=subprocess.PIPE,
+        racers = [subprocess.Popen([METE, "pick", "--order", "random", "--hold", "10m"], stdout=subprocess.PIPE,
                                    stderr=subprocess.DEVNULL, text=True, env=environment(meted.place))
                   for _ in range(12)]
         got = [racer.communicate(timeout=PATIENCE)[0].strip() for racer in racers]
@@ -134,7 +140,7 @@ def test_a_program_holds_its_gpu_until_it_ends():
         assert program.stdout.read() == ""  # and nobody else keeps the pipe open
         assert program.wait() == 0
         # The keeper notices by itself: at most as long as it takes to be scheduled.
-        until(lambda: pick(meted.place, "--hold", "0.001").returncode == 0, "the GPU was never given back")
+        until(lambda: pick(meted.place, "--hold", "1ms").returncode == 0, "the GPU was never given back")
 
 
 def test_a_killed_program_gives_its_gpu_back():
@@ -144,7 +150,34 @@ def test_a_killed_program_gives_its_gpu_back():
         assert program.stdout.readline() == "started\n"
         program.kill()
         assert program.wait() == -9
-        until(lambda: pick(meted.place, "--hold", "0.001").returncode == 0, "the GPU was never given back")
+        until(lambda: pick(meted.place, "--hold", "1ms").returncode == 0, "the GPU was never given back")
+
+
+def keeper_of(meted):
+    """The process that `mete pick` left behind on this machine: the only one of its folder that is still `mete`."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{pid}/exe") == METE and f"XDG_RUNTIME_DIR={meted.runtime}".encode() in open(f"/proc/{pid}/environ", "rb").read().split(b"\0"):
+                return int(pid)
+        except OSError:
+            pass  # it has gone
+    return None
+
+
+def test_a_gpu_is_free_as_soon_as_its_program_has_ended():
+    with Meted(1) as meted:
+        program = program_on(meted)
+        keeper = keeper_of(meted)
+        until(lambda: os.readlink(f"/proc/{keeper}/fd/1") == "/dev/null")  # it has let go of the program's pipe
+        os.kill(keeper, signal.SIGSTOP)
+        try:
+            program.communicate("\n")
+            assert program.returncode == 0
+            # Another program may have it: the one that keeps the reservation was not asked.
+            other = pick(meted.place, "--", "true")
+            assert other.returncode == 0, other
+        finally:
+            os.kill(keeper, signal.SIGCONT)
 
 
 def program_on(meted, *options):
@@ -157,18 +190,18 @@ def program_on(meted, *options):
 def test_a_restarted_meted_knows_who_has_what():
     with Meted(3) as meted:
         program = program_on(meted)
-        assert printed(meted.place, "--hold", "600") == uuid(1)
+        assert printed(meted.place, "--hold", "10m") == uuid(1)
         for how in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
             meted.again(how)
             done = pick(meted.place, "--exclude", "1,2")
             assert done.returncode == 1 and f"is given to process {program.pid}" in done.stderr, done
             done = pick(meted.place, "--exclude", "0,2")
             assert done.returncode == 1 and "is held for another" in done.stderr, done
-            assert printed(meted.place, "--hold", "0.001") == uuid(2)
+            assert printed(meted.place, "--hold", "1ms") == uuid(2)
         program.kill()
         program.wait()
         # meted notices by itself: at most as long as it takes to be scheduled.
-        until(lambda: pick(meted.place, "--exclude", "1,2", "--hold", "0.001").returncode == 0)
+        until(lambda: pick(meted.place, "--exclude", "1,2", "--hold", "1ms").returncode == 0)
 
 
 def test_what_was_given_back_is_free_after_a_restart():
@@ -185,14 +218,14 @@ def test_what_was_given_back_is_free_after_a_restart():
 def test_who_ended_while_meted_was_away_has_nothing():
     with Meted(2) as meted:
         program = program_on(meted)
-        printed(meted.place, "--hold", "0.05")
+        printed(meted.place, "--hold", "50ms")
         meted.kill()
         program.kill()
         program.wait()
         meted.admin.close()
         meted.start()
         assert printed(meted.place, "--exclude", "1") == uuid(0)
-        done = pick(meted.place, "--exclude", "0", "--attempts", "20000", "--interval", "0.01")
+        done = pick(meted.place, "--exclude", "0", "--attempts", "20000", "--interval", "10ms")
         assert done.returncode == 0, done
 
 
@@ -227,18 +260,47 @@ def test_a_restarted_users_meted_ends_with_the_last_that_has_a_gpu():
 
 def test_a_hold_ends():
     with Meted(1) as meted:
-        printed(meted.place, "--hold", "0.05")
-        done = pick(meted.place, "--attempts", "20000", "--interval", "0.01")
+        printed(meted.place, "--hold", "50ms")
+        done = pick(meted.place, "--attempts", "20000", "--interval", "10ms")
         assert done.returncode == 0, done
 
 
 def test_a_users_meted_stays_while_it_holds_something():
     with Meted(1) as meted:
-        printed(meted.place, "--hold", "600")
+        printed(meted.place, "--hold", "10m")
         meted.admin.close()
         done = pick(meted.place)
         assert done.returncode == 1 and "is held for another" in done.stderr, done
         meted.admin = Admin(meted.place)
+
+
+def test_programs_share_no_gpu_though_no_meted_ran():
+    with tempfile.TemporaryDirectory() as folder:
+        place = os.path.join(folder, "mete")
+        def program():
+            started = subprocess.Popen([METE, "pick", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; read line; true"], text=True,
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(place))
+            return started, started.stdout.readline().strip()
+
+        # At once, and one after the other; whoever is first starts meted, and it stays as long as anybody has a GPU.
+        racers = [subprocess.Popen([METE, "pick", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; read line; true"], text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(place)) for _ in range(2)]
+        got = [racer.stdout.readline().strip() for racer in racers]
+        racers[0].stdin.close()
+        assert racers[0].wait() == 0
+        until(lambda: pick(place, "--exclude", got[1], "--hold", "1ms").returncode == 0, "the GPU was never given back")
+        # The programs have no children that they do not know of.
+        assert not open(f"/proc/{racers[1].pid}/task/{racers[1].pid}/children").read()
+        third, ids = program()
+        got.append(ids)
+        fourth, ids = program()
+        got.append(ids)
+        assert len(set(got[1:])) == 3 and got[0] != got[1], got
+        log = os.path.join(place, "meted.log")
+        for process in (racers[1], third, fourth):
+            process.stdin.close()
+            assert process.wait() == 0
+        until(lambda: "daemon.unneeded" in open(log).read(), "meted stays though nobody has a GPU")
 
 
 def test_ps_names_devices_as_the_driver_does():

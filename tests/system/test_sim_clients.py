@@ -136,7 +136,7 @@ def main(folder, libraries, smi, tenant):
                ["Tesla T4", 512 * MIB, [holder.pid], 70000])
         expect("nvidia-smi", ask(smi, "--query-compute-apps=pid,used_memory",
                                  "--format=csv,noheader"), f"{holder.pid}, 512 MiB\n")
-        if subprocess.run([python, "-c", "import drjit"], capture_output=True).returncode:
+        if subprocess.run([python, "-c", "import drjit"], env=settings, capture_output=True).returncode:
             print("skipped: PyPI has no drjit for this Python")
         else:
             done = json.loads(ask(python, "-c", DRJIT))

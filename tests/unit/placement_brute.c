@@ -44,8 +44,8 @@ static bool would_hold(const struct pod *pod, int gpu, struct load *ret_load)
 
 		if (slot->device != gpu || !name)
 			continue;
-		slices = ((1u << world_geometry[name - 1].size) - 1) << slot->start;
-		if (ret_load->slices & slices)
+		slices = oracle_slices(&world.node[pod->node].device[gpu], name, slot->start);
+		if (!slices || ret_load->slices & slices)
 			return false;
 		ret_load->slices |= slices;
 		ret_load->instances[name - 1]++;
@@ -63,15 +63,21 @@ static bool gpu_holds(const struct pod *pod, int gpu)
 		return false;
 	if (more.tenants == 0)
 		return true;
+	if (it->lost || there.leftovers)
+		return false;
 	if (it->slots && there.tenants + more.tenants > it->slots)
 		return false;
 	if (there.slices & more.slices ||
 	    ((there.exclusive || more.exclusive) && there.tenants && more.tenants))
 		return false;
-	for (int i = 0; i < PROFILES; i++)
-		if (world_geometry[i].most &&
-		    there.instances[i] + more.instances[i] > world_geometry[i].most)
+	for (int i = 0; i < PROFILES; i++) {
+		const struct placement_profile *profile =
+			world_profile(it->geometry, (uint16_t)(i + 1));
+
+		if (profile && profile->most && more.instances[i] &&
+		    there.instances[i] + more.instances[i] > profile->most)
 			return false;
+	}
 	for (int c = 0; c < PLACEMENT_CLASSES; c++) {
 		there.memory[c] += more.memory[c];
 		there.compute[c] += more.compute[c];
@@ -110,23 +116,19 @@ static bool may_join(const struct pod *pod, int container, int gpu)
 static bool fits_from(struct pod *pod, int container, int gpu, int left)
 {
 	const struct placement_container *want = &pod->request.container[container];
-	uint32_t starts = 1;
-
 	if (container == pod->request.containers)
 		return true;
 	if (left == 0)
 		return fits_from(pod, container + 1, 0,
 				 container + 1 < pod->request.containers ? want[1].devices : 0);
-	if (want->profile)
-		starts = world_geometry[want->profile - 1].starts;
 	for (; gpu < world.node[pod->node].devices; gpu++) {
 		if (!may_join(pod, container, gpu))
 			continue;
 		for (uint8_t start = 0; start < 4; start++) {
 			bool fits;
 
-			if (!(starts >> start & 1))
-				continue;
+			if (start > 0 && !want->profile)
+				break;
 			pod->assignment.slot[pod->assignment.size++] =
 				(struct placement_slot){(uint8_t)container, (uint8_t)gpu, start};
 			fits = gpu_holds(pod, gpu) && fits_from(pod, container, gpu + 1, left - 1);

@@ -15,7 +15,7 @@ static _Alignas(64) char memory[4 << 20];
 static inline struct placement *given(enum placement_policy policy)
 {
 	const struct placement_limits limits = {
-		.nodes = 16, .pods = 64, .charges = 128, .shapes = 8, .typicals = 8};
+		.nodes = 16, .pods = 64, .charges = 128, .shapes = 8, .typicals = 8, .steps = 16};
 	struct placement *p = NULL;
 
 	expect(placement_size(&limits) <= sizeof(memory));

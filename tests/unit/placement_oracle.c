@@ -13,9 +13,18 @@ bool oracle_runs(const struct placement_request *request, int container, int pha
 	return container == phase || (it->kind == PLACEMENT_SIDECAR && container < phase);
 }
 
+uint32_t oracle_slices(const struct placement_device *gpu, uint16_t name, uint8_t start)
+{
+	const struct placement_profile *it = world_profile(gpu->geometry, name);
+
+	return it && start < 4 && it->starts >> start & 1 ? ((1u << it->size) - 1) << start : 0;
+}
+
 /* What the pod holds of one GPU: the most of any phase; its MIG instances all the time. */
 static struct load pod_load(const struct pod *pod, int gpu)
 {
+	const struct placement_device *it = &world.node[pod->node].device[gpu];
+	uint32_t instances = 0;
 	struct load most = {0};
 
 	for (int phase = -1; phase < pod->request.containers; phase++) {
@@ -27,18 +36,18 @@ static struct load pod_load(const struct pod *pod, int gpu)
 			continue;
 		for (int i = 0; i < pod->assignment.size; i++) {
 			const struct placement_slot *slot = &pod->assignment.slot[i];
-			const struct placement_container *it =
+			const struct placement_container *want =
 				&pod->request.container[slot->container];
 
-			if (slot->device != gpu || it->profile ||
+			if (slot->device != gpu || want->profile ||
 			    !oracle_runs(&pod->request, slot->container, phase))
 				continue;
-			memory += it->memory_bytes;
-			compute += it->compute_milli;
+			memory += want->memory_bytes;
+			compute += want->compute_milli;
 			tenants++;
-			alone |= it->exclusive;
+			alone |= want->exclusive;
 		}
-		expect(!alone || tenants == 1);
+		expect(!alone || tenants == 1 || pod->adopted);
 		most.exclusive |= alone;
 		if (memory > most.memory[pod->request.class])
 			most.memory[pod->request.class] = memory;
@@ -54,13 +63,16 @@ static struct load pod_load(const struct pod *pod, int gpu)
 
 		if (slot->device != gpu || !name)
 			continue;
-		slices = ((1u << world_geometry[name - 1].size) - 1) << slot->start;
-		expect(world_geometry[name - 1].starts >> slot->start & 1);
-		expect_eq(most.slices & slices, 0);
+		slices = oracle_slices(it, name, slot->start);
+		expect(slices || world.changed[pod->node]);
+		most.overlap |= most.slices & slices;
 		most.slices |= slices;
-		most.instances[name - 1]++;
+		most.instances[name - 1] += slices != 0;
+		most.leftovers += slices == 0;
 		most.tenants++;
+		instances++;
 	}
+	most.leftovers += it->geometry && most.tenants > instances;
 	return most;
 }
 
@@ -78,8 +90,9 @@ struct load oracle_load(uint32_t node, int gpu)
 			sum.memory[c] += one.memory[c];
 			sum.compute[c] += one.compute[c];
 		}
-		expect_eq(sum.slices & one.slices, 0);
+		sum.overlap |= one.overlap || sum.slices & one.slices;
 		sum.slices |= one.slices;
+		sum.leftovers += one.leftovers;
 		sum.tenants += one.tenants;
 		sum.pods += one.tenants > 0;
 		sum.exclusive += one.exclusive;
@@ -115,28 +128,74 @@ int64_t oracle_room(uint64_t capacity, const uint64_t *used, bool memory, int cl
 
 static void host_load(uint32_t node, int64_t *ret_cpu, int64_t *ret_memory);
 
+static int64_t beyond(int64_t room)
+{
+	return room < 0 ? -room : 0;
+}
+
+/* Is more promised of the GPU than there is? It is said by how much. */
+static bool gpu_is_over(uint32_t n, int g, const struct placement_left *left, int class)
+{
+	const struct placement_device *it = &world.node[n].device[g];
+	const struct placement_device_left *said = &left->device[g];
+	struct load load = oracle_load(n, g);
+	bool over = it->slots && load.tenants > it->slots;
+
+	over |= (load.exclusive && load.pods > 1) || load.leftovers || load.overlap;
+	for (int i = 0; i < PROFILES && it->geometry; i++) {
+		const struct placement_profile *profile =
+			world_profile(it->geometry, (uint16_t)(i + 1));
+
+		over |= profile && profile->most && load.instances[i] > profile->most;
+	}
+	for (int c = 0; c < PLACEMENT_CLASSES; c++) {
+		int64_t memory = oracle_room(it->memory_bytes, load.memory, true, c);
+		int64_t compute = oracle_room(it->compute_milli, load.compute, false, c);
+
+		over |= memory < 0 || compute < 0;
+		if (c != class)
+			continue;
+		expect_eq(said->memory_over_bytes, beyond(memory));
+		expect_eq(said->compute_over_milli, beyond(compute));
+		expect((int64_t)said->memory_bytes <= (memory > 0 ? memory : 0));
+		expect(said->compute_milli <= (compute > 0 ? compute : 0));
+	}
+	expect_eq(said->over, over);
+	expect_eq(said->tenants, load.tenants);
+	expect_eq(said->lost, it->lost);
+	return over;
+}
+
 void expect_nothing_promised_twice(void)
 {
+	struct placement_totals totals;
+	uint32_t nodes_over = 0;
+
 	for (uint32_t n = 0; n < NODES; n++) {
+		int class = (int)test_random_below(PLACEMENT_CLASSES);
+		struct placement_left left;
 		int64_t cpu, memory;
+		bool over;
 
+		expect_eq(placement_left(world.p, n, (uint8_t) class, &left), 0);
 		host_load(n, &cpu, &memory);
-		expect(cpu <= world.node[n].cpu_milli);
-		expect(memory <= (int64_t)world.node[n].host_memory_bytes);
-		for (int g = 0; g < world.node[n].devices; g++) {
-			const struct placement_device *it = &world.node[n].device[g];
-			struct load load = oracle_load(n, g);
-
-			expect(!it->slots || load.tenants <= it->slots);
-			expect(!load.exclusive || load.pods == 1);
-			expect(!load.slices || it->geometry);
-			expect(load.instances[2] <= 1);
-			for (int c = 0; c < PLACEMENT_CLASSES; c++) {
-				expect(oracle_room(it->memory_bytes, load.memory, true, c) >= 0);
-				expect(oracle_room(it->compute_milli, load.compute, false, c) >= 0);
-			}
-		}
+		cpu = world.node[n].cpu_milli - cpu;
+		memory = (int64_t)world.node[n].host_memory_bytes - memory;
+		over = cpu < 0 || memory < 0;
+		expect_eq(left.cpu_milli, cpu > 0 ? cpu : 0);
+		expect_eq(left.cpu_over_milli, beyond(cpu));
+		expect_eq(left.host_memory_bytes, memory > 0 ? memory : 0);
+		expect_eq(left.host_memory_over_bytes, beyond(memory));
+		for (int g = 0; g < world.node[n].devices; g++)
+			over |= gpu_is_over(n, g, &left, class);
+		expect_eq(left.over, over);
+		expect(!over || world.changed[n]);
+		/* On trial it may be so again. */
+		world.changed[n] &= over || world.on_trial;
+		nodes_over += over;
 	}
+	placement_totals(world.p, &totals);
+	expect_eq(totals.nodes_over, nodes_over);
 }
 
 static void host_needs(const struct placement_request *request, int64_t *ret_cpu,
@@ -188,16 +247,21 @@ static uint32_t oracle_gpu(uint32_t node, int gpu, const struct placement_reques
 
 	bits |= request->named_devices && !(request->named_devices >> gpu & 1) ? BIT(NAMED_DEVICE)
 									       : 0;
+	bits |= it->lost ? BIT(LOST) : 0;
+	bits |= load.leftovers ? BIT(LEFTOVER) : 0;
 	bits |= it->taints & ~request->tolerations ? BIT(TAINT) : 0;
 	bits |= it->slots && load.tenants >= it->slots ? BIT(SLOTS) : 0;
 	if (want->profile) {
-		const struct placement_profile *profile = &world_geometry[want->profile - 1];
+		const struct placement_profile *profile =
+			world_profile(it->geometry, want->profile);
 
-		if (!it->geometry)
+		if (!profile)
 			return bits | BIT(MIG_PROFILE);
-		for (int s = 0; s < 4; s++)
-			start |= (profile->starts >> s & 1) &&
-				 !(load.slices & ((1u << profile->size) - 1) << s);
+		for (uint8_t s = 0; s < 4; s++) {
+			uint32_t slices = oracle_slices(it, want->profile, s);
+
+			start |= slices && !(load.slices & slices);
+		}
 		if (profile->most && load.instances[want->profile - 1] >= profile->most)
 			start = false;
 		return bits | (start ? 0 : BIT(MIG_PLACEMENT));
@@ -255,8 +319,9 @@ uint32_t oracle_node(uint32_t node, const struct placement_request *request)
 	host_load(node, &cpu_used, &memory_used);
 	bits |= it->cordoned ? BIT(CORDONED) : 0;
 	bits |= request->node >= 0 && (uint32_t)request->node != node ? BIT(OTHER_NODE) : 0;
-	bits |= cpu + cpu_used > it->cpu_milli ? BIT(CPU) : 0;
-	bits |= memory + memory_used > (int64_t)it->host_memory_bytes ? BIT(HOST_MEMORY) : 0;
+	bits |= cpu && cpu + cpu_used > it->cpu_milli ? BIT(CPU) : 0;
+	bits |= memory && memory + memory_used > (int64_t)it->host_memory_bytes ? BIT(HOST_MEMORY)
+										: 0;
 	for (int i = 0; i < request->containers; i++) {
 		gpus |= request->container[i].devices > 0;
 		bits |= request->container[i].devices > it->devices ? BIT(DEVICE_COUNT) : 0;

@@ -7,12 +7,28 @@
 
 struct world world;
 
-/* Profile 1: one slice anywhere; 2: two slices at 0 or 2; 3: all four, once. */
-const struct placement_profile world_geometry[PROFILES] = {
-	{.name = 1, .starts = 0xf, .size = 1, .compute = 1},
-	{.name = 2, .starts = 0x5, .size = 2, .compute = 2},
-	{.name = 3, .starts = 0x1, .size = 4, .compute = 4, .most = 1},
+/* Profile 1: one slice anywhere; 2: two slices at 0 or 2; 3: all four, once. Or there is no 2, 1
+ * has two slices and 3 has two in the middle. */
+static const struct placement_profile geometries[GEOMETRIES][PROFILES] = {
+	{
+		{.name = 1, .starts = 0xf, .size = 1, .compute = 1},
+		{.name = 2, .starts = 0x5, .size = 2, .compute = 2},
+		{.name = 3, .starts = 0x1, .size = 4, .compute = 4, .most = 1},
+	},
+	{
+		{.name = 1, .starts = 0x7, .size = 2, .compute = 1},
+		{.name = 3, .starts = 0x2, .size = 2, .compute = 2},
+	},
 };
+static const size_t offered[GEOMETRIES] = {3, 2};
+
+const struct placement_profile *world_profile(int geometry, uint16_t name)
+{
+	for (size_t i = 0; geometry && i < offered[geometry - 1]; i++)
+		if (geometries[geometry - 1][i].name == name)
+			return &geometries[geometry - 1][i];
+	return NULL;
+}
 
 bool world_chance(int percent)
 {
@@ -26,15 +42,22 @@ static uint32_t amount(uint32_t most)
 
 struct placement *world_fresh(void *memory, size_t size)
 {
-	const struct placement_limits limits = {
-		.nodes = NODES, .pods = PODS, .charges = PODS * GPUS, .shapes = 6, .typicals = 8};
+	const struct placement_limits limits = {.nodes = NODES,
+						.pods = 2 * PODS,
+						.charges = 2 * PODS * GPUS,
+						.shapes = 6,
+						.typicals = 8,
+						.steps = STEPS};
 	struct placement *p = NULL;
 	uint8_t number;
 
 	expect(placement_size(&limits) <= size);
 	expect_eq(placement_init(memory, size, &limits, &p), 0);
 	expect_eq(placement_configure(p, &world.config), 0);
-	expect_eq(placement_geometry(p, world_geometry, PROFILES, &number), 0);
+	for (int i = 0; i < GEOMETRIES; i++) {
+		expect_eq(placement_geometry(p, geometries[i], offered[i], &number), 0);
+		expect_eq(number, i + 1);
+	}
 	expect_eq(placement_learn(p, world.usual, world.counts, 4), 0);
 	for (int i = 0; i < NODES; i++) {
 		uint32_t node;
@@ -50,6 +73,7 @@ struct placement_node world_node(void)
 	struct placement_node node = {
 		.cpu_milli = 4000 + amount(16000),
 		.host_memory_bytes = (100 + amount(400)) * MIB,
+		.tags = (uint32_t)test_random_below(4),
 		.model = (uint8_t)test_random_below(3),
 		.devices = (uint8_t)test_random_below(GPUS + 1),
 		.cordoned = world_chance(5),
@@ -62,7 +86,9 @@ struct placement_node world_node(void)
 			.taints = world_chance(10) ? 1u << test_random_below(2) : 0,
 			.slots = world_chance(30) ? (uint16_t)(1 + test_random_below(3)) : 0,
 			.numa = (uint8_t)test_random_below(2),
-			.geometry = world_chance(20),
+			.geometry =
+				world_chance(20) ? (uint8_t)(1 + test_random_below(GEOMETRIES)) : 0,
+			.lost = world_chance(5),
 		};
 	for (int i = 0; i < node.devices; i++)
 		for (int j = 0; j < i; j++)
@@ -105,6 +131,10 @@ struct placement_request world_request(int most_containers)
 		.class = (uint8_t)test_random_below(PLACEMENT_CLASSES),
 		.numa = world_chance(20) ? (uint8_t)test_random_below(3) : 0,
 		.links = world_chance(20) ? (uint8_t)test_random_below(3) : 0,
+		.prefers = world_chance(20) ? test_random_below(7) : 0,
+		.avoids = world_chance(20) ? (uint32_t)test_random_below(4) : 0,
+		.way = world_chance(20) ? (uint8_t)test_random_below(3) : 0,
+		.stays = world_chance(30) ? (uint8_t)test_random_below(PLACEMENT_STAYS + 1) : 0,
 		.containers = (uint8_t)(1 + test_random_below((uint64_t)most_containers)),
 	};
 
@@ -117,16 +147,21 @@ struct placement_request world_request(int most_containers)
 	return request;
 }
 
-void world_given(void)
+void world_factors(void)
 {
-	memset(&world, 0, offsetof(struct world, memory));
-	world.config.policy = (enum placement_policy)test_random_below(PLACEMENT_POLICIES);
 	for (int i = 0; i < PLACEMENT_CLASSES && world_chance(60); i++) {
 		world.config.compute_factor_milli[i] = 1000 + 250 * (uint32_t)test_random_below(3);
 		world.config.memory_factor_milli[i] = 1000 + 500 * (uint32_t)test_random_below(2);
 	}
+}
+
+void world_given(void)
+{
+	memset(&world, 0, offsetof(struct world, memory));
+	world.config.policy = (enum placement_policy)test_random_below(PLACEMENT_POLICIES);
+	world_factors();
 	for (int i = 0; i < NODES; i++)
-		world.node[i] = world_node();
+		world.node[i] = i && world_chance(30) ? world.node[i - 1] : world_node();
 	for (int i = 0; i < 4; i++) {
 		world.usual[i] = world_request(1);
 		world.usual[i].node = PLACEMENT_ANYWHERE;

@@ -8,12 +8,14 @@
 
 #include "core/placement.h"
 
-enum { NODES = 5, PODS = 40, GPUS = 5, PROFILES = 3 };
+enum { NODES = 5, PODS = 40, GPUS = 5, PROFILES = 3, GEOMETRIES = 2, STEPS = 30 };
 
 struct pod {
+	bool adopted; /* booked, whether it fitted or not */
 	uint64_t name;
 	struct placement_request request;
 	struct placement_assignment assignment;
+	uint64_t until;
 	int32_t priority;
 	uint32_t node;
 };
@@ -26,12 +28,16 @@ struct world {
 	struct placement_request usual[4];
 	uint32_t counts[4];
 	int pods;
+	uint64_t now;
+	bool on_trial;
+	bool changed[NODES]; /* under its pods: more may be promised than there is */
 	_Alignas(64) char memory[2][1 << 20];
 };
 
 extern struct world world;
 
-extern const struct placement_profile world_geometry[PROFILES];
+/* The profile of a name, as GPUs of a geometry (1, 2) offer it; NULL: they do not. */
+const struct placement_profile *world_profile(int geometry, uint16_t name);
 
 /* Another cluster, with nobody in it; METE_SEED repeats it. */
 void world_given(void);
@@ -40,6 +46,8 @@ void world_given(void);
 struct placement *world_fresh(void *memory, size_t size);
 
 struct placement_node world_node(void);
+/* Draws how much may be promised to whom. */
+void world_factors(void);
 struct placement_request world_request(int most_containers);
 bool world_chance(int percent);
 
@@ -47,6 +55,8 @@ bool world_chance(int percent);
 struct load {
 	uint64_t memory[PLACEMENT_CLASSES], compute[PLACEMENT_CLASSES];
 	uint32_t tenants, exclusive, pods, slices, instances[PROFILES];
+	uint32_t leftovers; /* from when the GPU was split another way */
+	bool overlap;
 };
 
 /* The oracle, in placement_oracle.c. */
@@ -57,6 +67,9 @@ int64_t oracle_room(uint64_t capacity, const uint64_t *used, bool memory, int cl
 bool oracle_runs(const struct placement_request *request, int container, int phase);
 /* What of the node, and not of its GPUs, is in the way, as bits. */
 uint32_t oracle_node(uint32_t node, const struct placement_request *request);
+/* The slices of an instance on a GPU; 0: no such one is offered there. */
+uint32_t oracle_slices(const struct placement_device *gpu, uint16_t name, uint8_t start);
+/* But on nodes that changed: what is beyond there is shown as such. */
 void expect_nothing_promised_twice(void);
 void expect_a_binding_reason(uint32_t node, const struct placement_request *request);
 

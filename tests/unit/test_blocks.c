@@ -76,7 +76,7 @@ static int drop_at(uint64_t address)
 	struct block *block = blocks_detach(address, &units);
 
 	expect(block != NULL);
-	return blocks_freed(block, units);
+	return blocks_freed(block, address, units);
 }
 
 static uint64_t some_bytes(void)
@@ -184,8 +184,46 @@ TEST(an_address_that_comes_back_before_the_free_has_returned_is_another_allocati
 	expect(blocks_detach(address_of(0, 0), &units) == first);
 	/* The driver freed it and gave it to another thread, whose put comes first. */
 	expect_eq(blocks_put(0, 1, address_of(0, 0), 512, &second), 0);
-	expect_eq(blocks_freed(first, units), 0);
+	expect_eq(blocks_freed(first, address_of(0, 0), units), 0);
 	expect_eq(drop_at(address_of(0, 0)), BLOCKS_EMPTY);
+}
+
+TEST(what_a_thread_is_about_to_free_is_no_gap_yet)
+{
+	const uint64_t half = 512 << 10;
+	struct block *block;
+	unsigned units;
+
+	begin();
+	/* Of four parts of a block the first and the third are taken. */
+	expect_eq(blocks_put(0, 1, address_of(0, 0), half, &block), BLOCKS_UNPAID);
+	expect(!blocks_paid(block));
+	expect_eq(blocks_put(0, 1, address_of(0, 0) + 2 * half, half, &block), 0);
+	expect(blocks_fit(0, 1, half) && !blocks_fit(0, 1, half + 512));
+	expect(blocks_detach(address_of(0, 0) + 2 * half, &units) == block);
+	expect(!blocks_fit(0, 1, half + 512));
+	expect_eq(blocks_freed(block, address_of(0, 0) + 2 * half, units), 0);
+	expect(blocks_fit(0, 1, 3 * half) && !blocks_fit(0, 1, 3 * half + 512));
+}
+
+TEST(what_is_had_again_before_it_is_said_to_be_free_is_not_there_twice)
+{
+	const uint64_t half = BLOCKS_BYTES / 2;
+	struct block *block;
+	unsigned units;
+
+	begin();
+	expect_eq(blocks_put(0, 1, address_of(0, 0), half, &block), BLOCKS_UNPAID);
+	expect(!blocks_paid(block));
+	expect_eq(blocks_put(0, 1, address_of(0, 0) + half, half, &block), 0);
+	expect(blocks_detach(address_of(0, 0), &units) == block);
+	/* The driver freed it, and another thread has a part of it, across what was its beginning.
+	 */
+	expect_eq(blocks_put(0, 1, address_of(0, 0) + 512, half - 512, &block), 0);
+	expect(!blocks_fit(0, 1, 1) && !blocks_fit_likely(0, 1, 1));
+	expect_eq(blocks_freed(block, address_of(0, 0), units), 0);
+	expect(blocks_fit(0, 1, 512) && blocks_fit_likely(0, 1, 512));
+	expect(!blocks_fit(0, 1, 513) && !blocks_fit_likely(0, 1, 513));
 }
 
 TEST(what_the_driver_did_not_free_is_known_again)
@@ -291,7 +329,7 @@ TEST(a_block_belongs_to_the_context_that_the_driver_gave_it_to)
 	put_in(0x1000, address_of(0, 0), BLOCKS_UNPAID);
 	block = blocks_detach(address_of(0, 0), &units);
 	put_in(0x2000, address_of(0, 0), 0);
-	expect_eq(blocks_freed(block, units), 0);
+	expect_eq(blocks_freed(block, address_of(0, 0), units), 0);
 	blocks_context_gone(0x1000, one_gone);
 	expect_eq(gone_blocks, 0);
 	blocks_context_gone(0x2000, one_gone);
@@ -312,9 +350,9 @@ TEST(a_block_that_another_device_has_now_is_charged_to_that)
 	expect(!blocks_paid(new));
 	expect_eq(blocks_device(new), 1);
 	expect_eq(blocks_device(old), 0);
-	expect_eq(blocks_freed(old, units), BLOCKS_EMPTY);
+	expect_eq(blocks_freed(old, address_of(0, 0), units), BLOCKS_EMPTY);
 	expect(blocks_detach(address_of(0, 0), &units) == new);
-	expect_eq(blocks_freed(new, units), BLOCKS_EMPTY);
+	expect_eq(blocks_freed(new, address_of(0, 0), units), BLOCKS_EMPTY);
 }
 
 /* A thread is about to say that it freed the last one when another context has had its block, and
@@ -336,10 +374,10 @@ TEST(a_block_that_went_with_a_context_is_not_given_back_again_by_who_freed_in_it
 	/* The address is another device's, and then another block's. */
 	expect_eq(blocks_put(1, 3, address_of(0, 0), 512, &new), BLOCKS_UNPAID);
 	expect(!blocks_paid(new));
-	expect_eq(blocks_freed(old, units), 0);
+	expect_eq(blocks_freed(old, address_of(0, 0), units), 0);
 	expect(blocks_detach(address_of(0, 0), &more) == new);
 	expect_eq(blocks_device(new), 1);
-	expect_eq(blocks_freed(new, more), BLOCKS_EMPTY);
+	expect_eq(blocks_freed(new, address_of(0, 0), more), BLOCKS_EMPTY);
 	blocks_context_gone(2, one_gone);
 	expect_eq(gone_blocks, 1);
 }

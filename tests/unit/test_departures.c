@@ -147,6 +147,26 @@ TEST(recorded_lifetimes_are_those_of_the_list)
 	replay_trace_done(&trace);
 }
 
+TEST(only_foresight_looks_at_when_pods_say_they_leave)
+{
+	struct replay_trace trace = trace_of(ones_and_eights);
+	struct departures_run fgd = run_of("fgd", 900), foresight = run_of("foresight", 900);
+	struct departures_outcome before, after;
+
+	fgd.lifetimes = foresight.lifetimes = 12;
+	before = outcome_of(&trace, &fgd);
+	fgd.stated = true;
+	after = outcome_of(&trace, &fgd);
+	expect_eq(memcmp(before.size, after.size, sizeof(before.size)), 0);
+	before = outcome_of(&trace, &foresight);
+	foresight.stated = true;
+	after = outcome_of(&trace, &foresight);
+	expect(memcmp(before.window, after.window, sizeof(before.window)) != 0 ||
+	       after.refused <= before.refused);
+	expect(after.refused < before.refused + 1);
+	replay_trace_done(&trace);
+}
+
 TEST(foresight_has_room_for_large_pods_where_others_have_none)
 {
 	struct replay_trace trace = trace_of(ones_and_eights);

@@ -4,9 +4,11 @@
 #include "cli/pick_choose.h"
 #include "tests/test.h"
 
+/* Of 100 bytes, but the fourth, of 1000, and the last, of 50. */
 static const struct pick_gpu gpus[] = {
-	{0, "GPU-a", 0.40, 0.10}, {1, "GPU-b", 0.00, 0.30}, {2, "GPU-c", 0.90, 0.05},
-	{3, "GPU-d", NAN, 0.20},  {4, "GPU-e", 0.10, 0.60}, {5, "GPU-f", 0.10, 0.00},
+	{0, "GPU-a", 0.40, 0.10, 100, 90}, {1, "GPU-b", 0.00, 0.30, 100, 70},
+	{2, "GPU-c", 0.90, 0.05, 100, 95}, {3, "GPU-d", NAN, 0.20, 1000, 800},
+	{4, "GPU-e", 0.10, 0.60, 100, 40}, {5, "GPU-f", 0.10, 0.00, 50, 50},
 };
 
 static struct pick_criteria usual(enum pick_order order)
@@ -121,5 +123,36 @@ TEST(an_unknown_order_says_what_there_is)
 	expect_eq(pick_parse_order("memory", &order, &why), 0);
 	expect_eq(order, PICK_MEMORY);
 	expect_eq(pick_parse_order("best", &order, &why), -EINVAL);
-	expect_str(why.text, "--order 'best': first, last, random, load or memory is accepted");
+	expect_str(why.text, "--order 'best': first, last, random, load, memory or memory-free is "
+			     "accepted");
+}
+
+TEST(as_much_memory_is_free_as_asked_in_bytes_or_of_each_gpus_own)
+{
+	struct pick_criteria c = usual(PICK_FIRST);
+
+	c.include_nan = true;
+	c.memory_free.bytes = 70;
+	expect_str(chosen(&c, nobody), "013");
+	c.memory_free.bytes = 71;
+	expect_str(chosen(&c, nobody), "03");
+	c.memory_free = (struct share_amount){.milli = 800};
+	expect_str(chosen(&c, nobody), "035");
+	c.memory_free.milli = 801;
+	expect_str(chosen(&c, nobody), "05");
+	c.memory_free = (struct share_amount){0};
+	c.order = PICK_MEMORY_FREE;
+	expect_str(chosen(&c, nobody), "3015");
+}
+
+TEST(who_does_not_say_how_much_is_free_counts_as_asked)
+{
+	const struct pick_gpu silent = {0, "GPU-a", 0, NAN, 0, 0};
+	struct pick_criteria c = usual(PICK_MEMORY_FREE);
+	size_t order[PICK_GPUS];
+
+	c.memory_free.bytes = 1;
+	expect_eq(pick_choose(&silent, 1, &c, nobody, order), 0);
+	c.include_nan = true;
+	expect_eq(pick_choose(&silent, 1, &c, nobody, order), 1);
 }

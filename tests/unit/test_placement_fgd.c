@@ -92,6 +92,8 @@ static struct placement_request random_usual(void)
 	} else {
 		it->devices = 1;
 		it->compute_milli = milli[test_random_below(ARRAY_SIZE(milli))];
+		/* Few amounts are no whole steps (PLACEMENT_STEP). */
+		it->compute_milli -= test_random_below(12) == 0;
 	}
 	return request;
 }

@@ -111,6 +111,30 @@ TEST(foresight_keeps_nodes_whole_for_the_few_that_want_eight_gpus)
 		placed(p, &usuals[1], &d);
 }
 
+/* Whoever may go anywhere takes what some insist on rather than the last node with eight GPUs. */
+TEST(foresight_spares_the_last_room_for_many_gpus_more_than_a_model_that_is_asked_for)
+{
+	struct placement *p = given(PLACEMENT_FORESIGHT);
+	struct placement_node large = node_of(8), wanted = node_of(1);
+	struct placement_request usuals[] = {whole(1), whole(1), whole(8)};
+	const uint32_t counts[] = {58, 40, 2};
+	struct placement_decision d;
+	uint32_t n;
+
+	large.model = 2;
+	wanted.model = 1;
+	usuals[1].models = 1u << 1;
+	for (int i = 0; i < 3; i++)
+		with_node(p, &large);
+	expect_eq(placement_learn(p, usuals, counts, 3), 0);
+	for (int i = 0; i < 16; i++)
+		placed(p, &usuals[0], &d);
+	n = with_node(p, &wanted);
+	placement_reprice(p);
+	placed(p, &usuals[0], &d);
+	expect_eq(d.node, n);
+}
+
 TEST(foresight_lets_the_node_become_empty_that_fewer_pods_have_to_leave)
 {
 	struct placement *p = given(PLACEMENT_FORESIGHT);
@@ -248,4 +272,254 @@ TEST(of_equal_nodes_the_lowest_is_taken_across_blocks)
 		expect_eq(d.node, i);
 	}
 	expect_eq(placement_decide(p, &one, &d), PLACEMENT_NOWHERE);
+}
+
+/* Where each of two nodes that the request likes alike ranks: > 0: the first one. */
+static int first_over_second(struct placement *p, const struct placement_request *request)
+{
+	const int32_t *scores;
+	uint32_t size;
+
+	expect_eq(placement_scores(p, request, &scores, &size), 0);
+	expect(scores[0] != INT32_MIN && scores[1] != INT32_MIN);
+	return (scores[0] > scores[1]) - (scores[0] < scores[1]);
+}
+
+TEST(a_preferred_model_and_avoided_nodes_come_before_the_policy)
+{
+	for (int policy = 0; policy < PLACEMENT_POLICIES; policy++) {
+		struct placement *p = given((enum placement_policy)policy);
+		struct placement_node plain = node_of(2), other = node_of(2);
+		struct placement_request half = part(500, 0), cpu = part(0, 0);
+
+		plain.model = 1;
+		other.model = 2;
+		other.tags = 6;
+		with_node(p, &plain);
+		with_node(p, &other);
+		half.prefers = 1u << 2;
+		expect_eq(first_over_second(p, &half), -1);
+		half.prefers = 1u << 1;
+		expect_eq(first_over_second(p, &half), 1);
+		half.prefers = 0;
+		half.avoids = 2;
+		expect_eq(first_over_second(p, &half), 1);
+		/* Both count alike; and one who is avoided takes whom nobody else takes. */
+		half.prefers = 1u << 2;
+		expect_eq(first_over_second(p, &half),
+			  first_over_second(p, &(struct placement_request){
+						       .node = PLACEMENT_ANYWHERE,
+						       .containers = 1,
+						       .container = {half.container[0]}}));
+		half.models = 1u << 2;
+		expect_eq(refused(p, &half, 1), PLACEMENT_FITS);
+		/* Models are of no interest to those without a GPU. */
+		memset(&cpu.container[0], 0, sizeof(cpu.container[0]));
+		cpu.container[0].cpu_milli = 100;
+		cpu.prefers = 1u << 2;
+		expect_eq(first_over_second(p, &cpu), 0);
+	}
+}
+
+TEST(nodes_that_are_alike_but_for_a_tag_are_not_alike)
+{
+	struct placement *p = given(PLACEMENT_FGD);
+	struct placement_node node = node_of(2);
+	struct placement_request half = part(500, 0);
+
+	half.avoids = 1;
+	with_node(p, &node);
+	with_node(p, &node);
+	expect_eq(first_over_second(p, &half), 0);
+	node.tags = 1;
+	expect_eq(placement_update_node(p, 0, &node), 0);
+	expect_eq(first_over_second(p, &half), -1);
+	half.avoids = 3; /* never asked before */
+	expect_eq(first_over_second(p, &half), -1);
+}
+
+TEST(wishes_that_are_not_met_add_up_and_stay_numbers)
+{
+	struct placement *p = given(PLACEMENT_FORESIGHT);
+	struct placement_node node = node_of(2);
+	struct placement_request two = whole(2);
+	const int32_t *scores;
+	uint32_t size;
+
+	node.device[1].numa = 1;
+	node.tags = 1;
+	with_node(p, &node);
+	node.model = 3;
+	with_node(p, &node);
+	two.numa = two.links = PLACEMENT_PREFER;
+	two.avoids = 1;
+	two.prefers = 1u << 3;
+	expect_eq(placement_scores(p, &two, &scores, &size), 0);
+	expect(scores[0] > INT32_MIN && scores[0] < -(1 << 30));
+	expect(scores[1] > scores[0]);
+}
+
+TEST(a_pod_is_packed_or_spread_whatever_the_policy_is)
+{
+	for (int policy = 0; policy < PLACEMENT_POLICIES; policy++) {
+		struct placement *p = given((enum placement_policy)policy);
+		struct placement_node node = node_of(2);
+		struct placement_request tenth = part(100, 0), apart = tenth, near = tenth;
+		struct placement_decision first, d;
+
+		with_node(p, &node);
+		with_node(p, &node);
+		placed(p, &tenth, &first);
+		apart.way = PLACEMENT_WAY_SPREAD;
+		placed(p, &apart, &d);
+		expect(d.node != first.node);
+		placed(p, &apart, &d);
+		placed(p, &apart, &d);
+		/* Each GPU has one now. */
+		near.way = PLACEMENT_WAY_PACK;
+		placed(p, &near, &first);
+		for (int i = 0; i < 3; i++) {
+			placed(p, &near, &d);
+			expect_eq(d.node, first.node);
+			expect_eq(d.assignment.slot[0].device, first.assignment.slot[0].device);
+		}
+		near.way = PLACEMENT_WAY_SPREAD + 1;
+		expect_eq(placement_decide(p, &near, &d), -EINVAL);
+	}
+}
+
+TEST(a_pod_is_one_holder_however_many_containers_it_has)
+{
+	struct placement *p = given(PLACEMENT_FORESIGHT);
+	struct placement_node node = node_of(4), larger = node_of(8);
+	struct placement_request usual[2] = {whole(4), part(300, 0)};
+	struct placement_request together = whole(2), apart = whole(1);
+	const uint32_t counts[2] = {1, 5};
+	struct placement_decision d, e;
+
+	with_node(p, &node);
+	with_node(p, &larger);
+	expect_eq(placement_learn(p, usual, counts, 2), 0);
+	together.container[0].cpu_milli = 2000;
+	apart.containers = 2;
+	apart.container[1] = apart.container[0];
+	/* And a look at the books says the same as the look ahead. */
+	for (int i = 0; i < 3; i++) {
+		expect_eq(placement_decide(p, &together, &d), 0);
+		expect_eq(placement_decide(p, &apart, &e), 0);
+		expect_eq(d.node, e.node);
+		expect_eq(d.score, e.score);
+		placed(p, i % 2 ? &together : &apart, &d);
+		placement_reprice(p);
+	}
+}
+
+TEST(a_part_is_foreseen_as_it_is_booked_however_long_it_stays)
+{
+	struct placement *p = given(PLACEMENT_FORESIGHT);
+	struct placement_node node = node_of(1);
+	struct placement_request usual[2] = {whole(1), part(300, 0)};
+	struct placement_request together = part(400, 0), apart = part(200, 0);
+	const uint32_t counts[2] = {1, 2};
+	struct placement_decision d, e;
+
+	with_node(p, &node);
+	expect_eq(placement_learn(p, usual, counts, 2), 0);
+	together.container[0].cpu_milli = 2000;
+	apart.containers = 2;
+	apart.container[1] = apart.container[0];
+	together.stays = apart.stays = 1;
+	expect_eq(placement_decide(p, &together, &d), 0);
+	expect_eq(placement_decide(p, &apart, &e), 0);
+	expect_eq(d.score, e.score);
+	together.stays = 0;
+	expect_eq(placement_decide(p, &together, &e), 0);
+	expect(d.score > e.score);
+}
+
+TEST(room_for_instances_is_no_more_than_a_gpu_may_have_of_them)
+{
+	/* Of the first one there may be one, though two would find a place. */
+	const struct placement_profile profiles[2] = {
+		{.name = 1, .starts = 0x5, .size = 2, .compute = 1, .most = 1},
+		{.name = 2, .starts = 0xf, .size = 1, .compute = 1},
+	};
+	/* One of the second GPU's halves is taken by the first, and one of the first GPU's by two
+	 * of the second. */
+	static const struct placement_slot there[3] = {{0, 1, 0}, {0, 0, 0}, {0, 0, 1}};
+	struct placement *p = given(PLACEMENT_FORESIGHT);
+	struct placement_request usual[2] = {part(0, 0), part(0, 0)};
+	struct placement_node node = node_of(2);
+	const uint32_t counts[2] = {9, 1};
+	struct placement_decision d;
+	uint8_t geometry;
+	uint64_t pod;
+	uint32_t n;
+
+	for (int i = 0; i < 2; i++)
+		usual[i].container[0] = (struct placement_container){
+			.devices = 1, .profile = (uint16_t)(i + 1), .cpu_milli = 100};
+	expect_eq(placement_geometry(p, profiles, 2, &geometry), 0);
+	node.device[0].geometry = node.device[1].geometry = geometry;
+	n = with_node(p, &node);
+	for (int i = 0; i < 3; i++) {
+		const struct placement_assignment at = {.size = 1, .slot = {there[i]}};
+
+		expect_eq(placement_commit(p, &usual[i > 0], n, &at, 0, &pod), 0);
+	}
+	expect_eq(placement_learn(p, usual, counts, 2), 0);
+	/* On the first GPU it would take the only place for another first. */
+	placed(p, &usual[1], &d);
+	expect_eq(d.assignment.slot[0].device, 1);
+	expect_eq(refused(p, &usual[1], n), PLACEMENT_FITS);
+}
+
+TEST(a_node_whose_pods_leave_soon_is_kept_for_those_who_want_all_of_it)
+{
+	struct placement *p = given(PLACEMENT_FORESIGHT);
+	struct placement_request usual[2] = {whole(8), whole(1)}, four = whole(4), one = whole(1);
+	struct placement_node node = node_of(8);
+	const uint32_t counts[2] = {1, 8};
+	struct placement_decision d;
+	uint64_t pod[2];
+
+	expect_eq(placement_learn(p, usual, counts, 2), 0);
+	for (int i = 0; i < 2; i++) {
+		four.node = (int32_t)with_node(p, &node);
+		pod[i] = placed(p, &four, &d);
+	}
+	placement_reprice(p);
+	/* Nobody says how long: the first of equals. */
+	expect_eq(placement_decide(p, &one, &d), 0);
+	expect_eq(d.node, 0);
+	expect_eq(placement_stays(p, pod[0], 1), 0);
+	expect_eq(placement_decide(p, &one, &d), 0);
+	expect_eq(d.node, 1);
+	expect_eq(placement_stays(p, pod[1], 1), 0);
+	expect_eq(placement_stays(p, pod[0], PLACEMENT_STAYS), 0);
+	expect_eq(placement_decide(p, &one, &d), 0);
+	expect_eq(d.node, 0);
+	/* It may say so when it comes. */
+	expect_eq(placement_release(p, pod[1]), 0);
+	four.stays = 2;
+	four.node = 1;
+	pod[1] = placed(p, &four, &d);
+	expect_eq(placement_decide(p, &one, &d), 0);
+	expect_eq(d.node, 0);
+	expect_eq(placement_stays(p, pod[1], PLACEMENT_STAYS + 1), -EINVAL);
+	expect_eq(placement_release(p, pod[1]), 0);
+	expect_eq(placement_stays(p, pod[1], 1), -ENOENT);
+	four.stays = PLACEMENT_STAYS + 1;
+	expect_eq(placement_valid(&four), -EINVAL);
+}
+
+TEST(how_long_a_pod_stays_is_told_in_eighths)
+{
+	expect_eq(placement_eighths(0, 800), 1);
+	expect_eq(placement_eighths(99, 800), 1);
+	expect_eq(placement_eighths(450, 800), 5);
+	expect_eq(placement_eighths(799, 800), 8);
+	expect_eq(placement_eighths(UINT64_MAX, 800), 8);
+	expect_eq(placement_eighths(UINT64_MAX, UINT64_MAX), 8);
+	expect_eq(placement_eighths(5, 0), 6);
 }

@@ -152,3 +152,66 @@ TEST(jobs_are_read_from_words)
 	expect_eq(replay_job_lists(&job, "../a", &why), -EINVAL);
 	expect_eq(replay_job_lists(&job, "all", &why), -ENOENT);
 }
+
+static int published_of(const char *rows, struct published *curves, struct fault *why)
+{
+	char *text = NULL;
+	size_t size = 0;
+	owned(fclose) FILE *table = NULL;
+	FILE *out = open_memstream(&text, &size);
+	int r;
+
+	expect(out);
+	fputs("workload,sc_policy,tune,seed", out);
+	for (int i = 0; i < OPENB_PERCENT; i++)
+		fprintf(out, ",%d", i);
+	fputs("\n", out);
+	for (; *rows; rows += strcspn(rows, "\n") + 1) {
+		int head = (int)strcspn(rows, " \n");
+
+		fprintf(out, "%.*s", head, rows);
+		for (int i = 0; i < OPENB_PERCENT && rows[head] == ' '; i++)
+			fprintf(out, ",%.*s", (int)strcspn(rows + head + 1, "\n"), rows + head + 1);
+		fputs("\n", out);
+	}
+	fclose(out);
+	table = fmemopen(text, size, "r");
+	expect(table);
+	r = published_read(table, "table", "default", curves, why);
+	free(text);
+	return r;
+}
+
+TEST(what_was_published_is_the_mean_of_its_seeds)
+{
+	struct published curves[PUBLISHED_POLICIES];
+	struct fault why;
+
+	expect_eq(published_of("openb_pod_list_default,06-FGD,1.3,42 90\n"
+			       "openb_pod_list_default,06-FGD,1.3,43 91\n"
+			       "openb_pod_list_default,06-FGD,1.0,43 10\n"
+			       "openb_pod_list_other,06-FGD,1.3,43 10\n"
+			       "openb_pod_list_default,99-Other,1.3,43 10\n"
+			       "openb_pod_list_default,01-Random,1.3,43 80\n",
+			       curves, &why),
+		  0);
+	expect_eq(curves[PLACEMENT_FGD].seeds, 2);
+	expect_eq(curves[PLACEMENT_FGD].percent[130] * 10, 905);
+	expect_eq(curves[CLUSTER_RANDOM].seeds, 1);
+	expect_eq(curves[PLACEMENT_FORESIGHT].seeds, 0);
+}
+
+TEST(a_table_that_is_not_of_percentages_is_refused)
+{
+	struct published curves[PUBLISHED_POLICIES];
+	struct fault why;
+
+	expect_eq(published_of("openb_pod_list_default,06-FGD,1.3,42 x\n", curves, &why), -EINVAL);
+	expect_str(why.text, "table: 'x' is no percentage");
+	expect_eq(published_of("openb_pod_list_default,06-FGD,1.3,42 101\n", curves, &why),
+		  -EINVAL);
+	expect_eq(published_of("openb_pod_list_default,06-FGD,1.3,42\n", curves, &why), -EINVAL);
+	expect_eq(published_of("openb_pod_list_default\n", curves, &why), -EINVAL);
+	expect_eq(published_load("/nonexistent", "allo", "default", curves, &why), 0);
+	expect_eq(curves[PLACEMENT_FGD].seeds, 0);
+}

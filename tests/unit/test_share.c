@@ -26,6 +26,18 @@ TEST(bytes_take_binary_units)
 	expect_eq(bytes_of("123B"), 123);
 }
 
+TEST(a_unit_is_a_power_of_1024_however_it_is_written)
+{
+	static const char *const rows[] = {"4G",   "4g",       "4GB",	    "4gb",
+					   "4Gi",  "4GiB",     "4096M",	    "4096MB",
+					   "4.0G", "4194304K", "4294967296"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		expect_eq(bytes_of(rows[i]), 4 * GIB);
+	expect_eq(bytes_of("1T"), 1024 * GIB);
+	expect_eq(bytes_of("1048576"), MIB);
+}
+
 TEST(fractions_are_exact)
 {
 	expect_eq(bytes_of("1.5GiB"), GIB + GIB / 2);
@@ -35,7 +47,7 @@ TEST(fractions_are_exact)
 	expect_eq(bytes_of("3.25TiB"), 13 * (1ull << 38));
 }
 
-TEST(a_part_of_a_device_is_a_percentage_or_thousandths)
+TEST(a_part_of_a_device_is_a_percentage_or_a_fraction)
 {
 	uint64_t bytes = 0;
 
@@ -45,10 +57,12 @@ TEST(a_part_of_a_device_is_a_percentage_or_thousandths)
 	expect_eq(bytes, 20 * GIB);
 	expect_eq(share_parse_amount("12.5%", &amount), 0);
 	expect_eq(amount.milli, 125);
-	expect_eq(share_parse_amount("1000m", &amount), 0);
+	expect_eq(share_parse_amount("1000/1000", &amount), 0);
 	expect_eq(share_bytes(&amount, UINT64_MAX, &bytes), 0);
 	expect(bytes == UINT64_MAX);
-	expect_eq(share_parse_amount("1m", &amount), 0);
+	expect_eq(share_parse_amount("1/3", &amount), 0);
+	expect_eq(amount.milli, 333);
+	expect_eq(share_parse_amount("1/1000", &amount), 0);
 	expect_eq(share_bytes(&amount, 999, &bytes), SHARE_ZERO);
 }
 
@@ -60,12 +74,21 @@ TEST(what_is_no_amount_is_refused_with_its_reason)
 	} rows[] = {
 		{"", SHARE_EMPTY},
 		{"-1GiB", SHARE_NEGATIVE},
-		{"0", SHARE_UNIT},
+		{"0", SHARE_ZERO},
 		{"0GiB", SHARE_ZERO},
 		{"0%", SHARE_ZERO},
 		{"4", SHARE_UNIT},
-		{"4GB", SHARE_UNIT},
-		{"4G", SHARE_UNIT},
+		{"1048575", SHARE_UNIT},
+		{"8000000.5", SHARE_UNIT},
+		{"256m", SHARE_MILLI},
+		{"0.25", SHARE_UNIT},
+		{"0.0", SHARE_ZERO},
+		{"1/0", SHARE_ZERO},
+		{"2/1", SHARE_LARGE},
+		{"1/1001", SHARE_LARGE},
+		{"1/", SHARE_EMPTY},
+		{"0/4", SHARE_ZERO},
+		{"1/4x", SHARE_NONSENSE},
 		{"4 GiB", SHARE_UNIT},
 		{"4GiBs", SHARE_UNIT},
 		{"4EiB", SHARE_UNIT},
@@ -77,10 +100,10 @@ TEST(what_is_no_amount_is_refused_with_its_reason)
 		{"1.0000000001GiB", SHARE_NONSENSE},
 		{"0x10MiB", SHARE_UNIT},
 		{"1e3MiB", SHARE_UNIT},
-		{"1.5m", SHARE_NONSENSE},
+		{"1.5m", SHARE_MILLI},
+		{"1.5/4", SHARE_NONSENSE},
 		{"101%", SHARE_LARGE},
 		{"100.1%", SHARE_LARGE},
-		{"1001m", SHARE_LARGE},
 		{"99999999999999999999B", SHARE_LARGE},
 		{"16777216TiB", SHARE_LARGE},
 	};
@@ -120,6 +143,86 @@ TEST(durations_have_a_unit_and_an_upper_bound)
 	expect_eq(share_parse_duration("5124095576030431h", &ns), SHARE_LARGE);
 }
 
+TEST(a_part_is_written_in_percent_as_a_fraction_or_with_a_point)
+{
+	static const struct {
+		const char *text;
+		uint32_t most;
+		int outcome;
+		uint32_t milli;
+	} rows[] = {
+		{"25%", 1000, 0, 250},
+		{"12.5%", 1000, 0, 125},
+		{"1/4", 1000, 0, 250},
+		{"250/1000", 1000, 0, 250},
+		{"0.25", 1000, 0, 250},
+		{"0.9999", 1000, 0, 999},
+		{"1.0", 1000, 0, 1000},
+		{"0", 1000, 0, 0},
+		{"0.0", 1000, 0, 0},
+		{"0%", 1000, 0, 0},
+		{"100%", 1000, 0, 1000},
+		{"5/4", 4000, 0, 1250},
+		{"125%", 4000, 0, 1250},
+		{"1.25", 4000, 0, 1250},
+		{"400%", 4000, 0, 4000},
+		{"", 1000, SHARE_EMPTY, 0},
+		{"1", 1000, SHARE_UNIT, 0},
+		{"25", 1000, SHARE_UNIT, 0},
+		{"250m", 1000, SHARE_THOUSANDTHS, 0},
+		{"0.5G", 1000, SHARE_UNIT, 0},
+		{"-0.5", 1000, SHARE_NEGATIVE, 0},
+		{"1.001", 1000, SHARE_LARGE, 0},
+		{"1.0000001", 1000, SHARE_LARGE, 0},
+		{"100.01%", 1000, SHARE_LARGE, 0},
+		{"5/4", 1000, SHARE_LARGE, 0},
+		{"401%", 4000, SHARE_LARGE, 0},
+		{"18446744073709551615.5", 4000, SHARE_LARGE, 0},
+		{"18446744073709551615%", 4000, SHARE_LARGE, 0},
+		{"18446744073709551615/1", 4000, SHARE_LARGE, 0},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		uint32_t milli = 0;
+		int r = share_parse_part(rows[i].text, rows[i].most, &milli);
+
+		if (r != rows[i].outcome || milli != rows[i].milli)
+			test_fail(__FILE__, __LINE__, "'%s' gives %d and %u, wanted %d and %u",
+				  rows[i].text, r, milli, rows[i].outcome, rows[i].milli);
+	}
+}
+
+TEST(a_time_has_a_unit_from_nanoseconds_to_days)
+{
+	static const struct {
+		const char *text;
+		uint64_t ns;
+	} rows[] = {
+		{"7ns", 7},
+		{"100us", 100000},
+		{"5ms", 5000000},
+		{"1.5s", 1500000000},
+		{"15m", 900000000000},
+		{"2h", 7200000000000},
+		{"1.5d", 129600000000000},
+		{"0", 0},
+		{"0s", 0},
+		{"99.999999999d", 8639999999913600},
+	};
+	uint64_t most = 100 * 86400 * 1000000000ull, ns;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		ns = 1;
+		expect_eq(share_parse_time(rows[i].text, most, &ns), 0);
+		expect_eq(ns, rows[i].ns);
+	}
+	expect_eq(share_parse_time("101d", most, &ns), SHARE_LARGE);
+	expect_eq(share_parse_time("600", most, &ns), SHARE_UNIT);
+	expect_eq(share_parse_time("1 s", most, &ns), SHARE_UNIT);
+	expect_eq(share_parse_time("5M", most, &ns), SHARE_UNIT);
+	expect_eq(share_parse_time("", most, &ns), SHARE_EMPTY);
+}
+
 TEST(a_share_starts_with_the_defaults_of_the_table)
 {
 	struct share share;
@@ -134,6 +237,7 @@ TEST(a_share_starts_with_the_defaults_of_the_table)
 	expect_eq(share.wait_ns, 0);
 	expect_eq(share.on_daemon_loss, SHARE_CONTINUE);
 	expect_eq(share.strict, 0);
+	expect_eq(share.kill_unannounced, 0);
 }
 
 TEST(each_field_is_set_by_its_name_and_nothing_changes_on_bad_input)
@@ -150,6 +254,9 @@ TEST(each_field_is_set_by_its_name_and_nothing_changes_on_bad_input)
 	expect_eq(share_set(&share, "wait", "10s"), 0);
 	expect_eq(share_set(&share, "on_daemon_loss", "block"), 0);
 	expect_eq(share_set(&share, "strict", "yes"), 0);
+	expect_eq(share_set(&share, "unannounced", "kill"), 0);
+	expect_eq(share.kill_unannounced, 1);
+	expect_eq(share_set(&share, "unannounced", "hide"), SHARE_NONSENSE);
 	expect_eq(share.memory.bytes, 20 * GIB);
 	expect_eq(share.on_daemon_loss, SHARE_BLOCK);
 	before = share;
@@ -226,6 +333,6 @@ TEST(every_field_says_what_it_accepts_and_every_outcome_has_words)
 		expect(strlen(share_accepts(share_key(i))) > 10);
 	expect_eq(i, SHARE_FIELDS);
 	expect(share_accepts("nothing") == NULL);
-	for (int outcome = SHARE_EMPTY; outcome <= SHARE_ORDER; outcome++)
+	for (int outcome = SHARE_EMPTY; outcome <= SHARE_MILLI; outcome++)
 		expect(strcmp(share_problem(outcome), share_problem(999)) != 0);
 }

@@ -80,7 +80,7 @@ TEST(bytes_are_binary_and_rates_decimal_unless_they_say_otherwise)
 	expect_eq(given("METE_SIM_MEMORY", "512MiB"), 0);
 	expect_eq(settings.devices[0].memory_bytes, 512ULL << 20);
 	expect_eq(given("METE_SIM_MEMORY", "2GB"), 0);
-	expect_eq(settings.devices[0].memory_bytes, 2000000000);
+	expect_eq(settings.devices[0].memory_bytes, 2ULL << 30);
 	expect_eq(given("METE_SIM_LINK_RATE", "10G"), 0);
 	expect_eq(settings.devices[0].link_rate, 10000000000);
 	expect_eq(given("METE_SIM_LINK_RATE", "1GiB"), 0);

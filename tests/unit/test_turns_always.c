@@ -206,6 +206,8 @@ static void on_open(struct seat *s)
 {
 	expect(!s->open);
 	if (is_governed(s)) {
+		/* Law 11. */
+		expect(!s->drained || !tenant_of(s)->at.barred || tenant_of(s)->at.coupled);
 		expect_alone(s);
 		s->granted = s->granted ? s->granted : m.now;
 		m.governed++;
@@ -334,7 +336,7 @@ static int differs(unsigned d)
 			continue;
 		tenants++;
 		one = one ? one : share;
-		if (share->cap_milli < 1000)
+		if (share->cap_milli < 1000 || s->at.barred)
 			return 1;
 		difference |= share->weight != one->weight || share->class != one->class ||
 			      share->guarantee_milli || share->equal || share->weighted ||
@@ -373,7 +375,7 @@ static int could_run(const struct seat *s)
 	const struct tenant *t = tenant_of(s);
 
 	return is_governed(s) && s->stands && s->drained && !s->open && !is_multi(t) &&
-	       t->at.state != TURNS_CAPPED && !t->at.coupled && !s->at.stray;
+	       t->at.state != TURNS_CAPPED && !t->at.barred && !t->at.coupled && !s->at.stray;
 }
 
 static void expect_laws(void)
@@ -591,6 +593,16 @@ static void expect_nobody_starves(void)
 	}
 }
 
+/* Its memory leaves, or has come: it has not waited for its turn meanwhile. */
+static void bar(struct seat *s, bool barred)
+{
+	struct tenant *t = tenant_of(s);
+
+	turns_bar(&s->at, barred, m.now);
+	for (unsigned d = 0; d < DEVICES; d++)
+		t->seats[d].since = m.now;
+}
+
 static void step(void)
 {
 	struct tenant *t = &m.tenants[below(TENANTS)];
@@ -603,6 +615,8 @@ static void step(void)
 		set_live(t);
 	else if (dice < 5 && s->there)
 		turns_uneven(&s->at, below(2), m.now);
+	else if (dice < 8 && s->there)
+		bar(s, below(3) == 0);
 	else if (dice < 70 && s->there)
 		want(s);
 	pump();
@@ -619,6 +633,11 @@ static void expect_an_end(void)
 {
 	for (unsigned i = 0; i < TENANTS; i++)
 		m.tenants[i].nature = PLAIN;
+	FOR_SEATS(s)
+	{
+		bar(s, false);
+		pump();
+	}
 	FOR_SEATS(s)
 	{
 		want(s);

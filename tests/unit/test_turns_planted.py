@@ -5,15 +5,7 @@
 Arguments: ROOT CC
 A row: the file, what stands there once, what is put in its place, and what breaks by that.
 """
-
-import os
-import subprocess
-import sys
-import tempfile
-import unittest
-
-ROOT, CC = sys.argv[1], sys.argv[2].split()
-SEEDS = ("1", "2")
+import planted
 
 PLANTED = [
     ("tenant", "while (d->governed && !d->holder && !d->strays)", "while (d->governed && !d->holder)",
@@ -57,65 +49,5 @@ PLANTED = [
      "the heap loses nodes"),
 ]
 
-
-def sources():
-    core = os.path.join(ROOT, "core")
-    return sorted(f for f in os.listdir(core) if f.startswith("turns") and f.endswith(".c"))
-
-
-class Planted(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory(prefix="mete-planted-")
-        cls.addClassCleanup(cls.folder.cleanup)
-        world = ["core/share.c", "base/fault.c", "base/text.c", "tests/test_main.c"] + [
-            "replay/time_%s.c" % name for name in ("engine", "load", "measure", "outcome", "world")]
-        for path in ["core/" + name for name in sources()] + world + [
-                "tests/unit/test_turns.c", "tests/unit/test_turns_always.c"]:
-            cls.compile(os.path.join(ROOT, path))
-        cls.world = [cls.object(path) for path in world]
-
-    @classmethod
-    def object(cls, path):
-        return os.path.join(cls.folder.name, os.path.basename(path)[:-2] + ".o")
-
-    @classmethod
-    def compile(cls, path, output=None):
-        subprocess.run(CC + ["-std=gnu11", "-O1", "-w", "-D_GNU_SOURCE", "-I", ROOT, "-c", path, "-o",
-                             output or cls.object(path)], check=True)
-
-    def passes(self, objects):
-        for test in ("test_turns_always", "test_turns"):
-            program = os.path.join(self.folder.name, "program")
-            subprocess.run(CC + objects + self.world + [self.object(test + ".c"), "-lcmocka", "-lm",
-                                                        "-o", program], check=True)
-            for seed in SEEDS:
-                try:
-                    done = subprocess.run([program], env={"METE_SEED": seed}, timeout=60,
-                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                except subprocess.TimeoutExpired:
-                    return False
-                if done.returncode != 0:
-                    return False
-        return True
-
-    def test_nothing_is_found_where_nothing_was_planted(self):
-        self.assertTrue(self.passes([self.object(name) for name in sources()]))
-
-    def test_each_planted_bug_is_found(self):
-        for file, old, new, breaks in PLANTED:
-            name = "turns_%s.c" % file if file else "turns.c"
-            with self.subTest(breaks):
-                with open(os.path.join(ROOT, "core", name), encoding="ascii") as source:
-                    text = source.read()
-                self.assertEqual(text.count(old), 1, "core/%s has this once: %s" % (name, old))
-                path = os.path.join(self.folder.name, "planted.c")
-                with open(path, "w", encoding="ascii") as source:
-                    source.write(text.replace(old, new))
-                self.compile(path)
-                objects = [self.object(other) for other in sources() if other != name]
-                self.assertFalse(self.passes(objects + [self.object(path)]), breaks)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+planted.check("turns", PLANTED, tests=("test_turns_always", "test_turns"), seeds=("1", "2"),
+              world=["replay/load_words.c"] + ["replay/time_%s.c" % name for name in ("engine", "load", "measure", "outcome", "world")])

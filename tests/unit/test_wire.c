@@ -12,16 +12,20 @@ static struct wire_message credit_ask(void)
 	return (struct wire_message){
 		.code = WIRE_credit_ask,
 		.id = 7,
-		.credit_ask = {.device = 1, .wait = 1, .bytes = 0x1122334455667788u, .want = 9},
+		.credit_ask = {.device = 1,
+			       .wait = 1,
+			       .bytes = 0x1122334455667788u,
+			       .want = 9,
+			       .movable = 1},
 	};
 }
 
 TEST(a_frame_is_little_endian_and_says_its_length)
 {
-	static const uint8_t expected[] = {'m',	 'e',  't', 'e', 8,    0,    40,   0,	 7,    0,
-					   0,	 0,    0,   0,	 0,    0,    1,	   0,	 0,    0,
-					   1,	 0,    0,   0,	 0x88, 0x77, 0x66, 0x55, 0x44, 0x33,
-					   0x22, 0x11, 9,   0,	 0,    0,    0,	   0,	 0,    0};
+	static const uint8_t expected[] = {
+		'm',  'e',  't', 'e', 8, 0, 44, 0, 7, 0,    0,	  0,	0,    0,    0,
+		0,    1,    0,	 0,   0, 1, 0,	0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33,
+		0x22, 0x11, 9,	 0,   0, 0, 0,	0, 0, 0,    1,	  0,	0,    0};
 	struct wire_message message = credit_ask();
 
 	expect_eq(wire_encode(&message, frame), sizeof(expected));

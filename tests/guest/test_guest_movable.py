@@ -1,0 +1,437 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Real programs on the simulated driver whose memory leaves and comes back under them, as a daemon of the test's orders.
+
+    test_guest_movable.py SIMULATOR_BUILD GUEST_LINKS MOVABLE_LOAD EXAMPLES [TEST...]
+
+The law: what a program computes, and what it is told, is what it is alone.
+"""
+import random
+import os
+import shutil
+import signal
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+SIM, LINKS, LOAD, EXAMPLES = sys.argv[1:5]
+sys.argv = [sys.argv[0], "", ""] + sys.argv[5:]
+from meted import *
+from movable_meted import *
+
+SCALE = int(os.environ.get("METE_TEST_SCALE", "1"))
+SHARED, FAILED = 1, 64
+
+
+class Machine:
+    """A simulated machine of its own, with the test's daemon."""
+
+    def __init__(self, memory="512M", swap=True, chunk=4 * MIB, **settings):
+        self.folder = tempfile.mkdtemp(prefix="mete-movable-")
+        self.environment = dict(os.environ, METE_SIM_DIR=self.folder, METE_SIM_MEMORY=memory, METE_SIM_CONTEXT_COST="0",
+                                METE_SIM_CREATE_COST="0", METE_SIM_MAP_COST="0", METE_SIM_UNMAP_COST="0",
+                                METE_SIM_RATE="1000", ASAN_OPTIONS="protect_shadow_gap=0:detect_leaks=0",
+                                TSAN_OPTIONS="die_after_fork=0", METE_SIM_PATTERN="on", **settings)
+        self.fake = FakeMeted(self.folder, uuid_of(SIM, self.environment), swap=swap, chunk=chunk)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *what):
+        self.fake.__exit__(*what)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def alone(self, *program):
+        out = subprocess.run(program, env=dict(self.environment, LD_LIBRARY_PATH=SIM + "/lib"), capture_output=True, text=True)
+        assert out.returncode == 0, out
+        return out.stdout
+
+    def start(self, *program, **more):
+        return subprocess.Popen(program, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=1,
+                                env=dict(self.environment, METE_SOCKET=self.fake.path, METE_DRIVER=SIM + "/lib/libcuda.so.1",
+                                         LD_LIBRARY_PATH=LINKS, **more))
+
+
+class Load:
+    """movable_load: asked line by line."""
+
+    def __init__(self, machine):
+        self.fake = machine.fake
+        self.process = machine.start(LOAD)
+        self.hear()
+        self.fake.wait(lambda: any(g.stated for g in self.fake.guests))
+        self.guest = self.fake.guests[-1]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind:
+            self.process.kill()
+        _, error = self.process.communicate(timeout=PATIENCE)
+        if kind is None:
+            assert self.process.returncode == 0, error
+            self.fake.wait(lambda: self.guest not in self.fake.guests)
+
+    def hear(self):
+        line = self.process.stdout.readline().strip()
+        assert line, self.process.stderr.read()
+        return line
+
+    def ask(self, *words):
+        self.tell(*words)
+        return self.hear()
+
+    def tell(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+
+    def take(self, *sizes):
+        for i, size in enumerate(sizes):
+            assert self.ask("alloc", i, size) == "0"
+            self.ask("fill", i, i + 1)
+
+    def check(self, *which):
+        for i in which:
+            assert self.ask("check", i, i + 1) == "same", i
+
+    def moves(self, key):
+        return self.guest.movable()[key]
+
+
+def checksum(line):
+    return line.split("checksum=")[1].split()[0]
+
+
+def same_while_moved(*program, least=1):
+    if EXAMPLES == "-":
+        return  # a build of the guest alone
+    with Machine() as machine:
+        alone, fake = machine.alone(*program), machine.fake
+        process, rounds, most = machine.start(*program), 0, 0
+        fake.wait(lambda: any(g.stated for g in fake.guests))
+        while fake.guests:
+            guest = fake.guests[0]
+            if not guest.movable()["resident"]:
+                time.sleep(0.001)
+                continue
+            most = max(most, fake.round(guest))
+            rounds += most > 0
+        out, error = process.communicate()
+        assert process.returncode == 0, (out, error)
+        assert checksum(out) == checksum(alone), (out, alone)
+        assert rounds >= least, "nothing moved"
+        assert not error, error
+
+
+def test_training_is_what_it_is_alone():
+    same_while_moved(EXAMPLES + "/train", "steps=60")
+
+
+def test_inference_is_what_it_is_alone():
+    same_while_moved(EXAMPLES + "/inference", "requests=10")
+
+
+def test_graphs_are_what_they_are_alone():
+    same_while_moved(EXAMPLES + "/graph-loop", "launches=40")
+
+
+def test_a_notebook_is_what_it_is_alone():
+    same_while_moved(EXAMPLES + "/notebook", "cells=3")
+
+
+def test_torture_is_what_it_is_alone():
+    same_while_moved(EXAMPLES + "/torture", "operations=15", "largest=4M", "threads=3")
+
+
+def test_whatever_was_written_is_there_after_it_came_back():
+    with Machine() as machine, Load(machine) as load:
+        sizes = [1, 511, 4096, 100000, MIB, MIB + 1, 3 * MIB, 8 * MIB + 5]
+        load.take(*sizes)
+        assert load.ask("pitch", 20, 1000, 77) == "0"
+        load.ask("fill", 20, 21)
+        assert load.guest.allocated() == load.moves("resident") > sum(sizes)
+        for _ in range(3):
+            out = machine.fake.round(load.guest)
+            assert out == load.guest.allocated() == load.moves("resident") and load.moves("out") == 0
+            load.check(*range(len(sizes)), 20)
+        load.ask("fill", 6, 99)
+        machine.fake.round(load.guest)
+        assert load.ask("check", 6, 99) == "same"
+        for i in [*range(len(sizes)), 20]:
+            assert load.ask("free", i) == "0"
+        assert load.guest.allocated() == 0 and load.moves("resident") == 0
+        machine.fake.wait(lambda: not load.guest.segments, "segments are kept")
+        assert load.ask("free", 3) != "0"
+
+
+def test_what_is_asked_of_an_address_is_answered_alike_while_it_is_out():
+    with Machine() as machine, Load(machine) as load:
+        load.take(1000, 5 * MIB + 3, 300)
+        before = [load.ask("look", i, offset) for i, offset in ((0, 0), (0, 999), (1, 0), (1, 4 * MIB), (2, 7))]
+        assert before[0].startswith("base=1 bytes=1000 context=1 type=2 start=1 size=1000"), before
+        assert "mapped=1 managed=0 ipc=0 access=3 ordinal=0 seen=1000 host=0" in before[0], before
+        assert len({line.split("id=")[1].split()[0] for line in before}) == 3, before
+        machine.fake.close()
+        assert machine.fake.away(load.guest) == load.moves("out") > 0
+        assert [load.ask("look", i, offset) for i, offset in ((0, 0), (0, 999), (1, 0), (1, 4 * MIB), (2, 7))] == before
+        machine.fake.back(load.guest)
+        machine.fake.gate(True)
+        load.check(0, 1, 2)
+
+
+def test_what_is_freed_while_it_is_out_leaves_nothing_behind():
+    for verb in "free", "free-async":
+        with Machine() as machine, Load(machine) as load:
+            load.take(1000, 10 * MIB, 4 * MIB)
+            machine.fake.close()
+            machine.fake.away(load.guest)
+            assert load.ask(verb, 1) == "0"
+            assert load.moves("out") == 6 * MIB, load.guest.movable()
+            machine.fake.wait(lambda: sum(load.guest.segments.values()) == 6 * MIB, "its segments are kept")
+            machine.fake.back(load.guest)
+            machine.fake.gate(True)
+            load.check(0, 2)
+
+
+def test_a_context_that_ends_takes_its_memory_along_wherever_it_is():
+    for out in False, True:
+        with Machine() as machine, Load(machine) as load:
+            load.take(1000, 10 * MIB, 4 * MIB)
+            machine.fake.round(load.guest)
+            if out:
+                machine.fake.close()
+                machine.fake.away(load.guest)
+            load.tell("context")
+            load.hear()
+            assert load.guest.allocated() == 0 and load.guest.movable()["out"] == 0, load.guest.movable()
+            machine.fake.wait(lambda: not load.guest.segments, "segments are kept")
+            machine.fake.gate(True)
+            load.take(5000, 7 * MIB)
+            machine.fake.round(load.guest)
+            load.check(0, 1)
+
+
+def test_who_touches_memory_without_a_turn_waits_until_it_is_back():
+    with Machine() as machine, Load(machine) as load:
+        load.take(1000, 3 * MIB)
+        machine.fake.close()
+        load.ask("touch", 1)
+        machine.fake.away(load.guest)
+        load.tell("touch", 1)
+        os.set_blocking(load.process.stdout.fileno(), False)
+        time.sleep(0.05)
+        assert not load.process.stdout.read(1), "it did not wait"
+        os.set_blocking(load.process.stdout.fileno(), True)
+        machine.fake.back(load.guest)
+        load.hear()
+        machine.fake.gate(True)
+        load.check(0, 1)
+
+
+def test_a_copy_that_was_not_written_to_is_not_made_again():
+    # So slow a link that hashing is worth while, whatever else the machine does.
+    with Machine(METE_SIM_LINK_RATE="20k") as machine, Load(machine) as load:
+        load.take(6 * MIB, 1000)
+        machine.fake.round(load.guest)
+
+        def saved():
+            machine.fake.round(load.guest)
+            return load.moves("saved")
+
+        until(saved, "nothing is saved")
+        machine.fake.round(load.guest)
+        before, copied = load.moves("saved"), load.guest.total["copied"]
+        machine.fake.round(load.guest)
+        assert load.guest.total["copied"] == copied and load.moves("saved") == before + 8 * MIB
+        load.ask("fill", 1, 77)
+        machine.fake.round(load.guest)
+        assert load.guest.total["copied"] == copied + 2 * MIB
+        assert load.ask("check", 1, 77) == "same"
+        load.check(0)
+
+
+def test_segments_are_had_before_there_is_pressure_and_given_back_when_they_are_wanted():
+    with Machine() as machine, Load(machine) as load:
+        load.take(8 * MIB, 1000)
+        machine.fake.order(load.guest, prepare=5 * MIB)
+        machine.fake.wait(lambda: sum(load.guest.segments.values()) >= 5 * MIB, "none are asked for")
+        machine.fake.order(load.guest, drop=4 * MIB)
+        load.guest.order["prepare"] = 0
+        machine.fake.order(load.guest)
+        machine.fake.wait(lambda: load.guest.moved["dropped"] >= 4 * MIB, "none are given back")
+        machine.fake.round(load.guest)
+        load.check(0, 1)
+
+
+def test_a_store_that_is_full_keeps_memory_where_it_is():
+    with Machine() as machine, Load(machine) as load:
+        load.take(8 * MIB)
+        machine.fake.refuse_segments = True
+        machine.fake.close()
+        machine.fake.order(load.guest, leave=8 * MIB)
+        stopped = machine.fake.stop(load.guest)
+        assert stopped["left"] == 0, stopped
+        machine.fake.gate(True)
+        load.check(0)
+        machine.fake.refuse_segments = False
+        machine.fake.round(load.guest)
+        load.check(0)
+
+
+def test_an_order_that_is_ended_in_the_middle_leaves_every_block_somewhere():
+    choices = random.Random(int(os.environ.get("METE_SEED", "1")))
+    with Machine(METE_SIM_LINK_RATE="2M") as machine, Load(machine) as load:
+        fake, guest = machine.fake, load.guest
+        load.take(8 * MIB, 1000, 5 * MIB, 4 * MIB)
+        everything = guest.movable()["resident"]
+        for _ in range(10 * SCALE):
+            fake.close()
+            for _ in range(choices.randrange(4)):
+                if choices.randrange(2):
+                    fake.order(guest, leave=choices.randrange(1, everything))
+                else:
+                    fake.order(guest, enter=choices.randrange(1, everything))
+                if choices.randrange(2):
+                    time.sleep(choices.random() * 0.02)
+                fake.stop(guest)
+                at = guest.movable()
+                assert at["resident"] + at["out"] == everything and guest.allocated() == at["resident"], at
+            fake.back(guest)
+            fake.stop(guest)
+            fake.gate(True)
+            load.check(0, 1, 2, 3)
+
+
+def test_a_device_without_room_is_said_and_tried_again_when_it_is_told():
+    with Machine(memory="128M", METE_SIM_CONTEXT_MEMORY="1MiB") as machine, Load(machine) as load:
+        load.take(16 * MIB)
+        machine.fake.close()
+        machine.fake.away(load.guest)
+        machine.fake.stop(load.guest)
+        # Somebody whom nobody knows.
+        other = subprocess.Popen([LOAD], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1,
+                                 env=dict(machine.environment, LD_LIBRARY_PATH=SIM + "/lib"))
+        other.stdout.readline()
+        taken = 0
+        for i in range(60):
+            other.stdin.write(f"alloc {i} {4 * MIB}\n")
+            taken += other.stdout.readline() == "0\n"
+        assert taken
+        machine.fake.order(load.guest, enter=16 * MIB)
+        machine.fake.wait(lambda: load.guest.moved["returned"] > 0, "it does not say so")
+        machine.fake.wait(lambda: sum(load.guest.moved[key] for key in ("entered", "returned")) == 16 * MIB, "it does not end")
+        assert load.guest.allocated() == load.moves("resident") == load.guest.moved["entered"]
+        other.communicate("")
+        machine.fake.back(load.guest)
+        machine.fake.gate(True)
+        load.check(0)
+
+
+def test_a_guest_that_dies_in_the_middle_is_only_gone():
+    choices = random.Random(int(os.environ.get("METE_SEED", "1")))
+    with Machine(METE_SIM_LINK_RATE="2M") as machine:
+        for _ in range(5 * SCALE):
+            load = Load(machine)
+            load.take(10 * MIB)
+            machine.fake.close()
+            machine.fake.order(load.guest, leave=10 * MIB)
+            time.sleep(choices.random() * 0.03)
+            load.process.kill()
+            load.process.communicate()
+            machine.fake.wait(lambda: load.guest not in machine.fake.guests)
+            machine.fake.gate(True)
+
+
+def test_a_daemon_that_dies_in_the_middle_hears_from_everybody_what_is_where():
+    with Machine(METE_SIM_LINK_RATE="2M") as machine, Load(machine) as load:
+        fake = machine.fake
+        load.take(10 * MIB, 1000, 4 * MIB)
+        everything = load.guest.movable()["resident"]
+        for _ in range(5 * SCALE):
+            fake.close()
+            fake.order(load.guest, leave=random.randrange(1, everything))
+            time.sleep(random.random() * 0.02)
+            fake.kill()
+            # What is in the store waits, also for a daemon that knows nothing yet.
+            load.tell("check", 0, 1)
+            fake.start()
+            fake.wait(lambda: any(g.stated for g in fake.guests), "it does not come back")
+            guest = load.guest = fake.guests[0]
+            fake.close()
+            assert guest.stated_movable + guest.stated_out == everything, (guest.stated_movable, guest.stated_out)
+            assert guest.movable()["out"] == guest.stated_out and guest.allocated() == guest.stated_movable
+            fake.wait(lambda: guest.stores, "it asks for no store")
+            fake.back(guest)
+            fake.stop(guest)
+            fake.gate(True)
+            assert load.hear() == "same"
+            load.check(0, 1, 2)
+            fake.round(guest)
+            load.check(0, 1, 2)
+
+
+def test_a_child_and_a_jump_leave_everything_as_it_is():
+    with Machine() as machine, Load(machine) as load:
+        load.take(3 * MIB, 1000)
+        machine.fake.round(load.guest)
+        assert load.ask("fork") == "forked"
+        machine.fake.wait(lambda: len(machine.fake.guests) == 1)
+        machine.fake.close()
+        machine.fake.away(load.guest)
+        assert load.ask("jump") == "jumped"
+        assert load.ask("fork") == "forked"
+        machine.fake.back(load.guest)
+        machine.fake.gate(True)
+        load.check(0, 1)
+        machine.fake.round(load.guest)
+        load.check(0, 1)
+
+
+def test_nothing_leaves_under_a_capture():
+    with Machine() as machine, Load(machine) as load:
+        load.take(3 * MIB)
+        load.ask("capture")
+        # Plainly, as the driver has it; and freed when it can be.
+        assert load.ask("alloc", 1, 3 * MIB) == "0" and load.moves("resident") == 4 * MIB
+        assert load.ask("free", 1) == "0"
+        assert load.ask("alloc", 2, 1000) == "0" and load.ask("free", 0) == "0"
+        load.ask("end-capture")
+        assert load.ask("alloc", 0, 2 * MIB) == "0"
+        assert load.moves("resident") == 2 * MIB, load.guest.movable()
+
+
+def test_memory_comes_and_goes_under_the_mover():
+    with Machine() as machine, Load(machine) as load:
+        load.take(3 * MIB, 1000)
+        load.tell("storm", 1000 * SCALE)
+        os.set_blocking(load.process.stdout.fileno(), False)
+        while not load.process.stdout.read(8):
+            machine.fake.round(load.guest)
+        os.set_blocking(load.process.stdout.fileno(), True)
+        load.check(0, 1)
+        assert load.guest.allocated() == load.moves("resident") == 6 * MIB
+
+
+def test_what_other_processes_shall_reach_is_plain_from_then_on():
+    with Machine() as machine, Load(machine) as load:
+        load.take(3 * MIB)
+        assert load.ask("ipc", 0) == "1"
+        assert load.ask("alloc", 1, 3 * MIB) == "0"
+        assert load.ask("ipc", 1) == "0"
+        assert load.moves("resident") == 4 * MIB and load.guest.allocated() == 8 * MIB
+        assert load.moves("why") & SHARED
+        machine.fake.round(load.guest)
+        load.check(0)
+        assert load.ask("free", 0) == "0" and load.ask("free", 1) == "0"
+        load.process.stderr.close()
+
+
+def test_without_a_store_everything_is_plain():
+    with Machine(swap=False) as machine, Load(machine) as load:
+        load.take(3 * MIB, 1000)
+        assert load.moves("resident") == 0 and load.guest.allocated() == 6 * MIB
+        load.check(0, 1)
+        assert "ipc=1" in load.ask("look", 0, 0)
+
+
+run(globals())

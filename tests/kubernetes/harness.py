@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of this folder share: argv[1] of a test is the build folder, argv[2...] names of tests to run.
+
+One cluster serves a whole file (METE_CLUSTER: all files); a test has a namespace of its own in it, and its own meted.
+"""
+import atexit
+import base64
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "system")]
+import images  # noqa: E402
+from cluster import PATIENCE, ROOT, Answer, Cluster, Never  # noqa: E402,F401
+from runner import Skipped, run as run_tests  # noqa: E402,F401
+
+BUILD = os.path.abspath(sys.argv[1])
+IMAGES = [images.work, images.python, images.mete]
+MIB, GIB = 1 << 20, 1 << 30
+held = []
+
+
+def the_cluster():
+    if not held:
+        cluster = Cluster(os.path.basename(sys.argv[0]).removesuffix(".py").replace("_", "-"), BUILD, IMAGES)
+        held.append(cluster)
+        atexit.register(lambda: cluster.close(keep_logs=failed))
+    return held[0]
+
+
+failed = []
+names = iter(range(1 << 30))
+
+
+def pod(command=(), image=images.WORK, slots=0, annotations=None, env=None, runtime=None, restart="Never", resource="mete.dev/gpu",
+        security=None, init=None, **spec):
+    """A pod's manifest; annotations in our domain are given by their short names, with underscores."""
+    container = {"name": "c", "image": image, "imagePullPolicy": "Never", "command": list(command),
+                 "env": [{"name": key, "value": value} for key, value in (env or {}).items()]}
+    if slots:
+        container["resources"] = {"limits": {resource: slots}}
+    if security:
+        container["securityContext"] = security
+    full = {"terminationGracePeriodSeconds": 1, "restartPolicy": restart, "containers": [container], **spec}
+    if init:
+        full["initContainers"] = [dict(container, name="first", command=list(init))]
+    if runtime:
+        full["runtimeClassName"] = runtime
+    marks = {f"mete.dev/{key.replace('_', '-')}": value for key, value in (annotations or {}).items()}
+    return {"metadata": {"annotations": marks}, "spec": full}
+
+
+class Meted:
+    """meted beside the node, as a machine's service would run it, on a simulated GPU of its own."""
+
+    def __init__(self, cluster, config="", slots=4, total=None, **sim):
+        """`config`: lines below `mete`. `sim`: METE_SIM_ settings, without that prefix. `total`: slots in all."""
+        self.cluster, self.total = cluster, total or slots
+        self.program = os.path.join(BUILD, "node", "meted")
+        number = next(names)
+        self.folder = os.path.join(cluster.folder, "run", f"meted-{os.getpid()}-{number}")
+        os.makedirs(self.folder)
+        self.log_path = os.path.join(cluster.folder, "log", f"meted-{os.getpid()}-{number}")
+        self.sim = f"/dev/shm/sim-{os.getpid()}-{number}"
+        cluster.run("sh", "-c", f"rm -rf /run/mete /run/cdi; mkdir -m 1777 {self.sim}")
+        self.settings = {"METE_SIM_DIR": self.sim, "METE_SIM_CONTEXT_COST": "1ms", "METE_SIM_PATTERN": "on",
+                         **{"METE_SIM_" + key: str(value) for key, value in sim.items()}}
+        self.write(f"slots: {slots}\n{config}")
+        self.start()
+
+    def write(self, config):
+        lines = "".join(f"  {line}\n" for line in (config + f"\nkubeconfig: {self.kubeconfig()}").splitlines() if line)
+        with open(self.folder + "/config.new", "w") as file:
+            file.write("version: v1\nmete:\n" + lines)
+        os.rename(self.folder + "/config.new", self.folder + "/config.yaml")
+
+    def kubeconfig(self):
+        """What a DaemonSet's pod would have: the rights that deploy/ gives, and no others."""
+        path = self.folder + "/kubeconfig"
+        if os.path.exists(path):
+            return path
+        deploy = os.path.join(ROOT, "deploy", "base")
+        self.cluster.kubectl("apply", "-n", "mete-system", "-f", deploy + "/namespace.yaml", "-f", deploy + "/rbac.yaml")
+        token = self.cluster.ask("POST", "/api/v1/namespaces/mete-system/serviceaccounts/mete/token",
+                                 {"spec": {"expirationSeconds": 7200}})["status"]["token"]
+        authority = base64.b64encode(open(self.cluster.folder + "/state/tls/apiserver.crt", "rb").read()).decode()
+        with open(path, "w") as file:
+            json.dump({"apiVersion": "v1", "kind": "Config", "current-context": "x",
+                       "clusters": [{"name": "c", "cluster": {"server": "https://10.99.0.1", "certificate-authority-data": authority}}],
+                       "users": [{"name": "u", "user": {"token": token}}], "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}]}, file)
+        return path
+
+    def launch(self):
+        """Until it says that it is ready: its pid, as the node knows it."""
+        place = tempfile.mkdtemp(prefix="mete-")
+        notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        notify.bind(place + "/n")
+        notify.settimeout(PATIENCE)
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("METE_")}
+        environment.update(self.settings, NOTIFY_SOCKET=place + "/n", NODE_NAME="node")
+        with open(self.log_path, "ab") as log:
+            self.process = self.cluster.start(
+                "sh", "-c", 'echo $$; exec "$@"', "sh", self.program, "--system", "--driver",
+                os.path.join(self.cluster.folder, "driver", "lib"), "--kubernetes", self.folder + "/config.yaml",
+                env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
+        self.pid = int(self.process.stdout.readline())
+        try:
+            assert notify.recv(100) == b"READY=1"
+        except socket.timeout:
+            raise AssertionError("meted did not become ready: " + self.log()[-3000:]) from None
+        finally:
+            notify.close()
+            shutil.rmtree(place)
+
+    def start(self):
+        before = self.registrations()
+        self.launch()
+        until(lambda: self.registrations() > before, "it did not register")
+        self.await_registered()
+
+    def registrations(self):
+        return self.log().count("kubelet.registered") if os.path.exists(self.log_path) else 0
+
+    def await_registered(self):
+        self.cluster.await_resource("mete.dev/gpu", self.total)
+
+    def signal(self, number):
+        self.cluster.run("kill", f"-{number}", str(self.pid))
+
+    def kill(self):
+        """Until the kubelet has noticed: what the node says that it has would otherwise be of before."""
+        self.signal(signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+        self.cluster.await_resource("mete.dev/gpu", 0)
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.signal(signal.SIGTERM)
+            status = self.process.wait(timeout=PATIENCE)
+            self.process.stdout.close()
+            assert status == 0, f"meted ended with {status}: {self.log()[-2000:]}"
+            self.cluster.await_resource("mete.dev/gpu", 0)
+
+    def log(self):
+        return open(self.log_path).read()
+
+    def mete(self, *arguments, **more):
+        return self.cluster.run(os.path.join(BUILD, "cli", "mete"), *arguments, **more)
+
+    def ps(self):
+        """Tenants by their names: NAMESPACE/POD/CONTAINER."""
+        return {row["name"]: row for row in json.loads(self.mete("ps", "--json"))["tenants"]}
+
+
+class Node:
+    """The cluster's node for one test: a namespace of its own, and meted where the test asks for it."""
+
+    def __init__(self, cluster=None):
+        self.cluster = cluster or the_cluster()
+        self.namespace = self.cluster.namespace(f"t{os.getpid()}-{next(names)}")
+        self.pods, self.meted = [], None
+
+    def share(self, *arguments, **settings):
+        self.meted = Meted(self.cluster, *arguments, **settings)
+        return self.meted
+
+    def pod(self, name, manifest):
+        manifest["metadata"]["name"] = name
+        made = self.cluster.create_pod(manifest, self.namespace)
+        self.pods.append(made)
+        return made
+
+    def tenant(self, pod, container="c"):
+        """The row of a pod's container in `mete ps`."""
+        return self.meted.ps()[f"{self.namespace}/{pod.name}/{container}"]
+
+    def end_pods(self):
+        path = f"/api/v1/namespaces/{self.namespace}/pods"
+        self.cluster.ask("DELETE", path, {"gracePeriodSeconds": 1})
+        self.cluster.until(path, lambda pods: not pods, "pods were never gone")
+
+    def close(self):
+        self.end_pods()
+        if self.meted:
+            self.meted.stop()
+        self.cluster.ask("DELETE", f"/api/v1/namespaces/{self.namespace}")
+
+
+@contextlib.contextmanager
+def node(*arguments, **settings):
+    """A node without mete; with any arguments, those of Meted, with it."""
+    here = Node()
+    try:
+        if arguments or settings:
+            here.share(*arguments, **settings)
+        yield here
+    except BaseException:
+        if here.meted:
+            sys.stderr.write(here.meted.log()[-6000:])
+        raise
+    finally:
+        here.close()
+
+
+def until(holds, what):
+    """For what meted alone knows: it is asked again and again; what it was."""
+    end = time.monotonic() + PATIENCE
+    while not (answer := holds()):
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+    return answer
+
+
+def seen(text):
+    """What `seen` printed, as numbers and words."""
+    line = next(line for line in text.splitlines() if line.startswith("seen "))
+    return {key: int(value) if value.isdigit() else value for key, _, value in (word.partition("=") for word in line.split()[1:])}
+
+
+def checksum(text):
+    """What a workload that checked itself came to."""
+    found = re.search(r" ok checksum=([0-9a-f]+)", text)
+    assert found, text
+    return found[1]
+
+
+def run(namespace):
+    """A failure keeps the cluster's logs."""
+    run_tests(namespace, sys.argv[2:], failed)
+
+
+if __name__ == "__main__":  # for a test that kills who holds a cluster
+    cluster = Cluster("held", BUILD, shared=False)
+    print(cluster.folder, cluster.keeper.pid, open(os.path.join(cluster.folder, "run", "unshare")).read().strip(), flush=True)
+    sys.stdin.read()

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The images that the tests' containers run from, made of what was built and of the machine's own libraries."""
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path += [os.path.join(HERE, "..", "cluster"), os.path.join(HERE, "..", "..", "tools")]
+import image  # noqa: E402
+
+WORK, PYTHON, METE = "mete.test/work:1", "mete.test/python:1", "docker.io/library/mete:latest"
+OWN_DRIVER = "/opt/driver/libcuda.so.1"  # one that an image brings along, where no linker looks
+WORKLOADS = "vector-add matmul train inference notebook hoarder torture graph-loop steady".split()
+VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def workloads(build, layer):
+    layer.busybox()
+    layer.libc()
+    programs = [os.path.join(build, "examples", name) for name in WORKLOADS]
+    programs.append(os.path.join(build, "tests", "kubernetes", "seen"))
+    for program in programs:
+        if os.path.exists(program):  # `make demo-kubernetes` builds no tests
+            layer.copy("usr/local/bin/" + os.path.basename(program), program)
+            layer.libraries(program)
+
+
+def work(build, folder):
+    """A shell and the examples: dynamic programs, in an image that has heard of no GPU."""
+    layer = image.Layer()
+    workloads(build, layer)
+    layer.copy(OWN_DRIVER.strip("/"), os.path.join(build, "sim", "lib", "libcuda.so.1"))
+    image.write(WORK, os.path.join(folder, "work.tar"), layer)
+
+
+def python(build, folder):
+    """Debian's Python, and tinygrad where PyPI can be reached."""
+    from pathlib import Path
+
+    from showcase import tinygrad_python
+    layer = image.Layer()
+    workloads(build, layer)
+    interpreter = os.path.realpath("/usr/bin/python3")
+    library = os.path.join("/usr/lib", os.path.basename(interpreter))
+    layer.copy("usr/bin/" + os.path.basename(interpreter), interpreter)
+    layer.link("usr/bin/python3", os.path.basename(interpreter))
+    layer.libraries(interpreter)
+    layer.copy(library.strip("/"), library)
+    extensions = os.path.join(library, "lib-dynload")
+    for name in sorted(os.listdir(extensions)):
+        layer.libraries(os.path.join(extensions, name))
+    environment = ["PYTHONPATH=/opt/site", "PYTHONDONTWRITEBYTECODE=1", "CACHEDB=/tmp/tinygrad.db"]
+    virtual = tinygrad_python(Path(build))
+    if virtual:
+        asked = subprocess.run([virtual, "-c", "import numpy; print(numpy.__path__[0])"], capture_output=True, text=True, check=True)
+        site = os.path.dirname(asked.stdout.strip())
+        for name in sorted(os.listdir(site)):
+            if name.startswith(("tinygrad", "numpy")):
+                layer.copy("opt/site/" + name, os.path.join(site, name))
+        for library in glob.glob(site + "/numpy/**/*.so", recursive=True):
+            layer.libraries(library)
+        layer.copy("opt/tinygrad_train.py", os.path.join(HERE, "..", "..", "examples", "tinygrad_train.py"))
+    image.write(PYTHON, os.path.join(folder, "python.tar"), layer, environment)
+
+
+def mete(build, folder):
+    """What deploy/Containerfile makes, without an engine: mete as it is installed, on this machine's own libraries."""
+    layer = image.Layer()
+    layer.busybox()
+    layer.libc()
+    with tempfile.TemporaryDirectory() as place:
+        subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", place], check=True)
+        options = subprocess.run(["meson", "introspect", "--buildoptions", build], capture_output=True, text=True, check=True).stdout
+        installed = place + next(option["value"] for option in json.loads(options) if option["name"] == "prefix")
+        for part in ("bin", "lib/mete"):
+            layer.copy("usr/local/" + part, os.path.join(installed, part))
+        for program in ("bin/mete", "bin/meted", "lib/mete/libmete-plugin.so"):
+            layer.libraries(os.path.join(installed, program))
+    for name in WORKLOADS:
+        layer.copy("usr/local/lib/mete/examples/" + name, os.path.join(build, "examples", name))
+    for script in ("install-on-node", "on-node"):
+        layer.copy("usr/local/bin/" + script, os.path.join(HERE, "..", "..", "deploy", script))
+    image.write(METE, os.path.join(folder, "mete.tar"), layer)

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The cluster that the other tests stand on, without mete: what it shows, and that it leaves nothing behind."""
+import glob
+import os
+import select
+import subprocess
+import sys
+
+from harness import BUILD, node, pod, run
+from images import WORK
+
+
+def test_a_pod_runs_a_program_and_its_checks():
+    with node() as here:
+        made = here.pod("plain", pod(command=["sh", "-c", "echo it is $(id -u); exec sleep 1000"]))
+        assert made.await_line("it is (.*)")[1] == "0"
+        assert made.exec("cat", "/etc/hostname").strip() == "plain"
+
+
+def test_a_pod_that_asks_for_nothing_sees_no_gpu():
+    with node() as here:
+        assert here.pod("blind", pod(command=["seen"])).await_line("seen (.*)")[1] == "devices=0 why=no driver"
+
+
+def test_the_imitated_toolkit_gives_the_driver_to_whoever_names_devices():
+    """What the tests under that runtime are worth: it does hand the bare driver out."""
+    asks = {"NVIDIA_VISIBLE_DEVICES": "all"}
+    with node() as here:
+        said = here.pod("toolkit", pod(command=["seen"], env=asks, runtime="toolkit-anyone")).await_line("seen (.*)")[1]
+        assert said.startswith("devices=1 "), said
+        said = here.pod("void", pod(command=["seen"], env={"NVIDIA_VISIBLE_DEVICES": "void"}, runtime="toolkit-anyone")).await_line("seen (.*)")[1]
+        assert said == "devices=0 why=no driver", said
+        said = here.pod("strict", pod(command=["seen"], env=asks, runtime="toolkit-privileged")).await_line("seen (.*)")[1]
+        assert said == "devices=0 why=no driver", said
+
+
+def test_a_cluster_goes_with_whoever_had_it_however_that_ends():
+    """A process that is killed in the middle, beside this cluster."""
+    child = subprocess.Popen([sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "harness.py"), BUILD, "--hold"],
+                             stdout=subprocess.PIPE, text=True, env={**os.environ, "METE_CLUSTER": ""})
+    folder, keeper, unshare = child.stdout.readline().split()
+    groups = glob.glob(f"/sys/fs/cgroup/*/mete-cluster-{unshare}")
+    assert groups and os.path.exists(f"{folder}/state")
+    end = os.pidfd_open(int(keeper))
+    child.kill()
+    child.wait()
+    select.select([end], [], [], 300)
+    os.close(end)
+    assert not os.path.exists(f"/proc/{unshare}") and not os.path.exists(f"{folder}/state") and not os.path.exists(f"{folder}/run")
+    assert not any(map(os.path.exists, groups)), groups
+    subprocess.run(["rm", "-rf", folder], check=True)
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""deploy/ against a real API server, and the DaemonSet on a real node."""
+import contextlib
+import json
+import os
+import re
+
+from harness import MIB, ROOT, Answer, node, pod, run, seen, the_cluster, until
+
+DEPLOY = os.path.join(ROOT, "deploy")
+SIMULATED = os.path.join(DEPLOY, "overlays", "simulated")
+
+
+def agent(cluster):
+    """The DaemonSet's pod."""
+    def ready(pods):
+        return [name for name, one in pods.items() if not one["metadata"].get("deletionTimestamp") and
+                any(c["type"] == "Ready" and c["status"] == "True" for c in one["status"].get("conditions", []))]
+
+    return cluster.until("/api/v1/namespaces/mete-system/pods", ready, "the DaemonSet's pod was never ready")[0]
+
+
+@contextlib.contextmanager
+def deployed():
+    """The simulated overlay on the node, until the test ends."""
+    with node() as here:
+        cluster = here.cluster
+        cluster.run("sh", "-c", "rm -rf /run/mete /run/cdi /dev/shm/mete-sim")
+        cluster.kubectl("apply", "-k", SIMULATED)
+        cluster.kubectl("label", "node", "node", "mete.dev/shared=true", "--overwrite")
+        try:
+            here.agent = agent(cluster)
+            cluster.await_resource("mete.dev/gpu", 4)
+            yield here
+            here.end_pods()
+        finally:
+            cluster.kubectl("label", "node", "node", "mete.dev/shared-")
+            cluster.kubectl("delete", "-k", SIMULATED, "--wait=true", "--ignore-not-found")
+            cluster.await_resource("mete.dev/gpu", 0)
+            cluster.until("/api/v1/namespaces", lambda all: "mete-system" not in all, "the namespace was never gone")
+
+
+def token(here):
+    """What a process in the DaemonSet's pod has."""
+    one = here.cluster.get(f"/api/v1/namespaces/mete-system/pods/{here.agent}")
+    asked = here.cluster.ask("POST", "/api/v1/namespaces/mete-system/serviceaccounts/mete/token", {"spec": {
+        "boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": here.agent, "uid": one["metadata"]["uid"]}}})
+    return asked["status"]["token"]
+
+
+def as_meted(here, *arguments, check=False, **more):
+    authority = here.cluster.folder + "/state/tls/apiserver.crt"
+    return here.cluster.kubectl("--kubeconfig=/dev/null", "--server=https://10.99.0.1", f"--certificate-authority={authority}",
+                                f"--token={token(here)}", *arguments, check=check, **more)
+
+
+REQUEST = """
+import json, ssl, sys, urllib.error, urllib.request
+words = json.load(sys.stdin)
+asked = urllib.request.Request("https://10.99.0.1" + words["path"], json.dumps(words["body"]).encode(), method=words["verb"],
+    headers={"Authorization": "Bearer " + words["token"], "Content-Type": words["kind"]})
+try:
+    with urllib.request.urlopen(asked, context=ssl.create_default_context(cafile=words["authority"])) as answer:
+        print(answer.status)
+except urllib.error.HTTPError as error:
+    print(error.code, error.read().decode())
+"""
+
+
+def asked_as_meted(here, verb, path, body, kind="application/json"):
+    """What the API server answers to the DaemonSet's pod, without what kubectl asks beside."""
+    words = {"authority": here.cluster.folder + "/state/tls/apiserver.crt", "token": token(here), "verb": verb, "path": path, "body": body, "kind": kind}
+    return here.cluster.run("python3", "-c", REQUEST, input=json.dumps(words))
+
+
+def test_the_api_server_accepts_what_kustomize_makes():
+    cluster = the_cluster()
+    cluster.kubectl("apply", "-f", os.path.join(DEPLOY, "base", "namespace.yaml"))
+    for folder in ("base", "overlays/simulated", "overlays/as-nvidia"):
+        made = cluster.kubectl("kustomize", os.path.join(DEPLOY, folder))
+        said = cluster.kubectl("apply", "--dry-run=server", "-f", "-", input=made)
+        assert len(said.splitlines()) == len(re.findall(r"^kind: ", made, re.M)), said
+        assert "warning" not in said.lower(), said
+
+
+def test_the_daemonset_shares_the_nodes_gpu():
+    with deployed() as here:
+        made = [here.pod(f"share-{i}", pod(command=["seen", "hold=1"], slots=1, annotations={"memory": f"{300 + i}MiB"})) for i in range(4)]
+        for i, one in enumerate(made):
+            assert seen(one.await_line("seen .*")[0])["total"] == (300 + i) * MIB
+        listed = here.cluster.kubectl("exec", "-n", "mete-system", "ds/mete", "-c", "meted", "--", "mete", "ps")
+        for one in made:
+            assert f"{here.namespace}/{one.name}/c" in listed, listed
+
+
+def test_programs_go_on_while_the_daemonsets_pod_is_replaced():
+    with deployed() as here:
+        made = here.pod("stays", pod(command=["seen", f"take={100 * MIB}", "hold=1"], slots=1))
+        made.await_line("take=granted")
+        former = here.agent
+        here.cluster.kubectl("rollout", "restart", "-n", "mete-system", "ds/mete")
+        here.cluster.until("/api/v1/namespaces/mete-system/pods", lambda pods: former not in pods, "the former pod was never gone")
+        agent(here.cluster)
+
+        def back():
+            listed = json.loads(here.cluster.kubectl("exec", "-n", "mete-system", "ds/mete", "-c", "meted", "--", "mete", "ps", "--json"))
+            return [row for row in listed["tenants"] if row["name"] == f"{here.namespace}/stays/c" and row["allocated_bytes"] >= 100 * MIB]
+
+        until(back, "it did not come back")
+        here.cluster.await_resource("mete.dev/gpu", 4)
+        after = here.pod("after", pod(command=["seen"], slots=1))
+        assert after.await_end() == 0
+        assert seen(after.log())["total"] == 1024 * MIB
+
+
+def test_a_node_writes_about_itself_only():
+    with deployed() as here:
+        cluster = here.cluster
+        try:
+            cluster.ask("POST", "/api/v1/nodes", {"metadata": {"name": "other"}})
+        except Answer as answer:
+            assert answer.status == 409
+        try:
+            patch = {"status": {"capacity": {"mete.dev/gpu-memory": "1"}}}
+            for name, accepted in (("node", True), ("other", False)):
+                said = asked_as_meted(here, "PATCH", f"/api/v1/nodes/{name}/status", patch, "application/merge-patch+json")
+                assert said.startswith("200") if accepted else "its own node only" in said, said
+                event = {"metadata": {"generateName": "mete-", "namespace": here.namespace}, "reason": "Test", "type": "Warning",
+                         "source": {"component": "mete", "host": name}, "message": "x",
+                         "involvedObject": {"kind": "Pod", "namespace": here.namespace, "name": "p"}}
+                said = asked_as_meted(here, "POST", f"/api/v1/namespaces/{here.namespace}/events", event)
+                assert said.startswith("201") if accepted else "own node only" in said, said
+        finally:
+            cluster.ask("DELETE", "/api/v1/nodes/other")
+
+
+def test_meted_may_do_no_more_than_it_needs():
+    with deployed() as here:
+        for words in (("get", "secrets", "-A"), ("delete", "pod", "-n", "mete-system", here.agent), ("create", "namespace", "x"),
+                      ("annotate", "pod", "-n", "mete-system", here.agent, "a=b"), ("label", "node", "node", "a=b")):
+            done = as_meted(here, *words)
+            assert done.returncode != 0 and "forbidden" in done.stderr.lower(), (words, done.stdout, done.stderr)
+
+
+if __name__ == "__main__":
+    run(globals())

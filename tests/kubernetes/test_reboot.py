@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The node's power fails: its disk stays, /run and all processes go. On a cluster of its own."""
+import sys
+
+from harness import BUILD, IMAGES, Cluster, Meted, Node, pod, run, seen
+
+MIB = 1 << 20
+
+
+def test_after_a_reboot_containers_are_new_tenants_with_their_pods_shares():
+    sys.stderr.flush()
+    with Cluster("reboot", BUILD, IMAGES[:1], shared=False) as cluster:
+        here = Node(cluster)
+        meted = here.share("share: {memory: 25%}\nmost: {memory: 100%}", slots=4)
+        template = pod(command=["sh", "-c", "seen; exec sleep 100000"], slots=1, restart="Always", annotations={"memory": "640MiB"})
+        template["metadata"]["labels"] = {"app": "survivor"}
+        path = f"/apis/apps/v1/namespaces/{here.namespace}/deployments"
+        cluster.ask("POST", path, {"metadata": {"name": "survivor"}, "spec": {
+            "replicas": 3, "selector": {"matchLabels": {"app": "survivor"}}, "template": template}})
+
+        def available(deployments):
+            status = deployments["survivor"]["status"]
+            return status.get("availableReplicas") == 3 and status.get("observedGeneration")
+
+        cluster.until(path, available, "the deployment was never available")
+        meted.process.stdout.close()
+        cluster.reboot()
+        again = Meted(cluster, "share: {memory: 25%}\nmost: {memory: 100%}", slots=4)
+
+        def back(pods):
+            """Three pods whose containers started after the reboot."""
+            running = [one for one in pods.values() for s in one["status"].get("containerStatuses", [])
+                       if "running" in s["state"] and s["ready"] and f"pod={here.namespace}/{one['metadata']['name']} " in again.log()]
+            return running if len(running) == 3 else None
+
+        pods = cluster.until(f"/api/v1/namespaces/{here.namespace}/pods", back, "the deployment never came back")
+        for one in pods:
+            name = one["metadata"]["name"]
+            said = cluster.kubectl("exec", "-n", here.namespace, name, "--", "seen")
+            assert seen(said)["total"] == 640 * MIB, said
+            assert again.ps()[f"{here.namespace}/{name}/c"]["limit_bytes"] == 640 * MIB
+        cluster.ask("DELETE", f"{path}/survivor")
+        here.meted = again
+        here.close()
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""deploy/on-node finds the driver of a node that is seen below a folder, as the node's own links lead there."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "system"))
+from runner import run  # noqa: E402
+
+ON_NODE = os.path.join(HERE, "..", "..", "deploy", "on-node")
+MULTIARCH = f"/usr/lib/{os.uname().machine}-linux-gnu"
+
+
+class Host:
+    """A node's files, and a meted that says how it was called."""
+
+    def __enter__(self):
+        self.folder = tempfile.mkdtemp(prefix="mete-")
+        self.programs = self.folder + "/bin"
+        os.makedirs(self.folder + "/host")
+        os.makedirs(self.programs)
+        for name in ("meted", "mete", "nsenter"):
+            with open(f"{self.programs}/{name}", "w") as file:
+                file.write(f'#!/bin/sh\n[ "$1" != where ] || exec echo "$METE_HOST"\necho {name} "$@" driver=$METE_DRIVER\n')
+            os.chmod(f"{self.programs}/{name}", 0o755)
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.folder)
+
+    def put(self, path, target=None):
+        whole = self.folder + "/host" + path
+        os.makedirs(os.path.dirname(whole), exist_ok=True)
+        if target:
+            os.symlink(target, whole)
+        else:
+            open(whole, "w").close()
+
+    def run(self, *command):
+        environment = dict(os.environ, METE_HOST=self.folder + "/host", PATH=self.programs + ":" + os.environ["PATH"])
+        done = subprocess.run([ON_NODE, *command], env=environment, text=True, capture_output=True)
+        assert done.returncode == 0, done
+        return done.stdout.replace(self.folder, "").splitlines()
+
+
+def test_a_driver_in_a_usual_folder_is_named_to_meted():
+    for folder in (MULTIARCH, "/usr/lib64"):
+        with Host() as host:
+            host.put(folder + "/libnvidia-ml.so.1")
+            assert host.run("meted", "--system") == [f"meted --driver /host{folder} --system driver="]
+            assert host.run("mete", "doctor") == [f"mete doctor driver=/host{folder}"]
+
+
+def test_mete_is_told_where_the_nodes_files_are():
+    with Host() as host:
+        environment = {key: value for key, value in os.environ.items() if key != "METE_HOST"}
+        environment["PATH"] = host.programs + ":" + environment["PATH"]
+        done = subprocess.run([ON_NODE, "mete", "where"], env=environment, text=True, capture_output=True)
+        assert done.stdout == "/host\n", done
+
+
+def test_links_of_the_node_are_followed_below_it():
+    """Debian's alternatives: absolute, in two steps."""
+    with Host() as host:
+        host.put(MULTIARCH + "/nvidia/current/libnvidia-ml.so.1", "libnvidia-ml.so.570.1")
+        host.put(MULTIARCH + "/nvidia/current/libnvidia-ml.so.570.1")
+        host.put("/etc/alternatives/ml", MULTIARCH + "/nvidia/current/libnvidia-ml.so.1")
+        host.put(MULTIARCH + "/libnvidia-ml.so.1", "/etc/alternatives/ml")
+        assert host.run("meted") == [f"meted --driver /host{MULTIARCH}/nvidia/current driver="]
+
+
+def test_links_in_a_circle_and_no_driver_leave_the_command_as_it_is():
+    with Host() as host:
+        host.put(MULTIARCH + "/libnvidia-ml.so.1", "libnvidia-ml.so.1")
+        assert host.run("meted", "--help") == ["meted --help driver="]
+        assert host.run("mete", "ps") == ["mete ps driver="]
+
+
+def test_the_file_of_uvm_is_asked_for_where_there_is_a_driver_without_it():
+    with Host() as host:
+        host.put("/dev/nvidiactl")
+        assert host.run("meted")[0].startswith("nsenter --target 1 --mount -- nvidia-modprobe -u -c 0")
+        assert len(host.run("mete", "ps")) == 1
+        host.put("/dev/nvidia-uvm")
+        assert len(host.run("meted")) == 1
+
+
+if __name__ == "__main__":
+    run(globals(), sys.argv[1:])

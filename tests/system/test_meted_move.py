@@ -1,0 +1,362 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that moves, as guests and people see it. The device has 1 GiB for tenants, of whom each holds real memory only
+in the store."""
+from mover import *
+
+DEVICE = GIB
+SET = 9 * CHUNK  # 56 %
+
+
+class Node(Daemon):
+    def __init__(self, *options, store="1GiB", **more):
+        super().__init__("--reserve", "3GiB", "--context", "1M", "--store", store, "--movement", "50%", *options, **more)
+        self.admin = Admin(self.place)
+        self.moves, self.movers = [], []
+
+    def tenant(self, name, **fields):
+        """Its number, and where its guests connect."""
+        made = self.admin.tenant(name=name, memory="100%", **fields)
+        self.admin.set(made.tenant, "swap", "auto")
+        return made
+
+    def mover(self, name, bytes=0, made=None, **more):
+        made = made or self.tenant(name)
+        mover = Mover(made.socket, name, self.moves, **more).swaps()
+        mover.made = made
+        self.movers.append(mover)
+        if bytes:
+            mover.allocate(bytes)
+            self.play(lambda: not mover.asked)
+        return mover
+
+    def play(self, until_):
+        play(self.movers, until_)
+
+    def row(self, mover):
+        return self.admin.tenant_row(mover.made.tenant)
+
+    def resident(self):
+        return sum(mover.here() for mover in self.movers)
+
+    def ends(self):
+        """All guests have left: nothing of theirs is left."""
+        for mover in self.movers:
+            mover.close()
+        self.movers = []
+        until(lambda: self.store_bytes() == 0, lambda: f"{self.store_bytes()} bytes are left in the store")
+
+    def store_bytes(self):
+        """What meted's memory files have, by the kernel."""
+        sum = 0
+        for fd in os.listdir(f"/proc/{self.process.pid}/fd"):
+            try:
+                if "mete-store" in os.readlink(f"/proc/{self.process.pid}/fd/{fd}"):
+                    sum += os.stat(f"/proc/{self.process.pid}/fd/{fd}").st_blocks * 512
+            except FileNotFoundError:
+                pass  # closed meanwhile
+        return sum
+
+
+def test_two_tenants_of_sixty_per_cent_exchange_what_lacks_and_both_run():
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b")
+        assert not meted.moves, "nothing moves while all fits"
+        b.allocate(SET)
+        meted.play(lambda: not b.asked)
+        lack = 2 * SET - DEVICE
+        assert b.refusal is None and b.here() == SET and a.out() >= lack and a.out() < lack + CHUNK, (a.here(), a.out())
+        assert {who for who, *_ in meted.moves} == {"a"}, meted.moves
+        assert not a.runs() and b.runs()
+        # a wants, and its time comes: b makes room, and a comes whole.
+        a.wants()
+        meted.play(lambda: a.is_whole() and b.out() >= lack)
+        assert meted.resident() <= DEVICE
+        row = meted.row(a)
+        assert row.moved_out == a.log_sum("left") and row.moved_in == row.moved_out, row
+        b.wants()
+        meted.play(lambda: b.is_whole())
+        # What was copied once and is clean is not copied again.
+        meted.play(lambda: a.is_whole())
+        assert meted.row(a).saved or meted.row(b).saved
+        meted.ends()
+
+
+def test_nothing_moves_where_the_share_says_so():
+    with Node() as meted:
+        made = meted.admin.tenant(name="a", memory="100%")
+        guest = Mover(made.socket)
+        try:
+            guest.swaps()
+            raise AssertionError("there is a store")
+        except Refused as refusal:
+            assert refusal.code == BAD and "swap=off" in str(refusal), refusal
+        assert guest.credit(64 * MIB) == 64 * MIB
+
+
+def test_without_a_store_nothing_moves():
+    with Node(store="0") as meted:
+        try:
+            meted.mover("a")
+            raise AssertionError("there is a store")
+        except Refused as refusal:
+            assert "--store 0" in str(refusal), refusal
+
+
+def test_who_is_idle_longest_leaves_first():
+    with Node() as meted:
+        a, b, c = [meted.mover(name, 5 * CHUNK) for name in "abc"]
+        b.idle()
+        meted.play(lambda: b.turns()["say"])
+        a.idle()
+        meted.row(a)  # it was heard
+        d = meted.mover("d")
+        d.allocate(3 * CHUNK)
+        meted.play(lambda: not d.asked)
+        assert [who for who, *_ in meted.moves] == ["b"] * 2, meted.moves
+        assert b.out() and not b.runs() and not a.out() + c.out() + d.out()
+        meted.ends()
+
+
+def test_suspend_frees_the_device_and_resume_brings_all_back():
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        meted.admin.ask("tenant_suspend", tenant=a.made.tenant, name="", away=1)
+        meted.play(lambda: not a.here())
+        row = meted.row(a)
+        assert row.away and row.out == SET and row.resident == 0 and row.stored >= SET and row.swapped, row
+        a.wants()
+        b = meted.mover("b", 15 * CHUNK)
+        meted.play(b.runs)
+        assert not a.runs()
+        b.close()
+        meted.movers.remove(b)
+        meted.admin.ask("tenant_suspend", tenant=a.made.tenant, name="", away=0)
+        meted.play(lambda: a.is_whole())
+        assert not meted.row(a).away
+        meted.ends()
+
+
+def test_who_swaps_not_is_not_suspended():
+    with Node() as meted:
+        made = meted.admin.tenant(name="a", memory="100%")
+        try:
+            meted.admin.ask("tenant_suspend", tenant=made.tenant, name="", away=1)
+            raise AssertionError("it was suspended")
+        except Refused as refusal:
+            assert "swap=off" in str(refusal), refusal
+
+
+def test_idle_memory_is_parked_after_its_time():
+    with Node() as meted:
+        made = meted.tenant("a")
+        meted.admin.set(made.tenant, "idle", "park:100ms")
+        a = meted.mover("a", SET, made=made)
+        meted.play(lambda: a.turns()["say"])
+        assert a.here() == SET, "it is busy"
+        a.idle()
+        meted.play(lambda: not a.here())
+        assert meted.row(a).parked
+        a.wants()
+        meted.play(lambda: a.is_whole())
+        meted.ends()
+
+
+def test_full_stores_and_too_large_tenants_are_refused_with_a_sentence():
+    with Node(store="512MiB") as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b")
+        b.allocate(17 * CHUNK)
+        meted.play(lambda: not b.asked)
+        assert "larger than the device" in b.refusal.reason, b.refusal
+        b.refusal = None
+        b.allocate(15 * CHUNK)
+        meted.play(lambda: not b.asked)
+        assert "store" in b.refusal.reason, b.refusal
+        assert meted.row(b).refusals == 2
+        # At once, or not at all.
+        b.refusal = None
+        b.allocate(SET, wait=0)
+        meted.play(lambda: not b.asked)
+        assert b.refusal and not meted.moves
+        b.refusal = None
+        b.allocate(SET)
+        meted.play(lambda: not b.asked)
+        assert not b.refusal and meted.store_bytes() <= 512 * MIB
+        meted.ends()
+
+
+def test_neither_budget_nor_quota_is_exceeded_whatever_is_asked_for():
+    with Node("--quota", "128MiB", store="256MiB") as meted:
+        movers = [meted.mover(name) for name in "abc"]
+        had = {mover.name: 0 for mover in movers}
+        for bytes in (0, 1, 64 * MIB, 65 * MIB, 1 << 40, (1 << 64) - 1):
+            for mover in movers:
+                try:
+                    had[mover.name] += mover.ask("segment_ask", device=0, bytes=bytes).bytes
+                    assert bytes and bytes <= CHUNK
+                except Refused:
+                    pass
+                assert had[mover.name] <= 128 * MIB and sum(had.values()) <= 256 * MIB
+                assert meted.store_bytes() <= 256 * MIB
+        for mover in movers[1:]:
+            try:
+                mover.ask("segment_return", device=0, offset=4 << 30, bytes=2 * MIB)
+                raise AssertionError("it gave back what it has not")
+            except Refused as refusal:
+                assert refusal.code == UNKNOWN
+        meted.ends()
+
+
+def test_a_liars_connection_ends_and_the_others_go_on():
+    for lie in (dict(left=CHUNK), dict(entered=1), dict(returned=1), dict(dropped=1), dict(copied=1), dict(left=(1 << 64) - 1), dict(generation=7)):
+        with Node() as meted:
+            a = meted.mover("a", SET)
+            b = meted.mover("b", 4 * CHUNK)
+            what = dict(a.done, generation=0, stopped=0) | lie
+            a.send("moved", device=0, **what)
+            try:
+                a.hear("refused")
+                a.receive_any()
+                raise AssertionError("it is believed")
+            except Gone:
+                pass
+            meted.movers.remove(a)
+            a.close()
+            b.allocate(CHUNK)
+            meted.play(lambda: not b.asked)
+            assert not b.refusal
+
+
+def test_who_does_not_move_is_said_to_be_stuck_and_comes_back():
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        a.idle()
+        a.obeys = False
+        b = meted.mover("b")
+        b.allocate(SET)
+        meted.play(lambda: meted.row(a).stuck)
+        assert "tenant.stuck" in meted.log() and b.asked
+        a.obeys = True
+        meted.play(lambda: not b.asked)
+        assert not b.refusal and not meted.row(a).stuck
+        meted.ends()
+
+
+def test_who_ends_in_the_middle_of_leaving_makes_room():
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b")
+        b.allocate(SET)
+        meted.play(lambda: a.out() and b.asked)
+        meted.movers.remove(a)
+        a.close()
+        meted.play(lambda: not b.asked)
+        assert not b.refusal
+        meted.ends()
+
+
+def test_who_ends_in_the_middle_of_coming_leaves_nothing():
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b", SET)
+        b.idle()
+        a.wants()
+        meted.play(lambda: a.done["entered"])
+        meted.movers.remove(a)
+        a.close()
+        b.wants()
+        meted.play(lambda: b.is_whole())
+        c = meted.mover("c", 6 * CHUNK)
+        assert not c.refusal
+        meted.ends()
+
+
+def test_one_of_two_guests_of_a_tenant_ends_and_the_other_leaves_for_both():
+    with Node() as meted:
+        made = meted.tenant("a")
+        first, second = [meted.mover("a", 5 * CHUNK, made=made) for _ in range(2)]
+        first.obeys = second.obeys = False
+        b = meted.mover("b")
+        b.allocate(12 * CHUNK)
+        meted.play(lambda: any(mover.order["leave"] for mover in (first, second)))
+        meted.movers.remove(first)
+        first.close()
+        second.obeys = True
+        meted.play(lambda: not b.asked)
+        assert not b.refusal and second.out()
+        meted.ends()
+
+
+def test_what_cannot_move_finds_room_where_what_can_is_in_the_way():
+    with Node() as meted:
+        a = meted.mover("a", 15 * CHUNK)
+        plain = Mover(meted.admin.tenant(name="plain", memory="100%").socket, "plain")
+        meted.movers.append(plain)
+        plain.allocate(4 * CHUNK)
+        meted.play(lambda: not plain.asked)
+        assert not plain.refusal and a.out() >= 3 * CHUNK, (plain.refusal, a.out())
+        assert a.here() + 4 * CHUNK <= DEVICE
+        meted.movers.remove(plain)
+        plain.close()
+        a.wants()
+        meted.play(lambda: a.is_whole())
+        meted.ends()
+
+
+def test_what_was_freed_in_the_store_is_given_back():
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b", SET)
+        for block in [block for block in a.blocks if not block.here]:
+            a.free(block)
+        until(lambda: meted.row(a).stored == 0)
+        row = meted.row(a)
+        assert row.out == 0 and row.allocated == a.here(), row
+        a.wants()
+        meted.play(lambda: a.is_whole() and b.runs())
+        meted.ends()
+
+
+def test_a_meted_that_is_killed_in_the_middle_of_a_handover_finds_all_as_it_was():
+    with Node("--grace", "60s") as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b", SET)
+        b.idle()
+        a.wants()
+        meted.play(lambda: a.done["entered"])
+        out = a.out() + b.out()
+        meted.kill()
+        meted.start()
+        meted.admin = Admin(meted.place)
+        for mover in meted.movers:
+            mover.again(mover.made.socket)
+        rows = [meted.row(mover) for mover in meted.movers]
+        assert sum(row.out for row in rows) == out and all(row.allocated == SET for row in rows), rows
+        b.idle()
+        a.wants()
+        meted.play(lambda: a.is_whole())
+        a.idle()
+        b.wants()
+        meted.play(lambda: b.is_whole())
+        assert meted.resident() <= DEVICE
+        meted.ends()
+
+
+def test_a_connection_that_breaks_in_the_middle_loses_nothing():
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b", SET)
+        b.idle()
+        a.wants()
+        meted.play(lambda: a.done["entered"])
+        a.again(a.made.socket)
+        a.wants()
+        meted.play(lambda: a.is_whole())
+        assert sum(meted.row(mover).out for mover in meted.movers) == b.out()
+        meted.ends()
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Real programs whose memory does not fit together: each computes what it computes alone.
+
+argv[3]: the build's folder. Whatever becomes of one program, the others are right, and in the end nothing is left in the store.
+Where the device is full a context is small, so that it is the programs' own memory that fills it. METE_TEST_SCALE: so many
+rounds with random deaths, stops, suspends and restarts.
+"""
+import json
+import random
+import re
+
+from meted import *
+
+BUILD = sys.argv.pop(3)
+SCALE = int(os.environ.get("METE_TEST_SCALE", "1"))
+DEVICE = 192
+# Most of what it holds is written once and checked at the end; the rest changes with each step.
+TRAIN = ("train", "steps=30", "ballast=96M")
+NOTEBOOK = ("notebook", "cells=3", "kernels=1", "think=50", "size=6M")
+LONG = ("train", "steps=300", "ballast=96M")
+INFERENCE = ("inference",)
+GRAPH = ("graph-loop",)
+
+
+def checksum(output):
+    return re.search(r"checksum=(\w+)", output).group(1)
+
+
+class Program:
+    def __init__(self, node, name, arguments, *options):
+        self.node, self.name, self.arguments = node, name, arguments
+        self.process = subprocess.Popen(
+            [BUILD + "/cli/mete", "run", "--quiet", "--swap", "auto", "-n", name, *options, "--", f"{BUILD}/examples/{arguments[0]}", *arguments[1:]],
+            env=node.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def pid(self):
+        """Of the program, once it is there; 0: it has ended."""
+        def look():
+            row = self.node.row(self.name)
+            return row["processes"][0]["pid"] if row and row["processes"] else -1 if self.process.poll() is not None else 0
+        return max(0, until(look))
+
+    def kill(self):
+        pid = self.pid()
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+        self.process.communicate(timeout=PATIENCE)
+
+    def is_right(self):
+        out, error = self.process.communicate(timeout=PATIENCE)
+        assert self.process.returncode == 0, (self.name, self.process.returncode, out, error)
+        assert checksum(out) == self.node.alone(*self.arguments), (self.name, out)
+        return out
+
+
+class Node(Daemon):
+    """A simulated machine with a user's meted, which is started again as often as it is killed."""
+
+    def __init__(self, *options, memory=DEVICE, store="2GiB", **settings):
+        self.home = tempfile.mkdtemp(prefix="mete-swap-")
+        for name in ("sim", "mete"):
+            os.mkdir(f"{self.home}/{name}", 0o700)
+        environment = dict(XDG_RUNTIME_DIR=self.home, METE_SIM_DIR=self.home + "/sim", METE_SIM_MEMORY=f"{memory}M", METE_SIM_CONTEXT_MEMORY="4M",
+                           LD_LIBRARY_PATH=BUILD + "/sim/lib", **settings)
+        self.known = {}
+        super().__init__("--log-level", os.environ.get("LEVEL", "info"), "--context", "4M", "--store", store, *options, place=self.home + "/mete", environment=environment)
+
+    def start(self):
+        super().start()
+        self.admin = Admin(self.place)  # it stays while somebody is connected
+
+    def ask(self):
+        """What `mete ps --json` says; None: nobody answers."""
+        ran = subprocess.run([BUILD + "/cli/mete", "ps", "--json"], env=self.environment, capture_output=True, text=True)
+        said = json.loads(ran.stdout) if ran.returncode == 0 else {}
+        return said if said.get("meted") else None
+
+    def tenants(self):
+        return until(self.ask)["tenants"]
+
+    def row(self, name):
+        return next((t for t in self.tenants() if t["name"] == name), None)
+
+    def mete(self, *words, check=True):
+        return subprocess.run([BUILD + "/cli/mete", *words], env=self.environment, check=check, capture_output=True, text=True).returncode
+
+    def said(self, *words):
+        return subprocess.run([BUILD + "/cli/mete", *words], env=self.environment, check=True, capture_output=True, text=True).stdout
+
+    def restart(self):
+        """It is killed. `mete run` starts another one, which is killed as well if it was quicker than ours."""
+        self.kill()
+        while True:
+            try:
+                self.start()
+                return
+            except AssertionError:
+                assert self.process.wait() != 0 and "another meted is running" in self.log(), self.log()
+            try:
+                os.kill(Admin(self.place).welcome.pid, signal.SIGKILL)
+            except (OSError, Gone):
+                pass  # it is gone already, or not there yet
+
+    def is_clean(self):
+        """All have ended: meted has no tenant, and its memory files have no page."""
+        until(lambda: not self.tenants() and self.store_bytes() == 0, lambda: f"{self.store_bytes()} bytes are left in the store")
+
+    def store_bytes(self):
+        sum = 0
+        for fd in os.listdir(f"/proc/{self.process.pid}/fd"):
+            try:
+                if "mete-store" in os.readlink(f"/proc/{self.process.pid}/fd/{fd}"):
+                    sum += os.stat(f"/proc/{self.process.pid}/fd/{fd}").st_blocks * 512
+            except FileNotFoundError:
+                pass  # closed meanwhile
+        return sum
+
+    def alone(self, *program):
+        if program not in self.known:
+            with tempfile.TemporaryDirectory(prefix="mete-alone-") as other:
+                ran = subprocess.run([f"{BUILD}/examples/{program[0]}", *program[1:]], capture_output=True, text=True,
+                                     env=self.environment | {"METE_SIM_DIR": other})
+            assert ran.returncode == 0, ran
+            self.known[program] = checksum(ran.stdout)
+        return self.known[program]
+
+    def __exit__(self, kind, *_):
+        self.admin.close()
+        super().__exit__(kind)
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+def start(node, *programs):
+    return [Program(node, f"{program[0]}{i}", program) for i, program in enumerate(programs)]
+
+
+def all_right(node, programs):
+    for program in programs:
+        program.is_right()
+    node.is_clean()
+
+
+def held(node):
+    """Of all tenants, on the device and out."""
+    return sum(t["allocated_bytes"] for t in node.tenants())
+
+
+def moved(node):
+    return sum(t["moved_out_bytes"] for t in node.tenants())
+
+
+def moving(node, least=1):
+    """Until so many bytes have left. The programs go on."""
+    until(lambda: moved(node) >= least or not node.tenants())
+
+
+def test_two_that_hold_half_as_much_again():
+    with Node() as node:
+        all_right(node, start(node, TRAIN[:2] + ("ballast=140M",), TRAIN[:2] + ("ballast=140M",)))
+
+
+def test_four_that_hold_twice_the_device():
+    with Node() as node:
+        all_right(node, start(node, TRAIN, TRAIN, TRAIN, TRAIN[:2] + ("ballast=88M",)))
+
+
+def test_others_beside_training_that_fills_the_device():
+    with Node() as node:
+        all_right(node, start(node, TRAIN[:2] + ("ballast=150M",), TRAIN[:2] + ("ballast=150M",), NOTEBOOK, INFERENCE, GRAPH))
+
+
+def test_who_is_killed_in_the_middle_leaves_nothing_and_disturbs_nobody():
+    with Node() as node:
+        programs = start(node, LONG, TRAIN, TRAIN)
+        moving(node, DEVICE << 19)
+        programs[0].kill()
+        all_right(node, programs[1:])
+
+
+def test_who_is_stopped_in_the_middle_goes_on_where_it_was():
+    with Node() as node:
+        # Beside what cannot leave with it there is room for one of the others.
+        programs = start(node, *[TRAIN[:2] + ("ballast=76M",)] * 4)
+        moving(node, 32 << 20)
+        pid = programs[0].pid()
+        if pid:
+            os.kill(pid, signal.SIGSTOP)
+        for program in programs[1:]:
+            program.is_right()
+        if pid:
+            os.kill(pid, signal.SIGCONT)
+        all_right(node, programs[:1])
+
+
+def test_who_is_suspended_frees_the_device_and_is_right_after_it_was_resumed():
+    with Node() as node:
+        away, other = start(node, LONG, TRAIN)
+        until(lambda: (node.row(away.name) or {"movable_bytes": 0})["movable_bytes"] >= 96 << 20)
+        node.mete("suspend", away.name)
+        until(lambda: node.row(away.name)["movable_bytes"] == 0 and node.row(away.name)["out_bytes"] >= 96 << 20)
+        assert node.row(away.name)["suspended"]
+        shown = next(line for line in node.said("ps").splitlines() if away.name in line)
+        assert "suspended by `mete suspend`" in shown and re.search(r"[\d.]+ [GM]iB in the host's memory", shown), shown
+        other.is_right()
+        assert node.row(away.name)["out_bytes"] >= 96 << 20
+        node.mete("resume", away.name)
+        all_right(node, [away])
+
+
+def test_a_meted_that_is_killed_in_the_middle_is_replaced_and_nobody_notices():
+    with Node("--grace", "2s") as node:
+        programs = start(node, TRAIN, TRAIN, TRAIN)
+        for least in (1, 64 << 20, 1):
+            moving(node, least)
+            node.restart()
+        all_right(node, programs)
+
+
+def test_whatever_happens_at_random():
+    seed = int(os.environ.get("METE_SEED", time.time_ns() % 1000000))
+    print(f"METE_SEED={seed}")
+    generator = random.Random(seed)
+    for _ in range(SCALE):
+        with Node("--grace", "2s") as node:
+            programs = start(node, *generator.sample([TRAIN, TRAIN, TRAIN, LONG, NOTEBOOK, GRAPH, INFERENCE], 4))
+            stopped, away = set(), set()
+            for _ in range(8):
+                one = generator.choice(programs)
+                what = generator.choice(("kill", "stop", "suspend", "restart", "wait"))
+                pid = one.pid()
+                print(what, one.name, pid, flush=True)
+                if what == "restart":
+                    node.restart()
+                elif what == "wait" or not pid:
+                    for _ in range(generator.randrange(30)):
+                        node.tenants()
+                elif what == "stop":
+                    os.kill(pid, signal.SIGSTOP)
+                    stopped.add(pid)
+                elif what == "suspend" and node.mete("suspend", one.name, check=False) == 0:
+                    away.add(one.name)
+                elif what == "kill" and len(programs) > 2:
+                    one.kill()
+                    programs.remove(one)
+                if generator.random() < 0.6 and stopped:
+                    os.kill(stopped.pop(), signal.SIGCONT)
+                if generator.random() < 0.6 and away:
+                    node.mete("resume", away.pop(), check=False)
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
+            for name in away:
+                node.mete("resume", name, check=False)
+            all_right(node, programs)
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What NVIDIA's keys mean, beside `mete` and without it. */
+#include "plugin/config.h"
+
+#include "tests/test.h"
+#include "tests/unit/config_parse.h"
+
+TEST(nvidias_keys_are_accepted_and_what_is_ignored_is_said)
+{
+	owned(config_free) struct config *config =
+		parse("version: v1\nflags:\n  migStrategy: none\n  failOnInitError: false\n"
+		      "  plugin:\n    deviceListStrategy: [envvar]\n    passDeviceSpec: true\n"
+		      "  gfd: {oneshot: true}\nresources:\n  gpus: [{pattern: '*', name: gpu}]\n"
+		      "sharing:\n  timeSlicing:\n    renameByDefault: true\n    resources:\n"
+		      "    - {name: nvidia.com/gpu, replicas: 6, devices: all}\n"
+		      "    - {name: nvidia.com/mig-1g.5gb, replicas: 2}\n"
+		      "imex: {channelIDs: [0]}\nmetee: 5\nmete: {}\nflags: &a {x: 1}\n");
+	static const char *const wanted[] = {
+		"f:7: flags.plugin: the key 'passDeviceSpec' is not known (the nearest is "
+		"'passDeviceSpecs'), and is ignored",
+		"f:10: resources: this has no meaning for mete and is ignored",
+		"f:13: sharing.timeSlicing.renameByDefault: this has no meaning for mete and is "
+		"ignored",
+		"f:15: sharing.timeSlicing.resources[0].replicas: used for the key mete.slots, "
+		"which is not given: 6",
+		"f:16: sharing.timeSlicing.resources[1]: only the resource nvidia.com/gpu has a "
+		"meaning for mete",
+		"f:17: imex: this has no meaning for mete and is ignored",
+		"f:18: the key 'metee' is not known (the nearest is 'mete'), and is ignored",
+		"f:20: flags: the key 'x' is not known, and is ignored",
+	};
+
+	expect_eq(config->slots, 6);
+	for (size_t i = 0; i < ARRAY_SIZE(wanted) && i < config->warnings; i++)
+		expect_str(config->warning[i], wanted[i]);
+	expect_eq(config->warnings, ARRAY_SIZE(wanted));
+}
+
+TEST(slots_go_before_replicas_and_mps_is_refused)
+{
+	owned(config_free) struct config *config = parse(
+		"sharing:\n  timeSlicing:\n    resources:\n    - name: gpu\n      replicas: 6\n"
+		"mete: {slots: 3}\n");
+
+	expect_eq(config->slots, 3);
+	expect_eq(config->warnings, 1);
+	expect_str(config->warning[0], "f:5: sharing.timeSlicing.resources[0].replicas: mete.slots "
+				       "applies, which is 3, and not this 6");
+	expect_refused("mete: {}\nsharing:\n  mps:\n    resources: []\n",
+		       "f:4: sharing.mps: with the key mete there is no sharing by MPS; accepted: "
+		       "timeSlicing, or no sharing");
+	config_free(parse("mete: {}\nsharing:\n  mps: null\n"));
+	expect_refused(
+		"mete: {}\nsharing: {timeSlicing: {resources: [{name: gpu, replicas: 1}]}}\n",
+		"f:2: sharing.timeSlicing.resources[0].replicas: '1' is not such a number; "
+		"accepted: a whole number from 2 to 1000");
+}
+
+TEST(what_fails_at_the_start_is_waited_for_where_the_file_says_so)
+{
+	static const struct {
+		const char *text;
+		bool waits;
+	} rows[] = {
+		{"mete: {}", false},
+		{"flags: {failOnInitError: true}\nmete: {}", false},
+		{"flags: {failOnInitError: false}\nmete: {}", true},
+		{"flags: {FailOnInitError: no}", true},
+		{"flags: {failOnInitError: }\nmete: {}", false},
+		{"flags: {failOnInitError: ''}", false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		owned(config_free) struct config *config = parse(rows[i].text);
+
+		expect_eq(config->waits, rows[i].waits);
+		expect_eq(config->warnings, 0);
+	}
+	expect_refused(
+		"flags: {failOnInitError: maybe}\nmete: {}",
+		"f:1: flags.failOnInitError: 'maybe' is not supported by mete; accepted: true "
+		"or false");
+}
+
+TEST(without_mete_the_file_means_what_it_means_to_nvidias_plugin)
+{
+	static const char *const texts[] = {
+		"version: v1\n",
+		"flags:\n",
+		"sharing: {mps: {}}",
+		"{version: '', flags: {plugin: {deviceListStrategy: envvar}}, imex: {channelIDs: "
+		"[]}}",
+		"flags: {failOnInitError: false, gfd: {oneshot: true}, deviceDiscoveryStrategy: "
+		"nvml}",
+		"sharing: {timeSlicing: {renameByDefault: true, failRequestsGreaterThanOne: true}}",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		owned(config_free) struct config *config = parse(texts[i]);
+		const struct config_alone *alone = &config->alone;
+
+		expect(!config->has_mete && config->has_nvidia);
+		expect_eq(config->warnings, 0);
+		expect_str(config->resource, "nvidia.com/gpu");
+		expect_eq(config->slots, 1);
+		expect_eq(alone->replicas, 0);
+		expect(!alone->renamed && !alone->one_only && !alone->packed && !alone->by_index);
+		expect(!alone->volumes && !alone->specs && !alone->gdrcopy);
+		expect_str(alone->dev_root, "/");
+	}
+}
+
+TEST(without_mete_every_flag_that_matters_is_taken)
+{
+	owned(config_free) struct config *config =
+		parse("version: v1\nFLAGS:\n  gdrcopyEnabled: yes\n  GDSEnabled: TRUE\n  "
+		      "mofedEnabled: true\n"
+		      "  nvidiaDriverRoot: /run/nvidia/driver\n  migStrategy: single\n  plugin:\n"
+		      "    passDeviceSpecs: true\n    deviceListStrategy: [envvar, volume-mounts]\n"
+		      "    deviceIDStrategy: index\n    sharedDevicesAllocationPolicy: packed\n"
+		      "sharing:\n  timeSlicing:\n    renameByDefault: true\n"
+		      "    failRequestsGreaterThanOne: true\n    resources:\n"
+		      "    - {name: nvidia.com/mig-1g.5gb, replicas: 2}\n"
+		      "    - {name: gpu, replicas: 7, devices: 2}\n");
+	const struct config_alone *alone = &config->alone;
+
+	expect_eq(alone->replicas, 7);
+	expect_eq(config->slots, 7);
+	expect_str(config->resource, "nvidia.com/gpu.shared");
+	expect(alone->renamed && alone->one_only && alone->packed && alone->by_index);
+	expect(alone->volumes && alone->specs && alone->gdrcopy && alone->gds && alone->mofed);
+	expect_str(alone->dev_root, "/run/nvidia/driver");
+	expect_eq(config->warnings, 3);
+	expect_str(config->warning[0],
+		   "f:7: flags.migStrategy: mete offers whole GPUs; what a GPU is "
+		   "divided into is not offered");
+	expect_str(config->warning[1],
+		   "f:18: sharing.timeSlicing.resources[0]: this node offers only nvidia.com/gpu");
+	expect_str(config->warning[2], "f:19: sharing.timeSlicing.resources[1]: all devices are "
+				       "shared, and not these only");
+}
+
+TEST(without_mete_what_cannot_be_done_is_refused)
+{
+	expect_refused(
+		"sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}",
+		"f:1: sharing.mps: mete starts no MPS; accepted: timeSlicing, no sharing, or the "
+		"key mete, whose slots have their own memory and time (slots: 4, share: {memory: "
+		"25%, cap: 25%})");
+	expect_refused(
+		"flags:\n plugin:\n  deviceListStrategy: [envvar, cdi-annotations]\n",
+		"f:3: flags.plugin.deviceListStrategy: 'cdi-annotations' is not supported by mete; "
+		"accepted: envvar, volume-mounts or both: CDI files of the driver are made with "
+		"the key mete only");
+	expect_refused("flags: {plugin: {passDeviceSpecs: 3}}",
+		       "f:1: flags.plugin.passDeviceSpecs: '3' is not supported by mete; accepted: "
+		       "true or "
+		       "false");
+	expect_refused(
+		"flags: {gdsEnabled: []}",
+		"f:1: flags.gdsEnabled: this is not a single value; accepted: true or false");
+	expect_refused("flags: {migStrategy: triple}",
+		       "f:1: flags.migStrategy: 'triple' is not supported by mete; accepted: none, "
+		       "single or "
+		       "mixed");
+	expect_refused("flags: {deviceDiscoveryStrategy: tegra}",
+		       "f:1: flags.deviceDiscoveryStrategy: 'tegra' is not supported by mete; "
+		       "accepted: auto "
+		       "or nvml");
+	expect_refused("imex: {channelIDs: [0]}", "f:1: imex.channelIDs: mete provides no IMEX "
+						  "channels; accepted: [], or no such key");
+	expect_refused(
+		"flags: {nvidiaDevRoot: run/nvidia}",
+		"f:1: flags.nvidiaDevRoot: 'run/nvidia' is not understood; accepted: an absolute "
+		"path of at most 255 bytes");
+	expect_refused(
+		"sharing: {timeSlicing: {resources: [{name: gpu, replicas: 1}]}}",
+		"f:1: sharing.timeSlicing.resources[0]: '1' is not such a number; accepted: a "
+		"whole number from 2 to 1000");
+	expect_refused("version: v1\nmeta: {slots: 3}\n",
+		       "f:2: there is no key 'meta'; the nearest is 'mete'");
+	expect_refused("version: v2", "f:1: version: 'v2' is not known; accepted: v1");
+}

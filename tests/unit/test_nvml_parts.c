@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GPUs that MIG has divided, as tests/drivers/divided/nvml.c shows them. */
+#include "node/nvml.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/test.h"
+
+static struct nvml *opened(void)
+{
+	struct nvml *nvml;
+	struct fault why;
+
+	if (nvml_open(DIVIDED, &nvml, &why) < 0)
+		test_fail(__FILE__, __LINE__, "%s", why.text);
+	return nvml;
+}
+
+TEST(a_divided_gpu_is_its_parts_and_another_is_itself)
+{
+	struct nvml *nvml = opened();
+
+	expect_eq(nvml_count(nvml), 3);
+	expect_str(nvml_device(nvml, 0)->uuid_text, "MIG-00000000-0000-0000-0000-000000000011");
+	expect_eq(nvml_device(nvml, 0)->total_bytes, 18ull << 30);
+	expect_eq(nvml_device(nvml, 0)->minor, 5);
+	expect_eq(nvml_device(nvml, 0)->gpu_instance, 1);
+	expect_eq(nvml_device(nvml, 1)->gpu_instance, 2);
+	expect_eq(nvml_device(nvml, 1)->compute_instance, 0);
+	expect_str(nvml_device(nvml, 2)->uuid_text, "GPU-00000000-0000-0000-0000-000000000002");
+	expect_eq(nvml_device(nvml, 2)->gpu_instance, -1);
+	expect_eq(nvml_device(nvml, 2)->minor, 6);
+	nvml_close(nvml);
+}
+
+/* As a file says it, from now on. */
+static void divide(const char *parts)
+{
+	static const char path[] = "nvml_parts.txt";
+	FILE *file = fopen(path, "we");
+
+	expect(file && fputs(parts, file) >= 0 && fclose(file) == 0);
+	setenv("METE_TEST_DIVIDED", path, 1);
+}
+
+static void divide_no_more(void)
+{
+	unlink(getenv("METE_TEST_DIVIDED"));
+	unsetenv("METE_TEST_DIVIDED");
+}
+
+TEST(devices_are_counted_as_nvidias_tools_count)
+{
+	struct nvml *nvml = opened();
+
+	expect_eq(nvml_device(nvml, 0)->gpu_index, 0);
+	expect_eq(nvml_device(nvml, 0)->part_index, 1);
+	expect_eq(nvml_device(nvml, 1)->gpu_index, 0);
+	expect_eq(nvml_device(nvml, 1)->part_index, 2);
+	expect_eq(nvml_device(nvml, 2)->gpu_index, 1);
+	nvml_close(nvml);
+}
+
+TEST(a_gpu_that_mig_is_to_divide_and_has_not_is_no_device)
+{
+	struct nvml *nvml;
+
+	divide("");
+	nvml = opened();
+	expect_eq(nvml_count(nvml), 1);
+	expect_str(nvml_device(nvml, 0)->uuid_text, "GPU-00000000-0000-0000-0000-000000000002");
+	expect_eq(nvml_device(nvml, 0)->gpu_index, 1);
+	nvml_close(nvml);
+	divide_no_more();
+}
+
+TEST(a_part_that_was_destroyed_answers_no_more_until_it_is_made_anew)
+{
+	struct nvml *nvml = opened();
+
+	expect(nvml_answers(nvml, 0) && nvml_answers(nvml, 1) && nvml_answers(nvml, 2));
+	divide("2");
+	expect(!nvml_answers(nvml, 0) && nvml_answers(nvml, 1) && nvml_answers(nvml, 2));
+	divide("-");
+	expect(!nvml_answers(nvml, 0) && !nvml_answers(nvml, 1) && nvml_answers(nvml, 2));
+	divide("12*");
+	expect(nvml_answers(nvml, 0) && nvml_answers(nvml, 1) && nvml_answers(nvml, 2));
+	nvml_close(nvml);
+	divide_no_more();
+}
+
+TEST(a_gpu_that_mig_divides_now_answers_no_more)
+{
+	struct nvml *nvml;
+
+	divide("-");
+	nvml = opened();
+	expect_eq(nvml_count(nvml), 2);
+	expect(nvml_answers(nvml, 0) && nvml_answers(nvml, 1));
+	divide("");
+	expect(!nvml_answers(nvml, 0) && nvml_answers(nvml, 1));
+	nvml_close(nvml);
+	divide_no_more();
+}
+
+TEST(what_befalls_a_gpu_befalls_its_parts_unless_the_driver_says_which)
+{
+	static const uint32_t whom[] = {1, 0, 1, 2};
+	struct nvml *nvml = opened();
+	struct nvml_event events[8];
+	uint32_t count = 0;
+
+	setenv("METE_TEST_XID", "1", 1);
+	expect_eq(nvml_events(nvml, events, ARRAY_SIZE(events), &count), 0);
+	unsetenv("METE_TEST_XID");
+	expect_eq(count, ARRAY_SIZE(whom));
+	for (uint32_t i = 0; i < count; i++) {
+		expect_eq(events[i].index, whom[i]);
+		expect_eq(events[i].xid, 79);
+	}
+	nvml_close(nvml);
+}

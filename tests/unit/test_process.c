@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When a process counts as ended: not while any of it still holds what it has. */
+#include "node/process.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "tests/test.h"
+
+static void *stay(void *said)
+{
+	(void)said;
+	for (;;)
+		pause();
+	return NULL;
+}
+
+/* A process whose first thread ends at once and whose other thread stays: as far as /proc shows it
+ * has no memory any more, but its descriptors are open. */
+static pid_t start_without_first_thread(void)
+{
+	pid_t pid = fork();
+	pthread_t thread;
+
+	if (pid != 0)
+		return pid;
+	raise(SIGSTOP);
+	if (pthread_create(&thread, NULL, stay, NULL) != 0)
+		_exit(1);
+	syscall(SYS_exit, 0);
+	return 0;
+}
+
+static void wait_for_zombie(pid_t pid)
+{
+	char path[64], line[512], *name;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	do {
+		FILE *file = fopen(path, "re");
+
+		assert_non_null(file);
+		line[fread(line, 1, sizeof(line) - 1, file)] = '\0';
+		fclose(file);
+		name = strrchr(line, ')');
+		assert_non_null(name);
+	} while (name[2] != 'Z');
+}
+
+TEST(a_process_that_is_about_to_end_is_neither_over_nor_another_program)
+{
+	pid_t pid = start_without_first_thread();
+	struct process_identity before;
+	int status;
+
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	before = process_identify(pid);
+	assert_true(before.image);
+	kill(pid, SIGCONT);
+	wait_for_zombie(pid);
+	assert_int_equal(process_is_over(pid), 0);
+	assert_int_equal(process_was_replaced(&before), 0);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitid(P_PID, (id_t)pid, NULL, WEXITED | WNOWAIT), 0);
+	/* It has ended, and nobody has taken notice yet. */
+	assert_int_equal(process_is_over(pid), 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(process_is_over(pid), 1);
+}
+
+TEST(another_program_in_the_same_process_is_told_from_the_former_one)
+{
+	struct process_identity before;
+	int status, start[2];
+	pid_t pid;
+
+	assert_int_equal(pipe(start), 0);
+	pid = fork();
+	if (pid == 0) {
+		dup2(start[0], 0);
+		close(start[1]);
+		if (read(0, &(char){0}, 1) != 1)
+			_exit(1);
+		execlp("cat", "cat", (char *)NULL);
+		_exit(127);
+	}
+	close(start[0]);
+	before = process_identify(pid);
+	assert_true(before.image);
+	assert_int_equal(process_was_replaced(&before), 0);
+	assert_int_equal(write(start[1], "x", 1), 1);
+	while (!process_was_replaced(&before))
+		assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+	close(start[1]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/residency.h"
+
+#include "tests/test.h"
+
+#define MS  1000000ull
+#define MIB (1024ull * 1024)
+#define GIB (1024ull * MIB)
+
+enum { MEMBERS = 4 };
+
+static struct {
+	struct turns turns;
+	struct turns_device device;
+	struct residency r;
+	struct turns_tenant tenants[MEMBERS];
+	struct turns_seat seats[MEMBERS];
+	struct residency_member m[MEMBERS];
+	uint64_t evict[MEMBERS], credit[MEMBERS], granted[MEMBERS], drop[MEMBERS];
+	bool open[MEMBERS], stop[MEMBERS], stuck[MEMBERS], lazy[MEMBERS];
+	uint64_t now;
+} w;
+
+static void obey_turn(const struct turns_action *a)
+{
+	size_t i = (size_t)(a->seat - w.seats);
+
+	if (a->verb == TURNS_OPEN)
+		w.open[i] = true;
+	if (a->verb != TURNS_CLOSE)
+		return;
+	w.open[i] = false;
+	if (!w.lazy[i])
+		turns_drained(a->seat, w.m[i].wants, w.now);
+}
+
+static void obey(const struct residency_action *a)
+{
+	size_t i = (size_t)(a->member - w.m);
+
+	w.evict[i] += a->verb == RESIDENCY_EVICT ? a->bytes : 0;
+	w.credit[i] += a->verb == RESIDENCY_CREDIT ? a->bytes : 0;
+	w.granted[i] += a->verb == RESIDENCY_GRANT ? a->bytes : 0;
+	w.drop[i] += a->verb == RESIDENCY_DROP ? a->bytes : 0;
+	w.stop[i] |= a->verb == RESIDENCY_STOP;
+	w.stuck[i] |= a->verb == RESIDENCY_STUCK;
+}
+
+static void pump(void)
+{
+	struct turns_action turn;
+	struct residency_action move;
+
+	for (;;) {
+		while (turns_next(&w.turns, &turn))
+			obey_turn(&turn);
+		if (residency_next(&w.r, w.now, &move))
+			obey(&move);
+		else if (turns_next(&w.turns, &turn))
+			obey_turn(&turn);
+		else
+			return;
+	}
+}
+
+static void pass(uint64_t ns)
+{
+	w.now += ns;
+	turns_tick(&w.turns, w.now);
+	residency_tick(&w.r, w.now);
+	pump();
+}
+
+static void given(uint64_t capacity, uint64_t budget)
+{
+	memset(&w, 0, sizeof(w));
+	w.now = 100000 * MS;
+	turns_init(&w.turns, &turns_usual);
+	turns_device_init(&w.turns, &w.device, 0);
+	residency_init(&w.r, &residency_usual, capacity, budget);
+}
+
+static int given_member(int i, uint64_t bytes)
+{
+	struct turns_share share;
+	struct share usual;
+	int r;
+
+	share_init(&usual);
+	turns_share_of(&usual, &share);
+	turns_tenant_init(&w.turns, &w.tenants[i], &share);
+	turns_join(&w.seats[i], &w.tenants[i], &w.device, NULL, false, w.now);
+	residency_join(&w.r, &w.m[i], &w.seats[i], NULL, UINT64_MAX, w.now);
+	pump();
+	r = residency_ask(&w.m[i], bytes, w.now);
+	pump();
+	return r;
+}
+
+static void wants(int i)
+{
+	turns_wants(&w.seats[i], w.now);
+	residency_wants(&w.m[i], w.now);
+	pump();
+}
+
+static void idles(int i)
+{
+	turns_idle(&w.seats[i], w.now);
+	residency_idle(&w.m[i], w.now);
+	pump();
+}
+
+/* All that is ordered and credited moves, chunk by chunk, out before in. */
+static void move_all(void)
+{
+	bool moved = true;
+
+	while (moved) {
+		moved = false;
+		for (int i = 0; i < MEMBERS; i++) {
+			uint64_t out = w.evict[i] < 64 * MIB ? w.evict[i] : 64 * MIB;
+			uint64_t in = w.credit[i];
+
+			w.evict[i] -= out;
+			w.credit[i] = 0;
+			if (out)
+				residency_left(&w.m[i], out, out, w.now);
+			if (in)
+				residency_came(&w.m[i], in, w.now);
+			moved |= out || in;
+			pass(MS);
+		}
+	}
+}
+
+TEST(nothing_is_barred_and_nothing_moves_while_all_fits)
+{
+	given(8 * GIB, 8 * GIB);
+	for (int i = 0; i < MEMBERS; i++)
+		expect_eq(given_member(i, 2 * GIB), 0);
+	for (int i = 0; i < MEMBERS; i++)
+		wants(i);
+	pass(60000 * MS);
+	for (int i = 0; i < MEMBERS; i++)
+		expect(w.open[i] && w.m[i].place == RESIDENCY_IN);
+	expect(!w.device.governed);
+	expect_eq(w.r.left_bytes, 0);
+}
+
+TEST(a_hoarder_keeps_its_memory_until_somebody_needs_the_room)
+{
+	given(8 * GIB, 8 * GIB);
+	expect_eq(given_member(0, 6 * GIB), 0);
+	pass(3600000 * MS);
+	expect_eq(w.m[0].place, RESIDENCY_IN);
+	expect_eq(given_member(1, 4 * GIB), RESIDENCY_WAITS);
+	expect_eq(w.m[0].place, RESIDENCY_OUT);
+	move_all();
+	expect_eq(w.granted[1], 4 * GIB);
+	expect_eq(w.r.left_bytes, 2 * GIB);
+	expect_eq(w.m[0].resident_bytes, 4 * GIB);
+}
+
+TEST(who_is_idle_the_longest_leaves_first)
+{
+	given(8 * GIB, 8 * GIB);
+	for (int i = 0; i < 3; i++) {
+		expect_eq(given_member(i, 2 * GIB), 0);
+		wants(i);
+	}
+	idles(1);
+	pass(1000 * MS);
+	idles(0);
+	pass(100000 * MS);
+	expect_eq(given_member(3, 4 * GIB), RESIDENCY_WAITS);
+	/* And nobody else is stopped for that. */
+	expect_eq(w.m[0].place, RESIDENCY_IN);
+	expect_eq(w.m[2].place, RESIDENCY_IN);
+	move_all();
+	expect_eq(w.m[1].out_bytes, 2 * GIB);
+	expect_eq(w.m[0].out_bytes, 0);
+	expect_eq(w.m[2].out_bytes, 0);
+}
+
+TEST(what_has_left_is_credit_for_who_comes)
+{
+	given(8 * GIB, 16 * GIB);
+	expect_eq(given_member(0, 7 * GIB), 0);
+	expect_eq(given_member(1, 7 * GIB), RESIDENCY_WAITS);
+	move_all();
+	pass(1000 * MS);
+	wants(0);
+	expect_eq(w.credit[0], 0);
+	expect_eq(w.evict[1], 6 * GIB);
+	residency_left(&w.m[1], 64 * MIB, 64 * MIB, w.now);
+	pump();
+	expect_eq(w.credit[0], 64 * MIB);
+}
+
+TEST(a_set_stays_ten_times_as_long_as_its_movement_took)
+{
+	uint64_t end;
+
+	given(8 * GIB, 16 * GIB);
+	expect_eq(given_member(0, 7 * GIB), 0);
+	wants(0);
+	expect_eq(given_member(1, 7 * GIB), RESIDENCY_WAITS);
+	pass(100 * MS);
+	move_all();
+	wants(1);
+	expect_eq(w.m[1].place, RESIDENCY_IN);
+	expect_eq(w.m[0].place, RESIDENCY_OUT);
+	expect(w.r.cost_ns > 0);
+	end = w.r.began_ns + 10 * w.r.cost_ns;
+	pass(end - w.now - 1);
+	expect_eq(w.m[1].place, RESIDENCY_IN);
+	pass(1);
+	expect_eq(w.m[1].place, RESIDENCY_OUT);
+	expect_eq(w.m[0].place, RESIDENCY_COMING);
+}
+
+TEST(those_who_fit_together_are_in_together)
+{
+	int all = 0;
+
+	given(8 * GIB, 32 * GIB);
+	for (int i = 0; i < MEMBERS; i++) {
+		int r = given_member(i, 3 * GIB);
+
+		wants(i);
+		for (int k = 0; r == RESIDENCY_WAITS && !w.granted[i] && k < 1000; k++) {
+			pass(100 * MS);
+			move_all();
+		}
+	}
+	for (int k = 0; k < 100; k++) {
+		pass(1000 * MS);
+		move_all();
+		for (int i = 0; i < MEMBERS; i++)
+			all += w.m[i].place == RESIDENCY_IN;
+	}
+	/* But where one has just begun to leave. */
+	expect(all >= 180 && all <= 200);
+	for (int i = 0; i < MEMBERS; i++)
+		expect(w.m[i].waits > 1);
+}
+
+TEST(a_tenant_larger_than_the_device_is_told_so)
+{
+	given(8 * GIB, 64 * GIB);
+	expect_eq(given_member(0, 9 * GIB), RESIDENCY_LARGE);
+	expect_eq(residency_ask(&w.m[0], 8 * GIB, w.now), 0);
+	expect_eq(residency_ask(&w.m[0], 1, w.now), RESIDENCY_LARGE);
+}
+
+TEST(the_store_is_refused_and_not_exceeded)
+{
+	given(8 * GIB, 4 * GIB);
+	expect_eq(given_member(0, 6 * GIB), 0);
+	expect_eq(given_member(1, 6 * GIB), RESIDENCY_STORE);
+	expect_eq(residency_ask(&w.m[1], 5 * GIB, w.now), RESIDENCY_WAITS);
+	pump();
+	move_all();
+	expect_eq(w.granted[1], 5 * GIB);
+	expect(w.r.used_bytes <= 4 * GIB);
+	expect_eq(residency_suspend(&w.m[1], true, w.now), RESIDENCY_STORE);
+}
+
+TEST(a_quota_keeps_the_rest_where_it_is)
+{
+	given(8 * GIB, 16 * GIB);
+	expect_eq(given_member(0, 6 * GIB), 0);
+	w.m[0].quota_bytes = 2 * GIB;
+	expect_eq(given_member(1, 6 * GIB), RESIDENCY_STORE);
+	expect_eq(residency_ask(&w.m[1], 3 * GIB, w.now), RESIDENCY_WAITS);
+	pump();
+	move_all();
+	expect_eq(w.granted[1], 3 * GIB);
+	expect(w.m[0].store_bytes <= 2 * GIB);
+}
+
+TEST(who_does_not_evict_is_said_and_others_run)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	expect_eq(given_member(1, 2 * GIB), 0);
+	pass(1000 * MS);
+	expect_eq(given_member(2, 3 * GIB), RESIDENCY_WAITS);
+	/* Member 0 is told to leave, and is frozen. */
+	expect(w.evict[0] > 0 && !w.stuck[0]);
+	w.evict[0] = 0;
+	pass(w.r.tuning.patience_ns);
+	expect(w.stuck[0] && w.stop[0]);
+	move_all();
+	expect_eq(w.granted[2], 3 * GIB);
+	expect_eq(w.m[1].out_bytes, 2 * GIB);
+	/* It wakes: what it has stays until the next need. */
+	residency_stopped(&w.m[0], w.now);
+	pump();
+	expect(!w.m[0].stuck);
+}
+
+TEST(who_does_not_drain_is_said_and_goes_on)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	wants(0);
+	w.lazy[0] = true;
+	expect_eq(given_member(1, 5 * GIB), RESIDENCY_WAITS);
+	pass(w.r.tuning.shortest_ns);
+	expect_eq(w.m[0].place, RESIDENCY_STOPPING);
+	pass(w.r.tuning.patience_ns);
+	expect(w.stuck[0]);
+	expect_eq(w.m[0].place, RESIDENCY_IN);
+	expect_eq(w.evict[0], 0);
+}
+
+TEST(suspended_it_leaves_and_stays_out_until_it_is_resumed)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	wants(0);
+	expect_eq(residency_suspend(&w.m[0], true, w.now), 0);
+	pump();
+	move_all();
+	expect_eq(w.m[0].out_bytes, 5 * GIB);
+	pass(100000 * MS);
+	expect_eq(w.m[0].place, RESIDENCY_OUT);
+	expect_eq(residency_suspend(&w.m[0], false, w.now), 0);
+	pump();
+	move_all();
+	expect_eq(w.m[0].place, RESIDENCY_IN);
+	expect_eq(w.m[0].resident_bytes, 5 * GIB);
+}
+
+TEST(parked_it_leaves_when_it_was_idle_and_comes_back_when_it_wants)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	residency_park(&w.m[0], 60000 * MS, w.now);
+	pump();
+	pass(59999 * MS);
+	expect_eq(w.m[0].place, RESIDENCY_IN);
+	pass(MS);
+	move_all();
+	expect_eq(w.m[0].out_bytes, 5 * GIB);
+	wants(0);
+	move_all();
+	expect_eq(w.m[0].place, RESIDENCY_IN);
+}
+
+TEST(short_pauses_are_waited_for_and_long_ones_are_not)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 7 * GIB), 0);
+	wants(0);
+	expect_eq(given_member(1, 7 * GIB), RESIDENCY_WAITS);
+	pass(100 * MS);
+	move_all();
+	wants(1);
+	for (int i = 0; i < 8; i++) {
+		idles(1);
+		pass(5 * MS);
+		expect_eq(w.m[1].place, RESIDENCY_IN);
+		wants(1);
+		pass(5 * MS);
+	}
+	wants(0);
+	idles(1);
+	expect_eq(w.m[1].place, RESIDENCY_IN);
+	pass(10 * MS + w.m[1].gap_ns);
+	expect_eq(w.m[1].place, RESIDENCY_OUT);
+	expect_eq(w.m[0].place, RESIDENCY_COMING);
+}
+
+TEST(credit_that_the_device_refused_is_room_it_has_not_got)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 6 * GIB), 0);
+	expect_eq(given_member(1, 6 * GIB), RESIDENCY_WAITS);
+	move_all();
+	pass(10000 * MS);
+	wants(0);
+	residency_left(&w.m[1], 64 * MIB, 64 * MIB, w.now);
+	w.evict[1] -= 64 * MIB;
+	pump();
+	expect_eq(w.credit[0], 64 * MIB);
+	residency_unused(&w.m[0], 64 * MIB, w.now);
+	w.credit[0] -= 64 * MIB;
+	pump();
+	if (w.stop[0]) {
+		w.credit[0] = w.evict[0] = 0;
+		residency_stopped(&w.m[0], w.now);
+		pump();
+	}
+	move_all();
+	expect_eq(w.m[0].place, RESIDENCY_IN);
+	expect_eq(w.r.missing_bytes, 64 * MIB);
+	expect(w.r.resident_bytes <= 8 * GIB - 64 * MIB);
+}
+
+TEST(copies_of_what_came_back_make_room_in_the_store)
+{
+	given(8 * GIB, 6 * GIB);
+	expect_eq(given_member(0, 6 * GIB), 0);
+	expect_eq(given_member(1, 6 * GIB), RESIDENCY_WAITS);
+	move_all();
+	wants(0);
+	for (int i = 0; i < 1000 && w.m[0].place != RESIDENCY_IN; i++) {
+		move_all();
+		for (int k = 0; k < 2; k++) {
+			residency_dropped(&w.m[k], w.drop[k], w.now);
+			w.drop[k] = 0;
+		}
+		pass(MS);
+	}
+	expect_eq(w.m[0].place, RESIDENCY_IN);
+	expect(w.r.used_bytes <= 6 * GIB);
+}

@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Bugs that are planted in core/residency*.c, one at a time: the tests of its laws must find each.
+
+Arguments: ROOT CC
+A row: the file, what stands there once, what is put in its place, and what breaks by that.
+"""
+import planted
+
+PLANTED = [
+    ("move", "m->place != RESIDENCY_STOPPING || m->seat->gate != TURNS_CLOSED",
+     "m->place != RESIDENCY_STOPPING", "blocks leave while kernels run"),
+    ("move", "r->missing_bytes + r->resident_bytes + r->credit_bytes",
+     "r->missing_bytes + r->resident_bytes", "room is promised twice"),
+    ("move", "if (!m->out_bytes && !asks_for(m))", "if (!asks_for(m))", "who is not whole runs"),
+    ("move", "\tr->used_bytes += needs;\n", "", "the store is exceeded"),
+    ("move", "if (needs > may) {", "if (false) {", "quotas mean nothing"),
+    ("move", "if (patience_of(m) <= now_ns)", "if (false)", "a frozen guest is waited for for ever"),
+    ("move", "\t\tlack = beyond(lack, m->resident_bytes);\n\t\tbar(m, now_ns);\n",
+     "\t\tbar(m, now_ns);\n", "all leave where one would do"),
+    (None, "m->place == RESIDENCY_IN && residency_room(r) >= bytes", "m->place == RESIDENCY_IN",
+     "the device is too full"),
+    (None, "\tm->credit_bytes = m->ordered_bytes = m->order_todo = m->credit_todo = 0;\n",
+     "\tm->credit_bytes = m->credit_todo = 0;\n", "who was stopped is waited for"),
+    (None, "if (bytes > beyond(capacity_bytes, member_need(m)))", "if (false)",
+     "a tenant is larger than the device"),
+    ("choose", "stay = r->cost_ns / t->cost_milli * MILLI", "stay = r->cost_ns",
+     "moving costs half of the time"),
+    ("choose", "\tif (need > *room)\n\t\treturn false;\n", "", "a set does not fit"),
+]
+
+planted.check("residency", PLANTED, tests=("test_residency", "test_residency_always"), seeds=("1",), world=planted.parts_of("turns"))
