@@ -272,11 +272,15 @@ static int work(bool *ret_writes)
 void agent_up(void)
 {
 	memset(agent.close, 0, sizeof(agent.close));
+	movable_up();
+	/* As long as the daemon's page is not shown, the other one has gates and epochs of a daemon
+	 * that is gone. The daemon that closes a gate from here on says so. */
+	if (state_page_waits())
+		return;
 	for (uint32_t w = 0; w < WIRE_DEVICES && w < guest_tenant_page.devices; w++)
 		if (still_closed(w))
 			close_start(w, __atomic_load_n(&guest_tenant_page.device[w].epoch,
 						       __ATOMIC_RELAXED));
-	movable_up();
 }
 
 void agent_down(void)

@@ -27,6 +27,11 @@ static uint32_t thread_id(void)
 	return (uint32_t)syscall(SYS_gettid);
 }
 
+uint32_t link_connection(void)
+{
+	return atomic_load(&link_.generation);
+}
+
 static bool is_up(void)
 {
 	return atomic_load(&link_.phase) == LINK_UP;
@@ -272,7 +277,7 @@ static uint64_t longest_ms(enum link_patience patience)
 {
 	uint64_t wait_ns = __atomic_load_n(&guest_tenant_page.wait_ns, __ATOMIC_RELAXED);
 
-	if (patience == LINK_AT_ONCE)
+	if (patience <= LINK_AT_ONCE)
 		return LINK_ANSWER_MS;
 	return LINK_ANSWER_MS + wait_ns / 1000000 +
 	       (patience == LINK_FOR_ROOM ? LINK_ROOM_MS : LINK_TURN_MS);
@@ -286,7 +291,7 @@ static int ask(struct link_word *word, enum link_patience patience, const struct
 	struct link_ask_slot *slot;
 	int r = -ENOTCONN;
 
-	while (wait_up(failed, end)) {
+	while (patience == LINK_HERE ? is_up() : wait_up(failed, end)) {
 		uint64_t answered = link_now_ms() + longest_ms(patience);
 		uint32_t generation = atomic_load(&link_.generation);
 
@@ -295,7 +300,7 @@ static int ask(struct link_word *word, enum link_patience patience, const struct
 			r = fetch(slot, id, answered < end ? answered : end, ret_answer);
 		if (r == -EAGAIN || r == -EBUSY)
 			wait_for_room(end);
-		else if (r == -ENOTCONN)
+		else if (r == -ENOTCONN && patience != LINK_HERE)
 			failed = generation;
 		else
 			break;
@@ -344,7 +349,7 @@ int link_processes(int device, struct wire_process_row *rows, size_t max, size_t
 	struct processes_word about = {{write_processes, NULL}, device};
 	struct rows where = {rows, max};
 	struct wire_message answer;
-	int saved = errno, r = ask(&about.word, false, &where, &answer);
+	int saved = errno, r = ask(&about.word, LINK_AT_ONCE, &where, &answer);
 
 	errno = saved;
 	if (r != 0)

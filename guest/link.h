@@ -41,6 +41,7 @@ enum {
 
 /* How long an answer is waited for, beside LINK_ANSWER_MS. */
 enum link_patience {
+	LINK_HERE, /* not at all where the daemon is away, or goes: -ENOTCONN */
 	LINK_AT_ONCE,
 	LINK_FOR_ROOM,	 /* what the share may wait for room, and LINK_ROOM_MS */
 	LINK_FOR_A_TURN, /* LINK_TURN_MS: for memory that can move, which others leave in turn */
@@ -54,6 +55,10 @@ struct link_word {
 	int (*write)(struct link_word *word, struct wire_message *message);
 	void (*unsent)(struct link_word *word, const struct wire_message *message);
 };
+
+/* Which connection this is, of those that came up. For `write`: what is known of one daemon is not
+ * to be said to the next one. */
+uint32_t link_connection(void);
 
 /* Outcomes. */
 enum {

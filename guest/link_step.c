@@ -301,8 +301,10 @@ static void come_up(void)
 	link_.wait_ms = 0;
 	atomic_store(&state.lost, 0);
 	agent_up();
-	set_phase(LINK_UP);
+	/* Before anybody may send: what is sent is of this connection. */
 	atomic_fetch_add(&link_.generation, 1);
+	set_phase(LINK_UP);
+	movable_connected();
 	futex_wake_all(&link_.generation);
 	if (joining())
 		set_verdict(1);

@@ -52,7 +52,7 @@ static noinline_ bool ask(int device)
 		answered(MOVABLE_PLAIN);
 		return false;
 	}
-	r = movable_ask_store();
+	r = movable_ask_store(LINK_AT_ONCE);
 	if (r == 0)
 		r = movable_start();
 	/* A daemon that is away is asked another time. */

@@ -65,8 +65,9 @@ void movable_context_over(void);
 /* Orders have come. */
 void movable_heard(const struct wire_move *order);
 
-/* The connection is about to come up; it is lost. */
+/* The connection is about to come up; has come up; is lost. */
 void movable_up(void);
+void movable_connected(void);
 void movable_down(void);
 
 /* Is anything in the store, or on its way? */

@@ -284,7 +284,7 @@ static bool prepare_step(void)
 		return false;
 	r = movable_segment_get(block, movable_mover.era);
 	futex_lock_take(&movable_.lock);
-	movable_.stuck |= r < 0;
+	movable_.stuck |= r < 0 && r != -EAGAIN;
 	futex_lock_give(&movable_.lock);
 	movable_stays(block, false);
 	return r == 0;
@@ -312,15 +312,23 @@ static bool over_step(void)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-static bool asks_again(void)
+/* The store of a daemon that is new, or may be. */
+static void ask_again(void)
 {
 	bool again;
+	int r;
 
 	futex_lock_take(&movable_.lock);
 	again = movable_.ask_again;
 	movable_.ask_again = false;
 	futex_lock_give(&movable_.lock);
-	return again;
+	if (!again)
+		return;
+	r = movable_ask_store(LINK_HERE);
+	futex_lock_take(&movable_.lock);
+	/* A connection that comes up says so. */
+	movable_.ask_again |= r < 0 && r != -ENOTCONN;
+	futex_lock_give(&movable_.lock);
 }
 
 static bool gives_up(void)
@@ -340,8 +348,7 @@ static bool step(void)
 
 	if (gives_up())
 		close_context();
-	if (asks_again())
-		best_effort(movable_ask_store());
+	ask_again();
 	if (unsaid())
 		movable_say();
 	any |= stop_step();
@@ -443,6 +450,15 @@ void movable_up(void)
 		return;
 	futex_lock_take(&movable_.lock);
 	nothing_ordered();
+	movable_.stuck = false;
+	futex_lock_give(&movable_.lock);
+}
+
+void movable_connected(void)
+{
+	if (atomic_load(&movable_.serving) == MOVABLE_UNASKED)
+		return;
+	futex_lock_take(&movable_.lock);
 	movable_.ask_again = true;
 	futex_lock_give(&movable_.lock);
 	movable_kick();

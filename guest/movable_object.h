@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "guest/futex.h"
+#include "guest/link.h"
 #include "guest/movable.h"
 #include "guest/ranges.h"
 
@@ -74,8 +75,9 @@ static inline struct movable_area *movable_area_at(size_t i)
 	return movable_area_of(&movable_.areas.range[i]);
 }
 
-/* STORE_ASK. 0: granted; 1: refused; <0. The mover's, and that of who asks first. */
-must_check int movable_ask_store(void);
+/* STORE_ASK. 0: granted; 1: refused; <0. The mover's, and that of who asks first. Of a new daemon
+ * no segment is to be had before. */
+must_check int movable_ask_store(enum link_patience patience);
 
 /* Starts the mover. 0; -errno. */
 must_check int movable_start(void);
@@ -103,7 +105,9 @@ must_check CUresult movable_access(uint64_t address, uint64_t bytes);
 
 /* ---- segments: the mover's ------------------------------------------------------------------- */
 
-/* A registered segment for the block. 0; <0: none is to be had. */
+/* A registered segment for the block. 0; -EAGAIN: the daemon is away, or its store is to be
+ * asked for first; <0: none is to be had. Does not wait for a daemon: the next one waits for what
+ * the mover has under way. */
 must_check int movable_segment_get(struct movable_block *block, uint32_t era);
 
 /* Unregisters, unmaps, says so; harmless where there is none. With `era` 0 it is not registered. */

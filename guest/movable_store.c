@@ -22,6 +22,8 @@ enum {
 static struct {
 	int fd; /* + 1 */
 	uint32_t file;
+	uint32_t connection; /* that it came on: on any other, offsets are another file's */
+	uint32_t asked;	     /* the connection that it was last asked for on */
 	dev_t device;
 	ino_t inode;
 } store;
@@ -49,10 +51,11 @@ void movable_store_take(int fd, uint64_t chunk)
 	struct stat about;
 	dev_t device = store.device;
 	ino_t inode = store.inode;
-	uint32_t file = store.file;
+	uint32_t file = store.file, asked = store.asked;
 
 	movable_store_close();
 	store.file = file + 1;
+	store.connection = store.asked = asked;
 	if (syscall(SYS_fstat, fd, &about) == 0) {
 		/* The same daemon, on another connection: what is in its file is known to it. */
 		if (file && about.st_dev == device && about.st_ino == inode)
@@ -72,16 +75,17 @@ void movable_store_take(int fd, uint64_t chunk)
 static int write_store(struct link_word *word, struct wire_message *message)
 {
 	(void)word;
+	store.asked = link_connection();
 	message->code = WIRE_store_ask;
 	message->store_ask.device = atomic_load(&state.device[movable_.device].wire_index);
 	return 0;
 }
 
-int movable_ask_store(void)
+int movable_ask_store(enum link_patience patience)
 {
 	struct link_word word = {write_store, NULL};
 	struct wire_message answer;
-	int r = link_ask(&word, LINK_AT_ONCE, &answer), fd = link_descriptor();
+	int r = link_ask(&word, patience, &answer), fd = link_descriptor();
 
 	if (r != 0 || answer.code != WIRE_store || fd < 0) {
 		if (fd >= 0)
@@ -101,6 +105,8 @@ static int write_ask(struct link_word *word, struct wire_message *message)
 {
 	const struct segment_word *about = container_of(word, struct segment_word, word);
 
+	if (store.connection != link_connection())
+		return LINK_MOOT;
 	message->code = WIRE_segment_ask;
 	message->segment_ask.device = atomic_load(&state.device[movable_.device].wire_index);
 	message->segment_ask.bytes = about->bytes;
@@ -111,6 +117,8 @@ static int write_return(struct link_word *word, struct wire_message *message)
 {
 	const struct segment_word *about = container_of(word, struct segment_word, word);
 
+	if (store.connection != link_connection())
+		return LINK_MOOT;
 	message->code = WIRE_segment_return;
 	message->segment_return.device = atomic_load(&state.device[movable_.device].wire_index);
 	message->segment_return.offset = about->offset;
@@ -123,7 +131,7 @@ static void give_back(uint64_t offset, uint64_t bytes)
 	struct segment_word about = {{write_return, NULL}, offset, bytes};
 	struct wire_message answer;
 
-	best_effort(link_ask(&about.word, LINK_AT_ONCE, &answer));
+	best_effort(link_ask(&about.word, LINK_HERE, &answer));
 }
 
 static void unpin(const struct movable_segment *segment, uint64_t bytes)
@@ -177,10 +185,10 @@ static int ask(struct movable_segment *segment, uint64_t bytes)
 {
 	struct segment_word about = {{write_ask, NULL}, 0, bytes};
 	struct wire_message answer;
-	int r = link_ask(&about.word, LINK_AT_ONCE, &answer);
+	int r = link_ask(&about.word, LINK_HERE, &answer);
 
 	if (r != 0)
-		return r < 0 ? r : -EAGAIN;
+		return r == LINK_MOOT || r == -ENOTCONN ? -EAGAIN : r;
 	if (answer.code != WIRE_segment)
 		return -ENOSPC;
 	segment->offset = answer.segment.offset;

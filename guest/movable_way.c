@@ -262,9 +262,9 @@ bool movable_begin_out(void)
 	}
 	r = movable_segment_get(block, movable_mover.era);
 	futex_lock_take(&movable_.lock);
-	movable_.stuck |= r < 0;
+	movable_.stuck |= r < 0 && r != -EAGAIN;
 	/* Asking may have taken long: another daemon has ordered nothing. */
-	still = movable_obeys() &&
+	still = r == 0 && movable_obeys() &&
 		movable_.done.left + movable_.leaves - block->bytes < movable_.order.leave;
 	movable_.flying += still;
 	futex_lock_give(&movable_.lock);
