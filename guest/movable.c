@@ -180,6 +180,18 @@ static int add(struct movable_area *area)
 	return 0;
 }
 
+/* What the daemon before granted is not among what this one was told, if it was made in between:
+ * with any word it looks at the own page. */
+static void tell_of(uint32_t charged_on)
+{
+	if (charged_on == link_connection())
+		return;
+	futex_lock_take(&movable_.lock);
+	movable_.unsaid = true;
+	futex_lock_give(&movable_.lock);
+	movable_kick();
+}
+
 /* What is charged, made and not known to anybody. */
 static void unmake(struct movable_area *area, int device)
 {
@@ -265,6 +277,7 @@ static CUresult allocate_piece(const struct memory_place *place, uint64_t bytes,
 			       uint64_t *ret_address)
 {
 	uint64_t owner = (uint64_t)(uintptr_t)place->context;
+	uint32_t connection = link_connection();
 	struct movable_area *area;
 	CUresult r;
 	int unit;
@@ -281,6 +294,7 @@ static CUresult allocate_piece(const struct memory_place *place, uint64_t bytes,
 	if (r == CUDA_SUCCESS)
 		movable_.recent = area;
 	futex_lock_give(&movable_.lock);
+	tell_of(connection);
 	if (r == CUDA_SUCCESS)
 		*ret_address = area->base + (uint64_t)unit * BLOCKS_UNIT;
 	else
@@ -291,6 +305,7 @@ static CUresult allocate_piece(const struct memory_place *place, uint64_t bytes,
 static CUresult allocate_large(const struct memory_place *place, uint64_t bytes,
 			       uint64_t *ret_address)
 {
+	uint32_t connection = link_connection();
 	struct movable_area *area;
 	CUresult r;
 
@@ -302,6 +317,7 @@ static CUresult allocate_large(const struct memory_place *place, uint64_t bytes,
 	if (add(area) < 0)
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	futex_lock_give(&movable_.lock);
+	tell_of(connection);
 	if (r == CUDA_SUCCESS)
 		*ret_address = area->base;
 	else

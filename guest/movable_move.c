@@ -24,7 +24,7 @@
 enum {
 	IDLE_MS = 1000,
 	SOON_MS = 5,
-	SETTLED_MS = 5000,
+	SETTLED_MS = 30000,
 };
 
 struct mover movable_mover;
