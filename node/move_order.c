@@ -169,13 +169,14 @@ static bool stop_all(const struct tenant_device *of, uint32_t device)
 	return any;
 }
 
-/* A later order is for so many bytes more than it has done, also where it has done too much. */
+/* A later order is for so many bytes more than it has done, also where it has done too much. Who
+ * joined behind a closed gate has work under way until it says that it has drained. */
 static uint64_t order(struct guest_device *at, uint64_t bytes)
 {
 	struct move_guest *m = &at->move;
 	uint64_t more = least(bytes, beyond(m->here, open_order(m)));
 
-	if (!more || m->stopping)
+	if (!more || m->stopping || at->owes_drain)
 		return 0;
 	recall(at);
 	m->leave = (m->leave > m->left ? m->leave : m->left) + more;

@@ -219,6 +219,9 @@ static void on_drained(struct guest *g, const struct wire_drained *said)
 		return; /* of an earlier close */
 	g->device[said->device].owes_drain = false;
 	tenant_gate_check(t, said->device);
+	/* It can be told what to move. */
+	move_due(&t->device[said->device]);
+	schedule_pump(t->daemon);
 }
 
 static void on_wants(struct guest *g, const struct wire_wants *said)
