@@ -45,6 +45,7 @@ static bool see_drained(struct residency *r, uint64_t now_ns)
 			continue;
 		m->place = RESIDENCY_OUT;
 		m->progress_ns = now_ns;
+		m->stuck = false; /* what it owed was this */
 		r->draining--;
 		rewait(m);
 		r->choosing |= m->waiting;

@@ -171,10 +171,23 @@ void gate_close(struct daemon *d)
 	loop_timer_close(&d->gate_timer, NULL);
 }
 
+/* Never while some of its memory is out, whatever turns make of a gate that does not close: a copy
+ * on its way in would undo what the program writes. */
+static bool may_open(const struct tenant_device *at)
+{
+	return !at->shut && (!at->barred || at->loose) && !at->tenant->suspended &&
+	       !(at->joined && at->member.out_bytes);
+}
+
+void tenant_gate_open_late(struct tenant *t, uint32_t device)
+{
+	if (t->shown->device[device].gate != WIRE_GATE_OPEN && may_open(&t->device[device]))
+		change_gate(t, device, WIRE_GATE_OPEN);
+}
+
 void tenant_gate_apply(struct tenant *t, uint32_t device)
 {
-	const struct tenant_device *at = &t->device[device];
-	bool open = !at->shut && (!at->barred || at->loose) && !t->suspended;
+	bool open = may_open(&t->device[device]);
 	uint32_t now = t->shown->device[device].gate;
 
 	if (open && now != WIRE_GATE_OPEN)

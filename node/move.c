@@ -62,8 +62,7 @@ void move_close(struct daemon *d)
 	loop_timer_close(&d->move_timer, NULL);
 }
 
-/* What there is for what can move: all but what cannot, and what room is being made for. */
-static uint64_t capacity_of(const struct daemon *d, uint32_t index)
+uint64_t move_capacity(const struct daemon *d, uint32_t index)
 {
 	const struct device *device = &d->device[index];
 	const struct residency *r = &device->residency;
@@ -77,7 +76,7 @@ static uint64_t capacity_of(const struct daemon *d, uint32_t index)
 static bool show_capacity(struct daemon *d, uint32_t index, uint64_t now)
 {
 	struct residency *r = &d->device[index].residency;
-	uint64_t capacity = capacity_of(d, index);
+	uint64_t capacity = move_capacity(d, index);
 
 	if (capacity == r->capacity_bytes)
 		return false;

@@ -202,17 +202,19 @@ static uint64_t all_unsettled(const struct device *device, bool recalls)
 /* Is it worth waiting? */
 static bool may_settle(struct ask *ask)
 {
-	const struct residency_member *m = &of_tenant(ask->at)->member;
+	struct tenant_device *of = of_tenant(ask->at);
 	const struct device *device = device_of(ask->at);
 	bool first = ask->state != ASK_SETTLES;
+	/* This looks at all guests' pages, which may make the device larger by itself. */
+	uint64_t capacity = all_unsettled(device, first);
 
+	capacity += move_capacity(of->tenant->daemon, of->index);
 	if (!ask->request.may_wait || loop_now_ns() - ask->since_ns >= MOVE_PLAIN_MS * ms ||
-	    residency_refusal(m, ask->request.bytes,
-			      m->residency->capacity_bytes + all_unsettled(device, first)) != 0)
+	    residency_refusal(&of->member, ask->request.bytes, capacity) != 0)
 		return false;
 	if (first)
 		measure_asker(ask->at, ask->request.bytes);
-	move_look_later(of_tenant(ask->at)->tenant->daemon);
+	move_look_later(of->tenant->daemon);
 	ask->state = ASK_SETTLES;
 	return true;
 }

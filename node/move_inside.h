@@ -23,6 +23,10 @@ static inline uint64_t take_bytes(uint64_t *bytes)
 	return had;
 }
 
+/* What there is for what can move: all but what cannot, and what room is being made for. The
+ * machine is told at its next step. */
+uint64_t move_capacity(const struct daemon *d, uint32_t index);
+
 /* The device's place among its tenant's. */
 static inline uint32_t index_of(const struct guest_device *at)
 {

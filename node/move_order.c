@@ -304,6 +304,7 @@ static void look_at(struct tenant_device *of, uint64_t now)
 		give(of, device, &told, now);
 	}
 	prepare(of, device);
+	tenant_gate_open_late(of->tenant, device);
 }
 
 bool move_orders(struct daemon *d, uint64_t now)

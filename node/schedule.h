@@ -7,8 +7,10 @@
 /* gate.c */
 must_check int gate_open(struct daemon *d);
 void gate_close(struct daemon *d);
-/* Opens or closes the gate according to `barred`, `shut` and `suspended`. */
+/* Opens or closes the gate according to `barred`, `shut`, `suspended` and what is out. */
 void tenant_gate_apply(struct tenant *t, uint32_t device);
+/* It may have been held shut by memory that is out, and is not. */
+void tenant_gate_open_late(struct tenant *t, uint32_t device);
 /* The test verb: changes the gate. `wait` is answered DONE when every guest has drained, or
  * refused if one cannot; the gate is then open again, and the tenant is coupled. */
 void tenant_gate(struct tenant *t, uint32_t device, bool open, const struct gate_wait *wait);
