@@ -34,6 +34,12 @@ class Program:
             [BUILD + "/cli/mete", "run", "--quiet", "--swap", "auto", "-n", name, *options, "--", f"{BUILD}/examples/{arguments[0]}", *arguments[1:]],
             env=node.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
+    def __del__(self):
+        """Of a test that has failed nothing goes on: the program outlives `mete run`."""
+        if self.process.poll() is None:
+            subprocess.run(["pkill", "-KILL", "-P", str(self.process.pid)])
+            self.process.kill()
+
     def pid(self):
         """Of the program, once it is there; 0: it has ended."""
         def look():
@@ -126,9 +132,16 @@ class Node(Daemon):
         return self.known[program]
 
     def __exit__(self, kind, *_):
-        self.admin.close()
         super().__exit__(kind)
+        self.admin.close()
         shutil.rmtree(self.home, ignore_errors=True)
+
+
+def send(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass  # it has just ended
 
 
 def start(node, *programs):
@@ -236,19 +249,20 @@ def test_whatever_happens_at_random():
                     for _ in range(generator.randrange(30)):
                         node.tenants()
                 elif what == "stop":
-                    os.kill(pid, signal.SIGSTOP)
+                    send(pid, signal.SIGSTOP)
                     stopped.add(pid)
                 elif what == "suspend" and node.mete("suspend", one.name, check=False) == 0:
                     away.add(one.name)
                 elif what == "kill" and len(programs) > 2:
                     one.kill()
                     programs.remove(one)
+                    stopped.discard(pid)
                 if generator.random() < 0.6 and stopped:
-                    os.kill(stopped.pop(), signal.SIGCONT)
+                    send(stopped.pop(), signal.SIGCONT)
                 if generator.random() < 0.6 and away:
                     node.mete("resume", away.pop(), check=False)
             for pid in stopped:
-                os.kill(pid, signal.SIGCONT)
+                send(pid, signal.SIGCONT)
             for name in away:
                 node.mete("resume", name, check=False)
             all_right(node, programs)
