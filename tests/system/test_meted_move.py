@@ -358,5 +358,74 @@ def test_a_connection_that_breaks_in_the_middle_loses_nothing():
         meted.ends()
 
 
+def test_who_joins_behind_a_closed_gate_is_told_to_move_nothing_before_it_has_drained():
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b")
+        a.obeys = False
+        b.allocate(SET)
+        meted.play(lambda: a.order["leave"])
+        a.again(a.made.socket)
+        a.ask("processes_ask", device=0)
+        assert not [heard for heard in a.heard if heard.kind == "move" and heard.leave], a.heard
+        assert a.shown()["gate"] != OPEN
+        a.send("drained", device=0, epoch=a.shown()["epoch"])
+        a.obeys = True
+        meted.play(lambda: not b.asked)
+        assert b.refusal is None and a.out()
+        meted.ends()
+
+
+def test_no_gate_opens_while_memory_is_out_though_it_cannot_be_closed():
+    with Node("--grace", "60s") as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b", SET)
+        assert a.out()
+        meted.kill()
+        meted.start()
+        meted.admin = Admin(meted.place)
+        a.drains = a.obeys = False
+        for mover in meted.movers:
+            mover.again(mover.made.socket)
+        a.waits(1)
+        opened = []
+
+        def look():
+            opened.extend([] if a.shown()["gate"] != OPEN else [a.out()])
+            return meted.row(a).coupled
+        b.wants()
+        a.wants()
+        meted.play(look)
+        # Its turn would come now.
+        b.idle()
+        b.ask("processes_ask", device=0)
+        look()
+        a.drains = a.obeys = True
+        a.waits(0)
+        a.send("drained", device=0, epoch=a.shown()["epoch"])
+        meted.play(lambda: look() is not None and a.is_whole())
+        assert not any(opened), opened
+        meted.ends()
+
+
+def test_an_ask_is_not_refused_by_what_guests_have_not_said_yet():
+    with Node("--grace", "60s") as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b")
+        meted.kill()
+        meted.start()
+        meted.admin = Admin(meted.place)
+        # It was granted by the one before, and is made while it is stated.
+        blocks, a.blocks, a.plain = a.blocks, [], SET
+        for mover in meted.movers:
+            mover.again(mover.made.socket)
+        a.blocks, a.plain = blocks, 0
+        a.show()
+        b.allocate(SET)
+        meted.play(lambda: not b.asked)
+        assert b.refusal is None and b.here() == SET and a.out()
+        meted.ends()
+
+
 if __name__ == "__main__":
     run(globals())
