@@ -22,7 +22,7 @@ bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns)
 	return true;
 }
 
-static bool owes(const struct turns_tenant *t)
+bool turns_tenant_owes(const struct turns_tenant *t)
 {
 	list_for_each(link, (struct list *)&t->seats)
 	{
@@ -55,7 +55,7 @@ void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 	s->asks |= wants;
 	t->wants |= wants;
 	if (owed) {
-		t->hung = t->hung && owes(t);
+		t->hung = t->hung && turns_tenant_owes(t);
 		t->escalated = t->escalated && t->hung;
 		turns_tenant_enter(t, now_ns);
 	} else if (s->stray) {

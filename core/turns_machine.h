@@ -103,6 +103,8 @@ void turns_arrive(struct turns_seat *s, uint64_t now_ns);
 
 /* Whether its drain must be waited for; not if its guests were not told yet that it is open. */
 bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns);
+/* A gate of it has not drained and is not waited for. */
+bool turns_tenant_owes(const struct turns_tenant *t);
 /* A thread waits at a gate of a tenant that was reported as hung. */
 void turns_tenant_recover(struct turns_seat *s);
 

@@ -313,7 +313,14 @@ void turns_tenant_fix(struct turns_tenant *t, uint64_t now_ns)
 		t->state = TURNS_AWAY;
 		t->wants = t->idle = t->paused = t->forced = t->hung = t->attempt = false;
 		turns_timer_set(&t->turns->timers, &t->timer, UINT64_MAX);
-	} else if (t->state == TURNS_LINED && !is_lined(t)) {
+		return;
+	}
+	/* What it owed was on the device that it has left, or that is open now. */
+	if (t->hung && !turns_tenant_owes(t)) {
+		t->hung = t->escalated = false;
+		turns_tenant_enter(t, now_ns);
+	}
+	if (t->state == TURNS_LINED && !is_lined(t)) {
 		line_up(t, now_ns);
 	} else if (t->state == TURNS_LINED) {
 		/* With one device left it may fill in. */

@@ -1007,5 +1007,14 @@ def test_every_example_of_the_man_pages_is_one():
             assert done.returncode != 2 or "python3" in command, (command, done)
 
 
+def test_every_column_of_ps_is_in_its_man_page():
+    with open(os.path.join(ROOT, "cli/pages.def")) as file:
+        explained = {heading for headings in re.findall(r'^COLUMN\(ps, "([^"]*)"', file.read(), re.M) for heading in headings.split(", ")}
+    for source in ("ps.c", "ps_time.c"):
+        with open(os.path.join(ROOT, "cli", source)) as file:
+            columns = re.findall(r'^\t+\{"([A-Z\' ]+)"', file.read(), re.M)
+        assert columns and not set(columns) - explained, (source, set(columns) - explained)
+
+
 if __name__ == "__main__":
     run(globals())
