@@ -100,10 +100,10 @@ void absent_end(struct daemon *d, uint32_t id)
 
 	if (!a)
 		return;
-	log_info("tenant.ended", "tenant=%u reason=\"its devices are not there\"", id);
 	drop(d, a);
 	leftover_remove(d);
 	restore_tenant_gone(d, id);
+	log_info("tenant.ended", "tenant=%u reason=\"its devices are not there\"", id);
 }
 
 void absent_write(const struct daemon *d, struct record *all)
