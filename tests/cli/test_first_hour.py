@@ -868,7 +868,7 @@ def interrupted(tree, pattern, *words):
     return plain(said[typed:].decode())
 
 
-def test_ctrl_c_leaves_one_line():
+def test_ctrl_c_leaves_no_line_but_makes():
     with Copy() as tree:
         with open(os.path.join(tree.folder, "mk"), "w") as file:
             file.write(".PHONY: build demo\nbuild:\n\t@tools/progress building build/log sh -c 'i=0; while :; do i=$$((i+1)); echo \"[$$i/9] x\"; sleep 0.1; done'\n"
