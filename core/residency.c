@@ -63,9 +63,13 @@ static void show_life(struct residency_member *m, uint64_t now_ns)
 
 void residency_capacity(struct residency *r, uint64_t capacity_bytes, uint64_t now_ns)
 {
+	bool smaller = capacity_bytes < r->capacity_bytes;
+
 	(void)now_ns;
 	r->capacity_bytes = capacity_bytes;
 	r->missing_bytes = 0;
+	if (smaller)
+		residency_reconsider(r);
 	r->dirty = r->choosing = true;
 }
 
@@ -136,10 +140,10 @@ void residency_cleared(struct residency *r, uint64_t bytes, uint64_t now_ns)
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Any of them alone must fit, beside what of the others may not leave; and all of them somewhere.
- * `bytes` are asked for by `m` beside what it asked for already. */
-static bool has_store(const struct residency_member *asker, uint64_t bytes, uint64_t capacity)
+ * `bytes` are asked for by `asker`, if that is somebody, beside what it asked for already. */
+static bool has_place(const struct residency *r, const struct residency_member *asker,
+		      uint64_t bytes, uint64_t capacity)
 {
-	const struct residency *r = asker->residency;
 	uint64_t spare = SPARE_CHUNKS * r->tuning.chunk_bytes, all = 0, fixed = 0, largest = 0;
 
 	list_for_each(link, (struct list *)&r->members)
@@ -158,11 +162,16 @@ static bool has_store(const struct residency_member *asker, uint64_t bytes, uint
 	return all + spare <= capacity + r->budget_bytes && fixed + largest <= capacity;
 }
 
+bool residency_bears(const struct residency *r, uint64_t capacity_bytes)
+{
+	return has_place(r, NULL, 0, capacity_bytes);
+}
+
 int residency_refusal(const struct residency_member *m, uint64_t bytes, uint64_t capacity_bytes)
 {
 	if (bytes > beyond(capacity_bytes, member_need(m)))
 		return RESIDENCY_LARGE;
-	return has_store(m, bytes, capacity_bytes) ? 0 : RESIDENCY_STORE;
+	return has_place(m->residency, m, bytes, capacity_bytes) ? 0 : RESIDENCY_STORE;
 }
 
 void residency_grant(struct residency_member *m, uint64_t bytes, uint64_t now_ns)

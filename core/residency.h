@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whose memory is on the device. Pure: no clock, no lock, no allocation, no logging; the daemon,
- *the replay and the tests run this code, on top of core/turns. The caller owns every object, says
- *what happens and when, then asks residency_next() what is to be done until it says 0, and calls
+ * the replay and the tests run this code, on top of core/turns. The caller owns every object, says
+ * what happens and when, then asks residency_next() what is to be done until it says 0, and calls
  * residency_tick() at residency_deadline(). After any call turns_next() is asked as well.
  *
  *	residency  a device: so many bytes for what can move
- *	store      where blocks are that are evicted: so many bytes of the host's memory for this
- *device member     a tenant on a device: its bytes on the device, in the store, on their way set
- *the members whose memory is on the device together: they take turns as core/turns says (the fast
- *clock). While not all who want fit, sets follow one another (the slow clock)
+ *	store	   so many bytes of the host's memory for a device's evicted blocks
+ *	member	   a tenant on a device: its bytes there, in the store, on their way
+ *	set	   the members whose memory is on the device together
+ *
+ * Those of a set take turns as core/turns says (the fast clock). While not all who want fit, sets
+ * follow one another (the slow clock).
  *
  * A member outside of the set is barred (turns_bar) before anything of it moves, and is admitted
  * when all of it is there. Who is to come is named first; the room that it lacks leaves, and no
@@ -33,7 +35,7 @@
  *     changes by what the caller says was allocated or freed, and by nothing else;
  *  3. the store's `used` <= its budget, a member's <= its quota; used >= what is out, or leaving;
  *  4. who is not wholly resident is barred, and nothing is ordered to leave of who is not barred
- *and drained. Whose guests do not drain, evict or restore within `patience_ns` is said
+ *     and drained. Whose guests do not drain, evict or restore within `patience_ns` is said
  *     (RESIDENCY_STUCK) and counts as unmovable until they give a sign of life; of such a member
  *     what is whole is admitted;
  *  5. nothing moves while all who want, and all that is asked for, fit beside each other;
@@ -45,7 +47,7 @@
  *
  * Not here: whose block it is and where it lies (the guest's, and the store's); guarantees and caps
  * (core/turns keeps them within a set; between sets weights and classes count); one set for a
- *tenant on several devices (each device moves for itself).
+ * tenant on several devices (each device moves for itself).
  *
  * An event costs O(1), a decision on sets O(n^2) of the members of the device; sets change on the
  * slow clock.
@@ -199,6 +201,8 @@ void residency_cancel(struct residency_member *m, uint64_t now_ns);
 /* Why residency_ask() would refuse it were that the device's capacity; 0: it would not. */
 must_check int residency_refusal(const struct residency_member *m, uint64_t bytes,
 				 uint64_t capacity_bytes);
+/* Were that the device's capacity: could each come back whole, with what it asks for? */
+bool residency_bears(const struct residency *r, uint64_t capacity_bytes);
 /* Freed, or lost with the process that had it: of what is resident, and of what is out. What was
  * ordered, or on its way, is cut accordingly. */
 void residency_free(struct residency_member *m, uint64_t resident_bytes, uint64_t out_bytes,

@@ -227,21 +227,46 @@ static void choose_askers(struct residency *r, uint64_t *room, uint64_t now_ns)
 	}
 }
 
-static uint64_t movable(struct residency *r)
+/* What is there for all who can move. */
+static uint64_t movable(const struct residency *r)
 {
 	uint64_t room = beyond(r->capacity_bytes, r->missing_bytes);
 
-	list_for_each(link, &r->members)
+	list_for_each(link, (struct list *)&r->members)
 	{
-		struct residency_member *m = MEMBER_OF_DEVICE(link);
+		const struct residency_member *m = MEMBER_OF_DEVICE(link);
 
-		m->chosen = m->considered = false;
 		if (m->stuck)
 			room = beyond(room, m->resident_bytes + m->credit_bytes);
 		else
 			room = beyond(room, member_fixed(m));
 	}
 	return room;
+}
+
+void residency_reconsider(struct residency *r)
+{
+	uint64_t need = 0;
+
+	list_for_each(link, &r->members)
+	{
+		const struct residency_member *m = MEMBER_OF_DEVICE(link);
+		uint64_t all = list_linked(&m->of_coming) ? member_need(m) : m->resident_bytes;
+
+		need += m->chosen && !m->stuck ? beyond(all, member_fixed(m)) : 0;
+	}
+	if (need > movable(r))
+		list_for_each(link, &r->coming) residency_withdraw(MEMBER_OF_COMING(link));
+}
+
+static void forget_choice(struct residency *r)
+{
+	list_for_each(link, &r->members)
+	{
+		struct residency_member *m = MEMBER_OF_DEVICE(link);
+
+		m->chosen = m->considered = false;
+	}
 }
 
 void residency_choose(struct residency *r, uint64_t now_ns)
@@ -255,6 +280,7 @@ void residency_choose(struct residency *r, uint64_t now_ns)
 	if (!r->waiting && !residency_excess(r))
 		return;
 	list_for_each(link, &r->members) settle_charge(MEMBER_OF_DEVICE(link), now_ns);
+	forget_choice(r);
 	room = movable(r);
 	over = r->waiting && (!is_held(r, now_ns) ||
 			      now_ns >= r->began_ns + stay_of(r, best_of(r, true, now_ns)));

@@ -72,6 +72,8 @@ void residency_grant(struct residency_member *m, uint64_t bytes, uint64_t now_ns
 bool residency_is_active(const struct residency_member *m, uint64_t now_ns);
 /* Who is to come is decided, if it is time for that; and when it is time again. */
 void residency_choose(struct residency *r, uint64_t now_ns);
+/* There is less room: if those who come do not fit any more, it is decided anew. */
+void residency_reconsider(struct residency *r);
 /* When the choice is due; UINT64_MAX: nobody waits for it. */
 uint64_t residency_choose_at(struct residency *r, uint64_t now_ns);
 

@@ -267,6 +267,61 @@ TEST(the_store_is_refused_and_not_exceeded)
 	expect_eq(residency_suspend(&w.m[1], true, w.now), RESIDENCY_STORE);
 }
 
+TEST(a_smaller_device_is_borne_while_each_can_still_come_back_whole)
+{
+	given(8 * GIB, 16 * GIB);
+	expect_eq(given_member(0, 6 * GIB), 0);
+	expect_eq(given_member(1, 5 * GIB), RESIDENCY_WAITS);
+	expect(residency_bears(&w.r, 6 * GIB));
+	expect(!residency_bears(&w.r, 6 * GIB - 1));
+	/* What it asks for counts as well. */
+	residency_cancel(&w.m[1], w.now);
+	expect_eq(residency_ask(&w.m[1], 7 * GIB, w.now), RESIDENCY_WAITS);
+	expect(!residency_bears(&w.r, 7 * GIB - 1));
+	/* Without a store all of them are there, or nobody. */
+	given(8 * GIB, 0);
+	expect_eq(given_member(0, 3 * GIB), 0);
+	expect_eq(given_member(1, 3 * GIB), 0);
+	expect(residency_bears(&w.r, 6 * GIB));
+	expect(!residency_bears(&w.r, 6 * GIB - 1));
+}
+
+TEST(who_comes_gives_way_when_the_device_has_become_too_small_for_it)
+{
+	given(8 * GIB, 16 * GIB);
+	expect_eq(given_member(0, 7 * GIB), 0);
+	expect_eq(given_member(1, 4 * GIB), RESIDENCY_WAITS);
+	move_all();
+	pass(1000 * MS);
+	wants(0);
+	residency_left(&w.m[1], 64 * MIB, 64 * MIB, w.now);
+	pump();
+	expect_eq(w.credit[0], 64 * MIB);
+	wants(1);
+	/* It has credit that it will not use: its next block is larger. */
+	residency_capacity(&w.r, 6 * GIB, w.now);
+	pump();
+	expect(w.stop[0]);
+	w.credit[0] = w.evict[0] = w.evict[1] = 0;
+	residency_stopped(&w.m[0], w.now);
+	residency_stopped(&w.m[1], w.now);
+	pump();
+	move_all();
+	pass(60000 * MS);
+	move_all();
+	expect(w.open[1]);
+	expect_eq(w.m[1].out_bytes, 0);
+	expect(!w.open[0]);
+	/* And it comes when there is room. */
+	residency_capacity(&w.r, 8 * GIB, w.now);
+	pump();
+	idles(1);
+	move_all();
+	pass(1000 * MS);
+	move_all();
+	expect_eq(w.m[0].out_bytes, 0);
+}
+
 TEST(a_quota_keeps_the_rest_where_it_is)
 {
 	given(8 * GIB, 16 * GIB);
