@@ -4,7 +4,8 @@
  *
  *	move.c	      the machine of each device: who is in it, how large it is, what it says
  *	move_order.c  what a tenant is told to do, split over its guests; what they say they did
- *	move_ask.c    asks for memory that can move; and plain ones that it makes room for
+ *	move_ask.c    asks for memory that can move
+ *	move_plain.c  asks for what cannot, where that is in the way of what can
  *	move_store.c  guests' parts of the store
  *
  * Two books are kept. core/ledger.h has what was granted, and counts for the device what is not
@@ -120,10 +121,12 @@ void move_granted(struct tenant_device *at);
 must_check bool move_line(struct tenant_device *at, uint64_t now);
 /* What is known of the device has changed: asks that waited for that are looked at again. */
 void move_settled(struct device *device);
-/* Asks that room is made for: those that fit go on. */
-must_check bool move_plain(struct daemon *d, uint32_t device);
 void move_ask_forget(struct guest_device *at);
 void move_ask_late(struct daemon *d, uint64_t now_ns);
+
+/* move_plain.c */
+/* Asks that room is made for: those that fit go on. */
+must_check bool move_plain(struct daemon *d, uint32_t device);
 
 /* move_store.c */
 must_check int move_store_open(struct daemon *d);

@@ -1,73 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks for memory that can move. Those of a tenant stand in line for the machine, one at a time;
- * what that has granted the ledger is asked for, which has room for it, unless somebody else was
- * quicker: then it is asked for again. Where the machine would refuse it only because of what may
- * be about to change (a context that is reserved for and not measured yet, credit that nobody uses)
- * it waits for that.
- *
- * What cannot move (contexts, arrays, tenants that do not swap) is the ledger's. Where that has no
- * room for it but memory that can move is in the way, it waits here while the machine's device is
- * smaller by as much.
+ * Asks for memory that can move; what cannot is node/move_plain.c's. Those of a tenant stand in
+ * line for the machine, one at a time; what that has granted the ledger is asked for, which has
+ * room for it, unless somebody else was quicker: then it is asked for again. Where the machine
+ * would refuse it only because of what may be about to change (a context that is reserved for and
+ * not measured yet, credit that nobody uses) it waits for that.
  */
 #include "base/text.h"
 #include "node/guest.h"
 #include "node/measure.h"
-#include "node/move_inside.h"
+#include "node/move_ask.h"
 #include "node/schedule.h"
 
 enum { TRIES = 4 };
 
 static const uint64_t ms = 1000000;
 
-enum ask_state {
-	ASK_LINE,    /* stands behind others */
-	ASK_SETTLES, /* likewise; it would be refused, unless the device's figures change */
-	ASK_MACHINE, /* the machine will grant it */
-	ASK_LEDGER,  /* it has; the ledger has not answered */
-	ASK_PLAIN,   /* it cannot move: room is made */
-};
-
-struct ask {
-	struct list link; /* of the tenant's device, or of the device */
-	struct list own;  /* of the guest's */
-	struct guest_device *at;
-	struct ledger_request request;
-	uint64_t granted_bytes; /* by the machine: of ASK_LEDGER */
-	uint64_t since_ns;
-	enum ask_state state;
-	unsigned tries;
-};
-
-static struct device *device_of(const struct guest_device *at)
-{
-	return &at->guest->tenant->daemon->device[of_tenant(at)->index];
-}
-
 /* ---- their places ---------------------------------------------------------------------------- */
 
-static void drop(struct ask *ask)
+void move_ask_drop(struct ask *ask)
 {
 	ask->at->move.ask_count--;
 	if (ask->state == ASK_PLAIN)
 		device_of(ask->at)->plain_bytes -= ask->request.bytes;
-	else
+	else if (ask->state != ASK_DOUBTED)
 		of_tenant(ask->at)->ask_count--;
 	list_remove(&ask->link);
 	list_remove(&ask->own);
 	free(ask);
 }
 
-static struct ask *make(struct guest_device *at, const struct ledger_request *request)
+static bool are_too_many(const struct guest_device *at)
 {
-	struct ask *ask;
+	return at->move.ask_count == MOVE_ASKS_OF_GUEST ||
+	       of_tenant(at)->ask_count >= MOVE_ASKS_OF_TENANT;
+}
 
-	if (at->move.ask_count == MOVE_ASKS_OF_GUEST ||
-	    of_tenant(at)->ask_count >= MOVE_ASKS_OF_TENANT)
+struct ask *move_ask_make(struct guest_device *at, const struct ledger_request *request)
+{
+	struct ask *ask = are_too_many(at) ? NULL : calloc(1, sizeof(*ask));
+
+	if (!ask) {
+		guest_refuse(
+			at->guest, (uint32_t)request->id, WIRE_REFUSED_FULL,
+			"more than %d requests of this process are waiting, or %d of its tenant",
+			MOVE_ASKS_OF_GUEST, MOVE_ASKS_OF_TENANT);
 		return NULL;
-	ask = calloc(1, sizeof(*ask));
-	if (!ask)
-		return NULL;
+	}
 	ask->at = at;
 	ask->request = *request;
 	ask->since_ns = loop_now_ns();
@@ -135,7 +114,7 @@ static void pass(struct ask *ask, uint64_t bytes)
 	if (words_ask(at, &request))
 		return;
 	take_back(ask);
-	drop(ask);
+	move_ask_drop(ask);
 }
 
 static struct ask *head(const struct tenant_device *of)
@@ -176,8 +155,7 @@ static uint64_t unsettled(const struct guest_device *at, uint64_t *ret_spare)
 	       (begun != ended ? fixed : *ret_spare);
 }
 
-/* Of the whole device; with `recalls` it is asked for what nobody uses. */
-static uint64_t all_unsettled(const struct device *device, bool recalls)
+uint64_t move_unsettled(const struct device *device, bool recalls)
 {
 	uint64_t all = 0, spare;
 
@@ -206,7 +184,7 @@ static bool may_settle(struct ask *ask)
 	const struct device *device = device_of(ask->at);
 	bool first = ask->state != ASK_SETTLES;
 	/* This looks at all guests' pages, which may make the device larger by itself. */
-	uint64_t capacity = all_unsettled(device, first);
+	uint64_t capacity = move_unsettled(device, first);
 
 	capacity += move_capacity(of->tenant->daemon, of->index);
 	if (!ask->request.may_wait || loop_now_ns() - ask->since_ns >= MOVE_PLAIN_MS * ms ||
@@ -260,7 +238,7 @@ bool move_line(struct tenant_device *of, uint64_t now)
 		if (r == RESIDENCY_WAITS)
 			residency_cancel(&of->member, now);
 		refuse(ask, r);
-		drop(ask);
+		move_ask_drop(ask);
 	}
 	return done;
 }
@@ -301,7 +279,7 @@ bool move_answered(struct guest_device *at, const struct ledger_action *action)
 		at->move.here += bytes;
 		residency_free(&of->member, ask->granted_bytes - bytes, 0,
 			       schedule_now(of->tenant->daemon));
-		drop(ask);
+		move_ask_drop(ask);
 		return false;
 	}
 	take_back(ask);
@@ -311,56 +289,8 @@ bool move_answered(struct guest_device *at, const struct ledger_action *action)
 		list_prepend(&of->asks, &ask->link);
 		return true;
 	}
-	drop(ask);
+	move_ask_drop(ask);
 	return false;
-}
-
-/* ---- what cannot move ------------------------------------------------------------------------ */
-
-/* Whether enough could leave for it. */
-static bool could_leave(const struct residency *r, uint64_t bytes)
-{
-	uint64_t all = 0, free_to_go = 0;
-
-	list_for_each(link, (struct list *)&r->members)
-	{
-		const struct residency_member *m =
-			list_entry(link, struct residency_member, of_device);
-
-		all += m->resident_bytes + m->out_bytes;
-		free_to_go += m->stuck ? 0 : m->resident_bytes;
-	}
-	return bytes <= free_to_go &&
-	       all + bytes + 4 * r->tuning.chunk_bytes <= r->capacity_bytes + r->budget_bytes;
-}
-
-static bool is_in_the_way(const struct guest_device *at, const struct ledger_request *request)
-{
-	const struct device *device = device_of(at);
-	struct ledger *l = at->guest->tenant->daemon->ledger;
-
-	return device->members && request->may_wait && request->bytes &&
-	       request->bytes <= ledger_account_room(of_tenant(at)->account) &&
-	       !ledger_fits(l, at->holder, request->bytes) &&
-	       could_leave(&device->residency, device->plain_bytes + request->bytes);
-}
-
-bool move_plain(struct daemon *d, uint32_t device)
-{
-	bool done = false;
-
-	while (!list_empty(&d->device[device].plain)) {
-		struct ask *ask = list_entry(d->device[device].plain.next, struct ask, link);
-		struct ledger_request request = ask->request;
-		struct guest_device *at = ask->at;
-
-		if (!ledger_fits(d->ledger, at->holder, request.bytes))
-			break;
-		drop(ask);
-		done = true;
-		best_effort(words_ask(at, &request));
-	}
-	return done;
 }
 
 void move_settled(struct device *device)
@@ -378,19 +308,11 @@ void move_ask_late(struct daemon *d, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < d->devices; i++) {
 		move_settled(&d->device[i]);
-		list_for_each(link, &d->device[i].plain)
-		{
-			struct ask *ask = list_entry(link, struct ask, link);
-			struct ledger_request request = ask->request;
-			struct guest_device *at = ask->at;
-
+		/* The list may be another one after an answer. */
+		while (move_end_plain(&d->device[i], now_ns))
+			;
+		if (!list_empty(&d->device[i].plain))
 			move_look_later(d);
-			if (now_ns - ask->since_ns < MOVE_PLAIN_MS * ms)
-				continue;
-			drop(ask);
-			best_effort(words_ask(at, &request));
-			break; /* the list may be another one by now */
-		}
 	}
 }
 
@@ -418,33 +340,21 @@ static bool can_move(const struct guest_device *at)
 bool move_ask(struct guest_device *at, const struct ledger_request *request, bool movable)
 {
 	struct tenant_device *of = of_tenant(at);
-	struct daemon *d = of->tenant->daemon;
 	struct ask *ask;
 
 	if (!request->bytes)
 		return false;
-	movable = movable && can_move(at);
-	if (movable ? !is_within(at, request->bytes) : !is_in_the_way(at, request))
+	if (!movable || !can_move(at))
+		return move_ask_plain(at, request);
+	if (!is_within(at, request->bytes))
 		return false;
-	ask = make(at, request);
-	if (!ask) {
-		guest_refuse(
-			at->guest, (uint32_t)request->id, WIRE_REFUSED_FULL,
-			"more than %d requests of this process are waiting, or %d of its tenant",
-			MOVE_ASKS_OF_GUEST, MOVE_ASKS_OF_TENANT);
-		return true;
-	}
-	if (movable) {
+	ask = move_ask_make(at, request);
+	if (ask) {
 		of->ask_count++;
 		list_append(&of->asks, &ask->link);
 		move_due(of);
-	} else {
-		ask->state = ASK_PLAIN;
-		device_of(at)->plain_bytes += request->bytes;
-		list_append(&device_of(at)->plain, &ask->link);
-		move_look_later(d);
+		schedule_pump(of->tenant->daemon);
 	}
-	schedule_pump(d);
 	return true;
 }
 
@@ -459,7 +369,7 @@ void move_ask_forget(struct guest_device *at)
 			residency_cancel(&of->member, schedule_now(of->tenant->daemon));
 		if (ask->state == ASK_LEDGER)
 			take_back(ask);
-		drop(ask);
+		move_ask_drop(ask);
 	}
 	move_due(of);
 }

@@ -10,6 +10,11 @@ static inline uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+static inline uint64_t most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 static inline uint64_t beyond(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : 0;

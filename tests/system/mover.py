@@ -182,7 +182,8 @@ class Mover(Guest):
             return True
         order, done = self.order, self.done
         room = order["enter"] - done["entered"] - done["returned"]
-        for block in self.blocks:
+        # What leaves goes where its copy is, if it has one.
+        for block in sorted(self.blocks, key=lambda block: not block.segment):
             if block.here and done["left"] < order["leave"]:
                 self.leaves(block)
                 return True

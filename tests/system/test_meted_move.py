@@ -291,17 +291,41 @@ def test_one_of_two_guests_of_a_tenant_ends_and_the_other_leaves_for_both():
 
 def test_what_cannot_move_finds_room_where_what_can_is_in_the_way():
     with Node() as meted:
-        a = meted.mover("a", 15 * CHUNK)
+        a, b = meted.mover("a", 7 * CHUNK), meted.mover("b", 7 * CHUNK)
         plain = Mover(meted.admin.tenant(name="plain", memory="100%").socket, "plain")
         meted.movers.append(plain)
         plain.allocate(4 * CHUNK)
         meted.play(lambda: not plain.asked)
-        assert not plain.refusal and a.out() >= 3 * CHUNK, (plain.refusal, a.out())
-        assert a.here() + 4 * CHUNK <= DEVICE
+        assert not plain.refusal and a.out() + b.out() >= 2 * CHUNK, (plain.refusal, a.out(), b.out())
+        assert a.here() + b.here() + 4 * CHUNK <= DEVICE
+        for mover in (a, b):
+            mover.wants()
+            meted.play(lambda: mover.is_whole())
+            mover.idle()
         meted.movers.remove(plain)
         plain.close()
-        a.wants()
-        meted.play(lambda: a.is_whole())
+        meted.ends()
+
+
+def test_what_cannot_move_is_refused_where_a_tenant_could_never_come_back_whole():
+    with Node() as meted:
+        a, b = meted.mover("a", SET), meted.mover("b", SET)
+        plain = Mover(meted.admin.tenant(name="plain", memory="100%").socket, "plain")
+        meted.movers.append(plain)
+        granted = 0
+        while not plain.refusal:
+            plain.allocate(CHUNK)
+            meted.play(lambda: not plain.asked)
+            granted += not plain.refusal
+            assert granted * CHUNK + SET <= DEVICE
+        assert granted >= 6, granted
+        assert "could not come back" in plain.refusal.reason, plain.refusal
+        for mover in (a, b, a):
+            mover.wants()
+            meted.play(lambda: mover.is_whole())
+            mover.idle()
+        meted.movers.remove(plain)
+        plain.close()
         meted.ends()
 
 

@@ -9,6 +9,7 @@ rounds with random deaths, stops, suspends and restarts.
 import json
 import random
 import re
+import select
 
 from meted import *
 
@@ -181,6 +182,64 @@ def test_four_that_hold_twice_the_device():
 def test_others_beside_training_that_fills_the_device():
     with Node() as node:
         all_right(node, start(node, TRAIN[:2] + ("ballast=150M",), TRAIN[:2] + ("ballast=150M",), NOTEBOOK, INFERENCE, GRAPH))
+
+
+def test_memory_that_cannot_move_strands_nobody():
+    """All end: what they ask for is refused, or comes."""
+    with Node() as node:
+        train, torture = start(node, TRAIN, ("torture",))
+        until(lambda: held(node) >= 96 << 20 or train.process.poll() is not None)
+        hoarders = [Program(node, name, ("hoarder",), "--swap", "off") for name in ("first", "second")]
+        for program in train, torture, *hoarders:
+            out, error = program.process.communicate(timeout=PATIENCE)
+            assert program.process.returncode == 0 or "memory" in error.lower(), (program.name, program.process.returncode, out, error)
+            if program is train and program.process.returncode == 0:
+                assert checksum(out) == node.alone(*TRAIN), out
+        node.is_clean()
+
+
+TOUCHER = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+context, at, size = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_size_t(120 << 20)
+for r in (cuda.cuInit(0), cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0), cuda.cuMemAlloc_v2(ctypes.byref(at), size),
+          cuda.cuMemsetD8_v2(at, 7, size), cuda.cuCtxSynchronize()):
+    assert r == 0, r
+print("there", flush=True)
+for line in sys.stdin:
+    cuda.cuMemAdvise(at, size, 1, 0)
+    print("touched", flush=True)
+"""
+
+
+class Toucher(Program):
+    """Once it is there it submits nothing, but it touches its memory where it is told to."""
+
+    def __init__(self, node, name):
+        self.process = subprocess.Popen([BUILD + "/cli/mete", "run", "--quiet", "--swap", "auto", "-n", name, "--", sys.executable, "-c", TOUCHER],
+                                        env=node.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.hears("there")
+
+    def hears(self, word):
+        assert select.select([self.process.stdout], [], [], PATIENCE)[0], word
+        line = self.process.stdout.readline()
+        assert line == word + "\n", (word, line)
+
+    def touch(self):
+        self.process.stdin.write("\n")
+        self.hears("touched")
+
+
+def test_who_only_touches_its_memory_gets_it_back():
+    with Node() as node:
+        first, second = Toucher(node, "first"), Toucher(node, "second")
+        for _ in range(3):
+            for toucher, name in (first, "first"), (second, "second"):
+                until(lambda: node.row(name)["swapped_out"])
+                toucher.touch()
+        for toucher in first, second:
+            toucher.process.communicate(timeout=PATIENCE)
+        node.is_clean()
 
 
 def test_who_is_killed_in_the_middle_leaves_nothing_and_disturbs_nobody():
