@@ -11,7 +11,7 @@
  * flow: a tenant's. It pays for messages and connections from one bucket of FLOW_RATE a second, in
  * addition to the buckets of the peers, so that the sum over its connections is bounded, too.
  * Unread answers are counted here: at most FLOW_BACKLOG for one flow, and FLOWS_BACKLOG for all.
- * Beyond that, the one with the most unread answers is ended.
+ * Beyond that, a connection is ended: the one with the most, in the flow with the most.
  *
  * item: something that may have work to do: a connection, or the listener.
  *
