@@ -5,7 +5,7 @@
 
 struct absent {
 	struct list link;
-	uint32_t id; /* 0: what is no tenant's */
+	uint32_t id; /* 0: records of no tenant */
 	bool kept;
 	struct record lines; /* each ends in a newline; the first is the tenant's */
 };
@@ -114,12 +114,12 @@ void absent_write(const struct daemon *d, struct record *all)
 
 		if (a->lines.text)
 			record_text(all, a->lines.text);
-		/* A part of them would be another tenant: the journal of before stays. */
+		/* Incomplete records would describe another tenant: then the old journal stays. */
 		all->failed |= a->lines.failed;
 	}
 }
 
-/* Whether a process of its guests' records lives. */
+/* Whether a process in its guests' records is alive. */
 static bool lives(const struct absent *a)
 {
 	const char *at = a->lines.text;

@@ -14,8 +14,8 @@
 
 /* Keeps a tenant's record. -ENOSPC: there are too many; -ENOMEM. */
 must_check int absent_take(struct daemon *d, uint32_t id, const char *line);
-/* A further record of such a tenant; without effect if there is none of that id. 0 takes what is
- * no tenant's: reservations of missing devices. */
+/* A further record of such a tenant; without effect if there is none of that id. Id 0
+ * is for records of no tenant: reservations of missing devices. */
 void absent_add(struct daemon *d, uint32_t id, const char *line);
 
 bool absent_has(const struct daemon *d, uint32_t id);

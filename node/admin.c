@@ -77,7 +77,8 @@ static void welcome(struct admin *a)
 	peer_send(&a->peer, &answer);
 }
 
-/* Whoever comes is told whether the driver answers: within the time after which it is late. */
+/* The answer tells whether the driver answers. It waits for that at most until the measurement is
+ * late. */
 static void on_hello(struct admin *a, uint32_t id, const struct wire_admin_hello *hello)
 {
 	if (hello->major != WIRE_MAJOR) {
@@ -122,8 +123,8 @@ static bool keeps(const struct admin *a, const struct tenant *t)
 	return false;
 }
 
-/* Likewise, where the peer may change it; `or_keep`: or where it runs within it, which allows it to
- * keep that tenant, and nothing else. */
+/* Like admin_named(), if the peer may change the tenant. `or_keep`: or if the peer runs within it,
+ * which allows it to keep that tenant and nothing else. */
 static struct tenant *own(struct admin *a, uint32_t id, uint32_t tenant, const char *name,
 			  bool or_keep)
 {
@@ -139,7 +140,7 @@ static struct tenant *own(struct admin *a, uint32_t id, uint32_t tenant, const c
 	return NULL;
 }
 
-/* What is root's, or of the user whose own this meted is. */
+/* Only root, or the user of a user's own meted, may do this. */
 static bool is_master(struct admin *a, uint32_t id, const char *what)
 {
 	if (!a->user)

@@ -18,7 +18,7 @@ struct admin {
 	uint64_t started; /* the process of that number; 0: not known, or it has ended */
 	uid_t uid;
 	struct user *user; /* NULL: it may do everything */
-	uint32_t minor;	   /* of what it speaks */
+	uint32_t minor;	   /* of the protocol that it speaks */
 	bool greeted;
 	bool greeting; /* its HELLO is answered when the driver has been asked */
 	uint32_t hello_id;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections of the CLI: who may come in, and who goes for it. */
+/* Connections of the CLI: which are accepted, and which are ended to make room. */
 #include <limits.h>
 #include <sys/socket.h>
 
 #include "node/admin.h"
 #include "node/process.h"
 
-/* Whoever is turned away hears why, before the end of the connection; what it has sent is thrown
- * away, as closing over it would hide our word behind an error. */
+/* Tells the peer why, and then ends the connection. What it has sent is read and discarded, because
+ * closing with unread data would hide our message behind an error. */
 static void turn_away(struct daemon *d, int fd, const struct ucred *who, const char *reason)
 {
 	struct wire_message message = {.code = WIRE_refused, .id = 1};
@@ -26,8 +26,8 @@ static void turn_away(struct daemon *d, int fd, const struct ucred *who, const c
 			    (unsigned)who->uid, log_text(reason).text);
 }
 
-/* Who has been there for the longest time without a tenant goes: subordinate ids are users by the
- * thousand, and may belong to one person. */
+/* Ends the connections of the user that has been there for the longest time without a tenant.
+ * Subordinate ids count as users; thousands of them may belong to one person. */
 static bool drop_a_user(struct daemon *d)
 {
 	const struct user *idle = NULL;
@@ -71,7 +71,7 @@ static bool has_too_many(const struct daemon *d, const struct user *u, int fd)
 	       (crowded && !u->tenants && u->admins >= USER_SESSIONS_CROWDED);
 }
 
-/* NULL: it may not come in, and *reason says why. */
+/* NULL: it is not accepted, and *reason says why. */
 static struct admin *let_in(struct daemon *d, int fd, const struct ucred *who, const char **reason)
 {
 	struct user *user = NULL;
@@ -84,7 +84,7 @@ static struct admin *let_in(struct daemon *d, int fd, const struct ucred *who, c
 	if (find_user(d, who->uid, &user) < 0)
 		return NULL;
 	if (user && fd > d->guest_fds) {
-		*reason = "meted is out of file descriptors"; /* the others are root's */
+		*reason = "meted is out of file descriptors"; /* the rest is for root */
 	} else {
 		*reason = "too many connections of this user are open";
 		a = has_too_many(d, user, fd) ? NULL : calloc(1, sizeof(*a));
@@ -97,7 +97,7 @@ static struct admin *let_in(struct daemon *d, int fd, const struct ucred *who, c
 	return a;
 }
 
-/* Its number may be another process's by the time that it asks for something. */
+/* Its pid may belong to another process when it makes a request. */
 static uint64_t started_of(int fd)
 {
 	struct peer_identity who = {.pidfd = -1};
@@ -126,7 +126,7 @@ bool admin_accept(struct daemon *d)
 	}
 	if (fd < 0)
 		return false;
-	/* A pid that cannot be seen from here is 0. */
+	/* The pid is 0 if the process is not visible from here. */
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.pid <= 0) {
 		close(fd);
 		return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tenants that the CLI wants: on which device, how called, within which other one. And which one a
- * person means. */
+/* Creates tenants for the CLI: their devices, their names, their outer tenants. Also finds the
+ * tenant that a person means. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "node/nested.h"
 #include "node/outside.h"
 
-/* The device with the least of it promised; ties go to the lower index. */
+/* The device with the smallest part promised; ties go to the lower index. */
 static uint32_t emptiest(const struct daemon *d)
 {
 	uint32_t best = 0;
@@ -28,7 +28,7 @@ static uint32_t emptiest(const struct daemon *d)
 	return best;
 }
 
-/* UUIDs or indices with commas between them; "": none yet. */
+/* UUIDs or indices, separated by commas; "": none yet. */
 static int pick_devices(struct daemon *d, const char *text, struct tenant_spec *spec,
 			struct fault *why)
 {
@@ -68,7 +68,7 @@ static int pick_devices(struct daemon *d, const char *text, struct tenant_spec *
 	return 0;
 }
 
-/* The place of a key in the share's table. */
+/* The index of a key in the share's table. */
 static uint32_t key_index(const char *key)
 {
 	uint32_t i = 0;
@@ -108,7 +108,7 @@ static bool is_number(const char *name)
 	return *name && !name[strspn(name, "0123456789")];
 }
 
-/* "train" is taken: which number follows it in "train-2"? The least that is free. */
+/* "train" is taken: the lowest free number for "train-2". */
 static unsigned free_number(const struct daemon *d, const char *name)
 {
 	uint8_t taken[(DAEMON_TENANTS + 2) / 8 + 1] = {0};
@@ -132,7 +132,7 @@ static unsigned free_number(const struct daemon *d, const char *name)
 	return number;
 }
 
-/* Names are unique, and none is a number: those are ids. */
+/* Names are unique. No name is a number, because numbers are ids. */
 static void choose_name(struct daemon *d, const char *wanted, char name[WIRE_TEXT_MAX + 1])
 {
 	size_t most = WIRE_TEXT_MAX - 8;
@@ -151,7 +151,7 @@ static bool may_change(const struct admin *a, const struct tenant *t)
 	return !a->user || t->owner == a->uid;
 }
 
-/* As many as there is room for: "1 (train), 4 (train-2)". NULL: of those that it may change. */
+/* As many as fit: "1 (train), 4 (train-2)". `name` NULL: of the tenants that it may change. */
 static void list_names(const struct admin *a, const char *name, uint32_t id, char *text,
 		       size_t size)
 {
@@ -235,14 +235,14 @@ static int within_devices(const struct tenant_spec *spec, const struct daemon *d
 	return 0;
 }
 
-/* Is what is asked for less memory than the outer tenant has, on any of the devices? */
+/* Does it ask for less memory than the outer tenant has, on any of the devices? */
 static bool is_part(const struct daemon *d, const struct tenant_spec *spec)
 {
 	const char *text = spec->texts[key_index("memory")];
 	struct share_amount amount;
 
 	if (!text || !*text || share_parse_amount(text, &amount) != 0)
-		return text && *text; /* tenant_make() has a sentence for it */
+		return text && *text; /* tenant_make() reports it */
 	for (uint32_t i = 0; i < spec->devices; i++) {
 		struct ledger_sums outer;
 		uint64_t bytes;
@@ -263,7 +263,7 @@ static void outer_devices(struct tenant_spec *spec)
 		spec->device[i] = spec->outer->device[i].index;
 }
 
-/* It is its outer tenant. */
+/* The caller gets the outer tenant itself. */
 static int join(struct admin *a, uint32_t id, const struct tenant_spec *spec, struct fault *why)
 {
 	struct tenant *t = spec->outer;
@@ -294,7 +294,7 @@ static int make(struct admin *a, uint32_t id, struct tenant_spec *spec, const ch
 	if (*outer && !spec->outer)
 		return fault_set(why, -EREMOTE,
 				 "%.100s: this runs within a tenant of another meted", outer);
-	/* Its socket is a secret that we tell nobody who has it not. */
+	/* Its socket is a secret: we do not reveal it to a peer that does not know it. */
 	if (spec->outer && !may_change(a, spec->outer) && strcmp(spec->outer->socket, outer) != 0)
 		return fault_set(
 			why, *outer ? -EREMOTE : -EPERM,
@@ -305,7 +305,7 @@ static int make(struct admin *a, uint32_t id, struct tenant_spec *spec, const ch
 		outer_devices(spec);
 	if (spec->outer) {
 		r = within_devices(spec, d, why);
-		/* Who is no owner of the outer tenant makes none within it. */
+		/* Only the outer tenant's owner may create one within it. */
 		if (r == 0 && (!may_change(a, spec->outer) || !is_part(d, spec)))
 			return join(a, id, spec, why);
 	} else if (!spec->devices) {

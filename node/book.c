@@ -8,7 +8,7 @@
 
 enum {
 	SHOWN_AT_ONCE =
-		8, /* where a device has no more tenants they learn of its room with the event */
+		8, /* if a device has no more tenants, all of them see its room with the event */
 	SHOWN_LATER_MS = 10,
 	GLANCE_MS = 10,
 };
@@ -22,8 +22,8 @@ static void on_ledger_timer(struct loop_timer *timer)
 	book_pump(d);
 }
 
-/* The room of a device is the figure of all its tenants: to tell each of them with each event would
- * cost more the more there are. Where they are many they learn it soon, all together. */
+/* All tenants of a device see its room. Telling each of them with each event would cost more the
+ * more there are. If there are many, they are told soon, all together. */
 static void show_room(struct device *device)
 {
 	device->unshown = false;
@@ -62,7 +62,7 @@ uint64_t book_credit(const struct daemon *d, uint32_t device)
 	return all.granted - all.allocated;
 }
 
-/* Whose figures have changed sees it now. */
+/* Tenants see their changed figures at once. */
 static void show(struct daemon *d)
 {
 	struct tenant_device *at;
@@ -88,7 +88,7 @@ static void show(struct daemon *d)
 
 int book_open(struct daemon *d, struct fault *why)
 {
-	/* What is not in use costs no memory: as many as there can be. */
+	/* Unused entries cost no memory: have as many as there can be. */
 	uint32_t each = d->devices < WIRE_DEVICES ? d->devices : WIRE_DEVICES;
 	struct ledger_limits limits = {.devices = d->devices,
 				       .accounts = DAEMON_TENANTS * each +
@@ -146,7 +146,7 @@ static uint64_t says_allocated(const struct guest_device *at)
 	uint64_t here = __atomic_load_n(&own->device[i].allocated_bytes, __ATOMIC_ACQUIRE);
 	uint64_t out = __atomic_load_n(&own->movable[i].out_bytes, __ATOMIC_ACQUIRE);
 
-	/* What is in the store was allocated, too. */
+	/* What is in the store is allocated, too. */
 	return out > UINT64_MAX - here ? UINT64_MAX : here + out;
 }
 
@@ -157,7 +157,7 @@ static void refresh(struct guest_device *at)
 	uint64_t peak =
 		__atomic_load_n(&g->own->device[at - g->device].peak_bytes, __ATOMIC_RELAXED);
 
-	/* It was there for a moment, between two looks of ours. */
+	/* This much was allocated for a moment, between two refreshes. */
 	if (peak > at->seen_peak) {
 		at->seen_peak = peak;
 		ledger_report_peak(l, at->holder, peak);
@@ -222,13 +222,13 @@ void book_pump(struct daemon *d)
 			look(d, &action);
 			continue;
 		}
-		/* Who is answered finds the figures that go with the answer. */
+		/* The guest must find the figures that match the answer. */
 		show(d);
 		words_answer(((struct guest_device *)ledger_owner(action.holder))->guest, &action);
 	}
 	show(d);
 	move_book_changed(d);
-	/* By the time that the ledger knows: what has come since then is due at once. */
+	/* Relative to the ledger's time: what became due since then is due at once. */
 	deadline = ledger_deadline(d->ledger, now);
 	later = loop_now_ns();
 	if (deadline)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections to a tenant's socket: who calls, and HELLO. What is said after it is words.c's. */
+/* Connections to a tenant's socket: who calls, and HELLO. words.c handles the later messages. */
 #include <string.h>
 
 #include "base/text.h"
@@ -31,7 +31,7 @@ static void no_longer_silent(struct caller *c)
 	c->silent = false;
 }
 
-/* Its guest, if it has one, is told apart: it may be connected anew. */
+/* The guest, if there is one, is handled separately: it may reconnect. */
 static void end(struct caller *c, const char *reason)
 {
 	struct guest *g = take(c->guest);
@@ -70,7 +70,7 @@ static void on_gone(struct peer *peer, const char *reason)
 	end(caller_of(peer), reason);
 }
 
-/* Has the tenant a seat for one more process? Some it has whatever others do. */
+/* Has the tenant a seat for one more process? A few are reserved for it, whatever others do. */
 static bool has_seat(const struct tenant *t)
 {
 	return t->guest_count < DAEMON_GUESTS_SURE ||
@@ -94,7 +94,7 @@ static void on_hello(struct caller *c, uint32_t id, const struct wire_hello *hel
 		return;
 	}
 	no_longer_silent(c);
-	/* Others may have taken the seat since it was let in. */
+	/* Others may have taken the seat since it was accepted. */
 	if (!has_seat(t) && !guest_is_known(t, &c->process)) {
 		caller_dismiss(c, id, WIRE_REFUSED_FULL, "too many processes are connected");
 		return;
@@ -194,7 +194,7 @@ static int admit(struct tenant *t, int fd, const struct peer_identity *who, cons
 	return 0;
 }
 
-/* The answer to its HELLO, or NULL. Who is back has a seat already. */
+/* The refusal that answers its HELLO, or NULL. A guest that is back has a seat already. */
 static const char *why_unwelcome(const struct tenant *t, const struct peer_identity *who,
 				 uint32_t *ret_code)
 {
@@ -226,7 +226,7 @@ int caller_accept(struct tenant *t)
 	r = peer_identify(fd, &who);
 	if (r == 0)
 		unwelcome = why_unwelcome(t, &who, &code);
-	/* It has come back before any other of its user, whose tenant is of before this daemon. */
+	/* The tenant is from before this daemon, and this is its user's first process to return. */
 	if (r == 0 && t->user && !t->user->known && who.uid == t->user->uid)
 		user_learn(t->user, fd);
 	if (r == 0 && unwelcome && t->stranger_count >= DAEMON_STRANGERS_OF_TENANT) {

@@ -40,7 +40,7 @@ bool daemon_may_complain(struct daemon *d)
 	return true;
 }
 
-/* As the driver takes them from CUDA_VISIBLE_DEVICES: whole, or as much as tells them apart. */
+/* As the driver accepts them in CUDA_VISIBLE_DEVICES: whole, or a prefix that is unique. */
 static int find_uuid(struct daemon *d, const char *name, uint32_t *ret_index)
 {
 	int r = -ENOENT;
@@ -72,18 +72,18 @@ int daemon_find_device(struct daemon *d, const char *name, uint32_t *ret_index)
 	return 0;
 }
 
-/* How a socket is called until it listens. */
+/* The suffix of a socket's name until it listens. */
 #define LISTEN_SOON ".new"
 
-/* The address is a name below an open folder: /proc/net/unix shows it to everybody as it was bound,
- * and the folder's own name is a secret where the daemon is the system's (tenant.c). */
+/* The address is a name below an open folder, because /proc/net/unix shows everybody the address
+ * as it was bound, and for the system's daemon the folder's own name is a secret (tenant.c). */
 static int name_below(const char *path, struct sockaddr_un *ret_address, struct fault *why)
 {
 	const char *name = strrchr(path, '/');
 	char folder[PATH_MAX];
 	int fd;
 
-	/* Whoever connects says it in full. */
+	/* Those who connect use the full path. */
 	if (!name || strlen(path) >= sizeof(ret_address->sun_path))
 		return fault_set(why, -ENAMETOOLONG, "%s: too long for a socket's path", path);
 	snprintf(folder, sizeof(folder), "%.*s", (int)(name - path), path);
@@ -109,16 +109,16 @@ int daemon_listen(const char *path, unsigned mode, uid_t owner, int *ret_fd, str
 	if (folder < 0)
 		return folder;
 	/*
-	 * We hold the lock: whoever bound it before is gone. Its socket is replaced by one that
-	 * listens, and is never missing: who joins just then finds nobody, and tries again, while a
-	 * socket that is not there is not waited for.
+	 * We hold the lock, so the daemon that bound it before is gone. Its socket is replaced by
+	 * one that listens, and is never missing: a process that joins in between finds nobody, and
+	 * tries again. It would not wait for a socket that does not exist.
 	 */
 	unlink(address.sun_path);
 	before = umask(0777 &
-		       ~mode); /* one thread so far touches files: the mode is there at once */
+		       ~mode); /* only one thread uses files so far: the mode is set at once */
 	r = bind(fd, (struct sockaddr *)&address, sizeof(address));
 	umask(before);
-	/* Who may write to it may connect: its owner's alone, where that is another user. */
+	/* Write access allows connecting. If the owner is another user, only that user has it. */
 	if (r == 0 && owner != geteuid())
 		r = fchownat(AT_FDCWD, address.sun_path, owner, (gid_t)-1, AT_SYMLINK_NOFOLLOW);
 	if (r != 0 || listen(fd, 512) != 0 || rename(address.sun_path, path) != 0)
@@ -145,7 +145,7 @@ void daemon_open_files(struct daemon *d)
 	d->guest_fds = (int)(files.rlim_cur - kept) - 1;
 }
 
-/* Says why, and has no more to do with it. */
+/* Tells the peer why, and closes the connection. */
 static void turn_away(struct daemon *d, int fd)
 {
 	struct wire_message message = {.code = WIRE_refused};
@@ -180,8 +180,8 @@ int daemon_accept(struct daemon *d, int listen_fd, int most)
 	return -EMFILE;
 }
 
-/* A `mete run` that has started us, or is about to find us, holds this lock until it is connected:
- * others that come and go meanwhile do not end what it waits for. */
+/* A `mete run` that has started us, or is about to find us, holds this lock until it is connected,
+ * so that others that come and go meanwhile do not end the daemon that it waits for. */
 static bool someone_starts(const struct daemon *d)
 {
 	char path[PATH_MAX];

@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The structures of meted. It has one loop and one thread; struct daemon, which main() owns, leads
- * to everything. The parts know each other's structs: they are one program.
+ * The structures of meted. It has one loop and one thread; everything is reachable from struct
+ * daemon, which main() owns. The parts know each other's structs: they are one program.
  *
- *	book.c     does what core/ledger.h decides; keeps the tenant pages' figures
+ *	book.c     carries out what core/ledger.h decides; keeps the tenant pages' figures
  *	measure.c  when core/residual.h's machines measure, and with what
  *	outside.c  memory that no tenant holds
  *	mark.c     other meteds on the same devices
  *	nested.c   tenants within tenants
- *	drift.c	   time as it is charged beside time as the driver says
- *	watch.c    guests that say nothing are looked at from time to time
- *	prices.c   what a context is thought to take
+ *	drift.c	   compares the charged time with the driver's
+ *	watch.c    measures guests that send nothing from time to time
+ *	prices.c   estimates what a context takes
  *	tenant.c   tenants: socket, page, life
  *	gate.c     their gates
  *	schedule.c whose turn it is
- *	move.h	   whose memory is on the device; store.h: where it is otherwise
- *	flow.c     whose connections are heard next, and how much they may want
- *	caller.c   connections to a tenant's socket: who calls, HELLO
- *	guest.c    guests, that is processes: they come, are away, come back, end
- *	words.c    what a guest says, and is answered
- *	rows.c     figures, as they are shown
+ *	move.h	   whose memory is on the device; store.h: where the rest is
+ *	flow.c     whose connections are served next; their rate limits
+ *	caller.c   connections to a tenant's socket, until HELLO
+ *	guest.c    guests, that is processes: they join, disconnect, reconnect, end
+ *	words.c    guests' messages, and the answers
+ *	rows.c     figures for display
  *	admin.c    the CLI's connections
- *	missing.c     a node of Kubernetes without a GPU, until there is one
- *	kubernetes.c  what the Kubernetes part (plugin/) has of all this
- *	user.c, terms.c  users of the system's daemon, and what their tenants may be
- *	policy.c   what its administrator wrote of them
+ *	missing.c     waits for a GPU on a Kubernetes node that has none
+ *	kubernetes.c  the interface for the Kubernetes part (plugin/)
+ *	user.c, terms.c  users of the system's daemon, and the limits for their tenants
+ *	policy.c   the administrator's policy for them
  *	reserve.c  devices that `mete pick` gave out
- *	restore.c  the journal's records of all this, and coming back from them
- *	past.c     what the journal's records come to
- *	absent.c   tenants in it whose devices are not there
+ *	restore.c  writes the journal's records of all this, and restores it from them
+ *	past.c     the state that the journal's records describe
+ *	absent.c   tenants in the journal whose devices are missing
  *	record.c   how a record is written
- *	process.c  which process a number means
+ *	process.c  which process a pid refers to
  *
- * What measures is in measure.h, whose turn it is in schedule.h, guests and their words in guest.h.
+ * measure.h declares what measures, schedule.h the turns, guest.h guests and their messages.
  */
 #pragma once
 
@@ -90,8 +90,8 @@ struct mark;
 
 /* The processes that recently had kernels on a device, according to the driver. */
 struct device_busy {
-	bool wanted; /* by who asks the worker, */
-	bool known;  /* and what it found */
+	bool wanted; /* the worker is to ask for them, */
+	bool known;  /* and has got them */
 	uint32_t count;
 	struct nvml_busy rows[DAEMON_BUSY];
 };
@@ -110,19 +110,18 @@ struct device {
 	uint64_t promised_bytes; /* the sum of their limits */
 	uint32_t inhabited;	 /* tenants that have guests */
 	struct list tenants;
-	bool unshown; /* some of them have seen an earlier room, or number of tenants, than this
-			 one: */
+	bool unshown; /* some of them still see an older room, or number of tenants, than these: */
 	uint64_t shown_room;
 	uint32_t shown_registered;
 	uint64_t glanced_ns; /* when book_glance() looked last */
 	struct turns_device turns;
 	bool shown_governed; /* its tenants' guests know that there are turns */
 	struct residency residency;
-	uint32_t members;	  /* of it */
-	bool relisten;		  /* other guests than before may have to say when they are idle */
-	uint64_t passed_bytes;	  /* granted by it, but not by the ledger yet */
-	uint64_t uncleared_bytes; /* of its store: being cleared */
-	struct list plain;	  /* asks for memory that cannot move; room is being made ... */
+	uint32_t members;	  /* of `residency` */
+	bool relisten;		  /* which guests must report idleness may have changed */
+	uint64_t passed_bytes;	  /* granted by `residency`, but not by the ledger yet */
+	uint64_t uncleared_bytes; /* of its part of the store: being cleared */
+	struct list plain;	  /* asks for unmovable memory; room is being made ... */
 	uint64_t plain_bytes;	  /* ... of this size */
 	struct device_busy busy;
 	struct outside_process outside[OUTSIDE_SHOWN]; /* the largest of `outside_all` */
@@ -157,7 +156,7 @@ struct tenant_device {
 	uint32_t index; /* of the daemon's devices */
 	struct ledger_account *account;
 	uint64_t most_bytes;	/* what the journal says it may hold; never less than it holds */
-	uint64_t highest_limit; /* likewise: that it ever had */
+	uint64_t highest_limit; /* likewise: the highest that it ever had */
 	uint32_t in_flux;	/* guests whose residual is being measured */
 	uint64_t looked_ns;	/* when all its guests were last measured */
 	struct list held;	/* of the daemon: its asks wait for a measurement, */
@@ -173,10 +172,10 @@ struct tenant_device {
 	struct turns_seat seat;
 	struct residency_member member; /* where it is `joined` */
 	bool joined;
-	struct list move_due; /* of the daemon: it may have to be told something */
-	struct list asks;     /* for what can move; move_ask.c */
+	struct list move_due; /* of the daemon: its guests may have to be told something */
+	struct list asks;     /* for movable memory; move_ask.c */
 	uint32_t ask_count;
-	uint64_t move_refused; /* of those, so far */
+	uint64_t move_refused; /* how many of those were refused */
 	bool busy_known;       /* drift.c */
 	uint32_t busy_milli, busy_charged_milli;
 };
@@ -210,14 +209,14 @@ struct tenant {
 	uint32_t expected_count; /* guests from before this daemon that have not stated what they
 				    hold */
 	bool suspended;		 /* its gates stay closed until its share is set */
-	bool away;		 /* `mete suspend`: nothing of it may be on a device */
+	bool away;		 /* `mete suspend`: none of its memory may be on a device */
 	struct store *store;	 /* owned; NULL: nobody has asked for it */
 	struct turns_tenant turns;
 	bool leaving, kept;	    /* kept: by a connection, since this daemon started */
 	uint64_t unknown_functions; /* of guests that have left */
 	uint64_t joins;		    /* guests, since this daemon started */
 	uint32_t devices;
-	struct tenant_device device[]; /* so many */
+	struct tenant_device device[]; /* `devices` of them */
 };
 
 struct guest_device {
@@ -267,7 +266,7 @@ struct guest {
 	char program[WIRE_TEXT_MAX + 1];
 	uint32_t user; /* -1: not known */
 	uint64_t came_ns;
-	uint32_t driver_version; /* as it says */
+	uint32_t driver_version; /* as it reports */
 	uint64_t copy; /* likewise: which copy of the library in its process; 0: not reported */
 	bool complained;
 	bool stated;   /* it has stated what it holds, and its page covers that, too */
@@ -309,8 +308,8 @@ struct daemon {
 	uint32_t tenant_count, guest_count, admin_count, user_count;
 	struct list users;
 	struct policy *policy;	/* owned */
-	bool policy_known;	/* it was read once */
-	bool policy_there;	/* its file was, the last time */
+	bool policy_known;	/* it has been read at least once */
+	bool policy_there;	/* its file existed the last time */
 	char policy_fault[512]; /* why it could not be read the last time; "": it could */
 	struct file_watch policy_watch;
 	struct loop_signal policy_signal;
@@ -350,7 +349,7 @@ struct daemon {
 	uint64_t again_ms;
 	struct loop_timer watch_timer; /* armed while there is activity on a shared device */
 	bool watching;		       /* it is armed */
-	uint32_t watch_left;	       /* looks, unless something stirs */
+	uint32_t watch_left;	       /* measurements, unless something changes */
 	struct list held;	       /* tenants' devices */
 	struct price prices[DAEMON_PRICES];
 	uint32_t next_price;
@@ -359,7 +358,7 @@ struct daemon {
 	struct loop_alarm turns_alarm;
 	bool scheduling; /* the machines' actions are being fetched */
 	struct stores stores;
-	uint64_t quota_bytes;		     /* of it, for one tenant */
+	uint64_t quota_bytes;		     /* of the store, for one tenant */
 	struct list move_due, segment_waits; /* tenants' devices; move_store.c's */
 	struct loop_timer move_timer;
 	bool move_looking;	      /* it is armed */
@@ -373,18 +372,19 @@ struct daemon {
 	uint64_t complaint_tokens, complaint_ns;
 	bool stopping;
 
-	char *missing;	     /* why there are no GPUs, where they are waited for (missing.c) */
-	bool missing_driver; /* it is the driver that could not be opened */
-	bool again;	     /* they are there: meted starts anew */
+	char *missing;	     /* why there are no GPUs, if meted waits for them (missing.c) */
+	bool missing_driver; /* the driver could not be opened */
+	bool again;	     /* GPUs have appeared: meted restarts */
 	struct loop_timer look_again;
 	uint64_t look_again_s;
 };
 
 /* missing.c */
-/* Instead of all else that a start opens. -errno: its file does not say so, or cannot be read. */
+/* Replaces everything else that is opened at start. -errno: its file does not ask for this, or
+ * cannot be read. */
 must_check int missing_open(struct daemon *d, struct fault *why);
 void missing_close(struct daemon *d);
-/* The same program with the same arguments, in our place. -errno: it cannot be. */
+/* Executes the same program with the same arguments in our place. -errno: that failed. */
 must_check int missing_again(char **argv);
 
 /* daemon.c */
@@ -421,7 +421,8 @@ void book_glance(struct daemon *d, uint32_t device);
 void book_refresh_guest(struct guest *g);
 void book_refresh_all(struct daemon *d);
 
-/* leftover.c: folders of tenants that neither live nor are absent. Not before all are back. */
+/* leftover.c: removes the folders of tenants that neither live nor are absent. Call it only after
+ * all are back. */
 void leftover_remove(struct daemon *d);
 
 /* tenant.c */
@@ -434,7 +435,7 @@ struct tenant_spec {
 	uint32_t devices;
 	uint32_t device[WIRE_DEVICES];
 };
-/* The share that its texts say. -EINVAL: one of them is not accepted. */
+/* The share that its texts describe. -EINVAL: one of them is not accepted. */
 must_check int tenant_spec_share(const struct tenant_spec *spec, struct share *ret_share);
 must_check int tenant_make(struct daemon *d, const struct tenant_spec *spec,
 			   struct tenant **ret_tenant, struct fault *why);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bill beside what the driver says: how far the time that a tenant was charged is from the time
- * that its processes had kernels on the device. Looked at with each measurement of memory, where
- * there are turns. It is shown, and nothing is decided by it.
+ * Compares the time that a tenant was charged with the time that its processes had kernels on the
+ * device, according to the driver. This is done with each measurement of memory, if there are
+ * turns. The result is only displayed; no decision depends on it.
  */
 #include <time.h>
 
@@ -13,11 +13,11 @@
 enum {
 	WINDOW_US = 1000000,
 	PERCENT_MILLI = 10,
-	NS_MILLI = 1000000, /* of a second, a thousandth */
+	NS_MILLI = 1000000, /* a thousandth of a second */
 	MILLI = 1000,
 };
 
-/* The driver stamps its samples by the wall clock. */
+/* The driver's samples have wall-clock timestamps. */
 static uint64_t wall_us(void)
 {
 	struct timespec now;
@@ -44,7 +44,7 @@ void drift_want(struct daemon *d)
 		d->device[i].busy.wanted = d->device[i].turns.governed;
 }
 
-/* The mean of what was sampled of a process. */
+/* The mean of a process's samples. */
 static uint32_t busy_of(const struct device_busy *busy, pid_t pid)
 {
 	uint32_t sum = 0, count = 0;
@@ -86,7 +86,7 @@ void drift_row(const struct tenant_device *at, struct wire_tenant_row *ret_row)
 {
 	if (!at->busy_known || !at->seated || !at->seat.device->governed)
 		return;
-	/* One more than it is: 0 means that it is not known. */
+	/* The value plus one; 0 means unknown. */
 	ret_row->busy = (at->busy_milli < MILLI ? at->busy_milli : MILLI) + 1;
 	ret_row->busy_charged = at->busy_charged_milli + 1;
 }

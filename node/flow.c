@@ -10,14 +10,14 @@ static const uint64_t ms = 1000000;
 
 enum {
 	SLICE_MS = 2,	   /* of work, however long that takes on a busy machine */
-	LATE_SLICE_MS = 1, /* for all that flood, ... */
-	LATE_REST_MS = 9,  /* ... and then a rest of at least this */
-	LAST_MOST = 64,	   /* things that are done for the last flow in a round */
+	LATE_SLICE_MS = 1, /* for all flooding flows, ... */
+	LATE_REST_MS = 9,  /* ... and then a pause of at least this */
+	LAST_MOST = 64,	   /* requests of the last flow that are served in a round */
 	TRIM_MS = 500,
-	GRACE_US = 1000, /* a program's dozens of messages: who floods is late */
+	GRACE_US = 1000, /* a program's dozens of messages; beyond that a flow is late */
 };
 
-/* What we have spent: on a busy machine, time goes by that nobody is to pay for. */
+/* Our CPU time: nobody is charged for the time that a busy machine spends on others. */
 static uint64_t spent_ns(void)
 {
 	struct timespec spent;
@@ -26,7 +26,7 @@ static uint64_t spent_ns(void)
 	return (uint64_t)spent.tv_sec * 1000 * ms + (uint64_t)spent.tv_nsec;
 }
 
-/* What it wants is known: to be told again and again would cost more than doing it. */
+/* Its requests are known: polling for them again and again would cost more than serving them. */
 static void hush(struct flow *flow, bool hushed)
 {
 	list_for_each(link, &flow->items)
@@ -37,7 +37,7 @@ static void hush(struct flow *flow, bool hushed)
 	}
 }
 
-/* While somebody is late, the late are served now and then. */
+/* While any flow is late, the late flows are served at intervals. */
 static void look_late(struct flows *flows)
 {
 	if (flows->late_armed || !flows->service.late.count)
@@ -46,7 +46,7 @@ static void look_late(struct flows *flows)
 	loop_arm(&flows->late_timer, LATE_REST_MS * ms);
 }
 
-/* One thing of the flow whose turn it is. *spent: by then, and afterwards. */
+/* Serves one request of the flow. *spent: the time spent so far, before and after. */
 static void work_once(struct flow *flow, uint64_t *spent)
 {
 	struct list *link = flow->items.next;
@@ -95,7 +95,7 @@ static void work_last(struct flow *flow)
 	}
 }
 
-/* What is left is found again when the loop has gone round: its descriptors are still ready. */
+/* The rest is found again in the loop's next round: its descriptors are still ready. */
 static void on_round(struct loop_after *after)
 {
 	struct flows *flows = container_of(after, struct flows, after);
@@ -121,7 +121,7 @@ static void on_trim(struct loop_timer *timer)
 
 	flows->trimming = false;
 	malloc_trim(0);
-	log_settle(); /* who has left may have left many lines unsaid */
+	log_settle(); /* those that left may have caused many suppressed lines */
 }
 
 void flows_gave_back(struct flows *flows)

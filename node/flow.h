@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Schedules the tenants' requests to meted, so that none delays the others. Requests are served one
- * at a time, next for the tenant on which the least time was spent (core/service.h). After a slice
- * the loop runs once: timers are served and new connections are seen.
+ * at a time; the next one is of the tenant on which the least time was spent (core/service.h).
+ * After a slice the loop runs once: timers are served and new connections are seen.
  *
  * A tenant that floods is served late: all such tenants share a tenth of meted's time, and their
  * descriptors are not polled until they have nothing more to send. Under any flood meted is
  * therefore idle most of the time, and a busy machine schedules it at once for other requests.
  *
- * flow: a tenant's. It pays for messages and connections from one bucket of FLOW_RATE a second,
- * besides those of the peers: what its connections do together is bounded, too. Answers that it
- * does not read are counted here: FLOW_BACKLOG of one, FLOWS_BACKLOG of all are the most; beyond
- * that whoever of them has the most unread is ended.
+ * flow: a tenant's. It pays for messages and connections from one bucket of FLOW_RATE a second, in
+ * addition to the buckets of the peers, so that the sum over its connections is bounded, too.
+ * Unread answers are counted here: at most FLOW_BACKLOG for one flow, and FLOWS_BACKLOG for all.
+ * Beyond that, a connection is ended: the one with the most, in the flow with the most.
  *
- * item: something that may want to be done: a connection, or the listener.
+ * item: something that may have work to do: a connection, or the listener.
  *
- * What leaves gives its memory back to the system soon, see flows_gave_back().
+ * Freed memory is soon returned to the system, see flows_gave_back().
  */
 #pragma once
 
@@ -61,7 +61,7 @@ struct flow {
 	struct service_member member;
 	struct list items;
 	bool last;
-	bool long_lists; /* its peers are sent some */
+	bool long_lists; /* its peers are sent long lists */
 	uint64_t tokens, filled_ns;
 	size_t backlog_bytes;
 	struct list debtor;  /* of the flows */

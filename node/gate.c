@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tenant's gates. A close ends when every guest has drained. Where one cannot, as a stream
- * capture stays open over it, the tenant is coupled: the gate opens again, and whoever waits for
- * the close is told. decisions/0010 and 0060.
+ * A tenant's gates. A close ends when every guest has drained. If a guest cannot drain because a
+ * stream capture stays open, the tenant is coupled: the gate opens again, and the peer that waits
+ * for the close is told. See decisions/0010 and 0060.
  */
 #include <inttypes.h>
 #include <linux/futex.h>
@@ -14,7 +14,7 @@
 #include "node/schedule.h"
 
 enum {
-	GATE_COUPLED_MS = 2000, /* so long a capture may stay open over a close */
+	GATE_COUPLED_MS = 2000, /* how long a capture may stay open during a close */
 	GATE_LOOK_MS = 500,	/* while a gate is closing */
 };
 
@@ -25,7 +25,7 @@ static void wake(uint32_t *word)
 	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Why it is refused; NULL: it is done. */
+/* Answers the waiting peer. NULL: it is done; otherwise why it was refused. */
 static void answer_wait(struct tenant_device *at, const char *refusal)
 {
 	struct gate_wait wait = at->waiting;
@@ -63,14 +63,14 @@ static void change_gate(struct tenant *t, uint32_t device, uint32_t state)
 	struct wire_tenant_device *shown = &t->shown->device[device];
 	bool was_open = shown->gate == WIRE_GATE_OPEN, is_open = state == WIRE_GATE_OPEN;
 
-	/* The epoch first: who sees the new word finds the epoch that it must acknowledge. */
+	/* The epoch first: a guest that sees the new word must find the epoch to acknowledge. */
 	__atomic_fetch_add(&shown->epoch, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&shown->gate, state, __ATOMIC_SEQ_CST);
-	/* After the gate when it closes: whoever sees the summary finds the reason. */
+	/* When closing, after the gate: a guest that sees the summary must find the reason. */
 	if (was_open != is_open)
 		__atomic_fetch_add(&t->shown->not_open, is_open ? -1u : 1u, __ATOMIC_SEQ_CST);
 	__atomic_fetch_add(&t->shown->epoch, 1, __ATOMIC_SEQ_CST);
-	/* Nobody waits for a gate to close but we, who are told. */
+	/* Only we wait for a gate to close, and we get messages. */
 	if (is_open)
 		wake(&shown->gate);
 	list_for_each(link, &t->guests)
@@ -81,7 +81,7 @@ static void change_gate(struct tenant *t, uint32_t device, uint32_t state)
 	}
 }
 
-/* Whether a gate is to be looked at again, and when. */
+/* Arms the timer that checks the closing gates again. */
 static void look_later(struct daemon *d)
 {
 	if (!d->gating)
@@ -93,13 +93,13 @@ static void start_closing(struct tenant *t, uint32_t device)
 {
 	t->device[device].closing_ns = loop_now_ns();
 	change_gate(t, device, WIRE_GATE_CLOSING);
-	/* Turns look after themselves. */
+	/* The turns have their own deadlines. */
 	if (t->device[device].shut)
 		look_later(t->daemon);
 }
 
-/* A guest that has not drained and says that it captures; NULL: none. It may say what it likes:
- * only its own tenant is held to it. */
+/* A guest that has not drained and reports an open capture; NULL: none. A false report affects only
+ * its own tenant. */
 static const struct guest *find_capturing(const struct tenant *t, uint32_t device)
 {
 	list_for_each(link, (struct list *)&t->guests)
@@ -171,8 +171,8 @@ void gate_close(struct daemon *d)
 	loop_timer_close(&d->gate_timer, NULL);
 }
 
-/* Never while some of its memory is out, whatever turns make of a gate that does not close: a copy
- * on its way in would undo what the program writes. */
+/* Never while some of its memory is out, even if the turns left a gate open that could not be
+ * closed: memory that is being copied in would overwrite what the program writes. */
 static bool may_open(const struct tenant_device *at)
 {
 	return !at->shut && (!at->barred || at->loose) && !at->tenant->suspended &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guests: processes that come, are away, come back and end. What they hold goes with the process.
- */
+/* Guests: processes that join, disconnect, reconnect and end. What they hold is returned when the
+ * process ends. */
 #include "node/guest.h"
 #include <stdarg.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static void no_longer_expected(struct guest *g)
 		move_due(&g->tenant->device[i]);
 }
 
-/* Who is not alone any more, or is again, sees it. */
+/* Tells the guests if they are no longer alone, or are alone again. */
 static void show_guests(struct tenant *t)
 {
 	for (uint32_t i = 0; i < t->devices; i++)
@@ -46,7 +46,7 @@ void guest_leave(struct guest *g, const char *reason)
 	struct tenant *t = g->tenant;
 	struct daemon *d = t->daemon;
 
-	/* It may be heard of once more after it has left, and its tenant be gone by then. */
+	/* This may be called again after it has left; its tenant may be gone by then. */
 	if (!list_linked(&g->link))
 		return;
 	book_refresh_guest(g);
@@ -62,7 +62,7 @@ void guest_leave(struct guest *g, const char *reason)
 		measure_forget(&g->device[i]);
 		ledger_leave(d->ledger, take(g->device[i].holder));
 		d->device[t->device[i].index].inhabited -= t->guest_count == 0;
-		/* What it exported may be another one's of its tenant now. */
+		/* Another guest of the tenant may now hold what it exported. */
 		t->device[i].looked_ns = 0;
 	}
 	restore_guest_gone(g);
@@ -78,7 +78,7 @@ void guest_leave(struct guest *g, const char *reason)
 	show_guests(t);
 	watch_stirred(t);
 	book_pump(d);
-	/* Last: who is the last takes the tenant along, and its accounts must be left by then. */
+	/* Last: the last guest ends the tenant, and must have left its accounts by then. */
 	if (c)
 		caller_close(c);
 	tenant_maybe_end(t);
@@ -139,7 +139,7 @@ bool guest_is_another(const struct caller *c, const struct wire_hello *hello)
 	       g->copy != hello->copy;
 }
 
-/* 0, or there is no room for it. */
+/* -ENOSPC: there is no room for it. */
 static int take_seats(struct guest *g)
 {
 	struct tenant *t = g->tenant;
@@ -158,7 +158,7 @@ static int take_seats(struct guest *g)
 	return r;
 }
 
-/* Takes `pidfd`, on failure, too. */
+/* Takes `pidfd`, also on failure. */
 static int make(struct tenant *t, const struct process_identity *process, int pidfd,
 		struct guest **ret_guest)
 {
@@ -229,7 +229,8 @@ void guest_miss(struct guest *g)
 		measure_say(&g->device[i], RESIDUAL_ASKED, 0);
 }
 
-/* A new page: what the old one says stands until the guest has stated what it holds now. */
+/* A new page. What was read from the old one is valid until the guest has stated what it holds now.
+ */
 static int give_page(struct guest *g)
 {
 	struct page page;
@@ -252,9 +253,9 @@ static int give_page(struct guest *g)
 	return 0;
 }
 
-/* The guest of this process: the one that there is, unless it runs another program by now. That one
- * leaves after the new one has come, and so does not take the tenant along; and before the journal
- * has the new one, which has the same number there. */
+/* The guest of this process: the existing one, unless the process runs another program now. Then
+ * the former guest leaves after the new one was made, so that it does not end the tenant, but
+ * before the journal records the new one, which has the same number there. */
 static int find_or_make(struct caller *c, uint64_t copy, struct guest **ret_guest)
 {
 	struct guest *g = find(c->tenant, &c->process), *former = NULL;
@@ -292,14 +293,13 @@ int guest_join(struct caller *c, const struct wire_hello *hello, struct guest **
 	if (r < 0)
 		return r;
 	book_refresh_guest(g);
-	/* To those within which it is, too: it has come to what they were given. */
+	/* It joins the enclosing tenants as well, because it uses their shares. */
 	for (struct tenant *it = t; it && !g->page.memory; it = it->outer)
 		it->joins++;
 	r = give_page(g);
 	if (r < 0)
 		return r;
-	/* A process has one connection: the old one may have ended without our having read of it.
-	 */
+	/* A process has one connection. The old one may have ended without our having noticed. */
 	before = take(g->caller);
 	if (before) {
 		before->guest = NULL;
@@ -362,7 +362,7 @@ void guest_tell_gate(struct guest *g, uint32_t device)
 	struct wire_message message = {.code = WIRE_gate};
 	const struct wire_tenant_device *shown = &g->tenant->shown->device[device];
 
-	/* Who is away owes it as well: it looks at the gates when it is back. */
+	/* A guest that is away owes the drain as well: it reads the gates when it is back. */
 	g->device[device].owes_drain = shown->gate != WIRE_GATE_OPEN;
 	if (!g->caller)
 		return;

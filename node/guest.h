@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections to a tenant's socket, the guests behind them, and what they say. */
+/* Connections to a tenant's socket, the guests behind them, and their messages. */
 #pragma once
 
 #include "node/daemon.h"

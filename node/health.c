@@ -14,7 +14,8 @@ static int make_room(struct health_processes *p, uint32_t room)
 	return 0;
 }
 
-/* Guests count here too, and a pod can start many processes: no stranger may hide behind them. */
+/* The table includes guests, and a pod can start many processes: it grows, so that no stranger can
+ * hide behind them. */
 static int look(struct nvml *nvml, uint32_t device, struct health_processes *p)
 {
 	int r = p->room ? 0 : make_room(p, HEALTH_PROCESSES);
@@ -45,7 +46,8 @@ static void run(struct loop_work *work)
 		h->processes[i].unknown = look(d->nvml, i, &h->processes[i]) < 0;
 }
 
-/* A node that kills strangers must say when it cannot see them. Once, until they are seen again. */
+/* A node that kills strangers must report when it cannot see them: once, until it sees them again.
+ */
 static void complain(struct health_watch *h, uint32_t device)
 {
 	bool unknown = h->processes[device].unknown && h->answers[device];
@@ -90,7 +92,7 @@ static bool is_guest(const struct daemon *d, uint32_t pid)
 	return false;
 }
 
-/* The worker writes the table while it looks: then nothing is said of it. */
+/* Reports nothing while the worker is writing the table. */
 void health_watch_strangers(const struct health_watch *h, const struct host_reader *reader)
 {
 	for (uint32_t i = 0; !h->work.busy && h->daemon && i < h->daemon->devices; i++)
@@ -100,8 +102,8 @@ void health_watch_strangers(const struct health_watch *h, const struct host_read
 						 h->processes[i].row[n].used_bytes);
 }
 
-/* A driver that hangs keeps the worker: nothing is said of its devices then, as nothing is known.
- */
+/* A driver that hangs keeps the worker busy. Nothing is reported about its devices then, because
+ * nothing is known. */
 static void on_due(struct loop_timer *timer)
 {
 	struct health_watch *h = container_of(timer, struct health_watch, timer);

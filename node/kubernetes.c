@@ -121,7 +121,7 @@ static void drop_driver(struct kubernetes *k)
 
 static void driver(struct daemon *d, const int fd[WIRE_LIBRARIES])
 {
-	/* Containers that run rely on what there was. */
+	/* Running containers rely on the former libraries. */
 	if (fd[WIRE_LIBRARY_CUDA] < 0)
 		return;
 	drop_driver(d->kubernetes);
@@ -195,7 +195,7 @@ static void on_reload(struct loop_signal *signal)
 {
 	struct kubernetes *k = container_of(signal, struct kubernetes, reload);
 
-	/* It may come while the library is being opened. */
+	/* The signal may arrive while the library is being opened. */
 	if (k->plugin)
 		k->entry->reload(k->plugin);
 }
@@ -226,12 +226,12 @@ int kubernetes_open(struct daemon *d, struct kubernetes **ret_kubernetes, struct
 		return fault_set(why, -ENOMEM, "out of memory");
 	for (unsigned i = 0; i < WIRE_LIBRARIES; i++)
 		k->driver[i] = -1;
-	*ret_kubernetes = k; /* meted has it: what it opens asks for more */
+	*ret_kubernetes = k; /* now: the library uses it while it is being opened */
 	r = load(k, why);
 	if (r < 0)
 		return r;
 	fill(k, d);
-	/* First: a SIGHUP that nobody expects ends the program. Without it the file is not read
+	/* First, because an unhandled SIGHUP ends the program. If this fails, the file is not read
 	 * again, which is no reason not to start. */
 	best_effort(loop_signal(&d->loop, &k->reload, SIGHUP, on_reload));
 	return k->entry->open(&k->host, d->options.kubernetes, &k->plugin, why);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folders of tenants that nobody knows: of one that was being made, or was ending, when a meted was
- * killed. Numbers of tenants that were never written down are given again, and a folder is found by
- * its number.
+ * Folders of unknown tenants: they were being created, or were ending, when a meted was killed.
+ * They must be removed because ids of tenants that were never recorded are used again, and a folder
+ * is found by its id.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 #include "node/absent.h"
 
-/* A socket, perhaps under the name that it has while it is made. */
+/* It contains a socket, perhaps with the name that it has until it listens. */
 static void empty(int folder)
 {
 	DIR *files = folder >= 0 ? fdopendir(folder) : NULL;

@@ -25,7 +25,7 @@ enum {
 	ACCEPTS = 32, /* connections in a round of the loop */
 };
 
-/* One per folder. The lock goes with the process, however it ends. */
+/* There is one meted per folder. The lock disappears with the process, however it ends. */
 static int lock(struct daemon *d, struct fault *why)
 {
 	char path[PLACE_MAX + 8];
@@ -39,7 +39,7 @@ static int lock(struct daemon *d, struct fault *why)
 	return 0;
 }
 
-/* Whoever may not connect to the system's daemon finds it all the same. */
+/* Also detects a system daemon that the user may not connect to. */
 static int beside_system(struct fault *why)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX,
@@ -81,7 +81,7 @@ static int open_devices(struct daemon *d, struct fault *why)
 	int r = nvml_open(d->options.driver, &d->nvml, why);
 
 	d->missing_driver = r < 0;
-	/* On a node, none of which are there yet, they are waited for. */
+	/* On a Kubernetes node without GPUs yet, meted waits for them. */
 	if (r == 0 && d->options.kubernetes && !nvml_count(d->nvml))
 		r = fault_set(why, -ENODEV, "the driver shows no GPU");
 	if (r < 0)
@@ -120,8 +120,8 @@ static void on_admin(struct loop_watch *watch, int events)
 	(void)events;
 	struct daemon *d = container_of(watch, struct daemon, admin_listener);
 
-	/* Others wait behind who calls by the thousand: those are let in, or turned away, quickly.
-	 */
+	/* Others wait behind a user that opens thousands of connections: accept or refuse those
+	 * quickly. */
 	for (int i = 0; i < ACCEPTS && admin_accept(d); i++) {
 	}
 }
@@ -139,7 +139,7 @@ static int listen_admin(struct daemon *d, struct fault *why)
 	int r;
 
 	snprintf(path, sizeof(path), "%s/admin.sock", d->place);
-	/* Who connects to the system's is told apart by its credentials. */
+	/* The system's daemon identifies its callers by their credentials. */
 	r = daemon_listen(path, d->options.system ? 0666 : 0600, geteuid(), &d->admin_fd, why);
 	if (r < 0)
 		return r;
@@ -186,7 +186,7 @@ static int start_signals(struct daemon *d, struct fault *why)
 	return 0;
 }
 
-/* A guest is two descriptors. */
+/* A guest needs two descriptors. */
 static void raise_limits(void)
 {
 	struct rlimit files;
@@ -243,8 +243,10 @@ static int start(struct daemon *d, struct fault *why)
 	return r;
 }
 
-/* Guests go on without us and come back to our successor: their tenants stay in the journal, and so
- * does what pickers have. Only when nobody is left, nothing is. */
+/* Guests continue without us and reconnect to our successor. Their tenants therefore stay in the
+ * journal, and so do the reservations of `mete pick`. The journal is removed only if nobody is
+ * left.
+ */
 static void stop(struct daemon *d)
 {
 	char path[PLACE_MAX + 16];
@@ -252,7 +254,7 @@ static void stop(struct daemon *d)
 	sigset_t both;
 
 	d->stopping = true;
-	/* We are on our way: a second signal must not turn a clean end into another one. */
+	/* We are already stopping: a second signal must not interrupt the clean end. */
 	sigemptyset(&both);
 	sigaddset(&both, SIGTERM);
 	sigaddset(&both, SIGINT);
@@ -273,12 +275,12 @@ static void stop(struct daemon *d)
 	absent_close(d);
 	if (nobody && d->journal.path[0])
 		unlink(d->journal.path);
-	/* A driver that does not answer keeps its thread, and would keep us. */
+	/* A driver that does not answer blocks its thread, and would block our end. */
 	if (d->measure.busy || d->stores.work.busy || kubernetes_is_busy(d->kubernetes))
 		_exit(0);
 	loop_signal_close(&d->terminate);
 	loop_signal_close(&d->interrupt);
-	/* Closing gives both back their default, and other threads do not block them. */
+	/* Closing has reset both to their defaults, and other threads do not block them. */
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	loop_timer_close(&d->watchdog, NULL);
@@ -321,8 +323,8 @@ int main(int argc, char **argv)
 	log_limit(LOG_BURST, LOG_PER_SECOND);
 	umask(0077);
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a full disk, not an end */
-	/* One for the driver, which may not answer, and one for the store. */
+	signal(SIGXFSZ, SIG_IGN); /* treat a file-size limit like a full disk */
+	/* One thread for the driver, which may not answer, and one for the store. */
 	setenv("UV_THREADPOOL_SIZE", "2", 0);
 	raise_limits();
 	list_init(&daemon.tenants);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several meteds on one device (two users' own, say) each promise all of its memory. They notice
- * each other by an abstract socket of the device's name: the first binds it, and whoever finds it
- * bound connects, and stays connected; so each hears when the other comes and when it goes. Who it
- * is, the kernel says.
+ * Several meteds on one device (of two users, for example) each promise all of its memory. They
+ * notice each other by an abstract socket with the device's name. The first one binds it; the
+ * others find it bound, connect, and stay connected. Each therefore learns when another comes and
+ * goes, and the kernel tells who it is.
  *
- * Anybody may bind such a name, or connect to it. That makes us say something that is true (which
- * process of which user does so) and nothing else: nobody is refused anything because of it.
+ * Anybody may bind such a name, or connect to it. The only effect is a true message (which process
+ * of which user does so); nobody is refused anything because of it.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -17,7 +17,7 @@
 #include "node/user.h"
 
 enum {
-	MARK_PEERS = 4,	     /* that are known at a time; others wait unseen */
+	MARK_PEERS = 4,	     /* connected at a time; others wait unseen */
 	MARK_REST_MS = 1000, /* between two tries */
 };
 
@@ -36,13 +36,13 @@ struct mark {
 	struct loop_timer rest; /* until the next one is let in */
 	bool resting;
 	int listen_fd;			   /* -1: somebody else has the mark */
-	struct mark_peer peer[MARK_PEERS]; /* or, where we have not the mark, who has, first */
+	struct mark_peer peer[MARK_PEERS]; /* if we do not have the mark, the first is its holder */
 	uint64_t tried_ns;
 };
 
 static void take_mark(struct mark *m);
 
-/* ---- who is there ---------------------------------------------------------------------------- */
+/* ---- peers ----------------------------------------------------------------------------------- */
 
 static uint32_t count_peers(const struct mark *m)
 {
@@ -80,7 +80,7 @@ static void on_peer_closed(struct loop_watch *watch)
 		take_mark(p->mark);
 }
 
-/* It has gone, or says something, which nobody does. */
+/* It has gone, or sent something, which no meted does. */
 static void on_peer(struct loop_watch *watch, int events)
 {
 	struct mark_peer *p = container_of(watch, struct mark_peer, watch);
@@ -118,8 +118,8 @@ static void add_peer(struct mark *m, int fd)
 			    (unsigned)p->uid);
 }
 
-/* Who comes and goes without an end costs us one of them in a while; and where a descriptor or
- * memory is lacking now, it may not be then. */
+/* One peer is accepted per interval, so that endless connecting costs us little. A lack of
+ * descriptors or memory may be over by the next one. */
 static void on_listener(struct loop_watch *watch, int events)
 {
 	struct mark *m = container_of(watch, struct mark, listener);
@@ -135,7 +135,7 @@ static void on_listener(struct loop_watch *watch, int events)
 
 /* ---- the mark -------------------------------------------------------------------------------- */
 
-/* Simulated devices are called alike on all nodes: a node is its folder. */
+/* Simulated devices have the same names on all nodes: the folder identifies the node. */
 static void name_node(char *text, size_t size)
 {
 	const char *folder = getenv("METE_SIM_DIR");
@@ -185,7 +185,7 @@ static int try_mark(struct mark *m)
 	return 0;
 }
 
-/* Who has it may let everybody in and out: no more than now and then. */
+/* Rarely: the mark's holder may accept and drop connections all the time. */
 static void take_mark(struct mark *m)
 {
 	uint64_t now = loop_now_ns();
@@ -210,7 +210,7 @@ int mark_open(struct daemon *d)
 		m->listen_fd = -1;
 		for (uint32_t n = 0; n < MARK_PEERS; n++)
 			m->peer[n] = (struct mark_peer){.mark = m, .fd = -1};
-		/* Making it never fails in libuv. */
+		/* This never fails in libuv. */
 		best_effort(loop_timer_init(&d->loop, &m->rest, on_rested));
 		take_mark(m);
 	}
@@ -228,7 +228,7 @@ static void on_listener_closed(struct loop_watch *watch)
 	close(take_fd(&container_of(watch, struct mark, listener)->listen_fd));
 }
 
-/* The memory is the loop's until it is done. */
+/* The loop uses the memory until it has ended. */
 void mark_close(struct daemon *d)
 {
 	for (uint32_t i = 0; d->marks && i < d->devices; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rim of core/residual.h: what a guest's page and the ledger say at a moment, what the driver
- * says on the worker, and when. */
+/* Connects core/residual.h to the rest: reads guests' pages and the ledger, asks the driver on the
+ * worker, and decides when. */
 #include "node/measure.h"
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 enum {
 	LATE_MS = 2000,
-	/* When it is tried again with guests that did not stand still. */
+	/* How soon guests that changed during the measurement are measured again. */
 	AGAIN_FIRST_MS = 10,
 	AGAIN_LAST_MS = 1000,
 };
@@ -52,7 +52,7 @@ static void count_flux(struct guest_device *at, bool now)
 	show_flux(of);
 }
 
-/* Who would be refused waits for what is being measured, unless that takes too long. */
+/* A request that would be refused waits for the measurement, unless that takes too long. */
 static void set_late(struct daemon *d, bool late)
 {
 	if (d->measure_late == late)
@@ -126,22 +126,22 @@ static uint64_t load(const uint64_t *place)
 	return __atomic_load_n(place, __ATOMIC_RELAXED);
 }
 
-/* How often what the guest holds has changed; RESIDUAL_MOVING while it changes, and while it has
- * said that contexts came or went, and we have not heard it yet. */
+/* How often what the guest holds has changed; RESIDUAL_MOVING while it is changing, and while its
+ * messages about created or destroyed contexts have not been read yet. */
 static uint64_t says_moved(const struct guest *g)
 {
 	uint64_t settles = __atomic_load_n(&g->own->settles, __ATOMIC_SEQ_CST);
 	uint64_t ended = __atomic_load_n(&g->own->moves_ended, __ATOMIC_SEQ_CST);
 	uint64_t begun = __atomic_load_n(&g->own->moves_begun, __ATOMIC_SEQ_CST);
 
-	/* Who is about to state what it holds has a page that is not about that yet. */
+	/* It has not stated what it holds yet, and its page does not cover that until then. */
 	if (!g->stated && g->caller)
 		return RESIDUAL_MOVING;
 	return begun != ended || settles > g->settles ? RESIDUAL_MOVING : begun;
 }
 
-/* `moves_first`: they are looked at before all else when a measurement begins, and after all else
- * when it has ended: what changes in between is not missed. */
+/* `moves_first`: the moves are read before everything else at the beginning of a measurement, and
+ * after everything else at its end, so that no change in between is missed. */
 static struct residual_moment moment_of(const struct guest_device *at, bool moves_first)
 {
 	const struct guest *g = at->guest;
@@ -158,7 +158,7 @@ static struct residual_moment moment_of(const struct guest_device *at, bool move
 		.loose = load(&own->loose_bytes[i]),
 		.contexts = load(&own->device[i].contexts),
 		.others = others ? others - 1 : RESIDUAL_UNSAID,
-		/* What its page says it allocated is what is on the device. */
+		/* The allocated amount in its page covers only what is on the device. */
 		.granted = has.granted - has.evicted};
 	now.moved = moves_first ? moved : says_moved(g);
 	return now;
@@ -173,7 +173,7 @@ static int by_pid(const void *a, const void *b)
 	return (one->pid > other->pid) - (one->pid < other->pid);
 }
 
-/* On the worker: it reads what the driver says, and nothing else. */
+/* Runs on the worker. It only asks the driver. */
 static void ask_driver(struct loop_work *work)
 {
 	struct daemon *d = container_of(work, struct daemon, measure);
@@ -196,7 +196,7 @@ struct nvml_process *measure_row(struct daemon *d, uint32_t device, uint32_t row
 	return &d->processes[(size_t)device * DAEMON_GUESTS + row];
 }
 
-/* The first row of a process, or of the one behind it. */
+/* The first row of a process, or of the next process. */
 static uint32_t first_row(const struct daemon *d, uint32_t device, pid_t pid)
 {
 	const struct nvml_process *rows = &d->processes[(size_t)device * DAEMON_GUESTS];
@@ -240,7 +240,7 @@ static void end_measuring(struct daemon *d, struct guest_device *at)
 	uint64_t used;
 
 	list_remove(&at->measure);
-	/* Its peak goes with the residual that there was, not with what is left of it. */
+	/* The peak belongs to the former residual, not to the new one. */
 	book_refresh_guest(at->guest);
 	if (!d->measured[device]) {
 		step(at, RESIDUAL_FAILS, 0, NULL);
@@ -254,10 +254,10 @@ static void end_measuring(struct daemon *d, struct guest_device *at)
 	step(at, RESIDUAL_ENDS, used, &now);
 }
 
-/* ---- who waits for it ------------------------------------------------------------------------ */
+/* ---- waiting for measurements ---------------------------------------------------------------- */
 
-/* Where only unused credit is in the way that is recalled: the ledger does so for one byte that it
- * does not grant. book_pump() follows. */
+/* If only unused credit is in the way, it is recalled: the ledger does so for a request of one
+ * byte, which it does not grant. book_pump() follows. */
 static void answer_check(struct daemon *d, struct guest_device *at)
 {
 	struct ledger_request request = {.id = at->check_id, .bytes = 1, .residual = LEDGER_ROOM};
@@ -321,8 +321,8 @@ void measure_check(struct guest_device *at, uint32_t id)
 
 /* ---- when ------------------------------------------------------------------------------------ */
 
-/* Soon after a guest has moved, and less and less often while it goes on; not while all stand
- * still. */
+/* Soon after a guest has changed, then less and less often while it keeps changing; never while
+ * nothing changes. */
 static void arm_again(struct daemon *d)
 {
 	if (list_empty(&d->measure_between)) {
@@ -386,7 +386,7 @@ static void on_measured(struct loop_work *work)
 	outside_looked(d);
 	ledger_looked(d->ledger);
 	watch_looked(d, d->measurements);
-	book_pump(d); /* who is answered finds the figures in its page */
+	book_pump(d); /* a guest that is answered must find the figures in its page */
 	answer_checks(d);
 	book_pump(d);
 	measure_start(d);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What measures: memory by the driver's figures, time beside the driver's, and what a context is
- * thought to take.
+ * Measurements: memory according to the driver, charged time compared with the driver's, and
+ * estimates of what a context takes.
  */
 #pragma once
 
 #include "node/daemon.h"
 
-/* drift.c: both ends of a measurement, and between them the worker. */
+/* drift.c: the beginning and the end of a measurement; drift_ask() runs on the worker between
+ * them. */
 void drift_want(struct daemon *d);
 void drift_ask(struct daemon *d);
 void drift_seen(struct daemon *d);
@@ -34,7 +35,7 @@ void measure_all(struct daemon *d);
 /* Whether figures that are being measured are worth waiting for. */
 bool measure_under_way(const struct daemon *d);
 
-/* A row of the driver's answer; and: a process on the device is a guest. */
+/* A row of the driver's answer. The second function marks a process on the device as a guest. */
 struct nvml_process *measure_row(struct daemon *d, uint32_t device, uint32_t row);
 void measure_mark(struct daemon *d, uint32_t device, pid_t pid);
 
@@ -46,7 +47,7 @@ void watch_close(struct daemon *d);
 void watch_stirred(struct tenant *t);
 /* The tenant asks for memory: the answer waits for a measurement, if the last one is too old. */
 void watch_asker(struct guest_device *at);
-/* So many measurements have ended. */
+/* This many measurements have ended. */
 void watch_looked(struct daemon *d, uint64_t measurements);
 
 /* prices.c */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A node of Kubernetes whose driver, or whose GPUs, are not there (yet): where its file says so,
- * meted stays and looks again. It opens nothing meanwhile, nor the journal. When there is a GPU,
- * meted starts anew, as it was started.
+ * A Kubernetes node whose driver or GPUs are not there (yet). If its file asks for this, meted
+ * stays and looks again. Meanwhile it opens nothing, not even the journal. When there is a GPU,
+ * meted restarts as it was started.
  */
 #include <signal.h>
 #include <unistd.h>

@@ -22,7 +22,7 @@ static uint32_t position_of(const struct tenant_device *at)
 
 /* ---- the machines ---------------------------------------------------------------------------- */
 
-/* Something waits that nobody may ever answer. */
+/* Something waits, perhaps without any event to come. */
 static void on_timer(struct loop_timer *timer)
 {
 	struct daemon *d = container_of(timer, struct daemon, move_timer);
@@ -100,8 +100,8 @@ static void act(const struct residency_action *action)
 	case RESIDENCY_CREDIT:
 	case RESIDENCY_DROP:
 	case RESIDENCY_STOP:
-		/* What is outstanding is the machine's to know, and is compared with what the
-		 * guests were told: a guest may have ended in between. */
+		/* The machine knows what is outstanding. It is compared with what the guests were
+		 * told, because a guest may have ended in between. */
 		move_due(at);
 		break;
 	case RESIDENCY_GRANT:
@@ -118,7 +118,7 @@ static void act(const struct residency_action *action)
 	}
 }
 
-/* Who is alone need not say when it is idle, unless it is to be parked then. */
+/* A tenant that is alone need not report idleness, unless it is to be parked then. */
 static void listen_anew(struct device *device, uint64_t now)
 {
 	device->relisten = false;
@@ -136,7 +136,7 @@ bool move_listens(const struct tenant_device *at)
 	return at->joined && (at->seat.device->tenants > 1 || at->tenant->share.park_ns);
 }
 
-/* What is cleared may be reserved again. */
+/* Cleared parts of the store may be reserved again. */
 static void say_cleared(struct daemon *d, uint32_t index, uint64_t now)
 {
 	struct device *device = &d->device[index];
@@ -145,8 +145,8 @@ static void say_cleared(struct daemon *d, uint32_t index, uint64_t now)
 		residency_cleared(&device->residency, take_bytes(&device->uncleared_bytes), now);
 }
 
-/* Somebody of before this daemon has not said what it holds: the ledger keeps room for that, and
- * nothing is moved on figures that lack it. */
+/* A guest from before this daemon has not stated what it holds. The ledger keeps room for that, and
+ * nothing is moved according to figures that lack it. */
 static bool is_expecting(const struct daemon *d, uint32_t index)
 {
 	if (!d->restoring)
@@ -217,7 +217,7 @@ uint64_t move_deadline(const struct daemon *d)
 	return first;
 }
 
-/* ---- who is in them -------------------------------------------------------------------------- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 static void join(struct tenant_device *at, uint64_t now)
 {
@@ -253,7 +253,7 @@ void move_stand_up(struct tenant_device *at, uint64_t now)
 	device->members--;
 	at->joined = false;
 	list_remove(&at->move_due);
-	/* It comes back, if it does, to what the ledger has: nothing. */
+	/* If it comes back, it begins with what the ledger has: nothing. */
 	memset(&at->member, 0, sizeof(at->member));
 }
 
@@ -266,7 +266,7 @@ void move_set(struct tenant *t)
 
 		if (!at->seated)
 			continue;
-		/* Who no longer swaps is a member for as long as it has what moved. */
+		/* A tenant that no longer swaps stays a member while it has memory that moved. */
 		if (!at->joined)
 			move_sit(at, now);
 		else
@@ -285,7 +285,7 @@ void move_wants(struct tenant_device *at, bool wants, uint64_t now)
 		residency_idle(&at->member, now);
 }
 
-/* ---- people ---------------------------------------------------------------------------------- */
+/* ---- suspending and figures ------------------------------------------------------------------ */
 
 static void bring_back(struct tenant *t, uint32_t devices, uint64_t now)
 {

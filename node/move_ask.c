@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks for memory that can move; what cannot is node/move_plain.c's. Those of a tenant stand in
- * line for the machine, one at a time; what that has granted the ledger is asked for, which has
- * room for it, unless somebody else was quicker: then it is asked for again. Where the machine
- * would refuse it only because of what may be about to change (a context that is reserved for and
- * not measured yet, credit that nobody uses) it waits for that.
+ * Asks for movable memory; node/move_plain.c handles unmovable memory. A tenant's asks go to the
+ * machine one at a time. When the machine has granted one, the ledger is asked. It has room, unless
+ * somebody else was faster; then the ask goes to the machine again. An ask that the machine would
+ * refuse only because of figures that may be about to change (a reserved context that is not
+ * measured yet, unused credit) waits for that change.
  */
 #include "base/text.h"
 #include "node/guest.h"
@@ -110,7 +110,7 @@ static void pass(struct ask *ask, uint64_t bytes)
 	ask->granted_bytes = bytes;
 	ask->state = ASK_LEDGER;
 	device_of(at)->passed_bytes += bytes;
-	/* It may be answered, and be gone, by the time that this returns. */
+	/* The ask may be answered and freed when this returns. */
 	if (words_ask(at, &request))
 		return;
 	take_back(ask);
@@ -136,8 +136,7 @@ static uint64_t load(const uint64_t *place)
 	return __atomic_load_n(place, __ATOMIC_SEQ_CST);
 }
 
-/* What of the guest cannot move as far as is known, and may turn out not to be there, or to move.
- */
+/* The guest's bytes that count as unmovable, but may turn out to be movable or not there at all. */
 static uint64_t unsettled(const struct guest_device *at, uint64_t *ret_spare)
 {
 	const struct wire_own_page *own = at->guest->own;
@@ -150,7 +149,7 @@ static uint64_t unsettled(const struct guest_device *at, uint64_t *ret_spare)
 	fixed -= at->move.here < fixed ? at->move.here : fixed;
 	used = load(&own->device[i].allocated_bytes) - load(&own->movable[i].resident_bytes);
 	*ret_spare = used < fixed ? fixed - used : 0;
-	/* What is being allocated is not among what can move yet. */
+	/* Memory that is being allocated does not count as movable yet. */
 	return at->residual.reserved + (at->in_flux ? at->residual.known : 0) +
 	       (begun != ended ? fixed : *ret_spare);
 }
@@ -177,13 +176,13 @@ uint64_t move_unsettled(const struct device *device, bool recalls)
 	return all;
 }
 
-/* Is it worth waiting? */
+/* Is waiting worthwhile? */
 static bool may_settle(struct ask *ask)
 {
 	struct tenant_device *of = of_tenant(ask->at);
 	const struct device *device = device_of(ask->at);
 	bool first = ask->state != ASK_SETTLES;
-	/* This looks at all guests' pages, which may make the device larger by itself. */
+	/* This reads all guests' pages, which alone may increase the capacity. */
 	uint64_t capacity = move_unsettled(device, first);
 
 	capacity += move_capacity(of->tenant->daemon, of->index);
@@ -204,7 +203,7 @@ static bool settles(const struct tenant_device *of)
 	return ask && ask->state == ASK_SETTLES;
 }
 
-/* In advance where nobody would move for it. */
+/* Asks for more in advance if nobody would have to move for it. */
 static uint64_t amount(const struct tenant_device *of, const struct ledger_request *request)
 {
 	uint64_t room = residency_room(of->member.residency);
@@ -308,7 +307,7 @@ void move_ask_late(struct daemon *d, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < d->devices; i++) {
 		move_settled(&d->device[i]);
-		/* The list may be another one after an answer. */
+		/* An answer may change the list. */
 		while (move_end_plain(&d->device[i], now_ns))
 			;
 		if (!list_empty(&d->device[i].plain))
@@ -318,7 +317,7 @@ void move_ask_late(struct daemon *d, uint64_t now_ns)
 
 /* ---- asks ------------------------------------------------------------------------------------ */
 
-/* What the ledger would refuse, whatever is moved, it refuses itself, with its own sentence. */
+/* If not, the ledger would refuse it whatever is moved: let it do so, with its own sentence. */
 static bool is_within(const struct guest_device *at, uint64_t bytes)
 {
 	const struct ledger_account *account = of_tenant(at)->account;
@@ -328,8 +327,8 @@ static bool is_within(const struct guest_device *at, uint64_t bytes)
 	return bytes <= ledger_account_room(account) + (sums.granted - sums.allocated);
 }
 
-/* Who says so has asked for the store, if perhaps on another connection: it will do so on this one.
- */
+/* A guest that calls memory movable has asked for the store, perhaps on an earlier connection. It
+ * will ask again on this one. */
 static bool can_move(const struct guest_device *at)
 {
 	const struct tenant_device *of = of_tenant(at);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of node/move.h share among themselves: small sums, and where a guest's device is.
- */
+/* Shared by the files of node/move.h: small sums, and finding a guest's device. */
 #pragma once
 
 #include "node/daemon.h"
@@ -28,11 +27,11 @@ static inline uint64_t take_bytes(uint64_t *bytes)
 	return had;
 }
 
-/* What there is for what can move: all but what cannot, and what room is being made for. The
- * machine is told at its next step. */
+/* The room for movable memory: the device without the unmovable memory, and without the room that
+ * is being made. The machine is told at its next step. */
 uint64_t move_capacity(const struct daemon *d, uint32_t index);
 
-/* The device's place among its tenant's. */
+/* The device's index among its tenant's. */
 static inline uint32_t index_of(const struct guest_device *at)
 {
 	return (uint32_t)(at - at->guest->device);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Orders. What is outstanding of a tenant is compared with what its guests were told and have not
- * done, and the rest is told, one guest after the other: so at most one of them ends with a block
- * that is larger than what is left of its order. More was told than is outstanding where something
- * was freed meanwhile: then the guest's generation ends, or it would move what nobody asked for.
+ * Orders. What a tenant must still do is compared with what its guests were told and have not done.
+ * The guests are told the rest, one after the other, so that at most one of them ends with a block
+ * that is larger than the rest of its order. If something was freed meanwhile, the guests were told
+ * too much: then their generation ends, or they would move what nobody asked for.
  */
 #include <inttypes.h>
 
@@ -54,7 +54,7 @@ int move_match(struct guest_device *at)
 		return ledger_restore(l, at->holder, has.evicted - target);
 	if (target == has.evicted)
 		return 0;
-	/* Whatever its page says at the moment: it has this, and not on the device. */
+	/* It has this memory, whatever its page says at the moment, and not on the device. */
 	if (has.allocated < target)
 		ledger_report(l, at->holder, target);
 	return ledger_evict(l, at->holder, target - has.evicted);
@@ -114,7 +114,7 @@ void move_recall(struct guest_device *at, uint64_t bytes)
 	guest_send(g, &message);
 }
 
-/* What it holds of its tenant's credit and does not use cannot leave as it is. */
+/* Unused credit cannot move out: recall it. */
 static void recall(struct guest_device *at)
 {
 	const struct guest *g = at->guest;
@@ -153,7 +153,7 @@ static bool is_told(const struct move_guest *m)
 	return open_order(m) || move_open_credit(m);
 }
 
-/* All that have something to do; false: none has. */
+/* Stops all guests that have something to do; false: none is stopping. */
 static bool stop_all(const struct tenant_device *of, uint32_t device)
 {
 	bool any = false;
@@ -169,8 +169,9 @@ static bool stop_all(const struct tenant_device *of, uint32_t device)
 	return any;
 }
 
-/* A later order is for so many bytes more than it has done, also where it has done too much. Who
- * joined behind a closed gate has work under way until it says that it has drained. */
+/* A later order asks for this many bytes more than it has done, even if it has done too much. A
+ * guest that joined behind a closed gate may have work in progress until it reports that it has
+ * drained. */
 static uint64_t order(struct guest_device *at, uint64_t bytes)
 {
 	struct move_guest *m = &at->move;
@@ -212,7 +213,7 @@ static uint64_t drop(struct guest_device *at, uint64_t bytes)
 	return more;
 }
 
-/* Returns what nobody could be told. */
+/* Returns the rest that no guest could be told. */
 static uint64_t split(struct tenant_device *of, uint32_t device, uint64_t bytes,
 		      uint64_t (*one)(struct guest_device *at, uint64_t bytes))
 {
@@ -232,16 +233,17 @@ static void give(struct tenant_device *of, uint32_t device, const struct sums *t
 
 	split(of, device, beyond(m->ordered_bytes, told->order), order);
 	rest = split(of, device, beyond(m->credit_bytes, told->credit), credit);
-	/* Somebody unknown took the room. Who is being stopped is told when it has answered. */
+	/* Somebody unknown took the room. A stopping guest is told when it has answered. */
 	if (rest && !told->stopping)
 		residency_unused(m, rest, now);
 	rest = split(of, device, beyond(m->dropping_bytes, told->drop), drop);
-	/* There is nothing left of it. */
+	/* There is nothing left to drop. */
 	if (rest && !told->stopping)
 		residency_dropped(m, rest, now);
 }
 
-/* In the store before it is needed: as much as each would need, as far as there is store. */
+/* Has parts of the store prepared before they are needed: as much as each guest would need, as far
+ * as the budget allows. */
 static void prepare(struct tenant_device *of, uint32_t device)
 {
 	const struct residency *r = of->member.residency;
@@ -325,7 +327,7 @@ bool move_orders(struct daemon *d, uint64_t now)
 	return done;
 }
 
-/* ---- what is gone ---------------------------------------------------------------------------- */
+/* ---- freed memory ---------------------------------------------------------------------------- */
 
 void move_freed(struct guest_device *at, uint64_t here, uint64_t out)
 {
@@ -340,7 +342,7 @@ void move_freed(struct guest_device *at, uint64_t here, uint64_t out)
 	move_due(of);
 }
 
-/* As both sides are when they meet. */
+/* The state of both sides at the beginning of a connection. */
 static void begin_anew(struct move_guest *m)
 {
 	forget_orders(m);
@@ -349,14 +351,14 @@ static void begin_anew(struct move_guest *m)
 	m->telling = m->can = false;
 }
 
-/* More can move than was asked for as such: its credit is one. */
+/* More is movable than was asked for as movable: guests use any credit for it. */
 static void grow(struct guest_device *at, uint64_t bytes)
 {
 	at->move.here += bytes;
 	residency_adopt(&of_tenant(at)->member, bytes, 0, now_of(at));
 }
 
-/* Nothing of it is on its way. */
+/* None of its memory is about to move. */
 static bool is_settled(const struct move_guest *m)
 {
 	return !open_order(m) && !move_open_credit(m) && !m->stopping;
@@ -374,7 +376,7 @@ void move_sync(struct guest_device *at, bool exact)
 	if (!g->caller || !g->stated || !m->can || !of_tenant(at)->joined)
 		return;
 	ledger_holder_sums(at->holder, &has);
-	/* What was freed in the store is not said otherwise. */
+	/* No message reports what was freed in the store. */
 	if (is_settled(m) && out < m->out) {
 		best_effort(ledger_free_evicted(g->tenant->daemon->ledger, at->holder,
 						least(m->out - out, has.evicted)));
@@ -401,18 +403,18 @@ void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out)
 		return;
 	m->here = movable;
 	m->out = out;
-	/* Of a former daemon's store, which lives while its guests do, and counts here. */
+	/* It is in a former daemon's store, which lives as long as its guests, and counts here. */
 	if (!at->guest->known) {
 		m->foreign_bytes = out;
 		at->guest->tenant->daemon->stores.used_bytes += out;
 	}
 	residency_adopt(&of->member, movable, out, now_of(at));
-	/* The ledger has just adopted all of it as being on the device. */
+	/* The ledger has just adopted everything as being on the device. */
 	best_effort(move_match(at));
 	move_due(of);
 }
 
-/* What is given back without SEGMENT_RETURN was a former daemon's. */
+/* What is returned without SEGMENT_RETURN belonged to a former daemon's store. */
 static void forget_foreign(struct guest_device *at, uint64_t bytes)
 {
 	bytes = least(bytes, at->move.foreign_bytes);
@@ -446,9 +448,9 @@ void move_left(struct guest *g)
 	}
 }
 
-/* ---- what they say --------------------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
-/* Why it is not believed; NULL: it is. */
+/* Why the report is not believed; NULL: it is. */
 static const char *doubt(const struct guest_device *at, const struct wire_moved *said)
 {
 	const struct move_guest *m = &at->move;
@@ -499,7 +501,7 @@ static void believe(struct guest_device *at, const struct wire_moved *said)
 	if (dropped)
 		residency_dropped(of, least(dropped, of->dropping_bytes), now);
 	forget_foreign(at, dropped);
-	/* Its page no longer has them among what can move. */
+	/* Its page no longer counts these bytes as movable. */
 	if (failed)
 		move_sync(at, true);
 }
@@ -525,7 +527,7 @@ void move_heard(struct guest *g, uint32_t id, const struct wire_moved *said)
 	believe(at, said);
 	if (said->stopped && at->move.stopping) {
 		forget_orders(&at->move);
-		/* Others of its orders go on, under the new generation. */
+		/* Its tenant's other orders go on, in the new generation. */
 		at->move.telling = true;
 	}
 	best_effort(move_match(at));

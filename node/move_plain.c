@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks for memory that cannot move: contexts, arrays, tenants that do not swap. They are the
- * ledger's, but for two cases. Where it has no room but memory that can move is in the way, the ask
- * waits here while the machine's device is smaller by as much. And after which a tenant that moves
- * could never come back whole, is refused; unless only what may be about to change says so (as in
- * node/move_ask.c): then it waits for that.
+ * Asks for unmovable memory: contexts, arrays, tenants that do not swap. The ledger handles them,
+ * with two exceptions. If it has no room, but movable memory is in the way, the ask waits here, and
+ * the machine's capacity is reduced by as much meanwhile. An ask is refused if afterwards a tenant
+ * that moves could never come back whole. If that is only due to figures that may be about to
+ * change (as in node/move_ask.c), it waits for that change.
  */
 #include "base/text.h"
 #include "node/guest.h"
@@ -14,7 +14,7 @@
 
 static const uint64_t ms = 1000000;
 
-/* Whether enough could leave for it. */
+/* Whether enough memory could move out for it. */
 static bool could_leave(const struct residency *r, uint64_t bytes)
 {
 	uint64_t all = 0, free_to_go = 0;
@@ -31,8 +31,8 @@ static bool could_leave(const struct residency *r, uint64_t bytes)
 	       all + bytes + 4 * r->tuning.chunk_bytes <= r->capacity_bytes + r->budget_bytes;
 }
 
-/* With so much less for what can move, and `more` again: would each tenant still come back whole?
- */
+/* With `bytes` less room for movable memory, and `more` added: could each tenant still come back
+ * whole? */
 static bool is_bearable(const struct guest_device *at, uint64_t bytes, uint64_t more)
 {
 	uint64_t capacity = move_capacity(at->guest->tenant->daemon, of_tenant(at)->index) + more;
@@ -111,7 +111,7 @@ bool move_plain(struct daemon *d, uint32_t device)
 	return done;
 }
 
-/* Is an answer due? It is given. */
+/* Answers the ask if that is due. */
 static bool end_wait(struct ask *ask, uint64_t now_ns)
 {
 	struct guest_device *at = ask->at;

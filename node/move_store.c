@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guests' parts of their tenant's store. An ask that the budget has no room for waits where others
- * have more than they need there: they are told to give it back.
+ * Guests' parts of their tenant's store. An ask that does not fit the budget waits if others have
+ * more in the store than they need: they are told to return it.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static const char *why_nothing(const struct tenant_device *at)
 	return at->joined ? NULL : "nothing moves on this device";
 }
 
-/* Where it has been told why, NULL. */
+/* NULL: the guest was told why not. */
 static struct guest_device *mover(struct guest *g, uint32_t id, uint32_t device)
 {
 	const char *reason;
@@ -120,7 +120,7 @@ static void on_ready(struct store_segment *segment, int error)
 		refuse(at, segment->id, segment->bytes, error);
 		return;
 	}
-	/* Who asked on an earlier connection does not know of it. */
+	/* A guest that asked on an earlier connection does not know about it. */
 	if (!at->move.can || !at->guest->caller) {
 		release(segment);
 		return;
@@ -148,7 +148,7 @@ static int take_segment(struct guest_device *at, uint32_t id, uint64_t bytes)
 	return 0;
 }
 
-/* Others are told to give back what they do not need; false: nobody has any. */
+/* Tells others to return what they do not need; false: there is nothing to return. */
 static bool reclaim(struct daemon *d, const struct guest_device *asker, uint64_t bytes)
 {
 	bool any = d->stores.leaving_bytes > 0;
@@ -189,7 +189,7 @@ static void drop_wait(struct wait *w)
 	free(w);
 }
 
-/* False: nothing is to be waited for. */
+/* False: there is nothing to wait for. */
 static bool wait_for(struct guest_device *at, uint32_t id, uint64_t bytes)
 {
 	struct daemon *d = at->guest->tenant->daemon;
@@ -232,7 +232,7 @@ void move_segment_ask(struct guest *g, uint32_t id, const struct wire_segment_as
 	schedule_pump(g->tenant->daemon);
 }
 
-/* What was cleared is the first one's who waits. */
+/* The first in line gets what was cleared. */
 static void on_cleared(struct stores *stores)
 {
 	struct daemon *d = container_of(stores, struct daemon, stores);
