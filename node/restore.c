@@ -11,8 +11,8 @@
  *	reserved device=GPU-... pid=4711 owner=1000 started=123456 until=0
  *	free device=GPU-...
  *
- * What a tenant holds changes too often to be recorded: `held` is an upper bound that only rises,
- *in large steps. A guest or picker is identified by its pid and its process's start.
+ * What a tenant holds changes too often to be recorded: `held` is an upper bound that only
+ * rises, in large steps. A guest or picker is identified by its pid and its process's start.
  */
 #include <string.h>
 
