@@ -7,12 +7,12 @@
 /* The tenant that encloses a caller, found by the socket that it was given (or "") or by its
  * ancestors; NULL: none. */
 struct tenant *nested_find(struct daemon *d, const char *socket, pid_t caller, uint64_t started);
-/* Its own part of the time, apart from the tenants within it. */
+/* The tenant's own part of the time, without the tenants within it. */
 void nested_share(const struct tenant *t, struct share *ret_share);
 /* Its share, or that of an enclosing tenant, has changed: this affects all tenants within it. */
 void nested_changed(struct tenant *t);
-/* What it asked for and has less of because it is within another tenant: a sentence for people; "":
- * nothing. */
+/* A sentence for people that names what the tenant asked for but gets less of, because it is within
+ * another tenant. "": nothing. */
 void nested_note(const struct tenant *t, char *ret_note, size_t size);
 /* The outer tenant's account on one of the daemon's devices; NULL: it does not have that device. */
 struct ledger_account *nested_account(const struct tenant *outer, uint32_t index);

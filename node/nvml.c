@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cuda/nvml_prototypes.h"
 
-/* What is called, and whether it can be done without. */
+/* The library's functions, and whether they are required. */
 #define NVML_CALLS(CALL)                                                                           \
 	CALL(nvmlInit_v2, 1)                                                                       \
 	CALL(nvmlShutdown, 1)                                                                      \
@@ -40,7 +40,7 @@ struct nvml {
 	uint32_t count, room;
 	struct nvml_device *devices;
 	nvmlDevice_t *handles;
-	nvmlDevice_t *gpus;    /* that each is, or is a part of */
+	nvmlDevice_t *gpus;    /* the GPU that each device is, or is a part of */
 	nvmlEventSet_t events; /* NULL: nobody has asked for them */
 #define CALL(name, needed) nvml_fn_##name *name;
 	NVML_CALLS(CALL)
@@ -57,7 +57,7 @@ void nvml_close(struct nvml *nvml)
 		nvml->nvmlEventSetFree(nvml->events);
 	if (nvml->handles)
 		nvml->nvmlShutdown();
-	/* The library stays: what its threads still run must not be unmapped. */
+	/* The library stays loaded: its threads may still run its code. */
 	free(nvml->handles);
 	free(nvml->gpus);
 	free(nvml->devices);
@@ -128,7 +128,7 @@ static bool make_room(struct nvml *nvml)
 	return true;
 }
 
-/* The next device: `handle`, of that GPU or of a part of it. */
+/* Reads the next device: `handle` is that GPU or a part of it. */
 static int read_device(struct nvml *nvml, nvmlDevice_t handle, nvmlDevice_t gpu, struct fault *why)
 {
 	struct nvml_device *device;
@@ -203,14 +203,14 @@ static bool is_divided(const struct nvml *nvml, nvmlDevice_t gpu)
 	       now == NVML_DEVICE_MIG_ENABLE;
 }
 
-/* False: there is no part of that index. There may be gaps. */
+/* Returns false if there is no part with this index. There may be gaps. */
 static bool find_part(const struct nvml *nvml, nvmlDevice_t gpu, unsigned int index,
 		      nvmlDevice_t *ret_part)
 {
 	return nvml->nvmlDeviceGetMigDeviceHandleByIndex(gpu, index, ret_part) == NVML_SUCCESS;
 }
 
-/* The parts that MIG has made of a GPU; there may be none yet. */
+/* Reads the parts into which MIG has divided a GPU; there may be none yet. */
 static int read_parts(struct nvml *nvml, nvmlDevice_t gpu, struct fault *why)
 {
 	unsigned int most = 0;
@@ -344,7 +344,7 @@ int nvml_busy(struct nvml *nvml, uint32_t index, uint64_t since_us, struct nvml_
 		return -EIO;
 	r = nvml->nvmlDeviceGetProcessUtilization(nvml->handles[index], samples, &count, since_us);
 	if (r == NVML_ERROR_NOT_FOUND)
-		count = 0; /* nobody had any */
+		count = 0; /* no process had samples */
 	else if (r == NVML_ERROR_INSUFFICIENT_SIZE)
 		return -ENOSPC;
 	else if (r != NVML_SUCCESS || count > room)
@@ -355,8 +355,8 @@ int nvml_busy(struct nvml *nvml, uint32_t index, uint64_t since_us, struct nvml_
 	return 0;
 }
 
-/* A device that supports no events is watched for whether it answers, all the same. One kind that
- * it does not support (ECC's, where there is none) would have all others refused. */
+/* Registers only supported kinds: one that the device does not support (ECC's, without ECC) would
+ * make the driver refuse all. Even without events, whether a device answers is still checked. */
 static void register_events(const struct nvml *nvml, nvmlDevice_t gpu)
 {
 	unsigned long long kinds = nvmlEventTypeXidCriticalError | nvmlEventTypeDoubleBitEccError;
@@ -384,7 +384,7 @@ static int begin_events(struct nvml *nvml)
 	return 0;
 }
 
-/* What befalls a GPU befalls all its parts, unless the driver says which. */
+/* An event of a GPU concerns all its parts, unless the driver names one. */
 static bool befalls(const struct nvml *nvml, const nvmlEventData_t *data, uint32_t index)
 {
 	const struct nvml_device *device = &nvml->devices[index];
@@ -407,8 +407,8 @@ int nvml_events(struct nvml *nvml, struct nvml_event *out, uint32_t room, uint32
 		nvmlReturn_t result = nvml->nvmlEventSetWait_v2(nvml->events, &data, 0);
 
 		if (result != NVML_SUCCESS) {
-			/* NVML_ERROR_TIMEOUT: there are no more. A device that is lost may end the
-			 * others' events, too: it does not answer, which is seen elsewhere. */
+			/* NVML_ERROR_TIMEOUT: there are no more. A lost device may end the others'
+			 * events, too; that it does not answer is detected elsewhere. */
 			break;
 		}
 		for (uint32_t i = 0; i < nvml->count && n < room; i++)
@@ -425,7 +425,7 @@ int nvml_events(struct nvml *nvml, struct nvml_event *out, uint32_t room, uint32
 	return r;
 }
 
-/* Whether that part is the device: its place in the GPU may have come to another one. */
+/* Is `part` still the device? Its place in the GPU may have been given to another part. */
 static bool is_part(const struct nvml *nvml, nvmlDevice_t part, const struct nvml_device *device)
 {
 	unsigned int gpu_instance = 0, compute_instance = 0;
@@ -439,7 +439,7 @@ static bool is_part(const struct nvml *nvml, nvmlDevice_t part, const struct nvm
 	       (int)compute_instance == device->compute_instance;
 }
 
-/* A part that was destroyed and made anew has the same UUID, and another handle. */
+/* A part that was destroyed and recreated has the same UUID, but another handle. */
 static bool find_again(struct nvml *nvml, uint32_t index)
 {
 	nvmlDevice_t gpu = nvml->gpus[index], part;
@@ -462,7 +462,7 @@ bool nvml_answers(struct nvml *nvml, uint32_t index)
 	bool divided = nvml->devices[index].gpu_instance >= 0;
 	nvmlMemory_t memory;
 
-	/* A mode that is not known is no reason to take a GPU away. */
+	/* An unknown MIG mode is no reason to remove a GPU. */
 	if (divided ? !find_again(nvml, index) : is_divided(nvml, nvml->gpus[index]))
 		return false;
 	return nvml->nvmlDeviceGetMemoryInfo(nvml->handles[index], &memory) !=

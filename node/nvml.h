@@ -23,7 +23,7 @@ struct nvml_device {
 	uint64_t reserved_bytes; /* taken by the driver itself; 0 if not reported */
 	int minor;		 /* of its file, /dev/nvidia<minor>; -1: not reported */
 	char pci[32];		 /* "00000000:3B:00.0"; "": not reported */
-	/* As NVIDIA's tools count: of the GPU among all, divided or not; of the part in it. */
+	/* As NVIDIA's tools count: the GPU among all, divided or not; the part in its GPU. */
 	unsigned gpu_index, part_index;
 	/* MIG ids, if it is a part of a GPU; -1: it is a whole GPU. */
 	int gpu_instance, compute_instance;
@@ -32,7 +32,7 @@ struct nvml_device {
 struct nvml_process {
 	uint32_t pid;
 	uint64_t used_bytes;
-	bool guest; /* false here: for who asked */
+	bool guest; /* always false here: for the caller's use */
 };
 
 /* `folder`: that of the real libnvidia-ml.so.1; NULL: the loader finds it. */
@@ -51,9 +51,9 @@ struct nvml_busy {
 	uint32_t pid, percent; /* part of the time in which it had kernels on the device */
 };
 
-/* The driver's samples since that time (wall clock, microseconds), at most `room` rows; several
- * rows of a process are from different times. -EIO: the driver did not report them; -ENOSPC:
- * there are more. */
+/* The driver's samples since that time (wall clock, microseconds), at most `room` rows. A process
+ * may have several rows, from different times. -EIO: the driver did not report them; -ENOSPC: there
+ * are more. */
 must_check int nvml_busy(struct nvml *nvml, uint32_t index, uint64_t since_us,
 			 struct nvml_busy *out, uint32_t room, uint32_t *ret_count);
 
@@ -69,7 +69,7 @@ struct nvml_event {
  * does not wait. -EIO: the driver cannot report them. */
 must_check int nvml_events(struct nvml *nvml, struct nvml_event *out, uint32_t room,
 			   uint32_t *ret_count);
-/* Whether it is still on the bus, and divided by MIG as before. */
+/* Returns true if the device is still on the bus and divided by MIG as before. */
 bool nvml_answers(struct nvml *nvml, uint32_t index);
 
 /* "GPU-00010203-0405-..." or "MIG-..." to its 16 bytes; -EINVAL. */

@@ -14,7 +14,7 @@ struct options {
 	const char *kubernetes; /* borrowed from argv: the configuration; NULL: no Kubernetes */
 	const char *policy;	/* borrowed from argv; NULL: POLICY_FILE */
 	uint64_t reserve_bytes, context_bytes, grace_ns;
-	uint64_t store_bytes, quota_bytes; /* OPTIONS_UNSAID: by what the host has */
+	uint64_t store_bytes, quota_bytes; /* OPTIONS_UNSAID: derived from the host's memory */
 	uint32_t movement_milli;
 	enum log_level log_level;
 };

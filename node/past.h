@@ -10,13 +10,13 @@
 #include <stdint.h>
 
 struct past_record {
-	char *subject; /* its subject: "guest 3 4711 123456" */
-	char *line;    /* NULL: it was taken back */
+	char *subject; /* what it is about: "guest 3 4711 123456" */
+	char *line;    /* NULL: it was revoked */
 	uint64_t order;
 	uint32_t next; /* with the same hash: index + 1; 0: none */
 };
 
-/* All zero: nothing was read. */
+/* All zero: nothing has been read. */
 struct past {
 	struct past_record *records;
 	size_t count, room;

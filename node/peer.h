@@ -24,8 +24,8 @@
 enum {
 	PEER_RATE = 20000, /* messages a second */
 	PEER_BURST = 4000,
-	PEER_BACKLOG = 512 << 10,    /* of memory */
-	PEER_BACKLOG_LAST = 4 << 20, /* likewise, of an admin: long lists */
+	PEER_BACKLOG = 512 << 10,    /* bytes of memory */
+	PEER_BACKLOG_LAST = 4 << 20, /* likewise, for an admin, who requests long lists */
 };
 
 struct peer;
@@ -69,7 +69,7 @@ struct peer_identity {
 /* -ESRCH: it has ended already. */
 must_check int peer_identify(int fd, struct peer_identity *ret_identity);
 
-/* Takes `fd`, on failure, too. */
+/* Takes `fd`, even on failure. */
 must_check int peer_init(struct peer *peer, struct loop *loop, struct flow *flow, int fd,
 			 const struct peer_class *class);
 

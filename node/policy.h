@@ -44,8 +44,8 @@ enum policy_key {
 
 struct policy_value {
 	struct share_amount amount; /* of memory; all zero: no bound */
-	uint32_t number;	    /* of all else; of a part: thousandths */
-	uint32_t line;		    /* 0: nobody wrote it */
+	uint32_t number;	    /* of all other fields; parts are in thousandths */
+	uint32_t line;		    /* 0: it is not in the file */
 };
 
 struct policy_terms {

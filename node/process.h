@@ -19,8 +19,9 @@ struct process_identity {
 
 struct process_identity process_identify(pid_t pid);
 
-/* Whether it has become another program since it was identified, or is about to. If unknown: no;
- * nor while it ends, as the driver still holds its memory then. */
+/* Returns true if the process has become another program since it was identified, or is about to.
+ * Returns false if this is unknown, and while the process ends, because the driver still holds its
+ * memory then. */
 int process_was_replaced(const struct process_identity *process);
 
 /* In clock ticks since the machine's start; 0: no such process, or /proc does not show it. */
@@ -29,8 +30,8 @@ uint64_t process_started(pid_t pid);
 /* 0: no such process, or /proc does not show it. */
 pid_t process_parent(pid_t pid);
 
-/* Whether it has ended, all of it: what the driver held for it has been returned. A process that is
- * about to end has not. If that cannot be found out: no. */
+/* Returns true if the process has ended completely, so that the driver has returned what it held
+ * for it. A process that is about to end has not ended. Returns false if this is unknown. */
 int process_is_over(pid_t pid);
 
 /* The user that it runs as; -1: /proc does not show it. */

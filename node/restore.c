@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The records: a tenant with its share (the latest one counts), its end, a guest and its leaving; a
- * device that a picker has, and that it has it no more.
+ * The journal's records: a tenant with its share (the latest one counts) and its end; a guest and
+ * its leaving; a device that a picker holds and its release.
  *
  *	tenant id=3 owner=1000 outer=2 away=1 device=GPU-...,GPU-... name=%xx.. memory=4GiB wait=10s
  *	end id=3
@@ -11,8 +11,8 @@
  *	reserved device=GPU-... pid=4711 owner=1000 started=123456 until=0
  *	free device=GPU-...
  *
- * What a tenant holds changes too often to be written down: `held` is an upper bound, in large
- * steps, that only rises. Guests and pickers are told from others by their process's start, too.
+ * What a tenant holds changes too often to be recorded: `held` is an upper bound that only
+ * rises, in large steps. A guest or picker is identified by its pid and its process's start.
  */
 #include <string.h>
 
@@ -87,7 +87,7 @@ static void reserved_line(struct record *line, const struct daemon *d, uint32_t 
 	record_number(line, "until", it->until_ns);
 }
 
-/* Everything as it is now. */
+/* Rewrites the journal with the current state. */
 static int rewrite(struct daemon *d)
 {
 	struct record all = {0};
@@ -136,7 +136,7 @@ static void write_line(struct daemon *d, struct record *line)
 		free(line->text);
 		return;
 	}
-	/* What was lost before is in the whole; so is this line. */
+	/* A rewrite includes what was lost before, and this line. */
 	if (was_broken || journal_is_long(j))
 		r = rewrite(d);
 	else
@@ -197,7 +197,7 @@ void restore_guest_gone(struct guest *g)
 	struct record line = {0};
 
 	if (g->tenant->daemon->stopping)
-		return; /* it goes on, and comes back to our successor */
+		return; /* the guest runs on and connects to our successor */
 	guest_line(&line, "left", g);
 	write_line(g->tenant->daemon, &line);
 }
@@ -207,7 +207,7 @@ void restore_reserved(struct daemon *d, uint32_t device)
 	struct record line = {0};
 
 	if (d->stopping)
-		return; /* it is kept, and our successor knows */
+		return; /* it stays reserved, and our successor must know */
 	reserved_line(&line, d, device);
 	write_line(d, &line);
 }
@@ -261,7 +261,7 @@ static void bring_tenant_back(struct daemon *d, const char *line)
 			spec.texts[i] = texts[i];
 	}
 	r = read_devices(d, line, &spec, &why);
-	/* Neither is what is within a share that nobody has now. */
+	/* A tenant within an absent one is absent, too. */
 	if (r == -ENODEV || absent_has(d, (uint32_t)record_get_number(line, "outer"))) {
 		keep_absent(d, spec.id, line, r < 0 ? why.text : "its outer tenant is absent");
 		return;
@@ -315,7 +315,7 @@ static void bring_reservation_back(struct daemon *d, const char *line)
 		absent_add(d, 0, line);
 }
 
-/* What a tenant's processes held must not be promised to others before they have said so. */
+/* What a tenant's processes held is not promised to others before they have stated it. */
 static void hold(struct tenant *t)
 {
 	for (uint32_t i = 0; i < t->devices; i++)
@@ -395,7 +395,7 @@ int restore_open(struct daemon *d, struct fault *why)
 	past_done(&past);
 	leftover_remove(d);
 	list_for_each(link, &d->tenants) hold(list_entry(link, struct tenant, link));
-	/* Once, after a start; the first connection ends it where there is nothing to come back. */
+	/* Armed once, after a start. If nothing can come back, the first connection disarms it. */
 	if (!d->options.system || !list_empty(&d->tenants) || absent_any(d))
 		loop_arm(&d->grace, d->options.grace_ns);
 	if (!list_empty(&d->tenants)) {

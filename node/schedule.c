@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does what core/turns.h decides: tells it who wants which device, opens and closes gates, and
- * shows guests how they take part. Its clock is the guests': monotonic time by the simulator's
- * dilation.
+ * Carries out what core/turns.h decides: tells it which tenants want which device, opens and closes
+ * gates, and shows guests how they take part. Its clock is the guests' clock: monotonic time
+ * divided by the simulator's dilation.
  */
 #include "node/schedule.h"
 #include <signal.h>
@@ -17,11 +17,11 @@
 static const uint64_t us = 1000, ms = 1000000;
 
 enum {
-	FLIGHT_MS = 20, /* how much work may be under way beside a tenant that is silent, */
-	FLIGHT_CONTENDED_MS = 4, /* ... that waits, */
-	FLIGHT_BATCH_MS = 1,	 /* ... and beside one that comes first whenever it comes */
-	GRACE_US = 300,		 /* so long a guest is silent before it says so, */
-	GRACE_CONTENDED_US = 50, /* ... where somebody waits */
+	FLIGHT_MS = 20,		 /* work that may be under way while no other tenant waits, */
+	FLIGHT_CONTENDED_MS = 4, /* ... while one waits, */
+	FLIGHT_BATCH_MS = 1,	 /* ... and while a tenant takes part that always comes first */
+	GRACE_US = 300,		 /* how long a guest is silent before it reports IDLE, */
+	GRACE_CONTENDED_US = 50, /* ... while another tenant waits */
 };
 
 uint64_t schedule_now(const struct daemon *d)
@@ -34,7 +34,7 @@ static struct tenant_device *owner_of(const struct turns_seat *seat)
 	return seat->owner;
 }
 
-/* By which its tenant and its guests know the device. */
+/* The index by which the tenant and its guests know the device. */
 static uint32_t index_of(const struct tenant_device *at)
 {
 	return (uint32_t)(at - at->tenant->device);
@@ -45,7 +45,7 @@ static void apply(struct tenant_device *at)
 	tenant_gate_apply(at->tenant, index_of(at));
 }
 
-/* Whether one of the tenant's guests is busy there, as far as they say. */
+/* Is one of the tenant's guests busy on the device, according to their messages? */
 static bool is_busy(const struct tenant_device *at)
 {
 	uint32_t device = index_of(at);
@@ -58,8 +58,8 @@ static bool is_busy(const struct tenant_device *at)
 	return false;
 }
 
-/* Whether its work may be waiting for one of its own threads, or for us: then it is not to blame.
- * Guests may say what they like: see look_at_late(). */
+/* May the tenant's work be waiting for one of its own threads, or for us? Then the tenant is not to
+ * blame. Guests may claim anything: see look_at_late(). */
 static bool stands(const struct tenant_device *at)
 {
 	uint32_t device = index_of(at);
@@ -76,7 +76,7 @@ static bool stands(const struct tenant_device *at)
 	return false;
 }
 
-/* The guests may read while this writes: each word by itself is what they act upon. */
+/* Guests may read while this writes: they act on each word by itself. */
 static bool show(struct wire_tenant_turns *shown, const struct wire_tenant_turns *pace)
 {
 	bool changed = shown->say != pace->say || shown->contended != pace->contended ||
@@ -85,7 +85,7 @@ static bool show(struct wire_tenant_turns *shown, const struct wire_tenant_turns
 	__atomic_store_n(&shown->grace_ns, pace->grace_ns, __ATOMIC_RELAXED);
 	__atomic_store_n(&shown->flight_ns, pace->flight_ns, __ATOMIC_RELAXED);
 	__atomic_store_n(&shown->contended, pace->contended, __ATOMIC_RELAXED);
-	/* A guest may not have seen that turns had ended meanwhile. */
+	/* A guest may not have seen that turns ended in between. */
 	if (pace->say && !shown->say)
 		__atomic_fetch_add(&shown->began, 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&shown->say, pace->say, __ATOMIC_SEQ_CST);
@@ -108,7 +108,7 @@ static void tell_pace_to_all(struct tenant *t, uint32_t device)
 	list_for_each(link, &t->guests) tell_pace(list_entry(link, struct guest, link), device);
 }
 
-/* What may be under way, of work that others wait for. */
+/* How much work may be under way that others would have to wait for. */
 static uint64_t flight_ns(const struct turns_seat *seat, bool contended)
 {
 	/* Each of its processes is told its part. */
@@ -122,7 +122,8 @@ static uint64_t flight_ns(const struct turns_seat *seat, bool contended)
 	return (contended ? FLIGHT_CONTENDED_MS : FLIGHT_MS) * ms / processes;
 }
 
-/* What the seat's guests are told; `tell`: no GATE follows that says so. */
+/* Shows the seat's guests how they take part. `tell`: also sends PACE, as no GATE follows that
+ * would tell them. */
 static void pace(struct tenant_device *at, bool tell)
 {
 	uint32_t device = index_of(at);
@@ -152,7 +153,7 @@ static void assume_busy(struct tenant_device *at)
 		.idle = false;
 }
 
-/* Turns begin or end on a device: who takes part has not said yet whether it is busy. */
+/* Turns begin or end on a device. Its tenants have not reported yet whether they are busy. */
 static void change_mode(struct device *device, uint64_t now)
 {
 	device->shown_governed = device->turns.governed;
@@ -163,7 +164,7 @@ static void change_mode(struct device *device, uint64_t now)
 
 		if (!at->seated)
 			continue;
-		/* Who has said so already does not say it again. */
+		/* Guests that have reported it already do not repeat it. */
 		if (!at->tenant->shown->turns[index].say || !move_listens(at))
 			assume_busy(at);
 		turns_wants(&at->seat, now);
@@ -173,7 +174,7 @@ static void change_mode(struct device *device, uint64_t now)
 	}
 }
 
-/* Through its pidfds: no other process can be meant. */
+/* Uses the pidfds, so that no other process can be hit. */
 static void kill_guests(struct tenant *t)
 {
 	list_for_each(link, &t->guests)
@@ -210,7 +211,8 @@ static void let_loose(struct tenant_device *at)
 	apply(at);
 }
 
-/* One that was reported is not waited for again on its own word: not before it has drained. */
+/* A tenant that was reported as hung does not stand in line again until it has drained, whatever
+ * its guests say. */
 static void want(struct tenant_device *at, uint64_t now)
 {
 	if (!at->tenant->turns.hung)
@@ -220,9 +222,10 @@ static void want(struct tenant_device *at, uint64_t now)
 }
 
 /*
- * A gate that cannot be closed, as a thread stands at it, opens again. One that could not be closed
- * twice running is not waited for any more, whoever says that a thread stands there: others would
- * never run. It opens beside theirs, until all its work is complete, and the hardware slices.
+ * A gate that cannot drain because a thread stands at it is opened again. If it cannot drain twice
+ * in a row, nobody waits for it any longer, even if a guest claims that a thread stands there:
+ * otherwise the others would never run. It is then open beside theirs, and the hardware slices,
+ * until all the tenant's work is complete.
  */
 static void look_at_late(struct tenant_device *at, uint64_t now)
 {
@@ -237,7 +240,7 @@ static void report(struct tenant_device *at)
 		log_of(at, "tenant.hangs");
 }
 
-/* Nothing of it is under way now: it takes turns like everybody. */
+/* None of its work is under way now: the tenant takes turns again. */
 static void rein_in(struct tenant_device *at)
 {
 	if (!at->loose)
@@ -255,8 +258,7 @@ static void act(const struct turns_action *action, uint64_t now)
 		at->barred = at->draining = at->loose = false;
 		pace(at, false);
 		apply(at);
-		/* Its guests may have said so while the gate was closed, and do not say it again.
-		 */
+		/* Its guests may have sent IDLE while the gate was closed, and do not repeat it. */
 		if (!is_busy(at))
 			turns_idle(&at->seat, now);
 		move_wants(at, is_busy(at), now);
@@ -286,8 +288,8 @@ static void act(const struct turns_action *action, uint64_t now)
 	}
 }
 
-/* Does all that is to be done. A gate that closes at once is drained before the next is asked for.
- */
+/* Performs all pending actions. A gate that closes at once has drained before the next action is
+ * requested. */
 static void act_all(struct daemon *d, uint64_t now)
 {
 	struct turns_action action;
@@ -296,7 +298,7 @@ static void act_all(struct daemon *d, uint64_t now)
 		act(&action, now);
 }
 
-/* Whether turns have begun or ended on a device; they may on another one by that. */
+/* Returns true if turns have begun or ended on a device. They may then begin or end on another. */
 static bool change_modes(struct daemon *d, uint64_t now)
 {
 	for (uint32_t i = 0; i < d->devices; i++) {
@@ -308,7 +310,7 @@ static bool change_modes(struct daemon *d, uint64_t now)
 	return false;
 }
 
-/* After every event. */
+/* Called after every event. */
 static void pump(struct daemon *d, uint64_t now)
 {
 	uint64_t deadline;
@@ -405,13 +407,13 @@ void schedule_set(struct tenant *t)
 	turns_share_of(&own, &share);
 	turns_set(&t->turns, &share, now);
 	move_set(t);
-	t->suspended = false; /* whoever set it knows what was the matter */
+	t->suspended = false; /* who changes the share knows why it was suspended */
 	for (uint32_t i = 0; i < t->devices; i++)
 		tenant_gate_apply(t, i);
 	pump(t->daemon, now);
 }
 
-/* A tenant takes part from its first process on. */
+/* A tenant takes part as soon as it has a process. */
 static void sit(struct tenant *t, uint64_t now)
 {
 	for (uint32_t i = 0; i < t->devices; i++) {
@@ -422,7 +424,7 @@ static void sit(struct tenant *t, uint64_t now)
 		turns_join(&at->seat, &t->turns, &t->daemon->device[at->index].turns, at, is_open,
 			   now);
 		move_sit(at, now);
-		/* One that is open is closed before another one's, which that makes, is opened. */
+		/* If this gate is open, it closes before the join opens another one. */
 		pump(t->daemon, now);
 	}
 }
@@ -481,7 +483,7 @@ void schedule_wants(struct guest *g, uint32_t device)
 	want(&t->device[device], now);
 	move_wants(&t->device[device], true, now);
 	pump(t->daemon, now);
-	/* A thread has said so, through an open gate: its agent sleeps until it hears something. */
+	/* A thread sent this while the gate was open. Its agent sleeps until a message arrives. */
 	if (was_open && t->shown->device[device].gate == WIRE_GATE_OPEN &&
 	    t->shown->turns[device].say)
 		tell_pace(g, device);
@@ -492,7 +494,7 @@ void schedule_idle(struct guest *g, uint32_t device)
 	struct tenant *t = g->tenant;
 	uint64_t now = schedule_now(t->daemon);
 
-	/* Said before turns ended or began: it may be busy again. */
+	/* Sent before turns began or ended: the guest may be busy again. */
 	if (!t->device[device].seated || !t->shown->turns[device].say)
 		return;
 	g->device[device].idle = true;
@@ -543,7 +545,7 @@ static enum wire_turn turn_of(const struct tenant_device *at)
 	return WIRE_TURN_NONE;
 }
 
-/* What of its share was set, as it was written. */
+/* The fields of the share that were set, as they were written. */
 static void write_share(const struct tenant *t, wire_text *ret_text)
 {
 	size_t used = 0;

@@ -9,12 +9,12 @@ must_check int gate_open(struct daemon *d);
 void gate_close(struct daemon *d);
 /* Opens or closes the gate according to `barred`, `shut`, `suspended` and what is out. */
 void tenant_gate_apply(struct tenant *t, uint32_t device);
-/* It may have been held shut by memory that is out, and is not. */
+/* Memory that was out has returned: opens the gate if that kept it closed. */
 void tenant_gate_open_late(struct tenant *t, uint32_t device);
-/* The test verb: changes the gate. `wait` is answered DONE when every guest has drained, or
- * refused if one cannot; the gate is then open again, and the tenant is coupled. */
+/* The test verb: changes the gate. `wait` is answered with DONE when every guest has drained. It is
+ * refused if one cannot drain; the gate is then open again, and the tenant is coupled. */
 void tenant_gate(struct tenant *t, uint32_t device, bool open, const struct gate_wait *wait);
-/* A guest drained, joined or left: it may have been the last one that a close waited for. */
+/* A guest has drained, joined or left. A close may have waited for this guest only. */
 void tenant_gate_check(struct tenant *t, uint32_t device);
 /* An admin connection is gone: its pending answers are dropped. */
 void tenant_forget_peer(struct tenant *t, const struct peer *peer);
@@ -22,7 +22,7 @@ void tenant_forget_peer(struct tenant *t, const struct peer *peer);
 /* schedule.c */
 must_check int schedule_open(struct daemon *d);
 void schedule_close(struct daemon *d);
-/* A new tenant; its share has changed. */
+/* The tenant is new. / Its share has changed. */
 void schedule_tenant(struct tenant *t);
 void schedule_set(struct tenant *t);
 /* A guest has come or left. */
@@ -32,12 +32,12 @@ void schedule_joined(struct guest *g);
 /* The messages WANTS and IDLE of a guest. */
 void schedule_wants(struct guest *g, uint32_t device);
 void schedule_idle(struct guest *g, uint32_t device);
-/* After every event: performs all the actions that turns and residency ask for. */
+/* Performs all the actions that turns and residency ask for. Called after every event. */
 void schedule_pump(struct daemon *d);
 /* The clock of turns. */
 uint64_t schedule_now(const struct daemon *d);
-/* Its guests may have to say when they are idle, or no longer; they do not move as they were told.
- */
+/* Whether its guests must report when they are idle may have changed. / Its guests do not move
+ * memory as they were told. */
 void schedule_listen(struct tenant_device *at, uint64_t now);
 void schedule_stuck(struct tenant_device *at);
 /* What `mete ps` shows of its time. */

@@ -30,7 +30,7 @@ static void start(struct stores *stores);
 
 /* ---- the host -------------------------------------------------------------------------------- */
 
-/* "MemAvailable:   123 kB"; 0: it does not say. */
+/* Reads "MemAvailable:   123 kB"; 0: it is not there. */
 static uint64_t memory_info(const char *key)
 {
 	owned(fclose) FILE *file = fopen("/proc/meminfo", "re");
@@ -48,7 +48,7 @@ uint64_t stores_usual_budget(void)
 	return memory_info("MemAvailable:") / 2;
 }
 
-/* Bytes in huge pages that nobody has. */
+/* Bytes in free huge pages. */
 static uint64_t huge_bytes(void)
 {
 	owned(fclose) FILE *file =
@@ -62,8 +62,8 @@ static uint64_t huge_bytes(void)
 
 /* ---- on the worker --------------------------------------------------------------------------- */
 
-/* Faults through a mapping that asks for huge pages and lies as they do: fallocate() would have
- * them only where the administrator wants them everywhere. Where it does not work, it is left. */
+/* Faults pages in through a mapping that is aligned for huge pages and requests them: fallocate()
+ * would use them only if the administrator enabled them everywhere. Failures do not matter. */
 static void fault_huge(int fd, uint64_t offset, uint64_t bytes)
 {
 	uint8_t *area =
@@ -92,7 +92,7 @@ static int punch(int fd, uint64_t offset, uint64_t bytes)
 	return r == 0 ? 0 : -errno;
 }
 
-/* Punched first: a guest may have written where it had no segment yet. */
+/* Punches first, because a guest may have written where it had no segment yet. */
 static int prepare(int fd, uint64_t offset, uint64_t bytes)
 {
 	int r = punch(fd, offset, bytes);
@@ -127,7 +127,7 @@ static void end_if_empty(struct store *store)
 	list_append(&store->stores->ended, &store->ended);
 }
 
-/* Nothing of it is left. */
+/* Called when the segment has no pages left. */
 static void drop(struct store_segment *segment)
 {
 	struct store *store = segment->store;
@@ -157,7 +157,7 @@ static struct store_segment *insert(struct store *store, struct list *before, ui
 	return segment;
 }
 
-/* The first place for so many bytes: before which segment; false: none is large enough. */
+/* Finds the first gap for so many bytes, and the segment behind it. False: none is large enough. */
 static bool find_place(struct store *store, uint64_t bytes, uint64_t *ret_offset,
 		       struct list **ret_before)
 {
@@ -214,7 +214,7 @@ void store_give_back(struct store_segment *segment)
 	segment->given_back = true;
 	s->leaving_bytes += segment->bytes;
 	list_remove(&segment->owned);
-	/* What is being worked on is looked at when that piece is done. */
+	/* A segment at work is examined when its current piece is done. */
 	if (s->at_work != segment && !list_linked(&segment->job))
 		list_append(&s->jobs, &segment->job);
 	start(s);
@@ -231,7 +231,7 @@ static void finish_prepare(struct stores *s, struct store_segment *segment)
 {
 	int error = s->error;
 
-	/* Of a piece that failed there may be some pages. */
+	/* A piece that failed may have some pages. */
 	segment->done += s->bytes;
 	if (segment->given_back || (error == 0 && segment->done < segment->bytes)) {
 		list_append(&s->jobs, &segment->job);
@@ -251,7 +251,7 @@ static void finish_prepare(struct stores *s, struct store_segment *segment)
 
 static void finish_clear(struct stores *s, struct store_segment *segment)
 {
-	/* The pages are gone once the file is; and nobody is given them unpunched. */
+	/* The pages go away with the file, and nobody gets them unpunched. */
 	if (s->error < 0)
 		log_error("store.unpunched", "bytes=%" PRIu64 " reason=%s", s->bytes,
 			  log_text(strerror(-s->error)).text);
@@ -279,7 +279,7 @@ static void finished(struct loop_work *work)
 	start(s);
 }
 
-/* What the worker does next; false: nothing. */
+/* Chooses what the worker does next; false: nothing. */
 static bool choose(struct stores *s)
 {
 	struct store_segment *segment;
@@ -298,7 +298,7 @@ static bool choose(struct stores *s)
 	s->fd = segment->store->fd;
 	s->clear = segment->given_back;
 	if (s->clear) {
-		/* From the end. */
+		/* Clears from the end. */
 		s->bytes = piece(segment->done);
 		s->offset = segment->offset + segment->done - s->bytes;
 	} else {
@@ -317,7 +317,7 @@ static void start(struct stores *s)
 			continue;
 		}
 		if (loop_work(s->loop, &s->work, run, finished) < 0) {
-			/* It cannot be in libuv; and this is slow, and right. */
+			/* This does not happen in libuv. It would be slow, but correct. */
 			run(&s->work);
 			finished(&s->work);
 			return;
@@ -370,7 +370,7 @@ int store_open(struct stores *stores, uint64_t quota_bytes, struct store **ret_s
 		return -ENOSPC;
 	if (size > INT64_MAX)
 		size = INT64_MAX / STORE_GRAIN * STORE_GRAIN;
-	/* All of it or none: there would be no way on where they end in the middle. */
+	/* All or none: if the huge pages ran out halfway, we could not continue. */
 	if (huge_bytes() >= size)
 		fd = make_file(size, MFD_HUGETLB | MFD_HUGE_2MB);
 	if (fd < 0)

@@ -32,7 +32,7 @@ struct tenant *tenant_find_by_name(struct daemon *d, const char *name)
 	char plain[WIRE_TEXT_MAX + 1];
 
 	snprintf(plain, sizeof(plain), "%s", name);
-	text_make_plain(plain); /* as it is kept */
+	text_make_plain(plain); /* names are kept in this form */
 	list_for_each(link, &d->tenants)
 	{
 		struct tenant *t = list_entry(link, struct tenant, link);
@@ -52,7 +52,7 @@ static int unknown_field(const char *key, struct fault *why)
 			 known);
 }
 
-/* One field of a share, with a sentence where it is not accepted. */
+/* Sets a field of a share. If it is not accepted, `why` says so. */
 static int set_field(struct share *share, const char *key, const char *value, struct fault *why)
 {
 	int r = share_set(share, key, value);
@@ -75,7 +75,7 @@ int tenant_spec_share(const struct tenant_spec *spec, struct share *ret_share)
 	return 0;
 }
 
-/* The limit on one of the daemon's devices. */
+/* The share's limit on one of the daemon's devices. */
 static int limit_on(struct daemon *d, const struct share *share, uint32_t index, const char *text,
 		    uint64_t *ret_bytes, struct fault *why)
 {
@@ -84,14 +84,13 @@ static int limit_on(struct daemon *d, const struct share *share, uint32_t index,
 
 	if (r == 0)
 		return 0;
-	/* It travels in WIRE_TEXT_MAX bytes, and what is accepted comes last. */
+	/* The sentence must fit WIRE_TEXT_MAX bytes, or its end, what is accepted, is lost. */
 	return fault_set(why, -EINVAL, "memory: '%.20s' %s: %.40s has %s; accepted: %s",
 			 text ? text : "", share_problem(r), info->uuid_text,
 			 text_bytes(info->total_bytes).text, share_accepts("memory"));
 }
 
-/* Without room for one context a program cannot even begin: it would be told so by CUDA, which
- * names no reason. */
+/* Without room for one context a program cannot even start, and CUDA's error names no reason. */
 static int check_context(struct daemon *d, uint32_t index, uint64_t limit, struct fault *why)
 {
 	uint64_t least = prices_least(d, index);
@@ -138,7 +137,7 @@ void tenant_show_share(struct tenant *t)
 	__atomic_fetch_add(&t->shown->epoch, 1, __ATOMIC_RELEASE);
 }
 
-/* It is not heard while it must not be, and does not keep the loop awake. */
+/* Stops listening for a while, so that waiting connections do not keep the loop awake. */
 static void rest(struct tenant *t)
 {
 	t->resting = true;
@@ -202,7 +201,7 @@ static int make_page(struct tenant *t, struct fault *why)
 	return 0;
 }
 
-/* The folder "ID-..." that a former daemon made for this tenant: what its guests were told. */
+/* Finds the folder "ID-..." that a former daemon made for this tenant, whose guests know it. */
 static bool find_folder(const char *tenants, uint32_t id, char *ret_name, size_t size)
 {
 	DIR *folders = opendir(tenants);
@@ -235,8 +234,9 @@ int tenant_find_folder(const struct daemon *d, uint32_t id, char *ret_folder, si
 	return 0;
 }
 
-/* Every user may pass through the system's folders, so that a tenant's programs may be of any. Who
- * belongs to the tenant knows the rest of its folder's name; nobody else can list or guess it. */
+/* Every user may pass through the system's folders, so that a tenant's programs may run as any
+ * user. Only those who belong to the tenant know the rest of its folder's name; nobody else can
+ * list or guess it. */
 static int name_folder(const struct tenant *t, bool restored, char *ret_name, size_t size,
 		       struct fault *why)
 {
@@ -271,7 +271,7 @@ static int make_socket(struct tenant *t, bool restored, struct fault *why)
 	r = place_make(t->folder, d->options.system ? PLACE_PASSAGE : PLACE_PRIVATE, why);
 	if (r < 0)
 		return r;
-	/* root's may be of any user: its folder's name is the secret. */
+	/* Programs of root's tenants may run as any user: the folder's name is the secret. */
 	r = daemon_listen(t->socket, d->options.system && !t->user ? 0666 : 0600,
 			  t->user ? t->owner : geteuid(), &t->listen_fd, why);
 	if (r < 0)
@@ -282,7 +282,7 @@ static int make_socket(struct tenant *t, bool restored, struct fault *why)
 	return r < 0 ? fault_set(why, r, "%s: %s", t->socket, uv_strerror(r)) : 0;
 }
 
-/* Of the outer tenant's share, or of what the user may have. */
+/* Makes the account a part of the outer tenant's, or of what the user may have. */
 static void put_within(struct tenant *t, uint32_t device)
 {
 	uint32_t index = t->device[device].index;
@@ -294,7 +294,7 @@ static void put_within(struct tenant *t, uint32_t device)
 		ledger_put_within(t->device[device].account, above);
 }
 
-/* `before`: it was there before this daemon, and stays whatever its limit is. */
+/* `before`: the tenant is older than this daemon, and stays whatever its limit is. */
 static int make_accounts(struct tenant *t, bool before, struct fault *why)
 {
 	struct daemon *d = t->daemon;
@@ -366,7 +366,7 @@ static void on_listener_closed(struct loop_watch *watch)
 {
 	struct tenant *t = container_of(watch, struct tenant, listener);
 
-	/* Making it never fails in libuv. */
+	/* Creating this timer never fails in libuv. */
 	loop_timer_close(&t->pause, on_pause_closed);
 }
 
@@ -376,7 +376,7 @@ static void remove_files(struct tenant *t)
 	rmdir(t->folder);
 }
 
-/* What was made before something failed. */
+/* Undoes what was made before something failed. */
 static void undo(struct tenant *t)
 {
 	close_accounts(t);
@@ -461,7 +461,7 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 	d->tenant_count++;
 	if (t->outer)
 		nested_join(t);
-	book_pump(d); /* the others see a rival */
+	book_pump(d); /* shows the others that they have a rival */
 	log_info("tenant.made", "tenant=%u name=%s limit_bytes=%" PRIu64 " device=%s", t->id,
 		 log_text(t->name).text, t->shown->device[0].limit_bytes,
 		 d->device[t->device[0].index].info->uuid_text);
@@ -534,7 +534,7 @@ void tenant_end(struct tenant *t)
 	d->tenant_count--;
 	nested_lift(t);
 	close_accounts(t);
-	/* Where it goes on without us its socket stays: who connects meanwhile tries again. */
+	/* If its programs go on without us, the socket stays: who connects meanwhile retries. */
 	if (!d->stopping) {
 		remove_files(t);
 		restore_tenant_gone(d, t->id);
@@ -544,7 +544,7 @@ void tenant_end(struct tenant *t)
 	else
 		store_close(take(t->store));
 	log_info("tenant.ended", "tenant=%u name=%s", t->id, log_text(t->name).text);
-	nested_leave(t); /* perhaps the outer one has waited for that */
+	nested_leave(t); /* the outer one may have waited for this */
 	loop_unwatch(&t->listener, on_listener_closed);
 	book_pump(d);
 	daemon_maybe_end(d);
@@ -560,14 +560,14 @@ void tenant_retire(struct tenant *t)
 {
 	if (t->keepers)
 		t->keepers--;
-	/* The folder stays as it is mounted; a socket that is gone leads nowhere. */
+	/* The folder stays, because it is mounted. Without the socket it leads nowhere. */
 	unlink(t->socket);
 	tenant_maybe_end(t);
 }
 
 void tenant_maybe_end(struct tenant *t)
 {
-	/* After a restart whoever kept it before may still come to do so again. */
+	/* After a restart, those who kept the tenant before may still return to keep it. */
 	if (!t->keepers && list_empty(&t->processes) && list_empty(&t->guests) &&
 	    list_empty(&t->callers) && !t->nested && (t->kept || !t->daemon->restoring) &&
 	    !t->daemon->stopping)

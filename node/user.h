@@ -4,10 +4,10 @@
  * like a tenant's (flow.h). What each has is limited by the policy (policy.h) and by the constants
  * here, so that no user can prevent the others from being served.
  *
- *	user.c    who there is
- *	terms.c   what a tenant of theirs may be, by the policy
+ *	user.c    which users there are
+ *	terms.c   what the policy allows their tenants
  *
- * A user's own meted has no limits, and neither has the system's for its own user.
+ * A user's own meted sets no limits, and the system's meted sets none for its own user.
  */
 #pragma once
 
@@ -15,10 +15,10 @@
 #include "node/policy.h"
 
 enum {
-	USER_GROUPS = 128, /* that are looked at */
+	USER_GROUPS = 128, /* at most so many are considered */
 	USER_SESSIONS =
 		64, /* admin connections, in addition to one for each tenant that it may have */
-	/* Of a user without tenants, if there are many users or connections. */
+	/* for a user without tenants, if there are many users or connections */
 	USER_SESSIONS_CROWDED = 2,
 	USER_LISTS = 8,	    /* that wait to be answered */
 	USER_ASKS = 512,    /* waiting ones, in addition to those reserved for its tenants */
@@ -31,7 +31,7 @@ struct user {
 	struct daemon *daemon;
 	struct loop_timer end;
 	uid_t uid;
-	bool known; /* its groups are */
+	bool known; /* its groups are known */
 	size_t group_count;
 	gid_t groups[USER_GROUPS];
 	struct flow flow;
@@ -39,15 +39,15 @@ struct user {
 	struct ledger_account *account[]; /* of each device */
 };
 
-/* Reads the policy, and rereads it when it changes or on SIGHUP. A mistake in it is logged. At
- * the start only root then has tenants; later the former policy stays in force. */
+/* Reads the policy, and rereads it when it changes or on SIGHUP. A mistake in it is logged: at the
+ * start, only root then has tenants; later, the former policy stays in force. */
 must_check int user_open(struct daemon *d, struct fault *why);
 void user_close(struct daemon *d);
 
 /* NULL in *ret_user: that user has no limits. -ENOSPC, -ENOMEM: there is no room for another
  * user. */
 must_check int user_find(struct daemon *d, uid_t uid, struct user **ret_user);
-/* The groups of the process at the other end of a connection. */
+/* Learns the groups of the process at the other end of a connection. */
 void user_learn(struct user *u, int fd);
 /* Call it after an admin or tenant has gone. NULL: does nothing. */
 void user_maybe_end(struct user *u);
@@ -73,8 +73,8 @@ must_check int terms_admit(struct user *u, struct tenant_spec *spec, struct term
 /* May a tenant's share become this one? Fields that do not increase are always allowed. */
 must_check int terms_change(struct tenant *t, const struct share *share, struct fault *why);
 
-/* promise.c. Whether the guarantee of a new tenant, or a changed one, of anybody, fits beside those
- * of the other tenants on its devices. -EPERM, with a sentence. */
+/* promise.c. Does the guarantee of a new tenant, or a changed guarantee, fit beside those of the
+ * other tenants on its devices? This applies to all users. -EPERM, with a sentence. */
 must_check int promise_new(struct daemon *d, const struct tenant_spec *spec, struct fault *why);
 must_check int promise_change(struct tenant *t, const char *key, const char *value,
 			      struct fault *why);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a guest says after HELLO, and what it is answered. */
+/* The messages of a guest after HELLO, and the answers to them. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "node/schedule.h"
 #include "node/user.h"
 
-/* The entry for a device that the guest named, or NULL, and it was told. */
+/* The entry for a device that the guest named. NULL: there is none, and the guest was told. */
 static struct guest_device *device_of(struct guest *g, uint32_t id, uint32_t device)
 {
 	if (device < g->tenant->devices)
@@ -21,8 +21,8 @@ static struct guest_device *device_of(struct guest *g, uint32_t id, uint32_t dev
 	return NULL;
 }
 
-/* What to adopt of a guest: what it says, unless this daemon knows better. Who was connected before
- * holds no more than it was granted, and has the residual that was measured. */
+/* What to adopt of a guest: what it states, unless this daemon knows better. A guest that was
+ * connected before holds at most what it was granted, and has the residual that was measured. */
 struct claim {
 	uint64_t allocated, credit, residual;
 };
@@ -50,7 +50,7 @@ static struct claim claim_of(const struct guest_device *at, const struct wire_in
 	return claim;
 }
 
-/* Of what it was granted, no more than that. */
+/* Adopts at most what the guest was granted. */
 static void adopt_movable(struct guest_device *at, const struct wire_inventory *said,
 			  uint64_t granted)
 {
@@ -96,7 +96,7 @@ static void on_inventory(struct guest *g, uint32_t id, const struct wire_invento
 			     text_bytes(said->credit).text);
 }
 
-/* Beside the places that each tenant is sure of, one user's tenants do not take them all. */
+/* Limits the places that one user's tenants take beyond those reserved for each tenant. */
 static bool may_wait_too(const struct guest *g, const struct guest_device *at)
 {
 	const struct tenant *t = g->tenant;
@@ -134,7 +134,7 @@ bool words_ask(struct guest_device *at, const struct ledger_request *request)
 	return taken;
 }
 
-/* `movable`: what it is for can move. */
+/* `movable`: the memory can move. */
 static void ask(struct guest_device *at, const struct ledger_request *request, bool movable)
 {
 	if (!move_ask(at, request, movable))
@@ -163,7 +163,7 @@ static void on_credit_return(struct guest *g, uint32_t id, const struct wire_cre
 	    daemon_may_complain(d))
 		log_warning("guest.overreturn", "guest=%u device=%u bytes=%" PRIu64, g->id,
 			    said->device, said->bytes);
-	/* Who was asked for it has none left. */
+	/* A guest that answers a recall has no unused credit left. */
 	move_sync(at, said->recall != 0);
 	book_pump(d);
 }
@@ -219,7 +219,7 @@ static void on_drained(struct guest *g, const struct wire_drained *said)
 		return; /* of an earlier close */
 	g->device[said->device].owes_drain = false;
 	tenant_gate_check(t, said->device);
-	/* It can be told what to move. */
+	/* The guest can now be told what to move. */
 	move_due(&t->device[said->device]);
 	schedule_pump(t->daemon);
 }
@@ -258,13 +258,13 @@ static void on_processes_ask(struct guest *g, uint32_t id, const struct wire_pro
 		end.end.rows++;
 		guest_send(g, &row);
 	}
-	/* Who asks for the sake of the page finds in it what was said. */
+	/* A guest may ask in order to read the page: the page then shows the same figures. */
 	book_glance(t->daemon, t->device[said->device].index);
 	tenant_show(t, said->device);
 	guest_send(g, &end);
 }
 
-/* Of what is around the tenant: the innermost that has no room for so many bytes. */
+/* Names the innermost account around the tenant that has no room for so many bytes. */
 static const char *whose_part(const struct tenant *t, uint32_t index, uint64_t bytes)
 {
 	for (const struct tenant *outer = t->outer; outer; outer = outer->outer)
@@ -286,11 +286,11 @@ static void explain(struct guest *g, uint32_t device, const struct ledger_action
 			   : action->residual == LEDGER_ROOM ? "a module"
 							     : "a context";
 	uint32_t code = WIRE_REFUSED_FULL;
-	char reason[WIRE_TEXT_MAX + 200]; /* what is too long is cut as it is sent */
+	char reason[WIRE_TEXT_MAX + 200]; /* cut when it is sent, if too long */
 
 	ledger_account_sums(t->device[device].account, &own);
 	ledger_device_sums(t->daemon->ledger, t->device[device].index, &all);
-	/* What counts, and is in nobody's use yet: without it the figures would not add up. */
+	/* Unused credit counts, too. Without it the figures would not add up. */
 	credit = action->reason == LEDGER_OVER ? own.granted - own.allocated
 					       : all.granted - all.allocated;
 	if (credit)
@@ -359,7 +359,7 @@ void words_answer(struct guest *g, const struct ledger_action *action)
 		return;
 	case LEDGER_RECALL:
 		if (!g->caller) {
-			/* Who is away has nothing to give back before it is connected again. */
+			/* A guest that is not connected cannot give back anything now. */
 			best_effort(ledger_return(g->tenant->daemon->ledger, at->holder, 0, 1));
 			return;
 		}
@@ -376,7 +376,7 @@ void words_answer(struct guest *g, const struct ledger_action *action)
 
 void words_heard(struct guest *g, const struct wire_message *m)
 {
-	/* What it says of itself comes first, as one statement. */
+	/* The inventory comes first, as one statement. */
 	if (m->code != WIRE_inventory)
 		guest_stated(g);
 	watch_stirred(g->tenant);
@@ -427,7 +427,7 @@ void words_heard(struct guest *g, const struct wire_message *m)
 		move_heard(g, m->id, &m->moved);
 		break;
 	default:
-		/* A word of another side: no accident. */
+		/* Only another side sends this message: no accident. */
 		caller_dismiss(g->caller, m->id, WIRE_REFUSED_BAD,
 			       "sent a message that no guest sends");
 		break;
