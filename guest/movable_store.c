@@ -228,8 +228,7 @@ int movable_segment_get(struct movable_block *block, uint32_t era)
 	return 0;
 }
 
-/* Not sent to a new daemon, which did not give it to anybody: it clears what no guest has stated.
- */
+/* Not sent to a new daemon, which gave it to nobody: it clears what no guest has stated. */
 void movable_segment_end(struct movable_segment *segment, uint32_t era)
 {
 	if (!segment->memory)
