@@ -34,7 +34,7 @@ uint64_t rival_return_ns(const struct plugin *p)
 		return 0;
 	if (!enrol_kubelet_is(p, &inode, &changed_ns))
 		return all_ns;
-	/* It is the same kubelet: the socket's owner left by itself. */
+	/* It is the same kubelet: NVIDIA's plugin left by itself. */
 	if (inode == e->rival_inode && changed_ns == e->rival_changed_ns)
 		return 0;
 	clock_gettime(CLOCK_REALTIME, &now);
