@@ -57,8 +57,7 @@ static void on_patched(void *owner, int status, const char *problem, const cJSON
 	nodes->asked = NULL;
 	if (problem)
 		log_warning("node.sums_unwritten", "reason=%s", log_text(problem).text);
-	/* The watch shows whether the node has them now; this checks again, if the watch is silent.
-	 */
+	/* The watch shows whether the node has them now; if it is silent, check again. */
 	loop_arm(&nodes->again, EVERY_S * 1000000000ull);
 }
 

@@ -172,8 +172,7 @@ must_check int device_files_open(struct plugin *p, struct fault *why);
 must_check int force_open(struct plugin *p, struct fault *why);
 /* Rereads the file; a mistake in it is logged and changes nothing. */
 void force_reload(struct plugin *p, const struct config_label *labels, size_t count);
-/* Called when nothing more will be learnt of this node: plugin_settle(), retried until it succeeds.
- */
+/* Called when nothing more will be learnt of this node: plugin_settle(), until it succeeds. */
 must_check int force_settle(struct plugin *p, struct fault *why);
 /* The first time: a failure ends the start or is retried, depending on the file. */
 must_check int force_start(struct plugin *p, struct fault *why);
@@ -283,8 +282,7 @@ must_check int entitled_devices(const struct plugin *p, struct binding *b, const
 /* The part of the time of a binding's devices that is not guaranteed to others, in thousandths.
  * The guarantee of a slot is reserved even while the slot is free. */
 uint32_t beside_room(const struct plugin *p, const struct binding *b);
-/* May it share its devices with the present containers? -EBUSY: it, or one of them, is exclusive.
- */
+/* May it share its devices with the present containers? -EBUSY: it or one of them is exclusive. */
 must_check int beside_check(const struct plugin *p, const struct binding *b, bool exclusive,
 			    struct fault *why);
 /* Do more containers, including this one, have one of its devices than it has slots now? The

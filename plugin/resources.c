@@ -49,8 +49,7 @@ static void on_answered(void *owner, enum grpc_status status, const char *messag
 	r->asked = NULL;
 	r->telling = true; /* a request made inside an answer waits for the next call */
 	if (status == GRPC_RESOURCE_EXHAUSTED) {
-		/* Too many calls: these requests go on waiting, with those that arrived meanwhile.
-		 */
+		/* Too many calls: these requests go on waiting, with newer ones. */
 		while (!list_empty(&r->served)) {
 			struct list *last = r->served.prev;
 
