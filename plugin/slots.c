@@ -38,8 +38,7 @@ int slots_open(struct plugin *p, struct fault *why)
 	return place_make(path, PLACE_PASSAGE, why);
 }
 
-/* Creates a link beside, and renames it: whoever follows it finds the former folder or the new one.
- */
+/* Creates a link beside, and renames it: whoever follows it finds the former or the new folder. */
 static int make_link(const struct plugin *p, const struct binding *b, struct fault *why)
 {
 	char path[PLUGIN_PATH], beside[PLUGIN_PATH + 8], target[PLUGIN_PATH];
