@@ -27,8 +27,8 @@ enum {
 	LOOK_US = 20,	/* between two looks at a close, or ... */
 	LOOK_PART = 16, /* of the time that it has taken so far */
 	LOOK_LAST_US = 500,
-	PAGE_US = 5000,		 /* between two looks at a page that is not shown yet */
-	STACK_BYTES = 256 << 10, /* the driver runs on it, too; beside thread-local data */
+	PAGE_US = 5000,		 /* between two looks at a page that is not visible yet */
+	STACK_BYTES = 256 << 10, /* the driver runs on it, too; in addition to thread-local data */
 };
 
 enum phase {
@@ -36,7 +36,7 @@ enum phase {
 	PHASE_THREADS,	/* until no thread is inside a call that submits */
 	PHASE_CAPTURES, /* until no capture is open that a drain would disturb */
 	PHASE_WORK,	/* until what was submitted is complete */
-	PHASE_SAY,	/* until the daemon reads that it is */
+	PHASE_SAY,	/* until the daemon reads our message that it is */
 };
 
 struct close {
@@ -46,13 +46,13 @@ struct close {
 	uint64_t since_ns;
 };
 
-/* The daemon asked for unused credit, and was not answered yet. 0: it did not. */
+/* The daemon asked for unused credit and has no answer yet. 0: it did not ask. */
 struct recall {
 	uint32_t id;
 	uint64_t bytes;
 };
 
-/* By index on the wire, as the daemon names devices. The agent's own: nobody else looks. */
+/* By index on the wire, as the daemon names devices. Only for the agent. */
 static struct {
 	struct close close[WIRE_DEVICES];
 	struct recall recall[WIRE_DEVICES];
@@ -123,7 +123,7 @@ static int write_drained(struct link_word *word, struct wire_message *message)
 	return 0;
 }
 
-/* On a connection that comes up later the gates are looked at anew. */
+/* If the connection comes up later, the gates are looked at again. */
 static void acknowledge(uint32_t wire_device, int device, struct close *close)
 {
 	struct drained_word about = {{write_drained, NULL}, wire_device, close->epoch};
@@ -133,7 +133,7 @@ static void acknowledge(uint32_t wire_device, int device, struct close *close)
 	close->phase = link_try(&about.word) == -EAGAIN ? PHASE_SAY : PHASE_NONE;
 }
 
-/* Not before the connection is up; where it is lost nobody waits for it any more. */
+/* Not before the connection is up; if it is lost, nobody waits for the answer any more. */
 static void answer_recall(uint32_t wire_device, struct recall *recall)
 {
 	int r;
@@ -144,7 +144,7 @@ static void answer_recall(uint32_t wire_device, struct recall *recall)
 		recall->id = 0;
 }
 
-/* The agent's calls must not disturb captures of other threads; once is enough, for this thread. */
+/* The agent's calls must not disturb other threads' captures; once is enough for this thread. */
 static void relax(void)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -152,7 +152,7 @@ static void relax(void)
 	if (agent.relaxed)
 		return;
 	best_effort(real(cuThreadExchangeStreamCaptureMode)(&mode));
-	/* Of this thread; usually a wait may end 50 us late. */
+	/* For this thread; by default a wait may end 50 us late. */
 	best_effort(syscall(SYS_prctl, PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL));
 	agent.relaxed = true;
 }
@@ -185,14 +185,14 @@ static bool captures_over(void)
 	return hold != CAPTURE_LOUD;
 }
 
-/* Goes on with a close as far as it gets without waiting. */
+/* Advances a close as far as possible without waiting. */
 static void close_step(uint32_t wire_device)
 {
 	struct close *close = &agent.close[wire_device];
 	int device = device_of_wire(wire_device);
 
 	if (!still_closed(wire_device)) {
-		/* Reopened: what we do not say cannot be relied upon. */
+		/* Reopened: nobody relies on a message that was not sent. */
 		close->phase = PHASE_NONE;
 		return;
 	}
@@ -222,7 +222,7 @@ static bool walking(void)
 	return false;
 }
 
-/* The device stands still from the end of its work until the next look. */
+/* The device is idle from the end of its work until the next look. */
 static int close_wait_us(const struct close *close)
 {
 	uint64_t us;
@@ -244,8 +244,8 @@ static int watch(uint32_t wire_device)
 	return turns_step(wire_device, device_of_wire(wire_device), &closes);
 }
 
-/* How long the agent may wait for a message: for ever, unless a close is under way, or work that
- * is watched. *ret_writes: it has something to say that the daemon has no room for. */
+/* How long the agent may wait for a message: for ever, unless a close or watched work is in
+ * progress. *ret_writes: it has a message for which the daemon has no room yet. */
 static int work(bool *ret_writes)
 {
 	uint32_t devices = __atomic_load_n(&guest_tenant_page.devices, __ATOMIC_RELAXED);
@@ -273,8 +273,8 @@ void agent_up(void)
 {
 	memset(agent.close, 0, sizeof(agent.close));
 	movable_up();
-	/* As long as the daemon's page is not shown, the other one has gates and epochs of a daemon
-	 * that is gone. The daemon that closes a gate from here on says so. */
+	/* Until the daemon's page is visible, the other page has gates and epochs of a daemon that
+	 * is gone. A daemon that closes a gate from here on sends a message. */
 	if (state_page_waits())
 		return;
 	for (uint32_t w = 0; w < WIRE_DEVICES && w < guest_tenant_page.devices; w++)

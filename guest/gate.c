@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The slow path of calls that submit: a gate that is not open, and samples. */
+/* The slow path of calls that submit work: the gate is not open, or a sample is due. */
 #include "guest/gate.h"
 
 #include <limits.h>
@@ -20,11 +20,11 @@
 
 enum {
 	SPIN_NS = 5000,
-	GATE_MS = 100, /* a waiter looks around this often: the daemon may have died */
+	GATE_MS = 100, /* how often a waiter looks around: the daemon may have died */
 	BETWEEN_MS = 1,
 };
 
-/* The stream that call `index` submits to; false: none among its arguments. */
+/* The stream that call `index` submits to; false: it is not among the arguments. */
 static bool stream_of(unsigned index, const uint64_t *registers, const uint64_t *stack,
 		      CUstream *ret_stream)
 {
@@ -94,7 +94,8 @@ static bool spin(int device)
 	return false;
 }
 
-/* Two threads may come here in one order and leave in the other: the last one sees what holds. */
+/* Two threads may come here in one order and leave in the other: the last one writes the current
+ * value. */
 static void show(uint64_t *place, _Atomic uint64_t *count)
 {
 	uint64_t now;
@@ -119,8 +120,8 @@ static void count_waiting(int device, uint64_t change)
 	}
 }
 
-/* Waits on the gate that the daemon changes and wakes, in slices. Where all devices' gates look
- * open, the daemon is about to say so in the summary, which nobody is woken for. */
+/* Waits, in slices, on the gate that the daemon changes and wakes. If all devices' gates look open,
+ * the daemon is about to update the summary, for which it wakes nobody. */
 static void wait_in_slices(int device)
 {
 	const uint32_t *word = &guest_tenant_page.not_open;
@@ -148,7 +149,7 @@ uint64_t gate_waits(void)
 	return atomic_load_explicit(&waits, memory_order_relaxed);
 }
 
-/* Until the gate is open. Returns 0, or what the call answers instead. */
+/* Waits until the gate is open. Returns 0, or the result that the call must return instead. */
 static uint32_t wait_at_gate(int device)
 {
 	uint32_t answer = 0;
@@ -180,7 +181,8 @@ uint32_t gate_wait(int device)
 	return answer;
 }
 
-/* With the slot taken: waits until the gate is open. Present again, and only then the last look. */
+/* With the slot taken: waits until the gate is open. The thread is marked as present again before
+ * the gate is looked at for the last time. */
 static uint32_t wait_with(struct presence_slot *slot, int device)
 {
 	uint32_t answer;
@@ -220,8 +222,8 @@ static uint32_t pass_gate(struct presence_slot *slot, unsigned index, const uint
 	}
 	do {
 		while (!gate_open(device)) {
-			/* What is captured is not submitted; and a capture that stood here could
-			 * not end, while the close waits for it to end. */
+			/* Captured work is not submitted. A capture that waited here could not end,
+			 * while the close waits for it to end. */
 			if (has_stream && capture_enter(slot, stream))
 				return 0;
 			answer = wait_with(slot, device);
@@ -233,7 +235,8 @@ static uint32_t pass_gate(struct presence_slot *slot, unsigned index, const uint
 	return 0;
 }
 
-/* Until all is on the device, which we say that we want: who submits nothing stands at no gate. */
+/* Tells the daemon that we want our memory, and waits until all of it is on the device: a thread
+ * that submits nothing waits at no gate. */
 static uint32_t pass_residency(struct presence_slot *slot)
 {
 	uint32_t value = __atomic_load_n(&guest_not_resident, __ATOMIC_SEQ_CST);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connection, as threads of the program see it. */
+/* The connection, as the program's threads use it. */
 #include "guest/link.h"
 
 #include <poll.h>
@@ -14,8 +14,8 @@
 #include "guest/state.h"
 
 enum {
-	SEND_MS = 1000, /* a daemon that does not read for so long is as good as gone */
-	KNOCK_MS = 50,	/* while somebody waits for the daemon it is looked for so often */
+	SEND_MS = 1000, /* a daemon that reads nothing for this long counts as gone */
+	KNOCK_MS = 50,	/* how often the daemon is looked for while somebody waits for it */
 	NUDGE_MS = 1000,
 	JOINED_MS = 30000, /* longer than the agent takes to give up */
 };
@@ -37,8 +37,8 @@ static bool is_up(void)
 	return atomic_load(&link_.phase) == LINK_UP;
 }
 
-/* The program took our descriptor. The agent may be waiting on what it was, and be woken by nothing
- * that we can do; the daemon can: where a process connects again its former connection ends. */
+/* The program took our descriptor. The agent may be waiting on what it was before, and we cannot
+ * wake it. The daemon can: when a process connects again, its former connection ends. */
 static void nudge(void)
 {
 	struct wire_message hello;
@@ -63,7 +63,7 @@ static int say_now(struct link_word *word, struct wire_message *message, uint32_
 
 	message->id = id;
 	r = socket_send(&link_.socket, message);
-	/* With the lock held: the page is this connection's. */
+	/* With the lock held: the page belongs to this connection. */
 	if (r == 0 && message->code == WIRE_residual_settle)
 		__atomic_fetch_add(&guest_own_page.settles, 1, __ATOMIC_SEQ_CST);
 	if (r < 0 && word->unsent)
@@ -71,7 +71,7 @@ static int say_now(struct link_word *word, struct wire_message *message, uint32_
 	return r;
 }
 
-/* What socket_send() says, for who is not to know of descriptors. */
+/* The result of socket_send(), for callers that know nothing of descriptors. */
 static int outcome(int r)
 {
 	if (r == -ESTALE)
@@ -93,7 +93,7 @@ int link_try(struct link_word *word)
 	return r == LINK_MOOT ? r : outcome(r);
 }
 
-/* Until the daemon has read something. */
+/* Waits until the daemon has read something. */
 static void wait_for_room(uint64_t end)
 {
 	sigset_t before;
@@ -103,7 +103,7 @@ static void wait_for_room(uint64_t end)
 	link_lock(&before);
 	now = link_.socket;
 	link_unlock(&before);
-	/* In slices: the connection may be another one meanwhile. */
+	/* In slices, because the connection may be replaced meanwhile. */
 	if (now.fd > 0 && wait_ms > 0)
 		best_effort(socket_wait(&now, POLLOUT, (wait_ms < 20 ? wait_ms : 20) * 1000));
 }
@@ -120,8 +120,8 @@ int link_tell(struct link_word *word)
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-/* Its asker was left by longjmp(), or has ended: nobody fetches the answer. On one stack a later
- * call is no higher than an earlier one that is still under way. */
+/* The asking thread left by longjmp(), or has ended: nobody will fetch the answer. On the same
+ * stack, a later call is not above an earlier one that is still in progress. */
 static bool is_abandoned(const struct link_ask_slot *slot, uint32_t me, const void *frame)
 {
 	if (slot->thread == me)
@@ -129,7 +129,7 @@ static bool is_abandoned(const struct link_ask_slot *slot, uint32_t me, const vo
 	return syscall(SYS_tgkill, getpid(), slot->thread, 0) != 0 && errno == ESRCH;
 }
 
-/* With the lock held. What an answer brought is everybody's. */
+/* With the lock held. What an answer brought becomes common. */
 static void drop(struct link_ask_slot *slot)
 {
 	if (atomic_load(&slot->state) == LINK_ASK_ANSWERED &&
@@ -213,7 +213,7 @@ static int send_ask(struct link_word *word, const struct rows *rows,
 	return r == LINK_MOOT || r == -EBUSY ? r : outcome(r);
 }
 
-/* 0; -ENOTCONN: lost, or taken for abandoned; -ETIMEDOUT. The slot is free then. */
+/* 0; -ENOTCONN: lost, or considered abandoned; -ETIMEDOUT. The slot is free afterwards. */
 static int fetch(struct link_ask_slot *slot, uint32_t id, uint64_t end,
 		 struct wire_message *ret_answer)
 {
@@ -250,8 +250,8 @@ static bool is_stolen(void)
 	return stolen;
 }
 
-/* Whether a connection is up, or comes up in time: another one than `failed`, which the agent may
- * not know yet to be lost. */
+/* Is a connection up, or does it come up in time? `failed` does not count, because the agent may
+ * not know yet that it is lost. */
 static bool wait_up(uint32_t failed, uint64_t end)
 {
 	uint64_t away = link_now_ms() + LINK_AWAY_MS;

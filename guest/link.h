@@ -34,17 +34,17 @@ enum {
 	LINK_ASKS = 64, /* asks under way at once */
 	LINK_ANSWER_MS =
 		10000, /* the daemon answers within this, apart from requests that it lets wait */
-	LINK_ROOM_MS = 25000,  /* longer where it may have to move others' memory first, ... */
-	LINK_TURN_MS = 600000, /* ... and where that is a turn of this program's own memory */
+	LINK_ROOM_MS = 25000,  /* longer if it may have to move others' memory first, ... */
+	LINK_TURN_MS = 600000, /* ... and if it waits for a turn of this program's own memory */
 	LINK_AWAY_MS = 10000,  /* how long to wait for a daemon that is being replaced */
 };
 
-/* How long an answer is waited for, beside LINK_ANSWER_MS. */
+/* How long to wait for an answer, besides LINK_ANSWER_MS. */
 enum link_patience {
-	LINK_HERE, /* not at all where the daemon is away, or goes: -ENOTCONN */
+	LINK_HERE, /* not at all if the daemon is away, or leaves: -ENOTCONN */
 	LINK_AT_ONCE,
-	LINK_FOR_ROOM,	 /* what the share may wait for room, and LINK_ROOM_MS */
-	LINK_FOR_A_TURN, /* LINK_TURN_MS: for memory that can move, which others leave in turn */
+	LINK_FOR_ROOM,	 /* as long as the share may wait for room, and LINK_ROOM_MS */
+	LINK_FOR_A_TURN, /* LINK_TURN_MS: for memory that can move, for which others leave */
 };
 
 /* A message to send. `write` is called with the lock held, once for each connection on which
@@ -56,17 +56,17 @@ struct link_word {
 	void (*unsent)(struct link_word *word, const struct wire_message *message);
 };
 
-/* Which connection this is, of those that came up. For `write`: what is known of one daemon is not
- * to be said to the next one. */
+/* The number of this connection, among those that came up. For `write`: what is known of one daemon
+ * must not be sent to the next one. */
 uint32_t link_connection(void);
 
 /* Outcomes. */
 enum {
-	LINK_MOOT = 1, /* `write` had nothing to say */
+	LINK_MOOT = 1, /* `write` had nothing to send */
 };
 
-/* Sends it, if the connection is up. 0; LINK_MOOT; -EAGAIN: the daemon does not read for now;
- * -ENOTCONN: nothing was sent, and the next inventory will say it. Does not wait. */
+/* Sends the message, if the connection is up. 0; LINK_MOOT; -EAGAIN: the daemon does not read at
+ * the moment; -ENOTCONN: nothing was sent, and the next inventory will tell it. Does not wait. */
 must_check int link_try(struct link_word *word);
 
 /* The same, with a bounded wait if the daemon does not read. */
@@ -79,7 +79,7 @@ must_check int link_tell(struct link_word *word);
 must_check int link_ask(struct link_word *word, enum link_patience patience,
 			struct wire_message *ret_answer);
 
-/* The descriptor that came with an answer (STORE), or -1. The caller's from here on. */
+/* The descriptor that came with an answer (STORE), or -1. From here on it is the caller's. */
 must_check int link_descriptor(void);
 
 /* Rows of PROCESSES_ASK. 0; <0 as link_ask. At most `max` rows are stored, *ret_rows counts all. */

@@ -33,7 +33,7 @@ enum link_ask_state {
 struct link_ask_slot {
 	_Atomic uint32_t state; /* enum link_ask_state */
 	uint32_t id;
-	uint32_t thread;       /* whose it is ... */
+	uint32_t thread;       /* the asking thread ... */
 	const void *frame;     /* ... and where on its stack */
 	uint64_t credit_asked; /* of a CREDIT_ASK */
 	struct wire_process_row *rows;
@@ -44,7 +44,7 @@ struct link_ask_slot {
 struct link_object {
 	struct futex_lock lock; /* of everything here, unless noted otherwise */
 	struct socket socket;
-	_Atomic uint32_t phase;	     /* enum link_phase; the agent's to change */
+	_Atomic uint32_t phase;	     /* enum link_phase; the agent changes it */
 	_Atomic uint32_t generation; /* counts how often it came up; a futex */
 	_Atomic uint32_t knocks;     /* for threads that wait for it to come up; a futex */
 	_Atomic uint64_t nudged_ms;  /* when the agent was last told of a stolen descriptor */
@@ -52,12 +52,12 @@ struct link_object {
 	_Atomic uint32_t next_id;
 	_Atomic int verdict; /* of joining; a futex: 0 not yet, 1 joined, <0 -errno */
 	struct link_ask_slot ask[LINK_ASKS];
-	int descriptor; /* + 1; that came with an answer, and was not fetched yet */
+	int descriptor; /* + 1; came with an answer, not fetched yet */
 
 	/* The agent's own, without the lock. */
 	uint64_t deadline_ms; /* of this phase; in `down`, when the next try is due */
 	uint64_t give_up_ms;  /* joining */
-	int wait_ms;	      /* between two tries */
+	int wait_ms;	      /* between two attempts */
 	int tries;	      /* joining: daemons that went away after HELLO */
 	uint32_t heard_knocks;
 	uint32_t hello_id, first_id; /* of the inventories, which are numbered on from there */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connection, as the agent goes on with it. */
+/* The connection, as the agent advances it. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,12 @@
 #include "guest/state.h"
 
 enum {
-	JOIN_MS = 5000,	 /* to join: a daemon that is being restarted */
-	JOIN_TRIES = 20, /* each after a daemon has gone */
+	JOIN_MS = 5000,	 /* for joining, while a daemon is restarted */
+	JOIN_TRIES = 20, /* each after a daemon has left */
 	RETRY_JOIN_MS = 20,
-	RETRY_FIRST_MS = 10, /* a daemon is away for a few of these when it is replaced */
+	RETRY_FIRST_MS = 10, /* a daemon that is replaced is away for a few of these */
 	RETRY_LAST_MS = 5000,
-	AT_ONCE = 64, /* frames, before the agent looks at what else it has to do */
+	AT_ONCE = 64, /* frames, before the agent looks at its other work */
 };
 
 static bool joining(void)
@@ -60,7 +60,7 @@ void link_write_hello(struct wire_message *ret_hello)
 	ret_hello->hello.minor = WIRE_MINOR;
 	ret_hello->hello.pid = (uint32_t)getpid();
 	ret_hello->hello.driver_version = (uint32_t)real_version();
-	/* Where we are in the process: no other copy of this library is there. */
+	/* Our address in the process: no other copy of this library is there. */
 	ret_hello->hello.copy = (uint64_t)(uintptr_t)&link_;
 	program_name(&ret_hello->hello.program);
 }
@@ -89,7 +89,8 @@ static void lose(void)
 
 	/* From now on nothing else begins to move. */
 	agent_down();
-	/* Before anybody is told: who is woken finds the page of a guest without its daemon. */
+	/* Before anybody is told: a thread that is woken must find the page of a guest without a
+	 * daemon. */
 	if (phase >= LINK_STATING)
 		state_lost();
 	futex_lock_take(&link_.lock);
@@ -108,7 +109,7 @@ static void lose(void)
 		link_.wait_ms = 0;
 }
 
-/* It was said why. -errno while joining: that is the end of it. */
+/* The reason was reported. -errno while joining, which fails with it. */
 static int give_up(int error)
 {
 	if (!joining()) {
@@ -127,7 +128,8 @@ static int broken(bool silent)
 		try_again(RETRY_FIRST_MS, RETRY_LAST_MS);
 		return 0;
 	}
-	/* A daemon that is replaced while we join takes our HELLO along: said again to the next. */
+	/* If the daemon is replaced while we join, our HELLO is lost with it; send it again to the
+	 * next one. */
 	if (!silent && ++link_.tries < JOIN_TRIES) {
 		try_again(RETRY_JOIN_MS, RETRY_JOIN_MS);
 		return 0;
@@ -138,7 +140,7 @@ static int broken(bool silent)
 	return give_up(-ETIMEDOUT);
 }
 
-/* The daemon does not want us. A program that runs goes on with what it has. */
+/* The daemon does not want us. A running program continues with what it has. */
 static int refused(const char *sentence, int error)
 {
 	static _Atomic uint32_t said;
@@ -172,7 +174,7 @@ static int not_connected(int error, const char *path)
 		try_again(RETRY_FIRST_MS, RETRY_LAST_MS);
 		return 0;
 	}
-	/* A socket that is not there at all is not waited for. */
+	/* If there is no socket at all, do not wait for it. */
 	if (comes && link_now_ms() < link_.give_up_ms) {
 		try_again(RETRY_JOIN_MS, RETRY_JOIN_MS);
 		return 0;
@@ -205,7 +207,7 @@ static int connect_now(void)
 	return socket_send(&made, &hello) < 0 ? broken(false) : 0;
 }
 
-/* Until the next try is due, or somebody knocks. */
+/* Waits until the next attempt is due, or somebody knocks. */
 static int step_down(int wait_us)
 {
 	uint32_t knocks = atomic_load(&link_.knocks);
@@ -255,7 +257,7 @@ static int welcomed(const struct wire_message *answer, const int *fds)
 
 /* ---- stating --------------------------------------------------------------------------------- */
 
-/* Nobody takes credit that is being stated: it may be void. */
+/* Nobody may take credit that is being stated: it may be void. */
 static void write_inventory(struct wire_message *message, uint32_t device)
 {
 	struct state_device *d = &state.device[device];
@@ -267,7 +269,7 @@ static void write_inventory(struct wire_message *message, uint32_t device)
 	message->inventory.contexts = (uint32_t)atomic_load(&d->contexts);
 	message->inventory.credit = link_.frozen[device];
 	movable_stated((int)device, &message->inventory.movable, &message->inventory.out);
-	/* What has arrived meanwhile. */
+	/* Includes grants that arrived meanwhile. */
 	message->inventory.allocated = atomic_load(&d->granted) - link_.frozen[device];
 }
 
@@ -301,7 +303,7 @@ static void come_up(void)
 	link_.wait_ms = 0;
 	atomic_store(&state.lost, 0);
 	agent_up();
-	/* Before anybody may send: what is sent is of this connection. */
+	/* Before anybody may send: everything that is sent belongs to this connection. */
 	atomic_fetch_add(&link_.generation, 1);
 	set_phase(LINK_UP);
 	movable_connected();
@@ -317,7 +319,7 @@ static void stated(const struct wire_message *answer)
 
 	if (index < devices && index < link_.said)
 		thaw(index, answer->code != WIRE_refused);
-	/* One that does not know the word has nothing against it. */
+	/* A daemon that does not know the message does not object. */
 	if (index == devices && link_.said > devices)
 		come_up();
 }
@@ -332,7 +334,7 @@ static struct link_ask_slot *slot_of(uint32_t id)
 	return NULL;
 }
 
-/* With the lock held. One that nobody fetched goes. */
+/* With the lock held. A descriptor that nobody fetched is closed. */
 static void keep_descriptor(int *fd)
 {
 	if (link_.descriptor)
@@ -364,7 +366,7 @@ static void deliver(const struct wire_message *message, int *fd)
 		atomic_store(&slot->state, LINK_ASK_ANSWERED);
 		futex_wake_all(&slot->state);
 	} else if (message->code == WIRE_credit_grant) {
-		/* Its asker has given up. */
+		/* The asking thread has given up. */
 		best_effort(credit_arrived(message->credit_grant.device,
 					   message->credit_grant.bytes, 0));
 	}
@@ -388,7 +390,7 @@ static int heard(const struct wire_message *message, int *fds)
 	return 0;
 }
 
-/* What nobody wanted. */
+/* Closes descriptors that nobody wanted. */
 static void close_all(const int *fds)
 {
 	for (int i = 0; i < 2; i++)
@@ -403,7 +405,7 @@ static int read_some(void)
 
 	for (int i = 0; i < AT_ONCE && r == 0; i++) {
 		bool hello = atomic_load(&link_.phase) == LINK_HELLO;
-		uint32_t hello_id = link_.hello_id; /* another agent's once we gave up */
+		uint32_t hello_id = link_.hello_id; /* another agent's after we gave up */
 		int fds[2] = {-1, -1};
 
 		failed = socket_receive(&link_.socket, &message, fds);

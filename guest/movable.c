@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that moves, as threads of the program see it: what they allocate and free. */
+/* Memory that moves, as the program's threads use it: allocating and freeing. */
 #include "guest/movable.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static void answered(uint32_t serving)
 	futex_wake_all(&movable_.serving);
 }
 
-/* The daemon is asked by one thread; others wait for what it hears. */
+/* One thread asks the daemon; others wait for the answer. */
 static noinline_ bool ask(int device)
 {
 	uint32_t was = MOVABLE_UNASKED;
@@ -55,7 +55,7 @@ static noinline_ bool ask(int device)
 	r = movable_ask_store(LINK_AT_ONCE);
 	if (r == 0)
 		r = movable_start();
-	/* A daemon that is away is asked another time. */
+	/* If the daemon is away, ask again another time. */
 	answered(r == 0 ? MOVABLE_SERVED : r == -ENOTCONN ? MOVABLE_UNASKED : MOVABLE_PLAIN);
 	if (r == 0)
 		current_changed();
@@ -76,7 +76,7 @@ bool movable_serves(int device)
 		return false;
 	if (serving == MOVABLE_SERVED)
 		return device == movable_.device;
-	/* Under a capture nothing waits. */
+	/* Nothing may wait during a capture. */
 	return !capture_open() && ask(device);
 }
 
@@ -121,7 +121,7 @@ void movable_why(uint32_t why)
 
 /* ---- the driver's part ----------------------------------------------------------------------- */
 
-/* Unmaps the first `count` blocks, as far as they are on the device. Returns their bytes. */
+/* Unmaps the first `count` blocks, as far as they are on the device. Returns the bytes unmapped. */
 static uint64_t unback(struct movable_area *area, uint32_t count)
 {
 	uint64_t bytes = 0;
@@ -137,7 +137,7 @@ static uint64_t unback(struct movable_area *area, uint32_t count)
 	return bytes;
 }
 
-/* Addresses, and memory behind all of them. */
+/* Reserves addresses, and backs all of them with memory. */
 static CUresult furnish(struct movable_area *area)
 {
 	CUdeviceptr base = 0;
@@ -180,8 +180,8 @@ static int add(struct movable_area *area)
 	return 0;
 }
 
-/* What the daemon before granted is not among what this one was told, if it was made in between:
- * with any word it looks at the own page. */
+/* Memory that the previous daemon granted is missing from the inventory that this one got, if it
+ * was created in between. Any message makes the daemon look at the own page. */
 static void tell_of(uint32_t charged_on)
 {
 	if (charged_on == link_connection())
@@ -192,7 +192,7 @@ static void tell_of(uint32_t charged_on)
 	movable_kick();
 }
 
-/* What is charged, made and not known to anybody. */
+/* Undoes an area that is charged and created, but not known to anybody. */
 static void unmake(struct movable_area *area, int device)
 {
 	uint64_t bytes = unback(area, area->count);
@@ -202,8 +202,8 @@ static void unmake(struct movable_area *area, int device)
 	credit_give(device, bytes);
 }
 
-/* What was granted may not be there: somebody has memory that the daemon has not seen yet. It
- * looks, and others make room. */
+/* Granted memory may not be available, because somebody has memory that the daemon has not seen
+ * yet. The daemon looks, and others make room. */
 static CUresult furnish_in_time(struct movable_area *area, int device)
 {
 	CUresult r = furnish(area);
@@ -218,7 +218,7 @@ static CUresult furnish_in_time(struct movable_area *area, int device)
 	return r;
 }
 
-/* An area, charged and furnished. NULL, and *ret_why: it was not. */
+/* Creates an area, charged and furnished. NULL: failed, see *ret_why. */
 static struct movable_area *make(const struct memory_place *place, uint64_t bytes, bool slab,
 				 CUresult *ret_why)
 {
@@ -238,7 +238,7 @@ static struct movable_area *make(const struct memory_place *place, uint64_t byte
 	return NULL;
 }
 
-/* With the lock held: of the program's other slabs, too. */
+/* With the lock held. Also tries the program's other slabs. */
 static struct movable_area *slab_with_room(uint64_t owner, uint64_t bytes, int *ret_unit)
 {
 	struct movable_area *area = movable_.recent;
@@ -359,7 +359,7 @@ CUresult movable_allocate(const struct memory_place *place, struct memory_reques
 
 /* ---- freeing --------------------------------------------------------------------------------- */
 
-/* Work that uses it must have ended, as with the driver's own cuMemFree(). */
+/* Work that uses the memory must have ended, as with the driver's own cuMemFree(). */
 static CUresult complete(uint64_t owner)
 {
 	CUcontext context = (CUcontext)(uintptr_t)owner, popped;
@@ -384,8 +384,8 @@ static bool travels(const struct movable_area *area)
 	return false;
 }
 
-/* With the lock held, which is given meanwhile: until the mover is done with all of it. The area is
- * in the table no more, or stays because of who waits. */
+/* With the lock held; released while waiting. Waits until the mover is done with the whole area.
+ * The area has left the table, or stays because of the waiting thread. */
 static void wait_for_arrival(const struct movable_area *area)
 {
 	while (travels(area)) {
@@ -398,7 +398,7 @@ static void wait_for_arrival(const struct movable_area *area)
 	}
 }
 
-/* With the lock held: it is nobody's from here on. */
+/* With the lock held: from here on nobody else refers to it. */
 void movable_leave_table(struct movable_area *area)
 {
 	struct range range;
@@ -409,7 +409,7 @@ void movable_leave_table(struct movable_area *area)
 		movable_.recent = NULL;
 }
 
-/* With the lock held. What it had on the device and what in the store. */
+/* With the lock held. Subtracts what it had on the device and in the store. */
 static void count_out(const struct movable_area *area)
 {
 	for (uint32_t i = 0; i < area->count; i++) {
@@ -421,7 +421,7 @@ static void count_out(const struct movable_area *area)
 	movable_show();
 }
 
-/* It has left the table. Segments are the mover's to give back. */
+/* It has left the table. The mover gives its segments back. */
 void movable_dissolve(struct movable_area *area)
 {
 	uint64_t base = area->base, bytes = area->bytes, here;
@@ -448,7 +448,7 @@ void movable_dissolve(struct movable_area *area)
 	credit_give(movable_.device, here);
 }
 
-/* With the lock held. NULL: none of ours. */
+/* With the lock held. NULL: not ours. */
 static struct movable_area *around(uint64_t address)
 {
 	const struct range *range = ranges_find(&movable_.areas, address);
@@ -475,7 +475,7 @@ static CUresult free_at(uint64_t address)
 	return area ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* What was freed while a stream was captured, when nothing can be waited for. */
+/* What was freed during a capture, when waiting is not possible. */
 static struct pointers late;
 
 static int first_late(const struct pointer *entry, void *found)
@@ -500,7 +500,7 @@ static noinline_ void reap(void)
 	}
 }
 
-/* Where that cannot be noted it stays until its context ends. */
+/* If it cannot be noted, it stays until its context ends. */
 static CUresult free_later(const struct pointer *entry)
 {
 	struct pointer old;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that moves (decision 91): what cuMemAlloc() and cuMemAllocPitch() ask for is served from
- * reserved addresses with physical blocks behind them, which leave for the swap store and come back
- * as meted orders, while the program's addresses stay. Whether a device's memory can move the
- * daemon is asked once, before the first allocation; where it cannot, nothing here is used.
+ * Memory that moves (decision 91). Requests of cuMemAlloc() and cuMemAllocPitch() are served from
+ * reserved addresses with physical blocks behind them. The blocks leave for the swap store and
+ * come back as meted orders, while the program's addresses stay. The daemon is asked once, before
+ * the first allocation, whether a device's memory can move; if it cannot, nothing here is used.
  *
- * A block is moved by the mover, a thread with every signal blocked, and by it alone; what the
- * program frees meanwhile waits for that block. Law: a block's bytes are on the device, in the
- * store, or in both.
+ * Only the mover, a thread with every signal blocked, moves blocks; whoever frees a block
+ * meanwhile waits for it. Law: a block's bytes are on the device, in the store, or in both.
  *
- * Refuses: tenants of several devices, whose kernels may reach another device's memory; whatever is
- * allocated while a stream is captured, which is the driver's to judge.
+ * Not served: tenants of several devices, whose kernels may reach another device's memory; and
+ * allocations while a stream is captured, which are left to the driver.
  */
 #pragma once
 
@@ -29,43 +28,43 @@ must_check bool movable_serves(int device);
 /* The same, without asking. */
 bool movable_on(int device);
 
-/* Serves a request. CUDA_ERROR_NOT_SUPPORTED: it is to be served plainly, nothing was charged. */
+/* Serves a request. CUDA_ERROR_NOT_SUPPORTED: serve it plainly; nothing was charged. */
 must_check CUresult movable_allocate(const struct memory_place *place, struct memory_request *q);
 
-/* What was remembered as `entry` is freed, as the driver would free it: after the work that is
- * under way. */
+/* Frees what was remembered as `entry`, as the driver would: after the work in progress. */
 must_check CUresult movable_free(const struct pointer *entry);
 
 /* The allocation around an address, on the device or not. */
 must_check bool movable_look(uint64_t address, struct movable_seen *ret_seen);
 
-/* Of the device: as CUDA counts them. */
+/* The device's ordinal, as CUDA counts. */
 CUdevice movable_ordinal(void);
 
-/* The allocation stays where it is from now on, with all that its area has; false: it is none of
- * ours. Waits for it to come back. `why` is of enum wire_unmovable. */
+/* From now on the allocation stays where it is, with everything in its area. Waits for it to come
+ * back. false: it is not ours. `why` is of enum wire_unmovable. */
 bool movable_pin(uint64_t address, uint32_t why);
 
-/* Memory of that kind is held, which does not move: for people. */
+/* Reports that memory of that kind, which does not move, is held: for people. */
 void movable_why(uint32_t why);
 
-/* From now on this process allocates plainly: other processes shall reach what it allocates. */
+/* From now on this process allocates plainly, because other processes must be able to reach what it
+ * allocates. */
 void movable_no_more(void);
 
-/* The context's owner is called something else; or it is gone, with what was its. */
+/* The context's owner has a new name; or it is gone, with everything it owned. */
 void movable_rename(uint64_t owner, uint64_t now);
 void movable_context_gone(uint64_t owner);
 
-/* Around the end of a context: the mover works in none meanwhile. */
+/* Around the end of a context: meanwhile the mover works in none. */
 void movable_context_leaves(CUcontext context);
 void movable_context_over(void);
 
 /* ---- the agent's ----------------------------------------------------------------------------- */
 
-/* Orders have come. */
+/* Orders have arrived. */
 void movable_heard(const struct wire_move *order);
 
-/* The connection is about to come up; has come up; is lost. */
+/* The connection is about to come up; is up; is lost. */
 void movable_up(void);
 void movable_connected(void);
 void movable_down(void);
@@ -73,7 +72,7 @@ void movable_down(void);
 /* Is anything in the store, or on its way? */
 bool movable_is_away(void);
 
-/* What the inventory says: the blocks that are under way have arrived. Bounded. */
+/* For the inventory: the blocks that were under way have arrived. Bounded. */
 void movable_stated(int device, uint64_t *ret_movable, uint64_t *ret_out);
 
 /* Writes the own page. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that moves goes with its context, as the driver's own does. */
+/* Memory that moves ends with its context, like the driver's own. */
 #include "guest/movable_object.h"
 
 void movable_rename(uint64_t owner, uint64_t now)
@@ -35,7 +35,7 @@ void movable_context_gone(uint64_t owner)
 		movable_dissolve(area);
 }
 
-/* The mover may be at work in it. */
+/* The mover may be working in it. */
 void movable_context_leaves(CUcontext context)
 {
 	atomic_fetch_add(&movable_.leaving, 1);

@@ -11,16 +11,16 @@ enum {
 	THREADS = 256,
 	GROUPS = 128,
 	SLOT_BYTES = 16,
-	PIECE_BYTES = 64, /* a thread's, at a time */
+	PIECE_BYTES = 64, /* of one thread, at a time */
 	TRIAL_BYTES = 2 << 20,
-	WORTH = 4, /* it is worth while if it is so many times as fast as the copy */
+	WORTH = 4, /* hashing is worthwhile if it is this many times as fast as copying */
 	TRY_AGAIN = 256,
 };
 
 /*
- * Of 16 bytes (w0, w1) at a place: the 128 bits of (w0 + k0) * (w1 + k1), with keys that no other
- * place has, low and high halves added up: so the order does not matter, and a word that changes
- * changes the sum, as its partner and key are not zero together but once in 2^64.
+ * The hash of 16 bytes (w0, w1) at a place is the 128 bits of (w0 + k0) * (w1 + k1), with keys
+ * that no other place has. Low and high halves are summed, so the order does not matter. A changed
+ * word changes the sum, because its partner plus key is zero only once in 2^64.
  */
 #define PAIR(at, key0, key1)                                                                       \
 	"ld.global.v2.u64 {%d14, %d15}, [%d0+" at "];\n"                                           \
@@ -90,7 +90,7 @@ static struct {
 	CUevent begun[SLOTS], hashed[SLOTS];
 	uint64_t bytes[SLOTS];
 	bool worth, known;
-	unsigned since; /* it was tried */
+	unsigned since; /* it was last tried */
 } hash;
 
 void movable_hash_close(void)
@@ -113,7 +113,7 @@ void movable_hash_open(void)
 	size_t bytes;
 	CUresult r;
 
-	moves_other(-1); /* its module takes memory */
+	moves_other(-1); /* the module takes memory */
 	r = memory_driver(real(cuModuleLoadData)(&hash.module, text));
 	if (r == CUDA_SUCCESS)
 		r = real(cuModuleGetFunction)(&hash.kernel, hash.module, "mete_hash_block");
@@ -157,7 +157,7 @@ bool movable_hash_begin(unsigned slot, uint64_t address, uint64_t bytes, CUstrea
 	hash.bytes[slot] = 0;
 	if (!hash.found || (hash.known && !hash.worth && ++hash.since < TRY_AGAIN))
 		return false;
-	/* Whether it is worth while is found out on a small part. */
+	/* A small part shows whether it is worthwhile. */
 	hash.bytes[slot] = hash.known && hash.worth ? bytes : TRIAL_BYTES;
 	hash.since = 0;
 	if (launch(slot, address, stream) != CUDA_SUCCESS) {

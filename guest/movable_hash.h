@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stands in a block, as 128 bits that a kernel finds on the device: two equal hashes mean that
- * nothing was written in between. It is no defence against who wants two contents to look alike:
- * that is the program itself, whose own memory it is. The mover's alone.
+ * A hash of a block's content: 128 bits, computed by a kernel on the device. Two equal hashes mean
+ * that nothing was written in between. It does not protect against someone who constructs contents
+ * with equal hashes: only the program could, and the memory is its own. Only for the mover.
  */
 #pragma once
 
@@ -11,16 +11,16 @@
 
 #include "cuda/types.h"
 
-/* In the current context. Where the kernel cannot be loaded nothing is hashed. */
+/* In the current context. If the kernel cannot be loaded, nothing is hashed. */
 void movable_hash_open(void);
 void movable_hash_close(void);
 
-/* Begins, in the stream; false: there will be no hash, as it cannot be found, or takes so long that
- * copying is no worse: that is measured. `slot` is 0 or 1. */
+/* Begins hashing in the stream. false: there will be no hash, because it cannot be computed, or was
+ * measured to be no faster than copying. `slot` is 0 or 1. */
 bool movable_hash_begin(unsigned slot, uint64_t address, uint64_t bytes, CUstream stream);
 
-/* After it the block was copied whole, until `copied`. */
+/* After the hash the whole block was copied, until `copied`. */
 void movable_hash_copied(unsigned slot, uint64_t bytes, CUevent copied);
 
-/* After the stream has come so far. */
+/* To be called after the stream has got that far. */
 void movable_hash_read(unsigned slot, uint64_t ret_hash[2]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The mover: one thread, both directions at once; movable_way.c has how a block leaves and enters.
+ * The mover: one thread for both directions at once. movable_way.c moves a block out and in.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -61,7 +61,7 @@ static int write_moved(struct link_word *word, struct wire_message *message)
 	return 0;
 }
 
-/* What cannot be said now is said later; to another daemon the inventory tells. */
+/* What cannot be sent now is sent later. Another daemon learns it from the inventory. */
 void movable_say(void)
 {
 	struct moved_word about = {{write_moved, NULL}, 0};
@@ -82,7 +82,7 @@ static bool unsaid(void)
 	return is;
 }
 
-/* The generation is over: what was done in it, then nothing. */
+/* The generation is over: reports what was done in it, then starts from zero. */
 static bool stop_step(void)
 {
 	struct moved_word about = {{write_moved, NULL}, 1};
@@ -107,7 +107,7 @@ static bool stop_step(void)
 
 /* ---- a context to work in -------------------------------------------------------------------- */
 
-/* With the lock held: one that has memory here and does not end. */
+/* With the lock held: a context that has memory here and is not ending. */
 static CUcontext some_context(void)
 {
 	if (atomic_load(&movable_.leaving))
@@ -137,7 +137,7 @@ static void close_way(struct way *way)
 	memset(way, 0, sizeof(*way));
 }
 
-/* A segment that is in nobody's hands: the mover's alone to touch, but for its place. */
+/* Only the mover touches these segments, except for their place in the table. */
 static void unpin_all(void)
 {
 	struct movable_area *over = movable_.over;
@@ -206,7 +206,7 @@ bool movable_open_context(void)
 
 /* ---- segments -------------------------------------------------------------------------------- */
 
-/* With the lock held: a block on the device, of those that can move, with a segment or without. */
+/* With the lock held: a movable block on the device, with or without a segment. */
 static struct movable_block *block_here(bool with)
 {
 	for (size_t i = 0; i < movable_.areas.count; i++) {
@@ -220,7 +220,7 @@ static struct movable_block *block_here(bool with)
 	return NULL;
 }
 
-/* Claims one, so that it is not freed meanwhile. */
+/* Claims a block, so that it is not freed meanwhile. */
 static struct movable_block *claim(bool with, bool due)
 {
 	struct movable_block *block = NULL;
@@ -236,7 +236,7 @@ static struct movable_block *claim(bool with, bool due)
 	return block;
 }
 
-/* A copy of what is on the device is given up. */
+/* Gives up a copy of what is on the device. */
 static bool drop_step(void)
 {
 	struct movable_segment segment;
@@ -271,7 +271,7 @@ static bool wants_segments(void)
 	return wants;
 }
 
-/* Before there is pressure; one at a time, where nothing is to be moved. */
+/* Prepares segments before there is pressure: one at a time, while there is nothing to move. */
 static bool prepare_step(void)
 {
 	struct movable_block *block;
@@ -290,7 +290,7 @@ static bool prepare_step(void)
 	return r == 0;
 }
 
-/* What the program has freed. */
+/* Releases what the program has freed. */
 static bool over_step(void)
 {
 	struct movable_area *area;
@@ -312,7 +312,7 @@ static bool over_step(void)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* The store of a daemon that is new, or may be. */
+/* Asks for the store of a daemon that is new, or may be. */
 static void ask_again(void)
 {
 	bool again;
@@ -326,7 +326,7 @@ static void ask_again(void)
 		return;
 	r = movable_ask_store(LINK_HERE);
 	futex_lock_take(&movable_.lock);
-	/* A connection that comes up says so. */
+	/* A new connection sets it again. */
 	movable_.ask_again |= r < 0 && r != -ENOTCONN;
 	futex_lock_give(&movable_.lock);
 }
@@ -341,7 +341,7 @@ static bool gives_up(void)
 	return gives && movable_mover.context;
 }
 
-/* Goes on as far as it gets without waiting. Returns whether it got anywhere. */
+/* Goes on as far as possible without waiting. Returns whether there was progress. */
 static bool step(void)
 {
 	bool any = false;
@@ -370,7 +370,7 @@ static CUevent soonest(void)
 				       : NULL;
 }
 
-/* Is there something to be tried again soon? */
+/* Is there something to try again soon? */
 static bool pending(void)
 {
 	bool is;
@@ -464,7 +464,7 @@ void movable_connected(void)
 	movable_kick();
 }
 
-/* Blocks that are under way arrive; no other begins. */
+/* Blocks that are under way arrive; no other block begins to move. */
 void movable_down(void)
 {
 	futex_lock_take(&movable_.lock);

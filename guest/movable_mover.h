@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The mover's own, for its two files: movable_move.c is the thread, movable_way.c has blocks leave
- * and enter. Nobody else includes this.
+ * Private to the mover's two files: movable_move.c is the thread, movable_way.c moves blocks out
+ * and in. No other file includes this.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ enum {
 struct flight {
 	struct movable_block *block;
 	CUevent event;
-	bool copies; /* its content is copied, not only its hash found */
+	bool copies; /* its content is copied, not only hashed */
 	bool hashes;
 };
 
@@ -28,30 +28,30 @@ struct way {
 
 struct mover {
 	struct way out, in;
-	uint32_t era; /* of the context that it works in; 0: none */
+	uint32_t era; /* of the context in which it works; 0: none */
 	CUcontext context;
-	bool lowered; /* threads that touch memory stand at the door, and none is inside */
+	bool lowered; /* threads that touch memory wait at the door, and none is inside */
 };
 
 extern struct mover movable_mover;
 
-/* Says MOVED; what cannot be said now is said later. */
+/* Sends MOVED; what cannot be sent now is sent later. */
 void movable_say(void);
 
-/* Whoever waits for a block looks again. */
+/* Wakes whoever waits for a block. */
 void movable_arrived(void);
 
 /* Is there a context to work in? */
 must_check bool movable_open_context(void);
 
-/* With the lock held: are the orders of now to be followed, and is more to leave by them? */
+/* With the lock held: are the current orders to be followed? Do they require more to leave? */
 bool movable_obeys(void);
 bool movable_leaves_more(void);
 
-/* A block that was claimed does not leave; `flew`: its copy had begun. */
+/* A claimed block does not leave; `flew`: its copy had begun. */
 void movable_stays(struct movable_block *block, bool flew);
 
-/* One step each: did it get anywhere? */
+/* One step each. Returns whether there was progress. */
 must_check bool movable_begin_out(void);
 must_check bool movable_begin_in(void);
 must_check bool movable_end_out(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What memory that moves consists of, for its files: movable.c is what threads call,
- * movable_contexts.c what becomes of it when contexts end, movable_move.c the mover,
- * movable_store.c its segments. Nobody else includes this.
+ * The structures of memory that moves, for its own files: movable.c has what threads call,
+ * movable_contexts.c what happens when contexts end, movable_move.c the mover, movable_store.c its
+ * segments. No other file includes this.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ enum movable_serving {
 	MOVABLE_SERVED,
 };
 
-/* As in MOVE, and as in MOVED. */
+/* As in MOVE and MOVED. */
 struct movable_order {
 	uint32_t generation;
 	uint64_t leave, enter, drop, prepare;
@@ -31,15 +31,15 @@ struct movable_done {
 
 struct movable_object {
 	_Atomic uint32_t serving;  /* enum movable_serving; a futex */
-	_Atomic uint32_t kicks;	   /* the mover has something to look at; a futex */
-	_Atomic uint32_t arrivals; /* a block has arrived, or will not go; a futex */
+	_Atomic uint32_t kicks;	   /* there is something for the mover to look at; a futex */
+	_Atomic uint32_t arrivals; /* a block has arrived, or will not move; a futex */
 	_Atomic uint32_t why;
-	_Atomic uint32_t open;	    /* allocations; 0: nobody looks further */
-	_Atomic uint32_t leaving;   /* contexts that end */
-	_Atomic uint32_t capturing; /* allocations that were freed under a capture */
+	_Atomic uint32_t open;	    /* allocations; 0: nothing needs to be looked up */
+	_Atomic uint32_t leaving;   /* contexts that are ending */
+	_Atomic uint32_t capturing; /* allocations that were freed during a capture */
 	_Atomic int device;	    /* as in guest/state.h */
 	CUdevice ordinal;
-	uint64_t chunk; /* no block is larger */
+	uint64_t chunk; /* the largest size of a block */
 
 	struct futex_lock lock;	     /* of what follows */
 	struct ranges areas;	     /* value: the area */
@@ -52,17 +52,17 @@ struct movable_object {
 	struct movable_order order;
 	struct movable_done done; /* of `generation` */
 	uint32_t generation;
-	bool ask_again;	   /* a new daemon is to be asked for its store */
-	bool stuck;	   /* no segment is to be had, until something is heard */
-	bool unsaid;	   /* MOVED is to be said */
-	uint32_t flying;   /* blocks whose copy is under way */
+	bool ask_again;	   /* ask a new daemon for its store */
+	bool stuck;	   /* no segment is available, until a message arrives */
+	bool unsaid;	   /* MOVED must be sent */
+	uint32_t flying;   /* blocks whose copy is in progress */
 	CUcontext context; /* the mover's; ... */
-	bool give_up;	   /* ... and it is to have none */
+	bool give_up;	   /* ... and it must give it up */
 };
 
 extern struct movable_object movable_;
 
-enum { MOVABLE_LOOK_MS = 100 }; /* who waits for a block looks so often, whatever is heard */
+enum { MOVABLE_LOOK_MS = 100 }; /* how often a thread that waits for a block looks */
 
 static inline struct movable_area *movable_area_of(const struct range *range)
 {
@@ -75,8 +75,8 @@ static inline struct movable_area *movable_area_at(size_t i)
 	return movable_area_of(&movable_.areas.range[i]);
 }
 
-/* STORE_ASK. 0: granted; 1: refused; <0. The mover's, and that of who asks first. Of a new daemon
- * no segment is to be had before. */
+/* STORE_ASK. 0: granted; 1: refused; <0. For the mover, and for the thread that asks first. A new
+ * daemon gives no segment before this. */
 must_check int movable_ask_store(enum link_patience patience);
 
 /* Starts the mover. 0; -errno. */
@@ -88,36 +88,38 @@ static inline void movable_kick(void)
 	futex_wake_all(&movable_.kicks);
 }
 
-/* With the lock held: the area is nobody's from here on; then, without it, what it has goes. */
+/* With the lock held: from here on nobody else refers to the area. Then, without it: releases what
+ * the area has. */
 void movable_leave_table(struct movable_area *area);
 void movable_dissolve(struct movable_area *area);
 
-/* What was freed under a capture, of a context. */
+/* What was freed during a capture and belongs to a context. */
 void movable_late_gone(uint64_t owner);
 void movable_late_rename(uint64_t owner, uint64_t now);
 
-/* With the lock held: the own page. */
+/* With the lock held: writes the own page. */
 void movable_show(void);
 
-/* Backs a block, or all of an area: creates, maps. CUDA_SUCCESS: usable. */
+/* Backs a block, or a whole area: creates and maps memory. CUDA_SUCCESS: usable. */
 must_check CUresult movable_back(uint64_t address, uint64_t bytes);
 must_check CUresult movable_access(uint64_t address, uint64_t bytes);
 
 /* ---- segments: the mover's ------------------------------------------------------------------- */
 
-/* A registered segment for the block. 0; -EAGAIN: the daemon is away, or its store is to be
- * asked for first; <0: none is to be had. Does not wait for a daemon: the next one waits for what
- * the mover has under way. */
+/* Gets a registered segment for the block. 0; -EAGAIN: the daemon is away, or must be asked for its
+ * store first; <0: none is available. Does not wait for a daemon: the next one waits for what the
+ * mover has under way. */
 must_check int movable_segment_get(struct movable_block *block, uint32_t era);
 
-/* Unregisters, unmaps, says so; harmless where there is none. With `era` 0 it is not registered. */
+/* Unregisters and unmaps it, and tells the daemon; harmless if there is none. With `era` 0 it is
+ * not registered. */
 void movable_segment_end(struct movable_segment *segment, uint32_t era);
 
-/* Registered no more, as its context ends. */
+/* Unregisters it, because its context ends. */
 void movable_segment_unpin(struct movable_segment *segment, uint32_t era);
 
-/* The descriptor of the store goes. */
+/* Closes the store's descriptor. */
 void movable_store_close(void);
 
-/* The new daemon's store. */
+/* Takes over the new daemon's store. */
 void movable_store_take(int fd, uint64_t chunk);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The swap store: meted's file, and the parts of it that are this process's. */
+/* The swap store: meted's file, and the parts of it that belong to this process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -13,17 +13,17 @@
 #include "guest/state.h"
 
 enum {
-	PIN_BYTES = 16 << 20, /* registered at once */
+	PIN_BYTES = 16 << 20, /* registered at a time */
 	PAGE = 4096,
 	CHUNK_MOST = 64 << 20,
 };
 
-/* The program may close the descriptor, and get its number for something of its own. */
+/* The program may close the descriptor, and then get its number for a file of its own. */
 static struct {
 	int fd; /* + 1 */
 	uint32_t file;
-	uint32_t connection; /* that it came on: on any other, offsets are another file's */
-	uint32_t asked;	     /* the connection that it was last asked for on */
+	uint32_t connection; /* on which it arrived; offsets are valid on this only */
+	uint32_t asked;	     /* the connection on which it was last requested */
 	dev_t device;
 	ino_t inode;
 } store;
@@ -57,7 +57,7 @@ void movable_store_take(int fd, uint64_t chunk)
 	store.file = file + 1;
 	store.connection = store.asked = asked;
 	if (syscall(SYS_fstat, fd, &about) == 0) {
-		/* The same daemon, on another connection: what is in its file is known to it. */
+		/* It is the same daemon on another connection, which knows what is in its file. */
 		if (file && about.st_dev == device && about.st_ino == inode)
 			store.file = file;
 		store.fd = fd + 1;
@@ -147,7 +147,7 @@ void movable_segment_unpin(struct movable_segment *segment, uint32_t era)
 	segment->era = 0;
 }
 
-/* Small parts: the driver is not held up for long. */
+/* In small parts, so that the driver is not held up for long. */
 static int pin(struct movable_segment *segment, uint32_t era)
 {
 	for (uint64_t at = 0; at < segment->bytes; at += PIN_BYTES) {
@@ -165,7 +165,7 @@ static int pin(struct movable_segment *segment, uint32_t era)
 	return 0;
 }
 
-/* Children of fork() do not have it. */
+/* Children of fork() do not inherit it. */
 static uint8_t *map(uint64_t offset, uint64_t bytes)
 {
 	struct stat about;
@@ -228,7 +228,7 @@ int movable_segment_get(struct movable_block *block, uint32_t era)
 	return 0;
 }
 
-/* Not to a new daemon, which had it from nobody: it clears what no guest has stated. */
+/* Not sent to a new daemon, which gave it to nobody: it clears what no guest has stated. */
 void movable_segment_end(struct movable_segment *segment, uint32_t era)
 {
 	if (!segment->memory)

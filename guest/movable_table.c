@@ -84,7 +84,7 @@ static void mark(struct movable_slab *slab, uint32_t unit, uint32_t units, bool 
 	}
 }
 
-/* The first gap of so many; MOVABLE_UNITS: none, and *ret_most is the largest one. */
+/* Finds the first gap of this size. MOVABLE_UNITS: none, and *ret_most is the largest one. */
 static uint32_t find_gap(const struct movable_slab *slab, uint32_t units, uint32_t *ret_most)
 {
 	uint32_t run = 0, most = 0, i = 0;
@@ -129,7 +129,7 @@ bool movable_piece_give(struct movable_slab *slab, uint32_t unit)
 	slab->piece[unit].bytes = 0;
 	mark(slab, unit, units, true);
 	slab->free_units += units;
-	slab->gap = MOVABLE_UNITS; /* found out when it is looked for */
+	slab->gap = MOVABLE_UNITS; /* determined by the next search */
 	return true;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that moves, as it is remembered: areas of addresses that stay, the blocks behind them, and
- * the pieces that small allocations have of an area. Knows nothing of the driver, and does not
- * lock: guest/movable.h does both. Memory by mmap(); errno is kept.
+ * The records of memory that moves: areas, whose addresses stay, the blocks behind them, and the
+ * pieces of an area that small allocations have. It knows nothing of the driver and does not lock:
+ * guest/movable.h does both. Its memory comes from mmap(); errno is kept.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ enum {
 	MOVABLE_WORDS = MOVABLE_UNITS / 64,
 };
 
-/* Where a block's bytes are. On the way it is the mover's alone. */
+/* Where a block's bytes are. On the way the block belongs to the mover alone. */
 enum movable_where {
 	MOVABLE_HERE = 0,
 	MOVABLE_LEAVES,
@@ -29,37 +29,37 @@ enum movable_where {
 struct movable_segment {
 	uint8_t *memory;
 	uint64_t offset, bytes;
-	uint32_t era;  /* it is registered, if this is the mover's */
-	uint32_t file; /* which store it is of: a new daemon has another */
-	bool filled;   /* it has what stood in the block when that left the last time */
+	uint32_t era;  /* it is registered if this is the mover's era */
+	uint32_t file; /* the store that it belongs to: a new daemon has another */
+	bool filled;   /* it has the block's content of when the block last left */
 	bool hashed;
-	uint64_t hash[2]; /* of that */
+	uint64_t hash[2]; /* of that content */
 };
 
 struct movable_block {
 	uint64_t address, bytes;
 	enum movable_where where;
-	uint32_t failures; /* of copies on the way in */
+	uint32_t failures; /* of copying it in */
 	struct movable_area *area;
 	struct movable_segment segment;
 };
 
 /* A small allocation. */
 struct movable_piece {
-	uint32_t bytes; /* as asked for; 0: none begins here */
+	uint32_t bytes; /* as requested; 0: none begins here */
 	uint32_t id;
 };
 
 struct movable_slab {
-	uint64_t free[MOVABLE_WORDS]; /* bits of units */
+	uint64_t free[MOVABLE_WORDS]; /* a bit for each unit */
 	uint32_t free_units;
-	uint32_t gap; /* none is larger */
+	uint32_t gap; /* no gap is larger */
 	struct movable_piece piece[MOVABLE_UNITS];
 };
 
 struct movable_area {
-	uint64_t base, bytes; /* whole blocks */
-	uint64_t asked;	      /* by the program, of a large one */
+	uint64_t base, bytes; /* a multiple of whole blocks */
+	uint64_t asked;	      /* by the program, for a large one */
 	uint64_t owner;	      /* a context, or BLOCKS_LEAVING */
 	uint64_t id;
 	uint32_t why; /* enum wire_unmovable; 0: it can move */
@@ -67,7 +67,7 @@ struct movable_area {
 	uint32_t leavers;	   /* threads that are about to free pieces of it */
 	uint64_t mapped_bytes;	   /* of this record */
 	struct movable_slab *slab; /* NULL: one allocation */
-	struct movable_area *next; /* of those that are over */
+	struct movable_area *next; /* list of those that are over */
 	struct movable_block block[];
 };
 
@@ -77,22 +77,22 @@ struct movable_seen {
 	uint32_t why;
 };
 
-/* A record for so many bytes in blocks of at most `chunk`; with `slab` it is one block in pieces.
- * NULL: no memory. */
+/* Creates a record for so many bytes in blocks of at most `chunk`; with `slab` it is one block of
+ * pieces. NULL: no memory. */
 struct movable_area *movable_area_new(uint64_t bytes, uint64_t chunk, bool slab);
 
-/* It has addresses now. */
+/* Sets its addresses. */
 void movable_area_place(struct movable_area *area, uint64_t base);
 
 void movable_area_free(struct movable_area *area);
 
-/* Units that an allocation takes. */
+/* The number of units that an allocation takes. */
 uint32_t movable_units(uint64_t bytes);
 
-/* Takes a piece: its first unit, or -1: there is no gap. */
+/* Takes a piece. Returns its first unit, or -1: there is no gap. */
 must_check int movable_piece_take(struct movable_slab *slab, uint64_t bytes, uint32_t id);
 
-/* Gives the piece back that begins there. Returns whether there was one. */
+/* Gives back the piece that begins there. Returns whether there was one. */
 bool movable_piece_give(struct movable_slab *slab, uint32_t unit);
 
 bool movable_slab_empty(const struct movable_slab *slab);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks that leave, and blocks that enter. Of each direction two are under way, so that one is
- * copied while the other is mapped or unmapped and said. Out: the copy is complete before the block
- * is unmapped, and unmapped before anybody hears that it left. In: what is created was promised,
- * and the segment keeps its content.
+ * Moves blocks out and in. In each direction two are under way, so that one is copied while the
+ * other is mapped or unmapped and reported. Out: the copy is complete before the block is
+ * unmapped, and it is unmapped before anybody is told that it left. In: what is created was
+ * promised, and the segment keeps its content.
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@
 #include "guest/state.h"
 
 enum {
-	PART_BYTES = 16 << 20, /* copied at once: what is registered together */
+	PART_BYTES = 16 << 20, /* copied at a time: as much as is registered together */
 	FAILURES = 3,
 };
 
@@ -35,7 +35,7 @@ CUresult movable_access(uint64_t address, uint64_t bytes)
 	return memory_driver(real(cuMemSetAccess)(address, bytes, &access, 1));
 }
 
-/* What is mapped needs no handle. */
+/* A mapping needs no handle. */
 CUresult movable_back(uint64_t address, uint64_t bytes)
 {
 	CUmemAllocationProp about = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = location()};
@@ -51,7 +51,7 @@ CUresult movable_back(uint64_t address, uint64_t bytes)
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
-/* With the lock held: are the orders of now to be followed? */
+/* With the lock held: are the current orders to be followed? */
 bool movable_obeys(void)
 {
 	return movable_.order.generation == movable_.generation && !movable_.give_up &&
@@ -63,7 +63,7 @@ bool movable_leaves_more(void)
 	return movable_obeys() && movable_.done.left + movable_.leaves < movable_.order.leave;
 }
 
-/* With the lock held: on the device; those first that need no segment any more. */
+/* With the lock held: a block on the device; first those that need no segment any more. */
 static struct movable_block *block_that_leaves(void)
 {
 	struct movable_block *other = NULL;
@@ -83,7 +83,7 @@ static struct movable_block *block_that_leaves(void)
 	return other;
 }
 
-/* With the lock held: one that is promised whole. */
+/* With the lock held: a block whose whole size is promised. */
 static struct movable_block *block_that_enters(void)
 {
 	const struct movable_done *done = &movable_.done;
@@ -104,8 +104,8 @@ static struct movable_block *block_that_enters(void)
 
 /* ---- the door -------------------------------------------------------------------------------- */
 
-/* Before the first block leaves: who touches memory without a turn waits from now on, and nobody is
- * inside such a call. */
+/* Before the first block leaves: from now on threads that touch memory without a turn wait, and
+ * none is inside such a call. */
 static bool lower(void)
 {
 	struct presence_walk walk;
@@ -117,7 +117,7 @@ static bool lower(void)
 	presence_barrier();
 	presence_walk_start(&walk);
 	while (!presence_walk_step(&walk)) {
-		/* Something new is heard, or a context wants to end. */
+		/* A message has arrived, or a context wants to end. */
 		if (atomic_load(&movable_.kicks) != kicks)
 			return false;
 		futex_wait(&movable_.kicks, kicks, 1, FUTEX_PRIVATE_FLAG);
@@ -162,7 +162,7 @@ static struct movable_block *land(struct way *way)
 	return block;
 }
 
-/* Between the device and the segment, part after part: in if `in`, else out. */
+/* Copies between the device and the segment, part by part: in if `in`, else out. */
 static CUresult copy(const struct movable_block *block, bool in)
 {
 	CUresult r = CUDA_SUCCESS;
@@ -180,7 +180,7 @@ static CUresult copy(const struct movable_block *block, bool in)
 	return r;
 }
 
-/* It does not go. */
+/* It does not leave. */
 void movable_stays(struct movable_block *block, bool flew)
 {
 	futex_lock_take(&movable_.lock);
@@ -191,7 +191,7 @@ void movable_stays(struct movable_block *block, bool flew)
 	movable_arrived();
 }
 
-/* A copy of it failed: it is where it was, and will not be tried again. */
+/* Copying it failed: it stays, and is not tried again. */
 static void cannot_leave(struct movable_block *block)
 {
 	struct movable_area *area = block->area;
@@ -210,7 +210,7 @@ static void cannot_leave(struct movable_block *block)
 	movable_say();
 }
 
-/* What the segment has is not what the block has from here on. */
+/* From here on the segment's content is not the block's. */
 static CUresult begin_copy(struct flight *flight)
 {
 	flight->copies = true;
@@ -237,7 +237,7 @@ static bool launch_out(struct movable_block *block)
 	return r == CUDA_SUCCESS;
 }
 
-/* Claims a block, and has its copy begin. false: there is none, or it cannot. */
+/* Claims a block and begins its copy. false: there is none, or it failed. */
 bool movable_begin_out(void)
 {
 	struct movable_block *block = NULL;
@@ -263,7 +263,7 @@ bool movable_begin_out(void)
 	r = movable_segment_get(block, movable_mover.era);
 	futex_lock_take(&movable_.lock);
 	movable_.stuck |= r < 0 && r != -EAGAIN;
-	/* Asking may have taken long: another daemon has ordered nothing. */
+	/* Asking may have taken long, and another daemon has ordered nothing. */
 	still = r == 0 && movable_obeys() &&
 		movable_.done.left + movable_.leaves - block->bytes < movable_.order.leave;
 	movable_.flying += still;
@@ -310,7 +310,7 @@ static void has_left(struct movable_block *block, bool copied)
 	movable_say();
 }
 
-/* The oldest one, if it is ready. */
+/* The oldest one, if it is complete. */
 bool movable_end_out(void)
 {
 	struct flight *flight = &movable_mover.out.flight[movable_mover.out.first];
@@ -359,7 +359,7 @@ static void count_in(uint64_t bytes, int sign)
 	amounts_allocate(d, sign * (int64_t)bytes);
 }
 
-/* The device has no room after all, or the copy failed: the segment still has it. */
+/* The device has no room after all, or the copy failed; the segment still has the content. */
 static void goes_back(struct movable_block *block, bool mapped)
 {
 	static _Atomic uint32_t said;
@@ -420,7 +420,7 @@ bool movable_begin_in(void)
 		goes_back(block, false);
 		return true;
 	}
-	/* Not registered, if it cannot be: that is only slower. */
+	/* If it cannot be registered, it is only slower. */
 	best_effort(movable_segment_get(block, movable_mover.era));
 	flight->block = block;
 	r = copy(block, true);

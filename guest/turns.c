@@ -13,9 +13,9 @@
 #include "guest/state.h"
 
 enum {
-	LOOK_US = 100,	      /* between two looks, while somebody waits for the device */
+	LOOK_US = 100,	      /* time between two looks while somebody waits for the device */
 	LOOK_LAST_US = 400,   /* likewise, after some milliseconds of them */
-	LOOK_ALONE_US = 1000, /* while nobody does */
+	LOOK_ALONE_US = 1000, /* while nobody waits */
 };
 
 enum quiet {
@@ -27,12 +27,12 @@ enum quiet {
 _Atomic uint32_t turns_quiet;
 static _Atomic uint32_t quiet[STATE_DEVICES]; /* enum quiet, by index as in guest/state.h */
 
-/* By index on the wire; the agent's own. */
+/* By index on the wire; only for the agent. */
 static struct watch {
 	struct presence_look look;
-	uint64_t complete_ns; /* nothing has been under way since; 0: something is */
-	uint64_t flight_ns;   /* as threads were told last */
-	uint64_t began;	      /* when what was said is about */
+	uint64_t complete_ns; /* since then nothing has been in progress; 0: something is */
+	uint64_t flight_ns;   /* as last told to the threads */
+	uint64_t began;	      /* the page's `began` when it was last handled */
 	int look_us;
 } watch[WIRE_DEVICES];
 
@@ -40,8 +40,8 @@ static struct watch {
 
 /* ---- what is said ---------------------------------------------------------------------------- */
 
-/* The state changes as the message is written, under the connection's lock: so the last word that
- * the daemon hears is about the state as it is. */
+/* The state changes when the message is written, under the connection's lock, so that the last
+ * message that the daemon gets is about the current state. */
 struct quiet_word {
 	struct link_word word;
 	int device;
@@ -59,7 +59,7 @@ static int write_wants(struct link_word *word, struct wire_message *message)
 	return 0;
 }
 
-/* It could not be said: to be said again. */
+/* The message was not sent; send it again. */
 static void unsent_wants(struct link_word *word, const struct wire_message *message)
 {
 	const struct quiet_word *about = container_of(word, struct quiet_word, word);
@@ -96,7 +96,7 @@ static void wake_one(int device)
 	if (atomic_load(&quiet[device]) == BUSY ||
 	    atomic_compare_exchange_strong(&quiet[device], &was, BUSY))
 		return;
-	/* Where it cannot be said the connection is lost: on the next one we are busy. */
+	/* If the message cannot be sent, the connection is lost; on the next one we are busy. */
 	if (link_tell(&about.word) < 0)
 		atomic_store(&quiet[device], BUSY);
 }
@@ -132,7 +132,7 @@ static bool is_busy(int device)
 {
 	bool busy;
 
-	/* Who captures is about to submit. */
+	/* A thread that captures is about to submit work. */
 	if (!capture_keep_out())
 		return true;
 	busy = contexts_busy(device);
@@ -140,7 +140,7 @@ static bool is_busy(int device)
 	return busy;
 }
 
-/* Nothing is under way, and was not for the whole grace. True: IDLE was said. */
+/* Nothing has been in progress during the whole grace period. Returns true if IDLE was sent. */
 static bool say_idle(struct watch *w, int device)
 {
 	struct quiet_word about = {{write_idle, unsent_idle}, device};
@@ -154,7 +154,7 @@ static bool say_idle(struct watch *w, int device)
 		still = presence_is_still();
 		capture_let_in();
 	}
-	/* Of the countdowns as they are now. */
+	/* Notes the countdowns as they are now. */
 	best_effort(has_moved(w));
 	if (still)
 		r = link_try(&about.word);
@@ -165,7 +165,7 @@ static bool say_idle(struct watch *w, int device)
 	return r == 0;
 }
 
-/* Threads learn of a bound that has become narrower with their next call. */
+/* If the bound became narrower, threads learn it with their next call. */
 static int look_at_flight(uint32_t wire_device, int device, struct watch *w, bool walking)
 {
 	uint64_t flight_ns = page_turns(wire_device, flight_ns);
@@ -198,7 +198,7 @@ static int watch_step(uint32_t wire_device, int device, struct watch *w, bool wa
 	bool moved = has_moved(w);
 	uint64_t now, end;
 
-	/* Nobody submitted while it was looked whether all is complete. */
+	/* Is all work complete, and did nobody submit while this was checked? */
 	if (w->look.inside || is_busy(device) || has_moved(w) || w->look.inside) {
 		w->complete_ns = 0;
 		return next_look_us(w, page_turns(wire_device, contended) != 0);
@@ -242,13 +242,13 @@ int turns_step(uint32_t wire_device, int device, const struct turns_closes *clos
 	w->began = page_turns(wire_device, began);
 	if (atomic_load(&turns_quiet) & 1u << device)
 		set_busy(device);
-	/* While a thread stands at the gate we are busy, until it opens; and a drain is followed by
-	 * a look. */
+	/* While a thread waits at the gate we are busy, until it opens. A drain is followed by a
+	 * look. */
 	if (closes->draining) {
 		w->complete_ns = 0;
 		return flight_us;
 	}
-	/* It may have opened, and a thread on a busy machine not know yet. */
+	/* It may have opened without the thread knowing it yet, on a busy machine. */
 	if (atomic_load(&state.device[device].waiting) != 0) {
 		w->complete_ns = 0;
 		return is_open(wire_device) ? LOOK_US : flight_us;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocate is a look-up: what it answers follows from the ids alone, since it is not told whose
- * they are. What the container's tenant is comes into the place that is named here before the
- * container starts (bind.c).
+ * Allocate is a look-up: its answer follows from the ids alone, because it is not told whose they
+ * are. The container's tenant is put into the place named here before the container starts
+ * (bind.c).
  */
 #include <string.h>
 
 #include "kube/proto/deviceplugin.pb-c.h"
 #include "plugin/plugin.h"
 
-/* Where there is no CDI: the edits themselves. */
+/* Without CDI: the edits themselves. */
 struct edits {
 	struct inject_edits *from;
 	V1beta1__Mount mount[INJECT_EDITS_MAX], *mounts[INJECT_EDITS_MAX];
@@ -111,7 +111,7 @@ static void answer(struct plugin *p, struct grpc_call *call,
 	serve_answer(call, &response.base);
 }
 
-/* The container's runtime makes the edits by the name of a file, which is there when it starts. */
+/* The container's runtime makes the edits, by the name of a file that exists when it starts. */
 static void answer_name(struct plugin *p, struct grpc_call *call, const char *key)
 {
 	V1beta1__ContainerAllocateResponse row = V1BETA1__CONTAINER_ALLOCATE_RESPONSE__INIT;

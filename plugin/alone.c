@@ -28,7 +28,7 @@ struct given {
 	V1beta1__ContainerAllocateResponse row;
 };
 
-/* Each device once, in the order of its first id. -1: the id at *ret_wrong is nobody's. */
+/* Each device once, in the order of its first id. -1: nobody has the id at *ret_wrong. */
 static int find_devices(const struct plugin *p, struct given *g,
 			const V1beta1__ContainerAllocateRequest *said, size_t *ret_wrong)
 {
@@ -140,7 +140,7 @@ static void add_specs(const struct plugin *p, struct given *g)
 		if (p->host->device[g->device[i]].minor < 0)
 			continue;
 		snprintf(path, sizeof(path), "/dev/nvidia%d", p->host->device[g->device[i]].minor);
-		/* As there: without its file the container had better not start. */
+		/* As in that plugin: without its file the container had better not start. */
 		add_spec(p, g, path, false);
 	}
 }
@@ -192,8 +192,8 @@ void alone_allocate(struct plugin *p, struct grpc_call *call,
 	serve_answer(call, &response.base);
 }
 
-/* Who has a share of a device from when it was mete's keeps it until it ends; until then the device
- * is given to nobody as a whole. */
+/* A container that had a share of a device when it was mete's keeps it until it ends; until then
+ * nobody is given the device as a whole. */
 static void on_tenant(void *owner, const struct wire_tenant_row *row)
 {
 	struct plugin *p = owner;

@@ -36,7 +36,7 @@ static int refuse(const struct asking *a, const struct annotation *entry, const 
 			    problem, accepted);
 }
 
-/* Whom a key is for: the pod, this container, or another one or nobody of ours. */
+/* To whom a key applies: the pod, this container, or another one or nobody of ours. */
 enum whose { WHOSE_POD, WHOSE_OWN, WHOSE_OTHER };
 
 static int find_whose(const struct asking *a, const struct annotation *entry, enum whose *ret_whose)
@@ -55,7 +55,7 @@ static int find_whose(const struct asking *a, const struct annotation *entry, en
 		*ret_whose = WHOSE_POD;
 		return 0;
 	}
-	/* A container's name has no dots: with one it is another's domain below ours. */
+	/* A container's name has no dots: otherwise it is another's domain below ours. */
 	if (entry->key[length - 1] != '.' || length == 1 || length > sizeof(container) ||
 	    memchr(entry->key, '.', length - 1))
 		return 0;
@@ -149,8 +149,8 @@ static int take_field(struct asking *a, uint32_t field)
 	return refuse(a, entry, problem.text, accepts[field]);
 }
 
-/* Whether the word or the field counts, if both are said: what is said for the container; never
- * both of one kind. */
+/* If both are given, decides whether the word or the field counts: the one given for the container.
+ * Never both of one kind. */
 static int settle(struct asking *a, enum word word, uint32_t field)
 {
 	if (!a->said[word] || !a->said[field])
@@ -193,7 +193,7 @@ static int settle_words(struct asking *a)
 	r = settle(a, WORD_on_full, PORTION_wait);
 	if (r == 0 && qos)
 		r = settle(a, WORD_qos, sets[which]);
-	/* A latency says nothing of weight, guarantee and cap. */
+	/* A latency does not set weight, guarantee and cap. */
 	if (r == 0 && qos && which != QOS_LATENCY)
 		r = settle(a, WORD_qos, PORTION_mode);
 	return r;
@@ -229,13 +229,13 @@ static int take_qos(struct asking *a, const struct annotation *entry)
 			a->input->domain);
 	field = portion_said(&a->texts, PORTION_guarantee);
 	a->share.cap_milli = a->share.guarantee_milli;
-	/* A mode that says the guarantee has made the cap the same. */
+	/* A mode that sets the guarantee has set the cap to the same. */
 	if (field == PORTION_guarantee)
 		note(a, PORTION_cap, a->texts.texts[field], entry);
 	return 0;
 }
 
-/* A wait for who has none: what is usual, or the most that is allowed. */
+/* A wait if none is set: the usual one, or the longest allowed. */
 static int take_on_full(struct asking *a, const struct annotation *entry)
 {
 	struct asking_limit limit = asking_limit(a, PORTION_wait);
@@ -256,7 +256,7 @@ static int take_on_full(struct asking *a, const struct annotation *entry)
 	return 0;
 }
 
-/* Whoever is alone keeps all of the device from others, whatever its own limit is. */
+/* Exclusive use keeps all of the device from others, whatever the container's own limit is. */
 static int check_exclusive(const struct asking *a, const struct annotation *entry)
 {
 	struct asking_limit limit = asking_limit(a, PORTION_memory);

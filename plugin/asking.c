@@ -42,7 +42,7 @@ int asking_set(struct share *share, uint32_t field, const char *text)
 	return r;
 }
 
-/* How much of the field a share has, or how lax it is: who asks for more is refused. */
+/* How much of the field a share has, or how lax it is: requests for more are refused. */
 static uint64_t rank(const struct asking *a, const struct share *share, enum portion_field field)
 {
 	uint64_t bytes = 0;
@@ -115,7 +115,8 @@ static void make_text(char *made, enum portion_field field, uint64_t value)
 	snprintf(made, ANNOTATIONS_MADE, "%llu%s", (unsigned long long)value, unit);
 }
 
-/* Whose text is a number that was made of a value; others keep the text of who set the limit. */
+/* Is its text a number that was computed from a value? Others keep the text of whatever set the
+ * limit. */
 static bool is_counted(enum portion_field field)
 {
 	return field == PORTION_memory || field == PORTION_weight || field == PORTION_guarantee ||
@@ -131,7 +132,7 @@ static void put(struct asking *a, enum portion_field field, uint64_t value)
 
 void asking_make_equal(struct asking *a)
 {
-	/* What another mode made of them stays. Of the weight all modes make the same. */
+	/* Keep what another mode set. All modes set the same weight. */
 	if (!a->texts.texts[PORTION_guarantee])
 		put(a, PORTION_guarantee, a->share.guarantee_milli);
 	if (!a->texts.texts[PORTION_cap])
@@ -200,7 +201,7 @@ int asking_check(struct asking *a)
 		enum portion_field field = (enum portion_field)i;
 		struct asking_limit limit = asking_limit(a, field);
 
-		/* What nobody asked for is the portion's. */
+		/* What nobody requested comes from the portion. */
 		if (!a->by[i] || limit.none || rank(a, &a->share, field) <= limit.rank)
 			continue;
 		if (!a->input->lower)

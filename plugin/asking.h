@@ -17,7 +17,7 @@ enum word {
 struct asking {
 	const struct annotations_input *input;
 	struct fault *why;
-	const struct annotation *said[WORDS_END]; /* by what it is about */
+	const struct annotation *said[WORDS_END]; /* by subject */
 	bool own[WORDS_END];			  /* said for this container alone */
 	struct share portion, most, share;
 	struct config_share texts;
@@ -36,8 +36,8 @@ must_check int asking_set(struct share *share, uint32_t field, const char *text)
 struct asking_limit {
 	bool none;
 	uint64_t rank;	  /* the limit of the field, in amount or laxness */
-	const char *text; /* of who set it */
-	bool left;	  /* others have the rest */
+	const char *text; /* of whatever set it */
+	bool left;	  /* others have reserved the rest */
 };
 
 struct asking_limit asking_limit(const struct asking *a, enum portion_field field);

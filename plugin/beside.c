@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who else is on a container's devices. Without mete's scheduler nobody has thought of all of them
- * before the kubelet gave each its ids: what cannot be together is refused when the last of them
- * starts, or asks for more. The kubelet tries again what was refused to start.
+ * The other containers on a container's devices. Without mete's scheduler nobody considered all of
+ * them before the kubelet gave each its ids. A combination that is not allowed is refused when the
+ * last of them starts, or asks for more. The kubelet retries containers that were refused.
  */
 #include <string.h>
 
@@ -30,7 +30,7 @@ static bool have_common(const struct binding *a, const struct binding *b)
 	return false;
 }
 
-/* Who had one of its ids before it has ended. */
+/* A former holder of one of its ids has ended. */
 static bool is_other(const struct binding *b, const struct binding *other)
 {
 	return other != b && strcmp(other->key, b->key) != 0 && !have_common(b, other);
@@ -52,7 +52,7 @@ static uint32_t most_of(uint32_t a, uint32_t b)
 	return a > b ? a : b;
 }
 
-/* The slots that its containers have, `b` among them. */
+/* The number of slots that its containers have, including `b`. */
 static uint32_t used_slots(const struct plugin *p, const struct binding *b, uint32_t device)
 {
 	uint32_t used = b->parts;
@@ -67,7 +67,7 @@ static uint32_t used_slots(const struct plugin *p, const struct binding *b, uint
 	return used;
 }
 
-/* Where mete's scheduler has chosen the devices, it has counted as well. */
+/* If mete's scheduler has chosen the devices, it has counted them, too. */
 bool beside_crowded(const struct plugin *p, const struct binding *b)
 {
 	for (uint32_t i = 0; p->config->ids != CONFIG_IDS_SLOT && i < b->devices; i++) {
@@ -91,7 +91,7 @@ static uint32_t room_on(const struct plugin *p, const struct binding *b, uint32_
 	if (!entitled_portion(p, device, &slots, &portion) ||
 	    portion_resolve(&portion, &slot, &field) != 0)
 		return MILLI_ALL;
-	/* Of more than there are slots now each has what it had. */
+	/* If there are more than slots now, each keeps what it had. */
 	own = used > slots && p->config->ids != CONFIG_IDS_SLOT ? 0 : slot.guarantee_milli;
 	list_for_each(link, (struct list *)&p->bindings.all)
 	{
@@ -130,7 +130,7 @@ const struct binding *beside_owner(const struct plugin *p, uint32_t device)
 	return NULL;
 }
 
-/* Containers of a pod are one holder. */
+/* Containers of one pod count as one holder. */
 static bool are_one_pods(const struct binding *a, const struct binding *b)
 {
 	return *a->uid ? strcmp(a->uid, b->uid) == 0
@@ -167,7 +167,8 @@ static int check_device(const struct plugin *p, const struct binding *b, bool ex
 	return 0;
 }
 
-/* Who was given a slot of a device that somebody wants alone, and has not started. */
+/* A container that was given a slot of a device that somebody wants exclusively, and that has not
+ * started. */
 struct waiting {
 	const struct plugin *plugin;
 	const struct binding *binding;
@@ -184,7 +185,7 @@ static bool is_started(const struct plugin *p, const char *uid)
 	return false;
 }
 
-/* Of the whole pod, or of one of its containers. */
+/* By the whole pod, or by one of its containers. */
 static bool wants_alone(const struct plugin *p, const struct pod *pod)
 {
 	char name[CONFIG_NAME_MAX + 16];
@@ -211,17 +212,17 @@ static void on_given(void *owner, const struct pod *pod, const char *uid, const 
 	if (device < 0 || !is_on(w->binding, (uint32_t)device) || !*w->binding->uid ||
 	    strcmp(uid, w->binding->uid) == 0 || is_started(p, uid))
 		return;
-	/* Its pod has it alone already: the other one came too late. */
+	/* Its pod has the device exclusively already: the other one came too late. */
 	if (alone && are_one_pods(alone, w->binding))
 		return;
-	/* Of two that wait for each other one goes first. */
+	/* If two wait for each other, one goes first. */
 	if (pod && wants_alone(p, pod) && strcmp(w->binding->uid, uid) < 0)
 		return;
 	snprintf(w->text, sizeof(w->text), "pod %s/%s was given a slot of %s",
 		 pod ? pod->namespace : "?", pod ? pod->name : uid, p->host->device[device].uuid);
 }
 
-/* Who starts later would be refused for as long as the other one is alone. */
+/* A container that starts later would be refused as long as the other one is exclusive. */
 static int check_waiting(const struct plugin *p, const struct binding *b, struct fault *why)
 {
 	struct waiting w = {.plugin = p, .binding = b};

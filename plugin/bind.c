@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kubelet says which ids a container has, and not whose it is. Before each start of the
- * container it calls PreStartContainer with the ids. We ask it who holds them (pod-resources), look
- * the pod up among those that the API server told us of, and make the tenant that its annotations
- * ask for. Names of pods come again (StatefulSets): where the kubelet's checkpoint can be read, the
- * pod's UID decides.
+ * The kubelet tells which ids a container has, but not which container it is. It calls
+ * PreStartContainer with the ids before each start of the container. We ask it who holds them
+ * (pod-resources), look up the pod among those that the API server reported, and create the tenant
+ * that its annotations request. Names of pods are reused (StatefulSets): if the kubelet's
+ * checkpoint
+ * can be read, the pod's UID decides.
  *
- * Init containers have the ids of the containers that follow them, and so their share.
+ * Init containers have the ids of the containers that follow them, and therefore their share.
  */
 #include <string.h>
 
@@ -14,22 +15,22 @@
 #include "plugin/plugin.h"
 
 enum {
-	WAIT_S = 20, /* for kubelet and API server to say who it is; the kubelet waits for 30 */
+	WAIT_S = 20, /* for kubelet and API server to identify it; the kubelet waits for 30 */
 	AGAIN_MS = 100,
 };
 
 /* A container that is about to start. */
 struct asking {
-	struct list link; /* not linked: it was answered */
+	struct list link; /* not linked: it has been answered */
 	struct plugin *plugin;
 	struct grpc_call *call;
-	struct binding *binding; /* what becomes of it; its ids are those that were asked for */
+	struct binding *binding; /* its result; its ids are the requested ones */
 	struct resources_ask ask;
 	struct loop_timer timer;
 	uint64_t until_ns;
-	bool listed;			   /* who has the ids is known: */
-	char *namespace, *pod, *container; /* NULL: not by the kubelet's answer */
-	char uid[HOLDER_TEXT];		   /* "": the checkpoint does not say */
+	bool listed;			   /* it is known who has the ids: */
+	char *namespace, *pod, *container; /* NULL: not in the kubelet's answer */
+	char uid[HOLDER_TEXT];		   /* "": the checkpoint does not tell */
 	char *problem;			   /* what we wait for */
 };
 
@@ -74,7 +75,7 @@ static void remember(struct asking *a, const char *problem)
 	}
 }
 
-/* Nothing is to be done before `within_ns`, or its time is over. */
+/* Nothing needs to be done before `within_ns`, or before its time is over. */
 static void rest(struct asking *a, uint64_t within_ns)
 {
 	uint64_t now = loop_now_ns(), left = a->until_ns > now ? a->until_ns - now : 0;
@@ -97,7 +98,7 @@ static void bind_as(struct asking *a, const struct pod *pod)
 	b->namespace = copy_or_empty(pod ? pod->namespace : a->namespace);
 	b->pod = copy_or_empty(pod ? pod->name : a->pod);
 	b->is_static = pod && pod->mirrored && strcmp(pod->mirrored, a->uid) == 0;
-	/* Its image may be deleted and made anew, with another UID, while the pod goes on. */
+	/* The mirror may be deleted and recreated, with another UID, while the pod goes on. */
 	b->uid = copy_or_empty(pod && !b->is_static ? pod->uid : a->uid);
 	b->container = copy_or_empty(a->container);
 	r = b->namespace && b->pod && b->uid && b->container
@@ -113,7 +114,7 @@ static void bind_as(struct asking *a, const struct pod *pod)
 	leave(a);
 }
 
-/* The kubelet knows a pod by its UID, and says its name: both must be the pod's. */
+/* The kubelet knows a pod by its UID and reports its name: both must match. */
 static const struct pod *find_pod(const struct asking *a)
 {
 	const struct pods *pods = a->plugin->pods;
@@ -130,7 +131,7 @@ static const struct pod *find_pod(const struct asking *a)
 	return pod;
 }
 
-/* Who it is, by what is known by now. */
+/* Identifies the container, as far as is known by now. */
 static void consider(struct asking *a)
 {
 	const struct plugin *p = a->plugin;
@@ -160,7 +161,7 @@ void bind_consider(struct plugin *p)
 	list_for_each(link, &p->asking) consider(list_entry(link, struct asking, link));
 }
 
-/* The kubelet is asked again until the container's time is over. */
+/* Asks the kubelet again until the container's time is over. */
 static void wait_for(struct asking *a, const char *problem)
 {
 	remember(a, problem);

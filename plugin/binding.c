@@ -164,7 +164,7 @@ static int read_rest(struct binding *b, const cJSON *tree, const struct host *ho
 	return b->tenant && b->namespace && b->pod && b->uid && b->container ? 0 : -EINVAL;
 }
 
-/* The ids are the tree's. */
+/* The ids belong to the tree. */
 static int read_ids(const cJSON *tree, const char *ids[IDS_MAX], size_t *ret_count)
 {
 	const cJSON *id;

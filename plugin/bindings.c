@@ -95,8 +95,8 @@ static int read_one(struct bindings *bindings, const char *name, const struct ho
 	return 0;
 }
 
-/* What cannot be understood is nobody's: the kubelet asks anew before it starts a container. What
- * cannot be read now (no descriptors, no memory) is left where it is. */
+/* A record that cannot be parsed belongs to nobody: the kubelet asks again before it starts a
+ * container. One that cannot be read now (no descriptors, no memory) is left where it is. */
 static void read_file(struct bindings *bindings, const char *name, const struct host *host)
 {
 	int r = -EINVAL;
@@ -105,7 +105,8 @@ static void read_file(struct bindings *bindings, const char *name, const struct 
 	if (strlen(name) == IDS_KEY - 1)
 		r = read_one(bindings, name, host);
 	else if (strlen(name) != IDS_KEY - 1 + strlen(".new"))
-		return; /* not a file of ours; one beside a record is of a writer that was killed */
+		return; /* not a file of ours; one beside a record was left by a writer that was
+			   killed */
 	if (r == 0)
 		return;
 	if (strlen(name) == IDS_KEY - 1)

@@ -19,14 +19,14 @@ struct binding {
 	char *container;
 	char *texts[SHARE_FIELDS]; /* what the tenant was made with; NULL: default */
 	uint32_t devices, device[HOST_DEVICES];
-	/* Of its devices, the UUIDs of those that are not there. */
+	/* The UUIDs of those of its devices that are missing. */
 	uint32_t missings;
 	char *missing[HOST_DEVICES];
 	uint32_t parts; /* ids per device */
 	uint32_t count;
 	char **ids;
-	char *resource; /* that they are of */
-	/* Of its CDI file, as Allocate has named it: the kubelet says that again. NULL: none. */
+	char *resource; /* the resource that they belong to */
+	/* Of its CDI file, as Allocate named it: the kubelet repeats that. NULL: none. */
 	char *kind, *cdi_folder;
 	char *complaint; /* the last sentence about its annotations; NULL: none */
 	bool changing;	/* recorded like this; its tenant may still have some of the former texts */
@@ -35,8 +35,8 @@ struct binding {
 	bool crowded; /* more containers have its device than there are slots: it keeps what it has
 		       */
 	bool lost;    /* its tenant no longer exists */
-	bool absent;  /* it has one that nobody can join, as a device is missing; nothing of it is
-		       * changed until a meted starts that finds the device */
+	bool absent;  /* its tenant cannot be joined, because a device is missing; nothing of it is
+			 changed until a meted starts that finds the device */
 };
 
 struct bindings {
@@ -52,16 +52,16 @@ void bindings_close(struct bindings *bindings);
 
 struct binding *bindings_find(struct bindings *bindings, const char *key);
 
-/* A new one, not yet in the table. */
+/* Creates a new one, which is not in the table yet. */
 must_check int binding_make(const char *resource, const char *const *ids, size_t count,
 			    struct binding **ret_binding);
 void binding_free(struct binding *binding);
 OWNED_POINTER(struct binding, binding_free)
 
-/* Its record as a new text; NULL: out of memory. A partial record would describe another
+/* Formats its record as a new text; NULL: out of memory. A partial record would describe another
  * container. */
 char *binding_describe(const struct binding *binding, const struct host *host);
-/* The record of that name. -EINVAL: it is not a record. */
+/* Parses the record of that name. -EINVAL: it is not a record. */
 must_check int binding_parse(const char *key, const char *text, size_t size,
 			     const struct host *host, struct binding **ret_binding);
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Containers that are bound: each is a tenant, a folder, a CDI file and a record. They follow their
- * pod's annotations while it runs, and go with the pod.
+ * Containers that are bound: each is a tenant, a folder, a CDI file and a record. They follow
+ * their
+ * pod's annotations while it runs, and end with the pod.
  *
- * In the order of what is done when one begins: the tenant, the link, the CDI file, the record, and
- * then the end of the tenant that had the ids before. A meted that is killed in between leaves a
- * tenant that nobody keeps, or a link of nobody: both are found at the next start (bound_open()).
+ * The steps when one begins, in order: the tenant, the link, the CDI file, the record, and then
+ * the
+ * end of the tenant that had the ids before. If meted is killed in between, it leaves a tenant
+ * that
+ * nobody keeps, or a link that belongs to nobody: the next start finds both (bound_open()).
  */
 #include <string.h>
 
@@ -21,7 +24,7 @@ static void drop(struct plugin *p, struct binding *b)
 	bindings_drop(&p->bindings, b);
 }
 
-/* A tenant's limit of memory is of each device, as its other fields are. */
+/* A tenant's limit of memory applies to each device, as do its other fields. */
 static int make_tenant(struct plugin *p, struct binding *b, struct fault *why)
 {
 	struct host_tenant spec = {.devices = b->devices};
@@ -48,8 +51,9 @@ static bool has(const struct binding *b, const char *id)
 	return false;
 }
 
-/* The kubelet gives an id to one container at a time. Who else had one has ended, though nobody has
- * told us yet; or it is an init container, which had more of them than its successor. */
+/* The kubelet gives an id to one container at a time. Another container that had one has ended,
+ * though nobody has told us yet; or it is an init container, which had more of them than its
+ * successor. */
 static void drop_former(struct plugin *p, const struct binding *now)
 {
 	list_for_each(link, &p->bindings.all)
@@ -89,8 +93,7 @@ static int put_in_force(struct plugin *p, struct binding *b, struct fault *why)
 				    log_text(again.text).text);
 		return r;
 	}
-	/* The container of before has ended, or is being ended: what it holds it keeps until then.
-	 */
+	/* The former container has ended, or is being ended; until then it keeps what it holds. */
 	if (former)
 		p->host->end(p->host->daemon, former);
 	drop_former(p, b);
@@ -116,11 +119,11 @@ int bound_make(struct plugin *p, struct binding *b, const struct pod *pod, struc
 	p->bound++;
 	log_info("container.bound", "pod=%s/%s container=%s tenant=%u slot=%s", b->namespace,
 		 b->pod, b->container, b->tenant, b->key);
-	serve_changed(p); /* an id that was withdrawn comes back while it is in use */
+	serve_changed(p); /* a withdrawn id returns while it is in use */
 	return 0;
 }
 
-/* What was said of a binding's annotations last, once; "": nothing any more. */
+/* Reports a new sentence about a binding's annotations once; "": there is none any more. */
 static void complain(struct plugin *p, struct binding *b, const char *sentence)
 {
 	if (b->complaint && strcmp(b->complaint, sentence) == 0)
@@ -134,8 +137,8 @@ static void complain(struct plugin *p, struct binding *b, const char *sentence)
 	events_pod(p, b, "ShareUnchanged", sentence);
 }
 
-/* The fields, as bits, of which the tenant has another text than it should have. After a meted that
- * was killed while it set them, nobody knows which. */
+/* The fields, as bits, whose text the tenant has differs from what it should be. If meted was
+ * killed while it set them, nobody knows which. */
 static uint32_t differing(const struct binding *b, char *const texts[SHARE_FIELDS])
 {
 	uint32_t fields = 0;
@@ -159,7 +162,7 @@ static int set(struct plugin *p, struct binding *b, uint32_t field, const char *
 		free(copy);
 		return r;
 	}
-	/* A mode sets other fields: they are as it says now, whatever they were set to before. */
+	/* A mode sets other fields: they are as it says now, whatever they were before. */
 	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
 		if (i == field || share_includes(share_key(field), share_key(i)))
 			free(take(b->texts[i]));
@@ -167,8 +170,8 @@ static int set(struct plugin *p, struct binding *b, uint32_t field, const char *
 	return 0;
 }
 
-/* One by one, as the tenant takes them; what does not fit beside what is still to come (a guarantee
- * above the cap) is tried again after the others. -errno: of what is left nothing is taken. */
+/* One by one, because the tenant takes them so. What does not fit the present values (a guarantee
+ * above the cap) is tried again after the others. -errno: none of the rest is accepted. */
 static int set_all(struct plugin *p, struct binding *b, char *const texts[SHARE_FIELDS],
 		   uint32_t fields, struct fault *why)
 {
@@ -192,7 +195,7 @@ static int set_all(struct plugin *p, struct binding *b, char *const texts[SHARE_
 	return fields ? r : 0;
 }
 
-/* The record says so before the tenant has the first of them. */
+/* The record is written before the tenant has the first of them. */
 static int change(struct plugin *p, struct binding *b, char *const texts[SHARE_FIELDS],
 		  struct fault *why)
 {
@@ -209,8 +212,8 @@ static int change(struct plugin *p, struct binding *b, char *const texts[SHARE_F
 	return r;
 }
 
-/* Or no more. Who cannot be now may be when the others have gone: it is looked at whenever
- * something changes. */
+/* Makes it exclusive, or ends that. If that is impossible now, it may be possible when the others
+ * have gone: it is tried again whenever something changes. */
 static int be_alone(struct plugin *p, struct binding *b, bool exclusive, struct fault *why)
 {
 	int r = exclusive ? beside_check(p, b, true, why) : 0;
@@ -230,12 +233,12 @@ static void follow(struct plugin *p, struct binding *b, const struct pod *pod)
 	bool refused, exclusive = b->exclusive;
 	int r;
 
-	/* A file without `mete` says nothing of shares: who has one keeps it. */
+	/* A file without `mete` has no shares: containers keep what they have. */
 	if (!b->devices || b->absent || !p->config->has_mete)
 		return;
 	r = entitled_share(p, b, pod, false, texts, &exclusive, &why);
 	refused = r < 0;
-	/* Who runs goes on: with as much of what it asks for as is allowed now. */
+	/* A running container goes on, with as much of its request as is allowed now. */
 	if (refused)
 		r = entitled_share(p, b, pod, true, texts, &exclusive, &other);
 	if (r == 0)
@@ -250,7 +253,7 @@ static void follow(struct plugin *p, struct binding *b, const struct pod *pod)
 	entitled_free(texts);
 }
 
-/* A pod whose UID nobody said when it was bound is known by its name. */
+/* A pod whose UID was unknown when it was bound is known by its name. */
 static const struct pod *pod_of(const struct plugin *p, const struct binding *b)
 {
 	const struct pod *pod;
@@ -266,7 +269,7 @@ static const struct pod *pod_of(const struct plugin *p, const struct binding *b)
 	return pod;
 }
 
-/* The image of a static pod is no proof: who deletes it ends nothing. The kubelet is asked. */
+/* The mirror of a static pod proves nothing: deleting it ends nothing. Ask the kubelet. */
 static void lose(struct plugin *p, struct binding *b, const struct pod *pod)
 {
 	if (b->is_static && (!pod || !pod->over))
@@ -282,7 +285,7 @@ void bound_refresh(struct plugin *p)
 		struct binding *b = list_entry(link, struct binding, link);
 		const struct pod *pod = pod_of(p, b);
 
-		/* What an unknown pod asked for is in force, and stays so. */
+		/* What an unknown pod requested remains in force. */
 		if (pod || !p->pods)
 			follow(p, b, pod);
 	}
@@ -304,7 +307,7 @@ static void on_pod_changed(void *owner, const struct pod *pod)
 	bind_consider(p);
 }
 
-/* Who could not have what it asks for beside others may have it now. */
+/* Requests that did not fit beside others may fit now. */
 static void try_again(struct plugin *p)
 {
 	list_for_each(link, &p->bindings.all)
@@ -385,7 +388,7 @@ void bound_gone(struct plugin *p, const char *key, uint32_t tenant)
 	serve_changed(p);
 }
 
-/* Before the daemon's grace is over: whoever is not kept ends then. */
+/* Before the daemon's grace period is over: tenants that are not kept end then. */
 void bound_keep(struct plugin *p)
 {
 	list_for_each(link, &p->bindings.all)
@@ -399,7 +402,7 @@ void bound_keep(struct plugin *p)
 	}
 }
 
-/* What it has is kept as it is: its record, link, CDI file and folder. */
+/* What it has is kept unchanged: its record, link, CDI file and folder. */
 static void tell_absent(const struct binding *b)
 {
 	log_warning(
@@ -421,13 +424,14 @@ int bound_open(struct plugin *p, struct fault *why)
 	{
 		struct binding *b = list_entry(link, struct binding, link);
 
-		/* Under another name of the resource, too, those of before keep what they have. */
+		/* Earlier containers keep what they have, even if the resource has another name
+		 * now. */
 		if (!b->lost && b->absent) {
 			tell_absent(b);
 			continue;
 		}
 		if (!b->lost && b->devices) {
-			/* A record of an earlier meted does not say where its file is. */
+			/* The record of an earlier meted does not tell where its file is. */
 			if (p->config->has_mete && !b->kind)
 				best_effort(slots_place(p, b, NULL));
 			if (bound_is_foreign(p, b))

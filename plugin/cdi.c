@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether containers get their devices by CDI: looked for at the start, and again when the API
- * server tells of the node. What it told is written down: a meted that is started while it is
- * silent chooses as the one before did, or the node's next containers would get their devices
- * otherwise. */
+/* Decides whether containers get their devices through CDI: at the start, and again when the API
+ * server reports the node. Its report is recorded, so that a meted that starts while the API server
+ * is silent chooses as the previous one did; otherwise the node's next containers would get their
+ * devices differently. */
 #include <string.h>
 #include <sys/stat.h>
 
@@ -27,7 +27,7 @@ static bool choose(const struct plugin *p, struct fault *ret_reason)
 	return cdi_choice(&facts, ret_reason);
 }
 
-/* What there is no other way for stays with CDI: a runtime that cannot do it says so. */
+/* If there is no other way, CDI stays: a runtime that does not support it reports that. */
 static bool can_do_without(const struct plugin *p, struct fault *reason)
 {
 	const char *lacks = p->config->ids == CONFIG_IDS_SLOT ? "'ids: slot' needs CDI"
@@ -86,7 +86,7 @@ void cdi_remember(struct plugin *p)
 	*second++ = '\0';
 	end = strchr(second, '\n');
 	if (!end || end[1])
-		return; /* it is none of ours */
+		return; /* not one of ours */
 	*end = '\0';
 	snprintf(p->cdi.runtime, sizeof(p->cdi.runtime), "%s", text);
 	snprintf(p->cdi.kubelet, sizeof(p->cdi.kubelet), "%s", second);
@@ -101,7 +101,7 @@ void cdi_learn(struct plugin *p, const cJSON *status)
 
 	runtime = runtime ? runtime : "";
 	kubelet = kubelet ? kubelet : "";
-	/* A kubelet that has just begun says nothing of itself yet. */
+	/* A kubelet that has just started does not describe itself yet. */
 	if (!*runtime && !*kubelet)
 		return;
 	if (strncmp(runtime, cdi->runtime, sizeof(cdi->runtime) - 1) == 0 &&

@@ -12,14 +12,14 @@
 
 struct cdi_facts {
 	const char *config;  /* containerd's file; NULL: it was not found */
-	const char *runtime; /* "containerd://1.7.27", as the kubelet says; NULL: not known */
-	const char *kubelet; /* "v1.36.2"; NULL: not known */
+	const char *runtime; /* "containerd://1.7.27", as the kubelet reports it; NULL: unknown */
+	const char *kubelet; /* "v1.36.2"; NULL: unknown */
 	bool folder;	     /* the folder of CDI files exists */
 };
 
-/* The reason is set in any case. */
+/* The reason is always set. */
 bool cdi_choice(const struct cdi_facts *facts, struct fault *ret_reason);
 
-/* containerd's file below that root, as distributions have it; new. NULL: none can be read. Not
- * pure. */
+/* Reads containerd's file below that root, where distributions have it; newly allocated. NULL: none
+ * can be read. Not pure. */
 char *cdi_config(const char *root);

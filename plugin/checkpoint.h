@@ -15,7 +15,7 @@ enum { CHECKPOINT_BYTES_MAX = 16 << 20 };
 /* A container that has exactly these ids of the resource. Texts are lent. */
 typedef void checkpoint_found(void *owner, const char *pod_uid, const char *container);
 
-/* A resource that a device plugin registered, and that the kubelet has not given up since. */
+/* A resource that a device plugin registered, and that the kubelet still has. */
 typedef void checkpoint_resource(void *owner, const char *resource);
 
 /* An id that a container has. */

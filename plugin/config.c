@@ -21,7 +21,7 @@ int config_take_nodes(struct config_read *read, const struct document_node *valu
 {
 	int r = config_is_list(read, value, accepted);
 
-	/* Read when the rest is known, over which its entries lie. */
+	/* Read when the rest is known, because its entries override it. */
 	if (r == 0)
 		read->nodes = value;
 	return r;
@@ -52,7 +52,7 @@ static int take_key(struct config_read *read, size_t index, const struct documen
 
 const struct config_section config_mete_section = {mete_names, ARRAY_SIZE(mete_names), take_key};
 
-/* A map is expected; what is empty is one. */
+/* A map is expected; an empty value counts as one. */
 static int check_root(struct config_read *read, const struct document_node *root)
 {
 	if (root->kind == DOCUMENT_MAP || document_is_null(root))

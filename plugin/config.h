@@ -37,7 +37,7 @@ struct config_share {
 struct config_rule {
 	const char *match;
 	bool hidden;	/* not shared out by mete: "share: none" */
-	uint32_t slots; /* 0: unsaid */
+	uint32_t slots; /* 0: not given */
 	uint32_t line;
 	struct config_share share;
 };
@@ -55,7 +55,7 @@ struct config_profile {
 
 /* A file without `mete`: what NVIDIA's plugin does with it. Nothing is enforced then. */
 struct config_alone {
-	uint32_t replicas; /* of each device; 0: it is given whole */
+	uint32_t replicas; /* of each device; 0: devices are given whole */
 	bool renamed;	   /* nvidia.com/gpu.shared */
 	bool one_only;	   /* requests for several replicas are refused */
 	bool packed;	   /* the device with the most replicas taken comes first */
@@ -141,8 +141,8 @@ struct config_device {
 	uint64_t total_bytes; /* for config_fits() alone */
 };
 
-/* What a slot of the device has at that local time: texts are borrowed from the config. False: it
- * is not shared out. */
+/* What a slot of the device has at that local time: texts are borrowed from the config. False: the
+ * device is not shared out. */
 bool config_portion(const struct config *config, const struct config_device *device,
 		    const struct tm *now, uint32_t *ret_slots, struct config_share *ret_share);
 

@@ -205,7 +205,7 @@ static int take_version(struct config_read *read, const struct document_node *va
 	return 0;
 }
 
-/* What a file without `mete` says is read as a whole: config_alone.c. */
+/* A file without `mete` is read as a whole: config_alone.c. */
 static int take_key(struct config_read *read, const struct document_node *value)
 {
 	bool ours = read->config->has_mete;
@@ -241,7 +241,7 @@ int config_take_nvidia(struct config_read *read, const struct document_node *val
 		return r;
 	}
 	nearest = words_nearest(value->key, names, ARRAY_SIZE(names));
-	/* Who misspelt it would have the whole node do something else. */
+	/* A misspelt one would make the whole node do something else. */
 	if (nearest == names[0] && !read->config->has_mete)
 		return config_wrong(read, value->line, "there is no key '%s'; the nearest is '%s'",
 				    words_show(value->key).text, nearest);

@@ -10,9 +10,9 @@ struct config_text;
 struct config_read {
 	const char *name;
 	struct fault *why;
-	struct config *config; /* is being made */
+	struct config *config; /* being built */
 	struct config_text *texts;
-	char path[96]; /* where we are: "mete.devices[2].share" */
+	char path[96]; /* the current position: "mete.devices[2].share" */
 	size_t path_length;
 
 	/* For `nodes`. */
@@ -20,7 +20,7 @@ struct config_read {
 	const struct config_label *labels;
 	size_t label_count;
 	bool in_node;		      /* an entry of `nodes` is being read */
-	bool labels_said, labels_met; /* what became of its labels */
+	bool labels_said, labels_met; /* whether its labels were given, and matched */
 };
 
 /* The keys of a map and their handlers. */
@@ -95,13 +95,13 @@ must_check int config_take_nvidia(struct config_read *read, const struct documen
 
 /* flags.failOnInitError, of any file. */
 must_check int config_take_init(struct config_read *read, const struct document_node *root);
-/* All of a file without `mete`, of which config_take_nvidia() has seen each key. */
+/* Reads a whole file without `mete`; config_take_nvidia() has seen each of its keys. */
 must_check int config_take_alone(struct config_read *read, const struct document_node *root);
 /* Finds a key as NVIDIA's plugin does; NULL: it is missing. */
 const struct document_node *config_find(const struct document_node *map, const char *key);
 /* "nvidia.com/gpu", with its domain or without. */
 bool config_is_gpu(const struct document_node *resource);
-/* Whether a value is that one, or empty. `normally` NULL: always. */
+/* Is the value this one, or empty? `normally` NULL: always. */
 bool config_is_usual(const struct document_node *value, const char *normally);
 
 /* Checks the sum over all slots, in all profiles, of amounts that are given as parts of a

@@ -70,7 +70,7 @@ int config_take_portion(struct config_read *read, const struct document_node *va
 	return config_take_share(read, value, accepted, field);
 }
 
-/* What is looked at together: the slots of these devices at these times. */
+/* What is checked together: the slots of these devices at these times. */
 struct combination {
 	const struct config *config;
 	const char *what;
@@ -133,7 +133,7 @@ static int check_memory(const struct combination *c, struct fault *why)
 	uint32_t overcommit = c->config->overcommit_milli, line = c->portion.lines[PORTION_memory];
 	uint64_t bytes, promised;
 
-	/* Who has no limit was promised nothing. */
+	/* A share without a limit was promised nothing. */
 	if (!c->portion.texts[PORTION_memory])
 		return 0;
 	if (memory->milli && (uint64_t)c->slots * memory->milli > overcommit)
@@ -162,7 +162,7 @@ static int check_memory(const struct combination *c, struct fault *why)
 	return 0;
 }
 
-/* In each profile, and when it is none's time. */
+/* In each profile, and outside of all profiles. */
 static int check_profiles(const struct config *config, const struct config_rule *rule,
 			  uint64_t total_bytes, struct fault *why)
 {

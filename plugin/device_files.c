@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's device files may come after meted: nobody makes /dev/nvidia-uvm before the first
- * program asks for CUDA, and a driver that is loaded again makes all of them anew. What containers
- * are given is made right then, for those that are bound, too: they may be started again.
+ * The driver's device files may appear after meted starts: nobody creates /dev/nvidia-uvm before
+ * the first program asks for CUDA, and a reloaded driver creates all of them again. The edits for
+ * containers are then updated at once, including those that are bound: they may be restarted.
  */
 #include <limits.h>
 #include <string.h>
@@ -20,7 +20,8 @@ static void watch_folder(const struct plugin *p, const char *root, const char *f
 	char path[PLUGIN_PATH];
 
 	snprintf(path, sizeof(path), "%s%s", strcmp(root, "/") == 0 ? "" : root, folder);
-	/* One that is there not, or not yet, is none; one that is watched already stays so. */
+	/* A file that is missing, now or for ever, is not watched; one that is watched already
+	 * stays so. */
 	best_effort(inotify_add_watch(p->device_files.inotify, path, EVENTS));
 }
 
@@ -32,7 +33,7 @@ static void watch_folders(const struct plugin *p)
 	watch_folder(p, "/", "/dev/nvidia-caps");
 }
 
-/* The driver's files that something has happened to. */
+/* Reads the names of the driver's files that have changed. */
 static bool read_names(int inotify, char ret_names[NAMES])
 {
 	char buffer[4096] __attribute__((aligned(8)));
@@ -46,7 +47,7 @@ static bool read_names(int inotify, char ret_names[NAMES])
 			const struct inotify_event *event = (const void *)(buffer + at);
 
 			at += (ssize_t)(sizeof(*event) + event->len);
-			/* With too many at once nobody knows which. */
+			/* After an overflow nobody knows which. */
 			any |= (event->mask & IN_Q_OVERFLOW) != 0;
 			if (!event->len || strncmp(event->name, "nvidia", 6) != 0)
 				continue;

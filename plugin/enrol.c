@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kubelet's folder of device plugins. When the kubelet starts it removes every socket there and
- * makes its own anew: then we listen again, and say again who we are. It calls us back before it
+ * The kubelet's folder of device plugins. When the kubelet starts, it removes every socket there
+ * and creates its own again: then we listen and register again. It calls us back before it
  * answers, so nothing here waits for it.
  */
 #include <inttypes.h>
@@ -16,12 +16,12 @@
 enum {
 	WITHIN_S = 30,
 	AGAIN_MOST_S = 30,
-	LISTEN_S = 10, /* in which a kubelet that knows us asks for our devices */
+	LISTEN_S = 10, /* within which a kubelet that knows us asks for our devices */
 };
 
 static void look(struct plugin *p);
 
-/* Said once, until something else is to be said. */
+/* Logged once, until there is another sentence. */
 static void complain(struct enrol *e, const char *sentence)
 {
 	if (e->complaint && strcmp(e->complaint, sentence) == 0)
@@ -73,7 +73,7 @@ static void on_answered(void *owner, enum grpc_status status, const char *messag
 			 p->socket);
 		loop_arm(&e->again, LISTEN_S * 1000000000ull);
 		rival_registered(p);
-		look(p); /* it may have been started again meanwhile */
+		look(p); /* it may have been restarted meanwhile */
 		return;
 	}
 	fault_set(&why, -EAGAIN, "%s/kubelet.sock: %s", p->folder,
@@ -105,7 +105,7 @@ static void enrol_with(struct plugin *p)
 		try_later(&p->enrol);
 }
 
-/* Our socket is there? */
+/* Is our socket there? */
 static bool serve_again(struct plugin *p)
 {
 	struct fault why;
@@ -113,8 +113,8 @@ static bool serve_again(struct plugin *p)
 	if (p->server && grpc_server_is_reachable(p->server))
 		return true;
 	serve_close(p);
-	/* Two that take each other's place would do so for ever. The other one may be about to end:
-	 * our predecessor. */
+	/* Two that replace each other's socket would do so for ever. The other one may be about to
+	 * end: our predecessor. */
 	if (socket_answers(p->socket) == 0)
 		fault_set(&why, -EADDRINUSE, "%s: another meted is serving there", p->socket);
 	else if (serve_open(p, &why) == 0) {
@@ -126,8 +126,8 @@ static bool serve_again(struct plugin *p)
 	return false;
 }
 
-/* It is looked at now, and not as of the last event: the kubelet knows of two owners from the
- * moment that the second one registers. */
+/* This is checked now, not as of the last event: the kubelet knows of two owners as soon as the
+ * second one registers. */
 static bool is_only_owner(struct plugin *p)
 {
 	struct enrol *e = &p->enrol;
@@ -147,7 +147,7 @@ static bool is_only_owner(struct plugin *p)
 	return !wait_ns && !e->rival;
 }
 
-/* Something is new in the folder, or it is time to try again. */
+/* The folder has changed, or it is time to try again. */
 static void look(struct plugin *p)
 {
 	struct enrol *e = &p->enrol;
@@ -169,9 +169,9 @@ static void look(struct plugin *p)
 	enrol_with(p);
 }
 
-/* The kubelet asks for our devices after it has answered, and ends what it asked before when we
- * register again: what counts is whether it listens a while later. So nobody is fought in a loop
- * who serves the same resource, either. */
+/* The kubelet asks for our devices after it has answered, and ends its former request when we
+ * register again. What counts is whether it listens a while later. This also avoids an endless
+ * fight with another server of the same resource. */
 static bool is_unheard(struct plugin *p)
 {
 	struct enrol *e = &p->enrol;
@@ -227,12 +227,12 @@ static void on_events(struct loop_watch *watch, int events)
 	ssize_t n;
 
 	(void)events;
-	/* What happened in the folder does not matter: what is there does. */
+	/* What happened in the folder does not matter, only what is there now. */
 	while ((n = read(e->inotify, buffer, sizeof(buffer))) > 0) {
 		for (ssize_t at = 0; at < n;) {
 			const struct inotify_event *event = (const void *)(buffer + at);
 
-			/* The folder itself is gone, or called otherwise. */
+			/* The folder itself was removed or renamed. */
 			if (event->mask & IN_MOVE_SELF)
 				inotify_rm_watch(e->inotify, event->wd);
 			fresh |= event->len && strncmp(event->name, "nvidia-", 7) == 0;
@@ -283,7 +283,7 @@ int enrol_open(struct plugin *p, struct fault *why)
 		return r;
 	r = watch_folder(p, why);
 	if (r == -ENOENT) {
-		/* No kubelet was ever here: it may come. */
+		/* No kubelet was ever here, but one may come. */
 		complain(e, why->text);
 		try_later(e);
 		return 0;
@@ -300,6 +300,6 @@ void enrol_close(struct plugin *p)
 	struct enrol *e = &p->enrol;
 
 	grpc_client_close(take(e->kubelet));
-	e->kubelet_inode = 0; /* nobody is to be told of streams that end now */
+	e->kubelet_inode = 0; /* streams that end now are not reported to anybody */
 	free(take(e->complaint));
 }

@@ -46,8 +46,8 @@ void entitled_free(char *texts[SHARE_FIELDS])
 		free(take(texts[i]));
 }
 
-/* What several slots of a device come to: so many times the memory, the weight and the guarantee.
- */
+/* What several slots of a device amount to: that many times the memory, the weight and the
+ * guarantee. */
 struct parts {
 	char memory[PARTS_TEXT], weight[PARTS_TEXT], guarantee[PARTS_TEXT];
 };
@@ -157,7 +157,7 @@ static int keep_former(const struct plugin *p, const struct binding *b, bool sha
 	return r < 0 ? r : 1;
 }
 
-/* Those that may be ours: pods have many of others'. */
+/* Reads those that may be ours: pods have many of others'. */
 static int read_annotations(const cJSON *annotations, const char *domain,
 			    struct annotation entries[ENTRIES_MAX], size_t *ret_count,
 			    struct fault *why)
@@ -216,7 +216,7 @@ int entitled_share(const struct plugin *p, const struct binding *b, const struct
 		r = keep_former(p, b, shared, ret_texts, ret_exclusive, why);
 	if (r != 0)
 		return r < 0 ? r : 0;
-	/* What is said of the whole node is each slot's that says nothing else. */
+	/* The node's setting applies to each slot that has none of its own. */
 	if (p->config->strangers == CONFIG_STRANGERS_KILL && !portion.texts[PORTION_unannounced])
 		portion.texts[PORTION_unannounced] = "kill";
 	times(&portion, b->parts, input.device_bytes, &parts);
@@ -226,12 +226,12 @@ int entitled_share(const struct plugin *p, const struct binding *b, const struct
 	r = annotations_share(&input, &share, why);
 	if (r < 0)
 		return r;
-	/* Where mete's scheduler has chosen the devices, it keeps others off. */
+	/* If mete's scheduler has chosen the devices, it keeps others off. */
 	*ret_exclusive = share.exclusive && !input.placed;
 	return copy(&share, ret_texts, why);
 }
 
-/* Whom mete's scheduler's choice is for. */
+/* For whom mete's scheduler has chosen. */
 struct assigned {
 	const struct plugin *plugin;
 	struct binding *binding;
@@ -299,11 +299,11 @@ int entitled_devices(const struct plugin *p, struct binding *b, const struct pod
 					 log_text(b->ids[i]).text);
 		has[device] = true;
 	}
-	/* In their own order: the kubelet names ids in any. */
+	/* In the devices' order: the kubelet names ids in any. */
 	for (uint32_t i = 0; i < p->host->devices; i++)
 		if (has[i] && add_device(b, i) < 0)
 			return fault_set(why, -ENOSPC, "more than %d devices", WIRE_DEVICES);
-	/* The kubelet gives as many devices as ids, if it can; what is over is split equally. */
+	/* The kubelet gives as many devices as ids, if it can; more ids are split equally. */
 	b->parts = b->count / b->devices;
 	return 0;
 }

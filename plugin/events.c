@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kubernetes events: what `kubectl describe` shows of a pod or of this node. Said and forgotten:
- * whether the API server took one is nobody's concern, and no more than a few are under way.
+ * Kubernetes events, which `kubectl describe` shows for a pod or this node. They are sent and
+ * forgotten: nobody checks whether the API server accepted one, and only a few are in progress at
+ * a time.
  */
 #include <string.h>
 #include <time.h>
@@ -17,7 +18,7 @@ struct event {
 	struct api_asked *asked;
 };
 
-/* Whom it is about. */
+/* What the event is about. */
 struct subject {
 	const char *kind, *in, *name, *uid; /* in: its namespace; NULL: none */
 };

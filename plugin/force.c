@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configuration that is in force: the file, read again when it changes, by this node's labels,
- * at this time. Where the file says that labels matter (`nodes`), nothing begins before they are
- * known: they may choose the resource's name, how many slots there are, and what running containers
- * have.
+ * The configuration in force: the file, reread when it changes, for this node's labels and the
+ * present time. If the file depends on labels (`nodes`), nothing begins before they are known:
+ * they may select the resource's name, the number of slots, and what running containers have.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -46,7 +45,7 @@ static void on_profile(struct loop_timer *timer)
 	refresh(container_of(timer, struct plugin, profile));
 }
 
-/* It may be a link, as all files of a ConfigMap are. */
+/* It may be a link, as are all files of a ConfigMap. */
 static int read_file(const struct plugin *p, char **ret_text, size_t *ret_size)
 {
 	owned(close) int fd = open(p->config_path, O_RDONLY | O_CLOEXEC);
@@ -64,7 +63,7 @@ static int fit(const struct plugin *p, const struct config *config, struct fault
 			"%s:1: there is no key 'mete', nor any of NVIDIA's device plugin: see "
 			"mete-config(5)",
 			p->config_path);
-	/* Nothing is enforced: there is nothing that could be too much. */
+	/* Nothing is enforced, so nothing can be too much. */
 	if (!config->has_mete)
 		return 0;
 	if (config->ids == CONFIG_IDS_SLOT && config->cdi == CONFIG_CDI_OFF)
@@ -103,7 +102,7 @@ static int load(struct plugin *p, const struct config_label *labels, size_t coun
 	return 0;
 }
 
-/* What is said once, at the start: it names sockets, folders and who is asked. */
+/* Settings that only the start uses: sockets, folders and servers. */
 static const char *changed_for_good(const struct config *a, const struct config *b)
 {
 	const struct {
@@ -132,7 +131,7 @@ static const char *changed_for_good(const struct config *a, const struct config 
 	return a->ids != b->ids ? "ids" : NULL;
 }
 
-/* Who it asks, it asks from the beginning. */
+/* Its servers are set from the beginning. */
 static const char *changed_at_all(const struct config *a, const struct config *b)
 {
 	if (!text_same(a->kubeconfig, b->kubeconfig))
@@ -167,7 +166,7 @@ static void settle(struct plugin *p)
 	if (force_settle(p, &why) == 0)
 		return;
 	log_error("plugin.unsettled", "reason=%s", log_text(why.text).text);
-	/* Meanwhile it says that it lives. */
+	/* Meanwhile it reports that it is alive. */
 	if (!p->http && metrics_open(p, &other) < 0)
 		log_warning("metrics.unserved", "reason=%s", log_text(other.text).text);
 	loop_arm(&p->settle, AGAIN_S * 1000000000ull);
@@ -218,7 +217,7 @@ void force_reload(struct plugin *p, const struct config_label *labels, size_t co
 		settle(p);
 }
 
-/* Much happens in a folder: only other words are read again. */
+/* Much happens in a folder: it is reread only if the text differs. */
 static void on_file(struct file_watch *watch)
 {
 	struct plugin *p = container_of(watch, struct plugin, config_watch);

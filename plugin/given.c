@@ -9,13 +9,13 @@
 #include "plugin/checkpoint.h"
 #include "plugin/plugin.h"
 
-enum { LAG_S = 5 }; /* in which the API server tells us of a pod, after the kubelet */
+enum { LAG_S = 5 }; /* within this the API server tells us of a pod, after the kubelet */
 
 struct looking {
 	const struct plugin *plugin;
 	given_found *found;
 	void *owner;
-	bool is_old; /* the record: pods that we do not know are no more */
+	bool is_old; /* of the record: pods that we do not know no longer exist */
 };
 
 static void on_id(void *owner, const char *uid, const char *id)
@@ -28,8 +28,7 @@ static void on_id(void *owner, const char *uid, const char *id)
 		l->found(l->owner, pod, uid, id);
 }
 
-/* The kubelet takes the ids of a pod that has ended out of its record when it gives ids the next
- * time, and not before. */
+/* The kubelet removes the ids of an ended pod from its record only when it next gives ids. */
 static bool is_old(const struct plugin *p, const char *path)
 {
 	struct timespec now;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device that is not well has all its slots unhealthy: containers that run go on, no new ones
- * come. That is written down: a meted that is restarted knows no more of errors that were. */
+/* If a device is unhealthy, so are all its slots: running containers go on, and no new ones start.
+ * This is recorded, because a restarted meted knows nothing of earlier errors. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static void record_path(const struct plugin *p, char ret_path[PLUGIN_PATH])
 	snprintf(ret_path, PLUGIN_PATH, "%s/health", p->host->place);
 }
 
-/* Times are the machine's since it was booted. "": it is not known. */
+/* Times count from the machine's boot. "": unknown. */
 static void boot_id(char ret_id[BOOT])
 {
 	owned(free) char *text = NULL;
@@ -51,7 +51,7 @@ static void write_down(const struct plugin *p)
 			    log_text(strerror(-r)).text);
 }
 
-/* 0: the line is of a device that is here. */
+/* 0: the line is about a device of this machine. */
 static int read_line(const struct plugin *p, const char *line, uint32_t *ret_device,
 		     struct health *ret_health)
 {
@@ -122,7 +122,7 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 	int r = 0;
 
 	if (news == HOST_LOOKED) {
-		/* Where nobody is a tenant, everybody would be a stranger. */
+		/* If nobody is a tenant, everybody would be a stranger. */
 		if (p->config->has_mete) {
 			strangers_look(p);
 			bound_look(p);
@@ -146,7 +146,7 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 	case HOST_LOOKED:
 		break;
 	}
-	/* A device that is lost still is at the next look: that need not be known. */
+	/* A lost device is still lost at the next look, so this need not be recorded. */
 	if (r != 0 || (news != HOST_LOST && is_changed(&was, h)))
 		write_down(p);
 	if (r == 0)
@@ -157,7 +157,7 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 	nodes_changed(p->nodes);
 }
 
-/* What the meted before knew, if that was since the machine was booted. */
+/* Restores what the previous meted knew, if that was since the machine's boot. */
 static void remember(struct plugin *p)
 {
 	owned(free) char *text = NULL;

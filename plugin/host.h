@@ -69,7 +69,7 @@ struct host {
 	const char *place;	   /* meted's folder, "/run/mete" */
 	const char *driver_folder; /* of the real driver; NULL: the loader finds it */
 	enum log_level log_level;
-	const char *missing; /* there are no devices, for this reason: meted waits for them */
+	const char *missing; /* why there are no devices: meted waits for them */
 	bool missing_driver; /* it could not be opened at all */
 
 	/* Creates a tenant that lives until end(); after a restart of meted, until the grace
@@ -95,7 +95,7 @@ struct host {
 	void (*driver)(struct daemon *d, const int fd[WIRE_LIBRARIES]);
 };
 
-/* The device of that UUID; -1: there is none (NULL is none's). */
+/* The device with that UUID; -1: there is none, as for NULL. */
 static inline int host_find(const struct host *host, const char *uuid)
 {
 	for (uint32_t i = 0; uuid && i < host->devices; i++)

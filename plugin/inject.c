@@ -20,7 +20,7 @@
 
 extern char **environ;
 
-/* Needed by whoever uses any GPU. */
+/* Needed by every user of any GPU. */
 static const char *const nodes[] = {
 	"/dev/nvidiactl",
 	"/dev/nvidia-uvm",
@@ -129,7 +129,7 @@ static int add_guest(const struct inject_machine *machine, int version, struct i
 	return r < 0 ? edits_fault(r, why) : 0;
 }
 
-/* Mounted, the driver serves as well: what a program must not do, it then can. */
+/* If it is mounted, the driver serves as well: a program can then do what it must not. */
 static void hand_out(struct inject_driver *driver, struct inject_handout *ret_handout)
 {
 	int r = inject_hand_out(driver, ret_handout);

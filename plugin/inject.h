@@ -37,13 +37,13 @@ struct inject_edits {
 	struct inject_node node[INJECT_EDITS_MAX];
 	struct inject_env env[INJECT_ENV_MAX];
 	char *hook;    /* on the host: the createContainer hook; NULL: without one */
-	char *preload; /* on the host: an ld.so.preload that names the guest; NULL: there is none */
+	char *preload; /* on the host: an ld.so.preload that names the guest; NULL: none */
 };
 
 struct inject_machine {
 	const char *driver_root; /* the path under which this process sees the host's driver, "/" */
 	const char *driver_folder;    /* its libraries, below that; NULL: search for them */
-	const char *host_driver_root; /* how the host calls driver_root */
+	const char *host_driver_root; /* the host's path of driver_root */
 	const char *guest;	/* our installation's libraries as this process sees them, with one
 				   folder per export set */
 	const char *host_guest; /* that folder's path on the host */
@@ -114,9 +114,9 @@ must_check int inject_without_cdi(const struct inject_edits *edits, const struct
  * accept. -EINVAL: kind or name are invalid in CDI. */
 must_check int inject_write_cdi(const char *cdi_folder, const struct inject_edits *edits,
 				const struct inject_slot *slot, struct fault *why);
-/* Not being there is no error. */
+/* A missing file is not an error. */
 must_check int inject_remove_cdi(const char *cdi_folder, const char *kind, const char *name,
 				 struct fault *why);
-/* "mete.dev-slot_a1b2c3.json": so files of slots that are no more can be found. -EINVAL; or
- * -ENAMETOOLONG. */
+/* "mete.dev-slot_a1b2c3.json", so that files of slots that no longer exist can be found. -EINVAL;
+ * or -ENAMETOOLONG. */
 must_check int inject_cdi_file(const char *kind, const char *name, char *ret_name, size_t size);

@@ -74,7 +74,7 @@ static bool add_text(cJSON *array, const char *text)
 {
 	cJSON *item = cJSON_CreateString(text);
 
-	/* NULL is not added, and said to be so. */
+	/* NULL is not added, and reported as such. */
 	return cJSON_AddItemToArray(array, item);
 }
 

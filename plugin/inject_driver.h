@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver's files below a root; for plugin/inject*.c alone. */
+/* The driver's files below a root; for plugin/inject*.c only. */
 #pragma once
 
 #include "hook/root.h"
@@ -8,7 +8,7 @@
 struct inject_driver {
 	struct root root;      /* owned */
 	char folder[PATH_MAX]; /* the path of its libcuda.so.1, relative to the root */
-	char real[PATH_MAX];   /* what that leads to */
+	char real[PATH_MAX];   /* the file that it leads to */
 	char release[64];      /* "570.124.06", or "" if the file names do not contain it */
 	int version;	       /* 12090 */
 	bool simulated;

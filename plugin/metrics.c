@@ -5,13 +5,13 @@
 #include "base/text.h"
 #include "plugin/plugin.h"
 
-/* Making the text takes milliseconds of the loop that serves the kubelet and all guests, and
- * anybody on the network may ask. Each copy of it has its price as well. */
+/* Writing the text takes milliseconds of the loop that serves the kubelet and all guests, and
+ * anybody on the network may ask. Each copy of it has its cost as well. */
 enum { ROWS_MOST = 16384, FRESH_MS = 1000, COPIES_MOST = 100 };
 
 struct tenant_row {
 	struct wire_tenant_row row;
-	const struct binding *binding; /* NULL: it is no container's */
+	const struct binding *binding; /* NULL: not a container's */
 };
 
 struct rows {
@@ -169,8 +169,8 @@ static char *write_metrics(struct plugin *p)
 	return text;
 }
 
-/* A copy of what was made a moment ago, or new text; NULL: out of memory, or it was asked for too
- * often. */
+/* A copy of recently written text, or new text; NULL: out of memory, or there were too many
+ * requests. */
 static char *recent_metrics(struct plugin *p)
 {
 	uint64_t now = loop_now_ns();
@@ -206,7 +206,7 @@ int metrics_open(struct plugin *p, struct fault *why)
 {
 	int r;
 
-	/* Who asks now and then is not to be cut off at each attempt to settle. */
+	/* Regular clients should not be cut off at each attempt to settle. */
 	if (text_same(p->metrics_at, p->config->metrics))
 		return 0;
 	metrics_close(p);

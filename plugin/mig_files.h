@@ -14,6 +14,6 @@ enum { MIG_FILE = 48 };
 must_check int mig_files_minor(const char *text, unsigned *ret_minor);
 
 /* "/dev/nvidia-caps/nvidia-cap12" for the GPU instance and for the compute instance, from the
- * driver's files below `root`. -errno: they do not say. */
+ * driver's files below `root`. -errno: the files do not tell. */
 must_check int mig_files_find(const char *root, int minor, int gpu_instance, int compute_instance,
 			      char ret_files[2][MIG_FILE]);

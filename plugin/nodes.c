@@ -8,26 +8,26 @@
 
 enum {
 	LABELS_MAX = 512,
-	EVERY_S = 10, /* at most one patch: somebody may take back what we write */
-	LEAVE_S = 3,  /* an API server that is silent keeps nobody from ending */
+	EVERY_S = 10, /* at most one patch in this time: somebody may undo what we write */
+	LEAVE_S = 3,  /* a silent API server must not keep anybody from ending */
 };
 
 struct nodes {
 	struct plugin *plugin;
 	struct api_watch *watch;
-	cJSON *labels;		 /* NULL: not known yet */
-	struct api_asked *asked; /* a patch is under way */
+	cJSON *labels;		 /* NULL: unknown yet */
+	struct api_asked *asked; /* a patch is in progress */
 	struct loop_timer again;
-	uint64_t not_before_ns;		 /* the next patch */
-	bool seen;			 /* there is such a node, as of the list that began last */
-	char memory[24], milli[24];	 /* as the node's status has them; "": not at all */
-	char owner[CONFIG_NAME_MAX + 1]; /* likewise its annotation */
-	bool written;			 /* by us, it may be: the watch need not have said so yet */
+	uint64_t not_before_ns;	    /* the next patch */
+	bool seen;		    /* the node exists, according to the list that began last */
+	char memory[24], milli[24]; /* as in the node's status; "": not there */
+	char owner[CONFIG_NAME_MAX + 1]; /* likewise, its annotation */
+	bool written;			 /* perhaps by us: the watch need not have shown it yet */
 };
 
-/* Amounts that kube-scheduler adds up for itself; it cannot see of which device they are: mete's
- * scheduler does. Written by who the names say, and again where the kubelet has taken them away (it
- * does when it starts). */
+/* Amounts that kube-scheduler sums up itself. It cannot see to which device they belong; mete's
+ * scheduler can. Written by whoever the names belong to, and again if the kubelet has removed them
+ * (it does when it starts). */
 static void find_sums(const struct plugin *p, char ret_memory[24], char ret_milli[24])
 {
 	unsigned __int128 bytes = 0;
@@ -37,7 +37,7 @@ static void find_sums(const struct plugin *p, char ret_memory[24], char ret_mill
 	if (p->config->ids != CONFIG_IDS_SLOT)
 		return;
 	for (uint32_t i = 0; i < p->host->devices; i++) {
-		/* Where another owner runs, no new container comes: there is nothing to add up. */
+		/* If another owner runs, no new container starts: there is nothing to sum up. */
 		if (!p->offer[i].shared || !p->offer[i].healthy || p->enrol.rival)
 			continue;
 		bytes += p->host->device[i].total_bytes;
@@ -57,7 +57,7 @@ static void on_patched(void *owner, int status, const char *problem, const cJSON
 	nodes->asked = NULL;
 	if (problem)
 		log_warning("node.sums_unwritten", "reason=%s", log_text(problem).text);
-	/* Whether the node has them now, the watch says; this looks again, if it is silent. */
+	/* The watch shows whether the node has them now; if it is silent, check again. */
 	loop_arm(&nodes->again, EVERY_S * 1000000000ull);
 }
 
@@ -77,7 +77,7 @@ static char *patch_text(const struct plugin *p, const char *memory, const char *
 		return NULL;
 	snprintf(memory_name, sizeof(memory_name), "%s/gpu-memory", p->config->domain);
 	snprintf(milli_name, sizeof(milli_name), "%s/gpu-milli", p->config->domain);
-	/* With `ids: uuid` nobody counts by sums: those of before go. */
+	/* With `ids: uuid` nobody counts by sums: remove the former ones. */
 	if (!*memory && capacity && cJSON_AddNullToObject(capacity, memory_name) &&
 	    cJSON_AddNullToObject(capacity, milli_name))
 		return cJSON_PrintUnformatted(tree);
@@ -134,7 +134,7 @@ static void on_again(struct loop_timer *timer)
 	write_sums(container_of(timer, struct nodes, again));
 }
 
-/* "": there is none; "?": it is none of ours. */
+/* "": there is none; "?": it is not ours. */
 static void read_sum(const struct nodes *nodes, const cJSON *capacity, const char *what,
 		     char ret_text[QUANTITY_TEXT])
 {
@@ -166,8 +166,8 @@ bool nodes_known(const struct nodes *nodes)
 	return nodes && nodes->labels;
 }
 
-/* Only what the labels say is remembered, and only where it has changed: a node's status changes
- * every few seconds. */
+/* Only the labels are remembered, and only if they have changed: a node's status changes every few
+ * seconds. */
 static void take_labels(struct nodes *nodes, const cJSON *labels)
 {
 	cJSON *copy = labels ? cJSON_Duplicate(labels, true) : cJSON_CreateObject();
@@ -181,7 +181,7 @@ static void take_labels(struct nodes *nodes, const cJSON *labels)
 	nodes_reload(nodes, nodes->plugin);
 }
 
-/* Whose the node's GPUs are, by the resource that they are asked for as. */
+/* Who owns the node's GPUs, by the resource under which they are requested. */
 static void read_owner(struct nodes *nodes, const cJSON *meta)
 {
 	const cJSON *marks = cJSON_GetObjectItemCaseSensitive(meta, "annotations");
@@ -225,14 +225,14 @@ static void on_listed(void *owner)
 			    nodes->plugin->node);
 }
 
-/* What was known of it is kept: it may come again. */
+/* What was known of it is kept: it may return. */
 static void on_gone(void *owner, const cJSON *object)
 {
 	(void)owner;
 	(void)object;
 }
 
-/* Later the watch on pods says the same. */
+/* Later the watch on pods reports the same. */
 static void on_troubled(void *owner, const char *problem)
 {
 	const struct nodes *nodes = owner;
@@ -267,8 +267,8 @@ int nodes_open(struct plugin *p, struct nodes **ret_nodes, struct fault *why)
 	return 0;
 }
 
-/* Only ours: who else has come and taken the node over says so in the same place. "/" is written
- * "~1" there, and a domain has neither. NULL: out of memory. */
+/* Removes only ours: if somebody else has taken over the node, the same place says so. "/" is
+ * written "~1" there, and a domain has neither. NULL: out of memory. */
 static char *leave_text(const struct plugin *p)
 {
 	owned(cJSON_Delete) cJSON *tree = cJSON_CreateArray();

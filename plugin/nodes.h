@@ -8,9 +8,9 @@
 #include "plugin/plugin.h"
 
 must_check int nodes_open(struct plugin *p, struct nodes **ret_nodes, struct fault *why);
-/* At an orderly end: the node's annotation says no more that its GPUs are mete's, if it is mete's
- * own. False: nothing is asked; otherwise left() follows, soon, and the request may not be
- * forgotten before. NULL: false. */
+/* At an orderly end: removes mete's own annotation that the node's GPUs are mete's. False: nothing
+ * was requested; otherwise left() follows soon, and the request must not be dropped before. NULL:
+ * false. */
 bool nodes_leave(const struct nodes *nodes,
 		 void (*left)(void *owner, int status, const char *problem, const cJSON *object));
 /* NULL: does nothing. */
@@ -20,5 +20,5 @@ void nodes_close(struct nodes *nodes);
 void nodes_changed(struct nodes *nodes);
 /* Whether its labels have been seen. NULL: no. */
 bool nodes_known(const struct nodes *nodes);
-/* The configuration is reread for the current labels. NULL: there are none. */
+/* Rereads the configuration for the current labels. NULL: there are none. */
 void nodes_reload(struct nodes *nodes, struct plugin *p);

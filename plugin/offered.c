@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which ids the kubelet is told of: as many as the configuration says, and those that are bound. */
+/* The ids reported to the kubelet: as many as the configuration says, and those that are bound. */
 #include <string.h>
 
 #include "kube/proto/deviceplugin.pb-c.h"
@@ -7,7 +7,7 @@
 #include "plugin/numa.h"
 #include "plugin/plugin.h"
 
-/* The host's /sys, where we are in a container: ours is the same, unless somebody has hidden it. */
+/* The host's /sys, if we are in a container: ours is the same, unless somebody has hidden it. */
 static int find_numa(const struct plugin *p, uint32_t device)
 {
 	const char *pci = p->host->device[device].pci;
@@ -23,13 +23,13 @@ void offered_find(struct plugin *p)
 
 		p->offer[i].numa = find_numa(p, i);
 		p->offer[i].shared = entitled_portion(p, i, &p->offer[i].slots, &share);
-		/* As NVIDIA's plugin has it with migStrategy none. */
+		/* As NVIDIA's plugin does with migStrategy none. */
 		if (!p->config->has_mete && p->host->device[i].gpu_instance >= 0)
 			p->offer[i].shared = false;
 	}
 }
 
-/* No fewer than the highest that is bound: what a container has is never withdrawn. */
+/* At least up to the highest that is bound: what a container has is never withdrawn. */
 uint32_t offered_ids(const struct plugin *p, uint32_t device)
 {
 	uint32_t n = p->offer[device].shared ? p->offer[device].slots : 0;
@@ -48,7 +48,7 @@ uint32_t offered_ids(const struct plugin *p, uint32_t device)
 	return n;
 }
 
-/* Likewise of those that name no device. */
+/* Likewise for ids that name no device. */
 static uint32_t slot_ids(const struct plugin *p, uint32_t *ret_slots)
 {
 	uint32_t n = 0;
@@ -67,7 +67,7 @@ static uint32_t slot_ids(const struct plugin *p, uint32_t *ret_slots)
 	return n;
 }
 
-/* As NVIDIA's plugin has it, a device that is given whole is its own id. */
+/* As in NVIDIA's plugin, a device that is given whole is its own id. */
 static bool is_whole(const struct plugin *p)
 {
 	return !p->config->has_mete && !p->config->alone.replicas;
@@ -86,7 +86,8 @@ int offered_device(const struct plugin *p, const char *id)
 	return -1;
 }
 
-/* One that was withdrawn a moment ago is, too: who is given it is bound, and so it comes back. */
+/* This includes ids that were withdrawn a moment ago: when one is given to a container, it is bound
+ * and thereby returns. */
 bool offered_could_be(const struct plugin *p, const char *id)
 {
 	if (p->config->ids == CONFIG_IDS_SLOT)
@@ -94,7 +95,7 @@ bool offered_could_be(const struct plugin *p, const char *id)
 	return offered_device(p, id) >= 0;
 }
 
-/* By who had a share of it under another name, or before it was NVIDIA's. */
+/* By a container that had a share of it under another name, or before it was NVIDIA's. */
 static bool is_held(const struct plugin *p, uint32_t device)
 {
 	bool held = p->offer[device].held;
@@ -171,10 +172,10 @@ static V1beta1__TopologyInfo *topology_of(const struct plugin *p, struct rows *r
 	return topology;
 }
 
-/* Which ids a container may have: of a device, or those that name none (uuid: NULL). */
+/* The ids that a container may have: those of a device, or those that name none (uuid: NULL). */
 struct open_ids {
 	const char *uuid;
-	uint32_t used; /* ids that containers have, be they started or not */
+	uint32_t used; /* ids that containers have, whether started or not */
 	bool is[CONFIG_SLOTS_MAX * HOST_DEVICES];
 };
 
@@ -195,8 +196,8 @@ static void on_given(void *owner, const struct pod *pod, const char *uid, const 
 	open_id(owner, id);
 }
 
-/* The ids that are in use, or were given to who has not started yet. (A kubelet that was started
- * again refuses a pod whose ids are not healthy.) */
+/* The ids that are in use, or were given to a container that has not started yet. (A restarted
+ * kubelet refuses a pod whose ids are not healthy.) */
 static void open_used(const struct plugin *p, struct open_ids *open)
 {
 	list_for_each(link, (struct list *)&p->bindings.all)
@@ -209,8 +210,8 @@ static void open_used(const struct plugin *p, struct open_ids *open)
 	given_each(p, on_given, open);
 }
 
-/* And so many others that no more than `slots` are in use at a time: a container may have an id
- * from when there were more of them. */
+/* Adds others, so that no more than `slots` are in use at a time: a container may have an id from
+ * when there were more of them. */
 static void find_open(const struct plugin *p, uint32_t slots, uint32_t count, struct open_ids *open)
 {
 	uint32_t n = 0;
@@ -257,7 +258,7 @@ static int list_devices(const struct plugin *p, struct rows *rows)
 
 		bool is_well = p->offer[i].healthy && !is_held(p, i) && !p->enrol.rival;
 
-		/* Of a device that somebody has alone, no others. */
+		/* Of a device that a container has exclusively, no others. */
 		open.uuid = p->host->device[i].uuid;
 		find_open(p, beside_owner(p, i) || !p->offer[i].shared ? 0 : p->offer[i].slots,
 			  count[i], &open);

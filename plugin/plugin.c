@@ -12,7 +12,7 @@ enum {
 	LOG_PER_SECOND = 5,
 };
 
-/* meted's own driver, if it is one of that root. */
+/* meted's own driver, if it is below that root. */
 static const char *below_root(const struct plugin *p)
 {
 	const char *folder = p->host->driver_folder, *root = p->config->driver_root;
@@ -103,7 +103,7 @@ static int open_api(struct plugin *p, struct fault *why)
 	return r == 0 ? nodes_open(p, &p->nodes, why) : r;
 }
 
-/* NVIDIA's file has no word for the kubelet's folder; the environment has. */
+/* NVIDIA's file has no key for the kubelet's folder; the environment has. */
 static void name_folder(struct plugin *p)
 {
 	const char *socket = p->config->has_mete ? NULL : getenv("KUBELET_SOCKET");
@@ -125,7 +125,7 @@ static int open_kubelet(struct plugin *p, struct fault *why)
 	if (snprintf(p->socket, sizeof(p->socket), "%s/mete-%s.sock", p->folder,
 		     name ? name + 1 : p->config->resource) > 107)
 		return fault_set(why, -ENAMETOOLONG, "%s: too long for a socket's path", p->folder);
-	/* Otherwise only who was bound before is asked about. */
+	/* Otherwise only the containers that were bound before are asked about. */
 	if (!p->config->has_mete && list_empty(&p->bindings.all))
 		return 0;
 	snprintf(path, sizeof(path), "%.*s/pod-resources/kubelet.sock",
@@ -133,7 +133,7 @@ static int open_kubelet(struct plugin *p, struct fault *why)
 	return resources_open(p->host->loop, path, &p->resources, why);
 }
 
-/* Of an attempt that failed, with another configuration perhaps. */
+/* Undoes a failed attempt, perhaps with another configuration. */
 static void unsettle(struct plugin *p)
 {
 	enrol_close(p);
@@ -141,14 +141,14 @@ static void unsettle(struct plugin *p)
 	inject_free(take(p->edits));
 }
 
-/* What is there for containers that are tenants. */
+/* Prepares what containers that are tenants need. */
 static int settle_sharing(struct plugin *p, struct fault *why)
 {
 	int r = device_files_open(p, why);
 
 	if (r == 0)
 		r = plugin_look(p, why);
-	/* Better now than at each Allocate: what it refuses is refused for good. */
+	/* Better refused now than at each Allocate, whose refusals are final. */
 	if (r == 0 && p->config->cdi == CONFIG_CDI_OFF && !p->edits->preload)
 		r = fault_set(why, -ENOENT,
 			      "'cdi' is off, and there is no ld.so.preload next to the guest's "
@@ -169,7 +169,7 @@ int plugin_settle(struct plugin *p, struct fault *why)
 		r = p->config->has_mete ? settle_sharing(p, why) : bound_open(p, why);
 	if (r == 0)
 		r = metrics_open(p, why); /* the node's labels may have changed where */
-	/* Before the kubelet hears of devices. */
+	/* Before the kubelet learns of devices. */
 	if (r == 0 && !p->config->has_mete)
 		alone_mark(p);
 	if (r == 0)
@@ -180,8 +180,8 @@ int plugin_settle(struct plugin *p, struct fault *why)
 	return r;
 }
 
-/* As NVIDIA's plugin has it: a driver that cannot be opened ends the start unless the file says
- * otherwise, and no GPU is waited for in any case. meted looks for them, and starts us anew. */
+/* As NVIDIA's plugin does: a driver that cannot be opened ends the start unless the file says
+ * otherwise, and nobody waits for a GPU in any case. meted looks for them, and starts us again. */
 static int wait_for_devices(struct plugin *p, struct fault *why)
 {
 	const char *missing = p->host->missing;
@@ -302,7 +302,7 @@ static void on_left(void *owner, int status, const char *problem, const cJSON *o
 	loop_arm(&p->leave, 0);
 }
 
-/* The node's GPUs are mete's no more; whoever has a share keeps it. */
+/* The node's GPUs are no longer mete's; containers that have a share keep it. */
 static void leave(struct plugin *p)
 {
 	bool waits = p->nodes && loop_timer_init(p->host->loop, &p->leave, on_leave) == 0;

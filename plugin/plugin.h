@@ -4,28 +4,28 @@
  * loop.
  *
  *	plugin.c     opening and closing
- *	force.c      the configuration and its profile that are in force
+ *	force.c      the configuration and the profile that are in force
  *	serve.c      the device plugin's calls
  *	allocate.c   one of them: Allocate
  *	offered.c    the list of devices
- *	alone.c      Allocate as NVIDIA's device plugin answers it, where the file has no `mete`
- *	enrol.c      the kubelet's folder: our socket in it, and who we are
- *	rival.c      NVIDIA's device plugin, should it run here
- *	bind.c       which container starts, and as whom: PreStartContainer
+ *	alone.c      Allocate as NVIDIA's device plugin answers it, if the file has no `mete`
+ *	enrol.c      the kubelet's folder: our socket in it, and our registration
+ *	rival.c      NVIDIA's device plugin, if it runs here
+ *	bind.c       which container starts, and as which tenant: PreStartContainer
  *	bound.c      containers that are bound, until their pods are gone
- *	sweep.c      how that is known without an API server
+ *	sweep.c      detects that without an API server
  *	entitled.c   what a container is entitled to
- *	beside.c     and what others on its devices leave of it
+ *	beside.c     how much of it the other containers on its devices leave
  *	slots.c      what a container finds: its CDI file, its folder
- *	cdi.c        whether containers get their devices by CDI
- *	device_files.c  the driver's files in /dev, which may come later
- *	nodes.c      this node: its labels choose among the configuration's parts
+ *	cdi.c        whether containers get their devices through CDI
+ *	device_files.c  the driver's files in /dev, which may appear later
+ *	nodes.c      this node: its labels select among the configuration's parts
  *	pods.c       this node's pods
- *	resources.c  who holds which ids, as the kubelet says; holder.c: as its checkpoint does
- *	given.c      which ids the kubelet has given, be their containers started or not
- *	bindings.c   what is bound, and its records
- *	health.c     which devices are well
- *	strangers.c  processes on the devices that are no guests
+ *	resources.c  who holds which ids, according to the kubelet; holder.c: to its checkpoint
+ *	given.c      which ids the kubelet has given, whether their containers started or not
+ *	bindings.c   bindings and their records
+ *	health.c     which devices are healthy
+ *	strangers.c  processes on the devices that are not guests
  *	events.c     Kubernetes events
  *	metrics.c    /metrics
  */
@@ -55,7 +55,7 @@ struct V1beta1__ContainerAllocateRequest;
 struct offer {
 	bool shared, healthy;
 	int numa;  /* the NUMA node that it is near to; -1: unknown */
-	bool held; /* by who had a share of it when it was mete's: for alone.c */
+	bool held; /* by a container that had a share of it when it was mete's: for alone.c */
 	uint32_t slots;
 };
 
@@ -75,16 +75,16 @@ struct enrol {
 	uint32_t
 		rival_looks; /* that are left, after a socket of its came that nobody listened at */
 	bool rival;	     /* NVIDIA's plugin runs here */
-	bool rival_known;    /* it did, at the kubelet's socket of then: */
+	bool rival_known;    /* it did, with this socket of the kubelet: */
 	uint64_t rival_inode;
 	int64_t rival_changed_ns;
-	bool watched;	 /* the folder is */
-	char *complaint; /* that was logged last; NULL: none */
+	bool watched;	 /* the folder is being watched */
+	char *complaint; /* the last one logged; NULL: none */
 };
 
 struct cdi_use {
 	bool used, known;
-	char runtime[64], kubelet[64]; /* as the API server says; "": not known */
+	char runtime[64], kubelet[64]; /* according to the API server; "": unknown */
 };
 
 struct device_files {
@@ -107,7 +107,7 @@ struct serve_said {
 struct plugin {
 	const struct host *host;
 	char *config_path;
-	char *config_text; /* as it was read last */
+	char *config_text; /* as last read */
 	struct file_watch config_watch;
 	struct config *config;
 	struct offer offer[HOST_DEVICES];
@@ -128,7 +128,7 @@ struct plugin {
 	struct resources *resources;
 	struct bindings bindings;
 	struct list asking;
-	struct loop_timer sweep; /* if the API server does not tell that a pod is gone */
+	struct loop_timer sweep; /* used if the API server does not report that a pod is gone */
 
 	char socket[PLUGIN_PATH], folder[PLUGIN_PATH]; /* of ours; of device plugins */
 	struct grpc_server *server;
@@ -143,10 +143,10 @@ struct plugin {
 	uint64_t allocations, bound, refused; /* for metrics */
 
 	bool settled;		   /* the configuration is known and in force */
-	struct loop_timer settle;  /* it is tried again */
-	struct loop_timer profile; /* when another one begins */
-	struct loop_timer leave;   /* at the end, after the API server was told */
-	uint32_t open_handles;	   /* that are being closed: freed after the last */
+	struct loop_timer settle;  /* for the next attempt */
+	struct loop_timer profile; /* until the next profile begins */
+	struct loop_timer leave;   /* at the end, after the API server was informed */
+	uint32_t open_handles;	   /* that are being closed: the memory is freed after the last */
 };
 
 /* plugin.c */
@@ -158,11 +158,11 @@ must_check int plugin_settle(struct plugin *p, struct fault *why);
 must_check int plugin_look(struct plugin *p, struct fault *why);
 
 /* cdi.c */
-/* When the driver's files are known. */
+/* Called when the driver's files are known. */
 void cdi_find(struct plugin *p);
-/* What the API server said to the meted before. */
+/* Remembers what the API server told the previous meted. */
 void cdi_remember(struct plugin *p);
-/* What the API server says of this node. */
+/* Notes what the API server tells about this node. */
 void cdi_learn(struct plugin *p, const cJSON *status);
 
 /* device_files.c */
@@ -172,9 +172,9 @@ must_check int device_files_open(struct plugin *p, struct fault *why);
 must_check int force_open(struct plugin *p, struct fault *why);
 /* Rereads the file; a mistake in it is logged and changes nothing. */
 void force_reload(struct plugin *p, const struct config_label *labels, size_t count);
-/* Where nothing more is to be known of this node: plugin_settle(), and again until it is done. */
+/* Called when nothing more will be learnt of this node: plugin_settle(), until it succeeds. */
 must_check int force_settle(struct plugin *p, struct fault *why);
-/* The first time: what fails ends the start, or is tried again, as the file says. */
+/* The first time: a failure ends the start or is retried, depending on the file. */
 must_check int force_start(struct plugin *p, struct fault *why);
 
 /* serve.c */
@@ -191,31 +191,31 @@ void serve_allocate(struct grpc_call *call, struct grpc_bytes request, void *own
 /* alone.c */
 void alone_allocate(struct plugin *p, struct grpc_call *call,
 		    const struct V1beta1__ContainerAllocateRequest *said);
-/* At each look of health.c. */
+/* Called at each check of health.c. */
 void alone_look(struct plugin *p);
 /* The same, without telling the kubelet. */
 void alone_mark(struct plugin *p);
 
 /* offered.c */
-/* What is shared out by the configuration and the current profile. */
+/* Determines what is shared out by the configuration and the current profile. */
 void offered_find(struct plugin *p);
-/* How many ids a device has. */
+/* The number of ids that a device has. */
 uint32_t offered_ids(const struct plugin *p, uint32_t device);
 /* The device of the id; -1: none. */
 int offered_device(const struct plugin *p, const char *id);
-/* Whether the kubelet may know this id. */
+/* May the kubelet know this id? */
 bool offered_could_be(const struct plugin *p, const char *id);
 /* The message of ListAndWatch. */
 must_check int offered_pack(const struct plugin *p, uint8_t **ret_bytes, size_t *ret_size);
 
 /* rival.c: NVIDIA's device plugin on the same node */
 must_check int rival_open(struct plugin *p, struct fault *why);
-/* `fresh`: a socket of its has just come. */
+/* `fresh`: a socket of its has just appeared. */
 void rival_look(struct plugin *p, bool fresh);
-/* For how long NVIDIA's plugin, which was here before the kubelet was started again, may still come
+/* How long NVIDIA's plugin, which was here before the kubelet restarted, may still take to come
  * back; 0: it is gone, or was never here. */
 uint64_t rival_return_ns(const struct plugin *p);
-/* Registered: that kubelet has no other owner. / The other owner came meanwhile. */
+/* We have registered: that kubelet has no other owner. / The other owner came meanwhile. */
 void rival_registered(struct plugin *p);
 
 /* enrol.c */
@@ -223,7 +223,7 @@ must_check int enrol_open(struct plugin *p, struct fault *why);
 void enrol_close(struct plugin *p);
 /* The kubelet no longer listens to us: registers again, if it is there. */
 void enrol_lost(struct plugin *p);
-/* Which of its sockets is there; false: none. */
+/* Which of its sockets exists; false: none. */
 bool enrol_kubelet_is(const struct plugin *p, uint64_t *ret_inode, int64_t *ret_changed_ns);
 
 /* bind.c */
@@ -236,8 +236,8 @@ void bind_gone(struct grpc_call *call);
 void bind_consider(struct plugin *p);
 
 /* bound.c */
-/* It is of a resource that meted served before under another name: its container keeps what it
- * has, and others get its devices only when it has ended. */
+/* Its resource was served by meted before under another name: its container keeps what it has, and
+ * others get its devices only when it has ended. */
 bool bound_is_foreign(const struct plugin *p, const struct binding *b);
 /* Containers from before this meted keep their tenants. */
 void bound_keep(struct plugin *p);
@@ -256,7 +256,7 @@ void bound_look(struct plugin *p);
 
 /* sweep.c */
 must_check int sweep_open(struct plugin *p, struct fault *why);
-/* Whether it still has its ids is the kubelet's to say: if not, it is gone. */
+/* Asks the kubelet whether it still has its ids; if not, it is gone. */
 void sweep_ask(struct plugin *p, const struct binding *b);
 
 /* entitled.c */
@@ -282,18 +282,17 @@ must_check int entitled_devices(const struct plugin *p, struct binding *b, const
 /* The part of the time of a binding's devices that is not guaranteed to others, in thousandths.
  * The guarantee of a slot is reserved even while the slot is free. */
 uint32_t beside_room(const struct plugin *p, const struct binding *b);
-/* Whether it may share its devices with the present containers. -EBUSY: it, or one of them, is
- * exclusive. */
+/* May it share its devices with the present containers? -EBUSY: it or one of them is exclusive. */
 must_check int beside_check(const struct plugin *p, const struct binding *b, bool exclusive,
 			    struct fault *why);
-/* Whether more containers, this one included, have one of its devices than it has slots now: the
+/* Do more containers, including this one, have one of its devices than it has slots now? The
  * configuration, or its profile, may have made the slots fewer and larger. */
 bool beside_crowded(const struct plugin *p, const struct binding *b);
 /* The container that has the device exclusively; NULL: none. */
 const struct binding *beside_owner(const struct plugin *p, uint32_t device);
 
 /* slots.c */
-/* Before anything is served. */
+/* Called before anything is served. */
 must_check int slots_open(struct plugin *p, struct fault *why);
 /* Recreates the files of all bound containers, and removes those of others. */
 void slots_restore(struct plugin *p);
@@ -302,10 +301,10 @@ void slots_refresh(struct plugin *p);
 /* Creates the files through which a bound container finds its tenant's folder and its devices. */
 must_check int slots_make(struct plugin *p, const struct binding *b, struct fault *why);
 void slots_remove(struct plugin *p, const struct binding *b);
-/* Where its CDI file is to be: as its container was told before, or as the configuration says now.
- */
+/* Where to put its CDI file: where its container was told before, or where the configuration says
+ * now. */
 must_check int slots_place(const struct plugin *p, struct binding *b, const struct binding *was);
-/* The file of who had its ids before, if it is another one. */
+/* Removes the file of the former holder of its ids, if it is another file. */
 void slots_replace(const struct binding *was, const struct binding *b);
 /* "mete.dev/slot" */
 void slots_kind(const struct plugin *p, char ret_kind[80]);
@@ -325,7 +324,7 @@ struct slots_nodes {
 	char visible_text[HOST_DEVICES * 48];
 };
 
-/* The files of the devices; how many there are. */
+/* Finds the files of the devices. Returns how many there are. */
 uint32_t slots_find_nodes(const struct plugin *p, const uint32_t *devices, uint32_t count,
 			  struct slots_nodes *ret_nodes);
 
@@ -341,6 +340,6 @@ void events_close(struct plugin *p);
 void health_open(struct plugin *p);
 
 /* metrics.c */
-/* Or opened anew, where the configuration names another address than before. */
+/* Also reopens it, if the configuration has a new address. */
 must_check int metrics_open(struct plugin *p, struct fault *why);
 void metrics_close(struct plugin *p);

@@ -63,8 +63,8 @@ static struct pod *find_own_uid(const struct pods *pods, const char *uid)
 	return NULL;
 }
 
-/* Anybody can write the annotation that makes an image of a static pod: a pod's own UID goes first.
- */
+/* Anybody can write the annotation that marks a mirror of a static pod, so a pod's own UID has
+ * precedence. */
 const struct pod *pods_find_uid(const struct pods *pods, const char *uid)
 {
 	const struct pod *own = find_own_uid(pods, uid);
@@ -81,7 +81,7 @@ const struct pod *pods_find_uid(const struct pods *pods, const char *uid)
 	return NULL;
 }
 
-/* A static pod is the kubelet's own; what the API server shows is its image, with another UID. */
+/* A static pod is the kubelet's own; the API server shows its mirror, with another UID. */
 static int read_annotations(struct pod *pod, const cJSON *meta)
 {
 	const cJSON *now = cJSON_GetObjectItemCaseSensitive(meta, "annotations");
@@ -115,7 +115,7 @@ static int add_containers(struct pod *pod, const cJSON *list)
 	return 0;
 }
 
-/* Those who are debugged with come later, and have no devices. */
+/* Ephemeral containers, for debugging, are added later and have no devices. */
 static int read_containers(struct pod *pod, const cJSON *spec)
 {
 	const cJSON *usual = cJSON_GetObjectItemCaseSensitive(spec, "containers");
@@ -131,7 +131,7 @@ static int read_containers(struct pod *pod, const cJSON *spec)
 	r = add_containers(pod, usual);
 	if (r == 0)
 		r = add_containers(pod, init);
-	/* Half of them would make the others' names mistakes. */
+	/* A partial list would turn the other containers' names into mistakes. */
 	if (r < 0 || !pod->container_count)
 		free_containers(pod);
 	return r;
@@ -182,7 +182,7 @@ static void on_seen(void *owner, const cJSON *object)
 	    json_text(meta, "namespace"))
 		pod = make_pod(pods, meta);
 	if (!pod)
-		return; /* no memory, or no pod: the next event of it tries again */
+		return; /* out of memory, or not a pod: the next event about it tries again */
 	if (read_annotations(pod, meta) < 0 ||
 	    read_containers(pod, cJSON_GetObjectItemCaseSensitive(object, "spec")) < 0) {
 		if (fresh)

@@ -19,8 +19,8 @@ struct pod {
 	char **containers;
 	size_t container_count;
 	char *mirrored; /* the kubelet's UID for a static pod; NULL: it is not static */
-	bool over;	/* Succeeded or Failed: its containers run no more */
-	bool seen;	/* since the list began anew */
+	bool over;	/* Succeeded or Failed: its containers no longer run */
+	bool seen;	/* since the list was restarted */
 };
 
 struct pods_owner {
@@ -28,7 +28,7 @@ struct pods_owner {
 	void (*changed)(void *owner, const struct pod *pod);
 	void (*gone)(void *owner, const struct pod *pod); /* or over */
 	void (*listed)(void *owner);
-	/* NULL: all is well again. */
+	/* NULL: the problem is over. */
 	void (*troubled)(void *owner, const char *problem);
 };
 

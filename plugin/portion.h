@@ -29,5 +29,5 @@ must_check int portion_resolve(const struct config_share *portion, struct share 
 /* The field whose text decides: `field`, or the mode if that sets it; -1: neither is given. */
 int portion_said(const struct config_share *portion, enum portion_field field);
 
-/* share.h's word for what YAML tools make of words such as "off" ("false"); otherwise the text. */
+/* share.h's word for what YAML tools make of a word such as "off" ("false"); otherwise the text. */
 const char *portion_word(enum portion_field field, const char *text);

@@ -8,7 +8,8 @@ struct state {
 	size_t next[PREFERRED_DEVICES]; /* the first id of the device that was not picked */
 };
 
-/* Who has fewer of this container's ids comes first: a container that wants two GPUs gets two. */
+/* The device with fewer of this container's ids comes first: a container that wants two GPUs gets
+ * two. */
 static bool is_better(const struct state *s, uint32_t a, uint32_t b)
 {
 	uint32_t a_taken = s->devices[a].taken, b_taken = s->devices[b].taken;

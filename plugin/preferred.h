@@ -27,7 +27,7 @@ struct preferred_id {
 };
 
 struct preferred_device {
-	uint32_t taken; /* its places that others have */
+	uint32_t taken; /* its places that others hold */
 };
 
 /* Puts `size` of the ids into `ret`, always including the first `must` of `ids`. Returns how

@@ -6,13 +6,13 @@
 enum {
 	WITHIN_S = 5,
 	FOUND_MAX = 8,
-	PAUSE_MS = 20, /* the kubelet takes 100 calls a second, and refuses more */
+	PAUSE_MS = 20, /* the kubelet accepts 100 calls a second, and refuses more */
 };
 
 struct resources {
 	struct grpc_client *client;
-	struct grpc_asked *asked;    /* NULL: no call is under way */
-	struct list waiting, served; /* for the next call; of the one under way */
+	struct grpc_asked *asked;    /* NULL: no call is in progress */
+	struct list waiting, served; /* for the next call; of the present one */
 	struct loop_timer pause;
 	bool pausing, telling;
 };
@@ -47,9 +47,9 @@ static void on_answered(void *owner, enum grpc_status status, const char *messag
 	V1__ListPodResourcesResponse *list = NULL;
 
 	r->asked = NULL;
-	r->telling = true; /* who asks anew in an answer waits for the next call */
+	r->telling = true; /* a request made inside an answer waits for the next call */
 	if (status == GRPC_RESOURCE_EXHAUSTED) {
-		/* Asked too often: they wait on, with those who came meanwhile. */
+		/* Too many calls: these requests go on waiting, with newer ones. */
 		while (!list_empty(&r->served)) {
 			struct list *last = r->served.prev;
 

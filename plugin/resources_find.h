@@ -5,7 +5,8 @@
 #include "kube/proto/podresources.pb-c.h"
 #include "plugin/resources.h"
 
-/* The containers that have exactly these ids, at most `most` of them; texts are the answer's. */
+/* Finds the containers that have exactly these ids, at most `most`; texts are borrowed from the
+ * answer. */
 size_t resources_find(const V1__ListPodResourcesResponse *answer, const char *resource,
 		      const char *const *ids, size_t count, struct resources_found *ret_found,
 		      size_t most);

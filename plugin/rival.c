@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVIDIA's device plugin gives the same devices to others, whole. Where it runs we do not register;
- * where it comes after us, containers that run go on, and no new ones come until it has gone: whose
- * the devices are is for a person to say. Its sockets in the kubelet's folder tell.
+ * NVIDIA's device plugin gives the same devices to others, whole. While it runs we do not
+ * register. If it comes after us, running containers go on, and no new ones start until it has
+ * gone: a person must decide whose the devices are. It is detected by its sockets in the kubelet's
+ * folder.
  */
 #include <limits.h>
 #include <string.h>
@@ -14,10 +15,10 @@
 #include "plugin/nodes.h"
 
 enum {
-	LOOKS = 5,    /* a second apart: a socket is there before somebody listens at it */
-	EVERY_S = 10, /* while it runs: a process that was killed leaves its socket */
-	/* A kubelet that starts removes every socket, and NVIDIA's plugin makes its own anew when
-	 * it sees the kubelet's; where that fails, it tries again after half a minute. */
+	LOOKS = 5,    /* a second apart: a socket exists before anybody listens at it */
+	EVERY_S = 10, /* while it runs: a killed process leaves its socket */
+	/* A kubelet that starts removes every socket, and NVIDIA's plugin creates its own again
+	   when it sees the kubelet's. If that fails, it tries again after half a minute. */
 	RETURN_S = 40,
 };
 
@@ -33,7 +34,7 @@ uint64_t rival_return_ns(const struct plugin *p)
 		return 0;
 	if (!enrol_kubelet_is(p, &inode, &changed_ns))
 		return all_ns;
-	/* The kubelet is the one of then: it went by itself. */
+	/* It is the same kubelet: NVIDIA's plugin left by itself. */
 	if (inode == e->rival_inode && changed_ns == e->rival_changed_ns)
 		return 0;
 	clock_gettime(CLOCK_REALTIME, &now);
@@ -92,7 +93,7 @@ void rival_look(struct plugin *p, bool fresh)
 		e->rival_inode = 0;
 		best_effort(enrol_kubelet_is(p, &e->rival_inode, &e->rival_changed_ns));
 	}
-	/* That its socket went with the kubelet's says nothing. */
+	/* Its socket went with the kubelet's: that proves nothing. */
 	runs = runs || (e->rival && rival_return_ns(p));
 	if (runs)
 		loop_arm(&e->rival_again, EVERY_S * 1000000000ull);
@@ -101,7 +102,7 @@ void rival_look(struct plugin *p, bool fresh)
 	if (runs == e->rival)
 		return;
 	e->rival = runs;
-	/* Who has not registered says so where it would. */
+	/* If we have not registered, this is reported where we would. */
 	if (!e->kubelet_inode)
 		return;
 	say(p, name);
@@ -131,7 +132,7 @@ static void on_again(struct loop_timer *timer)
 	bool ran = e->rival;
 
 	rival_look(p, false);
-	/* For a while it was gone, and the kubelet is the same: it was taken away. */
+	/* It was gone for a while, and the kubelet is the same: it was removed. */
 	if (ran && !e->rival)
 		loop_arm(&e->rival_again, EVERY_S * 1000000000ull);
 	else if (!e->rival && !rival_return_ns(p))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The device plugin's calls (v1beta1); of Allocate see allocate.c. */
+/* The device plugin's calls (v1beta1); for Allocate see allocate.c. */
 #include <string.h>
 
 #include "kube/proto/deviceplugin.pb-c.h"
@@ -46,7 +46,7 @@ static void end_stream(struct stream *s)
 	free(s);
 }
 
-/* A kubelet that missed a change must ask anew: a stream without memory is ended. */
+/* A kubelet that missed a change must ask again: if memory is short, the stream is ended. */
 static void tell(struct plugin *p, struct stream *s)
 {
 	if (grpc_send(s->call, (struct grpc_bytes){p->said.bytes, p->said.size}, true) == 0)
@@ -67,7 +67,7 @@ static void end_streams(struct plugin *p, enum grpc_status status, const char *s
 	}
 }
 
-/* 0: the devices are as they were said last; 1: they are not. */
+/* 0: the devices are as last reported; 1: they are not. */
 static int look(struct plugin *p)
 {
 	struct serve_said now = {0};
@@ -95,7 +95,8 @@ void serve_changed(struct plugin *p)
 		end_streams(p, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 		enrol_lost(p);
 	}
-	/* The kubelet writes a file and tells the API server at each message: none says nothing. */
+	/* The kubelet writes a file and calls the API server for each message, so send none without
+	 * news. */
 	if (r <= 0)
 		return;
 	list_for_each(link, &p->streams) tell(p, list_entry(link, struct stream, link));
@@ -119,8 +120,8 @@ static void on_watch(struct grpc_call *call, struct grpc_bytes request, void *ow
 	tell(p, s);
 }
 
-/* A kubelet that was started again finds us by itself; one that is the same does not ask again
- * unless we register anew. */
+/* A restarted kubelet finds us by itself; the same kubelet does not ask again unless we register
+ * again. */
 static void on_watch_gone(struct grpc_call *call, void *owner)
 {
 	struct plugin *p = owner;
@@ -130,10 +131,10 @@ static void on_watch_gone(struct grpc_call *call, void *owner)
 		enrol_lost(p);
 }
 
-/* What GetPreferredAllocation chooses from. */
+/* The ids from which GetPreferredAllocation chooses. */
 struct choice {
 	struct preferred_device devices[PREFERRED_DEVICES];
-	struct preferred_id *ids; /* those that must be there come first */
+	struct preferred_id *ids; /* the required ones come first */
 	const char **chosen;
 	size_t count, must;
 };
@@ -157,7 +158,7 @@ static void add_id(struct choice *c, const char *id, int device)
 	c->ids[c->count++] = (struct preferred_id){id, device < 0 ? 0 : (uint32_t)device};
 }
 
-/* The kubelet names those that must be there among the available ones, too. */
+/* The kubelet lists the required ids among the available ones, too. */
 static int read_choice(const struct plugin *p,
 		       const V1beta1__ContainerPreferredAllocationRequest *r, size_t size,
 		       struct choice *c)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a container finds: a link from its ids to its tenant's folder, and its CDI file. The link is
- * made first and goes last, so that by the links a meted that was killed finds what it left.
+ * What a container finds: a link from its ids to its tenant's folder, and its CDI file. The link
+ * is made first and removed last, so that after meted was killed the links lead to what it left.
  */
 #include <dirent.h>
 #include <limits.h>
@@ -12,7 +12,7 @@
 #include "base/place.h"
 #include "plugin/plugin.h"
 
-static const char beside_suffix[] = ".new"; /* as base/file.h writes */
+static const char beside_suffix[] = ".new"; /* as base/file.h names it */
 
 void slots_kind(const struct plugin *p, char ret_kind[80])
 {
@@ -38,7 +38,7 @@ int slots_open(struct plugin *p, struct fault *why)
 	return place_make(path, PLACE_PASSAGE, why);
 }
 
-/* A link beside, renamed: whoever follows it finds the folder of before or the new one. */
+/* Creates a link beside, and renames it: whoever follows it finds the former or the new folder. */
 static int make_link(const struct plugin *p, const struct binding *b, struct fault *why)
 {
 	char path[PLUGIN_PATH], beside[PLUGIN_PATH + 8], target[PLUGIN_PATH];
@@ -61,8 +61,8 @@ static bool is_below(const char *root, const char *node)
 	return stat(path, &info) == 0 && S_ISCHR(info.st_mode);
 }
 
-/* A driver that runs in a container has its files below its own root, others in the machine's
- * /dev. NULL: it has none; a simulated device has not. */
+/* A driver that runs in a container has its files below its own root, others in the machine's /dev.
+ * NULL: it has none, like a simulated device. */
 static const char *host_root(const struct plugin *p, const char *node)
 {
 	const struct config *config = p->config;
@@ -100,7 +100,7 @@ static bool add_node(const struct plugin *p, struct slots_nodes *nodes, const ch
 	return true;
 }
 
-/* False: not all of its files are there. */
+/* False: some of its files are missing. */
 static bool add_device(const struct plugin *p, const struct host_device *device,
 		       struct slots_nodes *nodes, uint32_t *count)
 {
@@ -138,7 +138,7 @@ uint32_t slots_find_nodes(const struct plugin *p, const uint32_t *devices, uint3
 	return n;
 }
 
-/* Where it is chosen (`auto`), containers from before another choice still have theirs. */
+/* If the choice is automatic (`auto`), containers from before another choice still have theirs. */
 static bool may_use_cdi(const struct plugin *p)
 {
 	return p->config->cdi != CONFIG_CDI_OFF;
@@ -167,7 +167,7 @@ int slots_make(struct plugin *p, const struct binding *b, struct fault *why)
 	return p->cdi.used ? r : 0;
 }
 
-/* What a writer that was killed has left beside it goes, too. */
+/* Also removes what a killed writer left beside it. */
 static void remove_cdi(const char *folder, const char *kind, const char *key)
 {
 	char path[PATH_MAX], file[NAME_MAX + 1];
@@ -218,7 +218,7 @@ void slots_replace(const struct binding *was, const struct binding *b)
 		remove_cdi(was->cdi_folder, was->kind, was->key);
 }
 
-/* Links that lead from the ids of nobody: of a container that was being bound. */
+/* Removes links from ids that belong to nobody: of a container that was being bound. */
 static void sweep_links(struct plugin *p)
 {
 	char path[PLUGIN_PATH], key[IDS_KEY], kind[80];
@@ -243,7 +243,7 @@ static void sweep_links(struct plugin *p)
 		closedir(links);
 }
 
-/* Whether a CDI file names a folder of ours: other metes may write beside us. */
+/* Does a CDI file name a folder of ours? Other metes may write beside us. */
 static bool is_ours(const struct plugin *p, const char *path)
 {
 	char ours[PLUGIN_PATH + 16], tenants[PLUGIN_PATH];
@@ -255,7 +255,7 @@ static bool is_ours(const struct plugin *p, const char *path)
 	return file_slurp(path, 1 << 20, &text, &size) == 0 && strstr(text, ours);
 }
 
-/* Those whose links are lost: they are in /run, and this folder may be one that outlives a boot. */
+/* Removes those whose links are lost: links are in /run, and this folder may outlive a boot. */
 static void sweep_cdi(struct plugin *p)
 {
 	char prefix[100], path[PATH_MAX], key[IDS_KEY];

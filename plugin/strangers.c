@@ -23,8 +23,7 @@ static int pod_of(uint32_t pid, char ret_uid[STRANGERS_UID])
 	return strangers_pod(text, ret_uid);
 }
 
-/* The number may have become another process' meanwhile: what the descriptor leads to is looked at.
- */
+/* The number may belong to another process by now: check what the descriptor leads to. */
 static void kill_it(uint32_t pid, const char *uid)
 {
 	owned(close) int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
@@ -50,9 +49,9 @@ static bool is_of(const struct binding *b, uint32_t device, const char *uid)
 	return false;
 }
 
-/* Of several containers of a pod it is not known whose process it is: one that says so counts. Who
- * has no share of the device is the node's to judge. By what was decided, not by what figures show:
- * texts there are cut, and pods choose how long theirs are. */
+/* It is unknown to which of a pod's containers a process belongs: one that requests this suffices.
+ * For pods without a share of the device the node's setting decides. This uses what was decided,
+ * not the figures: texts there are truncated, and pods choose how long theirs are. */
 static bool is_to_die(const struct plugin *p, uint32_t device, const char *uid)
 {
 	bool said = false, dies = false, by_node = p->config->strangers == CONFIG_STRANGERS_KILL;
@@ -70,7 +69,7 @@ static bool is_to_die(const struct plugin *p, uint32_t device, const char *uid)
 	return said ? dies : by_node;
 }
 
-/* A guest whose tenant is absent cannot announce itself anew. */
+/* A guest whose tenant is absent cannot announce itself again. */
 static bool is_absent(const struct plugin *p, const char *uid)
 {
 	list_for_each(link, (struct list *)&p->bindings.all)
@@ -92,17 +91,17 @@ static void on_stranger(void *owner, uint32_t device, uint32_t pid, uint64_t use
 	char uid[STRANGERS_UID];
 	const struct pod *pod;
 
-	/* A device that is not shared out is somebody else's, and so is who uses it. */
+	/* A device that is not shared out belongs to somebody else, as do its users. */
 	if (!p->offer[device].shared || pod_of(pid, uid) < 0 || is_absent(p, uid))
 		return;
-	/* One that is on several devices is judged on each: their shares may differ. */
+	/* A process on several devices is judged on each: their shares may differ. */
 	if (!was_there(s->now, s->count, pid)) {
 		if (s->count == STRANGERS_MAX)
 			return;
 		s->now[s->count++] = pid;
 	}
 	pod = p->pods ? pods_find_uid(p->pods, uid) : NULL;
-	/* Seen once it may be about to end, as a guest that has left is. */
+	/* A process seen only once may be about to end, like a guest that has left. */
 	if (!again)
 		return;
 	if (!was_there(s->told, s->told_count, pid)) {
@@ -118,7 +117,7 @@ static void on_stranger(void *owner, uint32_t device, uint32_t pid, uint64_t use
 	}
 }
 
-/* Who is there no more is forgotten: its number may become another's. */
+/* Forgets processes that are gone: their numbers may be reused. */
 static void forget(struct strangers *s)
 {
 	uint32_t n = 0;

@@ -14,6 +14,6 @@ enum {
 	STRANGERS_MAX = 4096,
 };
 
-/* The pod that a process is in, by the text of its /proc/PID/cgroup: "pod" and a UID is a part of
- * the path, with dashes (cgroupfs) or underscores (systemd). -ENOENT: it is in none. Pure. */
+/* Finds the pod of a process from the text of its /proc/PID/cgroup: the path contains "pod" and a
+ * UID, with dashes (cgroupfs) or underscores (systemd). -ENOENT: it is in none. Pure. */
 must_check int strangers_pod(const char *cgroup, char ret_uid[STRANGERS_UID]);

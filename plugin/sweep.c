@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where no API server tells which pods are gone, and of static pods, the kubelet is asked now and
+/* If no API server tells which pods are gone, and for static pods, the kubelet is asked now and
  * then who still has what. */
 #include "plugin/holder.h"
 #include "plugin/plugin.h"
