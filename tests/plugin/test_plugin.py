@@ -503,6 +503,7 @@ def test_device_files_that_come_later_are_given_from_then_on():
         make_device(dev + "zero")  # none of the driver's
         make_device(dev + "nvidia-uvm-tools")
         until(lambda: set(map(tuple, device_nodes(node).values())) == {("/dev/nvidiactl", "/dev/nvidia-uvm-tools")}, lambda: device_nodes(node))
+        node.await_log("devices.changed", times=3)  # each after its files
         assert len(re.findall("devices.changed", node.log())) == 3, node.log()
 
 
