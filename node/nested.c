@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `mete run` inside of a program that `mete run` runs: what it gets is within the outer tenant's
- * share. Where it asks for less memory than that one has it is a tenant within it: its memory is
- * charged to both, and the outer one's time is divided equally between it and those within it. Else
- * it joins the outer tenant. Decision 89.
+ * `mete run` inside a program that `mete run` started: what it gets is part of the outer tenant's
+ * share.
+ *
+ * If it asks for less memory than the outer tenant has, it becomes a tenant within it: its memory
+ * is charged to both, and the outer tenant's time is divided equally between it and the tenants
+ * within it. Otherwise it joins the outer tenant. Decision 89.
  */
 #include <string.h>
 
@@ -27,9 +29,10 @@ static struct tenant *by_socket(struct daemon *d, const char *socket)
 }
 
 /*
- * The caller and its ancestors, the nearest first. Numbers come back: who is an ancestor is what it
- * was as long as the one before it, which lives, still has it as its parent. So the farthest is
- * looked at again first, and the caller itself last.
+ * Reads the caller and its ancestors, the nearest first. Pids are reused, so each link must be
+ * confirmed: a pid is still the parent that was read if its child lives and still has it as its
+ * parent. Therefore the second pass starts at the farthest ancestor, and the caller's own pidfd is
+ * checked last.
  */
 static uint32_t read_line(pid_t caller, uint64_t started, pid_t line[ANCESTORS])
 {
@@ -48,8 +51,8 @@ static uint32_t read_line(pid_t caller, uint64_t started, pid_t line[ANCESTORS])
 	return process_ended(pidfd) ? 0 : count;
 }
 
-/* The environment may have been emptied: whose program is an ancestor of the caller? The nearest.
- */
+/* Finds the tenant whose program is the caller's nearest ancestor, because the
+ * environment may have been emptied. */
 static struct tenant *by_ancestors(struct daemon *d, pid_t caller, uint64_t started)
 {
 	struct tenant *nearest = NULL;
@@ -90,7 +93,7 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* What it has together with those within it. */
+/* The share of the tenant together with the tenants within it. */
 static void whole_share(const struct tenant *t, struct share *ret_share)
 {
 	struct share outer;
@@ -118,7 +121,7 @@ void nested_share(const struct tenant *t, struct share *ret_share)
 	ret_share->guarantee_milli = part_of(ret_share->guarantee_milli, parts, 0);
 }
 
-/* ---- what a person is told ------------------------------------------------------------------- */
+/* ---- sentences for people -------------------------------------------------------------------- */
 
 static bool is_said(const struct tenant *t, const char *key)
 {
@@ -212,7 +215,8 @@ void nested_join(struct tenant *t)
 
 void nested_lift(struct tenant *t)
 {
-	/* Only where it is ended by force: otherwise an outer one stays for those within it. */
+	/* Happens only if the tenant is ended by force: otherwise it stays
+	 * until those within it end. */
 	list_for_each(link, &t->daemon->tenants)
 	{
 		struct tenant *other = list_entry(link, struct tenant, link);
@@ -224,7 +228,7 @@ void nested_lift(struct tenant *t)
 
 			ledger_lift(other->device[i].account);
 			ledger_account_sums(other->device[i].account, &sums);
-			/* Until now it was within what the outer one was promised. */
+			/* Until now this was part of what the outer tenant was promised. */
 			if (!t->outer)
 				t->daemon->device[other->device[i].index].promised_bytes +=
 					sums.limit;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that no tenant holds: of processes that the driver lists on a device and that are no
- * guests there. It is no room; who would be refused because of it is answered from a figure that is
- * newer than the question, and while somebody waits for room it is looked at again and again, since
- * nobody tells when such a process ends.
+ * Memory that no tenant holds: it belongs to processes that the driver lists on a device and that
+ * are not guests there. It is not available. An ask that would be refused because of it is answered
+ * from a measurement that is newer than the ask. While anybody waits for memory, the measurement is
+ * repeated, because nothing notifies us when such a process ends.
  *
- * A process counts until the driver no longer lists it: a process that ends returns its memory
- * last. Only a row that is older than the end of its process is left out. A process that cannot be
- * seen from here is not counted: in a process namespace of our own it may be a guest under another
- * number.
+ * A process counts until the driver no longer lists it, because a process that ends returns its
+ * memory last. A row is ignored only if it was measured before its process ended. A process that is
+ * not visible from here is not counted: in a process namespace of our own it may be a guest with
+ * another pid.
  */
 #include <string.h>
 
@@ -19,12 +19,12 @@
 
 enum {
 	FRESH_MS = 1000,
-	AGAIN_MS = 200, /* while somebody waits */
+	AGAIN_MS = 200, /* while an ask waits */
 };
 
 static const uint64_t ms = 1000000;
 
-/* The rows of the guests there are marked. Rows are in the order of pids. */
+/* Marks the rows of the device's guests. Rows are sorted by pid. */
 static void mark_guests(struct daemon *d, uint32_t device)
 {
 	list_for_each(at, &d->device[device].tenants)
@@ -36,7 +36,7 @@ static void mark_guests(struct daemon *d, uint32_t device)
 	}
 }
 
-/* What was known of it, if it is the same process. */
+/* Takes over what was known of the process, if it is still the same one. */
 static void describe(const struct device *device, struct outside_process *it)
 {
 	for (uint32_t i = 0; i < device->outside_count; i++) {
@@ -53,7 +53,7 @@ static void describe(const struct device *device, struct outside_process *it)
 	text_make_plain(it->program);
 }
 
-/* Keeps the largest ones, the largest first. */
+/* Keeps the largest processes, sorted by size, the largest first. */
 static void keep_largest(struct outside_process *list, uint32_t *count,
 			 const struct outside_process *it)
 {

@@ -11,7 +11,8 @@
 
 enum { SUBJECT_MOST = 400 };
 
-/* Each kind of record: the word for what it is about, its fields, and whether it takes it back. */
+/* Each kind of record: its verb, what it is about, the fields that identify that, and whether it
+ * revokes an earlier record. */
 static const struct kind {
 	const char *verb, *about, *fields[3];
 	int takes_back;
@@ -34,7 +35,7 @@ static const struct kind *kind_of(const char *line)
 	return NULL;
 }
 
-/* False: a field is missing or too long. */
+/* Returns false if a field is missing or too long. */
 static int subject_of(const struct kind *kind, const char *line, char *out)
 {
 	size_t n = (size_t)snprintf(out, SUBJECT_MOST, "%s", kind->about);
@@ -74,7 +75,7 @@ static void chain(struct past *past, uint32_t index)
 	*first = index + 1;
 }
 
-/* Twice as many places for records, and as many hashes. */
+/* Doubles the room for records and the number of hashes. */
 static int grow(struct past *past)
 {
 	size_t room = past->room ? 2 * past->room : 64;
@@ -149,7 +150,7 @@ void past_settle(struct past *past)
 			it->line = NULL;
 		}
 	}
-	/* An end was of use only for that. */
+	/* The "end" records were needed only for this. */
 	for (size_t i = 0; i < past->count; i++) {
 		struct past_record *it = &past->records[i];
 

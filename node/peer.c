@@ -21,8 +21,8 @@ struct peer_frame {
 	uint8_t bytes[];
 };
 
-/* Without SO_PEERPIDFD, a pid may have been given to another process in between: then the socket
- * has been hung up, since the peer was its only holder. */
+/* Without SO_PEERPIDFD, the pid may have been reused before pidfd_open(). In that case the socket
+ * has been hung up, because the peer was its only holder. */
 static int open_pidfd(int fd, pid_t pid)
 {
 	struct pollfd hangup = {.fd = fd, .events = POLLRDHUP};
@@ -58,7 +58,7 @@ int peer_identify(int fd, struct peer_identity *ret_identity)
 	return 0;
 }
 
-/* What a frame that waits costs: the allocator's share of it, too. */
+/* The memory that a waiting frame takes, including malloc's overhead. */
 static size_t cost_of(const struct peer_frame *frame)
 {
 	return sizeof(*frame) + frame->size + 2 * sizeof(void *);
@@ -120,8 +120,9 @@ void peer_close(struct peer *peer)
 	peer->closing = 1;
 	flow_forget(&peer->item);
 	drop_backlog(peer);
-	/* The other end learns it now, not when the loop has gone round. What it has sent meanwhile
-	 * is thrown away: closing over unread messages would hide our last word behind an error. */
+	/* Tells the other end at once, not after the loop's iteration. What it has sent meanwhile
+	 * is read and discarded: if unread messages remained, closing would hide our last message
+	 * behind an error (ECONNRESET). */
 	shutdown(peer->fd, SHUT_RDWR);
 	while (recv(peer->fd, &(char){0}, 1, MSG_DONTWAIT) > 0) {
 	}
@@ -142,8 +143,8 @@ static void watch_again(struct peer *peer)
 					   (peer->first ? LOOP_WRITE : 0));
 }
 
-/* Who sends is in the middle of something, perhaps of a list in which this peer is: its end waits
- * for the loop. */
+/* The sender may be in the middle of something, perhaps of a list that this peer is in: the peer is
+ * ended later, from the loop. */
 static void end_soon(struct peer *peer, const char *reason)
 {
 	if (peer->closing || peer->failed)
@@ -167,7 +168,7 @@ static void on_pause_over(struct loop_timer *timer)
 		watch_again(peer);
 }
 
-/* Returns 0 where the peer has used up what it may send for now. */
+/* Returns 0 if the peer has used up what it may send for now. */
 static int may_read(struct peer *peer)
 {
 	uint64_t now = loop_now_ns();
@@ -201,12 +202,12 @@ static void hear(struct peer *peer, const uint8_t *frame, size_t size)
 		peer->class->message(peer, &message);
 }
 
-/* One message; false: there is none, or none may be read. */
+/* Reads one message. Returns false if there is none, or if none may be read now. */
 static bool read_one(struct peer *peer)
 {
 	uint8_t frame[WIRE_FRAME_MAX];
 	struct iovec part = {frame, sizeof(frame)};
-	/* No room for control messages: the kernel drops descriptors, and says so. */
+	/* Without room for control messages the kernel discards descriptors and sets MSG_CTRUNC. */
 	struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
 	ssize_t n;
 
@@ -230,7 +231,8 @@ static bool read_one(struct peer *peer)
 	return !peer->closing;
 }
 
-/* Who has nothing more to say now stands aside: that is what tells it from who floods us. */
+/* Returns false if no further message waits: this distinguishes a busy peer
+ * from one that floods us. */
 static bool on_turn(struct flow_item *item)
 {
 	struct peer *peer = container_of(item, struct peer, item);
@@ -248,7 +250,7 @@ static void on_hush(struct flow_item *item, bool hushed)
 	watch_again(peer);
 }
 
-/* 0; -EAGAIN; another error. */
+/* Returns 0, -EAGAIN, or another error. */
 static int send_frame(struct peer *peer, const uint8_t *frame, size_t size)
 {
 	ssize_t n;
@@ -308,7 +310,7 @@ int peer_init(struct peer *peer, struct loop *loop, struct flow *flow, int fd,
 		close(fd);
 		return r;
 	}
-	/* This one cannot fail in libuv: nothing has to be undone. */
+	/* This cannot fail in libuv, so nothing has to be undone. */
 	return loop_timer_init(loop, &peer->pause, on_pause_over);
 }
 
@@ -340,7 +342,7 @@ static const struct flow *worst_flow(const struct flows *flows)
 	return worst;
 }
 
-/* There would be too much unread for so many bytes more: whose is most goes. */
+/* If `bytes` more would be too many unread bytes, ends the peers that have the most. */
 static void make_room(struct peer *peer, size_t bytes)
 {
 	static const char reason[] = "does not read its messages";

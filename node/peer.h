@@ -6,8 +6,8 @@
  *  - A peer is read when its flow has its turn, one message at a time.
  *  - A peer that sends faster than PEER_RATE after a burst of PEER_BURST is not read for a while:
  *    its own sends block, nobody else's. The timer that wakes it is armed only then.
- *  - A peer that does not read is closed when PEER_BACKLOG bytes wait for it, or earlier where it
- * has the most of what its flow, or all flows, may leave unread.
+ *  - A peer that does not read is closed when PEER_BACKLOG bytes wait for it, or earlier if it has
+ *    the most of what its flow, or all flows, may leave unread.
  *
  * Embedded in the object that it serves. peer_close() may be called anywhere, even inside a
  * callback and more than once. The loop calls `freed` once, later; it may free the object.

@@ -18,7 +18,7 @@ struct reading {
 	struct fault *why;
 	const struct policy_names *names;
 	struct policy *policy;
-	char path[96]; /* where we are: "users.alice.sum.memory" */
+	char path[96]; /* the current position: "users.alice.sum.memory" */
 };
 
 enum kind { KIND_amount, KIND_weight, KIND_part, KIND_class, KIND_sum, KIND_count };
@@ -44,7 +44,7 @@ static int wrong(struct reading *in, uint32_t line, const char *format, ...)
 	return -EINVAL;
 }
 
-/* The path without what was added: to be given to leave(). */
+/* Appends a key to the path. Returns the former length, for leave(). */
 static size_t enter(struct reading *in, const char *key)
 {
 	size_t before = strlen(in->path);
@@ -126,7 +126,7 @@ static const char *kind_name(const struct document_node *node)
 					    : "a single value";
 }
 
-/* A map, or nothing. */
+/* Accepts a map, or an empty value. */
 static int must_be_map(struct reading *in, const struct document_node *node)
 {
 	if (node->kind == DOCUMENT_MAP || document_is_null(node))
@@ -179,7 +179,7 @@ static int take_value(struct reading *in, const struct document_node *value, siz
 	return 0;
 }
 
-/* The keys of a section: their places in the table are [*ret_first, *ret_first + count). */
+/* Collects the keys of a section. They are at [*ret_first, *ret_first + count) in the table. */
 static size_t section_keys(const char *section, const char *names[POLICY_KEYS], size_t *ret_first)
 {
 	size_t count = 0;
@@ -291,7 +291,8 @@ static int take_entries(struct reading *in, const struct document_node *map, boo
 	return r;
 }
 
-/* `default` first, wherever it stands: the entries are laid over it. */
+/* take_all() reads `default` first, wherever it is in the file: each entry starts as a copy of
+ * it. */
 static const struct document_node *child(const struct document_node *map, const char *key)
 {
 	const struct document_node *at = map->first;
@@ -355,7 +356,8 @@ int policy_parse(const char *name, const char *text, size_t size, const struct p
 
 	if (r < 0)
 		return r;
-	/* A file that is being written, or a disk that was full: nobody means "all is free". */
+	/* A file that is being written, or that a full disk truncated: nobody
+	 * means "no limits" by it. */
 	if (!document.root || document_is_null(document.root))
 		return fault_set(why, -EINVAL,
 				 "%s:1: the file is empty; accepted: a map (`default: {}` is what "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a context takes, for each model of device and version of the driver that guests have seen.
- */
+/* The memory that a context takes, for each device model and driver version that guests have
+ * had. */
 #include <string.h>
 
 #include "node/daemon.h"
@@ -43,7 +43,7 @@ uint64_t prices_least(const struct daemon *d, uint32_t device)
 
 		if (!p->model || strcmp(p->model, d->device[device].info->model) != 0)
 			continue;
-		/* As for a tenant that has said nothing yet. */
+		/* The price for a tenant that has reported nothing yet. */
 		bytes = residual_price_of(&p->price, (uint64_t)d->last_tenant + 1,
 					  d->options.context_bytes);
 		if (!least || bytes < least)
@@ -52,8 +52,8 @@ uint64_t prices_least(const struct daemon *d, uint32_t device)
 	return least ? least : d->options.context_bytes;
 }
 
-/* A version is what a guest says: more of them than there are places cost the oldest its place, and
- * those who have that one the price where nothing is known. */
+/* The version is what a guest claims. If there are more versions than places, the oldest loses its
+ * place, and guests with that version get the default price again. */
 void prices_learn(struct daemon *d, const struct guest_device *at, uint64_t bytes)
 {
 	struct price *p = find(d, at);

@@ -12,21 +12,21 @@
 
 #include "base/file.h"
 
-/* Of /proc/PID/stat, see proc(5). To who may not trace the process the code is at 1, and the stack
- * at 0; a process without memory of its own (it ends, or is in the middle of execve()) has its code
- * at 0, for everybody. */
+/* Fields of /proc/PID/stat, see proc(5). A reader that may not trace the process sees code = 1 and
+ * stack = 0. A process without memory of its own (it is ending, or in the middle of execve()) has
+ * code = 0 for every reader. */
 enum { STAT_PARENT = 4, STAT_FLAGS = 9, STAT_STARTED = 22, STAT_CODE = 26, STAT_STACK = 28 };
 
-/* The kernel's PF_EXITING. Of a process that ends, memory goes first and descriptors later: what
- * the driver holds for it is still held while this is set and its pidfd does not say that it ended.
- */
+/* The kernel's PF_EXITING. A process that ends returns its memory first and its descriptors
+ * later. While this flag is set and the pidfd does not report the end, the driver still holds
+ * what it held for the process. */
 enum { FLAG_EXITING = 0x4 };
 
 struct stat_fields {
 	uint64_t parent, flags, started, code, stack;
 };
 
-/* The second field, a name in parentheses, may hold anything. */
+/* The second field, a name in parentheses, may contain anything. */
 static struct stat_fields read_stat(pid_t pid)
 {
 	struct stat_fields fields = {0};
@@ -54,7 +54,7 @@ static struct stat_fields read_stat(pid_t pid)
 	return fields;
 }
 
-/* Both are set anew by each execve(), the stack's at random. */
+/* Each execve() sets both addresses anew, the stack's at random. */
 static uint64_t image_of(const struct stat_fields *fields)
 {
 	return fields->code > 1 && fields->stack > 1 ? fields->code ^ fields->stack : 0;
@@ -125,7 +125,8 @@ int process_open(pid_t pid, uint64_t started, int *ret_pidfd)
 {
 	owned(close) int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 
-	/* After the pidfd: whoever has this number now is the one that is asked about. */
+	/* Checked after the pidfd is open: from then on this pid belongs to
+	 * the process of the pidfd. */
 	if (fd < 0 || process_started(pid) != started)
 		return -ESRCH;
 	*ret_pidfd = take_fd(&fd);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guarantees of a device's tenants are no more than the device together: whoever asks for more than
- * is left is refused, as what was promised to others would be cut for it. What came otherwise (a
- * journal of before, a cluster, which looks at its own) is cut for all alike, by core/turns.
+ * The guarantees of a device's tenants must not exceed the device. Whoever asks for more than is
+ * left is refused, because otherwise what was promised to others would be reduced. Guarantees that
+ * arrive in another way (from the journal, or from a cluster, which does its own check) are reduced
+ * for all alike, by core/turns.
  */
 #include "node/user.h"
 
@@ -16,7 +17,7 @@ static uint32_t promised_to_others(struct daemon *d, uint32_t device, const stru
 	{
 		const struct tenant *other = list_entry(link, struct tenant_device, link)->tenant;
 
-		/* One within another has its part of that one's. */
+		/* A nested tenant's guarantee is part of its outer tenant's. */
 		if (other != t && !other->outer)
 			sum += other->share.guarantee_milli;
 	}
@@ -44,7 +45,7 @@ int promise_new(struct daemon *d, const struct tenant_spec *spec, struct fault *
 	int r = 0;
 
 	if (tenant_spec_share(spec, &share) < 0)
-		return 0; /* tenant_make() has the sentence */
+		return 0; /* tenant_make() reports it */
 	for (uint32_t i = 0; !spec->outer && share.guarantee_milli && i < spec->devices && r == 0;
 	     i++)
 		r = fits(d, spec->device[i], NULL, share.guarantee_milli, why);

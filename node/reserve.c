@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices that `mete pick` gave out: each to one caller at a time. A reservation keeps other
- * pickers away and nobody else: it is no share, and tenants come and go as before.
+ * Devices that `mete pick` gave out, each to one caller at a time. A reservation keeps only other
+ * pickers away: it is not a share, and tenants come and go as before.
  */
 #include "node/daemon.h"
 #include "node/process.h"
@@ -11,7 +11,8 @@ bool reserve_holds(const struct reservation *it)
 	return it->owner || it->until_ns > loop_now_ns();
 }
 
-/* Wakes when the next timed one is over: perhaps nothing keeps us then. */
+/* Wakes when the next timed reservation is over: the daemon may end then, if nothing else keeps
+ * it. */
 static void arm(struct daemon *d)
 {
 	uint64_t now = loop_now_ns(), next = UINT64_MAX;
@@ -37,7 +38,7 @@ int reserve_open(struct daemon *d)
 	return loop_timer_init(&d->loop, &d->reserve_timer, on_due);
 }
 
-/* A user's daemon must not end, and forget, while somebody relies on it. */
+/* A user's daemon must not end, and forget its reservations, while anybody relies on them. */
 bool reserve_any(const struct daemon *d)
 {
 	for (uint32_t i = 0; i < d->devices; i++)
@@ -46,7 +47,7 @@ bool reserve_any(const struct daemon *d)
 	return false;
 }
 
-/* What an ordinary user holds keeps root from nothing. */
+/* Returns true for root if an ordinary user holds the device: that never prevents root. */
 static bool is_overruled(const struct daemon *d, const struct reservation *it, uid_t uid)
 {
 	return d->options.system && (uid == 0 || uid == geteuid()) && it->uid != 0 &&
@@ -73,7 +74,7 @@ int reserve_take(struct daemon *d, uint32_t device, const struct reserve_asker *
 				 (double)(it->until_ns - loop_now_ns()) / 1e9);
 	if (hold_ns > RESERVE_MOST_NS)
 		return fault_set(why, -EINVAL, "a device is held for at most a day");
-	/* Whoever it was given to before this daemon is not waited for any more. */
+	/* A process that got the device from a former daemon is no longer watched. */
 	loop_unwatch(&it->death, on_watch_closed);
 	it->owner = hold_ns ? NULL : asker->owner;
 	it->pid = asker->pid;
@@ -100,7 +101,7 @@ void reserve_release_ended(struct daemon *d)
 	for (uint32_t i = 0; i < d->devices; i++) {
 		struct reservation *it = &d->reserved[i];
 
-		/* Process 0 is one that we cannot see. */
+		/* Pid 0: a process that is not visible to us. */
 		if (!it->owner || it->pid <= 0)
 			continue;
 		if (process_started(it->pid) == it->started && !process_is_over(it->pid))

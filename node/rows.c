@@ -44,7 +44,7 @@ void rows_device(struct daemon *d, uint32_t index, struct wire_device_row *ret_r
 		.reserve = device->reserve_bytes,
 		.allocated = sums.allocated,
 		.resident = sums.allocated - sums.evicted,
-		/* What it counts for: see law 10 of core/ledger.h. */
+		/* The bytes that it counts for: see law 10 of core/ledger.h. */
 		.residual = sums.booked + sums.evicted - sums.granted,
 		.credit = sums.granted - sums.allocated,
 	};
@@ -68,7 +68,7 @@ static uint64_t unknown_functions(const struct tenant *t)
 	return sum;
 }
 
-/* The process that a person would say the tenant is: the program of `mete run`, or a guest. */
+/* The process that stands for the tenant: the program of `mete run`, or else a guest. */
 static pid_t process_of(const struct tenant *t)
 {
 	pid_t pid = keeper_first(t);
@@ -78,7 +78,7 @@ static pid_t process_of(const struct tenant *t)
 	return pid;
 }
 
-/* A tenant that came back after a restart is as old as its process, at least. */
+/* A tenant that was restored after a restart is at least as old as its process. */
 static uint64_t age_ns(const struct tenant *t, pid_t pid)
 {
 	uint64_t age = loop_now_ns() - t->made_ns, now, started;
@@ -106,7 +106,7 @@ void rows_tenant(struct tenant *t, uint32_t device, struct wire_tenant_row *ret_
 		.limit = sums.limit,
 		.allocated = sums.allocated,
 		.resident = sums.allocated - sums.evicted,
-		/* What it counts for: see law 10 of core/ledger.h. */
+		/* The bytes that it counts for: see law 10 of core/ledger.h. */
 		.residual = sums.booked + sums.evicted - sums.granted,
 		.credit = sums.granted - sums.allocated,
 		.peak = sums.peak,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a user's tenant may be, by the policy: sentences with the line that says so. */
+/* What the policy allows a user's tenants. Each refusal names the line of the
+ * policy that it follows from. */
 #include <string.h>
 
 #include "base/text.h"
@@ -15,7 +16,7 @@ static const struct policy_terms *terms_of(const struct user *u)
 	return policy_of(u->daemon->policy, u->uid, u->groups, u->group_count);
 }
 
-/* What is said of groups may be said of this user. */
+/* Entries for groups may apply to this user. */
 static bool may_be_in_a_group(const struct user *u)
 {
 	return !u->known && terms_of(u) == &u->daemon->policy->normally;
@@ -26,7 +27,7 @@ static const struct policy_value *together(const struct daemon *d, enum policy_k
 	return &d->policy->normally.value[key];
 }
 
-/* Who says so: "(/etc/mete/meted.yaml:4)". */
+/* The origin of a rule: "(/etc/mete/meted.yaml:4)". */
 struct source {
 	char text[160];
 };
@@ -42,7 +43,7 @@ static struct source source(const struct daemon *d, uint32_t line)
 	return said;
 }
 
-/* UINT64_MAX: nothing bounds it. */
+/* UINT64_MAX: no bound. */
 static uint64_t bytes_of(const struct daemon *d, uint32_t device, const struct share_amount *amount)
 {
 	uint64_t total = d->device[device].info->total_bytes, bytes;
@@ -52,8 +53,8 @@ static uint64_t bytes_of(const struct daemon *d, uint32_t device, const struct s
 	return share_bytes(amount, total, &bytes) == 0 ? bytes : total;
 }
 
-/* Which groups a user of before this daemon is in is not known before one of its processes
- * connects: until then, the least that it may be. */
+/* After a restart a user's groups are unknown until one of its processes connects. Until then the
+ * user gets the least that any of its possible groups may have. */
 static uint64_t sum_memory(const struct user *u, uint32_t device)
 {
 	const struct daemon *d = u->daemon;
@@ -94,10 +95,10 @@ uint32_t user_sessions(const struct user *u)
 
 /* ---- a share --------------------------------------------------------------------------------- */
 
-/* What is wanted, beside what there is. */
+/* The requested share, and the current one. */
 struct wanted {
 	struct user *user;
-	const struct tenant *tenant; /* that has it; NULL: a new one */
+	const struct tenant *tenant; /* whose share it is; NULL: a new one's */
 	const struct share *before;  /* of that tenant */
 	const struct share *share;
 	uint32_t devices;
@@ -108,7 +109,8 @@ struct sums {
 	uint64_t weight, guarantee, guarantee_of_all;
 };
 
-/* Of the other tenants on the device. One within another has its part of that one's. */
+/* Adds up the other tenants on the device. A nested tenant's share is part of its outer
+ * tenant's. */
 static struct sums sums_on(const struct wanted *wanted, uint32_t device)
 {
 	struct daemon *d = wanted->user->daemon;
@@ -140,7 +142,7 @@ static int memory_allowed(const struct wanted *wanted, struct fault *why)
 
 		if (share_bytes(&wanted->share->memory, d->device[device].info->total_bytes,
 				&bytes) != 0)
-			continue; /* that has its own sentence */
+			continue; /* reported elsewhere */
 		if (wanted->before)
 			had = bytes_of(d, device, &wanted->before->memory);
 		if (bytes > bound && bytes > had)
@@ -324,7 +326,7 @@ static void amount_text(const struct share_amount *amount, char *text, size_t si
 		snprintf(text, size, "%u.%u%%", amount->milli / 10, amount->milli % 10);
 		return;
 	}
-	/* "1G", as people write it, and no digit is lost. */
+	/* Written as people do ("1G"), without losing a digit. */
 	while (number && number % 1024 == 0 && units[unit + 1]) {
 		number /= 1024;
 		unit++;
@@ -332,7 +334,7 @@ static void amount_text(const struct share_amount *amount, char *text, size_t si
 	snprintf(text, size, "%llu%c", (unsigned long long)number, units[unit]);
 }
 
-/* What is left of the weights, where nothing was said of it. */
+/* The weight of a tenant that named none: 100, or as much as the policy leaves. */
 static uint64_t weight_left(const struct wanted *wanted, const struct policy_terms *terms)
 {
 	uint64_t weight = terms->value[POLICY_tenant_weight].number;
@@ -349,7 +351,8 @@ static uint64_t weight_left(const struct wanted *wanted, const struct policy_ter
 	return weight;
 }
 
-/* A share that nothing was said of is the usual one, or as much of it as may be had. */
+/* Sets the fields that were not given to the usual share, or to as much of it as the policy
+ * leaves. */
 static void fill_in(const struct wanted *wanted, struct tenant_spec *spec, struct terms_texts *room)
 {
 	const struct policy_terms *terms = terms_of(wanted->user);
@@ -378,12 +381,12 @@ int terms_admit(struct user *u, struct tenant_spec *spec, struct terms_texts *ro
 
 	if (r < 0)
 		return r;
-	/* Its memory and time are parts of the outer one's. */
+	/* Its memory and time are parts of the outer tenant's. */
 	if (spec->outer)
 		return 0;
 	fill_in(&wanted, spec, room);
 	if (tenant_spec_share(spec, &share) < 0)
-		return 0; /* tenant_make() has the sentence */
+		return 0; /* tenant_make() reports it */
 	return allowed(&wanted, why);
 }
 

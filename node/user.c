@@ -12,7 +12,7 @@
 
 struct user_name user_name(uid_t uid)
 {
-	/* The file, and not the name service: that may ask the network, and wait. */
+	/* Reads the file instead of asking the name service, which may wait for the network. */
 	owned(fclose) FILE *users = fopen("/etc/passwd", "re");
 	struct user_name name;
 	struct passwd *entry;
@@ -34,8 +34,9 @@ static const char *policy_path(const struct daemon *d)
 	return d->options.policy ? d->options.policy : POLICY_FILE;
 }
 
-/* `may_be_absent`: an editor may have put the file aside for a moment, or for a backup: that it is
- * gone lifts a policy only where somebody says so. */
+/* `may_be_absent`: false if the file changed by itself. An editor or a backup may have moved it
+ * away for a moment: only somebody's explicit request (SIGHUP) lifts a policy whose file is
+ * gone. */
 static void read_policy(struct daemon *d, bool may_be_absent)
 {
 	struct policy policy;
@@ -58,7 +59,7 @@ static void read_policy(struct daemon *d, bool may_be_absent)
 		return;
 	}
 	d->policy_there = r != POLICY_ABSENT;
-	/* A node of Kubernetes is dealt out by the cluster, unless somebody says otherwise. */
+	/* On a Kubernetes node the cluster hands out the GPUs, unless a policy says otherwise. */
 	if (d->options.kubernetes && r == POLICY_ABSENT)
 		policy.normally.none = true;
 	policy_done(d->policy);
@@ -145,7 +146,7 @@ static void end(struct user *u)
 	flow_done(&u->flow);
 	for (uint32_t i = 0; i < d->devices; i++)
 		ledger_close(d->ledger, take(u->account[i]));
-	/* Its flow may be what is being served. */
+	/* Its flow may be the one that is being served. */
 	loop_timer_close(&u->end, on_end_closed);
 }
 
@@ -208,7 +209,7 @@ int user_find(struct daemon *d, uid_t uid, struct user **ret_user)
 		return -ENOMEM;
 	u->daemon = d;
 	u->uid = uid;
-	/* Making it never fails in libuv. */
+	/* Creating this timer never fails in libuv. */
 	best_effort(loop_timer_init(&d->loop, &u->end, on_end_due));
 	flow_init(&u->flow, &d->flows);
 	u->flow.long_lists = true;
@@ -234,7 +235,7 @@ void user_learn(struct user *u, int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, u->groups, &size) == 0)
 		count = size / sizeof(u->groups[0]);
 	else if (errno == ERANGE)
-		u->known = false; /* more than are looked at: that is not "in none" */
+		u->known = false; /* more groups than we consider, which does not mean "in none" */
 	if (u->known && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &who_size) == 0)
 		u->groups[count++] = who.gid;
 	u->group_count = count;

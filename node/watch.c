@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guests that say nothing: what passes them by (a driver's call that no hook sees) is found by
- * looking. Decision 0056 says why so.
+ * Watches guests that report nothing: what they do not see (a driver call that no hook covers) is
+ * found by measuring. Decision 0056 gives the reasons.
  *
- *  - While anything stirs on a device that several tenants share, all of its guests are looked at
- *    once a second; when nothing has changed for WATCH_LOOKS looks the timer rests. A tenant that
- * is alone on its devices, and a device on which nobody holds anything, have none.
- *  - Who asks for memory is answered from figures of its tenant that are no older than STALE_MS,
- *    whether a timer runs or not: its ask is held until they were looked at, or the driver is late.
+ *  - While anything changes on a device that several tenants share, all of its guests are measured
+ *    once a second. After WATCH_LOOKS measurements without a change the timer rests. A tenant that
+ *    is alone on its devices is not watched, nor is a device on which nobody holds anything.
+ *  - An ask for memory is answered from figures of its tenant that are at most STALE_MS old,
+ *    whether a timer runs or not: the ask is held until the tenant was measured, or the driver is
+ *    late.
  */
 #include "node/daemon.h"
 #include "node/measure.h"
@@ -25,7 +26,7 @@ static bool is_shared(const struct daemon *d, uint32_t device)
 	return d->device[device].inhabited > 1;
 }
 
-/* Looks at the tenant's guests on the device. */
+/* Requests a measurement of the tenant's guests on the device. */
 static void look_at(struct tenant_device *of)
 {
 	struct tenant *t = of->tenant;
@@ -35,7 +36,8 @@ static void look_at(struct tenant_device *of)
 	{
 		struct guest *g = list_entry(link, struct guest, link);
 
-		/* Who is expected is charged what it says, and room is kept for that. */
+		/* A guest that is still expected is charged what it claims, and
+		 * memory is kept for that. */
 		if (!g->expected)
 			measure_say(&g->device[of - t->device], RESIDUAL_WATCHED, 0);
 	}
@@ -94,10 +96,10 @@ void watch_asker(struct guest_device *at)
 		return;
 	ledger_account_sums(of->account, &own);
 	if (!own.booked)
-		return; /* who has nothing yet has come just now */
+		return; /* a tenant without memory has just arrived */
 	look_at(of);
 	ledger_hold(d->ledger, of->account, 1);
-	/* All that is wanted by now begins with the next measurement. */
+	/* Everything that is requested until now is part of the next measurement. */
 	of->held_until = d->measurements + 1;
 	list_append(&d->held, &of->held);
 	measure_start(d);
