@@ -8,7 +8,7 @@
 
 enum { KUBELET_SINCE = 1029, CONTAINERD_ASKED = 1007, CONTAINERD_SINCE = 2000 };
 
-/* "v1.29.3+k3s1": 1029; -1: none is there. */
+/* "v1.29.3+k3s1" gives 1029; -1: the text has no version. */
 static int version_of(const char *text)
 {
 	unsigned major, minor;
@@ -18,8 +18,8 @@ static int version_of(const char *text)
 	return major < 1000 && minor < 1000 ? (int)(major * 1000 + minor) : -1;
 }
 
-/* "name = true" in a line that is no comment: 1; false: 0; -1: nothing. The last one counts, as in
- * containerd. */
+/* Returns 1 for "name = true" in a line that is not a comment, 0 for false, -1 if there is neither.
+ * The last such line counts, as in containerd. */
 static int read_switch(const char *text, const char *name)
 {
 	int said = -1;

@@ -6,7 +6,7 @@
 #include "kube/json.h"
 #include "plugin/ids.h"
 
-/* False: it is something else, or more than a container has. */
+/* Returns false if the value is no list of ids, or longer than a container's can be. */
 static bool add_ids(const cJSON *node, const char **ids, size_t *count)
 {
 	const cJSON *id;
@@ -20,7 +20,7 @@ static bool add_ids(const cJSON *node, const char **ids, size_t *count)
 	return true;
 }
 
-/* {"<NUMA node>": ["id", ...], ...} */
+/* Reads {"<NUMA node>": ["id", ...], ...}. */
 static bool read_ids(const cJSON *nodes, const char **ret_ids, size_t *ret_count)
 {
 	const cJSON *node;

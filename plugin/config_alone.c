@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file without `mete`, as NVIDIA's device plugin (v0.20) reads it: words and numbers of another
- * kind are refused, keys that come twice count once. What mete cannot do as that plugin does it is
- * refused, too: a node whose GPUs are given otherwise than its file says is worse than one that
- * gives none. Left alone is what makes no difference here: flags.gfd, the folders of NVIDIA's own
- * programs.
+ * Reads a file without the key `mete` as NVIDIA's device plugin (v0.20) does: it refuses values of
+ * the wrong type, and counts a repeated key once. What mete cannot do in the same way it refuses,
+ * too: a node that hands out its GPUs differently from its file is worse than one that hands out
+ * none. Only keys that make no difference here are ignored: flags.gfd, and the folders of NVIDIA's
+ * own programs.
  */
 #include <stddef.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 enum { PATH_PARTS = 48 };
 
-/* "flags.plugin.passDeviceSpecs"; NULL: nothing is said of it. */
+/* `path` is like "flags.plugin.passDeviceSpecs". NULL: the file has no value for it. */
 static const struct document_node *find_path(const struct document_node *root, const char *path)
 {
 	char parts[2 * PATH_PARTS], *at = parts, *part;
@@ -36,7 +36,8 @@ static int refuse(struct config_read *read, const struct document_node *value, c
 	return config_refuse(read, value, "is not supported by mete", accepted);
 }
 
-/* Which of the words it is, in any case; -1: none. Nothing is the first. */
+/* Returns the index of the word that the value is, in upper or lower case; -1: it is none of them.
+ * A missing or empty value is the first word. */
 static int find_word(const struct document_node *value, const char *const *words, size_t count)
 {
 	if (!value || (value->kind == DOCUMENT_TEXT && !*value->text))
@@ -47,7 +48,7 @@ static int find_word(const struct document_node *value, const char *const *words
 	return -1;
 }
 
-/* What YAML 1.1 takes for them. */
+/* The spellings of booleans in YAML 1.1. */
 static const char *const switches[] = {"false", "true", "no", "yes", "off", "on"};
 
 int config_take_init(struct config_read *read, const struct document_node *root)
@@ -89,7 +90,7 @@ static int take_switches(struct config_read *read, const struct document_node *r
 	return 0;
 }
 
-/* One word of some, of which the first is usual. */
+/* Takes one of two words, of which the first is the default. */
 static int take_word(struct config_read *read, const struct document_node *root, const char *path,
 		     const char *const words[2], const char *accepted, bool *ret_second)
 {
@@ -145,7 +146,7 @@ static int take_strategies(struct config_read *read, const struct document_node 
 	return r;
 }
 
-/* Parts of a GPU are offered by nobody here; a GPU that has none is as without this flag. */
+/* Here nobody offers parts of a GPU. A GPU without parts behaves as without this flag. */
 static int take_mig(struct config_read *read, const struct document_node *root)
 {
 	static const char *const words[] = {"none", "single", "mixed"};
@@ -223,7 +224,7 @@ static int take_time_slicing(struct config_read *read, const struct document_nod
 	return r;
 }
 
-/* What needs a program of NVIDIA's beside the plugin. */
+/* Refuses what needs another of NVIDIA's programs beside the plugin. */
 static int refuse_others(struct config_read *read, const struct document_node *root)
 {
 	const struct document_node *mps = find_path(root, "sharing.mps.resources");
@@ -264,8 +265,8 @@ int config_take_alone(struct config_read *read, const struct document_node *root
 	if (r == 0)
 		r = take_time_slicing(read, root);
 	config->slots = config->alone.replicas ? config->alone.replicas : 1;
-	/* As that plugin has it: only what is shared is renamed, and only what is shared is bound
-	 * to one. */
+	/* As in NVIDIA's plugin: only shared resources are renamed, and only for them can a
+	 * container be limited to one. */
 	config->alone.renamed &= config->alone.replicas != 0;
 	config->alone.one_only &= config->alone.replicas != 0;
 	config->resource = config->alone.renamed ? "nvidia.com/gpu.shared" : "nvidia.com/gpu";

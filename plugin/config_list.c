@@ -15,7 +15,7 @@ static const char *const profile_names[] = {
 #include "plugin/config_keys.def"
 };
 
-/* In the order of the table: those of `mete` come first. */
+/* In the order of the table: the keys of `mete` come first. */
 static const char *const node_names[] = {
 #define METE(name, kind, field, accepted) #name,
 #define NODE(name, kind, field, accepted) #name,
@@ -91,7 +91,7 @@ int config_take_devices(struct config_read *read, const struct document_node *va
 	}
 	if (r < 0)
 		return r;
-	/* In `nodes`: before those for all nodes, as the first that matches counts. */
+	/* Rules in `nodes` go before those for all nodes, because the first match counts. */
 	memmove(read->config->rule + count, read->config->rule, before * sizeof(*fresh));
 	memcpy(read->config->rule, fresh, count * sizeof(*fresh));
 	*field = before + count;
@@ -152,7 +152,8 @@ int config_take_profiles(struct config_read *read, const struct document_node *v
 	}
 	if (r < 0)
 		return r;
-	/* In `nodes`: before those for all nodes, and instead of those of the same name. */
+	/* Profiles in `nodes` go before those for all nodes, and replace those with the same
+	 * name. */
 	all = count;
 	for (uint32_t i = 0; i < config->profiles; i++) {
 		if (is_named(fresh, count, config->profile[i].name))
@@ -197,7 +198,8 @@ static int take_labels(struct config_read *read, const struct document_node *val
 				return config_wrong(read, label->line,
 						    "the label '%s' appears twice; accepted: once",
 						    words_show(label->key).text);
-		/* A label's value may be empty; nothing at all is forgotten, or a template's. */
+		/* A label's value may be empty (""). A missing value is a mistake of the
+		 * author or of a template. */
 		if (label->kind != DOCUMENT_TEXT || document_is_null(label))
 			return config_wrong(read, label->line,
 					    "the label '%s' has no value; accepted: %s",

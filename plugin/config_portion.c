@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a device's slots have, and when that changes. */
+/* Finds the share of a device's slots, and when it changes next. */
 #include <string.h>
 #include <strings.h>
 
@@ -9,7 +9,7 @@
 enum {
 	DAY_MINUTES = 24 * 60,
 	AHEAD_SECONDS =
-		16 * 24 * 3600, /* over a week in which clocks are put forward, and another */
+		16 * 24 * 3600, /* two weeks and more: a change to summer time may skip an edge */
 };
 
 static char lower(char c)
@@ -17,8 +17,8 @@ static char lower(char c)
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* As in a shell, but linear in the pattern times the text: fnmatch(3) tries all ways of many stars.
- */
+/* Matches like a shell, but in time O(pattern x text): with many stars fnmatch(3)
+ * tries every combination. */
 static bool is_like(const char *pattern, const char *text)
 {
 	const char *star = NULL, *from = NULL;
@@ -42,7 +42,7 @@ static bool is_like(const char *pattern, const char *text)
 	return !*pattern;
 }
 
-/* "GPU-1234", but not what all of them begin with. */
+/* Accepts the beginning of a UUID ("GPU-1234"), but not one that all UUIDs have. */
 static bool is_beginning(const char *match, const char *uuid)
 {
 	size_t length = strlen(match);
@@ -110,7 +110,8 @@ bool config_portion(const struct config *config, const struct config_device *dev
 	return true;
 }
 
-/* Until a clock that is not put shows the beginning or end of some profile. */
+/* Returns the seconds until a profile begins or ends, if the clock does not change (summer
+ * time). */
 static uint32_t until_next_edge(const struct config *config, const struct tm *now)
 {
 	uint32_t minute = (uint32_t)(now->tm_hour * 60 + now->tm_min), least = DAY_MINUTES;
@@ -128,7 +129,7 @@ static uint32_t until_next_edge(const struct config *config, const struct tm *no
 				least = away;
 		}
 	}
-	/* In a minute of 61 seconds the next one is not far. */
+	/* In a leap second (60) the next minute begins in 1 s. */
 	return second < 60 ? least * 60 - second : 1;
 }
 
@@ -139,7 +140,8 @@ static long offset_at(time_t at)
 	return localtime_r(&at, &local) ? local.tm_gmtoff : 0;
 }
 
-/* The first second after `from`, up to `to`, at which the zone's offset is another one. */
+/* Returns the first second in (from, to] at which the time zone's offset
+ * differs from the one at `from`. */
 static time_t when_put(time_t from, time_t to)
 {
 	long before = offset_at(from);

@@ -5,7 +5,8 @@
 
 #include "base/words.h"
 
-/* Texts live as long as the configuration: each in a piece of its own, in one chain. */
+/* Texts live as long as the configuration. Each is allocated separately; together
+ * they form a linked list. */
 struct config_text {
 	struct config_text *before;
 	char text[];

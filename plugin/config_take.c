@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Single values, by their kind in config_keys.def. */
+/* Reads single values, by their kind in config_keys.def. */
 #include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>
@@ -12,7 +12,7 @@
 	int config_take_##kind(struct config_read *read, const struct document_node *value,        \
 			       const char *accepted, type *field)
 
-/* Such names would be taken for Kubernetes' own. */
+/* Rejects domains that would be mistaken for Kubernetes' own. */
 static bool is_kubernetes(const char *domain)
 {
 	static const char *const theirs[] = {"kubernetes.io", "k8s.io"};
@@ -28,7 +28,7 @@ static bool is_kubernetes(const char *domain)
 	return false;
 }
 
-/* Takes a text that a test accepts. */
+/* Takes a text if `test` accepts it. */
 static int take_tested(struct config_read *read, const struct document_node *value,
 		       const char *accepted, bool (*test)(const char *text), size_t most,
 		       const char **field)
@@ -109,7 +109,8 @@ TAKE(credential, const char *)
 	return take_tested(read, value, accepted, is_credential, CONFIG_PATH_MAX, field);
 }
 
-/* Digits without a sign or a leading zero, which YAML would take for octal. */
+/* Reads digits without a sign. A leading zero is refused, because YAML would
+ * read the number as octal. */
 static bool read_whole(const char *text, uint32_t most, uint32_t *ret, const char **ret_end)
 {
 	uint32_t number = 0;
@@ -173,7 +174,7 @@ TAKE(slots, uint32_t)
 	return 0;
 }
 
-/* "150%" or "112.5%", in thousandths. */
+/* Reads "150%" or "112.5%" in thousandths. */
 TAKE(percent, uint32_t)
 {
 	const char *text, *end;
@@ -245,7 +246,7 @@ TAKE(delivery, bool)
 	return r;
 }
 
-/* Tools that read YAML and write it again make true of "on". */
+/* Tools that rewrite YAML turn "on" into true. */
 TAKE(cdi, enum config_cdi)
 {
 	static const char *const words[] = {"auto", "on", "off", "true", "false"};

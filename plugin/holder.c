@@ -6,8 +6,8 @@
 #include "base/file.h"
 #include "plugin/checkpoint.h"
 
-/* An init container has the same ids as the container that follows it: of one pod it does not
- * matter which of them is named. */
+/* An init container has the same ids as the container that follows it. Both are of one pod, so it
+ * does not matter which of them is named. */
 static void on_found(void *owner, const char *uid, const char *container)
 {
 	struct holder *holder = owner;

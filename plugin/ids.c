@@ -4,7 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* FNV-1a, and the finish of splitmix64, so that sums of such numbers are as good as they are. */
+/* FNV-1a with the finalizer of splitmix64, so that sums of these hashes are as well distributed
+ * as the hashes themselves. */
 static uint64_t mix(const char *id)
 {
 	uint64_t h = 0xcbf29ce484222325;
@@ -40,11 +41,11 @@ static bool all_are_in(const char *const *a, const char *const *b, size_t count)
 
 bool ids_same(const char *const *a, size_t a_count, const char *const *b, size_t b_count)
 {
-	/* Both ways: whoever has one twice lacks another. */
+	/* Checked both ways: a list that has an id twice lacks another. */
 	return a_count == b_count && all_are_in(a, b, a_count) && all_are_in(b, a, a_count);
 }
 
-/* At most six digits, and nothing else. */
+/* Accepts one to six digits and nothing else. */
 static int number_of(const char *text)
 {
 	int number = 0, digits = 0;

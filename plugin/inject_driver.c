@@ -16,7 +16,8 @@
 #define MULTIARCH "x86_64-linux-gnu"
 #endif
 
-/* Where distributions and NVIDIA's installers put a driver; GKE, Talos, NixOS and WSL below. */
+/* The folders in which distributions and NVIDIA's installers put a driver. The last ones are for
+ * GKE, Talos, NixOS and WSL. */
 static const char *const folders[] = {
 	"/usr/lib/" MULTIARCH,
 	"/usr/lib64",
@@ -32,7 +33,7 @@ static const char *const folders[] = {
 	"/usr/lib/wsl/lib",
 };
 
-/* What reaches a GPU without the CUDA driver API, or serves such libraries. */
+/* Libraries that access a GPU without the CUDA driver API, and libraries that serve these. */
 static const char *const others[] = {
 	"libnvidia-opencl", "libnvidia-gl",   "libnvidia-egl",	   "libnvidia-fbc",
 	"libnvidia-vulkan", "libnvidia-vksc", "libnvidia-wayland", "libnvidia-gtk",
@@ -52,7 +53,7 @@ int inject_on_host(const struct inject_machine *machine, const char *path, char 
 	return n < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* "570.124.06" of "/usr/lib/libcuda.so.570.124.06". */
+/* Sets the release: "570.124.06" from "/usr/lib/libcuda.so.570.124.06". */
 static void set_release(struct inject_driver *driver)
 {
 	const char *mark = strstr(strrchr(driver->real, '/'), ".so.");
@@ -62,7 +63,7 @@ static void set_release(struct inject_driver *driver)
 		snprintf(driver->release, sizeof(driver->release), "%s", mark + 4);
 }
 
-/* 1: it is not there. */
+/* 1: the folder has no driver. */
 static int look_into(struct inject_driver *driver, const char *folder)
 {
 	char path[PATH_MAX];
@@ -93,7 +94,7 @@ static int look_for(struct inject_driver *driver, const char *folder)
 	return r;
 }
 
-/* Stays loaded. */
+/* The library stays loaded. */
 static int ask_version(struct inject_driver *driver, struct fault *why)
 {
 	char path[2 * PATH_MAX], *slash;
@@ -175,8 +176,8 @@ static bool is_there(const struct inject_edits *edits, const char *to)
 	return false;
 }
 
-/* What `path` below the root leads to becomes the container's `to`. `release`: only where it is of
- * this driver. */
+/* Mounts the file to which `path` below the root leads at `to` in the container. `release`: only if
+ * the file belongs to this driver's release. */
 static int mount_file(const struct gathering *g, const char *path, const char *to, bool release)
 {
 	owned(close) int fd = root_find(&g->driver->root, path, ROOT_FOLLOW);
@@ -205,7 +206,7 @@ static int gather(void *owner, const char *name)
 	if (g->handed_out &&
 	    (linker_has_stem(name, "libcuda") || linker_has_stem(name, "libnvidia-ml")))
 		return 0;
-	/* libx.so is for compilers. */
+	/* libx.so, without a version, is only used when programs are linked. */
 	if (!inject_is_driver_name(name) || strcmp(name + stem, ".so") == 0 ||
 	    snprintf(path, sizeof(path), "%s/%s", g->folder, name) >= (int)sizeof(path))
 		return 0;
@@ -248,7 +249,7 @@ int inject_driver_files(struct inject_driver *driver, bool handed_out,
 	char real_folder[PATH_MAX];
 	int r = gather_from(&g, driver->folder);
 
-	/* Debian's alternatives lead to another folder. */
+	/* With Debian's alternatives the real files are in another folder. */
 	snprintf(real_folder, sizeof(real_folder), "%s", driver->real);
 	*strrchr(real_folder, '/') = '\0';
 	if (r == 0 && strcmp(real_folder, driver->folder) != 0)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's libraries as descriptors that a hostile container may have.
+ * Opens the driver's libraries as descriptors that can be given to a hostile container.
  *
- * A container's root is often the host's: it owns these files, and could write them through any
- * mount that is not read-only. So each descriptor is of a mount of its own: a copy of that one
- * file's mount, made read-only, and detached for good as soon as the file is open. What is not
- * mounted can neither be made writable again nor be mounted anywhere.
+ * A container's root is often the host's root: it owns these files and could write them through any
+ * mount that is not read-only. Therefore each descriptor refers to a mount of its own: a clone of
+ * that one file's mount, made read-only, and detached for good as soon as the file is open. A
+ * detached mount can neither be made writable again nor be mounted anywhere.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static int is_read_only(int fd)
 	return about.f_flag & ST_RDONLY ? 0 : -EROFS;
 }
 
-/* Linux 5.12, and the right to mount. */
+/* Needs Linux 5.12 and the right to mount. */
 static int through_read_only_mount(int there, int *ret_fd)
 {
 	struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
@@ -46,8 +46,8 @@ static int through_read_only_mount(int there, int *ret_fd)
 		return -errno;
 	if (mount_setattr(tree, "", AT_EMPTY_PATH, &attributes, sizeof(attributes)) != 0)
 		return -errno;
-	/* Opened anew: the mount is detached when `tree` is closed, not when our guests are done.
-	 */
+	/* Opens the file again, so that the mount is detached when `tree` is closed, not when
+	 * the last guest has ended. */
 	fd = root_reopen(tree, O_PATH);
 	if (fd < 0)
 		return fd;
@@ -74,7 +74,8 @@ static int hand_out(struct inject_driver *driver, const char *name, int *ret_fd)
 	if (!inject_is_of_release(driver, real))
 		return -ENOENT;
 	r = through_read_only_mount(there, ret_fd);
-	/* An older kernel; but what meted's own container cannot write nobody can through it. */
+	/* The kernel is older. But if meted's own container cannot write the file, nobody can write
+	 * it through this descriptor. */
 	if (r == -ENOSYS && is_read_only(there) == 0) {
 		*ret_fd = take_fd(&there);
 		r = 0;
@@ -89,7 +90,7 @@ int inject_hand_out(struct inject_driver *driver, struct inject_handout *ret_han
 
 	if (r == 0)
 		r = hand_out(driver, "libnvidia-ml.so.1", &fd[WIRE_LIBRARY_NVML]);
-	/* Not every machine has the latter: then there is no NVML. */
+	/* Not every machine has libnvidia-ml.so.1: then there is no NVML. */
 	if (fd[WIRE_LIBRARY_CUDA] >= 0 && root_is_absent(r))
 		r = 0;
 	if (r < 0)

@@ -17,7 +17,7 @@ int mig_files_minor(const char *text, unsigned *ret_minor)
 	unsigned long minor;
 	char *end;
 
-	/* At the beginning of a line: another key may end like it. */
+	/* The key must be at the beginning of a line, because another key may end in it. */
 	while ((at = strstr(at, key)) && at != text && at[-1] != '\n')
 		at++;
 	if (!at)

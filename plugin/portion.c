@@ -13,8 +13,8 @@ int portion_field(const char *name)
 	return -1;
 }
 
-/* Below a guarantee and a cap nothing is left of "fixed:1/4", but that it stands before them: 30%
- * and 50% would be refused one after the other. */
+/* Returns true if a guarantee and a cap replace all of "fixed:1/4", which must then be dropped: it
+ * would be set first, and a new guarantee of 30% refused because of its cap of 25%. */
 static bool is_covered(const struct config_share *share)
 {
 	const char *mode = share->texts[PORTION_mode];

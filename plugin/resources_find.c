@@ -5,7 +5,7 @@
 
 #include "plugin/ids.h"
 
-/* The kubelet has one entry for each id, or for each NUMA node. */
+/* The kubelet reports one entry for each id, or for each NUMA node. */
 static bool has_them(const V1__ContainerResources *c, const char *resource, const char *const *ids,
 		     size_t count)
 {

@@ -9,7 +9,7 @@ static bool is_hex(char c)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 }
 
-/* 8-4-4-4-12 digits. */
+/* A UUID: 8-4-4-4-12 hexadecimal digits, with '-' or '_' between them. */
 static bool is_uid(const char *text)
 {
 	for (unsigned i = 0; i < STRANGERS_UID - 1; i++) {
@@ -24,8 +24,8 @@ static bool is_uid(const char *text)
 int strangers_pod(const char *cgroup, char ret_uid[STRANGERS_UID])
 {
 	for (const char *at = strstr(cgroup, "pod"); at; at = strstr(at + 1, "pod")) {
-		/* "/kubepods/burstable/pod..." or "...-pod....slice": a part of a path, not a tail.
-		 */
+		/* "pod" must begin a part of the path, as in "/kubepods/burstable/pod..." or
+		 * "...-pod....slice", not end a longer word. */
 		if (at == cgroup || (at[-1] != '/' && at[-1] != '-') || !is_uid(at + 3))
 			continue;
 		memcpy(ret_uid, at + 3, STRANGERS_UID - 1);
