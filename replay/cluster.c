@@ -5,7 +5,7 @@
 
 enum { STANDARD = 1, BATCH = 2, MOST_USUALS = 4000 };
 
-/* splitmix64: a seed's first numbers are as good as its later ones. */
+/* splitmix64: its first numbers after a seed are as good as its later ones. */
 uint64_t cluster_random(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15;
@@ -116,7 +116,8 @@ static int by_request(const void *a, const void *b)
 				&((const struct usual *)b)->request);
 }
 
-/* The most frequent first; of equals the larger request, as in the published simulator. */
+/* Sorts by frequency, the highest first. Among equals the larger request comes first, as in
+ * the published simulator. */
 static int by_count(const void *a, const void *b)
 {
 	const struct usual *x = a, *y = b;
@@ -138,8 +139,8 @@ static void usuals_done(struct usuals *it)
 	free(it->count);
 }
 
-/* Sorts the list and counts equal ones: how many are different. Host memory does not tell them
- * apart. */
+/* Sorts the requests and counts equal ones. Returns how many different ones there are. Host memory
+ * does not make requests different. */
 static size_t count_equals(const struct replay_trace *trace, const struct cluster_run *run,
 			   struct usual *all)
 {
@@ -161,8 +162,9 @@ static size_t count_equals(const struct replay_trace *trace, const struct cluste
 	return different;
 }
 
-/* As it was published: the most frequent requests that cover 95 % of the list. foresight is told of
- * all: pods with eight GPUs are rare, and yet a large part of the demand. */
+/* The published policies learn the same as in their publication: the most frequent requests, up
+ * to 95% of the list. foresight learns all, because pods with eight GPUs are rare and yet a
+ * large part of the demand. */
 static int find_usuals(const struct replay_trace *trace, const struct cluster_run *run,
 		       struct usuals *ret_usuals)
 {
@@ -267,7 +269,7 @@ int cluster_make(const struct replay_trace *trace, const struct cluster_run *run
 	return 0;
 }
 
-/* Any node that fits, and any of its GPUs that do. */
+/* Draws among all nodes that fit, and among all of the node's GPUs that fit. */
 static int decide_randomly(struct placement *p, struct placement_request *request, uint64_t *random,
 			   struct placement_decision *ret_decision)
 {

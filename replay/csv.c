@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* Lets gzip write what is in `packed` into `out`. Its own sentence, if any, is on stderr. */
+/* Lets gzip unpack `packed` into `out`. gzip writes its own error messages to stderr. */
 static int run_gzip(const char *packed, FILE *out)
 {
 	int status;

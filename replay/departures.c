@@ -9,7 +9,7 @@ struct departure {
 	uint64_t pod;
 };
 
-/* A run in progress. The departures are a binary heap, the next one first. */
+/* The state of a run. The departures are a binary heap; the next one is at its root. */
 struct living {
 	const struct replay_trace *trace;
 	const struct departures_run *run;
@@ -17,11 +17,11 @@ struct living {
 	struct placement *p;
 	uint64_t random, capacity_milli;
 	double now;
-	double older;				  /* when pods are next asked how long they stay */
-	double arrivals_per_time, lifetime_scale; /* of recorded seconds */
+	double older;				  /* when grow_old() runs next */
+	double arrivals_per_time, lifetime_scale; /* the scale is per recorded second */
 	struct departure *heap;			  /* owned */
 	size_t size, room;
-	/* Σ milli x time: in all but the warm-up, and of the current window. */
+	/* Sums of milli x time: since the warm-up, and of the current window. */
 	double allocated, allocated_window;
 	uint64_t asked_window, refused_window;
 	uint32_t window;
@@ -108,7 +108,7 @@ static void close_window(struct living *it)
 	it->asked_window = it->refused_window = 0;
 }
 
-/* Nothing changes until `to`. */
+/* Advances the time to `to`; nothing changes until then. */
 static void pass(struct living *it, double to)
 {
 	double milli = (double)allocated_milli(it);
@@ -162,13 +162,14 @@ static void count(struct living *it, const struct replay_pod *pod, bool refused)
 	size->refused_milli += refused ? milli : 0;
 }
 
-/* Of a mean lifetime. */
+/* Converts a remaining time in mean lifetimes to eighths of one. */
 static uint8_t eighths(double left)
 {
 	return placement_eighths((uint64_t)(left * 800), 800);
 }
 
-/* Eight times in a mean lifetime those that have less to stay than they said then say so. */
+/* Runs eight times in a mean lifetime: pods with less time left than they had
+ * stated state the new time. */
 static int grow_old(struct living *it)
 {
 	int r = 0;
@@ -230,7 +231,8 @@ static int live(struct living *it, struct fault *why)
 	return r;
 }
 
-/* How many arrive in a mean lifetime, so that those that are there ask for the load. */
+/* Finds the arrival rate, per mean lifetime, at which the pods that are present ask for the
+ * load. */
 static int find_rate(struct living *it, struct fault *why)
 {
 	double n = (double)it->trace->pods_size, known = 0, time = 0, milli = 0;
@@ -243,7 +245,7 @@ static int find_rate(struct living *it, struct fault *why)
 		return fault_set(why, -EINVAL,
 				 "the list has no lifetimes: columns creation_time and "
 				 "deletion_time are needed");
-	/* Whose is not known stays as long as the others in the mean. */
+	/* A pod with an unknown lifetime stays for the mean of the known ones. */
 	it->lifetime_scale = time > 0 ? known / time : 0;
 	for (size_t i = 0; i < it->trace->pods_size; i++) {
 		const struct replay_pod *pod = &it->trace->pods[i];
@@ -294,7 +296,8 @@ int departures_replay(const struct replay_trace *trace, const struct departures_
 	if (r < 0)
 		return r;
 	cluster_shuffle(nodes, trace->nodes_size, &random);
-	/* As many as arrive in a mean lifetime are there in the mean; ten deviations more. */
+	/* The mean number of pods present equals the arrivals in a mean lifetime; the room is for
+	 * ten standard deviations more. */
 	it.room = (size_t)(it.arrivals_per_time + 10 * sqrt(it.arrivals_per_time)) + 1000;
 	if (it.room >= 1u << 24)
 		return fault_set(why, -EINVAL, "%zu pods at a time: 16 million at most", it.room);

@@ -4,8 +4,8 @@
 #include "replay/job.h"
 #include "replay/plot.h"
 
-/* Percent of the GPU milli that pods of a size asked for (-1: all pods) that was refused, over all
- * seeds. */
+/* Returns how many percent of the GPU milli that pods of a size (-1: all pods) asked for was
+ * refused, over all seeds. */
 static double refused_of(const struct replay_results *results, size_t list, size_t policy, int size)
 {
 	double asked = 0, refused = 0;

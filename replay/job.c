@@ -21,7 +21,7 @@ static int all_lists(struct replay_job *job, struct fault *why)
 	glob_t found;
 	int r = 0;
 
-	/* Sorted: a table and itself compressed are neighbours. */
+	/* The result is sorted, so a table and its compressed form are neighbours. */
 	snprintf(pattern, sizeof(pattern), "%s/%s*.csv*", job->folder, prefix);
 	if (glob(pattern, 0, NULL, &found) != 0)
 		return fault_set(why, -ENOENT, "%s has no files %s*.csv", job->folder, prefix);
@@ -99,7 +99,7 @@ int replay_job_seeds(struct replay_job *job, const char *text, struct fault *why
 	return 0;
 }
 
-/* On a terminal one line that is written over; elsewhere a line per policy. */
+/* Shows the progress: on a terminal, one line that is overwritten; elsewhere, a line per policy. */
 static void show(const struct replay_job *job, size_t done, size_t all, size_t list,
 		 const struct cluster_run *run)
 {

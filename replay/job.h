@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A comparison: pod lists x policies x seeds, each run as replay/openb.h or replay/departures.h
- * says, and what is printed and drawn of it. The same job gives the same results, bytes of the JSON
- * included.
+ * A comparison: pod lists x policies x seeds. Each run is one of replay/openb.h or
+ * replay/departures.h. The results are printed and plotted. The same job always gives the same
+ * results, and byte for byte the same JSON.
  */
 #pragma once
 
@@ -23,21 +23,21 @@ struct replay_job {
 	struct cluster_run how; /* seed and policy are filled in */
 	bool departures;	/* pods leave, as `living` says; its `how` is filled in */
 	struct departures_run living;
-	FILE *progress; /* a line that is written over; NULL: silent */
+	FILE *progress; /* gets a line that is overwritten; NULL: silent */
 };
 
 struct replay_results {
 	const struct replay_job *job;
-	/* [list][policy][seed]; one of them is NULL. */
+	/* [list][policy][seed]; one of the two is NULL. */
 	struct openb_curve *curves;
 	struct departures_outcome *outcomes;
-	/* [list][allocated, stranded][policy]; NULL where pods leave. */
+	/* [list][allocated, stranded][policy]; NULL if pods leave. */
 	struct published *published;
 };
 
 /* "NAME,NAME" or "all" (every list in job->folder). -EINVAL, -ENOENT. */
 must_check int replay_job_lists(struct replay_job *job, const char *text, struct fault *why);
-/* "NAME,NAME"; NULL: those of the published comparison and foresight. */
+/* "NAME,NAME"; NULL: the policies of the published comparison, and foresight. */
 must_check int replay_job_policies(struct replay_job *job, const char *text, struct fault *why);
 /* "FIRST-LAST" or "SEED". */
 must_check int replay_job_seeds(struct replay_job *job, const char *text, struct fault *why);
@@ -49,15 +49,15 @@ void replay_results_done(struct replay_results *results);
 const struct openb_curve *replay_curve(const struct replay_results *results, size_t list,
 				       size_t policy, size_t seed);
 
-/* A measured value: its mean over the seeds, and their standard deviation. */
+/* A measured value: the mean over the seeds, and their standard deviation. */
 struct replay_mean {
 	double mean, deviation;
 };
 
-/* The values of the seeds, one by one; all zero: none so far. */
+/* Takes the values of the seeds one by one (Welford's method); all zero: no values yet. */
 struct replay_tally {
 	size_t size;
-	double mean, squares; /* so far; of the distances from it */
+	double mean, squares; /* the mean so far, and the sum of squared deviations from it */
 };
 void replay_tally_add(struct replay_tally *tally, double value);
 struct replay_mean replay_tally_mean(const struct replay_tally *tally);
@@ -72,12 +72,12 @@ const struct departures_outcome *replay_outcome(const struct replay_results *res
 
 void replay_print_tables(FILE *out, const struct replay_results *results);
 void replay_print_json(FILE *out, const struct replay_results *results);
-/* A plot over arrivals: of what is allocated, or of what is stranded. */
+/* Plots what is allocated, or what is stranded, over arrivals. */
 void replay_print_svg(FILE *out, const struct replay_results *results, size_t list, bool stranded);
-/* NULL: nothing was published of it. */
+/* NULL: nothing was published for it. */
 const struct published *replay_published(const struct replay_results *results, size_t list,
 					 bool stranded, int policy);
-/* The same where pods leave. */
+/* The same for runs in which pods leave. */
 void departures_print_tables(FILE *out, const struct replay_results *results);
 void departures_print_json(FILE *out, const struct replay_results *results);
 void departures_print_svg(FILE *out, const struct replay_results *results, size_t list);

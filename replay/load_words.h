@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a tenant of a replay is written: words as FIELD=VALUE, of a share or of the replay's own, and
- * "8x" anywhere among them: eight of these.
+ * Parses a tenant of a replay: words of the form FIELD=VALUE, of a share or of the replay itself. A
+ * word like "8x" anywhere among them means eight such tenants.
  */
 #pragma once
 
@@ -10,14 +10,14 @@
 
 struct load_words {
 	uint32_t copies_most;
-	/* A field of the replay's own. 0; 1: it is none; -EINVAL. */
+	/* Sets a field of the replay's own. 1: there is no such field; -EINVAL. */
 	int (*own)(void *load, const char *key, char *value);
-	const char *accepted; /* by that: "kernel=100us, join=1s" */
+	const char *accepted; /* what `own` accepts: "kernel=100us, join=1s" */
 };
 
-/* -EINVAL with a sentence. `ret_count`: 1 where it is not said. */
+/* -EINVAL with a sentence. *ret_count is 1 if the text does not say how many. */
 must_check int load_words_parse(const char *text, const struct load_words *words, void *load,
 				struct turns_share *ret_share, uint32_t *ret_count,
 				struct fault *why);
-/* A whole number from 1. */
+/* Reads a whole number from 1 to `highest`. */
 must_check int load_words_count(const char *text, uint32_t highest, uint32_t *ret);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tenant: what it runs, allocates and frees; and how a guest moves its blocks. */
+/* A tenant: what it runs, allocates and frees, and how a guest moves its blocks. */
 #include <stdlib.h>
 
 #include "replay/memory_machine.h"
@@ -19,7 +19,8 @@ void memory_guest_put(struct world *w, struct tenant *t)
 	time_engine_put(&w->engine, &t->at);
 }
 
-/* What was submitted is not taken back. */
+/* Limits the tenant to what it has submitted (flight_ns of kernels, at least one), because
+ * submitted work cannot be withdrawn. */
 static void cut(struct world *w, struct tenant *t)
 {
 	uint64_t kernel = t->load->kernel_ns, depth = w->setup->flight_ns / kernel;
@@ -96,7 +97,7 @@ static void leave(struct world *w, struct tenant *t)
 		w->out->ended_ns = w->now;
 	if (w->setup->plain)
 		return;
-	/* The host clears its part of the store at once, beside all that. */
+	/* The host clears its part of the store at once, in parallel to everything else. */
 	residency_cleared(&w->residency, residency_leave(&t->member, w->now), w->now);
 	turns_leave(&t->seat, w->now);
 }
@@ -120,7 +121,7 @@ static void see_burst(struct world *w, struct tenant *t)
 
 void memory_guest_hear_gate(struct world *w, struct tenant *t, bool open)
 {
-	/* The burst may have ended in this very moment. */
+	/* The burst may have ended at this very time. */
 	see_burst(w, t);
 	if (!t->there)
 		return;
@@ -187,7 +188,8 @@ void memory_guest_allocated(struct tenant *t, uint64_t bytes)
 	t->on_device += bytes;
 }
 
-/* The thread that allocates is the one that would submit. */
+/* The thread that waits for memory is also the one that would submit work, so
+ * nothing more is submitted. */
 static void wait_for_memory(struct world *w, struct tenant *t, uint64_t bytes)
 {
 	t->asked = bytes;
@@ -241,7 +243,7 @@ void memory_guest_step(struct world *w, struct tenant *t)
 		return;
 	}
 	s = &t->load->steps[t->at_step];
-	/* Blocks under way are not freed: the next step does that. */
+	/* Blocks that are being moved are not freed; the next step frees them. */
 	if (s->bytes > has)
 		memory_guest_ask(w, t, s->bytes - has);
 	else if (!t->copying && !t->order && !t->credit)
@@ -259,7 +261,7 @@ void memory_guest_step(struct world *w, struct tenant *t)
 	}
 }
 
-/* ---- what moves ------------------------------------------------------------------------------ */
+/* ---- movement -------------------------------------------------------------------------------- */
 
 static struct chunk *chunk_new(struct world *w, struct tenant *t, uint64_t bytes)
 {
@@ -274,7 +276,7 @@ static struct chunk *chunk_new(struct world *w, struct tenant *t, uint64_t bytes
 	return c;
 }
 
-/* From when on the store has so many bytes for it. */
+/* Returns the time from which the store has `bytes` bytes ready for the tenant. */
 static uint64_t prepared_at(const struct world *w, const struct tenant *t, uint64_t bytes)
 {
 	double ns = 1 / w->setup->pin_gbps + 1 / w->setup->clear_gbps;
@@ -299,7 +301,7 @@ void memory_guest_copy_out(struct world *w, struct tenant *t)
 	c = chunk_new(w, t, bytes);
 	if (!c)
 		return;
-	/* What is written each time it runs, and what was never copied. */
+	/* Copies everything but the clean bytes of which the store has a former copy. */
 	c->copied = bytes - least(bytes, fresh) * t->load->clean_milli / 1000;
 	t->copying = true;
 	memory_link_add(&w->link, MEMORY_OUT, &c->copy, c->copied);
@@ -324,7 +326,7 @@ static void copied_out(struct world *w, struct chunk *c)
 	free(c);
 }
 
-/* Maps what there is credit for. */
+/* Maps the bytes for which the guest got credit, chunk by chunk. */
 void memory_guest_map_in(struct world *w, struct tenant *t, uint64_t bytes)
 {
 	uint64_t chunk = w->residency.tuning.chunk_bytes;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The link between device and host: a copy engine each way, which slow one another down where both
- * run. Chunks of one direction are copied one after the other, in the order in which they came.
- * Inside of replay/memory_world.c; its owner brings it up to the time before anything changes.
+ * The link between device and host: a copy engine for each direction. While both run, both are
+ * slower. The chunks of a direction are copied one after the other, in the order in which they were
+ * added. Used only by replay/memory_world.c, which calls memory_link_advance() before it changes
+ * anything.
  */
 #pragma once
 
@@ -19,7 +20,7 @@ struct memory_copy {
 };
 
 struct memory_link {
-	double alone, both; /* bytes a nanosecond, each way */
+	double alone, both; /* bytes per nanosecond in each direction: one engine runs, both run */
 	struct list ways[MEMORY_WAYS];
 	uint64_t now_ns;
 	double busy_ns[MEMORY_WAYS];
@@ -29,7 +30,7 @@ void memory_link_init(struct memory_link *link, double alone, double both);
 void memory_link_advance(struct memory_link *link, uint64_t now_ns);
 void memory_link_add(struct memory_link *link, enum memory_way way, struct memory_copy *copy,
 		     uint64_t bytes);
-/* One that is complete, taken off its queue; NULL: none. */
+/* Removes a complete copy from its queue and returns it; NULL: none. */
 struct memory_copy *memory_link_done(struct memory_link *link, enum memory_way way);
-/* When the next one is; UINT64_MAX: nothing is copied. */
+/* Returns when the next copy will be complete; UINT64_MAX: nothing is being copied. */
 uint64_t memory_link_next(const struct memory_link *link);

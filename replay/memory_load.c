@@ -28,14 +28,14 @@ int memory_load_bytes(const char *text, uint64_t *ret_bytes)
 	struct share_amount amount = {0};
 	int r = share_parse_amount(text, &amount);
 
-	/* No store, no memory at all. */
+	/* Zero is accepted: no store, or no memory at all. */
 	if ((r != 0 && r != SHARE_ZERO) || amount.milli || amount.bytes >= 1ull << 50)
 		return -EINVAL;
 	*ret_bytes = amount.bytes;
 	return 0;
 }
 
-/* "job:300s:10s:10s" */
+/* Parses "job:300s:10s:10s". */
 static int parse_job(char *text, struct memory_load *load)
 {
 	uint64_t *const fields[] = {&load->work_ns, &load->burst_ns, &load->pause_ns};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What replay/memory_world.c and replay/memory_guest.c share. */
+/* Shared by replay/memory_world.c and replay/memory_guest.c. */
 #pragma once
 
 #include "replay/memory_link.h"
@@ -17,9 +17,9 @@ enum kind {
 	EVENT_STOP,
 	EVENT_STOPPED,
 	EVENT_DROP,
-	EVENT_LEFT, /* unmapped: said to the daemon */
+	EVENT_LEFT, /* the guest has unmapped a chunk; a message to the daemon */
 	EVENT_MAPPED,
-	EVENT_READY, /* the store is */
+	EVENT_READY, /* the store is prepared */
 	EVENT_ARRIVAL,
 	EVENT_STEP,
 	EVENT_ENGINE,
@@ -34,10 +34,10 @@ struct event {
 	enum kind kind;
 	struct tenant *tenant;
 	uint64_t bytes, copied;
-	struct event *next; /* of those that are free */
+	struct event *next; /* in the list of free events */
 };
 
-/* A chunk on its way. */
+/* A chunk that is being moved. */
 struct chunk {
 	struct memory_copy copy;
 	struct tenant *tenant;
@@ -53,13 +53,13 @@ struct tenant {
 	struct time_process at;
 	struct event arrival, step;
 	bool there, open, draining, said_idle, said_wants, copying, pending_stop;
-	uint64_t arrived, burst_ends; /* of what it is to run */
-	uint64_t stalled_ns;	      /* it has work, and its gate is closed, since; 0: not so */
-	/* What moves. */
+	uint64_t arrived, burst_ends; /* ns of kernels: all that arrived; the end of the burst */
+	uint64_t stalled_ns;	      /* since then it waits for its gate; 0: it does not wait */
+	/* What is being moved. */
 	uint64_t order, credit, on_device, in_store, ever_out, copied_once, unmap_ns, map_ns;
-	uint64_t began_ns; /* its store is prepared from then on */
-	uint64_t asked;	   /* allocated once it is granted */
-	/* A recorded load. */
+	uint64_t began_ns; /* the store is prepared for it from then on */
+	uint64_t asked;	   /* bytes that it allocates when they are granted */
+	/* The state of a recorded load. */
 	size_t at_step;
 	uint64_t alone_backlog, alone_at_ns, step_work, requests, done_of_step;
 };
@@ -76,7 +76,7 @@ struct world {
 	struct turns_heap events;
 	struct event engine_event, link_event, daemon_event, *free;
 	uint64_t now, sets;
-	uint64_t moving_since_ns, left_at, came_at; /* when it began, and what had moved by then */
+	uint64_t moving_since_ns, left_at, came_at; /* a handover's begin; moved until then */
 	uint32_t jobs;
 	bool failed;
 };
@@ -89,10 +89,10 @@ static inline uint64_t least(uint64_t a, uint64_t b)
 /* ---- memory_world.c -------------------------------------------------------------------------- */
 
 void memory_at(struct world *w, struct event *e, uint64_t time);
-/* An event of its own. */
+/* Creates an event. */
 void memory_later(struct world *w, struct tenant *t, enum kind kind, uint64_t bytes,
 		  uint64_t copied, uint64_t time);
-/* A word to the daemon, or to the guest. */
+/* Sends a message to the daemon or to the guest. */
 void memory_say(struct world *w, struct tenant *t, enum kind kind, uint64_t bytes, uint64_t copied);
 
 /* ---- memory_guest.c -------------------------------------------------------------------------- */

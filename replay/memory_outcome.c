@@ -42,7 +42,7 @@ uint32_t memory_outcome_efficiency(const struct memory_outcome *out,
 	for (size_t i = 0; i < out->spans_size; i++) {
 		const struct memory_span *s = &out->spans[i];
 
-		/* Of those that moved both ways. */
+		/* Counts only handovers that moved memory in both directions. */
 		if (!s->left_bytes || !s->came_bytes)
 			continue;
 		moved += (double)(s->left_bytes + s->came_bytes);

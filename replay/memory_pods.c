@@ -21,7 +21,7 @@ struct pod {
 
 struct record {
 	struct pod_samples samples;
-	struct pod *pods; /* by work, the busiest first; only those that are replayed */
+	struct pod *pods; /* sorted by work, the busiest first; only those that are replayed */
 	uint32_t pods_size;
 };
 
@@ -32,7 +32,7 @@ void memory_pods_setup(struct memory_setup *setup)
 	setup->alone_gbps = 26;
 	setup->both_gbps = 18.6;
 	setup->slice_ns = 20 * MS;
-	/* Turns within a set are of no interest here, and half of all events. */
+	/* Turns within a set do not matter here, but they would be half of all events. */
 	setup->turns.turn_ns = 40 * MS;
 }
 
@@ -50,7 +50,7 @@ static int by_work(const void *a, const void *b)
 	return x->work_ns > y->work_ns ? -1 : x->work_ns < y->work_ns;
 }
 
-/* Samples [from, to) become steps; a pod that never ran, or held nothing, is none. */
+/* Turns samples [from, to) into steps. A pod that never ran, or never held memory, is skipped. */
 static int make_pod(struct record *r, size_t from, size_t to)
 {
 	struct pod pod = {.steps = calloc(to - from, sizeof(*pod.steps))};
@@ -118,8 +118,8 @@ static void record_owned(struct record *r)
 
 /* ---- GPUs ------------------------------------------------------------------------------------ */
 
-/* The busiest first, each onto the GPU of which least is asked, that has a place: ret_gpu by pod.
- */
+/* Assigns the pods, the busiest first, each to the GPU with the least work among those that have a
+ * free place. ret_gpu is indexed by pod. */
 static int spread(const struct record *r, uint32_t gpus, uint32_t each, uint32_t *ret_gpu)
 {
 	owned(free) double *work = calloc(gpus, sizeof(*work));
@@ -153,7 +153,8 @@ static const struct memory_step *step_at(const struct memory_load *load, uint64_
 	return load->steps[low].at_ns <= at_ns ? &load->steps[low] : NULL;
 }
 
-/* Sample by sample: what is asked beyond a GPU's time, and what is held. */
+/* Adds up, minute by minute, what is asked of the GPU beyond its time, and
+ * finds the most that is held. */
 static void measure_load(const struct memory_setup *s, uint64_t end_ns, double *ret_beyond,
 			 struct memory_pods_sums *sums)
 {
@@ -277,7 +278,7 @@ int memory_pods_run(const struct memory_pods_job *job, struct memory_pods_sums *
 	return r;
 }
 
-/* ---- what is printed ------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 void memory_pods_print(FILE *out, const struct memory_pods_job *job,
 		       const struct memory_pods_sums *s)

@@ -89,7 +89,7 @@ void memory_report_json(FILE *out, const struct memory_report *r)
 	fputs("]}\n", out);
 }
 
-/* What was moved by then: out where `in` is 0. */
+/* Draws what had been moved at each time: into the device, or out of it if `in` is 0. */
 static void print_curve(FILE *out, const struct memory_report *r, const struct frame *f, int in)
 {
 	uint64_t sum = 0;
@@ -108,7 +108,7 @@ static void print_curve(FILE *out, const struct memory_report *r, const struct f
 	fputs("\"/>\n", out);
 }
 
-/* 1, 2 or 5 of a power of ten: some five steps. */
+/* Returns 1, 2 or 5 times a power of ten, so that there are at most six steps or so. */
 static double step_of(double whole)
 {
 	double step = 1e-3;

@@ -7,12 +7,12 @@
 struct memory_report {
 	const struct memory_setup *setup;
 	const struct memory_outcome *outcome;
-	uint64_t sequential_ns; /* all jobs one after the other, alone */
+	uint64_t sequential_ns; /* all jobs one after the other, each alone */
 };
 
 void memory_report_print(FILE *out, const struct memory_report *report);
 void memory_report_json(FILE *out, const struct memory_report *report);
-/* The handovers, as lines over time: what moved, and how long it took. */
+/* Plots the handovers over time: what was moved, and how long it took. */
 void memory_report_svg(FILE *out, const struct memory_report *report);
-/* All jobs one after the other: kernels and pauses. */
+/* Returns how long all jobs take one after the other: kernels and pauses. */
 uint64_t memory_report_sequential(const struct memory_setup *setup);

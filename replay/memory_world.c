@@ -39,7 +39,7 @@ void memory_say(struct world *w, struct tenant *t, enum kind kind, uint64_t byte
 
 /* ---- the daemon ------------------------------------------------------------------------------ */
 
-/* A set has come: what moved while it did. */
+/* Records a handover that is complete, with what moved during it. */
 static void add_span(struct world *w)
 {
 	struct residency *r = &w->residency;
@@ -128,7 +128,7 @@ static void pump(struct world *w)
 		  least(turns_deadline(&w->turns), residency_deadline(&w->residency)));
 }
 
-/* The chunk that is being copied is copied, and unmapped; then it answers. */
+/* The guest finishes copying and unmapping the current chunk, then it answers. */
 static void hear_stop(struct world *w, struct tenant *t)
 {
 	uint64_t done = t->unmap_ns > w->now ? t->unmap_ns : w->now;
@@ -153,7 +153,7 @@ static void join(struct world *w, struct tenant *t)
 		residency_join(&w->residency, &t->member, &t->seat, t, UINT64_MAX, w->now);
 	}
 	if (t->load->steps) {
-		/* The first step begins now. */
+		/* memory_guest_step() advances to step 0. */
 		t->at_step = (size_t)-1;
 		memory_guest_step(w, t);
 		return;
@@ -187,7 +187,7 @@ static void hear_need(struct world *w, const struct event *e)
 		residency_idle(&t->member, w->now);
 }
 
-/* A word between guest and daemon, or what a guest waited for. */
+/* Handles a message between guest and daemon, or something that a guest waited for. */
 static void hear(struct world *w, struct event *e)
 {
 	struct tenant *t = e->tenant;

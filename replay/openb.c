@@ -4,8 +4,10 @@
 
 #include "replay/openb.h"
 
-/* The whole list, shuffled; then draws from it, or removals, until it asks for 130 %. The bound is
- * compared with what one GPU of the next pod asks, as in the published simulator. */
+/* Returns the order of arrivals: the whole list, shuffled, then random draws from it until
+ * the pods ask for 130 % of the capacity. If the list asks for more, random pods are removed
+ * from it. Whether a pod is still within the bound is decided by what it asks of one GPU, as
+ * in the published simulator. */
 static int arrivals(const struct replay_trace *trace, uint64_t capacity_milli, uint64_t *random,
 		    size_t **ret_order, size_t *ret_size)
 {
@@ -48,10 +50,11 @@ static int arrivals(const struct replay_trace *trace, uint64_t capacity_milli, u
 	return 0;
 }
 
-/* The GPUs that parts of them need, packed offline: the largest first, each where it fits best. */
+/* Returns how many GPUs the parts of GPUs need if they are packed offline by
+ * best fit, the largest first. */
 static uint64_t packed_gpus(const uint32_t parts[PLACEMENT_WHOLE])
 {
-	uint32_t left[PLACEMENT_WHOLE + 1] = {0}; /* GPUs that have so much left */
+	uint32_t left[PLACEMENT_WHOLE + 1] = {0}; /* how many GPUs have so much left */
 	uint64_t gpus = 0;
 
 	for (uint32_t milli = PLACEMENT_WHOLE - 1; milli > 0; milli--) {
@@ -71,7 +74,7 @@ static uint64_t packed_gpus(const uint32_t parts[PLACEMENT_WHOLE])
 }
 
 struct meter {
-	uint32_t parts[PLACEMENT_WHOLE]; /* pods that arrived, by what they ask of a GPU */
+	uint32_t parts[PLACEMENT_WHOLE]; /* how many pods arrived that ask for so much of a GPU */
 	uint64_t parts_milli;
 	uint64_t capacity_milli, arrived_milli;
 	double sum[OPENB_PERCENT + 1];
@@ -79,8 +82,8 @@ struct meter {
 	int stranded_at; /* the next percent at which fragmentation is measured */
 };
 
-/* Allocation is averaged over the arrivals that round to a percent, as it was published;
- * fragmentation is taken when the percent is reached. */
+/* Averages the allocation over all arrivals that round to the same percent, as it was published.
+ * Fragmentation is measured once, when the percent is reached. */
 static void measure(struct meter *meter, struct placement *p, struct openb_curve *curve)
 {
 	double percent = 100.0 * (double)meter->arrived_milli / (double)meter->capacity_milli;
@@ -101,8 +104,9 @@ static void measure(struct meter *meter, struct placement *p, struct openb_curve
 			100.0 * value / (double)meter->capacity_milli;
 }
 
-/* Percent: no more than was asked for, and beside packed parts no more than whole GPUs. Once more
- * parts have arrived than are needed some are left out: it does not fall. */
+/* The upper bound, in percent: the allocation exceeds neither what was asked for, nor what whole
+ * GPUs leave beside the packed parts. Once more parts have arrived than are needed, some of them
+ * need not be placed: so the bound never falls. */
 static double bound_of(const struct meter *meter)
 {
 	double all = (double)meter->capacity_milli, arrived = (double)meter->arrived_milli;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recorded pods that use GPUs: a table "t_s,pod,duty,memory_bytes", a row for each sample, where
- * duty is the percentage of the time in kernels from there to the pod's next sample.
+ * Recorded pods that use GPUs: a table "t_s,pod,duty,memory_bytes" with a row for each sample.
+ * `duty` is the percentage of time in kernels from this sample to the pod's next one.
  */
 #pragma once
 
@@ -15,14 +15,14 @@ struct pod_sample {
 };
 
 struct pod_samples {
-	struct pod_sample *row; /* owned; by pod, then by time */
+	struct pod_sample *row; /* owned; sorted by pod, then by time */
 	size_t size;
 };
 
-/* At least one. -EINVAL: it is no such table; no more than 10^9 s and 2^50 bytes are accepted. */
+/* Reads at least one row. -EINVAL: not such a table; more than 10^9 s or 2^50 bytes are refused. */
 must_check int pod_samples_read(FILE *file, const char *name, struct pod_samples *ret_samples,
 				struct fault *why);
-/* As csv_open() finds it. */
+/* Opens the table by csv_open(). */
 must_check int pod_samples_load(const char *path, struct pod_samples *ret_samples,
 				struct fault *why);
 void pod_samples_done(struct pod_samples *samples);

@@ -18,11 +18,11 @@ static const char *const policies[PUBLISHED_POLICIES] = {
 };
 
 struct columns {
-	int list, policy, asked; /* asked: up to how much, of all GPUs */
+	int list, policy, asked; /* asked: how much of all GPUs the pods ask for */
 	int percent[OPENB_PERCENT];
 };
 
-/* What is not there is empty. */
+/* Missing cells are empty. */
 static int split(char *line, const char *cells[CELLS])
 {
 	int n = 0;
@@ -75,7 +75,7 @@ static int add_row(const struct columns *at, const char *const *cells, int size,
 
 		if (!*text || *end || !(value >= 0 && value <= 100))
 			return fault_set(why, -EINVAL, "%s: '%s' is no percentage", name, text);
-		/* The mean so far. */
+		/* Keeps the mean so far. */
 		curve->percent[i] += (value - curve->percent[i]) / (curve->seeds + 1);
 	}
 	curve->seeds++;

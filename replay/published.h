@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was published of a pod list ("Beware of Fragmentation", USENIX ATC '23): for each policy a
- * curve over arrivals, the mean of its authors' seeds. The tables are published_allo.csv and
- * published_frag.csv beside the lists (bench/data/openb/NOTICE says whose they are).
+ * The published results for a pod list ("Beware of Fragmentation", USENIX ATC '23): for each policy
+ * a curve over arrivals, the mean of its authors' seeds. The tables are published_allo.csv and
+ * published_frag.csv beside the lists (bench/data/openb/NOTICE names their origin).
  */
 #pragma once
 
@@ -15,9 +15,10 @@ struct published {
 
 enum { PUBLISHED_POLICIES = PLACEMENT_POLICIES + 1 };
 
-/* All curves of a list, by policy; ret_curves has PUBLISHED_POLICIES. -EINVAL: not such a table. */
+/* Reads all curves of a list, by policy; ret_curves has PUBLISHED_POLICIES elements.
+ * -EINVAL: not such a table. */
 must_check int published_read(FILE *file, const char *name, const char *list,
 			      struct published *ret_curves, struct fault *why);
-/* `kind`: "allo" or "frag". Where the folder has no such table there are no curves. */
+/* `kind`: "allo" or "frag". If the folder has no such table, there are no curves. */
 must_check int published_load(const char *folder, const char *kind, const char *list,
 			      struct published *ret_curves, struct fault *why);

@@ -124,7 +124,7 @@ void replay_print_json(FILE *out, const struct replay_results *results)
 	fputs("\n]}\n", out);
 }
 
-/* One line per policy: the mean over the seeds. */
+/* Draws a line per policy: the mean over the seeds. */
 static void print_line(FILE *out, const struct frame *f, const struct replay_results *results,
 		       size_t list, size_t policy, bool stranded)
 {
@@ -138,7 +138,7 @@ static void print_line(FILE *out, const struct frame *f, const struct replay_res
 	plot_label(out, f, policy, cluster_policy_name(results->job->policies[policy]));
 }
 
-/* What others had, dashed in the colour of the policy. */
+/* Draws the published results, dashed, in the colour of the policy. */
 static bool print_published(FILE *out, const struct frame *f, const struct replay_results *results,
 			    size_t list, size_t policy, bool stranded)
 {
@@ -157,7 +157,7 @@ static bool print_published(FILE *out, const struct frame *f, const struct repla
 	return true;
 }
 
-/* The same for all policies: it follows from who arrived. */
+/* Draws the bound. It is the same for all policies, because it depends only on the arrivals. */
 static void print_bound(FILE *out, const struct frame *f, const struct replay_results *results,
 			size_t list)
 {
@@ -176,7 +176,7 @@ static void print_bound(FILE *out, const struct frame *f, const struct replay_re
 	fputs("\"/>\n", out);
 }
 
-/* From the least to the most of the seeds. */
+/* Draws the range from the lowest to the highest seed. */
 static void print_spread(FILE *out, const struct frame *f, const struct replay_results *results,
 			 size_t list, size_t policy, bool stranded)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device that runs the kernels of processes: one at a time, in slices that go round among those
- * that have work on it. Inside of replay/time_world.c; its owner brings it up to the time before
- * anything else changes.
+ * A device that runs the kernels of processes, one at a time, in slices: round robin among the
+ * processes that have work on it. Used only by replay/time_world.c, which calls
+ * time_engine_advance() before it changes anything.
  */
 #pragma once
 
@@ -12,14 +12,14 @@
 #include "base/list.h"
 
 struct time_process {
-	uint64_t served; /* ns of kernels, ever */
-	uint64_t limit;	 /* it has work on the device until that is served */
-	uint64_t mark;	 /* its owner wants to look then; UINT64_MAX: never */
+	uint64_t served; /* ns of kernels so far */
+	uint64_t limit;	 /* until this is served, it has work on the device */
+	uint64_t mark;	 /* its owner wants to be called then; UINT64_MAX: never */
 	struct list ring;
 };
 
 struct time_engine {
-	struct list ring; /* who runs comes first */
+	struct list ring; /* the running process is first */
 	uint64_t now_ns, slice_ns, slice_end_ns, served;
 };
 
@@ -30,9 +30,10 @@ static inline struct time_process *time_engine_running(const struct time_engine 
 
 void time_engine_init(struct time_engine *e, uint64_t slice_ns);
 void time_engine_advance(struct time_engine *e, uint64_t now_ns);
-/* Its limit has changed. */
+/* Call it after the process's limit has changed. */
 void time_engine_put(struct time_engine *e, struct time_process *p);
-/* The slice's end, if it has come; who runs then. */
+/* Ends the current slice if its time is over, and starts the next process's. */
 void time_engine_turn(struct time_engine *e);
-/* When who runs has reached its limit or its mark, or its slice is over; UINT64_MAX: never. */
+/* Returns when the running process reaches its limit or mark, or its slice ends; UINT64_MAX:
+ * never. */
 uint64_t time_engine_next(const struct time_engine *e);

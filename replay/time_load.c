@@ -22,7 +22,7 @@ int time_load_duration(const char *text, uint64_t *ret_ns)
 	return share_parse_time(text, TIME_LOAD_MOST, ret_ns) == 0 ? 0 : -EINVAL;
 }
 
-/* "20/s" */
+/* Parses "20/s". */
 static int parse_rate(const char *text, uint64_t *ret_pause_ns)
 {
 	char *end;

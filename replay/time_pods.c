@@ -10,9 +10,9 @@ enum { PODS_MOST = 64 };
 
 struct record {
 	struct pod_samples samples;
-	size_t *first; /* of each pod; [pods]: the end */
+	size_t *first; /* of each pod; first[pods]: the end */
 	uint32_t pods;
-	uint64_t *memory; /* the most that each held */
+	uint64_t *memory; /* the most that each pod held */
 };
 
 void time_pods_init(struct time_pods_job *job)
@@ -98,7 +98,7 @@ struct sums {
 	struct time_series turns, plain, alone;
 };
 
-/* Adds each pod's 99th percentile. */
+/* Runs one GPU, and appends each pod's 99th percentile to `waits`. */
 static int run_one(const struct time_setup *setup, struct time_series *waits, double *ret_had,
 		   struct fault *why)
 {
@@ -140,7 +140,8 @@ static int run_gpu(const struct time_pods_job *job, const struct record *record,
 		load->kind = TIME_POISSON;
 		load->kernel_ns = job->kernel_ns;
 		load->work_ns = job->request_ns;
-		/* So that turns are taken: among equals the device is open, the other column. */
+		/* A guarantee makes the daemon take turns. Without it the device would be open
+		 * among equals, which is the other column. */
 		load->share.guarantee_milli = 10;
 		sums->asked += duty / 1000.0;
 		if (!duty)
@@ -222,7 +223,7 @@ int time_pods_run(const struct time_pods_job *job, struct time_pods_row **ret_ro
 	return 0;
 }
 
-/* ---- what is printed ------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 void time_pods_print(FILE *out, const struct time_pods_job *job, const struct time_pods_row *rows,
 		     size_t size)

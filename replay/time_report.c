@@ -27,7 +27,7 @@ static double ms(uint64_t ns)
 	return (double)ns / 1e6;
 }
 
-/* Of all that were busy all the time, in hundredths; negative: somebody was not. */
+/* The share of each tenant (0 .. 1) if all of them are busy. */
 static void ideal_of(const struct time_setup *s, double *ret_shares)
 {
 	time_measure_ideal(s->loads, s->tenants, ret_shares);
@@ -108,7 +108,8 @@ void time_report_json(FILE *out, const struct time_report *r)
 	fputs("\n]}\n", out);
 }
 
-/* The tenant's layer: from what those below it had to what it and they had, second by second. */
+/* Draws the tenant's layer second by second: between what the tenants below it had,
+ * and that plus its own part. */
 static void print_layer(FILE *out, const struct time_report *r, uint32_t tenant, size_t step)
 {
 	const struct time_setup *s = r->setup;

@@ -9,11 +9,11 @@
 struct time_report {
 	const struct time_setup *setup;
 	const struct time_outcome *turns,
-		*plain; /* with turns, and with the hardware's slices alone */
-	double real_s;	/* how long both took */
+		*plain; /* with turns, and with only the hardware's slices */
+	double real_s;	/* the real time that both runs took */
 };
 
 void time_report_print(FILE *out, const struct time_report *report);
 void time_report_json(FILE *out, const struct time_report *report);
-/* Each tenant's part of each second, above one another. */
+/* Plots each tenant's part of each second, stacked. */
 void time_report_svg(FILE *out, const struct time_report *report);

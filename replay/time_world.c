@@ -11,7 +11,8 @@
 
 static const uint64_t long_gap_ns = 10 * MS;
 
-/* What happens at a time. Words between guest and daemon are made as they are needed. */
+/* What can happen at a time. Messages between guest and daemon are allocated when they are
+ * needed. */
 enum kind {
 	EVENT_WORD,
 	EVENT_ARRIVAL,
@@ -33,7 +34,7 @@ struct event {
 	enum word word;
 	struct tenant *tenant;
 	struct process *process;
-	struct event *next; /* of those that are free */
+	struct event *next; /* in the list of free events */
 };
 
 struct request {
@@ -68,10 +69,11 @@ struct world {
 	struct tenant *tenants;
 	struct turns_heap events;
 	struct event engine_event, daemon_event, sample_event, change_event;
-	struct event *words; /* free */
+	struct event *words; /* free events */
 	uint64_t now, random;
 	uint32_t change;
-	struct tenant *emptied; /* since emptied_ns, while others wanted */
+	struct tenant *emptied; /* the tenant that ran out of work at emptied_ns
+				 * while others wanted to run */
 	uint64_t emptied_ns;
 	struct tenant *ran;
 	bool failed; /* out of memory */
@@ -84,7 +86,7 @@ static void at(struct world *w, struct event *e, uint64_t time)
 		turns_heap_add(&w->events, &e->node, time);
 }
 
-/* Splitmix64. */
+/* splitmix64 */
 static uint64_t draw(struct world *w)
 {
 	uint64_t z = w->random += 0x9e3779b97f4a7c15;
@@ -118,7 +120,7 @@ static bool push(struct world *w, struct time_series *s, uint64_t value)
 	return true;
 }
 
-/* ---- words ----------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static void say(struct world *w, struct tenant *t, enum word word)
 {
@@ -190,7 +192,8 @@ static void put(struct world *w, struct process *p)
 	time_engine_put(&w->engine, &p->at);
 }
 
-/* What was submitted is not taken back: the kernel that runs, and those that wait behind it. */
+/* Limits the process to what it has submitted, because submitted work cannot be withdrawn: the
+ * running kernel, and those that wait behind it. */
 static void cut(struct process *p, uint64_t flight_ns)
 {
 	const struct time_load *load = p->tenant->load;
@@ -301,7 +304,7 @@ static void arrive(struct world *w, struct process *p)
 	}
 }
 
-/* Who runs has come to a mark, or to its limit. */
+/* The running process has reached its mark or its limit. */
 static void look(struct world *w, struct process *p)
 {
 	struct tenant *t = p->tenant;
@@ -455,7 +458,7 @@ static void happen(struct world *w, struct event *e)
 	}
 }
 
-/* From a last completion to the first kernel of somebody else. */
+/* Measures the time from a tenant's last completion to the first kernel of another one. */
 static void note_handover(struct world *w)
 {
 	struct time_process *p = time_engine_running(&w->engine);
@@ -544,7 +547,7 @@ static bool make(struct world *w)
 
 static void unmake(struct world *w)
 {
-	/* What stands in it is part of what is freed below. */
+	/* The heap's events are part of what is freed below. */
 	while (w->events.first) {
 		struct event *e = container_of(w->events.first, struct event, node);
 

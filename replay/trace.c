@@ -11,9 +11,9 @@ struct table {
 	const char *path;
 	char line[1024];
 	int number;
-	const char *const *names; /* of the columns that are wanted */
+	const char *const *names; /* the columns that are wanted */
 	int wanted;
-	int at[COLUMNS]; /* where they stand; -1: the file does not have it */
+	int at[COLUMNS]; /* their positions; -1: the file does not have the column */
 	const char *value[COLUMNS];
 };
 
@@ -52,7 +52,7 @@ static int open_table(struct table *t, const char *path, const char *const *name
 	return 0;
 }
 
-/* 1: a row; 0: the end. */
+/* Returns 1: a row; 0: the end. */
 static int next_row(struct table *t)
 {
 	const char *cells[32];
@@ -96,7 +96,7 @@ static int find_model(struct replay_trace *trace, const char *name)
 	return (int)trace->models_size++;
 }
 
-/* Makes room for one more, doubling. */
+/* Makes room for one more item, if necessary by doubling. */
 static int grow(void *items, size_t size, size_t item)
 {
 	void *old, *more;
@@ -161,7 +161,7 @@ static int read_models(struct table *t, struct replay_trace *trace, char *text, 
 	return 0;
 }
 
-/* 0: the list does not say, or not in seconds. */
+/* Returns 0 if the list does not state a lifetime, or not in seconds. */
 static double read_lifetime(const struct table *t)
 {
 	char *created_end, *deleted_end;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A cluster and its pods, read from the CSV files of Alibaba's openb trace
- * (cluster-trace-gpu-v2023): columns are found by their names in the first line.
+ * (cluster-trace-gpu-v2023). Columns are found by their names in the first line.
  */
 #pragma once
 
@@ -17,9 +17,9 @@ struct replay_node {
 struct replay_pod {
 	uint32_t cpu_milli, memory_mib;
 	uint32_t gpus, gpu_milli; /* per GPU */
-	uint64_t models;	  /* bits; 0: any */
+	uint64_t models;	  /* a set of bits; 0: any model */
 	bool best_effort;
-	double lifetime_s; /* as recorded: deletion less creation; 0: not known */
+	double lifetime_s; /* the recorded one: deletion minus creation; 0: unknown */
 };
 
 struct replay_trace {
@@ -30,12 +30,12 @@ struct replay_trace {
 	char models[64][24];
 };
 
-/* -EINVAL: a line that is not what it should be; or csv_open()'s and malloc()'s errors. */
+/* -EINVAL: a malformed line; otherwise the errors of csv_open() and malloc(). */
 must_check int replay_trace_load(const char *nodes_csv, const char *pods_csv,
 				 struct replay_trace *ret_trace, struct fault *why);
-/* The same from open files; the names are for the sentences. */
+/* The same, from open files. The names are for error messages. */
 must_check int replay_trace_read(FILE *nodes_file, const char *nodes_name, FILE *pods_file,
 				 const char *pods_name, struct replay_trace *ret_trace,
 				 struct fault *why);
-/* Accepts a trace of zeros. */
+/* Also accepts a trace of all zeros. */
 void replay_trace_done(struct replay_trace *trace);
