@@ -192,7 +192,7 @@ void api_close(struct api *api)
 	if (!api)
 		return;
 	api->closed = true;
-	curl_multi_cleanup(api->multi); /* its sockets are let go of: on_wanted() */
+	curl_multi_cleanup(api->multi); /* calls on_wanted(), which releases its sockets */
 	curl_easy_cleanup(api->spare);
 	curl_global_cleanup();
 	api_site_close(api->site);

@@ -12,7 +12,7 @@ struct api_asked {
 	struct loop_timer timer; /* the server asked us to come later */
 	char *verb, *path, *content, *body;
 	uint64_t until_ns;
-	bool again; /* it was sent a second time, after files had changed */
+	bool again; /* sent a second time, because the credentials' files had changed */
 	bool over;  /* answered, or forgotten */
 	void (*answered)(void *owner, int status, const char *problem, const cJSON *object);
 	void *owner;
@@ -32,7 +32,7 @@ static void on_closed(struct loop_timer *timer)
 	free(asked);
 }
 
-/* The memory stays until the loop has gone round. */
+/* Ends the request. The memory is freed in the loop's next iteration. */
 static void let_go(struct api_asked *asked)
 {
 	asked->over = true;
@@ -94,7 +94,7 @@ static void on_moved(struct api_transfer *transfer)
 
 	if (!transfer->over)
 		return;
-	/* Nothing was done in either case, so any verb may be repeated. */
+	/* In neither case did the server do anything, so any verb may be repeated. */
 	if (!asked->again && api_transfer_is_stale(transfer)) {
 		api_transfer_end(transfer);
 		asked->again = true;
@@ -106,7 +106,7 @@ static void on_moved(struct api_transfer *transfer)
 		answer(asked, 0, why.text, NULL);
 		return;
 	}
-	/* A server under load says when to retry (Retry-After), and has done nothing. */
+	/* A server under load says when to retry (Retry-After), and has not done anything. */
 	if ((transfer->status == 429 || transfer->status >= 500) && transfer->later_ns &&
 	    loop_now_ns() + transfer->later_ns < asked->until_ns) {
 		uint64_t later_ns = transfer->later_ns;

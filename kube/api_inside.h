@@ -21,12 +21,12 @@ struct api_pace {
 	uint64_t pause_least_ns, pause_most_ns; /* between tries: 1 s, 30 s */
 	uint64_t connect_ns;			/* 10 s */
 	uint64_t answer_ns;  /* an answer must begin, or continue, within this: 30 s */
-	uint64_t silence_ns; /* a watch without a byte for this long is dead: 150 s; bookmarks come
-				every minute */
-	uint64_t hasty_ns;   /* a watch that ended sooner does not count: 1 s */
+	uint64_t silence_ns; /* a watch without a byte for this long is dead: 150 s
+			      * (bookmarks arrive every minute) */
+	uint64_t hasty_ns;   /* a watch that ended sooner counts as failed: 1 s */
 	unsigned watch_s;    /* a watch lasts this long, or up to twice as long: 300 s */
-	unsigned page;	     /* objects in one: 500 */
-	size_t most_bytes;   /* of an answer, a page, an event: 16 MiB */
+	unsigned page;	     /* objects per page: 500 */
+	size_t most_bytes;   /* of an answer, a page or an event: 16 MiB */
 };
 
 struct api {
@@ -34,9 +34,9 @@ struct api {
 	struct api_site *site;
 	struct api_pace pace;
 	CURLM *multi;
-	CURL *spare; /* used again by the next transfer */
+	CURL *spare; /* reused by the next transfer */
 	struct loop_timer timer;
-	struct list ready; /* of api_transfer.ready: moved() is due */
+	struct list ready; /* links api_transfer.ready; moved() is due for these */
 	bool closed;
 };
 
@@ -48,17 +48,17 @@ struct api_wanted {
 
 struct api_transfer {
 	struct api *api;
-	CURL *easy; /* NULL: none is under way */
+	CURL *easy; /* NULL: no transfer is running */
 	struct curl_slist *headers;
 	struct api_stream *into; /* borrowed */
 	struct list ready;
 	void (*moved)(struct api_transfer *transfer);
-	unsigned generation; /* of the site, as it was sent */
-	bool answered;	     /* all headers have come: `status` is HTTP's */
-	bool over;	     /* with `result` */
-	bool large;	     /* ended because it was */
+	unsigned generation; /* the site's generation when the request was sent */
+	bool answered;	     /* all headers have arrived; `status` is the HTTP status */
+	bool over;	     /* the transfer has ended, with `result` */
+	bool large;	     /* ended because the answer was too large */
 	int status;
-	uint64_t later_ns; /* Retry-After, or 0; once it is over */
+	uint64_t later_ns; /* Retry-After, or 0; valid once the transfer is over */
 	CURLcode result;
 	char said[CURL_ERROR_SIZE];
 };
@@ -66,14 +66,14 @@ struct api_transfer {
 /* -EINVAL: verb, path or content cannot be sent. */
 must_check int api_wanted_check(const struct api_wanted *wanted);
 
-/* `transfer->into` is emptied. */
+/* Empties `transfer->into` first. */
 must_check int api_transfer_start(struct api *api, struct api_transfer *transfer,
 				  const struct api_wanted *wanted, struct api_stream *into,
 				  void (*moved)(struct api_transfer *transfer));
-/* Ends whatever it is doing; does nothing if idle. */
+/* Ends what the transfer is doing. Does nothing if it is idle. */
 void api_transfer_end(struct api_transfer *transfer);
 
-/* Why there is no answer, if it ended without one. */
+/* Says why there is no answer, if the transfer ended without one. */
 void api_transfer_say(const struct api_transfer *transfer, struct fault *ret_why);
 
 /* The server rejected our credentials, or we rejected the server's certificate: rereads the

@@ -55,7 +55,7 @@ static unsigned line_of(const yaml_node_t *node)
 	return (unsigned)node->start_mark.line + 1;
 }
 
-/* NULL where the node is no mapping, or has no such key. */
+/* Returns NULL if the node is no mapping, or has no such key. */
 static yaml_node_t *member(struct reader *reader, yaml_node_t *mapping, const char *name)
 {
 	if (!mapping || mapping->type != YAML_MAPPING_NODE)
@@ -71,7 +71,7 @@ static yaml_node_t *member(struct reader *reader, yaml_node_t *mapping, const ch
 	return NULL;
 }
 
-/* A scalar with something in it. NULL, and no sentence: there is none. */
+/* Returns the text of a scalar that is not empty; NULL, without a sentence, if there is none. */
 static const char *text_of(yaml_node_t *node)
 {
 	const char *text;
@@ -120,7 +120,7 @@ static int check_refused(struct reader *reader, yaml_node_t *mapping)
 	return 0;
 }
 
-/* The entry of the list `section` whose name that is: its member `content`. */
+/* Finds the entry with this name in the list `section`, and returns its member `content`. */
 static int find_named(struct reader *reader, const char *section, const char *content,
 		      const char *name, yaml_node_t **ret_node)
 {
@@ -155,7 +155,7 @@ static int take_part(struct reader *reader, yaml_node_t *context, const char *co
 	int r;
 
 	if (!name && strcmp(content, "user") == 0)
-		return 0; /* a server may ask for nobody's name */
+		return 0; /* a server may work without a user */
 	if (!name)
 		return fault_set(reader->why, -EINVAL, "line %u: the context names no %s",
 				 line_of(context), content);
@@ -214,7 +214,8 @@ static int count_depth(const yaml_event_t *event, int depth)
 	}
 }
 
-/* Event by event before it becomes a tree: nesting costs libyaml quadratic time. */
+/* Counts the depth in the parser's events, before a tree is built: libyaml takes
+ * quadratic time for deep nesting. */
 static int check_depth(const char *text, size_t size, struct fault *why)
 {
 	yaml_parser_t parser;

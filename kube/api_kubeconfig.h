@@ -13,7 +13,7 @@ enum {
 	API_KUBECONFIG_DEPTH = 32, /* YAML parsers are slow on deep nesting */
 };
 
-/* A value and its line. `text` is NULL if it is not given; owned. */
+/* A value and its line. `text` is owned; NULL: the value is not given. */
 struct api_given {
 	char *text;
 	unsigned line;
@@ -21,18 +21,18 @@ struct api_given {
 
 struct api_kubeconfig {
 	struct api_given server;
-	/* Files are as written (relative ones belong to the kubeconfig's folder); data is base64.
-	 */
+	/* File names are as written: relative ones are relative to the
+	 * kubeconfig's folder. Data is base64. */
 	struct api_given ca_file, ca_data;
 	struct api_given certificate_file, certificate_data;
 	struct api_given key_file, key_data;
 	struct api_given token, token_file;
 };
 
-/* The sentence names the line. */
+/* On failure the sentence names the line. */
 must_check int api_kubeconfig_read(const char *text, size_t size, struct api_kubeconfig *ret_config,
 				   struct fault *why);
 void api_kubeconfig_done(struct api_kubeconfig *config);
 
-/* Into memory of its own, with a NUL behind it. White space is left out; -EBADMSG. */
+/* Decodes into newly allocated memory, with a NUL at the end. White space is ignored. -EBADMSG. */
 must_check int api_base64_read(const char *text, char **ret_bytes, size_t *ret_size);

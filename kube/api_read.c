@@ -96,7 +96,7 @@ int api_page_read(const char *text, size_t size, struct api_page *ret_page)
 
 	page.items = cJSON_GetObjectItemCaseSensitive(page.tree, "items");
 	if (cJSON_IsNull(page.items))
-		page.items = NULL; /* Go's way to write an empty list */
+		page.items = NULL; /* an empty list as Go writes it */
 	page.version = version_of(page.tree);
 	page.next = json_text(cJSON_GetObjectItemCaseSensitive(page.tree, "metadata"), "continue");
 	if (page.next && !*page.next)

@@ -16,7 +16,7 @@ enum { SECRET_MAX = 1 << 20 };
 
 OWNED_POINTER(struct api_site, api_site_close)
 
-/* Links are followed, because the kubelet mounts tokens as links that it switches. It never
+/* Links are followed, because the kubelet mounts tokens as links and switches these. The open never
  * waits for the writer of a pipe. */
 static int read_whole(const char *path, char **ret_text, size_t *ret_size, struct stat *ret_about,
 		      struct fault *why)
@@ -32,7 +32,7 @@ static int read_whole(const char *path, char **ret_text, size_t *ret_size, struc
 	return r < 0 ? fault_set(why, r, "%s: %s", path, strerror(-r)) : 0;
 }
 
-/* What goes into a header's line must not end it. */
+/* The token goes into a header, so it must not contain a line end. */
 static int check_token(struct api_secret *token, struct fault *why)
 {
 	size_t size = token->size;
@@ -88,7 +88,7 @@ static void secret_done(struct api_secret *secret)
 	secret->text = NULL;
 }
 
-/* 0: there is nothing new. 1: there is. */
+/* Returns 1 if the file has new content, 0 if not. */
 static int read_again(struct api_site *site, struct api_secret *secret, struct fault *why)
 {
 	struct api_secret fresh = {.path = secret->path};
@@ -130,7 +130,7 @@ static bool has_changed(const struct api_secret *secret)
 void api_site_refresh(struct api_site *site, bool forced)
 {
 	struct api_secret *all[] = {&site->ca, &site->certificate, &site->key, &site->token};
-	struct fault unsaid; /* the old content stays, and what it leads to is said */
+	struct fault unsaid; /* not reported: the old content stays, and what fails with it is */
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
 		if (all[i]->path && (forced || has_changed(all[i])))
@@ -168,7 +168,7 @@ static int open_data(struct api_site *site, struct api_secret *secret,
 	return r;
 }
 
-/* The server as a person wrote it, without a "/" at its end. */
+/* Sets the server from what a person wrote, without a "/" at its end. */
 static int open_server(struct api_site *site, const char *server, struct fault *why)
 {
 	CURLU *url = curl_url();
@@ -223,7 +223,7 @@ static int open_token(struct api_site *site, const struct api_kubeconfig *config
 {
 	int r;
 
-	/* The file before the text: it is the one that is rotated. */
+	/* The file takes precedence over the text, because the file is rotated. */
 	if (config->token_file.text)
 		return open_file(site, &site->token, folder, length, config->token_file.text, why);
 	if (!config->token.text)
@@ -291,7 +291,7 @@ static int open_account(struct api_site *site, const char *folder, struct fault 
 				 port);
 	if (asprintf(&in, "%s/", folder ? folder : SERVICE_ACCOUNT) < 0)
 		in = NULL;
-	/* An IPv6 address stands in brackets. */
+	/* An IPv6 address is written in brackets. */
 	if (asprintf(&server, strchr(host, ':') ? "https://[%s]:%s" : "https://%s:%s", host, port) <
 	    0)
 		server = NULL;

@@ -14,10 +14,10 @@
 
 /* Content that may come from a file. */
 struct api_secret {
-	char *path; /* NULL: it does not */
-	char *text; /* NULL: there is none */
+	char *path; /* NULL: it does not come from a file */
+	char *text; /* NULL: no content */
 	size_t size;
-	struct stat read; /* the file as it was */
+	struct stat read; /* the file's attributes when it was read */
 };
 
 struct api_site {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { KEPT_ROOM = 256 << 10 }; /* that an empty stream may hold on to */
+enum { KEPT_ROOM = 256 << 10 }; /* that an empty stream may keep */
 
 static void move_to_front(struct api_stream *stream)
 {

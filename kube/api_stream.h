@@ -12,7 +12,7 @@
 
 struct api_stream {
 	char *data;
-	size_t begin, end; /* what has not been taken */
+	size_t begin, end; /* what has not been taken yet */
 	size_t looked;	   /* from `begin`: known to contain no line end */
 	size_t room;
 	size_t most;  /* of a line, or of a whole answer */

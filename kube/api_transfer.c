@@ -103,7 +103,8 @@ static int set_headers(struct api_transfer *transfer, const struct api_wanted *w
 	owned(free) char *bearer = NULL;
 	int r = add_header(transfer, "Accept", "application/json");
 
-	/* Empty: none. We do not wait for a "100 Continue" that some servers never send. */
+	/* An empty value removes the header: we do not wait for a "100 Continue", which
+	 * some servers never send. */
 	if (r == 0)
 		r = add_header(transfer, "Expect", "");
 	if (r == 0 && wanted->body)
@@ -134,7 +135,7 @@ static CURLcode set_trust(CURL *easy, const struct api_site *site)
 	if (r == CURLE_OK)
 		r = set_secret(easy, CURLOPT_SSLKEY_BLOB, &site->key);
 	curl_easy_setopt(easy, CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
-	curl_easy_setopt(easy, CURLOPT_KEYPASSWD, ""); /* else OpenSSL asks on the terminal */
+	curl_easy_setopt(easy, CURLOPT_KEYPASSWD, ""); /* otherwise OpenSSL asks on the terminal */
 	return r;
 }
 
@@ -145,7 +146,7 @@ static CURLcode set_body(CURL *easy, const struct api_wanted *wanted)
 	if (strcmp(wanted->verb, "HEAD") == 0)
 		return curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
 	if (!body && strcmp(wanted->verb, "GET") != 0 && strcmp(wanted->verb, "DELETE") != 0)
-		body = ""; /* a length is sent, of 0 */
+		body = ""; /* sends "Content-Length: 0" */
 	if (body) {
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body);
@@ -239,7 +240,7 @@ void api_transfer_end(struct api_transfer *transfer)
 	if (!transfer->easy)
 		return;
 	curl_multi_remove_handle(api->multi, transfer->easy);
-	curl_easy_reset(transfer->easy); /* it points to us */
+	curl_easy_reset(transfer->easy); /* its options point to our memory */
 	if (api->spare)
 		curl_easy_cleanup(transfer->easy);
 	else

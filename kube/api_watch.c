@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A list that is kept up to date: pages, then a watch that goes on from the list's resourceVersion.
+ * A list that is kept up to date: first its pages, then a watch that continues from the list's
+ * resourceVersion.
  *
- * Its ways to end, and what follows: the server ends it, or it breaks: resumed at once from the
- * last event (API servers end every watch after minutes). It ends again and again within a second,
- * says something that cannot be read, refuses, or cannot be reached: a pause first, and the trouble
- * is told. 410, as an answer or as an event: the server has forgotten where we were: listed anew,
- * at once; if that brings us nowhere, after a pause. So does what fails three times in a row with
- * the server being there.
+ * When a watch ends, what happens next depends on the reason:
+ *
+ *  - The server ends it, or the connection breaks: it is resumed at once after the last event. API
+ *    servers end every watch after some minutes.
+ *  - It repeatedly ends within a second, sends something unreadable, is refused, or the server
+ *    cannot be reached: a pause comes first, and the trouble is reported.
+ *  - 410, as an answer or as an event (the server has forgotten our position): the list is read
+ *    again, at once. If that does not help, it is read again after a pause.
+ *  - Three failures in a row while the server can be reached: as after 410.
  */
 #include <string.h>
 #include <sys/random.h>
@@ -16,9 +20,9 @@
 #include "kube/api_read.h"
 
 enum {
-	HASTY_ENDS = 3,	   /* that are resumed at once */
-	LOST_AFTER = 3,	   /* failures of a watch, and it is listed anew */
-	LATER_MOST_S = 60, /* that a Retry-After is believed */
+	HASTY_ENDS = 3,	   /* ends in a row after which it is still resumed at once */
+	LOST_AFTER = 3,	   /* failures of a watch after which the list is read again */
+	LATER_MOST_S = 60, /* the longest Retry-After that is believed */
 	AHEAD_BYTES = 4 << 20,
 };
 
@@ -31,22 +35,22 @@ struct api_watch {
 	char *path;
 	struct api_transfer transfer;
 	struct api_stream stream;
-	struct loop_timer timer; /* a pause, or the patience with a server that is silent */
+	struct loop_timer timer; /* a pause, or the longest silence of the server */
 	enum phase phase;
-	char *version;	   /* where the watch goes on; NULL: to be listed */
-	char *next;	   /* page; NULL: the first */
-	unsigned page;	   /* objects in one */
-	uint64_t since_ns; /* the watch was answered */
+	char *version;	   /* from which the watch continues; NULL: the list must be read */
+	char *next;	   /* token of the next page; NULL: the first */
+	unsigned page;	   /* objects per page */
+	uint64_t since_ns; /* when the watch was answered */
 	unsigned failures; /* in a row */
-	unsigned refusals; /* of those, the ones of the watch itself */
+	unsigned refusals; /* of these failures, the ones of the watch itself */
 	unsigned hasty;	   /* ends in a row that came too soon */
-	bool expired;	   /* listed anew for that, and has got nowhere since */
+	bool expired;	   /* reading the list again because of 410, without success so far */
 	bool doubted;	   /* the data was bad: an answer alone does not count as healthy */
-	bool followed;	   /* this watch was answered */
-	bool complete;	   /* listed() was called, and begins() not since */
+	bool followed;	   /* the current watch was answered */
+	bool complete;	   /* listed() was called, and begins() was not called since */
 	bool troubled;
 	bool closed;
-	struct fault trouble; /* as told last */
+	struct fault trouble; /* as last reported */
 };
 
 static void on_moved(struct api_transfer *transfer);
@@ -56,7 +60,7 @@ static uint64_t random_below(uint64_t bound)
 {
 	uint64_t value = 0;
 
-	/* Without entropy (at boot) there is no spread, and nothing worse. */
+	/* Without entropy (at boot) the pauses are just not spread. */
 	best_effort(getrandom(&value, sizeof(value), GRND_NONBLOCK));
 	return bound ? value % bound : 0;
 }
@@ -82,7 +86,8 @@ static void tell_well(struct api_watch *watch)
 		watch->watcher.troubled(watch->owner, NULL);
 }
 
-/* At most 2 s, 4 s, ... 30 s, at least half of that: not all nodes at once. */
+/* A random pause of at most 2 s, 4 s, ... 30 s, and at least half of that, so that not all
+ * nodes try at the same time. */
 static uint64_t pause_ns(const struct api_watch *watch)
 {
 	const struct api_pace *pace = &watch->api->pace;
@@ -117,7 +122,7 @@ static void fail(struct api_watch *watch, const char *sentence, uint64_t later_n
 	tell_trouble(watch, sentence);
 }
 
-/* The server is there, but the watch gets nowhere. */
+/* The server can be reached, but the watch makes no progress. */
 static void refuse(struct api_watch *watch, const char *sentence, uint64_t later_ns)
 {
 	if (++watch->refusals >= LOST_AFTER) {
@@ -196,7 +201,7 @@ static int start_watch(struct api_watch *watch)
 		query = NULL;
 		return -ENOMEM;
 	}
-	/* The server ends it in time; where it does not, we do. */
+	/* The server ends the watch in time. If it does not, we do. */
 	return start(watch, query, (seconds + 30) * 1000000000ull);
 }
 
@@ -208,7 +213,7 @@ static void carry_on(struct api_watch *watch)
 		fail(watch, r == -ENOMEM ? "out of memory" : strerror(-r), 0);
 }
 
-/* The watch was answered, and has ended, somehow. */
+/* The watch was answered, and has ended for whatever reason. */
 static void end_watch(struct api_watch *watch, const char *sentence)
 {
 	if (loop_now_ns() - watch->since_ns >= watch->api->pace.hasty_ns) {
@@ -232,7 +237,7 @@ static void say_transfer(struct api_watch *watch, struct fault *ret_why)
 			  watch->api->site->server);
 }
 
-/* Too silent for too long: as if its connection had broken. */
+/* The server was silent for too long: treated like a broken connection. */
 static void lose_patience(struct api_watch *watch)
 {
 	struct fault why;
@@ -266,7 +271,7 @@ static int keep_version(struct api_watch *watch, const char *version)
 	return 0;
 }
 
-/* An error that came as an event, or as an answer: `code` is HTTP's. */
+/* Handles an error that came as an event or as an answer. `code` is the HTTP status. */
 static void hear_refusal(struct api_watch *watch, const cJSON *status, int code, uint64_t later_ns)
 {
 	struct fault why;
@@ -311,7 +316,7 @@ static bool take_event(struct api_watch *watch, struct api_event *event)
 	return !watch->closed;
 }
 
-/* False: as take_event(). */
+/* Returns false like take_event(). */
 static bool take_lines(struct api_watch *watch)
 {
 	const char *line;
@@ -422,7 +427,7 @@ static void hear_page(struct api_watch *watch)
 		fail(watch, "the API server sent a list that cannot be read", 0);
 		return;
 	}
-	/* A page that leads to itself has no end. */
+	/* If a page's next page is the page itself, the list would never end. */
 	if (page.next && watch->next && strcmp(page.next, watch->next) == 0)
 		fail(watch, "the API server sent a list without an end", 0);
 	else
@@ -430,7 +435,7 @@ static void hear_page(struct api_watch *watch)
 	api_page_done(&page);
 }
 
-/* A page may be too large because of the number of its objects. */
+/* A page that is too large may have too many objects: tries again with fewer. */
 static bool ask_for_less(struct api_watch *watch)
 {
 	if (watch->phase != LISTING || !watch->transfer.large || watch->page == 1)

@@ -41,10 +41,10 @@ enum grpc_status {
 
 enum {
 	GRPC_REQUEST_MAX = 4 << 20,
-	GRPC_ANSWER_MAX = 32 << 20, /* that a client takes */
+	GRPC_ANSWER_MAX = 32 << 20, /* the most that a client accepts */
 	GRPC_CALLS_MAX = 1000,
 	GRPC_CONNECTIONS_MAX = 256,
-	GRPC_MESSAGE_MAX = 1024, /* of a status' sentence; what is longer is cut */
+	GRPC_MESSAGE_MAX = 1024, /* of a status' message; longer ones are cut */
 };
 
 struct grpc_bytes {
@@ -69,13 +69,14 @@ struct grpc_method {
 
 struct grpc_server;
 
-/* Listens on the path (a socket that lies there is replaced, another file is not: -EEXIST).
+/* Listens on the path. An existing socket there is replaced, any other file is not (-EEXIST).
  * `methods` and `owner` are borrowed. */
 must_check int grpc_server_open(struct loop *loop, const char *path, unsigned mode,
 				const struct grpc_method *methods, size_t count, void *owner,
 				struct grpc_server **ret_server, struct fault *why);
 
-/* Whether the path still leads to this server's socket, because the kubelet clears its folder. */
+/* Whether the path still leads to this server's socket. It may not, because the
+ * kubelet clears its folder. */
 bool grpc_server_is_reachable(const struct grpc_server *server);
 
 /* Ends all calls (UNAVAILABLE) and connections, and removes the socket if it is still this
@@ -90,14 +91,15 @@ void grpc_server_close(struct grpc_server *server, void (*closed)(void *owner));
  * no memory, or 64 MiB of this call are already queued: end the call. */
 must_check int grpc_send(struct grpc_call *call, struct grpc_bytes message, bool latest);
 
-/* The call is over and must not be used any more. `message` may be NULL; UTF-8, any character. */
+/* Ends the call, which must not be used any more. `message` may be NULL; it is UTF-8 and
+ * may contain any character. */
 void grpc_end(struct grpc_call *call, enum grpc_status status, const char *message);
 
-/* The method's own data for the call; NULL at first. */
+/* Stores the method's own data for the call; NULL at first. */
 void grpc_call_keep(struct grpc_call *call, void *mine);
 void *grpc_call_kept(const struct grpc_call *call);
 
-/* One connection to a server; opened when it is first needed, and again after it has ended. */
+/* A connection to a server. It is opened when it is first needed, and again after it has ended. */
 struct grpc_client;
 
 must_check int grpc_client_open(struct loop *loop, const char *path,
@@ -106,7 +108,7 @@ must_check int grpc_client_open(struct loop *loop, const char *path,
  * does nothing. */
 void grpc_client_close(struct grpc_client *client);
 
-/* A call under way. */
+/* A call that is being made. */
 struct grpc_asked;
 
 /* One request, one answer. The loop calls answered() once, unless grpc_forget() was called

@@ -94,7 +94,7 @@ static void judge_message(struct grpc_asked *asked)
 	}
 }
 
-/* The server has said all. */
+/* Evaluates the answer once the server has sent all of it. */
 static void judge(struct grpc_asked *asked)
 {
 	char text[64];
@@ -114,7 +114,7 @@ static void judge(struct grpc_asked *asked)
 	} else if (asked->status < 0) {
 		grpc_asked_finish(asked, GRPC_UNKNOWN, "the server's status is not a number");
 	} else if (asked->status != GRPC_OK) {
-		/* Its own words, even if it sent a message before. */
+		/* The server's own message, even if it sent an answer before. */
 		grpc_asked_finish(asked, (enum grpc_status)asked->status, asked->message);
 	} else {
 		judge_message(asked);
@@ -140,7 +140,7 @@ static void take_field(struct grpc_asked *asked, struct grpc_bytes name, struct 
 	} else if (grpc_text_equals(name, "grpc-message")) {
 		grpc_text_decode(value, asked->message);
 	} else if (grpc_text_equals(name, "grpc-status")) {
-		/* Twice, and not the same, is nonsense, too. */
+		/* Two different statuses are invalid, too. */
 		int status = grpc_text_status(value);
 
 		asked->status = asked->status == -1 || asked->status == status ? status : -EBADMSG;
@@ -179,7 +179,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, cons
 	(void)flags;
 	if (link->ended)
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
-	/* The pages of a proxy are not read. */
+	/* A proxy's page (its body) is ignored. */
 	if (!asked || asked->outcome != 0 || asked->http_status != 200 || !asked->grpc)
 		return 0;
 	asked->outcome =
@@ -210,7 +210,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 	return 0;
 }
 
-/* The server's clock was faster, so it gave the call up first: it may count in milliseconds. */
+/* Our deadline is due within the clock's grain. The server may give up the call first, because its
+ * clock is faster or counts in milliseconds. */
 static bool is_late(const struct grpc_asked *asked)
 {
 	return list_linked(&asked->deadline.link) &&
@@ -250,7 +251,7 @@ static struct grpc_asked *find(struct grpc_dialled *by, int32_t stream)
 	return NULL;
 }
 
-/* nghttp2 got a request that it may not begin any more, because the connection is closing. */
+/* nghttp2 has a request that it may not send any more, because the connection is closing. */
 static int on_not_sent(nghttp2_session *session, const nghttp2_frame *frame, int error, void *user)
 {
 	struct grpc_link *link = user;

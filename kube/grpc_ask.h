@@ -10,11 +10,11 @@ struct grpc_client {
 	struct loop *loop;
 	struct grpc_clock clock;
 	struct loop_timer soon;
-	struct list waiting; /* calls that no connection has */
+	struct list waiting; /* calls that have no connection yet */
 	struct list dialled;
 	struct grpc_dialled *current; /* for new calls; NULL: open one */
 	unsigned tries;		      /* to retry while the other end's queue is full */
-	unsigned handles;	      /* what must be closed before this is freed */
+	unsigned handles;	      /* handles that must be closed before this is freed */
 	char path[];
 };
 
@@ -27,21 +27,21 @@ struct grpc_dialled {
 
 struct grpc_asked {
 	struct grpc_client *client;
-	struct grpc_dialled *by; /* NULL: none yet, or no more */
+	struct grpc_dialled *by; /* NULL: not yet, or no longer */
 	struct list link;	 /* in `by`, or among the waiting calls */
 	struct grpc_deadline deadline;
 	void (*answered)(void *owner, enum grpc_status status, const char *message,
 			 struct grpc_bytes answer);
 	void *owner;
-	uint64_t heard_before; /* bytes of `by` when this was asked */
+	uint64_t heard_before; /* what `by` had received when the call was sent, in bytes */
 	int32_t stream;
 	bool again; /* was tried once already */
-	bool left;  /* its header is out */
-	bool over;  /* the stream is gone, or both sides have finished */
+	bool left;  /* its header was sent */
+	bool over;  /* the stream is closed, or both sides have finished */
 
 	struct grpc_frame answer;
-	int http_status; /* 0: not yet */
-	int status;	 /* grpc-status; -1: not yet; -EBADMSG: it was invalid */
+	int http_status; /* 0: not received yet */
+	int status;	 /* grpc-status; -1: not received yet; -EBADMSG: invalid */
 	int outcome;	 /* of grpc_frame_take() */
 	bool grpc;	 /* the content type is gRPC's */
 	bool large;	 /* the header was too large */
@@ -49,12 +49,12 @@ struct grpc_asked {
 
 	char *path;
 	size_t size, sent;
-	uint8_t request[]; /* framed; then the path */
+	uint8_t request[]; /* the framed message, then the path */
 };
 
 void grpc_asked_callbacks(nghttp2_session_callbacks *callbacks);
 
-/* 0, or nghttp2's error. */
+/* Returns 0, or nghttp2's error. */
 must_check int grpc_asked_submit(struct grpc_asked *asked, struct grpc_dialled *by);
 
 /* Reports the result to the caller, and frees it. Only from the loop. */

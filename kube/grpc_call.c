@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server's calls: what nghttp2 tells about streams becomes called() and gone(), and what
- * methods answer becomes frames. nghttp2 does not judge headers here (grpc_link.c says why): what
- * matters of them is judged below, and the rest is ignored.
+ * The server's calls: turns nghttp2's events about streams into called() and gone(), and the
+ * methods' answers into frames. nghttp2 does not check the headers here (grpc_link.c gives the
+ * reason): the fields that matter are checked below, and the others are ignored.
  */
 #include <string.h>
 
 #include "kube/grpc_serve.h"
 #include "kube/grpc_text.h"
 
-/* Of an answer, framed. */
+/* A framed message of an answer. */
 struct grpc_outgoing {
 	struct list link;
 	size_t size, sent;
@@ -74,7 +74,7 @@ void grpc_call_tell(struct grpc_call *call)
 		call->method->gone(call, server->owner);
 }
 
-/* The trailers, or the header of an answer that has no message. */
+/* Writes the fields of the trailers, or of the header of an answer without a message. */
 static size_t write_status(const struct grpc_call *call, char number[4], nghttp2_nv fields[2])
 {
 	snprintf(number, 4, "%u", (unsigned)call->status % 100);
@@ -126,7 +126,7 @@ static void reset(struct grpc_call *call, uint32_t error)
 	grpc_link_wake(&call->peer->link);
 }
 
-/* All in one header, and no message. */
+/* Sends an answer without a message, as a single header. */
 static int answer_at_once(struct grpc_call *call)
 {
 	nghttp2_session *session = call->peer->link.session;
@@ -157,7 +157,7 @@ void grpc_call_finish(struct grpc_call *call, enum grpc_status status, const cha
 		return;
 	call->ended = true;
 	call->status = status;
-	/* Without memory the status has to do. */
+	/* Without memory, the status is sent without its message. */
 	if (grpc_text_encode(message, encoded))
 		call->message = strdup(encoded);
 	grpc_clock_forget(&call->deadline);
@@ -165,7 +165,8 @@ void grpc_call_finish(struct grpc_call *call, enum grpc_status status, const cha
 	if (link->ended)
 		return;
 	if (call->begun)
-		/* -: it is not waiting, and will see the end by itself. */
+		/* An error means that the stream does not wait for data: it will
+		 * notice the end by itself. */
 		(void)nghttp2_session_resume_data(link->session, call->stream);
 	else
 		r = answer_at_once(call);
@@ -178,7 +179,7 @@ void grpc_call_late(struct grpc_deadline *deadline)
 {
 	struct grpc_call *call = container_of(deadline, struct grpc_call, deadline);
 
-	/* What nobody waits for any more is not sent. */
+	/* The answer is not sent, because nobody waits for it any more. */
 	drop_messages(call, false);
 	grpc_call_finish(call, GRPC_DEADLINE_EXCEEDED, "the deadline has passed");
 	grpc_call_tell(call);
@@ -207,7 +208,7 @@ static void judge_header(struct grpc_call *call)
 		grpc_clock_set(&call->peer->clock, &call->deadline, call->timeout_ns);
 }
 
-/* The caller has said all. */
+/* The caller has sent everything. */
 static void take_whole(struct grpc_call *call)
 {
 	const struct grpc_server *server = call->peer->server;
@@ -224,7 +225,7 @@ static void take_whole(struct grpc_call *call)
 		grpc_call_finish(call, GRPC_INTERNAL, "the request's message is cut short");
 		return;
 	}
-	/* It outlives grpc_end(), but not called(). */
+	/* The request outlives grpc_end(), but not called(). */
 	call->request = (struct grpc_frame){.headed = 0};
 	hold(call, request.room);
 	call->lent = true;
@@ -357,7 +358,7 @@ static struct grpc_peer *greediest_of(struct grpc_server *server)
 	return greediest;
 }
 
-/* The largest must go, so that small requests get through whatever others send. */
+/* Drops the largest requests, so that small ones are served whatever other callers send. */
 static void bound_requests(struct grpc_peer *peer)
 {
 	static const char why[] = "too many large requests are coming in at once";
@@ -409,7 +410,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 	if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
 		judge_header(call);
 	else if (frame->hd.type == NGHTTP2_HEADERS && !call->complete)
-		reset(call, NGHTTP2_PROTOCOL_ERROR); /* a header amid the request */
+		reset(call, NGHTTP2_PROTOCOL_ERROR); /* a second header within the request */
 	if (call->complete)
 		take_whole(call);
 	return 0;
@@ -460,8 +461,8 @@ static int on_stream_close(nghttp2_session *session, int32_t stream, uint32_t er
 		return 0;
 	count_reset(call->peer, error);
 	nghttp2_session_set_stream_user_data(session, stream, NULL);
-	/* Operations on the call now have no effect, but it still exists for the method.
-	 */
+	/* What the method does with the call now has no effect, but the call still exists for
+	 * it. */
 	call->ended = true;
 	grpc_call_tell(call);
 	grpc_call_free(call);
@@ -485,7 +486,8 @@ static int begin_answer(struct grpc_call *call)
 	nghttp2_data_provider fetch = {.read_callback = on_fetch};
 
 	if (call->begun)
-		/* Not an error: it is not waiting, and will find the message itself. */
+		/* An error means that the stream does not wait for data: it will
+		 * find the message by itself. */
 		(void)nghttp2_session_resume_data(call->peer->link.session, call->stream);
 	else if (nghttp2_submit_response(call->peer->link.session, call->stream, fields,
 					 ARRAY_SIZE(fields), &fetch) != 0)
@@ -499,7 +501,7 @@ int grpc_send(struct grpc_call *call, struct grpc_bytes message, bool latest)
 	struct grpc_outgoing *outgoing;
 
 	if (call->ended || call->peer->link.ended)
-		return 0; /* gone() follows */
+		return 0; /* gone() will be called */
 	if (latest)
 		drop_messages(call, false);
 	if (message.size > GRPC_UNSENT_MAX || call->unsent > GRPC_UNSENT_MAX - message.size)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client: when to connect, which connection a call uses, and when it is retried. grpc_answer.c
- * reads the answers.
+ * The client: decides when to connect, which connection a call uses, and when a call is retried.
+ * grpc_answer.c reads the answers.
  *
- * Only a call that has certainly not reached the other program is retried: it was never sent, or it
- * was refused as such (REFUSED_STREAM, or beyond the last stream of a GOAWAY).
+ * A call is retried only if it has certainly not reached the other program: it was never sent, or
+ * it was refused explicitly (REFUSED_STREAM, or a stream above the last one of a GOAWAY).
  */
 #include <poll.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 
 #include "kube/grpc_ask.h"
 
-/* connect() to a Unix socket with a full queue fails at once, and nothing signals when there is
- * room. */
+/* connect() to a Unix socket with a full queue fails at once, and nothing reports
+ * when there is room again. */
 enum { DIAL_TRIES = 100 };
 static const uint64_t dial_again_ns = 20000000;
 
@@ -40,7 +40,7 @@ static void free_asked(struct grpc_asked *asked)
 	free(asked);
 }
 
-/* The stream is no longer needed: the other end may stop. */
+/* Tells the other end that the stream is no longer needed. */
 static void cancel(const struct grpc_asked *asked)
 {
 	struct grpc_dialled *by = asked->by;
@@ -65,7 +65,7 @@ void grpc_asked_finish(struct grpc_asked *asked, enum grpc_status status, const 
 	free_asked(asked);
 }
 
-/* Only from the loop: a caller is never answered inside grpc_ask(). */
+/* Queues the call for the loop: answered() is never called inside grpc_ask(). */
 static void wait_for_turn(struct grpc_asked *asked, uint64_t within_ns)
 {
 	struct grpc_client *client = asked->client;
@@ -98,7 +98,7 @@ bool grpc_asked_again(struct grpc_asked *asked)
 	return true;
 }
 
-/* No new calls: the next one dials. */
+/* Takes no new calls: the next one opens a new connection. */
 static void retire(struct grpc_dialled *by)
 {
 	if (by->client->current == by)
@@ -174,8 +174,8 @@ static int dial(struct grpc_client *client)
 	return grpc_client_take(client, take_fd(&fd));
 }
 
-/* Whether the other end is still connected: it may have restarted, and the call would be lost
- * needlessly. */
+/* Whether the other end is still connected. It may have restarted, and a call
+ * would be lost needlessly. */
 static bool is_alive(const struct grpc_dialled *by)
 {
 	struct pollfd hangup = {.fd = by->link.fd, .events = POLLRDHUP};
@@ -183,7 +183,7 @@ static bool is_alive(const struct grpc_dialled *by)
 	return !by->link.ended && !by->link.hopeless && poll(&hangup, 1, 0) == 0;
 }
 
-/* The connection that there is, or a new one. */
+/* Returns the current connection, or a new one. */
 static int find_connection(struct grpc_client *client, struct grpc_dialled **ret_by)
 {
 	int r;
@@ -195,7 +195,7 @@ static int find_connection(struct grpc_client *client, struct grpc_dialled **ret
 	return r;
 }
 
-/* -EAGAIN: later. */
+/* -EAGAIN: try later. */
 static int send_off(struct grpc_asked *asked)
 {
 	struct grpc_dialled *by = NULL;
@@ -203,7 +203,7 @@ static int send_off(struct grpc_asked *asked)
 
 	if (r == 0)
 		r = grpc_asked_submit(asked, by);
-	/* After 2^30 calls there are no more numbers for streams. */
+	/* After 2^30 calls there are no more stream ids. */
 	if (r == NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE) {
 		retire(by);
 		r = find_connection(asked->client, &by);
@@ -222,7 +222,7 @@ static void fail_to_dial(struct grpc_asked *asked, int error)
 	grpc_asked_finish(asked, GRPC_UNAVAILABLE, text);
 }
 
-/* The calls that wait now, once each: a caller that is answered may ask again. */
+/* Sends the calls that wait now, each once: a caller that is answered may make another call. */
 static void on_soon(struct loop_timer *timer)
 {
 	struct grpc_client *client = container_of(timer, struct grpc_client, soon);
@@ -251,8 +251,8 @@ static void on_late(struct grpc_deadline *deadline)
 	struct grpc_asked *asked = container_of(deadline, struct grpc_asked, deadline);
 	struct grpc_dialled *by = asked->by;
 
-	/* Nothing has arrived since this call was sent: the peer does not respond, but another
-	 * process may have the path by now. */
+	/* Nothing has arrived since this call was sent. This peer does not respond, but by now the
+	 * path may belong to another process. */
 	if (by && by->link.heard == asked->heard_before)
 		retire(by);
 	grpc_asked_finish(asked, GRPC_DEADLINE_EXCEEDED, "the deadline has passed");
@@ -273,7 +273,7 @@ int grpc_client_open(struct loop *loop, const char *path, struct grpc_client **r
 		free(client);
 		return fault_set(why, -ENOMEM, "%s: out of memory", path);
 	}
-	/* Fails as little as the clock's timer, which has just been made. */
+	/* Like the clock's timer, which has just been created, this one does not fail. */
 	best_effort(loop_timer_init(loop, &client->soon, on_soon));
 	memcpy(client->path, path, strlen(path));
 	client->loop = loop;
@@ -352,7 +352,7 @@ int grpc_ask(struct grpc_client *client, const char *path, struct grpc_bytes req
 	asked->owner = owner;
 	if (within_ns)
 		grpc_clock_set(&client->clock, &asked->deadline, within_ns);
-	/* What goes wrong now is said from the loop. */
+	/* Failures from here on are reported by the loop. */
 	if (!list_empty(&client->waiting) || send_off(asked) < 0)
 		wait_for_turn(asked, 0);
 	*ret_asked = asked;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/grpc_clock.h"
 
-/* Thirty years: nobody waits, and no sum overflows. */
+/* Thirty years: nobody waits longer, and no sum overflows. */
 static const uint64_t never_ns = 1000000000ull * 1000000000;
 
 static struct grpc_deadline *first(const struct grpc_clock *clock)
@@ -57,7 +57,7 @@ void grpc_clock_set(struct grpc_clock *clock, struct grpc_deadline *deadline, ui
 
 void grpc_clock_forget(struct grpc_deadline *deadline)
 {
-	/* The timer is left as it is: at most it fires once in vain. */
+	/* The timer is not changed: at worst it fires once for nothing. */
 	list_remove(&deadline->link);
 }
 

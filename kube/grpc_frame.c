@@ -21,8 +21,8 @@ static int judge_header(const struct grpc_frame *frame, size_t most)
 	return wanted(frame) > most ? GRPC_FRAME_LARGE : 0;
 }
 
-/* Grows with the received data, not with the announced length: a thousand calls may announce 4
- * MiB each. */
+/* Grows with the received data, not with the announced length, because a thousand calls
+ * may announce 4 MiB each. */
 static int make_room(struct grpc_frame *frame, size_t more)
 {
 	size_t needed = frame->have + more, room = frame->room ? frame->room : FIRST_ROOM;

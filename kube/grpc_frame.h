@@ -15,15 +15,15 @@ enum { GRPC_FRAME_HEADER = 5 };
 /* Outcomes. */
 enum {
 	GRPC_FRAME_LARGE = 1,  /* longer than is allowed */
-	GRPC_FRAME_COMPRESSED, /* which we never announced that we can read */
+	GRPC_FRAME_COMPRESSED, /* we never announced that we can decompress */
 	GRPC_FRAME_SECOND,     /* there is more than one message */
-	GRPC_FRAME_BAD,	       /* no flag that gRPC knows */
+	GRPC_FRAME_BAD,	       /* the flag is unknown to gRPC */
 };
 
-/* All zero: nothing has come yet. */
+/* All zero: nothing has arrived yet. */
 struct grpc_frame {
 	uint8_t header[GRPC_FRAME_HEADER];
-	uint8_t headed; /* bytes of it received so far */
+	uint8_t headed; /* how many bytes of it have arrived */
 	uint8_t *bytes;
 	size_t have, room;
 };
@@ -32,8 +32,8 @@ struct grpc_frame {
  * be added. */
 must_check int grpc_frame_take(struct grpc_frame *frame, struct grpc_bytes in, size_t most);
 
-/* Whether nothing has arrived at all, and whether the message is complete. Neither: it is cut
- * short. */
+/* Whether nothing has arrived, or the whole message. If neither is true, the message is
+ * incomplete. */
 bool grpc_frame_is_empty(const struct grpc_frame *frame);
 bool grpc_frame_is_whole(const struct grpc_frame *frame);
 

@@ -5,11 +5,11 @@
 #include <sys/socket.h>
 
 enum {
-	READ_SIZE = 64 << 10,  /* at once; the others have their turn before it goes on */
-	WRITE_SIZE = 64 << 10, /* in one system call */
-	WRITE_ROUND = 1 << 20, /* before the others have their turn */
-	/* nghttp2 returns one frame at a time: a header of 9 bytes, up to 16 KiB, and a byte of
-	 * padding's length. */
+	READ_SIZE = 64 << 10,  /* bytes per call; then other connections have their turn */
+	WRITE_SIZE = 64 << 10, /* bytes per system call */
+	WRITE_ROUND = 1 << 20, /* bytes before other connections have their turn */
+	/* nghttp2 returns one frame at a time: 9 bytes of header, up to 16 KiB, and a byte
+	 * for the padding's length. */
 	CHUNK_MAX = (16 << 10) + 16,
 	WINDOW_STREAM = 1 << 20,
 	WINDOW_CONNECTION = 4 << 20,
@@ -40,8 +40,9 @@ void grpc_link_end(struct grpc_link *link, const char *reason)
 		return;
 	link->ended = true;
 	snprintf(link->reason, sizeof(link->reason), "%s", reason);
-	/* The other end learns it now. What it has sent meanwhile is discarded: closing with
-	 * unread bytes would hide our last frames behind an error. */
+	/* The other end learns it at once. What it has sent meanwhile is read and discarded: if
+	 * unread bytes remained, closing would hide our last frames behind an error
+	 * (ECONNRESET). */
 	shutdown(link->fd, SHUT_RDWR);
 	while (recv(link->fd, (uint8_t[4096]){0}, 4096, MSG_DONTWAIT) > 0) {
 	}
@@ -60,7 +61,7 @@ void grpc_link_wake(struct grpc_link *link)
 		watch_for(link, link->events | LOOP_WRITE);
 }
 
-/* >0: that many bytes were sent; 0: the socket accepts no more now. */
+/* > 0: so many bytes were sent; 0: the socket accepts no more now. */
 static ssize_t push(const struct grpc_link *link, const uint8_t *bytes, size_t size)
 {
 	ssize_t n = send(link->fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -70,7 +71,7 @@ static ssize_t push(const struct grpc_link *link, const uint8_t *bytes, size_t s
 	return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 }
 
-/* 0: all of the rest is out; 1: the socket takes no more. */
+/* 0: all of the rest was sent; 1: the socket accepts no more now. */
 static int push_rest(struct grpc_link *link)
 {
 	while (link->rest) {
@@ -99,7 +100,8 @@ static int keep_rest(struct grpc_link *link, const uint8_t *bytes, size_t size)
 	return 1;
 }
 
-/* The next frames, as many as fit, so that a thousand answers are a few system calls. */
+/* Collects the next frames, as many as fit, so that a thousand answers take
+ * only a few system calls. */
 static int collect(struct grpc_link *link, uint8_t buffer[WRITE_SIZE], size_t *ret_size)
 {
 	size_t size = 0;
@@ -121,7 +123,8 @@ static int collect(struct grpc_link *link, uint8_t buffer[WRITE_SIZE], size_t *r
 	return 0;
 }
 
-/* 0: nothing is left; 1: there is more, but the socket is full or it is others' turn. */
+/* 0: nothing is left to send; 1: there is more, but the socket is full or other
+ * connections have their turn. */
 static int transmit(struct grpc_link *link, size_t most)
 {
 	uint8_t buffer[WRITE_SIZE];
@@ -150,7 +153,7 @@ static int transmit(struct grpc_link *link, size_t most)
 	return r;
 }
 
-/* 0: there was something, or there is nothing now. */
+/* 0: something was read, or there is nothing to read now. */
 static int receive(struct grpc_link *link)
 {
 	uint8_t buffer[READ_SIZE];
@@ -167,7 +170,7 @@ static int receive(struct grpc_link *link)
 	return taken < 0 ? -EPROTO : 0;
 }
 
-/* Why nothing more can be expected, apart from our last frames; NULL: the connection continues. */
+/* Returns why nothing more can be expected but our last frames; NULL: the connection continues. */
 static const char *is_over(const struct grpc_link *link, int left)
 {
 	if (link->hopeless)
@@ -191,7 +194,7 @@ static void on_ready(struct loop_watch *watch, int events)
 		end_with(link, r);
 	else if (!link->ended && is_over(link, r))
 		grpc_link_end(link, is_over(link, r));
-	/* It asks and asks, and never fetches the answers. */
+	/* The peer sends requests but never reads the answers. */
 	else if (!link->ended &&
 		 nghttp2_session_get_outbound_queue_size(link->session) > GRPC_QUEUED_MAX)
 		grpc_link_end(link, "the other end does not read");
@@ -216,8 +219,8 @@ int grpc_link_count_header(struct grpc_link *link, size_t name, size_t value)
 	return link->header_bytes > GRPC_HEADERS_MAX;
 }
 
-/* nghttp2 has ended the connection for a fault of the other end (a flood of resets is one, which it
- * would go on to listen to). */
+/* nghttp2 has ended the connection because of a fault of the other end. This includes a flood of
+ * resets, after which nghttp2 itself would go on reading. */
 static int on_frame_leaves(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
 	struct grpc_link *link = user;
@@ -236,9 +239,9 @@ static int open_session(struct grpc_link *link, const nghttp2_session_callbacks 
 	return nghttp2_session_client_new2(&link->session, callbacks, link, option);
 }
 
-/* Not NO_RFC7540_PRIORITIES: in that mode nghttp2 1.52 frees an item twice when a stream's first
- * DATA frame finds no memory (tests/unit/test_grpc_memory.c). What peers may put into its tree of
- * priorities, nghttp2 bounds. */
+/* NO_RFC7540_PRIORITIES is not set: in that mode nghttp2 1.52 frees an item twice when a stream's
+ * first DATA frame finds no memory (tests/unit/test_grpc_memory.c). nghttp2 limits what peers may
+ * add to its tree of priorities. */
 static int submit_settings(nghttp2_session *session, bool server)
 {
 	nghttp2_settings_entry settings[] = {
@@ -255,7 +258,7 @@ static int submit_settings(nghttp2_session *session, bool server)
 	return r;
 }
 
-/* Everything but memory is ours to get right. */
+/* Only a lack of memory can fail here; everything else would be our mistake. */
 static int make_session(struct grpc_link *link)
 {
 	nghttp2_session_callbacks *callbacks = NULL;
@@ -263,9 +266,9 @@ static int make_session(struct grpc_link *link)
 	int r = -1;
 
 	if (nghttp2_session_callbacks_new(&callbacks) == 0 && nghttp2_option_new(&option) == 0) {
-		/* Strictly, nghttp2 refuses a '/' in :authority, and that there is none: grpc-go
-		 * before 1.57 sends the socket's path raw. What matters is looked at by the server.
-		 */
+		/* The strict mode refuses an :authority that is missing or contains a '/',
+		 * and grpc-go before 1.57 sends the socket's path unescaped. The server
+		 * checks the fields that matter. */
 		nghttp2_option_set_no_http_messaging(option, link->class->server);
 		nghttp2_option_set_no_closed_streams(option, 1);
 		nghttp2_session_callbacks_set_before_frame_send_callback(callbacks,

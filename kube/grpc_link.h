@@ -29,8 +29,9 @@ struct grpc_link_class {
 	/* Bytes were read or written; called by the loop. The link may have ended. NULL: no call.
 	 */
 	void (*settled)(struct grpc_link *link);
-	/* It has ended: nghttp2 makes no more callbacks, and the memory is the owner's. Called
-	 * once by the loop; `reason` is part of a sentence ("it was closed by the other end"). */
+	/* The link has ended: nghttp2 makes no more callbacks, and the memory belongs to
+	 * the owner. Called once by the loop; `reason` is part of a sentence ("it was
+	 * closed by the other end"). */
 	void (*gone)(struct grpc_link *link, const char *reason);
 	bool server;
 };
@@ -40,13 +41,13 @@ struct grpc_link {
 	nghttp2_session *session;
 	const struct grpc_link_class *class;
 	int fd;
-	int events;	     /* that are watched */
-	bool ended;	     /* nothing goes in or out any more */
-	bool deaf;	     /* nothing more is read */
-	bool hopeless;	     /* nghttp2 has queued its last frame: when it is sent, the link ends */
-	size_t header_bytes; /* of the block that is coming in */
-	uint64_t heard;	     /* bytes that ever came */
-	uint8_t *rest;	     /* what the socket did not take */
+	int events;	     /* the events that are watched for */
+	bool ended;	     /* nothing is read or sent any more */
+	bool deaf;	     /* nothing is read any more */
+	bool hopeless;	     /* nghttp2 has queued its last frame; the link ends once it is sent */
+	size_t header_bytes; /* of the header block that is being received */
+	uint64_t heard;	     /* bytes received in total */
+	uint8_t *rest;	     /* what the socket has not accepted yet */
 	size_t rest_size, rest_sent;
 	char reason[96];
 };
@@ -55,19 +56,18 @@ struct grpc_link {
 must_check int grpc_link_init(struct grpc_link *link, struct loop *loop, int fd,
 			      const struct grpc_link_class *class);
 
-/* nghttp2 was given something to send. */
+/* Call it when nghttp2 has something to send. */
 void grpc_link_wake(struct grpc_link *link);
 
 /* Stops reading, sends what can be sent now, and ends. Call it from the loop, not from nghttp2. */
 void grpc_link_finish(struct grpc_link *link, const char *reason);
 
-/* Nothing more is sent. gone() follows. Does nothing if it has ended. */
+/* Sends nothing more; gone() will be called. Does nothing if the link has ended. */
 void grpc_link_end(struct grpc_link *link, const char *reason);
 
-/* For the owner's on_header: whether the field is acceptable (0), too much (1), or the whole
- * connection is too much (<0: nghttp2's error, to be returned to it). on_begin_headers sets
- * header_bytes to
- * 0. */
+/* For the owner's on_header. 0: the header block fits into GRPC_HEADERS_MAX so far; 1: it does not;
+ * < 0: it does not even fit into GRPC_HEADERS_END, and this error of nghttp2's, returned to it,
+ * ends the connection. on_begin_headers must set header_bytes to 0. */
 must_check int grpc_link_count_header(struct grpc_link *link, size_t name, size_t value);
 
 #define GRPC_FIELD(field, text)                                                                    \

@@ -9,12 +9,12 @@
 #include "kube/grpc_link.h"
 
 enum {
-	/* Calls that a peer may abandon, beyond the number that it has seen to the end. */
+	/* How many calls a peer may abandon, beyond the number that it has completed. */
 	GRPC_RESETS_MAX = 1000,
-	/* Bytes of incomplete requests: of a connection, of all. */
+	/* Bytes of incomplete requests: of one connection, and of all. */
 	GRPC_HELD_PEER_MAX = 16 << 20,
 	GRPC_HELD_MAX = 64 << 20,
-	/* Bytes of one call's answers that wait for the reader. */
+	/* Bytes of one call's answers that the reader has not fetched. */
 	GRPC_UNSENT_MAX = 64 << 20,
 };
 
@@ -26,12 +26,12 @@ struct grpc_server {
 	size_t count;
 	void *owner;
 	void (*closed)(void *owner);
-	struct list peers; /* the one that has been silent the longest comes first */
+	struct list peers; /* sorted: the one that has been silent the longest is first */
 	size_t held;
-	unsigned handles; /* what must be closed before this is freed */
+	unsigned handles; /* handles that must be closed before this is freed */
 	bool closing;
 	int fd;
-	dev_t device; /* the socket's place */
+	dev_t device; /* identifies the socket's file */
 	ino_t inode;
 	char path[];
 };
@@ -43,7 +43,7 @@ struct grpc_peer {
 	struct list of_server, calls;
 	struct grpc_clock clock;
 	size_t held;
-	unsigned resets; /* that it may still do */
+	unsigned resets; /* resets that are still allowed */
 };
 
 struct grpc_call {
@@ -53,15 +53,15 @@ struct grpc_call {
 	const struct grpc_method *method;
 	void *kept;
 	struct grpc_frame request;
-	struct list messages; /* of the answer, that have not left */
+	struct list messages; /* answers that have not been sent */
 	size_t unsent;
-	char *message; /* the status' sentence, encoded */
+	char *message; /* the status' message, encoded */
 	enum grpc_status status;
 	int32_t stream;
 	int http_status;		       /* the HTTP status, if it is not a gRPC call */
 	uint64_t timeout_ns;		       /* UINT64_MAX: none */
 	bool posted, grpc, bad_timeout, large; /* what its header says */
-	bool complete;			       /* the caller has said all */
+	bool complete;			       /* the caller has sent everything */
 	bool lent;  /* the method owns it, and is told when the caller leaves */
 	bool begun; /* the answer has begun */
 	bool ended;
@@ -69,13 +69,13 @@ struct grpc_call {
 
 void grpc_call_callbacks(nghttp2_session_callbacks *callbacks);
 
-/* The answer has ended; what the method does with the call now has no effect. */
+/* Ends the answer. What the method does with the call afterwards has no effect. */
 void grpc_call_finish(struct grpc_call *call, enum grpc_status status, const char *message);
 
 /* Tells the method, if it owns the call, that the call is gone. */
 void grpc_call_tell(struct grpc_call *call);
 
-/* Its stream is no more. */
+/* Frees the call. Its stream must be closed. */
 void grpc_call_free(struct grpc_call *call);
 
 void grpc_call_late(struct grpc_deadline *deadline);

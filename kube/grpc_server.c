@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server's sockets. What peers taught:
+ * The server's sockets. What we learned from other peers:
  *
- * - listen() with SOMAXCONN: beyond the queue connect() to a Unix socket fails with EAGAIN at once,
- * and a kubelet that comes back dials everybody.
- * - The mode is set before bind(): so there is no moment in which others could connect, and no
- * umask to be changed for all threads.
- * - Only a socket is unlinked, and only our own: a kubelet that starts clears its folder, and a
- *   successor of ours may have bound there since. The inode is not used again while we have it
- * bound.
+ *  - listen() uses SOMAXCONN: if the queue is full, connect() to a Unix socket fails with EAGAIN at
+ *    once, and a kubelet that restarts connects to every plugin.
+ *  - The mode is set before bind(), so that others can never connect, and the umask need not be
+ *    changed for all threads.
+ *  - Only a socket is unlinked, and only our own: a kubelet clears its folder when it starts, and
+ *    our successor may have bound its socket there since. While ours is bound, its inode is not
+ *    reused.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -19,7 +19,7 @@
 
 enum { ACCEPT_ROUND = 16 };
 
-static const uint64_t full_ns = 100000000; /* without descriptors: until somebody closed one */
+static const uint64_t full_ns = 100000000; /* without free descriptors: how long to wait for one */
 
 static void release(struct grpc_server *server)
 {
@@ -45,7 +45,7 @@ static void leave(struct grpc_peer *peer)
 	grpc_clock_close(&peer->clock, on_clock_closed);
 }
 
-/* A method may do anything when it is told, but no more calls of this peer arrive. */
+/* When the method is notified it may do anything, but this peer makes no more calls. */
 static void on_gone(struct grpc_link *link, const char *reason)
 {
 	struct grpc_peer *peer = container_of(link, struct grpc_peer, link);
@@ -65,7 +65,7 @@ static void end_peer(struct grpc_peer *peer, const char *reason)
 	grpc_link_end(&peer->link, reason);
 }
 
-/* Keeps the list in the order of who was last heard. */
+/* Keeps the list sorted by when the peers were last heard from. */
 static void on_settled(struct grpc_link *link)
 {
 	struct grpc_peer *peer = container_of(link, struct grpc_peer, link);
@@ -92,7 +92,7 @@ static unsigned count_live(const struct grpc_server *server)
 	return live;
 }
 
-/* An idle connection makes room for a new one. */
+/* Closes an idle connection to make room for a new one. */
 static void make_room(struct grpc_server *server)
 {
 	if (count_live(server) < GRPC_CONNECTIONS_MAX)
@@ -158,8 +158,8 @@ static void on_dialled(struct loop_watch *watch, int events)
 	}
 }
 
-/* The last frames are sent here, not in grpc_server_close(), which a method may call inside
- * nghttp2. */
+/* Sends the last frames. This cannot be done in grpc_server_close(), which a method
+ * may call inside nghttp2. */
 static void close_peers(struct grpc_server *server)
 {
 	list_for_each(link, &server->peers)
@@ -226,7 +226,7 @@ void grpc_server_close(struct grpc_server *server, void (*closed)(void *owner))
 		return;
 	server->closing = true;
 	server->closed = closed;
-	server->count = 0; /* borrowed, and perhaps soon gone */
+	server->count = 0; /* the methods are borrowed, and may be freed soon */
 	if (is_ours(server))
 		unlink(server->path);
 	list_for_each(link, &server->peers)
@@ -240,7 +240,7 @@ void grpc_server_close(struct grpc_server *server, void (*closed)(void *owner))
 	loop_unwatch(&server->listening, on_listening_closed);
 }
 
-/* The owner of an existing socket has died, or will notice that its path is gone. */
+/* Removes an existing socket. Its owner has died, or will notice that its path is gone. */
 static int clear_place(const char *path, struct fault *why)
 {
 	struct stat about;
@@ -281,7 +281,7 @@ static int listen_at(const char *path, unsigned mode, int *ret_fd, struct fault 
 	return 0;
 }
 
-/* Takes `fd`. */
+/* Takes over `fd`. */
 static int start(struct grpc_server *server, int fd)
 {
 	owned(close) int place = fd;

@@ -27,8 +27,8 @@ size_t grpc_text_encode(const char *message, char encoded[GRPC_TEXT_ENCODED_MAX]
 	return length;
 }
 
-/* Writes one byte more than fits into a message, so that what was cut shows as cut to text_fit().
- */
+/* Writes up to one byte more than fits into a message, so that text_fit()
+ * recognizes that it was cut. */
 void grpc_text_decode(struct grpc_bytes encoded, char message[GRPC_MESSAGE_MAX + 1])
 {
 	char decoded[GRPC_MESSAGE_MAX + 2];
@@ -43,7 +43,7 @@ void grpc_text_decode(struct grpc_bytes encoded, char message[GRPC_MESSAGE_MAX +
 			c = (uint8_t)(text_hex(at[1]) << 4 | text_hex(at[2]));
 			i += 2;
 		}
-		/* A NUL would be the end of the sentence. */
+		/* A NUL would end the sentence. */
 		decoded[length++] = c ? (char)c : '?';
 	}
 	decoded[length] = '\0';
@@ -53,7 +53,7 @@ void grpc_text_decode(struct grpc_bytes encoded, char message[GRPC_MESSAGE_MAX +
 	text_make_plain(message);
 }
 
-/* -EBADMSG: not just digits, `least` to `most` of them. */
+/* -EBADMSG: the text is not `least` to `most` digits. */
 static int64_t digits_of(struct grpc_bytes text, size_t least, size_t most)
 {
 	int64_t value = 0;
@@ -84,14 +84,14 @@ int grpc_text_http_status(struct grpc_bytes text)
 	return value < 100 ? -EBADMSG : (int)value;
 }
 
-/* The table of gRPC's http-grpc-status-mapping. */
+/* The table of gRPC's document http-grpc-status-mapping. */
 enum grpc_status grpc_text_from_http(int http_status)
 {
 	switch (http_status) {
 	case 400:
 		return GRPC_INTERNAL;
 	case 401:
-		return (enum grpc_status)16; /* unauthenticated: we never say it ourselves */
+		return (enum grpc_status)16; /* UNAUTHENTICATED, which we never send ourselves */
 	case 403:
 		return GRPC_PERMISSION_DENIED;
 	case 404:
@@ -106,7 +106,7 @@ enum grpc_status grpc_text_from_http(int http_status)
 	}
 }
 
-/* The table of gRPC's PROTOCOL-HTTP2. */
+/* The table of gRPC's document PROTOCOL-HTTP2. */
 enum grpc_status grpc_text_from_reset(uint32_t error_code)
 {
 	switch (error_code) {
@@ -142,7 +142,7 @@ void grpc_text_timeout(uint64_t within_ns, char text[GRPC_TEXT_TIMEOUT_MAX])
 	const struct timeout_unit *unit = timeout_units;
 	uint64_t value = within_ns;
 
-	/* The finest unit in which it has 8 digits: gRPC allows no more. */
+	/* Uses the finest unit in which the value has at most 8 digits, gRPC's limit. */
 	while (value > TIMEOUT_MOST && unit + 1 < timeout_units + ARRAY_SIZE(timeout_units)) {
 		unit++;
 		value = within_ns / unit->ns + (within_ns % unit->ns != 0);
@@ -162,7 +162,7 @@ int grpc_text_parse_timeout(struct grpc_bytes text, uint64_t *ret_ns)
 	for (size_t i = 0; i < ARRAY_SIZE(timeout_units); i++) {
 		if (timeout_units[i].name != text.data[text.size - 1])
 			continue;
-		/* 99999999 hours are 20 times what 64 bits of nanoseconds hold. */
+		/* 99999999 hours are 20 times what fits into 64 bits of nanoseconds. */
 		if (__builtin_mul_overflow((uint64_t)value, timeout_units[i].ns, ret_ns))
 			*ret_ns = UINT64_MAX;
 		return 0;

@@ -12,9 +12,9 @@ enum {
 	GRPC_TEXT_TIMEOUT_MAX = 16,
 };
 
-/* grpc-message: what is not printable ASCII, and '%', is written as %XX. At most GRPC_MESSAGE_MAX
- * bytes of the sentence; no character is cut in two. NULL: none. Returns the length; ends with a
- * NUL. */
+/* Encodes a grpc-message: every byte but printable ASCII, and '%', becomes %XX. Takes at most
+ * GRPC_MESSAGE_MAX bytes of the message, without cutting a character in two. NULL: none. Returns
+ * the length; the text ends with a NUL. */
 size_t grpc_text_encode(const char *message, char encoded[GRPC_TEXT_ENCODED_MAX]);
 
 /* The reverse; the result is always safe to display (base/text.h). */
@@ -23,7 +23,7 @@ void grpc_text_decode(struct grpc_bytes encoded, char message[GRPC_MESSAGE_MAX +
 /* -EBADMSG: it is not a number. Numbers unknown to gRPC are GRPC_UNKNOWN. */
 must_check int grpc_text_status(struct grpc_bytes text);
 
-/* Three digits, 100 to 999. -EBADMSG: it is not. */
+/* Accepts three digits, 100 to 999. -EBADMSG: anything else. */
 must_check int grpc_text_http_status(struct grpc_bytes text);
 
 /* The gRPC status for an HTTP status that came instead of one. */

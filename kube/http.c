@@ -15,8 +15,8 @@
 static const uint64_t second_ns = 1000000000;
 
 struct seat {
-	int fd;		   /* borrowed of a connection; -1: free */
-	uint64_t since_ns; /* it was made, or its last answer was over */
+	int fd;		   /* borrowed from a connection; -1: free */
+	uint64_t since_ns; /* when it was accepted, or its last answer ended */
 };
 
 struct http {
@@ -30,7 +30,7 @@ struct http {
 	void (*answer)(void *owner, const char *path, struct http_answer *ret_answer);
 	void *owner;
 	bool busy, closed;
-	bool has_room; /* a connection has ended, and libmicrohttpd may not have looked since */
+	bool has_room; /* a connection has ended, and libmicrohttpd may not have run since */
 };
 
 static const char *word_of(unsigned status)
@@ -82,7 +82,8 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status
 	return reply(connection, &answer);
 }
 
-/* A client that reads metrics sends no body; and with two lengths, two parsers may disagree. */
+/* A client that reads metrics sends no body. Besides, two parsers may disagree about a
+ * request with two lengths. */
 static bool has_content(struct MHD_Connection *connection)
 {
 	const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
@@ -196,7 +197,7 @@ static void on_watch_closed(struct loop_watch *watch)
 	loop_timer_close(&container_of(watch, struct http, watch)->timer, on_timer_closed);
 }
 
-/* One handle after the other: libuv does not say which of two it closes first. */
+/* Closes one handle after the other, because libuv does not define which of two it closes first. */
 static void dismantle(struct http *http)
 {
 	loop_disarm(&http->timer);
@@ -205,7 +206,7 @@ static void dismantle(struct http *http)
 	else
 		on_watch_closed(&http->watch);
 	if (http->server)
-		MHD_stop_daemon(http->server); /* closes the descriptor that listens */
+		MHD_stop_daemon(http->server); /* also closes the listening descriptor */
 	http_unlisten(&http->address, &http->own);
 }
 
@@ -225,8 +226,8 @@ static void go_on(struct http *http)
 	next_ns = cut_the_slow(http);
 	if (MHD_get_timeout(http->server, &wait_ms) == MHD_YES && wait_ms * 1000000 < next_ns)
 		next_ns = wait_ms * 1000000;
-	/* While all places are taken it does not watch for new connections; it resumes when it
-	 * runs next. */
+	/* While its limit is reached, libmicrohttpd does not watch for new connections. It
+	 * resumes when it runs next. */
 	if (http->has_room)
 		next_ns = 0;
 	if (next_ns == UINT64_MAX)
@@ -272,7 +273,7 @@ static int start(struct http *http, struct loop *loop, int fd)
 		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
 		MHD_OPTION_NOTIFY_COMPLETED, on_answered, http, MHD_OPTION_END);
 	if (!http->server)
-		return -ENOMEM; /* whether it has closed the descriptor, it does not tell */
+		return -ENOMEM; /* it does not say whether it closed the descriptor */
 	about = MHD_get_daemon_info(http->server, MHD_DAEMON_INFO_EPOLL_FD);
 	r = about ? loop_watch(loop, &http->watch, about->epoll_fd, LOOP_READ, on_ready) : -ENOTSUP;
 	if (r == 0)
@@ -328,6 +329,6 @@ void http_close(struct http *http)
 	if (!http || http->closed)
 		return;
 	http->closed = true;
-	if (!http->busy) /* else when libmicrohttpd has returned */
+	if (!http->busy) /* otherwise it is done when libmicrohttpd returns */
 		dismantle(http);
 }

@@ -12,7 +12,7 @@
 enum {
 	HTTP_CONNECTIONS_MAX = 32,
 	HTTP_PATIENCE_S =
-		20, /* from a connection, or its last answer, to the end of the next answer */
+		20, /* from the accept, or the last answer, to the end of the next answer */
 	HTTP_HEAD_MAX = 16 << 10, /* of a request's line and headers */
 };
 

@@ -94,7 +94,8 @@ int http_address_read(const char *text, struct http_address *ret_address, struct
 	return 0;
 }
 
-/* Whether a process answers on a socket's file; a dead process's socket refuses. */
+/* Removes the file of a dead process's socket, which refuses connections. A socket on which
+ * a process listens stays. */
 static int clear_path(const struct sockaddr_un *name)
 {
 	struct stat about;
@@ -126,7 +127,7 @@ static int open_socket(const struct http_address *address, bool *ret_no_family)
 
 		if (r < 0)
 			return r;
-		fchmod(fd, 0600); /* before bind(): so that it never was open to others */
+		fchmod(fd, 0600); /* before bind(), so that others could never connect */
 	} else {
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	}

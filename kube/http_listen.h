@@ -17,7 +17,8 @@ struct http_address {
 must_check int http_address_read(const char *text, struct http_address *ret_address,
 				 struct fault *why);
 
-/* A descriptor. `text` is for the sentence. *ret_own: the socket's file, of a Unix socket. */
+/* Returns a descriptor. `text` is for the sentence. *ret_own identifies the file of a Unix
+ * socket. */
 must_check int http_listen(const struct http_address *address, const char *text,
 			   struct stat *ret_own, struct fault *why);
 
