@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What alloc-cost and start-cost measure: pairs WHAT BYTES LIVE COUNT. Opens the driver as programs
- * do, makes a context and calls COUNT times, while LIVE other allocations of so many bytes are
- * there. WHAT: init (cuInit and no more), alloc, async, sync (cuCtxSynchronize), segments (takes 16
- * and frees them, as a caching allocator does), until (alloc, until standard input ends).
+ * What alloc-cost, swap-alone and start-cost measure: pairs WHAT BYTES LIVE COUNT. Opens the driver
+ * as programs do, makes a context and calls COUNT times, while LIVE other allocations of so many
+ * bytes are there. WHAT: init (cuInit and no more), alloc, async, sync (cuCtxSynchronize), launch
+ * (of a kernel that does nothing), segments (takes 16 and frees them, as a caching allocator does),
+ * timed (alloc, and prints the microseconds of a pair), until (alloc, until standard input ends).
  */
 #include <dlfcn.h>
 #include <poll.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cuda/prototypes.h"
@@ -58,6 +60,24 @@ static void pairs(size_t bytes, unsigned long live, unsigned long count)
 	free(held);
 }
 
+static double now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static void timed(size_t bytes, unsigned long live, unsigned long count)
+{
+	double from;
+
+	pairs(bytes, live, 1);
+	from = now_us();
+	pairs(bytes, 0, count);
+	printf("%.1f\n", (now_us() - from) / (double)count);
+}
+
 static void segments(size_t bytes, unsigned long count)
 {
 	api_fn_cuMemAlloc_v2 *alloc = CALL(cuMemAlloc_v2);
@@ -101,6 +121,31 @@ static void waits(unsigned long count)
 		must(wait(), "cuCtxSynchronize");
 }
 
+static const char nothing[] = ".version 6.0\n"
+			      ".target sm_50\n"
+			      ".address_size 64\n"
+			      ".visible .entry nothing()\n"
+			      "{\n"
+			      "ret;\n"
+			      "}\n";
+
+static void launches(size_t bytes, unsigned long live, unsigned long count)
+{
+	api_fn_cuLaunchKernel *launch = CALL(cuLaunchKernel);
+	CUmodule module;
+	CUfunction kernel;
+
+	must(CALL(cuModuleLoadData)(&module, nothing), "cuModuleLoadData");
+	must(CALL(cuModuleGetFunction)(&kernel, module, "nothing"), "cuModuleGetFunction");
+	pairs(bytes, live, 0);
+	for (unsigned long i = 0; i < count; i++) {
+		must(launch(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), "cuLaunchKernel");
+		if (i % AHEAD == 0)
+			waits(1);
+	}
+	waits(1);
+}
+
 static int ended(void)
 {
 	struct pollfd input = {.fd = 0, .events = POLLIN};
@@ -125,7 +170,8 @@ int main(int argc, char **argv)
 	pthread_t thread;
 
 	if (argc != 5) {
-		fprintf(stderr, "usage: pairs init|alloc|async|sync|segments|until "
+		fprintf(stderr, "usage: pairs "
+				"init|alloc|async|sync|launch|segments|timed|until "
 				"BYTES LIVE COUNT\n");
 		return 2;
 	}
@@ -143,6 +189,10 @@ int main(int argc, char **argv)
 		async_pairs(bytes, live, count);
 	else if (strcmp(argv[1], "sync") == 0)
 		waits(count);
+	else if (strcmp(argv[1], "launch") == 0)
+		launches(bytes, live, count);
+	else if (strcmp(argv[1], "timed") == 0)
+		timed(bytes, live, count);
 	else if (strcmp(argv[1], "segments") == 0)
 		segments(bytes, count);
 	else

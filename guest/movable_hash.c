@@ -182,6 +182,18 @@ void movable_hash_copied(unsigned slot, uint64_t bytes, CUevent copied)
 	hash.known = true;
 }
 
+bool movable_hash_late(unsigned slot, uint64_t address, uint64_t bytes, CUstream stream)
+{
+	bool begun;
+
+	if (!hash.known || !hash.worth)
+		return false;
+	hash.bytes[slot] = bytes;
+	begun = launch(slot, address, stream) == CUDA_SUCCESS;
+	hash.bytes[slot] = 0; /* it is not measured: no copy follows */
+	return begun;
+}
+
 void movable_hash_read(unsigned slot, uint64_t ret_hash[2])
 {
 	memcpy(ret_hash, &hash.found[(size_t)slot * 2], SLOT_BYTES);

@@ -22,5 +22,8 @@ bool movable_hash_begin(unsigned slot, uint64_t address, uint64_t bytes, CUstrea
 /* After the hash the whole block was copied, until `copied`. */
 void movable_hash_copied(unsigned slot, uint64_t bytes, CUevent copied);
 
+/* Begins hashing a block that was copied without it, if that is known to be worthwhile now. */
+bool movable_hash_late(unsigned slot, uint64_t address, uint64_t bytes, CUstream stream);
+
 /* To be called after the stream has got that far. */
 void movable_hash_read(unsigned slot, uint64_t ret_hash[2]);

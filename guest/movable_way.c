@@ -310,6 +310,19 @@ static void has_left(struct movable_block *block, bool copied)
 	movable_say();
 }
 
+/* The first blocks are copied before it is known whether hashing is worthwhile. If it is, they are
+ * hashed as well before they leave: otherwise they would be copied a second time, unchanged. */
+static bool hash_late(struct flight *flight)
+{
+	unsigned slot = (unsigned)(flight - movable_mover.out.flight);
+
+	flight->hashes =
+		movable_hash_late(slot, flight->block->address, flight->block->bytes,
+				  movable_mover.out.stream) &&
+		real(cuEventRecord)(flight->event, movable_mover.out.stream) == CUDA_SUCCESS;
+	return flight->hashes;
+}
+
 /* The oldest one, if it is complete. */
 bool movable_end_out(void)
 {
@@ -336,6 +349,8 @@ bool movable_end_out(void)
 	}
 	if (r == CUDA_SUCCESS && flight->copies)
 		movable_hash_copied(movable_mover.out.first, flight->block->bytes, flight->event);
+	if (r == CUDA_SUCCESS && !flight->hashes && hash_late(flight))
+		return true;
 	best_effort(land(&movable_mover.out));
 	if (r != CUDA_SUCCESS) {
 		cannot_leave(flight->block);

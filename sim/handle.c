@@ -5,7 +5,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Open addressing; a removed entry leaves HANDLE_GONE so that later ones are still found. */
+/* Open addressing; a removed entry leaves HANDLE_GONE so that later ones are still found, and the
+ * next one that comes past takes its place: what is made and destroyed in turn often has the same
+ * address, and would otherwise fill the table from there on. */
 #define HANDLE_GONE   ((const void *)1)
 #define HANDLE_FEWEST 256
 
@@ -47,10 +49,10 @@ static void handle_put(enum handle_kind kind, const void *object)
 	size_t mask = handles.size - 1;
 	size_t at = handle_hash(object, kind) & mask;
 
-	while (handles.entries[at].object)
+	while (handles.entries[at].object && handles.entries[at].object != HANDLE_GONE)
 		at = (at + 1) & mask;
+	handles.used += !handles.entries[at].object;
 	handles.entries[at] = (struct handle_entry){object, kind};
-	handles.used++;
 	handles.alive++;
 }
 

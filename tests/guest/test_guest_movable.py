@@ -250,6 +250,17 @@ def test_a_copy_that_was_not_written_to_is_not_made_again():
         load.check(0)
 
 
+def test_what_left_before_a_hash_was_known_to_be_worth_it_is_not_copied_again_either():
+    with Machine(METE_SIM_LINK_RATE="20k") as machine, Load(machine) as load:
+        load.take(6 * MIB, 1000)
+        machine.fake.round(load.guest)
+        copied = load.guest.total["copied"]
+        assert copied == 8 * MIB, copied
+        machine.fake.round(load.guest)
+        assert load.guest.total["copied"] == copied and load.moves("saved") == 8 * MIB, (load.guest.total, load.moves("saved"))
+        load.check(0, 1)
+
+
 def test_segments_are_had_before_there_is_pressure_and_given_back_when_they_are_wanted():
     with Machine() as machine, Load(machine) as load:
         load.take(8 * MIB, 1000)

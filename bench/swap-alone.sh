@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# About: what movable memory costs a tenant that is alone
+# What `--swap auto` costs a tenant that is alone on its device, against `--swap off`: instructions of the
+# calling thread (callgrind), on the simulated driver, under a real `mete run`, as the difference of two run
+# lengths. Of a launch: the guest's own, since the rest depends on when the simulator's threads run. Of a pair
+# of allocating and freeing: with the driver's part, because movable memory takes more calls of the driver;
+# and the guest's own. Modelled: by the times that the simulated device takes for these calls.
+set -eu
+cd "$(dirname "$0")/.."
+. bench/under_mete.inc
+
+moves() { "$build/cli/mete" run --swap auto -- "$@"; }
+stays() { "$build/cli/mete" run --swap off -- "$@"; }
+
+# counted moves|stays WHAT BYTES LIVE COUNT: instructions of the calling thread, and the guest's part of them.
+counted() {
+	how=$1
+	shift
+	"$how" valgrind --tool=callgrind --separate-threads=yes -q --callgrind-out-file="$scratch/out" \
+		"$build/bench/pairs" "$@" </dev/null >&2
+	awk '# Names are given once, with a number. What a call cost follows it, and belongs to others.
+	/^c?ob=/ {
+		id = $1; sub(/.*=/, "", id)
+		if (NF > 1) name[id] = $2
+		if (/^ob/) object = name[id]
+	}
+	/^totals:/ { whole = $2 }
+	/^calls=/ { called = 1; next }
+	/^[0-9+*-]/ { if (!called && object ~ /libmete/) guest += $2; called = 0 }
+	END { print whole, guest }' "$scratch/out-01"
+	rm -f "$scratch"/out*
+}
+
+# each moves|stays WHAT BYTES LIVE FEW MANY: the same of one call.
+each() {
+	{ counted "$1" "$2" "$3" "$4" "$5" && counted "$1" "$2" "$3" "$4" "$6"; } |
+		awk -v n=$(($6 - $5)) 'NR == 1 { whole = $1; guest = $2 }
+			END { printf "%.2f %.2f\n", ($1 - whole) / n, ($2 - guest) / n }'
+}
+
+# against WHAT BYTES LIVE FEW MANY: whole and guest where memory moves, and where it stays.
+against() { echo "$(each moves "$@") $(each stays "$@")"; }
+
+# timed moves|stays: microseconds of a pair on a device that takes its usual time, on a clock so slow that the
+# machine's own time does not count.
+timed() {
+	METE_SIM_CREATE_COST=60us METE_SIM_CLEAR_RATE=2.4T METE_SIM_DILATE=$dilate "$1" \
+		"$build/bench/pairs" timed $((4 << 20)) 0 100 </dev/null
+}
+dilate=200
+
+launch=$(against launch $((4 << 20)) 10 20000 120000)
+large=$(against alloc $((4 << 20)) 100 500 2500)
+small=$(against alloc 4096 100 2000 12000)
+echo "launch, 4 MiB, 4 KiB: whole and guest's where memory moves, and where it stays"
+printf '%s\n' "$launch" "$large" "$small"
+timed="$(timed moves) $(timed stays)"
+echo "$timed" | awk -v d=$dilate '{
+	printf "a pair of 4 MiB takes the simulated device %.0f us where memory moves, and %.0f us where it stays\n", $1 / d, $2 / d
+	printf "figure: movable_allocation_modelled_times %.2f times\n", $1 / $2 }'
+echo "$launch" | awk '{ printf "figure: movable_launch_added_instructions %.2f instructions\n", $2 - $4 }'
+echo "$small" | awk '{ printf "figure: movable_small_allocation_times %.2f times\n", $1 / $3 }'
+echo "$large" | awk '{ printf "figure: movable_allocation_added_guest_instructions %.0f instructions\n", $2 - $4
+	printf "figure: movable_allocation_times %.2f times\n", $1 / $3 }'
