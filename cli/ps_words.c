@@ -9,6 +9,7 @@
 #include "cli/ps_rows.h"
 #include "core/share.h"
 #include "wire/page.h"
+#include "wire/wire.h"
 
 struct ps_text ps_user(uint32_t uid)
 {
@@ -222,6 +223,8 @@ static void say_movement(struct words *words, const struct ps_rows *rows,
 		say(words, 0, "suspended by `mete suspend`");
 	else if (t->parked)
 		say(words, 0, "parked while idle");
+	else if (t->swapped == WIRE_SWAPPED_IDLE)
+		say(words, 0, "idle");
 	else if (t->swapped)
 		say(words, 0, "waiting for its memory to come back");
 	if (t->out)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A training loop: two layers, forward, backward, update, on points of a known function. The
- * checksum is that of all weights: one lost or doubled step changes it. The loss must fall.
+ * checksum is that of all weights: one lost or doubled step changes it. The loss must fall. With
+ * stdin=1 it waits for a line of input half way, and before it gives its ballast back.
  */
 #include "examples/network.h"
 
@@ -63,9 +64,10 @@ static void check_ballast(struct workload *w, CUdeviceptr ballast, size_t bytes)
 
 int main(int argc, char **argv)
 {
-	static const char *const settings[] = {"steps", "ballast", NULL};
+	static const char *const settings[] = {"steps", "ballast", "stdin", NULL};
 	unsigned steps = (unsigned)workload_setting(argc, argv, "steps", 60);
 	size_t ballast_bytes = workload_setting(argc, argv, "ballast", 0);
+	bool by_stdin = workload_setting(argc, argv, "stdin", 0) != 0;
 	float in[NETWORK_ROWS * NETWORK_INPUTS], target[NETWORK_ROWS * NETWORK_OUTPUTS];
 	struct workload w;
 	struct network network;
@@ -81,6 +83,8 @@ int main(int argc, char **argv)
 	make_data(&w, in, target);
 	network_set_data(&w, &network, in, target);
 	for (unsigned step = 0; step < steps; step++) {
+		if (by_stdin && step == steps / 2)
+			workload_pause(&w, "half way");
 		network_forward(&w, &network, NULL);
 		if (step == 0)
 			first_loss = loss(&w, &network, target);
@@ -95,6 +99,8 @@ int main(int argc, char **argv)
 	network_done(&w, &network);
 	if (ballast_bytes) {
 		check_ballast(&w, ballast, ballast_bytes);
+		if (by_stdin)
+			workload_pause(&w, "done");
 		workload_free(&w, ballast, ballast_bytes);
 	}
 	return workload_end(&w, "steps=%u loss=%g->%g", steps, (double)first_loss,

@@ -2,6 +2,7 @@
 #include "examples/workload.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 #include <time.h>
@@ -93,6 +94,16 @@ void workload_begin(struct workload *w, const char *name, const char *ptx, int a
 	workload_try(w, w->cuDevicePrimaryCtxRetain(&w->context, w->device));
 	workload_try(w, w->cuCtxSetCurrent(w->context));
 	workload_try(w, w->cuModuleLoadData(&w->module, ptx));
+}
+
+void workload_pause(struct workload *w, const char *where)
+{
+	char line[64];
+
+	workload_try(w, w->cuCtxSynchronize());
+	printf("%s: %s\n", w->name, where);
+	if (fflush(stdout) != 0 || (!fgets(line, sizeof(line), stdin) && ferror(stdin)))
+		workload_fail(w, "nobody to talk to: %s", strerror(errno));
 }
 
 int workload_end(struct workload *w, const char *format, ...)

@@ -38,6 +38,9 @@ void workload_begin(struct workload *w, const char *name, const char *ptx, int a
 /* A number given as an argument, "size=64", with an optional suffix K, M or G (times 1024 each). */
 uint64_t workload_setting(int argc, char **argv, const char *name, uint64_t otherwise);
 
+/* Completes its work, prints "NAME: WHERE" and waits for a line of input or for its end. */
+void workload_pause(struct workload *w, const char *where);
+
 /* Prints the verdict and gives everything back. Returns the program's exit status. */
 int workload_end(struct workload *w, const char *format, ...) printf_like(2, 3);
 

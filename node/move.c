@@ -349,5 +349,5 @@ void move_row(const struct tenant_device *at, struct wire_tenant_row *ret_row)
 	ret_row->stuck = at->member.stuck;
 	ret_row->parked = at->member.parked;
 	if (at->member.place != RESIDENCY_IN)
-		ret_row->swapped = 1;
+		ret_row->swapped = at->member.wants ? WIRE_SWAPPED_WAITS : WIRE_SWAPPED_IDLE;
 }

@@ -9,6 +9,7 @@ and compares: the checksums must be equal, the peaks below the limits. Without -
 the simulated one of the build; with it, the machine's own. Exit status 0 only if all of it held.
 """
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -43,10 +44,10 @@ TINYGRAD_LIMIT = 512
 class Run:
     """One program: its command, where its output went, what became of it."""
 
-    def __init__(self, name, command, environment, limit=None):
+    def __init__(self, name, command, environment, limit=None, stdin=subprocess.DEVNULL):
         self.name, self.limit = name, limit
         self.process = subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+                                        stderr=subprocess.PIPE, stdin=stdin)
 
     def finish(self):
         out, err = self.process.communicate(timeout=900)
@@ -125,13 +126,45 @@ def environment_for(build, gpu, scratch):
     return environment
 
 
-def verdict(alone, shared):
+@contextlib.contextmanager
+def stage(build, gpu=False):
+    """The environment of a machine of its own, which is gone in the end."""
+    # A socket's path has 107 bytes at most: short names, and not the test runner's long folder.
+    scratch = tempfile.mkdtemp(prefix="mete-show-", dir="/tmp")
+    try:
+        yield environment_for(build, gpu, scratch)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def end_with(main):
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:  # everything is cleaned up; make says the one line
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def run_alone(name, command, environment):
+    run = Run(name, command, environment).finish()
+    print(run.output.splitlines()[-1] if run.output else f"{name}: no output", flush=True)
+    return run
+
+
+def ended_well(alone, shared):
+    """Why not; otherwise None."""
     if shared.status != 0:
         return "FAILED: exit status %d" % shared.status
     if shared.checksum is None or shared.checksum != alone.checksum:
         return "FAILED: another checksum than alone"
     if shared.peak is None:
         return "FAILED: no report of its peak"
+    return None
+
+
+def verdict(alone, shared):
+    if failed := ended_well(alone, shared):
+        return failed
     if shared.limit_bytes != shared.limit * MIB:
         return "FAILED: its limit was not what was asked for"
     if shared.peak > shared.limit_bytes:
@@ -147,14 +180,8 @@ def main():
     arguments = parser.parse_args()
     build = arguments.build.resolve()
     mete = str(build / "cli" / "mete")
-    # A socket's path has 107 bytes at most: short names, and not the test runner's long folder.
-    scratch = tempfile.mkdtemp(prefix="mete-show-", dir="/tmp")
-    os.chmod(scratch, 0o700)
-    environment = environment_for(build, arguments.gpu, scratch)
-    try:
+    with stage(build, arguments.gpu) as environment:
         return show(build, mete, environment, arguments.only)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def show(build, mete, environment, only):
@@ -164,8 +191,7 @@ def show(build, mete, environment, only):
     print("\n-- each program alone, on the bare driver", flush=True)
     alone = {}
     for name, _, command, extra in shown:
-        alone[name] = Run(name, limited(command, 0), {**environment, **extra}).finish()
-        print(alone[name].output.splitlines()[-1] if alone[name].output else f"{name}: no output", flush=True)
+        alone[name] = run_alone(name, limited(command, 0), {**environment, **extra})
 
     print(f"\n-- all {len(shown)} at once, under mete run --memory", flush=True)
     seen, stop = {}, threading.Event()
@@ -201,8 +227,4 @@ def show(build, mete, environment, only):
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:  # everything is cleaned up; make says the one line
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
+    end_with(main)

@@ -12,17 +12,13 @@ nothing is known, shares do not count, and scenes are short.
 """
 import argparse
 import json
-import os
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from showcase import environment_for  # noqa: E402
+import showcase  # noqa: E402
 
 SETTLE_S, SCENE_S, LOOK_S = 1.0, 4.0, 0.5
 OFF_MOST = 5.0  # points: the machine that simulates has a say, too
@@ -121,26 +117,18 @@ def main():
     parser.add_argument("build", type=Path)
     arguments = parser.parse_args()
     build = arguments.build.resolve()
-    scratch = tempfile.mkdtemp(prefix="mete-show-", dir="/tmp")
-    try:
-        stage = Stage(str(build / "cli" / "mete"), environment_for(build, arguments.gpu, scratch),
-                      str(build / "examples" / "steady"))
+    with showcase.stage(build, arguments.gpu) as environment:
+        stage = Stage(str(build / "cli" / "mete"), environment, str(build / "examples" / "steady"))
         if arguments.unjudged:
             stage.accepted, stage.scene_s = 100.0, LOOK_S
         try:
             stage.play()
         finally:
             stage.end()
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     print(f"time: off by at most {stage.worst:.1f} points" if not stage.bad else
           f"time: FAILED: off by up to {stage.worst:.1f} points of {OFF_MOST} that are accepted, or a program failed")
     return 1 if stage.bad else 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:  # everything is cleaned up; make says the one line
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
+    showcase.end_with(main)

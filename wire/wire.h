@@ -54,6 +54,12 @@ enum wire_turn {
 	WIRE_TURN_SUSPENDED = 7,
 };
 
+/* Of a tenant whose memory is, or may be, off its device: 0 of any other. */
+enum wire_swapped {
+	WIRE_SWAPPED_WAITS = 1, /* it waits for it */
+	WIRE_SWAPPED_IDLE = 2,	/* it does not want the device */
+};
+
 /* The driver's libraries that a guest takes the place of. */
 enum wire_library {
 	WIRE_LIBRARY_CUDA,

@@ -897,7 +897,7 @@ def test_what_is_skipped_is_named_with_the_reason():
 PAGES = ["README.md"] + sorted("docs/" + name for name in os.listdir(os.path.join(ROOT, "docs")) if name.endswith(".md"))
 # Run elsewhere: by tests/kubernetes/test_walkthrough.py, in a cluster.
 ELSEWHERE = ("docs/kubernetes.md",)
-# What make is asked for in the texts and takes long is what other tests run: `demo`, `demo_time`, the suite itself.
+# What make is asked for in the texts and takes long is what other tests run: `demo`, `demo_time`, `demo_memory`, the suite itself.
 MAKE = '''#!/bin/sh
 for target; do
 	case $target in

@@ -242,6 +242,25 @@ def test_who_only_touches_its_memory_gets_it_back():
         node.is_clean()
 
 
+def test_ps_tells_who_waits_for_its_memory_from_who_does_not_want_it():
+    def state(name):
+        return next(line for line in node.said("ps").splitlines() if name in line)
+
+    with Node() as node:
+        first, second = Toucher(node, "first"), Toucher(node, "second")
+        until(lambda: re.search(r"idle, [\d.]+ [GM]iB in the host's memory", state("first")), lambda: state("first"))
+        # Nobody who is stopped leaves.
+        pid = node.row("second")["processes"][0]["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        first.process.stdin.write("\n")
+        until(lambda: "waiting for its memory to come back" in state("first"), lambda: state("first"))
+        os.kill(pid, signal.SIGCONT)
+        first.hears("touched")
+        for toucher in first, second:
+            toucher.process.communicate(timeout=PATIENCE)
+        node.is_clean()
+
+
 def test_who_is_killed_in_the_middle_leaves_nothing_and_disturbs_nobody():
     with Node() as node:
         programs = start(node, LONG, TRAIN, TRAIN)
