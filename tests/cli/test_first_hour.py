@@ -204,6 +204,30 @@ def test_every_width_is_kept():
             assert "USED" in shown and "LIMIT" in shown and "STATE" in shown, (columns, shown)
 
 
+def test_everything_fits_into_40_columns():
+    with Node(METE_SIM_MEMORY="140G") as node:
+        running(node, "--name", "shell")
+        for _ in range(9):  # then numbers have two digits
+            assert node.mete("run", "--quiet", "--", "true").returncode == 0
+        uuid = node.mete("pick", "--hold", "10m").stdout.strip()
+        assert uuid.startswith("GPU-"), uuid
+        At(node, "--name", LONG[-63:], "--weight", "200")
+        At(node, "--name", "y" * 20, "--memory", "139G")
+        bare = subprocess.Popen([workload("steady"), "stdin=1", "seconds=600", "report_ms=3600000"], env=node.environment, stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE)
+        bare.stdout.readline()
+        shown = plain(in_terminal(node, "ps", "--processes", columns=40))
+        assert max(map(len, shown.splitlines())) <= 40, shown
+        # What each table is for is there; names are as long as there is room for, and marked; a state is in full.
+        for heading in ("GPU +TOTAL +USED +FREE", "ID +TENANT +USED +LIMIT", "ID +PID +ALLOCATED .*PROGRAM", "OUTSIDE +GPU +PID +COMMAND",
+                        "ID +TENANT +LAST SECOND"):
+            assert re.search(f"^{heading}", shown, re.M), (heading, shown)
+        assert re.search(rf"^11  {LONG[-63:][:12]}\S*…  +\d\.\d\d  140\.00 .*\n    \w", shown, re.M), shown
+        assert re.search(r"^ 1  shell  .*\n    no process has joined yet$", shown, re.M), shown
+        bare.kill()
+        bare.communicate()
+
+
 def test_colour_is_for_terminals_and_for_those_who_want_it():
     with Node() as node:
         running(node)
