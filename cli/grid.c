@@ -192,8 +192,26 @@ static void fit(const struct grid *grid, struct layout *layout, size_t room)
 	}
 }
 
+/* What went left more room than was needed: those that were cut have it, the lowest rank first. */
+static void widen(const struct grid *grid, struct layout *layout, const struct layout *natural,
+		  size_t room)
+{
+	for (unsigned rank = 1; rank <= 99; rank++) {
+		for (size_t i = 0; i < grid->count; i++) {
+			size_t total = total_width(grid, layout), *width = &layout->width[i];
+			size_t spare = total < room ? room - total : 0;
+			size_t lost = natural->width[i] - *width;
+
+			if (*width && grid->columns[i].rank == rank)
+				*width += lost < spare ? lost : spare;
+		}
+	}
+}
+
 static void lay_out(const struct grid *grid, const struct screen *screen, struct layout *ret)
 {
+	struct layout natural;
+
 	for (size_t i = 0; i < grid->count; i++)
 		ret->width[i] = 0;
 	for (size_t i = 0; i < grid->cells; i++) {
@@ -209,8 +227,11 @@ static void lay_out(const struct grid *grid, const struct screen *screen, struct
 		if (ret->width[i] < heading && (ret->width[i] || !grid->columns[i].may_go))
 			ret->width[i] = heading;
 	}
-	if (screen->width)
+	natural = *ret;
+	if (screen->width) {
 		fit(grid, ret, screen->width);
+		widen(grid, ret, &natural, screen->width);
+	}
 }
 
 static void begin_style(FILE *out, const struct screen *screen, enum grid_style style)

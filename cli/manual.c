@@ -104,6 +104,27 @@ static void print_section(const char *title, const char *verb, const struct entr
 	}
 }
 
+/* What ps_json.c adds beside the table: objects within objects, and what is not always known. */
+static const struct entry other_keys[] = {
+	{"tenant", "fields",
+	 "an object with every field of its share as it is in force; mete-set(1) explains them"},
+	{"tenant", "time", "an object, see below"},
+	{"tenant", "processes", "a list of objects, see below"},
+	{"time", "driver_busy",
+	 "the part of the time, as a fraction of 1, in which its processes had kernels on the "
+	 "device, as the driver samples it; only if the driver reports it"},
+	{"time", "drift",
+	 "the part of the last second that it was charged for, minus driver_busy; only with "
+	 "driver_busy"},
+};
+
+static void print_keys_of(const char *object, const struct entry *entry, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(entry[i].verb, object) == 0)
+			print_entry(entry[i].name, entry[i].meaning);
+}
+
 static void print_keys(void)
 {
 	static const struct entry objects[] = {
@@ -117,24 +138,19 @@ static void print_keys(void)
 	};
 
 	fputs(".SH JSON\nSizes are in bytes, times in nanoseconds. New keys may be added; no key "
-	      "changes its meaning. A tenant also has \\fBfields\\fR, an object with every field "
-	      "of its share as it is in force. If the driver reports them, its \\fBtime\\fR also "
-	      "has \\fBdriver_busy\\fR and \\fBdrift\\fR, as fractions of 1.\n",
+	      "changes its meaning.\n",
 	      stdout);
 	for (size_t k = 0; k < ARRAY_SIZE(objects); k++) {
 		printf(".SS %s\n%s\n", objects[k].name, objects[k].meaning);
-		for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-			if (strcmp(keys[i].verb, objects[k].verb) == 0)
-				print_entry(keys[i].name, keys[i].meaning);
+		print_keys_of(objects[k].verb, keys, ARRAY_SIZE(keys));
+		print_keys_of(objects[k].verb, other_keys, ARRAY_SIZE(other_keys));
 	}
 }
 
 static void print_report_keys(void)
 {
 	fputs(".SH JSON\nWhat \\fB\\-\\-report\\-json\\fR writes is an object:\n", stdout);
-	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-		if (strcmp(keys[i].verb, "report") == 0)
-			print_entry(keys[i].name, keys[i].meaning);
+	print_keys_of("report", keys, ARRAY_SIZE(keys));
 	print_entry("devices",
 		    "a list of objects, one for each device, with the keys of tenants in "
 		    "mete-ps(1): peak_bytes, refusals, limit_bytes and the others");

@@ -91,7 +91,7 @@ static void print_devices(const struct page *page)
 		{"FREE", .right = true},
 		{"OUTSIDE", .right = true, .may_go = true, .rank = 2},
 		{"IN USE", .may_go = true, .rank = 3},
-		{"", .right = true},
+		{"", .right = true, .may_go = true, .rank = 1},
 		{"UUID", .least = 12, .may_go = true, .rank = 8},
 		{"PICKED", .least = 6, .may_go = true, .rank = 5},
 	};
@@ -155,7 +155,7 @@ static void print_tenants(const struct page *page)
 		{"", .right = true, .may_go = true, .rank = 1},
 		{"USER", .least = 8, .may_go = true, .rank = 6},
 		{"AGE", .right = true, .may_go = true, .rank = 7},
-		{"STATE", .least = 10, .rank = 2, .whole = true},
+		{"STATE", .least = 12, .may_go = true, .rank = 2, .whole = true},
 		{"COMMAND", .least = 12, .may_go = true, .rank = 8},
 	};
 	owned(grid_done) struct grid grid;
@@ -205,12 +205,12 @@ static void print_processes(const struct page *page)
 {
 	static const struct grid_column columns[] = {
 		{"ID", .right = true},
-		{"GPU", .right = true},
+		{"GPU", .right = true, .may_go = true, .rank = 3},
 		{"PID", .right = true},
 		{"ALLOCATED", .right = true},
-		{"DRIVER'S", .right = true},
-		{"IN ADVANCE", .right = true, .may_go = true, .rank = 2},
-		{"PROGRAM", .least = 8, .rank = 1},
+		{"DRIVER'S", .right = true, .may_go = true, .rank = 1},
+		{"IN ADVANCE", .right = true, .may_go = true, .rank = 4},
+		{"PROGRAM", .least = 8, .rank = 2},
 	};
 	owned(grid_done) struct grid grid;
 
@@ -265,7 +265,7 @@ static void show_in_place(const char *text, const struct screen *screen)
 	}
 	fputs("\033[J", stdout);
 	if (left)
-		printf("%u more lines: the terminal is too short", left);
+		printf("%u more lines: the terminal is short", left);
 }
 
 static int print_once(const struct cli_line *line, struct fault *why)

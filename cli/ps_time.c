@@ -80,7 +80,7 @@ void ps_time_print(const struct ps_rows *rows, FILE *out, const struct screen *s
 		{"TENANT", .least = 10, .rank = 3, .soft = 24, .soft_rank = 8},
 		{"GPU", .right = true, .may_go = true, .rank = 4},
 		{"LAST SECOND", .right = true},
-		{"DUE", .right = true},
+		{"DUE", .right = true, .may_go = true, .rank = 1},
 		{"LAST MINUTE", .right = true, .may_go = true, .rank = 5},
 		{"DUE", .right = true, .may_go = true, .rank = 6},
 		{"DRIFT", .right = true, .may_go = true, .rank = 6},

@@ -204,6 +204,30 @@ def test_every_width_is_kept():
             assert "USED" in shown and "LIMIT" in shown and "STATE" in shown, (columns, shown)
 
 
+def test_everything_fits_into_40_columns():
+    with Node(METE_SIM_MEMORY="140G") as node:
+        running(node, "--name", "shell")
+        for _ in range(9):  # then numbers have two digits
+            assert node.mete("run", "--quiet", "--", "true").returncode == 0
+        uuid = node.mete("pick", "--hold", "10m").stdout.strip()
+        assert uuid.startswith("GPU-"), uuid
+        At(node, "--name", LONG[-63:], "--weight", "200")
+        At(node, "--name", "y" * 20, "--memory", "139G")
+        bare = subprocess.Popen([workload("steady"), "stdin=1", "seconds=600", "report_ms=3600000"], env=node.environment, stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE)
+        bare.stdout.readline()
+        shown = plain(in_terminal(node, "ps", "--processes", columns=40))
+        assert max(map(len, shown.splitlines())) <= 40, shown
+        # What each table is for is there; names are as long as there is room for, and marked; a state is in full.
+        for heading in ("GPU +TOTAL +USED +FREE", "ID +TENANT +USED +LIMIT", "ID +PID +ALLOCATED .*PROGRAM", "OUTSIDE +GPU +PID +COMMAND",
+                        "ID +TENANT +LAST SECOND"):
+            assert re.search(f"^{heading}", shown, re.M), (heading, shown)
+        assert re.search(rf"^11  {LONG[-63:][:12]}\S*…  +\d\.\d\d  140\.00 .*\n    \w", shown, re.M), shown
+        assert re.search(r"^ 1  shell  .*\n    no process has joined yet$", shown, re.M), shown
+        bare.kill()
+        bare.communicate()
+
+
 def test_colour_is_for_terminals_and_for_those_who_want_it():
     with Node() as node:
         running(node)
@@ -302,25 +326,38 @@ def test_set_changes_all_or_nothing_whatever_the_order():
             assert all(shown[key] == value for key, value in (word.split("=") for word in words)), shown
 
 
+def manual(verb):
+    return subprocess.run([os.path.join(BUILD, "cli", "manual"), "page", verb], text=True, capture_output=True, check=True).stdout
+
+
+def entries(text):
+    """What a part of a man page explains: names, each with its meaning."""
+    return dict(re.findall(r"^\.TP\n\.B (.+)\n(.+)$", text, re.M))
+
+
 def test_every_key_of_the_json_is_in_the_man_page():
+    """Those of each object, under that object: none is missing there, none stands there in vain, and each has a meaning."""
     with Node() as node:
         At(node, "--name", "one")
-        shown = node.ps()
-        page = subprocess.run([os.path.join(BUILD, "cli", "manual"), "page", "ps"], text=True, capture_output=True).stdout
-
-        def keys(value):
-            if isinstance(value, dict):
-                for key, inner in value.items():
-                    yield key
-                    if key != "fields":
-                        yield from keys(inner)
-            elif isinstance(value, list):
-                for inner in value:
-                    yield from keys(inner)
-        found = set(keys(shown))
-        assert {"uuid", "used_bytes", "outside_bytes", "limit_bytes", "charged_ns", "program"} <= found
-        for key in found:
-            assert re.search(rf"(?:\b|\\fB){key}\b", page), key
+        bare = subprocess.Popen([workload("steady"), "stdin=1", "seconds=600", "report_ms=3600000"], env=node.environment, stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE)
+        bare.stdout.readline()
+        shown = until(lambda: next((now for now in [node.ps()] if now["outside"] and now["tenants"][0]["processes"]), None))
+        bare.kill()
+        bare.communicate()
+        [tenant] = shown["tenants"]
+        json_part = re.search(r"^\.SH JSON\n(.*?)^\.SH ", manual("ps"), re.M | re.S)[1]
+        explained = {name: entries(text) for name, text in re.findall(r"^\.SS (.*)\n((?:(?!\.SS ).*\n)*)", json_part, re.M)}
+        found = {"meted": shown["meted"], "devices": shown["devices"][0], "tenants": tenant, "tenants: time": tenant["time"],
+                 "tenants: processes": tenant["processes"][0], "outside": shown["outside"][0]}
+        assert set(explained) == set(found) and set(shown) == {"meted", "devices", "tenants", "outside"}, (set(explained), set(shown))
+        for name, value in found.items():
+            # What the driver says of the time is only sometimes known.
+            wanted = set(value) | ({"driver_busy", "drift"} if name == "tenants: time" else set())
+            assert set(explained[name]) == wanted, (name, set(explained[name]) ^ wanted)
+            assert all(meaning != "\\&" for meaning in explained[name].values()), explained[name]
+        page = manual("set")
+        assert all(re.search(rf"\b{field}\b", page) for field in tenant["fields"]) and "mete\\-set(1)" in explained["tenants"]["fields"], (tenant, page)
 
 
 def test_guarantees_are_no_more_than_the_device_in_sum():
@@ -493,10 +530,8 @@ def test_what_run_reports_can_be_read_by_programs():
         [device] = said["devices"]
         assert device["limit_bytes"] == 512 * MIB and 64 * MIB < device["peak_bytes"] <= 512 * MIB and device["refusals"] == 0, device
         assert device["device_uuid"].startswith("GPU-") and device["fields"]["memory"] == "512M", device
-        page = subprocess.run([os.path.join(BUILD, "cli", "manual"), "page", "run"], text=True, capture_output=True).stdout
-        for key in said:
-            assert re.search(rf"^\.B {key}\n", page, re.M), key
-        assert ".SH JSON" in page and "mete\\-ps(1)" in page
+        page = re.search(r"^\.SH JSON\n(.*?)^\.SH ", manual("run"), re.M | re.S)[1]
+        assert set(entries(page)) == set(said) and "mete\\-ps(1)" in page, page
         node.mete("run", "--report-json", path, "--", "sh", "-c", "kill -TERM $$")
         said = json.load(open(path))
         assert (said["status"], said["signal"], said["joined"]) == (-1, signal.SIGTERM, False), said
@@ -635,7 +670,7 @@ def test_exit_statuses_are_as_documented():
             done = node.mete(*words)
             assert done.returncode == status, (words, done)
         for verb in ("run", "ps", "set", "doctor", "sim", "replay", "pick"):
-            page = subprocess.run([os.path.join(BUILD, "cli", "manual"), "page", verb], text=True, capture_output=True).stdout
+            page = manual(verb)
             for section in ("EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES", "OPTIONS"):
                 assert f".SH {section}\n" in page, (verb, section)
 
@@ -1009,12 +1044,16 @@ def test_every_example_of_the_man_pages_is_one():
 
 
 def test_every_column_of_ps_is_in_its_man_page():
-    with open(os.path.join(ROOT, "cli/pages.def")) as file:
-        explained = {heading for headings in re.findall(r'^COLUMN\(ps, "([^"]*)"', file.read(), re.M) for heading in headings.split(", ")}
+    """And the page names none that there is not."""
+    page = re.search(r"^\.SH COLUMNS\n(.*?)^\.SH ", manual("ps"), re.M | re.S)[1]
+    explained = {heading for headings in entries(page) for heading in headings.split(", ")}
+    columns = set()
     for source in ("ps.c", "ps_time.c"):
         with open(os.path.join(ROOT, "cli", source)) as file:
-            columns = re.findall(r'^\t+\{"([A-Z\' ]+)"', file.read(), re.M)
-        assert columns and not set(columns) - explained, (source, set(columns) - explained)
+            headings = re.findall(r'^\t+\{"([^"]+)"(?:, \.|\})', file.read(), re.M)
+        assert headings, source
+        columns.update(headings)
+    assert columns == explained, columns ^ explained
 
 
 if __name__ == "__main__":
