@@ -4,6 +4,9 @@
  * with pauses between them (exponentially distributed, from a fixed seed). It says how much of the
  * device's time it had and how long its bursts took: what shares of time are measured with.
  *
+ * With memory=BYTES it also holds so much. With gap_ms a line for each time of that length or more
+ * in which no kernel ended, by the machine's monotonic clock.
+ *
  * Until `seconds` have passed; with stdin=1 also until its input ends, and each line of it lets the
  * program rest or go on. With report_ms a line at its start and after that time each.
  */
@@ -16,15 +19,15 @@
 #include "examples/workload.h"
 #include "examples/kernels/vector.ptx.h"
 
-enum { AHEAD_MOST = 64, LATENCIES = 1 << 16 };
+enum { AHEAD_MOST = 64, LATENCIES = 1 << 16, FILL_BYTES = 16 << 20 };
 
 struct steady {
 	struct workload w;
 	CUfunction busy;
 	unsigned kernel_ns;
-	uint64_t ahead, burst, pause_us, report_ms;
+	uint64_t ahead, burst, pause_us, report_ms, gap_ms;
 	bool by_stdin, ended;
-	uint64_t begun_ns, until_ns, reported_ns, kernels, bursts;
+	uint64_t begun_ns, until_ns, reported_ns, kernel_end_ns, kernels, bursts;
 	uint64_t latency[LATENCIES]; /* of bursts, ns */
 	CUevent event[AHEAD_MOST];
 };
@@ -42,6 +45,19 @@ static void report(struct steady *s, uint64_t now)
 	s->reported_ns = now;
 	printf("at_ms=%.1f kernels=%llu\n", (double)(now - s->begun_ns) / 1e6,
 	       (unsigned long long)s->kernels);
+	fflush(stdout);
+}
+
+/* A kernel has ended. */
+static void note_gap(struct steady *s)
+{
+	uint64_t now = workload_now_ns(), before = s->kernel_end_ns;
+
+	s->kernel_end_ns = now;
+	if (!s->gap_ms || !before || now - before < s->gap_ms * 1000000)
+		return;
+	printf("gap from_us=%llu to_us=%llu\n", (unsigned long long)before / 1000,
+	       (unsigned long long)now / 1000);
 	fflush(stdout);
 }
 
@@ -80,6 +96,7 @@ static void run(struct steady *s)
 		}
 		workload_try(&s->w, s->w.cuEventSynchronize(s->event[done++ % ahead]));
 		s->kernels++;
+		note_gap(s);
 		if (!goes_on(s) && !s->burst)
 			break;
 	}
@@ -117,6 +134,7 @@ static void read_settings(struct steady *s, int argc, char **argv)
 	s->burst = workload_setting(argc, argv, "burst", 0);
 	s->pause_us = workload_setting(argc, argv, "pause_us", 0);
 	s->report_ms = workload_setting(argc, argv, "report_ms", 0);
+	s->gap_ms = workload_setting(argc, argv, "gap_ms", 0);
 	s->by_stdin = workload_setting(argc, argv, "stdin", 0) != 0;
 	if (!s->ahead || s->ahead > AHEAD_MOST)
 		workload_fail(&s->w, "ahead=%llu: 1 to %d are accepted",
@@ -125,16 +143,35 @@ static void read_settings(struct steady *s, int argc, char **argv)
 		s->burst = 1;
 }
 
+/* Part by part, so that others may have turns between them. */
+static CUdeviceptr fill(struct workload *w, size_t bytes)
+{
+	CUdeviceptr memory = workload_alloc(w, bytes);
+
+	for (size_t at = 0; at < bytes; at += FILL_BYTES) {
+		size_t part = bytes - at < FILL_BYTES ? bytes - at : FILL_BYTES;
+
+		workload_try(w, w->cuMemsetD8_v2(memory + at, 1, part));
+		workload_try(w, w->cuCtxSynchronize());
+	}
+	return memory;
+}
+
 int main(int argc, char **argv)
 {
-	static const char *const settings[] = {"kernel_us", "ahead",	 "burst", "pause_us",
-					       "seconds",   "report_ms", "stdin", NULL};
+	static const char *const settings[] = {"kernel_us", "ahead",	 "burst",  "pause_us",
+					       "seconds",   "report_ms", "gap_ms", "memory",
+					       "stdin",	    NULL};
 	static struct steady s;
 	uint64_t seconds = workload_setting(argc, argv, "seconds", 5);
+	size_t memory_bytes = workload_setting(argc, argv, "memory", 0);
+	CUdeviceptr memory = 0;
 
 	setvbuf(stdin, NULL, _IONBF, 0); /* poll() must see what is left */
 	workload_begin(&s.w, "steady", vector_ptx, argc, argv, settings);
 	read_settings(&s, argc, argv);
+	if (memory_bytes)
+		memory = fill(&s.w, memory_bytes);
 	s.busy = workload_kernel(&s.w, "busy_long");
 	for (uint64_t i = 0; i < s.ahead; i++)
 		workload_try(&s.w, s.w.cuEventCreate(&s.event[i], CU_EVENT_DISABLE_TIMING));
@@ -151,6 +188,8 @@ int main(int argc, char **argv)
 	} while (goes_on(&s));
 	for (uint64_t i = 0; i < s.ahead; i++)
 		workload_try(&s.w, s.w.cuEventDestroy_v2(s.event[i]));
+	if (memory_bytes)
+		workload_free(&s.w, memory, memory_bytes);
 	qsort(s.latency, s.bursts < LATENCIES ? s.bursts : LATENCIES, sizeof(s.latency[0]),
 	      by_size);
 	return workload_end(&s.w,

@@ -323,10 +323,19 @@ void credit_thaw(int device, uint64_t bytes, bool granted)
 	show_credit(d);
 }
 
+/* Odd: one is being answered. */
+static _Atomic uint32_t recalls;
+
+uint32_t credit_recalls(void)
+{
+	return atomic_load(&recalls);
+}
+
 int credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id)
 {
 	int device = of_wire(wire_device);
 	struct return_word about = {{write_return, unsent_return}, NULL, bytes, recall_id};
+	int r;
 
 	if (device < 0)
 		return 0;
@@ -334,5 +343,8 @@ int credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id)
 	/* Others need it: what was thought worth keeping is not. */
 	atomic_store(&about.d->kept, 0);
 	atomic_store(&about.d->gave_back, 0);
-	return link_try(&about.word);
+	atomic_fetch_add(&recalls, 1);
+	r = link_try(&about.word);
+	atomic_fetch_add(&recalls, 1);
+	return r;
 }

@@ -95,6 +95,9 @@ void credit_thaw(int device, uint64_t bytes, bool granted);
 /* The daemon recalls unused credit. -EAGAIN: it does not read our messages; try again later. */
 must_check int credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id);
 
+/* If this is even and does not change, no recall was answered in between. */
+uint32_t credit_recalls(void);
+
 /* Writes the amounts into the own page. */
 void credit_publish(int device);
 

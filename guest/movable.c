@@ -180,11 +180,25 @@ static int add(struct movable_area *area)
 	return 0;
 }
 
-/* Memory that the previous daemon granted is missing from the inventory that this one got, if it
- * was created in between. Any message makes the daemon look at the own page. */
-static void tell_of(uint32_t charged_on)
+/* When memory was charged. */
+struct charged {
+	uint32_t connection, recalls;
+};
+
+static struct charged charged_now(void)
 {
-	if (charged_on == link_connection())
+	return (struct charged){link_connection(), credit_recalls()};
+}
+
+/* Memory that the previous daemon granted is missing from the inventory that this one got, if it
+ * was created in between. Likewise, if a recall was answered in between, the daemon has seen memory
+ * that is granted and not movable, and takes it for plain. Any message makes it look at the own
+ * page. */
+static void tell_of(struct charged then)
+{
+	struct charged now = charged_now();
+
+	if (then.connection == now.connection && then.recalls == now.recalls && !(now.recalls & 1))
 		return;
 	futex_lock_take(&movable_.lock);
 	movable_.unsaid = true;
@@ -277,7 +291,7 @@ static CUresult allocate_piece(const struct memory_place *place, uint64_t bytes,
 			       uint64_t *ret_address)
 {
 	uint64_t owner = (uint64_t)(uintptr_t)place->context;
-	uint32_t connection = link_connection();
+	struct charged then = charged_now();
 	struct movable_area *area;
 	CUresult r;
 	int unit;
@@ -294,7 +308,7 @@ static CUresult allocate_piece(const struct memory_place *place, uint64_t bytes,
 	if (r == CUDA_SUCCESS)
 		movable_.recent = area;
 	futex_lock_give(&movable_.lock);
-	tell_of(connection);
+	tell_of(then);
 	if (r == CUDA_SUCCESS)
 		*ret_address = area->base + (uint64_t)unit * BLOCKS_UNIT;
 	else
@@ -305,7 +319,7 @@ static CUresult allocate_piece(const struct memory_place *place, uint64_t bytes,
 static CUresult allocate_large(const struct memory_place *place, uint64_t bytes,
 			       uint64_t *ret_address)
 {
-	uint32_t connection = link_connection();
+	struct charged then = charged_now();
 	struct movable_area *area;
 	CUresult r;
 
@@ -317,7 +331,7 @@ static CUresult allocate_large(const struct memory_place *place, uint64_t bytes,
 	if (add(area) < 0)
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	futex_lock_give(&movable_.lock);
-	tell_of(connection);
+	tell_of(then);
 	if (r == CUDA_SUCCESS)
 		*ret_address = area->base;
 	else

@@ -44,6 +44,7 @@ class FakeGuest:
         self.own = mmap.mmap(self.own_fd, PAGE)
         self.granted = self.stated_movable = self.stated_out = 0
         self.stated, self.stores = False, 0
+        self.asked, self.words = None, 0  # an ask that waits for a recall's answer; MOVED, so far
         self.drained = -1
         self.generation, self.order = 0, dict(leave=0, enter=0, drop=0, prepare=0)
         self.moved = dict(left=0, copied=0, entered=0, returned=0, dropped=0, failed=0)
@@ -78,6 +79,7 @@ class FakeMeted:
         self.path, self.uuid, self.limit, self.chunk, self.swap = folder + "/fake.sock", uuid, limit, chunk, swap
         self.store_bytes = store
         self.refuse_segments = False
+        self.recalls = False  # before each grant
         self.libc = ctypes.CDLL(None)
         self.guests, self.wrong = [], []
         self.changed = threading.Condition()
@@ -170,6 +172,10 @@ class FakeMeted:
         guest.say("done", m.id)
 
     def on_credit_ask(self, guest, m):
+        if self.recalls and guest.asked is None:
+            guest.asked = m
+            guest.say("credit_recall", device=m.device)
+            return
         if m.bytes > self.limit:
             guest.say("refused", m.id, code=4, reason="the device has no room")
             return
@@ -180,6 +186,9 @@ class FakeMeted:
     def on_credit_return(self, guest, m):
         self.limit += m.bytes
         guest.granted -= m.bytes
+        if m.recall and guest.asked:
+            self.on_credit_ask(guest, guest.asked)
+            guest.asked = None
 
     def on_residual_ask(self, guest, m):
         guest.say("done", m.id, value=m.bytes)
@@ -221,6 +230,7 @@ class FakeMeted:
         guest.say("done", m.id)
 
     def on_moved(self, guest, m):
+        guest.words += 1
         order = guest.order if m.generation == guest.generation else guest.former
         if m.generation != guest.generation and not (guest.stopped is None and m.generation == guest.generation - 1):
             self.wrong.append(f"of another generation: {m}")

@@ -261,6 +261,17 @@ def test_what_left_before_a_hash_was_known_to_be_worth_it_is_not_copied_again_ei
         load.check(0, 1)
 
 
+def test_memory_that_is_made_after_a_recall_was_answered_is_told_of():
+    """The daemon has seen it granted and not movable, and looks again when it hears something."""
+    with Machine() as machine, Load(machine) as load:
+        load.take(8 * MIB)
+        assert load.guest.words == 0
+        machine.fake.recalls = True
+        assert load.ask("alloc", 1, 8 * MIB) == "0"
+        machine.fake.wait(lambda: load.guest.words > 0, "nothing is said")
+        assert load.moves("resident") == 16 * MIB
+
+
 def test_segments_are_had_before_there_is_pressure_and_given_back_when_they_are_wanted():
     with Machine() as machine, Load(machine) as load:
         load.take(8 * MIB, 1000)

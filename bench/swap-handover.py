@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# About: how close a handover of the device's memory is to the link
+"""Two programs that never pause, whose memory fills 90 % of a simulated device each, take turns on it; the real meted and guests
+move it. The link is so slow that the noise of a busy machine does not decide. It is as fast in both directions at once as in
+one: otherwise each copy that the simulator learns of a little late would let the other direction's be faster than it is.
+
+A handover is measured by the programs themselves: from the end of one's last kernel to the end of the other's first. In it the
+bytes move that `mete ps` counts. All of them are copied: the simulated device is made so slow at computing that hashes do not pay.
+"""
+import os
+import re
+import statistics
+import sys
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.environ.get("METE_BUILD", ROOT + "/build/plain")
+sys.argv[1:] = [BUILD + "/node/meted", BUILD + "/sim/lib", BUILD]
+sys.path.insert(0, ROOT + "/tests/system")
+from test_swap import Node, Program  # noqa: E402
+
+MIB = 1 << 20
+DEVICE = 3072  # MiB
+LINK = 300 * 10**6  # bytes a second, each way
+HANDOVERS = 3
+GAP_MS = 1000  # longer than any other pause
+KERNEL_MS = 1
+
+
+class Sampler(threading.Thread):
+    """What has moved in all, by the time of the look."""
+
+    def __init__(self, node):
+        super().__init__(daemon=True)
+        self.node, self.samples, self.ended = node, [], False
+
+    def run(self):
+        while not self.ended:
+            tenants = self.node.tenants()
+            out, back, saved = (sum(t[key] for t in tenants) for key in ("moved_out_bytes", "moved_in_bytes", "saved_bytes"))
+            self.samples.append((time.monotonic(), out - saved, back))
+            time.sleep(0.1)
+
+    def at(self, instant):
+        """As of the first look after it."""
+        return next(sample[1:] for sample in self.samples if sample[0] >= instant)
+
+
+def gaps(program):
+    """The times in which it ran nothing, in seconds: as far as it has said."""
+    out, _ = program.process.communicate()
+    return [(int(a) / 1e6, int(b) / 1e6) for a, b in re.findall(r"gap from_us=(\d+) to_us=(\d+)", out)]
+
+
+def handovers(first, second):
+    """Each is from the end of one's last kernel to the end of the other's first."""
+    ends = sorted([(b, "starts") for _, b in first + second] + [(a, "stops") for a, _ in first + second])
+    # Before that, one had run nothing yet.
+    since = max(gaps[0][0] for gaps in (first, second))
+    return [(a, b) for (a, what), (b, then) in zip(ends, ends[1:]) if a >= since and what == "stops" and then == "starts"]
+
+
+def run(seconds):
+    arguments = ("steady", f"kernel_us={KERNEL_MS * 1000}", "ahead=2", f"memory={DEVICE * 9 // 10}M", f"gap_ms={GAP_MS}", f"seconds={seconds}")
+    with Node("--movement", "50%", memory=DEVICE, store="8GiB", METE_SIM_LINK_RATE=str(LINK), METE_SIM_DUPLEX="1", METE_SIM_INSTRUCTIONS="10M") as node:
+        sampler = Sampler(node)
+        sampler.start()
+        programs = [Program(node, name, arguments) for name in ("first", "second")]
+        said = [gaps(program) for program in programs]
+        sampler.ended = True
+        sampler.join()
+    return handovers(*said), sampler
+
+
+def main():
+    each = DEVICE * MIB * 8 / 10 / LINK
+    found, sampler = run(round(2 * each * (HANDOVERS + 3)))
+    moved = took = 0
+    beyond = []
+    for begun, ended in found:
+        before, after = sampler.at(begun), sampler.at(ended)
+        out, back = (b - a for a, b in zip(before, after))
+        print(f"at {begun - found[0][0]:6.2f} s: {ended - begun:.3f} s, {out / MIB:.0f} MiB out, {back / MIB:.0f} MiB in", flush=True)
+        moved, took = moved + out + back, took + ended - begun
+        beyond.append((ended - begun - max(out, back) / LINK) * 1000 - KERNEL_MS)
+    print(f"figure: handovers {len(found)} handovers")
+    print(f"figure: first_kernel_beyond_link_median_ms {statistics.median(beyond):.1f} ms")
+    print(f"figure: first_kernel_beyond_link_ms {max(beyond):.1f} ms")
+    print(f"figure: handover_e2e_efficiency {100 * moved / (2 * LINK * took):.1f} percent")
+
+
+main()
