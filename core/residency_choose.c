@@ -15,10 +15,11 @@ static void settle_charge(struct residency_member *m, uint64_t now_ns)
 	m->charged_ns = m->seat->charged_ns;
 }
 
-/* So long it is waited for who pauses: as long as its pauses usually are, if that is shorter than
- * bringing it back would take. But towards the end of a set a pause is the time to leave: what
- * moves then costs less by the pause. Leaving after t of a stay s costs c/t of the time, going on
- * (c + pause)/s. */
+/* So long it is waited for who pauses: twice as long as its pauses usually are, if they are shorter
+ * than bringing it back would take, and an eighth of that time at least: where pauses are short, a
+ * longer one is more often a busy machine's than the end of the work. But towards the end of a set
+ * a pause is the time to leave: what moves then costs less by the pause. Leaving after t of a stay
+ * s costs c/t of the time, going on (c + pause)/s. */
 static uint64_t pause_of(const struct residency_member *m)
 {
 	const struct residency *r = m->residency;
@@ -31,7 +32,7 @@ static uint64_t pause_of(const struct residency_member *m)
 	stayed = beyond(m->idle_ns, r->began_ns);
 	if (r->stay_ns && stayed / US * ((cost + m->gap_ns) / US) > r->stay_ns / US * (cost / US))
 		return 0;
-	return least(2 * m->gap_ns, cost);
+	return least(most(2 * m->gap_ns, cost / 8), cost);
 }
 
 bool residency_is_active(const struct residency_member *m, uint64_t now_ns)

@@ -405,7 +405,9 @@ TEST(parked_it_leaves_when_it_was_idle_and_comes_back_when_it_wants)
 	expect_eq(w.m[0].place, RESIDENCY_IN);
 }
 
-TEST(short_pauses_are_waited_for_and_long_ones_are_not)
+/* Two tenants of which only one fits; [1] is in and usually pauses for 5 ms. Now it does, when [0]
+ * wants the device, too. */
+static void given_short_pauses(uint64_t cost_ns)
 {
 	given(8 * GIB, 32 * GIB);
 	expect_eq(given_member(0, 7 * GIB), 0);
@@ -421,10 +423,26 @@ TEST(short_pauses_are_waited_for_and_long_ones_are_not)
 		wants(1);
 		pass(5 * MS);
 	}
+	w.r.cost_ns = cost_ns;
 	wants(0);
 	idles(1);
 	expect_eq(w.m[1].place, RESIDENCY_IN);
+}
+
+TEST(short_pauses_are_waited_for_and_long_ones_are_not)
+{
+	given_short_pauses(40 * MS);
 	pass(10 * MS + w.m[1].gap_ns);
+	expect_eq(w.m[1].place, RESIDENCY_OUT);
+	expect_eq(w.m[0].place, RESIDENCY_COMING);
+}
+
+TEST(an_eighth_of_the_movement_is_waited_for_however_short_pauses_are)
+{
+	given_short_pauses(1600 * MS);
+	pass(199 * MS);
+	expect_eq(w.m[1].place, RESIDENCY_IN);
+	pass(2 * MS);
 	expect_eq(w.m[1].place, RESIDENCY_OUT);
 	expect_eq(w.m[0].place, RESIDENCY_COMING);
 }
