@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "replay/memory_faults.h"
 #include "replay/memory_report.h"
 
 #define MS 1000000ull
@@ -56,6 +57,30 @@ static double makespan(uint32_t percent, uint64_t turn_ns, uint64_t burst_ns,
 	return ratio;
 }
 
+/* The same jobs without mete, on managed memory. */
+static double managed(uint32_t percent, uint64_t set_bytes, uint64_t burst_ns)
+{
+	struct memory_faults faults;
+	struct memory_load loads[2];
+	struct memory_setup setup;
+	struct memory_outcome o;
+	struct fault why;
+	double ratio;
+
+	given_jobs(loads, percent, set_bytes, burst_ns);
+	memory_setup_init(&setup);
+	memory_faults_init(&faults);
+	setup.loads = loads;
+	setup.tenants = 2;
+	if (memory_faults_run(&setup, &faults, &o, &why) < 0) {
+		fprintf(stderr, "memory: %s\n", why.text);
+		exit(1);
+	}
+	ratio = (double)o.ended_ns / (double)memory_report_sequential(&setup);
+	memory_outcome_done(&o, 2);
+	return ratio;
+}
+
 static void print_makespans(void)
 {
 	static const uint64_t bursts[] = {1000, 3000, 10000, 20000, 60000};
@@ -78,6 +103,11 @@ static void print_makespans(void)
 				printf("%10.3f",
 				       makespan(percent, turns[t] * MS, bursts[b] * MS, &any));
 		}
+	}
+	for (uint32_t percent = 50; percent <= 90; percent += 40) {
+		printf("\n%2u %%, managed memory", percent);
+		for (size_t b = 0; b < ARRAY_SIZE(bursts); b++)
+			printf("%10.3f", managed(percent, 15300000000, bursts[b] * MS));
 	}
 	fputs("\n", stdout);
 }
@@ -143,6 +173,9 @@ int main(void)
 			       makespan(percents[p], turns[t] * 1000 * MS, 20000 * MS,
 					&efficiency));
 	}
+	for (size_t p = 0; p < ARRAY_SIZE(percents); p++)
+		printf("figure: makespan_%u_managed %.3f times\n", percents[p],
+		       managed(percents[p], 15300000000, 20000 * MS));
 	print_handover();
 	print_fits();
 	return 0;

@@ -5,6 +5,7 @@
 
 #include "cli/replay_parts.h"
 #include "cli/values.h"
+#include "replay/memory_faults.h"
 #include "replay/memory_pods.h"
 #include "replay/memory_report.h"
 
@@ -91,6 +92,8 @@ static int parse(const struct cli_line *line, struct memory_setup *setup, struct
 		r = values_part(line, "cost", 1, 1000, &setup->residency.cost_milli, why);
 	for (int i = 0; i < line->argc && r == 0; i++)
 		r = add(tenants, line->argv[i], why);
+	if (r == 0 && cli_value(line, "managed") && cli_value(line, "pods"))
+		r = fault_set(why, -EINVAL, "--managed is for tenants with jobs, not for --pods");
 	if (r == 0 && !tenants->size && !cli_value(line, "pods"))
 		r = fault_set(why, -EINVAL,
 			      "name the tenants that share the device, as in '2x set=15.3G "
@@ -112,6 +115,17 @@ static int write_report(const char *folder, const struct memory_report *report, 
 	return replay_output_check(&output, why);
 }
 
+static int run_world(const struct memory_setup *setup, bool managed,
+		     struct memory_outcome *ret_outcome, struct fault *why)
+{
+	struct memory_faults faults;
+
+	if (!managed)
+		return memory_world_run(setup, ret_outcome, why);
+	memory_faults_init(&faults);
+	return memory_faults_run(setup, &faults, ret_outcome, why);
+}
+
 static int run_tenants(const struct cli_line *line, const struct memory_setup *setup,
 		       struct fault *why)
 {
@@ -122,7 +136,7 @@ static int run_tenants(const struct cli_line *line, const struct memory_setup *s
 		.outcome = &outcome,
 		.sequential_ns = memory_report_sequential(setup),
 	};
-	int r = memory_world_run(setup, &outcome, why);
+	int r = run_world(setup, cli_value(line, "managed"), &outcome, why);
 
 	if (r < 0)
 		return r;

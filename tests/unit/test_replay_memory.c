@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "replay/memory_faults.h"
 #include "replay/memory_link.h"
 #include "replay/memory_pods.h"
 #include "replay/memory_report.h"
@@ -169,6 +171,72 @@ TEST(sets_of_four_that_fit_in_pairs_move_less_than_one_after_the_other)
 	for (int i = 0; i < 4; i++)
 		expect(o.tenants[i].longest_ns <= 31 * GB);
 	memory_outcome_done(&o, 4);
+}
+
+static struct memory_outcome run_by_faults(void)
+{
+	struct memory_faults faults;
+	struct memory_outcome o;
+	struct fault why;
+
+	memory_faults_init(&faults);
+	expect_eq(memory_faults_run(&setup, &faults, &o, &why), 0);
+	return o;
+}
+
+TEST(managed_memory_that_fits_faults_once_for_each_page)
+{
+	struct memory_outcome o;
+
+	given(2, "set=7G load=job:20s:2s:0s");
+	o = run_by_faults();
+	expect_eq(o.came_bytes, 2 * 7ull << 30);
+	expect_eq(o.left_bytes, 0);
+	/* 40 s of kernels on one device, and the two sets' faults. */
+	expect(o.ended_ns > 40 * GB && o.ended_ns < 40 * GB + 5 * GB);
+	memory_outcome_done(&o, 2);
+}
+
+TEST(managed_memory_that_does_not_fit_faults_on_each_touch)
+{
+	struct memory_outcome o;
+	double slower = 1 + 28.9 / 3.7;
+
+	given(2, "set=15G load=job:20s:20s:0s");
+	o = run_by_faults();
+	/* Each sweep finds the other's pages. The last job's last sweep may be alone. */
+	expect((double)o.ended_ns < 1.001 * slower * 40e9);
+	expect((double)o.ended_ns > 0.98 * slower * 40e9);
+	expect(o.came_bytes > 1000ull << 30 && o.left_bytes > 1000ull << 30);
+	memory_outcome_done(&o, 2);
+}
+
+TEST(a_job_whose_neighbour_pauses_has_the_device_for_itself)
+{
+	struct memory_outcome o;
+
+	/* The second one's only burst is long over when the first one goes on alone. */
+	given(2, "set=15G load=job:60s:60s:0s");
+	loads[1].work_ns = loads[1].burst_ns = 1 * GB;
+	o = run_by_faults();
+	expect(o.tenants[1].ended_ns < 25 * GB);
+	expect(o.tenants[0].ended_ns < o.tenants[1].ended_ns + 65 * GB);
+	memory_outcome_done(&o, 2);
+}
+
+TEST(faults_are_modelled_for_jobs_alone)
+{
+	static const struct memory_step steps[1];
+	struct memory_faults faults;
+	struct memory_outcome o;
+	struct fault why;
+
+	given(1, "set=1G name=recorded");
+	loads[0].steps = steps;
+	memory_faults_init(&faults);
+	expect_eq(memory_faults_run(&setup, &faults, &o, &why), -EINVAL);
+	expect_str(why.text, "recorded: faults are modelled for jobs with a set");
+	loads[0].steps = NULL;
 }
 
 /* Two pods of which one holds what the other needs, in a table of its own. */
