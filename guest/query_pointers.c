@@ -13,6 +13,32 @@
 #include "guest/say.h"
 #include "guest/state.h"
 
+/* ---- whether it may be asked ----------------------------------------------------------------- */
+
+/* The driver knows nothing of an address whose memory is out. Whether it may be asked, here and
+ * now, only it can say: libgomp finds out by the refusal that it is in a host function, where
+ * nothing can be freed. */
+static CUresult unless_refused(CUresult r)
+{
+	return r == CUDA_ERROR_INVALID_VALUE || r == CUDA_ERROR_NOT_FOUND ? CUDA_SUCCESS : r;
+}
+
+static CUresult may_ask_range(CUdeviceptr_v2 address)
+{
+	CUdeviceptr_v2 base;
+	size_t size;
+
+	return unless_refused(memory_driver(real(cuMemGetAddressRange_v2)(&base, &size, address)));
+}
+
+static CUresult may_ask_attribute(CUdeviceptr_v2 address)
+{
+	unsigned int type;
+
+	return unless_refused(memory_driver(
+		real(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address)));
+}
+
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
 CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr_v2 *pbase, size_t *psize, CUdeviceptr_v2 dptr)
@@ -22,6 +48,9 @@ CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr_v2 *pbase, size_t *psize, CUde
 
 	if (r != CUDA_SUCCESS || !movable_look(dptr, &seen))
 		return r ? r : memory_driver(real(cuMemGetAddressRange_v2)(pbase, psize, dptr));
+	r = may_ask_range(dptr);
+	if (r != CUDA_SUCCESS)
+		return r;
 	if (pbase)
 		*pbase = seen.base;
 	if (psize)
@@ -118,6 +147,9 @@ CUresult hook_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, C
 
 	if (r != CUDA_SUCCESS || !data || !movable_look(ptr, &seen))
 		return r ? r : memory_driver(real(cuPointerGetAttribute)(data, attribute, ptr));
+	r = may_ask_attribute(ptr);
+	if (r != CUDA_SUCCESS)
+		return r;
 	bytes = answer(attribute, &seen, ptr, &value);
 	if (bytes == 0)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -139,6 +171,9 @@ CUresult hook_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attri
 		return r ? r
 			 : memory_driver(real(cuPointerGetAttributes)(numAttributes, attributes,
 								      data, ptr));
+	r = may_ask_attribute(ptr);
+	if (r != CUDA_SUCCESS)
+		return r;
 	for (unsigned i = 0; i < numAttributes; i++) {
 		bytes = answer(attributes[i], &seen, ptr, &value);
 		if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER)

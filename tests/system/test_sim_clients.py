@@ -149,4 +149,5 @@ def main(folder, libraries, smi, tenant):
     expect("tenant's end", holder.returncode, 0)
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

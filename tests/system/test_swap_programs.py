@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that no one here wrote, and many at once, while their memory leaves the device and comes back under them.
+
+As test_swap.py, whose node and programs these are. While a program runs, `mete suspend` takes all of its memory away and
+`mete resume` brings it back, again and again, and a neighbour fills the rest of the device: it computes what it computes alone.
+"""
+import threading
+from pathlib import Path
+
+import test_swap as swap
+from test_swap import *
+
+SOURCES = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCES / "tools"))
+from showcase import tinygrad_python
+from test_sim_clients import DRJIT
+
+NEIGHBOUR = ("train", "steps=200", "ballast=150M")
+
+
+class Foreign(swap.Program):
+    """Any command; what it computed is what it prints."""
+
+    def __init__(self, node, name, command):
+        self.node, self.name = node, name
+        self.process = subprocess.Popen([BUILD + "/cli/mete", "run", "--quiet", "--swap", "auto", "-n", name, "--", *command],
+                                        env=node.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def comes_and_goes(node, program):
+    """Until it ends: its memory leaves, all of it, and comes back. Returns how often."""
+    times = 0
+    while program.process.poll() is None:
+        if node.mete("suspend", program.name, check=False) != 0:
+            continue  # it is not there yet, or has ended
+        until(lambda: not (row := node.row(program.name)) or row["movable_bytes"] == 0)
+        times += bool((row := node.row(program.name)) and row["out_bytes"])
+        node.mete("resume", program.name, check=False)
+        # It gets on: else it would be suspended whenever it could run.
+        until(lambda: not (row := node.row(program.name)) or not row["out_bytes"])
+    return times
+
+
+def is_the_same_as_alone(name, command, least, **settings):
+    """`least`: so often it left. A program's start cannot be told from its end, so that it is run until it was away."""
+    with Node(memory=256, **settings) as node:
+        with tempfile.TemporaryDirectory(prefix="mete-alone-") as other:
+            alone = subprocess.run(command, env=node.environment | {"METE_SIM_DIR": other}, capture_output=True, text=True, timeout=PATIENCE)
+        assert alone.returncode == 0, alone
+        [neighbour] = start(node, NEIGHBOUR)
+        times = 0
+        while times < least:
+            program = Foreign(node, name, command)
+            out = []
+            reader = threading.Thread(target=lambda: out.extend(program.process.communicate(timeout=PATIENCE)))
+            reader.start()
+            times += comes_and_goes(node, program)
+            reader.join()
+            assert (program.process.returncode, out[0]) == (0, alone.stdout), (name, times, program.process.returncode, out, alone.stdout)
+        print(f"{name}: its memory left {times} times")
+        neighbour.kill()
+        node.is_clean()
+
+
+def compiled(node, what):
+    """GCC's own back end for the device; as tests/system/sim/client.sh."""
+    program = f"{node}/{what}"
+    source = SOURCES / "tests" / "system" / "sim" / "clients" / f"{what}.c"
+    ran = subprocess.run(["gcc-12", "-O1", f"-f{what}", "-foffload=nvptx-none", "-foffload-options=-lm", str(source), "-o", program, "-lm"],
+                         capture_output=True, text=True)
+    if ran.returncode:
+        raise Skipped("gcc-12-offload-nvptx is not installed")
+    return [program]
+
+
+def test_openacc():
+    with tempfile.TemporaryDirectory(prefix="mete-openacc-") as folder:
+        is_the_same_as_alone("openacc", compiled(folder, "openacc"), 3, ACC_DEVICE_TYPE="nvidia")
+
+
+def test_openmp():
+    with tempfile.TemporaryDirectory(prefix="mete-openmp-") as folder:
+        is_the_same_as_alone("openmp", compiled(folder, "openmp"), 3, OMP_TARGET_OFFLOAD="mandatory")
+
+
+def test_tinygrad():
+    python = tinygrad_python(Path(BUILD))
+    if python is None:
+        raise Skipped("PyPI cannot be reached")
+    with tempfile.TemporaryDirectory(prefix="mete-tinygrad-") as folder:
+        is_the_same_as_alone("tinygrad", [str(python), str(SOURCES / "examples" / "tinygrad_train.py")], 5, DEV="CUDA:PTX",
+                             CACHEDB=folder + "/tinygrad.db")
+
+
+def test_drjit():
+    python = Path(BUILD) / "venv-clients" / "bin" / "python"
+    if not python.exists() or subprocess.run([str(python), "-c", "import drjit"], capture_output=True).returncode:
+        raise Skipped("sim_clients, which installs it, has not run here, or PyPI has none for this Python")
+    with tempfile.TemporaryDirectory(prefix="mete-drjit-") as home:
+        is_the_same_as_alone("drjit", [str(python), "-c", DRJIT], 3, HOME=home, METE_SIM_DEVICES="1xT4")
+
+
+def test_eight_that_hold_four_times_the_device():
+    with Node() as node:
+        programs = start(node, *[("train", f"steps={10 + i}", "ballast=92M") for i in range(8)])
+        # What they hold at a time, as the machine is busy or not, is not for a test to say: each waits for its first turn.
+        all_right(node, programs)
+
+
+def test_a_torture_of_all_ways_to_allocate_beside_memory_that_moves():
+    """It finds every piece as it left it, also what cannot move."""
+    with Node() as node:
+        [train] = start(node, LONG)
+        until(lambda: (node.row(train.name) or {"movable_bytes": 0})["movable_bytes"] >= 96 << 20)
+        torture = Program(node, "torture", ("torture",))
+        out, error = torture.process.communicate(timeout=PATIENCE)
+        assert torture.process.returncode == 0, (out, error)
+        all_right(node, [train])
+
+
+if __name__ == "__main__":
+    run({name: test for name, test in globals().items() if getattr(test, "__module__", None) == "__main__"})
