@@ -100,7 +100,7 @@ def test_what_a_process_leaves_to_another_one_is_in_the_book_at_once():
 
 
 def use_in_each_context(name):
-    with Node() as node:
+    with Node(METE_SIM_ANSWER_COST="100ms") as node:  # by which time the program could have taken all there is
         running = node.start("run", "--memory", "768MiB", "--", sys.executable, HOSTILE, name)
         [last, taken, held] = ast.literal_eval(running.stdout.readline())
         [tenant] = node.ps()["tenants"]
