@@ -94,13 +94,14 @@ void ledger_expect(struct ledger *l, struct ledger_account *account, int expecte
 	set_unsaid(account, expected ? most : 0);
 }
 
-void ledger_unsettled(struct ledger *l, struct ledger_account *account, int unsettled)
+void ledger_unsettled(struct ledger *l, struct ledger_account *account, enum ledger_unsettled how)
 {
-	if (!account->unsettled == !unsettled)
+	if (account->unsettled == how)
 		return;
 	l->event++;
-	account->unsettled = unsettled != 0;
-	account->device->unsettled += unsettled ? 1u : -1u;
+	account->device->unsettled +=
+		(how != LEDGER_SETTLED) - (account->unsettled != LEDGER_SETTLED);
+	account->unsettled = how;
 }
 
 void ledger_hold(struct ledger *l, struct ledger_account *account, int held)
@@ -168,7 +169,7 @@ void ledger_close(struct ledger *l, struct ledger_account *account)
 		account->above->within--;
 	account->above = NULL;
 	ledger_expect(l, account, 0, 0);
-	ledger_unsettled(l, account, 0);
+	ledger_unsettled(l, account, LEDGER_SETTLED);
 	list_remove(&account->changed);
 	list_remove(&account->over);
 	account->device = NULL;
@@ -372,6 +373,10 @@ int ledger_return(struct ledger *l, struct ledger_holder *holder, uint64_t bytes
 	if (answers_recall) {
 		end_recall(holder);
 		holder->recall_until = 0;
+		/* It was asked for part of its credit and gave that: it may give more to an ask
+		 * that waited meanwhile and lacks more. */
+		if (bytes >= holder->recall_bytes)
+			holder->recalled_round = holder->former_round;
 	}
 	now.granted -= least(bytes, resident);
 	now.allocated = least(now.allocated, now.granted);

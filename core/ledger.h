@@ -21,8 +21,8 @@
  *  2. at each grant, the sum of `booked` (law 10) of the device's accounts <= capacity - reserve;
  *  3. every total equals the sum over the living holders, after any history;
  *  4. no ask is refused while siblings (or, if the device is full, any holders) have enough unused
- *     credit to satisfy it and were not asked to return it, or may still answer. A holder that did
- *     not answer in time is not waited for again;
+ *     credit to satisfy it and were not asked to return it, have returned as much as they were
+ *     asked for, or may still answer. A holder that did not answer in time is not waited for again;
  *  5. asks that may wait and lack only room on the device are served in the order in which they
  *     were made. An ask that may not wait, or whose time is over, is not refused for the sake of
  *     that order: refusing a program that is within its limit, while there is room, is worse than
@@ -47,7 +47,9 @@
  *     (ledger_several()), each account counts as it does on the device (law 10), plus its evicted
  *     memory;
  * 13. memory in use that belongs to no account (`outside`) is not room; asks wait for it as they do
- *     for memory of others.
+ *     for memory of others;
+ * 14. no ask is granted while a measurement is owed to its account (LEDGER_OWED): memory that a
+ *     guest has reported, but that nobody has measured, is not room.
  *
  * The cost of an event does not depend on the accounts and holders that it does not concern: sums
  * are maintained incrementally, and ledger_changed() names the accounts that have changed. Each
@@ -182,13 +184,22 @@ void ledger_had_limit(struct ledger_account *account, uint64_t limit);
  * reservation is not answered either. */
 void ledger_expect(struct ledger *l, struct ledger_account *account, int expected, uint64_t most);
 
-/* The account's residual is being measured, or will be at once. An ask that would be refused,
- * because of the account's own limit or because any account lacks room on the device, is not
- * answered before this changes or ledger_looked() has been called LEDGER_LOOKS times since the
- * ask: one measurement may already be in progress, the next one covers the moment of the ask,
- * and a third is needed if the guest was not quiet. The time that an ask may wait still applies. */
+/* What is known of the account's residual. */
+enum ledger_unsettled {
+	LEDGER_SETTLED = 0,
+	LEDGER_IN_FLUX, /* it is being measured, or will be at once */
+	LEDGER_OWED,	/* likewise, and it may be more than it is charged with */
+};
+
+/* While it is in flux, an ask that would be refused, because of the account's own limit or
+ * because any account lacks room on the device, is not answered before this changes or
+ * ledger_looked() has been called LEDGER_LOOKS times since the ask: one measurement may already
+ * be in progress, the next one covers the moment of the ask, and a third is needed if the guest
+ * was not quiet. The time that an ask may wait still applies. While a measurement is owed, an ask
+ * of the account that would be granted is not answered either, within the same bound: what came
+ * before the ask has been measured by then. */
 enum { LEDGER_LOOKS = 3 };
-void ledger_unsettled(struct ledger *l, struct ledger_account *account, int unsettled);
+void ledger_unsettled(struct ledger *l, struct ledger_account *account, enum ledger_unsettled how);
 void ledger_looked(struct ledger *l);
 
 /* While the account is held, its asks are accepted but not answered, because its figures are too

@@ -69,7 +69,7 @@ struct ledger_account {
 	uint64_t most_charged; /* ever */
 	uint64_t unsaid;       /* what expected guests may hold beyond what they have stated */
 	int expected, held;
-	int unsettled; /* its residual is about to be measured */
+	enum ledger_unsettled unsettled;
 };
 
 struct ledger_holder {
@@ -82,6 +82,8 @@ struct ledger_holder {
 	 * asked nor waited for until it has answered, however late, or made an ask. 0: none */
 	uint64_t recall_until;
 	uint64_t recalled_round;      /* the latest round in which it was asked */
+	uint64_t former_round;	      /* the one before */
+	uint64_t recall_bytes;	      /* what it was asked for then */
 	struct list lender, recalled; /* of the device */
 	struct list asks;
 	uint32_t ask_count;

@@ -61,13 +61,14 @@ static void recall(struct ledger *l, struct ledger_holder *h, uint64_t lacking, 
 		   struct ledger_action *ret)
 {
 	/* The latest round: this holder has been recalled on behalf of every ask so far. */
+	h->former_round = h->recalled_round;
 	h->recalled_round = l->round;
+	h->recall_bytes = least(credit(&h->has), lacking);
 	h->recall_until = now_ns + l->limits.recall_ns;
 	list_append(&h->account->device->recalled, &h->recalled);
 	h->account->pending++;
 	note_credit(h);
-	*ret = (struct ledger_action){
-		.verb = LEDGER_RECALL, .holder = h, .bytes = least(credit(&h->has), lacking)};
+	*ret = (struct ledger_action){.verb = LEDGER_RECALL, .holder = h, .bytes = h->recall_bytes};
 }
 
 /* A holder that did not answer in time is not waited for. */
@@ -308,7 +309,7 @@ static enum outcome decide(struct ledger *l, struct ask *ask, uint64_t now_ns, i
 	struct ledger_account *part;
 
 	/* Until the expected guests have come; asks that may wait keep their places. */
-	if (a->expected || a->held)
+	if (a->expected || a->held || (a->unsettled == LEDGER_OWED && awaits_look(l, ask)))
 		return STAYS;
 	if (bytes <= account_room(a) && bytes <= room &&
 	    bytes > left_of(room, unsaid(a->device, NULL))) {

@@ -52,6 +52,8 @@ static unsigned begins(struct residual *r, const struct residual_moment *now)
 	r->settled_first = r->settling;
 	r->most_granted = now->granted;
 	r->checking = r->check;
+	r->telling = r->told;
+	r->told = false;
 	return 0;
 }
 
@@ -87,11 +89,12 @@ static unsigned ends_between(struct residual *r, const struct residual_moment *n
 {
 	uint64_t lowest = beyond(used, beyond(r->most_granted, now->evicted));
 
+	/* At once: requests are granted between the attempts. */
+	r->known = most(r->known, beyond(lowest, r->reserved));
 	if (r->measuring == RESIDUAL_LOUDLY && ++r->tries < RESIDUAL_ROUNDS - 1)
-		return want(r, RESIDUAL_LOUDLY);
+		return want(r, RESIDUAL_LOUDLY) | RESIDUAL_REPORT;
 	r->tries = 0;
 	r->known = least(r->known, used);
-	r->known = most(r->known, beyond(lowest, r->reserved));
 	if (r->measuring == RESIDUAL_QUIETLY)
 		return RESIDUAL_REPORT;
 	r->between = true;
@@ -137,6 +140,7 @@ static unsigned ends(struct residual *r, const struct residual_moment *now, uint
 	r->most_granted = most(r->most_granted, now->granted);
 	todo = stood_still(r, now) ? ends_exactly(r, now, used) : ends_between(r, now, used);
 	r->measuring = RESIDUAL_NO;
+	r->telling = false;
 	return todo | (r->wanted ? RESIDUAL_MEASURE : 0);
 }
 
@@ -146,7 +150,8 @@ static unsigned adopted(struct residual *r, uint64_t bytes)
 {
 	bool check = r->check;
 
-	*r = (struct residual){.known = bytes, .check = check, .wanted = RESIDUAL_LOUDLY};
+	*r = (struct residual){
+		.known = bytes, .check = check, .told = true, .wanted = RESIDUAL_LOUDLY};
 	return RESIDUAL_REPORT | RESIDUAL_MEASURE;
 }
 
@@ -154,12 +159,14 @@ static unsigned settled(struct residual *r, uint64_t bytes)
 {
 	r->settling = least(plus(r->settling, bytes), r->reserved);
 	r->doubts = 0;
+	r->told = true;
 	return want(r, RESIDUAL_LOUDLY);
 }
 
 static unsigned fails(struct residual *r)
 {
 	r->measuring = RESIDUAL_NO;
+	r->telling = false;
 	r->tries = 0;
 	return answer(r, RESIDUAL_EXCUSE) | (r->wanted ? RESIDUAL_MEASURE : 0);
 }
@@ -178,7 +185,7 @@ unsigned residual_step(struct residual *r, const struct residual_event *event)
 	case RESIDUAL_WATCHED:
 		return want(r, RESIDUAL_QUIETLY);
 	case RESIDUAL_CHECKED:
-		r->check = true;
+		r->check = r->told = true;
 		return want(r, RESIDUAL_LOUDLY);
 	case RESIDUAL_ADOPTED:
 		return adopted(r, event->bytes);

@@ -10,6 +10,8 @@
  *	in flux   a measurement is wanted or in progress: what is known may be about to change
  *	between   the guest was not quiet, or cannot say what the driver counts. Only bounds are
  *		  known: charge = min(max(former charge, lowest), highest)
+ *	owed	  the guest reported that something came or went, and no measurement that began
+ *		  after that has ended: the charge may be too low
  *
  * A measurement begins (RESIDUAL_BEGINS, with the page's figures at that moment), the driver is
  * asked, and the measurement ends (RESIDUAL_ENDS, with the page's figures then). The driver's
@@ -33,7 +35,10 @@
  *     the guest does, and a check is answered exactly once;
  *  6. the price of a context is learnt only if there was nothing but contexts at both moments;
  *  7. memory that a pool may have released, and that the guest has not noticed, hides nothing that
- *     was known.
+ *     was known;
+ *  8. what a guest has reported is owed until a measurement that began after the report has ended
+ *     or failed, and no longer. Then the charge covers it: however restless the guest is, what the
+ *     driver holds does not exceed the charge and the most that was granted meanwhile.
  */
 #pragma once
 
@@ -111,6 +116,8 @@ struct residual {
 	uint64_t used;	   /* what the driver last reported */
 	uint64_t sample;   /* of the last RESIDUAL_SAMPLE */
 
+	bool told, telling; /* owed: to the next measurement, and to the one in progress */
+
 	enum residual_want wanted, measuring;
 	struct residual_moment first; /* when it began */
 	uint64_t settled_first;	      /* `settling` then */
@@ -134,6 +141,12 @@ static inline uint64_t residual_charge(const struct residual *r)
 static inline bool residual_in_flux(const struct residual *r)
 {
 	return r->wanted == RESIDUAL_LOUDLY || r->measuring == RESIDUAL_LOUDLY;
+}
+
+/* No request is granted meanwhile: see LEDGER_OWED. */
+static inline bool residual_owed(const struct residual *r)
+{
+	return r->told || r->telling;
 }
 
 /* The last measurement left something open: another one is worthwhile before a request is

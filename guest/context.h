@@ -14,6 +14,10 @@ void context_settle(int device);
 /* The same for all devices, if the device is unknown. */
 void context_settle_all(void);
 
+/* Something came that cannot be unloaded again. Returns after the daemon has measured it, and has
+ * recalled the unused credit that it takes the place of. Not part of a move. */
+void module_came(int device);
+
 /* In a child of fork(): no thread is creating a primary context. */
 void context_forget(void);
 

@@ -87,8 +87,9 @@ static CUresult begin(struct use *ret_use, const void *library, bool nested)
 static CUresult end(const struct use *use, CUresult r)
 {
 	if (r == CUDA_SUCCESS && use->library) {
-		/* Said first: what it is measured for is there by then. */
-		context_settle(use->device);
+		/* Before the program can take what the library has taken already. Two threads may
+		 * both measure it, but none goes on before it was measured. */
+		module_came(use->device);
 		libraries_note(use->library, use->context);
 	}
 	return r;

@@ -48,21 +48,42 @@ static int write_check(struct link_word *word, struct wire_message *message)
 }
 
 /* Whether the tenant may have what it has now. While the daemon is away nobody can say. */
-static bool within_limit(int device)
+static bool within_limit(int device, enum link_patience patience, struct wire_message *ret_answer)
 {
 	struct check_word about = {{write_check, NULL}, device};
+
+	if (link_ask(&about.word, patience, ret_answer) != 0 || ret_answer->code != WIRE_refused)
+		return true;
+	if (ret_answer->refused.code == WIRE_REFUSED_LIMIT ||
+	    ret_answer->refused.code == WIRE_REFUSED_FULL)
+		return false;
+	context_settle(device); /* it does not know the word */
+	return true;
+}
+
+static bool may_stay(int device)
+{
 	struct wire_message answer;
 	static _Atomic uint32_t said;
 
-	if (link_ask(&about.word, LINK_AT_ONCE, &answer) != 0 || answer.code != WIRE_refused)
+	if (within_limit(device, LINK_AT_ONCE, &answer))
 		return true;
-	if (answer.refused.code != WIRE_REFUSED_LIMIT && answer.refused.code != WIRE_REFUSED_FULL) {
-		context_settle(device); /* it does not know the word */
-		return true;
-	}
 	if (atomic_exchange(&said, 1) == 0)
 		say("no room for a module: %s", answer.refused.reason.text);
 	return false;
+}
+
+void module_came(int device)
+{
+	struct wire_message answer;
+	bool mine;
+
+	if (device < 0 || !state_joined())
+		return;
+	mine = driver_lock_take(&loading);
+	/* What there is, is stated to the next daemon. */
+	best_effort(within_limit(device, LINK_HERE, &answer));
+	driver_lock_give(&loading, mine);
 }
 
 struct load {
@@ -89,7 +110,7 @@ static CUresult end(const struct load *load, CUresult r, void **handle, CUresult
 {
 	if (load->device < 0)
 		return r;
-	if (r == CUDA_SUCCESS && handle && !within_limit(load->device)) {
+	if (r == CUDA_SUCCESS && handle && !may_stay(load->device)) {
 		best_effort(memory_driver(unload(*handle)));
 		context_settle(load->device);
 		*handle = NULL;
@@ -158,7 +179,11 @@ CUresult hook_cuFuncLoad(CUfunction hfunc)
 
 	if (r == CUDA_SUCCESS && state_joined())
 		moves_other(state_current_device());
-	return r ? r : settled(real(cuFuncLoad)(hfunc));
+	if (r == CUDA_SUCCESS)
+		r = real(cuFuncLoad)(hfunc);
+	if (r == CUDA_SUCCESS)
+		module_came(state_joined() ? state_current_device() : -1);
+	return r;
 }
 
 /* Where no context is current, or the library has nothing for its device, the driver refuses: that

@@ -158,6 +158,7 @@ struct tenant_device {
 	uint64_t most_bytes;	/* what the journal says it may hold; never less than it holds */
 	uint64_t highest_limit; /* likewise: the highest that it ever had */
 	uint32_t in_flux;	/* guests whose residual is being measured */
+	uint32_t owed;		/* guests to which a measurement is owed */
 	uint64_t looked_ns;	/* when all its guests were last measured */
 	struct list held;	/* of the daemon: its asks wait for a measurement, */
 	uint64_t held_until;	/* namely this one */
@@ -229,7 +230,7 @@ struct guest_device {
 	struct list answer; /* likewise: RESIDUAL_CHECK `check_id` must be answered */
 	bool excused;	    /* although it could not be measured */
 	uint32_t check_id;
-	bool in_flux; /* counted in its tenant's */
+	bool in_flux, owed; /* counted in its tenant's */
 	bool stated, owes_drain;
 	bool idle; /* it sent IDLE, and no WANTS since; schedule.c */
 	uint64_t seen_peak;

@@ -38,21 +38,31 @@ static void show_flux(struct tenant_device *of)
 {
 	struct daemon *d = of->tenant->daemon;
 
-	ledger_unsettled(d->ledger, of->account, of->in_flux && !d->measure_late);
+	ledger_unsettled(d->ledger, of->account,
+			 d->measure_late ? LEDGER_SETTLED
+			 : of->owed	 ? LEDGER_OWED
+			 : of->in_flux	 ? LEDGER_IN_FLUX
+					 : LEDGER_SETTLED);
 }
 
-static void count_flux(struct guest_device *at, bool now)
+static void count(bool *counted, uint32_t *sum, bool now)
+{
+	*sum += (uint32_t)now - (uint32_t)*counted;
+	*counted = now;
+}
+
+static void count_flux(struct guest_device *at, bool in_flux, bool owed)
 {
 	struct tenant_device *of = account_of(at);
 
-	if (at->in_flux == now)
+	if (at->in_flux == in_flux && at->owed == owed)
 		return;
-	at->in_flux = now;
-	of->in_flux += now ? 1u : -1u;
+	count(&at->in_flux, &of->in_flux, in_flux);
+	count(&at->owed, &of->owed, owed);
 	show_flux(of);
 }
 
-/* A request that would be refused waits for the measurement, unless that takes too long. */
+/* Requests wait for a measurement, unless that takes too long. */
 static void set_late(struct daemon *d, bool late)
 {
 	if (d->measure_late == late)
@@ -92,7 +102,7 @@ static void act(struct guest_device *at, unsigned todo)
 		list_append(&d->measure_wanted, &at->measure);
 	keep_on(&d->measure_between, &at->between, r->between);
 	keep_on(&d->measure_open, &at->open, residual_open(r));
-	count_flux(at, residual_in_flux(r));
+	count_flux(at, residual_in_flux(r), residual_owed(r));
 }
 
 static void step(struct guest_device *at, enum residual_verb verb, uint64_t bytes,
@@ -116,7 +126,7 @@ void measure_forget(struct guest_device *at)
 	list_remove(&at->between);
 	list_remove(&at->open);
 	list_remove(&at->answer);
-	count_flux(at, false);
+	count_flux(at, false, false);
 }
 
 /* ---- a moment -------------------------------------------------------------------------------- */

@@ -320,8 +320,9 @@ def adopted():
     return [rounds, answer, taken, most, held(), fill()[1]]
 
 
-def library_contexts():
+def library_contexts(before=lambda: None):
     """A library of 100 MiB in one context after the other, then what is left beside it."""
+    before()
     library, module, context, used = pointer(), pointer(), pointer(), 0
     zero, none, way = ctypes.c_uint(0), None, 0
     address, size, kernel, function = ctypes.c_uint64(), ctypes.c_size_t(), pointer(), pointer()
@@ -335,6 +336,16 @@ def library_contexts():
         assert use() == SUCCESS and use() == SUCCESS
     answer, taken = fill()
     return [answer, taken, held()]
+
+
+def library_and_credit():
+    """The same for a program that has unused credit, from which it could take more than is left."""
+    def take_and_free():
+        address = ctypes.c_uint64()
+        assert cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(600 * MIB)) == SUCCESS
+        assert cuda.cuMemFree_v2(address) == SUCCESS
+
+    return library_contexts(take_and_free)
 
 
 begin()

@@ -121,6 +121,26 @@ def test_who_asks_is_answered_from_figures_that_are_not_old():
         until(refused)  # alone, and nobody looks at the book
 
 
+def test_what_was_reported_is_measured_before_more_is_granted():
+    """To the process that reported it, and to another one of its tenant."""
+    for round in range(8):
+        with a_node("1GiB") as (driver, meted, admin, (guest,), (made,)):
+            asker = Guest(made.socket) if round % 2 else guest
+            assert asker.credit(100 * MIB) == 100 * MIB
+            asker.allocated(100 * MIB)
+            driver.says(asker, 100 * MIB)
+            assert asker.credit(MIB) == MIB  # the figures are fresh now
+            driver.says(guest, (0 if round % 2 else 100) * MIB + 900 * MIB)
+            guest.send("residual_settle", device=0, contexts=0, bytes=0, keep=1)
+            if round % 2:
+                guest.ask("processes_ask", device=0)  # two connections have no order
+            try:
+                asker.credit(200 * MIB)
+                assert "measure.late" in meted.log(), "it was granted before anybody had looked"
+            except Refused as refusal:
+                assert refusal.code == LIMIT
+
+
 def test_unused_credit_is_recalled_from_who_has_more_than_it_may():
     with a_node("1GiB", "1GiB") as (driver, meted, admin, (guest, neighbour), tenants):
         assert neighbour.credit(MIB) == MIB

@@ -33,7 +33,13 @@ class Program:
         self.node, self.name, self.arguments = node, name, arguments
         self.process = subprocess.Popen(
             [BUILD + "/cli/mete", "run", "--quiet", "--swap", "auto", "-n", name, *options, "--", f"{BUILD}/examples/{arguments[0]}", *arguments[1:]],
-            env=node.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            env=node.environment, stdin=subprocess.PIPE if "stdin=1" in arguments else None, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, bufsize=1)
+
+    def hears(self, word):
+        assert select.select([self.process.stdout], [], [], PATIENCE)[0], word
+        line = self.process.stdout.readline()
+        assert line == word + "\n", (word, line)
 
     def __del__(self):
         """Of a test that has failed nothing goes on: the program outlives `mete run`."""
@@ -57,7 +63,8 @@ class Program:
     def is_right(self):
         out, error = self.process.communicate(timeout=PATIENCE)
         assert self.process.returncode == 0, (self.name, self.process.returncode, out, error)
-        assert checksum(out) == self.node.alone(*self.arguments), (self.name, out)
+        alone = [word for word in self.arguments if word != "stdin=1"]
+        assert checksum(out) == self.node.alone(*alone), (self.name, out)
         return out
 
 
@@ -220,11 +227,6 @@ class Toucher(Program):
                                         env=node.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         self.hears("there")
 
-    def hears(self, word):
-        assert select.select([self.process.stdout], [], [], PATIENCE)[0], word
-        line = self.process.stdout.readline()
-        assert line == word + "\n", (word, line)
-
     def touch(self):
         self.process.stdin.write("\n")
         self.hears("touched")
@@ -286,8 +288,11 @@ def test_who_is_stopped_in_the_middle_goes_on_where_it_was():
 
 def test_who_is_suspended_frees_the_device_and_is_right_after_it_was_resumed():
     with Node() as node:
-        away, other = start(node, LONG, TRAIN)
-        until(lambda: (node.row(away.name) or {"movable_bytes": 0})["movable_bytes"] >= 96 << 20)
+        away, = start(node, LONG + ("stdin=1",))
+        away.hears("train: half way")
+        assert node.row(away.name)["movable_bytes"] >= 96 << 20
+        other = Program(node, "other", TRAIN)
+        away.process.stdin.write("\n")  # it goes on, but does not end before we say so
         node.mete("suspend", away.name)
         until(lambda: node.row(away.name)["movable_bytes"] == 0 and node.row(away.name)["out_bytes"] >= 96 << 20)
         assert node.row(away.name)["suspended"]

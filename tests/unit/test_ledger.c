@@ -540,7 +540,7 @@ TEST(who_would_be_refused_for_its_limit_waits_for_what_is_being_measured)
 {
 	given(100, 900, 0);
 	ledger_residual(l, a, 60, 60);
-	ledger_unsettled(l, one, 1);
+	ledger_unsettled(l, one, LEDGER_IN_FLUX);
 	ask(b, 1, 50, 0);
 	expect_quiet(0);
 	ledger_residual(l, a, 50, 50);
@@ -548,7 +548,7 @@ TEST(who_would_be_refused_for_its_limit_waits_for_what_is_being_measured)
 	ledger_report(l, b, 50);
 	ask(b, 2, 1, 0);
 	expect_quiet(0);
-	ledger_unsettled(l, one, 0);
+	ledger_unsettled(l, one, LEDGER_SETTLED);
 	expect_action(0, LEDGER_REFUSE, b, 1);
 	expect_eq(action.reason, LEDGER_OVER);
 }
@@ -556,7 +556,7 @@ TEST(who_would_be_refused_for_its_limit_waits_for_what_is_being_measured)
 TEST(another_tenants_measurement_is_no_hope_for_who_is_over_its_own_limit)
 {
 	given(100, 900, 0);
-	ledger_unsettled(l, two, 1);
+	ledger_unsettled(l, two, LEDGER_IN_FLUX);
 	ask(a, 1, 101, 0);
 	expect_action(0, LEDGER_REFUSE, a, 101);
 	expect_eq(action.reason, LEDGER_OVER);
@@ -566,7 +566,7 @@ TEST(who_would_be_refused_for_room_waits_for_anybodys_measurement)
 {
 	given(900, 900, 0);
 	ledger_residual(l, a, 600, 600);
-	ledger_unsettled(l, one, 1);
+	ledger_unsettled(l, one, LEDGER_IN_FLUX);
 	ask(c, 1, 400, 0);
 	expect_quiet(0);
 	expect_eq(ledger_deadline(l, 0), 0); /* the measurement's end is the event */
@@ -578,16 +578,72 @@ TEST(what_fits_is_granted_though_somebody_is_being_measured)
 {
 	given(900, 900, 1000 * ms);
 	ledger_residual(l, a, 600, 600);
-	ledger_unsettled(l, one, 1);
-	ledger_unsettled(l, two, 1);
+	ledger_unsettled(l, one, LEDGER_IN_FLUX);
+	ledger_unsettled(l, two, LEDGER_IN_FLUX);
 	granted(c, 300);
+}
+
+TEST(nothing_is_granted_while_a_measurement_is_owed)
+{
+	given(100, 900, 0);
+	ledger_unsettled(l, one, LEDGER_OWED);
+	ask(a, 1, 50, 0);
+	expect_quiet(0);
+	granted(c, 900); /* a neighbour does not wait */
+	ledger_residual(l, b, 60, 60);
+	ledger_looked(l);
+	expect_quiet(0);
+	ledger_unsettled(l, one, LEDGER_SETTLED);
+	expect_action(0, LEDGER_REFUSE, a, 50);
+	expect_eq(action.reason, LEDGER_OVER);
+}
+
+TEST(who_gave_back_what_it_was_asked_for_is_asked_for_more)
+{
+	given(100, 900, 0);
+	granted(a, 90);
+	ledger_unsettled(l, one, LEDGER_OWED);
+	ask(b, 1, 30, 0);
+	expect_quiet(0);
+	ledger_residual(l, b, 20, 20);
+	ledger_looked(l);
+	ledger_unsettled(l, one, LEDGER_SETTLED);
+	/* For the limit's sake (law 11); that is not enough for b. */
+	expect_action(0, LEDGER_RECALL, a, 10);
+	expect_quiet(0);
+	expect_eq(ledger_return(l, a, 10, 1), 0);
+	expect_action(0, LEDGER_RECALL, a, 30);
+	expect_eq(ledger_return(l, a, 30, 1), 0);
+	expect_action(0, LEDGER_GRANT, b, 30);
+}
+
+TEST(who_gave_back_less_than_it_was_asked_for_has_no_more)
+{
+	given(100, 900, 0);
+	granted(a, 90);
+	ask(b, 1, 30, 0);
+	expect_action(0, LEDGER_RECALL, a, 20);
+	expect_eq(ledger_return(l, a, 19, 1), 0);
+	expect_action(0, LEDGER_REFUSE, b, 30);
+}
+
+TEST(three_looks_after_the_question_what_came_before_it_was_measured)
+{
+	given(100, 900, 0);
+	ledger_unsettled(l, one, LEDGER_OWED);
+	ask(a, 1, 50, 0);
+	for (int i = 0; i < LEDGER_LOOKS; i++) {
+		expect_quiet(0);
+		ledger_looked(l);
+	}
+	expect_action(0, LEDGER_GRANT, a, 50);
 }
 
 TEST(three_looks_after_the_question_the_answer_is_no)
 {
 	given(100, 900, 0);
 	ledger_looked(l);
-	ledger_unsettled(l, one, 1);
+	ledger_unsettled(l, one, LEDGER_IN_FLUX);
 	ask(a, 1, 101, 0);
 	for (int i = 0; i < LEDGER_LOOKS; i++) {
 		expect_quiet(0);
@@ -605,7 +661,7 @@ TEST(a_measurement_does_not_prolong_the_time_that_may_be_waited)
 	given(900, 900, 1000 * ms);
 	granted(a, 900);
 	ledger_report(l, a, 900);
-	ledger_unsettled(l, one, 1);
+	ledger_unsettled(l, one, LEDGER_IN_FLUX);
 	ask(c, 1, 100, 0);
 	expect_quiet(1000 * ms - 1);
 	expect_action(1000 * ms, LEDGER_REFUSE, c, 100);

@@ -36,7 +36,8 @@ struct guest {
 	struct model_ask asks[ASKS];
 	int recalled; /* a recall to answer */
 	uint64_t recall_until;
-	uint64_t recalled_order; /* the order number at its latest recall */
+	uint64_t recalled_order; /* the order number at its latest recall that it could not meet */
+	uint64_t recall_bytes, former_order;
 };
 
 struct account {
@@ -46,7 +47,8 @@ struct account {
 	uint64_t most; /* charged */
 	uint64_t highest_limit, bound;
 	uint64_t hidden; /* held by a guest from before the daemon that has not come back yet */
-	int expected, held, unsettled;
+	int expected, held;
+	enum ledger_unsettled unsettled;
 };
 
 static struct {
@@ -210,6 +212,12 @@ static uint64_t account_room(const struct account *a)
 	return used < a->limit ? a->limit - used : 0;
 }
 
+/* Law 14: its answer is only known after a look that is owed. */
+static int awaits_owed(const struct guest *g, const struct model_ask *ask)
+{
+	return account_of(g)->unsettled == LEDGER_OWED && m.looks < ask->looks + LEDGER_LOOKS;
+}
+
 /* Law 5: an earlier one that lacks nothing but room on the same device goes first, until the time
  * of the later one is over. */
 static void expect_no_one_overtaken(const struct guest *g, const struct model_ask *served)
@@ -224,6 +232,7 @@ static void expect_no_one_overtaken(const struct guest *g, const struct model_as
 			const struct model_ask *ask = &other->asks[k];
 
 			expect(!ask->open || !ask->waits || ask->order > served->order ||
+			       awaits_owed(other, ask) ||
 			       ask->bytes > account_room(account_of(other)));
 		}
 	}
@@ -258,7 +267,7 @@ static int awaits_look(const struct model_ask *ask, const struct account *own, u
 	return any && m.looks < ask->looks + LEDGER_LOOKS;
 }
 
-/* Laws 1, 2 and 6. */
+/* Laws 1, 2, 6 and 14. */
 static void on_grant(const struct ledger_action *action)
 {
 	struct guest *g = guest_of(action);
@@ -266,6 +275,7 @@ static void on_grant(const struct ledger_action *action)
 	struct ledger_sums s;
 
 	expect_no_one_overtaken(g, ask);
+	expect(!awaits_owed(g, ask));
 	expect(action->bytes >= ask->bytes);
 	if (ask->residual == LEDGER_RESIDUAL)
 		g->residual += action->bytes;
@@ -324,7 +334,9 @@ static void on_recall(const struct ledger_action *action)
 	expect(action->bytes > 0 && action->bytes <= g->granted);
 	g->recalled = 1;
 	g->recall_until = m.now + RECALL_NS;
+	g->former_order = g->recalled_order;
 	g->recalled_order = m.order;
+	g->recall_bytes = action->bytes;
 }
 
 static void report(struct guest *g)
@@ -456,6 +468,8 @@ static void do_recall_answer(struct guest *g)
 	g->granted -= bytes;
 	g->recalled = 0;
 	g->recall_until = 0;
+	if (bytes >= g->recall_bytes)
+		g->recalled_order = g->former_order;
 }
 
 /* Up to the highest limit that it ever had. */
@@ -602,7 +616,7 @@ static void do_look(struct account *a)
 		a->held = !a->held;
 		ledger_hold(m.l, a->book, a->held);
 	} else {
-		a->unsettled = !a->unsettled;
+		a->unsettled = (enum ledger_unsettled)below(LEDGER_OWED + 1);
 		ledger_unsettled(m.l, a->book, a->unsettled);
 	}
 }

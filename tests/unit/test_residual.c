@@ -141,10 +141,11 @@ TEST(who_does_not_stand_still_has_at_least_what_is_beyond_all_it_was_granted)
 		expect_eq(step(RESIDUAL_GRANTED, 110), 0);
 		todo = step(RESIDUAL_ENDS, 180);
 		if (i < RESIDUAL_ROUNDS - 1)
-			expect_eq(todo, RESIDUAL_MEASURE);
+			expect_eq(todo, RESIDUAL_REPORT | RESIDUAL_MEASURE);
+		expect_eq(residual_charge(&r), 70); /* from the first attempt on */
 	}
 	expect_eq(todo, RESIDUAL_REPORT | RESIDUAL_LATER);
-	expect_eq(residual_charge(&r), 70); /* with what is reserved in it */
+	expect_eq(r.reserved, 10); /* it is part of that */
 	expect(residual_open(&r));
 }
 
@@ -201,6 +202,38 @@ TEST(a_check_is_answered_by_a_measurement_that_began_after_it)
 	expect_eq(step(RESIDUAL_ENDS, 10), RESIDUAL_REPORT | RESIDUAL_MEASURE);
 	expect_eq(measured(20), RESIDUAL_REPORT | RESIDUAL_ANSWER);
 	expect_eq(residual_charge(&r), 20);
+}
+
+TEST(what_was_reported_is_owed_until_a_measurement_that_began_later_has_ended)
+{
+	given(100, 100);
+	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
+	expect(!residual_owed(&r)); /* nothing was reported */
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	expect_eq(step(RESIDUAL_SETTLED, 0), RESIDUAL_MEASURE);
+	expect(step(RESIDUAL_ENDS, 100) & RESIDUAL_MEASURE);
+	expect(residual_owed(&r));
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	expect(residual_owed(&r));
+	expect(step(RESIDUAL_ENDS, 200) & RESIDUAL_REPORT);
+	expect(!residual_owed(&r));
+	expect_eq(residual_charge(&r), 100);
+}
+
+TEST(who_is_restless_owes_no_longer_than_others)
+{
+	given(100, 100);
+	expect_eq(step(RESIDUAL_SETTLED, 0), RESIDUAL_MEASURE);
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	page.moved++;
+	expect_eq(step(RESIDUAL_ENDS, 200), RESIDUAL_REPORT | RESIDUAL_MEASURE);
+	expect(!residual_owed(&r) && residual_in_flux(&r));
+	expect_eq(residual_charge(&r), 100);
+	expect_eq(step(RESIDUAL_CHECKED, 0), RESIDUAL_MEASURE);
+	expect(residual_owed(&r));
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	expect(step(RESIDUAL_FAILS, 0) & RESIDUAL_EXCUSE);
+	expect(!residual_owed(&r));
 }
 
 TEST(a_check_is_excused_where_nobody_can_measure)
