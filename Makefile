@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # For the fingers: everything is done by meson and the scripts under tools/. `make help` lists it.
-.PHONY: all help demo demo-kubernetes test test-kubernetes stress-test bench check-gpu soak install uninstall clean abi-check
+.PHONY: all help demo demo-kubernetes test test-kubernetes test-image stress-test bench check-gpu soak install uninstall clean abi-check
 
 all: ## build mete; says where it is
 	@tools/setup
@@ -27,6 +27,11 @@ test-kubernetes: ## the tests that need a Kubernetes
 	@tools/build plain
 	@tools/test-kubernetes
 
+test-image: ## the image of deploy/Containerfile: build it, and run deploy/ on it in a Kubernetes (root)
+	@tools/setup image
+	@tools/build plain
+	@tools/test-image
+
 stress-test: ## the suites on a busy machine, with random pauses
 	@tools/setup test
 	@tools/stress-test
@@ -48,6 +53,7 @@ abi-check: ## compare our tables with NVIDIA's published headers
 	@tools/check-abi
 
 install: ## install under PREFIX (/usr/local), below DESTDIR
+	@tools/setup
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' tools/install
 
 uninstall: ## remove what that wrote, and nothing else

@@ -98,15 +98,17 @@ void check_kubelet(struct patient *patient, struct finding *finding)
 		       "mete.kubelet-folder in mete-config(5)");
 }
 
-/* The first socket of ours; "" where there is none. */
+/* A socket of ours that answers, or else one of a meted that was killed; "" where there is none. */
 static void find_socket(char *ret_path, size_t size)
 {
-	char plugins[PATH_MAX];
+	char plugins[PATH_MAX], name[NAME_MAX + 1];
 	DIR *folder = opendir(of_kubelet(PLUGINS, plugins));
 	struct dirent *entry;
 
 	*ret_path = '\0';
-	while (folder && (entry = readdir(folder)))
+	if (socket_find(plugins, "mete-", name, sizeof(name)) == 0)
+		snprintf(ret_path, size, "%.3000s/%s", plugins, name);
+	while (folder && !*ret_path && (entry = readdir(folder)))
 		if (strncmp(entry->d_name, "mete-", 5) == 0)
 			snprintf(ret_path, size, "%.3000s/%s", plugins, entry->d_name);
 	if (folder)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/health.h"
 
+enum { FALLEN_OFF = 79 }; /* the Xid of a GPU that is gone */
+
 static const uint64_t second_ns = 1000000000;
 
 /* It must be quiet for a minute at first, and for an hour at most. After an hour of health it
@@ -40,6 +42,12 @@ int health_xid(struct health *health, uint64_t xid, uint64_t now_ns)
 	default:
 		return fall(health, HEALTH_XID, xid, now_ns);
 	}
+}
+
+bool health_is_gone(const struct health *health)
+{
+	return health->cause == HEALTH_LOST ||
+	       (health->cause == HEALTH_XID && health->xid == FALLEN_OFF);
 }
 
 int health_ecc(struct health *health, uint64_t now_ns)

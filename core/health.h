@@ -35,5 +35,7 @@ void health_init(struct health *health, uint64_t now_ns);
 must_check int health_xid(struct health *health, uint64_t xid, uint64_t now_ns);
 /* An uncorrected memory error. */
 must_check int health_ecc(struct health *health, uint64_t now_ns);
+/* Nobody can use it: it does not answer, or the driver said so (Xid 79: "fallen off the bus"). */
+bool health_is_gone(const struct health *health);
 /* The device answered a query, or is gone from the bus. Call it from time to time. */
 must_check int health_answers(struct health *health, bool answers, uint64_t now_ns);

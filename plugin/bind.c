@@ -221,8 +221,14 @@ static void on_due(struct loop_timer *timer)
 
 void bind_start(struct plugin *p, struct grpc_call *call, const char *const *ids, size_t count)
 {
-	struct asking *a = count && count <= IDS_MAX ? calloc(1, sizeof(*a)) : NULL;
+	struct asking *a = NULL;
 
+	/* Without `mete` in the file nobody is a tenant, and the kubelet is told not to call. */
+	if (!p->config->has_mete) {
+		grpc_end(call, GRPC_UNIMPLEMENTED, "containers are not prepared here");
+		return;
+	}
+	a = count && count <= IDS_MAX ? calloc(1, sizeof(*a)) : NULL;
 	if (!a || binding_make(p->config->resource, ids, count, &a->binding) < 0 ||
 	    loop_timer_init(p->host->loop, &a->timer, on_due) < 0) {
 		grpc_end(call, a ? GRPC_RESOURCE_EXHAUSTED : GRPC_INVALID_ARGUMENT,

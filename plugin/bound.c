@@ -105,6 +105,8 @@ int bound_make(struct plugin *p, struct binding *b, const struct pod *pod, struc
 	int r = entitled_devices(p, b, pod, why);
 
 	if (r == 0)
+		r = health_check(p, b, why);
+	if (r == 0)
 		r = entitled_share(p, b, pod, false, b->texts, &b->exclusive, why);
 	if (r == 0)
 		r = beside_check(p, b, b->exclusive, why);
@@ -134,7 +136,7 @@ static void complain(struct plugin *p, struct binding *b, const char *sentence)
 		return;
 	log_warning("container.unchanged", "pod=%s/%s container=%s reason=%s", b->namespace, b->pod,
 		    b->container, log_text(sentence).text);
-	events_pod(p, b, "ShareUnchanged", sentence);
+	events_container(p, b, "ShareUnchanged", sentence);
 }
 
 /* The fields, as bits, whose text the tenant has differs from what it should be. If meted was

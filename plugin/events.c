@@ -23,6 +23,11 @@ struct subject {
 	const char *kind, *in, *name, *uid; /* in: its namespace; NULL: none */
 };
 
+struct news {
+	const char *reason, *message;
+	bool good; /* nobody needs to do anything */
+};
+
 static void done(struct event *e)
 {
 	list_remove(&e->link);
@@ -61,8 +66,7 @@ static bool add_heads(cJSON *tree, const struct plugin *p, const struct subject 
 }
 
 /* NULL: out of memory. */
-static char *describe(const struct plugin *p, const struct subject *about, const char *reason,
-		      const char *message)
+static char *describe(const struct plugin *p, const struct subject *about, const struct news *news)
 {
 	owned(cJSON_Delete) cJSON *tree = cJSON_CreateObject();
 	time_t now = time(NULL);
@@ -72,9 +76,9 @@ static char *describe(const struct plugin *p, const struct subject *about, const
 	gmtime_r(&now, &utc);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc);
 	if (tree && add_heads(tree, p, about) && add_about(tree, about) &&
-	    cJSON_AddStringToObject(tree, "reason", reason) &&
-	    cJSON_AddStringToObject(tree, "message", message) &&
-	    cJSON_AddStringToObject(tree, "type", "Warning") &&
+	    cJSON_AddStringToObject(tree, "reason", news->reason) &&
+	    cJSON_AddStringToObject(tree, "message", news->message) &&
+	    cJSON_AddStringToObject(tree, "type", news->good ? "Normal" : "Warning") &&
 	    cJSON_AddStringToObject(tree, "firstTimestamp", when) &&
 	    cJSON_AddStringToObject(tree, "lastTimestamp", when) &&
 	    cJSON_AddNumberToObject(tree, "count", 1))
@@ -82,10 +86,9 @@ static char *describe(const struct plugin *p, const struct subject *about, const
 	return NULL;
 }
 
-static void post(struct plugin *p, const struct subject *about, const char *reason,
-		 const char *message)
+static void post(struct plugin *p, const struct subject *about, const struct news *news)
 {
-	owned(free) char *body = describe(p, about, reason, message);
+	owned(free) char *body = describe(p, about, news);
 	struct event *e = body ? calloc(1, sizeof(*e)) : NULL;
 	char path[400];
 	struct api_request request = {.verb = "POST", .path = path, .body = body};
@@ -106,21 +109,42 @@ static bool may_say(const struct plugin *p)
 	return p->api && p->events_under_way < UNDER_WAY_MOST;
 }
 
-void events_pod(struct plugin *p, const struct binding *b, const char *reason, const char *message)
+void events_container(struct plugin *p, const struct binding *b, const char *reason,
+		      const char *message)
 {
 	const struct subject pod = {"Pod", b->namespace, b->pod, b->uid};
+	const struct news news = {reason, message, false};
 
 	if (may_say(p) && *b->uid)
-		post(p, &pod, reason, message);
+		post(p, &pod, &news);
 }
 
-void events_node(struct plugin *p, const char *reason, const char *message)
+void events_pod(struct plugin *p, const struct pod *of, const char *reason, const char *message)
+{
+	const struct subject pod = {"Pod", of->namespace, of->name, of->uid};
+	const struct news news = {reason, message, false};
+
+	if (may_say(p))
+		post(p, &pod, &news);
+}
+
+static void tell_node(struct plugin *p, const struct news *news)
 {
 	/* The UID is the name, as in the kubelet's own events of its node. */
 	const struct subject node = {"Node", NULL, p->node, p->node};
 
 	if (may_say(p))
-		post(p, &node, reason, message);
+		post(p, &node, news);
+}
+
+void events_node(struct plugin *p, const char *reason, const char *message)
+{
+	tell_node(p, &(struct news){reason, message, false});
+}
+
+void events_node_well(struct plugin *p, const char *reason, const char *message)
+{
+	tell_node(p, &(struct news){reason, message, true});
 }
 
 void events_close(struct plugin *p)

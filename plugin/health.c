@@ -83,6 +83,8 @@ static void say(struct plugin *p, uint32_t device)
 	switch (h->cause) {
 	case HEALTH_NONE:
 		log_info("device.recovered", "uuid=%s", uuid);
+		fault_set(&what, 0, "device %s is healthy again: it gets new containers", uuid);
+		events_node_well(p, "GPURecovered", what.text);
 		return;
 	case HEALTH_XID:
 		fault_set(&what, 0, "device %s: Xid %llu: it gets no new containers", uuid,
@@ -182,6 +184,20 @@ static void remember(struct plugin *p)
 		if (health.cause != HEALTH_NONE)
 			say(p, device);
 	}
+}
+
+/* Its slot was given before the device was lost. Without this, its programs would find no GPU, and
+ * nothing would say why. */
+int health_check(const struct plugin *p, const struct binding *b, struct fault *why)
+{
+	for (uint32_t i = 0; i < b->devices; i++)
+		if (health_is_gone(&p->health[b->device[i]]))
+			return fault_set(
+				why, -ENODEV,
+				"device %s is gone from the bus: the container starts when the "
+				"device is back and healthy, or elsewhere if its pod is deleted",
+				p->host->device[b->device[i]].uuid);
+	return 0;
 }
 
 void health_open(struct plugin *p)

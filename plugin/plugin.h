@@ -96,6 +96,7 @@ struct device_files {
 struct strangers {
 	uint32_t now[STRANGERS_MAX], before[STRANGERS_MAX], told[STRANGERS_MAX];
 	uint32_t count, before_count, told_count;
+	uint32_t events; /* that may be sent: a pod may have any number of such processes */
 };
 
 /* The list last sent to the kubelet; NULL: none. */
@@ -332,12 +333,18 @@ uint32_t slots_find_nodes(const struct plugin *p, const uint32_t *devices, uint3
 void strangers_look(struct plugin *p);
 
 /* events.c: events for `kubectl describe`. Does nothing without an API server. */
-void events_pod(struct plugin *p, const struct binding *b, const char *reason, const char *message);
+void events_container(struct plugin *p, const struct binding *b, const char *reason,
+		      const char *message);
+void events_pod(struct plugin *p, const struct pod *of, const char *reason, const char *message);
 void events_node(struct plugin *p, const char *reason, const char *message);
+/* What was wrong is over. */
+void events_node_well(struct plugin *p, const char *reason, const char *message);
 void events_close(struct plugin *p);
 
 /* health.c */
 void health_open(struct plugin *p);
+/* -ENODEV: one of its devices is gone from the bus. */
+must_check int health_check(const struct plugin *p, const struct binding *b, struct fault *why);
 
 /* metrics.c */
 /* Also reopens it, if the configuration has a new address. */

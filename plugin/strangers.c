@@ -9,7 +9,7 @@
 #include "plugin/plugin.h"
 #include "plugin/portion.h"
 
-enum { CGROUP_MOST = 64 << 10 };
+enum { CGROUP_MOST = 64 << 10, EVENTS_MOST = 8 };
 
 static int pod_of(uint32_t pid, char ret_uid[STRANGERS_UID])
 {
@@ -82,6 +82,22 @@ static bool is_absent(const struct plugin *p, const char *uid)
 	return false;
 }
 
+/* Also `kubectl describe pod` shows it, but for a pod that has very many of them. */
+static void tell(struct plugin *p, const struct pod *pod, uint32_t pid, const char *uuid, bool dies)
+{
+	struct fault what;
+
+	if (!pod || !p->strangers.events)
+		return;
+	p->strangers.events--;
+	fault_set(
+		&what, 0,
+		"process %u uses device %s without mete: it uses the device file itself, or has a "
+		"driver of its own%s",
+		pid, uuid, dies ? "; it was killed (unannounced: kill)" : "");
+	events_pod(p, pod, dies ? "GPUProcessKilled" : "GPUProcessUnannounced", what.text);
+}
+
 static void on_stranger(void *owner, uint32_t device, uint32_t pid, uint64_t used_bytes)
 {
 	struct plugin *p = owner;
@@ -90,6 +106,7 @@ static void on_stranger(void *owner, uint32_t device, uint32_t pid, uint64_t use
 	bool again = was_there(s->before, s->before_count, pid);
 	char uid[STRANGERS_UID];
 	const struct pod *pod;
+	bool dies;
 
 	/* A device that is not shared out belongs to somebody else, as do its users. */
 	if (!p->offer[device].shared || pod_of(pid, uid) < 0 || is_absent(p, uid))
@@ -104,14 +121,16 @@ static void on_stranger(void *owner, uint32_t device, uint32_t pid, uint64_t use
 	/* A process seen only once may be about to end, like a guest that has left. */
 	if (!again)
 		return;
+	dies = is_to_die(p, device, uid);
 	if (!was_there(s->told, s->told_count, pid)) {
 		if (s->told_count < STRANGERS_MAX)
 			s->told[s->told_count++] = pid;
 		log_warning("process.unannounced", "pid=%u pod=%s/%s uid=%s uuid=%s bytes=%llu",
 			    pid, pod ? pod->namespace : "", pod ? pod->name : "", uid, uuid,
 			    (unsigned long long)used_bytes);
+		tell(p, pod, pid, uuid, dies);
 	}
-	if (is_to_die(p, device, uid)) {
+	if (dies) {
 		log_warning("process.killed", "pid=%u uid=%s uuid=%s", pid, uid, uuid);
 		kill_it(pid, uid);
 	}
@@ -135,6 +154,7 @@ void strangers_look(struct plugin *p)
 	const struct host_reader reader = {.owner = p, .stranger = on_stranger};
 
 	p->strangers.count = 0;
+	p->strangers.events += p->strangers.events < EVENTS_MOST;
 	p->host->rows(p->host->daemon, &reader);
 	forget(&p->strangers);
 }

@@ -315,6 +315,21 @@ def test_doctor_looks_at_the_nodes_files_and_not_at_its_containers():
                 listener.listen()
                 assert verdict(name)["found"].endswith("answers")
 
+        plugins = host + "/var/lib/kubelet/device-plugins"
+        assert verdict("plugin")["verdict"] == "wrong" and "mete has no socket" in verdict("plugin")["found"], verdict("plugin")
+        assert verdict("owner")["found"] == "NVIDIA's is not running here"
+        with socket.socket(socket.AF_UNIX) as dead, socket.socket(socket.AF_UNIX) as live, socket.socket(socket.AF_UNIX) as theirs:
+            dead.bind(plugins + "/mete-former.sock")
+            found = verdict("plugin")
+            assert found["verdict"] == "wrong" and "mete-former.sock: Connection refused" in found["found"], found
+            live.bind(plugins + "/mete-gpu.sock")
+            live.listen()
+            assert verdict("plugin")["found"].endswith("/mete-gpu.sock answers")
+            theirs.bind(plugins + "/nvidia-gpu.sock")
+            theirs.listen()
+            found = verdict("owner")
+            assert found["verdict"] == "wrong" and "alongside mete's" in found["found"] and "a device has one owner" in found["advice"], found
+
 
 def test_sim_describes_the_simulated_node():
     with Node(METE_SIM_DEVICES="2xH200,1xT4") as node:

@@ -39,6 +39,8 @@ for setting in vm/overcommit_memory=1 kernel/panic=10 kernel/panic_on_oops=1; do
 	echo "${setting#*=}" >"$file"
 	mount --bind "$file" "/proc/sys/${setting%=*}"
 done
+# As systemd leaves a machine's; only now, or what is mounted below the folders above would be mounted twice.
+mount --make-rshared /
 for hierarchy in /sys/fs/cgroup/*/; do # of cgroup v1: a root of our own in each
 	[ "$hierarchy" = /sys/fs/cgroup/unified/ ] || mkdir -p "$hierarchy$name"
 done

@@ -21,23 +21,42 @@ def agent(cluster):
     return cluster.until("/api/v1/namespaces/mete-system/pods", ready, "the DaemonSet's pod was never ready")[0]
 
 
+def installed_driver(cluster, folder):
+    """A node whose driver is installed where NixOS has it, and a person's kustomization of a folder of deploy/: the image's
+    name, and where the simulated GPU is. Returns the kustomization."""
+    cluster.run("sh", "-c", 'mkdir -p -m 711 /run/mete && mkdir -m 1777 /run/mete/sim && mkdir -p /run/opengl-driver && cp -a "$0"/. /run/opengl-driver/',
+                cluster.folder + "/driver")
+    place = os.path.join(cluster.folder, "run", "own-" + os.path.basename(folder))
+    os.makedirs(place, exist_ok=True)
+    steps = [("initContainers/0/imagePullPolicy", "Never"), ("containers/0/imagePullPolicy", "Never"),
+             ("containers/0/env/-", {"name": "METE_SIM_DIR", "value": "/run/mete/sim"})]
+    patch = json.dumps([{"op": "add", "path": "/spec/template/spec/" + path, "value": value} for path, value in steps])
+    with open(place + "/kustomization.yaml", "w") as file:  # JSON is YAML
+        json.dump({"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": [os.path.relpath(folder, place)],
+                   "images": [{"name": "mete", "newTag": "latest"}],
+                   "patches": [{"target": {"kind": "DaemonSet"}, "patch": patch}]}, file)
+    return place
+
+
 @contextlib.contextmanager
-def deployed():
-    """The simulated overlay on the node, until the test ends."""
+def deployed(folder=None, resource="mete.dev/gpu"):
+    """A folder of deploy/ on the node (none: the simulated overlay), until the test ends."""
     with node() as here:
         cluster = here.cluster
         cluster.run("sh", "-c", "rm -rf /run/mete /run/cdi /dev/shm/mete-sim")
-        cluster.kubectl("apply", "-k", SIMULATED)
+        kustomization = installed_driver(cluster, folder) if folder else SIMULATED
+        cluster.kubectl("apply", "-k", kustomization)
         cluster.kubectl("label", "node", "node", "mete.dev/shared=true", "--overwrite")
         try:
             here.agent = agent(cluster)
-            cluster.await_resource("mete.dev/gpu", 4)
+            cluster.await_resource(resource, 4)
             yield here
             here.end_pods()
         finally:
             cluster.kubectl("label", "node", "node", "mete.dev/shared-")
-            cluster.kubectl("delete", "-k", SIMULATED, "--wait=true", "--ignore-not-found")
-            cluster.await_resource("mete.dev/gpu", 0)
+            cluster.kubectl("delete", "-k", kustomization, "--wait=true", "--ignore-not-found")
+            cluster.await_resource(resource, 0)
+            cluster.run("rm", "-rf", "/run/opengl-driver")
             cluster.until("/api/v1/namespaces", lambda all: "mete-system" not in all, "the namespace was never gone")
 
 
@@ -92,6 +111,29 @@ def test_the_daemonset_shares_the_nodes_gpu():
         listed = here.cluster.kubectl("exec", "-n", "mete-system", "ds/mete", "-c", "meted", "--", "mete", "ps")
         for one in made:
             assert f"{here.namespace}/{one.name}/c" in listed, listed
+
+
+def test_the_base_finds_the_driver_of_the_node():
+    """deploy/base as on a node with NVIDIA's driver: on-node looks for it below /host."""
+    with deployed(os.path.join(DEPLOY, "base")) as here:
+        made = [here.pod(f"share-{i}", pod(command=["seen", "hold=1"], slots=1, annotations={"memory": f"{300 + i}MiB"})) for i in range(2)]
+        for i, one in enumerate(made):
+            assert seen(one.await_line("seen .*")[0])["total"] == (300 + i) * MIB
+        inside = ("exec", "-n", "mete-system", "ds/mete", "-c", "meted", "--", "on-node")
+        listed = here.cluster.kubectl(*inside, "mete", "ps")
+        for one in made:
+            assert f"{here.namespace}/{one.name}/c" in listed, listed
+        assert "/host/run/opengl-driver/lib" in here.cluster.kubectl(*inside, "mete", "doctor")
+        said = here.cluster.kubectl("exec", "-n", here.namespace, made[0].name, "--", "nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader")
+        assert "300 MiB" in said, said
+
+
+def test_in_the_place_of_nvidias_plugin_containers_are_told_of_whole_gpus():
+    """deploy/overlays/as-nvidia, under a runtime that imitates NVIDIA's toolkit."""
+    with deployed(os.path.join(DEPLOY, "overlays", "as-nvidia"), "nvidia.com/gpu") as here:
+        made = here.pod("whole", pod(command=["sh", "-c", "echo asked=$NVIDIA_VISIBLE_DEVICES; seen"], slots=1, resource="nvidia.com/gpu", runtime="toolkit-anyone"))
+        assert made.await_end() == 0
+        assert re.search("^asked=GPU-[0-9a-f-]+$", made.log(), re.M) and "seen devices=1 " in made.log(), made.log()
 
 
 def test_programs_go_on_while_the_daemonsets_pod_is_replaced():

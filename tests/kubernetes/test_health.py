@@ -48,9 +48,13 @@ def test_no_slot_is_given_of_a_device_that_fails_and_all_again_when_it_was_quiet
         faults(here, "xid=48")
         here.cluster.await_resource("mete.dev/gpu", 0)
         until(lambda: list(metrics(here)["mete_device_healthy"].values()) == [0.0], "the metrics do not say so")
+        reasons = lambda: [one["reason"] for one in here.cluster.get("/api/v1/namespaces/default/events")["items"]  # noqa: E731
+                           if one["involvedObject"]["kind"] == "Node" and one["source"].get("component") == "mete"]
+        until(lambda: "GPUUnhealthy" in reasons(), "no event of the node says so")
         faults(here, "")
         assert "running" in stays.get()["status"]["containerStatuses"][0]["state"]
         here.cluster.await_resource("mete.dev/gpu", 4)
+        until(lambda: "GPURecovered" in reasons(), "no event of the node says that it is over")
         works = here.pod("after", pod(command=["seen"], slots=1))
         assert works.await_end() == 0
         assert seen(works.log())["total"] == GIB

@@ -33,6 +33,7 @@ def test_devices_are_given_whole_by_the_environment():
         for id in node.id(0), "GPU-0":
             sentence = node.kubelet.refusal(node.kubelet.begin("allocate", id))
             assert sentence.startswith('invalid allocation request for "nvidia.com/gpu": unknown device: ') and id in sentence, sentence
+        assert node.kubelet.refusal(node.kubelet.begin("start", node.uuid[0])) == "containers are not prepared here", "nor is it served"
         assert not node.tenants() and not os.path.exists(node.cdi)
 
 

@@ -6,6 +6,7 @@
 """
 import fnmatch
 import glob
+import json
 import os
 import re
 import shutil
@@ -76,6 +77,27 @@ def test_commands_of_the_manifests_are_in_the_image():
             assert name in brought or os.access(image.at("bin/" + name), os.X_OK), name
     for name in brought & called:
         assert os.access(f"{SOURCE}/deploy/{name}", os.X_OK), name
+
+
+def test_what_is_installed_is_built_where_only_the_product_is():
+    """deploy/Containerfile, tools/demo and tools/demo-kubernetes build this target alone, and install."""
+    asked = subprocess.run(["ninja", "-C", BUILD, "-t", "query", "product"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    built = {line.strip(" |") for line in asked.splitlines()}
+    installed = json.loads(subprocess.run(["meson", "introspect", "--installed", BUILD], stdout=subprocess.PIPE, text=True, check=True).stdout)
+    wanted = {path[len(BUILD) + 1:] for path in installed if path.startswith(BUILD + "/")}
+    wanted -= {"node/meted.service"}  # it is made when the build is configured
+    wanted |= set(re.findall(r'"\$build/([a-z./-]+)"', open(SOURCE + "/tools/install-libraries").read()))
+    assert len(wanted) > 10, wanted
+    assert wanted <= built, f"not built: {wanted - built}"
+
+
+def test_the_image_is_built_on_a_machine_that_has_nothing_yet():
+    """`make install` brings what it needs, python3 first of all, before anything that is written in it runs."""
+    recipe, = re.findall(r"^install:.*\n((?:\t.*\n)+)", open(SOURCE + "/Makefile").read(), re.M)
+    first, *rest = recipe.splitlines()
+    assert first.strip("\t@") == "tools/setup" and rest, recipe
+    assert open(SOURCE + "/tools/setup").readline() == "#!/bin/sh\n"
+    assert " python3 " in open(SOURCE + "/tools/setup").read()
 
 
 def needed(path):

@@ -40,8 +40,8 @@ class Host:
         else:
             open(whole, "w").close()
 
-    def run(self, *command):
-        environment = dict(os.environ, METE_HOST=self.folder + "/host", PATH=self.programs + ":" + os.environ["PATH"])
+    def run(self, *command, **more):
+        environment = dict(os.environ, METE_HOST=self.folder + "/host", PATH=self.programs + ":" + os.environ["PATH"], **more)
         done = subprocess.run([ON_NODE, *command], env=environment, text=True, capture_output=True)
         assert done.returncode == 0, done
         return done.stdout.replace(self.folder, "").splitlines()
@@ -53,6 +53,21 @@ def test_a_driver_in_a_usual_folder_is_named_to_meted():
             host.put(folder + "/libnvidia-ml.so.1")
             assert host.run("meted", "--system") == [f"meted --driver /host{folder} --system driver="]
             assert host.run("mete", "doctor") == [f"mete doctor driver=/host{folder}"]
+
+
+def test_the_time_of_day_is_the_nodes():
+    with Host() as host:
+        with open(host.programs + "/when", "w") as file:
+            file.write('#!/bin/sh\necho "$TZ"; date -d @0 +%H:%M\n')
+        os.chmod(host.programs + "/when", 0o755)
+        assert host.run("when", TZ="")[0] == "", "a node that does not say"
+        host.put("/usr/share/zoneinfo/Far/Away")
+        with open(host.folder + "/host/usr/share/zoneinfo/Far/Away", "wb") as file:  # UTC+5:30, by its last line
+            head = b"TZif2" + bytes(15) + (0).to_bytes(4, "big") * 4 + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
+            file.write(head + bytes(6) + b"\0" + head + (19800).to_bytes(4, "big", signed=True) + b"\0\0" + b"\0" + b"\n<+0530>-5:30\n")
+        host.put("/etc/localtime", "/usr/share/zoneinfo/Far/Away")
+        assert host.run("when", TZ="") == [":/host/usr/share/zoneinfo/Far/Away", "05:30"]
+        assert host.run("when", TZ="UTC0") == ["UTC0", "00:00"], "who sets it has said so"
 
 
 def test_mete_is_told_where_the_nodes_files_are():

@@ -401,6 +401,27 @@ def test_a_device_that_is_not_well_has_no_healthy_slot():
             assert node.tenant(pod.title()), "who runs goes on"
 
 
+def test_a_container_whose_device_was_lost_before_it_started_waits_and_says_why():
+    with Node() as node:
+        runs = node.run("runs", node.id(0, 1))
+        late, both = node.pod("late").admit(node.id(1, 1)), node.pod("both").admit(node.id(2, 1), node.id(2))
+        launch(node, "lost@1", 1)
+        node.await_log(f"device.unhealthy .*{node.uuid[1]}")
+        for pod in late, both, runs:  # the last one is started again in place
+            assert f"device {node.uuid[1]} is gone from the bus: the container starts when" in pod.refusal(), node.log()
+        assert not node.record("ns/late/main")[0] and not node.record("ns/both/main")[0] and node.tenant(runs.title())
+        node.run("other", node.id(0))
+
+
+def test_a_container_whose_device_has_had_an_xid_starts():
+    """It has its slot; others get none."""
+    with Node() as node:
+        late = node.pod("late").admit(node.id(0, 1))
+        launch(node, "xid=48@1", 1)
+        node.kubelet.await_devices(lambda now: len(healthy(now)) == 4)
+        late.start()
+
+
 def test_a_device_that_is_not_well_stays_so_when_meted_is_restarted():
     with Node() as node:
         launch(node, "xid=79@1", 1)

@@ -637,6 +637,9 @@ def test_who_uses_a_device_unannounced_is_reported_or_killed():
             program, group = stranger_in(node, pod.uid)
             try:
                 node.await_log(f"process.unannounced pid={program.pid} pod=ns/a uid={pod.uid} ")
+                event, = until(lambda: node.api.events_of("a"))
+                assert event["reason"] == ("GPUProcessKilled" if mode == "kill" else "GPUProcessUnannounced"), event
+                assert event["involvedObject"]["uid"] == pod.uid and f"process {program.pid} uses device {node.uuid[0]} without mete" in event["message"], event
                 if mode == "kill":
                     assert program.wait(timeout=PATIENCE) == -signal.SIGKILL
                 else:
@@ -646,6 +649,31 @@ def test_who_uses_a_device_unannounced_is_reported_or_killed():
                     assert program.poll() is None
             finally:
                 leave(program, group)
+
+
+def test_a_pod_with_very_many_unannounced_processes_fills_nobodys_list_of_events():
+    with Node(devices="1xSIM") as node:
+        pod = node.run("a", node.id(0))
+        group, crowd = make_group(pod.uid), []
+        environment = dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], **node.environment)
+        try:
+            for _ in range(24):
+                crowd.append(subprocess.Popen([BUILD + "/bench/idle_guest"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment))
+                assert crowd[-1].stdout.readline() == b"ready\n"
+            for program in crowd:  # they become the pod's together
+                with open(group + "/cgroup.procs", "w") as file:
+                    file.write(str(program.pid))
+            for program in crowd:
+                node.await_log(f"process.unannounced pid={program.pid} ")
+            until(lambda: node.api.events_of("a"))
+            assert len(node.api.events_of("a")) < len(crowd), "one for each"
+        finally:
+            for program in crowd:
+                program.kill()
+                program.wait()
+            for folder in group, os.path.dirname(group):
+                until(lambda: not open(folder + "/cgroup.procs").read())
+                os.rmdir(folder)
 
 
 def test_a_crowd_of_other_processes_hides_nobody():

@@ -74,6 +74,24 @@ TEST(an_hour_of_health_is_a_new_start)
 	expect_eq(recovers_at(&h, back + 3600) - back - 3600, 60);
 }
 
+TEST(a_device_is_gone_while_it_does_not_answer_or_has_fallen_off_the_bus)
+{
+	struct health h;
+
+	health_init(&h, 0);
+	expect(!health_is_gone(&h));
+	expect_eq(health_ecc(&h, 1 * s), HEALTH_FELL);
+	expect(!health_is_gone(&h));
+	expect_eq(health_xid(&h, 48, 2 * s), 0);
+	expect(!health_is_gone(&h));
+	expect_eq(health_xid(&h, 79, 3 * s), 0);
+	expect(health_is_gone(&h));
+	expect_eq(health_answers(&h, false, 4 * s), 0);
+	expect(health_is_gone(&h));
+	expect_eq(recovers_at(&h, 5), 64);
+	expect(!health_is_gone(&h));
+}
+
 TEST(a_lost_device_stays_away_until_it_answers)
 {
 	struct health h;
