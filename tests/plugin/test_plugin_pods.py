@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Containers that begin, change and end, on a node of tests/plugin/node.py: whose they are, what they have, what is left."""
+import contextlib
 import http.client
 import os
 import random
@@ -630,25 +631,27 @@ def test_who_uses_a_device_unannounced_is_reported_or_killed():
     of_the_share = {"share": {"unannounced": "report"}, "unannounced": "kill"}
     # As long as may be: figures that list them are cut before the verdict.
     long = {"memory": "0" * 58 + "10%", "weight": "0" * 58 + "50", "guarantee": "0" * 60 + "%", "cap": "0" * 58 + "50%"}
-    for mode, config, marks in (("report", {"unannounced": "report"}, {}), ("kill", {"unannounced": "kill"}, {}), ("report", of_the_share, {}),
-                                ("kill", {"share": {"unannounced": "kill"}}, {}), ("kill", {}, {"unannounced": "kill"}), ("kill", {"unannounced": "kill"}, long)):
-        with Node(**config) as node:
+    started = []
+    with contextlib.ExitStack() as nodes:  # all at once: each is looked at every ten seconds
+        for mode, config, marks in (("report", {"unannounced": "report"}, {}), ("kill", {"unannounced": "kill"}, {}), ("report", of_the_share, {}),
+                                    ("kill", {"share": {"unannounced": "kill"}}, {}), ("kill", {}, {"unannounced": "kill"}), ("kill", {"unannounced": "kill"}, long)):
+            node = nodes.enter_context(Node(**config))
             pod = node.run("a", node.id(0), annotations=marks)
             program, group = stranger_in(node, pod.uid)
-            try:
-                node.await_log(f"process.unannounced pid={program.pid} pod=ns/a uid={pod.uid} ")
-                event, = until(lambda: node.api.events_of("a"))
-                assert event["reason"] == ("GPUProcessKilled" if mode == "kill" else "GPUProcessUnannounced"), event
-                assert event["involvedObject"]["uid"] == pod.uid and f"process {program.pid} uses device {node.uuid[0]} without mete" in event["message"], event
-                if mode == "kill":
-                    assert program.wait(timeout=PATIENCE) == -signal.SIGKILL
-                else:
-                    for device in 1, 0:  # another look or two
-                        launch(node, "xid=79@1", device)
-                        node.await_log(f"device.unhealthy .*{node.uuid[device]}")
-                    assert program.poll() is None
-            finally:
-                leave(program, group)
+            nodes.callback(leave, program, group)
+            started.append((mode, node, pod, program))
+        for mode, node, pod, program in started:
+            node.await_log(f"process.unannounced pid={program.pid} pod=ns/a uid={pod.uid} ")
+            event, = until(lambda: node.api.events_of("a"))
+            assert event["reason"] == ("GPUProcessKilled" if mode == "kill" else "GPUProcessUnannounced"), event
+            assert event["involvedObject"]["uid"] == pod.uid and f"process {program.pid} uses device {node.uuid[0]} without mete" in event["message"], event
+            if mode == "kill":
+                assert program.wait(timeout=PATIENCE) == -signal.SIGKILL
+            else:
+                for device in 1, 0:  # another look or two
+                    launch(node, "xid=79@1", device)
+                    node.await_log(f"device.unhealthy .*{node.uuid[device]}")
+                assert program.poll() is None
 
 
 def test_a_pod_with_very_many_unannounced_processes_fills_nobodys_list_of_events():
