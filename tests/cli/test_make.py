@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What make does for a person: its help, installing and removing, interrupts, and what is said of skips."""
 from person import *
+from runner import Skipped
 
 
 def below(folder):
@@ -157,6 +158,26 @@ def test_root_that_installs_from_a_users_tree_leaves_the_build_theirs():
         finally:
             installed.ROOT = before
         assert os.stat(os.path.join(folder, "built")).st_uid == 65534
+
+
+def test_what_a_command_leaves_outside_the_build_is_named():
+    """tools/leftovers, which `make test` runs its suites under if METE_TEST_LEFTOVERS is set."""
+    with tempfile.TemporaryDirectory(prefix="mete-home-", dir=BUILD) as home:
+        def left(script, status):
+            done = subprocess.run([os.path.join(ROOT, "tools", "leftovers"), "sh", "-c", script], text=True, capture_output=True, env=dict(os.environ, HOME=home))
+            assert done.returncode == status, done
+            return done.stdout
+
+        nothing = "touch /tmp/a && rm /tmp/a && mkdir -p ~/.cache/mete/cluster"
+        said = left(nothing, 0)
+        if "no places of our own" in said:
+            raise Skipped(said.strip())
+        assert said == "", said
+        assert left("exit 3", 3) == ""
+        # It is in a place of the command's own: here there is no such file.
+        named = left("touch /tmp/mete-planted /dev/shm/mete-planted ~/.planted && mkdir ~/.cache/planted", 1)
+        assert named == f"left outside build/: /dev/shm/mete-planted, /tmp/mete-planted, {home}/.cache/planted, {home}/.planted\n", named
+        assert not os.path.exists("/tmp/mete-planted") and not os.path.exists("/dev/shm/mete-planted")
 
 
 def interrupted(tree, pattern, *words):
