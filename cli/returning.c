@@ -52,7 +52,7 @@ static void noreturn_ ask(int out)
 
 bool returning_system_meted(void)
 {
-	char shown[512];
+	char shown[512] = "";
 	size_t n = 0;
 	ssize_t got;
 	int out[2];

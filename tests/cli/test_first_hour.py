@@ -106,9 +106,11 @@ def test_what_no_daemon_is_needed_to_judge_is_a_matter_of_usage():
     with Node() as node:
         bad = (("--memory", "lots"), ("--memory", "0"), ("--memory", "256m"), ("--wait", "5"), ("--wait", "2h"), ("--weight", "0"), ("--cap", "60"),
                ("--cap", "101%"), ("--guarantee", "3/2"), ("--class", "best"), ("--mode", "fixed:9/8"), ("--escalate", "shout"),
-               ("--on-daemon-loss", "panic"), ("--device", ""), ("--name", ""), ("--name", "7"), ("--weight", ""))
+               ("--on-daemon-loss", "panic"), ("--device", ""), ("--device", ","), ("--device", "0,"), ("--name", ""), ("--name", "7"), ("--weight", ""))
         for option, value in bad:
             refused(node.mete("run", option, value, "--", "true"), f"{option}", "accepted", status=2)
+        for option in ("--memory", "-m", "--weight"):
+            refused(node.mete("run", option, "--", "true"), f"option '{'--memory' if option == '-m' else option}' needs a value", status=2)
         refused(node.mete("run", "--guarantee", "60%", "--cap", "50%", "--", "true"), "--cap", "above the cap", status=2)
         # Without a driver, too: nothing was asked of anybody.
         refused(node.mete("run", "--weight", "x", "--", "true", LD_LIBRARY_PATH=""), "--weight", status=2)
