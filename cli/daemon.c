@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 
 #include "base/place.h"
+#include "cli/returning.h"
 
 enum {
 	START_ATTEMPTS = 20,
@@ -26,6 +27,8 @@ enum {
 	START_ENDED = 1, /* it said why */
 	START_KILLED,	 /* somebody ended it */
 	LOG_KEPT_BYTES = 1 << 20,
+	AGAIN_MS = 250,
+	TELL_MS = 2000,
 };
 
 /* An abstract socket with a name that the kernel chooses: nothing to remove afterwards. */
@@ -208,12 +211,40 @@ static int connect_or_start(struct admin *admin, const char *place, const struct
 	return fault_set(why, -ECHILD, "meted keeps exiting: see %s/meted.log", place);
 }
 
+/* The system's meted restarts: it is waited for, for as long as a start may take. One that does not
+ * come back by then keeps nobody from working. */
+static int wait_for_system(struct admin *admin, struct fault *why)
+{
+	char place[PLACE_MAX];
+
+	for (int waited_ms = 0; returning_system_meted(); waited_ms += AGAIN_MS) {
+		int r;
+
+		if (waited_ms == TELL_MS)
+			fputs("mete: note: the system's meted is being restarted; waiting for it\n",
+			      stderr);
+		if (waited_ms >= START_TIMEOUT_MS) {
+			fputs("mete: note: the system's meted does not come back (see `systemctl "
+			      "status meted`); starting one for this user\n",
+			      stderr);
+			break;
+		}
+		best_effort(poll(NULL, 0, AGAIN_MS)); /* nobody tells when it is back */
+		r = admin_connect_any(admin, place, why);
+		if (r != ADMIN_ABSENT && r != -ECONNRESET)
+			return r;
+	}
+	return ADMIN_ABSENT;
+}
+
 int daemon_connect(struct admin *admin, const struct driver *driver, struct fault *why)
 {
 	char place[PLACE_MAX];
 	int r = admin_connect_any(admin, place, why);
 
-	if (r != ADMIN_ABSENT && r != -ECONNRESET)
+	if (r == ADMIN_ABSENT || r == -ECONNRESET)
+		r = wait_for_system(admin, why);
+	if (r != ADMIN_ABSENT)
 		return r;
 	return connect_or_start(admin, place, driver, why);
 }

@@ -8,5 +8,6 @@
 #include "cli/admin.h"
 #include "cli/driver.h"
 
-/* Connects to this machine's daemon, starting the user's own if there is none. */
+/* Connects to this machine's daemon, starting the user's own if there is none. One of the system's
+ * that is being restarted is waited for. */
 must_check int daemon_connect(struct admin *admin, const struct driver *driver, struct fault *why);

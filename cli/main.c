@@ -106,6 +106,11 @@ static int parse(struct cli_line *line, int argc, char **argv)
 		default:
 			if (found < 256)
 				found = 256 + parser.row_of_letter[found & 127];
+			/* `--memory -- ./train`: to getopt the dashes are the value. */
+			if (optarg && strcmp(optarg, "--") == 0)
+				return 1 + cli_complain(line, CLI_USAGE,
+							"option '--%s' needs a value",
+							parser.options[found - 256].name);
 			line->value[found - 256] = optarg ? optarg : "";
 		}
 	}

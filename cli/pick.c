@@ -209,9 +209,10 @@ static int parse_limit(const struct cli_line *line, unsigned *ret_limit, struct 
 	if (text && strcmp(text, "all") == 0)
 		limit = 0;
 	else if (count(line, "limit", PICK_GPUS, &limit, &general) < 0)
-		return fault_set(why, -EINVAL,
-				 "--limit '%s': a whole number from 1 to %d, or all, is accepted",
-				 text, PICK_GPUS);
+		return fault_set(
+			why, -EINVAL,
+			"--limit '%s': a whole number from 1 to %d is accepted, or all (as 0)",
+			text, PICK_GPUS);
 	*ret_limit = limit > 0 ? (unsigned)limit : PICK_GPUS;
 	return 0;
 }

@@ -94,6 +94,14 @@ static const char *const field_options[] = {
 #undef NAME
 };
 
+/* "", "0,", ",0", "0,,1" */
+static bool has_empty_part(const char *list)
+{
+	size_t n = strlen(list);
+
+	return !n || list[0] == ',' || list[n - 1] == ',' || strstr(list, ",,");
+}
+
 /* What is wrong whatever meted there is, and whatever device. */
 static int check_values(const struct cli_line *line, struct fault *why)
 {
@@ -112,11 +120,14 @@ static int check_values(const struct cli_line *line, struct fault *why)
 		else if (value)
 			r = values_field(typed, field_options[i], value, &share, why);
 	}
-	if (r == 0 && device && (!*device || strlen(device) > WIRE_TEXT_MAX))
+	if (r == 0 && device && (has_empty_part(device) || strlen(device) > WIRE_TEXT_MAX))
 		r = fault_set(why, -EINVAL,
-			      "--device: the value is %s; accepted: a UUID or an index, or several "
+			      "--device: '%.60s' is %s; accepted: a UUID or an index, or several "
 			      "with commas",
-			      *device ? "too long" : "empty");
+			      device,
+			      !*device		       ? "empty"
+			      : has_empty_part(device) ? "not a list: nothing is beside a comma"
+						       : "too long");
 	return r;
 }
 

@@ -8,7 +8,9 @@
 #include "cli/sim_node.h"
 #include "cli/values.h"
 
-enum { SET_MAX = 16 }; /* fields at once */
+enum {
+	MINOR_OF_SEVERAL = 2, /* of meted's that change several fields at once */
+};
 
 struct assignment {
 	char key[WIRE_TEXT_MAX + 1];
@@ -51,21 +53,38 @@ static int check_value(const struct assignment *one, struct fault *why)
 			 known);
 }
 
-static int set_one(struct admin *admin, const char *who, const struct assignment *one,
-		   struct fault *why)
+/* Which of two values would count? */
+static int check_once(const struct assignment *wanted, int last, struct fault *why)
 {
-	struct wire_message request = {.code = WIRE_tenant_set}, answer;
-
-	admin_name_tenant(who, &request.tenant_set.tenant, &request.tenant_set.name);
-	wire_set_text(&request.tenant_set.key, one->key);
-	wire_set_text(&request.tenant_set.value, one->value);
-	return admin_ask(admin, &request, &answer, why);
+	for (int i = 0; i < last; i++)
+		if (strcmp(wanted[i].key, wanted[last].key) == 0)
+			return fault_set(why, -EINVAL, "%s is given twice: %.60s and %.60s",
+					 wanted[last].key, wanted[i].value, wanted[last].value);
+	return 0;
 }
 
-/* The memory comes first: it alone depends on the device. */
-static int rank(const struct assignment *one)
+/* All in one request: meted changes all of them or none. */
+static int ask(struct admin *admin, const char *who, const struct assignment *wanted, int count,
+	       struct fault *why)
 {
-	return strcmp(one->key, "memory") == 0 ? 0 : 1;
+	struct wire_message request = {.code = WIRE_tenant_set}, answer;
+	char *more = request.tenant_set.more.text;
+	size_t n = 0, size = sizeof(request.tenant_set.more.text);
+
+	if (count > 1 && admin->daemon.minor < MINOR_OF_SEVERAL)
+		return fault_set(why, -EPROTO,
+				 "the running meted is older than this mete and changes one field "
+				 "at a time: restart it, or set the fields one after the other");
+	admin_name_tenant(who, &request.tenant_set.tenant, &request.tenant_set.name);
+	wire_set_text(&request.tenant_set.key, wanted[0].key);
+	wire_set_text(&request.tenant_set.value, wanted[0].value);
+	for (int i = 1; i < count && n < size; i++)
+		n += (size_t)snprintf(more + n, size - n, "%s%s=%s", i > 1 ? "\n" : "",
+				      wanted[i].key, wanted[i].value);
+	if (n >= size)
+		return fault_set(why, -EINVAL,
+				 "the fields are too long together: set some of them first");
+	return admin_ask(admin, &request, &answer, why);
 }
 
 /* The tenant's first row: that of its first device. 1: there is none of that name or number. */
@@ -118,65 +137,6 @@ static void print_change(const struct wire_tenant_row *before, const struct wire
 		       text_bytes(ps_held(after) - after->limit).text);
 }
 
-/* Sends the fields repeatedly until meted accepts no more: a field that is refused now may be
- * accepted after another one (a guarantee above the former cap). */
-static int set_each(struct admin *admin, const char *who, const struct assignment *wanted,
-		    int count, struct fault *why)
-{
-	bool done[SET_MAX] = {false};
-	int left = count, before;
-
-	do {
-		before = left;
-		for (int i = 0; i < count; i++) {
-			if (done[i])
-				continue;
-			done[i] = set_one(admin, who, &wanted[i], why) == 0;
-			left -= done[i];
-		}
-	} while (left && left < before);
-	return left ? -EINVAL : 0;
-}
-
-/* What was taken before another one was refused is put back. */
-static void put_back(struct admin *admin, const char *who, const struct wire_tenant_row *before)
-{
-	struct assignment old[SET_MAX] = {0};
-	struct ps_text was[SET_MAX];
-	struct wire_tenant_row now = {0};
-	struct fault ignored;
-	int count = 0;
-
-	if (look(admin, who, &now, &ignored) != 0)
-		return;
-	for (uint32_t i = 0; share_key(i) && count < SET_MAX; i++) {
-		was[count] = ps_field(&before->share, share_key(i));
-		if (strcmp(was[count].text, ps_field(&now.share, share_key(i)).text) == 0)
-			continue;
-		snprintf(old[count].key, sizeof(old[count].key), "%s", share_key(i));
-		old[count].value = was[count].text;
-		count++;
-	}
-	best_effort(set_each(admin, who, old, count, &ignored));
-}
-
-/* All or none: what can be refused whatever the others are comes first. */
-static int set_all(struct admin *admin, const char *who, const struct assignment *wanted, int count,
-		   const struct wire_tenant_row *before, struct fault *why)
-{
-	struct assignment ordered[SET_MAX];
-	int size = 0, r;
-
-	for (int round = 0; round <= 1; round++)
-		for (int i = 0; i < count; i++)
-			if (rank(&wanted[i]) == round)
-				ordered[size++] = wanted[i];
-	r = set_each(admin, who, ordered, size, why);
-	if (r < 0 && before->tenant)
-		put_back(admin, who, before);
-	return r;
-}
-
 static int set_and_show(const struct cli_line *line, struct admin *admin,
 			const struct assignment *wanted, int count, struct fault *why)
 {
@@ -185,7 +145,7 @@ static int set_and_show(const struct cli_line *line, struct admin *admin,
 
 	/* Where there is none, meted has the sentence. */
 	if (r >= 0)
-		r = set_all(admin, line->argv[0], wanted, count, &before, why);
+		r = ask(admin, line->argv[0], wanted, count, why);
 	if (r == 0)
 		r = look(admin, line->argv[0], &after, why);
 	if (r == 0 && after.tenant)
@@ -197,18 +157,21 @@ int set_main(const struct cli_line *line)
 {
 	owned(admin_close) struct admin admin = {.fd = -1};
 	int count = line->argc - 1;
-	struct assignment wanted[SET_MAX] = {0};
+	struct assignment wanted[SHARE_FIELDS] = {0};
 	struct fault why;
 
 	if (line->argc < 2)
 		return cli_complain(
 			line, CLI_USAGE,
 			"expected a tenant and KEY=VALUE, as in: mete set 1 memory=4GiB");
-	if (count > SET_MAX)
-		return cli_complain(line, CLI_USAGE, "more than %d fields", SET_MAX);
+	if (count > SHARE_FIELDS)
+		return cli_complain(line, CLI_USAGE,
+				    "%d fields are given, but a share has %d, and each is given "
+				    "once",
+				    count, SHARE_FIELDS);
 	for (int i = 0; i < count; i++)
 		if (read_assignment(line->argv[i + 1], &wanted[i], &why) < 0 ||
-		    check_value(&wanted[i], &why) < 0)
+		    check_value(&wanted[i], &why) < 0 || check_once(wanted, i, &why) < 0)
 			return cli_fail(line, CLI_USAGE, &why);
 	if (admin_connect_for(&admin, line->argv[0], &why) < 0)
 		return cli_fail(line, 1, &why);

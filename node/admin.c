@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "node/admin.h"
+#include "node/change.h"
 #include "node/keeper.h"
 #include "node/mark.h"
 #include "node/measure.h"
@@ -149,15 +150,45 @@ static bool is_master(struct admin *a, uint32_t id, const char *what)
 	return false;
 }
 
+/* The fields of a request, whose texts are cut apart in place. */
+static int read_changes(struct wire_tenant_set *said, struct change *ret_changes,
+			uint32_t *ret_count, struct fault *why)
+{
+	char *rest = said->more.text, *line;
+	uint32_t n = 0;
+
+	ret_changes[n++] = (struct change){said->key.text, said->value.text};
+	while ((line = strsep(&rest, "\n")) != NULL) {
+		char *value = strchr(line, '=');
+
+		if (!*line)
+			continue;
+		if (!value || n == SHARE_FIELDS)
+			return fault_set(why, -EINVAL, "'%.60s': %s", line,
+					 value ? "more fields than a share has"
+					       : "expected KEY=VALUE");
+		*value++ = '\0';
+		ret_changes[n++] = (struct change){line, value};
+	}
+	*ret_count = n;
+	return 0;
+}
+
 static void on_tenant_set(struct admin *a, uint32_t id, const struct wire_tenant_set *said)
 {
 	struct tenant *t = own(a, id, said->tenant, said->name.text, false);
+	struct change changes[SHARE_FIELDS];
+	struct wire_tenant_set own_copy = *said;
+	struct share share;
 	struct fault why;
+	uint32_t count = 0;
 
 	if (!t)
 		return;
-	if (promise_change(t, said->key.text, said->value.text, &why) < 0 ||
-	    tenant_set(t, a->user, said->key.text, said->value.text, &why) < 0)
+	if (read_changes(&own_copy, changes, &count, &why) < 0 ||
+	    change_share(t, changes, count, &share, &why) < 0 ||
+	    promise_change(t, &share, &why) < 0 ||
+	    change_tenant(t, a->user, changes, count, &why) < 0)
 		peer_refuse(&a->peer, id, WIRE_REFUSED_VALUE, "%s", why.text);
 	else
 		peer_done(&a->peer, id, 0);

@@ -440,10 +440,6 @@ struct tenant_spec {
 must_check int tenant_spec_share(const struct tenant_spec *spec, struct share *ret_share);
 must_check int tenant_make(struct daemon *d, const struct tenant_spec *spec,
 			   struct tenant **ret_tenant, struct fault *why);
-/* Changes one field of the share at run time, within the policy for `who`; NULL: without a
- * policy. */
-must_check int tenant_set(struct tenant *t, const struct user *who, const char *key,
-			  const char *value, struct fault *why);
 struct tenant *tenant_find(struct daemon *d, uint32_t id);
 struct tenant *tenant_find_by_name(struct daemon *d, const char *name);
 /* The path of a tenant's folder that a former daemon made; -ENOENT. */

@@ -8,6 +8,7 @@
 
 #include "base/parts.h"
 #include "node/absent.h"
+#include "node/change.h"
 #include "node/health.h"
 
 struct kubernetes {
@@ -63,9 +64,10 @@ static int keep(struct daemon *d, uint32_t id, char ret_folder[HOST_FOLDER_MAX])
 
 static int set(struct daemon *d, uint32_t id, const char *key, const char *value, struct fault *why)
 {
+	const struct change one = {key, value};
 	struct tenant *t = tenant_find(d, id);
 
-	return t ? tenant_set(t, NULL, key, value, why)
+	return t ? change_tenant(t, NULL, &one, 1, why)
 		 : fault_set(why, -ESRCH, "there is no tenant %u", id);
 }
 

@@ -52,15 +52,13 @@ int promise_new(struct daemon *d, const struct tenant_spec *spec, struct fault *
 	return r;
 }
 
-int promise_change(struct tenant *t, const char *key, const char *value, struct fault *why)
+int promise_change(struct tenant *t, const struct share *share, struct fault *why)
 {
-	struct share share = t->share;
 	int r = 0;
 
-	if (t->outer || share_set(&share, key, value) != 0 ||
-	    share.guarantee_milli <= t->share.guarantee_milli)
+	if (t->outer || share->guarantee_milli <= t->share.guarantee_milli)
 		return 0;
 	for (uint32_t i = 0; i < t->devices && r == 0; i++)
-		r = fits(t->daemon, t->device[i].index, t, share.guarantee_milli, why);
+		r = fits(t->daemon, t->device[i].index, t, share->guarantee_milli, why);
 	return r;
 }

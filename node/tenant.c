@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include "base/text.h"
+#include "node/change.h"
 #include "node/daemon.h"
 #include "node/guest.h"
 #include "node/keeper.h"
@@ -43,28 +44,6 @@ struct tenant *tenant_find_by_name(struct daemon *d, const char *name)
 	return NULL;
 }
 
-static int unknown_field(const char *key, struct fault *why)
-{
-	char known[200];
-
-	share_keys(known, sizeof(known));
-	return fault_set(why, -EINVAL, "'%.60s' is not a field of a share; accepted: %s", key,
-			 known);
-}
-
-/* Sets a field of a share. If it is not accepted, `why` says so. */
-static int set_field(struct share *share, const char *key, const char *value, struct fault *why)
-{
-	int r = share_set(share, key, value);
-
-	if (r == 0)
-		return 0;
-	if (r == SHARE_KEY)
-		return unknown_field(key, why);
-	return fault_set(why, -EINVAL, "%s: '%.60s' %s; accepted: %s", key, value, share_problem(r),
-			 share_accepts(key));
-}
-
 int tenant_spec_share(const struct tenant_spec *spec, struct share *ret_share)
 {
 	share_init(ret_share);
@@ -73,35 +52,6 @@ int tenant_spec_share(const struct tenant_spec *spec, struct share *ret_share)
 		    share_set(ret_share, share_key(i), spec->texts[i]) != 0)
 			return -EINVAL;
 	return 0;
-}
-
-/* The share's limit on one of the daemon's devices. */
-static int limit_on(struct daemon *d, const struct share *share, uint32_t index, const char *text,
-		    uint64_t *ret_bytes, struct fault *why)
-{
-	const struct nvml_device *info = d->device[index].info;
-	int r = share_bytes(&share->memory, info->total_bytes, ret_bytes);
-
-	if (r == 0)
-		return 0;
-	/* The sentence must fit WIRE_TEXT_MAX bytes, or its end, what is accepted, is lost. */
-	return fault_set(why, -EINVAL, "memory: '%.20s' %s: %.40s has %s; accepted: %s",
-			 text ? text : "", share_problem(r), info->uuid_text,
-			 text_bytes(info->total_bytes).text, share_accepts("memory"));
-}
-
-/* Without room for one context a program cannot even start, and CUDA's error names no reason. */
-static int check_context(struct daemon *d, uint32_t index, uint64_t limit, struct fault *why)
-{
-	uint64_t least = prices_least(d, index);
-
-	if (limit >= least)
-		return 0;
-	return fault_set(why, -EINVAL,
-			 "memory: %s cannot hold one context, which takes %s on %.40s; accepted: "
-			 "at least that",
-			 text_bytes(limit).text, text_bytes(least).text,
-			 d->device[index].info->uuid_text);
 }
 
 void tenant_show(struct tenant *t, uint32_t device)
@@ -302,10 +252,10 @@ static int make_accounts(struct tenant *t, bool before, struct fault *why)
 	for (uint32_t i = 0; i < t->devices; i++) {
 		struct device *device = &d->device[t->device[i].index];
 		uint64_t limit;
-		int r = limit_on(d, &t->share, t->device[i].index, t->texts[0], &limit, why);
+		int r = change_limit(d, &t->share, t->device[i].index, t->texts[0], &limit, why);
 
 		if (r == 0 && !before)
-			r = check_context(d, t->device[i].index, limit, why);
+			r = change_holds_context(d, t->device[i].index, limit, why);
 		if (r < 0)
 			return r;
 		t->device[i].account =
@@ -395,11 +345,12 @@ static int fill(struct tenant *t, const struct tenant_spec *spec, struct fault *
 {
 	share_init(&t->share);
 	for (uint32_t i = 0; share_key(i); i++) {
+		const struct change one = {share_key(i), spec->texts[i]};
 		int r;
 
 		if (!spec->texts[i] || !*spec->texts[i])
 			continue;
-		r = set_field(&t->share, share_key(i), spec->texts[i], why);
+		r = change_field(&t->share, &one, why);
 		if (r < 0)
 			return r;
 		t->texts[i] = strdup(spec->texts[i]);
@@ -466,54 +417,6 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 		 log_text(t->name).text, t->shown->device[0].limit_bytes,
 		 d->device[t->device[0].index].info->uuid_text);
 	*ret_tenant = t;
-	return 0;
-}
-
-int tenant_set(struct tenant *t, const struct user *who, const char *key, const char *value,
-	       struct fault *why)
-{
-	struct daemon *d = t->daemon;
-	struct share share = t->share;
-	uint64_t limits[WIRE_DEVICES] = {0};
-	uint32_t field = 0;
-	char *text;
-	int r = set_field(&share, key, value, why);
-
-	for (uint32_t i = 0; r == 0 && i < t->devices; i++) {
-		r = limit_on(d, &share, t->device[i].index, value, &limits[i], why);
-		if (r == 0 && strcmp(key, "memory") == 0)
-			r = check_context(d, t->device[i].index, limits[i], why);
-	}
-	if (r == 0 && who)
-		r = terms_change(t, &share, why);
-	if (r < 0)
-		return r;
-	text = strdup(value);
-	if (!text)
-		return fault_set(why, -ENOMEM, "out of memory");
-	for (uint32_t i = 0; i < SHARE_FIELDS; i++) {
-		if (strcmp(share_key(i), key) == 0)
-			field = i;
-		else if (!share_includes(key, share_key(i)))
-			continue;
-		free(t->texts[i]);
-		t->texts[i] = NULL;
-	}
-	t->texts[field] = text;
-	t->share = share;
-	for (uint32_t i = 0; i < t->devices; i++) {
-		struct ledger_sums sums;
-
-		ledger_account_sums(t->device[i].account, &sums);
-		if (!t->outer)
-			d->device[t->device[i].index].promised_bytes += limits[i] - sums.limit;
-		ledger_set_limit(d->ledger, t->device[i].account, limits[i], share.wait_ns);
-	}
-	log_info("tenant.set", "tenant=%u key=%s value=%s", t->id, key, log_text(value).text);
-	restore_tenant(t);
-	tenant_show_share(t);
-	book_pump(d);
-	nested_changed(t);
 	return 0;
 }
 

@@ -73,11 +73,10 @@ must_check int terms_admit(struct user *u, struct tenant_spec *spec, struct term
 /* May a tenant's share become this one? Fields that do not increase are always allowed. */
 must_check int terms_change(struct tenant *t, const struct share *share, struct fault *why);
 
-/* promise.c. Does the guarantee of a new tenant, or a changed guarantee, fit beside those of the
+/* promise.c. Does the guarantee of a new tenant, or of a changed share, fit beside those of the
  * other tenants on its devices? This applies to all users. -EPERM, with a sentence. */
 must_check int promise_new(struct daemon *d, const struct tenant_spec *spec, struct fault *why);
-must_check int promise_change(struct tenant *t, const char *key, const char *value,
-			      struct fault *why);
+must_check int promise_change(struct tenant *t, const struct share *share, struct fault *why);
 /* May the user have another device reserved by `mete pick`? */
 must_check int terms_reserve(struct user *u, struct fault *why);
 /* Sets its limits, and those of all users together, to the policy's current values. */

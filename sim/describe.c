@@ -14,6 +14,7 @@
  * long in all work was ready and its engine had not heard of it. Whether that spoils a measurement
  *of time depends on what was measured; the clock's dilation (METE_SIM_DILATE) makes it less.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,19 @@ static void print_device(int number)
 	       (double)shape->link_rate / 1e9, (double)shape->device_rate / 1e9);
 }
 
+static bool is_other(const struct segment_process *process)
+{
+	return process->state == SEGMENT_ALIVE && process != segment_self();
+}
+
+/* It holds something there, or has computed there. */
+static bool uses(uint32_t process, int number)
+{
+	const struct segment_usage *usage = &segment_get()->processes[process].usage[number];
+
+	return usage->contexts || usage->kernels || device_used_by(number, process);
+}
+
 static void print_processes(int number)
 {
 	const struct segment *segment = segment_get();
@@ -53,12 +67,34 @@ static void print_processes(int number)
 		const struct segment_process *process = &segment->processes[i];
 		const struct segment_usage *usage = &process->usage[number];
 
-		if (process->state != SEGMENT_ALIVE || process == segment_self())
+		if (!is_other(process) || !uses(i, number))
 			continue;
 		printf("  pid %d (%s): holds ", segment_pid(process), process->name);
 		print_bytes(device_used_by(number, i));
 		printf(", computed %.3f s\n", (double)usage->busy_ns[SEGMENT_COMPUTE] / 1e9);
 	}
+}
+
+/* Those that have called the driver and use none of its devices (yet), as meted does. */
+static void print_idle(void)
+{
+	const struct segment *segment = segment_get();
+	bool any = false;
+
+	for (uint32_t i = 0; i < segment_slots(segment); i++) {
+		const struct segment_process *process = &segment->processes[i];
+		bool idle = is_other(process);
+
+		for (int n = 0; idle && n < device_count(); n++)
+			idle = !uses(i, n);
+		if (!idle)
+			continue;
+		printf("%s pid %d (%s)", any ? "," : "on no device:", segment_pid(process),
+		       process->name);
+		any = true;
+	}
+	if (any)
+		putchar('\n');
 }
 
 /* What a value of 0 stands for; NULL: for 0. */
@@ -216,5 +252,6 @@ int main(int argc, char **argv)
 		print_device(i);
 		print_processes(i);
 	}
+	print_idle();
 	return 0;
 }

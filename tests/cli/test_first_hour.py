@@ -1,297 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The first hour with mete, as a person has it: what `mete ps` looks like, what amounts are taken, what is said without
-being asked, what make does, and every command line of the README and the docs, word for word."""
-import fcntl
-import json
-import os
-import pty
-import re
-import select
-import shutil
-import signal
-import struct
-import subprocess
-import tempfile
-import termios
+"""The first hour with mete, as a person has it: what amounts are taken, what is said without being asked, what is refused
+and how. What `mete ps` looks like: test_ps.py; what make does: test_make.py; the texts: test_texts.py."""
+import socket
 
-from mete import *
-from meted import until
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-METE = os.path.join(BUILD, "cli", "mete")
-WAITING = ("sh", "-c", "echo here; cat >/dev/null")
-LONG = "a-namespace-of-some-length/a-deployment-7cd5f66b9-xk2lp/a-container"
-
-
-def in_terminal(node, *words, columns=80, lines=40, status=0, **more):
-    """What `mete WORDS` prints on a terminal of that size."""
-    leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-    process = subprocess.Popen([METE, *words], env=dict(node.environment, TERM="xterm", **more), stdin=follower, stdout=follower,
-                               stderr=subprocess.STDOUT, start_new_session=True)
-    os.close(follower)
-    said = b""
-    while True:
-        try:
-            data = os.read(leader, 65536)
-        except OSError:
-            break
-        if not data:
-            break
-        said += data
-    os.close(leader)
-    assert process.wait(timeout=240) == status, said
-    return said.decode().replace("\r\n", "\n")
-
-
-def plain(text):
-    return re.sub(r"\033\[[0-9;]*[mKHJ]", "", text)
-
-
-def running(node, *options, program=WAITING):
-    process = node.start("run", *options, "--", *program)
-    assert process.stdout.readline() == "here\n"
-    return process
-
-
-class At:
-    """A tenant whose program has a context, and goes on until it is told to end."""
-
-    def __init__(self, node, *options):
-        self.process = node.start("run", *options, "--", workload("steady"), "stdin=1", "seconds=600", "report_ms=3600000")
-        self.process.stdout.readline()
-
-
-def cell(table, row, heading):
-    """The text of a column of the line that holds `row`, found by where the heading ends or begins."""
-    lines = table.splitlines()
-    [at] = [i for i, line in enumerate(lines) if row in line]
-    head = next(line for line in reversed(lines[:at]) if heading in line)
-    begin = head.index(heading)
-    words = [(match.start(), match.end(), match[0]) for match in re.finditer(r"\S+(?: \S+)*", lines[at])]
-    return next(text for first, last, text in words if first == begin or last == begin + len(heading))
-
-
-# mete ps
-
-def test_amounts_are_right_aligned_in_one_unit_with_a_bar_and_a_percent():
-    with Node() as node:
-        At(node, "--memory", "1G", "--name", "large")
-        At(node, "--memory", "256M", "--name", "small")
-        table = node.mete("ps").stdout
-        assert "memory in GiB" in table.splitlines()[0], table
-        assert re.fullmatch(r"0\.0[6-9]|0\.1\d", cell(table, "large", "USED")), table
-        assert cell(table, "large", "LIMIT") == "1.00" and cell(table, "small", "LIMIT") == "0.25", table
-        assert re.search(r"small .* ██▌░░░░░░░ +25%", table), table
-        assert cell(table, "Simulated GPU", "TOTAL") == "4.00" and cell(table, "Simulated GPU", "OUTSIDE") == "0.00", table
-        assert float(cell(table, "Simulated GPU", "USED")) + float(cell(table, "Simulated GPU", "FREE")) == 4.0, table
-        assert cell(table, "large", "USER") == __import__("pwd").getpwuid(os.getuid()).pw_name, table
-        assert "steady stdin=1" in table and cell(table, "large", "AGE").endswith(" s"), table
-
-
-def test_a_state_says_why():
-    with Node() as node:
-        running(node, "--name", "shell")
-        At(node, "--memory", "1G", "--name", "trainer")
-        table = node.mete("ps").stdout
-        assert "no process has joined yet" in next(line for line in table.splitlines() if " shell " in line), table
-        assert "running" in next(line for line in table.splitlines() if " trainer " in line), table
-        # It held 65 MiB, and is set to less: that is said, by ps and by set itself.
-        holder = node.start("run", "--memory", "1G", "--name", "holder", "--", workload("train"), "steps=100000", "ballast=256M")
-        held = until(lambda: next((t for t in node.ps()["tenants"] if t["name"] == "holder" and t["allocated_bytes"] > 256 * MIB), None))
-        done = node.mete("set", "holder", "memory=128M")
-        assert done.returncode == 0 and "1G -> 128M" in done.stdout and "more than it is now allowed" in done.stdout, done
-        table = node.mete("ps").stdout
-        assert re.search(r"holder .*over its limit by \d", table), table
-        assert next(t for t in node.ps()["tenants"] if t["tenant"] == held["tenant"])["over_bytes"] > 0
-        holder.terminate()
-        holder.wait()
-
-
-def test_who_waits_for_memory_is_shown_with_how_much_and_how_long():
-    with Node() as node:
-        holder = node.start("run", "--name", "first", "--", workload("train"), "steps=100000", "ballast=3G")
-        until(lambda: any(t["allocated_bytes"] > 3 * GIB for t in node.ps()["tenants"]))
-        node.start("run", "--wait", "10m", "--name", "second", "--", workload("train"), "steps=1", "ballast=2G")
-        table = until(lambda: next((t for t in [node.mete("ps").stdout] if "waiting for" in t), None))
-        assert re.search(r"second .*waiting for [\d.]+ GiB for \d+ s", table), table
-        [waits] = [t for t in node.ps()["tenants"] if t["name"] == "second"]
-        assert waits["waiting_bytes"] > 0 and waits["waiting_ns"] > 0, waits
-        holder.terminate()
-        holder.wait()
-
-
-def test_a_long_name_is_whole_where_there_is_room_and_shortened_first_where_not():
-    with Node() as node:
-        name = LONG[-63:]
-        running(node, "--name", name)
-        assert name in node.mete("ps").stdout
-        assert name in plain(in_terminal(node, "ps", columns=200))
-        assert name in plain(in_terminal(node, "ps", columns=150))
-        for columns in (110, 80, 60):
-            narrow = plain(in_terminal(node, "ps", columns=columns))
-            assert name not in narrow and name[:9] in narrow and "…" in narrow, narrow
-            assert "no process has joined yet" in narrow, narrow
-        # Beside it there is room for what is known of the tenant.
-        assert re.search(name[:20] + ".* ░{10} +0% .* s  no process has joined yet", plain(in_terminal(node, "ps", columns=110)))
-
-
-def test_the_reason_of_a_state_can_be_read_on_every_terminal():
-    with Node() as node:
-        holder = node.start("run", "--memory", "1G", "--name", "a-holder/" + "x" * 40, "--", workload("train"), "steps=100000", "ballast=256M")
-        until(lambda: any(t["allocated_bytes"] > 256 * MIB for t in node.ps()["tenants"]))
-        assert node.mete("set", "1", "memory=128M").returncode == 0
-        for columns in (120, 80, 60, 50, 40):
-            shown = plain(in_terminal(node, "ps", columns=columns))
-            assert re.search(r"over its limit by 0\.\d\d GiB", shown), (columns, shown)
-            assert max(map(len, shown.splitlines())) <= columns, (columns, shown)
-        holder.terminate()
-        holder.wait()
-
-
-def test_figures_of_ps_do_not_contradict_each_other():
-    with Node() as node:
-        holder = node.start("run", "--name", "first", "--", workload("train"), "steps=100000", "ballast=2044M")
-        until(lambda: any(t["allocated_bytes"] > 2044 * MIB for t in node.ps()["tenants"]))
-        free = node.ps()["devices"][0]["free_bytes"]
-        # A MiB more than there is, beside the context: to two digits they are the same.
-        node.start("run", "--wait", "10m", "--name", "second", "--", workload("train"), "steps=1", f"ballast={free // MIB - 64 + 1}M")
-        table = until(lambda: next((t for t in [node.mete("ps").stdout] if "waiting for" in t), None))
-        wanted = float(re.search(r"waiting for ([\d.]+) GiB", table)[1])
-        assert wanted > float(cell(table, "Simulated GPU", "FREE")), table
-        total = sum(round(100 * float(cell(table, "Simulated GPU", heading))) for heading in ("USED", "FREE", "OUTSIDE"))
-        assert total == 400 and cell(table, "Simulated GPU", "TOTAL") == "4.00", table
-        holder.terminate()
-        holder.wait()
-        # Full is 100 % and nothing less; who is within the limit is not shown above it.
-        At(node, "--memory", "333M", "--name", "third")
-        table = node.mete("ps").stdout
-        assert float(cell(table, "  third ", "USED")) <= float(cell(table, "  third ", "LIMIT")), table
-
-
-def test_bars_are_ascii_where_the_locale_is():
-    with Node() as node:
-        At(node, "--name", "x" * 60, "--memory", "256M")
-        for locale, ascii_only in (({"LC_ALL": "C"}, True), ({"LC_ALL": "", "LC_CTYPE": "POSIX"}, True), ({"LC_ALL": "", "LC_CTYPE": "", "LANG": "de_DE"}, True),
-                                   ({"LC_ALL": "C.UTF-8"}, False), ({"LC_ALL": "", "LC_CTYPE": "", "LANG": ""}, False),
-                                   ({"LC_ALL": "en_US.utf8", "LANG": "C"}, False)):
-            for shown in (node.mete("ps", **locale).stdout, in_terminal(node, "ps", columns=100, **locale)):
-                assert shown.isascii() == ascii_only, (locale, shown)
-        assert "##-......." in node.mete("ps", LC_ALL="C").stdout
-
-
-def test_the_time_of_a_young_tenant_is_of_its_age():
-    with Node() as node:
-        At(node, "--name", "one", "--weight", "200")
-        At(node, "--name", "two")
-        table = until(lambda: next((t for t in [node.mete("ps").stdout] if re.search(r"[1-9]\d?\.\d% of \d+ s", t)), None))
-        head = next(line for line in table.splitlines() if "LAST MINUTE" in line)
-        assert "time of the devices that are shared by turns" in table, table
-        for heading in ("LAST SECOND", "DUE", "MEAN WAIT", "LONGEST"):
-            assert heading in head, head
-        narrow = plain(in_terminal(node, "ps", columns=60))
-        assert 1 <= narrow.count("DUE") <= 1 + ("LAST MINUTE" in narrow), narrow
-
-
-def test_every_width_is_kept():
-    with Node() as node:
-        At(node, "--name", "x" * 40, "--weight", "200")
-        At(node, "--name", "y" * 20)
-        for columns in (200, 132, 100, 80, 60, 50):
-            shown = plain(in_terminal(node, "ps", columns=columns))
-            assert max(map(len, shown.splitlines())) <= columns, (columns, shown)
-            assert "USED" in shown and "LIMIT" in shown and "STATE" in shown, (columns, shown)
-
-
-def test_everything_fits_into_40_columns():
-    with Node(METE_SIM_MEMORY="140G") as node:
-        running(node, "--name", "shell")
-        for _ in range(9):  # then numbers have two digits
-            assert node.mete("run", "--quiet", "--", "true").returncode == 0
-        uuid = node.mete("pick", "--hold", "10m").stdout.strip()
-        assert uuid.startswith("GPU-"), uuid
-        At(node, "--name", LONG[-63:], "--weight", "200")
-        At(node, "--name", "y" * 20, "--memory", "139G")
-        bare = subprocess.Popen([workload("steady"), "stdin=1", "seconds=600", "report_ms=3600000"], env=node.environment, stdin=subprocess.PIPE,
-                                stdout=subprocess.PIPE)
-        bare.stdout.readline()
-        shown = plain(in_terminal(node, "ps", "--processes", columns=40))
-        assert max(map(len, shown.splitlines())) <= 40, shown
-        # What each table is for is there; names are as long as there is room for, and marked; a state is in full.
-        for heading in ("GPU +TOTAL +USED +FREE", "ID +TENANT +USED +LIMIT", "ID +PID +ALLOCATED .*PROGRAM", "OUTSIDE +GPU +PID +COMMAND",
-                        "ID +TENANT +LAST SECOND"):
-            assert re.search(f"^{heading}", shown, re.M), (heading, shown)
-        assert re.search(rf"^11  {LONG[-63:][:12]}\S*…  +\d\.\d\d  140\.00 .*\n    \w", shown, re.M), shown
-        assert re.search(r"^ 1  shell  .*\n    no process has joined yet$", shown, re.M), shown
-        bare.kill()
-        bare.communicate()
-
-
-def test_colour_is_for_terminals_and_for_those_who_want_it():
-    with Node() as node:
-        running(node)
-        assert "\033[" in in_terminal(node, "ps")
-        assert "\033[" not in in_terminal(node, "ps", NO_COLOR="1")
-        assert "\033[" not in node.mete("ps").stdout
-
-
-def test_devices_are_shown_without_a_daemon():
-    with Node(METE_SIM_DEVICES="2xSIM") as node:
-        table = node.mete("ps").stdout
-        assert "no meted is running" in table and table.count("Simulated GPU") == 2, table
-        bare = subprocess.Popen([workload("steady"), "stdin=1", "seconds=600", "report_ms=3600000"], env=node.environment, stdin=subprocess.PIPE,
-                                stdout=subprocess.PIPE)
-        bare.stdout.readline()
-        shown = node.ps()
-        assert [one["pid"] for one in shown["outside"]] == [bare.pid], shown
-        assert "steady" in node.mete("ps").stdout
-        bare.kill()
-        bare.communicate()
-        lost = node.mete("ps", LD_LIBRARY_PATH="")
-        assert lost.returncode == 0 and "no NVIDIA driver here" in lost.stdout, lost
-
-
-def test_picks_are_shown():
-    with Node() as node:
-        running(node)
-        uuid = node.mete("pick", "--hold", "10m").stdout.strip()
-        assert uuid.startswith("GPU-"), uuid
-        [device] = node.ps()["devices"]
-        assert device["picked_by_pid"] and device["picked_for_ns"] > 0, device
-        assert "picked, kept for" in node.mete("ps").stdout
-
-
-def test_watch_shows_it_again_in_place():
-    with Node() as node:
-        leader, follower = pty.openpty()
-        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        before = signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in the background, as we may be, ignores it
-        try:
-            process = subprocess.Popen([METE, "ps", "--watch"], env=dict(node.environment, TERM="xterm"), stdin=follower, stdout=follower,
-                                       stderr=subprocess.STDOUT)
-        finally:
-            signal.signal(signal.SIGINT, before)
-        said = b""
-        while said.count(b"\033[H") < 3:
-            assert select.select([leader], [], [], 240)[0], said
-            said += os.read(leader, 65536)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=240) == -signal.SIGINT
-        os.close(leader)
-        os.close(follower)
-
-
-def test_watch_erases_nothing_where_it_can_show_nothing():
-    with Node() as node:
-        running(node)
-        pid = node.daemon_pid()
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            said = in_terminal(node, "ps", "--watch", columns=200, status=1)
-        finally:
-            os.kill(pid, signal.SIGCONT)
-        assert f"meted (process {pid}) is stopped" in said and "\033[" not in said, said
+from person import *
+from meted import decode, encode
 
 
 def test_set_shows_the_share_before_and_after():
@@ -324,40 +38,28 @@ def test_set_changes_all_or_nothing_whatever_the_order():
             assert done.returncode == 0, (words, done)
             shown = fields()
             assert all(shown[key] == value for key, value in (word.split("=") for word in words)), shown
+        # Nothing changed on the way, not even for a moment: meted's log has those that were accepted.
+        assert "key=weight" not in node.daemon_log() and "key=class" not in node.daemon_log(), node.daemon_log()
+        refused(node.mete("set", "big", "weight=50", "weight=60"), "weight is given twice: 50 and 60", status=2)
 
 
-def manual(verb):
-    return subprocess.run([os.path.join(BUILD, "cli", "manual"), "page", verb], text=True, capture_output=True, check=True).stdout
-
-
-def entries(text):
-    """What a part of a man page explains: names, each with its meaning."""
-    return dict(re.findall(r"^\.TP\n\.B (.+)\n(.+)$", text, re.M))
-
-
-def test_every_key_of_the_json_is_in_the_man_page():
-    """Those of each object, under that object: none is missing there, none stands there in vain, and each has a meaning."""
-    with Node() as node:
-        At(node, "--name", "one")
-        bare = subprocess.Popen([workload("steady"), "stdin=1", "seconds=600", "report_ms=3600000"], env=node.environment, stdin=subprocess.PIPE,
-                                stdout=subprocess.PIPE)
-        bare.stdout.readline()
-        shown = until(lambda: next((now for now in [node.ps()] if now["outside"] and now["tenants"][0]["processes"]), None))
-        bare.kill()
-        bare.communicate()
-        [tenant] = shown["tenants"]
-        json_part = re.search(r"^\.SH JSON\n(.*?)^\.SH ", manual("ps"), re.M | re.S)[1]
-        explained = {name: entries(text) for name, text in re.findall(r"^\.SS (.*)\n((?:(?!\.SS ).*\n)*)", json_part, re.M)}
-        found = {"meted": shown["meted"], "devices": shown["devices"][0], "tenants": tenant, "tenants: time": tenant["time"],
-                 "tenants: processes": tenant["processes"][0], "outside": shown["outside"][0]}
-        assert set(explained) == set(found) and set(shown) == {"meted", "devices", "tenants", "outside"}, (set(explained), set(shown))
-        for name, value in found.items():
-            # What the driver says of the time is only sometimes known.
-            wanted = set(value) | ({"driver_busy", "drift"} if name == "tenants: time" else set())
-            assert set(explained[name]) == wanted, (name, set(explained[name]) ^ wanted)
-            assert all(meaning != "\\&" for meaning in explained[name].values()), explained[name]
-        page = manual("set")
-        assert all(re.search(rf"\b{field}\b", page) for field in tenant["fields"]) and "mete\\-set(1)" in explained["tenants"]["fields"], (tenant, page)
+def test_several_fields_are_not_set_one_by_one_where_meted_is_too_old_to_set_them_at_once():
+    with tempfile.TemporaryDirectory(prefix="mete-old-") as place:
+        os.mkdir(place + "/mete", 0o700)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener.bind(place + "/mete/admin.sock")
+        listener.listen()
+        environment = dict(os.environ, XDG_RUNTIME_DIR=place, LD_LIBRARY_PATH=os.path.join(BUILD, "sim", "lib"), METE_SIM_DIR=place)
+        setting = subprocess.Popen([METE, "set", "big", "weight=50", "class=batch"], env=environment, text=True, stderr=subprocess.PIPE)
+        old, _ = listener.accept()
+        kinds = []
+        while data := old.recv(4096):
+            message = decode(data)
+            kinds.append(message.kind)
+            answer = encode("admin_welcome", message.id, major=1, minor=1) if message.kind == "admin_hello" else encode("end", message.id)
+            old.send(answer)
+        said = setting.communicate(timeout=240)[1]
+        assert setting.returncode == 1 and "changes one field at a time" in said and "tenant_set" not in kinds, (said, kinds)
 
 
 def test_guarantees_are_no_more_than_the_device_in_sum():
@@ -404,9 +106,11 @@ def test_what_no_daemon_is_needed_to_judge_is_a_matter_of_usage():
     with Node() as node:
         bad = (("--memory", "lots"), ("--memory", "0"), ("--memory", "256m"), ("--wait", "5"), ("--wait", "2h"), ("--weight", "0"), ("--cap", "60"),
                ("--cap", "101%"), ("--guarantee", "3/2"), ("--class", "best"), ("--mode", "fixed:9/8"), ("--escalate", "shout"),
-               ("--on-daemon-loss", "panic"), ("--device", ""), ("--name", ""), ("--name", "7"), ("--weight", ""))
+               ("--on-daemon-loss", "panic"), ("--device", ""), ("--device", ","), ("--device", "0,"), ("--name", ""), ("--name", "7"), ("--weight", ""))
         for option, value in bad:
             refused(node.mete("run", option, value, "--", "true"), f"{option}", "accepted", status=2)
+        for option in ("--memory", "-m", "--weight"):
+            refused(node.mete("run", option, "--", "true"), f"option '{'--memory' if option == '-m' else option}' needs a value", status=2)
         refused(node.mete("run", "--guarantee", "60%", "--cap", "50%", "--", "true"), "--cap", "above the cap", status=2)
         # Without a driver, too: nothing was asked of anybody.
         refused(node.mete("run", "--weight", "x", "--", "true", LD_LIBRARY_PATH=""), "--weight", status=2)
@@ -639,6 +343,16 @@ def test_two_simulated_nodes_and_one_daemon_are_said():
         assert "simulated node" in plain(in_terminal(node, "ps", columns=200, METE_SIM_DIR=other))
 
 
+def test_sim_lists_a_process_on_the_devices_that_it_uses_and_nowhere_else():
+    with Node(METE_SIM_DEVICES="3xSIM") as node:
+        At(node, "--device", "1", "--name", "second")
+        shown = node.mete("sim").stdout
+        devices = re.split(r"^device \d+: ", shown, flags=re.M)[1:]
+        assert ["(steady)" in one for one in devices] == [False, True, False], shown
+        # meted looks at all of them and uses none: it is named once.
+        assert shown.count("(meted)") == 1 and re.search(r"^on no device: .*\(meted\)", shown, re.M), shown
+
+
 def test_sim_settings_are_shown_with_their_values():
     with Node(METE_SIM_MEMORY="2G", METE_SIM_SLICE="3ms") as node:
         shown = node.mete("sim", "--settings").stdout
@@ -700,303 +414,6 @@ def test_completion_knows_values_tenants_and_keys_and_nothing_behind_the_dashes(
         assert complete(node, "run", "--", "--cl") == [] and complete(node, "run", "sh", "--cl") == []
 
 
-# make
-
-class Copy:
-    """The tree as it is, with this build for build/plain, where `make` may write."""
-
-    def __enter__(self):
-        self.folder = tempfile.mkdtemp(prefix="mete-tree-")
-        for name in os.listdir(ROOT):
-            if name not in ("build", ".git"):
-                os.symlink(os.path.join(ROOT, name), os.path.join(self.folder, name))
-        os.mkdir(os.path.join(self.folder, "build"))
-        os.symlink(BUILD, os.path.join(self.folder, "build", "plain"))
-        return self
-
-    def __exit__(self, *_):
-        shutil.rmtree(self.folder)
-
-    def run(self, *words, **environment):
-        return subprocess.run(words, cwd=self.folder, env=dict(os.environ, **environment), text=True, capture_output=True, stdin=subprocess.DEVNULL)
-
-
-def below(folder):
-    return sorted(os.path.join(at, name) for at, folders, files in os.walk(folder) for name in folders + files)
-
-
-def test_make_lists_its_targets_and_benchmarks():
-    with Copy() as tree:
-        listed = tree.run("make", "help").stdout
-        targets = re.search(r"^\.PHONY: (.*)$", open(os.path.join(ROOT, "Makefile")).read(), re.M)[1].split()
-        for target in targets:
-            assert re.search(rf"^{target} +\S", listed, re.M), (target, listed)
-        benches = tree.run("make", "-s", "bench").stdout
-        # Each that can be run has a line of its own, in words.
-        said = dict(re.findall(r"^([\w-]+) +(.*)$", benches, re.M)[:-1])
-        names = {name[:-3] for name in os.listdir(os.path.join(ROOT, "bench"))
-                 if name.endswith((".sh", ".py")) and os.access(os.path.join(ROOT, "bench", name), os.X_OK)}
-        assert set(said) == names, (set(said) ^ names, benches)
-        assert len(set(said.values())) == len(said), benches
-        for about in said.values():
-            assert 20 <= len(about) <= 95 and " " in about and not about.endswith((":", ".", ",")), about
-
-
-def test_uninstall_removes_what_that_install_wrote_and_nothing_else():
-    with Copy() as tree, tempfile.TemporaryDirectory() as place:
-        one, two = os.path.join(place, "one"), os.path.join(place, "two")
-        os.makedirs(two + "/opt/bin")
-        with open(two + "/opt/bin/other", "w") as other:
-            other.write("another's\n")
-        before = below(place)
-        install = ["tools/install", "--built", "build/plain"]
-        first = tree.run(*install, DESTDIR=one, PREFIX="")
-        assert first.returncode == 0 and f"{one}/usr/local/bin/mete" in first.stdout, first
-        second = tree.run(*install, DESTDIR=two, PREFIX="/opt")
-        assert second.returncode == 0, second
-        # Which one? It is not guessed.
-        asked = tree.run("tools/uninstall", DESTDIR="", PREFIX="")
-        assert asked.returncode == 2 and f"DESTDIR={one}" in asked.stderr and "PREFIX=/opt" in asked.stderr, asked
-        assert f"{two}/opt/bin/" not in open(two + "/opt/lib/systemd/system/meted.service").read()
-        assert "/opt/bin/meted" in open(two + "/opt/lib/systemd/system/meted.service").read()
-        again = tree.run(*install, DESTDIR=one, PREFIX="")
-        assert again.returncode == 0, again
-        assert tree.run("make", "-s", "uninstall", f"DESTDIR={one}").returncode == 0
-        assert not os.path.exists(one), below(one)
-        with open(two + "/opt/bin/mete", "a") as changed:
-            changed.write("\n")
-        left = tree.run("make", "-s", "uninstall", f"DESTDIR={two}", "PREFIX=/opt")
-        assert left.returncode == 0 and "opt/bin/mete" in left.stdout, left
-        os.unlink(two + "/opt/bin/mete")
-        assert below(place) == before, below(place)
-        assert tree.run("tools/uninstall", DESTDIR="", PREFIX="").returncode == 1
-
-
-def tools_installed():
-    sys.path.insert(0, os.path.join(ROOT, "tools"))
-    import installed
-    return installed
-
-
-def staged(folder):
-    """A few files as meson would stage them."""
-    for name in ("bin/mete", "bin/meted", "share/man/man1/mete.1"):
-        os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
-        with open(os.path.join(folder, name), "w") as file:
-            file.write(name)
-    return folder
-
-
-def test_an_installation_that_ends_halfway_can_be_removed():
-    installed = tools_installed()
-    with tempfile.TemporaryDirectory() as place:
-        source, at = staged(os.path.join(place, "stage")), os.path.join(place, "at")
-        os.makedirs(at + "/usr/local")
-        before, copy = below(at), installed.copy
-        for fails_at in range(3):
-            copied = []
-
-            def failing(one, to):
-                if len(copied) == fails_at:
-                    raise PermissionError(13, "Permission denied", to)
-                copied.append(to)
-                copy(one, to)
-
-            installed.copy = failing
-            try:
-                installed.Manifest(at, "/usr/local").put(source)
-                raise AssertionError("it did not fail")
-            except PermissionError:
-                pass
-            finally:
-                installed.copy = copy
-            manifest = installed.Manifest(at, "/usr/local")
-            assert manifest.exists() and manifest.remove() == [] and below(at) == before, below(at)
-        # So does one over an earlier one, whose files are partly the new ones by then.
-        installed.Manifest(at, "/usr/local").put(source)
-        for name in ("bin/mete", "bin/meted"):
-            with open(os.path.join(source, name), "w") as file:
-                file.write("newer")
-        copied, fails_at, installed.copy = [], 1, failing
-        try:
-            installed.Manifest(at, "/usr/local").put(source)
-        except PermissionError:
-            pass
-        finally:
-            installed.copy = copy
-        assert installed.Manifest(at, "/usr/local").remove() == [] and below(at) == before, below(at)
-
-
-def test_what_is_there_and_is_not_ours_is_not_overwritten():
-    installed = tools_installed()
-    with tempfile.TemporaryDirectory() as place:
-        source, at = staged(os.path.join(place, "stage")), os.path.join(place, "at")
-        os.makedirs(at + "/bin")
-        with open(at + "/bin/meted", "w") as other:
-            other.write("another's\n")
-        before = below(at)
-        try:
-            installed.Manifest("", at).put(source)
-            raise AssertionError("it did not fail")
-        except FileExistsError as error:
-            assert error.filename == at + "/bin/meted", error
-        assert below(at) == before and open(at + "/bin/meted").read() == "another's\n"
-
-
-def test_a_failed_command_is_named_and_an_interrupt_has_no_traceback():
-    with Copy() as tree:
-        os.unlink(os.path.join(tree.folder, "build", "plain"))
-        os.mkdir(os.path.join(tree.folder, "build", "plain"))
-        failed = tree.run("tools/install", "--built", "build/plain", DESTDIR=os.path.join(tree.folder, "to"))
-        assert failed.returncode == 1 and "make install: `meson install` failed" in failed.stderr and "Traceback" not in failed.stderr, failed
-        # Its own words are there, too.
-        assert len(failed.stderr.splitlines()) > 1, failed
-        for tool in ("install", "uninstall"):
-            script = f"import runpy, sys, installed\ndef interrupt(*_): raise KeyboardInterrupt\ninstalled.as_owner = installed.remembered = interrupt\n" \
-                     f"sys.argv = ['tools/{tool}', '--built', 'build/plain'][:{3 if tool == 'install' else 1}]\nrunpy.run_path('{ROOT}/tools/{tool}', run_name='__main__')"
-            ended = tree.run(sys.executable, "-c", script, PYTHONPATH=os.path.join(ROOT, "tools"), PREFIX="", DESTDIR="")
-            assert ended.returncode == -signal.SIGINT and ended.stderr == "", (tool, ended)
-
-
-def test_root_that_installs_from_a_users_tree_leaves_the_build_theirs():
-    if os.geteuid() != 0:
-        print("skipped: nobody else can be played here")
-        return
-    sys.path.insert(0, os.path.join(ROOT, "tools"))
-    import installed
-    with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o755)
-        os.chown(folder, 65534, 65534)
-        before, installed.ROOT = installed.ROOT, folder
-        try:
-            os.chmod(folder, 0o777)
-            installed.as_owner(["touch", os.path.join(folder, "built")])
-        finally:
-            installed.ROOT = before
-        assert os.stat(os.path.join(folder, "built")).st_uid == 65534
-
-
-def interrupted(tree, pattern, *words):
-    """What a terminal shows after Ctrl-C, which is typed when it shows the pattern."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(tree.folder)
-        for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):  # of a make that runs us
-            os.environ.pop(name, None)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in the background, as we may be, ignores it
-        os.execvp(words[0], words)
-    said, typed = b"", None
-    while True:
-        try:
-            data = os.read(terminal, 65536)
-        except OSError:
-            break
-        if not data:
-            break
-        said += data
-        if typed is None and re.search(pattern, said):
-            typed = len(said)
-            os.write(terminal, b"\x03")
-    os.waitpid(pid, 0)
-    os.close(terminal)
-    assert typed is not None, said
-    return plain(said[typed:].decode())
-
-
-def test_ctrl_c_leaves_no_line_but_makes():
-    with Copy() as tree:
-        with open(os.path.join(tree.folder, "mk"), "w") as file:
-            file.write(".PHONY: build demo\nbuild:\n\t@tools/progress building build/log sh -c 'i=0; while :; do i=$$((i+1)); echo \"[$$i/9] x\"; sleep 0.1; done'\n"
-                       "demo:\n\t@tools/showcase.py --only train,notebook,inference build/plain\n")
-        for target, pattern in (("build", rb"building: 2"), ("demo", rb"bare driver"), ("demo", rb"under mete run")):
-            said = interrupted(tree, pattern, "make", "-f", "mk", target)
-            # The programs' own results may still come. Make says that it was interrupted, or, where its child was quicker,
-            # that it has none; no tool says anything.
-            lines = [line for line in re.split(r"[\r\n]+", said.replace("^C", "")) if line.strip() and " ok checksum=" not in line]
-            assert lines and all(line.startswith("make: *** ") for line in lines), (target, said)
-            assert not re.search("Traceback|KeyboardInterrupt", said), said
-
-
-def test_what_is_skipped_is_named_with_the_reason():
-    rows = [{"name": "one", "result": "OK", "stdout": ""}, {"name": "two", "result": "SKIP", "stdout": "skipped: there is no GPU\n"},
-            {"name": "three", "result": "OK", "stdout": "skipped: PyPI is away\n[==========] 4 test(s) run.\n"}]
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as log:
-        log.writelines(json.dumps(row) + "\n" for row in rows)
-        log.flush()
-        said = subprocess.run([os.path.join(ROOT, "tools", "tally"), log.name], text=True, capture_output=True).stdout.splitlines()
-    assert said == ["skipped: two: there is no GPU", "skipped in three: PyPI is away", "5 passed, 0 failed, 1 skipped"], said
-
-
-# The texts
-
-PAGES = ["README.md"] + sorted("docs/" + name for name in os.listdir(os.path.join(ROOT, "docs")) if name.endswith(".md"))
-# Run elsewhere: by tests/kubernetes/test_walkthrough.py, in a cluster.
-ELSEWHERE = ("docs/kubernetes.md",)
-# What make is asked for in the texts and takes long is what other tests run: `demo`, `demo_time`, `demo_memory`, the suite itself.
-MAKE = '''#!/bin/sh
-for target; do
-	case $target in
-	*=*) export "$target" ;;
-	-*) ;;
-	install) exec tools/install --built build/plain ;;
-	uninstall) exec tools/uninstall ;;
-	*) /usr/bin/make -n "$target" >/dev/null || exit 1 ;;
-	esac
-done
-[ $# != 0 ] || exec /usr/bin/make -n >/dev/null
-'''
-KUBECTL = '''#!/bin/sh
-# `kubectl apply -k FOLDER`: the folder is there
-[ "$1 $2" = "apply -k" ] && [ -f "$3/kustomization.yaml" ]
-'''
-
-
-def shell_blocks(page):
-    """(commands, what they must print) of each block that is marked as shell."""
-    text = open(os.path.join(ROOT, page)).read()
-    for found in re.finditer(r"^```sh\n(.*?)^```\n((?:\s*<!-- prints: .*? -->\n)*)", text, re.M | re.S):
-        yield found[1], re.findall(r"<!-- prints: (.*?) -->", found[2])
-
-
-def write_program(path, text):
-    with open(path, "w") as file:
-        file.write(text)
-    os.chmod(path, 0o755)
-
-
-def follow(page):
-    """Every block of the page, in its order, in one folder: the tree as somebody has it who has built it."""
-    with Copy() as tree, Node(METE_SIM_DEVICES="2xSIM") as node:
-        programs = os.path.join(node.place, "bin")
-        os.mkdir(programs)
-        write_program(os.path.join(programs, "make"), MAKE)
-        write_program(os.path.join(programs, "kubectl"), KUBECTL)
-        os.symlink(METE, os.path.join(programs, "mete"))
-        for name in ("train", "serve", "nightly"):  # the reader's own programs
-            write_program(os.path.join(tree.folder, name), f"#!/bin/sh\nexec {workload('vector-add')} rounds=1\n")
-        write_program(os.path.join(tree.folder, "serve.py"), "print('serves')\n")
-        environment = dict(node.environment, PATH=programs + ":" + os.environ["PATH"], HOME=node.place)
-        ran = 0
-        for commands, wanted in shell_blocks(page):
-            done = subprocess.run(["bash", "-euo", "pipefail", "-c", commands], cwd=tree.folder, env=environment, text=True, capture_output=True,
-                                  stdin=subprocess.DEVNULL, timeout=600)
-            said = done.stdout + done.stderr
-            assert done.returncode == 0, f"{page}: status {done.returncode} of\n{commands}\nwhich said\n{said}"
-            for pattern in wanted:
-                assert re.search(pattern, said), f"{page}: {pattern!r} is not in what\n{commands}\nsaid:\n{said}"
-            ran += 1
-        for name in ("nightly", "train"):
-            node.mete("ps")
-        return ran
-
-
-def test_every_command_of_the_texts_does_what_they_say():
-    for page in PAGES:
-        if page not in ELSEWHERE:
-            ran = follow(page)
-            assert ran >= {"README.md": 5, "docs/simulator.md": 4, "docs/time.md": 1}.get(page, 0), (page, ran)
-
-
 def test_output_that_cannot_be_written_is_said_once():
     with Node() as node, open("/dev/full", "w") as full:
         done = subprocess.run([METE, "ps"], env=node.environment, stdout=full, stderr=subprocess.PIPE, text=True)
@@ -1011,49 +428,6 @@ def test_what_is_said_of_a_bad_value_is_of_that_value_and_whole():
         assert "mebibytes" not in part.stderr, part
         running(node, "--name", "big")
         refused(node.mete("set", "big", "memory=256m"), "write M for mebibytes", "at most all of it")
-
-
-def test_the_texts_name_the_unit_where_it_is_installed_and_how_to_start_it():
-    text = open(os.path.join(ROOT, "README.md")).read()
-    assert "systemctl enable --now meted" in text
-    for page in PAGES:
-        for path in re.findall(r"`((?:deploy|tools|bench|examples)/[\w./-]+)`", open(os.path.join(ROOT, page)).read()):
-            assert os.path.exists(os.path.join(ROOT, path)), (page, path)
-
-
-def test_no_command_of_the_texts_stands_outside_a_block_that_is_run():
-    """Indented lines that call mete or make are commands, too: they belong into a ```sh block."""
-    for page in PAGES:
-        text = re.sub(r"^```.*?^```", "", open(os.path.join(ROOT, page)).read(), flags=re.M | re.S)
-        stray = re.findall(r"^    (?:\$ )?(?:mete|make|kubectl) .*$", text, re.M)
-        assert not stray or page in ELSEWHERE + ("docs/HACKING.md",), (page, stray)
-
-
-def test_every_example_of_the_man_pages_is_one():
-    """The commands of `mete help VERB` are understood: each is run with its verb's own parser."""
-    with Node() as node, Copy() as tree:
-        write_program(os.path.join(tree.folder, "train"), "#!/bin/sh\n")
-        for verb, command in re.findall(r'^EXAMPLE\((\w+), "((?:[^"\\]|\\.)*)"', open(os.path.join(ROOT, "cli/pages.def")).read(), re.M):
-            if verb == "set" or "--watch" in command or "jq" in command or "replay" in command:
-                continue
-            environment = dict(node.environment, METE_SIM_DEVICES="2xSIM", METE_SIM_DIR=node.environment["METE_SIM_DIR"] + "2",
-                               PATH=os.path.dirname(METE) + ":" + os.environ["PATH"])
-            os.makedirs(environment["METE_SIM_DIR"], exist_ok=True)
-            done = subprocess.run(["sh", "-c", command], cwd=tree.folder, env=environment, text=True, capture_output=True)
-            assert done.returncode != 2 or "python3" in command, (command, done)
-
-
-def test_every_column_of_ps_is_in_its_man_page():
-    """And the page names none that there is not."""
-    page = re.search(r"^\.SH COLUMNS\n(.*?)^\.SH ", manual("ps"), re.M | re.S)[1]
-    explained = {heading for headings in entries(page) for heading in headings.split(", ")}
-    columns = set()
-    for source in ("ps.c", "ps_time.c"):
-        with open(os.path.join(ROOT, "cli", source)) as file:
-            headings = re.findall(r'^\t+\{"([^"]+)"(?:, \.|\})', file.read(), re.M)
-        assert headings, source
-        columns.update(headings)
-    assert columns == explained, columns ^ explained
 
 
 if __name__ == "__main__":

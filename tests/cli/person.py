@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of a person's first hour share: a terminal, programs that stay, a copy of the tree."""
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import termios
+
+from mete import *
+from meted import until
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+METE = os.path.join(BUILD, "cli", "mete")
+WAITING = ("sh", "-c", "echo here; cat >/dev/null")
+LONG = "a-namespace-of-some-length/a-deployment-7cd5f66b9-xk2lp/a-container"
+
+
+def in_terminal(node, *words, columns=80, lines=40, status=0, **more):
+    """What `mete WORDS` prints on a terminal of that size."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    process = subprocess.Popen([METE, *words], env=dict(node.environment, TERM="xterm", **more), stdin=follower, stdout=follower,
+                               stderr=subprocess.STDOUT, start_new_session=True)
+    os.close(follower)
+    said = b""
+    while True:
+        try:
+            data = os.read(leader, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        said += data
+    os.close(leader)
+    assert process.wait(timeout=240) == status, said
+    return said.decode().replace("\r\n", "\n")
+
+
+def plain(text):
+    return re.sub(r"\033\[[0-9;]*[mKHJ]", "", text)
+
+
+def running(node, *options, program=WAITING):
+    process = node.start("run", *options, "--", *program)
+    assert process.stdout.readline() == "here\n"
+    return process
+
+
+class At:
+    """A tenant whose program has a context, and goes on until it is told to end."""
+
+    def __init__(self, node, *options):
+        self.process = node.start("run", *options, "--", workload("steady"), "stdin=1", "seconds=600", "report_ms=3600000")
+        self.process.stdout.readline()
+
+
+def cell(table, row, heading):
+    """The text of a column of the line that holds `row`, found by where the heading ends or begins."""
+    lines = table.splitlines()
+    [at] = [i for i, line in enumerate(lines) if row in line]
+    head = next(line for line in reversed(lines[:at]) if heading in line)
+    begin = head.index(heading)
+    words = [(match.start(), match.end(), match[0]) for match in re.finditer(r"\S+(?: \S+)*", lines[at])]
+    return next(text for first, last, text in words if first == begin or last == begin + len(heading))
+
+
+def manual(verb):
+    return subprocess.run([os.path.join(BUILD, "cli", "manual"), "page", verb], text=True, capture_output=True, check=True).stdout
+
+
+def entries(text):
+    """What a part of a man page explains: names, each with its meaning."""
+    return dict(re.findall(r"^\.TP\n\.B (.+)\n(.+)$", text, re.M))
+
+
+class Copy:
+    """The tree as it is, with this build for build/plain, where `make` may write."""
+
+    def __enter__(self):
+        self.folder = tempfile.mkdtemp(prefix="mete-tree-")
+        for name in os.listdir(ROOT):
+            if name not in ("build", ".git"):
+                os.symlink(os.path.join(ROOT, name), os.path.join(self.folder, name))
+        os.mkdir(os.path.join(self.folder, "build"))
+        os.symlink(BUILD, os.path.join(self.folder, "build", "plain"))
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.folder)
+
+    def run(self, *words, **environment):
+        return subprocess.run(words, cwd=self.folder, env=dict(os.environ, **environment), text=True, capture_output=True, stdin=subprocess.DEVNULL)
+
+
+def below(folder):
+    return sorted(os.path.join(at, name) for at, folders, files in os.walk(folder) for name in folders + files)

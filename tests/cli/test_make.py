@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What make does for a person: its help, installing and removing, interrupts, and what is said of skips."""
+from person import *
+from runner import Skipped
+
+
+def below(folder):
+    return sorted(os.path.join(at, name) for at, folders, files in os.walk(folder) for name in folders + files)
+
+
+def test_make_lists_its_targets_and_benchmarks():
+    with Copy() as tree:
+        listed = tree.run("make", "help").stdout
+        targets = re.search(r"^\.PHONY: (.*)$", open(os.path.join(ROOT, "Makefile")).read(), re.M)[1].split()
+        for target in targets:
+            assert re.search(rf"^{target} +\S", listed, re.M), (target, listed)
+        benches = tree.run("make", "-s", "bench").stdout
+        # Each that can be run has a line of its own, in words.
+        said = dict(re.findall(r"^([\w-]+) +(.*)$", benches, re.M)[:-1])
+        names = {name[:-3] for name in os.listdir(os.path.join(ROOT, "bench"))
+                 if name.endswith((".sh", ".py")) and os.access(os.path.join(ROOT, "bench", name), os.X_OK)}
+        assert set(said) == names, (set(said) ^ names, benches)
+        assert len(set(said.values())) == len(said), benches
+        for about in said.values():
+            assert 20 <= len(about) <= 95 and " " in about and not about.endswith((":", ".", ",")), about
+
+
+def test_uninstall_removes_what_that_install_wrote_and_nothing_else():
+    with Copy() as tree, tempfile.TemporaryDirectory() as place:
+        one, two = os.path.join(place, "one"), os.path.join(place, "two")
+        os.makedirs(two + "/opt/bin")
+        with open(two + "/opt/bin/other", "w") as other:
+            other.write("another's\n")
+        before = below(place)
+        install = ["tools/install", "--built", "build/plain"]
+        first = tree.run(*install, DESTDIR=one, PREFIX="")
+        assert first.returncode == 0 and f"{one}/usr/local/bin/mete" in first.stdout, first
+        second = tree.run(*install, DESTDIR=two, PREFIX="/opt")
+        assert second.returncode == 0, second
+        # Which one? It is not guessed.
+        asked = tree.run("tools/uninstall", DESTDIR="", PREFIX="")
+        assert asked.returncode == 2 and f"DESTDIR={one}" in asked.stderr and "PREFIX=/opt" in asked.stderr, asked
+        assert f"{two}/opt/bin/" not in open(two + "/opt/lib/systemd/system/meted.service").read()
+        assert "/opt/bin/meted" in open(two + "/opt/lib/systemd/system/meted.service").read()
+        again = tree.run(*install, DESTDIR=one, PREFIX="")
+        assert again.returncode == 0, again
+        assert tree.run("make", "-s", "uninstall", f"DESTDIR={one}").returncode == 0
+        assert not os.path.exists(one), below(one)
+        with open(two + "/opt/bin/mete", "a") as changed:
+            changed.write("\n")
+        left = tree.run("make", "-s", "uninstall", f"DESTDIR={two}", "PREFIX=/opt")
+        assert left.returncode == 0 and "opt/bin/mete" in left.stdout, left
+        os.unlink(two + "/opt/bin/mete")
+        assert below(place) == before, below(place)
+        assert tree.run("tools/uninstall", DESTDIR="", PREFIX="").returncode == 1
+
+
+def tools_installed():
+    sys.path.insert(0, os.path.join(ROOT, "tools"))
+    import installed
+    return installed
+
+
+def staged(folder):
+    """A few files as meson would stage them."""
+    for name in ("bin/mete", "bin/meted", "share/man/man1/mete.1"):
+        os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+        with open(os.path.join(folder, name), "w") as file:
+            file.write(name)
+    return folder
+
+
+def test_an_installation_that_ends_halfway_can_be_removed():
+    installed = tools_installed()
+    with tempfile.TemporaryDirectory() as place:
+        source, at = staged(os.path.join(place, "stage")), os.path.join(place, "at")
+        os.makedirs(at + "/usr/local")
+        before, copy = below(at), installed.copy
+        for fails_at in range(3):
+            copied = []
+
+            def failing(one, to):
+                if len(copied) == fails_at:
+                    raise PermissionError(13, "Permission denied", to)
+                copied.append(to)
+                copy(one, to)
+
+            installed.copy = failing
+            try:
+                installed.Manifest(at, "/usr/local").put(source)
+                raise AssertionError("it did not fail")
+            except PermissionError:
+                pass
+            finally:
+                installed.copy = copy
+            manifest = installed.Manifest(at, "/usr/local")
+            assert manifest.exists() and manifest.remove() == [] and below(at) == before, below(at)
+        # So does one over an earlier one, whose files are partly the new ones by then.
+        installed.Manifest(at, "/usr/local").put(source)
+        for name in ("bin/mete", "bin/meted"):
+            with open(os.path.join(source, name), "w") as file:
+                file.write("newer")
+        copied, fails_at, installed.copy = [], 1, failing
+        try:
+            installed.Manifest(at, "/usr/local").put(source)
+        except PermissionError:
+            pass
+        finally:
+            installed.copy = copy
+        assert installed.Manifest(at, "/usr/local").remove() == [] and below(at) == before, below(at)
+
+
+def test_what_is_there_and_is_not_ours_is_not_overwritten():
+    installed = tools_installed()
+    with tempfile.TemporaryDirectory() as place:
+        source, at = staged(os.path.join(place, "stage")), os.path.join(place, "at")
+        os.makedirs(at + "/bin")
+        with open(at + "/bin/meted", "w") as other:
+            other.write("another's\n")
+        before = below(at)
+        try:
+            installed.Manifest("", at).put(source)
+            raise AssertionError("it did not fail")
+        except FileExistsError as error:
+            assert error.filename == at + "/bin/meted", error
+        assert below(at) == before and open(at + "/bin/meted").read() == "another's\n"
+
+
+def test_a_failed_command_is_named_and_an_interrupt_has_no_traceback():
+    with Copy() as tree:
+        os.unlink(os.path.join(tree.folder, "build", "plain"))
+        os.mkdir(os.path.join(tree.folder, "build", "plain"))
+        failed = tree.run("tools/install", "--built", "build/plain", DESTDIR=os.path.join(tree.folder, "to"))
+        assert failed.returncode == 1 and "make install: `meson install` failed" in failed.stderr and "Traceback" not in failed.stderr, failed
+        # Its own words are there, too.
+        assert len(failed.stderr.splitlines()) > 1, failed
+        for tool in ("install", "uninstall"):
+            script = f"import runpy, sys, installed\ndef interrupt(*_): raise KeyboardInterrupt\ninstalled.as_owner = installed.remembered = interrupt\n" \
+                     f"sys.argv = ['tools/{tool}', '--built', 'build/plain'][:{3 if tool == 'install' else 1}]\nrunpy.run_path('{ROOT}/tools/{tool}', run_name='__main__')"
+            ended = tree.run(sys.executable, "-c", script, PYTHONPATH=os.path.join(ROOT, "tools"), PREFIX="", DESTDIR="")
+            assert ended.returncode == -signal.SIGINT and ended.stderr == "", (tool, ended)
+
+
+def test_root_that_installs_from_a_users_tree_leaves_the_build_theirs():
+    if os.geteuid() != 0:
+        print("skipped: nobody else can be played here")
+        return
+    sys.path.insert(0, os.path.join(ROOT, "tools"))
+    import installed
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        os.chown(folder, 65534, 65534)
+        before, installed.ROOT = installed.ROOT, folder
+        try:
+            os.chmod(folder, 0o777)
+            installed.as_owner(["touch", os.path.join(folder, "built")])
+        finally:
+            installed.ROOT = before
+        assert os.stat(os.path.join(folder, "built")).st_uid == 65534
+
+
+def test_what_a_command_leaves_outside_the_build_is_named():
+    """tools/leftovers, which `make test` runs its suites under if METE_TEST_LEFTOVERS is set."""
+    with tempfile.TemporaryDirectory(prefix="mete-home-", dir=BUILD) as home:
+        def left(script, status):
+            done = subprocess.run([os.path.join(ROOT, "tools", "leftovers"), "sh", "-c", script], text=True, capture_output=True, env=dict(os.environ, HOME=home))
+            assert done.returncode == status, done
+            return done.stdout
+
+        nothing = "touch /tmp/a && rm /tmp/a && mkdir -p ~/.cache/mete/cluster"
+        said = left(nothing, 0)
+        if "no places of our own" in said:
+            raise Skipped(said.strip())
+        assert said == "", said
+        assert left("exit 3", 3) == ""
+        # It is in a place of the command's own: here there is no such file.
+        named = left("touch /tmp/mete-planted /dev/shm/mete-planted ~/.planted && mkdir ~/.cache/planted", 1)
+        assert named == f"left outside build/: /dev/shm/mete-planted, /tmp/mete-planted, {home}/.cache/planted, {home}/.planted\n", named
+        assert not os.path.exists("/tmp/mete-planted") and not os.path.exists("/dev/shm/mete-planted")
+
+
+def interrupted(tree, pattern, *words):
+    """What a terminal shows after Ctrl-C, which is typed when it shows the pattern."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(tree.folder)
+        for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):  # of a make that runs us
+            os.environ.pop(name, None)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in the background, as we may be, ignores it
+        os.execvp(words[0], words)
+    said, typed = b"", None
+    while True:
+        try:
+            data = os.read(terminal, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        said += data
+        if typed is None and re.search(pattern, said):
+            typed = len(said)
+            os.write(terminal, b"\x03")
+    os.waitpid(pid, 0)
+    os.close(terminal)
+    assert typed is not None, said
+    return plain(said[typed:].decode())
+
+
+def test_ctrl_c_leaves_no_line_but_makes():
+    with Copy() as tree:
+        with open(os.path.join(tree.folder, "mk"), "w") as file:
+            file.write(".PHONY: build demo\nbuild:\n\t@tools/progress building build/log sh -c 'i=0; while :; do i=$$((i+1)); echo \"[$$i/9] x\"; sleep 0.1; done'\n"
+                       "demo:\n\t@tools/showcase.py --only train,notebook,inference build/plain\n")
+        for target, pattern in (("build", rb"building: 2"), ("demo", rb"bare driver"), ("demo", rb"under mete run")):
+            said = interrupted(tree, pattern, "make", "-f", "mk", target)
+            # The programs' own results may still come. Make says that it was interrupted, or, where its child was quicker,
+            # that it has none; no tool says anything.
+            lines = [line for line in re.split(r"[\r\n]+", said.replace("^C", "")) if line.strip() and " ok checksum=" not in line]
+            assert lines and all(line.startswith("make: *** ") for line in lines), (target, said)
+            assert not re.search("Traceback|KeyboardInterrupt", said), said
+
+
+def test_what_is_skipped_is_named_with_the_reason():
+    rows = [{"name": "one", "result": "OK", "stdout": ""}, {"name": "two", "result": "SKIP", "stdout": "skipped: there is no GPU\n"},
+            {"name": "three", "result": "OK", "stdout": "skipped: PyPI is away\n[==========] 4 test(s) run.\n"}]
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as log:
+        log.writelines(json.dumps(row) + "\n" for row in rows)
+        log.flush()
+        said = subprocess.run([os.path.join(ROOT, "tools", "tally"), log.name], text=True, capture_output=True).stdout.splitlines()
+    assert said == ["skipped: two: there is no GPU", "skipped in three: PyPI is away", "5 passed, 0 failed, 1 skipped"], said
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every command line of the README and the docs, word for word; the man pages against the tables."""
+from person import *
+
+
+PAGES = ["README.md"] + sorted("docs/" + name for name in os.listdir(os.path.join(ROOT, "docs")) if name.endswith(".md"))
+# Run elsewhere: by tests/kubernetes/test_walkthrough.py, in a cluster.
+ELSEWHERE = ("docs/kubernetes.md",)
+# What make is asked for in the texts and takes long is what other tests run: `demo`, `demo_time`, `demo_memory`, the suite itself.
+MAKE = '''#!/bin/sh
+for target; do
+	case $target in
+	*=*) export "$target" ;;
+	-*) ;;
+	install) exec tools/install --built build/plain ;;
+	uninstall) exec tools/uninstall ;;
+	*) /usr/bin/make -n "$target" >/dev/null || exit 1 ;;
+	esac
+done
+[ $# != 0 ] || exec /usr/bin/make -n >/dev/null
+'''
+KUBECTL = '''#!/bin/sh
+# `kubectl apply -k FOLDER`: the folder is there
+[ "$1 $2" = "apply -k" ] && [ -f "$3/kustomization.yaml" ]
+'''
+
+
+def shell_blocks(page):
+    """(commands, what they must print) of each block that is marked as shell."""
+    text = open(os.path.join(ROOT, page)).read()
+    for found in re.finditer(r"^```sh\n(.*?)^```\n((?:\s*<!-- prints: .*? -->\n)*)", text, re.M | re.S):
+        yield found[1], re.findall(r"<!-- prints: (.*?) -->", found[2])
+
+
+def write_program(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+    os.chmod(path, 0o755)
+
+
+def follow(page):
+    """Every block of the page, in its order, in one folder: the tree as somebody has it who has built it."""
+    with Copy() as tree, Node(METE_SIM_DEVICES="2xSIM") as node:
+        programs = os.path.join(node.place, "bin")
+        os.mkdir(programs)
+        write_program(os.path.join(programs, "make"), MAKE)
+        write_program(os.path.join(programs, "kubectl"), KUBECTL)
+        os.symlink(METE, os.path.join(programs, "mete"))
+        for name in ("train", "serve", "nightly"):  # the reader's own programs
+            write_program(os.path.join(tree.folder, name), f"#!/bin/sh\nexec {workload('vector-add')} rounds=1\n")
+        write_program(os.path.join(tree.folder, "serve.py"), "print('serves')\n")
+        environment = dict(node.environment, PATH=programs + ":" + os.environ["PATH"], HOME=node.place)
+        ran = 0
+        for commands, wanted in shell_blocks(page):
+            done = subprocess.run(["bash", "-euo", "pipefail", "-c", commands], cwd=tree.folder, env=environment, text=True, capture_output=True,
+                                  stdin=subprocess.DEVNULL, timeout=600)
+            said = done.stdout + done.stderr
+            assert done.returncode == 0, f"{page}: status {done.returncode} of\n{commands}\nwhich said\n{said}"
+            for pattern in wanted:
+                assert re.search(pattern, said), f"{page}: {pattern!r} is not in what\n{commands}\nsaid:\n{said}"
+            ran += 1
+        for name in ("nightly", "train"):
+            node.mete("ps")
+        return ran
+
+
+def test_every_command_of_the_texts_does_what_they_say():
+    for page in PAGES:
+        if page not in ELSEWHERE:
+            ran = follow(page)
+            assert ran >= {"README.md": 5, "docs/simulator.md": 4, "docs/time.md": 1}.get(page, 0), (page, ran)
+
+
+def test_the_texts_name_the_unit_where_it_is_installed_and_how_to_start_it():
+    text = open(os.path.join(ROOT, "README.md")).read()
+    assert "systemctl enable --now meted" in text
+    for page in PAGES:
+        for path in re.findall(r"`((?:deploy|tools|bench|examples)/[\w./-]+)`", open(os.path.join(ROOT, page)).read()):
+            assert os.path.exists(os.path.join(ROOT, path)), (page, path)
+
+
+def test_no_command_of_the_texts_stands_outside_a_block_that_is_run():
+    """Indented lines that call mete or make are commands, too: they belong into a ```sh block."""
+    for page in PAGES:
+        text = re.sub(r"^```.*?^```", "", open(os.path.join(ROOT, page)).read(), flags=re.M | re.S)
+        stray = re.findall(r"^    (?:\$ )?(?:mete|make|kubectl) .*$", text, re.M)
+        assert not stray or page in ELSEWHERE + ("docs/HACKING.md",), (page, stray)
+
+
+def test_every_example_of_the_man_pages_is_one():
+    """The commands of `mete help VERB` are understood: each is run with its verb's own parser."""
+    with Node() as node, Copy() as tree:
+        write_program(os.path.join(tree.folder, "train"), "#!/bin/sh\n")
+        for verb, command in re.findall(r'^EXAMPLE\((\w+), "((?:[^"\\]|\\.)*)"', open(os.path.join(ROOT, "cli/pages.def")).read(), re.M):
+            if verb == "set" or "--watch" in command or "jq" in command or "replay" in command:
+                continue
+            environment = dict(node.environment, METE_SIM_DEVICES="2xSIM", METE_SIM_DIR=node.environment["METE_SIM_DIR"] + "2",
+                               PATH=os.path.dirname(METE) + ":" + os.environ["PATH"])
+            os.makedirs(environment["METE_SIM_DIR"], exist_ok=True)
+            done = subprocess.run(["sh", "-c", command], cwd=tree.folder, env=environment, text=True, capture_output=True)
+            assert done.returncode != 2 or "python3" in command, (command, done)
+
+
+def test_every_key_of_the_json_is_in_the_man_page():
+    """Those of each object, under that object: none is missing there, none stands there in vain, and each has a meaning."""
+    with Node() as node:
+        At(node, "--name", "one")
+        bare = subprocess.Popen([workload("steady"), "stdin=1", "seconds=600", "report_ms=3600000"], env=node.environment, stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE)
+        bare.stdout.readline()
+        shown = until(lambda: next((now for now in [node.ps()] if now["outside"] and now["tenants"][0]["processes"]), None))
+        bare.kill()
+        bare.communicate()
+        [tenant] = shown["tenants"]
+        json_part = re.search(r"^\.SH JSON\n(.*?)^\.SH ", manual("ps"), re.M | re.S)[1]
+        explained = {name: entries(text) for name, text in re.findall(r"^\.SS (.*)\n((?:(?!\.SS ).*\n)*)", json_part, re.M)}
+        found = {"meted": shown["meted"], "devices": shown["devices"][0], "tenants": tenant, "tenants: time": tenant["time"],
+                 "tenants: processes": tenant["processes"][0], "outside": shown["outside"][0]}
+        assert set(explained) == set(found) and set(shown) == {"meted", "devices", "tenants", "outside"}, (set(explained), set(shown))
+        for name, value in found.items():
+            # What the driver says of the time is only sometimes known.
+            wanted = set(value) | ({"driver_busy", "drift"} if name == "tenants: time" else set())
+            assert set(explained[name]) == wanted, (name, set(explained[name]) ^ wanted)
+            assert all(meaning != "\\&" for meaning in explained[name].values()), explained[name]
+        page = manual("set")
+        assert all(re.search(rf"\b{field}\b", page) for field in tenant["fields"]) and "mete\\-set(1)" in explained["tenants"]["fields"], (tenant, page)
+
+
+def test_every_column_of_ps_is_in_its_man_page():
+    """And the page names none that there is not."""
+    page = re.search(r"^\.SH COLUMNS\n(.*?)^\.SH ", manual("ps"), re.M | re.S)[1]
+    explained = {heading for headings in entries(page) for heading in headings.split(", ")}
+    columns = set()
+    for source in ("ps.c", "ps_time.c"):
+        with open(os.path.join(ROOT, "cli", source)) as file:
+            headings = re.findall(r'^\t+\{"([^"]+)"(?:, \.|\})', file.read(), re.M)
+        assert headings, source
+        columns.update(headings)
+    assert columns == explained, columns ^ explained
+
+
+if __name__ == "__main__":
+    run(globals())

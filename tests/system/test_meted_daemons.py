@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Which meted serves whom: the system's, a former version's, one that ended, restarts or hangs, and two on one device."""
+from machine import *
+
+
+def test_what_an_ended_system_daemon_left_locks_nobody_out():
+    with Machine() as here:
+        assert here.ps(ALICE)["tenants"] == []
+        here.meted.kill()
+        assert os.path.exists(PLACE + "/admin.sock")
+        for mode in (0o711, 0o700, 0o777):
+            os.chmod(PLACE, mode)
+            done = here.mete(ALICE, "run", "--", "sh", "-c", "echo own")
+            assert done.returncode == 0 and done.stdout == "own\n", (oct(mode), done)
+        # As a former version left it, whose socket was root's alone.
+        os.chmod(PLACE, 0o711)
+        os.chmod(PLACE + "/admin.sock", 0o600)
+        assert here.mete(ALICE, "run", "true").returncode == 0
+        here.meted = here.start_daemon()
+        assert here.mete(ALICE, "ps").returncode == 0
+
+
+def test_a_former_versions_daemon_that_runs_is_not_passed_by():
+    with Machine() as here:
+        os.chmod(PLACE + "/admin.sock", 0o600)
+        says(here.mete(ALICE, "run", "true"), "belongs to a system meted that serves only root", status=125)
+
+
+def test_two_meteds_on_one_device_are_noticed_and_said_by_both():
+    with Machine() as here:
+        here.meted.process.terminate()
+        here.meted.wait()
+        ended = []
+        for uid in (ALICE, BOB):
+            ended.append(here.held(uid))
+        log = f"{here.home}/tmp/mete-{ALICE}/meted.log"
+        until(lambda: "device.shared" in open(log).read())
+        for uid, other in ((ALICE, BOB), (BOB, ALICE)):
+            done = here.mete(uid, "ps")
+            assert f"(user {other}) holds the mark of GPU 0" in done.stderr, done
+            assert "holds the mark of GPU 0" in here.mete(uid, "doctor").stdout
+        ended[1].stdin.close()
+        ended[1].wait()
+        until(lambda: "holds the mark" not in here.mete(ALICE, "ps").stderr)
+        ended[0].stdin.close()
+        ended[0].wait()
+        here.meted = here.start_daemon()
+
+
+def test_who_connects_to_the_mark_without_an_end_is_let_in_now_and_then():
+    with Machine() as here:
+        there = os.stat(here.environment["METE_SIM_DIR"])
+        uuid = subprocess.run([BUILD + "/cli/mete", "pick"], env=here.environment, text=True, capture_output=True).stdout.strip()
+
+        def flood():
+            for _ in range(2000):
+                with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK) as connection:
+                    try:
+                        connection.connect(f"\0mete/{uuid}/{there.st_dev:x}:{there.st_ino:x}")
+                    except BlockingIOError:
+                        pass  # as many wait as may
+            return 0
+
+        assert as_user(BOB, flood) == 0
+        until(lambda: "device.unshared" in here.meted.log())
+        assert here.meted.log().count("device.shared") < 50
+        # And whoever comes later is still seen.
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.connect(f"\0mete/{uuid}/{there.st_dev:x}:{there.st_ino:x}")
+            until(lambda: f"process {os.getpid()} (user root) holds the mark of GPU 0" in here.mete(ALICE, "ps").stderr)
+            advice = here.mete(ALICE, "doctor").stdout
+            assert "end the process that is named" in advice and "run the system's meted" not in advice, advice
+
+
+def test_who_fakes_the_mark_of_a_device_keeps_nobody_from_anything():
+    with Machine() as here:
+        here.meted.process.terminate()
+        here.meted.wait()
+        there = os.stat(here.environment["METE_SIM_DIR"])
+        uuid = subprocess.run([BUILD + "/cli/mete", "pick"], env=here.environment, text=True, capture_output=True).stdout.strip()
+        name = f"\0mete/{uuid}/{there.st_dev:x}:{there.st_ino:x}"
+        for listens in (False, True):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as faked:
+                faked.bind(name)
+                if listens:
+                    faked.listen(0)
+                here.meted = here.start_daemon()
+                assert here.mete(BOB, "run", "--", program("vector-add"), "size=4K").returncode == 0
+                done = here.mete(BOB, "ps")
+                assert done.returncode == 0 and ("holds the mark of GPU 0" in done.stderr) == listens, done
+                if not listens:
+                    here.meted.process.terminate()
+                    here.meted.wait()
+
+
+def own_sockets(process):
+    """How many sockets `mete run` itself has open."""
+    folder = f"/proc/{process.pid}/fd"
+    return sum(os.readlink(f"{folder}/{fd}").startswith("socket:") for fd in os.listdir(folder))
+
+
+def test_a_restarted_system_meted_has_its_tenants_back_though_nobody_was_there_for_a_while():
+    for end in (signal.SIGKILL, signal.SIGTERM):
+        with Machine() as here:
+            script = f"echo here; read word; exec {program('vector-add')} size=1M"
+            run = here.start(BOB, "run", "--memory", "128M", "--name", "train", "--", "sh", "-c", script)
+            assert run.stdout.readline() == "here\n"
+            before = here.tenant("train")
+            here.meted.process.send_signal(end)
+            here.meted.process.wait()
+            # It has noticed, and has not found another meted, nor started one.
+            until(lambda: not own_sockets(run))
+            assert not os.path.exists(f"{here.home}/tmp/mete-{BOB}")
+            here.meted = here.start_daemon()
+            after = until(lambda: (found := here.tenant("train")) and found["pid"] and found)
+            same = ("tenant", "pid", "user", "command", "limit_bytes")
+            assert [after[key] for key in same] == [before[key] for key in same], (before, after)
+            out, err = run.communicate("go\n", timeout=PATIENCE)
+            assert run.returncode == 0 and " ok " in out and "no tenant" not in err, (out, err)
+            assert not os.path.exists(f"{here.home}/tmp/mete-{BOB}")
+
+
+SYSTEMCTL = """#!/bin/sh
+# What systemd says of the unit: the words it is asked are checked, its answer is a file.
+[ "$*" = "show meted.service -p ActiveState -p Job" ] || exit 1
+echo asked >>"$TMPDIR/asked"
+cat "$TMPDIR/unit"
+"""
+
+
+class Systemd:
+    """systemd runs this machine, as far as `mete` can tell; it has a unit for meted, whose state a test says."""
+
+    def __init__(self, here):
+        self.folder = here.environment["TMPDIR"]
+        os.makedirs("/run/systemd/system", exist_ok=True)
+        with open(self.folder + "/systemctl", "w") as file:
+            file.write(SYSTEMCTL)
+        os.chmod(self.folder + "/systemctl", 0o755)
+        here.environment["PATH"] = self.folder + ":" + here.environment["PATH"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.rmdir("/run/systemd/system")
+
+    def says(self, *lines):
+        with open(self.folder + "/unit.new", "w") as file:
+            file.writelines(line + "\n" for line in lines)
+        os.chmod(self.folder + "/unit.new", 0o644)
+        os.rename(self.folder + "/unit.new", self.folder + "/unit")
+
+    def asked(self):
+        try:
+            return open(self.folder + "/asked").read().count("asked")
+        except FileNotFoundError:
+            return 0
+
+
+def test_who_comes_while_the_systems_meted_restarts_waits_for_it_and_gets_none_of_their_own():
+    with Machine() as here, Systemd(here) as systemd:
+        for state in (("ActiveState=activating", "Job=0"), ("ActiveState=inactive", "Job=12")):
+            here.meted.kill()
+            systemd.says(*state)
+            before = systemd.asked()
+            run = here.start(ALICE, "run", "--name", "early", "--", "sh", "-c", "echo here; read word")
+            until(lambda: systemd.asked() >= before + 2)
+            here.meted = here.start_daemon()
+            assert run.stdout.readline() == "here\n"
+            assert here.tenant("early")["user"] == str(ALICE)
+            out, err = run.communicate("go\n", timeout=PATIENCE)
+            assert run.returncode == 0, (out, err)
+            assert not os.path.exists(f"{here.home}/tmp/mete-{ALICE}")
+
+
+def test_a_system_meted_that_was_stopped_for_good_is_not_waited_for():
+    with Machine() as here, Systemd(here) as systemd:
+        here.meted.kill()
+        systemd.says("ActiveState=inactive", "Job=")
+        done = here.mete(ALICE, "run", "-q", "--", "true")
+        assert done.returncode == 0 and done.stderr == "" and os.path.exists(f"{here.home}/tmp/mete-{ALICE}"), done
+        assert systemd.asked() == 1
+        here.meted = here.start_daemon()
+
+
+def test_a_stopped_meted_is_said_by_each_verb_and_doctor_tells_what_to_do():
+    with Machine() as here:
+        pid = here.meted.process.pid
+        os.kill(pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+        try:
+            for verb in (("ps",), ("run", "true"), ("set", "1", "memory=1GiB")):
+                says(here.mete(ALICE, *verb), f"meted (process {pid}) is stopped and does not answer", "mete doctor")
+            doctor = here.mete(ALICE, "doctor")
+            assert doctor.returncode == 1 and "is stopped" in doctor.stdout and f"kill -CONT {pid}" in doctor.stdout, doctor
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert here.mete(ALICE, "ps").returncode == 0
+
+
+def test_a_driver_that_does_not_answer_is_said_by_each_verb():
+    with Machine() as here:
+        here.meted.process.terminate()
+        here.meted.wait()
+        pipe = here.home + "/processes"  # who opens it to read waits for a writer
+        os.mkfifo(pipe)
+        os.makedirs(PLACE, exist_ok=True)
+        os.chmod(PLACE, 0o711)
+        here.meted = Daemon(role="--system", place=PLACE, environment=dict(here.environment, METE_STUB_PROCESSES=pipe))
+        here.meted.place = PLACE
+        for verb in (("ps",), ("run", "true"), ("ps", "--json")):
+            done = here.mete(ALICE, *verb)
+            assert done.returncode == 0 and "the driver has not answered meted for" in done.stderr, done
+        says(here.mete(ALICE, "set", "x", "memory=1GiB"), "the driver has not answered meted for", "there is no tenant 'x'")
+        doctor = here.mete(ALICE, "doctor").stdout
+        assert "the driver has not answered meted" in doctor and "does nvidia-smi hang, too?" in doctor, doctor
+        os.rename(pipe, pipe + ".old")
+        open(pipe, "w").close()
+        open(pipe + ".old", "w").close()  # whoever waits reads its end
+        until(lambda: "has not answered" not in here.mete(ALICE, "ps").stderr)
+        here.meted.kill()
+
+
+main(globals())
