@@ -22,7 +22,8 @@ static bool is_named(const struct guest *g, const wire_uuid *name)
 {
 	static const wire_uuid none;
 
-	return memcmp(&g->lends, name, sizeof(*name)) == 0 && memcmp(name, &none, sizeof(none));
+	return memcmp(&g->lends, name, sizeof(*name)) == 0 &&
+	       memcmp(name, &none, sizeof(none)) != 0;
 }
 
 /* *ret_later: it may still come back. */
