@@ -192,6 +192,9 @@ static const char *unmovable(uint32_t why)
 		uint32_t why;
 		const char *name;
 	} names[] = {
+		{WIRE_UNMOVABLE_STORE, "this meted has no store"},
+		{WIRE_UNMOVABLE_DEVICES, "the tenant has several devices"},
+		{WIRE_UNMOVABLE_DRIVER, "the driver cannot map memory"},
 		{WIRE_UNMOVABLE_FAILED, "a copy of it failed"},
 		{WIRE_UNMOVABLE_PROCESS, "of what the program has loaded"},
 		{WIRE_UNMOVABLE_SHARED, "it is shared with other processes"},
@@ -229,8 +232,8 @@ static void say_movement(struct words *words, const struct ps_rows *rows,
 		say(words, 0, "waiting for its memory to come back");
 	if (t->out)
 		say(words, 0, "%s %s in the host's memory", out.text, unit.name);
-	/* Of a tenant whose memory moves at all. */
-	if (why && fixed && (t->movable || t->out))
+	/* Of a tenant whose memory moves at all, or would if that reason were not. */
+	if (why && fixed && (t->movable || t->out || (t->unmovable & WIRE_UNMOVABLE_ALL)))
 		say(words, 0, "%s %s cannot move: %s",
 		    ps_amount(unit, ps_steps(unit, fixed, TEXT_UP)).text, unit.name, why);
 }

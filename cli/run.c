@@ -102,6 +102,18 @@ static bool has_empty_part(const char *list)
 	return !n || list[0] == ',' || list[n - 1] == ',' || strstr(list, ",,");
 }
 
+/* The value of a field. A program without a limit may have all that it asks for: its memory moves
+ * if others also need the room (decision 91). Who states a limit has divided the device, and need
+ * not move. */
+static const char *field_value(const struct cli_line *line, const char *field)
+{
+	const char *value = cli_value(line, field);
+
+	if (!value && strcmp(field, "swap") == 0 && !cli_value(line, "memory"))
+		return "auto";
+	return value;
+}
+
 /* What is wrong whatever meted there is, and whatever device. */
 static int check_values(const struct cli_line *line, struct fault *why)
 {
@@ -167,7 +179,7 @@ static int make_tenant(const struct cli_line *line, struct admin *admin,
 
 	wire_set_text(&tenant->name, name ? name : program ? program + 1 : line->argv[0]);
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
-		const char *value = cli_value(line, field_options[i]);
+		const char *value = field_value(line, field_options[i]);
 
 		wire_set_text(fields[i], value ? value : "");
 	}

@@ -133,7 +133,7 @@ static CUresult reserve(CUdevice device, struct making *ret_making, bool nested)
 		return CUDA_ERROR_INVALID_DEVICE;
 	}
 	about.device = index;
-	sent = link_ask(&about.word, LINK_FOR_ROOM, &answer);
+	sent = link_ask(&about.word, LINK_FOR_ROOM, NULL, &answer);
 	if (sent == 0 && answer.code == WIRE_refused) {
 		if (atomic_exchange(&said, 1) == 0)
 			say("no room for a context: %s", answer.refused.reason.text);

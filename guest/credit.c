@@ -135,7 +135,7 @@ static int take_asking(struct state_device *d, uint64_t bytes, enum credit_how h
 	do {
 		if (pauses)
 			moves_pause();
-		r = link_ask(&about.word, patience, &answer);
+		r = link_ask(&about.word, patience, NULL, &answer);
 		if (pauses)
 			moves_go_on();
 		if (r == 0 && answer.code == WIRE_credit_grant &&

@@ -24,6 +24,7 @@
  *	heaps.c     heaps.lock      a heap's limit is set
  *	vmm.c       vmm.lock        physical memory comes or goes
  *	capture.c   end_lock        a capture ends
+ *	movable_borrow.c  borrow.lock  another process's memory is mapped or unmapped
  *
  * (What gives room back near the limit, pools_trim() and graphs_trim(), does not wait for them.)
  *

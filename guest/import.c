@@ -8,6 +8,7 @@
 #include "guest/context.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
+#include "guest/movable_lend.h"
 #include "guest/moves.h"
 #include "guest/real.h"
 #include "guest/state.h"
@@ -40,11 +41,20 @@ static CUresult imported(CUresult r, const CUdeviceptr *address, bool nested)
 	return settled(r, nested);
 }
 
+/* Of memory that moves. It is remembered by guest/movable_borrow.c, and free here, too. */
+static CUresult open_borrowed(CUdeviceptr *ret_address, const CUipcMemHandle_v1 *handle,
+			      unsigned flags, bool nested)
+{
+	return settled(borrow_open(handle, flags, ret_address), nested);
+}
+
 CUresult hook_cuIpcOpenMemHandle(CUdeviceptr_v2 *pdptr, CUipcMemHandle_v1 handle,
 				 unsigned int Flags)
 {
 	CUresult r = begin(memory_nested());
 
+	if (r == CUDA_SUCCESS && lend_is_handle(&handle))
+		return open_borrowed(pdptr, &handle, Flags, memory_nested());
 	return r ? r
 		 : imported(memory_driver(real(cuIpcOpenMemHandle)(pdptr, handle, Flags)), pdptr,
 			    memory_nested());
@@ -55,6 +65,8 @@ CUresult hook_cuIpcOpenMemHandle_v2(CUdeviceptr_v2 *pdptr, CUipcMemHandle_v1 han
 {
 	CUresult r = begin(memory_nested());
 
+	if (r == CUDA_SUCCESS && lend_is_handle(&handle))
+		return open_borrowed(pdptr, &handle, Flags, memory_nested());
 	return r ? r
 		 : imported(memory_driver(real(cuIpcOpenMemHandle_v2)(pdptr, handle, Flags)), pdptr,
 			    memory_nested());
@@ -62,9 +74,14 @@ CUresult hook_cuIpcOpenMemHandle_v2(CUdeviceptr_v2 *pdptr, CUipcMemHandle_v1 han
 
 CUresult hook_cuIpcCloseMemHandle(CUdeviceptr_v2 dptr)
 {
-	bool nested = memory_nested();
+	bool nested = memory_nested(), gone;
 	struct pointer entry;
+	CUresult r = nested ? CUDA_ERROR_NOT_FOUND : borrow_close(dptr, &gone);
 
+	if (r == CUDA_SUCCESS && gone)
+		context_settle_all();
+	if (r != CUDA_ERROR_NOT_FOUND)
+		return r;
 	if (nested || memory_take(dptr, &entry) != 0)
 		return settled(memory_driver(real(cuIpcCloseMemHandle)(dptr)), nested);
 	return settled(memory_freed(&entry, memory_driver(real(cuIpcCloseMemHandle)(dptr))),

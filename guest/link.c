@@ -129,9 +129,27 @@ static bool is_abandoned(const struct link_ask_slot *slot, uint32_t me, const vo
 	return syscall(SYS_tgkill, getpid(), slot->thread, 0) != 0 && errno == ESRCH;
 }
 
+/* With the lock held. */
+static int take_fd_of(struct link_ask_slot *slot)
+{
+	int fd = slot->fd - 1;
+
+	slot->fd = 0;
+	return fd;
+}
+
+static void close_fd_of(struct link_ask_slot *slot)
+{
+	int fd = take_fd_of(slot);
+
+	if (fd >= 0)
+		close(fd);
+}
+
 /* With the lock held. What an answer brought becomes common. */
 static void drop(struct link_ask_slot *slot)
 {
+	close_fd_of(slot);
 	if (atomic_load(&slot->state) == LINK_ASK_ANSWERED &&
 	    slot->answer.code == WIRE_credit_grant)
 		credit_unclaimed(slot->answer.credit_grant.device, slot->credit_asked);
@@ -214,7 +232,7 @@ static int send_ask(struct link_word *word, const struct rows *rows,
 }
 
 /* 0; -ENOTCONN: lost, or considered abandoned; -ETIMEDOUT. The slot is free afterwards. */
-static int fetch(struct link_ask_slot *slot, uint32_t id, uint64_t end,
+static int fetch(struct link_ask_slot *slot, uint32_t id, uint64_t end, int *ret_fd,
 		 struct wire_message *ret_answer)
 {
 	sigset_t before;
@@ -228,10 +246,13 @@ static int fetch(struct link_ask_slot *slot, uint32_t id, uint64_t end,
 		now = atomic_load(&slot->state);
 		if (now == LINK_ASK_ANSWERED) {
 			*ret_answer = slot->answer;
+			if (ret_fd)
+				*ret_fd = take_fd_of(slot);
 			r = 0;
 		} else if (now == LINK_ASK_OPEN) {
 			r = -ETIMEDOUT;
 		}
+		close_fd_of(slot);
 		slot->id = 0;
 		atomic_store(&slot->state, LINK_ASK_FREE);
 	}
@@ -284,7 +305,7 @@ static uint64_t longest_ms(enum link_patience patience)
 }
 
 static int ask(struct link_word *word, enum link_patience patience, const struct rows *rows,
-	       struct wire_message *ret_answer)
+	       int *ret_fd, struct wire_message *ret_answer)
 {
 	uint64_t end = link_now_ms() + LINK_AWAY_MS + longest_ms(patience);
 	uint32_t failed = atomic_load(&link_.generation) - 1, id;
@@ -297,7 +318,7 @@ static int ask(struct link_word *word, enum link_patience patience, const struct
 
 		r = send_ask(word, rows, &slot, &id);
 		if (r == 0)
-			r = fetch(slot, id, answered < end ? answered : end, ret_answer);
+			r = fetch(slot, id, answered < end ? answered : end, ret_fd, ret_answer);
 		if (r == -EAGAIN || r == -EBUSY)
 			wait_for_room(end);
 		else if (r == -ENOTCONN && patience != LINK_HERE)
@@ -310,24 +331,17 @@ static int ask(struct link_word *word, enum link_patience patience, const struct
 	return r == -EAGAIN ? -ETIMEDOUT : r;
 }
 
-int link_ask(struct link_word *word, enum link_patience patience, struct wire_message *ret_answer)
+int link_ask(struct link_word *word, enum link_patience patience, int *ret_fd,
+	     struct wire_message *ret_answer)
 {
-	int saved = errno, r = ask(word, patience, NULL, ret_answer);
+	int saved = errno, r;
+
+	if (ret_fd)
+		*ret_fd = -1;
+	r = ask(word, patience, NULL, ret_fd, ret_answer);
 
 	errno = saved;
 	return r;
-}
-
-int link_descriptor(void)
-{
-	sigset_t before;
-	int fd;
-
-	link_lock(&before);
-	fd = link_.descriptor - 1;
-	link_.descriptor = 0;
-	link_unlock(&before);
-	return fd;
 }
 
 struct processes_word {
@@ -349,7 +363,7 @@ int link_processes(int device, struct wire_process_row *rows, size_t max, size_t
 	struct processes_word about = {{write_processes, NULL}, device};
 	struct rows where = {rows, max};
 	struct wire_message answer;
-	int saved = errno, r = ask(&about.word, LINK_AT_ONCE, &where, &answer);
+	int saved = errno, r = ask(&about.word, LINK_AT_ONCE, &where, NULL, &answer);
 
 	errno = saved;
 	if (r != 0)
@@ -389,7 +403,7 @@ int link_joined(void)
 void link_forget(void)
 {
 	socket_close(&link_.socket);
-	if (link_.descriptor)
-		close(link_.descriptor - 1);
+	for (int i = 0; i < LINK_ASKS; i++)
+		close_fd_of(&link_.ask[i]);
 	memset(&link_, 0, sizeof(link_));
 }

@@ -75,12 +75,10 @@ must_check int link_tell(struct link_word *word);
 /* Sends a request, again on the next connection if this one is lost. 0, and *ret_answer: DONE,
  * CREDIT_GRANT, REFUSED, ...; LINK_MOOT; -ENOTCONN: the daemon was away for LINK_AWAY_MS, or
  * does not want this process (then at once); -ETIMEDOUT: it did not answer in time; -EBUSY: too
- * many requests. */
-must_check int link_ask(struct link_word *word, enum link_patience patience,
+ * many requests. *ret_fd (or NULL: none is expected): the descriptor that came with the answer
+ * (STORE, LINE), which is the caller's from here on, or -1. */
+must_check int link_ask(struct link_word *word, enum link_patience patience, int *ret_fd,
 			struct wire_message *ret_answer);
-
-/* The descriptor that came with an answer (STORE), or -1. From here on it is the caller's. */
-must_check int link_descriptor(void);
 
 /* Rows of PROCESSES_ASK. 0; <0 as link_ask. At most `max` rows are stored, *ret_rows counts all. */
 must_check int link_processes(int device, struct wire_process_row *rows, size_t max,

@@ -38,6 +38,7 @@ struct link_ask_slot {
 	uint64_t credit_asked; /* of a CREDIT_ASK */
 	struct wire_process_row *rows;
 	size_t max, count;
+	int fd; /* + 1; came with the answer */
 	struct wire_message answer;
 };
 
@@ -52,7 +53,6 @@ struct link_object {
 	_Atomic uint32_t next_id;
 	_Atomic int verdict; /* of joining; a futex: 0 not yet, 1 joined, <0 -errno */
 	struct link_ask_slot ask[LINK_ASKS];
-	int descriptor; /* + 1; came with an answer, not fetched yet */
 
 	/* The agent's own, without the lock. */
 	uint64_t deadline_ms; /* of this phase; in `down`, when the next try is due */
@@ -61,6 +61,7 @@ struct link_object {
 	int tries;	      /* joining: daemons that went away after HELLO */
 	uint32_t heard_knocks;
 	uint32_t hello_id, first_id; /* of the inventories, which are numbered on from there */
+	bool lent;		     /* the name was stated, if there is one */
 	uint32_t said; /* inventories of this transaction that were sent; then the end */
 	uint64_t frozen[WIRE_DEVICES]; /* credit that is being stated; no thread may take it */
 };

@@ -8,6 +8,7 @@
 #include "guest/credit.h"
 #include "guest/link_object.h"
 #include "guest/movable.h"
+#include "guest/movable_lend.h"
 #include "guest/moves.h"
 #include "guest/real.h"
 #include "guest/say.h"
@@ -249,6 +250,7 @@ static int welcomed(const struct wire_message *answer, const int *fds)
 	}
 	atomic_store(&link_.barred, 0);
 	link_.said = 0;
+	link_.lent = false;
 	link_.first_id = link_new_id();
 	atomic_fetch_add(&link_.next_id, STATE_DEVICES + 1);
 	set_phase(LINK_STATING);
@@ -273,6 +275,20 @@ static void write_inventory(struct wire_message *message, uint32_t device)
 	message->inventory.allocated = atomic_load(&d->granted) - link_.frozen[device];
 }
 
+/* 0; -EAGAIN; <0. */
+static int state_name(void)
+{
+	struct wire_message message;
+	int r = 0;
+
+	if (!link_.lent && lend_state(&message)) {
+		message.id = link_new_id();
+		r = socket_send(&link_.socket, &message);
+	}
+	link_.lent |= r == 0;
+	return r;
+}
+
 static int state_more(void)
 {
 	uint32_t devices = atomic_load(&state.devices);
@@ -285,6 +301,9 @@ static int state_more(void)
 		if (link_.said < devices) {
 			write_inventory(&message, link_.said);
 		} else {
+			r = state_name();
+			if (r < 0)
+				return r == -EAGAIN ? 0 : broken(false);
 			message.code = WIRE_inventory_end;
 			message.inventory_end.devices = devices;
 		}
@@ -334,23 +353,16 @@ static struct link_ask_slot *slot_of(uint32_t id)
 	return NULL;
 }
 
-/* With the lock held. A descriptor that nobody fetched is closed. */
-static void keep_descriptor(int *fd)
-{
-	if (link_.descriptor)
-		close(link_.descriptor - 1);
-	link_.descriptor = *fd + 1;
-	*fd = -1;
-}
-
 static void deliver(const struct wire_message *message, int *fd)
 {
 	struct link_ask_slot *slot;
 
 	futex_lock_take(&link_.lock);
 	slot = message->id ? slot_of(message->id) : NULL;
-	if (slot && message->code == WIRE_store && *fd >= 0)
-		keep_descriptor(fd);
+	if (slot && (message->code == WIRE_store || message->code == WIRE_line) && *fd >= 0) {
+		slot->fd = *fd + 1;
+		*fd = -1;
+	}
 	if (slot && message->code == WIRE_process_row) {
 		if (slot->rows && slot->count < slot->max)
 			slot->rows[slot->count] = message->process_row;
@@ -381,7 +393,10 @@ static int heard(const struct wire_message *message, int *fds)
 
 	if (phase == LINK_HELLO)
 		return message->id == link_.hello_id ? welcomed(message, fds) : 0;
-	if (message->id & 0x80000000u)
+	if (message->code == WIRE_line && message->id & 0x80000000u && fds[0] >= 0) {
+		lend_called(&message->line, fds[0]);
+		fds[0] = -1;
+	} else if (message->id & 0x80000000u)
 		agent_heard(message);
 	else if (phase == LINK_STATING)
 		stated(message);

@@ -52,7 +52,8 @@ static bool within_limit(int device, enum link_patience patience, struct wire_me
 {
 	struct check_word about = {{write_check, NULL}, device};
 
-	if (link_ask(&about.word, patience, ret_answer) != 0 || ret_answer->code != WIRE_refused)
+	if (link_ask(&about.word, patience, NULL, ret_answer) != 0 ||
+	    ret_answer->code != WIRE_refused)
 		return true;
 	if (ret_answer->refused.code == WIRE_REFUSED_LIMIT ||
 	    ret_answer->refused.code == WIRE_REFUSED_FULL)

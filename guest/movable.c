@@ -11,6 +11,7 @@
 #include "guest/credit.h"
 #include "guest/current.h"
 #include "guest/link.h"
+#include "guest/movable_fit.h"
 #include "guest/movable_object.h"
 #include "guest/presence.h"
 #include "guest/say.h"
@@ -33,7 +34,7 @@ static void answered(uint32_t serving)
 /* One thread asks the daemon; others wait for the answer. */
 static noinline_ bool ask(int device)
 {
-	uint32_t was = MOVABLE_UNASKED;
+	uint32_t was = MOVABLE_UNASKED, why;
 	int r;
 
 	if (!atomic_compare_exchange_strong(&movable_.serving, &was, MOVABLE_ASKING)) {
@@ -47,11 +48,13 @@ static noinline_ bool ask(int device)
 	}
 	movable_.device = device;
 	movable_.ordinal = memory_ordinal(device);
-	if (atomic_load(&state.devices) != 1 || movable_.ordinal < 0 ||
-	    !real_has(cuMemAddressReserve) || !real_has(cuMemSetAccess)) {
+	why = movable_unfit(movable_.ordinal);
+	if (why) {
+		movable_why(why);
 		answered(MOVABLE_PLAIN);
 		return false;
 	}
+	movable_.about = movable_properties(movable_.ordinal);
 	r = movable_ask_store(LINK_AT_ONCE);
 	if (r == 0)
 		r = movable_start();
@@ -103,7 +106,11 @@ void movable_show(void)
 	__atomic_store_n(&page->resident_bytes, movable_.resident, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&page->out_bytes, movable_.out, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&page->saved_bytes, movable_.saved, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&page->why, atomic_load(&movable_.why), __ATOMIC_SEQ_CST);
+	for (uint32_t i = 0; i < atomic_load(&state.devices); i++) {
+		w = atomic_load(&state.device[i].wire_index);
+		__atomic_store_n(&guest_own_page.movable[w].why, atomic_load(&movable_.why),
+				 __ATOMIC_SEQ_CST);
+	}
 }
 
 void movable_publish(void)
@@ -594,14 +601,20 @@ bool movable_pin(uint64_t address, uint32_t why)
 		futex_wait(&movable_.arrivals, seen, MOVABLE_LOOK_MS, FUTEX_PRIVATE_FLAG);
 		futex_lock_take(&movable_.lock);
 	}
-	if (area && !area->why)
+	if (area && !area->why) {
 		movable_.resident -= area->bytes;
+		/* Or meted would still count on it. */
+		movable_.done.failed++;
+		movable_.unsaid = true;
+	}
 	if (area) {
 		area->why |= why;
 		atomic_fetch_or(&movable_.why, why);
 		movable_show();
 	}
 	futex_lock_give(&movable_.lock);
+	if (area)
+		movable_kick();
 	return area != NULL;
 }
 

@@ -40,6 +40,10 @@ must_check bool movable_look(uint64_t address, struct movable_seen *ret_seen);
 /* The device's ordinal, as CUDA counts. */
 CUdevice movable_ordinal(void);
 
+/* Can other processes, and network cards, reach it once it is pinned? */
+bool movable_lends(void);
+bool movable_suits_rdma(void);
+
 /* From now on the allocation stays where it is, with everything in its area. Waits for it to come
  * back. false: it is not ours. `why` is of enum wire_unmovable. */
 bool movable_pin(uint64_t address, uint32_t why);

@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that moves ends with its context, like the driver's own. */
+#include "guest/movable_lend.h"
 #include "guest/movable_object.h"
+
+bool movable_lends(void)
+{
+	return movable_.about.requestedHandleTypes != 0;
+}
+
+bool movable_suits_rdma(void)
+{
+	return movable_.about.allocFlags.gpuDirectRDMACapable != 0;
+}
 
 void movable_rename(uint64_t owner, uint64_t now)
 {
 	movable_late_rename(owner, now);
+	borrow_rename(owner, now);
 	futex_lock_take(&movable_.lock);
 	for (size_t i = 0; i < movable_.areas.count; i++)
 		if (movable_area_at(i)->owner == owner)
@@ -31,6 +43,7 @@ void movable_context_gone(uint64_t owner)
 	struct movable_area *area;
 
 	movable_late_gone(owner);
+	borrow_context_gone(owner);
 	while (atomic_load(&movable_.open) && (area = take_owned(owner)))
 		movable_dissolve(area);
 }

@@ -15,6 +15,7 @@
 #include "guest/credit.h"
 #include "guest/link.h"
 #include "guest/movable_hash.h"
+#include "guest/movable_lend.h"
 #include "guest/movable_mover.h"
 #include "guest/presence.h"
 #include "guest/real.h"
@@ -349,6 +350,7 @@ static bool step(void)
 	if (gives_up())
 		close_context();
 	ask_again();
+	any |= lend_step();
 	if (unsaid())
 		movable_say();
 	any |= stop_step();

@@ -39,7 +39,8 @@ struct movable_object {
 	_Atomic uint32_t capturing; /* allocations that were freed during a capture */
 	_Atomic int device;	    /* as in guest/state.h */
 	CUdevice ordinal;
-	uint64_t chunk; /* the largest size of a block */
+	CUmemAllocationProp about; /* of blocks */
+	uint64_t chunk;		   /* the largest size of a block */
 
 	struct futex_lock lock;	     /* of what follows */
 	struct ranges areas;	     /* value: the area */

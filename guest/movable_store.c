@@ -85,7 +85,7 @@ int movable_ask_store(enum link_patience patience)
 {
 	struct link_word word = {write_store, NULL};
 	struct wire_message answer;
-	int r = link_ask(&word, patience, &answer), fd = link_descriptor();
+	int fd, r = link_ask(&word, patience, &fd, &answer);
 
 	if (r != 0 || answer.code != WIRE_store || fd < 0) {
 		if (fd >= 0)
@@ -131,7 +131,7 @@ static void give_back(uint64_t offset, uint64_t bytes)
 	struct segment_word about = {{write_return, NULL}, offset, bytes};
 	struct wire_message answer;
 
-	best_effort(link_ask(&about.word, LINK_HERE, &answer));
+	best_effort(link_ask(&about.word, LINK_HERE, NULL, &answer));
 }
 
 static void unpin(const struct movable_segment *segment, uint64_t bytes)
@@ -185,7 +185,7 @@ static int ask(struct movable_segment *segment, uint64_t bytes)
 {
 	struct segment_word about = {{write_ask, NULL}, 0, bytes};
 	struct wire_message answer;
-	int r = link_ask(&about.word, LINK_HERE, &answer);
+	int r = link_ask(&about.word, LINK_HERE, NULL, &answer);
 
 	if (r != 0)
 		return r == LINK_MOOT || r == -ENOTCONN ? -EAGAIN : r;

@@ -9,6 +9,7 @@
 
 #include "guest/amounts.h"
 #include "guest/capture.h"
+#include "guest/movable_fit.h"
 #include "guest/movable_hash.h"
 #include "guest/movable_mover.h"
 #include "guest/presence.h"
@@ -23,14 +24,9 @@ enum {
 
 /* ---- the driver's part ----------------------------------------------------------------------- */
 
-static CUmemLocation location(void)
-{
-	return (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, movable_.ordinal};
-}
-
 CUresult movable_access(uint64_t address, uint64_t bytes)
 {
-	CUmemAccessDesc access = {location(), CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemAccessDesc access = {movable_.about.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 
 	return memory_driver(real(cuMemSetAccess)(address, bytes, &access, 1));
 }
@@ -38,9 +34,8 @@ CUresult movable_access(uint64_t address, uint64_t bytes)
 /* A mapping needs no handle. */
 CUresult movable_back(uint64_t address, uint64_t bytes)
 {
-	CUmemAllocationProp about = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = location()};
 	CUmemGenericAllocationHandle handle;
-	CUresult r = memory_driver(real(cuMemCreate)(&handle, bytes, &about, 0));
+	CUresult r = memory_driver(real(cuMemCreate)(&handle, bytes, &movable_.about, 0));
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -237,6 +232,29 @@ static bool launch_out(struct movable_block *block)
 	return r == CUDA_SUCCESS;
 }
 
+/* Before the first block leaves: what was loaded since the program began to allocate may reach all
+ * of its memory without passing a gate. Then all of it stays, as nothing of it is out. */
+static bool becomes_unfit(void)
+{
+	uint32_t why = movable_mover.lowered ? 0 : movable_unfit_now();
+
+	if (!why)
+		return false;
+	futex_lock_take(&movable_.lock);
+	for (size_t i = 0; i < movable_.areas.count; i++) {
+		if (!movable_area_at(i)->why)
+			movable_.resident -= movable_area_at(i)->bytes;
+		movable_area_at(i)->why |= why;
+	}
+	atomic_fetch_or(&movable_.why, why);
+	movable_.done.failed++;
+	movable_show();
+	futex_lock_give(&movable_.lock);
+	movable_no_more();
+	movable_say();
+	return true;
+}
+
 /* Claims a block and begins its copy. false: there is none, or it failed. */
 bool movable_begin_out(void)
 {
@@ -256,7 +274,7 @@ bool movable_begin_out(void)
 	futex_lock_give(&movable_.lock);
 	if (!block)
 		return false;
-	if (capture_open() || !movable_open_context() || !lower()) {
+	if (capture_open() || !movable_open_context() || becomes_unfit() || !lower()) {
 		movable_stays(block, false);
 		return false;
 	}

@@ -9,6 +9,7 @@
 #include "guest/hooks.h"
 #include "guest/memory.h"
 #include "guest/movable.h"
+#include "guest/movable_lend.h"
 #include "guest/real.h"
 #include "guest/say.h"
 #include "guest/state.h"
@@ -46,7 +47,8 @@ CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr_v2 *pbase, size_t *psize, CUde
 	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
 	struct movable_seen seen;
 
-	if (r != CUDA_SUCCESS || !movable_look(dptr, &seen))
+	if (r != CUDA_SUCCESS ||
+	    (!movable_look(dptr, &seen) && !borrow_look(dptr, &seen.base, &seen.bytes)))
 		return r ? r : memory_driver(real(cuMemGetAddressRange_v2)(pbase, psize, dptr));
 	r = may_ask_range(dptr);
 	if (r != CUDA_SUCCESS)
@@ -87,8 +89,7 @@ union answer {
 	uint8_t flag;
 };
 
-/* 0: the driver answers; otherwise the answer's bytes. What cuMemAlloc()'s memory has and this has
- * not is told as it is: no handle of the old kind can be made of it. */
+/* 0: the driver answers; otherwise the answer's bytes. */
 static size_t answer(CUpointer_attribute attribute, const struct movable_seen *seen,
 		     uint64_t address, union answer *ret)
 {
@@ -127,10 +128,14 @@ static size_t answer(CUpointer_attribute attribute, const struct movable_seen *s
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
 		return 8;
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		ret->flag = movable_lends();
+		return 1;
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+		ret->flag = movable_suits_rdma();
+		return 1;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
 		return 1;
 	default:
@@ -187,8 +192,8 @@ CUresult hook_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attri
 
 /* ---- what reaches beyond the process --------------------------------------------------------- */
 
-/* A handle of this kind is of cuMemAlloc()'s own memory. There is none for memory that moves: from
- * now on the process allocates plainly. */
+/* A handle of this kind is of cuMemAlloc()'s own memory; memory that moves gets one of ours. Where
+ * the driver cannot export memory, the process allocates plainly from now on. */
 CUresult hook_cuIpcGetMemHandle(CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
 {
 	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
@@ -200,6 +205,9 @@ CUresult hook_cuIpcGetMemHandle(CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
 		movable_why(WIRE_UNMOVABLE_SHARED);
 		return memory_driver(real(cuIpcGetMemHandle)(pHandle, dptr));
 	}
+	r = lend_name(dptr, pHandle);
+	if (r != CUDA_ERROR_NOT_SUPPORTED)
+		return r;
 	say("cuIpcGetMemHandle: memory that can move cannot be given to other processes this way; "
 	    "what is allocated from now on can. Or start with swap=off");
 	movable_no_more();

@@ -26,6 +26,7 @@
 #include "guest/heaps.h"
 #include "guest/link.h"
 #include "guest/movable.h"
+#include "guest/movable_lend.h"
 #include "guest/memory.h"
 #include "guest/moves.h"
 #include "guest/nvml.h"

@@ -274,6 +274,7 @@ struct guest {
 	bool known;    /* it had done so on an earlier connection, and holds what it was granted */
 	bool expected; /* it existed before this daemon, and has not done so yet */
 	uint64_t settles;	      /* RESIDUAL_SETTLE messages received on this connection */
+	wire_uuid lends;	      /* the name under which it lends memory; zero: it does not */
 	struct guest_device device[]; /* its tenant's */
 };
 

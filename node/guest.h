@@ -39,6 +39,10 @@ void guest_refuse(struct guest *g, uint32_t id, uint32_t code, const char *forma
 	printf_like(4, 5);
 void guest_tell_gate(struct guest *g, uint32_t device);
 
+/* lend.c: memory that guests open of each other. */
+void lend_heard(struct guest *g, uint32_t id, const struct wire_lend *said);
+void lend_borrow(struct guest *g, uint32_t id, const struct wire_borrow *said);
+
 /* words.c */
 /* Asks the ledger. False: the guest was refused. It may have been answered by then. */
 must_check bool words_ask(struct guest_device *at, const struct ledger_request *request);

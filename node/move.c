@@ -341,6 +341,11 @@ void move_row(const struct tenant_device *at, struct wire_tenant_row *ret_row)
 	ret_row->away = at->tenant->away;
 	list_for_each(link, (struct list *)&at->tenant->guests)
 		add_guest(list_entry(link, struct guest, link), position_of(at), ret_row);
+	/* Of one with swap=off nobody expects that it moves. */
+	if (!at->tenant->share.swap)
+		ret_row->unmovable &= ~(uint32_t)WIRE_UNMOVABLE_ALL;
+	else if (!at->tenant->daemon->stores.budget_bytes)
+		ret_row->unmovable |= WIRE_UNMOVABLE_STORE;
 	ret_row->refusals += at->move_refused;
 	if (!at->joined)
 		return;

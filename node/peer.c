@@ -403,29 +403,38 @@ void peer_send(struct peer *peer, const struct wire_message *message)
 		end_soon(peer, NULL);
 }
 
-void peer_send_with(struct peer *peer, const struct wire_message *message, const int *fds,
-		    unsigned count)
+/* False: it was not sent. */
+static bool send_now(struct peer *peer, const struct wire_message *message, const int *fds,
+		     unsigned count)
 {
 	uint8_t frame[WIRE_FRAME_MAX];
 	union {
 		struct cmsghdr header;
 		char room[CMSG_SPACE(2 * sizeof(int))];
 	} control = {0};
-	struct iovec part = {frame, 0};
+	struct iovec part = {frame, wire_encode(message, frame)};
 	struct msghdr header = {.msg_iov = &part,
 				.msg_iovlen = 1,
 				.msg_control = &control,
 				.msg_controllen = CMSG_SPACE(count * sizeof(int))};
 
-	if (peer->closing || peer->failed)
-		return;
-	part.iov_len = wire_encode(message, frame);
 	control.header.cmsg_level = SOL_SOCKET;
 	control.header.cmsg_type = SCM_RIGHTS;
 	control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
 	memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
-	if (peer->first || sendmsg(peer->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	return !peer->first && sendmsg(peer->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+}
+
+void peer_send_with(struct peer *peer, const struct wire_message *message, const int *fds,
+		    unsigned count)
+{
+	if (!peer->closing && !peer->failed && !send_now(peer, message, fds, count))
 		end_soon(peer, "cannot be sent its descriptors");
+}
+
+bool peer_try_with(struct peer *peer, const struct wire_message *message, int fd)
+{
+	return !peer->closing && !peer->failed && send_now(peer, message, &fd, 1);
 }
 
 uint32_t peer_new_id(struct peer *peer)

@@ -81,6 +81,9 @@ void peer_send(struct peer *peer, const struct wire_message *message);
 void peer_send_with(struct peer *peer, const struct wire_message *message, const int *fds,
 		    unsigned count);
 
+/* The same, unless its messages wait: false, and nothing happens. */
+must_check bool peer_try_with(struct peer *peer, const struct wire_message *message, int fd);
+
 /* A new id for an unsolicited message of the daemon. */
 uint32_t peer_new_id(struct peer *peer);
 

@@ -423,6 +423,12 @@ void words_heard(struct guest *g, const struct wire_message *m)
 	case WIRE_segment_return:
 		move_segment_return(g, m->id, &m->segment_return);
 		break;
+	case WIRE_lend:
+		lend_heard(g, m->id, &m->lend);
+		break;
+	case WIRE_borrow:
+		lend_borrow(g, m->id, &m->borrow);
+		break;
 	case WIRE_moved:
 		move_heard(g, m->id, &m->moved);
 		break;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/physical.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +108,8 @@ uint64_t physical_offset(const struct physical *allocation)
 	return allocation->fd >= 0 ? 0 : space_offset(allocation->home);
 }
 
-static CUresult file_make(struct physical *allocation)
+/* Returns a descriptor, or -1. */
+static int file_make(const struct physical *allocation)
 {
 	struct trailer trailer = {.bytes = allocation->bytes};
 	owned(close) int fd = memfd_create("mete-sim-memory", MFD_CLOEXEC);
@@ -118,9 +119,84 @@ static CUresult file_make(struct physical *allocation)
 	if (fd < 0 || ftruncate(fd, (off_t)(allocation->bytes + 4096)) < 0 ||
 	    pwrite(fd, &trailer, sizeof(trailer), (off_t)allocation->bytes) !=
 		    (ssize_t)sizeof(trailer))
+		return -1;
+	return take_fd(&fd);
+}
+
+/* Gives its place in the store back. */
+static void home_leave(struct physical *allocation)
+{
+	fallocate(physical.store, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		  (off_t)space_offset(allocation->home), (off_t)allocation->bytes);
+	space_release(allocation->home, allocation->bytes);
+	allocation->home = 0;
+}
+
+/* Only what was written is copied: a hole in one file is a hole in the other. */
+static bool file_fill(const struct physical *allocation, int fd)
+{
+	uint64_t home = space_offset(allocation->home), end = home + allocation->bytes;
+	off_t from = (off_t)home, to;
+	ssize_t wrote;
+	void *at;
+
+	while ((uint64_t)from < end) {
+		from = lseek(physical.store, from, SEEK_DATA);
+		if (from < 0 || (uint64_t)from >= end)
+			return from >= 0 || errno == ENXIO;
+		to = lseek(physical.store, from, SEEK_HOLE);
+		if (to < 0 || (uint64_t)to > end)
+			to = (off_t)end;
+		at = mmap(NULL, (size_t)(to - from), PROT_READ, MAP_SHARED, physical.store, from);
+		if (at == MAP_FAILED)
+			return false;
+		wrote = pwrite(fd, at, (size_t)(to - from), from - (off_t)home);
+		munmap(at, (size_t)(to - from));
+		if (wrote != to - from)
+			return false;
+		from = to;
+	}
+	return true;
+}
+
+struct remap {
+	const struct physical *allocation;
+	int fd;
+	bool failed;
+};
+
+static void remap(const struct space_range *range, void *data)
+{
+	struct remap *about = data;
+
+	if (range->kind == SPACE_MAPPED && range->owner == about->allocation)
+		about->failed |= space_back_file(range->base, range->bytes, about->fd, 0) < 0;
+}
+
+/* Before it is handed over: moves it from the store into a file of its own, under the addresses at
+ * which it is mapped. */
+static CUresult file_own(struct physical *allocation)
+{
+	struct remap about = {.allocation = allocation};
+	owned(close) int fd = -1;
+
+	if (allocation->fd >= 0)
+		return CUDA_SUCCESS;
+	fd = file_make(allocation);
+	if (fd < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	allocation->fd = take_fd(&fd);
-	return CUDA_SUCCESS;
+	about.fd = fd;
+	physical_maps_stop();
+	space_still();
+	about.failed = allocation->fd < 0 && !file_fill(allocation, fd);
+	if (allocation->fd < 0 && !about.failed) {
+		space_visit(remap, &about);
+		allocation->fd = take_fd(&fd);
+		home_leave(allocation);
+	}
+	space_go_on();
+	physical_maps_go_on();
+	return about.failed ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 static void allocation_fill(const struct physical *allocation, uint64_t from, uint64_t bytes)
@@ -148,18 +224,11 @@ static void allocation_pattern(const struct physical *allocation)
 
 static CUresult allocation_back(struct physical *allocation)
 {
-	CUresult r;
-
-	if (allocation->properties.requestedHandleTypes)
-		r = file_make(allocation);
-	else
-		r = store_open() >= 0 && space_reserve(allocation->bytes, SPACE_BLOCK, 0,
-						       &allocation->home) == 0
-			    ? CUDA_SUCCESS
-			    : CUDA_ERROR_OUT_OF_MEMORY;
-	if (r == CUDA_SUCCESS)
-		allocation_pattern(allocation);
-	return r;
+	if (store_open() < 0 ||
+	    space_reserve(allocation->bytes, SPACE_BLOCK, 0, &allocation->home) != 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	allocation_pattern(allocation);
+	return CUDA_SUCCESS;
 }
 
 /* ---- sharing, with the lock held ------------------------------------------------------------ */
@@ -256,9 +325,7 @@ static void allocation_free(struct physical *allocation)
 	if (allocation->fd >= 0) {
 		close(allocation->fd);
 	} else if (allocation->home) {
-		fallocate(physical.store, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-			  (off_t)physical_offset(allocation), (off_t)allocation->bytes);
-		space_release(allocation->home, allocation->bytes);
+		home_leave(allocation);
 	}
 	device_give(allocation->device, allocation->bytes);
 	free(allocation);
@@ -427,9 +494,11 @@ CUresult cuMemExportToShareableHandle(void *ret_descriptor, CUmemGenericAllocati
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (!ret_descriptor || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
-	    allocation->fd < 0)
+	    !allocation->properties.requestedHandleTypes)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = share(allocation);
+	r = file_own(allocation);
+	if (r == CUDA_SUCCESS)
+		r = share(allocation);
 	if (r != CUDA_SUCCESS)
 		return r;
 	fd = file_again(allocation->fd);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                             sim/physical.h
  * Physical memory of cuMemCreate(), apart from addresses. It is a piece of one sparse file of the
- * process, or a file of its own where it can be handed to other processes: thousands of blocks do
- * not take thousands of descriptors. It is in the device's book until neither a handle nor a
+ * process, and a file of its own once it was handed to other processes: thousands of blocks do not
+ * take thousands of descriptors, even if each of them could be handed over. It is in the device's book until neither a handle nor a
  * mapping is left, and once it was exported until that is so everywhere, and no descriptor is open
  * (share.h).
  */
@@ -34,6 +34,10 @@ must_check CUresult physical_named(CUmemGenericAllocationHandle handle,
 /* The file, and where in it the memory begins. */
 int physical_fd(const struct physical *allocation);
 uint64_t physical_offset(const struct physical *allocation);
+
+/* vmm.c: between the two nothing is mapped or unmapped. */
+void physical_maps_stop(void);
+void physical_maps_go_on(void);
 
 /* A mapping comes. */
 void physical_hold(struct physical *allocation);

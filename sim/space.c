@@ -529,6 +529,17 @@ void space_unuse(void)
 	pthread_rwlock_unlock(&space.use);
 }
 
+void space_still(void)
+{
+	space_start();
+	pthread_rwlock_wrlock(&space.use);
+}
+
+void space_go_on(void)
+{
+	pthread_rwlock_unlock(&space.use);
+}
+
 uint64_t space_generation(void)
 {
 	return atomic_load(&space.generation);

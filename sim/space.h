@@ -106,6 +106,10 @@ void space_visit(void (*each)(const struct space_range *range, void *data), void
 void space_use(void);
 void space_unuse(void);
 
+/* While nobody follows any: for who replaces what is behind addresses. */
+void space_still(void);
+void space_go_on(void);
+
 /* Changes whenever a range goes away or loses access: forget what was found before. */
 uint64_t space_generation(void);
 

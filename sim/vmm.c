@@ -22,6 +22,16 @@ static struct {
 	void *reservations; /* tsearch() tree */
 } vmm = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+void physical_maps_stop(void)
+{
+	pthread_mutex_lock(&vmm.lock);
+}
+
+void physical_maps_go_on(void)
+{
+	pthread_mutex_unlock(&vmm.lock);
+}
+
 /* ---- reservations ---------------------------------------------------------------------------- */
 
 static int reservation_compare(const void *left, const void *right)

@@ -4,7 +4,7 @@
 
 Usage: tools/showcase_memory.py BUILD
 
-Runs each training alone on a simulated GPU of 512 MiB, then all of them at once under `mete run --swap auto`. Each stops half way
+Runs each training alone on a simulated GPU of 512 MiB, then all of them at once under `mete run`. Each stops half way
 and at its end with all of its memory held, so that what they hold together and what moved is read then and not by chance. Exit
 status 0 only if they held twice the GPU, memory moved, all checksums are those alone, nothing was refused, and nothing is left in
 the host's memory.
@@ -48,7 +48,7 @@ class Stage:
     def __init__(self, build, environment):
         self.mete, self.environment = str(build / "cli" / "mete"), environment
         self.keeper = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.runs = [Run(name, [self.mete, "run", "--report", "--swap", "auto", "--name", name, "--",
+        self.runs = [Run(name, [self.mete, "run", "--report", "--name", name, "--",
                                 *command(build, steps, ballast, "stdin=1")], environment, stdin=subprocess.PIPE)
                      for name, steps, ballast in TRAININGS]
 
@@ -166,7 +166,7 @@ def main():
         environment.update(MACHINE)
         print("-- each training alone", flush=True)
         alone = {name: showcase.run_alone(name, command(build, steps, ballast), environment) for name, steps, ballast in TRAININGS}
-        print(f"\n-- all {len(TRAININGS)} at once, under mete run --swap auto", flush=True)
+        print(f"\n-- all {len(TRAININGS)} at once, under mete run", flush=True)
         stage = Stage(build, environment)
         try:
             wrong = play(stage, alone)

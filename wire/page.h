@@ -98,6 +98,12 @@ enum wire_unmovable {
 	WIRE_UNMOVABLE_PROCESS = 1 << 5, /* all of it: RDMA, video, an unknown export table */
 	WIRE_UNMOVABLE_FAILED = 1 << 6,	 /* a copy of it failed */
 	WIRE_UNMOVABLE_OWN = 1 << 7,	 /* the program's own handles (VMM) */
+	/* Nothing of the process moves: */
+	WIRE_UNMOVABLE_DEVICES = 1 << 8, /* its tenant has several devices */
+	WIRE_UNMOVABLE_DRIVER = 1 << 9,	 /* the driver lacks the functions */
+	WIRE_UNMOVABLE_STORE = 1 << 10,	 /* meted has no store; only meted says so */
+	WIRE_UNMOVABLE_ALL = WIRE_UNMOVABLE_PROCESS | WIRE_UNMOVABLE_DEVICES |
+			     WIRE_UNMOVABLE_DRIVER | WIRE_UNMOVABLE_STORE,
 };
 
 struct wire_own_movable {

@@ -40,9 +40,9 @@ def test_a_state_says_why():
 
 def test_who_waits_for_memory_is_shown_with_how_much_and_how_long():
     with Node() as node:
-        holder = node.start("run", "--name", "first", "--", workload("train"), "steps=100000", "ballast=3G")
+        holder = node.start("run", "--swap", "off", "--name", "first", "--", workload("train"), "steps=100000", "ballast=3G")
         until(lambda: any(t["allocated_bytes"] > 3 * GIB for t in node.ps()["tenants"]))
-        node.start("run", "--wait", "10m", "--name", "second", "--", workload("train"), "steps=1", "ballast=2G")
+        node.start("run", "--swap", "off", "--wait", "10m", "--name", "second", "--", workload("train"), "steps=1", "ballast=2G")
         table = until(lambda: next((t for t in [node.mete("ps").stdout] if "waiting for" in t), None))
         assert re.search(r"second .*waiting for [\d.]+ GiB for \d+ s", table), table
         [waits] = [t for t in node.ps()["tenants"] if t["name"] == "second"]
@@ -81,11 +81,11 @@ def test_the_reason_of_a_state_can_be_read_on_every_terminal():
 
 def test_figures_of_ps_do_not_contradict_each_other():
     with Node() as node:
-        holder = node.start("run", "--name", "first", "--", workload("train"), "steps=100000", "ballast=2044M")
+        holder = node.start("run", "--swap", "off", "--name", "first", "--", workload("train"), "steps=100000", "ballast=2044M")
         until(lambda: any(t["allocated_bytes"] > 2044 * MIB for t in node.ps()["tenants"]))
         free = node.ps()["devices"][0]["free_bytes"]
         # A MiB more than there is, beside the context: to two digits they are the same.
-        node.start("run", "--wait", "10m", "--name", "second", "--", workload("train"), "steps=1", f"ballast={free // MIB - 64 + 1}M")
+        node.start("run", "--swap", "off", "--wait", "10m", "--name", "second", "--", workload("train"), "steps=1", f"ballast={free // MIB - 64 + 1}M")
         table = until(lambda: next((t for t in [node.mete("ps").stdout] if "waiting for" in t), None))
         wanted = float(re.search(r"waiting for ([\d.]+) GiB", table)[1])
         assert wanted > float(cell(table, "Simulated GPU", "FREE")), table

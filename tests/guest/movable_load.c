@@ -5,10 +5,14 @@
  *
  *	alloc I BYTES	pitch I WIDTH HEIGHT	free I		free-async I
  *	fill I SEED	check I SEED		look I [OFFSET]	touch I		ipc I
+ *	map FILE (into the process, as a library is)
+ *	lend I (answers a handle)		borrow I HANDLE BYTES		return I
+ *	range I (where its allocation begins, from I, and its size)
  *	context (a new one instead)		capture		end-capture
  *	fork		jump (out of a copy that waits at the gate)		storm N
  */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -16,6 +20,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -36,7 +41,9 @@ enum { MOST = 64 };
 	F(cuMemcpyDtoH_v2)                                                                         \
 	F(cuMemGetAddressRange_v2)                                                                 \
 	F(cuMemAdvise)                                                                             \
+	F(cuIpcCloseMemHandle)                                                                     \
 	F(cuIpcGetMemHandle)                                                                       \
+	F(cuIpcOpenMemHandle_v2)                                                                   \
 	F(cuPointerGetAttribute)                                                                   \
 	F(cuPointerGetAttributes)                                                                  \
 	F(cuStreamCreate)                                                                          \
@@ -226,6 +233,46 @@ static void capture(bool begins)
 	printf("captures\n");
 }
 
+/* A handle as 128 digits. */
+static void lend(int i)
+{
+	CUipcMemHandle handle;
+
+	ok(g.cuIpcGetMemHandle(&handle, g.at[i]));
+	for (size_t b = 0; b < sizeof(handle); b++)
+		printf("%02x", ((uint8_t *)&handle)[b]);
+	printf("\n");
+}
+
+static void borrow(int i, const char *digits, size_t bytes)
+{
+	CUipcMemHandle handle;
+
+	for (size_t b = 0; b < sizeof(handle); b++)
+		if (sscanf(digits + 2 * b, "%2hhx", (uint8_t *)&handle + b) != 1)
+			fail("no handle: %s", digits);
+	g.bytes[i] = bytes;
+	printf("%d\n", (int)g.cuIpcOpenMemHandle_v2(&g.at[i], handle, 1));
+}
+
+static void map(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+		fail("%s cannot be mapped", path);
+	printf("mapped\n");
+}
+
+static void range(int i)
+{
+	CUdeviceptr base = 0;
+	size_t bytes = 0;
+
+	ok(g.cuMemGetAddressRange_v2(&base, &bytes, g.at[i] + 1));
+	printf("%d %zu\n", (int)(base - g.at[i]), bytes);
+}
+
 static void allocated(int i, CUresult r, size_t bytes)
 {
 	g.bytes[i] = r == CUDA_SUCCESS ? bytes : 0;
@@ -257,6 +304,12 @@ static void obey(const char *verb, int i, uint64_t a, uint64_t b)
 		printf("%d\n", (int)g.cuMemAdvise(g.at[i], g.bytes[i], 1, 0) != 0);
 	} else if (!strcmp(verb, "ipc")) {
 		printf("%d\n", (int)g.cuIpcGetMemHandle(&handle, g.at[i]));
+	} else if (!strcmp(verb, "lend")) {
+		lend(i);
+	} else if (!strcmp(verb, "return")) {
+		printf("%d\n", (int)g.cuIpcCloseMemHandle(g.at[i]));
+	} else if (!strcmp(verb, "range")) {
+		range(i);
 	} else if (!strcmp(verb, "context")) {
 		context();
 	} else if (!strcmp(verb, "capture")) {
@@ -276,7 +329,7 @@ static void obey(const char *verb, int i, uint64_t a, uint64_t b)
 
 int main(void)
 {
-	char line[256], verb[32];
+	char line[256], verb[32], text[129];
 
 	load();
 	ok(g.cuInit(0));
@@ -286,9 +339,12 @@ int main(void)
 		uint64_t a = 0, b = 0;
 		int i = 0;
 
-		if (sscanf(line, "%31s %d %" SCNu64 " %" SCNu64, verb, &i, &a, &b) < 1)
-			continue;
-		obey(verb, i, a, b);
+		if (sscanf(line, "map %128s", text) == 1)
+			map(text);
+		else if (sscanf(line, "borrow %d %128s %" SCNu64, &i, text, &a) == 3)
+			borrow(i, text, a);
+		else if (sscanf(line, "%31s %d %" SCNu64 " %" SCNu64, verb, &i, &a, &b) >= 1)
+			obey(verb, i, a, b);
 	}
 	return 0;
 }

@@ -52,6 +52,7 @@ class FakeGuest:
         self.former = self.order
         self.stopped = None
         self.segments = {}
+        self.lends = None
         self.last_id = 0
 
     def say(self, message, /, id=None, fds=(), **fields):
@@ -228,6 +229,20 @@ class FakeMeted:
             self.wrong.append(f"no segment {m}")
         self.free.append((m.offset, m.bytes))
         guest.say("done", m.id)
+
+    def on_lend(self, guest, m):
+        guest.lends = m.name
+        guest.say("done", m.id)
+
+    def on_borrow(self, guest, m):
+        lender = next((g for g in self.guests if g.lends == m.name), None)
+        if not lender:
+            guest.say("refused", m.id, code=6, reason="nobody lends that")
+            return
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours, theirs:
+            lender.say("line", fds=(ours.fileno(),), area=m.area)
+            guest.say("line", m.id, fds=(theirs.fileno(),), area=m.area)
 
     def on_moved(self, guest, m):
         guest.words += 1

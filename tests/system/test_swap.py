@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Real programs whose memory does not fit together: each computes what it computes alone.
+"""Real programs without a limit, whose memory does not fit together: each computes what it computes alone.
 
 argv[3]: the build's folder. Whatever becomes of one program, the others are right, and in the end nothing is left in the store.
 Where the device is full a context is small, so that it is the programs' own memory that fills it. METE_TEST_SCALE: so many
@@ -32,7 +32,7 @@ class Program:
     def __init__(self, node, name, arguments, *options):
         self.node, self.name, self.arguments = node, name, arguments
         self.process = subprocess.Popen(
-            [BUILD + "/cli/mete", "run", "--quiet", "--swap", "auto", "-n", name, *options, "--", f"{BUILD}/examples/{arguments[0]}", *arguments[1:]],
+            [BUILD + "/cli/mete", "run", "--quiet", "-n", name, *options, "--", f"{BUILD}/examples/{arguments[0]}", *arguments[1:]],
             env=node.environment, stdin=subprocess.PIPE if "stdin=1" in arguments else None, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, bufsize=1)
 
@@ -349,6 +349,37 @@ def test_whatever_happens_at_random():
             for name in away:
                 node.mete("resume", name, check=False)
             all_right(node, programs)
+
+
+def test_a_program_without_a_limit_moves_and_one_with_a_limit_only_if_it_is_asked_to():
+    with Node() as node:
+        shares = {"free": (), "limited": ("--memory", "64M"), "both": ("--memory", "64M", "--swap", "auto"), "neither": ("--swap", "off")}
+        for name, options in shares.items():
+            program = Program(node, name, ("train", "steps=1000000"), *options)
+            until(lambda: node.row(name))
+            assert ("swap=auto" in node.row(name)["share"]) == (name in ("free", "both")), node.row(name)
+            program.kill()
+        node.is_clean()
+
+
+def is_told_why(node, bit, words, *options):
+    """Programs run as they would without mete, and `mete ps` says why nothing of them can move."""
+    program = Program(node, "first", ("train", "steps=1000000", "ballast=40M"), *options)
+    until(lambda: (row := node.row("first")) and row["unmovable_why"] & bit and row["allocated_bytes"] > 40 * MIB)
+    assert node.row("first")["movable_bytes"] == 0
+    assert words in node.said("ps"), node.said("ps")
+    Program(node, "second", ("train", "steps=30", "ballast=40M"), *options).is_right()
+    program.kill()
+
+
+def test_without_a_store_programs_run_as_ever_and_ps_says_why_nothing_moves():
+    with Node(store="0") as node:
+        is_told_why(node, 1024, "cannot move: this meted has no store")
+
+
+def test_on_several_devices_programs_run_as_ever_and_ps_says_why_nothing_moves():
+    with Node(METE_SIM_DEVICES="2xSIM") as node:
+        is_told_why(node, 256, "cannot move: the tenant has several devices", "--device", "0,1")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ class Foreign(swap.Program):
 
     def __init__(self, node, name, command):
         self.node, self.name = node, name
-        self.process = subprocess.Popen([BUILD + "/cli/mete", "run", "--quiet", "--swap", "auto", "-n", name, "--", *command],
+        self.process = subprocess.Popen([BUILD + "/cli/mete", "run", "--quiet", "-n", name, "--", *command],
                                         env=node.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

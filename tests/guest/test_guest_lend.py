@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""cuIpc* of memory that moves, with the real daemon: who may open whose, and what a daemon that is killed changes about that.
+
+    test_guest_lend.py METED SIMULATOR GUEST_LINKS MOVABLE_LOAD
+"""
+from sim_node import *
+from sim_node import Node as SimNode
+
+MIB = 1 << 20
+SIZE = 3 * MIB
+
+
+class Load:
+    """movable_load: asked line by line."""
+
+    def __init__(self, node, tenant):
+        self.process = subprocess.Popen([LOAD], env=node.guest_environment(tenant) | {"ASAN_OPTIONS": "protect_shadow_gap=0:detect_leaks=0"},
+                                        text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1)
+        self.hear()
+
+    def hear(self):
+        line = self.process.stdout.readline().strip()
+        assert line, self.process.wait()
+        return line
+
+    def ask(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        return self.hear()
+
+    def take(self, i, size=SIZE):
+        assert self.ask("alloc", i, size) == "0"
+        self.ask("fill", i, i + 1)
+        return self.ask("lend", i)
+
+    def end(self):
+        self.process.stdin.close()
+        assert self.process.wait(timeout=PATIENCE) == 0
+
+
+class Node(SimNode):
+    def loads(self, *swaps):
+        return [Load(self, self.admin.tenant("160MiB", swap=swap)) for swap in swaps]
+
+
+def test_two_processes_of_a_tenant_share_memory():
+    with Node() as node:
+        tenant = node.admin.tenant("1GiB", swap="auto")
+        lender, borrower = Load(node, tenant), Load(node, tenant)
+        handles = [lender.take(i, size) for i, size in enumerate((70 * MIB, 500, 700))]
+        for i, size in enumerate((70 * MIB, 500, 700)):
+            assert borrower.ask("borrow", i, handles[i], size) == "0"
+            assert borrower.ask("range", i) == f"0 {size}"
+            assert borrower.ask("check", i, i + 1) == "same"
+        until(lambda: (row := node.admin.tenant_row(tenant.tenant)).unmovable & 1 and row.movable == 0, lambda: node.admin.tenant_row(tenant.tenant))
+        borrower.ask("fill", 0, 9)
+        assert lender.ask("check", 0, 9) == "same" and lender.ask("check", 1, 2) == "same"
+        lender.end()
+        assert borrower.ask("check", 0, 9) == "same"  # as long as it is open
+        assert borrower.ask("return", 0) == "0"
+        borrower.end()
+        until(lambda: node.admin.tenant_row(tenant.tenant).guests == 0)
+        row = node.admin.tenant_row(tenant.tenant)
+        assert (row.allocated, row.credit, row.residual) == (0, 0, 0), row
+
+
+def test_tenants_of_one_user_share_memory_whether_theirs_moves_or_not():
+    with Node() as node:
+        moving, plain, other = node.loads("auto", "off", "auto")
+        handle = moving.take(0)
+        assert plain.ask("borrow", 1, handle, SIZE) == "0" and plain.ask("check", 1, 1) == "same"
+        handle = plain.take(2)
+        for load in moving, other:
+            assert load.ask("borrow", 2, handle, SIZE) == "0" and load.ask("check", 2, 3) == "same"
+        for load in moving, plain, other:
+            load.end()
+
+
+def test_memory_is_lent_and_stays_lent_over_a_daemon_that_is_killed():
+    with Node() as node:
+        lender, borrower, late = node.loads("auto", "auto", "auto")
+        handles = [lender.take(i) for i in range(2)]
+        assert borrower.ask("borrow", 0, handles[0], SIZE) == "0"
+        for _ in range(3):
+            node.meted.kill()
+            node.meted.start()
+            # Whoever is back first waits for the other.
+            assert borrower.ask("borrow", 1, handles[1], SIZE) == "0"
+            assert borrower.ask("check", 0, 1) == "same" and borrower.ask("check", 1, 2) == "same"
+            assert borrower.ask("return", 1) == "0"
+        assert late.ask("borrow", 0, handles[0], SIZE) == "0"
+        assert (found := late.ask("check", 0, 1)) == "same", found
+        os.kill(lender.process.pid, signal.SIGKILL)
+        lender.process.wait()
+        assert late.ask("check", 0, 1) == "same"
+        assert late.ask("borrow", 1, handles[1], SIZE) == "205"
+        late.end()
+        borrower.end()
+        node.admin = Admin(node.meted.place)
+
+
+def test_a_name_that_nobody_has_is_refused_and_a_borrower_gets_no_other_line():
+    with Node() as node:
+        guest = Guest(node.tenant.socket)
+        guest.state(0)
+        guest.ask("lend", name=bytes(16))
+        guest.ask("lend", name=b"y" * 16)
+        for name in (bytes(16), b"x" * 16):
+            try:
+                guest.ask("borrow", name=name, area=1)
+                raise AssertionError("somebody lends")
+            except Refused as refused:
+                assert refused.code == 6, refused
+        assert guest.ask("borrow", name=b"y" * 16, area=7).kind == "line"
+        assert guest.hear("line").area == 7 and len(guest.fds) == 4
+        guest.close()
+
+
+run(globals())
