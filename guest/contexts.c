@@ -96,6 +96,21 @@ int contexts_device(CUcontext context)
 	return word && CONTEXT_OF(word) == context ? DEVICE_OF(word) : -2;
 }
 
+CUcontext contexts_some(int device)
+{
+	each_chunk(chunk)
+	{
+		for (unsigned i = 0; i < places_of(chunk); i++) {
+			uint64_t word =
+				atomic_load_explicit(&chunk->place[i].known, memory_order_acquire);
+
+			if (word && DEVICE_OF(word) == device)
+				return CONTEXT_OF(word);
+		}
+	}
+	return NULL;
+}
+
 static void *map(size_t bytes)
 {
 	int saved = errno;

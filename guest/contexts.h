@@ -24,6 +24,9 @@ void contexts_gone(void);
 /* The device of a context, or -2 where it is not known. */
 int contexts_device(CUcontext context);
 
+/* A context of the device that is not about to be destroyed, or NULL. Takes no lock. */
+CUcontext contexts_some(int device);
+
 /* Adds a stream that does not synchronise with the legacy stream. false: there is no memory to
  * record it, and so no way to know when its work is complete. */
 must_check bool contexts_stream_add(CUstream stream);

@@ -48,6 +48,10 @@ must_check bool movable_open_context(void);
 bool movable_obeys(void);
 bool movable_leaves_more(void);
 
+/* Before anything leaves: can devices other than the GPU reach this process's memory? Then nothing
+ * of it moves from now on. */
+must_check bool movable_found_reached(void);
+
 /* A claimed block does not leave; `flew`: its copy had begun. */
 void movable_stays(struct movable_block *block, bool flew);
 

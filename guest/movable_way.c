@@ -21,34 +21,6 @@ enum {
 	FAILURES = 3,
 };
 
-/* ---- the driver's part ----------------------------------------------------------------------- */
-
-static CUmemLocation location(void)
-{
-	return (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, movable_.ordinal};
-}
-
-CUresult movable_access(uint64_t address, uint64_t bytes)
-{
-	CUmemAccessDesc access = {location(), CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-
-	return memory_driver(real(cuMemSetAccess)(address, bytes, &access, 1));
-}
-
-/* A mapping needs no handle. */
-CUresult movable_back(uint64_t address, uint64_t bytes)
-{
-	CUmemAllocationProp about = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = location()};
-	CUmemGenericAllocationHandle handle;
-	CUresult r = memory_driver(real(cuMemCreate)(&handle, bytes, &about, 0));
-
-	if (r != CUDA_SUCCESS)
-		return r;
-	r = memory_driver(real(cuMemMap)(address, bytes, 0, handle, 0));
-	best_effort(memory_driver(real(cuMemRelease)(handle)));
-	return r;
-}
-
 /* ---- choosing -------------------------------------------------------------------------------- */
 
 /* With the lock held: are the current orders to be followed? */
@@ -71,7 +43,9 @@ static struct movable_block *block_that_leaves(void)
 	for (size_t i = movable_.areas.count; i > 0; i--) {
 		struct movable_area *area = movable_area_at(i - 1);
 
-		for (uint32_t b = 0; b < area->count && !area->why; b++) {
+		if (area->why || area->own.held)
+			continue;
+		for (uint32_t b = 0; b < area->count; b++) {
 			if (area->block[b].where != MOVABLE_HERE)
 				continue;
 			if (area->block[b].segment.memory)
@@ -95,7 +69,7 @@ static struct movable_block *block_that_enters(void)
 	for (size_t i = 0; i < movable_.areas.count; i++) {
 		struct movable_area *area = movable_area_at(i);
 
-		for (uint32_t b = 0; b < area->count; b++)
+		for (uint32_t b = 0; b < area->count && !area->own.held; b++)
 			if (area->block[b].where == MOVABLE_OUT && area->block[b].bytes <= room)
 				return &area->block[b];
 	}
@@ -244,7 +218,7 @@ bool movable_begin_out(void)
 	bool still;
 	int r;
 
-	if (movable_mover.out.count == MOVER_DEPTH)
+	if (movable_mover.out.count == MOVER_DEPTH || movable_found_reached())
 		return false;
 	futex_lock_take(&movable_.lock);
 	if (movable_leaves_more())
@@ -284,7 +258,7 @@ static void has_left(struct movable_block *block, bool copied)
 	CUresult r;
 
 	moves_begin();
-	r = memory_driver(real(cuMemUnmap)(block->address, block->bytes));
+	r = movable_unback(block);
 	if (r != CUDA_SUCCESS) {
 		moves_end();
 		cannot_leave(block);
@@ -381,7 +355,7 @@ static void goes_back(struct movable_block *block, bool mapped)
 
 	moves_begin();
 	if (mapped)
-		best_effort(memory_driver(real(cuMemUnmap)(block->address, block->bytes)));
+		best_effort(movable_unback(block));
 	futex_lock_take(&movable_.lock);
 	count_in(block->bytes, -1);
 	block->where = MOVABLE_OUT;
@@ -394,19 +368,6 @@ static void goes_back(struct movable_block *block, bool mapped)
 		say("memory cannot be copied back to the device: this program cannot go on");
 	movable_arrived();
 	movable_say();
-}
-
-static CUresult furnish(struct movable_block *block)
-{
-	CUresult r = movable_back(block->address, block->bytes);
-
-	if (r == CUDA_SUCCESS)
-		r = movable_access(block->address, block->bytes);
-	else
-		return r;
-	if (r != CUDA_SUCCESS)
-		best_effort(memory_driver(real(cuMemUnmap)(block->address, block->bytes)));
-	return r;
 }
 
 bool movable_begin_in(void)
@@ -429,7 +390,7 @@ bool movable_begin_in(void)
 	futex_lock_give(&movable_.lock);
 	if (!block)
 		return false;
-	r = furnish(block);
+	r = movable_furnish(block);
 	moves_count_ended();
 	if (r != CUDA_SUCCESS) {
 		goes_back(block, false);
