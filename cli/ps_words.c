@@ -196,7 +196,7 @@ static const char *unmovable(uint32_t why)
 		{WIRE_UNMOVABLE_DEVICES, "the tenant has several devices"},
 		{WIRE_UNMOVABLE_DRIVER, "the driver cannot map memory"},
 		{WIRE_UNMOVABLE_FAILED, "a copy of it failed"},
-		{WIRE_UNMOVABLE_PROCESS, "of what the program has loaded"},
+		{WIRE_UNMOVABLE_PROCESS, "of what the program has loaded or opened"},
 		{WIRE_UNMOVABLE_SHARED, "it is shared with other processes"},
 		{WIRE_UNMOVABLE_OWN, "the program maps it itself"},
 		{WIRE_UNMOVABLE_POOL, "it is a pool's"},

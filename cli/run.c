@@ -104,12 +104,13 @@ static bool has_empty_part(const char *list)
 
 /* The value of a field. A program without a limit may have all that it asks for: its memory moves
  * if others also need the room (decision 91). Who states a limit has divided the device, and need
- * not move. */
+ * not move; who would rather wait for room does. */
 static const char *field_value(const struct cli_line *line, const char *field)
 {
 	const char *value = cli_value(line, field);
 
-	if (!value && strcmp(field, "swap") == 0 && !cli_value(line, "memory"))
+	if (!value && strcmp(field, "swap") == 0 && !cli_value(line, "memory") &&
+	    !cli_value(line, "wait"))
 		return "auto";
 	return value;
 }

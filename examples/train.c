@@ -2,7 +2,8 @@
 /*
  * A training loop: two layers, forward, backward, update, on points of a known function. The
  * checksum is that of all weights: one lost or doubled step changes it. The loss must fall. With
- * stdin=1 it waits for a line of input half way, and before it gives its ballast back.
+ * stdin=1 it waits for a line of input half way, and before it gives its ballast back; with
+ * segments=1 it maps its memory itself, as PyTorch's expandable segments do.
  */
 #include "examples/network.h"
 
@@ -64,7 +65,7 @@ static void check_ballast(struct workload *w, CUdeviceptr ballast, size_t bytes)
 
 int main(int argc, char **argv)
 {
-	static const char *const settings[] = {"steps", "ballast", "stdin", NULL};
+	static const char *const settings[] = {"steps", "ballast", "stdin", "segments", NULL};
 	unsigned steps = (unsigned)workload_setting(argc, argv, "steps", 60);
 	size_t ballast_bytes = workload_setting(argc, argv, "ballast", 0);
 	bool by_stdin = workload_setting(argc, argv, "stdin", 0) != 0;
@@ -75,6 +76,7 @@ int main(int argc, char **argv)
 	float first_loss = 0, last_loss;
 
 	workload_begin(&w, "train", network_ptx, argc, argv, settings);
+	w.segments = workload_setting(argc, argv, "segments", 0) != 0;
 	network_init(&w, &network);
 	if (ballast_bytes) {
 		ballast = workload_alloc(&w, ballast_bytes);

@@ -124,11 +124,57 @@ int workload_end(struct workload *w, const char *format, ...)
 	return fflush(stdout) == 0 ? 0 : 1;
 }
 
+/* As PyTorch's expandable segments have it: pieces are mapped one behind the other, and opened
+ * together. */
+enum {
+	SMALL_PIECE = 2 << 20,
+	LARGE_PIECE = 20 << 20,
+};
+
+static size_t segment_bytes(size_t bytes, size_t *ret_piece)
+{
+	*ret_piece = bytes < LARGE_PIECE ? SMALL_PIECE : LARGE_PIECE;
+	return (bytes + *ret_piece - 1) / *ret_piece * *ret_piece;
+}
+
+static CUdeviceptr segment_new(struct workload *w, size_t bytes)
+{
+	CUmemAllocationProp about = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				     .requestedHandleTypes =
+					     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+				     .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUmemAccessDesc access = {about.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemGenericAllocationHandle handle;
+	size_t piece, whole = segment_bytes(bytes, &piece);
+	CUdeviceptr base;
+
+	workload_try(w, w->cuMemAddressReserve(&base, whole, 0, 0, 0));
+	for (size_t at = 0; at < whole; at += piece) {
+		workload_try(w, w->cuMemCreate(&handle, piece, &about, 0));
+		workload_try(w, w->cuMemMap(base + at, piece, 0, handle, 0));
+		workload_try(w, w->cuMemRelease(handle));
+	}
+	workload_try(w, w->cuMemSetAccess(base, whole, &access, 1));
+	return base;
+}
+
+static void segment_free(struct workload *w, CUdeviceptr base, size_t bytes)
+{
+	size_t piece, whole = segment_bytes(bytes, &piece);
+
+	workload_try(w, w->cuCtxSynchronize());
+	workload_try(w, w->cuMemUnmap(base, whole));
+	workload_try(w, w->cuMemAddressFree(base, whole));
+}
+
 CUdeviceptr workload_alloc(struct workload *w, size_t bytes)
 {
 	CUdeviceptr pointer;
 
-	workload_try(w, w->cuMemAlloc_v2(&pointer, bytes));
+	if (w->segments)
+		pointer = segment_new(w, bytes);
+	else
+		workload_try(w, w->cuMemAlloc_v2(&pointer, bytes));
 	w->held_bytes += bytes;
 	if (w->held_bytes > w->peak_bytes)
 		w->peak_bytes = w->held_bytes;
@@ -137,7 +183,10 @@ CUdeviceptr workload_alloc(struct workload *w, size_t bytes)
 
 void workload_free(struct workload *w, CUdeviceptr pointer, size_t bytes)
 {
-	workload_try(w, w->cuMemFree_v2(pointer));
+	if (w->segments)
+		segment_free(w, pointer, bytes);
+	else
+		workload_try(w, w->cuMemFree_v2(pointer));
 	w->held_bytes -= bytes;
 }
 

@@ -24,6 +24,7 @@ struct workload {
 	CUmodule module;
 	uint64_t random; /* state of workload_random() */
 	uint64_t checksum;
+	bool segments; /* workload_alloc() maps physical memory instead of cuMemAlloc() */
 	size_t held_bytes, peak_bytes; /* what workload_alloc() holds, and held at most */
 #define DRIVER(symbol) __typeof__(&symbol) symbol;
 #include "examples/driver.def"

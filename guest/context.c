@@ -357,6 +357,9 @@ static CUresult release(CUdevice device, CUresult (*driver)(CUdevice_v1 device))
 	CUresult r;
 
 	moves_begin();
+	/* Whether it is the last release only the driver knows: the context ends in it. */
+	if (context)
+		contexts_still(context);
 	r = driver(device);
 	current_changed();
 	if (r == CUDA_SUCCESS && context && !primary_active(device)) {
@@ -364,6 +367,8 @@ static CUresult release(CUdevice device, CUresult (*driver)(CUdevice_v1 device))
 		contexts_gone();
 		gone((uint64_t)(uintptr_t)context, index);
 	}
+	if (context)
+		contexts_gone();
 	moves_end();
 	return r;
 }

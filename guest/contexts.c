@@ -96,6 +96,21 @@ int contexts_device(CUcontext context)
 	return word && CONTEXT_OF(word) == context ? DEVICE_OF(word) : -2;
 }
 
+CUcontext contexts_some(int device)
+{
+	each_chunk(chunk)
+	{
+		for (unsigned i = 0; i < places_of(chunk); i++) {
+			uint64_t word =
+				atomic_load_explicit(&chunk->place[i].known, memory_order_acquire);
+
+			if (word && DEVICE_OF(word) == device)
+				return CONTEXT_OF(word);
+		}
+	}
+	return NULL;
+}
+
 static void *map(size_t bytes)
 {
 	int saved = errno;
@@ -177,6 +192,15 @@ static void wait_for_agent(CUcontext context)
 		futex_wait(&contexts.waited_for, word, 100, FUTEX_PRIVATE_FLAG);
 		futex_lock_take(&contexts.lock);
 	}
+}
+
+void contexts_still(CUcontext context)
+{
+	atomic_fetch_add(&contexts.leaving, 1);
+	movable_context_leaves(context);
+	futex_lock_take(&contexts.lock);
+	wait_for_agent(context);
+	futex_lock_give(&contexts.lock);
 }
 
 void contexts_leave(CUcontext context)
@@ -384,9 +408,11 @@ static int context_busy(struct place *place, bool capturing)
 
 int contexts_drain_step(int device, bool capturing)
 {
-	int busy = 0;
+	int busy;
 
 	futex_lock_take(&contexts.lock);
+	/* A context that may be ending is not looked into: contexts_still(). */
+	busy = atomic_load(&contexts.leaving) != 0;
 	each_chunk(chunk)
 	{
 		for (unsigned i = 0; i < places_of(chunk) && !busy; i++)

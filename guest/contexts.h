@@ -21,8 +21,15 @@ void contexts_add(CUcontext context, int device);
 void contexts_leave(CUcontext context);
 void contexts_gone(void);
 
+/* The same, where only the driver knows whether the context will be destroyed: it stays in the
+ * table. The mover works in none until contexts_gone(). */
+void contexts_still(CUcontext context);
+
 /* The device of a context, or -2 where it is not known. */
 int contexts_device(CUcontext context);
+
+/* A context of the device that is not about to be destroyed, or NULL. Takes no lock. */
+CUcontext contexts_some(int device);
 
 /* Adds a stream that does not synchronise with the legacy stream. false: there is no memory to
  * record it, and so no way to know when its work is complete. */

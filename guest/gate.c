@@ -256,6 +256,19 @@ static uint32_t pass_residency(struct presence_slot *slot)
 	return 0;
 }
 
+bool gate_await_residency(void)
+{
+	uint32_t value = __atomic_load_n(&guest_not_resident, __ATOMIC_SEQ_CST);
+
+	if (value == 0)
+		return false;
+	count_waiting(-1, 1);
+	turns_stir(-1);
+	futex_wait(&guest_not_resident, value, GATE_MS, FUTEX_PRIVATE_FLAG);
+	count_waiting(-1, -1ull);
+	return true;
+}
+
 uint32_t presence_slow(struct presence_slot *slot, unsigned index, const uint64_t *registers,
 		       const uint64_t *stack)
 {

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/macros.h"
@@ -16,6 +17,10 @@ must_check uint32_t gate_wait(int device);
 /* The same, for a submitting call with its slot taken, between two parts of its work. Meanwhile
  * a close does not wait for this thread. */
 must_check uint32_t gate_pause(int device);
+
+/* For a hook that takes no slot and holds no lock: waits a while for memory that is in the store,
+ * and reports that it is wanted. false: there is none. */
+bool gate_await_residency(void);
 
 /* How often threads have waited at a gate so far, on all devices. */
 must_check uint64_t gate_waits(void);

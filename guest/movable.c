@@ -138,7 +138,7 @@ static uint64_t unback(struct movable_area *area, uint32_t count)
 
 		if (block->where != MOVABLE_HERE)
 			continue;
-		best_effort(memory_driver(real(cuMemUnmap)(block->address, block->bytes)));
+		best_effort(movable_unback(block));
 		bytes += block->bytes;
 	}
 	return bytes;
@@ -156,7 +156,7 @@ static CUresult furnish(struct movable_area *area)
 		return r;
 	movable_area_place(area, base);
 	while (r == CUDA_SUCCESS && backed < area->count) {
-		r = movable_back(area->block[backed].address, area->block[backed].bytes);
+		r = movable_back(&area->block[backed]);
 		backed += r == CUDA_SUCCESS;
 	}
 	if (r == CUDA_SUCCESS)
@@ -176,7 +176,7 @@ static uint64_t row_of(uint64_t width)
 }
 
 /* With the lock held. */
-static int add(struct movable_area *area)
+int movable_add(struct movable_area *area)
 {
 	if (ranges_add(&movable_.areas, area->base, area->bytes, (uint64_t)(uintptr_t)area) < 0)
 		return -ENOMEM;
@@ -187,23 +187,18 @@ static int add(struct movable_area *area)
 	return 0;
 }
 
-/* When memory was charged. */
-struct charged {
-	uint32_t connection, recalls;
-};
-
-static struct charged charged_now(void)
+struct movable_charged movable_charged_now(void)
 {
-	return (struct charged){link_connection(), credit_recalls()};
+	return (struct movable_charged){link_connection(), credit_recalls()};
 }
 
 /* Memory that the previous daemon granted is missing from the inventory that this one got, if it
  * was created in between. Likewise, if a recall was answered in between, the daemon has seen memory
  * that is granted and not movable, and takes it for plain. Any message makes it look at the own
  * page. */
-static void tell_of(struct charged then)
+void movable_tell_of(struct movable_charged then)
 {
-	struct charged now = charged_now();
+	struct movable_charged now = movable_charged_now();
 
 	if (then.connection == now.connection && then.recalls == now.recalls && !(now.recalls & 1))
 		return;
@@ -214,7 +209,7 @@ static void tell_of(struct charged then)
 }
 
 /* Undoes an area that is charged and created, but not known to anybody. */
-static void unmake(struct movable_area *area, int device)
+void movable_unmake(struct movable_area *area, int device)
 {
 	uint64_t bytes = unback(area, area->count);
 
@@ -240,8 +235,8 @@ static CUresult furnish_in_time(struct movable_area *area, int device)
 }
 
 /* Creates an area, charged and furnished. NULL: failed, see *ret_why. */
-static struct movable_area *make(const struct memory_place *place, uint64_t bytes, bool slab,
-				 CUresult *ret_why)
+struct movable_area *movable_make(const struct memory_place *place, uint64_t bytes, bool slab,
+				  const CUmemAllocationProp *own, CUresult *ret_why)
 {
 	struct movable_area *area;
 
@@ -249,6 +244,8 @@ static struct movable_area *make(const struct memory_place *place, uint64_t byte
 	if (*ret_why != CUDA_SUCCESS)
 		return NULL;
 	area = movable_area_new(bytes, movable_.chunk, slab);
+	if (area && own)
+		area->own = (struct movable_own){.is = true, .about = *own};
 	*ret_why = area ? furnish_in_time(area, place->device) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (*ret_why == CUDA_SUCCESS) {
 		area->owner = (uint64_t)(uintptr_t)place->context;
@@ -298,7 +295,7 @@ static CUresult allocate_piece(const struct memory_place *place, uint64_t bytes,
 			       uint64_t *ret_address)
 {
 	uint64_t owner = (uint64_t)(uintptr_t)place->context;
-	struct charged then = charged_now();
+	struct movable_charged then = movable_charged_now();
 	struct movable_area *area;
 	CUresult r;
 	int unit;
@@ -306,43 +303,43 @@ static CUresult allocate_piece(const struct memory_place *place, uint64_t bytes,
 	*ret_address = take_piece(owner, bytes);
 	if (*ret_address)
 		return CUDA_SUCCESS;
-	area = make(place, BLOCKS_BYTES, true, &r);
+	area = movable_make(place, BLOCKS_BYTES, true, NULL, &r);
 	if (!area)
 		return r;
 	futex_lock_take(&movable_.lock);
 	unit = movable_piece_take(area->slab, bytes, (uint32_t)++movable_.next_id);
-	r = unit >= 0 && add(area) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	r = unit >= 0 && movable_add(area) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 	if (r == CUDA_SUCCESS)
 		movable_.recent = area;
 	futex_lock_give(&movable_.lock);
-	tell_of(then);
+	movable_tell_of(then);
 	if (r == CUDA_SUCCESS)
 		*ret_address = area->base + (uint64_t)unit * BLOCKS_UNIT;
 	else
-		unmake(area, place->device);
+		movable_unmake(area, place->device);
 	return r;
 }
 
 static CUresult allocate_large(const struct memory_place *place, uint64_t bytes,
 			       uint64_t *ret_address)
 {
-	struct charged then = charged_now();
+	struct movable_charged then = movable_charged_now();
 	struct movable_area *area;
 	CUresult r;
 
-	area = make(place, memory_round(bytes), false, &r);
+	area = movable_make(place, memory_round(bytes), false, NULL, &r);
 	if (!area)
 		return r;
 	area->asked = bytes;
 	futex_lock_take(&movable_.lock);
-	if (add(area) < 0)
+	if (movable_add(area) < 0)
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	futex_lock_give(&movable_.lock);
-	tell_of(then);
+	movable_tell_of(then);
 	if (r == CUDA_SUCCESS)
 		*ret_address = area->base;
 	else
-		unmake(area, place->device);
+		movable_unmake(area, place->device);
 	return r;
 }
 
@@ -405,9 +402,8 @@ static bool travels(const struct movable_area *area)
 	return false;
 }
 
-/* With the lock held; released while waiting. Waits until the mover is done with the whole area.
- * The area has left the table, or stays because of the waiting thread. */
-static void wait_for_arrival(const struct movable_area *area)
+/* The area has left the table, or stays because of the waiting thread. */
+void movable_wait_for_arrival(const struct movable_area *area)
 {
 	while (travels(area)) {
 		uint32_t seen = atomic_load(&movable_.arrivals);
@@ -446,10 +442,10 @@ static void count_out(const struct movable_area *area)
 void movable_dissolve(struct movable_area *area)
 {
 	uint64_t base = area->base, bytes = area->bytes, here;
-	bool filled = false;
+	bool filled = false, outgoing = area->own.outgoing;
 
 	futex_lock_take(&movable_.lock);
-	wait_for_arrival(area);
+	movable_wait_for_arrival(area);
 	count_out(area);
 	futex_lock_give(&movable_.lock);
 	here = unback(area, area->count);
@@ -466,15 +462,10 @@ void movable_dissolve(struct movable_area *area)
 	}
 	if (here < bytes || filled)
 		movable_kick();
-	credit_give(movable_.device, here);
-}
-
-/* With the lock held. NULL: not ours. */
-static struct movable_area *around(uint64_t address)
-{
-	const struct range *range = ranges_find(&movable_.areas, address);
-
-	return range ? movable_area_of(range) : NULL;
+	if (outgoing)
+		credit_adrift(movable_.device, (int64_t)here);
+	else
+		credit_give(movable_.device, here);
 }
 
 static CUresult free_at(uint64_t address)
@@ -482,7 +473,7 @@ static CUresult free_at(uint64_t address)
 	struct movable_area *area, *ended = NULL;
 
 	futex_lock_take(&movable_.lock);
-	area = around(address);
+	area = movable_around(address);
 	if (area && area->slab)
 		best_effort(movable_piece_give(area->slab,
 					       (uint32_t)((address - area->base) / BLOCKS_UNIT)));
@@ -563,66 +554,12 @@ CUresult movable_free(const struct pointer *entry)
 	return free_at(entry->address);
 }
 
-/* ---- what is asked of it --------------------------------------------------------------------- */
-
-bool movable_look(uint64_t address, struct movable_seen *ret_seen)
-{
-	struct movable_area *area;
-	bool found;
-
-	if (likely(atomic_load_explicit(&movable_.open, memory_order_relaxed) == 0))
-		return false;
-	futex_lock_take(&movable_.lock);
-	area = around(address);
-	found = area && movable_area_look(area, address, ret_seen);
-	futex_lock_give(&movable_.lock);
-	return found;
-}
-
-static bool is_here(const struct movable_area *area)
-{
-	for (uint32_t i = 0; i < area->count; i++)
-		if (area->block[i].where != MOVABLE_HERE)
-			return false;
-	return true;
-}
-
-bool movable_pin(uint64_t address, uint32_t why)
-{
-	struct movable_area *area;
-
-	if (atomic_load(&movable_.open) == 0)
-		return false;
-	futex_lock_take(&movable_.lock);
-	while ((area = around(address)) && !is_here(area)) {
-		uint32_t seen = atomic_load(&movable_.arrivals);
-
-		futex_lock_give(&movable_.lock);
-		futex_wait(&movable_.arrivals, seen, MOVABLE_LOOK_MS, FUTEX_PRIVATE_FLAG);
-		futex_lock_take(&movable_.lock);
-	}
-	if (area && !area->why) {
-		movable_.resident -= area->bytes;
-		/* Or meted would still count on it. */
-		movable_.done.failed++;
-		movable_.unsaid = true;
-	}
-	if (area) {
-		area->why |= why;
-		atomic_fetch_or(&movable_.why, why);
-		movable_show();
-	}
-	futex_lock_give(&movable_.lock);
-	if (area)
-		movable_kick();
-	return area != NULL;
-}
-
 /* ---- fork() ---------------------------------------------------------------------------------- */
 
 void movable_forget(void)
 {
 	ranges_forget(&movable_.areas);
+	ranges_forget(&movable_.aliases);
 	pointers_forget(&late);
 	movable_store_close();
 	memset(&movable_, 0, sizeof(movable_));

@@ -48,6 +48,16 @@ bool movable_suits_rdma(void);
  * back. false: it is not ours. `why` is of enum wire_unmovable. */
 bool movable_pin(uint64_t address, uint32_t why);
 
+/* The same of all memory in the range. */
+bool movable_pin_range(uint64_t address, uint64_t bytes, uint32_t why);
+
+/* Has the program mapped it there, of its own handles? */
+must_check bool movable_maps(uint64_t address);
+
+/* Waits until the memory around the address is on the device, if it is ours: for calls that the
+ * driver cannot answer while it is not. false: it is not ours. */
+bool movable_await_at(uint64_t address);
+
 /* Reports that memory of that kind, which does not move, is held: for people. */
 void movable_why(uint32_t why);
 

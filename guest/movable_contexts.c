@@ -19,7 +19,7 @@ void movable_rename(uint64_t owner, uint64_t now)
 	borrow_rename(owner, now);
 	futex_lock_take(&movable_.lock);
 	for (size_t i = 0; i < movable_.areas.count; i++)
-		if (movable_area_at(i)->owner == owner)
+		if (movable_area_at(i)->owner == owner && !movable_area_at(i)->own.is)
 			movable_area_at(i)->owner = now;
 	futex_lock_give(&movable_.lock);
 }
@@ -30,7 +30,7 @@ static struct movable_area *take_owned(uint64_t owner)
 
 	futex_lock_take(&movable_.lock);
 	for (size_t i = 0; i < movable_.areas.count && !area; i++)
-		if (movable_area_at(i)->owner == owner)
+		if (movable_area_at(i)->owner == owner && !movable_area_at(i)->own.is)
 			area = movable_area_at(i);
 	if (area)
 		movable_leave_table(area);

@@ -44,11 +44,10 @@ static bool names_one(const char *text)
 }
 
 /* The kernel's list, not the loader's, whose lock a thread may hold that waits for us. */
-uint32_t movable_unfit_now(void)
+static bool has_one_loaded(void)
 {
 	char text[NAME_MOST + PART + 1];
-	int saved = errno,
-	    fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
 	size_t kept = 0;
 	bool found = false;
 	long n;
@@ -63,6 +62,58 @@ uint32_t movable_unfit_now(void)
 	}
 	if (fd >= 0)
 		close(fd);
+	return found;
+}
+
+/* ---- what is open ---------------------------------------------------------------------------- */
+
+struct entry { /* of getdents64() */
+	uint64_t inode;
+	int64_t next;
+	uint16_t bytes;
+	uint8_t type;
+	char name[];
+};
+
+static bool leads_there(int folder, const char *name)
+{
+	char target[256];
+	long n = syscall(SYS_readlinkat, folder, name, target, sizeof(target) - 1);
+
+	if (n <= 0)
+		return false;
+	target[n] = '\0';
+	return strstr(target, "/dev/infiniband/") != NULL;
+}
+
+/* Network adapters reach memory at physical addresses, once it was registered with them (GPUDirect
+ * RDMA). Registrations pass us by; but who registers has one of /dev/infiniband open. */
+static bool has_adapter_open(void)
+{
+	long folder = syscall(SYS_openat, AT_FDCWD, "/proc/self/fd",
+			      O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	bool found = false;
+	char block[2048] __attribute__((aligned(8)));
+	long n;
+
+	if (folder < 0)
+		return false;
+	while (!found && (n = syscall(SYS_getdents64, folder, block, sizeof(block))) > 0)
+		for (long at = 0; at < n && !found;) {
+			const struct entry *entry = (const struct entry *)&block[at];
+
+			found = leads_there((int)folder, entry->name);
+			at += entry->bytes;
+		}
+	syscall(SYS_close, folder);
+	return found;
+}
+
+uint32_t movable_unfit_now(void)
+{
+	int saved = errno;
+	bool found = has_one_loaded() || has_adapter_open();
+
 	errno = saved;
 	return found ? WIRE_UNMOVABLE_PROCESS : 0;
 }

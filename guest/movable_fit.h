@@ -11,8 +11,9 @@
 /* Enum wire_unmovable of a process that is to allocate plainly; 0: its memory may move. */
 uint32_t movable_unfit(CUdevice ordinal);
 
-/* WIRE_UNMOVABLE_PROCESS if a library is loaded by which something reaches memory that no gate
- * holds back: an encoder, a network card. 0: none is. Takes none of the loader's locks. */
+/* WIRE_UNMOVABLE_PROCESS if something can reach memory that no gate holds back: a library of an
+ * encoder is loaded, or a network adapter is open. 0: nothing can. Takes none of the loader's
+ * locks. */
 uint32_t movable_unfit_now(void);
 
 /* What blocks are to be created as: what the device supports so that other processes, and network

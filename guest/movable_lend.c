@@ -91,14 +91,6 @@ static bool invent_name(void)
 	return invented;
 }
 
-/* With the lock held. */
-static struct movable_area *area_around(uint64_t address)
-{
-	const struct range *range = ranges_find(&movable_.areas, address);
-
-	return range ? movable_area_of(range) : NULL;
-}
-
 CUresult lend_name(uint64_t address, CUipcMemHandle_v1 *ret_handle)
 {
 	struct lend_handle handle = {.reserved = 0};
@@ -115,7 +107,7 @@ CUresult lend_name(uint64_t address, CUipcMemHandle_v1 *ret_handle)
 	if (!movable_pin(address, WIRE_UNMOVABLE_SHARED))
 		return CUDA_ERROR_INVALID_VALUE;
 	futex_lock_take(&movable_.lock);
-	area = area_around(address);
+	area = movable_around(address);
 	found = area && movable_area_look(area, address, &seen);
 	if (found) {
 		handle.area = area->id;

@@ -12,6 +12,7 @@
 #include "guest/amounts.h"
 #include "guest/capture.h"
 #include "guest/context.h"
+#include "guest/contexts.h"
 #include "guest/credit.h"
 #include "guest/link.h"
 #include "guest/movable_hash.h"
@@ -108,15 +109,16 @@ static bool stop_step(void)
 
 /* ---- a context to work in -------------------------------------------------------------------- */
 
-/* With the lock held: a context that has memory here and is not ending. */
+/* With the lock held: a context that has memory here and is not ending. What the program has
+ * created by cuMemCreate() belongs to no context: any will do. */
 static CUcontext some_context(void)
 {
 	if (atomic_load(&movable_.leaving))
 		return NULL;
 	for (size_t i = 0; i < movable_.areas.count; i++)
-		if (!(movable_area_at(i)->owner & BLOCKS_LEAVING))
+		if (movable_area_at(i)->owner && !(movable_area_at(i)->owner & BLOCKS_LEAVING))
 			return (CUcontext)(uintptr_t)movable_area_at(i)->owner;
-	return NULL;
+	return movable_.areas.count ? contexts_some(movable_.device) : NULL;
 }
 
 static CUresult open_way(struct way *way)
@@ -213,7 +215,7 @@ static struct movable_block *block_here(bool with)
 	for (size_t i = 0; i < movable_.areas.count; i++) {
 		struct movable_area *area = movable_area_at(i);
 
-		for (uint32_t b = 0; b < area->count; b++)
+		for (uint32_t b = 0; b < area->count && !area->own.held; b++)
 			if (area->block[b].where == MOVABLE_HERE &&
 			    (area->block[b].segment.memory != NULL) == with && (with || !area->why))
 				return &area->block[b];
@@ -221,13 +223,14 @@ static struct movable_block *block_here(bool with)
 	return NULL;
 }
 
-/* Claims a block, so that it is not freed meanwhile. */
-static struct movable_block *claim(bool with, bool due)
+/* Claims a block, so that it is not freed meanwhile: with a copy, if copies are to be given up; or
+ * without. */
+static struct movable_block *claim(bool with)
 {
 	struct movable_block *block = NULL;
 
 	futex_lock_take(&movable_.lock);
-	if (due && movable_obeys())
+	if (movable_obeys() && (!with || movable_.done.dropped < movable_.order.drop))
 		block = block_here(with);
 	if (block) {
 		block->where = MOVABLE_LEAVES;
@@ -244,7 +247,7 @@ static bool drop_step(void)
 	struct movable_block *block;
 	uint64_t bytes;
 
-	block = claim(true, movable_.done.dropped < movable_.order.drop);
+	block = claim(true);
 	if (!block)
 		return false;
 	futex_lock_take(&movable_.lock);
@@ -280,7 +283,7 @@ static bool prepare_step(void)
 
 	if (!wants_segments() || !movable_open_context())
 		return false;
-	block = claim(false, true);
+	block = claim(false);
 	if (!block)
 		return false;
 	r = movable_segment_get(block, movable_mover.era);

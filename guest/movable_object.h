@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The structures of memory that moves, for its own files: movable.c has what threads call,
- * movable_contexts.c what happens when contexts end, movable_move.c the mover, movable_store.c its
- * segments. No other file includes this.
+ * movable_own.c the same for what the program creates and maps itself, movable_look.c what is asked
+ * by address, movable_contexts.c what happens when contexts end, movable_back.c what is behind
+ * addresses, movable_move.c the mover, movable_store.c its segments. No other file includes this.
  */
 #pragma once
 
@@ -44,6 +45,7 @@ struct movable_object {
 
 	struct futex_lock lock;	     /* of what follows */
 	struct ranges areas;	     /* value: the area */
+	struct ranges aliases;	     /* what the program has mapped; value: the area */
 	struct movable_area *recent; /* slab */
 	struct movable_area *over;   /* freed, with segments that the mover gives back */
 	uint64_t next_id;
@@ -101,9 +103,43 @@ void movable_late_rename(uint64_t owner, uint64_t now);
 /* With the lock held: writes the own page. */
 void movable_show(void);
 
-/* Backs a block, or a whole area: creates and maps memory. CUDA_SUCCESS: usable. */
-must_check CUresult movable_back(uint64_t address, uint64_t bytes);
+/* Makes an area, charged and furnished; with `own` it is the program's, by cuMemCreate(). NULL:
+ * failed, see *ret_why. Then adds it to the table, with the lock held, or undoes it. */
+must_check struct movable_area *movable_make(const struct memory_place *place, uint64_t bytes,
+					     bool slab, const CUmemAllocationProp *own,
+					     CUresult *ret_why);
+must_check int movable_add(struct movable_area *area);
+void movable_unmake(struct movable_area *area, int device);
+
+/* When memory was charged; and to be called once it is in the table. */
+struct movable_charged {
+	uint32_t connection, recalls;
+};
+struct movable_charged movable_charged_now(void);
+void movable_tell_of(struct movable_charged then);
+
+/* With the lock held: what cuMemAlloc() has given out around the address. NULL: it is not ours. */
+struct movable_area *movable_around(uint64_t address);
+
+/* With the lock held; released while waiting. Waits until the mover is done with the whole area. */
+void movable_wait_for_arrival(const struct movable_area *area);
+
+/* With the lock held: is all of it on the device? */
+must_check bool movable_is_here(const struct movable_area *area);
+
+/* With the lock held: it stays from now on, where it is: on the device. */
+void movable_fix(struct movable_area *area, uint32_t why);
+
+/* Waits a while for memory to come back, and has the daemon know. No lock is held. */
+void movable_await(void);
+
+/* Creates a block's memory, and maps it where only the mover reaches it. CUDA_SUCCESS. */
+must_check CUresult movable_back(struct movable_block *block);
 must_check CUresult movable_access(uint64_t address, uint64_t bytes);
+
+/* The same, with access, and wherever the program has mapped it; and undoes all of it. */
+must_check CUresult movable_furnish(struct movable_block *block);
+must_check CUresult movable_unback(struct movable_block *block);
 
 /* ---- segments: the mover's ------------------------------------------------------------------- */
 

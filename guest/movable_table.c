@@ -145,8 +145,11 @@ bool movable_area_look(const struct movable_area *area, uint64_t address,
 	const struct movable_piece *piece;
 
 	if (!area->slab) {
-		*ret_seen = (struct movable_seen){area->base, area->asked, area->id << 32,
-						  area->owner, area->why};
+		*ret_seen = (struct movable_seen){.base = area->base,
+						  .bytes = area->asked,
+						  .id = area->id << 32,
+						  .owner = area->owner,
+						  .why = area->why};
 		return address - area->base < area->asked;
 	}
 	while (area->slab->piece[at].bytes == 0)
@@ -155,7 +158,66 @@ bool movable_area_look(const struct movable_area *area, uint64_t address,
 	piece = &area->slab->piece[at];
 	if (unit >= at + movable_units(piece->bytes))
 		return false;
-	*ret_seen = (struct movable_seen){area->base + at * BLOCKS_UNIT, piece->bytes,
-					  area->id << 32 | piece->id, area->owner, area->why};
+	*ret_seen = (struct movable_seen){.base = area->base + at * BLOCKS_UNIT,
+					  .bytes = piece->bytes,
+					  .id = area->id << 32 | piece->id,
+					  .owner = area->owner,
+					  .why = area->why};
+	return true;
+}
+
+struct movable_alias *movable_alias_add(struct movable_area *area, uint64_t address, uint64_t bytes)
+{
+	for (int i = 0; i < MOVABLE_ALIASES; i++) {
+		struct movable_alias *alias = &area->own.alias[i];
+
+		if (alias->bytes == 0) {
+			*alias = (struct movable_alias){.address = address,
+							.bytes = bytes,
+							.range = address,
+							.range_bytes = bytes};
+			return alias;
+		}
+	}
+	return NULL;
+}
+
+struct movable_alias *movable_alias_at(struct movable_area *area, uint64_t address)
+{
+	for (int i = 0; i < MOVABLE_ALIASES; i++)
+		if (address - area->own.alias[i].address < area->own.alias[i].bytes)
+			return &area->own.alias[i];
+	return NULL;
+}
+
+bool movable_alias_part(const struct movable_alias *alias, const struct movable_block *block,
+			uint64_t *ret_address, uint64_t *ret_bytes)
+{
+	uint64_t at = block->address - block->area->base;
+
+	if (at >= alias->bytes)
+		return false;
+	*ret_address = alias->address + at;
+	*ret_bytes = alias->bytes - at < block->bytes ? alias->bytes - at : block->bytes;
+	return true;
+}
+
+bool movable_alias_look(struct movable_area *area, uint64_t address, struct movable_seen *ret_seen)
+{
+	const struct movable_alias *alias = movable_alias_at(area, address);
+
+	if (!alias)
+		return false;
+	*ret_seen = (struct movable_seen){
+		.base = alias->address,
+		.bytes = alias->bytes,
+		.id = alias->id << 32,
+		.why = area->why,
+		.mapped = true,
+		.exportable = area->own.about.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE,
+		.rdma = area->own.about.allocFlags.gpuDirectRDMACapable != 0,
+		.access = alias->access,
+		.range = alias->range,
+		.range_bytes = alias->range_bytes};
 	return true;
 }

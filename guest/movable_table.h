@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The records of memory that moves: areas, whose addresses stay, the blocks behind them, and the
- * pieces of an area that small allocations have. It knows nothing of the driver and does not lock:
- * guest/movable.h does both. Its memory comes from mmap(); errno is kept.
+ * pieces of an area that small allocations have. An area may also be what the program has created
+ * by cuMemCreate(): then the program maps it where it likes, and each mapping is an alias. It does
+ * not call the driver and does not lock: guest/movable.h does both. Its memory comes from mmap();
+ * errno is kept.
  */
 #pragma once
 
@@ -10,11 +12,13 @@
 #include <stdint.h>
 
 #include "base/macros.h"
+#include "cuda/types.h"
 #include "guest/blocks.h"
 
 enum {
 	MOVABLE_UNITS = BLOCKS_BYTES / BLOCKS_UNIT,
 	MOVABLE_WORDS = MOVABLE_UNITS / 64,
+	MOVABLE_ALIASES = 8, /* of one area that can move */
 };
 
 /* Where a block's bytes are. On the way the block belongs to the mover alone. */
@@ -41,7 +45,25 @@ struct movable_block {
 	enum movable_where where;
 	uint32_t failures; /* of copying it in */
 	struct movable_area *area;
+	CUmemGenericAllocationHandle handle; /* the driver's; 0: it is not kept, or not there */
 	struct movable_segment segment;
+};
+
+/* Where the program has mapped an area, or the beginning of it. */
+struct movable_alias {
+	uint64_t address, bytes; /* 0 bytes: unused */
+	uint64_t id;
+	uint64_t range, range_bytes; /* of CU_POINTER_ATTRIBUTE_RANGE_* */
+	CUmemAccess_flags access;
+};
+
+/* Of an area that the program has created. */
+struct movable_own {
+	bool is;
+	bool outgoing; /* exported */
+	uint32_t held; /* by threads that change its mappings: no block begins to move */
+	CUmemAllocationProp about;
+	struct movable_alias alias[MOVABLE_ALIASES];
 };
 
 /* A small allocation. */
@@ -64,8 +86,8 @@ struct movable_area {
 	uint64_t id;
 	uint32_t why; /* enum wire_unmovable; 0: it can move */
 	uint32_t count;
-	uint32_t leavers;	   /* threads that are about to free pieces of it */
-	uint64_t mapped_bytes;	   /* of this record */
+	uint64_t mapped_bytes; /* of this record */
+	struct movable_own own;
 	struct movable_slab *slab; /* NULL: one allocation */
 	struct movable_area *next; /* list of those that are over */
 	struct movable_block block[];
@@ -75,6 +97,10 @@ struct movable_area {
 struct movable_seen {
 	uint64_t base, bytes, id, owner;
 	uint32_t why;
+	/* Of memory that the program has mapped: */
+	bool mapped, exportable, rdma;
+	CUmemAccess_flags access;
+	uint64_t range, range_bytes;
 };
 
 /* Creates a record for so many bytes in blocks of at most `chunk`; with `slab` it is one block of
@@ -100,3 +126,19 @@ bool movable_slab_empty(const struct movable_slab *slab);
 /* The allocation around an address of the area. false: it lies in a gap. */
 must_check bool movable_area_look(const struct movable_area *area, uint64_t address,
 				  struct movable_seen *ret_seen);
+
+/* Notes a mapping. NULL: there are too many. */
+struct movable_alias *movable_alias_add(struct movable_area *area, uint64_t address,
+					uint64_t bytes);
+
+/* The mapping around an address. NULL: none. */
+struct movable_alias *movable_alias_at(struct movable_area *area, uint64_t address);
+
+/* The part of a mapping behind which the block is. false: none. */
+must_check bool movable_alias_part(const struct movable_alias *alias,
+				   const struct movable_block *block, uint64_t *ret_address,
+				   uint64_t *ret_bytes);
+
+/* What is seen at an address that the program has mapped. */
+must_check bool movable_alias_look(struct movable_area *area, uint64_t address,
+				   struct movable_seen *ret_seen);

@@ -22,28 +22,6 @@ enum {
 	FAILURES = 3,
 };
 
-/* ---- the driver's part ----------------------------------------------------------------------- */
-
-CUresult movable_access(uint64_t address, uint64_t bytes)
-{
-	CUmemAccessDesc access = {movable_.about.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-
-	return memory_driver(real(cuMemSetAccess)(address, bytes, &access, 1));
-}
-
-/* A mapping needs no handle. */
-CUresult movable_back(uint64_t address, uint64_t bytes)
-{
-	CUmemGenericAllocationHandle handle;
-	CUresult r = memory_driver(real(cuMemCreate)(&handle, bytes, &movable_.about, 0));
-
-	if (r != CUDA_SUCCESS)
-		return r;
-	r = memory_driver(real(cuMemMap)(address, bytes, 0, handle, 0));
-	best_effort(memory_driver(real(cuMemRelease)(handle)));
-	return r;
-}
-
 /* ---- choosing -------------------------------------------------------------------------------- */
 
 /* With the lock held: are the current orders to be followed? */
@@ -66,7 +44,9 @@ static struct movable_block *block_that_leaves(void)
 	for (size_t i = movable_.areas.count; i > 0; i--) {
 		struct movable_area *area = movable_area_at(i - 1);
 
-		for (uint32_t b = 0; b < area->count && !area->why; b++) {
+		if (area->why || area->own.held)
+			continue;
+		for (uint32_t b = 0; b < area->count; b++) {
 			if (area->block[b].where != MOVABLE_HERE)
 				continue;
 			if (area->block[b].segment.memory)
@@ -90,7 +70,7 @@ static struct movable_block *block_that_enters(void)
 	for (size_t i = 0; i < movable_.areas.count; i++) {
 		struct movable_area *area = movable_area_at(i);
 
-		for (uint32_t b = 0; b < area->count; b++)
+		for (uint32_t b = 0; b < area->count && !area->own.held; b++)
 			if (area->block[b].where == MOVABLE_OUT && area->block[b].bytes <= room)
 				return &area->block[b];
 	}
@@ -302,7 +282,7 @@ static void has_left(struct movable_block *block, bool copied)
 	CUresult r;
 
 	moves_begin();
-	r = memory_driver(real(cuMemUnmap)(block->address, block->bytes));
+	r = movable_unback(block);
 	if (r != CUDA_SUCCESS) {
 		moves_end();
 		cannot_leave(block);
@@ -399,7 +379,7 @@ static void goes_back(struct movable_block *block, bool mapped)
 
 	moves_begin();
 	if (mapped)
-		best_effort(memory_driver(real(cuMemUnmap)(block->address, block->bytes)));
+		best_effort(movable_unback(block));
 	futex_lock_take(&movable_.lock);
 	count_in(block->bytes, -1);
 	block->where = MOVABLE_OUT;
@@ -414,17 +394,14 @@ static void goes_back(struct movable_block *block, bool mapped)
 	movable_say();
 }
 
-static CUresult furnish(struct movable_block *block)
+static bool one_enters(void)
 {
-	CUresult r = movable_back(block->address, block->bytes);
+	bool enters;
 
-	if (r == CUDA_SUCCESS)
-		r = movable_access(block->address, block->bytes);
-	else
-		return r;
-	if (r != CUDA_SUCCESS)
-		best_effort(memory_driver(real(cuMemUnmap)(block->address, block->bytes)));
-	return r;
+	futex_lock_take(&movable_.lock);
+	enters = block_that_enters() != NULL;
+	futex_lock_give(&movable_.lock);
+	return enters;
 }
 
 bool movable_begin_in(void)
@@ -433,7 +410,8 @@ bool movable_begin_in(void)
 	struct movable_block *block;
 	CUresult r;
 
-	if (movable_mover.in.count == MOVER_DEPTH || !movable_open_context())
+	/* A program whose memory never moves has no streams and no kernel of ours. */
+	if (movable_mover.in.count == MOVER_DEPTH || !one_enters() || !movable_open_context())
 		return false;
 	futex_lock_take(&movable_.lock);
 	block = block_that_enters();
@@ -447,7 +425,7 @@ bool movable_begin_in(void)
 	futex_lock_give(&movable_.lock);
 	if (!block)
 		return false;
-	r = furnish(block);
+	r = movable_furnish(block);
 	moves_count_ended();
 	if (r != CUDA_SUCCESS) {
 		goes_back(block, false);

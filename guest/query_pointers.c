@@ -75,9 +75,9 @@ CUresult hook_cuMemGetAccess(unsigned long long *flags, const CUmemLocation_v1 *
 
 	if (r != CUDA_SUCCESS || !flags || !location || !movable_look(ptr, &seen))
 		return r ? r : memory_driver(real(cuMemGetAccess)(flags, location, ptr));
-	*flags = location->type == CU_MEM_LOCATION_TYPE_DEVICE && state_device(location->id) >= 0
-			 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-			 : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	*flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && state_device(location->id) >= 0)
+		*flags = seen.mapped ? seen.access : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 	return CUDA_SUCCESS;
 }
 
@@ -89,10 +89,42 @@ union answer {
 	uint8_t flag;
 };
 
+/* Of memory that the program maps itself; the rest is as below. */
+static size_t answer_mapped(CUpointer_attribute attribute, const struct movable_seen *seen,
+			    union answer *ret)
+{
+	*ret = (union answer){0};
+	switch ((int)attribute) {
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		ret->wide = seen->range;
+		return 8;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+		ret->wide = seen->range_bytes;
+		return 8;
+	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+		ret->number = (uint32_t)seen->access; /* the same values */
+		return 4;
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+		ret->wide = seen->exportable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0;
+		return 8;
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		return 1;
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+		ret->flag = seen->rdma;
+		return 1;
+	default:
+		return 0;
+	}
+}
+
 /* 0: the driver answers; otherwise the answer's bytes. */
 static size_t answer(CUpointer_attribute attribute, const struct movable_seen *seen,
 		     uint64_t address, union answer *ret)
 {
+	size_t special = seen->mapped ? answer_mapped(attribute, seen, ret) : 0;
+
+	if (special)
+		return special;
 	*ret = (union answer){0};
 	switch ((int)attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -197,12 +229,13 @@ CUresult hook_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attri
 CUresult hook_cuIpcGetMemHandle(CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
 {
 	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
-	struct movable_seen seen;
+	struct movable_seen seen = {0};
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (!movable_look(dptr, &seen)) {
-		movable_why(WIRE_UNMOVABLE_SHARED);
+	if (!movable_look(dptr, &seen) || seen.mapped) {
+		if (!seen.mapped)
+			movable_why(WIRE_UNMOVABLE_SHARED);
 		return memory_driver(real(cuIpcGetMemHandle)(pHandle, dptr));
 	}
 	r = lend_name(dptr, pHandle);
@@ -223,7 +256,7 @@ CUresult hook_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr_v2 dptr, s
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	best_effort(movable_pin(dptr, WIRE_UNMOVABLE_SHARED));
+	best_effort(movable_pin_range(dptr, size, WIRE_UNMOVABLE_SHARED));
 	return memory_driver(
 		real(cuMemGetHandleForAddressRange)(handle, dptr, size, handleType, flags));
 }

@@ -10,8 +10,7 @@ enum {
 	FIRST_BYTES = 4096,
 };
 
-/* The first range that ends behind the address. */
-static size_t place_of(const struct ranges *ranges, uint64_t address)
+size_t ranges_first(const struct ranges *ranges, uint64_t address)
 {
 	size_t low = 0, high = ranges->count;
 
@@ -50,7 +49,7 @@ static int grow(struct ranges *ranges)
 
 int ranges_add(struct ranges *ranges, uint64_t base, uint64_t bytes, uint64_t value)
 {
-	size_t at = place_of(ranges, base);
+	size_t at = ranges_first(ranges, base);
 
 	if (bytes == 0 || base > UINT64_MAX - bytes)
 		return -EINVAL;
@@ -67,14 +66,14 @@ int ranges_add(struct ranges *ranges, uint64_t base, uint64_t bytes, uint64_t va
 
 const struct range *ranges_find(const struct ranges *ranges, uint64_t address)
 {
-	size_t at = place_of(ranges, address);
+	size_t at = ranges_first(ranges, address);
 
 	return at < ranges->count && ranges->range[at].base <= address ? &ranges->range[at] : NULL;
 }
 
 int ranges_take(struct ranges *ranges, uint64_t base, uint64_t bytes, struct range *ret_range)
 {
-	size_t at = place_of(ranges, base);
+	size_t at = ranges_first(ranges, base);
 
 	if (at < ranges->count && ranges->range[at].base < base)
 		at++;

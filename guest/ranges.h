@@ -28,6 +28,9 @@ must_check int ranges_add(struct ranges *ranges, uint64_t base, uint64_t bytes, 
 /* The range that contains the address, or NULL. Valid until the next change. */
 const struct range *ranges_find(const struct ranges *ranges, uint64_t address);
 
+/* The index of the first range that ends behind the address; `count`: none. */
+size_t ranges_first(const struct ranges *ranges, uint64_t address);
+
 /* Removes the first range that is entirely within [base, base + bytes). 0; -ENOENT: none. */
 must_check int ranges_take(struct ranges *ranges, uint64_t base, uint64_t bytes,
 			   struct range *ret_range);

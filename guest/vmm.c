@@ -10,198 +10,22 @@
  * exporter has ended, it is measured. What lies in host memory is nobody's. A multicast object
  * holds no memory of its own, but is mapped and released like one.
  *
- * One lock around all of it, the driver's call included: a handle's number may be given out again
- * as soon as it was released, and these calls take the driver tens of microseconds anyway.
+ * Where memory moves, so does this, unless it cannot be followed (guest/movable_own.h). Its handles
+ * are ours. While it is not on the device, mapping it and changing its access wait until it is;
+ * unmapping and releasing do not.
  */
-#include "guest/vmm.h"
+#include "guest/vmm_object.h"
 
-#include <errno.h>
-#include <stdbool.h>
 #include <string.h>
-
-#include <sys/mman.h>
 
 #include "guest/context.h"
 #include "guest/credit.h"
-#include "guest/driver_lock.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
 #include "guest/movable.h"
 #include "guest/moves.h"
-#include "guest/pointers.h"
-#include "guest/ranges.h"
 #include "guest/real.h"
 #include "guest/state.h"
-
-enum {
-	CHUNK = 256, /* pieces */
-	CHUNKS = 4096,
-	BINDINGS = 1024,
-};
-
-/* Physical memory, or a multicast object. */
-struct piece {
-	uint64_t bytes;	  /* charged */
-	uint32_t handles; /* that were not released */
-	uint32_t maps;
-	uint32_t bound; /* multicast objects that hold it */
-	int32_t device;
-	uint32_t next; /* of the unused ones; index + 1 */
-	bool multicast;
-	bool outgoing; /* exported */
-};
-
-struct binding {
-	uint32_t object, memory; /* pieces; index + 1 */
-	CUdevice device;
-	uint64_t offset, bytes;
-};
-
-static struct {
-	struct driver_lock lock;
-	struct piece *chunk[CHUNKS];
-	uint32_t made, unused_;
-	struct pointers
-		handles;    /* detail: the piece's index; bytes: how often it is to be released */
-	struct ranges maps; /* value: the piece's index */
-	struct binding binding[BINDINGS];
-	bool import_ended; /* whoever has ended it says so after its move: leave() */
-} vmm;
-
-/* ---- with the lock held ---------------------------------------------------------------------- */
-
-static struct piece *piece_at(uint32_t index)
-{
-	return &vmm.chunk[index / CHUNK][index % CHUNK];
-}
-
-/* Index of a new piece, or -ENOMEM. */
-static int64_t piece_new(uint64_t bytes, int device)
-{
-	uint32_t index = vmm.unused_;
-	int saved = errno;
-	void *memory;
-
-	if (index) {
-		vmm.unused_ = piece_at(index - 1)->next;
-		index--;
-	} else {
-		if (vmm.made == CHUNK * CHUNKS)
-			return -ENOMEM;
-		if (vmm.made % CHUNK == 0) {
-			memory = mmap(NULL, CHUNK * sizeof(struct piece), PROT_READ | PROT_WRITE,
-				      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-			errno = saved;
-			if (memory == MAP_FAILED)
-				return -ENOMEM;
-			vmm.chunk[vmm.made / CHUNK] = memory;
-		}
-		index = vmm.made++;
-	}
-	*piece_at(index) = (struct piece){.bytes = bytes, .device = device};
-	return index;
-}
-
-static void piece_end(uint32_t index);
-
-/* A multicast object is gone, and lets go of what was bound to it. */
-static void unbind_all(uint32_t object)
-{
-	for (int i = 0; i < BINDINGS; i++) {
-		struct binding *b = &vmm.binding[i];
-		uint32_t memory = b->memory;
-
-		if (b->object != object + 1)
-			continue;
-		memset(b, 0, sizeof(*b));
-		if (memory) {
-			piece_at(memory - 1)->bound--;
-			piece_end(memory - 1);
-		}
-	}
-}
-
-/* If nothing holds it any more, its memory is the driver's again, unless it was exported. */
-static void piece_end(uint32_t index)
-{
-	struct piece *piece = piece_at(index);
-	bool multicast = piece->multicast;
-
-	if (piece->handles || piece->maps || piece->bound)
-		return;
-	if (piece->bytes && piece->outgoing)
-		credit_adrift(piece->device, (int64_t)piece->bytes);
-	else if (piece->bytes)
-		credit_give(piece->device, piece->bytes);
-	else if (!multicast)
-		vmm.import_ended = true;
-	memset(piece, 0, sizeof(*piece));
-	piece->next = vmm.unused_;
-	vmm.unused_ = index + 1;
-	if (multicast)
-		unbind_all(index);
-}
-
-/* The piece of a handle, or -1. */
-static int64_t piece_of(CUmemGenericAllocationHandle handle)
-{
-	struct pointer entry;
-
-	return pointers_find(&vmm.handles, handle, &entry) == 0 ? (int64_t)entry.detail : -1;
-}
-
-/* One more release is due for the handle. 0; -ENOMEM: it is not noted. */
-static int handle_add(CUmemGenericAllocationHandle handle, uint32_t index)
-{
-	struct pointer entry = {.address = handle, .bytes = 1, .detail = index}, old;
-	int r = pointers_put(&vmm.handles, &entry, &old);
-
-	if (r < 0)
-		return r;
-	if (r == POINTERS_REPLACED && old.detail == index) {
-		entry.bytes = old.bytes + 1;
-		best_effort(pointers_put(&vmm.handles, &entry, &old));
-	} else if (r == POINTERS_REPLACED) {
-		/* Released in a way that nobody told us of. */
-		piece_at(old.detail)->handles -= (uint32_t)old.bytes;
-		piece_end(old.detail);
-	}
-	piece_at(index)->handles++;
-	return 0;
-}
-
-/* A handle that came without being charged: imported, or host memory. */
-static void note_free_of_charge(CUmemGenericAllocationHandle handle, bool multicast)
-{
-	int64_t index;
-
-	if (piece_of(handle) >= 0) {
-		/* Importing what this process exported gives the same memory once more. */
-		best_effort(handle_add(handle, (uint32_t)piece_of(handle)));
-		return;
-	}
-	index = piece_new(0, -1);
-	if (index < 0)
-		return;
-	piece_at((uint32_t)index)->multicast = multicast;
-	if (handle_add(handle, (uint32_t)index) < 0)
-		piece_end((uint32_t)index);
-}
-
-/* ---- memory ---------------------------------------------------------------------------------- */
-
-/* Ends a move, and the section of the lock in it. What was imported may have been the driver's to
- * count as ours: without it there is something to measure. */
-static void leave(bool mine)
-{
-	bool import_ended = vmm.import_ended;
-
-	vmm.import_ended = false;
-	driver_lock_give(&vmm.lock, mine);
-	moves_end();
-	if (import_ended)
-		context_settle_all();
-}
 
 static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,
 		       const CUmemAllocationProp *prop, unsigned long long flags, int device,
@@ -233,6 +57,36 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,
 	return r;
 }
 
+/* Its handle is the record's address. */
+static CUresult create_movable(CUmemGenericAllocationHandle *handle, size_t size,
+			       const CUmemAllocationProp *prop, unsigned long long flags,
+			       int device)
+{
+	struct movable_area *area;
+	CUresult r = movable_own_create(device, size, prop, flags, &area);
+	int64_t index;
+	bool mine;
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	mine = driver_lock_take(&vmm.lock);
+	index = piece_new(size, device);
+	if (index >= 0) {
+		piece_at((uint32_t)index)->area = area;
+		if (handle_add((uint64_t)(uintptr_t)area, (uint32_t)index) < 0) {
+			piece_end((uint32_t)index);
+			r = CUDA_ERROR_OUT_OF_MEMORY;
+		}
+	} else {
+		movable_own_end(area);
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	driver_lock_give(&vmm.lock, mine);
+	if (r == CUDA_SUCCESS)
+		*handle = (uint64_t)(uintptr_t)area;
+	return r;
+}
+
 CUresult hook_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size,
 			  const CUmemAllocationProp_v1 *prop, unsigned long long flags)
 {
@@ -252,13 +106,25 @@ CUresult hook_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size,
 	if (device < 0)
 		return memory_driver(real(cuMemCreate)(handle, size, prop, flags));
 	charged = memory_round(size);
-	movable_why(WIRE_UNMOVABLE_OWN);
 	moves_begin();
-	r = memory_charge(device, charged, CREDIT_WAIT);
-	if (r == CUDA_SUCCESS)
-		r = create(handle, size, prop, flags, device, charged);
+	r = create_movable(handle, size, prop, flags, device);
+	if (r == CUDA_ERROR_NOT_SUPPORTED) {
+		movable_why(WIRE_UNMOVABLE_OWN);
+		r = memory_charge(device, charged, CREDIT_WAIT);
+		if (r == CUDA_SUCCESS)
+			r = create(handle, size, prop, flags, device, charged);
+	}
 	moves_end();
 	return r;
+}
+
+static CUresult release(CUmemGenericAllocationHandle handle)
+{
+	int64_t index = piece_of(handle);
+
+	if (index >= 0 && piece_at((uint32_t)index)->area)
+		return CUDA_SUCCESS;
+	return memory_driver(real(cuMemRelease)(handle));
 }
 
 CUresult hook_cuMemRelease(CUmemGenericAllocationHandle_v1 handle)
@@ -271,38 +137,91 @@ CUresult hook_cuMemRelease(CUmemGenericAllocationHandle_v1 handle)
 		return memory_driver(real(cuMemRelease)(handle));
 	moves_begin();
 	mine = driver_lock_take(&vmm.lock);
-	r = memory_driver(real(cuMemRelease)(handle));
+	r = release(handle);
 	if (r == CUDA_SUCCESS && pointers_take(&vmm.handles, handle, &entry) == 0) {
 		if (--entry.bytes)
 			best_effort(pointers_put(&vmm.handles, &entry, &old));
 		piece_at(entry.detail)->handles--;
 		piece_end(entry.detail);
 	}
-	leave(mine);
+	vmm_leave(mine);
 	return r;
+}
+
+static CUresult unmap(CUdeviceptr ptr, size_t size, struct movable_area *area)
+{
+	if (area)
+		return movable_own_unmap(area, ptr, size);
+	return memory_driver(real(cuMemUnmap)(ptr, size));
 }
 
 CUresult hook_cuMemMap(CUdeviceptr_v2 ptr, size_t size, size_t offset,
 		       CUmemGenericAllocationHandle_v1 handle, unsigned long long flags)
 {
 	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	struct movable_area *area;
 	int64_t index;
 	bool mine;
 
 	if (memory_nested() || r != CUDA_SUCCESS)
 		return r ? r : memory_driver(real(cuMemMap)(ptr, size, offset, handle, flags));
-	mine = driver_lock_take(&vmm.lock);
-	index = piece_of(handle);
-	r = memory_driver(real(cuMemMap)(ptr, size, offset, handle, flags));
+	mine = vmm_take_held(handle, &index);
+	area = index >= 0 ? piece_at((uint32_t)index)->area : NULL;
+	if (area)
+		r = movable_own_map(area, ptr, size, offset, flags);
+	else
+		r = memory_driver(real(cuMemMap)(ptr, size, offset, handle, flags));
 	if (r == CUDA_SUCCESS && index >= 0) {
 		if (ranges_add(&vmm.maps, ptr, size, (uint64_t)index) == 0) {
 			piece_at((uint32_t)index)->maps++;
 		} else {
-			best_effort(memory_driver(real(cuMemUnmap)(ptr, size)));
+			best_effort(unmap(ptr, size, area));
 			r = CUDA_ERROR_OUT_OF_MEMORY;
 		}
 	}
+	vmm_let(index);
 	driver_lock_give(&vmm.lock, mine);
+	return r;
+}
+
+/* With the lock held: is the range whole mappings, one after the other? */
+static bool is_whole(uint64_t address, uint64_t bytes)
+{
+	uint64_t end = address + bytes;
+
+	for (size_t i = ranges_first(&vmm.maps, address); address < end; i++) {
+		const struct range *range = &vmm.maps.range[i];
+
+		if (i == vmm.maps.count || range->base != address || range->bytes > end - address)
+			return false;
+		address += range->bytes;
+	}
+	return true;
+}
+
+static void unmapped(const struct range *range)
+{
+	piece_at((uint32_t)range->value)->maps--;
+	piece_end((uint32_t)range->value);
+}
+
+/* With the lock held. Some of it may be in the store, where the driver knows of no mapping: so
+ * what the driver would check is checked here, and the mappings go one by one. */
+static CUresult unmap_each(uint64_t address, uint64_t bytes)
+{
+	CUresult r = CUDA_SUCCESS;
+	struct range range;
+
+	if (address + bytes < address || !is_whole(address, bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (uint64_t end = address + bytes; address < end; address += range.bytes) {
+		range = *ranges_find(&vmm.maps, address);
+		r = unmap(range.base, range.bytes, piece_at((uint32_t)range.value)->area);
+		if (r != CUDA_SUCCESS)
+			break;
+		best_effort(ranges_take(&vmm.maps, range.base, range.bytes, &range));
+		unmapped(&range);
+	}
 	return r;
 }
 
@@ -317,13 +236,84 @@ CUresult hook_cuMemUnmap(CUdeviceptr_v2 ptr, size_t size)
 		return memory_driver(real(cuMemUnmap)(ptr, size));
 	moves_begin();
 	mine = driver_lock_take(&vmm.lock);
-	r = memory_driver(real(cuMemUnmap)(ptr, size));
-	while (r == CUDA_SUCCESS && ranges_take(&vmm.maps, ptr, size, &range) == 0) {
-		piece_at((uint32_t)range.value)->maps--;
-		piece_end((uint32_t)range.value);
+	if (vmm_area_in(ptr, size)) {
+		r = unmap_each(ptr, size);
+	} else {
+		r = memory_driver(real(cuMemUnmap)(ptr, size));
+		while (r == CUDA_SUCCESS && ranges_take(&vmm.maps, ptr, size, &range) == 0)
+			unmapped(&range);
 	}
-	leave(mine);
+	vmm_leave(mine);
 	return r;
+}
+
+/* The access of the tenant's device, which moves with the mapping, or -1: not given. Others stay
+ * where they find it. */
+static int access_of(const CUmemAccessDesc *desc, size_t count, bool *ret_others)
+{
+	int access = -1;
+
+	*ret_others = false;
+	for (size_t i = 0; i < count; i++) {
+		if (desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+		    desc[i].location.id == movable_ordinal())
+			access = (int)desc[i].flags;
+		else
+			*ret_others = true;
+	}
+	return access;
+}
+
+static CUresult set_access(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
+{
+	CUresult r = memory_driver(real(cuMemSetAccess)(ptr, size, desc, count));
+	bool others;
+	int access;
+
+	if (r != CUDA_SUCCESS || !vmm_area_in(ptr, size))
+		return r;
+	access = access_of(desc, count, &others);
+	if (access >= 0)
+		movable_own_accessed(ptr, size, (CUmemAccess_flags)access);
+	for (size_t i = ranges_first(&vmm.maps, ptr); others && i < vmm.maps.count; i++) {
+		const struct range *range = &vmm.maps.range[i];
+
+		if (range->base >= ptr + size)
+			break;
+		if (piece_at((uint32_t)range->value)->area)
+			movable_own_fix(piece_at((uint32_t)range->value)->area,
+					WIRE_UNMOVABLE_SHARED);
+	}
+	return r;
+}
+
+CUresult hook_cuMemSetAccess(CUdeviceptr_v2 ptr, size_t size, const CUmemAccessDesc_v1 *desc,
+			     size_t count)
+{
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	bool mine;
+
+	if (memory_nested() || r != CUDA_SUCCESS || !desc)
+		return r ? r : memory_driver(real(cuMemSetAccess)(ptr, size, desc, count));
+	best_effort(movable_await_at(ptr));
+	mine = vmm_take_range_held(ptr, size);
+	r = set_access(ptr, size, desc, count);
+	vmm_let_range(ptr, size);
+	driver_lock_give(&vmm.lock, mine);
+	return r;
+}
+
+/* With the lock held. What moves has one handle, which is ours. */
+static CUresult retain(CUmemGenericAllocationHandle *handle, void *addr, const struct range *range)
+{
+	struct movable_area *area = range ? piece_at((uint32_t)range->value)->area : NULL;
+
+	if (!area)
+		return memory_driver(real(cuMemRetainAllocationHandle)(handle, addr));
+	if (!handle)
+		return CUDA_ERROR_INVALID_VALUE;
+	*handle = (uint64_t)(uintptr_t)area;
+	return CUDA_SUCCESS;
 }
 
 /* The handle may be a new number for what is mapped at the address, or the old one again. */
@@ -335,13 +325,14 @@ CUresult hook_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle_v1 *handl
 
 	if (memory_nested() || r != CUDA_SUCCESS)
 		return r ? r : memory_driver(real(cuMemRetainAllocationHandle)(handle, addr));
-	best_effort(movable_pin((uint64_t)(uintptr_t)addr, WIRE_UNMOVABLE_SHARED));
+	if (!movable_maps((uint64_t)(uintptr_t)addr))
+		best_effort(movable_pin((uint64_t)(uintptr_t)addr, WIRE_UNMOVABLE_SHARED));
 	mine = driver_lock_take(&vmm.lock);
-	r = memory_driver(real(cuMemRetainAllocationHandle)(handle, addr));
 	range = ranges_find(&vmm.maps, (uint64_t)(uintptr_t)addr);
+	r = retain(handle, addr, range);
 	if (r == CUDA_SUCCESS && handle && *handle && range &&
 	    handle_add(*handle, (uint32_t)range->value) < 0) {
-		best_effort(memory_driver(real(cuMemRelease)(*handle)));
+		best_effort(release(*handle));
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	driver_lock_give(&vmm.lock, mine);
@@ -354,6 +345,7 @@ CUresult hook_cuMemExportToShareableHandle(void *shareableHandle,
 					   unsigned long long flags)
 {
 	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	struct movable_area *area;
 	int64_t index;
 	bool mine;
 
@@ -361,14 +353,20 @@ CUresult hook_cuMemExportToShareableHandle(void *shareableHandle,
 		return r ? r
 			 : memory_driver(real(cuMemExportToShareableHandle)(shareableHandle, handle,
 									    handleType, flags));
-	mine = driver_lock_take(&vmm.lock);
-	r = memory_driver(
-		real(cuMemExportToShareableHandle)(shareableHandle, handle, handleType, flags));
-	index = piece_of(handle);
+	mine = vmm_take_held(handle, &index);
+	area = index >= 0 ? piece_at((uint32_t)index)->area : NULL;
+	r = memory_driver(real(cuMemExportToShareableHandle)(
+		shareableHandle, area ? area->block[0].handle : handle, handleType, flags));
 	if (r == CUDA_SUCCESS && index >= 0)
 		piece_at((uint32_t)index)->outgoing = true;
-	movable_why(WIRE_UNMOVABLE_SHARED);
+	if (r == CUDA_SUCCESS && area) {
+		area->own.outgoing = true;
+		movable_own_fix(area, WIRE_UNMOVABLE_SHARED);
+	}
+	vmm_let(index);
 	driver_lock_give(&vmm.lock, mine);
+	if (!area)
+		movable_why(WIRE_UNMOVABLE_SHARED);
 	return r;
 }
 
@@ -393,137 +391,27 @@ CUresult hook_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle_v1 *ha
 	return r;
 }
 
-/* The driver answers what the program asked for, as the memory is the driver's own. */
+/* The driver answers what the program asked for, as the memory is the driver's own; and we, where
+ * it moves. */
 CUresult hook_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp_v1 *prop,
 						     CUmemGenericAllocationHandle_v1 handle)
 {
 	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
-
-	return r ? r : memory_driver(real(cuMemGetAllocationPropertiesFromHandle)(prop, handle));
-}
-
-/* ---- multicast ------------------------------------------------------------------------------- */
-
-CUresult hook_cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle,
-				const CUmulticastObjectProp *prop)
-{
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	struct movable_area *area = NULL;
+	int64_t index;
 	bool mine;
 
-	if (memory_nested() || r != CUDA_SUCCESS)
-		return r ? r : memory_driver(real(cuMulticastCreate)(mcHandle, prop));
-	mine = driver_lock_take(&vmm.lock);
-	r = memory_driver(real(cuMulticastCreate)(mcHandle, prop));
-	if (r == CUDA_SUCCESS && mcHandle && *mcHandle)
-		note_free_of_charge(*mcHandle, true);
-	driver_lock_give(&vmm.lock, mine);
-	return r;
-}
-
-static struct binding *binding_free(void)
-{
-	for (int i = 0; i < BINDINGS; i++)
-		if (vmm.binding[i].object == 0)
-			return &vmm.binding[i];
-	return NULL;
-}
-
-/* With the lock held. What cannot be noted is held for good: too much is charged, not
- * too little. */
-static void bind(int64_t object, int64_t memory, uint64_t offset, uint64_t bytes)
-{
-	struct binding *b = binding_free();
-
-	if (object < 0 || memory < 0)
-		return;
-	piece_at((uint32_t)memory)->bound++;
-	if (b)
-		*b = (struct binding){(uint32_t)object + 1, (uint32_t)memory + 1,
-				      piece_at((uint32_t)memory)->device, offset, bytes};
-}
-
-CUresult hook_cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
-				 CUmemGenericAllocationHandle memHandle, size_t memOffset,
-				 size_t size, unsigned long long flags)
-{
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
-	bool mine;
-
-	if (memory_nested() || r != CUDA_SUCCESS)
+	if (memory_nested() || r != CUDA_SUCCESS || !prop)
 		return r ? r
-			 : memory_driver(real(cuMulticastBindMem)(mcHandle, mcOffset, memHandle,
-								  memOffset, size, flags));
+			 : memory_driver(
+				   real(cuMemGetAllocationPropertiesFromHandle)(prop, handle));
 	mine = driver_lock_take(&vmm.lock);
-	r = memory_driver(
-		real(cuMulticastBindMem)(mcHandle, mcOffset, memHandle, memOffset, size, flags));
-	if (r == CUDA_SUCCESS)
-		bind(piece_of(mcHandle), piece_of(memHandle), mcOffset, size);
+	index = piece_of(handle);
+	area = index >= 0 ? piece_at((uint32_t)index)->area : NULL;
+	if (area)
+		*prop = area->own.about;
+	else
+		r = memory_driver(real(cuMemGetAllocationPropertiesFromHandle)(prop, handle));
 	driver_lock_give(&vmm.lock, mine);
 	return r;
-}
-
-CUresult hook_cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
-				  CUdeviceptr memptr, size_t size, unsigned long long flags)
-{
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
-	const struct range *range;
-	bool mine;
-
-	if (memory_nested() || r != CUDA_SUCCESS)
-		return r ? r
-			 : memory_driver(real(cuMulticastBindAddr)(mcHandle, mcOffset, memptr, size,
-								   flags));
-	mine = driver_lock_take(&vmm.lock);
-	r = memory_driver(real(cuMulticastBindAddr)(mcHandle, mcOffset, memptr, size, flags));
-	range = ranges_find(&vmm.maps, memptr);
-	if (r == CUDA_SUCCESS && range)
-		bind(piece_of(mcHandle), (int64_t)range->value, mcOffset, size);
-	driver_lock_give(&vmm.lock, mine);
-	return r;
-}
-
-CUresult hook_cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev,
-				size_t mcOffset, size_t size)
-{
-	int64_t object;
-	CUresult r;
-	int device;
-	bool mine;
-
-	if (memory_nested())
-		return memory_driver(real(cuMulticastUnbind)(mcHandle, dev, mcOffset, size));
-	moves_begin();
-	mine = driver_lock_take(&vmm.lock);
-	r = memory_driver(real(cuMulticastUnbind)(mcHandle, dev, mcOffset, size));
-	object = piece_of(mcHandle);
-	device = r == CUDA_SUCCESS && object >= 0 ? state_device(dev) : -1;
-	for (int i = 0; i < BINDINGS && device >= 0; i++) {
-		struct binding *b = &vmm.binding[i];
-		uint32_t memory = b->memory;
-
-		if (b->object != (uint32_t)object + 1 || b->device != device ||
-		    b->offset < mcOffset || b->offset + b->bytes > mcOffset + size)
-			continue;
-		memset(b, 0, sizeof(*b));
-		piece_at(memory - 1)->bound--;
-		piece_end(memory - 1);
-	}
-	leave(mine);
-	return r;
-}
-
-void vmm_forget(void)
-{
-	int saved = errno;
-
-	pointers_forget(&vmm.handles);
-	ranges_forget(&vmm.maps);
-	for (uint32_t i = 0; i < (vmm.made + CHUNK - 1) / CHUNK; i++) {
-		munmap(vmm.chunk[i], CHUNK * sizeof(struct piece));
-		vmm.chunk[i] = NULL;
-	}
-	vmm.made = vmm.unused_ = 0;
-	memset(vmm.binding, 0, sizeof(vmm.binding));
-	memset(&vmm.lock, 0, sizeof(vmm.lock));
-	errno = saved;
 }

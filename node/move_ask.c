@@ -10,6 +10,7 @@
 #include "node/guest.h"
 #include "node/measure.h"
 #include "node/move_ask.h"
+#include "node/outside.h"
 #include "node/schedule.h"
 
 enum { TRIES = 4 };
@@ -55,12 +56,30 @@ struct ask *move_ask_make(struct guest_device *at, const struct ledger_request *
 	return ask;
 }
 
+/* "the device is full: ...; " if the request would not be refused without what others than tenants
+ * have there; or "". */
+static struct outside_text because_of_outside(const struct ask *ask)
+{
+	const struct tenant_device *of = of_tenant(ask->at);
+	const struct daemon *d = of->tenant->daemon;
+	const uint64_t capacity =
+		of->member.residency->capacity_bytes + outside_bytes(d, of->index);
+	const struct outside_text outside = outside_text(d, of->index);
+	struct outside_text said = {""};
+
+	if (*outside.text && residency_refusal(&of->member, ask->request.bytes, capacity) == 0)
+		snprintf(said.text, sizeof(said.text), "the device is full: it is in use%.*s; ",
+			 (int)sizeof(said.text) - 40, outside.text);
+	return said;
+}
+
 static void refuse(const struct ask *ask, int reason)
 {
 	struct tenant_device *of = of_tenant(ask->at);
 	const struct residency *r = of->member.residency;
 	struct guest *g = ask->at->guest;
 	uint32_t id = (uint32_t)ask->request.id;
+	const struct outside_text full = because_of_outside(ask);
 	char asked[32], has[32];
 
 	of->move_refused++;
@@ -68,17 +87,17 @@ static void refuse(const struct ask *ask, int reason)
 	snprintf(has, sizeof(has), "%s",
 		 text_mib(of->member.resident_bytes + of->member.out_bytes, TEXT_UP).text);
 	if (reason == RESIDENCY_LARGE)
-		guest_refuse(
-			g, id, WIRE_REFUSED_FULL,
-			"the tenant alone would be larger than the device: it holds %s, %s more "
-			"were asked for, and %s are there for what can move",
-			has, asked, text_mib(r->capacity_bytes, TEXT_DOWN).text);
+		guest_refuse(g, id, WIRE_REFUSED_FULL,
+			     "%sthe tenant alone would be larger than %s: it holds %s, %s more "
+			     "were asked for, and %s are there for what can move",
+			     full.text, *full.text ? "what is left" : "the device", has, asked,
+			     text_mib(r->capacity_bytes, TEXT_DOWN).text);
 	else if (reason == RESIDENCY_STORE)
 		guest_refuse(
 			g, id, WIRE_REFUSED_FULL,
-			"neither the device nor the store has room for %s more: what can move has "
-			"%s there, and %s in the store",
-			asked, text_mib(r->capacity_bytes, TEXT_DOWN).text,
+			"%sneither the device nor the store has room for %s more: what can move "
+			"has %s there, and %s in the store",
+			full.text, asked, text_mib(r->capacity_bytes, TEXT_DOWN).text,
 			text_mib(r->budget_bytes, TEXT_DOWN).text);
 	else
 		guest_refuse(

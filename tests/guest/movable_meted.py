@@ -69,6 +69,10 @@ class FakeGuest:
         resident, out, saved, why = struct.unpack_from("<QQQQ", self.own, OWN_MOVABLE_AT)
         return dict(resident=resident, out=out, saved=saved, why=why)
 
+    def waiting(self):
+        """Threads that wait at a gate, or for memory."""
+        return struct.unpack_from("<Q", self.own, 24)[0]
+
     def allocated(self):
         return struct.unpack_from("<Q", self.own, OWN_DEVICE_AT)[0]
 

@@ -191,6 +191,14 @@ def test_others_beside_training_that_fills_the_device():
         all_right(node, start(node, TRAIN[:2] + ("ballast=150M",), TRAIN[:2] + ("ballast=150M",), NOTEBOOK, INFERENCE, GRAPH))
 
 
+def test_programs_that_map_their_memory_themselves_share_the_device_as_well():
+    with Node() as node:
+        programs = start(node, TRAIN + ("segments=1",), TRAIN[:2] + ("ballast=88M", "segments=1"), TRAIN)
+        moving(node, 64 << 20)
+        node.restart()
+        all_right(node, programs)
+
+
 def test_memory_that_cannot_move_strands_nobody():
     """All end: what they ask for is refused, or comes."""
     with Node() as node:

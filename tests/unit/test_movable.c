@@ -144,3 +144,88 @@ TEST(a_gap_between_pieces_is_no_allocation)
 	expect(!movable_area_look(area, (1ull << 40) + 1024 + 512, &seen));
 	movable_area_free(area);
 }
+
+/* Of three blocks: 4, 4 and 2 MiB. */
+static struct movable_area *own_area(void)
+{
+	struct movable_area *area = movable_area_new(10 * MIB, 4 * MIB, false);
+
+	movable_area_place(area, 1ull << 40);
+	area->own.is = true;
+	area->own.about.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	return area;
+}
+
+TEST(a_mapping_is_backed_by_each_block_as_far_as_it_reaches)
+{
+	struct movable_area *area = own_area();
+	struct movable_alias *alias = movable_alias_add(area, 3ull << 40, 6 * MIB);
+	uint64_t address, bytes;
+
+	expect(alias != NULL);
+	expect(movable_alias_part(alias, &area->block[0], &address, &bytes));
+	expect_eq(address, 3ull << 40);
+	expect_eq(bytes, 4 * MIB);
+	expect(movable_alias_part(alias, &area->block[1], &address, &bytes));
+	expect_eq(address, (3ull << 40) + 4 * MIB);
+	expect_eq(bytes, 2 * MIB);
+	expect(!movable_alias_part(alias, &area->block[2], &address, &bytes));
+	alias->bytes = 0;
+	expect(!movable_alias_part(alias, &area->block[0], &address, &bytes));
+	movable_area_free(area);
+}
+
+TEST(a_mapping_is_found_at_each_of_its_addresses_until_it_is_gone)
+{
+	struct movable_area *area = own_area();
+	struct movable_alias *first = movable_alias_add(area, 3ull << 40, 10 * MIB);
+	struct movable_alias *second = movable_alias_add(area, 5ull << 40, 2 * MIB);
+
+	expect(movable_alias_at(area, 3ull << 40) == first);
+	expect(movable_alias_at(area, (3ull << 40) + 10 * MIB - 1) == first);
+	expect(movable_alias_at(area, (3ull << 40) + 10 * MIB) == NULL);
+	expect(movable_alias_at(area, (3ull << 40) - 1) == NULL);
+	expect(movable_alias_at(area, 5ull << 40) == second);
+	expect(movable_alias_at(area, area->base) == NULL);
+	expect(movable_alias_at(area, 0) == NULL);
+	first->bytes = 0;
+	expect(movable_alias_at(area, 3ull << 40) == NULL);
+	expect(movable_alias_at(area, 5ull << 40) == second);
+	movable_area_free(area);
+}
+
+TEST(there_are_as_many_mappings_as_there_are_places)
+{
+	struct movable_area *area = own_area();
+
+	for (uint64_t i = 1; i <= MOVABLE_ALIASES; i++)
+		expect(movable_alias_add(area, i << 40, 2 * MIB) != NULL);
+	expect(movable_alias_add(area, 99ull << 40, 2 * MIB) == NULL);
+	movable_alias_at(area, 3ull << 40)->bytes = 0;
+	expect(movable_alias_add(area, 99ull << 40, 2 * MIB) != NULL);
+	expect(movable_alias_at(area, 99ull << 40) != NULL);
+	movable_area_free(area);
+}
+
+TEST(a_mapping_is_seen_as_the_program_has_made_it)
+{
+	struct movable_area *area = own_area();
+	struct movable_alias *alias = movable_alias_add(area, 3ull << 40, 6 * MIB);
+	struct movable_seen seen;
+
+	alias->id = 7;
+	alias->access = CU_MEM_ACCESS_FLAGS_PROT_READ;
+	area->why = 1;
+	expect(movable_alias_look(area, (3ull << 40) + 5, &seen));
+	expect_eq(seen.base, 3ull << 40);
+	expect_eq(seen.bytes, 6 * MIB);
+	expect_eq(seen.range, 3ull << 40);
+	expect_eq(seen.range_bytes, 6 * MIB);
+	expect_eq(seen.owner, 0);
+	expect_eq(seen.why, 1);
+	expect_eq(seen.access, CU_MEM_ACCESS_FLAGS_PROT_READ);
+	expect(seen.mapped && seen.exportable && !seen.rdma);
+	expect(!movable_alias_look(area, (3ull << 40) + 6 * MIB, &seen));
+	expect(!movable_alias_look(area, area->base, &seen));
+	movable_area_free(area);
+}

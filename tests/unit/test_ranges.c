@@ -28,6 +28,10 @@ TEST(an_address_is_found_in_its_range_and_nowhere_else)
 	expect_eq(ranges_find(&ranges, 0x12000)->value, 8);
 	expect(ranges_find(&ranges, 0x13000) == NULL);
 	expect(ranges_find(&ranges, 0xffff) == NULL);
+	expect_eq(ranges_first(&ranges, 0), 0);
+	expect_eq(ranges_first(&ranges, 0x11fff), 0);
+	expect_eq(ranges_first(&ranges, 0x12000), 1);
+	expect_eq(ranges_first(&ranges, 0x13000), 2);
 	expect_eq(ranges_take(&ranges, 0x10000, 0x1fff, &got), -ENOENT);
 	expect_eq(ranges_take(&ranges, 0x10001, 0x10000, &got), 0);
 	expect_eq(got.value, 8);
