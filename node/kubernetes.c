@@ -18,6 +18,7 @@ struct kubernetes {
 	struct loop_signal reload;
 	int driver[WIRE_LIBRARIES]; /* what containers load; -1: none */
 	struct health_watch health;
+	bool leaving; /* closed, and has not ended */
 };
 
 static int make(struct daemon *d, const struct host_tenant *spec, uint32_t *ret_id,
@@ -119,6 +120,11 @@ static void drop_driver(struct kubernetes *k)
 	}
 }
 
+static void ended(struct daemon *d)
+{
+	d->kubernetes->leaving = false;
+}
+
 static void driver(struct daemon *d, const int fd[WIRE_LIBRARIES])
 {
 	/* Running containers rely on the former libraries. */
@@ -188,6 +194,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.rows = rows,
 		.watch = watch,
 		.driver = driver,
+		.ended = ended,
 	};
 }
 
@@ -203,6 +210,11 @@ static void on_reload(struct loop_signal *signal)
 bool kubernetes_is_busy(const struct kubernetes *k)
 {
 	return k && k->health.work.busy;
+}
+
+bool kubernetes_is_leaving(const struct kubernetes *k)
+{
+	return k && k->leaving;
 }
 
 void kubernetes_free(struct kubernetes *k)
@@ -241,6 +253,7 @@ void kubernetes_close(struct kubernetes *k)
 {
 	if (!k)
 		return;
+	k->leaving = k->plugin != NULL;
 	if (k->plugin)
 		k->entry->close(k->plugin);
 	health_watch_close(&k->health);
