@@ -15,6 +15,11 @@ void loop_run(struct loop *loop)
 	uv_run(&loop->uv, UV_RUN_DEFAULT);
 }
 
+int loop_once(struct loop *loop)
+{
+	return uv_run(&loop->uv, UV_RUN_ONCE);
+}
+
 void loop_stop(struct loop *loop)
 {
 	uv_stop(&loop->uv);

@@ -26,6 +26,7 @@ struct loop {
 must_check int loop_init(struct loop *loop);
 void loop_run(struct loop *loop); /* until loop_stop(), or until nothing is watched */
 void loop_stop(struct loop *loop);
+must_check int loop_once(struct loop *loop); /* waits for one event; 0: nothing is watched */
 void loop_done(struct loop *loop); /* everything must have been closed; runs the last callbacks */
 
 /* Monotonic, exact (not the loop's cached time). */

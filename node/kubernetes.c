@@ -19,6 +19,7 @@ struct kubernetes {
 	struct loop_signal reload;
 	int driver[WIRE_LIBRARIES]; /* what containers load; -1: none */
 	struct health_watch health;
+	bool leaving; /* closed, and has not ended */
 };
 
 static int make(struct daemon *d, const struct host_tenant *spec, uint32_t *ret_id,
@@ -121,6 +122,11 @@ static void drop_driver(struct kubernetes *k)
 	}
 }
 
+static void ended(struct daemon *d)
+{
+	d->kubernetes->leaving = false;
+}
+
 static void driver(struct daemon *d, const int fd[WIRE_LIBRARIES])
 {
 	/* Running containers rely on the former libraries. */
@@ -190,6 +196,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.rows = rows,
 		.watch = watch,
 		.driver = driver,
+		.ended = ended,
 	};
 }
 
@@ -205,6 +212,11 @@ static void on_reload(struct loop_signal *signal)
 bool kubernetes_is_busy(const struct kubernetes *k)
 {
 	return k && k->health.work.busy;
+}
+
+bool kubernetes_is_leaving(const struct kubernetes *k)
+{
+	return k && k->leaving;
 }
 
 void kubernetes_free(struct kubernetes *k)
@@ -243,6 +255,7 @@ void kubernetes_close(struct kubernetes *k)
 {
 	if (!k)
 		return;
+	k->leaving = k->plugin != NULL;
 	if (k->plugin)
 		k->entry->close(k->plugin);
 	health_watch_close(&k->health);

@@ -14,6 +14,8 @@ must_check int kubernetes_open(struct daemon *d, struct kubernetes **ret_kuberne
 			       struct fault *why);
 /* NULL: does nothing. Tenants stay for our successor. */
 void kubernetes_close(struct kubernetes *k);
+/* Closed, but it has not ended: it may be telling the API server. */
+bool kubernetes_is_leaving(const struct kubernetes *k);
 /* A driver query on its behalf is in progress. */
 bool kubernetes_is_busy(const struct kubernetes *k);
 /* What a guest loads as that library (enum wire_library); -1: nothing is handed out. Lent. */

@@ -275,9 +275,13 @@ static void stop(struct daemon *d)
 	absent_close(d);
 	if (nobody && d->journal.path[0])
 		unlink(d->journal.path);
-	/* A driver that does not answer blocks its thread, and would block our end. */
-	if (d->measure.busy || d->stores.work.busy || kubernetes_is_busy(d->kubernetes))
+	/* A driver that does not answer blocks its thread, and would block our end. What the API
+	 * server is told is bounded, and must not depend on what the driver is doing just now. */
+	if (d->measure.busy || d->stores.work.busy || kubernetes_is_busy(d->kubernetes)) {
+		while (kubernetes_is_leaving(d->kubernetes) && loop_once(&d->loop))
+			;
 		_exit(0);
+	}
 	loop_signal_close(&d->terminate);
 	loop_signal_close(&d->interrupt);
 	/* Closing has reset both to their defaults, and other threads do not block them. */

@@ -412,7 +412,8 @@ bool measure_under_way(const struct daemon *d)
 
 void measure_start(struct daemon *d)
 {
-	if (d->measure.busy || (list_empty(&d->measure_wanted) && !d->outside_wanted))
+	if (d->stopping || d->measure.busy ||
+	    (list_empty(&d->measure_wanted) && !d->outside_wanted))
 		return;
 	d->measurements++;
 	d->measure_began_ns = loop_now_ns();

@@ -17,7 +17,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 5, /* of this interface: both sides are built together */
+	HOST_VERSION = 6, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
@@ -93,6 +93,8 @@ struct host {
 	/* Sets the driver's libraries that guests get on request, replacing the former ones; -1:
 	 * none. Takes over the descriptors. Without a CUDA library the former ones stay. */
 	void (*driver)(struct daemon *d, const int fd[WIRE_LIBRARIES]);
+	/* After close(): everything has ended, and `host` is no longer needed. */
+	void (*ended)(struct daemon *d);
 };
 
 /* The device with that UUID; -1: there is none, as for NULL. */
@@ -115,5 +117,7 @@ struct plugin_entry {
 		    struct fault *why);
 	/* SIGHUP: rereads its file; a mistake in it is logged and changes nothing. */
 	void (*reload)(struct plugin *plugin);
+	/* It ends later, in the loop: within a few seconds, for which an API server may take to
+	 * answer. */
 	void (*close)(struct plugin *plugin);
 };

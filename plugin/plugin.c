@@ -222,6 +222,8 @@ static int start(struct plugin *p, struct fault *why)
 /* One of the handles is closed. */
 static void closed(struct plugin *p)
 {
+	const struct host *host = p->host;
+
 	if (--p->open_handles)
 		return;
 	bindings_close(&p->bindings);
@@ -229,6 +231,7 @@ static void closed(struct plugin *p)
 	free(p->config_text);
 	free(p->config_path);
 	free(p);
+	host->ended(host->daemon);
 }
 
 static void on_sweep_closed(struct loop_timer *timer)

@@ -234,6 +234,11 @@ def owner(node):
 
 
 def test_the_node_says_so_no_more_when_mete_has_ended():
+    # A driver that is being asked when the end comes, or not.
+    with Node(environment={"METE_SIM_ANSWER_COST": "1s"}) as node:
+        until(lambda: owner(node))
+        node.end()
+        assert owner(node) is None
     with Node() as node:
         until(lambda: owner(node))
         node.end()

@@ -105,6 +105,26 @@ def test_drjit():
         is_the_same_as_alone("drjit", [str(python), "-c", DRJIT], 0, HOME=home, METE_SIM_DEVICES="1xT4")
 
 
+PRIMARY = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+device, context, at, size, word = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_size_t(24 << 20), ctypes.c_uint32()
+assert cuda.cuInit(0) == 0 and cuda.cuDeviceGet(ctypes.byref(device), 0) == 0
+for i in range(300):
+    for r in (cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), cuda.cuCtxSetCurrent(context), cuda.cuMemAlloc_v2(ctypes.byref(at), size),
+              cuda.cuMemsetD32_v2(at, i, size.value // 4), cuda.cuMemcpyDtoH_v2(ctypes.byref(word), ctypes.c_uint64(at.value + size.value - 4), 4)):
+        assert r == 0, r
+    assert word.value == i, (word, i)
+    assert cuda.cuDevicePrimaryCtxRelease_v2(device) == 0
+print("right")
+"""
+
+
+def test_a_primary_context_that_ends_again_and_again():
+    """Its memory ends with it, wherever that is; the last release, of which only the driver knows, is not under the mover's hands."""
+    is_the_same_as_alone("primary", [sys.executable, "-c", PRIMARY], 3)
+
+
 def test_eight_that_hold_four_times_the_device():
     with Node() as node:
         programs = start(node, *[("train", f"steps={10 + i}", "ballast=92M") for i in range(8)])
