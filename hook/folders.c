@@ -183,7 +183,7 @@ static int cover_musl(struct search *s)
 			r = make_names_in_first(s, musl_folders[i], &made);
 		return r < 0 ? r : cover_all(s, musl_folders, ARRAY_SIZE(musl_folders));
 	}
-	while (r == 0 && linker_next_folder(&parts, path)) {
+	while (r == 0 && linker_next_folder(&parts, LINKER_MUSL_ENDS, path)) {
 		r = make_names_in_first(s, path, &made);
 		if (r == 0)
 			r = cover_folder(s->cover, path, s->why);
@@ -287,14 +287,19 @@ static int cover_cuda(struct search *s)
 	return fd < 0 ? 0 : root_list(s->cover->root, fd, cover_one_cuda, s);
 }
 
+/* As each of the linkers would read it: an image may have both. */
 static int cover_library_path(struct search *s, const char *library_path)
 {
-	struct linker_text parts = {library_path, library_path + strlen(library_path)};
+	static const char *const ends[] = {LINKER_GLIBC_ENDS, LINKER_MUSL_ENDS};
 	char path[PATH_MAX];
 	int r = 0;
 
-	while (r == 0 && linker_next_folder(&parts, path))
-		r = cover_folder(s->cover, path, s->why);
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		struct linker_text parts = {library_path, library_path + strlen(library_path)};
+
+		while (r == 0 && linker_next_folder(&parts, ends[i], path))
+			r = cover_folder(s->cover, path, s->why);
+	}
 	return r;
 }
 

@@ -79,12 +79,12 @@ enum linker_kind linker_next_line(struct linker_text *text, char ret_value[PATH_
 	return LINKER_END;
 }
 
-bool linker_next_folder(struct linker_text *text, char ret_value[PATH_MAX])
+bool linker_next_folder(struct linker_text *text, const char *ends, char ret_value[PATH_MAX])
 {
 	const char *begin;
 	size_t size;
 
-	while (next_part(text, "\n:", &begin, &size))
+	while (next_part(text, ends, &begin, &size))
 		if (size && *begin == '/' && copy_path(begin, size, ret_value))
 			return true;
 	return false;

@@ -23,9 +23,12 @@ struct linker_text {
 /* The next folder or include of an ld.so.conf; what is longer than a path can be is left out. */
 enum linker_kind linker_next_line(struct linker_text *text, char ret_value[PATH_MAX]);
 
-/* The next folder of musl's /etc/ld-musl-*.path, or of an LD_LIBRARY_PATH: at line ends and
- * colons. */
-bool linker_next_folder(struct linker_text *text, char ret_value[PATH_MAX]);
+/* Between folders: in musl's /etc/ld-musl-*.path and its LD_LIBRARY_PATH; in glibc's. */
+#define LINKER_MUSL_ENDS  "\n:"
+#define LINKER_GLIBC_ENDS ":;"
+
+/* The next folder of such a text. */
+bool linker_next_folder(struct linker_text *text, const char *ends, char ret_value[PATH_MAX]);
 
 /*
  * The next path of an ld.so.cache whose file has one of the two names or one that begins with it:

@@ -62,8 +62,10 @@ static void read_texts(uint8_t which, const char *text, size_t size)
 			must(rounds++ <= size);
 		}
 	} else {
-		while (linker_next_folder(&parts, value)) {
-			must(value[0] == '/' && !strchr(value, ':'));
+		while (linker_next_folder(&parts, size % 2 ? LINKER_MUSL_ENDS : LINKER_GLIBC_ENDS,
+					  value)) {
+			must(value[0] == '/' &&
+			     !strpbrk(value, size % 2 ? LINKER_MUSL_ENDS : LINKER_GLIBC_ENDS));
 			check_path(value, text, size);
 			must(rounds++ <= size);
 		}

@@ -93,10 +93,11 @@ def test_compat_folders_are_covered_however_they_are_found():
             assert found(machine, image, "libcuda.so.1", how=None) == ["other"], way
             assert found(machine, image, "libcuda.so.1") == ["guest"], way
         image = machine.image().driver(COMPAT).driver("/opt/own/lib")
-        path = f"LD_LIBRARY_PATH=/nothing:{COMPAT}:/opt/own/lib"
-        assert found(machine, image, "libcuda.so.1", environment=[path], how=None) == ["other"]
-        assert found(machine, image, "libcuda.so.1", "/opt/own/lib/libcuda.so.1", environment=[path]) == ["guest"] * 2
-        works(machine, image, environment=[path])
+        for mark in ":;":  # glibc accepts both
+            path = "LD_LIBRARY_PATH=" + mark.join(("/nothing", COMPAT, "/opt/own/lib"))
+            assert found(machine, image, "libcuda.so.1", environment=[path], how=None) == ["other"]
+            assert found(machine, image, "libcuda.so.1", "/opt/own/lib/libcuda.so.1", environment=[path]) == ["guest"] * 2
+            works(machine, image, environment=[path])
 
 
 def test_a_read_only_root_is_served():

@@ -163,10 +163,22 @@ TEST(folders_of_a_path_variable)
 	static const char *const wanted[] = {"/a", "/b c", "/d"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
-		expect(linker_next_folder(&text, value));
+		expect(linker_next_folder(&text, LINKER_MUSL_ENDS, value));
 		expect_str(value, wanted[i]);
 	}
-	expect(!linker_next_folder(&text, value));
+	expect(!linker_next_folder(&text, LINKER_MUSL_ENDS, value));
+}
+
+TEST(glibc_parts_folders_by_semicolons_too_and_not_by_lines)
+{
+	struct linker_text text = text_of("/a;/b:;relative;/c\n/d");
+	static const char *const wanted[] = {"/a", "/b", "/c\n/d"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
+		expect(linker_next_folder(&text, LINKER_GLIBC_ENDS, value));
+		expect_str(value, wanted[i]);
+	}
+	expect(!linker_next_folder(&text, LINKER_GLIBC_ENDS, value));
 }
 
 TEST(paths_of_a_cache_are_found_among_its_numbers)
