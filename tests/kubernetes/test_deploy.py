@@ -103,6 +103,18 @@ def test_the_api_server_accepts_what_kustomize_makes():
         assert "warning" not in said.lower(), said
 
 
+def test_for_an_older_cluster_the_fence_is_left_out():
+    cluster = the_cluster()
+    place = os.path.join(cluster.folder, "run", "older")
+    os.makedirs(place, exist_ok=True)
+    with open(place + "/kustomization.yaml", "w") as file:
+        json.dump({"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
+                   "resources": [os.path.relpath(DEPLOY + "/base", place)],
+                   "components": [os.path.relpath(DEPLOY + "/components/before-1.30", place)]}, file)
+    kinds = [sorted(re.findall(r"^kind: (.*)$", cluster.kubectl("kustomize", folder), re.M)) for folder in (DEPLOY + "/base", place)]
+    assert kinds[0] == sorted(kinds[1] + ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]), kinds
+
+
 def test_the_daemonset_shares_the_nodes_gpu():
     with deployed() as here:
         made = [here.pod(f"share-{i}", pod(command=["seen", "hold=1"], slots=1, annotations={"memory": f"{300 + i}MiB"})) for i in range(4)]
