@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "system"))
 from runner import run  # noqa: E402
 
 ON_NODE = os.path.join(HERE, "..", "..", "deploy", "on-node")
+PATIENCE = 300  # seconds, on a machine however busy: only a failure takes so long
 MULTIARCH = f"/usr/lib/{os.uname().machine}-linux-gnu"
 
 
@@ -86,6 +87,38 @@ def test_links_of_the_node_are_followed_below_it():
         host.put("/etc/alternatives/ml", MULTIARCH + "/nvidia/current/libnvidia-ml.so.1")
         host.put(MULTIARCH + "/libnvidia-ml.so.1", "/etc/alternatives/ml")
         assert host.run("meted") == [f"meted --driver /host{MULTIARCH}/nvidia/current driver="]
+
+
+def waiting(host):
+    """on-node, and meted in it, which waits until it is told to end."""
+    with open(host.programs + "/meted", "w") as file:
+        file.write("#!/bin/sh\ntrap 'kill $child; echo told; exit 3' TERM\nsleep 1000 &\nchild=$!\necho waits \"$@\"\nwait\n")
+    environment = dict(os.environ, METE_HOST=host.folder + "/host", PATH=host.programs + ":" + os.environ["PATH"])
+    program = subprocess.Popen([ON_NODE, "meted", "--system"], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert program.stdout.readline() == "waits --system\n"
+    return program
+
+
+def test_meted_that_waits_for_a_driver_ends_when_there_is_one():
+    """So that the kubelet makes the container again, with the driver's device files."""
+    with Host() as host:
+        program = waiting(host)
+        host.put("/usr/lib64/libnvidia-ml.so.1")
+        said, why = program.communicate(timeout=PATIENCE)
+        assert said == "told\n" and program.returncode == 3 and "the node has a driver now" in why, (said, why)
+
+
+def test_meted_that_waits_for_a_driver_is_told_to_end_like_any_other():
+    with Host() as host:
+        program = waiting(host)
+        program.terminate()
+        said, why = program.communicate(timeout=PATIENCE)
+        assert said == "told\n" and program.returncode == 3 and not why, (said, why)
+
+
+def test_without_a_driver_meted_says_what_it_says():
+    with Host() as host:
+        assert host.run("meted", "--system") == ["meted --system driver="]
 
 
 def test_links_in_a_circle_and_no_driver_leave_the_command_as_it_is():
