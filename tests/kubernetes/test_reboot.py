@@ -26,6 +26,13 @@ def test_after_a_reboot_containers_are_new_tenants_with_their_pods_shares():
         cluster.until(path, available, "the deployment was never available")
         meted.process.stdout.close()
         cluster.reboot()
+
+        def failed(pods):
+            """What the kubelet admitted again before meted was there; their controller makes others."""
+            return [one["status"] for one in pods.values() if one["status"]["phase"] == "Failed" and one["status"].get("reason")]
+
+        for status in cluster.until(f"/api/v1/namespaces/{here.namespace}/pods", failed, "no pod failed for lack of its device"):
+            assert status["reason"] == "UnexpectedAdmissionError" and "mete.dev/gpu" in status["message"], status
         again = Meted(cluster, "share: {memory: 25%}\nmost: {memory: 100%}", slots=4)
 
         def back(pods):
