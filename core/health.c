@@ -8,7 +8,6 @@ static const uint64_t second_ns = 1000000000;
 /* It must be quiet for a minute at first, and for an hour at most. After an hour of health it
  * starts again. */
 #define QUIET_FIRST_NS (60 * second_ns)
-#define QUIET_MOST_NS  (3600 * second_ns)
 #define FORGOTTEN_NS   (3600 * second_ns)
 
 void health_init(struct health *health, uint64_t now_ns)
@@ -64,7 +63,7 @@ int health_answers(struct health *health, bool answers, uint64_t now_ns)
 	health->cause = HEALTH_NONE;
 	health->xid = 0;
 	health->well_since_ns = now_ns;
-	health->quiet_ns =
-		health->quiet_ns < QUIET_MOST_NS / 2 ? 2 * health->quiet_ns : QUIET_MOST_NS;
+	health->quiet_ns = health->quiet_ns < HEALTH_QUIET_MOST_NS / 2 ? 2 * health->quiet_ns
+								       : HEALTH_QUIET_MOST_NS;
 	return HEALTH_RECOVERED;
 }

@@ -16,6 +16,9 @@
 
 enum health_cause { HEALTH_NONE, HEALTH_XID, HEALTH_ECC, HEALTH_LOST };
 
+/* The longest time that a device has to be quiet. */
+#define HEALTH_QUIET_MOST_NS (UINT64_C(3600) * 1000000000)
+
 /* Outcomes. */
 enum {
 	HEALTH_FELL = 1,  /* no new containers from now on */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* If a device is unhealthy, so are all its slots: running containers go on, and no new ones start.
  * This is recorded, because a restarted meted knows nothing of earlier errors. */
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "plugin/health_record.h"
 #include "plugin/nodes.h"
 
 enum { RECORD_MOST = 64 << 10, BOOT = 40 };
@@ -37,41 +37,13 @@ static void write_down(const struct plugin *p)
 	record_path(p, path);
 	if (out) {
 		fprintf(out, "%s\n", boot);
-		for (uint32_t i = 0; i < p->host->devices; i++) {
-			const struct health *h = &p->health[i];
-
-			fprintf(out, "%s %u %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
-				p->host->device[i].uuid, (unsigned)h->cause, h->xid, h->quiet_ns,
-				h->quiet_since_ns, h->well_since_ns);
-		}
+		for (uint32_t i = 0; i < p->host->devices; i++)
+			health_record_write(out, p->host->device[i].uuid, &p->health[i]);
 		r = fclose(out) == 0 ? file_replace(path, text, size, 0600) : -ENOMEM;
 	}
 	if (r < 0)
 		log_warning("health.unwritten", "path=%s reason=%s", log_text(path).text,
 			    log_text(strerror(-r)).text);
-}
-
-/* 0: the line is about a device of this machine. */
-static int read_line(const struct plugin *p, const char *line, uint32_t *ret_device,
-		     struct health *ret_health)
-{
-	struct health h = {.cause = HEALTH_NONE};
-	uint64_t now = loop_now_ns();
-	char uuid[80];
-	unsigned cause;
-	int device;
-
-	if (sscanf(line, "%79s %u %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, uuid, &cause,
-		   &h.xid, &h.quiet_ns, &h.quiet_since_ns, &h.well_since_ns) != 6)
-		return -EINVAL;
-	device = host_find(p->host, uuid);
-	if (device < 0 || cause > HEALTH_LOST || !h.quiet_ns || h.quiet_since_ns > now ||
-	    h.well_since_ns > now)
-		return -EINVAL;
-	h.cause = (enum health_cause)cause;
-	*ret_device = (uint32_t)device;
-	*ret_health = h;
-	return 0;
 }
 
 static void say(struct plugin *p, uint32_t device)
@@ -174,15 +146,18 @@ static void remember(struct plugin *p)
 	if (!line || !*boot || strcmp(line, boot) != 0)
 		return;
 	while ((line = strtok_r(NULL, "\n", &rest))) {
-		struct health health;
-		uint32_t device;
+		struct health_record record;
+		int device;
 
-		if (read_line(p, line, &device, &health) < 0)
+		if (health_record_read(line, loop_now_ns(), &record) < 0)
 			continue;
-		p->health[device] = health;
-		p->offer[device].healthy = health.cause == HEALTH_NONE;
-		if (health.cause != HEALTH_NONE)
-			say(p, device);
+		device = host_find(p->host, record.uuid);
+		if (device < 0)
+			continue;
+		p->health[device] = record.health;
+		p->offer[device].healthy = record.health.cause == HEALTH_NONE;
+		if (record.health.cause != HEALTH_NONE)
+			say(p, (uint32_t)device);
 	}
 }
 

@@ -15,7 +15,8 @@ int numa_name(const char *pci, char ret_name[24])
 	unsigned domain, bus, slot, function;
 	int used = 0;
 
-	if (strlen(pci) > 20 ||
+	/* sscanf() would take signs and blanks, too. */
+	if (strlen(pci) > 20 || pci[strspn(pci, "0123456789abcdefABCDEF:.")] ||
 	    sscanf(pci, "%8x:%2x:%2x.%1x%n", &domain, &bus, &slot, &function, &used) != 4 ||
 	    pci[used])
 		return -EINVAL;
