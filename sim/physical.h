@@ -2,9 +2,9 @@
 /*                                                             sim/physical.h
  * Physical memory of cuMemCreate(), apart from addresses. It is a piece of one sparse file of the
  * process, and a file of its own once it was handed to other processes: thousands of blocks do not
- * take thousands of descriptors, even if each of them could be handed over. It is in the device's book until neither a handle nor a
- * mapping is left, and once it was exported until that is so everywhere, and no descriptor is open
- * (share.h).
+ * take thousands of descriptors, even if each of them could be handed over. It is in the device's
+ * book until neither a handle nor a mapping is left, and once it was exported until that is so
+ * everywhere, and no descriptor is open (share.h).
  */
 #pragma once
 
