@@ -90,9 +90,16 @@ def test_links_of_the_node_are_followed_below_it():
 
 
 def waiting(host):
-    """on-node, and meted in it, which waits until it is told to end."""
+    """on-node, and meted in it, which waits until it is told to end, however early."""
     with open(host.programs + "/meted", "w") as file:
-        file.write("#!/bin/sh\ntrap 'kill $child; echo told; exit 3' TERM\nsleep 1000 &\nchild=$!\necho waits \"$@\"\nwait\n")
+        file.write(f"""#!{sys.executable}
+import signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+print("waits", *sys.argv[1:], flush=True)
+signal.sigwait([signal.SIGTERM])
+print("told")
+sys.exit(3)
+""")
     environment = dict(os.environ, METE_HOST=host.folder + "/host", PATH=host.programs + ":" + os.environ["PATH"])
     program = subprocess.Popen([ON_NODE, "meted", "--system"], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert program.stdout.readline() == "waits --system\n"
