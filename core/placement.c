@@ -212,6 +212,7 @@ static void count_node(struct placement *p, const struct placement_host *host, i
 {
 	placement_count(p, host, sign);
 	p->totals.compute_milli += (uint64_t)(sign * placement_milli(host));
+	p->model_milli[host->model] += (uint64_t)(sign * placement_milli(host));
 	p->totals.devices += (uint32_t)(sign * host->devices);
 	p->totals.nodes += (uint32_t)sign;
 	p->turnover += host->devices;

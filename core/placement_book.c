@@ -248,6 +248,8 @@ static uint64_t promised(const struct placement_gpu *gpu)
 
 void placement_count(struct placement *p, const struct placement_host *host, int sign)
 {
+	uint64_t used = 0;
+
 	p->empties[placement_empties(host)] += (uint32_t)sign;
 	p->totals.nodes_over += host->over ? (uint32_t)sign : 0;
 	for (int i = 0; i < host->devices; i++) {
@@ -255,8 +257,14 @@ void placement_count(struct placement *p, const struct placement_host *host, int
 		uint64_t whole = placement_gpu_milli(&host->gpu[i]);
 
 		p->totals.promised_milli += (uint64_t)sign * sum;
-		p->totals.used_milli += (uint64_t)sign * (sum < whole ? sum : whole);
+		used += sum < whole ? sum : whole;
 	}
+	p->totals.used_milli += (uint64_t)sign * used;
+	p->model_used[host->model] += (uint64_t)sign * used;
+	if (p->model_used[host->model] > p->model_most[host->model])
+		p->models_short |= 1ull << host->model;
+	else
+		p->models_short &= ~(1ull << host->model);
 }
 
 /* The charges of a bill as a list; the pod's, once they are on it. */

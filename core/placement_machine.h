@@ -269,7 +269,13 @@ struct placement {
 	float *prices;	  /* likewise */
 	float fade[PLACEMENT_FADES];
 	uint32_t turnover; /* pods that came or went since the prices were found */
-	uint32_t *weights; /* [model][CPU step + 1][usual]: pods that could come */
+	/* In milli: how much of each model's GPUs there is and is used, and how much may be used
+	 * before its price is an old one. */
+	uint64_t model_milli[PLACEMENT_MODELS], model_used[PLACEMENT_MODELS];
+	uint64_t model_most[PLACEMENT_MODELS];
+	uint64_t models_short; /* bits: of which more is used than that */
+	uint64_t pinned;       /* bits: models that some of the usual pods insist on */
+	uint32_t *weights;     /* [model][CPU step + 1][usual]: pods that could come */
 	/* Likewise, summed up in this order: parts by their size, then whole GPUs by their number;
 	 * each of the two for itself. Where all usual pods are of these, and nothing is
 	 * overcommitted: `summed`. */

@@ -83,6 +83,7 @@ static int learn_one(struct placement *p, const struct placement_request *reques
 	if (at < 0)
 		return at;
 	p->usual_gpu_count += count;
+	p->pinned |= request->models;
 	into = p->learned_size++;
 	for (; into > 0 && p->learned[into - 1].cpu > request->container[0].cpu_milli; into--)
 		p->learned[into] = p->learned[into - 1];
@@ -112,6 +113,7 @@ static void forget_usuals(struct placement *p)
 {
 	p->learned_size = p->usuals_size = p->steps_size = 0;
 	p->usual_count = p->usual_gpu_count = 0;
+	p->pinned = 0;
 }
 
 int placement_learn(struct placement *p, const struct placement_request *requests,

@@ -18,7 +18,7 @@
  */
 #include "core/placement_machine.h"
 
-enum { LEAST_TURNOVER = 32 };
+enum { LEAST_TURNOVER = 32, LEAST_IF_SHORT = 8 /* pods */ };
 
 static size_t row_of(const struct placement *p, int model)
 {
@@ -161,13 +161,32 @@ static void scale_prices(struct placement *p, double by)
 		p->prices[i] *= (float)by;
 }
 
+/* Pods that may run anywhere go to the model with the lowest price, so between two prices a model
+ * can be used up that others insist on. No more of it is used at old prices than an eighth of what
+ * was left, or of a large one that is nearly full, so little that prices are not found all the
+ * time.
+ */
+static void find_model_most(struct placement *p)
+{
+	p->models_short = 0;
+	for (int m = 0; m < PLACEMENT_MODELS; m++) {
+		uint64_t all = p->model_milli[m], used = p->model_used[m];
+		uint64_t part = (all - used) / 8, least = all / 256;
+
+		p->model_most[m] = UINT64_MAX;
+		if (p->pinned >> m & 1)
+			p->model_most[m] = used + (part > least ? part : least);
+	}
+}
+
 /* So much has come and gone that the prices may be others. */
 bool placement_prices_due(const struct placement *p)
 {
 	uint32_t quarter = p->totals.pods / 4;
+	uint32_t least = quarter > LEAST_TURNOVER ? quarter : LEAST_TURNOVER;
 
 	return p->config.policy == PLACEMENT_FORESIGHT && !p->on_trial &&
-	       p->turnover >= (quarter > LEAST_TURNOVER ? quarter : LEAST_TURNOVER);
+	       p->turnover >= (p->models_short ? LEAST_IF_SHORT : least);
 }
 
 void placement_find_prices(struct placement *p)
@@ -175,6 +194,7 @@ void placement_find_prices(struct placement *p)
 	double free_milli, sum;
 
 	p->turnover = 0;
+	find_model_most(p);
 	if (p->config.policy != PLACEMENT_FORESIGHT || !p->asks.size)
 		return;
 	free_milli = find_supply(p);
