@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where, among several places that would do. */
+#include "core/placement_machine.h"
 #include "tests/unit/placement_fixture.h"
 
 TEST(parts_of_a_gpu_are_packed_onto_one)
@@ -522,4 +523,32 @@ TEST(how_long_a_pod_stays_is_told_in_eighths)
 	expect_eq(placement_eighths(UINT64_MAX, 800), 8);
 	expect_eq(placement_eighths(UINT64_MAX, UINT64_MAX), 8);
 	expect_eq(placement_eighths(5, 0), 6);
+}
+
+/* After eight pods on four nodes of eight GPUs: are prices to be found anew? */
+static bool eight_pods_make_prices_old(uint64_t models)
+{
+	struct placement *p = given(PLACEMENT_FORESIGHT);
+	struct placement_node node = node_of(8);
+	struct placement_request anywhere = whole(1), usual[2] = {whole(1), whole(1)};
+	const uint32_t count[2] = {1, 1};
+	struct placement_decision d;
+
+	for (int i = 0; i < 4; i++)
+		with_node(p, &node);
+	usual[1].models = models;
+	expect_eq(placement_learn(p, usual, count, 2), 0);
+	for (int i = 0; i < 8; i++) {
+		placed(p, &anywhere, &d);
+		expect(i == 7 || !placement_prices_due(p));
+	}
+	return placement_prices_due(p);
+}
+
+TEST(prices_are_new_before_a_model_is_used_up_that_pods_insist_on)
+{
+	expect(eight_pods_make_prices_old(1));
+	/* Where nobody insists on one, or on another, a quarter of the pods must have changed. */
+	expect(!eight_pods_make_prices_old(0));
+	expect(!eight_pods_make_prices_old(2));
 }
