@@ -253,18 +253,16 @@ static void print_verbs(void)
 		printf("%s%s", i ? " " : "", cli_commands[i].verb);
 }
 
-/* "a|b|c" of an option's argument as words; false: it is no list of words. */
+/* "a|b|c" of an option's argument as words, of "park:TIME" what comes before TIME; false: it is no
+ * list of words. */
 static bool print_choices(const char *argument)
 {
 	if (!strchr(argument, '|'))
 		return false;
 	for (; *argument; argument++) {
-		if (strncmp(argument, "fixed:", 6) == 0) {
-			fputs("fixed:", stdout);
-			argument += 5 + strcspn(argument + 6, "|");
-			continue;
-		}
 		fputc(*argument == '|' ? ' ' : *argument, stdout);
+		if (*argument == ':')
+			argument += strcspn(argument + 1, "|");
 	}
 	return true;
 }
@@ -375,13 +373,14 @@ static const char completion[] =
 	"\tif [ -z \"$words\" ] && [[ $takes == *\" $prev \"* ]]; then\n"
 	"\t\treturn\n"
 	"\tfi\n"
-	"\tif [ -z \"$words\" ] && [ \"$verb\" = set ]; then\n"
+	"\tif [ -z \"$words\" ] && [[ $verb == @(set|suspend|resume) && $cur != -* ]]; then\n"
 	"\t\tif [ \"$COMP_CWORD\" = 2 ]; then\n"
 	"\t\t\tlocal IFS=$'\\n'\n"
 	"\t\t\tCOMPREPLY=($(compgen -W \"$(\"${COMP_WORDS[0]}\" --complete tenants 2>/dev/null)\" "
 	"-- \"$cur\"))\n"
 	"\t\t\treturn\n"
 	"\t\tfi\n"
+	"\t\t[ \"$verb\" = set ] || return\n"
 	"\t\t[ \"${COMP_WORDS[COMP_CWORD]}\" != = ] && [ \"${COMP_WORDS[COMP_CWORD-1]}\" != = ] || "
 	"return\n"
 	"\t\twords=$_mete_fields\n"

@@ -7,6 +7,9 @@ import socket
 from person import *
 from meted import decode, encode
 
+# Each that there is.
+VERBS = re.findall(r"^COMMAND\((\w+),", open(os.path.join(ROOT, "cli/commands.def")).read(), re.M)
+
 
 def test_set_shows_the_share_before_and_after():
     with Node() as node:
@@ -306,9 +309,10 @@ def test_a_device_is_named_by_the_beginning_of_its_uuid():
 
 def test_help_describes_a_verb():
     with Node() as node:
-        for verb in ("run", "ps", "set", "doctor", "sim", "replay", "pick"):
+        for verb in VERBS:
             assert node.mete("help", verb).stdout == node.mete(verb, "--help").stdout
-            assert "Examples:" in node.mete("help", verb).stdout and "Exit status:" in node.mete("help", verb).stdout
+            shown = node.mete("help", verb).stdout.split("\nExamples:\n")[1].split("\nExit status:\n")
+            assert len(shown) == 2 and "mete " + verb in shown[0] and re.match("  [0N] ", shown[1]), shown
         assert "Verbs:" in node.mete("help").stdout
         assert node.mete("help", "dance").returncode == 2
         for words in (("help", "help"), ("help", "--help"), ("help", "-h"), ("--help",)):
@@ -377,16 +381,16 @@ def test_sim_settings_are_shown_with_their_values():
 def test_exit_statuses_are_as_documented():
     with Node() as node:
         for status, words in ((0, ("ps",)), (2, ("ps", "--colour")), (0, ("doctor",)), (2, ("doctor", "x")), (0, ("sim",)), (2, ("sim", "x")),
-                              (1, ("set", "nobody", "memory=1G")), (2, ("set", "nobody", "memory=lots")), (2, ("set", "nobody", "colour=red")), (2, ("set",)), (2, ("replay",)), (0, ("pick", "-q")),
+                              (1, ("set", "nobody", "memory=1G")), (2, ("set", "nobody", "memory=lots")), (2, ("set", "nobody", "colour=red")), (2, ("set",)), (2, ("suspend",)), (1, ("suspend", "nobody")), (2, ("resume",)), (1, ("resume", "nobody")), (2, ("replay",)), (0, ("pick", "-q")),
                               (1, ("pick", "-q", "--memory-free", "100G")), (2, ("pick", "--limit", "x")),
                               (127, ("pick", "-q", "--", "no-such-program")), (126, ("pick", "-q", "--", "/etc/passwd")),
                               (2, ("run", "--memory", "0", "--", "true")), (125, ("run", "--memory", "5G", "--", "true")), (2, ("run",)), (127, ("run", "--", "no-such-program"))):
             done = node.mete(*words)
             assert done.returncode == status, (words, done)
-        for verb in ("run", "ps", "set", "doctor", "sim", "replay", "pick"):
+        for verb in VERBS:
             page = manual(verb)
             for section in ("EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES", "OPTIONS"):
-                assert f".SH {section}\n" in page, (verb, section)
+                assert re.search(rf"^\.SH {section}\n\.TP\n", page, re.M), (verb, section)  # and it is not empty
 
 
 def complete(node, *words):
@@ -408,7 +412,11 @@ def test_completion_knows_values_tenants_and_keys_and_nothing_behind_the_dashes(
         assert complete(node, "run", "--device", "") == ["0", node.ps()["devices"][0]["uuid"]]
         assert complete(node, "pick", "-o", "memory") == ["memory", "memory-free"]
         assert complete(node, "set", "") == ["trainer"]
+        for verb in ("suspend", "resume"):
+            assert complete(node, verb, "") == ["trainer"] and complete(node, verb, "trainer", "") == [] and complete(node, verb, "--h") == ["--help"], verb
         assert complete(node, "set", "trainer", "we") == ["weight="]
+        assert complete(node, "run", "--idle", "p") == complete(node, "set", "trainer", "idle", "=", "p") == ["park", "park:"]
+        assert complete(node, "run", "--mode", "") == ["best-effort", "equal", "fixed:"]
         assert complete(node, "set", "trainer", "class", "=", "i") == ["interactive"]
         assert complete(node, "help", "ru") == ["run"]
         assert complete(node, "run", "--", "--cl") == [] and complete(node, "run", "sh", "--cl") == []
