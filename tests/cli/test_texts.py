@@ -88,6 +88,21 @@ def test_no_command_of_the_texts_stands_outside_a_block_that_is_run():
         assert not stray or page in ELSEWHERE + ("docs/HACKING.md",), (page, stray)
 
 
+def test_tables_of_the_texts_are_whole_and_say_nothing_twice():
+    for page in PAGES:
+        lines = open(os.path.join(ROOT, page)).read().splitlines()
+        rows = []
+        for before, line, after in zip([""] + lines, lines, lines[1:] + [""]):
+            if not line.startswith("|"):
+                continue
+            head = after.startswith("| ---")
+            # A row behind an empty line is in no table: it is shown as it is written.
+            assert head or before.startswith("|"), (page, line)
+            if not head and not line.startswith("| ---"):
+                assert line not in rows, (page, line)
+                rows.append(line)
+
+
 def test_every_example_of_the_man_pages_is_one():
     """The commands of `mete help VERB` are understood: each is run with its verb's own parser."""
     with Node() as node, Copy() as tree:
