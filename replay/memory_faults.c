@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replay/memory_faults.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/list.h"
@@ -28,7 +29,7 @@ struct device {
 	uint64_t free_pages, now;
 	uint64_t touch_ns, fault_ns; /* of a page */
 	struct job *jobs;	     /* owned */
-	uint32_t left;		     /* jobs that have not ended */
+	uint32_t tenants, left;	     /* jobs; that have not ended */
 };
 
 void memory_faults_init(struct memory_faults *faults)
@@ -105,7 +106,7 @@ static void pass_pause(struct device *d)
 {
 	uint64_t next = UINT64_MAX;
 
-	for (uint32_t i = 0; i < d->setup->tenants; i++)
+	for (uint32_t i = 0; i < d->tenants; i++)
 		if (d->jobs[i].ready_ns < next)
 			next = d->jobs[i].ready_ns;
 	d->now = next;
@@ -116,7 +117,7 @@ static void run(struct device *d)
 	while (d->left && d->now <= d->setup->length_ns) {
 		bool any = false;
 
-		for (uint32_t i = 0; i < d->setup->tenants; i++) {
+		for (uint32_t i = 0; i < d->tenants; i++) {
 			if (d->jobs[i].ready_ns > d->now)
 				continue;
 			any = true;
@@ -129,31 +130,56 @@ static void run(struct device *d)
 
 static int make(struct device *d, struct memory_outcome *out, struct fault *why)
 {
-	for (uint32_t i = 0; i < d->setup->tenants; i++) {
+	if (!d->free_pages) {
+		best_effort(fault_set(why, -EINVAL, "the device is smaller than a page of 2MiB"));
+		return -EINVAL;
+	}
+	for (uint32_t i = 0; i < d->tenants; i++) {
 		const struct memory_load *load = &d->setup->loads[i];
 		struct job *j = &d->jobs[i];
 
-		if (load->steps || !load->set_bytes)
-			return fault_set(why, -EINVAL,
-					 "%s: faults are modelled for jobs with a set", load->name);
+		if (load->steps || !load->set_bytes) {
+			best_effort(fault_set(why, -EINVAL,
+					      "%s: faults are modelled for jobs with a set",
+					      load->name));
+			return -EINVAL;
+		}
 		*j = (struct job){.load = load, .out = &out->tenants[i], .ready_ns = load->join_ns};
 		j->size = (uint32_t)((load->set_bytes + PAGE_BYTES - 1) / PAGE_BYTES);
 		j->burst_ends_ns = load->burst_ns < load->work_ns ? load->burst_ns : load->work_ns;
 		j->pages = calloc(j->size, sizeof(*j->pages));
-		if (!j->pages)
-			return fault_set(why, -ENOMEM, "out of memory");
+		if (!j->pages) {
+			best_effort(fault_set(why, -ENOMEM, "out of memory"));
+			return -ENOMEM;
+		}
 		for (uint32_t p = 0; p < j->size; p++)
 			j->pages[p].job = j;
 	}
 	return 0;
 }
 
+static void unmake(struct device *d)
+{
+	for (uint32_t i = 0; d->jobs && i < d->tenants; i++)
+		free(d->jobs[i].pages);
+	free(d->jobs);
+}
+
+static void add_up(struct memory_outcome *out, uint32_t tenants)
+{
+	for (uint32_t i = 0; i < tenants; i++) {
+		out->came_bytes += out->tenants[i].came_bytes;
+		out->left_bytes += out->tenants[i].left_bytes;
+		out->copied_bytes += out->tenants[i].copied_bytes;
+	}
+}
+
 int memory_faults_run(const struct memory_setup *setup, const struct memory_faults *faults,
 		      struct memory_outcome *ret_outcome, struct fault *why)
 {
-	struct device d = {.setup = setup, .left = setup->tenants};
+	struct device d = {.setup = setup, .tenants = setup->tenants, .left = setup->tenants};
 	struct memory_outcome out = {0};
-	int r = 0;
+	int r = -ENOMEM;
 
 	list_init(&d.used);
 	d.free_pages = setup->device_bytes / PAGE_BYTES;
@@ -161,22 +187,19 @@ int memory_faults_run(const struct memory_setup *setup, const struct memory_faul
 	d.fault_ns = (uint64_t)(PAGE_BYTES / faults->fault_gbps);
 	d.jobs = calloc(setup->tenants, sizeof(*d.jobs));
 	out.tenants = calloc(setup->tenants, sizeof(*out.tenants));
-	r = d.jobs && out.tenants ? make(&d, &out, why) : fault_set(why, -ENOMEM, "out of memory");
-	if (r == 0)
-		run(&d);
-	for (uint32_t i = 0; i < setup->tenants && d.jobs; i++) {
-		if (out.tenants) {
-			out.came_bytes += out.tenants[i].came_bytes;
-			out.left_bytes += out.tenants[i].left_bytes;
-			out.copied_bytes += out.tenants[i].copied_bytes;
-		}
-		free(d.jobs[i].pages);
-	}
-	free(d.jobs);
-	out.ended_ns = d.now;
-	if (r < 0)
-		memory_outcome_done(&out, setup->tenants);
+	if (d.jobs && out.tenants)
+		r = make(&d, &out, why);
 	else
-		*ret_outcome = out;
-	return r;
+		best_effort(fault_set(why, r, "out of memory"));
+	if (r < 0) {
+		unmake(&d);
+		memory_outcome_done(&out, setup->tenants);
+		return r;
+	}
+	run(&d);
+	add_up(&out, setup->tenants);
+	out.ended_ns = d.now;
+	unmake(&d);
+	*ret_outcome = out;
+	return 0;
 }

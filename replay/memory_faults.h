@@ -25,8 +25,8 @@ struct memory_faults {
 void memory_faults_init(struct memory_faults *faults);
 
 /* Runs the setup's jobs (loads without steps; shares are ignored) with its device and slices. In
- * the outcome came_bytes and left_bytes are what faults moved. -EINVAL: a load is recorded, or a
- * set is empty; -ENOMEM. */
+ * the outcome came_bytes and left_bytes are what faults moved. -EINVAL: a load is recorded, a set
+ * is empty, or the device is smaller than a page; -ENOMEM. */
 must_check int memory_faults_run(const struct memory_setup *setup,
 				 const struct memory_faults *faults,
 				 struct memory_outcome *ret_outcome, struct fault *why);

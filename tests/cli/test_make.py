@@ -53,7 +53,9 @@ def test_uninstall_removes_what_that_install_wrote_and_nothing_else():
         assert left.returncode == 0 and "opt/bin/mete" in left.stdout, left
         os.unlink(two + "/opt/bin/mete")
         assert below(place) == before, below(place)
-        assert tree.run("tools/uninstall", DESTDIR="", PREFIX="").returncode == 1
+        # Without a word it is the one in /usr/local that is meant, where there is one: it is not ours to remove.
+        if not tools_installed().Manifest("", "/usr/local").exists():
+            assert tree.run("tools/uninstall", DESTDIR="", PREFIX="").returncode == 1
 
 
 def tools_installed():

@@ -237,6 +237,8 @@ TEST(faults_are_modelled_for_jobs_alone)
 	expect_eq(memory_faults_run(&setup, &faults, &o, &why), -EINVAL);
 	expect_str(why.text, "recorded: faults are modelled for jobs with a set");
 	loads[0].steps = NULL;
+	setup.device_bytes = 1 << 20;
+	expect_eq(memory_faults_run(&setup, &faults, &o, &why), -EINVAL);
 }
 
 /* Two pods of which one holds what the other needs, in a table of its own. */
