@@ -363,8 +363,7 @@ static CUresult release(CUdevice device, CUresult (*driver)(CUdevice_v1 device))
 	r = driver(device);
 	current_changed();
 	if (r == CUDA_SUCCESS && context && !primary_active(device)) {
-		contexts_leave(context);
-		contexts_gone();
+		contexts_drop(context);
 		gone((uint64_t)(uintptr_t)context, index);
 	}
 	if (context)

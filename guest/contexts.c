@@ -203,19 +203,22 @@ void contexts_still(CUcontext context)
 	futex_lock_give(&contexts.lock);
 }
 
-void contexts_leave(CUcontext context)
+void contexts_drop(CUcontext context)
 {
 	struct place *place;
 
-	atomic_fetch_add(&contexts.leaving, 1);
 	flight_context_leaves(context);
-	movable_context_leaves(context);
 	futex_lock_take(&contexts.lock);
-	wait_for_agent(context);
 	place = find(context);
 	if (place)
 		drop(place);
 	futex_lock_give(&contexts.lock);
+}
+
+void contexts_leave(CUcontext context)
+{
+	contexts_still(context);
+	contexts_drop(context);
 }
 
 void contexts_gone(void)

@@ -21,9 +21,10 @@ void contexts_add(CUcontext context, int device);
 void contexts_leave(CUcontext context);
 void contexts_gone(void);
 
-/* The same, where only the driver knows whether the context will be destroyed: it stays in the
- * table. The mover works in none until contexts_gone(). */
+/* The same in two steps, where only the driver knows whether the context will be destroyed: it
+ * stays in the table until it is dropped. The mover works in none until contexts_gone(). */
 void contexts_still(CUcontext context);
+void contexts_drop(CUcontext context);
 
 /* The device of a context, or -2 where it is not known. */
 int contexts_device(CUcontext context);

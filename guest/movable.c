@@ -176,7 +176,7 @@ static uint64_t row_of(uint64_t width)
 }
 
 /* With the lock held. */
-int movable_add(struct movable_area *area)
+static int add(struct movable_area *area)
 {
 	if (ranges_add(&movable_.areas, area->base, area->bytes, (uint64_t)(uintptr_t)area) < 0)
 		return -ENOMEM;
@@ -196,7 +196,7 @@ struct movable_charged movable_charged_now(void)
  * was created in between. Likewise, if a recall was answered in between, the daemon has seen memory
  * that is granted and not movable, and takes it for plain. Any message makes it look at the own
  * page. */
-void movable_tell_of(struct movable_charged then)
+static void tell_of(struct movable_charged then)
 {
 	struct movable_charged now = movable_charged_now();
 
@@ -209,13 +209,27 @@ void movable_tell_of(struct movable_charged then)
 }
 
 /* Undoes an area that is charged and created, but not known to anybody. */
-void movable_unmake(struct movable_area *area, int device)
+static void unmake(struct movable_area *area, int device)
 {
 	uint64_t bytes = unback(area, area->count);
 
 	best_effort(memory_driver(real(cuMemAddressFree)(area->base, area->bytes)));
 	movable_area_free(area);
 	credit_give(device, bytes);
+}
+
+CUresult movable_enter(struct movable_area *area, int device, struct movable_charged then)
+{
+	int r;
+
+	futex_lock_take(&movable_.lock);
+	r = add(area);
+	futex_lock_give(&movable_.lock);
+	tell_of(then);
+	if (r == 0)
+		return CUDA_SUCCESS;
+	unmake(area, device);
+	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* Granted memory may not be available, because somebody has memory that the daemon has not seen
@@ -308,15 +322,15 @@ static CUresult allocate_piece(const struct memory_place *place, uint64_t bytes,
 		return r;
 	futex_lock_take(&movable_.lock);
 	unit = movable_piece_take(area->slab, bytes, (uint32_t)++movable_.next_id);
-	r = unit >= 0 && movable_add(area) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	r = unit >= 0 && add(area) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 	if (r == CUDA_SUCCESS)
 		movable_.recent = area;
 	futex_lock_give(&movable_.lock);
-	movable_tell_of(then);
+	tell_of(then);
 	if (r == CUDA_SUCCESS)
 		*ret_address = area->base + (uint64_t)unit * BLOCKS_UNIT;
 	else
-		movable_unmake(area, place->device);
+		unmake(area, place->device);
 	return r;
 }
 
@@ -325,21 +339,17 @@ static CUresult allocate_large(const struct memory_place *place, uint64_t bytes,
 {
 	struct movable_charged then = movable_charged_now();
 	struct movable_area *area;
+	uint64_t base;
 	CUresult r;
 
 	area = movable_make(place, memory_round(bytes), false, NULL, &r);
 	if (!area)
 		return r;
 	area->asked = bytes;
-	futex_lock_take(&movable_.lock);
-	if (movable_add(area) < 0)
-		r = CUDA_ERROR_OUT_OF_MEMORY;
-	futex_lock_give(&movable_.lock);
-	movable_tell_of(then);
+	base = area->base;
+	r = movable_enter(area, place->device, then);
 	if (r == CUDA_SUCCESS)
-		*ret_address = area->base;
-	else
-		movable_unmake(area, place->device);
+		*ret_address = base;
 	return r;
 }
 

@@ -103,20 +103,21 @@ void movable_late_rename(uint64_t owner, uint64_t now);
 /* With the lock held: writes the own page. */
 void movable_show(void);
 
-/* Makes an area, charged and furnished; with `own` it is the program's, by cuMemCreate(). NULL:
- * failed, see *ret_why. Then adds it to the table, with the lock held, or undoes it. */
-must_check struct movable_area *movable_make(const struct memory_place *place, uint64_t bytes,
-					     bool slab, const CUmemAllocationProp *own,
-					     CUresult *ret_why);
-must_check int movable_add(struct movable_area *area);
-void movable_unmake(struct movable_area *area, int device);
-
-/* When memory was charged; and to be called once it is in the table. */
+/* When memory was charged. */
 struct movable_charged {
 	uint32_t connection, recalls;
 };
 struct movable_charged movable_charged_now(void);
-void movable_tell_of(struct movable_charged then);
+
+/* Makes an area, charged and furnished; with `own` it is the program's, by cuMemCreate(). NULL:
+ * failed, see *ret_why. */
+must_check struct movable_area *movable_make(const struct memory_place *place, uint64_t bytes,
+					     bool slab, const CUmemAllocationProp *own,
+					     CUresult *ret_why);
+
+/* Adds it to the table; charged after `then`. If that fails, nothing is left of it. */
+must_check CUresult movable_enter(struct movable_area *area, int device,
+				  struct movable_charged then);
 
 /* With the lock held: what cuMemAlloc() has given out around the address. NULL: it is not ours. */
 struct movable_area *movable_around(uint64_t address);

@@ -36,15 +36,9 @@ CUresult movable_own_create(int device, uint64_t bytes, const CUmemAllocationPro
 	area = movable_make(&place, bytes, false, about, &r);
 	if (!area)
 		return r;
-	futex_lock_take(&movable_.lock);
-	if (movable_add(area) < 0)
-		r = CUDA_ERROR_OUT_OF_MEMORY;
-	futex_lock_give(&movable_.lock);
-	movable_tell_of(then);
+	r = movable_enter(area, device, then);
 	if (r == CUDA_SUCCESS)
 		*ret_area = area;
-	else
-		movable_unmake(area, device);
 	return r;
 }
 
