@@ -50,12 +50,6 @@ def own_machine():
     os.mkdir("/etc/mete", 0o755)
 
 
-def become(uid):
-    os.setgroups([])
-    os.setgid(uid)
-    os.setuid(uid)
-
-
 class Machine:
     """A simulated node with its system meted; `policy` is its file's text."""
 
@@ -137,24 +131,6 @@ class Machine:
 
 def program(name):
     return BUILD + "/examples/" + name
-
-
-def as_user(uid, action):
-    """What it returns there (an int), or an errno."""
-    pid = os.fork()
-    if pid == 0:
-        status = 99
-        try:
-            become(uid)
-            status = action()
-        except OSError as error:
-            status = error.errno
-        except Refused as refusal:
-            status = 100 + refusal.code
-        except BaseException as error:
-            sys.stderr.write(f"{error!r}\n")
-        os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def says(done, *words, status=None):

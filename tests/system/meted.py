@@ -108,6 +108,30 @@ def until(what, otherwise="it never happened"):
     return answer
 
 
+def become(uid):
+    os.setgroups([])
+    os.setgid(uid)
+    os.setuid(uid)
+
+
+def as_user(uid, action):
+    """What it returns there (an int), or an errno."""
+    pid = os.fork()
+    if pid == 0:
+        status = 99
+        try:
+            become(uid)
+            status = action()
+        except OSError as error:
+            status = error.errno
+        except Refused as refusal:
+            status = 100 + refusal.code
+        except BaseException as error:
+            sys.stderr.write(f"{error!r}\n")
+        os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
 def outlives_its_parent(word):
     """In a forked child: it lives on when its parent is killed, and says so to whoever asks; it ends with the asker."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 0)

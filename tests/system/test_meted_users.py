@@ -18,30 +18,6 @@ BUILD = sys.argv.pop(3)
 NOBODY = 65534
 
 
-def other_user():
-    os.setgroups([])
-    os.setgid(NOBODY)
-    os.setuid(NOBODY)
-
-
-def as_other_user(action):
-    """What it returns there (an int), or -errno."""
-    pid = os.fork()
-    if pid == 0:
-        status = 99
-        try:
-            other_user()
-            status = action()
-        except OSError as error:
-            status = error.errno
-        except Refused as refusal:
-            status = 100 + refusal.code
-        except BaseException as error:
-            sys.stderr.write(f"{error!r}\n")
-        os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
 def system_daemon(**more):
     return Daemon(role="--system", **more)
 
@@ -83,7 +59,7 @@ def test_another_user_joins_the_tenant_that_it_was_given():
             row = admin.tenant_row(made.tenant)
             return (row.allocated, row.guests) == (bytes, 1)
 
-        assert as_other_user(join) == 0
+        assert as_user(NOBODY, join) == 0
         while admin.tenant_row(made.tenant).guests:
             pass  # it has died: meted hears of it
         assert admin.tenant_row(made.tenant).allocated == 0
@@ -93,13 +69,13 @@ def test_another_user_finds_nobody_elses_tenant_and_changes_none():
     with system_daemon() as meted:
         admin = Admin(meted.place)
         made = admin.tenant("1GiB")
-        assert as_other_user(lambda: len(os.listdir(meted.place))) == errno.EACCES
-        assert as_other_user(lambda: len(os.listdir(meted.place + "/tenants"))) == errno.EACCES
-        assert as_other_user(lambda: Admin(meted.place).set(made.tenant, "memory", "1MiB") or 0) == 100 + IDENTITY
-        assert as_other_user(lambda: Guest(f"{meted.place}/tenants/{made.tenant}/guest.sock") and 0) == errno.ENOENT
-        assert as_other_user(lambda: os.open(meted.place + "/journal", os.O_RDONLY)) == errno.EACCES
-        assert as_other_user(lambda: os.mkdir(meted.place + "/tenants/77") or 0) == errno.EACCES
-        assert as_other_user(lambda: os.unlink(made.socket) or 0) == errno.EACCES
+        assert as_user(NOBODY, lambda: len(os.listdir(meted.place))) == errno.EACCES
+        assert as_user(NOBODY, lambda: len(os.listdir(meted.place + "/tenants"))) == errno.EACCES
+        assert as_user(NOBODY, lambda: Admin(meted.place).set(made.tenant, "memory", "1MiB") or 0) == 100 + IDENTITY
+        assert as_user(NOBODY, lambda: Guest(f"{meted.place}/tenants/{made.tenant}/guest.sock") and 0) == errno.ENOENT
+        assert as_user(NOBODY, lambda: os.open(meted.place + "/journal", os.O_RDONLY)) == errno.EACCES
+        assert as_user(NOBODY, lambda: os.mkdir(meted.place + "/tenants/77") or 0) == errno.EACCES
+        assert as_user(NOBODY, lambda: os.unlink(made.socket) or 0) == errno.EACCES
 
 
 def test_a_restarted_daemon_is_found_where_the_former_one_was():
@@ -109,7 +85,7 @@ def test_a_restarted_daemon_is_found_where_the_former_one_was():
         guest = Guest(made.socket)
         meted.kill()
         meted.start()
-        assert as_other_user(lambda: Guest(made.socket) and 0) == 0
+        assert as_user(NOBODY, lambda: Guest(made.socket) and 0) == 0
         guest.close()
 
 
@@ -132,7 +108,7 @@ def test_a_users_own_daemon_is_closed_to_others_as_before():
         admin = Admin(meted.place)  # with it its tenants would go
         made = admin.tenant("1GiB")
         assert mode(meted.place) == mode(os.path.dirname(made.socket)) == 0o700
-        assert as_other_user(lambda: Guest(made.socket) and 0) == errno.EACCES
+        assert as_user(NOBODY, lambda: Guest(made.socket) and 0) == errno.EACCES
 
 
 def test_a_real_program_of_another_user_is_limited():
@@ -153,7 +129,7 @@ def test_a_real_program_of_another_user_is_limited():
 
                 def vector_add(size):
                     return subprocess.run([BUILD + "/examples/vector-add", f"size={size}"], env=environment, text=True,
-                                          capture_output=True, preexec_fn=other_user, cwd="/")
+                                          capture_output=True, preexec_fn=lambda: become(NOBODY), cwd="/")
 
                 small, large = vector_add("64K"), vector_add("16M")
                 assert small.returncode == 0 and " ok " in small.stdout, small
@@ -163,7 +139,7 @@ def test_a_real_program_of_another_user_is_limited():
             sys.argv[2] = stub
 
 
-if os.geteuid() != 0 or as_other_user(lambda: 0 if os.access(BUILD + "/examples/vector-add", os.X_OK) else 1) != 0:
+if os.geteuid() != 0 or as_user(NOBODY, lambda: 0 if os.access(BUILD + "/examples/vector-add", os.X_OK) else 1) != 0:
     print("left out: nobody else can be played here, or the build's folder is closed to others")
     sys.exit(77)
 run(globals())
