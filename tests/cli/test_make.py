@@ -178,7 +178,8 @@ def test_what_a_command_leaves_outside_the_build_is_named():
         assert left("exit 3", 3) == ""
         # It is in a place of the command's own: here there is no such file.
         named = left("touch /tmp/mete-planted /dev/shm/mete-planted ~/.planted && mkdir ~/.cache/planted", 1)
-        assert named == f"left outside build/: /dev/shm/mete-planted, /tmp/mete-planted, {home}/.cache/planted, {home}/.planted\n", named
+        planted = sorted(["/dev/shm/mete-planted", "/tmp/mete-planted", f"{home}/.cache/planted", f"{home}/.planted"])
+        assert named == f"left outside build/: {', '.join(planted)}\n", named
         assert not os.path.exists("/tmp/mete-planted") and not os.path.exists("/dev/shm/mete-planted")
 
 

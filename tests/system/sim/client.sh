@@ -11,7 +11,7 @@ export METE_SIM_DIR="$work/node" METE_SIM_CONTEXT_COST=0 METE_SIM_PATTERN=on
 mkdir "$work/node"
 
 absent() {
-	echo "$1" >&2
+	echo "skipped: $1" >&2
 	exit 77
 }
 
