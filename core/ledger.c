@@ -375,8 +375,12 @@ int ledger_return(struct ledger *l, struct ledger_holder *holder, uint64_t bytes
 		holder->recall_until = 0;
 		/* It was asked for part of its credit and gave that: it may give more to an ask
 		 * that waited meanwhile and lacks more. */
-		if (bytes >= holder->recall_bytes)
+		if (bytes >= holder->recall_bytes) {
+			/* A late answer may come from one that can be recalled again already: it
+			 * is listed anew, or a search in vain would still stand. */
+			list_remove(&holder->lender);
 			holder->recalled_round = holder->former_round;
+		}
 	}
 	now.granted -= least(bytes, resident);
 	now.allocated = least(now.allocated, now.granted);

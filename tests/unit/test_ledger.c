@@ -627,6 +627,24 @@ TEST(who_gave_back_less_than_it_was_asked_for_has_no_more)
 	expect_action(0, LEDGER_REFUSE, b, 30);
 }
 
+TEST(who_gave_back_what_it_was_asked_for_too_late_is_asked_for_more_all_the_same)
+{
+	given(100, 900, 0);
+	granted(a, 90);
+	ledger_unsettled(l, one, LEDGER_IN_FLUX);
+	ask(b, 1, 30, 0);
+	expect_action(0, LEDGER_RECALL, a, 20);
+	expect_quiet(200 * ms);
+	/* It is not deaf: it can be recalled again, though not on behalf of the same ask. */
+	ask(a, 2, 5, 200 * ms);
+	expect_action(200 * ms, LEDGER_GRANT, a, 5);
+	expect_quiet(200 * ms);
+	expect_eq(ledger_return(l, a, 20, 1), 0);
+	expect_action(201 * ms, LEDGER_RECALL, a, 5);
+	expect_eq(ledger_return(l, a, 5, 1), 0);
+	expect_action(201 * ms, LEDGER_GRANT, b, 30);
+}
+
 TEST(three_looks_after_the_question_what_came_before_it_was_measured)
 {
 	given(100, 900, 0);
