@@ -329,7 +329,9 @@ static void print_fields(void)
 			print_choices(cli_options[k].argument);
 			fputs("' ;;\n", stdout);
 		}
-	fputs("\tset:swap) words='off auto' ;;\n\tset:strict) words='no yes' ;;\n", stdout);
+	fputs("\tset:swap) words='off auto' ;;\n\tset:strict) words='no yes' ;;\n"
+	      "\tset:oversize) words='managed refuse' ;;\n",
+	      stdout);
 	fputs("\tesac\n}\n\n_mete_fields='", stdout);
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		printf("%s= ", fields[i]);

@@ -232,6 +232,9 @@ static void say_movement(struct words *words, const struct ps_rows *rows,
 		say(words, 0, "waiting for its memory to come back");
 	if (t->out)
 		say(words, 0, "%s %s in the host's memory", out.text, unit.name);
+	if (t->oversize)
+		say(words, 0, "%s %s managed, beyond what its device has",
+		    ps_amount(unit, ps_steps(unit, t->oversize, TEXT_UP)).text, unit.name);
 	/* Of a tenant whose memory moves at all, or would if that reason were not. */
 	if (why && fixed && (t->movable || t->out || (t->unmovable & WIRE_UNMOVABLE_ALL)))
 		say(words, 0, "%s %s cannot move: %s",

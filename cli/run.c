@@ -86,7 +86,8 @@ static int check_name(const char *name, struct fault *why)
 #define FIELD_OPTIONS(X)                                                                           \
 	X(memory)                                                                                  \
 	X(wait)                                                                                    \
-	X(on_daemon_loss) X(mode) X(weight) X(guarantee) X(cap) X(class) X(escalate) X(swap) X(idle)
+	X(on_daemon_loss)                                                                          \
+	X(mode) X(weight) X(guarantee) X(cap) X(class) X(escalate) X(swap) X(idle) X(oversize)
 
 static const char *const field_options[] = {
 #define NAME(name) #name,

@@ -296,6 +296,13 @@ static int set_swap(struct share *share, const char *value)
 	return pick_word(value, words, ARRAY_SIZE(words), &share->swap);
 }
 
+static int set_oversize(struct share *share, const char *value)
+{
+	static const char *const words[] = {"refuse", "managed"};
+
+	return pick_word(value, words, ARRAY_SIZE(words), &share->oversize);
+}
+
 static int set_weight(struct share *share, const char *value)
 {
 	struct number number;

@@ -46,7 +46,8 @@ enum share_escalate { SHARE_REPORT, SHARE_SUSPEND, SHARE_KILL };
 
 struct share {
 	struct share_amount memory;
-	uint32_t swap; /* 1: blocks may be evicted */
+	uint32_t swap;	   /* 1: blocks may be evicted */
+	uint32_t oversize; /* 1: what the device cannot hold is managed memory */
 	uint32_t weight;
 	uint32_t weighted; /* 1: the weight was set explicitly, even if to the default */
 	uint32_t guarantee_milli;

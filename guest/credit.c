@@ -8,6 +8,7 @@
 #include "guest/clock.h"
 #include "guest/link.h"
 #include "guest/moves.h"
+#include "guest/oversize.h"
 #include "guest/say.h"
 #include "guest/state.h"
 
@@ -42,6 +43,7 @@ void credit_publish(int device)
 	show(&d->contexts, &guest_own_page.device[w].contexts);
 	show(&d->adrift, &guest_own_page.adrift_bytes[w]);
 	show(&d->loose, &guest_own_page.loose_bytes[w]);
+	oversize_publish(device);
 	moves_raise(&guest_own_page.others[w], atomic_load(&d->others) + 1);
 }
 
@@ -58,10 +60,12 @@ static uint64_t ungrant(struct state_device *d, uint64_t bytes)
 	return some;
 }
 
-/* Is it to be said why there is none? Once, and not where nobody is refused anything. */
+/* Is it to be said why there is none? Once, and not where nobody is refused anything: what the
+ * device cannot hold may be managed memory. */
 static bool says_why(struct state_device *d, enum credit_how how)
 {
-	return how != CREDIT_SPARE && atomic_exchange(&d->refused_said, 1) == 0;
+	return how != CREDIT_SPARE && !oversize_allowed() &&
+	       atomic_exchange(&d->refused_said, 1) == 0;
 }
 
 static int refusal(struct state_device *d, const struct wire_message *answer, enum credit_how how)

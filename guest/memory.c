@@ -17,6 +17,7 @@
 #include "guest/hooks.h"
 #include "guest/movable.h"
 #include "guest/nvml.h"
+#include "guest/oversize.h"
 #include "guest/pools.h"
 #include "guest/query.h"
 #include "guest/real.h"
@@ -84,6 +85,9 @@ static void drop(const struct pointer *entry)
 	case MEMORY_POOLED:
 		pools_leaves(memory_pool_of(entry));
 		pools_freed(memory_pool_of(entry), entry->bytes);
+		break;
+	case MEMORY_OVERSIZE:
+		oversize_freed(entry);
 		break;
 	default:
 		break;
@@ -301,7 +305,7 @@ static noinline_ bool stock_up(int device)
 	return true;
 }
 
-CUresult memory_allocate(const struct memory_place *place, struct memory_request *q)
+static CUresult allocate(const struct memory_place *place, struct memory_request *q)
 {
 	uint64_t taken = memory_round(q->bytes);
 	CUresult r;
@@ -317,6 +321,22 @@ CUresult memory_allocate(const struct memory_place *place, struct memory_request
 		return allocate_scarce(place, q);
 	r = memory_charge(place->device, taken, CREDIT_WAIT);
 	return r ? r : attempt(place, q, taken, CREDIT_WAIT);
+}
+
+CUresult memory_allocate(const struct memory_place *place, struct memory_request *q)
+{
+	uint64_t bytes = q->bytes;
+	CUresult r;
+
+	if (likely(!oversize_allowed() || !(q->movable || q->managed)))
+		return allocate(place, q);
+	if (!oversize_exceeds(place->device, memory_round(bytes))) {
+		r = allocate(place, q);
+		if (r != CUDA_ERROR_OUT_OF_MEMORY)
+			return r;
+		q->bytes = bytes;
+	}
+	return oversize_allocate(place, q);
 }
 
 /* ---- the calls, by their form ---------------------------------------------------------------- */
@@ -452,7 +472,8 @@ CUresult hook_cuMemAlloc_v2(CUdeviceptr_v2 *dptr, size_t bytesize)
 
 static int in_context(const struct pointer *entry, void *context)
 {
-	if ((entry->kind != MEMORY_LARGE && entry->kind != MEMORY_MOVABLE) ||
+	if ((entry->kind != MEMORY_LARGE && entry->kind != MEMORY_MOVABLE &&
+	     entry->kind != MEMORY_OVERSIZE) ||
 	    entry->owner != *(const uint64_t *)context)
 		return 0;
 	drop(entry);
@@ -498,6 +519,7 @@ void memory_forget(void)
 {
 	current_changed();
 	pointers_forget(&memory_table);
+	oversize_forget();
 	memset(&moves_own, 0, sizeof(moves_own));
 	memory_inside = 0;
 }

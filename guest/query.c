@@ -60,6 +60,15 @@ uint64_t query_total(int device, uint64_t physical_bytes)
 	return limit ? least(limit, physical_bytes) : physical_bytes;
 }
 
+uint64_t query_left(int device)
+{
+	uint64_t total = query_total(device, state_page(device, total_bytes));
+	uint64_t granted = state_page(device, granted_bytes), own = credit_unused(device);
+	uint64_t used = granted > own ? granted - own : 0;
+
+	return used < total ? total - used : 0;
+}
+
 uint64_t query_free_seen(int device)
 {
 	return free_bytes(device, query_total(device, state_page(device, total_bytes)), false);

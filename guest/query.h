@@ -15,4 +15,6 @@ void query_memory(int device, uint64_t physical_bytes, struct query_memory *ret_
 
 /* The total alone, and what is free as far as the page says: both without asking the daemon. */
 uint64_t query_total(int device, uint64_t physical_bytes);
+/* What is left of the tenant's limit, whatever room the device has. */
+uint64_t query_left(int device);
 uint64_t query_free_seen(int device);

@@ -95,6 +95,7 @@ static void read_share(const struct wire_tenant_new *said, struct tenant_spec *r
 		{"escalate", &said->escalate},
 		{"swap", &said->swap},
 		{"idle", &said->idle},
+		{"oversize", &said->oversize},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)

@@ -57,6 +57,27 @@ int change_holds_context(struct daemon *d, uint32_t index, uint64_t limit, struc
 			 d->device[index].info->uuid_text);
 }
 
+int change_oversize(const struct tenant *t, const struct share *share, uint32_t index,
+		    uint64_t limit, struct fault *why)
+{
+	struct daemon *d = t->daemon;
+	uint64_t all = d->device[index].info->total_bytes;
+	struct ledger_sums user = {.limit = all};
+
+	if (!share->oversize)
+		return 0;
+	if (t->user && t->user->account[index])
+		ledger_account_sums(t->user->account[index], &user);
+	if (limit >= all && user.limit >= all)
+		return 0;
+	return fault_set(
+		why, -EINVAL,
+		"oversize: managed memory cannot be kept within %s of %s: the driver decides "
+		"how much of it is on the device; accepted: refuse, or memory=100%%%s",
+		text_bytes(limit < user.limit ? limit : user.limit).text, text_bytes(all).text,
+		user.limit < all ? ", which the policy does not allow" : "");
+}
+
 static const struct change *find(const struct change *changes, uint32_t count, const char *key)
 {
 	for (uint32_t i = 0; i < count; i++)
@@ -116,6 +137,8 @@ static int limits_of(const struct tenant *t, const struct share *share, const st
 				 &ret_limits[i], why);
 		if (r == 0 && memory)
 			r = change_holds_context(d, t->device[i].index, ret_limits[i], why);
+		if (r == 0)
+			r = change_oversize(t, share, t->device[i].index, ret_limits[i], why);
 	}
 	return r;
 }

@@ -21,6 +21,11 @@ must_check int change_limit(struct daemon *d, const struct share *share, uint32_
 must_check int change_holds_context(struct daemon *d, uint32_t index, uint64_t limit,
 				    struct fault *why);
 
+/* A share with oversize=managed needs the whole device: the driver alone decides how much managed
+ * memory is on it. */
+must_check int change_oversize(const struct tenant *t, const struct share *share, uint32_t index,
+			       uint64_t limit, struct fault *why);
+
 /* The share that a tenant would have with these fields. Their order does not matter: they are set
  * in share.def's, and one that another one makes possible (a guarantee above the former cap) is
  * set after that. */

@@ -334,6 +334,7 @@ static void add_guest(const struct guest *g, uint32_t device, struct wire_tenant
 	row->stored += m->segment_bytes;
 	row->saved += m->saved + m->left - m->copied;
 	row->unmovable |= (uint32_t)__atomic_load_n(&own->why, __ATOMIC_RELAXED);
+	row->oversize += __atomic_load_n(&g->own->oversize_bytes[device], __ATOMIC_RELAXED);
 }
 
 void move_row(const struct tenant_device *at, struct wire_tenant_row *ret_row)

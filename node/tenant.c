@@ -84,6 +84,7 @@ void tenant_show_share(struct tenant *t)
 			 __ATOMIC_RELAXED);
 	__atomic_store_n(&t->shown->wait_ns, t->share.wait_ns, __ATOMIC_RELAXED);
 	__atomic_store_n(&t->shown->strict, t->share.strict, __ATOMIC_RELAXED);
+	__atomic_store_n(&t->shown->oversize, t->share.oversize, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&t->shown->epoch, 1, __ATOMIC_RELEASE);
 }
 
@@ -256,6 +257,8 @@ static int make_accounts(struct tenant *t, bool before, struct fault *why)
 
 		if (r == 0 && !before)
 			r = change_holds_context(d, t->device[i].index, limit, why);
+		if (r == 0 && !before)
+			r = change_oversize(t, &t->share, t->device[i].index, limit, why);
 		if (r < 0)
 			return r;
 		t->device[i].account =

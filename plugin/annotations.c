@@ -335,6 +335,26 @@ static int check_order(const struct asking *a)
 		      : 0;
 }
 
+/* Only who has all of a device's memory can have managed memory beyond it. */
+static int check_oversize(struct asking *a)
+{
+	const struct annotation *by = a->by[PORTION_oversize];
+	uint64_t bytes;
+
+	if (!a->share.oversize ||
+	    (share_bytes(&a->share.memory, a->input->device_bytes, &bytes) == 0 &&
+	     bytes >= a->input->device_bytes))
+		return 0;
+	if (by && !a->input->lower)
+		return asking_wrong(a, by,
+				    "'%s' needs all of the GPU's memory; accepted: refuse, or "
+				    "managed with memory 100%%",
+				    words_show(by->value).text);
+	a->texts.texts[PORTION_oversize] = share_default("oversize");
+	a->share.oversize = 0;
+	return 0;
+}
+
 int annotations_share(const struct annotations_input *input, struct annotations_share *ret_share,
 		      struct fault *why)
 {
@@ -356,6 +376,8 @@ int annotations_share(const struct annotations_input *input, struct annotations_
 		r = asking_check(&a);
 	if (r == 0)
 		r = check_order(&a);
+	if (r == 0)
+		r = check_oversize(&a);
 	if (r == 0)
 		memcpy(ret_share->texts, a.texts.texts, sizeof(ret_share->texts));
 	return r;

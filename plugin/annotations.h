@@ -10,11 +10,11 @@
  * Bytes are accepted as in share.h. Of Kubernetes' quantities, 20Gi and 512Mi are accepted, but
  * 4000M, 4k, 1e9 and a bare 25 are not.
  *
- * The limits on requests: memory, weight, guarantee, cap and swap may be at most the larger of the
- * portion and `most`. escalate, on_daemon_loss, unannounced and strict may not be laxer than the
- * portion or `most`. class and wait are free if neither sets one. A mode is judged by the weight,
- * guarantee and cap that it implies; a portion with mode `equal` stays `equal` unless `most` has
- * another mode.
+ * The limits on requests: memory, weight, guarantee, cap, swap and oversize may be at most the
+ *larger of the portion and `most`. escalate, on_daemon_loss, unannounced and strict may not be
+ *laxer than the portion or `most`. class and wait are free if neither sets one. A mode is judged by
+ *the weight, guarantee and cap that it implies; a portion with mode `equal` stays `equal` unless
+ *`most` has another mode.
  */
 #pragma once
 

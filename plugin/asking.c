@@ -74,6 +74,8 @@ static uint64_t rank(const struct asking *a, const struct share *share, enum por
 		return !share->kill_unannounced;
 	case PORTION_strict:
 		return !share->strict;
+	case PORTION_oversize:
+		return share->oversize;
 	case PORTION_idle:
 		return share->park_ns ? share->park_ns : UINT64_MAX;
 	}
@@ -167,6 +169,7 @@ static int refuse_more(const struct asking *a, enum portion_field field,
 	case PORTION_unannounced:
 	case PORTION_strict:
 	case PORTION_idle:
+	case PORTION_oversize:
 		return asking_wrong(
 			a, by, "'%s' is laxer than this node allows; accepted: %s %s or stricter",
 			value.text, key.text, field == PORTION_mode ? "equal" : limit->text);

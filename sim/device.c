@@ -66,57 +66,6 @@ static uint64_t device_capacity(int device)
 
 /* ---- the book ------------------------------------------------------------------------------ */
 
-static int take_locked(int device, struct segment_usage *usage, uint64_t bytes)
-{
-	struct segment_device *book = device_book(device);
-
-	if (book->lost)
-		return DEVICE_LOST;
-	if (bytes > device_capacity(device) - book->used_bytes)
-		return DEVICE_FULL;
-	/* In this order: who is killed in between is counted again by segment_lock(). */
-	usage->used_bytes += bytes;
-	book->used_bytes += bytes;
-	return 0;
-}
-
-int device_take(int device, uint64_t bytes)
-{
-	struct segment_usage *usage = own_usage(device);
-	int r;
-
-	if (!usage)
-		return -ENODEV;
-	segment_lock(device_book(device));
-	r = take_locked(device, usage, bytes);
-	segment_unlock(device_book(device));
-	if (r != DEVICE_FULL)
-		return r;
-	/* Even if it finds nobody: another process may have been first, and has returned the memory
-	 * of the dead in between. */
-	segment_reap();
-	segment_lock(device_book(device));
-	r = take_locked(device, usage, bytes);
-	segment_unlock(device_book(device));
-	return r;
-}
-
-void device_give(int device, uint64_t bytes)
-{
-	struct segment_usage *usage = own_usage(device);
-	struct segment_device *book;
-
-	if (!usage)
-		return;
-	book = device_book(device);
-	segment_lock(book);
-	if (bytes > usage->used_bytes - usage->managed_bytes)
-		bytes = usage->used_bytes - usage->managed_bytes;
-	usage->used_bytes -= bytes;
-	book->used_bytes -= bytes;
-	segment_unlock(book);
-}
-
 static uint64_t managed_total(int device)
 {
 	struct segment *segment = segment_get();
@@ -148,15 +97,19 @@ static struct segment_usage *managed_victim(int device, const struct segment_usa
 	return victim;
 }
 
-static int take_managed_locked(int device, struct segment_usage *usage, uint64_t bytes,
-			       uint64_t *ret_own_bytes)
+/* Pushes managed memory out until so many bytes are free. The caller's own last: *ret_own_bytes.
+ * DEVICE_FULL: even all of it would not do. */
+static int make_room_locked(int device, struct segment_usage *usage, uint64_t bytes,
+			    uint64_t *ret_own_bytes)
 {
 	struct segment_device *book = device_book(device);
-	uint64_t free_bytes = device_capacity(device) - book->used_bytes;
-	uint64_t own_bytes = 0, part;
+	uint64_t free_bytes = device_capacity(device) - book->used_bytes, part;
 
+	*ret_own_bytes = 0;
 	if (book->lost)
 		return DEVICE_LOST;
+	if (bytes <= free_bytes)
+		return 0;
 	if (bytes > free_bytes + managed_total(device))
 		return DEVICE_FULL;
 	while (free_bytes < bytes) {
@@ -171,15 +124,84 @@ static int take_managed_locked(int device, struct segment_usage *usage, uint64_t
 		victim->used_bytes -= part;
 		book->used_bytes -= part;
 		if (victim == usage)
-			own_bytes += part;
+			*ret_own_bytes += part;
 		else
 			victim->pushed_bytes += part;
 		free_bytes += part;
 	}
+	return 0;
+}
+
+static int take_locked(int device, struct segment_usage *usage, uint64_t bytes)
+{
+	struct segment_device *book = device_book(device);
+	uint64_t own_bytes;
+	int r = make_room_locked(device, usage, bytes, &own_bytes);
+
+	if (r != 0)
+		return r;
+	/* It notices when it uses its own the next time, as the others do. */
+	usage->pushed_bytes += own_bytes;
+	/* In this order: who is killed in between is counted again by segment_lock(). */
+	usage->used_bytes += bytes;
+	book->used_bytes += bytes;
+	return 0;
+}
+
+/* Locks the book. The dead go before managed memory of the living is pushed out. Even if it finds
+ * nobody: another process may have been first, and has returned the memory of the dead. */
+static void lock_for(int device, uint64_t bytes)
+{
+	struct segment_device *book = device_book(device);
+
+	segment_lock(book);
+	if (bytes <= device_capacity(device) - book->used_bytes)
+		return;
+	segment_unlock(book);
+	segment_reap();
+	segment_lock(book);
+}
+
+int device_take(int device, uint64_t bytes)
+{
+	struct segment_usage *usage = own_usage(device);
+	int r;
+
+	if (!usage)
+		return -ENODEV;
+	lock_for(device, bytes);
+	r = take_locked(device, usage, bytes);
+	segment_unlock(device_book(device));
+	return r;
+}
+
+void device_give(int device, uint64_t bytes)
+{
+	struct segment_usage *usage = own_usage(device);
+	struct segment_device *book;
+
+	if (!usage)
+		return;
+	book = device_book(device);
+	segment_lock(book);
+	if (bytes > usage->used_bytes - usage->managed_bytes)
+		bytes = usage->used_bytes - usage->managed_bytes;
+	usage->used_bytes -= bytes;
+	book->used_bytes -= bytes;
+	segment_unlock(book);
+}
+
+static int take_managed_locked(int device, struct segment_usage *usage, uint64_t bytes,
+			       uint64_t *ret_own_bytes)
+{
+	struct segment_device *book = device_book(device);
+	int r = make_room_locked(device, usage, bytes, ret_own_bytes);
+
+	if (r != 0)
+		return r;
 	usage->used_bytes += bytes;
 	usage->managed_bytes += bytes;
 	book->used_bytes += bytes;
-	*ret_own_bytes = own_bytes;
 	return 0;
 }
 
@@ -190,13 +212,7 @@ int device_take_managed(int device, uint64_t bytes, uint64_t *ret_own_bytes)
 
 	if (!usage)
 		return -ENODEV;
-	segment_lock(device_book(device));
-	if (bytes > device_capacity(device) - device_book(device)->used_bytes) {
-		/* The dead go before the living are pushed out. */
-		segment_unlock(device_book(device));
-		segment_reap();
-		segment_lock(device_book(device));
-	}
+	lock_for(device, bytes);
 	r = take_managed_locked(device, usage, bytes, ret_own_bytes);
 	segment_unlock(device_book(device));
 	return r;

@@ -35,15 +35,16 @@ void device_show(const char *list);
 /* The device's number on the node, whatever this process sees of it. */
 uint32_t device_place(int device);
 
-/* Takes memory for the calling process. DEVICE_FULL, DEVICE_LOST, or -ENODEV without a slot. */
+/* Takes memory for the calling process, for which managed memory is pushed out. DEVICE_FULL,
+ * DEVICE_LOST, or -ENODEV without a slot. */
 must_check int device_take(int device, uint64_t bytes);
 void device_give(int device, uint64_t bytes);
 
 /*
- * Managed memory shares the capacity, but may be pushed out by whoever needs room for managed
- * memory (not by device_take()): the process that used its own the longest ago loses first, the
- * caller itself last. *ret_own_bytes: so many of the caller's own must go, which the call has
- * already taken off its book. The others find out by device_pushed_out().
+ * Managed memory shares the capacity, but is pushed out by whoever needs room: the process that
+ * used its own the longest ago loses first, the caller itself last. *ret_own_bytes: so many of the
+ * caller's own must go, which the call has already taken off its book. The others find out by
+ * device_pushed_out().
  */
 must_check int device_take_managed(int device, uint64_t bytes, uint64_t *ret_own_bytes);
 void device_give_managed(int device, uint64_t bytes);

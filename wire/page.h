@@ -76,7 +76,7 @@ struct wire_tenant_page {
 	uint32_t daemon_pid;
 	uint64_t daemon_generation; /* changes when meted restarts */
 	uint64_t wait_ns;	    /* the longest time that a request may wait for room */
-	uint64_t reserved_[1];
+	uint64_t oversize;	    /* 1: what the device cannot hold is to be managed memory */
 	struct wire_tenant_device device[WIRE_DEVICES];
 	struct wire_tenant_turns turns[WIRE_DEVICES];
 };
@@ -142,6 +142,8 @@ struct wire_own_page {
 	 * flight_ns is set. */
 	uint64_t flight_ns[WIRE_DEVICES];
 	struct wire_own_movable movable[WIRE_DEVICES];
+	/* Managed memory in addition to allocated_bytes, which the device has no room for. */
+	uint64_t oversize_bytes[WIRE_DEVICES];
 };
 
 _Static_assert(sizeof(struct wire_tenant_page) <= WIRE_PAGE_SIZE, "the tenant page is one page");

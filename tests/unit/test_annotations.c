@@ -117,6 +117,7 @@ TEST(what_is_not_known_in_our_domain_is_refused_with_the_nearest)
 	expect_refused("mete.dev/zebra: there is no such annotation; accepted: memory, swap, mode, "
 		       "weight, "
 		       "guarantee, cap, class, escalate, wait, on-daemon-loss, unannounced, idle, "
+		       "oversize, "
 		       "strict, qos, "
 		       "on-full, "
 		       "exclusive, model, gpu-uuid, policy, assigned");
@@ -517,6 +518,27 @@ TEST(who_runs_is_lowered_to_what_is_allowed_now)
 	expect_eq(annotations_share(&input, &share, &why), -EINVAL);
 }
 
+TEST(managed_memory_is_for_who_has_all_of_a_gpu)
+{
+	begin();
+	most.texts[PORTION_oversize] = "managed";
+	most.texts[PORTION_memory] = "100%";
+	try("mete.dev/oversize", "managed");
+	say("mete.dev/memory", "50%");
+	expect_refused("mete.dev/oversize: 'managed' needs all of the GPU's memory; accepted: "
+		       "refuse, or managed with memory 100%");
+	input.count = 0;
+	say("mete.dev/memory", "100%");
+	say("mete.dev/oversize", "managed");
+	expect_accepted();
+	expect_str(share.texts[PORTION_oversize], "managed");
+	/* A slot's own is for those of its containers that can have it. */
+	input.count = 0;
+	portion.texts[PORTION_oversize] = "managed";
+	expect_accepted();
+	expect_str(share.texts[PORTION_oversize], "refuse");
+}
+
 /* Random texts of the fields, one of them NULL. */
 static const char *const choices[SHARE_FIELDS][8] = {
 	[PORTION_memory] = {NULL, "10%", "25%", "20Gi", "1GiB", "100%", "1/1000", "80GiB"},
@@ -531,6 +553,7 @@ static const char *const choices[SHARE_FIELDS][8] = {
 	[PORTION_on_daemon_loss] = {NULL, NULL, NULL, NULL, "continue", "block", "fail", "fail"},
 	[PORTION_unannounced] = {NULL, NULL, NULL, NULL, "report", "kill", "report", "kill"},
 	[PORTION_idle] = {NULL, NULL, NULL, "keep", "park", "park:10m", "park:1h", "keep"},
+	[PORTION_oversize] = {NULL, NULL, NULL, NULL, NULL, "refuse", "managed", "managed"},
 	[PORTION_strict] = {NULL, NULL, NULL, NULL, "yes", "no", "true", "false"},
 };
 
@@ -582,6 +605,8 @@ static int within(const struct share *asked, const struct share *has, const stru
 	      (!more->park_ns || (asked->park_ns && asked->park_ns <= more->park_ns))))
 		return 0;
 	if (asked->swap > has->swap && !(most.texts[PORTION_swap] && more->swap))
+		return 0;
+	if (asked->oversize > has->oversize && !(most.texts[PORTION_oversize] && more->oversize))
 		return 0;
 	return asked->escalate >= has->escalate ||
 	       (most.texts[PORTION_escalate] && asked->escalate >= more->escalate);

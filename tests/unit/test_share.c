@@ -237,6 +237,7 @@ TEST(a_share_starts_with_the_defaults_of_the_table)
 	expect_eq(share.wait_ns, 0);
 	expect_eq(share.on_daemon_loss, SHARE_CONTINUE);
 	expect_eq(share.strict, 0);
+	expect_eq(share.oversize, 0);
 	expect_eq(share.kill_unannounced, 0);
 }
 
@@ -254,6 +255,8 @@ TEST(each_field_is_set_by_its_name_and_nothing_changes_on_bad_input)
 	expect_eq(share_set(&share, "wait", "10s"), 0);
 	expect_eq(share_set(&share, "on_daemon_loss", "block"), 0);
 	expect_eq(share_set(&share, "strict", "yes"), 0);
+	expect_eq(share_set(&share, "oversize", "managed"), 0);
+	expect_eq(share.oversize, 1);
 	expect_eq(share_set(&share, "unannounced", "kill"), 0);
 	expect_eq(share.kill_unannounced, 1);
 	expect_eq(share_set(&share, "unannounced", "hide"), SHARE_NONSENSE);
@@ -268,6 +271,7 @@ TEST(each_field_is_set_by_its_name_and_nothing_changes_on_bad_input)
 	expect_eq(share_set(&share, "weight", "1.5"), SHARE_NONSENSE);
 	expect_eq(share_set(&share, "class", "best"), SHARE_NONSENSE);
 	expect_eq(share_set(&share, "swap", "yes"), SHARE_NONSENSE);
+	expect_eq(share_set(&share, "oversize", "yes"), SHARE_NONSENSE);
 	expect_eq(share_set(&share, "strict", "1"), SHARE_NONSENSE);
 	expect_eq(share.strict, 1);
 	expect_eq(share_set(&share, "memori", "1GiB"), SHARE_KEY);

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/oversize.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/syscall.h>
+
+#include "guest/blocks.h"
+#include "guest/credit.h"
+#include "guest/movable.h"
+#include "guest/query.h"
+#include "guest/say.h"
+
+enum {
+	WINDOW = 8, /* a part of the limit: for managed pages */
+};
+
+/* By device: bytes of the host's, and whether the driver pages on faults. */
+static _Atomic uint64_t host_bytes[STATE_DEVICES];
+static _Atomic uint32_t pages[STATE_DEVICES];
+
+enum { PAGES_UNKNOWN = 0, PAGES_YES, PAGES_NO };
+
+/* ---- whether --------------------------------------------------------------------------------- */
+
+bool oversize_exceeds(int device, uint64_t bytes)
+{
+	uint64_t window = state_page(device, limit_bytes) / WINDOW;
+	/* Others' memory leaves for what can move itself. */
+	uint64_t room = movable_on(device) ? query_left(device) : query_free_seen(device);
+
+	return bytes > room || window > room - bytes;
+}
+
+/* Without that, managed memory cannot be larger than the device. */
+static bool driver_pages(int device)
+{
+	uint32_t known = atomic_load(&pages[device]);
+	CUdevice ordinal = memory_ordinal(device);
+	int value = 0;
+
+	if (known != PAGES_UNKNOWN)
+		return known == PAGES_YES;
+	if (ordinal < 0 || memory_driver(real(cuDeviceGetAttribute)(
+				   &value, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
+				   ordinal)) != CUDA_SUCCESS)
+		return false;
+	atomic_store(&pages[device], value ? PAGES_YES : PAGES_NO);
+	if (!value)
+		say("out of memory: oversize=managed needs a driver and a device that page on "
+		    "faults (concurrent managed access)");
+	return value != 0;
+}
+
+/* ---- the host's memory ----------------------------------------------------------------------- */
+
+/* What the host has left, by its own account; 0 if it does not say. */
+static uint64_t host_available(void)
+{
+	static const char name[] = "MemAvailable:";
+	int saved = errno;
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/meminfo", O_RDONLY | O_CLOEXEC, 0);
+	char text[512];
+	long n = fd < 0 ? 0 : syscall(SYS_read, fd, text, sizeof(text) - 1);
+	uint64_t kib = 0;
+	const char *at;
+
+	if (fd >= 0)
+		syscall(SYS_close, fd);
+	errno = saved;
+	text[n > 0 ? n : 0] = '\0';
+	at = strstr(text, name);
+	for (at = at ? at + sizeof(name) - 1 : text + strlen(text); *at; at++) {
+		if (*at >= '0' && *at <= '9')
+			kib = kib * 10 + (uint64_t)(*at - '0');
+		else if (*at != ' ')
+			break;
+	}
+	return kib << 10;
+}
+
+/* Pages appear when they are touched: so what was promised before counts whole. */
+static bool host_take(int device, uint64_t bytes)
+{
+	static _Atomic uint32_t said;
+	uint64_t has = host_available(), had = atomic_load(&host_bytes[device]);
+
+	if (bytes > has || had > has - bytes) {
+		if (atomic_exchange(&said, 1) == 0)
+			say("out of memory: of %lu bytes of managed memory, %lu would have to be "
+			    "in the host's memory, of which %lu are available",
+			    (unsigned long)bytes, (unsigned long)(had + bytes), (unsigned long)has);
+		return false;
+	}
+	atomic_fetch_add(&host_bytes[device], bytes);
+	oversize_publish(device);
+	return true;
+}
+
+static void host_give(int device, uint64_t bytes)
+{
+	atomic_fetch_sub(&host_bytes[device], bytes);
+	oversize_publish(device);
+}
+
+void oversize_publish(int device)
+{
+	uint32_t w = atomic_load(&state.device[device].wire_index);
+
+	__atomic_store_n(&guest_own_page.oversize_bytes[w], atomic_load(&host_bytes[device]),
+			 __ATOMIC_RELAXED);
+}
+
+/* ---- serving --------------------------------------------------------------------------------- */
+
+static CUresult call(const struct memory_place *place, struct memory_request *q)
+{
+	CUdevice ordinal = memory_ordinal(place->device);
+	CUresult r = memory_driver(real(cuMemAllocManaged)(
+		q->place, q->bytes, q->managed ? q->flags : CU_MEM_ATTACH_GLOBAL));
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	q->address = *(CUdeviceptr *)q->place;
+	if (q->pitch)
+		*(size_t *)q->pitch = q->bytes / q->height;
+	/* The program knows nothing of it, so no advice of its own comes. */
+	if (!q->managed && real_has(cuMemAdvise))
+		best_effort(memory_driver(real(cuMemAdvise)(
+			q->address, q->bytes, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, ordinal)));
+	return r;
+}
+
+/* As much as there is room for is charged. */
+static CUresult charge(int device, uint64_t bytes, uint64_t *ret_charged)
+{
+	uint64_t room = query_free_seen(device) & ~(BLOCKS_BYTES - 1);
+	uint64_t some = bytes < room ? bytes : room;
+
+	*ret_charged = some;
+	return memory_charge(device, some, CREDIT_SPARE);
+}
+
+static void say_once(uint64_t bytes)
+{
+	static _Atomic uint32_t said;
+
+	if (atomic_exchange(&said, 1) == 0)
+		say("the device cannot hold all of this program's memory: %lu bytes, and what "
+		    "follows, are managed memory, which moves by page faults (oversize=managed)",
+		    (unsigned long)bytes);
+}
+
+CUresult oversize_allocate(const struct memory_place *place, struct memory_request *q)
+{
+	uint64_t whole = memory_round(q->bytes), charged;
+	struct pointer entry = {.owner = (uint64_t)(uintptr_t)place->context,
+				.kind = MEMORY_OVERSIZE,
+				.device = (int16_t)place->device};
+	CUresult r;
+
+	if (place->device < 0 || !q->place || (whole - 1) / BLOCKS_BYTES >= UINT32_MAX ||
+	    !driver_pages(place->device) || charge(place->device, whole, &charged) != CUDA_SUCCESS)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!host_take(place->device, whole - charged)) {
+		credit_give(place->device, charged);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	entry.bytes = charged;
+	entry.detail = (uint32_t)((whole - charged) / BLOCKS_BYTES);
+	credit_adrift(place->device, (int64_t)charged);
+	r = call(place, q);
+	entry.address = q->address;
+	if (r == CUDA_SUCCESS && memory_remember(&entry) < 0) {
+		best_effort(memory_driver(real(cuMemFree_v2)(entry.address)));
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (r != CUDA_SUCCESS) {
+		oversize_freed(&entry);
+		return r;
+	}
+	movable_why(WIRE_UNMOVABLE_MANAGED);
+	say_once(q->bytes);
+	return r;
+}
+
+void oversize_freed(const struct pointer *entry)
+{
+	credit_adrift(entry->device, -(int64_t)entry->bytes);
+	credit_give(entry->device, entry->bytes);
+	host_give(entry->device, entry->detail * BLOCKS_BYTES);
+}
+
+void oversize_forget(void)
+{
+	for (int i = 0; i < STATE_DEVICES; i++)
+		atomic_store(&host_bytes[i], 0);
+}

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A tenant larger than its device, with oversize=managed: it computes what it computes on a device that is large enough.
+
+As test_swap.py, whose node and programs these are. The device has 192 MiB.
+"""
+import test_swap as swap
+from test_swap import *
+
+LARGE = ("train", "steps=20", "ballast=300M")
+MANAGED = ("--oversize", "managed")
+MANAGED_WHY = 8  # of `unmovable_why`
+
+
+class Node(swap.Node):
+    def alone(self, *program):
+        """On a device that is large enough."""
+        usual = self.environment["METE_SIM_MEMORY"]
+        self.environment["METE_SIM_MEMORY"] = "2048M"
+        try:
+            return super().alone(*program)
+        finally:
+            self.environment["METE_SIM_MEMORY"] = usual
+
+
+def program(node, *arguments, options=MANAGED, name="large"):
+    return Program(node, name, arguments, *options)
+
+
+def waits(node, *arguments, options=MANAGED, name="large"):
+    """A program that has allocated everything, and goes on when it is told to."""
+    waiting = program(node, *arguments, "stdin=1", options=options, name=name)
+    waiting.hears("train: half way")
+    return waiting
+
+
+def go_on(waiting):
+    """Until it has ended; what it says next is said to be read by is_right()."""
+    waiting.process.stdin.write("\n\n")
+    waiting.process.stdin.flush()
+    waiting.is_right()
+
+
+def test_a_program_larger_than_its_device_is_right():
+    with Node() as node:
+        for options in MANAGED, MANAGED + ("--swap", "off"):
+            large = waits(node, *LARGE, options=options)
+            row = node.row("large")
+            assert row["oversize_bytes"] >= 100 << 20, row
+            assert row["used_bytes"] <= DEVICE << 20 and row["unmovable_why"] & MANAGED_WHY, row
+            assert "managed, beyond what its device has" in node.said("ps")
+            go_on(large)
+        node.is_clean()
+
+
+def test_without_it_the_same_program_is_refused():
+    with Node() as node:
+        for options in (), ("--oversize", "refuse"), ("--swap", "off"):
+            refused = program(node, *LARGE, options=options)
+            out, error = refused.process.communicate(timeout=PATIENCE)
+            assert "memory" in error.lower() and "checksum" not in out, (out, error)
+        node.is_clean()
+
+
+def test_a_program_that_fits_has_no_managed_memory():
+    with Node() as node:
+        fits = waits(node, "train", "steps=20", "ballast=140M")
+        row = node.row("large")
+        assert row["oversize_bytes"] == 0 and not row["unmovable_why"] & MANAGED_WHY, row
+        go_on(fits)
+        node.is_clean()
+
+
+def test_what_is_freed_is_given_back_to_whom_it_came_from():
+    """Whoever holds nothing any more is charged nothing: many rounds, in one process."""
+    source = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+context, size = ctypes.c_void_p(), 60 << 20
+def must(r): assert r == 0, r
+must(cuda.cuInit(0)); must(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0))
+before, total = ctypes.c_size_t(), ctypes.c_size_t()
+must(cuda.cuMemGetInfo_v2(ctypes.byref(before), ctypes.byref(total)))
+for round in range(5):
+    held = []
+    for i in range(8):
+        at = ctypes.c_uint64()
+        must(cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(size)))
+        must(cuda.cuMemsetD8_v2(at, i, ctypes.c_size_t(size)))
+        held.append(at)
+    pitch, wide = ctypes.c_size_t(), ctypes.c_uint64()
+    must(cuda.cuMemAllocPitch_v2(ctypes.byref(wide), ctypes.byref(pitch), ctypes.c_size_t(1000), ctypes.c_size_t(4096), 4))
+    assert pitch.value >= 1000 and pitch.value % 512 == 0, pitch
+    must(cuda.cuMemFree_v2(wide))
+    for i, at in enumerate(held):
+        byte = ctypes.create_string_buffer(1)
+        must(cuda.cuMemcpyDtoH_v2(byte, ctypes.c_uint64(at.value + size - 1), ctypes.c_size_t(1)))
+        assert byte.raw[0] == i, (i, byte.raw)
+        must(cuda.cuMemFree_v2(at))
+    now = ctypes.c_size_t()
+    must(cuda.cuMemGetInfo_v2(ctypes.byref(now), ctypes.byref(total)))
+    assert now.value == before.value, (now, before)
+for end in "destroyed", "left":
+    context = ctypes.c_void_p()
+    must(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0))
+    for i in range(8):
+        must(cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(size)))
+    must(cuda.cuCtxDestroy_v2(context))
+print("there", flush=True)
+input()
+"""
+    with Node() as node:
+        process = subprocess.Popen([BUILD + "/cli/mete", "run", "--quiet", "-n", "py", *MANAGED, "--", sys.executable, "-c", source],
+                                   env=node.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stdout.readline() == "there\n", process.communicate()
+        row = node.row("py")
+        assert row["oversize_bytes"] == 0 and row["allocated_bytes"] == 0, row
+        process.communicate("\n", timeout=PATIENCE)
+        node.is_clean()
+
+
+def test_it_outlives_a_restart_of_meted():
+    with Node() as node:
+        large = waits(node, *LARGE)
+        before = node.row("large")
+        node.restart()
+        until(lambda: (row := node.row("large")) and row["oversize_bytes"] == before["oversize_bytes"] and
+              row["allocated_bytes"] == before["allocated_bytes"])
+        go_on(large)
+        node.is_clean()
+
+
+def test_others_beside_it_are_right():
+    """It pages; whoever fits beside it takes turns with it, and whoever does not is refused, or waits until it has ended."""
+    with Node() as node:
+        large = waits(node, *LARGE)
+        beside = program(node, "train", "steps=5", options=("--wait", "1m"), name="beside")
+        go_on(large)
+        beside.is_right()
+        node.is_clean()
+
+
+def test_it_needs_the_whole_device():
+    with Node() as node:
+        ran = subprocess.run([BUILD + "/cli/mete", "run", "--memory", "50%", *MANAGED, "--", "true"], env=node.environment, capture_output=True, text=True)
+        assert ran.returncode != 0 and "oversize: managed memory cannot be kept within 96MiB of 192MiB" in ran.stderr, ran
+        large = waits(node, *LARGE)
+        ran = subprocess.run([BUILD + "/cli/mete", "set", "large", "memory=50%"], env=node.environment, capture_output=True, text=True)
+        assert ran.returncode != 0 and "oversize" in ran.stderr, ran
+        node.mete("set", "large", "memory=50%", "oversize=refuse")
+        go_on(large)
+        node.is_clean()
+
+
+def test_more_than_the_host_has_is_refused():
+    with Node() as node:
+        large = program(node, "train", "steps=1", "ballast=100000G")
+        out, error = large.process.communicate(timeout=PATIENCE)
+        assert "in the host's memory" in error and "checksum" not in out, (out, error)
+        node.is_clean()
+
+
+if __name__ == "__main__":
+    run({name: test for name, test in globals().items() if getattr(test, "__module__", None) == "__main__"})
