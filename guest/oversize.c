@@ -16,6 +16,7 @@
 
 enum {
 	WINDOW = 8, /* a part of the limit: for managed pages */
+	LOOKS = 16, /* at the room, before a request is refused */
 };
 
 /* By device: bytes of the host's, and whether the driver pages on faults. */
@@ -134,14 +135,19 @@ static CUresult call(const struct memory_place *place, struct memory_request *q)
 	return r;
 }
 
-/* As much as there is room for is charged. */
+/* As much as there is room for is charged. Others may take it before we do, and we look again: what
+ * is refused because it would strand a tenant, whatever room there is, is refused here as well. */
 static CUresult charge(int device, uint64_t bytes, uint64_t *ret_charged)
 {
-	uint64_t room = query_free_seen(device) & ~(BLOCKS_BYTES - 1);
-	uint64_t some = bytes < room ? bytes : room;
+	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
 
-	*ret_charged = some;
-	return memory_charge(device, some, CREDIT_SPARE);
+	for (int i = 0; i < LOOKS && r != CUDA_SUCCESS; i++) {
+		uint64_t room = query_free_seen(device) & ~(BLOCKS_BYTES - 1);
+
+		*ret_charged = bytes < room ? bytes : room;
+		r = memory_charge(device, *ret_charged, CREDIT_SPARE);
+	}
+	return r;
 }
 
 static void say_once(uint64_t bytes)

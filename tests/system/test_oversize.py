@@ -130,6 +130,68 @@ def test_it_outlives_a_restart_of_meted():
         node.is_clean()
 
 
+THREADS = """
+import ctypes, random, sys, threading
+cuda = ctypes.CDLL("libcuda.so.1")
+context, before, now, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_size_t()
+def must(r): assert r == 0, r
+must(cuda.cuInit(0)); must(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0))
+must(cuda.cuMemGetInfo_v2(ctypes.byref(before), ctypes.byref(total)))
+going, failed = True, []
+def work(seed):
+    chance, held = random.Random(seed), []
+    must(cuda.cuCtxSetCurrent(context))
+    while going or held:
+        if going and len(held) < 6 and chance.random() < 0.6:
+            at, size, byte = ctypes.c_uint64(), chance.choice((4096, 3 << 20, 20 << 20, 40 << 20)), chance.randrange(256)
+            must(cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(size)))
+            must(cuda.cuMemsetD8_v2(at, byte, ctypes.c_size_t(size)))
+            held.append((at, size, byte))
+        elif held:
+            at, size, byte = held.pop(chance.randrange(len(held)))
+            found = ctypes.create_string_buffer(1)
+            must(cuda.cuMemcpyDtoH_v2(found, ctypes.c_uint64(at.value + chance.randrange(size)), ctypes.c_size_t(1)))
+            assert found.raw[0] == byte, (found.raw, byte)
+            must(cuda.cuMemFree_v2(at))
+def guarded(seed):
+    try:
+        work(seed)
+    except BaseException as error:
+        failed.append(error)
+threads = [threading.Thread(target=guarded, args=(int(sys.argv[1]) + i,)) for i in range(6)]
+for thread in threads: thread.start()
+print("there", flush=True)
+input()
+going = False
+for thread in threads: thread.join()
+assert not failed, failed
+must(cuda.cuMemGetInfo_v2(ctypes.byref(now), ctypes.byref(total)))
+print("free" if now.value == before.value else f"{now} of {before}", flush=True)
+input()
+"""
+
+
+def test_many_threads_whose_meted_is_killed_are_right():
+    """And in the end the books are what they were."""
+    seed = int(os.environ.get("METE_SEED", random.randrange(1 << 30)))
+    print(f"METE_SEED={seed}", flush=True)
+    with Node() as node:
+        process = subprocess.Popen([BUILD + "/cli/mete", "run", "--quiet", "-n", "threads", *MANAGED, "--", sys.executable, "-c", THREADS, str(seed)],
+                                   env=node.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stdout.readline() == "there\n", process.communicate()
+        for _ in range(3):
+            until(lambda: (row := node.row("threads")) and row["oversize_bytes"])
+            node.restart()
+        process.stdin.write("\n")
+        process.stdin.flush()
+        said = process.stdout.readline()
+        assert said == "free\n", (said, process.communicate("\n"))
+        row = node.row("threads")
+        assert row["oversize_bytes"] == 0 and row["allocated_bytes"] == 0, row
+        process.communicate("\n", timeout=PATIENCE)
+        node.is_clean()
+
+
 def test_others_beside_it_are_right():
     """It pages; whoever fits beside it takes turns with it, and whoever does not is refused, or waits until it has ended."""
     with Node() as node:
