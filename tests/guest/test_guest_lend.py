@@ -99,6 +99,25 @@ def test_memory_is_lent_and_stays_lent_over_a_daemon_that_is_killed():
         node.admin = Admin(node.meted.place)
 
 
+def test_a_lender_that_stands_still_holds_up_only_who_opens_its_handle():
+    """Opening fails in the end; everything else goes on, and once the lender goes on, too, it can be opened."""
+    with Node() as node:
+        lender, borrower, other = node.loads("auto", "auto", "auto")
+        handle = lender.take(0)
+        os.kill(lender.process.pid, signal.SIGSTOP)
+        try:
+            borrower.process.stdin.write(f"borrow 0 {handle} {SIZE}\n")
+            lent = other.take(1)
+            assert other.ask("check", 1, 2) == "same"
+            assert borrower.hear() not in ("0", "")
+            assert borrower.ask("borrow", 1, lent, SIZE) == "0" and borrower.ask("check", 1, 2) == "same"
+        finally:
+            os.kill(lender.process.pid, signal.SIGCONT)
+        assert borrower.ask("borrow", 0, handle, SIZE) == "0" and borrower.ask("check", 0, 1) == "same"
+        for load in borrower, other, lender:
+            load.end()
+
+
 def test_a_name_that_nobody_has_is_refused_and_a_borrower_gets_no_other_line():
     with Node() as node:
         guest = Guest(node.tenant.socket)
