@@ -519,7 +519,6 @@ void memory_forget(void)
 {
 	current_changed();
 	pointers_forget(&memory_table);
-	oversize_forget();
 	memset(&moves_own, 0, sizeof(moves_own));
 	memory_inside = 0;
 }
