@@ -11,6 +11,7 @@
 #include "guest/oversize.h"
 #include "guest/say.h"
 #include "guest/state.h"
+#include "guest/thread.h"
 
 static uint64_t round_up(uint64_t bytes, uint64_t step)
 {
@@ -60,11 +61,10 @@ static uint64_t ungrant(struct state_device *d, uint64_t bytes)
 	return some;
 }
 
-/* Is it to be said why there is none? Once, and not where nobody is refused anything: what the
- * device cannot hold may be managed memory. */
+/* Is it to be said why there is none? Once, and not where nobody is refused anything. */
 static bool says_why(struct state_device *d, enum credit_how how)
 {
-	return how != CREDIT_SPARE && !oversize_allowed() &&
+	return how != CREDIT_SPARE && !guest_thread.hushed &&
 	       atomic_exchange(&d->refused_said, 1) == 0;
 }
 

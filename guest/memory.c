@@ -328,10 +328,12 @@ CUresult memory_allocate(const struct memory_place *place, struct memory_request
 	uint64_t bytes = q->bytes;
 	CUresult r;
 
-	if (likely(!oversize_allowed() || !(q->movable || q->managed)))
+	if (likely(!oversize_allowed() || place->device < 0 || !(q->movable || q->managed)))
 		return allocate(place, q);
 	if (!oversize_exceeds(place->device, memory_round(bytes))) {
+		guest_thread.hushed = 1;
 		r = allocate(place, q);
+		guest_thread.hushed = 0;
 		if (r != CUDA_ERROR_OUT_OF_MEMORY)
 			return r;
 		q->bytes = bytes;

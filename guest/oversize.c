@@ -120,8 +120,13 @@ void oversize_publish(int device)
 static CUresult call(const struct memory_place *place, struct memory_request *q)
 {
 	CUdevice ordinal = memory_ordinal(place->device);
-	CUresult r = memory_driver(real(cuMemAllocManaged)(
-		q->place, q->bytes, q->managed ? q->flags : CU_MEM_ATTACH_GLOBAL));
+	CUresult r;
+
+	/* As cuMemAllocPitch() accepts. */
+	if (q->pitch && q->element != 4 && q->element != 8 && q->element != 16)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = memory_driver(real(cuMemAllocManaged)(q->place, q->bytes,
+						  q->managed ? q->flags : CU_MEM_ATTACH_GLOBAL));
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -145,7 +150,8 @@ static CUresult charge(int device, uint64_t bytes, uint64_t *ret_charged)
 		uint64_t room = query_free_seen(device) & ~(BLOCKS_BYTES - 1);
 
 		*ret_charged = bytes < room ? bytes : room;
-		r = memory_charge(device, *ret_charged, CREDIT_SPARE);
+		/* The last refusal is explained. */
+		r = memory_charge(device, *ret_charged, i + 1 < LOOKS ? CREDIT_SPARE : CREDIT_ASK);
 	}
 	return r;
 }
@@ -168,8 +174,8 @@ CUresult oversize_allocate(const struct memory_place *place, struct memory_reque
 				.device = (int16_t)place->device};
 	CUresult r;
 
-	if (place->device < 0 || !q->place || (whole - 1) / BLOCKS_BYTES >= UINT32_MAX ||
-	    !driver_pages(place->device) || charge(place->device, whole, &charged) != CUDA_SUCCESS)
+	if (!q->place || (whole - 1) / BLOCKS_BYTES >= UINT32_MAX || !driver_pages(place->device) ||
+	    charge(place->device, whole, &charged) != CUDA_SUCCESS)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (!host_take(place->device, whole - charged)) {
 		credit_give(place->device, charged);

@@ -45,6 +45,7 @@ struct guest_thread {
 	struct pools_own pools;
 	uint32_t inside; /* guest/memory.h */
 	uint32_t scarce; /* guest/scarce.h: between its begin and its end */
+	uint32_t hushed; /* guest/memory.c: a refusal refuses the program nothing yet */
 };
 
 extern __thread struct guest_thread guest_thread __attribute__((tls_model("initial-exec")));

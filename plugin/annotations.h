@@ -11,10 +11,10 @@
  * 4000M, 4k, 1e9 and a bare 25 are not.
  *
  * The limits on requests: memory, weight, guarantee, cap, swap and oversize may be at most the
- *larger of the portion and `most`. escalate, on_daemon_loss, unannounced and strict may not be
- *laxer than the portion or `most`. class and wait are free if neither sets one. A mode is judged by
- *the weight, guarantee and cap that it implies; a portion with mode `equal` stays `equal` unless
- *`most` has another mode.
+ * larger of the portion and `most`. escalate, on_daemon_loss, unannounced and strict may not be
+ * laxer than the portion or `most`. class and wait are free if neither sets one. A mode is judged
+ * by the weight, guarantee and cap that it implies; a portion with mode `equal` stays `equal`
+ * unless `most` has another mode. oversize=managed is for who has all of a device's memory.
  */
 #pragma once
 
