@@ -91,9 +91,9 @@ static bool host_take(int device, uint64_t bytes)
 
 	if (bytes > has || had > has - bytes) {
 		if (atomic_exchange(&said, 1) == 0)
-			say("out of memory: of %lu bytes of managed memory, %lu would have to be "
-			    "in the host's memory, of which %lu are available",
-			    (unsigned long)bytes, (unsigned long)(had + bytes), (unsigned long)has);
+			say("out of memory: with this, %lu bytes of managed memory would be in the "
+			    "host's memory, of which %lu are available",
+			    (unsigned long)(had + bytes), (unsigned long)has);
 		return false;
 	}
 	atomic_fetch_add(&host_bytes[device], bytes);
