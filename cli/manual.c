@@ -3,6 +3,7 @@
  * Writes a man page or the shell completion from cli/commands.def, at build time.
  * Usage: manual page VERB | manual page mete | manual completion
  */
+#include <ctype.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -174,8 +175,11 @@ static void print_examples(const char *verb)
 
 static void print_page_of(const struct cli_command *command)
 {
-	printf(".TH METE\\-%s 1 \"\" \"mete " METE_VERSION "\" \"mete\"\n.SH NAME\nmete\\-%s \\- ",
-	       command->verb, command->verb);
+	fputs(".TH METE\\-", stdout);
+	for (const char *c = command->verb; *c; c++)
+		putchar(toupper((unsigned char)*c));
+	printf(" 1 \"\" \"mete " METE_VERSION "\" \"mete\"\n.SH NAME\nmete\\-%s \\- ",
+	       command->verb);
 	print_roff(command->summary);
 	printf(".SH SYNOPSIS\n\\fBmete %s\\fR ", command->verb);
 	print_roff(command->arguments);
