@@ -330,7 +330,8 @@ CUresult memory_allocate(const struct memory_place *place, struct memory_request
 
 	if (likely(!oversize_allowed() || place->device < 0 || !(q->movable || q->managed)))
 		return allocate(place, q);
-	if (!oversize_exceeds(place->device, memory_round(bytes))) {
+	if (!oversize_exceeds(place->device, memory_round(bytes),
+			      q->shares && bytes <= BLOCKS_SMALL)) {
 		guest_thread.hushed = 1;
 		r = allocate(place, q);
 		guest_thread.hushed = 0;

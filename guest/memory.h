@@ -31,7 +31,7 @@ enum memory_kind {
 	MEMORY_IMPORTED,  /* the exporter pays */
 	MEMORY_ARRAY,	  /* in the table of arrays */
 	MEMORY_MOVABLE,	  /* guest/movable.h, which has charged it */
-	MEMORY_OVERSIZE,  /* guest/oversize.h; `detail`: blocks that are not charged */
+	MEMORY_OVERSIZE,  /* guest/oversize.h; `detail`: units that are not charged */
 };
 
 enum {

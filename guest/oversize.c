@@ -15,8 +15,9 @@
 #include "guest/say.h"
 
 enum {
-	WINDOW = 8, /* a part of the limit: for managed pages */
-	LOOKS = 16, /* at the room, before a request is refused */
+	WINDOW = 8,	 /* a part of the limit: for managed pages */
+	LOOKS = 16,	 /* at the room, before a request is refused */
+	UNIT = 64 << 10, /* of what is the host's: small requests are not whole blocks there */
 };
 
 /* By device: bytes of the host's, and whether the driver pages on faults. */
@@ -27,9 +28,10 @@ enum { PAGES_UNKNOWN = 0, PAGES_YES, PAGES_NO };
 
 /* ---- whether --------------------------------------------------------------------------------- */
 
-bool oversize_exceeds(int device, uint64_t bytes)
+bool oversize_exceeds(int device, uint64_t bytes, bool small)
 {
-	uint64_t window = state_page(device, limit_bytes) / WINDOW;
+	/* Small ones share a block; as managed memory, each would have pages of its own. */
+	uint64_t window = small ? 0 : state_page(device, limit_bytes) / WINDOW;
 	/* Others' memory leaves for what can move itself. */
 	uint64_t room = movable_on(device) ? query_left(device) : query_free_seen(device);
 
@@ -168,21 +170,22 @@ static void say_once(uint64_t bytes)
 
 CUresult oversize_allocate(const struct memory_place *place, struct memory_request *q)
 {
-	uint64_t whole = memory_round(q->bytes), charged;
+	uint64_t whole = memory_round(q->bytes), charged, host;
 	struct pointer entry = {.owner = (uint64_t)(uintptr_t)place->context,
 				.kind = MEMORY_OVERSIZE,
 				.device = (int16_t)place->device};
 	CUresult r;
 
-	if (!q->place || (whole - 1) / BLOCKS_BYTES >= UINT32_MAX || !driver_pages(place->device) ||
+	if (!q->place || (q->bytes - 1) / UNIT >= UINT32_MAX || !driver_pages(place->device) ||
 	    charge(place->device, whole, &charged) != CUDA_SUCCESS)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (!host_take(place->device, whole - charged)) {
+	host = charged < q->bytes ? (q->bytes - charged + UNIT - 1) / UNIT : 0;
+	if (!host_take(place->device, host * UNIT)) {
 		credit_give(place->device, charged);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	entry.bytes = charged;
-	entry.detail = (uint32_t)((whole - charged) / BLOCKS_BYTES);
+	entry.detail = (uint32_t)host;
 	credit_adrift(place->device, (int64_t)charged);
 	r = call(place, q);
 	entry.address = q->address;
@@ -203,7 +206,7 @@ void oversize_freed(const struct pointer *entry)
 {
 	credit_adrift(entry->device, -(int64_t)entry->bytes);
 	credit_give(entry->device, entry->bytes);
-	host_give(entry->device, entry->detail * BLOCKS_BYTES);
+	host_give(entry->device, (uint64_t)entry->detail * UNIT);
 }
 
 void oversize_forget(void)

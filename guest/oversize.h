@@ -24,8 +24,9 @@ static inline bool oversize_allowed(void)
 	return __atomic_load_n(&guest_tenant_page.oversize, __ATOMIC_RELAXED) != 0;
 }
 
-/* Is so much, plus the part for managed pages, more than there is room for? */
-must_check bool oversize_exceeds(int device, uint64_t bytes);
+/* Is so much, plus the part for managed pages (not for small requests, which share a block), more
+ * than there is room for? */
+must_check bool oversize_exceeds(int device, uint64_t bytes, bool small);
 
 /* Serves a request of cuMemAlloc(), cuMemAllocPitch() or cuMemAllocManaged(). */
 must_check CUresult oversize_allocate(const struct memory_place *place, struct memory_request *q);

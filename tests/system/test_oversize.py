@@ -119,6 +119,54 @@ input()
         node.is_clean()
 
 
+PRELUDE = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+def must(r): assert r == 0, r
+def context(device):
+    made = ctypes.c_void_p()
+    must(cuda.cuCtxCreate_v2(ctypes.byref(made), 0, device))
+def allocate(size):
+    at = ctypes.c_uint64()
+    return cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(size)), at
+def wait(*words):
+    print(*words, flush=True)
+    input()
+must(cuda.cuInit(0))
+context(0)
+"""
+
+
+def python(node, source, *options, name="py"):
+    return subprocess.Popen([BUILD + "/cli/mete", "run", "--quiet", "-n", name, *options, "--", sys.executable, "-c", PRELUDE + source],
+                            env=node.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_small_requests_share_blocks_while_there_is_room_and_cost_the_host_no_blocks_after_that():
+    source = """
+wait({allocate(160 << 20)[0]})
+wait({allocate(4096)[0] for _ in range(3000)})
+wait({allocate(40 << 20)[0] for _ in range(4)})
+wait({allocate(4096)[0] for _ in range(1000)})
+"""
+    with Node() as node:
+        for options in MANAGED, MANAGED + ("--swap", "off"):
+            process = python(node, source, *options)
+            rows = []
+            for _ in range(4):
+                line = process.stdout.readline()
+                assert line == "{0}\n", (line, process.communicate("\n" * 4))
+                rows.append(node.row("py"))
+                process.stdin.write("\n")
+                process.stdin.flush()
+            process.communicate(timeout=PATIENCE)
+            full, shared, beyond, small = rows
+            assert shared["oversize_bytes"] == 0 and not shared["unmovable_why"] & MANAGED_WHY, (full, shared)
+            assert shared["allocated_bytes"] - full["allocated_bytes"] < 16 << 20, (full, shared)
+            assert 0 <= small["oversize_bytes"] - beyond["oversize_bytes"] < 128 << 20, (beyond, small)
+            node.is_clean()
+
+
 def test_it_outlives_a_restart_of_meted():
     with Node() as node:
         large = waits(node, *LARGE)
