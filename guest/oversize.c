@@ -20,8 +20,9 @@ enum {
 	UNIT = 64 << 10, /* of what is the host's: small requests are not whole blocks there */
 };
 
-/* By device: bytes of the host's, and whether the driver pages on faults. */
+/* By device, and of all devices: bytes of the host's; and whether the driver pages on faults. */
 static _Atomic uint64_t host_bytes[STATE_DEVICES];
+static _Atomic uint64_t host_total;
 static _Atomic uint32_t pages[STATE_DEVICES];
 
 enum { PAGES_UNKNOWN = 0, PAGES_YES, PAGES_NO };
@@ -89,9 +90,13 @@ static uint64_t host_available(void)
 static bool host_take(int device, uint64_t bytes)
 {
 	static _Atomic uint32_t said;
-	uint64_t has = host_available(), had = atomic_load(&host_bytes[device]);
+	uint64_t has = host_available(), had = atomic_load(&host_total);
+	bool fits;
 
-	if (bytes > has || had > has - bytes) {
+	do {
+		fits = bytes <= has && had <= has - bytes;
+	} while (fits && !atomic_compare_exchange_weak(&host_total, &had, had + bytes));
+	if (!fits) {
 		if (atomic_exchange(&said, 1) == 0)
 			say("out of memory: with this, %lu bytes of managed memory would be in the "
 			    "host's memory, of which %lu are available",
@@ -106,6 +111,7 @@ static bool host_take(int device, uint64_t bytes)
 static void host_give(int device, uint64_t bytes)
 {
 	atomic_fetch_sub(&host_bytes[device], bytes);
+	atomic_fetch_sub(&host_total, bytes);
 	oversize_publish(device);
 }
 
@@ -213,4 +219,5 @@ void oversize_forget(void)
 {
 	for (int i = 0; i < STATE_DEVICES; i++)
 		atomic_store(&host_bytes[i], 0);
+	atomic_store(&host_total, 0);
 }

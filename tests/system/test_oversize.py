@@ -262,6 +262,20 @@ def test_it_needs_the_whole_device():
         node.is_clean()
 
 
+def test_what_the_host_has_is_promised_once_not_for_each_device():
+    source = """
+available = next(int(line.split()[1]) << 10 for line in open("/proc/meminfo") if line.startswith("MemAvailable:"))
+first = allocate(available * 7 // 10)[0]
+context(1)
+wait(first, allocate(available * 7 // 10)[0])
+"""
+    with Node(METE_SIM_DEVICES="2xSIM") as node:
+        process = python(node, source, *MANAGED, "--device", "0,1")
+        out, error = process.communicate("\n", timeout=PATIENCE)
+        assert out == "0 2\n" and "in the host's memory" in error, (out, error)
+        node.is_clean()
+
+
 def test_more_than_the_host_has_is_refused():
     with Node() as node:
         large = program(node, "train", "steps=1", "ballast=100000G")
