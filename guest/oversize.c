@@ -118,9 +118,13 @@ static void host_give(int device, uint64_t bytes)
 void oversize_publish(int device)
 {
 	uint32_t w = atomic_load(&state.device[device].wire_index);
+	uint64_t value;
 
-	__atomic_store_n(&guest_own_page.oversize_bytes[w], atomic_load(&host_bytes[device]),
-			 __ATOMIC_RELAXED);
+	/* As guest/credit.c shows amounts: true in the end, whoever writes last. */
+	do {
+		value = atomic_load(&host_bytes[device]);
+		__atomic_store_n(&guest_own_page.oversize_bytes[w], value, __ATOMIC_SEQ_CST);
+	} while (atomic_load(&host_bytes[device]) != value);
 }
 
 /* ---- serving --------------------------------------------------------------------------------- */
