@@ -353,8 +353,13 @@ static noinline_ CUresult free_async_odd(struct pointer entry, const struct pool
 	CUresult r;
 
 	moves_begin();
-	r = entry.kind == MEMORY_MOVABLE ? movable_free(&entry)
-					 : memory_driver(call_free(q, entry.address));
+	if (entry.kind == MEMORY_MOVABLE)
+		r = movable_free(&entry);
+	/* For the program it is plain memory; the driver may refuse to free managed memory so. */
+	else if (entry.kind == MEMORY_OVERSIZE && !capturing(q->stream, q->own))
+		r = memory_driver(real(cuMemFree_v2)(entry.address));
+	else
+		r = memory_driver(call_free(q, entry.address));
 	r = memory_freed(&entry, r);
 	moves_end();
 	return r;

@@ -167,6 +167,22 @@ wait({allocate(4096)[0] for _ in range(1000)})
             node.is_clean()
 
 
+def test_memory_that_became_managed_is_freed_in_stream_order_as_well():
+    source = """
+held = [allocate(40 << 20)[1] for _ in range(8)]
+wait({cuda.cuMemFreeAsync(at, None) for at in held})
+"""
+    with Node() as node:
+        for options in MANAGED, MANAGED + ("--swap", "off"):
+            process = python(node, source, *options)
+            line = process.stdout.readline()
+            assert line == "{0}\n", (line, process.communicate("\n"))
+            row = node.row("py")
+            process.communicate("\n", timeout=PATIENCE)
+            assert row["oversize_bytes"] == 0 and row["allocated_bytes"] == 0, row
+            node.is_clean()
+
+
 def test_it_outlives_a_restart_of_meted():
     with Node() as node:
         large = waits(node, *LARGE)
