@@ -76,6 +76,9 @@ must_check CUresult memory_begin(struct memory_place *ret_place, bool nested);
  * capture is open. */
 must_check CUresult memory_charge(int device, uint64_t bytes, enum credit_how how);
 
+/* The same; returns as credit_take() does. */
+must_check int memory_charge_outcome(int device, uint64_t bytes, enum credit_how how);
+
 /* One allocation. `call` calls the driver and sets `address` and `bytes`. */
 struct memory_request {
 	CUresult (*call)(struct memory_request *request);

@@ -65,13 +65,19 @@ static noinline_ void look_for_bytes(int device, uint64_t bytes)
 		graphs_trim(device);
 }
 
-CUresult memory_charge(int device, uint64_t bytes, enum credit_how how)
+int memory_charge_outcome(int device, uint64_t bytes, enum credit_how how)
 {
 	if (how == CREDIT_WAIT && capture_open())
 		how = CREDIT_ASK;
 	if (bytes == 0)
-		return CUDA_SUCCESS;
+		return 0;
 	if (unlikely(device >= 0 && credit_unused(device) < bytes))
 		look_for_bytes(device, bytes);
-	return credit_take(device, bytes, how) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return credit_take(device, bytes, how);
+}
+
+CUresult memory_charge(int device, uint64_t bytes, enum credit_how how)
+{
+	return memory_charge_outcome(device, bytes, how) == 0 ? CUDA_SUCCESS
+							      : CUDA_ERROR_OUT_OF_MEMORY;
 }

@@ -153,17 +153,21 @@ static CUresult call(const struct memory_place *place, struct memory_request *q)
 }
 
 /* As much as there is room for is charged. Others may take it before we do, and we look again: what
- * is refused because it would strand a tenant, whatever room there is, is refused here as well. */
-static CUresult charge(int device, uint64_t bytes, uint64_t *ret_charged)
+ * is refused because it would strand a tenant, whatever room there is, is refused here as well. A
+ * daemon that does not answer is asked only once more. */
+static int charge(int device, uint64_t bytes, uint64_t *ret_charged)
 {
-	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+	int r = CREDIT_FULL;
 
-	for (int i = 0; i < LOOKS && r != CUDA_SUCCESS; i++) {
+	for (int i = 0; i < LOOKS && r != 0; i++) {
 		uint64_t room = query_free_seen(device) & ~(BLOCKS_BYTES - 1);
 
+		if (r == CREDIT_AWAY)
+			i = LOOKS - 1;
 		*ret_charged = bytes < room ? bytes : room;
 		/* The last refusal is explained. */
-		r = memory_charge(device, *ret_charged, i + 1 < LOOKS ? CREDIT_SPARE : CREDIT_ASK);
+		r = memory_charge_outcome(device, *ret_charged,
+					  i + 1 < LOOKS ? CREDIT_SPARE : CREDIT_ASK);
 	}
 	return r;
 }
@@ -187,7 +191,7 @@ CUresult oversize_allocate(const struct memory_place *place, struct memory_reque
 	CUresult r;
 
 	if (!q->place || (q->bytes - 1) / UNIT >= UINT32_MAX || !driver_pages(place->device) ||
-	    charge(place->device, whole, &charged) != CUDA_SUCCESS)
+	    charge(place->device, whole, &charged) != 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	host = charged < q->bytes ? (q->bytes - charged + UNIT - 1) / UNIT : 0;
 	if (!host_take(place->device, host * UNIT)) {
