@@ -105,6 +105,7 @@ def test_a_lender_that_stands_still_holds_up_only_who_opens_its_handle():
         lender, borrower, other = node.loads("auto", "auto", "auto")
         handle = lender.take(0)
         os.kill(lender.process.pid, signal.SIGSTOP)
+        os.waitpid(lender.process.pid, os.WUNTRACED)  # only now do all of its threads stand still
         try:
             borrower.process.stdin.write(f"borrow 0 {handle} {SIZE}\n")
             lent = other.take(1)
