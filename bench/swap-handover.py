@@ -23,7 +23,7 @@ sys.path.insert(0, ROOT + "/tests/system")
 from test_swap import Node, Program  # noqa: E402
 
 MIB = 1 << 20
-DEVICE = 3072  # MiB
+DEVICE = 6144  # MiB
 LINK = 24 * 10**9  # bytes a second, each way
 DILATE = 80
 HANDOVERS = 3
@@ -66,7 +66,7 @@ def handovers(first, second):
 
 def run(seconds):
     arguments = ("steady", f"kernel_us={KERNEL_MS * 1000}", "ahead=2", f"memory={DEVICE * 9 // 10}M", f"gap_ms={GAP_MS}", f"seconds={seconds}")
-    with Node("--movement", "50%", memory=DEVICE, store="8GiB", METE_SIM_LINK_RATE=str(LINK), METE_SIM_DUPLEX="1", METE_SIM_INSTRUCTIONS="800M", METE_SIM_DILATE=str(DILATE)) as node:
+    with Node("--movement", "50%", memory=DEVICE, store="16GiB", METE_SIM_LINK_RATE=str(LINK), METE_SIM_DUPLEX="1", METE_SIM_INSTRUCTIONS="800M", METE_SIM_DILATE=str(DILATE)) as node:
         sampler = Sampler(node)
         sampler.start()
         programs = [Program(node, name, arguments) for name in ("first", "second")]
