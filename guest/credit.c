@@ -8,7 +8,6 @@
 #include "guest/clock.h"
 #include "guest/link.h"
 #include "guest/moves.h"
-#include "guest/oversize.h"
 #include "guest/say.h"
 #include "guest/state.h"
 #include "guest/thread.h"
@@ -44,7 +43,7 @@ void credit_publish(int device)
 	show(&d->contexts, &guest_own_page.device[w].contexts);
 	show(&d->adrift, &guest_own_page.adrift_bytes[w]);
 	show(&d->loose, &guest_own_page.loose_bytes[w]);
-	oversize_publish(device);
+	show(&d->oversize, &guest_own_page.oversize_bytes[w]);
 	moves_raise(&guest_own_page.others[w], atomic_load(&d->others) + 1);
 }
 

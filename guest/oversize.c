@@ -20,8 +20,7 @@ enum {
 	UNIT = 64 << 10, /* of what is the host's: small requests are not whole blocks there */
 };
 
-/* By device, and of all devices: bytes of the host's; and whether the driver pages on faults. */
-static _Atomic uint64_t host_bytes[STATE_DEVICES];
+/* Bytes of the host's, of all devices; and whether a device's driver pages on faults. */
 static _Atomic uint64_t host_total;
 static _Atomic uint32_t pages[STATE_DEVICES];
 
@@ -43,11 +42,12 @@ bool oversize_exceeds(int device, uint64_t bytes, bool small)
 static bool driver_pages(int device)
 {
 	uint32_t known = atomic_load(&pages[device]);
-	CUdevice ordinal = memory_ordinal(device);
+	CUdevice ordinal;
 	int value = 0;
 
 	if (known != PAGES_UNKNOWN)
 		return known == PAGES_YES;
+	ordinal = memory_ordinal(device);
 	if (ordinal < 0 || memory_driver(real(cuDeviceGetAttribute)(
 				   &value, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
 				   ordinal)) != CUDA_SUCCESS)
@@ -103,28 +103,14 @@ static bool host_take(int device, uint64_t bytes)
 			    (unsigned long)(had + bytes), (unsigned long)has);
 		return false;
 	}
-	atomic_fetch_add(&host_bytes[device], bytes);
-	oversize_publish(device);
+	atomic_fetch_add(&state.device[device].oversize, bytes);
 	return true;
 }
 
 static void host_give(int device, uint64_t bytes)
 {
-	atomic_fetch_sub(&host_bytes[device], bytes);
+	atomic_fetch_sub(&state.device[device].oversize, bytes);
 	atomic_fetch_sub(&host_total, bytes);
-	oversize_publish(device);
-}
-
-void oversize_publish(int device)
-{
-	uint32_t w = atomic_load(&state.device[device].wire_index);
-	uint64_t value;
-
-	/* As guest/credit.c shows amounts: true in the end, whoever writes last. */
-	do {
-		value = atomic_load(&host_bytes[device]);
-		__atomic_store_n(&guest_own_page.oversize_bytes[w], value, __ATOMIC_SEQ_CST);
-	} while (atomic_load(&host_bytes[device]) != value);
 }
 
 /* ---- serving --------------------------------------------------------------------------------- */
@@ -139,7 +125,6 @@ static CUresult call(const struct memory_place *place, struct memory_request *q)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = memory_driver(real(cuMemAllocManaged)(q->place, q->bytes,
 						  q->managed ? q->flags : CU_MEM_ATTACH_GLOBAL));
-
 	if (r != CUDA_SUCCESS)
 		return r;
 	q->address = *(CUdeviceptr *)q->place;
@@ -218,14 +203,12 @@ CUresult oversize_allocate(const struct memory_place *place, struct memory_reque
 
 void oversize_freed(const struct pointer *entry)
 {
-	credit_adrift(entry->device, -(int64_t)entry->bytes);
-	credit_give(entry->device, entry->bytes);
 	host_give(entry->device, (uint64_t)entry->detail * UNIT);
+	credit_adrift(entry->device, -(int64_t)entry->bytes); /* shows both */
+	credit_give(entry->device, entry->bytes);
 }
 
 void oversize_forget(void)
 {
-	for (int i = 0; i < STATE_DEVICES; i++)
-		atomic_store(&host_bytes[i], 0);
 	atomic_store(&host_total, 0);
 }

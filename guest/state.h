@@ -41,6 +41,7 @@ struct state_device {
 	_Atomic uint64_t credit;     /* of these, not in use */
 	_Atomic uint64_t adrift,
 		loose;		       /* of what is allocated: exported, loose as in wire/page.h */
+	_Atomic uint64_t oversize;     /* in addition to it: guest/oversize.h */
 	_Atomic uint64_t others;       /* how often something else may have taken memory */
 	_Atomic uint64_t contexts;     /* open contexts */
 	_Atomic uint32_t refused_said; /* an out-of-memory was explained once */
