@@ -35,10 +35,38 @@ def waits(node, *arguments, options=MANAGED, name="large"):
 
 
 def go_on(waiting):
-    """Until it has ended; what it says next is said to be read by is_right()."""
+    """Until it has ended; is_right() reads what else it says."""
     waiting.process.stdin.write("\n\n")
     waiting.process.stdin.flush()
     waiting.is_right()
+
+
+PRELUDE = """
+import ctypes, random, sys, threading
+cuda = ctypes.CDLL("libcuda.so.1")
+def must(r): assert r == 0, r
+def context(device):
+    made = ctypes.c_void_p()
+    must(cuda.cuCtxCreate_v2(ctypes.byref(made), 0, device))
+    return made
+def allocate(size):
+    at = ctypes.c_uint64()
+    return cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(size)), at
+def free():
+    left, total = ctypes.c_size_t(), ctypes.c_size_t()
+    must(cuda.cuMemGetInfo_v2(ctypes.byref(left), ctypes.byref(total)))
+    return left.value
+def wait(*words):
+    print(*words, flush=True)
+    input()
+must(cuda.cuInit(0))
+first = context(0)
+"""
+
+
+def python(node, source, *options, arguments=()):
+    return subprocess.Popen([BUILD + "/cli/mete", "run", "--quiet", "-n", "py", *options, "--", sys.executable, "-c", PRELUDE + source, *arguments],
+                            env=node.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_a_program_larger_than_its_device_is_right():
@@ -74,18 +102,12 @@ def test_a_program_that_fits_has_no_managed_memory():
 def test_what_is_freed_is_given_back_to_whom_it_came_from():
     """Whoever holds nothing any more is charged nothing: many rounds, in one process."""
     source = """
-import ctypes
-cuda = ctypes.CDLL("libcuda.so.1")
-context, size = ctypes.c_void_p(), 60 << 20
-def must(r): assert r == 0, r
-must(cuda.cuInit(0)); must(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0))
-before, total = ctypes.c_size_t(), ctypes.c_size_t()
-must(cuda.cuMemGetInfo_v2(ctypes.byref(before), ctypes.byref(total)))
+size, before = 60 << 20, free()
 for round in range(5):
     held = []
     for i in range(8):
-        at = ctypes.c_uint64()
-        must(cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(size)))
+        r, at = allocate(size)
+        must(r)
         must(cuda.cuMemsetD8_v2(at, i, ctypes.c_size_t(size)))
         held.append(at)
     pitch, wide = ctypes.c_size_t(), ctypes.c_uint64()
@@ -97,49 +119,21 @@ for round in range(5):
         must(cuda.cuMemcpyDtoH_v2(byte, ctypes.c_uint64(at.value + size - 1), ctypes.c_size_t(1)))
         assert byte.raw[0] == i, (i, byte.raw)
         must(cuda.cuMemFree_v2(at))
-    now = ctypes.c_size_t()
-    must(cuda.cuMemGetInfo_v2(ctypes.byref(now), ctypes.byref(total)))
-    assert now.value == before.value, (now, before)
+    assert free() == before, (free(), before)
 for end in "destroyed", "left":
-    context = ctypes.c_void_p()
-    must(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0))
+    other = context(0)
     for i in range(8):
-        must(cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(size)))
-    must(cuda.cuCtxDestroy_v2(context))
-print("there", flush=True)
-input()
+        must(allocate(size)[0])
+    must(cuda.cuCtxDestroy_v2(other))
+wait("there")
 """
     with Node() as node:
-        process = subprocess.Popen([BUILD + "/cli/mete", "run", "--quiet", "-n", "py", *MANAGED, "--", sys.executable, "-c", source],
-                                   env=node.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = python(node, source, *MANAGED)
         assert process.stdout.readline() == "there\n", process.communicate()
         row = node.row("py")
         assert row["oversize_bytes"] == 0 and row["allocated_bytes"] == 0, row
         process.communicate("\n", timeout=PATIENCE)
         node.is_clean()
-
-
-PRELUDE = """
-import ctypes
-cuda = ctypes.CDLL("libcuda.so.1")
-def must(r): assert r == 0, r
-def context(device):
-    made = ctypes.c_void_p()
-    must(cuda.cuCtxCreate_v2(ctypes.byref(made), 0, device))
-def allocate(size):
-    at = ctypes.c_uint64()
-    return cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(size)), at
-def wait(*words):
-    print(*words, flush=True)
-    input()
-must(cuda.cuInit(0))
-context(0)
-"""
-
-
-def python(node, source, *options, name="py"):
-    return subprocess.Popen([BUILD + "/cli/mete", "run", "--quiet", "-n", name, *options, "--", sys.executable, "-c", PRELUDE + source],
-                            env=node.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_small_requests_share_blocks_while_there_is_room_and_cost_the_host_no_blocks_after_that():
@@ -195,20 +189,15 @@ def test_it_outlives_a_restart_of_meted():
 
 
 THREADS = """
-import ctypes, random, sys, threading
-cuda = ctypes.CDLL("libcuda.so.1")
-context, before, now, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_size_t()
-def must(r): assert r == 0, r
-must(cuda.cuInit(0)); must(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0))
-must(cuda.cuMemGetInfo_v2(ctypes.byref(before), ctypes.byref(total)))
-going, failed = True, []
+before, going, failed = free(), True, []
 def work(seed):
     chance, held = random.Random(seed), []
-    must(cuda.cuCtxSetCurrent(context))
+    must(cuda.cuCtxSetCurrent(first))
     while going or held:
         if going and len(held) < 6 and chance.random() < 0.6:
-            at, size, byte = ctypes.c_uint64(), chance.choice((4096, 3 << 20, 20 << 20, 40 << 20)), chance.randrange(256)
-            must(cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(size)))
+            size, byte = chance.choice((4096, 3 << 20, 20 << 20, 40 << 20)), chance.randrange(256)
+            r, at = allocate(size)
+            must(r)
             must(cuda.cuMemsetD8_v2(at, byte, ctypes.c_size_t(size)))
             held.append((at, size, byte))
         elif held:
@@ -224,14 +213,11 @@ def guarded(seed):
         failed.append(error)
 threads = [threading.Thread(target=guarded, args=(int(sys.argv[1]) + i,)) for i in range(6)]
 for thread in threads: thread.start()
-print("there", flush=True)
-input()
+wait("there")
 going = False
 for thread in threads: thread.join()
 assert not failed, failed
-must(cuda.cuMemGetInfo_v2(ctypes.byref(now), ctypes.byref(total)))
-print("free" if now.value == before.value else f"{now} of {before}", flush=True)
-input()
+wait("free" if free() == before else f"{free()} of {before}")
 """
 
 
@@ -240,17 +226,16 @@ def test_many_threads_whose_meted_is_killed_are_right():
     seed = int(os.environ.get("METE_SEED", random.randrange(1 << 30)))
     print(f"METE_SEED={seed}", flush=True)
     with Node() as node:
-        process = subprocess.Popen([BUILD + "/cli/mete", "run", "--quiet", "-n", "threads", *MANAGED, "--", sys.executable, "-c", THREADS, str(seed)],
-                                   env=node.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = python(node, THREADS, *MANAGED, arguments=[str(seed)])
         assert process.stdout.readline() == "there\n", process.communicate()
         for _ in range(3):
-            until(lambda: (row := node.row("threads")) and row["oversize_bytes"])
+            until(lambda: (row := node.row("py")) and row["oversize_bytes"])
             node.restart()
         process.stdin.write("\n")
         process.stdin.flush()
         said = process.stdout.readline()
         assert said == "free\n", (said, process.communicate("\n"))
-        row = node.row("threads")
+        row = node.row("py")
         assert row["oversize_bytes"] == 0 and row["allocated_bytes"] == 0, row
         process.communicate("\n", timeout=PATIENCE)
         node.is_clean()
