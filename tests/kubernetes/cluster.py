@@ -350,9 +350,9 @@ class Pod:
                         if found := re.search(pattern, line.decode(errors="replace")):
                             return found
                     if self.get()["status"]["phase"] in ("Succeeded", "Failed"):
-                        if found := re.search(pattern, self.log()):
+                        if found := re.search(pattern, self.log(), re.M):
                             return found
-                        break  # it ended without that line
+                        time.sleep(0.05)  # nobody tells when the rest of a log is there: on a busy node it comes after the end
                 else:
                     answer.read()
                     self.await_running()

@@ -227,6 +227,11 @@ def seen(text):
     return {key: int(value) if value.isdigit() else value for key, _, value in (word.partition("=") for word in line.split()[1:])}
 
 
+def saw(pod):
+    """What `seen` printed in a pod that has ended."""
+    return seen(pod.await_line(r"^seen .*")[0])
+
+
 def checksum(text):
     """What a workload that checked itself came to."""
     found = re.search(r" ok checksum=([0-9a-f]+)", text)
