@@ -21,6 +21,8 @@ import tempfile
 import threading
 from pathlib import Path
 
+import pypi
+
 ROOT = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
 
@@ -60,20 +62,12 @@ class Run:
 
 
 def tinygrad_python(build):
-    """The interpreter of a virtual environment with tinygrad in it, or None where PyPI is away."""
-    folder = build.parent / "venv-tinygrad"
-    python = folder / "bin" / "python"
-    if not (folder / "ready").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        steps = [["/usr/bin/python3", "-m", "venv", str(folder)],
-                 [str(python), "-m", "pip", "install", "--quiet", "--retries", "1", TINYGRAD, "numpy"]]
-        for step in steps:
-            try:
-                subprocess.run(step, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300, check=True)
-            except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
-                return None
-        (folder / "ready").touch()
-    return python
+    """The interpreter of a virtual environment with tinygrad in it, or None where PyPI is away, which is said."""
+    try:
+        return Path(pypi.python_with(build.parent / "venv-tinygrad", [TINYGRAD, "numpy"]))
+    except pypi.Away as why:
+        print(f"tinygrad cannot be had from PyPI: {why}: the third-party program is left out")
+        return None
 
 
 def programs(build, only):
@@ -84,7 +78,6 @@ def programs(build, only):
         return shown
     python = tinygrad_python(build)
     if python is None:
-        print("tinygrad: PyPI cannot be reached: the third-party program is left out")
         return shown
     script = [str(python), str(ROOT / "examples" / "tinygrad_train.py")]
     for i in (1, 2, 3):

@@ -10,7 +10,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import venv
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
+from pypi import Away, python_with  # noqa: E402
 
 PACKAGES = ["nvidia-ml-py==13.615.71", "gpustat==1.1.1", "GPUtil==1.4.0", "setuptools==65.5.0",
             "nvitop==1.7.2"]
@@ -70,27 +72,6 @@ print(json.dumps({
 """
 
 
-def environment(folder):
-    """The folder's Python, with the packages; None where they cannot be had."""
-    python = os.path.join(folder, "bin", "python")
-    stamp = os.path.join(folder, "packages")
-    wanted = "\n".join(PACKAGES + [COMPILER])
-    if os.path.exists(stamp) and open(stamp).read() == wanted:
-        return python
-    shutil.rmtree(folder, ignore_errors=True)
-    venv.create(folder, with_pip=True)
-    install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--retries", "1",
-               "--timeout", "15"]
-    try:
-        subprocess.run(install + PACKAGES, check=True, timeout=400)
-        subprocess.run(install + ["--only-binary", ":all:", COMPILER], check=False, timeout=150)
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
-        return None
-    with open(stamp, "w") as file:
-        file.write(wanted)
-    return python
-
-
 def expect(what, got, wanted):
     if got != wanted:
         sys.exit(f"{what} is {got!r}, wanted {wanted!r}")
@@ -98,9 +79,10 @@ def expect(what, got, wanted):
 
 
 def main(folder, libraries, smi, tenant):
-    python = environment(folder)
-    if not python:
-        print("skipped: PyPI cannot be reached")
+    try:
+        python = python_with(folder, PACKAGES, [COMPILER], sys.executable)
+    except Away as why:
+        print(f"skipped: packages from PyPI cannot be had: {why}")
         sys.exit(77)
     node = tempfile.mkdtemp(prefix="mete-clients-")
     settings = dict(os.environ, METE_SIM_DIR=node, METE_SIM_DEVICES="1xT4", HOME=node,
