@@ -131,10 +131,7 @@ def apply_cdi(path, config):
         name = variable.split("=")[0] + "="
         config["process"]["env"] = [v for v in config["process"]["env"] if not v.startswith(name)] + [variable]
     for node in edits.get("deviceNodes", ()):
-        about = os.stat(known("node", node).get("hostPath", node["path"]))
-        config["linux"].setdefault("devices", []).append({
-            "path": node["path"], "type": "c", "major": os.major(about.st_rdev), "minor": os.minor(about.st_rdev),
-            "fileMode": 0o666, "uid": 0, "gid": 0})
+        add_node(config, known("node", node).get("hostPath", node["path"]), node["path"])
     for mount in edits.get("mounts", ()):
         known("mount", mount)
         config["mounts"].append({"destination": mount["containerPath"], "source": mount["hostPath"],
@@ -142,6 +139,12 @@ def apply_cdi(path, config):
     for hook in edits.get("hooks", ()):
         hook = dict(known("hook", hook))
         config["hooks"].setdefault(hook.pop("hookName"), []).append(hook)
+
+
+def add_node(config, host_path, path):
+    about = os.stat(host_path)
+    config["linux"].setdefault("devices", []).append({
+        "path": path, "type": "c", "major": os.major(about.st_rdev), "minor": os.minor(about.st_rdev), "fileMode": 0o666, "uid": 0, "gid": 0})
 
 
 def apply_plain(lines, config):
@@ -152,6 +155,8 @@ def apply_plain(lines, config):
         elif kind == "mount":
             config["mounts"].append({"destination": words[1], "source": words[0], "type": "bind",
                                      "options": ["bind", words[2], "rprivate"]})
+        elif kind == "node":  # of a machine that has a GPU
+            add_node(config, *words)
         else:
             raise AssertionError(line)
 
