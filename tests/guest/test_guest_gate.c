@@ -72,7 +72,7 @@ static int close_once(void)
 	return 1;
 }
 
-static unsigned rounds_usual = GUEST_TSAN ? 200 : 2000;
+static unsigned rounds_usual = GUEST_TSAN ? 200 : 400;
 
 static void sixteen_threads(void)
 {

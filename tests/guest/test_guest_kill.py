@@ -7,7 +7,7 @@ the driver says that each of them has; in the end nothing is left, neither in th
 
     test_guest_kill.py METED SIMULATOR GUEST_LINKS KILL_LOAD
 
-METE_TEST_SCALE=100 kills 100 times as often; METE_SEED repeats the choices (not the instants).
+METE_TEST_SCALE=100 kills 10,000 times; METE_SEED repeats the choices (not the instants).
 """
 import ctypes
 import random
@@ -16,7 +16,7 @@ import time
 from sim_node import *
 
 SEED = int(os.environ.get("METE_SEED", time.time_ns() % 1000000))
-KILLS = 1000 * SCALE
+KILLS = 100 * SCALE
 GUESTS, TENANTS, THREADS = 6, 3, 4
 # Two guests of four threads each: more contexts than fit into it, and all three more than fit onto the device.
 LIMIT, DEVICE = 448 * MIB, "1GiB"

@@ -341,7 +341,7 @@ def test_segments_grow_shrink_and_are_mapped_elsewhere_while_they_are_moved():
     with Machine() as machine:
         for threads in 1, 2:
             with Program(machine) as program:
-                assert segments_while(machine, program, 40 * SCALE, threads, threads, lambda: machine.fake.round(program.guest)), "nothing moved"
+                assert segments_while(machine, program, 10 * SCALE, threads, threads, lambda: machine.fake.round(program.guest)), "nothing moved"
                 machine.fake.wait(lambda: program.moves("resident") == program.moves("out") == 0)
                 program.is_empty()
 
@@ -364,7 +364,7 @@ def test_segments_are_right_whatever_order_is_ended_in_the_middle():
             fake.gate(True)
             return out
 
-        assert segments_while(machine, program, 80 * SCALE, 2, 5, some), "nothing moved"
+        assert segments_while(machine, program, 20 * SCALE, 2, 5, some), "nothing moved"
         program.is_empty()
 
 
@@ -372,7 +372,7 @@ def test_segments_are_right_while_daemons_die_in_the_middle():
     with Machine(METE_SIM_LINK_RATE="2M") as machine, Program(machine) as program:
         fake = machine.fake
         choices = random.Random(int(os.environ.get("METE_SEED", "1")))
-        deaths = iter(range(6 * SCALE))
+        deaths = iter(range(2 * SCALE))
 
         def dies():
             if next(deaths, None) is None:
@@ -393,7 +393,7 @@ def test_segments_are_right_while_daemons_die_in_the_middle():
             fake.gate(True)
             return out
 
-        assert segments_while(machine, program, 40 * SCALE, 2, 9, dies), "nothing moved"
+        assert segments_while(machine, program, 10 * SCALE, 2, 9, dies), "nothing moved"
 
 
 def test_a_program_that_dies_while_its_segments_move_is_only_gone():

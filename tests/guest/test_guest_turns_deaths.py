@@ -5,14 +5,14 @@ as well: nobody fails, nobody's turn is lost for good, and in the end shares are
 
     test_guest_turns_deaths.py METED SIMULATOR GUEST_LINKS STEADY
 
-METE_TEST_SCALE=10 kills ten times as often; METE_SEED repeats the choices (not the instants).
+METE_TEST_SCALE=10 kills 1,000 times; METE_SEED repeats the choices (not the instants).
 """
 import random
 
 from sim_node import *
 
 SEED = int(os.environ.get("METE_SEED", time.time_ns() % 1000000))
-KILLS, RESTARTS = 1000 * SCALE, 100 * SCALE
+KILLS, RESTARTS = 100 * SCALE, 10 * SCALE
 WEIGHTS = {"light": 100, "heavy": 300}
 
 
