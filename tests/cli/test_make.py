@@ -230,7 +230,7 @@ def test_what_is_skipped_is_named_with_the_reason():
     with tempfile.NamedTemporaryFile("w", suffix=".json") as log:
         log.writelines(json.dumps(row) + "\n" for row in rows)
         log.flush()
-        said = subprocess.run([os.path.join(ROOT, "tools", "tally"), log.name], text=True, capture_output=True).stdout.splitlines()
+        said = subprocess.run([os.path.join(ROOT, "tools", "gate", "tally.py"), log.name], text=True, capture_output=True).stdout.splitlines()
     assert said == ["skipped: two: there is no GPU", "skipped in three: PyPI is away", "5 passed, 0 failed, 1 skipped"], said
 
 

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `make test` makes of its tests (tools/gate): which are run again, what is unsteady, what a change needs. argv[1]: the build's folder."""
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+
+from person import ROOT, until
+from runner import run
+
+BUILD = os.path.abspath(sys.argv[1])
+sys.path.insert(0, os.path.join(ROOT, "tools", "gate"))
+import again  # noqa: E402
+import rows  # noqa: E402
+import seeds  # noqa: E402
+import touched  # noqa: E402
+from lanes import Lanes, Step  # noqa: E402
+from tally import Tally  # noqa: E402
+
+
+def row(name, result, output=""):
+    return {"name": f"mete:unit / {name}", "result": result, "stdout": output, "stderr": "", "duration": 1.0, "command": ["true"], "env": {}}
+
+
+@contextlib.contextmanager
+def folder():
+    before = os.getcwd()
+    with tempfile.TemporaryDirectory() as place:
+        os.chdir(place)
+        try:
+            yield place
+        finally:
+            os.chdir(before)
+
+
+# A test program as `meson test` would run it again: it passes from its Nth try on, and notes each try.
+TRY = """
+import json, os, sys
+name = sys.argv[1]
+open("tries", "a").write(name + "\\n")
+tries = open("tries").read().split().count(name)
+good = tries >= int(name.rpartition("_")[2])
+os.makedirs("build/b/meson-logs", exist_ok=True)
+row = {"name": name, "result": "OK" if good else "FAIL", "stdout": "", "stderr": "", "duration": 1.0, "command": []}
+open("build/b/meson-logs/" + os.environ["LOGBASE"] + ".json", "w").write(json.dumps(row) + "\\n")
+"""
+
+
+def settled(*listed):
+    """What becomes of a suite with these rows: the names that are unsteady, the lines, each try, the tally's last line."""
+    with folder():
+        with open("log.json", "w") as log:
+            log.writelines(json.dumps(one) + "\n" for one in listed)
+        suite = again.Suite("gcc", "b", "log.json", [sys.executable, "-c", TRY])
+        unsteady, lines = again.settle([suite], "kept", dict(os.environ, METE_SEED="5"), lambda words: None)
+        tally = Tally()
+        tally.add_log("log.json", unsteady[suite])
+        tries = open("tries").read().split() if os.path.exists("tries") else []
+        assert len(os.listdir("kept")) >= len({rows.name_of(one) for one in listed if rows.is_bad(one)})
+        return unsteady, lines, tries, tally.total()
+
+
+def test_a_failed_test_that_passes_alone_is_unsteady_and_named():
+    unsteady, lines, tries, total = settled(row("good", "OK"), row("once_1", "FAIL", "[  ERROR   ] --- x is 1, wanted 2\n[   LINE   ] --- a.c:7: error: Failure!\n"),
+                                            row("twice_2", "TIMEOUT", "METE_SEED=77\nTraceback (most recent call last):\n  File\n    x()\nAssertionError: no\n"))
+    assert tries == ["once_1", "twice_2", "twice_2"], tries
+    assert list(unsteady.values()) == [{"once_1", "twice_2"}] and not again.too_many(unsteady)
+    assert lines == ["unsteady: once_1 (gcc) seed=5: x is 1, wanted 2 (a.c:7)", "unsteady: twice_2 (gcc) seed=77: AssertionError: no"], lines
+    assert total == "3 passed, 0 failed, 0 skipped", total
+
+
+def test_a_test_that_fails_three_times_has_failed():
+    unsteady, lines, tries, total = settled(row("never_9", "FAIL"), row("good", "OK"))
+    assert tries == ["never_9"] * 2 and list(unsteady.values()) == [set()] and not lines
+    assert total == "1 passed, 1 failed, 0 skipped", total
+
+
+def test_three_different_unsteady_tests_are_too_many():
+    unsteady, lines, _, _ = settled(*(row(f"{name}_1", "FAIL") for name in ("a", "b", "c")))
+    assert again.too_many(unsteady) and len(lines) == 3
+    one, other = again.Suite("gcc", "b", "l", []), again.Suite("TSan", "t", "l", [])
+    assert not again.too_many({one: {"a", "b"}, other: {"a", "b"}})
+
+
+def test_where_many_fail_none_is_run_again():
+    unsteady, lines, tries, total = settled(*(row(f"t{i}_1", "FAIL") for i in range(again.MOST_TRIED + 1)))
+    assert not tries and list(unsteady.values()) == [set()] and "none was run again" in lines[0]
+    assert total.startswith(f"0 passed, {again.MOST_TRIED + 1} failed"), total
+
+
+def test_a_suite_that_left_no_log_has_failed():
+    tally = Tally()
+    tally.add_log("/nowhere/log.json")
+    assert tally.total() == "0 passed, 1 failed, 0 skipped" and "/nowhere/log.json: No such file or directory" in tally.lines
+
+
+def test_steps_begin_when_what_they_come_after_has_ended():
+    with folder():
+        first = Step("first", ["sh", "-c", "echo 1 >one; exit 3"])
+        second = Step("second", ["sh", "-c", "test -e one && echo 2 >two"], after=[first])
+        left_out = Step("third", ["sh", "-c", "echo 3 >three"], needs=[first])
+        lanes = Lanes([left_out, second, first], "logs")
+        said = []
+        lanes.say = said.append
+        lanes.show_end = lambda step: None
+        assert not lanes.run()
+        assert (first.status, second.status, left_out.status) == (3, 0, None)
+        assert os.path.exists("two") and not os.path.exists("three")
+        assert "FAILED: first (status 3)" in said and "third: left out, since first failed" in said, said
+
+
+def test_what_a_step_started_ends_with_the_run():
+    with folder():
+        # A step whose child would stay; both say that they are there.
+        step = Step("long", ["sh", "-c", "mkfifo wait; sh -c 'echo $$ >child; cat wait' & echo 1 %; wait"])
+        lanes = Lanes([step], "logs")
+        lanes.say = lambda words: None
+
+        def stop():
+            until(lambda: os.path.exists("child") and open("child").read().strip(), "the step's child did not start")
+            lanes.stop()
+
+        stopper = threading.Thread(target=stop)
+        stopper.start()
+        assert not lanes.run()
+        stopper.join()
+        child = int(open("child").read())
+        until(lambda: not os.path.exists(f"/proc/{child}") or open(f"/proc/{child}/stat").read().rpartition(")")[2].split()[0] == "Z", "the child still runs")
+
+
+def test_each_folder_needs_tests_that_there_are():
+    tests = touched.tests_there_are(BUILD)
+    for prefix, patterns in touched.TABLE.items():
+        for pattern in patterns.split():
+            assert touched.matching(pattern, tests), f"{prefix}: no test is called {pattern}"
+    files = subprocess.run(["git", "-C", ROOT, "ls-files"], text=True, capture_output=True, check=True).stdout.split()
+    for file in files:
+        if "/" in file or file in ("Makefile", "README.md"):
+            assert touched.needed(file, tests), file
+    assert touched.needed("tests/unit/test_turns.c", tests) == {"turns"}
+    assert touched.needed("tests/system/test_meted_kill.py", tests) == {"meted_kill"}
+    assert touched.needed("tests/system/sim/test_graphs.c", tests) == {"sim_graphs"}
+    assert touched.needed("tests/fuzz/corpus/ptx/x", tests) == {"fuzz_ptx"}
+    assert {"turns", "turns_always", "meted_turns"} <= touched.needed("core/turns_drain.c", tests)
+
+
+def test_seeds_are_of_tests_that_draw():
+    listed = seeds.listed()
+    assert [seed for test, seed in listed if test == "*"] == [seeds.usual()]
+    tests = touched.tests_there_are(BUILD)
+    for test, seed in listed:
+        if test != "*":
+            assert f"{test}_{seed}" in tests, (test, seed)
+            assert "test_random" in open(os.path.join(ROOT, "tests", "unit", f"test_{test}.c")).read(), test
+
+
+def test_a_part_of_the_soak_that_does_not_exist_is_refused():
+    done = subprocess.run([os.path.join(ROOT, "tools", "soak"), "nothing"], text=True, capture_output=True)
+    assert done.returncode == 1 and "no part is called 'nothing': repeat, " in done.stderr, done
+
+
+if __name__ == "__main__":
+    run(globals())
