@@ -43,7 +43,7 @@ int resolve_symbol(const char *name, int version, uint64_t flags, int driver_ver
 	uint32_t slot = ((hash >> 8) + shift * ((hash >> 18) | 1)) % RESOLVE_SLOTS;
 	unsigned first = resolve_first[slot];
 	const struct api_row *row, *plain = NULL, *own = NULL;
-	int known = 0;
+	int known = 0, any_own = 0;
 
 	/* The hash is perfect for the table's names only: any other name lands somewhere too. */
 	if (length != resolve_length[slot] || memcmp(name, api_base(&api_rows[first]), length) != 0)
@@ -52,7 +52,8 @@ int resolve_symbol(const char *name, int version, uint64_t flags, int driver_ver
 		if (row->version > driver_version)
 			continue;
 		known = 1;
-		if (row->version > version)
+		any_own |= row->stream != API_PLAIN;
+		if (row->version > (unsigned)version)
 			continue;
 		/* Ascending versions within each kind: the last one that fits is the newest. */
 		if (row->stream == API_PLAIN)
@@ -60,7 +61,7 @@ int resolve_symbol(const char *name, int version, uint64_t flags, int driver_ver
 		else
 			own = row;
 	}
-	row = (flags & RESOLVE_PER_THREAD) && own ? own : plain;
+	row = (flags & RESOLVE_PER_THREAD) && any_own ? own : plain;
 	if (!row)
 		return known ? RESOLVE_TOO_OLD : RESOLVE_UNKNOWN;
 	*ret_index = (enum api_index)(row - api_rows);

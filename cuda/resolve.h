@@ -3,9 +3,11 @@
  * cuGetProcAddress's rule, over the rows of cuda/api.def.
  *
  * Of the rows with this base name that the driver has (version <= the driver's) it takes the one
- * with the highest version not above the version asked for. With RESOLVE_PER_THREAD a row for the
- * calling thread's own stream wins over the plain ones; without it only plain rows count. A version
- * asked for that is above the driver's is as good as the driver's.
+ * with the highest version not above the version asked for. With RESOLVE_PER_THREAD only rows for
+ * the calling thread's own stream count, if the driver has any of that name: a version from before
+ * them is too old. Without it only plain rows count. A version asked for that is above the driver's
+ * is as good as the driver's, and so is a negative one. NVIDIA's drivers do all of this
+ * (tests/driver).
  *
  * Pure, constant time, no allocation: safe at any moment of a process's life. The answer is a row,
  * not an address: who has addresses keeps them in an array with API_ROWS places.

@@ -285,12 +285,11 @@ CUresult cuGetErrorString(CUresult error, const char **word)
 
 CUresult cuGetExportTable(const void **table, const CUuuid *id)
 {
-	/* Private tables authenticate the driver to NVIDIA's runtime: there are none,
-	 * on purpose. */
-	if (!table || !id)
-		return CUDA_ERROR_INVALID_VALUE;
-	*table = NULL;
-	return CUDA_ERROR_NOT_FOUND;
+	/* Private tables authenticate the driver to NVIDIA's runtime: there are none, on purpose.
+	 * This is what NVIDIA's drivers answer for a table that they do not have. */
+	if (table && id)
+		*table = NULL;
+	return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuProfilerStart(void)

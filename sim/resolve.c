@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuGetProcAddress: cuda/resolve.h says which row, this table where it is. */
-#include <string.h>
+#include <stdbool.h>
 
 #include "cuda/api.h"
 #include "cuda/prototypes.h"
@@ -15,39 +15,38 @@ static void *const addresses[API_ROWS] = {
 #undef CUDA_FUNCTION
 };
 
-static CUdriverProcAddressQueryResult resolve(const char *symbol, void **ret_address, int version,
-					      cuuint64_t flags)
+/* What NVIDIA's drivers do with the rest of the arguments (tests/driver): the newer form always
+ * succeeds and says why there is no address; the older one leaves the caller's variable alone. */
+static bool is_asked_well(const char *symbol, void **address, cuuint64_t flags)
 {
-	enum api_index index;
-	int r = resolve_symbol(symbol, version, flags, driver_version(), &index);
-
-	*ret_address = r == 0 ? addresses[index] : NULL;
-	switch (r) {
-	case 0:
-		return CU_GET_PROC_ADDRESS_SUCCESS;
-	case RESOLVE_TOO_OLD:
-		return CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
-	default:
-		return CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-	}
+	return symbol && address && flags <= (RESOLVE_LEGACY | RESOLVE_PER_THREAD);
 }
 
 CUresult cuGetProcAddress_v2(const char *symbol, void **address, int version, cuuint64_t flags,
 			     CUdriverProcAddressQueryResult *found)
 {
-	CUdriverProcAddressQueryResult result;
+	enum api_index index;
+	int r;
 
-	if (!symbol || !address || flags > (RESOLVE_LEGACY | RESOLVE_PER_THREAD))
+	if (!is_asked_well(symbol, address, flags))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = resolve(symbol, address, version, flags);
+	r = resolve_symbol(symbol, version, flags, driver_version(), &index);
+	*address = r == 0 ? addresses[index] : NULL;
 	if (found)
-		*found = result;
-	if (result == CU_GET_PROC_ADDRESS_SUCCESS || found)
-		return CUDA_SUCCESS;
-	return CUDA_ERROR_NOT_FOUND;
+		*found = r == 0			? CU_GET_PROC_ADDRESS_SUCCESS
+			 : r == RESOLVE_TOO_OLD ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+						: CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+	return CUDA_SUCCESS;
 }
 
 CUresult cuGetProcAddress(const char *symbol, void **address, int version, cuuint64_t flags)
 {
-	return cuGetProcAddress_v2(symbol, address, version, flags, NULL);
+	enum api_index index;
+
+	if (!is_asked_well(symbol, address, flags))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (resolve_symbol(symbol, version, flags, driver_version(), &index) != 0)
+		return CUDA_ERROR_NOT_FOUND;
+	*address = addresses[index];
+	return CUDA_SUCCESS;
 }

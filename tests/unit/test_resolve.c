@@ -48,7 +48,6 @@ TEST(a_function_that_came_later_than_asked_for_is_too_old_a_request)
 TEST(per_thread_streams_are_preferred_where_there_are_any)
 {
 	expect_str(symbol("cuMemcpyHtoD", 7000, RESOLVE_PER_THREAD, 12090), "cuMemcpyHtoD_v2_ptds");
-	expect_str(symbol("cuMemcpyHtoD", 6050, RESOLVE_PER_THREAD, 12090), "cuMemcpyHtoD_v2");
 	expect_str(symbol("cuMemcpyHtoD", 7000, RESOLVE_LEGACY, 12090), "cuMemcpyHtoD_v2");
 	expect_str(symbol("cuMemcpyHtoD", 7000, 0, 12090), "cuMemcpyHtoD_v2");
 	expect_str(symbol("cuLaunchKernel", 12000, RESOLVE_PER_THREAD, 12090),
@@ -58,6 +57,20 @@ TEST(per_thread_streams_are_preferred_where_there_are_any)
 		   "cuMemPrefetchAsync_v2_ptsz");
 	expect_str(symbol("cuMemPrefetchAsync", 12020, RESOLVE_PER_THREAD, 12000),
 		   "cuMemPrefetchAsync_ptsz");
+}
+
+TEST(a_version_from_before_the_per_thread_streams_has_none_of_them)
+{
+	expect_str(symbol("cuMemcpyHtoD", 6050, RESOLVE_PER_THREAD, 12090), "too old");
+	expect_str(symbol("cuLaunchKernel", 4000, RESOLVE_PER_THREAD | RESOLVE_LEGACY, 12090),
+		   "too old");
+	expect_str(symbol("cuMemcpyHtoD", 6050, RESOLVE_LEGACY, 12090), "cuMemcpyHtoD_v2");
+}
+
+TEST(a_negative_version_is_as_good_as_the_drivers)
+{
+	expect_str(symbol("cuMemAlloc", -10, 0, 12090), "cuMemAlloc_v2");
+	expect_str(symbol("cuCtxCreate", -1, 0, 12040), "cuCtxCreate_v3");
 }
 
 TEST(what_is_not_a_name_of_the_table_is_unknown)
@@ -82,17 +95,19 @@ TEST(a_refusal_leaves_the_answer_alone)
 static const struct api_row *searched(const char *name, int version, uint64_t flags, int driver)
 {
 	const struct api_row *best = NULL;
+	int own = 0;
 
-	for (int own = (flags & RESOLVE_PER_THREAD) != 0; own >= 0 && !best; own--) {
-		for (size_t i = 0; i < API_ROWS; i++) {
-			const struct api_row *row = &api_rows[i];
+	for (size_t i = 0; i < API_ROWS; i++)
+		own |= (flags & RESOLVE_PER_THREAD) && strcmp(api_base(&api_rows[i]), name) == 0 &&
+		       api_rows[i].version <= driver && api_rows[i].stream != API_PLAIN;
+	for (size_t i = 0; i < API_ROWS; i++) {
+		const struct api_row *row = &api_rows[i];
 
-			if (strcmp(api_base(row), name) != 0 || (row->stream != API_PLAIN) != own ||
-			    row->version > version || row->version > driver)
-				continue;
-			if (!best || row->version > best->version)
-				best = row;
-		}
+		if (strcmp(api_base(row), name) != 0 || (row->stream != API_PLAIN) != own ||
+		    row->version > version || row->version > driver)
+			continue;
+		if (!best || row->version > best->version)
+			best = row;
 	}
 	return best;
 }

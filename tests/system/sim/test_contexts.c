@@ -188,6 +188,26 @@ TEST(names_of_results_are_known)
 	expect(word == NULL);
 }
 
+TEST(a_look_up_in_vain_by_the_older_form_leaves_the_variable_alone)
+{
+	void *address = &address;
+
+	expect_cuda(cuGetProcAddress("cuNoSuchThing", &address, 12000, 0), CUDA_ERROR_NOT_FOUND);
+	expect(address == &address);
+	expect_cuda(cuGetProcAddress("cuMemcpyHtoD", &address, 6050, 2), CUDA_ERROR_NOT_FOUND);
+	expect(address == &address);
+}
+
+TEST(there_are_no_private_tables)
+{
+	static const CUuuid id = {{0}};
+	const void *table = &id;
+
+	expect_cuda(cuGetExportTable(&table, &id), CUDA_ERROR_INVALID_VALUE);
+	expect(table == NULL);
+	expect_cuda(cuGetExportTable(NULL, &id), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST(functions_are_found_by_name_and_version)
 {
 	CUdriverProcAddressQueryResult found;
@@ -200,6 +220,7 @@ TEST(functions_are_found_by_name_and_version)
 	expect_ok(cuGetProcAddress_v2("cuNoSuchThing", &address, 12000, 0, &found));
 	expect_eq(found, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
 	expect(address == NULL);
+	expect_ok(cuGetProcAddress_v2("cuNoSuchThing", &address, 12000, 0, NULL));
 	expect_cuda(cuGetProcAddress("cuNoSuchThing", &address, 12000, 0), CUDA_ERROR_NOT_FOUND);
 	expect_ok(cuGetProcAddress_v2("cuGetProcAddress", &address, 12000, 0, &found));
 	expect(address == (void *)cuGetProcAddress_v2);
