@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads cuda/api.def and cuda/nvml.def, for programs that generate code from them.
+"""Reads cuda/api.def, cuda/nvml.def and cuda/names.def, for programs that generate code from them.
 
     sys.path.insert(0, "SOURCE_ROOT/cuda")
     import api
@@ -19,6 +19,7 @@
     api.load_nvml()                     # rows of nvml.def: index, symbol, klass, reason; returns,
                                         # parameters, arguments and params are None where the
                                         # table knows the name alone
+    api.load_names()                    # cuda/names.def: names that the driver exports and no header has
 
 Kinds of parameters, for programs that make up arguments or record them:
 
@@ -178,6 +179,16 @@ def load(path=os.path.join(HERE, "api.def")):
 def load_nvml(path=os.path.join(HERE, "nvml.def")):
     """NVML's functions."""
     return read(path, NVML_FORMS, [("symbol",)])
+
+
+def load_names(path=os.path.join(HERE, "names.def")):
+    """What the driver exports and no header declares."""
+    with open(path, encoding="ascii") as file:
+        text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
+    names = re.findall(r"^CUDA_NAME\((\w+)\)$", text, re.M)
+    if len(names) != len(text.split()) or len(set(names)) != len(names):
+        raise ApiError(f"{path}: not a list of different CUDA_NAME(symbol), one a line")
+    return names
 
 
 def exported(rows, driver_version):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Generates the guest's rows from cuda/api.def and cuda/nvml.def.
+"""Generates the guest's rows from cuda/api.def, cuda/nvml.def and cuda/names.def.
 
     generate.py SOURCE_ROOT trampolines OUT   rows of macros for guest/trampolines.S
     generate.py SOURCE_ROOT tables OUT        C: stream positions, NVML's part of the tables
@@ -14,7 +14,7 @@ Which trampoline a symbol gets:
     launch   LAUNCH
     touch    TOUCH and the rest of CAPTURE: presence without a turn
     refuse   REFUSE
-    pass     PASS
+    pass     PASS, and the names of cuda/names.def
 """
 
 import os
@@ -58,10 +58,13 @@ class Tables:
         self.hooked = set(listed(root, "hooks.txt"))
         self.unwritten = set(listed(root, "unwritten.txt"))
         self.cuda = api.load()
-        self.nvml = api.load_nvml() if hasattr(api, "load_nvml") else []
+        self.nvml = api.load_nvml()
+        self.extra = api.load_names()
         self.kinds = [kind_of(row, self.hooked) for row in self.cuda]
         self.kinds += [nvml_kind(row, self.hooked) for row in self.nvml]
+        self.kinds += ["PASS" for _ in self.extra]
         self.rows = self.cuda + self.nvml
+        self.symbols = [row.symbol for row in self.rows] + self.extra
         known = {row.symbol for row in self.rows}
         hooks = {row.symbol for row, kind in zip(self.rows, self.kinds) if kind == "HOOK"}
         for name, names, of in (("hooks.txt", self.hooked, known), ("unwritten.txt", self.unwritten, hooks)):
@@ -71,11 +74,11 @@ class Tables:
 
     def trampolines(self):
         lines = []
-        for index, (row, kind) in enumerate(zip(self.rows, self.kinds)):
-            if kind == "HOOK" and row.symbol in self.unwritten:
+        for index, (symbol, kind) in enumerate(zip(self.symbols, self.kinds)):
+            if kind == "HOOK" and symbol in self.unwritten:
                 kind = "WEAK"
-            lines.append(f"\t{kind} {row.symbol} {index}")
-        lines.append("\t.set ROWS, %d" % len(self.rows))
+            lines.append(f"\t{kind} {symbol} {index}")
+        lines.append("\t.set ROWS, %d" % len(self.symbols))
         return "\n".join(lines) + "\n"
 
     def tables(self):
@@ -83,13 +86,14 @@ class Tables:
         for row in self.cuda:
             place = [i for i, p in enumerate(row.params) if p.type == "CUstream"]
             positions.append(place[0] if place else 255)
-        kinds = "\n".join(f"\tTRAMPOLINE_{kind}, /* {row.symbol} */" for row, kind in zip(self.rows, self.kinds))
-        hashes = "\n".join(f"\t{gnu_hash(row.symbol)}u," for row in self.rows)
+        kinds = "\n".join(f"\tTRAMPOLINE_{kind}, /* {symbol} */" for symbol, kind in zip(self.symbols, self.kinds))
+        hashes = "\n".join(f"\t{gnu_hash(symbol)}u," for symbol in self.symbols)
         lines = [positions[i:i + 16] for i in range(0, len(positions), 16)]
         numbers = "\n".join("\t" + ", ".join(map(str, line)) + "," for line in lines)
         return (f"/* Made by guest/generate.py. */\n#pragma once\n\n#include <stdint.h>\n\n"
                 f"enum {{\n\tTABLE_CUDA = {len(self.cuda)},\n\tTABLE_NVML = {len(self.nvml)},\n"
-                f"\tTABLE_ROWS = {len(self.rows)},\n}};\n\n"
+                f"\tTABLE_NAMES = TABLE_CUDA + TABLE_NVML, /* the first of cuda/names.def */\n"
+                f"\tTABLE_ROWS = {len(self.symbols)},\n}};\n\n"
                 "enum trampoline {\n\tTRAMPOLINE_PASS,\n\tTRAMPOLINE_LAUNCH,\n\tTRAMPOLINE_TOUCH,\n"
                 "\tTRAMPOLINE_REFUSE,\n\tTRAMPOLINE_HOOK,\n};\n\n"
                 "#ifdef TABLE_STREAMS\n/* Which argument is the stream; 255: none. */\n"
@@ -101,7 +105,7 @@ class Tables:
     def exported(self, version):
         major, minor = version.split(".")
         rows = self.api.exported(self.cuda, int(major) * 1000 + int(minor) * 10)
-        return sorted(row.symbol for row in rows + self.nvml)
+        return sorted([row.symbol for row in rows + self.nvml] + self.extra)
 
     def map(self, version):
         names = "".join(f"\t{name};\n" for name in self.exported(version))

@@ -25,6 +25,15 @@ _Static_assert((int)TABLE_CUDA == (int)API_ROWS && (int)TABLE_NVML == (int)NVML_
 	       "the tables are of one api.def");
 _Static_assert((int)TABLE_CUDA * 2 <= (int)HASH_SLOTS, "the hash has room");
 
+/* Of rows from TABLE_NAMES on. */
+static const char names[][24] = {
+#define CUDA_NAME(symbol) #symbol,
+#include "cuda/names.def"
+#undef CUDA_NAME
+};
+
+_Static_assert(ARRAY_SIZE(names) == TABLE_ROWS - TABLE_NAMES, "the names are of one names.def");
+
 enum opening {
 	OPENING_NEW = 0,
 	OPENING_NOW,
@@ -159,6 +168,22 @@ static void *find(const struct finder *finder, unsigned index, const char *name)
 			      : dlsym(finder->handle, name);
 }
 
+static bool is_of_cuda(unsigned index)
+{
+	return index < TABLE_CUDA || index >= TABLE_NAMES;
+}
+
+/* What no header declares: names alone. */
+static void names_take(const struct finder *finder)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
+		void *address = find(finder, TABLE_NAMES + i, names[i]);
+
+		__atomic_store_n(&guest_real[TABLE_NAMES + i],
+				 address ? address : (void *)guest_absent, __ATOMIC_RELEASE);
+	}
+}
+
 static int cuda_take(const char *path)
 {
 	struct library *cuda = &driver.cuda;
@@ -195,6 +220,7 @@ static int cuda_take(const char *path)
 	for (unsigned i = 0; i < API_ROWS; i++)
 		__atomic_store_n(&guest_real[i], address[i] ? address[i] : (void *)guest_absent,
 				 __ATOMIC_RELEASE);
+	names_take(&finder);
 	return 0;
 }
 
@@ -292,8 +318,8 @@ int real_exists(unsigned index)
 {
 	void *slot;
 
-	if (index < TABLE_CUDA ? real_open() != CUDA_SUCCESS
-			       : library_open(&driver.nvml, nvml_open) != 0)
+	if (is_of_cuda(index) ? real_open() != CUDA_SUCCESS
+			      : library_open(&driver.nvml, nvml_open) != 0)
 		return 0;
 	slot = __atomic_load_n(&guest_real[index], __ATOMIC_RELAXED);
 	return slot != (void *)guest_absent && slot != (void *)guest_absent_nvml;
@@ -347,7 +373,7 @@ static const char *answer_nvml_text(nvmlReturn_t result)
 
 void *real_resolve(unsigned index)
 {
-	if (index < TABLE_CUDA) {
+	if (is_of_cuda(index)) {
 		if (real_open() == CUDA_SUCCESS)
 			return __atomic_load_n(&guest_real[index], __ATOMIC_RELAXED);
 		return index == API_cuGetErrorName || index == API_cuGetErrorString

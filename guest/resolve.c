@@ -14,9 +14,8 @@
 #include "guest/state.h"
 #include "guest/tables.h"
 
-/* Outside of the tables' cases: rare, or never. */
-static CUresult unlisted(const char *name, void **address, int version, uint64_t flags,
-			 CUdriverProcAddressQueryResult *status)
+/* Outside of the tables' cases: rare, or never. CUDA_ERROR_NOT_FOUND: the share is strict. */
+static CUresult unlisted(const char *name, void **address, int version, uint64_t flags)
 {
 	static _Atomic uint32_t said;
 	enum api_index row;
@@ -41,8 +40,6 @@ static CUresult unlisted(const char *name, void **address, int version, uint64_t
 		say("%s of CUDA %d.%d is not known to mete, and the share is strict: refused", name,
 		    version / 1000, version % 1000 / 10);
 	*address = NULL;
-	if (status)
-		*status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
 	return CUDA_ERROR_NOT_FOUND;
 }
 
@@ -57,8 +54,7 @@ static bool is_probe(const char *name, void **address)
 
 /* Which of our functions the program gets for the driver's. A function that is only passed on stays
  * the driver's own: nothing is gained by a detour. */
-static inline CUresult replace(const char *name, void **address, int version, uint64_t flags,
-			       CUdriverProcAddressQueryResult *status)
+static inline CUresult replace(const char *name, void **address, int version, uint64_t flags)
 {
 	int row;
 
@@ -66,7 +62,7 @@ static inline CUresult replace(const char *name, void **address, int version, ui
 		return CUDA_SUCCESS;
 	row = real_index_of(*address);
 	if (unlikely(row < 0))
-		return unlisted(name, address, version, flags, status);
+		return unlisted(name, address, version, flags);
 	if (table_kind[row] != TRAMPOLINE_PASS)
 		*address = guest_export(row);
 	return CUDA_SUCCESS;
@@ -79,7 +75,7 @@ CUresult hook_cuGetProcAddress(const char *symbol, void **pfn, int driverVersion
 	if (is_probe(symbol, pfn))
 		return CUDA_SUCCESS;
 	r = real(cuGetProcAddress)(symbol, pfn, driverVersion, flags);
-	return r ? r : replace(symbol, pfn, driverVersion, flags, NULL);
+	return r ? r : replace(symbol, pfn, driverVersion, flags);
 }
 
 CUresult hook_cuGetProcAddress_v2(const char *symbol, void **pfn, int driverVersion,
@@ -90,7 +86,12 @@ CUresult hook_cuGetProcAddress_v2(const char *symbol, void **pfn, int driverVers
 	if (is_probe(symbol, pfn))
 		return CUDA_SUCCESS;
 	r = real(cuGetProcAddress_v2)(symbol, pfn, driverVersion, flags, symbolFound);
-	return r ? r : replace(symbol, pfn, driverVersion, flags, symbolFound);
+	if (r || likely(replace(symbol, pfn, driverVersion, flags) == CUDA_SUCCESS))
+		return r;
+	/* This form never fails for that. */
+	if (symbolFound)
+		*symbolFound = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+	return CUDA_SUCCESS;
 }
 
 /* Private tables of the driver: what they do is not known, and so it is passed on. */

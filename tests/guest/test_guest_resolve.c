@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuGetProcAddress where the address that the driver answers with says nothing: it is not exported,
- * it is of a version that we do not know, or it belongs to two functions.
+ * it is of a version that we do not know, or it belongs to two functions. And what no header
+ * declares.
  */
 #include <sched.h>
 
@@ -31,7 +32,7 @@ static CUresult look_up(const char *name, int version, void **address)
 
 	*address = NULL;
 	r = guest_function(guest, cuGetProcAddress_v2)(name, address, version, 0, &status);
-	check((r == CUDA_SUCCESS) == (status == CU_GET_PROC_ADDRESS_SUCCESS));
+	check((*address == NULL) == (status != CU_GET_PROC_ADDRESS_SUCCESS));
 	return r;
 }
 
@@ -93,7 +94,10 @@ static void strict_share(void)
 	void *address;
 
 	load(14000, 1);
-	check(look_up("cuLaunchKernel", 14000, &address) == CUDA_ERROR_NOT_FOUND && !address);
+	/* As a driver does that lacks it. */
+	check(look_up("cuLaunchKernel", 14000, &address) == CUDA_SUCCESS && !address);
+	check(guest_function(guest, cuGetProcAddress)("cuLaunchKernel", &address, 14000, 0) ==
+	      CUDA_ERROR_NOT_FOUND);
 	check(look_up("cuLaunchKernel", 12090, &address) == CUDA_SUCCESS);
 	check(look_up("cuCtxGetCurrent", 14000, &address) == CUDA_SUCCESS);
 }
@@ -123,4 +127,44 @@ TEST(two_functions_at_one_address_are_an_error_at_the_start)
 
 	expect_eq(in_child(aliases, said, sizeof(said)), 0);
 	expect(strstr(said, "the same address for cuMemAlloc_v2 and cuMemFree_v2") != NULL);
+}
+
+static const char *const names[] = {
+#define CUDA_NAME(symbol) #symbol,
+#include "cuda/names.def"
+#undef CUDA_NAME
+};
+
+typedef long any_function(long, long, long, long, long, long, long, double);
+
+static void passed_on(void)
+{
+	guest = guest_load("null");
+	check(getenv("METE_TEST_NAMES_DRIVER") != NULL);
+	setenv("METE_DRIVER", getenv("METE_TEST_NAMES_DRIVER"), 1);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		any_function *f = (any_function *)dlsym(guest, names[i]);
+
+		check(f && f(1, 2, 3, 4, 5, 6, 7, 8) == (long)strlen(names[i]) + 1 + 36);
+	}
+}
+
+TEST(what_no_header_declares_is_passed_on)
+{
+	expect_eq(in_child(passed_on, NULL, 0), 0);
+}
+
+static void not_there(void)
+{
+	guest = guest_load("null");
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		CUresult (*f)(void) = (CUresult(*)(void))dlsym(guest, names[i]);
+
+		check(f && f() == CUDA_ERROR_NOT_SUPPORTED);
+	}
+}
+
+TEST(what_no_header_declares_may_be_missing)
+{
+	expect_eq(in_child(not_there, NULL, 0), 0);
 }

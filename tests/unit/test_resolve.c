@@ -173,7 +173,7 @@ TEST(the_table_has_all_the_functions_of_a_13_0_driver)
 	expect_eq(driver, 637);
 	expect_eq(others, 35);
 	expect_eq(in_12_9, 655);
-	expect_eq(NVML_ROWS, 436);
+	expect_eq(NVML_ROWS, 441);
 }
 
 TEST(a_class_is_given_to_every_row_and_a_reason_to_the_refused_ones)
