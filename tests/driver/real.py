@@ -16,6 +16,7 @@ import glob
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -77,12 +78,10 @@ def call(words, **more):
 def mirror():
     """The Debian archive that the machine's apt uses for its own suite."""
     suite = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
-    said = call(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"])
-    for line in said.stdout.splitlines():
-        uri, *rest = line.split()
-        if rest == [suite, "main"]:
-            return uri
-    raise Skipped(f"apt has no source for {suite or 'this system'}: NVIDIA's libraries come from Debian's archive")
+    found = re.search(rf"'(\S+)/dists/{suite}/InRelease'", call(["apt-get", "update", "--print-uris"]).stdout)
+    if not suite or not found:
+        raise Skipped(f"apt has no source for {suite or 'this system'}: NVIDIA's libraries come from Debian's archive")
+    return found[1]
 
 
 def configure(place):

@@ -22,8 +22,8 @@ def both(release):
 
 def mentions(path, names):
     """Those of the names that a program has as a text of its own, or that the loader looks up for it."""
-    data = open(path, "rb").read()
-    return {name for name in names if b"\0" + name.encode() + b"\0" in data}
+    texts = set(open(path, "rb").read().split(b"\0"))
+    return {name for name in names if name.encode() in texts}
 
 
 def test_a_program_that_is_linked_with_either_library_starts_with_the_guest():
