@@ -7,6 +7,7 @@ folder, and never installed, changed or passed on.
     release.folder                  the folder of its libcuda.so.1 and libnvidia-ml.so.1
     release.root                    all of its files, as they would lie below /
     real.chosen()                   the releases that this run is about
+    real.apart()                    what to put before a command that initialises them
 
 apt gets a configuration of its own: sources, lists and cache lie in the build folder, and the machine's apt is only asked
 which mirror it uses. Packages that were fetched once are kept in ~/.cache/mete/driver, for other builds.
@@ -45,6 +46,24 @@ def chosen():
     """All releases in a long run, one in the usual one. The one place that decides it."""
     long = os.environ.get("METE_SOAK") == "1" or int(os.environ.get("METE_TEST_SCALE", "1")) > 1
     return tuple(RELEASES) if long else USUAL
+
+
+# A /dev of its own: root's cuInit() and nvmlInit() make /dev/nvidiactl, also where there is no kernel module.
+APART = """mount -t tmpfs -o mode=755 tmpfs /dev && mknod -m 666 /dev/null c 1 3 && mknod -m 666 /dev/zero c 1 5 &&
+mknod -m 666 /dev/random c 1 8 && mknod -m 666 /dev/urandom c 1 9 && mkdir -m 1777 /dev/shm && ln -s /proc/self/fd /dev/fd || exit 77
+exec "$0" "$@\""""
+
+
+def apart():
+    """Words before a command that initialises NVIDIA's libraries, so that it finds no device and leaves none."""
+    if os.path.exists("/proc/driver/nvidia/version"):
+        raise Skipped("this machine has NVIDIA's kernel module: what its libraries do without one cannot be seen")
+    if os.getuid() != 0:
+        return []
+    words = ["unshare", "-m", "sh", "-c", APART]
+    if subprocess.run([*words, "true"], stdin=subprocess.DEVNULL, capture_output=True).returncode:
+        raise Skipped("root may not mount here, and NVIDIA's libraries would make device files in /dev: run as another user")
+    return words
 
 
 class Release:

@@ -41,7 +41,8 @@ def known(names):
 
 
 def look(library, *routes, **environment):
-    done = subprocess.run([LOOK, library, *routes], text=True, capture_output=True, env=dict(os.environ, **environment))
+    before = real.apart() if "init" in routes else []
+    done = subprocess.run([*before, LOOK, library, *routes], text=True, capture_output=True, env=dict(os.environ, **environment))
     assert done.returncode == 0, done
     return done.stdout.splitlines()
 
