@@ -4,6 +4,7 @@
  */
 #include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -16,6 +17,7 @@
 #include "cli/sim_node.h"
 
 OWNED_POINTER(cJSON, cJSON_Delete)
+OWNED_POINTER(DIR, closedir)
 
 void finding_set(struct finding *finding, enum finding_verdict verdict, const char *format, ...)
 {
@@ -72,6 +74,7 @@ void check_nvml(struct patient *patient, struct finding *finding)
 {
 	void *library;
 	int (*init)(void) = NULL;
+	const char *(*text)(int) = NULL;
 	int status;
 
 	if (!patient->has_driver || !patient->driver.nvml[0]) {
@@ -81,12 +84,14 @@ void check_nvml(struct patient *patient, struct finding *finding)
 		return;
 	}
 	library = dlopen(patient->driver.nvml, RTLD_NOW | RTLD_LOCAL);
-	if (library)
+	if (library) {
 		init = (int (*)(void))dlsym(library, "nvmlInit_v2");
+		text = (const char *(*)(int))dlsym(library, "nvmlErrorString");
+	}
 	status = init ? init() : -1;
 	if (status != 0) {
-		finding_set(finding, FINDING_WRONG, "%s does not initialise (error %d)",
-			    patient->driver.nvml, status);
+		finding_set(finding, FINDING_WRONG, "%s does not initialise: %s (error %d)",
+			    patient->driver.nvml, init && text ? text(status) : "no NVML", status);
 		finding_advise(
 			finding,
 			"is the kernel module loaded, and does its version match the library's?");
@@ -95,11 +100,35 @@ void check_nvml(struct patient *patient, struct finding *finding)
 	finding_set(finding, FINDING_FINE, "%s", patient->driver.nvml);
 }
 
+static const char load_module[] =
+	"load the driver's kernel module (nvidia-smi or nvidia-modprobe does)";
+
+/* To look whether it may be opened is not enough: NVIDIA's libraries, run by root, make
+ * /dev/nvidiactl where there is no kernel module. 0, or -errno. */
+static int try_device_file(const char *path)
+{
+	owned(close) int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+
+	return fd < 0 ? -errno : 0;
+}
+
+static void say_unusable(struct finding *finding, const char *path, int error)
+{
+	finding_set(finding, FINDING_WRONG, "cannot open %s: %s", path, strerror(-error));
+	if (error == -EACCES || error == -EPERM)
+		finding_advise(finding,
+			       "add your user to the group that owns it, or change its mode");
+	else if (error == -ENXIO || error == -ENODEV)
+		finding_advise(finding, "%s", load_module);
+	else
+		finding_advise(finding, "look for NVRM in `dmesg`");
+}
+
 void check_permissions(struct patient *patient, struct finding *finding)
 {
-	DIR *dev;
+	owned(closedir) DIR *dev = NULL;
 	struct dirent *entry;
-	int seen = 0;
+	int seen = 0, r;
 
 	if (patient->has_driver && patient->driver.simulated) {
 		finding_set(finding, FINDING_FINE, "the simulated driver needs none");
@@ -109,28 +138,23 @@ void check_permissions(struct patient *patient, struct finding *finding)
 	while (dev && (entry = readdir(dev))) {
 		char path[300];
 
-		if (strncmp(entry->d_name, "nvidia", 6) != 0)
+		if (strncmp(entry->d_name, "nvidia", 6) != 0 || entry->d_type == DT_DIR)
 			continue;
 		snprintf(path, sizeof(path), "/dev/%s", entry->d_name);
-		if (entry->d_type == DT_DIR || ++seen == 0 || access(path, R_OK | W_OK) == 0)
-			continue;
-		finding_set(finding, FINDING_WRONG, "cannot open %s: %s", path, strerror(errno));
-		finding_advise(finding,
-			       "add your user to the group that owns it, or change its mode");
-		closedir(dev);
-		return;
+		seen++;
+		r = try_device_file(path);
+		if (r < 0) {
+			say_unusable(finding, path, r);
+			return;
+		}
 	}
-	if (dev)
-		closedir(dev);
-	if (seen)
+	if (seen) {
 		finding_set(finding, FINDING_FINE, "%d device files under /dev can be opened",
 			    seen);
-	else {
-		finding_set(finding, FINDING_WRONG, "there is no /dev/nvidia*");
-		finding_advise(
-			finding,
-			"load the driver's kernel module (nvidia-smi or nvidia-modprobe does)");
+		return;
 	}
+	finding_set(finding, FINDING_WRONG, "there is no /dev/nvidia*");
+	finding_advise(finding, "%s", load_module);
 }
 
 void check_guest(struct patient *patient, struct finding *finding)
