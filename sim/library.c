@@ -181,6 +181,27 @@ CUresult cuLibraryUnload(CUlibrary library)
 	return CUDA_SUCCESS;
 }
 
+/* Under the library's lock. NULL: nothing has loaded it into the context. */
+static struct library_use *use_in(const struct CUlib_st *library, const struct CUctx_st *context)
+{
+	struct library_use *use;
+
+	for (use = library->uses; use; use = use->next)
+		if (use->origin == context->id)
+			break;
+	return use;
+}
+
+static bool is_loaded(struct CUlib_st *library, const struct CUctx_st *context)
+{
+	bool loaded;
+
+	pthread_mutex_lock(&library->lock);
+	loaded = use_in(library, context) != NULL;
+	pthread_mutex_unlock(&library->lock);
+	return loaded;
+}
+
 /* The library's module in the current context. */
 static CUresult library_module(struct CUlib_st *library, struct CUmod_st **ret_module)
 {
@@ -192,9 +213,7 @@ static CUresult library_module(struct CUlib_st *library, struct CUmod_st **ret_m
 	if (r != CUDA_SUCCESS)
 		return r;
 	pthread_mutex_lock(&library->lock);
-	for (use = library->uses; use; use = use->next)
-		if (use->origin == context->id)
-			break;
+	use = use_in(library, context);
 	if (!use) {
 		use = calloc(1, sizeof(*use));
 		r = use ? module_load(context, &library->image, library, &use->module, &log)
@@ -378,8 +397,8 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, siz
 	return r == CUDA_SUCCESS ? function_parameter(kernel->kernel, index, offset, bytes) : r;
 }
 
-/* Attributes are the function's in the device's context: the current one, or the primary one. */
-static CUresult kernel_function(CUkernel kernel, CUdevice device, struct CUfunc_st **ret_function)
+/* Attributes are the function's in the device's context, which has to be the current one. */
+static CUresult kernel_context(CUkernel kernel, CUdevice device, CUcontext *ret_context)
 {
 	CUcontext context = NULL;
 	CUresult r = kernel_named(kernel);
@@ -394,26 +413,44 @@ static CUresult kernel_function(CUkernel kernel, CUdevice device, struct CUfunc_
 		driver_log("attributes of a CUkernel need a current context on its device");
 		return CUDA_ERROR_INVALID_CONTEXT;
 	}
-	return library_function(kernel, ret_function);
+	*ret_context = context;
+	return CUDA_SUCCESS;
 }
 
+/* Asking loads nothing: where the library is not there yet, the answer is a fresh function's. */
 CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel,
 			      CUdevice device)
 {
-	struct CUfunc_st *function;
-	CUresult r = kernel_function(kernel, device, &function);
+	CUcontext context = NULL;
+	struct CUfunc_st *function = NULL;
+	CUresult r = kernel_context(kernel, device, &context);
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	return value ? function_attribute(function, attribute, value) : CUDA_ERROR_INVALID_VALUE;
+	if (!value)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (is_loaded(kernel->library, context)) {
+		r = library_function(kernel, &function);
+		return r == CUDA_SUCCESS ? function_attribute(function, attribute, value) : r;
+	}
+	return function_attribute(
+		&(struct CUfunc_st){
+			.module = &(struct CUmod_st){.context = context,
+						     .max_registers =
+							     kernel->library->image.max_registers},
+			.kernel = kernel->kernel},
+		attribute, value);
 }
 
 CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel,
 			      CUdevice device)
 {
+	CUcontext context = NULL;
 	struct CUfunc_st *function;
-	CUresult r = kernel_function(kernel, device, &function);
+	CUresult r = kernel_context(kernel, device, &context);
 
+	if (r == CUDA_SUCCESS)
+		r = library_function(kernel, &function);
 	return r == CUDA_SUCCESS ? function_set_attribute(function, attribute, value) : r;
 }
 

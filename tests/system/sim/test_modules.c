@@ -188,6 +188,39 @@ TEST(a_library_serves_every_context)
 	expect_ok(cuCtxDestroy_v2(first));
 }
 
+/* cuKernelGetAttribute does not: the guest passes it on unmeasured (docs/UNVERIFIED.md). */
+TEST(the_first_use_of_a_library_loads_it)
+{
+	static const char large[] = ".version 6.5\n.target sm_70\n.address_size 64\n"
+				    ".visible .global .align 8 .b8 room[8388608];\n"
+				    ".visible .entry k()\n{\nret;\n}\n";
+	CUcontext context = node_context();
+	size_t before = node_free_bytes();
+	CUlibrary library;
+	CUfunction function;
+	CUkernel kernel;
+	int threads = 0, fresh = 0, loaded = 0;
+
+	expect_ok(cuLibraryLoadData(&library, large, NULL, NULL, 0, NULL, NULL, 0));
+	expect_ok(cuLibraryGetKernel(&kernel, library, "k"));
+	expect_ok(
+		cuKernelGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel, 0));
+	expect_ok(cuKernelGetAttribute(&fresh, CU_FUNC_ATTRIBUTE_NUM_REGS, kernel, 0));
+	expect_eq(threads, 1024);
+	expect_eq(node_free_bytes(), before);
+	expect_ok(cuKernelGetFunction(&function, kernel));
+	expect_eq(before - node_free_bytes(), 8 * MiB);
+	expect_ok(cuKernelGetAttribute(&loaded, CU_FUNC_ATTRIBUTE_NUM_REGS, kernel, 0));
+	expect_eq(fresh, loaded);
+	expect_ok(cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 50,
+				       kernel, 0));
+	expect_ok(cuKernelGetAttribute(&loaded, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+				       kernel, 0));
+	expect_eq(loaded, 50);
+	expect_ok(cuLibraryUnload(library));
+	expect_ok(cuCtxDestroy_v2(context));
+}
+
 TEST(texts_are_linked)
 {
 	CUcontext context = node_context();
