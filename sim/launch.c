@@ -249,6 +249,16 @@ static CUresult fault_result(enum ptx_fault fault)
 	return CUDA_ERROR_LAUNCH_FAILED;
 }
 
+/* What the kernel module would report: Xid 31 where the memory unit found nothing at an address,
+ * 13 for what a multiprocessor traps itself. A failed assertion is none. */
+static void fault_tell(int device, enum ptx_fault fault)
+{
+	if (fault == PTX_FAULT_ILLEGAL_ADDRESS)
+		device_xid(device, 31);
+	else if (fault != PTX_FAULT_ASSERT)
+		device_xid(device, 13);
+}
+
 static void fault_log(const struct ptx_report *report, const char *kernel)
 {
 	driver_log("kernel %s: fault %d at line %u of its PTX (%s), %s address %#llx, block "
@@ -293,6 +303,7 @@ static CUresult grid_run(struct ptx_grid *grid, struct CUctx_st *context, const 
 	if (r < 0)
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_LAUNCH_FAILED;
 	fault_log(ptx_grid_report(grid), name);
+	fault_tell(context->device, ptx_grid_report(grid)->fault);
 	return fault_result(ptx_grid_report(grid)->fault);
 }
 
