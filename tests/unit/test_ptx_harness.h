@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "sim/ptx/ptx.h"
@@ -28,6 +29,10 @@ struct harness {
 };
 
 static struct harness harness;
+
+#ifdef HARNESS_ON_DRIVER
+#include "tests/gpu/ptx_on_driver.h"
+#endif
 
 static int harness_range(void *context, uint64_t address, struct ptx_range *ret_range)
 {
@@ -92,6 +97,22 @@ static void harness_start(void)
 					       .print = harness_print};
 }
 
+/* METE_PTX_TEXTS names a folder: each text that is loaded is left there, for a look at what
+ * NVIDIA's own compiler says to it. */
+static void harness_leave(const char *text)
+{
+	const char *folder = getenv("METE_PTX_TEXTS");
+	static unsigned n;
+	char path[512];
+	FILE *file;
+
+	if (!folder)
+		return;
+	snprintf(path, sizeof(path), "%s/%u.ptx", folder, n++);
+	file = fopen(path, "w");
+	expect(file && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
 static unused int harness_try(const char *text)
 {
 	struct ptx_source source = {.text = text, .name = "test"};
@@ -113,6 +134,10 @@ static unused void harness_load(const char *text)
 	if (r)
 		test_fail(__FILE__, __LINE__, "load is %d: %s", r, harness.error.text);
 	harness_place();
+	harness_leave(text);
+#ifdef HARNESS_ON_DRIVER
+	on_driver_load(text);
+#endif
 }
 
 /* As much as a body needs around it; %in is the data's address, %t the thread's index. */
@@ -149,7 +174,13 @@ static unused int harness_launch(const char *name, uint32_t blocks, uint32_t thr
 
 static unused void harness_run(const char *name, uint32_t blocks, uint32_t threads)
 {
+#ifdef HARNESS_ON_DRIVER
+	int r = 0;
+
+	on_driver_run(name, blocks, threads);
+#else
 	int r = harness_launch(name, blocks, threads, 0);
+#endif
 
 	if (r)
 		test_fail(__FILE__, __LINE__, "run is %d: fault %d at line %u of %s, address %llx",
