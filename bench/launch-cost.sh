@@ -14,6 +14,9 @@ added=$(added_instructions launch 20000 120000)
 beside=$(added_instructions launch-beside 20000 120000)
 against=$(added_instructions launch-against 20000 120000)
 
+# After the program has asked for the driver's private tables, as NVIDIA's runtime does.
+tables=$(added_instructions tables-launch 20000 120000)
+
 syscalls() { # COUNT
 	METE_DRIVER=$driver valgrind --tool=none -q --trace-syscalls=yes \
 		"$build/tests/guest/guest_cost" "$guest" launch "$1" 2>&1 | grep -c '^SYSCALL\[[0-9]*,1\]' || true
@@ -33,4 +36,5 @@ awk -v n=$((many - few)) 'BEGIN { printf "figure: launch_added_syscalls %.3f cal
 echo "figure: launch_locked_instructions $locked instructions"
 echo "figure: launch_added_instructions_beside $beside instructions"
 echo "figure: launch_added_instructions_against $against instructions"
+echo "figure: launch_added_instructions_after_export_tables $tables instructions"
 echo "figure: launch_added_instructions $added instructions"

@@ -5,6 +5,8 @@
  * bytes are there. WHAT: init (cuInit and no more), alloc, async, sync (cuCtxSynchronize), launch
  * (of a kernel that does nothing), segments (takes 16 and frees them, as a caching allocator does),
  * timed (alloc, and prints the microseconds of a pair), until (alloc, until standard input ends).
+ * With "tables-" before it, the driver's private tables are asked for first, as NVIDIA's runtime
+ * does.
  */
 #include <dlfcn.h>
 #include <poll.h>
@@ -146,6 +148,14 @@ static void launches(size_t bytes, unsigned long live, unsigned long count)
 	waits(1);
 }
 
+static void ask_for_tables(void)
+{
+	CUuuid id = {{0}};
+	const void *table;
+
+	must(CALL(cuGetExportTable)(&table, &id), "cuGetExportTable");
+}
+
 static int ended(void)
 {
 	struct pollfd input = {.fd = 0, .events = POLLIN};
@@ -161,8 +171,27 @@ static void *idles(void *argument)
 	return argument;
 }
 
+static void measure(const char *what, size_t bytes, unsigned long live, unsigned long count)
+{
+	if (strcmp(what, "async") == 0)
+		async_pairs(bytes, live, count);
+	else if (strcmp(what, "sync") == 0)
+		waits(count);
+	else if (strcmp(what, "launch") == 0)
+		launches(bytes, live, count);
+	else if (strcmp(what, "timed") == 0)
+		timed(bytes, live, count);
+	else if (strcmp(what, "segments") == 0)
+		segments(bytes, count);
+	else
+		pairs(bytes, live, count);
+	while (strcmp(what, "until") == 0 && !ended())
+		pairs(bytes, 0, 1);
+}
+
 int main(int argc, char **argv)
 {
+	const char *what = argc == 5 ? argv[1] : "";
 	size_t bytes = argc == 5 ? strtoull(argv[2], NULL, 10) : 0;
 	unsigned long live = argc == 5 ? strtoul(argv[3], NULL, 10) : 0;
 	unsigned long count = argc == 5 ? strtoul(argv[4], NULL, 10) : 0;
@@ -171,7 +200,7 @@ int main(int argc, char **argv)
 
 	if (argc != 5) {
 		fprintf(stderr, "usage: pairs "
-				"init|alloc|async|sync|launch|segments|timed|until "
+				"[tables-]init|alloc|async|sync|launch|segments|timed|until "
 				"BYTES LIVE COUNT\n");
 		return 2;
 	}
@@ -181,23 +210,14 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	must(CALL(cuInit)(0), "cuInit");
-	if (strcmp(argv[1], "init") == 0)
+	if (strcmp(what, "init") == 0)
 		return 0;
+	if (strncmp(what, "tables-", 7) == 0) {
+		what += 7;
+		ask_for_tables();
+	}
 	must((CUresult)pthread_create(&thread, NULL, idles, NULL), "pthread_create");
 	must(CALL(cuCtxCreate_v2)(&context, 0, 0), "cuCtxCreate");
-	if (strcmp(argv[1], "async") == 0)
-		async_pairs(bytes, live, count);
-	else if (strcmp(argv[1], "sync") == 0)
-		waits(count);
-	else if (strcmp(argv[1], "launch") == 0)
-		launches(bytes, live, count);
-	else if (strcmp(argv[1], "timed") == 0)
-		timed(bytes, live, count);
-	else if (strcmp(argv[1], "segments") == 0)
-		segments(bytes, count);
-	else
-		pairs(bytes, live, count);
-	while (strcmp(argv[1], "until") == 0 && !ended())
-		pairs(bytes, 0, 1);
+	measure(what, bytes, live, count);
 	return 0;
 }

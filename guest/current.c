@@ -10,6 +10,12 @@
 _Atomic uint32_t current_era;
 static _Atomic uint32_t never;
 
+/* Where memory moves the quick way to the driver is not for it. */
+static struct state_device *home_of(int device)
+{
+	return device < 0 || movable_on(device) ? NULL : &state.device[device];
+}
+
 int current_ask(CUcontext *ret_context)
 {
 	/* First: what ends meanwhile makes it a thing of the past. */
@@ -24,17 +30,32 @@ int current_ask(CUcontext *ret_context)
 		return -1;
 	*ret_context = context;
 	device = contexts_device(context);
-	if (device < 0 || era == 0 || atomic_load(&never))
+	if (device < 0 || era == 0)
 		return device;
 	current_.context = context;
 	current_.device = device;
-	/* Where memory moves the quick way to the driver is not for it. */
-	current_.home = movable_on(device) ? NULL : &state.device[device];
+	current_.home = home_of(device);
 	/* A handler of signals that asks in between finds nothing, and leaves its own answer. */
 	atomic_signal_fence(memory_order_seq_cst);
-	if (current_.turn == turn)
-		current_.era = era;
+	if (current_.turn == turn) {
+		current_.known = era;
+		current_.era = atomic_load(&never) ? 0 : era;
+	}
 	return device;
+}
+
+bool current_confirm(void)
+{
+	uint32_t turn = current_.turn;
+	CUcontext context = NULL;
+
+	return real(cuCtxGetCurrent)(&context) == CUDA_SUCCESS && context == current_.context &&
+	       current_.turn == turn;
+}
+
+struct state_device *current_ask_home(CUcontext *ret_context)
+{
+	return home_of(current_ask(ret_context));
 }
 
 void current_changed(void)

@@ -3,11 +3,13 @@
  * The calling thread's current context and its device, without asking the driver each time. The
  * result is cached until a call of this thread may have changed it, or a call of any thread has
  * destroyed a context. A process that obtained one of the driver's private tables
- * (cuGetExportTable) may change it unseen; from then on the driver is always asked (decision 64).
+ * (cuGetExportTable) may change it unseen; from then on the driver is always asked which context is
+ * current, and only what is known of that context is remembered (decision 64).
  */
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/macros.h"
@@ -22,37 +24,48 @@ extern _Atomic uint32_t current_era; /* less one */
  * -2: the context is not known yet. */
 must_check int current_ask(CUcontext *ret_context);
 
-/* The same, from the cache. */
+/* The same, as current_home(). */
+must_check struct state_device *current_ask_home(CUcontext *ret_context);
+
+/* After current_never(): asks the driver whether it is still the context that is remembered. */
+must_check bool current_confirm(void);
+
+/* Is what is remembered true? */
+must_check static inline_ bool current_holds(void)
+{
+	uint32_t era = atomic_load_explicit(&current_era, memory_order_relaxed) + 1;
+
+	return likely(current_.era == era) || (current_.known == era && current_confirm());
+}
+
+/* The same as current_ask(), from the cache. */
 static inline int current_find(CUcontext *ret_context)
 {
-	if (unlikely(current_.era != atomic_load_explicit(&current_era, memory_order_relaxed) + 1))
+	if (unlikely(!current_holds()))
 		return current_ask(ret_context);
 	*ret_context = current_.context;
 	return current_.device;
 }
 
-/* The device as an object; NULL: the tenant has none, or it is not known. */
+/* The device as an object; NULL: the tenant has none, it is not known, or its memory moves, which
+ * the quick way to the driver is not for. */
 static inline struct state_device *current_home(CUcontext *ret_context)
 {
-	int device;
-
-	if (likely(current_.era == atomic_load_explicit(&current_era, memory_order_relaxed) + 1)) {
-		*ret_context = current_.context;
-		return current_.home;
-	}
-	device = current_ask(ret_context);
-	return device < 0 ? NULL : &state.device[device];
+	if (unlikely(!current_holds()))
+		return current_ask_home(ret_context);
+	*ret_context = current_.context;
+	return current_.home;
 }
 
 /* Before and after a call that makes another context current to this thread. */
 static inline void current_forget(void)
 {
-	current_.era = 0;
+	current_.era = current_.known = 0;
 }
 
 /* Call it after a context may have been destroyed, in whichever threads it was current, and in a
  * child of fork(). */
 void current_changed(void);
 
-/* From now on nothing is cached. */
+/* From now on the driver is always asked. */
 void current_never(void);

@@ -163,9 +163,9 @@ static inline struct pool *pools_remembered(const struct pools_request *q, CUmem
 	const struct pools_own *own = &guest_thread.pools;
 	const struct current *now = &guest_thread.current;
 
-	if (unlikely(now->era != atomic_load_explicit(&current_era, memory_order_relaxed) + 1 ||
-		     own->current_era != now->era || own->context != now->context ||
-		     own->stream != q->stream || own->asked != q->pool ||
+	if (unlikely(!current_holds() || own->current_era != now->known ||
+		     own->context != now->context || own->stream != q->stream ||
+		     own->asked != q->pool ||
 		     own->era != atomic_load_explicit(&pools_era, memory_order_relaxed) + 1))
 		return NULL;
 	*ret_handle = own->handle;

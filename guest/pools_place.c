@@ -81,10 +81,10 @@ static void remember(const struct pools_request *q, struct pool *pool, CUmemoryP
 	const struct current *now = &guest_thread.current;
 	uint32_t turn = ++own->turn;
 
-	if (atomic_load(&changing) != 0 || era == 0 || pool->device < 0 || now->era == 0)
+	if (atomic_load(&changing) != 0 || era == 0 || pool->device < 0 || now->known == 0)
 		return;
 	own->context = now->context;
-	own->current_era = now->era;
+	own->current_era = now->known;
 	own->stream = q->stream;
 	own->asked = q->pool;
 	own->handle = handle;

@@ -25,8 +25,9 @@ struct current {
 	CUcontext context;
 	struct state_device *home; /* the device's, where it is the tenant's */
 	int32_t device;
-	uint32_t era;  /* valid in this epoch; 0: nothing is cached */
-	uint32_t turn; /* counts requests: a signal handler may make one in between */
+	uint32_t era;	/* valid in this epoch; 0: nothing is cached */
+	uint32_t known; /* likewise, of the context that is named, whichever is current */
+	uint32_t turn;	/* counts requests: a signal handler may make one in between */
 };
 
 /* guest/pools_place.c: the pool that served the thread's last request of a stream's memory. */

@@ -283,15 +283,6 @@ CUresult cuGetErrorString(CUresult error, const char **word)
 
 /* ---- what has no effect here ----------------------------------------------------------------- */
 
-CUresult cuGetExportTable(const void **table, const CUuuid *id)
-{
-	/* Private tables authenticate the driver to NVIDIA's runtime: there are none, on purpose.
-	 * This is what NVIDIA's drivers answer for a table that they do not have. */
-	if (table && id)
-		*table = NULL;
-	return CUDA_ERROR_INVALID_VALUE;
-}
-
 CUresult cuProfilerStart(void)
 {
 	return driver_ready();

@@ -4,7 +4,7 @@
  * times through LIBRARY (the guest, or a driver itself). WHAT: launch, launch-beside (rivals that
  * do not want the device), launch-against (one that waits for it), resolve; alloc-LIVE and
  * large-LIVE allocate and free COUNT times while LIVE other allocations are there, of 4 KiB or of 4
- * MiB.
+ * MiB. With "tables-" before WHAT, the driver's private tables are asked for first.
  */
 #include "tests/guest/fake_meted.h"
 #include "tests/guest/guest_test.h"
@@ -50,6 +50,14 @@ static void allocate(void *library, unsigned long live, uint64_t bytes, unsigned
 	}
 }
 
+static void ask_for_tables(void *library)
+{
+	CUuuid id = {{0}};
+	const void *table;
+
+	check(guest_function(library, cuGetExportTable)(&table, &id) == CUDA_SUCCESS);
+}
+
 static void call(void *library, const char *what, unsigned long count)
 {
 	if (strncmp(what, "launch", 6) == 0)
@@ -79,11 +87,12 @@ static void take_turns(struct fake *fake, void *library, const char *what)
 int main(int argc, char **argv)
 {
 	static struct fake fake;
+	const char *what = argv[2];
 	void *library;
 
 	if (argc != 4) {
 		fprintf(stderr, "usage: guest_cost LIBRARY "
-				"launch[-beside|-against]|resolve|alloc-LIVE|large-LIVE "
+				"[tables-]launch[-beside|-against]|resolve|alloc-LIVE|large-LIVE "
 				"COUNT\n");
 		return 2;
 	}
@@ -96,9 +105,13 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	check(guest_function(library, cuInit)(0) == CUDA_SUCCESS);
-	if (strncmp(argv[2], "launch-", 7) == 0)
-		take_turns(&fake, library, argv[2]);
-	call(library, argv[2], strtoul(argv[3], NULL, 10));
+	if (strncmp(what, "tables-", 7) == 0) {
+		what += 7;
+		ask_for_tables(library);
+	}
+	if (strncmp(what, "launch-", 7) == 0)
+		take_turns(&fake, library, what);
+	call(library, what, strtoul(argv[3], NULL, 10));
 	fake_stop(&fake);
 	return 0;
 }
