@@ -22,7 +22,16 @@ echo "figure: messages_per_1000_pairs_beside_a_rival $beside messages"
 echo "figure: messages_per_1000_pairs $(messages alloc $((100 * mib)) 200 1200) messages"
 few=$(added alloc 4096 100 20000 120000)
 many=$(added alloc 4096 100000 20000 120000)
+# The second column: after the program has asked for the driver's private tables, as NVIDIA's runtime does.
+large=$(added alloc $((4 * mib)) 1000 5000 25000)
+tables_small=$(added tables-alloc 4096 100000 20000 120000)
+tables_large=$(added tables-alloc $((4 * mib)) 1000 5000 25000)
+echo "figure: async_alloc_free_added_instructions_after_export_tables $(added tables-async 4096 8 5000 25000) instructions"
+echo "figure: large_alloc_free_added_instructions_after_export_tables $tables_large instructions"
+echo "figure: alloc_free_added_instructions_after_export_tables $tables_small instructions"
+awk -v a="$many" -v b="$large" -v c="$tables_small" -v d="$tables_large" 'BEGIN {
+	printf "figure: alloc_cost_after_export_tables_times %.2f times\n", c / a > d / b ? c / a : d / b }'
 awk -v a="$many" -v b="$few" 'BEGIN { printf "figure: alloc_free_growth %.1f percent\n", 100 * (a - b) / b }'
 echo "figure: async_alloc_free_added_instructions $(added async 4096 8 5000 25000) instructions"
-echo "figure: large_alloc_free_added_instructions $(added alloc $((4 * mib)) 1000 5000 25000) instructions"
+echo "figure: large_alloc_free_added_instructions $large instructions"
 echo "figure: alloc_free_added_instructions $many instructions"

@@ -37,4 +37,5 @@ echo "figure: launch_locked_instructions $locked instructions"
 echo "figure: launch_added_instructions_beside $beside instructions"
 echo "figure: launch_added_instructions_against $against instructions"
 echo "figure: launch_added_instructions_after_export_tables $tables instructions"
+awk -v a="$tables" -v b="$added" 'BEGIN { printf "figure: launch_cost_after_export_tables_times %.2f times\n", a / b }'
 echo "figure: launch_added_instructions $added instructions"

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "guest/capture.h"
+#include "guest/current.h"
 #include "guest/flight.h"
 #include "guest/futex.h"
 #include "guest/movable.h"
@@ -111,6 +112,23 @@ CUcontext contexts_some(int device)
 	return NULL;
 }
 
+bool contexts_only(CUcontext context)
+{
+	if (atomic_load(&contexts.unlisted))
+		return false;
+	each_chunk(chunk)
+	{
+		for (unsigned i = 0; i < places_of(chunk); i++) {
+			uint64_t word =
+				atomic_load_explicit(&chunk->place[i].known, memory_order_acquire);
+
+			if (word && CONTEXT_OF(word) != context)
+				return false;
+		}
+	}
+	return true;
+}
+
 static void *map(size_t bytes)
 {
 	int saved = errno;
@@ -159,8 +177,8 @@ void contexts_add(CUcontext context, int device)
 			atomic_fetch_add(&contexts.unlisted, 1);
 		}
 	}
-	if (place)
-		atomic_store(&place->known, PACK(context, device));
+	if (place && atomic_exchange(&place->known, PACK(context, device)) == 0)
+		current_changed(); /* no other one is the only one any more */
 	futex_lock_give(&contexts.lock);
 }
 

@@ -29,6 +29,9 @@ void contexts_drop(CUcontext context);
 /* The device of a context, or -2 where it is not known. */
 int contexts_device(CUcontext context);
 
+/* Has the process no other context, as far as is known? Takes no lock. */
+bool contexts_only(CUcontext context);
+
 /* A context of the device that is not about to be destroyed, or NULL. Takes no lock. */
 CUcontext contexts_some(int device);
 

@@ -16,6 +16,14 @@ static struct state_device *home_of(int device)
 	return device < 0 || movable_on(device) ? NULL : &state.device[device];
 }
 
+/* Need the driver not be asked again before something changes? Where private tables were asked for,
+ * only if there is but one context, of the only device: whatever they make current, it is this one.
+ */
+static bool lasts(CUcontext context)
+{
+	return !atomic_load(&never) || (atomic_load(&state.devices) == 1 && contexts_only(context));
+}
+
 int current_ask(CUcontext *ret_context)
 {
 	/* First: what ends meanwhile makes it a thing of the past. */
@@ -39,7 +47,7 @@ int current_ask(CUcontext *ret_context)
 	atomic_signal_fence(memory_order_seq_cst);
 	if (current_.turn == turn) {
 		current_.known = era;
-		current_.era = atomic_load(&never) ? 0 : era;
+		current_.era = lasts(context) ? era : 0;
 	}
 	return device;
 }

@@ -3,8 +3,9 @@
  * The calling thread's current context and its device, without asking the driver each time. The
  * result is cached until a call of this thread may have changed it, or a call of any thread has
  * destroyed a context. A process that obtained one of the driver's private tables
- * (cuGetExportTable) may change it unseen; from then on the driver is always asked which context is
- * current, and only what is known of that context is remembered (decision 64).
+ * (cuGetExportTable) may change it unseen; from then on the driver is asked each time which context
+ * is current, unless there is only one, and only what is known of that context is remembered
+ * (decision 64).
  */
 #pragma once
 
@@ -67,5 +68,5 @@ static inline void current_forget(void)
  * child of fork(). */
 void current_changed(void);
 
-/* From now on the driver is always asked. */
+/* From now on the driver is asked each time. */
 void current_never(void);

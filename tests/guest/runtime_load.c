@@ -220,8 +220,10 @@ static CUresult release(struct held *held)
 	guard();
 	if (held->kind == SEGMENT)
 		return g.cuMemFree(held->at);
-	if (held->kind == POOLED)
-		return g.cuMemFreeAsync(held->at, NULL);
+	if (held->kind == POOLED) {
+		ok(g.cuMemFreeAsync(held->at, NULL));
+		return g.cuStreamSynchronize(NULL);
+	}
 	shrink(held);
 	return CUDA_SUCCESS;
 }
