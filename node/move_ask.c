@@ -155,6 +155,14 @@ static uint64_t load(const uint64_t *place)
 	return __atomic_load_n(place, __ATOMIC_SEQ_CST);
 }
 
+/* The guest's bytes that count as movable, but are credit that it does not use. */
+static uint64_t idle_credit(const struct guest_device *at)
+{
+	const struct wire_own_page *own = at->guest->own;
+
+	return beyond(at->move.here, load(&own->movable[index_of(at)].resident_bytes));
+}
+
 /* The guest's bytes that count as unmovable, but may turn out to be movable or not there at all. */
 static uint64_t unsettled(const struct guest_device *at, uint64_t *ret_spare)
 {
@@ -173,6 +181,24 @@ static uint64_t unsettled(const struct guest_device *at, uint64_t *ret_spare)
 	       (begun != ended ? fixed : *ret_spare);
 }
 
+static uint64_t idle_credit_of(const struct tenant_device *of)
+{
+	uint64_t all = 0;
+
+	list_for_each(link, (struct list *)&of->tenant->guests) all +=
+		idle_credit(&list_entry(link, struct guest, link)->device[of - of->tenant->device]);
+	return all;
+}
+
+static uint64_t idle_credit_on(const struct device *device)
+{
+	uint64_t all = 0;
+
+	list_for_each(link, (struct list *)&device->tenants) all +=
+		idle_credit_of(list_entry(link, struct tenant_device, link));
+	return all;
+}
+
 uint64_t move_unsettled(const struct device *device, bool recalls)
 {
 	uint64_t all = 0, spare;
@@ -188,11 +214,25 @@ uint64_t move_unsettled(const struct device *device, bool recalls)
 
 			move_sync(at, false);
 			all += unsettled(at, &spare);
+			spare += idle_credit(at);
 			if (recalls && spare)
 				move_recall(at, spare);
 		}
 	}
 	return all;
+}
+
+/* Would it be served if there were so much room for what can move, and no unused credit? The
+ * asker's own makes the tenant smaller, that of others only what the device and the store have to
+ * hold together. */
+static bool would_fit(const struct ask *ask, uint64_t capacity)
+{
+	const struct tenant_device *of = of_tenant(ask->at);
+	uint64_t own = idle_credit_of(of), others = idle_credit_on(device_of(ask->at)) - own;
+	uint64_t bytes = beyond(ask->request.bytes, own);
+
+	return residency_refusal(&of->member, bytes, capacity) != RESIDENCY_LARGE &&
+	       residency_refusal(&of->member, bytes, capacity + others) == 0;
 }
 
 /* Is waiting worthwhile? */
@@ -206,7 +246,7 @@ static bool may_settle(struct ask *ask)
 
 	capacity += move_capacity(of->tenant->daemon, of->index);
 	if (!ask->request.may_wait || loop_now_ns() - ask->since_ns >= MOVE_PLAIN_MS * ms ||
-	    residency_refusal(&of->member, ask->request.bytes, capacity) != 0)
+	    !would_fit(ask, capacity))
 		return false;
 	if (first)
 		measure_asker(ask->at, ask->request.bytes);

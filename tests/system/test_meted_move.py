@@ -451,5 +451,21 @@ def test_an_ask_is_not_refused_by_what_guests_have_not_said_yet():
         meted.ends()
 
 
+def test_credit_that_nobody_uses_refuses_nobody():
+    """To an ask that its own tenant's credit is in the way of, and to one that a rival's is, on the device and in the store."""
+    for asker in "a", "b":
+        with Node(store="512MiB") as meted:
+            a, b = meted.mover("a", 15 * CHUNK), meted.mover("b")
+            for _ in range(6 if asker == "b" else 1):
+                a.unused += a.blocks.pop().bytes
+                a.show()
+            mover, bytes = (a, CHUNK + 40 * MIB) if asker == "a" else (b, SET)
+            held = mover.here()
+            mover.allocate(bytes)
+            meted.play(lambda: not mover.asked)
+            assert mover.refusal is None and mover.here() == held + bytes, mover.refusal
+            meted.ends()
+
+
 if __name__ == "__main__":
     run(globals())
