@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `mete suspend` and `mete resume`. */
+#include <stdio.h>
+
+#include "base/text.h"
 #include "cli/admin.h"
 #include "cli/cli.h"
 
@@ -17,7 +20,14 @@ static int send(const struct cli_line *line, const char *verb, bool away)
 	request.tenant_suspend.away = away;
 	admin_name_tenant(line->argv[0], &request.tenant_suspend.tenant,
 			  &request.tenant_suspend.name);
-	return admin_ask(&admin, &request, &answer, &why) < 0 ? cli_fail(line, 1, &why) : 0;
+	if (admin_ask(&admin, &request, &answer, &why) < 0)
+		return cli_fail(line, 1, &why);
+	if (answer.done.value)
+		fprintf(stderr,
+			"mete %s: %s is suspended, but %s of it cannot move and stay on the device "
+			"(mete ps says why)\n",
+			verb, line->argv[0], text_mib(answer.done.value, TEXT_UP).text);
+	return 0;
 }
 
 int suspend_main(const struct cli_line *line)

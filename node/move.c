@@ -294,7 +294,24 @@ static void bring_back(struct tenant *t, uint32_t devices, uint64_t now)
 			best_effort(residency_suspend(&t->device[i].member, false, now));
 }
 
-int move_send_away(struct tenant *t, bool away, struct fault *why)
+/* Of what it holds; most often it was allocated while the share had swap=off. */
+static uint64_t fixed_bytes(struct tenant *t)
+{
+	uint64_t sum = 0;
+
+	list_for_each(link, &t->guests) book_refresh_guest(list_entry(link, struct guest, link));
+	for (uint32_t i = 0; i < t->devices; i++) {
+		const struct tenant_device *at = &t->device[i];
+		struct ledger_sums has;
+
+		ledger_account_sums(at->account, &has);
+		sum += beyond(has.allocated,
+			      has.evicted + (at->joined ? at->member.resident_bytes : 0));
+	}
+	return sum;
+}
+
+int move_send_away(struct tenant *t, bool away, uint64_t *ret_stays, struct fault *why)
 {
 	uint64_t now = schedule_now(t->daemon);
 
@@ -320,6 +337,7 @@ int move_send_away(struct tenant *t, bool away, struct fault *why)
 	log_info(away ? "tenant.sent_away" : "tenant.called_back", "tenant=%u name=%s", t->id,
 		 log_text(t->name).text);
 	restore_tenant(t);
+	*ret_stays = away ? fixed_bytes(t) : 0;
 	schedule_pump(t->daemon);
 	return 0;
 }

@@ -407,6 +407,9 @@ void schedule_set(struct tenant *t)
 	turns_share_of(&own, &share);
 	turns_set(&t->turns, &share, now);
 	move_set(t);
+	/* Whose memory moves from now on has said before whether it wants to run. */
+	for (uint32_t i = 0; i < t->devices; i++)
+		move_wants(&t->device[i], is_busy(&t->device[i]), now);
 	t->suspended = false; /* who changes the share knows why it was suspended */
 	for (uint32_t i = 0; i < t->devices; i++)
 		tenant_gate_apply(t, i);

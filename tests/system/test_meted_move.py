@@ -148,6 +148,33 @@ def test_who_swaps_not_is_not_suspended():
             assert "swap=off" in str(refusal), refusal
 
 
+def test_who_is_suspended_without_movable_memory_and_resumed_has_turns_again():
+    """It swaps only since its share was set, so that all it has stays on the device. Its threads keep wanting to run, and do not say
+    so again."""
+    with Node() as meted:
+        for waits in (False, True):
+            made = meted.admin.tenant(name="a", memory="50%")
+            other = Mover(meted.admin.tenant(name="other", memory="25%", weight="200").socket, "other")
+            a = Mover(made.socket)
+            assert a.credit(64 * MIB) == 64 * MIB
+            a.plain = 64 * MIB
+            a.show()
+            movers = [a, other]
+            play(movers, lambda: a.runs() != waits and other.runs() == waits)
+            meted.admin.set(made.tenant, "swap", "auto")
+            done = meted.admin.ask("tenant_suspend", tenant=made.tenant, name="", away=1)
+            assert done.value == 64 * MIB, "what stays is said"
+            play(movers, lambda: meted.admin.tenant_row(made.tenant).swapped and a.shown()["gate"] == CLOSED)
+            play(movers, other.runs)
+            meted.admin.ask("tenant_suspend", tenant=made.tenant, name="", away=0)
+            play(movers, a.runs)
+            row = meted.admin.tenant_row(made.tenant)
+            assert not row.away and not row.swapped, row
+            for mover in movers:
+                mover.close()
+            until(lambda: not [row for row in meted.admin.list() if row.kind == "guest_row"], "they are still there")
+
+
 def test_idle_memory_is_parked_after_its_time():
     with Node() as meted:
         made = meted.tenant("a")

@@ -312,6 +312,25 @@ def test_who_is_suspended_frees_the_device_and_is_right_after_it_was_resumed():
         all_right(node, [away])
 
 
+def test_who_moves_only_since_its_share_was_set_computes_again_when_it_is_resumed():
+    steady = ("steady", "memory=64M", "kernel_us=500", "ahead=4", "seconds=36000", "report_ms=3600000", "stdin=1")
+    with Node() as node:
+        programs = [Program(node, "other", steady, "--memory", "90M", "--weight", "200"), Program(node, "away", steady, "--memory", "90M")]
+        for program in programs:
+            assert program.process.stdout.readline().startswith("at_ms=")
+        for _ in range(4):
+            node.mete("set", "away", "swap=auto")
+            said = subprocess.run([BUILD + "/cli/mete", "suspend", "away"], env=node.environment, check=True, capture_output=True, text=True)
+            assert "64MiB of it cannot move" in said.stderr, said
+            until(lambda: node.row("away")["swapped_out"])
+            node.mete("resume", "away")
+            turns = node.row("away")["time"]["turns"]
+            until(lambda: node.row("away")["time"]["turns"] > turns + 3, "it stands still")
+        for program in programs:
+            out, error = program.process.communicate(timeout=PATIENCE)
+            assert program.process.returncode == 0, (out, error)
+
+
 def test_a_meted_that_is_killed_in_the_middle_is_replaced_and_nobody_notices():
     with Node("--grace", "2s") as node:
         programs = start(node, TRAIN, TRAIN, TRAIN)
