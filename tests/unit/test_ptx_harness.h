@@ -31,7 +31,7 @@ struct harness {
 static struct harness harness;
 
 #ifdef HARNESS_ON_DRIVER
-#include "tests/gpu/ptx_on_driver.h"
+#include "tests/gpu/ptx_on_driver.inc"
 #endif
 
 static int harness_range(void *context, uint64_t address, struct ptx_range *ret_range)
