@@ -40,7 +40,7 @@ bench: ## list the benchmarks; BENCH=NAME runs one
 	@[ -z '$(BENCH)' ] || tools/setup test
 	@tools/bench $(BENCH)
 
-check-gpu: ## the demo on this machine's own GPU
+check-gpu: ## ask this machine's own GPU what docs/UNVERIFIED.md claims
 	@tools/setup
 	@tools/check-gpu
 

@@ -1,0 +1,323 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What docs/UNVERIFIED.md claims of programs under mete on a machine's own driver: under_mete.py BUILD QUESTION
+
+As claims.c answers: exit status 0 is yes, 1 no, 77 that it cannot be asked here, 2 that asking failed; the last line says why.
+"""
+import ctypes
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+MIB = 1 << 20
+PATIENCE = 60
+QUESTIONS = {}
+
+
+def question(function):
+    QUESTIONS[function.__name__] = function
+    return function
+
+
+def end(status, reason):
+    print(reason, flush=True)
+    sys.exit(status)
+
+
+def no(reason):
+    end(1, reason)
+
+
+def needs(what):
+    end(77, what)
+
+
+def failed(reason):
+    end(2, reason)
+
+
+def until(what, wanted):
+    """Polls another process's records; PATIENCE is only for what is broken."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        got = what()
+        if got:
+            return got
+        time.sleep(0.05)
+    failed(f"after {PATIENCE} s: {wanted}")
+
+
+class Here:
+    """The build, the driver that programs find, and the processes that were started."""
+
+    def __init__(self, build):
+        self.build, self.started = Path(build).resolve(), []
+        self.simulated = "METE_SIM_DIR" in os.environ
+
+    def mete(self, *words):
+        return [str(self.build / "cli" / "mete"), *words]
+
+    def program(self, folder, name, *words):
+        return [str(self.build / folder / name), *words]
+
+    def start(self, command, **more):
+        process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+        self.started.append(process)
+        return process
+
+    def run(self, command, **more):
+        """Its output; a program that fails answers the question with no."""
+        done = subprocess.run(command, text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=300, **more)
+        if done.returncode != 0:
+            no(f"{' '.join(command[-4:])} ended with {done.returncode}: {(done.stdout + done.stderr).strip()[-200:]}")
+        return done.stdout + done.stderr
+
+    def ps(self):
+        return json.loads(subprocess.run(self.mete("ps", "--json"), text=True, capture_output=True, timeout=60).stdout)
+
+    def tenant(self, name):
+        return next((tenant for tenant in self.ps()["tenants"] if tenant["name"] == name), None)
+
+    def close(self):
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
+def nvml_processes(here):
+    """pid -> bytes on device 0, as NVML says."""
+    class Process(ctypes.Structure):
+        _fields_ = [("pid", ctypes.c_uint), ("used", ctypes.c_ulonglong), ("gi", ctypes.c_uint), ("ci", ctypes.c_uint)]
+
+    library = ctypes.CDLL("libnvidia-ml.so.1")
+    device, n, rows = ctypes.c_void_p(), ctypes.c_uint(256), (Process * 256)()
+    library.nvmlInit_v2()
+    library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device))
+    if library.nvmlDeviceGetComputeRunningProcesses_v3(device, ctypes.byref(n), rows) != 0:
+        failed("NVML does not list the processes")
+    return {rows[i].pid: rows[i].used for i in range(n.value)}
+
+
+# ---- what mete costs
+
+
+def seconds_of(here, way, what, size, live, few, many):
+    """Of one call: the difference of two run lengths, the median of five."""
+    def once(count):
+        began = time.monotonic()
+        here.run(way + here.program("bench", "pairs", what, str(size), str(live), str(count)))
+        return time.monotonic() - began
+    return statistics.median(once(many) - once(few) for _ in range(3)) / (many - few)
+
+
+@question
+def a_launch_costs_nothing_measurable(here):
+    few, many = (200, 1200) if here.simulated else (20000, 520000)
+    alone = seconds_of(here, [], "launch", 1, 0, few, many)
+    under = seconds_of(here, here.mete("run", "--quiet", "--swap", "off", "--"), "launch", 1, 0, few, many)
+    said = f"{alone * 1e9:.0f} ns alone, {under * 1e9:.0f} ns under mete"
+    if here.simulated:
+        needs(f"a real driver's launch: the simulated one's takes as long as the host likes ({said})")
+    if under > alone * 1.03 + 20e-9:
+        no(said)
+    return said
+
+
+@question
+def movable_allocation_costs_at_most_twice_as_much(here):
+    few, many = (20, 120) if here.simulated else (200, 2200)
+    plain = seconds_of(here, here.mete("run", "--quiet", "--swap", "off", "--"), "alloc", 4 * MIB, 0, few, many)
+    movable = seconds_of(here, here.mete("run", "--quiet", "--swap", "auto", "--"), "alloc", 4 * MIB, 0, few, many)
+    said = f"a pair of 4 MiB {plain * 1e6:.0f} us, movable {movable * 1e6:.0f} us"
+    if here.simulated:
+        needs(f"a real driver's calls: the simulated one's are modelled ({said})")
+    if movable > 2 * plain:
+        no(said)
+    return said
+
+
+# ---- what moves
+
+
+def checksum(text):
+    found = re.search(r" ok checksum=([0-9a-f]+)", text)
+    return found.group(1) if found else None
+
+
+@question
+def memory_leaves_and_comes_back_under_real_programs(here):
+    times = 0
+    for name, words in ("train", ["steps=300" if here.simulated else "steps=3000", "ballast=64M"]), ("graph-loop", ["launches=300"]):
+        command = here.program("examples", name, *words)
+        alone = checksum(here.run(command))
+        program = here.start(here.mete("run", "--quiet", "--swap", "auto", "-n", name, "--", *command))
+        while program.poll() is None:
+            if subprocess.run(here.mete("suspend", name), capture_output=True, timeout=60).returncode != 0:
+                continue  # it is not there yet, or has ended
+            until(lambda: not (row := here.tenant(name)) or row["movable_bytes"] == 0, f"{name}'s memory has not left")
+            times += 1
+            subprocess.run(here.mete("resume", name), capture_output=True, timeout=60)
+            until(lambda: not (row := here.tenant(name)) or not row["out_bytes"] or program.poll() is not None,
+                  f"{name}'s memory has not come back")
+        out, err = program.communicate(timeout=60)
+        if program.returncode != 0 or checksum(out) != alone:
+            no(f"{name} ended with {program.returncode} and {checksum(out)}, alone with {alone}: {err.strip()[-200:]}")
+    if not times:
+        failed("the programs had ended before their memory could leave")
+    return f"it left {times} times; the same checksums as alone"
+
+
+@question
+def managed_memory_takes_what_the_device_has_no_room_for(here):
+    if not here.simulated and not os.environ.get("METE_CHECK_OVERSUBSCRIBE"):
+        needs("leave: more managed memory than the card has can hang a GPU (METE_CHECK_OVERSUBSCRIBE=1)")
+    environment, total = dict(os.environ), None
+    with tempfile.TemporaryDirectory(prefix="mete-over-", dir="/tmp") as folder:
+        if here.simulated:  # a device as small as the host's memory likes
+            os.mkdir(folder + "/run", 0o700)
+            environment.update(METE_SIM_DIR=folder, METE_SIM_MEMORY="512M", METE_SIM_CONTEXT_MEMORY="8M", XDG_RUNTIME_DIR=folder + "/run")
+            total = 512 * MIB
+        else:
+            said = here.run(["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits", "-i", "0"])
+            total = int(said.split()[0]) * MIB
+        said = here.run(here.mete("run", "--quiet", "--oversize", "managed", "--",
+                                  *here.program("bench", "circle", "plain", str(total * 3 // 2 // (16 * MIB) * (16 * MIB)), "3")), env=environment)
+    round_us = float(re.search(r"^[0-9.]+$", said, re.M).group(0))
+    return f"a round of 1.5 times the device takes {round_us / 1e3:.0f} ms"
+
+
+# ---- what mete counts
+
+
+@question
+def what_mete_counts_is_what_nvml_says(here):
+    program = here.start(here.mete("run", "--quiet", "--swap", "off", "-n", "counted", "--memory", "2GiB", "--",
+                                   *here.program("bench", "pairs", "until", str(64 * MIB), "3", "0")))
+    until(lambda: (row := here.tenant("counted")) and row["allocated_bytes"] >= 192 * MIB, "the program has not allocated")
+
+    def equal():
+        tenant = here.tenant("counted")
+        used = sum(used for pid, used in nvml_processes(here).items() if pid in [process["pid"] for process in tenant["processes"]])
+        counted = tenant["allocated_bytes"] + tenant["residual_bytes"]
+        return (used, counted) if abs(used - counted) <= 2 * MIB else None
+
+    used, counted = until(equal, "mete ps and NVML differ by more than 2 MiB")
+    program.communicate("")
+    return f"NVML {used / MIB:.0f} MiB, mete {counted / MIB:.0f} MiB"
+
+
+@question
+def what_is_outside_is_what_nvml_lists(here):
+    keeper = here.start(here.mete("run", "--quiet", "--swap", "off", "-n", "keeper", "--memory", "1GiB", "--",
+                                  *here.program("bench", "pairs", "until", str(MIB), "0", "0")))
+    stranger = here.start(here.program("bench", "pairs", "until", str(64 * MIB), "3", "0"))
+
+    def outside():
+        row = next((row for row in here.ps()["outside"] if row["pid"] == stranger.pid), None)
+        used = nvml_processes(here).get(stranger.pid)
+        return row and used and abs(row["used_bytes"] - used) <= 2 * MIB
+
+    until(outside, "`mete ps` does not show the program outside with NVML's figure")
+    stranger.communicate("")
+    if stranger.pid in nvml_processes(here):
+        no("NVML lists it after its end")
+    until(lambda: all(row["pid"] != stranger.pid for row in here.ps()["outside"]), "it stays outside after its end")
+    keeper.communicate("")
+    return "listed while it lives, with NVML's figure"
+
+
+@question
+def programs_end_well_while_gates_close_and_open(here):
+    rounds = 4 if here.simulated else 20
+    steady = [here.start(here.mete("run", "--quiet", "-n", f"steady{i}", "--memory", "512MiB", "--",
+                                   *here.program("examples", "steady", "seconds=600", "kernel_us=1000", "stdin=1"))) for i in range(2)]
+    until(lambda: len(here.ps()["tenants"]) >= 2, "the tenants have not joined")
+    for _ in range(rounds):
+        here.run(here.mete("run", "--quiet", "--memory", "512MiB", "--", *here.program("examples", "vector-add", "rounds=2")))
+    for process in steady:
+        out, err = process.communicate("", timeout=PATIENCE)
+        if process.returncode != 0:
+            no(f"a steady program ended with {process.returncode}: {err.strip()[-200:]}")
+    return f"{rounds} programs ended beside two that took turns"
+
+
+# ---- what others do with it
+
+
+@question
+def pytorch_joins_and_expands_its_segments(here):
+    if here.simulated:
+        needs("NVIDIA's runtime, which PyTorch contains: it does not start on the simulated driver")
+    if subprocess.run(["python3", "-c", "import torch"], capture_output=True).returncode != 0:
+        needs("PyTorch")
+    script = ("import time; began = time.time(); import torch; a = torch.ones(4096, 4096, device='cuda'); b = (a @ a).sum().item(); "
+              "x = [torch.ones(1 << 20, device='cuda') for _ in range(64)]; del x; torch.cuda.empty_cache(); print('sum', b, time.time() - began)")
+    took = {}
+    for way, words in ("alone", []), ("under", here.mete("run", "--report", "--memory", "8GiB", "--")):
+        for segments in "False", "True":
+            said = here.run(words + ["python3", "-c", script], env=dict(os.environ, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:" + segments))
+            took[way] = float(re.search(r"^sum \S+ (\S+)$", said, re.M).group(1))
+            if words and not re.search(r"peak_bytes=[1-9]", said):
+                no("it did not join: " + said.strip()[-200:])
+    if took["under"] > took["alone"] * 1.2 + 0.5:
+        no(f"start-up {took['alone']:.1f} s alone, {took['under']:.1f} s under mete")
+    return f"start-up {took['alone']:.1f} s alone, {took['under']:.1f} s under mete"
+
+
+@question
+def a_debugger_sees_through_the_trampolines(here):
+    debugger = shutil.which("cuda-gdb") or shutil.which("gdb")
+    if not debugger:
+        needs("cuda-gdb")
+    said = here.run(here.mete("run", "--quiet", "--memory", "512MiB", "--", debugger, "--batch", "-nx", "-ex", "set breakpoint pending on",
+                              "-ex", "break cuLaunchKernel", "-ex", "run", "-ex", "finish", "-ex", "bt", "--args",
+                              *here.program("examples", "vector-add", "rounds=1")))
+    if not re.search(r"#\d+ .*\bmain \(", said):
+        no("no main in the backtrace: " + said.strip()[-300:])
+    return f"{Path(debugger).name} sees main behind cuLaunchKernel"
+
+
+@question
+def a_sanitizer_works_under_mete(here):
+    if not shutil.which("compute-sanitizer"):
+        needs("compute-sanitizer")
+    said = here.run(here.mete("run", "--quiet", "--memory", "2GiB", "--", "compute-sanitizer", *here.program("examples", "vector-add", "rounds=1")))
+    if "ERROR SUMMARY: 0 errors" not in said:
+        no(said.strip()[-300:])
+    return "0 errors"
+
+
+@question
+def the_driver_finds_its_files_by_bare_names(here):
+    said = subprocess.run(here.program("tests/gpu", "claims", "frees_need_no_context"), env=dict(os.environ, LD_DEBUG="files"),
+                          text=True, capture_output=True, timeout=60).stderr
+    asked = re.findall(r"file=(\S+) \[\d+\];\s+dynamically loaded by (\S+)", said)
+    of_driver = sorted({name for name, by in asked if re.search(r"lib(cuda|nvidia)[^/]*$", by)})
+    if not of_driver:
+        needs("a driver that loads further files: the simulated one has none")
+    odd = [name for name in of_driver if "/" in name]
+    if odd:
+        no("by path: " + " ".join(odd))
+    return " ".join(of_driver)
+
+
+def main():
+    if len(sys.argv) != 3 or sys.argv[2] not in QUESTIONS:
+        failed("usage: under_mete.py BUILD QUESTION; questions: " + " ".join(QUESTIONS))
+    here = Here(sys.argv[1])
+    try:
+        end(0, QUESTIONS[sys.argv[2]](here))
+    finally:
+        here.close()
+
+
+if __name__ == "__main__":
+    main()
