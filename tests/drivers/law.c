@@ -265,6 +265,14 @@ static CUresult wait_for(struct stream *s)
 	return CUDA_SUCCESS;
 }
 
+static void wait_until(struct stream *s, uint64_t tail)
+{
+	pthread_mutex_lock(&s->lock);
+	while (s->completed < tail)
+		pthread_cond_wait(&s->changed, &s->lock);
+	pthread_mutex_unlock(&s->lock);
+}
+
 static int busy(struct stream *s, uint64_t tail)
 {
 	int result;
@@ -400,21 +408,6 @@ static int blocking_busy(const struct stream *legacy)
 	return 0;
 }
 
-CUresult special_cuStreamQuery(CUstream hStream)
-{
-	struct stream *s = stream_of(hStream);
-	void (*look)(void) = __atomic_load_n(&law_state->look, __ATOMIC_ACQUIRE);
-
-	if (look)
-		look();
-	if (__atomic_load_n(&s->capturing, __ATOMIC_SEQ_CST) ||
-	    (is_legacy(s) && anybody_captures(1))) {
-		count(&law_state->bad_calls);
-		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	}
-	return (is_legacy(s) ? blocking_busy(s) : busy(s, 0)) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
-}
-
 CUresult special_cuStreamSynchronize(CUstream hStream)
 {
 	return wait_for(stream_of(hStream));
@@ -495,6 +488,38 @@ static int is_same(const struct stream *s, const struct stream *on)
 	return s == on;
 }
 
+/* What is said of work that is not complete, unless the test lets it complete. */
+static CUresult unready(void)
+{
+	int (*function)(void) = __atomic_load_n(&law_state->unready, __ATOMIC_ACQUIRE);
+	struct event now;
+
+	if (!function)
+		return CUDA_ERROR_NOT_READY;
+	record(&now, NULL, device_now(), is_any);
+	if (!function())
+		return CUDA_ERROR_NOT_READY;
+	for (int i = 0; i < STREAMS; i++)
+		if (now.tail[i])
+			wait_until(&streams[i], now.tail[i]);
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuStreamQuery(CUstream hStream)
+{
+	struct stream *s = stream_of(hStream);
+	void (*look)(void) = __atomic_load_n(&law_state->look, __ATOMIC_ACQUIRE);
+
+	if (look)
+		look();
+	if (__atomic_load_n(&s->capturing, __ATOMIC_SEQ_CST) ||
+	    (is_legacy(s) && anybody_captures(1))) {
+		count(&law_state->bad_calls);
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	}
+	return (is_legacy(s) ? blocking_busy(s) : busy(s, 0)) ? unready() : CUDA_SUCCESS;
+}
+
 CUresult special_cuEventRecord(CUevent hEvent, CUstream hStream)
 {
 	struct stream *on = stream_of(hStream);
@@ -527,7 +552,7 @@ CUresult special_cuEventQuery(CUevent hEvent)
 	for (int i = 0; i < STREAMS; i++)
 		if (e->tail[i] && __atomic_load_n(&streams[i].used, __ATOMIC_ACQUIRE) &&
 		    busy(&streams[i], e->tail[i]))
-			return CUDA_ERROR_NOT_READY;
+			return unready();
 	return CUDA_SUCCESS;
 }
 

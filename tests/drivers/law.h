@@ -23,6 +23,9 @@ struct law {
 	void (*probe)(void); /* called inside submissions and ends of captures, by their thread */
 	/* called by the driver's own code while it makes a context, once */
 	int (*nested)(void **context, unsigned flags, int device);
+	/* called before a stream or an event is said not to be complete, by who asks; not 0: what
+	 * is under way has been let end, and its end is waited for instead */
+	int (*unready)(void);
 	uint32_t call_us; /* what events say that a call takes; 0: 10 */
 };
 

@@ -4,113 +4,141 @@
 
 /* ---- what is under way ----------------------------------------------------------------------- */
 
-static atomic_long most;
+/*
+ * Work here ends by an event, and not after a time: when the thread that would submit more has been
+ * told twice that it is not complete, and so has waited. However busy the machine is, then, no wait
+ * is in vain, and of a guest that does not wait all calls are under way.
+ */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	uintptr_t begun, may_end; /* of all calls */
+} calls = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
+static __thread int submits; /* a thread that does */
+static __thread int told_busy;
+
+static void may_end(void)
+{
+	pthread_mutex_lock(&calls.lock);
+	calls.may_end = calls.begun;
+	pthread_cond_broadcast(&calls.changed);
+	pthread_mutex_unlock(&calls.lock);
+}
+
+static int ends_when_waited_for(void)
+{
+	/* The agent asks, too. */
+	if (!submits || ++told_busy < 2)
+		return 0;
+	told_busy = 0;
+	may_end();
+	return 1;
+}
+
+static void takes_until_then(void *number)
+{
+	pthread_mutex_lock(&calls.lock);
+	while (calls.may_end < (uintptr_t)number)
+		pthread_cond_wait(&calls.changed, &calls.lock);
+	pthread_mutex_unlock(&calls.lock);
+}
+
+static void launch_counted(CUstream stream)
+{
+	uintptr_t number;
+
+	submits = 1;
+	pthread_mutex_lock(&calls.lock);
+	number = ++calls.begun;
+	pthread_mutex_unlock(&calls.lock);
+	check(guest_function(guest, cuLaunchHostFunc)(stream, takes_until_then, (void *)number) ==
+	      CUDA_SUCCESS);
+}
+
+static atomic_long most, submitted;
+
+/* Before each is submitted. */
 static void look_at_most(void)
 {
 	long now = (long)__atomic_load_n(&law->outstanding, __ATOMIC_SEQ_CST), was = most;
 
+	told_busy = 0;
+	submitted++;
 	while (now > was && !atomic_compare_exchange_weak(&most, &was, now))
 		;
 }
 
-/* Longer than a submission, and without a sleep: on a busy machine that may be as long as it likes.
- */
-static void takes_time(void *argument)
+static void load_counted(const struct wire_tenant_turns *turns, uint32_t call_us)
 {
-	(void)argument;
-	for (int i = 0; i < 500; i++)
-		__builtin_ia32_pause();
+	load_guest(turns);
+	law->call_us = call_us;
+	law->unready = ends_when_waited_for;
+	law_probe(law, look_at_most);
 }
+
+enum { CALLS = 3000 };
 
 static void *launches_much(void *argument)
 {
 	CUstream stream = load_stream((uintptr_t)argument & 1);
 
-	for (int i = 0; i < 3000; i++)
-		check(guest_function(guest, cuLaunchHostFunc)(stream, takes_time, NULL) ==
-		      CUDA_SUCCESS);
+	for (int i = 0; i < CALLS; i++)
+		launch_counted(stream);
 	return NULL;
 }
 
-static long most_with(const struct wire_tenant_turns *turns, int threads)
+static void most_with(int threads, long least, long bound)
 {
 	pthread_t thread[4];
 
-	load_guest(turns);
-	law_probe(law, look_at_most);
+	load_counted(&bounded, 10);
 	for (uintptr_t i = 0; i < (uintptr_t)threads; i++)
 		check(pthread_create(&thread[i], NULL, launches_much, (void *)i) == 0);
 	for (int i = 0; i < threads; i++)
 		pthread_join(thread[i], NULL);
-	fprintf(stderr, "%ld calls under way at most\n", (long)most);
-	return most;
+	fprintf(stderr, "%ld of %ld calls under way at most\n", (long)most, (long)submitted);
+	check(submitted == CALLS * threads);
+	check(most >= least && most < bound);
 }
 
 /* The driver says that a call takes 10 us: 4 ms are 400 of them. */
 static void little_under_way(void)
 {
-	check(most_with(&bounded, 1) < 1200);
+	most_with(1, 200, 500);
 }
 
 static void little_of_threads(void)
 {
-	check(most_with(&bounded, 4) < 4000);
+	most_with(4, 200, 2000);
 }
 
-/* So long, as the driver says, that a busy machine's pauses are short beside what the guest waits
- * for a call: where that passes in vain it goes on. */
+TEST(no_more_work_is_under_way_than_the_daemon_lets)
+{
+	expect_eq(in_child(little_under_way, NULL, 0), 0);
+	expect_eq(in_child(little_of_threads, NULL, 0), 0);
+}
+
 static const struct wire_tenant_turns second = {.say = 1, .contended = 1, .flight_ns = 1000000000};
 
 enum { LONG_CALLS = 300 };
 
-static atomic_long beyond, allowed;
-
-/* Before each is submitted. */
-static void look_beyond(void)
-{
-	beyond += __atomic_load_n(&law->outstanding, __ATOMIC_SEQ_CST) >= allowed;
-}
-
-static void takes_a_millisecond(void *argument)
-{
-	struct timespec pause = {0, 1000000};
-
-	(void)argument;
-	nanosleep(&pause, NULL);
-}
-
-static void launch_long(CUstream stream)
-{
-	check(guest_function(guest, cuLaunchHostFunc)(stream, takes_a_millisecond, NULL) ==
-	      CUDA_SUCCESS);
-}
-
-/* After these it is known how long they take. */
-static void launch_first(CUstream stream)
-{
-	for (int i = 0; i < 20; i++) {
-		launch_long(stream);
-		load_synchronize(stream);
-	}
-}
-
-/* Are more under way than `most_` only where the machine was busy? */
-static void long_calls(uint32_t call_us, int streams, long most_)
+/* Once it is known how long they take. */
+static void long_calls(uint32_t call_us, int streams, long wanted)
 {
 	CUstream stream[2];
 
-	load_guest(&second);
-	law->call_us = call_us;
+	load_counted(&second, call_us);
 	for (int i = 0; i < streams; i++)
 		stream[i] = load_stream(CU_STREAM_NON_BLOCKING);
-	launch_first(stream[0]);
-	allowed = most_;
-	law_probe(law, look_beyond);
-	for (int i = 0; i < LONG_CALLS; i++)
-		launch_long(stream[i % streams]);
-	fprintf(stderr, "%ld of %d beyond %ld\n", (long)beyond, LONG_CALLS, most_);
-	check(beyond < LONG_CALLS / 4);
+	for (int i = 0; i < LONG_CALLS; i++) {
+		if (i == LONG_CALLS / 10)
+			most = 0;
+		launch_counted(stream[i % streams]);
+	}
+	fprintf(stderr, "%ld calls under way at most before one more\n", (long)most);
+	check(submitted == LONG_CALLS);
+	check(most == wanted - 1);
 }
 
 static void one_long_call(void)
@@ -141,6 +169,31 @@ TEST(of_calls_half_as_long_as_the_bound_no_more_than_two_are_under_way)
 TEST(of_long_calls_each_stream_has_one_under_way_at_most)
 {
 	expect_eq(in_child(long_calls_of_streams, NULL, 0), 0);
+}
+
+/* ---- waits that would not end ---------------------------------------------------------------- */
+
+static void takes_a_millisecond(void *argument)
+{
+	struct timespec pause = {0, 1000000};
+
+	(void)argument;
+	nanosleep(&pause, NULL);
+}
+
+static void launch_long(CUstream stream)
+{
+	check(guest_function(guest, cuLaunchHostFunc)(stream, takes_a_millisecond, NULL) ==
+	      CUDA_SUCCESS);
+}
+
+/* After these it is known how long they take. */
+static void launch_first(CUstream stream)
+{
+	for (int i = 0; i < 20; i++) {
+		launch_long(stream);
+		load_synchronize(stream);
+	}
 }
 
 static atomic_int waiter_done;
@@ -197,24 +250,6 @@ static void much_under_way(void)
 	write_word();
 }
 
-/* A guest that has waited three times for 100 ms without progress stops waiting for a second, and a
- * busy machine stands still for as long now and then: one run in ten must be without that. A guest
- * that does not wait at all has all calls under way in each. */
-static void expect_once(void (*run)(void))
-{
-	int r = 1;
-
-	for (int i = 0; i < 10 && r != 0; i++)
-		r = in_child(run, NULL, 0);
-	expect_eq(r, 0);
-}
-
-TEST(no_more_work_is_under_way_than_the_daemon_lets)
-{
-	expect_once(little_under_way);
-	expect_once(little_of_threads);
-}
-
 TEST(without_a_bound_as_much_work_is_under_way_as_the_program_likes)
 {
 	expect_eq(in_child(much_under_way, NULL, 0), 0);
@@ -239,6 +274,25 @@ TEST(work_that_waits_for_the_thread_that_would_wait_for_it_goes_on)
 	expect_eq(in_child(work_waits_for_thread, NULL, 0), 0);
 }
 
+/* Longer than a submission. */
+static void takes_time(void *argument)
+{
+	(void)argument;
+	for (int i = 0; i < 500; i++)
+		__builtin_ia32_pause();
+}
+
+static void *launches_short(void *argument)
+{
+	CUstream stream = load_stream(CU_STREAM_DEFAULT);
+
+	(void)argument;
+	for (int i = 0; i < CALLS; i++)
+		check(guest_function(guest, cuLaunchHostFunc)(stream, takes_time, NULL) ==
+		      CUDA_SUCCESS);
+	return NULL;
+}
+
 static void closes_while_waiting(void)
 {
 	CUstream stream;
@@ -246,7 +300,7 @@ static void closes_while_waiting(void)
 
 	load_guest(&bounded);
 	stream = load_stream(CU_STREAM_NON_BLOCKING);
-	check(pthread_create(&thread, NULL, launches_much, NULL) == 0);
+	check(pthread_create(&thread, NULL, launches_short, NULL) == 0);
 	for (int i = 0; i < 20; i++) {
 		fake_close_gate(&fake, 0);
 		check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
