@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The driver's own books, by its management library and not by mete's: witness LIBRARY. Every few
- * milliseconds in which something changed, and twice a second otherwise, a line: the monotonic time
+ * milliseconds in which something changed, and every 200 ms otherwise, a line: the monotonic time
  * in ms, and device:pid:bytes of each process that has something on a device.
  */
 #include <dlfcn.h>
@@ -11,7 +11,7 @@
 #include "cuda/nvml_prototypes.h"
 #include "tests/guest/must.h"
 
-enum { ROWS = 512, EVERY_US = 10000, QUIET_MS = 500 };
+enum { ROWS = 512, EVERY_US = 10000, QUIET_MS = 200 };
 
 static nvmlReturn_t (*processes)(nvmlDevice_t, unsigned *, nvmlProcessInfo_t *);
 
