@@ -36,6 +36,13 @@ void test_fail(const char *file, int line, const char *format, ...)
 	abort();
 }
 
+void test_skip(const char *why)
+{
+	print_message("skipped: %s: %s\n", random_state.test, why);
+	skip();
+	abort();
+}
+
 void test_begin(const char *name)
 {
 	random_state.test = name;

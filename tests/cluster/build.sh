@@ -1,25 +1,25 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Usage: build.sh: prints the folder of the cluster's programs (Kubernetes, containerd, etcd), and builds
+# Usage: build.sh [--where]: prints the folder of the cluster's programs (Kubernetes, containerd, etcd), and builds
 # them from Go modules where the user's cache does not have them yet. Progress goes to standard error.
-# Status 77 where this machine cannot have a cluster, and prints one sentence that says why.
+# Status 77 where this machine cannot have a cluster, and prints one sentence that says why and what to do about it.
+# --where: the folder's name alone, whether it is there or not.
 set -eu
 cd "$(dirname "$0")"
 
+needs=../../tools/needs
 cannot() {
-	echo "no test cluster on this machine: $*"
+	echo "$*"
 	exit 77
 }
 
-[ "$(id -u)" = 0 ] || cannot "it takes root to start containers"
-[ -d /sys/fs/cgroup/memory ] || cannot "it has no cgroup v1 hierarchy (/sys/fs/cgroup/memory)"
-unshare --mount --net --pid --ipc --uts --fork true 2>/dev/null || cannot "it may not make namespaces"
-for program in runc busybox openssl ip /usr/lib/cni/bridge; do
-	PATH="$PATH:/usr/sbin:/sbin" command -v $program >/dev/null 2>&1 || cannot "$program is missing (tools/setup test installs it)"
-done
-
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/mete
 bin=$cache/cluster-$(cat go.mod go.sum main.go | sha256sum | cut -c1-16)
+if [ "${1:-}" = --where ]; then
+	echo "$bin"
+	exit 0
+fi
+why=$($needs kubernetes) || cannot "$why"
 mkdir -p "$cache"
 # The folder gets its name when all is in it; who comes meanwhile waits, and finds it.
 exec 9>"$bin.lock"
@@ -29,15 +29,15 @@ if [ -d "$bin" ]; then
 	exit 0
 fi
 
-export PATH="$PATH:/usr/local/go/bin" CGO_ENABLED=0 GOFLAGS="-mod=readonly -buildvcs=false"
-command -v go >/dev/null || cannot "Go is missing, and the cluster's programs are not in $cache yet"
+export CGO_ENABLED=0 GOFLAGS="-mod=readonly -buildvcs=false"
+go() { $needs --run go "$@"; }
 new=$bin.building
 rm -rf "$new"
 mkdir "$new"
 shim=github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
 echo "building the cluster's programs, once: 164 MB of Go modules, then 5 to 15 minutes on two cores" >&2
 go list -deps . $shim >"$new/packages" 2>"$new/log" ||
-	cannot "Go's modules cannot be had: $(grep -v '^go: downloading' "$new/log" | tail -n 1)"
+	cannot "$($needs go-proxy || echo "Go's modules cannot be had: $(grep -v '^go: downloading' "$new/log" | tail -n 1); try again")"
 total=$(wc -l <"$new/packages")
 
 progress() { # the build's output, as a count of packages

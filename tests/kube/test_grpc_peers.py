@@ -9,29 +9,23 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import venv
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "system"))
+from runner import needed, require_all, skip  # noqa: E402
+import registries  # noqa: E402
+
 # What each peer's client says it has found to be so, in its order.
 FOUND = ["echo", "empty", "4 MiB", "too large", "refused", "unknown", "big", "deadline", "cancel", "parallel", "count",
          "latest"]
 FOUND_BY = {"go": ["devices", "allocated", "pods", "pods", "pods", "authority"], "js": [], "python": []}
 
 
-def skip(reason):
-    print("skipped:", reason)
-    sys.exit(77)
-
-
-def run(command, why, **options):
+def fetch(need, what, action):
     try:
-        subprocess.run(command, check=True, timeout=800, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
-    except FileNotFoundError as error:
-        skip(f"{why}: {error}")
-    except subprocess.CalledProcessError as error:
-        skip(f"{why}: {error.output[-400:]}")
-    except subprocess.TimeoutExpired:
-        skip(f"{why}: it took too long")
+        needed.fetch(need, what, action)
+    except registries.Unavailable as why:
+        skip(why)
 
 
 def fresh(folder, language, names):
@@ -56,21 +50,21 @@ def fresh(folder, language, names):
 def build(language, folder):
     """The command that runs the peer."""
     if language == "go":
-        go = shutil.which("go") or "/usr/local/go/bin/go"
+        require_all("go")
         command = [os.path.join(folder, "peer")]
         if not fresh(folder, "go", ["go.mod", "go.sum", "main.go"]):
-            run([go, "build", "-o", "peer", "."], "Go cannot build the peer", cwd=folder)
+            fetch("go-proxy", "grpc-go", lambda: registries.run(["go", "mod", "download"], 800, cwd=folder))
+            registries.run(["go", "build", "-o", "peer", "."], 800, cwd=folder)
     elif language == "js":
         command = ["node", os.path.join(folder, "peer.js")]
         if not fresh(folder, "js", ["package.json", "package-lock.json", "peer.js"]):
-            run(["npm", "ci", "--no-audit", "--no-fund"], "npm cannot fetch grpc-js", cwd=folder)
+            fetch("npm", "grpc-js", lambda: registries.run(["npm", "ci", "--no-audit", "--no-fund"], 800, cwd=folder))
     else:
         python = os.path.join(folder, "venv", "bin", "python")
         command = [python, os.path.join(folder, "peer.py")]
         if not fresh(folder, "python", ["requirements.txt", "peer.py"]):
-            venv.create(os.path.join(folder, "venv"), with_pip=True)
-            run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary", ":all:", "-r",
-                 "requirements.txt"], "pip cannot fetch grpcio", cwd=folder)
+            fetch("pypi", "grpcio", lambda: registries.pip(registries.virtual_environment(os.path.join(folder, "venv")), "install",
+                                                           "--only-binary", ":all:", "-r", "requirements.txt", cwd=folder))
     open(os.path.join(folder, "built"), "w").close()
     return command
 

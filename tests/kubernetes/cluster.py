@@ -70,8 +70,8 @@ class Cluster:
         self.build = os.path.abspath(build)
         self.keeper, self.proxy, self.children = None, None, []
         given = os.environ.get("METE_CLUSTER") if shared else None
-        if given and not os.path.isabs(given):  # why there is none
-            print(given)
+        if given and not os.path.isabs(given):  # why there is none: a sentence
+            print("skipped: " + given)
             sys.exit(SKIPPED)
         self.folder = given or self.make(name, images)
         self.bin = os.path.join(self.folder, "bin")
@@ -92,7 +92,8 @@ class Cluster:
         can = subprocess.run([os.path.join(TOOLS, "build.sh")], stdout=subprocess.PIPE, text=True)
         if can.returncode:
             shutil.rmtree(folder)
-            print(can.stdout.strip(), flush=True)
+            if can.returncode == SKIPPED:
+                print("skipped: " + can.stdout.strip(), flush=True)
             sys.exit(can.returncode)
         install_driver(self.build, os.path.join(folder, "driver"))
         for image in images:

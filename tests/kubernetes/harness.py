@@ -21,7 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "system")]
 import images  # noqa: E402
 from cluster import PATIENCE, ROOT, Answer, Cluster, Never  # noqa: E402,F401
-from runner import Skipped, run as run_tests  # noqa: E402,F401
+from runner import Skipped, needed, run as run_tests  # noqa: E402,F401
 
 BUILD = os.path.abspath(sys.argv[1])
 IMAGES = [images.work, images.python, images.mete]

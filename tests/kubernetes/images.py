@@ -41,6 +41,7 @@ def python(build, folder):
     """Debian's Python, and tinygrad where PyPI can be reached."""
     from pathlib import Path
 
+    from registries import Unavailable
     from showcase import tinygrad_python
     layer = image.Layer()
     workloads(build, layer)
@@ -54,7 +55,10 @@ def python(build, folder):
     for name in sorted(os.listdir(extensions)):
         layer.libraries(os.path.join(extensions, name))
     environment = ["PYTHONPATH=/opt/site", "PYTHONDONTWRITEBYTECODE=1", "CACHEDB=/tmp/tinygrad.db"]
-    virtual = tinygrad_python(Path(build))
+    try:
+        virtual = tinygrad_python(Path(build))
+    except Unavailable:
+        virtual = None
     if virtual:
         asked = subprocess.run([virtual, "-c", "import numpy; print(numpy.__path__[0])"], capture_output=True, text=True, check=True)
         site = os.path.dirname(asked.stdout.strip())

@@ -3,7 +3,7 @@
 
     TEST.py METED SIMULATOR BUILD
 
-Needs root and runc; require() says what is missing and ends the test as skipped.
+Needs root and runc: each program of tests begins with require_all("containers").
 """
 import json
 import os
@@ -26,7 +26,6 @@ MULTIARCH = os.uname().machine + "-linux-gnu"
 LIBRARIES = "/usr/lib/" + MULTIARCH
 GUEST, DRIVER = "/usr/lib/mete/libmete.so", "/usr/lib/mete/driver"
 NAMES = ("libcuda.so", "libcuda.so.1", "libnvidia-ml.so", "libnvidia-ml.so.1")
-SKIPPED = 77  # meson's word for it
 FIRST_ID = 100000  # of a user namespace
 
 
@@ -263,23 +262,3 @@ def in_user_namespace(image):
         config["linux"]["namespaces"].append({"type": "user"})
         config["linux"]["uidMappings"] = config["linux"]["gidMappings"] = ids
     return change
-
-
-def skip(why):
-    print(f"skipped: {why}")
-    sys.exit(SKIPPED)
-
-
-def require():
-    if os.getuid() != 0:
-        skip("containers need root")
-    if not shutil.which("runc"):
-        skip("there is no runc")
-    with tempfile.TemporaryDirectory() as place:
-        image = Image(place + "/c/rootfs")
-        with open(place + "/c/config.json", "w") as file:
-            json.dump(base_config(["/usr/bin/shown", "/"]), file)
-        done = subprocess.run(["runc", "--root", place + "/runc", "run", "--bundle", place + "/c", f"mete-try-{os.getpid()}"],
-                              text=True, capture_output=True, stdin=subprocess.DEVNULL)
-    if done.returncode != 0:
-        skip("runc starts no containers here: " + done.stderr.strip())

@@ -24,7 +24,7 @@ import uuid as uuids
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
 BUILD = os.path.abspath(sys.argv[3])
 sys.argv[1:] = [os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), *sys.argv[4:]]
-from meted import Admin, Daemon, GIB, Guest, MIB, PATIENCE, Skipped, until  # noqa: E402,F401
+from meted import Admin, Daemon, GIB, Guest, MIB, PATIENCE, needed, require, until  # noqa: E402,F401
 
 RESOURCE = "mete.dev/gpu"
 NODE = "node-1"
@@ -483,17 +483,15 @@ class Node:
                      for word in line.split() if word.startswith("uuid=")][-int(self.environment["METE_SIM_DEVICES"].split("x")[0]):]
 
     def has_files(self, *files):
-        """From now on meted runs on a machine whose /dev has these; False: nobody may make it here."""
+        """From now on meted runs on a machine whose /dev has these."""
+        require("devices", "namespaces")
         dev = self.folder + "/dev"
         os.mkdir(dev)
-        try:
-            for name in *files, "null", "zero", "random", "urandom":
-                os.mknod(f"{dev}/{name}", stat.S_IFCHR | 0o666, os.makedev(1, {"random": 8, "urandom": 9}.get(name, 3)))
-        except PermissionError:
-            return False
+        for name in *files, "null", "zero", "random", "urandom":
+            os.mknod(f"{dev}/{name}", stat.S_IFCHR | 0o666, os.makedev(1, {"random": 8, "urandom": 9}.get(name, 3)))
         os.mkdir(dev + "/shm")
         self.wrap = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /dev && exec "$@"', dev]
-        return subprocess.run([*self.wrap, "true"], stderr=subprocess.DEVNULL).returncode == 0
+        subprocess.run([*self.wrap, "true"], check=True)
 
     def command(self):
         """As it is started, without waiting until it is ready."""

@@ -312,6 +312,6 @@ def test_a_runtime_without_cdi_is_served_by_mounts():
         assert found(machine, image, "libcuda.so.1", how="plain", environment=["LD_LIBRARY_PATH=" + COMPAT]) == ["guest"]
 
 
-require()
+require_all("containers")
 if __name__ == "__main__":
     run(globals())

@@ -146,5 +146,5 @@ def test_who_starts_while_meted_is_away_gets_the_driver_when_it_is_back():
 
 
 if __name__ == "__main__":
-    require()
+    require_all("containers")
     run(globals())

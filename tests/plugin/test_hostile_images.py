@@ -202,6 +202,6 @@ def test_a_hook_without_its_mounts_starts_nothing():
         does_not_start(machine, machine.image(), "is not the host's", change=another)
 
 
-require()
+require_all("containers")
 if __name__ == "__main__":
     run(globals())

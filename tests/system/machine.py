@@ -23,21 +23,16 @@ PIPE = os.pipe()  # from children that are to be heard of
 PLACE, POLICY = "/run/mete", "/etc/mete/meted.yaml"
 
 
-def skip(reason):
-    print(f"left out: {reason}")
-    sys.exit(77)
-
-
 def own_machine():
     """A /run and an /etc/mete that nobody else sees, and nothing new where others see it."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def mount(source, folder, kind=None, flags=0, data=None):
         if libc.mount(source.encode(), folder.encode(), kind and kind.encode(), flags, data and data.encode()) != 0:
-            skip(f"{folder}: {os.strerror(ctypes.get_errno())}")
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), folder)
 
     if libc.unshare(CLONE_NEWNS) != 0:
-        skip(f"no mount namespace: {os.strerror(ctypes.get_errno())}")
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "unshare")
     mount("none", "/", flags=MS_REC | MS_PRIVATE)
     mount("tmpfs", "/run", "tmpfs", data="mode=755")
     # A folder in /etc is there for everybody: so we have an /etc of our own, of links to what it was.
@@ -179,9 +174,6 @@ def stat_of(path):
 
 def main(namespace):
     """Runs the module's tests, where there can be such a machine."""
-    if os.geteuid() != 0:
-        skip("only root can play other users")
-    if as_user(ALICE, lambda: 0 if os.access(BUILD + "/examples/vector-add", os.X_OK) else 1) != 0:
-        skip("the build's folder is closed to others")
+    require_all("open-build", "namespaces")
     own_machine()
     run(namespace)

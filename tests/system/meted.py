@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from runner import Skipped, run  # noqa: F401
+from runner import Skipped, needed, require, require_all, run, skip  # noqa: F401
 
 PR_SET_PDEATHSIG = 1
 # A child of a test that fails must not stay behind. (Who is to outlive its parent says so: outlives_its_parent().)

@@ -1,11 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests of a module: functions whose names are sentences."""
+import os
 import sys
 import traceback
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
+import needed  # noqa: E402
+
 
 class Skipped(Exception):
-    """The machine cannot do what a test needs; with the reason. It counts as skipped, by its name."""
+    """The machine cannot do what a test needs; with `REASON; REMEDY`. It counts as skipped, by its name."""
+
+
+def require(*names):
+    """Skips the test where the machine lacks one of these (tools/needed.py)."""
+    why = needed.lacking(*names)
+    if why:
+        raise Skipped(why)
+
+
+def skip(why):
+    """Skips the whole program."""
+    print(f"skipped: {why}", flush=True)
+    sys.exit(77)
+
+
+def require_all(*names):
+    """Skips the whole program where the machine lacks one of these."""
+    why = needed.lacking(*names)
+    if why:
+        skip(why)
 
 
 def run(namespace, only=None, failed=None):

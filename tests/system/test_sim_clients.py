@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
-from pypi import Away, python_with  # noqa: E402
+from runner import needed, skip
+import registries
 
 PACKAGES = ["nvidia-ml-py==13.615.71", "gpustat==1.1.1", "GPUtil==1.4.0", "setuptools==65.5.0",
             "nvitop==1.7.2"]
@@ -72,6 +72,31 @@ print(json.dumps({
 """
 
 
+def environment(folder):
+    """The folder's Python, with the packages; skipped where they cannot be had."""
+    with registries.made_once(folder):
+        return make_environment(folder)
+
+
+def make_environment(folder):
+    python = os.path.join(folder, "bin", "python")
+    stamp = os.path.join(folder, "packages")
+    wanted = "\n".join(PACKAGES + [COMPILER])
+    if os.path.exists(stamp) and open(stamp).read() == wanted:
+        return python
+    try:
+        needed.fetch("pypi", "clients of NVML", lambda: registries.pip(registries.virtual_environment(folder), "install", *PACKAGES))
+    except registries.Unavailable as why:
+        skip(why)
+    try:
+        registries.pip(python, "install", "--only-binary", ":all:", COMPILER)
+    except registries.Unavailable as why:
+        print(f"{COMPILER}: {why}")
+    with open(stamp, "w") as file:
+        file.write(wanted)
+    return python
+
+
 def expect(what, got, wanted):
     if got != wanted:
         sys.exit(f"{what} is {got!r}, wanted {wanted!r}")
@@ -79,11 +104,7 @@ def expect(what, got, wanted):
 
 
 def main(folder, libraries, smi, tenant):
-    try:
-        python = python_with(folder, PACKAGES, [COMPILER], sys.executable)
-    except Away as why:
-        print(f"skipped: packages from PyPI cannot be had: {why}")
-        sys.exit(77)
+    python = environment(folder)
     node = tempfile.mkdtemp(prefix="mete-clients-")
     settings = dict(os.environ, METE_SIM_DIR=node, METE_SIM_DEVICES="1xT4", HOME=node,
                     METE_SIM_PATTERN="on",
@@ -119,7 +140,7 @@ def main(folder, libraries, smi, tenant):
         expect("nvidia-smi", ask(smi, "--query-compute-apps=pid,used_memory",
                                  "--format=csv,noheader"), f"{holder.pid}, 512 MiB\n")
         if subprocess.run([python, "-c", "import drjit"], env=settings, capture_output=True).returncode:
-            print("skipped: PyPI has no drjit for this Python")
+            print("skipped: PyPI has no drjit for this Python; run it with another one")
         else:
             done = json.loads(ask(python, "-c", DRJIT))
             expect("drjit", done, {"sum": [499500.0], "counts": [100] * 10, "scan": 44551,

@@ -13,6 +13,7 @@ from test_swap import *
 
 SOURCES = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCES / "tools"))
+from registries import Unavailable
 from showcase import tinygrad_python
 from test_sim_clients import DRJIT
 
@@ -70,10 +71,8 @@ def compiled(node, what):
     """GCC's own back end for the device; as tests/system/sim/client.sh."""
     program = f"{node}/{what}"
     source = SOURCES / "tests" / "system" / "sim" / "clients" / f"{what}.c"
-    ran = subprocess.run(["gcc-12", "-O1", f"-f{what}", "-foffload=nvptx-none", "-foffload-options=-lm", str(source), "-o", program, "-lm"],
-                         capture_output=True, text=True)
-    if ran.returncode:
-        raise Skipped("gcc-12-offload-nvptx is not installed")
+    require("offload")
+    subprocess.run(["gcc-12", "-O1", f"-f{what}", "-foffload=nvptx-none", "-foffload-options=-lm", str(source), "-o", program, "-lm"], check=True)
     return [program]
 
 
@@ -88,9 +87,10 @@ def test_openmp():
 
 
 def test_tinygrad():
-    python = tinygrad_python(Path(BUILD))
-    if python is None:
-        raise Skipped("PyPI cannot be reached")
+    try:
+        python = tinygrad_python(Path(BUILD))
+    except Unavailable as why:
+        raise Skipped(why) from None
     with tempfile.TemporaryDirectory(prefix="mete-tinygrad-") as folder:
         is_the_same_as_alone("tinygrad", [str(python), str(SOURCES / "examples" / "tinygrad_train.py")], 5, DEV="CUDA:PTX",
                              CACHEDB=folder + "/tinygrad.db")
@@ -101,7 +101,7 @@ def test_drjit():
     with tempfile.TemporaryDirectory(prefix="mete-drjit-") as home:
         # To import it is enough for a folder in the home.
         if not python.exists() or subprocess.run([str(python), "-c", "import drjit"], env=dict(os.environ, HOME=home), capture_output=True).returncode:
-            raise Skipped("sim_clients, which installs it, has not run here, or PyPI has none for this Python")
+            raise Skipped("there is no drjit, or none for this Python; run the test sim_clients before, which installs it")
         # Its memory is in pools, which do not move.
         is_the_same_as_alone("drjit", [str(python), "-c", DRJIT], 0, HOME=home, METE_SIM_DEVICES="1xT4")
 

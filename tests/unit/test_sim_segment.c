@@ -113,7 +113,7 @@ TEST(a_process_of_another_pid_namespace_is_known_by_its_pid_here_and_reaped)
 	child = start_with(takes_three_as_pid_one, CLONE_NEWPID);
 	if (child.pid < 0) {
 		clean();
-		skip(); /* needs a privilege */
+		test_skip("no pid namespace can be made; run it as root, in a container with CAP_SYS_ADMIN");
 	}
 	expect_eq(answer_of(&child), 0);
 	expect_eq(segment_reap(), 0);
@@ -276,7 +276,7 @@ TEST(who_is_stopped_inside_a_critical_section_keeps_nobody_out)
 	pid_t pid;
 
 	if (SEGMENT_MUTEX_TSAN)
-		skip();
+		test_skip("under TSan nobody is helped out of a mutex; another build shows it");
 	given();
 	expect_eq(segment_join(), 0);
 	pid = fork();

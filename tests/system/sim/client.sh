@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Third-party programs, unmodified, on the simulated driver: client.sh WHICH SOURCES LIBRARIES
 # WHICH: openacc, openmp (GCC's, where gcc-12-offload-nvptx is installed), ffmpeg (its CUDA filters
-# against its own CPU filters). Exit 77: the program is not there.
+# against its own CPU filters). Exit 77: the program is not there (tools/needs).
 set -eu
 which=$1 sources=$2 libraries=$3
 work=$(mktemp -d "${TMPDIR:-/tmp}/mete-client-XXXXXX")
@@ -10,14 +10,15 @@ trap 'rm -rf "$work"' EXIT
 export METE_SIM_DIR="$work/node" METE_SIM_CONTEXT_COST=0 METE_SIM_PATTERN=on
 mkdir "$work/node"
 
-absent() {
-	echo "skipped: $1" >&2
-	exit 77
+require() { # NEED
+	why=$("$(dirname "$0")/../../../tools/needs" "$1") || {
+		echo "skipped: $why"
+		exit 77
+	}
 }
 
 offload() { # FLAG
-	command -v gcc-12 >/dev/null || absent "gcc-12 is not installed"
-	[ -e "$(gcc-12 -print-file-name=accel/nvptx-none/mkoffload)" ] || absent "gcc-12-offload-nvptx is not installed"
+	require offload
 	gcc-12 -O1 "$1" -foffload=nvptx-none -foffload-options=-lm "$sources/$which.c" -o "$work/program" -lm \
 		2>"$work/log" || { cat "$work/log" >&2; exit 1; }
 	LD_LIBRARY_PATH=$libraries ACC_DEVICE_TYPE=nvidia OMP_TARGET_OFFLOAD=mandatory "$work/program"
@@ -39,8 +40,7 @@ case $which in
 openacc) offload -fopenacc ;;
 openmp) offload -fopenmp ;;
 ffmpeg)
-	command -v ffmpeg >/dev/null || absent "ffmpeg is not installed"
-	ffmpeg -v quiet -filters | grep -q overlay_cuda || absent "this ffmpeg has no CUDA filters"
+	require ffmpeg
 	below="-f lavfi -i testsrc=size=320x240:rate=10:duration=2"
 	above="-f lavfi -i color=red:size=64x64:rate=10:duration=2"
 	device="-init_hw_device cuda=cu:0 -filter_hw_device cu"
