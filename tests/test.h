@@ -52,7 +52,7 @@
 				  got_ ? got_ : "(null)", wanted_);                                \
 	} while (0)
 
-void test_begin(const char *name); /* for TEST alone */
+void test_begin(const char *name);	   /* for TEST alone */
 void test_skip(const char *why) noreturn_; /* "REASON; REMEDY" */
 void test_fail(const char *file, int line, const char *format, ...) printf_like(3, 4) noreturn_;
 

@@ -113,7 +113,8 @@ TEST(a_process_of_another_pid_namespace_is_known_by_its_pid_here_and_reaped)
 	child = start_with(takes_three_as_pid_one, CLONE_NEWPID);
 	if (child.pid < 0) {
 		clean();
-		test_skip("no pid namespace can be made; run it as root, in a container with CAP_SYS_ADMIN");
+		test_skip("no pid namespace can be made; run it as root, in a container with "
+			  "CAP_SYS_ADMIN");
 	}
 	expect_eq(answer_of(&child), 0);
 	expect_eq(segment_reap(), 0);
