@@ -9,12 +9,13 @@ const struct turns_tuning turns_usual = {
 	.turn_ns = 8 * MS,
 	.shortest_ns = 1 * MS,
 	.grace_ns = 300000,
-	.drain_ns = 250 * MS,
-	.patience_ns = 8000 * MS,
+	.drain_ns = 50 * MS,
+	.step_ns = 1 * MS,
+	.beside_ns = 200 * MS,
 	.hang_ns = 1000 * MS,
 	.escalate_ns = 2000 * MS,
 	.starve_ns = 30000 * MS,
-	.debt_ns = 1000 * MS,
+	.debt_ns = 5000 * MS,
 	.lead_ns = 100 * MS,
 	.burst_ns = 5 * MS,
 };
@@ -51,8 +52,7 @@ void turns_device_init(struct turns *turns, struct turns_device *device, uint32_
 void turns_tenant_init(struct turns *turns, struct turns_tenant *tenant,
 		       const struct turns_share *share)
 {
-	*tenant = (struct turns_tenant){
-		.share = *share, .turns = turns, .deadline_ns = turns->tuning.drain_ns};
+	*tenant = (struct turns_tenant){.share = *share, .turns = turns};
 	list_init(&tenant->seats);
 }
 
@@ -173,6 +173,7 @@ void turns_leave(struct turns_seat *s, uint64_t now_ns)
 	struct turns_tenant *t = s->tenant;
 
 	turns_settle(s, now_ns);
+	turns_seat_pay(s, now_ns);
 	leave_behind(s, now_ns);
 	settle_equal(d, now_ns);
 	turns_tenant_detach(s);
@@ -348,6 +349,7 @@ static int take_action(struct turns_seat *s, struct turns_action *ret)
 	if (open || s->gate == TURNS_CLOSED)
 		s->todo &= ~(unsigned)TODO_LATE;
 	if (take_verb(s, TODO_COUPLED, TURNS_COUPLED, ret) ||
+	    take_verb(s, TODO_BESIDE, TURNS_BESIDE, ret) ||
 	    take_verb(s, TODO_UNCOUPLED, TURNS_UNCOUPLED, ret) ||
 	    take_verb(s, TODO_REPORT, TURNS_REPORT, ret))
 		return 1;

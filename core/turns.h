@@ -24,8 +24,8 @@
  * Laws, tested by tests/unit/test_turns_always.c:
  *  1. on a governed device no gate is opened before all others are closed and drained. There are
  *     two exceptions: a gate that cannot drain while a thread waits at it is opened again; and
- *     gates may be opened while one that was reported as hung, or that had not drained when turns
- *     began, stays closed;
+ *     gates may be opened while one whose drain was given up (laws 7 and 8), or that had not
+ *     drained when turns began, stays closed;
  *  2. therefore the granted times (from the opening to the drain, or to the report) never add up to
  *     more than the wall clock;
  *  3. while a seat that may run stands in line, its device is not idle: a gate is open or draining
@@ -36,16 +36,20 @@
  *  6. a seat that wants to run, is below its cap and owes nothing runs within the longer of one
  *     longest turn of each tenant and the time in which its share is worth `shortest_ns`, plus the
  *     drains. Any seat is next after `starve_ns`;
- *  7. the gate of a coupled tenant is closed while the tenant is idle, or after it has run for
- *     eight drain deadlines longer than its turn (decisions/0071): then either it drains, or it is
- *     opened again after the ninth. While one of its threads waits at a gate, the tenant is neither
- *     reported nor suspended nor killed;
+ *  7. a tenant whose gates do not drain while one of its threads waits at one is coupled: it is let
+ *     in again for a short time, which doubles each time, and closed again. If it has not drained
+ *     `beside_ns` after the end of its turn, the drain is given up: others run beside what it has
+ *     on the device, its gates stay closed, and it stands in line like everyone. All of its
+ *     openings and drains are charged. It is neither reported nor suspended nor killed;
  *  8. only a tenant whose closed gate did not drain within `hang_ns`, and that has no thread at any
  *     gate, is escalated: it is reported once and then suspended or killed, as its share says. From
- *     the report on, others run;
+ *     the report on, others run. If a thread comes to a gate later, the tenant is coupled after
+ *all;
  *  9. claims are made in the devices' order, so there are no circular waits;
  * 10. on an open device nothing is gated and no timer runs;
- * 11. no gate of a barred tenant is opened, except one that cannot drain (law 7).
+ * 11. no gate of a barred tenant is opened, except one that cannot drain (law 7);
+ * 12. half of the time for which a tenant's work went on beside others' turns is charged once it
+ *has drained by itself: the hardware gave it every other slice.
  *
  * An event costs O(log n) for n tenants on its device. Joining, leaving and a changed share may go
  * through the device's tenants once.
@@ -78,11 +82,12 @@ struct turns_tuning {
 	uint64_t turn_ns;     /* the longest turn of a resident tenant, without its drain */
 	uint64_t shortest_ns; /* only a higher class cuts a turn shorter than this; a small weight
 				 does not make turns shorter */
-	uint64_t grace_ns; /* a tenant that usually is idle for at most this long is waited for */
-	uint64_t drain_ns; /* a gate that takes this long to drain is examined: is it coupled? */
-	uint64_t patience_ns; /* the maximum of the above for tenants that were found to need longer
-			       */
-	uint64_t hang_ns;     /* how long a tenant that is not coupled may take to drain */
+	uint64_t grace_ns;  /* a tenant that usually is idle for at most this long is waited for */
+	uint64_t drain_ns;  /* a gate that takes this long to drain, and twice as long as usual, is
+			       examined: is it coupled? */
+	uint64_t step_ns;   /* for this long a coupled tenant is let in first to be able to drain */
+	uint64_t beside_ns; /* how long a coupled tenant may take to drain */
+	uint64_t hang_ns;   /* how long a tenant that is not coupled may take to drain */
 	uint64_t escalate_ns; /* from the report to the next step */
 	uint64_t starve_ns;   /* no seat waits longer, except for its own cap */
 	uint64_t debt_ns;     /* the most of an over-run that is carried over a rest */
@@ -90,8 +95,8 @@ struct turns_tuning {
 	uint64_t burst_ns;    /* how much of its cap a seat may save up */
 };
 
-/* 8 ms, 1 ms, 300 us, 250 ms, 8 s, 1 s, 2 s, 30 s, 1 s, 100 ms, 5 ms. A tenant that does not
- * drain, by mistake or on purpose, delays its neighbours by `hang_ns`. */
+/* 8 ms, 1 ms, 300 us, 50 ms, 1 ms, 200 ms, 1 s, 2 s, 30 s, 5 s, 100 ms, 5 ms. A tenant that does
+ * not drain, by mistake or on purpose, delays its neighbours by `beside_ns` or `hang_ns`. */
 extern const struct turns_tuning turns_usual;
 
 enum turns_verb {
@@ -100,7 +105,8 @@ enum turns_verb {
 	TURNS_LATE,	 /* it has not drained yet: call turns_late() */
 	TURNS_COUPLED,	 /* for people: its work waits for its own thread, which waited at the gate,
 			    see law 7 */
-	TURNS_UNCOUPLED, /* for people: it was closed after all */
+	TURNS_BESIDE,	 /* for people: likewise, and its drain was given up */
+	TURNS_UNCOUPLED, /* for people: its last closes drained by themselves */
 	TURNS_REPORT,	 /* for people: the seat's work does not end */
 	TURNS_SUSPEND,	 /* the seat's tenant */
 	TURNS_KILL,	 /* the seat's tenant */
@@ -118,6 +124,14 @@ enum turns_gate {
 	TURNS_OPENED,
 	TURNS_CLOSING,
 	TURNS_OWING, /* closed, and the drain is no longer waited for */
+};
+
+/* How the tenant's gates close. */
+enum turns_bond {
+	TURNS_FREE,    /* they drain */
+	TURNS_STEPPED, /* coupled: they drain if its threads are let in for a moment */
+	TURNS_STAYED,  /* coupled, and the last drain was given up */
+	TURNS_HUNG,    /* the last drain was given up, and no thread waits at a gate */
 };
 
 enum turns_state {
@@ -168,7 +182,8 @@ struct turns_tenant {
 	/* For reading. */
 	struct turns_share share;
 	enum turns_state state;
-	bool wants, coupled, hung;
+	enum turns_bond bond;
+	bool wants;
 
 	struct turns *turns;
 	struct list seats; /* in the devices' order */
@@ -177,16 +192,19 @@ struct turns_tenant {
 	bool idle;	 /* it said so of all its governed seats */
 	bool paused;	 /* idle, and no tenant waits: nothing is charged */
 	bool forced;	 /* the tenant that has claimed its device is ready */
-	bool attempt;	 /* it is coupled, and is being closed all the same */
+	bool stepping;	 /* it is let in for a moment, in order to drain */
+	bool laden;	 /* its turn began while a drain was given up */
+	bool lasts;	 /* the last drain that was given up ended by itself */
 	bool escalated;
+	uint32_t steps;		  /* of this close */
+	uint32_t smooth;	  /* closes in a row that needed none */
 	uint64_t turn_ns, end_ns; /* when the turn, or its last extension, began; and is over */
 	uint64_t idle_ns;	  /* since when; 0: it has not been seen idle yet */
-	uint64_t ending_ns,
-		retry_ns;     /* of a coupled tenant: when its gate is closed nevertheless */
-	uint64_t deadline_ns; /* to drain */
-	uint64_t overrun_ns;  /* so long it usually drains */
-	uint64_t gap_ns;      /* between idle and wanting again, where that is short, ... */
-	uint32_t gap_milli;   /* ... and how often it is */
+	uint64_t ending_ns;
+	uint64_t hung_ns;    /* when it was reported */
+	uint64_t overrun_ns; /* so long it usually drains */
+	uint64_t gap_ns;     /* between idle and wanting again, where that is short, ... */
+	uint32_t gap_milli;  /* ... and how often it is */
 	struct turns_node timer;
 };
 
@@ -203,11 +221,13 @@ struct turns_seat {
 
 	bool barred; /* see turns_bar() */
 	bool asks, idle, stray, active, rested, lined, soon, uneven, entitling;
-	bool told_open, clear; /* clear: it has drained and was not told to open since then */
+	bool told_open; /* for reading: what the last TURNS_OPEN or TURNS_CLOSE said */
+	bool clear;	/* it has drained and was not told to open since then */
 	unsigned todo;
 	struct list of_tenant, of_device, todo_link;
 	struct turns_seat *skipped;
 	uint64_t settled_ns, wanted_ns, closing_ns, entitled_at_ns, entitled_clock;
+	uint64_t owing_ns;	  /* since when its drain is not waited for */
 	uint64_t virtual_ns;	  /* by weight: what it was charged */
 	int64_t allowance, floor; /* thousandths of ns: of the cap, of the guarantee */
 	uint64_t allowance_at_ns, floor_at_ns;

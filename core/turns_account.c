@@ -10,6 +10,7 @@
 enum {
 	FLOOR_TURNS = 25, /* the most of a guarantee that is owed, or was used in advance */
 	CAPPED_TURNS = 8,
+	BESIDE_PART = 2, /* of the device, that work has beside another tenant's */
 };
 
 static const uint64_t longest_span =
@@ -193,9 +194,9 @@ uint64_t turns_seat_due(struct turns_seat *s, uint64_t now_ns)
 
 /* ---- what is charged ------------------------------------------------------------------------- */
 
-static void charge(struct turns_seat *s, uint64_t from_ns, uint64_t to_ns)
+static void charge(struct turns_seat *s, uint64_t ns, uint64_t from_ns, uint64_t to_ns)
 {
-	uint64_t ns = to_ns - from_ns, virtual_ns = turns_seat_virtual(s, ns);
+	uint64_t virtual_ns = turns_seat_virtual(s, ns);
 
 	s->charged_ns += ns;
 	turns_rate_add(&s->charged, from_ns, to_ns, ns);
@@ -210,9 +211,16 @@ static void charge(struct turns_seat *s, uint64_t from_ns, uint64_t to_ns)
 
 static bool is_charged(const struct turns_seat *s)
 {
-	if (is_free(s) || s->gate == TURNS_CLOSED)
+	if (is_free(s) || s->gate == TURNS_CLOSED || s->gate == TURNS_OWING)
 		return false;
 	return s->gate != TURNS_OPENED || !s->tenant->paused;
+}
+
+void turns_seat_pay(struct turns_seat *s, uint64_t now_ns)
+{
+	if (s->gate == TURNS_OWING && !is_free(s) && now_ns > s->owing_ns)
+		charge(s, (now_ns - s->owing_ns) / BESIDE_PART, s->owing_ns, now_ns);
+	s->owing_ns = now_ns;
 }
 
 void turns_seat_entitle(struct turns_seat *s, bool from_now_on, uint64_t now_ns)
@@ -236,7 +244,7 @@ void turns_seat_entitle(struct turns_seat *s, bool from_now_on, uint64_t now_ns)
 void turns_settle(struct turns_seat *s, uint64_t now_ns)
 {
 	if (now_ns > s->settled_ns && is_charged(s))
-		charge(s, s->settled_ns, now_ns);
+		charge(s, now_ns - s->settled_ns, s->settled_ns, now_ns);
 	if (now_ns > s->settled_ns)
 		s->settled_ns = now_ns;
 	if (s->entitling && now_ns - s->entitled_at_ns >= TURNS_RATE_SLOT_NS)

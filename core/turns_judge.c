@@ -8,7 +8,7 @@
 enum {
 	GRACE_USUAL =
 		500, /* thousandths of the pauses that must be short for a pause to be waited for */
-	COUPLED_PAUSE = 8, /* deadlines between two attempts to close a coupled tenant's gate */
+	STEPS_DOUBLED = 6, /* each of these steps is twice as long as the one before */
 };
 
 static bool is_contested(const struct turns_tenant *t)
@@ -50,7 +50,6 @@ void turns_tenant_begin(struct turns_tenant *t, uint64_t now_ns)
 {
 	t->state = TURNS_RUNNING;
 	t->turn_ns = now_ns;
-	t->retry_ns = 0;
 	t->end_ns = is_contested(t) ? now_ns + planned(t) : UINT64_MAX;
 	turns_tenant_judge(t, now_ns);
 }
@@ -127,7 +126,7 @@ static void resume_turn(struct turns_tenant *t, uint64_t now_ns)
 
 static uint64_t grace(const struct turns_tenant *t)
 {
-	if (t->coupled || t->gap_milli < GRACE_USUAL)
+	if (t->bond != TURNS_FREE || t->gap_milli < GRACE_USUAL)
 		return 0;
 	return least(2 * t->gap_ns, t->turns->tuning.grace_ns);
 }
@@ -168,6 +167,32 @@ static bool ends_idle(struct turns_tenant *t, uint64_t now_ns, uint64_t *ret_at)
 	return false;
 }
 
+void turns_tenant_step(struct turns_tenant *t, uint64_t now_ns)
+{
+	uint64_t doubled = t->steps < STEPS_DOUBLED ? t->steps : STEPS_DOUBLED;
+
+	t->state = TURNS_RUNNING;
+	t->stepping = true;
+	t->steps++;
+	t->turn_ns = now_ns;
+	t->end_ns = now_ns + (t->turns->tuning.step_ns << doubled);
+	turns_tenant_judge(t, now_ns);
+}
+
+/* It was let in to be able to drain. Without rivals this is a turn like any other. */
+static void judge_step(struct turns_tenant *t, uint64_t now_ns)
+{
+	turns_tenant_settle(t, now_ns);
+	if (!t->barred && !is_contested(t) && exhausted(t, now_ns) > now_ns) {
+		t->stepping = false;
+		turns_tenant_begin(t, now_ns);
+	} else if (t->idle || now_ns >= t->end_ns) {
+		turns_tenant_end_turn(t, now_ns);
+	} else {
+		turns_timer_set(&t->turns->timers, &t->timer, t->end_ns);
+	}
+}
+
 void turns_tenant_judge(struct turns_tenant *t, uint64_t now_ns)
 {
 	bool contested = is_contested(t), over = false;
@@ -175,6 +200,10 @@ void turns_tenant_judge(struct turns_tenant *t, uint64_t now_ns)
 
 	if (t->state != TURNS_RUNNING)
 		return;
+	if (t->stepping) {
+		judge_step(t, now_ns);
+		return;
+	}
 	if (contested)
 		resume_turn(t, now_ns);
 	turns_tenant_settle(t, now_ns);
@@ -193,12 +222,10 @@ void turns_tenant_judge(struct turns_tenant *t, uint64_t now_ns)
 		at = least(at, extend(t, &over, now_ns));
 	else
 		t->end_ns = UINT64_MAX;
-	if (over && t->coupled && !t->retry_ns)
-		t->retry_ns = now_ns + COUPLED_PAUSE * t->deadline_ns;
-	if (over && (!t->coupled || now_ns >= t->retry_ns))
+	if (over)
 		turns_tenant_end_turn(t, now_ns);
 	else
-		turns_timer_set(&t->turns->timers, &t->timer, over ? t->retry_ns : at);
+		turns_timer_set(&t->turns->timers, &t->timer, at);
 }
 
 /* A tenant has joined the line. It does not cut the holder's turn short if it has had its own
@@ -214,7 +241,7 @@ void turns_arrive(struct turns_seat *s, uint64_t now_ns)
 		return;
 	}
 	t = holder->tenant;
-	if (t->state != TURNS_RUNNING)
+	if (t->state != TURNS_RUNNING || t->stepping)
 		return;
 	resume_turn(t, now_ns);
 	turns_tenant_settle(t, now_ns);
@@ -257,8 +284,8 @@ void turns_wants(struct turns_seat *s, uint64_t now_ns)
 		t->idle = false;
 		resume_turn(t, now_ns);
 		turns_tenant_judge(t, now_ns);
-	} else if (t->hung && s->gate != TURNS_OPENED) {
-		turns_tenant_recover(s);
+	} else if (t->bond == TURNS_HUNG && s->gate == TURNS_OWING) {
+		turns_tenant_look(s);
 	}
 	turns_tenant_enter(t, now_ns);
 }

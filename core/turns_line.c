@@ -110,7 +110,7 @@ struct turns_seat *turns_line_best(struct turns_device *d, uint64_t now_ns)
 
 static bool may_fill_in(const struct turns_seat *s)
 {
-	return !s->tenant->coupled && turns_tenant_governed(s->tenant) == 1;
+	return s->tenant->bond == TURNS_FREE && turns_tenant_governed(s->tenant) == 1;
 }
 
 struct turns_seat *turns_line_best_single(struct turns_device *d, uint64_t now_ns)

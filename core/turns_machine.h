@@ -14,6 +14,7 @@ enum {
 	TODO_REPORT = 8,
 	TODO_SUSPEND = 16,
 	TODO_KILL = 32,
+	TODO_BESIDE = 64,
 };
 
 #define SEAT_OF_TENANT(link) list_entry(link, struct turns_seat, of_tenant)
@@ -54,6 +55,8 @@ uint64_t turns_seat_exhausted(struct turns_seat *s, uint64_t now_ns);
 void turns_seat_allow(struct turns_seat *s, uint64_t now_ns);
 /* Its guarantee accrues while it wants to run, and otherwise only up to zero. */
 void turns_seat_floor(struct turns_seat *s, bool wanted, uint64_t now_ns);
+/* Its work went on beside others' until now. */
+void turns_seat_pay(struct turns_seat *s, uint64_t now_ns);
 /* From when it is behind its guarantee. */
 uint64_t turns_seat_due(struct turns_seat *s, uint64_t now_ns);
 
@@ -96,6 +99,8 @@ void turns_tenant_settle(struct turns_tenant *t, uint64_t now_ns);
 /* Its gates are open. */
 void turns_tenant_begin(struct turns_tenant *t, uint64_t now_ns);
 void turns_tenant_judge(struct turns_tenant *t, uint64_t now_ns);
+/* Its gates are open for a moment, because it could not drain. */
+void turns_tenant_step(struct turns_tenant *t, uint64_t now_ns);
 /* A tenant has joined the line. */
 void turns_arrive(struct turns_seat *s, uint64_t now_ns);
 
@@ -105,8 +110,12 @@ void turns_arrive(struct turns_seat *s, uint64_t now_ns);
 bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns);
 /* A gate of it has not drained and is not waited for. */
 bool turns_tenant_owes(const struct turns_tenant *t);
-/* A thread waits at a gate of a tenant that was reported as hung. */
-void turns_tenant_recover(struct turns_seat *s);
+/* It is asked whether a thread waits at a gate of a tenant that was reported as hung. */
+void turns_tenant_look(struct turns_seat *s);
+/* What it waited for is over, or it runs again. */
+void turns_tenant_unhang(struct turns_tenant *t);
+/* All its gates have drained, or were given up. */
+void turns_tenant_learn(struct turns_tenant *t, uint64_t now_ns);
 
 /* ---- turns_device.c: open or governed -------------------------------------------------------- */
 

@@ -78,7 +78,7 @@ void turns_tenant_recap(struct turns_tenant *t, uint64_t now_ns)
 
 void turns_tenant_enter(struct turns_tenant *t, uint64_t now_ns)
 {
-	if (t->state != TURNS_AWAY || !t->wants || t->barred || (t->hung && !t->coupled) ||
+	if (t->state != TURNS_AWAY || !t->wants || t->barred || t->bond == TURNS_HUNG ||
 	    !turns_tenant_governed(t))
 		return;
 	list_for_each(link, &t->seats)
@@ -121,8 +121,10 @@ static void open_seat(struct turns_seat *s, uint64_t now_ns)
 	if (d->claimed == s)
 		d->claimed = NULL;
 	d->holder = s;
-	/* Its debt since the report is settled; charging continues. */
 	turns_settle(s, now_ns);
+	/* Work that waits for its own threads takes little of the device meanwhile. */
+	if (s->gate == TURNS_OWING && s->tenant->lasts)
+		turns_seat_pay(s, now_ns);
 	turns_timer_set(&d->turns->drains, &s->timer, UINT64_MAX);
 	if (s->stray) {
 		s->stray = false;
@@ -140,7 +142,9 @@ static void open_seat(struct turns_seat *s, uint64_t now_ns)
 
 static void start(struct turns_tenant *t, uint64_t now_ns)
 {
-	t->idle = t->paused = t->forced = t->attempt = t->hung = t->escalated = false;
+	t->idle = t->paused = t->forced = t->stepping = false;
+	t->laden = turns_tenant_owes(t);
+	turns_tenant_unhang(t);
 	list_for_each(link, &t->seats)
 	{
 		if (!is_free(SEAT_OF_TENANT(link)))
@@ -217,36 +221,23 @@ static void end_seat(struct turns_seat *s, uint64_t now_ns)
 
 void turns_tenant_end_turn(struct turns_tenant *t, uint64_t now_ns)
 {
-	t->attempt = t->coupled && !t->idle;
 	turns_tenant_settle(t, now_ns);
 	t->state = TURNS_ENDING;
 	t->wants = t->forced = false;
 	t->undrained = 0;
-	t->ending_ns = now_ns;
+	if (!t->stepping) {
+		t->ending_ns = now_ns;
+		t->steps = 0;
+	}
 	turns_timer_set(&t->turns->timers, &t->timer, UINT64_MAX);
 	list_for_each(link, &t->seats) end_seat(SEAT_OF_TENANT(link), now_ns);
 	if (!t->undrained)
 		turns_tenant_ended(t, now_ns);
 }
 
-static void learn_deadline(struct turns_tenant *t, uint64_t now_ns)
-{
-	uint64_t took = now_ns - t->ending_ns;
-
-	t->overrun_ns = t->overrun_ns ? (3 * t->overrun_ns + took) / 4 : took;
-	if (t->attempt) {
-		t->coupled = false;
-		if (!list_empty(&t->seats))
-			turns_seat_todo(SEAT_OF_TENANT(t->seats.next), TODO_UNCOUPLED);
-	} else if (took < t->deadline_ns / 4) {
-		t->deadline_ns = most(t->deadline_ns / 2, t->turns->tuning.drain_ns);
-	}
-	t->attempt = false;
-}
-
 void turns_tenant_ended(struct turns_tenant *t, uint64_t now_ns)
 {
-	learn_deadline(t, now_ns);
+	turns_tenant_learn(t, now_ns);
 	t->state = TURNS_AWAY;
 	list_for_each(link, &t->seats)
 	{
@@ -311,13 +302,14 @@ void turns_tenant_fix(struct turns_tenant *t, uint64_t now_ns)
 {
 	if (!turns_tenant_governed(t)) {
 		t->state = TURNS_AWAY;
-		t->wants = t->idle = t->paused = t->forced = t->hung = t->attempt = false;
+		t->wants = t->idle = t->paused = t->forced = t->stepping = false;
+		turns_tenant_unhang(t);
 		turns_timer_set(&t->turns->timers, &t->timer, UINT64_MAX);
 		return;
 	}
 	/* What it owed was on the device that it has left, or that is open now. */
-	if (t->hung && !turns_tenant_owes(t)) {
-		t->hung = t->escalated = false;
+	if (t->bond == TURNS_HUNG && !turns_tenant_owes(t)) {
+		turns_tenant_unhang(t);
 		turns_tenant_enter(t, now_ns);
 	}
 	if (t->state == TURNS_LINED && !is_lined(t)) {

@@ -23,7 +23,8 @@ enum {
 	PERIOD_LAST = 1 << 16,
 	PERIOD_MANY = 16, /* of calls of which we cannot tell the device */
 	PERIOD_SUSPENDED = 1024,
-	PATIENCE_MS = 100, /* of one wait, or four times what the last one took ... */
+	PATIENCE_MS = 100,	 /* of one wait, or four times what the last one took ... */
+	PATIENCE_COUPLED_MS = 2, /* where the daemon has found that work waits for threads */
 	PATIENCE_LAST_MS = 2000,
 	IN_VAIN = 4,	     /* after so many there is no bound ... */
 	SUSPENDED_MS = 1000, /* for so long, */
@@ -225,10 +226,20 @@ static void measure(struct marks *m, int device)
 	atomic_store(&flight.period[device], (uint32_t)(best ? best : 1));
 }
 
-static uint64_t patience_ns(const struct marks *m)
+static bool is_coupled(int device)
+{
+	uint32_t w = atomic_load(&state.device[device].wire_index);
+
+	return __atomic_load_n(&guest_tenant_page.turns[w].contended, __ATOMIC_RELAXED) &
+	       WIRE_COUPLED;
+}
+
+static uint64_t patience_ns(const struct marks *m, int device)
 {
 	uint64_t patience = m->apart_ns * 4;
 
+	if (is_coupled(device))
+		return PATIENCE_COUPLED_MS * ms;
 	if (patience < PATIENCE_MS * ms)
 		patience = PATIENCE_MS * ms;
 	return patience < PATIENCE_LAST_MS * ms ? patience : PATIENCE_LAST_MS * ms;
@@ -349,7 +360,7 @@ static enum sample take_sample(struct marks *m, struct presence_slot *slot, int 
 		slot->waits_for_stream = marks;
 		/* For this mark: of the threads that waited for the one before another one went.
 		 * For a stream it is the thread alone that waits, whoever else goes on. */
-		if (waited_ns(slot, marks ? 0 : m->left_ns) < patience_ns(m))
+		if (waited_ns(slot, marks ? 0 : m->left_ns) < patience_ns(m, device))
 			return WAITS;
 		give_up(marks ? &slot->vain : &m->vain, now_ns());
 		return GOES_ON;

@@ -154,8 +154,9 @@ static uint32_t wait_at_gate(int device)
 {
 	uint32_t answer = 0;
 
-	turns_stir(device);
+	/* Whoever hears that we want to run must see that we wait. */
 	count_waiting(device, 1);
+	turns_stir(device);
 	if (!spin(device))
 		while (!gate_open(device)) {
 			if (atomic_load(&state.lost) &&

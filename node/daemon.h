@@ -164,11 +164,9 @@ struct tenant_device {
 	uint64_t held_until;	/* namely this one */
 	struct gate_wait waiting;
 	uint64_t closing_ns; /* since when the gate is closing, if it is */
-	bool coupled;	     /* it could not be closed, and has not been closed since */
+	bool coupled;	     /* the test verb could not close it, and it was not closed since */
 	bool shut;	     /* by the test verb */
-	bool barred;	     /* closed, because it is not its turn */
-	bool draining;	     /* ... which core/turns waits for */
-	bool loose;	     /* open nevertheless, because it could not be closed */
+	bool said_beside;    /* in the log */
 	bool seated;	     /* it takes part in turns: it has guests */
 	struct turns_seat seat;
 	struct residency_member member; /* where it is `joined` */

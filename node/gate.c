@@ -175,7 +175,9 @@ void gate_close(struct daemon *d)
  * closed: memory that is being copied in would overwrite what the program writes. */
 static bool may_open(const struct tenant_device *at)
 {
-	return !at->shut && (!at->barred || at->loose) && !at->tenant->suspended &&
+	bool has_turn = !at->seated || at->seat.told_open;
+
+	return has_turn && !at->shut && !at->tenant->suspended &&
 	       !(at->joined && at->member.out_bytes);
 }
 

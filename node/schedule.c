@@ -59,7 +59,7 @@ static bool is_busy(const struct tenant_device *at)
 }
 
 /* May the tenant's work be waiting for one of its own threads, or for us? Then the tenant is not to
- * blame. Guests may claim anything: see look_at_late(). */
+ * blame. Guests may claim anything: a false claim costs their own tenant its share. */
 static bool stands(const struct tenant_device *at)
 {
 	uint32_t device = index_of(at);
@@ -122,6 +122,13 @@ static uint64_t flight_ns(const struct turns_seat *seat, bool contended)
 	return (contended ? FLIGHT_CONTENDED_MS : FLIGHT_MS) * ms / processes;
 }
 
+static uint32_t contended_bits(const struct tenant_device *at)
+{
+	if (!at->seat.device->waiting)
+		return 0;
+	return WIRE_CONTENDED | (schedule_is_coupled(at) ? (uint32_t)WIRE_COUPLED : 0);
+}
+
 /* Shows the seat's guests how they take part. `tell`: also sends PACE, as no GATE follows that
  * would tell them. */
 static void pace(struct tenant_device *at, bool tell)
@@ -136,7 +143,7 @@ static void pace(struct tenant_device *at, bool tell)
 	}
 	if (at->seated && seat->device->governed) {
 		now.say = 1;
-		now.contended = seat->device->waiting > 0;
+		now.contended = contended_bits(at);
 		now.flight_ns = flight_ns(seat, now.contended);
 		now.grace_ns = (now.contended ? GRACE_CONTENDED_US : GRACE_US) * us;
 	}
@@ -204,49 +211,12 @@ static void escalate(struct tenant_device *at, enum turns_verb verb)
 		tenant_gate_apply(at->tenant, i);
 }
 
-static void let_loose(struct tenant_device *at)
+/* Once, for a tenant that is so again and again. */
+static void say_beside(struct tenant_device *at)
 {
-	at->loose = at->coupled = true;
-	log_of(at, "tenant.beside");
-	apply(at);
-}
-
-/* A tenant that was reported as hung does not stand in line again until it has drained, whatever
- * its guests say. */
-static void want(struct tenant_device *at, uint64_t now)
-{
-	if (!at->tenant->turns.hung)
-		turns_wants(&at->seat, now);
-	else if (at->draining && !at->loose && stands(at))
-		let_loose(at);
-}
-
-/*
- * A gate that cannot drain because a thread stands at it is opened again. If it cannot drain twice
- * in a row, nobody waits for it any longer, even if a guest claims that a thread stands there:
- * otherwise the others would never run. It is then open beside theirs, and the hardware slices,
- * until all the tenant's work is complete.
- */
-static void look_at_late(struct tenant_device *at, uint64_t now)
-{
-	turns_late(&at->seat, stands(at) && !at->coupled, now);
-}
-
-static void report(struct tenant_device *at)
-{
-	if (stands(at))
-		let_loose(at);
-	else
-		log_of(at, "tenant.hangs");
-}
-
-/* None of its work is under way now: the tenant takes turns again. */
-static void rein_in(struct tenant_device *at)
-{
-	if (!at->loose)
-		return;
-	at->loose = at->coupled = false;
-	apply(at);
+	if (!at->said_beside)
+		log_of(at, "tenant.beside");
+	at->said_beside = true;
 }
 
 static void act(const struct turns_action *action, uint64_t now)
@@ -255,7 +225,6 @@ static void act(const struct turns_action *action, uint64_t now)
 
 	switch (action->verb) {
 	case TURNS_OPEN:
-		at->barred = at->draining = at->loose = false;
 		pace(at, false);
 		apply(at);
 		/* Its guests may have sent IDLE while the gate was closed, and do not repeat it. */
@@ -264,26 +233,26 @@ static void act(const struct turns_action *action, uint64_t now)
 		move_wants(at, is_busy(at), now);
 		break;
 	case TURNS_CLOSE:
-		at->barred = at->draining = true;
 		apply(at);
 		break;
 	case TURNS_LATE:
-		look_at_late(at, now);
+		turns_late(&at->seat, stands(at), now);
 		break;
 	case TURNS_COUPLED:
-		at->coupled = true;
 		log_of(at, "tenant.coupled");
 		break;
+	case TURNS_BESIDE:
+		say_beside(at);
+		break;
 	case TURNS_UNCOUPLED:
-		at->coupled = false;
+		at->said_beside = false;
 		break;
 	case TURNS_REPORT:
-		report(at);
+		log_of(at, "tenant.hangs");
 		break;
 	case TURNS_SUSPEND:
 	case TURNS_KILL:
-		if (!at->loose)
-			escalate(at, action->verb);
+		escalate(at, action->verb);
 		break;
 	}
 }
@@ -440,7 +409,7 @@ static void stand_up(struct tenant *t, uint64_t now)
 
 		if (!at->seated)
 			continue;
-		at->seated = at->draining = at->barred = at->coupled = at->loose = false;
+		at->seated = at->coupled = at->said_beside = false;
 		move_stand_up(at, now);
 		turns_leave(&at->seat, now);
 		pace(at, false);
@@ -459,7 +428,7 @@ void schedule_guests(struct tenant *t)
 	for (uint32_t i = 0; i < t->devices && t->guest_count; i++) {
 		turns_uneven(&t->device[i].seat, t->guest_count > 1, now);
 		if (is_busy(&t->device[i]))
-			want(&t->device[i], now);
+			turns_wants(&t->device[i].seat, now);
 		else
 			turns_idle(&t->device[i].seat, now);
 		move_wants(&t->device[i], is_busy(&t->device[i]), now);
@@ -483,7 +452,7 @@ void schedule_wants(struct guest *g, uint32_t device)
 	g->device[device].idle = false;
 	if (!t->device[device].seated)
 		return;
-	want(&t->device[device], now);
+	turns_wants(&t->device[device].seat, now);
 	move_wants(&t->device[device], true, now);
 	pump(t->daemon, now);
 	/* A thread sent this while the gate was open. Its agent sleeps until a message arrives. */
@@ -503,7 +472,6 @@ void schedule_idle(struct guest *g, uint32_t device)
 	g->device[device].idle = true;
 	if (is_busy(&t->device[device]))
 		return;
-	rein_in(&t->device[device]);
 	turns_idle(&t->device[device].seat, now);
 	move_wants(&t->device[device], false, now);
 	pump(t->daemon, now);
@@ -514,12 +482,18 @@ void schedule_drained(struct tenant_device *at)
 	struct daemon *d = at->tenant->daemon;
 	uint64_t now = schedule_now(d);
 
-	if (!at->draining)
+	if (!at->seated)
 		return;
-	at->draining = false;
 	turns_drained(&at->seat, is_busy(at), now);
 	move_wants(at, is_busy(at), now);
 	pump(d, now);
+}
+
+bool schedule_is_coupled(const struct tenant_device *at)
+{
+	enum turns_bond bond = at->tenant->turns.bond;
+
+	return at->seated && (bond == TURNS_STEPPED || bond == TURNS_STAYED);
 }
 
 static enum wire_turn turn_of(const struct tenant_device *at)
@@ -530,7 +504,7 @@ static enum wire_turn turn_of(const struct tenant_device *at)
 		return WIRE_TURN_SUSPENDED;
 	if (!at->seated || !seat->device->governed)
 		return WIRE_TURN_NONE;
-	if (at->tenant->turns.hung)
+	if (at->tenant->turns.bond == TURNS_HUNG)
 		return WIRE_TURN_HANGS;
 	switch (at->tenant->turns.state) {
 	case TURNS_AWAY:

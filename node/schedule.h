@@ -7,7 +7,7 @@
 /* gate.c */
 must_check int gate_open(struct daemon *d);
 void gate_close(struct daemon *d);
-/* Opens or closes the gate according to `barred`, `shut`, `suspended` and what is out. */
+/* Opens or closes the gate according to turns, `shut`, `suspended` and what is out. */
 void tenant_gate_apply(struct tenant *t, uint32_t device);
 /* Memory that was out has returned: opens the gate if that kept it closed. */
 void tenant_gate_open_late(struct tenant *t, uint32_t device);
@@ -40,6 +40,8 @@ uint64_t schedule_now(const struct daemon *d);
  * memory as they were told. */
 void schedule_listen(struct tenant_device *at, uint64_t now);
 void schedule_stuck(struct tenant_device *at);
+/* Its work waits for its own threads at the gate. */
+bool schedule_is_coupled(const struct tenant_device *at);
 /* What `mete ps` shows of its time. */
 void schedule_row(struct tenant_device *at, struct wire_tenant_row *ret_row);
 /* Every guest has acknowledged that the gate is closed. */

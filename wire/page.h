@@ -51,11 +51,18 @@ struct wire_tenant_device {
 	uint32_t lent_mib; /* other tenants' unused credit, which is recalled when it is needed */
 };
 
+/* `contended`: bits. */
+enum wire_contended {
+	WIRE_CONTENDED = 1 << 0, /* another tenant waits for the device: large copies are split */
+	WIRE_COUPLED = 1 << 1,	 /* ... and work in flight may wait for the threads that submit it:
+				  * no thread waits for long until less is in flight */
+};
+
 /* How guests take part in turns. All zero: they do not take part and keep no state for it.
  * Guests read this on GATE and PACE of the device, and when the connection comes up. */
 struct wire_tenant_turns {
 	uint32_t say;	    /* 1: the guest sends WANTS and IDLE */
-	uint32_t contended; /* 1: another tenant waits for the device: large copies are split */
+	uint32_t contended; /* enum wire_contended */
 	uint64_t flight_ns; /* how much work may be in flight, by the guest's estimate; 0: any */
 	uint64_t grace_ns;  /* the guest is idle this long after the last completion */
 	uint64_t began; /* counts how often `say` became 1: an idle guest then reports it again */

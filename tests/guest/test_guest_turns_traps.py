@@ -14,12 +14,12 @@ ROUNDS = 30
 
 
 class Beside:
-    """The neighbour: examples/steady on every device."""
+    """The neighbours: examples/steady twice on every device."""
 
     def __init__(self, node, devices):
-        self.tenants = [node.admin.tenant(name=f"neighbour {i}", weight="200", device=str(i)) for i in range(devices)]
+        self.tenants = [node.admin.tenant(name=f"neighbour {i}", weight="200", device=str(i)) for i in range(devices) for _ in range(2)]
         self.programs = [subprocess.Popen([LOAD, "kernel_us=500", "ahead=4", "seconds=36000", "stdin=1"], text=True,
-                                          env=dict(node.guest_environment(tenant), CUDA_VISIBLE_DEVICES=str(i)),
+                                          env=dict(node.guest_environment(tenant), CUDA_VISIBLE_DEVICES=str(i // 2)),
                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                          for i, tenant in enumerate(self.tenants)]
 
@@ -50,7 +50,7 @@ def finishes(trap, devices=1, rounds=ROUNDS):
         beside.end()
         log = node.meted.log()
         assert "tenant.hangs" not in log and "tenant.killed" not in log, log[-2000:]
-        print(f"{trap}: coupled {log.count('tenant.coupled')} times")
+        print(f"{trap}: coupled {log.count('tenant.coupled')} times, beside {log.count('tenant.beside')} times")
 
 
 def test_a_kernel_that_polls_a_flag_of_a_thread_that_launches_ends():
@@ -59,6 +59,14 @@ def test_a_kernel_that_polls_a_flag_of_a_thread_that_launches_ends():
 
 def test_a_host_function_that_waits_for_a_launch_ends():
     finishes("host_function")
+
+
+def test_a_stream_that_waits_for_a_value_ends():
+    finishes("wait_value")
+
+
+def test_a_kernel_that_polls_a_flag_of_a_signal_handler_that_launches_ends():
+    finishes("signal")
 
 
 def test_a_host_function_that_needs_a_lock_which_is_held_across_launches_ends():

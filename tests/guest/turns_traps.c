@@ -10,6 +10,7 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,7 @@ static const char ptx[] = ".version 6.5\n.target sm_70\n.address_size 64\n"
 	X(cuStreamEndCapture)                                                                      \
 	X(cuGraphDestroy)                                                                          \
 	X(cuLaunchHostFunc)                                                                        \
+	X(cuStreamWaitValue32_v2)                                                                  \
 	X(cuLaunchKernel)
 
 enum { DEVICES = 2, STREAMS = 2 };
@@ -155,6 +157,47 @@ static void trap_flag(void)
 	pthread_join(thread, NULL);
 }
 
+/* A stream waits for a value that a thread writes after it has launched something. */
+static void trap_wait_value(void)
+{
+	pthread_t thread;
+
+	ok(g.cuStreamWaitValue32_v2(g.device[0].stream[0], g.address, g.round,
+				    CU_STREAM_WAIT_VALUE_GEQ));
+	launch(0, 0, g.device[0].spend, 100000);
+	pause_a_while();
+	in_thread(launch_then_write, &thread);
+	ok(g.cuCtxSynchronize());
+	pthread_join(thread, NULL);
+}
+
+/* A kernel waits for a word that the same thread's signal handler writes after its launch. */
+static void on_signal(int number)
+{
+	(void)number;
+	launch(0, 1, g.device[0].spend, 100000);
+	atomic_store(g.word, g.round);
+}
+
+static void *send_signal(void *target)
+{
+	pause_a_while();
+	pthread_kill(*(pthread_t *)target, SIGUSR1);
+	return NULL;
+}
+
+static void trap_signal(void)
+{
+	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+	pthread_t self = pthread_self(), thread;
+
+	sigaction(SIGUSR1, &action, NULL);
+	launch(0, 0, g.device[0].wait, g.round);
+	pthread_create(&thread, NULL, send_signal, &self);
+	ok(g.cuCtxSynchronize());
+	pthread_join(thread, NULL);
+}
+
 /* A host function waits until another thread's launch has returned. */
 static void *launch_and_say(void *nothing)
 {
@@ -251,8 +294,12 @@ static const struct trap {
 	void (*work)(void);
 	int devices;
 } traps[] = {
-	{"flag", trap_flag, 1},	      {"host_function", trap_host_function, 1},
-	{"lock", trap_lock, 1},	      {"devices", trap_devices, 2},
+	{"flag", trap_flag, 1},
+	{"host_function", trap_host_function, 1},
+	{"wait_value", trap_wait_value, 1},
+	{"signal", trap_signal, 1},
+	{"lock", trap_lock, 1},
+	{"devices", trap_devices, 2},
 	{"capture", trap_capture, 1},
 };
 

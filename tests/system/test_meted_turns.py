@@ -220,16 +220,30 @@ def test_who_says_for_ever_that_a_thread_stands_at_its_gate_runs_beside_the_othe
         opened = other.opened
         play([liar, other, third], lambda: "tenant.beside" in meted.log())
         play([liar, other, third], lambda: other.opened > opened + 10 and third.opened > 10)
-        assert liar.runs() and admin.tenant_row(made.tenant).coupled
+        # It is let in again and again, all of which it pays for.
+        opened = liar.opened
+        play([liar, other, third], lambda: liar.opened > opened + 10)
+        assert admin.tenant_row(made.tenant).coupled and meted.log().count("tenant.beside") == 1
         assert "tenant.killed" not in meted.log() and "tenant.hangs" not in meted.log()
-        # Its work has ended: it takes turns as they do.
+        # Its work ends from now on: it takes turns as they do.
         liar.waits(0)
-        liar.stubborn = False
-        liar.send("idle", device=0)
-        play([liar, other, third], lambda: not admin.tenant_row(made.tenant).coupled)
+        liar.drain()
         liar.send("wants", device=0)
+        play([liar, other, third], lambda: not admin.tenant_row(made.tenant).coupled)
         opened, more = liar.opened, other.opened
         play([liar, other, third], lambda: liar.opened > opened + 2 and other.opened > more + 2)
+
+
+def test_who_hangs_until_a_thread_comes_to_its_gate_is_let_in():
+    """It says nothing more: its thread was busy when the gate closed."""
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made, hangs, other = hanging(admin, "report")
+        play([hangs, other], lambda: "tenant.hangs" in meted.log())
+        hangs.waits(1)
+        opened = hangs.opened
+        play([hangs, other], lambda: hangs.opened > opened + 2)
+        assert admin.tenant_row(made.tenant).coupled and admin.tenant_row(made.tenant).turn != HANGS
 
 
 def test_turns_go_on_after_a_restart_in_the_middle_of_one():

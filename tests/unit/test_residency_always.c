@@ -130,7 +130,7 @@ static void obey_turns(const struct turns_action *a)
 	if (a->verb == TURNS_OPEN) {
 		/* Law 11 of core/turns.h: but for a gate that could not be closed. */
 		expect(g->member.place == RESIDENCY_IN ||
-		       (g->member.place == RESIDENCY_STOPPING && g->tenant.coupled));
+		       (g->member.place == RESIDENCY_STOPPING && g->tenant.bond != TURNS_FREE));
 		g->open = true;
 		g->draining = false;
 	} else if (a->verb == TURNS_CLOSE) {
