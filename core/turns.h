@@ -43,13 +43,12 @@
  *     openings and drains are charged. It is neither reported nor suspended nor killed;
  *  8. only a tenant whose closed gate did not drain within `hang_ns`, and that has no thread at any
  *     gate, is escalated: it is reported once and then suspended or killed, as its share says. From
- *     the report on, others run. If a thread comes to a gate later, the tenant is coupled after
- *all;
+ *     the report on, others run. If a thread comes to a gate later, the tenant is coupled;
  *  9. claims are made in the devices' order, so there are no circular waits;
  * 10. on an open device nothing is gated and no timer runs;
  * 11. no gate of a barred tenant is opened, except one that cannot drain (law 7);
  * 12. half of the time for which a tenant's work went on beside others' turns is charged once it
- *has drained by itself: the hardware gave it every other slice.
+ *     has drained by itself: the hardware gave it every other slice.
  *
  * An event costs O(log n) for n tenants on its device. Joining, leaving and a changed share may go
  * through the device's tenants once.

@@ -2,7 +2,7 @@
 /*
  * Closes a gate and handles the outcome: it drains; it cannot drain because its work waits for a
  * thread at the gate (then it is opened again for a moment, and given up in the end); or the work
- * does not end. See decisions/0094.
+ * does not end. See decisions/0095.
  */
 #include "core/turns_machine.h"
 
