@@ -58,8 +58,8 @@ TABLE = {
     "tests/drivers/": "guest_*",
     "tests/fuzz/": "suite:fuzz fuzz-corpus",
     "tests/shape/": "suite:shape",
-    "tests/kubernetes/": "kubernetes_cluster kubernetes_pods",
-    "tests/cluster/": "kubernetes_cluster",
+    "tests/kubernetes/": "kubernetes_pods",
+    "tests/cluster/": "kubernetes_pods",
     "tests/": "suite:unit",
 }
 
