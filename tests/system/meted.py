@@ -410,9 +410,12 @@ class Daemon:
         notify.bind("")  # the kernel picks an abstract name
         notify.settimeout(PATIENCE)
         environment = dict(self.environment, NOTIFY_SOCKET="@" + notify.getsockname()[1:].decode())
+        # A user's meted leaves if nobody comes within its grace. Where nobody was before, that says nothing but how long
+        # a busy machine may take until we come.
+        grace = () if os.path.exists(self.place + "/journal") else ("--grace", f"{PATIENCE}s")
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
-                [*self.wrap, sys.argv[1], self.role, "--dir", self.place, "--driver", sys.argv[2], *self.options],
+                [*self.wrap, sys.argv[1], self.role, "--dir", self.place, "--driver", sys.argv[2], *self.options, *grace],
                 env=environment, stderr=log, stdin=subprocess.DEVNULL)
         try:
             assert notify.recv(100) == b"READY=1"
