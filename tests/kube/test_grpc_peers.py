@@ -50,11 +50,11 @@ def fresh(folder, language, names):
 def build(language, folder):
     """The command that runs the peer."""
     if language == "go":
-        require_all("go")
         command = [os.path.join(folder, "peer")]
         if not fresh(folder, "go", ["go.mod", "go.sum", "main.go"]):
-            fetch("go-proxy", "grpc-go", lambda: registries.run(["go", "mod", "download"], 800, cwd=folder))
-            registries.run(["go", "build", "-o", "peer", "."], 800, cwd=folder)
+            require_all("go")
+            fetch("go-proxy", "grpc-go", lambda: registries.run(["go", "list", "-deps", "."], 800, cwd=folder))
+            subprocess.run(["go", "build", "-o", "peer", "."], check=True, env=registries.environment(), cwd=folder)
     elif language == "js":
         command = ["node", os.path.join(folder, "peer.js")]
         if not fresh(folder, "js", ["package.json", "package-lock.json", "peer.js"]):
