@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 . bench/under_mete.inc
 
 mib=$((1 << 20))
+moving() { swap=auto "$@"; }
 echo "figure: sync_added_instructions $(added sync 0 0 20000 120000) instructions"
 echo "figure: block_alloc_free_added_instructions $(added alloc $mib 0 2000 12000) instructions"
 echo "figure: messages_per_1000_pairs_20mib $(messages segments $((20 * mib)) 160 1760) messages"
@@ -22,6 +23,15 @@ echo "figure: messages_per_1000_pairs_beside_a_rival $beside messages"
 echo "figure: messages_per_1000_pairs $(messages alloc $((100 * mib)) 200 1200) messages"
 few=$(added alloc 4096 100 20000 120000)
 many=$(added alloc 4096 100000 20000 120000)
+# Where memory can move, which is the default of `mete run`: of segments as PyTorch has them, and larger.
+worst=-1000000
+for size in 2 20 100; do
+	pair=$(moving added alloc $((size * mib)) 4 500 2500)
+	after=$(moving added tables-alloc $((size * mib)) 4 500 2500)
+	echo "a pair of $size MiB that can move adds $pair instructions, and $after after export tables"
+	worst=$(printf '%s\n' "$worst" "$pair" "$after" | sort -g | tail -n 1)
+done
+echo "figure: movable_pair_added_instructions $worst instructions"
 # The second column: after the program has asked for the driver's private tables, as NVIDIA's runtime does.
 large=$(added alloc $((4 * mib)) 1000 5000 25000)
 tables_small=$(added tables-alloc 4096 100000 20000 120000)

@@ -200,6 +200,14 @@ void *ledger_changed(struct ledger *l)
 	return NULL;
 }
 
+/* Each time, because what it had in use at the last recall may be credit now. */
+static void note_over(struct ledger *l, struct ledger_account *a)
+{
+	a->over_round = ++l->round;
+	if (!list_linked(&a->over))
+		list_append(&a->device->over, &a->over);
+}
+
 void ledger_set_limit(struct ledger *l, struct ledger_account *account, uint64_t limit,
 		      uint64_t wait_ns)
 {
@@ -209,6 +217,8 @@ void ledger_set_limit(struct ledger *l, struct ledger_account *account, uint64_t
 	account->highest_limit = most(account->highest_limit, limit);
 	book(account);
 	note_change(account);
+	if (charged(&account->sum) > limit)
+		note_over(l, account);
 }
 
 void ledger_had_limit(struct ledger_account *account, uint64_t limit)
@@ -425,12 +435,8 @@ void ledger_residual(struct ledger *l, struct ledger_holder *holder, uint64_t by
 	l->event++;
 	if (!same)
 		move(holder, &now);
-	if (charged(&a->sum) <= a->limit)
-		return;
-	/* Each time, because what it had in use at the last recall may be credit now. */
-	a->over_round = ++l->round;
-	if (!list_linked(&a->over))
-		list_append(&a->device->over, &a->over);
+	if (charged(&a->sum) > a->limit)
+		note_over(l, a);
 }
 
 int ledger_evict(struct ledger *l, struct ledger_holder *holder, uint64_t bytes)

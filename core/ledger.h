@@ -39,8 +39,9 @@
  *     because residual depends on what guests claim to have allocated. A guest that claims to have
  *     allocated nothing makes the same memory count as residual and as credit; that harms its own
  *     account, not the neighbours;
- * 11. whenever a measurement shows that an account has more than it may, its unused credit is
- *     recalled: memory that bypassed a guest is not followed by memory that it was promised before;
+ * 11. whenever a measurement shows that an account has more than it may, or its limit is lowered to
+ *     less than it has, its unused credit is recalled: memory that bypassed a guest is not followed
+ *     by memory that it was promised before;
  * 12. an account may be within another: at each grant, both charges together are within the outer
  *     one's limit. Asks wait for room within the outer account as they do for room on the device,
  *     and delay only asks within that account. Within an outer account of several owners

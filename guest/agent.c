@@ -18,6 +18,7 @@
 #include "guest/futex.h"
 #include "guest/link.h"
 #include "guest/movable.h"
+#include "guest/movable_stock.h"
 #include "guest/presence.h"
 #include "guest/real.h"
 #include "guest/state.h"
@@ -139,6 +140,10 @@ static void answer_recall(uint32_t wire_device, struct recall *recall)
 	int r;
 
 	link_drop_unclaimed();
+	if (movable_stock_recalled(wire_device, recall->id, recall->bytes)) {
+		recall->id = 0;
+		return;
+	}
 	r = credit_recall(wire_device, recall->bytes, recall->id);
 	if (r != -EAGAIN && r != -ENOTCONN)
 		recall->id = 0;

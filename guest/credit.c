@@ -6,6 +6,7 @@
 
 #include "guest/amounts.h"
 #include "guest/clock.h"
+#include "guest/futex.h"
 #include "guest/link.h"
 #include "guest/moves.h"
 #include "guest/say.h"
@@ -43,6 +44,7 @@ void credit_publish(int device)
 	show(&d->contexts, &guest_own_page.device[w].contexts);
 	show(&d->adrift, &guest_own_page.adrift_bytes[w]);
 	show(&d->loose, &guest_own_page.loose_bytes[w]);
+	show(&d->stocked, &guest_own_page.stocked_bytes[w]);
 	show(&d->oversize, &guest_own_page.oversize_bytes[w]);
 	moves_raise(&guest_own_page.others[w], atomic_load(&d->others) + 1);
 }
@@ -233,6 +235,45 @@ void credit_give(int device, uint64_t bytes)
 		credit_surplus(device, credit);
 }
 
+static void show_stocked(struct state_device *d)
+{
+	show(&d->stocked, &guest_own_page.stocked_bytes[atomic_load(&d->wire_index)]);
+}
+
+void credit_stocked(int device, uint64_t bytes)
+{
+	struct state_device *d = &state.device[device];
+
+	atomic_fetch_add(&d->stocked, bytes);
+	show_stocked(d);
+	amounts_allocate(d, -(int64_t)bytes);
+}
+
+void credit_unstocked(int device, uint64_t bytes, bool allocated)
+{
+	struct state_device *d = &state.device[device];
+
+	atomic_fetch_sub(&d->stocked, bytes);
+	if (allocated) {
+		amounts_allocate(d, (int64_t)bytes);
+	} else {
+		amounts_release(d, bytes);
+		show_credit(d);
+	}
+	show_stocked(d);
+}
+
+/* As much credit as is worth keeping, beside others. */
+bool credit_may_stock(int device, uint64_t bytes)
+{
+	struct state_device *d = &state.device[device];
+	uint64_t kept = amounts_read(&d->kept);
+
+	kept = kept > CREDIT_KEPT ? kept : CREDIT_KEPT;
+	return (state_page(device, rivals) == 0 && state_page(device, guests) == 1) ||
+	       bytes + credit_idle(device) <= 2 * kept;
+}
+
 void credit_adrift(int device, int64_t change)
 {
 	if (device < 0 || !state_joined())
@@ -265,6 +306,13 @@ bool credit_returned(int device)
 uint64_t credit_unused(int device)
 {
 	return device < 0 ? 0 : amounts_read(&state.device[device].credit);
+}
+
+uint64_t credit_idle(int device)
+{
+	return device < 0 ? 0
+			  : amounts_read(&state.device[device].credit) +
+				    amounts_read(&state.device[device].stocked);
 }
 
 static int of_wire(uint32_t wire_device)
@@ -326,8 +374,9 @@ void credit_thaw(int device, uint64_t bytes, bool granted)
 	show_credit(d);
 }
 
-/* Odd: one is being answered. */
+/* Odd: one is being answered, by the agent or by the mover. */
 static _Atomic uint32_t recalls;
+static struct futex_lock answering;
 
 uint32_t credit_recalls(void)
 {
@@ -346,8 +395,10 @@ int credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id)
 	/* Others need it: what was thought worth keeping is not. */
 	atomic_store(&about.d->kept, 0);
 	atomic_store(&about.d->gave_back, 0);
+	futex_lock_take(&answering);
 	atomic_fetch_add(&recalls, 1);
 	r = link_try(&about.word);
 	atomic_fetch_add(&recalls, 1);
+	futex_lock_give(&answering);
 	return r;
 }

@@ -63,6 +63,14 @@ void credit_give(int device, uint64_t bytes);
  * there are others. */
 void credit_surplus(int device, uint64_t credit);
 
+/* Memory was freed, but stays mapped: it is neither allocated nor credit (guest/movable_stock.h).
+ * And it is no longer in stock, but allocated, or credit. Part of a move. */
+void credit_stocked(int device, uint64_t bytes);
+void credit_unstocked(int device, uint64_t bytes, bool allocated);
+
+/* Is so much more to stay, beside others that are there? */
+must_check bool credit_may_stock(int device, uint64_t bytes);
+
 /* Changes the part of the allocated memory that the driver may or may not attribute to us:
  * managed memory, or memory that was exported and is no longer held here. Part of a move. */
 void credit_adrift(int device, int64_t change);
@@ -74,8 +82,9 @@ void credit_loose(int device, uint64_t bytes);
 /* Bytes in use on a device by this process, as charged. */
 uint64_t credit_allocated(int device);
 
-/* Unused credit. */
+/* Unused credit, at hand; and with what is in stock. */
 uint64_t credit_unused(int device);
+uint64_t credit_idle(int device);
 
 /* ---- the connection's, with its lock held or by the agent ------------------------------------ */
 

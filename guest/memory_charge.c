@@ -4,6 +4,7 @@
 #include "guest/credit.h"
 #include "guest/graphs.h"
 #include "guest/memory.h"
+#include "guest/movable_stock.h"
 #include "guest/pools.h"
 #include "guest/query.h"
 #include "guest/real.h"
@@ -53,6 +54,11 @@ static bool looks_short(int device, uint64_t bytes)
 /* Rarely run: once in many allocations there is no credit left. */
 static noinline_ void look_for_bytes(int device, uint64_t bytes)
 {
+	/* Nothing is unmapped while a capture is open; the daemon's recall does it. */
+	if (!capture_open())
+		movable_stock_release(device, bytes);
+	if (credit_unused(device) >= bytes)
+		return;
 	/* Nothing to find: the daemon is asked at once, and once. */
 	if (!pools_used() && !graphs_used())
 		return;

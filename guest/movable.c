@@ -13,6 +13,7 @@
 #include "guest/link.h"
 #include "guest/movable_fit.h"
 #include "guest/movable_object.h"
+#include "guest/movable_stock.h"
 #include "guest/presence.h"
 #include "guest/say.h"
 #include "guest/state.h"
@@ -89,6 +90,7 @@ void movable_no_more(void)
 		return;
 	answered(MOVABLE_PLAIN);
 	current_changed();
+	movable_stock_release(movable_.device, UINT64_MAX);
 }
 
 CUdevice movable_ordinal(void)
@@ -208,13 +210,19 @@ static void tell_of(struct movable_charged then)
 	movable_kick();
 }
 
+void movable_give_back(struct movable_area *area)
+{
+	unback(area, area->count);
+	best_effort(memory_driver(real(cuMemAddressFree)(area->base, area->bytes)));
+	movable_area_free(area);
+}
+
 /* Undoes an area that is charged and created, but not known to anybody. */
 static void unmake(struct movable_area *area, int device)
 {
-	uint64_t bytes = unback(area, area->count);
+	uint64_t bytes = area->bytes;
 
-	best_effort(memory_driver(real(cuMemAddressFree)(area->base, area->bytes)));
-	movable_area_free(area);
+	movable_give_back(area);
 	credit_give(device, bytes);
 }
 
@@ -252,8 +260,13 @@ static CUresult furnish_in_time(struct movable_area *area, int device)
 struct movable_area *movable_make(const struct memory_place *place, uint64_t bytes, bool slab,
 				  const CUmemAllocationProp *own, CUresult *ret_why)
 {
-	struct movable_area *area;
+	struct movable_area *area = own ? NULL : movable_stock_take(bytes, slab);
 
+	if (area) {
+		area->owner = (uint64_t)(uintptr_t)place->context;
+		*ret_why = CUDA_SUCCESS;
+		return area;
+	}
 	*ret_why = memory_charge(place->device, bytes, CREDIT_WAIT | CREDIT_MOVABLE);
 	if (*ret_why != CUDA_SUCCESS)
 		return NULL;
@@ -395,6 +408,8 @@ static CUresult complete(uint64_t owner)
 
 	if (!context || owner & BLOCKS_LEAVING)
 		return CUDA_SUCCESS;
+	if (likely(current_find(&popped) >= 0 && popped == context))
+		return memory_driver(real(cuCtxSynchronize)());
 	r = memory_driver(real(cuCtxPushCurrent_v2)(context));
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -492,7 +507,7 @@ static CUresult free_at(uint64_t address)
 		ended = area;
 	}
 	futex_lock_give(&movable_.lock);
-	if (ended)
+	if (ended && !movable_stock_keep(ended))
 		movable_dissolve(ended);
 	return area ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

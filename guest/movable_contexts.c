@@ -2,6 +2,7 @@
 /* Memory that moves ends with its context, like the driver's own. */
 #include "guest/movable_lend.h"
 #include "guest/movable_object.h"
+#include "guest/movable_stock.h"
 
 bool movable_lends(void)
 {
@@ -46,6 +47,8 @@ void movable_context_gone(uint64_t owner)
 	borrow_context_gone(owner);
 	while (atomic_load(&movable_.open) && (area = take_owned(owner)))
 		movable_dissolve(area);
+	/* Who ends a context expects that its memory is free for all. */
+	movable_stock_release(movable_.device, UINT64_MAX);
 }
 
 /* The mover may be working in it. */

@@ -18,6 +18,7 @@
 #include "guest/movable_hash.h"
 #include "guest/movable_lend.h"
 #include "guest/movable_mover.h"
+#include "guest/movable_stock.h"
 #include "guest/presence.h"
 #include "guest/real.h"
 #include "guest/say.h"
@@ -357,6 +358,7 @@ static bool step(void)
 	if (unsaid())
 		movable_say();
 	any |= stop_step();
+	any |= movable_stock_step();
 	any |= movable_begin_out();
 	any |= movable_begin_in();
 	any |= movable_end_out();
@@ -384,7 +386,7 @@ static bool pending(void)
 	is = movable_.unsaid || movable_.order.generation != movable_.generation ||
 	     movable_leaves_more();
 	futex_lock_give(&movable_.lock);
-	return is;
+	return is || movable_stock_pending();
 }
 
 static void *run(void *unused_argument)

@@ -2,8 +2,9 @@
 /*
  * The structures of memory that moves, for its own files: movable.c has what threads call,
  * movable_own.c the same for what the program creates and maps itself, movable_look.c what is asked
- * by address, movable_contexts.c what happens when contexts end, movable_back.c what is behind
- * addresses, movable_move.c the mover, movable_store.c its segments. No other file includes this.
+ * by address, movable_stock.c what was freed, movable_contexts.c what happens when contexts end,
+ * movable_back.c what is behind addresses, movable_move.c the mover, movable_store.c its segments.
+ * No other file includes this.
  */
 #pragma once
 
@@ -28,6 +29,14 @@ struct movable_order {
 };
 struct movable_done {
 	uint64_t left, copied, entered, returned, dropped, failed;
+};
+
+struct movable_stock {
+	_Atomic uint32_t count;	    /* read without the lock for a guess */
+	_Atomic uint32_t recall_id; /* of a recall that the mover answers; 0: none */
+	struct movable_area *newest;
+	uint64_t recall_bytes;
+	uint32_t connection;
 };
 
 struct movable_object {
@@ -61,6 +70,7 @@ struct movable_object {
 	uint32_t flying;   /* blocks whose copy is in progress */
 	CUcontext context; /* the mover's; ... */
 	bool give_up;	   /* ... and it must give it up */
+	struct movable_stock stock;
 };
 
 extern struct movable_object movable_;
@@ -95,6 +105,9 @@ static inline void movable_kick(void)
  * the area has. */
 void movable_leave_table(struct movable_area *area);
 void movable_dissolve(struct movable_area *area);
+
+/* Gives an area that is in no table, and all on the device, back to the driver. */
+void movable_give_back(struct movable_area *area);
 
 /* What was freed during a capture and belongs to a context. */
 void movable_late_gone(uint64_t owner);

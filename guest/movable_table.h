@@ -89,7 +89,8 @@ struct movable_area {
 	uint64_t mapped_bytes; /* of this record */
 	struct movable_own own;
 	struct movable_slab *slab; /* NULL: one allocation */
-	struct movable_area *next; /* list of those that are over */
+	struct movable_area *next; /* list of those that are over, or in stock */
+	uint64_t freed_ns;	   /* of one in stock */
 	struct movable_block block[];
 };
 

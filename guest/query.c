@@ -31,7 +31,7 @@ static uint64_t least(uint64_t a, uint64_t b)
  * has looked just now. */
 static uint64_t idle_bytes(int device, uint64_t granted, bool looked)
 {
-	uint64_t own = credit_unused(device), used = state_page(device, used_bytes);
+	uint64_t own = credit_idle(device), used = state_page(device, used_bytes);
 	uint64_t all = granted > used ? granted - used : 0;
 
 	return looked && all > own && state_page(device, guests) > 1 ? all : own;
@@ -63,7 +63,7 @@ uint64_t query_total(int device, uint64_t physical_bytes)
 uint64_t query_left(int device)
 {
 	uint64_t total = query_total(device, state_page(device, total_bytes));
-	uint64_t granted = state_page(device, granted_bytes), own = credit_unused(device);
+	uint64_t granted = state_page(device, granted_bytes), own = credit_idle(device);
 	uint64_t used = granted > own ? granted - own : 0;
 
 	return used < total ? total - used : 0;

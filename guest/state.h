@@ -36,9 +36,10 @@ struct state_device {
 	_Atomic uint32_t wire_index; /* its index in the tenant page and in messages */
 	_Atomic uint32_t gone;	     /* the daemon no longer has it */
 	struct futex_lock lock;	     /* of `allocated`: guest/amounts.h */
-	_Atomic uint64_t granted;    /* bytes that the daemon promised: allocated + credit */
-	_Atomic uint64_t allocated;  /* of these, in use */
-	_Atomic uint64_t credit;     /* of these, not in use */
+	_Atomic uint64_t granted; /* bytes that the daemon promised: allocated + credit + stocked */
+	_Atomic uint64_t allocated; /* of these, in use */
+	_Atomic uint64_t credit;    /* of these, not in use */
+	_Atomic uint64_t stocked;   /* of these, behind freed memory: guest/movable_stock.h */
 	_Atomic uint64_t adrift,
 		loose;		       /* of what is allocated: exported, loose as in wire/page.h */
 	_Atomic uint64_t oversize;     /* in addition to it: guest/oversize.h */

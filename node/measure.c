@@ -150,6 +150,14 @@ static uint64_t says_moved(const struct guest *g)
 	return begun != ended || settles > g->settles ? RESIDUAL_MOVING : begun;
 }
 
+static uint64_t says_mapped(const struct wire_own_page *own, size_t i)
+{
+	uint64_t stocked = load(&own->stocked_bytes[i]);
+	uint64_t allocated = __atomic_load_n(&own->device[i].allocated_bytes, __ATOMIC_ACQUIRE);
+
+	return stocked > UINT64_MAX - allocated ? UINT64_MAX : allocated + stocked;
+}
+
 /* `moves_first`: the moves are read before everything else at the beginning of a measurement, and
  * after everything else at its end, so that no change in between is missed. */
 static struct residual_moment moment_of(const struct guest_device *at, bool moves_first)
@@ -163,7 +171,8 @@ static struct residual_moment moment_of(const struct guest_device *at, bool move
 
 	ledger_holder_sums(at->holder, &has);
 	now = (struct residual_moment){
-		.allocated = __atomic_load_n(&own->device[i].allocated_bytes, __ATOMIC_ACQUIRE),
+		/* Whether the program uses it or not. */
+		.allocated = says_mapped(own, i),
 		.adrift = load(&own->adrift_bytes[i]),
 		.loose = load(&own->loose_bytes[i]),
 		.contexts = load(&own->device[i].contexts),

@@ -151,6 +151,9 @@ struct wire_own_page {
 	struct wire_own_movable movable[WIRE_DEVICES];
 	/* Managed memory in addition to allocated_bytes, which the device has no room for. */
 	uint64_t oversize_bytes[WIRE_DEVICES];
+	/* Granted and not allocated, but behind freed memory that is still mapped: the driver
+	 * attributes it to the guest. */
+	uint64_t stocked_bytes[WIRE_DEVICES];
 };
 
 _Static_assert(sizeof(struct wire_tenant_page) <= WIRE_PAGE_SIZE, "the tenant page is one page");

@@ -200,6 +200,17 @@ TEST(memory_that_was_freed_into_credit_is_found_while_somebody_waits)
 	expect_action(40 * ms, LEDGER_GRANT, c, 100);
 }
 
+TEST(a_lowered_limit_takes_the_credit_that_is_not_used)
+{
+	given(900, 900, 0);
+	granted(a, 600);
+	ledger_report(l, a, 200);
+	ledger_set_limit(l, one, 300, 0);
+	expect_action(0, LEDGER_RECALL, a, 300);
+	expect_eq(ledger_return(l, a, 300, 1), 0);
+	expect_quiet(0);
+}
+
 TEST(who_came_first_is_served_first_though_the_second_would_fit)
 {
 	given(900, 900, 1000 * ms);

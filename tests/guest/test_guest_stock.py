@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that was freed and is still mapped (guest/movable_stock.h), with the real daemon: whoever wants it gets it.
+
+    test_guest_stock.py METED SIMULATOR GUEST_LINKS MOVABLE_LOAD [TEST...]
+
+Judged by the simulated machine's own book of what each process has.
+"""
+import random
+
+from sim_node import *
+from sim_node import Node as SimNode
+
+MIB = 1 << 20
+CONTEXT = 4 * MIB
+MOVER = 2 * MIB
+DEVICE = 256 * MIB
+# Beside a tenant that is registered, no more is kept than is worth keeping.
+OUT_OF_MEMORY = "2"
+
+
+class Load:
+    """movable_load: asked line by line."""
+
+    def __init__(self, node, tenant):
+        self.node, self.tenant = node, tenant
+        self.process = subprocess.Popen([LOAD], env=node.guest_environment(tenant) | {"ASAN_OPTIONS": "protect_shadow_gap=0:detect_leaks=0"},
+                                        text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1)
+        self.hear()
+
+    def hear(self):
+        line = self.process.stdout.readline().strip()
+        assert line, self.process.wait()
+        return line
+
+    def tell(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+
+    def ask(self, *words):
+        self.tell(*words)
+        return self.hear()
+
+    def take(self, i, size):
+        return self.ask("alloc", i, size)
+
+    def free(self, i):
+        assert self.ask("free", i) == "0"
+
+    def stocks(self, *sizes):
+        """Takes them and frees them: the driver still has them."""
+        for i, size in enumerate(sizes):
+            assert self.take(i, size) == "0"
+        for i in range(len(sizes)):
+            self.free(i)
+        assert self.used() == CONTEXT + sum(sizes), self.used()
+        return self
+
+    def used(self):
+        return self.node.used().get(self.process.pid, 0)
+
+    def end(self):
+        self.process.stdin.close()
+        assert self.process.wait(timeout=PATIENCE) == 0
+
+
+class Node(SimNode):
+    def __init__(self):
+        super().__init__(METE_SIM_MEMORY=f"{DEVICE >> 20}M", METE_SIM_CONTEXT_MEMORY="4M")
+
+    def load(self, memory="100%", swap="auto"):
+        return Load(self, self.admin.tenant(memory, swap=swap))
+
+    def used(self):
+        """Of each process."""
+        out = subprocess.run([sys.argv[2] + "/../nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"],
+                             env=self.environment | {"LD_LIBRARY_PATH": sys.argv[2]}, check=True, capture_output=True, text=True).stdout
+        return {int(pid): int(mib) * MIB for pid, mib in (line.split(",") for line in out.splitlines())}
+
+    def row_of(self, load):
+        return self.admin.tenant_row(load.tenant.tenant)
+
+
+def test_what_is_in_stock_is_credit_to_everybody_who_looks():
+    with Node() as node:
+        load = node.load().stocks(64 * MIB, 20 * MIB, 2 * MIB)
+        row = until(lambda: (row := node.row_of(load)).allocated == 0 and row, lambda: node.row_of(load))
+        assert row.credit >= 86 * MIB, row
+        # What is measured of the process is not taken for contexts and modules.
+        until(lambda: node.row_of(load).residual == CONTEXT, lambda: node.row_of(load))
+        load.end()
+
+
+def test_the_same_size_again_has_what_was_freed():
+    with Node() as node:
+        load = node.load().stocks(64 * MIB, 40 * MIB, 2 * MIB)
+        for i, size in enumerate((40 * MIB, 2 * MIB, 64 * MIB)):
+            assert load.take(i, size) == "0"
+            load.ask("fill", i, i + 1)
+        assert load.used() == CONTEXT + 106 * MIB
+        assert all(load.ask("check", i, i + 1) == "same" for i in range(3))
+        assert node.row_of(load).allocated == 106 * MIB
+        load.free(0)
+        assert load.ask("free", 0) != "0" and load.ask("ipc", 0) != "0"  # it is not there, whatever is mapped
+        load.end()
+
+
+def test_another_size_has_it_within_the_limit():
+    with Node() as node:
+        load = node.load("128MiB").stocks(60 * MIB, 60 * MIB)
+        for i, size in enumerate((50 * MIB, 40 * MIB, 30 * MIB)):
+            assert load.take(i, size) == "0"
+            assert load.used() <= 128 * MIB, load.used()
+        load.end()
+
+
+def test_what_cannot_move_has_it():
+    """An allocation while a stream is captured is plain, and nothing may be unmapped then by who captures."""
+    with Node() as node:
+        load = node.load("128MiB").stocks(60 * MIB, 60 * MIB)
+        load.ask("capture")
+        assert load.take(1, 100 * MIB) == "0"
+        assert load.used() <= 128 * MIB, load.used()
+        load.ask("end-capture")
+        load.end()
+
+
+def test_others_have_it():
+    for swap in "off", "auto":
+        with Node() as node:
+            load, rival = node.load().stocks(60 * MIB, 40 * MIB, 20 * MIB), node.load(swap=swap)
+            assert rival.take(0, 200 * MIB) == "0", swap
+            assert sum(node.used().values()) <= DEVICE
+            assert load.used() <= CONTEXT + 48 * MIB and node.row_of(load).out == 0, (load.used(), node.row_of(load))
+            rival.end()
+            load.end()
+
+
+def test_another_process_of_the_tenant_has_it():
+    with Node() as node:
+        load = node.load("128MiB").stocks(80 * MIB, 20 * MIB)
+        sibling = Load(node, load.tenant)
+        assert sibling.take(0, 118 * MIB) == "0"
+        assert sum(node.used().values()) <= 128 * MIB, node.used()
+        sibling.end()
+        load.end()
+
+
+def test_a_lower_limit_takes_it():
+    with Node() as node:
+        load = node.load("140MiB").stocks(80 * MIB, 40 * MIB)
+        node.admin.set(load.tenant.tenant, "memory", "64MiB")
+        until(lambda: load.used() <= 64 * MIB, load.used)  # credit that is over the limit is recalled at once
+        assert load.take(0, 80 * MIB) == OUT_OF_MEMORY
+        assert load.take(0, 40 * MIB) == "0"
+        assert load.used() <= 64 * MIB, load.used()
+        load.end()
+
+
+def test_who_is_suspended_has_nothing_in_stock():
+    with Node() as node:
+        load = node.load().stocks(64 * MIB, 20 * MIB)
+        assert load.take(1, 2 * MIB) == "0"
+        load.ask("fill", 1, 7)
+        node.admin.ask("tenant_suspend", tenant=load.tenant.tenant, name="", away=1)
+        until(lambda: node.row_of(load).out == 2 * MIB, lambda: node.row_of(load))
+        until(lambda: load.used() <= CONTEXT + 2 * MIB, load.used)
+        node.admin.ask("tenant_suspend", tenant=load.tenant.tenant, name="", away=0)
+        assert load.ask("check", 1, 7) == "same"
+        load.end()
+
+
+def test_it_ends_with_any_context_and_is_not_a_childs():
+    with Node() as node:
+        load = node.load().stocks(64 * MIB, 20 * MIB)
+        load.ask("fork")
+        assert load.used() == CONTEXT + 84 * MIB
+        load.ask("context")  # a new one instead
+        assert load.used() == CONTEXT, load.used()
+        assert load.take(0, 64 * MIB) == "0"
+        load.end()
+
+
+def test_what_nobody_wants_goes_by_itself():
+    """For whoever is no tenant."""
+    with Node() as node:
+        load = node.load().stocks(64 * MIB, 20 * MIB)
+        until(lambda: load.used() == CONTEXT, load.used)
+        assert load.take(0, 64 * MIB) == "0"
+        load.end()
+
+
+def test_a_new_daemon_finds_it_as_credit():
+    with Node() as node:
+        load = node.load().stocks(80 * MIB, 40 * MIB)
+        node.meted.kill()
+        node.meted.start()
+        node.admin = Admin(node.meted.place)
+        until(lambda: node.row_of(load).guests == 1)
+        rival = node.load(swap="off")
+        assert rival.take(0, 200 * MIB) == "0"
+        assert sum(node.used().values()) <= DEVICE
+        assert load.take(0, 20 * MIB) == "0"
+        rival.end()
+        load.end()
+
+
+def test_random_histories_of_three_that_share_a_device_stay_within_it():
+    """Two tenants that move, one of them with two processes, and one that does not: nobody is refused what fits, and nobody exceeds."""
+    seed = int(os.environ.get("METE_SEED", random.randrange(1 << 30)))
+    print(f"METE_SEED={seed}")
+    chance = random.Random(seed)
+    with Node() as node:
+        loads = [node.load("96MiB"), node.load("64MiB"), node.load("64MiB", swap="off")]
+        loads.append(Load(node, loads[0].tenant))
+        held = [{} for _ in loads]
+        for _ in range(300 * SCALE):
+            which = chance.randrange(len(loads))
+            load, mine = loads[which], held[which]
+            if mine and chance.random() < 0.55:
+                i = chance.choice(list(mine))
+                assert load.ask("check", i, mine[i][1]) == "same", (seed, which, i)
+                load.free(i)
+                del mine[i]
+            else:
+                i = next(i for i in range(64) if i not in mine)
+                size = chance.choice((2, 2, 3, 10, 20, 20, 40)) * MIB
+                of_tenant = sum(size for n, others in enumerate(held) if loads[n].tenant is load.tenant for size, _ in others.values())
+                contexts = CONTEXT * sum(1 for other in loads if other.tenant is load.tenant)
+                result = load.take(i, size)
+                limit = 96 * MIB if which in (0, 3) else 64 * MIB
+                whole = (size + 2 * MIB - 1) // (2 * MIB) * 2 * MIB
+                assert result == "0" or of_tenant + whole + contexts + 2 * MOVER > limit, (seed, which, size, of_tenant)
+                if result == "0":
+                    mine[i] = whole, chance.randrange(1, 1000)
+                    load.ask("fill", i, mine[i][1])
+            used = node.used()
+            for tenant, limit in (0, 96), (1, 64), (2, 64):
+                processes = [load.process.pid for load in loads if load.tenant is loads[tenant].tenant]
+                sum_ = sum(used.get(pid, 0) for pid in processes)
+                # The mover's streams and module come when the device gets full, whatever is left of the limit.
+                assert sum_ <= limit * MIB + MOVER * len(processes), (seed, tenant, sum_, [node.row_of(load) for load in loads], [guest for load in loads for guest in node.admin.guests(load.tenant.tenant)])
+        for load in loads:
+            load.end()
+        for load in loads:
+            row = until(lambda: (row := node.row_of(load)).guests == 0 and row)
+            assert (row.allocated, row.credit, row.residual, row.stored) == (0, 0, 0, 0), row
+
+
+run(globals())
