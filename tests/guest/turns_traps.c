@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Programs that a gate which is closed naively would stop for ever: their work on the device waits
- * for one of their own threads, which waits at the gate. For test_guest_turns_traps.py:
+ * for one of their own threads, which waits at the gate; and some that keep it from being closed in
+ * order to have more than their share. For test_guest_turns_traps.py and bench/coupled.py:
  *
  *	turns_traps TRAP ROUNDS       prints "done" when all rounds are
+ *	turns_traps TRAP 0            prints the number of rounds once its input has ended
  *
  * A kernel that waits polls a word of mapped host memory, so that it does on a GPU what it does on
  * the simulated one. Rounds begin at random: the gate may close anywhere in them.
  */
 #include <dlfcn.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/macros.h"
 #include "cuda/prototypes.h"
@@ -34,7 +39,9 @@ static const char ptx[] = ".version 6.5\n.target sm_70\n.address_size 64\n"
 			  "ld.param.u64 %a, [p]; ld.param.u32 %v, [v];\n"
 			  "st.volatile.u32 [%a], %v; ret; }\n"
 			  ".visible .entry spend(.param .u32 v) {\n"
-			  ".reg .u32 %v; ld.param.u32 %v, [v]; nanosleep.u32 %v; ret; }\n";
+			  ".reg .u32 %v, %s; .reg .pred %q; ld.param.u32 %v, [v];\n"
+			  "L: min.u32 %s, %v, 1000000; nanosleep.u32 %s; sub.u32 %v, %v, %s;\n"
+			  "setp.ne.u32 %q, %v, 0; @%q bra L; ret; }\n";
 
 #define FUNCTIONS(X)                                                                               \
 	X(cuInit)                                                                                  \
@@ -52,6 +59,8 @@ static const char ptx[] = ".version 6.5\n.target sm_70\n.address_size 64\n"
 	X(cuStreamBeginCapture_v2)                                                                 \
 	X(cuStreamEndCapture)                                                                      \
 	X(cuGraphDestroy)                                                                          \
+	X(cuGraphInstantiateWithFlags)                                                             \
+	X(cuGraphLaunch)                                                                           \
 	X(cuLaunchHostFunc)                                                                        \
 	X(cuStreamWaitValue32_v2)                                                                  \
 	X(cuLaunchKernel)
@@ -289,6 +298,86 @@ static void trap_capture(void)
 	ok(g.cuStreamSynchronize(g.device[0].stream[1]));
 }
 
+/* ---- those that take more ---------------------------------------------------------------- */
+
+/* Kernels of 1 ms, back to back. */
+static void work(int stream)
+{
+	for (int i = 0; i < 4; i++)
+		launch(0, stream, g.device[0].spend, 1000000);
+	ok(g.cuStreamSynchronize(g.device[0].stream[stream]));
+}
+
+/* A graph of one second. */
+static void trap_graph(void)
+{
+	static CUgraphExec ready;
+	CUstream stream = g.device[0].stream[0];
+	CUgraph graph;
+
+	if (!ready) {
+		ok(g.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+		for (int i = 0; i < 10; i++)
+			launch(0, 0, g.device[0].spend, 100000000);
+		ok(g.cuStreamEndCapture(stream, &graph));
+		ok(g.cuGraphInstantiateWithFlags(&ready, graph, 0));
+	}
+	ok(g.cuGraphLaunch(ready, stream));
+	ok(g.cuStreamSynchronize(stream));
+}
+
+/* A capture of a stream that waits for the legacy stream is never closed. */
+static void trap_open_capture(void)
+{
+	static CUstream captured;
+
+	if (!captured) {
+		ok(g.cuStreamCreate(&captured, CU_STREAM_DEFAULT));
+		ok(g.cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+	}
+	work(1);
+}
+
+/* Something waits for ever, and a thread is always about to launch. */
+static void never(void *nothing)
+{
+	(void)nothing;
+	for (;;)
+		pause();
+}
+
+static void *launch_for_ever(void *nothing)
+{
+	(void)nothing;
+	ok(g.cuCtxSetCurrent(g.device[0].context));
+	for (;;)
+		work(1);
+	return NULL;
+}
+
+static void trap_never(void)
+{
+	static pthread_t thread;
+
+	if (!thread) {
+		ok(g.cuLaunchHostFunc(g.device[0].stream[0], never, NULL));
+		in_thread(launch_for_ever, &thread);
+	}
+	work(1);
+}
+
+/* A kernel that polls for ever, likewise. */
+static void trap_spinner(void)
+{
+	static pthread_t thread;
+
+	if (!thread) {
+		launch(0, 0, g.device[0].wait, UINT32_MAX);
+		in_thread(launch_for_ever, &thread);
+	}
+	work(1);
+}
+
 static const struct trap {
 	const char *name;
 	void (*work)(void);
@@ -301,11 +390,29 @@ static const struct trap {
 	{"lock", trap_lock, 1},
 	{"devices", trap_devices, 2},
 	{"capture", trap_capture, 1},
+	{"graph", trap_graph, 1},
+	{"open_capture", trap_open_capture, 1},
+	{"never", trap_never, 1},
+	{"spinner", trap_spinner, 1},
 };
+
+static void say(const char *word)
+{
+	puts(word);
+	fflush(stdout);
+}
+
+static bool has_ended(void)
+{
+	struct pollfd input = {.fd = 0, .events = POLLIN};
+
+	return poll(&input, 1, 0) != 0;
+}
 
 int main(int argc, char **argv)
 {
 	const struct trap *trap = NULL;
+	unsigned rounds;
 
 	for (size_t i = 0; i < ARRAY_SIZE(traps); i++)
 		if (argc == 3 && strcmp(argv[1], traps[i].name) == 0)
@@ -316,11 +423,17 @@ int main(int argc, char **argv)
 	for (int n = trap->devices - 1; n >= 0; n--)
 		open_device(n);
 	make_word();
-	for (unsigned round = 1; round <= strtoul(argv[2], NULL, 10); round++) {
-		g.round = round;
+	rounds = (unsigned)strtoul(argv[2], NULL, 10);
+	for (g.round = 1; rounds ? g.round <= rounds : !has_ended(); g.round++) {
 		pause_a_while();
 		trap->work();
+		if (!rounds && g.round == 1)
+			say("started");
 	}
-	puts("done");
-	return 0;
+	if (rounds)
+		puts("done");
+	else
+		printf("rounds=%u\n", g.round - 2);
+	fflush(stdout);
+	_exit(0);
 }
