@@ -227,7 +227,7 @@ def seen(text):
     return {key: int(value) if value.isdigit() else value for key, _, value in (word.partition("=") for word in line.split()[1:])}
 
 
-def saw(pod):
+def seen_by(pod):
     """What `seen` printed in a pod that has ended."""
     return seen(pod.await_line(r"^seen .*")[0])
 

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from harness import BUILD, GIB, MIB, node, pod, run, saw, seen, until
+from harness import BUILD, GIB, MIB, node, pod, run, seen, seen_by, until
 
 SHARE = "share: {memory: 1GiB}"
 
@@ -25,7 +25,7 @@ def works(here, name="after"):
     """A new pod starts and has its share."""
     made = here.pod(name, pod(command=["seen"], slots=1))
     assert made.await_end() == 0, made.log()
-    assert saw(made)["total"] == GIB, made.log()
+    assert seen_by(made)["total"] == GIB, made.log()
 
 
 def test_the_kubelet_is_restarted():
@@ -70,7 +70,7 @@ def test_a_pod_that_comes_while_meted_is_away_waits_for_it():
         assert made.get()["status"]["phase"] == "Pending"
         here.meted.start()
         assert made.await_end() == 0, made.get()["status"]
-        assert saw(made)["total"] == GIB, made.log()
+        assert seen_by(made)["total"] == GIB, made.log()
         works(here)
 
 

@@ -6,7 +6,7 @@ import os
 import random
 import threading
 
-from harness import MIB, node, pod, run, saw
+from harness import MIB, node, pod, run, seen_by
 
 ROUNDS, PODS = int(os.environ.get("METE_CROWD_ROUNDS", "5")), 10
 
@@ -29,7 +29,7 @@ def test_pods_that_are_created_at_once_are_never_mixed_up():
                 thread.join()
             for one, size in zip(made, sizes):
                 assert one.await_end() == 0, f"round {round}: {one.log()}"
-                assert saw(one)["total"] == size * MIB, f"round {round}, {one.name}: {size} MiB were asked for: {one.log()}"
+                assert seen_by(one)["total"] == size * MIB, f"round {round}, {one.name}: {size} MiB were asked for: {one.log()}"
             for one in made:
                 one.delete(grace=0, wait=False)
 

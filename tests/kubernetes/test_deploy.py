@@ -6,7 +6,7 @@ import json
 import os
 import re
 
-from harness import MIB, ROOT, Answer, node, pod, run, saw, seen, the_cluster, until
+from harness import MIB, ROOT, Answer, node, pod, run, seen, seen_by, the_cluster, until
 
 DEPLOY = os.path.join(ROOT, "deploy")
 SIMULATED = os.path.join(DEPLOY, "overlays", "simulated")
@@ -165,7 +165,7 @@ def test_programs_go_on_while_the_daemonsets_pod_is_replaced():
         here.cluster.await_resource("mete.dev/gpu", 4)
         after = here.pod("after", pod(command=["seen"], slots=1))
         assert after.await_end() == 0
-        assert saw(after)["total"] == 1024 * MIB
+        assert seen_by(after)["total"] == 1024 * MIB
 
 
 def test_a_node_writes_about_itself_only():

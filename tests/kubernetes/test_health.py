@@ -3,7 +3,7 @@
 """A device that is not well, and what Prometheus is told."""
 import re
 
-from harness import GIB, MIB, node, pod, run, saw, until
+from harness import GIB, MIB, node, pod, run, seen_by, until
 
 SHARE = "share: {memory: 1GiB}\nmetrics: 127.0.0.1:9400"
 
@@ -57,7 +57,7 @@ def test_no_slot_is_given_of_a_device_that_fails_and_all_again_when_it_was_quiet
         until(lambda: "GPURecovered" in reasons(), "no event of the node says that it is over")
         works = here.pod("after", pod(command=["seen"], slots=1))
         assert works.await_end() == 0
-        assert saw(works)["total"] == GIB
+        assert seen_by(works)["total"] == GIB
 
 
 def test_an_error_of_a_program_takes_no_device_away():
@@ -81,7 +81,7 @@ def test_of_two_devices_one_is_lost():
             made.await_gone()
         pods = [here.pod(f"left-{i}", pod(command=["seen", "nvml=/none"], slots=1)) for i in range(2)]
         assert [made.await_end() for made in pods] == [0, 0], [made.log() for made in pods]
-        assert len({saw(made)["uuid"] for made in pods}) == 1
+        assert len({seen_by(made)["uuid"] for made in pods}) == 1
 
 
 if __name__ == "__main__":

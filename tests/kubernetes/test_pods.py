@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import tempfile
 
-from harness import BUILD, GIB, MIB, Skipped, checksum, needed, node, pod, run, saw, until
+from harness import BUILD, GIB, MIB, Skipped, checksum, needed, node, pod, run, seen_by, until
 from images import PYTHON
 
 # As tools/showcase.py shows them: small enough for an interpreter.
@@ -62,7 +62,7 @@ def test_a_container_sees_its_slot_as_the_whole_gpu():
     with node("share: {memory: 1GiB}", slots=4) as here:
         made = here.pod("seen", pod(command=["seen", f"take={512 * MIB}"], slots=1))
         assert made.await_end() == 0
-        saw = saw(made)
+        saw = seen_by(made)
         assert saw["devices"] == saw.get("nvml_devices") == 1, made.log()
         assert saw["total"] == saw["whole"] == saw["nvml_total"] == GIB, saw
         assert saw["take"] == "granted", saw
@@ -74,7 +74,7 @@ def test_more_than_the_slot_is_refused_and_the_neighbour_has_its_own():
         first.await_line("take=granted")
         greedy = here.pod("greedy", pod(command=["seen", f"take={1100 * MIB}"], slots=1))
         assert greedy.await_end() == 0
-        assert saw(greedy)["take"] == "refused", greedy.log()
+        assert seen_by(greedy)["take"] == "refused", greedy.log()
         rows = here.meted.ps()
         assert rows[f"{here.namespace}/first/c"]["limit_bytes"] == GIB, rows
 
@@ -83,7 +83,7 @@ def test_init_containers_have_the_share_of_those_that_follow():
     with node("share: {memory: 1GiB}", slots=4) as here:
         made = here.pod("init", pod(command=["seen"], init=["sh", "-c", "seen | grep -q total=1073741824"], slots=1))
         assert made.await_end() == 0, made.get()["status"]
-        assert saw(made)["total"] == GIB
+        assert seen_by(made)["total"] == GIB
 
 
 def test_users_other_than_root_and_roots_that_cannot_be_written():
@@ -92,7 +92,7 @@ def test_users_other_than_root_and_roots_that_cannot_be_written():
                     "capabilities": {"drop": ["ALL"]}}
         made = here.pod("nobody", pod(command=["sh", "-c", "id -u; seen; vector-add rounds=6"], slots=1, security=security))
         assert made.await_end() == 0, made.log()
-        assert saw(made)["total"] == GIB
+        assert seen_by(made)["total"] == GIB
         assert checksum(made.log()) == alone("vector-add", "rounds=6")
 
 
@@ -100,7 +100,7 @@ def test_two_slots_of_two_devices_are_two_gpus():
     with node("share: {memory: 1GiB}", slots=1, total=2, DEVICES="2xSIM") as here:
         made = here.pod("two", pod(command=["seen"], slots=2))
         assert made.await_end() == 0, made.log()
-        assert saw(made)["devices"] == 2
+        assert seen_by(made)["devices"] == 2
 
 
 def test_a_pod_that_asks_for_nothing_sees_nothing_beside_pods_that_have_a_gpu():
@@ -118,7 +118,7 @@ def test_a_slot_holds_under_a_runtime_that_hands_out_the_driver():
     with node("share: {memory: 1GiB}", slots=4) as here:
         made = here.pod("image", pod(command=["seen"], slots=1, env={"NVIDIA_VISIBLE_DEVICES": "all"}, runtime="toolkit-anyone"))
         assert made.await_end() == 0
-        assert saw(made)["total"] == GIB, made.log()
+        assert seen_by(made)["total"] == GIB, made.log()
 
 
 def test_all_slots_come_back():

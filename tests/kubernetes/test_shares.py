@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What pods ask for by annotation, and what becomes of it."""
-from harness import GIB, MIB, node, pod, run, saw, seen, until
+from harness import GIB, MIB, node, pod, run, seen, seen_by, until
 
 
 def test_a_pod_says_what_it_wants_by_annotation():
@@ -9,8 +9,8 @@ def test_a_pod_says_what_it_wants_by_annotation():
         small = here.pod("small", pod(command=["seen"], slots=1, annotations={"memory": "300MiB"}))
         large = here.pod("large", pod(command=["seen"], slots=1, annotations={"memory": "2Gi"}))
         assert small.await_end() == 0 and large.await_end() == 0
-        assert saw(small)["total"] == 300 * MIB
-        assert saw(large)["total"] == 2 * GIB
+        assert seen_by(small)["total"] == 300 * MIB
+        assert seen_by(large)["total"] == 2 * GIB
 
 
 def test_an_annotation_that_cannot_be_honoured_is_said_and_waited_for():
@@ -19,7 +19,7 @@ def test_an_annotation_that_cannot_be_honoured_is_said_and_waited_for():
         made.await_reason(r"mete\.dev/memory: '3GiB' is more .*2GiB")
         made.annotate(memory="1GiB")
         assert made.await_end() == 0
-        assert saw(made)["total"] == GIB
+        assert seen_by(made)["total"] == GIB
 
 
 def test_an_unknown_annotation_is_refused_with_the_nearest_one():
