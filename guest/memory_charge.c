@@ -4,6 +4,7 @@
 #include "guest/credit.h"
 #include "guest/graphs.h"
 #include "guest/memory.h"
+#include "guest/movable_lend.h"
 #include "guest/movable_stock.h"
 #include "guest/pools.h"
 #include "guest/query.h"
@@ -57,6 +58,8 @@ static noinline_ void look_for_bytes(int device, uint64_t bytes)
 	/* Nothing is unmapped while a capture is open; the daemon's recall does it. */
 	if (!capture_open())
 		movable_stock_release(device, bytes);
+	if (credit_unused(device) < bytes)
+		debt_settle();
 	if (credit_unused(device) >= bytes)
 		return;
 	/* Nothing to find: the daemon is asked at once, and once. */

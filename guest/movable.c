@@ -12,6 +12,7 @@
 #include "guest/current.h"
 #include "guest/link.h"
 #include "guest/movable_fit.h"
+#include "guest/movable_lend.h"
 #include "guest/movable_object.h"
 #include "guest/movable_stock.h"
 #include "guest/presence.h"
@@ -466,7 +467,8 @@ static void count_out(const struct movable_area *area)
 /* It has left the table. The mover gives its segments back. */
 void movable_dissolve(struct movable_area *area)
 {
-	uint64_t base = area->base, bytes = area->bytes, here;
+	uint64_t base = area->base, bytes = area->bytes, id = area->id, here;
+	bool lent = (area->why & WIRE_UNMOVABLE_SHARED) != 0;
 	bool filled = false, outgoing = area->own.outgoing;
 
 	futex_lock_take(&movable_.lock);
@@ -487,7 +489,7 @@ void movable_dissolve(struct movable_area *area)
 	}
 	if (here < bytes || filled)
 		movable_kick();
-	if (outgoing)
+	if (outgoing || (lent && debt_owes(id, here)))
 		credit_adrift(movable_.device, (int64_t)here);
 	else
 		credit_give(movable_.device, here);

@@ -28,6 +28,7 @@ struct borrowed {
 	struct lend_handle handle;
 	uint64_t base, owner; /* of the mapping; a context */
 	uint32_t opened;      /* so often */
+	int line;	      /* to the lender, which sees by it that this is open */
 };
 
 /* By the whole mapping. Held while one is opened or closed: two threads that open the same handle
@@ -158,7 +159,7 @@ static void unmap(uint64_t base, uint64_t mapped, uint64_t bytes)
 	best_effort(memory_driver(real(cuMemAddressFree)(base, bytes)));
 }
 
-static CUresult map(const struct lend_handle *handle, CUdeviceptr *ret_base)
+static CUresult map(const struct lend_handle *handle, CUdeviceptr *ret_base, int *ret_line)
 {
 	CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0},
 				  CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -175,14 +176,16 @@ static CUresult map(const struct lend_handle *handle, CUdeviceptr *ret_base)
 	r = line < 0 ? CUDA_ERROR_MAP_FAILED : map_parts(line, base, handle->area_bytes, &mapped);
 	if (line < 0)
 		mapped = 0;
-	else
-		close(line);
 	if (r == CUDA_SUCCESS)
 		r = memory_driver(real(cuMemSetAccess)(base, handle->area_bytes, &access, 1));
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS) {
 		*ret_base = base;
-	else
+		*ret_line = line;
+	} else {
 		unmap(base, mapped, handle->area_bytes);
+		if (line >= 0)
+			close(line);
+	}
 	errno = saved;
 	return r;
 }
@@ -202,14 +205,14 @@ static struct borrowed *opened_before(const struct lend_handle *handle, uint64_t
 }
 
 /* With the lock held. */
-static CUresult note(const struct lend_handle *handle, uint64_t owner, uint64_t base)
+static CUresult note(const struct lend_handle *handle, uint64_t owner, uint64_t base, int line)
 {
 	struct borrowed *it = mmap(NULL, RECORD_BYTES, PROT_READ | PROT_WRITE,
 				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (it == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*it = (struct borrowed){*handle, base, owner, 1};
+	*it = (struct borrowed){*handle, base, owner, 1, line};
 	if (ranges_add(&borrow.maps, base, handle->area_bytes, (uint64_t)(uintptr_t)it) < 0) {
 		munmap(it, RECORD_BYTES);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -232,6 +235,7 @@ CUresult borrow_open(const CUipcMemHandle_v1 *from, unsigned flags, CUdeviceptr 
 	CUcontext context = NULL;
 	uint8_t own[sizeof(handle.lender)];
 	CUdeviceptr base = 0;
+	int line = -1;
 	CUresult r;
 	bool mine;
 
@@ -249,11 +253,13 @@ CUresult borrow_open(const CUipcMemHandle_v1 *from, unsigned flags, CUdeviceptr 
 		before->opened++;
 		base = before->base;
 	} else {
-		r = map(&handle, &base);
+		r = map(&handle, &base, &line);
 		if (r == CUDA_SUCCESS) {
-			r = note(&handle, (uint64_t)(uintptr_t)context, base);
-			if (r != CUDA_SUCCESS)
+			r = note(&handle, (uint64_t)(uintptr_t)context, base, line);
+			if (r != CUDA_SUCCESS) {
 				unmap(base, handle.area_bytes, handle.area_bytes);
+				close(line);
+			}
 		}
 	}
 	driver_lock_give(&borrow.lock, mine);
@@ -268,6 +274,7 @@ static void end(struct borrowed *it)
 	struct range range;
 
 	unmap(it->base, it->handle.area_bytes, it->handle.area_bytes);
+	close(it->line);
 	best_effort(ranges_take(&borrow.maps, it->base, it->handle.area_bytes, &range));
 	atomic_store(&borrow.count, (uint32_t)borrow.maps.count);
 	munmap(it, RECORD_BYTES);
@@ -344,8 +351,11 @@ void borrow_context_gone(uint64_t owner)
 	driver_lock_give(&borrow.lock, mine);
 }
 
+/* The lines of a child of fork() are its parent's, whose end its lenders wait for. */
 void borrow_forget(void)
 {
+	for (size_t i = 0; i < borrow.maps.count; i++)
+		close(at(&borrow.maps.range[i])->line);
 	ranges_forget(&borrow.maps);
 	memset(&borrow, 0, sizeof(borrow));
 }

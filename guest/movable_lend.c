@@ -236,10 +236,16 @@ bool lend_step(void)
 
 	if (!next_call(&call))
 		return false;
+	/* First: who frees it from here on sees that somebody has it. */
+	if (!debt_add(call.area, call.fd)) {
+		close(call.fd);
+		return true;
+	}
 	for (uint32_t i = 0; block_of(call.area, i, &address, &part); i++)
 		if (!send_block(call.fd, address, &part))
 			break;
-	close(call.fd);
+	/* Whoever has not got all of it sees that nothing more comes, and closes its end. */
+	best_effort((int)syscall(SYS_shutdown, call.fd, SHUT_WR));
 	errno = saved;
 	return true;
 }
@@ -249,4 +255,5 @@ void lend_forget(void)
 	for (uint32_t i = 0; i < atomic_load(&lend.count); i++)
 		close(lend.call[i].fd);
 	memset(&lend, 0, sizeof(lend));
+	debt_forget();
 }

@@ -6,6 +6,9 @@
  * blocks come as descriptors (cuMemExportToShareableHandle). meted passes one end to each, and
  * neither sees nor keeps a descriptor of memory. The area stays where it is from then on.
  *
+ * A borrower keeps its end of the line as long as it has the memory open: what its lender has freed
+ * meanwhile stays charged (guest/movable_debt.c).
+ *
  * Like the driver's own handles, these are good while the lender lives and has not freed the
  * memory, for processes other than itself, and an opened one is closed with its context.
  */
@@ -57,6 +60,18 @@ bool lend_step(void);
 bool lend_state(struct wire_message *ret_message);
 
 void lend_forget(void);
+
+/* Somebody has the area open as long as the other end of the line is; takes the descriptor. false:
+ * there are too many, and it is the caller's. */
+must_check bool debt_add(uint64_t area, int fd);
+
+/* The area has been freed. Does a borrower still have it, so that `bytes` stay charged? */
+must_check bool debt_owes(uint64_t area, uint64_t bytes);
+
+/* Whoever has closed what it borrowed: that is credit now. Returns whether there was anything. */
+bool debt_settle(void);
+
+void debt_forget(void);
 
 /* ---- the borrower ---------------------------------------------------------------------------- */
 

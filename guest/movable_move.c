@@ -359,6 +359,7 @@ static bool step(void)
 		movable_say();
 	any |= stop_step();
 	any |= movable_stock_step();
+	any |= debt_settle();
 	any |= movable_begin_out();
 	any |= movable_begin_in();
 	any |= movable_end_out();

@@ -2,9 +2,9 @@
 /*
  * The structures of memory that moves, for its own files: movable.c has what threads call,
  * movable_own.c the same for what the program creates and maps itself, movable_look.c what is asked
- * by address, movable_stock.c what was freed, movable_contexts.c what happens when contexts end,
- * movable_back.c what is behind addresses, movable_move.c the mover, movable_store.c its segments.
- * No other file includes this.
+ * by address, movable_stock.c what was freed, movable_debt.c what was lent and freed,
+ * movable_contexts.c what happens when contexts end, movable_back.c what is behind addresses,
+ * movable_move.c the mover, movable_store.c its segments. No other file includes this.
  */
 #pragma once
 

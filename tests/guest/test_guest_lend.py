@@ -39,6 +39,11 @@ class Load:
 
 
 class Node(SimNode):
+    def used(self):
+        """Of the device, by the simulated machine's own book."""
+        return MIB * int(subprocess.run([sys.argv[2] + "/../nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], check=True,
+                                        env=self.environment | {"LD_LIBRARY_PATH": sys.argv[2]}, capture_output=True, text=True).stdout)
+
     def loads(self, *swaps):
         return [Load(self, self.admin.tenant("160MiB", swap=swap)) for swap in swaps]
 
@@ -62,6 +67,39 @@ def test_two_processes_of_a_tenant_share_memory():
         until(lambda: node.admin.tenant_row(tenant.tenant).guests == 0)
         row = node.admin.tenant_row(tenant.tenant)
         assert (row.allocated, row.credit, row.residual) == (0, 0, 0), row
+
+
+def test_what_is_lent_and_freed_counts_until_nobody_has_it():
+    """However often: the limit holds to the byte, by the simulated machine's book. What a borrower closes, or takes along, is room again."""
+    size = 16 * MIB
+    for leaves in "returns", "ends", "is killed":
+        with Node() as node:
+            tenant = node.admin.tenant("256MiB", swap="auto")
+            lender, borrower = Load(node, tenant), Load(node, tenant)
+            lent = 0
+            while (result := lender.ask("alloc", lent, size)) == "0":
+                lender.ask("fill", lent, lent + 1)
+                handle = lender.ask("lend", lent)
+                assert borrower.ask("borrow", lent, handle, size) == "0"
+                assert lender.ask("free", lent) == "0"
+                assert node.used() <= 256 * MIB, node.used()
+                lent += 1
+                assert lent < 12, "the limit does not hold"
+            assert result == "2" and lent, (result, lent)
+            assert borrower.ask("check", 0, 1) == "same"
+            if leaves == "returns":
+                for i in range(lent):
+                    assert borrower.ask("return", i) == "0"
+            elif leaves == "ends":
+                borrower.end()
+            else:
+                borrower.process.kill()
+                borrower.process.wait()
+            until(lambda: lender.ask("alloc", 0, size) == "0")
+            if leaves == "returns":
+                borrower.end()
+            lender.end()
+            until(lambda: (row := node.admin.tenant_row(tenant.tenant)).allocated == row.credit == row.residual == 0)
 
 
 def test_tenants_of_one_user_share_memory_whether_theirs_moves_or_not():
