@@ -26,7 +26,8 @@ static bool is_named(const struct guest *g, const wire_uuid *name)
 	       memcmp(name, &none, sizeof(none)) != 0;
 }
 
-/* *ret_later: it may still come back. */
+/* *ret_later: it may still come back. Who has not said yet what it has may be the one, however late
+ * it is after a restart. */
 static struct guest *find(const struct guest *asker, const wire_uuid *name, bool *ret_later)
 {
 	struct daemon *d = asker->tenant->daemon;
@@ -38,11 +39,11 @@ static struct guest *find(const struct guest *asker, const wire_uuid *name, bool
 
 		if (!may_meet(t, asker->tenant))
 			continue;
-		*ret_later |= t->expected_count != 0;
 		list_for_each(other, &t->guests)
 		{
 			struct guest *g = list_entry(other, struct guest, link);
 
+			*ret_later |= !g->stated;
 			if (is_named(g, name))
 				return g;
 		}

@@ -28,7 +28,8 @@ class Node:
         self.memory = memory
 
     def __enter__(self):
-        self.meted = Daemon(environment=self.environment)
+        # A program that a busy machine keeps from coming back after a restart is waited for.
+        self.meted = Daemon("--grace", f"{PATIENCE}s", environment=self.environment)
         self.meted.__enter__()
         self.admin = Admin(self.meted.place)
         self.tenant = self.admin.tenant(self.memory)
