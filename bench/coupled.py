@@ -67,21 +67,26 @@ class Machine(Node):
         assert run.stdout.readline() == "started\n"
         return run
 
+    def pids(self):
+        """Of the trap; none without mete."""
+        tenants = self.ps()["tenants"] if self.neighbours else []
+        return {process["pid"] for row in tenants if row["name"] == "trap" for process in row["processes"]}
+
     def ledger(self):
-        """Of each process; Late if kernels came too late."""
+        """Of each process; Late if the neighbours' kernels came too late."""
         text = subprocess.run([BUILD + "/sim/mete-sim", "--ledger"], env=self.environment, text=True, check=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).stdout
         rows = (line.split() for line in text.splitlines() if line.startswith("process"))
         seen = {int(row[1]): dict(zip(row[3::2], row[4::2])) for row in rows}
-        late = max(int(row.get("late_p99_ns", 0)) for row in seen.values())
+        mine = self.pids()
+        late = max((int(row.get("late_p99_ns", 0)) for pid, row in seen.items() if pid not in mine), default=0)
         if late > LATE_MOST:
             raise Late(late)
         return seen
 
     def had(self):
         """Of the trap, in ns."""
-        pids = {process["pid"] for row in self.ps()["tenants"] if row["name"] == "trap" for process in row["processes"]}
-        return sum(int(row["compute_ns"]) for pid, row in self.ledger().items() if pid in pids)
+        return sum(int(row["compute_ns"]) for pid, row in self.ledger().items() if pid in self.pids())
 
     def gap(self, since):
         """The neighbours' longest since then, in modelled seconds; they end."""
