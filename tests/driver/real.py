@@ -6,7 +6,8 @@ folder, and never installed, changed or passed on.
     release.cuda                    12020: what cuDriverGetVersion says
     release.folder                  the folder of its libcuda.so.1 and libnvidia-ml.so.1
     release.root                    all of its files, as they would lie below /
-    real.chosen()                   the releases that this run is about
+    release.guest                   the folder of the guest that belongs to it
+    real.releases()                 those that this run is about
     real.apart()                    what to put before a command that initialises them
 
 apt gets a configuration of its own: sources, lists and cache lie in the build folder, and the machine's apt is only asked
@@ -25,6 +26,8 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
 from runner import Skipped  # noqa: E402
+
+BUILD = os.path.abspath(sys.argv[1])  # of each test of this folder
 
 # Name of the branch: the CUDA version, Debian's suite, and packages there: libcuda, libnvidia-ml, and programs and libraries of
 # NVIDIA's that use these two.
@@ -66,10 +69,16 @@ def apart():
     return words
 
 
+def releases():
+    return [get(name) for name in chosen()]
+
+
 class Release:
     def __init__(self, name, root):
         self.name, self.root = name, root
         self.cuda = RELEASES[name][0]
+        self.version = f"{self.cuda // 1000}.{self.cuda % 1000 // 10}"
+        self.guest = f"{BUILD}/guest/{self.version}"
         self.folder, = (os.path.dirname(path) for path in glob.glob(root + "/usr/lib/**/libcuda.so.1", recursive=True))
 
     def library(self, name):
@@ -156,10 +165,10 @@ def whole(folder, fill):
 had = {}  # what became of a release in this process: a mirror that does not answer is asked once
 
 
-def get(name, build=None):
+def get(name):
     """The release, fetched and unpacked if it is not yet."""
     try:
-        had[name] = had.get(name) or made(name, build or os.path.abspath(sys.argv[1]))
+        had[name] = had.get(name) or made(name)
     except Skipped as why:
         had[name] = why
     if isinstance(had[name], Skipped):
@@ -167,13 +176,13 @@ def get(name, build=None):
     return had[name]
 
 
-def made(name, build):
+def made(name):
     if platform.machine() != "x86_64":
         raise Skipped(f"NVIDIA's libraries are looked at on x86_64 only, and this is {platform.machine()}")
     for program in "apt-get", "dpkg-deb":
         if not shutil.which(program):
             raise Skipped(f"there is no {program}: NVIDIA's libraries come in Debian's packages")
-    here = os.path.join(build, "tests", "driver")
+    here = os.path.join(BUILD, "tests", "driver")
     os.makedirs(here, exist_ok=True)
 
     def fetch(folder):

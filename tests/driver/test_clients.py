@@ -3,18 +3,10 @@
 """What NVIDIA's own programs and libraries look for in the two libraries, the guest has: test_clients.py BUILD."""
 import os
 import subprocess
-import sys
 
 import real
 import test_rows as rows
 from runner import run
-
-BUILD = os.path.abspath(sys.argv[1])
-
-
-def guest_of(release):
-    return f"{BUILD}/guest/{release.cuda // 1000}.{release.cuda % 1000 // 10}/libmete.so"
-
 
 def both(release):
     return set(rows.exports(release.library("libcuda.so.1"))) | set(rows.exports(release.library("libnvidia-ml.so.1")))
@@ -28,22 +20,22 @@ def mentions(path, names):
 
 def test_a_program_that_is_linked_with_either_library_starts_with_the_guest():
     """All that they export, but for what is left out on purpose."""
-    for release in rows.releases():
-        lacking = both(release) - set(rows.exports(guest_of(release)))
+    for release in real.releases():
+        lacking = both(release) - set(rows.exports(release.guest + "/libmete.so"))
         assert lacking == rows.known(lacking), (release.name, lacking - rows.known(lacking))
 
 
 def test_the_guest_adds_nothing_but_what_is_known():
     """In the place of libcuda: NVML's functions, and rows that no release for PCs has."""
-    for release in rows.releases():
+    for release in real.releases():
         nvml = {row.symbol for row in rows.api.load_nvml()}
-        more = set(rows.exports(guest_of(release))) - set(rows.exports(release.library("libcuda.so.1"))) - nvml
+        more = set(rows.exports(release.guest + "/libmete.so")) - set(rows.exports(release.library("libcuda.so.1"))) - nvml
         assert more == set(rows.LACKING), (release.name, more)
 
 
 def test_nvidias_own_programs_find_all_that_they_look_for():
-    for release in rows.releases():
-        theirs, guests = both(release), set(rows.exports(guest_of(release)))
+    for release in real.releases():
+        theirs, guests = both(release), set(rows.exports(release.guest + "/libmete.so"))
         looked = {os.path.basename(path): mentions(path, theirs) for path in release.clients()}
         assert sum(len(names) > 5 for names in looked.values()) >= 4, {path: len(names) for path, names in looked.items()}
         for path, names in looked.items():
@@ -52,11 +44,11 @@ def test_nvidias_own_programs_find_all_that_they_look_for():
 
 def test_nvidia_smi_says_the_same():
     """It loads NVML and looks all of it up; then there is no kernel module."""
-    for release in rows.releases():
+    for release in real.releases():
         smi, = (path for path in release.clients() if path.endswith("/nvidia-smi"))
         for option in (), ("-L",), ("--query-gpu=memory.total", "--format=csv"):
             says = []
-            for folder, driver in (release.folder, {}), (os.path.dirname(guest_of(release)) + "/lib", {"METE_DRIVER": release.folder}):
+            for folder, driver in (release.folder, {}), (release.guest + "/lib", {"METE_DRIVER": release.folder}):
                 done = subprocess.run([*real.apart(), smi, *option], text=True, capture_output=True, env=dict(os.environ, LD_LIBRARY_PATH=folder, **driver))
                 says.append((done.returncode, done.stdout, done.stderr))
             assert says[0] == says[1] and says[0][0] == 9, (release.name, says)

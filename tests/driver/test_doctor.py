@@ -4,14 +4,12 @@
 import json
 import os
 import subprocess
-import sys
 import tempfile
 
 import real
 from runner import Skipped, run
 
-BUILD = os.path.abspath(sys.argv[1])
-METE = BUILD + "/cli/mete"
+METE = real.BUILD + "/cli/mete"
 NOBODY = 65534
 LOAD = "load the driver's kernel module"
 
@@ -43,14 +41,14 @@ def judge(release, found):
     assert {name: check["verdict"] for name, check in found.items()} == {
         "driver": "ok", "version": "ok", "nvml": "wrong", "permissions": "wrong", "guest": "ok", "path": "ok", "place": "ok", "daemon": "ok"}, found
     assert found["driver"]["found"] == release.library("libcuda.so.1"), found
-    assert found["version"]["found"] == f"CUDA {release.cuda // 1000}.{release.cuda % 1000 // 10}", found
+    assert found["version"]["found"] == f"CUDA {release.version}", found
     assert found["nvml"]["found"].endswith(" does not initialise: Driver Not Loaded (error 9)"), found
     assert "is the kernel module loaded" in found["nvml"]["advice"], found
     assert LOAD in found["permissions"]["advice"], found
 
 
 def test_doctor_says_that_the_kernel_module_is_missing():
-    for release in map(real.get, real.chosen()):
+    for release in real.releases():
         found = checks(machine(release, "mete doctor --json", user=NOBODY))
         judge(release, found)
         assert found["permissions"]["found"] == "there is no /dev/nvidia*", found
@@ -59,7 +57,7 @@ def test_doctor_says_that_the_kernel_module_is_missing():
 def test_doctor_says_so_to_root_for_whom_the_libraries_make_a_device_file():
     if os.getuid() != 0:
         raise Skipped("root only")
-    for release in map(real.get, real.chosen()):
+    for release in real.releases():
         found = checks(machine(release, "mete doctor >/dev/null; ls /dev/nvidiactl >&2; mete doctor --json"))
         judge(release, found)
         assert found["permissions"]["found"] == "cannot open /dev/nvidiactl: No such device or address", found
@@ -74,7 +72,7 @@ def test_doctor_misses_nvml():
 
 
 def test_other_verbs_say_why():
-    for release in map(real.get, real.chosen()):
+    for release in real.releases():
         done = machine(release, "mete run -- echo ran")
         assert done.returncode == 125 and not done.stdout and "nvmlInit: Driver Not Loaded" in done.stderr, done
         assert len(done.stderr.splitlines()) == 1, done

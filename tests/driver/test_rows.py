@@ -13,7 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "cuda"))
 import api  # noqa: E402
 
-BUILD, LOOK = (os.path.abspath(path) for path in sys.argv[1:3])
+LOOK = os.path.abspath(sys.argv[2])
 
 # Exports that neither table has, as expressions, each with the reason.
 BEYOND = {
@@ -24,10 +24,6 @@ BEYOND = {
 }
 # Rows that no release for PCs exports, each with the reason.
 LACKING = {"cuEventCreateFromEGLSync": "cudaEGL.h declares it for all; looked for in the four releases"}
-
-
-def releases():
-    return [real.get(name) for name in real.chosen()]
 
 
 def exports(path):
@@ -52,7 +48,7 @@ def rows_of(release):
 
 
 def test_a_release_exports_the_rows_up_to_its_version():
-    for release in releases():
+    for release in real.releases():
         there, wanted = set(exports(release.library("libcuda.so.1"))), rows_of(release)
         assert wanted - there == set(LACKING), (release.name, wanted - there)
         more = there - wanted - set(api.load_names())
@@ -60,25 +56,25 @@ def test_a_release_exports_the_rows_up_to_its_version():
 
 
 def test_a_release_exports_what_no_header_declares():
-    for release in releases():
+    for release in real.releases():
         assert set(api.load_names()) <= set(exports(release.library("libcuda.so.1"))), release.name
 
 
 def test_nvml_of_a_release_exports_rows_alone():
-    for release in releases():
+    for release in real.releases():
         there, table = set(exports(release.library("libnvidia-ml.so.1"))), {row.symbol for row in api.load_nvml()}
         assert len(there & table) > 250, len(there & table)
         assert there - table == known(there - table), (release.name, there - table - known(there - table))
 
 
 def test_no_two_exports_share_an_address():
-    for release in releases():
+    for release in real.releases():
         functions = [value for value, letter in exports(release.library("libcuda.so.1")).values() if letter in "TW"]
         assert len(functions) > 500 and len(set(functions)) == len(functions), release.name
 
 
 def test_exports_have_no_versions():
-    for release in releases():
+    for release in real.releases():
         for name in "libcuda.so.1", "libnvidia-ml.so.1":
             shown = subprocess.run(["readelf", "-W", "--dyn-syms", release.library(name)], check=True, text=True, capture_output=True).stdout
             defined = [line.split()[-1] for line in shown.splitlines() if re.match(r"\s*\d+:", line) and " UND " not in line]
@@ -93,14 +89,14 @@ def parted(line):
 
 
 def test_each_row_is_found_by_its_name_at_its_exports_address():
-    for release in releases():
+    for release in real.releases():
         found = dict(line.split()[1:] for line in look(release.library("libcuda.so.1"), "symbols"))
         for symbol in rows_of(release) - set(LACKING):
             assert found[symbol] == f"driver:{symbol}", (release.name, symbol, found[symbol])
 
 
 def test_look_ups_answer_what_the_rule_says():
-    for release in releases():
+    for release in real.releases():
         asked = [parted(line) for line in look(release.library("libcuda.so.1"), "ask")]
         assert len(asked) > 9000, len(asked)
         for question, older, newer, rule in asked:
@@ -113,13 +109,13 @@ def test_look_ups_answer_what_the_rule_says():
 
 
 def test_each_row_is_resolved_by_some_look_up():
-    for release in releases():
+    for release in real.releases():
         found = {parted(line)[1].split(":")[-1] for line in look(release.library("libcuda.so.1"), "ask")}
         assert rows_of(release) - set(LACKING) <= found, rows_of(release) - found
 
 
 def test_odd_questions_are_answered_alike():
-    for release in releases():
+    for release in real.releases():
         for line in look(release.library("libcuda.so.1"), "odd"):
             question, older, newer, rule = parted(line)
             name, version, flags = re.fullmatch(r"(.*) (-?\d+) (\d+)", question).groups()
@@ -134,10 +130,9 @@ def test_odd_questions_are_answered_alike():
 
 
 def test_the_simulated_driver_answers_look_ups_as_the_release_does():
-    for release in releases():
-        version = f"{release.cuda // 1000}.{release.cuda % 1000 // 10}"
+    for release in real.releases():
         theirs = look(release.library("libcuda.so.1"), "symbols", "ask", "odd")
-        ours = look(f"{BUILD}/sim/{version}/libcuda.so.1", "symbols", "ask", "odd", METE_SIM_DRIVER=version)
+        ours = look(f"{real.BUILD}/sim/{release.version}/libcuda.so.1", "symbols", "ask", "odd", METE_SIM_DRIVER=release.version)
         assert len(ours) == len(theirs) > 9000
         apart = [pair for pair in zip(theirs, ours) if pair[0] != pair[1] and pair[0].split()[1] not in LACKING]
         assert not apart, (release.name, apart[:5])
@@ -145,7 +140,7 @@ def test_the_simulated_driver_answers_look_ups_as_the_release_does():
 
 def test_private_tables_are_there_before_cuInit():
     """What NVIDIA's runtime asks for, and the simulator refuses on purpose; and what a table that is not there is."""
-    for release in releases():
+    for release in real.releases():
         found = dict(line.removeprefix("table ").split(" = ") for line in look(release.library("libcuda.so.1"), "tables"))
         for name in "6bd5", "a094", "42d8", "c693", "d408":
             assert found[name] == "0 driver:?", (release.name, name, found[name])
@@ -154,7 +149,7 @@ def test_private_tables_are_there_before_cuInit():
 
 
 def test_without_a_gpu_the_version_is_known_and_cuInit_says_so():
-    for release in releases():
+    for release in real.releases():
         assert look(release.library("libcuda.so.1"), "init") == [f"version 0 {release.cuda}", "init 100", "init of flags 1"]
 
 
