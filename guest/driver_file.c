@@ -103,6 +103,23 @@ static int ask_in_time(enum wire_library library, int *ret_fd, wire_text *ret_se
 	return r;
 }
 
+/* glibc takes what it has loaded under the same name before: the next library may get the same
+ * number, and a program may load what it has made under such a number. Nobody else writes the path
+ * like that.
+ *
+ * A debugger opens the names of what a program has loaded, in its own process: to it a descriptor
+ * of /proc/self is one of its own, which may be a pipe that it then waits at for ever. A thread of
+ * ours it does not have. */
+static void name_descriptor(enum wire_library library, int fd, char *path, size_t size)
+{
+	const char *apart = library == WIRE_LIBRARY_NVML ? "/" : "";
+
+	say_format(path, size, "/proc//self//task/%d/fd/%s%d", (int)syscall(SYS_gettid), apart, fd);
+	/* Not where /proc is that of another container. */
+	if (!is_there(path))
+		say_format(path, size, "/proc//self//fd/%s%d", apart, fd);
+}
+
 static int from_daemon(enum wire_library library, struct driver_file *file)
 {
 	wire_text sentence = {"it does not answer"};
@@ -114,11 +131,7 @@ static int from_daemon(enum wire_library library, struct driver_file *file)
 		return -1;
 	}
 	file->fd = fd + 1;
-	/* glibc takes what it has loaded under the same name before: the next library may get the
-	 * same number, and a program may load what it has made under such a number. Nobody else
-	 * writes the path like that. */
-	say_format(file->path, sizeof(file->path), "/proc//self//fd/%s%d",
-		   library == WIRE_LIBRARY_NVML ? "/" : "", fd);
+	name_descriptor(library, fd, file->path, sizeof(file->path));
 	return 0;
 }
 

@@ -145,27 +145,33 @@ while gdb.selected_inferior().pid:
         names.append(frame.name() or "?")
         frame = frame.older()
     print("stop", where, *names)
+    try:
+        print("variable", gdb.solib_name(int(gdb.parse_and_eval("(long)&cudbgIpcFlag"))))
+    except gdb.error:
+        pass  # the driver is not loaded yet
     gdb.execute("continue")
 end
 """
 
 
 def stops(machine, release, *words, **environment):
-    """Where gdb stops, each as (library, function, its callers)."""
+    """Where gdb stops, each as (library, function, its callers); and the libraries in which it finds a debuggers' variable."""
     if not shutil.which("gdb"):
         raise Skipped("there is no gdb")
     script = machine.meted.place + "/gdb"
     with open(script, "w") as file:
         file.write(GDB)
     wrap = " ".join(f"{key}={value}" for key, value in environment.items())
-    lines = machine.run(release, *words, before=["gdb", "-nx", "-batch", "-iex", f"set exec-wrapper env {wrap}", "-x", script, "--args"])
-    return [(os.path.realpath(words[1]), words[2], words[3:]) for words in map(str.split, lines) if words[:1] == ["stop"]]
+    lines = [line.split() for line in machine.run(release, *words, before=["gdb", "-nx", "-batch", "-iex", f"set exec-wrapper env {wrap}", "-x", script, "--args"])]
+    return ([(os.path.realpath(words[1]), words[2], words[3:]) for words in lines if words[:1] == ["stop"]],
+            {os.path.realpath(words[1]) for words in lines if words[:1] == ["variable"]})
 
 
 def test_gdb_stops_in_both_libraries_and_finds_the_callers():
     with Machine() as machine:
         for release in real.releases():
-            seen = stops(machine, release, HERE + "live", "libcuda.so.1", "calls", LD_LIBRARY_PATH=release.guest + "/lib")
+            seen, variable = stops(machine, release, HERE + "live", "libcuda.so.1", "calls", LD_LIBRARY_PATH=release.guest + "/lib")
+            assert variable == {release.library("libcuda.so.1")}, variable  # debuggers write to it
             places = {(library, function) for library, function, _ in seen}
             for function in "cuLaunchKernel", "cuMemAdvise", "cuMemAlloc_v2":
                 for library in release.library("libcuda.so.1"), release.guest + "/libmete.so":
