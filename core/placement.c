@@ -245,7 +245,9 @@ static void copy_device(struct placement_device *to, const struct placement_devi
 static void copy_node(struct placement_host *to, const struct placement_node *from)
 {
 	to->cpu = from->cpu_milli;
-	to->memory_bytes = from->host_memory_bytes;
+	/* What is left is signed: more may be promised than there is. */
+	to->memory_bytes =
+		from->host_memory_bytes < INT64_MAX ? from->host_memory_bytes : INT64_MAX;
 	to->tags = from->tags;
 	to->model = from->model;
 	to->devices = from->devices;

@@ -269,3 +269,22 @@ TEST(the_best_amount_is_of_a_gpu_where_nothing_else_is_in_the_way)
 	expect_eq(refusal.available, 40 * GIB);
 	expect_eq(refusal.needed, 60 * GIB);
 }
+
+/* What is left of it is no more than a signed number holds, rounded up or not. */
+TEST(a_node_with_endless_memory_takes_pods)
+{
+	static const uint64_t endless[] = {INT64_MAX, UINT64_MAX};
+
+	for (size_t i = 0; i < ARRAY_SIZE(endless); i++) {
+		struct placement *p = given(PLACEMENT_BINPACK);
+		struct placement_request request = part(500, GIB);
+		struct placement_node node = node_of(1);
+		struct placement_decision d;
+
+		node.host_memory_bytes = endless[i];
+		with_node(p, &node);
+		request.container[0].host_memory_bytes = 8 * GIB;
+		placed(p, &request, &d);
+		placed(p, &request, &d);
+	}
+}
