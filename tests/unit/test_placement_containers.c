@@ -192,3 +192,26 @@ TEST(what_a_decision_had_no_choices_left_for_the_next_one_looks_at)
 	expect_eq(d.node, 20);
 	expect_eq(placement_audit(p, &n), 0);
 }
+
+/* It is scored as the node is while the others run: here they take all that the pod will have. */
+TEST(an_init_container_that_needs_no_more_than_the_others_changes_no_score)
+{
+	for (int policy = 0; policy < PLACEMENT_POLICIES; policy++) {
+		struct placement *p = given((enum placement_policy)policy);
+		struct placement_node node = node_of(2);
+		struct placement_request plain = part(400, 20 * GIB), usual[2] = {plain, whole(1)};
+		struct placement_decision with, without;
+		struct placement_request both = plain;
+		uint32_t n = with_node(p, &node);
+
+		expect_eq(placement_learn(p, usual, (const uint32_t[]){3, 1}, 2), 0);
+		both.containers = 2;
+		both.container[1] = both.container[0];
+		both.container[1].kind = PLACEMENT_INIT;
+		both.container[1].compute_milli = 300;
+		both.container[1].memory_bytes = 10 * GIB;
+		expect_eq(placement_try(p, &plain, n, &without), 0);
+		expect_eq(placement_try(p, &both, n, &with), 0);
+		expect_eq(with.score, without.score);
+	}
+}

@@ -133,6 +133,29 @@ TEST(a_guarantee_is_had_against_any_number)
 	done();
 }
 
+/* In any second: a turn is expected to take a kernel more than its part, and is promised so. */
+TEST(half_of_the_time_is_had_in_each_second_beside_many_whose_kernels_are_long)
+{
+	enum { MANY = 32 };
+	static struct time_load loads[MANY];
+	struct time_window w = {100, 200, 0};
+	double shares[MANY];
+
+	given(0, 20000 * MS);
+	m.setup.loads = loads;
+	m.setup.tenants = MANY;
+	for (int i = 0; i < MANY; i++) {
+		time_load_init(&loads[i]);
+		loads[i].kernel_ns = 10 * MS;
+		loads[i].share.weight = i ? 100 : 3100;
+	}
+	time_measure_ideal(loads, MANY, shares);
+	run();
+	w.last = m.out.samples - 1;
+	expect(time_measure_share_error(m.out.charged, MANY, &w, shares) < 2);
+	done();
+}
+
 /* Law 4. */
 TEST(everybody_is_given_what_its_share_says)
 {
