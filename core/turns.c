@@ -149,7 +149,8 @@ void turns_join(struct turns_seat *s, struct turns_tenant *t, struct turns_devic
 	if (!d->governed && s->gate != TURNS_OPENED) {
 		s->gate = TURNS_OPENED;
 		turns_seat_todo(s, 0);
-	} else if (d->governed && governed) {
+	} else if (d->governed && (governed || !is_open)) {
+		/* Where its coming has made turns govern_seat() looks at open gates alone. */
 		join_governed(s, now_ns);
 	}
 	s->owed = 0;
