@@ -255,5 +255,4 @@ void lend_forget(void)
 	for (uint32_t i = 0; i < atomic_load(&lend.count); i++)
 		close(lend.call[i].fd);
 	memset(&lend, 0, sizeof(lend));
-	debt_forget();
 }
