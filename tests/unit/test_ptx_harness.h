@@ -97,9 +97,9 @@ static void harness_start(void)
 					       .print = harness_print};
 }
 
-/* METE_PTX_TEXTS names a folder: each text that is loaded is left there, for a look at what
- * NVIDIA's own compiler says to it. */
-static void harness_leave(const char *text)
+/* METE_PTX_TEXTS names a folder: each text that is loaded or refused is left there, for a look at
+ * what NVIDIA's own compiler says to it. */
+static void harness_leave(const char *text, int refused)
 {
 	const char *folder = getenv("METE_PTX_TEXTS");
 	static unsigned n;
@@ -108,7 +108,7 @@ static void harness_leave(const char *text)
 
 	if (!folder)
 		return;
-	snprintf(path, sizeof(path), "%s/%u.ptx", folder, n++);
+	snprintf(path, sizeof(path), "%s/%s-%u.ptx", folder, refused ? "refused" : "taken", n++);
 	file = fopen(path, "w");
 	expect(file && fputs(text, file) >= 0 && fclose(file) == 0);
 }
@@ -118,8 +118,12 @@ static unused int harness_try(const char *text)
 	struct ptx_source source = {.text = text, .name = "test"};
 	struct ptx_options options = {.capability = HARNESS_CAPABILITY};
 
+	int r;
+
 	harness_start();
-	return ptx_module_new(&source, 1, &options, &harness.module, &harness.error);
+	r = ptx_module_new(&source, 1, &options, &harness.module, &harness.error);
+	harness_leave(text, r);
+	return r;
 }
 
 static unused void harness_place(void)
@@ -134,7 +138,6 @@ static unused void harness_load(const char *text)
 	if (r)
 		test_fail(__FILE__, __LINE__, "load is %d: %s", r, harness.error.text);
 	harness_place();
-	harness_leave(text);
 #ifdef HARNESS_ON_DRIVER
 	on_driver_load(text);
 #endif
@@ -174,13 +177,14 @@ static unused int harness_launch(const char *name, uint32_t blocks, uint32_t thr
 
 static unused void harness_run(const char *name, uint32_t blocks, uint32_t threads)
 {
-#ifdef HARNESS_ON_DRIVER
 	int r = 0;
 
-	on_driver_run(name, blocks, threads);
-#else
-	int r = harness_launch(name, blocks, threads, 0);
+#ifdef HARNESS_ON_DRIVER
+	if (on_driver_ready())
+		on_driver_run(name, blocks, threads);
+	else
 #endif
+		r = harness_launch(name, blocks, threads, 0);
 
 	if (r)
 		test_fail(__FILE__, __LINE__, "run is %d: fault %d at line %u of %s, address %llx",

@@ -630,7 +630,7 @@ TEST(a_copy_in_the_background_is_there_when_it_is_waited_for)
 		  PTX_INVALID);
 	/* Both ends are checked. */
 	harness_load(HARNESS_HEAD ".shared .u32 s;\n" HARNESS_KERNEL(
-		"k") "cp.async.ca.shared.global [s], [4096], 4;\nret;\n}\n");
+		"k") "mov.u64 %at, 4096;\ncp.async.ca.shared.global [s], [%at], 4;\nret;\n}\n");
 	expect_eq(harness_launch("k", 1, 1, 0), PTX_FAULTED);
 	expect_eq(harness.report.fault_address, 4096);
 	harness_load(HARNESS_HEAD ".shared .u32 s;\n" HARNESS_KERNEL(

@@ -55,6 +55,14 @@ TEST(a_warp_that_is_not_full_has_no_other_lanes)
 	expect_eq(words()[32], 0xff);
 }
 
+/* Instructions of a warp without .sync ended with sm_70. */
+static void before_sync(char *text)
+{
+	static const char head[] = ".version 6.0\n.target sm_60\n";
+
+	memcpy(text, head, strlen(head));
+}
+
 TEST(shuffles_take_from_where_they_are_told)
 {
 	static const char *const modes[] = {"up", "down", "bfly", "idx"};
@@ -73,6 +81,8 @@ TEST(shuffles_take_from_where_they_are_told)
 				 "ret;\n}\n",
 				 START, m < 4 ? "sync." : "", modes[m % 4], by, control,
 				 m < 4 ? ", -1" : "", STORE);
+			if (m >= 4)
+				before_sync(text);
 			run(text, 1, 32);
 			for (uint32_t l = 0; l < 32; l++) {
 				uint32_t first = c ? l & 24 : 0, last = c ? first + 7 : 31;
@@ -108,14 +118,18 @@ TEST(votes_count_the_lanes_of_their_mask)
 					 "selp.u32 %%r, 1, 0, %%q;\n%sret;\n}\n",
 					 START, n ? 32 : 5, sync ? "sync." : "", votes[v].name,
 					 sync ? ", 0xffffffff" : "", STORE);
+				if (!sync)
+					before_sync(text);
 				run(text, 1, 32);
 				expect_eq(words()[7], n ? votes[v].all : votes[v].some);
 			}
 		}
 	}
-	run(KERNEL(".reg .u32 %r;\n.reg .pred %p;\nsetp.lt.u32 %p, %t, 5;\n"
-		   "vote.ballot.b32 %r, !%p;\n" STORE),
-	    1, 32);
+	snprintf(text, sizeof(text), "%s",
+		 KERNEL(".reg .u32 %r;\n.reg .pred %p;\nsetp.lt.u32 %p, %t, 5;\n"
+			"vote.ballot.b32 %r, !%p;\n" STORE));
+	before_sync(text);
+	run(text, 1, 32);
 	expect_eq(words()[0], 0xffffffe0);
 }
 
@@ -299,7 +313,7 @@ TEST(a_barrier_in_memory_counts_its_phases)
 		   "W3: mbarrier.test_wait.parity.shared.b64 %q, [bar], 0;\n@!%q bra W3;\nbar.sync "
 		   "0;\n"
 		   "@!%p bra E;\nmbarrier.arrive.shared.b64 %old, [bar];\n"
-		   "W4: mbarrier.test_wait.shared.b64 %q, [bar], %old, 100;\n@!%q bra W4;\n"
+		   "W4: mbarrier.try_wait.shared.b64 %q, [bar], %old, 100;\n@!%q bra W4;\n"
 		   "add.u32 %r, %r, 1000;\nE: " STORE),
 	    1, 128);
 	for (unsigned t = 0; t < 128; t++)
@@ -615,8 +629,8 @@ TEST(special_registers_say_where_a_thread_is)
 {
 	run(HARNESS_HEAD HARNESS_KERNEL(
 		    "k") ".reg .u32 %r, %x;\n.reg .b16 %h;\n.reg .u64 %c, %d;\n.reg .pred %p;\n"
-			 "mov.u32 %r, %laneid;\nmad.lo.u32 %r, %warpid, 100, %r;\nmad.lo.u32 %r, "
-			 "%ntid.x, 1000, %r;\n"
+			 "mov.u32 %r, %laneid;\nmov.u32 %x, %warpid;\nmad.lo.u32 %r, %x, 100, %r;\n"
+			 "mov.u32 %x, %ntid.x;\nmad.lo.u32 %r, %x, 1000, %r;\n"
 			 "mov.u16 %h, %nctaid.y;\ncvt.u32.u16 %x, %h;\nadd.u32 %r, %r, "
 			 "%x;\nmov.u32 %x, %lanemask_lt;\n"
 			 "popc.b32 %x, %x;\nadd.u32 %r, %r, %x;\nmov.u64 %c, %clock64;\nmov.u64 "
