@@ -40,6 +40,8 @@ static const char *const others[] = {
 	"libnvidia-ngx",    "libnvidia-tls",  "libnvidia-present", "libnvidia-api",
 };
 
+#define OPTIX_WEIGHTS "/usr/share/nvidia/nvoptix.bin"
+
 void inject_driver_done(struct inject_driver *driver)
 {
 	root_close(&driver->root);
@@ -222,6 +224,20 @@ static int gather_from(struct gathering *g, const char *folder)
 	return fd < 0 ? fd : root_list(&g->driver->root, fd, gather, g);
 }
 
+/* Debian keeps what has one version at a time beside the folder of what alternatives choose from:
+ * whoever names that folder, or has no alternatives, needs both. */
+static int gather_beside(struct gathering *g)
+{
+	static const char apart[] = "/nvidia/current";
+	char folder[PATH_MAX];
+	size_t n = strlen(g->driver->folder), tail = strlen(apart);
+
+	if (n <= tail || strcmp(g->driver->folder + n - tail, apart) != 0)
+		return 0;
+	snprintf(folder, sizeof(folder), "%.*s", (int)(n - tail), g->driver->folder);
+	return gather_from(g, folder);
+}
+
 static int gather_smi(struct gathering *g)
 {
 	static const char to[] = "/usr/bin/nvidia-smi";
@@ -254,6 +270,11 @@ int inject_driver_files(struct inject_driver *driver, bool handed_out,
 	*strrchr(real_folder, '/') = '\0';
 	if (r == 0 && strcmp(real_folder, driver->folder) != 0)
 		r = gather_from(&g, *real_folder ? real_folder : "/");
+	if (r == 0)
+		r = gather_beside(&g);
+	/* OptiX reads the weights of its denoiser there. */
+	if (r == 0)
+		r = mount_file(&g, OPTIX_WEIGHTS, OPTIX_WEIGHTS, false);
 	if (r == 0)
 		r = gather_smi(&g);
 	if (r == 0 && !handed_out && !is_there(edits, PLACE_DRIVER "/libcuda.so.1"))

@@ -4,6 +4,7 @@
  * KIND NAME FOLDER NODE... Writes the CDI file, or says the edits for runtimes without CDI, a line
  * each, its words with tabs between them.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "plugin/inject.h"
@@ -40,7 +41,10 @@ int main(int argc, char **argv)
 
 	if (argc < 9 || argc > 9 + NODES)
 		return 2;
-	machine.driver_folder = argv[2];
+	/* Of an installation that lies elsewhere, as files; "-": its folder is found. */
+	if (getenv("METE_TEST_DRIVER_ROOT"))
+		machine.driver_root = machine.host_driver_root = getenv("METE_TEST_DRIVER_ROOT");
+	machine.driver_folder = strcmp(argv[2], "-") != 0 ? argv[2] : NULL;
 	machine.guest = machine.host_guest = argv[3];
 	machine.hook = argv[4];
 	for (int i = 9; i < argc; i++)
