@@ -3,9 +3,11 @@
 """Which files of a driver's installation a container gets: test_installation.py BUILD. First of one that is made here in Debian's
 shape; then of all libraries of Debian's own packages, which are fetched by tests/driver/real.py in a long run (METE_TEST_SCALE above 1)."""
 import glob
+import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -19,6 +21,7 @@ LONG = int(os.environ.get("METE_TEST_SCALE", "1")) > 1
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 APART = LIBRARIES + "/nvidia/current"
 PLACE = "/usr/lib/mete/driver/"
+TOOLKIT = "v1.17.8"
 WEIGHTS = "/usr/share/nvidia/nvoptix.bin"
 
 # All libraries of the driver, and what none of CUDA, NVML, video and OptiX is made of.
@@ -42,15 +45,29 @@ LOOKED_UP = {
 }
 
 
-def handed_out(root, folder="-"):
-    """Path in the container -> file on the host."""
-    with tempfile.TemporaryDirectory() as place:
-        os.mkdir(place + "/slot")
-        done = subprocess.run([BUILD + "/tests/plugin/edits", "plain", folder, BUILD + "/guest", BUILD + "/hook/mete-hook", place, "mete.dev/slot", "a1",
-                               place + "/slot"], env=dict(os.environ, METE_TEST_DRIVER_ROOT=root), text=True, capture_output=True, timeout=120)
+def edits(root, folder, way, place):
+    os.mkdir(place + "/slot")
+    done = subprocess.run([BUILD + "/tests/plugin/edits", way, folder, BUILD + "/guest", BUILD + "/hook/mete-hook", place, "mete.dev/slot", "a1",
+                           place + "/slot"], env=dict(os.environ, METE_TEST_DRIVER_ROOT=root), text=True, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    mounts = [line.split("\t") for line in done.stdout.splitlines() if line.startswith("mount\t")]
+    return done.stdout
+
+
+def handed_out(root, folder="-"):
+    """Path in the container -> file on the host, for runtimes without CDI."""
+    with tempfile.TemporaryDirectory() as place:
+        said = edits(root, folder, "plain", place)
+    mounts = [line.split("\t") for line in said.splitlines() if line.startswith("mount\t")]
     return {to: source for _, source, to, _ in mounts}
+
+
+def by_cdi(root):
+    """The same of the CDI file."""
+    with tempfile.TemporaryDirectory() as place:
+        edits(root, "-", "cdi", place)
+        [written] = glob.glob(place + "/*.json")
+        device, = json.load(open(written))["devices"]
+    return {mount["containerPath"]: mount["hostPath"] for mount in device["containerEdits"]["mounts"]}
 
 
 def stem(name):
@@ -126,7 +143,7 @@ def installation(place):
 
 
 def texts_of(path):
-    return {text.decode() for text in re.findall(rb"\0(lib(?:nv|cuda|GL|EGL|OpenCL|vulkan)[\w-]*\.so(?:\.[\w.]+)?)\0", open(path, "rb").read())}
+    return {text.decode() for text in re.findall(rb"\0(lib(?:nv|cuda|GL|EGL|OpenCL|vulkan)[\w-]*\.so(?:\.[0-9][0-9.]*)?)\0", open(path, "rb").read())}
 
 
 def needed_by(path):
@@ -145,6 +162,10 @@ def test_all_that_the_handed_out_libraries_look_up_is_handed_out():
                 if name.endswith((".so.debug", ".debug")) or stem(name) in LOOKED_UP or stem(name) in OUTSIDE:
                     continue
                 assert name in driver or name == "libcuda.so", f"{os.path.basename(source)} looks up {name}"
+        # The CDI file has the same; hook/cover.c makes the names of these in the linker's folders.
+        cdi = by_cdi(root)
+        assert {to: source for to, source in cdi.items() if to.startswith(PLACE)} == {PLACE + name: source for name, source in driver.items()}, cdi
+        assert cdi["/usr/bin/nvidia-smi"] == there["/usr/bin/nvidia-smi"] and cdi[WEIGHTS] == there[WEIGHTS], cdi
         # In the folder that the linker looks into without being told, too: there, names are all that the libraries use.
         for name in driver:
             assert f"{LIBRARIES}/{name}" in there or re.match(r"lib(cuda|nvidia-ml)\.so\.\d+\.", name), name
@@ -158,6 +179,48 @@ def test_what_is_not_handed_out_reaches_a_gpu_past_the_driver_api():
         names = {os.path.basename(path) for path in glob.glob(root + LIBRARIES + "/**/lib*nvidia*.so.*", recursive=True) +
                  glob.glob(root + LIBRARIES + "/**/lib*nv*.so.*", recursive=True) + glob.glob(root + LIBRARIES + "/**/libcuda*.so.*", recursive=True)}
         assert {stem(name) for name in names - driver} == set(OUTSIDE), {stem(name) for name in names - driver} ^ set(OUTSIDE)
+
+
+def nvidias_generator():
+    """nvidia-ctk, built of NVIDIA's module as the Go proxy has it, and kept."""
+    kept = os.path.expanduser(f"~/.cache/mete/nvidia-ctk-{TOOLKIT}/nvidia-ctk")
+    if os.path.exists(kept):
+        return kept
+    if not shutil.which("go"):
+        raise Skipped("NVIDIA's CDI generator is built with Go: apt-get install golang")
+    package = "github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-ctk"
+    with tempfile.TemporaryDirectory() as place:
+        with open(place + "/go.mod", "w") as file:
+            file.write("module generator\n\ngo 1.22\n")
+        for words in ["get", f"{package}@{TOOLKIT}"], ["build", "-o", place + "/nvidia-ctk", package]:
+            done = subprocess.run(["go", *words], cwd=place, text=True, capture_output=True, timeout=1200)
+            if done.returncode:
+                raise Skipped(f"NVIDIA's CDI generator cannot be built: go {words[0]}: {done.stderr.strip()[-200:]}: give this machine access to a Go proxy")
+        os.makedirs(os.path.dirname(kept), exist_ok=True)
+        shutil.move(place + "/nvidia-ctk", kept)
+    return kept
+
+
+def test_nvidias_own_generator_lists_nothing_more_for_programs_of_the_driver_api():
+    """Its mode "management" asks no GPU for the driver's files; in "nvml", the usual one, it initialises NVML first."""
+    if os.getuid() != 0:
+        raise Skipped("NVIDIA's CDI generator wants device files, which only root makes")
+    with tempfile.TemporaryDirectory() as place:
+        root = installation(place)
+        generator = nvidias_generator()
+        os.makedirs(place + "/devices/dev")
+        for name, minor in ("nvidia0", 0), ("nvidiactl", 255):
+            try:
+                os.mknod(f"{place}/devices/dev/{name}", 0o600 | stat.S_IFCHR, os.makedev(195, minor))
+            except PermissionError:
+                raise Skipped("root may not make device files here") from None
+        subprocess.run([generator, "cdi", "generate", "--mode=management", f"--driver-root={root}", f"--dev-root={place}/devices",
+                        f"--output={place}/cdi.yaml"], check=True, capture_output=True, timeout=300)
+        theirs = {os.path.basename(path) for path in re.findall(r"hostPath: (\S+)", open(place + "/cdi.yaml").read()) if ".so" in path}
+        there = handed_out(root)
+        ours = {os.path.basename(source) for to, source in there.items() if to.startswith(PLACE)}
+        assert len(theirs) >= 18, theirs
+        assert {stem(name) for name in theirs - ours} <= set(OUTSIDE), theirs - ours
 
 
 if __name__ == "__main__":
