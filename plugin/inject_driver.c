@@ -219,9 +219,14 @@ static int gather(void *owner, const char *name)
 static int gather_from(struct gathering *g, const char *folder)
 {
 	owned(close) int fd = root_find(&g->driver->root, folder, ROOT_FOLDER);
+	int r;
 
+	if (fd < 0)
+		return fd;
 	g->folder = folder;
-	return fd < 0 ? fd : root_list(&g->driver->root, fd, gather, g);
+	r = root_list(&g->driver->root, fd, gather, g);
+	g->folder = NULL;
+	return r;
 }
 
 /* Debian keeps what has one version at a time beside the folder of what alternatives choose from:
@@ -238,7 +243,8 @@ static int gather_beside(struct gathering *g)
 	return gather_from(g, folder);
 }
 
-static int gather_smi(struct gathering *g)
+/* Beside the folder that has the driver's files. */
+static int gather_smi(struct gathering *g, const char *folder)
 {
 	static const char to[] = "/usr/bin/nvidia-smi";
 	const char *const places[] = {g->driver->simulated ? NULL : to, "../nvidia-smi",
@@ -249,7 +255,7 @@ static int gather_smi(struct gathering *g)
 		char path[PATH_MAX];
 
 		if (!places[i] ||
-		    snprintf(path, sizeof(path), "%s%s%s", *places[i] == '/' ? "" : g->folder,
+		    snprintf(path, sizeof(path), "%s%s%s", *places[i] == '/' ? "" : folder,
 			     *places[i] == '/' ? "" : "/", places[i]) >= (int)sizeof(path))
 			continue;
 		r = mount_file(g, path, to, false);
@@ -276,7 +282,7 @@ int inject_driver_files(struct inject_driver *driver, bool handed_out,
 	if (r == 0)
 		r = mount_file(&g, OPTIX_WEIGHTS, OPTIX_WEIGHTS, false);
 	if (r == 0)
-		r = gather_smi(&g);
+		r = gather_smi(&g, real_folder);
 	if (r == 0 && !handed_out && !is_there(edits, PLACE_DRIVER "/libcuda.so.1"))
 		return fault_set(why, -EINVAL, "%s: its libcuda.so.1 is not of release %s",
 				 driver->folder, driver->release);

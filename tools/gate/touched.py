@@ -57,6 +57,7 @@ TABLE = {
     "tests/hostile/": "hostile_attacks",
     "tests/driver/": "suite:driver",
     "tests/gpu/": "check_gpu*",
+    "tests/ptx/": "ptx*",
     "tests/drivers/": "guest_*",
     "tests/fuzz/": "suite:fuzz fuzz-corpus",
     "tests/shape/": "suite:shape",
