@@ -525,6 +525,11 @@ TEST(costs_stand_in_the_report_before_the_first_run)
 	expect_eq(harness_try(HARNESS_HEAD
 			      ".visible .entry k() { .pragma \"mete-cost-ns-param 0 1\"; }"),
 		  PTX_INVALID);
+	/* 2^64. */
+	expect_eq(harness_try(
+			  HARNESS_HEAD
+			  ".visible .entry k() { .pragma \"mete-cost-ns 18446744073709551616\"; }"),
+		  PTX_INVALID);
 }
 
 TEST(faults_name_address_line_and_thread)
