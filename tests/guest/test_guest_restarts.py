@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """meted is killed and started again, and again, while 24 threads of a process allocate, free, make contexts and
 destroy them on four devices, and NVML is polled. Another process looks at the driver all the time: not for a moment
-is there a byte more than the limit. No call takes longer than its bound. In the end, the book is what there is.
+is there a byte more than the limit. Every call ends. In the end, the book is what there is.
 
     test_guest_restarts.py METED SIMULATOR GUEST_LINKS RESTART_LOAD RESTARTS
 
@@ -19,8 +19,6 @@ RESTARTS *= SCALE
 SEED = int(os.environ.get("METE_SEED", time.time_ns() % 1000000))
 DEVICES, THREADS = 4, 24
 LIMIT, CONTEXT = 1536 * MIB, 64 * MIB
-# A call waits 10 s for a daemon that is away, and 10 s for its answer; the rest is a busy machine.
-BOUND_MS = 60000
 BOOK = struct.Struct("<IIQQQ16Q64Q16Q")
 
 
@@ -88,7 +86,8 @@ def test_restarts_under_many_threads_and_devices_never_let_a_byte_too_much_throu
             assert max(used) <= LIMIT
             print(f"{RESTARTS} restarts, {sum(seen['operations'])} operations, {seen['polls']} polls, "
                   f"{seen['looks']} looks; longest call {seen['longest_ms']} ms; most in use {max(seen['most'])}")
-            assert seen["longest_ms"] < BOUND_MS, seen["longest_ms"]
+            # It waits 10 s for a daemon that is away, and 10 s for its answer; the rest is a busy machine.
+            assert seen["longest_ms"] < 1000 * PATIENCE, seen["longest_ms"]
         except BaseException:
             sys.stderr.write(open(node.folder + "/errors").read()[-4000:])
             raise
