@@ -8,6 +8,8 @@ folder, and never installed, changed or passed on.
     release.root                    all of its files, as they would lie below /
     release.guest                   the folder of the guest that belongs to it
     real.releases()                 those that this run is about
+    real.runtimes()                 NVIDIA's runtime libraries: their paths
+    real.debugger()                 cuda-gdb's path
     real.apart()                    what to put before a command that initialises them
 
 apt gets a configuration of its own: sources, lists and cache lie in the build folder, and the machine's apt is only asked
@@ -40,6 +42,8 @@ RELEASES = {
     "550": (12040, "trixie", "libcuda1 libnvidia-ml1 nvidia-smi nvidia-driver-bin libegl-nvidia0 libnvidia-fbc1 libnvcuvid1 libcudadebugger1"),
 }
 USUAL = ("535",)  # the newest of Debian 12
+RUNTIMES = ["libcudart11.0/bookworm", "libcudart12/trixie"]  # what most programs are built on: of CUDA 11.8 and 12.4
+DEBUGGER = ["nvidia-cuda-gdb/bookworm"]
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 REMEDY = "give this machine access to a Debian mirror with non-free packages, or copy {} from one that has it"
 FETCH_S = 300  # only a mirror that does not answer takes so long
@@ -95,6 +99,8 @@ class Release:
 
 
 def packages(name):
+    if name in ("runtimes", "debugger"):
+        return RUNTIMES if name == "runtimes" else DEBUGGER
     _, suite, names = RELEASES[name]
     return [f"{package}/{suite}" for package in names.split()]
 
@@ -162,11 +168,20 @@ def whole(folder, fill):
     return folder
 
 
-had = {}  # what became of a release in this process: a mirror that does not answer is asked once
+def debugger():
+    """cuda-gdb: it needs the libraries that gdb needs."""
+    path = unpacked("debugger") + "/usr/bin/cuda-gdb"
+    lacking = re.findall(r"(\S+) => not found", call(["ldd", path]).stdout)
+    if lacking:
+        raise Skipped(f"cuda-gdb lacks {' '.join(lacking)} (Debian: gdb)")
+    return path
 
 
-def get(name):
-    """The release, fetched and unpacked if it is not yet."""
+had = {}  # what became of each set of packages in this process: a mirror that does not answer is asked once
+
+
+def unpacked(name):
+    """The folder of a set of packages, fetched and unpacked if they are not yet."""
     try:
         had[name] = had.get(name) or made(name)
     except Skipped as why:
@@ -174,6 +189,14 @@ def get(name):
     if isinstance(had[name], Skipped):
         raise had[name]
     return had[name]
+
+
+def get(name):
+    return Release(name, unpacked(name))
+
+
+def runtimes():
+    return sorted(path for path in glob.glob(unpacked("runtimes") + "/usr/lib/**/libcudart.so.*", recursive=True) if not os.path.islink(path))
 
 
 def made(name):
@@ -196,6 +219,6 @@ def made(name):
     with open(here + "/lock", "w") as lock:  # tests run side by side
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            return Release(name, whole(os.path.join(here, "releases", os.path.basename(kept(name))), unpack))
+            return whole(os.path.join(here, "releases", os.path.basename(kept(name))), unpack)
         except subprocess.TimeoutExpired as late:
             raise Skipped(f"NVIDIA's libraries cannot be fetched: {late.cmd[0]} had no answer in {FETCH_S} s: " + REMEDY.format(kept(name))) from None

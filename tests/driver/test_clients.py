@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What NVIDIA's own programs and libraries look for in the two libraries, the guest has: test_clients.py BUILD."""
+import collections
 import os
 import subprocess
 
@@ -40,6 +41,18 @@ def test_nvidias_own_programs_find_all_that_they_look_for():
         assert sum(len(names) > 5 for names in looked.values()) >= 4, {path: len(names) for path, names in looked.items()}
         for path, names in looked.items():
             assert names <= guests, (release.name, path, names - guests)
+
+
+def test_the_two_libraries_find_in_the_guest_what_they_look_for_by_name():
+    """As libcuda.so.1 or libnvidia-ml.so.1 of the same process, or of a helper. Their own table of names has each once."""
+    for release in real.releases():
+        theirs, guests = both(release), set(rows.exports(release.guest + "/libmete.so"))
+        looked = set()
+        for name in "libcuda.so.1", "libnvidia-ml.so.1":
+            texts = collections.Counter(open(release.library(name), "rb").read().split(b"\0"))
+            own = set(rows.exports(release.library(name)))
+            looked |= {symbol for symbol in theirs if texts[symbol.encode()] > (symbol in own)}
+        assert "cudbgMain" in looked and looked <= guests, (release.name, looked - guests)
 
 
 def test_nvidia_smi_says_the_same():

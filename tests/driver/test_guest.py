@@ -45,11 +45,11 @@ class Machine:
         self.admin.close()
         self.meted.__exit__(*what)
 
-    def run(self, release, *words, before=(), **environment):
+    def run(self, release, *words, before=(), errors=subprocess.PIPE, **environment):
         """A program with the guest, to its end."""
         clean = {key: value for key, value in os.environ.items() if not key.startswith(("METE_", "LD_", "CUDA_"))}
         clean |= {"METE_SOCKET": self.socket, "METE_DRIVER": release.folder} | environment
-        done = subprocess.run([*real.apart(), *before, *words], env=clean, text=True, capture_output=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run([*real.apart(), *before, *words], env=clean, text=True, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL)
         assert done.returncode == 0, done
         return done.stdout.splitlines()
 
@@ -127,6 +127,19 @@ def test_unwinders_find_the_caller_at_each_instruction():
                 print("left out: libunwind (Debian: libunwind8)")
 
 
+def test_programs_of_nvidias_runtime_come_to_the_tenant():
+    """The runtime accepts the guest as the driver, and says what it says without it."""
+    with Machine() as machine:
+        for release in real.releases():
+            for runtime in real.runtimes():
+                joins = machine.joins()
+                wanted = machine.alone(release, HERE + "runtime", runtime)
+                assert machine.run(release, HERE + "runtime", runtime, LD_LIBRARY_PATH=release.guest + "/lib") == wanted, (release.name, runtime, wanted)
+                too_old = "libcudart.so.12" in runtime and release.cuda < 12000
+                assert f"devices {35 if too_old else 100}" in wanted, (release.name, runtime, wanted)
+                assert machine.joins() == joins + (not too_old), (release.name, runtime)
+
+
 GDB = """
 set debuginfod enabled off
 set confirm off
@@ -178,6 +191,19 @@ def test_gdb_stops_in_both_libraries_and_finds_the_callers():
                     assert (library, function) in places, (release.name, library, function, places)
             for library, function, callers in seen:
                 assert callers[-1] in ("main", "clone3") or callers[-1].startswith("__clone"), (library, function, callers)
+
+
+def test_cuda_gdb_comes_as_far_as_without_the_guest():
+    """To the driver's own part of a debugger, which says that there is no device."""
+    with Machine() as machine:
+        for release in real.releases():
+            for libraries in release.folder, f"{release.guest}/lib:{release.folder}":
+                lines = machine.run(release, HERE + "live", "libcuda.so.1", "calls", TMPDIR=machine.meted.place, before=[
+                    real.debugger(), "-nx", "-batch", "-ex", f"set exec-wrapper env LD_LIBRARY_PATH={libraries}", "-ex", "run",
+                    "-ex", "info address cudbgIpcFlag", "-ex", "kill", "--args"], errors=subprocess.STDOUT,
+                    **({"METE_DRIVER": "", "METE_SOCKET": ""} if libraries == release.folder else {}))
+                assert [line for line in lines if "CUDBG_ERROR_NO_DEVICE_AVAILABLE" in line], (release.name, libraries, lines)
+                assert [line for line in lines if line.startswith('Symbol "cudbgIpcFlag" is at ')], (release.name, libraries, lines)
 
 
 def opened(machine, release, place, *words, **environment):

@@ -109,6 +109,17 @@ def test_unwinders_find_the_caller_in_a_container():
                 assert line.count(" 0 astray") == 3, (release.name, line)
 
 
+def test_programs_of_nvidias_runtime_come_to_the_tenant():
+    release = real.get(real.USUAL[0])
+    with Site(release) as site:
+        for runtime in real.runtimes():
+            site.image.program(f"{BUILD}/tests/driver/runtime")
+            shutil.copy(runtime, site.image.at("/usr/lib/"))
+            joins = len(site.node.log().split(" guest.joined "))
+            assert "devices 100" in site.lines("/usr/bin/env", "-i", "/usr/bin/runtime", "/usr/lib/" + os.path.basename(runtime)), runtime
+            assert len(site.node.log().split(" guest.joined ")) == joins + 1, runtime
+
+
 def test_meted_holds_no_device_and_no_thread_of_the_driver():
     """It has loaded the library to ask its version."""
     release = real.get(real.USUAL[0])
@@ -123,24 +134,33 @@ def test_meted_holds_no_device_and_no_thread_of_the_driver():
         assert with_theirs == len(os.listdir(f"/proc/{site.node.meted.process.pid}/task"))
 
 
-GDB = ["gdb", "-nx", "-batch", "-iex", "set debuginfod enabled off", "-ex", "set breakpoint pending on", "-ex", "break cuMemAlloc_v2", "-ex"]
+GDB = ["-nx", "-batch", "-iex", "set debuginfod enabled off", "-ex", "set breakpoint pending on", "-ex", "break cuMemAlloc_v2", "-ex"]
 
 
-def debugged(site, release):
-    """What gdb says of a program with the handed-out driver: it runs, stops in the guest, and is asked for a variable of the driver."""
-    if not shutil.which("gdb"):
-        raise Skipped("there is no gdb")
-    return site.beside(*GDB, f"set exec-wrapper env LD_LIBRARY_PATH={release.guest}/lib", "-ex", "run", "-ex", "bt", "-ex", "info address cudbgIpcFlag",
-                       "-ex", "continue", "--args", BUILD + "/tests/driver/live", "libcuda.so.1", "calls")
+def debugged(site, release, debugger):
+    """What it says of a program with the handed-out driver: it runs, stops in the guest, and is asked for a variable of the driver."""
+    return site.beside(debugger, *GDB, f"set exec-wrapper env LD_LIBRARY_PATH={release.guest}/lib", "-ex", "run", "-ex", "bt", "-ex", "info address cudbgIpcFlag",
+                       "-ex", "continue", "--args", BUILD + "/tests/driver/live", "libcuda.so.1", "calls", TMPDIR=site.place)
 
 
 def test_a_debugger_does_not_wait_for_a_file_that_only_the_program_has():
     """It opens each library's name itself. That of the driver must lead nowhere in the debugger's process."""
     release = real.get(real.USUAL[0])
     with Site(release) as site:
-        said = debugged(site, release)
+        if not shutil.which("gdb"):
+            raise Skipped("there is no gdb")
+        said = debugged(site, release, "gdb")
         assert "in live_calls" in said and "in main" in said and "cudbgIpcFlag" not in said, said
         assert "cuMemAlloc_v2 3\n" in said and "exited normally" in said, said
+
+
+def test_cuda_gdb_takes_a_program_with_a_handed_out_driver_for_one_without_cuda():
+    """It finds the driver by its symbols: `driver-files: mounted` is for debugging CUDA."""
+    release = real.get(real.USUAL[0])
+    with Site(release) as site:
+        said = debugged(site, release, real.debugger())
+        assert "CUDBG_ERROR" not in said and "cudbgIpcFlag" not in said, said
+        assert "init 100" in said and "cuMemAlloc_v2 3\n" in said and "exited normally" in said, said
 
 
 if __name__ == "__main__":

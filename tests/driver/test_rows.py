@@ -17,7 +17,7 @@ LOOK = os.path.abspath(sys.argv[2])
 
 # Exports that neither table has, as expressions, each with the reason.
 BEYOND = {
-    r"cudbg(Api(Init|Attach|Detach)|Main|ReportDriver\w+)": "a debugger breaks in them or calls them, in the driver itself",
+    r"cudbg(Api(Init|Attach|Detach)|ReportDriver\w+)": "a debugger breaks in them or calls them, in the driver itself",
     r"cudbg(ApiClient|Attach|Debugger|Detach|Enable|Injection|Ipc|Reported|Resume|Rpc|Session|UseExternal)\w*":
         "variables that a debugger writes to, in the driver itself",
     r"nvmlRetry_NvRmControl": "of 470 and 525 alone; nobody looks for it",
