@@ -25,6 +25,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
 from runner import Skipped  # noqa: E402
@@ -46,7 +47,7 @@ RUNTIMES = ["libcudart11.0/bookworm", "libcudart12/trixie"]  # what most program
 DEBUGGER = ["nvidia-cuda-gdb/bookworm"]
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 REMEDY = "give this machine access to a Debian mirror with non-free packages, or copy {} from one that has it"
-FETCH_S = 300  # only a mirror that does not answer takes so long
+FETCH_S, AGAIN_S = 300, 600  # only a mirror that does not answer takes so long
 
 
 def chosen():
@@ -139,11 +140,27 @@ APT::Sandbox::User "root"; Acquire::http::Timeout "20"; Acquire::Retries "1"; Ac
 
 
 def download(name, place, into):
+    """Tests run one after the other here: a mirror that gave nothing to the last is not asked again at once."""
+    note = place + ".failed"
+    if os.path.exists(note) and time.time() - os.stat(note).st_mtime < AGAIN_S:
+        raise Skipped(open(note).read())
+    try:
+        download_now(name, place, into)
+    except Skipped as why:
+        with open(note, "w") as file:
+            file.write(str(why))
+        raise
+
+
+def download_now(name, place, into):
     environment = configure(place)
     for words in ["apt-get", "update", "-qq", "-o", "APT::Update::Error-Mode=any"], ["apt-get", "download", "-qq", *packages(name)]:
-        done = call(words, env=environment, cwd=into)
-        if done.returncode:
-            said = [line for line in done.stderr.splitlines() if line.startswith("E:")] or [f"it ends with status {done.returncode}"]
+        try:
+            done = call(words, env=environment, cwd=into)
+            said = [line for line in done.stderr.splitlines() if line.startswith("E:")] or [f"status {done.returncode}"]
+        except subprocess.TimeoutExpired:
+            done, said = None, [f"no answer in {FETCH_S} s"]
+        if not done or done.returncode:
             raise Skipped(f"NVIDIA's libraries cannot be fetched: apt-get {words[1]}: {said[0].removeprefix('E: ')}: " + REMEDY.format(kept(name)))
 
 
@@ -218,7 +235,4 @@ def made(name):
 
     with open(here + "/lock", "w") as lock:  # tests run side by side
         fcntl.flock(lock, fcntl.LOCK_EX)
-        try:
-            return whole(os.path.join(here, "releases", os.path.basename(kept(name))), unpack)
-        except subprocess.TimeoutExpired as late:
-            raise Skipped(f"NVIDIA's libraries cannot be fetched: {late.cmd[0]} had no answer in {FETCH_S} s: " + REMEDY.format(kept(name))) from None
+        return whole(os.path.join(here, "releases", os.path.basename(kept(name))), unpack)
