@@ -26,6 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "UNVERIFIED.md"
 BUILD = "build/plain"
+CARRIED = "carried"  # libraries that tools/carry_gpu.py took along
 ANSWERS = {0: "yes", 1: "no", 77: "not here"}
 FAILED = "failed"
 
@@ -101,14 +102,17 @@ def place(build, simulated):
     os.chmod(scratch, 0o755)
     os.mkdir(scratch + "/run", 0o700)
     environment["XDG_RUNTIME_DIR"] = scratch + "/run"
+    libraries = [str(ROOT / build / CARRIED)] if (ROOT / build / CARRIED).exists() else []
     if simulated:
         os.mkdir(scratch + "/sim")
         os.chmod(scratch + "/sim", 0o1777)
         environment.pop("CUDA_VISIBLE_DEVICES", None)
         environment.update(METE_SIM_DIR=scratch + "/sim", METE_SIM_DEVICES="2xSIM", METE_SIM_CAPABILITY="9.0", METE_SIM_LOG="off",
-                           LD_LIBRARY_PATH=str(ROOT / build / "sim" / "lib"))
+                           LD_LIBRARY_PATH=":".join([str(ROOT / build / "sim" / "lib"), *libraries]))
     else:
         environment.pop("METE_SIM_DIR", None)
+        if libraries:
+            environment["LD_LIBRARY_PATH"] = ":".join([*libraries, environment.get("LD_LIBRARY_PATH", "")]).rstrip(":")
     try:
         yield environment
     finally:

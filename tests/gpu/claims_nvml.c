@@ -253,6 +253,7 @@ CLAIM(nvml_lists_processes_within_milliseconds_from_a_thread)
 	CUstream stream = lab_stream(CU_STREAM_NON_BLOCKING);
 	uint64_t most = 0;
 
+	lab_needs_real_time();
 	(void)device_of_nvml();
 	lab_busy_start(&busy, stream);
 	lab_in_thread(list_often, &most);

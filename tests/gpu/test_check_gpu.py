@@ -81,6 +81,21 @@ def test_it_goes_on_after_a_failure_and_writes_what_was_said():
         assert "1 yes, 1 no, 1 not here, 2 failed" in done.stdout, done.stdout
 
 
+def test_what_is_carried_elsewhere_asks_the_same_there():
+    with tempfile.TemporaryDirectory() as place:
+        subprocess.run([ROOT / "tools/carry_gpu.py", place + "/carried", BUILD], check=True, capture_output=True, timeout=300)
+        size = sum(path.stat().st_size for path in Path(place).rglob("*") if path.is_file() and not path.is_symlink())
+        assert size < 64 << 20, size
+        # One of each kind of program, where no path leads back here.
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("LD_")}
+        done = subprocess.run([place + "/carried/tools/check_gpu.py", "--simulated", "small_allocations", "from_descriptor", "ptx_mma", "sim_streams",
+                               "what_mete_counts"], env=environment, text=True, capture_output=True, timeout=300)
+        assert done.returncode == 0 and "5 claims: 5 yes" in done.stdout, done.stdout + done.stderr
+        said = subprocess.run(["ldd", place + "/carried/build/plain/node/meted"], text=True, capture_output=True,
+                              env=environment | {"LD_LIBRARY_PATH": place + "/carried/build/plain/carried"}).stdout
+        assert f"libuv.so.1 => {place}" in said, said
+
+
 def test_the_simulated_driver_answers_all_and_contradicts_none():
     with tempfile.TemporaryDirectory() as place:
         report = Path(place) / "report.md"
