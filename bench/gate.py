@@ -41,7 +41,9 @@ def run(number):
     """One run: seconds, processor seconds, (passed, failed, skipped), names that were unsteady."""
     tree = clone()
     before, began = used(), time.monotonic()
-    process = subprocess.Popen(["bash", ".ci/run"], cwd=tree, env=dict(os.environ, CI="true"), stdin=subprocess.DEVNULL,
+    # What `make bench` told its make is not for the one that is measured.
+    env = {name: value for name, value in os.environ.items() if name not in ("BENCH", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES")}
+    process = subprocess.Popen(["bash", ".ci/run"], cwd=tree, env=dict(env, CI="true"), stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     lines = []
     for line in process.stdout:

@@ -113,7 +113,7 @@ TEST(processes_are_listed_in_the_form_that_each_version_has)
 	nvmlProcessInfo_t infos[4];
 	unsigned int count = 4;
 	pid_t first = start_tenant(), second = start_tenant();
-	char name[64];
+	char name[4096];
 
 	memset(old, 0x55, sizeof(old));
 	expect_eq(nvmlDeviceGetComputeRunningProcesses(device, &count, old), NVML_SUCCESS);
