@@ -66,7 +66,7 @@ int main(int argc, char **argv)
 		    execl("/proc/self/exe", argv[0], path, (char *)NULL) != 0)
 			return 2;
 	}
-	snprintf(path, sizeof(path), "/proc//self//fd/%d", fd);
+	snprintf(path, sizeof(path), "/proc//self//task/%d/fd/%d", (int)gettid(), fd);
 	driver = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!driver) {
 		puts(dlerror());

@@ -62,7 +62,9 @@ class Here:
         self.simulated = "METE_SIM_DIR" in os.environ
 
     def mete(self, *words):
-        return [str(self.build / "cli" / "mete"), *words]
+        """Programs under it are on the device that NVML is asked about."""
+        first = ["--device", "0"] if words[0] == "run" else []
+        return [str(self.build / "cli" / "mete"), words[0], *first, *words[1:]]
 
     def program(self, folder, name, *words):
         return [str(self.build / folder / name), *words]
@@ -283,6 +285,35 @@ def a_debugger_sees_through_the_trampolines(here):
     if not re.search(r"#\d+ .*\bmain \(", said):
         no("no main in the backtrace: " + said.strip()[-300:])
     return f"{Path(debugger).name} sees main behind cuLaunchKernel"
+
+
+@question
+def cuda_gdb_breaks_in_a_kernel(here):
+    if not shutil.which("cuda-gdb"):
+        needs("cuda-gdb")
+    said = here.run(here.mete("run", "--quiet", "--memory", "2GiB", "--", "cuda-gdb", "--batch", "-nx", "-ex", "set cuda break_on_launch application",
+                              "-ex", "run", "-ex", "info cuda kernels", "-ex", "kill", "--args", *here.program("examples", "vector-add", "rounds=1")))
+    if "vector_add" not in said or "CUDA kernel" not in said and "Kernel" not in said:
+        no(said.strip()[-300:])
+    return "it stops in vector_add"
+
+
+@question
+def nvidia_smi_shows_the_share(here):
+    smi = str(here.build / "sim/nvidia-smi") if here.simulated else shutil.which("nvidia-smi")
+    if not smi:
+        needs("nvidia-smi")
+    stranger = here.start(here.program("bench", "pairs", "until", str(64 * MIB), "3", "0"))
+    until(lambda: stranger.pid in nvml_processes(here), "the program outside is not listed")
+    query = ["--query-gpu=memory.total,memory.used", "--format=csv,noheader,nounits", "-i", "0"]
+    total, used = (int(word) for word in here.run(here.mete("run", "--quiet", "--swap", "off", "--memory", "2GiB", "--", smi, *query)).split(","))
+    apps = here.run(here.mete("run", "--quiet", "--swap", "off", "--memory", "2GiB", "--", smi, "--query-compute-apps=pid", "--format=csv,noheader"))
+    stranger.communicate("")
+    if total != 2048 or used >= 192:
+        no(f"{total} MiB in all, {used} used; its share is 2048")
+    if str(stranger.pid) in apps.split():
+        no("it lists a process that is not the tenant's")
+    return f"{total} MiB, of its own processes"
 
 
 @question
