@@ -236,8 +236,10 @@ void turns_set(struct turns_tenant *t, const struct turns_share *share, uint64_t
 {
 	list_for_each(link, &t->seats) change_share(SEAT_OF_TENANT(link), share, now_ns);
 	t->share = *share;
+	t->suspended = false;
 	list_for_each(link, &t->seats) turns_device_reckon(SEAT_OF_TENANT(link)->device, now_ns);
 	turns_tenant_timer(t, now_ns);
+	turns_tenant_enter(t, now_ns);
 	list_for_each(link, &t->seats)
 	{
 		struct turns_seat *holder = SEAT_OF_TENANT(link)->device->holder;
@@ -257,19 +259,6 @@ void turns_uneven(struct turns_seat *s, bool uneven, uint64_t now_ns)
 	turns_device_reckon(s->device, now_ns);
 }
 
-/* It leaves the line, or its turn ends. */
-static void expel(struct turns_tenant *t, uint64_t now_ns)
-{
-	turns_tenant_withdraw(t, now_ns);
-	if (t->state == TURNS_CAPPED) {
-		t->state = TURNS_AWAY;
-		turns_timer_set(&t->turns->timers, &t->timer, UINT64_MAX);
-	} else if (t->state == TURNS_RUNNING) {
-		t->forced = true;
-		turns_tenant_judge(t, now_ns);
-	}
-}
-
 void turns_bar(struct turns_seat *s, bool barred, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
@@ -281,7 +270,7 @@ void turns_bar(struct turns_seat *s, bool barred, uint64_t now_ns)
 		t->barred++;
 		s->device->barred++;
 		turns_device_reckon(s->device, now_ns);
-		expel(t, now_ns);
+		turns_tenant_expel(t, now_ns);
 		return;
 	}
 	t->barred--;

@@ -43,7 +43,8 @@
  *     openings and drains are charged. It is neither reported nor suspended nor killed;
  *  8. only a tenant whose closed gate did not drain within `hang_ns`, and that has no thread at any
  *     gate, is escalated: it is reported once and then suspended or killed, as its share says. From
- *     the report on, others run. If a thread comes to a gate later, the tenant is coupled;
+ *     the report on, others run. If a thread comes to a gate later, the tenant is coupled. Who is
+ *     suspended has no turn before its share is set;
  *  9. claims are made in the devices' order, so there are no circular waits;
  * 10. on an open device nothing is gated and no timer runs;
  * 11. no gate of a barred tenant is opened, except one that cannot drain (law 7);
@@ -195,6 +196,7 @@ struct turns_tenant {
 	bool laden;	 /* its turn began while a drain was given up */
 	bool lasts;	 /* the last drain that was given up ended by itself */
 	bool escalated;
+	bool suspended;		  /* from TURNS_SUSPEND until its share is set, or it has left */
 	uint32_t steps;		  /* of this close */
 	uint32_t smooth;	  /* closes in a row that needed none */
 	uint64_t turn_ns, end_ns; /* when the turn, or its last extension, began; and is over */
@@ -256,7 +258,7 @@ void turns_join(struct turns_seat *seat, struct turns_tenant *tenant, struct tur
  * may join again. Its pending actions are dropped. */
 void turns_leave(struct turns_seat *seat, uint64_t now_ns);
 
-/* A live change. */
+/* A live change. The tenant is not suspended any more. */
 void turns_set(struct turns_tenant *tenant, const struct turns_share *share, uint64_t now_ns);
 
 /* Whether the hardware's own slicing would give the seat more or less than a fully resident

@@ -236,7 +236,13 @@ static void escalate(struct turns_seat *s, uint64_t now_ns)
 	    now_ns - t->hung_ns < t->turns->tuning.escalate_ns)
 		return;
 	t->escalated = true;
-	turns_seat_todo(s, t->share.escalate == TURNS_MAY_KILL ? TODO_KILL : TODO_SUSPEND);
+	if (t->share.escalate == TURNS_MAY_KILL) {
+		turns_seat_todo(s, TODO_KILL);
+		return;
+	}
+	turns_seat_todo(s, TODO_SUSPEND);
+	t->suspended = true;
+	turns_tenant_expel(t, now_ns);
 }
 
 static void late_hung(struct turns_seat *s, bool stands, uint64_t now_ns)

@@ -81,6 +81,8 @@ uint32_t turns_tenant_governed(const struct turns_tenant *t);
 void turns_tenant_enter(struct turns_tenant *t, uint64_t now_ns);
 /* Its claims and its place in the line are void. */
 void turns_tenant_withdraw(struct turns_tenant *t, uint64_t now_ns);
+/* Likewise; or its turn ends. */
+void turns_tenant_expel(struct turns_tenant *t, uint64_t now_ns);
 void turns_tenant_end_turn(struct turns_tenant *t, uint64_t now_ns);
 void turns_tenant_ended(struct turns_tenant *t, uint64_t now_ns);
 /* The seat is on no governed device any more. */

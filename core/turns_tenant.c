@@ -78,8 +78,8 @@ void turns_tenant_recap(struct turns_tenant *t, uint64_t now_ns)
 
 void turns_tenant_enter(struct turns_tenant *t, uint64_t now_ns)
 {
-	if (t->state != TURNS_AWAY || !t->wants || t->barred || t->bond == TURNS_HUNG ||
-	    !turns_tenant_governed(t))
+	if (t->state != TURNS_AWAY || !t->wants || t->barred || t->suspended ||
+	    t->bond == TURNS_HUNG || !turns_tenant_governed(t))
 		return;
 	list_for_each(link, &t->seats)
 	{
@@ -109,6 +109,18 @@ void turns_tenant_withdraw(struct turns_tenant *t, uint64_t now_ns)
 		turns_seat_deactivate(s, true);
 	}
 	list_for_each(link, &t->seats) turns_device_serve(SEAT_OF_TENANT(link)->device, now_ns);
+}
+
+void turns_tenant_expel(struct turns_tenant *t, uint64_t now_ns)
+{
+	turns_tenant_withdraw(t, now_ns);
+	if (t->state == TURNS_CAPPED) {
+		t->state = TURNS_AWAY;
+		turns_timer_set(&t->turns->timers, &t->timer, UINT64_MAX);
+	} else if (t->state == TURNS_RUNNING) {
+		t->forced = true;
+		turns_tenant_judge(t, now_ns);
+	}
 }
 
 /* ---- the beginning --------------------------------------------------------------------------- */
@@ -300,6 +312,8 @@ static bool holds(const struct turns_tenant *t)
 
 void turns_tenant_fix(struct turns_tenant *t, uint64_t now_ns)
 {
+	if (list_empty(&t->seats))
+		t->suspended = false;
 	if (!turns_tenant_governed(t)) {
 		t->state = TURNS_AWAY;
 		t->wants = t->idle = t->paused = t->forced = t->stepping = false;

@@ -415,6 +415,46 @@ TEST(a_weight_that_was_stated_makes_turns_though_it_is_everybodys)
 	expect(!device.governed);
 }
 
+static void open_and_close(void)
+{
+	struct turns_action action;
+
+	while (turns_next(&turns, &action))
+		expect(action.verb == TURNS_OPEN || action.verb == TURNS_CLOSE);
+}
+
+/* Law 1. Who came with an open gate has work in flight on a device that is claimed by a tenant,
+ * which waits for its other one. */
+TEST(who_fills_in_waits_until_what_ran_without_turns_has_drained)
+{
+	struct turns_share share = {.weight = 100, .weighted = true, .cap_milli = 1000};
+	static struct turns_device other;
+	static struct turns_tenant four[4];
+	static struct turns_seat rival, both[2], fills_in, stray;
+
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	turns_device_init(&turns, &other, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(four); i++)
+		turns_tenant_init(&turns, &four[i], &share);
+	turns_join(&rival, &four[0], &other, NULL, false, 1);
+	turns_join(&both[0], &four[1], &device, NULL, false, 1);
+	turns_join(&both[1], &four[1], &other, NULL, false, 1);
+	turns_join(&fills_in, &four[2], &device, NULL, false, 1);
+	open_and_close();
+	turns_drained(&rival, false, 1);
+	turns_drained(&both[0], false, 1);
+	turns_wants(&rival, 2);
+	turns_wants(&both[0], 2);
+	expect(rival.gate == TURNS_OPENED && device.claimed == &both[0]);
+	turns_join(&stray, &four[3], &device, NULL, true, 2);
+	turns_wants(&fills_in, 2);
+	open_and_close();
+	expect(stray.gate == TURNS_CLOSING && fills_in.gate == TURNS_CLOSED);
+	turns_drained(&stray, false, 2);
+	expect_eq(fills_in.gate, TURNS_OPENED);
+}
+
 TEST(one_who_is_alone_is_never_gated_whatever_its_weight)
 {
 	struct turns_share share = {

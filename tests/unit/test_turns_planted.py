@@ -22,6 +22,8 @@ PLANTED = [
     ("drain", "else if (now_ns >= until)", "else if (now_ns + t->turns->tuning.drain_ns >= until)",
      "who takes long to drain is reported too soon"),
     ("drain", "now_ns - t->ending_ns >= t->turns->tuning.beside_ns", "false", "who never drains is let in for ever"),
+    ("tenant", "!t->wants || t->barred || t->suspended ||", "!t->wants || t->barred ||",
+     "who is suspended is given turns"),
     ("drain", "\tif (!stands) {\n\t\tescalate(s, now_ns);", "\tif (true) {\n\t\tescalate(s, now_ns);",
      "who waits for us is suspended or killed"),
     (None, "SEAT_OF_TENANT(link)->device->order > s->device->order",
