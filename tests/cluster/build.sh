@@ -19,7 +19,11 @@ if [ "${1:-}" = --where ]; then
 	echo "$bin"
 	exit 0
 fi
-why=$($needs kubernetes) || cannot "$why"
+why=$($needs kubernetes) || {
+	status=$?
+	[ $status = 77 ] || exit $status
+	cannot "$why"
+}
 mkdir -p "$cache"
 # The folder gets its name when all is in it; who comes meanwhile waits, and finds it.
 exec 9>"$bin.lock"

@@ -12,8 +12,9 @@ mkdir "$work/node"
 
 require() { # NEED
 	why=$("$(dirname "$0")/../../../tools/needs" "$1") || {
-		echo "skipped: $why"
-		exit 77
+		status=$?
+		[ $status != 77 ] || echo "skipped: $why"
+		exit $status
 	}
 }
 
