@@ -49,14 +49,14 @@ def run(number):
     for line in process.stdout:
         print(line, end="", flush=True)
         lines.append(line.strip())
-    status, seconds = process.wait(), time.monotonic() - began
+    status, seconds, processor = process.wait(), time.monotonic() - began, used() - before
     counted = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", lines[-1] if lines else "")
     failed = int(counted[2]) if counted else 1
     unsteady = [line for line in lines if line.startswith("unsteady: ")]
-    print(f"run {number}: status {status}, {seconds / 60:.1f} minutes, {(used() - before) / 60:.1f} processor minutes, {len(unsteady)} unsteady", flush=True)
+    print(f"run {number}: status {status}, {seconds / 60:.1f} minutes, {processor / 60:.1f} processor minutes, {len(unsteady)} unsteady", flush=True)
     if status == 0:
         shutil.rmtree(PLACE, ignore_errors=True)
-    return seconds, used() - before, failed + (status != 0 and not failed), unsteady
+    return seconds, processor, failed + (status != 0 and not failed), unsteady
 
 
 def main():
