@@ -344,7 +344,7 @@ def test_nothing_leaves_under_a_capture():
 def test_memory_comes_and_goes_under_the_mover():
     with Machine() as machine, Load(machine) as load:
         load.take(3 * MIB, 1000)
-        load.tell("storm", 1000 * SCALE)
+        load.tell("storm", 300 * SCALE)
         os.set_blocking(load.process.stdout.fileno(), False)
         while not load.process.stdout.read(8):
             machine.fake.round(load.guest)

@@ -341,7 +341,7 @@ def test_segments_grow_shrink_and_are_mapped_elsewhere_while_they_are_moved():
     with Machine() as machine:
         for threads in 1, 2:
             with Program(machine) as program:
-                assert segments_while(machine, program, 10 * SCALE, threads, threads, lambda: machine.fake.round(program.guest)), "nothing moved"
+                assert segments_while(machine, program, 4 * SCALE, threads, threads, lambda: machine.fake.round(program.guest)), "nothing moved"
                 machine.fake.wait(lambda: program.moves("resident") == program.moves("out") == 0)
                 program.is_empty()
 
