@@ -5,7 +5,8 @@
 
 What the machine has already (Debian's packages, ~/.cache/mete with the programs of the test cluster) is used. Processor time is the whole
 machine's (/proc/stat): daemons and containers leave their parents, and no account of one process has them all. So nothing else may run, which
-the machine's load at the start tells. A clone stays in build/gate-run where its run failed.
+the machine's load at the start tells; or it runs in a control group (GATE_ASIDE=/sys/fs/cgroup/cpuacct/NAME) whose time is subtracted.
+A clone stays in build/gate-run where its run failed.
 """
 import os
 import re
@@ -17,13 +18,22 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PLACE = os.path.join(ROOT, "build", "gate-run")
 RUNS = int(os.environ.get("GATE_RUNS", "1"))
+ASIDE = os.environ.get("GATE_ASIDE")
+
+
+def aside():
+    """Seconds of processor time of what runs beside it."""
+    if not ASIDE:
+        return 0.0
+    with open(os.path.join(ASIDE, "cpuacct.usage")) as file:
+        return int(file.read()) / 1e9
 
 
 def used():
-    """Seconds of processor time since the machine started, idle and stolen time aside."""
+    """Seconds of processor time since the machine started, without idle and stolen time and what runs aside."""
     with open("/proc/stat") as file:
         user, nice, system, _idle, _wait, irq, softirq = map(int, file.readline().split()[1:8])
-    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK") - aside()
 
 
 def clone():
