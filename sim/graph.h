@@ -107,3 +107,6 @@ CUgraphNodeType graph_type_of(enum op_kind kind);
 
 void graph_users_free(struct CUgraph_st *graph);
 must_check CUresult graph_users_clone(const struct CUgraph_st *from, struct CUgraph_st *to);
+
+/* `to` holds what `from` holds, and lets go of what it held. On failure it is unchanged. */
+must_check CUresult graph_users_replace(const struct CUgraph_st *from, struct CUgraph_st *to);

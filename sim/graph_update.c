@@ -181,7 +181,8 @@ static void compare(struct CUgraph_st *own, struct CUgraph_st *wanted,
 	}
 }
 
-/* The nodes keep their origins, by which the program goes on naming them. */
+/* The nodes keep their origins, by which the program goes on naming them. What the graph held for
+ * them goes with the old ones; pending launches hold it themselves. */
 static CUresult take_over(struct CUgraph_st *own, struct CUgraph_st *wanted)
 {
 	struct list *at = own->nodes.next;
@@ -206,7 +207,7 @@ static CUresult take_over(struct CUgraph_st *own, struct CUgraph_st *wanted)
 		if (result != CUDA_SUCCESS)
 			return result;
 	}
-	return CUDA_SUCCESS;
+	return graph_users_replace(wanted, own);
 }
 
 static CUresult update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info)

@@ -4,6 +4,7 @@
  * one to go calls the program's function.
  */
 #include <stdatomic.h>
+#include <string.h>
 
 #include "cuda/prototypes.h"
 #include "sim/driver.h"
@@ -78,6 +79,27 @@ CUresult graph_users_clone(const struct CUgraph_st *from, struct CUgraph_st *to)
 		if (result != CUDA_SUCCESS)
 			return result;
 		atomic_fetch_add(&user->object->refs, user->count);
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult graph_users_replace(const struct CUgraph_st *from, struct CUgraph_st *to)
+{
+	struct CUgraph_st held;
+	CUresult result;
+
+	memset(&held, 0, sizeof(held));
+	list_init(&held.users);
+	result = graph_users_clone(from, &held);
+	if (result != CUDA_SUCCESS) {
+		graph_users_free(&held);
+		return result;
+	}
+	graph_users_free(to);
+	list_for_each(link, &held.users)
+	{
+		list_remove(link);
+		list_append(&to->users, link);
 	}
 	return CUDA_SUCCESS;
 }

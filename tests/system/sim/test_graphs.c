@@ -506,6 +506,74 @@ TEST(a_user_object_lives_as_long_as_what_holds_it)
 	sim_end(&sim);
 }
 
+static CUgraph graph_with_object(struct sim *sim, CUdeviceptr word, unsigned *digits)
+{
+	CUgraph graph = kernel_graph(sim, sim->add, word, 1);
+	CUuserObject object;
+
+	ok(cuUserObjectCreate(&object, digits, append_digit, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+	ok(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+	return graph;
+}
+
+TEST(an_update_takes_over_the_user_objects)
+{
+	struct sim sim = sim_begin();
+	CUdeviceptr word = sim_words(2, 0);
+	unsigned first = 0, second = 0, third = 0;
+	CUgraph graph = graph_with_object(&sim, word, &first);
+	CUgraph wanted = graph_with_object(&sim, word, &second);
+	CUgraphExecUpdateResultInfo info;
+	struct gate gate = gate_new();
+	CUgraphNode node, other;
+	CUgraph parent, child;
+	CUgraphExec exec;
+
+	ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	ok(cuGraphDestroy(graph));
+	/* A launch under way keeps what it was launched with. */
+	ok(gate_close(&gate, NULL));
+	ok(cuGraphLaunch(exec, NULL));
+	ok(cuGraphExecUpdate_v2(exec, wanted, &info));
+	expect_eq(first, 0);
+	ok(cuGraphDestroy(wanted));
+	expect_eq(second, 0);
+	gate_open(&gate);
+	ok(cuCtxSynchronize());
+	expect_eq(first, 1);
+	ok(cuGraphLaunch(exec, NULL));
+	ok(cuCtxSynchronize());
+	expect_eq(second, 0);
+	ok(cuGraphExecDestroy(exec));
+	expect_eq(second, 1);
+
+	/* A child's are the child's. */
+	first = second = 0;
+	child = graph_with_object(&sim, word, &first);
+	ok(cuGraphCreate(&parent, 0));
+	ok(cuGraphAddChildGraphNode(&node, parent, NULL, 0, child));
+	ok(cuGraphInstantiateWithFlags(&exec, parent, 0));
+	ok(cuGraphDestroy(child));
+	child = graph_with_object(&sim, word, &second);
+	ok(cuGraphExecChildGraphNodeSetParams(exec, node, child));
+	ok(cuGraphDestroy(child));
+	ok(cuGraphDestroy(parent));
+	expect_eq(first, 1);
+	expect_eq(second, 0);
+	child = graph_with_object(&sim, word, &third);
+	ok(cuGraphCreate(&parent, 0));
+	ok(cuGraphAddChildGraphNode(&other, parent, NULL, 0, child));
+	ok(cuGraphExecUpdate_v2(exec, parent, &info));
+	ok(cuGraphDestroy(child));
+	ok(cuGraphDestroy(parent));
+	expect_eq(second, 1);
+	expect_eq(third, 0);
+	ok(cuGraphExecDestroy(exec));
+	expect_eq(third, 1);
+	gate_free(&gate);
+	sim_end(&sim);
+}
+
 TEST(a_graph_can_be_drawn)
 {
 	struct sim sim = sim_begin();
