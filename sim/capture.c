@@ -66,13 +66,23 @@ static struct capture_member *join(struct capture *capture, struct CUstream_st *
 	return member;
 }
 
+/* What the stream did is still the capture's: its tips must lead to the origin. */
+static void leave_tips(struct capture_member *member)
+{
+	struct CUstream_st *stream = take(member->stream);
+
+	if (!stream)
+		return;
+	if (counts_for_legacy(stream))
+		atomic_fetch_sub(&stream->set->captures, 1);
+	atomic_store_explicit(&stream->capture, NULL, memory_order_release);
+	stream_unref(stream);
+}
+
 static void leave(struct capture_member *member)
 {
-	if (counts_for_legacy(member->stream))
-		atomic_fetch_sub(&member->stream->set->captures, 1);
-	atomic_store_explicit(&member->stream->capture, NULL, memory_order_release);
+	leave_tips(member);
 	list_remove(&member->link);
-	stream_unref(member->stream);
 	free(member->tips);
 	free(member->data);
 	free(member);
@@ -430,7 +440,7 @@ static bool break_set(struct stream_set *set, bool all)
 		{
 			struct capture_member *member = list_entry(at, struct capture_member, link);
 
-			if (member->stream->set != set ||
+			if (!member->stream || member->stream->set != set ||
 			    (!all && !counts_for_legacy(member->stream)))
 				continue;
 			capture->broken = true;
@@ -477,11 +487,9 @@ void capture_abandon(struct CUstream_st *stream)
 		return;
 	capture_lock();
 	member = capture_member_of(stream);
-	if (member && member->capture->origin == stream) {
+	if (member && member->capture->origin == stream)
 		capture_end(member->capture);
-	} else if (member) {
-		member->capture->broken = true;
-		leave(member);
-	}
+	else if (member)
+		leave_tips(member);
 	capture_unlock();
 }

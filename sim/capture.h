@@ -45,5 +45,6 @@ must_check CUresult capture_forbid(struct CUstream_st *stream);
 /* Likewise for any stream of the context. */
 must_check CUresult capture_forbid_set(struct stream_set *set);
 
-/* The stream is being destroyed: its capture, if it began here, ends; else it is invalid. */
+/* The stream is being destroyed: its capture, if it began here, ends; else its work must still have
+ * been joined when the capture ends. */
 void capture_abandon(struct CUstream_st *stream);

@@ -18,9 +18,10 @@
 struct capture_member {
 	struct list link;
 	struct capture *capture;
-	struct CUstream_st *stream; /* owned reference */
-	CUgraphNode *tips;	    /* owned */
-	CUgraphEdgeData *data;	    /* owned; one for each tip */
+	struct CUstream_st
+		*stream;       /* owned reference; NULL: destroyed before its work was joined */
+	CUgraphNode *tips;     /* owned */
+	CUgraphEdgeData *data; /* owned; one for each tip */
 	size_t n_tips;
 };
 

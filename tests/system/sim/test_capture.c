@@ -386,6 +386,68 @@ TEST(a_launch_in_a_capture_is_a_child_graph)
 	sim_end(&sim);
 }
 
+/* A fork, its join and its end, as programs do it that make a stream for each branch. */
+TEST(a_forked_stream_can_be_destroyed_when_it_was_joined)
+{
+	struct sim sim = sim_begin();
+	CUdeviceptr word = sim_words(2, 1);
+	CUstream a = stream_new(0), b = stream_new(0), c = stream_new(CU_STREAM_NON_BLOCKING);
+	CUevent fork = event_new(), join = event_new();
+	CUstreamCaptureStatus status;
+	CUgraph graph;
+
+	ok(cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	ok(cuEventRecord(fork, a));
+	ok(cuStreamWaitEvent(b, fork, 0));
+	ok(sim_launch(sim.add, word, 4, b));
+	ok(cuEventRecord(join, b));
+	/* By way of a third stream, and after the second has gone. */
+	ok(cuStreamDestroy_v2(b));
+	ok(cuStreamWaitEvent(c, join, 0));
+	ok(sim_launch(sim.times, word, 3, c));
+	ok(cuEventRecord(join, c));
+	ok(cuStreamWaitEvent(a, join, 0));
+	ok(cuStreamDestroy_v2(c));
+	ok(cuStreamIsCapturing(a, &status));
+	expect_eq(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+	ok(sim_launch(sim.add, word, 1, a));
+	ok(cuStreamEndCapture(a, &graph));
+	expect_eq(count_nodes(graph), 3);
+	run_graph(graph, a, 1);
+	expect_eq(sim_word(word), 16);
+	ok(cuGraphDestroy(graph));
+	sim_end(&sim);
+}
+
+TEST(the_work_of_a_destroyed_stream_must_be_joined)
+{
+	struct sim sim = sim_begin();
+	CUdeviceptr word = sim_words(1, 1);
+	CUstream a = stream_new(0), b = stream_new(0);
+	CUevent fork = event_new();
+	CUgraph graph = (CUgraph)&sim;
+
+	ok(cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	ok(cuEventRecord(fork, a));
+	ok(cuStreamWaitEvent(b, fork, 0));
+	ok(sim_launch(sim.add, word, 4, b));
+	ok(cuStreamDestroy_v2(b));
+	ok(sim_launch(sim.add, word, 1, a));
+	/* Nothing of the stream that has gone is asked which context it was of. */
+	answers(cuCtxSynchronize(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	answers(cuStreamEndCapture(a, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	b = stream_new(0);
+	ok(cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	ok(cuEventRecord(fork, a));
+	ok(cuStreamWaitEvent(b, fork, 0));
+	ok(sim_launch(sim.add, word, 4, b));
+	ok(cuStreamDestroy_v2(b));
+	answers(cuStreamEndCapture(a, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+	expect(graph == NULL);
+	expect_eq(sim_word(word), 1);
+	sim_end(&sim);
+}
+
 TEST(destroying_a_stream_ends_its_capture)
 {
 	struct sim sim = sim_begin();
