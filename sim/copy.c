@@ -6,6 +6,7 @@
 #include "sim/device.h"
 #include "sim/engine.h"
 #include "sim/execute.h"
+#include "sim/graph_memory.h"
 #include "sim/memory.h"
 #include "sim/space.h"
 
@@ -54,7 +55,12 @@ static bool place_pageable(const struct copy_place *place)
 	       space_find(place->address, &range) < 0;
 }
 
-CUresult copy_check(const struct copy_work *copy)
+static bool mapped(uint64_t address, uint64_t bytes, bool captured)
+{
+	return space_covers(address, bytes) || (captured && graph_memory_covers(address, bytes));
+}
+
+CUresult copy_check(const struct copy_work *copy, bool captured)
 {
 	const struct copy_place *places[] = {&copy->to, &copy->from};
 
@@ -68,7 +74,7 @@ CUresult copy_check(const struct copy_work *copy)
 			return CUDA_ERROR_INVALID_VALUE;
 		if (place->host && !space_in_window(place->address))
 			continue;
-		if (!space_covers(place->address, bytes))
+		if (!mapped(place->address, bytes, captured))
 			return CUDA_ERROR_INVALID_VALUE;
 	}
 	return CUDA_SUCCESS;
@@ -249,7 +255,7 @@ CUresult copy_execute(const struct copy_work *copy, struct CUctx_st *context, ui
 
 /* ---- sets ------------------------------------------------------------------------------------ */
 
-CUresult set_check(const struct set_work *set)
+CUresult set_check(const struct set_work *set, bool captured)
 {
 	uint64_t width, span;
 
@@ -265,7 +271,7 @@ CUresult set_check(const struct set_work *set)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (set->height > 1 && set->pitch_bytes < width)
 		return CUDA_ERROR_INVALID_VALUE;
-	return space_covers(set->address, span) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return mapped(set->address, span, captured) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static void set_fill(char *at, size_t bytes, uint32_t value, uint32_t element_bytes)

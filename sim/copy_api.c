@@ -42,7 +42,7 @@ CUresult copy_submit(struct copy_work *copy, CUstream handle, bool wait)
 	CUresult r = stream_find(handle, &stream);
 
 	if (r == CUDA_SUCCESS)
-		r = copy_check(copy);
+		r = copy_check(copy, stream_capturing(stream));
 	if (r != CUDA_SUCCESS)
 		goto failed;
 	if (!stream_capturing(stream)) {
@@ -219,7 +219,7 @@ static CUresult set_submit(uint64_t address, size_t pitch, uint32_t value, uint3
 		.element_bytes = element_bytes,
 	};
 	if (r == CUDA_SUCCESS)
-		r = set_check(&op.set);
+		r = set_check(&op.set, stream_capturing(stream));
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (!async && set_is_synchronous(address))

@@ -51,8 +51,9 @@ void copy_plain(struct copy_work *ret_copy, uint64_t to, bool to_host, uint64_t 
 /* From the driver's structure; also what graph memcpy nodes take. INVALID_VALUE as the driver. */
 must_check CUresult copy_from_3d(const CUDA_MEMCPY3D *asked, struct copy_work *ret_copy);
 
-/* Are both sides mapped, for all bytes? INVALID_VALUE where not. For the caller's thread. */
-must_check CUresult copy_check(const struct copy_work *copy);
+/* Are both sides mapped, for all bytes? INVALID_VALUE where not. For the caller's thread. What is
+ * captured may name memory that a graph will allocate. */
+must_check CUresult copy_check(const struct copy_work *copy, bool captured);
 
 /* Reads a pageable source now, as the driver does. Nothing to do for other sources, nor when the
  * caller waits for the copy anyway. OUT_OF_MEMORY. Not for graph nodes: they read when they run. */
@@ -75,7 +76,7 @@ struct set_work {
 	uint32_t element_bytes; /* 1, 2 or 4 */
 };
 
-must_check CUresult set_check(const struct set_work *set);
+must_check CUresult set_check(const struct set_work *set, bool captured); /* likewise */
 must_check CUresult set_execute(const struct set_work *set, struct CUctx_st *context,
 				uint64_t *time_ns);
 

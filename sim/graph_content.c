@@ -70,7 +70,7 @@ static CUresult describe_memop(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 *params, s
 		return result;
 	if (params->flags || params->count > 256 || (params->count && !params->paramArray))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = memop_check(params->paramArray, params->count, context);
+	result = memop_check(params->paramArray, params->count, context, true);
 	if (result == CUDA_SUCCESS)
 		result = memop_describe(params->paramArray, params->count, op);
 	op->context = params->ctx;

@@ -227,6 +227,25 @@ bool graph_memory_owns(CUdeviceptr address)
 	return owns;
 }
 
+bool graph_memory_covers(CUdeviceptr address, size_t bytes)
+{
+	bool covers = false;
+
+	pthread_mutex_lock(&memory.lock);
+	list_for_each(link, &memory.all)
+	{
+		const struct allocation *allocation = list_entry(link, struct allocation, link);
+
+		covers = address >= allocation->address &&
+			 address - allocation->address <= allocation->bytes &&
+			 bytes <= allocation->bytes - (address - allocation->address);
+		if (covers)
+			break;
+	}
+	pthread_mutex_unlock(&memory.lock);
+	return covers;
+}
+
 static CUresult expose(const struct allocation *allocation, bool on)
 {
 	struct space_range range;

@@ -8,6 +8,7 @@
 #include "cuda/prototypes.h"
 #include "sim/clock.h"
 #include "sim/context.h"
+#include "sim/graph_memory.h"
 #include "sim/space.h"
 #include "sim/stream_core.h"
 
@@ -82,24 +83,34 @@ static void *reach(const struct word *word, struct CUctx_st *context)
 	return (void *)(uintptr_t)(word->address + range.delta); /* NOLINT */
 }
 
+/* Memory that comes with the stream's earlier work is not there yet. */
+static bool can_be_named(const struct word *word, struct CUctx_st *context, bool graph)
+{
+	struct space_range range;
+	bool mapped;
+
+	if (space_find(word->address, &range) < 0)
+		return graph && graph_memory_covers(word->address, word->bytes);
+	if (range.withheld)
+		return word->address + word->bytes <= range.base + range.bytes;
+	space_use();
+	mapped = reach(word, context) != NULL;
+	space_unuse();
+	return mapped;
+}
+
 CUresult memop_check(const CUstreamBatchMemOpParams *params, unsigned count,
-		     struct CUctx_st *context)
+		     struct CUctx_st *context, bool graph)
 {
 	for (unsigned i = 0; i < count; i++) {
 		struct word word;
-		bool mapped;
 
 		if (!known(&params[i]))
 			return CUDA_ERROR_INVALID_VALUE;
 		word = word_of(&params[i]);
 		if (!word.bytes)
 			continue;
-		if (word.address % word.bytes)
-			return CUDA_ERROR_INVALID_VALUE;
-		space_use();
-		mapped = reach(&word, context) != NULL;
-		space_unuse();
-		if (!mapped)
+		if (word.address % word.bytes || !can_be_named(&word, context, graph))
 			return CUDA_ERROR_INVALID_VALUE;
 	}
 	return CUDA_SUCCESS;
@@ -209,7 +220,7 @@ static CUresult submit(CUstream handle, const CUstreamBatchMemOpParams *params, 
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = memop_check(params, count, stream->context);
+	result = memop_check(params, count, stream->context, stream_capturing(stream));
 	if (result == CUDA_SUCCESS)
 		result = memop_describe(params, count, &op);
 	return result == CUDA_SUCCESS ? stream_submit(stream, &op) : result;

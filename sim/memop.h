@@ -15,9 +15,10 @@
 
 struct stream_set;
 
-/* Are the operations known, their flags valid and their words mapped and aligned? INVALID_VALUE. */
+/* Are the operations known, their flags valid and their words mapped and aligned? INVALID_VALUE.
+ * Those of a graph may name memory that a graph will allocate. */
 must_check CUresult memop_check(const CUstreamBatchMemOpParams *params, unsigned count,
-				struct CUctx_st *context);
+				struct CUctx_st *context, bool graph);
 
 /* Owns a copy of the parameters. SUCCESS or OUT_OF_MEMORY. */
 must_check CUresult memop_describe(const CUstreamBatchMemOpParams *params, unsigned count,

@@ -448,6 +448,39 @@ TEST(the_work_of_a_destroyed_stream_must_be_joined)
 	sim_end(&sim);
 }
 
+TEST(memory_of_a_capture_can_be_used_in_it)
+{
+	struct sim sim = sim_begin();
+	CUdeviceptr result = sim_words(2, 0), address;
+	CUstream stream = stream_new(0);
+	unsigned host[2] = {5, 0};
+	CUgraph graph;
+
+	ok(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	ok(cuMemAllocAsync(&address, 3 << 20, stream));
+	ok(cuMemsetD32Async(address, 6, 1000, stream));
+	ok(cuMemsetD2D8Async(address + 4096, 512, 1, 4, 4, stream));
+	ok(cuMemcpyHtoDAsync_v2(address + 8, &host[0], 4, stream));
+	ok(cuStreamWriteValue32_v2(stream, address + 12, 7, 0));
+	ok(sim_launch(sim.times, address + 8, 3, stream));
+	ok(cuMemcpyDtoDAsync_v2(result, address + 8, 8, stream));
+	ok(cuMemcpyDtoHAsync_v2(&host[1], address + 4, 4, stream));
+	/* As without a capture, what is beyond its end is not the allocation's. */
+	answers(cuMemsetD8Async(address, 1, (4 << 20) + 1, stream), CUDA_ERROR_INVALID_VALUE);
+	answers(cuMemcpyDtoDAsync_v2(result, address + (4 << 20) - 4, 8, stream),
+		CUDA_ERROR_INVALID_VALUE);
+	ok(cuMemFreeAsync(address, stream));
+	ok(cuStreamEndCapture(stream, &graph));
+	/* Before a launch nothing is there for work outside of a graph. */
+	answers(cuMemsetD8_v2(address, 1, 1), CUDA_ERROR_INVALID_VALUE);
+	run_graph(graph, stream, 2);
+	expect_eq(sim_word(result), 15);
+	expect_eq(sim_word(result + 4), 7);
+	expect_eq(host[1], 6);
+	ok(cuGraphDestroy(graph));
+	sim_end(&sim);
+}
+
 TEST(destroying_a_stream_ends_its_capture)
 {
 	struct sim sim = sim_begin();
