@@ -16,6 +16,7 @@ struct allocation {
 	struct list link;
 	CUdeviceptr address;
 	size_t bytes; /* of whole blocks */
+	size_t asked;
 	int device;
 	unsigned refs;
 	unsigned pending; /* launches that have claimed it, and have not come to its node */
@@ -63,6 +64,7 @@ static CUresult back(struct allocation *allocation, struct CUctx_st *context)
 	struct space_range range = {
 		.base = allocation->address,
 		.bytes = allocation->bytes,
+		.asked = allocation->asked,
 		.kind = SPACE_POOL,
 		.device = allocation->device,
 		.withheld = true,
@@ -134,6 +136,7 @@ CUresult graph_memory_describe(CUDA_MEM_ALLOC_NODE_PARAMS *params, struct op *re
 	if (!made)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	made->bytes = (params->bytesize + SPACE_BLOCK - 1) / SPACE_BLOCK * SPACE_BLOCK;
+	made->asked = params->bytesize;
 	made->device = props->location.id;
 	made->refs = 1;
 	if (made->bytes < params->bytesize ||

@@ -244,6 +244,7 @@ CUresult heap_take(struct heap *heap, size_t bytes, struct space_range *range)
 	}
 	if (r == CUDA_SUCCESS) {
 		range->bytes = rounded;
+		range->asked = bytes;
 		range->device = heap->device;
 		range->heap = heap;
 		range->block = block;

@@ -21,7 +21,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr a
 	if (base)
 		*base = range.base;
 	if (bytes)
-		*bytes = range.bytes;
+		*bytes = space_asked(&range);
 	return CUDA_SUCCESS;
 }
 
@@ -109,7 +109,7 @@ static bool answer(CUpointer_attribute attribute, const struct space_range *rang
 		return true;
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-		ret->wide = range->bytes;
+		ret->wide = space_asked(range);
 		return true;
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
 		ret->wide = range->base;

@@ -37,7 +37,8 @@ enum space_kind {
 
 struct space_range {
 	uint64_t base;
-	size_t bytes;
+	size_t bytes;	/* that can be touched */
+	size_t asked;	/* as the program asked for it, and is told; 0: all bytes */
 	uint64_t delta; /* host address = address + delta (modulo 2^64) */
 	enum space_kind kind;
 	int device; /* whose memory, or whose context's */
@@ -54,6 +55,11 @@ struct space_range {
 	uint64_t charged;   /* SPACE_SHARED: bytes that are reserved around it */
 	uint64_t reserved;  /* base of the reservation around it; 0 where it is no mapping */
 };
+
+static inline size_t space_asked(const struct space_range *range)
+{
+	return range->asked ? range->asked : range->bytes;
+}
 
 /* Reserves addresses. `wanted` is a hint or 0. 0, -ENOMEM, -EINVAL. */
 must_check int space_reserve(size_t bytes, size_t align, uint64_t wanted, uint64_t *ret_base);

@@ -93,6 +93,32 @@ TEST(pitched_memory_has_room_for_every_row)
 	expect_ok(cuCtxDestroy_v2(context));
 }
 
+/* numba compares it with its records' sizes; a program may still touch the rest of the last unit.
+ */
+TEST(a_program_is_told_the_size_it_asked_for)
+{
+	CUcontext context = node_context();
+	CUstream stream;
+	CUdeviceptr plain, pooled, base;
+	size_t bytes = 0, wide = 0;
+
+	expect_ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	expect_ok(cuMemAlloc_v2(&plain, 1001));
+	expect_ok(cuMemGetAddressRange_v2(&base, &bytes, plain + 1000));
+	expect_eq(base, plain);
+	expect_eq(bytes, 1001);
+	expect_ok(cuPointerGetAttribute(&wide, CU_POINTER_ATTRIBUTE_RANGE_SIZE, plain));
+	expect_eq(wide, 1001);
+	expect_ok(cuMemsetD8_v2(plain, 1, 1024));
+	expect_ok(cuMemAllocAsync(&pooled, 3 * MiB + 5, stream));
+	expect_ok(cuStreamSynchronize(stream));
+	expect_ok(cuMemGetAddressRange_v2(&base, &bytes, pooled));
+	expect_eq(bytes, 3 * MiB + 5);
+	expect_ok(cuMemFreeAsync(pooled, stream));
+	expect_ok(cuMemFree_v2(plain));
+	expect_ok(cuCtxDestroy_v2(context));
+}
+
 static sigjmp_buf faulted;
 
 static void on_fault(int signal_number)
