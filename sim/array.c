@@ -49,7 +49,7 @@ static CUresult shape_check(const CUDA_ARRAY3D_DESCRIPTOR *shape)
 	return CUDA_SUCCESS;
 }
 
-static CUresult array_new(CUarray *ret_array, const CUDA_ARRAY3D_DESCRIPTOR *shape, bool flat)
+static CUresult array_new(CUarray *ret_array, const CUDA_ARRAY3D_DESCRIPTOR *shape)
 {
 	struct CUctx_st *context;
 	struct space_range range;
@@ -68,7 +68,6 @@ static CUresult array_new(CUarray *ret_array, const CUDA_ARRAY3D_DESCRIPTOR *sha
 	array->context = context;
 	array->origin = context->id;
 	array->shape = *shape;
-	array->flat = flat;
 	array->element_bytes = format_bytes(shape->Format) * shape->NumChannels;
 	array->rows = shape->Height ? shape->Height : 1;
 	array->slices = shape->Depth ? shape->Depth : 1;
@@ -101,14 +100,14 @@ CUresult cuArrayCreate_v2(CUarray *ret_array, const CUDA_ARRAY_DESCRIPTOR *shape
 		.Format = shape->Format,
 		.NumChannels = shape->NumChannels,
 	};
-	return array_new(ret_array, &full, true);
+	return array_new(ret_array, &full);
 }
 
 CUresult cuArray3DCreate_v2(CUarray *ret_array, const CUDA_ARRAY3D_DESCRIPTOR *shape)
 {
 	if (!ret_array || !shape)
 		return CUDA_ERROR_INVALID_VALUE;
-	return array_new(ret_array, shape, false);
+	return array_new(ret_array, shape);
 }
 
 static CUresult array_named(CUarray array)
@@ -157,7 +156,7 @@ CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *shape, CUarray array)
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (!shape || !array->flat)
+	if (!shape || array->shape.Depth) /* which the answer has no place for */
 		return CUDA_ERROR_INVALID_VALUE;
 	*shape = (CUDA_ARRAY_DESCRIPTOR){
 		.Width = array->shape.Width,

@@ -16,7 +16,6 @@
 struct CUarray_st {
 	struct CUctx_st *context;
 	CUDA_ARRAY3D_DESCRIPTOR shape;
-	bool flat; /* made by cuArrayCreate: has no depth to tell */
 	size_t element_bytes;
 	size_t pitch_bytes, slice_bytes;
 	size_t rows, slices;

@@ -4,6 +4,7 @@
 
 #include "cuda/prototypes.h"
 #include "sim/device.h"
+#include "sim/driver.h"
 #include "sim/function.h"
 #include "sim/handle.h"
 #include "sim/library.h"
@@ -184,12 +185,14 @@ CUresult cuFuncGetModule(CUmodule *module, CUfunction named)
 CUresult cuFuncGetName(const char **name, CUfunction named)
 {
 	struct CUfunc_st *function;
-	CUresult r = function_named(named, &function);
+	CUresult r = driver_ready();
 
+	if (r == CUDA_SUCCESS && (!name || !named))
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (r == CUDA_SUCCESS)
+		r = function_named(named, &function);
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (!name)
-		return CUDA_ERROR_INVALID_VALUE;
 	*name = function->kernel->name;
 	return CUDA_SUCCESS;
 }
@@ -330,6 +333,7 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction named
 	struct CUfunc_st *function;
 	CUresult r = function_named(named, &function);
 	uint64_t each, fixed;
+	int most = 0;
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -339,8 +343,9 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction named
 	fixed = function->kernel->shared_bytes +
 		(shape->capability_major >= 8 ? RESERVED_SHARED : 0);
 	each = shape->shared_per_sm_bytes / (uint32_t)blocks;
-	if (each > shape->shared_per_block_bytes)
-		each = shape->shared_per_block_bytes;
-	*bytes = each > fixed ? each - fixed : 0;
-	return CUDA_SUCCESS;
+	each = each > fixed ? each - fixed : 0;
+	/* A launch of the function may have no more, until it opts in. */
+	r = function_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &most);
+	*bytes = each > (uint64_t)most ? (uint64_t)most : each;
+	return r;
 }

@@ -380,12 +380,14 @@ CUresult cuKernelGetLibrary(CUlibrary *ret_library, CUkernel kernel)
 
 CUresult cuKernelGetName(const char **name, CUkernel kernel)
 {
-	CUresult r = kernel_named(kernel);
+	CUresult r = driver_ready();
 
+	if (r == CUDA_SUCCESS && (!name || !kernel))
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (r == CUDA_SUCCESS)
+		r = kernel_named(kernel);
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (!name)
-		return CUDA_ERROR_INVALID_VALUE;
 	*name = kernel->kernel->name;
 	return CUDA_SUCCESS;
 }

@@ -449,8 +449,12 @@ static CUresult pool_allocate(CUdeviceptr *ret_address, size_t bytes, CUmemoryPo
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (!ret_address || !bytes)
+	if (!ret_address)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!bytes) { /* unlike cuMemAlloc(): nothing is allocated, and freeing that is fine */
+		*ret_address = 0;
+		return CUDA_SUCCESS;
+	}
 	if (stream_capturing(stream)) {
 		props.location.id = pool ? pool->device : stream_context(stream)->device;
 		return capture_alloc(stream, bytes, &props, ret_address);

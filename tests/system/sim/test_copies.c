@@ -234,6 +234,27 @@ TEST(boxes_pass_through_arrays)
 	expect_ok(cuCtxDestroy_v2(context));
 }
 
+TEST(flat_arrays_can_be_described_in_two_dimensions)
+{
+	CUcontext context = node_context();
+	CUDA_ARRAY3D_DESCRIPTOR shape = {6, 5, 0, CU_AD_FORMAT_FLOAT, 2, CUDA_ARRAY3D_SURFACE_LDST};
+	CUDA_ARRAY_DESCRIPTOR flat;
+	CUarray array;
+
+	expect_ok(cuArray3DCreate_v2(&array, &shape));
+	expect_ok(cuArrayGetDescriptor_v2(&flat, array));
+	expect_eq(flat.Width, 6);
+	expect_eq(flat.Height, 5);
+	expect_eq(flat.NumChannels, 2);
+	expect_eq(flat.Format, CU_AD_FORMAT_FLOAT);
+	expect_ok(cuArrayDestroy(array));
+	shape.Depth = 1;
+	expect_ok(cuArray3DCreate_v2(&array, &shape));
+	expect_cuda(cuArrayGetDescriptor_v2(&flat, array), CUDA_ERROR_INVALID_VALUE);
+	expect_ok(cuArrayDestroy(array));
+	expect_ok(cuCtxDestroy_v2(context));
+}
+
 TEST(per_thread_names_use_the_threads_own_stream)
 {
 	CUcontext context = node_context();

@@ -119,6 +119,34 @@ TEST(a_program_is_told_the_size_it_asked_for)
 	expect_ok(cuCtxDestroy_v2(context));
 }
 
+TEST(nothing_may_be_allocated_in_a_streams_order)
+{
+	CUcontext context = node_context();
+	size_t before = node_free_bytes(), n = 9;
+	CUdeviceptr address = 7;
+	CUmemoryPool pool;
+	CUstream stream;
+	CUgraph graph;
+
+	expect_ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	expect_ok(cuDeviceGetDefaultMemPool(&pool, 0));
+	expect_ok(cuMemAllocAsync(&address, 0, stream));
+	expect_eq(address, 0);
+	expect_ok(cuMemFreeAsync(address, stream));
+	address = 7;
+	expect_ok(cuMemAllocFromPoolAsync(&address, 0, pool, stream));
+	expect_eq(address, 0);
+	expect_cuda(cuMemAllocAsync(NULL, 0, stream), CUDA_ERROR_INVALID_VALUE);
+	expect_ok(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	expect_ok(cuMemAllocAsync(&address, 0, stream));
+	expect_ok(cuStreamEndCapture(stream, &graph));
+	expect_ok(cuGraphGetNodes(graph, NULL, &n));
+	expect_eq(n, 0);
+	expect_ok(cuGraphDestroy(graph));
+	expect_eq(node_free_bytes(), before);
+	expect_ok(cuCtxDestroy_v2(context));
+}
+
 static sigjmp_buf faulted;
 
 static void on_fault(int signal_number)

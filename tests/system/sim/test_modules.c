@@ -263,6 +263,21 @@ TEST(texts_are_linked)
 	expect_ok(cuCtxDestroy_v2(context));
 }
 
+TEST(names_are_of_functions_that_are_given)
+{
+	CUcontext context = node_context();
+	CUfunction add = node_kernel(node_module(), "add");
+	const char *name = NULL;
+
+	expect_ok(cuFuncGetName(&name, add));
+	expect_str(name, "add");
+	expect_cuda(cuFuncGetName(&name, NULL), CUDA_ERROR_INVALID_VALUE);
+	expect_cuda(cuFuncGetName(NULL, add), CUDA_ERROR_INVALID_VALUE);
+	expect_cuda(cuFuncGetName(&name, (CUfunction)context), CUDA_ERROR_INVALID_HANDLE);
+	expect_cuda(cuKernelGetName(&name, NULL), CUDA_ERROR_INVALID_VALUE);
+	expect_ok(cuCtxDestroy_v2(context));
+}
+
 TEST(occupancy_follows_threads_and_shared_memory)
 {
 	CUcontext context = node_context();
@@ -279,6 +294,9 @@ TEST(occupancy_follows_threads_and_shared_memory)
 	expect_ok(cuOccupancyMaxPotentialBlockSize(&grid, &block, add, NULL, 0, 256));
 	expect_eq(block, 256);
 	expect_eq(grid, 4 * 8);
+	/* One block alone could have more of the multiprocessor, but not without opting in. */
+	expect_ok(cuOccupancyAvailableDynamicSMemPerBlock(&bytes, add, 1, 128));
+	expect_eq(bytes, 48 * 1024);
 	expect_ok(cuOccupancyAvailableDynamicSMemPerBlock(&bytes, add, 2, 128));
 	expect_eq(bytes, 48 * 1024);
 	expect_cuda(
@@ -288,6 +306,10 @@ TEST(occupancy_follows_threads_and_shared_memory)
 		cuFuncSetAttribute(add, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 64 << 10));
 	expect_ok(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, add));
 	expect_eq(value, 64 << 10);
+	expect_ok(cuOccupancyAvailableDynamicSMemPerBlock(&bytes, add, 1, 128));
+	expect_eq(bytes, 64 << 10);
+	expect_ok(cuOccupancyAvailableDynamicSMemPerBlock(&bytes, add, 16, 32));
+	expect_eq(bytes, 6 << 10);
 	expect_ok(cuCtxDestroy_v2(context));
 }
 
