@@ -21,6 +21,7 @@ struct page {
 struct managed_area {
 	struct list link;
 	uint64_t base, bytes;
+	struct managed_hints hints;
 	size_t n_pages;
 	struct page pages[];
 };
@@ -146,6 +147,7 @@ static struct managed_area *area_new(size_t bytes)
 static void area_free(struct managed_area *area)
 {
 	space_host_free((void *)(uintptr_t)area->base, area->bytes);
+	managed_hints_free(&area->hints);
 	free(area);
 }
 
@@ -221,40 +223,60 @@ CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned flags)
 
 /* ---- hints ----------------------------------------------------------------------------------- */
 
-/* All of the area must be managed (or pinned host) memory. */
-static CUresult managed_area(uint64_t address, size_t bytes)
+static struct managed_area *area_around(uint64_t address, size_t bytes)
 {
 	struct space_range range;
+
+	if (!bytes || space_find(address, &range) < 0 || range.kind != SPACE_MANAGED ||
+	    bytes > range.base + range.bytes - address)
+		return NULL;
+	return range.owner;
+}
+
+CUresult managed_check(uint64_t address, size_t bytes)
+{
 	struct CUctx_st *context;
 	CUresult r = context_current(&context);
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (!bytes || space_find(address, &range) < 0 || range.kind != SPACE_MANAGED ||
-	    bytes > range.base + range.bytes - address)
-		return CUDA_ERROR_INVALID_VALUE;
-	return CUDA_SUCCESS;
+	return area_around(address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUdevice device)
+CUresult managed_hints_lock(uint64_t address, size_t bytes, struct managed_hint **ret_hints,
+			    size_t *ret_n)
 {
-	CUresult r = managed_area(address, bytes);
+	struct managed_area *area;
+	CUresult r = CUDA_ERROR_INVALID_VALUE;
 
+	pthread_mutex_lock(&managed.lock);
+	area = area_around(address, bytes);
+	if (area)
+		r = managed_hints_span(&area->hints, area->bytes, address - area->base,
+				       address - area->base + bytes, ret_hints, ret_n) < 0
+			    ? CUDA_ERROR_OUT_OF_MEMORY
+			    : CUDA_SUCCESS;
 	if (r != CUDA_SUCCESS)
-		return r;
-	if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (device != CU_DEVICE_CPU && advice > CU_MEM_ADVISE_UNSET_READ_MOSTLY)
-		return driver_device(device);
-	return CUDA_SUCCESS;
+		pthread_mutex_unlock(&managed.lock);
+	return r;
 }
 
-CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice,
-			CUmemLocation location)
+void managed_hints_unlock(void)
 {
-	return cuMemAdvise(address, bytes, advice,
-			   location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id
-									: CU_DEVICE_CPU);
+	pthread_mutex_unlock(&managed.lock);
+}
+
+CUresult managed_hint_common(uint64_t address, size_t bytes, struct managed_hint *ret_hint)
+{
+	struct managed_area *area;
+
+	pthread_mutex_lock(&managed.lock);
+	area = area_around(address, bytes);
+	if (area)
+		*ret_hint = managed_hints_common(&area->hints, address - area->base,
+						 address - area->base + bytes);
+	pthread_mutex_unlock(&managed.lock);
+	return area ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* A prefetch when its stream gets to it: whole pages move at the link's rate, no faults. */
@@ -315,13 +337,28 @@ static CUresult prefetch_run(struct CUctx_st *context, void *data)
 		       : CUDA_ERROR_UNKNOWN;
 }
 
-static CUresult managed_prefetch(CUdeviceptr address, size_t bytes, CUdevice device,
+/* Where it was last prefetched to is what was asked for, wherever the stream is. */
+static CUresult remember_prefetch(CUdeviceptr address, size_t bytes, const CUmemLocation *location)
+{
+	struct managed_hint *hints;
+	size_t n;
+	CUresult r = managed_hints_lock(address, bytes, &hints, &n);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	for (size_t i = 0; i < n; i++)
+		hints[i].prefetched = *location;
+	managed_hints_unlock();
+	return CUDA_SUCCESS;
+}
+
+static CUresult managed_prefetch(CUdeviceptr address, size_t bytes, const CUmemLocation *location,
 				 CUstream handle)
 {
 	struct prefetch *prefetch;
 	struct CUstream_st *stream;
 	struct op op = {.kind = OP_CALL};
-	CUresult r = managed_area(address, bytes);
+	CUresult r = managed_check(address, bytes);
 
 	if (r == CUDA_SUCCESS)
 		r = stream_find(handle, &stream);
@@ -330,26 +367,28 @@ static CUresult managed_prefetch(CUdeviceptr address, size_t bytes, CUdevice dev
 	prefetch = malloc(sizeof(*prefetch));
 	if (!prefetch)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*prefetch = (struct prefetch){address, bytes, device};
+	*prefetch = (struct prefetch){
+		address, bytes,
+		location->type == CU_MEM_LOCATION_TYPE_DEVICE ? location->id : CU_DEVICE_CPU};
 	op.call.run = prefetch_run;
 	op.call.drop = free;
 	op.call.data = prefetch;
-	return stream_submit(stream, &op);
+	r = stream_submit(stream, &op);
+	return r == CUDA_SUCCESS ? remember_prefetch(address, bytes, location) : r;
 }
 
 CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device, CUstream stream)
 {
-	CUresult r = device == CU_DEVICE_CPU ? driver_ready() : driver_device(device);
+	CUmemLocation location;
+	CUresult r = managed_location(device, &location);
 
-	return r == CUDA_SUCCESS ? managed_prefetch(address, bytes, device, stream) : r;
+	return r == CUDA_SUCCESS ? managed_prefetch(address, bytes, &location, stream) : r;
 }
 
 CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation location,
 			       unsigned flags, CUstream stream)
 {
-	if (flags)
-		return CUDA_ERROR_INVALID_VALUE;
-	return cuMemPrefetchAsync(
-		address, bytes,
-		location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU, stream);
+	CUresult r = flags ? CUDA_ERROR_INVALID_VALUE : managed_location_check(&location);
+
+	return r == CUDA_SUCCESS ? managed_prefetch(address, bytes, &location, stream) : r;
 }

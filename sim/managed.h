@@ -16,6 +16,7 @@
 #include "base/macros.h"
 #include "cuda/types.h"
 #include "sim/context.h"
+#include "sim/managed_hints.h"
 #include "sim/space.h"
 
 must_check CUresult managed_take(struct CUctx_st *context, size_t bytes, unsigned flags,
@@ -28,3 +29,24 @@ uint64_t managed_fault(struct space_range *range, uint64_t address, int device);
 
 /* A kernel of the process starts on the device: managed memory counts as used now. */
 void managed_touch(int device);
+
+/* ---- hints (sim/managed_advice.c) ------------------------------------------------------------ */
+
+/* A location as CUDA 8 names it: a device, or CU_DEVICE_CPU; checked, as below. */
+must_check CUresult managed_location(int device, CUmemLocation *ret_location);
+
+/* INVALID_VALUE, INVALID_DEVICE. The current NUMA node becomes the node that it is. */
+must_check CUresult managed_location_check(CUmemLocation *location);
+
+/* Is all of it managed memory of one allocation, and is there a context to ask in? */
+must_check CUresult managed_check(uint64_t address, size_t bytes);
+
+/* The hints of these bytes, to be changed, until managed_hints_unlock(). INVALID_VALUE,
+ * OUT_OF_MEMORY. */
+must_check CUresult managed_hints_lock(uint64_t address, size_t bytes,
+				       struct managed_hint **ret_hints, size_t *ret_n);
+void managed_hints_unlock(void);
+
+/* What was said of all of these bytes. INVALID_VALUE. */
+must_check CUresult managed_hint_common(uint64_t address, size_t bytes,
+					struct managed_hint *ret_hint);
