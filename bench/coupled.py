@@ -24,11 +24,10 @@ from mete import BUILD, Node, workload  # noqa: E402
 DILATIONS = (2, 4, 8, 16, 32)
 LATE_MOST = 0.8e6  # ns: a tenth of a turn
 TRAPS = BUILD + "/tests/guest/turns_traps"
-COUPLED = ("host_function", "wait_value", "flag", "barrier", "graph", "signal", "lock")
-PAIRS = {"barrier": ("lends", "borrows")}  # two tenants
+COUPLED = ("host_function", "wait_value", "flag", "signal", "lock", "graph")
 GREEDY = ("open_capture", "never", "spinner", "graph", "flag", "wait_value")
 LONGEST = {"graph": 1.0}  # s: what a neighbour may have to wait for anyway
-SECONDS = 10
+PART, SECONDS = 1 / 3, 10
 GAP_MS = 50
 
 
@@ -56,30 +55,22 @@ class Machine(Node):
         for run in self.neighbours:
             run.stdout.readline()
 
-    def begin(self, name, start):
-        """start(program, tenant's name) for each program of a trap; all have ended a round."""
-        place = os.path.join(self.place, "meet")
-        runs = [start(program, f"trap {i}", dict(METE_TRAP_MEET=place)) for i, program in enumerate(PAIRS.get(name, (name,)))]
-        for run in runs:
-            assert run.stdout.readline() == "started\n", run.stderr.read()
-        return runs
-
     def trap(self, name, *options):
-        return self.begin(name, lambda program, tenant, more: self.start(
-            "run", "--quiet", "--name", tenant, *options, "--", TRAPS, program, "0", **more))
+        run = self.start("run", "--quiet", "--name", "trap", *options, "--", TRAPS, name, "0")
+        assert run.stdout.readline() == "started\n", run.stderr.read()
+        return run
 
     def bare(self, name):
-        def start(program, _, more):
-            run = subprocess.Popen([TRAPS, program, "0"], env=dict(self.environment, **more), text=True, stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            self.started.append(run)
-            return run
-        return self.begin(name, start)
+        run = subprocess.Popen([TRAPS, name, "0"], env=self.environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.started.append(run)
+        run.stderr = run.stdout
+        assert run.stdout.readline() == "started\n"
+        return run
 
     def pids(self):
         """Of the trap; none without mete."""
         tenants = self.ps()["tenants"] if self.neighbours else []
-        return {process["pid"] for row in tenants if row["name"].startswith("trap") for process in row["processes"]}
+        return {process["pid"] for row in tenants if row["name"] == "trap" for process in row["processes"]}
 
     def ledger(self):
         """Of each process; Late if the neighbours' kernels came too late."""
@@ -119,15 +110,14 @@ def counted(run):
     sys.exit("coupled: this machine is too busy: the programs came late on the slowest clock")
 
 
-def rate(machine, runs, seconds):
+def rate(machine, run, seconds):
     """Rounds per modelled second."""
     begun = time.monotonic()
     time.sleep(seconds * machine.slow)
     machine.ledger()
-    for run in runs:
-        run.stdin.close()
-    took = (time.monotonic() - begun) / machine.slow
-    return int(runs[0].stdout.readline().split("=")[1]) / took
+    run.stdin.close()
+    out = run.stdout.readline()
+    return int(out.split("=")[1]) / ((time.monotonic() - begun) / machine.slow)
 
 
 def progress():
@@ -138,13 +128,13 @@ def progress():
 
         def beside(machine):
             machine.rivals("100")
-            runs = machine.trap(name, "--weight", "100")
+            run = machine.trap(name, "--weight", "100")
             since = time.monotonic()
-            rounds = rate(machine, runs, SECONDS)
+            rounds = rate(machine, run, SECONDS)
             return rounds, machine.gap(since) - LONGEST.get(name, 0)
 
         single, (both, gap) = counted(alone), counted(beside)
-        part = both / single * (2 + len(PAIRS.get(name, (name,))))
+        part = both / (single * PART)
         least, most = min(least, part), max(most, gap)
         print(f"{name:<16} {single:7.1f} rounds/s alone, {both:6.1f} beside two: {part:5.2f} of its part; a neighbour waited {gap * 1e3:.0f} ms", flush=True)
     print(f"figure: coupled_progress_least {least:.2f} ratio")

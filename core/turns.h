@@ -37,15 +37,14 @@
  *     longest turn of each tenant and the time in which its share is worth `shortest_ns`, plus the
  *     drains. Any seat is next after `starve_ns`;
  *  7. a tenant whose gates do not drain while one of its threads waits at one is coupled: it is let
- *     in again for a short time, which doubles each time, and closed again. All of its openings and
- *     drains are charged. It is neither reported nor suspended nor killed. Nobody's drain is waited
- *     for longer than `beside_ns` after the end of the turn: then it is given up, others run beside
- *     what is on the device, and the gates stay closed. A coupled tenant stands in line like
- *     everyone; any other one when it has drained;
+ *     in again for a short time, which doubles each time, and closed again. If it has not drained
+ *     `beside_ns` after the end of its turn, the drain is given up: others run beside what it has
+ *     on the device, its gates stay closed, and it stands in line like everyone. All of its
+ *     openings and drains are charged. It is neither reported nor suspended nor killed;
  *  8. only a tenant whose closed gate did not drain within `hang_ns`, and that has no thread at any
- *     gate, is escalated: it is reported once and then suspended or killed, as its share says. If a
- *     thread comes to a gate later, the tenant is coupled. Who is suspended has no turn before its
- *     share is set;
+ *     gate, is escalated: it is reported once and then suspended or killed, as its share says. From
+ *     the report on, others run. If a thread comes to a gate later, the tenant is coupled. Who is
+ *     suspended has no turn before its share is set;
  *  9. claims are made in the devices' order, so there are no circular waits;
  * 10. on an open device nothing is gated and no timer runs;
  * 11. no gate of a barred tenant is opened, except one that cannot drain (law 7);
@@ -97,7 +96,7 @@ struct turns_tuning {
 };
 
 /* 8 ms, 1 ms, 300 us, 50 ms, 250 us, 200 ms, 1 s, 2 s, 30 s, 5 s, 100 ms, 5 ms. A tenant that does
- * not drain, by mistake or on purpose, delays its neighbours by `beside_ns`. */
+ * not drain, by mistake or on purpose, delays its neighbours by `beside_ns` or `hang_ns`. */
 extern const struct turns_tuning turns_usual;
 
 enum turns_verb {
@@ -196,7 +195,8 @@ struct turns_tenant {
 	bool forced;	 /* the tenant that has claimed its device is ready */
 	bool stepping;	 /* it is let in for a moment, in order to drain */
 	bool laden;	 /* its turn began while a drain was given up */
-	bool lasts;	 /* the last drain that was given up ended by itself */
+	bool lasts;	 /* the last drain that was given up ended by itself, ... */
+	bool awaits;	 /* ... soon after: its work waited for another tenant's */
 	bool escalated;
 	bool suspended;		  /* from TURNS_SUSPEND until its share is set, or it has left */
 	uint32_t steps;		  /* of this close */

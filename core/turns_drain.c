@@ -10,6 +10,7 @@ enum {
 	LOOK_STEPS = 4,	       /* a coupled tenant is looked at after as many steps' time, ... */
 	LOOK_STEPS_MOST = 16,  /* ... or later, if its drains usually take longer: up to so many */
 	LOOKS = 4,	       /* ... while it may hang */
+	SOON = 2,	       /* within this part of `beside_ns` what others wait for ends */
 	SMOOTH_CLOSES = 8,     /* after as many a tenant is not coupled any more, ... */
 	COUPLED_QUADRUPLED = 5 /* ... and after four times as many each time that it is so again */
 };
@@ -19,10 +20,16 @@ static uint64_t look_ns(const struct turns_tenant *t)
 {
 	const struct turns_tuning *tuning = &t->turns->tuning;
 
-	if (t->bond != TURNS_FREE)
+	if (t->bond != TURNS_FREE || t->awaits)
 		return most(least(2 * t->overrun_ns, LOOK_STEPS_MOST * tuning->step_ns),
 			    LOOK_STEPS * tuning->step_ns);
 	return least(most(2 * t->overrun_ns, tuning->drain_ns), tuning->beside_ns);
+}
+
+/* How long others wait for its drain. */
+static uint64_t patience_ns(const struct turns_tenant *t)
+{
+	return t->awaits ? look_ns(t) : t->turns->tuning.beside_ns;
 }
 
 bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns)
@@ -65,6 +72,7 @@ void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 	bool owed = s->gate == TURNS_OWING;
+	uint64_t owed_ns = now_ns - s->owing_ns;
 
 	if (is_free(s) || (s->gate != TURNS_CLOSING && !owed))
 		return;
@@ -77,6 +85,7 @@ void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 	t->wants |= wants;
 	if (owed) {
 		t->lasts = true;
+		t->awaits = owed_ns <= t->turns->tuning.beside_ns / SOON;
 		if (!turns_tenant_owes(t))
 			turns_tenant_unhang(t);
 		turns_tenant_enter(t, now_ns);
@@ -315,7 +324,7 @@ static void late_standing(struct turns_seat *s, uint64_t now_ns)
 
 	if (s->stray) {
 		late_stray(s, now_ns);
-	} else if (now_ns - t->ending_ns >= t->turns->tuning.beside_ns) {
+	} else if (now_ns - t->ending_ns >= patience_ns(t)) {
 		give_up(s, now_ns);
 	} else {
 		couple(s, TURNS_STEPPED);
@@ -327,7 +336,7 @@ void turns_late(struct turns_seat *s, bool stands, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 	/* What it wants meanwhile does not make it younger. */
-	uint64_t until = closing_since(s) + t->turns->tuning.beside_ns;
+	uint64_t until = closing_since(s) + patience_ns(t);
 
 	if (is_free(s) || turns_node_linked(&s->timer))
 		return;

@@ -7,9 +7,6 @@
  *	turns_traps TRAP ROUNDS       prints "done" when all rounds are
  *	turns_traps TRAP 0            prints the number of rounds once its input has ended
  *
- * `lends` and `borrows` are two programs in one barrier: METE_TRAP_MEET is the file through which
- * the second gets the first one's memory.
- *
  * A kernel that waits polls a word of mapped host memory, so that it does on a GPU what it does on
  * the simulated one. Rounds begin at random: the gate may close anywhere in them.
  */
@@ -30,8 +27,7 @@
 #include "cuda/prototypes.h"
 #include "tests/guest/must.h"
 
-/* wait(word, value): until the word is at least the value. set(word, value). spend(ns).
- * meet(words, own, value): sets the own one of two words, and waits for the other. */
+/* wait(word, value): until the word is at least the value. set(word, value). spend(ns). */
 static const char ptx[] = ".version 6.5\n.target sm_70\n.address_size 64\n"
 			  ".visible .entry wait(.param .u64 p, .param .u32 v) {\n"
 			  ".reg .u64 %a; .reg .u32 %x, %v; .reg .pred %q;\n"
@@ -42,13 +38,6 @@ static const char ptx[] = ".version 6.5\n.target sm_70\n.address_size 64\n"
 			  ".reg .u64 %a; .reg .u32 %v;\n"
 			  "ld.param.u64 %a, [p]; ld.param.u32 %v, [v];\n"
 			  "st.volatile.u32 [%a], %v; ret; }\n"
-			  ".visible .entry meet(.param .u64 p, .param .u32 o, .param .u32 v) {\n"
-			  ".reg .u64 %a, %b, %o; .reg .u32 %i, %x, %v; .reg .pred %q;\n"
-			  "ld.param.u64 %a, [p]; ld.param.u32 %i, [o]; ld.param.u32 %v, [v];\n"
-			  "cvt.u64.u32 %o, %i; add.u64 %b, %a, %o; st.volatile.u32 [%b], %v;\n"
-			  "xor.b32 %i, %i, 4; cvt.u64.u32 %o, %i; add.u64 %b, %a, %o;\n"
-			  "L: nanosleep.u32 20000; ld.volatile.u32 %x, [%b];\n"
-			  "setp.lt.u32 %q, %x, %v; @%q bra L; ret; }\n"
 			  ".visible .entry spend(.param .u32 v) {\n"
 			  ".reg .u32 %v, %s; .reg .pred %q; ld.param.u32 %v, [v];\n"
 			  "L: min.u32 %s, %v, 1000000; nanosleep.u32 %s; sub.u32 %v, %v, %s;\n"
@@ -62,10 +51,6 @@ static const char ptx[] = ".version 6.5\n.target sm_70\n.address_size 64\n"
 	X(cuCtxSynchronize)                                                                        \
 	X(cuModuleLoadData)                                                                        \
 	X(cuModuleGetFunction)                                                                     \
-	X(cuMemAlloc_v2)                                                                           \
-	X(cuMemsetD8_v2)                                                                           \
-	X(cuIpcGetMemHandle)                                                                       \
-	X(cuIpcOpenMemHandle_v2)                                                                   \
 	X(cuMemHostAlloc)                                                                          \
 	X(cuMemHostRegister_v2)                                                                    \
 	X(cuMemHostGetDevicePointer_v2)                                                            \
@@ -88,7 +73,7 @@ static struct {
 #undef MEMBER
 	struct device {
 		CUcontext context;
-		CUfunction wait, set, spend, meet;
+		CUfunction wait, set, spend;
 		CUstream stream[STREAMS];
 	} device[DEVICES];
 	_Atomic(uint32_t) *word; /* mapped host memory, ... */
@@ -125,7 +110,6 @@ static void open_device(int n)
 	ok(g.cuModuleGetFunction(&d->wait, module, "wait"));
 	ok(g.cuModuleGetFunction(&d->set, module, "set"));
 	ok(g.cuModuleGetFunction(&d->spend, module, "spend"));
-	ok(g.cuModuleGetFunction(&d->meet, module, "meet"));
 	for (int i = 0; i < STREAMS; i++)
 		ok(g.cuStreamCreate(&d->stream[i], CU_STREAM_NON_BLOCKING));
 }
@@ -314,92 +298,6 @@ static void trap_capture(void)
 	ok(g.cuStreamSynchronize(g.device[0].stream[1]));
 }
 
-/* ---- those that wait for another tenant --------------------------------------------------- */
-
-static const char *meeting_place(void)
-{
-	const char *path = getenv("METE_TRAP_MEET");
-
-	if (!path)
-		fail("METE_TRAP_MEET is not set");
-	return path;
-}
-
-static CUdeviceptr lend_words(void)
-{
-	char made[4096];
-	CUipcMemHandle_v1 handle;
-	CUdeviceptr words;
-	FILE *file;
-
-	ok(g.cuMemAlloc_v2(&words, 2 << 20));
-	ok(g.cuMemsetD8_v2(words, 0, 8));
-	ok(g.cuIpcGetMemHandle(&handle, words));
-	snprintf(made, sizeof(made), "%s.new", meeting_place());
-	file = fopen(made, "w");
-	if (!file || fwrite(&handle, sizeof(handle), 1, file) != 1 || fclose(file) != 0 ||
-	    rename(made, meeting_place()) != 0)
-		fail("cannot write %s", made);
-	return words;
-}
-
-static CUdeviceptr borrow_words(void)
-{
-	const struct timespec pause = {0, 1000000};
-	CUipcMemHandle_v1 handle;
-	CUdeviceptr words;
-	FILE *file;
-
-	while (!(file = fopen(meeting_place(), "r")))
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
-	if (fread(&handle, sizeof(handle), 1, file) != 1 || fclose(file) != 0)
-		fail("cannot read %s", meeting_place());
-	ok(g.cuIpcOpenMemHandle_v2(&words, handle, 1));
-	return words;
-}
-
-/* Each round the kernels of both programs wait for each other. */
-static void meet(CUdeviceptr words, uint32_t own, uint32_t value)
-{
-	void *arguments[] = {&words, &own, &value};
-
-	ok(g.cuLaunchKernel(g.device[0].meet, 1, 1, 1, 1, 1, 1, 0, g.device[0].stream[0], arguments,
-			    NULL));
-	ok(g.cuCtxSynchronize());
-}
-
-static CUdeviceptr met;
-static uint32_t met_as;
-
-/* Who ends keeps the other one waiting no more. */
-static void part(void)
-{
-	uint32_t last = INT32_MAX;
-	CUdeviceptr own = met + met_as;
-	void *arguments[] = {&own, &last};
-
-	if (!met)
-		return;
-	ok(g.cuLaunchKernel(g.device[0].set, 1, 1, 1, 1, 1, 1, 0, g.device[0].stream[0], arguments,
-			    NULL));
-	ok(g.cuCtxSynchronize());
-}
-
-static void trap_lends(void)
-{
-	if (!met)
-		met = lend_words();
-	meet(met, met_as, g.round);
-}
-
-static void trap_borrows(void)
-{
-	if (!met)
-		met = borrow_words();
-	met_as = 4;
-	meet(met, met_as, g.round);
-}
-
 /* ---- those that take more ---------------------------------------------------------------- */
 
 /* Kernels of 1 ms, back to back. */
@@ -492,8 +390,6 @@ static const struct trap {
 	{"lock", trap_lock, 1},
 	{"devices", trap_devices, 2},
 	{"capture", trap_capture, 1},
-	{"lends", trap_lends, 1},
-	{"borrows", trap_borrows, 1},
 	{"graph", trap_graph, 1},
 	{"open_capture", trap_open_capture, 1},
 	{"never", trap_never, 1},
@@ -534,7 +430,6 @@ int main(int argc, char **argv)
 		if (!rounds && g.round == 1)
 			say("started");
 	}
-	part();
 	if (rounds)
 		puts("done");
 	else

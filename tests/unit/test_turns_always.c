@@ -264,8 +264,8 @@ static void on_late(struct seat *s)
 	if (at_gate && stray)
 		s->excused = 1;
 	t->looked = at_gate && !stray;
-	s->let_in =
-		t->looked && s->at.gate == TURNS_CLOSING && m.now - s->ending < tuning.beside_ns;
+	s->let_in = t->looked && s->at.gate == TURNS_CLOSING &&
+		    m.now - s->ending < tuning.beside_ns && !t->at.awaits;
 	turns_late(&s->at, at_gate, m.now);
 }
 
@@ -273,7 +273,7 @@ static void on_late(struct seat *s)
 static void on_beside(struct seat *s)
 {
 	expect(!s->open && !s->drained);
-	if (!stands(tenant_of(s)))
+	if (!stands(tenant_of(s)) && !tenant_of(s)->at.awaits)
 		expect(m.now - s->ending >= tuning.beside_ns);
 	for (unsigned d = 0; d < DEVICES; d++) {
 		struct seat *other = &tenant_of(s)->seats[d];
