@@ -86,7 +86,7 @@ struct turns_tuning {
 	uint64_t drain_ns;  /* a gate that takes this long to drain, and twice as long as usual, is
 			       examined: is it coupled? */
 	uint64_t step_ns;   /* for this long a coupled tenant is let in first to be able to drain */
-	uint64_t beside_ns; /* how long others wait for a tenant to drain */
+	uint64_t beside_ns; /* how long a coupled tenant may take to drain */
 	uint64_t hang_ns;   /* how long a tenant that is not coupled may take to drain */
 	uint64_t escalate_ns; /* from the report to the next step */
 	uint64_t starve_ns;   /* no seat waits longer, except for its own cap */
@@ -95,7 +95,7 @@ struct turns_tuning {
 	uint64_t burst_ns;    /* how much of its cap a seat may save up */
 };
 
-/* 8 ms, 1 ms, 300 us, 50 ms, 250 us, 200 ms, 1 s, 2 s, 30 s, 5 s, 100 ms, 5 ms. A tenant that does
+/* 8 ms, 1 ms, 300 us, 50 ms, 1 ms, 200 ms, 1 s, 2 s, 30 s, 5 s, 100 ms, 5 ms. A tenant that does
  * not drain, by mistake or on purpose, delays its neighbours by `beside_ns` or `hang_ns`. */
 extern const struct turns_tuning turns_usual;
 
@@ -105,7 +105,7 @@ enum turns_verb {
 	TURNS_LATE,	 /* it has not drained yet: call turns_late() */
 	TURNS_COUPLED,	 /* for people: its work waits for its own thread, which waited at the gate,
 			    see law 7 */
-	TURNS_BESIDE,	 /* for people: its drain was given up, others run beside its work */
+	TURNS_BESIDE,	 /* for people: likewise, and its drain was given up */
 	TURNS_UNCOUPLED, /* for people: its last closes drained by themselves */
 	TURNS_REPORT,	 /* for people: the seat's work does not end */
 	TURNS_SUSPEND,	 /* the seat's tenant */
@@ -131,8 +131,7 @@ enum turns_bond {
 	TURNS_FREE,    /* they drain */
 	TURNS_STEPPED, /* coupled: they drain if its threads are let in for a moment */
 	TURNS_STAYED,  /* coupled, and the last drain was given up */
-	TURNS_LEFT,    /* the last drain was given up, and no thread waits at a gate */
-	TURNS_HUNG,    /* likewise, for so long that it was reported */
+	TURNS_HUNG,    /* the last drain was given up, and no thread waits at a gate */
 };
 
 enum turns_state {
@@ -195,17 +194,15 @@ struct turns_tenant {
 	bool forced;	 /* the tenant that has claimed its device is ready */
 	bool stepping;	 /* it is let in for a moment, in order to drain */
 	bool laden;	 /* its turn began while a drain was given up */
-	bool lasts;	 /* the last drain that was given up ended by itself, ... */
-	bool awaits;	 /* ... soon after: its work waited for another tenant's */
+	bool lasts;	 /* the last drain that was given up ended by itself */
 	bool escalated;
 	bool suspended;		  /* from TURNS_SUSPEND until its share is set, or it has left */
 	uint32_t steps;		  /* of this close */
 	uint32_t smooth;	  /* closes in a row that needed none */
-	uint32_t couplings;	  /* how often it was coupled, and then not any more */
 	uint64_t turn_ns, end_ns; /* when the turn, or its last extension, began; and is over */
 	uint64_t idle_ns;	  /* since when; 0: it has not been seen idle yet */
 	uint64_t ending_ns;
-	uint64_t hung_ns;    /* when it is to be reported, or was */
+	uint64_t hung_ns;    /* when it was reported */
 	uint64_t overrun_ns; /* so long it usually drains */
 	uint64_t gap_ns;     /* between idle and wanting again, where that is short, ... */
 	uint32_t gap_milli;  /* ... and how often it is */

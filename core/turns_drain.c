@@ -7,12 +7,9 @@
 #include "core/turns_machine.h"
 
 enum {
-	LOOK_STEPS = 4,	       /* a coupled tenant is looked at after as many steps' time, ... */
-	LOOK_STEPS_MOST = 16,  /* ... or later, if its drains usually take longer: up to so many */
-	LOOKS = 4,	       /* ... while it may hang */
-	SOON = 2,	       /* within this part of `beside_ns` what others wait for ends */
-	SMOOTH_CLOSES = 8,     /* after as many a tenant is not coupled any more, ... */
-	COUPLED_QUADRUPLED = 5 /* ... and after four times as many each time that it is so again */
+	LOOK_STEPS = 4,	  /* a coupled tenant is looked at after as many steps' time */
+	LOOKS = 4,	  /* ... while it may hang */
+	SMOOTH_CLOSES = 8 /* after as many a tenant is not coupled any more */
 };
 
 /* How long its drain is waited for without a look. */
@@ -20,16 +17,9 @@ static uint64_t look_ns(const struct turns_tenant *t)
 {
 	const struct turns_tuning *tuning = &t->turns->tuning;
 
-	if (t->bond != TURNS_FREE || t->awaits)
-		return most(least(2 * t->overrun_ns, LOOK_STEPS_MOST * tuning->step_ns),
-			    LOOK_STEPS * tuning->step_ns);
-	return least(most(2 * t->overrun_ns, tuning->drain_ns), tuning->beside_ns);
-}
-
-/* How long others wait for its drain. */
-static uint64_t patience_ns(const struct turns_tenant *t)
-{
-	return t->awaits ? look_ns(t) : t->turns->tuning.beside_ns;
+	if (t->bond != TURNS_FREE)
+		return LOOK_STEPS * tuning->step_ns;
+	return least(most(2 * t->overrun_ns, tuning->drain_ns), tuning->hang_ns / LOOKS);
 }
 
 bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns)
@@ -72,7 +62,6 @@ void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 	bool owed = s->gate == TURNS_OWING;
-	uint64_t owed_ns = now_ns - s->owing_ns;
 
 	if (is_free(s) || (s->gate != TURNS_CLOSING && !owed))
 		return;
@@ -85,7 +74,6 @@ void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 	t->wants |= wants;
 	if (owed) {
 		t->lasts = true;
-		t->awaits = owed_ns <= t->turns->tuning.beside_ns / SOON;
 		if (!turns_tenant_owes(t))
 			turns_tenant_unhang(t);
 		turns_tenant_enter(t, now_ns);
@@ -94,12 +82,6 @@ void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 	} else if (--t->undrained == 0) {
 		turns_tenant_ended(t, now_ns);
 	}
-}
-
-/* To find out that it is coupled costs its neighbours a long drain: not again and again. */
-static uint32_t smooth_closes(const struct turns_tenant *t)
-{
-	return SMOOTH_CLOSES << 2 * t->couplings;
 }
 
 void turns_tenant_learn(struct turns_tenant *t, uint64_t now_ns)
@@ -116,9 +98,8 @@ void turns_tenant_learn(struct turns_tenant *t, uint64_t now_ns)
 		return;
 	}
 	t->overrun_ns = t->overrun_ns ? (3 * t->overrun_ns + took) / 4 : took;
-	if (t->bond == TURNS_STEPPED && ++t->smooth >= smooth_closes(t)) {
+	if (t->bond == TURNS_STEPPED && ++t->smooth >= SMOOTH_CLOSES) {
 		t->bond = TURNS_FREE;
-		t->couplings += t->couplings < COUPLED_QUADRUPLED;
 		if (!list_empty(&t->seats))
 			turns_seat_todo(SEAT_OF_TENANT(t->seats.next), TODO_UNCOUPLED);
 	}
@@ -130,7 +111,7 @@ static void couple(struct turns_seat *s, enum turns_bond bond)
 {
 	struct turns_tenant *t = s->tenant;
 
-	if (t->bond == TURNS_FREE || is_left(t))
+	if (t->bond == TURNS_FREE || t->bond == TURNS_HUNG)
 		turns_seat_todo(s, TODO_COUPLED);
 	if (bond == TURNS_STAYED)
 		turns_seat_todo(s, TODO_BESIDE);
@@ -199,40 +180,25 @@ static void give_up(struct turns_seat *s, uint64_t now_ns)
 	turns_tenant_ended(t, now_ns);
 }
 
-/* ---- left, and hung -------------------------------------------------------------------------- */
+/* ---- hung ------------------------------------------------------------------------------------ */
 
 /* A thread may come to the gate without a word of it. */
 static void look_again(struct turns_seat *s, uint64_t now_ns)
 {
-	const struct turns_tenant *t = s->tenant;
-	uint64_t at = now_ns + t->turns->tuning.hang_ns / LOOKS;
+	const struct turns *turns = s->tenant->turns;
 
-	if (t->bond == TURNS_LEFT)
-		at = least(at, t->hung_ns);
-	turns_timer_set(&t->turns->drains, &s->timer, at);
-}
-
-static uint64_t closing_since(const struct turns_seat *s)
-{
-	return s->stray ? s->closing_ns : s->tenant->ending_ns;
+	turns_timer_set(&s->tenant->turns->drains, &s->timer,
+			now_ns + turns->tuning.hang_ns / LOOKS);
 }
 
 /* All its closing gates: work that does not end on one device may be the cause on another. */
-static void leave(struct turns_seat *s, uint64_t now_ns)
+static void hang(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
-	uint64_t since = 0;
 
-	list_for_each(link, &t->seats)
-	{
-		if (SEAT_OF_TENANT(link)->gate == TURNS_CLOSING)
-			since = most(since, closing_since(SEAT_OF_TENANT(link)));
-	}
-	turns_seat_todo(s, TODO_BESIDE);
-	if (!is_left(t)) {
-		t->bond = TURNS_LEFT;
-		t->hung_ns = since + t->turns->tuning.hang_ns;
-	}
+	turns_seat_todo(s, TODO_REPORT);
+	t->bond = TURNS_HUNG;
+	t->hung_ns = now_ns;
 	let_all_owe(t, now_ns);
 	list_for_each(link, &t->seats)
 	{
@@ -247,16 +213,9 @@ static void leave(struct turns_seat *s, uint64_t now_ns)
 	list_for_each(link, &t->seats) turns_device_serve(SEAT_OF_TENANT(link)->device, now_ns);
 }
 
-static void hang(struct turns_seat *s, uint64_t now_ns)
-{
-	turns_seat_todo(s, TODO_REPORT);
-	s->tenant->bond = TURNS_HUNG;
-	s->tenant->hung_ns = now_ns;
-}
-
 void turns_tenant_unhang(struct turns_tenant *t)
 {
-	if (is_left(t))
+	if (t->bond == TURNS_HUNG)
 		t->bond = TURNS_FREE;
 	if (t->bond == TURNS_STAYED)
 		t->bond = TURNS_STEPPED;
@@ -286,15 +245,12 @@ static void escalate(struct turns_seat *s, uint64_t now_ns)
 	turns_tenant_expel(t, now_ns);
 }
 
-static void late_left(struct turns_seat *s, bool stands, uint64_t now_ns)
+static void late_hung(struct turns_seat *s, bool stands, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
 	if (!stands) {
-		if (t->bond == TURNS_LEFT && now_ns >= t->hung_ns)
-			hang(s, now_ns);
-		else if (t->bond == TURNS_HUNG)
-			escalate(s, now_ns);
+		escalate(s, now_ns);
 		look_again(s, now_ns);
 		return;
 	}
@@ -324,7 +280,7 @@ static void late_standing(struct turns_seat *s, uint64_t now_ns)
 
 	if (s->stray) {
 		late_stray(s, now_ns);
-	} else if (now_ns - t->ending_ns >= patience_ns(t)) {
+	} else if (now_ns - t->ending_ns >= t->turns->tuning.beside_ns) {
 		give_up(s, now_ns);
 	} else {
 		couple(s, TURNS_STEPPED);
@@ -336,18 +292,18 @@ void turns_late(struct turns_seat *s, bool stands, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 	/* What it wants meanwhile does not make it younger. */
-	uint64_t until = closing_since(s) + patience_ns(t);
+	uint64_t until = (s->stray ? s->closing_ns : t->ending_ns) + t->turns->tuning.hang_ns;
 
 	if (is_free(s) || turns_node_linked(&s->timer))
 		return;
-	if (s->gate == TURNS_OWING && is_left(t))
-		late_left(s, stands, now_ns);
+	if (s->gate == TURNS_OWING && t->bond == TURNS_HUNG)
+		late_hung(s, stands, now_ns);
 	if (s->gate != TURNS_CLOSING)
 		return;
 	if (stands)
 		late_standing(s, now_ns);
 	else if (now_ns >= until)
-		leave(s, now_ns);
+		hang(s, now_ns);
 	else
 		turns_timer_set(&t->turns->drains, &s->timer, least(now_ns + look_ns(t), until));
 }

@@ -8,7 +8,7 @@
 enum {
 	GRACE_USUAL =
 		500, /* thousandths of the pauses that must be short for a pause to be waited for */
-	STEPS_DOUBLED = 8, /* each of these steps is twice as long as the one before */
+	STEPS_DOUBLED = 6, /* each of these steps is twice as long as the one before */
 };
 
 static bool is_contested(const struct turns_tenant *t)
@@ -284,7 +284,7 @@ void turns_wants(struct turns_seat *s, uint64_t now_ns)
 		t->idle = false;
 		resume_turn(t, now_ns);
 		turns_tenant_judge(t, now_ns);
-	} else if (is_left(t) && s->gate == TURNS_OWING) {
+	} else if (t->bond == TURNS_HUNG && s->gate == TURNS_OWING) {
 		turns_tenant_look(s);
 	}
 	turns_tenant_enter(t, now_ns);

@@ -110,15 +110,9 @@ void turns_arrive(struct turns_seat *s, uint64_t now_ns);
 
 /* Whether its drain must be waited for; not if its guests were not told yet that it is open. */
 bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns);
-/* Others run beside its work, and none of its threads waits at a gate. */
-static inline bool is_left(const struct turns_tenant *t)
-{
-	return t->bond == TURNS_LEFT || t->bond == TURNS_HUNG;
-}
-
 /* A gate of it has not drained and is not waited for. */
 bool turns_tenant_owes(const struct turns_tenant *t);
-/* It is asked whether a thread waits at a gate of a tenant that was left. */
+/* It is asked whether a thread waits at a gate of a tenant that was reported as hung. */
 void turns_tenant_look(struct turns_seat *s);
 /* What it waited for is over, or it runs again. */
 void turns_tenant_unhang(struct turns_tenant *t);

@@ -78,8 +78,8 @@ void turns_tenant_recap(struct turns_tenant *t, uint64_t now_ns)
 
 void turns_tenant_enter(struct turns_tenant *t, uint64_t now_ns)
 {
-	if (t->state != TURNS_AWAY || !t->wants || t->barred || t->suspended || is_left(t) ||
-	    !turns_tenant_governed(t))
+	if (t->state != TURNS_AWAY || !t->wants || t->barred || t->suspended ||
+	    t->bond == TURNS_HUNG || !turns_tenant_governed(t))
 		return;
 	list_for_each(link, &t->seats)
 	{
@@ -322,7 +322,7 @@ void turns_tenant_fix(struct turns_tenant *t, uint64_t now_ns)
 		return;
 	}
 	/* What it owed was on the device that it has left, or that is open now. */
-	if (is_left(t) && !turns_tenant_owes(t)) {
+	if (t->bond == TURNS_HUNG && !turns_tenant_owes(t)) {
 		turns_tenant_unhang(t);
 		turns_tenant_enter(t, now_ns);
 	}
