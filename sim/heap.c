@@ -208,11 +208,6 @@ found:
 	return CUDA_SUCCESS;
 }
 
-static size_t unit_round(size_t bytes)
-{
-	return (bytes + SPACE_UNIT - 1) & ~(size_t)(SPACE_UNIT - 1);
-}
-
 /* ---- allocations ----------------------------------------------------------------------------- */
 
 /* The lock is held. */
@@ -228,7 +223,7 @@ static void range_give(struct heap *heap, struct heap_block *block, uint64_t bas
 CUresult heap_take(struct heap *heap, size_t bytes, struct space_range *range)
 {
 	struct heap_block *block = NULL;
-	size_t rounded = unit_round(bytes);
+	size_t rounded = space_round(bytes);
 	uint64_t owed_ns;
 	CUresult r;
 

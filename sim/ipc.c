@@ -60,7 +60,7 @@ static CUresult ipc_map(const struct ipc_handle *handle, int fd, struct space_ra
 	if (space_reserve(range->charged, SPACE_BLOCK, 0, &range->reserved) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	range->base = range->reserved + (handle->offset - from);
-	range->bytes = (handle->bytes + SPACE_UNIT - 1) & ~(SPACE_UNIT - 1);
+	range->bytes = space_round(handle->bytes);
 	range->asked = handle->bytes;
 	range->delta = (uint64_t)(uintptr_t)space_shadow(range->base) - range->base;
 	if (space_back_file(range->reserved, range->charged, fd, from) < 0 ||

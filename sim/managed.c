@@ -243,27 +243,26 @@ CUresult managed_check(uint64_t address, size_t bytes)
 	return area_around(address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult managed_hints_lock(uint64_t address, size_t bytes, struct managed_hint **ret_hints,
-			    size_t *ret_n)
+CUresult managed_hints_change(uint64_t address, size_t bytes,
+			      void (*change)(struct managed_hint *hint, const void *what),
+			      const void *what)
 {
+	struct managed_hint *hints;
 	struct managed_area *area;
 	CUresult r = CUDA_ERROR_INVALID_VALUE;
+	size_t n = 0;
 
 	pthread_mutex_lock(&managed.lock);
 	area = area_around(address, bytes);
 	if (area)
 		r = managed_hints_span(&area->hints, area->bytes, address - area->base,
-				       address - area->base + bytes, ret_hints, ret_n) < 0
+				       address - area->base + bytes, &hints, &n) < 0
 			    ? CUDA_ERROR_OUT_OF_MEMORY
 			    : CUDA_SUCCESS;
-	if (r != CUDA_SUCCESS)
-		pthread_mutex_unlock(&managed.lock);
-	return r;
-}
-
-void managed_hints_unlock(void)
-{
+	for (size_t i = 0; r == CUDA_SUCCESS && i < n; i++)
+		change(&hints[i], what);
 	pthread_mutex_unlock(&managed.lock);
+	return r;
 }
 
 CUresult managed_hint_common(uint64_t address, size_t bytes, struct managed_hint *ret_hint)
@@ -338,18 +337,9 @@ static CUresult prefetch_run(struct CUctx_st *context, void *data)
 }
 
 /* Where it was last prefetched to is what was asked for, wherever the stream is. */
-static CUresult remember_prefetch(CUdeviceptr address, size_t bytes, const CUmemLocation *location)
+static void remember_prefetch(struct managed_hint *hint, const void *location)
 {
-	struct managed_hint *hints;
-	size_t n;
-	CUresult r = managed_hints_lock(address, bytes, &hints, &n);
-
-	if (r != CUDA_SUCCESS)
-		return r;
-	for (size_t i = 0; i < n; i++)
-		hints[i].prefetched = *location;
-	managed_hints_unlock();
-	return CUDA_SUCCESS;
+	hint->prefetched = *(const CUmemLocation *)location;
 }
 
 static CUresult managed_prefetch(CUdeviceptr address, size_t bytes, const CUmemLocation *location,
@@ -374,7 +364,9 @@ static CUresult managed_prefetch(CUdeviceptr address, size_t bytes, const CUmemL
 	op.call.drop = free;
 	op.call.data = prefetch;
 	r = stream_submit(stream, &op);
-	return r == CUDA_SUCCESS ? remember_prefetch(address, bytes, location) : r;
+	if (r != CUDA_SUCCESS)
+		return r;
+	return managed_hints_change(address, bytes, remember_prefetch, location);
 }
 
 CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device, CUstream stream)

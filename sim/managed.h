@@ -41,11 +41,12 @@ must_check CUresult managed_location_check(CUmemLocation *location);
 /* Is all of it managed memory of one allocation, and is there a context to ask in? */
 must_check CUresult managed_check(uint64_t address, size_t bytes);
 
-/* The hints of these bytes, to be changed, until managed_hints_unlock(). INVALID_VALUE,
- * OUT_OF_MEMORY. */
-must_check CUresult managed_hints_lock(uint64_t address, size_t bytes,
-				       struct managed_hint **ret_hints, size_t *ret_n);
-void managed_hints_unlock(void);
+/* Calls change() with `what` for the hints of these bytes. INVALID_VALUE, OUT_OF_MEMORY: for none.
+ */
+must_check CUresult managed_hints_change(uint64_t address, size_t bytes,
+					 void (*change)(struct managed_hint *hint,
+							const void *what),
+					 const void *what);
 
 /* What was said of all of these bytes. INVALID_VALUE. */
 must_check CUresult managed_hint_common(uint64_t address, size_t bytes,

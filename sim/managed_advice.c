@@ -47,15 +47,23 @@ static bool is_numa(const CUmemLocation *location)
 	return location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
 }
 
-static void apply(struct managed_hint *hint, CUmem_advise advice, const CUmemLocation *location)
+/* The location is checked where the advice has one. */
+struct said {
+	CUmem_advise advice;
+	CUmemLocation location;
+};
+
+static void apply(struct managed_hint *hint, const void *what)
 {
+	const struct said *said = what;
+	const CUmemLocation *location = &said->location;
 	uint64_t bit = location->type == CU_MEM_LOCATION_TYPE_DEVICE ? 1ull << location->id
 								     : MANAGED_HINT_HOST;
 
-	switch (advice) {
+	switch (said->advice) {
 	case CU_MEM_ADVISE_SET_READ_MOSTLY:
 	case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
-		hint->read_mostly = advice == CU_MEM_ADVISE_SET_READ_MOSTLY;
+		hint->read_mostly = said->advice == CU_MEM_ADVISE_SET_READ_MOSTLY;
 		break;
 	case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
 		hint->preferred = *location;
@@ -72,22 +80,6 @@ static void apply(struct managed_hint *hint, CUmem_advise advice, const CUmemLoc
 	}
 }
 
-/* The location is checked where the advice has one. */
-static CUresult advise(CUdeviceptr address, size_t bytes, CUmem_advise advice,
-		       const CUmemLocation *location)
-{
-	struct managed_hint *hints;
-	size_t n;
-	CUresult r = managed_hints_lock(address, bytes, &hints, &n);
-
-	if (r != CUDA_SUCCESS)
-		return r;
-	for (size_t i = 0; i < n; i++)
-		apply(&hints[i], advice, location);
-	managed_hints_unlock();
-	return CUDA_SUCCESS;
-}
-
 static bool has_location(CUmem_advise advice)
 {
 	return advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
@@ -97,6 +89,7 @@ static bool has_location(CUmem_advise advice)
 CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice,
 			CUmemLocation location)
 {
+	struct said said;
 	CUresult r = managed_check(address, bytes);
 
 	if (r != CUDA_SUCCESS)
@@ -110,7 +103,8 @@ CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice,
 	if (is_numa(&location) && advice != CU_MEM_ADVISE_SET_PREFERRED_LOCATION &&
 	    has_location(advice))
 		return CUDA_ERROR_INVALID_VALUE;
-	return advise(address, bytes, advice, &location);
+	said = (struct said){advice, location};
+	return managed_hints_change(address, bytes, apply, &said);
 }
 
 CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUdevice device)

@@ -56,6 +56,11 @@ struct space_range {
 	uint64_t reserved;  /* base of the reservation around it; 0 where it is no mapping */
 };
 
+static inline size_t space_round(size_t bytes)
+{
+	return (bytes + SPACE_UNIT - 1) & ~(size_t)(SPACE_UNIT - 1);
+}
+
 static inline size_t space_asked(const struct space_range *range)
 {
 	return range->asked ? range->asked : range->bytes;
