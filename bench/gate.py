@@ -25,8 +25,11 @@ def aside():
     """Seconds of processor time of what runs beside it."""
     if not ASIDE:
         return 0.0
-    with open(os.path.join(ASIDE, "cpuacct.usage")) as file:
-        return int(file.read()) / 1e9
+    try:
+        with open(os.path.join(ASIDE, "cpuacct.usage")) as file:
+            return int(file.read()) / 1e9
+    except OSError as why:
+        sys.exit(f"gate: GATE_ASIDE={ASIDE} is no folder of a cpuacct control group: {why.strerror}")
 
 
 def used():
