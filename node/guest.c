@@ -359,14 +359,14 @@ void guest_refuse(struct guest *g, uint32_t id, uint32_t code, const char *forma
 
 void guest_tell_gate(struct guest *g, uint32_t device)
 {
-	struct wire_message message = {.code = WIRE_gate};
+	struct wire_message message;
 	const struct wire_tenant_device *shown = &g->tenant->shown->device[device];
 
 	/* A guest that is away owes the drain as well: it reads the gates when it is back. */
 	g->device[device].owes_drain = shown->gate != WIRE_GATE_OPEN;
 	if (!g->caller)
 		return;
-	message.id = peer_new_id(&g->caller->peer);
+	wire_begin(&message, WIRE_gate, peer_new_id(&g->caller->peer));
 	message.gate.device = device;
 	message.gate.state = shown->gate;
 	message.gate.epoch = shown->epoch;

@@ -66,12 +66,12 @@ static void tell(struct guest_device *at)
 {
 	struct guest *g = at->guest;
 	struct move_guest *m = &at->move;
-	struct wire_message message = {.code = WIRE_move};
+	struct wire_message message;
 
 	m->telling = false;
 	if (!g->caller)
 		return;
-	message.id = peer_new_id(&g->caller->peer);
+	wire_begin(&message, WIRE_move, peer_new_id(&g->caller->peer));
 	message.move.device = (uint32_t)(at - g->device);
 	message.move.generation = m->generation + m->stopping;
 	message.move.prepare = m->prepare;
@@ -104,11 +104,11 @@ static void forget_orders(struct move_guest *m)
 void move_recall(struct guest_device *at, uint64_t bytes)
 {
 	struct guest *g = at->guest;
-	struct wire_message message = {.code = WIRE_credit_recall};
+	struct wire_message message;
 
 	if (!g->caller)
 		return;
-	message.id = peer_new_id(&g->caller->peer);
+	wire_begin(&message, WIRE_credit_recall, peer_new_id(&g->caller->peer));
 	message.credit_recall.device = (uint32_t)(at - g->device);
 	message.credit_recall.bytes = bytes;
 	guest_send(g, &message);

@@ -445,8 +445,9 @@ uint32_t peer_new_id(struct peer *peer)
 void peer_refuse_list(struct peer *peer, uint32_t id, uint32_t code, const char *format,
 		      va_list arguments)
 {
-	struct wire_message answer = {.code = WIRE_refused, .id = id};
+	struct wire_message answer;
 
+	wire_begin(&answer, WIRE_refused, id);
 	answer.refused.code = code;
 	vsnprintf(answer.refused.reason.text, sizeof(answer.refused.reason.text), format,
 		  arguments);
@@ -465,8 +466,9 @@ void peer_refuse(struct peer *peer, uint32_t id, uint32_t code, const char *form
 
 void peer_done(struct peer *peer, uint32_t id, uint64_t value)
 {
-	struct wire_message answer = {.code = WIRE_done, .id = id};
+	struct wire_message answer;
 
+	wire_begin(&answer, WIRE_done, id);
 	answer.done.value = value;
 	peer_send(peer, &answer);
 }

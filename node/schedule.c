@@ -94,11 +94,11 @@ static bool show(struct wire_tenant_turns *shown, const struct wire_tenant_turns
 
 static void tell_pace(struct guest *g, uint32_t device)
 {
-	struct wire_message message = {.code = WIRE_pace};
+	struct wire_message message;
 
 	if (!g->caller)
 		return;
-	message.id = peer_new_id(&g->caller->peer);
+	wire_begin(&message, WIRE_pace, peer_new_id(&g->caller->peer));
 	message.pace.device = device;
 	guest_send(g, &message);
 }

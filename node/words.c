@@ -334,7 +334,7 @@ void words_answer(struct guest *g, const struct ledger_action *action)
 {
 	struct guest_device *at = ledger_owner(action->holder);
 	uint32_t device = (uint32_t)(at - g->device);
-	struct wire_message message = {.id = (uint32_t)action->id};
+	struct wire_message message;
 	struct ledger_sums has;
 
 	if ((action->verb == LEDGER_GRANT || action->verb == LEDGER_REFUSE) &&
@@ -345,12 +345,12 @@ void words_answer(struct guest *g, const struct ledger_action *action)
 		if (action->residual == LEDGER_RESIDUAL)
 			measure_say(at, RESIDUAL_RESERVED, action->bytes);
 		if (action->residual) {
-			guest_done(g, message.id, action->bytes);
+			guest_done(g, (uint32_t)action->id, action->bytes);
 			return;
 		}
 		ledger_holder_sums(at->holder, &has);
 		measure_say(at, RESIDUAL_GRANTED, has.granted);
-		message.code = WIRE_credit_grant;
+		wire_begin(&message, WIRE_credit_grant, (uint32_t)action->id);
 		message.credit_grant.device = device;
 		message.credit_grant.bytes = action->bytes;
 		break;
@@ -363,8 +363,7 @@ void words_answer(struct guest *g, const struct ledger_action *action)
 			best_effort(ledger_return(g->tenant->daemon->ledger, at->holder, 0, 1));
 			return;
 		}
-		message.code = WIRE_credit_recall;
-		message.id = peer_new_id(&g->caller->peer);
+		wire_begin(&message, WIRE_credit_recall, peer_new_id(&g->caller->peer));
 		message.credit_recall.device = device;
 		message.credit_recall.bytes = action->bytes;
 		break;

@@ -3,20 +3,31 @@
 
 #include <string.h>
 
-/* Bytes are shifted, not copied: the frames are little-endian on every machine. */
-static void store(uint8_t *to, uint64_t value, size_t bytes)
+/* Bytes are shifted, not copied: the frames are little-endian on every machine. Without a loop, for
+ * compilers make one move of that. */
+static void store16(uint8_t *to, uint32_t value)
 {
-	for (size_t i = 0; i < bytes; i++)
-		to[i] = (uint8_t)(value >> (8 * i));
+	to[0] = (uint8_t)value;
+	to[1] = (uint8_t)(value >> 8);
 }
 
-static uint64_t load(const uint8_t *from, size_t bytes)
+static void store32(uint8_t *to, uint32_t value)
 {
-	uint64_t value = 0;
+	to[0] = (uint8_t)value;
+	to[1] = (uint8_t)(value >> 8);
+	to[2] = (uint8_t)(value >> 16);
+	to[3] = (uint8_t)(value >> 24);
+}
 
-	for (size_t i = 0; i < bytes; i++)
-		value |= (uint64_t)from[i] << (8 * i);
-	return value;
+static uint32_t load16(const uint8_t *from)
+{
+	return (uint32_t)from[0] | (uint32_t)from[1] << 8;
+}
+
+static uint32_t load32(const uint8_t *from)
+{
+	return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 |
+	       (uint32_t)from[3] << 24;
 }
 
 /* Where the next field goes. A frame of every field at its largest fits WIRE_FRAME_MAX:
@@ -27,13 +38,14 @@ struct writer {
 
 static unused void write_u32(struct writer *w, const wire_u32 *value)
 {
-	store(w->at, *value, 4);
+	store32(w->at, *value);
 	w->at += 4;
 }
 
 static unused void write_u64(struct writer *w, const wire_u64 *value)
 {
-	store(w->at, *value, 8);
+	store32(w->at, (uint32_t)*value);
+	store32(w->at + 4, (uint32_t)(*value >> 32));
 	w->at += 8;
 }
 
@@ -75,7 +87,7 @@ static unused void read_u32(struct reader *r, wire_u32 *ret_value)
 	const uint8_t *from = next(r, 4);
 
 	if (from)
-		*ret_value = (uint32_t)load(from, 4);
+		*ret_value = load32(from);
 }
 
 static unused void read_u64(struct reader *r, wire_u64 *ret_value)
@@ -83,7 +95,7 @@ static unused void read_u64(struct reader *r, wire_u64 *ret_value)
 	const uint8_t *from = next(r, 8);
 
 	if (from)
-		*ret_value = load(from, 8);
+		*ret_value = load32(from) | (uint64_t)load32(from + 4) << 32;
 }
 
 static unused void read_uuid(struct reader *r, wire_uuid *ret_value)
@@ -156,6 +168,20 @@ static unused int more(const struct reader *r)
 #undef LATER
 /* clang-format on */
 
+void wire_begin(struct wire_message *ret_message, enum wire_code code, uint32_t id)
+{
+	ret_message->code = code;
+	ret_message->id = id;
+	switch (code) {
+#define MESSAGE(name, number, from, fields)                                                        \
+	case WIRE_##name:                                                                          \
+		memset(&ret_message->name, 0, sizeof(ret_message->name));                          \
+		break;
+#include "wire/messages.def"
+#undef MESSAGE
+	}
+}
+
 size_t wire_encode(const struct wire_message *message, uint8_t *out)
 {
 	struct writer w = {out + WIRE_HEADER};
@@ -170,11 +196,11 @@ size_t wire_encode(const struct wire_message *message, uint8_t *out)
 #undef MESSAGE
 	}
 	length = (size_t)(w.at - out);
-	store(out, WIRE_MAGIC, 4);
-	store(out + 4, message->code, 2);
-	store(out + 6, length, 2);
-	store(out + 8, message->id, 4);
-	store(out + 12, 0, 4);
+	store32(out, WIRE_MAGIC);
+	store16(out + 4, message->code);
+	store16(out + 6, (uint32_t)length);
+	store32(out + 8, message->id);
+	store32(out + 12, 0);
 	return length;
 }
 
@@ -185,21 +211,21 @@ int wire_decode(const uint8_t *in, size_t size, struct wire_message *ret_message
 
 	if (size < WIRE_HEADER)
 		return WIRE_SHORT;
-	length = load(in + 6, 2);
-	if (load(in, 4) != WIRE_MAGIC || load(in + 12, 4) != 0 || length < WIRE_HEADER ||
+	length = load16(in + 6);
+	if (load32(in) != WIRE_MAGIC || load32(in + 12) != 0 || length < WIRE_HEADER ||
 	    length > WIRE_FRAME_MAX || length < size)
 		return WIRE_BAD;
 	if (length > size)
 		return WIRE_SHORT;
-	memset(ret_message, 0, sizeof(*ret_message));
-	ret_message->code = (uint32_t)load(in + 4, 2);
-	ret_message->id = (uint32_t)load(in + 8, 4);
+	ret_message->code = load16(in + 4);
+	ret_message->id = load32(in + 8);
 	r.at = in + WIRE_HEADER;
 	r.end = in + length;
 
 	switch ((enum wire_code)ret_message->code) {
 #define MESSAGE(name, number, from, fields)                                                        \
 	case WIRE_##name:                                                                          \
+		memset(&ret_message->name, 0, sizeof(ret_message->name));                          \
 		read_##name(&r, &ret_message->name);                                               \
 		return r.bad ? WIRE_BAD : 0;
 #include "wire/messages.def"

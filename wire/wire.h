@@ -110,10 +110,15 @@ enum {
 	WIRE_UNKNOWN, /* a well-formed frame whose code is not in the table; id and code are set */
 };
 
+/* An empty message: its own fields are zero. The rest of the union is left as it is, because the
+ * largest message is a hundred times as large as most. */
+void wire_begin(struct wire_message *ret_message, enum wire_code code, uint32_t id);
+
 /* Writes the frame into out[WIRE_FRAME_MAX]; returns its length. The code is one of the table's. */
 must_check size_t wire_encode(const struct wire_message *message, uint8_t *out);
 
-/* Reads one whole packet. 0, or an outcome; *ret_message is complete only on 0. */
+/* Reads one whole packet. 0, or an outcome; *ret_message is complete only on 0, and then it has the
+ * fields of its code, and no others. */
 must_check int wire_decode(const uint8_t *in, size_t size, struct wire_message *ret_message);
 
 /* "credit_ask", or "unknown". */

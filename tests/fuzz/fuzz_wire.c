@@ -27,6 +27,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!exact)
 		return 0;
 	memcpy(exact, data, size);
+	/* Decoding leaves the rest of the union as it is. */
+	memset(&first, 0, sizeof(first));
+	memset(&second, 0, sizeof(second));
 	r = wire_decode(exact, size, &first);
 	must(r >= 0 && r <= WIRE_UNKNOWN);
 	if (r == WIRE_UNKNOWN)

@@ -44,6 +44,41 @@ TEST(what_was_encoded_is_decoded)
 	expect_eq(back.credit_ask.want, 9);
 }
 
+TEST(a_message_is_decoded_over_what_was_there_before)
+{
+	struct wire_message message, back;
+
+	memset(&back, 0xff, sizeof(back));
+	memset(&message, 0xff, sizeof(message));
+	wire_begin(&message, WIRE_credit_ask, 7);
+	message.credit_ask.bytes = 5;
+	/* Without the last field, as an older peer sends it. */
+	expect_eq(wire_encode(&message, frame), 44);
+	frame[6] = 40;
+	expect_eq(wire_decode(frame, 40, &back), 0);
+	expect_eq(back.code, WIRE_credit_ask);
+	expect_eq(back.id, 7);
+	expect_eq(back.credit_ask.device, 0);
+	expect_eq(back.credit_ask.wait, 0);
+	expect_eq(back.credit_ask.bytes, 5);
+	expect_eq(back.credit_ask.want, 0);
+	expect_eq(back.credit_ask.movable, 0);
+}
+
+/* Most messages have some dozens of bytes, and the largest one some thousands. */
+TEST(a_message_costs_its_own_fields_and_not_the_largest_ones)
+{
+	struct wire_message message, back;
+	const uint8_t *bytes = (const uint8_t *)&back;
+
+	memset(&back, 0xff, sizeof(back));
+	wire_begin(&message, WIRE_done, 1);
+	expect_eq(wire_decode(frame, wire_encode(&message, frame), &back), 0);
+	for (size_t i = sizeof(back.code) + sizeof(back.id) + sizeof(uint64_t) + sizeof(back.done);
+	     i < sizeof(back); i++)
+		expect_eq(bytes[i], 0xff);
+}
+
 TEST(texts_keep_their_length_and_are_cut_at_255)
 {
 	struct wire_message message = {.code = WIRE_refused}, back;
