@@ -510,6 +510,28 @@ static struct ledger_sums sums_of(const struct amounts *a)
 				    .residual = a->residual};
 }
 
+uint64_t ledger_room_on(const struct ledger *l, uint32_t index)
+{
+	return device_room(&l->devices[index]);
+}
+
+uint64_t ledger_room_for(const struct ledger_account *account)
+{
+	uint64_t room = least(device_room(account->device), room_above(account));
+
+	return account->below ? least(room, account_room(account)) : room;
+}
+
+uint64_t ledger_credit_on(const struct ledger *l, uint32_t index)
+{
+	return credit(&l->devices[index].sum);
+}
+
+uint64_t ledger_credit_of(const struct ledger_account *account)
+{
+	return credit(&account->sum);
+}
+
 void ledger_device_sums(const struct ledger *l, uint32_t index, struct ledger_sums *ret_sums)
 {
 	const struct ledger_device *d = &l->devices[index];
@@ -527,9 +549,7 @@ void ledger_account_sums(const struct ledger_account *account, struct ledger_sum
 {
 	*ret_sums = sums_of(&account->sum);
 	ret_sums->limit = account->limit;
-	ret_sums->room = least(device_room(account->device), room_above(account));
-	if (account->below)
-		ret_sums->room = least(ret_sums->room, account_room(account));
+	ret_sums->room = ledger_room_for(account);
 	ret_sums->highest_limit = account->highest_limit;
 	ret_sums->booked = account->booked;
 	ret_sums->peak = account->peak;

@@ -273,6 +273,13 @@ int ledger_fits(const struct ledger *l, const struct ledger_holder *holder, uint
 /* Is the holder's account within its limit, and are the device's accounts within its capacity? */
 int ledger_within(const struct ledger *l, const struct ledger_holder *holder);
 
+/* Single figures of the following, for whoever needs them often: the room of a device, and that of
+ * an account but for its own limit; unused credit. */
+uint64_t ledger_room_on(const struct ledger *l, uint32_t index);
+uint64_t ledger_room_for(const struct ledger_account *account);
+uint64_t ledger_credit_on(const struct ledger *l, uint32_t index);
+uint64_t ledger_credit_of(const struct ledger_account *account);
+
 void ledger_device_sums(const struct ledger *l, uint32_t index, struct ledger_sums *ret_sums);
 void ledger_account_sums(const struct ledger_account *account, struct ledger_sums *ret_sums);
 void ledger_holder_sums(const struct ledger_holder *holder, struct ledger_sums *ret_sums);

@@ -10,10 +10,11 @@ enum {
 	SHOWN_AT_ONCE =
 		8, /* if a device has no more tenants, all of them see its room with the event */
 	SHOWN_LATER_MS = 10,
+	SHOWN_EACH_US = 100, /* or as many of these as there are tenants, if that is later */
 	GLANCE_MS = 10,
 };
 
-static const uint64_t ms = 1000000;
+static const uint64_t us = 1000, ms = 1000000;
 
 static void on_ledger_timer(struct loop_timer *timer)
 {
@@ -23,16 +24,23 @@ static void on_ledger_timer(struct loop_timer *timer)
 }
 
 /* All tenants of a device see its room. Telling each of them with each event would cost more the
- * more there are. If there are many, they are told soon, all together. */
-static void show_room(struct device *device)
+ * more there are. If there are many, they are told soon, all together, and the later the more they
+ * are: what that costs in a second does not depend on their number. */
+static void show_room(struct daemon *d, uint32_t index)
 {
+	struct device *device = &d->device[index];
+	uint64_t credit = book_credit(d, index);
+
 	device->unshown = false;
 	list_for_each(link, &device->tenants)
-	{
-		struct tenant_device *at = list_entry(link, struct tenant_device, link);
+		tenant_show_room(list_entry(link, struct tenant_device, link), credit);
+}
 
-		tenant_show(at->tenant, (uint32_t)(at - at->tenant->device));
-	}
+static uint64_t show_delay(const struct daemon *d)
+{
+	uint64_t all = d->tenant_count * SHOWN_EACH_US * us;
+
+	return all > SHOWN_LATER_MS * ms ? all : SHOWN_LATER_MS * ms;
 }
 
 static void on_show_timer(struct loop_timer *timer)
@@ -42,24 +50,18 @@ static void on_show_timer(struct loop_timer *timer)
 	d->showing = false;
 	for (uint32_t i = 0; i < d->devices; i++) {
 		if (d->device[i].unshown)
-			show_room(&d->device[i]);
+			show_room(d, i);
 	}
 }
 
 uint64_t book_room(const struct daemon *d, uint32_t device)
 {
-	struct ledger_sums all;
-
-	ledger_device_sums(d->ledger, device, &all);
-	return all.room;
+	return ledger_room_on(d->ledger, device);
 }
 
 uint64_t book_credit(const struct daemon *d, uint32_t device)
 {
-	struct ledger_sums all;
-
-	ledger_device_sums(d->ledger, device, &all);
-	return all.granted - all.allocated;
+	return ledger_credit_on(d->ledger, device);
 }
 
 /* Tenants see their changed figures at once. */
@@ -79,9 +81,9 @@ static void show(struct daemon *d)
 		device->shown_registered = device->registered;
 		device->unshown = true;
 		if (device->registered <= SHOWN_AT_ONCE)
-			show_room(device);
+			show_room(d, i);
 		else if (!d->showing)
-			loop_arm(&d->show_timer, SHOWN_LATER_MS * ms);
+			loop_arm(&d->show_timer, show_delay(d));
 		d->showing |= device->unshown;
 	}
 }

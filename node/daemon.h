@@ -456,6 +456,8 @@ void tenant_retire(struct tenant *t);
 /* Publishes the figures of one of its devices; tenant_show_share() publishes the rest of its
  * share. */
 void tenant_show(struct tenant *t, uint32_t device);
+/* Of these figures only what the device's other tenants change; `credit`: book_credit(). */
+void tenant_show_room(struct tenant_device *at, uint64_t credit);
 void tenant_show_share(struct tenant *t);
 
 /* rows.c: the displayed figures of a device, and of a tenant on one of its devices. Call
