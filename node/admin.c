@@ -3,6 +3,7 @@
 
 #include "node/admin.h"
 #include "node/change.h"
+#include "node/guest.h"
 #include "node/keeper.h"
 #include "node/mark.h"
 #include "node/measure.h"
@@ -55,7 +56,10 @@ static void on_gone(struct peer *peer, const char *reason)
 
 static void on_freed(struct peer *peer)
 {
-	free(admin_of(peer));
+	struct admin *a = admin_of(peer);
+
+	free(a->kept);
+	free(a);
 }
 
 static void on_unknown(struct peer *peer, uint32_t id, uint32_t code)
@@ -102,15 +106,31 @@ static void on_hello(struct admin *a, uint32_t id, const struct wire_admin_hello
 		welcome(a);
 }
 
+int admin_make_place(struct admin *a, struct fault *why)
+{
+	uint32_t *kept;
+
+	if (a->keeps == ADMIN_KEEPS)
+		return fault_set(why, -ENOSPC, "one connection may keep at most %d tenants",
+				 ADMIN_KEEPS);
+	kept = reallocarray(a->kept, a->keeps + 1, sizeof(*kept));
+	if (!kept)
+		return fault_set(why, -ENOMEM, "out of memory");
+	a->kept = kept;
+	return 0;
+}
+
 int admin_keep(struct admin *a, struct tenant *t, struct fault *why)
 {
+	int r;
+
 	for (uint32_t i = 0; i < a->keeps; i++) {
 		if (a->kept[i] == t->id)
 			return 0;
 	}
-	if (a->keeps == ADMIN_KEEPS)
-		return fault_set(why, -ENOSPC, "one connection may keep at most %d tenants",
-				 ADMIN_KEEPS);
+	r = admin_make_place(a, why);
+	if (r < 0)
+		return r;
 	a->kept[a->keeps++] = t->id;
 	tenant_keep(t);
 	return 0;
@@ -284,7 +304,7 @@ static void list_guests(struct listing *to, const struct tenant *t, uint32_t dev
 		row->guest = g->id;
 		row->device = t->device[device].index;
 		row->pid = (uint32_t)g->pid;
-		wire_set_text(&row->program, g->program);
+		wire_set_text(&row->program, guest_program(g));
 		row->allocated = sums.allocated;
 		row->residual = sums.residual;
 		row->credit = sums.granted - sums.allocated;

@@ -22,9 +22,9 @@ struct admin {
 	bool greeted;
 	bool greeting; /* its HELLO is answered when the driver has been asked */
 	uint32_t hello_id;
-	uint64_t hello_look; /* by which measurement */
-	uint32_t kept[ADMIN_KEEPS], keeps;
-	bool listing; /* a LIST must be answered when its figures have been measured */
+	uint64_t hello_look;   /* by which measurement */
+	uint32_t *kept, keeps; /* tenants; owned */
+	bool listing;	       /* a LIST must be answered when its figures have been measured */
 	uint32_t list_id, list_tenant;
 	unsigned list_rounds; /* the most measurements that it still waits for */
 };
@@ -34,6 +34,7 @@ extern const struct peer_class admin_class;
 void admin_leave(struct admin *a);
 
 /* The connection keeps the tenant alive. */
+must_check int admin_make_place(struct admin *a, struct fault *why); /* for one more */
 must_check int admin_keep(struct admin *a, struct tenant *t, struct fault *why);
 
 /* The answer to TENANT_NEW. */

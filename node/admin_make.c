@@ -340,9 +340,8 @@ void admin_make(struct admin *a, uint32_t id, const struct wire_tenant_new *said
 
 	read_share(said, &spec);
 	r = pick_devices(a->daemon, said->device.text, &spec, &why);
-	if (r == 0 && a->keeps == ADMIN_KEEPS)
-		r = fault_set(&why, -ENOSPC, "one connection may keep at most %d tenants",
-			      ADMIN_KEEPS);
+	if (r == 0)
+		r = admin_make_place(a, &why);
 	if (r == 0)
 		r = make(a, id, &spec, said->outer.text, &why);
 	if (r < 0)

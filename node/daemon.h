@@ -189,17 +189,17 @@ struct tenant {
 	struct tenant *outer; /* the tenant that encloses it; NULL: none */
 	uint32_t nested;      /* tenants within it */
 	uint64_t made_ns;
-	char name[WIRE_TEXT_MAX + 1];
+	char *name;		   /* owned, as are the next two */
 	char *texts[SHARE_FIELDS]; /* the share as it was written, in share.def's order; NULL:
 				      default */
 	struct share share;
 	struct page page;
 	struct wire_tenant_page *shown; /* page.memory */
-	char folder[108], socket[108];
+	char *folder, *socket;
 	int listen_fd;
 	struct loop_watch listener;
-	struct loop_timer pause; /* of the listener, */
-	bool resting;		 /* until it is due */
+	struct flow_pause pause; /* of the listener, */
+	bool resting;		 /* until it is over */
 	struct flow flow;
 	struct flow_item calls; /* what the listener wants */
 	struct list guests, callers;
@@ -262,8 +262,8 @@ struct guest {
 	struct loop_watch death;
 	struct page page;
 	const struct wire_own_page *own; /* page.memory: believed within bounds only */
-	char program[WIRE_TEXT_MAX + 1];
-	uint32_t user; /* -1: not known */
+	char *program;			 /* owned; NULL: not known */
+	uint32_t user;			 /* -1: not known */
 	uint64_t came_ns;
 	uint32_t driver_version; /* as it reports */
 	uint64_t copy; /* likewise: which copy of the library in its process; 0: not reported */

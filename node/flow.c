@@ -124,6 +124,61 @@ static void on_trim(struct loop_timer *timer)
 	log_settle(); /* those that left may have caused many suppressed lines */
 }
 
+static void wake_at(struct flows *flows, uint64_t at_ns)
+{
+	uint64_t now = loop_now_ns();
+
+	if (flows->pause_at_ns && flows->pause_at_ns <= at_ns)
+		return;
+	flows->pause_at_ns = at_ns;
+	loop_arm(&flows->pause_timer, at_ns > now ? at_ns - now : 0);
+}
+
+void flow_pause(struct flows *flows, struct flow_pause *pause, uint64_t delay_ns)
+{
+	pause->until_ns = loop_now_ns() + delay_ns;
+	if (!list_linked(&pause->link))
+		list_append(&flows->pauses, &pause->link);
+	wake_at(flows, pause->until_ns);
+}
+
+void flow_go_on(struct flow_pause *pause)
+{
+	list_remove(&pause->link);
+}
+
+/* The first that is over; NULL: none is, and *ret_next is when the next one will be. */
+static struct flow_pause *first_over(struct flows *flows, uint64_t now_ns, uint64_t *ret_next)
+{
+	*ret_next = UINT64_MAX;
+	list_for_each(link, &flows->pauses)
+	{
+		struct flow_pause *pause = list_entry(link, struct flow_pause, link);
+
+		if (pause->until_ns <= now_ns)
+			return pause;
+		if (pause->until_ns < *ret_next)
+			*ret_next = pause->until_ns;
+	}
+	return NULL;
+}
+
+static void on_pauses(struct loop_timer *timer)
+{
+	struct flows *flows = container_of(timer, struct flows, pause_timer);
+	uint64_t now = loop_now_ns(), next;
+	struct flow_pause *pause;
+
+	flows->pause_at_ns = 0;
+	/* Each may end others. */
+	while ((pause = first_over(flows, now, &next))) {
+		flow_go_on(pause);
+		pause->over(pause);
+	}
+	if (next != UINT64_MAX)
+		wake_at(flows, next);
+}
+
 void flows_gave_back(struct flows *flows)
 {
 	if (!flows->trimming)
@@ -136,6 +191,7 @@ int flows_open(struct flows *flows, struct loop *loop, uint32_t most)
 	int r;
 
 	list_init(&flows->debtors);
+	list_init(&flows->pauses);
 	flows->service = (struct service){
 		.prompt = {.heap = calloc(most, sizeof(struct line_member *)),
 			   .room = most,
@@ -147,6 +203,8 @@ int flows_open(struct flows *flows, struct loop *loop, uint32_t most)
 	r = loop_timer_init(loop, &flows->trim, on_trim);
 	if (r == 0)
 		r = loop_timer_init(loop, &flows->late_timer, on_late);
+	if (r == 0)
+		r = loop_timer_init(loop, &flows->pause_timer, on_pauses);
 	return r < 0 ? r : loop_after(loop, &flows->after, on_round);
 }
 
@@ -155,6 +213,7 @@ void flows_close(struct flows *flows)
 	loop_after_close(&flows->after);
 	loop_timer_close(&flows->trim, NULL);
 	loop_timer_close(&flows->late_timer, NULL);
+	loop_timer_close(&flows->pause_timer, NULL);
 	free(take(flows->service.prompt.heap));
 	free(take(flows->service.late.heap));
 	flows->service = (struct service){0};

@@ -15,6 +15,9 @@
  *
  * item: something that may have work to do: a connection, or the listener.
  *
+ * pause: something goes on after a while. One timer is for all of them, since few pause at a time,
+ * and a timer for each would be a third of what a connection takes.
+ *
  * Freed memory is soon returned to the system, see flows_gave_back().
  */
 #pragma once
@@ -44,12 +47,22 @@ struct flow_item {
 	void (*hush)(struct flow_item *item, bool hushed);
 };
 
+struct flow_pause {
+	struct list link; /* of the flows; not linked: it does not pause */
+	uint64_t until_ns;
+	/* It may close any object, also the one that it is part of. */
+	void (*over)(struct flow_pause *pause);
+};
+
 struct flows {
 	struct service service;
 	struct loop_after after;
 	struct loop_timer late_timer; /* armed while a flow is served late */
 	bool late_armed;
 	struct flow *last;
+	struct list pauses;
+	struct loop_timer pause_timer;
+	uint64_t pause_at_ns; /* when that is due; 0: it is not armed */
 	struct loop_timer trim;
 	bool trimming;
 	size_t backlog_bytes;
@@ -80,6 +93,12 @@ void flow_forget(struct flow_item *item);
 
 /* Pays from the bucket; false: it is empty. */
 bool flow_pay(struct flow *flow, uint64_t price);
+
+/* Calls over() after `delay_ns` or a little later, from the loop. If it pauses already, the end is
+ * put off, or brought forward. */
+void flow_pause(struct flows *flows, struct flow_pause *pause, uint64_t delay_ns);
+/* It does not pause any more; over() is not called. */
+void flow_go_on(struct flow_pause *pause);
 
 /* Memory was freed, perhaps a lot: it is returned to the system within a second. */
 void flows_gave_back(struct flows *flows);

@@ -19,6 +19,7 @@ static void on_death_closed(struct loop_watch *watch)
 
 	close(g->pidfd);
 	page_done(&g->page);
+	free(g->program);
 	free(g);
 }
 
@@ -126,6 +127,11 @@ static struct guest *find(const struct tenant *t, const struct process_identity 
 	return NULL;
 }
 
+const char *guest_program(const struct guest *g)
+{
+	return g->program ? g->program : "";
+}
+
 bool guest_is_known(const struct tenant *t, const struct process_identity *process)
 {
 	return find(t, process) != NULL;
@@ -199,9 +205,19 @@ static int make(struct tenant *t, const struct process_identity *process, int pi
 	return 0;
 }
 
+/* What a person sees of it: without memory for that, nothing. */
+static void set_program(struct guest *g, const char *program)
+{
+	free(g->program);
+	g->program = strndup(program, WIRE_TEXT_MAX);
+	if (g->program)
+		text_make_plain(g->program);
+}
+
 void guest_expect(struct tenant *t, const struct process_identity *was, uint64_t copy)
 {
 	struct process_identity process;
+	char program[WIRE_TEXT_MAX + 1];
 	struct guest *g;
 	int pidfd;
 
@@ -210,8 +226,8 @@ void guest_expect(struct tenant *t, const struct process_identity *was, uint64_t
 	process = process_identify(was->pid);
 	if (make(t, &process, pidfd, &g) < 0)
 		return;
-	process_name(was->pid, g->program, sizeof(g->program));
-	text_make_plain(g->program);
+	process_name(was->pid, program, sizeof(program));
+	set_program(g, program);
 	if (process.image && process.image == was->image)
 		g->copy = copy;
 	g->expected = true;
@@ -312,10 +328,9 @@ int guest_join(struct caller *c, const struct wire_hello *hello, struct guest **
 	c->guest = g;
 	schedule_joined(g);
 	g->driver_version = hello->driver_version;
-	snprintf(g->program, sizeof(g->program), "%s", hello->program.text);
-	text_make_plain(g->program);
+	set_program(g, hello->program.text);
 	log_info("guest.joined", "tenant=%u guest=%u pid=%d program=%s", t->id, g->id, (int)g->pid,
-		 log_text(g->program).text);
+		 log_text(guest_program(g)).text);
 	*ret_guest = g;
 	return 0;
 }

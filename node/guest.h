@@ -30,6 +30,8 @@ void guest_stated(struct guest *g);
 void guest_away(struct guest *g, const char *reason);
 /* The guest has left: everything that it held is returned. */
 void guest_leave(struct guest *g, const char *reason);
+/* "": not known. */
+const char *guest_program(const struct guest *g);
 bool guest_is_known(const struct tenant *t, const struct process_identity *process);
 /* Sends over its connection. While the guest is away, nothing is sent; it states what it holds
  * when it is back. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* meted: owns the GPUs of a node. See node/daemon.h for its parts. */
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/file.h>
@@ -306,8 +307,8 @@ static void stop(struct daemon *d)
 
 int main(int argc, char **argv)
 {
-	static struct daemon daemon = {
-		.lock_fd = -1, .admin_fd = -1, .spare_fd = -1, .journal.fd = -1};
+	/* All zero, so that what is there for more devices takes no memory. */
+	static struct daemon daemon;
 	struct fault why;
 	int r = options_parse(argc, argv, &daemon.options, &why);
 
@@ -330,6 +331,9 @@ int main(int argc, char **argv)
 	signal(SIGXFSZ, SIG_IGN); /* treat a file-size limit like a full disk */
 	/* One thread for the driver, which may not answer, and one for the store. */
 	setenv("UV_THREADPOOL_SIZE", "2", 0);
+	/* They allocate little: an arena for each would keep a hundred KiB. */
+	mallopt(M_ARENA_MAX, 1);
+	daemon.lock_fd = daemon.admin_fd = daemon.spare_fd = daemon.journal.fd = -1;
 	raise_limits();
 	list_init(&daemon.tenants);
 	list_init(&daemon.absent);

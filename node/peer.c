@@ -97,20 +97,13 @@ static void drop_backlog(struct peer *peer)
 	note_backlog(peer, before);
 }
 
-static void on_pause_closed(struct loop_timer *timer)
-{
-	struct peer *peer = container_of(timer, struct peer, pause);
-
-	close(peer->fd);
-	peer->fd = -1;
-	peer->class->freed(peer);
-}
-
 static void on_watch_closed(struct loop_watch *watch)
 {
 	struct peer *peer = container_of(watch, struct peer, watch);
 
-	loop_timer_close(&peer->pause, on_pause_closed);
+	close(peer->fd);
+	peer->fd = -1;
+	peer->class->freed(peer);
 }
 
 void peer_close(struct peer *peer)
@@ -119,6 +112,7 @@ void peer_close(struct peer *peer)
 		return;
 	peer->closing = 1;
 	flow_forget(&peer->item);
+	flow_go_on(&peer->pause);
 	drop_backlog(peer);
 	/* Tells the other end at once, not after the loop's iteration. What it has sent meanwhile
 	 * is read and discarded: if unread messages remained, closing would hide our last message
@@ -154,12 +148,12 @@ static void end_soon(struct peer *peer, const char *reason)
 	drop_backlog(peer);
 	peer->paused = 1;
 	watch_again(peer);
-	loop_arm(&peer->pause, 1);
+	flow_pause(peer->flow->flows, &peer->pause, 0);
 }
 
-static void on_pause_over(struct loop_timer *timer)
+static void on_pause_over(struct flow_pause *pause)
 {
-	struct peer *peer = container_of(timer, struct peer, pause);
+	struct peer *peer = container_of(pause, struct peer, pause);
 
 	peer->paused = 0;
 	if (peer->failed)
@@ -185,7 +179,7 @@ static int may_read(struct peer *peer)
 	}
 	peer->paused = 1;
 	watch_again(peer);
-	loop_arm(&peer->pause, 20 * second_ns / 1000);
+	flow_pause(peer->flow->flows, &peer->pause, 20 * second_ns / 1000);
 	return 0;
 }
 
@@ -302,16 +296,14 @@ int peer_init(struct peer *peer, struct loop *loop, struct flow *flow, int fd,
 			      .fd = fd,
 			      .tokens = PEER_BURST,
 			      .flow = flow,
+			      .pause = {.over = on_pause_over},
 			      .item = {.flow = flow, .work = on_turn, .hush = on_hush}};
 	peer->last = &peer->first;
 	peer->filled_ns = loop_now_ns();
 	r = loop_watch(loop, &peer->watch, fd, LOOP_READ, on_ready);
-	if (r < 0) {
+	if (r < 0)
 		close(fd);
-		return r;
-	}
-	/* This cannot fail in libuv, so nothing has to be undone. */
-	return loop_timer_init(loop, &peer->pause, on_pause_over);
+	return r;
 }
 
 static struct peer *worst_of(const struct flow *flow)

@@ -5,7 +5,7 @@
  *  - A peer that sends an invalid message, more than a frame, or descriptors, is closed.
  *  - A peer is read when its flow has its turn, one message at a time.
  *  - A peer that sends faster than PEER_RATE after a burst of PEER_BURST is not read for a while:
- *    its own sends block, nobody else's. The timer that wakes it is armed only then.
+ *    its own sends block, nobody else's.
  *  - A peer that does not read is closed when PEER_BACKLOG bytes wait for it, or earlier if it has
  *    the most of what its flow, or all flows, may leave unread.
  *
@@ -45,7 +45,7 @@ struct peer_frame;
 struct peer {
 	const struct peer_class *class;
 	struct loop_watch watch;
-	struct loop_timer pause;
+	struct flow_pause pause;
 	int fd;
 	int closing, paused, hushed;
 	int failed; /* sending failed: it ends in the loop's next iteration, because of: */

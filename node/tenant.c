@@ -106,12 +106,12 @@ static void rest(struct tenant *t)
 {
 	t->resting = true;
 	loop_rewatch(&t->listener, 0);
-	loop_arm(&t->pause, DAEMON_PAUSE_MS * 1000000ull);
+	flow_pause(&t->daemon->flows, &t->pause, DAEMON_PAUSE_MS * 1000000ull);
 }
 
-static void on_rested(struct loop_timer *timer)
+static void on_rested(struct flow_pause *pause)
 {
-	struct tenant *t = container_of(timer, struct tenant, pause);
+	struct tenant *t = container_of(pause, struct tenant, pause);
 
 	t->resting = false;
 	loop_rewatch(&t->listener, LOOP_READ);
@@ -222,16 +222,19 @@ static int name_folder(const struct tenant *t, bool restored, char *ret_name, si
 static int make_socket(struct tenant *t, bool restored, struct fault *why)
 {
 	struct daemon *d = t->daemon;
-	char name[48];
+	char name[48], folder[108], socket[108];
 	int r = name_folder(t, restored, name, sizeof(name), why);
 
 	if (r < 0)
 		return r;
-	if (snprintf(t->folder, sizeof(t->folder), "%s/tenants/%s", d->place, name) >=
-		    (int)sizeof(t->folder) ||
-	    snprintf(t->socket, sizeof(t->socket), "%s/guest.sock", t->folder) >=
-		    (int)sizeof(t->socket))
+	if (snprintf(folder, sizeof(folder), "%s/tenants/%s", d->place, name) >=
+		    (int)sizeof(folder) ||
+	    snprintf(socket, sizeof(socket), "%s/guest.sock", folder) >= (int)sizeof(socket))
 		return fault_set(why, -ENAMETOOLONG, "%s: too long for a socket's path", d->place);
+	t->folder = strdup(folder);
+	t->socket = strdup(socket);
+	if (!t->folder || !t->socket)
+		return fault_set(why, -ENOMEM, "out of memory");
 	r = place_make(t->folder, d->options.system ? PLACE_PASSAGE : PLACE_PRIVATE, why);
 	if (r < 0)
 		return r;
@@ -241,8 +244,6 @@ static int make_socket(struct tenant *t, bool restored, struct fault *why)
 	if (r < 0)
 		return r;
 	r = loop_watch(&d->loop, &t->listener, t->listen_fd, LOOP_READ, on_connection);
-	if (r == 0)
-		r = loop_timer_init(&d->loop, &t->pause, on_rested);
 	return r < 0 ? fault_set(why, r, "%s: %s", t->socket, uv_strerror(r)) : 0;
 }
 
@@ -315,25 +316,20 @@ static void free_tenant(struct tenant *t)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(t->texts); i++)
 		free(t->texts[i]);
+	free(t->name);
+	free(t->folder);
+	free(t->socket);
 	page_done(&t->page);
 	free(t);
-}
-
-static void on_pause_closed(struct loop_timer *timer)
-{
-	struct tenant *t = container_of(timer, struct tenant, pause);
-
-	flows_gave_back(&t->daemon->flows);
-	close(t->listen_fd);
-	free_tenant(t);
 }
 
 static void on_listener_closed(struct loop_watch *watch)
 {
 	struct tenant *t = container_of(watch, struct tenant, listener);
 
-	/* Creating this timer never fails in libuv. */
-	loop_timer_close(&t->pause, on_pause_closed);
+	flows_gave_back(&t->daemon->flows);
+	close(t->listen_fd);
+	free_tenant(t);
 }
 
 static void remove_files(struct tenant *t)
@@ -385,8 +381,10 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 	if (d->tenant_count >= DAEMON_TENANTS)
 		return fault_set(why, -ENOSPC, "at most %d tenants are possible", DAEMON_TENANTS);
 	t = calloc(1, sizeof(*t) + spec->devices * sizeof(t->device[0]));
-	if (!t)
+	if (!t || !(t->name = strndup(spec->name, WIRE_TEXT_MAX))) {
+		free(t);
 		return fault_set(why, -ENOMEM, "out of memory");
+	}
 	t->daemon = d;
 	t->id = spec->id ? spec->id : ++d->last_tenant;
 	t->owner = spec->owner;
@@ -395,7 +393,7 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 	t->listen_fd = t->page.fd = -1;
 	flow_init(&t->flow, &d->flows);
 	t->calls = (struct flow_item){.flow = &t->flow, .work = on_turn, .hush = on_hush};
-	snprintf(t->name, sizeof(t->name), "%s", spec->name);
+	t->pause.over = on_rested;
 	text_make_plain(t->name);
 	list_init(&t->guests);
 	list_init(&t->callers);
@@ -450,6 +448,7 @@ void tenant_end(struct tenant *t)
 	list_remove(&t->link);
 	list_remove(&t->same_id);
 	flow_done(&t->flow);
+	flow_go_on(&t->pause);
 	d->tenant_count--;
 	nested_lift(t);
 	close_accounts(t);
