@@ -3,21 +3,40 @@
 
 #include "base/macros.h"
 
+enum { PARTS = 62500 }; /* of a bucket's width, in which it counts */
+
+struct ring {
+	uint16_t *bucket;
+	uint32_t size, *rest;
+	uint64_t *running, width;
+};
+
 /* The buckets between the last used one and the current one are empty. */
-static void advance(uint32_t *ring, uint32_t size, uint64_t *running, uint64_t now)
+static void advance(const struct ring *ring, uint64_t now)
 {
-	if (now <= *running)
+	if (now <= *ring->running)
 		return;
-	if (now - *running >= size)
-		*running = now - size;
-	while (*running < now)
-		ring[++*running % size] = 0;
+	if (now - *ring->running >= ring->size)
+		*ring->running = now - ring->size;
+	while (*ring->running < now)
+		ring->bucket[++*ring->running % ring->size] = 0;
 }
 
-static void put(uint32_t *ring, uint32_t size, uint64_t *running, uint64_t width, uint64_t from,
-		uint64_t to, uint64_t amount)
+static void count(const struct ring *ring, uint64_t bucket, uint64_t amount)
 {
-	uint64_t span = to - from;
+	uint16_t *at = &ring->bucket[bucket % ring->size];
+	uint64_t unit = ring->width / PARTS, sum;
+
+	advance(ring, bucket);
+	amount += *ring->rest;
+	*ring->rest = (uint32_t)(amount % unit);
+	sum = *at + amount / unit;
+	*at = sum < UINT16_MAX ? (uint16_t)sum : UINT16_MAX;
+}
+
+static void put(const struct ring *ring, uint64_t from, uint64_t to, uint64_t amount)
+{
+	uint64_t span = to - from, width = ring->width, size = ring->size;
 
 	/* Older amounts than the ring covers would be overwritten at once. */
 	if (to / width >= size && from / width < to / width - size + 1) {
@@ -34,8 +53,7 @@ static void put(uint32_t *ring, uint32_t size, uint64_t *running, uint64_t width
 			end = to;
 		piece = span ? (uint64_t)((double)amount * ((double)(end - from) / (double)span))
 			     : 0;
-		advance(ring, size, running, from / width);
-		ring[from / width % size] += (uint32_t)(end == to ? amount : piece);
+		count(ring, from / width, end == to ? amount : piece);
 		amount -= piece;
 		span -= end - from;
 		from = end;
@@ -46,12 +64,16 @@ void turns_rate_add(struct turns_rate *rate, uint64_t from_ns, uint64_t to_ns, u
 {
 	if (from_ns >= to_ns || !amount)
 		return;
-	put(rate->slots, TURNS_RATE_SLOTS, &rate->slot, TURNS_RATE_SLOT_NS, from_ns, to_ns, amount);
-	put(rate->seconds, TURNS_RATE_SECONDS, &rate->second, TURNS_RATE_SECOND_NS, from_ns, to_ns,
-	    amount);
+	put(&(struct ring){rate->slots, TURNS_RATE_SLOTS, &rate->slot_rest, &rate->slot,
+			   TURNS_RATE_SLOT_NS},
+	    from_ns, to_ns, amount);
+	put(&(struct ring){rate->seconds, TURNS_RATE_SECONDS, &rate->second_rest, &rate->second,
+			   TURNS_RATE_SECOND_NS},
+	    from_ns, to_ns, amount);
 }
 
-static uint64_t sum(const uint32_t *ring, uint32_t size, uint64_t running, uint64_t now)
+/* In parts of a bucket. */
+static uint64_t sum(const uint16_t *ring, uint32_t size, uint64_t running, uint64_t now)
 {
 	uint64_t total = 0;
 
@@ -64,10 +86,12 @@ static uint64_t sum(const uint32_t *ring, uint32_t size, uint64_t running, uint6
 
 uint64_t turns_rate_1s(const struct turns_rate *rate, uint64_t now_ns)
 {
-	return sum(rate->slots, TURNS_RATE_SLOTS, rate->slot, now_ns / TURNS_RATE_SLOT_NS);
+	return sum(rate->slots, TURNS_RATE_SLOTS, rate->slot, now_ns / TURNS_RATE_SLOT_NS) *
+	       (TURNS_RATE_SLOT_NS / PARTS);
 }
 
 uint64_t turns_rate_60s(const struct turns_rate *rate, uint64_t now_ns)
 {
-	return sum(rate->seconds, TURNS_RATE_SECONDS, rate->second, now_ns / TURNS_RATE_SECOND_NS);
+	return sum(rate->seconds, TURNS_RATE_SECONDS, rate->second, now_ns / TURNS_RATE_SECOND_NS) *
+	       (TURNS_RATE_SECOND_NS / PARTS);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sums nanoseconds over the last second and the last minute, in two rings of buckets. The cost of
- * adding is the number of buckets crossed, at most the size of the rings.
+ * adding is the number of buckets crossed, at most the size of the rings. A bucket counts in
+ * 62,500ths of its width (1 us, 16 us) and at most 65,535 of them: nobody is charged more than the
+ * time that passes. What is less is carried over to the next bucket.
  */
 #pragma once
 
@@ -17,8 +19,9 @@ enum {
 
 /* All zero: nothing yet. */
 struct turns_rate {
-	uint64_t slot, second; /* that run */
-	uint32_t slots[TURNS_RATE_SLOTS], seconds[TURNS_RATE_SECONDS];
+	uint64_t slot, second;		 /* that run */
+	uint32_t slot_rest, second_rest; /* ns */
+	uint16_t slots[TURNS_RATE_SLOTS], seconds[TURNS_RATE_SECONDS];
 };
 
 /* `amount` ns, spread evenly over from_ns .. to_ns. */
