@@ -13,32 +13,6 @@ cd "$(dirname "$0")/.."
 moves() { "$build/cli/mete" run --swap auto -- "$@"; }
 stays() { "$build/cli/mete" run --swap off -- "$@"; }
 
-# counted moves|stays WHAT BYTES LIVE COUNT: instructions of the calling thread, and the guest's part of them.
-counted() {
-	how=$1
-	shift
-	"$how" valgrind --tool=callgrind --separate-threads=yes -q --callgrind-out-file="$scratch/out" \
-		"$build/bench/pairs" "$@" </dev/null >&2
-	awk '# Names are given once, with a number. What a call cost follows it, and belongs to others.
-	/^c?ob=/ {
-		id = $1; sub(/.*=/, "", id)
-		if (NF > 1) name[id] = $2
-		if (/^ob/) object = name[id]
-	}
-	/^totals:/ { whole = $2 }
-	/^calls=/ { called = 1; next }
-	/^[0-9+*-]/ { if (!called && object ~ /libmete/) guest += $2; called = 0 }
-	END { print whole, guest }' "$scratch/out-01"
-	rm -f "$scratch"/out*
-}
-
-# each moves|stays WHAT BYTES LIVE FEW MANY: the same of one call.
-each() {
-	{ counted "$1" "$2" "$3" "$4" "$5" && counted "$1" "$2" "$3" "$4" "$6"; } |
-		awk -v n=$(($6 - $5)) 'NR == 1 { whole = $1; guest = $2 }
-			END { printf "%.2f %.2f\n", ($1 - whole) / n, ($2 - guest) / n }'
-}
-
 # against WHAT BYTES LIVE FEW MANY: whole and guest where memory moves, and where it stays.
 against() { echo "$(each moves "$@") $(each stays "$@")"; }
 

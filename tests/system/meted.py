@@ -348,8 +348,8 @@ class Guest(Connection):
 
     def shown(self, device=0):
         at = 64 + 80 * device
-        total, limit, used, epoch, gate, rivals, room = struct.unpack_from("<QQQQIIQ", self.tenant, at + 16)
-        return dict(total=total, limit=limit, used=used, epoch=epoch, gate=gate, rivals=rivals, room=room,
+        total, limit, used, epoch, gate, rivals, room, granted, guests, lent = struct.unpack_from("<QQQQIIQQII", self.tenant, at + 16)
+        return dict(total=total, limit=limit, used=used, epoch=epoch, gate=gate, rivals=rivals, room=room, granted=granted, lent_mib=lent,
                     not_open=struct.unpack_from("<I", self.tenant, 0)[0], strict=struct.unpack_from("<I", self.tenant, 20)[0],
                     generation=struct.unpack_from("<Q", self.tenant, 40)[0])
 

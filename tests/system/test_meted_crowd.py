@@ -43,6 +43,8 @@ def test_a_devices_room_is_shown_to_all_of_its_tenants():
         for guest in guests:
             while (shown := guest.shown())["room"] != 3 * GIB or shown["rivals"] != 99:
                 admins[0].list(1)  # those that were not told at once are told soon
+            # What the first one does not use, others may have: but to itself it is its own.
+            assert shown["lent_mib"] == (0 if guest is guests[0] else 1024)
 
 
 def test_a_thousand_tenants_come_back_with_what_was_changed_last_and_the_ended_ones_do_not():
