@@ -192,11 +192,13 @@ int flows_open(struct flows *flows, struct loop *loop, uint32_t most)
 
 	list_init(&flows->debtors);
 	list_init(&flows->pauses);
+	/* Not cleared: what is not used takes no memory. */
 	flows->service = (struct service){
-		.prompt = {.heap = calloc(most, sizeof(struct line_member *)),
+		.prompt = {.heap = reallocarray(NULL, most, sizeof(struct line_member *)),
 			   .room = most,
 			   .grace = GRACE_US * ms / 1000},
-		.late = {.heap = calloc(most, sizeof(struct line_member *)), .room = most},
+		.late = {.heap = reallocarray(NULL, most, sizeof(struct line_member *)),
+			 .room = most},
 	};
 	if (!flows->service.prompt.heap || !flows->service.late.heap)
 		return -ENOMEM;

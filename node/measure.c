@@ -466,7 +466,9 @@ int measure_open(struct daemon *d)
 	list_init(&d->measure_between);
 	list_init(&d->measure_open);
 	list_init(&d->measure_answers);
-	d->processes = calloc((size_t)d->devices * DAEMON_GUESTS + 1, sizeof(*d->processes));
+	/* Not cleared: rows that no process has take no memory. */
+	d->processes =
+		reallocarray(NULL, (size_t)d->devices * DAEMON_GUESTS + 1, sizeof(*d->processes));
 	if (!d->processes)
 		return -ENOMEM;
 	r = loop_timer_init(&d->loop, &d->measure_timer, on_late);

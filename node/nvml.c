@@ -306,7 +306,8 @@ int nvml_processes(struct nvml *nvml, uint32_t index, struct nvml_process *out, 
 		nvml->nvmlDeviceGetComputeRunningProcesses_v3
 			? nvml->nvmlDeviceGetComputeRunningProcesses_v3
 			: nvml->nvmlDeviceGetComputeRunningProcesses_v2;
-	owned(free) nvmlProcessInfo_t *infos = calloc(room, sizeof(*infos));
+	/* Not cleared: of the room for thousands only what the driver writes is touched. */
+	owned(free) nvmlProcessInfo_t *infos = reallocarray(NULL, room, sizeof(*infos));
 	unsigned int count = room;
 	uint32_t n = 0;
 	nvmlReturn_t r;
@@ -334,7 +335,8 @@ int nvml_processes(struct nvml *nvml, uint32_t index, struct nvml_process *out, 
 int nvml_busy(struct nvml *nvml, uint32_t index, uint64_t since_us, struct nvml_busy *out,
 	      uint32_t room, uint32_t *ret_count)
 {
-	owned(free) nvmlProcessUtilizationSample_t *samples = calloc(room, sizeof(*samples));
+	owned(free) nvmlProcessUtilizationSample_t *samples =
+		reallocarray(NULL, room, sizeof(*samples));
 	unsigned int count = room;
 	nvmlReturn_t r;
 

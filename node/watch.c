@@ -64,8 +64,11 @@ static void on_watch(struct loop_timer *timer)
 	for (uint32_t i = 0; i < d->devices; i++)
 		any |= look_at_device(d, i);
 	measure_start(d);
-	if (!any || !--d->watch_left)
+	if (!any || !--d->watch_left) {
+		/* What measuring took for a moment. */
+		flows_gave_back(&d->flows);
 		return;
+	}
 	d->watching = true;
 	loop_arm(&d->watch_timer, WATCH_MS * ms);
 }
