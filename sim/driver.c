@@ -219,7 +219,7 @@ int driver_version(void)
 {
 	static _Atomic int version, guess;
 	int known = atomic_load(&version);
-	struct settings settings;
+	uint64_t setting;
 	struct fault why;
 
 	if (known)
@@ -232,7 +232,7 @@ int driver_version(void)
 	/* Asked before cuInit(): the environment says it. */
 	known = atomic_load(&guess);
 	if (!known) {
-		known = settings_load(&settings, &why) == 0 ? (int)settings.driver : 12090;
+		known = settings_read("driver", &setting, &why) == 0 ? (int)setting : 12090;
 		atomic_store(&guess, known);
 	}
 	return known;

@@ -231,6 +231,23 @@ static int load_row(struct settings *settings, size_t number, struct fault *why)
 	return 0;
 }
 
+int settings_read(const char *field, uint64_t *ret_value, struct fault *why)
+{
+	struct settings settings;
+	size_t i = 0;
+	int r;
+
+	while (i < ARRAY_SIZE(rows) && strcmp(rows[i].field, field) != 0)
+		i++;
+	if (i == ARRAY_SIZE(rows))
+		return fault_set(why, -EINVAL, "there is no setting '%s'", field);
+	settings.given = 0;
+	r = load_row(&settings, i, why);
+	if (r == 0)
+		*ret_value = settings_value(&settings, &rows[i]);
+	return r;
+}
+
 static uint64_t scaled(uint64_t rate, uint64_t factor)
 {
 	unsigned __int128 value = (unsigned __int128)rate * factor / SETTINGS_FACTOR_ONE;

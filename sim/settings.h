@@ -92,6 +92,9 @@ must_check int settings_parse_time(const char *text, uint64_t *ret_ns);
 /* Reads the environment. -EINVAL with a sentence: variable, value, what is accepted. */
 must_check int settings_load(struct settings *ret_settings, struct fault *why);
 
+/* One setting alone, by its field, where the others do not matter. -EINVAL likewise. */
+must_check int settings_read(const char *field, uint64_t *ret_value, struct fault *why);
+
 /* As METE_SIM_DIR says, or the default. -EINVAL where it is not absolute or too long. */
 must_check int settings_folder(char ret_path[SETTINGS_PATH_MAX], struct fault *why);
 

@@ -73,6 +73,24 @@ TEST(a_value_beyond_its_bounds_is_refused)
 			     "to 1000");
 }
 
+TEST(one_setting_is_read_alone)
+{
+	uint64_t value = 0;
+
+	forget();
+	expect_eq(settings_read("driver", &value, &why), 0);
+	expect_eq(value, 12090);
+	setenv("METE_SIM_DRIVER", "11.4", 1);
+	setenv("METE_SIM_RATE", "nonsense", 1);
+	expect_eq(settings_read("driver", &value, &why), 0);
+	expect_eq(value, 11040);
+	setenv("METE_SIM_DRIVER", "2.0", 1);
+	expect_eq(settings_read("driver", &value, &why), -EINVAL);
+	expect(strstr(why.text, "METE_SIM_DRIVER=2.0") != NULL);
+	expect_eq(settings_read("drivers", &value, &why), -EINVAL);
+	expect_eq(value, 11040);
+}
+
 TEST(bytes_are_binary_and_rates_decimal_unless_they_say_otherwise)
 {
 	expect_eq(given("METE_SIM_MEMORY", "1.5G"), 0);
