@@ -32,11 +32,6 @@
 	.pushsection .rodata.guest_export, "a", @progbits
 	.long .Lentry_\symbol - guest_entries
 	.popsection
-	.pushsection .text.lazy, "ax", @progbits
-	.p2align 4
-	mov $\index, %eax
-	jmp guest_lazy
-	.popsection
 .Lentry_\symbol:
 	.cfi_startproc
 	.endm
@@ -204,9 +199,6 @@
 	.type guest_export_at, @object
 	.p2align 2
 guest_export_at:
-	.section .text.lazy, "ax", @progbits
-	.p2align 4
-.Llazy:
 	.text
 	.globl guest_entries
 	.hidden guest_entries
@@ -218,6 +210,21 @@ guest_entries:
 	.globl guest_entries_end
 	.hidden guest_entries_end
 guest_entries_end:
+
+	/* One for each row, 16 bytes each; where the first call of a function goes. They are one
+	 * procedure to unwinders, which may ask at any instruction. */
+	.section .text.lazy, "ax", @progbits
+	.p2align 4
+.Llazy:
+	.cfi_startproc
+	.set index, 0
+	.rept ROWS
+	.p2align 4
+	mov $index, %eax
+	jmp guest_lazy
+	.set index, index + 1
+	.endr
+	.cfi_endproc
 
 	.section .rodata.guest_export, "a", @progbits
 	.size guest_export_at, . - guest_export_at
