@@ -45,9 +45,28 @@ def gnu_hash(name):
     return value
 
 
+SLOTS = 2048  # a power of two, three times the rows of CUDA
+
+
+def slots_of(symbols):
+    """Rows, each + 1, in the slot of their names' hashes or the next free one. The lowest bit says nothing in DT_GNU_HASH."""
+    slots = [0] * SLOTS
+    for index, symbol in enumerate(symbols):
+        slot = (gnu_hash(symbol) >> 1) % SLOTS
+        while slots[slot]:
+            slot = (slot + 1) % SLOTS
+        slots[slot] = index + 1
+    return slots
+
+
 def listed(root, name):
     with open(os.path.join(root, "guest", name)) as file:
         return [line.strip() for line in file if line.strip() and not line.startswith("#")]
+
+
+def numbers(values):
+    lines = [values[i:i + 16] for i in range(0, len(values), 16)]
+    return "\n".join("\t" + ", ".join(map(str, line)) + "," for line in lines)
 
 
 class Tables:
@@ -88,19 +107,20 @@ class Tables:
             positions.append(place[0] if place else 255)
         kinds = "\n".join(f"\tTRAMPOLINE_{kind}, /* {symbol} */" for symbol, kind in zip(self.symbols, self.kinds))
         hashes = "\n".join(f"\t{gnu_hash(symbol)}u," for symbol in self.symbols)
-        lines = [positions[i:i + 16] for i in range(0, len(positions), 16)]
-        numbers = "\n".join("\t" + ", ".join(map(str, line)) + "," for line in lines)
+        slots = numbers(slots_of([row.symbol for row in self.cuda]))
         return (f"/* Made by guest/generate.py. */\n#pragma once\n\n#include <stdint.h>\n\n"
                 f"enum {{\n\tTABLE_CUDA = {len(self.cuda)},\n\tTABLE_NVML = {len(self.nvml)},\n"
                 f"\tTABLE_NAMES = TABLE_CUDA + TABLE_NVML, /* the first of cuda/names.def */\n"
-                f"\tTABLE_ROWS = {len(self.symbols)},\n}};\n\n"
+                f"\tTABLE_ROWS = {len(self.symbols)},\n\tTABLE_SLOTS = {SLOTS},\n}};\n\n"
                 "enum trampoline {\n\tTRAMPOLINE_PASS,\n\tTRAMPOLINE_LAUNCH,\n\tTRAMPOLINE_TOUCH,\n"
                 "\tTRAMPOLINE_REFUSE,\n\tTRAMPOLINE_HOOK,\n};\n\n"
                 "#ifdef TABLE_STREAMS\n/* Which argument is the stream; 255: none. */\n"
-                f"static const uint8_t table_stream[TABLE_CUDA] = {{\n{numbers}\n}};\n#endif\n\n"
+                f"static const uint8_t table_stream[TABLE_CUDA] = {{\n{numbers(positions)}\n}};\n#endif\n\n"
                 f"#ifdef TABLE_KINDS\nstatic const uint8_t table_kind[TABLE_ROWS] = {{\n{kinds}\n}};\n#endif\n\n"
                 "#ifdef TABLE_HASHES\n/* Of the names, as in DT_GNU_HASH. */\n"
-                f"static const uint32_t table_hash[TABLE_ROWS] = {{\n{hashes}\n}};\n#endif\n")
+                f"static const uint32_t table_hash[TABLE_ROWS] = {{\n{hashes}\n}};\n\n"
+                "/* The rows of CUDA by the same hashes, each + 1; guest/symbols.c. */\n"
+                f"static const uint16_t table_slot[TABLE_SLOTS] = {{\n{slots}\n}};\n#endif\n")
 
     def exported(self, version):
         major, minor = version.split(".")

@@ -402,7 +402,7 @@ void graphs_begin(void)
 	if (!atomic_load(&graphs.begun)) {
 		graphs.trims = 1;
 #define INSTALL(symbol)                                                                            \
-	graphs.driver.symbol = real(symbol);                                                       \
+	graphs.driver.symbol = real_function(symbol);                                              \
 	real_between(API_##symbol, (void *)between_##symbol);
 		BETWEEN(INSTALL)
 #undef INSTALL

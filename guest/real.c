@@ -7,9 +7,9 @@
 #include <string.h>
 
 #define TABLE_HASHES
-#define TABLE_KINDS
 #include "base/place.h"
 #include "cuda/probe.h"
+#include "guest/addresses.h"
 #include "guest/driver_file.h"
 #include "guest/futex.h"
 #include "guest/say.h"
@@ -17,13 +17,11 @@
 #include "guest/tables.h"
 
 enum {
-	HASH_SLOTS = 2048, /* power of two, about three times the rows */
 	OLDEST_DRIVER = 11000,
 };
 
 _Static_assert((int)TABLE_CUDA == (int)API_ROWS && (int)TABLE_NVML == (int)NVML_ROWS,
 	       "the tables are of one api.def");
-_Static_assert((int)TABLE_CUDA * 2 <= (int)HASH_SLOTS, "the hash has room");
 
 /* Of rows from TABLE_NAMES on. */
 static const char names[][24] = {
@@ -46,89 +44,83 @@ struct library {
 	_Atomic uint32_t opening; /* enum opening; a futex */
 	_Atomic uint32_t opener;  /* its thread */
 	void *handle;
-	int error; /* what calls answer when it could not be opened */
+	int error;		/* what calls answer when it could not be opened */
+	struct symbols symbols; /* of the library; of use if it is plain: */
+	bool plain; /* its own table says what dlsym() says, which is slow and takes locks */
 };
 
 static struct {
 	struct library cuda, nvml;
 	int version;
 	uintptr_t begin, end; /* of the driver as it is loaded */
-	struct {
-		const void *address;
-		int32_t index;
-	} hash[HASH_SLOTS];
 } driver;
 
 /* Defined in trampolines.S. */
 int guest_absent(void);
 int guest_absent_nvml(void);
+extern const char guest_stubs[] __attribute__((visibility("hidden")));
+
+enum {
+	STUB_BYTES = 16,
+};
 
 static uint32_t thread_id(void)
 {
 	return (uint32_t)syscall(SYS_gettid);
 }
 
-static unsigned hash_of(const void *address)
+static bool is_of_cuda(unsigned index)
 {
-	return (unsigned)(((uintptr_t)address * UINT64_C(0x9e3779b97f4a7c15)) >> 32) &
-	       (HASH_SLOTS - 1);
+	return index < TABLE_CUDA || index >= TABLE_NAMES;
 }
 
-int real_index_of(const void *address)
+static struct library *library_of(unsigned index)
 {
-	unsigned slot = hash_of(address);
-
-	while (driver.hash[slot].address) {
-		if (driver.hash[slot].address == address)
-			return driver.hash[slot].index;
-		slot = (slot + 1) & (HASH_SLOTS - 1);
-	}
-	return -1;
+	return is_of_cuda(index) ? &driver.cuda : &driver.nvml;
 }
 
-/* Both versions take the same and do the same, and so do our hooks of them. */
-static bool two_versions_of_one(unsigned a, unsigned b)
-{
-	unsigned low = a < b ? a : b, high = a < b ? b : a;
+/* ---- one function ---------------------------------------------------------------------------- */
 
-	return (low == API_cuCtxPushCurrent && high == API_cuCtxPushCurrent_v2) ||
-	       (low == API_cuCtxPopCurrent && high == API_cuCtxPopCurrent_v2);
+static const char *name_of(unsigned index)
+{
+	if (index < TABLE_CUDA)
+		return api_symbol(&api_rows[index]);
+	return index < TABLE_NAMES ? nvml_symbol(&nvml_rows[index - TABLE_CUDA])
+				   : names[index - TABLE_NAMES];
 }
 
-/* May the two share an address: does a look-up that answers the one serve for the other as well? */
-static bool interchangeable(unsigned a, unsigned b)
+static void *find(unsigned index)
 {
-	return table_kind[a] == table_kind[b] &&
-	       (table_kind[a] != TRAMPOLINE_HOOK || two_versions_of_one(a, b));
+	const struct library *library = library_of(index);
+
+	return library->plain ? symbols_find(&library->symbols, name_of(index), table_hash[index])
+			      : dlsym(library->handle, name_of(index));
 }
 
-/* 0, or -1 when another function with another hook has that address. */
-static int hash_add(const void *address, int index)
+/* What is called for a function whose library is open. Whoever comes first looks it up: others find
+ * the same meanwhile, and what real_between() puts there stays. */
+static void *called(unsigned index)
 {
-	unsigned slot = hash_of(address);
+	void *stub = (void *)(uintptr_t)(guest_stubs + (size_t)STUB_BYTES * index);
+	void *slot = __atomic_load_n(&guest_real[index], __ATOMIC_ACQUIRE), *found;
 
-	for (; driver.hash[slot].address; slot = (slot + 1) & (HASH_SLOTS - 1)) {
-		int other = driver.hash[slot].index;
-
-		if (driver.hash[slot].address != address)
-			continue;
-		if (interchangeable((unsigned)other, (unsigned)index))
-			return 0;
-		say("the driver has the same address for %s and %s, which must differ: it is not "
-		    "used",
-		    api_symbol(&api_rows[other]), api_symbol(&api_rows[index]));
-		return -1;
-	}
-	driver.hash[slot].index = index;
-	driver.hash[slot].address = address;
-	return 0;
+	if (slot != stub)
+		return slot;
+	found = find(index);
+	if (!found)
+		found = is_of_cuda(index) ? (void *)guest_absent : (void *)guest_absent_nvml;
+	return __atomic_compare_exchange_n(&guest_real[index], &slot, found, false,
+					   __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+		       ? found
+		       : slot;
 }
+
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* Is what was opened this library, or another copy of it? */
-static bool is_guest(void *handle)
+static bool is_guest(void)
 {
-	CUresult (*look_up)(const char *, void **, int, cuuint64_t) =
-		dlsym(handle, "cuGetProcAddress");
+	api_fn_cuGetProcAddress *look_up = (api_fn_cuGetProcAddress *)find(API_cuGetProcAddress);
 	void *answer = NULL;
 
 	if (!look_up)
@@ -145,58 +137,50 @@ bool real_is_driver(const void *address)
 	return (uintptr_t)address >= driver.begin && (uintptr_t)address < driver.end;
 }
 
-/* How a library's functions are found: by its own table, if `known` and `there` show that it says
- * the same as dlsym(), which is slow. */
-struct finder {
-	void *handle;
-	struct symbols symbols;
-	bool direct;
-};
-
-static void finder_open(struct finder *finder, void *handle, unsigned index, const char *known)
+/* How its functions are found: by its own table, if that says the same as dlsym() of `known`. */
+static void library_take(struct library *library, unsigned known)
 {
-	void *there = dlsym(handle, known);
+	void *there = dlsym(library->handle, name_of(known));
 
-	finder->handle = handle;
-	finder->direct = there && symbols_open(&finder->symbols, there) == 0 &&
-			 symbols_find(&finder->symbols, known, table_hash[index]) == there;
+	library->plain = there && symbols_open(&library->symbols, there) == 0 &&
+			 library->symbols.last - library->symbols.first <= ADDRESSES_MAX;
+	library->plain = library->plain && find(known) == there;
 }
 
-static void *find(const struct finder *finder, unsigned index, const char *name)
+/* dlsym() is no call for any thread at any time: then all are found now. */
+static void take_all(unsigned begin, unsigned end)
 {
-	return finder->direct ? symbols_find(&finder->symbols, name, table_hash[index])
-			      : dlsym(finder->handle, name);
+	for (unsigned i = begin; i < end && !library_of(i)->plain; i++)
+		best_effort(called(i));
 }
 
-static bool is_of_cuda(unsigned index)
+static int addresses_note(void)
 {
-	return index < TABLE_CUDA || index >= TABLE_NAMES;
-}
+	addresses_clear();
+	if (driver.cuda.plain)
+		return addresses_take(&driver.cuda.symbols);
+	for (unsigned i = 0; i < API_ROWS; i++) {
+		const void *address = find(i);
 
-/* What no header declares: names alone. */
-static void names_take(const struct finder *finder)
-{
-	for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
-		void *address = find(finder, TABLE_NAMES + i, names[i]);
-
-		__atomic_store_n(&guest_real[TABLE_NAMES + i],
-				 address ? address : (void *)guest_absent, __ATOMIC_RELEASE);
+		if (address && addresses_add(address, i) < 0)
+			return -1;
 	}
+	return 0;
 }
 
 static int cuda_take(const char *path)
 {
 	struct library *cuda = &driver.cuda;
-	api_fn_cuDriverGetVersion *version = dlsym(cuda->handle, "cuDriverGetVersion");
-	void *address[API_ROWS];
-	struct finder finder = {.handle = NULL};
+	api_fn_cuDriverGetVersion *version;
 
 	cuda->error = CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
-	if (!version || !dlsym(cuda->handle, "cuInit")) {
+	library_take(cuda, API_cuInit);
+	version = (api_fn_cuDriverGetVersion *)find(API_cuDriverGetVersion);
+	if (!version || !find(API_cuInit)) {
 		say("%s is not a CUDA driver: it lacks cuInit or cuDriverGetVersion", path);
 		return -1;
 	}
-	if (is_guest(cuda->handle)) {
+	if (is_guest()) {
 		say("%s is mete's own library, not a driver: METE_DRIVER (or %s) must lead to "
 		    "NVIDIA's or the simulator's",
 		    path, PLACE_DRIVER);
@@ -209,18 +193,12 @@ static int cuda_take(const char *path)
 		    driver.version / 1000, driver.version % 1000 / 10);
 		return -1;
 	}
-	finder_open(&finder, cuda->handle, API_cuInit, "cuInit");
-	driver.begin = finder.symbols.begin;
-	driver.end = finder.symbols.end;
-	for (unsigned i = 0; i < API_ROWS; i++) {
-		address[i] = find(&finder, i, api_symbol(&api_rows[i]));
-		if (address[i] && hash_add(address[i], (int)i) < 0)
-			return -1;
-	}
-	for (unsigned i = 0; i < API_ROWS; i++)
-		__atomic_store_n(&guest_real[i], address[i] ? address[i] : (void *)guest_absent,
-				 __ATOMIC_RELEASE);
-	names_take(&finder);
+	driver.begin = cuda->symbols.begin;
+	driver.end = cuda->symbols.end;
+	if (addresses_note() < 0)
+		return -1;
+	take_all(0, TABLE_CUDA);
+	take_all(TABLE_NAMES, TABLE_ROWS);
 	return 0;
 }
 
@@ -247,7 +225,6 @@ static int cuda_open(struct library *library)
 
 static int nvml_open(struct library *library)
 {
-	struct finder finder = {.handle = NULL};
 	struct driver_file file;
 
 	library->error = NVML_ERROR_LIBRARY_NOT_FOUND;
@@ -257,13 +234,8 @@ static int nvml_open(struct library *library)
 	driver_file_done(&file);
 	if (!library->handle)
 		return -1;
-	finder_open(&finder, library->handle, API_ROWS + NVML_ROW_nvmlInit_v2, "nvmlInit_v2");
-	for (unsigned i = 0; i < TABLE_NVML; i++) {
-		void *address = find(&finder, TABLE_CUDA + i, nvml_symbol(&nvml_rows[i]));
-
-		__atomic_store_n(&guest_real[TABLE_CUDA + i],
-				 address ? address : (void *)guest_absent_nvml, __ATOMIC_RELEASE);
-	}
+	library_take(library, API_ROWS + NVML_ROW_nvmlInit_v2);
+	take_all(TABLE_CUDA, TABLE_NAMES);
 	return 0;
 }
 
@@ -316,28 +288,27 @@ int real_version(void)
 
 int real_exists(unsigned index)
 {
-	void *slot;
+	void *there;
 
 	if (is_of_cuda(index) ? real_open() != CUDA_SUCCESS
 			      : library_open(&driver.nvml, nvml_open) != 0)
 		return 0;
-	slot = __atomic_load_n(&guest_real[index], __ATOMIC_RELAXED);
-	return slot != (void *)guest_absent && slot != (void *)guest_absent_nvml;
+	there = called(index);
+	return there != (void *)guest_absent && there != (void *)guest_absent_nvml;
 }
 
 void real_adopt(unsigned index, void *address)
 {
-	void *absent = (void *)guest_absent;
+	void *was = called(index);
 
-	__atomic_compare_exchange_n(&guest_real[index], &absent, address, false, __ATOMIC_RELEASE,
-				    __ATOMIC_RELAXED);
+	if (was == (void *)guest_absent)
+		__atomic_compare_exchange_n(&guest_real[index], &was, address, false,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 void real_between(unsigned index, void *function)
 {
-	void *was = __atomic_load_n(&guest_real[index], __ATOMIC_RELAXED);
-
-	if (was != (void *)guest_absent)
+	if (called(index) != (void *)guest_absent)
 		__atomic_store_n(&guest_real[index], function, __ATOMIC_RELEASE);
 }
 
@@ -375,7 +346,7 @@ void *real_resolve(unsigned index)
 {
 	if (is_of_cuda(index)) {
 		if (real_open() == CUDA_SUCCESS)
-			return __atomic_load_n(&guest_real[index], __ATOMIC_RELAXED);
+			return called(index);
 		return index == API_cuGetErrorName || index == API_cuGetErrorString
 			       ? (void *)answer_cuda_text
 			       : (void *)answer_cuda;
@@ -383,5 +354,5 @@ void *real_resolve(unsigned index)
 	if (library_open(&driver.nvml, nvml_open) != 0)
 		return index == API_ROWS + NVML_ROW_nvmlErrorString ? (void *)answer_nvml_text
 								    : (void *)answer_nvml;
-	return __atomic_load_n(&guest_real[index], __ATOMIC_RELAXED);
+	return called(index);
 }

@@ -22,7 +22,8 @@
 #include "cuda/nvml_prototypes.h"
 #include "cuda/prototypes.h"
 
-/* Slots of the real functions; until resolved, they hold stubs that resolve them. */
+/* Slots of the real functions. Each holds a stub until it is called for the first time: the stub
+ * looks the function up in the driver, and jumps to it. */
 extern void *guest_real[];
 
 /* Our exports, by the same index: the result of a look-up of that function. */
@@ -35,12 +36,15 @@ static inline void *guest_export(unsigned index)
 }
 
 #define real(symbol)                                                                               \
-	((api_fn_##symbol *)__atomic_load_n(&guest_real[API_##symbol], __ATOMIC_RELAXED))
+	((api_fn_##symbol *)__atomic_load_n(&guest_real[API_##symbol], __ATOMIC_ACQUIRE))
+
+/* What real(x) calls, for whoever puts something before it (real_between): never a stub. */
+#define real_function(symbol) ((api_fn_##symbol *)real_resolve(API_##symbol))
 
 /* NVML's functions, likewise; their library is opened by the first call. */
 #define real_nvml(symbol)                                                                          \
 	((nvml_fn_##symbol *)__atomic_load_n(&guest_real[API_ROWS + NVML_ROW_##symbol],            \
-					     __ATOMIC_RELAXED))
+					     __ATOMIC_ACQUIRE))
 
 /* Whether the driver has the symbol (opens the driver if necessary). */
 #define real_has(symbol)      real_exists(API_##symbol)
@@ -59,14 +63,11 @@ int real_version(void);
  * by a signal handler of the program. */
 bool real_is_driver(const void *address);
 
-/* The index of the exported function that the driver has at this address, or -1. */
-int real_index_of(const void *address);
-
 /* The driver handed out `address` as function `index`, which it does not export. */
 void real_adopt(unsigned index, void *address);
 
 /* From now on the trampolines and real() call `function` instead of the driver's, with presence
- * noted and the gate passed. The caller keeps the former result of real(). A function that the
+ * noted and the gate passed. The caller keeps the former real_function(). A function that the
  * driver lacks stays missing. The driver must be open. */
 void real_between(unsigned index, void *function);
 

@@ -7,6 +7,7 @@
 #define TABLE_KINDS
 #include "cuda/probe.h"
 #include "cuda/resolve.h"
+#include "guest/addresses.h"
 #include "guest/current.h"
 #include "guest/hooks.h"
 #include "guest/real.h"
@@ -60,7 +61,7 @@ static inline CUresult replace(const char *name, void **address, int version, ui
 
 	if (!address || !*address)
 		return CUDA_SUCCESS;
-	row = real_index_of(*address);
+	row = addresses_row(*address);
 	if (unlikely(row < 0))
 		return unlisted(name, address, version, flags);
 	if (table_kind[row] != TRAMPOLINE_PASS)

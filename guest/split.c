@@ -74,7 +74,7 @@ void split_begin(void)
 	if (atomic_exchange(&begun, 1))
 		return;
 #define INSERT(symbol, to, from)                                                                   \
-	driver.symbol = real(symbol);                                                              \
+	driver.symbol = real_function(symbol);                                                     \
 	real_between(API_##symbol, (void *)between_##symbol);
 	COPIES(INSERT)
 #undef INSERT

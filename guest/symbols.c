@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/symbols.h"
 
-#include <stddef.h>
 #include <string.h>
 
+#define TABLE_HASHES
+#include "cuda/api.h"
+#include "guest/tables.h"
+
 enum {
-	HEADER = 4,	 /* words of DT_GNU_HASH before its filter */
-	HIDDEN = 0x8000, /* a version that only those find who ask for it */
+	HEADER = 4, /* words of DT_GNU_HASH before its filter */
 };
+
+_Static_assert((int)TABLE_CUDA * 2 <= (int)TABLE_SLOTS, "the hash has room");
 
 /* The loader has made addresses of them, but for some objects that are the system's. */
 static const void *at(const struct symbols *s, uintptr_t address)
@@ -64,49 +68,71 @@ static int look_at(struct dl_phdr_info *object, size_t size, void *context)
 	return 1;
 }
 
+/* How many symbols there are is nowhere said: the last one is the end of the last bucket. */
+static void measure(struct symbols *s)
+{
+	uint32_t buckets = s->hash[0], last = 0;
+
+	s->first = s->last = s->hash[1];
+	s->bucket = s->hash + HEADER + s->hash[2] * (sizeof(ElfW(Addr)) / 4);
+	s->chain = s->bucket + buckets;
+	for (uint32_t i = 0; i < buckets; i++)
+		last = s->bucket[i] > last ? s->bucket[i] : last;
+	if (last < s->first)
+		return;
+	/* The last of a bucket has the lowest bit. */
+	while (!(s->chain[last - s->first] & 1))
+		last++;
+	s->last = last + 1;
+}
+
 int symbols_open(struct symbols *ret_symbols, const void *inside)
 {
 	*ret_symbols = (struct symbols){.begin = (uintptr_t)inside};
 	if (!dl_iterate_phdr(look_at, ret_symbols) || !ret_symbols->hash || !ret_symbols->table ||
 	    !ret_symbols->strings || ret_symbols->hash[0] == 0)
 		return SYMBOLS_UNUSUAL;
+	measure(ret_symbols);
 	return 0;
 }
 
-/* A name in a bucket of the same hash: the definition that dlsym() would choose. */
-static void *address_of(const struct symbols *s, uint32_t index, const char *name)
+static const char *name_of(const struct symbols *symbols, uint32_t index)
 {
-	const ElfW(Sym) *symbol = &s->table[index];
-	unsigned type = ELF64_ST_TYPE(symbol->st_info);
-
-	if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx == SHN_ABS ||
-	    (type != STT_FUNC && type != STT_NOTYPE) ||
-	    (s->versions && (s->versions[index] & HIDDEN)) ||
-	    strcmp(s->strings + symbol->st_name, name) != 0)
-		return NULL;
-	return (void *)(s->base + symbol->st_value);
+	return symbols->strings + symbols->table[index].st_name;
 }
 
 void *symbols_find(const struct symbols *symbols, const char *name, uint32_t hash)
 {
-	uint32_t buckets = symbols->hash[0], first = symbols->hash[1], filters = symbols->hash[2];
-	const uint32_t *bucket = symbols->hash + HEADER + filters * (sizeof(ElfW(Addr)) / 4);
-	const uint32_t *chain = bucket + buckets;
-	uint32_t index = bucket[hash % buckets];
+	uint32_t index = symbols->bucket[hash % symbols->hash[0]];
 	void *address;
 
-	if (index < first)
+	if (index < symbols->first)
 		return NULL;
-	/* The last of a bucket has the lowest bit. */
 	for (;; index++) {
-		uint32_t other = chain[index - first];
+		uint32_t other = symbols->chain[index - symbols->first];
 
-		if ((other | 1) == (hash | 1)) {
-			address = address_of(symbols, index, name);
+		if ((other | 1) == (hash | 1) && strcmp(name_of(symbols, index), name) == 0) {
+			address = symbols_address(symbols, index);
 			if (address)
 				return address;
 		}
 		if (other & 1)
 			return NULL;
 	}
+}
+
+int symbols_row(const struct symbols *symbols, uint32_t index)
+{
+	uint32_t hash = symbols->chain[index - symbols->first];
+	uint32_t slot = hash >> 1 & (TABLE_SLOTS - 1);
+
+	/* Two names may have one hash. */
+	for (; table_slot[slot]; slot = (slot + 1) & (TABLE_SLOTS - 1)) {
+		unsigned row = table_slot[slot] - 1u;
+
+		if ((table_hash[row] | 1) == (hash | 1) &&
+		    strcmp(name_of(symbols, index), api_symbol(&api_rows[row])) == 0)
+			return (int)row;
+	}
+	return -1;
 }

@@ -215,7 +215,9 @@ guest_entries_end:
 	 * procedure to unwinders, which may ask at any instruction. */
 	.section .text.lazy, "ax", @progbits
 	.p2align 4
-.Llazy:
+	.globl guest_stubs
+	.hidden guest_stubs
+guest_stubs:
 	.cfi_startproc
 	.set index, 0
 	.rept ROWS
@@ -248,7 +250,7 @@ guest_real:
 guest_fill:
 	lea guest_real(%rip), %rax
 	lea 8 * ROWS(%rax), %rcx
-	lea .Llazy(%rip), %rdx
+	lea guest_stubs(%rip), %rdx
 1:	mov %rdx, (%rax)
 	lea 16(%rdx), %rsi
 	mov %rsi, 8(%rax)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A driver with the exports that no header declares: each answers its name's length and its
- * arguments. */
+ * arguments. With ALONE it has none of them. */
 #include "cuda/prototypes.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -17,6 +17,7 @@ EXPORTED CUresult cuDriverGetVersion(int *driverVersion)
 	return CUDA_SUCCESS;
 }
 
+#ifndef ALONE
 #define CUDA_NAME(symbol)                                                                          \
 	EXPORTED long symbol(long a, long b, long c, long d, long e, long f, long g, double h);    \
 	long symbol(long a, long b, long c, long d, long e, long f, long g, double h)              \
@@ -25,3 +26,4 @@ EXPORTED CUresult cuDriverGetVersion(int *driverVersion)
 	}
 #include "cuda/names.def"
 #undef CUDA_NAME
+#endif

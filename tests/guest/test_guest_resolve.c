@@ -2,9 +2,12 @@
 /*
  * cuGetProcAddress where the address that the driver answers with says nothing: it is not exported,
  * it is of a version that we do not know, or it belongs to two functions. And what no header
- * declares.
+ * declares. Each function is looked up in the driver when it is called for the first time: whoever
+ * that is, and whenever.
  */
+#include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 
 #include "tests/guest/fake_meted.h"
 #include "tests/guest/guest_test.h"
@@ -110,12 +113,20 @@ TEST(a_strict_share_refuses_a_newer_version)
 	expect(strstr(said, "cuLaunchKernel of CUDA 14.0 is not known to mete") != NULL);
 }
 
+static const char *other_driver;
+
+static void load_other(void)
+{
+	const char *path = getenv(other_driver);
+
+	guest = guest_load("null");
+	check(path && setenv("METE_DRIVER", path, 1) == 0);
+}
+
 static void aliases(void)
 {
 	fake_start(&fake, 1, FAKE_GOOD);
-	guest = guest_load("null");
-	check(getenv("METE_TEST_ALIAS_DRIVER") != NULL);
-	setenv("METE_DRIVER", getenv("METE_TEST_ALIAS_DRIVER"), 1);
+	load_other();
 	check(guest_function(guest, cuInit)(0) == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
 	/* Nothing of it is used. */
 	check(guest_function(guest, cuMemFree_v2)(1) == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
@@ -123,10 +134,15 @@ static void aliases(void)
 
 TEST(two_functions_at_one_address_are_an_error_at_the_start)
 {
+	static const char *const drivers[] = {"METE_TEST_ALIAS_DRIVER",
+					      "METE_TEST_ALIAS_DRIVER_SYSV"};
 	char said[4096];
 
-	expect_eq(in_child(aliases, said, sizeof(said)), 0);
-	expect(strstr(said, "the same address for cuMemAlloc_v2 and cuMemFree_v2") != NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(drivers); i++) {
+		other_driver = drivers[i];
+		expect_eq(in_child(aliases, said, sizeof(said)), 0);
+		expect(strstr(said, "the same address for cuMemAlloc_v2 and cuMemFree_v2") != NULL);
+	}
 }
 
 static const char *const names[] = {
@@ -137,34 +153,153 @@ static const char *const names[] = {
 
 typedef long any_function(long, long, long, long, long, long, long, double);
 
+static bool answers(size_t i)
+{
+	any_function *f = (any_function *)dlsym(guest, names[i]);
+
+	return f && f(1, 2, 3, 4, 5, 6, 7, 8) == (long)strlen(names[i]) + 1 + 36;
+}
+
 static void passed_on(void)
 {
-	guest = guest_load("null");
-	check(getenv("METE_TEST_NAMES_DRIVER") != NULL);
-	setenv("METE_DRIVER", getenv("METE_TEST_NAMES_DRIVER"), 1);
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		any_function *f = (any_function *)dlsym(guest, names[i]);
-
-		check(f && f(1, 2, 3, 4, 5, 6, 7, 8) == (long)strlen(names[i]) + 1 + 36);
-	}
+	load_other();
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		check(answers(i) && answers(i));
 }
 
 TEST(what_no_header_declares_is_passed_on)
 {
+	other_driver = "METE_TEST_NAMES_DRIVER";
+	expect_eq(in_child(passed_on, NULL, 0), 0);
+}
+
+/* Without DT_GNU_HASH it is dlsym() that finds them. */
+TEST(a_driver_with_another_hash_table_is_searched_by_the_loader)
+{
+	other_driver = "METE_TEST_NAMES_DRIVER_SYSV";
 	expect_eq(in_child(passed_on, NULL, 0), 0);
 }
 
 static void not_there(void)
 {
-	guest = guest_load("null");
+	load_other();
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		CUresult (*f)(void) = (CUresult(*)(void))dlsym(guest, names[i]);
 
 		check(f && f() == CUDA_ERROR_NOT_SUPPORTED);
+		check(f() == CUDA_ERROR_NOT_SUPPORTED);
 	}
 }
 
 TEST(what_no_header_declares_may_be_missing)
 {
-	expect_eq(in_child(not_there, NULL, 0), 0);
+	static const char *const drivers[] = {"METE_TEST_ALONE_DRIVER",
+					      "METE_TEST_ALONE_DRIVER_SYSV"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(drivers); i++) {
+		other_driver = drivers[i];
+		expect_eq(in_child(not_there, NULL, 0), 0);
+	}
+}
+
+/* ---- the first call -------------------------------------------------------------------------- */
+
+enum { THREADS = 8 };
+
+static pthread_barrier_t together;
+
+static void *call_all(void *argument)
+{
+	size_t start = *(const size_t *)argument;
+
+	pthread_barrier_wait(&together);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		check(answers((start + i / 2) % ARRAY_SIZE(names)));
+	return NULL;
+}
+
+/* The first of them opens the driver. */
+static void first_calls_at_once(void)
+{
+	pthread_t thread[THREADS];
+	size_t start[THREADS];
+
+	load_other();
+	check(pthread_barrier_init(&together, NULL, THREADS) == 0);
+	for (size_t i = 0; i < THREADS; i++) {
+		start[i] = i;
+		check(pthread_create(&thread[i], NULL, call_all, &start[i]) == 0);
+	}
+	for (size_t i = 0; i < THREADS; i++)
+		check(pthread_join(thread[i], NULL) == 0);
+}
+
+TEST(threads_may_call_for_the_first_time_at_once)
+{
+	other_driver = "METE_TEST_NAMES_DRIVER";
+	for (int i = 0; i < 20; i++)
+		expect_eq(in_child(first_calls_at_once, NULL, 0), 0);
+}
+
+static void *load_slowly(void *argument)
+{
+	(void)argument;
+	check(dlopen(getenv("METE_TEST_SLOW_LIBRARY"), RTLD_NOW) != NULL);
+	return NULL;
+}
+
+static any_function *function[ARRAY_SIZE(names)];
+
+static bool found_answers(size_t i)
+{
+	return function[i](1, 2, 3, 4, 5, 6, 7, 8) == (long)strlen(names[i]) + 1 + 36;
+}
+
+static volatile sig_atomic_t answered;
+
+static void on_signal(int number)
+{
+	(void)number;
+	answered = found_answers(3);
+}
+
+/* Another thread holds the loader's lock meanwhile, in a child of fork() for ever. */
+static void first_calls_beside_the_loader(void)
+{
+	int tells[2], hears[2], status;
+	pthread_t thread;
+	char fds[32], byte = 0;
+	pid_t child;
+
+	load_other();
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		check((function[i] = (any_function *)dlsym(guest, names[i])) != NULL);
+	check(found_answers(0));
+	check(pipe(tells) == 0 && pipe(hears) == 0);
+	snprintf(fds, sizeof(fds), "%d %d", tells[1], hears[0]);
+	setenv("METE_TEST_SLOW", fds, 1);
+	check(signal(SIGUSR1, on_signal) != SIG_ERR);
+	check(pthread_create(&thread, NULL, load_slowly, NULL) == 0);
+	check(read(tells[0], &byte, 1) == 1);
+	check(found_answers(1));
+	child = fork();
+	check(child >= 0);
+	if (child == 0)
+		_exit(found_answers(2) ? 0 : 1);
+	check(waitpid(child, &status, 0) == child && status == 0);
+	check(raise(SIGUSR1) == 0 && answered);
+	check(write(hears[1], &byte, 1) == 1);
+	check(pthread_join(thread, NULL) == 0);
+}
+
+/* Where dlsym() has to find a function, it has done so before. */
+TEST(a_first_call_needs_no_lock_of_the_loader)
+{
+	static const char *const drivers[] = {"METE_TEST_NAMES_DRIVER",
+					      "METE_TEST_NAMES_DRIVER_SYSV"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(drivers); i++) {
+		other_driver = drivers[i];
+		expect_eq(in_child(first_calls_beside_the_loader, NULL, 0), 0);
+	}
 }
