@@ -10,27 +10,23 @@
 
 #include <microhttpd.h>
 
+#include "kube/http_door.h"
 #include "kube/http_listen.h"
-
-static const uint64_t second_ns = 1000000000;
-
-struct seat {
-	int fd;		   /* borrowed from a connection; -1: free */
-	uint64_t since_ns; /* when it was accepted, or its last answer ended */
-};
+#include "kube/http_seats.h"
 
 struct http {
-	struct loop_watch watch; /* of libmicrohttpd's epoll descriptor */
+	struct loop_watch watch; /* of the door, and through it of libmicrohttpd */
 	struct loop_timer timer;
 	struct MHD_Daemon *server;
 	struct http_address address;
 	struct stat own;
 	unsigned port;
-	struct seat seats[HTTP_CONNECTIONS_MAX];
+	int listener;
+	struct http_door door;
+	struct http_seats seats;
 	void (*answer)(void *owner, const char *path, struct http_answer *ret_answer);
 	void *owner;
 	bool busy, closed;
-	bool has_room; /* a connection has ended, and libmicrohttpd may not have run since */
 };
 
 static const char *word_of(unsigned status)
@@ -94,6 +90,25 @@ static bool has_content(struct MHD_Connection *connection)
 	       (length && strcmp(length, "0") != 0);
 }
 
+static int fd_of(struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *about =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	return about ? (int)about->connect_fd : -1;
+}
+
+static void note_answer(struct http *http, struct MHD_Connection *connection, bool begins)
+{
+	int fd = fd_of(connection);
+	struct http_seat *seat = fd >= 0 ? http_seats_find(&http->seats, fd) : NULL;
+
+	if (!seat)
+		return;
+	seat->answers = begins;
+	seat->since_ns = loop_now_ns();
+}
+
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection,
 				  const char *path, const char *method, const char *version,
 				  const char *content, size_t *size, void **kept)
@@ -115,40 +130,24 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 	}
 	if (http->closed)
 		return MHD_NO;
+	note_answer(http, connection, true);
 	http->answer(http->owner, path, &answer);
 	return reply(connection, &answer);
-}
-
-static struct seat *find_seat(struct http *http, int fd)
-{
-	for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++)
-		if (http->seats[i].fd == fd)
-			return &http->seats[i];
-	return NULL;
-}
-
-static int fd_of(struct MHD_Connection *connection)
-{
-	const union MHD_ConnectionInfo *about =
-		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-
-	return about ? (int)about->connect_fd : -1;
 }
 
 static void on_connection(void *context, struct MHD_Connection *connection, void **kept,
 			  enum MHD_ConnectionNotificationCode what)
 {
+	const union MHD_ConnectionInfo *about =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 	struct http *http = context;
-	struct seat *seat;
+	struct http_seat *seat = *kept;
 
-	http->has_room = what == MHD_CONNECTION_NOTIFY_CLOSED;
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-		seat = find_seat(http, -1);
-		if (seat)
-			*seat = (struct seat){fd_of(connection), loop_now_ns()};
-		*kept = seat;
-	} else if (*kept) {
-		seat = *kept;
+		struct http_host host = http_host_of((const void *)about->client_addr);
+
+		*kept = http_seats_take(&http->seats, fd_of(connection), &host, loop_now_ns());
+	} else if (seat) {
 		seat->fd = -1;
 		*kept = NULL;
 	}
@@ -157,34 +156,22 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 static void on_answered(void *context, struct MHD_Connection *connection, void **kept,
 			enum MHD_RequestTerminationCode how)
 {
-	struct seat *seat = find_seat(context, fd_of(connection));
-
 	(void)kept;
 	(void)how;
-	if (seat && seat->fd >= 0)
-		seat->since_ns = loop_now_ns();
+	note_answer(context, connection, false);
 }
 
-/* libmicrohttpd's time-out only detects silence: a byte from time to time keeps a connection
- * open. Connections that are too slow overall are therefore cut here; libmicrohttpd notices and
- * closes the descriptor. Returns when to check again. */
-static uint64_t cut_the_slow(struct http *http)
+static void on_entering(void *owner, const struct http_caller *caller)
 {
-	uint64_t now = loop_now_ns(), patience_ns = HTTP_PATIENCE_S * second_ns, next = UINT64_MAX;
+	struct http *http = owner;
 
-	for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
-		struct seat *seat = &http->seats[i];
-
-		if (seat->fd < 0)
-			continue;
-		if (now - seat->since_ns >= patience_ns) {
-			shutdown(seat->fd, SHUT_RDWR);
-			seat->since_ns = now;
-		}
-		if (seat->since_ns + patience_ns - now < next)
-			next = seat->since_ns + patience_ns - now;
+	if (!http_seats_offer(&http->seats, &caller->host, loop_now_ns())) {
+		http_turn_away(caller->fd, http_door_full);
+		return;
 	}
-	return next;
+	/* It closes the descriptor if it fails. */
+	MHD_add_connection(http->server, caller->fd, (const struct sockaddr *)&caller->name,
+			   caller->name_size);
 }
 
 static void on_timer_closed(struct loop_timer *timer)
@@ -206,34 +193,35 @@ static void dismantle(struct http *http)
 	else
 		on_watch_closed(&http->watch);
 	if (http->server)
-		MHD_stop_daemon(http->server); /* also closes the listening descriptor */
+		MHD_stop_daemon(http->server);
+	http_door_close(&http->door);
+	close(http->listener);
 	http_unlisten(&http->address, &http->own);
 }
 
 static void go_on(struct http *http)
 {
+	uint64_t now = loop_now_ns(), next, door;
 	MHD_UNSIGNED_LONG_LONG wait_ms;
-	uint64_t next_ns;
 
 	http->busy = true;
-	http->has_room = false;
+	http_door_look(&http->door, now);
 	MHD_run(http->server);
 	http->busy = false;
 	if (http->closed) {
 		dismantle(http);
 		return;
 	}
-	next_ns = cut_the_slow(http);
-	if (MHD_get_timeout(http->server, &wait_ms) == MHD_YES && wait_ms * 1000000 < next_ns)
-		next_ns = wait_ms * 1000000;
-	/* While its limit is reached, libmicrohttpd does not watch for new connections. It
-	 * resumes when it runs next. */
-	if (http->has_room)
-		next_ns = 0;
-	if (next_ns == UINT64_MAX)
+	next = http_seats_cut(&http->seats, now);
+	door = http_door_due(&http->door);
+	if (door < next)
+		next = door;
+	if (MHD_get_timeout(http->server, &wait_ms) == MHD_YES && now + wait_ms * 1000000 < next)
+		next = now + wait_ms * 1000000;
+	if (next == UINT64_MAX)
 		loop_disarm(&http->timer);
 	else
-		loop_arm(&http->timer, next_ns);
+		loop_arm(&http->timer, next > now ? next - now : 0);
 }
 
 static void on_ready(struct loop_watch *watch, int events)
@@ -259,25 +247,25 @@ static unsigned port_of(int fd)
 	return name.ss_family == AF_INET ? ntohs(((struct sockaddr_in *)&name)->sin_port) : 0;
 }
 
-static int start(struct http *http, struct loop *loop, int fd)
+static int start(struct http *http, struct loop *loop)
 {
 	const union MHD_DaemonInfo *about;
 	int r;
 
 	/* Not MHD_USE_ERROR_LOG, which would print a line for each peer that leaves. */
 	http->server = MHD_start_daemon(
-		MHD_USE_EPOLL, 0, NULL, NULL, on_request, http, MHD_OPTION_LISTEN_SOCKET, fd,
-		MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_MAX,
+		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, on_request, http,
+		MHD_OPTION_CONNECTION_LIMIT, (unsigned)ARRAY_SIZE(http->seats.seat),
 		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_PATIENCE_S / 2,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_HEAD_MAX,
 		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
 		MHD_OPTION_NOTIFY_COMPLETED, on_answered, http, MHD_OPTION_END);
 	if (!http->server)
-		return -ENOMEM; /* it does not say whether it closed the descriptor */
+		return -ENOMEM;
 	about = MHD_get_daemon_info(http->server, MHD_DAEMON_INFO_EPOLL_FD);
-	r = about ? loop_watch(loop, &http->watch, about->epoll_fd, LOOP_READ, on_ready) : -ENOTSUP;
+	r = about ? http_door_open(&http->door, http->listener, about->epoll_fd) : -ENOTSUP;
 	if (r == 0)
-		loop_arm(&http->timer, 0);
+		r = loop_watch(loop, &http->watch, http->door.epoll, LOOP_READ, on_ready);
 	return r;
 }
 
@@ -308,9 +296,12 @@ int http_open(struct loop *loop, const char *address,
 	http->answer = answer;
 	http->owner = owner;
 	http->port = port_of(fd);
-	for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++)
-		http->seats[i].fd = -1;
-	r = start(http, loop, fd);
+	http->listener = fd;
+	http_door_init(&http->door);
+	http->door.enter = on_entering;
+	http->door.owner = http;
+	http_seats_init(&http->seats);
+	r = start(http, loop);
 	if (r < 0) {
 		dismantle(http);
 		return fault_set(why, r, "'%.120s': the server cannot be started", address);

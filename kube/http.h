@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A small HTTP server for metrics: GET and HEAD, with answers that are built at once, in memory. It
- * uses libmicrohttpd on the daemon's loop, without threads or TLS, and never logs. Its clients can
- * keep HTTP_CONNECTIONS_MAX connections busy for HTTP_PATIENCE_S each, and no more.
+ * uses libmicrohttpd on the daemon's loop, without threads or TLS, and never logs. A connection is
+ * served once the head of its request has come (kube/http_door.h) and there is a seat for it
+ * (kube/http_seats.h); otherwise it is told 503.
  */
 #pragma once
 
 #include "base/fault.h"
 #include "base/loop.h"
-
-enum {
-	HTTP_CONNECTIONS_MAX = 32,
-	HTTP_PATIENCE_S =
-		20, /* from the accept, or the last answer, to the end of the next answer */
-	HTTP_HEAD_MAX = 16 << 10, /* of a request's line and headers */
-};
 
 struct http_answer {
 	unsigned status;  /* 200; 404 if it is not set */

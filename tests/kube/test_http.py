@@ -16,7 +16,8 @@ class Figures:
         self.port = int(self.client.hear_start("serving "))
         self.address = address
 
-    def connect(self, family=socket.AF_INET):
+    def connect(self, source=None, family=socket.AF_INET):
+        """`source`: the address that it comes from."""
         if self.address.startswith("/"):
             made = socket.socket(socket.AF_UNIX)
             made.settimeout(PATIENCE)
@@ -24,6 +25,8 @@ class Figures:
             return made
         made = socket.socket(family)
         made.settimeout(PATIENCE)
+        if source:
+            made.bind((source, 0))
         made.connect(("::1" if family == socket.AF_INET6 else "127.0.0.1", self.port))
         return made
 
@@ -121,33 +124,144 @@ def test_readers_that_leave_at_any_moment_do_no_harm():
         assert body_of(figures.get("/metrics"))[2] == "mete_up 1\n"
 
 
-def test_more_readers_than_there_is_room_for_wait_for_their_turn():
-    with Figures() as figures:
-        waiting = [figures.connect() for _ in range(32)]
-        late = figures.connect()
-        late.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        figures.client.quiet()
-        waiting[7].close()
-        assert late.recv(15) == b"HTTP/1.1 200 OK"
-        for made in waiting + [late]:
-            made.close()
+ASK = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
-def test_those_who_say_nothing_or_little_are_cut_off_and_make_room():
+class Late(Exception):
+    """The time for a head was over before the test had done what it wants to do in it."""
+
+
+def unhurried(test):
+    """Again, where a busy machine was too slow."""
+    def run_test():
+        for _ in range(20):
+            try:
+                return test()
+            except Late:
+                pass
+        raise AssertionError("the time for a head is never enough")
+
+    run_test.__name__ = test.__name__
+    return run_test
+
+
+def hears_nothing(made):
+    """It is open, and nobody has said anything."""
+    made.setblocking(False)
+    try:
+        said = made.recv(12, socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+    finally:
+        made.settimeout(PATIENCE)
+    if said == b"HTTP/1.1 408":
+        raise Late
+    return False
+
+
+def said_by(made, may_be_late=False):
+    """The first line of what the server says until it closes; None: it left without a word."""
+    said = b""
+    try:
+        while data := made.recv(1 << 16):
+            said += data
+    except ConnectionResetError:
+        pass
+    if said.startswith(b"HTTP/1.1 408") and not may_be_late:
+        raise Late
+    return said.decode().split("\r\n")[0] or None
+
+
+@unhurried
+def test_who_sends_no_whole_request_keeps_nobody_waiting():
     with Figures() as figures:
-        waiting = [figures.connect() for _ in range(32)]
-        for made in waiting[:16]:
-            made.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nA: ")
-        # Nothing but their end makes room for this one.
-        assert body_of(figures.get("/metrics"))[2] == "mete_up 1\n"
-        for made in waiting:
-            made.close()
+        dripping = [figures.connect("127.0.0.2") for _ in range(32)]
+        for made in dripping:
+            made.sendall(ASK[:-1])  # nothing but the last byte is missing
+        for _ in range(8):
+            assert body_of(figures.get("/metrics"))[2] == "mete_up 1\n"
+        assert all(hears_nothing(made) for made in dripping), "they made room, instead"
+        for made in dripping:
+            made.sendall(ASK[-1:])
+            assert said_by(made) == "HTTP/1.1 200 OK"
+
+
+@unhurried
+def test_a_host_has_its_number_of_connections_and_takes_nobody_elses():
+    with Figures() as figures:
+        other, own = figures.connect("127.0.0.3"), [figures.connect("127.0.0.2") for _ in range(32)]
+        other.sendall(ASK[:9])
+        figures.get("/metrics")  # they have been accepted
+        late = figures.connect("127.0.0.2")
+        assert said_by(own[0]) == "HTTP/1.1 503 Service Unavailable", "the longest waiting is not told"
+        assert all(hears_nothing(made) for made in own[1:] + [other])
+        for made, sent in (late, ASK), (own[1], ASK), (other, ASK[9:]):
+            made.sendall(sent)
+            assert said_by(made) == "HTTP/1.1 200 OK"
+
+
+@unhurried
+def test_where_all_places_are_taken_the_host_with_the_most_makes_room():
+    with Figures() as figures:
+        small = [figures.connect("127.0.0.9") for _ in range(3)]
+        many = [[figures.connect(f"127.0.0.{n}") for _ in range(count)] for n, count in ((2, 31), (3, 32), (4, 31), (5, 30))]
+        figures.get("/metrics")  # all of them are in; it may need a place for a moment
+        many[3].append(figures.connect("127.0.0.5"))
+        assert all(hears_nothing(made) for made in small + sum(many, []))
+        late = figures.connect("127.0.0.8")
+        late.sendall(ASK[:20])
+        assert said_by(many[1][0]) == "HTTP/1.1 503 Service Unavailable"
+        late.sendall(ASK[20:])
+        assert said_by(late) == "HTTP/1.1 200 OK"
+        assert all(hears_nothing(made) for made in small + many[0] + many[1][1:] + many[2] + many[3])
+
+
+def test_a_head_has_its_time_as_a_whole():
+    with Figures() as figures:
+        dripping, silent = figures.connect(), figures.connect()
+        dripping.sendall(ASK[:-2] + b"X: ")
+        dripping.settimeout(0.1)
+        said = b""
+        while not said:  # nothing but time ends it: silence there is none
+            try:
+                dripping.sendall(b"a")
+                said = dripping.recv(1 << 16) or b"nothing"
+            except socket.timeout:
+                pass
+        assert said.startswith(b"HTTP/1.1 408 Request Timeout\r\n"), said
+        assert said_by(silent, may_be_late=True) == "HTTP/1.1 408 Request Timeout"
+
+
+def test_who_was_answered_makes_room_for_who_asks():
+    with Figures() as figures:
+        kept = [figures.connect(f"127.0.0.{2 + i % 4}") for i in range(32)]
+        for made in kept:
+            made.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert made.recv(15) == b"HTTP/1.1 200 OK"
+        for _ in range(8):
+            assert body_of(figures.get("/metrics"))[2] == "mete_up 1\n"
+        assert made.recv(1 << 16) and hears_nothing(made), "the last of them has room"
+
+
+def test_who_does_not_read_answers_is_not_waited_for():
+    """Their seats are taken: others are told so for moments, then served."""
+    with Figures() as figures:
+        slow = [figures.connect(f"127.0.0.{2 + i % 4}") for i in range(64)]
+        for made in slow:
+            made.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+
+        def answered():
+            line = body_of(figures.get("/metrics"))[0]
+            assert line in ("HTTP/1.1 200 OK", "HTTP/1.1 503 Service Unavailable"), line
+            return line == "HTTP/1.1 200 OK"
+
+        until(answered, "never served")
 
 
 def test_addresses_of_each_kind():
     for address, family in (("[::1]:0", socket.AF_INET6), (":0", socket.AF_INET), (":0", socket.AF_INET6)):
         with Figures(address) as figures:
-            assert body_of(figures.get("/metrics", made=figures.connect(family)))[2] == "mete_up 1\n"
+            assert body_of(figures.get("/metrics", made=figures.connect(family=family)))[2] == "mete_up 1\n"
 
 
 def test_a_unix_socket_is_its_owners_and_goes_with_the_server():

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The door of an HTTP server: accepts connections, and lets one in when the whole head of its
+ * request is there. Until then a connection costs a descriptor and nothing else. The head is only
+ * looked at; it stays in the kernel for whoever serves the connection.
+ *
+ * Anybody may come, as often as they like. Where a host has as many waiting as it may, or all
+ * places are taken, the longest waiting makes room: of that host, or of the one with the most. Who
+ * sends a whole head at once therefore never waits for those who do not.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "base/macros.h"
+
+enum {
+	HTTP_DOOR_MOST = 128, /* connections without a whole head */
+	HTTP_DOOR_EACH = 32,  /* of them, one host's */
+	HTTP_HEAD_S = 5,      /* from the accept to the head's end, however its bytes come */
+	HTTP_HEAD_MAX = 16 << 10,
+};
+
+/* Who connects: an IPv4 address, the first half of an IPv6 address (one machine may have all of the
+ * second), or zero for a Unix socket. */
+struct http_host {
+	uint8_t byte[16];
+};
+
+struct http_caller {
+	int fd; /* -1: a free place */
+	uint64_t since_ns;
+	struct http_host host;
+	struct sockaddr_storage name;
+	socklen_t name_size;
+};
+
+struct http_door {
+	int listener;		/* borrowed */
+	int epoll;		/* of the listener, of those who wait, and of `inner` */
+	uint64_t shut_until_ns; /* no descriptors: nobody is accepted before; 0: it is open */
+	/* Takes the connection over. */
+	void (*enter)(void *owner, const struct http_caller *caller);
+	void *owner;
+	struct http_caller caller[HTTP_DOOR_MOST];
+};
+
+/* The answers of who is not served. */
+extern const char http_door_full[], http_door_late[];
+
+/* `inner` becomes readable with `door->epoll`, too. */
+void http_door_init(struct http_door *door);
+must_check int http_door_open(struct http_door *door, int listener, int inner);
+void http_door_close(struct http_door *door);
+
+/* When `door->epoll` is readable, or the time of http_door_due() has come. */
+void http_door_look(struct http_door *door, uint64_t now_ns);
+uint64_t http_door_due(const struct http_door *door); /* UINT64_MAX: never */
+
+struct http_host http_host_of(const struct sockaddr_storage *name);
+bool http_host_same(const struct http_host *a, const struct http_host *b);
+
+/* Pure: do these bytes have a whole head? Empty lines before it do not count. */
+bool http_head_is_whole(const char *bytes, size_t size);
+
+/* Says one of the answers, as far as the peer takes it at once, and closes. */
+void http_turn_away(int fd, const char *answer);
