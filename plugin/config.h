@@ -107,6 +107,7 @@ struct config {
 				    under one name; NULL: where this program is installed */
 	const char *host_prefix; /* the prefix that turns our own folders into paths on the host */
 	const char *metrics;	 /* address:port, ":9400"; NULL: none */
+	const char *health;	 /* likewise, for /healthz alone */
 	const char *kubeconfig;	 /* NULL: the pod's service account, if there is one; "none" */
 	const char *node_name;	 /* NULL: $NODE_NAME, or the host's name */
 	struct config_alone alone;

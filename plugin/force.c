@@ -117,6 +117,7 @@ static const char *changed_for_good(const struct config *a, const struct config 
 		{"libraries", a->libraries, b->libraries},
 		{"host-prefix", a->host_prefix, b->host_prefix},
 		{"metrics", a->metrics, b->metrics},
+		{"health", a->health, b->health},
 	};
 
 	if (a->has_mete != b->has_mete)
@@ -167,7 +168,7 @@ static void settle(struct plugin *p)
 		return;
 	log_error("plugin.unsettled", "reason=%s", log_text(why.text).text);
 	/* Meanwhile it reports that it is alive. */
-	if (!p->http && metrics_open(p, &other) < 0)
+	if (metrics_open(p, &other) < 0)
 		log_warning("metrics.unserved", "reason=%s", log_text(other.text).text);
 	loop_arm(&p->settle, AGAIN_S * 1000000000ull);
 }

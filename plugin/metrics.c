@@ -202,28 +202,52 @@ static void on_request(void *owner, const char *path, struct http_answer *ret_an
 	}
 }
 
-int metrics_open(struct plugin *p, struct fault *why)
+/* A server of its own: who keeps the other one busy does not make the kubelet restart meted. */
+static void on_health(void *owner, const char *path, struct http_answer *ret_answer)
+{
+	(void)owner;
+	if (strcmp(path, "/healthz") == 0)
+		ret_answer->status = 200;
+}
+
+static void stop(struct http **http, char **at)
+{
+	http_close(take(*http));
+	free(take(*at));
+}
+
+static int serve(struct plugin *p, const char *address,
+		 void (*answer)(void *owner, const char *path, struct http_answer *ret_answer),
+		 struct http **http, char **at, struct fault *why)
 {
 	int r;
 
 	/* Regular clients should not be cut off at each attempt to settle. */
-	if (text_same(p->metrics_at, p->config->metrics))
+	if (text_same(*at, address))
 		return 0;
-	metrics_close(p);
-	if (!p->config->metrics)
+	stop(http, at);
+	if (!address)
 		return 0;
-	p->metrics_at = strdup(p->config->metrics);
-	if (!p->metrics_at)
+	*at = strdup(address);
+	if (!*at)
 		return fault_set(why, -ENOMEM, "out of memory");
-	r = http_open(p->host->loop, p->config->metrics, on_request, p, &p->http, why);
+	r = http_open(p->host->loop, address, answer, p, http, why);
 	if (r < 0)
-		free(take(p->metrics_at));
+		free(take(*at));
 	return r;
+}
+
+int metrics_open(struct plugin *p, struct fault *why)
+{
+	/* The kubelet is answered where the other address is taken. */
+	int r = serve(p, p->config->health, on_health, &p->alive, &p->alive_at, why);
+
+	return r < 0 ? r : serve(p, p->config->metrics, on_request, &p->http, &p->metrics_at, why);
 }
 
 void metrics_close(struct plugin *p)
 {
-	http_close(take(p->http));
+	stop(&p->http, &p->metrics_at);
+	stop(&p->alive, &p->alive_at);
 	free(take(p->metrics));
-	free(take(p->metrics_at));
 }

@@ -136,9 +136,9 @@ struct plugin {
 	struct list streams; /* of ListAndWatch */
 	struct serve_said said;
 	struct enrol enrol;
-	struct http *http;
-	char *metrics_at; /* where it serves */
-	char *metrics;	  /* the last text, as of metrics_ns */
+	struct http *http, *alive;
+	char *metrics_at, *alive_at; /* where they serve */
+	char *metrics;		     /* the last text, as of metrics_ns */
 	uint64_t metrics_ns, metrics_made;
 	uint32_t metrics_copies;	      /* of that text */
 	uint64_t allocations, bound, refused; /* for metrics */

@@ -429,6 +429,12 @@ class Pod:
         return f"{self.namespace}/{self.name}/{container}"
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 class Node:
     """All of it. Keys of the configuration are given by name."""
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """deploy/on-node finds the driver of a node that is seen below a folder, as the node's own links lead there."""
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -46,6 +47,24 @@ class Host:
         done = subprocess.run([ON_NODE, *command], env=environment, text=True, capture_output=True)
         assert done.returncode == 0, done
         return done.stdout.replace(self.folder, "").splitlines()
+
+
+def deployed(path):
+    with open(os.path.join(os.path.dirname(ON_NODE), path)) as file:
+        return file.read()
+
+
+def test_the_probes_ask_where_the_configuration_answers_and_not_at_the_metrics():
+    ports = dict(re.findall(r"\{name: (\w+), containerPort: (\d+)\}", deployed("base/daemonset.yaml")))
+    assert re.findall(r"httpGet: \{path: /healthz, port: (\w+)\}", deployed("base/daemonset.yaml")) == ["health"] * 2
+    for path in "config.yaml", "base/config.yaml", "overlays/simulated/config.yaml":
+        assert dict(re.findall(r'^  (metrics|health): ":(\d+)"', deployed(path), re.M)) == ports, path
+
+
+def test_the_base_has_a_policy_for_who_may_ask():
+    policy = re.search(r"^- (.*policy.*)$", deployed("base/kustomization.yaml"), re.M)[1]
+    assert re.findall(r"- \{port: (\d+)\}", deployed("base/" + policy)) == ["9400"], "of all ports the metrics' is open, to some"
+    assert "namespaceSelector" in deployed("base/" + policy)
 
 
 def test_a_driver_in_a_usual_folder_is_named_to_meted():

@@ -566,12 +566,6 @@ def test_a_driver_root_without_device_files_leaves_them_to_the_machine():
         assert nodes == {path: path for path in ("/dev/nvidiactl", "/dev/nvidia0")}, nodes
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def test_a_driver_that_is_not_there_is_waited_for_where_the_file_says_so():
     with Node(start=False) as node:
         driver = node.folder + "/driver"

@@ -545,6 +545,26 @@ def test_whoever_asks_for_metrics_often_costs_no_more():
         until(lambda: (made() or 0) > told[-1])
 
 
+def test_whether_it_is_alive_is_said_at_an_address_of_its_own():
+    """Whoever keeps the metrics busy does not make the kubelet restart meted."""
+    with Node(start=False) as node:
+        ports = [free_port(), free_port()]
+        node.configure(metrics=f"127.0.0.1:{ports[0]}", health=f"127.0.0.1:{ports[1]}")
+        node.start()
+        node.kubelet.hear("registered")
+        busy = [socket.create_connection(("127.0.0.1", ports[0])) for _ in range(32)]
+        for one in busy:
+            one.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")  # and no more
+        told = {}
+        for path in "/healthz", "/metrics":
+            client = http.client.HTTPConnection("127.0.0.1", ports[1], timeout=PATIENCE)
+            client.request("GET", path)
+            told[path] = client.getresponse().status
+        assert told == {"/healthz": 200, "/metrics": 404}, told
+        for one in busy:
+            one.close()
+
+
 def test_it_ends_at_once_whatever_it_is_about():
     def plain(node):
         node.run("a", node.id(0))

@@ -62,7 +62,8 @@ TEST(the_key_alone_means_the_defaults_of_the_manual)
 		expect_str(config->kubelet_folder, "/var/lib/kubelet");
 		expect_str(config->driver_root, "/");
 		expect_str(config->host_prefix, "");
-		expect(!config->metrics && !config->kubeconfig && !config->node_name);
+		expect(!config->metrics && !config->health && !config->kubeconfig &&
+		       !config->node_name);
 		expect(config_portion(config, &a100, &noon, &slots, &share));
 		expect_eq(slots, 10);
 		for (uint32_t field = 0; field < SHARE_FIELDS; field++)
@@ -78,7 +79,8 @@ TEST(every_key_reaches_its_field)
 		"  resource: nvidia.com/gpu\n  domain: gpu.example.org\n  ids: slot\n  slots: 4\n"
 		"  overcommit: 112.5%\n  unannounced: kill\n  cdi: off\n  cdi-folder: /etc/cdi\n"
 		"  kubelet_folder: /k\n  driver-root: /host\n  host-prefix: /x\n"
-		"  metrics: '[::1]:9400'\n  kubeconfig: none\n  node-name: node-1.example\n"
+		"  metrics: '[::1]:9400'\n  health: ':9401'\n  kubeconfig: none\n"
+		"  node-name: node-1.example\n"
 		"  share: {memory: 25%, on-daemon-loss: block, swap: false, strict: true}\n"
 		"  most: {memory: 40GiB}\n");
 
@@ -94,6 +96,7 @@ TEST(every_key_reaches_its_field)
 	expect_str(config->driver_root, "/host");
 	expect_str(config->host_prefix, "/x");
 	expect_str(config->metrics, "[::1]:9400");
+	expect_str(config->health, ":9401");
 	expect_str(config->kubeconfig, "none");
 	expect_str(config->node_name, "node-1.example");
 	expect_str(text_of(&config->share, PORTION_memory), "25%");
@@ -101,7 +104,7 @@ TEST(every_key_reaches_its_field)
 	expect_str(text_of(&config->share, PORTION_swap), "off");
 	expect_str(text_of(&config->share, PORTION_strict), "yes");
 	expect_str(text_of(&config->most, PORTION_memory), "40GiB");
-	expect_eq(config->share.lines[PORTION_memory], 16);
+	expect_eq(config->share.lines[PORTION_memory], 17);
 	expect_eq(config->warnings, 0);
 }
 

@@ -36,7 +36,7 @@ TEST(a_key_that_is_not_known_is_refused_with_the_nearest_one)
 		 "overcommit, devices, profiles, nodes, unannounced, cdi, driver-files, "
 		 "cdi-folder, "
 		 "kubelet-folder, driver-root, host-driver-root, libraries, host-prefix, metrics, "
-		 "kubeconfig, node-name"},
+		 "health, kubeconfig, node-name"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
