@@ -205,7 +205,9 @@ static int connect_now(void)
 	link_.deadline_ms = link_now_ms() + LINK_ANSWER_MS;
 	link_write_hello(&hello);
 	link_.hello_id = hello.id;
-	return socket_send(&made, &hello) < 0 ? broken(false) : 0;
+	r = socket_send(&made, &hello);
+	/* A daemon that cannot let us in has said why before it ended the connection. */
+	return r < 0 && r != -EPIPE && r != -ECONNRESET ? broken(false) : 0;
 }
 
 /* Waits until the next attempt is due, or somebody knocks. */
@@ -387,12 +389,18 @@ static void deliver(const struct wire_message *message, int *fd)
 
 /* ---- all phases ------------------------------------------------------------------------------ */
 
+/* Of HELLO. A daemon that has not heard it can refuse it nonetheless. */
+static bool is_answer(const struct wire_message *message, uint32_t hello_id)
+{
+	return message->id == hello_id || (message->code == WIRE_refused && message->id <= 1);
+}
+
 static int heard(const struct wire_message *message, int *fds)
 {
 	uint32_t phase = atomic_load(&link_.phase);
 
 	if (phase == LINK_HELLO)
-		return message->id == link_.hello_id ? welcomed(message, fds) : 0;
+		return is_answer(message, link_.hello_id) ? welcomed(message, fds) : 0;
 	if (message->code == WIRE_line && message->id & 0x80000000u && fds[0] >= 0) {
 		lend_called(&message->line, fds[0]);
 		fds[0] = -1;
@@ -430,7 +438,7 @@ static int read_some(void)
 			return broken(false);
 		if (failed == 0)
 			r = heard(&message, fds);
-		if (failed != 0 || !hello || message.id != hello_id)
+		if (failed != 0 || !hello || !is_answer(&message, hello_id))
 			close_all(fds);
 		if (atomic_load(&link_.phase) == LINK_DOWN)
 			break;

@@ -143,19 +143,52 @@ void daemon_open_files(struct daemon *d)
 		return;
 	kept = files.rlim_cur / 4 < DAEMON_FILES_KEPT ? files.rlim_cur / 4 : DAEMON_FILES_KEPT;
 	d->guest_fds = (int)(files.rlim_cur - kept) - 1;
+	d->told_most = (uint32_t)kept / 4;
 }
 
-/* Tells the peer why, and closes the connection. */
-static void turn_away(struct daemon *d, int fd)
+/* The id of the request that the peer has sent already; otherwise of its first one. */
+static uint32_t asked_id(int fd)
 {
-	struct wire_message message = {.code = WIRE_refused};
+	struct wire_message request;
+	uint8_t frame[WIRE_FRAME_MAX];
+	ssize_t size = recv(fd, frame, sizeof(frame), MSG_DONTWAIT);
+
+	return size > 0 && wire_decode(frame, (size_t)size, &request) == 0 ? request.id : 1;
+}
+
+/* Who finds that a connection is closed does not look for an answer: it stays open for a while, as
+ * long as there is room for it. */
+static void part_from(struct daemon *d, int fd, bool last)
+{
+	uint8_t rest[WIRE_FRAME_MAX];
+
+	if (!last && d->told_most) {
+		int *place = &d->told_fd[d->told_next++ % d->told_most];
+
+		shutdown(fd, SHUT_WR);
+		if (*place > 0)
+			close(*place);
+		*place = fd;
+		return;
+	}
+	shutdown(fd, SHUT_RDWR);
+	/* Closing with unread data would hide the answer behind an error. */
+	while (recv(fd, rest, sizeof(rest), MSG_DONTWAIT) > 0) {
+	}
+	close(fd);
+}
+
+/* Tells the peer why, and ends the connection. */
+static void turn_away(struct daemon *d, int fd, bool last)
+{
+	struct wire_message message = {.code = WIRE_refused, .id = asked_id(fd)};
 	uint8_t frame[WIRE_FRAME_MAX];
 
 	message.refused.code = WIRE_REFUSED_FULL;
 	wire_set_text(&message.refused.reason, "meted is out of file descriptors");
 	best_effort(
 		(int)send(fd, frame, wire_encode(&message, frame), MSG_DONTWAIT | MSG_NOSIGNAL));
-	close(fd);
+	part_from(d, fd, last);
 	if (daemon_may_complain(d))
 		log_error("daemon.full", "out of file descriptors: a connection was refused");
 }
@@ -172,10 +205,10 @@ int daemon_accept(struct daemon *d, int listen_fd, int most)
 		close(d->spare_fd);
 		fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0)
-			turn_away(d, fd);
+			turn_away(d, fd, true);
 		d->spare_fd = open_spare();
 	} else if (fd >= 0) {
-		turn_away(d, fd);
+		turn_away(d, fd, false);
 	}
 	return -EMFILE;
 }

@@ -318,8 +318,10 @@ struct daemon {
 	int admin_fd;
 	struct loop_watch admin_listener;
 	struct loop_timer admin_pause;
-	int spare_fd;  /* closed to free a descriptor when there is no other */
-	int guest_fds; /* guests get no descriptor above this one */
+	int spare_fd;			    /* closed to free a descriptor when there is no other */
+	int guest_fds;			    /* guests get no descriptor above this one */
+	int told_fd[DAEMON_FILES_KEPT / 4]; /* of who was told so, last; 0: none */
+	uint32_t told_most, told_next;
 	struct list admins;
 
 	struct journal journal;

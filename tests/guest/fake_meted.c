@@ -283,12 +283,31 @@ static void heard(struct fake *fake, struct fake_guest *g, const struct wire_mes
 	pthread_cond_broadcast(&fake->changed);
 }
 
+/* As meted does that is out of descriptors: what was sent meanwhile is not looked at. */
+static void turn_away(int fd)
+{
+	struct wire_message answer = {.code = WIRE_refused, .id = 1};
+	char rest[WIRE_FRAME_MAX];
+
+	answer.refused.code = WIRE_REFUSED_FULL;
+	wire_set_text(&answer.refused.reason, "no room");
+	send_with(fd, &answer, NULL, 0);
+	shutdown(fd, SHUT_RDWR);
+	while (recv(fd, rest, sizeof(rest), MSG_DONTWAIT) > 0) {
+	}
+	close(fd);
+}
+
 static void admit(struct fake *fake)
 {
 	int fd = accept4(fake->listener, NULL, NULL, SOCK_CLOEXEC);
 
 	if (fd < 0)
 		return;
+	if (fake->fault == FAKE_TURNS_AWAY) {
+		turn_away(fd);
+		return;
+	}
 	for (int i = 0; i < FAKE_GUESTS; i++) {
 		if (fake->guest[i].fd > 0)
 			continue;

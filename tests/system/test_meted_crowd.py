@@ -92,7 +92,8 @@ def test_who_takes_all_descriptors_is_told_and_the_admin_socket_is_still_answere
             try:
                 assert one.ask("hello", major=1).kind == "welcome"
                 let_in.append(one)
-            except (Gone, Refused):
+            except Refused as refusal:  # in a sentence, whatever it has sent by then
+                assert refusal.code == FULL and "descriptors" in str(refusal), refusal
                 return True
             return False
 
