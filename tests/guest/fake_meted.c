@@ -286,7 +286,7 @@ static void heard(struct fake *fake, struct fake_guest *g, const struct wire_mes
 /* As meted does that is out of descriptors: what was sent meanwhile is not looked at. */
 static void turn_away(int fd)
 {
-	struct wire_message answer = {.code = WIRE_refused, .id = 1};
+	struct wire_message answer = {.code = WIRE_refused}; /* id 0: it has heard nothing */
 	char rest[WIRE_FRAME_MAX];
 
 	answer.refused.code = WIRE_REFUSED_FULL;
