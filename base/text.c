@@ -12,24 +12,43 @@ bool text_same(const char *a, const char *b)
 	return (!a && !b) || (a && b && strcmp(a, b) == 0);
 }
 
-struct text_bytes text_bytes(uint64_t bytes)
+/* Truncated, not rounded: "4GiB" means at least that. */
+static struct text_bytes with_digits(uint64_t bytes, int digits)
 {
 	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 	struct text_bytes said;
-	uint64_t whole = bytes, rest = 0;
+	uint64_t whole = bytes, rest = 0, tens = 1;
 	size_t unit = 0;
 
 	for (; whole >= 1024 && unit + 1 < ARRAY_SIZE(units); unit++) {
 		rest = whole % 1024;
 		whole /= 1024;
 	}
-	/* Truncated, not rounded: "4GiB" means at least that. */
-	if (rest * 10 / 1024)
-		snprintf(said.text, sizeof(said.text), "%llu.%llu%s", (unsigned long long)whole,
-			 (unsigned long long)(rest * 10 / 1024), units[unit]);
+	for (int i = 0; i < digits; i++)
+		tens *= 10;
+	if (rest * tens / 1024)
+		snprintf(said.text, sizeof(said.text), "%u.%0*u%s", (unsigned)whole, digits,
+			 (unsigned)(rest * tens / 1024), units[unit]);
 	else
-		snprintf(said.text, sizeof(said.text), "%llu%s", (unsigned long long)whole,
-			 units[unit]);
+		snprintf(said.text, sizeof(said.text), "%u%s", (unsigned)whole, units[unit]);
+	return said;
+}
+
+struct text_bytes text_bytes(uint64_t bytes)
+{
+	return with_digits(bytes, 1);
+}
+
+struct text_bytes text_bytes_beside(uint64_t bytes, uint64_t other)
+{
+	struct text_bytes said;
+
+	for (int digits = 1; digits <= 3; digits++) {
+		said = with_digits(bytes, digits);
+		if (bytes == other || strcmp(said.text, with_digits(other, digits).text) != 0)
+			return said;
+	}
+	snprintf(said.text, sizeof(said.text), "%lluB", (unsigned long long)bytes);
 	return said;
 }
 

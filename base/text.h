@@ -8,9 +8,12 @@
 
 /* "512MiB", "3.9GiB", "17B": the largest unit that leaves a number of at least 1. */
 struct text_bytes {
-	char text[24];
+	char text[32];
 };
 struct text_bytes text_bytes(uint64_t bytes);
+
+/* For a sentence that compares it with `other`: as many digits as show the difference. */
+struct text_bytes text_bytes_beside(uint64_t bytes, uint64_t other);
 
 /*
  * Makes a text that a program or a person chose (a program's or tenant's name, a value in a

@@ -206,7 +206,7 @@ int share_parse_amount(const char *text, struct share_amount *ret_amount)
 		/* "0.25" is a quarter to people, not zero bytes. */
 		if (r == 0 && !*text &&
 		    (number.fraction || (amount.bytes && amount.bytes < BARE_LEAST)))
-			r = SHARE_UNIT;
+			r = SHARE_BARE;
 	}
 	if (r != 0)
 		return r;
@@ -515,6 +515,8 @@ const char *share_problem(int outcome)
 		return "is zero";
 	case SHARE_UNIT:
 		return "has no unit, or one that is not known here";
+	case SHARE_BARE:
+		return "has no unit, which only whole bytes from 1048576 on may lack";
 	case SHARE_LARGE:
 		return "is too much";
 	case SHARE_KEY:

@@ -23,6 +23,7 @@ enum {
 	SHARE_NEGATIVE,	   /* below zero */
 	SHARE_ZERO,	   /* zero, which is not accepted here */
 	SHARE_UNIT,	   /* a unit is missing, unknown or ambiguous */
+	SHARE_BARE,	   /* a unit is missing that only whole bytes from 1 MiB on may lack */
 	SHARE_LARGE,	   /* more than there is */
 	SHARE_KEY,	   /* no such field */
 	SHARE_ORDER,	   /* the cap is below the guarantee */

@@ -53,7 +53,7 @@ int change_holds_context(struct daemon *d, uint32_t index, uint64_t limit, struc
 	return fault_set(why, -EINVAL,
 			 "memory: %s cannot hold one context, which takes %s on %.40s; accepted: "
 			 "at least that",
-			 text_bytes(limit).text, text_bytes(least).text,
+			 text_bytes_beside(limit, least).text, text_bytes_beside(least, limit).text,
 			 d->device[index].info->uuid_text);
 }
 

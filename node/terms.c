@@ -149,8 +149,10 @@ static int memory_allowed(const struct wanted *wanted, struct fault *why)
 			return fault_set(why, -EPERM,
 					 "memory: %s is more than a tenant of user %s may have: "
 					 "%s %s",
-					 text_bytes(bytes).text, user_name(wanted->user->uid).text,
-					 text_bytes(bound).text, source(d, most->line).text);
+					 text_bytes_beside(bytes, bound).text,
+					 user_name(wanted->user->uid).text,
+					 text_bytes_beside(bound, bytes).text,
+					 source(d, most->line).text);
 	}
 	return 0;
 }

@@ -145,7 +145,9 @@ static int take_field(struct asking *a, uint32_t field)
 		return 0;
 	}
 	fault_set(&problem, 0, "%s%s", share_problem(r),
-		  r == SHARE_UNIT ? words_unit_advice(text, field != PORTION_memory).text : "");
+		  r == SHARE_UNIT || r == SHARE_BARE
+			  ? words_unit_advice(text, field != PORTION_memory).text
+			  : "");
 	return refuse(a, entry, problem.text, accepts[field]);
 }
 

@@ -26,8 +26,9 @@ static int take_field(struct config_read *read, size_t index, const struct docum
 		struct fault problem;
 
 		fault_set(&problem, 0, "%s%s", share_problem(r),
-			  r == SHARE_UNIT ? words_unit_advice(text, index != PORTION_memory).text
-					  : "");
+			  r == SHARE_UNIT || r == SHARE_BARE
+				  ? words_unit_advice(text, index != PORTION_memory).text
+				  : "");
 		return config_refuse(read, value, problem.text, share_accepts(key));
 	}
 	share->lines[index] = value->line;
@@ -157,8 +158,10 @@ static int check_memory(const struct combination *c, struct fault *why)
 			c, line, why,
 			"%u slots of %s are more than the %s that may be promised of a device with "
 			"%s (overcommit: %u.%u%%)",
-			c->slots, c->portion.texts[PORTION_memory], text_bytes(promised).text,
-			text_bytes(c->total_bytes).text, overcommit / 10, overcommit % 10);
+			c->slots, c->portion.texts[PORTION_memory],
+			text_bytes_beside(promised, c->total_bytes).text,
+			text_bytes_beside(c->total_bytes, promised).text, overcommit / 10,
+			overcommit % 10);
 	return 0;
 }
 

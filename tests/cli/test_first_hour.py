@@ -431,6 +431,8 @@ def test_output_that_cannot_be_written_is_said_once():
 def test_what_is_said_of_a_bad_value_is_of_that_value_and_whole():
     with Node() as node:
         refused(node.mete("run", "--memory", "0.25", "--", "true"), "'0.25' has no unit", "at most all of it", status=2)
+        for value in "1", "4.5":  # bare bytes are accepted where they can be meant
+            refused(node.mete("run", "--memory", value, "--", "true"), f"'{value}' has no unit, which only whole bytes from 1048576 on may lack", status=2)
         part = node.mete("run", "--cap", "500m", "--", "true")
         refused(part, "'500m' is not how a part is written: write 50% or 500/1000", status=2)
         assert "mebibytes" not in part.stderr, part

@@ -7,7 +7,7 @@ from machine import *
 def test_a_share_is_within_the_policy_and_the_sentence_has_its_line():
     with Machine(f"default:\n  tenant: {{memory: 25%, class: batch}}\n  sum: {{tenants: 2, weight: 150}}\n"
                  f"users:\n  {BOB}:\n    tenant: {{memory: 50%, guarantee: 20%}}\n    sum: {{guarantee: 30%}}\n") as here:
-        says(here.mete(ALICE, "run", "--memory", "26%", "true"), "is more than a tenant of user", "1GiB", POLICY + ":2", status=125)
+        says(here.mete(ALICE, "run", "--memory", "26%", "true"), "1.03GiB is more than a tenant of user", "may have: 1GiB", POLICY + ":2", status=125)
         says(here.mete(ALICE, "run", "--class", "standard", "true"), "may not be standard, only batch", POLICY + ":2")
         says(here.mete(ALICE, "run", "--weight", "101", "true"), "weight: 101 is more than", "may allow more")
         says(here.mete(ALICE, "run", "--guarantee", "1%", "true"), "guarantee: 1.0% is more than")

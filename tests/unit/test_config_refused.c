@@ -61,7 +61,8 @@ TEST(a_value_that_is_not_accepted_is_refused_with_what_is)
 		const char *text, *sentence;
 	} rows[] = {
 		{"mete: {share: {memory: 25}}",
-		 "f:1: mete.share.memory: '25' has no unit, or one that is not known here: write "
+		 "f:1: mete.share.memory: '25' has no unit, which only whole bytes from 1048576 on "
+		 "may lack: write "
 		 "25%, or a unit of bytes; accepted: an amount (20G, 512MiB: powers of 1024) "
 		 "or a part of the device (25%, 250/1000), at most all of it"},
 		{"mete: {share: {guarantee: 25}}",

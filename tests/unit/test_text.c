@@ -112,3 +112,18 @@ TEST(whatever_it_was_it_is_valid_plain_and_no_longer_and_stays_so)
 		expect(points_of(is, point, ARRAY_SIZE(point)) != SIZE_MAX);
 	}
 }
+
+TEST(figures_that_are_compared_show_their_difference)
+{
+	const uint64_t gib = 1ull << 30;
+
+	expect_str(text_bytes_beside(2 * gib, gib).text, "2GiB");
+	expect_str(text_bytes_beside(gib, 2 * gib).text, "1GiB");
+	expect_str(text_bytes_beside(gib * 26 / 25, gib).text, "1.03GiB");
+	expect_str(text_bytes_beside(gib, gib * 26 / 25).text, "1GiB");
+	expect_str(text_bytes_beside(gib + (3 << 20), gib).text, "1.002GiB");
+	expect_str(text_bytes_beside(gib + 1, gib).text, "1073741825B");
+	expect_str(text_bytes_beside(gib, gib + 1).text, "1073741824B");
+	expect_str(text_bytes_beside(gib, gib).text, "1GiB");
+	expect_str(text_bytes_beside(1023, 1024).text, "1023B");
+}
