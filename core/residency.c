@@ -19,6 +19,11 @@ const struct residency_tuning residency_usual = {
 	.window_bytes = 512 * MIB,
 };
 
+uint64_t residency_spare(const struct residency_tuning *tuning)
+{
+	return SPARE_CHUNKS * tuning->chunk_bytes;
+}
+
 void residency_init(struct residency *r, const struct residency_tuning *tuning,
 		    uint64_t capacity_bytes, uint64_t budget_bytes)
 {
@@ -144,7 +149,7 @@ void residency_cleared(struct residency *r, uint64_t bytes, uint64_t now_ns)
 static bool has_place(const struct residency *r, const struct residency_member *asker,
 		      uint64_t bytes, uint64_t capacity)
 {
-	uint64_t spare = SPARE_CHUNKS * r->tuning.chunk_bytes, all = 0, fixed = 0, largest = 0;
+	uint64_t spare = residency_spare(&r->tuning), all = 0, fixed = 0, largest = 0;
 
 	list_for_each(link, (struct list *)&r->members)
 	{
@@ -281,7 +286,7 @@ void residency_idle(struct residency_member *m, uint64_t now_ns)
 int residency_suspend(struct residency_member *m, bool suspended, uint64_t now_ns)
 {
 	struct residency *r = m->residency;
-	uint64_t away = member_need(m), spare = SPARE_CHUNKS * r->tuning.chunk_bytes;
+	uint64_t away = member_need(m), spare = residency_spare(&r->tuning);
 
 	if (m->suspended == suspended)
 		return 0;

@@ -177,6 +177,9 @@ struct residency_member {
 void residency_init(struct residency *r, const struct residency_tuning *tuning,
 		    uint64_t capacity_bytes, uint64_t budget_bytes);
 
+/* So much of the store is promised to nobody: with less than that, nothing moves. */
+uint64_t residency_spare(const struct residency_tuning *tuning);
+
 /* What of the device is for what can move has changed: residual grew, or unmovable memory. */
 void residency_capacity(struct residency *r, uint64_t capacity_bytes, uint64_t now_ns);
 

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "node/admin.h"
+#include "node/move.h"
 #include "node/nested.h"
 #include "node/outside.h"
 
@@ -281,6 +282,20 @@ static int join(struct admin *a, uint32_t id, const struct tenant_spec *spec, st
 	return 0;
 }
 
+/* Whoever asked for memory that moves is told where none will. Without a limit `mete run` asks for
+ * everybody, and who wants no store is not told about it each time. */
+static void note_movement(const struct tenant *t, const struct tenant_spec *spec, char *note,
+			  size_t size)
+{
+	const char *memory = spec->texts[key_index("memory")];
+	bool limited = memory && *memory;
+	struct fault never;
+
+	if (t->share.swap && (limited || t->daemon->stores.budget_bytes) &&
+	    move_why_never(t->daemon, &never))
+		snprintf(note, size, "swap=auto: %.240s", never.text);
+}
+
 static int make(struct admin *a, uint32_t id, struct tenant_spec *spec, const char *outer,
 		struct fault *why)
 {
@@ -328,6 +343,8 @@ static int make(struct admin *a, uint32_t id, struct tenant_spec *spec, const ch
 	best_effort(admin_keep(a, t, why));
 	restore_tenant(t);
 	nested_note(t, note, sizeof(note));
+	if (!*note)
+		note_movement(t, spec, note, sizeof(note));
 	answer_made(a, id, t, false, note);
 	return 0;
 }

@@ -40,9 +40,27 @@ void move_look_later(struct daemon *d)
 	d->move_looking = true;
 }
 
+bool move_why_never(const struct daemon *d, struct fault *ret_why)
+{
+	uint64_t each = d->devices ? d->stores.budget_bytes / d->devices : 0;
+	uint64_t spare = residency_spare(&residency_usual);
+
+	if (!d->stores.budget_bytes)
+		best_effort(fault_set(ret_why, -ENOSPC,
+				      "this meted has no store (--store 0): nothing moves"));
+	else if (each <= spare)
+		best_effort(fault_set(ret_why, -ENOSPC,
+				      "meted's store is too small for anything to move: it has %s "
+				      "for each device, and needs more than %s (--store)",
+				      text_mib(each, TEXT_DOWN).text,
+				      text_mib(spare, TEXT_UP).text));
+	return each <= spare;
+}
+
 int move_open(struct daemon *d)
 {
 	struct residency_tuning tuning = residency_usual;
+	struct fault never;
 	int r = move_store_open(d);
 
 	if (r < 0)
@@ -54,6 +72,8 @@ int move_open(struct daemon *d)
 		residency_init(&d->device[i].residency, &tuning, 0,
 			       d->stores.budget_bytes / d->devices);
 	}
+	if (d->stores.budget_bytes && move_why_never(d, &never))
+		log_warning("store.small", "reason=%s", log_text(never.text).text);
 	return loop_timer_init(&d->loop, &d->move_timer, on_timer);
 }
 

@@ -66,6 +66,8 @@ struct move_guest {
 
 /* move.c */
 must_check int move_open(struct daemon *d);
+/* Is meted's store too small for anything to move? *ret_why says so. */
+must_check bool move_why_never(const struct daemon *d, struct fault *ret_why);
 void move_close(struct daemon *d);
 /* Somebody waits, perhaps without any event to come: look again after a while. */
 void move_look_later(struct daemon *d);

@@ -404,6 +404,14 @@ def test_without_a_store_programs_run_as_ever_and_ps_says_why_nothing_moves():
         is_told_why(node, 1024, "cannot move: this meted has no store")
 
 
+def test_a_store_in_which_nothing_has_room_is_named_to_who_asks_for_memory_that_moves():
+    for store, words in ("256MiB", "too small for anything to move: it has 256MiB for each device, and needs more than 256MiB"), ("0", "--store 0"), ("512MiB", ""):
+        with Node(store=store) as node:
+            command = [BUILD + "/cli/mete", "run", "--memory", "64M", "--swap", "auto", "--", "true"]
+            told = subprocess.run(command, env=node.environment, check=True, capture_output=True, text=True).stderr
+            assert words in told and ("swap=auto" in told) == bool(words), (store, told)
+
+
 def test_on_several_devices_programs_run_as_ever_and_ps_says_why_nothing_moves():
     with Node(METE_SIM_DEVICES="2xSIM") as node:
         is_told_why(node, 256, "cannot move: the tenant has several devices", "--device", "0,1")
