@@ -186,6 +186,20 @@ void attack_empty_env(void)
 	_exit(127);
 }
 
+/* tests/hostile/auditor.c, beside this program. */
+void attack_audited(void)
+{
+	char path[4096];
+	ssize_t size = readlink("/proc/self/exe", path, sizeof(path) - 32);
+
+	if (size < 0)
+		_exit(127);
+	path[size] = '\0';
+	strcpy(strrchr(path, '/') + 1, "auditor.so");
+	setenv("LD_AUDIT", path, 1);
+	become("take-linear");
+}
+
 void attack_absolute_path(void)
 {
 	const char *folder = getenv("METE_DRIVER");

@@ -9,9 +9,10 @@ import time
 from world import HERE, Attack, wait_for
 
 ENVIRONMENT = "those that clear it (`env -i`, `sudo`, setuid)"
-ABSOLUTE = "those that open the driver by an absolute path run without a limit"
+ABSOLUTE = "those that open the driver by an absolute path"
+AUDITED = "those in which an auditor of the loader (`LD_AUDIT`) leads there run without a limit"
 SAME_USER = "Between tenants of one user limits stop accidents, not attacks"
-ADMITTED = {"clears_preload": ENVIRONMENT, "empty_env": ENVIRONMENT, "absolute_path": ABSOLUTE, "joins_neighbour": SAME_USER,
+ADMITTED = {"clears_preload": ENVIRONMENT, "empty_env": ENVIRONMENT, "absolute_path": ABSOLUTE, "audited": AUDITED, "joins_neighbour": SAME_USER,
             "raises_its_limit": SAME_USER}
 # What only measuring can tell: contexts, modules, heaps (docs/FAILURE.md).
 MEASURED = {"contexts_many", "contexts_churn", "primary_race", "modules", "modules_threads", "libraries", "heaps", "page_claims_none",
