@@ -95,7 +95,7 @@ struct turns_tuning {
 	uint64_t burst_ns;    /* how much of its cap a seat may save up */
 };
 
-/* 8 ms, 1 ms, 300 us, 50 ms, 1 ms, 200 ms, 1 s, 2 s, 30 s, 5 s, 100 ms, 5 ms. A tenant that does
+/* 8 ms, 1 ms, 300 us, 50 ms, 250 us, 200 ms, 1 s, 2 s, 30 s, 5 s, 100 ms, 5 ms. A tenant that does
  * not drain, by mistake or on purpose, delays its neighbours by `beside_ns` or `hang_ns`. */
 extern const struct turns_tuning turns_usual;
 
@@ -199,6 +199,7 @@ struct turns_tenant {
 	bool suspended;		  /* from TURNS_SUSPEND until its share is set, or it has left */
 	uint32_t steps;		  /* of this close */
 	uint32_t smooth;	  /* closes in a row that needed none */
+	uint32_t couplings;	  /* how often it was coupled, and then not any more */
 	uint64_t turn_ns, end_ns; /* when the turn, or its last extension, began; and is over */
 	uint64_t idle_ns;	  /* since when; 0: it has not been seen idle yet */
 	uint64_t ending_ns;

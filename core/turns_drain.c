@@ -7,9 +7,11 @@
 #include "core/turns_machine.h"
 
 enum {
-	LOOK_STEPS = 4,	  /* a coupled tenant is looked at after as many steps' time */
-	LOOKS = 4,	  /* ... while it may hang */
-	SMOOTH_CLOSES = 8 /* after as many a tenant is not coupled any more */
+	LOOK_STEPS = 4,	       /* a coupled tenant is looked at after as many steps' time, ... */
+	LOOK_STEPS_MOST = 16,  /* ... or later, if its drains usually take longer: up to so many */
+	LOOKS = 4,	       /* ... while it may hang */
+	SMOOTH_CLOSES = 8,     /* after as many a tenant is not coupled any more, ... */
+	COUPLED_QUADRUPLED = 5 /* ... and after four times as many each time that it is so again */
 };
 
 /* How long its drain is waited for without a look. */
@@ -18,7 +20,8 @@ static uint64_t look_ns(const struct turns_tenant *t)
 	const struct turns_tuning *tuning = &t->turns->tuning;
 
 	if (t->bond != TURNS_FREE)
-		return LOOK_STEPS * tuning->step_ns;
+		return most(least(2 * t->overrun_ns, LOOK_STEPS_MOST * tuning->step_ns),
+			    LOOK_STEPS * tuning->step_ns);
 	return least(most(2 * t->overrun_ns, tuning->drain_ns), tuning->hang_ns / LOOKS);
 }
 
@@ -84,6 +87,12 @@ void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 	}
 }
 
+/* To find out that it is coupled costs its neighbours a long drain: not again and again. */
+static uint32_t smooth_closes(const struct turns_tenant *t)
+{
+	return SMOOTH_CLOSES << 2 * t->couplings;
+}
+
 void turns_tenant_learn(struct turns_tenant *t, uint64_t now_ns)
 {
 	uint64_t took = now_ns - t->ending_ns;
@@ -98,8 +107,9 @@ void turns_tenant_learn(struct turns_tenant *t, uint64_t now_ns)
 		return;
 	}
 	t->overrun_ns = t->overrun_ns ? (3 * t->overrun_ns + took) / 4 : took;
-	if (t->bond == TURNS_STEPPED && ++t->smooth >= SMOOTH_CLOSES) {
+	if (t->bond == TURNS_STEPPED && ++t->smooth >= smooth_closes(t)) {
 		t->bond = TURNS_FREE;
+		t->couplings += t->couplings < COUPLED_QUADRUPLED;
 		if (!list_empty(&t->seats))
 			turns_seat_todo(SEAT_OF_TENANT(t->seats.next), TODO_UNCOUPLED);
 	}

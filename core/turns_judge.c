@@ -8,7 +8,7 @@
 enum {
 	GRACE_USUAL =
 		500, /* thousandths of the pauses that must be short for a pause to be waited for */
-	STEPS_DOUBLED = 6, /* each of these steps is twice as long as the one before */
+	STEPS_DOUBLED = 8, /* each of these steps is twice as long as the one before */
 };
 
 static bool is_contested(const struct turns_tenant *t)

@@ -544,3 +544,56 @@ TEST(who_hangs_on_two_devices_is_reported_and_killed_once)
 	expect_eq(reported, 1);
 	expect_eq(killed, 1);
 }
+
+/* ---- who is coupled -------------------------------------------------------------------------- */
+
+static struct {
+	uint64_t now;
+	bool stuck; /* its next drain waits for a thread at the gate */
+	bool coupled;
+} coupled;
+
+/* Until it is coupled, or is not any more: how many of its closes have drained at once. */
+static unsigned closes_until(bool wanted)
+{
+	struct turns_action action;
+	unsigned closes = 0;
+
+	for (; coupled.coupled != wanted && coupled.now < 3000000 * MS; coupled.now += 100 * US) {
+		turns_tick(&turns, coupled.now);
+		while (turns_next(&turns, &action)) {
+			if (action.verb == TURNS_COUPLED || action.verb == TURNS_UNCOUPLED)
+				coupled.coupled = action.verb == TURNS_COUPLED;
+			if (action.verb == TURNS_LATE) {
+				turns_late(action.seat, true, coupled.now);
+				coupled.stuck = false;
+			}
+			if (action.verb == TURNS_CLOSE && !coupled.stuck) {
+				turns_drained(action.seat, true, coupled.now);
+				closes++;
+			}
+		}
+	}
+	expect_eq(coupled.coupled, wanted);
+	return closes;
+}
+
+TEST(who_is_coupled_again_and_again_is_so_for_longer_each_time)
+{
+	struct turns_share share = {.weight = 100, .cap_milli = 500, .class = SHARE_STANDARD};
+	static const unsigned smooth[] = {8, 32, 128, 512, 2048, 8192, 8192};
+
+	memset(&coupled, 0, sizeof(coupled));
+	coupled.now = 1;
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	turns_tenant_init(&turns, &tenants[0], &share);
+	turns_join(&seats[0], &tenants[0], &device, NULL, false, coupled.now);
+	turns_wants(&seats[0], coupled.now);
+	for (size_t i = 0; i < ARRAY_SIZE(smooth); i++) {
+		coupled.stuck = true;
+		expect_eq(closes_until(true), 0);
+		/* And the close that it was let in for. */
+		expect_eq(closes_until(false), smooth[i] + 1);
+	}
+}

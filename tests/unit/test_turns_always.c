@@ -66,7 +66,7 @@ static const struct turns_tuning tuning = {
 	.shortest_ns = 1 * MS,
 	.grace_ns = 300 * US,
 	.drain_ns = 20 * MS,
-	.step_ns = 1 * MS,
+	.step_ns = 250 * US,
 	.beside_ns = 40 * MS,
 	.hang_ns = 60 * MS,
 	.escalate_ns = 30 * MS,
@@ -412,7 +412,7 @@ static int could_run(const struct seat *s)
 /* Law 7: nobody's drain is waited for longer. */
 static void expect_bounded_drains(void)
 {
-	uint64_t step = 64 * tuning.step_ns;
+	uint64_t step = 256 * tuning.step_ns;
 
 	for (unsigned i = 0; i < TENANTS; i++) {
 		const struct turns_tenant *t = &m.tenants[i].at;
