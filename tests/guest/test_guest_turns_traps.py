@@ -81,5 +81,37 @@ def test_a_capture_that_stays_open_for_seconds_ends():
     finishes("capture", rounds=3)
 
 
+def test_a_callback_that_waits_for_another_streams_work_ends():
+    finishes("callback", rounds=10)
+
+
+def test_a_host_node_of_a_graph_that_waits_for_work_ends():
+    finishes("graph_host", rounds=10)
+
+
+def test_a_stream_that_waits_for_what_another_stream_writes_ends():
+    finishes("write_value", rounds=10)
+
+
+def test_a_kernel_that_waits_for_a_thread_which_waits_for_an_event_ends():
+    finishes("event", rounds=10)
+
+
+def test_a_kernel_that_waits_for_a_thread_which_polls_a_stream_ends():
+    finishes("query", rounds=10)
+
+
+def test_a_host_function_that_waits_for_a_copy_ends():
+    finishes("copy", rounds=10)
+
+
+def test_kernels_that_wait_for_a_thread_which_never_calls_the_driver_end():
+    finishes("mailbox", rounds=10)
+
+
+def test_a_kernel_that_waits_for_another_process_of_its_tenant_ends():
+    finishes("process", rounds=10)
+
+
 if __name__ == "__main__":
     run(globals())

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the programs of turns_traps.def share: the driver, devices, and a word that both sides see.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cuda/prototypes.h"
+#include "tests/guest/must.h"
+
+#define FUNCTIONS(X)                                                                               \
+	X(cuInit)                                                                                  \
+	X(cuDeviceGet)                                                                             \
+	X(cuCtxCreate_v2)                                                                          \
+	X(cuCtxSetCurrent)                                                                         \
+	X(cuCtxSynchronize)                                                                        \
+	X(cuModuleLoadData)                                                                        \
+	X(cuModuleGetFunction)                                                                     \
+	X(cuMemAlloc_v2)                                                                           \
+	X(cuMemsetD8_v2)                                                                           \
+	X(cuIpcGetMemHandle)                                                                       \
+	X(cuIpcOpenMemHandle_v2)                                                                   \
+	X(cuMemHostAlloc)                                                                          \
+	X(cuMemHostRegister_v2)                                                                    \
+	X(cuMemHostGetDevicePointer_v2)                                                            \
+	X(cuStreamCreate)                                                                          \
+	X(cuStreamSynchronize)                                                                     \
+	X(cuStreamBeginCapture_v2)                                                                 \
+	X(cuStreamEndCapture)                                                                      \
+	X(cuGraphDestroy)                                                                          \
+	X(cuGraphInstantiateWithFlags)                                                             \
+	X(cuGraphLaunch)                                                                           \
+	X(cuLaunchHostFunc)                                                                        \
+	X(cuStreamWaitValue32_v2)                                                                  \
+	X(cuStreamWriteValue32_v2)                                                                 \
+	X(cuStreamAddCallback)                                                                     \
+	X(cuStreamQuery)                                                                           \
+	X(cuEventCreate)                                                                           \
+	X(cuEventRecord)                                                                           \
+	X(cuEventSynchronize)                                                                      \
+	X(cuMemcpyDtoH_v2)                                                                         \
+	X(cuGraphCreate)                                                                           \
+	X(cuGraphAddHostNode)                                                                      \
+	X(cuLaunchKernel)
+
+enum { DEVICES = 2, STREAMS = 2 };
+
+struct traps {
+#define MEMBER(symbol) api_fn_##symbol *symbol;
+	FUNCTIONS(MEMBER)
+#undef MEMBER
+	struct device {
+		CUcontext context;
+		CUfunction wait, set, spend, meet;
+		CUstream stream[STREAMS];
+	} device[DEVICES];
+	_Atomic(uint32_t) *word; /* mapped host memory, ... */
+	CUdeviceptr address;	 /* ... as the devices see it */
+	unsigned random;
+	unsigned long slow;
+	pthread_mutex_t lock;
+	atomic_uint round, launched;
+};
+
+extern struct traps g;
+
+void traps_launch(int device, int stream, CUfunction kernel, uint32_t value);
+void traps_pause(void); /* up to 5 ms */
+void traps_thread(void *(*work)(void *), pthread_t *ret_thread);
+
+#define TRAP(name, devices) void trap_##name(void);
+#include "tests/guest/turns_traps.def"
+#undef TRAP
+
+/* Of `lends` and `borrows`: who ends keeps the other one waiting no more. */
+void traps_part(void);
