@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # About: time: programs that wait for their own threads, and those that take more than their share by it
-"""Each program of tests/guest/turns_traps.c beside two greedy neighbours, under turns, judged by the simulator's ledger.
-`bench/coupled.py [PART...]`: progress, attacks.
+"""Programs of tests/guest/turns_traps.def beside two greedy neighbours, under turns, judged by the simulator's ledger.
+`bench/coupled.py [PART...] [PROGRAM...]`: progress, attacks; of all programs, or of those.
 
 progress: its rate under mete / (its rate alone without mete x its part of the weights); and the longest time in which a
 neighbour ran no kernel, less the program's longest graph. attacks: with weight 10 beside 100 and 100, and with a cap of
@@ -16,7 +16,8 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PARTS = sys.argv[1:] or ["progress", "attacks"]
+WANTED = sys.argv[1:]
+PARTS = [part for part in ("progress", "attacks") if part in WANTED] or ["progress", "attacks"]
 sys.argv[1:] = [os.environ.get("METE_BUILD", ROOT + "/build/plain")]
 sys.path.insert(0, ROOT + "/tests/cli")
 from mete import BUILD, Node, workload  # noqa: E402
@@ -24,11 +25,17 @@ from mete import BUILD, Node, workload  # noqa: E402
 DILATIONS = (2, 4, 8, 16, 32)
 LATE_MOST = 0.8e6  # ns: a tenth of a turn
 TRAPS = BUILD + "/tests/guest/turns_traps"
-COUPLED = ("host_function", "wait_value", "flag", "signal", "lock", "graph")
+COUPLED = ("host_function", "wait_value", "flag", "barrier", "graph",
+           "signal", "lock", "capture", "callback", "graph_host", "write_value", "event", "query", "copy", "mailbox", "process")
+PAIRS = {"barrier": ("lends", "borrows")}  # two tenants
 GREEDY = ("open_capture", "never", "spinner", "graph", "flag", "wait_value")
 LONGEST = {"graph": 1.0}  # s: what a neighbour may have to wait for anyway
-PART, SECONDS = 1 / 3, 10
+SECONDS = dict(progress=5, attacks=10)  # modelled
 GAP_MS = 50
+
+
+def wanted(names):
+    return [name for name in names if name in WANTED] or (names if set(WANTED) <= set(PARTS) else ())
 
 
 class Late(Exception):
@@ -37,7 +44,7 @@ class Late(Exception):
 
 class Machine(Node):
     def __init__(self, slow):
-        super().__init__(METE_SIM_DILATE=str(slow), METE_SIM_CONTEXT_COST="0")
+        super().__init__(METE_SIM_DILATE=str(slow), METE_SIM_CONTEXT_COST="0", METE_TRAP_SLOW=str(slow))
         self.slow = slow
         self.holder = subprocess.Popen([BUILD + "/sim/mete-sim", "--ledger"], env=self.environment, text=True,
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -55,22 +62,30 @@ class Machine(Node):
         for run in self.neighbours:
             run.stdout.readline()
 
+    def begin(self, name, start):
+        """start(program, tenant's name) for each program of a trap; all have ended a round."""
+        place = os.path.join(self.place, "meet")
+        runs = [start(program, f"trap {i}", dict(METE_TRAP_MEET=place)) for i, program in enumerate(PAIRS.get(name, (name,)))]
+        for run in runs:
+            assert run.stdout.readline() == "started\n", run.stderr.read()
+        return runs
+
     def trap(self, name, *options):
-        run = self.start("run", "--quiet", "--name", "trap", *options, "--", TRAPS, name, "0")
-        assert run.stdout.readline() == "started\n", run.stderr.read()
-        return run
+        return self.begin(name, lambda program, tenant, more: self.start(
+            "run", "--quiet", "--name", tenant, *options, "--", TRAPS, program, "0", **more))
 
     def bare(self, name):
-        run = subprocess.Popen([TRAPS, name, "0"], env=self.environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.started.append(run)
-        run.stderr = run.stdout
-        assert run.stdout.readline() == "started\n"
-        return run
+        def start(program, _, more):
+            run = subprocess.Popen([TRAPS, program, "0"], env=dict(self.environment, **more), text=True, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.started.append(run)
+            return run
+        return self.begin(name, start)
 
     def pids(self):
         """Of the trap; none without mete."""
         tenants = self.ps()["tenants"] if self.neighbours else []
-        return {process["pid"] for row in tenants if row["name"] == "trap" for process in row["processes"]}
+        return {process["pid"] for row in tenants if row["name"].startswith("trap") for process in row["processes"]}
 
     def ledger(self):
         """Of each process; Late if the neighbours' kernels came too late."""
@@ -110,31 +125,32 @@ def counted(run):
     sys.exit("coupled: this machine is too busy: the programs came late on the slowest clock")
 
 
-def rate(machine, run, seconds):
+def rate(machine, runs, seconds):
     """Rounds per modelled second."""
     begun = time.monotonic()
     time.sleep(seconds * machine.slow)
     machine.ledger()
-    run.stdin.close()
-    out = run.stdout.readline()
-    return int(out.split("=")[1]) / ((time.monotonic() - begun) / machine.slow)
+    for run in runs:
+        run.stdin.close()
+    took = (time.monotonic() - begun) / machine.slow
+    return int(runs[0].stdout.readline().split("=")[1]) / took
 
 
 def progress():
     least, most = 100.0, 0.0
-    for name in COUPLED:
+    for name in wanted(COUPLED):
         def alone(machine):
-            return rate(machine, machine.bare(name), SECONDS)
+            return rate(machine, machine.bare(name), SECONDS["progress"])
 
         def beside(machine):
             machine.rivals("100")
-            run = machine.trap(name, "--weight", "100")
+            runs = machine.trap(name, "--weight", "100")
             since = time.monotonic()
-            rounds = rate(machine, run, SECONDS)
+            rounds = rate(machine, runs, SECONDS["progress"])
             return rounds, machine.gap(since) - LONGEST.get(name, 0)
 
         single, (both, gap) = counted(alone), counted(beside)
-        part = both / (single * PART)
+        part = both / single * (2 + len(PAIRS.get(name, (name,))))
         least, most = min(least, part), max(most, gap)
         print(f"{name:<16} {single:7.1f} rounds/s alone, {both:6.1f} beside two: {part:5.2f} of its part; a neighbour waited {gap * 1e3:.0f} ms", flush=True)
     print(f"figure: coupled_progress_least {least:.2f} ratio")
@@ -144,14 +160,14 @@ def progress():
 def attacks():
     worst = {"cap": 0.0, "weight": 0.0}
     ways = {"weight": (["--weight", "10"], 1000 / 210), "cap": (["--weight", "100", "--cap", "10%"], 10)}
-    for name in GREEDY:
+    for name in wanted(GREEDY):
         for way, (options, due) in ways.items():
             def share(machine):
                 machine.rivals("100")
                 machine.trap(name, *options)
                 time.sleep(2 * machine.slow)  # what it owes from its start is paid
                 before, begun = machine.had(), time.monotonic()
-                time.sleep(SECONDS * machine.slow)
+                time.sleep(SECONDS["attacks"] * machine.slow)
                 return (machine.had() - before) / ((time.monotonic() - begun) / machine.slow * 1e9) * 100
 
             part = counted(share)
