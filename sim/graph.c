@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "sim/graph_condition.h"
 #include "sim/graph_memory.h"
 #include "sim/handle.h"
 
@@ -33,6 +34,7 @@ struct CUgraph_st *graph_new(void)
 	graph->id = next_id();
 	list_init(&graph->nodes);
 	list_init(&graph->users);
+	list_init(&graph->handles);
 	if (handle_add(HANDLE_GRAPH, graph) < 0) {
 		free(graph);
 		return NULL;
@@ -66,6 +68,7 @@ CUgraphNodeType graph_type_of(enum op_kind kind)
 	case OP_CALLBACK:
 	case OP_GRAPH:
 	case OP_CALL:
+	case OP_CONTROL:
 		break;
 	}
 	return CU_GRAPH_NODE_TYPE_EMPTY;
@@ -162,6 +165,9 @@ static void node_free(struct CUgraphNode_st *node)
 		free((void *)node->alloc.accessDescs);
 	op_done(&node->op);
 	graph_free(node->child);
+	for (size_t i = 0; i < node->n_bodies; i++)
+		graph_free(node->bodies[i]);
+	free(node->bodies);
 	free(node->attributes);
 	free(node->parameters);
 	free(node->before.nodes);
@@ -245,6 +251,7 @@ void graph_free(struct CUgraph_st *graph)
 		node_free(node);
 	}
 	graph_users_free(graph);
+	graph_conditions_free(graph);
 	free(graph);
 }
 
@@ -264,6 +271,26 @@ static CUresult clone_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *from, CUDA_MEM_ALL
 	return CUDA_SUCCESS;
 }
 
+static CUresult clone_bodies(const struct CUgraphNode_st *from, struct CUgraphNode_st *to)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	to->condition = from->condition;
+	to->bodies = calloc(from->n_bodies ? from->n_bodies : 1, sizeof(struct CUgraph_st *));
+	if (!to->bodies)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	while (result == CUDA_SUCCESS && to->n_bodies < from->n_bodies) {
+		struct CUgraph_st **body = &to->bodies[to->n_bodies];
+
+		result = graph_clone(from->bodies[to->n_bodies], body);
+		if (result == CUDA_SUCCESS) {
+			(*body)->parent = to;
+			to->n_bodies++;
+		}
+	}
+	return result;
+}
+
 static CUresult clone_content(const struct CUgraphNode_st *from, struct CUgraphNode_st *to)
 {
 	CUresult result = op_clone(&from->op, &to->op);
@@ -280,6 +307,8 @@ static CUresult clone_content(const struct CUgraphNode_st *from, struct CUgraphN
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		*to->attributes = *from->attributes;
 	}
+	if (result == CUDA_SUCCESS && from->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+		result = clone_bodies(from, to);
 	if (result == CUDA_SUCCESS && from->child) {
 		result = graph_clone(from->child, &to->child);
 		if (result == CUDA_SUCCESS)
@@ -328,6 +357,8 @@ CUresult graph_clone(const struct CUgraph_st *from, struct CUgraph_st **ret_grap
 		result = clone_nodes(from, to, clones);
 	if (result == CUDA_SUCCESS)
 		result = graph_users_clone(from, to);
+	if (result == CUDA_SUCCESS)
+		result = graph_conditions_clone(from, to);
 	free(clones);
 	if (result != CUDA_SUCCESS) {
 		graph_free(to);
@@ -348,11 +379,15 @@ CUgraphNode graph_find(const struct CUgraph_st *clone, const struct CUgraphNode_
 	}
 	list_for_each(link, &clone->nodes)
 	{
-		struct CUgraphNode_st *node = list_entry(link, struct CUgraphNode_st, link);
-		CUgraphNode found = node->child ? graph_find(node->child, original) : NULL;
+		struct graph_parts parts =
+			graph_parts(list_entry(link, struct CUgraphNode_st, link));
 
-		if (found)
-			return found;
+		for (size_t i = 0; i < parts.n; i++) {
+			CUgraphNode found = graph_find(parts.graphs[i], original);
+
+			if (found)
+				return found;
+		}
 	}
 	return NULL;
 }

@@ -34,6 +34,12 @@ struct graph_attributes {
 	CUlaunchAttributeValue values[CU_LAUNCH_ATTRIBUTE_MAX];
 };
 
+/* Of CONDITIONAL nodes. */
+struct graph_condition {
+	CUgraphConditionalHandle handle;
+	CUgraphConditionalNodeType type;
+};
+
 struct CUgraphNode_st {
 	struct list link;
 	struct CUgraph_st *graph;
@@ -41,7 +47,10 @@ struct CUgraphNode_st {
 	CUgraphNodeType type;
 	bool disabled; /* in an executable graph */
 	struct op op;
-	struct CUgraph_st *child;	     /* owned; GRAPH nodes */
+	struct CUgraph_st *child;   /* owned; GRAPH nodes */
+	struct CUgraph_st **bodies; /* owned, with what they point to; CONDITIONAL nodes */
+	size_t n_bodies;
+	struct graph_condition condition;
 	struct graph_attributes *attributes; /* owned, or NULL */
 	void **parameters; /* owned: what KernelNodeGetParams points to, or NULL */
 	union {		   /* as the program described it */
@@ -58,14 +67,36 @@ struct graph_user {
 	unsigned count;
 };
 
+/* A handle of conditional nodes (sim/graph_condition.h). */
+struct graph_handle {
+	struct list link;
+	CUgraphConditionalHandle handle;
+	const struct CUctx_st *context; /* only compared; its nodes are of the same */
+	unsigned value;			/* at each beginning of the graph ... */
+	bool assigned;			/* ... if this is set */
+};
+
 struct CUgraph_st {
 	uint64_t id;
 	struct list nodes;
 	size_t n_nodes;
 	struct list users;	       /* struct graph_user */
+	struct list handles;	       /* struct graph_handle */
 	struct CUgraphNode_st *parent; /* the node whose child it is; NULL: the program's own */
 	size_t n_memory;	       /* allocation and free nodes, children's too */
 };
+
+/* The graphs within a node: a child, or a conditional node's. */
+struct graph_parts {
+	struct CUgraph_st *const *graphs;
+	size_t n;
+};
+
+static inline struct graph_parts graph_parts(const struct CUgraphNode_st *node)
+{
+	return node->child ? (struct graph_parts){&node->child, 1}
+			   : (struct graph_parts){node->bodies, node->n_bodies};
+}
 
 /* NULL: no memory. graph_new() registers the handle. */
 struct CUgraph_st *graph_new(void);

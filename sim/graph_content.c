@@ -5,6 +5,7 @@
 
 #include "sim/context.h"
 #include "sim/event.h"
+#include "sim/graph_condition.h"
 #include "sim/graph_memory.h"
 #include "sim/handle.h"
 #include "sim/memop.h"
@@ -170,8 +171,11 @@ CUresult graph_describe(CUgraphNodeParams *params, struct graph_content *ret_con
 		break;
 	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
 	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
-	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
 		return CUDA_ERROR_NOT_SUPPORTED;
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		/* Its graphs depend on where it is put: graph_condition_fill(). */
+		content.condition = params->conditional;
+		break;
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -215,6 +219,12 @@ CUresult graph_content_add(struct graph_content *content, struct CUgraph_st *gra
 
 	if (result == CUDA_SUCCESS)
 		put(content, *ret_node);
+	if (result == CUDA_SUCCESS && content->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
+		(*ret_node)->op.context = content->condition.ctx;
+		result = graph_condition_fill(*ret_node, &content->condition);
+		if (result != CUDA_SUCCESS)
+			graph_remove(*ret_node);
+	}
 	content_free(content);
 	return result;
 }
@@ -223,7 +233,8 @@ CUresult graph_content_replace(struct graph_content *content, struct CUgraphNode
 {
 	bool fixed = content->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
 		     content->type == CU_GRAPH_NODE_TYPE_MEM_FREE ||
-		     content->type == CU_GRAPH_NODE_TYPE_EMPTY;
+		     content->type == CU_GRAPH_NODE_TYPE_EMPTY ||
+		     content->type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
 
 	if (content->type != node->type || fixed) {
 		content_free(content);
@@ -349,7 +360,15 @@ CUresult graph_node_params(struct CUgraphNode_st *node, CUgraphNodeParams *ret_p
 	case CU_GRAPH_NODE_TYPE_EMPTY:
 	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
 	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+		break;
 	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		params.conditional = (CUDA_CONDITIONAL_NODE_PARAMS){
+			.handle = node->condition.handle,
+			.type = node->condition.type,
+			.size = (unsigned)node->n_bodies,
+			.phGraph_out = node->bodies,
+			.ctx = node->op.context,
+		};
 		break;
 	}
 	if (result == CUDA_SUCCESS)
@@ -366,6 +385,9 @@ CUgraphExecUpdateResult graph_content_fits(const struct CUgraphNode_st *node,
 		return node->op.alloc.address == wanted->op.alloc.address
 			       ? CU_GRAPH_EXEC_UPDATE_SUCCESS
 			       : CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
+	if (node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL &&
+	    (node->condition.type != wanted->condition.type || node->n_bodies != wanted->n_bodies))
+		return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
 	if (node->type == CU_GRAPH_NODE_TYPE_KERNEL &&
 	    node->op.kernel.cooperative != wanted->op.kernel.cooperative)
 		return CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;

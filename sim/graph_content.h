@@ -13,14 +13,15 @@
 struct graph_content {
 	CUgraphNodeType type;
 	struct op op;
-	CUDA_MEMCPY3D copy;		  /* MEMCPY */
-	CUDA_MEM_ALLOC_NODE_PARAMS alloc; /* MEM_ALLOC; accessDescs owned */
-	struct CUgraph_st *child;	  /* GRAPH; owned */
+	CUDA_MEMCPY3D copy;			/* MEMCPY */
+	CUDA_MEM_ALLOC_NODE_PARAMS alloc;	/* MEM_ALLOC; accessDescs owned */
+	struct CUgraph_st *child;		/* GRAPH; owned */
+	CUDA_CONDITIONAL_NODE_PARAMS condition; /* CONDITIONAL */
 };
 
 /* Checks as the driver does and copies all that is pointed to; a MEM_ALLOC description gets its
- * address (params->alloc.dptr). SUCCESS, INVALID_VALUE, INVALID_HANDLE, NOT_SUPPORTED (conditional
- * nodes, external semaphores), OUT_OF_MEMORY, or what a launch would answer. */
+ * address (params->alloc.dptr). SUCCESS, INVALID_VALUE, INVALID_HANDLE, NOT_SUPPORTED (external
+ * semaphores), OUT_OF_MEMORY, or what a launch would answer. */
 must_check CUresult graph_describe(CUgraphNodeParams *params, struct graph_content *ret_content);
 
 /* Makes a node of it; taken over, on failure too. */

@@ -52,6 +52,7 @@ static void print_graph(FILE *out, const struct CUgraph_st *graph, bool verbose)
 	list_for_each(link, &graph->nodes)
 	{
 		struct CUgraphNode_st *node = list_entry(link, struct CUgraphNode_st, link);
+		struct graph_parts parts;
 
 		fprintf(out, "node_%" PRIu64 " [label=\"%s", node->id, type_names[node->type]);
 		if (verbose)
@@ -60,8 +61,9 @@ static void print_graph(FILE *out, const struct CUgraph_st *graph, bool verbose)
 		for (size_t i = 0; i < node->before.n; i++)
 			fprintf(out, "node_%" PRIu64 " -> node_%" PRIu64 "\n",
 				node->before.nodes[i]->id, node->id);
-		if (node->child)
-			print_graph(out, node->child, verbose);
+		parts = graph_parts(node);
+		for (size_t i = 0; i < parts.n; i++)
+			print_graph(out, parts.graphs[i], verbose);
 	}
 	fputs("}\n", out);
 }

@@ -10,6 +10,7 @@
 #include "sim/capture.h"
 #include "sim/context.h"
 #include "sim/driver.h"
+#include "sim/graph_condition.h"
 #include "sim/graph_memory.h"
 #include "sim/handle.h"
 
@@ -52,6 +53,17 @@ static CUresult instantiate(CUgraphExec *ret_exec, CUgraph graph, uint64_t flags
 		return CUDA_ERROR_INVALID_VALUE;
 	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	switch (graph_conditions_check(graph)) {
+	case CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	case CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED:
+		return CUDA_ERROR_INVALID_VALUE;
+	case CUDA_GRAPH_INSTANTIATE_SUCCESS:
+	case CUDA_GRAPH_INSTANTIATE_ERROR:
+	case CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE:
+	case CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED:
+		break;
+	}
 	exec = calloc(1, sizeof(*exec));
 	if (!exec)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -110,6 +122,9 @@ exported CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph
 		result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
 		: result == CUDA_ERROR_NOT_SUPPORTED
 			? CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED
+		: graph_is(hGraph) && graph_conditions_check(hGraph) ==
+					      CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED
+			? CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED
 		: graph_is(hGraph) ? CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE
 				   : CUDA_GRAPH_INSTANTIATE_ERROR;
 	return result;

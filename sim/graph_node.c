@@ -84,6 +84,8 @@ exported CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 	/* The program's graph was copied; what belongs to the node is the copy. */
 	if (result == CUDA_SUCCESS && nodeParams->type == CU_GRAPH_NODE_TYPE_GRAPH)
 		nodeParams->graph.graph = (*phGraphNode)->child;
+	if (result == CUDA_SUCCESS && nodeParams->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+		nodeParams->conditional.phGraph_out = (*phGraphNode)->bodies;
 	return result;
 }
 

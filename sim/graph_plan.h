@@ -4,7 +4,8 @@
  * changes, so that launches that are still pending keep the parameters that they were launched
  * with; an executable graph that is updated makes itself a new one.
  *
- * Branches are run one after the other, in an order that the edges allow.
+ * Branches are run one after the other, in an order that the edges allow. A conditional node is a
+ * step that runs other plans, those of its graphs.
  */
 #pragma once
 
@@ -15,6 +16,7 @@
 #include "base/macros.h"
 #include "cuda/types.h"
 #include "sim/graph.h"
+#include "sim/graph_condition.h"
 #include "sim/op.h"
 #include "sim/stream_core.h"
 
@@ -24,13 +26,15 @@ struct graph_plan {
 	atomic_uint refs;
 	struct op *ops;
 	size_t n;
-	struct CUgraph_st *keep; /* owned: an empty graph that holds the user objects */
+	struct CUgraph_st *keep;    /* owned: an empty graph that holds the user objects */
+	struct graph_values values; /* owned: which a launch has */
 };
 
 /* One launch: the plan, and the events' records that belong to it. */
 struct graph_launch {
 	struct graph_plan *plan;       /* owned reference */
 	struct event_record **records; /* owned references: one for each op, or NULL */
+	struct graph_values values;    /* owned */
 	struct stream_mark previous;   /* owned: the last launch of the same executable graph */
 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cuda/prototypes.h"
+#include "sim/graph_condition.h"
 #include "sim/graph_content.h"
 #include "sim/graph_exec.h"
 #include "sim/graph_form.h"
@@ -151,13 +152,27 @@ static void number(struct CUgraph_st *graph)
 		place++;
 }
 
+static void compare(struct CUgraph_st *own, struct CUgraph_st *wanted,
+		    CUgraphExecUpdateResultInfo *info);
+
+/* They have as many: graph_content_fits(). */
+static void compare_parts(struct CUgraphNode_st *mine, struct CUgraphNode_st *node,
+			  CUgraphExecUpdateResultInfo *info)
+{
+	struct graph_parts own = graph_parts(mine), wanted = graph_parts(node);
+
+	for (size_t i = 0; i < own.n && info->result == CU_GRAPH_EXEC_UPDATE_SUCCESS; i++)
+		compare(own.graphs[i], wanted.graphs[i], info);
+}
+
 /* Nodes are paired in the order of their creation. */
 static void compare(struct CUgraph_st *own, struct CUgraph_st *wanted,
 		    CUgraphExecUpdateResultInfo *info)
 {
 	struct list *at = own->nodes.next;
 
-	if (own->n_nodes != wanted->n_nodes) {
+	if (own->n_nodes != wanted->n_nodes ||
+	    graph_conditions_count(own) != graph_conditions_count(wanted)) {
 		info->result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
 		return;
 	}
@@ -174,11 +189,23 @@ static void compare(struct CUgraph_st *own, struct CUgraph_st *wanted,
 			info->result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
 		if (info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
 			info->errorNode = node;
-		else if (node->child)
-			compare(mine->child, node->child, info);
+		else
+			compare_parts(mine, node, info);
 		if (info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
 			return;
 	}
+}
+
+static CUresult take_over(struct CUgraph_st *own, struct CUgraph_st *wanted);
+
+static CUresult take_over_parts(struct CUgraphNode_st *mine, struct CUgraphNode_st *node)
+{
+	struct graph_parts own = graph_parts(mine), wanted = graph_parts(node);
+	CUresult result = CUDA_SUCCESS;
+
+	for (size_t i = 0; i < own.n && result == CUDA_SUCCESS; i++)
+		result = take_over(own.graphs[i], wanted.graphs[i]);
+	return result;
 }
 
 /* The nodes keep their origins, by which the program goes on naming them. What the graph held for
@@ -195,8 +222,9 @@ static CUresult take_over(struct CUgraph_st *own, struct CUgraph_st *wanted)
 		struct op op;
 
 		at = at->next;
-		if (node->child) {
-			result = take_over(mine->child, node->child);
+		if (graph_parts(node).n) {
+			mine->condition = node->condition;
+			result = take_over_parts(mine, node);
 		} else {
 			result = op_clone(&node->op, &op);
 			if (result == CUDA_SUCCESS) {
@@ -207,7 +235,8 @@ static CUresult take_over(struct CUgraph_st *own, struct CUgraph_st *wanted)
 		if (result != CUDA_SUCCESS)
 			return result;
 	}
-	return graph_users_replace(wanted, own);
+	result = graph_conditions_replace(wanted, own);
+	return result == CUDA_SUCCESS ? graph_users_replace(wanted, own) : result;
 }
 
 static CUresult update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info)

@@ -10,6 +10,7 @@
 #include "sim/engine.h"
 #include "sim/execute.h"
 #include "sim/faults.h"
+#include "sim/graph_condition.h"
 #include "sim/handle.h"
 #include "sim/managed.h"
 #include "sim/memory.h"
@@ -176,7 +177,8 @@ void kernel_done(struct kernel_work *kernel)
 struct run {
 	struct CUctx_st *context;
 	uint64_t reach;
-	uint64_t fault_ns; /* what pages of managed memory cost that were not there */
+	uint64_t fault_ns;	     /* what pages of managed memory cost that were not there */
+	struct graph_values *values; /* of the graph launch that it is a part of, or NULL */
 };
 
 static int run_find_range(void *data, uint64_t address, struct ptx_range *ret_range)
@@ -222,6 +224,11 @@ static void run_print(void *data, const char *text, size_t bytes)
 	(void)data;
 	fwrite(text, 1, bytes, stdout);
 	fflush(stdout);
+}
+
+static void run_set_condition(void *data, uint64_t handle, uint32_t value)
+{
+	graph_values_set(((struct run *)data)->values, handle, value);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -332,6 +339,7 @@ static struct ptx_environment run_environment(struct run *run, const struct kern
 		.heap_alloc = run_heap_alloc,
 		.heap_free = run_heap_free,
 		.print = run_print,
+		.set_condition = run_set_condition,
 		.grid_id = atomic_fetch_add(&grids, 1) + 1,
 		.sm_count = shape->sms,
 		.clock_mhz = shape->clock_mhz,
@@ -413,7 +421,9 @@ CUresult kernel_execute(const struct kernel_work *kernel, struct CUctx_st *conte
 			uint64_t *time_ns)
 {
 	struct CUfunc_st *function = kernel->function;
-	struct run run = {.context = context, .reach = atomic_load(&context->peers)};
+	struct run run = {.context = context,
+			  .reach = atomic_load(&context->peers),
+			  .values = graph_values_used()};
 	struct engine_ticket ticket = {0};
 	struct space_range workspace = {0};
 	struct ptx_grid *grid = NULL;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/event.h"
+#include "sim/graph_condition.h"
 #include "sim/graph_memory.h"
 #include "sim/graph_plan.h"
 
@@ -46,6 +47,7 @@ CUresult op_clone(const struct op *from, struct op *ret_op)
 	case OP_CALLBACK:
 	case OP_GRAPH:
 	case OP_CALL:
+	case OP_CONTROL:
 		return CUDA_ERROR_NOT_SUPPORTED;
 	case OP_EMPTY:
 	case OP_SET:
@@ -86,6 +88,9 @@ void op_done(struct op *op)
 	case OP_CALL:
 		if (op->call.drop)
 			op->call.drop(op->call.data);
+		break;
+	case OP_CONTROL:
+		graph_control_free(op->control);
 		break;
 	case OP_EMPTY:
 	case OP_SET:

@@ -23,8 +23,9 @@
 #include "cuda/types.h"
 #include "sim/execute.h"
 
-struct event_record; /* sim/event.h */
-struct graph_launch; /* sim/graph_plan.h */
+struct event_record;  /* sim/event.h */
+struct graph_control; /* sim/graph_condition.h */
+struct graph_launch;  /* sim/graph_plan.h */
 
 enum op_kind {
 	OP_EMPTY,    /* nothing: an empty graph node, a barrier */
@@ -41,6 +42,7 @@ enum op_kind {
 	OP_FREE,     /* a graph's free */
 	OP_GRAPH,    /* a launch of an executable graph; never in a graph */
 	OP_CALL,     /* a function of the simulator itself; never in a graph */
+	OP_CONTROL,  /* decides what comes next; in plans only */
 };
 
 struct op_host {
@@ -95,6 +97,7 @@ struct op {
 		struct op_alloc alloc;	     /* OP_FREE uses its address */
 		struct graph_launch *launch; /* owned */
 		struct op_call call;
+		struct graph_control *control; /* owned */
 	};
 };
 

@@ -70,6 +70,8 @@ static CUresult execute(struct op *op, struct CUctx_st *context, struct CUstream
 		return graph_launch_run(op->launch, stream, time_ns);
 	case OP_CALL:
 		return op->call.run(context, op->call.data);
+	case OP_CONTROL: /* graph_launch_run() does it */
+		break;
 	}
 	return CUDA_ERROR_UNKNOWN;
 }

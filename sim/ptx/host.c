@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions that a device's library provides to PTX that declares them: malloc, free, vprintf
- * and __assertfail.
+ * The functions that a device's library provides to PTX that declares them: malloc, free, vprintf,
+ * __assertfail and cudaGraphSetConditional.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -208,11 +208,20 @@ static void run_assertfail(struct host_call *c)
 	mem_fault(c->w, c->insn, PTX_FAULT_ASSERT, 0, c->lane, false);
 }
 
+static void run_set_conditional(struct host_call *c)
+{
+	const struct ptx_environment *env = &c->w->grid->env;
+
+	if (env->set_condition)
+		env->set_condition(env->context, c->arguments[0], (uint32_t)c->arguments[1]);
+}
+
 static const struct host_function functions[] = {
 	{"malloc", run_malloc},
 	{"free", run_free},
 	{"vprintf", run_vprintf},
 	{"__assertfail", run_assertfail},
+	{"cudaGraphSetConditional", run_set_conditional},
 };
 
 const struct host_function *host_find(const char *name)

@@ -142,6 +142,8 @@ struct ptx_environment {
 	uint64_t (*heap_alloc)(void *context, uint64_t bytes); /* device malloc; 0 if full [full] */
 	void (*heap_free)(void *context, uint64_t address);
 	void (*print)(void *context, const char *text, size_t bytes); /* vprintf [dropped] */
+	/* cudaGraphSetConditional [ignored] */
+	void (*set_condition)(void *context, uint64_t handle, uint32_t value);
 	uint64_t grid_id;
 	uint64_t grid_workspace;  /* %envreg1/2 of a cooperative launch: 256 zeroed bytes [none] */
 	uint32_t sm_count;	  /* [4] */

@@ -139,7 +139,7 @@ TEST(later_forms_add_any_node)
 	node.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
 	node.eventRecord.event = event;
 	ok(cuGraphAddNode(&empty, graph, &host, 1, &node));
-	node.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+	node.type = CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT;
 	answers(cuGraphAddNode(&empty, graph, &host, 1, &node), CUDA_ERROR_NOT_SUPPORTED);
 	answers(cuGraphAddEmptyNode(&empty, graph, (CUgraphNode[]){host, host}, 2),
 		CUDA_ERROR_INVALID_VALUE);
