@@ -94,6 +94,28 @@
 /* Handles, opaque to callers. */
 typedef struct nvmlDevice_st *nvmlDevice_t;
 
+/* nvmlDeviceGetHandleByUUIDV */
+typedef enum nvmlUUIDType_enum {
+	NVML_UUID_TYPE_NONE = 0,
+	NVML_UUID_TYPE_ASCII = 1,
+	NVML_UUID_TYPE_BINARY = 2,
+} nvmlUUIDType_t;
+
+#define NVML_DEVICE_UUID_ASCII_LEN  41
+#define NVML_DEVICE_UUID_BINARY_LEN 16
+
+typedef union nvmlUUIDValue_st {
+	char str[NVML_DEVICE_UUID_ASCII_LEN];
+	unsigned char bytes[NVML_DEVICE_UUID_BINARY_LEN];
+} nvmlUUIDValue_t;
+
+typedef struct nvmlUUID_v1_st {
+	unsigned int version;
+	unsigned int type; /* nvmlUUIDType_t */
+	nvmlUUIDValue_t value;
+} nvmlUUID_v1_t;
+typedef nvmlUUID_v1_t nvmlUUID_t;
+
 /* PCI addresses. Before nvmlDeviceGetPciInfo_v3 the structure ended with four reserved words. */
 typedef struct {
 	unsigned int version;
@@ -249,6 +271,15 @@ typedef enum nvmlSamplingType_enum {
 	NVML_SAMPLINGTYPE_COUNT = 10,
 } nvmlSamplingType_t;
 
+/* What nvmlDeviceGetPcieLinkMaxSpeed answers; nvmlDeviceGetPcieSpeed answers the number itself. */
+#define NVML_PCIE_LINK_MAX_SPEED_INVALID   0
+#define NVML_PCIE_LINK_MAX_SPEED_2500MBPS  1
+#define NVML_PCIE_LINK_MAX_SPEED_5000MBPS  2
+#define NVML_PCIE_LINK_MAX_SPEED_8000MBPS  3
+#define NVML_PCIE_LINK_MAX_SPEED_16000MBPS 4
+#define NVML_PCIE_LINK_MAX_SPEED_32000MBPS 5
+#define NVML_PCIE_LINK_MAX_SPEED_64000MBPS 6
+
 typedef enum nvmlPcieUtilCounter_enum {
 	NVML_PCIE_UTIL_TX_BYTES = 0,
 	NVML_PCIE_UTIL_RX_BYTES = 1,
@@ -387,6 +418,19 @@ typedef enum nvmlPStates_enum {
 	NVML_PSTATE_15 = 15,
 	NVML_PSTATE_UNKNOWN = 32,
 } nvmlPstates_t;
+
+#define NVML_MAX_GPU_UTILIZATIONS 8
+
+/* The first: multiprocessors, memory, video, bus. */
+typedef struct nvmlGpuDynamicPstatesInfo_st {
+	unsigned int flags;
+	struct {
+		unsigned int bIsPresent;
+		unsigned int percentage;
+		unsigned int incThreshold;
+		unsigned int decThreshold;
+	} utilization[NVML_MAX_GPU_UTILIZATIONS];
+} nvmlGpuDynamicPstatesInfo_t;
 
 typedef enum nvmlGom_enum {
 	NVML_GOM_ALL_ON = 0,

@@ -55,6 +55,27 @@ static unsigned long long energy_mj(int number)
 	return (clock_now_ns() / 1000 * watt / 10 + busy_us * watt * 9 / 10) / 1000;
 }
 
+/* Of each lane, by the number that NVML has for it: so far the generation's. */
+static unsigned int pcie_mbps(unsigned int speed)
+{
+	switch (speed) {
+	case NVML_PCIE_LINK_MAX_SPEED_2500MBPS:
+		return 2500;
+	case NVML_PCIE_LINK_MAX_SPEED_5000MBPS:
+		return 5000;
+	case NVML_PCIE_LINK_MAX_SPEED_8000MBPS:
+		return 8000;
+	case NVML_PCIE_LINK_MAX_SPEED_16000MBPS:
+		return 16000;
+	case NVML_PCIE_LINK_MAX_SPEED_32000MBPS:
+		return 32000;
+	case NVML_PCIE_LINK_MAX_SPEED_64000MBPS:
+		return 64000;
+	default:
+		return 0;
+	}
+}
+
 #define VALUE(symbol, type, value)                                                                 \
 	nvmlReturn_t symbol(nvmlDevice_t device, type *ret)                                        \
 	{                                                                                          \

@@ -184,6 +184,87 @@ TEST(devices_are_found_by_what_they_are_called)
 	expect_str(name, "Tesla T4");
 }
 
+TEST(there_is_one_performance_state)
+{
+	nvmlDevice_t device = given();
+	nvmlPstates_t states[4];
+	nvmlGpuDynamicPstatesInfo_t info;
+	nvmlUtilization_t rates;
+	unsigned int least = 1, most = 2, clock = 3, speed = 0;
+
+	expect_eq(nvmlDeviceGetSupportedPerformanceStates(device, states, sizeof(states)),
+		  NVML_SUCCESS);
+	expect_eq(states[0], NVML_PSTATE_0);
+	expect_eq(states[3], NVML_PSTATE_UNKNOWN);
+	expect_eq(nvmlDeviceGetSupportedPerformanceStates(device, states, 3),
+		  NVML_ERROR_INSUFFICIENT_SIZE);
+	expect_eq(nvmlDeviceGetMaxClockInfo(device, NVML_CLOCK_MEM, &clock), NVML_SUCCESS);
+	expect_eq(nvmlDeviceGetMinMaxClockOfPState(device, NVML_CLOCK_MEM, NVML_PSTATE_0, &least,
+						   &most),
+		  NVML_SUCCESS);
+	expect_eq(least, clock);
+	expect_eq(most, clock);
+	expect_eq(nvmlDeviceGetMinMaxClockOfPState(device, NVML_CLOCK_MEM, NVML_PSTATE_8, &least,
+						   &most),
+		  NVML_ERROR_NOT_SUPPORTED);
+	expect_eq(nvmlDeviceGetUtilizationRates(device, &rates), NVML_SUCCESS);
+	memset(&info, 0x55, sizeof(info));
+	expect_eq(nvmlDeviceGetDynamicPstatesInfo(device, &info), NVML_SUCCESS);
+	expect_eq(info.utilization[0].bIsPresent, 1);
+	expect_eq(info.utilization[2].bIsPresent, 0);
+	expect_eq(nvmlDeviceGetPcieSpeed(device, &speed), NVML_SUCCESS);
+	expect_eq(speed, 32000); /* an H200 is of the fifth generation */
+	expect_eq(nvmlDeviceGetPcieLinkMaxSpeed(device, &speed), NVML_SUCCESS);
+	expect_eq(speed, NVML_PCIE_LINK_MAX_SPEED_32000MBPS);
+}
+
+TEST(devices_are_beside_each_other_and_all_processors)
+{
+	nvmlDevice_t device = given(), others[4], found;
+	unsigned long node[16], all[16];
+	nvmlUUID_t uuid = {.version = NVML_STRUCT_VERSION(UUID, 1), .type = NVML_UUID_TYPE_ASCII};
+	unsigned int count = 0;
+
+	expect_eq(nvmlDeviceGetTopologyNearestGpus(device, NVML_TOPOLOGY_NODE, &count, NULL),
+		  NVML_SUCCESS);
+	expect_eq(count, 3);
+	expect_eq(nvmlDeviceGetTopologyNearestGpus(device, NVML_TOPOLOGY_NODE, &count, others),
+		  NVML_SUCCESS);
+	expect(others[0] != device && others[2] != others[1]);
+	count = 1;
+	expect_eq(nvmlDeviceGetTopologyNearestGpus(device, NVML_TOPOLOGY_NODE, &count, others),
+		  NVML_SUCCESS);
+	expect_eq(count, 1);
+	expect_eq(nvmlDeviceGetTopologyNearestGpus(device, NVML_TOPOLOGY_NODE, &count, NULL),
+		  NVML_ERROR_INVALID_ARGUMENT);
+	count = 0;
+	expect_eq(nvmlDeviceGetTopologyNearestGpus(device, NVML_TOPOLOGY_SINGLE, &count, NULL),
+		  NVML_SUCCESS);
+	expect_eq(count, 0);
+	expect_eq(nvmlDeviceGetTopologyNearestGpus(device, 7, &count, NULL),
+		  NVML_ERROR_INVALID_ARGUMENT);
+	expect_eq(nvmlSystemGetTopologyGpuSet(0, &count, NULL), NVML_SUCCESS);
+	expect_eq(count, 4);
+	expect_eq(nvmlSystemGetTopologyGpuSet(1u << 30, &count, NULL), NVML_ERROR_INVALID_ARGUMENT);
+	expect_eq(nvmlDeviceGetCpuAffinity(device, 16, all), NVML_SUCCESS);
+	expect_eq(nvmlDeviceGetCpuAffinityWithinScope(device, 16, node, NVML_AFFINITY_SCOPE_NODE),
+		  NVML_SUCCESS);
+	expect_eq(memcmp(all, node, sizeof(all)), 0);
+	expect_eq(nvmlDeviceGetCpuAffinityWithinScope(device, 16, node, 7),
+		  NVML_ERROR_INVALID_ARGUMENT);
+	expect_eq(nvmlDeviceSetCpuAffinity(device), NVML_SUCCESS);
+	expect_eq(nvmlDeviceClearCpuAffinity(device), NVML_SUCCESS);
+	expect_eq(nvmlDeviceGetUUID(device, uuid.value.str, sizeof(uuid.value.str)), NVML_SUCCESS);
+	expect_eq(nvmlDeviceGetHandleByUUIDV(&uuid, &found), NVML_SUCCESS);
+	expect(found == device);
+	uuid.type = NVML_UUID_TYPE_BINARY;
+	device_uuid(1, uuid.value.bytes);
+	expect_eq(nvmlDeviceGetHandleByUUIDV(&uuid, &found), NVML_SUCCESS);
+	expect(found != device);
+	uuid.version = 3;
+	expect_eq(nvmlDeviceGetHandleByUUIDV(&uuid, &found), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+}
+
 TEST(garbage_is_refused)
 {
 	nvmlDevice_t device = given();
