@@ -18,6 +18,8 @@ enum {
 /* NVML's handles live as long as the library is loaded: a handle and its device in one word. */
 static struct {
 	_Atomic uint64_t known[HANDLES];
+	/* Others' whole GPUs, and how many devices the tenant had then: true until it gets more. */
+	_Atomic uint64_t foreign[HANDLES];
 } nvml;
 
 #define PACK(handle, index) ((uint64_t)(uintptr_t)(handle) << 6 | (uint64_t)((index) + 1))
@@ -56,9 +58,64 @@ static int find_device(nvmlDevice_t device)
 	return -1;
 }
 
+/* The first word of the handle's, or NULL. Words are never taken out. */
+static _Atomic uint64_t *find(_Atomic uint64_t *words, nvmlDevice_t device)
+{
+	for (int i = 0; i < HANDLES; i++) {
+		uint64_t word = atomic_load(&words[i]);
+
+		if (word == 0)
+			break;
+		if (word >> 6 == (uint64_t)(uintptr_t)device)
+			return &words[i];
+	}
+	return NULL;
+}
+
+/* Nothing where there is no room: then it is looked up each time. */
+static void remember(_Atomic uint64_t *words, nvmlDevice_t device, int value)
+{
+	_Atomic uint64_t *at = find(words, device);
+	uint64_t word;
+
+	if (at)
+		atomic_store(at, PACK(device, value));
+	for (int i = 0; i < HANDLES && !at; i++) {
+		word = 0;
+		if (atomic_compare_exchange_strong(&words[i], &word, PACK(device, value)))
+			break;
+	}
+}
+
+static bool is_foreign(nvmlDevice_t device)
+{
+	_Atomic uint64_t *at = find(nvml.foreign, device);
+
+	return at && (atomic_load(at) & 63) - 1 == atomic_load(&state.devices);
+}
+
+void nvml_remember_foreign(nvmlDevice_t device)
+{
+	remember(nvml.foreign, device, (int)atomic_load(&state.devices));
+}
+
+int nvml_own(nvmlDevice_t device)
+{
+	_Atomic uint64_t *at = find(nvml.known, device);
+	int index;
+
+	if (at)
+		return (int)(atomic_load(at) & 63) - 1;
+	if (is_foreign(device))
+		return NVML_FOREIGN;
+	index = find_device(device);
+	if (index >= 0)
+		remember(nvml.known, device, index);
+	return index;
+}
+
 nvmlReturn_t nvml_device(nvmlDevice_t device, int *ret_index)
 {
-	uint64_t word;
 	int index;
 
 	*ret_index = -1;
@@ -66,30 +123,30 @@ nvmlReturn_t nvml_device(nvmlDevice_t device, int *ret_index)
 		return NVML_ERROR_UNKNOWN;
 	if (!state_joined())
 		return NVML_SUCCESS;
-	for (int i = 0; i < HANDLES; i++) {
-		word = atomic_load(&nvml.known[i]);
-		if (word >> 6 == (uint64_t)(uintptr_t)device && word) {
-			index = (int)(word & 63) - 1;
-			*ret_index = atomic_load(&state.device[index].gone) ? -1 : index;
-			return NVML_SUCCESS;
-		}
-	}
-	index = find_device(device);
-	for (int i = 0; i < HANDLES && index >= 0; i++) {
-		word = 0;
-		if (atomic_compare_exchange_strong(&nvml.known[i], &word, PACK(device, index)))
-			break;
-	}
+	index = nvml_own(device);
 	*ret_index = index >= 0 && atomic_load(&state.device[index].gone) ? -1 : index;
 	return NVML_SUCCESS;
 }
 
+bool nvml_foreign(int index)
+{
+	return index < 0 && state_joined();
+}
+
+/* What of an answer is of others is forgotten. */
+static nvmlReturn_t begin(nvmlReturn_t r, nvmlDevice_t device, int *ret_index, void *answer,
+			  size_t bytes)
+{
+	if (r == NVML_SUCCESS)
+		r = nvml_device(device, ret_index);
+	if (r != NVML_SUCCESS || !nvml_foreign(*ret_index))
+		return r;
+	memset(answer, 0, bytes);
+	return NVML_ERROR_NO_PERMISSION;
+}
+
 /* The answer's begin: the real one's error, or which device it is. */
-#define BEGIN(device, index, call)                                                                 \
-	({                                                                                         \
-		nvmlReturn_t begin_ = (call);                                                      \
-		begin_ == NVML_SUCCESS ? nvml_device(device, index) : begin_;                      \
-	})
+#define BEGIN(device, index, answer, call) begin(call, device, index, answer, sizeof(*(answer)))
 
 static void answer_memory(int index, nvmlMemory_t *memory)
 {
@@ -104,7 +161,8 @@ static void answer_memory(int index, nvmlMemory_t *memory)
 nvmlReturn_t hook_nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 {
 	int index = -1;
-	nvmlReturn_t r = BEGIN(device, &index, real_nvml(nvmlDeviceGetMemoryInfo)(device, memory));
+	nvmlReturn_t r =
+		BEGIN(device, &index, memory, real_nvml(nvmlDeviceGetMemoryInfo)(device, memory));
 
 	if (r != NVML_SUCCESS || index < 0)
 		return r;
@@ -117,8 +175,8 @@ nvmlReturn_t hook_nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_
 {
 	struct query_memory seen;
 	int index = -1;
-	nvmlReturn_t r =
-		BEGIN(device, &index, real_nvml(nvmlDeviceGetMemoryInfo_v2)(device, memory));
+	nvmlReturn_t r = BEGIN(device, &index, memory,
+			       real_nvml(nvmlDeviceGetMemoryInfo_v2)(device, memory));
 
 	if (r != NVML_SUCCESS || index < 0)
 		return r;
@@ -138,7 +196,7 @@ nvmlReturn_t hook_nvmlDeviceGetConfComputeProtectedMemoryUsage(nvmlDevice_t devi
 {
 	int index = -1;
 	nvmlReturn_t r =
-		BEGIN(device, &index,
+		BEGIN(device, &index, memory,
 		      real_nvml(nvmlDeviceGetConfComputeProtectedMemoryUsage)(device, memory));
 
 	if (r != NVML_SUCCESS || index < 0 || memory->total == 0)
@@ -178,7 +236,7 @@ nvmlReturn_t hook_nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtiliza
 {
 	nvmlUtilization_t own;
 	int index = -1;
-	nvmlReturn_t r = BEGIN(device, &index,
+	nvmlReturn_t r = BEGIN(device, &index, utilization,
 			       real_nvml(nvmlDeviceGetUtilizationRates)(device, utilization));
 
 	/* Alone, everything that happens is ours. */
@@ -186,6 +244,29 @@ nvmlReturn_t hook_nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtiliza
 		return r;
 	if (nvml_utilization(device, index, &own) == NVML_SUCCESS)
 		*utilization = own;
+	return r;
+}
+
+/* Beside others only what is ours; of video and of the bus nothing is known by process. */
+nvmlReturn_t hook_nvmlDeviceGetDynamicPstatesInfo(nvmlDevice_t device,
+						  nvmlGpuDynamicPstatesInfo_t *pDynamicPstatesInfo)
+{
+	nvmlGpuDynamicPstatesInfo_t *info = pDynamicPstatesInfo;
+	nvmlUtilization_t own;
+	int index = -1;
+	nvmlReturn_t r = BEGIN(device, &index, info,
+			       real_nvml(nvmlDeviceGetDynamicPstatesInfo)(device, info));
+
+	if (r != NVML_SUCCESS || index < 0 || state_page(index, rivals) == 0)
+		return r;
+	if (nvml_utilization(device, index, &own) != NVML_SUCCESS) {
+		memset(info, 0, sizeof(*info));
+		return NVML_ERROR_NOT_SUPPORTED;
+	}
+	info->utilization[0].percentage = own.gpu;
+	info->utilization[1].percentage = own.memory;
+	for (int i = 2; i < NVML_MAX_GPU_UTILIZATIONS; i++)
+		memset(&info->utilization[i], 0, sizeof(info->utilization[i]));
 	return r;
 }
 
@@ -205,11 +286,16 @@ nvmlReturn_t hook_nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t t
 {
 	nvmlUtilization_t own;
 	int index = -1;
-	nvmlReturn_t r =
-		BEGIN(device, &index,
-		      real_nvml(nvmlDeviceGetSamples)(device, type, lastSeenTimeStamp,
-						      sampleValType, sampleCount, samples));
+	nvmlReturn_t r = real_nvml(nvmlDeviceGetSamples)(device, type, lastSeenTimeStamp,
+							 sampleValType, sampleCount, samples);
 
+	if (r == NVML_SUCCESS)
+		r = nvml_device(device, &index);
+	if (r == NVML_SUCCESS && nvml_foreign(index) && samples && is_utilization(type)) {
+		memset(samples, 0, *sampleCount * sizeof(*samples));
+		*sampleCount = 0;
+		return NVML_ERROR_NO_PERMISSION;
+	}
 	if (r != NVML_SUCCESS || index < 0 || !samples || !is_utilization(type) ||
 	    state_page(index, rivals) == 0 || *sampleValType != NVML_VALUE_TYPE_UNSIGNED_INT)
 		return r;

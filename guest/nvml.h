@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVML as a tenant sees it: a device as large as its limit, on which only its own processes run.
+ * NVML as a tenant sees it: its devices and no others (guest/nvml_devices.c), each as large as its
+ * limit, on which only its own processes run.
  * Calls that NVML would refuse are still refused with NVML's error, because every answer starts
  * from the real library's.
  */
@@ -20,6 +21,18 @@ enum {
 /* The index of a device (guest/state.h), or -1: not one of the tenant's. Joins the daemon; the
  * call must return any result that is not NVML_SUCCESS. */
 must_check nvmlReturn_t nvml_device(nvmlDevice_t device, int *ret_index);
+
+/* Which of the tenant's devices it is, gone or not; -1: none of them; NVML_FOREIGN: it is known to
+ * be another's, and undivided. The guest has joined. */
+enum { NVML_FOREIGN = -2 };
+int nvml_own(nvmlDevice_t device);
+
+/* Is another's whole GPU, in which there are no parts, for as long as the tenant gets no device. */
+void nvml_remember_foreign(nvmlDevice_t device);
+
+/* A device that is not the tenant's: what is used of it is of others. A GPU of which the tenant has
+ * a part is one, too. `index` is nvml_device()'s. */
+bool nvml_foreign(int index);
 
 /* The tenant's processes on a device, from the daemon: a mapped table, to be released by
  * nvml_processes_drop(). NVML_SUCCESS, or the result that the call must return. */

@@ -216,6 +216,11 @@ nvmlReturn_t hook_nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
 
 	if (r == NVML_SUCCESS)
 		r = nvml_device(device, &index);
+	if (r == NVML_SUCCESS && nvml_foreign(index) && utilization) {
+		memset(utilization, 0, *processSamplesCount * sizeof(*utilization));
+		*processSamplesCount = 0;
+		return NVML_ERROR_NOT_FOUND; /* as where nobody computes */
+	}
 	if (r != NVML_SUCCESS || index < 0 || !utilization)
 		return r;
 	r = nvml_processes(index, &processes);
@@ -241,6 +246,12 @@ hook_nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device,
 
 	if (r == NVML_SUCCESS)
 		r = nvml_device(device, &index);
+	if (r == NVML_SUCCESS && nvml_foreign(index) && info->procUtilArray) {
+		memset(info->procUtilArray, 0,
+		       info->processSamplesCount * sizeof(*info->procUtilArray));
+		info->processSamplesCount = 0;
+		return NVML_ERROR_NOT_FOUND;
+	}
 	if (r != NVML_SUCCESS || index < 0 || !info->procUtilArray)
 		return r;
 	r = nvml_processes(index, &processes);
