@@ -12,7 +12,6 @@
 
 #define REGISTERS_PER_SM 65536u
 #define BLOCKS_PER_SM	 32u
-#define RESERVED_SHARED	 1024u /* of each block, from capability 8.0 on */
 
 CUresult function_find(CUfunction named, struct CUfunc_st **ret_function)
 {
@@ -254,7 +253,7 @@ uint32_t function_blocks_per_sm(const struct CUfunc_st *function, uint32_t threa
 	if (!warps)
 		return 0;
 	if (shape->capability_major >= 8)
-		shared += RESERVED_SHARED;
+		shared += SETTINGS_RESERVED_SHARED;
 	blocks = least(blocks, (uint32_t)threads_per_sm / (warps * 32));
 	/* Registers are given out by the warp, in units of 256. */
 	blocks = least(blocks,
@@ -341,7 +340,7 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction named
 		return CUDA_ERROR_INVALID_VALUE;
 	shape = device_shape(function->module->context->device);
 	fixed = function->kernel->shared_bytes +
-		(shape->capability_major >= 8 ? RESERVED_SHARED : 0);
+		(shape->capability_major >= 8 ? SETTINGS_RESERVED_SHARED : 0);
 	each = shape->shared_per_sm_bytes / (uint32_t)blocks;
 	each = each > fixed ? each - fixed : 0;
 	/* A launch of the function may have no more, until it opts in. */

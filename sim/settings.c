@@ -260,6 +260,7 @@ static void shape(struct settings_device *device, const struct model *model,
 {
 	uint64_t peer = model->nvlink_rate ? model->nvlink_rate : model->link_rate;
 	uint64_t capability = settings->capability ? settings->capability / 10 : 0;
+	uint32_t most;
 
 	memset(device, 0, sizeof(*device));
 	snprintf(device->model, sizeof(device->model), "%s", model->ident);
@@ -277,6 +278,11 @@ static void shape(struct settings_device *device, const struct model *model,
 	device->cores_per_sm = model->cores_per_sm;
 	device->shared_per_sm_bytes = model->shared_per_sm_kib << 10;
 	device->shared_per_block_bytes = model->shared_per_block_kib << 10;
+	/* Of a model with another capability than its own. */
+	most = device->shared_per_sm_bytes -
+	       (device->capability_major >= 8 ? SETTINGS_RESERVED_SHARED : 0);
+	if (device->shared_per_block_bytes > most)
+		device->shared_per_block_bytes = most;
 	device->l2_bytes = (uint64_t)model->l2_kib << 10;
 	device->device_rate = scaled(
 		settings->device_rate ? settings->device_rate : model->device_rate, settings->rate);

@@ -24,7 +24,8 @@
 #define SETTINGS_PATH_MAX    96 /* of METE_SIM_DIR: sockets lie in it as well */
 
 enum {
-	SETTINGS_PATTERN_BYTE = 0xc9, /* what METE_SIM_PATTERN fills memory with */
+	SETTINGS_PATTERN_BYTE = 0xc9,	 /* what METE_SIM_PATTERN fills memory with */
+	SETTINGS_RESERVED_SHARED = 1024, /* bytes of each block, from capability 8.0 on */
 };
 
 /* The shape of one device: a row of models.def with the overrides applied. */

@@ -148,6 +148,10 @@ TEST(overrides_apply_to_all_devices_and_one_factor_scales_all_rates)
 		expect_eq(settings.devices[i].capability_major, 8);
 		expect_eq(settings.devices[i].capability_minor, 6);
 	}
+	/* From 8.0 on no block has all of its multiprocessor's. */
+	expect_eq(settings.devices[0].shared_per_block_bytes, 227 << 10);
+	expect_eq(settings.devices[1].shared_per_sm_bytes, 64 << 10);
+	expect_eq(settings.devices[1].shared_per_block_bytes, 63 << 10);
 	expect_eq(settings.devices[0].link_rate, 27500000000);
 	expect_eq(settings.devices[0].device_rate, 2400000000000);
 	expect_eq(settings.devices[0].peer_rate, 225000000000);
