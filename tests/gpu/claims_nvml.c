@@ -280,6 +280,20 @@ CLAIM(nvml_answers_within_2_s_on_a_sleeping_gpu)
 	holds(took < 2000000, "%.0f ms", (double)took / 1e3);
 }
 
+CLAIM(nvml_numbers_the_buss_highest_speed_and_names_the_present_one)
+{
+	nvmlDevice_t device = device_of_nvml();
+	unsigned number = 0, mbps = 0, generation = 0;
+
+	nvml(nvmlDeviceGetPcieLinkMaxSpeed(device, &number));
+	nvml(nvmlDeviceGetMaxPcieLinkGeneration(device, &generation));
+	nvml(nvmlDeviceGetPcieSpeed(device, &mbps));
+	holds(number >= generation && number <= NVML_PCIE_LINK_MAX_SPEED_64000MBPS,
+	      "the highest speed of generation %u is %u", generation, number);
+	holds(mbps >= 2500, "the present speed is %u", mbps);
+	claim_say("generation %u: number %u, %u MBPS now", generation, number, mbps);
+}
+
 CLAIM(nvml_minor_number_is_that_of_the_device_file)
 {
 	nvmlDevice_t device = device_of_nvml();
