@@ -35,7 +35,7 @@ static size_t format_bytes(CUarray_format format)
 	}
 }
 
-static CUresult shape_check(const CUDA_ARRAY3D_DESCRIPTOR *shape)
+CUresult array_shape_check(const CUDA_ARRAY3D_DESCRIPTOR *shape)
 {
 	if (!shape->Width || shape->Width > ARRAY_LARGEST || shape->Height > ARRAY_LARGEST ||
 	    shape->Depth > ARRAY_LARGEST)
@@ -49,6 +49,21 @@ static CUresult shape_check(const CUDA_ARRAY3D_DESCRIPTOR *shape)
 	return CUDA_SUCCESS;
 }
 
+size_t array_lay_out(struct CUarray_st *array, const CUDA_ARRAY3D_DESCRIPTOR *shape,
+		     struct CUctx_st *context)
+{
+	array->context = context;
+	array->origin = context->id;
+	array->shape = *shape;
+	array->element_bytes = format_bytes(shape->Format) * shape->NumChannels;
+	array->rows = shape->Height ? shape->Height : 1;
+	array->slices = shape->Depth ? shape->Depth : 1;
+	array->pitch_bytes = (shape->Width * array->element_bytes + ARRAY_PITCH - 1) &
+			     ~(size_t)(ARRAY_PITCH - 1);
+	array->slice_bytes = array->pitch_bytes * array->rows;
+	return array->slice_bytes * array->slices;
+}
+
 static CUresult array_new(CUarray *ret_array, const CUDA_ARRAY3D_DESCRIPTOR *shape)
 {
 	struct CUctx_st *context;
@@ -59,22 +74,13 @@ static CUresult array_new(CUarray *ret_array, const CUDA_ARRAY3D_DESCRIPTOR *sha
 	if (r == CUDA_SUCCESS)
 		r = stream_capture_check();
 	if (r == CUDA_SUCCESS)
-		r = shape_check(shape);
+		r = array_shape_check(shape);
 	if (r != CUDA_SUCCESS)
 		return r;
 	array = calloc(1, sizeof(*array));
 	if (!array)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	array->context = context;
-	array->origin = context->id;
-	array->shape = *shape;
-	array->element_bytes = format_bytes(shape->Format) * shape->NumChannels;
-	array->rows = shape->Height ? shape->Height : 1;
-	array->slices = shape->Depth ? shape->Depth : 1;
-	array->pitch_bytes = (shape->Width * array->element_bytes + ARRAY_PITCH - 1) &
-			     ~(size_t)(ARRAY_PITCH - 1);
-	array->slice_bytes = array->pitch_bytes * array->rows;
-	r = memory_take(context, array->slice_bytes * array->slices, SPACE_MODULE, &range);
+	r = memory_take(context, array_lay_out(array, shape, context), SPACE_MODULE, &range);
 	array->base = range.base;
 	if (r == CUDA_SUCCESS && handle_add(HANDLE_ARRAY, array) < 0) {
 		memory_give(&range);
@@ -119,21 +125,27 @@ static CUresult array_named(CUarray array)
 	return handle_is(HANDLE_ARRAY, array) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUresult cuArrayDestroy(CUarray array)
+void array_give(struct CUctx_st *context, uint64_t origin, uint64_t base)
 {
 	struct space_range range;
+
+	if (atomic_load(&context->state) != CONTEXT_ALIVE || context->id != origin)
+		return;
+	best_effort(context_drain(context));
+	if (space_find(base, &range) == 0)
+		memory_give(&range);
+}
+
+CUresult cuArrayDestroy(CUarray array)
+{
 	CUresult r = array_named(array);
 
 	if (r != CUDA_SUCCESS)
 		return r;
+	if (array->level)
+		return CUDA_ERROR_INVALID_HANDLE;
 	handle_remove(HANDLE_ARRAY, array);
-	/* A context that has ended took the memory with it. */
-	if (atomic_load(&array->context->state) == CONTEXT_ALIVE &&
-	    array->context->id == array->origin) {
-		best_effort(context_drain(array->context));
-		if (space_find(array->base, &range) == 0)
-			memory_give(&range);
-	}
+	array_give(array->context, array->origin, array->base);
 	free(array);
 	return CUDA_SUCCESS;
 }
@@ -165,4 +177,31 @@ CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *shape, CUarray array)
 		.NumChannels = array->shape.NumChannels,
 	};
 	return CUDA_SUCCESS;
+}
+
+/* ---- what no array has, as none of them is sparse, planar or without its memory -------------- */
+
+CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *properties, CUarray array)
+{
+	CUresult r = array_named(array);
+
+	(void)properties;
+	return r == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : r;
+}
+
+CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *requirements, CUarray array,
+				      CUdevice device)
+{
+	CUresult r = array_named(array);
+
+	(void)requirements, (void)device;
+	return r == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : r;
+}
+
+CUresult cuArrayGetPlane(CUarray *ret_plane, CUarray array, unsigned int plane)
+{
+	CUresult r = array_named(array);
+
+	(void)ret_plane, (void)plane;
+	return r == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : r;
 }

@@ -28,6 +28,7 @@ enum handle_kind {
 	HANDLE_POOL,
 	HANDLE_ALLOCATION, /* physical memory of cuMemCreate */
 	HANDLE_ARRAY,
+	HANDLE_MIPMAP,
 	HANDLE_USER_OBJECT,
 };
 

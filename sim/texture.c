@@ -47,7 +47,11 @@ static CUresult resource_check(const CUDA_RESOURCE_DESC *resource, bool surface)
 			       ? CUDA_SUCCESS
 			       : CUDA_ERROR_INVALID_VALUE;
 	case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
-		return driver_missing("a texture of a mipmapped array");
+		if (surface)
+			return CUDA_ERROR_INVALID_VALUE;
+		return handle_is(HANDLE_MIPMAP, resource->res.mipmap.hMipmappedArray)
+			       ? CUDA_SUCCESS
+			       : CUDA_ERROR_INVALID_HANDLE;
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}

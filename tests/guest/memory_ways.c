@@ -127,6 +127,22 @@ static void give_array(struct piece *p)
 	ok(g.cuArrayDestroy(p->array));
 }
 
+/* Two levels, a quarter more than the first one. */
+static CUresult take_mipmap(struct piece *p)
+{
+	CUDA_ARRAY3D_DESCRIPTOR shape = {.Width = 1024,
+					 .Height = p->bytes / 4096 * 4 / 5 + 1,
+					 .Format = CU_AD_FORMAT_FLOAT,
+					 .NumChannels = 1};
+
+	return g.cuMipmappedArrayCreate(&p->mipmap, &shape, 2);
+}
+
+static void give_mipmap(struct piece *p)
+{
+	ok(g.cuMipmappedArrayDestroy(p->mipmap));
+}
+
 static CUresult take_graph(struct piece *p)
 {
 	CUDA_MEM_ALLOC_NODE_PARAMS alloc = {
@@ -171,6 +187,7 @@ const struct way ways[] = {
 	{"handle", take_handle, give_handle, false},
 	{"array", take_array, give_array, true},
 	{"array3d", take_array3d, give_array, true},
+	{"mipmap", take_mipmap, give_mipmap, true},
 	{"graph", take_graph, give_graph, true},
 };
 

@@ -52,6 +52,8 @@ enum {
 	X(cuArrayCreate_v2)                                                                        \
 	X(cuArray3DCreate_v2)                                                                      \
 	X(cuArrayDestroy)                                                                          \
+	X(cuMipmappedArrayCreate)                                                                  \
+	X(cuMipmappedArrayDestroy)                                                                 \
 	X(cuGraphCreate)                                                                           \
 	X(cuGraphDestroy)                                                                          \
 	X(cuGraphAddMemAllocNode)                                                                  \
@@ -82,6 +84,7 @@ struct piece {
 	size_t bytes;
 	CUmemGenericAllocationHandle handle;
 	CUarray array;
+	CUmipmappedArray mipmap;
 	CUgraph graph;
 	CUgraphExec exec;
 };

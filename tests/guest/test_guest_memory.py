@@ -48,7 +48,7 @@ def way(name):
 
 
 for name in ("linear", "pitch", "managed", "async", "pool", "async-freed-at-once", "linear-freed-in-order", "virtual",
-             "handle", "array", "array3d", "graph"):
+             "handle", "array", "array3d", "mipmap", "graph"):
     globals()["test_limit_of_" + name.replace("-", "_")] = lambda name=name: way(name)
 
 

@@ -255,6 +255,112 @@ TEST(flat_arrays_can_be_described_in_two_dimensions)
 	expect_ok(cuCtxDestroy_v2(context));
 }
 
+static void copy_plane(CUarray array, void *host, size_t width, size_t height, size_t z, bool in)
+{
+	CUDA_MEMCPY3D copy = {.WidthInBytes = width, .Height = height, .Depth = 1};
+
+	if (in) {
+		copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+		copy.srcHost = host;
+		copy.srcPitch = width;
+		copy.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+		copy.dstArray = array;
+		copy.dstZ = z;
+	} else {
+		copy.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+		copy.srcArray = array;
+		copy.srcZ = z;
+		copy.dstMemoryType = CU_MEMORYTYPE_HOST;
+		copy.dstHost = host;
+		copy.dstPitch = width;
+	}
+	expect_ok(cuMemcpy3D_v2(&copy));
+}
+
+TEST(each_level_of_a_mipmapped_array_is_an_array_of_its_own)
+{
+	CUcontext context = node_context();
+	CUDA_ARRAY3D_DESCRIPTOR shape = {12, 5, 0, CU_AD_FORMAT_FLOAT, 2, 0}, seen;
+	static const size_t widths[] = {12, 6, 3, 1}, heights[] = {5, 2, 1, 1};
+	float in[4][12 * 5 * 2], out[12 * 5 * 2];
+	size_t before = node_free_bytes();
+	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY};
+	CUDA_TEXTURE_DESC texture = {0};
+	CUDA_ARRAY_SPARSE_PROPERTIES sparse;
+	CUarray level[4], again;
+	CUmipmappedArray mipmap;
+	CUtexObject object;
+
+	/* As many as there can be, where more are asked for. */
+	expect_ok(cuMipmappedArrayCreate(&mipmap, &shape, 9));
+	expect(node_free_bytes() < before);
+	expect_cuda(cuMipmappedArrayGetLevel(&again, mipmap, 4), CUDA_ERROR_INVALID_VALUE);
+	for (unsigned i = 0; i < 4; i++) {
+		expect_ok(cuMipmappedArrayGetLevel(&level[i], mipmap, i));
+		expect_ok(cuArray3DGetDescriptor_v2(&seen, level[i]));
+		expect_eq(seen.Width, widths[i]);
+		expect_eq(seen.Height, heights[i]);
+		expect_eq(seen.Depth, 0);
+		for (size_t k = 0; k < ARRAY_SIZE(in[i]); k++)
+			in[i][k] = (float)(i * 1000 + k);
+		copy_plane(level[i], in[i], widths[i] * 8, heights[i], 0, true);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		copy_plane(level[i], out, widths[i] * 8, heights[i], 0, false);
+		expect_eq(memcmp(in[i], out, widths[i] * 8 * heights[i]), 0);
+	}
+	expect_ok(cuMipmappedArrayGetLevel(&again, mipmap, 2));
+	expect(again == level[2]);
+	expect_cuda(cuArrayDestroy(level[2]), CUDA_ERROR_INVALID_HANDLE);
+	expect_cuda(cuMipmappedArrayDestroy((CUmipmappedArray)level[2]), CUDA_ERROR_INVALID_HANDLE);
+	expect_cuda(cuMipmappedArrayGetSparseProperties(&sparse, mipmap), CUDA_ERROR_INVALID_VALUE);
+	expect_cuda(cuArrayGetSparseProperties(&sparse, level[0]), CUDA_ERROR_INVALID_VALUE);
+	resource.res.mipmap.hMipmappedArray = mipmap;
+	expect_ok(cuTexObjectCreate(&object, &resource, &texture, NULL));
+	expect_ok(cuTexObjectDestroy(object));
+	expect_cuda(cuSurfObjectCreate(&object, &resource), CUDA_ERROR_INVALID_VALUE);
+	expect_ok(cuMipmappedArrayDestroy(mipmap));
+	expect_cuda(cuMipmappedArrayDestroy(mipmap), CUDA_ERROR_INVALID_HANDLE);
+	expect_cuda(cuArray3DGetDescriptor_v2(&seen, level[1]), CUDA_ERROR_INVALID_HANDLE);
+	expect_eq(node_free_bytes(), before);
+	expect_ok(cuCtxDestroy_v2(context));
+}
+
+TEST(layers_are_as_many_in_each_level)
+{
+	CUcontext context = node_context();
+	CUDA_ARRAY3D_DESCRIPTOR shape = {4, 4, 6, CU_AD_FORMAT_UNSIGNED_INT8, 1, 0}, seen;
+	CUmipmappedArray mipmap;
+	unsigned char in = 7, out = 0;
+	CUarray level;
+
+	expect_ok(cuMipmappedArrayCreate(&mipmap, &shape, 0));
+	expect_cuda(cuMipmappedArrayGetLevel(&level, mipmap, 1), CUDA_ERROR_INVALID_VALUE);
+	expect_ok(cuMipmappedArrayDestroy(mipmap));
+	expect_ok(cuMipmappedArrayCreate(&mipmap, &shape, 3));
+	expect_ok(cuMipmappedArrayGetLevel(&level, mipmap, 1));
+	expect_ok(cuArray3DGetDescriptor_v2(&seen, level));
+	expect_eq(seen.Depth, 3);
+	expect_ok(cuMipmappedArrayDestroy(mipmap));
+	shape.Flags = CUDA_ARRAY3D_LAYERED;
+	expect_ok(cuMipmappedArrayCreate(&mipmap, &shape, 3));
+	expect_ok(cuMipmappedArrayGetLevel(&level, mipmap, 2));
+	expect_ok(cuArray3DGetDescriptor_v2(&seen, level));
+	expect_eq(seen.Width, 1);
+	expect_eq(seen.Depth, 6);
+	copy_plane(level, &in, 1, 1, 5, true);
+	copy_plane(level, &out, 1, 1, 5, false);
+	expect_eq(out, 7);
+	/* The end of a context ends its memory, and not its handles. */
+	expect_ok(cuCtxDestroy_v2(context));
+	expect_ok(cuMipmappedArrayDestroy(mipmap));
+	context = node_context();
+	shape.NumChannels = 3;
+	expect_cuda(cuMipmappedArrayCreate(&mipmap, &shape, 3), CUDA_ERROR_INVALID_VALUE);
+	expect_cuda(cuMipmappedArrayCreate(&mipmap, NULL, 3), CUDA_ERROR_INVALID_VALUE);
+	expect_ok(cuCtxDestroy_v2(context));
+}
+
 TEST(per_thread_names_use_the_threads_own_stream)
 {
 	CUcontext context = node_context();
