@@ -267,3 +267,91 @@ TEST(what_a_context_made_can_be_given_back_without_it)
 	expect_ok(cuCtxDestroy_v2(context));
 	free(own);
 }
+
+static bool dump_switch(CUresult (*get)(CUcoredumpSettings, void *, size_t *),
+			CUcoredumpSettings setting)
+{
+	bool on = false;
+	size_t size = sizeof(on);
+
+	expect_ok(get(setting, &on, &size));
+	expect_eq(size, sizeof(on));
+	return on;
+}
+
+static CUresult want_text(CUresult (*set)(CUcoredumpSettings, void *, size_t *),
+			  CUcoredumpSettings setting, const char *text)
+{
+	char copy[2048];
+	size_t size = strlen(text) + 1;
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	return set(setting, copy, &size);
+}
+
+static void expect_text(CUresult (*get)(CUcoredumpSettings, void *, size_t *),
+			CUcoredumpSettings setting, const char *wanted)
+{
+	char text[1024] = "";
+	size_t size = sizeof(text);
+
+	expect_ok(get(setting, text, &size));
+	expect_str(text, wanted);
+	expect_eq(size, strlen(wanted) + 1);
+}
+
+TEST(wishes_for_core_dumps_are_kept_for_the_process_and_for_a_context)
+{
+	CUcontext first, second;
+	bool on = true, off = false;
+	unsigned flags = CU_COREDUMP_LIGHTWEIGHT_FLAGS, seen = 0;
+	size_t size = sizeof(on), wide = sizeof(flags);
+	char small[4], too_long[1100], name[400], host[256] = "";
+
+	/* No other test of this process asks before. */
+	setenv("CUDA_ENABLE_LIGHTWEIGHT_COREDUMP", "1", 1);
+	first = node_context();
+	expect(dump_switch(cuCoredumpGetAttributeGlobal, CU_COREDUMP_LIGHTWEIGHT));
+	expect(dump_switch(cuCoredumpGetAttributeGlobal, CU_COREDUMP_TRIGGER_HOST));
+	expect(!dump_switch(cuCoredumpGetAttribute, CU_COREDUMP_ENABLE_ON_EXCEPTION));
+	gethostname(host, sizeof(host));
+	snprintf(name, sizeof(name), "core.cuda.%s.%d", host, (int)getpid());
+	expect_text(cuCoredumpGetAttributeGlobal, CU_COREDUMP_FILE, name);
+
+	expect_ok(cuCoredumpSetAttributeGlobal(CU_COREDUMP_TRIGGER_HOST, &off, &size));
+	expect_ok(want_text(cuCoredumpSetAttributeGlobal, CU_COREDUMP_FILE, "all"));
+	expect_ok(want_text(cuCoredumpSetAttributeGlobal, CU_COREDUMP_PIPE, "pipe"));
+	/* A context has the process's, until it has its own. */
+	expect(!dump_switch(cuCoredumpGetAttribute, CU_COREDUMP_TRIGGER_HOST));
+	expect_ok(cuCoredumpSetAttribute(CU_COREDUMP_TRIGGER_HOST, &on, &size));
+	expect_ok(want_text(cuCoredumpSetAttribute, CU_COREDUMP_FILE, "mine"));
+	expect_ok(cuCoredumpSetAttribute(CU_COREDUMP_GENERATION_FLAGS, &flags, &wide));
+	expect(dump_switch(cuCoredumpGetAttribute, CU_COREDUMP_TRIGGER_HOST));
+	expect(!dump_switch(cuCoredumpGetAttributeGlobal, CU_COREDUMP_TRIGGER_HOST));
+	expect_text(cuCoredumpGetAttribute, CU_COREDUMP_FILE, "mine");
+	expect_text(cuCoredumpGetAttribute, CU_COREDUMP_PIPE, "pipe");
+	expect_text(cuCoredumpGetAttributeGlobal, CU_COREDUMP_FILE, "all");
+	expect_ok(cuCoredumpGetAttribute(CU_COREDUMP_GENERATION_FLAGS, &seen, &wide));
+	expect_eq(seen, flags);
+	expect_ok(cuCtxCreate_v2(&second, 0, 0));
+	expect_text(cuCoredumpGetAttribute, CU_COREDUMP_FILE, "all");
+	expect_ok(cuCtxDestroy_v2(second));
+
+	memset(too_long, 'x', sizeof(too_long) - 1);
+	too_long[sizeof(too_long) - 1] = '\0';
+	expect_cuda(want_text(cuCoredumpSetAttribute, CU_COREDUMP_FILE, too_long),
+		    CUDA_ERROR_INVALID_VALUE);
+	expect_cuda(want_text(cuCoredumpSetAttribute, CU_COREDUMP_PIPE, "p"),
+		    CUDA_ERROR_INVALID_VALUE);
+	expect_cuda(cuCoredumpSetAttribute(CU_COREDUMP_MAX, &on, &size), CUDA_ERROR_INVALID_VALUE);
+	expect_cuda(cuCoredumpSetAttribute(0, &on, &size), CUDA_ERROR_INVALID_VALUE);
+	size = sizeof(small);
+	expect_cuda(cuCoredumpGetAttribute(CU_COREDUMP_FILE, small, &size),
+		    CUDA_ERROR_INVALID_VALUE);
+	expect_ok(cuCoredumpGetAttribute(CU_COREDUMP_FILE, NULL, &size));
+	expect_eq(size, sizeof("mine"));
+	expect_ok(cuCtxDestroy_v2(first));
+	size = sizeof(on);
+	expect_cuda(cuCoredumpGetAttribute(CU_COREDUMP_LIGHTWEIGHT, &on, &size),
+		    CUDA_ERROR_INVALID_CONTEXT);
+}
