@@ -137,6 +137,11 @@ CUresult kernel_prepare(CUfunction named, const struct kernel_work *shape, void 
 	work.function = function;
 	work.parameters = NULL;
 	work.parameters_bytes = 0;
+	if (function->kernel->lacks) {
+		driver_lacks("%s cannot be launched: %s is not simulated", function->kernel->name,
+			     function->kernel->lacks);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
 	r = shape_check(function, &work);
 	if (r == CUDA_SUCCESS)
 		r = parameters_copy(function->kernel, params, extra, &work);

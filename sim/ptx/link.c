@@ -249,6 +249,8 @@ static int walk(struct linking *k, struct module_kernel *kernel)
 	for (uint32_t at = 0; !r && at < k->n_queue; at++) {
 		struct function *f = k->queue[at]->function;
 
+		if (f->lacks && !kernel->info.lacks)
+			kernel->info.lacks = f->lacks;
 		for (uint32_t i = 0; !r && i < f->n_uses; i++) {
 			struct symbol *s = symbol_final(f->uses[i]);
 
@@ -262,10 +264,14 @@ static int walk(struct linking *k, struct module_kernel *kernel)
 	return r;
 }
 
-static bool has_shared(const struct ptx_module *m)
+/* Is there anything that a kernel has by way of what it calls? */
+static bool needs_walk(const struct ptx_module *m)
 {
 	for (struct symbol *s = m->variables; s; s = s->next)
 		if (s->space == SPACE_SHARED)
+			return true;
+	for (uint32_t i = 0; i < m->n_functions; i++)
+		if (m->functions[i]->lacks)
 			return true;
 	return false;
 }
@@ -274,7 +280,7 @@ static int lay_out_shared(struct linking *k)
 {
 	uint64_t dynamic = 0;
 
-	if (!has_shared(k->m))
+	if (!needs_walk(k->m))
 		return 0;
 	if ((uint64_t)k->m->n_kernels * k->m->n_functions > 1u << 26)
 		return unresolved(k, k->m->kernels->function->symbol,

@@ -152,6 +152,34 @@ static void lower_operands(struct lowering *o)
 	lower_sources(o, letters);
 }
 
+/* Programs that use surfaces have other kernels as well. */
+static bool is_surface(const char *name)
+{
+	return !strncmp(name, "sust.", 5) || !strncmp(name, "suld.", 5) ||
+	       !strncmp(name, "sured.", 6) || !strncmp(name, "suq.", 4);
+}
+
+/* In its place there is a trap, which nobody comes to: the kernel cannot be launched. */
+static void lower_lacking(struct lowering *o)
+{
+	struct function *f = o->r->body->function;
+	size_t bytes = strlen(o->name) + 1;
+
+	if (!f->lacks) {
+		char *name = read_alloc(o->r, bytes);
+
+		memcpy(name, o->name, bytes);
+		f->lacks = name;
+	}
+	while (!read_at(o->r, ";")) {
+		if (o->r->token.kind == LEX_END)
+			read_unexpected(o->r, "';'");
+		read_next(o->r);
+	}
+	if (form_find("trap", 4, &o->form))
+		lower_fail(o, "is not simulated");
+}
+
 /* The whole name, from the opcode and the words that follow it. */
 static void name_read(struct lowering *o, const struct lex_token *opcode)
 {
@@ -178,6 +206,10 @@ static void name_read(struct lowering *o, const struct lex_token *opcode)
 		known->outcome = form_find(o->name, n, &known->form);
 		if (!names_add(&r->forms, o->name, n, known))
 			read_fail(r, -ENOMEM, "no memory");
+	}
+	if (known->outcome && is_surface(o->name)) {
+		lower_lacking(o);
+		return;
 	}
 	if (known->outcome)
 		read_fail(r, PTX_INVALID, "%s is not simulated", o->name);

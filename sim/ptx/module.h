@@ -105,6 +105,7 @@ struct function {
 	struct symbol **uses; /* .shared variables and functions */
 	uint32_t n_uses, uses_capacity;
 	bool calls_unknown;
+	const char *lacks; /* the first instruction that loads, and cannot be run */
 	uint32_t visited;
 	uint32_t source;
 };

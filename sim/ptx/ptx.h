@@ -119,6 +119,8 @@ struct ptx_kernel {
 	uint32_t min_blocks;   /* .minnctapersm, or 0 */
 	uint32_t ptx_version;  /* 75 for 7.5 */
 	uint32_t target;       /* 70 for sm_70 */
+	const char *lacks; /* an instruction that is not simulated, where it has one (of surfaces):
+			    * it is not to be launched */
 };
 
 const struct ptx_kernel *ptx_module_kernel(const struct ptx_module *module, const char *name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the interpreter says to PTX texts: take CAPABILITY FILE...: a line each, "taken" or the
- * reason. */
+ * reason, which may be why a kernel cannot be launched. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,6 +22,17 @@ static char *text_of(const char *path)
 	return text;
 }
 
+/* NULL: all kernels can be launched. */
+static const char *lacking(const struct ptx_module *module)
+{
+	const struct ptx_kernel *kernel;
+
+	for (size_t i = 0; (kernel = ptx_module_kernel_at(module, i)); i++)
+		if (kernel->lacks)
+			return kernel->lacks;
+	return NULL;
+}
+
 int main(int argc, char **argv)
 {
 	struct ptx_options options = {.capability = argc > 1 ? (unsigned)atoi(argv[1]) : 0};
@@ -35,10 +46,12 @@ int main(int argc, char **argv)
 			fprintf(stderr, "take: %s cannot be read\n", argv[i]);
 			return 1;
 		}
-		if (ptx_module_new(&source, 1, &options, &module, &error) == 0)
-			puts("taken");
-		else
+		if (ptx_module_new(&source, 1, &options, &module, &error) != 0)
 			printf("%s\n", error.text);
+		else if (lacking(module))
+			printf("%s: not launched\n", lacking(module));
+		else
+			puts("taken");
 		ptx_module_free(module);
 		free((void *)(uintptr_t)source.text);
 	}

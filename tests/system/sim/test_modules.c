@@ -80,6 +80,59 @@ TEST(bad_code_is_refused_with_a_reason)
 	expect_ok(cuCtxDestroy_v2(context));
 }
 
+/* The other kernels of its module are a program's, too. */
+TEST(a_kernel_with_surfaces_loads_and_is_not_launched)
+{
+	static const char text[] =
+		".version 6.5\n.target sm_70\n.address_size 64\n"
+		".func paint(.param .b64 s)\n{\n.reg .b64 %s;\n.reg .b32 %x, %y;\n"
+		"ld.param.u64 %s, [s];\nmov.u32 %x, 0;\nmov.u32 %y, 1;\n"
+		"sust.b.2d.v2.b32.trap [%s, {%x, %y}], {%x, %y};\nret;\n}\n"
+		".visible .entry direct(.param .u64 s)\n{\n.reg .b64 %s;\n.reg .b32 %x;\n"
+		"ld.param.u64 %s, [s];\nmov.u32 %x, 0;\n"
+		"sust.b.1d.b8.clamp [%s, {%x}], {%x};\nret;\n}\n"
+		".visible .entry by_call(.param .u64 s)\n{\n.reg .b64 %s;\n"
+		"ld.param.u64 %s, [s];\n{\n.param .b64 p;\nst.param.b64 [p], %s;\n"
+		"call.uni paint, (p);\n}\nret;\n}\n"
+		".visible .entry other(.param .u64 p)\n{\n.reg .b64 %p;\n.reg .b32 %x;\n"
+		"ld.param.u64 %p, [p];\nmov.u32 %x, 7;\nst.global.u32 [%p], %x;\nret;\n}\n";
+	static const char unfinished[] = ".version 6.5\n.target sm_70\n.address_size 64\n"
+					 ".visible .entry k()\n{\nsust.b.1d.b8.clamp [%s, {";
+	CUcontext context = node_context();
+	CUdeviceptr word;
+	void *arguments[] = {&word};
+	CUDA_KERNEL_NODE_PARAMS_v1 params = {.gridDimX = 1,
+					     .gridDimY = 1,
+					     .gridDimZ = 1,
+					     .blockDimX = 1,
+					     .blockDimY = 1,
+					     .blockDimZ = 1,
+					     .kernelParams = arguments};
+	unsigned seen = 0;
+	CUmodule module;
+	CUfunction kernel;
+	CUgraphNode node;
+	CUgraph graph;
+
+	expect_ok(cuModuleLoadData(&module, text));
+	expect_ok(cuMemAlloc_v2(&word, 4));
+	for (int i = 0; i < 2; i++) {
+		expect_ok(cuModuleGetFunction(&kernel, module, i ? "direct" : "by_call"));
+		expect_cuda(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL),
+			    CUDA_ERROR_NOT_SUPPORTED);
+	}
+	expect_ok(cuGraphCreate(&graph, 0));
+	params.func = kernel;
+	expect_cuda(cuGraphAddKernelNode(&node, graph, NULL, 0, &params), CUDA_ERROR_NOT_SUPPORTED);
+	/* The context is whole. */
+	expect_ok(cuModuleGetFunction(&kernel, module, "other"));
+	expect_ok(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL));
+	expect_ok(cuMemcpyDtoH_v2(&seen, word, 4));
+	expect_eq(seen, 7);
+	expect_cuda(cuModuleLoadData(&module, unfinished), CUDA_ERROR_INVALID_PTX);
+	expect_ok(cuCtxDestroy_v2(context));
+}
+
 /* A fat binary as nvcc writes it: a wrapper, a header, machine code, and PTX. */
 static void fat_binary(char *out, const char *ptx, unsigned flags, size_t packed, size_t unpacked)
 {
