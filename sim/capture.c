@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/capture_core.h"
+#include "sim/driver.h"
 #include "sim/event.h"
 #include "sim/graph.h"
 #include "sim/graph_memory.h"
@@ -311,6 +312,8 @@ CUresult capture_record(struct CUstream_st *stream, CUevent event, unsigned flag
 	if (flags & CU_EVENT_RECORD_EXTERNAL) {
 		struct op op = {.kind = OP_RECORD, .event = {.event = event, .flags = flags}};
 
+		if (event->share)
+			return driver_missing("a graph that records an event of several processes");
 		return capture_add(stream, &op);
 	}
 	capture_lock();

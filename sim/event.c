@@ -24,6 +24,10 @@ void event_record_unref(struct event_record *record)
 {
 	if (!record || atomic_fetch_sub(&record->refs, 1) != 1)
 		return;
+	/* Nobody will come to it any more. */
+	if (record->share && !record->foreign && !atomic_load(&record->reached))
+		event_share_reach(record->share, record->ticket, 0);
+	event_share_unref(record->share);
 	stream_mark_drop(&record->mark);
 	free(record);
 }
@@ -35,15 +39,37 @@ void event_record_reached(struct event_record *record, struct CUstream_st *strea
 	atomic_store(&record->reached, true);
 	pthread_cond_broadcast(&stream->done);
 	pthread_mutex_unlock(&stream->lock);
+	if (record->share)
+		event_share_reach(record->share, record->ticket, time_ns);
+}
+
+/* False: not yet. */
+static bool is_reached(struct event_record *record)
+{
+	uint64_t time_ns;
+
+	if (!record->foreign)
+		return atomic_load(&record->reached);
+	if (!event_share_reached(record->share, record->ticket, &time_ns))
+		return false;
+	atomic_store(&record->time_ns, time_ns);
+	return true;
 }
 
 /* False: given up because the waiter's context is ending. */
 static bool await(struct event_record *record, const struct stream_set *waiter)
 {
 	struct CUstream_st *stream = record->mark.stream;
+	uint64_t time_ns;
 
-	if (atomic_load(&record->reached))
+	if (is_reached(record))
 		return true;
+	if (record->foreign) {
+		if (!event_share_wait(record->share, record->ticket, waiter, &time_ns))
+			return false;
+		atomic_store(&record->time_ns, time_ns);
+		return true;
+	}
 	pthread_mutex_lock(&stream->lock);
 	while (!atomic_load(&record->reached) && !stream_mark_done(&record->mark)) {
 		if (waiter && waiter != stream->set && stream_set_ending(waiter))
@@ -83,8 +109,22 @@ void event_publish(struct CUevent_st *event, struct event_record *record)
 	pthread_mutex_unlock(&event->lock);
 }
 
+/* NULL: no memory. */
+static struct event_record *foreign_record(struct event_share *share, uint64_t ticket)
+{
+	struct event_record *record = event_record_new();
+
+	if (!record)
+		return NULL;
+	record->share = event_share_ref(share);
+	record->ticket = ticket;
+	record->foreign = true;
+	return record;
+}
+
 struct event_record *event_last(struct CUevent_st *event)
 {
+	uint64_t ticket = event->share ? event_share_last(event->share) : 0;
 	struct event_record *record;
 
 	pthread_mutex_lock(&event->lock);
@@ -92,7 +132,10 @@ struct event_record *event_last(struct CUevent_st *event)
 	if (record)
 		atomic_fetch_add(&record->refs, 1);
 	pthread_mutex_unlock(&event->lock);
-	return record;
+	if (!ticket || (record && record->ticket >= ticket))
+		return record;
+	event_record_unref(record);
+	return foreign_record(event->share, ticket);
 }
 
 void event_publish_capture(struct CUevent_st *event, uint64_t capture_id, CUgraphNode *nodes,
@@ -156,12 +199,42 @@ static CUresult error_of(const struct CUevent_st *event)
 	return context_error(event->set->context);
 }
 
+CUresult event_new(struct CUctx_st *context, unsigned flags, struct event_share *share,
+		   CUevent *ret_event)
+{
+	struct CUevent_st *event = calloc(1, sizeof(*event));
+
+	if (!event)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	event->share = share;
+	if (!share && flags & CU_EVENT_INTERPROCESS) {
+		event->share = event_share_new();
+		if (!event->share) {
+			free(event);
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		}
+	}
+	event->set = context->streams;
+	atomic_fetch_add(&event->set->refs, 1);
+	event->flags = flags;
+	pthread_mutex_init(&event->lock, NULL);
+	if (handle_add(HANDLE_EVENT, event) == 0) {
+		*ret_event = event;
+		return CUDA_SUCCESS;
+	}
+	stream_set_unref(event->set);
+	pthread_mutex_destroy(&event->lock);
+	if (!share)
+		event_share_unref(event->share);
+	free(event);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 exported CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
 {
 	const unsigned known =
 		CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 	struct CUctx_st *context;
-	struct CUevent_st *event;
 	CUresult result = context_current(&context);
 
 	if (result != CUDA_SUCCESS)
@@ -170,21 +243,7 @@ exported CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (Flags & CU_EVENT_INTERPROCESS && !(Flags & CU_EVENT_DISABLE_TIMING))
 		return CUDA_ERROR_INVALID_VALUE;
-	event = calloc(1, sizeof(*event));
-	if (!event)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	event->set = context->streams;
-	atomic_fetch_add(&event->set->refs, 1);
-	event->flags = Flags;
-	pthread_mutex_init(&event->lock, NULL);
-	if (handle_add(HANDLE_EVENT, event) < 0) {
-		stream_set_unref(event->set);
-		pthread_mutex_destroy(&event->lock);
-		free(event);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	*phEvent = event;
-	return CUDA_SUCCESS;
+	return event_new(context, Flags, NULL, phEvent);
 }
 
 exported CUresult cuEventDestroy_v2(CUevent hEvent)
@@ -198,6 +257,7 @@ exported CUresult cuEventDestroy_v2(CUevent hEvent)
 	handle_remove(HANDLE_EVENT, hEvent);
 	forget(hEvent);
 	stream_set_unref(hEvent->set);
+	event_share_unref(hEvent->share);
 	pthread_mutex_destroy(&hEvent->lock);
 	free(hEvent);
 	return CUDA_SUCCESS;
@@ -217,6 +277,10 @@ static CUresult record(CUevent event, struct CUstream_st *stream)
 	if (!made)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	atomic_fetch_add(&made->refs, 1); /* one for the op, one until it is published */
+	if (event->share) {
+		made->share = event_share_ref(event->share);
+		made->ticket = event_share_issue(event->share);
+	}
 	result = stream_enqueue(stream, &op, &made->mark);
 	if (result == CUDA_SUCCESS)
 		event_publish(event, made);
@@ -280,7 +344,7 @@ exported CUresult cuEventQuery(CUevent hEvent)
 	if (result != CUDA_SUCCESS)
 		return result;
 	last = event_last(hEvent);
-	if (last && !atomic_load(&last->reached))
+	if (last && !is_reached(last))
 		result = CUDA_ERROR_NOT_READY;
 	event_record_unref(last);
 	return result == CUDA_SUCCESS ? error_of(hEvent) : result;
@@ -351,7 +415,7 @@ static CUresult wait_event(struct CUstream_st *stream, CUevent event)
 	struct event_record *last = event_last(event);
 	struct op op = {.kind = OP_WAIT, .event.record = last};
 
-	if (!last || atomic_load(&last->reached)) {
+	if (!last || is_reached(last)) {
 		op_done(&op);
 		return CUDA_SUCCESS;
 	}

@@ -16,6 +16,7 @@
 
 #include "base/macros.h"
 #include "cuda/types.h"
+#include "sim/event_share.h"
 #include "sim/stream_core.h"
 
 struct event_record {
@@ -23,17 +24,28 @@ struct event_record {
 	atomic_bool reached;
 	_Atomic uint64_t time_ns; /* modelled; set before `reached` */
 	struct stream_mark mark;  /* whose lock guards the wait; set before anyone else sees it */
+	/* Of an event that processes share, or NULL; owned. Another process's record has this
+	 * alone. */
+	struct event_share *share;
+	uint64_t ticket;
+	bool foreign;
 };
 
 struct CUevent_st {
-	struct stream_set *set; /* owned reference: of the context in which it was made */
-	unsigned flags;		/* CU_EVENT_* */
+	struct stream_set *set;	   /* owned reference: of the context in which it was made */
+	unsigned flags;		   /* CU_EVENT_* */
+	struct event_share *share; /* owned: CU_EVENT_INTERPROCESS; or NULL */
 	pthread_mutex_t lock;
 	struct event_record *last; /* owned reference; NULL: never recorded */
 	uint64_t capture_id;	   /* not 0: last recorded in that capture, at those nodes */
 	CUgraphNode *nodes;	   /* owned */
 	size_t n_nodes;
 };
+
+/* A new event of the context, in another process's share (taken over on success) or, where that is
+ * NULL and the flags want one, its own. OUT_OF_MEMORY. */
+must_check CUresult event_new(struct CUctx_st *context, unsigned flags, struct event_share *share,
+			      CUevent *ret_event);
 
 /* One reference, for the caller. NULL: no memory. */
 struct event_record *event_record_new(void);
@@ -50,7 +62,7 @@ void event_record_wait(struct event_record *record, const struct stream_set *wai
 /* Makes `record` the event's last; takes a reference of its own. */
 void event_publish(struct CUevent_st *event, struct event_record *record);
 
-/* The event's last record, as a new reference; NULL where it has none. */
+/* The event's last record, whoever made it, as a new reference; NULL where it has none. */
 struct event_record *event_last(struct CUevent_st *event);
 
 /* The event was recorded in a capture, at these nodes; takes the array over. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/context.h"
+#include "sim/driver.h"
 #include "sim/event.h"
 #include "sim/graph_condition.h"
 #include "sim/graph_memory.h"
@@ -57,6 +58,8 @@ static CUresult describe_event(enum op_kind kind, CUevent event, struct op *op)
 {
 	if (!handle_is(HANDLE_EVENT, event))
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (kind == OP_RECORD && event->share)
+		return driver_missing("a graph that records an event of several processes");
 	op->kind = kind;
 	op->event.event = event;
 	return CUDA_SUCCESS;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory of cuMemAlloc() in other processes. A handle names the process and the descriptor
- * that holds the memory; it is good while that process lives, and its memory is not freed.
+ * Device memory of cuMemAlloc(), and events, in other processes. A handle names the process and the
+ * descriptor that holds the memory or the event's page; it is good while that process lives, and
+ * has not freed it.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -11,6 +12,8 @@
 #include "sim/context.h"
 #include "sim/device.h"
 #include "sim/driver.h"
+#include "sim/event.h"
+#include "sim/handle.h"
 #include "sim/heap.h"
 #include "sim/space.h"
 #include "sim/stream.h"
@@ -127,4 +130,57 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address)
 	space_unback(range.reserved, range.charged);
 	space_release(range.reserved, range.charged);
 	return CUDA_SUCCESS;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+struct ipc_event {
+	char magic[8];
+	int32_t pid, fd;
+	uint8_t reserved[48];
+};
+
+_Static_assert(sizeof(struct ipc_event) == sizeof(CUipcEventHandle), "an IPC handle has 64 bytes");
+
+static const char event_magic[8] = "metesev";
+
+CUresult cuIpcGetEventHandle(CUipcEventHandle *ret_handle, CUevent event)
+{
+	struct ipc_event handle = {.pid = getpid()};
+	struct CUctx_st *context;
+	CUresult r = context_current(&context);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (!ret_handle)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!handle_is(HANDLE_EVENT, event) || !event->share)
+		return CUDA_ERROR_INVALID_HANDLE;
+	memcpy(handle.magic, event_magic, sizeof(event_magic));
+	handle.fd = event_share_fd(event->share);
+	memcpy(ret_handle, &handle, sizeof(handle));
+	return CUDA_SUCCESS;
+}
+
+CUresult cuIpcOpenEventHandle(CUevent *ret_event, CUipcEventHandle opaque)
+{
+	struct ipc_event handle;
+	struct event_share *share;
+	struct CUctx_st *context;
+	CUresult r = context_current(&context);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	memcpy(&handle, &opaque, sizeof(handle));
+	if (!ret_event || memcmp(handle.magic, event_magic, sizeof(event_magic)) != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (handle.pid == getpid())
+		return CUDA_ERROR_INVALID_CONTEXT; /* the event is this process's own */
+	share = event_share_open(handle.pid, handle.fd);
+	if (!share)
+		return CUDA_ERROR_MAP_FAILED;
+	r = event_new(context, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, share, ret_event);
+	if (r != CUDA_SUCCESS)
+		event_share_unref(share);
+	return r;
 }
