@@ -2,6 +2,7 @@
 /* What the tests of other programs expect of a driver, and the simulated one answers for that
  * reason. */
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -105,6 +106,56 @@ CLAIM(flat_arrays_are_described_in_two_dimensions_however_they_were_made)
 	shape.Depth = 1;
 	must(cuArray3DCreate_v2(&array, &shape));
 	answers(cuArrayGetDescriptor_v2(&flat, array), CUDA_ERROR_INVALID_VALUE);
+}
+
+CLAIM(levels_of_a_mipmapped_array_are_halves_and_as_many_as_there_can_be)
+{
+	struct lab lab = lab_begin();
+	CUDA_ARRAY3D_DESCRIPTOR shape = {12, 5, 0, CU_AD_FORMAT_FLOAT, 2, 0}, seen;
+	static const size_t widths[] = {12, 6, 3, 1}, heights[] = {5, 2, 1, 1};
+	CUmipmappedArray mipmap;
+	CUarray level, again;
+
+	(void)lab;
+	must(cuMipmappedArrayCreate(&mipmap, &shape, 9));
+	for (unsigned i = 0; i < ARRAY_SIZE(widths); i++) {
+		must(cuMipmappedArrayGetLevel(&level, mipmap, i));
+		must(cuArray3DGetDescriptor_v2(&seen, level));
+		holds(seen.Width == widths[i] && seen.Height == heights[i], "level %u: %zu x %zu",
+		      i, seen.Width, seen.Height);
+	}
+	answers(cuMipmappedArrayGetLevel(&again, mipmap, 4), CUDA_ERROR_INVALID_VALUE);
+	must(cuMipmappedArrayGetLevel(&again, mipmap, 3));
+	holds(again == level, "a level has another handle each time");
+	must(cuMipmappedArrayDestroy(mipmap));
+	shape.Depth = 6;
+	shape.Flags = CUDA_ARRAY3D_LAYERED;
+	must(cuMipmappedArrayCreate(&mipmap, &shape, 2));
+	must(cuMipmappedArrayGetLevel(&level, mipmap, 1));
+	must(cuArray3DGetDescriptor_v2(&seen, level));
+	holds(seen.Depth == 6, "the second level has %zu layers of 6", seen.Depth);
+}
+
+CLAIM(a_context_has_the_processs_wishes_for_core_dumps_until_it_has_its_own)
+{
+	struct lab lab = lab_begin();
+	char file[1024], all[] = "all", own[] = "own";
+	size_t size = sizeof(all), room = sizeof(file);
+	bool host = false;
+
+	(void)lab;
+	unsetenv("CUDA_ENABLE_CPU_COREDUMP_ON_EXCEPTION");
+	must(cuCoredumpSetAttributeGlobal(CU_COREDUMP_FILE, all, &size));
+	must(cuCoredumpGetAttribute(CU_COREDUMP_FILE, file, &room));
+	holds(!strcmp(file, "all"), "a context's file is %s", file);
+	must(cuCoredumpSetAttribute(CU_COREDUMP_FILE, own, &size));
+	room = sizeof(file);
+	must(cuCoredumpGetAttributeGlobal(CU_COREDUMP_FILE, file, &room));
+	holds(!strcmp(file, "all"), "a context's file is everybody's: %s", file);
+	size = sizeof(host);
+	must(cuCoredumpGetAttributeGlobal(CU_COREDUMP_TRIGGER_HOST, &host, &size));
+	holds(host, "the host's dump is not wanted at first");
+	answers(cuCoredumpSetAttribute(CU_COREDUMP_PIPE, own, &size), CUDA_ERROR_INVALID_VALUE);
 }
 
 CLAIM(available_shared_memory_is_what_a_launch_may_have)
