@@ -55,6 +55,11 @@ static bool place_pageable(const struct copy_place *place)
 	       space_find(place->address, &range) < 0;
 }
 
+bool copy_is_pageable(const struct copy_work *copy)
+{
+	return place_pageable(&copy->to) || place_pageable(&copy->from);
+}
+
 static bool mapped(uint64_t address, uint64_t bytes, bool captured)
 {
 	return space_covers(address, bytes) || (captured && graph_memory_covers(address, bytes));

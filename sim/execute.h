@@ -59,6 +59,9 @@ must_check CUresult copy_check(const struct copy_work *copy, bool captured);
  * caller waits for the copy anyway. OUT_OF_MEMORY. Not for graph nodes: they read when they run. */
 must_check CUresult copy_stage(struct copy_work *copy);
 
+/* Is host memory part of it that the program has not named to the driver? */
+bool copy_is_pageable(const struct copy_work *copy);
+
 /* May the call return before the copy is done, or is a pageable destination waited for? */
 bool copy_is_synchronous(const struct copy_work *copy);
 

@@ -11,6 +11,7 @@
 #include "sim/context.h"
 #include "sim/driver.h"
 #include "sim/graph_condition.h"
+#include "sim/graph_device.h"
 #include "sim/graph_memory.h"
 #include "sim/handle.h"
 
@@ -42,6 +43,32 @@ static void exec_free(struct CUgraphExec_st *exec)
 	free(exec);
 }
 
+static CUgraphInstantiateResult can_run(CUgraph graph, uint64_t flags)
+{
+	CUgraphInstantiateResult why = graph_conditions_check(graph);
+
+	if (why == CUDA_GRAPH_INSTANTIATE_SUCCESS &&
+	    flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
+		why = graph_device_check(graph);
+	return why;
+}
+
+static CUresult result_of(CUgraphInstantiateResult why)
+{
+	switch (why) {
+	case CUDA_GRAPH_INSTANTIATE_SUCCESS:
+		return CUDA_SUCCESS;
+	case CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED:
+	case CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	case CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED:
+	case CUDA_GRAPH_INSTANTIATE_ERROR:
+	case CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE:
+		break;
+	}
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
 static CUresult instantiate(CUgraphExec *ret_exec, CUgraph graph, uint64_t flags)
 {
 	struct CUgraphExec_st *exec;
@@ -51,19 +78,12 @@ static CUresult instantiate(CUgraphExec *ret_exec, CUgraph graph, uint64_t flags
 		return result;
 	if (!ret_exec || !graph_is(graph) || flags & ~(uint64_t)KNOWN_FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	switch (graph_conditions_check(graph)) {
-	case CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED:
-		return CUDA_ERROR_NOT_SUPPORTED;
-	case CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED:
+	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH &&
+	    flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH)
 		return CUDA_ERROR_INVALID_VALUE;
-	case CUDA_GRAPH_INSTANTIATE_SUCCESS:
-	case CUDA_GRAPH_INSTANTIATE_ERROR:
-	case CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE:
-	case CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED:
-		break;
-	}
+	result = result_of(can_run(graph, flags));
+	if (result != CUDA_SUCCESS)
+		return result;
 	exec = calloc(1, sizeof(*exec));
 	if (!exec)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -107,6 +127,22 @@ exported CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph,
 	return cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
 }
 
+static CUgraphInstantiateResult reason(CUgraph graph, uint64_t flags, CUresult result)
+{
+	CUgraphInstantiateResult why;
+
+	if (result == CUDA_SUCCESS)
+		return CUDA_GRAPH_INSTANTIATE_SUCCESS;
+	if (!graph_is(graph))
+		return CUDA_GRAPH_INSTANTIATE_ERROR;
+	why = can_run(graph, flags);
+	if (why != CUDA_GRAPH_INSTANTIATE_SUCCESS)
+		return why;
+	return result == CUDA_ERROR_NOT_SUPPORTED
+		       ? CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED
+		       : CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
+}
+
 exported CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
 					       CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
 {
@@ -118,15 +154,7 @@ exported CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph
 	result = instantiate(phGraphExec, hGraph, instantiateParams->flags);
 	if (result == CUDA_SUCCESS && instantiateParams->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
 		result = cuGraphUpload(*phGraphExec, instantiateParams->hUploadStream);
-	instantiateParams->result_out =
-		result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
-		: result == CUDA_ERROR_NOT_SUPPORTED
-			? CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED
-		: graph_is(hGraph) && graph_conditions_check(hGraph) ==
-					      CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED
-			? CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED
-		: graph_is(hGraph) ? CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE
-				   : CUDA_GRAPH_INSTANTIATE_ERROR;
+	instantiateParams->result_out = reason(hGraph, instantiateParams->flags, result);
 	return result;
 }
 

@@ -189,6 +189,48 @@ CLAIM(names_of_no_function_are_invalid_values)
 	answers(cuKernelGetName(&name, NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
+static CUgraphInstantiateResult for_device(CUgraph graph, CUresult wanted)
+{
+	CUDA_GRAPH_INSTANTIATE_PARAMS how = {.flags = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH};
+	CUgraphExec exec;
+
+	answers(cuGraphInstantiateWithParams(&exec, graph, &how), wanted);
+	if (wanted == CUDA_SUCCESS)
+		must(cuGraphExecDestroy(exec));
+	return how.result_out;
+}
+
+CLAIM(graphs_for_the_device_hold_what_it_can_do_alone)
+{
+	struct lab lab = lab_begin();
+	CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+			      .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+			      .WidthInBytes = 4,
+			      .Height = 1,
+			      .Depth = 1};
+	CUDA_HOST_NODE_PARAMS_v1 host = {.fn = free};
+	struct lab_word word = lab_shared_word();
+	unsigned pageable = 5;
+	CUgraphNode node;
+	CUgraph graph;
+
+	must(cuMemAlloc_v2(&copy.dstDevice, 4));
+	copy.srcHost = (void *)word.host;
+	must(cuGraphCreate(&graph, 0));
+	must(cuGraphAddMemcpyNode(&node, graph, NULL, 0, &copy, lab.context));
+	(void)for_device(graph, CUDA_SUCCESS);
+	copy.srcHost = &pageable;
+	must(cuGraphMemcpyNodeSetParams(node, &copy));
+	holds(for_device(graph, CUDA_ERROR_NOT_SUPPORTED) ==
+		      CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED,
+	      "a copy of pageable memory is refused for another reason");
+	must(cuGraphDestroyNode(node));
+	must(cuGraphAddHostNode(&node, graph, NULL, 0, &host));
+	holds(for_device(graph, CUDA_ERROR_NOT_SUPPORTED) ==
+		      CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED,
+	      "a host node is refused for another reason");
+}
+
 static void count_end(void *ended)
 {
 	atomic_fetch_add((atomic_uint *)ended, 1);

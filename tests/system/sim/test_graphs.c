@@ -574,6 +574,84 @@ TEST(an_update_takes_over_the_user_objects)
 	sim_end(&sim);
 }
 
+static CUgraphInstantiateResult for_device(CUgraph graph, unsigned long long more, CUresult wanted)
+{
+	CUDA_GRAPH_INSTANTIATE_PARAMS how = {.flags = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH |
+						      more};
+	CUgraphExec exec;
+
+	answers(cuGraphInstantiateWithParams(&exec, graph, &how), wanted);
+	if (wanted == CUDA_SUCCESS)
+		ok(cuGraphExecDestroy(exec));
+	return how.result_out;
+}
+
+TEST(a_graph_for_launches_by_the_device_is_of_what_the_device_can_do)
+{
+	struct sim sim = sim_begin();
+	CUdeviceptr word = sim_words(2, 0);
+	CUgraph graph = kernel_graph(&sim, sim.add, word, 1), parent;
+	CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+			      .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+			      .dstDevice = word + 4,
+			      .WidthInBytes = 4,
+			      .Height = 1,
+			      .Depth = 1};
+	CUDA_HOST_NODE_PARAMS_v1 host = {.fn = free};
+	unsigned pageable = 5, *pinned;
+	CUgraphExec exec;
+	CUcontext second;
+	CUgraphNode node;
+	cuuint64_t flags;
+
+	expect_eq(for_device(graph, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH,
+			     CUDA_ERROR_INVALID_VALUE),
+		  CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE);
+	ok(cuMemHostAlloc((void **)&pinned, 4, CU_MEMHOSTALLOC_DEVICEMAP));
+	*pinned = 9;
+	copy.srcHost = pinned;
+	ok(cuGraphAddMemcpyNode(&node, graph, NULL, 0, &copy, sim.context));
+	expect_eq(for_device(graph, CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD, CUDA_SUCCESS),
+		  CUDA_GRAPH_INSTANTIATE_SUCCESS);
+	/* The host launches it as any other. */
+	ok(cuGraphInstantiateWithFlags(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH));
+	ok(cuGraphExecGetFlags(exec, &flags));
+	expect_eq(flags, CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH);
+	ok(cuGraphLaunch(exec, NULL));
+	ok(cuGraphLaunch(exec, NULL));
+	ok(cuCtxSynchronize());
+	expect_eq(sim_word(word), 4);
+	expect_eq(sim_word(word + 4), 9);
+	ok(cuGraphExecDestroy(exec));
+	/* What the device cannot do, within a child too. */
+	copy.srcHost = &pageable;
+	ok(cuGraphMemcpyNodeSetParams(node, &copy));
+	ok(cuGraphCreate(&parent, 0));
+	ok(cuGraphAddChildGraphNode(&node, parent, NULL, 0, graph));
+	expect_eq(for_device(parent, 0, CUDA_ERROR_NOT_SUPPORTED),
+		  CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED);
+	ok(cuGraphDestroy(parent));
+	ok(cuGraphDestroy(graph));
+	graph = kernel_graph(&sim, sim.add, word, 1);
+	ok(cuGraphAddHostNode(&node, graph, NULL, 0, &host));
+	expect_eq(for_device(graph, 0, CUDA_ERROR_NOT_SUPPORTED),
+		  CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED);
+	ok(cuGraphDestroy(graph));
+	/* All of it in one context. */
+	graph = kernel_graph(&sim, sim.add, word, 1);
+	ok(cuCtxCreate_v2(&second, 0, 0));
+	copy.srcHost = pinned;
+	ok(cuGraphAddMemcpyNode(&node, graph, NULL, 0, &copy, second));
+	expect_eq(for_device(graph, 0, CUDA_ERROR_NOT_SUPPORTED),
+		  CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED);
+	ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	ok(cuGraphExecDestroy(exec));
+	ok(cuGraphDestroy(graph));
+	ok(cuCtxDestroy_v2(second));
+	ok(cuMemFreeHost(pinned));
+	sim_end(&sim);
+}
+
 TEST(a_graph_can_be_drawn)
 {
 	struct sim sim = sim_begin();
