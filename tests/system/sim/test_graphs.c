@@ -520,13 +520,11 @@ TEST(an_update_takes_over_the_user_objects)
 {
 	struct sim sim = sim_begin();
 	CUdeviceptr word = sim_words(2, 0);
-	unsigned first = 0, second = 0, third = 0;
+	unsigned first = 0, second = 0;
 	CUgraph graph = graph_with_object(&sim, word, &first);
 	CUgraph wanted = graph_with_object(&sim, word, &second);
 	CUgraphExecUpdateResultInfo info;
 	struct gate gate = gate_new();
-	CUgraphNode node, other;
-	CUgraph parent, child;
 	CUgraphExec exec;
 
 	ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
@@ -546,10 +544,20 @@ TEST(an_update_takes_over_the_user_objects)
 	expect_eq(second, 0);
 	ok(cuGraphExecDestroy(exec));
 	expect_eq(second, 1);
+	gate_free(&gate);
+	sim_end(&sim);
+}
 
-	/* A child's are the child's. */
-	first = second = 0;
-	child = graph_with_object(&sim, word, &first);
+TEST(a_childs_user_objects_are_taken_over_as_the_childs)
+{
+	struct sim sim = sim_begin();
+	CUdeviceptr word = sim_words(2, 0);
+	unsigned first = 0, second = 0, third = 0;
+	CUgraph parent, child = graph_with_object(&sim, word, &first);
+	CUgraphExecUpdateResultInfo info;
+	CUgraphNode node, other;
+	CUgraphExec exec;
+
 	ok(cuGraphCreate(&parent, 0));
 	ok(cuGraphAddChildGraphNode(&node, parent, NULL, 0, child));
 	ok(cuGraphInstantiateWithFlags(&exec, parent, 0));
@@ -570,7 +578,6 @@ TEST(an_update_takes_over_the_user_objects)
 	expect_eq(third, 0);
 	ok(cuGraphExecDestroy(exec));
 	expect_eq(third, 1);
-	gate_free(&gate);
 	sim_end(&sim);
 }
 
