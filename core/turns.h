@@ -158,6 +158,7 @@ struct turns_device {
 	uint32_t tenants; /* seats */
 	uint32_t waiting; /* seats in line */
 	bool governed;
+	bool unfair;		   /* turns_govern() */
 	struct turns_seat *holder; /* on a governed device: the tenant whose gate is open or
 				    * closing; NULL: none */
 
@@ -265,6 +266,12 @@ void turns_set(struct turns_tenant *tenant, const struct turns_share *share, uin
 /* Whether the hardware's own slicing would give the seat more or less than a fully resident
  * tenant with one process: true if it has several processes, or evicted memory. */
 void turns_uneven(struct turns_seat *seat, bool uneven, uint64_t now_ns);
+
+/* Whether tenants of the device must take turns although they are all alike: the hardware's slices
+ * have proved unequal. core/alike.h decides that. */
+void turns_govern(struct turns_device *device, bool unfair, uint64_t now_ns);
+/* Several tenants share the device, and it is open unless turns_govern() says otherwise. */
+bool turns_alike(const struct turns_device *device);
 
 /* Its memory is not, or not entirely, on the device. While one of its seats is barred, the
  * tenant does not stand in line, and a turn that it has ends. A device with a barred seat is

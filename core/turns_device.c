@@ -23,17 +23,26 @@ void turns_device_add_share(struct turns_seat *s, int sign)
 }
 
 /* All n numbers are equal iff n * (sum of squares) == (sum)^2. */
-static bool makes_no_difference(const struct turns_device *d)
+static bool are_alike(const struct turns_device *d)
 {
 	bool same_class = d->classes[0] == d->tenants || d->classes[1] == d->tenants ||
 			  d->classes[2] == d->tenants;
 
-	if (d->capped || d->barred)
-		return false;
-	if (d->tenants <= 1)
-		return true;
-	return !d->guarantees && !d->uneven && !d->equal && !d->weighted && same_class &&
+	return !d->capped && !d->barred && !d->guarantees && !d->uneven && !d->equal &&
+	       !d->weighted && same_class &&
 	       d->weights_squared * d->tenants == d->weights * d->weights;
+}
+
+bool turns_alike(const struct turns_device *d)
+{
+	return d->tenants > 1 && are_alike(d);
+}
+
+static bool makes_no_difference(const struct turns_device *d)
+{
+	if (d->tenants <= 1)
+		return !d->capped && !d->barred;
+	return !d->unfair && are_alike(d);
 }
 
 /* It was open: tenants with open gates may have work in flight. */
@@ -100,4 +109,12 @@ void turns_device_reckon(struct turns_device *d, uint64_t now_ns)
 		return;
 	}
 	list_for_each(link, &d->seats) free_seat(SEAT_OF_DEVICE(link), now_ns);
+}
+
+void turns_govern(struct turns_device *d, bool unfair, uint64_t now_ns)
+{
+	if (d->unfair == unfair)
+		return;
+	d->unfair = unfair;
+	turns_device_reckon(d, now_ns);
 }

@@ -297,6 +297,42 @@ static int actions(void)
 	return count;
 }
 
+static void two_alike(void)
+{
+	struct turns_share share = {.weight = 100, .cap_milli = 1000, .class = SHARE_STANDARD};
+
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	for (int i = 0; i < 2; i++) {
+		turns_tenant_init(&turns, &tenants[i], &share);
+		seats[i] = (struct turns_seat){0};
+		turns_join(&seats[i], &tenants[i], &device, NULL, false, 1);
+	}
+	expect_eq(actions(), 2);
+}
+
+TEST(tenants_that_are_alike_take_turns_only_while_somebody_says_so)
+{
+	two_alike();
+	expect(turns_alike(&device) && !device.governed);
+	turns_govern(&device, true, 2);
+	expect(actions() >= 2 && device.governed && turns_alike(&device));
+	turns_govern(&device, false, 3);
+	expect(actions() > 0 && !device.governed);
+	expect(turns_deadline(&turns) == UINT64_MAX);
+}
+
+TEST(who_is_alone_takes_no_turns_whatever_was_said_before)
+{
+	two_alike();
+	turns_govern(&device, true, 2);
+	expect(actions() >= 2 && device.governed);
+	turns_leave(&seats[1], 3);
+	expect(!device.governed && !turns_alike(&device));
+	expect(actions() <= 1);
+	expect_eq(seats[0].gate, TURNS_OPENED);
+}
+
 TEST(where_turns_would_change_nothing_nothing_is_gated)
 {
 	struct turns_share share = {.weight = 100, .cap_milli = 1000, .class = SHARE_STANDARD};

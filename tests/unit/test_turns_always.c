@@ -58,6 +58,7 @@ static struct {
 	struct tenant tenants[TENANTS];
 	uint64_t now, start, longest_drain, granted[DEVICES];
 	int natures, multi, restarts, was_governed[DEVICES];
+	int verdicts, unfair[DEVICES]; /* its tenants take turns although they are alike */
 	uint64_t opened, reopened, given_up, reports, checks, governed;
 } m;
 
@@ -372,7 +373,7 @@ static int differs(unsigned d)
 			      share->guarantee_milli || share->equal || share->weighted ||
 			      s->at.uneven;
 	}
-	return tenants > 1 && difference;
+	return tenants > 1 && (difference || m.unfair[d]);
 }
 
 static void expect_open_device(unsigned d)
@@ -669,6 +670,12 @@ static void bar(struct seat *s, bool barred)
 		t->seats[d].since = m.now;
 }
 
+static void give_a_verdict(unsigned d)
+{
+	m.unfair[d] = below(2) == 0;
+	turns_govern(&m.devices[d], m.unfair[d], m.now);
+}
+
 static void step(void)
 {
 	struct tenant *t = &m.tenants[below(TENANTS)];
@@ -683,6 +690,8 @@ static void step(void)
 		turns_uneven(&s->at, below(2), m.now);
 	else if (dice < 8 && s->there)
 		bar(s, below(3) == 0);
+	else if (dice < 10 && m.verdicts)
+		give_a_verdict((unsigned)below(DEVICES));
 	else if (dice < 70 && s->there)
 		want(s);
 	pump();
@@ -726,9 +735,10 @@ static void expect_an_end(void)
 	expect(!"nobody waits for ever");
 }
 
-static void begin(int restarts)
+static void begin(int restarts, int verdicts)
 {
 	memset(&m, 0, sizeof(m));
+	m.verdicts = verdicts;
 	m.now = m.start = 1 + below(1000000) * MS;
 	m.restarts = restarts;
 	m.natures = below(2) == 0;
@@ -742,10 +752,10 @@ static void begin(int restarts)
 	}
 }
 
-/* `restarts`: who joins with an open gate may have work in flight. */
-static void history(int restarts)
+/* `restarts`: who joins with an open gate may have work in flight. `verdicts`: turns_govern(). */
+static void history(int restarts, int verdicts)
 {
-	begin(restarts);
+	begin(restarts, verdicts);
 	for (int i = 0; i < STEPS; i++)
 		step();
 	expect_an_end();
@@ -767,7 +777,7 @@ TEST(histories_that_broke_a_law_once_break_it_no_more)
 
 	for (size_t i = 0; i < ARRAY_SIZE(begun); i++) {
 		test_random_restart(begun[i]);
-		history(false);
+		history(false, false);
 	}
 }
 
@@ -776,7 +786,7 @@ TEST(the_laws_hold_after_every_step_of_any_history)
 	uint64_t opened = 0, reopened = 0, reports = 0, checks = 0, granted = 0, given_up = 0;
 
 	for (unsigned round = 0; round < test_rounds(800); round++) {
-		history(true);
+		history(true, round % 2);
 		opened += m.governed;
 		granted += m.granted[0];
 		reopened += m.reopened;

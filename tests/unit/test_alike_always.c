@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The laws of core/alike.h against a modelled device, in steps of 1 ms. While it is open, its
+ * busy tenants run one after the other, each for as long as its kernels last (a slice at least).
+ * With turns, each runs for 8 ms. The driver samples who ran; the machine sees samples only, late.
+ * METE_SEED repeats a history.
+ */
+#include "core/alike.h"
+
+#include <stdlib.h>
+
+#include "tests/test.h"
+
+#define MS UINT64_C(1000000)
+
+enum { TENANTS = 4, HISTORIES = 100, TURN_MS = 8, LATE_MOST = 12, CALLS = 4000 };
+
+struct tenant {
+	struct alike_seat seat;
+	bool there, busy;
+	unsigned round_ms;		     /* for which it runs while the device is open */
+	unsigned work_ms, rest_ms, phase_ms; /* rest_ms 0: it always wants the device */
+	unsigned hollow_ms; /* of 10, in which its host does not get ready what it wants to run */
+	unsigned ran_ms, shown_milli; /* in the sample that goes on; in the last one */
+};
+
+static struct {
+	struct alike alike;
+	struct tenant tenants[TENANTS];
+	unsigned count, period_ms, running, left_ms;
+	uint64_t now, sample_ns, answer_ns;
+	bool blind;
+	/* What happened. */
+	uint64_t looks, open_ms, governed_ms, governed_first, opened_since, open_longest_ms,
+		changes;
+} m;
+
+static void begin(unsigned count, unsigned period_ms)
+{
+	memset(&m, 0, sizeof(m));
+	m.period_ms = period_ms;
+	m.count = count;
+	m.now = (1 + test_random_below(100000)) * MS;
+	alike_init(&m.alike);
+	for (unsigned i = 0; i < count; i++) {
+		m.tenants[i] = (struct tenant){.there = true, .busy = true, .round_ms = 2};
+		alike_join(&m.alike, &m.tenants[i].seat, m.now);
+	}
+	alike_apply(&m.alike, true, m.now);
+}
+
+/* ---- the device ------------------------------------------------------------------------------ */
+
+static bool wants(const struct tenant *t)
+{
+	uint64_t at = m.now / MS + t->phase_ms;
+
+	return !t->rest_ms || at % (t->work_ms + t->rest_ms) < t->work_ms;
+}
+
+static void set_busy(struct tenant *t)
+{
+	t->busy = wants(t);
+	alike_wants(&t->seat, t->busy, m.now);
+}
+
+static bool can_run(const struct tenant *t)
+{
+	return t->busy && m.now / MS % 10 >= t->hollow_ms;
+}
+
+static void run(void)
+{
+	for (unsigned i = 0; i < m.count && (!m.left_ms || !can_run(&m.tenants[m.running])); i++) {
+		m.running = (m.running + 1) % m.count;
+		m.left_ms = alike_governs(&m.alike) ? TURN_MS : m.tenants[m.running].round_ms;
+	}
+	if (!can_run(&m.tenants[m.running]))
+		return;
+	m.tenants[m.running].ran_ms++;
+	m.left_ms--;
+}
+
+static void end_sample(void)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < m.count; i++) {
+		struct tenant *t = &m.tenants[i];
+
+		/* In hundredths, as the driver has them. */
+		t->shown_milli = (t->ran_ms * 100 + m.period_ms / 2) / m.period_ms * 10;
+		any |= t->shown_milli > 0;
+		t->ran_ms = 0;
+	}
+	if (any)
+		m.sample_ns = m.now;
+}
+
+/* ---- the machine ----------------------------------------------------------------------------- */
+
+static void answer(void)
+{
+	m.answer_ns = 0;
+	if (m.blind) {
+		alike_blind(&m.alike, m.now);
+		return;
+	}
+	for (unsigned i = 0; i < m.count; i++)
+		alike_saw(&m.tenants[i].seat, m.sample_ns ? m.tenants[i].shown_milli : 0);
+	alike_looked(&m.alike, m.sample_ns, m.now);
+}
+
+static void drive(void)
+{
+	if (alike_deadline(&m.alike) <= m.now) {
+		alike_tick(&m.alike, m.now);
+		expect(m.alike.asks || alike_deadline(&m.alike) > m.now);
+		if (m.alike.asks) {
+			m.looks++;
+			m.answer_ns = m.now + test_random_below(LATE_MOST) * MS;
+		}
+	}
+	if (m.answer_ns && m.answer_ns <= m.now)
+		answer();
+	/* Something always follows, as long as it applies. */
+	expect(m.alike.asks || alike_deadline(&m.alike) != UINT64_MAX);
+}
+
+static void account(void)
+{
+	if (alike_governs(&m.alike)) {
+		m.governed_first = m.governed_first ? m.governed_first : m.now;
+		m.changes += m.opened_since != 0;
+		m.governed_ms++;
+		m.opened_since = 0;
+		return;
+	}
+	m.opened_since = m.opened_since ? m.opened_since : m.now;
+	m.open_ms++;
+	if (m.governed_first && m.now - m.opened_since > m.open_longest_ms * MS)
+		m.open_longest_ms = (m.now - m.opened_since) / MS;
+}
+
+static void pass(uint64_t ms)
+{
+	for (; ms; ms--) {
+		m.now += MS;
+		for (unsigned i = 0; i < m.count; i++)
+			set_busy(&m.tenants[i]);
+		run();
+		if (m.now / MS % m.period_ms == 0)
+			end_sample();
+		drive();
+		account();
+	}
+}
+
+/* By how many thousandths the worst off is short, if all always want to run. */
+static unsigned shortage(void)
+{
+	unsigned sum = 0, low = UINT32_MAX;
+
+	for (unsigned i = 0; i < m.count; i++) {
+		sum += m.tenants[i].round_ms;
+		low = m.tenants[i].round_ms < low ? m.tenants[i].round_ms : low;
+	}
+	return 1000 / m.count - low * 1000 / sum;
+}
+
+static unsigned some_tenants(void)
+{
+	return 2 + (unsigned)test_random_below(TENANTS - 1);
+}
+
+/* ---- laws ------------------------------------------------------------------------------------ */
+
+TEST(law_1_who_is_as_good_as_alike_never_takes_turns)
+{
+	for (unsigned i = 0; i < HISTORIES; i++) {
+		begin(some_tenants(), test_random_below(4) ? 166 : 1000);
+		for (unsigned t = 0; t < m.count; t++)
+			m.tenants[t].round_ms = 20 + (unsigned)test_random_below(4);
+		pass(60000);
+		expect(shortage() < 40);
+		expect_eq(m.governed_ms, 0);
+	}
+}
+
+TEST(law_1_who_rests_is_not_short_of_what_it_does_not_want)
+{
+	for (unsigned i = 0; i < HISTORIES; i++) {
+		begin(some_tenants(), test_random_below(4) ? 166 : 1000);
+		for (unsigned t = 0; t < m.count; t++) {
+			m.tenants[t].work_ms = 1 + (unsigned)test_random_below(400);
+			m.tenants[t].rest_ms = (unsigned)test_random_below(2000);
+			m.tenants[t].phase_ms = (unsigned)test_random_below(2000);
+		}
+		pass(60000);
+		expect_eq(m.governed_ms, 0);
+	}
+}
+
+TEST(law_1_who_is_slow_by_itself_is_not_short_of_what_nobody_has)
+{
+	for (unsigned i = 0; i < HISTORIES / 4; i++) {
+		begin(some_tenants(), 166);
+		for (unsigned t = 0; t < m.count; t++)
+			m.tenants[t].hollow_ms = 7;
+		m.tenants[0].hollow_ms = 3 + (unsigned)test_random_below(3);
+		pass(20000);
+		expect_eq(m.governed_ms, 0);
+	}
+}
+
+TEST(law_2_who_is_short_soon_takes_turns)
+{
+	for (unsigned i = 0; i < HISTORIES; i++) {
+		begin(some_tenants(), 166);
+		do
+			for (unsigned t = 0; t < m.count; t++)
+				m.tenants[t].round_ms = 2 + (unsigned)test_random_below(15);
+		while (shortage() < 100);
+		pass(shortage() > 250 ? 2000 : 5000);
+		expect(m.governed_first != 0);
+	}
+}
+
+TEST(law_2_who_is_short_by_little_takes_turns_later)
+{
+	for (unsigned i = 0; i < HISTORIES; i++) {
+		begin(some_tenants(), 166);
+		do
+			for (unsigned t = 0; t < m.count; t++)
+				m.tenants[t].round_ms = 2 + (unsigned)test_random_below(15);
+		while (shortage() < 70 || shortage() >= 100);
+		pass(10000);
+		expect(m.governed_first != 0);
+	}
+}
+
+TEST(law_2_even_if_samples_are_of_a_second)
+{
+	begin(2, 1000);
+	m.tenants[0].round_ms = 40;
+	pass(6000);
+	expect(m.governed_first != 0);
+}
+
+TEST(law_2_who_wakes_up_beside_a_greedy_one_does_not_wait_for_a_patient_machine)
+{
+	begin(2, 166);
+	m.tenants[0].round_ms = 10;
+	m.tenants[1].work_ms = 0;
+	m.tenants[1].rest_ms = 1;
+	/* Nobody else wants what it has. */
+	pass(100000);
+	expect_eq(m.governed_ms, 0);
+	expect(m.looks < 300);
+	m.tenants[1].rest_ms = 0;
+	pass(2500);
+	expect(m.governed_first != 0);
+}
+
+TEST(law_2_kernels_that_become_long_beside_an_idle_tenant_are_compared_at_once)
+{
+	for (unsigned i = 0; i < HISTORIES / 10; i++) {
+		begin(3, 166);
+		m.tenants[2].work_ms = 0;
+		m.tenants[2].rest_ms = 1;
+		/* It is always suspect, and always fair: some noise makes no difference. */
+		m.tenants[0].round_ms = 20 + (unsigned)test_random_below(4);
+		m.tenants[1].round_ms = 20;
+		pass(100000);
+		expect_eq(m.governed_ms, 0);
+		expect(m.looks < 300);
+		m.tenants[0].round_ms = 100;
+		pass(2500);
+		expect(m.governed_first != 0);
+	}
+}
+
+TEST(law_2_who_looked_the_same_when_it_rested_waits_for_20_s_at_most)
+{
+	for (unsigned i = 0; i < HISTORIES / 10; i++) {
+		begin(2, 166);
+		m.tenants[0].round_ms = 30;
+		m.tenants[1].work_ms = 2;
+		m.tenants[1].rest_ms = 20 + (unsigned)test_random_below(20);
+		pass(60000);
+		expect_eq(m.governed_ms, 0);
+		m.tenants[1].rest_ms = 0;
+		pass(20000);
+		expect(m.governed_first != 0);
+	}
+}
+
+TEST(law_3_an_open_device_is_looked_at_once_a_second_and_an_unused_one_less)
+{
+	begin(3, 166);
+	pass(60000);
+	expect(m.looks <= 60);
+	expect(m.looks >= 55);
+	for (unsigned t = 0; t < m.count; t++)
+		m.tenants[t].rest_ms = 1;
+	m.looks = 0;
+	pass(60000);
+	expect(m.looks <= 18);
+}
+
+TEST(law_4_what_stays_unfair_is_open_for_moments)
+{
+	uint64_t before;
+
+	for (unsigned i = 0; i < HISTORIES / 10; i++) {
+		begin(some_tenants(), 166);
+		m.tenants[0].round_ms = 20 + (unsigned)test_random_below(20);
+		pass(3000);
+		expect(m.governed_first != 0);
+		before = m.open_ms;
+		pass(600000);
+		/* Spans of 10, 20, 40, ... s. */
+		expect(m.open_longest_ms <= ALIKE_MOMENT_NS / MS + 1);
+		expect(m.open_ms > before);
+		expect(m.open_ms - before <= 6 * (ALIKE_MOMENT_NS / MS + 1));
+		expect(m.looks < 100);
+	}
+}
+
+TEST(law_4_a_span_has_an_end)
+{
+	begin(2, 166);
+	m.tenants[0].round_ms = 30;
+	pass(4000 * 1000);
+	expect_eq(m.alike.span_ns, ALIKE_SPAN_MOST_NS);
+}
+
+static void change_something(void)
+{
+	struct tenant *t = &m.tenants[test_random_below(m.count)];
+
+	switch (test_random_below(4)) {
+	case 0:
+		t->round_ms = 2 + (unsigned)test_random_below(60);
+		break;
+	case 1:
+		t->work_ms = 1 + (unsigned)test_random_below(1000);
+		t->rest_ms = (unsigned)test_random_below(1000);
+		break;
+	case 2:
+		t->rest_ms = 0;
+		break;
+	default:
+		/* Its program has ended, and the next one begins. */
+		alike_leave(&t->seat, m.now);
+		pass(test_random_below(50));
+		alike_join(&m.alike, &t->seat, m.now);
+		alike_apply(&m.alike, true, m.now);
+		t->busy = true;
+	}
+}
+
+TEST(law_6_whatever_they_do_their_mode_changes_twice_in_ten_seconds_at_most)
+{
+	uint64_t changes = 0;
+
+	for (unsigned i = 0; i < HISTORIES / 2; i++) {
+		begin(3 + (unsigned)test_random_below(TENANTS - 2), 166);
+		for (unsigned k = 0; k < 60; k++) {
+			pass(test_random_below(test_random_below(4) ? 300 : 10000));
+			change_something();
+		}
+		expect(m.changes <= 2 * (1 + (m.open_ms + m.governed_ms) / 10000));
+		changes += m.changes;
+	}
+	expect(changes > 0);
+}
+
+TEST(who_has_become_alike_takes_no_turns_any_more)
+{
+	for (unsigned i = 0; i < HISTORIES / 10; i++) {
+		begin(some_tenants(), 166);
+		m.tenants[0].round_ms = 20;
+		pass(3000);
+		expect(m.governed_first != 0);
+		m.tenants[0].round_ms = 2;
+		pass(15000);
+		expect(!alike_governs(&m.alike));
+		m.governed_ms = 0;
+		pass(60000);
+		expect_eq(m.governed_ms, 0);
+	}
+}
+
+TEST(law_5_nothing_is_decided_without_samples)
+{
+	begin(2, 166);
+	m.tenants[0].round_ms = 30;
+	m.blind = true;
+	pass(600000);
+	expect_eq(m.governed_ms, 0);
+	expect(m.looks <= 11);
+}
+
+TEST(law_5_a_driver_that_tells_no_more_leaves_the_device_open)
+{
+	begin(2, 166);
+	m.tenants[0].round_ms = 30;
+	pass(3000);
+	expect(alike_governs(&m.alike));
+	m.blind = true;
+	pass(15000);
+	expect(!alike_governs(&m.alike));
+}
+
+TEST(law_5_who_is_left_alone_is_not_looked_at)
+{
+	begin(2, 166);
+	m.tenants[0].round_ms = 30;
+	pass(3000);
+	expect(alike_governs(&m.alike));
+	alike_leave(&m.tenants[1].seat, m.now);
+	expect(!alike_governs(&m.alike));
+	expect(alike_deadline(&m.alike) == UINT64_MAX);
+}
+
+TEST(what_was_found_is_kept_while_their_shares_decide)
+{
+	begin(2, 166);
+	m.tenants[0].round_ms = 30;
+	pass(3000);
+	alike_apply(&m.alike, false, m.now);
+	expect(alike_deadline(&m.alike) == UINT64_MAX);
+	alike_apply(&m.alike, true, m.now);
+	expect(alike_governs(&m.alike));
+	expect(alike_deadline(&m.alike) != UINT64_MAX);
+}
+
+/* ---- any order of calls ---------------------------------------------------------------------- */
+
+static void expect_sound(void)
+{
+	uint64_t entitled = 0;
+	uint32_t wanting = 0;
+
+	for (unsigned i = 0; i < TENANTS; i++) {
+		if (!m.tenants[i].there)
+			continue;
+		entitled += m.tenants[i].seat.entitled_ns;
+		wanting += m.tenants[i].seat.counted;
+	}
+	expect_eq(m.alike.wanting, wanting);
+	expect(!alike_governs(&m.alike) || m.alike.seats > 1);
+	expect(m.alike.event_count <= ALIKE_EVENTS);
+	if (alike_listens(&m.alike) && m.alike.first_ns)
+		expect(entitled <= m.alike.clock_ns - m.alike.first_ns);
+	expect(m.alike.applies || alike_deadline(&m.alike) == UINT64_MAX);
+	expect(!m.alike.applies || m.alike.asks || alike_deadline(&m.alike) != UINT64_MAX);
+}
+
+static void call_something(void)
+{
+	struct tenant *t = &m.tenants[test_random_below(TENANTS)];
+
+	switch (test_random_below(12)) {
+	case 0:
+		if (t->there)
+			alike_leave(&t->seat, m.now);
+		else
+			alike_join(&m.alike, &t->seat, m.now);
+		t->there = !t->there;
+		break;
+	case 1:
+		alike_apply(&m.alike, m.alike.seats > 1 && test_random_below(8), m.now);
+		break;
+	case 2:
+	case 3:
+	case 4:
+		for (unsigned i = 0; i < TENANTS; i++)
+			if (m.tenants[i].there)
+				alike_saw(&m.tenants[i].seat,
+					  test_random_below(3) ? (uint32_t)test_random_below(1001)
+							       : 0);
+		m.sample_ns =
+			test_random_below(2)
+				? m.now - test_random_below(m.now < 200 * MS ? m.now : 200 * MS)
+				: m.sample_ns;
+		alike_looked(&m.alike, m.sample_ns, m.now);
+		break;
+	case 5:
+		if (!test_random_below(20))
+			alike_blind(&m.alike, m.now);
+		break;
+	default:
+		alike_wants(&t->seat, test_random_below(2), m.now);
+	}
+}
+
+TEST(any_order_of_calls_is_survived)
+{
+	for (unsigned i = 0; i < HISTORIES; i++) {
+		memset(&m, 0, sizeof(m));
+		m.now = 1000 * MS;
+		alike_init(&m.alike);
+		for (unsigned k = 0; k < CALLS; k++) {
+			m.now += test_random_below(8) ? test_random_below(5 * MS)
+						      : test_random_below(2000 * MS);
+			if (alike_deadline(&m.alike) <= m.now)
+				alike_tick(&m.alike, m.now);
+			call_something();
+			if (m.alike.seats < 2)
+				alike_apply(&m.alike, false, m.now);
+			expect_sound();
+		}
+	}
+}

@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Bugs that are planted in core/alike.c, one at a time: the tests of its laws must find each.
+
+Arguments: ROOT CC
+A row: the file, what stands there once, what is put in its place, and what breaks by that.
+"""
+import planted
+
+PLANTED = [
+    (None, "\treturn b.worst > idle ? least(b.worst - idle, b.beyond) : 0;", "\treturn b.worst;", "who is slow by itself makes others take turns"),
+    (None, "\ts->counted = wants;\n\ts->alike->wanting += wants ? 1u : -1u;\n", "", "who rests is due its part"),
+    (None, "\twhile (a->event_count && a->events[a->event].at_ns <= to_ns)\n\t\treplay_one(a);\n",
+     "\twhile (a->event_count)\n\t\treplay_one(a);\n", "what tenants want is compared with samples of another time"),
+    (None, "a->samples >= SAMPLES_LEAST && ", "", "a single sample decides"),
+    (None, "unfair > tolerated + noise_ns", "false", "who is far too short waits for three seconds"),
+    (None, "least(b.lacks, b.beyond) > moment_most_ns", "false", "what is unfair is opened for longer than a moment"),
+    (None, "soon ? least(2 * a->span_ns, ALIKE_SPAN_MOST_NS) : ALIKE_SPAN_FIRST_NS", "ALIKE_SPAN_FIRST_NS", "spans do not grow"),
+    (None, "soon ? least(2 * a->span_ns, ALIKE_SPAN_MOST_NS)", "soon ? 2 * a->span_ns", "spans grow without an end"),
+    (None, "active <= a->active && ", "", "who wakes up waits for a patient machine"),
+    (None, " && uneven <= a->fair_milli + SUSPECTED_MILLI", "", "kernels that become long beside an idle tenant wait for a patient machine"),
+    (None, "\ta->fair_milli = a->watched_milli;\n", "", "what was found fair is suspect again each second"),
+    (None, "now_ns < a->quiet_ns && familiar", "false", "idle tenants make it look all the time"),
+    (None, "a->unused_ns = least(2 * a->unused_ns, unused_most_ns);", "", "an unused device is looked at each second"),
+    (None, "\tenter(a, ALIKE_OPEN, now_ns + blind_ns, now_ns);\n", "\ta->asks = false;\n\ta->due_ns = now_ns + blind_ns;\n",
+     "a device stays governed without samples"),
+    (None, "\tcount(s, false);\n\tlist_remove", "\tlist_remove", "who has left is counted"),
+    (None, "\tenter(a, ALIKE_GOVERNED, now_ns + a->span_ns, now_ns);", "\tenter(a, ALIKE_GOVERNED, now_ns + ALIKE_GLANCE_NS, now_ns);", "it changes its mind each second"),
+]
+
+planted.check("alike", PLANTED, tests=("test_alike_always",), seeds=("1", "2"), world=[])
