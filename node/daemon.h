@@ -9,6 +9,7 @@
  *	mark.c     other meteds on the same devices
  *	nested.c   tenants within tenants
  *	drift.c	   compares the charged time with the driver's
+ *	samples.c  asks the driver who had what of a device whose tenants are alike
  *	watch.c    measures guests that send nothing from time to time
  *	prices.c   estimates what a context takes
  *	tenant.c   tenants: socket, page, life
@@ -42,6 +43,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/place.h"
+#include "core/alike.h"
 #include "core/ledger.h"
 #include "core/residual.h"
 #include "core/residual_price.h"
@@ -90,8 +92,10 @@ struct mark;
 
 /* The processes that recently had kernels on a device, according to the driver. */
 struct device_busy {
-	bool wanted; /* the worker is to ask for them, */
-	bool known;  /* and has got them */
+	bool wanted;		     /* the worker is to ask for them, */
+	bool known;		     /* and has got them */
+	bool judged;		     /* core/alike.h waits for them */
+	uint64_t asked_us, asked_ns; /* when it asked: wall clock, and the loop's */
 	uint32_t count;
 	struct nvml_busy rows[DAEMON_BUSY];
 };
@@ -116,6 +120,9 @@ struct device {
 	uint64_t glanced_ns; /* when book_glance() looked last */
 	struct turns_device turns;
 	bool shown_governed; /* its tenants' guests know that there are turns */
+	struct alike alike;
+	bool shown_listens; /* and that `alike` must know when they are idle */
+	bool said_unfair;   /* in the log */
 	struct residency residency;
 	uint32_t members;	  /* of `residency` */
 	bool relisten;		  /* which guests must report idleness may have changed */
@@ -169,6 +176,7 @@ struct tenant_device {
 	bool said_beside;    /* in the log */
 	bool seated;	     /* it takes part in turns: it has guests */
 	struct turns_seat seat;
+	struct alike_seat alike;
 	struct residency_member member; /* where it is `joined` */
 	bool joined;
 	struct list move_due; /* of the daemon: its guests may have to be told something */
@@ -337,6 +345,7 @@ struct daemon {
 	bool measured[DAEMON_DEVICES];
 	uint64_t measurements;	/* that have begun */
 	uint64_t measured_last; /* the last one that has ended */
+	bool measures_memory;	/* the one in progress, or the last one */
 	uint64_t measure_began_ns;
 	bool outside_wanted; /* of all devices, by the next one */
 	struct loop_timer outside_timer;

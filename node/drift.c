@@ -2,7 +2,7 @@
 /*
  * Compares the time that a tenant was charged with the time that its processes had kernels on the
  * device, according to the driver. This is done with each measurement of memory, if there are
- * turns. The result is only displayed; no decision depends on it.
+ * turns. The result is only displayed. The worker's question also serves samples.c.
  */
 #include <time.h>
 
@@ -28,20 +28,26 @@ static uint64_t wall_us(void)
 
 void drift_ask(struct daemon *d)
 {
-	uint64_t since = wall_us() - (uint64_t)WINDOW_US * d->clock_dilation;
-
 	for (uint32_t i = 0; i < d->devices; i++) {
 		struct device_busy *busy = &d->device[i].busy;
 
-		busy->known = busy->wanted && nvml_busy(d->nvml, i, since, busy->rows, DAEMON_BUSY,
-							&busy->count) == 0;
+		busy->asked_us = wall_us();
+		busy->asked_ns = loop_now_ns();
+		busy->known = busy->wanted &&
+			      nvml_busy(d->nvml, i,
+					busy->asked_us - (uint64_t)WINDOW_US * d->clock_dilation,
+					busy->rows, DAEMON_BUSY, &busy->count) == 0;
 	}
 }
 
 void drift_want(struct daemon *d)
 {
-	for (uint32_t i = 0; i < d->devices; i++)
-		d->device[i].busy.wanted = d->device[i].turns.governed;
+	for (uint32_t i = 0; i < d->devices; i++) {
+		struct device *device = &d->device[i];
+
+		device->busy.judged = device->alike.asks;
+		device->busy.wanted = device->turns.governed || device->alike.asks;
+	}
 }
 
 /* The mean of a process's samples. */

@@ -7,6 +7,7 @@
 #include "node/daemon.h"
 #include "node/guest.h"
 #include "node/outside.h"
+#include "node/samples.h"
 
 enum {
 	LATE_MS = 2000,
@@ -398,12 +399,14 @@ static void on_measured(struct loop_work *work)
 	while (!list_empty(&d->measure_running))
 		end_measuring(d, list_entry(d->measure_running.next, struct guest_device, measure));
 	drift_seen(d);
+	samples_seen(d);
 	d->measured_last = d->measurements;
 	for (uint32_t i = 0; i < d->devices; i++)
 		if (d->measured[i])
 			outside_seen(d, i);
 	outside_looked(d);
-	ledger_looked(d->ledger);
+	if (d->measures_memory)
+		ledger_looked(d->ledger);
 	watch_looked(d, d->measurements);
 	book_pump(d); /* a guest that is answered must find the figures in its page */
 	answer_checks(d);
@@ -422,9 +425,11 @@ bool measure_under_way(const struct daemon *d)
 void measure_start(struct daemon *d)
 {
 	if (d->stopping || d->measure.busy ||
-	    (list_empty(&d->measure_wanted) && !d->outside_wanted))
+	    (list_empty(&d->measure_wanted) && !d->outside_wanted && !samples_wanted(d)))
 		return;
 	d->measurements++;
+	/* A question for samples alone says nothing about memory: no ask has waited for it. */
+	d->measures_memory = !list_empty(&d->measure_wanted) || d->outside_wanted;
 	d->measure_began_ns = loop_now_ns();
 	for (uint32_t i = 0; i < ARRAY_SIZE(d->measured); i++)
 		d->measured[i] = i < d->devices && d->outside_wanted;

@@ -352,7 +352,8 @@ int nvml_busy(struct nvml *nvml, uint32_t index, uint64_t since_us, struct nvml_
 	else if (r != NVML_SUCCESS || count > room)
 		return -EIO;
 	for (unsigned int i = 0; i < count; i++)
-		out[i] = (struct nvml_busy){samples[i].pid, samples[i].smUtil};
+		out[i] =
+			(struct nvml_busy){samples[i].pid, samples[i].smUtil, samples[i].timeStamp};
 	*ret_count = count;
 	return 0;
 }

@@ -49,6 +49,7 @@ must_check int nvml_processes(struct nvml *nvml, uint32_t index, struct nvml_pro
 
 struct nvml_busy {
 	uint32_t pid, percent; /* part of the time in which it had kernels on the device */
+	uint64_t at_us;	       /* when the sample ended: wall clock */
 };
 
 /* The driver's samples since that time (wall clock, microseconds), at most `room` rows. A process

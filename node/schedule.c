@@ -13,6 +13,7 @@
 #include "node/guest.h"
 #include "node/measure.h"
 #include "node/nested.h"
+#include "node/samples.h"
 
 static const uint64_t us = 1000, ms = 1000000;
 
@@ -129,6 +130,12 @@ static uint32_t contended_bits(const struct tenant_device *at)
 	return WIRE_CONTENDED | (schedule_is_coupled(at) ? (uint32_t)WIRE_COUPLED : 0);
 }
 
+/* Its guests must say when they are idle, although there are no turns. */
+static bool listens(const struct tenant_device *at)
+{
+	return move_listens(at) || samples_listens(at);
+}
+
 /* Shows the seat's guests how they take part. `tell`: also sends PACE, as no GATE follows that
  * would tell them. */
 static void pace(struct tenant_device *at, bool tell)
@@ -137,9 +144,10 @@ static void pace(struct tenant_device *at, bool tell)
 	const struct turns_seat *seat = &at->seat;
 	struct wire_tenant_turns now = {0};
 
-	if (at->seated && !seat->device->governed && move_listens(at)) {
+	if (at->seated && !seat->device->governed && listens(at)) {
 		now.say = 1;
 		now.grace_ns = GRACE_US * us;
+		now.flight_ns = samples_bounds(at) ? flight_ns(seat, true) : 0;
 	}
 	if (at->seated && seat->device->governed) {
 		now.say = 1;
@@ -172,13 +180,21 @@ static void change_mode(struct device *device, uint64_t now)
 		if (!at->seated)
 			continue;
 		/* Guests that have reported it already do not repeat it. */
-		if (!at->tenant->shown->turns[index].say || !move_listens(at))
+		if (!at->tenant->shown->turns[index].say || !listens(at))
 			assume_busy(at);
 		turns_wants(&at->seat, now);
 		if (!is_busy(at))
 			turns_idle(&at->seat, now);
+		alike_wants(&at->alike, is_busy(at), now);
 		pace(at, true);
 	}
+}
+
+/* Tells those who ask whether it wants the device, turns or not. */
+static void tell_wants(struct tenant_device *at, bool wants, uint64_t now)
+{
+	move_wants(at, wants, now);
+	alike_wants(&at->alike, wants, now);
 }
 
 /* Uses the pidfds, so that no other process can be hit. */
@@ -230,7 +246,7 @@ static void act(const struct turns_action *action, uint64_t now)
 		/* Its guests may have sent IDLE while the gate was closed, and do not repeat it. */
 		if (!is_busy(at))
 			turns_idle(&at->seat, now);
-		move_wants(at, is_busy(at), now);
+		tell_wants(at, is_busy(at), now);
 		break;
 	case TURNS_CLOSE:
 		apply(at);
@@ -289,7 +305,7 @@ static void pump(struct daemon *d, uint64_t now)
 	d->scheduling = true;
 	do
 		act_all(d, now);
-	while (change_modes(d, now) || move_step(d, now));
+	while (samples_step(d, now) || change_modes(d, now) || move_step(d, now));
 	for (uint32_t i = 0; i < d->devices; i++)
 		if (d->device[i].turns.holder)
 			pace(owner_of(d->device[i].turns.holder), true);
@@ -297,6 +313,8 @@ static void pump(struct daemon *d, uint64_t now)
 	deadline = turns_deadline(&d->turns);
 	if (move_deadline(d) < deadline)
 		deadline = move_deadline(d);
+	if (samples_deadline(d) < deadline)
+		deadline = samples_deadline(d);
 	loop_alarm_set(&d->turns_alarm, deadline > UINT64_MAX / d->clock_dilation
 						? UINT64_MAX
 						: deadline * d->clock_dilation);
@@ -309,6 +327,7 @@ static void on_alarm(struct loop_alarm *alarm)
 
 	turns_tick(&d->turns, now);
 	move_tick(d, now);
+	samples_tick(d, now);
 	pump(d, now);
 }
 
@@ -325,7 +344,7 @@ void schedule_listen(struct tenant_device *at, uint64_t now)
 	pace(at, true);
 	if (shown->say && !said) {
 		assume_busy(at);
-		move_wants(at, true, now);
+		tell_wants(at, true, now);
 	}
 }
 
@@ -348,6 +367,7 @@ int schedule_open(struct daemon *d)
 					sizeof(d->device[i].info->uuid)) < 0;
 		turns_device_init(&d->turns, &d->device[i].turns, order);
 	}
+	samples_open(d);
 	return loop_alarm_init(&d->loop, &d->turns_alarm, on_alarm);
 }
 
@@ -378,7 +398,7 @@ void schedule_set(struct tenant *t)
 	move_set(t);
 	/* Whose memory moves from now on has said before whether it wants to run. */
 	for (uint32_t i = 0; i < t->devices; i++)
-		move_wants(&t->device[i], is_busy(&t->device[i]), now);
+		tell_wants(&t->device[i], is_busy(&t->device[i]), now);
 	t->suspended = false; /* who changes the share knows why it was suspended */
 	for (uint32_t i = 0; i < t->devices; i++)
 		tenant_gate_apply(t, i);
@@ -395,6 +415,7 @@ static void sit(struct tenant *t, uint64_t now)
 		at->seated = true;
 		turns_join(&at->seat, &t->turns, &t->daemon->device[at->index].turns, at, is_open,
 			   now);
+		samples_sit(at, now);
 		move_sit(at, now);
 		/* If this gate is open, it closes before the join opens another one. */
 		pump(t->daemon, now);
@@ -412,6 +433,7 @@ static void stand_up(struct tenant *t, uint64_t now)
 		at->seated = at->coupled = at->said_beside = false;
 		move_stand_up(at, now);
 		turns_leave(&at->seat, now);
+		samples_stand_up(at, now);
 		pace(at, false);
 		tenant_gate_apply(t, i);
 	}
@@ -431,7 +453,7 @@ void schedule_guests(struct tenant *t)
 			turns_wants(&t->device[i].seat, now);
 		else
 			turns_idle(&t->device[i].seat, now);
-		move_wants(&t->device[i], is_busy(&t->device[i]), now);
+		tell_wants(&t->device[i], is_busy(&t->device[i]), now);
 	}
 	pump(t->daemon, now);
 }
@@ -453,7 +475,7 @@ void schedule_wants(struct guest *g, uint32_t device)
 	if (!t->device[device].seated)
 		return;
 	turns_wants(&t->device[device].seat, now);
-	move_wants(&t->device[device], true, now);
+	tell_wants(&t->device[device], true, now);
 	pump(t->daemon, now);
 	/* A thread sent this while the gate was open. Its agent sleeps until a message arrives. */
 	if (was_open && t->shown->device[device].gate == WIRE_GATE_OPEN &&
@@ -473,7 +495,7 @@ void schedule_idle(struct guest *g, uint32_t device)
 	if (is_busy(&t->device[device]))
 		return;
 	turns_idle(&t->device[device].seat, now);
-	move_wants(&t->device[device], false, now);
+	tell_wants(&t->device[device], false, now);
 	pump(t->daemon, now);
 }
 
@@ -485,7 +507,7 @@ void schedule_drained(struct tenant_device *at)
 	if (!at->seated)
 		return;
 	turns_drained(&at->seat, is_busy(at), now);
-	move_wants(at, is_busy(at), now);
+	tell_wants(at, is_busy(at), now);
 	pump(d, now);
 }
 
