@@ -1,5 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# About: time: how evenly equal tenants are served (replayed)
+# About: time: how evenly tenants are served (replayed); and those that are alike, by default (real programs)
 # On the virtual clock of mete replay --time (bench/turns.c): the same figures on every machine.
-exec "$(dirname "$0")/../build/plain/bench/turns" fairness
+set -eu
+"$(dirname "$0")/../build/plain/bench/turns" fairness
+exec "$(dirname "$0")/alike.py"
