@@ -11,7 +11,7 @@
 enum { SPARE_CHUNKS = 4, CHOICES = 8 };
 
 const struct residency_tuning residency_usual = {
-	.cost_milli = 100,
+	.cost_milli = 50,
 	.shortest_ns = 20 * MS,
 	.longest_ns = 30000 * MS,
 	.patience_ns = 10000 * MS,

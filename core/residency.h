@@ -71,7 +71,7 @@ struct residency_tuning {
 	uint64_t window_bytes; /* credit that is not used yet, at most: two chunks or more */
 };
 
-/* By cost, 10 %, 20 ms, 30 s, 10 s, 64 MiB, 512 MiB. */
+/* By cost, 5 %, 20 ms, 30 s, 10 s, 64 MiB, 512 MiB. */
 extern const struct residency_tuning residency_usual;
 
 /* Why an ask is not granted; and of residency_suspend(), RESIDENCY_STORE alone. */

@@ -106,7 +106,8 @@ static uint64_t stay_of(struct residency *r, const struct residency_member *lead
 	r->stay_ns = t->turn_ns;
 	if (t->turn_ns)
 		return t->turn_ns;
-	each = beyond(t->longest_ns / most(r->waiting, 1), r->cost_ns);
+	/* Who has just left waits for the movement of this set, its stay, and its own movement. */
+	each = beyond(t->longest_ns / most(r->waiting, 1), 2 * r->cost_ns);
 	stay = least(stay, each);
 	if (leader && rank_class(leader) < lowest)
 		stay = 0;

@@ -548,7 +548,7 @@ TEST(whoever_wants_is_in_a_set_within_the_bound)
 			if (!w.guests[i].wants)
 				toggle(&w.guests[i]);
 		}
-		/* By its cost, ten times what a movement takes: at most the longest wait. */
+		/* By its cost, twenty times what a movement takes: at most the longest wait. */
 		stay = w.r.tuning.longest_ns;
 		bound = w.r.tuning.longest_ns + GUESTS * (stay + 2 * blocks * MS);
 		for (unsigned ms = 0; ms < 60000; ms++) {
