@@ -118,7 +118,7 @@ int options_parse(int argc, char **argv, struct options *ret_options, struct fau
 				  .grace_ns = 10 * 1000000000ull,
 				  .store_bytes = OPTIONS_UNSAID,
 				  .quota_bytes = OPTIONS_UNSAID,
-				  .movement_milli = 100};
+				  .movement_milli = 50};
 	int r;
 
 	for (int i = 1; i < argc; i++) {
