@@ -78,6 +78,15 @@ void residency_capacity(struct residency *r, uint64_t capacity_bytes, uint64_t n
 	r->dirty = r->choosing = true;
 }
 
+void residency_budget(struct residency *r, uint64_t budget_bytes, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (r->budget_bytes == budget_bytes)
+		return;
+	r->budget_bytes = budget_bytes;
+	r->dirty = r->choosing = true;
+}
+
 /* ---- who is there ---------------------------------------------------------------------------- */
 
 void residency_join(struct residency *r, struct residency_member *m, struct turns_seat *seat,

@@ -183,6 +183,9 @@ uint64_t residency_spare(const struct residency_tuning *tuning);
 /* What of the device is for what can move has changed: residual grew, or unmovable memory. */
 void residency_capacity(struct residency *r, uint64_t capacity_bytes, uint64_t now_ns);
 
+/* So has the store's. What it has less than is used already comes back with what is dropped. */
+void residency_budget(struct residency *r, uint64_t budget_bytes, uint64_t now_ns);
+
 /* The seat stays the caller's and is joined (turns_join); a member leaves before its seat does.
  * `quota_bytes` of the store at most. After a restart residency_adopt() follows. */
 void residency_join(struct residency *r, struct residency_member *m, struct turns_seat *seat,

@@ -266,6 +266,7 @@ static void stop(struct daemon *d)
 	kubernetes_close(d->kubernetes);
 	admin_close_all(d);
 	list_for_each(link, &d->tenants) tenant_end(list_entry(link, struct tenant, link));
+	stores_close(&d->stores);
 	if (d->admin_listener.open) {
 		loop_unwatch(&d->admin_listener, NULL);
 		close(d->admin_fd);
@@ -278,7 +279,7 @@ static void stop(struct daemon *d)
 		unlink(d->journal.path);
 	/* A driver that does not answer blocks its thread, and would block our end. What the API
 	 * server is told is bounded, and must not depend on what the driver is doing just now. */
-	if (d->measure.busy || d->stores.work.busy || kubernetes_is_busy(d->kubernetes)) {
+	if (d->measure.busy || kubernetes_is_busy(d->kubernetes)) {
 		while (kubernetes_is_leaving(d->kubernetes) && loop_once(&d->loop))
 			;
 		_exit(0);
@@ -329,7 +330,7 @@ int main(int argc, char **argv)
 	umask(0077);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* treat a file-size limit like a full disk */
-	/* One thread for the driver, which may not answer, and one for the store. */
+	/* One thread for the driver, which may not answer, and one for the rest. */
 	setenv("UV_THREADPOOL_SIZE", "2", 0);
 	/* They allocate little: an arena for each would keep a hundred KiB. */
 	mallopt(M_ARENA_MAX, 1);

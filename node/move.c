@@ -161,7 +161,7 @@ static void say_cleared(struct daemon *d, uint32_t index, uint64_t now)
 {
 	struct device *device = &d->device[index];
 
-	if (device->uncleared_bytes && !d->stores.leaving_bytes)
+	if (device->uncleared_bytes && d->stores.leaving_bytes == stores_lost(&d->stores))
 		residency_cleared(&device->residency, take_bytes(&device->uncleared_bytes), now);
 }
 
@@ -190,6 +190,7 @@ static bool step(struct daemon *d, uint32_t index, uint64_t now)
 	if ((!device->members && !device->plain_bytes) || is_expecting(d, index))
 		return false;
 	say_cleared(d, index, now);
+	residency_budget(&device->residency, move_budget(d) / d->devices, now);
 	done = show_capacity(d, index, now);
 	while (residency_next(&device->residency, now, &action)) {
 		act(&action);

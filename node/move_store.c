@@ -60,14 +60,18 @@ void move_store_ask(struct guest *g, uint32_t id, uint32_t device)
 	struct wire_message answer = {.code = WIRE_store, .id = id};
 	struct guest_device *at = mover(g, id, device);
 	struct tenant *t = g->tenant;
+	const struct store_owner owner = {t->id, t->owner};
 	int r = 0, fd;
 
 	if (!at)
 		return;
 	if (!t->store)
-		r = store_open(&t->daemon->stores, t->daemon->quota_bytes, &t->store);
+		r = store_open(&t->daemon->stores, t->daemon->quota_bytes, &owner, &t->store);
 	if (r < 0) {
-		guest_refuse(g, id, WIRE_REFUSED_BAD, "there is no store: %s", strerror(-r));
+		guest_refuse(g, id, WIRE_REFUSED_BAD, "there is no store: %s",
+			     r == -EBUSY ? "processes of other tenants hold the locks of too many "
+					   "tenants' files"
+					 : strerror(-r));
 		return;
 	}
 	at->move.can = true;
@@ -104,6 +108,11 @@ static void refuse(struct guest_device *at, uint32_t id, uint64_t bytes, int r)
 			     "the store is full: of %s, %s are in use, and %s were asked for",
 			     text_mib(s->budget_bytes, TEXT_DOWN).text,
 			     text_mib(s->used_bytes, TEXT_UP).text, text_mib(bytes, TEXT_UP).text);
+	else if (r == -EBUSY)
+		guest_refuse(at->guest, id, WIRE_REFUSED_FULL,
+			     "a process of this tenant holds the lock of its file in the store: "
+			     "nothing of that was done within %d s",
+			     STORE_LATE_MS / 1000);
 	else
 		guest_refuse(at->guest, id, WIRE_REFUSED_FULL, "the store has no memory: %s",
 			     strerror(-r));
@@ -151,7 +160,7 @@ static int take_segment(struct guest_device *at, uint32_t id, uint64_t bytes)
 /* Tells others to return what they do not need; false: there is nothing to return. */
 static bool reclaim(struct daemon *d, const struct guest_device *asker, uint64_t bytes)
 {
-	bool any = d->stores.leaving_bytes > 0;
+	bool any = d->stores.leaving_bytes > stores_lost(&d->stores);
 
 	list_for_each(tenants, &d->tenants)
 	{
@@ -298,14 +307,22 @@ void move_segments_forget(struct guest_device *at)
 		release(list_entry(m->segments.next, struct store_segment, owned));
 }
 
+uint64_t move_budget(const struct daemon *d)
+{
+	return beyond(d->stores.budget_bytes, stores_lost(&d->stores));
+}
+
 int move_store_open(struct daemon *d)
 {
 	uint64_t budget = d->options.store_bytes;
+	int r;
 
 	if (budget == OPTIONS_UNSAID)
 		budget = stores_usual_budget();
 	list_init(&d->segment_waits);
-	stores_init(&d->stores, &d->loop, budget, on_cleared);
+	r = stores_init(&d->stores, &d->loop, budget, STORE_LATE_MS * ms, on_cleared);
+	if (r < 0)
+		return r;
 	d->quota_bytes = d->options.quota_bytes < budget ? d->options.quota_bytes : budget;
 	log_info("store.budget", "budget_bytes=%" PRIu64 " quota_bytes=%" PRIu64, budget,
 		 d->quota_bytes);

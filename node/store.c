@@ -1,130 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/store.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/log.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
-#endif
-#ifndef MFD_HUGE_2MB
-#define MFD_HUGE_2MB (21u << 26)
-#endif
-
-enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
 struct store {
 	struct stores *stores;
 	struct list segments; /* by offset */
-	struct list ended;
-	uint64_t size, used;
+	struct list jobs;     /* segments that take turns, one piece at a time */
+	struct list due, slow, held, all;
+	struct store_task task;
+	struct store_segment *at_work; /* NULL: its file is being closed, or nothing */
+	uint64_t bytes;		       /* of the piece at work */
+	uint64_t size, used, leaving;
+	struct store_owner owner;
 	int fd;
-	bool closing;
+	bool closing, closed, clear;
 };
 
 static void start(struct stores *stores);
 
-/* ---- the host -------------------------------------------------------------------------------- */
-
-/* Reads "MemAvailable:   123 kB"; 0: it is not there. */
-static uint64_t memory_info(const char *key)
+uint64_t stores_lost(const struct stores *stores)
 {
-	owned(fclose) FILE *file = fopen("/proc/meminfo", "re");
-	char line[256];
+	uint64_t lost = 0;
 
-	while (file && fgets(line, sizeof(line), file)) {
-		if (strncmp(line, key, strlen(key)) == 0)
-			return strtoull(line + strlen(key), NULL, 10) * 1024;
-	}
-	return 0;
+	list_for_each(link, (struct list *)&stores->held) lost +=
+		list_entry(link, struct store, held)->leaving;
+	return lost;
 }
 
 uint64_t stores_usual_budget(void)
 {
-	return memory_info("MemAvailable:") / 2;
-}
-
-/* Bytes in free huge pages. */
-static uint64_t huge_bytes(void)
-{
-	owned(fclose) FILE *file =
-		fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "re");
-	char line[32];
-
-	if (!file || !fgets(line, sizeof(line), file))
-		return 0;
-	return strtoull(line, NULL, 10) * STORE_GRAIN;
-}
-
-/* ---- on the worker --------------------------------------------------------------------------- */
-
-/* Faults pages in through a mapping that is aligned for huge pages and requests them: fallocate()
- * would use them only if the administrator enabled them everywhere. Failures do not matter. */
-static void fault_huge(int fd, uint64_t offset, uint64_t bytes)
-{
-	uint8_t *area =
-		mmap(NULL, bytes + STORE_GRAIN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	uint8_t *at;
-
-	if (area == MAP_FAILED)
-		return;
-	at = area + (STORE_GRAIN - (uintptr_t)area % STORE_GRAIN) % STORE_GRAIN;
-	if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset) ==
-	    at) {
-		best_effort(madvise(at, bytes, MADV_HUGEPAGE));
-		best_effort(madvise(at, bytes, MADV_POPULATE_WRITE));
-	}
-	munmap(area, bytes + STORE_GRAIN);
-}
-
-static int punch(int fd, uint64_t offset, uint64_t bytes)
-{
-	int r;
-
-	do
-		r = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-			      (off_t)bytes);
-	while (r != 0 && errno == EINTR);
-	return r == 0 ? 0 : -errno;
-}
-
-/* Punches first, because a guest may have written where it had no segment yet. */
-static int prepare(int fd, uint64_t offset, uint64_t bytes)
-{
-	int r = punch(fd, offset, bytes);
-
-	if (r < 0)
-		return r;
-	fault_huge(fd, offset, bytes);
-	do
-		r = fallocate(fd, 0, (off_t)offset, (off_t)bytes);
-	while (r != 0 && errno == EINTR);
-	return r == 0 ? 0 : -errno;
-}
-
-static void run(struct loop_work *work)
-{
-	struct stores *s = container_of(work, struct stores, work);
-
-	if (s->closing)
-		close(s->fd);
-	else if (s->clear)
-		s->error = punch(s->fd, s->offset, s->bytes);
-	else
-		s->error = prepare(s->fd, s->offset, s->bytes);
+	return store_file_available() / 2;
 }
 
 /* ---- segments -------------------------------------------------------------------------------- */
 
-static void end_if_empty(struct store *store)
+static void become_due(struct store *store)
 {
-	if (!store->closing || !list_empty(&store->segments) || list_linked(&store->ended))
-		return;
-	list_append(&store->stores->ended, &store->ended);
+	bool ends = store->closing && list_empty(&store->segments);
+
+	if (!store->task.worker && !list_linked(&store->due) && (ends || !list_empty(&store->jobs)))
+		list_append(&store->stores->due, &store->due);
 }
 
 /* Called when the segment has no pages left. */
@@ -133,12 +52,12 @@ static void drop(struct store_segment *segment)
 	struct store *store = segment->store;
 
 	store->used -= segment->bytes;
+	store->leaving -= segment->bytes;
 	store->stores->used_bytes -= segment->bytes;
 	store->stores->leaving_bytes -= segment->bytes;
 	list_remove(&segment->link);
 	list_remove(&segment->job);
 	free(segment);
-	end_if_empty(store);
 }
 
 static struct store_segment *insert(struct store *store, struct list *before, uint64_t offset,
@@ -190,6 +109,8 @@ int store_take(struct store *store, uint64_t bytes,
 
 	if (!bytes || store->closing)
 		return -EINVAL;
+	if (store_is_held(store))
+		return -EBUSY;
 	if (bytes > store->size - store->used)
 		return STORE_QUOTA;
 	bytes = (bytes + STORE_GRAIN - 1) / STORE_GRAIN * STORE_GRAIN;
@@ -201,23 +122,32 @@ int store_take(struct store *store, uint64_t bytes,
 	if (!segment)
 		return -ENOMEM;
 	segment->ready = ready;
-	list_append(&s->jobs, &segment->job);
+	list_append(&store->jobs, &segment->job);
+	become_due(store);
 	start(s);
 	*ret_segment = segment;
 	return 0;
 }
 
-void store_give_back(struct store_segment *segment)
+/* It is to be cleared, whoever wanted it. */
+static void take_back(struct store_segment *segment)
 {
-	struct stores *s = segment->store->stores;
+	struct store *store = segment->store;
 
 	segment->given_back = true;
-	s->leaving_bytes += segment->bytes;
+	store->leaving += segment->bytes;
+	store->stores->leaving_bytes += segment->bytes;
 	list_remove(&segment->owned);
 	/* A segment at work is examined when its current piece is done. */
-	if (s->at_work != segment && !list_linked(&segment->job))
-		list_append(&s->jobs, &segment->job);
-	start(s);
+	if (store->at_work != segment && !list_linked(&segment->job))
+		list_append(&store->jobs, &segment->job);
+	become_due(store);
+}
+
+void store_give_back(struct store_segment *segment)
+{
+	take_back(segment);
+	start(segment->store->stores);
 }
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
@@ -227,155 +157,272 @@ static uint64_t piece(uint64_t left)
 	return left < STORE_PIECE ? left : STORE_PIECE;
 }
 
-static void finish_prepare(struct stores *s, struct store_segment *segment)
+/* Nobody gets it. */
+static void fail(struct store_segment *segment, int error)
 {
-	int error = s->error;
-
-	/* A piece that failed may have some pages. */
-	segment->done += s->bytes;
-	if (segment->given_back || (error == 0 && segment->done < segment->bytes)) {
-		list_append(&s->jobs, &segment->job);
-		return;
-	}
-	segment->prepared = true;
-	if (error < 0) {
-		log_error("store.failed", "bytes=%" PRIu64 " reason=%s", segment->bytes,
-			  log_text(strerror(-error)).text);
-		segment->given_back = true;
-		s->leaving_bytes += segment->bytes;
-		list_remove(&segment->owned);
-		list_append(&s->jobs, &segment->job);
-	}
+	take_back(segment);
 	segment->ready(segment, error);
 }
 
-static void finish_clear(struct stores *s, struct store_segment *segment)
+static void finish_prepare(struct store *store, struct store_segment *segment, int error)
 {
+	/* A piece that failed may have some pages. */
+	segment->done += store->bytes;
+	if (segment->given_back || (error == 0 && segment->done < segment->bytes)) {
+		list_append(&store->jobs, &segment->job);
+		return;
+	}
+	segment->prepared = true;
+	if (error == 0) {
+		segment->ready(segment, 0);
+		return;
+	}
+	log_error("store.failed", "bytes=%" PRIu64 " reason=%s", segment->bytes,
+		  log_text(strerror(-error)).text);
+	fail(segment, error);
+}
+
+static void finish_clear(struct store *store, struct store_segment *segment, int error)
+{
+	struct stores *s = store->stores;
+
 	/* The pages go away with the file, and nobody gets them unpunched. */
-	if (s->error < 0)
-		log_error("store.unpunched", "bytes=%" PRIu64 " reason=%s", s->bytes,
-			  log_text(strerror(-s->error)).text);
-	segment->done -= s->bytes;
+	if (error < 0)
+		log_error("store.unpunched", "bytes=%" PRIu64 " reason=%s", store->bytes,
+			  log_text(strerror(-error)).text);
+	segment->done -= store->bytes;
 	if (segment->done) {
-		list_append(&s->jobs, &segment->job);
+		list_append(&store->jobs, &segment->job);
 		return;
 	}
 	drop(segment);
 	s->cleared(s);
 }
 
-static void finished(struct loop_work *work)
+static void log_of(const struct store *store, const char *event)
 {
-	struct stores *s = container_of(work, struct stores, work);
-	struct store_segment *segment = take(s->at_work);
-
-	if (s->closing) {
-		free(take(s->closing));
-	} else if (s->clear) {
-		finish_clear(s, segment);
-	} else {
-		finish_prepare(s, segment);
-	}
-	start(s);
+	log_warning(event, "tenant=%u user=%u bytes=%" PRIu64, store->owner.tenant,
+		    (unsigned)store->owner.user, store->used);
 }
 
-/* Chooses what the worker does next; false: nothing. */
-static bool choose(struct stores *s)
+static void finished(struct store_task *task, int error)
 {
-	struct store_segment *segment;
+	struct store *store = container_of(task, struct store, task);
+	struct store_segment *segment = take(store->at_work);
 
-	if (!list_empty(&s->ended)) {
-		s->closing = list_entry(s->ended.next, struct store, ended);
-		list_remove(&s->closing->ended);
-		s->fd = s->closing->fd;
+	list_remove(&store->slow);
+	if (list_linked(&store->held)) {
+		list_remove(&store->held);
+		log_of(store, "store.released");
+	}
+	if (store->closed) {
+		list_remove(&store->all);
+		free(store);
+		return;
+	}
+	if (store->clear)
+		finish_clear(store, segment, error);
+	else
+		finish_prepare(store, segment, error);
+	become_due(store);
+}
+
+static void slow(struct store_task *task)
+{
+	struct store *store = container_of(task, struct store, task);
+
+	list_append(&store->stores->slow, &store->slow);
+}
+
+/* Whoever waits is told. */
+static void late(struct store_task *task)
+{
+	struct store *store = container_of(task, struct store, task);
+
+	if (store->closed)
+		return;
+	list_append(&store->stores->held, &store->held);
+	log_of(store, "store.held");
+	list_for_each(link, &store->segments)
+	{
+		struct store_segment *s = list_entry(link, struct store_segment, link);
+
+		if (!s->prepared && !s->given_back)
+			fail(s, -EBUSY);
+	}
+}
+
+/* The next piece of the store; false: it has only segments without pages, which are gone now. */
+static bool choose(struct store *store, struct store_piece *ret_piece)
+{
+	struct stores *s = store->stores;
+
+	while (!list_empty(&store->jobs)) {
+		struct store_segment *segment =
+			list_entry(store->jobs.next, struct store_segment, job);
+
+		if (segment->given_back && !segment->done) {
+			drop(segment);
+			s->cleared(s);
+			continue;
+		}
+		store->at_work = segment;
+		store->clear = segment->given_back;
+		/* Clears from the end. */
+		store->bytes = piece(store->clear ? segment->done : segment->bytes - segment->done);
+		*ret_piece = (struct store_piece){store->clear ? STORE_PUNCH : STORE_PREPARE,
+						  segment->offset + segment->done -
+							  (store->clear ? store->bytes : 0),
+						  store->bytes};
 		return true;
 	}
-	if (list_empty(&s->jobs))
-		return false;
-	segment = list_entry(s->jobs.next, struct store_segment, job);
-	list_remove(&segment->job);
-	s->at_work = segment;
-	s->fd = segment->store->fd;
-	s->clear = segment->given_back;
-	if (s->clear) {
-		/* Clears from the end. */
-		s->bytes = piece(segment->done);
-		s->offset = segment->offset + segment->done - s->bytes;
-	} else {
-		s->bytes = piece(segment->bytes - segment->done);
-		s->offset = segment->offset + segment->done;
+	store->closed = store->closing && list_empty(&store->segments);
+	*ret_piece = (struct store_piece){.verb = STORE_CLOSE};
+	return store->closed;
+}
+
+/* False: no worker is free. */
+static bool begin(struct store *store)
+{
+	struct stores *s = store->stores;
+	struct store_piece next;
+	int r;
+
+	if (!choose(store, &next))
+		return true;
+	if (store->at_work)
+		list_remove(&store->at_work->job);
+	r = store_workers_begin(&s->workers, &store->task, store->fd, &next);
+	if (r == 0) {
+		/* Its worker is the last that has it. */
+		if (store->closed)
+			close(store->fd);
+		return true;
 	}
-	return true;
+	if (store->at_work && !store->clear && r != -EAGAIN) {
+		finish_prepare(store, take(store->at_work), r);
+		become_due(store);
+		return true;
+	}
+	if (store->at_work)
+		list_prepend(&store->jobs, &take(store->at_work)->job);
+	store->closed = false;
+	list_prepend(&s->due, &store->due);
+	return false;
+}
+
+/* Who is slow takes no place from others, but a process. */
+static bool has_slow(const struct stores *s, uid_t user)
+{
+	uint32_t own = 0;
+
+	list_for_each(link, (struct list *)&s->slow)
+	{
+		const struct store *store = list_entry(link, struct store, slow);
+
+		own += store->owner.user == user && !list_linked(&store->held);
+	}
+	return own >= STORE_SLOW_OF_USER;
+}
+
+/* The first in turn whose user has not too many that are slow. */
+static struct store *next_due(struct stores *s)
+{
+	list_for_each(link, &s->due)
+	{
+		struct store *store = list_entry(link, struct store, due);
+
+		if (!has_slow(s, store->owner.user))
+			return store;
+	}
+	return NULL;
 }
 
 static void start(struct stores *s)
 {
-	while (!s->work.busy && choose(s)) {
-		if (s->clear && s->at_work && !s->bytes) {
-			drop(take(s->at_work));
-			s->cleared(s);
-			continue;
-		}
-		if (loop_work(s->loop, &s->work, run, finished) < 0) {
-			/* This does not happen in libuv. It would be slow, but correct. */
-			run(&s->work);
-			finished(&s->work);
-			return;
-		}
+	struct store *store;
+	bool free = true;
+
+	/* What is called meanwhile may ask for more. */
+	if (s->starting)
+		return;
+	s->starting = true;
+	while (free && (store = next_due(s))) {
+		list_remove(&store->due);
+		free = begin(store);
 	}
+	s->starting = false;
+}
+
+static void on_freed(struct store_workers *workers)
+{
+	start(container_of(workers, struct stores, workers));
 }
 
 /* ---- stores ---------------------------------------------------------------------------------- */
 
-void stores_init(struct stores *stores, struct loop *loop, uint64_t budget_bytes,
-		 void (*cleared)(struct stores *stores))
+int stores_init(struct stores *stores, struct loop *loop, uint64_t budget_bytes, uint64_t late_ns,
+		void (*cleared)(struct stores *stores))
 {
-	*stores = (struct stores){.loop = loop, .budget_bytes = budget_bytes, .cleared = cleared};
-	list_init(&stores->jobs);
-	list_init(&stores->ended);
+	*stores = (struct stores){.budget_bytes = budget_bytes, .cleared = cleared};
+	list_init(&stores->due);
+	list_init(&stores->slow);
+	list_init(&stores->held);
+	list_init(&stores->all);
+	return store_workers_init(&stores->workers, loop, late_ns, store_file_work, on_freed);
 }
 
-/* Takes `fd`. */
-static int make(struct stores *stores, int fd, uint64_t size, struct store **ret_store)
+void stores_close(struct stores *stores)
 {
-	struct store *store = calloc(1, sizeof(*store));
+	if (!stores->workers.timer.open)
+		return;
+	list_for_each(link, &stores->all) store_forget(list_entry(link, struct store, all));
+	store_workers_close(&stores->workers);
+}
 
-	if (!store) {
-		close(fd);
-		return -ENOMEM;
+static bool are_too_many(const struct stores *stores, uid_t user)
+{
+	uint32_t all = 0, own = 0;
+
+	list_for_each(link, (struct list *)&stores->held)
+	{
+		all++;
+		own += list_entry(link, struct store, held)->owner.user == user;
 	}
-	store->stores = stores;
-	store->fd = fd;
-	store->size = size;
-	list_init(&store->segments);
-	*ret_store = store;
-	return 0;
+	return own >= STORE_HELD_OF_USER || all >= STORE_HELD_MOST;
 }
 
-static int make_file(uint64_t size, unsigned more)
-{
-	owned(close) int fd = memfd_create("mete-store", MFD_CLOEXEC | MFD_ALLOW_SEALING | more);
-
-	if (fd < 0 || ftruncate(fd, (off_t)size) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0)
-		return -errno;
-	return take_fd(&fd);
-}
-
-int store_open(struct stores *stores, uint64_t quota_bytes, struct store **ret_store)
+int store_open(struct stores *stores, uint64_t quota_bytes, const struct store_owner *owner,
+	       struct store **ret_store)
 {
 	uint64_t size = quota_bytes / STORE_GRAIN * STORE_GRAIN;
-	int fd = -ENOMEM;
+	struct store *store;
 
 	if (!size)
 		return -ENOSPC;
+	if (are_too_many(stores, owner->user))
+		return -EBUSY;
 	if (size > INT64_MAX)
 		size = INT64_MAX / STORE_GRAIN * STORE_GRAIN;
-	/* All or none: if the huge pages ran out halfway, we could not continue. */
-	if (huge_bytes() >= size)
-		fd = make_file(size, MFD_HUGETLB | MFD_HUGE_2MB);
-	if (fd < 0)
-		fd = make_file(size, 0);
-	return fd < 0 ? fd : make(stores, fd, size, ret_store);
+	store = calloc(1, sizeof(*store));
+	if (!store)
+		return -ENOMEM;
+	*store = (struct store){.stores = stores, .owner = *owner, .size = size};
+	store->fd = store_file_make(size);
+	if (store->fd < 0) {
+		int r = store->fd;
+
+		free(store);
+		return r;
+	}
+	store->task.finished = finished;
+	store->task.slow = slow;
+	store->task.late = late;
+	list_init(&store->segments);
+	list_init(&store->jobs);
+	list_append(&stores->all, &store->all);
+	*ret_store = store;
+	return 0;
 }
 
 void store_close(struct store *store)
@@ -388,9 +435,9 @@ void store_close(struct store *store)
 		struct store_segment *s = list_entry(link, struct store_segment, link);
 
 		if (!s->given_back)
-			store_give_back(s);
+			take_back(s);
 	}
-	end_if_empty(store);
+	become_due(store);
 	start(store->stores);
 }
 
@@ -406,8 +453,13 @@ void store_forget(struct store *store)
 		list_remove(&s->job);
 		free(s);
 	}
-	list_remove(&store->ended);
-	close(store->fd);
+	list_remove(&store->due);
+	list_remove(&store->slow);
+	list_remove(&store->held);
+	list_remove(&store->all);
+	store_workers_forget(&store->task);
+	if (!store->closed)
+		store_workers_leave(&store->stores->workers, store->fd);
 	free(store);
 }
 
@@ -424,4 +476,9 @@ uint64_t store_used(const struct store *store)
 uint64_t store_quota(const struct store *store)
 {
 	return store->size;
+}
+
+bool store_is_held(const struct store *store)
+{
+	return list_linked(&store->held);
 }

@@ -7,6 +7,8 @@ import select
 from meted import *
 
 CHUNK = 64 * MIB
+DEVICE = GIB
+SET = 9 * CHUNK  # 56 %
 
 
 class Block:
@@ -218,3 +220,55 @@ def play(movers, until_, otherwise=None):
         for mover in movers:
             if mover.socket in ready:
                 mover.hears(mover.receive_any())
+
+
+class Node(Daemon):
+    """A meted whose device has 1 GiB for tenants that move."""
+
+    def __init__(self, *options, store="1GiB", **more):
+        super().__init__("--reserve", "3GiB", "--context", "1M", "--store", store, "--movement", "50%", *options, **more)
+        self.admin = Admin(self.place)
+        self.moves, self.movers = [], []
+
+    def tenant(self, name, **fields):
+        """Its number, and where its guests connect."""
+        made = self.admin.tenant(name=name, memory="100%", **fields)
+        self.admin.set(made.tenant, "swap", "auto")
+        return made
+
+    def mover(self, name, bytes=0, made=None, **more):
+        made = made or self.tenant(name)
+        mover = Mover(made.socket, name, self.moves, **more).swaps()
+        mover.made = made
+        self.movers.append(mover)
+        if bytes:
+            mover.allocate(bytes)
+            self.play(lambda: not mover.asked)
+        return mover
+
+    def play(self, until_):
+        play(self.movers, until_)
+
+    def row(self, mover):
+        return self.admin.tenant_row(mover.made.tenant)
+
+    def resident(self):
+        return sum(mover.here() for mover in self.movers)
+
+    def ends(self):
+        """All guests have left: nothing of theirs is left."""
+        for mover in self.movers:
+            mover.close()
+        self.movers = []
+        until(lambda: self.store_bytes() == 0, lambda: f"{self.store_bytes()} bytes are left in the store")
+
+    def store_bytes(self):
+        """What meted's memory files have, by the kernel."""
+        sum = 0
+        for fd in os.listdir(f"/proc/{self.process.pid}/fd"):
+            try:
+                if "mete-store" in os.readlink(f"/proc/{self.process.pid}/fd/{fd}"):
+                    sum += os.stat(f"/proc/{self.process.pid}/fd/{fd}").st_blocks * 512
+            except FileNotFoundError:
+                pass  # closed meanwhile
+        return sum

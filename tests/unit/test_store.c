@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store: what is given out, is zero, is never more than the budget, and comes back. */
+/* The store: what is given out, is zero, is never more than the budget, and comes back, whatever a
+ * tenant does to its file. */
 #include "node/store.h"
 
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "tests/test.h"
 
@@ -13,7 +18,7 @@ enum { GRAIN = STORE_GRAIN, MOST = 64 };
 static struct {
 	struct loop loop;
 	struct stores stores;
-	int ready, failed, cleared;
+	int ready, failed, cleared, error;
 	uint64_t most;
 } w;
 
@@ -26,6 +31,7 @@ static void on_cleared(struct stores *stores)
 static void on_ready(struct store_segment *segment, int error)
 {
 	(void)segment;
+	w.error = error;
 	w.ready += error == 0;
 	w.failed += error != 0;
 }
@@ -34,7 +40,7 @@ static void begin(uint64_t budget)
 {
 	memset(&w, 0, sizeof(w));
 	expect_eq(loop_init(&w.loop), 0);
-	stores_init(&w.stores, &w.loop, budget, on_cleared);
+	expect_eq(stores_init(&w.stores, &w.loop, budget, UINT64_MAX / 2, on_cleared), 0);
 }
 
 /* All that is to be prepared, or cleared, is. */
@@ -48,15 +54,22 @@ static void end(void)
 {
 	settle();
 	expect_eq(w.stores.used_bytes, 0);
+	stores_close(&w.stores);
 	loop_done(&w.loop);
+}
+
+static struct store *a_store_of(uid_t user, uint64_t quota)
+{
+	const struct store_owner owner = {.tenant = 1, .user = user};
+	struct store *store = NULL;
+
+	expect_eq(store_open(&w.stores, quota, &owner, &store), 0);
+	return store;
 }
 
 static struct store *a_store(uint64_t quota)
 {
-	struct store *store = NULL;
-
-	expect_eq(store_open(&w.stores, quota, &store), 0);
-	return store;
+	return a_store_of(0, quota);
 }
 
 static struct store_segment *take_bytes(struct store *store, uint64_t bytes)
@@ -164,6 +177,7 @@ TEST(what_is_given_out_is_zero_whatever_was_written_there)
 
 TEST(hostile_sizes_are_refused_and_cost_nothing)
 {
+	const struct store_owner owner = {.tenant = 1};
 	struct store *store;
 
 	begin(64 * GRAIN);
@@ -179,7 +193,7 @@ TEST(hostile_sizes_are_refused_and_cost_nothing)
 	expect_eq(refusal(store, UINT64_MAX), STORE_QUOTA);
 	expect_eq(refusal(store, 1ull << 62), STORE_BUDGET);
 	store_close(store);
-	expect_eq(store_open(&w.stores, GRAIN - 1, &store), -ENOSPC);
+	expect_eq(store_open(&w.stores, GRAIN - 1, &owner, &store), -ENOSPC);
 	end();
 }
 
@@ -285,6 +299,174 @@ TEST(the_file_can_neither_shrink_nor_grow_nor_be_unsealed)
 	expect(fallocate(store_fd(store), 0, 8l * GRAIN, GRAIN) != 0);
 	expect(fcntl(store_fd(store), F_ADD_SEALS, F_SEAL_WRITE) != 0);
 	store_close(store);
+	end();
+}
+
+/* ---- a file whose lock is held --------------------------------------------------------------- */
+
+/* Holds the lock of a file by writing a page to it that does not come. */
+struct holder {
+	pthread_t thread;
+	void *page;
+	int uffd, fd;
+};
+
+static void *hold(void *argument)
+{
+	const struct holder *holder = argument;
+
+	best_effort(pwrite(holder->fd, holder->page, 4096, 0));
+	return NULL;
+}
+
+/* False: it cannot be done here. */
+static bool holds(struct holder *holder, int fd)
+{
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register range = {.range.len = 4096, .mode = UFFDIO_REGISTER_MODE_MISSING};
+	struct uffd_msg asked;
+
+	*holder = (struct holder){.fd = fd};
+	holder->uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	if (holder->uffd < 0 || ioctl(holder->uffd, UFFDIO_API, &api) != 0)
+		return false;
+	holder->page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	expect(holder->page != MAP_FAILED);
+	range.range.start = (uintptr_t)holder->page;
+	expect_eq(ioctl(holder->uffd, UFFDIO_REGISTER, &range), 0);
+	expect_eq(pthread_create(&holder->thread, NULL, hold, holder), 0);
+	expect_eq(read(holder->uffd, &asked, sizeof(asked)), sizeof(asked));
+	return true;
+}
+
+static void lets_go(struct holder *holder)
+{
+	struct uffdio_zeropage zero = {.range = {(uintptr_t)holder->page, 4096}};
+
+	expect_eq(ioctl(holder->uffd, UFFDIO_ZEROPAGE, &zero), 0);
+	pthread_join(holder->thread, NULL);
+	munmap(holder->page, 4096);
+	close(holder->uffd);
+}
+
+/* Whoever is at work is late. */
+static void let_time_pass(void)
+{
+	w.stores.workers.late_ns = 0;
+	loop_arm(&w.stores.workers.timer, 0);
+	while (list_empty(&w.stores.held))
+		expect(loop_once(&w.loop));
+	w.stores.workers.late_ns = UINT64_MAX / 2;
+}
+
+TEST(who_holds_its_files_lock_holds_up_nobody_else_and_is_refused_until_it_lets_go)
+{
+	struct store *first, *second;
+	struct store_segment *its;
+	struct holder holder;
+
+	begin(64 * GRAIN);
+	first = a_store(32 * GRAIN);
+	second = a_store(32 * GRAIN);
+	if (!holds(&holder, store_fd(first)))
+		test_skip("the kernel lets nobody handle page faults; run it as root");
+	take_bytes(first, GRAIN);
+	take_bytes(first, GRAIN);
+	its = take_bytes(second, 8 * GRAIN);
+	while (!w.ready)
+		expect(loop_once(&w.loop));
+	expect(its->prepared);
+	let_time_pass();
+	/* Both are refused, and all further ones at once. */
+	expect_eq(w.failed, 2);
+	expect_eq(w.error, -EBUSY);
+	expect(store_is_held(first) && !store_is_held(second));
+	expect_eq(refusal(first, GRAIN), -EBUSY);
+	store_give_back(its);
+	while (store_used(second))
+		expect(loop_once(&w.loop));
+	/* What it has counts, and is not waited for. */
+	expect_eq(w.stores.used_bytes, store_used(first));
+	expect_eq(stores_lost(&w.stores), w.stores.leaving_bytes);
+	lets_go(&holder);
+	settle();
+	expect(!store_is_held(first));
+	expect_eq(store_used(first), 0);
+	take_bytes(first, GRAIN);
+	settle();
+	expect_eq(w.ready, 2);
+	store_close(first);
+	store_close(second);
+	end();
+}
+
+TEST(a_daemon_ends_although_a_files_lock_is_held)
+{
+	struct store *store;
+	struct holder holder;
+	int file;
+
+	begin(64 * GRAIN);
+	store = a_store(32 * GRAIN);
+	file = dup(store_fd(store));
+	if (!holds(&holder, file))
+		test_skip("the kernel lets nobody handle page faults; run it as root");
+	take_bytes(store, GRAIN);
+	store_close(store); /* its tenant has left, and is waited for */
+	let_time_pass();
+	expect(stores_lost(&w.stores));
+	stores_close(&w.stores);
+	loop_done(&w.loop);
+	lets_go(&holder);
+	close(file);
+}
+
+TEST(a_users_slow_stores_are_bounded_and_another_users_go_on)
+{
+	enum { HELD = STORE_SLOW_OF_USER + STORE_AT_WORK };
+	static struct store *held[HELD];
+	static struct holder holders[HELD];
+	struct store *other;
+
+	begin((HELD + 1) * GRAIN);
+	for (int i = 0; i < HELD; i++) {
+		held[i] = a_store_of(1, GRAIN);
+		if (!holds(&holders[i], store_fd(held[i])))
+			test_skip("the kernel lets nobody handle page faults; run it as root");
+		take_bytes(held[i], GRAIN);
+	}
+	while (w.stores.workers.at_work || list_empty(&w.stores.due))
+		expect(loop_once(&w.loop));
+	/* One waits at least, for which there would be a worker. */
+	other = a_store_of(2, GRAIN);
+	take_bytes(other, GRAIN);
+	while (!w.ready)
+		expect(loop_once(&w.loop));
+	expect(!list_empty(&w.stores.due));
+	for (int i = 0; i < HELD; i++)
+		lets_go(&holders[i]);
+	settle();
+	expect_eq(w.ready, HELD + 1);
+	for (int i = 0; i < HELD; i++)
+		store_close(held[i]);
+	store_close(other);
+	end();
+}
+
+TEST(more_stores_than_workers_are_served)
+{
+	struct store *stores[3 * STORE_AT_WORK];
+
+	begin(64 * GRAIN);
+	for (size_t i = 0; i < ARRAY_SIZE(stores); i++) {
+		stores[i] = a_store(2 * GRAIN);
+		take_bytes(stores[i], GRAIN);
+		expect(w.stores.workers.at_work <= STORE_AT_WORK);
+	}
+	settle();
+	expect_eq(w.ready, ARRAY_SIZE(stores));
+	for (size_t i = 0; i < ARRAY_SIZE(stores); i++)
+		store_close(stores[i]);
 	end();
 }
 
