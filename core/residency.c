@@ -57,6 +57,13 @@ static void decide(struct residency_member *m)
 	r->dirty = r->choosing = true;
 }
 
+static void set_missing(struct residency_member *m, uint64_t bytes)
+{
+	m->residency->missing_bytes += bytes;
+	m->residency->missing_bytes -= m->missing_bytes;
+	m->missing_bytes = bytes;
+}
+
 static void show_life(struct residency_member *m, uint64_t now_ns)
 {
 	m->progress_ns = now_ns;
@@ -72,7 +79,7 @@ void residency_capacity(struct residency *r, uint64_t capacity_bytes, uint64_t n
 
 	(void)now_ns;
 	r->capacity_bytes = capacity_bytes;
-	r->missing_bytes = 0;
+	list_for_each(link, &r->members) set_missing(MEMBER_OF_DEVICE(link), 0);
 	if (smaller)
 		residency_reconsider(r);
 	r->dirty = r->choosing = true;
@@ -130,6 +137,7 @@ uint64_t residency_leave(struct residency_member *m, uint64_t now_ns)
 	uint64_t store = m->store_bytes;
 
 	(void)now_ns;
+	set_missing(m, 0);
 	r->resident_bytes -= m->resident_bytes;
 	r->credit_bytes -= m->credit_bytes;
 	r->draining -= m->place == RESIDENCY_STOPPING;
@@ -395,7 +403,7 @@ void residency_unused(struct residency_member *m, uint64_t bytes, uint64_t now_n
 	bytes = least(bytes, m->credit_bytes);
 	m->credit_bytes -= bytes;
 	r->credit_bytes -= bytes;
-	r->missing_bytes += bytes;
+	set_missing(m, most(m->missing_bytes, least(m->missing_bytes + bytes, m->out_bytes)));
 	/* Those who are coming may not fit any more. */
 	list_for_each(link, &r->coming) residency_withdraw(MEMBER_OF_COMING(link));
 	decide(m);

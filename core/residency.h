@@ -150,6 +150,7 @@ struct residency_member {
 	uint64_t resident_bytes, out_bytes;
 	uint64_t credit_bytes;			       /* of what comes: granted, not yet come */
 	uint64_t ordered_bytes;			       /* of what leaves: not yet left */
+	uint64_t missing_bytes;			       /* its part of the device's */
 	uint64_t store_bytes;			       /* reserved in the store */
 	uint64_t quota_bytes;			       /* of the store at most */
 	uint64_t asked_bytes;			       /* an ask that waits */
@@ -235,7 +236,8 @@ void residency_park(struct residency_member *m, uint64_t park_ns, uint64_t now_n
 void residency_left(struct residency_member *m, uint64_t bytes, uint64_t copied, uint64_t now_ns);
 /* They are on the device, and usable. Their copies in the store stay valid until dropped. */
 void residency_came(struct residency_member *m, uint64_t bytes, uint64_t now_ns);
-/* Credit that it could not use: the device refused. */
+/* Credit that it could not use: the device refused. The device counts as smaller by as much, but by
+ * no more than what the member has out, however often it says so. */
 void residency_unused(struct residency_member *m, uint64_t bytes, uint64_t now_ns);
 /* The answer to RESIDENCY_STOP. */
 void residency_stopped(struct residency_member *m, uint64_t now_ns);

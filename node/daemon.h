@@ -278,7 +278,8 @@ struct guest {
 	bool complained;
 	bool stated;   /* it has stated what it holds, and its page covers that, too */
 	bool known;    /* it had done so on an earlier connection, and holds what it was granted */
-	bool expected; /* it existed before this daemon, and has not done so yet */
+	bool restored; /* it existed before this daemon */
+	bool expected; /* likewise, and has not done so yet */
 	uint64_t settles;	      /* RESIDUAL_SETTLE messages received on this connection */
 	wire_uuid lends;	      /* the name under which it lends memory; zero: it does not */
 	struct guest_device device[]; /* its tenant's */
@@ -371,6 +372,7 @@ struct daemon {
 	struct stores stores;
 	uint64_t quota_bytes;		     /* of the store, for one tenant */
 	struct list move_due, segment_waits; /* tenants' devices; move_store.c's */
+	struct list in_want;		     /* guests' devices; likewise */
 	struct loop_timer move_timer;
 	bool move_looking;	      /* it is armed */
 	struct loop_timer gate_timer; /* while a gate is closing */

@@ -230,7 +230,7 @@ void guest_expect(struct tenant *t, const struct process_identity *was, uint64_t
 	set_program(g, program);
 	if (process.image && process.image == was->image)
 		g->copy = copy;
-	g->expected = true;
+	g->restored = g->expected = true;
 	t->expected_count++;
 	schedule_joined(g);
 }

@@ -54,6 +54,8 @@ struct move_guest {
 	uint32_t segment_count, wait_count;
 	uint64_t segment_bytes;
 	uint64_t foreign_bytes; /* in a former daemon's store */
+	uint64_t given_bytes;	/* of segments it returned, and has not said so in MOVED */
+	struct list in_want;	/* of the daemon: it was refused a segment, and not told since */
 
 	/* What it was told to do in this generation, and what it reported as done. */
 	uint32_t generation;

@@ -390,6 +390,40 @@ void move_sync(struct guest_device *at, bool exact)
 		move_freed(at, m->here - here, 0);
 }
 
+/* What is returned without SEGMENT_RETURN belonged to a former daemon's store. */
+static void forget_foreign(struct guest_device *at, uint64_t bytes)
+{
+	bytes = least(bytes, at->move.foreign_bytes);
+	at->move.foreign_bytes -= bytes;
+	at->guest->tenant->daemon->stores.used_bytes -= bytes;
+}
+
+static uint64_t foreign_of(const struct tenant *t)
+{
+	uint64_t all = 0;
+
+	list_for_each(link, (struct list *)&t->guests)
+	{
+		const struct guest *g = list_entry(link, struct guest, link);
+
+		for (uint32_t i = 0; i < t->devices; i++)
+			all += g->device[i].move.foreign_bytes;
+	}
+	return all;
+}
+
+/* It is in a former daemon's store, which lives as long as its guests, and counts here: as far as
+ * its tenant's quota goes, and once, however often it is said. */
+static void count_foreign(struct guest_device *at, uint64_t bytes)
+{
+	struct daemon *d = at->guest->tenant->daemon;
+
+	forget_foreign(at, at->move.foreign_bytes);
+	bytes = least(bytes, beyond(d->quota_bytes, foreign_of(at->guest->tenant)));
+	at->move.foreign_bytes = bytes;
+	d->stores.used_bytes += bytes;
+}
+
 void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out)
 {
 	struct tenant_device *of = of_tenant(at);
@@ -403,23 +437,12 @@ void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out)
 		return;
 	m->here = movable;
 	m->out = out;
-	/* It is in a former daemon's store, which lives as long as its guests, and counts here. */
-	if (!at->guest->known) {
-		m->foreign_bytes = out;
-		at->guest->tenant->daemon->stores.used_bytes += out;
-	}
+	if (!at->guest->known)
+		count_foreign(at, out);
 	residency_adopt(&of->member, movable, out, now_of(at));
 	/* The ledger has just adopted everything as being on the device. */
 	best_effort(move_match(at));
 	move_due(of);
-}
-
-/* What is returned without SEGMENT_RETURN belonged to a former daemon's store. */
-static void forget_foreign(struct guest_device *at, uint64_t bytes)
-{
-	bytes = least(bytes, at->move.foreign_bytes);
-	at->move.foreign_bytes -= bytes;
-	at->guest->tenant->daemon->stores.used_bytes -= bytes;
 }
 
 void move_begin(struct move_guest *m)
@@ -470,7 +493,21 @@ static const char *doubt(const struct guest_device *at, const struct wire_moved 
 		return "moved more in than it was told";
 	if (said->dropped > (m->drop ? m->drop + chunk - 1 : 0))
 		return "gave more back than it was told";
+	/* What is in a former daemon's store is given back without a word. */
+	if (!at->guest->restored && said->dropped - m->dropped > m->given_bytes)
+		return "gave back less than it said";
 	return NULL;
+}
+
+static void hear_dropped(struct guest_device *at, uint64_t bytes, uint64_t now)
+{
+	struct residency_member *of = &of_tenant(at)->member;
+	struct move_guest *m = &at->move;
+	uint64_t own = least(bytes, m->given_bytes);
+
+	m->given_bytes -= own;
+	forget_foreign(at, bytes - own);
+	residency_dropped(of, least(bytes, of->dropping_bytes), now);
 }
 
 static void believe(struct guest_device *at, const struct wire_moved *said)
@@ -499,8 +536,7 @@ static void believe(struct guest_device *at, const struct wire_moved *said)
 	if (returned)
 		residency_unused(of, returned, now);
 	if (dropped)
-		residency_dropped(of, least(dropped, of->dropping_bytes), now);
-	forget_foreign(at, dropped);
+		hear_dropped(at, dropped, now);
 	/* Its page no longer counts these bytes as movable. */
 	if (failed)
 		move_sync(at, true);

@@ -85,6 +85,8 @@ void move_store_ask(struct guest *g, uint32_t id, uint32_t device)
 
 /* ---- segments -------------------------------------------------------------------------------- */
 
+enum { BEYOND_NEED = STORE_BUDGET + 1 };
+
 static void release(struct store_segment *segment)
 {
 	struct guest_device *at = segment->owner;
@@ -94,11 +96,46 @@ static void release(struct store_segment *segment)
 	store_give_back(segment);
 }
 
+/* A guest stops asking when it is refused, until it hears of MOVE. It is told at the next look, so
+ * that many who ask in vain do not multiply each event. */
+static void look_who_wants(struct daemon *d)
+{
+	if (!list_empty(&d->in_want))
+		move_look_later(d);
+}
+
+static void tell_who_wants(struct daemon *d)
+{
+	list_for_each(link, &d->in_want)
+	{
+		struct guest_device *at = list_entry(link, struct guest_device, move.in_want);
+
+		list_remove(&at->move.in_want);
+		at->move.telling = true;
+		move_due(of_tenant(at));
+	}
+}
+
+/* What a guest has that can move, and so what it can fill of the store: in segments' grain. */
+static uint64_t most_segments(const struct move_guest *m)
+{
+	return (m->here + m->out + STORE_GRAIN - 1) / STORE_GRAIN * STORE_GRAIN;
+}
+
 static void refuse(struct guest_device *at, uint32_t id, uint64_t bytes, int r)
 {
 	const struct stores *s = &at->guest->tenant->daemon->stores;
 
-	if (r == STORE_QUOTA)
+	if (!list_linked(&at->move.in_want))
+		list_append(&at->guest->tenant->daemon->in_want, &at->move.in_want);
+	if (r == BEYOND_NEED)
+		guest_refuse(at->guest, id, WIRE_REFUSED_FULL,
+			     "this process has %s that can move, %s for it in the store, and asked "
+			     "for %s more",
+			     text_mib(at->move.here + at->move.out, TEXT_DOWN).text,
+			     text_mib(at->move.segment_bytes, TEXT_UP).text,
+			     text_mib(bytes, TEXT_UP).text);
+	else if (r == STORE_QUOTA)
 		guest_refuse(at->guest, id, WIRE_REFUSED_FULL,
 			     "this tenant's part of the store, %s, has no place for %s more",
 			     text_mib(store_quota(at->guest->tenant->store), TEXT_DOWN).text,
@@ -145,8 +182,13 @@ static void on_ready(struct store_segment *segment, int error)
 static int take_segment(struct guest_device *at, uint32_t id, uint64_t bytes)
 {
 	struct store_segment *segment;
-	int r = store_take(at->guest->tenant->store, bytes, on_ready, &segment);
+	int r;
 
+	/* Its page may say more than it was granted as movable. */
+	move_sync(at, false);
+	if (bytes > beyond(most_segments(&at->move), at->move.segment_bytes))
+		return BEYOND_NEED;
+	r = store_take(at->guest->tenant->store, bytes, on_ready, &segment);
 	if (r != 0)
 		return r;
 	segment->owner = at;
@@ -257,6 +299,7 @@ static void on_cleared(struct stores *stores)
 			refuse(w->at, w->id, w->bytes, r);
 		drop_wait(w);
 	}
+	look_who_wants(d);
 	schedule_pump(d);
 }
 
@@ -271,6 +314,7 @@ void move_segments_late(struct daemon *d, uint64_t now_ns)
 			drop_wait(w);
 		}
 	}
+	tell_who_wants(d);
 	if (!list_empty(&d->segment_waits))
 		move_look_later(d);
 }
@@ -288,9 +332,11 @@ void move_segment_return(struct guest *g, uint32_t id, const struct wire_segment
 		if (segment->offset != said->offset || said->bytes > segment->bytes ||
 		    !segment->prepared)
 			continue;
+		at->move.given_bytes += segment->bytes;
 		release(segment);
 		move_sync(at, false);
 		guest_done(g, id, 0);
+		look_who_wants(g->tenant->daemon);
 		schedule_pump(g->tenant->daemon);
 		return;
 	}
@@ -301,6 +347,7 @@ void move_segments_forget(struct guest_device *at)
 {
 	struct move_guest *m = &at->move;
 
+	list_remove(&m->in_want);
 	while (!list_empty(&m->waits))
 		drop_wait(list_entry(m->waits.next, struct wait, own));
 	while (!list_empty(&m->segments))
@@ -320,6 +367,7 @@ int move_store_open(struct daemon *d)
 	if (budget == OPTIONS_UNSAID)
 		budget = stores_usual_budget();
 	list_init(&d->segment_waits);
+	list_init(&d->in_want);
 	r = stores_init(&d->stores, &d->loop, budget, STORE_LATE_MS * ms, on_cleared);
 	if (r < 0)
 		return r;

@@ -22,10 +22,16 @@ static struct guest_device *device_of(struct guest *g, uint32_t id, uint32_t dev
 }
 
 /* What to adopt of a guest: what it states, unless this daemon knows better. A guest that was
- * connected before holds at most what it was granted, and has the residual that was measured. */
+ * connected before holds at most what it was granted, and has the residual that was measured. One
+ * that no daemon has granted anything holds nothing. */
 struct claim {
 	uint64_t allocated, credit, residual;
 };
+
+static bool holds_nothing(const struct guest *g)
+{
+	return !g->known && !g->restored;
+}
 
 static struct claim claim_of(const struct guest_device *at, const struct wire_inventory *said)
 {
@@ -37,6 +43,8 @@ static struct claim claim_of(const struct guest_device *at, const struct wire_in
 	struct claim claim = {all, said->credit, 0};
 	struct ledger_sums has;
 
+	if (holds_nothing(g))
+		return (struct claim){0};
 	if (!g->known) {
 		claim.residual = contexts * prices_context(d, at);
 		return claim;
@@ -60,6 +68,19 @@ static void adopt_movable(struct guest_device *at, const struct wire_inventory *
 	move_adopt(at, here, out);
 }
 
+static void complain_of(const struct guest_device *at, const struct wire_inventory *said)
+{
+	const struct guest *g = at->guest;
+
+	if ((said->allocated || said->credit || said->out) &&
+	    daemon_may_complain(g->tenant->daemon))
+		log_warning("guest.overstated",
+			    "guest=%u pid=%d device=%u allocated_bytes=%" PRIu64
+			    " credit_bytes=%" PRIu64 " out_bytes=%" PRIu64,
+			    g->id, (int)g->pid, said->device, said->allocated, said->credit,
+			    said->out);
+}
+
 static void on_inventory(struct guest *g, uint32_t id, const struct wire_inventory *said)
 {
 	struct daemon *d = g->tenant->daemon;
@@ -79,6 +100,8 @@ static void on_inventory(struct guest *g, uint32_t id, const struct wire_invento
 	}
 	at->stated = true;
 	claim = claim_of(at, said);
+	if (holds_nothing(g))
+		complain_of(at, said);
 	r = ledger_adopt(d->ledger, at->holder, claim.allocated, claim.credit, claim.residual);
 	ledger_holder_sums(at->holder, &has);
 	adopt_movable(at, said, has.granted);
@@ -88,7 +111,11 @@ static void on_inventory(struct guest *g, uint32_t id, const struct wire_invento
 		  "guest=%u device=%u allocated_bytes=%" PRIu64 " credit_bytes=%" PRIu64
 		  " contexts=%u void=%d",
 		  g->id, said->device, said->allocated, said->credit, said->contexts, r);
-	if (r == 0)
+	if (holds_nothing(g) && said->credit)
+		guest_refuse(g, id, WIRE_REFUSED_LIMIT,
+			     "nobody has granted this process a credit of %s: it is void",
+			     text_bytes(said->credit).text);
+	else if (r == 0)
 		guest_done(g, id, 0);
 	else
 		guest_refuse(g, id, r == LEDGER_OVER ? WIRE_REFUSED_LIMIT : WIRE_REFUSED_FULL,

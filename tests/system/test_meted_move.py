@@ -163,7 +163,7 @@ def test_full_stores_and_too_large_tenants_are_refused_with_a_sentence():
 
 def test_neither_budget_nor_quota_is_exceeded_whatever_is_asked_for():
     with Node("--quota", "128MiB", store="256MiB") as meted:
-        movers = [meted.mover(name) for name in "abc"]
+        movers = [meted.mover(name, 4 * CHUNK) for name in "abc"]
         had = {mover.name: 0 for mover in movers}
         for bytes in (0, 1, 64 * MIB, 65 * MIB, 1 << 40, (1 << 64) - 1):
             for mover in movers:
@@ -180,6 +180,98 @@ def test_neither_budget_nor_quota_is_exceeded_whatever_is_asked_for():
                 raise AssertionError("it gave back what it has not")
             except Refused as refusal:
                 assert refusal.code == UNKNOWN
+        meted.ends()
+
+
+def test_who_has_little_that_can_move_gets_little_of_the_store():
+    with Node(store="256MiB") as meted:
+        a = meted.mover("a", 3 * MIB)
+        for bytes, comes in ((CHUNK, False), (2 * MIB, True), (2 * MIB, True), (1, False)):
+            try:
+                a.ask("segment_ask", device=0, bytes=bytes)
+                assert comes, bytes
+            except Refused as refusal:
+                assert not comes and "3MiB that can move" in str(refusal), refusal
+        # What it allocates then, it may bring along.
+        a.allocate(CHUNK)
+        meted.play(lambda: not a.asked)
+        a.ask("segment_ask", device=0, bytes=CHUNK)
+        meted.ends()
+
+
+def test_who_was_refused_a_segment_is_told_to_go_on_when_others_gave_some_back():
+    with Node(store="256MiB") as meted:
+        a, b = meted.mover("a", 4 * CHUNK), meted.mover("b", 4 * CHUNK)
+        segments = [a.ask("segment_ask", device=0, bytes=CHUNK) for _ in range(4)]
+        a.obeys = False
+        try:
+            b.ask("segment_ask", device=0, bytes=CHUNK)
+            raise AssertionError("the store is larger than it is")
+        except Refused as refusal:
+            assert "the store is full" in str(refusal), refusal
+        b.heard = []
+        a.ask("segment_return", device=0, offset=segments[0].offset, bytes=CHUNK)
+        b.hear("move")
+        b.ask("segment_ask", device=0, bytes=CHUNK)
+        meted.ends()
+
+
+def test_who_says_that_it_gave_back_what_it_keeps_is_a_liar():
+    with Node(store="256MiB") as meted:
+        a, b = meted.mover("a", 4 * CHUNK), meted.mover("b", 4 * CHUNK)
+        for _ in range(4):
+            a.ask("segment_ask", device=0, bytes=CHUNK)
+        b.send("segment_ask", device=0, bytes=CHUNK)
+        while a.hear("move").drop < CHUNK:
+            pass
+        a.send("moved", device=0, generation=0, stopped=0, **a.done | dict(dropped=CHUNK))
+        try:
+            assert "gave back less" in a.hear("refused").reason
+            a.receive_any()
+            raise AssertionError("it is believed")
+        except Gone:
+            pass
+        meted.movers.remove(a)
+        a.close()
+        meted.ends()
+
+
+def test_what_a_new_guest_claims_to_hold_is_nobodys():
+    for said in (dict(allocated=GIB, movable=GIB), dict(out=1 << 40), dict(credit=GIB), dict(contexts=1000), dict(allocated=1 << 63, credit=1 << 63, out=1 << 63)):
+        with Node(store="512MiB") as meted:
+            made = meted.tenant("liar")
+            liar = Mover(made.socket, "liar", state=False)
+            try:
+                liar.ask("inventory", device=0, **dict(contexts=0, allocated=0, credit=0, movable=0, out=0) | said)
+                assert "credit" not in said
+            except Refused as refusal:
+                assert "nobody has granted" in str(refusal), refusal
+            liar.ask("inventory_end", devices=1)
+            row = meted.admin.tenant_row(made.tenant)
+            assert (row.allocated, row.credit, row.residual, row.out) == (0, 0, 0, 0), row
+            # The device and the store are there for others.
+            a, b = meted.mover("a", SET), meted.mover("b", SET)
+            assert not a.refusal and not b.refusal and a.out()
+            liar.close()
+            meted.ends()
+
+
+def test_what_is_stated_again_and_again_counts_once():
+    with Node("--grace", "60s", store="512MiB") as meted:
+        a, b = meted.mover("a", SET), meted.mover("b", SET)
+        assert a.out()
+        meted.kill()
+        meted.start()
+        meted.admin = Admin(meted.place)
+        for _ in range(20):
+            a.again(a.made.socket, state=False)
+            a.ask("inventory", device=0, contexts=0, allocated=a.here(), credit=0, movable=a.here(), out=a.out())
+        for mover in meted.movers:
+            mover.again(mover.made.socket)
+        assert meted.row(a).out == a.out()
+        b.idle()
+        a.wants()
+        meted.play(lambda: a.is_whole())
         meted.ends()
 
 

@@ -499,6 +499,37 @@ TEST(credit_that_the_device_refused_is_room_it_has_not_got)
 	expect(w.r.resident_bytes <= 8 * GIB - 64 * MIB);
 }
 
+TEST(who_refuses_all_credit_makes_the_device_no_smaller_than_by_what_it_has_out)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 6 * GIB), 0);
+	expect_eq(given_member(1, 6 * GIB), RESIDENCY_WAITS);
+	move_all();
+	for (int i = 0; i < 200; i++) {
+		idles(1);
+		wants(0);
+		pass(1000 * MS);
+		for (int n = 0; n < 4 && w.evict[1]; n++) {
+			residency_left(&w.m[1], 64 * MIB, 0, w.now);
+			w.evict[1] -= 64 * MIB;
+			pump();
+		}
+		if (w.credit[0]) {
+			residency_unused(&w.m[0], w.credit[0], w.now);
+			w.credit[0] = 0;
+		}
+		if (w.stop[0])
+			residency_stopped(&w.m[0], w.now);
+		w.stop[0] = false;
+		pump();
+		expect(w.r.missing_bytes <= w.m[0].out_bytes);
+	}
+	expect(w.r.missing_bytes >= 64 * MIB);
+	/* It leaves, and so does what only it has said. */
+	residency_leave(&w.m[0], w.now);
+	expect_eq(w.r.missing_bytes, 0);
+}
+
 TEST(copies_of_what_came_back_make_room_in_the_store)
 {
 	given(8 * GIB, 6 * GIB);
