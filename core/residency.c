@@ -15,6 +15,7 @@ const struct residency_tuning residency_usual = {
 	.shortest_ns = 20 * MS,
 	.longest_ns = 30000 * MS,
 	.patience_ns = 10000 * MS,
+	.slowest_bps = 64 * MIB,
 	.chunk_bytes = 64 * MIB,
 	.window_bytes = 512 * MIB,
 };
@@ -49,11 +50,8 @@ void residency_todo(struct residency_member *m, unsigned todo)
 static void decide(struct residency_member *m)
 {
 	struct residency *r = m->residency;
-	bool waits = is_waiting(m);
 
-	r->waiting += waits;
-	r->waiting -= m->waiting;
-	m->waiting = waits;
+	residency_rewait(m);
 	r->dirty = r->choosing = true;
 }
 
@@ -62,15 +60,6 @@ static void set_missing(struct residency_member *m, uint64_t bytes)
 	m->residency->missing_bytes += bytes;
 	m->residency->missing_bytes -= m->missing_bytes;
 	m->missing_bytes = bytes;
-}
-
-static void show_life(struct residency_member *m, uint64_t now_ns)
-{
-	m->progress_ns = now_ns;
-	if (!m->stuck)
-		return;
-	m->stuck = false;
-	decide(m);
 }
 
 void residency_capacity(struct residency *r, uint64_t capacity_bytes, uint64_t now_ns)
@@ -176,6 +165,8 @@ static bool has_place(const struct residency *r, const struct residency_member *
 		m.asked_bytes += MEMBER_OF_DEVICE(link) == asker ? bytes : 0;
 		fixed_here = member_fixed(&m);
 		all += member_need(&m);
+		/* It does not give back the copies of what is on the device. */
+		all += m.stuck ? beyond(m.store_bytes, m.out_bytes) : 0;
 		fixed += fixed_here;
 		largest = most(largest, member_need(&m) - fixed_here);
 	}
@@ -289,7 +280,7 @@ void residency_idle(struct residency_member *m, uint64_t now_ns)
 {
 	struct residency *r = m->residency;
 
-	show_life(m, now_ns);
+	residency_show_life(m, now_ns);
 	if (!m->wants)
 		return;
 	m->wants = false;
@@ -376,7 +367,7 @@ void residency_left(struct residency_member *m, uint64_t bytes, uint64_t copied,
 	r->left_bytes += bytes;
 	r->copied_bytes += copied;
 	r->dirty = true;
-	show_life(m, now_ns);
+	residency_worked(m, bytes, now_ns);
 }
 
 void residency_came(struct residency_member *m, uint64_t bytes, uint64_t now_ns)
@@ -393,7 +384,7 @@ void residency_came(struct residency_member *m, uint64_t bytes, uint64_t now_ns)
 	r->resident_bytes += bytes;
 	r->came_bytes += bytes;
 	r->dirty = true;
-	show_life(m, now_ns);
+	residency_worked(m, bytes, now_ns);
 }
 
 void residency_unused(struct residency_member *m, uint64_t bytes, uint64_t now_ns)
@@ -407,7 +398,7 @@ void residency_unused(struct residency_member *m, uint64_t bytes, uint64_t now_n
 	/* Those who are coming may not fit any more. */
 	list_for_each(link, &r->coming) residency_withdraw(MEMBER_OF_COMING(link));
 	decide(m);
-	show_life(m, now_ns);
+	residency_show_life(m, now_ns);
 }
 
 void residency_stopped(struct residency_member *m, uint64_t now_ns)
@@ -421,7 +412,7 @@ void residency_stopped(struct residency_member *m, uint64_t now_ns)
 	r->credit_bytes -= m->credit_bytes;
 	m->credit_bytes = m->ordered_bytes = m->order_todo = m->credit_todo = 0;
 	decide(m);
-	show_life(m, now_ns);
+	residency_show_life(m, now_ns);
 }
 
 void residency_dropped(struct residency_member *m, uint64_t bytes, uint64_t now_ns)
@@ -432,12 +423,7 @@ void residency_dropped(struct residency_member *m, uint64_t bytes, uint64_t now_
 	m->store_bytes -= bytes;
 	m->residency->used_bytes -= bytes;
 	m->residency->dirty = true;
-	show_life(m, now_ns);
-}
-
-void residency_prepared(struct residency_member *m, uint64_t now_ns)
-{
-	m->progress_ns = now_ns;
+	residency_worked(m, bytes, now_ns);
 }
 
 /* ---- what is to be done ---------------------------------------------------------------------- */

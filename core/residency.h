@@ -35,9 +35,10 @@
  *     changes by what the caller says was allocated or freed, and by nothing else;
  *  3. the store's `used` <= its budget, a member's <= its quota; used >= what is out, or leaving;
  *  4. who is not wholly resident is barred, and nothing is ordered to leave of who is not barred
- *     and drained. Whose guests do not drain, evict or restore within `patience_ns` is said
- *     (RESIDENCY_STUCK) and counts as unmovable until they give a sign of life; of such a member
- *     what is whole is admitted;
+ *     and drained. Whose guests do not drain, evict, restore or drop within `patience_ns` and the
+ *     time that what they moved takes at `slowest_bps` is said (RESIDENCY_STUCK) and counts as
+ *     unmovable until they give a sign of life, the second time not before twice the patience has
+ *     passed, and so on; of such a member what is whole is admitted;
  *  5. nothing moves while all who want, and all that is asked for, fit beside each other;
  *  6. who wants and fits beside what is unmovable is in a set within `longest_ns` and one set (its
  *     stay, its movement, the patience with who does not answer) of each other member;
@@ -66,12 +67,13 @@ struct residency_tuning {
 	uint32_t cost_milli;   /* of the time, that movement may take: the operator's number */
 	uint64_t shortest_ns;  /* a set stays as long, whatever else */
 	uint64_t longest_ns;   /* nobody waits longer where that can be helped */
-	uint64_t patience_ns;  /* without a sign of progress, of who is to drain, evict or drop */
+	uint64_t patience_ns;  /* with who is to drain, evict, restore or drop, ... */
+	uint64_t slowest_bps;  /* ... beyond what its bytes take at this rate; 0: each is enough */
 	uint64_t chunk_bytes;  /* the grain of credit: no block is larger */
 	uint64_t window_bytes; /* credit that is not used yet, at most: two chunks or more */
 };
 
-/* By cost, 5 %, 20 ms, 30 s, 10 s, 64 MiB, 512 MiB. */
+/* By cost, 5 %, 20 ms, 30 s, 10 s, 64 MiB a second, 64 MiB, 512 MiB. */
 extern const struct residency_tuning residency_usual;
 
 /* Why an ask is not granted; and of residency_suspend(), RESIDENCY_STORE alone. */
@@ -158,6 +160,7 @@ struct residency_member {
 	uint64_t waits, waited_ns, longest_ns; /* from wanting, while out, to being admitted */
 	uint32_t generation;
 	bool wants, suspended, parked, stuck;
+	unsigned strikes; /* so often it was stuck, since it did in time what it was told */
 
 	struct residency *residency;
 	struct turns_seat *seat; /* borrowed; joined */
@@ -167,7 +170,10 @@ struct residency_member {
 	bool promised; /* what it asks for was there when it was chosen */
 	bool stopping; /* it was told RESIDENCY_STOP, and has not answered */
 	uint64_t wanted_ns, idle_ns, gap_ns, park_ns;
-	uint64_t progress_ns;		 /* the last sign of it */
+	uint64_t progress_ns;		 /* its patience counts from there */
+	uint64_t prepared_bytes;	 /* for what it was ordered */
+	uint64_t pardon_ns;		 /* who is stuck comes back then ... */
+	bool alive;			 /* ... if it has given a sign of life */
 	uint64_t virtual_ns, charged_ns; /* what it was charged: by weight; of its seat, so far */
 	uint64_t arrived_bytes;		 /* since it was chosen */
 	uint64_t order_todo, credit_todo, grant_todo, drop_todo; /* not yet said */
@@ -242,8 +248,11 @@ void residency_unused(struct residency_member *m, uint64_t bytes, uint64_t now_n
 /* The answer to RESIDENCY_STOP. */
 void residency_stopped(struct residency_member *m, uint64_t now_ns);
 void residency_dropped(struct residency_member *m, uint64_t bytes, uint64_t now_ns);
-/* It prepares what it was ordered, and is waited for; who is stuck already has to move. */
-void residency_prepared(struct residency_member *m, uint64_t now_ns);
+/* It has prepared so much of what it was ordered; who is stuck already has to move. */
+void residency_prepared(struct residency_member *m, uint64_t bytes, uint64_t now_ns);
+/* Who is in the way of what it waits for, and does not move as it was told, or did not lately.
+ * NULL: its time comes although such members stay where they are. */
+const struct residency_member *residency_hindrance(const struct residency_member *m);
 
 /* ---------------------------------------------------------------------------------------------- */
 

@@ -89,5 +89,16 @@ void residency_withdraw(struct residency_member *m);
 uint64_t residency_excess(const struct residency *r);
 /* The device's bytes that nothing is on, and nothing is promised for. */
 uint64_t residency_free_bytes(const struct residency *r);
+/* Whether it waits may have changed. */
+void residency_rewait(struct residency_member *m);
+
+/* ---- residency_patience.c: who does not do what it was told ---------------------------------- */
+
+/* It is told something: unless it owed something before, its time begins. */
+void residency_owes_from(struct residency_member *m, uint64_t now_ns);
+/* It has moved so many bytes. */
+void residency_worked(struct residency_member *m, uint64_t bytes, uint64_t now_ns);
+/* It has answered, or works: if it was stuck, it comes back. */
+void residency_show_life(struct residency_member *m, uint64_t now_ns);
 void residency_judge_patience(struct residency *r, uint64_t now_ns);
 uint64_t residency_patience_at(const struct residency *r);

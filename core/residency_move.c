@@ -14,14 +14,14 @@ uint64_t residency_free_bytes(const struct residency *r)
 
 static void bar(struct residency_member *m, uint64_t now_ns)
 {
+	residency_owes_from(m, now_ns);
 	m->place = RESIDENCY_STOPPING;
-	m->progress_ns = now_ns;
 	m->residency->draining++;
 	m->wanted_ns = m->wants ? now_ns : m->wanted_ns;
 	turns_bar(m->seat, true, now_ns);
 }
 
-static void rewait(struct residency_member *m)
+void residency_rewait(struct residency_member *m)
 {
 	bool waits = is_waiting(m);
 
@@ -45,9 +45,9 @@ static bool see_drained(struct residency *r, uint64_t now_ns)
 			continue;
 		m->place = RESIDENCY_OUT;
 		m->progress_ns = now_ns;
-		m->stuck = false; /* what it owed was this */
+		m->stuck = m->alive = false; /* what it owed was this */
 		r->draining--;
-		rewait(m);
+		residency_rewait(m);
 		r->choosing |= m->waiting;
 	}
 	return r->draining < before;
@@ -64,7 +64,7 @@ static uint64_t store_for(const struct residency_member *m, uint64_t more)
 }
 
 /* Copies of others that are on the device make room in the store. */
-static void want_store(struct residency_member *for_whom, uint64_t bytes)
+static void want_store(struct residency_member *for_whom, uint64_t bytes, uint64_t now_ns)
 {
 	struct residency *r = for_whom->residency;
 
@@ -79,6 +79,7 @@ static void want_store(struct residency_member *for_whom, uint64_t bytes)
 		kept = least(kept, bytes);
 		if (m == for_whom || !kept || m->stuck)
 			continue;
+		residency_owes_from(m, now_ns);
 		m->dropping_bytes += kept;
 		m->drop_todo += kept;
 		bytes -= kept;
@@ -98,7 +99,7 @@ static uint64_t order(struct residency_member *m, uint64_t bytes, uint64_t now_n
 	may = least(may, beyond(m->quota_bytes, m->store_bytes)) + has;
 	needs = store_for(m, bytes);
 	if (needs > may) {
-		want_store(m, needs - may);
+		want_store(m, needs - may, now_ns);
 		bytes = least(bytes, beyond(may, m->out_bytes + m->ordered_bytes + chunk));
 	}
 	if (!bytes)
@@ -106,8 +107,7 @@ static uint64_t order(struct residency_member *m, uint64_t bytes, uint64_t now_n
 	needs = beyond(store_for(m, bytes), has);
 	m->store_bytes += needs;
 	r->used_bytes += needs;
-	if (!m->ordered_bytes)
-		m->progress_ns = now_ns;
+	residency_owes_from(m, now_ns);
 	m->ordered_bytes += bytes;
 	m->order_todo += bytes;
 	residency_todo(m, 0);
@@ -173,7 +173,7 @@ static bool make_room(struct residency *r, uint64_t lack, uint64_t now_ns)
 		lack = beyond(lack, m->resident_bytes);
 		bar(m, now_ns);
 		m->considered = true;
-		rewait(m);
+		residency_rewait(m);
 	}
 	return lack < lacked;
 }
@@ -242,7 +242,7 @@ static bool give_credit(struct residency_member *m, uint64_t now_ns)
 	if (give < rest && r->tuning.chunk_bytes)
 		give -= give % r->tuning.chunk_bytes;
 	if (give) {
-		m->progress_ns = m->credit_bytes ? m->progress_ns : now_ns;
+		residency_owes_from(m, now_ns);
 		m->credit_bytes += give;
 		m->credit_todo += give;
 		r->credit_bytes += give;
@@ -291,7 +291,7 @@ static void admit(struct residency_member *m, uint64_t now_ns)
 		turns_bar(m->seat, false, now_ns);
 	}
 	list_remove(&m->of_coming);
-	rewait(m);
+	residency_rewait(m);
 }
 
 /* All have come. */
@@ -392,59 +392,4 @@ void residency_move(struct residency *r, uint64_t now_ns)
 	/* Some gates are closed already when they are barred. */
 	while (see_drained(r, now_ns))
 		move_once(r, now_ns);
-}
-
-/* ---- who does not answer --------------------------------------------------------------------- */
-
-/* When it is not waited for any more; UINT64_MAX: it owes nothing. */
-static uint64_t patience_of(const struct residency_member *m)
-{
-	const struct residency *r = m->residency;
-	uint64_t usable = least(r->tuning.chunk_bytes, m->out_bytes);
-	bool owes = m->place == RESIDENCY_STOPPING || m->ordered_bytes || m->stopping ||
-		    m->dropping_bytes || (m->credit_bytes && m->credit_bytes >= usable);
-
-	if (m->stuck || !owes)
-		return UINT64_MAX;
-	if (m->place == RESIDENCY_STOPPING && m->seat->gate == TURNS_OWING)
-		return 0;
-	return m->progress_ns + r->tuning.patience_ns;
-}
-
-uint64_t residency_patience_at(const struct residency *r)
-{
-	uint64_t at = r->retry_ns ? r->retry_ns : UINT64_MAX;
-
-	list_for_each(link, (struct list *)&r->members) at =
-		least(at, patience_of(MEMBER_OF_DEVICE(link)));
-	return at;
-}
-
-static void give_up(struct residency_member *m, uint64_t now_ns)
-{
-	struct residency *r = m->residency;
-
-	m->stuck = true;
-	residency_withdraw(m);
-	residency_todo(m, TODO_STUCK);
-	if (m->place == RESIDENCY_STOPPING && !m->out_bytes) {
-		m->place = RESIDENCY_IN;
-		r->draining--;
-		turns_bar(m->seat, false, now_ns);
-	}
-	rewait(m);
-	r->choosing = true;
-}
-
-void residency_judge_patience(struct residency *r, uint64_t now_ns)
-{
-	if (r->retry_ns <= now_ns)
-		r->retry_ns = 0;
-	list_for_each(link, &r->members)
-	{
-		struct residency_member *m = MEMBER_OF_DEVICE(link);
-
-		if (patience_of(m) <= now_ns)
-			give_up(m, now_ns);
-	}
 }

@@ -40,6 +40,7 @@ enum {
 	MOVE_SEGMENTS = 16384,	   /* of a guest */
 	MOVE_WAITS_OF_GUEST = 8,   /* waiting asks for segments */
 	MOVE_PLAIN_MS = 20000,	   /* room is made for unmovable memory for this long */
+	MOVE_HINDERED_MS = 15000,  /* an ask waits for this long for who does not make room */
 	MOVE_SEGMENT_MS = 4000,	   /* others have this long to return parts of the store */
 	MOVE_LOOK_MS = 500,
 };

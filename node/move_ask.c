@@ -73,6 +73,22 @@ static struct outside_text because_of_outside(const struct ask *ask)
 	return said;
 }
 
+/* Why it is not granted, though others could make room. */
+static void refuse_hindered(const struct ask *ask, const struct residency_member *by)
+{
+	const struct tenant *t = ((const struct tenant_device *)by->owner)->tenant;
+	char asked[32], has[32];
+
+	of_tenant(ask->at)->move_refused++;
+	snprintf(asked, sizeof(asked), "%s", text_mib(ask->request.bytes, TEXT_UP).text);
+	snprintf(has, sizeof(has), "%s",
+		 text_mib(by->resident_bytes + by->credit_bytes, TEXT_UP).text);
+	guest_refuse(ask->at->guest, (uint32_t)ask->request.id, WIRE_REFUSED_FULL,
+		     "%s were asked for, and tenant %u (%.60s), which has %s of the device, is "
+		     "stuck: its memory does not leave as it was told",
+		     asked, t->id, t->name, has);
+}
+
 static void refuse(const struct ask *ask, int reason)
 {
 	struct tenant_device *of = of_tenant(ask->at);
@@ -291,6 +307,7 @@ bool move_line(struct tenant_device *of, uint64_t now)
 		}
 		if (r == RESIDENCY_WAITS && ask->request.may_wait) {
 			ask->state = ASK_MACHINE;
+			move_look_later(of->tenant->daemon);
 			break;
 		}
 		if (r == RESIDENCY_WAITS)
@@ -362,10 +379,37 @@ void move_settled(struct device *device)
 	}
 }
 
+/* Answers asks that have waited for long enough for who does not make room. True: another one
+ * waits. */
+static bool end_hindered(struct tenant_device *of, uint64_t now_ns)
+{
+	const struct residency_member *by;
+	struct ask *ask;
+
+	while (of->joined && (ask = head(of)) && ask->state == ASK_MACHINE) {
+		if (now_ns - ask->since_ns < MOVE_HINDERED_MS * ms ||
+		    !(by = residency_hindrance(&of->member)))
+			return true;
+		residency_cancel(&of->member, schedule_now(of->tenant->daemon));
+		refuse_hindered(ask, by);
+		move_ask_drop(ask);
+		/* The next one is judged at once, by its own bytes. */
+		best_effort(move_line(of, schedule_now(of->tenant->daemon)));
+	}
+	return false;
+}
+
 void move_ask_late(struct daemon *d, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < d->devices; i++) {
 		move_settled(&d->device[i]);
+		list_for_each(link, &d->device[i].tenants)
+		{
+			struct tenant_device *of = list_entry(link, struct tenant_device, link);
+
+			if (end_hindered(of, now_ns))
+				move_look_later(d);
+		}
 		/* An answer may change the list. */
 		while (move_end_plain(&d->device[i], now_ns))
 			;

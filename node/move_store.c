@@ -172,7 +172,8 @@ static void on_ready(struct store_segment *segment, int error)
 		return;
 	}
 	if (of_tenant(at)->joined)
-		residency_prepared(&of_tenant(at)->member, schedule_now(at->guest->tenant->daemon));
+		residency_prepared(&of_tenant(at)->member, segment->bytes,
+				   schedule_now(at->guest->tenant->daemon));
 	answer.segment.device = index_of(at);
 	answer.segment.offset = segment->offset;
 	answer.segment.bytes = segment->bytes;

@@ -303,11 +303,47 @@ def test_who_does_not_move_is_said_to_be_stuck_and_comes_back():
         b = meted.mover("b")
         b.allocate(SET)
         meted.play(lambda: meted.row(a).stuck)
-        assert "tenant.stuck" in meted.log() and b.asked
+        assert "tenant.stuck" in meted.log()
         a.obeys = True
         meted.play(lambda: not b.asked)
+        if b.refusal:  # where this took longer than a stuck tenant is waited for
+            assert 'tenant 1 (a)' in b.refusal.reason, b.refusal
+            b.refusal = None
+            b.allocate(SET)
+            meted.play(lambda: not b.asked)
         assert not b.refusal and not meted.row(a).stuck
         meted.ends()
+
+
+def dribbles(mover):
+    """It leaves page by page, as it is told: a page at each look."""
+    while mover.heard:
+        mover.hears(mover.heard.pop(0))
+    if mover.order["generation"] != mover.generation:
+        mover.ends_generation()
+    if mover.done["left"] < mover.order["leave"]:
+        mover.done["left"] += PAGE
+        mover.done["copied"] += PAGE
+        mover.say()
+
+
+def test_who_waits_for_one_that_is_stuck_or_all_but_stuck_is_told_so():
+    """It does not drain; it does not move; it moves a page now and then."""
+    for way in (lambda a: setattr(a, "drains", False), lambda a: None, dribbles):
+        with Node() as meted:
+            a = meted.mover("a", SET)
+            a.idle()
+            a.obeys = False
+            way(a)
+            b = meted.mover("b")
+            b.allocate(SET)
+            meted.play(lambda: (way(a), not b.asked)[1])
+            assert "tenant 1 (a), which has" in b.refusal.reason and "stuck" in b.refusal.reason, b.refusal
+            # What fits beside it is still granted.
+            b.refusal = None
+            b.allocate(4 * CHUNK)
+            meted.play(lambda: not b.asked)
+            assert not b.refusal, b.refusal
 
 
 def test_who_ends_in_the_middle_of_leaving_makes_room():

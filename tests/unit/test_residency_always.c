@@ -460,6 +460,7 @@ static void begin(bool honest, uint64_t capacity, uint64_t budget)
 	struct residency_tuning tuning = residency_usual;
 
 	tuning.chunk_bytes = CHUNK;
+	tuning.slowest_bps = 4;
 	tuning.window_bytes = 4 * CHUNK;
 	tuning.longest_ns = 3000 * MS;
 	memset(&w, 0, sizeof(w));

@@ -15,7 +15,7 @@ PLANTED = [
     ("move", "if (!m->out_bytes && !asks_for(m))", "if (!asks_for(m))", "who is not whole runs"),
     ("move", "\tr->used_bytes += needs;\n", "", "the store is exceeded"),
     ("move", "if (needs > may) {", "if (false) {", "quotas mean nothing"),
-    ("move", "if (patience_of(m) <= now_ns)", "if (false)", "a frozen guest is waited for for ever"),
+    ("patience", "if (patience_of(m) > now_ns)", "if (true)", "a frozen guest is waited for for ever"),
     ("move", "\t\tlack = beyond(lack, m->resident_bytes);\n\t\tbar(m, now_ns);\n",
      "\t\tbar(m, now_ns);\n", "all leave where one would do"),
     (None, "m->place == RESIDENCY_IN && residency_room(r) >= bytes", "m->place == RESIDENCY_IN",
