@@ -5,6 +5,7 @@
 Each does its worst for a second or so, prints "holds", and stays until its standard input ends.
 """
 import array
+import fcntl
 import os
 import random
 import resource
@@ -15,6 +16,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+import filelock  # noqa: E402
 from meted import *  # noqa: E402
 
 SOCKET = os.environ.get("METE_SOCKET", "")
@@ -184,6 +186,87 @@ def inventory_lies():
     for _ in range(3):
         quietly(lambda: guest.ask("inventory", device=0, contexts=0xFFFFFFFF, allocated=(1 << 64) - 1, credit=(1 << 64) - 1))
     quietly(lambda: guest.credit(500 * MIB))
+
+
+def inventory_out():
+    """says that a TiB of its memory is in the store, on a new connection each time"""
+    for _ in rounds():
+        guest = quietly(lambda: Guest(SOCKET, timeout=2, seat=KEPT[0].seat if KEPT else None))
+        if not guest:
+            continue
+        quietly(lambda: guest.ask("inventory", device=0, contexts=0, allocated=300 * MIB, credit=200 * MIB, movable=300 * MIB, out=1 << 40))
+        if KEPT:
+            guest.hang_up()
+        else:
+            KEPT.append(guest)
+
+
+def stored(bytes=4 * MIB):
+    """A guest whose memory can move, and the store's file."""
+    guest = joined()
+    guest.ask("inventory_end", devices=1)
+    guest.ask("store_ask", device=0)
+    quietly(lambda: guest.ask("credit_ask", device=0, wait=0, bytes=bytes, want=bytes, movable=1))
+    guest.allocated(bytes)
+    struct.pack_into("<QQQQ", guest.own, 1216, bytes, 0, 0, 0)
+    return guest, guest.fds[-1]
+
+
+def segments_hoarded():
+    """asks for segments without end, and ignores what MOVE says"""
+    guest, _ = stored()
+    flood(guest, *[encode("segment_ask", n + 1, device=0, bytes=64 * MIB >> n) for n in range(6)])
+
+
+def segments_churned():
+    """takes segments for all that it has, and returns them, without end"""
+    guest, _ = stored(256 * MIB)
+    for _ in rounds():
+        segments = [quietly(lambda: guest.ask("segment_ask", device=0, bytes=64 * MIB)) for _ in range(5)]
+        for segment in filter(None, segments):
+            quietly(lambda: guest.ask("segment_return", device=0, offset=segment.offset, bytes=segment.bytes))
+
+
+def moved_noise():
+    """random figures of MOVED and SEGMENT_RETURN, and a new connection whenever it is closed"""
+    def figure():
+        return random.choice([0, 0, 0, 1, 64 * MIB, 1 << 40, (1 << 64) - 1, random.getrandbits(64)])
+
+    guest = None
+    for _ in rounds():
+        guest = guest or quietly(lambda: stored(256 * MIB)[0])
+        try:
+            guest.send("moved", device=0, generation=random.randrange(3), stopped=random.randrange(2),
+                       **{field: figure() for field in ("left", "copied", "entered", "returned", "dropped", "failed")})
+            guest.send("segment_return", device=0, offset=figure(), bytes=figure())
+            guest.send("segment_ask", device=0, bytes=figure())
+        except (Gone, OSError, AttributeError):
+            guest = None
+
+
+def store_held():
+    """holds the lock of its tenant's file by a write from a page that never comes, and asks for segments"""
+    guest, file = stored()
+    if filelock.can_hold():
+        filelock.Child(filelock.write_what_never_comes, file)
+    flood(guest, encode("segment_ask", 1, device=0, bytes=2 * MIB))
+
+
+def store_punched():
+    """24 threads allocate and punch holes in its tenant's file, while it asks for segments"""
+    guest, file = stored()
+    filelock.Child(filelock.allocate_and_punch, file)
+    flood(guest, encode("segment_ask", 1, device=0, bytes=2 * MIB))
+
+
+def store_noise():
+    """writes all over its tenant's file, and tries to cut, grow and seal it"""
+    guest, file = stored()
+    for _ in rounds():
+        quietly(lambda: os.pwrite(file, os.urandom(1 << 16), random.randrange(1 << 26)))
+        quietly(lambda: os.ftruncate(file, random.randrange(1 << 30)))
+        quietly(lambda: fcntl.fcntl(file, 1033, random.randrange(32)))
+        quietly(lambda: guest.send("segment_ask", device=0, bytes=2 * MIB))
 
 
 def inventory_storm():
@@ -365,7 +448,7 @@ def raises_its_limit():
 
 def catalogue():
     here = sys.modules["__main__"] if __name__ == "__main__" else sys.modules[__name__]
-    helpers = {"rounds", "bare", "joined", "flood", "quietly", "catalogue", "main"}
+    helpers = {"rounds", "bare", "joined", "stored", "flood", "quietly", "catalogue", "main"}
     return {name: thing for name, thing in vars(here).items()
             if getattr(thing, "__module__", None) == here.__name__ and callable(thing) and name not in helpers}
 

@@ -17,10 +17,12 @@ ADMITTED = {"clears_preload": ENVIRONMENT, "empty_env": ENVIRONMENT, "absolute_p
 # What only measuring can tell: contexts, modules, heaps (docs/FAILURE.md).
 MEASURED = {"contexts_many", "contexts_churn", "primary_race", "modules", "modules_threads", "libraries", "heaps", "page_claims_none",
             "page_claims_all"}
+# Their memory can move.
+MOVES = {"segments_hoarded", "segments_churned", "moved_noise", "inventory_out", "store_held", "store_punched", "store_noise"}
 RESTART_S = 15.0  # a restarted meted waits for those who were there (--grace)
 QUICK = {"take-linear", "take-async", "take-virtual", "take-graph", "pools_destroyed", "heaps", "threads_race", "raw_clone", "fork_exec",
          "close_all", "own_sockets", "page_scribbled", "limits_forged", "by_getproc", "second_copy", "empty_env", "hello_storm",
-         "ask_storm", "descriptors_sent", "inventory_lies", "over_returns", "waiting_asks"}
+         "ask_storm", "descriptors_sent", "inventory_lies", "inventory_out", "moved_noise", "store_held", "over_returns", "waiting_asks"}
 
 
 def kill_meted(times, pause_s=0.15):
@@ -66,7 +68,8 @@ def rows(build):
         one[name] = Attack(name, tries, [attack, name], exact=name not in MEASURED, admitted=ADMITTED.get(name), quick=name in QUICK,
                            devices=4 if name == "devices_all" else 1)
     for name, tries in listed(*protocol):
-        one[name] = Attack(name, tries, [*protocol, name], admitted=ADMITTED.get(name), quick=name in QUICK)
+        one[name] = Attack(name, tries, [*protocol, name], admitted=ADMITTED.get(name), quick=name in QUICK,
+                           options=("--swap", "auto") if name in MOVES else ())
     for way, tries in (("jumps", "siglongjmp out of the driver's call, then all is taken"),
                        ("allocates", "a signal handler takes all within a driver's call"),
                        ("jumps-alone", "likewise the jump, from a signal stack of its own"),
@@ -76,9 +79,11 @@ def rows(build):
 
     def disturbed(name, tries, disturb, **more):
         base = one[name.split("/")[0]]
-        found.append(Attack(name, tries, base.command, exact=base.exact, disturb=disturb, devices=base.devices, **more))
+        found.append(Attack(name, tries, base.command, exact=base.exact, disturb=disturb, devices=base.devices, options=base.options, **more))
 
     for name in ("take-linear", "take-async", "threads_race", "contexts_churn", "page_scribbled", "ask_return_storm", "other_user"):
+        disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
+    for name in ("segments_churned", "inventory_out", "store_punched"):
         disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
     for name in ("take-linear", "threads_race", "reconnect_storm"):
         disturbed(name + "/meted_stopped", f"{name} while meted stands still for 1.5 s", stop_meted(1.5), slow_s=4.0)

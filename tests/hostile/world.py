@@ -90,8 +90,8 @@ class World:
     def program(self, name):
         return f"{self.build}/tests/hostile/{name}"
 
-    def mete_run(self, name, memory, *command, devices=1, **more):
-        which = ["--device", ",".join(map(str, range(devices)))]
+    def mete_run(self, name, memory, *command, devices=1, options=(), **more):
+        which = ["--device", ",".join(map(str, range(devices))), *options]
         return subprocess.Popen([self.build + "/cli/mete", "run", "--memory", f"{memory // MIB}MiB", "--name", name, *which, "--", *command],
                                 env=dict(self.environment, **more), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                 stderr=self.errors, start_new_session=True)
@@ -258,10 +258,11 @@ class Attack:
     With judge_time=False nothing is judged by how long it takes, which is a matter of the machine's load: GRACE_S, BOOK_S and
     slow_s are PATIENCE then."""
 
-    def __init__(self, name, tries, command, exact=True, admitted=None, disturb=None, kills=False, devices=1, slow_s=SLOW_S, quick=False):
+    def __init__(self, name, tries, command, exact=True, admitted=None, disturb=None, kills=False, devices=1, slow_s=SLOW_S, quick=False,
+                 options=()):
         self.name, self.tries, self.command, self.exact = name, tries, command, exact
         self.admitted, self.disturb, self.kills, self.devices, self.slow_s = admitted, disturb, kills, devices, slow_s
-        self.quick = quick
+        self.quick, self.options = quick, options
 
     def run(self, world, judge_time=True):
         """(outcome, why)"""
@@ -271,7 +272,7 @@ class Attack:
         before, daemon = world.neighbour_now(), world.daemon_pid()
         keep = world.ours(set())
         since = time.monotonic()
-        running = Reader(world.mete_run("attacker", LIMIT, *self.command, devices=self.devices,
+        running = Reader(world.mete_run("attacker", LIMIT, *self.command, devices=self.devices, options=self.options,
                                         HOSTILE_NEIGHBOUR=world.socket_of_neighbour()))
         try:
             if self.disturb:
