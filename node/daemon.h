@@ -128,6 +128,7 @@ struct device {
 	bool relisten;		  /* which guests must report idleness may have changed */
 	uint64_t passed_bytes;	  /* granted by `residency`, but not by the ledger yet */
 	uint64_t uncleared_bytes; /* of its part of the store: being cleared */
+	uint64_t kept_bytes;	  /* likewise: not given back although it was to be */
 	struct list plain;	  /* asks for unmovable memory; room is being made ... */
 	uint64_t plain_bytes;	  /* ... of this size */
 	struct device_busy busy;

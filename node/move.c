@@ -190,7 +190,7 @@ static bool step(struct daemon *d, uint32_t index, uint64_t now)
 	if ((!device->members && !device->plain_bytes) || is_expecting(d, index))
 		return false;
 	say_cleared(d, index, now);
-	residency_budget(&device->residency, move_budget(d) / d->devices, now);
+	residency_budget(&device->residency, move_budget(d, index), now);
 	done = show_capacity(d, index, now);
 	while (residency_next(&device->residency, now, &action)) {
 		act(&action);

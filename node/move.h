@@ -7,6 +7,7 @@
  *	move_ask.c    asks for movable memory
  *	move_plain.c  asks for unmovable memory, where that is in the way of movable memory
  *	move_store.c  guests' parts of the store
+ *	move_kept.c   what they keep of it though they were told to drop it
  *
  * There are two books. core/ledger.h knows what was granted, and counts what is not `evicted` as
  * being on the device; core/residency.h knows which part of that can move. Each guest's `here` and
@@ -56,6 +57,8 @@ struct move_guest {
 	uint64_t segment_bytes;
 	uint64_t foreign_bytes; /* in a former daemon's store */
 	uint64_t given_bytes;	/* of segments it returned, and has not said so in MOVED */
+	uint64_t owes_since_ns; /* what it is to drop; 0: it owes nothing */
+	bool keeps;		/* for too long */
 	struct list in_want;	/* of the daemon: it was refused a segment, and not told since */
 
 	/* What it was told to do in this generation, and what it reported as done. */
@@ -147,3 +150,10 @@ void move_segments_forget(struct guest_device *at);
 void move_segments_late(struct daemon *d, uint64_t now_ns);
 /* How much of its part of the store it does not need. */
 uint64_t move_surplus(const struct move_guest *m);
+
+/* move_kept.c */
+/* It was told to drop more; it has given so much back. */
+void move_owes(struct guest_device *at);
+void move_gave(struct guest_device *at, uint64_t bytes);
+/* Reckons what there is of the store anew. */
+void move_count_kept(struct daemon *d, uint64_t now_ns);

@@ -31,8 +31,8 @@ static inline uint64_t take_bytes(uint64_t *bytes)
  * is being made. The machine is told at its next step. */
 uint64_t move_capacity(const struct daemon *d, uint32_t index);
 
-/* What there is of the store: all of it, without what nobody knows how to get back. */
-uint64_t move_budget(const struct daemon *d);
+/* What there is of the device's part of the store, without what nobody knows how to get back. */
+uint64_t move_budget(const struct daemon *d, uint32_t index);
 
 /* The device's index among its tenant's. */
 static inline uint32_t index_of(const struct guest_device *at)

@@ -210,6 +210,7 @@ static uint64_t drop(struct guest_device *at, uint64_t bytes)
 		return 0;
 	m->drop += more;
 	m->telling = true;
+	move_owes(at);
 	return more;
 }
 
@@ -507,6 +508,7 @@ static void hear_dropped(struct guest_device *at, uint64_t bytes, uint64_t now)
 
 	m->given_bytes -= own;
 	forget_foreign(at, bytes - own);
+	move_gave(at, bytes);
 	residency_dropped(of, least(bytes, of->dropping_bytes), now);
 }
 

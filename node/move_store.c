@@ -226,6 +226,7 @@ static bool reclaim(struct daemon *d, const struct guest_device *asker, uint64_t
 				bytes -= more;
 				m->drop += more;
 				m->telling = any = true;
+				move_owes(&g->device[i]);
 				move_due(&t->device[i]);
 			}
 		}
@@ -316,6 +317,7 @@ void move_segments_late(struct daemon *d, uint64_t now_ns)
 		}
 	}
 	tell_who_wants(d);
+	move_count_kept(d, now_ns);
 	if (!list_empty(&d->segment_waits))
 		move_look_later(d);
 }
@@ -335,6 +337,7 @@ void move_segment_return(struct guest *g, uint32_t id, const struct wire_segment
 			continue;
 		at->move.given_bytes += segment->bytes;
 		release(segment);
+		move_gave(at, said->bytes);
 		move_sync(at, false);
 		guest_done(g, id, 0);
 		look_who_wants(g->tenant->daemon);
@@ -355,9 +358,10 @@ void move_segments_forget(struct guest_device *at)
 		release(list_entry(m->segments.next, struct store_segment, owned));
 }
 
-uint64_t move_budget(const struct daemon *d)
+uint64_t move_budget(const struct daemon *d, uint32_t index)
 {
-	return beyond(d->stores.budget_bytes, stores_lost(&d->stores));
+	return beyond(beyond(d->stores.budget_bytes, stores_lost(&d->stores)) / d->devices,
+		      d->device[index].kept_bytes);
 }
 
 int move_store_open(struct daemon *d)

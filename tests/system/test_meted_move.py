@@ -216,6 +216,30 @@ def test_who_was_refused_a_segment_is_told_to_go_on_when_others_gave_some_back()
         meted.ends()
 
 
+def test_who_keeps_what_it_was_to_give_back_is_not_counted_on():
+    with Node(store="512MiB") as meted:
+        keeper, a = meted.mover("keeper", 6 * CHUNK), meted.mover("a", SET)
+        for block in keeper.blocks:
+            answer = keeper.ask("segment_ask", device=0, bytes=CHUNK)
+            block.segment = answer.offset, answer.bytes, keeper.store_fd
+        keeper.obeys = False
+        a.idle()
+        # The neighbour's segments would not fit.
+        b = meted.mover("b")
+        for _ in range(3):
+            a.send("segment_ask", device=0, bytes=CHUNK)
+        meted.play(lambda: "store.kept tenant=1" in meted.log())
+        b.allocate(4 * CHUNK)
+        meted.play(lambda: not b.asked)
+        assert "the store has room" in b.refusal.reason, b.refusal
+        keeper.obeys, b.refusal = True, None
+        meted.play(lambda: keeper.done["dropped"] >= keeper.order["drop"])
+        b.allocate(3 * CHUNK)
+        meted.play(lambda: not b.asked)
+        assert not b.refusal, b.refusal
+        meted.ends()
+
+
 def test_who_says_that_it_gave_back_what_it_keeps_is_a_liar():
     with Node(store="256MiB") as meted:
         a, b = meted.mover("a", 4 * CHUNK), meted.mover("b", 4 * CHUNK)
