@@ -171,20 +171,40 @@ void gate_close(struct daemon *d)
 	loop_timer_close(&d->gate_timer, NULL);
 }
 
-/* Never while some of its memory is out, even if the turns left a gate open that could not be
- * closed: memory that is being copied in would overwrite what the program writes. */
+/* A process that a former daemon had let in is here, and has not said yet what it has out. That may
+ * take long: it waits for what is being copied. */
+static bool is_unheard(const struct tenant *t)
+{
+	list_for_each(link, (struct list *)&t->guests)
+	{
+		const struct guest *g = list_entry(link, struct guest, link);
+
+		if (g->restored && g->caller && !g->stated)
+			return true;
+	}
+	return false;
+}
+
+/* Never while some of its memory is out, or may be, even if the turns left a gate open that could
+ * not be closed: memory that is being copied in would overwrite what the program writes. */
 static bool may_open(const struct tenant_device *at)
 {
 	bool has_turn = !at->seated || at->seat.told_open;
 
 	return has_turn && !at->shut && !at->tenant->suspended &&
-	       !(at->joined && at->member.out_bytes);
+	       !(at->joined && at->member.out_bytes) && !is_unheard(at->tenant);
 }
 
 void tenant_gate_open_late(struct tenant *t, uint32_t device)
 {
 	if (t->shown->device[device].gate != WIRE_GATE_OPEN && may_open(&t->device[device]))
 		change_gate(t, device, WIRE_GATE_OPEN);
+}
+
+void tenant_gates_open_late(struct tenant *t)
+{
+	for (uint32_t i = 0; i < t->devices; i++)
+		tenant_gate_open_late(t, i);
 }
 
 void tenant_gate_apply(struct tenant *t, uint32_t device)

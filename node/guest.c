@@ -75,6 +75,7 @@ void guest_leave(struct guest *g, const char *reason)
 		tenant_gate_check(t, i);
 	schedule_guests(t);
 	no_longer_expected(g);
+	tenant_gates_open_late(t);
 	loop_unwatch(&g->death, on_death_closed);
 	show_guests(t);
 	watch_stirred(t);
@@ -108,6 +109,7 @@ void guest_away(struct guest *g, const char *reason)
 		ledger_hang_up(d->ledger, g->device[i].holder);
 		measure_say(&g->device[i], RESIDUAL_HUNG_UP, 0);
 	}
+	tenant_gates_open_late(t);
 	log_info("guest.away", "tenant=%u guest=%u pid=%d", t->id, g->id, (int)g->pid);
 	if (reason && daemon_may_complain(d))
 		log_warning("guest.closed", "tenant=%u guest=%u pid=%d reason=%s", t->id, g->id,
@@ -345,6 +347,7 @@ void guest_stated(struct guest *g)
 	for (uint32_t i = 0; i < t->devices; i++)
 		g->device[i].stated = true;
 	no_longer_expected(g);
+	tenant_gates_open_late(t);
 	measure_start(t->daemon);
 	book_pump(t->daemon);
 }

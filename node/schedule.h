@@ -11,6 +11,8 @@ void gate_close(struct daemon *d);
 void tenant_gate_apply(struct tenant *t, uint32_t device);
 /* Memory that was out has returned: opens the gate if that kept it closed. */
 void tenant_gate_open_late(struct tenant *t, uint32_t device);
+/* Nobody has to say any more what it has out: likewise, all of them. */
+void tenant_gates_open_late(struct tenant *t);
 /* The test verb: changes the gate. `wait` is answered with DONE when every guest has drained. It is
  * refused if one cannot drain; the gate is then open again, and the tenant is coupled. */
 void tenant_gate(struct tenant *t, uint32_t device, bool open, const struct gate_wait *wait);

@@ -558,6 +558,34 @@ def test_no_gate_opens_while_memory_is_out_though_it_cannot_be_closed():
         meted.ends()
 
 
+def test_no_gate_opens_before_a_guest_has_said_what_it_has_out():
+    with Node("--grace", "60s") as meted:
+        a = meted.mover("a", SET)
+        others = [meted.mover(name, SET) for name in "bc"]
+        assert a.out()
+        meted.kill()
+        meted.start()
+        meted.admin = Admin(meted.place)
+        # It waits for what is being copied before it says anything, that it has drained as well.
+        a.drains = False
+        a.again(a.made.socket, state=False).waits(1)
+        for other in others:
+            other.again(other.made.socket)
+        meted.play(lambda: a.shown()["gate"] != OPEN)
+        turns = meted.row(a).turns
+        meted.play(lambda: meted.row(a).turns > turns)
+        assert a.shown()["gate"] != OPEN
+        a.drains = True
+        a.state_all().swaps()
+        a.waits(0)
+        a.send("drained", device=0, epoch=a.shown()["epoch"])
+        for other in others:
+            other.idle()
+        a.wants()
+        meted.play(lambda: a.is_whole() and a.shown()["gate"] == OPEN)
+        meted.ends()
+
+
 def test_an_ask_is_not_refused_by_what_guests_have_not_said_yet():
     with Node("--grace", "60s") as meted:
         a = meted.mover("a", SET)
