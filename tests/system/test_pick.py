@@ -93,7 +93,7 @@ def test_nothing_free_is_said_and_tried_again():
 def test_bad_values_are_refused():
     for arguments, text in ((["--limit", "65"], "--limit '65': a whole number from 1 to 64 is accepted, or all (as 0)"),
                             (["--limit", "1.5"], "--limit '1.5': a whole number from 1 to 64 is accepted, or all (as 0)"),
-                            (["--memory-free", "20"], "--memory-free '20' has no unit, or one that is not known here; accepted: 20G (units are powers of 1024) or 25% of a device"),
+                            (["--memory-free", "20"], "--memory-free '20' has no unit, which only whole bytes from 1048576 on may lack; accepted: 20G (units are powers of 1024) or 25% of a device"),
                             (["--max-load", "x"], "--max-load 'x' is not understood; accepted: a part from 0% to 100% (25%, 250/1000 or 0.25)"),
                             (["-x", "foo"], "--exclude: there is no 'foo'; accepted: UUIDs and indices below 4 "
                                                "(nvidia-smi -L lists them)"),
