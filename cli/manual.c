@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "core/doing.h"
 
 /* roff: a leading dot or quote is a request, a dash a hyphen, a backslash an escape. */
 static void print_roff(const char *text)
@@ -67,6 +68,13 @@ static const struct entry places[] = {
 #undef COLUMN
 #undef VARIABLE
 #undef PLACE
+};
+
+/* What a tenant may be doing. */
+static const struct entry states[] = {
+#define DOING(NAME, name, now, meaning) {"ps", name, meaning},
+#include "core/doing.def"
+#undef DOING
 };
 
 /* The objects of `mete ps --json`; the verb is the object's name here. */
@@ -193,6 +201,7 @@ static void print_page_of(const struct cli_command *command)
 	}
 	fputs(".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nPrint a short description.\n", stdout);
 	print_section("COLUMNS", command->verb, columns, ARRAY_SIZE(columns));
+	print_section("STATES", command->verb, states, ARRAY_SIZE(states));
 	if (strcmp(command->verb, "ps") == 0)
 		print_keys();
 	if (strcmp(command->verb, "run") == 0)

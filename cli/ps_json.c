@@ -6,6 +6,7 @@
 #include <cjson/cJSON.h>
 
 #include "cli/ps_time.h"
+#include "core/doing.h"
 #include "core/share.h"
 
 OWNED_POINTER(cJSON, cJSON_Delete)

@@ -4,20 +4,9 @@
 #include <stdio.h>
 
 #include "base/macros.h"
+#include "core/doing.h"
 
 static const uint64_t second_ns = 1000000000;
-
-const char *ps_turn_name(uint32_t turn)
-{
-	static const char *const names[] = {
-		[WIRE_TURN_NONE] = "-",	       [WIRE_TURN_SILENT] = "silent",
-		[WIRE_TURN_CAPPED] = "capped", [WIRE_TURN_WAITS] = "waits",
-		[WIRE_TURN_RUNS] = "runs",     [WIRE_TURN_ENDS] = "runs",
-		[WIRE_TURN_HANGS] = "hangs",   [WIRE_TURN_SUSPENDED] = "suspended",
-	};
-
-	return turn < ARRAY_SIZE(names) ? names[turn] : "unknown";
-}
 
 static bool matters(const struct wire_tenant_row *tenant)
 {
@@ -57,6 +46,11 @@ static void add_drift(struct grid *grid, const struct wire_tenant_row *t)
 		grid_add(grid, GRID_PLAIN, "-"); /* the driver has not said */
 }
 
+static bool is_bad(const struct wire_tenant_row *t)
+{
+	return t->doing == DOING_HANGS || t->doing == DOING_HALTED;
+}
+
 static void add_line(struct grid *grid, const struct wire_tenant_row *t)
 {
 	grid_add(grid, GRID_PLAIN, "%u", t->tenant);
@@ -68,8 +62,7 @@ static void add_line(struct grid *grid, const struct wire_tenant_row *t)
 	grid_add(grid, GRID_PLAIN, "%llu", (unsigned long long)t->turns);
 	add_wait(grid, t->waits ? (double)t->waited / (double)t->waits : 0);
 	add_wait(grid, (double)t->longest_wait);
-	grid_add(grid, t->turn >= WIRE_TURN_HANGS ? GRID_BAD : GRID_PLAIN, "%s",
-		 ps_turn_name(t->turn));
+	grid_add(grid, is_bad(t) ? GRID_BAD : GRID_PLAIN, "%s", doing_now(t->doing));
 	grid_add(grid, GRID_PLAIN, "%s", t->share.text);
 }
 

@@ -5,7 +5,5 @@
 #include "cli/grid.h"
 #include "cli/ps_rows.h"
 
-const char *ps_turn_name(uint32_t turn);
-
 /* A table of them, after an empty line; nothing where there is none. */
 void ps_time_print(const struct ps_rows *rows, FILE *out, const struct screen *screen);

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/ps_rows.h"
+#include "core/doing.h"
 #include "core/share.h"
 #include "wire/page.h"
 #include "wire/wire.h"
@@ -172,10 +173,6 @@ static void say_memory(struct words *words, const struct ps_rows *rows,
 		say(words, 2, "over its limit by %s %s",
 		    ps_amount(unit, ps_steps(unit, t->limit + t->over, TEXT_UP) - limit).text,
 		    unit.name);
-	if (t->wanted)
-		say(words, 1, "waiting for %s %s for %s",
-		    ps_amount(unit, ps_steps(unit, t->wanted, TEXT_UP)).text, unit.name,
-		    ps_duration(t->wanting).text);
 	if (t->expected)
 		say(words, 1, "%u %s not reconnected since meted restarted", t->expected,
 		    t->expected == 1 ? "process has" : "processes have");
@@ -222,14 +219,6 @@ static void say_movement(struct words *words, const struct ps_rows *rows,
 
 	if (t->stuck)
 		say(words, 2, "its memory does not move as it was told");
-	if (t->away)
-		say(words, 0, "suspended by `mete suspend`");
-	else if (t->parked)
-		say(words, 0, "parked while idle");
-	else if (t->swapped == WIRE_SWAPPED_IDLE)
-		say(words, 0, "idle");
-	else if (t->swapped)
-		say(words, 0, "waiting for its memory to come back");
 	if (t->out)
 		say(words, 0, "%s %s in the host's memory", out.text, unit.name);
 	if (t->oversize)
@@ -241,21 +230,72 @@ static void say_movement(struct words *words, const struct ps_rows *rows,
 		    ps_amount(unit, ps_steps(unit, fixed, TEXT_UP)).text, unit.name, why);
 }
 
-static void say_turn(struct words *words, const struct wire_tenant_row *t)
+/* " for 12 s", of what has lasted for a second or more. */
+static struct ps_text for_how_long(uint64_t ns)
 {
-	if (t->turn == WIRE_TURN_HANGS)
-		say(words, 2, "hangs: its work on the device does not end");
-	else if (t->turn == WIRE_TURN_SUSPENDED)
-		say(words, 2, "suspended: its work did not end; `mete set` resumes it");
-	else if (t->coupled)
+	struct ps_text said = {""};
+
+	if (ns >= 1000000000)
+		snprintf(said.text, sizeof(said.text), " for %.60s", ps_duration(ns).text);
+	return said;
+}
+
+static void say_room(struct words *words, const struct ps_rows *rows,
+		     const struct wire_tenant_row *t)
+{
+	struct ps_unit unit = ps_unit(rows);
+
+	say(words, 1, "waits for %s %s for %s",
+	    ps_amount(unit, ps_steps(unit, t->wanted, TEXT_UP)).text, unit.name,
+	    ps_duration(t->lasting).text);
+}
+
+/* What is said of its processes, where it has none, is said by say_memory(). */
+static void say_doing(struct words *words, const struct ps_rows *rows,
+		      const struct wire_tenant_row *t)
+{
+	switch ((enum doing)t->doing) {
+	case DOING_IDLE:
+		return say(words, 0, "idle");
+	case DOING_PARKED:
+		return say(words, 0, "idle: its memory was parked");
+	case DOING_COMPUTES:
+		return say(words, 0, "has its turn");
+	case DOING_KERNEL:
+		return say(words, 0, "computes: a kernel of %s so far",
+			   ps_duration(t->lasting).text);
+	case DOING_ROOM:
+		return say_room(words, rows, t);
+	case DOING_MEMORY:
+		return say(words, 0, "waits for its memory%s", for_how_long(t->lasting).text);
+	case DOING_TURN:
+		return say(words, 0, "waits for its turn%s", for_how_long(t->lasting).text);
+	case DOING_CAPPED:
+		return say(words, 0, "waits: its cap is used up");
+	case DOING_STOPPED:
+		return say(words, 1, "its process is stopped, with work on the device%s",
+			   for_how_long(t->lasting).text);
+	case DOING_HANGS:
+		return say(words, 2, "hangs: its work on the device has not ended for %s",
+			   ps_duration(t->lasting).text);
+	case DOING_HALTED:
+		return say(words, 2, "suspended: its work did not end; `mete set` resumes it");
+	case DOING_AWAY:
+		return say(words, 0, "suspended by `mete suspend`");
+	case DOING_UNKNOWN:
+	case DOING_ABSENT:
+	case DOING_RUNNING:
+	case DOING_STATES:
+		return;
+	}
+}
+
+/* Only the test verb closes a gate where there are no turns. */
+static void say_gate(struct words *words, const struct wire_tenant_row *t)
+{
+	if (t->coupled)
 		say(words, 1, "coupled: its gate could not be closed");
-	if (t->turn == WIRE_TURN_CAPPED)
-		say(words, 0, "waiting: its cap is used up");
-	else if (t->turn == WIRE_TURN_WAITS)
-		say(words, 0, "waiting for its turn");
-	else if (t->turn == WIRE_TURN_RUNS || t->turn == WIRE_TURN_ENDS)
-		say(words, 0, "has its turn");
-	else if (t->turn == WIRE_TURN_NONE && t->gate && t->guests)
+	if (t->turn == WIRE_TURN_NONE && !t->swapped && t->gate && t->guests)
 		say(words, 1, t->gate == 1 ? "gate closing" : "gate closed");
 }
 
@@ -265,11 +305,11 @@ struct ps_text ps_state(const struct ps_rows *rows, const struct wire_tenant_row
 	struct words words = {.bad = 0};
 
 	say_memory(&words, rows, tenant);
+	say_doing(&words, rows, tenant);
 	say_movement(&words, rows, tenant);
-	if (!tenant->swapped || tenant->turn == WIRE_TURN_HANGS)
-		say_turn(&words, tenant);
+	say_gate(&words, tenant);
 	if (!words.text.text[0])
-		say(&words, 0, tenant->turn == WIRE_TURN_SILENT ? "idle" : "running");
+		say(&words, 0, "running");
 	if (tenant->refusals)
 		say(&words, 1, "refused memory %llu time%s", (unsigned long long)tenant->refusals,
 		    tenant->refusals == 1 ? "" : "s");

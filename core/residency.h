@@ -158,6 +158,7 @@ struct residency_member {
 	uint64_t asked_bytes;			       /* an ask that waits */
 	uint64_t left_bytes, came_bytes, copied_bytes; /* so far */
 	uint64_t waits, waited_ns, longest_ns; /* from wanting, while out, to being admitted */
+	uint64_t wanted_ns;		       /* since when, where it wants and is out */
 	uint32_t generation;
 	bool wants, suspended, parked, stuck;
 	unsigned strikes; /* so often it was stuck, since it did in time what it was told */
@@ -169,7 +170,7 @@ struct residency_member {
 	bool chosen, considered, waiting;
 	bool promised; /* what it asks for was there when it was chosen */
 	bool stopping; /* it was told RESIDENCY_STOP, and has not answered */
-	uint64_t wanted_ns, idle_ns, gap_ns, park_ns;
+	uint64_t idle_ns, gap_ns, park_ns;
 	uint64_t progress_ns;		 /* its patience counts from there */
 	uint64_t prepared_bytes;	 /* for what it was ordered */
 	uint64_t pardon_ns;		 /* who is stuck comes back then ... */

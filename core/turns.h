@@ -219,6 +219,7 @@ struct turns_seat {
 	enum turns_gate gate;
 	uint64_t turns, waits;		     /* turns begun; those that were waited for */
 	uint64_t waited_ns, longest_ns;	     /* from wanting to the opening */
+	uint64_t wanted_ns;		     /* since when, where it waits */
 	uint64_t charged_ns, entitled_ns;    /* entitled: while it wants */
 	struct turns_rate charged, entitled; /* the same over the last second and minute */
 
@@ -229,7 +230,7 @@ struct turns_seat {
 	unsigned todo;
 	struct list of_tenant, of_device, todo_link;
 	struct turns_seat *skipped;
-	uint64_t settled_ns, wanted_ns, closing_ns, entitled_at_ns, entitled_clock;
+	uint64_t settled_ns, closing_ns, entitled_at_ns, entitled_clock;
 	uint64_t owing_ns;	  /* since when its drain is not waited for */
 	uint64_t virtual_ns;	  /* by weight: what it was charged */
 	int64_t allowance, floor; /* thousandths of ns: of the cap, of the guarantee */

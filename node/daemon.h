@@ -171,11 +171,12 @@ struct tenant_device {
 	struct list held;	/* of the daemon: its asks wait for a measurement, */
 	uint64_t held_until;	/* namely this one */
 	struct gate_wait waiting;
-	uint64_t closing_ns; /* since when the gate is closing, if it is */
-	bool coupled;	     /* the test verb could not close it, and it was not closed since */
-	bool shut;	     /* by the test verb */
-	bool said_beside;    /* in the log */
-	bool seated;	     /* it takes part in turns: it has guests */
+	uint64_t closing_ns;	   /* since when the gate is closing, if it is */
+	uint64_t longest_drain_ns; /* so long a close took at most, of those that ended */
+	bool coupled;	  /* the test verb could not close it, and it was not closed since */
+	bool shut;	  /* by the test verb */
+	bool said_beside; /* in the log */
+	bool seated;	  /* it takes part in turns: it has guests */
 	struct turns_seat seat;
 	struct alike_seat alike;
 	struct residency_member member; /* where it is `joined` */

@@ -37,6 +37,14 @@ static void answer_wait(struct tenant_device *at, const char *refusal)
 		peer_refuse(wait.peer, wait.id, WIRE_REFUSED_BAD, "%s", refusal);
 }
 
+static void note_drain(struct tenant_device *at)
+{
+	uint64_t took = loop_now_ns() - at->closing_ns;
+
+	if (took > at->longest_drain_ns)
+		at->longest_drain_ns = took;
+}
+
 void tenant_gate_check(struct tenant *t, uint32_t device)
 {
 	struct wire_tenant_device *shown = &t->shown->device[device];
@@ -51,6 +59,7 @@ void tenant_gate_check(struct tenant *t, uint32_t device)
 		}
 		__atomic_store_n(&shown->gate, WIRE_GATE_CLOSED, __ATOMIC_SEQ_CST);
 		t->device[device].coupled = false;
+		note_drain(&t->device[device]);
 	}
 	if (shown->gate != WIRE_GATE_CLOSED)
 		return;

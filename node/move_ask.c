@@ -420,6 +420,41 @@ void move_ask_late(struct daemon *d, uint64_t now_ns)
 
 /* ---- asks ------------------------------------------------------------------------------------ */
 
+static struct guest_device *place_of(const struct list *guest, const struct tenant_device *of)
+{
+	return &list_entry(guest, struct guest, link)->device[of - of->tenant->device];
+}
+
+uint32_t move_asks(const struct tenant_device *of)
+{
+	uint32_t count = 0;
+
+	list_for_each(guest, (struct list *)&of->tenant->guests) count +=
+		place_of(guest, of)->move.ask_count;
+	return count;
+}
+
+bool move_first_ask(const struct tenant_device *of, uint64_t *ret_bytes, uint64_t *ret_since_ns)
+{
+	const struct ask *first = NULL;
+
+	list_for_each(guest, (struct list *)&of->tenant->guests)
+	{
+		/* A guest's own are in order. */
+		const struct list *asks = &place_of(guest, of)->move.asks;
+		const struct ask *ask =
+			list_empty(asks) ? NULL : list_entry(asks->next, struct ask, own);
+
+		if (ask && (!first || ask->since_ns < first->since_ns))
+			first = ask;
+	}
+	if (!first)
+		return false;
+	*ret_bytes = first->request.bytes;
+	*ret_since_ns = first->since_ns;
+	return true;
+}
+
 /* If not, the ledger would refuse it whatever is moved: let it do so, with its own sentence. */
 static bool is_within(const struct guest_device *at, uint64_t bytes)
 {

@@ -15,7 +15,14 @@
 /* Fields of /proc/PID/stat, see proc(5). A reader that may not trace the process sees code = 1 and
  * stack = 0. A process without memory of its own (it is ending, or in the middle of execve()) has
  * code = 0 for every reader. */
-enum { STAT_PARENT = 4, STAT_FLAGS = 9, STAT_STARTED = 22, STAT_CODE = 26, STAT_STACK = 28 };
+enum {
+	STAT_STATE = 3,
+	STAT_PARENT = 4,
+	STAT_FLAGS = 9,
+	STAT_STARTED = 22,
+	STAT_CODE = 26,
+	STAT_STACK = 28
+};
 
 /* The kernel's PF_EXITING. A process that ends returns its memory first and its descriptors
  * later. While this flag is set and the pidfd does not report the end, the driver still holds
@@ -24,6 +31,7 @@ enum { FLAG_EXITING = 0x4 };
 
 struct stat_fields {
 	uint64_t parent, flags, started, code, stack;
+	char state;
 };
 
 /* The second field, a name in parentheses, may contain anything. */
@@ -39,6 +47,8 @@ static struct stat_fields read_stat(pid_t pid)
 		return fields;
 	at = strrchr(text, ')');
 	for (int field = 2; at && field <= STAT_STACK; field++) {
+		if (field == STAT_STATE)
+			fields.state = at[1];
 		if (field == STAT_PARENT)
 			fields.parent = strtoull(at, NULL, 10);
 		if (field == STAT_FLAGS)
@@ -65,6 +75,13 @@ struct process_identity process_identify(pid_t pid)
 	struct stat_fields fields = read_stat(pid);
 
 	return (struct process_identity){pid, fields.started, image_of(&fields)};
+}
+
+bool process_is_stopped(pid_t pid)
+{
+	char state = read_stat(pid).state;
+
+	return state == 'T' || state == 't';
 }
 
 int process_was_replaced(const struct process_identity *process)

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -33,6 +34,9 @@ pid_t process_parent(pid_t pid);
 /* Returns true if the process has ended completely, so that the driver has returned what it held
  * for it. A process that is about to end has not ended. Returns false if this is unknown. */
 int process_is_over(pid_t pid);
+
+/* Whether it is stopped, by a signal or a debugger. Returns false if this is unknown. */
+bool process_is_stopped(pid_t pid);
 
 /* The user that it runs as; -1: /proc does not show it. */
 int64_t process_user(pid_t pid);

@@ -59,6 +59,11 @@ static bool is_busy(const struct tenant_device *at)
 	return false;
 }
 
+bool schedule_is_busy(const struct tenant_device *at)
+{
+	return is_busy(at);
+}
+
 /* May the tenant's work be waiting for one of its own threads, or for us? Then the tenant is not to
  * blame. Guests may claim anything: a false claim costs their own tenant its share. */
 static bool stands(const struct tenant_device *at)

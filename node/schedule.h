@@ -44,6 +44,8 @@ void schedule_listen(struct tenant_device *at, uint64_t now);
 void schedule_stuck(struct tenant_device *at);
 /* Its work waits for its own threads at the gate. */
 bool schedule_is_coupled(const struct tenant_device *at);
+/* Is one of its guests busy on the device, according to their messages? */
+bool schedule_is_busy(const struct tenant_device *at);
 /* What `mete ps` shows of its time. */
 void schedule_row(struct tenant_device *at, struct wire_tenant_row *ret_row);
 /* Every guest has acknowledged that the gate is closed. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "core/doing.h"
 #include "plugin/plugin.h"
 
 /* Writing the text takes milliseconds of the loop that serves the kubelet and all guests, and
@@ -145,6 +146,23 @@ static void write_tenants(FILE *out, const struct rows *rows)
 #include "plugin/metrics.def"
 }
 
+/* One line of each tenant: what it does is a label. */
+static void write_states(FILE *out, const struct rows *rows)
+{
+#define STATE(name, type, value, help)                                                             \
+	head(out, #name, #type, help);                                                             \
+	for (uint32_t i = 0; i < rows->tenants; i++) {                                             \
+		const struct wire_tenant_row *row = &rows->tenant[i].row;                          \
+                                                                                                   \
+		fputs(#name "{", out);                                                             \
+		tenant_labels(out, rows, &rows->tenant[i]);                                        \
+		fputc(',', out);                                                                   \
+		label(out, "state", doing_name(value));                                            \
+		fputs("} 1\n", out);                                                               \
+	}
+#include "plugin/metrics.def"
+}
+
 /* New text; NULL: out of memory. */
 static char *write_metrics(struct plugin *p)
 {
@@ -160,6 +178,7 @@ static char *write_metrics(struct plugin *p)
 	p->host->rows(p->host->daemon, &reader);
 	write_devices(out, p, &rows);
 	write_tenants(out, &rows);
+	write_states(out, &rows);
 	write_plugin(out, p);
 	free(rows.tenant);
 	if (fclose(out) != 0) {

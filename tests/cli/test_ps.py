@@ -43,10 +43,10 @@ def test_who_waits_for_memory_is_shown_with_how_much_and_how_long():
         holder = node.start("run", "--swap", "off", "--name", "first", "--", workload("train"), "steps=100000", "ballast=3G")
         until(lambda: any(t["allocated_bytes"] > 3 * GIB for t in node.ps()["tenants"]))
         node.start("run", "--swap", "off", "--wait", "10m", "--name", "second", "--", workload("train"), "steps=1", "ballast=2G")
-        table = until(lambda: next((t for t in [node.mete("ps").stdout] if "waiting for" in t), None))
-        assert re.search(r"second .*waiting for [\d.]+ GiB for \d+ s", table), table
+        table = until(lambda: next((t for t in [node.mete("ps").stdout] if "waits for" in t), None))
+        assert re.search(r"second .*waits for [\d.]+ GiB for \d+ s", table), table
         [waits] = [t for t in node.ps()["tenants"] if t["name"] == "second"]
-        assert waits["waiting_bytes"] > 0 and waits["waiting_ns"] > 0, waits
+        assert waits["waiting_bytes"] > 0 and waits["waiting_ns"] > 0 and waits["doing"] == "waits-for-room", waits
         holder.terminate()
         holder.wait()
 
@@ -86,8 +86,8 @@ def test_figures_of_ps_do_not_contradict_each_other():
         free = node.ps()["devices"][0]["free_bytes"]
         # A MiB more than there is, beside the context: to two digits they are the same.
         node.start("run", "--swap", "off", "--wait", "10m", "--name", "second", "--", workload("train"), "steps=1", f"ballast={free // MIB - 64 + 1}M")
-        table = until(lambda: next((t for t in [node.mete("ps").stdout] if "waiting for" in t), None))
-        wanted = float(re.search(r"waiting for ([\d.]+) GiB", table)[1])
+        table = until(lambda: next((t for t in [node.mete("ps").stdout] if "waits for" in t), None))
+        wanted = float(re.search(r"waits for ([\d.]+) GiB", table)[1])
         assert wanted > float(cell(table, "Simulated GPU", "FREE")), table
         total = sum(round(100 * float(cell(table, "Simulated GPU", heading))) for heading in ("USED", "FREE", "OUTSIDE"))
         assert total == 400 and cell(table, "Simulated GPU", "TOTAL") == "4.00", table

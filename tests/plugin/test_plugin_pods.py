@@ -512,6 +512,8 @@ def test_metrics_name_the_pods():
                 told.add(re.search(r'pod="(.*?)"', labels)[1])
         assert {"p0", "p1", "p2", "mete_plugin_bound_total", "mete_device_healthy", "mete_tenant_time_seconds_total",
                 "mete_tenant_time_entitled_seconds_total"} <= told, told
+        # What each does is a label: none has a process yet.
+        assert re.findall(r'^mete_tenant_state\{.*pod="(p\d)".*,state="(.*)"\} 1$', text, re.M) == [(f"p{n}", "absent") for n in range(3)], text
         assert re.search(r"^mete_plugin_containers 3$", text, re.M) and re.search(r"^mete_plugin_registered 1$", text, re.M)
         client.request("GET", "/healthz")
         assert client.getresponse().status == 200

@@ -36,6 +36,8 @@ def read_messages():
 
 
 MESSAGES = read_messages()
+# What a tenant may be doing: names, by their numbers.
+DOING = re.findall(r'^DOING\(\w+, +"([\w-]+)"', open(os.path.join(ROOT, "core/doing.def")).read(), re.M)
 NAMES = {code: name for name, (code, _) in MESSAGES.items()}
 
 

@@ -66,13 +66,40 @@ def test_who_is_idle_longest_leaves_first():
         meted.ends()
 
 
+def test_who_asks_for_memory_that_moves_waits_and_is_not_idle():
+    """It has nothing on the device to compute: its thread is in the call."""
+    with Node() as meted:
+        a = meted.mover("a", 15 * CHUNK)
+        b = meted.mover("b")
+        a.obeys = False
+        b.idle()
+        meted.play(lambda: DOING[meted.row(b).doing] in ("idle", "running"))
+        b.allocate(3 * CHUNK)
+        b.idle()
+        meted.play(lambda: meted.row(b).waiting)
+        row = meted.row(b)
+        assert DOING[row.doing] == "waits-for-room" and row.wanted == 3 * CHUNK and row.waiting == 1 and row.wanting == row.lasting > 0, row
+        a.obeys = True
+        meted.play(lambda: not b.asked)
+        assert not meted.row(b).waiting
+        # Now a's memory is out. It wants the device, and waits for nothing but that.
+        assert a.out() and DOING[meted.row(a).doing] in ("idle", "waits-for-memory")
+        a.obeys = b.obeys = False
+        a.wants()
+        meted.play(lambda: DOING[(row := meted.row(a)).doing] == "waits-for-memory" and row.lasting)
+        a.idle()
+        meted.play(lambda: DOING[meted.row(a).doing] == "idle")
+        a.obeys = b.obeys = True
+        meted.ends()
+
+
 def test_suspend_frees_the_device_and_resume_brings_all_back():
     with Node() as meted:
         a = meted.mover("a", SET)
         meted.admin.ask("tenant_suspend", tenant=a.made.tenant, name="", away=1)
         meted.play(lambda: not a.here())
         row = meted.row(a)
-        assert row.away and row.out == SET and row.resident == 0 and row.stored >= SET and row.swapped, row
+        assert row.away and row.out == SET and row.resident == 0 and row.stored >= SET and row.swapped and DOING[row.doing] == "suspended", row
         a.wants()
         b = meted.mover("b", 15 * CHUNK)
         meted.play(b.runs)

@@ -165,10 +165,37 @@ def test_who_does_not_drain_is_reported_and_the_others_run():
         play([hangs, other], lambda: other.opened)
         assert meted.log().count("tenant.hangs") == 1
         assert admin.tenant_row(made.tenant).turn == HANGS
+        # For people it computes: from the outside it is a kernel of some seconds so far.
+        row = admin.tenant_row(made.tenant)
+        assert DOING[row.doing] == "long-kernel" and row.lasting >= 10**9, row
         hangs.drain()
         opened = hangs.opened
         play([hangs, other], lambda: hangs.opened > opened)
         assert admin.tenant_row(made.tenant).turn != HANGS
+
+
+def test_of_who_does_not_drain_as_it_is_stopped_that_is_said():
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made, hangs, other = hanging(admin, "")
+        os.kill(hangs.seat.pid, signal.SIGSTOP)
+        play([other], lambda: DOING[admin.tenant_row(made.tenant).doing] == "stopped")
+        os.kill(hangs.seat.pid, signal.SIGCONT)
+        play([other], lambda: DOING[admin.tenant_row(made.tenant).doing] == "long-kernel")
+        hangs.drain()
+
+
+def test_what_each_does_is_said_while_they_take_turns():
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made = [admin.tenant(name=name, weight=weight) for name, weight in (("a", "100"), ("b", "300"))]
+        players = [Player(one.socket) for one in made]
+
+        def doing():
+            return {DOING[admin.tenant_row(one.tenant).doing] for one in made}
+        play(players, lambda: doing() == {"computes", "waits-for-turn"})
+        players[0].send("idle", device=0)
+        play(players, lambda: doing() == {"computes", "idle"})
 
 
 def test_who_does_not_drain_is_killed_where_its_share_says_so():

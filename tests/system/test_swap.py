@@ -263,7 +263,7 @@ def test_ps_tells_who_waits_for_its_memory_from_who_does_not_want_it():
         pid = node.row("second")["processes"][0]["pid"]
         os.kill(pid, signal.SIGSTOP)
         first.process.stdin.write("\n")
-        until(lambda: "waiting for its memory to come back" in state("first"), lambda: state("first"))
+        until(lambda: "waits for its memory" in state("first"), lambda: state("first"))
         os.kill(pid, signal.SIGCONT)
         first.hears("touched")
         for toucher in first, second:

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a tenant is doing on a device, as its user would say it. `mete ps`, its JSON and the metrics
+ * all show what doing_of() says.
+ *
+ * Pure: no clock, no daemon; facts in, one of doing.def out. The words are their callers'.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/turns.h"
+
+enum doing {
+#define DOING(NAME, name, now, meaning) DOING_##NAME,
+#include "core/doing.def"
+#undef DOING
+	DOING_STATES
+};
+
+struct doing_facts {
+	bool present;  /* it has a process there */
+	bool halted;   /* its share had it suspended, as its work did not end */
+	bool away;     /* by `mete suspend` */
+	bool asks;     /* an allocation of it waits */
+	bool barred;   /* its memory is not, or not entirely, on the device */
+	bool parked;   /* ... as it was idle */
+	bool says;     /* its guests say whether they are busy, ... */
+	bool busy;     /* ... and this is what they said last */
+	bool stands;   /* a thread of it waits at a gate */
+	bool governed; /* the device's tenants take turns */
+	bool paused;   /* a process whose work does not end is stopped */
+	bool coupled;  /* its work waits for its own threads */
+	enum turns_state turn;
+	uint64_t undrained_ns; /* since its gate was closed, while its work goes on; 0: it does not
+				*/
+	uint64_t longest_ns;   /* the longest that this took and ended */
+};
+
+enum doing doing_of(const struct doing_facts *facts);
+
+/* "waits-for-memory", for scripts; "unknown" for what a newer meted may send. */
+const char *doing_name(uint32_t doing);
+
+/* What it says about its turns: "-", "silent", "capped", "waits", "runs", "hangs", "suspended". */
+const char *doing_now(uint32_t doing);

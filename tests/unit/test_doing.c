@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/doing.h"
+
+#include "tests/test.h"
+
+static const uint64_t second = 1000000000;
+
+/* On a device that is shared by turns, with a process that says what it wants. */
+static struct doing_facts a_tenant(enum turns_state turn)
+{
+	return (struct doing_facts){
+		.present = true, .says = true, .governed = true, .busy = true, .turn = turn};
+}
+
+static const char *of(const struct doing_facts *facts)
+{
+	return doing_name(doing_of(facts));
+}
+
+TEST(who_waits_for_a_turn_is_not_idle)
+{
+	struct doing_facts facts = a_tenant(TURNS_LINED);
+
+	expect_str(of(&facts), "waits-for-turn");
+	facts.turn = TURNS_READY;
+	expect_str(of(&facts), "waits-for-turn");
+	facts.turn = TURNS_CAPPED;
+	expect_str(of(&facts), "capped");
+	/* Its word is on the way. */
+	facts = a_tenant(TURNS_AWAY);
+	facts.busy = false;
+	expect_str(of(&facts), "idle");
+	facts.stands = true;
+	expect_str(of(&facts), "waits-for-turn");
+}
+
+TEST(who_waits_for_memory_is_not_idle)
+{
+	struct doing_facts facts = a_tenant(TURNS_AWAY);
+
+	/* Its memory is out, and it wants the device. */
+	facts.barred = true;
+	expect_str(of(&facts), "waits-for-memory");
+	/* It submits nothing, but one of its threads waits to read what is out. */
+	facts.busy = false;
+	facts.stands = true;
+	expect_str(of(&facts), "waits-for-memory");
+	/* It submits nothing, as its thread waits for the answer to an allocation. */
+	facts.stands = false;
+	facts.asks = true;
+	expect_str(of(&facts), "waits-for-room");
+	facts.barred = false;
+	expect_str(of(&facts), "waits-for-room");
+	facts.governed = facts.says = false;
+	expect_str(of(&facts), "waits-for-room");
+}
+
+TEST(who_wants_nothing_is_idle_wherever_its_memory_is)
+{
+	struct doing_facts facts = a_tenant(TURNS_AWAY);
+
+	facts.busy = false;
+	expect_str(of(&facts), "idle");
+	facts.barred = true;
+	expect_str(of(&facts), "idle");
+	facts.parked = true;
+	expect_str(of(&facts), "parked");
+	/* Nobody else wants the device: its gate stays open. */
+	facts = a_tenant(TURNS_RUNNING);
+	expect_str(of(&facts), "computes");
+	facts.busy = false;
+	expect_str(of(&facts), "idle");
+	/* Without turns, too, if it says so. */
+	facts.governed = false;
+	expect_str(of(&facts), "idle");
+	facts.says = false;
+	expect_str(of(&facts), "running");
+}
+
+TEST(a_long_kernel_does_not_hang)
+{
+	struct doing_facts facts = a_tenant(TURNS_ENDING);
+
+	facts.undrained_ns = second - 1;
+	expect_str(of(&facts), "computes");
+	facts.undrained_ns = 3 * second;
+	expect_str(of(&facts), "long-kernel");
+	/* Others run by now. */
+	facts.turn = TURNS_AWAY;
+	facts.busy = false;
+	expect_str(of(&facts), "long-kernel");
+	facts.undrained_ns = 30 * second;
+	expect_str(of(&facts), "hangs");
+}
+
+TEST(who_has_had_longer_kernels_is_given_longer)
+{
+	struct doing_facts facts = a_tenant(TURNS_AWAY);
+
+	facts.longest_ns = 50 * second;
+	facts.undrained_ns = 100 * second - 1;
+	expect_str(of(&facts), "long-kernel");
+	facts.undrained_ns++;
+	expect_str(of(&facts), "hangs");
+	facts.longest_ns = UINT64_MAX;
+	facts.undrained_ns = 29 * second;
+	expect_str(of(&facts), "long-kernel");
+}
+
+TEST(what_explains_that_work_does_not_end_is_said_instead)
+{
+	struct doing_facts facts = a_tenant(TURNS_AWAY);
+
+	facts.undrained_ns = 100 * second;
+	expect_str(of(&facts), "hangs");
+	facts.paused = true;
+	expect_str(of(&facts), "stopped");
+	/* Its work waits for a thread that waits at the gate. */
+	facts.paused = false;
+	facts.coupled = facts.stands = true;
+	expect_str(of(&facts), "waits-for-turn");
+	facts.halted = true;
+	expect_str(of(&facts), "suspended-by-share");
+}
+
+TEST(what_somebody_decided_comes_before_what_it_wants)
+{
+	struct doing_facts facts = a_tenant(TURNS_AWAY);
+
+	facts.barred = facts.away = facts.asks = true;
+	expect_str(of(&facts), "suspended");
+	facts.present = false;
+	expect_str(of(&facts), "absent");
+}
+
+TEST(a_word_of_a_newer_meted_is_unknown)
+{
+	expect_str(doing_name(DOING_STATES), "unknown");
+	expect_str(doing_now(DOING_STATES), "-");
+	expect_str(doing_name(UINT32_MAX), "unknown");
+	expect_str(doing_now(DOING_MEMORY), "waits");
+}
