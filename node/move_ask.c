@@ -105,9 +105,10 @@ static void refuse(const struct ask *ask, int reason)
 	if (reason == RESIDENCY_LARGE)
 		guest_refuse(g, id, WIRE_REFUSED_FULL,
 			     "%sthe tenant alone would be larger than %s: it holds %s, %s more "
-			     "were asked for, and %s are there for what can move",
+			     "were asked for, and %s are there for what can move%s",
 			     full.text, *full.text ? "what is left" : "the device", has, asked,
-			     text_mib(r->capacity_bytes, TEXT_DOWN).text);
+			     text_mib(r->capacity_bytes, TEXT_DOWN).text,
+			     words_oversize(of->tenant));
 	else if (reason == RESIDENCY_STORE)
 		guest_refuse(
 			g, id, WIRE_REFUSED_FULL,

@@ -291,6 +291,19 @@ static void on_processes_ask(struct guest *g, uint32_t id, const struct wire_pro
 	guest_send(g, &end);
 }
 
+/* It stated no limit, or all of the device. */
+static bool has_no_limit(const struct tenant *t)
+{
+	return !t->share.memory.bytes && t->share.memory.milli == 1000;
+}
+
+const char *words_oversize(const struct tenant *t)
+{
+	return has_no_limit(t) && !t->share.oversize
+		       ? "; with --oversize managed the driver pages what does not fit"
+		       : "";
+}
+
 /* Names the innermost account around the tenant that has no room for so many bytes. */
 static const char *whose_part(const struct tenant *t, uint32_t index, uint64_t bytes)
 {
@@ -323,7 +336,15 @@ static void explain(struct guest *g, uint32_t device, const struct ledger_action
 	if (credit)
 		snprintf(advance, sizeof(advance), ", %s granted in advance",
 			 text_mib(credit, TEXT_UP).text);
-	if (action->reason == LEDGER_OVER) {
+	if (action->reason == LEDGER_OVER && has_no_limit(t) && own.limit >= all.limit) {
+		code = WIRE_REFUSED_LIMIT;
+		snprintf(reason, sizeof(reason),
+			 "all that the device has for one program, %s, is reached: %s in use%s, "
+			 "%s of %s requested%s",
+			 text_mib(own.limit, TEXT_DOWN).text,
+			 text_mib(own.allocated + own.residual, TEXT_UP).text, advance,
+			 text_mib(action->bytes, TEXT_UP).text, what, words_oversize(t));
+	} else if (action->reason == LEDGER_OVER) {
 		code = WIRE_REFUSED_LIMIT;
 		snprintf(reason, sizeof(reason),
 			 "the limit of %s is reached: %s in use%s, %s of %s requested",

@@ -398,5 +398,16 @@ def test_the_daemon_is_killed_and_the_program_does_not_notice():
         assert running.returncode == 0 and " ok " in out, (running.returncode, out, err)
 
 
+def test_who_has_no_limit_and_asks_for_more_than_there_is_hears_of_oversize_and_of_no_limit():
+    with Node() as node:
+        large = (workload("train"), "steps=1", "ballast=5G")
+        for options in (), ("--swap", "off"), ("--memory", "100%"):
+            done = node.mete("run", *options, "--", *large)
+            assert done.returncode != 0 and "with --oversize managed the driver pages what does not fit" in done.stderr, (options, done)
+            assert "the limit of" not in done.stderr, (options, done)
+        done = node.mete("run", "--memory", "1G", "--", *large)
+        assert done.returncode != 0 and "the limit of 1024MiB is reached" in done.stderr and "oversize" not in done.stderr, done
+
+
 if __name__ == "__main__":
     run(globals())
