@@ -194,6 +194,8 @@ void check_path(struct patient *patient, struct finding *finding)
 		finding_set(finding, FINDING_FINE, "no conflicts");
 }
 
+static const char own_folder[] = "remove it or set XDG_RUNTIME_DIR to a folder of your own";
+
 void check_place(struct patient *patient, struct finding *finding)
 {
 	char place[PLACE_MAX], parent[PLACE_MAX];
@@ -213,7 +215,7 @@ void check_place(struct patient *patient, struct finding *finding)
 			best_effort(fault_set(&why, -errno, "%s cannot be created in %s", place,
 					      parent));
 		finding_set(finding, FINDING_WRONG, "%s", why.text);
-		finding_advise(finding, "remove it or set XDG_RUNTIME_DIR to a folder of your own");
+		finding_advise(finding, own_folder);
 		return;
 	}
 	finding_set(finding, FINDING_FINE, "%s", place);
@@ -265,6 +267,15 @@ static void advise_trouble(const struct admin *admin, struct finding *finding)
 		finding_advise(finding, "correct the file; meted reads it again when it changes");
 }
 
+/* Somebody else made it: no meted of ours is there. */
+static bool is_not_ours(const char *place)
+{
+	struct fault why;
+
+	return strcmp(place, PLACE_SYSTEM) != 0 &&
+	       place_check(place, getuid(), PLACE_PRIVATE, &why) < 0;
+}
+
 void check_daemon(struct patient *patient, struct finding *finding)
 {
 	owned(admin_close) struct admin admin = {.fd = -1};
@@ -282,7 +293,9 @@ void check_daemon(struct patient *patient, struct finding *finding)
 			    why.text);
 		if (r == -ETIMEDOUT)
 			advise_silent(&admin, finding);
-		if (r == -EPROTO || r == -EPERM)
+		if (r == -EPERM && is_not_ours(place))
+			finding_advise(finding, own_folder);
+		else if (r == -EPROTO || r == -EPERM)
 			finding_advise(
 				finding,
 				"restart it: mete cannot talk to a meted of another version");

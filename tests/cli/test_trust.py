@@ -81,7 +81,10 @@ def test_a_folder_that_somebody_else_made_is_refused():
         os.chown(place_of(node), NOBODY, NOBODY)
         with impostor(place_of(node) + "/admin.sock") as listener:
             all_refuse(node, "belongs to user 0")
+            advice = node.mete("doctor").stdout
             heard_nothing(listener)
+        # There is no daemon of ours, of whatever version.
+        assert "set XDG_RUNTIME_DIR to a folder of your own" in advice and "another version" not in advice, advice
 
 
 def test_another_users_daemon_in_our_folder_is_not_spoken_to():
