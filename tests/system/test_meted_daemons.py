@@ -223,4 +223,27 @@ def test_a_driver_that_does_not_answer_is_said_by_each_verb():
         here.meted.kill()
 
 
+def test_the_demo_shows_its_own_gpu_beside_the_systems_meted():
+    with Machine() as here:
+        demo = [ROOT + "/tools/apart", ROOT + "/tools/showcase.py", "--only", "vector-add", BUILD]
+
+        def show(uid=0, **more):
+            return subprocess.run(demo, env=dict(here.environment, **more), text=True, stdin=subprocess.DEVNULL, capture_output=True,
+                                  preexec_fn=lambda: become(uid), timeout=PATIENCE)
+
+        joins = here.meted.log().count("tenant.made")
+        done = show()
+        assert done.returncode == 0 and "1 of 1 programs: equal checksums, limits held" in done.stdout, done
+        done = show(ALICE)
+        assert done.returncode == 0 and "1 of 1 programs: equal checksums" in done.stdout or "stop it for so long" in done.stderr, done
+        assert here.meted.log().count("tenant.made") == joins
+        # Where nothing can be hidden there is one sentence.
+        os.mkdir(here.home + "/bin")
+        with open(here.home + "/bin/unshare", "w") as file:
+            file.write("#!/bin/sh\nexit 1\n")
+        os.chmod(here.home + "/bin/unshare", 0o755)
+        done = show(PATH=here.home + "/bin:" + os.environ["PATH"])
+        assert done.returncode == 1 and not done.stdout and done.stderr.count("\n") == 1 and "(`systemctl stop meted`)" in done.stderr, done
+
+
 main(globals())

@@ -43,6 +43,7 @@ TABLE = {
     "docs/": "cli_texts cli_first_hour arrows config",
     "README.md": "cli_texts cli_first_hour",
     "tools/": "cli_make cli_install",
+    "tools/apart": "meted_daemons",
     "tools/check": "suite:shape",
     "bench/": "cli_make arrows",
     "Makefile": "cli_make",
