@@ -169,6 +169,56 @@ def test_root_that_installs_from_a_users_tree_leaves_the_build_theirs():
         assert os.stat(os.path.join(folder, "built")).st_uid == 65534
 
 
+def as_nobody(*words, folder, **environment):
+    def become():
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+    return subprocess.run(words, cwd=folder, env=dict(os.environ, **environment), text=True, capture_output=True, stdin=subprocess.DEVNULL, preexec_fn=become)
+
+
+def test_who_may_not_write_in_a_tree_is_told_so_in_a_sentence():
+    require("users")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        shutil.copytree(os.path.join(ROOT, "tools"), folder + "/tools", ignore=shutil.ignore_patterns("__pycache__"))
+
+        def build():
+            done = as_nobody("tools/build", "plain", folder=folder)
+            assert done.returncode == 1 and done.stdout == "", done
+            return done.stderr
+
+        works_elsewhere = "cannot be written (it belongs to root): work in a copy of your own\n"
+        assert build() == f"tools/build: {folder} {works_elsewhere}"
+        # Somebody else has built it.
+        os.makedirs(folder + "/build/plain")
+        open(folder + "/build/plain/build.ninja", "w").close()
+        assert build() == f"tools/build: {folder}/build {works_elsewhere}"
+        os.chmod(folder + "/build", 0o777)
+        assert build() == f"tools/build: {folder}/build/plain {works_elsewhere}"
+
+
+def test_who_may_not_install_there_is_told_so_before_anything_is_compiled():
+    require("users")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        shutil.copytree(os.path.join(ROOT, "tools"), folder + "/tools", ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("setup", "build"):
+            with open(folder + "/tools/" + name, "w") as tool:
+                tool.write("#!/bin/sh\necho it begins\nexit 1\n")
+        os.makedirs(folder + "/prefix/lib")
+        for where, closed in (({"PREFIX": folder + "/prefix", "DESTDIR": ""}, folder + "/prefix"), ({"PREFIX": "/usr", "DESTDIR": folder + "/to"}, folder)):
+            done = as_nobody("tools/install", folder=folder, **where)
+            assert done.returncode == 1 and done.stdout == "", done
+            assert done.stderr == f"make install: {closed} cannot be written by you: run it as root (`sudo make install`), or name a PREFIX of your own\n", done
+        os.chmod(folder + "/prefix", 0o777)
+        os.chmod(folder + "/prefix/lib", 0o777)
+        assert "it begins" in as_nobody("tools/install", folder=folder, PREFIX=folder + "/prefix", DESTDIR="").stdout
+    # Nor does make do anything before it.
+    with open(os.path.join(ROOT, "Makefile")) as makefile:
+        assert re.search(r"^install:.*\n\t.*tools/install$", makefile.read(), re.M)
+
+
 def test_what_a_command_leaves_outside_the_build_is_named():
     """tools/leftovers, which `make test` runs its suites under if METE_TEST_LEFTOVERS is set."""
     with tempfile.TemporaryDirectory(prefix="mete-home-", dir=BUILD) as home:
