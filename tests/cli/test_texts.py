@@ -39,30 +39,33 @@ def write_program(path, text):
     os.chmod(path, 0o755)
 
 
+def session(blocks, folder):
+    """The blocks as somebody pastes them, one after the other, into one shell. What each said is in FOLDER/NUMBER, and after it that it
+    was right."""
+    parts = [f"{{\n{commands}}} >{folder}/{i} 2>&1\necho right >>{folder}/{i}\n" for i, (commands, _) in enumerate(blocks)]
+    return "set -euo pipefail\n" + "".join(parts)
+
+
 def follow(page):
-    """Every block of the page, in its order, in one folder: the tree as somebody has it who has built it."""
-    with Copy() as tree, Node(METE_SIM_DEVICES="2xSIM") as node:
-        programs = os.path.join(node.place, "bin")
+    """Every block of the page, in its order, in one shell: in the tree as somebody has it who has built it, with nothing else in it."""
+    blocks = list(shell_blocks(page))
+    before = [] if page == "README.md" else [block for block in shell_blocks("README.md") if "export PATH" in block[0]]
+    with Copy() as tree, Node() as node:
+        programs, said = os.path.join(node.place, "bin"), os.path.join(node.place, "said")
         os.mkdir(programs)
+        os.mkdir(said)
         write_program(os.path.join(programs, "make"), MAKE)
         write_program(os.path.join(programs, "kubectl"), KUBECTL)
-        os.symlink(METE, os.path.join(programs, "mete"))
-        for name in ("train", "serve", "nightly"):  # the reader's own programs
-            write_program(os.path.join(tree.folder, name), f"#!/bin/sh\nexec {workload('vector-add')} rounds=1\n")
-        write_program(os.path.join(tree.folder, "serve.py"), "print('serves')\n")
         environment = dict(node.environment, PATH=programs + ":" + os.environ["PATH"], HOME=node.place)
-        ran = 0
-        for commands, wanted in shell_blocks(page):
-            done = subprocess.run(["bash", "-euo", "pipefail", "-c", commands], cwd=tree.folder, env=environment, text=True, capture_output=True,
-                                  stdin=subprocess.DEVNULL, timeout=600)
-            said = done.stdout + done.stderr
-            assert done.returncode == 0, f"{page}: status {done.returncode} of\n{commands}\nwhich said\n{said}"
+        for name in ("LD_LIBRARY_PATH", "METE_SIM_DEVICES"):
+            environment.pop(name, None)
+        subprocess.run(["bash", "-c", session(before + blocks, said)], cwd=tree.folder, env=environment, stdin=subprocess.DEVNULL, timeout=1200)
+        for i, (commands, wanted) in enumerate(before + blocks):
+            told = open(os.path.join(said, str(i))).read()
+            assert told.endswith("right\n"), f"{page}: it ended in\n{commands}\nwhich said\n{told}"
             for pattern in wanted:
-                assert re.search(pattern, said), f"{page}: {pattern!r} is not in what\n{commands}\nsaid:\n{said}"
-            ran += 1
-        for name in ("nightly", "train"):
-            node.mete("ps")
-        return ran
+                assert re.search(pattern, told), f"{page}: {pattern!r} is not in what\n{commands}\nsaid:\n{told}"
+        return len(blocks)
 
 
 def test_every_command_of_the_texts_does_what_they_say():
