@@ -82,17 +82,19 @@ static int check_name(const char *name, struct fault *why)
 	return 0;
 }
 
-/* Options that are fields of a share. */
+/* Options that are fields of a share, and texts of a message that has no room for more. */
 #define FIELD_OPTIONS(X)                                                                           \
 	X(memory)                                                                                  \
 	X(wait)                                                                                    \
 	X(on_daemon_loss)                                                                          \
-	X(mode) X(weight) X(guarantee) X(cap) X(class) X(escalate) X(swap) X(idle) X(oversize)
+	X(mode)                                                                                    \
+	X(weight) X(guarantee) X(cap) X(class) X(escalate) X(swap) X(idle) X(oversize)
 
 static const char *const field_options[] = {
 #define NAME(name) #name,
 	FIELD_OPTIONS(NAME)
 #undef NAME
+		"notices",
 };
 
 /* "", "0,", ",0", "0,,1" */
@@ -176,6 +178,7 @@ static int make_tenant(const struct cli_line *line, struct admin *admin,
 #undef FIELD
 	};
 	const char *program = strrchr(line->argv[0], '/');
+	const char *notices = cli_value(line, "notices");
 	const char *outer = outer_socket();
 	int r;
 
@@ -185,6 +188,8 @@ static int make_tenant(const struct cli_line *line, struct admin *admin,
 
 		wire_set_text(fields[i], value ? value : "");
 	}
+	/* check_values() has seen that it is on or off. */
+	tenant->quiet = strcmp(notices ? notices : "", "off") == 0;
 	wire_set_text(&tenant->device, device ? device : visible_asked());
 	if (!device && strlen(visible_asked()) > WIRE_TEXT_MAX)
 		return fault_set(why, -EINVAL,

@@ -456,6 +456,13 @@ static int set_unannounced(struct share *share, const char *value)
 	return pick_word(value, words, ARRAY_SIZE(words), &share->kill_unannounced);
 }
 
+static int set_notices(struct share *share, const char *value)
+{
+	static const char *const words[] = {"on", "off"};
+
+	return pick_word(value, words, ARRAY_SIZE(words), &share->quiet);
+}
+
 static int set_strict(struct share *share, const char *value)
 {
 	static const char *const words[] = {"no", "yes"};

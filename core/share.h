@@ -60,6 +60,7 @@ struct share {
 	uint64_t park_ns; /* idle for so long its memory leaves the device; 0: it stays */
 	enum share_loss on_daemon_loss;
 	uint32_t kill_unannounced; /* 1: processes of its pod that are not guests */
+	uint32_t quiet;		   /* 1: programs are not told that they wait */
 	uint32_t strict;	   /* 1: unknown versions of enforcing functions are refused */
 };
 

@@ -11,6 +11,7 @@
 #include "guest/clock.h"
 #include "guest/flight.h"
 #include "guest/futex.h"
+#include "guest/notice.h"
 #include "guest/presence.h"
 #include "guest/real.h"
 #include "guest/say.h"
@@ -142,6 +143,11 @@ static void wait_in_slices(int device)
 		futex_wait(word, value, summary ? BETWEEN_MS : GATE_MS, 0);
 }
 
+static enum notice reason(void)
+{
+	return __atomic_load_n(&guest_not_resident, __ATOMIC_RELAXED) ? NOTICE_MEMORY : NOTICE_TURN;
+}
+
 static _Atomic uint64_t waits;
 
 uint64_t gate_waits(void)
@@ -153,6 +159,7 @@ uint64_t gate_waits(void)
 static uint32_t wait_at_gate(int device)
 {
 	uint32_t answer = 0;
+	uint64_t began = 0;
 
 	/* Whoever hears that we want to run must see that we wait. */
 	count_waiting(device, 1);
@@ -164,6 +171,7 @@ static uint32_t wait_at_gate(int device)
 				answer = CUDA_ERROR_SYSTEM_NOT_READY;
 				break;
 			}
+			notice_wait(&began, reason());
 			wait_in_slices(device);
 			/* The gate may have opened and closed again before we ran. */
 			turns_stir(device);
@@ -241,6 +249,7 @@ static uint32_t pass_gate(struct presence_slot *slot, unsigned index, const uint
 static uint32_t pass_residency(struct presence_slot *slot)
 {
 	uint32_t value = __atomic_load_n(&guest_not_resident, __ATOMIC_SEQ_CST);
+	uint64_t began = 0;
 
 	if (value == 0)
 		return 0;
@@ -248,6 +257,7 @@ static uint32_t pass_residency(struct presence_slot *slot)
 	do {
 		atomic_store(&slot->state, PRESENCE_WAITS);
 		turns_stir(-1);
+		notice_wait(&began, NOTICE_MEMORY);
 		futex_wait(&guest_not_resident, value, GATE_MS, FUTEX_PRIVATE_FLAG);
 		atomic_store(&slot->state, PRESENCE_IN);
 		atomic_thread_fence(memory_order_seq_cst);

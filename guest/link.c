@@ -9,6 +9,7 @@
 
 #include "guest/credit.h"
 #include "guest/link_object.h"
+#include "guest/notice.h"
 #include "guest/real.h"
 #include "guest/say.h"
 #include "guest/state.h"
@@ -232,15 +233,19 @@ static int send_ask(struct link_word *word, const struct rows *rows,
 }
 
 /* 0; -ENOTCONN: lost, or considered abandoned; -ETIMEDOUT. The slot is free afterwards. */
-static int fetch(struct link_ask_slot *slot, uint32_t id, uint64_t end, int *ret_fd,
+static int fetch(struct link_ask_slot *slot, uint32_t id, uint64_t end, bool for_room, int *ret_fd,
 		 struct wire_message *ret_answer)
 {
+	uint64_t began = 0;
 	sigset_t before;
 	uint32_t now;
 	int r = -ENOTCONN;
 
-	while (atomic_load(&slot->state) == LINK_ASK_OPEN && link_now_ms() < end)
+	while (atomic_load(&slot->state) == LINK_ASK_OPEN && link_now_ms() < end) {
+		if (for_room)
+			notice_wait(&began, NOTICE_ROOM);
 		futex_wait(&slot->state, LINK_ASK_OPEN, 1000, FUTEX_PRIVATE_FLAG);
+	}
 	link_lock(&before);
 	if (slot->id == id) {
 		now = atomic_load(&slot->state);
@@ -318,7 +323,8 @@ static int ask(struct link_word *word, enum link_patience patience, const struct
 
 		r = send_ask(word, rows, &slot, &id);
 		if (r == 0)
-			r = fetch(slot, id, answered < end ? answered : end, ret_fd, ret_answer);
+			r = fetch(slot, id, answered < end ? answered : end,
+				  patience >= LINK_FOR_ROOM, ret_fd, ret_answer);
 		if (r == -EAGAIN || r == -EBUSY)
 			wait_for_room(end);
 		else if (r == -ENOTCONN && patience != LINK_HERE)

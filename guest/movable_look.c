@@ -2,6 +2,7 @@
 /* Memory that moves, as it is asked for by address: what it is, and that it stay. */
 #include "guest/gate.h"
 #include "guest/movable_object.h"
+#include "guest/notice.h"
 
 struct movable_area *movable_around(uint64_t address)
 {
@@ -69,9 +70,11 @@ void movable_await(void)
 static struct movable_area *await_at(uint64_t address)
 {
 	struct movable_area *area;
+	uint64_t began = 0;
 
 	while ((area = behind(address)) && !movable_is_here(area)) {
 		futex_lock_give(&movable_.lock);
+		notice_wait(&began, NOTICE_MEMORY);
 		movable_await();
 		futex_lock_take(&movable_.lock);
 	}

@@ -4,6 +4,7 @@
 #include "guest/capture.h"
 #include "guest/credit.h"
 #include "guest/movable_object.h"
+#include "guest/notice.h"
 #include "guest/real.h"
 
 /* ---- coming and going ------------------------------------------------------------------------ */
@@ -78,8 +79,9 @@ void movable_own_let(struct movable_area *area)
 	movable_kick();
 }
 
-void movable_own_await(void)
+void movable_own_await(uint64_t *began_ns)
 {
+	notice_wait(began_ns, NOTICE_MEMORY);
 	movable_await();
 }
 

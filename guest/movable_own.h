@@ -20,10 +20,10 @@ must_check CUresult movable_own_create(int device, uint64_t bytes, const CUmemAl
 void movable_own_end(struct movable_area *area);
 
 /* Until movable_own_let() no block of it begins to move, or does. false: not all of it is on the
- * device; give the lock back, and wait by movable_own_await(). */
+ * device; give the lock back, and wait by movable_own_await(), whose *began_ns is 0 at first. */
 must_check bool movable_own_hold(struct movable_area *area);
 void movable_own_let(struct movable_area *area);
-void movable_own_await(void);
+void movable_own_await(uint64_t *began_ns);
 
 /* While it is held. */
 must_check CUresult movable_own_map(struct movable_area *area, uint64_t address, uint64_t bytes,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/say.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
 struct out {
@@ -101,25 +103,45 @@ size_t say_format(char *out, size_t size, const char *format, ...)
 	return used;
 }
 
-void say(const char *format, ...)
+/* Writes one line. `patient`: it may wait for who reads standard error. */
+static void write_line(bool patient, const char *format, va_list *arguments)
 {
 	static __thread int saying __attribute__((tls_model("initial-exec")));
-	static _Atomic unsigned lines;
+	struct pollfd there = {.fd = 2, .events = POLLOUT};
+	const struct timespec now = {0, 0};
 	int saved = errno;
 	char line[SAY_BYTES] = "mete: ";
-	va_list arguments;
 	size_t used = 6;
 
 	if (saying)
 		return;
 	saying = 1;
-	if (atomic_load(&lines) < SAY_LINES && atomic_fetch_add(&lines, 1) < SAY_LINES) {
-		va_start(arguments, format);
-		used += format_list(line + used, sizeof(line) - used - 1, format, &arguments);
-		va_end(arguments);
+	if (patient || (ppoll(&there, 1, &now, NULL) == 1 && there.revents == POLLOUT)) {
+		used += format_list(line + used, sizeof(line) - used - 1, format, arguments);
 		line[used++] = '\n';
 		best_effort(write(2, line, used));
 	}
 	saying = 0;
 	errno = saved;
+}
+
+void say(const char *format, ...)
+{
+	static _Atomic unsigned lines;
+	va_list arguments;
+
+	if (atomic_load(&lines) >= SAY_LINES || atomic_fetch_add(&lines, 1) >= SAY_LINES)
+		return;
+	va_start(arguments, format);
+	write_line(true, format, &arguments);
+	va_end(arguments);
+}
+
+void say_aside(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	write_line(false, format, &arguments);
+	va_end(arguments);
 }

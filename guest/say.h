@@ -18,5 +18,9 @@ enum {
 /* Says "mete: " and the sentence. errno is kept. */
 void say(const char *format, ...) printf_like(1, 2);
 
+/* The same of what is in order, and not one of those lines: where standard error does not take it
+ * at once, nothing is said. */
+void say_aside(const char *format, ...) printf_like(1, 2);
+
 /* The formatter alone: returns the length written, NUL excluded; always terminates. */
 size_t say_format(char *out, size_t size, const char *format, ...) printf_like(3, 4);

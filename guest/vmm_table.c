@@ -125,6 +125,8 @@ void note_free_of_charge(CUmemGenericAllocationHandle handle, bool multicast)
 
 bool vmm_take_held(CUmemGenericAllocationHandle handle, int64_t *ret_index)
 {
+	uint64_t began = 0;
+
 	for (;;) {
 		bool mine = driver_lock_take(&vmm.lock);
 		int64_t index = piece_of(handle);
@@ -135,7 +137,7 @@ bool vmm_take_held(CUmemGenericAllocationHandle handle, int64_t *ret_index)
 			return mine;
 		}
 		driver_lock_give(&vmm.lock, mine);
-		movable_own_await();
+		movable_own_await(&began);
 	}
 }
 
@@ -187,13 +189,15 @@ static bool hold_range(uint64_t address, uint64_t bytes)
 
 bool vmm_take_range_held(uint64_t address, uint64_t bytes)
 {
+	uint64_t began = 0;
+
 	for (;;) {
 		bool mine = driver_lock_take(&vmm.lock);
 
 		if (hold_range(address, bytes))
 			return mine;
 		driver_lock_give(&vmm.lock, mine);
-		movable_own_await();
+		movable_own_await(&began);
 	}
 }
 

@@ -101,6 +101,7 @@ static void read_share(const struct wire_tenant_new *said, struct tenant_spec *r
 
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		ret_spec->texts[key_index(fields[i].key)] = fields[i].text->text;
+	ret_spec->texts[key_index("notices")] = said->quiet ? "off" : "";
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */

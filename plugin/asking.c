@@ -74,6 +74,8 @@ static uint64_t rank(const struct asking *a, const struct share *share, enum por
 		return !share->kill_unannounced;
 	case PORTION_strict:
 		return !share->strict;
+	case PORTION_notices:
+		return 0; /* nobody else is concerned */
 	case PORTION_oversize:
 		return share->oversize;
 	case PORTION_idle:
@@ -169,6 +171,7 @@ static int refuse_more(const struct asking *a, enum portion_field field,
 	case PORTION_unannounced:
 	case PORTION_strict:
 	case PORTION_idle:
+	case PORTION_notices:
 	case PORTION_oversize:
 		return asking_wrong(
 			a, by, "'%s' is laxer than this node allows; accepted: %s %s or stricter",

@@ -86,6 +86,7 @@ struct wire_tenant_page {
 	uint64_t oversize;	    /* 1: what the device cannot hold is to be managed memory */
 	struct wire_tenant_device device[WIRE_DEVICES];
 	struct wire_tenant_turns turns[WIRE_DEVICES];
+	uint64_t quiet; /* 1: programs are not told that they wait */
 };
 
 struct wire_own_device {

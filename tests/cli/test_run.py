@@ -409,5 +409,20 @@ def test_who_has_no_limit_and_asks_for_more_than_there_is_hears_of_oversize_and_
         assert done.returncode != 0 and "the limit of 1024MiB is reached" in done.stderr and "oversize" not in done.stderr, done
 
 
+def test_a_share_may_silence_what_its_programs_say_of_waits():
+    with Node() as node:
+        for options, share in (((), []), (("--notices", "on"), []), (("--notices", "off"), ["notices=off"])):
+            inner = node.start("run", *options, "--name", "one", "--", "sh", "-c", "echo here; read word")
+            assert inner.stdout.readline() == "here\n"
+            [row] = [row for row in node.ps()["tenants"] if row["name"] == "one"]
+            assert [word for word in row["share"].split() if word.startswith("notices")] == share, row
+            if share:
+                done = node.mete("set", "one", "notices=on")
+                assert done.returncode == 0 and re.search("notices +off -> on", done.stdout), done
+            inner.communicate("go\n", timeout=240)
+        done = node.mete("run", "--notices", "no", "--", "true")
+        assert done.returncode == 2 and "--notices: 'no'" in done.stderr and "accepted: on or off" in done.stderr, done
+
+
 if __name__ == "__main__":
     run(globals())

@@ -117,7 +117,7 @@ TEST(what_is_not_known_in_our_domain_is_refused_with_the_nearest)
 	expect_refused("mete.dev/zebra: there is no such annotation; accepted: memory, swap, mode, "
 		       "weight, "
 		       "guarantee, cap, class, escalate, wait, on-daemon-loss, unannounced, idle, "
-		       "oversize, "
+		       "oversize, notices, "
 		       "strict, qos, "
 		       "on-full, "
 		       "exclusive, model, gpu-uuid, policy, assigned");
@@ -556,6 +556,7 @@ static const char *const choices[SHARE_FIELDS][8] = {
 	[PORTION_unannounced] = {NULL, NULL, NULL, NULL, "report", "kill", "report", "kill"},
 	[PORTION_idle] = {NULL, NULL, NULL, "keep", "park", "park:10m", "park:1h", "keep"},
 	[PORTION_oversize] = {NULL, NULL, NULL, NULL, NULL, "refuse", "managed", "managed"},
+	[PORTION_notices] = {NULL, NULL, NULL, NULL, "on", "on", "off", "off"},
 	[PORTION_strict] = {NULL, NULL, NULL, NULL, "yes", "no", "true", "false"},
 };
 

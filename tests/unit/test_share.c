@@ -238,6 +238,7 @@ TEST(a_share_starts_with_the_defaults_of_the_table)
 	expect_eq(share.on_daemon_loss, SHARE_CONTINUE);
 	expect_eq(share.strict, 0);
 	expect_eq(share.oversize, 0);
+	expect_eq(share.quiet, 0);
 	expect_eq(share.kill_unannounced, 0);
 }
 
@@ -257,6 +258,9 @@ TEST(each_field_is_set_by_its_name_and_nothing_changes_on_bad_input)
 	expect_eq(share_set(&share, "strict", "yes"), 0);
 	expect_eq(share_set(&share, "oversize", "managed"), 0);
 	expect_eq(share.oversize, 1);
+	expect_eq(share_set(&share, "notices", "off"), 0);
+	expect_eq(share.quiet, 1);
+	expect_eq(share_set(&share, "notices", "no"), SHARE_NONSENSE);
 	expect_eq(share_set(&share, "unannounced", "kill"), 0);
 	expect_eq(share.kill_unannounced, 1);
 	expect_eq(share_set(&share, "unannounced", "hide"), SHARE_NONSENSE);

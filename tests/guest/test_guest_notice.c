@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A wait of more than two seconds is a line on the program's standard error. */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+
+#include "guest/notice.h"
+#include "tests/guest/guest_fixture.h"
+
+enum { LONG_MS = NOTICE_AFTER_MS + 1000 };
+
+static int lines;
+
+static void load_heard(void)
+{
+	int ends[2];
+
+	load();
+	check(pipe(ends) == 0 && dup2(ends[1], 2) == 2 && close(ends[1]) == 0);
+	lines = ends[0];
+}
+
+static void says(const char *what)
+{
+	char line[1024];
+	ssize_t n = read(lines, line, sizeof(line) - 1);
+
+	check(n > 0);
+	line[n] = '\0';
+	check(strncmp(line, "mete: this program waits for ", 29) == 0);
+	check(strncmp(line + 29, what, strlen(what)) == 0);
+	check(strchr(line, '\n') == line + n - 1);
+}
+
+static bool says_nothing(int ms)
+{
+	struct pollfd line = {.fd = lines, .events = POLLIN};
+
+	return poll(&line, 1, ms) == 0;
+}
+
+static void *launches(void *argument)
+{
+	check(launch() == CUDA_SUCCESS);
+	return argument;
+}
+
+static void *allocates(void *argument)
+{
+	CUdeviceptr memory;
+
+	check(guest_function(guest, cuMemAlloc_v2)(&memory, 1 << 20) == CUDA_SUCCESS);
+	return argument;
+}
+
+static pthread_t runs(void *(*body)(void *))
+{
+	pthread_t thread;
+
+	check(pthread_create(&thread, NULL, body, NULL) == 0);
+	return thread;
+}
+
+/* At a closed gate. */
+static pthread_t waits(void)
+{
+	fake_close_gate(&fake, 0);
+	check(fake_wait_drained(&fake, 0, 240000));
+	return runs(launches);
+}
+
+static void goes_on(pthread_t thread)
+{
+	fake_open_gate(&fake, 0);
+	check(pthread_join(thread, NULL) == 0);
+}
+
+static void for_a_turn(void)
+{
+	pthread_t thread;
+
+	load_heard();
+	check(launch() == CUDA_SUCCESS);
+	thread = waits();
+	says("its turn on the GPU; ");
+	/* It waits again, and nothing is said within the minute. */
+	goes_on(thread);
+	thread = waits();
+	check(says_nothing(LONG_MS));
+	goes_on(thread);
+}
+
+TEST(who_waits_for_a_turn_says_so_once)
+{
+	expect_eq(in_child(for_a_turn, NULL, 0), 0);
+}
+
+static void for_room(void)
+{
+	pthread_t thread;
+
+	load_heard();
+	fake_hold(&fake, 1);
+	thread = runs(allocates);
+	says("memory of the GPU; ");
+	fake_hold(&fake, 0);
+	check(pthread_join(thread, NULL) == 0);
+}
+
+TEST(who_waits_for_room_says_so)
+{
+	expect_eq(in_child(for_room, NULL, 0), 0);
+}
+
+static void not_wanted(void)
+{
+	pthread_t thread;
+
+	load_heard();
+	check(launch() == CUDA_SUCCESS);
+	__atomic_store_n(&fake.page->quiet, 1, __ATOMIC_SEQ_CST);
+	thread = waits();
+	check(says_nothing(LONG_MS));
+	/* Its share was changed. */
+	__atomic_store_n(&fake.page->quiet, 0, __ATOMIC_SEQ_CST);
+	says("its turn on the GPU; ");
+	goes_on(thread);
+}
+
+TEST(a_share_silences_it_and_gives_it_its_voice_back)
+{
+	expect_eq(in_child(not_wanted, NULL, 0), 0);
+}
+
+static void nobody_reads(void)
+{
+	char filler[4096] = {0};
+	pthread_t thread;
+
+	load_heard();
+	check(launch() == CUDA_SUCCESS);
+	check(fcntl(2, F_SETFL, O_NONBLOCK) == 0);
+	while (write(2, filler, sizeof(filler)) > 0)
+		;
+	check(fcntl(2, F_SETFL, 0) == 0);
+	thread = waits();
+	usleep(LONG_MS * 1000);
+	goes_on(thread);
+}
+
+/* A write would end it by a signal. */
+static void nobody_is_there(void)
+{
+	pthread_t thread;
+
+	load_heard();
+	check(launch() == CUDA_SUCCESS);
+	close(lines);
+	thread = waits();
+	usleep(LONG_MS * 1000);
+	goes_on(thread);
+}
+
+TEST(who_reads_its_standard_error_late_or_never_holds_it_up_no_further)
+{
+	expect_eq(in_child(nobody_reads, NULL, 0), 0);
+	expect_eq(in_child(nobody_is_there, NULL, 0), 0);
+}
