@@ -15,5 +15,6 @@ enum {
 };
 
 /* Finds the pod of a process from the text of its /proc/PID/cgroup: the path contains "pod" and a
- * UID, with dashes (cgroupfs) or underscores (systemd). -ENOENT: it is in none. Pure. */
+ * UID, with dashes (cgroupfs), with underscores (systemd), or with neither (a static pod). -ENOENT:
+ * it is in none. Pure. */
 must_check int strangers_pod(const char *cgroup, char ret_uid[STRANGERS_UID]);

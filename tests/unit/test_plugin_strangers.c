@@ -21,6 +21,22 @@ TEST(a_pod_is_found_in_the_path_of_either_driver)
 		   "cri-containerd-77.scope\n");
 }
 
+TEST(a_static_pod_has_a_uid_without_dashes)
+{
+	static const char *const paths[] = {
+		"0::/kubepods/burstable/pod0f3c9a529d1b4a0e8f4e1c2d3e4f5a6b/4fd1\n",
+		"0::/kubepods.slice/kubepods-burstable.slice/"
+		"kubepods-burstable-pod0f3c9a529d1b4a0e8f4e1c2d3e4f5a6b.slice/"
+		"cri-containerd-77.scope\n",
+	};
+	char uid[STRANGERS_UID];
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		expect_eq(strangers_pod(paths[i], uid), 0);
+		expect_str(uid, "0f3c9a529d1b4a0e8f4e1c2d3e4f5a6b");
+	}
+}
+
 TEST(who_is_in_no_pod_is_nobodys_tenant)
 {
 	static const char *const others[] = {
@@ -30,6 +46,9 @@ TEST(who_is_in_no_pod_is_nobodys_tenant)
 		"0::/kubepods/burstable/pod0f3c9a52\n",
 		"0::/kubepods/xpod" UID "/a\n",
 		"0::/kubepods/pod" UID "7/a\n",
+		"0::/kubepods/pod0f3c9a529d1b4a0e8f4e1c2d3e4f5a6b7/a\n",
+		"0::/kubepods/pod0f3c9a529d1b4a0e8f4e1c2d3e4f5a6\n",
+		"0::/kubepods/pod0f3c9a52-9d1b4a0e8f4e1c2d3e4f5a6b/a\n",
 		"0::/kubepods/pod0F3C9A52-9D1B-4A0E-8F4E-1C2D3E4F5A6B/a\n",
 	};
 	char uid[STRANGERS_UID];
