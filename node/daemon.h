@@ -165,6 +165,7 @@ struct tenant_device {
 	struct ledger_account *account;
 	uint64_t most_bytes;	/* what the journal says it may hold; never less than it holds */
 	uint64_t highest_limit; /* likewise: the highest that it ever had */
+	uint64_t may_bytes;	/* what it may be found with: host_measured; 0: never looked */
 	uint32_t in_flux;	/* guests whose residual is being measured */
 	uint32_t owed;		/* guests to which a measurement is owed */
 	uint64_t looked_ns;	/* when all its guests were last measured */

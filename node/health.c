@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/health.h"
 
+#include "node/measure.h"
+
 enum { EVERY_S = 5 };
 
 static int make_room(struct health_processes *p, uint32_t room)
@@ -12,6 +14,14 @@ static int make_room(struct health_processes *p, uint32_t room)
 	p->row = row;
 	p->room = room;
 	return 0;
+}
+
+/* The driver may list a process several times, in any order. */
+static int by_pid(const void *a, const void *b)
+{
+	const struct nvml_process *one = a, *other = b;
+
+	return (one->pid > other->pid) - (one->pid < other->pid);
 }
 
 /* The table includes guests, and a pod can start many processes: it grows, so that no stranger can
@@ -30,6 +40,8 @@ static int look(struct nvml *nvml, uint32_t device, struct health_processes *p)
 	}
 	if (r < 0)
 		p->count = 0;
+	else
+		qsort(p->row, p->count, sizeof(p->row[0]), by_pid);
 	return r;
 }
 
@@ -100,6 +112,81 @@ void health_watch_strangers(const struct health_watch *h, const struct host_read
 			if (!is_guest(h->daemon, h->processes[i].row[n].pid))
 				reader->stranger(reader->owner, i, h->processes[i].row[n].pid,
 						 h->processes[i].row[n].used_bytes);
+}
+
+static uint64_t used_by(const struct health_processes *p, pid_t pid)
+{
+	uint32_t low = 0, high = p->count;
+	uint64_t sum = 0;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (p->row[middle].pid < (uint32_t)pid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < p->count && p->row[low].pid == (uint32_t)pid; low++)
+		sum += p->row[low].used_bytes;
+	return sum;
+}
+
+/* What it may be found with: see struct host_measured. */
+static uint64_t may_have(struct tenant_device *of, const struct ledger_sums *own, uint64_t bytes)
+{
+	uint64_t found = bytes > own->limit ? bytes : own->limit;
+
+	if (!of->may_bytes)
+		of->may_bytes = own->highest_limit;
+	if (found < of->may_bytes || of->may_bytes < own->limit)
+		of->may_bytes = found < of->may_bytes ? found : own->limit;
+	return of->may_bytes;
+}
+
+static void measured(const struct health_processes *p, struct tenant_device *of,
+		     const struct host_reader *reader)
+{
+	size_t at = (size_t)(of - of->tenant->device);
+	struct host_measured row = {.tenant = of->tenant->id, .device = of->index};
+	struct ledger_sums own, has;
+	uint64_t most = 0;
+
+	ledger_account_sums(of->account, &own);
+	row.limit = own.limit;
+	list_for_each(link, &of->tenant->guests)
+	{
+		struct guest *g = list_entry(link, struct guest, link);
+		uint64_t used = used_by(p, g->pid);
+
+		ledger_holder_sums(g->device[at].holder, &has);
+		row.bytes += used;
+		/* A program that has the driver from elsewhere says nothing that would have it
+		 * measured. */
+		if (!g->expected && used != g->device[at].residual.used)
+			measure_say(&g->device[at], RESIDUAL_WATCHED, 0);
+		if (used > has.granted && used - has.granted > most) {
+			most = used - has.granted;
+			row.pid = (uint32_t)g->pid;
+		}
+	}
+	row.may = may_have(of, &own, row.bytes);
+	reader->measured(reader->owner, &row);
+}
+
+void health_watch_measured(const struct health_watch *h, const struct host_reader *reader)
+{
+	if (h->work.busy || !h->daemon)
+		return;
+	for (uint32_t i = 0; i < h->daemon->devices; i++) {
+		const struct health_processes *p = &h->processes[i];
+
+		if (p->unknown)
+			continue;
+		list_for_each(at, &h->daemon->device[i].tenants)
+			measured(p, list_entry(at, struct tenant_device, link), reader);
+	}
+	measure_start(h->daemon);
 }
 
 /* A driver that hangs keeps the worker busy. Nothing is reported about its devices then, because

@@ -105,6 +105,8 @@ static void rows(struct daemon *d, const struct host_reader *reader)
 	}
 	if (reader->stranger)
 		health_watch_strangers(&d->kubernetes->health, reader);
+	if (reader->measured)
+		health_watch_measured(&d->kubernetes->health, reader);
 }
 
 static void watch(struct daemon *d, host_health *seen, void *owner)

@@ -22,6 +22,26 @@ struct binding *bindings_find(struct bindings *bindings, const char *key)
 	return NULL;
 }
 
+struct binding *bindings_of_tenant(const struct bindings *bindings, uint32_t tenant)
+{
+	list_for_each(link, (struct list *)&bindings->all)
+	{
+		struct binding *b = list_entry(link, struct binding, link);
+
+		if (b->tenant == tenant)
+			return b;
+	}
+	return NULL;
+}
+
+int binding_place(const struct binding *binding, uint32_t device)
+{
+	for (uint32_t i = 0; i < binding->devices; i++)
+		if (binding->device[i] == device)
+			return (int)i;
+	return -1;
+}
+
 static void path_of(const struct bindings *bindings, const char *key, char ret_path[PATH_MAX])
 {
 	snprintf(ret_path, PATH_MAX, "%s/%s", bindings->folder, key);

@@ -34,9 +34,13 @@ struct binding {
 	bool exclusive; /* no other container gets its devices */
 	bool crowded; /* more containers have its device than there are slots: it keeps what it has
 		       */
-	bool lost;    /* its tenant no longer exists */
-	bool absent;  /* its tenant cannot be joined, because a device is missing; nothing of it is
-			 changed until a meted starts that finds the device */
+	/* Of its devices, as bits: on which it has more than its limit according to the driver, at
+	 * the last look and at the one before; and that this was reported. */
+	uint64_t over, was_over, told_over;
+	uint64_t unannounced[HOST_DEVICES]; /* what its pod has on them without mete */
+	bool lost;			    /* its tenant no longer exists */
+	bool absent; /* its tenant cannot be joined, because a device is missing; nothing of it is
+			changed until a meted starts that finds the device */
 };
 
 struct bindings {
@@ -51,6 +55,10 @@ must_check int bindings_open(struct bindings *bindings, const char *folder, cons
 void bindings_close(struct bindings *bindings);
 
 struct binding *bindings_find(struct bindings *bindings, const char *key);
+/* NULL: the tenant is no container's. */
+struct binding *bindings_of_tenant(const struct bindings *bindings, uint32_t tenant);
+/* The place of the device among the binding's; -1: it has no share of it. */
+int binding_place(const struct binding *binding, uint32_t device);
 
 /* Creates a new one, which is not in the table yet. */
 must_check int binding_make(const char *resource, const char *const *ids, size_t count,

@@ -99,6 +99,7 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 		/* If nobody is a tenant, everybody would be a stranger. */
 		if (p->config->has_mete) {
 			strangers_look(p);
+			over_look(p);
 			bound_look(p);
 		} else {
 			alone_look(p);

@@ -17,7 +17,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 6, /* of this interface: both sides are built together */
+	HOST_VERSION = 7, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
@@ -37,6 +37,16 @@ struct host_tenant {
 	uint32_t devices, device[HOST_DEVICES]; /* indices of host.device[] */
 };
 
+/* What the driver lists of a tenant's processes on a device: nothing that they say counts. */
+struct host_measured {
+	uint32_t tenant, device;
+	uint64_t bytes;
+	/* What it may have: its limit, or, since the limit was lowered, the least that it was
+	 * found with, so that memory from before is not held against it. */
+	uint64_t limit, may;
+	uint32_t pid; /* the process with the most memory that the ledger did not grant */
+};
+
 /* Callbacks that receive figures; NULL: not wanted. */
 struct host_reader {
 	void *owner;
@@ -46,6 +56,8 @@ struct host_reader {
 	 * it.
 	 */
 	void (*stranger)(void *owner, uint32_t device, uint32_t pid, uint64_t used_bytes);
+	/* Each tenant on each device, as watch() last saw it. */
+	void (*measured)(void *owner, const struct host_measured *row);
 };
 
 /* The driver's reports on a device's health. */

@@ -30,18 +30,6 @@ static void on_device(void *owner, const struct wire_device_row *row)
 		rows->device[rows->devices++] = *row;
 }
 
-static const struct binding *binding_of(const struct plugin *p, uint32_t tenant)
-{
-	list_for_each(link, (struct list *)&p->bindings.all)
-	{
-		const struct binding *b = list_entry(link, struct binding, link);
-
-		if (b->tenant == tenant)
-			return b;
-	}
-	return NULL;
-}
-
 static void on_tenant(void *owner, const struct wire_tenant_row *row)
 {
 	struct rows *rows = owner;
@@ -56,8 +44,8 @@ static void on_tenant(void *owner, const struct wire_tenant_row *row)
 		rows->room = room;
 	}
 	if (rows->tenants < rows->room)
-		rows->tenant[rows->tenants++] =
-			(struct tenant_row){*row, binding_of(rows->plugin, row->tenant)};
+		rows->tenant[rows->tenants++] = (struct tenant_row){
+			*row, bindings_of_tenant(&rows->plugin->bindings, row->tenant)};
 }
 
 /* A label's value, as Prometheus wants it: \, " and line ends are escaped. */
@@ -138,6 +126,7 @@ static void write_tenants(FILE *out, const struct rows *rows)
 	head(out, #name, #type, help);                                                             \
 	for (uint32_t i = 0; i < rows->tenants; i++) {                                             \
 		const struct wire_tenant_row *row = &rows->tenant[i].row;                          \
+		const struct binding *b unused = rows->tenant[i].binding;                          \
                                                                                                    \
 		fputs(#name "{", out);                                                             \
 		tenant_labels(out, rows, &rows->tenant[i]);                                        \

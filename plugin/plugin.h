@@ -26,6 +26,7 @@
  *	bindings.c   bindings and their records
  *	health.c     which devices are healthy
  *	strangers.c  processes on the devices that are not guests
+ *	over.c       containers that have more than their limit
  *	events.c     Kubernetes events
  *	metrics.c    /metrics
  */
@@ -331,6 +332,15 @@ uint32_t slots_find_nodes(const struct plugin *p, const uint32_t *devices, uint3
 
 /* strangers.c: called at each check of health.c */
 void strangers_look(struct plugin *p);
+/* Ends the process, if it is in that pod. */
+void strangers_kill(uint32_t pid, const char *uid);
+/* Does `unannounced: kill` hold for the container? */
+bool strangers_dies(const struct plugin *p, const struct binding *b);
+
+/* over.c: likewise, after strangers_look() */
+void over_look(struct plugin *p);
+/* Has the container more than its limit of the device? Two looks in a row have found that. */
+bool over_is(const struct binding *b, uint32_t device);
 
 /* events.c: events for `kubectl describe`. Does nothing without an API server. */
 void events_container(struct plugin *p, const struct binding *b, const char *reason,

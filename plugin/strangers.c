@@ -24,7 +24,7 @@ static int pod_of(uint32_t pid, char ret_uid[STRANGERS_UID])
 }
 
 /* The number may belong to another process by now: check what the descriptor leads to. */
-static void kill_it(uint32_t pid, const char *uid)
+void strangers_kill(uint32_t pid, const char *uid)
 {
 	owned(close) int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
 	char now[STRANGERS_UID];
@@ -43,10 +43,14 @@ static bool was_there(const uint32_t *pids, uint32_t count, uint32_t pid)
 
 static bool is_of(const struct binding *b, uint32_t device, const char *uid)
 {
-	for (uint32_t i = 0; i < b->devices; i++)
-		if (b->device[i] == device)
-			return strcmp(b->uid, uid) == 0;
-	return false;
+	return strcmp(b->uid, uid) == 0 && binding_place(b, device) >= 0;
+}
+
+bool strangers_dies(const struct plugin *p, const struct binding *b)
+{
+	const char *text = b->texts[PORTION_unannounced];
+
+	return text ? strcmp(text, "kill") == 0 : p->config->strangers == CONFIG_STRANGERS_KILL;
 }
 
 /* It is unknown to which of a pod's containers a process belongs: one that requests this suffices.
@@ -54,19 +58,18 @@ static bool is_of(const struct binding *b, uint32_t device, const char *uid)
  * not the figures: texts there are truncated, and pods choose how long theirs are. */
 static bool is_to_die(const struct plugin *p, uint32_t device, const char *uid)
 {
-	bool said = false, dies = false, by_node = p->config->strangers == CONFIG_STRANGERS_KILL;
+	bool said = false, dies = false;
 
 	list_for_each(link, (struct list *)&p->bindings.all)
 	{
 		const struct binding *b = list_entry(link, struct binding, link);
-		const char *text = b->texts[PORTION_unannounced];
 
 		if (!is_of(b, device, uid))
 			continue;
 		said = true;
-		dies |= text ? strcmp(text, "kill") == 0 : by_node;
+		dies |= strangers_dies(p, b);
 	}
-	return said ? dies : by_node;
+	return said ? dies : p->config->strangers == CONFIG_STRANGERS_KILL;
 }
 
 /* A guest whose tenant is absent cannot announce itself again. */
@@ -98,6 +101,18 @@ static void tell(struct plugin *p, const struct pod *pod, uint32_t pid, const ch
 	events_pod(p, pod, dies ? "GPUProcessKilled" : "GPUProcessUnannounced", what.text);
 }
 
+/* It is unknown whose it is: it counts for each of the pod's containers. */
+static void count(struct plugin *p, uint32_t device, const char *uid, uint64_t used_bytes)
+{
+	list_for_each(link, &p->bindings.all)
+	{
+		struct binding *b = list_entry(link, struct binding, link);
+
+		if (is_of(b, device, uid))
+			b->unannounced[binding_place(b, device)] += used_bytes;
+	}
+}
+
 static void on_stranger(void *owner, uint32_t device, uint32_t pid, uint64_t used_bytes)
 {
 	struct plugin *p = owner;
@@ -117,6 +132,7 @@ static void on_stranger(void *owner, uint32_t device, uint32_t pid, uint64_t use
 			return;
 		s->now[s->count++] = pid;
 	}
+	count(p, device, uid, used_bytes);
 	pod = p->pods ? pods_find_uid(p->pods, uid) : NULL;
 	/* A process seen only once may be about to end, like a guest that has left. */
 	if (!again)
@@ -132,7 +148,7 @@ static void on_stranger(void *owner, uint32_t device, uint32_t pid, uint64_t use
 	}
 	if (dies) {
 		log_warning("process.killed", "pid=%u uid=%s uuid=%s", pid, uid, uuid);
-		kill_it(pid, uid);
+		strangers_kill(pid, uid);
 	}
 }
 
@@ -153,6 +169,12 @@ void strangers_look(struct plugin *p)
 {
 	const struct host_reader reader = {.owner = p, .stranger = on_stranger};
 
+	list_for_each(link, &p->bindings.all)
+	{
+		struct binding *b = list_entry(link, struct binding, link);
+
+		memset(b->unannounced, 0, sizeof(b->unannounced));
+	}
 	p->strangers.count = 0;
 	p->strangers.events += p->strangers.events < EVENTS_MOST;
 	p->host->rows(p->host->daemon, &reader);

@@ -668,6 +668,94 @@ def test_who_uses_a_device_unannounced_is_reported_or_killed():
                 assert program.poll() is None
 
 
+def test_a_uid_of_a_static_pod_is_one():
+    """The kubelet makes it of 32 digits, without dashes: who is in such a pod is no less of a stranger."""
+    with Node(devices="1xSIM", unannounced="kill") as node:
+        program, group = stranger_in(node, uuids.uuid4().hex)
+        try:
+            assert program.wait(timeout=PATIENCE) == -signal.SIGKILL
+            node.await_log(f"process.unannounced pid={program.pid} ")
+        finally:
+            leave(program, group)
+
+
+# It announces itself, for NVML, and uses the driver that it brought. Then it does what it is told: bytes to allocate.
+BRINGS_A_DRIVER = """
+import ctypes, sys
+nvml, cuda = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
+handle, memory = ctypes.c_void_p(), (ctypes.c_ulonglong * 3)()
+assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == 0
+assert nvml.nvmlDeviceGetMemoryInfo(handle, memory) == 0
+device, context, address = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_ulonglong()
+assert cuda.cuInit(0) == 0 and cuda.cuDeviceGet(ctypes.byref(device), 0) == 0 and cuda.cuCtxCreate_v2(ctypes.byref(context), 0, device) == 0
+for line in sys.stdin:
+    print(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(int(line))), flush=True)
+"""
+
+
+def with_a_driver_of_its_own(node, pod):
+    group = make_group(pod.uid)
+    environment = dict(os.environ, METE_SOCKET=node.folder_of(pod.title()) + "/guest.sock", METE_DRIVER=sys.argv[2], **node.environment)
+    program = subprocess.Popen([sys.executable, "-c", BRINGS_A_DRIVER, BUILD + "/guest/12.9/lib/libnvidia-ml.so.1", sys.argv[2] + "/libcuda.so.1"],
+                               env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    with open(group + "/cgroup.procs", "w") as file:
+        file.write(str(program.pid))
+    return program, group
+
+
+def allocate(program, size):
+    program.stdin.write(f"{size}\n")
+    return program.stdout.readline()
+
+
+def test_who_announces_itself_and_brings_a_driver_is_held_to_its_limit():
+    """mete's NVML makes it a guest, so that it is no stranger: what it has is measured."""
+    port = free_port()
+    with contextlib.ExitStack() as nodes:
+        for mode, metrics in ("report", port), ("kill", None):
+            node = nodes.enter_context(Node(devices="1xSIM", unannounced=mode, metrics=metrics and f"127.0.0.1:{metrics}"))
+            pod = node.run("a", node.id(0), annotations={"memory": "1GiB"})
+            program, group = with_a_driver_of_its_own(node, pod)
+            nodes.callback(leave, program, group)
+            assert allocate(program, 2 * GIB) == "0\n"
+            node.await_log(f"container.over pod=ns/a .*uuid={node.uuid[0]} bytes=2[0-9]* limit={GIB}")
+            event = until(lambda: [event for event in node.api.events_of("a") if event["reason"] == "GPUMemoryOverLimit"])[0]
+            assert re.search(r"container main has 2\S+MiB of device \S+ by measurement, and its limit is 1024MiB", event["message"]), event
+            if mode == "kill":
+                assert program.wait(timeout=PATIENCE) == -signal.SIGKILL
+                killed = until(lambda: [event for event in node.api.events_of("a") if event["reason"] == "GPUProcessKilled"])[0]
+                assert f"process {program.pid} has more of device" in killed["message"], killed
+                continue
+            assert program.poll() is None
+            row = node.tenant(pod.title())
+            assert row.over >= GIB, row
+            client = http.client.HTTPConnection("127.0.0.1", port)
+            client.request("GET", "/metrics")
+            assert re.search(r'^mete_tenant_over_limit\{.*pod="a".*\} 1$', client.getresponse().read().decode(), re.M)
+
+
+def test_who_has_what_a_higher_limit_granted_is_not_killed():
+    """It is over its limit, which was lowered, and has nothing that it was not given."""
+    with Node(devices="1xSIM", unannounced="kill", most={"memory": "100%"}) as node:
+        pod = node.run("a", node.id(0), annotations={"memory": "3GiB"})
+        group = make_group(pod.uid)
+        environment = dict(os.environ, METE_SOCKET=node.folder_of(pod.title()) + "/guest.sock", METE_DRIVER=sys.argv[2], **node.environment)
+        guest = BUILD + "/guest/12.9/lib/"
+        program = subprocess.Popen([sys.executable, "-c", BRINGS_A_DRIVER, guest + "libnvidia-ml.so.1", guest + "libcuda.so.1"], env=environment,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        with open(group + "/cgroup.procs", "w") as file:
+            file.write(str(program.pid))
+        try:
+            assert allocate(program, 2 * GIB) == "0\n"
+            pod.annotate(memory="1GiB")
+            node.await_log("container.over pod=ns/a ")
+            launch(node, "xid=79@1", 0)  # another look
+            node.await_log("device.unhealthy")
+            assert program.poll() is None and "process.killed" not in node.log()
+        finally:
+            leave(program, group)
+
+
 def test_a_pod_with_very_many_unannounced_processes_fills_nobodys_list_of_events():
     with Node(devices="1xSIM") as node:
         pod = node.run("a", node.id(0))
