@@ -35,6 +35,8 @@ struct annotations_input {
 	uint64_t device_bytes; /* of the smallest of its devices */
 	/* The part of a device's time that is not guaranteed to others, in thousandths. */
 	uint32_t guarantee_room_milli;
+	/* The part of a device's memory that is not promised to others; and if it is exclusive. */
+	uint64_t memory_room, memory_room_alone;
 	bool placed; /* mete's scheduler chose the device and honoured its annotations */
 	/* Values above the limit are lowered to it instead of refused: for running pods, when
 	 * another profile begins. */

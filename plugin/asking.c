@@ -88,8 +88,9 @@ struct asking_limit asking_limit(const struct asking *a, enum portion_field fiel
 {
 	const struct annotations_input *input = a->input;
 	bool more = portion_said(input->most, field) >= 0;
-	struct asking_limit limit = {.rank = rank(a, &a->portion, field),
-				     .text = input->portion->texts[field]};
+	uint64_t slot = rank(a, &a->portion, field);
+	uint64_t room = a->made->exclusive ? input->memory_room_alone : input->memory_room;
+	struct asking_limit limit = {.rank = slot, .text = input->portion->texts[field]};
 
 	if ((field == PORTION_class || field == PORTION_wait) && !more && !limit.text)
 		return (struct asking_limit){.none = true};
@@ -101,6 +102,10 @@ struct asking_limit asking_limit(const struct asking *a, enum portion_field fiel
 		limit.text = usual[field];
 	if (field == PORTION_memory && limit.rank > input->device_bytes)
 		limit.rank = input->device_bytes;
+	if (field == PORTION_memory && limit.rank > room && limit.rank > slot) {
+		limit.left = true;
+		limit.rank = room > slot ? room : slot;
+	}
 	/* Its slot's own guarantee is always there. */
 	if (field == PORTION_guarantee && limit.rank > input->guarantee_room_milli &&
 	    limit.rank > a->portion.guarantee_milli) {
@@ -177,9 +182,10 @@ static int refuse_more(const struct asking *a, enum portion_field field,
 			a, by, "'%s' is laxer than this node allows; accepted: %s %s or stricter",
 			value.text, key.text, field == PORTION_mode ? "equal" : limit->text);
 	case PORTION_memory:
-		return asking_wrong(a, by,
-				    "'%s' is more than this node allows; accepted: memory up to %s",
-				    value.text, text_bytes(limit->rank).text);
+		return asking_wrong(
+			a, by, "'%s' is more than %s; accepted: memory up to %s", value.text,
+			limit->left ? "the limits of others on the GPU leave" : "this node allows",
+			text_bytes(limit->rank).text);
 	case PORTION_weight:
 	case PORTION_guarantee:
 	case PORTION_cap:

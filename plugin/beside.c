@@ -118,6 +118,66 @@ uint32_t beside_room(const struct plugin *p, const struct binding *b)
 	return room;
 }
 
+/* Its limit on the device; 0: it has none, and is promised nothing. */
+static uint64_t memory_of(char *const texts[SHARE_FIELDS], uint64_t device_bytes)
+{
+	struct config_share portion = {0};
+	struct share share;
+	uint64_t bytes;
+	uint32_t field;
+
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
+		portion.texts[i] = texts[i];
+	if (!texts[PORTION_memory] || portion_resolve(&portion, &share, &field) != 0)
+		return 0;
+	return share_bytes(&share.memory, device_bytes, &bytes) == 0 ? bytes : device_bytes;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* What is left of what may be promised. Each container that is there counts with its slot at least:
+ * one that asks for less may have it back. */
+static uint64_t memory_on(const struct plugin *p, const struct binding *b, uint32_t device)
+{
+	uint64_t total = p->host->device[device].total_bytes, taken = 0, slot, all;
+	const struct binding *was = entitled_former(p, b);
+	struct config_share portion;
+	uint32_t slots;
+
+	if (!entitled_portion(p, device, &slots, &portion) || !portion.texts[PORTION_memory])
+		return UINT64_MAX;
+	/* Of what there is now, as many cannot have a slot: each keeps what it had. */
+	slot = used_slots(p, b, device) > slots ? 0 : memory_of((char **)portion.texts, total);
+	list_for_each(link, (struct list *)&p->bindings.all)
+	{
+		const struct binding *other = list_entry(link, struct binding, link);
+
+		if (is_other(b, other) && is_on(other, device))
+			taken += larger(memory_of(other->texts, total), other->parts * slot);
+	}
+	all = total / MILLI_ALL * p->config->overcommit_milli +
+	      total % MILLI_ALL * p->config->overcommit_milli / MILLI_ALL;
+	all = all > taken ? all - taken : 0;
+	/* What it has is its own, whatever was promised since. */
+	return was ? larger(all, memory_of(was->texts, total)) : all;
+}
+
+uint64_t beside_memory(const struct plugin *p, const struct binding *b)
+{
+	uint64_t room = UINT64_MAX;
+
+	/* Mete's scheduler has counted it. */
+	for (uint32_t i = 0; p->config->ids != CONFIG_IDS_SLOT && i < b->devices; i++) {
+		uint64_t here = memory_on(p, b, b->device[i]);
+
+		room = here < room ? here : room;
+	}
+	return room;
+}
+
 const struct binding *beside_owner(const struct plugin *p, uint32_t device)
 {
 	list_for_each(link, (struct list *)&p->bindings.all)

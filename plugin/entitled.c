@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text.h"
 #include "kube/json.h"
 #include "plugin/annotations.h"
 #include "plugin/assigned.h"
@@ -178,6 +179,45 @@ static int read_annotations(const cJSON *annotations, const char *domain,
 	return 0;
 }
 
+/* For who runs. Who is about to start is refused later if it cannot. */
+static bool can_be_alone(const struct plugin *p, const struct binding *b)
+{
+	struct fault why;
+
+	return bindings_find((struct bindings *)&p->bindings, b->key) != b ||
+	       beside_check(p, b, true, &why) == 0;
+}
+
+/* Also what nobody asked for, a slot's own, may have been promised to others, where `most` allows
+ * that. Who runs has as much as there is. */
+static int fit(const struct plugin *p, const struct binding *b,
+	       const struct annotations_input *input, struct annotations_share *share,
+	       struct fault *why)
+{
+	uint64_t room = share->exclusive ? input->memory_room_alone : input->memory_room, bytes;
+	struct config_share portion = {0};
+	struct share whole;
+	uint32_t field;
+
+	memcpy(portion.texts, share->texts, sizeof(portion.texts));
+	if (room == UINT64_MAX || portion_resolve(&portion, &whole, &field) != 0)
+		return 0;
+	bytes = bytes_of(&whole, input->device_bytes);
+	if (bytes <= room)
+		return 0;
+	if (!input->lower)
+		return fault_set(
+			why, -EBUSY,
+			"the limits of the other containers on %s leave %s of its memory, and "
+			"this one is to have %s: it has that when another one has ended, or "
+			"asks for less",
+			p->host->device[b->device[0]].uuid, text_mib(room, TEXT_DOWN).text,
+			text_mib(bytes, TEXT_UP).text);
+	snprintf(share->made[PORTION_memory], ANNOTATIONS_MADE, "%" PRIu64 "B", room);
+	share->texts[PORTION_memory] = share->made[PORTION_memory];
+	return 0;
+}
+
 int entitled_share(const struct plugin *p, const struct binding *b, const struct pod *pod,
 		   bool runs, char *ret_texts[SHARE_FIELDS], bool *ret_exclusive, struct fault *why)
 {
@@ -193,6 +233,7 @@ int entitled_share(const struct plugin *p, const struct binding *b, const struct
 		.placed = p->config->ids == CONFIG_IDS_SLOT,
 		.lower = runs,
 		.guarantee_room_milli = beside_room(p, b),
+		.memory_room = beside_memory(p, b),
 	};
 	struct annotations_share share;
 	struct config_share portion;
@@ -223,7 +264,10 @@ int entitled_share(const struct plugin *p, const struct binding *b, const struct
 	if (crowded)
 		keep(entitled_former(p, b), input.device_bytes, &portion, &parts);
 	input.portion = &portion;
+	input.memory_room_alone = can_be_alone(p, b) ? UINT64_MAX : input.memory_room;
 	r = annotations_share(&input, &share, why);
+	if (r == 0)
+		r = fit(p, b, &input, &share, why);
 	if (r < 0)
 		return r;
 	/* If mete's scheduler has chosen the devices, it keeps others off. */

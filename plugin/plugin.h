@@ -284,6 +284,9 @@ must_check int entitled_devices(const struct plugin *p, struct binding *b, const
 /* The part of the time of a binding's devices that is not guaranteed to others, in thousandths.
  * The guarantee of a slot is reserved even while the slot is free. */
 uint32_t beside_room(const struct plugin *p, const struct binding *b);
+/* How much memory of each of a binding's devices the limits of the other containers leave, of what
+ * may be promised (`overcommit`). UINT64_MAX: nothing is promised there. */
+uint64_t beside_memory(const struct plugin *p, const struct binding *b);
 /* May it share its devices with the present containers? -EBUSY: it or one of them is exclusive. */
 must_check int beside_check(const struct plugin *p, const struct binding *b, bool exclusive,
 			    struct fault *why);

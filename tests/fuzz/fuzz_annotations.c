@@ -51,6 +51,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 					  .portion = &portion,
 					  .most = &most,
 					  .guarantee_room_milli = 1000,
+					  .memory_room = UINT64_MAX,
+					  .memory_room_alone = UINT64_MAX,
 					  .device_bytes = 80ull << 30};
 	owned(free) char *text = malloc(size + 1);
 	char *rest = text, *line;

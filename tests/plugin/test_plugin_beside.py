@@ -122,6 +122,61 @@ def test_guarantees_together_are_never_more_than_a_device():
         node.run("again", node.id(1))
 
 
+def test_memory_together_is_never_more_than_a_device():
+    """`most` allows one pod what is another one's slot: who comes first has it, and who comes late is told, and does not find the GPU full."""
+    with Node(share={"memory": "25%"}, most={"memory": "100%"}) as node:
+        first = node.run("first", node.id(0), annotations={"memory": "2Gi"})
+        second = node.run("second", node.id(1), annotations={"memory": "512Mi"})  # it counts with its slot, which it may have back
+        greedy = node.pod("greedy", annotations={"memory": "2Gi"}).admit(node.id(2))
+        assert greedy.refusal() == ("mete.dev/memory: '2Gi' is more than the limits of others on the GPU leave; accepted: memory up to 1GiB")
+        greedy.annotate(memory="1Gi")
+        until(lambda: not greedy.refusal().startswith("mete.dev"))
+        node.run("elsewhere", node.id(0, 1), annotations={"memory": "4Gi"})
+        late = node.pod("late").admit(node.id(3))
+        assert late.refusal() == (f"the limits of the other containers on {node.uuid[0]} leave 0KiB of its memory, and this one is to have 1024MiB: "
+                                  "it has that when another one has ended, or asks for less")
+        first.start()  # again, in its place
+        second.annotate(memory="2Gi")
+        event = until(lambda: node.api.events_of("second"))[0]
+        assert event["reason"] == "ShareUnchanged" and "accepted: memory up to 1GiB" in event["message"], event
+        second.annotate(memory="512Mi")
+        first.annotate(memory="1Gi")
+        until(lambda: late.refusal().startswith("not refused"))
+        first.annotate(memory="2Gi")
+        until(lambda: "accepted: memory up to 1GiB" in [*node.api.events_of("first"), {"message": ""}][0]["message"])
+        late.delete()
+        node.await_share(first.title(), memory="2Gi")
+        node.configure(overcommit="200%")
+        node.await_log("config.loaded", times=2)
+        second.annotate(memory="2Gi")
+        node.await_share(second.title(), memory="2Gi")
+        node.run("last", node.id(3))
+
+
+def test_who_has_memory_keeps_it_whatever_was_promised_since():
+    with Node(devices="1xSIM", share={"memory": "25%"}, most={"memory": "100%"}, overcommit="200%") as node:
+        pods = [node.run(f"p{n}", node.id(n), annotations={"memory": "2Gi"}) for n in range(4)]
+        node.configure(overcommit="100%")
+        node.await_log("config.loaded", times=2)
+        for pod in pods:
+            pod.start()  # again, in its place
+            node.await_share(pod.title(), memory="2Gi")
+        assert not node.api.events
+
+
+def test_who_only_wants_to_be_alone_gets_no_more_memory():
+    with Node(share={"memory": "25%"}, most={"memory": "100%"}) as node:
+        pod = node.run("a", node.id(0))
+        others = [node.run(f"b{n}", node.id(n)) for n in (1, 2, 3)]
+        pod.marks["mete.dev/memory"] = "4Gi"
+        pod.annotate(exclusive="true")
+        until(lambda: node.api.events_of("a"))
+        assert node.tenant(pod.title()).limit == GIB
+        for other in others:
+            other.delete()
+        until(lambda: node.tenant(pod.title()).limit == 4 * GIB)
+
+
 def test_slots_that_become_fewer_and_larger_are_never_more_than_a_device():
     with Node(devices="1xSIM", share={"guarantee": "25%", "memory": "25%"}) as node:
         first = node.run("first", node.id(3))

@@ -25,6 +25,8 @@ static void begin(void)
 	input = (struct annotations_input){
 		.entries = entries,
 		.guarantee_room_milli = 1000,
+		.memory_room = UINT64_MAX,
+		.memory_room_alone = UINT64_MAX,
 		.container = "main",
 		.containers = containers,
 		.container_count = 2,
@@ -431,6 +433,31 @@ TEST(a_guarantee_is_what_others_leave_and_never_less_than_the_slots)
 	try("mete.dev/guarantee", "11%");
 	expect_refused("mete.dev/guarantee: '11%' is more than others on the GPU leave to be "
 		       "guaranteed; accepted: a guarantee up to 10.0%");
+}
+
+TEST(memory_is_what_others_leave_and_never_less_than_the_slots)
+{
+	begin();
+	input.device_bytes = 16ull << 30;
+	portion.texts[PORTION_memory] = "25%";
+	most.texts[PORTION_memory] = "100%";
+	input.memory_room = 6ull << 30;
+	try("mete.dev/memory", "6Gi");
+	expect_accepted();
+	try("mete.dev/memory", "7Gi");
+	expect_refused("mete.dev/memory: '7Gi' is more than the limits of others on the GPU leave; "
+		       "accepted: memory up to 6GiB");
+	input.lower = true;
+	expect_accepted();
+	expect_str(share.texts[PORTION_memory], "6442450944B");
+	input.lower = false;
+	input.memory_room = 1ull << 30;
+	try("mete.dev/memory", "4Gi"); /* the caller says what becomes of its slot */
+	expect_accepted();
+	most.texts[PORTION_memory] = "50%";
+	try("mete.dev/memory", "9Gi");
+	expect_refused("mete.dev/memory: '9Gi' is more than the limits of others on the GPU leave; "
+		       "accepted: memory up to 4GiB");
 }
 
 TEST(who_may_not_have_all_the_memory_may_not_be_alone)
