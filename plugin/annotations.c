@@ -312,6 +312,10 @@ static int take_all(struct asking *a, struct annotations_share *ret)
 	if (r == 0 && a->said[WORD_on_full])
 		r = take_on_full(a, a->said[WORD_on_full]);
 	if (r == 0 && a->said[WORD_exclusive])
+	if (a->said[WORD_assigned] && !a->input->placed)
+		return asking_wrong(a, a->said[WORD_assigned],
+				    "only mete's scheduler writes this, and it did not place the "
+				    "pod");
 		r = take_exclusive(a, a->said[WORD_exclusive], &ret->exclusive);
 	return r < 0 ? r : check_words(a);
 }

@@ -112,7 +112,7 @@ def test_for_an_older_cluster_the_fence_is_left_out():
                    "resources": [os.path.relpath(DEPLOY + "/base", place)],
                    "components": [os.path.relpath(DEPLOY + "/components/before-1.30", place)]}, file)
     kinds = [sorted(re.findall(r"^kind: (.*)$", cluster.kubectl("kustomize", folder), re.M)) for folder in (DEPLOY + "/base", place)]
-    assert kinds[0] == sorted(kinds[1] + ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]), kinds
+    assert kinds[0] == sorted(kinds[1] + 2 * ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]), kinds
 
 
 def test_the_daemonset_shares_the_nodes_gpu():
@@ -187,6 +187,28 @@ def test_a_node_writes_about_itself_only():
                 assert said.startswith("201") if accepted else "own node only" in said, said
         finally:
             cluster.ask("DELETE", "/api/v1/nodes/other")
+
+
+def test_only_metes_scheduler_says_which_gpus_a_pod_is_assigned():
+    with deployed() as here:
+        scheduler, said = ["--as=system:serviceaccount:mete-system:mete-scheduler", "--as-group=system:masters"], "written by mete's scheduler"
+        manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "thief", "annotations": {"mete.dev/assigned": "{}"}},
+                    "spec": {"containers": [{"name": "c", "image": "none"}], "nodeName": "none"}}
+
+        def kubectl(*words, **more):
+            done = here.cluster.run("kubectl", "-n", here.namespace, *words, check=False, **more)
+            return done.stdout + done.stderr
+
+        create = ["create", "--dry-run=server", "-f", "-"]
+        assert said in kubectl(*create, input=json.dumps(manifest))
+        assert "created" in kubectl(*scheduler, *create, input=json.dumps(manifest))
+        here.pod("stays", pod(command=["seen", "hold=1"], slots=1)).await_line("devices=1")
+        annotate = ["annotate", "--overwrite", "pod", "stays"]
+        assert said in kubectl(*annotate, "mete.dev/assigned=x")
+        assert "annotated" in kubectl(*scheduler, *annotate, "mete.dev/assigned=y")
+        assert "annotated" in kubectl(*annotate, "mete.dev/weight=50"), "what it has stays"
+        assert said in kubectl(*annotate, "mete.dev/assigned-")
+        assert said in kubectl("patch", "pod", "stays", "--subresource=status", "-p", '{"metadata": {"annotations": {"mete.dev/assigned": "z"}}}')
 
 
 def test_meted_may_do_no_more_than_it_needs():

@@ -76,11 +76,20 @@ TEST(without_annotations_a_container_has_its_portion)
 	say("mete.dev", "x");
 	say("a.b.mete.dev/memory", "x");
 	say("xmete.dev/memory", "x");
-	say("mete.dev/assigned", "{\"version\": 1}");
 	expect_accepted();
 	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
 		expect(share.texts[i] == portion.texts[i]);
 	expect(!share.exclusive);
+}
+
+TEST(nobody_but_the_scheduler_assigns)
+{
+	begin();
+	say("mete.dev/assigned", "{\"version\": 1}");
+	expect_refused("mete.dev/assigned: only mete's scheduler writes this, and it did not place "
+		       "the pod");
+	input.placed = true;
+	expect_accepted();
 }
 
 TEST(a_container_goes_before_its_pod)
