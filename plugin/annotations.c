@@ -39,6 +39,26 @@ static int refuse(const struct asking *a, const struct annotation *entry, const 
 /* To whom a key applies: the pod, this container, or another one or nobody of ours. */
 enum whose { WHOSE_POD, WHOSE_OWN, WHOSE_OTHER };
 
+/* The kubelet gives the slots of an init container to those that follow it, and does not always say
+ * which of them starts: a share of its own would be one now, and none the next time. */
+static int take_known(const struct asking *a, const struct annotation *entry, size_t index,
+		      enum whose *ret_whose)
+{
+	const struct annotations_input *input = a->input;
+
+	if (index >= input->container_count - input->init_count)
+		return asking_wrong(
+			a, entry,
+			"'%s' is an init container, which has the slots of the "
+			"containers that follow it, and no share of its own; accepted: "
+			"%s, for the whole pod",
+			words_show(input->containers[index]).text,
+			words_show(entry->key + strlen(input->containers[index]) + 1).text);
+	if (strcmp(input->containers[index], input->container) == 0)
+		*ret_whose = WHOSE_OWN;
+	return 0;
+}
+
 static int find_whose(const struct asking *a, const struct annotation *entry, enum whose *ret_whose)
 {
 	const struct annotations_input *input = a->input;
@@ -61,13 +81,13 @@ static int find_whose(const struct asking *a, const struct annotation *entry, en
 		return 0;
 	memcpy(container, entry->key, length - 1);
 	container[length - 1] = '\0';
+	for (size_t i = 0; i < input->container_count; i++)
+		if (strcmp(container, input->containers[i]) == 0)
+			return take_known(a, entry, i, ret_whose);
 	if (strcmp(container, input->container) == 0) {
 		*ret_whose = WHOSE_OWN;
 		return 0;
 	}
-	for (size_t i = 0; i < input->container_count; i++)
-		if (strcmp(container, input->containers[i]) == 0)
-			return 0;
 	if (input->container_count)
 		return asking_wrong(a, entry, "the pod has no container '%s'",
 				    words_show(container).text);
@@ -292,6 +312,10 @@ static int check_words(const struct asking *a)
 {
 	static const enum word theirs[] = {WORD_model, WORD_gpu_uuid, WORD_policy};
 
+	if (a->said[WORD_assigned] && !a->input->placed)
+		return asking_wrong(a, a->said[WORD_assigned],
+				    "only mete's scheduler writes this, and it did not place the "
+				    "pod");
 	for (size_t i = 0; i < ARRAY_SIZE(theirs); i++)
 		if (a->said[theirs[i]] && !a->input->placed)
 			return asking_wrong(a, a->said[theirs[i]],
@@ -312,10 +336,6 @@ static int take_all(struct asking *a, struct annotations_share *ret)
 	if (r == 0 && a->said[WORD_on_full])
 		r = take_on_full(a, a->said[WORD_on_full]);
 	if (r == 0 && a->said[WORD_exclusive])
-	if (a->said[WORD_assigned] && !a->input->placed)
-		return asking_wrong(a, a->said[WORD_assigned],
-				    "only mete's scheduler writes this, and it did not place the "
-				    "pod");
 		r = take_exclusive(a, a->said[WORD_exclusive], &ret->exclusive);
 	return r < 0 ? r : check_words(a);
 }

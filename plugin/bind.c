@@ -7,7 +7,8 @@
  * checkpoint
  * can be read, the pod's UID decides.
  *
- * Init containers have the ids of the containers that follow them, and therefore their share.
+ * Init containers have the ids of the containers that follow them, and no share of their own: the
+ * records name any of those that have the ids.
  */
 #include <string.h>
 

@@ -227,6 +227,7 @@ int entitled_share(const struct plugin *p, const struct binding *b, const struct
 		.container = b->container,
 		.containers = pod ? (const char *const *)pod->containers : NULL,
 		.container_count = pod ? pod->container_count : 0,
+		.init_count = pod ? pod->init_count : 0,
 		.domain = p->config->domain,
 		.most = &p->config->most,
 		.device_bytes = UINT64_MAX,
@@ -347,7 +348,16 @@ int entitled_devices(const struct plugin *p, struct binding *b, const struct pod
 	for (uint32_t i = 0; i < p->host->devices; i++)
 		if (has[i] && add_device(b, i) < 0)
 			return fault_set(why, -ENOSPC, "more than %d devices", WIRE_DEVICES);
-	/* The kubelet gives as many devices as ids, if it can; more ids are split equally. */
+	/* A container from a meted that gave several slots of a device keeps them. */
 	b->parts = b->count / b->devices;
+	if (b->count > b->devices && !entitled_former(p, b))
+		return fault_set(
+			why, -EINVAL,
+			"%u slots are slots of %u devices, and the kubelet has given this "
+			"container %u of %s: accepted: 1 slot and what its annotations say, or "
+			"a node with free slots of so many devices (delete the pod, so that it "
+			"is given others)",
+			b->count, b->count, b->count / b->devices + (b->count % b->devices != 0),
+			p->host->device[b->device[0]].uuid);
 	return 0;
 }

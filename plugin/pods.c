@@ -22,7 +22,7 @@ static void free_containers(struct pod *pod)
 	for (size_t i = 0; i < pod->container_count; i++)
 		free(pod->containers[i]);
 	free(take(pod->containers));
-	pod->container_count = 0;
+	pod->container_count = pod->init_count = 0;
 }
 
 static void free_pod(struct pod *pod)
@@ -97,7 +97,15 @@ static int read_annotations(struct pod *pod, const cJSON *meta)
 	return 0;
 }
 
-static int add_containers(struct pod *pod, const cJSON *list)
+/* An init container that is restarted runs beside the others: it is a sidecar. */
+static bool is_sidecar(const cJSON *container)
+{
+	const char *policy = json_text(container, "restartPolicy");
+
+	return policy && strcmp(policy, "Always") == 0;
+}
+
+static int add_containers(struct pod *pod, const cJSON *list, bool sidecars)
 {
 	const cJSON *item;
 
@@ -105,7 +113,7 @@ static int add_containers(struct pod *pod, const cJSON *list)
 	{
 		const char *name = json_text(item, "name");
 
-		if (!name)
+		if (!name || is_sidecar(item) != sidecars)
 			continue;
 		pod->containers[pod->container_count] = strdup(name);
 		if (!pod->containers[pod->container_count])
@@ -128,9 +136,13 @@ static int read_containers(struct pod *pod, const cJSON *spec)
 	pod->containers = calloc(most + 1, sizeof(*pod->containers));
 	if (!pod->containers)
 		return -ENOMEM;
-	r = add_containers(pod, usual);
+	r = add_containers(pod, usual, false);
 	if (r == 0)
-		r = add_containers(pod, init);
+		r = add_containers(pod, init, true);
+	pod->init_count = pod->container_count;
+	if (r == 0)
+		r = add_containers(pod, init, false);
+	pod->init_count = pod->container_count - pod->init_count;
 	/* A partial list would turn the other containers' names into mistakes. */
 	if (r < 0 || !pod->container_count)
 		free_containers(pod);

@@ -15,9 +15,10 @@ struct pod {
 	struct list link;
 	char *namespace, *name, *uid;
 	cJSON *annotations; /* an object of strings; NULL: none */
-	/* Names, init containers included; none: not known. */
+	/* Names, those of init containers last, but for sidecars, which have slots of their own;
+	 * none: not known. */
 	char **containers;
-	size_t container_count;
+	size_t container_count, init_count;
 	char *mirrored; /* the kubelet's UID for a static pod; NULL: it is not static */
 	bool over;	/* Succeeded or Failed: its containers no longer run */
 	bool seen;	/* since the list was restarted */

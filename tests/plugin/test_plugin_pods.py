@@ -24,10 +24,12 @@ def test_a_container_is_a_tenant_that_its_folder_leads_to():
         guest.close()
 
 
-def test_a_container_that_has_several_ids_has_so_many_shares():
+def test_several_slots_are_slots_of_as_many_devices():
+    """On each node: two slots of one device would be another thing where there is one device than where there are two."""
     with Node(share={"memory": "25%", "weight": 50, "guarantee": "10%"}) as node:
-        two = node.run("a", node.id(0), node.id(1))
-        node.await_share(two.title(), memory="2147483648B", weight="100", guarantee="200/1000")
+        two = node.pod("a").admit(node.id(0), node.id(1))
+        assert two.refusal() == (f"2 slots are slots of 2 devices, and the kubelet has given this container 2 of {node.uuid[0]}: accepted: 1 slot and what "
+                                 "its annotations say, or a node with free slots of so many devices (delete the pod, so that it is given others)")
         both = node.run("b", node.id(2, 1), node.id(2, 0))
         assert sorted(row.device for row in node.tenants() if row.name == both.title()) == [0, 1]
         node.await_share(both.title(), memory="25%", weight="50", guarantee="10%")
@@ -98,9 +100,9 @@ def test_without_a_checkpoint_the_name_decides():
 def test_an_init_container_has_the_ids_of_its_successor_and_its_share():
     """The kubelet lists no init containers: with other ids than its successor's only the checkpoint names it."""
     with Node() as node:
-        pod = node.pod("a", annotations={"weight": "30"}).admit(node.id(0), node.id(1), container="init", listed=False)
+        pod = node.pod("a", annotations={"weight": "30"}).admit(node.id(0), node.id(0, 1), container="init", listed=False)
         pod.start("init")
-        node.await_share(pod.title("init"), weight="30", memory="4294967296B")
+        node.await_share(pod.title("init"), weight="30")
         pod.admit(node.id(0)).start()
         until(lambda: [row.name for row in node.tenants()] == [pod.title()], lambda: node.left())
         assert len(node.links()) == len(node.files()) == 1
@@ -200,12 +202,27 @@ def test_an_annotation_for_a_container_that_is_not_there_is_refused():
     with Node(most={"memory": "100%"}) as node:
         pod = node.pod("a", marks={"mian.mete.dev/memory": "512MiB"}, spec=names).admit(node.id(0))
         assert pod.refusal() == "mian.mete.dev/memory: the pod has no container 'mian'"
-        pod.marks = {"main.mete.dev/memory": "512MiB", "init.mete.dev/memory": "1GiB"}
+        pod.marks = {"main.mete.dev/memory": "512MiB"}
         pod.show()
         until(lambda: pod.refusal().startswith("not refused"))
         node.await_share(pod.title(), memory="512MiB")
         pod.annotate(weight="30")
         node.await_share(pod.title(), memory="512MiB", weight="30")
+
+
+def test_an_init_containers_own_annotation_is_refused():
+    """It would be the init container's at one start, and nobody's at the next: the kubelet says only whose slots it has."""
+    names = {"containers": [{"name": "main"}], "initContainers": [{"name": "init"}, {"name": "side", "restartPolicy": "Always"}]}
+    with Node(most={"memory": "100%"}) as node:
+        pod = node.pod("a", marks={"init.mete.dev/memory": "1GiB"}, spec=names).admit(node.id(0))
+        assert pod.refusal() == ("init.mete.dev/memory: 'init' is an init container, which has the slots of the containers that follow it, and no share "
+                                 "of its own; accepted: mete.dev/memory, for the whole pod")
+        pod.marks = {"side.mete.dev/memory": "512MiB", "mete.dev/memory": "1GiB"}
+        pod.show()
+        until(lambda: pod.refusal().startswith("not refused"))
+        node.await_share(pod.title(), memory="1GiB")
+        pod.admit(node.id(1), container="side").start("side")
+        node.await_share(pod.title("side"), memory="512MiB")
 
 
 def test_a_mode_that_changes_takes_what_is_said_beside_it_along():

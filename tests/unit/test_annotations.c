@@ -92,6 +92,26 @@ TEST(nobody_but_the_scheduler_assigns)
 	expect_accepted();
 }
 
+TEST(an_init_container_has_no_share_of_its_own)
+{
+	static const char *const names[] = {"main", "side", "init"};
+
+	begin();
+	input.containers = names;
+	input.container_count = 3;
+	input.init_count = 1;
+	say("side.mete.dev/memory", "2Gi");
+	expect_accepted();
+	say("init.mete.dev/memory", "1Gi");
+	expect_refused("init.mete.dev/memory: 'init' is an init container, which has the slots of "
+		       "the containers that follow it, and no share of its own; accepted: "
+		       "mete.dev/memory, for the whole pod");
+	input.container = "init";
+	expect_refused("init.mete.dev/memory: 'init' is an init container, which has the slots of "
+		       "the containers that follow it, and no share of its own; accepted: "
+		       "mete.dev/memory, for the whole pod");
+}
+
 TEST(a_container_goes_before_its_pod)
 {
 	begin();
