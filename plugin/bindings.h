@@ -29,6 +29,7 @@ struct binding {
 	/* Of its CDI file, as Allocate named it: the kubelet repeats that. NULL: none. */
 	char *kind, *cdi_folder;
 	char *complaint; /* the last sentence about its annotations; NULL: none */
+	bool untold;	 /* no event has said that yet */
 	bool changing;	/* recorded like this; its tenant may still have some of the former texts */
 	bool is_static; /* the kubelet's own pod, which the API server shows as a mirror */
 	bool exclusive; /* no other container gets its devices */

@@ -125,18 +125,24 @@ int bound_make(struct plugin *p, struct binding *b, const struct pod *pod, struc
 	return 0;
 }
 
-/* Reports a new sentence about a binding's annotations once; "": there is none any more. */
+/* Reports a new sentence about a binding's annotations once; "": there is none any more. The last
+ * of many is an event when the pod may have one again. */
 static void complain(struct plugin *p, struct binding *b, const char *sentence)
 {
-	if (b->complaint && strcmp(b->complaint, sentence) == 0)
+	bool same = b->complaint && strcmp(b->complaint, sentence) == 0;
+
+	if (same && !b->untold)
 		return;
-	free(b->complaint);
-	b->complaint = *sentence ? strdup(sentence) : NULL;
+	if (!same) {
+		free(b->complaint);
+		b->complaint = *sentence ? strdup(sentence) : NULL;
+	}
 	if (!*sentence)
 		return;
-	log_warning("container.unchanged", "pod=%s/%s container=%s reason=%s", b->namespace, b->pod,
-		    b->container, log_text(sentence).text);
-	events_container(p, b, "ShareUnchanged", sentence);
+	if (!same)
+		log_warning("container.unchanged", "pod=%s/%s container=%s reason=%s", b->namespace,
+			    b->pod, b->container, log_text(sentence).text);
+	b->untold = !events_container(p, b, "ShareUnchanged", sentence);
 }
 
 /* The fields, as bits, whose text the tenant has differs from what it should be. If meted was

@@ -10,7 +10,12 @@
 #include "kube/json.h"
 #include "plugin/plugin.h"
 
-enum { UNDER_WAY_MOST = 16 };
+enum {
+	UNDER_WAY_MOST = 16,
+	/* Of a pod: whoever writes its annotations can have a new one with each change. */
+	POD_MOST = 8,
+	POD_EVERY_S = 10, /* after that, one in this time */
+};
 
 struct event {
 	struct list link;
@@ -109,14 +114,42 @@ static bool may_say(const struct plugin *p)
 	return p->api && p->events_under_way < UNDER_WAY_MOST;
 }
 
-void events_container(struct plugin *p, const struct binding *b, const char *reason,
+/* Pods with the same place in the table forget each other: no more is said of that. */
+static bool may_say_of(struct plugin *p, const char *uid)
+{
+	uint64_t now = loop_now_ns(), every = POD_EVERY_S * 1000000000ull,
+		 whose = 14695981039346656037u;
+	struct events_rate *rate;
+
+	if (!may_say(p))
+		return false;
+	for (; *uid; uid++)
+		whose = (whose ^ (unsigned char)*uid) * 1099511628211u;
+	rate = &p->events_rate[whose % EVENTS_RATES];
+	if (rate->whose != whose)
+		*rate = (struct events_rate){.whose = whose, .since_ns = now};
+	for (; rate->spent && now - rate->since_ns >= every; rate->since_ns += every)
+		rate->spent--;
+	if (!rate->spent)
+		rate->since_ns = now;
+	if (rate->spent == POD_MOST)
+		return false;
+	rate->spent++;
+	return true;
+}
+
+bool events_container(struct plugin *p, const struct binding *b, const char *reason,
 		      const char *message)
 {
 	const struct subject pod = {"Pod", b->namespace, b->pod, b->uid};
 	const struct news news = {reason, message, false};
 
-	if (may_say(p) && *b->uid)
-		post(p, &pod, &news);
+	if (!p->api || !*b->uid)
+		return true; /* there is nobody to tell */
+	if (!may_say_of(p, b->uid))
+		return false;
+	post(p, &pod, &news);
+	return true;
 }
 
 void events_pod(struct plugin *p, const struct pod *of, const char *reason, const char *message)
@@ -124,7 +157,7 @@ void events_pod(struct plugin *p, const struct pod *of, const char *reason, cons
 	const struct subject pod = {"Pod", of->namespace, of->name, of->uid};
 	const struct news news = {reason, message, false};
 
-	if (may_say(p))
+	if (may_say_of(p, of->uid))
 		post(p, &pod, &news);
 }
 

@@ -35,7 +35,7 @@ static void tell(struct plugin *p, const struct binding *b, const struct verdict
 	fault_set(&what, 0, "container %s has %s of device %s by measurement, and its limit is %s",
 		  b->container, text_mib(v->bytes, TEXT_UP).text, uuid,
 		  text_mib(v->row->limit, TEXT_DOWN).text);
-	events_container(p, b, "GPUMemoryOverLimit", what.text);
+	(void)events_container(p, b, "GPUMemoryOverLimit", what.text);
 }
 
 static void end(struct plugin *p, const struct binding *b, const struct verdict *v)
@@ -53,7 +53,7 @@ static void end(struct plugin *p, const struct binding *b, const struct verdict 
 		"process %u has more of device %s than it was granted, and its container has more "
 		"than its limit: it was killed (unannounced: kill)",
 		v->row->pid, uuid);
-	events_container(p, b, "GPUProcessKilled", what.text);
+	(void)events_container(p, b, "GPUProcessKilled", what.text);
 }
 
 static void on_measured(void *owner, const struct host_measured *row)

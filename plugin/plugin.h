@@ -106,6 +106,14 @@ struct serve_said {
 	size_t size;
 };
 
+/* How many events a pod has had lately. A few hundred pods are remembered: by the hash of their
+ * UID. */
+struct events_rate {
+	uint64_t whose, spent, since_ns;
+};
+
+enum { EVENTS_RATES = 256 };
+
 struct plugin {
 	const struct host *host;
 	char *config_path;
@@ -127,6 +135,7 @@ struct plugin {
 	char *api_problem; /* NULL: none */
 	struct list events;
 	uint32_t events_under_way;
+	struct events_rate events_rate[EVENTS_RATES];
 	struct resources *resources;
 	struct bindings bindings;
 	struct list asking;
@@ -346,7 +355,8 @@ void over_look(struct plugin *p);
 bool over_is(const struct binding *b, uint32_t device);
 
 /* events.c: events for `kubectl describe`. Does nothing without an API server. */
-void events_container(struct plugin *p, const struct binding *b, const char *reason,
+/* False: the pod has had many lately, or nothing can be sent now. It may be tried again later. */
+bool events_container(struct plugin *p, const struct binding *b, const char *reason,
 		      const char *message);
 void events_pod(struct plugin *p, const struct pod *of, const char *reason, const char *message);
 void events_node(struct plugin *p, const char *reason, const char *message);

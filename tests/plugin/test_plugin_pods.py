@@ -263,6 +263,19 @@ def test_what_is_above_the_allowed_is_refused_and_said_once():
         until(lambda: not new.refusal().startswith("mete.dev"))
 
 
+def test_annotations_that_are_refused_by_the_hundred_are_a_few_events():
+    """And the last of them is one, when the pod may have one again."""
+    with Node(share={"memory": "25%"}) as node:
+        pod, other = node.run("a", node.id(0)), node.run("b", node.id(1))
+        for size in range(100, 300):
+            pod.annotate(memory=f"{size}GiB")
+        other.annotate(memory="9GiB")
+        until(lambda: node.api.events_of("b"))
+        assert len(node.api.events_of("a")) <= 8, len(node.api.events_of("a"))
+        until(lambda: "'299GiB'" in node.api.events_of("a")[-1]["message"])
+        assert len(node.api.events_of("a")) <= 10, len(node.api.events_of("a"))
+
+
 def test_a_profile_that_begins_changes_the_share_of_who_runs():
     """At midnight: by a time zone in which that is in a moment."""
     profiles = [{"name": "first-hours", "from": "00:00", "to": "12:00", "share": {"memory": "25%"}}]
