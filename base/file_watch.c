@@ -5,15 +5,33 @@
 #include <string.h>
 #include <sys/inotify.h>
 
+enum { EVENTS = IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CREATE };
+
+/* A file that was created is not written yet; a folder is all that it will be. */
+static bool any_matters(const char *events, size_t size)
+{
+	const struct inotify_event *event;
+
+	for (size_t at = 0; at < size; at += sizeof(*event) + event->len) {
+		event = (const struct inotify_event *)(const void *)(events + at);
+		if (!(event->mask & IN_CREATE) || event->mask & IN_ISDIR)
+			return true;
+	}
+	return false;
+}
+
 static void on_events(struct loop_watch *watch, int events)
 {
 	struct file_watch *w = container_of(watch, struct file_watch, watch);
 	char buffer[4096] __attribute__((aligned(8)));
+	bool matters = false;
+	ssize_t n;
 
 	(void)events;
-	while (read(w->inotify, buffer, sizeof(buffer)) > 0)
-		;
-	w->changed(w);
+	while ((n = read(w->inotify, buffer, sizeof(buffer))) > 0)
+		matters |= any_matters(buffer, (size_t)n);
+	if (matters)
+		w->changed(w);
 }
 
 int file_watch_open(struct loop *loop, struct file_watch *watch, const char *path,
@@ -33,8 +51,7 @@ int file_watch_open(struct loop *loop, struct file_watch *watch, const char *pat
 	if (watch->inotify < 0)
 		return fault_set(why, -errno, "cannot create an inotify instance: %s",
 				 strerror(errno));
-	r = inotify_add_watch(watch->inotify, slash ? folder : ".", IN_CLOSE_WRITE | IN_MOVED_TO) <
-			    0
+	r = inotify_add_watch(watch->inotify, slash ? folder : ".", EVENTS) < 0
 		    ? -errno
 		    : loop_watch(loop, &watch->watch, watch->inotify, LOOP_READ, on_events);
 	if (r < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reports when a file may have changed. The folder is watched, because editors and Kubernetes'
- * ConfigMaps replace the file (or the target of a link).
+ * Reports when a file may have changed, or may be gone. The folder is watched, because editors and
+ * Kubernetes' ConfigMaps replace the file (or the target of a link).
  */
 #pragma once
 

@@ -53,6 +53,16 @@ static int read_file(const struct plugin *p, char **ret_text, size_t *ret_size)
 	return fd < 0 ? -errno : file_slurp_from(fd, CONFIG_BYTES_MAX, ret_text, ret_size);
 }
 
+/* Why the file could not be read. */
+static int blame_file(const struct plugin *p, int r, struct fault *why)
+{
+	if (r == -EFBIG)
+		return fault_set(why, r,
+				 "%s: the file has more than %d bytes; accepted: at most that many",
+				 p->config_path, CONFIG_BYTES_MAX);
+	return fault_set(why, r, "%s: %s", p->config_path, strerror(-r));
+}
+
 static int fit(const struct plugin *p, const struct config *config, struct fault *why)
 {
 	int r = 0;
@@ -87,8 +97,9 @@ static int load(struct plugin *p, const struct config_label *labels, size_t coun
 	size_t size = 0;
 	int r = read_file(p, &text, &size);
 
+	p->config_unread = r;
 	if (r < 0)
-		return fault_set(why, r, "%s: %s", p->config_path, strerror(-r));
+		return blame_file(p, r, why);
 	r = config_parse(p->config_path, text, size, labels, count, &config, why);
 	free(p->config_text);
 	p->config_text = take(text);
@@ -218,15 +229,17 @@ void force_reload(struct plugin *p, const struct config_label *labels, size_t co
 		settle(p);
 }
 
-/* Much happens in a folder: it is reread only if the text differs. */
+/* Much happens in a folder: it is reread only if the text differs, or why there is none. */
 static void on_file(struct file_watch *watch)
 {
 	struct plugin *p = container_of(watch, struct plugin, config_watch);
 	owned(free) char *text = NULL;
 	size_t size;
+	int r = read_file(p, &text, &size);
 
-	if (read_file(p, &text, &size) == 0 && text && !text_same(text, p->config_text))
+	if (r == 0 ? !text_same(text, p->config_text) : r != p->config_unread)
 		nodes_reload(p->nodes, p);
+	p->config_unread = r;
 }
 
 int force_open(struct plugin *p, struct fault *why)

@@ -118,6 +118,7 @@ struct plugin {
 	const struct host *host;
 	char *config_path;
 	char *config_text; /* as last read */
+	int config_unread; /* -errno of the last attempt to read it; 0: it was read */
 	struct file_watch config_watch;
 	struct config *config;
 	struct offer offer[HOST_DEVICES];

@@ -731,5 +731,23 @@ def test_what_the_api_server_said_of_the_node_is_remembered():
             node.end()
 
 
+def test_a_configuration_that_is_gone_or_cannot_be_read_is_said_once_and_changes_nothing():
+    with Node() as node:
+        pod = node.run("a", node.id(0))
+        good = open(node.file).read()
+        os.rename(node.file, node.file + ".old")
+        node.await_log(f'config.refused reason="{node.file}: No such file or directory"')
+        os.mkdir(node.file)
+        node.await_log(f'config.refused reason="{node.file}: Is a directory"')
+        os.rmdir(node.file)
+        node.await_log(f'config.refused reason="{node.file}: No such file or directory"', times=2)
+        node.write(good + "#" * (64 << 10))
+        node.await_log(f'config.refused reason="{node.file}: the file has more than 65536 bytes; accepted: at most that many"')
+        node.write(good + "#" * (65 << 10))  # no news
+        node.configure(share={"memory": "25%"})
+        node.await_share(pod.title(), memory="25%")
+        assert len(re.findall("config.refused", node.log())) == 4, node.log()
+
+
 if __name__ == "__main__":
     run(globals())
