@@ -152,6 +152,13 @@ bool config_portion(const struct config *config, const struct config_device *dev
 must_check int config_fits(const struct config *config, const struct config_device *device,
 			   struct fault *why);
 
+/* An environment variable of NVIDIA's plugin; NULL: there are no more. Without `mete`, the caller
+ * should say which are set to something else than usual: mete reads none of them. */
+struct config_variable {
+	const char *name, *path, *usual; /* path: the key for the same; NULL: there is none */
+};
+const struct config_variable *config_variable(size_t index);
+
 /* Seconds until a profile begins or ends, in the time zone TZ; 0: never (within 16 days).
  */
 uint32_t config_next_change(const struct config *config, const struct tm *now);

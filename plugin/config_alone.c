@@ -3,8 +3,8 @@
  * Reads a file without the key `mete` as NVIDIA's device plugin (v0.20) does: it refuses values of
  * the wrong type, and counts a repeated key once. What mete cannot do in the same way it refuses,
  * too: a node that hands out its GPUs differently from its file is worse than one that hands out
- * none. Only keys that make no difference here are ignored: flags.gfd, and the folders of NVIDIA's
- * own programs.
+ * none. What is ignored is said, key by key (config_nvidia.c), but for flags.gfd, which is for
+ * another program.
  */
 #include <stddef.h>
 #include <string.h>
@@ -184,18 +184,28 @@ static int take_root(struct config_read *read, const struct document_node *root)
 	return 0;
 }
 
-static int take_replicas(struct config_read *read, const struct document_node *resource)
+/* `before`: an earlier row for it, or NULL. The last one counts. */
+static int take_replicas(struct config_read *read, const struct document_node *resource,
+			 const struct document_node **before)
 {
 	static const char accepted[] = "a whole number from 2 to 1000";
 	const struct document_node *replicas = config_find(resource, "replicas");
 	const struct document_node *devices = config_find(resource, "devices");
-	int r;
+	int r = config_check_row(read, resource);
 
+	if (r < 0)
+		return r;
 	if (!config_is_gpu(resource))
 		return config_warn(read, resource->line, "this node offers only nvidia.com/gpu");
 	if (!replicas)
 		return config_wrong(read, resource->line, "the key 'replicas' is missing");
-	r = config_take_slots(read, replicas, accepted, &read->config->alone.replicas);
+	if (*before)
+		r = config_warn(read, resource->line,
+				"nvidia.com/gpu has a row already, in line %u, which is ignored",
+				(*before)->line);
+	*before = resource;
+	if (r == 0)
+		r = config_take_slots(read, replicas, accepted, &read->config->alone.replicas);
 	if (r == 0 && read->config->alone.replicas < 2)
 		r = config_refuse(read, replicas, "is not such a number", accepted);
 	if (r == 0 && devices && !config_is_usual(devices, "all"))
@@ -206,7 +216,7 @@ static int take_replicas(struct config_read *read, const struct document_node *r
 static int take_time_slicing(struct config_read *read, const struct document_node *root)
 {
 	static const char path[] = "sharing.timeSlicing.resources";
-	const struct document_node *list = find_path(root, path);
+	const struct document_node *list = find_path(root, path), *row = NULL;
 	size_t before = config_enter(read, "%s", path);
 	uint32_t index = 0;
 	int r = list ? config_is_list(read, list, "a list of maps with name and replicas") : 0;
@@ -215,7 +225,7 @@ static int take_time_slicing(struct config_read *read, const struct document_nod
 	     one = one->next) {
 		size_t inner = config_enter(read, "[%u]", index++);
 
-		r = take_replicas(read, one);
+		r = take_replicas(read, one, &row);
 		if (r == 0)
 			config_leave(read, inner);
 	}

@@ -12,11 +12,25 @@
 
 static const struct {
 	const char *path, *normally;
+	bool ignored; /* also without `mete` */
 } flags[] = {
-#define FLAG(path, normally) {path, normally},
+#define TAKEN			      false
+#define IGNORED			      true
+#define FLAG(path, normally, without) {path, normally, without},
 #include "plugin/config_nvidia.def"
-#undef FLAG
+#undef TAKEN
+#undef IGNORED
 };
+
+static const struct config_variable variables[] = {
+#define VARIABLE(name, path, normally) {#name, path, normally},
+#include "plugin/config_nvidia.def"
+};
+
+const struct config_variable *config_variable(size_t index)
+{
+	return index < ARRAY_SIZE(variables) ? &variables[index] : NULL;
+}
 
 const struct document_node *config_find(const struct document_node *map, const char *key)
 {
@@ -40,21 +54,27 @@ bool config_is_usual(const struct document_node *value, const char *normally)
 	return value->kind == DOCUMENT_TEXT && strcasecmp(value->text, normally) == 0;
 }
 
+static int warn_key(struct config_read *read, const struct document_node *value,
+		    const char *const *names, size_t count)
+{
+	const char *nearest = words_nearest(value->key, names, count);
+
+	return config_warn(read, value->line, "the key '%s' is not known%s%s%s, and is ignored",
+			   words_show(value->key).text, nearest ? " (the nearest is '" : "",
+			   nearest ? nearest : "", nearest ? "')" : "");
+}
+
 static int warn_unknown(struct config_read *read, const struct document_node *value,
 			const char *folder)
 {
 	const char *names[ARRAY_SIZE(flags)];
 	size_t count = 0, length = strlen(folder);
-	const char *nearest;
 
 	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
 		if (strncmp(flags[i].path, folder, length) == 0 && flags[i].path[length] == '.' &&
 		    !strchr(flags[i].path + length + 1, '.'))
 			names[count++] = flags[i].path + length + 1;
-	nearest = words_nearest(value->key, names, count);
-	return config_warn(read, value->line, "the key '%s' is not known%s%s%s, and is ignored",
-			   words_show(value->key).text, nearest ? " (the nearest is '" : "",
-			   nearest ? nearest : "", nearest ? "')" : "");
+	return warn_key(read, value, names, count);
 }
 
 /* The keys of a map that FLAG rows are about: "flags" or "flags.plugin". */
@@ -74,7 +94,8 @@ static int check_flags(struct config_read *read, const struct document_node *map
 			i++;
 		if (i == ARRAY_SIZE(flags)) {
 			r = warn_unknown(read, value, folder);
-		} else if (!config_is_usual(value, flags[i].normally)) {
+		} else if ((read->config->has_mete || flags[i].ignored) &&
+			   !config_is_usual(value, flags[i].normally)) {
 			before = config_enter(read, ".%s", flags[i].path + strlen(folder) + 1);
 			r = config_warn(read, value->line,
 					"this has no meaning for mete and is ignored");
@@ -128,6 +149,26 @@ static int take_count(struct config_read *read, const struct document_node *repl
 		return 0;
 	return config_warn(read, replicas->line, "mete.slots applies, which is %u, and not this %u",
 			   read->config->slots, slots);
+}
+
+int config_check_row(struct config_read *read, const struct document_node *resource)
+{
+	static const char *const names[] = {"name", "replicas", "devices", "rename"};
+	const struct document_node *value = resource->kind == DOCUMENT_MAP ? resource->first : NULL;
+	int r = 0;
+
+	for (; value && r == 0; value = value->next) {
+		size_t i = 0;
+
+		while (i < ARRAY_SIZE(names) && strcasecmp(value->key, names[i]) != 0)
+			i++;
+		if (i == ARRAY_SIZE(names))
+			r = warn_key(read, value, names, ARRAY_SIZE(names));
+		else if (strcmp(names[i], "rename") == 0 && !document_is_null(value))
+			r = config_warn(read, value->line,
+					"'rename' is ignored, as by NVIDIA's plugin");
+	}
+	return r;
 }
 
 static int take_replicas(struct config_read *read, const struct document_node *resource)
@@ -205,7 +246,23 @@ static int take_version(struct config_read *read, const struct document_node *va
 	return 0;
 }
 
-/* A file without `mete` is read as a whole: config_alone.c. */
+/* What is misspelt in it. What it says is taken later. */
+static int check_sharing(struct config_read *read, const struct document_node *value)
+{
+	const struct document_node *slicing = config_find(value, "timeSlicing");
+	int r = check_flags(read, value, "sharing");
+	size_t before;
+
+	if (r < 0 || !slicing || document_is_null(slicing))
+		return r;
+	before = config_enter(read, ".timeSlicing");
+	r = check_flags(read, slicing, "sharing.timeSlicing");
+	if (r == 0)
+		config_leave(read, before);
+	return r;
+}
+
+/* A file without `mete` is read as a whole: config_alone.c. Here it is told what is ignored. */
 static int take_key(struct config_read *read, const struct document_node *value)
 {
 	bool ours = read->config->has_mete;
@@ -213,10 +270,12 @@ static int take_key(struct config_read *read, const struct document_node *value)
 	if (strcasecmp(value->key, "version") == 0)
 		return take_version(read, value);
 	if (strcasecmp(value->key, "flags") == 0)
-		return ours ? take_flags(read, value) : 0;
+		return take_flags(read, value);
 	if (strcasecmp(value->key, "sharing") == 0)
-		return ours ? take_sharing(read, value) : 0;
-	return ours && !document_is_null(value) && value->first
+		return ours ? take_sharing(read, value) : check_sharing(read, value);
+	/* Without `mete`, IMEX is refused or all right. */
+	return (ours || strcasecmp(value->key, "imex") != 0) && !document_is_null(value) &&
+			       value->first
 		       ? config_warn(read, value->line,
 				     "this has no meaning for mete and is ignored")
 		       : 0;
@@ -245,7 +304,5 @@ int config_take_nvidia(struct config_read *read, const struct document_node *val
 	if (nearest == names[0] && !read->config->has_mete)
 		return config_wrong(read, value->line, "there is no key '%s'; the nearest is '%s'",
 				    words_show(value->key).text, nearest);
-	return config_warn(read, value->line, "the key '%s' is not known%s%s%s, and is ignored",
-			   words_show(value->key).text, nearest ? " (the nearest is '" : "",
-			   nearest ? nearest : "", nearest ? "')" : "");
+	return warn_key(read, value, names, ARRAY_SIZE(names));
 }

@@ -100,6 +100,8 @@ must_check int config_take_alone(struct config_read *read, const struct document
 /* Finds a key as NVIDIA's plugin does; NULL: it is missing. */
 const struct document_node *config_find(const struct document_node *map, const char *key);
 /* "nvidia.com/gpu", with its domain or without. */
+/* Says which keys of a row of sharing.timeSlicing.resources are ignored. */
+must_check int config_check_row(struct config_read *read, const struct document_node *resource);
 bool config_is_gpu(const struct document_node *resource);
 /* Is the value this one, or empty? `normally` NULL: always. */
 bool config_is_usual(const struct document_node *value, const char *normally);

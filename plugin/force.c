@@ -6,6 +6,7 @@
  */
 #include <fcntl.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "base/file.h"
@@ -242,12 +243,32 @@ static void on_file(struct file_watch *watch)
 	p->config_unread = r;
 }
 
+/* In the place of NVIDIA's plugin, perhaps with its DaemonSet's environment. */
+static void warn_of_environment(const struct plugin *p)
+{
+	const struct config_variable *one;
+
+	for (size_t i = 0; (one = config_variable(i)); i++) {
+		const char *value = getenv(one->name);
+		struct fault what;
+
+		if (!value || !*value || strcasecmp(value, one->usual) == 0)
+			continue;
+		fault_set(&what, 0, "%s: $%s has no meaning for mete and is ignored%s%s",
+			  p->config_path, one->name, one->path ? "; accepted: the key " : "",
+			  one->path ? one->path : "");
+		log_warning("config.warning", "text=%s", log_text(what.text).text);
+	}
+}
+
 int force_open(struct plugin *p, struct fault *why)
 {
 	int r = load(p, NULL, 0, &p->config, why);
 
 	if (r < 0)
 		return r;
+	if (!p->config->has_mete)
+		warn_of_environment(p);
 	offered_find(p);
 	if (loop_timer_init(p->host->loop, &p->profile, on_profile) < 0 ||
 	    loop_timer_init(p->host->loop, &p->settle, on_settle) < 0)

@@ -151,5 +151,15 @@ def test_an_xid_makes_all_replicas_unhealthy():
         assert {id for id, health in devices.items() if health == "Unhealthy"} == {node.id(n) for n in range(3)}
 
 
+def test_what_the_environment_says_to_nvidias_plugin_is_not_ignored_without_a_word():
+    with as_nvidia(start=False) as node:
+        node.environment.update(MIG_STRATEGY="single", DEVICE_ID_STRATEGY="uuid", PASS_DEVICE_SPECS="True", DP_DISABLE_HEALTHCHECKS="all")
+        node.start()
+        for name, key in ("MIG_STRATEGY", "; accepted: the key flags.migStrategy"), ("PASS_DEVICE_SPECS", "; accepted: the key flags.plugin.passDeviceSpecs"), (
+                "DP_DISABLE_HEALTHCHECKS", ""):
+            node.await_log(re.escape(f'config.warning text="{node.file}: ${name} has no meaning for mete and is ignored{key}"'))
+        assert len(re.findall("config.warning", node.log())) == 3, node.log()
+
+
 if __name__ == "__main__":
     run(globals())

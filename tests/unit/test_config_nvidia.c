@@ -110,6 +110,42 @@ TEST(without_mete_the_file_means_what_it_means_to_nvidias_plugin)
 	}
 }
 
+TEST(without_mete_what_is_ignored_is_said_key_by_key)
+{
+	owned(config_free) struct config *config =
+		parse("version: v1\nflags:\n  migStrategie: single\n  mpsRoot: /x\n  mpsroot: ''\n"
+		      "  plugin:\n    deviceIdStrategi: index\n    nvidiaCTKPath: /x\n"
+		      "resources:\n  gpus: [{pattern: '*', name: gpu}]\n"
+		      "sharing:\n  timeSlicin: {}\n  timeSlicing:\n    renameByDefaul: true\n"
+		      "    resources:\n    - {name: gpu, replicas: 2, rename: mine}\n"
+		      "    - {name: nvidia.com/gpu, replicas: 3, replica: 4}\n");
+	static const char *const wanted[] = {
+		"f:3: flags: the key 'migStrategie' is not known (the nearest is 'migStrategy'), "
+		"and is ignored",
+		"f:4: flags.mpsRoot: this has no meaning for mete and is ignored",
+		"f:7: flags.plugin: the key 'deviceIdStrategi' is not known (the nearest is "
+		"'deviceIDStrategy'), and is ignored",
+		"f:8: flags.plugin.nvidiaCTKPath: this has no meaning for mete and is ignored",
+		"f:10: resources: this has no meaning for mete and is ignored",
+		"f:12: sharing: the key 'timeSlicin' is not known (the nearest is 'timeSlicing'), "
+		"and is ignored",
+		"f:14: sharing.timeSlicing: the key 'renameByDefaul' is not known (the nearest is "
+		"'renameByDefault'), and is ignored",
+		"f:16: sharing.timeSlicing.resources[0]: 'rename' is ignored, as by NVIDIA's "
+		"plugin",
+		"f:17: sharing.timeSlicing.resources[1]: the key 'replica' is not known (the "
+		"nearest "
+		"is 'replicas'), and is ignored",
+		"f:17: sharing.timeSlicing.resources[1]: nvidia.com/gpu has a row already, in line "
+		"16, which is ignored",
+	};
+
+	expect_eq(config->alone.replicas, 3);
+	for (size_t i = 0; i < ARRAY_SIZE(wanted) && i < config->warnings; i++)
+		expect_str(config->warning[i], wanted[i]);
+	expect_eq(config->warnings, ARRAY_SIZE(wanted));
+}
+
 TEST(without_mete_every_flag_that_matters_is_taken)
 {
 	owned(config_free) struct config *config =
