@@ -4,6 +4,7 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "base/text.h"
 #include "base/words.h"
 
 /* A node and its text in one piece of memory, linked to the one created before. */
@@ -319,9 +320,12 @@ int document_parse(const char *name, const char *text, size_t size, struct docum
 		   struct fault *why)
 {
 	struct building b = {.name = name, .text = text, .size = size, .why = why};
-	const char *zero = size ? memchr(text, 0, size) : NULL;
+	const char *given = text, *zero;
 	int r;
 
+	b.text = text += text_mark(text, size);
+	b.size = size -= (size_t)(text - given);
+	zero = size ? memchr(text, 0, size) : NULL;
 	if (zero)
 		return wrong(&b, line_of_byte(&b, (size_t)(zero - text)),
 			     "a zero byte; accepted: text in UTF-8");

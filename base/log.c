@@ -60,9 +60,9 @@ struct log_text log_text(const char *text)
 	memcpy(said, text, n);
 	said[n] = '\0';
 	text_make_plain(said);
+	/* Sentences quote, too, and are to be read. */
 	for (char *at = said; *at; at++)
-		if (*at == '"' || *at == '\\')
-			*at = '?';
+		*at = *at == '"' ? '\'' : *at == '\\' ? '?' : *at;
 	n = strlen(said);
 	quoted.text[0] = said[n] = '"';
 	said[n + 1] = '\0';

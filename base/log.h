@@ -11,7 +11,8 @@
  * dropped, and the next line that can be written reports how many were lost.
  *
  * Pass a value that others chose (a program's name) through log_text(). It quotes the value and
- * replaces control characters, so that nobody can forge a line.
+ * replaces control characters and quotes in it, so that nobody can forge a line. A sentence for
+ * others uses words_show() (base/words.h).
  */
 #pragma once
 

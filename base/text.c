@@ -147,3 +147,10 @@ size_t text_fit(const char *text, size_t most)
 		fits--;
 	return fits;
 }
+
+size_t text_mark(const char *text, size_t size)
+{
+	static const char mark[] = {'\xef', '\xbb', '\xbf'};
+
+	return size >= sizeof(mark) && memcmp(text, mark, sizeof(mark)) == 0 ? sizeof(mark) : 0;
+}

@@ -44,6 +44,10 @@ struct text_bytes text_mib(uint64_t bytes, enum text_rounding rounding);
  * digit, in either case. "GPU-" may be omitted if at least four digits are given. */
 bool text_uuid_begins(const char *uuid, const char *name);
 
+/* The bytes of a mark of the byte order at the beginning of a text in UTF-8: some editors write
+ * one. libyaml takes it for a column, so that the first key of a map is indented. */
+size_t text_mark(const char *text, size_t size);
+
 /* Both say the same, or both are NULL. */
 bool text_same(const char *a, const char *b);
 

@@ -305,7 +305,14 @@ void check_toolkit(struct patient *patient, struct finding *finding)
 		return;
 	if (!sees_node()) {
 		finding_set(finding, FINDING_NOTE, "the node's files cannot be seen from here");
-		finding_advise(finding, "in mete's container: on-node mete doctor");
+		if (*node_root())
+			finding_advise(
+				finding,
+				"mount the node's / at %s in mete's container, as deploy/base "
+				"does: there is nothing",
+				node_root());
+		else
+			finding_advise(finding, "in mete's container: on-node mete doctor");
 		return;
 	}
 	text = read_toolkit(path);

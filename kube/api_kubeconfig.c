@@ -248,9 +248,13 @@ int api_kubeconfig_read(const char *text, size_t size, struct api_kubeconfig *re
 {
 	struct api_kubeconfig config = {0};
 	struct reader reader = {.why = why};
+	size_t mark = text_mark(text, size);
 	yaml_parser_t parser;
-	int r = check_depth(text, size, why);
+	int r;
 
+	text += mark;
+	size -= mark;
+	r = check_depth(text, size, why);
 	if (r < 0)
 		return r;
 	if (!yaml_parser_initialize(&parser))

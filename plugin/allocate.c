@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "base/words.h"
 #include "kube/proto/deviceplugin.pb-c.h"
 #include "plugin/plugin.h"
 
@@ -163,7 +164,7 @@ static void allocate(struct plugin *p, struct grpc_call *call,
 		return;
 	}
 	if (other) {
-		fault_set(&why, 0, "'%s' is not an id of %s", log_text(other).text,
+		fault_set(&why, 0, "'%s' is not an id of %s", words_show(other).text,
 			  p->config->resource);
 		grpc_end(call, GRPC_NOT_FOUND, why.text);
 		return;

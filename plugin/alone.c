@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/words.h"
 #include "kube/proto/deviceplugin.pb-c.h"
 #include "plugin/plugin.h"
 
@@ -158,7 +159,7 @@ static int check(const struct plugin *p, struct given *g,
 	if (find_devices(p, g, said, &wrong) < 0)
 		return fault_set(why, -ENODEV,
 				 "invalid allocation request for \"%s\": unknown device: %s",
-				 p->config->resource, log_text(said->devices_ids[wrong]).text);
+				 p->config->resource, words_show(said->devices_ids[wrong]).text);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/text.h"
+#include "base/words.h"
 #include "kube/json.h"
 #include "plugin/annotations.h"
 #include "plugin/assigned.h"
@@ -322,7 +323,7 @@ static int read_assigned(const struct plugin *p, struct binding *b, const cJSON 
 		return fault_set(why, -EINVAL, "%s: no devices are named for container %s", key,
 				 b->container);
 	return r < 0 ? fault_set(why, -ENODEV, "%s: this node has no device '%.60s'", key,
-				 log_text(said.last).text)
+				 words_show(said.last).text)
 		     : 0;
 }
 
@@ -341,7 +342,7 @@ int entitled_devices(const struct plugin *p, struct binding *b, const struct pod
 		if (device < 0)
 			return fault_set(why, -ENODEV,
 					 "'%s' is not the id of a device of this node",
-					 log_text(b->ids[i]).text);
+					 words_show(b->ids[i]).text);
 		has[device] = true;
 	}
 	/* In the devices' order: the kubelet names ids in any. */

@@ -286,7 +286,9 @@ def test_doctor_looks_at_the_nodes_files_and_not_at_its_containers():
         os.makedirs(host)
         assert verdict("toolkit") is None, "this is no node"
         os.makedirs(host + "/var/lib/kubelet/device-plugins")
-        assert "cannot be seen from here" in verdict("toolkit")["found"]
+        unseen = verdict("toolkit")
+        assert "cannot be seen from here" in unseen["found"]
+        assert host in unseen["advice"] and "on-node" not in unseen["advice"], "that is what was run"
         os.makedirs(host + "/etc")
         assert "not installed" in verdict("toolkit")["found"]
         for text, good in (f"#{switch} = false\n", False), (f"{switch} = true\n", False), (f"{switch} = false\n", True):

@@ -467,7 +467,8 @@ def test_the_scheduler_chooses_the_device_of_opaque_ids():
         for wrong in "x", "{}", '{"containers": {"main": {"devices": ["GPU-x"]}}}', '{"containers": 1}':
             lost = node.pod("c", marks={"mete.dev/assigned": wrong}).admit("slot-001")
             sentence = lost.refusal()
-            assert "mete.dev/assigned: " in sentence, sentence
+            assert "mete.dev/assigned: " in sentence and '"' not in sentence, "quoted once"
+            assert "GPU-x" not in wrong or sentence == "mete.dev/assigned: this node has no device 'GPU-x'", sentence
             lost.delete()
         node.api.set_node({})  # the kubelet has taken them away
         until(lambda: "mete.dev/gpu-milli" in node.api.node()["status"]["capacity"])

@@ -57,6 +57,15 @@ TEST(a_context_without_a_user_has_no_credentials)
 	api_kubeconfig_done(&config);
 }
 
+TEST(a_mark_of_the_byte_order_is_not_read)
+{
+	expect_eq(
+		read_text("\xef\xbb\xbf" CONTEXT CLUSTER "users: [{name: u, user: {token: t}}]\n"),
+		0);
+	expect_str(config.server.text, "https://a:1");
+	api_kubeconfig_done(&config);
+}
+
 TEST(empty_values_and_null_are_as_if_they_were_not_there)
 {
 	expect_eq(read_text(CONTEXT CLUSTER

@@ -237,6 +237,9 @@ TEST(what_is_no_yaml_is_refused_with_its_line)
 	expect_refused_at(__FILE__, __LINE__, "a: b\nm\0ete: 1\n", 13,
 			  "f:2: a zero byte; accepted: text in UTF-8");
 	config_free(parse("\xef\xbb\xbfmete:\r\n  slots: !!int 3\r\n"));
+	config_free(parse("\xef\xbb\xbfversion: v1\nmete:\n  slots: 3\n"));
+	expect_refused("\xef\xbb\xbfversion: v1\nmete:\n\tslots: 3\n",
+		       "f:3: the line begins with a tab; accepted: spaces only");
 	config_free(parse("mete:\r  slots: !!str 3\r"));
 }
 

@@ -47,9 +47,9 @@ TEST(a_line_is_time_level_event_and_pairs)
 	expect_eq(sscanf(said, "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ %n", &year, &month, &day, &hour,
 			 &minute, &second, &milli, &end),
 		  7);
-	expect_str(said + end, "info tenant.joined tenant=3 name=\"a ?b??forged?[0m\"\n");
+	expect_str(said + end, "info tenant.joined tenant=3 name=\"a 'b'?forged?[0m\"\n");
 	hear(1, say_one);
-	expect_str(said + end, "info tenant.joined tenant=3 name=\"a ?b??forged?[0m\"\n");
+	expect_str(said + end, "info tenant.joined tenant=3 name=\"a 'b'?forged?[0m\"\n");
 }
 
 TEST(for_the_journal_it_begins_with_its_priority)
@@ -57,7 +57,7 @@ TEST(for_the_journal_it_begins_with_its_priority)
 	setenv("JOURNAL_STREAM", "8:12345", 1);
 	hear(0, say_one);
 	unsetenv("JOURNAL_STREAM");
-	expect_str(said, "<6>tenant.joined tenant=3 name=\"a ?b??forged?[0m\"\n");
+	expect_str(said, "<6>tenant.joined tenant=3 name=\"a 'b'?forged?[0m\"\n");
 }
 
 static void say_much(int reader)
