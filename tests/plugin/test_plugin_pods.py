@@ -646,17 +646,25 @@ def test_it_ends_at_once_whatever_it_is_about():
         node.end()
 
 
-def make_group(uid):
+def make_group(uid, hierarchy=None):
     """A cgroup that is called as a pod's, in a hierarchy where one can be made."""
     require("cgroup")
-    group = f"{needed.finding('cgroup')['found']}/mete-test-{os.getpid()}-{uid[:8]}/pod{uid}"
+    group = f"{hierarchy or needed.finding('cgroup')['found']}/mete-test-{os.getpid()}-{uid[:8]}/pod{uid}"
     os.makedirs(group)
     return group
 
 
-def stranger_in(node, uid, command=None):
+def hierarchies():
+    """One of each version of control groups that is mounted."""
+    with open("/proc/self/mounts") as file:
+        mounts = [line.split() for line in file]
+    return {version: next(mount[1] for mount in mounts if mount[2] == version and "cpuset" not in mount[1])
+            for version in ("cgroup", "cgroup2") if any(mount[2] == version and "cpuset" not in mount[1] for mount in mounts)}
+
+
+def stranger_in(node, uid, command=None, hierarchy=None):
     """A program on device 0 that no guest announced, in a cgroup that is called as a pod's."""
-    group = make_group(uid)
+    group = make_group(uid, hierarchy)
     environment = dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], **node.environment)
     program = subprocess.Popen(command or [BUILD + "/examples/steady", "seconds=600"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     with open(group + "/cgroup.procs", "w") as file:
@@ -708,6 +716,18 @@ def test_a_uid_of_a_static_pod_is_one():
             node.await_log(f"process.unannounced pid={program.pid} ")
         finally:
             leave(program, group)
+
+
+def test_strangers_are_seen_in_either_version_of_control_groups():
+    """In each that this machine has: most have both, or version 2."""
+    with Node(devices="1xSIM", unannounced="kill") as node, contextlib.ExitStack() as programs:
+        started = []
+        for hierarchy in hierarchies().values():
+            program, group = stranger_in(node, str(uuids.uuid4()), hierarchy=hierarchy)
+            programs.callback(leave, program, group)
+            started.append(program)
+        for program in started:
+            assert program.wait(timeout=PATIENCE) == -signal.SIGKILL
 
 
 # It announces itself, for NVML, and uses the driver that it brought. Then it does what it is told: bytes to allocate.

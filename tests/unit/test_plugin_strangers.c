@@ -56,3 +56,65 @@ TEST(who_is_in_no_pod_is_nobodys_tenant)
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		expect_eq(strangers_pod(others[i], uid), -ENOENT);
 }
+
+/* /proc/PID/cgroup as the kernel wrote it on a machine that has both versions, by groups with the
+ * names that the kubelet's drivers and the runtimes give; and as a node with version 2 alone has
+ * it, where the last line is the only one. */
+#define V1(path)                                                                                   \
+	"9:name=systemd:" path "\n8:pids:" path "\n7:blkio:/\n6:freezer:" path "\n5:devices:" path \
+	"\n4:memory:/process_api/9fe04b336d36335f5713b90343929b29\n3:cpuset:/\n2:cpuacct:/"        \
+	"\n1:cpu:/\n"
+#define V1_AND_2(path) V1("/") "0::" path "\n"
+#define UNDERSCORES    "0f3c9a52_9d1b_4a0e_8f4e_1c2d3e4f5a6b"
+
+TEST(a_pod_is_found_in_either_version_of_control_groups)
+{
+	static const char *const paths[] = {
+		/* cgroupfs */
+		"/kubepods/pod" UID "/4fd1",
+		"/kubepods/burstable/pod" UID "/4fd1",
+		"/mete-kubepods/besteffort/pod" UID "/4fd1",
+		/* systemd: containerd, CRI-O, and a systemd within the container */
+		"/kubepods.slice/kubepods-pod" UNDERSCORES ".slice/cri-containerd-4fd1.scope",
+		"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UNDERSCORES
+		".slice/crio-4fd1.scope",
+		"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UNDERSCORES
+		".slice/cri-containerd-4fd1.scope/system.slice/nvidia-persistenced.service",
+		/* from within a control group namespace: version 2 gives each container its own */
+		"/../../../besteffort/pod" UID "/4fd1",
+		"/../../pod" UID "/4fd1",
+		"/../../kubepods-besteffort-pod" UNDERSCORES ".slice/cri-containerd-4fd1.scope",
+		/* a kubelet in a container: kind */
+		"/docker/77aa/kubelet.slice/kubelet-kubepods.slice/"
+		"kubelet-kubepods-besteffort.slice/"
+		"kubelet-kubepods-besteffort-pod" UNDERSCORES ".slice/cri-containerd-4fd1.scope",
+	};
+	char text[1024];
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		snprintf(text, sizeof(text), "0::%s\n", paths[i]);
+		expect_pod(text);
+		snprintf(text, sizeof(text), V1_AND_2("%s"), paths[i]);
+		expect_pod(text);
+		snprintf(text, sizeof(text), V1("%s") "0::/\n", paths[i], paths[i], paths[i],
+			 paths[i]);
+		expect_pod(text);
+	}
+}
+
+TEST(who_is_beside_the_pods_is_in_none_in_either_version)
+{
+	static const char *const texts[] = {
+		V1_AND_2("/"),
+		"0::/\n",
+		"0::/init.scope\n",
+		"0::/../../../..\n",
+		"0::/kubepods.slice/kubepods-burstable.slice\n",
+		"0::/system.slice/containerd.service/kubepods-burstable-pod.slice\n",
+		"0::/user.slice/user-1000.slice/user@1000.service/app.slice/podman-77.scope\n",
+	};
+	char uid[STRANGERS_UID];
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		expect_eq(strangers_pod(texts[i], uid), -ENOENT);
+}
