@@ -375,7 +375,7 @@ def test_without_any_api_server_the_kubelet_says_who_is_gone():
             pod.held["main"] = [node.id(n)]
             node.kubelet.give(pod, "main", [node.id(n)])
             pod.start()
-        init.held["init"] = [node.id(2), node.id(3)]
+        init.held["init"] = [node.id(2), node.id(2, 1)]
         node.kubelet.give(init, "init", init.held["init"], listed=False)
         init.start("init")
         gone.vanish()
