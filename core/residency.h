@@ -38,7 +38,8 @@
  *     and drained. Whose guests do not drain, evict, restore or drop within `patience_ns` and the
  *     time that what they moved takes at `slowest_bps` is said (RESIDENCY_STUCK) and counts as
  *     unmovable until they give a sign of life, the second time not before twice the patience has
- *     passed, and so on; of such a member what is whole is admitted;
+ *     passed, and so on (who did not drain and runs on needs no sign, only the time); of such a
+ *     member what is whole is admitted;
  *  5. nothing moves while all who want, and all that is asked for, fit beside each other;
  *  6. who wants and fits beside what is unmovable is in a set within `longest_ns` and one set (its
  *     stay, its movement, the patience with who does not answer) of each other member;

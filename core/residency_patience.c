@@ -5,7 +5,8 @@
  * bytes that move, or are prepared for what leaves, counts.
  *
  * Who is stuck comes back with a sign of life; who was stuck before only after a while, which
- * doubles each time. What it does then in time is forgiven.
+ * doubles each time. What it does then in time is forgiven. Who did not drain and runs on gives no
+ * sign: it is told to leave again after that while.
  */
 #include "core/residency_machine.h"
 
@@ -92,14 +93,17 @@ uint64_t residency_patience_at(const struct residency *r)
 static void give_up(struct residency_member *m, uint64_t now_ns)
 {
 	struct residency *r = m->residency;
+	bool runs_on = m->place == RESIDENCY_STOPPING && !m->out_bytes;
 
-	m->pardon_ns = m->strikes ? now_ns + (r->tuning.patience_ns << m->strikes) : now_ns;
+	m->pardon_ns =
+		m->strikes || runs_on ? now_ns + (r->tuning.patience_ns << m->strikes) : now_ns;
 	m->strikes += m->strikes < STRIKES_MOST;
 	m->stuck = true;
-	m->alive = false;
+	/* It is ordered nothing, and may never be idle: no sign of life would come. */
+	m->alive = runs_on;
 	residency_withdraw(m);
 	residency_todo(m, TODO_STUCK);
-	if (m->place == RESIDENCY_STOPPING && !m->out_bytes) {
+	if (runs_on) {
 		m->place = RESIDENCY_IN;
 		r->draining--;
 		turns_bar(m->seat, false, now_ns);

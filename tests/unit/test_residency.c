@@ -406,6 +406,26 @@ static void must_leave_again(void)
 	pump();
 }
 
+/* It was stopped, and goes on to compute: it is never idle, and is ordered nothing. */
+TEST(who_did_not_drain_and_runs_on_is_told_to_leave_again)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	wants(0);
+	w.lazy[0] = true;
+	expect_eq(given_member(1, 5 * GIB), RESIDENCY_WAITS);
+	pass(w.r.tuning.patience_ns);
+	expect(w.m[0].stuck && w.m[0].place == RESIDENCY_IN);
+	w.lazy[0] = false;
+	if (!w.open[0])
+		turns_drained(&w.seats[0], true, w.now);
+	pass(w.r.tuning.patience_ns - 1000 * MS);
+	expect(w.m[0].stuck && !w.granted[1]);
+	pass(1000 * MS);
+	move_all();
+	expect_eq(w.granted[1], 5 * GIB);
+}
+
 TEST(who_moves_a_page_now_and_then_is_as_stuck_as_who_moves_nothing)
 {
 	given_who_must_leave();
