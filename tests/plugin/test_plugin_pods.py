@@ -890,5 +890,13 @@ def test_who_uses_a_device_that_is_not_shared_out_is_left_alone():
             leave(program, group)
 
 
+# A plain Python cannot load a library that is instrumented by a sanitizer.
+INSTRUMENTED = any(mark in open(BUILD + "/guest/12.9/libmete.so", "rb").read() for mark in (b"__asan_init", b"__tsan_init"))
+if INSTRUMENTED:
+    for name, test in list(globals().items()):
+        if name.startswith("test_") and {"with_a_driver_of_its_own", "BRINGS_A_DRIVER"} & set(test.__code__.co_names):
+            print(f"{name}: left out, as the guest is instrumented")
+            del globals()[name]
+
 if __name__ == "__main__":
     run(globals())
