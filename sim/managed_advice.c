@@ -53,12 +53,17 @@ struct said {
 	CUmemLocation location;
 };
 
+/* Of a location that was checked. */
+static uint64_t bit_of(const CUmemLocation *location)
+{
+	return location->type == CU_MEM_LOCATION_TYPE_DEVICE ? 1ull << location->id
+							     : MANAGED_HINT_HOST;
+}
+
 static void apply(struct managed_hint *hint, const void *what)
 {
 	const struct said *said = what;
 	const CUmemLocation *location = &said->location;
-	uint64_t bit = location->type == CU_MEM_LOCATION_TYPE_DEVICE ? 1ull << location->id
-								     : MANAGED_HINT_HOST;
 
 	switch (said->advice) {
 	case CU_MEM_ADVISE_SET_READ_MOSTLY:
@@ -72,10 +77,10 @@ static void apply(struct managed_hint *hint, const void *what)
 		memset(&hint->preferred, 0, sizeof(hint->preferred));
 		break;
 	case CU_MEM_ADVISE_SET_ACCESSED_BY:
-		hint->accessed_by |= bit;
+		hint->accessed_by |= bit_of(location);
 		break;
 	case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
-		hint->accessed_by &= ~bit;
+		hint->accessed_by &= ~bit_of(location);
 		break;
 	}
 }
