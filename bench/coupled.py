@@ -7,7 +7,7 @@
 progress: its rate under mete / (its rate alone without mete x its part of the weights); and the longest time in which a
 neighbour ran no kernel, less the program's longest graph. attacks: with weight 10 beside 100 and 100, and with a cap of
 10 %, what it had of the device in 10 s beyond that. Modelled time; as in turns-e2e.py, a run in which kernels came late is
-not counted but repeated on a slower clock.
+not counted but repeated on a slower clock, unless that does not make them less late. The barrier of two tenants has a figure of its own.
 """
 import os
 import re
@@ -43,9 +43,9 @@ class Late(Exception):
 
 
 class Machine(Node):
-    def __init__(self, slow):
+    def __init__(self, slow, late_before):
         super().__init__(METE_SIM_DILATE=str(slow), METE_SIM_CONTEXT_COST="0", METE_TRAP_SLOW=str(slow))
-        self.slow = slow
+        self.slow, self.late_before = slow, late_before
         self.holder = subprocess.Popen([BUILD + "/sim/mete-sim", "--ledger"], env=self.environment, text=True,
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.holder.stdout.readline()
@@ -95,7 +95,8 @@ class Machine(Node):
         seen = {int(row[1]): dict(zip(row[3::2], row[4::2])) for row in rows}
         mine = self.pids()
         late = max((int(row.get("late_p99_ns", 0)) for pid, row in seen.items() if pid not in mine), default=0)
-        if late > LATE_MOST:
+        # What a slower clock does not make less is the program's doing: its kernels have slices of its neighbours' turns.
+        if late > LATE_MOST and not 0.7 * self.late_before <= late <= 1.2 * self.late_before:
             raise Late(late)
         return seen
 
@@ -116,12 +117,14 @@ class Machine(Node):
 
 def counted(run):
     """Of run(machine): on the fastest clock on which the programs were in time."""
+    before = 0
     for slow in DILATIONS:
         try:
-            with Machine(slow) as machine:
+            with Machine(slow, before) as machine:
                 return run(machine)
         except Late as late:
-            print(f"  late by {int(str(late)) / 1e6:.1f} ms at 1/{slow} speed: repeated", flush=True)
+            before = int(str(late))
+            print(f"  late by {before / 1e6:.1f} ms at 1/{slow} speed: repeated", flush=True)
     sys.exit("coupled: this machine is too busy: the programs came late on the slowest clock")
 
 
@@ -151,7 +154,11 @@ def progress():
 
         single, (both, gap) = counted(alone), counted(beside)
         part = both / single * (2 + len(PAIRS.get(name, (name,))))
-        least, most = min(least, part), max(most, gap)
+        most = max(most, gap)
+        if name in PAIRS:
+            print(f"figure: {name}_progress {part:.2f} ratio")
+        else:
+            least = min(least, part)
         print(f"{name:<16} {single:7.1f} rounds/s alone, {both:6.1f} beside two: {part:5.2f} of its part; a neighbour waited {gap * 1e3:.0f} ms", flush=True)
     print(f"figure: coupled_progress_least {least:.2f} ratio")
     print(f"figure: neighbour_gap_most_s {most:.2f} s")
