@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/alike.h"
 
+#include "base/least.h"
+
 #define MS  UINT64_C(1000000)
 #define OFF UINT64_MAX
 
@@ -25,11 +27,6 @@ enum {
 };
 
 #define SEAT_OF(node) list_entry(node, struct alike_seat, link)
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
 
 void alike_init(struct alike *a)
 {
@@ -134,11 +131,11 @@ static struct balance balance(const struct alike *a)
 	list_for_each(node, (struct list *)&a->list)
 	{
 		const struct alike_seat *s = SEAT_OF(node);
-		uint64_t lacks = s->entitled_ns > s->had_ns ? s->entitled_ns - s->had_ns : 0;
+		uint64_t lacks = beyond(s->entitled_ns, s->had_ns);
 
 		b.lacks += lacks;
-		b.beyond += s->had_ns > s->entitled_ns ? s->had_ns - s->entitled_ns : 0;
-		b.worst = lacks > b.worst ? lacks : b.worst;
+		b.beyond += beyond(s->had_ns, s->entitled_ns);
+		b.worst = most(b.worst, lacks);
 	}
 	return b;
 }
@@ -150,9 +147,9 @@ static struct balance balance(const struct alike *a)
 static uint64_t unfair_ns(const struct alike *a)
 {
 	struct balance b = balance(a);
-	uint64_t idle = b.lacks > b.beyond ? b.lacks - b.beyond : 0;
+	uint64_t idle = beyond(b.lacks, b.beyond);
 
-	return b.worst > idle ? least(b.worst - idle, b.beyond) : 0;
+	return least(beyond(b.worst, idle), b.beyond);
 }
 
 /* ---- states ---------------------------------------------------------------------------------- */
@@ -230,20 +227,15 @@ static uint32_t count_active(const struct alike *a)
  * tell. */
 static uint32_t uneven_milli(const struct alike *a)
 {
-	uint32_t part = ALIKE_MILLI / a->seats, beyond = 0;
+	uint32_t part = ALIKE_MILLI / a->seats, uneven = 0;
 
 	list_for_each(node, (struct list *)&a->list)
 	{
 		const struct alike_seat *s = SEAT_OF(node);
 
-		beyond += s->seen_milli > part ? s->seen_milli - part : 0;
+		uneven += (uint32_t)beyond(s->seen_milli, part);
 	}
-	return beyond;
-}
-
-static uint32_t most(uint32_t a, uint32_t b)
-{
-	return a > b ? a : b;
+	return uneven;
 }
 
 static void glance(struct alike *a, uint64_t sample_ns, uint64_t now_ns)
@@ -326,7 +318,7 @@ void alike_looked(struct alike *a, uint64_t sample_ns, uint64_t now_ns)
 			glance(a, sample_ns, now_ns);
 			break;
 		case ALIKE_WATCHED:
-			a->watched_milli = most(a->watched_milli, uneven_milli(a));
+			a->watched_milli = (uint32_t)most(a->watched_milli, uneven_milli(a));
 			follow(a, sample_ns);
 			judge(a, now_ns);
 			break;

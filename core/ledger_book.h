@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/least.h"
 #include "core/ledger.h"
 
 /* Summed over holders for their account and their device. */
@@ -128,11 +129,6 @@ struct ledger {
 	struct place place;
 };
 
-static inline uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static inline uint64_t left_of(uint64_t limit, uint64_t used)
 {
 	return used < limit ? limit - used : 0;
@@ -142,11 +138,6 @@ static inline uint64_t left_of(uint64_t limit, uint64_t used)
 static inline uint64_t charged(const struct amounts *sum)
 {
 	return sum->granted + sum->residual;
-}
-
-static inline uint64_t most(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
 }
 
 /* What the device must have room for: law 10. */

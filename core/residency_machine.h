@@ -2,27 +2,13 @@
 /* What the files of core/residency.h share. */
 #pragma once
 
+#include "base/least.h"
 #include "core/residency.h"
 
 #define MEMBER_OF_DEVICE(link) list_entry(link, struct residency_member, of_device)
 #define MEMBER_OF_COMING(link) list_entry(link, struct residency_member, of_coming)
 
 enum { TODO_STOP = 1, TODO_STUCK = 2, TODO_ADMITTED = 4 };
-
-static inline uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static inline uint64_t most(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-static inline uint64_t beyond(uint64_t a, uint64_t b)
-{
-	return a > b ? a - b : 0;
-}
 
 /* All that it has, wherever that is. */
 static inline uint64_t member_bytes(const struct residency_member *m)

@@ -1,20 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/residual.h"
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static uint64_t most(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-static uint64_t beyond(uint64_t bytes, uint64_t limit)
-{
-	return bytes > limit ? bytes - limit : 0;
-}
+#include "base/least.h"
 
 static uint64_t plus(uint64_t a, uint64_t b)
 {

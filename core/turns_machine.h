@@ -2,6 +2,7 @@
 /* Declarations shared by the files that implement core/turns.h. */
 #pragma once
 
+#include "base/least.h"
 #include "core/turns.h"
 
 enum { MILLI = 1000, WEIGHT_UNIT = 10000 };
@@ -19,16 +20,6 @@ enum {
 
 #define SEAT_OF_TENANT(link) list_entry(link, struct turns_seat, of_tenant)
 #define SEAT_OF_DEVICE(link) list_entry(link, struct turns_seat, of_device)
-
-static inline uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static inline uint64_t most(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
 
 /* ---- turns.c --------------------------------------------------------------------------------- */
 

@@ -2,22 +2,8 @@
 /* Shared by the files of node/move.h: small sums, and finding a guest's device. */
 #pragma once
 
+#include "base/least.h"
 #include "node/daemon.h"
-
-static inline uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static inline uint64_t most(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-static inline uint64_t beyond(uint64_t a, uint64_t b)
-{
-	return a > b ? a - b : 0;
-}
 
 static inline uint64_t take_bytes(uint64_t *bytes)
 {

@@ -2,6 +2,7 @@
 /* Shared by replay/memory_world.c and replay/memory_guest.c. */
 #pragma once
 
+#include "base/least.h"
 #include "replay/memory_link.h"
 #include "replay/memory_world.h"
 #include "replay/time_engine.h"
@@ -80,11 +81,6 @@ struct world {
 	uint32_t jobs;
 	bool failed;
 };
-
-static inline uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
 
 /* ---- memory_world.c -------------------------------------------------------------------------- */
 

@@ -8,7 +8,7 @@ A row: the file, what stands there once, what is put in its place, and what brea
 import planted
 
 PLANTED = [
-    (None, "\treturn b.worst > idle ? least(b.worst - idle, b.beyond) : 0;", "\treturn b.worst;", "who is slow by itself makes others take turns"),
+    (None, "\treturn least(beyond(b.worst, idle), b.beyond);", "\treturn b.worst;", "who is slow by itself makes others take turns"),
     (None, "\ts->counted = wants;\n\ts->alike->wanting += wants ? 1u : -1u;\n", "", "who rests is due its part"),
     (None, "\twhile (a->event_count && a->events[a->event].at_ns <= to_ns)\n\t\treplay_one(a);\n",
      "\twhile (a->event_count)\n\t\treplay_one(a);\n", "what tenants want is compared with samples of another time"),
