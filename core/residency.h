@@ -189,6 +189,9 @@ void residency_init(struct residency *r, const struct residency_tuning *tuning,
 /* So much of the store is promised to nobody: with less than that, nothing moves. */
 uint64_t residency_spare(const struct residency_tuning *tuning);
 
+/* What so many bytes take at the slowest rate that is waited for. */
+uint64_t residency_slowest_ns(const struct residency_tuning *tuning, uint64_t bytes);
+
 /* What of the device is for what can move has changed: residual grew, or unmovable memory. */
 void residency_capacity(struct residency *r, uint64_t capacity_bytes, uint64_t now_ns);
 

@@ -10,7 +10,7 @@
  */
 #include "core/residency_machine.h"
 
-enum { SPARE_CHUNKS = 4, STRIKES_MOST = 6 };
+enum { STRIKES_MOST = 6 };
 
 static const uint64_t second_ns = 1000000000;
 
@@ -44,18 +44,25 @@ void residency_show_life(struct residency_member *m, uint64_t now_ns)
 	m->residency->dirty = m->residency->choosing = true;
 }
 
-static uint64_t time_for(const struct residency_member *m, uint64_t bytes)
+uint64_t residency_slowest_ns(const struct residency_tuning *tuning, uint64_t bytes)
 {
-	uint64_t rate = m->residency->tuning.slowest_bps;
+	uint64_t rate = tuning->slowest_bps;
 
 	if (!rate)
 		return bytes ? UINT64_MAX / 2 : 0;
 	return bytes / rate * second_ns + bytes % rate * second_ns / rate;
 }
 
+/* It may take so much longer. */
+static void credit_for(struct residency_member *m, uint64_t bytes, uint64_t now_ns)
+{
+	m->progress_ns =
+		least(now_ns, m->progress_ns + residency_slowest_ns(&m->residency->tuning, bytes));
+}
+
 void residency_worked(struct residency_member *m, uint64_t bytes, uint64_t now_ns)
 {
-	m->progress_ns = least(now_ns, m->progress_ns + time_for(m, bytes));
+	credit_for(m, bytes, now_ns);
 	if (!m->stuck && !owes(m))
 		m->strikes = 0;
 	if (bytes)
@@ -66,7 +73,7 @@ void residency_prepared(struct residency_member *m, uint64_t bytes, uint64_t now
 {
 	m->prepared_bytes += bytes;
 	if (m->prepared_bytes <= m->ordered_bytes + m->residency->tuning.chunk_bytes && !m->stuck)
-		m->progress_ns = least(now_ns, m->progress_ns + time_for(m, bytes));
+		credit_for(m, bytes, now_ns);
 }
 
 /* When it is not waited for any more; UINT64_MAX: it owes nothing. */
@@ -157,7 +164,7 @@ const struct residency_member *residency_hindrance(const struct residency_member
 	if (member_need(m) - member_fixed(m) > room)
 		return worst;
 	if (all > r->capacity_bytes &&
-	    all + SPARE_CHUNKS * r->tuning.chunk_bytes > r->capacity_bytes + r->budget_bytes)
+	    all + residency_spare(&r->tuning) > r->capacity_bytes + r->budget_bytes)
 		return worst;
 	return NULL;
 }

@@ -70,7 +70,7 @@ static void show(struct daemon *d)
 	struct tenant_device *at;
 
 	while ((at = ledger_changed(d->ledger)) != NULL)
-		tenant_show(at->tenant, (uint32_t)(at - at->tenant->device));
+		tenant_show(at->tenant, tenant_index(at));
 	for (uint32_t i = 0; i < d->devices; i++) {
 		struct device *device = &d->device[i];
 		uint64_t room = book_room(d, i);

@@ -469,6 +469,12 @@ void tenant_keep(struct tenant *t);
 /* Its keeper releases it, and no process can join any more: it ends when its processes have
  * ended. */
 void tenant_retire(struct tenant *t);
+/* The index by which the tenant and its guests know the device. */
+static inline uint32_t tenant_index(const struct tenant_device *at)
+{
+	return (uint32_t)(at - at->tenant->device);
+}
+
 /* Publishes the figures of one of its devices; tenant_show_share() publishes the rest of its
  * share. */
 void tenant_show(struct tenant *t, uint32_t device);

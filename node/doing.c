@@ -5,11 +5,6 @@
 #include "node/process.h"
 #include "node/schedule.h"
 
-static uint32_t index_of(const struct tenant_device *at)
-{
-	return (uint32_t)(at - at->tenant->device);
-}
-
 /* What a guest's page says harms at most what is said of its own tenant. */
 static bool stands(const struct tenant_device *at)
 {
@@ -17,7 +12,7 @@ static bool stands(const struct tenant_device *at)
 	{
 		const struct guest *g = list_entry(link, struct guest, link);
 
-		if (__atomic_load_n(&g->own->waiting_on[index_of(at)], __ATOMIC_RELAXED))
+		if (__atomic_load_n(&g->own->waiting_on[tenant_index(at)], __ATOMIC_RELAXED))
 			return true;
 	}
 	return false;
@@ -30,7 +25,7 @@ static bool is_paused(const struct tenant_device *at)
 	{
 		const struct guest *g = list_entry(link, struct guest, link);
 
-		if (g->device[index_of(at)].owes_drain && process_is_stopped(g->pid))
+		if (g->device[tenant_index(at)].owes_drain && process_is_stopped(g->pid))
 			return true;
 	}
 	return false;
@@ -38,7 +33,7 @@ static bool is_paused(const struct tenant_device *at)
 
 static uint64_t undrained_ns(const struct tenant_device *at)
 {
-	if (at->tenant->shown->device[index_of(at)].gate != WIRE_GATE_CLOSING)
+	if (at->tenant->shown->device[tenant_index(at)].gate != WIRE_GATE_CLOSING)
 		return 0;
 	return loop_now_ns() - at->closing_ns;
 }
@@ -52,7 +47,7 @@ static struct doing_facts gather(const struct tenant_device *at, const struct wi
 		.asks = row->waiting,
 		.barred = at->joined && at->member.place != RESIDENCY_IN,
 		.parked = row->parked,
-		.says = at->seated && at->tenant->shown->turns[index_of(at)].say,
+		.says = at->seated && at->tenant->shown->turns[tenant_index(at)].say,
 		.busy = schedule_is_busy(at),
 		.stands = stands(at),
 		.governed = at->seated && at->seat.device->governed,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/health.h"
 
+#include "base/least.h"
 #include "node/measure.h"
 
 enum { EVERY_S = 5 };
@@ -135,22 +136,19 @@ static uint64_t used_by(const struct health_processes *p, pid_t pid)
 /* What it may be found with: see struct host_measured. */
 static uint64_t may_have(struct tenant_device *of, const struct ledger_sums *own, uint64_t bytes)
 {
-	uint64_t found = bytes > own->limit ? bytes : own->limit;
-
 	if (!of->may_bytes)
 		of->may_bytes = own->highest_limit;
-	if (found < of->may_bytes || of->may_bytes < own->limit)
-		of->may_bytes = found < of->may_bytes ? found : own->limit;
+	of->may_bytes = most(own->limit, least(of->may_bytes, bytes));
 	return of->may_bytes;
 }
 
 static void measured(const struct health_processes *p, struct tenant_device *of,
 		     const struct host_reader *reader)
 {
-	size_t at = (size_t)(of - of->tenant->device);
+	uint32_t at = tenant_index(of);
 	struct host_measured row = {.tenant = of->tenant->id, .device = of->index};
 	struct ledger_sums own, has;
-	uint64_t most = 0;
+	uint64_t worst = 0;
 
 	ledger_account_sums(of->account, &own);
 	row.limit = own.limit;
@@ -165,8 +163,8 @@ static void measured(const struct health_processes *p, struct tenant_device *of,
 		 * measured. */
 		if (!g->expected && used != g->device[at].residual.used)
 			measure_say(&g->device[at], RESIDUAL_WATCHED, 0);
-		if (used > has.granted && used - has.granted > most) {
-			most = used - has.granted;
+		if (used > has.granted && used - has.granted > worst) {
+			worst = used - has.granted;
 			row.pid = (uint32_t)g->pid;
 		}
 	}

@@ -15,11 +15,6 @@ static struct device *device_of(const struct tenant_device *at)
 	return &at->tenant->daemon->device[at->index];
 }
 
-static uint32_t position_of(const struct tenant_device *at)
-{
-	return (uint32_t)(at - at->tenant->device);
-}
-
 /* ---- the machines ---------------------------------------------------------------------------- */
 
 /* Something waits, perhaps without any event to come. */
@@ -380,7 +375,7 @@ void move_row(const struct tenant_device *at, struct wire_tenant_row *ret_row)
 {
 	ret_row->away = at->tenant->away;
 	list_for_each(link, (struct list *)&at->tenant->guests)
-		add_guest(list_entry(link, struct guest, link), position_of(at), ret_row);
+		add_guest(list_entry(link, struct guest, link), tenant_index(at), ret_row);
 	/* Of one with swap=off nobody expects that it moves. */
 	if (!at->tenant->share.swap)
 		ret_row->unmovable &= ~(uint32_t)WIRE_UNMOVABLE_ALL;

@@ -223,7 +223,7 @@ uint64_t move_unsettled(const struct device *device, bool recalls)
 	list_for_each(seats, (struct list *)&device->tenants)
 	{
 		struct tenant_device *of = list_entry(seats, struct tenant_device, link);
-		size_t i = (size_t)(of - of->tenant->device);
+		uint32_t i = tenant_index(of);
 
 		list_for_each(link, &of->tenant->guests)
 		{

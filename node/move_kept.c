@@ -44,7 +44,7 @@ static uint64_t kept_by(struct guest_device *at, uint64_t now_ns)
 /* Of a tenant, beyond what the machine knows that it has there. */
 static uint64_t kept_of(struct tenant_device *of, uint64_t now_ns, bool *ret_owes)
 {
-	uint32_t i = (uint32_t)(of - of->tenant->device);
+	uint32_t i = tenant_index(of);
 	uint64_t kept = 0, has = 0;
 
 	list_for_each(link, &of->tenant->guests)
@@ -80,12 +80,12 @@ void move_count_kept(struct daemon *d, uint64_t now_ns)
 void move_gave(struct guest_device *at, uint64_t bytes)
 {
 	struct move_guest *m = &at->move;
-	double took_ns = (double)bytes * 1e9 / (double)residency_usual.slowest_bps;
+	uint64_t took_ns = residency_slowest_ns(&residency_usual, bytes);
 	uint64_t now = loop_now_ns();
 
 	if (!m->owes_since_ns)
 		return;
-	m->owes_since_ns = owes(m) ? least(now, m->owes_since_ns + (uint64_t)took_ns) : 0;
+	m->owes_since_ns = owes(m) ? least(now, m->owes_since_ns + took_ns) : 0;
 	if (m->keeps)
 		move_count_kept(at->guest->tenant->daemon, now);
 }

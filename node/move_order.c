@@ -249,7 +249,7 @@ static void prepare(struct tenant_device *of, uint32_t device)
 {
 	const struct residency *r = of->member.residency;
 	uint64_t all = 0, chunk = r->tuning.chunk_bytes;
-	uint64_t budget = beyond(r->budget_bytes, 4 * chunk);
+	uint64_t budget = beyond(r->budget_bytes, residency_spare(&r->tuning));
 
 	list_for_each(link, (struct list *)&r->members)
 	{
@@ -291,7 +291,7 @@ static bool tell_all(struct tenant_device *of, uint32_t device)
 
 static void look_at(struct tenant_device *of, uint64_t now)
 {
-	uint32_t device = (uint32_t)(of - of->tenant->device);
+	uint32_t device = tenant_index(of);
 	struct residency_member *m = &of->member;
 	struct sums told;
 
@@ -322,7 +322,7 @@ bool move_orders(struct daemon *d, uint64_t now)
 		if (d->restoring && of->tenant->expected_count)
 			continue;
 		look_at(of, now);
-		done |= tell_all(of, (uint32_t)(of - of->tenant->device));
+		done |= tell_all(of, tenant_index(of));
 		done |= move_line(of, now);
 	}
 	return done;

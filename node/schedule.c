@@ -35,21 +35,14 @@ static struct tenant_device *owner_of(const struct turns_seat *seat)
 	return seat->owner;
 }
 
-/* The index by which the tenant and its guests know the device. */
-static uint32_t index_of(const struct tenant_device *at)
-{
-	return (uint32_t)(at - at->tenant->device);
-}
-
 static void apply(struct tenant_device *at)
 {
-	tenant_gate_apply(at->tenant, index_of(at));
+	tenant_gate_apply(at->tenant, tenant_index(at));
 }
 
-/* Is one of the tenant's guests busy on the device, according to their messages? */
-static bool is_busy(const struct tenant_device *at)
+bool schedule_is_busy(const struct tenant_device *at)
 {
-	uint32_t device = index_of(at);
+	uint32_t device = tenant_index(at);
 
 	list_for_each(link, (struct list *)&at->tenant->guests)
 	{
@@ -59,16 +52,11 @@ static bool is_busy(const struct tenant_device *at)
 	return false;
 }
 
-bool schedule_is_busy(const struct tenant_device *at)
-{
-	return is_busy(at);
-}
-
 /* May the tenant's work be waiting for one of its own threads, or for us? Then the tenant is not to
  * blame. Guests may claim anything: a false claim costs their own tenant its share. */
 static bool stands(const struct tenant_device *at)
 {
-	uint32_t device = index_of(at);
+	uint32_t device = tenant_index(at);
 
 	list_for_each(link, (struct list *)&at->tenant->guests)
 	{
@@ -145,7 +133,7 @@ static bool listens(const struct tenant_device *at)
  * would tell them. */
 static void pace(struct tenant_device *at, bool tell)
 {
-	uint32_t device = index_of(at);
+	uint32_t device = tenant_index(at);
 	const struct turns_seat *seat = &at->seat;
 	struct wire_tenant_turns now = {0};
 
@@ -166,7 +154,7 @@ static void pace(struct tenant_device *at, bool tell)
 
 static void assume_busy(struct tenant_device *at)
 {
-	uint32_t index = index_of(at);
+	uint32_t index = tenant_index(at);
 
 	list_for_each(one, &at->tenant->guests) list_entry(one, struct guest, link)
 		->device[index]
@@ -180,7 +168,7 @@ static void change_mode(struct device *device, uint64_t now)
 	list_for_each(link, &device->tenants)
 	{
 		struct tenant_device *at = list_entry(link, struct tenant_device, link);
-		uint32_t index = index_of(at);
+		uint32_t index = tenant_index(at);
 
 		if (!at->seated)
 			continue;
@@ -188,9 +176,9 @@ static void change_mode(struct device *device, uint64_t now)
 		if (!at->tenant->shown->turns[index].say || !listens(at))
 			assume_busy(at);
 		turns_wants(&at->seat, now);
-		if (!is_busy(at))
+		if (!schedule_is_busy(at))
 			turns_idle(&at->seat, now);
-		alike_wants(&at->alike, is_busy(at), now);
+		alike_wants(&at->alike, schedule_is_busy(at), now);
 		pace(at, true);
 	}
 }
@@ -249,9 +237,9 @@ static void act(const struct turns_action *action, uint64_t now)
 		pace(at, false);
 		apply(at);
 		/* Its guests may have sent IDLE while the gate was closed, and do not repeat it. */
-		if (!is_busy(at))
+		if (!schedule_is_busy(at))
 			turns_idle(&at->seat, now);
-		tell_wants(at, is_busy(at), now);
+		tell_wants(at, schedule_is_busy(at), now);
 		break;
 	case TURNS_CLOSE:
 		apply(at);
@@ -343,7 +331,7 @@ void schedule_pump(struct daemon *d)
 
 void schedule_listen(struct tenant_device *at, uint64_t now)
 {
-	const struct wire_tenant_turns *shown = &at->tenant->shown->turns[index_of(at)];
+	const struct wire_tenant_turns *shown = &at->tenant->shown->turns[tenant_index(at)];
 	bool said = shown->say;
 
 	pace(at, true);
@@ -403,7 +391,7 @@ void schedule_set(struct tenant *t)
 	move_set(t);
 	/* Whose memory moves from now on has said before whether it wants to run. */
 	for (uint32_t i = 0; i < t->devices; i++)
-		tell_wants(&t->device[i], is_busy(&t->device[i]), now);
+		tell_wants(&t->device[i], schedule_is_busy(&t->device[i]), now);
 	t->suspended = false; /* who changes the share knows why it was suspended */
 	for (uint32_t i = 0; i < t->devices; i++)
 		tenant_gate_apply(t, i);
@@ -454,11 +442,11 @@ void schedule_guests(struct tenant *t)
 		sit(t, now);
 	for (uint32_t i = 0; i < t->devices && t->guest_count; i++) {
 		turns_uneven(&t->device[i].seat, t->guest_count > 1, now);
-		if (is_busy(&t->device[i]))
+		if (schedule_is_busy(&t->device[i]))
 			turns_wants(&t->device[i].seat, now);
 		else
 			turns_idle(&t->device[i].seat, now);
-		tell_wants(&t->device[i], is_busy(&t->device[i]), now);
+		tell_wants(&t->device[i], schedule_is_busy(&t->device[i]), now);
 	}
 	pump(t->daemon, now);
 }
@@ -497,7 +485,7 @@ void schedule_idle(struct guest *g, uint32_t device)
 	if (!t->device[device].seated || !t->shown->turns[device].say)
 		return;
 	g->device[device].idle = true;
-	if (is_busy(&t->device[device]))
+	if (schedule_is_busy(&t->device[device]))
 		return;
 	turns_idle(&t->device[device].seat, now);
 	tell_wants(&t->device[device], false, now);
@@ -511,8 +499,8 @@ void schedule_drained(struct tenant_device *at)
 
 	if (!at->seated)
 		return;
-	turns_drained(&at->seat, is_busy(at), now);
-	tell_wants(at, is_busy(at), now);
+	turns_drained(&at->seat, schedule_is_busy(at), now);
+	tell_wants(at, schedule_is_busy(at), now);
 	pump(d, now);
 }
 
@@ -563,7 +551,7 @@ static void write_share(const struct tenant *t, wire_text *ret_text)
 
 static uint64_t sum_flight(const struct tenant_device *at)
 {
-	uint32_t device = index_of(at);
+	uint32_t device = tenant_index(at);
 	uint64_t sum = 0;
 
 	list_for_each(link, (struct list *)&at->tenant->guests) sum += __atomic_load_n(
