@@ -509,6 +509,11 @@ int share_includes(const char *key, const char *other)
 		strcmp(other, "cap") == 0);
 }
 
+bool share_lacks_unit(int outcome)
+{
+	return outcome == SHARE_UNIT || outcome == SHARE_BARE;
+}
+
 const char *share_problem(int outcome)
 {
 	switch (outcome) {

@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/macros.h"
@@ -100,6 +101,9 @@ must_check int share_bytes(const struct share_amount *amount, uint64_t device_by
 
 /* "has no unit that is known", for "FIELD: 'VALUE' ..."; never NULL. */
 const char *share_problem(int outcome);
+
+/* The outcome is of an amount whose unit is missing or unknown: say how to write it. */
+bool share_lacks_unit(int outcome);
 
 /* What a field accepts, or NULL if there is no such field. */
 const char *share_accepts(const char *key);

@@ -165,9 +165,7 @@ static int take_field(struct asking *a, uint32_t field)
 		return 0;
 	}
 	fault_set(&problem, 0, "%s%s", share_problem(r),
-		  r == SHARE_UNIT || r == SHARE_BARE
-			  ? words_unit_advice(text, field != PORTION_memory).text
-			  : "");
+		  share_lacks_unit(r) ? words_unit_advice(text, field != PORTION_memory).text : "");
 	return refuse(a, entry, problem.text, accepts[field]);
 }
 

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "base/least.h"
 #include "kube/json.h"
 #include "plugin/given.h"
 #include "plugin/plugin.h"
@@ -15,10 +16,7 @@ enum { MILLI_ALL = 1000 };
 
 static bool is_on(const struct binding *b, uint32_t device)
 {
-	for (uint32_t i = 0; i < b->devices; i++)
-		if (b->device[i] == device)
-			return true;
-	return false;
+	return binding_place(b, device) >= 0;
 }
 
 static bool have_common(const struct binding *a, const struct binding *b)
@@ -113,7 +111,7 @@ uint32_t beside_room(const struct plugin *p, const struct binding *b)
 	for (uint32_t i = 0; i < b->devices; i++) {
 		uint32_t here = room_on(p, b, b->device[i]);
 
-		room = here < room ? here : room;
+		room = least(room, here);
 	}
 	return room;
 }
@@ -123,19 +121,13 @@ static uint64_t memory_of(char *const texts[SHARE_FIELDS], uint64_t device_bytes
 {
 	struct config_share portion = {0};
 	struct share share;
-	uint64_t bytes;
 	uint32_t field;
 
 	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
 		portion.texts[i] = texts[i];
 	if (!texts[PORTION_memory] || portion_resolve(&portion, &share, &field) != 0)
 		return 0;
-	return share_bytes(&share.memory, device_bytes, &bytes) == 0 ? bytes : device_bytes;
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
+	return portion_bytes(&share, device_bytes);
 }
 
 /* What is left of what may be promised. Each container that is there counts with its slot at least:
@@ -156,13 +148,11 @@ static uint64_t memory_on(const struct plugin *p, const struct binding *b, uint3
 		const struct binding *other = list_entry(link, struct binding, link);
 
 		if (is_other(b, other) && is_on(other, device))
-			taken += larger(memory_of(other->texts, total), other->parts * slot);
+			taken += most(memory_of(other->texts, total), other->parts * slot);
 	}
-	all = total / MILLI_ALL * p->config->overcommit_milli +
-	      total % MILLI_ALL * p->config->overcommit_milli / MILLI_ALL;
-	all = all > taken ? all - taken : 0;
+	all = beyond(config_promised(p->config, total), taken);
 	/* What it has is its own, whatever was promised since. */
-	return was ? larger(all, memory_of(was->texts, total)) : all;
+	return was ? most(all, memory_of(was->texts, total)) : all;
 }
 
 uint64_t beside_memory(const struct plugin *p, const struct binding *b)
@@ -173,7 +163,7 @@ uint64_t beside_memory(const struct plugin *p, const struct binding *b)
 	for (uint32_t i = 0; p->config->ids != CONFIG_IDS_SLOT && i < b->devices; i++) {
 		uint64_t here = memory_on(p, b, b->device[i]);
 
-		room = here < room ? here : room;
+		room = least(room, here);
 	}
 	return room;
 }

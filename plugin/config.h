@@ -147,6 +147,9 @@ struct config_device {
 bool config_portion(const struct config *config, const struct config_device *device,
 		    const struct tm *now, uint32_t *ret_slots, struct config_share *ret_share);
 
+/* So much of a device with so many bytes may be promised in sum: overcommit. */
+uint64_t config_promised(const struct config *config, uint64_t device_bytes);
+
 /* Whether the portions of all slots of this device fit on it, in each profile: config_parse()
  * cannot check bytes without the device's size. -EINVAL with a sentence. */
 must_check int config_fits(const struct config *config, const struct config_device *device,

@@ -26,7 +26,7 @@ static int take_field(struct config_read *read, size_t index, const struct docum
 		struct fault problem;
 
 		fault_set(&problem, 0, "%s%s", share_problem(r),
-			  r == SHARE_UNIT || r == SHARE_BARE
+			  share_lacks_unit(r)
 				  ? words_unit_advice(text, index != PORTION_memory).text
 				  : "");
 		return config_refuse(read, value, problem.text, share_accepts(key));
@@ -128,6 +128,12 @@ static int check_guarantees(const struct combination *c, struct fault *why)
 		     sum / 10, sum % 10);
 }
 
+uint64_t config_promised(const struct config *config, uint64_t device_bytes)
+{
+	return device_bytes / MILLI_ALL * config->overcommit_milli +
+	       device_bytes % MILLI_ALL * config->overcommit_milli / MILLI_ALL;
+}
+
 static int check_memory(const struct combination *c, struct fault *why)
 {
 	const struct share_amount *memory = &c->share.memory;
@@ -151,8 +157,7 @@ static int check_memory(const struct combination *c, struct fault *why)
 	if (share_bytes(memory, c->total_bytes, &bytes) != 0)
 		return wrong(c, line, why, "a slot of %s does not fit in a device that has %s",
 			     c->portion.texts[PORTION_memory], text_bytes(c->total_bytes).text);
-	promised = c->total_bytes / MILLI_ALL * overcommit +
-		   c->total_bytes % MILLI_ALL * overcommit / MILLI_ALL;
+	promised = config_promised(c->config, c->total_bytes);
 	if (bytes > promised / c->slots)
 		return wrong(
 			c, line, why,

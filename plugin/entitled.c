@@ -80,13 +80,6 @@ static void times(struct config_share *portion, uint32_t parts, uint64_t device_
 	portion->texts[PORTION_guarantee] = texts->guarantee;
 }
 
-static uint64_t bytes_of(const struct share *share, uint64_t device_bytes)
-{
-	uint64_t bytes;
-
-	return share_bytes(&share->memory, device_bytes, &bytes) == 0 ? bytes : device_bytes;
-}
-
 const struct binding *entitled_former(const struct plugin *p, const struct binding *b)
 {
 	const struct binding *was = bindings_find((struct bindings *)&p->bindings, b->key);
@@ -110,7 +103,7 @@ static void keep(const struct binding *was, uint64_t device_bytes, struct config
 	if (portion_resolve(&before, &then, &field) != 0 ||
 	    portion_resolve(portion, &now, &field) != 0)
 		return;
-	if (bytes_of(&then, device_bytes) < bytes_of(&now, device_bytes)) {
+	if (portion_bytes(&then, device_bytes) < portion_bytes(&now, device_bytes)) {
 		snprintf(texts->memory, PARTS_TEXT, "%s", was->texts[PORTION_memory]);
 		over.texts[PORTION_memory] = texts->memory;
 	}
@@ -203,7 +196,7 @@ static int fit(const struct plugin *p, const struct binding *b,
 	memcpy(portion.texts, share->texts, sizeof(portion.texts));
 	if (room == UINT64_MAX || portion_resolve(&portion, &whole, &field) != 0)
 		return 0;
-	bytes = bytes_of(&whole, input->device_bytes);
+	bytes = portion_bytes(&whole, input->device_bytes);
 	if (bytes <= room)
 		return 0;
 	if (!input->lower)

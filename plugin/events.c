@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "kube/json.h"
+#include "plugin/ids.h"
 #include "plugin/plugin.h"
 
 enum {
@@ -117,14 +118,11 @@ static bool may_say(const struct plugin *p)
 /* Pods with the same place in the table forget each other: no more is said of that. */
 static bool may_say_of(struct plugin *p, const char *uid)
 {
-	uint64_t now = loop_now_ns(), every = POD_EVERY_S * 1000000000ull,
-		 whose = 14695981039346656037u;
+	uint64_t now = loop_now_ns(), every = POD_EVERY_S * 1000000000ull, whose = ids_hash(uid);
 	struct events_rate *rate;
 
 	if (!may_say(p))
 		return false;
-	for (; *uid; uid++)
-		whose = (whose ^ (unsigned char)*uid) * 1099511628211u;
 	rate = &p->events_rate[whose % EVENTS_RATES];
 	if (rate->whose != whose)
 		*rate = (struct events_rate){.whose = whose, .since_ns = now};

@@ -6,7 +6,7 @@
 
 /* FNV-1a with the finalizer of splitmix64, so that sums of these hashes are as well distributed
  * as the hashes themselves. */
-static uint64_t mix(const char *id)
+uint64_t ids_hash(const char *id)
 {
 	uint64_t h = 0xcbf29ce484222325;
 
@@ -19,10 +19,10 @@ static uint64_t mix(const char *id)
 
 void ids_key(const char *resource, const char *const *ids, size_t count, char ret_key[IDS_KEY])
 {
-	uint64_t sum = mix(resource);
+	uint64_t sum = ids_hash(resource);
 
 	for (size_t i = 0; i < count; i++)
-		sum += mix(ids[i]);
+		sum += ids_hash(ids[i]);
 	snprintf(ret_key, IDS_KEY, "%016" PRIx64, sum);
 }
 

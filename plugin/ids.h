@@ -20,6 +20,9 @@ enum {
  * instances of mete may use the names for files in one folder. */
 void ids_key(const char *resource, const char *const *ids, size_t count, char ret_key[IDS_KEY]);
 
+/* Of a name. */
+uint64_t ids_hash(const char *id);
+
 /* Both hold the same ids. */
 bool ids_same(const char *const *a, size_t a_count, const char *const *b, size_t b_count);
 

@@ -43,8 +43,7 @@ static void find_sums(const struct plugin *p, char ret_memory[24], char ret_mill
 		bytes += p->host->device[i].total_bytes;
 		milli += 1000;
 	}
-	bytes = bytes * p->config->overcommit_milli / 1000;
-	snprintf(ret_memory, 24, "%llu", (unsigned long long)bytes);
+	snprintf(ret_memory, 24, "%llu", (unsigned long long)config_promised(p->config, bytes));
 	snprintf(ret_milli, 24, "%llu", (unsigned long long)milli);
 }
 

@@ -29,9 +29,8 @@ static void tell(struct plugin *p, const struct binding *b, const struct verdict
 	log_warning("container.over",
 		    "pod=%s/%s container=%s tenant=%u uuid=%s bytes=%" PRIu64 " limit=%" PRIu64,
 		    b->namespace, b->pod, b->container, b->tenant, uuid, v->bytes, v->row->limit);
-	if (!p->strangers.events)
+	if (!strangers_may_say(p))
 		return;
-	p->strangers.events--;
 	fault_set(&what, 0, "container %s has %s of device %s by measurement, and its limit is %s",
 		  b->container, text_mib(v->bytes, TEXT_UP).text, uuid,
 		  text_mib(v->row->limit, TEXT_DOWN).text);
@@ -45,9 +44,8 @@ static void end(struct plugin *p, const struct binding *b, const struct verdict 
 
 	log_warning("process.killed", "pid=%u uid=%s uuid=%s", v->row->pid, b->uid, uuid);
 	strangers_kill(v->row->pid, b->uid);
-	if (!p->strangers.events)
+	if (!strangers_may_say(p))
 		return;
-	p->strangers.events--;
 	fault_set(
 		&what, 0,
 		"process %u has more of device %s than it was granted, and its container has more "

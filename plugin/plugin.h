@@ -347,6 +347,8 @@ uint32_t slots_find_nodes(const struct plugin *p, const uint32_t *devices, uint3
 void strangers_look(struct plugin *p);
 /* Ends the process, if it is in that pod. */
 void strangers_kill(uint32_t pid, const char *uid);
+/* May there be one more event of a process? Each look brings one. It counts. */
+bool strangers_may_say(struct plugin *p);
 /* Does `unannounced: kill` hold for the container? */
 bool strangers_dies(const struct plugin *p, const struct binding *b);
 

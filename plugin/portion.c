@@ -81,3 +81,10 @@ const char *portion_word(enum portion_field field, const char *text)
 			return rows[i].meant;
 	return text;
 }
+
+uint64_t portion_bytes(const struct share *share, uint64_t device_bytes)
+{
+	uint64_t bytes;
+
+	return share_bytes(&share->memory, device_bytes, &bytes) == 0 ? bytes : device_bytes;
+}

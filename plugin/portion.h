@@ -26,6 +26,9 @@ void portion_lay(struct config_share *share, const struct config_share *over);
 must_check int portion_resolve(const struct config_share *portion, struct share *ret_share,
 			       uint32_t *ret_field);
 
+/* Its limit on such a device; all of it, where that has less. */
+uint64_t portion_bytes(const struct share *share, uint64_t device_bytes);
+
 /* The field whose text decides: `field`, or the mode if that sets it; -1: neither is given. */
 int portion_said(const struct config_share *portion, enum portion_field field);
 

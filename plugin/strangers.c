@@ -85,14 +85,21 @@ static bool is_absent(const struct plugin *p, const char *uid)
 	return false;
 }
 
+bool strangers_may_say(struct plugin *p)
+{
+	if (!p->strangers.events)
+		return false;
+	p->strangers.events--;
+	return true;
+}
+
 /* Also `kubectl describe pod` shows it, but for a pod that has very many of them. */
 static void tell(struct plugin *p, const struct pod *pod, uint32_t pid, const char *uuid, bool dies)
 {
 	struct fault what;
 
-	if (!pod || !p->strangers.events)
+	if (!pod || !strangers_may_say(p))
 		return;
-	p->strangers.events--;
 	fault_set(
 		&what, 0,
 		"process %u uses device %s without mete: it uses the device file itself, or has a "
