@@ -56,6 +56,36 @@ bool http_host_same(const struct http_host *a, const struct http_host *b)
 	return memcmp(a->byte, b->byte, sizeof(a->byte)) == 0;
 }
 
+uint32_t http_host_count(const void *table, size_t n, http_host_at *at,
+			 const struct http_host *host)
+{
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct http_host *other = at(table, i);
+
+		count += other && http_host_same(other, host);
+	}
+	return count;
+}
+
+const struct http_host *http_host_largest(const void *table, size_t n, http_host_at *at)
+{
+	const struct http_host *largest = NULL;
+	uint32_t most = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct http_host *host = at(table, i);
+		uint32_t count = host ? http_host_count(table, n, at, host) : 0;
+
+		if (count > most) {
+			most = count;
+			largest = host;
+		}
+	}
+	return largest;
+}
+
 bool http_head_is_whole(const char *bytes, size_t size)
 {
 	while (size && (*bytes == '\r' || *bytes == '\n')) {
@@ -107,30 +137,11 @@ void http_door_close(struct http_door *door)
 	door->epoll = -1;
 }
 
-static uint32_t count_of(const struct http_door *door, const struct http_host *host)
+static const struct http_host *host_at(const void *table, size_t i)
 {
-	uint32_t n = 0;
+	const struct http_door *door = table;
 
-	for (size_t i = 0; i < HTTP_DOOR_MOST; i++)
-		n += door->caller[i].fd >= 0 && http_host_same(&door->caller[i].host, host);
-	return n;
-}
-
-/* The host that has the most waiting. Only where all places are taken. */
-static const struct http_host *largest(const struct http_door *door)
-{
-	const struct http_host *host = NULL;
-	uint32_t most = 0;
-
-	for (size_t i = 0; i < HTTP_DOOR_MOST; i++) {
-		uint32_t n = count_of(door, &door->caller[i].host);
-
-		if (n > most) {
-			most = n;
-			host = &door->caller[i].host;
-		}
-	}
-	return host;
+	return door->caller[i].fd >= 0 ? &door->caller[i].host : NULL;
 }
 
 static struct http_caller *longest(struct http_door *door, const struct http_host *host)
@@ -151,13 +162,14 @@ static struct http_caller *place_for(struct http_door *door, const struct http_h
 {
 	struct http_caller *place = NULL;
 
-	if (count_of(door, host) < HTTP_DOOR_EACH) {
+	if (http_host_count(door, HTTP_DOOR_MOST, host_at, host) < HTTP_DOOR_EACH) {
 		for (size_t i = 0; i < HTTP_DOOR_MOST && !place; i++)
 			if (door->caller[i].fd < 0)
 				place = &door->caller[i];
 		if (place)
 			return place;
-		host = largest(door);
+		/* All places are taken: that of the host that has the most. */
+		host = http_host_largest(door, HTTP_DOOR_MOST, host_at);
 	}
 	place = longest(door, host);
 	turn_away(place, http_door_full);

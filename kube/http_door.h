@@ -61,6 +61,14 @@ uint64_t http_door_due(const struct http_door *door); /* UINT64_MAX: never */
 struct http_host http_host_of(const struct sockaddr_storage *name);
 bool http_host_same(const struct http_host *a, const struct http_host *b);
 
+/* Of a table of connections: whose `i` is, or NULL where nobody is. */
+typedef const struct http_host *http_host_at(const void *table, size_t i);
+/* How many of the table's `n` places a host has; and the host that has the most: NULL if all are
+ * free. That takes as long as n squared. */
+uint32_t http_host_count(const void *table, size_t n, http_host_at *at,
+			 const struct http_host *host);
+const struct http_host *http_host_largest(const void *table, size_t n, http_host_at *at);
+
 /* Pure: do these bytes have a whole head? Empty lines before it do not count. */
 bool http_head_is_whole(const char *bytes, size_t size);
 

@@ -29,31 +29,20 @@ static bool is_taken(const struct http_seat *seat)
 	return seat->fd >= 0 && !seat->left;
 }
 
-static uint32_t count(const struct http_seats *seats, const struct http_host *host)
+static uint32_t count_taken(const struct http_seats *seats)
 {
 	uint32_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(seats->seat); i++)
-		n += is_taken(&seats->seat[i]) &&
-		     (!host || http_host_same(&seats->seat[i].host, host));
+		n += is_taken(&seats->seat[i]);
 	return n;
 }
 
-static const struct http_host *largest(const struct http_seats *seats)
+static const struct http_host *host_at(const void *table, size_t i)
 {
-	const struct http_host *host = NULL;
-	uint32_t most = 0;
+	const struct http_seats *seats = table;
 
-	for (size_t i = 0; i < ARRAY_SIZE(seats->seat); i++) {
-		const struct http_seat *seat = &seats->seat[i];
-		uint32_t n = is_taken(seat) ? count(seats, &seat->host) : 0;
-
-		if (n > most) {
-			most = n;
-			host = &seat->host;
-		}
-	}
-	return host;
+	return is_taken(&seats->seat[i]) ? &seats->seat[i].host : NULL;
 }
 
 /* Of the host's: first who was answered, then who reads slowly, and the longest of them. */
@@ -78,11 +67,13 @@ static struct http_seat *least_due(struct http_seats *seats, const struct http_h
 
 bool http_seats_offer(struct http_seats *seats, const struct http_host *host, uint64_t now_ns)
 {
-	bool own = count(seats, host) >= HTTP_SEATS_EACH;
+	const size_t places = ARRAY_SIZE(seats->seat);
+	bool own = http_host_count(seats, places, host_at, host) >= HTTP_SEATS_EACH;
 	struct http_seat *seat;
 
-	if (own || count(seats, NULL) >= HTTP_SEATS) {
-		seat = least_due(seats, own ? host : largest(seats), now_ns);
+	if (own || count_taken(seats) >= HTTP_SEATS) {
+		seat = least_due(seats, own ? host : http_host_largest(seats, places, host_at),
+				 now_ns);
 		if (!seat)
 			return false;
 		cut(seat);
