@@ -118,11 +118,7 @@ CUresult cuArray3DCreate_v2(CUarray *ret_array, const CUDA_ARRAY3D_DESCRIPTOR *s
 
 static CUresult array_named(CUarray array)
 {
-	CUresult r = driver_ready();
-
-	if (r != CUDA_SUCCESS)
-		return r;
-	return handle_is(HANDLE_ARRAY, array) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	return driver_knows(HANDLE_ARRAY, array);
 }
 
 void array_give(struct CUctx_st *context, uint64_t origin, uint64_t base)

@@ -53,6 +53,15 @@ CUresult driver_ready(void)
 	return CUDA_SUCCESS;
 }
 
+CUresult driver_knows(enum handle_kind kind, const void *handle)
+{
+	CUresult r = driver_ready();
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	return handle_is(kind, handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
 CUresult driver_device(CUdevice device)
 {
 	CUresult r = driver_ready();

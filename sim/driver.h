@@ -12,9 +12,13 @@
 
 #include "cuda/types.h"
 #include "base/macros.h"
+#include "sim/handle.h"
 
 /* SUCCESS, NOT_INITIALIZED, or NOT_PERMITTED inside a host function. Starts nothing. */
 must_check CUresult driver_ready(void);
+
+/* As driver_ready(), and INVALID_HANDLE for what is no such handle. */
+must_check CUresult driver_knows(enum handle_kind kind, const void *handle);
 
 /* As driver_ready(), and INVALID_DEVICE for a number that names no device. */
 must_check CUresult driver_device(CUdevice device);

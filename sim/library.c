@@ -160,11 +160,7 @@ CUresult cuLibraryLoadFromFile(CUlibrary *ret_library, const char *path, CUjit_o
 
 static CUresult library_named(CUlibrary library)
 {
-	CUresult r = driver_ready();
-
-	if (r != CUDA_SUCCESS)
-		return r;
-	return handle_is(HANDLE_LIBRARY, library) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	return driver_knows(HANDLE_LIBRARY, library);
 }
 
 CUresult cuLibraryUnload(CUlibrary library)
@@ -350,11 +346,7 @@ CUresult cuLibraryGetUnifiedFunction(void **function, CUlibrary library, const c
 
 static CUresult kernel_named(CUkernel kernel)
 {
-	CUresult r = driver_ready();
-
-	if (r != CUDA_SUCCESS)
-		return r;
-	return handle_is(HANDLE_KERNEL, kernel) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	return driver_knows(HANDLE_KERNEL, kernel);
 }
 
 CUresult cuKernelGetFunction(CUfunction *ret_function, CUkernel kernel)

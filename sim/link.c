@@ -45,11 +45,7 @@ CUresult cuLinkCreate_v2(unsigned n, CUjit_option *options, void **values, CUlin
 
 static CUresult link_named(CUlinkState link)
 {
-	CUresult r = driver_ready();
-
-	if (r != CUDA_SUCCESS)
-		return r;
-	return handle_is(HANDLE_LINK, link) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	return driver_knows(HANDLE_LINK, link);
 }
 
 /* What libraries and objects of machine code hold can not be run; they are named, and refused only

@@ -143,11 +143,7 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *ret_mipmap, const CUDA_ARRAY3D
 
 static CUresult mipmap_named(CUmipmappedArray mipmap)
 {
-	CUresult r = driver_ready();
-
-	if (r != CUDA_SUCCESS)
-		return r;
-	return handle_is(HANDLE_MIPMAP, mipmap) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	return driver_knows(HANDLE_MIPMAP, mipmap);
 }
 
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray mipmap)
