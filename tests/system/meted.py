@@ -101,6 +101,18 @@ class Refused(Exception):
         self.code = message.code
 
 
+def store_bytes(pid):
+    """What meted's memory files have, by the kernel."""
+    sum = 0
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            if "mete-store" in os.readlink(f"/proc/{pid}/fd/{fd}"):
+                sum += os.stat(f"/proc/{pid}/fd/{fd}").st_blocks * 512
+        except FileNotFoundError:
+            pass  # closed meanwhile
+    return sum
+
+
 def until(what, otherwise="it never happened"):
     """For what nobody tells us of: looks until what() is true, and returns what it was."""
     end = time.monotonic() + PATIENCE

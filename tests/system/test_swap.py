@@ -121,14 +121,7 @@ class Node(Daemon):
         until(lambda: not self.tenants() and self.store_bytes() == 0, lambda: f"{self.store_bytes()} bytes are left in the store")
 
     def store_bytes(self):
-        sum = 0
-        for fd in os.listdir(f"/proc/{self.process.pid}/fd"):
-            try:
-                if "mete-store" in os.readlink(f"/proc/{self.process.pid}/fd/{fd}"):
-                    sum += os.stat(f"/proc/{self.process.pid}/fd/{fd}").st_blocks * 512
-            except FileNotFoundError:
-                pass  # closed meanwhile
-        return sum
+        return store_bytes(self.process.pid)
 
     def alone(self, *program):
         if program not in self.known:

@@ -108,6 +108,21 @@ static inline CUresult sim_launch(CUfunction function, CUdeviceptr address, unsi
 	return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL);
 }
 
+/* A kernel node of one thread. */
+static inline CUDA_KERNEL_NODE_PARAMS_v1 first_form(CUfunction function, void **params)
+{
+	return (CUDA_KERNEL_NODE_PARAMS_v1){
+		.func = function,
+		.gridDimX = 1,
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = 1,
+		.blockDimY = 1,
+		.blockDimZ = 1,
+		.kernelParams = params,
+	};
+}
+
 struct gate {
 	_Atomic uint32_t *word;
 	CUdeviceptr address;

@@ -56,14 +56,7 @@ static CUgraphConditionalHandle handle_new(CUgraph graph, unsigned value, unsign
 static CUgraphNode kernel_node(CUgraph graph, const CUgraphNode *after, CUfunction function,
 			       void **arguments)
 {
-	CUDA_KERNEL_NODE_PARAMS_v1 params = {.func = function,
-					     .gridDimX = 1,
-					     .gridDimY = 1,
-					     .gridDimZ = 1,
-					     .blockDimX = 1,
-					     .blockDimY = 1,
-					     .blockDimZ = 1,
-					     .kernelParams = arguments};
+	CUDA_KERNEL_NODE_PARAMS_v1 params = first_form(function, arguments);
 	CUgraphNode node;
 
 	ok(cuGraphAddKernelNode(&node, graph, after, after != NULL, &params));

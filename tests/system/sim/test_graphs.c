@@ -5,20 +5,6 @@
  */
 #include "tests/system/sim/streams.h"
 
-static CUDA_KERNEL_NODE_PARAMS_v1 first_form(CUfunction function, void **params)
-{
-	return (CUDA_KERNEL_NODE_PARAMS_v1){
-		.func = function,
-		.gridDimX = 1,
-		.gridDimY = 1,
-		.gridDimZ = 1,
-		.blockDimX = 1,
-		.blockDimY = 1,
-		.blockDimZ = 1,
-		.kernelParams = params,
-	};
-}
-
 /* As tinygrad gives them: one buffer. */
 struct arguments {
 	CUdeviceptr p;
