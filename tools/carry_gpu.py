@@ -17,12 +17,12 @@ from check_gpu import BUILD, CARRIED, ROOT, rows
 # Beside the programs that the table names. The simulated driver comes along for a rehearsal.
 PROGRAMS = ["cli/mete", "node/meted", "sim/mete-sim", "sim/nvidia-smi", "bench/pairs", "bench/circle", "examples/[a-z]*[!a]", "guest/*/libmete.so",
             "guest/*/lib/*", "guest/ld.so.preload", "sim/lib/*", "sim/libcuda-12.9.so", "sim/libnvidia-ml-sim.so"]
-SOURCES = ["docs/UNVERIFIED.md", "tools/check_gpu.py", "tools/showcase.py", "tests/gpu/*.py", "examples/*.py"]
+SOURCES = ["docs/UNVERIFIED.md", "tools/check_gpu.py", "tools/showcase.py", "tools/needed.py", "tools/registries.py", "tests/cluster/go.mod", "tests/gpu/*.py", "examples/*.py"]
 OWN = re.compile(r"lib(cuda|nvidia-ml|c|m|dl|pthread|rt)\.so|ld-linux|linux-vdso")  # the machine's own
 
 
 def copy(path, to):
-    """A link stays one; a program loses what only debuggers read."""
+    """A link stays one; a program loses its lines; its symbols stay, which a backtrace names."""
     to.parent.mkdir(parents=True, exist_ok=True)
     if path.is_symlink():
         to.unlink(missing_ok=True)
@@ -30,7 +30,7 @@ def copy(path, to):
         return
     shutil.copy2(path, to)
     if open(path, "rb").read(4) == b"\x7fELF":
-        subprocess.run(["strip", "--strip-unneeded", to], check=True)
+        subprocess.run(["strip", "--strip-debug", to], check=True)
 
 
 def libraries(program):

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asks a machine's driver what docs/UNVERIFIED.md claims of it: the commands of its second part, in their order.
 
-Usage: tools/check_gpu.py [--simulated] [--report FILE] [--within SECONDS] [WORD...]
+Usage: tools/check_gpu.py [--simulated] [--report FILE] [--within SECONDS] [--budget SECONDS] [--outputs FOLDER] [WORD...]
 
 A command's exit status is its answer: 0 yes, 1 no, 77 not here, anything else failed; the last line it prints is the reason. Each
 one has a process group of its own, which ends with it, and a failure ends nothing else. With --simulated the driver is the
-simulated one of the build. WORDs choose the rows whose commands contain one of them, --within those that take no longer. Exit status
-0: no command answered no or failed.
+simulated one of the build. WORDs choose the rows whose commands contain one of them, --within those that take no longer; after --budget
+no further row is begun. --outputs keeps all that each command printed. Exit status 0: no command answered no or failed.
 """
 import argparse
 import contextlib
@@ -53,7 +53,7 @@ def said(output):
     return lines[-1].strip().replace("|", "/")[-240:] if lines else ""
 
 
-def ask(row, environment, build):
+def ask(row, environment, build, outputs):
     """(answer, reason, seconds)"""
     began, patience = time.monotonic(), 30 + 8 * row.seconds
     command = row.command.replace(BUILD, build)
@@ -70,6 +70,9 @@ def ask(row, environment, build):
         output.seek(0)
         text = output.read()
     took = time.monotonic() - began
+    if outputs:
+        outputs.mkdir(parents=True, exist_ok=True)
+        (outputs / (re.sub(r"[^a-z0-9_*]+", "-", command.split("/")[-1].lower())[-80:] + ".txt")).write_text(text)
     if status is None:
         return FAILED, f"no answer within {patience} s; {said(text)}", took
     if status in ANSWERS:
@@ -142,6 +145,8 @@ def main():
     parser.add_argument("--report", type=Path, default=ROOT / "build" / "check-gpu.md")
     parser.add_argument("--document", type=Path, default=DOCUMENT)
     parser.add_argument("--within", type=int, default=sys.maxsize, metavar="SECONDS")
+    parser.add_argument("--budget", type=int, default=sys.maxsize, metavar="SECONDS")
+    parser.add_argument("--outputs", type=Path)
     parser.add_argument("--build", default=BUILD, help="in the place of " + BUILD)
     parser.add_argument("words", nargs="*", metavar="WORD")
     arguments = parser.parse_args()
@@ -152,13 +157,17 @@ def main():
         heading = f"{datetime.date.today()}, {device}."
         print(heading, flush=True)
         for row in wanted:
+            if row.command not in answers and time.monotonic() - began > arguments.budget:
+                continue
             if row.command not in answers:
-                answers[row.command] = ask(row, environment, arguments.build)
+                answers[row.command] = ask(row, environment, arguments.build, arguments.outputs)
             answer, reason, took = answers[row.command]
             answered.append((row, answers[row.command]))
             print(f"{answer:<9}{row.claim}\n         {reason}" if reason else f"{answer:<9}{row.claim}", flush=True)
             arguments.report.parent.mkdir(parents=True, exist_ok=True)
             arguments.report.write_text(table(heading, answered))
+    if len(answered) < len(wanted):
+        print(f"\n{len(wanted) - len(answered)} claims were not asked about: the budget of {arguments.budget} s was spent")
     print(f"\n{len(answered)} claims: {count(answered)}; {time.monotonic() - began:.0f} s; {arguments.report}")
     return 1 if any(answer in ("no", FAILED) for answer, _, _ in answers.values()) else 0
 

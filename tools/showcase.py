@@ -42,6 +42,7 @@ WORKLOADS = [
 # Programs whose amounts depend on what they are refused: their checksum is of work, not of sizes.
 TINYGRAD = "tinygrad==0.14.0"
 TINYGRAD_LIMIT = 512
+CONTEXT = 1024  # MiB more for each program on a GPU, where the driver takes hundreds for a context; the simulated one takes 64
 
 
 class Run:
@@ -186,7 +187,8 @@ def main():
 
 
 def show(build, mete, environment, only):
-    shown = programs(build, only)
+    more = 0 if "METE_SIM_DIR" in environment else CONTEXT
+    shown = [(name, limit + more, command, extra) for name, limit, command, extra in programs(build, only)]
     subprocess.run([mete, "sim"] if "METE_SIM_DIR" in environment else [mete, "doctor"], env=environment)
 
     print("\n-- each program alone, on the bare driver", flush=True)

@@ -16,6 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 MIB = 1 << 20
 PATIENCE = 60
 QUESTIONS = {}
@@ -239,16 +240,83 @@ def what_is_outside_is_what_nvml_lists(here):
 @question
 def programs_end_well_while_gates_close_and_open(here):
     rounds = 4 if here.simulated else 20
-    steady = [here.start(here.mete("run", "--quiet", "-n", f"steady{i}", "--memory", "512MiB", "--",
+    steady = [here.start(here.mete("run", "--quiet", "-n", f"steady{i}", "--memory", "2GiB", "--",
                                    *here.program("examples", "steady", "seconds=600", "kernel_us=1000", "stdin=1"))) for i in range(2)]
     until(lambda: len(here.ps()["tenants"]) >= 2, "the tenants have not joined")
     for _ in range(rounds):
-        here.run(here.mete("run", "--quiet", "--memory", "512MiB", "--", *here.program("examples", "vector-add", "rounds=2")))
+        here.run(here.mete("run", "--quiet", "--memory", "2GiB", "--", *here.program("examples", "vector-add", "rounds=2")))
     for process in steady:
         out, err = process.communicate("", timeout=PATIENCE)
         if process.returncode != 0:
             no(f"a steady program ended with {process.returncode}: {err.strip()[-200:]}")
     return f"{rounds} programs ended beside two that took turns"
+
+
+# ---- PyTorch
+
+
+def torch_job(here, gib, steps):
+    """The command of a job that keeps that much; it cannot be asked where there is no PyTorch or no such GPU."""
+    if here.simulated:
+        needs("NVIDIA's runtime, which PyTorch contains: it does not start on the simulated driver")
+    if subprocess.run(["python3", "-c", "import torch; torch.cuda.init()"], capture_output=True).returncode != 0:
+        needs("PyTorch that finds a GPU")
+    return ["python3", str(ROOT / "examples/torch_job.py"), str(gib), str(steps)]
+
+
+def ended_with(process, alone):
+    out, err = process.communicate(timeout=PATIENCE * 4)
+    if process.returncode != 0 or checksum(out) != checksum(alone):
+        no(f"it ended with {process.returncode} and {checksum(out)}, alone with {checksum(alone)}: {err.strip()[-300:]}")
+    return out + err
+
+
+def job_seconds(text):
+    return float(re.search(r" seconds=([0-9.]+)", text).group(1))
+
+
+@question
+def pytorch_alone_takes_no_longer_under_mete(here):
+    command = torch_job(here, 20, 150)
+    alone = here.run(command)
+    took = {"off": 0, "auto": 0}
+    for swap in took:
+        took[swap] = job_seconds(ended_with(here.start(here.mete("run", "--quiet", "--swap", swap, "--", *command)), alone))
+    said = f"150 steps {job_seconds(alone):.2f} s alone, {took['off']:.2f} s under mete, {took['auto']:.2f} s where its memory can move"
+    if max(took.values()) > 1.03 * job_seconds(alone):
+        no(said)
+    return said
+
+
+@question
+def a_large_pytorch_job_is_suspended_and_goes_on(here):
+    command = torch_job(here, 40, 100)
+    alone, rates = here.run(command), []
+    job = here.start(here.mete("run", "--quiet", "--swap", "auto", "-n", "large", "--", *command))
+    while not job.stdout.readline().startswith("step"):
+        if job.poll() is not None:
+            no(f"it ended with {job.returncode}: {job.stderr.read()[-300:]}")
+    for _ in range(2):
+        held, began = here.tenant("large")["movable_bytes"], time.monotonic()
+        here.run(here.mete("suspend", "large"))
+        until(lambda: here.tenant("large")["movable_bytes"] == 0, "its memory has not left")
+        left = time.monotonic()
+        here.run(here.mete("resume", "large"))
+        until(lambda: not (row := here.tenant("large")) or row["out_bytes"] == 0, "its memory has not come back")
+        rates.append(f"{held / (left - began) / 1e9:.1f} GB/s out, {held / (time.monotonic() - left) / 1e9:.1f} in")
+    ended_with(job, alone)
+    return "; ".join(rates)
+
+
+@question
+def two_pytorch_jobs_that_need_more_than_the_device_both_end(here):
+    command = torch_job(here, 48, 300)
+    alone = here.run(command)
+    began = time.monotonic()
+    jobs = [here.start(here.mete("run", "--quiet", "--swap", "auto", "-n", f"job{i}", "--", *command)) for i in range(2)]
+    for job in jobs:
+        ended_with(job, alone)
+    return f"2 of 48 GiB: {time.monotonic() - began:.1f} s at once, {2 * job_seconds(alone):.1f} s of steps one after the other"
 
 
 # ---- what others do with it
@@ -279,7 +347,7 @@ def a_debugger_sees_through_the_trampolines(here):
     debugger = shutil.which("cuda-gdb") or shutil.which("gdb")
     if not debugger:
         needs("cuda-gdb")
-    said = here.run(here.mete("run", "--quiet", "--memory", "512MiB", "--", debugger, "--batch", "-nx", "-ex", "set breakpoint pending on",
+    said = here.run(here.mete("run", "--quiet", "--memory", "2GiB", "--", debugger, "--batch", "-nx", "-ex", "set breakpoint pending on",
                               "-ex", "break cuLaunchKernel", "-ex", "run", "-ex", "finish", "-ex", "bt", "--args",
                               *here.program("examples", "vector-add", "rounds=1")))
     if not re.search(r"#\d+ .*\bmain \(", said):
