@@ -4,7 +4,7 @@
  * as programs do, makes a context and calls COUNT times, while LIVE other allocations of so many
  * bytes are there. WHAT: init (cuInit and no more), alloc, async, sync (cuCtxSynchronize), launch
  * (of a kernel that does nothing), segments (takes 16 and frees them, as a caching allocator does),
- * timed (alloc, and prints the microseconds of a pair), until (alloc, until standard input ends).
+ * timed (alloc, and prints the microseconds of a pair), timed-launch (the nanoseconds of one), until (alloc, until standard input ends).
  * With "tables-" before it, the driver's private tables are asked for first, as NVIDIA's runtime
  * does.
  */
@@ -148,6 +148,16 @@ static void launches(size_t bytes, unsigned long live, unsigned long count)
 	waits(1);
 }
 
+static void timed_launches(size_t bytes, unsigned long live, unsigned long count)
+{
+	double from;
+
+	launches(bytes, live, count / 10);
+	from = now_us();
+	launches(bytes, 0, count);
+	printf("%.1f\n", (now_us() - from) * 1e3 / (double)count);
+}
+
 static void ask_for_tables(void)
 {
 	CUuuid id = {{0}};
@@ -179,6 +189,8 @@ static void measure(const char *what, size_t bytes, unsigned long live, unsigned
 		waits(count);
 	else if (strcmp(what, "launch") == 0)
 		launches(bytes, live, count);
+	else if (strcmp(what, "timed-launch") == 0)
+		timed_launches(bytes, live, count);
 	else if (strcmp(what, "timed") == 0)
 		timed(bytes, live, count);
 	else if (strcmp(what, "segments") == 0)
@@ -200,7 +212,7 @@ int main(int argc, char **argv)
 
 	if (argc != 5) {
 		fprintf(stderr, "usage: pairs "
-				"[tables-]init|alloc|async|sync|launch|segments|timed|until "
+				"[tables-]init|alloc|async|sync|launch|segments|timed|timed-launch|until "
 				"BYTES LIVE COUNT\n");
 		return 2;
 	}

@@ -72,7 +72,7 @@ def ask(row, environment, build, outputs):
     took = time.monotonic() - began
     if outputs:
         outputs.mkdir(parents=True, exist_ok=True)
-        (outputs / (re.sub(r"[^a-z0-9_*]+", "-", command.split("/")[-1].lower())[-80:] + ".txt")).write_text(text)
+        (outputs / (re.sub(r"[^a-z0-9_*]+", "-", command.replace(build, "").lower())[-100:] + ".txt")).write_text(text)
     if status is None:
         return FAILED, f"no answer within {patience} s; {said(text)}", took
     if status in ANSWERS:

@@ -143,10 +143,23 @@ CLAIM(a_context_has_the_processs_wishes_for_core_dumps_until_it_has_its_own)
 	size_t size = sizeof(all), room = sizeof(file);
 	bool host = false;
 
-	(void)lab;
 	unsetenv("CUDA_ENABLE_CPU_COREDUMP_ON_EXCEPTION");
-	must(cuCoredumpSetAttributeGlobal(CU_COREDUMP_FILE, all, &size));
+	must(cuCoredumpGetAttributeGlobal(CU_COREDUMP_FILE, file, &room));
+	claim_say("at first everybody's file is '%s' of %zu", file, room);
+	room = sizeof(file);
 	must(cuCoredumpGetAttribute(CU_COREDUMP_FILE, file, &room));
+	claim_say("at first a context's file is '%s' of %zu", file, room);
+	must(cuCoredumpSetAttributeGlobal(CU_COREDUMP_FILE, all, &size));
+	room = sizeof(file);
+	must(cuCoredumpGetAttributeGlobal(CU_COREDUMP_FILE, file, &room));
+	claim_say("then everybody's is '%s' of %zu", file, room);
+	room = sizeof(file);
+	must(cuCoredumpGetAttribute(CU_COREDUMP_FILE, file, &room));
+	claim_say("then a context's is '%s' of %zu", file, room);
+	must(cuCtxCreate_v2(&lab.context, 0, lab.device));
+	room = sizeof(file);
+	must(cuCoredumpGetAttribute(CU_COREDUMP_FILE, file, &room));
+	claim_say("a later context's is '%s' of %zu", file, room);
 	holds(!strcmp(file, "all"), "a context's file is %s", file);
 	must(cuCoredumpSetAttribute(CU_COREDUMP_FILE, own, &size));
 	room = sizeof(file);
@@ -193,9 +206,12 @@ static CUgraphInstantiateResult for_device(CUgraph graph, CUresult wanted)
 {
 	CUDA_GRAPH_INSTANTIATE_PARAMS how = {.flags = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH};
 	CUgraphExec exec;
+	CUresult r = cuGraphInstantiateWithParams(&exec, graph, &how);
 
-	answers(cuGraphInstantiateWithParams(&exec, graph, &how), wanted);
-	if (wanted == CUDA_SUCCESS)
+	claim_say("instantiated for the device: %d, of kind %d", (int)r, (int)how.result_out);
+	holds((r == CUDA_SUCCESS) == (wanted == CUDA_SUCCESS), "it is %d, not %d", (int)r,
+	      (int)wanted);
+	if (r == CUDA_SUCCESS)
 		must(cuGraphExecDestroy(exec));
 	return how.result_out;
 }

@@ -123,13 +123,19 @@ def seconds_of(here, way, what, size, live, few, many):
 
 @question
 def a_launch_costs_nothing_measurable(here):
-    few, many = (200, 1200) if here.simulated else (20000, 520000)
-    alone = seconds_of(here, [], "launch", 1, 0, few, many)
-    under = seconds_of(here, here.mete("run", "--quiet", "--swap", "off", "--"), "launch", 1, 0, few, many)
-    said = f"{alone * 1e9:.0f} ns alone, {under * 1e9:.0f} ns under mete"
+    count = 1000 if here.simulated else 300000
+    ways = {"alone": [], "under mete": here.mete("run", "--quiet", "--swap", "off", "--"),
+            "with memory that moves": here.mete("run", "--quiet", "--swap", "auto", "--")}
+    took = {way: [] for way in ways}
+    for _ in range(5):  # what the machine does meanwhile, it does to all
+        for way, words in ways.items():
+            took[way].append(float(here.run(words + here.program("bench", "pairs", "timed-launch", "1", "0", str(count)))))
+    print({way: sorted(values) for way, values in took.items()})
+    ns = {way: min(values) for way, values in took.items()}
+    said = ", ".join(f"{ns[way]:.0f} ns {way}" for way in ways)
     if here.simulated:
         needs(f"a real driver's launch: the simulated one's takes as long as the host likes ({said})")
-    if under > alone * 1.03 + 20e-9:
+    if max(ns.values()) > ns["alone"] * 1.03 + 20:
         no(said)
     return said
 
@@ -310,7 +316,7 @@ def a_large_pytorch_job_is_suspended_and_goes_on(here):
 
 @question
 def two_pytorch_jobs_that_need_more_than_the_device_both_end(here):
-    command = torch_job(here, 48, 300)
+    command = torch_job(here, 48, 150)
     alone = here.run(command)
     began = time.monotonic()
     jobs = [here.start(here.mete("run", "--quiet", "--swap", "auto", "-n", f"job{i}", "--", *command)) for i in range(2)]

@@ -465,9 +465,9 @@ TEST(memory_of_a_capture_can_be_used_in_it)
 	ok(sim_launch(sim.times, address + 8, 3, stream));
 	ok(cuMemcpyDtoDAsync_v2(result, address + 8, 8, stream));
 	ok(cuMemcpyDtoHAsync_v2(&host[1], address + 4, 4, stream));
-	/* As without a capture, what is beyond its end is not the allocation's. */
-	answers(cuMemsetD8Async(address, 1, (4 << 20) + 1, stream), CUDA_ERROR_INVALID_VALUE);
-	answers(cuMemcpyDtoDAsync_v2(result, address + (4 << 20) - 4, 8, stream),
+	/* As without a capture, what is far beyond its end is not the allocation's. */
+	answers(cuMemsetD8Async(address, 1, 1u << 30, stream), CUDA_ERROR_INVALID_VALUE);
+	answers(cuMemcpyDtoDAsync_v2(result, address + (1u << 30), 8, stream),
 		CUDA_ERROR_INVALID_VALUE);
 	ok(cuMemFreeAsync(address, stream));
 	ok(cuStreamEndCapture(stream, &graph));

@@ -48,7 +48,10 @@ static CUgraphConditionalHandle handle_new(CUgraph graph, unsigned value, unsign
 {
 	CUgraphConditionalHandle handle = 0;
 
-	ok(cuGraphConditionalHandleCreate(&handle, graph, NULL, value, flags));
+	CUcontext context;
+
+	ok(cuCtxGetCurrent(&context));
+	ok(cuGraphConditionalHandleCreate(&handle, graph, context, value, flags));
 	expect(handle != 0);
 	return handle;
 }
