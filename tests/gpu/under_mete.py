@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -296,7 +297,7 @@ def pytorch_alone_takes_no_longer_under_mete(here):
 
 @question
 def a_large_pytorch_job_is_suspended_and_goes_on(here):
-    command = torch_job(here, 40, 100)
+    command = torch_job(here, 40, 60)
     alone, rates = here.run(command), []
     job = here.start(here.mete("run", "--quiet", "--swap", "auto", "-n", "large", "--", *command))
     while not job.stdout.readline().startswith("step"):
@@ -323,6 +324,54 @@ def two_pytorch_jobs_that_need_more_than_the_device_both_end(here):
     for job in jobs:
         ended_with(job, alone)
     return f"2 of 48 GiB: {time.monotonic() - began:.1f} s at once, {2 * job_seconds(alone):.1f} s of steps one after the other"
+
+
+class Steps:
+    """Counts the lines of a job as they come."""
+
+    def __init__(self, process):
+        self.process, self.times = process, []
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            if line.startswith("step"):
+                self.times.append(time.monotonic())
+
+    def within(self, begin, end):
+        return sum(begin <= at < end for at in self.times)
+
+
+WARM, LOOK = 2, 6  # seconds
+
+
+def steps_beside(here, commands):
+    """How many steps each of them makes in LOOK seconds beside the others, once all of them are running."""
+    jobs = [Steps(here.start(command)) for command in commands]
+    for job in jobs:
+        until(lambda: job.times or job.process.poll() is not None, "a job makes no steps")
+    time.sleep(WARM + LOOK)
+    end = time.monotonic()
+    for job in jobs:
+        job.process.kill()
+    for job in jobs:
+        job.process.wait()
+    return [job.within(end - LOOK, end) for job in jobs]
+
+
+@question
+def weights_are_parts_of_the_time_that_pytorch_jobs_get(here):
+    command = torch_job(here, 2, 1000000)
+    alone, = steps_beside(here, [command])
+    without = steps_beside(here, [command, command])
+    weighed = steps_beside(here, [here.mete("run", "--quiet", "-n", f"w{weight}", "--weight", str(weight), "--", *command) for weight in (300, 100)])
+    capped = steps_beside(here, [here.mete("run", "--quiet", "-n", "capped", "--cap", "30%", "--", *command)])
+    said = (f"steps in {LOOK} s: {alone} alone, {without[0]} and {without[1]} without mete, {weighed[0]} and {weighed[1]} with weights 3:1, "
+            f"{capped[0]} capped at 30 %")
+    part = weighed[0] / sum(weighed)
+    if abs(part - 0.75) > 0.05 or sum(weighed) < 0.9 * alone or capped[0] > 0.33 * alone:
+        no(said)
+    return said
 
 
 # ---- what others do with it
