@@ -25,9 +25,14 @@ struct store_piece {
 	uint64_t offset, bytes;
 };
 
+/* Processes that fault in a piece's pages together. 0: a quarter of the processors, 4 at most. For
+ * tests. */
+extern uint32_t store_file_parts;
+
 /* A sealed memory file of that size, without pages, in huge pages if enough are free. -errno. */
 must_check int store_file_make(uint64_t size);
-/* Does it, however long it takes; -errno. Does nothing but system calls. */
+/* Does it, however long it takes; -errno. Does nothing but system calls, fork() among
+ * them: its caller has no children of its own. */
 must_check int store_file_work(int fd, const struct store_piece *piece);
 /* The host's available memory; 0: not known. */
 uint64_t store_file_available(void);

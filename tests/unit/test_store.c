@@ -149,6 +149,38 @@ TEST(a_segment_has_its_pages_when_it_is_ready_and_none_after_it_was_given_back)
 	end();
 }
 
+/* The kernel does not count pages that are allocated and not cleared yet. */
+static bool all_cleared(const struct store *store, uint64_t offset, uint64_t bytes)
+{
+	static unsigned char there[64 * GRAIN / 4096];
+	uint8_t *at = map(store, offset, bytes);
+	bool cleared = true;
+
+	expect_eq(mincore(at, bytes, there), 0);
+	for (uint64_t i = 0; i < bytes / 4096; i++)
+		cleared = cleared && (there[i] & 1);
+	munmap(at, bytes);
+	return cleared;
+}
+
+TEST(all_pages_are_cleared_however_many_processes_share_a_piece)
+{
+	for (store_file_parts = 1; store_file_parts <= 5; store_file_parts++) {
+		struct store_segment *segment;
+		struct store *store;
+
+		begin(64 * GRAIN);
+		store = a_store(64 * GRAIN);
+		segment = take_bytes(store, 21 * GRAIN);
+		settle();
+		expect_eq(w.ready, 1);
+		expect(all_cleared(store, segment->offset, segment->bytes));
+		store_close(store);
+		end();
+	}
+	store_file_parts = 0;
+}
+
 TEST(what_is_given_out_is_zero_whatever_was_written_there)
 {
 	struct store_segment *segment;
