@@ -94,6 +94,8 @@ def test_what_is_carried_elsewhere_asks_the_same_there():
         said = subprocess.run(["ldd", place + "/carried/build/plain/node/meted"], text=True, capture_output=True,
                               env=environment | {"LD_LIBRARY_PATH": place + "/carried/build/plain/carried"}).stdout
         assert f"libuv.so.1 => {place}" in said, said
+        shown = subprocess.run([place + "/carried/tools/showcase.py", "--help"], text=True, capture_output=True, env=environment)
+        assert shown.returncode == 0 and "--gpu" in shown.stdout, shown.stderr
 
 
 def test_the_simulated_driver_answers_all_and_contradicts_none():
