@@ -217,7 +217,7 @@ static void uuid_of(int index, char text[64])
 		 b[14], b[15]);
 }
 
-CLAIM(visible_devices_end_at_an_unknown_one_and_twice_is_none)
+CLAIM(visible_devices_end_at_an_unknown_one_and_twice_is_invalid)
 {
 	char uuid[64], list[256];
 
