@@ -43,7 +43,7 @@ struct CUctx_st {
 	struct list link;
 	_Atomic uint64_t device_heap; /* what kernels malloc() from: 0 until one needs it */
 	_Atomic size_t limits[16];
-	_Atomic int cache; /* CUfunc_cache */
+	_Atomic int cache;	       /* CUfunc_cache */
 	struct coredump_wishes *dumps; /* coredump.c's; made and ended with the context */
 };
 

@@ -85,8 +85,8 @@ static void begin(void)
 	for (size_t i = 0; i < ARRAY_SIZE(switches); i++) {
 		const char *text = variable(switches[i].name);
 
-		all->number[switches[i].setting] = text ? strcmp(text, "0") != 0
-							: switches[i].normally;
+		all->number[switches[i].setting] =
+			text ? strcmp(text, "0") != 0 : switches[i].normally;
 	}
 	if (gethostname(host, sizeof(host) - 1) < 0)
 		host[0] = '\0';
@@ -122,7 +122,8 @@ void coredump_end(struct CUctx_st *context)
 /* ---- asking and setting; the lock is held ---------------------------------------------------- */
 
 /* Who has room for a text is not told how long it is: *size stays. */
-static CUresult tell(struct coredump_wishes *from, CUcoredumpSettings setting, void *value, size_t *size)
+static CUresult tell(struct coredump_wishes *from, CUcoredumpSettings setting, void *value,
+		     size_t *size)
 {
 	size_t need = is_text(setting) ? strlen(text_of(from, setting)) + 1 : bytes_of(setting);
 	bool on;

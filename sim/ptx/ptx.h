@@ -48,8 +48,8 @@ struct ptx_grid;
 enum ptx_load_outcome {
 	/* Not PTX, PTX without a row in ptx.def, or for a newer device: CUDA_ERROR_INVALID_PTX. */
 	PTX_INVALID = 1,
-	PTX_TOO_NEW,	 /* a .version above ptx_version: CUDA_ERROR_UNSUPPORTED_PTX_VERSION */
-	PTX_UNRESOLVED,	 /* a symbol that no text defines, or that two define */
+	PTX_TOO_NEW,	/* a .version above ptx_version: CUDA_ERROR_UNSUPPORTED_PTX_VERSION */
+	PTX_UNRESOLVED, /* a symbol that no text defines, or that two define */
 };
 
 struct ptx_source {
