@@ -95,8 +95,8 @@ struct segment_process {
 };
 
 struct segment_ticket {
-	uint64_t id; /* 0: free; ids are never reused */
-	uint32_t process;
+	uint64_t id;		   /* 0: free; ids are never reused */
+	uint32_t process, context; /* context: a number of its process's */
 	uint8_t lane;
 	uint8_t done;
 	uint64_t ready_ns;
@@ -111,7 +111,7 @@ struct segment_gap {
 };
 
 struct segment_lane_book {
-	uint32_t current; /* process whose slice it is */
+	uint64_t current; /* whose slice it is: a process and its context; engine_core.c */
 	uint32_t gap_count;
 	uint64_t slice_end_ns;
 	uint64_t busy_ns;

@@ -344,7 +344,7 @@ static void compute(uint64_t total_ns)
 	while (end_ns < start_ns + total_ns) {
 		struct engine_ticket ticket;
 
-		engine_kernel_begin(0, end_ns, 0, &ticket);
+		engine_kernel_begin(0, 0, end_ns, 0, &ticket);
 		expect_eq(engine_kernel_end(&ticket, 5000000, &end_ns, NULL), 0);
 	}
 }
