@@ -149,7 +149,7 @@ struct segment_share {
 	uint64_t bytes;
 	uint64_t watch_inode, watch_namespace_id;
 	int32_t watch_pid, watch_fd; /* of one that watches: where others can look */
-	uint32_t payer;		     /* a slot, of the holders */
+	uint32_t payer;		     /* a slot, of the holders; share.c */
 	uint64_t holders[SEGMENT_PROCESSES_MAX / 64];
 	uint64_t watching[SEGMENT_PROCESSES_MAX / 64]; /* of holders: for descriptors only */
 };
