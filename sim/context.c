@@ -6,6 +6,7 @@
 
 #include "cuda/prototypes.h"
 #include "sim/clock.h"
+#include "sim/coredump.h"
 #include "sim/device.h"
 #include "sim/device_heap.h"
 #include "sim/driver.h"
@@ -178,7 +179,7 @@ static CUresult context_start(struct CUctx_st *context, unsigned flags)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	context->heap = heap_new(context->device);
 	context->streams = stream_set_new(context);
-	if (!context->heap || !context->streams) {
+	if (!context->heap || !context->streams || !coredump_begin(context)) {
 		stream_set_free(take(context->streams));
 		heap_free(take(context->heap));
 		device_give(context->device, bytes);
@@ -213,6 +214,7 @@ static void context_stop(struct CUctx_st *context, enum context_state then)
 	memory_context_ended(context);
 	device_heap_ended(context);
 	heap_free(take(context->heap));
+	coredump_end(context);
 	device_count_context(context->device, -1);
 	device_give(context->device, segment_settings()->context_bytes);
 }

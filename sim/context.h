@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "base/macros.h"
 
+struct coredump_wishes;
 struct stream_set;
 
 enum context_state {
@@ -42,7 +43,8 @@ struct CUctx_st {
 	struct list link;
 	_Atomic uint64_t device_heap; /* what kernels malloc() from: 0 until one needs it */
 	_Atomic size_t limits[16];
-	_Atomic int cache; /* CUfunc_cache */
+	_Atomic int cache;	       /* CUfunc_cache */
+	struct coredump_wishes *dumps; /* coredump.c's; made and ended with the context */
 };
 
 /* The calling thread's context, alive and without an error. SUCCESS, NOT_INITIALIZED,

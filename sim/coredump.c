@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a program wants of core dumps: kept and told, for the process and for each context. None is
- * ever written; who switches them on is told so.
- */
+#include "sim/coredump.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "cuda/prototypes.h"
 #include "sim/context.h"
@@ -16,25 +13,15 @@ enum { NAME_BYTES = 1024 };
 
 #define SETTINGS (CU_COREDUMP_MAX)
 
-struct wanted {
+struct coredump_wishes {
 	unsigned number[SETTINGS]; /* switches, and the flags */
 	char file[NAME_BYTES], pipe[NAME_BYTES];
 };
 
-/* What differs from the process's in one life of a context; the struct of the context stays. */
-struct own {
-	struct own *next;
-	const struct CUctx_st *context;
-	uint64_t id;
-	bool set[SETTINGS];
-	struct wanted wanted;
-};
-
 static struct {
-	pthread_mutex_t lock;
+	pthread_mutex_t lock; /* the contexts' copies, too */
 	bool began;
-	struct wanted all;
-	struct own *own;
+	struct coredump_wishes all;
 } dumps = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool is_text(CUcoredumpSettings setting)
@@ -60,95 +47,93 @@ static size_t bytes_of(CUcoredumpSettings setting)
 	return setting == CU_COREDUMP_GENERATION_FLAGS ? sizeof(unsigned) : sizeof(bool);
 }
 
-static char *text_of(struct wanted *wanted, CUcoredumpSettings setting)
+static char *text_of(struct coredump_wishes *wishes, CUcoredumpSettings setting)
 {
-	return setting == CU_COREDUMP_FILE ? wanted->file : wanted->pipe;
+	return setting == CU_COREDUMP_FILE ? wishes->file : wishes->pipe;
 }
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
-static unsigned switch_of(const char *name, bool normally)
+static const struct {
+	CUcoredumpSettings setting;
+	const char *name;
+	bool normally;
+} switches[] = {
+	{CU_COREDUMP_ENABLE_ON_EXCEPTION, "CUDA_ENABLE_COREDUMP_ON_EXCEPTION", false},
+	{CU_COREDUMP_TRIGGER_HOST, "CUDA_ENABLE_CPU_COREDUMP_ON_EXCEPTION", true},
+	{CU_COREDUMP_LIGHTWEIGHT, "CUDA_ENABLE_LIGHTWEIGHT_COREDUMP", false},
+	{CU_COREDUMP_ENABLE_USER_TRIGGER, "CUDA_ENABLE_USER_TRIGGERED_COREDUMP", false},
+};
+
+static const char *variable(const char *name)
 {
 	const char *text = getenv(name);
 
-	return text && *text ? strcmp(text, "0") != 0 : normally;
+	return text && *text ? text : NULL;
 }
 
-static void name_of(char to[NAME_BYTES], const char *name, const char *kind)
-{
-	const char *text = getenv(name);
-	char host[256] = "localhost";
-
-	if (gethostname(host, sizeof(host) - 1) < 0)
-		host[0] = '\0';
-	if (text && *text)
-		snprintf(to, NAME_BYTES, "%s", text);
-	else
-		snprintf(to, NAME_BYTES, "%s.cuda.%s.%d", kind, host, (int)getpid());
-}
-
-/* From the environment, as NVIDIA documents it for cuda-gdb. */
+/* From the environment, as NVIDIA documents it for cuda-gdb. The lock is held. */
 static void begin(void)
 {
-	struct wanted *all = &dumps.all;
+	struct coredump_wishes *all = &dumps.all;
+	const char *file = variable("CUDA_COREDUMP_FILE"), *pipe = variable("CUDA_COREDUMP_PIPE");
+	char host[256] = "localhost";
 
 	if (dumps.began)
 		return;
 	dumps.began = true;
-	all->number[CU_COREDUMP_ENABLE_ON_EXCEPTION] =
-		switch_of("CUDA_ENABLE_COREDUMP_ON_EXCEPTION", false);
-	all->number[CU_COREDUMP_TRIGGER_HOST] =
-		switch_of("CUDA_ENABLE_CPU_COREDUMP_ON_EXCEPTION", true);
-	all->number[CU_COREDUMP_LIGHTWEIGHT] = switch_of("CUDA_ENABLE_LIGHTWEIGHT_COREDUMP", false);
-	all->number[CU_COREDUMP_ENABLE_USER_TRIGGER] =
-		switch_of("CUDA_ENABLE_USER_TRIGGERED_COREDUMP", false);
-	name_of(all->file, "CUDA_COREDUMP_FILE", "core");
-	name_of(all->pipe, "CUDA_COREDUMP_PIPE", "corepipe");
-}
+	for (size_t i = 0; i < ARRAY_SIZE(switches); i++) {
+		const char *text = variable(switches[i].name);
 
-static struct own *own_find(const struct CUctx_st *context)
-{
-	struct own *own = dumps.own;
-
-	while (own && own->context != context)
-		own = own->next;
-	return own && own->id == context->id ? own : NULL;
-}
-
-/* NULL: no memory. */
-static struct own *own_make(const struct CUctx_st *context)
-{
-	struct own *own = dumps.own;
-
-	while (own && own->context != context)
-		own = own->next;
-	if (own && own->id == context->id)
-		return own;
-	if (!own) {
-		own = calloc(1, sizeof(*own));
-		if (!own)
-			return NULL;
-		own->next = dumps.own;
-		dumps.own = own;
+		all->number[switches[i].setting] =
+			text ? strcmp(text, "0") != 0 : switches[i].normally;
 	}
-	memset(own->set, 0, sizeof(own->set));
-	own->context = context;
-	own->id = context->id;
-	return own;
+	if (gethostname(host, sizeof(host) - 1) < 0)
+		host[0] = '\0';
+	/* An H100's driver (580.159.04) says of a file that nobody has named: "". */
+	snprintf(all->file, NAME_BYTES, "%s", file ? file : "");
+	if (pipe)
+		snprintf(all->pipe, NAME_BYTES, "%s", pipe);
+	else
+		snprintf(all->pipe, NAME_BYTES, "corepipe.cuda.%s.%d", host, (int)getpid());
+}
+
+bool coredump_begin(struct CUctx_st *context)
+{
+	struct coredump_wishes *wishes = malloc(sizeof(*wishes));
+
+	if (!wishes)
+		return false;
+	pthread_mutex_lock(&dumps.lock);
+	begin();
+	*wishes = dumps.all;
+	context->dumps = wishes;
+	pthread_mutex_unlock(&dumps.lock);
+	return true;
+}
+
+void coredump_end(struct CUctx_st *context)
+{
+	pthread_mutex_lock(&dumps.lock);
+	free(take(context->dumps));
+	pthread_mutex_unlock(&dumps.lock);
 }
 
 /* ---- asking and setting; the lock is held ---------------------------------------------------- */
 
-static CUresult tell(struct wanted *from, CUcoredumpSettings setting, void *value, size_t *size)
+/* Who has room for a text is not told how long it is: *size stays. */
+static CUresult tell(struct coredump_wishes *from, CUcoredumpSettings setting, void *value,
+		     size_t *size)
 {
 	size_t need = is_text(setting) ? strlen(text_of(from, setting)) + 1 : bytes_of(setting);
 	bool on;
 
 	if (value && *size < need)
 		return CUDA_ERROR_INVALID_VALUE;
-	*size = need;
-	if (!value)
+	if (!value) {
+		*size = need;
 		return CUDA_SUCCESS;
+	}
 	on = from->number[setting] != 0;
 	if (is_text(setting))
 		memcpy(value, text_of(from, setting), need);
@@ -160,7 +145,7 @@ static CUresult tell(struct wanted *from, CUcoredumpSettings setting, void *valu
 }
 
 /* Nothing is looked at beyond `*size`. */
-static CUresult want(struct wanted *to, CUcoredumpSettings setting, const void *value,
+static CUresult want(struct coredump_wishes *to, CUcoredumpSettings setting, const void *value,
 		     const size_t *size)
 {
 	bool on = false;
@@ -188,69 +173,70 @@ static CUresult want(struct wanted *to, CUcoredumpSettings setting, const void *
 	return CUDA_SUCCESS;
 }
 
-exported CUresult cuCoredumpGetAttributeGlobal(CUcoredumpSettings get, void *value, size_t *size)
+/* ---- the functions: of the process, and of the current context ---------------------------- */
+
+/* SUCCESS: *ret_wishes are the process's or the context's own, and the lock is held. */
+static CUresult reach(bool own, CUcoredumpSettings setting, struct coredump_wishes **ret_wishes)
 {
-	CUresult result = driver_ready();
+	struct CUctx_st *context = NULL;
+	CUresult result = own ? context_current(&context) : driver_ready();
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!size || !is_known(get))
+	if (!is_known(setting))
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&dumps.lock);
 	begin();
-	result = tell(&dumps.all, get, value, size);
+	*ret_wishes = own && !is_global(setting) ? context->dumps : &dumps.all;
+	if (*ret_wishes)
+		return CUDA_SUCCESS;
+	pthread_mutex_unlock(&dumps.lock);
+	return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+static CUresult get_of(bool own, CUcoredumpSettings setting, void *value, size_t *size)
+{
+	struct coredump_wishes *wishes;
+	CUresult result = reach(own, setting, &wishes);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = size ? tell(wishes, setting, value, size) : CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_unlock(&dumps.lock);
 	return result;
+}
+
+static CUresult set_of(bool own, CUcoredumpSettings setting, const void *value, const size_t *size)
+{
+	struct coredump_wishes *wishes;
+	CUresult result = reach(own, setting, &wishes);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!value || !size || (own && is_global(setting)))
+		result = CUDA_ERROR_INVALID_VALUE;
+	else
+		result = want(wishes, setting, value, size);
+	pthread_mutex_unlock(&dumps.lock);
+	return result;
+}
+
+exported CUresult cuCoredumpGetAttributeGlobal(CUcoredumpSettings get, void *value, size_t *size)
+{
+	return get_of(false, get, value, size);
 }
 
 exported CUresult cuCoredumpSetAttributeGlobal(CUcoredumpSettings set, void *value, size_t *size)
 {
-	CUresult result = driver_ready();
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!value || !size || !is_known(set))
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&dumps.lock);
-	begin();
-	result = want(&dumps.all, set, value, size);
-	pthread_mutex_unlock(&dumps.lock);
-	return result;
+	return set_of(false, set, value, size);
 }
 
 exported CUresult cuCoredumpGetAttribute(CUcoredumpSettings get, void *value, size_t *size)
 {
-	struct CUctx_st *context;
-	CUresult result = context_current(&context);
-	struct own *own;
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!size || !is_known(get))
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&dumps.lock);
-	begin();
-	own = own_find(context);
-	result = tell(own && own->set[get] ? &own->wanted : &dumps.all, get, value, size);
-	pthread_mutex_unlock(&dumps.lock);
-	return result;
+	return get_of(true, get, value, size);
 }
 
 exported CUresult cuCoredumpSetAttribute(CUcoredumpSettings set, void *value, size_t *size)
 {
-	struct CUctx_st *context;
-	CUresult result = context_current(&context);
-	struct own *own;
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!value || !size || !is_known(set) || is_global(set))
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&dumps.lock);
-	own = own_make(context);
-	result = own ? want(&own->wanted, set, value, size) : CUDA_ERROR_OUT_OF_MEMORY;
-	if (result == CUDA_SUCCESS)
-		own->set[set] = true;
-	pthread_mutex_unlock(&dumps.lock);
-	return result;
+	return set_of(true, set, value, size);
 }

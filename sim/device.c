@@ -369,7 +369,7 @@ static int named_place(const char *name, size_t length)
 	return found;
 }
 
-void device_show(const char *list)
+int device_show(const char *list)
 {
 	uint32_t place[SETTINGS_DEVICES_MAX];
 	int count = 0;
@@ -379,14 +379,11 @@ void device_show(const char *list)
 		size_t length = strcspn(at, ",");
 		int number = named_place(at, length);
 
-		for (int i = 0; i < count && number >= 0; i++) {
-			if (place[i] != (uint32_t)number)
-				continue;
-			count = 0;
-			number = -1;
-		}
 		if (number < 0)
 			break;
+		for (int i = 0; i < count; i++)
+			if (place[i] == (uint32_t)number)
+				return -ENOTUNIQ;
 		place[count++] = (uint32_t)number;
 		at += length;
 		if (!*at)
@@ -395,6 +392,7 @@ void device_show(const char *list)
 	memcpy(visible.place, place, (size_t)count * sizeof(*place));
 	visible.count = count;
 	visible.chosen = true;
+	return 0;
 }
 
 uint32_t device_pci_bus(int device)

@@ -26,11 +26,11 @@ const struct settings_device *device_shape(int device);
 
 /*
  * CUDA_VISIBLE_DEVICES: from now on this library's devices are those of the list, in its order:
- * numbers, or UUIDs or their beginnings. What names no device ends the list; one that is named
- * twice leaves none. libcuda calls it once, before anything else of it runs; NVML sees all devices
- * always.
+ * numbers, or UUIDs or their beginnings. What names no device ends the list. -ENOTUNIQ: a device is
+ * named twice, and all are shown. libcuda calls it before anything else of it runs; NVML sees all
+ * devices always.
  */
-void device_show(const char *list);
+must_check int device_show(const char *list);
 
 /* The device's number on the node, whatever this process sees of it. */
 uint32_t device_place(int device);

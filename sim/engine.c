@@ -96,7 +96,7 @@ uint64_t engine_missed_ns(const struct segment_lateness *lateness)
 
 /* Puts the work on the engine; waits for a free ticket with the lock given up. */
 static uint32_t add(struct segment_device *book, const struct engine_core_rules *rules,
-		    enum segment_lane lane, uint64_t ready_ns, uint64_t work_ns)
+		    enum segment_lane lane, uint32_t context, uint64_t ready_ns, uint64_t work_ns)
 {
 	uint32_t self = segment_number(segment_self());
 	uint32_t index, room;
@@ -106,7 +106,8 @@ static uint32_t add(struct segment_device *book, const struct engine_core_rules 
 
 		if (ready_ns > now_ns)
 			ready_ns = now_ns;
-		index = engine_core_add(&book->engines, rules, lane, self, ready_ns, work_ns);
+		index = engine_core_add(&book->engines, rules, lane, self, context, ready_ns,
+					work_ns);
 		if (index != UINT32_MAX) {
 			record_missed(&book->lateness, now_ns - ready_ns);
 			record_missed(&segment_self()->lateness, now_ns - ready_ns);
@@ -122,21 +123,23 @@ static uint32_t add(struct segment_device *book, const struct engine_core_rules 
 	}
 }
 
-void engine_kernel_begin(int device, uint64_t ready_ns, uint64_t expected_ns,
+void engine_kernel_begin(int device, uint32_t context, uint64_t ready_ns, uint64_t expected_ns,
 			 struct engine_ticket *ret_ticket)
 {
 	struct engine_core_rules rules;
 	struct segment_device *book;
 	uint32_t index;
 
-	*ret_ticket = (struct engine_ticket){
-		.device = device, .ready_ns = ready_ns, .expected_ns = expected_ns};
+	*ret_ticket = (struct engine_ticket){.device = device,
+					     .context = context,
+					     .ready_ns = ready_ns,
+					     .expected_ns = expected_ns};
 	if (!expected_ns || !segment_self())
 		return;
 	rules = rules_of(device);
 	book = book_of(device);
 	segment_lock(book);
-	index = add(book, &rules, SEGMENT_COMPUTE, ready_ns, expected_ns);
+	index = add(book, &rules, SEGMENT_COMPUTE, context, ready_ns, expected_ns);
 	ret_ticket->id = book->engines.tickets[index].id;
 	segment_unlock(book);
 }
@@ -167,6 +170,7 @@ struct engine_wait {
 	struct engine_core_rules rules;
 	struct segment_device *book;
 	enum segment_lane lane;
+	uint32_t context;
 	_Atomic uint32_t *cancel;
 	uint64_t id, ready_ns, work_ns;
 };
@@ -183,8 +187,8 @@ static int finish(struct engine_wait *wait, uint64_t *ret_end_ns, uint64_t *ret_
 		index = engine_core_find(engines, wait->id);
 		if (index == UINT32_MAX) {
 			/* Lost: this process was taken for dead, or its segment was mended. */
-			index = add(wait->book, &wait->rules, wait->lane, wait->ready_ns,
-				    wait->work_ns);
+			index = add(wait->book, &wait->rules, wait->lane, wait->context,
+				    wait->ready_ns, wait->work_ns);
 			wait->id = engines->tickets[index].id;
 			continue;
 		}
@@ -213,6 +217,7 @@ int engine_kernel_end(struct engine_ticket *ticket, uint64_t modelled_ns, uint64
 		      uint64_t *ret_lateness_ns)
 {
 	struct engine_wait wait = {.lane = SEGMENT_COMPUTE,
+				   .context = ticket->context,
 				   .cancel = ticket->cancel,
 				   .id = ticket->id,
 				   .ready_ns = ticket->ready_ns,
@@ -228,7 +233,8 @@ int engine_kernel_end(struct engine_ticket *ticket, uint64_t modelled_ns, uint64
 	catch_up(wait.book, &wait.rules);
 	index = ticket->id ? engine_core_find(&wait.book->engines, ticket->id) : UINT32_MAX;
 	if (index == UINT32_MAX) {
-		index = add(wait.book, &wait.rules, SEGMENT_COMPUTE, ticket->ready_ns, modelled_ns);
+		index = add(wait.book, &wait.rules, SEGMENT_COMPUTE, ticket->context,
+			    ticket->ready_ns, modelled_ns);
 		wait.id = wait.book->engines.tickets[index].id;
 	} else if (engine_core_correct(&wait.book->engines, &wait.rules, index, ticket->expected_ns,
 				       modelled_ns)) {
@@ -252,7 +258,7 @@ int engine_work(int device, enum segment_lane lane, uint64_t modelled_ns, uint64
 	wait.rules = rules_of(device);
 	wait.book = book_of(device);
 	segment_lock(wait.book);
-	index = add(wait.book, &wait.rules, lane, ready_ns, modelled_ns);
+	index = add(wait.book, &wait.rules, lane, 0, ready_ns, modelled_ns);
 	wait.id = wait.book->engines.tickets[index].id;
 	r = finish(&wait, ret_end_ns, NULL);
 	segment_unlock(wait.book);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                               sim/engine.h
- * A device's engines in modelled time: one for kernels, which the processes with work share in time
- * slices (2 ms) that go round among them; one for copies in each direction over the host link,
- * whose rates drop by the duplex factor while both are busy; one for copies within the device, one
- * for copies between devices.
+ * A device's engines in modelled time: one for kernels, which the contexts with work share in time
+ * slices (2 ms) that go round among them (so that a process with two has twice the time); one for
+ * copies in each direction over the host link, whose rates drop by the duplex factor while both are
+ * busy; one for copies within the device, one for copies between devices.
  *
  * Nobody holds an engine: what an engine did is worked out, under the device's lock, by whoever
- * looks at it, so that a stopped or killed process stops no other. Within a process and an engine
+ * looks at it, so that a stopped or killed process stops no other. Within a context and an engine
  * work runs in the order in which it came; one process's kernels never overlap each other.
  *
  * Modelled and interpreted time. Work occupies its engine for its modelled time only. The caller
@@ -36,18 +36,19 @@ enum {
 
 struct engine_ticket {
 	int device;
+	uint32_t context;
 	uint64_t id; /* 0: not on the engine yet */
 	uint64_t ready_ns, expected_ns;
 	_Atomic uint32_t *cancel; /* borrowed, may be NULL: a word; not 0: stop waiting */
 };
 
 /*
- * A kernel could start now; its interpretation begins. expected_ns: its modelled time as far as it
- * is known (such as the last launch's), so that it takes part in the slices while it is
- * interpreted; 0: not known, it takes part from engine_kernel_end() on. Does not block (unless the
- * engine's table is full).
+ * A kernel of a context (a number of the process's) could start now; its interpretation begins.
+ * expected_ns: its modelled time as far as it is known (such as the last launch's), so that it
+ * takes part in the slices while it is interpreted; 0: not known, it takes part from
+ * engine_kernel_end() on. Does not block (unless the engine's table is full).
  */
-void engine_kernel_begin(int device, uint64_t ready_ns, uint64_t expected_ns,
+void engine_kernel_begin(int device, uint32_t context, uint64_t ready_ns, uint64_t expected_ns,
 			 struct engine_ticket *ret_ticket);
 
 /*
@@ -58,7 +59,8 @@ void engine_kernel_begin(int device, uint64_t ready_ns, uint64_t expected_ns,
 must_check int engine_kernel_end(struct engine_ticket *ticket, uint64_t modelled_ns,
 				 uint64_t *ret_end_ns, uint64_t *ret_lateness_ns);
 
-/* A copy; blocks for its modelled time. `lane` is any but SEGMENT_COMPUTE. */
+/* A copy; blocks for its modelled time. `lane` is any but SEGMENT_COMPUTE. Copies go round among
+ * processes, whatever their contexts. */
 must_check int engine_copy(int device, enum segment_lane lane, uint64_t bytes, uint64_t ready_ns,
 			   uint64_t *ret_end_ns);
 

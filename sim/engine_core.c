@@ -144,19 +144,25 @@ static uint64_t gap_claim(struct segment_engines *engines, const struct engine_c
 
 /* ---- turns --------------------------------------------------------------------------------- */
 
-/* How far behind the holder of the last slice a process stands in the round; the holder is last. */
-static uint32_t distance(uint32_t process, uint32_t current)
+/* Who has slices: a context of a process. One process's are neighbours in the round. */
+static uint64_t owner(const struct segment_ticket *ticket)
 {
-	return (process + SEGMENT_PROCESSES_MAX - current - 1) % SEGMENT_PROCESSES_MAX;
+	return (uint64_t)ticket->process << 32 | ticket->context;
+}
+
+/* How far behind the holder of the last slice an owner stands in the round; the holder is last. */
+static uint64_t distance(uint64_t owner, uint64_t current)
+{
+	return owner - current - 1;
 }
 
 struct choice {
 	uint32_t index;	     /* of the ticket that the lane works on, or NOBODY */
-	bool others;	     /* another process waits for the lane */
+	bool others;	     /* another context waits for the lane */
 	uint64_t arrival_ns; /* when the next ticket gets ready; UINT64_MAX for none */
 };
 
-/* Oldest ticket of the process whose slice it is; at the slice's end the next process's. */
+/* Oldest ticket of the context whose slice it is; at the slice's end the next one's. */
 static struct choice choose(struct segment_engines *engines, const struct engine_core_rules *rules,
 			    unsigned lane)
 {
@@ -166,7 +172,7 @@ static struct choice choose(struct segment_engines *engines, const struct engine
 
 	for (uint32_t i = 0; i < engines->tickets_high; i++) {
 		const struct segment_ticket *ticket = &engines->tickets[i];
-		uint32_t far, nearest;
+		uint64_t far, nearest;
 
 		if (!waits(ticket, lane, engines->at_ns)) {
 			if (ticket->id && ticket->lane == lane && !ticket->done &&
@@ -174,15 +180,15 @@ static struct choice choose(struct segment_engines *engines, const struct engine
 				choice.arrival_ns = ticket->ready_ns;
 			continue;
 		}
-		if (ticket->process == book->current) {
+		if (owner(ticket) == book->current) {
 			if (own == NOBODY || ticket->id < engines->tickets[own].id)
 				own = i;
 			continue;
 		}
 		choice.others = true;
-		far = distance(ticket->process, book->current);
-		nearest = next == NOBODY ? NOBODY
-					 : distance(engines->tickets[next].process, book->current);
+		far = distance(owner(ticket), book->current);
+		nearest = next == NOBODY ? UINT64_MAX
+					 : distance(owner(&engines->tickets[next]), book->current);
 		if (next == NOBODY || far < nearest ||
 		    (far == nearest && ticket->id < engines->tickets[next].id))
 			next = i;
@@ -197,8 +203,8 @@ static struct choice choose(struct segment_engines *engines, const struct engine
 	choice.others = own != NOBODY;
 	for (uint32_t i = 0; i < engines->tickets_high && !choice.others; i++)
 		choice.others = waits(&engines->tickets[i], lane, engines->at_ns) &&
-				engines->tickets[i].process != engines->tickets[next].process;
-	book->current = engines->tickets[next].process;
+				owner(&engines->tickets[i]) != owner(&engines->tickets[next]);
+	book->current = owner(&engines->tickets[next]);
 	book->slice_end_ns = engines->at_ns + rules->slice_ns;
 	choice.index = next;
 	return choice;
@@ -296,10 +302,11 @@ void engine_core_advance(struct segment_engines *engines, const struct engine_co
 /* ---- tickets ------------------------------------------------------------------------------- */
 
 uint32_t engine_core_add(struct segment_engines *engines, const struct engine_core_rules *rules,
-			 enum segment_lane lane, uint32_t process, uint64_t ready_ns,
-			 uint64_t work_ns)
+			 enum segment_lane lane, uint32_t process, uint32_t context,
+			 uint64_t ready_ns, uint64_t work_ns)
 {
-	struct segment_ticket ticket = {.process = process, .lane = (uint8_t)lane};
+	struct segment_ticket ticket = {
+		.process = process, .context = context, .lane = (uint8_t)lane};
 	uint32_t index = 0;
 
 	while (index < SEGMENT_TICKETS_MAX && engines->tickets[index].id)

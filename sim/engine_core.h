@@ -5,8 +5,8 @@
  *
  * Pure arithmetic on struct segment_engines: no clock, no lock, no waiting. Laws: an engine serves
  * at most one ticket at a time; it never rests while a ticket is ready; work done = work asked for;
- * two processes with work get slices in turn; busy time never exceeds the time that has passed,
- * what was claimed from gaps included.
+ * two contexts with work get slices in turn, also those of one process; busy time never exceeds the
+ * time that has passed, what was claimed from gaps included.
  */
 #pragma once
 
@@ -33,13 +33,13 @@ void engine_core_advance(struct segment_engines *engines, const struct engine_co
 #define ENGINE_CORE_ALL ((1u << SEGMENT_LANES) - 1)
 
 /*
- * New work, of a process that could have run since ready_ns: claims the lane's gaps since then and
- * queues the rest. Returns its ticket's index, done already where the gaps sufficed; UINT32_MAX
- * with all tickets in use. The engines have advanced to now.
+ * New work, of a process's context, that could have run since ready_ns: claims the lane's gaps
+ * since then and queues the rest. Returns its ticket's index, done already where the gaps sufficed;
+ * UINT32_MAX with all tickets in use. The engines have advanced to now.
  */
 uint32_t engine_core_add(struct segment_engines *engines, const struct engine_core_rules *rules,
-			 enum segment_lane lane, uint32_t process, uint64_t ready_ns,
-			 uint64_t work_ns);
+			 enum segment_lane lane, uint32_t process, uint32_t context,
+			 uint64_t ready_ns, uint64_t work_ns);
 
 /* The work was estimated wrongly: it is so much in all instead of `old_ns`. True where others may
  * now end sooner than they would have. */

@@ -120,8 +120,6 @@ CUresult image_compile(const struct image *image, CUdevice device, const struct 
 	image_log_error(log, error.text);
 	driver_lacks("code is refused: %s", error.text);
 	switch ((enum ptx_load_outcome)r) {
-	case PTX_NO_BINARY:
-		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	case PTX_TOO_NEW:
 		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
 	case PTX_INVALID:

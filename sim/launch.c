@@ -449,7 +449,7 @@ CUresult kernel_execute(const struct kernel_work *kernel, struct CUctx_st *conte
 	report = ptx_grid_report(grid);
 	expected = report->annotated ? modelled_ns(report, context->device)
 				     : atomic_load(&function->last_ns);
-	engine_kernel_begin(context->device, *time_ns, expected, &ticket);
+	engine_kernel_begin(context->device, (uint32_t)context->id, *time_ns, expected, &ticket);
 	ticket.cancel = hang ? &context->cancel : NULL;
 	if (!hang)
 		r = grid_run(grid, context, function->kernel->name);

@@ -158,7 +158,7 @@ static int look(const struct word *word, struct CUctx_st *context)
 	}
 }
 
-static CUresult wait_for(const struct word *word, struct CUctx_st *context, struct stream_set *set)
+static CUresult wait_for(const struct word *word, struct CUctx_st *context)
 {
 	struct timespec pause = {.tv_nsec = POLL_FIRST_NS};
 
@@ -169,8 +169,6 @@ static CUresult wait_for(const struct word *word, struct CUctx_st *context, stru
 			return CUDA_SUCCESS;
 		if (outcome < 0)
 			return CUDA_ERROR_ILLEGAL_ADDRESS;
-		if (stream_set_ending(set))
-			return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 		if (context_error(context) != CUDA_SUCCESS)
 			return context_error(context);
 		nanosleep(&pause, NULL);
@@ -193,8 +191,7 @@ static CUresult write_word(const struct word *word, struct CUctx_st *context)
 	return at ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
-CUresult memop_run(const struct op_memop *memop, struct CUctx_st *context, struct stream_set *set,
-		   uint64_t *time_ns)
+CUresult memop_run(const struct op_memop *memop, struct CUctx_st *context, uint64_t *time_ns)
 {
 	CUresult result = CUDA_SUCCESS;
 	uint64_t now_ns;
@@ -204,7 +201,7 @@ CUresult memop_run(const struct op_memop *memop, struct CUctx_st *context, struc
 
 		if (!word.bytes)
 			continue;
-		result = word.wait ? wait_for(&word, context, set) : write_word(&word, context);
+		result = word.wait ? wait_for(&word, context) : write_word(&word, context);
 	}
 	now_ns = clock_now_ns();
 	if (*time_ns < now_ns)

@@ -3,8 +3,8 @@
  * Stream memory operations: waiting for a word of memory and writing one, in a stream's order.
  *
  * A wait polls, because what writes may be the program itself, through mapped host memory; it
- * sleeps between looks, longer and longer up to half a millisecond. It is given up when its context
- * ends: the context then fails with CUDA_ERROR_CONTEXT_IS_DESTROYED, so that nothing after it runs.
+ * sleeps between looks, longer and longer up to half a millisecond. A context that ends waits for
+ * it, for as long as nobody writes the word: an H100's driver (580.159.04) does.
  */
 #pragma once
 
@@ -12,8 +12,6 @@
 
 #include "base/macros.h"
 #include "sim/op.h"
-
-struct stream_set;
 
 /* Are the operations known, their flags valid and their words mapped and aligned? INVALID_VALUE.
  * Those of a graph may name memory that a graph will allocate. */
@@ -25,4 +23,4 @@ must_check CUresult memop_describe(const CUstreamBatchMemOpParams *params, unsig
 				   struct op *ret_op);
 
 must_check CUresult memop_run(const struct op_memop *memop, struct CUctx_st *context,
-			      struct stream_set *set, uint64_t *time_ns);
+			      uint64_t *time_ns);

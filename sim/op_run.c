@@ -62,7 +62,7 @@ static CUresult execute(struct op *op, struct CUctx_st *context, struct CUstream
 		event_record_wait(op->event.record, stream->set, time_ns);
 		return CUDA_SUCCESS;
 	case OP_MEMOP:
-		return memop_run(&op->memop, context, stream->set, time_ns);
+		return memop_run(&op->memop, context, time_ns);
 	case OP_ALLOC:
 	case OP_FREE:
 		return graph_memory_run(op);

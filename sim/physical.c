@@ -526,7 +526,7 @@ static CUresult trailer_read(int fd, struct trailer *ret_trailer, int *ret_devic
 	return *ret_device < 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
 }
 
-/* Makes the process a holder of what it imports; pays if nobody held it any more. */
+/* Makes the process a holder of what it imports, for which it does not pay. */
 static CUresult join(struct physical *allocation)
 {
 	uint64_t share_before = allocation->share;

@@ -95,8 +95,8 @@ struct segment_process {
 };
 
 struct segment_ticket {
-	uint64_t id; /* 0: free; ids are never reused */
-	uint32_t process;
+	uint64_t id;		   /* 0: free; ids are never reused */
+	uint32_t process, context; /* context: a number of its process's */
 	uint8_t lane;
 	uint8_t done;
 	uint64_t ready_ns;
@@ -111,7 +111,7 @@ struct segment_gap {
 };
 
 struct segment_lane_book {
-	uint32_t current; /* process whose slice it is */
+	uint64_t current; /* whose slice it is: a process and its context; engine_core.c */
 	uint32_t gap_count;
 	uint64_t slice_end_ns;
 	uint64_t busy_ns;
@@ -149,7 +149,7 @@ struct segment_share {
 	uint64_t bytes;
 	uint64_t watch_inode, watch_namespace_id;
 	int32_t watch_pid, watch_fd; /* of one that watches: where others can look */
-	uint32_t payer;		     /* a slot, of the holders */
+	uint32_t payer;		     /* a slot, of the holders; share.c */
 	uint64_t holders[SEGMENT_PROCESSES_MAX / 64];
 	uint64_t watching[SEGMENT_PROCESSES_MAX / 64]; /* of holders: for descriptors only */
 };

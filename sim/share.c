@@ -11,6 +11,8 @@
 
 #include "sim/device.h"
 
+#define NOBODY UINT32_MAX /* pays */
+
 static bool bit(const uint64_t *bits, uint32_t slot)
 {
 	return bits[slot / 64] >> slot % 64 & 1;
@@ -32,7 +34,8 @@ static struct segment_share *find(struct segment_device *book, uint64_t id)
 }
 
 /* NULL where the table is full. Its id is written last: from then on it counts. */
-static struct segment_share *share_new(struct segment_device *book, uint64_t bytes, uint32_t slot)
+static struct segment_share *share_new(struct segment_device *book, uint64_t bytes, uint32_t slot,
+				       uint32_t payer)
 {
 	struct segment_share *share;
 	uint64_t id = 0;
@@ -45,7 +48,7 @@ static struct segment_share *share_new(struct segment_device *book, uint64_t byt
 	share = &book->shares[i];
 	memset(share, 0, sizeof(*share));
 	share->bytes = bytes;
-	share->payer = slot;
+	share->payer = payer;
 	set_bit(share->holders, slot, true);
 	if (i == book->shares_high)
 		book->shares_high = i + 1;
@@ -56,16 +59,14 @@ static struct segment_share *share_new(struct segment_device *book, uint64_t byt
 /* After holders have gone. Who is killed in between is mended by a sum over what has an id. */
 static void settle(struct segment_device *book, struct segment_share *share)
 {
-	uint32_t slot = 0;
+	uint64_t any = 0;
 
-	if (bit(share->holders, share->payer))
+	if (share->payer != NOBODY && !bit(share->holders, share->payer))
+		share->payer = NOBODY;
+	for (size_t i = 0; i < ARRAY_SIZE(share->holders); i++)
+		any |= share->holders[i];
+	if (any)
 		return;
-	while (slot < SEGMENT_PROCESSES_MAX && !bit(share->holders, slot))
-		slot++;
-	if (slot < SEGMENT_PROCESSES_MAX) {
-		share->payer = slot;
-		return;
-	}
 	atomic_store(&share->id, 0);
 	book->used_bytes -= share->bytes;
 }
@@ -111,9 +112,11 @@ static struct segment_device *book_of(int device)
 	return &segment_get()->devices[device_place(device)];
 }
 
-int share_make(int device, uint64_t bytes, uint64_t *ret_id)
+/* Of the caller's own bytes; `pays`: they stay its own to pay. */
+static int make(int device, uint64_t bytes, bool pays, uint64_t *ret_id)
 {
 	struct segment_process *self = segment_self();
+	uint32_t slot;
 	struct segment_share *share;
 	struct segment_device *book;
 	int r = DEVICE_FULL;
@@ -122,7 +125,8 @@ int share_make(int device, uint64_t bytes, uint64_t *ret_id)
 		return -ENODEV;
 	book = book_of(device);
 	segment_lock(book);
-	share = share_new(book, bytes, segment_number(self));
+	slot = segment_number(self);
+	share = share_new(book, bytes, slot, pays ? slot : NOBODY);
 	if (share) {
 		/* Counted twice if killed before this, and then not at all: both are buried. */
 		self->usage[device_place(device)].used_bytes -= bytes;
@@ -131,6 +135,11 @@ int share_make(int device, uint64_t bytes, uint64_t *ret_id)
 	}
 	segment_unlock(book);
 	return r;
+}
+
+int share_make(int device, uint64_t bytes, uint64_t *ret_id)
+{
+	return make(device, bytes, true, ret_id);
 }
 
 int share_join(int device, uint64_t bytes, uint64_t *id)
@@ -155,7 +164,7 @@ int share_join(int device, uint64_t bytes, uint64_t *id)
 	r = device_take(device, bytes);
 	if (r != 0)
 		return r;
-	r = share_make(device, bytes, id);
+	r = make(device, bytes, false, id);
 	if (r != 0)
 		device_give(device, bytes);
 	return r;

@@ -2,8 +2,9 @@
 /*                                                                sim/share.h
  * Device memory that has been exported: it lives, and is in the device's book, until no process
  * holds it and no descriptor of it is open. A share is in the segment, with the processes that hold
- * it; one of them pays, and where that one ends or dies the next does, in a single store. The
- * maker's own bytes become a share's with the first export.
+ * it. Its maker pays while it holds it, and after that nobody does, in a single store: NVML charges
+ * an importer nothing (an H100, driver 580.159.04). The maker's own bytes become a share's with the
+ * first export.
  *
  * Every descriptor that is given out is an open file of its own with a shared lock on its first
  * byte: whoever has the file open another way can see whether any is left, wherever it is: copied,
@@ -11,8 +12,8 @@
  * until there is none. Others look through its /proc/PID/fd; where they may not, it finds out
  * itself.
  *
- * What remains open: a descriptor that outlives all holders is nobody's until it is imported; the
- * importer then pays, and is refused where the device is full.
+ * What remains open: a descriptor that outlives all holders is in no book until it is imported; the
+ * importer is then refused where the device is full.
  */
 #pragma once
 

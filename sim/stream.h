@@ -34,8 +34,10 @@ struct stream_set;
 /* NULL: no memory. The set does not hold the context; the context holds the set. */
 struct stream_set *stream_set_new(CUcontext context);
 
-/* Waits for what is pending (waits for values in memory are given up, and what comes after them is
- * dropped), ends the threads, and invalidates the streams and their handles. NULL is fine. */
+/* Waits for what is pending, ends the threads, and invalidates the streams and their handles. A
+ * wait for a value in memory lasts until it is written; one for an event of another context or
+ * process is given up, and a kernel that polls memory fails (both our choice: no GPU was asked).
+ * NULL is fine. */
 void stream_set_free(struct stream_set *set);
 
 /* cuCtxSynchronize: everything submitted so far to any stream of the set. Answers the sticky error;

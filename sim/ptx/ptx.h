@@ -46,10 +46,10 @@ struct ptx_grid;
 /* ---- loading ------------------------------------------------------------------------------ */
 
 enum ptx_load_outcome {
-	PTX_INVALID = 1, /* not PTX, or PTX without a row in ptx.def: CUDA_ERROR_INVALID_PTX */
-	PTX_NO_BINARY,	 /* made for a newer device: CUDA_ERROR_NO_BINARY_FOR_GPU */
-	PTX_TOO_NEW,	 /* a .version above ptx_version: CUDA_ERROR_UNSUPPORTED_PTX_VERSION */
-	PTX_UNRESOLVED,	 /* a symbol that no text defines, or that two define */
+	/* Not PTX, PTX without a row in ptx.def, or for a newer device: CUDA_ERROR_INVALID_PTX. */
+	PTX_INVALID = 1,
+	PTX_TOO_NEW,	/* a .version above ptx_version: CUDA_ERROR_UNSUPPORTED_PTX_VERSION */
+	PTX_UNRESOLVED, /* a symbol that no text defines, or that two define */
 };
 
 struct ptx_source {

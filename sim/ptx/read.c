@@ -122,12 +122,12 @@ static void target(struct read *r)
 			read_fail(r, PTX_INVALID, "there is no .target %.*s", (int)t.length,
 				  t.text);
 		if (number > r->options->capability)
-			read_fail(r, PTX_NO_BINARY,
+			read_fail(r, PTX_INVALID,
 				  ".target %.*s is newer than the device, which is %u.%u",
 				  (int)t.length, t.text, r->options->capability / 10,
 				  r->options->capability % 10);
 		if (n < t.length && t.text[n] == 'a' && number != r->options->capability)
-			read_fail(r, PTX_NO_BINARY, ".target %.*s is for that device alone",
+			read_fail(r, PTX_INVALID, ".target %.*s is for that device alone",
 				  (int)t.length, t.text);
 		r->target = number;
 	} while (read_accept(r, ","));

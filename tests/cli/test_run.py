@@ -76,6 +76,9 @@ def test_a_program_sees_its_tenants_devices_and_no_others():
         # Who hides all devices hides them from the program, too.
         assert "NO_DEVICE" in node.mete("run", "--", workload("vector-add"), CUDA_VISIBLE_DEVICES="").stderr
         refused(node.mete("run", "--", "true", CUDA_VISIBLE_DEVICES="7"), "device", "'7'", status=125)
+        # The driver would refuse it at cuInit().
+        for twice in ("1,1", "1," + uuid[1]):
+            refused(node.mete("run", "--", "true", CUDA_VISIBLE_DEVICES=twice), "device", "named twice", status=125)
         holder.stdin.close()
         assert holder.wait(timeout=240) == 0
 

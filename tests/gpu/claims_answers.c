@@ -142,7 +142,7 @@ CLAIM(unresolved_symbols_and_bad_syntax_are_invalid_ptx)
 	answers(cuModuleLoadData(&module, nonsense), CUDA_ERROR_INVALID_PTX);
 }
 
-CLAIM(ptx_for_a_newer_device_is_no_binary)
+CLAIM(ptx_for_a_newer_device_is_invalid_ptx)
 {
 	static const int known[] = {72, 75, 80, 86, 87, 89, 90, 100, 101, 120};
 	struct lab lab = lab_begin();
@@ -162,7 +162,7 @@ CLAIM(ptx_for_a_newer_device_is_no_binary)
 					: ".version 8.7\n.target sm_%d\n"
 					  ".address_size 64\n.visible .entry k()\n{\nret;\n}\n",
 			 known[i]);
-		answers(cuModuleLoadData(&module, text), CUDA_ERROR_NO_BINARY_FOR_GPU);
+		answers(cuModuleLoadData(&module, text), CUDA_ERROR_INVALID_PTX);
 		claim_say("sm_%d on a device of %d.%d", known[i], major, minor);
 		return;
 	}
@@ -217,7 +217,7 @@ static void uuid_of(int index, char text[64])
 		 b[14], b[15]);
 }
 
-CLAIM(visible_devices_end_at_an_unknown_one_and_twice_is_none)
+CLAIM(visible_devices_end_at_an_unknown_one_and_twice_is_invalid)
 {
 	char uuid[64], list[256];
 

@@ -136,35 +136,38 @@ CLAIM(levels_of_a_mipmapped_array_are_halves_and_as_many_as_there_can_be)
 	holds(seen.Depth == 6, "the second level has %zu layers of 6", seen.Depth);
 }
 
-CLAIM(a_context_has_the_processs_wishes_for_core_dumps_until_it_has_its_own)
+/* Of everybody, or of the current context; with room for 1024. */
+static void wished_file(CUresult (*get)(CUcoredumpSettings, void *, size_t *), const char *wanted,
+			const char *whose)
 {
-	struct lab lab = lab_begin();
-	char file[1024], all[] = "all", own[] = "own";
-	size_t size = sizeof(all), room = sizeof(file);
+	char file[1024] = "untouched";
+	size_t room = sizeof(file);
+
+	must(get(CU_COREDUMP_FILE, file, &room));
+	holds(!strcmp(file, wanted), "%s file is '%s', not '%s'", whose, file, wanted);
+	holds(room == sizeof(file), "%s file has %zu bytes of 1024", whose, room);
+}
+
+CLAIM(a_context_has_the_processs_wishes_for_core_dumps_as_they_were_when_it_began)
+{
+	struct lab lab;
+	char all[] = "all", own[] = "own";
+	size_t size = sizeof(all);
 	bool host = false;
 
+	unsetenv("CUDA_COREDUMP_FILE");
 	unsetenv("CUDA_ENABLE_CPU_COREDUMP_ON_EXCEPTION");
-	must(cuCoredumpGetAttributeGlobal(CU_COREDUMP_FILE, file, &room));
-	claim_say("at first everybody's file is '%s' of %zu", file, room);
-	room = sizeof(file);
-	must(cuCoredumpGetAttribute(CU_COREDUMP_FILE, file, &room));
-	claim_say("at first a context's file is '%s' of %zu", file, room);
+	lab = lab_begin();
+	wished_file(cuCoredumpGetAttributeGlobal, "", "at first everybody's");
+	wished_file(cuCoredumpGetAttribute, "", "at first a context's");
 	must(cuCoredumpSetAttributeGlobal(CU_COREDUMP_FILE, all, &size));
-	room = sizeof(file);
-	must(cuCoredumpGetAttributeGlobal(CU_COREDUMP_FILE, file, &room));
-	claim_say("then everybody's is '%s' of %zu", file, room);
-	room = sizeof(file);
-	must(cuCoredumpGetAttribute(CU_COREDUMP_FILE, file, &room));
-	claim_say("then a context's is '%s' of %zu", file, room);
+	wished_file(cuCoredumpGetAttributeGlobal, "all", "then everybody's");
+	wished_file(cuCoredumpGetAttribute, "", "then the context's");
 	must(cuCtxCreate_v2(&lab.context, 0, lab.device));
-	room = sizeof(file);
-	must(cuCoredumpGetAttribute(CU_COREDUMP_FILE, file, &room));
-	claim_say("a later context's is '%s' of %zu", file, room);
-	holds(!strcmp(file, "all"), "a context's file is %s", file);
+	wished_file(cuCoredumpGetAttribute, "all", "a later context's");
 	must(cuCoredumpSetAttribute(CU_COREDUMP_FILE, own, &size));
-	room = sizeof(file);
-	must(cuCoredumpGetAttributeGlobal(CU_COREDUMP_FILE, file, &room));
-	holds(!strcmp(file, "all"), "a context's file is everybody's: %s", file);
+	wished_file(cuCoredumpGetAttribute, "own", "in the end the context's");
+	wished_file(cuCoredumpGetAttributeGlobal, "all", "in the end everybody's");
 	size = sizeof(host);
 	must(cuCoredumpGetAttributeGlobal(CU_COREDUMP_TRIGGER_HOST, &host, &size));
 	holds(host, "the host's dump is not wanted at first");

@@ -455,7 +455,7 @@ static int take_descriptor(pid_t maker)
 	return fd;
 }
 
-CLAIM(nvml_charges_exported_memory_to_its_maker_and_then_to_who_imported_it)
+CLAIM(nvml_charges_exported_memory_to_its_maker_and_then_to_nobody)
 {
 	unsigned long long maker_bytes, before, beside, after;
 	CUmemGenericAllocationHandle handle;
@@ -483,6 +483,6 @@ CLAIM(nvml_charges_exported_memory_to_its_maker_and_then_to_who_imported_it)
 	end_child(maker);
 	after = bytes_of(device, getpid());
 	holds(lab_word(at) == 1, "it is gone with its maker");
-	holds(after - before >= 256 * MiB, "after its maker, who imported it is charged %llu MiB",
+	holds(after - before < 128 * MiB, "after its maker, who imported it is charged %llu MiB",
 	      (after - before) >> 20);
 }

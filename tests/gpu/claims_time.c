@@ -35,7 +35,7 @@ static bool figure(const char *what, double is, double taken, const char *unit)
 }
 
 struct costs {
-	double create, map, unmap;
+	double create, map, unmap; /* us; map: cuMemMap and cuMemSetAccess together */
 };
 
 static struct costs mapping_costs(const struct lab *lab)
@@ -53,25 +53,25 @@ static struct costs mapping_costs(const struct lab *lab)
 		must(cuMemUnmap(at, 64 * MiB));
 		unmap[i] = (double)(lab_now_us() - c);
 		create[i] = (double)(b - a);
-		map[i] = (double)(c - b) / 2; /* cuMemMap and cuMemSetAccess */
+		map[i] = (double)(c - b);
 		must(cuMemRelease(handle));
 	}
 	return (struct costs){median(create, TRIES), median(map, TRIES), median(unmap, TRIES)};
 }
 
-CLAIM(mapping_costs_what_the_simulator_says)
+/* The defaults are METE_SIM_CREATE_COST, 64 MiB at _CLEAR_RATE, twice _MAP_COST, _UNMAP_COST. */
+CLAIM(mapping_costs_no_more_than_the_simulator_says)
 {
 	struct lab lab = lab_begin();
 	struct costs costs;
-	bool near;
 
 	lab_needs_real_time();
 	costs = mapping_costs(&lab);
-	near = figure("creating 64 MiB", costs.create, 60 + 64.0 / 2.4, "us");
-	near = figure("a call that maps", costs.map, 30, "us") && near;
-	near = figure("unmapping", costs.unmap, 30, "us") && near;
-	holds(near, "create %.0f us, map %.0f us, unmap %.0f us", costs.create, costs.map,
-	      costs.unmap);
+	claim_say("64 MiB: create %.0f us, map and access %.0f us, unmap %.0f us", costs.create,
+		  costs.map, costs.unmap);
+	holds(costs.create <= 60 + 64 * 1.048576 / 2.4, "creating takes %.0f us", costs.create);
+	holds(costs.map <= 2 * 30, "map and access take %.0f us", costs.map);
+	holds(costs.unmap <= 30, "unmapping takes %.0f us", costs.unmap);
 }
 
 struct traffic {
@@ -166,8 +166,8 @@ CLAIM(the_hash_kernel_reads_at_four_times_the_links_rate)
 	claim_say("it reads %.0f GB/s, the link %.1f", hash, link);
 }
 
-/* replay/memory_world.h: 20 us, in parallel with copies. */
-CLAIM(mapping_64_mib_takes_about_20_us_beside_copies)
+/* replay/memory_world.h takes 20 us for both calls, whatever is copied meanwhile. */
+CLAIM(mapping_64_mib_beside_copies_takes_1200_us_at_most)
 {
 	struct lab lab = lab_begin();
 	struct traffic t;
@@ -180,9 +180,9 @@ CLAIM(mapping_64_mib_takes_about_20_us_beside_copies)
 	costs = mapping_costs(&lab);
 	holds(cuStreamQuery(t.stream[0]) == CUDA_ERROR_NOT_READY, "mapping waited for the copies");
 	must(cuCtxSynchronize());
-	holds(costs.map * 2 <= 40 && costs.unmap <= 40, "map and access %.0f us, unmap %.0f us",
-	      costs.map * 2, costs.unmap);
-	claim_say("map and access %.0f us, unmap %.0f us", costs.map * 2, costs.unmap);
+	holds(costs.map <= 1200 && costs.unmap <= 100, "map and access %.0f us, unmap %.0f us",
+	      costs.map, costs.unmap);
+	claim_say("map and access %.0f us, unmap %.0f us", costs.map, costs.unmap);
 }
 
 CLAIM(host_memory_is_pinned_at_6_gb_a_second_or_more)
@@ -321,7 +321,8 @@ CLAIM(two_reads_of_the_clock_differ_by_a_few_instructions)
 		  (long long)(times[1] - times[0]));
 }
 
-CLAIM(nanosleep_sleeps_as_long_as_requested)
+/* PTX promises no more than twice the time. */
+CLAIM(nanosleep_sleeps_once_to_twice_as_long_as_requested)
 {
 	struct lab lab = lab_begin();
 	uint64_t times[4], slept;
@@ -329,7 +330,7 @@ CLAIM(nanosleep_sleeps_as_long_as_requested)
 	lab_needs_real_time();
 	read_times(&lab, times);
 	slept = times[3] - times[2];
-	holds(slept >= 90000 && slept <= 110000, "100 us became %.1f us", (double)slept / 1e3);
+	holds(slept >= 100000 && slept <= 200000, "100 us became %.1f us", (double)slept / 1e3);
 	claim_say("100 us became %.1f us", (double)slept / 1e3);
 }
 
@@ -417,7 +418,7 @@ static double gap_ms(enum rival rival)
 	return WEXITSTATUS(status) / 20.0;
 }
 
-CLAIM(slices_are_2_ms_end_early_and_belong_to_processes)
+CLAIM(slices_are_2_ms_end_early_and_belong_to_contexts)
 {
 	double one, two, small;
 
@@ -430,8 +431,9 @@ CLAIM(slices_are_2_ms_end_early_and_belong_to_processes)
 	claim_say("stood still %.2f ms beside one context, %.2f beside two, %.2f beside short "
 		  "kernels",
 		  one, two, small);
-	holds(one >= 1.5 && one <= 2.5, "a slice is %.2f ms", one);
-	holds(two <= 1.5 * one, "two contexts of a process have %.2f ms", two);
+	holds(one >= 1.5 && one <= 3, "a slice is %.2f ms", one);
+	holds(two >= 1.5 * one && two <= 2.5 * one,
+	      "two contexts of a process have %.2f ms, one has %.2f", two, one);
 	holds(small < one / 2, "kernels of 0.1 ms keep the device for %.2f ms", small);
 	claim_say("a slice is %.2f ms; of two contexts %.2f ms; of kernels of 0.1 ms %.2f ms", one,
 		  two, small);

@@ -60,7 +60,7 @@ static void act(struct worker *me, unsigned what, int device)
 			me->managed_bytes[device] += bytes - own;
 		break;
 	case 4:
-		engine_kernel_begin(device, end_ns, test_random_below(2) * 200000, &ticket);
+		engine_kernel_begin(device, 0, end_ns, test_random_below(2) * 200000, &ticket);
 		expect_eq(engine_kernel_end(&ticket, test_random_below(500000), &end_ns, NULL), 0);
 		break;
 	case 5:

@@ -12,6 +12,7 @@
 #include "sim/clock.h"
 #include "sim/device.h"
 #include "sim/engine.h"
+#include "sim/share.h"
 #include "tests/sim_folder.h"
 #include "tests/test.h"
 
@@ -151,6 +152,54 @@ TEST(processes_are_listed_in_the_form_that_each_version_has)
 	expect(strstr(name, "sim_nvml") != NULL);
 	end(first);
 	end(second);
+}
+
+/* A process that has exported 3 GiB on device 0: their share's id. */
+static pid_t start_maker(uint64_t *ret_share)
+{
+	uint64_t share;
+	int pipes[2];
+	pid_t pid;
+
+	expect_eq(pipe(pipes), 0);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (device_take(0, 3 * GIB) != 0 || share_make(0, 3 * GIB, &share) != 0 ||
+		    write(pipes[1], &share, sizeof(share)) != sizeof(share))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(pipes[1]);
+	expect_eq(read(pipes[0], ret_share, sizeof(*ret_share)), sizeof(*ret_share));
+	close(pipes[0]);
+	return pid;
+}
+
+TEST(exported_memory_is_its_makers_and_then_nobodys)
+{
+	nvmlMemory_v2_t memory = {.version = NVML_STRUCT_VERSION(Memory, 2)};
+	nvmlDevice_t device = given();
+	nvmlProcessInfo_t infos[4];
+	unsigned int count = 4;
+	uint64_t share;
+	pid_t maker = start_maker(&share);
+
+	expect_eq(share_join(0, 3 * GIB, &share), 0);
+	expect_eq(nvmlDeviceGetComputeRunningProcesses_v3(device, &count, infos), NVML_SUCCESS);
+	expect_eq(count, 1);
+	expect_eq(infos[0].pid, maker);
+	expect_eq(infos[0].usedGpuMemory, 3 * GIB);
+	end(maker);
+	count = 4;
+	expect_eq(nvmlDeviceGetComputeRunningProcesses_v3(device, &count, infos), NVML_SUCCESS);
+	expect_eq(count, 0);
+	expect_eq(nvmlDeviceGetMemoryInfo_v2(device, &memory), NVML_SUCCESS);
+	expect_eq(memory.used, 3 * GIB);
+	share_leave(0, share);
+	expect_eq(nvmlDeviceGetMemoryInfo_v2(device, &memory), NVML_SUCCESS);
+	expect_eq(memory.used, 0);
 }
 
 TEST(devices_are_found_by_what_they_are_called)
@@ -344,7 +393,7 @@ static void compute(uint64_t total_ns)
 	while (end_ns < start_ns + total_ns) {
 		struct engine_ticket ticket;
 
-		engine_kernel_begin(0, end_ns, 0, &ticket);
+		engine_kernel_begin(0, 0, end_ns, 0, &ticket);
 		expect_eq(engine_kernel_end(&ticket, 5000000, &end_ns, NULL), 0);
 	}
 }

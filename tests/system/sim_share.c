@@ -47,7 +47,7 @@ static pid_t start(uint64_t kernel_ns, uint64_t expected_ns)
 	for (;;) {
 		struct engine_ticket ticket;
 
-		engine_kernel_begin(0, end_ns, expected_ns, &ticket);
+		engine_kernel_begin(0, 0, end_ns, expected_ns, &ticket);
 		if (engine_kernel_end(&ticket, kernel_ns, &end_ns, NULL) != 0)
 			_exit(2);
 	}
@@ -248,7 +248,7 @@ TEST(who_is_stopped_in_a_slice_stops_nobody)
 		wait_ms(1);
 	kill(pid, SIGSTOP);
 	first_ns = clock_now_ns();
-	engine_kernel_begin(0, first_ns, 0, &ticket);
+	engine_kernel_begin(0, 0, first_ns, 0, &ticket);
 	expect_eq(engine_kernel_end(&ticket, 20 * MS, &end_ns, NULL), 0);
 	/* Half the engine's time: the device goes on with what it was given. */
 	expect(end_ns >= first_ns + 36 * MS);
@@ -267,7 +267,7 @@ static uint64_t beside_a_killed_one(uint64_t kernel_ns)
 	while (!busy_of(pid))
 		wait_ms(1);
 	first_ns = clock_now_ns();
-	engine_kernel_begin(0, first_ns, 0, &ticket);
+	engine_kernel_begin(0, 0, first_ns, 0, &ticket);
 	end(pid);
 	expect_eq(engine_kernel_end(&ticket, kernel_ns, &end_ns, NULL), 0);
 	return end_ns - first_ns;

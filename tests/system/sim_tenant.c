@@ -25,7 +25,7 @@ int main(int argc, char **argv)
 	for (int i = 0; poll(&input, 1, 0) == 0; i++) {
 		struct engine_ticket ticket;
 
-		engine_kernel_begin(0, end_ns, 0, &ticket);
+		engine_kernel_begin(0, 0, end_ns, 0, &ticket);
 		if (engine_kernel_end(&ticket, 5000000, &end_ns, NULL) != 0)
 			return 4;
 		if (i == 0) {

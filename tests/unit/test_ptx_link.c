@@ -70,7 +70,7 @@ TEST(what_has_no_row_is_named)
 				  harness.error.text, all[n].said);
 		expect_eq(harness.error.line, 10);
 	}
-	expect_eq(harness_try(".version 8.0\n.target sm_100\n"), PTX_NO_BINARY);
+	expect_eq(harness_try(".version 8.0\n.target sm_100\n"), PTX_INVALID);
 	expect_eq(harness_try(".version 9.1\n.target sm_70\n"), PTX_TOO_NEW);
 	expect_eq(harness_try(".version 8.0\n.target sm_90\n.global .texref t;\n"), PTX_INVALID);
 	expect_eq(harness_try("hello"), PTX_INVALID);

@@ -196,7 +196,7 @@ TEST(a_lost_device_refuses_and_wakes_those_who_wait)
 	device_lose(0);
 	expect(device_is_lost(0));
 	expect_eq(device_take(0, 1), DEVICE_LOST);
-	engine_kernel_begin(0, clock_now_ns(), 0, &ticket);
+	engine_kernel_begin(0, 0, clock_now_ns(), 0, &ticket);
 	expect_eq(engine_kernel_end(&ticket, ENGINE_FOR_EVER, NULL, NULL), ENGINE_LOST);
 	expect_eq(segment_get()->devices[0].event_count, 1);
 	expect_eq(segment_get()->devices[0].events[0].value, 79);

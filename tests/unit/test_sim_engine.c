@@ -48,7 +48,7 @@ static void *run_kernels(void *arg)
 		struct engine_ticket ticket;
 
 		before_ns = end_ns;
-		engine_kernel_begin(device, end_ns, expected_ns, &ticket);
+		engine_kernel_begin(device, 0, end_ns, expected_ns, &ticket);
 		if (engine_kernel_end(&ticket, work_ns, &end_ns, NULL) != 0)
 			return "a kernel failed";
 		if (end_ns < before_ns + work_ns || end_ns > clock_now_ns())
@@ -97,7 +97,7 @@ TEST(a_stream_sees_exact_times_however_late_its_thread_is)
 	for (int i = 0; i < 50; i++) {
 		struct engine_ticket ticket;
 
-		engine_kernel_begin(0, end_ns, 0, &ticket);
+		engine_kernel_begin(0, 0, end_ns, 0, &ticket);
 		/* Between begin and end the kernel is interpreted, which takes what it takes. */
 		expect_eq(engine_kernel_end(&ticket, MS / 5, &end_ns, NULL), 0);
 	}
@@ -119,7 +119,7 @@ static void *run_one(void *arg)
 	struct engine_ticket ticket;
 	uint64_t end_ns;
 
-	engine_kernel_begin(0, clock_now_ns(), 0, &ticket);
+	engine_kernel_begin(0, 0, clock_now_ns(), 0, &ticket);
 	return (void *)(intptr_t)engine_kernel_end(&ticket, (uintptr_t)arg, &end_ns, NULL);
 }
 
@@ -152,7 +152,7 @@ static void *hang(void *unused_)
 	struct engine_ticket ticket;
 	(void)unused_;
 
-	engine_kernel_begin(0, clock_now_ns(), 0, &ticket);
+	engine_kernel_begin(0, 0, clock_now_ns(), 0, &ticket);
 	ticket.cancel = &cancel;
 	return (void *)(intptr_t)engine_kernel_end(&ticket, ENGINE_FOR_EVER, NULL, NULL);
 }
@@ -172,7 +172,7 @@ TEST(a_kernel_that_hangs_can_be_cancelled)
 	engine_cancel(0);
 	expect_eq(pthread_join(thread, &result), 0);
 	expect_eq((intptr_t)result, ENGINE_CANCELLED);
-	engine_kernel_begin(0, clock_now_ns(), 0, &ticket);
+	engine_kernel_begin(0, 0, clock_now_ns(), 0, &ticket);
 	expect_eq(engine_kernel_end(&ticket, MS, &end_ns, NULL), 0);
 	clean();
 }

@@ -297,7 +297,7 @@ static void expect_text(CUresult (*get)(CUcoredumpSettings, void *, size_t *),
 
 	expect_ok(get(setting, text, &size));
 	expect_str(text, wanted);
-	expect_eq(size, strlen(wanted) + 1);
+	expect_eq(size, sizeof(text));
 }
 
 TEST(wishes_for_core_dumps_are_kept_for_the_process_and_for_a_context)
@@ -306,7 +306,7 @@ TEST(wishes_for_core_dumps_are_kept_for_the_process_and_for_a_context)
 	bool on = true, off = false;
 	unsigned flags = CU_COREDUMP_LIGHTWEIGHT_FLAGS, seen = 0;
 	size_t size = sizeof(on), wide = sizeof(flags);
-	char small[4], too_long[1100], name[400], host[256] = "";
+	char small[4], too_long[1100];
 
 	/* No other test of this process asks before. */
 	setenv("CUDA_ENABLE_LIGHTWEIGHT_COREDUMP", "1", 1);
@@ -314,19 +314,17 @@ TEST(wishes_for_core_dumps_are_kept_for_the_process_and_for_a_context)
 	expect(dump_switch(cuCoredumpGetAttributeGlobal, CU_COREDUMP_LIGHTWEIGHT));
 	expect(dump_switch(cuCoredumpGetAttributeGlobal, CU_COREDUMP_TRIGGER_HOST));
 	expect(!dump_switch(cuCoredumpGetAttribute, CU_COREDUMP_ENABLE_ON_EXCEPTION));
-	gethostname(host, sizeof(host));
-	snprintf(name, sizeof(name), "core.cuda.%s.%d", host, (int)getpid());
-	expect_text(cuCoredumpGetAttributeGlobal, CU_COREDUMP_FILE, name);
+	expect_text(cuCoredumpGetAttributeGlobal, CU_COREDUMP_FILE, "");
+	expect_text(cuCoredumpGetAttribute, CU_COREDUMP_FILE, "");
 
 	expect_ok(cuCoredumpSetAttributeGlobal(CU_COREDUMP_TRIGGER_HOST, &off, &size));
 	expect_ok(want_text(cuCoredumpSetAttributeGlobal, CU_COREDUMP_FILE, "all"));
 	expect_ok(want_text(cuCoredumpSetAttributeGlobal, CU_COREDUMP_PIPE, "pipe"));
-	/* A context has the process's, until it has its own. */
-	expect(!dump_switch(cuCoredumpGetAttribute, CU_COREDUMP_TRIGGER_HOST));
-	expect_ok(cuCoredumpSetAttribute(CU_COREDUMP_TRIGGER_HOST, &on, &size));
+	/* A context has a copy, of when it began; the pipe is the process's. */
+	expect(dump_switch(cuCoredumpGetAttribute, CU_COREDUMP_TRIGGER_HOST));
+	expect_text(cuCoredumpGetAttribute, CU_COREDUMP_FILE, "");
 	expect_ok(want_text(cuCoredumpSetAttribute, CU_COREDUMP_FILE, "mine"));
 	expect_ok(cuCoredumpSetAttribute(CU_COREDUMP_GENERATION_FLAGS, &flags, &wide));
-	expect(dump_switch(cuCoredumpGetAttribute, CU_COREDUMP_TRIGGER_HOST));
 	expect(!dump_switch(cuCoredumpGetAttributeGlobal, CU_COREDUMP_TRIGGER_HOST));
 	expect_text(cuCoredumpGetAttribute, CU_COREDUMP_FILE, "mine");
 	expect_text(cuCoredumpGetAttribute, CU_COREDUMP_PIPE, "pipe");
@@ -335,6 +333,10 @@ TEST(wishes_for_core_dumps_are_kept_for_the_process_and_for_a_context)
 	expect_eq(seen, flags);
 	expect_ok(cuCtxCreate_v2(&second, 0, 0));
 	expect_text(cuCoredumpGetAttribute, CU_COREDUMP_FILE, "all");
+	expect(!dump_switch(cuCoredumpGetAttribute, CU_COREDUMP_TRIGGER_HOST));
+	expect_ok(cuCoredumpSetAttribute(CU_COREDUMP_TRIGGER_HOST, &on, &size));
+	expect(dump_switch(cuCoredumpGetAttribute, CU_COREDUMP_TRIGGER_HOST));
+	expect(!dump_switch(cuCoredumpGetAttributeGlobal, CU_COREDUMP_TRIGGER_HOST));
 	expect_ok(cuCtxDestroy_v2(second));
 
 	memset(too_long, 'x', sizeof(too_long) - 1);

@@ -70,7 +70,7 @@ TEST(bad_code_is_refused_with_a_reason)
 		    CUDA_ERROR_INVALID_PTX);
 	expect(strstr(log, "frobnicate") != NULL);
 	expect_eq((uintptr_t)values[1], strlen(log));
-	expect_cuda(cuModuleLoadData(&module, newer), CUDA_ERROR_NO_BINARY_FOR_GPU);
+	expect_cuda(cuModuleLoadData(&module, newer), CUDA_ERROR_INVALID_PTX);
 	expect_cuda(cuModuleLoadData(&module, elf), CUDA_ERROR_NO_BINARY_FOR_GPU);
 	expect_cuda(cuModuleLoadData(&module, ""), CUDA_ERROR_INVALID_IMAGE);
 	expect_cuda(cuModuleLoadData(&module, "int main(void) { return 0; }"),

@@ -3,8 +3,11 @@
  * The order in which streams run what they are given, and what they answer meanwhile.
  */
 #include <pthread.h>
+#include <semaphore.h>
 
 #include "tests/system/sim/streams.h"
+
+enum { WATCHED_US = 50000 };
 
 TEST(work_in_a_stream_runs_in_order)
 {
@@ -133,27 +136,72 @@ TEST(a_destroyed_stream_still_does_its_work)
 	sim_end(&sim);
 }
 
-TEST(a_context_ends_with_a_stream_that_waits_for_ever)
+static void count(void *data)
 {
+	atomic_fetch_add((atomic_uint *)data, 1);
+}
+
+struct ending {
+	struct sim *sim;
+	sem_t begins;
+	atomic_bool over;
+};
+
+static void *end_context(void *data)
+{
+	struct ending *ending = data;
+
+	ok(cuCtxSetCurrent(ending->sim->context));
+	sem_post(&ending->begins);
+	sim_end(ending->sim);
+	atomic_store(&ending->over, true);
+	return NULL;
+}
+
+/* The word is another context's, and it is there whatever the one that ends does. */
+TEST(a_context_ends_when_what_a_stream_waits_for_is_written)
+{
+	struct sim other = sim_begin();
+	struct gate gate = gate_new();
 	struct sim sim = sim_begin();
-	CUdeviceptr word = sim_words(1, 0);
+	struct ending ending = {.sim = &sim};
+	atomic_uint calls = 0;
+	pthread_t thread;
 	CUstream a, b;
 	CUevent event;
 
 	ok(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
 	ok(cuStreamCreate(&b, CU_STREAM_DEFAULT));
 	ok(cuEventCreate(&event, 0));
-	ok(cuStreamWaitValue32_v2(a, word, 1, CU_STREAM_WAIT_VALUE_EQ));
+	ok(gate_close(&gate, a));
 	ok(cuEventRecord(event, a));
 	ok(cuStreamWaitEvent(b, event, 0));
-	ok(sim_launch(sim.add, word, 1, b));
-	sim_end(&sim);
-	ok(cuEventDestroy_v2(event));
+	ok(cuLaunchHostFunc(b, count, &calls));
+	sem_init(&ending.begins, 0, 0);
+	pthread_create(&thread, NULL, end_context, &ending);
+	sem_wait(&ending.begins);
+	/* That nothing happens is no event: a context that does not wait ends in this time. */
+	usleep(WATCHED_US);
+	expect(!atomic_load(&ending.over));
+	expect_eq(calls, 0);
+	gate_open(&gate);
+	pthread_join(thread, NULL);
+	expect_eq(calls, 1);
+	sem_destroy(&ending.begins);
+	ok(cuCtxSetCurrent(other.context));
+	gate_free(&gate);
+	sim_end(&other);
 }
 
-static void count(void *data)
+TEST(an_event_outlives_its_context)
 {
-	atomic_fetch_add((atomic_uint *)data, 1);
+	struct sim sim = sim_begin();
+	CUevent event;
+
+	ok(cuEventCreate(&event, 0));
+	ok(cuEventRecord(event, NULL));
+	sim_end(&sim);
+	ok(cuEventDestroy_v2(event));
 }
 
 TEST(a_context_waits_for_what_can_still_be_done)

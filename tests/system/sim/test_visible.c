@@ -116,6 +116,19 @@ TEST(what_names_no_device_ends_the_list)
 	expect_eq(seen_with("0,GPU-,1").count, 1);
 	expect_eq(seen_with("").init, CUDA_ERROR_NO_DEVICE);
 	expect_eq(seen_with("-1").init, CUDA_ERROR_NO_DEVICE);
-	expect_eq(seen_with("1,1").init, CUDA_ERROR_NO_DEVICE);
 	expect_eq(seen_with("99999999999999999999").init, CUDA_ERROR_NO_DEVICE);
+}
+
+TEST(a_device_that_is_named_twice_is_invalid)
+{
+	struct view all = seen_with(NULL);
+	char name[64], list[80];
+
+	spell(name, sizeof(name), all.uuid[1], 16);
+	snprintf(list, sizeof(list), "1,%s", name);
+	expect_eq(seen_with("1,1").init, CUDA_ERROR_INVALID_DEVICE);
+	expect_eq(seen_with("0,1,0").init, CUDA_ERROR_INVALID_DEVICE);
+	expect_eq(seen_with(list).init, CUDA_ERROR_INVALID_DEVICE);
+	/* What follows the list's end is not looked at. */
+	expect_eq(seen_with("1,7,1").count, 1);
 }
