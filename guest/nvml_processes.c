@@ -18,6 +18,8 @@
 enum {
 	NO_INSTANCE = 0xffffffff, /* what NVML says where there is no MIG */
 	SAMPLES = 1024,
+	SAMPLES_MOST = 65536,
+	SAMPLES_TRIES = 4,
 };
 
 static void *map(size_t bytes)
@@ -265,32 +267,68 @@ hook_nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device,
 	return kept ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
 }
 
+struct samples {
+	nvmlProcessUtilizationSample_t *rows; /* mapped */
+	unsigned count, room;
+};
+
+static void drop_samples(struct samples *samples)
+{
+	unmap(samples->rows, samples->room * sizeof(*samples->rows));
+	*samples = (struct samples){NULL, 0, 0};
+}
+
+/* All tenants'. The driver wants room for all that it may keep, whatever it then writes. */
+static nvmlReturn_t read_samples(nvmlDevice_t device, struct samples *ret_samples)
+{
+	nvmlReturn_t r = NVML_ERROR_INSUFFICIENT_SIZE;
+	unsigned room = SAMPLES;
+
+	for (int i = 0; i < SAMPLES_TRIES && room <= SAMPLES_MOST; i++) {
+		struct samples samples = {map(room * sizeof(*samples.rows)), room, room};
+		unsigned wanted = 0;
+
+		if (!samples.rows)
+			return NVML_ERROR_MEMORY;
+		r = real_nvml(nvmlDeviceGetProcessUtilization)(device, samples.rows, &samples.count,
+							       0);
+		if (r == NVML_SUCCESS) {
+			*ret_samples = samples;
+			return r;
+		}
+		drop_samples(&samples);
+		if (r != NVML_ERROR_INSUFFICIENT_SIZE)
+			return r;
+		real_nvml(nvmlDeviceGetProcessUtilization)(device, NULL, &wanted, 0);
+		room = wanted > room ? wanted + wanted / 8 : 2 * room; /* it may grow */
+	}
+	return r;
+}
+
 nvmlReturn_t nvml_utilization(nvmlDevice_t device, int index, nvmlUtilization_t *ret_utilization)
 {
-	nvmlProcessUtilizationSample_t *samples = map(SAMPLES * sizeof(*samples));
-	nvmlUtilization_t sum = {0, 0};
 	struct nvml_processes processes;
-	unsigned count = SAMPLES;
-	nvmlReturn_t r;
+	nvmlUtilization_t sum = {0, 0};
+	struct samples samples;
+	nvmlReturn_t r = read_samples(device, &samples);
 
-	if (!samples)
-		return NVML_ERROR_MEMORY;
-	r = real_nvml(nvmlDeviceGetProcessUtilization)(device, samples, &count, 0);
-	if (r == NVML_SUCCESS)
-		r = nvml_processes(index, &processes);
-	else if (r == NVML_ERROR_NOT_FOUND)
-		r = NVML_SUCCESS, count = 0, processes = (struct nvml_processes){NULL, 0};
-	for (unsigned i = 0; r == NVML_SUCCESS && i < count; i++) {
-		if (!nvml_processes_has(&processes, samples[i].pid))
-			continue;
-		sum.gpu += samples[i].smUtil;
-		sum.memory += samples[i].memUtil;
+	if (r == NVML_ERROR_NOT_FOUND) { /* nobody computes */
+		*ret_utilization = sum;
+		return NVML_SUCCESS;
 	}
-	if (r == NVML_SUCCESS && processes.rows)
-		nvml_processes_drop(&processes);
-	unmap(samples, SAMPLES * sizeof(*samples));
 	if (r != NVML_SUCCESS)
 		return r;
+	r = nvml_processes(index, &processes);
+	for (unsigned i = 0; r == NVML_SUCCESS && i < samples.count; i++) {
+		if (!nvml_processes_has(&processes, samples.rows[i].pid))
+			continue;
+		sum.gpu += samples.rows[i].smUtil;
+		sum.memory += samples.rows[i].memUtil;
+	}
+	drop_samples(&samples);
+	if (r != NVML_SUCCESS)
+		return r;
+	nvml_processes_drop(&processes);
 	ret_utilization->gpu = sum.gpu < 100 ? sum.gpu : 100;
 	ret_utilization->memory = sum.memory < 100 ? sum.memory : 100;
 	return NVML_SUCCESS;

@@ -53,14 +53,11 @@ void drift_want(struct daemon *d)
 /* The mean of a process's samples. */
 static uint32_t busy_of(const struct device_busy *busy, pid_t pid)
 {
-	uint32_t sum = 0, count = 0;
+	uint32_t sum = 0, count;
+	const struct nvml_busy *rows = nvml_busy_of(busy->rows, busy->count, (uint32_t)pid, &count);
 
-	for (uint32_t i = 0; i < busy->count; i++) {
-		if (busy->rows[i].pid != (uint32_t)pid)
-			continue;
-		sum += busy->rows[i].percent * PERCENT_MILLI;
-		count++;
-	}
+	for (uint32_t i = 0; i < count; i++)
+		sum += rows[i].percent * PERCENT_MILLI;
 	return count ? sum / count : 0;
 }
 

@@ -8,6 +8,8 @@
 #include "base/text.h"
 #include "cuda/nvml_prototypes.h"
 
+enum { SAMPLES_TRIES = 4 };
+
 /* The library's functions, and whether they are required. */
 #define NVML_CALLS(CALL)                                                                           \
 	CALL(nvmlInit_v2, 1)                                                                       \
@@ -332,30 +334,83 @@ int nvml_processes(struct nvml *nvml, uint32_t index, struct nvml_process *out, 
 	return 0;
 }
 
+static int by_pid(const void *a, const void *b)
+{
+	const struct nvml_busy *one = a, *other = b;
+
+	return (one->pid > other->pid) - (one->pid < other->pid);
+}
+
+/* The driver wants room for all that it may keep, whatever it then writes: 580 wants 72 rows, and
+ * has written 1. How much it wants is only asked where `room` does not suffice. */
+static nvmlReturn_t read_samples(const struct nvml *nvml, uint32_t index, uint64_t since_us,
+				 uint32_t room, nvmlProcessUtilizationSample_t **samples,
+				 unsigned int *ret_count)
+{
+	nvmlReturn_t r = NVML_ERROR_INSUFFICIENT_SIZE;
+
+	for (int i = 0; i < SAMPLES_TRIES && room <= NVML_SAMPLES_MOST; i++) {
+		unsigned int wanted = 0;
+		void *more = reallocarray(*samples, room, sizeof(**samples));
+
+		if (!more)
+			return NVML_ERROR_MEMORY;
+		*samples = more;
+		*ret_count = room;
+		r = nvml->nvmlDeviceGetProcessUtilization(nvml->handles[index], *samples, ret_count,
+							  since_us);
+		if (r != NVML_ERROR_INSUFFICIENT_SIZE)
+			return r == NVML_SUCCESS && *ret_count > room ? NVML_ERROR_UNKNOWN : r;
+		nvml->nvmlDeviceGetProcessUtilization(nvml->handles[index], NULL, &wanted,
+						      since_us);
+		room = wanted > room ? wanted + wanted / 8 : 2 * room; /* it may grow */
+	}
+	return r;
+}
+
 int nvml_busy(struct nvml *nvml, uint32_t index, uint64_t since_us, struct nvml_busy *out,
 	      uint32_t room, uint32_t *ret_count)
 {
-	owned(free) nvmlProcessUtilizationSample_t *samples =
-		reallocarray(NULL, room, sizeof(*samples));
-	unsigned int count = room;
+	owned(free) nvmlProcessUtilizationSample_t *samples = NULL;
+	unsigned int count = 0;
 	nvmlReturn_t r;
 
-	if (!samples)
-		return -ENOMEM;
 	if (!nvml->nvmlDeviceGetProcessUtilization)
 		return -EIO;
-	r = nvml->nvmlDeviceGetProcessUtilization(nvml->handles[index], samples, &count, since_us);
+	r = read_samples(nvml, index, since_us, room, &samples, &count);
+	if (r == NVML_ERROR_MEMORY)
+		return -ENOMEM;
 	if (r == NVML_ERROR_NOT_FOUND)
 		count = 0; /* no process had samples */
-	else if (r == NVML_ERROR_INSUFFICIENT_SIZE)
+	else if (r == NVML_ERROR_INSUFFICIENT_SIZE || (r == NVML_SUCCESS && count > room))
 		return -ENOSPC;
-	else if (r != NVML_SUCCESS || count > room)
+	else if (r != NVML_SUCCESS)
 		return -EIO;
 	for (unsigned int i = 0; i < count; i++)
 		out[i] =
 			(struct nvml_busy){samples[i].pid, samples[i].smUtil, samples[i].timeStamp};
+	qsort(out, count, sizeof(*out), by_pid);
 	*ret_count = count;
 	return 0;
+}
+
+const struct nvml_busy *nvml_busy_of(const struct nvml_busy *rows, uint32_t count, uint32_t pid,
+				     uint32_t *ret_count)
+{
+	uint32_t first = 0, end = count, of_pid = 0;
+
+	while (first < end) {
+		uint32_t middle = first + (end - first) / 2;
+
+		if (rows[middle].pid < pid)
+			first = middle + 1;
+		else
+			end = middle;
+	}
+	while (first + of_pid < count && rows[first + of_pid].pid == pid)
+		of_pid++;
+	*ret_count = of_pid;
+	return rows + first;
 }
 
 /* Registers only supported kinds: one that the device does not support (ECC's, without ECC) would

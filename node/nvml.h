@@ -52,11 +52,18 @@ struct nvml_busy {
 	uint64_t at_us;	       /* when the sample ended: wall clock */
 };
 
-/* The driver's samples since that time (wall clock, microseconds), at most `room` rows. A process
- * may have several rows, from different times. -EIO: the driver did not report them; -ENOSPC: there
- * are more. */
+enum { NVML_SAMPLES_MOST = 65536 };
+
+/* The driver's samples since that time (wall clock, microseconds), at most `room` rows (at least
+ * 1), sorted by pid. A process may have several rows, from different times. -EIO: the driver did
+ * not report them; -ENOSPC: there are more, or it wants room for more than NVML_SAMPLES_MOST;
+ * -ENOMEM. */
 must_check int nvml_busy(struct nvml *nvml, uint32_t index, uint64_t since_us,
 			 struct nvml_busy *out, uint32_t room, uint32_t *ret_count);
+
+/* The rows of one process, as many as *ret_count says; `rows` as nvml_busy() sorts them. */
+const struct nvml_busy *nvml_busy_of(const struct nvml_busy *rows, uint32_t count, uint32_t pid,
+				     uint32_t *ret_count);
 
 enum nvml_news { NVML_NEWS_XID, NVML_NEWS_ECC };
 

@@ -120,12 +120,12 @@ static uint64_t newest_us(const struct device_busy *busy)
 /* A process without a row as new as that computed nothing then: its row is of another time. */
 static uint32_t had_milli(const struct device_busy *busy, pid_t pid, uint64_t since_us)
 {
-	uint32_t most = 0;
+	uint32_t most = 0, count;
+	const struct nvml_busy *rows = nvml_busy_of(busy->rows, busy->count, (uint32_t)pid, &count);
 
-	for (uint32_t i = 0; i < busy->count; i++)
-		if (busy->rows[i].pid == (uint32_t)pid && busy->rows[i].at_us >= since_us &&
-		    busy->rows[i].percent > most)
-			most = busy->rows[i].percent;
+	for (uint32_t i = 0; i < count; i++)
+		if (rows[i].at_us >= since_us && rows[i].percent > most)
+			most = rows[i].percent;
 	return most * PERCENT_MILLI;
 }
 

@@ -308,24 +308,25 @@ static void write_info(void *rows, size_t i, const struct usage_sample *sample)
 						  .memUtil = sample->percent};
 }
 
+/* NVIDIA's driver wants room for all that it may keep before it looks for what there is. */
 static nvmlReturn_t process_utilisation(int number, unsigned long long since_us,
 					unsigned int *count, void *rows, sample_writer *writer)
 {
 	struct usage_sample *samples = calloc(SEGMENT_PROCESSES_MAX, sizeof(*samples));
-	unsigned int room = rows ? *count : 0;
-	nvmlReturn_t r = NVML_SUCCESS;
+	unsigned int room = rows ? *count : 0, found;
+	uint64_t kept = segment_settings()->samples_kept;
 
 	if (!samples)
 		return NVML_ERROR_MEMORY;
-	*count = (unsigned)process_samples(number, since_us, samples);
-	if (!*count)
-		r = NVML_ERROR_NOT_FOUND;
-	else if (*count > room)
-		r = NVML_ERROR_INSUFFICIENT_SIZE;
-	for (size_t i = 0; r == NVML_SUCCESS && i < *count; i++)
+	found = (unsigned)process_samples(number, since_us, samples);
+	kept = kept > found ? kept : found;
+	*count = kept > room ? (unsigned)kept : found;
+	for (size_t i = 0; kept <= room && i < found; i++)
 		writer(rows, i, &samples[i]);
 	free(samples);
-	return r;
+	return kept > room ? NVML_ERROR_INSUFFICIENT_SIZE
+	       : found	   ? NVML_SUCCESS
+			   : NVML_ERROR_NOT_FOUND;
 }
 
 nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,

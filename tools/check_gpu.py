@@ -53,6 +53,16 @@ def said(output):
     return lines[-1].strip().replace("|", "/")[-240:] if lines else ""
 
 
+def ask_to_end(process):
+    """What a command has started in sessions of its own, only the command can end."""
+    os.killpg(process.pid, signal.SIGTERM)
+    with contextlib.suppress(ProcessLookupError):
+        for _ in range(100):
+            process.poll()  # or it would stay in its group
+            os.killpg(process.pid, 0)
+            time.sleep(0.1)
+
+
 def ask(row, environment, build, outputs):
     """(answer, reason, seconds)"""
     began, patience = time.monotonic(), 30 + 8 * row.seconds
@@ -64,6 +74,7 @@ def ask(row, environment, build, outputs):
             status = process.wait(timeout=patience)
         except subprocess.TimeoutExpired:
             status = None
+            ask_to_end(process)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()

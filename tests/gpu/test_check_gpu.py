@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path += [str(ROOT / "tests/system"), str(ROOT / "tools"), str(ROOT / "tests/gpu")]
 from check_gpu import BUILD as NAMED, rows  # noqa: E402
 from runner import run  # noqa: E402
+from under_mete import Here, PATIENCE  # noqa: E402
 
 BUILD = Path(sys.argv[1]).resolve()
 LONG = int(os.environ.get("METE_TEST_SCALE", "1")) > 1
@@ -79,6 +80,14 @@ def test_it_goes_on_after_a_failure_and_writes_what_was_said():
             ("no", "one"), ("failed", "two"), ("not here", "three"), ("failed", "four"), ("yes", "five")], answered
         assert [reason for _, _, reason in answered][::2] == ["no, 3", "a second GPU", "both folders"], answered
         assert "1 yes, 1 no, 1 not here, 2 failed" in done.stdout, done.stdout
+
+
+def test_what_a_question_has_started_ends_with_all_that_it_started():
+    here = Here(BUILD)
+    program = here.start(["sh", "-c", "sleep 36000 & echo started; wait"])
+    assert program.stdout.readline() == "started\n"
+    here.close()
+    program.communicate(timeout=PATIENCE)  # the end of the pipes, which `sleep` had, too
 
 
 def test_what_is_carried_elsewhere_asks_the_same_there():

@@ -191,11 +191,14 @@ for line in sys.stdin:
     graphics = c.c_uint(100)
     ok(nvml.nvmlDeviceGetGraphicsRunningProcesses_v3(device, c.byref(graphics), rows))
     ok(nvml.nvmlDeviceGetUtilizationRates(device, rates))
+    kept, states = c.c_uint(1), (c.c_uint * 33)()
+    samples = [nvml.nvmlDeviceGetProcessUtilization(device, (c.c_uint64 * 4)(), c.byref(kept), c.c_uint64(0)), kept.value]
+    states = nvml.nvmlDeviceGetDynamicPstatesInfo(device, states)
     name = c.create_string_buffer(256)
     names = [nvml.nvmlSystemGetProcessName(pid, name, 256) for pid in (os.getpid(), int(line))]
     free, total = c.c_size_t(), c.c_size_t()
     ok(lib.cuMemGetInfo_v2(c.byref(free), c.byref(total)))
-    print(json.dumps(dict(memory=list(memory), memory2=list(memory2)[1:], short=short, graphics=graphics.value,
+    print(json.dumps(dict(memory=list(memory), memory2=list(memory2)[1:], short=short, graphics=graphics.value, samples=samples, states=states,
                           pids=[old[2 * i] & 0xffffffff for i in range(count.value)],
                           used=[old[2 * i + 1] for i in range(count.value)], names=names,
                           cuda=[total.value, free.value])), flush=True)
@@ -223,9 +226,12 @@ class Client:
 def test_management_shows_a_tenant_its_limit_and_its_own_processes():
     with Node("300MiB") as node:
         other = node.admin.tenant("1GiB")
-        first, second = Client(node, node.tenant.socket, 20 * MIB), Client(node, node.tenant.socket, 30 * MIB)
+        # The driver wants more room for its samples than the guest has at first.
+        first = Client(node, node.tenant.socket, 20 * MIB, METE_SIM_SAMPLES_KEPT="2000")
+        second = Client(node, node.tenant.socket, 30 * MIB)
         neighbour = Client(node, other.socket, 500 * MIB)
         seen = first.sees(neighbour.process.pid)
+        assert seen["samples"] == [7, 2000] and seen["states"] == 0, seen
         total, free, used = seen["memory"]
         assert total == 300 * MIB and free + used == total, seen
         # Two contexts of 64 MiB, and what both allocated; no byte of the neighbour's.

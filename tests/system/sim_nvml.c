@@ -18,6 +18,8 @@
 
 #define GIB (1ULL << 30)
 
+enum { KEPT = 72 }; /* METE_SIM_SAMPLES_KEPT */
+
 /* The test's own copy of the bottom plays CUDA's part; the library has another one. One node for
  * all tests: the library stays on it. */
 static nvmlDevice_t given(void)
@@ -398,14 +400,36 @@ static void compute(uint64_t total_ns)
 	}
 }
 
+TEST(samples_need_room_for_all_that_the_driver_keeps)
+{
+	nvmlProcessUtilizationSample_t processes[KEPT];
+	nvmlProcessesUtilizationInfo_t info = {
+		.version = NVML_STRUCT_VERSION(ProcessesUtilizationInfo, 1)};
+	nvmlDevice_t device = given();
+	unsigned int count = 0;
+
+	expect_eq(nvmlDeviceGetProcessUtilization(device, NULL, &count, 0),
+		  NVML_ERROR_INSUFFICIENT_SIZE);
+	expect_eq(count, KEPT);
+	count = KEPT - 1;
+	expect_eq(nvmlDeviceGetProcessUtilization(device, processes, &count, 0),
+		  NVML_ERROR_INSUFFICIENT_SIZE);
+	expect_eq(count, KEPT);
+	expect_eq(nvmlDeviceGetProcessUtilization(device, processes, &count, UINT64_MAX),
+		  NVML_ERROR_NOT_FOUND);
+	expect_eq(nvmlDeviceGetProcessesUtilizationInfo(device, &info),
+		  NVML_ERROR_INSUFFICIENT_SIZE);
+	expect_eq(info.processSamplesCount, KEPT);
+}
+
 TEST(utilisation_has_who_and_when)
 {
-	nvmlProcessUtilizationSample_t processes[4];
+	nvmlProcessUtilizationSample_t processes[KEPT];
 	nvmlDevice_t device = given();
 	nvmlUtilization_t rates;
 	nvmlValueType_t type;
 	nvmlSample_t samples[64];
-	unsigned int count = 4, busiest = 0;
+	unsigned int count = KEPT, busiest = 0;
 	unsigned long long energy[2];
 
 	device_count_context(0, 1);
@@ -418,7 +442,7 @@ TEST(utilisation_has_who_and_when)
 	/* Nothing newer than what was seen, but for a period that has ended since. */
 	expect(processes[0].timeStamp / 1000000 <= (unsigned long long)time(NULL) + 1);
 	expect(processes[0].timeStamp / 1000000 + 60 >= (unsigned long long)time(NULL));
-	count = 4;
+	count = KEPT;
 	expect_eq(nvmlDeviceGetProcessUtilization(device, processes, &count,
 						  processes[0].timeStamp + 60000000),
 		  NVML_ERROR_NOT_FOUND);

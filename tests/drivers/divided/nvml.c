@@ -4,6 +4,9 @@
  * GPU instances 1 and 2 each. As much of it as meted asks for. A file that $METE_TEST_DIVIDED names
  * says which parts are there: "12", "1", "" (none), with "*" when they were made anew, or "-": MIG
  * is off.
+ *
+ * Of processes it says what $METE_TEST_SAMPLES says: "WANTED WRITTEN GROWN". It wants room for
+ * WANTED samples, for GROWN more at each question, and writes WRITTEN, of pids 7, 6, 5, 7, 6, ...
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -65,8 +68,12 @@ static int is_there(nvmlDevice_t part)
 	       (number_of(part) / PART == 2) == (strchr(parts, '*') != NULL);
 }
 
+/* How often the samples of processes were asked for. */
+static unsigned int asked;
+
 EXPORT nvmlReturn_t nvmlInit_v2(void)
 {
+	asked = 0;
 	return NVML_SUCCESS;
 }
 
@@ -211,4 +218,25 @@ EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *dat
 	};
 	(*told)++;
 	return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
+						    nvmlProcessUtilizationSample_t *samples,
+						    unsigned int *count, unsigned long long since)
+{
+	const char *text = getenv("METE_TEST_SAMPLES");
+	unsigned int wanted, written, grown, room = *count;
+
+	(void)device;
+	if (!text || sscanf(text, "%u %u %u", &wanted, &written, &grown) != 3)
+		return NVML_ERROR_NOT_SUPPORTED;
+	wanted += grown * asked++;
+	*count = wanted;
+	if (!samples || room < wanted)
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	*count = written;
+	for (unsigned int i = 0; i < written; i++)
+		samples[i] = (nvmlProcessUtilizationSample_t){
+			.pid = 7 - i % 3, .smUtil = i, .timeStamp = since + i};
+	return written ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
 }
