@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -55,6 +56,10 @@
 void test_begin(const char *name);	   /* for TEST alone */
 void test_skip(const char *why) noreturn_; /* "REASON; REMEDY" */
 void test_fail(const char *file, int line, const char *format, ...) printf_like(3, 4) noreturn_;
+
+/* Does each test run in a process of its own, so that what a failed one leaves behind spoils no
+ * other? A program that wants this defines it for itself. */
+bool test_apart(void);
 
 /*
  * A small, fast, repeatable generator for property tests. The seed is METE_SEED, or the clock's,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/test.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,6 +17,11 @@ static struct {
 	int seeded; /* the seed is known */
 	int begun;  /* this test has drawn from its sequence */
 } random_state;
+
+__attribute__((weak)) bool test_apart(void)
+{
+	return false;
+}
 
 static pid_t main_pid;
 
@@ -107,13 +114,48 @@ unsigned test_rounds(unsigned usual)
 	return usual * (factor ? factor : 1);
 }
 
+static int run_one(const struct CMUnitTest *test)
+{
+	int status = 1;
+	pid_t child;
+
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		main_pid = getpid();
+		exit(_cmocka_run_group_tests(test->name, test, 1, NULL, NULL) ? 1 : 0);
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		return 1;
+	if (WIFSIGNALED(status))
+		print_error("[  FAILED  ] %s: signal %d\n", test->name, WTERMSIG(status));
+	return status != 0;
+}
+
+static int run_apart(size_t n, const char *only)
+{
+	unsigned failed = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct CMUnitTest *test = &__start_mete_tests[i];
+
+		if (!only || fnmatch(only, test->name, 0) == 0)
+			failed += run_one(test) != 0;
+	}
+	if (failed)
+		print_error("\n %u FAILED TEST(S) in all\n", failed);
+	return failed != 0;
+}
+
 int main(void)
 {
 	size_t n = (size_t)(__stop_mete_tests - __start_mete_tests);
+	const char *only = getenv("METE_TEST_ONLY"); /* a pattern, as of file names: only these */
 
 	main_pid = getpid();
-	/* A pattern, as of file names: only these. */
-	if (getenv("METE_TEST_ONLY"))
-		cmocka_set_test_filter(getenv("METE_TEST_ONLY"));
+	if (test_apart())
+		return run_apart(n, only);
+	if (only)
+		cmocka_set_test_filter(only);
 	return _cmocka_run_group_tests("mete", __start_mete_tests, n, NULL, NULL) ? 1 : 0;
 }
