@@ -48,7 +48,7 @@ static struct {
 	_Atomic uint32_t begun;
 	struct futex_lock begin_lock;
 	struct driver_lock lock; /* of what follows; held while the driver launches */
-	uint32_t trims;		 /* so far, + 1 */
+	uint32_t trims;		 /* that released anything so far, + 1 */
 	uint64_t charged[STATE_DEVICES];
 	struct pointers by_handle; /* detail: the index below */
 	struct exec exec[EXECS];
@@ -67,8 +67,9 @@ static struct {
 
 /* ---- what the driver holds ------------------------------------------------------------------- */
 
-/* With the lock held. What is held beyond the charge and cannot be had stays owing. */
-static void settle(int device)
+/* With the lock held. What is held beyond the charge and cannot be had stays owing. Returns what
+ * the driver holds. */
+static uint64_t settle(int device)
 {
 	int ordinal = memory_ordinal(device);
 	cuuint64_t holds = 0;
@@ -76,26 +77,41 @@ static void settle(int device)
 	if (ordinal < 0 ||
 	    memory_driver(real(cuDeviceGetGraphMemAttribute)(
 		    ordinal, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &holds)) != CUDA_SUCCESS)
-		return;
+		return graphs.charged[device];
 	if (holds < graphs.charged[device])
 		credit_give(device, graphs.charged[device] - holds);
 	else if (holds > graphs.charged[device] &&
 		 credit_take(device, holds - graphs.charged[device], CREDIT_OWED) != 0)
-		return;
+		return holds;
 	graphs.charged[device] = holds;
 	if (holds)
 		movable_why(WIRE_UNMOVABLE_GRAPH);
+	return holds;
+}
+
+/* With the lock held. Graphs whose memory a trim has left alone, because they run, need not be
+ * charged again: so a trim that released nothing does not count. */
+static CUresult trim_now(int device, CUdevice ordinal)
+{
+	uint64_t before = settle(device);
+	CUresult r = memory_driver(real(cuDeviceGraphMemTrim)(ordinal));
+
+	if (settle(device) < before)
+		graphs.trims++;
+	return r;
+}
+
+static void settle_one(int device)
+{
+	(void)settle(device);
 }
 
 static void trim(int device)
 {
 	int ordinal = memory_ordinal(device);
 
-	if (ordinal < 0 || capture_open())
-		return;
-	best_effort(memory_driver(real(cuDeviceGraphMemTrim)(ordinal)));
-	graphs.trims++;
-	settle(device);
+	if (ordinal >= 0 && !capture_open())
+		best_effort(trim_now(device, ordinal));
 }
 
 /* Who holds the lock settles by itself. */
@@ -118,7 +134,7 @@ static void each(int device, void (*what)(int device))
 
 void graphs_settle(int device)
 {
-	each(device, settle);
+	each(device, settle_one);
 }
 
 void graphs_trim(int device)
@@ -183,6 +199,18 @@ static bool any_bytes(const uint64_t *bytes)
 
 /* ---- charging -------------------------------------------------------------------------------- */
 
+/* With the lock held. What no graph uses is kept for later launches as long as there is other
+ * room. */
+static bool charge(int device, uint64_t bytes)
+{
+	bool room = credit_unused(device) >= bytes || !memory_looks_short(device, bytes);
+
+	if (room && credit_take(device, bytes, CREDIT_SPARE) == 0)
+		return true;
+	trim(device);
+	return credit_take(device, bytes, CREDIT_ASK) == 0;
+}
+
 /* With the lock held. Charges up to bytes[] in advance; what cannot be had even after trimming is
  * refused if it is `needed`. */
 static CUresult prepare(const uint64_t *bytes, bool needed)
@@ -190,10 +218,8 @@ static CUresult prepare(const uint64_t *bytes, bool needed)
 	for (int i = 0; i < STATE_DEVICES; i++) {
 		if (bytes[i] == 0)
 			continue;
-		settle(i);
-		if (credit_unused(i) < bytes[i])
-			trim(i);
-		if (credit_take(i, bytes[i], CREDIT_ASK) == 0)
+		(void)settle(i);
+		if (charge(i, bytes[i]))
 			graphs.charged[i] += bytes[i];
 		else if (needed)
 			return CUDA_ERROR_OUT_OF_MEMORY;
@@ -204,11 +230,32 @@ static CUresult prepare(const uint64_t *bytes, bool needed)
 static void settle_all(void)
 {
 	for (int i = 0; i < (int)atomic_load(&state.devices); i++)
-		settle(i);
+		(void)settle(i);
+}
+
+/* With the lock held, behind prepare(): calls the driver, and settles. A launch reserves all that
+ * the graph asks for. Whether an upload does is the driver's affair: it did if it took all that was
+ * charged. */
+static CUresult carry_out(struct exec *exec, CUgraphExec handle, CUstream stream,
+			  CUresult (*driver)(CUgraphExec, CUstream), bool upload)
+{
+	uint64_t promised[STATE_DEVICES];
+	CUresult r;
+
+	memcpy(promised, graphs.charged, sizeof(promised));
+	r = memory_driver(driver(handle, stream));
+	settle_all();
+	if (r != CUDA_SUCCESS)
+		return r;
+	for (int i = 0; i < STATE_DEVICES && upload; i++)
+		if (exec->bytes[i] && graphs.charged[i] < promised[i])
+			return r;
+	exec->backed_at = graphs.trims;
+	return r;
 }
 
 static CUresult launch(CUgraphExec handle, CUstream stream,
-		       CUresult (*driver)(CUgraphExec, CUstream), bool nested)
+		       CUresult (*driver)(CUgraphExec, CUstream), bool upload, bool nested)
 {
 	static const uint64_t nothing[STATE_DEVICES];
 	struct pointer entry;
@@ -222,12 +269,10 @@ static CUresult launch(CUgraphExec handle, CUstream stream,
 	mine = driver_lock_take(&graphs.lock);
 	exec = &graphs.exec[entry.detail];
 	r = prepare(exec->backed_at == graphs.trims ? nothing : exec->bytes, true);
-	if (r == CUDA_SUCCESS) {
-		r = memory_driver(driver(handle, stream));
-		if (r == CUDA_SUCCESS)
-			exec->backed_at = graphs.trims;
-	}
-	settle_all();
+	if (r == CUDA_SUCCESS)
+		r = carry_out(exec, handle, stream, driver, upload);
+	else
+		settle_all();
 	driver_lock_give(&graphs.lock, mine);
 	moves_end();
 	return r;
@@ -369,22 +414,22 @@ static CUresult between_cuGraphExecDestroy(CUgraphExec handle)
 
 static CUresult between_cuGraphLaunch(CUgraphExec handle, CUstream stream)
 {
-	return launch(handle, stream, graphs.driver.cuGraphLaunch, nested_between());
+	return launch(handle, stream, graphs.driver.cuGraphLaunch, false, nested_between());
 }
 
 static CUresult between_cuGraphLaunch_ptsz(CUgraphExec handle, CUstream stream)
 {
-	return launch(handle, stream, graphs.driver.cuGraphLaunch_ptsz, nested_between());
+	return launch(handle, stream, graphs.driver.cuGraphLaunch_ptsz, false, nested_between());
 }
 
 static CUresult between_cuGraphUpload(CUgraphExec handle, CUstream stream)
 {
-	return launch(handle, stream, graphs.driver.cuGraphUpload, nested_between());
+	return launch(handle, stream, graphs.driver.cuGraphUpload, true, nested_between());
 }
 
 static CUresult between_cuGraphUpload_ptsz(CUgraphExec handle, CUstream stream)
 {
-	return launch(handle, stream, graphs.driver.cuGraphUpload_ptsz, nested_between());
+	return launch(handle, stream, graphs.driver.cuGraphUpload_ptsz, true, nested_between());
 }
 
 /* ---- hooks ----------------------------------------------------------------------------------- */
@@ -481,18 +526,18 @@ CUresult hook_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 
 CUresult hook_cuDeviceGraphMemTrim(CUdevice device)
 {
-	CUresult r = memory_driver(real(cuDeviceGraphMemTrim)(device));
+	int index = memory_nested() || !atomic_load(&graphs.begun) ? -1 : state_device(device);
+	CUresult r;
 	bool mine;
-	int index;
 
-	if (memory_nested() || !atomic_load(&graphs.begun))
-		return r;
-	index = state_device(device);
+	if (index < 0)
+		return memory_driver(real(cuDeviceGraphMemTrim)(device));
+	moves_begin();
+	/* A launch in between would take its memory for backed. */
 	mine = driver_lock_take(&graphs.lock);
-	graphs.trims++;
-	if (index >= 0)
-		settle(index);
+	r = trim_now(index, device);
 	driver_lock_give(&graphs.lock, mine);
+	moves_end();
 	return r;
 }
 

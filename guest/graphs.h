@@ -2,9 +2,11 @@
 /*
  * Memory of graphs. A memory node's address exists as soon as the node is created. Its memory
  * exists from the first launch (or upload) of an executable graph with that node until
- * cuDeviceGraphMemTrim() or the end of the graph. The charge is the device's RESERVED_MEM_CURRENT,
- * which the driver reports. Before a launch that may increase it, the nodes' requests are charged;
- * afterwards the charge becomes the actual increase.
+ * cuDeviceGraphMemTrim(), also when the graph has gone: graphs reuse it. The charge is the device's
+ * RESERVED_MEM_CURRENT, which the driver reports. Before a launch that may increase it, the nodes'
+ * requests are charged; afterwards the charge becomes the actual increase. Where the charge cannot
+ * be had, of a launch or of any other allocation, what no graph uses is trimmed before it is
+ * refused.
  *
  * It costs nothing until the first memory node is created: only then is this module inserted
  * between the launch trampolines and the driver, after the gate (guest/real.h, real_between).

@@ -516,6 +516,7 @@ void memory_context_gone(uint64_t owner)
 	heaps_context_gone(owner);
 	movable_context_gone(owner);
 	pools_settle(-1);
+	graphs_settle(-1);
 }
 
 void memory_forget(void)

@@ -79,6 +79,9 @@ must_check CUresult memory_charge(int device, uint64_t bytes, enum credit_how ho
 /* The same; returns as credit_take() does. */
 must_check int memory_charge_outcome(int device, uint64_t bytes, enum credit_how how);
 
+/* Would the daemon refuse so much more, as far as its page says? */
+must_check bool memory_looks_short(int device, uint64_t bytes);
+
 /* One allocation. `call` calls the driver and sets `address` and `bytes`. */
 struct memory_request {
 	CUresult (*call)(struct memory_request *request);

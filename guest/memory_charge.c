@@ -43,8 +43,7 @@ CUresult memory_refuse_device(CUdevice ordinal)
 	return memory_charge(-1, 1, CREDIT_ASK);
 }
 
-/* Would the daemon refuse so much more, as far as its page says? */
-static bool looks_short(int device, uint64_t bytes)
+bool memory_looks_short(int device, uint64_t bytes)
 {
 	struct query_memory seen;
 
@@ -67,7 +66,7 @@ static noinline_ void look_for_bytes(int device, uint64_t bytes)
 		return;
 	pools_settle(device);
 	graphs_settle(device);
-	if (credit_unused(device) >= bytes || !looks_short(device, bytes))
+	if (credit_unused(device) >= bytes || !memory_looks_short(device, bytes))
 		return;
 	pools_trim(device);
 	if (credit_unused(device) < bytes)

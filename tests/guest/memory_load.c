@@ -9,6 +9,7 @@
  *	memory_load DRIVER mix N     N threads with random histories of all ways
  *	memory_load DRIVER making N  contexts and memory in N threads, until a line; then as hold
  *	memory_load DRIVER contexts  what contexts held goes with them
+ *	memory_load DRIVER graphs    what graphs held does not go with them
  *	memory_load DRIVER hold      takes a little, says "holds", waits to be killed
  *	memory_load DRIVER hold-managed  likewise, and none of it is on the device
  *
@@ -152,7 +153,7 @@ int main(int argc, char **argv)
 {
 	if (argc < 3) {
 		fprintf(stderr, "usage: memory_load DRIVER WAY|race N|mix N|making "
-				"N|contexts|hold|hold-managed\n");
+				"N|contexts|graphs|hold|hold-managed\n");
 		return 2;
 	}
 	load(argv[1]);
@@ -167,6 +168,8 @@ int main(int argc, char **argv)
 		hold(take_linear);
 	} else if (strcmp(argv[2], "contexts") == 0) {
 		contexts();
+	} else if (strcmp(argv[2], "graphs") == 0) {
+		graphs_outlived();
 	} else if (strcmp(argv[2], "hold") == 0) {
 		hold(take_linear);
 	} else if (strcmp(argv[2], "hold-managed") == 0) {

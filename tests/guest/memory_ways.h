@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parts of memory_load.c: the ways to device memory (memory_ways.c), what threads do with them
- * (memory_threads.c), and what all of them look at.
+ * (memory_threads.c), what graphs leave (memory_graphs.c), and what all of them look at.
  */
 #pragma once
 
@@ -60,8 +60,16 @@ enum {
 	X(cuGraphAddMemFreeNode)                                                                   \
 	X(cuGraphInstantiateWithFlags)                                                             \
 	X(cuGraphLaunch)                                                                           \
+	X(cuGraphUpload)                                                                           \
 	X(cuGraphExecDestroy)                                                                      \
 	X(cuDeviceGraphMemTrim)                                                                    \
+	X(cuStreamCreate)                                                                          \
+	X(cuStreamDestroy_v2)                                                                      \
+	X(cuStreamSynchronize)                                                                     \
+	X(cuStreamWaitValue32_v2)                                                                  \
+	X(cuMemHostAlloc)                                                                          \
+	X(cuMemHostGetDevicePointer_v2)                                                            \
+	X(cuMemFreeHost)                                                                           \
 	X(cuModuleLoadData)
 
 struct load {
@@ -128,6 +136,9 @@ void racing(unsigned threads);
 
 /* Random histories of all ways, in so many threads. */
 void mixing(unsigned threads);
+
+/* Memory of graphs outlives them, and is charged for as long (memory_graphs.c). */
+void graphs_outlived(void);
 
 /* Contexts come and go beside memory in so many threads, until there is a line. */
 void making(unsigned threads);

@@ -58,6 +58,14 @@ def test_contexts_take_their_memory_along():
         node.nothing_left()
 
 
+def test_what_graphs_leave_is_charged_once_until_it_is_trimmed():
+    with Node() as node:
+        node.run("graphs")
+        row = node.row()
+        assert row.peak <= row.limit, row
+        node.nothing_left()
+
+
 def test_a_mix_of_everything_from_many_threads():
     with Node() as node:
         for _ in range(SCALE):
