@@ -6,7 +6,6 @@
 #include "sim/device.h"
 #include "sim/engine.h"
 #include "sim/execute.h"
-#include "sim/graph_memory.h"
 #include "sim/memory.h"
 #include "sim/space.h"
 
@@ -60,11 +59,6 @@ bool copy_is_pageable(const struct copy_work *copy)
 	return place_pageable(&copy->to) || place_pageable(&copy->from);
 }
 
-static bool mapped(uint64_t address, uint64_t bytes, bool captured)
-{
-	return space_covers(address, bytes) || (captured && graph_memory_covers(address, bytes));
-}
-
 CUresult copy_check(const struct copy_work *copy, bool captured)
 {
 	const struct copy_place *places[] = {&copy->to, &copy->from};
@@ -79,7 +73,7 @@ CUresult copy_check(const struct copy_work *copy, bool captured)
 			return CUDA_ERROR_INVALID_VALUE;
 		if (place->host && !space_in_window(place->address))
 			continue;
-		if (!mapped(place->address, bytes, captured))
+		if (!captured && !space_covers(place->address, bytes))
 			return CUDA_ERROR_INVALID_VALUE;
 	}
 	return CUDA_SUCCESS;
@@ -276,7 +270,8 @@ CUresult set_check(const struct set_work *set, bool captured)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (set->height > 1 && set->pitch_bytes < width)
 		return CUDA_ERROR_INVALID_VALUE;
-	return mapped(set->address, span, captured) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return captured || space_covers(set->address, span) ? CUDA_SUCCESS
+							    : CUDA_ERROR_INVALID_VALUE;
 }
 
 static void set_fill(char *at, size_t bytes, uint32_t value, uint32_t element_bytes)

@@ -52,7 +52,7 @@ void copy_plain(struct copy_work *ret_copy, uint64_t to, bool to_host, uint64_t 
 must_check CUresult copy_from_3d(const CUDA_MEMCPY3D *asked, struct copy_work *ret_copy);
 
 /* Are both sides mapped, for all bytes? INVALID_VALUE where not. For the caller's thread. What is
- * captured may name memory that a graph will allocate. */
+ * captured is not looked for: it fails when its graph runs. */
 must_check CUresult copy_check(const struct copy_work *copy, bool captured);
 
 /* Reads a pageable source now, as the driver does. Nothing to do for other sources, nor when the

@@ -10,6 +10,12 @@
 
 static __thread struct graph_values *used;
 
+/* The current context does not stand in for one that is not named. */
+static CUresult context_given(CUcontext named, struct CUctx_st **ret_context)
+{
+	return named ? context_named(named, ret_context) : CUDA_ERROR_INVALID_CONTEXT;
+}
+
 /* ---- handles --------------------------------------------------------------------------------- */
 
 static CUgraphConditionalHandle next_handle(void)
@@ -103,12 +109,13 @@ exported CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHand
 	struct CUctx_st *context;
 	CUresult result = driver_ready();
 
-	if (result == CUDA_SUCCESS)
-		result = context_named(ctx, &context);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pHandle_out || !graph_is(hGraph) || flags & ~(unsigned)CU_GRAPH_COND_ASSIGN_DEFAULT)
 		return CUDA_ERROR_INVALID_VALUE;
+	result = context_given(ctx, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
 	memset(&handle, 0, sizeof(handle));
 	handle.handle = next_handle();
 	handle.context = context;
@@ -140,11 +147,14 @@ CUresult graph_condition_fill(struct CUgraphNode_st *node,
 {
 	const struct graph_handle *handle = find_handle(node->graph, params->handle);
 	struct CUctx_st *context;
-	CUresult result = context_named(params->ctx, &context);
+	CUresult result;
 
+	if (!size_fits(params))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = context_given(params->ctx, &context);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!size_fits(params) || !handle || handle->context != context)
+	if (!handle || handle->context != context)
 		return CUDA_ERROR_INVALID_VALUE;
 	node->condition = (struct graph_condition){.handle = params->handle, .type = params->type};
 	node->bodies = calloc(params->size, sizeof(struct CUgraph_st *));

@@ -25,7 +25,8 @@ struct stream_set;
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
 /* Makes the node's graphs, all of them empty. INVALID_VALUE for a handle that the node cannot use
- * (of another graph, or another context) or a size that its type does not have, OUT_OF_MEMORY. */
+ * (of another graph, or another context) or a size that its type does not have, INVALID_CONTEXT
+ * where none is named, OUT_OF_MEMORY. */
 must_check CUresult graph_condition_fill(struct CUgraphNode_st *node,
 					 const CUDA_CONDITIONAL_NODE_PARAMS *params);
 

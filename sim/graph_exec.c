@@ -43,22 +43,22 @@ static void exec_free(struct CUgraphExec_st *exec)
 	free(exec);
 }
 
-static CUgraphInstantiateResult can_run(CUgraph graph, uint64_t flags)
+static CUgraphInstantiateResult can_run(CUgraph graph, bool for_device)
 {
 	CUgraphInstantiateResult why = graph_conditions_check(graph);
 
-	if (why == CUDA_GRAPH_INSTANTIATE_SUCCESS &&
-	    flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
+	if (why == CUDA_GRAPH_INSTANTIATE_SUCCESS && for_device)
 		why = graph_device_check(graph);
 	return why;
 }
 
-static CUresult result_of(CUgraphInstantiateResult why)
+static CUresult result_of(CUgraphInstantiateResult why, bool for_device)
 {
 	switch (why) {
 	case CUDA_GRAPH_INSTANTIATE_SUCCESS:
 		return CUDA_SUCCESS;
 	case CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED:
+		return for_device ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
 	case CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED:
 		return CUDA_ERROR_NOT_SUPPORTED;
 	case CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED:
@@ -71,6 +71,7 @@ static CUresult result_of(CUgraphInstantiateResult why)
 
 static CUresult instantiate(CUgraphExec *ret_exec, CUgraph graph, uint64_t flags)
 {
+	bool for_device = flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
 	struct CUgraphExec_st *exec;
 	CUresult result = driver_ready();
 
@@ -78,10 +79,9 @@ static CUresult instantiate(CUgraphExec *ret_exec, CUgraph graph, uint64_t flags
 		return result;
 	if (!ret_exec || !graph_is(graph) || flags & ~(uint64_t)KNOWN_FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH &&
-	    flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH)
+	if (for_device && flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = result_of(can_run(graph, flags));
+	result = result_of(can_run(graph, for_device), for_device);
 	if (result != CUDA_SUCCESS)
 		return result;
 	exec = calloc(1, sizeof(*exec));
@@ -135,7 +135,7 @@ static CUgraphInstantiateResult reason(CUgraph graph, uint64_t flags, CUresult r
 		return CUDA_GRAPH_INSTANTIATE_SUCCESS;
 	if (!graph_is(graph))
 		return CUDA_GRAPH_INSTANTIATE_ERROR;
-	why = can_run(graph, flags);
+	why = can_run(graph, flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH);
 	if (why != CUDA_GRAPH_INSTANTIATE_SUCCESS)
 		return why;
 	return result == CUDA_ERROR_NOT_SUPPORTED

@@ -27,6 +27,7 @@ struct allocation {
 
 struct sums {
 	uint64_t used, used_high, reserved, reserved_high;
+	uint64_t left; /* the part of `reserved` that allocations which have gone have left */
 };
 
 static struct {
@@ -56,11 +57,36 @@ static struct allocation *find(CUdeviceptr address)
 	return NULL;
 }
 
+/* What allocations that have gone have left is taken first. */
+static CUresult reserve(int device, size_t bytes)
+{
+	struct sums *sums = &memory.sums[device];
+	uint64_t again = bytes < sums->left ? bytes : sums->left;
+	int result = bytes > again ? device_take(device, bytes - again) : 0;
+
+	if (result)
+		return result == DEVICE_LOST ? CUDA_ERROR_DEVICE_UNAVAILABLE
+					     : CUDA_ERROR_OUT_OF_MEMORY;
+	sums->left -= again;
+	grow(&sums->reserved, &sums->reserved_high, bytes - again);
+	return CUDA_SUCCESS;
+}
+
+static void give_left(int device)
+{
+	struct sums *sums = &memory.sums[device];
+
+	if (!sums->left)
+		return;
+	device_give(device, sums->left);
+	sums->reserved -= sums->left;
+	sums->left = 0;
+}
+
 /* In the space's table from here on, so that calls which name the address are accepted: what runs
  * before the allocation's turn does not reach it. */
 static CUresult back(struct allocation *allocation, struct CUctx_st *context)
 {
-	struct sums *sums = &memory.sums[allocation->device];
 	struct space_range range = {
 		.base = allocation->address,
 		.bytes = allocation->bytes,
@@ -73,29 +99,28 @@ static CUresult back(struct allocation *allocation, struct CUctx_st *context)
 		.origin = context->id,
 		.context = context,
 	};
-	int result;
+	CUresult result;
 
 	if (allocation->backed)
 		return CUDA_SUCCESS;
-	result = device_take(allocation->device, allocation->bytes);
-	if (result)
-		return result == DEVICE_LOST ? CUDA_ERROR_DEVICE_UNAVAILABLE
-					     : CUDA_ERROR_OUT_OF_MEMORY;
+	result = reserve(allocation->device, allocation->bytes);
+	if (result != CUDA_SUCCESS)
+		return result;
 	range.delta = (uint64_t)(uintptr_t)space_shadow(range.base) - range.base;
-	result = space_back(allocation->address, allocation->bytes);
-	if (!result && space_add(&range) < 0) {
-		space_unback(allocation->address, allocation->bytes);
-		result = -ENOMEM;
+	if (space_back(allocation->address, allocation->bytes) < 0) {
+		memory.sums[allocation->device].left += allocation->bytes;
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	if (result) {
-		device_give(allocation->device, allocation->bytes);
+	if (space_add(&range) < 0) {
+		space_unback(allocation->address, allocation->bytes);
+		memory.sums[allocation->device].left += allocation->bytes;
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	allocation->backed = true;
-	grow(&sums->reserved, &sums->reserved_high, allocation->bytes);
 	return CUDA_SUCCESS;
 }
 
+/* The memory stays reserved. */
 static void unback(struct allocation *allocation)
 {
 	struct space_range range;
@@ -104,8 +129,7 @@ static void unback(struct allocation *allocation)
 		return;
 	best_effort(space_remove(allocation->address, &range));
 	space_unback(allocation->address, allocation->bytes);
-	device_give(allocation->device, allocation->bytes);
-	memory.sums[allocation->device].reserved -= allocation->bytes;
+	memory.sums[allocation->device].left += allocation->bytes;
 	allocation->backed = false;
 }
 
@@ -352,6 +376,7 @@ exported CUresult cuDeviceGraphMemTrim(CUdevice device)
 		    !allocation->pending)
 			unback(allocation);
 	}
+	give_left(device);
 	pthread_mutex_unlock(&memory.lock);
 	return CUDA_SUCCESS;
 }

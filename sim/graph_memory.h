@@ -2,8 +2,9 @@
 /*                                                          sim/graph_memory.h
  * Memory of allocation nodes. The address is fixed when the node is made. Memory comes to it when
  * a graph with the node is launched (which is when it can fail), is reachable from the node's turn
- * on until it is freed (by a free node, or by the program), and stays reserved to graphs until the
- * last node of that address has gone or cuDeviceGraphMemTrim() takes it back.
+ * on until it is freed (by a free node, or by the program), and stays reserved to graphs until
+ * cuDeviceGraphMemTrim() takes it back. When the last node of that address has gone, other graphs'
+ * launches reuse the memory.
  */
 #pragma once
 

@@ -44,14 +44,19 @@ static CUgraph graph_new(void)
 	return graph;
 }
 
+static CUcontext current(void)
+{
+	CUcontext context;
+
+	ok(cuCtxGetCurrent(&context));
+	return context;
+}
+
 static CUgraphConditionalHandle handle_new(CUgraph graph, unsigned value, unsigned flags)
 {
 	CUgraphConditionalHandle handle = 0;
 
-	CUcontext context;
-
-	ok(cuCtxGetCurrent(&context));
-	ok(cuGraphConditionalHandleCreate(&handle, graph, context, value, flags));
+	ok(cuGraphConditionalHandleCreate(&handle, graph, current(), value, flags));
 	expect(handle != 0);
 	return handle;
 }
@@ -74,18 +79,27 @@ static CUgraphNode add_node(CUgraph graph, const struct sim *sim, CUdeviceptr wo
 	return kernel_node(graph, NULL, sim->add, arguments);
 }
 
-static CUresult condition_try(CUgraph graph, const CUgraphNode *after,
-			      CUgraphConditionalHandle handle, CUgraphConditionalNodeType type,
-			      unsigned size, CUgraph *bodies, CUgraphNode *ret_node)
+static CUgraphNodeParams condition_params(CUgraphConditionalHandle handle,
+					  CUgraphConditionalNodeType type, unsigned size)
 {
 	CUgraphNodeParams params;
-	CUresult r;
 
 	memset(&params, 0, sizeof(params));
 	params.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
 	params.conditional.handle = handle;
 	params.conditional.type = type;
 	params.conditional.size = size;
+	params.conditional.ctx = current();
+	return params;
+}
+
+static CUresult condition_try(CUgraph graph, const CUgraphNode *after,
+			      CUgraphConditionalHandle handle, CUgraphConditionalNodeType type,
+			      unsigned size, CUgraph *bodies, CUgraphNode *ret_node)
+{
+	CUgraphNodeParams params = condition_params(handle, type, size);
+	CUresult r;
+
 	r = cuGraphAddNode(ret_node, graph, after, after != NULL, &params);
 	if (r == CUDA_SUCCESS)
 		memcpy(bodies, params.conditional.phGraph_out, size * sizeof(*bodies));
@@ -209,7 +223,7 @@ TEST(what_cannot_be_a_condition_is_refused)
 	CUgraphNode node;
 	CUgraphExec exec;
 
-	answers(cuGraphConditionalHandleCreate(&handle, graph, NULL, 0, 2),
+	answers(cuGraphConditionalHandleCreate(&handle, graph, c.sim.context, 0, 2),
 		CUDA_ERROR_INVALID_VALUE);
 	answers(condition_try(graph, NULL, handle, CU_GRAPH_COND_TYPE_WHILE, 2, bodies, &node),
 		CUDA_ERROR_INVALID_VALUE);
@@ -219,8 +233,7 @@ TEST(what_cannot_be_a_condition_is_refused)
 		CUDA_ERROR_INVALID_VALUE);
 	answers(condition_try(graph, NULL, foreign, CU_GRAPH_COND_TYPE_IF, 1, bodies, &node),
 		CUDA_ERROR_INVALID_VALUE);
-	/* Of the context that is current when the node is made, where it names none. */
-	ok(cuCtxCreate_v2(&second, 0, 0));
+	ok(cuCtxCreate_v2(&second, 0, 0)); /* from here on, nodes name this one */
 	answers(condition_try(graph, NULL, handle, CU_GRAPH_COND_TYPE_IF, 1, bodies, &node),
 		CUDA_ERROR_INVALID_VALUE);
 	ok(cuCtxDestroy_v2(second));
@@ -235,6 +248,31 @@ TEST(what_cannot_be_a_condition_is_refused)
 	ok(cuGraphAddHostNode(&node, bodies[0], NULL, 0, &host));
 	answers(cuGraphInstantiateWithParams(&exec, graph, &how), CUDA_ERROR_NOT_SUPPORTED);
 	expect_eq(how.result_out, CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED);
+	ok(cuGraphDestroy(graph));
+	ok(cuGraphDestroy(other));
+	sim_end(&c.sim);
+}
+
+/* The current context is not meant where none is named. What can be seen to be wrong without a
+ * context is so first; whose the handle is comes after. */
+TEST(a_condition_names_its_context)
+{
+	struct conditions c = conditions_begin();
+	CUgraph graph = graph_new(), other = graph_new();
+	CUgraphConditionalHandle handle = handle_new(graph, 0, 0),
+				 foreign = handle_new(other, 0, 0), none;
+	CUgraphNodeParams params = condition_params(handle, CU_GRAPH_COND_TYPE_IF, 1);
+	CUgraphNode node;
+
+	answers(cuGraphConditionalHandleCreate(&none, graph, NULL, 0, 0),
+		CUDA_ERROR_INVALID_CONTEXT);
+	answers(cuGraphConditionalHandleCreate(&none, graph, NULL, 0, 2), CUDA_ERROR_INVALID_VALUE);
+	params.conditional.ctx = NULL;
+	answers(cuGraphAddNode(&node, graph, NULL, 0, &params), CUDA_ERROR_INVALID_CONTEXT);
+	params.conditional.handle = foreign;
+	answers(cuGraphAddNode(&node, graph, NULL, 0, &params), CUDA_ERROR_INVALID_CONTEXT);
+	params.conditional.size = 3;
+	answers(cuGraphAddNode(&node, graph, NULL, 0, &params), CUDA_ERROR_INVALID_VALUE);
 	ok(cuGraphDestroy(graph));
 	ok(cuGraphDestroy(other));
 	sim_end(&c.sim);
@@ -376,7 +414,7 @@ TEST(an_update_needs_conditions_of_the_same_shape)
 	CUgraph graph = counting_graph(&c, left, sum, 1), other = graph_new(), bodies[2];
 	CUgraphConditionalHandle handle = handle_new(other, 1, CU_GRAPH_COND_ASSIGN_DEFAULT);
 	CUgraphExecUpdateResultInfo info;
-	CUgraphNodeParams params;
+	CUgraphNodeParams params = condition_params(handle, CU_GRAPH_COND_TYPE_IF, 1);
 	CUgraphNode node;
 	CUgraphExec exec;
 
@@ -384,10 +422,6 @@ TEST(an_update_needs_conditions_of_the_same_shape)
 	node = condition(other, NULL, handle, CU_GRAPH_COND_TYPE_IF, 1, bodies);
 	answers(cuGraphExecUpdate_v2(exec, other, &info), CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
 	expect_eq(info.result, CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
-	memset(&params, 0, sizeof(params));
-	params.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
-	params.conditional.handle = handle;
-	params.conditional.size = 1;
 	answers(cuGraphNodeSetParams(node, &params), CUDA_ERROR_INVALID_VALUE);
 	run(exec, 1);
 	expect_eq(sim_word(sum), 3);

@@ -374,7 +374,9 @@ TEST(a_graph_allocates_and_frees)
 	CUDA_MEMCPY3D copy;
 	CUgraph graph, clone;
 	CUgraphExec exec;
+	uint64_t none = 0;
 
+	ok(cuDeviceSetGraphMemAttribute(sim.device, CU_GRAPH_MEM_ATTR_USED_MEM_HIGH, &none));
 	ok(cuGraphCreate(&graph, 0));
 	allocate = add_allocation(graph, &sim, 3 << 20, &address);
 	fill = (CUDA_MEMSET_NODE_PARAMS_v1){
@@ -399,7 +401,74 @@ TEST(a_graph_allocates_and_frees)
 	ok(cuCtxSynchronize());
 	ok(cuGraphExecDestroy(exec));
 	ok(cuGraphDestroy(graph));
+	ok(cuDeviceGraphMemTrim(sim.device));
+	sim_end(&sim);
+}
+
+/* Of a graph that allocates and frees `bytes`. */
+static CUgraphExec allocating_exec(struct sim *sim, size_t bytes)
+{
+	CUdeviceptr address;
+	CUgraphNode node;
+	CUgraphExec exec;
+	CUgraph graph;
+
+	ok(cuGraphCreate(&graph, 0));
+	node = add_allocation(graph, sim, bytes, &address);
+	ok(cuGraphAddMemFreeNode(&node, graph, &node, 1, address));
+	ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	ok(cuGraphDestroy(graph));
+	return exec;
+}
+
+TEST(what_graphs_leave_is_for_other_graphs_until_it_is_trimmed)
+{
+	struct sim sim = sim_begin();
+	size_t before = node_free_bytes();
+	CUgraphExec exec = allocating_exec(&sim, 6 << 20), other;
+
+	ok(cuGraphLaunch(exec, NULL));
+	ok(cuCtxSynchronize());
+	ok(cuGraphExecDestroy(exec));
+	expect_eq(graph_bytes(&sim, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT), 0);
+	expect_eq(graph_bytes(&sim, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT), 6 << 20);
+	expect_eq(node_free_bytes(), before - (6 << 20));
+	/* A part of it, and more than is left. */
+	exec = allocating_exec(&sim, 4 << 20);
+	ok(cuGraphLaunch(exec, NULL));
+	expect_eq(graph_bytes(&sim, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT), 6 << 20);
+	other = allocating_exec(&sim, 4 << 20);
+	ok(cuGraphLaunch(other, NULL));
+	expect_eq(graph_bytes(&sim, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT), 8 << 20);
+	expect_eq(node_free_bytes(), before - (8 << 20));
+	ok(cuCtxSynchronize());
+	ok(cuGraphExecDestroy(exec));
+	ok(cuGraphExecDestroy(other));
+	ok(cuDeviceGraphMemTrim(sim.device));
 	expect_eq(graph_bytes(&sim, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT), 0);
+	expect_eq(graph_bytes(&sim, CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH), 8 << 20);
+	expect_eq(node_free_bytes(), before);
+	sim_end(&sim);
+}
+
+/* What NVIDIA's driver does then is not known. */
+TEST(captured_work_that_reaches_too_far_fails_when_it_runs)
+{
+	struct sim sim = sim_begin();
+	CUdeviceptr word = sim_words(1, 0);
+	CUstream stream;
+	CUgraphExec exec;
+	CUgraph graph;
+
+	ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	ok(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	ok(cuMemsetD8Async(word, 1, 1u << 30, stream));
+	ok(cuStreamEndCapture(stream, &graph));
+	ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	ok(cuGraphLaunch(exec, stream));
+	answers(cuStreamSynchronize(stream), CUDA_ERROR_ILLEGAL_ADDRESS);
+	ok(cuGraphExecDestroy(exec));
+	ok(cuGraphDestroy(graph));
 	sim_end(&sim);
 }
 
@@ -407,16 +476,9 @@ TEST(trimming_leaves_alone_what_a_waiting_launch_will_use)
 {
 	struct sim sim = sim_begin();
 	struct gate gate = gate_new();
-	CUdeviceptr address;
-	CUgraphNode node;
-	CUgraphExec exec;
+	CUgraphExec exec = allocating_exec(&sim, 4096);
 	CUstream stream;
-	CUgraph graph;
 
-	ok(cuGraphCreate(&graph, 0));
-	node = add_allocation(graph, &sim, 4096, &address);
-	ok(cuGraphAddMemFreeNode(&node, graph, &node, 1, address));
-	ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
 	ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	ok(gate_close(&gate, stream));
 	ok(cuGraphLaunch(exec, stream));
@@ -428,7 +490,6 @@ TEST(trimming_leaves_alone_what_a_waiting_launch_will_use)
 	ok(cuDeviceGraphMemTrim(sim.device));
 	expect_eq(graph_bytes(&sim, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT), 0);
 	ok(cuGraphExecDestroy(exec));
-	ok(cuGraphDestroy(graph));
 	gate_free(&gate);
 	sim_end(&sim);
 }
@@ -621,13 +682,13 @@ TEST(a_graph_for_launches_by_the_device_is_of_what_the_device_can_do)
 	ok(cuGraphMemcpyNodeSetParams(node, &copy));
 	ok(cuGraphCreate(&parent, 0));
 	ok(cuGraphAddChildGraphNode(&node, parent, NULL, 0, graph));
-	expect_eq(for_device(parent, 0, CUDA_ERROR_NOT_SUPPORTED),
+	expect_eq(for_device(parent, 0, CUDA_ERROR_INVALID_VALUE),
 		  CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED);
 	ok(cuGraphDestroy(parent));
 	ok(cuGraphDestroy(graph));
 	graph = kernel_graph(&sim, sim.add, word, 1);
 	ok(cuGraphAddHostNode(&node, graph, NULL, 0, &host));
-	expect_eq(for_device(graph, 0, CUDA_ERROR_NOT_SUPPORTED),
+	expect_eq(for_device(graph, 0, CUDA_ERROR_INVALID_VALUE),
 		  CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED);
 	ok(cuGraphDestroy(graph));
 	/* All of it in one context. */
