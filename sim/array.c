@@ -164,7 +164,7 @@ CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *shape, CUarray array)
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (!shape || array->shape.Depth) /* which the answer has no place for */
+	if (!shape)
 		return CUDA_ERROR_INVALID_VALUE;
 	*shape = (CUDA_ARRAY_DESCRIPTOR){
 		.Width = array->shape.Width,
