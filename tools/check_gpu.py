@@ -35,7 +35,8 @@ class Row:
     """A line of the table."""
 
     def __init__(self, line):
-        self.claim, self.matters, self.seconds, self.command = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+        # What was seen (the last but one, where there is one) is for people.
+        self.claim, self.matters, self.seconds, *_, self.command = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
         self.seconds = int(self.seconds)
         self.command = re.fullmatch(r"`([^`]+)`", self.command).group(1)
 
