@@ -4,7 +4,8 @@
  * as programs do, makes a context and calls COUNT times, while LIVE other allocations of so many
  * bytes are there. WHAT: init (cuInit and no more), alloc, async, sync (cuCtxSynchronize), launch
  * (of a kernel that does nothing), segments (takes 16 and frees them, as a caching allocator does),
- * timed (alloc, and prints the microseconds of a pair), timed-launch (the nanoseconds of one), until (alloc, until standard input ends).
+ * timed (alloc, and prints the microseconds of a pair), timed-launch (the nanoseconds of a launch),
+ * until (alloc, until standard input ends).
  * With "tables-" before it, the driver's private tables are asked for first, as NVIDIA's runtime
  * does.
  */
@@ -211,9 +212,10 @@ int main(int argc, char **argv)
 	pthread_t thread;
 
 	if (argc != 5) {
-		fprintf(stderr, "usage: pairs "
-				"[tables-]init|alloc|async|sync|launch|segments|timed|timed-launch|until "
-				"BYTES LIVE COUNT\n");
+		fprintf(stderr,
+			"usage: pairs "
+			"[tables-]init|alloc|async|sync|launch|segments|timed|timed-launch|until "
+			"BYTES LIVE COUNT\n");
 		return 2;
 	}
 	driver = dlopen("libcuda.so.1", RTLD_NOW);

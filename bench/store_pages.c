@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a segment of the store costs before the first byte is copied to it: the daemon prepares its
- * pages, and the guest's pinning brings them into its own page table. In nanoseconds for a MiB. For bench/store-pages.sh.
+ * pages, and the guest's pinning brings them into its own page table. In nanoseconds for a MiB. For
+ *bench/store-pages.sh.
  *
  *	store_pages MIB
  */
@@ -16,7 +17,7 @@
 #include "node/store_file.h"
 
 #ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22  /* Linux 5.14 */
+#define MADV_POPULATE_READ  22 /* Linux 5.14 */
 #define MADV_POPULATE_WRITE 23 /* likewise */
 #endif
 
@@ -69,8 +70,7 @@ static double mapped(uint64_t bytes, bool read_first)
 
 	(void)prepare_all(fd, bytes);
 	for (uint64_t at = 0; at < bytes; at += PIECE) {
-		void *memory =
-			mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)at);
+		void *memory = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)at);
 
 		if (memory == MAP_FAILED)
 			exit(1);
