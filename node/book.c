@@ -95,7 +95,7 @@ int book_open(struct daemon *d, struct fault *why)
 	struct ledger_limits limits = {.devices = d->devices,
 				       .accounts = DAEMON_TENANTS * each +
 						   (DAEMON_USERS + 1) * d->devices,
-				       .holders = DAEMON_SEATS * each,
+				       .holders = (DAEMON_SEATS + DAEMON_TENANTS) * each,
 				       .asks = DAEMON_ASKS,
 				       .asks_sure = DAEMON_ASKS_SURE,
 				       .asks_per_account = DAEMON_ASKS_OF_TENANT,

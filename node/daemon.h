@@ -158,6 +158,16 @@ struct gate_wait {
 	uint32_t id;
 };
 
+/* remains.c */
+struct remains {
+	struct ledger_holder *holder; /* NULL: nothing is charged */
+	uint64_t bytes;
+	uint64_t nobody; /* what the last look saw on the device */
+	uint64_t after;	 /* looks are measurements from this one on */
+	uint32_t looks;
+	bool in_flux; /* more looks are needed */
+};
+
 struct tenant_device {
 	struct list link; /* of the device */
 	struct tenant *tenant;
@@ -166,11 +176,12 @@ struct tenant_device {
 	uint64_t most_bytes;	/* what the journal says it may hold; never less than it holds */
 	uint64_t highest_limit; /* likewise: the highest that it ever had */
 	uint64_t may_bytes;	/* what it may be found with: host_measured; 0: never looked */
-	uint32_t in_flux;	/* guests whose residual is being measured */
+	uint32_t in_flux;	/* guests whose residual is being measured, and `remains` */
 	uint32_t owed;		/* guests to which a measurement is owed */
-	uint64_t looked_ns;	/* when all its guests were last measured */
-	struct list held;	/* of the daemon: its asks wait for a measurement, */
-	uint64_t held_until;	/* namely this one */
+	struct remains remains;
+	uint64_t looked_ns;  /* when all its guests were last measured */
+	struct list held;    /* of the daemon: its asks wait for a measurement, */
+	uint64_t held_until; /* namely this one */
 	struct gate_wait waiting;
 	uint64_t closing_ns;	   /* since when the gate is closing, if it is */
 	uint64_t longest_drain_ns; /* so long a close took at most, of those that ended */
@@ -347,9 +358,10 @@ struct daemon {
 	struct nvml_process *processes; /* the worker's, DAEMON_GUESTS for each device */
 	uint32_t process_count[DAEMON_DEVICES];
 	bool measured[DAEMON_DEVICES];
-	uint64_t measurements;	/* that have begun */
-	uint64_t measured_last; /* the last one that has ended */
-	bool measures_memory;	/* the one in progress, or the last one */
+	uint64_t nobody[DAEMON_DEVICES]; /* in use, and listed for no process */
+	uint64_t measurements;		 /* that have begun */
+	uint64_t measured_last;		 /* the last one that has ended */
+	bool measures_memory;		 /* the one in progress, or the last one */
 	uint64_t measure_began_ns;
 	bool outside_wanted; /* of all devices, by the next one */
 	struct loop_timer outside_timer;

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "node/daemon.h"
 #include "node/measure.h"
+#include "node/remains.h"
 #include "node/schedule.h"
 
 /* The page of a guest that has not been connected to this daemon yet. */
@@ -60,12 +61,16 @@ void guest_leave(struct guest *g, const char *reason)
 	t->unknown_functions += __atomic_load_n(&g->own->unknown_functions, __ATOMIC_RELAXED);
 	move_left(g);
 	for (uint32_t i = 0; i < t->devices; i++) {
+		uint64_t behind = remains_of(&g->device[i]);
+
 		measure_forget(&g->device[i]);
 		ledger_leave(d->ledger, take(g->device[i].holder));
+		remains_left(&t->device[i], behind);
 		d->device[t->device[i].index].inhabited -= t->guest_count == 0;
 		/* Another guest of the tenant may now hold what it exported. */
 		t->device[i].looked_ns = 0;
 	}
+	measure_start(d);
 	restore_guest_gone(g);
 	log_info("guest.left", "tenant=%u guest=%u pid=%d", t->id, g->id, (int)g->pid);
 	if (reason && daemon_may_complain(d))

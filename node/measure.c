@@ -7,6 +7,7 @@
 #include "node/daemon.h"
 #include "node/guest.h"
 #include "node/outside.h"
+#include "node/remains.h"
 #include "node/samples.h"
 
 enum {
@@ -60,6 +61,14 @@ static void count_flux(struct guest_device *at, bool in_flux, bool owed)
 		return;
 	count(&at->in_flux, &of->in_flux, in_flux);
 	count(&at->owed, &of->owed, owed);
+	show_flux(of);
+}
+
+void measure_unsettled(struct tenant_device *of, bool *counted, bool now)
+{
+	if (*counted == now)
+		return;
+	count(counted, &of->in_flux, now);
 	show_flux(of);
 }
 
@@ -193,6 +202,17 @@ static int by_pid(const void *a, const void *b)
 	return (one->pid > other->pid) - (one->pid < other->pid);
 }
 
+/* In use, and listed for no process: the larger of two figures, from before and after the list. */
+static uint64_t nobodys(const struct daemon *d, uint32_t device, uint64_t before, uint64_t after)
+{
+	const struct nvml_process *rows = &d->processes[(size_t)device * DAEMON_GUESTS];
+	uint64_t used = before > after ? before : after, listed = 0;
+
+	for (uint32_t i = 0; i < d->process_count[device]; i++)
+		listed += rows[i].used_bytes;
+	return used > listed ? used - listed : 0;
+}
+
 /* Runs on the worker. It only asks the driver. */
 static void ask_driver(struct loop_work *work)
 {
@@ -201,12 +221,17 @@ static void ask_driver(struct loop_work *work)
 	for (uint32_t i = 0; i < d->devices; i++) {
 		struct nvml_process *rows = &d->processes[(size_t)i * DAEMON_GUESTS];
 
+		uint64_t before;
+
 		if (!d->measured[i])
 			continue;
+		before = nvml_used(d->nvml, i);
 		d->measured[i] =
 			nvml_processes(d->nvml, i, rows, DAEMON_GUESTS, &d->process_count[i]) == 0;
-		if (d->measured[i])
-			qsort(rows, d->process_count[i], sizeof(*rows), by_pid);
+		if (!d->measured[i])
+			continue;
+		d->nobody[i] = nobodys(d, i, before, nvml_used(d->nvml, i));
+		qsort(rows, d->process_count[i], sizeof(*rows), by_pid);
 	}
 	drift_ask(d);
 }
@@ -401,9 +426,11 @@ static void on_measured(struct loop_work *work)
 	drift_seen(d);
 	samples_seen(d);
 	d->measured_last = d->measurements;
-	for (uint32_t i = 0; i < d->devices; i++)
+	for (uint32_t i = 0; i < d->devices; i++) {
 		if (d->measured[i])
 			outside_seen(d, i);
+		remains_seen(d, i);
+	}
 	outside_looked(d);
 	if (d->measures_memory)
 		ledger_looked(d->ledger);

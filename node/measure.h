@@ -35,6 +35,9 @@ void measure_all(struct daemon *d);
 /* Whether figures that are being measured are worth waiting for. */
 bool measure_under_way(const struct daemon *d);
 
+/* Counts, or no longer counts, something of the tenant's that is being measured. */
+void measure_unsettled(struct tenant_device *of, bool *counted, bool now);
+
 /* A row of the driver's answer. The second function marks a process on the device as a guest. */
 struct nvml_process *measure_row(struct daemon *d, uint32_t device, uint32_t row);
 void measure_mark(struct daemon *d, uint32_t device, pid_t pid);

@@ -334,6 +334,16 @@ int nvml_processes(struct nvml *nvml, uint32_t index, struct nvml_process *out, 
 	return 0;
 }
 
+uint64_t nvml_used(struct nvml *nvml, uint32_t index)
+{
+	nvmlMemory_v2_t memory = {.version = NVML_STRUCT_VERSION(Memory, 2)};
+
+	if (!nvml->nvmlDeviceGetMemoryInfo_v2 ||
+	    nvml->nvmlDeviceGetMemoryInfo_v2(nvml->handles[index], &memory) != NVML_SUCCESS)
+		return 0;
+	return memory.used;
+}
+
 static int by_pid(const void *a, const void *b)
 {
 	const struct nvml_busy *one = a, *other = b;

@@ -47,6 +47,9 @@ const struct nvml_device *nvml_device(const struct nvml *nvml, uint32_t index);
 must_check int nvml_processes(struct nvml *nvml, uint32_t index, struct nvml_process *out,
 			      uint32_t room, uint32_t *ret_count);
 
+/* What is in use on the device without what the driver itself has reserved; 0: not reported. */
+must_check uint64_t nvml_used(struct nvml *nvml, uint32_t index);
+
 struct nvml_busy {
 	uint32_t pid, percent; /* part of the time in which it had kernels on the device */
 	uint64_t at_us;	       /* when the sample ended: wall clock */

@@ -11,6 +11,7 @@
 #include "node/keeper.h"
 #include "node/measure.h"
 #include "node/nested.h"
+#include "node/remains.h"
 #include "node/schedule.h"
 #include "node/user.h"
 
@@ -305,6 +306,7 @@ static void close_accounts(struct tenant *t)
 		list_remove(&t->device[i].held);
 		device->registered--;
 		device->promised_bytes -= t->outer ? 0 : sums.limit;
+		remains_forget(&t->device[i]);
 		ledger_close(d->ledger, take(t->device[i].account));
 	}
 	if (user) {

@@ -8,6 +8,7 @@
 #include "node/measure.h"
 #include "node/nested.h"
 #include "node/outside.h"
+#include "node/remains.h"
 #include "node/schedule.h"
 #include "node/user.h"
 
@@ -144,6 +145,7 @@ bool words_ask(struct guest_device *at, const struct ledger_request *request)
 		return false;
 	}
 	measure_asker(at, request->bytes);
+	remains_asker(at, request->bytes);
 	watch_asker(at);
 	outside_asker(at, request->bytes);
 	if (!may_wait_too(g, at)) {

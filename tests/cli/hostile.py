@@ -320,6 +320,27 @@ def adopted():
     return [rounds, answer, taken, most, held(), fill()[1]]
 
 
+def leaver():
+    """For leavers(): what may outlive it as far as it says itself, and does not."""
+    malloc = 2
+    assert cuda.cuCtxSetLimit(malloc, ctypes.c_size_t(128 * MIB)) == SUCCESS
+    export(64)
+
+
+def leavers():
+    """How much there is again and again, right after another process has ended that left nothing behind."""
+    amounts = []
+    for _ in range(8):
+        subprocess.run([sys.executable, __file__, "leaver"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
+        taken = [ctypes.c_uint64()]
+        while cuda.cuMemAlloc_v2(ctypes.byref(taken[-1]), ctypes.c_size_t(16 * MIB)) == SUCCESS:
+            taken.append(ctypes.c_uint64())
+        amounts.append(len(taken) - 1)
+        for address in taken[:-1]:
+            assert cuda.cuMemFree_v2(address) == SUCCESS
+    return amounts
+
+
 def library_contexts(before=lambda: None):
     """A library of 100 MiB in one context after the other, then what is left beside it."""
     before()
