@@ -60,6 +60,21 @@ static unsigned long long bytes_of(nvmlDevice_t device, pid_t pid)
 	return bytes;
 }
 
+/* In use, and listed for no process. */
+static unsigned long long nobodys(nvmlDevice_t device)
+{
+	nvmlMemory_v2_t memory = {.version = NVML_STRUCT_VERSION(Memory, 2)};
+	nvmlProcessInfo_t processes[MANY];
+	unsigned long long listed_bytes = 0;
+	unsigned n = MANY;
+
+	nvml(nvmlDeviceGetComputeRunningProcesses_v3(device, &n, processes));
+	nvml(nvmlDeviceGetMemoryInfo_v2(device, &memory));
+	for (unsigned i = 0; i < n; i++)
+		listed_bytes += processes[i].usedGpuMemory;
+	return memory.used > listed_bytes ? memory.used - listed_bytes : 0;
+}
+
 /* A child that does one thing with the device, says so by a byte and waits for its end. */
 static pid_t child_that(void (*act)(void))
 {
@@ -457,7 +472,7 @@ static int take_descriptor(pid_t maker)
 
 CLAIM(nvml_charges_exported_memory_to_its_maker_and_then_to_nobody)
 {
-	unsigned long long maker_bytes, before, beside, after;
+	unsigned long long maker_bytes, before, beside, after, idle, left;
 	CUmemGenericAllocationHandle handle;
 	nvmlDevice_t device;
 	struct lab lab;
@@ -478,6 +493,8 @@ CLAIM(nvml_charges_exported_memory_to_its_maker_and_then_to_nobody)
 	must(cuMemsetD32_v2(at, 1, 1));
 	beside = bytes_of(device, getpid());
 	holds(maker_bytes >= 256 * MiB, "the maker is charged %llu MiB", maker_bytes >> 20);
+	idle = nobodys(device);
+	holds(idle < 32 * MiB, "%llu MiB are listed for no process", idle >> 20);
 	holds(beside - before < 128 * MiB,
 	      "while its maker lives, who imports it is charged %llu MiB", (beside - before) >> 20);
 	end_child(maker);
@@ -485,4 +502,9 @@ CLAIM(nvml_charges_exported_memory_to_its_maker_and_then_to_nobody)
 	holds(lab_word(at) == 1, "it is gone with its maker");
 	holds(after - before < 128 * MiB, "after its maker, who imported it is charged %llu MiB",
 	      (after - before) >> 20);
+	left = nobodys(device);
+	holds(left >= 256 * MiB && left < 288 * MiB,
+	      "after its maker, %llu MiB are listed for no process", left >> 20);
+	claim_say("listed for no process: %llu MiB, and %llu after the maker's end", idle >> 20,
+		  left >> 20);
 }
