@@ -35,6 +35,15 @@ static inline CUresult call(const struct pools_request *q)
 		      : real(cuMemAllocAsync)(q->address, q->bytes, q->stream);
 }
 
+/* The pool that is charged, by its name: which one is current another thread may have changed. */
+static inline CUresult call_from(const struct pool *pool, const struct pools_request *q)
+{
+	return q->own ? real(cuMemAllocFromPoolAsync_ptsz)(q->address, q->bytes, pool->handle,
+							   q->stream)
+		      : real(cuMemAllocFromPoolAsync)(q->address, q->bytes, pool->handle,
+						      q->stream);
+}
+
 static inline CUresult call_free(const struct pools_request *q, CUdeviceptr address)
 {
 	return q->own ? real(cuMemFreeAsync_ptsz)(address, q->stream)
@@ -107,7 +116,7 @@ static CUresult attempt(struct pool *pool, const struct pools_request *q, uint64
 	CUresult r;
 
 	pool->held += held;
-	r = memory_driver(call(q));
+	r = memory_driver(call_from(pool, q));
 	if (unlikely(r != CUDA_SUCCESS)) {
 		pools_unheld(pool, held);
 		pools_recharge(pool);

@@ -8,6 +8,7 @@
  *	memory_load DRIVER race N    N threads, as many of these processes as the test starts
  *	memory_load DRIVER mix N     N threads with random histories of all ways
  *	memory_load DRIVER making N  contexts and memory in N threads, until a line; then as hold
+ *	memory_load DRIVER exchange N  N threads take from the current pool, which another exchanges
  *	memory_load DRIVER contexts  what contexts held goes with them
  *	memory_load DRIVER graphs    what graphs held does not go with them
  *	memory_load DRIVER hold      takes a little, says "holds", waits to be killed
@@ -153,7 +154,7 @@ int main(int argc, char **argv)
 {
 	if (argc < 3) {
 		fprintf(stderr, "usage: memory_load DRIVER WAY|race N|mix N|making "
-				"N|contexts|graphs|hold|hold-managed\n");
+				"N|exchange N|contexts|graphs|hold|hold-managed\n");
 		return 2;
 	}
 	load(argv[1]);
@@ -166,6 +167,8 @@ int main(int argc, char **argv)
 	} else if (strcmp(argv[2], "making") == 0 && argc > 3) {
 		making((unsigned)atoi(argv[3]));
 		hold(take_linear);
+	} else if (strcmp(argv[2], "exchange") == 0 && argc > 3) {
+		exchanging((unsigned)atoi(argv[3]));
 	} else if (strcmp(argv[2], "contexts") == 0) {
 		contexts();
 	} else if (strcmp(argv[2], "graphs") == 0) {

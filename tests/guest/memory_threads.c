@@ -169,3 +169,54 @@ void making(unsigned threads)
 		pthread_join(thread[i], NULL);
 	all_free("the contexts");
 }
+
+static void *exchange_pools(void *argument)
+{
+	CUmemoryPool first;
+
+	ok(g.cuCtxSetCurrent(g.context));
+	ok(g.cuDeviceGetDefaultMemPool(&first, g.device));
+	while (!atomic_load(&mixed)) {
+		ok(g.cuDeviceSetMemPool(g.device, g.pool));
+		ok(g.cuDeviceSetMemPool(g.device, first));
+	}
+	return argument;
+}
+
+/* Together they want more than the limit, and each gives all back before it begins again. */
+static void *take_from_current(void *argument)
+{
+	struct piece piece[64];
+
+	ok(g.cuCtxSetCurrent(g.context));
+	for (int round = 0; round < 20; round++) {
+		size_t count = 0;
+
+		for (; count < ARRAY_SIZE(piece); count++) {
+			piece[count].bytes = 3 * MIB;
+			if (take_async(&piece[count]) != CUDA_SUCCESS)
+				break;
+		}
+		while (count > 0)
+			give_async(&piece[--count]);
+	}
+	return argument;
+}
+
+void exchanging(unsigned threads)
+{
+	pthread_t thread[16], watcher, exchanger;
+
+	if (pthread_create(&watcher, NULL, watch, NULL) ||
+	    pthread_create(&exchanger, NULL, exchange_pools, NULL))
+		fail("no thread");
+	for (unsigned i = 0; i < threads; i++)
+		if (pthread_create(&thread[i], NULL, take_from_current, NULL))
+			fail("no thread");
+	for (unsigned i = 0; i < threads; i++)
+		pthread_join(thread[i], NULL);
+	atomic_store(&mixed, 1);
+	pthread_join(watcher, NULL);
+	pthread_join(exchanger, NULL);
+	settle();
+}

@@ -42,6 +42,8 @@ enum {
 	X(cuMemPoolDestroy)                                                                        \
 	X(cuMemPoolTrimTo)                                                                         \
 	X(cuMemPoolSetAttribute)                                                                   \
+	X(cuDeviceGetDefaultMemPool)                                                               \
+	X(cuDeviceSetMemPool)                                                                      \
 	X(cuMemCreate)                                                                             \
 	X(cuMemRelease)                                                                            \
 	X(cuMemAddressReserve)                                                                     \
@@ -142,3 +144,6 @@ void graphs_outlived(void);
 
 /* Contexts come and go beside memory in so many threads, until there is a line. */
 void making(unsigned threads);
+
+/* Memory of the device's current pool in so many threads, while another exchanges that pool. */
+void exchanging(unsigned threads);

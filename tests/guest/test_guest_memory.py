@@ -73,6 +73,13 @@ def test_a_mix_of_everything_from_many_threads():
         node.nothing_left()
 
 
+def test_what_is_charged_is_the_pool_that_serves_also_while_another_thread_exchanges_it():
+    with Node() as node:
+        for _ in range(SCALE):
+            node.run("exchange", 8)
+        node.nothing_left()
+
+
 def ends_with_what_it_should_have(node, guest):
     """A context, and what it was given after the others had gone."""
     guest.stdin.write("\n")

@@ -446,23 +446,25 @@ def raises_its_limit():
     os.execv(os.environ["HOSTILE_ATTACK"], ["attack", "take-linear"])
 
 
-def catalogue():
-    here = sys.modules["__main__"] if __name__ == "__main__" else sys.modules[__name__]
-    helpers = {"rounds", "bare", "joined", "stored", "flood", "quietly", "catalogue", "main"}
+HELPERS = {"rounds", "bare", "joined", "stored", "flood", "quietly", "catalogue", "main"}
+
+
+def catalogue(here, helpers):
+    """The attacks of a module, by name."""
     return {name: thing for name, thing in vars(here).items()
             if getattr(thing, "__module__", None) == here.__name__ and callable(thing) and name not in helpers}
 
 
-def main():
+def main(attacks):
     if sys.argv[1] == "--list":
-        for name, attack in catalogue().items():
+        for name, attack in attacks.items():
             print(f"{name}\t{attack.__doc__}")
         return
-    quietly(catalogue()[sys.argv[1]])
+    quietly(attacks[sys.argv[1]])
     print("holds", flush=True)
     sys.stdin.read()
     os._exit(0)
 
 
 if __name__ == "__main__":
-    main()
+    main(catalogue(sys.modules["__main__"], HELPERS))

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from world import HERE, Attack, wait_for
+from world import HERE, SLOW_S, Attack, Gone, Refused, wait_for
 
 ENVIRONMENT = "those that clear it (`env -i`, `sudo`, setuid)"
 ABSOLUTE = "those that open the driver by an absolute path"
@@ -17,12 +17,19 @@ ADMITTED = {"clears_preload": ENVIRONMENT, "empty_env": ENVIRONMENT, "absolute_p
 # What only measuring can tell: contexts, modules, heaps (docs/FAILURE.md).
 MEASURED = {"contexts_many", "contexts_churn", "primary_race", "modules", "modules_threads", "libraries", "heaps", "page_claims_none",
             "page_claims_all"}
+# Likewise what the mover loads into each process whose memory leaves (guest/movable_hash.c).
+MOVED = ("moves_", "lends_")
 # Their memory can move.
-MOVES = {"segments_hoarded", "segments_churned", "moved_noise", "inventory_out", "store_held", "store_punched", "store_noise"}
+MOVES = {"inventory_out", "store_held", "store_punched", "store_noise", "store_filled", "store_locked", "descriptors_passed"}
+CAPPED = ("--cap", "20%", "--weight", "1000")
+# What they forge is believed only of who takes part in turns.
+TURNS = {"flight_forged", "waits_forged", "wants_storm", "drained_early", "drained_never", "drained_backwards", "times_backwards"}
 RESTART_S = 15.0  # a restarted meted waits for those who were there (--grace)
 QUICK = {"take-linear", "take-async", "take-virtual", "take-graph", "pools_destroyed", "heaps", "threads_race", "raw_clone", "fork_exec",
          "close_all", "own_sockets", "page_scribbled", "limits_forged", "by_getproc", "second_copy", "empty_env", "hello_storm",
-         "ask_storm", "descriptors_sent", "inventory_lies", "inventory_out", "moved_noise", "store_held", "over_returns", "waiting_asks"}
+         "ask_storm", "descriptors_sent", "inventory_lies", "inventory_out", "moved_noise", "store_held", "over_returns", "waiting_asks",
+         "pools_exchanged", "graph_updates", "captures_of_others", "lends_freed", "flight_forged", "moved_forth_and_back", "segments_of_the_dying",
+         "nested"}
 
 
 def kill_meted(times, pause_s=0.15):
@@ -55,21 +62,89 @@ def close_gate(world, running):
     time.sleep(0.5)
 
 
+def theirs(world):
+    """The tenants that are not the neighbour."""
+    try:
+        return {row.tenant for row in world.meet().list() if row.kind == "tenant_row" and row.tenant != world.tenant}
+    except (OSError, Gone, Refused):
+        return set()
+
+
+def ask_of_theirs(world, message, **fields):
+    """What is asked for matters, not the answer: they may have ended, or it may be refused."""
+    for tenant in wait_for(lambda: theirs(world), 5) or ():
+        try:
+            world.admin.ask(message, tenant=tenant, **fields)
+        except (OSError, Gone, Refused):
+            pass
+
+
+def close_often(world, running):
+    """Its gate is closed and opened while it runs, and no acknowledgement is waited for."""
+    for turn in range(10):
+        for tenant in wait_for(lambda: theirs(world), 5) or ():
+            world.admin.send("gate_set", tenant=tenant, device=0, state=0 if turn % 2 else 2)
+        time.sleep(0.12)
+
+
+def suspend(world, running):
+    """Its memory leaves and comes back, again and again."""
+    for _ in range(5):
+        ask_of_theirs(world, "tenant_suspend", name="", away=1)
+        time.sleep(0.15)
+        ask_of_theirs(world, "tenant_suspend", name="", away=0)
+        time.sleep(0.1)
+
+
+def set_shares(*pairs):
+    """`mete set` of each in turn, four times."""
+    def disturb(world, running):
+        for key, value in pairs * 4:
+            ask_of_theirs(world, "tenant_set", name="", key=key, value=value)
+            time.sleep(0.1)
+    return disturb
+
+
 def listed(*command):
     said = subprocess.run([*command, "--list"], capture_output=True, text=True, check=True).stdout
     return [line.split("\t") for line in said.splitlines()]
 
 
+# What is done to these while they run.
+DISTURBED = dict.fromkeys(["moved_never", "moved_at_once", "moved_forth_and_back"], suspend) | dict.fromkeys(
+    ["drained_early", "drained_never", "drained_backwards"], close_often) | {"inventories_of_many": kill_meted(4)}
+NESTED = {"nested": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 400MiB -- {attack} take-linear <&3 & done; wait",
+          "nested_names": "exec 3<&0; for n in neighbour \"$(printf 'a\\033[2J\\n')\" attacker; do "
+                          "{mete} run -q --name \"$n\" --memory 400MiB -- {attack} take-async <&3 & done; wait"}
+
+
+def is_exact(name):
+    return name not in MEASURED and not name.startswith(MOVED)
+
+
+def options_of(name):
+    if name in TURNS or name.startswith("turns_"):
+        return CAPPED
+    return ("--swap", "auto") if name in MOVES or name.startswith((*MOVED, "moved_", "segments_")) else ()
+
+
 def rows(build):
     attack, protocol = f"{build}/tests/hostile/attack", [sys.executable, f"{HERE}/protocol.py"]
+    pages = [sys.executable, f"{HERE}/protocol_pages.py"]
     jump = f"{build}/tests/cli/hostile_jump"
     one = {}
     for name, tries in listed(attack):
-        one[name] = Attack(name, tries, [attack, name], exact=name not in MEASURED, admitted=ADMITTED.get(name), quick=name in QUICK,
-                           devices=4 if name == "devices_all" else 1)
-    for name, tries in listed(*protocol):
-        one[name] = Attack(name, tries, [*protocol, name], admitted=ADMITTED.get(name), quick=name in QUICK,
-                           options=("--swap", "auto") if name in MOVES else ())
+        one[name] = Attack(name, tries, [attack, name], exact=is_exact(name), admitted=ADMITTED.get(name), quick=name in QUICK,
+                           devices=4 if name == "devices_all" else 1, options=options_of(name),
+                           disturb=suspend if name.startswith("moves_") else None)
+    for script in protocol, pages:
+        for name, tries in listed(*script):
+            one[name] = Attack(name, tries, [*script, name], admitted=ADMITTED.get(name), quick=name in QUICK, options=options_of(name),
+                               disturb=DISTURBED.get(name), kills=name == "inventories_of_many",
+                               slow_s=RESTART_S if name == "inventories_of_many" else SLOW_S)
+    for name, tries in (("nested", "three mete run within it, each with most of its limit, that take"),
+                        ("nested_names", "likewise, by the neighbour's name and by one of control characters")):
+        one[name] = Attack(name, tries, ["sh", "-c", NESTED[name].format(mete=f"{build}/cli/mete", attack=attack)], quick=name in QUICK)
     for way, tries in (("jumps", "siglongjmp out of the driver's call, then all is taken"),
                        ("allocates", "a signal handler takes all within a driver's call"),
                        ("jumps-alone", "likewise the jump, from a signal stack of its own"),
@@ -85,13 +160,27 @@ def rows(build):
         disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
     for name in ("segments_churned", "inventory_out", "store_punched"):
         disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
+    for name in ("moves_taken", "moves_mapped", "lends_freed", "lends_killed", "graph_updates", "turns_coupled"):
+        disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
+    for name in ("moves_taken", "lends_many", "turns_captured"):
+        disturbed(name + "/meted_stopped", f"{name} while meted stands still for 1.5 s", stop_meted(1.5), slow_s=4.0)
+    for name in ("lends_freed", "lends_many", "segments_of_the_dying", "store_filled"):
+        disturbed(name + "/suspended", f"{name} while it is suspended and resumed", suspend)
+    for name in ("moves_taken", "moves_mapped", "take-pool", "graph_trimmed"):
+        disturbed(name + "/limit_set", f"{name} while its limit is set up and down",
+                  set_shares(("memory", "100MiB"), ("memory", "400MiB"), ("memory", "512MiB")))
+    for name in ("turns_coupled", "turns_children", "turns_spinning"):
+        disturbed(name + "/shares_set", f"{name} while its weight, cap and class are set",
+                  set_shares(("weight", "10000"), ("cap", "1%"), ("class", "interactive"), ("cap", "100%"), ("weight", "1"), ("class", "batch")))
+    for name in ("moves_captured", "turns_captured", "graph_trimmed"):
+        disturbed(name + "/gate_often", f"{name} while its gate is closed and opened", close_often)
     for name in ("take-linear", "threads_race", "reconnect_storm"):
         disturbed(name + "/meted_stopped", f"{name} while meted stands still for 1.5 s", stop_meted(1.5), slow_s=4.0)
     for name in ("host_function", "captures_open", "threads_race", "streams_many", "forged_drains"):
         disturbed(name + "/gate_closed", f"{name} while its gate is closed, which it never drains", close_gate)
 
     def several(names, between, tries, command, **more):
-        exact = not any(name in MEASURED for name in names)
+        exact = all(map(is_exact, names))
         found.append(Attack(between.join(names), tries, command, exact=exact, **more))
 
     def together(names):
@@ -111,8 +200,7 @@ def rows(build):
 
     def beside(names, **more):
         """Programs of one tenant, at once."""
-        line = " ".join(f"{attack} {name} <&3 &" if name in one and one[name].command[0] == attack else
-                        f"{' '.join(protocol)} {name} <&3 &" for name in names)
+        line = " ".join(f"{' '.join(one[name].command)} <&3 &" for name in names)
         several(names, " beside ", "these at once, each a process of the tenant", ["sh", "-c", f"exec 3<&0; {line} wait"], **more)
 
     beside(["threads_race", "ask_storm", "recalls_ignored"])
@@ -121,6 +209,9 @@ def rows(build):
     beside(["modules", "page_noise", "inventory_storm"])
     beside(["fork_storm", "reconnect_storm", "killed"])
     beside(["stopped", "credit_hoarded", "threads_race"])
+    beside(["moves_taken", "segments_churned", "moved_noise"], options=("--swap", "auto"), disturb=suspend)
+    beside(["lends_freed", "borrows_unread", "segments_of_the_dying"], options=("--swap", "auto"), disturb=suspend)
+    beside(["turns_coupled", "flight_forged", "drained_early"], options=CAPPED)
     beside(["waiting_asks", "unread_replies", "silent_connections"])
     beside(["pools_destroyed", "large_pairs", "over_returns"], disturb=kill_meted(3), kills=True, slow_s=RESTART_S)
     return found
