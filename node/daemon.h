@@ -162,6 +162,7 @@ struct gate_wait {
 struct remains {
 	struct ledger_holder *holder; /* NULL: nothing is charged */
 	uint64_t bytes;
+	uint64_t said;	 /* of `bytes`, in the log */
 	uint64_t nobody; /* what the last look saw on the device */
 	uint64_t after;	 /* looks are measurements from this one on */
 	uint32_t looks;

@@ -107,9 +107,10 @@ static void look(struct tenant_device *of, uint64_t nobody)
 		most_bytes = 0;
 	if (most_bytes < it->bytes)
 		charge(of, most_bytes);
-	if (it->bytes && it->in_flux)
+	if (it->bytes != it->said)
 		log_info("memory.left_behind", "tenant=%u device=%u bytes=%" PRIu64, of->tenant->id,
 			 of->index, it->bytes);
+	it->said = it->bytes;
 	measure_unsettled(of, &it->in_flux, false);
 }
 
