@@ -300,6 +300,12 @@ static void expect_text(CUresult (*get)(CUcoredumpSettings, void *, size_t *),
 	expect_eq(size, sizeof(text));
 }
 
+/* Before the process's first context, whichever test makes it. */
+static __attribute__((constructor)) void wish_for_light_dumps(void)
+{
+	setenv("CUDA_ENABLE_LIGHTWEIGHT_COREDUMP", "1", 1);
+}
+
 TEST(wishes_for_core_dumps_are_kept_for_the_process_and_for_a_context)
 {
 	CUcontext first, second;
@@ -308,8 +314,6 @@ TEST(wishes_for_core_dumps_are_kept_for_the_process_and_for_a_context)
 	size_t size = sizeof(on), wide = sizeof(flags);
 	char small[4], too_long[1100];
 
-	/* No other test of this process asks before. */
-	setenv("CUDA_ENABLE_LIGHTWEIGHT_COREDUMP", "1", 1);
 	first = node_context();
 	expect(dump_switch(cuCoredumpGetAttributeGlobal, CU_COREDUMP_LIGHTWEIGHT));
 	expect(dump_switch(cuCoredumpGetAttributeGlobal, CU_COREDUMP_TRIGGER_HOST));
