@@ -6,9 +6,9 @@
  * as long, and that of memory that was exported until the process ends: a descriptor keeps it, and
  * nobody says when the last copy of one is closed.
  *
- * Imported memory is its exporter's to pay, and the exporter's tenant's when that has ended (decision
- * 106). What lies in host memory is nobody's. A multicast object holds no memory of its own, but is
- * mapped and released like one.
+ * Imported memory is its exporter's to pay, and the exporter's tenant's when that has ended
+ * (decision 106). What lies in host memory is nobody's. A multicast object holds no memory of its
+ * own, but is mapped and released like one.
  *
  * Where memory moves, so does this, unless it cannot be followed (guest/movable_own.h). Its handles
  * are ours. While it is not on the device, mapping it and changing its access wait until it is;
