@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a segment of the store costs before the first byte is copied to it: the daemon prepares its
- * pages, and the guest's pinning brings them into its own page table. In nanoseconds for a MiB. For
- *bench/store-pages.sh.
+ * pages, and the guest's pinning brings them into its own page table. In nanoseconds for a MiB.
+ * For bench/store-pages.sh.
  *
  *	store_pages MIB
  */

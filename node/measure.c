@@ -2,8 +2,10 @@
 /* Connects core/residual.h to the rest: reads guests' pages and the ledger, asks the driver on the
  * worker, and decides when. */
 #include "node/measure.h"
+
 #include <string.h>
 
+#include "base/least.h"
 #include "node/daemon.h"
 #include "node/guest.h"
 #include "node/outside.h"
@@ -206,11 +208,11 @@ static int by_pid(const void *a, const void *b)
 static uint64_t nobodys(const struct daemon *d, uint32_t device, uint64_t before, uint64_t after)
 {
 	const struct nvml_process *rows = &d->processes[(size_t)device * DAEMON_GUESTS];
-	uint64_t used = before > after ? before : after, listed = 0;
+	uint64_t listed = 0;
 
 	for (uint32_t i = 0; i < d->process_count[device]; i++)
 		listed += rows[i].used_bytes;
-	return used > listed ? used - listed : 0;
+	return beyond(most(before, after), listed);
 }
 
 /* Runs on the worker. It only asks the driver. */

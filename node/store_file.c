@@ -9,6 +9,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "base/least.h"
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
@@ -99,23 +101,22 @@ static uint64_t part_bytes(uint64_t bytes)
 {
 	cpu_set_t set;
 	int cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-	uint64_t parts = cpus / CPUS_OF_PART < PARTS ? (uint64_t)cpus / CPUS_OF_PART : PARTS;
+	uint64_t parts = most(least((uint64_t)cpus / CPUS_OF_PART, PARTS), 1);
 
 	if (store_file_parts)
 		parts = store_file_parts;
-	parts = parts ? parts : 1;
 	return (bytes / parts + STORE_GRAIN - 1) / STORE_GRAIN * STORE_GRAIN;
 }
 
 /* The first part here, the others in processes of their own. */
 static void fault_in(int fd, const struct store_piece *piece)
 {
-	uint64_t step = part_bytes(piece->bytes), rest;
+	uint64_t step = part_bytes(piece->bytes);
 	uint32_t others = 0;
 
 	for (uint64_t at = step; at < piece->bytes; at += step) {
-		rest = piece->bytes - at;
-		rest = rest < step ? rest : step;
+		uint64_t rest = least(piece->bytes - at, step);
+
 		switch (fork()) {
 		case 0:
 			best_effort(prctl(PR_SET_PDEATHSIG, SIGKILL));
@@ -128,7 +129,7 @@ static void fault_in(int fd, const struct store_piece *piece)
 			others++;
 		}
 	}
-	fault_part(fd, piece->offset, step < piece->bytes ? step : piece->bytes);
+	fault_part(fd, piece->offset, least(step, piece->bytes));
 	while (others > 0 && (waitpid(-1, NULL, 0) > 0 || errno != EINTR))
 		others--;
 }

@@ -70,16 +70,21 @@ static pid_t borrower(void (*work)(void))
 	return pid;
 }
 
-void attack_lends_freed(void)
+static void lend_and_free(useconds_t open_us)
 {
-	borrower(borrow_and_take);
 	for (int i = 0; i < LENT; i++) {
 		CUdeviceptr address = lend();
 
-		usleep(20000);
+		usleep(open_us);
 		if (address)
 			g.cuMemFree_v2(address);
 	}
+}
+
+void attack_lends_freed(void)
+{
+	borrower(borrow_and_take);
+	lend_and_free(20000);
 	close(ends[1]);
 	take_everything();
 }
@@ -120,13 +125,7 @@ static void borrow_and_stop(void)
 void attack_lends_to_stopped(void)
 {
 	borrower(borrow_and_stop);
-	for (int i = 0; i < LENT; i++) {
-		CUdeviceptr address = lend();
-
-		usleep(10000);
-		if (address)
-			g.cuMemFree_v2(address);
-	}
+	lend_and_free(10000);
 	take_everything();
 }
 
