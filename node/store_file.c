@@ -130,8 +130,8 @@ static void fault_in(int fd, const struct store_piece *piece)
 		}
 	}
 	fault_part(fd, piece->offset, least(step, piece->bytes));
-	while (others > 0 && (waitpid(-1, NULL, 0) > 0 || errno != EINTR))
-		others--;
+	while (others > 0)
+		others -= waitpid(-1, NULL, 0) > 0 || errno != EINTR;
 }
 
 static int allocate(int fd, int mode, const struct store_piece *piece)
