@@ -30,8 +30,8 @@ SMALL = 4 * MIB
 class Attack:
     """`begin(meted, stack)` starts it; returns what is done at each look, or None."""
 
-    def __init__(self, name, tries, begin):
-        self.name, self.tries, self.begin = name, tries, begin
+    def __init__(self, name, tries, begin, store="2GiB"):
+        self.name, self.tries, self.begin, self.store = name, tries, begin, store
 
 
 def nothing(meted, stack):
@@ -131,6 +131,15 @@ def dribble(meted, stack):
     return look
 
 
+def keep(meted, stack):
+    """Has segments for all of its memory, and ignores DROP."""
+    a = meted.mover("keeper", 5 * CHUNK)
+    for _ in a.blocks:
+        a.ask("segment_ask", device=0, bytes=CHUNK)
+    a.obeys = False
+    large(meted)
+
+
 ATTACKS = [
     Attack("none", "no attack", nothing),
     Attack("punch", "24 threads of an ordinary user allocate and punch in their tenant's file", files(1, allocate_and_punch)),
@@ -142,6 +151,7 @@ ATTACKS = [
     Attack("undrained", "who has the room does not drain", undrained),
     Attack("unmoved", "who has the room does not move", unmoved),
     Attack("dribble", "who has the room moves a page now and then", dribble),
+    Attack("keep", "a tenant keeps 320 MiB of the store, and ignores DROP: it is full for who is to leave", keep, store="832MiB"),
 ]
 
 
@@ -193,7 +203,7 @@ def main():
             print(f"{attack.name}: skipped, the kernel lets nobody handle page faults; run it as root")
             continue
         with contextlib.ExitStack() as stack:
-            meted = stack.enter_context(Node(store="2GiB"))
+            meted = stack.enter_context(Node(store=attack.store))
             look = attack.begin(meted, stack)
             segment = segment_ms(meted, look)
             answer, how = answer_s(meted, look)

@@ -219,6 +219,9 @@ static void say_movement(struct words *words, const struct ps_rows *rows,
 
 	if (t->stuck)
 		say(words, 2, "its memory does not move as it was told");
+	if (t->kept)
+		say(words, 2, "it keeps %s %s of the store that it was told to give back",
+		    ps_amount(unit, ps_steps(unit, t->kept, TEXT_UP)).text, unit.name);
 	if (t->out)
 		say(words, 0, "%s %s in the host's memory", out.text, unit.name);
 	if (t->oversize)

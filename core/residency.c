@@ -411,6 +411,7 @@ void residency_stopped(struct residency_member *m, uint64_t now_ns)
 	m->todo &= ~(unsigned)TODO_STOP;
 	r->credit_bytes -= m->credit_bytes;
 	m->credit_bytes = m->ordered_bytes = m->order_todo = m->credit_todo = 0;
+	residency_give_up_store(m);
 	decide(m);
 	residency_show_life(m, now_ns);
 }
@@ -473,6 +474,7 @@ static uint64_t next_look(struct residency *r, uint64_t now_ns)
 static void settle(struct residency *r, uint64_t now_ns)
 {
 	residency_judge_patience(r, now_ns);
+	residency_stop_starved(r);
 	park_idle(r, now_ns);
 	residency_choose(r, now_ns);
 	residency_move(r, now_ns);

@@ -39,7 +39,8 @@
  *     time that what they moved takes at `slowest_bps` is said (RESIDENCY_STUCK) and counts as
  *     unmovable until they give a sign of life, the second time not before twice the patience has
  *     passed, and so on (who did not drain and runs on needs no sign, only the time); of such a
- *     member what is whole is admitted;
+ *     member what is whole is admitted. Time in which the store had no room for what is to leave
+ *     counts for nobody's patience;
  *  5. nothing moves while all who want, and all that is asked for, fit beside each other;
  *  6. who wants and fits beside what is unmovable is in a set within `longest_ns` and one set (its
  *     stay, its movement, the patience with who does not answer) of each other member;
@@ -176,6 +177,10 @@ struct residency_member {
 	uint64_t prepared_bytes;	 /* for what it was ordered */
 	uint64_t pardon_ns;		 /* who is stuck comes back then ... */
 	bool alive;			 /* ... if it has given a sign of life */
+	bool starved;			 /* the store is full for what it is to move */
+	uint64_t spent_ns;		 /* of its patience, when that began */
+	uint64_t stored_bytes;		 /* what it has there meanwhile */
+	uint64_t kept_bytes;		 /* of the store; it was to give them back */
 	uint64_t virtual_ns, charged_ns; /* what it was charged: by weight; of its seat, so far */
 	uint64_t arrived_bytes;		 /* since it was chosen */
 	uint64_t order_todo, credit_todo, grant_todo, drop_todo; /* not yet said */
@@ -255,8 +260,16 @@ void residency_stopped(struct residency_member *m, uint64_t now_ns);
 void residency_dropped(struct residency_member *m, uint64_t bytes, uint64_t now_ns);
 /* It has prepared so much of what it was ordered; who is stuck already has to move. */
 void residency_prepared(struct residency_member *m, uint64_t bytes, uint64_t now_ns);
+/* The store has no room for what it is to move, though the machine promised it: somebody keeps it
+ * full. So it is not to blame. `stored_bytes`: what it has there. Where the store has become too
+ * small for what is ordered (residency_budget()), its order is stopped, and what it has not got of
+ * the store is no longer reserved for it. */
+void residency_starves(struct residency_member *m, bool starves, uint64_t stored_bytes,
+		       uint64_t now_ns);
+/* It keeps so much of the store that it was told to give back. The budget is without that. */
+void residency_keeps(struct residency_member *m, uint64_t bytes);
 /* Who is in the way of what it waits for, and does not move as it was told, or did not lately.
- * NULL: its time comes although such members stay where they are. */
+ * Or who keeps the store full. NULL: its time comes although such members stay where they are. */
 const struct residency_member *residency_hindrance(const struct residency_member *m);
 
 /* ---------------------------------------------------------------------------------------------- */

@@ -87,4 +87,8 @@ void residency_worked(struct residency_member *m, uint64_t bytes, uint64_t now_n
 /* It has answered, or works: if it was stuck, it comes back. */
 void residency_show_life(struct residency_member *m, uint64_t now_ns);
 void residency_judge_patience(struct residency *r, uint64_t now_ns);
+/* Those whose orders the store has become too small for are stopped. */
+void residency_stop_starved(struct residency *r);
+/* One has answered: what it has not got of the store is there for others. */
+void residency_give_up_store(struct residency_member *m);
 uint64_t residency_patience_at(const struct residency *r);

@@ -7,6 +7,9 @@
  * Who is stuck comes back with a sign of life; who was stuck before only after a while, which
  * doubles each time. What it does then in time is forgiven. Who did not drain and runs on gives no
  * sign: it is told to leave again after that while.
+ *
+ * Time counts only while the member could move. Whoever is to leave and finds the store full,
+ * though that room was promised, waits for who keeps it, and is not to blame.
  */
 #include "core/residency_machine.h"
 
@@ -14,18 +17,23 @@ enum { STRIKES_MOST = 6 };
 
 static const uint64_t second_ns = 1000000000;
 
-/* Credit for less than a block is not used. */
-static bool owes(const struct residency_member *m)
+/* Something that it could do. Credit for less than a block is not used. */
+static bool is_to_act(const struct residency_member *m)
 {
 	uint64_t usable = least(m->residency->tuning.chunk_bytes, m->out_bytes);
 
-	return m->place == RESIDENCY_STOPPING || m->ordered_bytes || m->stopping ||
+	return m->place == RESIDENCY_STOPPING || (m->ordered_bytes && !m->starved) || m->stopping ||
 	       m->dropping_bytes || (m->credit_bytes && m->credit_bytes >= usable);
+}
+
+static bool owes(const struct residency_member *m)
+{
+	return m->ordered_bytes || is_to_act(m);
 }
 
 void residency_owes_from(struct residency_member *m, uint64_t now_ns)
 {
-	if (owes(m))
+	if (is_to_act(m))
 		return;
 	m->progress_ns = now_ns;
 	m->prepared_bytes = 0;
@@ -56,8 +64,10 @@ uint64_t residency_slowest_ns(const struct residency_tuning *tuning, uint64_t by
 /* It may take so much longer. */
 static void credit_for(struct residency_member *m, uint64_t bytes, uint64_t now_ns)
 {
-	m->progress_ns =
-		least(now_ns, m->progress_ns + residency_slowest_ns(&m->residency->tuning, bytes));
+	uint64_t took_ns = residency_slowest_ns(&m->residency->tuning, bytes);
+
+	m->progress_ns = least(now_ns, m->progress_ns + took_ns);
+	m->spent_ns = beyond(m->spent_ns, took_ns);
 }
 
 void residency_worked(struct residency_member *m, uint64_t bytes, uint64_t now_ns)
@@ -81,7 +91,7 @@ static uint64_t patience_of(const struct residency_member *m)
 {
 	if (m->stuck)
 		return m->alive ? m->pardon_ns : UINT64_MAX;
-	if (!owes(m))
+	if (!is_to_act(m))
 		return UINT64_MAX;
 	if (m->place == RESIDENCY_STOPPING && m->seat->gate == TURNS_OWING)
 		return 0;
@@ -136,35 +146,100 @@ void residency_judge_patience(struct residency *r, uint64_t now_ns)
 	}
 }
 
+/* ---- the store, where it is kept full -------------------------------------------------------- */
+
+void residency_starves(struct residency_member *m, bool starves, uint64_t stored_bytes,
+		       uint64_t now_ns)
+{
+	bool acts = is_to_act(m);
+
+	m->stored_bytes = stored_bytes;
+	if (m->starved == starves)
+		return;
+	m->starved = starves;
+	if (starves)
+		m->spent_ns = now_ns - m->progress_ns;
+	else if (!acts)
+		m->progress_ns = now_ns - m->spent_ns;
+	m->residency->dirty = true;
+}
+
+void residency_keeps(struct residency_member *m, uint64_t bytes)
+{
+	m->kept_bytes = bytes;
+}
+
+void residency_stop_starved(struct residency *r)
+{
+	if (r->used_bytes <= r->budget_bytes)
+		return;
+	list_for_each(link, &r->members)
+	{
+		struct residency_member *m = MEMBER_OF_DEVICE(link);
+
+		if (m->starved && m->ordered_bytes)
+			residency_stop(m);
+	}
+}
+
+void residency_give_up_store(struct residency_member *m)
+{
+	uint64_t has = most(m->stored_bytes, m->out_bytes);
+
+	if (!m->starved || m->store_bytes <= has)
+		return;
+	m->residency->used_bytes -= m->store_bytes - has;
+	m->store_bytes = has;
+	m->dropping_bytes = least(m->dropping_bytes, has);
+	m->drop_todo = least(m->drop_todo, m->dropping_bytes);
+}
+
+/* Of the store, what it has beyond what is out. */
+static uint64_t copies_of(const struct residency_member *m)
+{
+	return beyond(m->store_bytes, m->out_bytes) + m->kept_bytes;
+}
+
+static bool is_doubted(const struct residency_member *m)
+{
+	return m->stuck || m->strikes;
+}
+
+static const struct residency_member *worse(const struct residency_member *a,
+					    const struct residency_member *b)
+{
+	uint64_t has = a ? a->resident_bytes + a->credit_bytes + copies_of(a) : 0;
+
+	return a && has >= b->resident_bytes + b->credit_bytes + copies_of(b) ? a : b;
+}
+
 const struct residency_member *residency_hindrance(const struct residency_member *m)
 {
 	const struct residency *r = m->residency;
-	const struct residency_member *worst = NULL;
-	uint64_t room = beyond(r->capacity_bytes, r->missing_bytes), all = 0, most_bytes = 0;
+	const struct residency_member *stays = NULL, *keeps = NULL;
+	uint64_t room = beyond(r->capacity_bytes, r->missing_bytes), all = 0;
 
 	list_for_each(link, (struct list *)&r->members)
 	{
 		const struct residency_member *other = MEMBER_OF_DEVICE(link);
-		uint64_t here = other->resident_bytes + other->credit_bytes;
-		uint64_t kept = beyond(other->store_bytes, other->out_bytes);
 
 		all += member_need(other);
 		if (other == m)
 			continue;
-		if (!other->stuck && !other->strikes) {
+		if (!is_doubted(other)) {
 			room = beyond(room, member_fixed(other));
+			keeps = other->kept_bytes ? worse(keeps, other) : keeps;
 			continue;
 		}
-		room = beyond(room, here);
-		all += kept;
-		if (!worst || here + kept > most_bytes)
-			worst = other;
-		most_bytes = most(most_bytes, here + kept);
+		room = beyond(room, other->resident_bytes + other->credit_bytes);
+		/* The budget is already without what it keeps. */
+		all += beyond(other->store_bytes, other->out_bytes);
+		stays = worse(stays, other);
 	}
 	if (member_need(m) - member_fixed(m) > room)
-		return worst;
+		return stays;
 	if (all > r->capacity_bytes &&
 	    all + residency_spare(&r->tuning) > r->capacity_bytes + r->budget_bytes)
-		return worst;
+		return keeps ? keeps : stays;
 	return NULL;
 }

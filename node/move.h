@@ -60,6 +60,7 @@ struct move_guest {
 	uint64_t owes_since_ns; /* what it is to drop; 0: it owes nothing */
 	bool keeps;		/* for too long */
 	struct list in_want;	/* of the daemon: it was refused a segment, and not told since */
+	uint64_t lacks_bytes;	/* the store is full for this ask of it */
 
 	/* What it was told to do in this generation, and what it reported as done. */
 	uint32_t generation;
@@ -162,3 +163,5 @@ void move_owes(struct guest_device *at);
 void move_gave(struct guest_device *at, uint64_t bytes);
 /* Reckons what there is of the store anew. */
 void move_count_kept(struct daemon *d, uint64_t now_ns);
+/* Who on the device keeps most, though it was to give it back; NULL: nobody. */
+const struct tenant_device *move_keeper(const struct device *device);

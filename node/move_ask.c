@@ -73,6 +73,21 @@ static struct outside_text because_of_outside(const struct ask *ask)
 	return said;
 }
 
+struct keeper_text {
+	char text[160];
+};
+
+/* "tenant 3 (x) keeps 384MiB of the store, which it was to give back" */
+static struct keeper_text keeper_text(const struct tenant_device *of)
+{
+	struct keeper_text said;
+
+	snprintf(said.text, sizeof(said.text),
+		 "tenant %u (%.60s) keeps %s of the store, which it was told to give back",
+		 of->tenant->id, of->tenant->name, text_mib(of->member.kept_bytes, TEXT_UP).text);
+	return said;
+}
+
 /* Why it is not granted, though others could make room. */
 static void refuse_hindered(const struct ask *ask, const struct residency_member *by)
 {
@@ -81,6 +96,12 @@ static void refuse_hindered(const struct ask *ask, const struct residency_member
 
 	of_tenant(ask->at)->move_refused++;
 	snprintf(asked, sizeof(asked), "%s", text_mib(ask->request.bytes, TEXT_UP).text);
+	if (by->kept_bytes) {
+		guest_refuse(ask->at->guest, (uint32_t)ask->request.id, WIRE_REFUSED_FULL,
+			     "%s were asked for, and the memory of others has no place to go: %s",
+			     asked, keeper_text(by->owner).text);
+		return;
+	}
 	snprintf(has, sizeof(has), "%s",
 		 text_mib(by->resident_bytes + by->credit_bytes, TEXT_UP).text);
 	guest_refuse(ask->at->guest, (uint32_t)ask->request.id, WIRE_REFUSED_FULL,
@@ -96,6 +117,7 @@ static void refuse(const struct ask *ask, int reason)
 	struct guest *g = ask->at->guest;
 	uint32_t id = (uint32_t)ask->request.id;
 	const struct outside_text full = because_of_outside(ask);
+	const struct tenant_device *keeper = move_keeper(device_of(ask->at));
 	char asked[32], has[32];
 
 	of->move_refused++;
@@ -113,9 +135,10 @@ static void refuse(const struct ask *ask, int reason)
 		guest_refuse(
 			g, id, WIRE_REFUSED_FULL,
 			"%sneither the device nor the store has room for %s more: what can move "
-			"has %s there, and %s in the store",
+			"has %s there, and %s in the store%s%s",
 			full.text, asked, text_mib(r->capacity_bytes, TEXT_DOWN).text,
-			text_mib(r->budget_bytes, TEXT_DOWN).text);
+			text_mib(r->budget_bytes, TEXT_DOWN).text, keeper ? "; " : "",
+			keeper ? keeper_text(keeper).text : "");
 	else
 		guest_refuse(
 			g, id, WIRE_REFUSED_FULL,

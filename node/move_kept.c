@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "node/move_inside.h"
+#include "node/schedule.h"
 
 static uint64_t open_drop(const struct move_guest *m)
 {
@@ -35,9 +36,11 @@ static uint64_t kept_by(struct guest_device *at, uint64_t now_ns)
 	if (!owes(m))
 		m->owes_since_ns = 0;
 	m->keeps = m->owes_since_ns && now_ns - m->owes_since_ns >= residency_usual.patience_ns;
-	if (m->keeps && !kept)
+	if (m->keeps && !kept) {
 		log_warning("store.kept", "tenant=%u guest=%u bytes=%" PRIu64,
 			    at->guest->tenant->id, at->guest->id, move_surplus(m));
+		schedule_stuck(of_tenant(at));
+	}
 	return m->keeps ? move_surplus(m) : 0;
 }
 
@@ -69,12 +72,30 @@ void move_count_kept(struct daemon *d, uint64_t now_ns)
 		{
 			struct tenant_device *of = list_entry(link, struct tenant_device, link);
 
-			kept += of->joined ? kept_of(of, now_ns, &any) : 0;
+			if (!of->joined)
+				continue;
+			residency_keeps(&of->member, kept_of(of, now_ns, &any));
+			kept += of->member.kept_bytes;
 		}
 		d->device[i].kept_bytes = kept;
 	}
 	if (any)
 		move_look_later(d);
+}
+
+const struct tenant_device *move_keeper(const struct device *device)
+{
+	const struct tenant_device *most_of = NULL;
+
+	list_for_each(link, (struct list *)&device->tenants)
+	{
+		const struct tenant_device *of = list_entry(link, struct tenant_device, link);
+		uint64_t kept = of->joined ? of->member.kept_bytes : 0;
+
+		if (kept > (most_of ? most_of->member.kept_bytes : 0))
+			most_of = of;
+	}
+	return most_of;
 }
 
 void move_gave(struct guest_device *at, uint64_t bytes)

@@ -69,6 +69,9 @@ static void tell(struct guest_device *at)
 	struct wire_message message;
 
 	m->telling = false;
+	/* It asks again. */
+	if (list_empty(&m->waits))
+		m->lacks_bytes = 0;
 	if (!g->caller)
 		return;
 	wire_begin(&message, WIRE_move, peer_new_id(&g->caller->peer));
@@ -274,6 +277,33 @@ static void prepare(struct tenant_device *of, uint32_t device)
 	}
 }
 
+/* What of the store it has is full, and it was given no more. */
+static bool is_starved(const struct move_guest *m)
+{
+	uint64_t room = beyond(m->segment_bytes + m->foreign_bytes, m->out);
+
+	return m->lacks_bytes && room < m->lacks_bytes;
+}
+
+/* Whether none of its guests that are to leave can, for want of room in the store. True: that has
+ * changed. */
+static bool see_starved(struct tenant_device *of, uint32_t device, uint64_t now)
+{
+	bool leaves = false, can = false, was = of->member.starved;
+	uint64_t stored = 0;
+
+	list_for_each(link, &of->tenant->guests)
+	{
+		const struct move_guest *m = &of_guest(link, device)->move;
+
+		stored += m->segment_bytes + m->foreign_bytes;
+		leaves |= open_order(m) > 0;
+		can |= open_order(m) && !is_starved(m);
+	}
+	residency_starves(&of->member, leaves && !can, stored, now);
+	return of->member.starved != was;
+}
+
 static bool tell_all(struct tenant_device *of, uint32_t device)
 {
 	bool any = false;
@@ -323,6 +353,7 @@ bool move_orders(struct daemon *d, uint64_t now)
 			continue;
 		look_at(of, now);
 		done |= tell_all(of, tenant_index(of));
+		done |= see_starved(of, tenant_index(of), now);
 		done |= move_line(of, now);
 	}
 	return done;

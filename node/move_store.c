@@ -122,10 +122,18 @@ static uint64_t most_segments(const struct move_guest *m)
 	return (m->here + m->out + STORE_GRAIN - 1) / STORE_GRAIN * STORE_GRAIN;
 }
 
+/* Until it has that, or asks for something else, it cannot move what has no place there. */
+static void lacks(struct guest_device *at, uint64_t bytes)
+{
+	at->move.lacks_bytes = bytes;
+	move_due(of_tenant(at));
+}
+
 static void refuse(struct guest_device *at, uint32_t id, uint64_t bytes, int r)
 {
 	const struct stores *s = &at->guest->tenant->daemon->stores;
 
+	lacks(at, r == STORE_BUDGET ? bytes : 0);
 	if (!list_linked(&at->move.in_want))
 		list_append(&at->guest->tenant->daemon->in_want, &at->move.in_want);
 	if (r == BEYOND_NEED)
@@ -192,6 +200,7 @@ static int take_segment(struct guest_device *at, uint32_t id, uint64_t bytes)
 	r = store_take(at->guest->tenant->store, bytes, on_ready, &segment);
 	if (r != 0)
 		return r;
+	lacks(at, 0);
 	segment->owner = at;
 	segment->id = id;
 	list_append(&at->move.segments, &segment->owned);
@@ -258,6 +267,7 @@ static bool wait_for(struct guest_device *at, uint32_t id, uint64_t bytes)
 	at->move.wait_count++;
 	list_append(&d->segment_waits, &w->link);
 	list_append(&at->move.waits, &w->own);
+	lacks(at, bytes);
 	move_look_later(d);
 	return true;
 }
@@ -351,6 +361,7 @@ void move_segments_forget(struct guest_device *at)
 {
 	struct move_guest *m = &at->move;
 
+	lacks(at, 0);
 	list_remove(&m->in_want);
 	while (!list_empty(&m->waits))
 		drop_wait(list_entry(m->waits.next, struct wait, own));

@@ -23,7 +23,7 @@ class Mover(Guest):
         super().__init__(path, **more)
         self.name, self.log, self.obeys, self.drains = name, [] if log is None else log, obeys, drains
         self.blocks, self.plain, self.unused, self.asked, self.store_fd, self.refusal = [], 0, 0, {}, None, None
-        self.kept = []
+        self.kept, self.full = [], False
         self.anew()
         if state:
             self.state_all()
@@ -129,7 +129,7 @@ class Mover(Guest):
             self.show()
             self.send("credit_return", device=0, recall=message.id, bytes=some)
         elif message.kind == "move":
-            self.order = message.fields
+            self.order, self.full = message.fields, False
 
     def say(self, stopped=0):
         self.send("moved", device=0, generation=self.generation, stopped=stopped, **self.done)
@@ -147,7 +147,11 @@ class Mover(Guest):
     def leaves(self, block):
         copied = 0 if block.segment and block.clean else block.bytes
         if not block.segment:
-            answer = self.ask("segment_ask", device=0, bytes=block.bytes)
+            try:
+                answer = self.ask("segment_ask", device=0, bytes=block.bytes)
+            except Refused:  # until it hears of MOVE
+                self.full = True
+                return
             block.segment = answer.offset, answer.bytes, self.store_fd
             with self.memory(block) as memory:
                 assert memory[:PAGE] == bytes(PAGE) and memory[-PAGE:] == bytes(PAGE), "it is not zero"
@@ -186,7 +190,7 @@ class Mover(Guest):
         room = order["enter"] - done["entered"] - done["returned"]
         # What leaves goes where its copy is, if it has one.
         for block in sorted(self.blocks, key=lambda block: not block.segment):
-            if block.here and done["left"] < order["leave"]:
+            if block.here and done["left"] < order["leave"] and not self.full:
                 self.leaves(block)
                 return True
             if not block.here and block.bytes <= room:

@@ -267,6 +267,33 @@ def test_who_keeps_what_it_was_to_give_back_is_not_counted_on():
         meted.ends()
 
 
+def test_who_finds_the_store_full_is_not_called_stuck_and_who_keeps_it_full_is_named():
+    with Node(store="640MiB") as meted:
+        keeper, a = meted.mover("keeper", 6 * CHUNK), meted.mover("a", SET)
+        for block in keeper.blocks:
+            answer = keeper.ask("segment_ask", device=0, bytes=CHUNK)
+            block.segment = answer.offset, answer.bytes, keeper.store_fd
+        keeper.obeys = False
+        a.idle()
+        # Of six chunks that are to leave, the store has room for four.
+        b = meted.mover("b")
+        b.allocate(7 * CHUNK)
+        meted.play(lambda: not b.asked)
+        assert "tenant 1 (keeper) keeps 384MiB of the store" in b.refusal.reason, b.refusal
+        assert a.log_sum("left") == 4 * CHUNK and "tenant.stuck" not in meted.log() and not meted.row(a).stuck, (a.log, meted.log())
+        assert "store.kept tenant=1" in meted.log() and meted.row(keeper).kept == 6 * CHUNK and not meted.row(a).kept
+        # It comes back, and leaves again when there is room.
+        a.wants()
+        meted.play(lambda: a.is_whole())
+        a.idle()
+        keeper.obeys, b.refusal = True, None
+        meted.play(lambda: keeper.done["dropped"] >= keeper.order["drop"])
+        b.allocate(7 * CHUNK)
+        meted.play(lambda: not b.asked)
+        assert not b.refusal and "tenant.stuck" not in meted.log() and not meted.row(keeper).kept, b.refusal
+        meted.ends()
+
+
 def test_who_says_that_it_gave_back_what_it_keeps_is_a_liar():
     with Node(store="256MiB") as meted:
         a, b = meted.mover("a", 4 * CHUNK), meted.mover("b", 4 * CHUNK)

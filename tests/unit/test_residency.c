@@ -542,6 +542,76 @@ TEST(copies_that_are_not_given_back_are_not_counted_on)
 	expect_eq(residency_refusal(&w.m[1], 3 * GIB, 7 * GIB), RESIDENCY_STORE);
 }
 
+/* Member 3, which has nothing on the device, keeps all of the store but 512 MiB, and member 0 has
+ * so much of it. */
+static void given_a_full_store(void)
+{
+	given_who_must_leave();
+	expect_eq(given_member(3, 0), 0);
+	residency_left(&w.m[0], 512 * MIB, 512 * MIB, w.now);
+	w.evict[0] -= 512 * MIB;
+	residency_starves(&w.m[0], true, 512 * MIB, w.now);
+	pump();
+}
+
+static void is_kept(void)
+{
+	residency_keeps(&w.m[3], 32 * GIB - 512 * MIB);
+	residency_budget(&w.r, 512 * MIB, w.now);
+	pump();
+}
+
+TEST(who_finds_the_store_full_is_not_to_blame_and_who_keeps_it_full_is)
+{
+	given_a_full_store();
+	pass(100 * w.r.tuning.patience_ns);
+	expect(!w.stuck[0] && !w.m[0].strikes && !w.stop[0]);
+	expect(!residency_hindrance(&w.m[2]));
+	is_kept();
+	expect(w.stop[0] && !w.stuck[0]);
+	expect(residency_hindrance(&w.m[2]) == &w.m[3]);
+	residency_stopped(&w.m[0], w.now);
+	pump();
+	/* What it has not got is not reserved for it, and it is ordered nothing that it cannot do.
+	 */
+	expect_eq(w.m[0].store_bytes, 512 * MIB);
+	expect_eq(w.r.used_bytes, 512 * MIB);
+	expect_eq(w.m[0].ordered_bytes, 0);
+	/* The room is back. */
+	residency_starves(&w.m[0], false, 512 * MIB, w.now);
+	residency_keeps(&w.m[3], 0);
+	residency_budget(&w.r, 32 * GIB, w.now);
+	pump();
+	w.evict[0] = w.m[0].ordered_bytes;
+	move_all();
+	expect_eq(w.granted[2], 3 * GIB);
+	expect(!w.stuck[0]);
+}
+
+TEST(only_time_in_which_the_store_has_no_room_is_excused)
+{
+	given_who_must_leave();
+	for (int i = 0; i < 9; i++) {
+		pass(1000 * MS);
+		residency_starves(&w.m[0], true, 0, w.now);
+		pass(5000 * MS);
+		residency_starves(&w.m[0], false, 0, w.now);
+		pump();
+		expect(!w.stuck[0]);
+	}
+	pass(1000 * MS);
+	expect(w.stuck[0]);
+}
+
+TEST(what_it_could_do_while_the_store_is_full_is_not_excused)
+{
+	given_a_full_store();
+	is_kept();
+	expect(w.stop[0]);
+	pass(w.r.tuning.patience_ns);
+	expect(w.stuck[0]);
+}
+
 TEST(who_does_not_drain_is_said_and_goes_on)
 {
 	given(8 * GIB, 32 * GIB);

@@ -28,7 +28,7 @@ struct guest {
 	struct turns_seat seat;
 	struct residency_member member;
 	struct block blocks[BLOCKS];
-	bool there, open, draining, frozen, wants, must_stop;
+	bool there, open, draining, frozen, wants, must_stop, starved;
 	uint64_t order, credit, asked, must_drop, writes;
 };
 
@@ -37,7 +37,7 @@ static struct {
 	struct turns_device device;
 	struct residency r;
 	struct guest guests[GUESTS];
-	uint64_t now, capacity, budget, unclear;
+	uint64_t now, capacity, budget, unclear, kept;
 	unsigned admitted, stuck, evicted, asked_in_vain;
 	bool honest; /* nobody freezes, dies or refuses */
 } w;
@@ -250,6 +250,8 @@ static void evict_one(struct guest *g)
 
 	if (!g->order || !b)
 		return;
+	if (!b->in_store && g->starved)
+		return;
 	if (!b->in_store || b->stored != b->written) {
 		b->in_store = false;
 		forget_copies(g, g->member.store_bytes - g->must_drop - b->bytes);
@@ -394,9 +396,23 @@ static void refuse_credit(struct guest *g)
 	residency_unused(&g->member, bytes, w.now);
 }
 
+/* Somebody keeps a part of the store, or gives it back; and this one finds no room there, or does.
+ */
+static void fill_store(struct guest *g)
+{
+	w.kept = below(2) ? below(w.budget + 1) : 0;
+	residency_budget(&w.r, w.budget - w.kept, w.now);
+	residency_keeps(&w.guests[0].member, w.guests[0].there ? w.kept : 0);
+	g->starved = w.kept && !g->starved;
+	residency_starves(&g->member, g->starved, sum_of(g, false), w.now);
+}
+
 static void mishap(struct guest *g)
 {
-	switch (below(8)) {
+	switch (below(9)) {
+	case 7:
+		fill_store(g);
+		break;
 	case 0:
 		die(g);
 		break;
