@@ -24,6 +24,8 @@ enum { SAMPLES_TRIES = 4 };
 	CALL(nvmlDeviceGetMemoryInfo_v2, 0)                                                        \
 	CALL(nvmlDeviceGetComputeRunningProcesses_v3, 0)                                           \
 	CALL(nvmlDeviceGetComputeRunningProcesses_v2, 0)                                           \
+	CALL(nvmlDeviceGetCudaComputeCapability, 0)                                                \
+	CALL(nvmlSystemGetDriverVersion, 0)                                                        \
 	CALL(nvmlDeviceGetPciInfo_v3, 0)                                                           \
 	CALL(nvmlDeviceGetMigMode, 0)                                                              \
 	CALL(nvmlDeviceGetMaxMigDeviceCount, 0)                                                    \
@@ -44,6 +46,7 @@ struct nvml {
 	nvmlDevice_t *handles;
 	nvmlDevice_t *gpus;    /* the GPU that each device is, or is a part of */
 	nvmlEventSet_t events; /* NULL: nobody has asked for them */
+	char driver[80];
 #define CALL(name, needed) nvml_fn_##name *name;
 	NVML_CALLS(CALL)
 #undef CALL
@@ -170,6 +173,10 @@ static int read_device(struct nvml *nvml, nvmlDevice_t handle, nvmlDevice_t gpu,
 	if (nvml->nvmlDeviceGetPciInfo_v3 &&
 	    nvml->nvmlDeviceGetPciInfo_v3(gpu, &pci) == NVML_SUCCESS)
 		snprintf(device->pci, sizeof(device->pci), "%.31s", pci.busId);
+	if (!nvml->nvmlDeviceGetCudaComputeCapability ||
+	    nvml->nvmlDeviceGetCudaComputeCapability(gpu, &device->cc_major, &device->cc_minor) !=
+		    NVML_SUCCESS)
+		device->cc_major = 0;
 	nvml->count++;
 	return 0;
 }
@@ -253,6 +260,9 @@ static int read_devices(struct nvml *nvml, struct fault *why)
 	if (r < 0)
 		return r;
 	nvml->handles = calloc(1, sizeof(*nvml->handles)); /* from here on, it must be shut down */
+	if (!nvml->nvmlSystemGetDriverVersion ||
+	    nvml->nvmlSystemGetDriverVersion(nvml->driver, sizeof(nvml->driver)) != NVML_SUCCESS)
+		*nvml->driver = '\0';
 	r = says(nvml, nvml->nvmlDeviceGetCount_v2(&count), "the number of devices", why);
 	if (r < 0)
 		return r;
@@ -299,6 +309,11 @@ uint32_t nvml_count(const struct nvml *nvml)
 const struct nvml_device *nvml_device(const struct nvml *nvml, uint32_t index)
 {
 	return &nvml->devices[index];
+}
+
+const char *nvml_driver(const struct nvml *nvml)
+{
+	return nvml->driver;
 }
 
 int nvml_processes(struct nvml *nvml, uint32_t index, struct nvml_process *out, uint32_t room,

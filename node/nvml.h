@@ -23,6 +23,7 @@ struct nvml_device {
 	uint64_t reserved_bytes; /* taken by the driver itself; 0 if not reported */
 	int minor;		 /* of its file, /dev/nvidia<minor>; -1: not reported */
 	char pci[32];		 /* "00000000:3B:00.0"; "": not reported */
+	int cc_major, cc_minor;	 /* its compute capability; 0: not reported */
 	/* As NVIDIA's tools count: the GPU among all, divided or not; the part in its GPU. */
 	unsigned gpu_index, part_index;
 	/* MIG ids, if it is a part of a GPU; -1: it is a whole GPU. */
@@ -41,6 +42,8 @@ void nvml_close(struct nvml *nvml);
 
 uint32_t nvml_count(const struct nvml *nvml);
 const struct nvml_device *nvml_device(const struct nvml *nvml, uint32_t index);
+/* The driver's version, "580.65.06"; "": not reported. */
+const char *nvml_driver(const struct nvml *nvml);
 
 /* The processes that use the device, at most `room`; those without a figure are omitted. -EIO:
  * the driver did not report them; -ENOSPC: there are more. */

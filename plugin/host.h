@@ -17,7 +17,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 7, /* of this interface: both sides are built together */
+	HOST_VERSION = 8, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
@@ -27,6 +27,7 @@ struct host_device {
 	uint64_t total_bytes;
 	int minor;			/* of its file, /dev/nvidia<minor>; -1: not reported */
 	const char *pci;		/* its PCI address, "00000000:3B:00.0"; "": not reported */
+	int cc_major, cc_minor;		/* its compute capability; 0: not reported */
 	unsigned gpu_index, part_index; /* in NVIDIA's numbering: nvidia-smi -L */
 	int gpu_instance, compute_instance; /* of MIG; -1: it is a whole GPU */
 };
@@ -78,8 +79,9 @@ struct host {
 	const struct host_device *device;
 	struct loop *loop;
 	struct daemon *daemon;
-	const char *place;	   /* meted's folder, "/run/mete" */
-	const char *driver_folder; /* of the real driver; NULL: the loader finds it */
+	const char *place;	    /* meted's folder, "/run/mete" */
+	const char *driver_folder;  /* of the real driver; NULL: the loader finds it */
+	const char *driver_version; /* "580.65.06"; "": not reported */
 	enum log_level log_level;
 	const char *missing; /* why there are no devices: meted waits for them */
 	bool missing_driver; /* it could not be opened at all */

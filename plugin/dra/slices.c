@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/dra/slices.h"
+
+#include <string.h>
+
+#include "base/least.h"
+#include "base/text.h"
+#include "kube/json.h"
+#include "plugin/numa.h"
+
+/*
+ * A trap: Kubernetes checks that a default and a maximum are so many steps above the minimum, but
+ * rounds a request to a multiple of the step. So the minimum is a multiple of the step, too.
+ */
+#define MEMORY_STEP (UINT64_C(1) << 20)
+
+enum { COMPUTE_ALL = 100, VERSION = 32 };
+
+/* Of a device, as attributes have it. */
+struct made {
+	char model[SLICES_TEXT_MAX + 1], capability[VERSION], driver[VERSION], pci[24];
+};
+
+void slices_pool_name(const char *node, char ret_name[SLICES_POOL])
+{
+	static const char tail[] = "-mete";
+
+	/* A node's name of such length has been seen by nobody; its end tells it from others. */
+	if (strlen(node) + strlen(tail) >= SLICES_POOL)
+		node += strlen(node) + strlen(tail) + 1 - SLICES_POOL;
+	while (*node == '-' || *node == '.')
+		node++;
+	snprintf(ret_name, SLICES_POOL, "%s%s", node, tail);
+}
+
+void slices_device_name(const char *uuid, char ret_name[SLICES_NAME])
+{
+	size_t n = 0;
+
+	for (; *uuid && n < SLICES_NAME - 1; uuid++, n++)
+		ret_name[n] = *uuid >= 'A' && *uuid <= 'Z' ? (char)(*uuid - 'A' + 'a') : *uuid;
+	ret_name[n] = '\0';
+}
+
+uint64_t slices_memory(uint64_t bytes)
+{
+	return bytes / MEMORY_STEP * MEMORY_STEP;
+}
+
+const char *slices_architecture(int major, int minor)
+{
+	static const struct {
+		int major, minor;
+		const char *name;
+	} from[] = {
+		{10, 0, "Blackwell"}, {9, 0, "Hopper"}, {8, 9, "Ada Lovelace"}, {8, 0, "Ampere"},
+		{7, 5, "Turing"},     {7, 0, "Volta"},	{6, 0, "Pascal"},	{5, 0, "Maxwell"},
+	};
+
+	/* What is newer than this table has a name that it does not know. */
+	for (size_t i = 0; major <= 12 && i < ARRAY_SIZE(from); i++)
+		if (major > from[i].major || (major == from[i].major && minor >= from[i].minor))
+			return from[i].name;
+	return "";
+}
+
+/* "550.54" and "615.71.09": a version has three numbers, without zeros in front. */
+static void make_version(const char *text, char ret_version[VERSION])
+{
+	unsigned part[3] = {0};
+	int used = 0;
+
+	*ret_version = '\0';
+	if (text[strspn(text, "0123456789.")] || strlen(text) > 20)
+		return;
+	if (sscanf(text, "%9u.%9u%n", &part[0], &part[1], &used) != 2)
+		return;
+	if (text[used] && sscanf(text, "%9u.%9u.%9u%n", &part[0], &part[1], &part[2], &used) != 3)
+		return;
+	if (!text[used])
+		snprintf(ret_version, VERSION, "%u.%u.%u", part[0], part[1], part[2]);
+}
+
+static void make_texts(const struct slices_device *d, struct made *ret_made)
+{
+	*ret_made = (struct made){.pci = ""};
+	snprintf(ret_made->model, sizeof(ret_made->model), "%.*s",
+		 (int)text_fit(d->model, SLICES_TEXT_MAX), d->model);
+	make_version(d->driver, ret_made->driver);
+	if (d->major > 0)
+		snprintf(ret_made->capability, VERSION, "%d.%d.0", d->major, d->minor);
+	if (numa_name(d->pci, ret_made->pci) < 0)
+		*ret_made->pci = '\0';
+}
+
+static bool add_TEXT(cJSON *to, const char *name, const char *text)
+{
+	cJSON *value = *text ? cJSON_AddObjectToObject(to, name) : NULL;
+
+	return !*text || (value && cJSON_AddStringToObject(value, "string", text));
+}
+
+static bool add_VERSION(cJSON *to, const char *name, const char *text)
+{
+	cJSON *value = *text ? cJSON_AddObjectToObject(to, name) : NULL;
+
+	return !*text || (value && cJSON_AddStringToObject(value, "version", text));
+}
+
+static bool add_NUMBER(cJSON *to, const char *name, int64_t number)
+{
+	cJSON *value = number >= 0 ? cJSON_AddObjectToObject(to, name) : NULL;
+
+	return number < 0 || (value && cJSON_AddNumberToObject(value, "int", (double)number));
+}
+
+static bool add_attributes(cJSON *device, const struct slices_device *d, const struct made *made)
+{
+	cJSON *to = cJSON_AddObjectToObject(device, "attributes");
+	bool good = to;
+
+#define ATTRIBUTE(name, kind, value) good = good && add_##kind(to, name, value);
+#include "plugin/dra/attributes.def"
+#undef ATTRIBUTE
+	return good;
+}
+
+static bool add_amount(cJSON *to, const char *name, uint64_t amount)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)amount);
+	return cJSON_AddStringToObject(to, name, text);
+}
+
+/* Its policy, if it has no range yet. */
+static cJSON *add_capacity(cJSON *to, const char *name, uint64_t value, uint64_t usual)
+{
+	cJSON *capacity = cJSON_AddObjectToObject(to, name), *policy;
+
+	if (!capacity || !add_amount(capacity, "value", value))
+		return NULL;
+	policy = cJSON_AddObjectToObject(capacity, "requestPolicy");
+	return policy && add_amount(policy, "default", usual) ? policy : NULL;
+}
+
+static bool add_range(cJSON *policy, uint64_t step, uint64_t most)
+{
+	cJSON *range = policy ? cJSON_AddObjectToObject(policy, "validRange") : NULL;
+
+	return range && add_amount(range, "min", step) && add_amount(range, "max", most) &&
+	       add_amount(range, "step", step);
+}
+
+static bool add_capacities(cJSON *device, const struct slices_device *d)
+{
+	uint64_t all = slices_memory(d->total_bytes);
+	uint64_t promised = most(all, slices_memory(d->promised_bytes));
+	cJSON *to = cJSON_AddObjectToObject(device, "capacity"), *policy, *values;
+
+	/* One claim can have no more than there is, however much is promised to all of them. */
+	if (!to || !add_range(add_capacity(to, "memory", promised, all), MEMORY_STEP, all) ||
+	    !add_range(add_capacity(to, "compute", COMPUTE_ALL, COMPUTE_ALL), 1, COMPUTE_ALL))
+		return false;
+	policy = add_capacity(to, "slots", d->slots, 1);
+	values = policy ? cJSON_AddArrayToObject(policy, "validValues") : NULL;
+	return values && cJSON_AddItemToArray(values, cJSON_CreateString("1"));
+}
+
+static bool add_taint(cJSON *device, const struct slices_pool *pool, const struct slices_taint *t)
+{
+	cJSON *list = cJSON_AddArrayToObject(device, "taints"), *taint = cJSON_CreateObject();
+	char key[80];
+
+	if (!list || !cJSON_AddItemToArray(list, taint)) {
+		cJSON_Delete(taint);
+		return false;
+	}
+	snprintf(key, sizeof(key), "%s/unhealthy", pool->driver);
+	return cJSON_AddStringToObject(taint, "key", key) &&
+	       cJSON_AddStringToObject(taint, "value", t->value) &&
+	       cJSON_AddStringToObject(taint, "effect", t->effect);
+}
+
+static bool add_device(cJSON *list, const struct slices_pool *pool, const struct slices_device *d)
+{
+	cJSON *device = cJSON_CreateObject();
+	char name[SLICES_NAME];
+	struct made made;
+
+	if (!cJSON_AddItemToArray(list, device)) {
+		cJSON_Delete(device);
+		return false;
+	}
+	slices_device_name(d->uuid, name);
+	make_texts(d, &made);
+	return cJSON_AddStringToObject(device, "name", name) &&
+	       cJSON_AddTrueToObject(device, "allowMultipleAllocations") &&
+	       add_attributes(device, d, &made) && add_capacities(device, d) &&
+	       (!d->taint.value || add_taint(device, pool, &d->taint));
+}
+
+/* A node that is removed takes its slices along. */
+static bool add_owner(cJSON *meta, const struct slices_pool *pool)
+{
+	cJSON *list = cJSON_AddArrayToObject(meta, "ownerReferences");
+	cJSON *owner = cJSON_CreateObject();
+
+	if (!list || !cJSON_AddItemToArray(list, owner)) {
+		cJSON_Delete(owner);
+		return false;
+	}
+	return cJSON_AddStringToObject(owner, "apiVersion", "v1") &&
+	       cJSON_AddStringToObject(owner, "kind", "Node") &&
+	       cJSON_AddStringToObject(owner, "name", pool->node) &&
+	       cJSON_AddStringToObject(owner, "uid", pool->node_uid) &&
+	       cJSON_AddTrueToObject(owner, "controller");
+}
+
+static bool add_head(cJSON *slice, const struct slices_pool *pool, size_t index)
+{
+	cJSON *meta = cJSON_AddObjectToObject(slice, "metadata");
+	char name[SLICES_POOL], full[SLICES_POOL + 16];
+
+	slices_pool_name(pool->node, name);
+	/* A name of its own: what was written twice is there once. */
+	snprintf(full, sizeof(full), "%.*s-%zu", SLICES_POOL - 8, name, index);
+	return cJSON_AddStringToObject(slice, "apiVersion", "resource.k8s.io/v1") &&
+	       cJSON_AddStringToObject(slice, "kind", "ResourceSlice") && meta &&
+	       cJSON_AddStringToObject(meta, "name", full) && add_owner(meta, pool);
+}
+
+static cJSON *add_spec(cJSON *slice, const struct slices_pool *pool, size_t slices)
+{
+	cJSON *spec = cJSON_AddObjectToObject(slice, "spec"), *of;
+	char name[SLICES_POOL];
+
+	slices_pool_name(pool->node, name);
+	if (!spec || !cJSON_AddStringToObject(spec, "driver", pool->driver) ||
+	    !cJSON_AddStringToObject(spec, "nodeName", pool->node))
+		return NULL;
+	of = cJSON_AddObjectToObject(spec, "pool");
+	if (!of || !cJSON_AddStringToObject(of, "name", name) ||
+	    !cJSON_AddNumberToObject(of, "generation", (double)pool->generation) ||
+	    !cJSON_AddNumberToObject(of, "resourceSliceCount", (double)slices))
+		return NULL;
+	return spec;
+}
+
+static bool add_slice(cJSON *list, const struct slices_pool *pool,
+		      const struct slices_device *devices, size_t count, size_t of)
+{
+	cJSON *slice = cJSON_CreateObject(), *spec, *rows;
+	size_t index = (size_t)cJSON_GetArraySize(list);
+	bool good;
+
+	if (!cJSON_AddItemToArray(list, slice)) {
+		cJSON_Delete(slice);
+		return false;
+	}
+	spec = add_head(slice, pool, index) ? add_spec(slice, pool, of) : NULL;
+	rows = spec ? cJSON_AddArrayToObject(spec, "devices") : NULL;
+	good = rows;
+	for (size_t i = 0; good && i < count; i++)
+		good = add_device(rows, pool, &devices[i]);
+	return good;
+}
+
+static size_t most_of(const struct slices_device *devices, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (devices[i].taint.value)
+			return SLICES_DEVICES_TAINTED_MAX;
+	return SLICES_DEVICES_MAX;
+}
+
+cJSON *slices_describe(const struct slices_pool *pool, const struct slices_device *devices,
+		       size_t count)
+{
+	size_t room = most_of(devices, count), slices = count ? (count + room - 1) / room : 1;
+	cJSON *list = cJSON_CreateArray();
+
+	for (size_t i = 0; list && i < slices; i++)
+		if (!add_slice(list, pool, devices + i * room,
+			       (size_t)least(room, count - i * room), slices)) {
+			cJSON_Delete(list);
+			return NULL;
+		}
+	return list;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A node's devices as ResourceSlices (resource.k8s.io/v1): from which devices kube-scheduler gives
+ * claims their shares, and how much of each there is. Pure: devices in, trees out.
+ *
+ * Each device may be given to several claims, and has three capacities: `memory` (bytes), `compute`
+ * (percent of its time) and `slots`. A claim that does not say how much it wants has all of the
+ * memory and of the time, so that nobody shares by accident, and one slot.
+ */
+#pragma once
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+
+#include "base/macros.h"
+
+enum {
+	SLICES_DEVICES_MAX = 128,	 /* of a slice ... */
+	SLICES_DEVICES_TAINTED_MAX = 64, /* ... and if one of its devices has a taint */
+	SLICES_TEXT_MAX = 64,		 /* of an attribute */
+	SLICES_NAME = 64,		 /* of a device, with its NUL */
+	SLICES_POOL = 254,		 /* of a pool, and of a slice */
+};
+
+/* A device on which no new claim is placed, or from which pods are evicted. */
+struct slices_taint {
+	const char *value;  /* "xid-79"; NULL: the device has none */
+	const char *effect; /* "NoSchedule", "NoExecute" */
+};
+
+struct slices_device {
+	const char *uuid, *model;
+	const char *pci;       /* as NVML has it; "": unknown */
+	const char *pcie_root; /* "pci0000:16"; "": unknown */
+	const char *driver;    /* the version of NVIDIA's driver; "": unknown */
+	bool is_part;	       /* of MIG */
+	int major, minor;      /* the compute capability; 0: unknown */
+	int numa;	       /* -1: unknown */
+	uint64_t total_bytes, promised_bytes;
+	uint32_t slots;
+	struct slices_taint taint;
+};
+
+/* Texts are borrowed. */
+struct slices_pool {
+	const char *driver; /* "gpu.mete.dev" */
+	const char *node, *node_uid;
+	int64_t generation;
+};
+
+/* A pool's name differs from the node's: Kubernetes before 1.36.3 mixes up the counters of two
+ * drivers whose pools have one name. */
+void slices_pool_name(const char *node, char ret_name[SLICES_POOL]);
+/* A DNS label: the UUID in lower case. */
+void slices_device_name(const char *uuid, char ret_name[SLICES_NAME]);
+/* So much of the device's memory is given out: whole mebibytes, the step of a request. */
+uint64_t slices_memory(uint64_t bytes);
+/* "Hopper"; "": unknown. */
+const char *slices_architecture(int major, int minor);
+
+/* An array of complete ResourceSlices; NULL: out of memory. No devices: one slice without any, so
+ * that the pool is known to be empty. */
+cJSON *slices_describe(const struct slices_pool *pool, const struct slices_device *devices,
+		       size_t count);
+
+/* Whether the API server's slice says what the wanted one says, whatever its generation is: the
+ * server writes amounts in its own way and adds times. */
+bool slices_same(const cJSON *wanted, const cJSON *found);
