@@ -190,7 +190,7 @@ void residency_give_up_store(struct residency_member *m)
 		return;
 	m->residency->used_bytes -= m->store_bytes - has;
 	m->store_bytes = has;
-	m->dropping_bytes = least(m->dropping_bytes, has);
+	m->dropping_bytes = least(m->dropping_bytes, has - m->out_bytes);
 	m->drop_todo = least(m->drop_todo, m->dropping_bytes);
 }
 

@@ -364,7 +364,7 @@ def test_segments_are_right_whatever_order_is_ended_in_the_middle():
             fake.gate(True)
             return out
 
-        assert segments_while(machine, program, 20 * SCALE, 2, 5, some), "nothing moved"
+        assert segments_while(machine, program, 8 * SCALE, 2, 5, some), "nothing moved"
         program.is_empty()
 
 
@@ -393,7 +393,7 @@ def test_segments_are_right_while_daemons_die_in_the_middle():
             fake.gate(True)
             return out
 
-        assert segments_while(machine, program, 10 * SCALE, 2, 9, dies), "nothing moved"
+        assert segments_while(machine, program, 4 * SCALE, 2, 9, dies), "nothing moved"
 
 
 def test_a_program_that_dies_while_its_segments_move_is_only_gone():

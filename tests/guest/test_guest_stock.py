@@ -213,7 +213,7 @@ def test_random_histories_of_three_that_share_a_device_stay_within_it():
         loads = [node.load("96MiB"), node.load("64MiB"), node.load("64MiB", swap="off")]
         loads.append(Load(node, loads[0].tenant))
         held = [{} for _ in loads]
-        for _ in range(300 * SCALE):
+        for _ in range(100 * SCALE):
             which = chance.randrange(len(loads))
             load, mine = loads[which], held[which]
             if mine and chance.random() < 0.55:

@@ -13,10 +13,11 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder) for folder in ("system", "cluster")]
 BUILD = os.path.abspath(sys.argv[3])
 del sys.argv[3]
 from meted import *
+from image import needed
 
 SIM = os.path.abspath(sys.argv[2])
 HOOK = BUILD + "/hook/mete-hook"
@@ -27,12 +28,6 @@ LIBRARIES = "/usr/lib/" + MULTIARCH
 GUEST, DRIVER = "/usr/lib/mete/libmete.so", "/usr/lib/mete/driver"
 NAMES = ("libcuda.so", "libcuda.so.1", "libnvidia-ml.so", "libnvidia-ml.so.1")
 FIRST_ID = 100000  # of a user namespace
-
-
-def needs(program):
-    """What the dynamic linker loads with it: its paths."""
-    shown = subprocess.run(["ldd", program], text=True, capture_output=True).stdout
-    return [word for line in shown.splitlines() for word in line.split() if word.startswith("/")]
 
 
 class Image:
@@ -63,7 +58,7 @@ class Image:
         self.libraries(path)
 
     def libraries(self, path):
-        for library in needs(path):
+        for library in needed(path):
             to = self.at(library)
             if not os.path.exists(to):
                 os.makedirs(os.path.dirname(to), exist_ok=True)

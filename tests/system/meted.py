@@ -114,12 +114,16 @@ def store_bytes(pid):
 
 
 def until(what, otherwise="it never happened"):
-    """For what nobody tells us of: looks until what() is true, and returns what it was."""
+    """For what nobody tells us of: looks until what() is true, and returns what it was. A look that takes long (a program that is started) is
+    made less often: others need the processors."""
     end = time.monotonic() + PATIENCE
-    while not (answer := what()):
-        assert time.monotonic() < end, otherwise() if callable(otherwise) else otherwise
-        time.sleep(0.001)
-    return answer
+    while True:
+        began = time.monotonic()
+        if answer := what():
+            return answer
+        now = time.monotonic()
+        assert now < end, otherwise() if callable(otherwise) else otherwise
+        time.sleep(min(max(0.001, 3 * (now - began)), 0.05))
 
 
 def become(uid):
