@@ -121,5 +121,23 @@ def test_who_is_suspended_comes_back_among_them():
         all_end(node, loads)
 
 
+def test_they_come_and_go_while_memory_does_not_fit():
+    with alike_node() as node:
+        loads = pair(node, memory=120)
+        # Sets follow one another, whatever the samples say.
+        moving(node, 240 << 20)
+        tell_all(loads)
+        third = Load(node, "third", 1000, 100)
+        third.tell()
+        tell_all(loads)
+        for load in loads:
+            load.computes()
+        third.kill()
+        loads[1].kill()
+        # Who is left has the device to itself.
+        until(lambda: by_turns(node) == [False])
+        all_end(node, loads[:1])
+
+
 if __name__ == "__main__":
     run({name: test for name, test in globals().items() if getattr(test, "__module__", None) == "__main__"})
