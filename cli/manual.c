@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "core/doing.h"
+#include "core/gate.h"
 
 /* roff: a leading dot or quote is a request, a dash a hyphen, a backslash an escape. */
 static void print_roff(const char *text)
@@ -75,6 +76,13 @@ static const struct entry states[] = {
 #define DOING(NAME, name, now, meaning) {"ps", name, meaning},
 #include "core/doing.def"
 #undef DOING
+};
+
+/* Why a gate is not open. */
+static const struct entry gates[] = {
+#define GATE(NAME, name, words, end) {"ps", name, words ". Until: " end},
+#include "core/gate.def"
+#undef GATE
 };
 
 /* The objects of `mete ps --json`; the verb is the object's name here. */
@@ -202,6 +210,7 @@ static void print_page_of(const struct cli_command *command)
 	fputs(".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nPrint a short description.\n", stdout);
 	print_section("COLUMNS", command->verb, columns, ARRAY_SIZE(columns));
 	print_section("STATES", command->verb, states, ARRAY_SIZE(states));
+	print_section("GATES", command->verb, gates, ARRAY_SIZE(gates));
 	if (strcmp(command->verb, "ps") == 0)
 		print_keys();
 	if (strcmp(command->verb, "run") == 0)

@@ -7,6 +7,7 @@
 
 #include "cli/ps_time.h"
 #include "core/doing.h"
+#include "core/gate.h"
 #include "core/share.h"
 
 OWNED_POINTER(cJSON, cJSON_Delete)
@@ -21,6 +22,15 @@ static const char *ps_gate_name(uint32_t gate)
 #define number(object, key, value) cJSON_AddNumberToObject(object, key, (double)(value))
 #define text(object, key, value)   cJSON_AddStringToObject(object, key, value)
 #define flag(object, key, value)   cJSON_AddBoolToObject(object, key, (value) != 0)
+
+static void names(cJSON *json, const char *key, uint32_t reasons)
+{
+	cJSON *list = cJSON_AddArrayToObject(json, key);
+
+	for (uint32_t i = 0; i < GATE_REASONS; i++)
+		if (gate_has(reasons, i))
+			cJSON_AddItemToArray(list, cJSON_CreateString(gate_name(i)));
+}
 
 /* One function for each kind of object, which adds the keys of its kind. */
 #define IF_meted(object, ...)

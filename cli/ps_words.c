@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/ps_rows.h"
 #include "core/doing.h"
+#include "core/gate.h"
 #include "core/share.h"
 #include "wire/page.h"
 #include "wire/wire.h"
@@ -261,7 +262,7 @@ static void say_doing(struct words *words, const struct ps_rows *rows,
 	case DOING_IDLE:
 		return say(words, 0, "idle");
 	case DOING_PARKED:
-		return say(words, 0, "idle: its memory was parked");
+		return say(words, 0, "%s", gate_words(GATE_PARKED));
 	case DOING_COMPUTES:
 		return say(words, 0, "has its turn");
 	case DOING_KERNEL:
@@ -270,11 +271,12 @@ static void say_doing(struct words *words, const struct ps_rows *rows,
 	case DOING_ROOM:
 		return say_room(words, rows, t);
 	case DOING_MEMORY:
-		return say(words, 0, "waits for its memory%s", for_how_long(t->lasting).text);
+		return say(words, 0, "%s%s", gate_words(GATE_MEMORY),
+			   for_how_long(t->lasting).text);
 	case DOING_TURN:
-		return say(words, 0, "waits for its turn%s", for_how_long(t->lasting).text);
+		return say(words, 0, "%s%s", gate_words(GATE_TURN), for_how_long(t->lasting).text);
 	case DOING_CAPPED:
-		return say(words, 0, "waits: its cap is used up");
+		return say(words, 0, "%s", gate_words(GATE_CAPPED));
 	case DOING_STOPPED:
 		return say(words, 1, "its process is stopped, with work on the device%s",
 			   for_how_long(t->lasting).text);
@@ -282,9 +284,9 @@ static void say_doing(struct words *words, const struct ps_rows *rows,
 		return say(words, 2, "hangs: its work on the device has not ended for %s",
 			   ps_duration(t->lasting).text);
 	case DOING_HALTED:
-		return say(words, 2, "suspended: its work did not end; `mete set` resumes it");
+		return say(words, 2, "%s", gate_words(GATE_HALTED));
 	case DOING_AWAY:
-		return say(words, 0, "suspended by `mete suspend`");
+		return say(words, 0, "%s", gate_words(GATE_AWAY));
 	case DOING_UNKNOWN:
 	case DOING_ABSENT:
 	case DOING_RUNNING:
@@ -293,13 +295,14 @@ static void say_doing(struct words *words, const struct ps_rows *rows,
 	}
 }
 
-/* Only the test verb closes a gate where there are no turns. */
+/* Of why its gate is not open, what says nothing of what it does. */
 static void say_gate(struct words *words, const struct wire_tenant_row *t)
 {
 	if (t->coupled)
 		say(words, 1, "coupled: its gate could not be closed");
-	if (t->turn == WIRE_TURN_NONE && !t->swapped && t->gate && t->guests)
-		say(words, 1, t->gate == 1 ? "gate closing" : "gate closed");
+	for (uint32_t i = GATE_SHUT; i <= GATE_UNHEARD; i++)
+		if (gate_has(t->reasons, i) && t->guests)
+			say(words, 1, "%s", gate_words(i));
 }
 
 struct ps_text ps_state(const struct ps_rows *rows, const struct wire_tenant_row *tenant,

@@ -6,6 +6,17 @@
 #include "cli/admin.h"
 #include "cli/cli.h"
 
+/* Its programs stand still even if nothing moves. */
+static void say_moved(const char *tenant, uint64_t bytes)
+{
+	if (bytes)
+		printf("%s of %s to the host's memory, until `mete resume`\n",
+		       text_mib(bytes, TEXT_UP).text, tenant);
+	else
+		printf("nothing of %s to the host's memory; it stands still until `mete resume`\n",
+		       tenant);
+}
+
 static int send(const struct cli_line *line, const char *verb, bool away)
 {
 	struct wire_message request = {.code = WIRE_tenant_suspend}, answer;
@@ -22,6 +33,8 @@ static int send(const struct cli_line *line, const char *verb, bool away)
 			  &request.tenant_suspend.name);
 	if (admin_ask(&admin, &request, &answer, &why) < 0)
 		return cli_fail(line, 1, &why);
+	if (away)
+		say_moved(line->argv[0], answer.done.moves);
 	if (answer.done.value)
 		fprintf(stderr,
 			"mete %s: %s is suspended, but %s of it cannot move and stay on the device "

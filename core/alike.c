@@ -10,6 +10,7 @@
 static const uint64_t look_ns = 80 * MS;
 static const uint64_t blind_ns = 60000 * MS;	  /* until the driver is asked again */
 static const uint64_t unused_most_ns = 4000 * MS; /* likewise, where nobody computes */
+static const uint64_t hush_ns = 500 * MS;	  /* for all guests to say that they are idle */
 static const uint64_t recent_ns = 1500 * MS;	  /* a sample of 1 s that has just ended */
 static const uint64_t same_ns = 10 * MS;	  /* timestamps of one sample differ by less */
 static const uint64_t enough_ns = 1000 * MS;	  /* to tell that it is fair */
@@ -168,6 +169,31 @@ static void leave_open(struct alike *a, uint64_t now_ns)
 	enter(a, ALIKE_OPEN, now_ns + ALIKE_GLANCE_NS, now_ns);
 }
 
+/* Guests are asked whether they are idle: samples do not tell when somebody begins to compute. */
+static void find_unused(struct alike *a, uint64_t now_ns)
+{
+	enter(a, ALIKE_UNUSED, now_ns + hush_ns, now_ns);
+}
+
+static bool anybody_wants(const struct alike *a)
+{
+	list_for_each(node, (struct list *)&a->list)
+	{
+		if (SEAT_OF(node)->wants)
+			return true;
+	}
+	return false;
+}
+
+/* They have had the time to say it. */
+static void end_unused(struct alike *a, uint64_t now_ns)
+{
+	if (!anybody_wants(a))
+		return;
+	a->unheard_ns = now_ns + blind_ns;
+	enter(a, ALIKE_OPEN, now_ns + unused_most_ns, now_ns);
+}
+
 static void govern(struct alike *a, uint64_t now_ns)
 {
 	enter(a, ALIKE_GOVERNED, now_ns + a->span_ns, now_ns);
@@ -238,18 +264,29 @@ static uint32_t uneven_milli(const struct alike *a)
 	return uneven;
 }
 
+/* Who only pauses is not asked: it would have to say so again and again. */
+static void glance_unused(struct alike *a, uint64_t now_ns)
+{
+	if (a->unused_ns >= unused_most_ns && now_ns >= a->unheard_ns) {
+		find_unused(a, now_ns);
+		return;
+	}
+	a->due_ns = now_ns + a->unused_ns;
+	a->unused_ns = least(2 * a->unused_ns, unused_most_ns);
+}
+
 static void glance(struct alike *a, uint64_t sample_ns, uint64_t now_ns)
 {
 	uint32_t active = count_active(a), uneven = uneven_milli(a);
 	bool familiar = active <= a->active && uneven <= a->fair_milli + SUSPECTED_MILLI;
 
 	if (!sample_ns || now_ns > sample_ns + recent_ns) {
-		a->due_ns = now_ns + a->unused_ns;
-		a->unused_ns = least(2 * a->unused_ns, unused_most_ns);
+		glance_unused(a, now_ns);
 		return;
 	}
 	a->due_ns = now_ns + ALIKE_GLANCE_NS;
 	a->unused_ns = ALIKE_GLANCE_NS;
+	a->unheard_ns = 0;
 	if (uneven <= SUSPECTED_MILLI || (now_ns < a->quiet_ns && familiar))
 		return;
 	if (active > a->active)
@@ -326,6 +363,7 @@ void alike_looked(struct alike *a, uint64_t sample_ns, uint64_t now_ns)
 		case ALIKE_WEIGHED:
 			look(a, sample_ns, now_ns);
 			break;
+		case ALIKE_UNUSED:
 		case ALIKE_GOVERNED:
 		case ALIKE_TRIED:
 			break;
@@ -346,6 +384,10 @@ void alike_tick(struct alike *a, uint64_t now_ns)
 	if (now_ns < a->due_ns)
 		return;
 	a->due_ns = OFF;
+	if (a->state == ALIKE_UNUSED) {
+		end_unused(a, now_ns);
+		return;
+	}
 	if (a->state == ALIKE_TRIED) {
 		enter(a, ALIKE_WEIGHED, now_ns + look_ns, now_ns);
 		return;
@@ -364,7 +406,7 @@ static void start_over(struct alike *a, uint64_t now_ns)
 {
 	if (a->state == ALIKE_WATCHED)
 		watch(a, a->retried, now_ns);
-	else if (alike_listens(a))
+	else if (a->state != ALIKE_UNUSED && alike_listens(a))
 		govern(a, now_ns);
 }
 
@@ -375,6 +417,8 @@ void alike_join(struct alike *a, struct alike_seat *s, uint64_t now_ns)
 	a->seats++;
 	count(s, true);
 	start_over(a, now_ns);
+	if (a->state == ALIKE_UNUSED)
+		leave_open(a, now_ns);
 	a->unused_ns = ALIKE_GLANCE_NS;
 	if (a->state == ALIKE_OPEN && a->applies && !a->asks)
 		a->due_ns = least(a->due_ns, now_ns + ALIKE_GLANCE_NS);
@@ -427,7 +471,9 @@ void alike_wants(struct alike_seat *s, bool wants, uint64_t now_ns)
 	if (!a || s->wants == wants)
 		return;
 	s->wants = wants;
-	if (!alike_listens(a))
+	if (wants && alike_sleeps(a))
+		leave_open(a, now_ns);
+	if (a->state == ALIKE_UNUSED || !alike_listens(a))
 		return;
 	if (a->event_count == ALIKE_EVENTS)
 		replay_one(a);

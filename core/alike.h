@@ -6,7 +6,10 @@
  * part of the time in which it wanted to run. Decision 102 gives the reasons. Pure: events and time
  * in, outcomes out.
  *
- *	open	   one look at the samples each second. If a tenant has more than its equal part,
+ *	open	   one look at the samples each second. If nobody has computed for a while,
+ *	unused	   guests say once when they are idle. When all have said so, nothing is done until
+ *		   one of them wants the device: that makes it `open`
+ *	open	   likewise. If a tenant has more than its equal part,
  *	watched	   guests also say when they are idle, and each sample is compared, for up to 3 s
  *	governed   for a span: it was unfair. Then the device is opened on trial:
  *	poised	   still governed, until a first sample has come;
@@ -22,7 +25,9 @@
  *     before); and within 20 s where samples looked the same when they were found fair, because
  *     the tenant did not want to run;
  *  3. an open device is looked at once a second at most while nobody has more than its equal part,
- *     once in 4 s while nobody computes, and a governed one not before the end of its span;
+ *     and a governed one not before the end of its span. Where nobody computes, nothing is due any
+ *     more after 10 s, until a guest says that it wants the device. (A guest that does not say that
+ *     it is idle, though it does not compute: a look in 4 s);
  *  4. if it is unfair whenever it is open, a device is open for a moment in each span only, and
  *     spans grow up to `ALIKE_SPAN_MOST_NS`;
  *  5. without samples, with fewer than two tenants, and while their shares differ, nothing is
@@ -44,6 +49,7 @@
 
 enum alike_state {
 	ALIKE_OPEN,
+	ALIKE_UNUSED,
 	ALIKE_WATCHED,
 	ALIKE_GOVERNED,
 	ALIKE_POISED,
@@ -71,11 +77,12 @@ struct alike {
 	struct list list; /* of seats */
 	uint32_t seats;
 	bool applies;
-	uint64_t due_ns;		/* when to do the next thing; UINT64_MAX: never */
-	uint64_t began_ns;		/* the state, */
-	bool retried;			/* and it began with a trial */
-	uint64_t span_ns, opened_ns;	/* of the next government; when the last one ended */
-	uint64_t unused_ns;		/* until the next look, while nobody computes */
+	uint64_t due_ns;	     /* when to do the next thing; UINT64_MAX: never */
+	uint64_t began_ns;	     /* the state, */
+	bool retried;		     /* and it began with a trial */
+	uint64_t span_ns, opened_ns; /* of the next government; when the last one ended */
+	uint64_t unused_ns;	     /* until the next look, while nobody computes */
+	uint64_t unheard_ns;	     /* not `unused` before: some did not say that they are idle */
 	uint64_t patience_ns, quiet_ns; /* not watched again before `quiet_ns`, ... */
 	uint32_t active;		/* ... unless more tenants compute than these, */
 	uint32_t fair_milli;		/* or some have more beyond equal parts than this */
@@ -104,6 +111,12 @@ static inline bool alike_governs(const struct alike *a)
 	return a->state == ALIKE_GOVERNED || a->state == ALIKE_POISED || a->state == ALIKE_WEIGHED;
 }
 
+/* Nobody wants the device: nothing is due until somebody does. */
+static inline bool alike_sleeps(const struct alike *a)
+{
+	return a->state == ALIKE_UNUSED && a->due_ns == UINT64_MAX;
+}
+
 /* The guests must say when they are idle. */
 static inline bool alike_listens(const struct alike *a)
 {
@@ -125,7 +138,8 @@ void alike_leave(struct alike_seat *s, uint64_t now_ns);
 /* Whether the device would be open otherwise, and shared. */
 void alike_apply(struct alike *a, bool applies, uint64_t now_ns);
 
-/* It has work under way or waiting, or has none; only while alike_listens() is that exact. */
+/* It has work under way or waiting, or has none; only while alike_listens() is that exact: when
+ * that begins, say it of all for which it was not. */
 void alike_wants(struct alike_seat *s, bool wants, uint64_t now_ns);
 
 /* What the tenant had of the device in the latest sample, in thousandths: none if not told. */

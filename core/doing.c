@@ -26,51 +26,49 @@ static enum doing of_work(const struct doing_facts *facts)
 	return is_too_long(facts) ? DOING_HANGS : DOING_KERNEL;
 }
 
-static enum doing of_memory(const struct doing_facts *facts)
+static bool is_told(const struct doing_facts *facts, enum gate_reason reason)
 {
-	if (facts->busy || facts->stands)
-		return DOING_MEMORY;
-	return facts->parked ? DOING_PARKED : DOING_IDLE;
+	return gate_has(facts->reasons, reason);
 }
 
+/* Its gate is open, or closing while its work ends. It stays open while nobody else wants the
+ * device. */
 static enum doing of_turn(const struct doing_facts *facts)
 {
-	switch (facts->turn) {
-	case TURNS_CAPPED:
+	if (facts->says && !facts->busy)
+		return DOING_IDLE;
+	return facts->governed ? DOING_COMPUTES : DOING_RUNNING;
+}
+
+static enum doing of_gate(const struct doing_facts *facts)
+{
+	bool wants = facts->busy || facts->stands;
+
+	if (is_told(facts, GATE_PARKED) || is_told(facts, GATE_MEMORY) || is_told(facts, GATE_OUT))
+		return wants			     ? DOING_MEMORY
+		       : is_told(facts, GATE_PARKED) ? DOING_PARKED
+						     : DOING_IDLE;
+	if (is_told(facts, GATE_CAPPED))
 		return DOING_CAPPED;
-	case TURNS_LINED:
-	case TURNS_READY:
+	if (is_told(facts, GATE_TURN))
 		return DOING_TURN;
-	case TURNS_RUNNING:
-	case TURNS_ENDING:
-		/* A gate stays open while nobody else wants the device. */
-		return facts->says && !facts->busy ? DOING_IDLE : DOING_COMPUTES;
-	case TURNS_AWAY:
-		break;
-	}
+	if (!facts->reasons || is_told(facts, GATE_ENDS))
+		return of_turn(facts);
 	/* A thread may have come to the gate without a word of it yet. */
 	return facts->stands ? DOING_TURN : DOING_IDLE;
 }
 
 enum doing doing_of(const struct doing_facts *facts)
 {
-	if (facts->halted)
+	if (is_told(facts, GATE_HALTED))
 		return DOING_HALTED;
 	if (!facts->present)
 		return DOING_ABSENT;
 	if (outlasts_its_turn(facts))
 		return of_work(facts);
-	if (facts->away)
+	if (is_told(facts, GATE_AWAY))
 		return DOING_AWAY;
-	if (facts->asks)
-		return DOING_ROOM;
-	if (facts->barred)
-		return of_memory(facts);
-	if (facts->governed)
-		return of_turn(facts);
-	if (facts->stands)
-		return DOING_TURN;
-	return facts->says && !facts->busy ? DOING_IDLE : DOING_RUNNING;
+	return facts->asks ? DOING_ROOM : of_gate(facts);
 }
 
 static const struct {

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/turns.h"
+#include "core/gate.h"
 
 enum doing {
 #define DOING(NAME, name, now, meaning) DOING_##NAME,
@@ -20,19 +20,15 @@ enum doing {
 };
 
 struct doing_facts {
-	bool present;  /* it has a process there */
-	bool halted;   /* its share had it suspended, as its work did not end */
-	bool away;     /* by `mete suspend` */
-	bool asks;     /* an allocation of it waits */
-	bool barred;   /* its memory is not, or not entirely, on the device */
-	bool parked;   /* ... as it was idle */
-	bool says;     /* its guests say whether they are busy, ... */
-	bool busy;     /* ... and this is what they said last */
-	bool stands;   /* a thread of it waits at a gate */
-	bool governed; /* the device's tenants take turns */
-	bool paused;   /* a process whose work does not end is stopped */
-	bool coupled;  /* its work waits for its own threads */
-	enum turns_state turn;
+	uint32_t reasons;      /* why its gate is not open: gate_reasons() */
+	bool present;	       /* it has a process there */
+	bool asks;	       /* an allocation of it waits */
+	bool says;	       /* its guests say whether they are busy, ... */
+	bool busy;	       /* ... and this is what they said last */
+	bool stands;	       /* a thread of it waits at a gate */
+	bool governed;	       /* the device's tenants take turns */
+	bool paused;	       /* a process whose work does not end is stopped */
+	bool coupled;	       /* its work waits for its own threads */
 	uint64_t undrained_ns; /* since its gate was closed, while its work goes on; 0: it does not
 				*/
 	uint64_t longest_ns;   /* the longest that this took and ended */

@@ -15,6 +15,7 @@ const struct residency_tuning residency_usual = {
 	.shortest_ns = 20 * MS,
 	.longest_ns = 30000 * MS,
 	.patience_ns = 10000 * MS,
+	.owing_ns = 1000 * MS,
 	.slowest_bps = 64 * MIB,
 	.chunk_bytes = 64 * MIB,
 	.window_bytes = 512 * MIB,

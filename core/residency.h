@@ -69,13 +69,14 @@ struct residency_tuning {
 	uint32_t cost_milli;   /* of the time, that movement may take: the operator's number */
 	uint64_t shortest_ns;  /* a set stays as long, whatever else */
 	uint64_t longest_ns;   /* nobody waits longer where that can be helped */
+	uint64_t owing_ns;     /* with who drains, and core/turns does not wait for any more */
 	uint64_t patience_ns;  /* with who is to drain, evict, restore or drop, ... */
 	uint64_t slowest_bps;  /* ... beyond what its bytes take at this rate; 0: each is enough */
 	uint64_t chunk_bytes;  /* the grain of credit: no block is larger */
 	uint64_t window_bytes; /* credit that is not used yet, at most: two chunks or more */
 };
 
-/* By cost, 5 %, 20 ms, 30 s, 10 s, 64 MiB a second, 64 MiB, 512 MiB. */
+/* By cost, 5 %, 20 ms, 30 s, 1 s, 10 s, 64 MiB a second, 64 MiB, 512 MiB. */
 extern const struct residency_tuning residency_usual;
 
 /* Why an ask is not granted; and of residency_suspend(), RESIDENCY_STORE alone. */

@@ -89,13 +89,16 @@ void residency_prepared(struct residency_member *m, uint64_t bytes, uint64_t now
 /* When it is not waited for any more; UINT64_MAX: it owes nothing. */
 static uint64_t patience_of(const struct residency_member *m)
 {
+	const struct residency_tuning *t = &m->residency->tuning;
+
 	if (m->stuck)
 		return m->alive ? m->pardon_ns : UINT64_MAX;
 	if (!is_to_act(m))
 		return UINT64_MAX;
+	/* Its threads stand still until then, perhaps those on which its work waits. */
 	if (m->place == RESIDENCY_STOPPING && m->seat->gate == TURNS_OWING)
-		return 0;
-	return m->progress_ns + m->residency->tuning.patience_ns;
+		return m->progress_ns + least(t->owing_ns, t->patience_ns);
+	return m->progress_ns + t->patience_ns;
 }
 
 uint64_t residency_patience_at(const struct residency *r)

@@ -185,19 +185,19 @@ struct turns_tenant {
 	enum turns_state state;
 	enum turns_bond bond;
 	bool wants;
+	bool suspended;	 /* from TURNS_SUSPEND until its share is set, or it has left */
+	uint32_t barred; /* seats */
 
 	struct turns *turns;
 	struct list seats; /* in the devices' order */
 	uint32_t undrained;
-	uint32_t barred; /* seats */
-	bool idle;	 /* it said so of all its governed seats */
-	bool paused;	 /* idle, and no tenant waits: nothing is charged */
-	bool forced;	 /* the tenant that has claimed its device is ready */
-	bool stepping;	 /* it is let in for a moment, in order to drain */
-	bool laden;	 /* its turn began while a drain was given up */
-	bool lasts;	 /* the last drain that was given up ended by itself */
+	bool idle;     /* it said so of all its governed seats */
+	bool paused;   /* idle, and no tenant waits: nothing is charged */
+	bool forced;   /* the tenant that has claimed its device is ready */
+	bool stepping; /* it is let in for a moment, in order to drain */
+	bool laden;    /* its turn began while a drain was given up */
+	bool lasts;    /* the last drain that was given up ended by itself */
 	bool escalated;
-	bool suspended;		  /* from TURNS_SUSPEND until its share is set, or it has left */
 	uint32_t steps;		  /* of this close */
 	uint32_t smooth;	  /* closes in a row that needed none */
 	uint32_t couplings;	  /* how often it was coupled, and then not any more */

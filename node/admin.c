@@ -217,15 +217,18 @@ static void on_tenant_set(struct admin *a, uint32_t id, const struct wire_tenant
 static void on_tenant_suspend(struct admin *a, uint32_t id, const struct wire_tenant_suspend *said)
 {
 	struct tenant *t = own(a, id, said->tenant, said->name.text, false);
-	uint64_t stays;
+	struct wire_message answer = {.code = WIRE_done, .id = id};
+	struct move_sent sent;
 	struct fault why;
 
 	if (!t)
 		return;
-	if (move_send_away(t, said->away != 0, &stays, &why) < 0)
+	if (move_send_away(t, said->away != 0, &sent, &why) < 0) {
 		peer_refuse(&a->peer, id, WIRE_REFUSED_VALUE, "%s", why.text);
-	else
-		peer_done(&a->peer, id, stays);
+		return;
+	}
+	answer.done = (struct wire_done){.value = sent.stays_bytes, .moves = sent.moves_bytes};
+	peer_send(&a->peer, &answer);
 }
 
 static void on_tenant_keep(struct admin *a, uint32_t id, const struct wire_tenant_keep *said)

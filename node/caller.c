@@ -6,6 +6,7 @@
 #include "node/daemon.h"
 #include "node/guest.h"
 #include "node/kubernetes.h"
+#include "node/schedule.h"
 #include "node/user.h"
 
 static struct caller *caller_of(struct peer *peer)
@@ -119,6 +120,8 @@ static void on_hello(struct caller *c, uint32_t id, const struct wire_hello *hel
 	peer_send_with(&c->peer, &answer, (const int[]){g->page.fd, t->page.fd}, 2);
 	page_forget_fd(&g->page);
 	for (uint32_t i = 0; i < t->devices; i++) {
+		/* It may have to say first what it has out. */
+		tenant_gate_apply(t, i);
 		if (t->shown->device[i].gate != WIRE_GATE_OPEN)
 			guest_tell_gate(g, i);
 	}

@@ -158,6 +158,13 @@ struct gate_wait {
 	uint32_t id;
 };
 
+/* What became of the test verb's last close of a gate. */
+enum gate_test {
+	GATE_UNTESTED, /* there was none, or it was opened again */
+	GATE_TEST_SHUT,
+	GATE_TEST_FAILED, /* it could not be closed, and was not closed since */
+};
+
 /* remains.c */
 struct remains {
 	struct ledger_holder *holder; /* NULL: nothing is charged */
@@ -186,8 +193,7 @@ struct tenant_device {
 	struct gate_wait waiting;
 	uint64_t closing_ns;	   /* since when the gate is closing, if it is */
 	uint64_t longest_drain_ns; /* so long a close took at most, of those that ended */
-	bool coupled;	  /* the test verb could not close it, and it was not closed since */
-	bool shut;	  /* by the test verb */
+	enum gate_test test;
 	bool said_beside; /* in the log */
 	bool seated;	  /* it takes part in turns: it has guests */
 	struct turns_seat seat;
@@ -230,9 +236,8 @@ struct tenant {
 	uint32_t guest_count, stranger_count, silent_count, keepers;
 	uint32_t expected_count; /* guests from before this daemon that have not stated what they
 				    hold */
-	bool suspended;		 /* its gates stay closed until its share is set */
-	bool away;		 /* `mete suspend`: none of its memory may be on a device */
-	struct store *store;	 /* owned; NULL: nobody has asked for it */
+	bool away; /* `mete suspend` was asked for: none of its memory may be on a device */
+	struct store *store; /* owned; NULL: nobody has asked for it */
 	struct turns_tenant turns;
 	bool leaving, kept;	    /* kept: by a connection, since this daemon started */
 	uint64_t unknown_functions; /* of guests that have left */

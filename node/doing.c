@@ -41,18 +41,14 @@ static uint64_t undrained_ns(const struct tenant_device *at)
 static struct doing_facts gather(const struct tenant_device *at, const struct wire_tenant_row *row)
 {
 	struct doing_facts facts = {
+		.reasons = row->reasons,
 		.present = row->guests,
-		.halted = at->tenant->suspended,
-		.away = at->tenant->away,
 		.asks = row->waiting,
-		.barred = at->joined && at->member.place != RESIDENCY_IN,
-		.parked = row->parked,
 		.says = at->seated && at->tenant->shown->turns[tenant_index(at)].say,
 		.busy = schedule_is_busy(at),
 		.stands = stands(at),
 		.governed = at->seated && at->seat.device->governed,
 		.coupled = row->coupled,
-		.turn = at->tenant->turns.state,
 		.undrained_ns = undrained_ns(at),
 		.longest_ns = at->longest_drain_ns,
 	};
@@ -89,7 +85,8 @@ void doing_row(const struct tenant_device *at, struct wire_tenant_row *row)
 		break;
 	case DOING_TURN:
 	case DOING_CAPPED:
-		row->lasting = facts.turn == TURNS_AWAY ? 0 : since(at, at->seat.wanted_ns);
+		row->lasting =
+			at->tenant->turns.state == TURNS_AWAY ? 0 : since(at, at->seat.wanted_ns);
 		break;
 	case DOING_UNKNOWN:
 	case DOING_ABSENT:

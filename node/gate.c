@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "core/gate.h"
 #include "node/daemon.h"
 #include "node/guest.h"
 #include "node/schedule.h"
@@ -19,6 +20,51 @@ enum {
 };
 
 static const uint64_t ms = 1000000;
+
+_Static_assert((int)GATE_OPEN == (int)WIRE_GATE_OPEN &&
+		       (int)GATE_CLOSING == (int)WIRE_GATE_CLOSING &&
+		       (int)GATE_SHUT_OFF == (int)WIRE_GATE_CLOSED,
+	       "guests see what core/gate.h derives");
+
+/* ---- why it is not open ---------------------------------------------------------------------- */
+
+/* A process that a former daemon had let in is here, and has not said yet what it has out. That may
+ * take long: it waits for what is being copied. */
+static bool is_unheard(const struct tenant_device *at)
+{
+	list_for_each(link, (struct list *)&at->tenant->guests)
+	{
+		const struct guest *g = list_entry(link, struct guest, link);
+
+		if (g->restored && g->caller && !g->stated)
+			return at->joined;
+	}
+	return false;
+}
+
+uint32_t tenant_gate_reasons(const struct tenant_device *at)
+{
+	const struct gate_facts facts = {
+		.seat = at->seated ? &at->seat : NULL,
+		.member = at->joined ? &at->member : NULL,
+		.shut = at->test == GATE_TEST_SHUT,
+		.unheard = is_unheard(at),
+	};
+
+	return gate_reasons(&facts);
+}
+
+static bool owes_drain(const struct tenant_device *at)
+{
+	list_for_each(link, (struct list *)&at->tenant->guests)
+	{
+		if (list_entry(link, struct guest, link)->device[tenant_index(at)].owes_drain)
+			return true;
+	}
+	return false;
+}
+
+/* ---- changing it ----------------------------------------------------------------------------- */
 
 static void wake(uint32_t *word)
 {
@@ -43,28 +89,6 @@ static void note_drain(struct tenant_device *at)
 
 	if (took > at->longest_drain_ns)
 		at->longest_drain_ns = took;
-}
-
-void tenant_gate_check(struct tenant *t, uint32_t device)
-{
-	struct wire_tenant_device *shown = &t->shown->device[device];
-
-	if (shown->gate == WIRE_GATE_CLOSING) {
-		list_for_each(link, &t->guests)
-		{
-			const struct guest *g = list_entry(link, struct guest, link);
-
-			if (g->device[device].owes_drain)
-				return;
-		}
-		__atomic_store_n(&shown->gate, WIRE_GATE_CLOSED, __ATOMIC_SEQ_CST);
-		t->device[device].coupled = false;
-		note_drain(&t->device[device]);
-	}
-	if (shown->gate != WIRE_GATE_CLOSED)
-		return;
-	answer_wait(&t->device[device], NULL);
-	schedule_drained(&t->device[device]);
 }
 
 static void change_gate(struct tenant *t, uint32_t device, uint32_t state)
@@ -103,7 +127,7 @@ static void start_closing(struct tenant *t, uint32_t device)
 	t->device[device].closing_ns = loop_now_ns();
 	change_gate(t, device, WIRE_GATE_CLOSING);
 	/* The turns have their own deadlines. */
-	if (t->device[device].shut)
+	if (t->device[device].test == GATE_TEST_SHUT)
 		look_later(t->daemon);
 }
 
@@ -127,13 +151,11 @@ static void give_up(struct tenant *t, uint32_t device, const struct guest *g)
 	struct tenant_device *at = &t->device[device];
 	char refusal[WIRE_TEXT_MAX + 1];
 
-	if (!at->coupled)
-		log_info("tenant.coupled", "tenant=%u guest=%u pid=%d device=%u", t->id, g->id,
-			 (int)g->pid, at->index);
-	at->coupled = true;
+	log_info("tenant.coupled", "tenant=%u guest=%u pid=%d device=%u", t->id, g->id, (int)g->pid,
+		 at->index);
 	snprintf(refusal, sizeof(refusal),
 		 "the gate cannot be closed: process %d keeps a stream capture open", (int)g->pid);
-	at->shut = false;
+	at->test = GATE_TEST_FAILED;
 	tenant_gate_apply(t, device);
 	answer_wait(at, refusal);
 }
@@ -148,7 +170,7 @@ static bool look_at(struct tenant *t, uint64_t now)
 
 		if (t->shown->device[i].gate != WIRE_GATE_CLOSING)
 			continue;
-		g = t->device[i].shut ? find_capturing(t, i) : NULL;
+		g = t->device[i].test == GATE_TEST_SHUT ? find_capturing(t, i) : NULL;
 		if (g && now - t->device[i].closing_ns >= GATE_COUPLED_MS * ms)
 			give_up(t, i, g);
 		else
@@ -180,33 +202,10 @@ void gate_close(struct daemon *d)
 	loop_timer_close(&d->gate_timer, NULL);
 }
 
-/* A process that a former daemon had let in is here, and has not said yet what it has out. That may
- * take long: it waits for what is being copied. */
-static bool is_unheard(const struct tenant *t)
-{
-	list_for_each(link, (struct list *)&t->guests)
-	{
-		const struct guest *g = list_entry(link, struct guest, link);
-
-		if (g->restored && g->caller && !g->stated)
-			return true;
-	}
-	return false;
-}
-
-/* Never while some of its memory is out, or may be, even if the turns left a gate open that could
- * not be closed: memory that is being copied in would overwrite what the program writes. */
-static bool may_open(const struct tenant_device *at)
-{
-	bool has_turn = !at->seated || at->seat.told_open;
-
-	return has_turn && !at->shut && !at->tenant->suspended &&
-	       !(at->joined && at->member.out_bytes) && !is_unheard(at->tenant);
-}
-
 void tenant_gate_open_late(struct tenant *t, uint32_t device)
 {
-	if (t->shown->device[device].gate != WIRE_GATE_OPEN && may_open(&t->device[device]))
+	if (t->shown->device[device].gate != WIRE_GATE_OPEN &&
+	    !tenant_gate_reasons(&t->device[device]))
 		change_gate(t, device, WIRE_GATE_OPEN);
 }
 
@@ -216,17 +215,40 @@ void tenant_gates_open_late(struct tenant *t)
 		tenant_gate_open_late(t, i);
 }
 
+/* All of its processes have acknowledged the close. */
+static void end_closing(struct tenant_device *at)
+{
+	struct wire_tenant_device *shown = &at->tenant->shown->device[tenant_index(at)];
+
+	if (shown->gate == WIRE_GATE_CLOSING) {
+		__atomic_store_n(&shown->gate, WIRE_GATE_CLOSED, __ATOMIC_SEQ_CST);
+		if (at->test == GATE_TEST_FAILED)
+			at->test = GATE_UNTESTED;
+		note_drain(at);
+	}
+	answer_wait(at, NULL);
+	schedule_drained(at);
+}
+
 void tenant_gate_apply(struct tenant *t, uint32_t device)
 {
-	bool open = may_open(&t->device[device]);
-	uint32_t now = t->shown->device[device].gate;
+	struct tenant_device *at = &t->device[device];
+	uint32_t reasons = tenant_gate_reasons(at);
+	bool is_open = t->shown->device[device].gate == WIRE_GATE_OPEN;
 
-	if (open && now != WIRE_GATE_OPEN)
-		change_gate(t, device, WIRE_GATE_OPEN);
-	if (!open && now == WIRE_GATE_OPEN)
+	if (reasons && is_open)
 		start_closing(t, device);
-	if (!open)
-		tenant_gate_check(t, device);
+	switch (gate_state(reasons, owes_drain(at))) {
+	case GATE_OPEN:
+		if (!is_open)
+			change_gate(t, device, WIRE_GATE_OPEN);
+		break;
+	case GATE_CLOSING:
+		break;
+	case GATE_SHUT_OFF:
+		end_closing(at);
+		break;
+	}
 }
 
 void tenant_gate(struct tenant *t, uint32_t device, bool open, const struct gate_wait *wait)
@@ -235,7 +257,7 @@ void tenant_gate(struct tenant *t, uint32_t device, bool open, const struct gate
 
 	answer_wait(at, "the gate was changed again before every process had drained");
 	at->waiting = *wait;
-	at->shut = !open;
+	at->test = open ? GATE_UNTESTED : GATE_TEST_SHUT;
 	tenant_gate_apply(t, device);
 	if (open)
 		answer_wait(at, NULL);

@@ -77,7 +77,7 @@ void guest_leave(struct guest *g, const char *reason)
 		log_warning("guest.closed", "tenant=%u guest=%u pid=%d reason=%s", t->id, g->id,
 			    (int)g->pid, log_text(reason).text);
 	for (uint32_t i = 0; i < t->devices; i++)
-		tenant_gate_check(t, i);
+		tenant_gate_apply(t, i);
 	schedule_guests(t);
 	no_longer_expected(g);
 	tenant_gates_open_late(t);

@@ -310,24 +310,25 @@ static void bring_back(struct tenant *t, uint32_t devices, uint64_t now)
 			best_effort(residency_suspend(&t->device[i].member, false, now));
 }
 
-/* Of what it holds; most often it was allocated while the share had swap=off. */
-static uint64_t fixed_bytes(struct tenant *t)
+/* What stays was most often allocated while the share had swap=off. */
+static struct move_sent sum_sent(struct tenant *t)
 {
-	uint64_t sum = 0;
+	struct move_sent sum = {0};
 
 	list_for_each(link, &t->guests) book_refresh_guest(list_entry(link, struct guest, link));
 	for (uint32_t i = 0; i < t->devices; i++) {
 		const struct tenant_device *at = &t->device[i];
+		uint64_t here = at->joined ? at->member.resident_bytes : 0;
 		struct ledger_sums has;
 
 		ledger_account_sums(at->account, &has);
-		sum += beyond(has.allocated,
-			      has.evicted + (at->joined ? at->member.resident_bytes : 0));
+		sum.stays_bytes += beyond(has.allocated, has.evicted + here);
+		sum.moves_bytes += least(has.allocated, has.evicted + here);
 	}
 	return sum;
 }
 
-int move_send_away(struct tenant *t, bool away, uint64_t *ret_stays, struct fault *why)
+int move_send_away(struct tenant *t, bool away, struct move_sent *ret, struct fault *why)
 {
 	uint64_t now = schedule_now(t->daemon);
 
@@ -353,7 +354,9 @@ int move_send_away(struct tenant *t, bool away, uint64_t *ret_stays, struct faul
 	log_info(away ? "tenant.sent_away" : "tenant.called_back", "tenant=%u name=%s", t->id,
 		 log_text(t->name).text);
 	restore_tenant(t);
-	*ret_stays = away ? fixed_bytes(t) : 0;
+	*ret = (struct move_sent){0};
+	if (away)
+		*ret = sum_sent(t);
 	schedule_pump(t->daemon);
 	return 0;
 }

@@ -93,9 +93,13 @@ must_check bool move_step(struct daemon *d, uint64_t now);
 void move_book_changed(struct daemon *d);
 void move_tick(struct daemon *d, uint64_t now);
 uint64_t move_deadline(const struct daemon *d);
-/* `mete suspend` and `mete resume`. ret_stays: bytes that stay on the devices, because they cannot
- * move. */
-must_check int move_send_away(struct tenant *t, bool away, uint64_t *ret_stays, struct fault *why);
+/* `mete suspend` and `mete resume`. */
+struct move_sent {
+	uint64_t moves_bytes; /* that leave the devices, or have left */
+	uint64_t stays_bytes; /* that stay, because they cannot move */
+};
+must_check int move_send_away(struct tenant *t, bool away, struct move_sent *ret,
+			      struct fault *why);
 void move_row(const struct tenant_device *at, struct wire_tenant_row *ret_row);
 /* Asks for memory that wait here, and not in the ledger: how many; false: none; the one that has
  * waited longest. */

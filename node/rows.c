@@ -115,7 +115,7 @@ void rows_tenant(struct tenant *t, uint32_t device, struct wire_tenant_row *ret_
 		.gate = t->shown->device[device].gate,
 		.unknown_functions = unknown_functions(t),
 		.joins = t->joins,
-		.coupled = at->coupled || schedule_is_coupled(at),
+		.coupled = at->test == GATE_TEST_FAILED || schedule_is_coupled(at),
 	};
 	ret_row->owner = t->owner;
 	ret_row->pid = (uint32_t)process_of(t);

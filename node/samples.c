@@ -102,8 +102,14 @@ bool samples_wanted(const struct daemon *d)
 
 void samples_tick(struct daemon *d, uint64_t now)
 {
-	for (uint32_t i = 0; i < d->devices; i++)
-		alike_tick(&d->device[i].alike, now);
+	for (uint32_t i = 0; i < d->devices; i++) {
+		struct alike *a = &d->device[i].alike;
+		bool slept = alike_sleeps(a);
+
+		alike_tick(a, now);
+		if (!slept && alike_sleeps(a))
+			log_debug("device.unused", "device=%u", i);
+	}
 	measure_start(d);
 }
 

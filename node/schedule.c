@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "core/gate.h"
 #include "node/daemon.h"
 #include "node/guest.h"
 #include "node/measure.h"
@@ -214,7 +215,6 @@ static void escalate(struct tenant_device *at, enum turns_verb verb)
 		kill_guests(at->tenant);
 		return;
 	}
-	at->tenant->suspended = true;
 	log_of(at, "tenant.suspended");
 	for (uint32_t i = 0; i < at->tenant->devices; i++)
 		tenant_gate_apply(at->tenant, i);
@@ -392,7 +392,7 @@ void schedule_set(struct tenant *t)
 	/* Whose memory moves from now on has said before whether it wants to run. */
 	for (uint32_t i = 0; i < t->devices; i++)
 		tell_wants(&t->device[i], schedule_is_busy(&t->device[i]), now);
-	t->suspended = false; /* who changes the share knows why it was suspended */
+	/* Who changes the share knows why it was suspended. */
 	for (uint32_t i = 0; i < t->devices; i++)
 		tenant_gate_apply(t, i);
 	pump(t->daemon, now);
@@ -417,13 +417,14 @@ static void sit(struct tenant *t, uint64_t now)
 
 static void stand_up(struct tenant *t, uint64_t now)
 {
-	t->suspended = false;
 	for (uint32_t i = 0; i < t->devices; i++) {
 		struct tenant_device *at = &t->device[i];
 
 		if (!at->seated)
 			continue;
-		at->seated = at->coupled = at->said_beside = false;
+		at->seated = at->said_beside = false;
+		if (at->test == GATE_TEST_FAILED)
+			at->test = GATE_UNTESTED;
 		move_stand_up(at, now);
 		turns_leave(&at->seat, now);
 		samples_stand_up(at, now);
@@ -511,30 +512,27 @@ bool schedule_is_coupled(const struct tenant_device *at)
 	return at->seated && (bond == TURNS_STEPPED || bond == TURNS_STAYED);
 }
 
-static enum wire_turn turn_of(const struct tenant_device *at)
+/* Of why its gate is not open, what concerns turns. */
+static enum wire_turn turn_of(const struct tenant_device *at, uint32_t reasons)
 {
-	const struct turns_seat *seat = &at->seat;
+	static const struct {
+		enum gate_reason reason;
+		enum wire_turn turn;
+	} turns[] = {
+		{GATE_HUNG, WIRE_TURN_HANGS},	 {GATE_CAPPED, WIRE_TURN_CAPPED},
+		{GATE_TURN, WIRE_TURN_WAITS},	 {GATE_ENDS, WIRE_TURN_ENDS},
+		{GATE_SILENT, WIRE_TURN_SILENT}, {GATE_MEMORY, WIRE_TURN_SILENT},
+		{GATE_AWAY, WIRE_TURN_SILENT},	 {GATE_PARKED, WIRE_TURN_SILENT},
+	};
 
-	if (at->tenant->suspended)
+	if (gate_has(reasons, GATE_HALTED))
 		return WIRE_TURN_SUSPENDED;
-	if (!at->seated || !seat->device->governed)
+	if (!at->seated || !at->seat.device->governed)
 		return WIRE_TURN_NONE;
-	if (at->tenant->turns.bond == TURNS_HUNG)
-		return WIRE_TURN_HANGS;
-	switch (at->tenant->turns.state) {
-	case TURNS_AWAY:
-		return WIRE_TURN_SILENT;
-	case TURNS_CAPPED:
-		return WIRE_TURN_CAPPED;
-	case TURNS_LINED:
-	case TURNS_READY:
-		return WIRE_TURN_WAITS;
-	case TURNS_RUNNING:
-		return WIRE_TURN_RUNS;
-	case TURNS_ENDING:
-		return WIRE_TURN_ENDS;
-	}
-	return WIRE_TURN_NONE;
+	for (size_t i = 0; i < ARRAY_SIZE(turns); i++)
+		if (gate_has(reasons, turns[i].reason))
+			return turns[i].turn;
+	return WIRE_TURN_RUNS;
 }
 
 /* The fields of the share that were set, as they were written. */
@@ -564,7 +562,8 @@ void schedule_row(struct tenant_device *at, struct wire_tenant_row *ret_row)
 	struct turns_seat *seat = &at->seat;
 	uint64_t now = schedule_now(at->tenant->daemon);
 
-	ret_row->turn = turn_of(at);
+	ret_row->reasons = tenant_gate_reasons(at);
+	ret_row->turn = turn_of(at, ret_row->reasons);
 	write_share(at->tenant, &ret_row->share);
 	if (!at->seated)
 		return;

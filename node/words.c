@@ -247,7 +247,7 @@ static void on_drained(struct guest *g, const struct wire_drained *said)
 	if (said->device >= t->devices || said->epoch != t->shown->device[said->device].epoch)
 		return; /* of an earlier close */
 	g->device[said->device].owes_drain = false;
-	tenant_gate_check(t, said->device);
+	tenant_gate_apply(t, said->device);
 	/* The guest can now be told what to move. */
 	move_due(&t->device[said->device]);
 	schedule_pump(t->daemon);

@@ -29,11 +29,13 @@ def checksum(output):
 
 
 class Program:
+    talks = False  # whether the test writes to its input, whatever its arguments are
+
     def __init__(self, node, name, arguments, *options):
         self.node, self.name, self.arguments = node, name, arguments
         self.process = subprocess.Popen(
-            [BUILD + "/cli/mete", "run", "--quiet", "-n", name, *options, "--", f"{BUILD}/examples/{arguments[0]}", *arguments[1:]],
-            env=node.environment, stdin=subprocess.PIPE if "stdin=1" in arguments else None, stdout=subprocess.PIPE,
+            [BUILD + "/cli/mete", "run", "--quiet", "-n", name, *options, "--", os.path.join(BUILD, "examples", arguments[0]), *arguments[1:]],
+            env=node.environment, stdin=subprocess.PIPE if self.talks or "stdin=1" in arguments else None, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, bufsize=1)
 
     def hears(self, word):

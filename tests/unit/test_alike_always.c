@@ -18,6 +18,7 @@ enum { TENANTS = 4, HISTORIES = 100, TURN_MS = 8, LATE_MOST = 12, CALLS = 4000 }
 struct tenant {
 	struct alike_seat seat;
 	bool there, busy;
+	bool mute;			     /* its guests never say that they are idle */
 	unsigned round_ms;		     /* for which it runs while the device is open */
 	unsigned work_ms, rest_ms, phase_ms; /* rest_ms 0: it always wants the device */
 	unsigned hollow_ms; /* of 10, in which its host does not get ready what it wants to run */
@@ -29,10 +30,10 @@ static struct {
 	struct tenant tenants[TENANTS];
 	unsigned count, period_ms, running, left_ms;
 	uint64_t now, sample_ns, answer_ns;
-	bool blind;
+	bool blind, heard; /* heard: its guests were asked to say when they are idle */
 	/* What happened. */
-	uint64_t looks, open_ms, governed_ms, governed_first, opened_since, open_longest_ms,
-		changes;
+	uint64_t heard_ms, looks, open_ms, governed_ms, governed_first, opened_since,
+		open_longest_ms, changes;
 } m;
 
 static void begin(unsigned count, unsigned period_ms)
@@ -58,10 +59,20 @@ static bool wants(const struct tenant *t)
 	return !t->rest_ms || at % (t->work_ms + t->rest_ms) < t->work_ms;
 }
 
-static void set_busy(struct tenant *t)
+/* They say it while they are asked to. They begin as if they wanted the device. */
+static void set_busy(void)
 {
-	t->busy = wants(t);
-	alike_wants(&t->seat, t->busy, m.now);
+	bool listens = alike_listens(&m.alike), begins = listens && !m.heard;
+
+	for (unsigned i = 0; i < m.count; i++) {
+		struct tenant *t = &m.tenants[i];
+
+		t->busy = wants(t);
+		if (listens)
+			alike_wants(&t->seat, t->busy || t->mute || begins, m.now);
+	}
+	m.heard = listens;
+	m.heard_ms += listens;
 }
 
 static bool can_run(const struct tenant *t)
@@ -123,8 +134,8 @@ static void drive(void)
 	}
 	if (m.answer_ns && m.answer_ns <= m.now)
 		answer();
-	/* Something always follows, as long as it applies. */
-	expect(m.alike.asks || alike_deadline(&m.alike) != UINT64_MAX);
+	/* Something always follows, as long as it applies and somebody wants to run. */
+	expect(m.alike.asks || alike_deadline(&m.alike) != UINT64_MAX || alike_sleeps(&m.alike));
 }
 
 static void account(void)
@@ -146,8 +157,7 @@ static void pass(uint64_t ms)
 {
 	for (; ms; ms--) {
 		m.now += MS;
-		for (unsigned i = 0; i < m.count; i++)
-			set_busy(&m.tenants[i]);
+		set_busy();
 		run();
 		if (m.now / MS % m.period_ms == 0)
 			end_sample();
@@ -295,17 +305,80 @@ TEST(law_2_who_looked_the_same_when_it_rested_waits_for_20_s_at_most)
 	}
 }
 
-TEST(law_3_an_open_device_is_looked_at_once_a_second_and_an_unused_one_less)
+static void all_rest(void)
+{
+	for (unsigned t = 0; t < m.count; t++) {
+		m.tenants[t].work_ms = 0;
+		m.tenants[t].rest_ms = 1;
+	}
+}
+
+TEST(law_3_an_open_device_is_looked_at_once_a_second_and_an_unused_one_not_at_all)
 {
 	begin(3, 166);
 	pass(60000);
 	expect(m.looks <= 60);
 	expect(m.looks >= 55);
-	for (unsigned t = 0; t < m.count; t++)
-		m.tenants[t].rest_ms = 1;
+	expect_eq(m.heard_ms, 0);
+	all_rest();
+	pass(10000);
+	expect(alike_sleeps(&m.alike));
 	m.looks = 0;
-	pass(60000);
-	expect(m.looks <= 18);
+	pass(600000);
+	expect_eq(m.looks, 0);
+	expect(alike_sleeps(&m.alike));
+}
+
+TEST(law_3_the_first_who_wants_an_unused_device_has_it_looked_at)
+{
+	for (unsigned i = 0; i < HISTORIES / 10; i++) {
+		begin(some_tenants(), 166);
+		all_rest();
+		pass(10000 + test_random_below(10000));
+		expect(alike_sleeps(&m.alike));
+		m.tenants[0].round_ms = 20;
+		for (unsigned t = 0; t < m.count; t++)
+			m.tenants[t].rest_ms = 0;
+		pass(3000);
+		expect(m.governed_first != 0);
+	}
+}
+
+TEST(law_3_who_does_not_say_that_it_is_idle_is_seldom_asked)
+{
+	begin(2, 166);
+	m.tenants[1].mute = true;
+	all_rest();
+	pass(10000);
+	m.looks = m.heard_ms = 0;
+	pass(600000);
+	expect(m.looks >= 600 / 5);
+	expect(m.looks <= 600 / 4);
+	expect(m.heard_ms <= 10 * 500);
+	m.tenants[1].mute = false;
+	pass(70000);
+	expect(alike_sleeps(&m.alike));
+}
+
+TEST(law_3_who_comes_to_an_unused_device_has_it_looked_at)
+{
+	begin(3, 166);
+	all_rest();
+	alike_leave(&m.tenants[2].seat, m.now);
+	pass(10000);
+	expect(alike_sleeps(&m.alike));
+	alike_join(&m.alike, &m.tenants[2].seat, m.now);
+	expect(!alike_sleeps(&m.alike));
+	m.looks = 0;
+	pass(1100);
+	expect_eq(m.looks, 1);
+	pass(10000);
+	expect(alike_sleeps(&m.alike));
+	alike_leave(&m.tenants[2].seat, m.now);
+	expect(alike_sleeps(&m.alike));
+	alike_leave(&m.tenants[1].seat, m.now);
+	expect_eq(m.alike.state, ALIKE_OPEN);
+	expect(alike_deadline(&m.alike) == UINT64_MAX);
 }
 
 TEST(law_4_what_stays_unfair_is_open_for_moments)
@@ -455,7 +528,10 @@ static void expect_sound(void)
 	if (alike_listens(&m.alike) && m.alike.first_ns)
 		expect(entitled <= m.alike.clock_ns - m.alike.first_ns);
 	expect(m.alike.applies || alike_deadline(&m.alike) == UINT64_MAX);
-	expect(!m.alike.applies || m.alike.asks || alike_deadline(&m.alike) != UINT64_MAX);
+	expect(!m.alike.applies || m.alike.asks || alike_deadline(&m.alike) != UINT64_MAX ||
+	       alike_sleeps(&m.alike));
+	for (unsigned i = 0; i < TENANTS; i++)
+		expect(!alike_sleeps(&m.alike) || !m.tenants[i].there || !m.tenants[i].seat.wants);
 }
 
 static void call_something(void)

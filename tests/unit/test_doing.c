@@ -5,11 +5,16 @@
 
 static const uint64_t second = 1000000000;
 
+static uint32_t why(enum gate_reason reason)
+{
+	return 1u << reason;
+}
+
 /* On a device that is shared by turns, with a process that says what it wants. */
-static struct doing_facts a_tenant(enum turns_state turn)
+static struct doing_facts a_tenant(uint32_t reasons)
 {
 	return (struct doing_facts){
-		.present = true, .says = true, .governed = true, .busy = true, .turn = turn};
+		.reasons = reasons, .present = true, .says = true, .governed = true, .busy = true};
 }
 
 static const char *of(const struct doing_facts *facts)
@@ -19,15 +24,13 @@ static const char *of(const struct doing_facts *facts)
 
 TEST(who_waits_for_a_turn_is_not_idle)
 {
-	struct doing_facts facts = a_tenant(TURNS_LINED);
+	struct doing_facts facts = a_tenant(why(GATE_TURN));
 
 	expect_str(of(&facts), "waits-for-turn");
-	facts.turn = TURNS_READY;
-	expect_str(of(&facts), "waits-for-turn");
-	facts.turn = TURNS_CAPPED;
+	facts.reasons = why(GATE_CAPPED);
 	expect_str(of(&facts), "capped");
 	/* Its word is on the way. */
-	facts = a_tenant(TURNS_AWAY);
+	facts = a_tenant(why(GATE_SILENT));
 	facts.busy = false;
 	expect_str(of(&facts), "idle");
 	facts.stands = true;
@@ -36,10 +39,9 @@ TEST(who_waits_for_a_turn_is_not_idle)
 
 TEST(who_waits_for_memory_is_not_idle)
 {
-	struct doing_facts facts = a_tenant(TURNS_AWAY);
+	struct doing_facts facts = a_tenant(why(GATE_MEMORY));
 
 	/* Its memory is out, and it wants the device. */
-	facts.barred = true;
 	expect_str(of(&facts), "waits-for-memory");
 	/* It submits nothing, but one of its threads waits to read what is out. */
 	facts.busy = false;
@@ -49,24 +51,27 @@ TEST(who_waits_for_memory_is_not_idle)
 	facts.stands = false;
 	facts.asks = true;
 	expect_str(of(&facts), "waits-for-room");
-	facts.barred = false;
+	facts.reasons = why(GATE_SILENT);
 	expect_str(of(&facts), "waits-for-room");
+	facts.reasons = 0;
 	facts.governed = facts.says = false;
 	expect_str(of(&facts), "waits-for-room");
 }
 
 TEST(who_wants_nothing_is_idle_wherever_its_memory_is)
 {
-	struct doing_facts facts = a_tenant(TURNS_AWAY);
+	struct doing_facts facts = a_tenant(why(GATE_SILENT));
 
 	facts.busy = false;
 	expect_str(of(&facts), "idle");
-	facts.barred = true;
+	facts.reasons = why(GATE_MEMORY) | why(GATE_OUT);
 	expect_str(of(&facts), "idle");
-	facts.parked = true;
+	facts.reasons = why(GATE_PARKED) | why(GATE_OUT);
 	expect_str(of(&facts), "parked");
+	facts.busy = true;
+	expect_str(of(&facts), "waits-for-memory");
 	/* Nobody else wants the device: its gate stays open. */
-	facts = a_tenant(TURNS_RUNNING);
+	facts = a_tenant(0);
 	expect_str(of(&facts), "computes");
 	facts.busy = false;
 	expect_str(of(&facts), "idle");
@@ -79,14 +84,14 @@ TEST(who_wants_nothing_is_idle_wherever_its_memory_is)
 
 TEST(a_long_kernel_does_not_hang)
 {
-	struct doing_facts facts = a_tenant(TURNS_ENDING);
+	struct doing_facts facts = a_tenant(why(GATE_ENDS));
 
 	facts.undrained_ns = second - 1;
 	expect_str(of(&facts), "computes");
 	facts.undrained_ns = 3 * second;
 	expect_str(of(&facts), "long-kernel");
 	/* Others run by now. */
-	facts.turn = TURNS_AWAY;
+	facts.reasons = why(GATE_HUNG);
 	facts.busy = false;
 	expect_str(of(&facts), "long-kernel");
 	facts.undrained_ns = 30 * second;
@@ -95,7 +100,7 @@ TEST(a_long_kernel_does_not_hang)
 
 TEST(who_has_had_longer_kernels_is_given_longer)
 {
-	struct doing_facts facts = a_tenant(TURNS_AWAY);
+	struct doing_facts facts = a_tenant(why(GATE_HUNG));
 
 	facts.longest_ns = 50 * second;
 	facts.undrained_ns = 100 * second - 1;
@@ -109,7 +114,7 @@ TEST(who_has_had_longer_kernels_is_given_longer)
 
 TEST(what_explains_that_work_does_not_end_is_said_instead)
 {
-	struct doing_facts facts = a_tenant(TURNS_AWAY);
+	struct doing_facts facts = a_tenant(why(GATE_HUNG));
 
 	facts.undrained_ns = 100 * second;
 	expect_str(of(&facts), "hangs");
@@ -119,15 +124,15 @@ TEST(what_explains_that_work_does_not_end_is_said_instead)
 	facts.paused = false;
 	facts.coupled = facts.stands = true;
 	expect_str(of(&facts), "waits-for-turn");
-	facts.halted = true;
+	facts.reasons |= why(GATE_HALTED);
 	expect_str(of(&facts), "suspended-by-share");
 }
 
 TEST(what_somebody_decided_comes_before_what_it_wants)
 {
-	struct doing_facts facts = a_tenant(TURNS_AWAY);
+	struct doing_facts facts = a_tenant(why(GATE_AWAY) | why(GATE_OUT));
 
-	facts.barred = facts.away = facts.asks = true;
+	facts.asks = true;
 	expect_str(of(&facts), "suspended");
 	facts.present = false;
 	expect_str(of(&facts), "absent");

@@ -18,6 +18,7 @@ static struct {
 	struct residency_member m[MEMBERS];
 	uint64_t evict[MEMBERS], credit[MEMBERS], granted[MEMBERS], drop[MEMBERS];
 	bool open[MEMBERS], stop[MEMBERS], stuck[MEMBERS], lazy[MEMBERS];
+	bool stands[MEMBERS]; /* a thread at its gate */
 	uint64_t now;
 } w;
 
@@ -27,6 +28,8 @@ static void obey_turn(const struct turns_action *a)
 
 	if (a->verb == TURNS_OPEN)
 		w.open[i] = true;
+	if (a->verb == TURNS_LATE)
+		turns_late(a->seat, w.stands[i], w.now);
 	if (a->verb != TURNS_CLOSE)
 		return;
 	w.open[i] = false;
@@ -404,6 +407,39 @@ static void must_leave_again(void)
 	pump();
 	expect(residency_ask(&w.m[2], 3 * GIB, w.now) <= RESIDENCY_WAITS);
 	pump();
+}
+
+/* Others want the room of member 0, whose thread waits at its gate while its work goes on. */
+static void given_who_does_not_drain(void)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	wants(0);
+	w.lazy[0] = w.stands[0] = true;
+	expect_eq(given_member(1, 5 * GIB), RESIDENCY_WAITS);
+	pass(turns_usual.drain_ns);
+	expect_eq(w.seats[0].gate, TURNS_OWING);
+}
+
+TEST(who_drains_late_leaves_as_if_it_had_done_so_at_once)
+{
+	given_who_does_not_drain();
+	pass(w.r.tuning.owing_ns / 2);
+	expect(!w.m[0].stuck);
+	turns_drained(&w.seats[0], true, w.now);
+	pump();
+	move_all();
+	expect_eq(w.granted[1], 5 * GIB);
+	expect(!w.stuck[0]);
+}
+
+/* Its work may wait for that thread: it is not kept out for long. */
+TEST(who_cannot_drain_while_its_memory_is_to_leave_is_let_in_after_a_second)
+{
+	given_who_does_not_drain();
+	pass(w.r.tuning.owing_ns);
+	expect(w.m[0].stuck && w.m[0].place == RESIDENCY_IN);
+	expect(w.open[0]);
 }
 
 /* It was stopped, and goes on to compute: it is never idle, and is ordered nothing. */
