@@ -29,6 +29,7 @@
 #include "guest/movable_lend.h"
 #include "guest/memory.h"
 #include "guest/moves.h"
+#include "guest/notice.h"
 #include "guest/nvml.h"
 #include "guest/oversize.h"
 #include "guest/pools.h"

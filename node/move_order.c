@@ -381,6 +381,7 @@ static void begin_anew(struct move_guest *m)
 	m->generation = 0;
 	m->prepare = 0;
 	m->telling = m->can = false;
+	m->behind = 0;
 }
 
 /* More is movable than was asked for as movable: guests use any credit for it. */
