@@ -42,6 +42,7 @@ struct state_device {
 	_Atomic uint64_t stocked;   /* of these, behind freed memory: guest/movable_stock.h */
 	_Atomic uint64_t adrift,
 		loose;		       /* of what is allocated: exported, loose as in wire/page.h */
+	_Atomic uint64_t outgoing;     /* likewise: others may have it, too */
 	_Atomic uint64_t oversize;     /* in addition to it: guest/oversize.h */
 	_Atomic uint64_t others;       /* how often something else may have taken memory */
 	_Atomic uint64_t contexts;     /* open contexts */

@@ -27,11 +27,14 @@ static const uint64_t slack_bytes = 32 << 20;
 uint64_t remains_of(const struct guest_device *at)
 {
 	size_t i = (size_t)(at - at->guest->device);
-	uint64_t adrift = __atomic_load_n(&at->guest->own->adrift_bytes[i], __ATOMIC_RELAXED);
+	const struct wire_own_page *own = at->guest->own;
+	uint64_t adrift = __atomic_load_n(&own->adrift_bytes[i], __ATOMIC_RELAXED);
+	uint64_t outgoing = __atomic_load_n(&own->outgoing_bytes[i], __ATOMIC_RELAXED);
 	struct ledger_sums has;
 
 	ledger_holder_sums(at->holder, &has);
-	return least(adrift, has.allocated - has.evicted);
+	return least(adrift > UINT64_MAX - outgoing ? UINT64_MAX : adrift + outgoing,
+		     has.allocated - has.evicted);
 }
 
 /* Without a place in the ledger it is not charged. */
