@@ -113,6 +113,7 @@ struct device {
 	uint32_t registered;	 /* tenants */
 	uint64_t promised_bytes; /* the sum of their limits */
 	uint32_t inhabited;	 /* tenants that have guests */
+	struct list remains;	 /* of tenants whose processes have left memory behind */
 	struct list tenants;
 	bool unshown; /* some of them still see an older room, or number of tenants, than these: */
 	uint64_t shown_room;
@@ -160,6 +161,7 @@ struct gate_wait {
 
 /* remains.c */
 struct remains {
+	struct list link;	      /* of the device, where there are any */
 	struct ledger_holder *holder; /* NULL: nothing is charged */
 	uint64_t bytes;
 	uint64_t said;	 /* of `bytes`, in the log */
@@ -539,6 +541,8 @@ void restore_guest(struct guest *g);
 /* A tenant holds more on a device than the journal says; call it before the grant is sent. */
 void restore_held(struct tenant *t, uint32_t device, uint64_t held_bytes,
 		  const struct ledger_sums *sums);
+/* What the tenant's processes have left behind there has changed. */
+void restore_behind(struct tenant *t, uint32_t device);
 void restore_guest_gone(struct guest *g);
 /* A device was reserved by `mete pick`, or returned. */
 void restore_reserved(struct daemon *d, uint32_t device);

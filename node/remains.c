@@ -40,16 +40,24 @@ uint64_t remains_of(const struct guest_device *at)
 /* Without a place in the ledger it is not charged. */
 static void charge(struct tenant_device *of, uint64_t bytes)
 {
-	struct ledger *l = of->tenant->daemon->ledger;
+	struct daemon *d = of->tenant->daemon;
+	struct ledger *l = d->ledger;
 	struct remains *it = &of->remains;
+	bool changes = it->bytes != bytes;
 
 	it->bytes = bytes;
+	if (bytes && !list_linked(&it->link))
+		list_append(&d->device[of->index].remains, &it->link);
+	if (!bytes)
+		list_remove(&it->link);
 	if (bytes && !it->holder)
 		it->holder = ledger_join(l, of->account, NULL);
 	if (it->holder)
 		ledger_residual(l, it->holder, bytes, bytes);
 	if (!bytes && it->holder)
 		ledger_leave(l, take(it->holder));
+	if (changes)
+		restore_behind(of->tenant, tenant_index(of));
 }
 
 static void look_again(struct tenant_device *of)
@@ -82,11 +90,11 @@ void remains_asker(struct guest_device *at, uint64_t bytes)
 
 	if (d->measure_late || ledger_fits(d->ledger, at->holder, bytes))
 		return;
-	list_for_each(link, &d->device[index].tenants)
+	list_for_each(link, &d->device[index].remains)
 	{
-		struct tenant_device *of = list_entry(link, struct tenant_device, link);
+		struct tenant_device *of = list_entry(link, struct tenant_device, remains.link);
 
-		if (!of->remains.bytes || of->remains.in_flux)
+		if (of->remains.in_flux)
 			continue;
 		look_again(of);
 		any = true;
@@ -119,9 +127,9 @@ static void look(struct tenant_device *of, uint64_t nobody)
 
 void remains_seen(struct daemon *d, uint32_t device)
 {
-	list_for_each(link, &d->device[device].tenants)
+	list_for_each(link, &d->device[device].remains)
 	{
-		struct tenant_device *of = list_entry(link, struct tenant_device, link);
+		struct tenant_device *of = list_entry(link, struct tenant_device, remains.link);
 
 		if (of->remains.in_flux && d->measured_last >= of->remains.after)
 			look(of, d->measured[device] ? d->nobody[device] : 0);
