@@ -91,6 +91,12 @@ static inline int state_joined(void)
  * descriptors. 0; -EINVAL: they are invalid; this was reported and nothing has changed. */
 must_check int state_adopt_pages(int own_fd, int tenant_fd);
 
+/* The daemon has heard the inventory. `known`: it counts all that is out here. If not, its gates
+ * are not followed, as they would open although memory is not there: it cannot come back, and calls
+ * that need it fail. */
+void state_page_trust(bool known);
+bool state_is_forgotten(void);
+
 /* Called by the agent: maps the new daemon's page as soon as its gates can be trusted. Returns true
  * if it still has to wait. */
 bool state_page_waits(void);

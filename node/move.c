@@ -260,6 +260,14 @@ void move_sit(struct tenant_device *at, uint64_t now)
 	device_of(at)->relisten = true;
 }
 
+void move_takes_part(struct tenant_device *at, uint64_t now)
+{
+	if (at->joined || !at->seated || !at->tenant->daemon->stores.budget_bytes)
+		return;
+	join(at, now);
+	device_of(at)->relisten = true;
+}
+
 void move_stand_up(struct tenant_device *at, uint64_t now)
 {
 	struct device *device = device_of(at);

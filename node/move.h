@@ -83,6 +83,8 @@ void move_look_later(struct daemon *d);
 /* A tenant takes its seat on a device, or is about to leave it; its share has changed. */
 void move_sit(struct tenant_device *at, uint64_t now);
 void move_stand_up(struct tenant_device *at, uint64_t now);
+/* It has memory out of a former meted's time, whatever its share says now: that is to come back. */
+void move_takes_part(struct tenant_device *at, uint64_t now);
 void move_set(struct tenant *t);
 /* Whether it wants the device, according to its guests. */
 void move_wants(struct tenant_device *at, bool wants, uint64_t now);
@@ -125,6 +127,8 @@ void move_freed(struct guest_device *at, uint64_t here, uint64_t out);
 /* It states what it has, after HELLO: `movable` bytes of those on the device, and `out` bytes in
  * addition. */
 void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out);
+/* What counts as being in the store, on all devices. */
+uint64_t move_out_of(const struct guest *g);
 void move_heard(struct guest *g, uint32_t id, const struct wire_moved *said);
 /* A new guest; its connection has ended; its process has ended. */
 void move_begin(struct move_guest *m);

@@ -53,7 +53,7 @@ class Mover(Guest):
     def state_all(self):
         self.show()
         self.ask("inventory", device=0, contexts=0, allocated=self.here() + self.plain, credit=self.unused, movable=self.here(), out=self.out())
-        self.ask("inventory_end", devices=1)
+        self.counted = self.ask("inventory_end", devices=1).value
         return self
 
     def swaps(self):

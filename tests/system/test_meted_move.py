@@ -573,6 +573,24 @@ def test_a_meted_that_is_killed_in_the_middle_of_a_handover_finds_all_as_it_was(
         meted.ends()
 
 
+def test_what_is_out_comes_back_though_its_share_says_swap_off_after_a_restart():
+    with Node("--grace", "60s") as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b", SET)
+        assert a.out()
+        meted.admin.set(a.made.tenant, "swap", "off")
+        meted.kill()
+        meted.start()
+        meted.admin = Admin(meted.place)
+        a.again(a.made.socket, state=False)
+        assert a.state_all().counted == a.out(), (a.counted, a.out())
+        b.again(b.made.socket)
+        b.idle()
+        a.wants()
+        meted.play(lambda: a.is_whole())
+        meted.ends()
+
+
 def test_a_connection_that_breaks_in_the_middle_loses_nothing():
     with Node() as meted:
         a = meted.mover("a", SET)
