@@ -136,8 +136,27 @@ void remains_seen(struct daemon *d, uint32_t device)
 	}
 }
 
-void remains_forget(struct tenant_device *of)
+/* The same device of the tenant that encloses it; NULL: none does, or it leaves as well. */
+static struct tenant_device *above(const struct tenant_device *of)
 {
+	struct tenant *outer = of->tenant->outer;
+
+	for (uint32_t i = 0; outer && i < outer->devices; i++)
+		if (outer->device[i].index == of->index && outer->device[i].account)
+			return &outer->device[i];
+	return NULL;
+}
+
+void remains_end(struct tenant_device *of)
+{
+	struct daemon *d = of->tenant->daemon;
+	struct tenant_device *heir = d->stopping ? NULL : above(of);
+	uint64_t bytes = of->remains.bytes;
+
 	measure_unsettled(of, &of->remains.in_flux, false);
 	charge(of, 0);
+	if (!heir || !bytes)
+		return;
+	remains_left(heir, bytes);
+	measure_start(d);
 }
