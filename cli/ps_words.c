@@ -254,6 +254,29 @@ static void say_room(struct words *words, const struct ps_rows *rows,
 	    ps_duration(t->lasting).text);
 }
 
+static const struct wire_tenant_row *row_of(const struct ps_rows *rows, uint32_t tenant)
+{
+	for (size_t i = 0; i < rows->count; i++)
+		if (rows->row[i].code == WIRE_tenant_row &&
+		    rows->row[i].tenant_row.tenant == tenant)
+			return &rows->row[i].tenant_row;
+	return NULL;
+}
+
+/* "waits for its memory for 12 s: tenant 3 (train) does not make room" */
+static void say_wait(struct words *words, const struct ps_rows *rows,
+		     const struct wire_tenant_row *t)
+{
+	const struct wire_tenant_row *by = row_of(rows, t->behind);
+
+	if (!t->behind)
+		return say(words, 0, "%s%s", gate_words(GATE_MEMORY),
+			   for_how_long(t->lasting).text);
+	say(words, 2, "%s%s: tenant %u%s%.60s%s does not make room", gate_words(GATE_MEMORY),
+	    for_how_long(t->lasting).text, t->behind, by ? " (" : "", by ? by->name.text : "",
+	    by ? ")" : "");
+}
+
 /* What is said of its processes, where it has none, is said by say_memory(). */
 static void say_doing(struct words *words, const struct ps_rows *rows,
 		      const struct wire_tenant_row *t)
@@ -271,8 +294,7 @@ static void say_doing(struct words *words, const struct ps_rows *rows,
 	case DOING_ROOM:
 		return say_room(words, rows, t);
 	case DOING_MEMORY:
-		return say(words, 0, "%s%s", gate_words(GATE_MEMORY),
-			   for_how_long(t->lasting).text);
+		return say_wait(words, rows, t);
 	case DOING_TURN:
 		return say(words, 0, "%s%s", gate_words(GATE_TURN), for_how_long(t->lasting).text);
 	case DOING_CAPPED:

@@ -19,6 +19,7 @@
 #include "guest/link.h"
 #include "guest/movable.h"
 #include "guest/movable_stock.h"
+#include "guest/notice.h"
 #include "guest/presence.h"
 #include "guest/real.h"
 #include "guest/state.h"
@@ -91,6 +92,9 @@ void agent_heard(const struct wire_message *message)
 		break;
 	case WIRE_move:
 		movable_heard(&message->move);
+		break;
+	case WIRE_hindered:
+		notice_hindered(message->hindered.by.text);
 		break;
 	case WIRE_credit_recall:
 		if (message->credit_recall.device < WIRE_DEVICES)
@@ -278,6 +282,7 @@ void agent_up(void)
 {
 	memset(agent.close, 0, sizeof(agent.close));
 	movable_up();
+	notice_hindered("");
 	/* Until the daemon's page is visible, the other page has gates and epochs of a daemon that
 	 * is gone. A daemon that closes a gate from here on sends a message. */
 	if (state_page_waits())

@@ -43,6 +43,7 @@ void credit_publish(int device)
 	show_credit(d);
 	show(&d->contexts, &guest_own_page.device[w].contexts);
 	show(&d->adrift, &guest_own_page.adrift_bytes[w]);
+	show(&d->outgoing, &guest_own_page.outgoing_bytes[w]);
 	show(&d->loose, &guest_own_page.loose_bytes[w]);
 	show(&d->stocked, &guest_own_page.stocked_bytes[w]);
 	show(&d->oversize, &guest_own_page.oversize_bytes[w]);
@@ -279,6 +280,14 @@ void credit_adrift(int device, int64_t change)
 	if (device < 0 || !state_joined())
 		return;
 	atomic_fetch_add(&state.device[device].adrift, (uint64_t)change);
+	credit_publish(device);
+}
+
+void credit_outgoing(int device, int64_t change)
+{
+	if (device < 0 || !state_joined())
+		return;
+	atomic_fetch_add(&state.device[device].outgoing, (uint64_t)change);
 	credit_publish(device);
 }
 

@@ -75,6 +75,10 @@ must_check bool credit_may_stock(int device, uint64_t bytes);
  * managed memory, or memory that was exported and is no longer held here. Part of a move. */
 void credit_adrift(int device, int64_t change);
 
+/* Changes the part that this process holds and others may hold, too: before anybody else can, and
+ * after it has been freed here. */
+void credit_outgoing(int device, int64_t change);
+
 /* The part of the allocated memory that the driver may release without telling us. Part of a
  * move. */
 void credit_loose(int device, uint64_t bytes);

@@ -171,6 +171,10 @@ static uint32_t wait_at_gate(int device)
 				answer = CUDA_ERROR_SYSTEM_NOT_READY;
 				break;
 			}
+			if (state_is_forgotten()) {
+				answer = CUDA_ERROR_SYSTEM_NOT_READY;
+				break;
+			}
 			notice_wait(&began, reason());
 			wait_in_slices(device);
 			/* The gate may have opened and closed again before we ran. */
@@ -250,11 +254,16 @@ static uint32_t pass_residency(struct presence_slot *slot)
 {
 	uint32_t value = __atomic_load_n(&guest_not_resident, __ATOMIC_SEQ_CST);
 	uint64_t began = 0;
+	uint32_t answer = 0;
 
 	if (value == 0)
 		return 0;
 	count_waiting(-1, 1);
 	do {
+		if (state_is_forgotten()) {
+			answer = CUDA_ERROR_SYSTEM_NOT_READY;
+			break;
+		}
 		atomic_store(&slot->state, PRESENCE_WAITS);
 		turns_stir(-1);
 		notice_wait(&began, NOTICE_MEMORY);
@@ -264,7 +273,7 @@ static uint32_t pass_residency(struct presence_slot *slot)
 		value = __atomic_load_n(&guest_not_resident, __ATOMIC_SEQ_CST);
 	} while (value != 0);
 	count_waiting(-1, -1ull);
-	return 0;
+	return answer;
 }
 
 bool gate_await_residency(void)

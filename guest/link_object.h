@@ -62,6 +62,8 @@ struct link_object {
 	uint32_t heard_knocks;
 	uint32_t hello_id, first_id; /* of the inventories, which are numbered on from there */
 	bool lent;		     /* the name was stated, if there is one */
+	uint32_t minor;		     /* the daemon's version */
+	uint64_t out;		     /* was stated: bytes that are in the store */
 	uint32_t said; /* inventories of this transaction that were sent; then the end */
 	uint64_t frozen[WIRE_DEVICES]; /* credit that is being stated; no thread may take it */
 };

@@ -20,7 +20,8 @@ enum {
 	RETRY_JOIN_MS = 20,
 	RETRY_FIRST_MS = 10, /* a daemon that is replaced is away for a few of these */
 	RETRY_LAST_MS = 5000,
-	AT_ONCE = 64, /* frames, before the agent looks at its other work */
+	COUNTS_MINOR = 3, /* of a daemon that says what it counts */
+	AT_ONCE = 64,	  /* frames, before the agent looks at its other work */
 };
 
 static bool joining(void)
@@ -252,6 +253,8 @@ static int welcomed(const struct wire_message *answer, const int *fds)
 	}
 	atomic_store(&link_.barred, 0);
 	link_.said = 0;
+	link_.minor = answer->welcome.minor;
+	link_.out = 0;
 	link_.lent = false;
 	link_.first_id = link_new_id();
 	atomic_fetch_add(&link_.next_id, STATE_DEVICES + 1);
@@ -273,6 +276,9 @@ static void write_inventory(struct wire_message *message, uint32_t device)
 	message->inventory.contexts = (uint32_t)atomic_load(&d->contexts);
 	message->inventory.credit = link_.frozen[device];
 	movable_stated((int)device, &message->inventory.movable, &message->inventory.out);
+	/* Of one device alone, and perhaps again. */
+	if (message->inventory.out)
+		link_.out = message->inventory.out;
 	/* Includes grants that arrived meanwhile. */
 	message->inventory.allocated = atomic_load(&d->granted) - link_.frozen[device];
 }
@@ -319,8 +325,16 @@ static int state_more(void)
 	return 0;
 }
 
-static void come_up(void)
+/* An older daemon does not say what it counts. */
+static bool counts_all(const struct wire_message *answer)
 {
+	return link_.minor < COUNTS_MINOR || link_.out == 0 ||
+	       (answer->code == WIRE_done && answer->done.value >= link_.out);
+}
+
+static void come_up(const struct wire_message *answer)
+{
+	state_page_trust(counts_all(answer));
 	link_.wait_ms = 0;
 	atomic_store(&state.lost, 0);
 	agent_up();
@@ -342,7 +356,7 @@ static void stated(const struct wire_message *answer)
 		thaw(index, answer->code != WIRE_refused);
 	/* A daemon that does not know the message does not object. */
 	if (index == devices && link_.said > devices)
-		come_up();
+		come_up(answer);
 }
 
 /* ---- up -------------------------------------------------------------------------------------- */

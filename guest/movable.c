@@ -493,6 +493,8 @@ void movable_dissolve(struct movable_area *area)
 		credit_adrift(movable_.device, (int64_t)here);
 	else
 		credit_give(movable_.device, here);
+	if (lent)
+		credit_outgoing(movable_.device, -(int64_t)bytes);
 }
 
 static CUresult free_at(uint64_t address)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that moves, as it is asked for by address: what it is, and that it stay. */
+#include "guest/credit.h"
 #include "guest/gate.h"
 #include "guest/movable_object.h"
 #include "guest/notice.h"
@@ -53,6 +54,8 @@ void movable_fix(struct movable_area *area, uint32_t why)
 		movable_.unsaid = true;
 		movable_kick();
 	}
+	if (why & ~area->why & WIRE_UNMOVABLE_SHARED)
+		credit_outgoing(movable_.device, (int64_t)area->bytes);
 	area->why |= why;
 	atomic_fetch_or(&movable_.why, why);
 	movable_show();

@@ -29,6 +29,7 @@
 #include "guest/movable_lend.h"
 #include "guest/memory.h"
 #include "guest/moves.h"
+#include "guest/notice.h"
 #include "guest/nvml.h"
 #include "guest/oversize.h"
 #include "guest/pools.h"
@@ -69,8 +70,9 @@ static struct {
 	ino_t inode;
 } own;
 
-/* The new daemon's tenant page, while it says that a gate is open behind which memory is not
- * there: it has not read the inventory. So long the page of the guest without its daemon stands. */
+/* The new daemon's tenant page, while that may say that a gate is open behind which memory is not
+ * there: it has not read the inventory, or does not believe it. So long the page of the guest
+ * without its daemon stands. */
 static struct wire_tenant_page *held;
 
 static void held_forget(void)
@@ -80,9 +82,27 @@ static void held_forget(void)
 	held = NULL;
 }
 
+/* Whether the daemon counts all that is out here. */
+static _Atomic uint32_t trust;
+enum { TRUST_NOT_YET, TRUST_KNOWN, TRUST_NEVER };
+
 static bool is_early(const struct wire_tenant_page *page)
 {
-	return movable_is_away() && __atomic_load_n(&page->not_open, __ATOMIC_SEQ_CST) == 0;
+	return movable_is_away() && (atomic_load(&trust) != TRUST_KNOWN ||
+				     __atomic_load_n(&page->not_open, __ATOMIC_SEQ_CST) == 0);
+}
+
+void state_page_trust(bool known)
+{
+	atomic_store(&trust, known ? TRUST_KNOWN : TRUST_NEVER);
+	if (!known)
+		say("meted does not know that memory of this program is in the host's memory: it "
+		    "cannot come back, and calls that need it fail");
+}
+
+bool state_is_forgotten(void)
+{
+	return atomic_load(&trust) == TRUST_NEVER && movable_is_away();
 }
 
 bool state_page_waits(void)
@@ -312,6 +332,7 @@ int state_adopt_pages(int own_fd, int tenant_fd)
 	if (r == 0)
 		r = adopt_own(mine);
 	held_forget();
+	atomic_store(&trust, TRUST_NOT_YET);
 	if (r == 0 && !is_early(seen))
 		r = map_over(&guest_tenant_page, PROT_READ, MAP_SHARED, tenant);
 	else if (r == 0)

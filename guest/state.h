@@ -42,6 +42,7 @@ struct state_device {
 	_Atomic uint64_t stocked;   /* of these, behind freed memory: guest/movable_stock.h */
 	_Atomic uint64_t adrift,
 		loose;		       /* of what is allocated: exported, loose as in wire/page.h */
+	_Atomic uint64_t outgoing;     /* likewise: others may have it, too */
 	_Atomic uint64_t oversize;     /* in addition to it: guest/oversize.h */
 	_Atomic uint64_t others;       /* how often something else may have taken memory */
 	_Atomic uint64_t contexts;     /* open contexts */
@@ -89,6 +90,12 @@ static inline int state_joined(void)
 /* For the link and the agent. Maps both pages and finds the tenant's devices in them; closes the
  * descriptors. 0; -EINVAL: they are invalid; this was reported and nothing has changed. */
 must_check int state_adopt_pages(int own_fd, int tenant_fd);
+
+/* The daemon has heard the inventory. `known`: it counts all that is out here. If not, its gates
+ * are not followed, as they would open although memory is not there: it cannot come back, and calls
+ * that need it fail. */
+void state_page_trust(bool known);
+bool state_is_forgotten(void);
 
 /* Called by the agent: maps the new daemon's page as soon as its gates can be trusted. Returns true
  * if it still has to wait. */

@@ -339,6 +339,33 @@ CUresult hook_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle_v1 *handl
 	return r;
 }
 
+/* Before somebody else can have it: whoever is killed in the middle leaves it behind. */
+static CUresult export(struct piece *piece, CUmemGenericAllocationHandle handle,
+		       CUmemAllocationHandleType type, unsigned long long flags,
+		       void *ret_descriptor)
+{
+	struct movable_area *area = piece->area;
+	int64_t bytes = (int64_t)(area ? area->bytes : piece->bytes);
+	bool counts = !piece->outgoing;
+	CUresult r;
+
+	if (counts)
+		credit_outgoing(piece->device, bytes);
+	r = memory_driver(real(cuMemExportToShareableHandle)(
+		ret_descriptor, area ? area->block[0].handle : handle, type, flags));
+	if (r == CUDA_SUCCESS) {
+		piece->outgoing = true;
+		if (area) {
+			area->own.outgoing = true;
+			movable_own_fix(area, WIRE_UNMOVABLE_SHARED);
+		}
+	}
+	/* An area counts by itself. */
+	if (counts && (r != CUDA_SUCCESS || area))
+		credit_outgoing(piece->device, -bytes);
+	return r;
+}
+
 CUresult hook_cuMemExportToShareableHandle(void *shareableHandle,
 					   CUmemGenericAllocationHandle_v1 handle,
 					   CUmemAllocationHandleType handleType,
@@ -355,14 +382,10 @@ CUresult hook_cuMemExportToShareableHandle(void *shareableHandle,
 									    handleType, flags));
 	mine = vmm_take_held(handle, &index);
 	area = index >= 0 ? piece_at((uint32_t)index)->area : NULL;
-	r = memory_driver(real(cuMemExportToShareableHandle)(
-		shareableHandle, area ? area->block[0].handle : handle, handleType, flags));
-	if (r == CUDA_SUCCESS && index >= 0)
-		piece_at((uint32_t)index)->outgoing = true;
-	if (r == CUDA_SUCCESS && area) {
-		area->own.outgoing = true;
-		movable_own_fix(area, WIRE_UNMOVABLE_SHARED);
-	}
+	r = index >= 0
+		    ? export(piece_at((uint32_t)index), handle, handleType, flags, shareableHandle)
+		    : memory_driver(real(cuMemExportToShareableHandle)(shareableHandle, handle,
+								       handleType, flags));
 	vmm_let(index);
 	driver_lock_give(&vmm.lock, mine);
 	if (!area)

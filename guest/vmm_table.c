@@ -63,11 +63,12 @@ void piece_end(uint32_t index)
 
 	if (piece->handles || piece->maps || piece->bound)
 		return;
-	if (piece->area)
+	if (piece->area) {
 		movable_own_end(piece->area);
-	else if (piece->bytes && piece->outgoing)
+	} else if (piece->bytes && piece->outgoing) {
 		credit_adrift(piece->device, (int64_t)piece->bytes);
-	else if (piece->bytes)
+		credit_outgoing(piece->device, -(int64_t)piece->bytes);
+	} else if (piece->bytes)
 		credit_give(piece->device, piece->bytes);
 	else if (!multicast)
 		vmm.import_ended = true;

@@ -112,6 +112,7 @@ int book_open(struct daemon *d, struct fault *why)
 		ledger_set_device(d->ledger, i, d->device[i].info->total_bytes,
 				  d->device[i].reserve_bytes);
 		list_init(&d->device[i].tenants);
+		list_init(&d->device[i].remains);
 	}
 	r = loop_timer_init(&d->loop, &d->ledger_timer, on_ledger_timer);
 	if (r == 0)

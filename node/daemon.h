@@ -113,6 +113,7 @@ struct device {
 	uint32_t registered;	 /* tenants */
 	uint64_t promised_bytes; /* the sum of their limits */
 	uint32_t inhabited;	 /* tenants that have guests */
+	struct list remains;	 /* of tenants whose processes have left memory behind */
 	struct list tenants;
 	bool unshown; /* some of them still see an older room, or number of tenants, than these: */
 	uint64_t shown_room;
@@ -167,6 +168,7 @@ enum gate_test {
 
 /* remains.c */
 struct remains {
+	struct list link;	      /* of the device, where there are any */
 	struct ledger_holder *holder; /* NULL: nothing is charged */
 	uint64_t bytes;
 	uint64_t said;	 /* of `bytes`, in the log */
@@ -204,6 +206,7 @@ struct tenant_device {
 	struct list asks;     /* for movable memory; move_ask.c */
 	uint32_t ask_count;
 	uint64_t move_refused; /* how many of those were refused */
+	uint32_t behind;       /* its memory waits for this tenant, which is stuck; 0: nobody */
 	bool busy_known;       /* drift.c */
 	uint32_t busy_milli, busy_charged_milli;
 };
@@ -543,6 +546,8 @@ void restore_guest(struct guest *g);
 /* A tenant holds more on a device than the journal says; call it before the grant is sent. */
 void restore_held(struct tenant *t, uint32_t device, uint64_t held_bytes,
 		  const struct ledger_sums *sums);
+/* What the tenant's processes have left behind there has changed. */
+void restore_behind(struct tenant *t, uint32_t device);
 void restore_guest_gone(struct guest *g);
 /* A device was reserved by `mete pick`, or returned. */
 void restore_reserved(struct daemon *d, uint32_t device);

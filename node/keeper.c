@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/keeper.h"
 
+#include <unistd.h>
+
 #include "node/process.h"
 
 enum { KEEPERS_MOST = 64 }; /* of a tenant */
@@ -53,6 +55,10 @@ int keeper_add(struct tenant *t, uint32_t pid, struct fault *why)
 	if (count == KEEPERS_MOST)
 		return fault_set(why, -ENOSPC, "at most %d processes may keep a tenant",
 				 KEEPERS_MOST);
+	/* Its end would never come, and nobody could end the tenant. */
+	if ((pid_t)pid == getpid() || process_is_kernels((pid_t)pid))
+		return fault_set(why, -EINVAL, "process %u is %s: it cannot keep a tenant", pid,
+				 (pid_t)pid == getpid() ? "meted itself" : "the kernel's");
 	k = calloc(1, sizeof(*k));
 	if (!k)
 		return fault_set(why, -ENOMEM, "out of memory");

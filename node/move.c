@@ -25,6 +25,7 @@ static void on_timer(struct loop_timer *timer)
 	d->move_looking = false;
 	move_ask_late(d, loop_now_ns());
 	move_segments_late(d, loop_now_ns());
+	move_look_behind(d);
 	schedule_pump(d);
 }
 
@@ -129,6 +130,7 @@ static void act(const struct residency_action *action)
 	case RESIDENCY_STUCK:
 		log_of(at, "tenant.stuck", action->bytes);
 		schedule_stuck(at);
+		move_look_later(at->tenant->daemon);
 		break;
 	}
 }
@@ -255,6 +257,14 @@ void move_sit(struct tenant_device *at, uint64_t now)
 {
 	if (at->tenant->share.swap && at->tenant->daemon->stores.budget_bytes)
 		join(at, now);
+	device_of(at)->relisten = true;
+}
+
+void move_takes_part(struct tenant_device *at, uint64_t now)
+{
+	if (at->joined || !at->seated || !at->tenant->daemon->stores.budget_bytes)
+		return;
+	join(at, now);
 	device_of(at)->relisten = true;
 }
 
@@ -391,6 +401,7 @@ void move_row(const struct tenant_device *at, struct wire_tenant_row *ret_row)
 	ret_row->moved_in = at->member.came_bytes;
 	ret_row->stuck = at->member.stuck;
 	ret_row->kept = at->member.kept_bytes;
+	ret_row->behind = at->behind;
 	ret_row->parked = at->member.parked;
 	if (at->member.place != RESIDENCY_IN)
 		ret_row->swapped = at->member.wants ? WIRE_SWAPPED_WAITS : WIRE_SWAPPED_IDLE;

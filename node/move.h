@@ -5,6 +5,7 @@
  *	move.c	      the machine of each device: its members, its capacity, its actions
  *	move_order.c  a tenant's orders, split over its guests; what they report as done
  *	move_ask.c    asks for movable memory
+ *	move_behind.c who waits at its gate for who does not make room
  *	move_plain.c  asks for unmovable memory, where that is in the way of movable memory
  *	move_store.c  guests' parts of the store
  *	move_kept.c   what they keep of it though they were told to drop it
@@ -60,6 +61,7 @@ struct move_guest {
 	uint64_t owes_since_ns; /* what it is to drop; 0: it owes nothing */
 	bool keeps;		/* for too long */
 	struct list in_want;	/* of the daemon: it was refused a segment, and not told since */
+	uint32_t behind;	/* of its tenant, as it was told */
 	uint64_t lacks_bytes;	/* the store is full for this ask of it */
 
 	/* What it was told to do in this generation, and what it reported as done. */
@@ -81,6 +83,8 @@ void move_look_later(struct daemon *d);
 /* A tenant takes its seat on a device, or is about to leave it; its share has changed. */
 void move_sit(struct tenant_device *at, uint64_t now);
 void move_stand_up(struct tenant_device *at, uint64_t now);
+/* It has memory out of a former meted's time, whatever its share says now: that is to come back. */
+void move_takes_part(struct tenant_device *at, uint64_t now);
 void move_set(struct tenant *t);
 /* Whether it wants the device, according to its guests. */
 void move_wants(struct tenant_device *at, bool wants, uint64_t now);
@@ -127,6 +131,8 @@ void move_freed(struct guest_device *at, uint64_t here, uint64_t out);
 /* It states what it has, after HELLO: `movable` bytes of those on the device, and `out` bytes in
  * addition. */
 void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out);
+/* What counts as being in the store, on all devices. */
+uint64_t move_out_of(const struct guest *g);
 void move_heard(struct guest *g, uint32_t id, const struct wire_moved *said);
 /* A new guest; its connection has ended; its process has ended. */
 void move_begin(struct move_guest *m);
@@ -146,6 +152,9 @@ must_check bool move_line(struct tenant_device *at, uint64_t now);
 void move_settled(struct device *device);
 void move_ask_forget(struct guest_device *at);
 void move_ask_late(struct daemon *d, uint64_t now_ns);
+
+/* move_behind.c */
+void move_look_behind(struct daemon *d);
 
 /* move_plain.c */
 /* Passes on the asks that room was made for, if they fit now. */

@@ -73,41 +73,13 @@ static struct outside_text because_of_outside(const struct ask *ask)
 	return said;
 }
 
-struct keeper_text {
-	char text[160];
-};
-
-/* "tenant 3 (x) keeps 384MiB of the store, which it was to give back" */
-static struct keeper_text keeper_text(const struct tenant_device *of)
-{
-	struct keeper_text said;
-
-	snprintf(said.text, sizeof(said.text),
-		 "tenant %u (%.60s) keeps %s of the store, which it was told to give back",
-		 of->tenant->id, of->tenant->name, text_mib(of->member.kept_bytes, TEXT_UP).text);
-	return said;
-}
-
 /* Why it is not granted, though others could make room. */
 static void refuse_hindered(const struct ask *ask, const struct residency_member *by)
 {
-	const struct tenant *t = ((const struct tenant_device *)by->owner)->tenant;
-	char asked[32], has[32];
-
 	of_tenant(ask->at)->move_refused++;
-	snprintf(asked, sizeof(asked), "%s", text_mib(ask->request.bytes, TEXT_UP).text);
-	if (by->kept_bytes) {
-		guest_refuse(ask->at->guest, (uint32_t)ask->request.id, WIRE_REFUSED_FULL,
-			     "%s were asked for, and the memory of others has no place to go: %s",
-			     asked, keeper_text(by->owner).text);
-		return;
-	}
-	snprintf(has, sizeof(has), "%s",
-		 text_mib(by->resident_bytes + by->credit_bytes, TEXT_UP).text);
 	guest_refuse(ask->at->guest, (uint32_t)ask->request.id, WIRE_REFUSED_FULL,
-		     "%s were asked for, and tenant %u (%.60s), which has %s of the device, is "
-		     "stuck: its memory does not leave as it was told",
-		     asked, t->id, t->name, has);
+		     "%s were asked for, and %s", text_mib(ask->request.bytes, TEXT_UP).text,
+		     move_hindrance(by).text);
 }
 
 static void refuse(const struct ask *ask, int reason)
@@ -138,7 +110,7 @@ static void refuse(const struct ask *ask, int reason)
 			"has %s there, and %s in the store%s%s",
 			full.text, asked, text_mib(r->capacity_bytes, TEXT_DOWN).text,
 			text_mib(r->budget_bytes, TEXT_DOWN).text, keeper ? "; " : "",
-			keeper ? keeper_text(keeper).text : "");
+			keeper ? move_hindrance(&keeper->member).text : "");
 	else
 		guest_refuse(
 			g, id, WIRE_REFUSED_FULL,

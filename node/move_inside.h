@@ -20,6 +20,13 @@ uint64_t move_capacity(const struct daemon *d, uint32_t index);
 /* What there is of the device's part of the store, without what nobody knows how to get back. */
 uint64_t move_budget(const struct daemon *d, uint32_t index);
 
+struct move_words {
+	char text[WIRE_TEXT_MAX + 1];
+};
+
+/* "tenant 3 (x), which has 1GiB of the device, is stuck: ..."; of residency_hindrance(). */
+struct move_words move_hindrance(const struct residency_member *by);
+
 /* The device's index among its tenant's. */
 static inline uint32_t index_of(const struct guest_device *at)
 {

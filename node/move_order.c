@@ -381,6 +381,7 @@ static void begin_anew(struct move_guest *m)
 	m->generation = 0;
 	m->prepare = 0;
 	m->telling = m->can = false;
+	m->behind = 0;
 }
 
 /* More is movable than was asked for as movable: guests use any credit for it. */
@@ -465,6 +466,8 @@ void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out)
 		return;
 	move_freed(at, m->here, m->out);
 	begin_anew(m);
+	if (out)
+		move_takes_part(of, now_of(at));
 	if (!of->joined)
 		return;
 	m->here = movable;
@@ -475,6 +478,15 @@ void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out)
 	/* The ledger has just adopted everything as being on the device. */
 	best_effort(move_match(at));
 	move_due(of);
+}
+
+uint64_t move_out_of(const struct guest *g)
+{
+	uint64_t out = 0;
+
+	for (uint32_t i = 0; i < g->tenant->devices; i++)
+		out += g->device[i].move.out;
+	return out;
 }
 
 void move_begin(struct move_guest *m)

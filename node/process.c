@@ -27,7 +27,7 @@ enum {
 /* The kernel's PF_EXITING. A process that ends returns its memory first and its descriptors
  * later. While this flag is set and the pidfd does not report the end, the driver still holds
  * what it held for the process. */
-enum { FLAG_EXITING = 0x4 };
+enum { FLAG_EXITING = 0x4, FLAG_KERNELS = 0x200000 };
 
 struct stat_fields {
 	uint64_t parent, flags, started, code, stack;
@@ -82,6 +82,11 @@ bool process_is_stopped(pid_t pid)
 	char state = read_stat(pid).state;
 
 	return state == 'T' || state == 't';
+}
+
+bool process_is_kernels(pid_t pid)
+{
+	return read_stat(pid).flags & FLAG_KERNELS;
 }
 
 int process_was_replaced(const struct process_identity *process)

@@ -38,6 +38,9 @@ int process_is_over(pid_t pid);
 /* Whether it is stopped, by a signal or a debugger. Returns false if this is unknown. */
 bool process_is_stopped(pid_t pid);
 
+/* Whether it is a thread of the kernel, which never ends. Returns false if this is unknown. */
+bool process_is_kernels(pid_t pid);
+
 /* The user that it runs as; -1: /proc does not show it. */
 int64_t process_user(pid_t pid);
 

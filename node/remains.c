@@ -27,26 +27,37 @@ static const uint64_t slack_bytes = 32 << 20;
 uint64_t remains_of(const struct guest_device *at)
 {
 	size_t i = (size_t)(at - at->guest->device);
-	uint64_t adrift = __atomic_load_n(&at->guest->own->adrift_bytes[i], __ATOMIC_RELAXED);
+	const struct wire_own_page *own = at->guest->own;
+	uint64_t adrift = __atomic_load_n(&own->adrift_bytes[i], __ATOMIC_RELAXED);
+	uint64_t outgoing = __atomic_load_n(&own->outgoing_bytes[i], __ATOMIC_RELAXED);
 	struct ledger_sums has;
 
 	ledger_holder_sums(at->holder, &has);
-	return least(adrift, has.allocated - has.evicted);
+	return least(adrift > UINT64_MAX - outgoing ? UINT64_MAX : adrift + outgoing,
+		     has.allocated - has.evicted);
 }
 
 /* Without a place in the ledger it is not charged. */
 static void charge(struct tenant_device *of, uint64_t bytes)
 {
-	struct ledger *l = of->tenant->daemon->ledger;
+	struct daemon *d = of->tenant->daemon;
+	struct ledger *l = d->ledger;
 	struct remains *it = &of->remains;
+	bool changes = it->bytes != bytes;
 
 	it->bytes = bytes;
+	if (bytes && !list_linked(&it->link))
+		list_append(&d->device[of->index].remains, &it->link);
+	if (!bytes)
+		list_remove(&it->link);
 	if (bytes && !it->holder)
 		it->holder = ledger_join(l, of->account, NULL);
 	if (it->holder)
 		ledger_residual(l, it->holder, bytes, bytes);
 	if (!bytes && it->holder)
 		ledger_leave(l, take(it->holder));
+	if (changes)
+		restore_behind(of->tenant, tenant_index(of));
 }
 
 static void look_again(struct tenant_device *of)
@@ -79,11 +90,11 @@ void remains_asker(struct guest_device *at, uint64_t bytes)
 
 	if (d->measure_late || ledger_fits(d->ledger, at->holder, bytes))
 		return;
-	list_for_each(link, &d->device[index].tenants)
+	list_for_each(link, &d->device[index].remains)
 	{
-		struct tenant_device *of = list_entry(link, struct tenant_device, link);
+		struct tenant_device *of = list_entry(link, struct tenant_device, remains.link);
 
-		if (!of->remains.bytes || of->remains.in_flux)
+		if (of->remains.in_flux)
 			continue;
 		look_again(of);
 		any = true;
@@ -116,17 +127,36 @@ static void look(struct tenant_device *of, uint64_t nobody)
 
 void remains_seen(struct daemon *d, uint32_t device)
 {
-	list_for_each(link, &d->device[device].tenants)
+	list_for_each(link, &d->device[device].remains)
 	{
-		struct tenant_device *of = list_entry(link, struct tenant_device, link);
+		struct tenant_device *of = list_entry(link, struct tenant_device, remains.link);
 
 		if (of->remains.in_flux && d->measured_last >= of->remains.after)
 			look(of, d->measured[device] ? d->nobody[device] : 0);
 	}
 }
 
-void remains_forget(struct tenant_device *of)
+/* The same device of the tenant that encloses it; NULL: none does, or it leaves as well. */
+static struct tenant_device *above(const struct tenant_device *of)
 {
+	struct tenant *outer = of->tenant->outer;
+
+	for (uint32_t i = 0; outer && i < outer->devices; i++)
+		if (outer->device[i].index == of->index && outer->device[i].account)
+			return &outer->device[i];
+	return NULL;
+}
+
+void remains_end(struct tenant_device *of)
+{
+	struct daemon *d = of->tenant->daemon;
+	struct tenant_device *heir = d->stopping ? NULL : above(of);
+	uint64_t bytes = of->remains.bytes;
+
 	measure_unsettled(of, &of->remains.in_flux, false);
 	charge(of, 0);
+	if (!heir || !bytes)
+		return;
+	remains_left(heir, bytes);
+	measure_start(d);
 }

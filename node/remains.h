@@ -12,5 +12,6 @@ void remains_left(struct tenant_device *of, uint64_t bytes);
 void remains_asker(struct guest_device *at, uint64_t bytes);
 /* A measurement is complete. */
 void remains_seen(struct daemon *d, uint32_t device);
-/* The tenant's account is about to be closed. */
-void remains_forget(struct tenant_device *of);
+/* The tenant's account is about to be closed: its remains are the enclosing tenant's, if there is
+ * one. */
+void remains_end(struct tenant_device *of);

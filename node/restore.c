@@ -21,6 +21,7 @@
 #include "node/measure.h"
 #include "node/past.h"
 #include "node/record.h"
+#include "node/remains.h"
 
 static const uint64_t held_step = 32 << 20;
 
@@ -70,6 +71,8 @@ static void held_line(struct record *line, const struct tenant *t, uint32_t devi
 	record_number(line, "device", device);
 	record_number(line, "most", t->device[device].most_bytes);
 	record_number(line, "highest", t->device[device].highest_limit);
+	if (t->device[device].remains.bytes)
+		record_number(line, "behind", t->device[device].remains.bytes);
 }
 
 static void reserved_line(struct record *line, const struct daemon *d, uint32_t device)
@@ -171,6 +174,16 @@ void restore_held(struct tenant *t, uint32_t device, uint64_t held_bytes,
 	if (held_bytes > t->device[device].most_bytes)
 		t->device[device].most_bytes = most;
 	t->device[device].highest_limit = sums->highest_limit;
+	held_line(&line, t, device);
+	write_line(t->daemon, &line);
+}
+
+void restore_behind(struct tenant *t, uint32_t device)
+{
+	struct record line = {0};
+
+	if (t->daemon->stopping)
+		return; /* our successor charges it */
 	held_line(&line, t, device);
 	write_line(t->daemon, &line);
 }
@@ -296,6 +309,7 @@ static void bring_held_back(struct daemon *d, const char *line)
 	t->device[device].most_bytes = record_get_number(line, "most");
 	t->device[device].highest_limit = record_get_number(line, "highest");
 	ledger_had_limit(t->device[device].account, t->device[device].highest_limit);
+	remains_left(&t->device[device], record_get_number(line, "behind"));
 }
 
 static void bring_reservation_back(struct daemon *d, const char *line)
@@ -406,5 +420,7 @@ int restore_open(struct daemon *d, struct fault *why)
 	if (r < 0)
 		log_error("journal.lost", "path=%s reason=%s", path, log_text(strerror(-r)).text);
 	d->journal.broken = r < 0;
+	/* What was left behind may have gone meanwhile. */
+	measure_start(d);
 	return 0;
 }

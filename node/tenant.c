@@ -306,7 +306,7 @@ static void close_accounts(struct tenant *t)
 		list_remove(&t->device[i].held);
 		device->registered--;
 		device->promised_bytes -= t->outer ? 0 : sums.limit;
-		remains_forget(&t->device[i]);
+		remains_end(&t->device[i]);
 		ledger_close(d->ledger, take(t->device[i].account));
 	}
 	if (user) {

@@ -434,7 +434,7 @@ void words_heard(struct guest *g, const struct wire_message *m)
 		on_inventory(g, m->id, &m->inventory);
 		break;
 	case WIRE_inventory_end:
-		guest_done(g, m->id, 0);
+		guest_done(g, m->id, move_out_of(g));
 		break;
 	case WIRE_credit_ask:
 		on_credit_ask(g, m->id, &m->credit_ask);

@@ -155,6 +155,9 @@ struct wire_own_page {
 	/* Granted and not allocated, but behind freed memory that is still mapped: the driver
 	 * attributes it to the guest. */
 	uint64_t stocked_bytes[WIRE_DEVICES];
+	/* Parts of allocated_bytes that this process has, and that others may have, too: exported
+	 * or lent. They may outlive it, as what is adrift may. */
+	uint64_t outgoing_bytes[WIRE_DEVICES];
 };
 
 _Static_assert(sizeof(struct wire_tenant_page) <= WIRE_PAGE_SIZE, "the tenant page is one page");

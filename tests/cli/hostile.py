@@ -257,14 +257,14 @@ class Physical(ctypes.Structure):
                 ("rest", ctypes.c_uint64 * 4)]
 
 
-def export(mib):
-    """Descriptors of memory, 64 MiB each, that nothing else holds any more."""
+def export(mib, keeps=False):
+    """Descriptors of memory, 64 MiB each, that nothing else holds any more, or still does."""
     descriptors, handle, physical = [], ctypes.c_uint64(), Physical(1, 1, 1, 0)
     for _ in range(mib // 64):
         descriptor = ctypes.c_int(-1)
         assert cuda.cuMemCreate(ctypes.byref(handle), ctypes.c_size_t(64 * MIB), ctypes.byref(physical), ctypes.c_uint64(0)) == 0
         assert cuda.cuMemExportToShareableHandle(ctypes.byref(descriptor), handle, 1, ctypes.c_uint64(0)) == 0
-        assert cuda.cuMemRelease(handle) == 0
+        assert keeps or cuda.cuMemRelease(handle) == 0
         descriptors.append(descriptor.value)
     return descriptors
 
@@ -286,19 +286,24 @@ def fill():
     return answer, taken
 
 
-def maker():
+def maker(keeps=False):
     """For adopted(): what it exports goes to standard output, a socket."""
     with socket.socket(fileno=1) as to:
-        socket.send_fds(to, [b"x"], export(64))
-        to.recv(1)  # until it is killed
+        socket.send_fds(to, [b"x"], export(64, keeps))
+        to.recv(1)  # until it is killed, or the other end is closed
 
 
-def adopted():
+def keeper():
+    """Likewise, and it is killed while it holds that."""
+    maker(keeps=True)
+
+
+def adopted(*command, kind="maker", limit=512 * MIB):
     """Again and again a process exports 64 MiB and ends, and another one goes on with what it made."""
     rounds, most, handles = 0, 0, []
-    while True:
+    while most <= limit:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        other = subprocess.Popen([sys.executable, __file__, "maker"], stdout=theirs, stderr=subprocess.DEVNULL)
+        other = subprocess.Popen([*command, sys.executable, __file__, kind], stdout=theirs, stderr=subprocess.DEVNULL)
         theirs.close()
         try:
             _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
@@ -308,7 +313,7 @@ def adopted():
             handles += bring(descriptors)
             os.close(descriptors[0])
         most = max(most, held())
-        other.kill()
+        ours.close() if command else other.kill()
         other.wait()
         if not descriptors:
             break
@@ -318,6 +323,15 @@ def adopted():
     for handle in handles:
         assert cuda.cuMemRelease(handle) == 0
     return [rounds, answer, taken, most, held(), fill()[1]]
+
+
+def adopted_of_the_killed():
+    return adopted(kind="keeper")
+
+
+def adopted_from_within():
+    """Likewise of processes that are tenants of their own, within ours, and end with them."""
+    return adopted(os.environ["METE_CLI"], "run", "--quiet", "--memory", "400MiB", "--")
 
 
 def leaver():

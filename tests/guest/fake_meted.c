@@ -591,6 +591,19 @@ uint64_t fake_recall(struct fake *fake, int device, uint64_t bytes)
 	return before;
 }
 
+void fake_hinder(struct fake *fake, const char *by)
+{
+	struct wire_message message = {.code = WIRE_hindered, .id = 0x80000006u};
+	struct fake_guest *g;
+
+	wire_set_text(&message.hindered.by, by);
+	pthread_mutex_lock(&fake->lock);
+	while (!(g = first_guest(fake)))
+		pthread_cond_wait(&fake->changed, &fake->lock);
+	send_with(g->fd, &message, NULL, 0);
+	pthread_mutex_unlock(&fake->lock);
+}
+
 void fake_hold(struct fake *fake, int hold)
 {
 	pthread_mutex_lock(&fake->lock);

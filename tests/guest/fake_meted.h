@@ -96,6 +96,9 @@ int fake_wait_idle(struct fake *fake, int device, int idle, int wait_ms);
 uint64_t fake_heard_idle(struct fake *fake);
 uint64_t fake_heard_wants(struct fake *fake);
 
+/* The first guest's memory cannot come back. */
+void fake_hinder(struct fake *fake, const char *by);
+
 /* The next CREDIT_ASK is kept, and answered when this is called with 0. */
 void fake_hold(struct fake *fake, int hold);
 int fake_holds(struct fake *fake);

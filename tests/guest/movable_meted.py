@@ -84,6 +84,7 @@ class FakeMeted:
         self.path, self.uuid, self.limit, self.chunk, self.swap = folder + "/fake.sock", uuid, limit, chunk, swap
         self.store_bytes = store
         self.refuse_segments = False
+        self.forgets = False  # what guests say that they have out
         self.recalls = False  # before each grant
         self.libc = ctypes.CDLL(None)
         self.guests, self.wrong = [], []
@@ -164,7 +165,7 @@ class FakeMeted:
         guest.say("refused", m.id, code=6, reason="unknown")
 
     def on_hello(self, guest, m):
-        guest.say("welcome", m.id, fds=(guest.own_fd, self.page_fd), major=1, devices=1)
+        guest.say("welcome", m.id, fds=(guest.own_fd, self.page_fd), major=1, minor=3, devices=1)
 
     def on_inventory(self, guest, m):
         guest.granted = m.allocated + m.credit
@@ -174,7 +175,7 @@ class FakeMeted:
 
     def on_inventory_end(self, guest, m):
         guest.stated = True
-        guest.say("done", m.id)
+        guest.say("done", m.id, value=0 if self.forgets else guest.stated_out)
 
     def on_credit_ask(self, guest, m):
         if self.recalls and guest.asked is None:

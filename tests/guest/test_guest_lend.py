@@ -102,6 +102,43 @@ def test_what_is_lent_and_freed_counts_until_nobody_has_it():
             until(lambda: (row := node.admin.tenant_row(tenant.tenant)).allocated == row.credit == row.residual == 0)
 
 
+def test_what_is_lent_is_charged_once_also_when_its_lender_has_been_killed():
+    """Freed or not: while a borrower has it, it is in its tenant's book, once; then in nobody's."""
+    size, count = 16 * MIB, 6
+    for freed in True, False:
+        with Node() as node:
+            tenant = node.admin.tenant("512MiB", swap="auto")
+            lender, borrower = Load(node, tenant), Load(node, tenant)
+
+            def book():
+                row = node.admin.tenant_row(tenant.tenant)
+                return row.allocated + row.residual
+
+            for i in range(count):
+                handle = lender.take(i, size)
+                assert borrower.ask("borrow", i, handle, size) == "0"
+                assert not freed or lender.ask("free", i) == "0"
+            until(lambda: book() == node.used() >= count * size, lambda: (book(), node.used()))
+            lender.process.kill()
+            lender.process.wait()
+            until(lambda: node.admin.tenant_row(tenant.tenant).guests == 1)
+            assert book() >= node.used(), (book(), node.used())
+            # Asks that are in vain look again how much it is.
+            until(lambda: (borrower.ask("alloc", 50, 500 * MIB), book() == node.used() >= count * size)[1], lambda: (book(), node.used()))
+            # A meted that is killed, or ends, is followed by one that knows of it.
+            for end in node.meted.kill, lambda: (node.meted.process.terminate(), node.meted.process.wait()):
+                end()
+                node.meted.start()
+                node.admin = Admin(node.meted.place)
+                until(lambda: node.admin.tenant_row(tenant.tenant).guests == 1)
+                assert book() >= node.used() - 64 * MIB, (book(), node.used())  # its context is yet to be measured
+                until(lambda: (borrower.ask("alloc", 50, 500 * MIB), book() == node.used() >= count * size)[1], lambda: (book(), node.used()))
+            for i in range(count):
+                assert borrower.ask("return", i) == "0"
+            until(lambda: (borrower.ask("alloc", 50, 500 * MIB), book() == node.used() < count * size)[1], lambda: (book(), node.used()))
+            borrower.end()
+
+
 def test_tenants_of_one_user_share_memory_whether_theirs_moves_or_not():
     with Node() as node:
         moving, plain, other = node.loads("auto", "off", "auto")

@@ -311,6 +311,28 @@ def test_a_daemon_that_dies_in_the_middle_hears_from_everybody_what_is_where():
             load.check(0, 1, 2)
 
 
+def test_a_daemon_that_does_not_know_what_is_out_opens_no_gate():
+    """It has lost its journal, and says so by what it counts. Whether its page says open from the beginning, or only later."""
+    for early in True, False:
+        with Machine() as machine:
+            fake, load = machine.fake, Load(machine)
+            load.take(10 * MIB)
+            fake.close()
+            assert fake.away(load.guest)
+            fake.kill()
+            fake.forgets = True
+            fake.start()
+            fake.wait(lambda: any(g.stated for g in fake.guests), "it does not come back")
+            if not early:
+                fake.close()
+                fake.gate(True)
+                fake.close()
+                fake.gate(True)
+            load.tell("check", 0, 1)
+            _, error = load.process.communicate(timeout=PATIENCE)
+            assert "802" in error and "meted does not know that memory of this program is in the host's memory" in error, error
+
+
 def test_a_child_and_a_jump_leave_everything_as_it_is():
     with Machine() as machine, Load(machine) as load:
         load.take(3 * MIB, 1000)

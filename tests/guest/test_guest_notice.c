@@ -112,6 +112,29 @@ TEST(who_waits_for_room_says_so)
 	expect_eq(in_child(for_room, NULL, 0), 0);
 }
 
+/* It is named once, though the program has just said that it waits; not if it is over. */
+static void for_somebody(void)
+{
+	pthread_t thread;
+
+	load_heard();
+	check(launch() == CUDA_SUCCESS);
+	fake_hinder(&fake, "tenant 7 (x) is stuck");
+	fake_hinder(&fake, "");
+	thread = waits();
+	says("its turn on the GPU; ");
+	fake_hinder(&fake, "tenant 3 (y) is stuck");
+	says("its turn on the GPU: tenant 3 (y) is stuck (");
+	fake_hinder(&fake, "tenant 3 (y) is stuck");
+	check(says_nothing(LONG_MS));
+	goes_on(thread);
+}
+
+TEST(who_waits_for_one_that_is_stuck_names_it_once)
+{
+	expect_eq(in_child(for_somebody, NULL, 0), 0);
+}
+
 static void not_wanted(void)
 {
 	pthread_t thread;

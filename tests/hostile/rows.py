@@ -16,7 +16,7 @@ ADMITTED = {"clears_preload": ENVIRONMENT, "empty_env": ENVIRONMENT, "absolute_p
             "raises_its_limit": SAME_USER}
 # What only measuring can tell: contexts, modules, heaps (docs/FAILURE.md).
 MEASURED = {"contexts_many", "contexts_churn", "primary_race", "modules", "modules_threads", "libraries", "heaps", "page_claims_none",
-            "page_claims_all"}
+            "page_claims_all", "nested_lenders"}
 # Likewise what the mover loads into each process whose memory leaves (guest/movable_hash.c).
 MOVED = ("moves_", "lends_")
 # Their memory can move.
@@ -115,7 +115,8 @@ DISTURBED = dict.fromkeys(["moved_never", "moved_at_once", "moved_forth_and_back
     ["drained_early", "drained_never", "drained_backwards"], close_often) | {"inventories_of_many": kill_meted(4)}
 NESTED = {"nested": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 400MiB -- {attack} take-linear <&3 & done; wait",
           "nested_names": "exec 3<&0; for n in neighbour \"$(printf 'a\\033[2J\\n')\" attacker; do "
-                          "{mete} run -q --name \"$n\" --memory 400MiB -- {attack} take-async <&3 & done; wait"}
+                          "{mete} run -q --name \"$n\" --memory 400MiB -- {attack} take-async <&3 & done; wait",
+          "nested_lenders": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 400MiB --swap auto -- {attack} lends_killed <&3 & done; wait"}
 
 
 def is_exact(name):
@@ -143,7 +144,8 @@ def rows(build):
                                disturb=DISTURBED.get(name), kills=name == "inventories_of_many",
                                slow_s=RESTART_S if name == "inventories_of_many" else SLOW_S)
     for name, tries in (("nested", "three mete run within it, each with most of its limit, that take"),
-                        ("nested_names", "likewise, by the neighbour's name and by one of control characters")):
+                        ("nested_names", "likewise, by the neighbour's name and by one of control characters"),
+                        ("nested_lenders", "likewise, whose lenders are killed with what they lent open")):
         one[name] = Attack(name, tries, ["sh", "-c", NESTED[name].format(mete=f"{build}/cli/mete", attack=attack)], quick=name in QUICK)
     for way, tries in (("jumps", "siglongjmp out of the driver's call, then all is taken"),
                        ("allocates", "a signal handler takes all within a driver's call"),
@@ -160,11 +162,11 @@ def rows(build):
         disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
     for name in ("segments_churned", "inventory_out", "store_punched"):
         disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
-    for name in ("moves_taken", "moves_mapped", "lends_freed", "lends_killed", "graph_updates", "turns_coupled"):
+    for name in ("moves_taken", "moves_mapped", "lends_freed", "lends_killed", "exports_posted", "graph_updates", "turns_coupled"):
         disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
     for name in ("moves_taken", "lends_many", "turns_captured"):
         disturbed(name + "/meted_stopped", f"{name} while meted stands still for 1.5 s", stop_meted(1.5), slow_s=4.0)
-    for name in ("lends_freed", "lends_many", "segments_of_the_dying", "store_filled"):
+    for name in ("lends_freed", "lends_killed", "lends_many", "segments_of_the_dying", "store_filled"):
         disturbed(name + "/suspended", f"{name} while it is suspended and resumed", suspend)
     for name in ("moves_taken", "moves_mapped", "take-pool", "graph_trimmed"):
         disturbed(name + "/limit_set", f"{name} while its limit is set up and down",

@@ -23,7 +23,7 @@ class Mover(Guest):
         super().__init__(path, **more)
         self.name, self.log, self.obeys, self.drains = name, [] if log is None else log, obeys, drains
         self.blocks, self.plain, self.unused, self.asked, self.store_fd, self.refusal = [], 0, 0, {}, None, None
-        self.kept, self.full = [], False
+        self.kept, self.full, self.hindered = [], False, ""
         self.anew()
         if state:
             self.state_all()
@@ -53,7 +53,7 @@ class Mover(Guest):
     def state_all(self):
         self.show()
         self.ask("inventory", device=0, contexts=0, allocated=self.here() + self.plain, credit=self.unused, movable=self.here(), out=self.out())
-        self.ask("inventory_end", devices=1)
+        self.counted = self.ask("inventory_end", devices=1).value
         return self
 
     def swaps(self):
@@ -128,6 +128,8 @@ class Mover(Guest):
             some, self.unused = self.unused, 0
             self.show()
             self.send("credit_return", device=0, recall=message.id, bytes=some)
+        elif message.kind == "hindered":
+            self.hindered = message.by
         elif message.kind == "move":
             self.order, self.full = message.fields, False
 

@@ -472,6 +472,34 @@ def test_a_process_may_keep_a_tenant_before_it_is_a_guest():
             assert f"there is no process {program.pid}" in str(refusal), refusal
 
 
+def kernels():
+    """A thread of the kernel; None: this namespace shows none."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as stat:
+                if int(stat.read().rpartition(")")[2].split()[6]) & 0x200000:
+                    return int(pid)
+        except OSError:
+            pass
+    return None
+
+
+def test_nobody_keeps_a_tenant_whose_end_would_never_come():
+    with Daemon() as meted:
+        admin, watcher = Admin(meted.place), Admin(meted.place)
+        made = admin.tenant("1GiB")
+        for pid, what in (meted.process.pid, "meted itself"), (kernels(), "the kernel's"):
+            if not pid:
+                continue
+            try:
+                admin.ask("tenant_keep", tenant=made.tenant, pid=pid)
+                raise AssertionError(f"{what} keeps it")
+            except Refused as refusal:
+                assert f"process {pid} is {what}" in str(refusal), refusal
+        admin.close()
+        eventually(watcher, lambda: not [row for row in watcher.list() if row.kind == "tenant_row"])
+
+
 def test_a_context_is_reserved_first_and_then_measured():
     with tempfile.NamedTemporaryFile("w") as processes:
         with Daemon(environment={"METE_STUB_PROCESSES": processes.name}) as meted:

@@ -424,6 +424,31 @@ def test_who_waits_for_one_that_is_stuck_or_all_but_stuck_is_told_so():
             assert not b.refusal, b.refusal
 
 
+def test_who_only_waits_for_its_memory_is_told_who_does_not_make_room():
+    """By a message for its standard error, and in its row. Who fits beside what stays runs."""
+    with Node() as meted:
+        a, b, c = meted.mover("a", SET), meted.mover("b", SET), meted.mover("c")
+        b.idle()
+        assert a.out()
+        b.obeys = False
+        a.wants()
+        meted.play(lambda: a.hindered)
+        assert a.hindered == "tenant 2 (b), which has 576MiB of the device, is stuck: its memory does not leave as it was told", a.hindered
+        row = meted.row(a)
+        assert row.behind == b.made.tenant and DOING[row.doing] == "waits-for-memory" and not meted.row(b).behind
+        c.allocate(3 * CHUNK)
+        meted.play(lambda: not c.asked)
+        assert not c.refusal and c.runs() and not c.hindered and not meted.row(c).behind
+        # A process that comes later is told as well.
+        second = meted.mover("second", made=a.made)
+        meted.play(lambda: second.hindered)
+        c.idle()
+        b.obeys = True
+        meted.play(lambda: a.is_whole() and not a.hindered)
+        assert not meted.row(a).behind
+        meted.ends()
+
+
 def test_who_ends_in_the_middle_of_leaving_makes_room():
     with Node() as meted:
         a = meted.mover("a", SET)
@@ -545,6 +570,24 @@ def test_a_meted_that_is_killed_in_the_middle_of_a_handover_finds_all_as_it_was(
         b.wants()
         meted.play(lambda: b.is_whole())
         assert meted.resident() <= DEVICE
+        meted.ends()
+
+
+def test_what_is_out_comes_back_though_its_share_says_swap_off_after_a_restart():
+    with Node("--grace", "60s") as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b", SET)
+        assert a.out()
+        meted.admin.set(a.made.tenant, "swap", "off")
+        meted.kill()
+        meted.start()
+        meted.admin = Admin(meted.place)
+        a.again(a.made.socket, state=False)
+        assert a.state_all().counted == a.out(), (a.counted, a.out())
+        b.again(b.made.socket)
+        b.idle()
+        a.wants()
+        meted.play(lambda: a.is_whole())
         meted.ends()
 
 

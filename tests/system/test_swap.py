@@ -10,6 +10,7 @@ import json
 import random
 import re
 import select
+import tempfile
 
 from meted import *
 
@@ -226,9 +227,13 @@ class Toucher(Program):
     """Once it is there it submits nothing, but it touches its memory where it is told to."""
 
     def __init__(self, node, name):
+        self.said = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen([BUILD + "/cli/mete", "run", "--quiet", "--swap", "auto", "-n", name, "--", sys.executable, "-c", TOUCHER],
-                                        env=node.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+                                        env=node.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True, bufsize=1)
         self.hears("there")
+
+    def errors(self):
+        return os.pread(self.said.fileno(), 1 << 16, 0).decode()
 
     def touch(self):
         self.process.stdin.write("\n")
@@ -259,8 +264,14 @@ def test_ps_tells_who_waits_for_its_memory_from_who_does_not_want_it():
         os.kill(pid, signal.SIGSTOP)
         first.process.stdin.write("\n")
         until(lambda: "waits for its memory" in state("first"), lambda: state("first"))
+        # Nor does it ask for anything: it is told nonetheless for whom it waits, and so is its user.
+        stuck = rf"tenant {node.row('second')['tenant']} \(second\)"
+        until(lambda: re.search(rf"waits for its memory for \S+ m?s: {stuck} does not make room", state("first")), lambda: state("first"))
+        assert node.row("first")["behind"] == node.row("second")["tenant"] and not node.row("second")["behind"]
+        until(lambda: re.search(rf"this program waits for its memory.*: {stuck}, which has \S+ of the device, is stuck", first.errors()), first.errors)
         os.kill(pid, signal.SIGCONT)
         first.hears("touched")
+        until(lambda: not node.row("first")["behind"])
         for toucher in first, second:
             toucher.process.communicate(timeout=PATIENCE)
         node.is_clean()
