@@ -18,6 +18,7 @@ static struct {
 	struct residency_member m[MEMBERS];
 	uint64_t evict[MEMBERS], credit[MEMBERS], granted[MEMBERS], drop[MEMBERS];
 	bool open[MEMBERS], stop[MEMBERS], stuck[MEMBERS], lazy[MEMBERS];
+	bool stands[MEMBERS]; /* a thread of it waits at the gate */
 	uint64_t now;
 } w;
 
@@ -27,6 +28,8 @@ static void obey_turn(const struct turns_action *a)
 
 	if (a->verb == TURNS_OPEN)
 		w.open[i] = true;
+	if (a->verb == TURNS_LATE && w.stands[i])
+		turns_late(a->seat, true, w.now);
 	if (a->verb != TURNS_CLOSE)
 		return;
 	w.open[i] = false;
@@ -404,6 +407,25 @@ static void must_leave_again(void)
 	pump();
 	expect(residency_ask(&w.m[2], 3 * GIB, w.now) <= RESIDENCY_WAITS);
 	pump();
+}
+
+/* A hiccup of the machine, for which nobody is refused what it asked for. */
+TEST(whose_drain_turns_gave_up_is_told_to_leave_again_soon)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	wants(0);
+	w.lazy[0] = w.stands[0] = true;
+	expect_eq(given_member(1, 5 * GIB), RESIDENCY_WAITS);
+	while (!w.stuck[0])
+		pass(MS);
+	expect(w.now < 100000 * MS + 1000 * MS);
+	expect(w.m[0].stuck && w.m[0].place == RESIDENCY_IN);
+	w.lazy[0] = false;
+	turns_drained(&w.seats[0], true, w.now);
+	pass(w.r.tuning.patience_ns / 5);
+	move_all();
+	expect_eq(w.granted[1], 5 * GIB);
 }
 
 /* It was stopped, and goes on to compute: it is never idle, and is ordered nothing. */
