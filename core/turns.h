@@ -203,11 +203,12 @@ struct turns_tenant {
 	uint32_t couplings;	  /* how often it was coupled, and then not any more */
 	uint64_t turn_ns, end_ns; /* when the turn, or its last extension, began; and is over */
 	uint64_t idle_ns;	  /* since when; 0: it has not been seen idle yet */
-	uint64_t ending_ns;
-	uint64_t hung_ns;    /* when it was reported */
-	uint64_t overrun_ns; /* so long it usually drains */
-	uint64_t gap_ns;     /* between idle and wanting again, where that is short, ... */
-	uint32_t gap_milli;  /* ... and how often it is */
+	uint64_t ending_ns;	  /* when its gates were closed, ... */
+	uint64_t closed_ns;	  /* ... and when they were last, after a step */
+	uint64_t hung_ns;	  /* when it was reported */
+	uint64_t overrun_ns;	  /* so long it usually drains */
+	uint64_t gap_ns;	  /* between idle and wanting again, where that is short, ... */
+	uint32_t gap_milli;	  /* ... and how often it is */
 	struct turns_node timer;
 };
 

@@ -7,21 +7,24 @@
 #include "core/turns_machine.h"
 
 enum {
-	LOOK_STEPS = 4,	       /* a coupled tenant is looked at after as many steps' time, ... */
-	LOOK_STEPS_MOST = 16,  /* ... or later, if its drains usually take longer: up to so many */
-	LOOKS = 4,	       /* ... while it may hang */
-	SMOOTH_CLOSES = 8,     /* after as many a tenant is not coupled any more, ... */
+	LOOK_STEPS = 4,	   /* a coupled tenant is looked at after as many steps' time, or later */
+	LOOKS = 4,	   /* ... while it may hang */
+	SMOOTH_CLOSES = 8, /* after as many a tenant is not coupled any more, ... */
 	COUPLED_QUADRUPLED = 5 /* ... and after four times as many each time that it is so again */
 };
 
-/* How long its drain is waited for without a look. */
+/* How long its drain is waited for without a look. What a coupled tenant was let in with must be
+ * able to drain: each step lets more in, and if that never drained, it would be left in the end
+ * although nothing of it waits for anything. So it is given twice as long as it usually takes, and
+ * at least as long as the step took. */
 static uint64_t look_ns(const struct turns_tenant *t)
 {
 	const struct turns_tuning *tuning = &t->turns->tuning;
 
 	if (t->bond != TURNS_FREE)
-		return most(least(2 * t->overrun_ns, LOOK_STEPS_MOST * tuning->step_ns),
-			    LOOK_STEPS * tuning->step_ns);
+		return most(
+			least(most(2 * t->overrun_ns, turns_tenant_step_ns(t)), tuning->drain_ns),
+			LOOK_STEPS * tuning->step_ns);
 	return least(most(2 * t->overrun_ns, tuning->drain_ns), tuning->hang_ns / LOOKS);
 }
 
@@ -95,18 +98,18 @@ static uint32_t smooth_closes(const struct turns_tenant *t)
 
 void turns_tenant_learn(struct turns_tenant *t, uint64_t now_ns)
 {
-	uint64_t took = now_ns - t->ending_ns;
+	uint64_t took = now_ns - t->closed_ns;
 
 	t->stepping = false;
 	if (turns_tenant_owes(t))
 		return;
 	/* It has drained once its threads were let in. */
 	t->lasts &= !t->laden;
+	t->overrun_ns = t->overrun_ns ? (3 * t->overrun_ns + took) / 4 : took;
 	if (t->steps) {
 		t->smooth = 0;
 		return;
 	}
-	t->overrun_ns = t->overrun_ns ? (3 * t->overrun_ns + took) / 4 : took;
 	if (t->bond == TURNS_STEPPED && ++t->smooth >= smooth_closes(t)) {
 		t->bond = TURNS_FREE;
 		t->couplings += t->couplings < COUPLED_QUADRUPLED;

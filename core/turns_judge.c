@@ -167,15 +167,20 @@ static bool ends_idle(struct turns_tenant *t, uint64_t now_ns, uint64_t *ret_at)
 	return false;
 }
 
+uint64_t turns_tenant_step_ns(const struct turns_tenant *t)
+{
+	uint32_t doubled = t->steps > STEPS_DOUBLED ? STEPS_DOUBLED : t->steps - 1;
+
+	return t->steps ? t->turns->tuning.step_ns << doubled : 0;
+}
+
 void turns_tenant_step(struct turns_tenant *t, uint64_t now_ns)
 {
-	uint64_t doubled = t->steps < STEPS_DOUBLED ? t->steps : STEPS_DOUBLED;
-
 	t->state = TURNS_RUNNING;
 	t->stepping = true;
 	t->steps++;
 	t->turn_ns = now_ns;
-	t->end_ns = now_ns + (t->turns->tuning.step_ns << doubled);
+	t->end_ns = now_ns + turns_tenant_step_ns(t);
 	turns_tenant_judge(t, now_ns);
 }
 

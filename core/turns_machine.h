@@ -94,6 +94,8 @@ void turns_tenant_begin(struct turns_tenant *t, uint64_t now_ns);
 void turns_tenant_judge(struct turns_tenant *t, uint64_t now_ns);
 /* Its gates are open for a moment, because it could not drain. */
 void turns_tenant_step(struct turns_tenant *t, uint64_t now_ns);
+/* How long its last step was; 0: there was none. */
+uint64_t turns_tenant_step_ns(const struct turns_tenant *t);
 /* A tenant has joined the line. */
 void turns_arrive(struct turns_seat *s, uint64_t now_ns);
 

@@ -237,6 +237,7 @@ void turns_tenant_end_turn(struct turns_tenant *t, uint64_t now_ns)
 	t->state = TURNS_ENDING;
 	t->wants = t->forced = false;
 	t->undrained = 0;
+	t->closed_ns = now_ns;
 	if (!t->stepping) {
 		t->ending_ns = now_ns;
 		t->steps = 0;

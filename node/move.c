@@ -23,7 +23,7 @@ static void on_timer(struct loop_timer *timer)
 	struct daemon *d = container_of(timer, struct daemon, move_timer);
 
 	d->move_looking = false;
-	move_ask_late(d, loop_now_ns());
+	move_ask_late(d, schedule_now(d));
 	move_segments_late(d, loop_now_ns());
 	move_look_behind(d);
 	schedule_pump(d);

@@ -106,7 +106,7 @@ must_check int move_send_away(struct tenant *t, bool away, struct move_sent *ret
 			      struct fault *why);
 void move_row(const struct tenant_device *at, struct wire_tenant_row *ret_row);
 /* Asks for memory that wait here, and not in the ledger: how many; false: none; the one that has
- * waited longest. */
+ * waited longest, by schedule_now(). */
 uint32_t move_asks(const struct tenant_device *at);
 must_check bool move_first_ask(const struct tenant_device *at, uint64_t *ret_bytes,
 			       uint64_t *ret_since_ns);

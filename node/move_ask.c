@@ -50,7 +50,7 @@ struct ask *move_ask_make(struct guest_device *at, const struct ledger_request *
 	}
 	ask->at = at;
 	ask->request = *request;
-	ask->since_ns = loop_now_ns();
+	ask->since_ns = schedule_now(at->guest->tenant->daemon);
 	at->move.ask_count++;
 	list_append(&at->move.asks, &ask->own);
 	return ask;
@@ -257,7 +257,8 @@ static bool may_settle(struct ask *ask)
 	uint64_t capacity = move_unsettled(device, first);
 
 	capacity += move_capacity(of->tenant->daemon, of->index);
-	if (!ask->request.may_wait || loop_now_ns() - ask->since_ns >= MOVE_PLAIN_MS * ms ||
+	if (!ask->request.may_wait ||
+	    schedule_now(of->tenant->daemon) - ask->since_ns >= MOVE_PLAIN_MS * ms ||
 	    !would_fit(ask, capacity))
 		return false;
 	if (first)

@@ -124,9 +124,10 @@ void rows_tenant(struct tenant *t, uint32_t device, struct wire_tenant_row *ret_
 	ret_row->outer = t->outer ? t->outer->id : 0;
 	if (sums.granted + sums.residual > sums.limit)
 		ret_row->over = sums.granted + sums.residual - sums.limit;
-	if (ledger_first_ask(at->account, &ret_row->wanted, &since) ||
-	    move_first_ask(at, &ret_row->wanted, &since))
+	if (ledger_first_ask(at->account, &ret_row->wanted, &since))
 		ret_row->wanting = loop_now_ns() - since;
+	else if (move_first_ask(at, &ret_row->wanted, &since))
+		ret_row->wanting = (schedule_now(t->daemon) - since) * t->daemon->clock_dilation;
 	ret_row->waiting += move_asks(at);
 	wire_set_text(&ret_row->name, t->name);
 	schedule_row(at, ret_row);

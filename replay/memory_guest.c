@@ -313,7 +313,7 @@ static void copied_out(struct world *w, struct chunk *c)
 	uint64_t begins = t->unmap_ns > w->now ? t->unmap_ns : w->now;
 
 	t->copying = false;
-	t->unmap_ns = begins + w->setup->vmm_ns;
+	t->unmap_ns = begins + w->setup->unmap_ns;
 	if (t->there) {
 		t->order -= least(t->order, c->bytes);
 		t->on_device -= c->bytes;
@@ -335,7 +335,9 @@ void memory_guest_map_in(struct world *w, struct tenant *t, uint64_t bytes)
 		uint64_t size = least(bytes, chunk);
 		uint64_t begins = t->map_ns > w->now ? t->map_ns : w->now;
 
-		t->map_ns = begins + w->setup->vmm_ns;
+		t->map_ns =
+			begins + (memory_link_busy(&w->link, MEMORY_OUT) ? w->setup->map_beside_ns
+									 : w->setup->map_ns);
 		memory_later(w, t, EVENT_MAPPED, size, 0, t->map_ns);
 		bytes -= size;
 	}

@@ -12,9 +12,14 @@ void memory_link_init(struct memory_link *l, double alone, double both)
 		list_init(&l->ways[way]);
 }
 
+bool memory_link_busy(const struct memory_link *l, enum memory_way way)
+{
+	return !list_empty(&l->ways[way]);
+}
+
 static double rate(const struct memory_link *l)
 {
-	bool both = !list_empty(&l->ways[MEMORY_OUT]) && !list_empty(&l->ways[MEMORY_IN]);
+	bool both = memory_link_busy(l, MEMORY_OUT) && memory_link_busy(l, MEMORY_IN);
 
 	return both ? l->both : l->alone;
 }
@@ -24,7 +29,7 @@ void memory_link_advance(struct memory_link *l, uint64_t now_ns)
 	double ns = (double)(now_ns - l->now_ns), bytes = ns * rate(l);
 
 	for (int way = 0; way < MEMORY_WAYS; way++) {
-		if (list_empty(&l->ways[way]))
+		if (!memory_link_busy(l, (enum memory_way)way))
 			continue;
 		FIRST(&l->ways[way])->left -= bytes;
 		l->busy_ns[way] += ns;
@@ -43,7 +48,7 @@ struct memory_copy *memory_link_done(struct memory_link *l, enum memory_way way)
 {
 	struct memory_copy *first;
 
-	if (list_empty(&l->ways[way]))
+	if (!memory_link_busy(l, way))
 		return NULL;
 	first = FIRST(&l->ways[way]);
 	if (first->left > 0)
@@ -60,7 +65,7 @@ uint64_t memory_link_next(const struct memory_link *l)
 		double left;
 		uint64_t at;
 
-		if (list_empty(&l->ways[way]))
+		if (!memory_link_busy(l, (enum memory_way)way))
 			continue;
 		left = FIRST(&l->ways[way])->left;
 		at = l->now_ns + (left > 0 ? (uint64_t)ceil(left / rate(l)) : 0);

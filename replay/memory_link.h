@@ -30,6 +30,8 @@ void memory_link_init(struct memory_link *link, double alone, double both);
 void memory_link_advance(struct memory_link *link, uint64_t now_ns);
 void memory_link_add(struct memory_link *link, enum memory_way way, struct memory_copy *copy,
 		     uint64_t bytes);
+/* Whether there is something to copy that way. */
+bool memory_link_busy(const struct memory_link *link, enum memory_way way);
 /* Removes a complete copy from its queue and returns it; NULL: none. */
 struct memory_copy *memory_link_done(struct memory_link *link, enum memory_way way);
 /* Returns when the next copy will be complete; UINT64_MAX: nothing is being copied. */

@@ -137,7 +137,7 @@ static void hear_stop(struct world *w, struct tenant *t)
 	t->pending_stop = true;
 	if (t->copying)
 		memory_later(w, t, EVENT_STOP, 0, 0,
-			     w->now + w->setup->vmm_ns + w->setup->delay_ns);
+			     w->now + w->setup->unmap_ns + w->setup->delay_ns);
 	else
 		memory_later(w, t, EVENT_STOPPED, 0, 0, done + 2 * w->setup->delay_ns);
 }

@@ -18,7 +18,7 @@ static struct {
 	struct residency_member m[MEMBERS];
 	uint64_t evict[MEMBERS], credit[MEMBERS], granted[MEMBERS], drop[MEMBERS];
 	bool open[MEMBERS], stop[MEMBERS], stuck[MEMBERS], lazy[MEMBERS];
-	bool stands[MEMBERS]; /* a thread at its gate */
+	bool stands[MEMBERS]; /* a thread of it waits at the gate */
 	uint64_t now;
 } w;
 
@@ -440,6 +440,19 @@ TEST(who_cannot_drain_while_its_memory_is_to_leave_is_let_in_after_a_second)
 	pass(w.r.tuning.owing_ns);
 	expect(w.m[0].stuck && w.m[0].place == RESIDENCY_IN);
 	expect(w.open[0]);
+}
+
+/* A hiccup of the machine, for which nobody is refused what it asked for. */
+TEST(whose_drain_turns_gave_up_is_told_to_leave_again_soon)
+{
+	given_who_does_not_drain();
+	pass(w.r.tuning.owing_ns);
+	expect(w.m[0].stuck && w.m[0].place == RESIDENCY_IN);
+	w.lazy[0] = false;
+	turns_drained(&w.seats[0], true, w.now);
+	pass(w.r.tuning.patience_ns / 5);
+	move_all();
+	expect_eq(w.granted[1], 5 * GIB);
 }
 
 /* It was stopped, and goes on to compute: it is never idle, and is ordered nothing. */

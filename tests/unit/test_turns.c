@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "base/least.h"
 #include "replay/time_measure.h"
 #include "tests/test.h"
 
@@ -612,6 +613,44 @@ static unsigned closes_until(bool wanted)
 	}
 	expect_eq(coupled.coupled, wanted);
 	return closes;
+}
+
+/* A tenant with kernels of 10 ms, one after the other, whose first drain takes longer than a gate
+ * is waited for without a look, as on a busy machine: each step lets a kernel in. */
+TEST(long_kernels_that_a_step_lets_in_can_drain)
+{
+	struct turns_share share = {.weight = 100, .cap_milli = 500, .class = SHARE_STANDARD};
+	struct turns_action action;
+	uint64_t busy = 120 * MS;
+	unsigned left = 0, drained = 0;
+	bool open = false;
+
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	turns_tenant_init(&turns, &tenants[0], &share);
+	turns_join(&seats[0], &tenants[0], &device, NULL, false, 1);
+	turns_wants(&seats[0], 1);
+	for (uint64_t now = 1; now < 5000 * MS; now += 50 * US) {
+		turns_tick(&turns, now);
+		while (turns_next(&turns, &action)) {
+			left += action.verb == TURNS_BESIDE;
+			open = action.verb == TURNS_OPEN || (open && action.verb != TURNS_CLOSE);
+			/* Its thread waits to launch the next one. */
+			if (action.verb == TURNS_LATE)
+				turns_late(action.seat, true, now);
+			else if (action.verb == TURNS_OPEN)
+				busy = most(busy, now) + 10 * MS;
+		}
+		if (open && busy <= now)
+			busy = now + 10 * MS;
+		if (seats[0].gate == TURNS_CLOSING && busy <= now) {
+			turns_drained(&seats[0], true, now);
+			drained++;
+		}
+	}
+	expect_eq(left, 0);
+	expect(drained > 10);
+	expect_eq(tenants[0].bond, TURNS_FREE);
 }
 
 TEST(who_is_coupled_again_and_again_is_so_for_longer_each_time)
