@@ -37,13 +37,13 @@
 #include "kube/api.h"
 #include "kube/grpc.h"
 #include "kube/http.h"
-#include "plugin/bindings.h"
-#include "plugin/config.h"
+#include "plugin/kubelet/bindings.h"
+#include "plugin/config/config.h"
 #include "plugin/host.h"
-#include "plugin/inject.h"
-#include "plugin/mig_files.h"
+#include "plugin/inject/inject.h"
+#include "plugin/nvidia/mig_files.h"
 #include "plugin/pods.h"
-#include "plugin/resources.h"
+#include "plugin/kubelet/resources.h"
 #include "plugin/strangers.h"
 
 enum { PLUGIN_PATH = 512 };

@@ -28,7 +28,7 @@ TABLE = {
     "hook/": "hook fuzz_hook arrows headers containers handout hostile_images",
     "plugin/": "plugin* config* annotations inject numa mig_files cdi_choice fuzz_* arrows headers as_nvidia handout containers",
     "plugin/config": "config* fuzz_config arrows headers plugin as_nvidia",
-    "plugin/annotations": "annotations fuzz_annotations arrows headers plugin_pods",
+    "plugin/config/annotations": "annotations fuzz_annotations arrows headers plugin_pods",
     "kube/": "grpc* api_* http_listen kube_* fuzz_grpc_* fuzz_api_watch fuzz_kubeconfig arrows headers plugin",
     "node/": "meted* journal policy fuzz_policy fuzz_journal past store process nvml_parts arrows headers guest_meted pick plugin swap",
     "node/store": "store arrows headers meted_move swap*",
