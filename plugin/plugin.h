@@ -36,7 +36,7 @@
 #include "core/health.h"
 #include "kube/api.h"
 #include "kube/grpc.h"
-#include "kube/http.h"
+#include "http/http.h"
 #include "plugin/kubelet/bindings.h"
 #include "plugin/config/config.h"
 #include "plugin/host.h"

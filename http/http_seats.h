@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "kube/http_door.h"
+#include "http/http_door.h"
 
 enum {
 	HTTP_SEATS = 32,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/http_door.h"
+#include "http/http_door.h"
 
 #include <netinet/in.h>
 #include <string.h>

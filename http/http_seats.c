@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/http_seats.h"
+#include "http/http_seats.h"
 
 static const uint64_t second_ns = 1000000000;
 

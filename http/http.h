@@ -2,8 +2,8 @@
 /*
  * A small HTTP server for metrics: GET and HEAD, with answers that are built at once, in memory. It
  * uses libmicrohttpd on the daemon's loop, without threads or TLS, and never logs. A connection is
- * served once the head of its request has come (kube/http_door.h) and there is a seat for it
- * (kube/http_seats.h); otherwise it is told 503.
+ * served once the head of its request has come (http/http_door.h) and there is a seat for it
+ * (http/http_seats.h); otherwise it is told 503.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/http.h"
+#include "http/http.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -10,9 +10,9 @@
 
 #include <microhttpd.h>
 
-#include "kube/http_door.h"
-#include "kube/http_listen.h"
-#include "kube/http_seats.h"
+#include "http/http_door.h"
+#include "http/http_listen.h"
+#include "http/http_seats.h"
 
 struct http {
 	struct loop_watch watch; /* of the door, and through it of libmicrohttpd */
