@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cli/ps_rows.h"
 #include "core/doing.h"
-#include "core/share.h"
+#include "core/share/share.h"
 #include "wire/page.h"
 #include "wire/wire.h"
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/turns.h"
+#include "core/turns/turns.h"
 
 enum doing {
 #define DOING(NAME, name, now, meaning) DOING_##NAME,

@@ -13,7 +13,7 @@ static const char wait_usual[] = "1m";
 
 static const char *const names[] = {
 #define SHARE(key, kind, normally, accepted) #key,
-#include "core/share.def"
+#include "core/share/share.def"
 #undef SHARE
 #define WORD(name, accepted) #name,
 #include "plugin/config/annotations.def"
@@ -22,7 +22,7 @@ static const char *const names[] = {
 
 static const char *const accepts[] = {
 #define SHARE(key, kind, normally, accepted) accepted,
-#include "core/share.def"
+#include "core/share/share.def"
 #undef SHARE
 #define WORD(name, accepted) accepted,
 #include "plugin/config/annotations.def"

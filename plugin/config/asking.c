@@ -10,7 +10,7 @@ enum { MILLI_ALL = 1000 };
 
 static const char *const usual[] = {
 #define SHARE(key, kind, normally, accepted) normally,
-#include "core/share.def"
+#include "core/share/share.def"
 #undef SHARE
 };
 

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "base/fault.h"
-#include "core/share.h"
+#include "core/share/share.h"
 
 enum {
 	CONFIG_BYTES_MAX = 64 << 10, /* of a file: YAML parsers are slow on malicious input */

@@ -40,7 +40,7 @@ int config_take_share(struct config_read *read, const struct document_node *valu
 {
 	static const char *const names[] = {
 #define SHARE(key, kind, normally, accepted) #key,
-#include "core/share.def"
+#include "core/share/share.def"
 #undef SHARE
 	};
 	static const struct config_section section = {names, ARRAY_SIZE(names), take_field};

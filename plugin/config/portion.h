@@ -10,7 +10,7 @@
 /* Fields by name: PORTION_memory, ... in the order of share.def. */
 enum portion_field {
 #define SHARE(key, kind, normally, accepted) PORTION_##key,
-#include "core/share.def"
+#include "core/share/share.def"
 #undef SHARE
 };
 

@@ -7,9 +7,9 @@
  * Parses; decides nothing, keeps nothing. Rates in struct settings_device are final: the overrides
  * and METE_SIM_RATE are worked in.
  *
- * Spellings: bytes take K, M, G, T (KB, KiB and so on are the same: powers of 1024, as core/share.h
- * has it; of rates K and KB are powers of 1000); times take ns, us, ms, s; factors are decimal
- * numbers; switches are on, off, 1 or 0.
+ * Spellings: bytes take K, M, G, T (KB, KiB and so on are the same: powers of 1024, as
+ * core/share/share.h has it; of rates K and KB are powers of 1000); times take ns, us, ms, s;
+ * factors are decimal numbers; switches are on, off, 1 or 0.
  */
 #pragma once
 

@@ -343,7 +343,7 @@ TEST(the_manual_has_every_key)
 #define NODE(name, kind, field, accepted)    #name,
 #include "plugin/config/config_keys.def"
 #define SHARE(key, kind, normally, accepted) #key,
-#include "core/share.def"
+#include "core/share/share.def"
 #undef SHARE
 #define WORD(name, accepted) #name,
 #include "plugin/config/annotations.def"
