@@ -5,7 +5,7 @@
 start on, by the simulator's own ledger. `bench/alike.py [PART...]`: unequal, equal.
 
 unequal: kernels of 0.1 and 10 ms, and of 0.1, 1 and 10 ms. All windows of a second count that begin 3 s or more after the programs
-(law 2 of core/alike.h), the trial among them in which meted opens the device for a moment. equal: kernels of 1 ms; the device must
+(law 2 of core/turns/alike.h), the trial among them in which meted opens the device for a moment. equal: kernels of 1 ms; the device must
 stay open. Modelled time, on a clock slowed METE_ALIKE_SLOW times (8). A busy host makes the figures worse: nothing is left out.
 """
 import collections

@@ -8,7 +8,7 @@
 #include "base/place.h"
 #include "base/socket.h"
 #include "cli/doctor.h"
-#include "plugin/cdi_choice.h"
+#include "plugin/inject/cdi_choice.h"
 
 #define PLUGINS	  "/var/lib/kubelet/device-plugins"
 #define RESOURCES "/var/lib/kubelet/pod-resources/kubelet.sock"

@@ -337,7 +337,7 @@ static void print_fields(void)
 {
 	static const char *const fields[] = {
 #define SHARE(key, kind, normally, accepted) #key,
-#include "core/share.def"
+#include "core/share/share.def"
 #undef SHARE
 	};
 
@@ -423,7 +423,7 @@ static const char completion[] =
 
 static void print_completion(void)
 {
-	fputs("# bash completion for mete, made from cli/commands.def and core/share.def\n"
+	fputs("# bash completion for mete, made from cli/commands.def and core/share/share.def\n"
 	      "_mete_verbs='",
 	      stdout);
 	print_verbs();

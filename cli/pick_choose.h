@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "base/fault.h"
-#include "core/share.h"
+#include "core/share/share.h"
 
 enum { PICK_GPUS = 64 };
 

@@ -8,7 +8,7 @@
 #include "cli/ps_time.h"
 #include "core/doing.h"
 #include "core/gate.h"
-#include "core/share.h"
+#include "core/share/share.h"
 
 OWNED_POINTER(cJSON, cJSON_Delete)
 

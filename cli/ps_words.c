@@ -9,7 +9,7 @@
 #include "cli/ps_rows.h"
 #include "core/doing.h"
 #include "core/gate.h"
-#include "core/share.h"
+#include "core/share/share.h"
 #include "wire/page.h"
 #include "wire/wire.h"
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "cli/cli.h"
-#include "core/share.h"
+#include "core/share/share.h"
 
 /* Thousandths from `least` to `most` of something: 25%, 250/1000, 0.25. */
 must_check int values_part(const struct cli_line *line, const char *option, uint32_t least,

@@ -23,8 +23,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/residency.h"
-#include "core/turns.h"
+#include "core/residency/residency.h"
+#include "core/turns/turns.h"
 
 enum gate_reason {
 #define GATE(NAME, name, words, end) GATE_##NAME,

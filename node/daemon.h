@@ -3,8 +3,8 @@
  * The structures of meted. It has one loop and one thread; everything is reachable from struct
  * daemon, which main() owns. The parts know each other's structs: they are one program.
  *
- *	book.c     carries out what core/ledger.h decides; keeps the tenant pages' figures
- *	measure.c  when core/residual.h's machines measure, and with what
+ *	book.c     carries out what core/ledger/ledger.h decides; keeps the tenant pages' figures
+ *	measure.c  when core/ledger/residual.h's machines measure, and with what
  *	outside.c  memory that no tenant holds
  *	mark.c     other meteds on the same devices
  *	nested.c   tenants within tenants
@@ -43,12 +43,12 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/place.h"
-#include "core/alike.h"
-#include "core/ledger.h"
-#include "core/residual.h"
-#include "core/residual_price.h"
-#include "core/share.h"
-#include "core/turns.h"
+#include "core/turns/alike.h"
+#include "core/ledger/ledger.h"
+#include "core/ledger/residual.h"
+#include "core/ledger/residual_price.h"
+#include "core/share/share.h"
+#include "core/turns/turns.h"
 #include "node/journal.h"
 #include "node/move.h"
 #include "node/nvml.h"
@@ -94,7 +94,7 @@ struct mark;
 struct device_busy {
 	bool wanted;		     /* the worker is to ask for them, */
 	bool known;		     /* and has got them */
-	bool judged;		     /* core/alike.h waits for them */
+	bool judged;		     /* core/turns/alike.h waits for them */
 	uint64_t asked_us, asked_ns; /* when it asked: wall clock, and the loop's */
 	uint32_t count;
 	struct nvml_busy rows[DAEMON_BUSY];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connects core/residual.h to the rest: reads guests' pages and the ledger, asks the driver on the
- * worker, and decides when. */
+/* Connects core/ledger/residual.h to the rest: reads guests' pages and the ledger, asks the driver
+ * on the worker, and decides when. */
 #include "node/measure.h"
 
 #include <string.h>

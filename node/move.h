@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Movable memory: carries out what core/residency.h decides, docs/decisions/0091.
+ * Movable memory: carries out what core/residency/residency.h decides, docs/decisions/0091.
  *
  *	move.c	      the machine of each device: its members, its capacity, its actions
  *	move_order.c  a tenant's orders, split over its guests; what they report as done
@@ -10,12 +10,13 @@
  *	move_store.c  guests' parts of the store
  *	move_kept.c   what they keep of it though they were told to drop it
  *
- * There are two books. core/ledger.h knows what was granted, and counts what is not `evicted` as
- * being on the device; core/residency.h knows which part of that can move. Each guest's `here` and
- * `out` keep them consistent: the movable part of its grant that is on the device, and the part
- * that is in the store. The ledger's `evicted` is `out` minus what may come back at any moment
- * (move_open_credit()). A guest's false reports therefore harm only its own tenant: what it calls
- * movable but does not move counts as unmovable, and reduces the machine's capacity.
+ * There are two books. core/ledger/ledger.h knows what was granted, and counts what is not
+ *`evicted` as being on the device; core/residency/residency.h knows which part of that can move.
+ *Each guest's `here` and `out` keep them consistent: the movable part of its grant that is on the
+ *device, and the part that is in the store. The ledger's `evicted` is `out` minus what may come
+ *back at any moment (move_open_credit()). A guest's false reports therefore harm only its own
+ *tenant: what it calls movable but does not move counts as unmovable, and reduces the machine's
+ *capacity.
  */
 #pragma once
 
@@ -24,7 +25,7 @@
 
 #include "base/fault.h"
 #include "base/list.h"
-#include "core/residency.h"
+#include "core/residency/residency.h"
 #include "wire/wire.h"
 
 struct daemon;

@@ -2,7 +2,7 @@
 /*
  * What guests keep of the store although they were told to drop it. Others were admitted against
  * that room, so the machine reckons without it until it comes back: who asks then is refused, and
- * does not wait for what does not come. Patience is as in core/residency_patience.c.
+ * does not wait for what does not come. Patience is as in core/residency/residency_patience.c.
  */
 #include <inttypes.h>
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/share.h"
+#include "core/share/share.h"
 
 static int set_flag(int *field, const char *name, const char *value, struct fault *why)
 {

@@ -23,7 +23,7 @@
 #include <sys/types.h>
 
 #include "base/fault.h"
-#include "core/share.h"
+#include "core/share/share.h"
 
 enum {
 	POLICY_ENTRIES_MAX = 1024,

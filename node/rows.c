@@ -45,7 +45,7 @@ void rows_device(struct daemon *d, uint32_t index, struct wire_device_row *ret_r
 		.reserve = device->reserve_bytes,
 		.allocated = sums.allocated,
 		.resident = sums.allocated - sums.evicted,
-		/* The bytes that it counts for: see law 10 of core/ledger.h. */
+		/* The bytes that it counts for: see law 10 of core/ledger/ledger.h. */
 		.residual = sums.booked + sums.evicted - sums.granted,
 		.credit = sums.granted - sums.allocated,
 	};
@@ -107,7 +107,7 @@ void rows_tenant(struct tenant *t, uint32_t device, struct wire_tenant_row *ret_
 		.limit = sums.limit,
 		.allocated = sums.allocated,
 		.resident = sums.allocated - sums.evicted,
-		/* The bytes that it counts for: see law 10 of core/ledger.h. */
+		/* The bytes that it counts for: see law 10 of core/ledger/ledger.h. */
 		.residual = sums.booked + sums.evicted - sums.granted,
 		.credit = sums.granted - sums.allocated,
 		.peak = sums.peak,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connects core/alike.h to the rest: tells it who had what of a device, by the driver's samples,
- * and makes its tenants take turns if it says so.
+ * Connects core/turns/alike.h to the rest: tells it who had what of a device, by the driver's
+ * samples, and makes its tenants take turns if it says so.
  */
 #pragma once
 

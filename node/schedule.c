@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Carries out what core/turns.h decides: tells it which tenants want which device, opens and closes
- * gates, and shows guests how they take part. Its clock is the guests' clock: monotonic time
+ * Carries out what core/turns/turns.h decides: tells it which tenants want which device, opens and
+ * closes gates, and shows guests how they take part. Its clock is the guests' clock: monotonic time
  * divided by the simulator's dilation.
  */
 #include "node/schedule.h"

@@ -8,9 +8,9 @@
 
 #include "base/least.h"
 #include "kube/json.h"
-#include "plugin/given.h"
+#include "plugin/kubelet/given.h"
 #include "plugin/plugin.h"
-#include "plugin/portion.h"
+#include "plugin/config/portion.h"
 
 enum { MILLI_ALL = 1000 };
 

@@ -6,10 +6,10 @@
 #include "base/text.h"
 #include "base/words.h"
 #include "kube/json.h"
-#include "plugin/annotations.h"
-#include "plugin/assigned.h"
+#include "plugin/config/annotations.h"
+#include "plugin/kubelet/assigned.h"
 #include "plugin/plugin.h"
-#include "plugin/portion.h"
+#include "plugin/config/portion.h"
 #include "wire/page.h"
 
 enum {

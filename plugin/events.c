@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "kube/json.h"
-#include "plugin/ids.h"
+#include "plugin/kubelet/ids.h"
 #include "plugin/plugin.h"
 
 enum {

@@ -11,7 +11,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/loop.h"
-#include "core/share.h"
+#include "core/share/share.h"
 #include "wire/wire.h"
 
 enum {

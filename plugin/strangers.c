@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "plugin/plugin.h"
-#include "plugin/portion.h"
+#include "plugin/config/portion.h"
 
 enum { CGROUP_MOST = 64 << 10, EVENTS_MOST = 8 };
 

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "core/placement.h"
+#include "core/placement/placement.h"
 #include "replay/trace.h"
 
 enum { CLUSTER_RANDOM = PLACEMENT_POLICIES }; /* a policy of the replay only */

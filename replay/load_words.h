@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/fault.h"
-#include "core/turns.h"
+#include "core/turns/turns.h"
 
 struct load_words {
 	uint32_t copies_most;

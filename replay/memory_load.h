@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/fault.h"
-#include "core/turns.h"
+#include "core/turns/turns.h"
 
 /* A step of a recorded load: the work that arrives in it, and the memory that the
  * tenant has from then on. */

@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "core/residency.h"
+#include "core/residency/residency.h"
 #include "replay/memory_load.h"
 #include "replay/time_world.h"
 

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/fault.h"
-#include "core/turns.h"
+#include "core/turns/turns.h"
 
 enum time_kind { TIME_BUSY, TIME_POISSON, TIME_PULSE };
 

@@ -11,7 +11,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "plugin/config.h"
+#include "plugin/config/config.h"
 #include "plugin/dra/slices.h"
 
 enum {

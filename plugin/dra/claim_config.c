@@ -8,9 +8,9 @@
 
 #include "base/words.h"
 #include "kube/json.h"
-#include "plugin/annotations.h"
+#include "plugin/config/annotations.h"
 #include "plugin/dra/claim.h"
-#include "plugin/portion.h"
+#include "plugin/config/portion.h"
 
 #define DOMAIN "parameters"
 
@@ -18,10 +18,10 @@ enum { VALUE = 64, KEY = sizeof(DOMAIN) + sizeof(struct words_shown) };
 
 static const char *const names[] = {
 #define SHARE(key, kind, normally, accepted) #key,
-#include "core/share.def"
+#include "core/share/share.def"
 #undef SHARE
 #define WORD(name, accepted) #name,
-#include "plugin/annotations.def"
+#include "plugin/config/annotations.def"
 #undef WORD
 	"apiVersion",
 	"kind",

@@ -6,7 +6,7 @@
 #include "base/least.h"
 #include "base/text.h"
 #include "kube/json.h"
-#include "plugin/numa.h"
+#include "plugin/kubelet/numa.h"
 
 /*
  * A trap: Kubernetes checks that a default and a maximum are so many steps above the minimum, but

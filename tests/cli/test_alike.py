@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Programs for which nobody has said anything about time: when they take turns nevertheless (core/alike.h)."""
+"""Programs for which nobody has said anything about time: when they take turns nevertheless (core/turns/alike.h)."""
 from person import *
 
 

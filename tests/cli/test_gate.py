@@ -145,7 +145,7 @@ def test_each_folder_needs_tests_that_there_are():
     assert touched.needed("tests/system/test_meted_kill.py", tests) == {"meted_kill"}
     assert touched.needed("tests/system/sim/test_graphs.c", tests) == {"sim_graphs"}
     assert touched.needed("tests/fuzz/corpus/ptx/x", tests) == {"fuzz_ptx"}
-    assert {"turns", "turns_always", "meted_turns"} <= touched.needed("core/turns_drain.c", tests)
+    assert {"turns", "turns_always", "meted_turns"} <= touched.needed("core/turns/turns_drain.c", tests)
 
 
 def test_seeds_are_of_tests_that_draw():

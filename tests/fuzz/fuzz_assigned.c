@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugin/assigned.h"
+#include "plugin/kubelet/assigned.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

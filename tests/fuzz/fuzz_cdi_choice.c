@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugin/cdi_choice.h"
+#include "plugin/inject/cdi_choice.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "plugin/config.h"
-#include "plugin/portion.h"
+#include "plugin/config/config.h"
+#include "plugin/config/portion.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "kube/proto/deviceplugin.pb-c.h"
-#include "plugin/ids.h"
-#include "plugin/preferred.h"
+#include "plugin/kubelet/ids.h"
+#include "plugin/kubelet/preferred.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

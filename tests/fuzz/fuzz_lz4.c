@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/lz4.h"
+#include "sim/cuda/lz4.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

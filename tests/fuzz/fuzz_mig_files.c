@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugin/mig_files.h"
+#include "plugin/nvidia/mig_files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "core/placement.h"
+#include "core/placement/placement.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugin/ids.h"
-#include "plugin/resources_find.h"
+#include "plugin/kubelet/ids.h"
+#include "plugin/kubelet/resources_find.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/faults.h"
-#include "sim/settings.h"
+#include "sim/machine/faults.h"
+#include "sim/machine/settings.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

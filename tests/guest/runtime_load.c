@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "cuda/prototypes.h"
-#include "sim/private_tables.h"
+#include "sim/cuda/private_tables.h"
 #include "tests/guest/must.h"
 
 enum {

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "kube/api_inside.h"
-#include "kube/http.h"
+#include "http/http.h"
 
 enum { THINGS = 64, LINE_MAX_ = 64 << 10 };
 

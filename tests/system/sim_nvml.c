@@ -9,10 +9,10 @@
 
 #include "cuda/nvml.h"
 #include "cuda/nvml_prototypes.h"
-#include "sim/clock.h"
-#include "sim/device.h"
-#include "sim/engine.h"
-#include "sim/share.h"
+#include "sim/machine/clock.h"
+#include "sim/machine/device.h"
+#include "sim/machine/engine.h"
+#include "sim/machine/share.h"
 #include "tests/sim_folder.h"
 #include "tests/test.h"
 

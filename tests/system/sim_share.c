@@ -9,9 +9,9 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "sim/clock.h"
-#include "sim/device.h"
-#include "sim/engine.h"
+#include "sim/machine/clock.h"
+#include "sim/machine/device.h"
+#include "sim/machine/engine.h"
 #include "tests/sim_folder.h"
 #include "tests/test.h"
 

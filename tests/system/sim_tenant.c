@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "sim/clock.h"
-#include "sim/device.h"
-#include "sim/engine.h"
+#include "sim/machine/clock.h"
+#include "sim/machine/device.h"
+#include "sim/machine/engine.h"
 
 int main(int argc, char **argv)
 {

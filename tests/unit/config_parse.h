@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "plugin/config.h"
+#include "plugin/config/config.h"
 #include "tests/test.h"
 
 static inline struct config *parse_for(const char *text, const struct config_label *labels,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For the tests of core/placement.h that are examples: a machine of sixteen nodes at most, nodes
- * with GPUs of 80 GiB, requests of one container.
+ * For the tests of core/placement/placement.h that are examples: a machine of sixteen nodes at
+ * most, nodes with GPUs of 80 GiB, requests of one container.
  */
 #pragma once
 
-#include "core/placement.h"
+#include "core/placement/placement.h"
 #include "tests/test.h"
 
 #define GIB (1ull << 30)

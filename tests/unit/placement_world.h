@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small random cluster for the laws of core/placement.h: what it consists of, whom it is asked
- * for, and an oracle. That keeps its own list of pods and works everything out anew, by trying all
- * sets of GPUs; it shares no code with the machine.
+ * A small random cluster for the laws of core/placement/placement.h: what it consists of, whom it
+ * is asked for, and an oracle. That keeps its own list of pods and works everything out anew, by
+ * trying all sets of GPUs; it shares no code with the machine.
  */
 #pragma once
 
-#include "core/placement.h"
+#include "core/placement/placement.h"
 
 enum { NODES = 5, PODS = 40, GPUS = 5, PROFILES = 3, GEOMETRIES = 2, STEPS = 30 };
 

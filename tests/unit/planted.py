@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plants bugs in core/PART*.c, one at a time, and says which of them the tests of its laws do not find.
+"""Plants bugs in core/ROOM/PART*.c, one at a time, and says which of them the tests of its laws do not find.
 
     TEST.py ROOT CC
 
-A row: the file (core/PART_FILE.c; None: core/PART.c), what stands there once, what is put in its place, and what breaks by
-that.
+A row: the file (core/ROOM/PART_FILE.c; None: core/ROOM/PART.c), what stands there once, what is put in its place, and what
+breaks by that.
 """
 import os
 import subprocess
@@ -15,8 +15,15 @@ import unittest
 ROOT, CC = sys.argv[1], sys.argv[2].split()
 
 
+def room_of(part):
+    """The folder of core/ that has the part's files."""
+    rooms = ("core/" + room for room in sorted(os.listdir(os.path.join(ROOT, "core"))))
+    return next(room for room in rooms if os.path.isfile(os.path.join(ROOT, room, part + ".c")))
+
+
 def parts_of(part):
-    return sorted("core/" + name for name in os.listdir(os.path.join(ROOT, "core"))
+    room = room_of(part)
+    return sorted(room + "/" + name for name in os.listdir(os.path.join(ROOT, room))
                   if name.startswith(part) and name.endswith(".c"))
 
 
@@ -59,7 +66,7 @@ class Planted(unittest.TestCase):
 
     def test_each_planted_bug_is_found(self):
         for file, old, new, breaks in self.rows:
-            name = "core/%s_%s.c" % (self.part, file) if file else "core/%s.c" % self.part
+            name = "%s/%s.c" % (room_of(self.part), "%s_%s" % (self.part, file) if file else self.part)
             with self.subTest(breaks):
                 with open(os.path.join(ROOT, name), encoding="ascii") as source:
                     text = source.read()
@@ -74,5 +81,5 @@ class Planted(unittest.TestCase):
 def check(part, rows, tests, seeds, world):
     """`world`: what the tests need beside the part; share.c, fault.c, text.c and the tests' main are there."""
     Planted.part, Planted.rows, Planted.tests, Planted.seeds = part, rows, tests, seeds
-    Planted.world = ["core/share.c", "base/fault.c", "base/text.c", "tests/test_main.c", *world]
+    Planted.world = ["core/share/share.c", "base/fault.c", "base/text.c", "tests/test_main.c", *world]
     unittest.main(argv=sys.argv[:1], defaultTest="planted.Planted")

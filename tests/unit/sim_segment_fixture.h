@@ -8,8 +8,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "sim/device.h"
-#include "sim/segment.h"
+#include "sim/machine/device.h"
+#include "sim/machine/segment.h"
 #include "tests/sim_folder.h"
 #include "tests/test.h"
 

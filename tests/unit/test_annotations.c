@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugin/annotations.h"
+#include "plugin/config/annotations.h"
 
-#include "plugin/portion.h"
+#include "plugin/config/portion.h"
 #include "tests/test.h"
 
 #define GIB (1ull << 30)

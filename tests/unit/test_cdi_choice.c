@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugin/cdi_choice.h"
+#include "plugin/inject/cdi_choice.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugin/config.h"
+#include "plugin/config/config.h"
 
 #include "base/file.h"
-#include "plugin/portion.h"
+#include "plugin/config/portion.h"
 #include "tests/test.h"
 #include "tests/unit/config_parse.h"
 
@@ -341,12 +341,12 @@ TEST(the_manual_has_every_key)
 #define RULE(name, kind, field, accepted)    #name,
 #define PROFILE(name, kind, field, accepted) #name,
 #define NODE(name, kind, field, accepted)    #name,
-#include "plugin/config_keys.def"
+#include "plugin/config/config_keys.def"
 #define SHARE(key, kind, normally, accepted) #key,
-#include "core/share.def"
+#include "core/share/share.def"
 #undef SHARE
 #define WORD(name, accepted) #name,
-#include "plugin/annotations.def"
+#include "plugin/config/annotations.def"
 #undef WORD
 	};
 	owned(free) char *text = NULL;

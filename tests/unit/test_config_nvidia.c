@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What NVIDIA's keys mean, beside `mete` and without it. */
-#include "plugin/config.h"
+#include "plugin/config/config.h"
 
 #include "tests/test.h"
 #include "tests/unit/config_parse.h"

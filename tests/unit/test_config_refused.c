@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a configuration is refused for, and with which sentence; what is no YAML, or made to take
  * long. */
-#include "plugin/config.h"
+#include "plugin/config/config.h"
 
-#include "plugin/portion.h"
+#include "plugin/config/portion.h"
 #include "tests/test.h"
 #include "tests/unit/config_parse.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "plugin/config.h"
+#include "plugin/config/config.h"
 #include "tests/test.h"
 
 static const struct config_device device = {.uuid = "GPU-1", .model = "T4"};

@@ -3,7 +3,7 @@
 
 #include "kube/json.h"
 #include "plugin/dra/claim.h"
-#include "plugin/portion.h"
+#include "plugin/config/portion.h"
 #include "tests/test.h"
 
 #define A     "GPU-00000000-0000-0000-0000-00000000000a"

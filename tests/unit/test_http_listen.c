@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/http_listen.h"
+#include "http/http_listen.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugin/inject.h"
+#include "plugin/inject/inject.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -10,8 +10,8 @@
 #include <cjson/cJSON.h>
 
 #include "base/file.h"
-#include "plugin/inject_driver.h"
-#include "plugin/inject_edits.h"
+#include "plugin/inject/inject_driver.h"
+#include "plugin/inject/inject_edits.h"
 #include "tests/test.h"
 
 static char folder[64], name[NAME_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/ledger.h"
+#include "core/ledger/ledger.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  * The ledger's laws against random histories: a second, naive book is kept beside it, which only
  * believes the answers that guests were given. METE_SEED repeats a history.
  */
-#include "core/ledger.h"
+#include "core/ledger/ledger.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accounts within accounts, and what is nobody's: laws 12 and 13 of core/ledger.h. */
-#include "core/ledger.h"
+/* Accounts within accounts, and what is nobody's: laws 12 and 13 of core/ledger/ledger.h. */
+#include "core/ledger/ledger.h"
 
 #include <stdlib.h>
 

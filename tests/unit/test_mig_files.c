@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugin/mig_files.h"
+#include "plugin/nvidia/mig_files.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugin/numa.h"
+#include "plugin/kubelet/numa.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The laws of core/placement.h under random histories. */
+/* The laws of core/placement/placement.h under random histories. */
 #include "tests/test.h"
 #include "tests/unit/placement_world.h"
 

@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "core/placement.h"
+#include "core/placement/placement.h"
 #include "tests/test.h"
 
 enum { USUALS = 6, GPUS = 4, NODES = 3 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where, among several places that would do. */
-#include "core/placement_machine.h"
+#include "core/placement/placement_machine.h"
 #include "tests/unit/placement_fixture.h"
 
 TEST(parts_of_a_gpu_are_packed_onto_one)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The short ways to a score (core/placement_quick.c, twins, nodes that are alike) against the
- * search: on clusters where nothing but compute binds on most GPUs, under all policies, while pods
- * come and go.
+ * The short ways to a score (core/placement/placement_quick.c, twins, nodes that are alike) against
+ * the search: on clusters where nothing but compute binds on most GPUs, under all policies, while
+ * pods come and go.
  */
 #include "tests/unit/placement_fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugin/checkpoint.h"
+#include "plugin/kubelet/checkpoint.h"
 #include "tests/test.h"
 
 /* As Kubernetes 1.36's kubelet writes it. */

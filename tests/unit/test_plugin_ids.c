@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugin/ids.h"
-#include "plugin/preferred.h"
+#include "plugin/kubelet/ids.h"
+#include "plugin/kubelet/preferred.h"
 #include "tests/test.h"
 
 static const char *const uuid = "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f";

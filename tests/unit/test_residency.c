@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/residency.h"
+#include "core/residency/residency.h"
 
 #include "tests/test.h"
 

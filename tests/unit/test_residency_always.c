@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The laws of core/residency.h against random histories: guests whose blocks are here, each on the
- * device, in the store, or both, that move them as they are told, at any moment, or freeze, die,
- * free and allocate meanwhile. METE_SEED repeats a history.
+ * The laws of core/residency/residency.h against random histories: guests whose blocks are here,
+ * each on the device, in the store, or both, that move them as they are told, at any moment, or
+ * freeze, die, free and allocate meanwhile. METE_SEED repeats a history.
  */
-#include "core/residency.h"
+#include "core/residency/residency.h"
 
 #include "tests/test.h"
 
@@ -128,7 +128,7 @@ static void obey_turns(const struct turns_action *a)
 	struct guest *g = a->seat->owner;
 
 	if (a->verb == TURNS_OPEN) {
-		/* Law 11 of core/turns.h: but for a gate that could not be closed. */
+		/* Law 11 of core/turns/turns.h: but for a gate that could not be closed. */
 		expect(g->member.place == RESIDENCY_IN ||
 		       (g->member.place == RESIDENCY_STOPPING && g->tenant.bond != TURNS_FREE));
 		g->open = true;

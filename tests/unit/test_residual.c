@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/residual.h"
+#include "core/ledger/residual.h"
 
-#include "core/residual_price.h"
+#include "core/ledger/residual_price.h"
 #include "tests/test.h"
 
 static struct residual r;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The laws of core/residual.h and core/residual_price.h against random histories: a guest whose
- * truth is known here, that does things at any moment of a measurement, and says so as real guests
- * do; or lies. METE_SEED repeats a history.
+ * The laws of core/ledger/residual.h and core/ledger/residual_price.h against random histories: a
+ * guest whose truth is known here, that does things at any moment of a measurement, and says so as
+ * real guests do; or lies. METE_SEED repeats a history.
  */
-#include "core/residual.h"
+#include "core/ledger/residual.h"
 
-#include "core/residual_price.h"
+#include "core/ledger/residual_price.h"
 #include "tests/test.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/share.h"
+#include "core/share/share.h"
 
 #include "tests/test.h"
 

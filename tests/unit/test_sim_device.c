@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device's books, between processes, and what it says of itself. */
-#include "sim/device.h"
+#include "sim/machine/device.h"
 
-#include "sim/clock.h"
-#include "sim/engine.h"
+#include "sim/machine/clock.h"
+#include "sim/machine/engine.h"
 #include "tests/unit/sim_segment_fixture.h"
 
 TEST(a_device_is_shared_and_the_dead_give_back)

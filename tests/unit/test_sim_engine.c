@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Engines under many threads of one process: what they add up to, whatever the host's timing. */
-#include "sim/engine.h"
+#include "sim/machine/engine.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "sim/clock.h"
-#include "sim/device.h"
-#include "sim/faults.h"
+#include "sim/machine/clock.h"
+#include "sim/machine/device.h"
+#include "sim/machine/faults.h"
 #include "tests/sim_folder.h"
 #include "tests/test.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/engine_core.h"
+#include "sim/machine/engine_core.h"
 
 #include "tests/test.h"
 

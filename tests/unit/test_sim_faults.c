@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/faults.h"
+#include "sim/machine/faults.h"
 
 #include "tests/test.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shared segment between processes: who joins, who dies, with which settings. */
-#include "sim/segment.h"
+#include "sim/machine/segment.h"
 
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "sim/segment_mutex.h"
+#include "sim/machine/segment_mutex.h"
 #include "tests/unit/sim_segment_fixture.h"
 
 static int joins_with_eight(void)

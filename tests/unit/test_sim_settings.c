@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/settings.h"
+#include "sim/machine/settings.h"
 
 #include "tests/test.h"
 

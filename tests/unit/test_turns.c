@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What core/turns.h promises to tenants, on the virtual device of replay/time_world.h: shares, and
- * who waits how long. The histories that try to break its laws are in test_turns_always.c.
+ * What core/turns/turns.h promises to tenants, on the virtual device of replay/time_world.h:
+ * shares, and who waits how long. The histories that try to break its laws are in
+ * test_turns_always.c.
  */
-#include "core/turns.h"
+#include "core/turns/turns.h"
 
 #include <math.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The laws of core/turns.h against random histories: tenants on one device or several, whose work
- * ends when it likes, waits for a thread at the gate, or never ends; who join, leave and are set
- * live. METE_SEED repeats a history.
+ * The laws of core/turns/turns.h against random histories: tenants on one device or several, whose
+ * work ends when it likes, waits for a thread at the gate, or never ends; who join, leave and are
+ * set live. METE_SEED repeats a history.
  */
-#include "core/turns.h"
+#include "core/turns/turns.h"
 
 #include <stdlib.h>
 

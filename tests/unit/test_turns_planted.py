@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Bugs that are planted in core/turns*.c, one at a time: the tests of its laws must find each.
+"""Bugs that are planted in core/turns/turns*.c, one at a time: the tests of its laws must find each.
 
 Arguments: ROOT CC
 A row: the file, what stands there once, what is put in its place, and what breaks by that.

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decides the next action: what is granted, refused or recalled. The laws are in ledger.h. */
+#include "core/ledger/ledger_book.h"
+
+/* ---- recalls --------------------------------------------------------------------------------- */
+
+/* An ask that waits for room looks for unused credit again whenever its device does. */
+static uint64_t round_of(const struct ask *ask)
+{
+	uint64_t again = ask->deadline ? ask->holder->account->device->round : 0;
+
+	return again > ask->round ? again : ask->round;
+}
+
+static int is_lender(const struct ledger_holder *h)
+{
+	return list_linked(&h->lender);
+}
+
+/* One of the account's holders with unused credit that was not asked since `round`. A search in
+ * vain is remembered: it is not repeated until another holder has credit to lend. */
+static struct ledger_holder *lender_of_account(struct ledger_account *a, uint64_t round)
+{
+	uint64_t lowest = UINT64_MAX;
+
+	if (a->lowest_round >= round)
+		return NULL;
+	list_for_each(link, &a->holders)
+	{
+		struct ledger_holder *h = list_entry(link, struct ledger_holder, link);
+
+		if (is_lender(h) && h->recalled_round < round)
+			return h;
+		if (is_lender(h))
+			lowest = least(lowest, h->recalled_round);
+	}
+	a->lowest_round = lowest;
+	return NULL;
+}
+
+/* Likewise, of anybody's on the device. */
+static struct ledger_holder *lender_of_device(struct ledger_device *d, uint64_t round)
+{
+	uint64_t lowest = UINT64_MAX;
+
+	if (d->lowest_round >= round)
+		return NULL;
+	list_for_each(link, &d->lenders)
+	{
+		struct ledger_holder *h = list_entry(link, struct ledger_holder, lender);
+
+		if (h->recalled_round < round)
+			return h;
+		lowest = least(lowest, h->recalled_round);
+	}
+	d->lowest_round = lowest;
+	return NULL;
+}
+
+static void recall(struct ledger *l, struct ledger_holder *h, uint64_t lacking, uint64_t now_ns,
+		   struct ledger_action *ret)
+{
+	/* The latest round: this holder has been recalled on behalf of every ask so far. */
+	h->former_round = h->recalled_round;
+	h->recalled_round = l->round;
+	h->recall_bytes = least(credit(&h->has), lacking);
+	h->recall_until = now_ns + l->limits.recall_ns;
+	list_append(&h->account->device->recalled, &h->recalled);
+	h->account->pending++;
+	note_credit(h);
+	*ret = (struct ledger_action){.verb = LEDGER_RECALL, .holder = h, .bytes = h->recall_bytes};
+}
+
+/* A holder that did not answer in time is not waited for. */
+static void expire_recalls(struct ledger_device *d, uint64_t now_ns)
+{
+	list_for_each(link, &d->recalled)
+	{
+		struct ledger_holder *h = list_entry(link, struct ledger_holder, recalled);
+
+		if (h->recall_until > now_ns)
+			return;
+		end_recall(h);
+	}
+}
+
+/* ---- what holders say ------------------------------------------------------------------------ */
+
+/* Since the round began that the ask is in. */
+static int seen_for(const struct ask *ask, const struct looked *at)
+{
+	return at->round >= round_of(ask);
+}
+
+/* Up to date: memory that was freed into credit meanwhile, without a message, is known. */
+static int seen_now(const struct ledger *l, const struct looked *at, uint64_t now_ns)
+{
+	return at->event == l->event && at->ns == now_ns;
+}
+
+static void look(struct ledger *l, struct looked *at, struct ledger_account *a,
+		 const struct ledger_device *d, uint64_t now_ns, struct ledger_action *ret)
+{
+	*at = (struct looked){l->round, l->event, now_ns};
+	*ret = (struct ledger_action){
+		.verb = LEDGER_LOOK, .account = a, .device = (uint32_t)(d - l->devices)};
+}
+
+/* ---- decisions ------------------------------------------------------------------------------- */
+
+static void refuse(struct ledger *l, struct ask *ask, uint32_t reason, struct ledger_action *ret)
+{
+	*ret = (struct ledger_action){.verb = LEDGER_REFUSE,
+				      .holder = ask->holder,
+				      .id = ask->request.id,
+				      .bytes = ask->request.bytes,
+				      .residual = ask->request.residual,
+				      .reason = reason};
+	ask->holder->account->refused++;
+	drop_ask(l, ask);
+}
+
+static void grant(struct ledger *l, struct ask *ask, struct ledger_action *ret)
+{
+	const struct ledger_request *q = &ask->request;
+	struct ledger_holder *h = ask->holder;
+	struct ledger_device *d = h->account->device;
+	struct amounts now = h->has;
+	uint64_t bytes = q->bytes;
+	int alone = d->waiting == 1;
+
+	if (q->residual) {
+		now.residual += q->residual == LEDGER_ROOM ? 0 : bytes;
+	} else {
+		/* Grants more than is needed only if others will not miss it soon: a sixteenth
+		 * of what is left, and nothing while another ask waits. */
+		if (alone && q->want > bytes) {
+			uint64_t room = left_of(device_room(d), unsaid(d, NULL));
+			uint64_t left = least(least(account_room(h->account), room),
+					      room_above(h->account)) -
+					bytes;
+
+			bytes += least(q->want - bytes, left / 16);
+		}
+		now.granted += bytes;
+	}
+	move(h, &now);
+	*ret = (struct ledger_action){.verb = LEDGER_GRANT,
+				      .holder = h,
+				      .id = q->id,
+				      .bytes = bytes,
+				      .residual = q->residual};
+	drop_ask(l, ask);
+}
+
+static int awaits_look(const struct ledger *l, const struct ask *ask)
+{
+	return l->looks - ask->looks < LEDGER_LOOKS;
+}
+
+/* Decides about an ask that cannot be granted. */
+enum outcome {
+	STAYS,
+	SAID, /* *ret is the action; the ask may continue to wait */
+	DONE, /* likewise, and it was answered */
+};
+
+/* The tenant's own limit is in the way: only its own unused credit can help. */
+static enum outcome lacks_limit(struct ledger *l, struct ask *ask, uint64_t now_ns,
+				struct ledger_action *ret)
+{
+	struct ledger_account *a = ask->holder->account;
+	uint64_t bytes = ask->request.bytes;
+
+	if (!seen_for(ask, &a->looked)) {
+		look(l, &a->looked, a, a->device, now_ns, ret);
+		return SAID;
+	}
+	if (bytes <= left_of(a->limit, charged_all(a) - credit(&a->sum))) {
+		struct ledger_holder *h = lender_of_account(a, round_of(ask));
+
+		/* A measurement may have put it over its limit already. */
+		if (h) {
+			recall(l, h, charged_all(a) + bytes - a->limit, now_ns, ret);
+			return SAID;
+		}
+		if (a->pending)
+			return STAYS;
+	}
+	if (a->unsettled && awaits_look(l, ask))
+		return STAYS;
+	if (!seen_now(l, &a->looked, now_ns)) {
+		look(l, &a->looked, a, a->device, now_ns, ret);
+		return SAID;
+	}
+	refuse(l, ask, LEDGER_OVER, ret);
+	return DONE;
+}
+
+static struct ledger_holder *lender_within(struct ledger_device *d,
+					   const struct ledger_account *part, uint64_t round)
+{
+	list_for_each(link, &d->lenders)
+	{
+		struct ledger_holder *h = list_entry(link, struct ledger_holder, lender);
+
+		if (h->recalled_round < round && is_within(h->account, part))
+			return h;
+	}
+	return NULL;
+}
+
+static int recalls_within(const struct ledger_device *d, const struct ledger_account *part)
+{
+	list_for_each(link, (struct list *)&d->recalled)
+	{
+		if (is_within(list_entry(link, struct ledger_holder, recalled)->account, part))
+			return 1;
+	}
+	return 0;
+}
+
+/* An enclosing account has no room: recall what the other accounts within it do not use, or
+ * wait. Accounts outside it do not wait for this ask. */
+static enum outcome lacks_part(struct ledger *l, struct ask *ask, struct ledger_account *part,
+			       uint64_t now_ns, struct ledger_action *ret)
+{
+	struct ledger_account *a = ask->holder->account;
+	struct ledger_device *d = a->device;
+	int in_time = ask->deadline && now_ns < ask->deadline;
+	struct ledger_holder *h;
+
+	if (!seen_for(ask, &d->looked)) {
+		look(l, &d->looked, NULL, d, now_ns, ret);
+		return SAID;
+	}
+	h = ask->request.bytes <= part->limit ? lender_within(d, part, round_of(ask)) : NULL;
+	if (h) {
+		recall(l, h, charged_all(part) + ask->request.bytes - part->limit, now_ns, ret);
+		return SAID;
+	}
+	if (recalls_within(d, part) ||
+	    (in_time && ask->request.bytes <= left_of(part->limit, charged(&a->sum))) ||
+	    ((in_time || !ask->deadline) && d->unsettled && awaits_look(l, ask)))
+		return STAYS;
+	if (!seen_now(l, &d->looked, now_ns)) {
+		look(l, &d->looked, NULL, d, now_ns, ret);
+		return SAID;
+	}
+	refuse(l, ask, ask->deadline && !in_time ? LEDGER_DEADLINE : LEDGER_PART, ret);
+	return DONE;
+}
+
+/* Finds unused credit of any holder on the device that would make room for this ask. *pending:
+ * it was already recalled. */
+static int recall_room(struct ledger *l, struct ask *ask, uint64_t now_ns, int *pending,
+		       struct ledger_action *ret)
+{
+	struct ledger_device *d = ask->holder->account->device;
+	uint64_t bytes = ask->request.bytes;
+	struct ledger_holder *h;
+
+	*pending = 0;
+	if (bytes <= device_room(d))
+		return 0;
+	if (!seen_for(ask, &d->looked)) {
+		look(l, &d->looked, NULL, d, now_ns, ret);
+		return 1;
+	}
+	if (bytes > left_of(d->room_for_all, left_of(d->booked, credit(&d->sum)) + d->outside))
+		return 0;
+	h = lender_of_device(d, round_of(ask));
+	if (h)
+		recall(l, h, d->booked + d->outside + bytes - d->room_for_all, now_ns, ret);
+	*pending = !list_empty(&d->recalled);
+	return h != NULL;
+}
+
+/* The device is full, or others were first: recall, then wait. *blocked: later asks that may
+ * wait come after this one. */
+static enum outcome lacks_room(struct ledger *l, struct ask *ask, uint64_t now_ns, int *blocked,
+			       struct ledger_action *ret)
+{
+	struct ledger_account *a = ask->holder->account;
+	struct ledger_device *d = a->device;
+	uint64_t own = left_of(a->booked, credit(&a->sum));
+	int in_time = ask->deadline && now_ns < ask->deadline, pending;
+
+	if (recall_room(l, ask, now_ns, &pending, ret))
+		return SAID;
+	if (pending || (in_time && ask->request.bytes <= left_of(d->room_for_all, own)) ||
+	    ((in_time || !ask->deadline) && d->unsettled && awaits_look(l, ask))) {
+		*blocked |= ask->deadline != 0;
+		return STAYS;
+	}
+	if (!seen_now(l, &d->looked, now_ns)) {
+		look(l, &d->looked, NULL, d, now_ns, ret);
+		return SAID;
+	}
+	refuse(l, ask, ask->deadline && !in_time ? LEDGER_DEADLINE : LEDGER_FULL, ret);
+	return DONE;
+}
+
+static enum outcome decide(struct ledger *l, struct ask *ask, uint64_t now_ns, int *blocked,
+			   struct ledger_action *ret)
+{
+	struct ledger_account *a = ask->holder->account;
+	uint64_t bytes = ask->request.bytes, room = device_room(a->device);
+	struct ledger_account *part;
+
+	/* Until the expected guests have come; asks that may wait keep their places. */
+	if (a->expected || a->held || (a->unsettled == LEDGER_OWED && awaits_look(l, ask)))
+		return STAYS;
+	if (bytes <= account_room(a) && bytes <= room &&
+	    bytes > left_of(room, unsaid(a->device, NULL))) {
+		*blocked |= ask->deadline != 0;
+		return STAYS;
+	}
+	if (bytes > account_room(a))
+		return lacks_limit(l, ask, now_ns, ret);
+	part = full_above(a, bytes);
+	if (part)
+		return lacks_part(l, ask, part, now_ns, ret);
+	if (bytes > room || (*blocked && now_ns < ask->deadline))
+		return lacks_room(l, ask, now_ns, blocked, ret);
+	grant(l, ask, ret);
+	return DONE;
+}
+
+/* Law 11. */
+static int recall_over(struct ledger *l, struct ledger_device *d, uint64_t now_ns,
+		       struct ledger_action *ret)
+{
+	while (!list_empty(&d->over)) {
+		struct ledger_account *a = list_entry(d->over.next, struct ledger_account, over);
+		uint64_t too_much = left_of(charged(&a->sum), a->limit);
+		struct ledger_holder *h = too_much ? lender_of_account(a, a->over_round) : NULL;
+
+		if (h) {
+			recall(l, h, too_much, now_ns, ret);
+			return 1;
+		}
+		list_remove(&a->over);
+	}
+	return 0;
+}
+
+static int next_of_device(struct ledger *l, struct ledger_device *d, uint64_t now_ns,
+			  struct ledger_action *ret)
+{
+	struct place *at = &l->place;
+	struct list *link = at->next ? at->next : d->asks.next;
+
+	while (link != &d->asks) {
+		struct list *after = link->next;
+		enum outcome r =
+			decide(l, list_entry(link, struct ask, link), now_ns, &at->blocked, ret);
+
+		if (r != STAYS) {
+			at->next = r == DONE ? after : link;
+			return 1;
+		}
+		link = after;
+	}
+	at->next = NULL;
+	at->blocked = 0;
+	return 0;
+}
+
+/* After an event, or some time: from the beginning. */
+static void begin(struct ledger *l, uint64_t now_ns)
+{
+	l->place = (struct place){.event = l->event, .ns = now_ns};
+	for (uint32_t i = 0; i < l->limits.devices; i++) {
+		struct ledger_device *d = &l->devices[i];
+
+		expire_recalls(d, now_ns);
+		/* Finds what was freed into credit since the last time. */
+		if (!d->patient || now_ns < d->look_at)
+			continue;
+		d->look_at = now_ns + l->limits.look_ns;
+		d->round = ++l->round;
+	}
+}
+
+int ledger_next(struct ledger *l, uint64_t now_ns, struct ledger_action *ret_action)
+{
+	struct place *at = &l->place;
+
+	if (at->event != l->event || at->ns != now_ns)
+		begin(l, now_ns);
+	for (; at->device < l->limits.devices; at->device++) {
+		if (recall_over(l, &l->devices[at->device], now_ns, ret_action) ||
+		    next_of_device(l, &l->devices[at->device], now_ns, ret_action))
+			return 1;
+	}
+	at->ns = 0; /* the next call begins again */
+	return 0;
+}
+
+/* The times that have passed were acted on, or wait for one of the others. */
+static void sooner(uint64_t *deadline, uint64_t other, uint64_t now_ns)
+{
+	if (other > now_ns && (!*deadline || other < *deadline))
+		*deadline = other;
+}
+
+static uint64_t device_deadline(const struct ledger_device *d, uint64_t now_ns)
+{
+	uint64_t deadline = 0;
+
+	if (list_empty(&d->asks))
+		return 0;
+	if (d->patient)
+		sooner(&deadline, d->look_at, now_ns);
+	list_for_each(link, (struct list *)&d->asks)
+		sooner(&deadline, list_entry(link, struct ask, link)->deadline, now_ns);
+	list_for_each(link, (struct list *)&d->recalled)
+	{
+		uint64_t until = list_entry(link, struct ledger_holder, recalled)->recall_until;
+
+		sooner(&deadline, until, now_ns);
+		if (until > now_ns)
+			break; /* the others are later */
+	}
+	return deadline;
+}
+
+uint64_t ledger_deadline(const struct ledger *l, uint64_t now_ns)
+{
+	uint64_t deadline = 0;
+
+	for (uint32_t i = 0; i < l->limits.devices; i++)
+		sooner(&deadline, device_deadline(&l->devices[i], now_ns), now_ns);
+	return deadline;
+}

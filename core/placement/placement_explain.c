@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why a node does not take a request: the constraint that binds, and the numbers behind it. */
+#include "core/placement/placement_machine.h"
+
+static bool fits_without(struct placement *p, uint32_t node,
+			 const struct placement_request *request, uint32_t lifted)
+{
+	struct placement_assignment assignment;
+	int32_t score;
+
+	p->tries = PLACEMENT_TRIES_ALL;
+	return placement_assign(p, &p->hosts[node], node, request, lifted, &assignment, &score) ==
+	       0;
+}
+
+/* What cannot be lifted into being, and what stands before it. */
+static enum placement_reason without_gpus(const struct placement *p, uint32_t node,
+					  const struct placement_request *request)
+{
+	uint32_t refusals = placement_node_refusals(&p->hosts[node], node, request);
+
+	return refusals & BIT(DEVICE_COUNT) ? placement_first_reason(refusals) : PLACEMENT_FITS;
+}
+
+/* The reason whose lifting alone helps; first those that say that there would be GPUs enough. Where
+ * none alone does, the first that cannot be met with all later ones lifted. */
+static enum placement_reason binding(struct placement *p, uint32_t node,
+				     const struct placement_request *request)
+{
+	const uint32_t enough = BIT(NUMA) | BIT(LINK) | BIT(PACKING);
+	enum placement_reason missing = without_gpus(p, node, request);
+
+	if (missing)
+		return missing;
+	for (uint32_t others = 0; others < 2; others++)
+		for (int r = 1; r < PLACEMENT_REASONS; r++)
+			if ((enough >> r & 1) != others && fits_without(p, node, request, 1u << r))
+				return (enum placement_reason)r;
+	for (int r = 1; r < PLACEMENT_REASONS - 1; r++)
+		if (!fits_without(p, node, request, ~((2u << r) - 1)))
+			return (enum placement_reason)r;
+	return PLACEMENT_NO_PACKING;
+}
+
+static int64_t room_for(const struct placement *p, const struct placement_gpu *gpu, uint8_t class,
+			enum placement_reason reason)
+{
+	if (reason == PLACEMENT_NO_MEMORY)
+		return placement_memory_room(p, gpu, class);
+	if (reason == PLACEMENT_NO_COMPUTE)
+		return placement_compute_room(p, gpu, class);
+	return (int64_t)gpu->is.memory_bytes;
+}
+
+/* What the container could have on each of as many GPUs as it wants, of those where nothing but the
+ * reason is in the way: of the others only if there are not so many. */
+static uint64_t best_amount(const struct placement *p, const struct placement_host *host,
+			    const struct placement_request *request,
+			    const struct placement_container *want, enum placement_reason reason)
+{
+	int64_t best[PLACEMENT_DEVICES] = {0};
+	int size = 0;
+
+	for (int pass = 0; pass < 2 && size < want->devices; pass++) {
+		size = 0;
+		for (uint32_t i = 0; i < host->devices; i++) {
+			const struct placement_gpu *gpu = &host->gpu[i];
+			int64_t room = room_for(p, gpu, request->class, reason);
+			int at = size;
+
+			if (pass == 0 &&
+			    placement_gpu_refusals(p, gpu, request, want, i) & ~(1u << reason))
+				continue;
+			for (size++; at > 0 && room > best[at - 1]; at--)
+				best[at] = best[at - 1];
+			best[at] = room;
+		}
+	}
+	return best[want->devices - 1] > 0 ? (uint64_t)best[want->devices - 1] : 0;
+}
+
+static int count_gpus(const struct placement *p, const struct placement_host *host,
+		      const struct placement_request *request,
+		      const struct placement_container *want, uint32_t without)
+{
+	int n = 0;
+
+	for (uint32_t i = 0; i < host->devices; i++)
+		n += !(placement_gpu_refusals(p, &host->gpu[i], request, want, i) & without);
+	return n;
+}
+
+/* The first container that is kept out, and the numbers behind the reason. */
+static void find_numbers(struct placement *p, const struct placement_host *host,
+			 const struct placement_request *request, struct placement_refusal *refusal)
+{
+	const uint32_t amounts = BIT(MEMORY) | BIT(MEMORY_SIZE) | BIT(COMPUTE);
+	uint32_t bit = 1u << refusal->reason, without = bit & amounts ? UINT32_MAX : bit;
+	static const struct placement_container none;
+	const struct placement_container *want = &none;
+	int64_t cpu;
+	uint64_t memory;
+
+	placement_host_needs(request, &cpu, &memory);
+	if (refusal->reason == PLACEMENT_NO_CPU || refusal->reason == PLACEMENT_NO_HOST_MEMORY) {
+		bool is_cpu = refusal->reason == PLACEMENT_NO_CPU;
+
+		refusal->needed = is_cpu ? (uint64_t)cpu : memory;
+		int64_t room = is_cpu ? placement_cpu_room(host) : placement_host_room(host);
+		refusal->available = room > 0 ? (uint64_t)room : 0;
+		return;
+	}
+	for (int c = 0; c < request->containers; c++) {
+		want = &request->container[c];
+		refusal->container = (uint8_t)c;
+		if (count_gpus(p, host, request, want, without) < want->devices)
+			break;
+	}
+	refusal->needed = want->devices;
+	refusal->available = (uint64_t)count_gpus(p, host, request, want, bit);
+	if (!(bit & amounts) || !want->devices)
+		return;
+	refusal->needed =
+		refusal->reason == PLACEMENT_NO_COMPUTE ? want->compute_milli : want->memory_bytes;
+	refusal->available = best_amount(p, host, request, want, refusal->reason);
+}
+
+int placement_explain(struct placement *p, const struct placement_request *request, uint32_t node,
+		      struct placement_refusal *ret_refusal)
+{
+	const struct placement_host *host = placement_find_host(p, node);
+
+	if (!host)
+		return -ENOENT;
+	if (placement_valid(request) < 0)
+		return -EINVAL;
+	placement_weigh(p);
+	*ret_refusal = (struct placement_refusal){PLACEMENT_FITS, 0, 0, 0};
+	if (fits_without(p, node, request, 0))
+		return 0;
+	ret_refusal->reason = binding(p, node, request);
+	find_numbers(p, host, request, ret_refusal);
+	return 0;
+}
+
+int placement_try(struct placement *p, const struct placement_request *request, uint32_t node,
+		  struct placement_decision *ret_decision)
+{
+	struct placement_refusal refusal;
+	int r = placement_explain(p, request, node, &refusal);
+
+	if (r < 0)
+		return r;
+	if (refusal.reason)
+		return refusal.reason;
+	p->tries = PLACEMENT_TRIES_ALL;
+	ret_decision->node = node;
+	return placement_assign(p, &p->hosts[node], node, request, 0, &ret_decision->assignment,
+				&ret_decision->score);
+}

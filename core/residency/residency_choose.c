@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who is in the next set, and when it is time for one. The leader is who comes whatever it costs;
+ * the others are those that fit beside it, who is there before who would have to come.
+ */
+#include "core/residency/residency_machine.h"
+
+enum { MILLI = 1000, WEIGHT_UNIT = 10000, US = 1000 };
+
+static void settle_charge(struct residency_member *m, uint64_t now_ns)
+{
+	turns_settle(m->seat, now_ns);
+	m->virtual_ns +=
+		(m->seat->charged_ns - m->charged_ns) * WEIGHT_UNIT / m->seat->tenant->share.weight;
+	m->charged_ns = m->seat->charged_ns;
+}
+
+/* So long it is waited for who pauses: twice as long as its pauses usually are, if they are shorter
+ * than bringing it back would take, and an eighth of that time at least: where pauses are short, a
+ * longer one is more often a busy machine's than the end of the work. But towards the end of a set
+ * a pause is the time to leave: what moves then costs less by the pause. Leaving after t of a stay
+ * s costs c/t of the time, going on (c + pause)/s. */
+static uint64_t pause_of(const struct residency_member *m)
+{
+	const struct residency *r = m->residency;
+	uint64_t cost = most(r->cost_ns, r->tuning.shortest_ns), stayed;
+
+	if (!m->gap_ns)
+		return cost;
+	if (m->gap_ns > cost)
+		return 0;
+	stayed = beyond(m->idle_ns, r->began_ns);
+	if (r->stay_ns && stayed / US * ((cost + m->gap_ns) / US) > r->stay_ns / US * (cost / US))
+		return 0;
+	return least(most(2 * m->gap_ns, cost / 8), cost);
+}
+
+bool residency_is_active(const struct residency_member *m, uint64_t now_ns)
+{
+	if (is_sent_away(m) || m->stuck)
+		return false;
+	return m->wants || m->asked_bytes || now_ns < m->idle_ns + pause_of(m);
+}
+
+/* ---- who is before whom ---------------------------------------------------------------------- */
+
+static bool is_overdue(const struct residency_member *m, uint64_t now_ns)
+{
+	return m->waiting && now_ns - m->wanted_ns >= m->residency->tuning.longest_ns;
+}
+
+/* Its class counts for who was not given more than others. */
+static unsigned rank_class(const struct residency_member *m)
+{
+	return m->virtual_ns <= m->residency->clock ? m->seat->tenant->share.class : 3u;
+}
+
+static bool is_before(const struct residency_member *a, const struct residency_member *b,
+		      uint64_t now_ns)
+{
+	bool overdue = is_overdue(a, now_ns);
+
+	if (overdue != is_overdue(b, now_ns))
+		return overdue;
+	if (overdue)
+		return a->wanted_ns < b->wanted_ns;
+	if (rank_class(a) != rank_class(b))
+		return rank_class(a) < rank_class(b);
+	return a->virtual_ns < b->virtual_ns;
+}
+
+static struct residency_member *best_of(struct residency *r, bool waiting, uint64_t now_ns)
+{
+	struct residency_member *best = NULL;
+
+	list_for_each(link, &r->members)
+	{
+		struct residency_member *m = MEMBER_OF_DEVICE(link);
+		bool candidate = waiting ? m->waiting
+					 : m->place == RESIDENCY_IN && !m->waiting &&
+						   residency_is_active(m, now_ns);
+
+		if (candidate && !m->chosen && !m->considered &&
+		    (!best || is_before(m, best, now_ns)))
+			best = m;
+	}
+	return best;
+}
+
+/* ---- when ------------------------------------------------------------------------------------ */
+
+/* How long the set may stay that is there. */
+static uint64_t stay_of(struct residency *r, const struct residency_member *leader)
+{
+	const struct residency_tuning *t = &r->tuning;
+	uint64_t stay = r->cost_ns / t->cost_milli * MILLI, each;
+	unsigned lowest = 0;
+
+	list_for_each(link, &r->members)
+	{
+		const struct residency_member *m = MEMBER_OF_DEVICE(link);
+
+		if (m->place == RESIDENCY_IN && m->wants)
+			lowest = most(lowest, m->seat->tenant->share.class);
+	}
+	r->stay_ns = t->turn_ns;
+	if (t->turn_ns)
+		return t->turn_ns;
+	/* Who has just left waits for the movement of this set, its stay, and its own movement. */
+	each = beyond(t->longest_ns / most(r->waiting, 1), 2 * r->cost_ns);
+	stay = least(stay, each);
+	if (leader && rank_class(leader) < lowest)
+		stay = 0;
+	return r->stay_ns = most(stay, most(r->cost_ns, t->shortest_ns));
+}
+
+static bool is_held(struct residency *r, uint64_t now_ns)
+{
+	list_for_each(link, &r->members)
+	{
+		const struct residency_member *m = MEMBER_OF_DEVICE(link);
+
+		if (m->place == RESIDENCY_IN && residency_is_active(m, now_ns))
+			return true;
+	}
+	return false;
+}
+
+uint64_t residency_choose_at(struct residency *r, uint64_t now_ns)
+{
+	uint64_t at = UINT64_MAX;
+
+	if (!r->waiting || !list_empty(&r->coming))
+		return UINT64_MAX;
+	list_for_each(link, &r->members)
+	{
+		const struct residency_member *m = MEMBER_OF_DEVICE(link);
+		uint64_t end = m->idle_ns + pause_of(m);
+
+		if (m->place == RESIDENCY_IN && !is_claiming(m) && end > now_ns)
+			at = least(at, end);
+	}
+	if (is_held(r, now_ns)) {
+		uint64_t end = r->began_ns + stay_of(r, best_of(r, true, now_ns));
+
+		at = end > now_ns ? least(at, end) : at;
+	}
+	return at;
+}
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+static bool choose(struct residency_member *m, uint64_t *room)
+{
+	uint64_t need = member_need(m) - member_fixed(m);
+
+	m->considered = true;
+	if (need > *room)
+		return false;
+	*room -= need;
+	m->chosen = true;
+	return true;
+}
+
+static void expect(struct residency_member *m, uint64_t now_ns)
+{
+	struct residency *r = m->residency;
+
+	if (list_empty(&r->coming))
+		r->moving_since_ns = now_ns;
+	list_append(&r->coming, &m->of_coming);
+	m->arrived_bytes = 0;
+	m->promised = m->asked_bytes != 0;
+	m->progress_ns = now_ns;
+}
+
+static void choose_waiting(struct residency *r, uint64_t *room, uint64_t now_ns)
+{
+	struct residency_member *m;
+
+	while ((m = best_of(r, true, now_ns))) {
+		if (choose(m, room))
+			expect(m, now_ns);
+	}
+}
+
+/* The first that fits at all. */
+static void choose_leader(struct residency *r, uint64_t *room, uint64_t now_ns)
+{
+	struct residency_member *m;
+
+	while ((m = best_of(r, true, now_ns))) {
+		if (!choose(m, room))
+			continue;
+		r->clock = most(r->clock, m->virtual_ns);
+		expect(m, now_ns);
+		return;
+	}
+}
+
+static void choose_present(struct residency *r, uint64_t *room, uint64_t now_ns)
+{
+	struct residency_member *m;
+
+	while ((m = best_of(r, false, now_ns)))
+		choose(m, room);
+}
+
+/* Who is there and asks for more stays; what it asks for comes if it fits. */
+static void choose_askers(struct residency *r, uint64_t *room, uint64_t now_ns)
+{
+	list_for_each(link, &r->members)
+	{
+		struct residency_member *m = MEMBER_OF_DEVICE(link);
+
+		if (m->place == RESIDENCY_IN && m->waiting) {
+			*room = beyond(*room, beyond(m->resident_bytes, member_fixed(m)));
+			m->chosen = m->considered = true;
+		}
+	}
+	list_for_each(link, &r->members)
+	{
+		struct residency_member *m = MEMBER_OF_DEVICE(link);
+
+		if (m->place != RESIDENCY_IN || !m->waiting || m->asked_bytes > *room)
+			continue;
+		*room -= m->asked_bytes;
+		expect(m, now_ns);
+	}
+}
+
+/* What is there for all who can move. */
+static uint64_t movable(const struct residency *r)
+{
+	uint64_t room = beyond(r->capacity_bytes, r->missing_bytes);
+
+	list_for_each(link, (struct list *)&r->members)
+	{
+		const struct residency_member *m = MEMBER_OF_DEVICE(link);
+
+		if (m->stuck)
+			room = beyond(room, m->resident_bytes + m->credit_bytes);
+		else
+			room = beyond(room, member_fixed(m));
+	}
+	return room;
+}
+
+void residency_reconsider(struct residency *r)
+{
+	uint64_t need = 0;
+
+	list_for_each(link, &r->members)
+	{
+		const struct residency_member *m = MEMBER_OF_DEVICE(link);
+		uint64_t all = list_linked(&m->of_coming) ? member_need(m) : m->resident_bytes;
+
+		need += m->chosen && !m->stuck ? beyond(all, member_fixed(m)) : 0;
+	}
+	if (need > movable(r))
+		list_for_each(link, &r->coming) residency_withdraw(MEMBER_OF_COMING(link));
+}
+
+static void forget_choice(struct residency *r)
+{
+	list_for_each(link, &r->members)
+	{
+		struct residency_member *m = MEMBER_OF_DEVICE(link);
+
+		m->chosen = m->considered = false;
+	}
+}
+
+void residency_choose(struct residency *r, uint64_t now_ns)
+{
+	uint64_t room;
+	bool over;
+
+	if (!r->choosing || !list_empty(&r->coming))
+		return;
+	r->choosing = false;
+	if (!r->waiting && !residency_excess(r))
+		return;
+	list_for_each(link, &r->members) settle_charge(MEMBER_OF_DEVICE(link), now_ns);
+	forget_choice(r);
+	room = movable(r);
+	over = r->waiting && (!is_held(r, now_ns) ||
+			      now_ns >= r->began_ns + stay_of(r, best_of(r, true, now_ns)));
+	r->rotating = over;
+	if (over) {
+		choose_leader(r, &room, now_ns);
+		choose_present(r, &room, now_ns);
+	} else {
+		choose_present(r, &room, now_ns);
+		choose_askers(r, &room, now_ns);
+	}
+	choose_waiting(r, &room, now_ns);
+}

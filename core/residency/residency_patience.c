@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who does not do what it was told. Patience is a rate: who owes something may take `patience_ns`,
+ * and so much longer as what it has moved takes at the slowest rate that is waited for. Nothing but
+ * bytes that move, or are prepared for what leaves, counts.
+ *
+ * Who is stuck comes back with a sign of life; who was stuck before only after a while, which
+ * doubles each time. What it does then in time is forgiven. Who did not drain and runs on gives no
+ * sign: it is told to leave again after that while; after an eighth of it where core/turns did not
+ * wait long for the drain of who is coupled, which a busy machine may be the reason of.
+ *
+ * Time counts only while the member could move. Whoever is to leave and finds the store full,
+ * though that room was promised, waits for who keeps it, and is not to blame.
+ */
+#include "core/residency/residency_machine.h"
+
+enum { STRIKES_MOST = 6, SOONER = 8 };
+
+static const uint64_t second_ns = 1000000000;
+
+/* Something that it could do. Credit for less than a block is not used. */
+static bool is_to_act(const struct residency_member *m)
+{
+	uint64_t usable = least(m->residency->tuning.chunk_bytes, m->out_bytes);
+
+	return m->place == RESIDENCY_STOPPING || (m->ordered_bytes && !m->starved) || m->stopping ||
+	       m->dropping_bytes || (m->credit_bytes && m->credit_bytes >= usable);
+}
+
+static bool owes(const struct residency_member *m)
+{
+	return m->ordered_bytes || is_to_act(m);
+}
+
+void residency_owes_from(struct residency_member *m, uint64_t now_ns)
+{
+	if (is_to_act(m))
+		return;
+	m->progress_ns = now_ns;
+	m->prepared_bytes = 0;
+}
+
+void residency_show_life(struct residency_member *m, uint64_t now_ns)
+{
+	if (!m->stuck)
+		return;
+	m->alive = true;
+	if (now_ns < m->pardon_ns)
+		return;
+	m->stuck = m->alive = false;
+	m->progress_ns = now_ns;
+	residency_rewait(m);
+	m->residency->dirty = m->residency->choosing = true;
+}
+
+uint64_t residency_slowest_ns(const struct residency_tuning *tuning, uint64_t bytes)
+{
+	uint64_t rate = tuning->slowest_bps;
+
+	if (!rate)
+		return bytes ? UINT64_MAX / 2 : 0;
+	return bytes / rate * second_ns + bytes % rate * second_ns / rate;
+}
+
+/* It may take so much longer. */
+static void credit_for(struct residency_member *m, uint64_t bytes, uint64_t now_ns)
+{
+	uint64_t took_ns = residency_slowest_ns(&m->residency->tuning, bytes);
+
+	m->progress_ns = least(now_ns, m->progress_ns + took_ns);
+	m->spent_ns = beyond(m->spent_ns, took_ns);
+}
+
+void residency_worked(struct residency_member *m, uint64_t bytes, uint64_t now_ns)
+{
+	credit_for(m, bytes, now_ns);
+	if (!m->stuck && !owes(m))
+		m->strikes = 0;
+	if (bytes)
+		residency_show_life(m, now_ns);
+}
+
+void residency_prepared(struct residency_member *m, uint64_t bytes, uint64_t now_ns)
+{
+	m->prepared_bytes += bytes;
+	if (m->prepared_bytes <= m->ordered_bytes + m->residency->tuning.chunk_bytes && !m->stuck)
+		credit_for(m, bytes, now_ns);
+}
+
+/* When it is not waited for any more; UINT64_MAX: it owes nothing. */
+static uint64_t patience_of(const struct residency_member *m)
+{
+	const struct residency_tuning *t = &m->residency->tuning;
+
+	if (m->stuck)
+		return m->alive ? m->pardon_ns : UINT64_MAX;
+	if (!is_to_act(m))
+		return UINT64_MAX;
+	/* Its threads stand still until then, perhaps those on which its work waits. */
+	if (m->place == RESIDENCY_STOPPING && m->seat->gate == TURNS_OWING)
+		return m->progress_ns + least(t->owing_ns, t->patience_ns);
+	return m->progress_ns + t->patience_ns;
+}
+
+uint64_t residency_patience_at(const struct residency *r)
+{
+	uint64_t at = r->retry_ns ? r->retry_ns : UINT64_MAX;
+
+	list_for_each(link, (struct list *)&r->members) at =
+		least(at, patience_of(MEMBER_OF_DEVICE(link)));
+	return at;
+}
+
+static void give_up(struct residency_member *m, uint64_t now_ns)
+{
+	struct residency *r = m->residency;
+	bool runs_on = m->place == RESIDENCY_STOPPING && !m->out_bytes;
+	bool left = runs_on && m->seat->gate == TURNS_OWING && m->seat->tenant->bond == TURNS_STAYED;
+	uint64_t away_ns = r->tuning.patience_ns << m->strikes;
+
+	m->pardon_ns =
+		m->strikes || runs_on ? now_ns + (left ? away_ns / SOONER : away_ns) : now_ns;
+	m->strikes += m->strikes < STRIKES_MOST;
+	m->stuck = true;
+	/* It is ordered nothing, and may never be idle: no sign of life would come. */
+	m->alive = runs_on;
+	residency_withdraw(m);
+	residency_todo(m, TODO_STUCK);
+	if (runs_on) {
+		m->place = RESIDENCY_IN;
+		r->draining--;
+		turns_bar(m->seat, false, now_ns);
+	}
+	residency_rewait(m);
+	r->choosing = true;
+}
+
+void residency_judge_patience(struct residency *r, uint64_t now_ns)
+{
+	if (r->retry_ns <= now_ns)
+		r->retry_ns = 0;
+	list_for_each(link, &r->members)
+	{
+		struct residency_member *m = MEMBER_OF_DEVICE(link);
+
+		if (patience_of(m) > now_ns)
+			continue;
+		if (m->stuck)
+			residency_show_life(m, now_ns);
+		else
+			give_up(m, now_ns);
+	}
+}
+
+/* ---- the store, where it is kept full -------------------------------------------------------- */
+
+void residency_starves(struct residency_member *m, bool starves, uint64_t stored_bytes,
+		       uint64_t now_ns)
+{
+	bool acts = is_to_act(m);
+
+	m->stored_bytes = stored_bytes;
+	if (m->starved == starves)
+		return;
+	m->starved = starves;
+	if (starves)
+		m->spent_ns = now_ns - m->progress_ns;
+	else if (!acts)
+		m->progress_ns = now_ns - m->spent_ns;
+	m->residency->dirty = true;
+}
+
+void residency_keeps(struct residency_member *m, uint64_t bytes)
+{
+	m->kept_bytes = bytes;
+}
+
+void residency_stop_starved(struct residency *r)
+{
+	if (r->used_bytes <= r->budget_bytes)
+		return;
+	list_for_each(link, &r->members)
+	{
+		struct residency_member *m = MEMBER_OF_DEVICE(link);
+
+		if (m->starved && m->ordered_bytes)
+			residency_stop(m);
+	}
+}
+
+void residency_give_up_store(struct residency_member *m)
+{
+	uint64_t has = most(m->stored_bytes, m->out_bytes);
+
+	if (!m->starved || m->store_bytes <= has)
+		return;
+	m->residency->used_bytes -= m->store_bytes - has;
+	m->store_bytes = has;
+	m->dropping_bytes = least(m->dropping_bytes, has - m->out_bytes);
+	m->drop_todo = least(m->drop_todo, m->dropping_bytes);
+}
+
+/* Of the store, what it has beyond what is out. */
+static uint64_t copies_of(const struct residency_member *m)
+{
+	return beyond(m->store_bytes, m->out_bytes) + m->kept_bytes;
+}
+
+static bool is_doubted(const struct residency_member *m)
+{
+	return m->stuck || m->strikes;
+}
+
+static const struct residency_member *worse(const struct residency_member *a,
+					    const struct residency_member *b)
+{
+	uint64_t has = a ? a->resident_bytes + a->credit_bytes + copies_of(a) : 0;
+
+	return a && has >= b->resident_bytes + b->credit_bytes + copies_of(b) ? a : b;
+}
+
+const struct residency_member *residency_hindrance(const struct residency_member *m)
+{
+	const struct residency *r = m->residency;
+	const struct residency_member *stays = NULL, *keeps = NULL;
+	uint64_t room = beyond(r->capacity_bytes, r->missing_bytes), all = 0;
+
+	list_for_each(link, (struct list *)&r->members)
+	{
+		const struct residency_member *other = MEMBER_OF_DEVICE(link);
+
+		all += member_need(other);
+		if (other == m)
+			continue;
+		if (!is_doubted(other)) {
+			room = beyond(room, member_fixed(other));
+			keeps = other->kept_bytes ? worse(keeps, other) : keeps;
+			continue;
+		}
+		room = beyond(room, other->resident_bytes + other->credit_bytes);
+		/* The budget is already without what it keeps. */
+		all += beyond(other->store_bytes, other->out_bytes);
+		stays = worse(stays, other);
+	}
+	if (member_need(m) - member_fixed(m) > room)
+		return stays;
+	if (all > r->capacity_bytes &&
+	    all + residency_spare(&r->tuning) > r->capacity_bytes + r->budget_bytes)
+		return keeps ? keeps : stays;
+	return NULL;
+}

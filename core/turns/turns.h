@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decides whose turn it is. Pure: no clock, no lock, no allocation, no logging; the daemon, the
+ * replay and the tests run this code. The caller owns every object and reports what happens and
+ * when. It then calls turns_next() for actions until that returns 0, and turns_tick() at
+ * turns_deadline().
+ *
+ *	device  a GPU. It is *open* while turns would gain nothing: every gate on it stands
+ *		open and the hardware slices. Otherwise it is *governed*: one tenant's gate is open
+ *	tenant  all its processes on all its devices
+ *	seat	a tenant on a device: its gate there, what it is charged there
+ *
+ * A tenant that wants to run stands in line on its governed devices one after the other, in the
+ * devices' order. The tenant that is chosen on a device claims it; others run there until the
+ * tenant has claimed its last device. Then all its gates are opened together, and at the end of its
+ * turn closed together, because its kernels on one device may wait for those on another.
+ *
+ * The next seat is one that is behind its guarantee. Otherwise the classes come in their order, and
+ * within a class the seat with the earliest eligible virtual deadline among those that were not
+ * given more than they are entitled to. virtual time = charge / weight. A seat is charged by the
+ * caller's clock, from the opening of the gate to the acknowledged drain. A turn that ran too long
+ * puts the seat back by the excess. Resting saves nothing up.
+ *
+ * Laws, tested by tests/unit/test_turns_always.c:
+ *  1. on a governed device no gate is opened before all others are closed and drained. There are
+ *     two exceptions: a gate that cannot drain while a thread waits at it is opened again; and
+ *     gates may be opened while one whose drain was given up (laws 7 and 8), or that had not
+ *     drained when turns began, stays closed;
+ *  2. therefore the granted times (from the opening to the drain, or to the report) never add up to
+ *     more than the wall clock;
+ *  3. while a seat that may run stands in line, its device is not idle: a gate is open or draining
+ *     there, or other devices of the tenant whose turn begins or ends are being drained;
+ *  4. each seat that always wants to run gets what its weight, guarantee and cap say, at any time
+ *     to within one turn plus one over-run;
+ *  5. within any second a seat is charged at most its cap + `burst_ns` + one over-run;
+ *  6. a seat that wants to run, is below its cap and owes nothing runs within the longer of one
+ *     longest turn of each tenant and the time in which its share is worth `shortest_ns`, plus the
+ *     drains. Any seat is next after `starve_ns`;
+ *  7. a tenant whose gates do not drain while one of its threads waits at one is coupled: it is let
+ *     in again for a short time, which doubles each time, and closed again. If it has not drained
+ *     `beside_ns` after the end of its turn, the drain is given up: others run beside what it has
+ *     on the device, its gates stay closed, and it stands in line like everyone. All of its
+ *     openings and drains are charged. It is neither reported nor suspended nor killed;
+ *  8. only a tenant whose closed gate did not drain within `hang_ns`, and that has no thread at any
+ *     gate, is escalated: it is reported once and then suspended or killed, as its share says. From
+ *     the report on, others run. If a thread comes to a gate later, the tenant is coupled. Who is
+ *     suspended has no turn before its share is set;
+ *  9. claims are made in the devices' order, so there are no circular waits;
+ * 10. on an open device nothing is gated and no timer runs;
+ * 11. no gate of a barred tenant is opened, except one that cannot drain (law 7);
+ * 12. half of the time for which a tenant's work went on beside others' turns is charged once it
+ *     has drained by itself: the hardware gave it every other slice.
+ *
+ * An event costs O(log n) for n tenants on its device. Joining, leaving and a changed share may go
+ * through the device's tenants once.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/macros.h"
+#include "core/share/share.h"
+#include "core/turns/turns_heap.h"
+#include "core/turns/turns_rate.h"
+
+enum turns_escalate { TURNS_ONLY_REPORT, TURNS_MAY_SUSPEND, TURNS_MAY_KILL };
+
+/* The fields of a share that concern time. */
+struct turns_share {
+	uint32_t weight; /* 1 .. 10000 */
+	bool weighted;	 /* it was set explicitly, even if to the same as others */
+	uint32_t guarantee_milli, cap_milli;
+	bool equal; /* the cap is also 1/n of the device's tenants */
+	enum share_class class;
+	enum turns_escalate escalate;
+};
+
+struct turns_tuning {
+	uint64_t turn_ns;     /* the longest turn of a resident tenant, without its drain */
+	uint64_t shortest_ns; /* only a higher class cuts a turn shorter than this; a small weight
+				 does not make turns shorter */
+	uint64_t grace_ns;  /* a tenant that usually is idle for at most this long is waited for */
+	uint64_t drain_ns;  /* a gate that takes this long to drain, and twice as long as usual, is
+			       examined: is it coupled? */
+	uint64_t step_ns;   /* for this long a coupled tenant is let in first to be able to drain */
+	uint64_t beside_ns; /* how long a coupled tenant may take to drain */
+	uint64_t hang_ns;   /* how long a tenant that is not coupled may take to drain */
+	uint64_t escalate_ns; /* from the report to the next step */
+	uint64_t starve_ns;   /* no seat waits longer, except for its own cap */
+	uint64_t debt_ns;     /* the most of an over-run that is carried over a rest */
+	uint64_t lead_ns;     /* how far interactive tenants may be ahead of their entitlement */
+	uint64_t burst_ns;    /* how much of its cap a seat may save up */
+};
+
+/* 8 ms, 1 ms, 300 us, 50 ms, 250 us, 200 ms, 1 s, 2 s, 30 s, 5 s, 100 ms, 5 ms. A tenant that does
+ * not drain, by mistake or on purpose, delays its neighbours by `beside_ns` or `hang_ns`. */
+extern const struct turns_tuning turns_usual;
+
+enum turns_verb {
+	TURNS_OPEN = 1,	 /* the seat's gate */
+	TURNS_CLOSE,	 /* it, and call turns_drained() when all is drained */
+	TURNS_LATE,	 /* it has not drained yet: call turns_late() */
+	TURNS_COUPLED,	 /* for people: its work waits for its own thread, which waited at the gate,
+			    see law 7 */
+	TURNS_BESIDE,	 /* for people: likewise, and its drain was given up */
+	TURNS_UNCOUPLED, /* for people: its last closes drained by themselves */
+	TURNS_REPORT,	 /* for people: the seat's work does not end */
+	TURNS_SUSPEND,	 /* the seat's tenant */
+	TURNS_KILL,	 /* the seat's tenant */
+};
+
+struct turns_seat;
+
+struct turns_action {
+	enum turns_verb verb;
+	struct turns_seat *seat;
+};
+
+enum turns_gate {
+	TURNS_CLOSED, /* and drained */
+	TURNS_OPENED,
+	TURNS_CLOSING,
+	TURNS_OWING, /* closed, and the drain is no longer waited for */
+};
+
+/* How the tenant's gates close. */
+enum turns_bond {
+	TURNS_FREE,    /* they drain */
+	TURNS_STEPPED, /* coupled: they drain if its threads are let in for a moment */
+	TURNS_STAYED,  /* coupled, and the last drain was given up */
+	TURNS_HUNG,    /* the last drain was given up, and no thread waits at a gate */
+};
+
+enum turns_state {
+	TURNS_AWAY,    /* it does not want to run, or is only on open devices */
+	TURNS_CAPPED,  /* it may not yet */
+	TURNS_LINED,   /* it stands in line on one of its devices */
+	TURNS_READY,   /* it has claimed all its devices, which are being drained for it */
+	TURNS_RUNNING, /* its gates are open */
+	TURNS_ENDING,  /* its gates are closing */
+};
+
+/* The caller owns the structures, and reads only the members under "For reading". */
+
+struct turns {
+	struct turns_tuning tuning;
+	struct list todo;	  /* seats with pending actions */
+	struct turns_heap timers; /* of tenants: caps, and the ends of turns */
+	struct turns_heap drains; /* of seats: how long they take to drain */
+};
+
+struct turns_device {
+	/* For reading. */
+	uint32_t order;	  /* by UUID: no two are equal */
+	uint32_t tenants; /* seats */
+	uint32_t waiting; /* seats in line */
+	bool governed;
+	bool unfair;		   /* turns_govern() */
+	struct turns_seat *holder; /* on a governed device: the tenant whose gate is open or
+				    * closing; NULL: none */
+
+	struct turns *turns;
+	struct list seats;
+	struct turns_seat *claimed;
+	uint32_t strays; /* seats that were open when turns began, and are closing */
+	uint64_t turn_ns;
+	/* What decides between open and governed: sums over the seats. */
+	uint64_t weights, weights_squared, guarantees;
+	uint32_t classes[3], capped, equal, uneven, weighted, barred;
+	/* The virtual clock: the weighted mean of the virtual times of the seats that want to
+	 * run. */
+	uint64_t clock, clock_weight;
+	int64_t clock_rest;
+	/* The line. */
+	struct turns_heap due;		     /* by the time from which they come first */
+	struct turns_heap later[3], soon[3]; /* by class: not eligible yet, and eligible */
+};
+
+struct turns_tenant {
+	/* For reading. */
+	struct turns_share share;
+	enum turns_state state;
+	enum turns_bond bond;
+	bool wants;
+	bool suspended;	 /* from TURNS_SUSPEND until its share is set, or it has left */
+	uint32_t barred; /* seats */
+
+	struct turns *turns;
+	struct list seats; /* in the devices' order */
+	uint32_t undrained;
+	bool idle;     /* it said so of all its governed seats */
+	bool paused;   /* idle, and no tenant waits: nothing is charged */
+	bool forced;   /* the tenant that has claimed its device is ready */
+	bool stepping; /* it is let in for a moment, in order to drain */
+	bool laden;    /* its turn began while a drain was given up */
+	bool lasts;    /* the last drain that was given up ended by itself */
+	bool escalated;
+	uint32_t steps;		  /* of this close */
+	uint32_t smooth;	  /* closes in a row that needed none */
+	uint32_t couplings;	  /* how often it was coupled, and then not any more */
+	uint64_t turn_ns, end_ns; /* when the turn, or its last extension, began; and is over */
+	uint64_t idle_ns;	  /* since when; 0: it has not been seen idle yet */
+	uint64_t ending_ns;	  /* when its gates were closed, ... */
+	uint64_t closed_ns;	  /* ... and when they were last, after a step */
+	uint64_t hung_ns;	  /* when it was reported */
+	uint64_t overrun_ns;	  /* so long it usually drains */
+	uint64_t gap_ns;	  /* between idle and wanting again, where that is short, ... */
+	uint32_t gap_milli;	  /* ... and how often it is */
+	struct turns_node timer;
+};
+
+struct turns_seat {
+	/* For reading. Sums since the seat joined; turns_settle() updates a running seat. */
+	void *owner; /* the caller's */
+	struct turns_tenant *tenant;
+	struct turns_device *device;
+	enum turns_gate gate;
+	uint64_t turns, waits;		     /* turns begun; those that were waited for */
+	uint64_t waited_ns, longest_ns;	     /* from wanting to the opening */
+	uint64_t wanted_ns;		     /* since when, where it waits */
+	uint64_t charged_ns, entitled_ns;    /* entitled: while it wants */
+	struct turns_rate charged, entitled; /* the same over the last second and minute */
+
+	bool barred; /* see turns_bar() */
+	bool asks, idle, stray, active, rested, lined, soon, uneven, entitling;
+	bool told_open; /* for reading: what the last TURNS_OPEN or TURNS_CLOSE said */
+	bool clear;	/* it has drained and was not told to open since then */
+	unsigned todo;
+	struct list of_tenant, of_device, todo_link;
+	struct turns_seat *skipped;
+	uint64_t settled_ns, closing_ns, entitled_at_ns, entitled_clock;
+	uint64_t owing_ns;	  /* since when its drain is not waited for */
+	uint64_t virtual_ns;	  /* by weight: what it was charged */
+	int64_t allowance, floor; /* thousandths of ns: of the cap, of the guarantee */
+	uint64_t allowance_at_ns, floor_at_ns;
+	struct turns_node due_node, line_node, timer;
+	/* Of a seat that has left, until it comes back: */
+	uint64_t left_ns;	/* 0: it was never there */
+	uint64_t owed;		/* in virtual time: what it had beyond its part, */
+	int64_t left_allowance; /* and what it had left of its cap */
+};
+
+void turns_init(struct turns *turns, const struct turns_tuning *tuning);
+
+/* `order`: the place of its UUID among those of all devices. */
+void turns_device_init(struct turns *turns, struct turns_device *device, uint32_t order);
+
+void turns_tenant_init(struct turns *turns, struct turns_tenant *tenant,
+		       const struct turns_share *share);
+
+/* The tenant joins a device. `is_open` is the state of its gate there; its work may then be in
+ * flight (after a restart). A tenant has at most one seat on a device. `owner` is the caller's.
+ * The seat is all zero, or has left the same device before. In the latter case it still owes
+ * what it owed, so that a tenant of short processes gets no more than one of long processes. */
+void turns_join(struct turns_seat *seat, struct turns_tenant *tenant, struct turns_device *device,
+		void *owner, bool is_open, uint64_t now_ns);
+
+/* The tenant leaves, or all its processes have died: none of its work is in flight any more. It
+ * may join again. Its pending actions are dropped. */
+void turns_leave(struct turns_seat *seat, uint64_t now_ns);
+
+/* A live change. The tenant is not suspended any more. */
+void turns_set(struct turns_tenant *tenant, const struct turns_share *share, uint64_t now_ns);
+
+/* Whether the hardware's own slicing would give the seat more or less than a fully resident
+ * tenant with one process: true if it has several processes, or evicted memory. */
+void turns_uneven(struct turns_seat *seat, bool uneven, uint64_t now_ns);
+
+/* Whether tenants of the device must take turns although they are all alike: the hardware's slices
+ * have proved unequal. core/turns/alike.h decides that. */
+void turns_govern(struct turns_device *device, bool unfair, uint64_t now_ns);
+/* Several tenants share the device, and it is open unless turns_govern() says otherwise. */
+bool turns_alike(const struct turns_device *device);
+
+/* Its memory is not, or not entirely, on the device. While one of its seats is barred, the
+ * tenant does not stand in line, and a turn that it has ends. A device with a barred seat is
+ * governed. Until the seat is no longer barred, `gate` is TURNS_CLOSED once everything has
+ * drained. The machine remembers that the tenant wants to run. core/residency/residency.h decides
+ * who is barred. */
+void turns_bar(struct turns_seat *seat, bool barred, uint64_t now_ns);
+
+/* A thread of the tenant waits at this closed gate, or work was submitted through the open one. */
+void turns_wants(struct turns_seat *seat, uint64_t now_ns);
+
+/* Everything is complete and nothing was submitted. (A seat that did not want to run when its
+ * gate was opened counts as idle until it reports that it does.) The turn ends once the tenant's
+ * usual pause is over. If no tenant waits and no cap applies, the gate stays open, and nothing
+ * is charged until this seat or another one wants to run. */
+void turns_idle(struct turns_seat *seat, uint64_t now_ns);
+
+/* All its guests have acknowledged the close. `wants`: a thread waits at the gate. */
+void turns_drained(struct turns_seat *seat, bool wants, uint64_t now_ns);
+
+/* The answer to TURNS_LATE. `stands`: a thread of the tenant waits at one of its gates. */
+void turns_late(struct turns_seat *seat, bool stands, uint64_t now_ns);
+
+/* The time of turns_deadline() has come. */
+void turns_tick(struct turns *turns, uint64_t now_ns);
+
+/* When to call turns_tick(); UINT64_MAX: never. */
+uint64_t turns_deadline(const struct turns *turns);
+
+/* The next action; 0: none. Call it after every event, until it returns 0. */
+must_check int turns_next(struct turns *turns, struct turns_action *ret_action);
+
+/* Brings the seat's sums up to now_ns. */
+void turns_settle(struct turns_seat *seat, uint64_t now_ns);
+
+/* The cap that applies to the seat now, including `equal`. */
+uint32_t turns_cap_milli(const struct turns_seat *seat);
+
+/* What of a share concerns time. */
+void turns_share_of(const struct share *share, struct turns_share *ret_share);

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A seat's charge and its effects on the device's virtual clock, the seat's cap and its guarantee.
+ * The clock is the weighted mean of the virtual times of the seats that want to run. A seat behind
+ * the clock was therefore given less than it is entitled to, whatever caps and guarantees do to the
+ * others.
+ */
+#include "core/turns/turns_machine.h"
+
+enum {
+	FLOOR_TURNS = 25, /* the most of a guarantee that is owed, or was used in advance */
+	CAPPED_TURNS = 8,
+	BESIDE_PART = 2, /* of the device, that work has beside another tenant's */
+};
+
+static const uint64_t longest_span =
+	1000000000000000; /* a week or so; so that no product overflows */
+
+/* ---- the clock ------------------------------------------------------------------------------- */
+
+static void clock_move(struct turns_device *d, int64_t weighted)
+{
+	int64_t weight = (int64_t)d->clock_weight, whole;
+
+	d->clock_rest += weighted;
+	if (!weight) {
+		d->clock_rest = 0;
+		return;
+	}
+	whole = d->clock_rest / weight - (d->clock_rest % weight < 0);
+	d->clock += (uint64_t)whole;
+	d->clock_rest -= whole * weight;
+}
+
+static int64_t ahead(const struct turns_seat *s)
+{
+	return (int64_t)(s->virtual_ns - s->device->clock);
+}
+
+uint64_t turns_seat_virtual(const struct turns_seat *s, uint64_t ns)
+{
+	return ns * WEIGHT_UNIT / s->tenant->share.weight;
+}
+
+/* A debt is bounded. After a rest, at most one turn of what it is owed remains, and under a cap
+ * a few turns: time that the cap denies is not saved up, but the seat keeps its place in the
+ * line. */
+static void bound_lag(struct turns_seat *s)
+{
+	uint64_t kept = s->rested ? turns_line_slice(s) : CAPPED_TURNS * s->device->turn_ns;
+	int64_t debt = (int64_t)turns_seat_virtual(s, s->device->turns->tuning.debt_ns);
+	int64_t lead = (int64_t)turns_seat_virtual(s, kept);
+
+	if (ahead(s) > debt)
+		s->virtual_ns = s->device->clock + (uint64_t)debt;
+	if (ahead(s) < -lead)
+		s->virtual_ns = s->device->clock - (uint64_t)lead;
+}
+
+void turns_seat_activate(struct turns_seat *s)
+{
+	struct turns_device *d = s->device;
+
+	if (s->active)
+		return;
+	bound_lag(s);
+	s->rested = false;
+	s->active = true;
+	d->clock_weight += s->tenant->share.weight;
+	clock_move(d, ahead(s) * s->tenant->share.weight);
+}
+
+void turns_seat_deactivate(struct turns_seat *s, bool rests)
+{
+	struct turns_device *d = s->device;
+
+	s->rested |= rests;
+	if (!s->active)
+		return;
+	s->active = false;
+	d->clock_weight -= s->tenant->share.weight;
+	clock_move(d, -ahead(s) * s->tenant->share.weight);
+}
+
+void turns_seat_excuse(struct turns_seat *s, uint64_t now_ns)
+{
+	int64_t most_ahead = (int64_t)turns_seat_virtual(s, turns_line_slice(s));
+	int64_t beyond = ahead(s) - most_ahead;
+
+	/* Not who is due as it has waited for long. */
+	if (beyond <= 0 || !s->active || turns_seat_due(s, now_ns) > now_ns)
+		return;
+	s->virtual_ns -= (uint64_t)beyond;
+	clock_move(s->device, -beyond * s->tenant->share.weight);
+}
+
+/* ---- cap ------------------------------------------------------------------------------------- */
+
+uint32_t turns_cap_milli(const struct turns_seat *s)
+{
+	const struct turns_share *share = &s->tenant->share;
+	uint32_t tenants = s->device->tenants ? s->device->tenants : 1;
+
+	if (share->equal && MILLI / tenants < share->cap_milli)
+		return tenants < MILLI ? MILLI / tenants : 1;
+	return share->cap_milli;
+}
+
+/* Running time is subtracted before the saved amount is clamped, so that a long turn loses
+ * nothing. */
+static void allow(struct turns_seat *s, uint64_t charged_ns, uint64_t now_ns)
+{
+	uint64_t span = least(now_ns - s->allowance_at_ns, longest_span);
+	int64_t saved = (int64_t)(s->device->turns->tuning.burst_ns * MILLI);
+
+	s->allowance_at_ns = now_ns;
+	s->allowance += (int64_t)(span * turns_cap_milli(s)) - (int64_t)(charged_ns * MILLI);
+	if (s->allowance > saved)
+		s->allowance = saved;
+}
+
+void turns_seat_allow(struct turns_seat *s, uint64_t now_ns)
+{
+	allow(s, 0, now_ns);
+}
+
+uint64_t turns_seat_released(struct turns_seat *s, uint64_t now_ns)
+{
+	const struct turns_tuning *tuning = &s->device->turns->tuning;
+	int64_t needed = (int64_t)(least(2 * tuning->shortest_ns, tuning->burst_ns) * MILLI);
+	uint32_t cap = turns_cap_milli(s);
+
+	if (cap >= MILLI)
+		return 0;
+	turns_seat_allow(s, now_ns);
+	if (s->allowance >= needed)
+		return 0;
+	return now_ns + (uint64_t)(needed - s->allowance + cap - 1) / cap;
+}
+
+uint64_t turns_seat_exhausted(struct turns_seat *s, uint64_t now_ns)
+{
+	uint32_t cap = turns_cap_milli(s);
+
+	if (cap >= MILLI)
+		return UINT64_MAX;
+	turns_seat_allow(s, now_ns);
+	if (s->allowance <= 0)
+		return now_ns;
+	return now_ns + ((uint64_t)s->allowance + MILLI - cap - 1) / (MILLI - cap);
+}
+
+/* ---- guarantee ------------------------------------------------------------------------------- */
+
+/* Guarantees that exceed the whole device are scaled down equally. */
+static uint64_t floor_rate(const struct turns_seat *s)
+{
+	uint64_t all = s->device->guarantees, own = s->tenant->share.guarantee_milli;
+
+	return all > MILLI ? own * MILLI / all : own;
+}
+
+static void owe(struct turns_seat *s, uint64_t charged_ns, uint64_t now_ns)
+{
+	uint64_t span = least(now_ns - s->floor_at_ns, longest_span);
+	int64_t bound = (int64_t)(FLOOR_TURNS * s->device->turns->tuning.turn_ns * MILLI);
+
+	s->floor_at_ns = now_ns;
+	s->floor += (int64_t)(span * floor_rate(s)) - (int64_t)(charged_ns * MILLI);
+	if (s->floor > bound)
+		s->floor = bound;
+	if (s->floor < -bound)
+		s->floor = -bound;
+}
+
+void turns_seat_floor(struct turns_seat *s, bool wanted, uint64_t now_ns)
+{
+	owe(s, 0, now_ns);
+	if (!wanted && s->floor > 0)
+		s->floor = 0;
+}
+
+uint64_t turns_seat_due(struct turns_seat *s, uint64_t now_ns)
+{
+	uint64_t rate = floor_rate(s);
+
+	if (!rate)
+		return UINT64_MAX;
+	turns_seat_floor(s, true, now_ns);
+	if (s->floor >= 0)
+		return now_ns - least((uint64_t)s->floor / rate, now_ns);
+	return now_ns + (uint64_t)-s->floor / rate;
+}
+
+/* ---- what is charged ------------------------------------------------------------------------- */
+
+static void charge(struct turns_seat *s, uint64_t ns, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t virtual_ns = turns_seat_virtual(s, ns);
+
+	s->charged_ns += ns;
+	turns_rate_add(&s->charged, from_ns, to_ns, ns);
+	s->virtual_ns += virtual_ns;
+	if (s->active)
+		clock_move(s->device, (int64_t)(virtual_ns * s->tenant->share.weight));
+	if (turns_cap_milli(s) < MILLI)
+		allow(s, ns, to_ns);
+	if (s->tenant->share.guarantee_milli)
+		owe(s, ns, to_ns);
+}
+
+static bool is_charged(const struct turns_seat *s)
+{
+	if (is_free(s) || s->gate == TURNS_CLOSED || s->gate == TURNS_OWING)
+		return false;
+	return s->gate != TURNS_OPENED || !s->tenant->paused;
+}
+
+void turns_seat_pay(struct turns_seat *s, uint64_t now_ns)
+{
+	if (s->gate == TURNS_OWING && !is_free(s) && now_ns > s->owing_ns)
+		charge(s, (now_ns - s->owing_ns) / BESIDE_PART, s->owing_ns, now_ns);
+	s->owing_ns = now_ns;
+}
+
+void turns_seat_entitle(struct turns_seat *s, bool from_now_on, uint64_t now_ns)
+{
+	uint64_t span = now_ns - s->entitled_at_ns, ns = 0;
+	int64_t clock = (int64_t)(s->device->clock - s->entitled_clock);
+
+	if (s->entitling && span > 0) {
+		if (clock > 0)
+			ns = (uint64_t)clock / WEIGHT_UNIT * s->tenant->share.weight;
+		ns = most(ns, span / MILLI * floor_rate(s));
+		ns = least(least(ns, span), span * turns_cap_milli(s) / MILLI);
+		s->entitled_ns += ns;
+		turns_rate_add(&s->entitled, s->entitled_at_ns, now_ns, ns);
+	}
+	s->entitling = from_now_on;
+	s->entitled_at_ns = now_ns;
+	s->entitled_clock = s->device->clock;
+}
+
+void turns_settle(struct turns_seat *s, uint64_t now_ns)
+{
+	if (now_ns > s->settled_ns && is_charged(s))
+		charge(s, now_ns - s->settled_ns, s->settled_ns, now_ns);
+	if (now_ns > s->settled_ns)
+		s->settled_ns = now_ns;
+	if (s->entitling && now_ns - s->entitled_at_ns >= TURNS_RATE_SLOT_NS)
+		turns_seat_entitle(s, true, now_ns);
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Closes a gate and handles the outcome: it drains; it cannot drain because its work waits for a
+ * thread at the gate (then it is opened again for a moment, and given up in the end); or the work
+ * does not end. See decisions/0095.
+ */
+#include "core/turns/turns_machine.h"
+
+enum {
+	LOOK_STEPS = 4,	   /* a coupled tenant is looked at after as many steps' time, or later */
+	LOOKS = 4,	   /* ... while it may hang */
+	SMOOTH_CLOSES = 8, /* after as many a tenant is not coupled any more, ... */
+	COUPLED_QUADRUPLED = 5 /* ... and after four times as many each time that it is so again */
+};
+
+/* How long its drain is waited for without a look. What a coupled tenant was let in with must be
+ * able to drain: each step lets more in, and if that never drained, it would be left in the end
+ * although nothing of it waits for anything. So it is given twice as long as it usually takes, and
+ * at least as long as the step took. */
+static uint64_t look_ns(const struct turns_tenant *t)
+{
+	const struct turns_tuning *tuning = &t->turns->tuning;
+
+	if (t->bond != TURNS_FREE)
+		return most(
+			least(most(2 * t->overrun_ns, turns_tenant_step_ns(t)), tuning->drain_ns),
+			LOOK_STEPS * tuning->step_ns);
+	return least(most(2 * t->overrun_ns, tuning->drain_ns), tuning->hang_ns / LOOKS);
+}
+
+bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	if (s->clear && !s->told_open) {
+		s->gate = TURNS_CLOSED;
+		return false;
+	}
+	s->gate = TURNS_CLOSING;
+	s->stray = stray;
+	s->closing_ns = now_ns;
+	s->device->strays += stray;
+	turns_timer_set(&t->turns->drains, &s->timer, now_ns + look_ns(t));
+	turns_seat_todo(s, 0);
+	return true;
+}
+
+bool turns_tenant_owes(const struct turns_tenant *t)
+{
+	list_for_each(link, (struct list *)&t->seats)
+	{
+		if (SEAT_OF_TENANT(link)->gate == TURNS_OWING)
+			return true;
+	}
+	return false;
+}
+
+static void drained_stray(struct turns_seat *s, uint64_t now_ns)
+{
+	s->stray = false;
+	s->device->strays--;
+	s->rested |= !s->tenant->wants;
+	turns_tenant_enter(s->tenant, now_ns);
+	turns_device_serve(s->device, now_ns);
+}
+
+void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+	bool owed = s->gate == TURNS_OWING;
+
+	if (is_free(s) || (s->gate != TURNS_CLOSING && !owed))
+		return;
+	turns_settle(s, now_ns);
+	turns_seat_pay(s, now_ns);
+	turns_timer_set(&t->turns->drains, &s->timer, UINT64_MAX);
+	s->gate = TURNS_CLOSED;
+	s->clear = true;
+	s->asks |= wants;
+	t->wants |= wants;
+	if (owed) {
+		t->lasts = true;
+		if (!turns_tenant_owes(t))
+			turns_tenant_unhang(t);
+		turns_tenant_enter(t, now_ns);
+	} else if (s->stray) {
+		drained_stray(s, now_ns);
+	} else if (--t->undrained == 0) {
+		turns_tenant_ended(t, now_ns);
+	}
+}
+
+/* To find out that it is coupled costs its neighbours a long drain: not again and again. */
+static uint32_t smooth_closes(const struct turns_tenant *t)
+{
+	return SMOOTH_CLOSES << 2 * t->couplings;
+}
+
+void turns_tenant_learn(struct turns_tenant *t, uint64_t now_ns)
+{
+	uint64_t took = now_ns - t->closed_ns;
+
+	t->stepping = false;
+	if (turns_tenant_owes(t))
+		return;
+	/* It has drained once its threads were let in. */
+	t->lasts &= !t->laden;
+	t->overrun_ns = t->overrun_ns ? (3 * t->overrun_ns + took) / 4 : took;
+	if (t->steps) {
+		t->smooth = 0;
+		return;
+	}
+	if (t->bond == TURNS_STEPPED && ++t->smooth >= smooth_closes(t)) {
+		t->bond = TURNS_FREE;
+		t->couplings += t->couplings < COUPLED_QUADRUPLED;
+		if (!list_empty(&t->seats))
+			turns_seat_todo(SEAT_OF_TENANT(t->seats.next), TODO_UNCOUPLED);
+	}
+}
+
+/* ---- coupled --------------------------------------------------------------------------------- */
+
+static void couple(struct turns_seat *s, enum turns_bond bond)
+{
+	struct turns_tenant *t = s->tenant;
+
+	if (t->bond == TURNS_FREE || t->bond == TURNS_HUNG)
+		turns_seat_todo(s, TODO_COUPLED);
+	if (bond == TURNS_STAYED)
+		turns_seat_todo(s, TODO_BESIDE);
+	t->bond = bond;
+	t->smooth = 0;
+}
+
+/* It still holds its devices: none is passed on before all have drained. The exception is a
+ * device on which turns ended and began again meanwhile; it must claim that one again. */
+static void reopen(struct turns_tenant *t, uint64_t now_ns)
+{
+	list_for_each(link, &t->seats)
+	{
+		struct turns_seat *s = SEAT_OF_TENANT(link);
+
+		if (is_free(s))
+			continue;
+		if (s->device->holder != s) {
+			t->forced = true;
+			continue;
+		}
+		turns_settle(s, now_ns);
+		turns_timer_set(&t->turns->drains, &s->timer, UINT64_MAX);
+		s->gate = TURNS_OPENED;
+		s->idle = false;
+		turns_seat_todo(s, 0);
+	}
+	t->wants = true;
+	t->idle = false;
+	t->undrained = 0;
+	turns_tenant_step(t, now_ns);
+}
+
+/* Closed, and nobody waits for it any more. */
+static void let_owe(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	turns_settle(s, now_ns);
+	if (s->stray)
+		s->device->strays--;
+	s->stray = false;
+	s->gate = TURNS_OWING;
+	s->owing_ns = now_ns;
+	turns_timer_set(&t->turns->drains, &s->timer, UINT64_MAX);
+}
+
+static void let_all_owe(struct turns_tenant *t, uint64_t now_ns)
+{
+	t->undrained = 0;
+	list_for_each(link, &t->seats)
+	{
+		if (SEAT_OF_TENANT(link)->gate == TURNS_CLOSING)
+			let_owe(SEAT_OF_TENANT(link), now_ns);
+	}
+}
+
+/* It has had its time. It stands in line again: its threads wait. */
+static void give_up(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	couple(s, TURNS_STAYED);
+	let_all_owe(t, now_ns);
+	s->asks = t->wants = true;
+	turns_tenant_ended(t, now_ns);
+}
+
+/* ---- hung ------------------------------------------------------------------------------------ */
+
+/* A thread may come to the gate without a word of it. */
+static void look_again(struct turns_seat *s, uint64_t now_ns)
+{
+	const struct turns *turns = s->tenant->turns;
+
+	turns_timer_set(&s->tenant->turns->drains, &s->timer,
+			now_ns + turns->tuning.hang_ns / LOOKS);
+}
+
+/* All its closing gates: work that does not end on one device may be the cause on another. */
+static void hang(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	turns_seat_todo(s, TODO_REPORT);
+	t->bond = TURNS_HUNG;
+	t->hung_ns = now_ns;
+	let_all_owe(t, now_ns);
+	list_for_each(link, &t->seats)
+	{
+		if (SEAT_OF_TENANT(link)->gate == TURNS_OWING)
+			look_again(SEAT_OF_TENANT(link), now_ns);
+	}
+	if (t->state == TURNS_ENDING) {
+		t->wants = false;
+		turns_tenant_ended(t, now_ns);
+		return;
+	}
+	list_for_each(link, &t->seats) turns_device_serve(SEAT_OF_TENANT(link)->device, now_ns);
+}
+
+void turns_tenant_unhang(struct turns_tenant *t)
+{
+	if (t->bond == TURNS_HUNG)
+		t->bond = TURNS_FREE;
+	if (t->bond == TURNS_STAYED)
+		t->bond = TURNS_STEPPED;
+	t->escalated = false;
+}
+
+void turns_tenant_look(struct turns_seat *s)
+{
+	turns_timer_set(&s->tenant->turns->drains, &s->timer, UINT64_MAX);
+	turns_seat_todo(s, TODO_LATE);
+}
+
+static void escalate(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	if (t->escalated || t->share.escalate == TURNS_ONLY_REPORT ||
+	    now_ns - t->hung_ns < t->turns->tuning.escalate_ns)
+		return;
+	t->escalated = true;
+	if (t->share.escalate == TURNS_MAY_KILL) {
+		turns_seat_todo(s, TODO_KILL);
+		return;
+	}
+	turns_seat_todo(s, TODO_SUSPEND);
+	t->suspended = true;
+	turns_tenant_expel(t, now_ns);
+}
+
+static void late_hung(struct turns_seat *s, bool stands, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	if (!stands) {
+		escalate(s, now_ns);
+		look_again(s, now_ns);
+		return;
+	}
+	couple(s, TURNS_STAYED);
+	t->escalated = false;
+	s->asks = t->wants = true;
+	turns_tenant_enter(t, now_ns);
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+static void late_stray(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	/* Others run first: no turn is interrupted for a tenant that had none. */
+	couple(s, TURNS_STAYED);
+	let_owe(s, now_ns);
+	s->asks = t->wants = true;
+	turns_tenant_enter(t, now_ns);
+	turns_device_serve(s->device, now_ns);
+}
+
+static void late_standing(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	if (s->stray) {
+		late_stray(s, now_ns);
+	} else if (now_ns - t->ending_ns >= t->turns->tuning.beside_ns) {
+		give_up(s, now_ns);
+	} else {
+		couple(s, TURNS_STEPPED);
+		reopen(t, now_ns);
+	}
+}
+
+void turns_late(struct turns_seat *s, bool stands, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+	/* What it wants meanwhile does not make it younger. */
+	uint64_t until = (s->stray ? s->closing_ns : t->ending_ns) + t->turns->tuning.hang_ns;
+
+	if (is_free(s) || turns_node_linked(&s->timer))
+		return;
+	if (s->gate == TURNS_OWING && t->bond == TURNS_HUNG)
+		late_hung(s, stands, now_ns);
+	if (s->gate != TURNS_CLOSING)
+		return;
+	if (stands)
+		late_standing(s, now_ns);
+	else if (now_ns >= until)
+		hang(s, now_ns);
+	else
+		turns_timer_set(&t->turns->drains, &s->timer, least(now_ns + look_ns(t), until));
+}

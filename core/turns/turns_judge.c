@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decides whether a turn continues: whenever something changes on the tenant's devices, when the
+ * tenant reports that it is idle or wants to run again, and when its time is over.
+ */
+#include "core/turns/turns_machine.h"
+
+enum {
+	GRACE_USUAL =
+		500, /* thousandths of the pauses that must be short for a pause to be waited for */
+	STEPS_DOUBLED = 8, /* each of these steps is twice as long as the one before */
+};
+
+static bool is_contested(const struct turns_tenant *t)
+{
+	list_for_each(link, (struct list *)&t->seats)
+	{
+		const struct turns_seat *s = SEAT_OF_TENANT(link);
+
+		if (!is_free(s) && (s->device->waiting || s->device->claimed))
+			return true;
+	}
+	return t->forced;
+}
+
+/* The minimum over its devices. */
+static uint64_t slice(const struct turns_tenant *t)
+{
+	uint64_t shortest = UINT64_MAX;
+
+	list_for_each(link, (struct list *)&t->seats)
+	{
+		const struct turns_seat *s = SEAT_OF_TENANT(link);
+
+		if (!is_free(s))
+			shortest = least(shortest, turns_line_slice(s));
+	}
+	return shortest;
+}
+
+/* The drain is part of the turn. */
+static uint64_t planned(const struct turns_tenant *t)
+{
+	uint64_t whole = slice(t), shortest = t->turns->tuning.shortest_ns;
+
+	return whole > t->overrun_ns + shortest ? whole - t->overrun_ns : shortest;
+}
+
+void turns_tenant_begin(struct turns_tenant *t, uint64_t now_ns)
+{
+	t->state = TURNS_RUNNING;
+	t->turn_ns = now_ns;
+	t->end_ns = is_contested(t) ? now_ns + planned(t) : UINT64_MAX;
+	turns_tenant_judge(t, now_ns);
+}
+
+/* ---- judging --------------------------------------------------------------------------------- */
+
+/* The seat that would run if the holder stood in line as well; possibly the holder itself. */
+static struct turns_seat *challenger(struct turns_seat *holder, uint64_t now_ns)
+{
+	struct turns_seat *best;
+
+	if (!holder->device->waiting)
+		return holder;
+	/* It joins the line only now: it has not waited. */
+	holder->wanted_ns = now_ns;
+	turns_line_add(holder, now_ns);
+	best = turns_line_best(holder->device, now_ns);
+	turns_line_remove(holder);
+	return best;
+}
+
+static bool is_beaten(struct turns_tenant *t, uint64_t now_ns)
+{
+	if (t->forced)
+		return true;
+	list_for_each(link, &t->seats)
+	{
+		struct turns_seat *s = SEAT_OF_TENANT(link);
+
+		if (!is_free(s) && challenger(s, now_ns) != s)
+			return true;
+	}
+	return false;
+}
+
+void turns_tenant_settle(struct turns_tenant *t, uint64_t now_ns)
+{
+	list_for_each(link, &t->seats) turns_settle(SEAT_OF_TENANT(link), now_ns);
+}
+
+static void pause_turn(struct turns_tenant *t, uint64_t now_ns)
+{
+	t->paused = true;
+	turns_timer_set(&t->turns->timers, &t->timer, UINT64_MAX);
+	list_for_each(link, &t->seats)
+	{
+		struct turns_seat *s = SEAT_OF_TENANT(link);
+
+		if (is_free(s))
+			continue;
+		turns_seat_entitle(s, false, now_ns);
+		turns_seat_floor(s, true, now_ns);
+		turns_seat_deactivate(s, true);
+	}
+}
+
+static void resume_turn(struct turns_tenant *t, uint64_t now_ns)
+{
+	if (!t->paused)
+		return;
+	list_for_each(link, &t->seats)
+	{
+		struct turns_seat *s = SEAT_OF_TENANT(link);
+
+		if (is_free(s))
+			continue;
+		turns_settle(s, now_ns);
+		turns_seat_floor(s, false, now_ns);
+		turns_seat_entitle(s, true, now_ns);
+		turns_seat_activate(s);
+	}
+	t->paused = false;
+}
+
+static uint64_t grace(const struct turns_tenant *t)
+{
+	if (t->bond != TURNS_FREE || t->gap_milli < GRACE_USUAL)
+		return 0;
+	return least(2 * t->gap_ns, t->turns->tuning.grace_ns);
+}
+
+/* When its cap is used up on one of its devices; UINT64_MAX: there is none. */
+static uint64_t exhausted(struct turns_tenant *t, uint64_t now_ns)
+{
+	uint64_t first = UINT64_MAX;
+
+	list_for_each(link, &t->seats)
+	{
+		if (!is_free(SEAT_OF_TENANT(link)))
+			first = least(first, turns_seat_exhausted(SEAT_OF_TENANT(link), now_ns));
+	}
+	return first;
+}
+
+/* The turn is extended, unless it must end; returns when to check again. */
+static uint64_t extend(struct turns_tenant *t, bool *ret_over, uint64_t now_ns)
+{
+	if (t->forced || (now_ns >= t->end_ns && is_beaten(t, now_ns)))
+		*ret_over = true;
+	if (!*ret_over && now_ns >= t->end_ns) {
+		t->turn_ns = now_ns;
+		t->end_ns = now_ns + slice(t);
+	}
+	return t->end_ns;
+}
+
+/* Whether the turn ends because the tenant is idle; if not, when to check again. */
+static bool ends_idle(struct turns_tenant *t, uint64_t now_ns, uint64_t *ret_at)
+{
+	uint64_t end = t->idle_ns + (t->forced ? 0 : grace(t));
+
+	if (now_ns >= end)
+		return true;
+	*ret_at = least(*ret_at, end);
+	return false;
+}
+
+uint64_t turns_tenant_step_ns(const struct turns_tenant *t)
+{
+	uint32_t doubled = t->steps > STEPS_DOUBLED ? STEPS_DOUBLED : t->steps - 1;
+
+	return t->steps ? t->turns->tuning.step_ns << doubled : 0;
+}
+
+void turns_tenant_step(struct turns_tenant *t, uint64_t now_ns)
+{
+	t->state = TURNS_RUNNING;
+	t->stepping = true;
+	t->steps++;
+	t->turn_ns = now_ns;
+	t->end_ns = now_ns + turns_tenant_step_ns(t);
+	turns_tenant_judge(t, now_ns);
+}
+
+/* It was let in to be able to drain. Without rivals this is a turn like any other. */
+static void judge_step(struct turns_tenant *t, uint64_t now_ns)
+{
+	turns_tenant_settle(t, now_ns);
+	if (!t->barred && !is_contested(t) && exhausted(t, now_ns) > now_ns) {
+		t->stepping = false;
+		turns_tenant_begin(t, now_ns);
+	} else if (t->idle || now_ns >= t->end_ns) {
+		turns_tenant_end_turn(t, now_ns);
+	} else {
+		turns_timer_set(&t->turns->timers, &t->timer, t->end_ns);
+	}
+}
+
+void turns_tenant_judge(struct turns_tenant *t, uint64_t now_ns)
+{
+	bool contested = is_contested(t), over = false;
+	uint64_t at = UINT64_MAX;
+
+	if (t->state != TURNS_RUNNING)
+		return;
+	if (t->stepping) {
+		judge_step(t, now_ns);
+		return;
+	}
+	if (contested)
+		resume_turn(t, now_ns);
+	turns_tenant_settle(t, now_ns);
+	at = exhausted(t, now_ns);
+	over = at <= now_ns;
+	if (t->idle && !contested && at == UINT64_MAX) {
+		if (!t->paused)
+			pause_turn(t, now_ns);
+		return;
+	}
+	if (t->idle && ends_idle(t, now_ns, &at)) {
+		turns_tenant_end_turn(t, now_ns);
+		return;
+	}
+	if (contested)
+		at = least(at, extend(t, &over, now_ns));
+	else
+		t->end_ns = UINT64_MAX;
+	if (over)
+		turns_tenant_end_turn(t, now_ns);
+	else
+		turns_timer_set(&t->turns->timers, &t->timer, at);
+}
+
+/* A tenant has joined the line. It does not cut the holder's turn short if it has had its own
+ * part. */
+void turns_arrive(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_seat *holder = s->device->holder, *best;
+	struct turns_tenant *t;
+	uint64_t soonest;
+
+	if (!holder) {
+		turns_device_serve(s->device, now_ns);
+		return;
+	}
+	t = holder->tenant;
+	if (t->state != TURNS_RUNNING || t->stepping)
+		return;
+	resume_turn(t, now_ns);
+	turns_tenant_settle(t, now_ns);
+	best = challenger(holder, now_ns);
+	soonest = most(now_ns, t->turn_ns + t->turns->tuning.shortest_ns);
+	if (best == s && s->tenant->share.class < t->share.class)
+		soonest = now_ns;
+	if (best != s)
+		soonest = most(soonest, t->turn_ns + slice(t));
+	t->end_ns = least(t->end_ns, soonest);
+	turns_tenant_judge(t, now_ns);
+}
+
+/* ---- what the tenant says -------------------------------------------------------------------- */
+
+static void learn_gap(struct turns_tenant *t, uint64_t now_ns)
+{
+	uint64_t gap = now_ns - t->idle_ns;
+	bool is_short = gap <= t->turns->tuning.grace_ns;
+
+	if (!t->idle_ns)
+		return;
+	t->idle_ns = 0;
+	t->gap_milli = t->gap_milli * 3 / 4 + (is_short ? MILLI / 4 : 0);
+	if (is_short)
+		t->gap_ns = t->gap_ns ? (3 * t->gap_ns + gap) / 4 : gap;
+}
+
+void turns_wants(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	s->asks = true;
+	s->idle = false;
+	if (is_free(s))
+		return;
+	learn_gap(t, now_ns);
+	t->wants = true;
+	if (t->state == TURNS_RUNNING && t->idle) {
+		t->idle = false;
+		resume_turn(t, now_ns);
+		turns_tenant_judge(t, now_ns);
+	} else if (t->bond == TURNS_HUNG && s->gate == TURNS_OWING) {
+		turns_tenant_look(s);
+	}
+	turns_tenant_enter(t, now_ns);
+}
+
+void turns_idle(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	if (is_free(s) || s->gate != TURNS_OPENED || s->idle)
+		return;
+	s->idle = true;
+	s->asks = false;
+	list_for_each(link, &t->seats)
+	{
+		if (!is_free(SEAT_OF_TENANT(link)) && !SEAT_OF_TENANT(link)->idle)
+			return;
+	}
+	t->idle = true;
+	t->idle_ns = now_ns;
+	turns_tenant_judge(t, now_ns);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Declarations shared by the files that implement core/turns/turns.h. */
+#pragma once
+
+#include "base/least.h"
+#include "core/turns/turns.h"
+
+enum { MILLI = 1000, WEIGHT_UNIT = 10000 };
+
+/* Pending actions of a seat besides its gate. */
+enum {
+	TODO_LATE = 1,
+	TODO_COUPLED = 2,
+	TODO_UNCOUPLED = 4,
+	TODO_REPORT = 8,
+	TODO_SUSPEND = 16,
+	TODO_KILL = 32,
+	TODO_BESIDE = 64,
+};
+
+#define SEAT_OF_TENANT(link) list_entry(link, struct turns_seat, of_tenant)
+#define SEAT_OF_DEVICE(link) list_entry(link, struct turns_seat, of_device)
+
+/* ---- turns.c --------------------------------------------------------------------------------- */
+
+/* The seat has a pending action: its gate, or TODO_*. */
+void turns_seat_todo(struct turns_seat *s, unsigned todo);
+void turns_timer_set(struct turns_heap *heap, struct turns_node *timer,
+		     uint64_t at_ns); /* UINT64_MAX: off */
+
+/* ---- turns_account.c: what is charged, the clock, the cap, the guarantee --------------------- */
+
+/* The seat counts towards its device's clock, because it wants to run. */
+void turns_seat_activate(struct turns_seat *s);
+void turns_seat_deactivate(struct turns_seat *s, bool rests);
+/* It runs for its guarantee, which may be more than its weight is worth. It owes nothing for
+ * this time, and the clock, which is a mean, must not run ahead of the others. */
+void turns_seat_excuse(struct turns_seat *s, uint64_t now_ns);
+/* Converts an amount of its own time to virtual time. */
+uint64_t turns_seat_virtual(const struct turns_seat *s, uint64_t ns);
+void turns_seat_entitle(struct turns_seat *s, bool from_now_on, uint64_t now_ns);
+/* When it may run: 0 or now_ns: at once. */
+uint64_t turns_seat_released(struct turns_seat *s, uint64_t now_ns);
+/* When it must stop, if it runs from now on. */
+uint64_t turns_seat_exhausted(struct turns_seat *s, uint64_t now_ns);
+void turns_seat_allow(struct turns_seat *s, uint64_t now_ns);
+/* Its guarantee accrues while it wants to run, and otherwise only up to zero. */
+void turns_seat_floor(struct turns_seat *s, bool wanted, uint64_t now_ns);
+/* Its work went on beside others' until now. */
+void turns_seat_pay(struct turns_seat *s, uint64_t now_ns);
+/* From when it is behind its guarantee. */
+uint64_t turns_seat_due(struct turns_seat *s, uint64_t now_ns);
+
+/* ---- turns_line.c: who is next --------------------------------------------------------------- */
+
+void turns_line_add(struct turns_seat *s, uint64_t now_ns);
+void turns_line_remove(struct turns_seat *s);
+uint64_t turns_line_slice(const struct turns_seat *s);
+struct turns_seat *turns_line_best(struct turns_device *d, uint64_t now_ns);
+/* Chooses among the tenants that may run on a claimed device: those that need no other device. */
+struct turns_seat *turns_line_best_single(struct turns_device *d, uint64_t now_ns);
+
+/* ---- turns_tenant.c: a tenant's turn --------------------------------------------------------- */
+
+static inline bool is_free(const struct turns_seat *s)
+{
+	return !s->device->governed;
+}
+
+uint32_t turns_tenant_governed(const struct turns_tenant *t);
+/* It wants to run but cannot yet: it stands in line, or waits for its cap. */
+void turns_tenant_enter(struct turns_tenant *t, uint64_t now_ns);
+/* Its claims and its place in the line are void. */
+void turns_tenant_withdraw(struct turns_tenant *t, uint64_t now_ns);
+/* Likewise; or its turn ends. */
+void turns_tenant_expel(struct turns_tenant *t, uint64_t now_ns);
+void turns_tenant_end_turn(struct turns_tenant *t, uint64_t now_ns);
+void turns_tenant_ended(struct turns_tenant *t, uint64_t now_ns);
+/* The seat is on no governed device any more. */
+void turns_tenant_detach(struct turns_seat *s);
+void turns_tenant_fix(struct turns_tenant *t, uint64_t now_ns);
+void turns_tenant_timer(struct turns_tenant *t, uint64_t now_ns);
+/* Its cap may have changed. */
+void turns_tenant_recap(struct turns_tenant *t, uint64_t now_ns);
+/* No tenant holds the device, or a tenant has joined the line. */
+void turns_device_serve(struct turns_device *d, uint64_t now_ns);
+
+void turns_tenant_settle(struct turns_tenant *t, uint64_t now_ns);
+
+/* ---- turns_judge.c: whether a turn goes on --------------------------------------------------- */
+
+/* Its gates are open. */
+void turns_tenant_begin(struct turns_tenant *t, uint64_t now_ns);
+void turns_tenant_judge(struct turns_tenant *t, uint64_t now_ns);
+/* Its gates are open for a moment, because it could not drain. */
+void turns_tenant_step(struct turns_tenant *t, uint64_t now_ns);
+/* How long its last step was; 0: there was none. */
+uint64_t turns_tenant_step_ns(const struct turns_tenant *t);
+/* A tenant has joined the line. */
+void turns_arrive(struct turns_seat *s, uint64_t now_ns);
+
+/* ---- turns_drain.c --------------------------------------------------------------------------- */
+
+/* Whether its drain must be waited for; not if its guests were not told yet that it is open. */
+bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns);
+/* A gate of it has not drained and is not waited for. */
+bool turns_tenant_owes(const struct turns_tenant *t);
+/* It is asked whether a thread waits at a gate of a tenant that was reported as hung. */
+void turns_tenant_look(struct turns_seat *s);
+/* What it waited for is over, or it runs again. */
+void turns_tenant_unhang(struct turns_tenant *t);
+/* All its gates have drained, or were given up. */
+void turns_tenant_learn(struct turns_tenant *t, uint64_t now_ns);
+
+/* ---- turns_device.c: open or governed -------------------------------------------------------- */
+
+void turns_device_add_share(struct turns_seat *s, int sign);
+void turns_device_reckon(struct turns_device *d, uint64_t now_ns);

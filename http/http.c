@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/http.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#include <microhttpd.h>
+
+#include "http/http_door.h"
+#include "http/http_listen.h"
+#include "http/http_seats.h"
+
+struct http {
+	struct loop_watch watch; /* of the door, and through it of libmicrohttpd */
+	struct loop_timer timer;
+	struct MHD_Daemon *server;
+	struct http_address address;
+	struct stat own;
+	unsigned port;
+	int listener;
+	struct http_door door;
+	struct http_seats seats;
+	void (*answer)(void *owner, const char *path, struct http_answer *ret_answer);
+	void *owner;
+	bool busy, closed;
+};
+
+static const char *word_of(unsigned status)
+{
+	switch (status) {
+	case 200:
+		return "ok\n";
+	case 404:
+		return "not found\n";
+	case 405:
+		return "only GET and HEAD\n";
+	case 413:
+		return "no content is accepted\n";
+	case 503:
+		return "unavailable\n";
+	default:
+		return "failed\n";
+	}
+}
+
+static enum MHD_Result reply(struct MHD_Connection *connection, struct http_answer *answer)
+{
+	const char *word = word_of(answer->status);
+	struct MHD_Response *response =
+		answer->body ? MHD_create_response_from_buffer(answer->size, answer->body,
+							       MHD_RESPMEM_MUST_FREE)
+			     : MHD_create_response_from_buffer(strlen(word), (void *)word,
+							       MHD_RESPMEM_PERSISTENT);
+	enum MHD_Result r;
+
+	if (!response) {
+		free(answer->body);
+		return MHD_NO; /* closes the connection */
+	}
+	r = MHD_add_response_header(response, "Content-Type",
+				    answer->type ? answer->type : "text/plain; charset=utf-8");
+	if (r == MHD_YES && answer->status == 405)
+		r = MHD_add_response_header(response, "Allow", "GET, HEAD");
+	if (r == MHD_YES)
+		r = MHD_queue_response(connection, answer->status, response);
+	MHD_destroy_response(response);
+	return r;
+}
+
+static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status)
+{
+	struct http_answer answer = {.status = status};
+
+	return reply(connection, &answer);
+}
+
+/* A client that reads metrics sends no body. Besides, two parsers may disagree about a
+ * request with two lengths. */
+static bool has_content(struct MHD_Connection *connection)
+{
+	const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
+							 MHD_HTTP_HEADER_CONTENT_LENGTH);
+
+	return MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
+					   MHD_HTTP_HEADER_TRANSFER_ENCODING) ||
+	       (length && strcmp(length, "0") != 0);
+}
+
+static int fd_of(struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *about =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	return about ? (int)about->connect_fd : -1;
+}
+
+static void note_answer(struct http *http, struct MHD_Connection *connection, bool begins)
+{
+	int fd = fd_of(connection);
+	struct http_seat *seat = fd >= 0 ? http_seats_find(&http->seats, fd) : NULL;
+
+	if (!seat)
+		return;
+	seat->answers = begins;
+	seat->since_ns = loop_now_ns();
+}
+
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection,
+				  const char *path, const char *method, const char *version,
+				  const char *content, size_t *size, void **kept)
+{
+	struct http *http = context;
+	struct http_answer answer = {.status = 404};
+
+	(void)version;
+	(void)content;
+	(void)size;
+	if (has_content(connection))
+		return refuse(connection, 413);
+	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+		return refuse(connection, 405);
+	/* If it were answered in the first call, the connection would not be kept alive. */
+	if (!*kept) {
+		*kept = http;
+		return MHD_YES;
+	}
+	if (http->closed)
+		return MHD_NO;
+	note_answer(http, connection, true);
+	http->answer(http->owner, path, &answer);
+	return reply(connection, &answer);
+}
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **kept,
+			  enum MHD_ConnectionNotificationCode what)
+{
+	const union MHD_ConnectionInfo *about =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	struct http *http = context;
+	struct http_seat *seat = *kept;
+
+	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+		struct http_host host = http_host_of((const void *)about->client_addr);
+
+		*kept = http_seats_take(&http->seats, fd_of(connection), &host, loop_now_ns());
+	} else if (seat) {
+		seat->fd = -1;
+		*kept = NULL;
+	}
+}
+
+static void on_answered(void *context, struct MHD_Connection *connection, void **kept,
+			enum MHD_RequestTerminationCode how)
+{
+	(void)kept;
+	(void)how;
+	note_answer(context, connection, false);
+}
+
+static void on_entering(void *owner, const struct http_caller *caller)
+{
+	struct http *http = owner;
+
+	if (!http_seats_offer(&http->seats, &caller->host, loop_now_ns())) {
+		http_turn_away(caller->fd, http_door_full);
+		return;
+	}
+	/* It closes the descriptor if it fails. */
+	MHD_add_connection(http->server, caller->fd, (const struct sockaddr *)&caller->name,
+			   caller->name_size);
+}
+
+static void on_timer_closed(struct loop_timer *timer)
+{
+	free(container_of(timer, struct http, timer));
+}
+
+static void on_watch_closed(struct loop_watch *watch)
+{
+	loop_timer_close(&container_of(watch, struct http, watch)->timer, on_timer_closed);
+}
+
+/* Closes one handle after the other, because libuv does not define which of two it closes first. */
+static void dismantle(struct http *http)
+{
+	loop_disarm(&http->timer);
+	if (http->watch.open)
+		loop_unwatch(&http->watch, on_watch_closed);
+	else
+		on_watch_closed(&http->watch);
+	if (http->server)
+		MHD_stop_daemon(http->server);
+	http_door_close(&http->door);
+	close(http->listener);
+	http_unlisten(&http->address, &http->own);
+}
+
+static void go_on(struct http *http)
+{
+	uint64_t now = loop_now_ns(), next, door;
+	MHD_UNSIGNED_LONG_LONG wait_ms;
+
+	http->busy = true;
+	http_door_look(&http->door, now);
+	MHD_run(http->server);
+	http->busy = false;
+	if (http->closed) {
+		dismantle(http);
+		return;
+	}
+	next = http_seats_cut(&http->seats, now);
+	door = http_door_due(&http->door);
+	if (door < next)
+		next = door;
+	if (MHD_get_timeout(http->server, &wait_ms) == MHD_YES && now + wait_ms * 1000000 < next)
+		next = now + wait_ms * 1000000;
+	if (next == UINT64_MAX)
+		loop_disarm(&http->timer);
+	else
+		loop_arm(&http->timer, next > now ? next - now : 0);
+}
+
+static void on_ready(struct loop_watch *watch, int events)
+{
+	(void)events;
+	go_on(container_of(watch, struct http, watch));
+}
+
+static void on_timer(struct loop_timer *timer)
+{
+	go_on(container_of(timer, struct http, timer));
+}
+
+static unsigned port_of(int fd)
+{
+	struct sockaddr_storage name = {0};
+	socklen_t size = sizeof(name);
+
+	if (getsockname(fd, (struct sockaddr *)&name, &size) != 0)
+		return 0;
+	if (name.ss_family == AF_INET6)
+		return ntohs(((struct sockaddr_in6 *)&name)->sin6_port);
+	return name.ss_family == AF_INET ? ntohs(((struct sockaddr_in *)&name)->sin_port) : 0;
+}
+
+static int start(struct http *http, struct loop *loop)
+{
+	const union MHD_DaemonInfo *about;
+	int r;
+
+	/* Not MHD_USE_ERROR_LOG, which would print a line for each peer that leaves. */
+	http->server = MHD_start_daemon(
+		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, on_request, http,
+		MHD_OPTION_CONNECTION_LIMIT, (unsigned)ARRAY_SIZE(http->seats.seat),
+		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_PATIENCE_S / 2,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_HEAD_MAX,
+		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
+		MHD_OPTION_NOTIFY_COMPLETED, on_answered, http, MHD_OPTION_END);
+	if (!http->server)
+		return -ENOMEM;
+	about = MHD_get_daemon_info(http->server, MHD_DAEMON_INFO_EPOLL_FD);
+	r = about ? http_door_open(&http->door, http->listener, about->epoll_fd) : -ENOTSUP;
+	if (r == 0)
+		r = loop_watch(loop, &http->watch, http->door.epoll, LOOP_READ, on_ready);
+	return r;
+}
+
+int http_open(struct loop *loop, const char *address,
+	      void (*answer)(void *owner, const char *path, struct http_answer *ret_answer),
+	      void *owner, struct http **ret_http, struct fault *why)
+{
+	struct http_address at;
+	struct http *http;
+	struct stat own;
+	int fd, r = http_address_read(address, &at, why);
+
+	if (r < 0)
+		return r;
+	fd = http_listen(&at, address, &own, why);
+	if (fd < 0)
+		return fd;
+	http = calloc(1, sizeof(*http));
+	r = http ? loop_timer_init(loop, &http->timer, on_timer) : -ENOMEM;
+	if (r < 0) {
+		http_unlisten(&at, &own);
+		close(fd);
+		free(http);
+		return fault_set(why, r, "out of memory");
+	}
+	http->address = at;
+	http->own = own;
+	http->answer = answer;
+	http->owner = owner;
+	http->port = port_of(fd);
+	http->listener = fd;
+	http_door_init(&http->door);
+	http->door.enter = on_entering;
+	http->door.owner = http;
+	http_seats_init(&http->seats);
+	r = start(http, loop);
+	if (r < 0) {
+		dismantle(http);
+		return fault_set(why, r, "'%.120s': the server cannot be started", address);
+	}
+	*ret_http = http;
+	return 0;
+}
+
+unsigned http_port(const struct http *http)
+{
+	return http->port;
+}
+
+void http_close(struct http *http)
+{
+	if (!http || http->closed)
+		return;
+	http->closed = true;
+	if (!http->busy) /* otherwise it is done when libmicrohttpd returns */
+		dismantle(http);
+}

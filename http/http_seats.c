@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/http_seats.h"
+
+static const uint64_t second_ns = 1000000000;
+
+void http_seats_init(struct http_seats *seats)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(seats->seat); i++)
+		seats->seat[i] = (struct http_seat){.fd = -1};
+}
+
+struct http_seat *http_seats_find(struct http_seats *seats, int fd)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(seats->seat); i++)
+		if (seats->seat[i].fd == fd)
+			return &seats->seat[i];
+	return NULL;
+}
+
+/* libmicrohttpd notices, and closes the descriptor. */
+static void cut(struct http_seat *seat)
+{
+	shutdown(seat->fd, SHUT_RDWR);
+	seat->left = true;
+}
+
+static bool is_taken(const struct http_seat *seat)
+{
+	return seat->fd >= 0 && !seat->left;
+}
+
+static uint32_t count_taken(const struct http_seats *seats)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(seats->seat); i++)
+		n += is_taken(&seats->seat[i]);
+	return n;
+}
+
+static const struct http_host *host_at(const void *table, size_t i)
+{
+	const struct http_seats *seats = table;
+
+	return is_taken(&seats->seat[i]) ? &seats->seat[i].host : NULL;
+}
+
+/* Of the host's: first who was answered, then who reads slowly, and the longest of them. */
+static struct http_seat *least_due(struct http_seats *seats, const struct http_host *host,
+				   uint64_t now_ns)
+{
+	struct http_seat *found = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(seats->seat); i++) {
+		struct http_seat *seat = &seats->seat[i];
+
+		if (!is_taken(seat) || !http_host_same(&seat->host, host))
+			continue;
+		if (seat->answers && now_ns - seat->since_ns < HTTP_READING_S * second_ns)
+			continue;
+		if (!found || seat->answers < found->answers ||
+		    (seat->answers == found->answers && seat->since_ns < found->since_ns))
+			found = seat;
+	}
+	return found;
+}
+
+bool http_seats_offer(struct http_seats *seats, const struct http_host *host, uint64_t now_ns)
+{
+	const size_t places = ARRAY_SIZE(seats->seat);
+	bool own = http_host_count(seats, places, host_at, host) >= HTTP_SEATS_EACH;
+	struct http_seat *seat;
+
+	if (own || count_taken(seats) >= HTTP_SEATS) {
+		seat = least_due(seats, own ? host : http_host_largest(seats, places, host_at),
+				 now_ns);
+		if (!seat)
+			return false;
+		cut(seat);
+	}
+	return http_seats_find(seats, -1);
+}
+
+struct http_seat *http_seats_take(struct http_seats *seats, int fd, const struct http_host *host,
+				  uint64_t now_ns)
+{
+	struct http_seat *seat = http_seats_find(seats, -1);
+
+	if (seat)
+		*seat = (struct http_seat){.fd = fd, .host = *host, .since_ns = now_ns};
+	return seat;
+}
+
+/* libmicrohttpd's own time-out only detects silence: a byte from time to time keeps a connection
+ * open. */
+uint64_t http_seats_cut(struct http_seats *seats, uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (size_t i = 0; i < ARRAY_SIZE(seats->seat); i++) {
+		struct http_seat *seat = &seats->seat[i];
+		uint64_t due = seat->since_ns + HTTP_PATIENCE_S * second_ns;
+
+		if (!is_taken(seat))
+			continue;
+		if (now_ns >= due)
+			cut(seat);
+		else if (due < next)
+			next = due;
+	}
+	return next;
+}

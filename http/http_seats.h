@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The connections that an HTTP server serves. A seat is given up by who was answered before, or
+ * reads its answer slowly, when somebody else needs it: no host can keep others from being served.
+ */
+#pragma once
+
+#include "http/http_door.h"
+
+enum {
+	HTTP_SEATS = 32,
+	HTTP_SEATS_EACH = 16, /* one host's */
+	HTTP_PATIENCE_S = 20, /* for the next request on a connection, and for reading an answer */
+	HTTP_READING_S = 2,   /* so long an answer's reader keeps its seat in any case */
+};
+
+struct http_seat {
+	int fd; /* borrowed from a connection; -1: free */
+	struct http_host host;
+	uint64_t since_ns; /* when it came, or the answer began, or ended */
+	bool answers;	   /* an answer is under way */
+	bool left;	   /* cut, and not closed yet */
+};
+
+struct http_seats {
+	struct http_seat seat[2 * HTTP_SEATS]; /* half of them for those that have left */
+};
+
+void http_seats_init(struct http_seats *seats);
+
+/* Is there a seat for this host? Cuts another connection where that makes room. */
+must_check bool http_seats_offer(struct http_seats *seats, const struct http_host *host,
+				 uint64_t now_ns);
+
+/* NULL: none is free, or it has none. */
+struct http_seat *http_seats_take(struct http_seats *seats, int fd, const struct http_host *host,
+				  uint64_t now_ns);
+struct http_seat *http_seats_find(struct http_seats *seats, int fd);
+
+/* Cuts those that have had their time. Returns when to look again: UINT64_MAX is never. */
+uint64_t http_seats_cut(struct http_seats *seats, uint64_t now_ns);

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The administrator's configuration of the device plugin: one YAML file in the format of NVIDIA's
+ * device plugin, with our own top-level key `mete`, which NVIDIA's plugin ignores.
+ * docs/man/mete-config.5 describes it. Every mistake is one sentence with file and line. This
+ * module reads no clock and watches no file; the caller does.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <time.h>
+
+#include "base/fault.h"
+#include "core/share/share.h"
+
+enum {
+	CONFIG_BYTES_MAX = 64 << 10, /* of a file: YAML parsers are slow on malicious input */
+	CONFIG_NAME_MAX = 63,
+	CONFIG_PATH_MAX = 255,
+	CONFIG_KUBELET_MAX = 72, /* of the kubelet's folder: leaves room for the names of sockets */
+	CONFIG_RULES_MAX = 64,
+	CONFIG_PROFILES_MAX = 16,
+	CONFIG_NODES_MAX = 64,
+	CONFIG_LABELS_MAX = 16,	 /* required by one entry of `nodes:` */
+	CONFIG_SLOTS_MAX = 1000, /* of a device */
+	CONFIG_WARNINGS_MAX = 16,
+};
+
+/* A portion of a device: share.def's fields as written, in its order; NULL: not given. */
+struct config_share {
+	const char *texts[SHARE_FIELDS];
+	uint32_t lines[SHARE_FIELDS]; /* of the file, for sentences */
+};
+
+/* For the devices that `match`, by UUID (or a prefix), index or model; * and ? as in a shell;
+ * case does not matter. */
+struct config_rule {
+	const char *match;
+	bool hidden;	/* not shared out by mete: "share: none" */
+	uint32_t slots; /* 0: not given */
+	uint32_t line;
+	struct config_share share;
+};
+
+/* At these times (local, by TZ), `share` overrides the rules; the first profile whose time it is
+ * applies. */
+struct config_profile {
+	const char *name;
+	uint32_t days; /* bit 0: Sunday ... bit 6: Saturday */
+	uint32_t from_minute,
+		to_minute; /* of the day; to <= from: over midnight, of the day it began */
+	uint32_t line;
+	struct config_share share;
+};
+
+/* A file without `mete`: what NVIDIA's plugin does with it. Nothing is enforced then. */
+struct config_alone {
+	uint32_t replicas; /* of each device; 0: devices are given whole */
+	bool renamed;	   /* nvidia.com/gpu.shared */
+	bool one_only;	   /* requests for several replicas are refused */
+	bool packed;	   /* the device with the most replicas taken comes first */
+	bool by_index;	   /* containers get indices, not UUIDs */
+	bool volumes;	   /* by mounts of /dev/null, not by the environment */
+	bool specs;	   /* device nodes are passed to the kubelet */
+	bool gdrcopy, gds, mofed;
+	const char *dev_root; /* of the device nodes on the host */
+};
+
+enum config_ids {
+	CONFIG_IDS_UUID, /* <UUID>::<n>: the kubelet picks the device */
+	CONFIG_IDS_SLOT, /* slot-NNN: the scheduler does */
+};
+enum config_cdi { CONFIG_CDI_AUTO, CONFIG_CDI_ON, CONFIG_CDI_OFF };
+enum config_strangers { CONFIG_STRANGERS_REPORT, CONFIG_STRANGERS_KILL };
+
+enum config_key {
+#define METE(name, kind, field, accepted) CONFIG_KEY_##name,
+#include "plugin/config/config_keys.def"
+	CONFIG_KEYS
+};
+
+struct config {
+	const char *name;	     /* of the file, as passed to config_parse() */
+	uint32_t mete_line;	     /* of the key `mete`; 0: it is missing */
+	uint32_t lines[CONFIG_KEYS]; /* of the keys below it */
+	bool has_mete;		     /* the key `mete` exists; otherwise `alone` has everything */
+	bool has_nvidia;	     /* a key of NVIDIA's exists */
+	bool waits;	      /* failOnInitError is false: wait for what is not possible yet */
+	bool by_node;	      /* `nodes` exists: the rest depends on the node's labels */
+	const char *resource; /* "mete.dev/gpu" */
+	const char *domain;   /* of annotations: "mete.dev" */
+	enum config_ids ids;
+	uint32_t slots;			 /* of each device; default: 10 */
+	struct config_share share, most; /* of a slot; what an annotation may ask for at most */
+	uint32_t overcommit_milli; /* memory that may be promised, in thousandths of a device's */
+	uint32_t rules, profiles;
+	struct config_rule rule[CONFIG_RULES_MAX]; /* the first that matches a device */
+	struct config_profile profile[CONFIG_PROFILES_MAX];
+	enum config_strangers strangers; /* processes on a device that no guest announced */
+	enum config_cdi cdi;
+	bool mounts_driver; /* containers have libcuda and libnvidia-ml by path, not from meted */
+	const char *cdi_folder;	      /* default: /var/run/cdi */
+	const char *kubelet_folder;   /* default: /var/lib/kubelet */
+	const char *driver_root;      /* where the host's driver is seen; default: / */
+	const char *host_driver_root; /* its path on the host; NULL: the same */
+	const char *libraries;	 /* our libraries and hook, where this process and the host see them
+				    under one name; NULL: where this program is installed */
+	const char *host_prefix; /* the prefix that turns our own folders into paths on the host */
+	const char *metrics;	 /* address:port, ":9400"; NULL: none */
+	const char *health;	 /* likewise, for /healthz alone */
+	const char *kubeconfig;	 /* NULL: the pod's service account, if there is one; "none" */
+	const char *node_name;	 /* NULL: $NODE_NAME, or the host's name */
+	struct config_alone alone;
+	uint32_t warnings;
+	const char *warning[CONFIG_WARNINGS_MAX]; /* sentences: keys that are not known, NVIDIA's
+						     that are ignored */
+	void *memory;				  /* all texts */
+};
+
+struct config_label {
+	const char *key, *value;
+};
+
+/* `labels`: the node's, for the file's `nodes:` (what only nodes with a label do otherwise); all of
+ * `nodes:` is checked on each node. -EINVAL with a sentence, or -ENOMEM: nothing has changed. */
+must_check int config_parse(const char *name, const char *text, size_t size,
+			    const struct config_label *labels, size_t count,
+			    struct config **ret_config, struct fault *why);
+void config_free(struct config *config);
+
+/* A sentence about one of mete's keys (or "mete" itself), with file, and with the line where the
+ * key is, or where it is missing. -EINVAL. */
+int config_blame(const struct config *config, const char *key, struct fault *why,
+		 const char *format, ...) printf_like(4, 5);
+OWNED_POINTER(struct config, config_free)
+
+struct config_device {
+	uint32_t index; /* of the GPU, in NVIDIA's numbering */
+	bool is_part;	/* of MIG: */
+	uint32_t part_index;
+	const char *uuid, *model;
+	uint64_t total_bytes; /* for config_fits() alone */
+};
+
+/* What a slot of the device has at that local time: texts are borrowed from the config. False: the
+ * device is not shared out. */
+bool config_portion(const struct config *config, const struct config_device *device,
+		    const struct tm *now, uint32_t *ret_slots, struct config_share *ret_share);
+
+/* So much of a device with so many bytes may be promised in sum: overcommit. */
+uint64_t config_promised(const struct config *config, uint64_t device_bytes);
+
+/* Whether the portions of all slots of this device fit on it, in each profile: config_parse()
+ * cannot check bytes without the device's size. -EINVAL with a sentence. */
+must_check int config_fits(const struct config *config, const struct config_device *device,
+			   struct fault *why);
+
+/* An environment variable of NVIDIA's plugin; NULL: there are no more. Without `mete`, the caller
+ * should say which are set to something else than usual: mete reads none of them. */
+struct config_variable {
+	const char *name, *path, *usual; /* path: the key for the same; NULL: there is none */
+};
+const struct config_variable *config_variable(size_t index);
+
+/* Seconds until a profile begins or ends, in the time zone TZ; 0: never (within 16 days).
+ */
+uint32_t config_next_change(const struct config *config, const struct tm *now);

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NVIDIA's part of the file. Its plugin ignores keys that it does not know and takes the last of
+ * those that come twice; upper and lower case are alike to it. A file that it accepts is accepted
+ * here.
+ */
+#include <string.h>
+#include <strings.h>
+
+#include "base/words.h"
+#include "plugin/config/config_read.h"
+
+static const struct {
+	const char *path, *normally;
+	bool ignored; /* also without `mete` */
+} flags[] = {
+#define TAKEN			      false
+#define IGNORED			      true
+#define FLAG(path, normally, without) {path, normally, without},
+#include "plugin/config/config_nvidia.def"
+#undef TAKEN
+#undef IGNORED
+};
+
+static const struct config_variable variables[] = {
+#define VARIABLE(name, path, normally) {#name, path, normally},
+#include "plugin/config/config_nvidia.def"
+};
+
+const struct config_variable *config_variable(size_t index)
+{
+	return index < ARRAY_SIZE(variables) ? &variables[index] : NULL;
+}
+
+const struct document_node *config_find(const struct document_node *map, const char *key)
+{
+	const struct document_node *last = NULL;
+
+	if (map->kind != DOCUMENT_MAP)
+		return NULL;
+	for (const struct document_node *value = map->first; value; value = value->next)
+		if (strcasecmp(value->key, key) == 0)
+			last = value;
+	return last;
+}
+
+bool config_is_usual(const struct document_node *value, const char *normally)
+{
+	if (!normally || document_is_null(value))
+		return true;
+	/* A strategy may be a list of one. */
+	if (value->kind == DOCUMENT_LIST && value->first && !value->first->next)
+		value = value->first;
+	return value->kind == DOCUMENT_TEXT && strcasecmp(value->text, normally) == 0;
+}
+
+static int warn_key(struct config_read *read, const struct document_node *value,
+		    const char *const *names, size_t count)
+{
+	const char *nearest = words_nearest(value->key, names, count);
+
+	return config_warn(read, value->line, "the key '%s' is not known%s%s%s, and is ignored",
+			   words_show(value->key).text, nearest ? " (the nearest is '" : "",
+			   nearest ? nearest : "", nearest ? "')" : "");
+}
+
+static int warn_unknown(struct config_read *read, const struct document_node *value,
+			const char *folder)
+{
+	const char *names[ARRAY_SIZE(flags)];
+	size_t count = 0, length = strlen(folder);
+
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+		if (strncmp(flags[i].path, folder, length) == 0 && flags[i].path[length] == '.' &&
+		    !strchr(flags[i].path + length + 1, '.'))
+			names[count++] = flags[i].path + length + 1;
+	return warn_key(read, value, names, count);
+}
+
+/* The keys of a map that FLAG rows are about: "flags" or "flags.plugin". */
+static int check_flags(struct config_read *read, const struct document_node *map,
+		       const char *folder)
+{
+	if (map->kind != DOCUMENT_MAP && !document_is_null(map))
+		return config_wrong(read, map->line,
+				    "this is not a map; accepted: a map (KEY: VALUE)");
+	for (const struct document_node *value = map->first; value; value = value->next) {
+		char path[96];
+		size_t i = 0, before;
+		int r = 0;
+
+		snprintf(path, sizeof(path), "%s.%s", folder, value->key);
+		while (i < ARRAY_SIZE(flags) && strcasecmp(flags[i].path, path) != 0)
+			i++;
+		if (i == ARRAY_SIZE(flags)) {
+			r = warn_unknown(read, value, folder);
+		} else if ((read->config->has_mete || flags[i].ignored) &&
+			   !config_is_usual(value, flags[i].normally)) {
+			before = config_enter(read, ".%s", flags[i].path + strlen(folder) + 1);
+			r = config_warn(read, value->line,
+					"this has no meaning for mete and is ignored");
+			config_leave(read, before);
+		}
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int take_flags(struct config_read *read, const struct document_node *value)
+{
+	const struct document_node *plugin = config_find(value, "plugin");
+	int r = check_flags(read, value, "flags");
+	size_t before;
+
+	if (r < 0 || !plugin)
+		return r;
+	before = config_enter(read, ".plugin");
+	r = check_flags(read, plugin, "flags.plugin");
+	if (r == 0)
+		config_leave(read, before);
+	return r;
+}
+
+bool config_is_gpu(const struct document_node *resource)
+{
+	const struct document_node *name = config_find(resource, "name");
+
+	return name && name->kind == DOCUMENT_TEXT &&
+	       (strcmp(name->text, "nvidia.com/gpu") == 0 || strcmp(name->text, "gpu") == 0);
+}
+
+static int take_count(struct config_read *read, const struct document_node *replicas)
+{
+	static const char accepted[] = "a whole number from 2 to 1000";
+	uint32_t slots;
+	int r = config_take_slots(read, replicas, accepted, &slots);
+
+	if (r < 0)
+		return r;
+	if (slots < 2)
+		return config_refuse(read, replicas, "is not such a number", accepted);
+	if (!read->config->slots) {
+		read->config->slots = slots;
+		return config_warn(read, replicas->line,
+				   "used for the key mete.slots, which is not given: %u", slots);
+	}
+	if (slots == read->config->slots)
+		return 0;
+	return config_warn(read, replicas->line, "mete.slots applies, which is %u, and not this %u",
+			   read->config->slots, slots);
+}
+
+int config_check_row(struct config_read *read, const struct document_node *resource)
+{
+	static const char *const names[] = {"name", "replicas", "devices", "rename"};
+	const struct document_node *value = resource->kind == DOCUMENT_MAP ? resource->first : NULL;
+	int r = 0;
+
+	for (; value && r == 0; value = value->next) {
+		size_t i = 0;
+
+		while (i < ARRAY_SIZE(names) && strcasecmp(value->key, names[i]) != 0)
+			i++;
+		if (i == ARRAY_SIZE(names))
+			r = warn_key(read, value, names, ARRAY_SIZE(names));
+		else if (strcmp(names[i], "rename") == 0 && !document_is_null(value))
+			r = config_warn(read, value->line,
+					"'rename' is ignored, as by NVIDIA's plugin");
+	}
+	return r;
+}
+
+static int take_replicas(struct config_read *read, const struct document_node *resource)
+{
+	const struct document_node *replicas = config_find(resource, "replicas");
+	size_t before;
+	int r;
+
+	if (!config_is_gpu(resource))
+		return config_warn(read, resource->line,
+				   "only the resource nvidia.com/gpu has a meaning for mete");
+	if (!replicas)
+		return config_wrong(read, resource->line, "the key 'replicas' is missing");
+	before = config_enter(read, ".replicas");
+	r = take_count(read, replicas);
+	if (r == 0)
+		config_leave(read, before);
+	return r;
+}
+
+static int take_time_slicing(struct config_read *read, const struct document_node *value)
+{
+	const struct document_node *resources = config_find(value, "resources");
+	int r = check_flags(read, value, "sharing.timeSlicing");
+	uint32_t index = 0;
+	size_t before;
+
+	if (r < 0 || !resources || document_is_null(resources))
+		return r;
+	before = config_enter(read, ".resources");
+	r = config_is_list(read, resources, "a list of maps with name and replicas");
+	for (const struct document_node *one = resources->first; one && r == 0; one = one->next) {
+		size_t inner = config_enter(read, "[%u]", index++);
+
+		r = take_replicas(read, one);
+		if (r == 0)
+			config_leave(read, inner);
+	}
+	if (r == 0)
+		config_leave(read, before);
+	return r;
+}
+
+static int take_sharing(struct config_read *read, const struct document_node *value)
+{
+	const struct document_node *slicing = config_find(value, "timeSlicing"),
+				   *mps = config_find(value, "mps");
+	int r = check_flags(read, value, "sharing");
+	size_t before;
+
+	if (r < 0)
+		return r;
+	if (mps && !document_is_null(mps)) {
+		best_effort(config_enter(read, ".mps"));
+		return config_wrong(
+			read, mps->line,
+			"with the key mete there is no sharing by MPS; accepted: timeSlicing, "
+			"or no sharing");
+	}
+	if (!slicing || document_is_null(slicing))
+		return 0;
+	before = config_enter(read, ".timeSlicing");
+	r = take_time_slicing(read, slicing);
+	if (r == 0)
+		config_leave(read, before);
+	return r;
+}
+
+static int take_version(struct config_read *read, const struct document_node *value)
+{
+	if (value->kind != DOCUMENT_TEXT)
+		return config_wrong(read, value->line, "this is not a version; accepted: v1");
+	if (*value->text && !document_is_null(value) && strcmp(value->text, "v1") != 0)
+		return config_refuse(read, value, "is not known", "v1");
+	return 0;
+}
+
+/* What is misspelt in it. What it says is taken later. */
+static int check_sharing(struct config_read *read, const struct document_node *value)
+{
+	const struct document_node *slicing = config_find(value, "timeSlicing");
+	int r = check_flags(read, value, "sharing");
+	size_t before;
+
+	if (r < 0 || !slicing || document_is_null(slicing))
+		return r;
+	before = config_enter(read, ".timeSlicing");
+	r = check_flags(read, slicing, "sharing.timeSlicing");
+	if (r == 0)
+		config_leave(read, before);
+	return r;
+}
+
+/* A file without `mete` is read as a whole: config_alone.c. Here it is told what is ignored. */
+static int take_key(struct config_read *read, const struct document_node *value)
+{
+	bool ours = read->config->has_mete;
+
+	if (strcasecmp(value->key, "version") == 0)
+		return take_version(read, value);
+	if (strcasecmp(value->key, "flags") == 0)
+		return take_flags(read, value);
+	if (strcasecmp(value->key, "sharing") == 0)
+		return ours ? take_sharing(read, value) : check_sharing(read, value);
+	/* Without `mete`, IMEX is refused or all right. */
+	return (ours || strcasecmp(value->key, "imex") != 0) && !document_is_null(value) &&
+			       value->first
+		       ? config_warn(read, value->line,
+				     "this has no meaning for mete and is ignored")
+		       : 0;
+}
+
+int config_take_nvidia(struct config_read *read, const struct document_node *value)
+{
+	static const char *const names[] = {"mete",	 "version", "flags",
+					    "resources", "sharing", "imex"};
+	const char *nearest;
+	size_t before;
+	int r;
+
+	for (size_t i = 1; i < ARRAY_SIZE(names); i++) {
+		if (strcasecmp(value->key, names[i]) != 0)
+			continue;
+		read->config->has_nvidia = true;
+		before = config_enter(read, "%s", names[i]);
+		r = take_key(read, value);
+		if (r == 0)
+			config_leave(read, before);
+		return r;
+	}
+	nearest = words_nearest(value->key, names, ARRAY_SIZE(names));
+	/* A misspelt one would make the whole node do something else. */
+	if (nearest == names[0] && !read->config->has_mete)
+		return config_wrong(read, value->line, "there is no key '%s'; the nearest is '%s'",
+				    words_show(value->key).text, nearest);
+	return warn_key(read, value, names, ARRAY_SIZE(names));
+}

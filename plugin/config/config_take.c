@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads single values, by their kind in config_keys.def. */
+#include <arpa/inet.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+#include "base/words.h"
+#include "plugin/config/config_read.h"
+
+#define TAKE(kind, type)                                                                           \
+	int config_take_##kind(struct config_read *read, const struct document_node *value,        \
+			       const char *accepted, type *field)
+
+/* Rejects domains that would be mistaken for Kubernetes' own. */
+static bool is_kubernetes(const char *domain)
+{
+	static const char *const theirs[] = {"kubernetes.io", "k8s.io"};
+	size_t length = strlen(domain);
+
+	for (size_t i = 0; i < ARRAY_SIZE(theirs); i++) {
+		size_t tail = strlen(theirs[i]);
+
+		if (length >= tail && strcmp(domain + length - tail, theirs[i]) == 0 &&
+		    (length == tail || domain[length - tail - 1] == '.'))
+			return true;
+	}
+	return false;
+}
+
+/* Takes a text if `test` accepts it. */
+static int take_tested(struct config_read *read, const struct document_node *value,
+		       const char *accepted, bool (*test)(const char *text), size_t most,
+		       const char **field)
+{
+	const char *text;
+	int r = config_text(read, value, accepted, &text);
+
+	if (r < 0)
+		return r;
+	if (strlen(text) > most)
+		return config_refuse(read, value, "is too long", accepted);
+	if (!test(text))
+		return config_refuse(read, value, "is not understood", accepted);
+	return config_keep(read, text, field);
+}
+
+TAKE(resource, const char *)
+{
+	return take_tested(read, value, accepted, words_is_resource, CONFIG_NAME_MAX, field);
+}
+
+static bool is_domain(const char *text)
+{
+	return words_is_subdomain(text) && !is_kubernetes(text);
+}
+
+TAKE(domain, const char *)
+{
+	return take_tested(read, value, accepted, is_domain, CONFIG_NAME_MAX, field);
+}
+
+TAKE(node_name, const char *)
+{
+	return take_tested(read, value, accepted, words_is_subdomain, WORDS_SUBDOMAIN_MAX, field);
+}
+
+TAKE(name, const char *)
+{
+	return take_tested(read, value, accepted, words_is_label, CONFIG_NAME_MAX, field);
+}
+
+static bool is_plain(const char *text)
+{
+	char copy[CONFIG_PATH_MAX + 1];
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	text_make_plain(copy);
+	return strcmp(copy, text) == 0;
+}
+
+TAKE(match, const char *)
+{
+	return take_tested(read, value, accepted, is_plain, CONFIG_NAME_MAX, field);
+}
+
+static bool is_path(const char *text)
+{
+	return text[0] == '/' && is_plain(text);
+}
+
+TAKE(path, const char *)
+{
+	return take_tested(read, value, accepted, is_path, CONFIG_PATH_MAX, field);
+}
+
+TAKE(kubelet, const char *)
+{
+	return take_tested(read, value, accepted, is_path, CONFIG_KUBELET_MAX, field);
+}
+
+static bool is_credential(const char *text)
+{
+	return strcmp(text, "none") == 0 || is_path(text);
+}
+
+TAKE(credential, const char *)
+{
+	return take_tested(read, value, accepted, is_credential, CONFIG_PATH_MAX, field);
+}
+
+/* Reads digits without a sign. A leading zero is refused, because YAML would
+ * read the number as octal. */
+static bool read_whole(const char *text, uint32_t most, uint32_t *ret, const char **ret_end)
+{
+	uint32_t number = 0;
+	const char *at = text;
+
+	for (; *at >= '0' && *at <= '9'; at++) {
+		number = number * 10 + (uint32_t)(*at - '0');
+		if (number > most)
+			return false;
+	}
+	if (at == text || (text[0] == '0' && at > text + 1))
+		return false;
+	*ret = number;
+	*ret_end = at;
+	return true;
+}
+
+static bool is_address(const char *text)
+{
+	const char *colon = strrchr(text, ':'), *end;
+	unsigned char binary[16];
+	char host[64];
+	uint32_t port;
+	size_t length;
+
+	if (strcmp(text, "none") == 0)
+		return true;
+	if (!colon || !read_whole(colon + 1, 65535, &port, &end) || *end || !port)
+		return false;
+	length = (size_t)(colon - text);
+	if (!length)
+		return true;
+	if (text[0] == '[' && colon[-1] == ']' && length > 2 && length - 2 < sizeof(host)) {
+		snprintf(host, sizeof(host), "%.*s", (int)length - 2, text + 1);
+		return inet_pton(AF_INET6, host, binary) == 1;
+	}
+	snprintf(host, sizeof(host), "%.*s", (int)length, text);
+	return length < sizeof(host) && inet_pton(AF_INET, host, binary) == 1;
+}
+
+TAKE(address, const char *)
+{
+	int r = take_tested(read, value, accepted, is_address, CONFIG_NAME_MAX, field);
+
+	if (r == 0 && strcmp(*field, "none") == 0)
+		*field = NULL;
+	return r;
+}
+
+TAKE(slots, uint32_t)
+{
+	const char *text, *end;
+	uint32_t slots;
+	int r = config_text(read, value, accepted, &text);
+
+	if (r < 0)
+		return r;
+	if (!read_whole(text, CONFIG_SLOTS_MAX, &slots, &end) || *end || !slots)
+		return config_refuse(read, value, "is not such a number", accepted);
+	*field = slots;
+	return 0;
+}
+
+/* Reads "150%" or "112.5%" in thousandths. */
+TAKE(percent, uint32_t)
+{
+	const char *text, *end;
+	uint32_t whole, milli;
+	int r = config_text(read, value, accepted, &text);
+
+	if (r < 0)
+		return r;
+	if (!read_whole(text, 100 * CONFIG_SLOTS_MAX, &whole, &end))
+		return config_refuse(read, value, "is not such a percentage", accepted);
+	milli = whole * 10;
+	if (end[0] == '.' && end[1] >= '0' && end[1] <= '9') {
+		milli += (uint32_t)(end[1] - '0');
+		end += 2;
+	}
+	if (strcmp(end, "%") != 0 || milli < 10 || milli > 1000 * CONFIG_SLOTS_MAX)
+		return config_refuse(read, value, "is not such a percentage", accepted);
+	*field = milli;
+	return 0;
+}
+
+static int take_word(struct config_read *read, const struct document_node *value,
+		     const char *accepted, const char *const *words, size_t count, uint32_t *ret)
+{
+	const char *text;
+	int r = config_text(read, value, accepted, &text);
+
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < count; i++) {
+		if (strcmp(text, words[i]) == 0) {
+			*ret = i;
+			return 0;
+		}
+	}
+	return config_refuse(read, value, "is not understood", accepted);
+}
+
+TAKE(ids, enum config_ids)
+{
+	static const char *const words[] = {"uuid", "slot"};
+	uint32_t index;
+	int r = take_word(read, value, accepted, words, ARRAY_SIZE(words), &index);
+
+	if (r == 0)
+		*field = index ? CONFIG_IDS_SLOT : CONFIG_IDS_UUID;
+	return r;
+}
+
+TAKE(strangers, enum config_strangers)
+{
+	static const char *const words[] = {"report", "kill"};
+	uint32_t index;
+	int r = take_word(read, value, accepted, words, ARRAY_SIZE(words), &index);
+
+	if (r == 0)
+		*field = index ? CONFIG_STRANGERS_KILL : CONFIG_STRANGERS_REPORT;
+	return r;
+}
+
+TAKE(delivery, bool)
+{
+	static const char *const words[] = {"handed-out", "mounted"};
+	uint32_t index;
+	int r = take_word(read, value, accepted, words, ARRAY_SIZE(words), &index);
+
+	if (r == 0)
+		*field = index == 1;
+	return r;
+}
+
+/* Tools that rewrite YAML turn "on" into true. */
+TAKE(cdi, enum config_cdi)
+{
+	static const char *const words[] = {"auto", "on", "off", "true", "false"};
+	static const enum config_cdi meant[] = {CONFIG_CDI_AUTO, CONFIG_CDI_ON, CONFIG_CDI_OFF,
+						CONFIG_CDI_ON, CONFIG_CDI_OFF};
+	uint32_t index;
+	int r = take_word(read, value, accepted, words, ARRAY_SIZE(words), &index);
+
+	if (r == 0)
+		*field = meant[index];
+	return r;
+}
+
+static int take_day(struct config_read *read, const struct document_node *value,
+		    const char *accepted, uint32_t *days)
+{
+	static const char *const names[] = {"sunday",	"monday", "tuesday", "wednesday",
+					    "thursday", "friday", "saturday"};
+	const char *text;
+	int r = config_text(read, value, accepted, &text);
+
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (strcasecmp(text, names[i]) == 0 ||
+		    (strlen(text) == 3 && strncasecmp(text, names[i], 3) == 0)) {
+			*days |= 1u << i;
+			return 0;
+		}
+	}
+	return config_refuse(read, value, "is not a day", accepted);
+}
+
+TAKE(days, uint32_t)
+{
+	uint32_t days = 0;
+	int r = 0;
+
+	if (value->kind != DOCUMENT_LIST)
+		r = take_day(read, value, accepted, &days);
+	else if (!value->first)
+		return config_wrong(read, value->line, "no day is given; accepted: %s", accepted);
+	else
+		for (const struct document_node *day = value->first; day && r == 0; day = day->next)
+			r = take_day(read, day, accepted, &days);
+	if (r == 0)
+		*field = days;
+	return r;
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static int take_minute(struct config_read *read, const struct document_node *value,
+		       const char *accepted, uint32_t last, uint32_t *field)
+{
+	const char *text;
+	uint32_t minute, hours;
+	int r = config_text(read, value, accepted, &text);
+
+	if (r < 0)
+		return r;
+	if (strlen(text) != 5 || !is_digit(text[0]) || !is_digit(text[1]) || text[2] != ':' ||
+	    !is_digit(text[3]) || !is_digit(text[4]))
+		return config_refuse(read, value, "is not a time of day", accepted);
+	hours = (uint32_t)(text[0] - '0') * 10 + (uint32_t)(text[1] - '0');
+	minute = (uint32_t)(text[3] - '0') * 10 + (uint32_t)(text[4] - '0');
+	if (minute > 59 || hours * 60 + minute > last)
+		return config_refuse(read, value, "is not a time of day", accepted);
+	*field = hours * 60 + minute;
+	return 0;
+}
+
+TAKE(minute, uint32_t)
+{
+	return take_minute(read, value, accepted, 24 * 60 - 1, field);
+}
+
+TAKE(minute_end, uint32_t)
+{
+	return take_minute(read, value, accepted, 24 * 60, field);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Portions as texts: merges them, and resolves them into the resulting share. Pure; makes no
+ * sentences.
+ */
+#pragma once
+
+#include "plugin/config/config.h"
+
+/* Fields by name: PORTION_memory, ... in the order of share.def. */
+enum portion_field {
+#define SHARE(key, kind, normally, accepted) PORTION_##key,
+#include "core/share/share.def"
+#undef SHARE
+};
+
+/* The field of that name, with dashes or underscores; -1: there is none. */
+int portion_field(const char *name);
+
+/* Fields of `over` replace those of `share`; a mode replaces the fields that it stands for. */
+void portion_lay(struct config_share *share, const struct config_share *over);
+
+/* An outcome of share_set(): *ret_field is not accepted together with the others. 0: *ret_share is
+ * complete.
+ */
+must_check int portion_resolve(const struct config_share *portion, struct share *ret_share,
+			       uint32_t *ret_field);
+
+/* Its limit on such a device; all of it, where that has less. */
+uint64_t portion_bytes(const struct share *share, uint64_t device_bytes);
+
+/* The field whose text decides: `field`, or the mode if that sets it; -1: neither is given. */
+int portion_said(const struct config_share *portion, enum portion_field field);
+
+/* share.h's word for what YAML tools make of a word such as "off" ("false"); otherwise the text. */
+const char *portion_word(enum portion_field field, const char *text);

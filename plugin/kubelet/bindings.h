@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which container has which ids, as which tenant: a binding is a set of ids with the tenant of its
+ * container. Each is recorded (a file under FOLDER, replaced atomically) before the container may
+ * start, so that a restarted meted recognises its containers.
+ */
+#pragma once
+
+#include "base/list.h"
+#include "plugin/host.h"
+#include "plugin/kubelet/ids.h"
+
+struct binding {
+	struct list link;
+	char key[IDS_KEY];
+	uint32_t tenant;
+	char folder[HOST_FOLDER_MAX]; /* of its socket */
+	char *namespace, *pod, *uid;  /* uid: "" if unknown */
+	char *container;
+	char *texts[SHARE_FIELDS]; /* what the tenant was made with; NULL: default */
+	uint32_t devices, device[HOST_DEVICES];
+	/* The UUIDs of those of its devices that are missing. */
+	uint32_t missings;
+	char *missing[HOST_DEVICES];
+	uint32_t parts; /* ids per device */
+	uint32_t count;
+	char **ids;
+	char *resource; /* the resource that they belong to */
+	/* Of its CDI file, as Allocate named it: the kubelet repeats that. NULL: none. */
+	char *kind, *cdi_folder;
+	char *complaint; /* the last sentence about its annotations; NULL: none */
+	bool untold;	 /* no event has said that yet */
+	bool changing;	/* recorded like this; its tenant may still have some of the former texts */
+	bool is_static; /* the kubelet's own pod, which the API server shows as a mirror */
+	bool exclusive; /* no other container gets its devices */
+	bool crowded; /* more containers have its device than there are slots: it keeps what it has
+		       */
+	/* Of its devices, as bits: on which it has more than its limit according to the driver, at
+	 * the last look and at the one before; and that this was reported. */
+	uint64_t over, was_over, told_over;
+	uint64_t unannounced[HOST_DEVICES]; /* what its pod has on them without mete */
+	bool lost;			    /* its tenant no longer exists */
+	bool absent; /* its tenant cannot be joined, because a device is missing; nothing of it is
+			changed until a meted starts that finds the device */
+};
+
+struct bindings {
+	char *folder;
+	struct list all;
+	uint32_t count;
+};
+
+/* Reads the records; a file that cannot be parsed is logged and removed. */
+must_check int bindings_open(struct bindings *bindings, const char *folder, const struct host *host,
+			     struct fault *why);
+void bindings_close(struct bindings *bindings);
+
+struct binding *bindings_find(struct bindings *bindings, const char *key);
+/* NULL: the tenant is no container's. */
+struct binding *bindings_of_tenant(const struct bindings *bindings, uint32_t tenant);
+/* The place of the device among the binding's; -1: it has no share of it. */
+int binding_place(const struct binding *binding, uint32_t device);
+
+/* Creates a new one, which is not in the table yet. */
+must_check int binding_make(const char *resource, const char *const *ids, size_t count,
+			    struct binding **ret_binding);
+void binding_free(struct binding *binding);
+OWNED_POINTER(struct binding, binding_free)
+
+/* Formats its record as a new text; NULL: out of memory. A partial record would describe another
+ * container. */
+char *binding_describe(const struct binding *binding, const struct host *host);
+/* Parses the record of that name. -EINVAL: it is not a record. */
+must_check int binding_parse(const char *key, const char *text, size_t size,
+			     const struct host *host, struct binding **ret_binding);
+
+/* Records it, then replaces the binding with that key (which is freed). On failure the caller
+ * still owns it, and the table is unchanged. */
+must_check int bindings_put(struct bindings *bindings, struct binding *binding,
+			    const struct host *host, struct fault *why);
+/* Its texts have changed, or are about to. */
+void bindings_rewrite(struct bindings *bindings, const struct binding *binding,
+		      const struct host *host);
+/* Removes its file, and frees it. */
+void bindings_drop(struct bindings *bindings, struct binding *binding);

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/kubelet/given.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "plugin/kubelet/checkpoint.h"
+#include "plugin/plugin.h"
+
+enum { LAG_S = 5 }; /* within this the API server tells us of a pod, after the kubelet */
+
+struct looking {
+	const struct plugin *plugin;
+	given_found *found;
+	void *owner;
+	bool is_old; /* of the record: pods that we do not know no longer exist */
+};
+
+static void on_id(void *owner, const char *uid, const char *id)
+{
+	const struct looking *l = owner;
+	const struct pods *pods = l->plugin->pods;
+	const struct pod *pod = pods ? pods_find_uid(pods, uid) : NULL;
+
+	if (pod ? !pod->over : !l->is_old)
+		l->found(l->owner, pod, uid, id);
+}
+
+/* The kubelet removes the ids of an ended pod from its record only when it next gives ids. */
+static bool is_old(const struct plugin *p, const char *path)
+{
+	struct timespec now;
+	struct stat info;
+
+	if (!p->pods || !pods_known(p->pods) || p->api_problem || stat(path, &info) != 0)
+		return false;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec - info.st_mtim.tv_sec > LAG_S;
+}
+
+void given_each(const struct plugin *p, given_found *found, void *owner)
+{
+	struct looking l = {.plugin = p, .found = found, .owner = owner};
+	owned(free) char *text = NULL;
+	char path[PLUGIN_PATH + 40];
+	size_t size;
+
+	snprintf(path, sizeof(path), "%s/kubelet_internal_checkpoint", p->folder);
+	l.is_old = is_old(p, path);
+	if (file_slurp(path, CHECKPOINT_BYTES_MAX, &text, &size) == 0 &&
+	    checkpoint_given(text, size, p->config->resource, on_id, &l) < 0)
+		log_debug("checkpoint.unread", "path=%s", path);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NVIDIA's device plugin gives the same devices to others, whole. While it runs we do not
+ * register. If it comes after us, running containers go on, and no new ones start until it has
+ * gone: a person must decide whose the devices are. It is detected by its sockets in the kubelet's
+ * folder.
+ */
+#include <limits.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "base/socket.h"
+#include "plugin/kubelet/checkpoint.h"
+#include "plugin/nodes.h"
+
+enum {
+	LOOKS = 5,    /* a second apart: a socket exists before anybody listens at it */
+	EVERY_S = 10, /* while it runs: a killed process leaves its socket */
+	/* A kubelet that starts removes every socket, and NVIDIA's plugin creates its own again
+	   when it sees the kubelet's. If that fails, it tries again after half a minute. */
+	RETURN_S = 40,
+};
+
+uint64_t rival_return_ns(const struct plugin *p)
+{
+	const struct enrol *e = &p->enrol;
+	const uint64_t all_ns = RETURN_S * 1000000000ull;
+	int64_t changed_ns, age_ns;
+	struct timespec now;
+	uint64_t inode;
+
+	if (!e->rival_known)
+		return 0;
+	if (!enrol_kubelet_is(p, &inode, &changed_ns))
+		return all_ns;
+	/* It is the same kubelet: NVIDIA's plugin left by itself. */
+	if (inode == e->rival_inode && changed_ns == e->rival_changed_ns)
+		return 0;
+	clock_gettime(CLOCK_REALTIME, &now);
+	age_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec - changed_ns;
+	return age_ns >= 0 && (uint64_t)age_ns < all_ns ? all_ns - (uint64_t)age_ns : 0;
+}
+
+static void on_resource(void *owner, const char *resource)
+{
+	struct plugin *p = owner;
+
+	if (strncmp(resource, "nvidia.com/", 11) == 0 && strcmp(resource, p->config->resource) != 0)
+		p->enrol.rival_known = true;
+}
+
+/* We may be started together with the kubelet, which remembers who had registered. */
+static void ask_checkpoint(struct plugin *p)
+{
+	char path[PLUGIN_PATH + 40];
+	owned(free) char *text = NULL;
+	size_t size;
+
+	snprintf(path, sizeof(path), "%s/kubelet_internal_checkpoint", p->folder);
+	if (file_slurp(path, CHECKPOINT_BYTES_MAX, &text, &size) == 0 &&
+	    checkpoint_registered(text, size, on_resource, p) < 0)
+		log_debug("checkpoint.unread", "path=%s", path);
+}
+
+static void say(struct plugin *p, const char *socket)
+{
+	struct fault what;
+
+	if (!p->enrol.rival) {
+		log_info("owner.alone", "resource=%s", p->config->resource);
+		return;
+	}
+	fault_set(&what, 0,
+		  "NVIDIA's device plugin is running on this node alongside mete (%s): a device "
+		  "has one owner, so %s gets no new containers until one of the two DaemonSets is "
+		  "removed from here",
+		  socket, p->config->resource);
+	log_error("owner.contested", "reason=%s", log_text(what.text).text);
+	events_node(p, "GPUOwnerContested", what.text);
+}
+
+void rival_look(struct plugin *p, bool fresh)
+{
+	struct enrol *e = &p->enrol;
+	char name[NAME_MAX + 1] = "";
+	bool runs = socket_find(p->folder, "nvidia-", name, sizeof(name)) == 0;
+
+	if (fresh)
+		e->rival_looks = LOOKS;
+	if (runs) {
+		e->rival_known = true;
+		e->rival_inode = 0;
+		best_effort(enrol_kubelet_is(p, &e->rival_inode, &e->rival_changed_ns));
+	}
+	/* Its socket went with the kubelet's: that proves nothing. */
+	runs = runs || (e->rival && rival_return_ns(p));
+	if (runs)
+		loop_arm(&e->rival_again, EVERY_S * 1000000000ull);
+	else if (e->rival_looks && e->rival_looks--)
+		loop_arm(&e->rival_again, 1000000000ull);
+	if (runs == e->rival)
+		return;
+	e->rival = runs;
+	/* If we have not registered, this is reported where we would. */
+	if (!e->kubelet_inode)
+		return;
+	say(p, name);
+	serve_changed(p);
+	nodes_changed(p->nodes);
+}
+
+void rival_registered(struct plugin *p)
+{
+	char name[NAME_MAX + 1] = "";
+
+	if (!p->enrol.rival) {
+		p->enrol.rival_known = false;
+		return;
+	}
+	best_effort(socket_find(p->folder, "nvidia-", name, sizeof(name)));
+	say(p, name);
+	serve_changed(p);
+	nodes_changed(p->nodes);
+}
+
+static void on_again(struct loop_timer *timer)
+{
+	struct enrol *e = container_of(timer, struct enrol, rival_again);
+
+	struct plugin *p = container_of(e, struct plugin, enrol);
+	bool ran = e->rival;
+
+	rival_look(p, false);
+	/* It was gone for a while, and the kubelet is the same: it was removed. */
+	if (ran && !e->rival)
+		loop_arm(&e->rival_again, EVERY_S * 1000000000ull);
+	else if (!e->rival && !rival_return_ns(p))
+		e->rival_known = false;
+}
+
+int rival_open(struct plugin *p, struct fault *why)
+{
+	if (!p->enrol.rival_again.open &&
+	    loop_timer_init(p->host->loop, &p->enrol.rival_again, on_again) < 0)
+		return fault_set(why, -ENOMEM, "no timer");
+	ask_checkpoint(p);
+	return 0;
+}

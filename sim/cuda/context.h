@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*                                                              sim/cuda/context.h
+ * Contexts: the primary one of each device, and those that a program makes. Each thread has a
+ * stack of them. A context owns its streams, modules, allocations and its sticky error.
+ *
+ * A context costs device memory (the settings' context bytes) from its creation to its end.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuda/types.h"
+#include "base/list.h"
+#include "base/macros.h"
+
+struct coredump_wishes;
+struct stream_set;
+
+enum context_state {
+	CONTEXT_ALIVE = 1,
+	CONTEXT_INACTIVE, /* a primary context that nobody retains */
+	CONTEXT_DESTROYED,
+};
+
+/* The struct itself is never freed: a handle that was one stays recognisable. */
+struct CUctx_st {
+	CUdevice device;
+	uint64_t id; /* of this life: a primary context gets a new one when it is retained again */
+	bool primary;
+	unsigned retained; /* primary: how often; the driver's lock */
+	_Atomic int state; /* enum context_state */
+	unsigned flags;	   /* CU_CTX_*; under the driver's lock */
+	unsigned api_version;
+	_Atomic CUresult error; /* sticky; CUDA_SUCCESS while all is well */
+	_Atomic uint64_t peers; /* bit per device that may be reached; its own is set */
+	_Atomic uint32_t
+		cancel; /* not 0: a kernel that hangs on demand ends (sim/machine/engine.h) */
+	struct stream_set *streams; /* sim/cuda/stream.c's; made and ended with the context */
+	struct heap *heap;	    /* its device memory */
+	struct list modules;	    /* module.c's, under the driver's lock */
+	struct list link;
+	_Atomic uint64_t device_heap; /* what kernels malloc() from: 0 until one needs it */
+	_Atomic size_t limits[16];
+	_Atomic int cache;	       /* CUfunc_cache */
+	struct coredump_wishes *dumps; /* coredump.c's; made and ended with the context */
+};
+
+/* The calling thread's context, alive and without an error. SUCCESS, NOT_INITIALIZED,
+ * NOT_PERMITTED, INVALID_CONTEXT (none is current), CONTEXT_IS_DESTROYED, or its sticky error. */
+must_check CUresult context_current(struct CUctx_st **ret_context);
+
+/* A handle that a program gave: NULL means the current one. INVALID_CONTEXT for garbage. */
+must_check CUresult context_named(CUcontext named, struct CUctx_st **ret_context);
+
+/* From now on every call in this context answers `error`. The first error stays. */
+void context_fail(struct CUctx_st *context, CUresult error);
+
+/* Retains the primary context without making it current: for libraries and pools. */
+must_check CUresult context_retain_primary(CUdevice device, struct CUctx_st **ret_context);
+
+/* Waits for everything in the context. Sticky error or SUCCESS. */
+must_check CUresult context_drain(struct CUctx_st *context);
+
+/* Calls `each` for every living context, under the contexts' lock. */
+void context_visit(void (*each)(struct CUctx_st *context, void *data), void *data);
+
+static inline CUresult context_error(const struct CUctx_st *context)
+{
+	return atomic_load_explicit(&context->error, memory_order_acquire);
+}

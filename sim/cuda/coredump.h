@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*                                                             sim/cuda/coredump.h
+ * What a program wants of core dumps: kept and told, for the process and for each context. None is
+ * ever written; who switches them on is told so.
+ *
+ * A context has a copy of the process's wishes as they were when it began.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/macros.h"
+
+struct CUctx_st;
+
+/* A context begins a life: it gets its copy, which coredump_end() frees. False: no memory. */
+must_check bool coredump_begin(struct CUctx_st *context);
+
+/* Its life is over; harmless without a copy. */
+void coredump_end(struct CUctx_st *context);

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a program can ask about an address. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/prototypes.h"
+#include "sim/cuda/context.h"
+#include "sim/cuda/driver.h"
+#include "sim/cuda/space.h"
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr address)
+{
+	struct CUctx_st *context;
+	struct space_range range;
+	CUresult r = context_current(&context);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (space_find(address, &range) < 0)
+		return CUDA_ERROR_NOT_FOUND;
+	if (base)
+		*base = range.base;
+	if (bytes)
+		*bytes = space_asked(&range);
+	return CUDA_SUCCESS;
+}
+
+static bool on_host(const struct space_range *range)
+{
+	return range->kind == SPACE_PINNED || range->kind == SPACE_REGISTERED;
+}
+
+/* What an attribute's answer looks like in memory. */
+union answer {
+	int32_t number;
+	uint32_t bits;
+	uint64_t wide;
+	void *pointer;
+};
+
+static const size_t answer_bytes[] = {
+	[CU_POINTER_ATTRIBUTE_CONTEXT] = 8,
+	[CU_POINTER_ATTRIBUTE_MEMORY_TYPE] = 4,
+	[CU_POINTER_ATTRIBUTE_DEVICE_POINTER] = 8,
+	[CU_POINTER_ATTRIBUTE_HOST_POINTER] = 8,
+	[CU_POINTER_ATTRIBUTE_SYNC_MEMOPS] = 1,
+	[CU_POINTER_ATTRIBUTE_BUFFER_ID] = 8,
+	[CU_POINTER_ATTRIBUTE_IS_MANAGED] = 1,
+	[CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL] = 4,
+	[CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE] = 1,
+	[CU_POINTER_ATTRIBUTE_RANGE_START_ADDR] = 8,
+	[CU_POINTER_ATTRIBUTE_RANGE_SIZE] = 8,
+	[CU_POINTER_ATTRIBUTE_MAPPED] = 1,
+	[CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES] = 8,
+	[CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE] = 1,
+	[CU_POINTER_ATTRIBUTE_ACCESS_FLAGS] = 4,
+	[CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE] = 8,
+	[CU_POINTER_ATTRIBUTE_MAPPING_SIZE] = 8,
+	[CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR] = 8,
+	[CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID] = 8,
+	[CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE] = 1,
+};
+
+static size_t answer_size(CUpointer_attribute attribute)
+{
+	return (unsigned)attribute < ARRAY_SIZE(answer_bytes) ? answer_bytes[attribute] : 0;
+}
+
+static uint32_t access_flags(const struct space_range *range)
+{
+	if (range->peers || range->writable)
+		return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+	return range->readable ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ
+			       : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
+}
+
+static bool answer(CUpointer_attribute attribute, const struct space_range *range, uint64_t address,
+		   union answer *ret)
+{
+	*ret = (union answer){.wide = 0};
+	switch ((int)attribute) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+		ret->pointer = range->context;
+		return true;
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		ret->bits = on_host(range) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+		return true;
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+		ret->wide = address;
+		return true;
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+		ret->wide = address;
+		return on_host(range) || range->kind == SPACE_MANAGED;
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+		ret->wide = range->id;
+		return true;
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+		ret->number = range->kind == SPACE_MANAGED;
+		return true;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		ret->number = range->device;
+		return true;
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		ret->number = range->kind == SPACE_LINEAR;
+		return true;
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		ret->wide = range->reserved ? range->reserved : range->base;
+		return true;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+		ret->wide = space_asked(range);
+		return true;
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+		ret->wide = range->base;
+		return true;
+	case CU_POINTER_ATTRIBUTE_MAPPED:
+		ret->number = 1;
+		return true;
+	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+		ret->bits = access_flags(range);
+		return true;
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		ret->pointer = range->kind == SPACE_POOL ? range->owner : NULL;
+		return true;
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr address)
+{
+	struct space_range range;
+	union answer value;
+	CUresult r = driver_ready();
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (!data || !answer_size(attribute) || space_find(address, &range) < 0 ||
+	    !answer(attribute, &range, address, &value))
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(data, &value, answer_size(attribute));
+	return CUDA_SUCCESS;
+}
+
+/* Addresses that nobody knows are no error here: they get zeroes. */
+CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *attributes, void **data,
+				CUdeviceptr address)
+{
+	struct space_range range;
+	CUresult r = driver_ready();
+	bool known;
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (!n || !attributes || !data)
+		return CUDA_ERROR_INVALID_VALUE;
+	known = space_find(address, &range) == 0;
+	for (unsigned i = 0; i < n; i++) {
+		union answer value = {.wide = 0};
+
+		if (!answer_size(attributes[i]) || !data[i])
+			return CUDA_ERROR_INVALID_VALUE;
+		if (!known || !answer(attributes[i], &range, address, &value))
+			value.wide = 0;
+		if (!known && attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+			value.number = CU_DEVICE_INVALID;
+		memcpy(data[i], &value, answer_size(attributes[i]));
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
+			       CUdeviceptr address)
+{
+	struct space_range range;
+	CUresult r = driver_ready();
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	/* Copies of the simulator are as synchronous as this attribute could make them. */
+	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
+	    space_find(address, &range) < 0 || on_host(&range))
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}

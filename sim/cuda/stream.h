@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*                                                               sim/cuda/stream.h
+ * Streams: first in, first out queues of ops, each run by a thread of its own that starts with the
+ * first op and ends with the stream. A context owns one set of streams.
+ *
+ * Order. What is submitted to one stream runs in order. The legacy stream and the context's
+ * blocking streams wait for each other as CUDA says; a thread's default stream is a blocking
+ * stream. Non-blocking streams wait for nobody. Whoever waits blocks on a point that was submitted
+ * before, so that waits can not form a circle (but through memory: cuStreamWaitValue).
+ *
+ * Errors. An op that fails sticks its error to the context (context_fail()); later ops of the
+ * context are dropped, and every call answers it.
+ *
+ * Capture. stream_submit() on a capturing stream makes a graph node instead; sim/cuda/capture.h.
+ *
+ * Host functions run between driver_enter_callback() and driver_leave_callback() of
+ * sim/cuda/driver.h.
+ *
+ * All functions may be called from any thread. Handles are checked against a list of living
+ * streams; using one while another thread destroys it is the caller's mistake, as with CUDA.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/macros.h"
+#include "cuda/types.h"
+#include "sim/cuda/op.h"
+
+struct stream_set;
+
+/* ---- for contexts (sim/cuda/context.c) ----------------------------------------------------------
+ */
+
+/* NULL: no memory. The set does not hold the context; the context holds the set. */
+struct stream_set *stream_set_new(CUcontext context);
+
+/* Waits for what is pending, ends the threads, and invalidates the streams and their handles. A
+ * wait for a value in memory lasts until it is written; one for an event of another context or
+ * process is given up, and a kernel that polls memory fails (both our choice: no GPU was asked).
+ * NULL is fine. */
+void stream_set_free(struct stream_set *set);
+
+/* cuCtxSynchronize: everything submitted so far to any stream of the set. Answers the sticky error;
+ * CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED while one of them captures. */
+must_check CUresult stream_set_synchronize(struct stream_set *set);
+
+/* Waits for everything submitted so far, whether a stream captures or not: before memory or code
+ * goes away. NULL is fine. */
+void stream_set_drain(struct stream_set *set);
+
+/* The context is ending: what polls or waits on behalf of it should give up. */
+bool stream_set_ending(const struct stream_set *set);
+
+/* ---- for whoever submits ------------------------------------------------------------------- */
+
+/* What a handle means: CU_STREAM_LEGACY the current context's legacy stream, CU_STREAM_PER_THREAD
+ * the calling thread's in that context; NULL the one or the other (driver_is_per_thread()).
+ * Answers what context_current() answers (for the stream's own context, when it is a stream that
+ * the program made), and CONTEXT_IS_DESTROYED or INVALID_HANDLE for one that is not alive. */
+must_check CUresult stream_find(CUstream handle, struct CUstream_st **ret_stream);
+
+/* Queues the op (or captures it) and returns. The op's content is taken over, on failure too.
+ * Errors are those of this call: capture errors, out of memory, the sticky error. */
+must_check CUresult stream_submit(struct CUstream_st *stream, struct op *op);
+
+/* Queues the op and waits for it to end; the sticky error if it or one before it failed. On a
+ * capturing stream: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and the capture is invalid. */
+must_check CUresult stream_run(struct CUstream_st *stream, struct op *op);
+
+/* Waits for all that was submitted before. */
+must_check CUresult stream_synchronize(struct CUstream_st *stream);
+
+struct CUctx_st *stream_context(const struct CUstream_st *stream);
+bool stream_capturing(struct CUstream_st *stream);
+
+/* For calls that CUDA calls potentially unsafe while a stream captures (allocation,
+ * synchronisation, legacy copies, ...): CUDA_SUCCESS, or CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and
+ * then the captures in question have become invalid. */
+must_check CUresult stream_capture_check(void);

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mete-sim: says what the simulated machine is like, as its environment and the processes on it
+ * have made it: devices and who uses them, or (--settings) what can be set.
+ *
+ * --ledger keeps the node as it is until its input ends, and then says what each process did, the
+ * ended ones included, in lines for scripts:
+ *
+ *	device N lane NAME busy_ns B		for each lane: compute, in, out, within, peer
+ *	process PID NAME device N compute_ns B kernels K late_p50_ns L late_p99_ns L missed_ns M
+ *STATE
+ *
+ * STATE: alive, ended. Late is how long after its modelled end work was complete; missed, for how
+ * long in all work was ready and its engine had not heard of it. Whether that spoils a measurement
+ *of time depends on what was measured; the clock's dilation (METE_SIM_DILATE) makes it less.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/machine/device.h"
+#include "sim/machine/engine.h"
+#include "sim/machine/segment.h"
+
+static void print_bytes(uint64_t bytes)
+{
+	printf("%.2f GiB", (double)bytes / (double)(1 << 30));
+}
+
+static void print_device(int number)
+{
+	const struct settings_device *shape = device_shape(number);
+	uint64_t free_bytes, total_bytes;
+	char uuid[41];
+
+	device_uuid_text(number, uuid);
+	device_memory(number, &free_bytes, &total_bytes);
+	printf("device %d: %s, %s\n  memory ", number, shape->name, uuid);
+	print_bytes(total_bytes);
+	fputs(", in use ", stdout);
+	print_bytes(total_bytes - free_bytes);
+	printf("; %u SMs, compute capability %u.%u\n", shape->sms, shape->capability_major,
+	       shape->capability_minor);
+	printf("  host link %.1f GB/s each way, device memory %.0f GB/s\n",
+	       (double)shape->link_rate / 1e9, (double)shape->device_rate / 1e9);
+}
+
+static bool is_other(const struct segment_process *process)
+{
+	return process->state == SEGMENT_ALIVE && process != segment_self();
+}
+
+/* It holds something there, or has computed there. */
+static bool uses(uint32_t process, int number)
+{
+	const struct segment_usage *usage = &segment_get()->processes[process].usage[number];
+
+	return usage->contexts || usage->kernels || device_used_by(number, process);
+}
+
+static void print_processes(int number)
+{
+	const struct segment *segment = segment_get();
+
+	for (uint32_t i = 0; i < segment_slots(segment); i++) {
+		const struct segment_process *process = &segment->processes[i];
+		const struct segment_usage *usage = &process->usage[number];
+
+		if (!is_other(process) || !uses(i, number))
+			continue;
+		printf("  pid %d (%s): holds ", segment_pid(process), process->name);
+		print_bytes(device_used_by(number, i));
+		printf(", computed %.3f s\n", (double)usage->busy_ns[SEGMENT_COMPUTE] / 1e9);
+	}
+}
+
+/* Those that have called the driver and use none of its devices (yet), as meted does. */
+static void print_idle(void)
+{
+	const struct segment *segment = segment_get();
+	bool any = false;
+
+	for (uint32_t i = 0; i < segment_slots(segment); i++) {
+		const struct segment_process *process = &segment->processes[i];
+		bool idle = is_other(process);
+
+		for (int n = 0; idle && n < device_count(); n++)
+			idle = !uses(i, n);
+		if (!idle)
+			continue;
+		printf("%s pid %d (%s)", any ? "," : "on no device:", segment_pid(process),
+		       process->name);
+		any = true;
+	}
+	if (any)
+		putchar('\n');
+}
+
+/* What a value of 0 stands for; NULL: for 0. */
+static const char *zero_of(const struct settings_row *row)
+{
+	if (strstr(row->meaning, "0: "))
+		return "model's";
+	return row->kind == SETTINGS_BYTES ? "none" : NULL;
+}
+
+/* As it would be written into the variable; what 0 stands for is a word. */
+static void print_value(const struct settings_row *row, const struct settings *settings)
+{
+	static const char *const bytes[] = {"", "K", "M", "G", "T"};
+	static const char *const times[] = {"ns", "us", "ms", "s"};
+	uint64_t value = *(const uint64_t *)((const char *)settings + row->offset);
+	bool binary = row->kind == SETTINGS_BYTES, time = row->kind == SETTINGS_TIME;
+	uint64_t step = binary ? 1024 : 1000, tenths = 0;
+	const char *zero = zero_of(row), *usual = row->value;
+	char text[40];
+	size_t unit = 0;
+
+	if (zero && strcmp(usual, "0") == 0)
+		usual = zero;
+
+	while (value && value % step == 0 && unit < (time ? 3 : 4) &&
+	       (binary || time || row->kind == SETTINGS_RATE)) {
+		value /= step;
+		unit++;
+	}
+	/* 3.7G, not 3700M. */
+	if (unit && !binary && unit < (time ? 3 : 4) && value > step && value % (step / 10) == 0) {
+		tenths = value % step / (step / 10);
+		value /= step;
+		unit++;
+	}
+	if (zero && !value)
+		snprintf(text, sizeof(text), "%s", zero);
+	else if (row->kind == SETTINGS_SWITCH)
+		snprintf(text, sizeof(text), "%s", value ? "on" : "off");
+	else if (row->kind == SETTINGS_FACTOR)
+		snprintf(text, sizeof(text), "%g", (double)value / SETTINGS_FACTOR_ONE);
+	else if (row->kind == SETTINGS_VERSION && value)
+		snprintf(text, sizeof(text), "%llu.%llu", (unsigned long long)value / 1000,
+			 (unsigned long long)value % 1000 / 10);
+	else if (tenths)
+		snprintf(text, sizeof(text), "%llu.%llu%s", (unsigned long long)value,
+			 (unsigned long long)tenths, time ? times[unit] : bytes[unit]);
+	else
+		snprintf(text, sizeof(text), "%llu%s", (unsigned long long)value,
+			 time ? value ? times[unit] : "" : bytes[unit]);
+	printf("%-24s = %-8s default %-8s", row->variable, text, usual);
+}
+
+/* Of the environment, and of the node's file. */
+static void print_faults(void)
+{
+	const char *given = getenv("METE_SIM_FAULTS");
+	char path[SETTINGS_PATH_MAX + 16], line[512];
+	owned(fclose) FILE *file = NULL;
+
+	printf("%-24s = %s  what fails on demand (docs/simulator.md), here or in %s/faults%s\n",
+	       "METE_SIM_FAULTS", given && *given ? given : "none", segment_folder(),
+	       given && *given ? " (set)" : "");
+	snprintf(path, sizeof(path), "%s/faults", segment_folder());
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (*line)
+			printf("%-24s   %s\n", "", line);
+	}
+}
+
+static void print_settings(void)
+{
+	const struct settings *settings = segment_settings();
+	const struct settings_row *row;
+
+	printf("models, for METE_SIM_DEVICES=2xH200,1xT4:");
+	for (size_t i = 0; settings_model(i); i++)
+		printf(" %s", settings_model(i));
+	printf("\n%-24s =", "METE_SIM_DEVICES");
+	for (int i = 0; i < device_count(); i++)
+		printf("%s1x%s", i ? "," : " ", device_shape(i)->model);
+	printf("\n%-24s = %s what the processes of one node share\n", "METE_SIM_DIR",
+	       segment_folder());
+	for (size_t i = 0; (row = settings_row(i)); i++) {
+		print_value(row, settings);
+		printf(" %s%s\n", row->meaning, settings->given >> i & 1 ? " (set)" : "");
+	}
+	print_faults();
+}
+
+static void print_ledger(void)
+{
+	static const char *const lanes[SEGMENT_LANES] = {"compute", "in", "out", "within", "peer"};
+	const struct segment *segment = segment_get();
+
+	segment_reap();
+	for (int n = 0; n < device_count(); n++) {
+		for (unsigned lane = 0; lane < SEGMENT_LANES; lane++)
+			printf("device %d lane %s busy_ns %llu\n", n, lanes[lane],
+			       (unsigned long long)engine_device_busy_ns(n, lane));
+		for (uint32_t i = 0; i < segment_slots(segment); i++) {
+			const struct segment_process *process = &segment->processes[i];
+			uint64_t busy_ns = engine_busy_ns(n, i, SEGMENT_COMPUTE);
+
+			if (process->state == SEGMENT_FREE || !process->usage[n].kernels)
+				continue;
+			printf("process %d %s device %d compute_ns %llu kernels %llu "
+			       "late_p50_ns %llu late_p99_ns %llu missed_ns %llu %s\n",
+			       process->pid, process->name, n, (unsigned long long)busy_ns,
+			       (unsigned long long)process->usage[n].kernels,
+			       (unsigned long long)engine_lateness_ns(&process->lateness, 50),
+			       (unsigned long long)engine_lateness_ns(&process->lateness, 99),
+			       (unsigned long long)engine_missed_ns(&process->lateness),
+			       process->state == SEGMENT_ALIVE ? "alive" : "ended");
+		}
+	}
+}
+
+static int ledger(void)
+{
+	puts("ready");
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
+	print_ledger();
+	return fflush(stdout) == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	bool settings = argc == 2 && strcmp(argv[1], "--settings") == 0;
+	bool keep = argc == 2 && strcmp(argv[1], "--ledger") == 0;
+	uint64_t driver;
+
+	if (argc > 1 && !settings && !keep) {
+		fputs("Usage: mete-sim [--settings | --ledger]\n", stderr);
+		return 2;
+	}
+	if (segment_join() < 0)
+		return 1; /* it has said why */
+	if (keep)
+		return ledger();
+	if (settings) {
+		print_settings();
+		return 0;
+	}
+	driver = segment_settings()->driver;
+	printf("simulated node in %s: CUDA driver %llu.%llu, %d device%s\n", segment_folder(),
+	       (unsigned long long)driver / 1000, (unsigned long long)driver % 1000 / 10,
+	       device_count(), device_count() == 1 ? "" : "s");
+	for (int i = 0; i < device_count(); i++) {
+		print_device(i);
+		print_processes(i);
+	}
+	print_idle();
+	return 0;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*                                                               sim/machine/device.h
+ * A device's book and description: how much memory it has and who holds it, what it is called,
+ * its attributes, its errors. A device is the number that cuDeviceGet() deals in.
+ *
+ * Book only: the bytes themselves are the processes' own (space.h). Capacity is shared by all
+ * processes of the node; who dies gives everything back. Used bytes of all processes never exceed
+ * the capacity. Thread-safe; needs segment_join().
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/macros.h"
+#include "sim/machine/settings.h"
+
+enum {
+	DEVICE_FULL = 1, /* the device has no room, dead processes' memory counted in */
+	DEVICE_LOST,	 /* fallen off the bus */
+	DEVICE_UNKNOWN,	 /* no such attribute */
+};
+
+int device_count(void);
+const struct settings_device *device_shape(int device);
+
+/*
+ * CUDA_VISIBLE_DEVICES: from now on this library's devices are those of the list, in its order:
+ * numbers, or UUIDs or their beginnings. What names no device ends the list. -ENOTUNIQ: a device is
+ * named twice, and all are shown. libcuda calls it before anything else of it runs; NVML sees all
+ * devices always.
+ */
+must_check int device_show(const char *list);
+
+/* The device's number on the node, whatever this process sees of it. */
+uint32_t device_place(int device);
+
+/* Takes memory for the calling process, for which managed memory is pushed out. DEVICE_FULL,
+ * DEVICE_LOST, or -ENODEV without a slot. */
+must_check int device_take(int device, uint64_t bytes);
+void device_give(int device, uint64_t bytes);
+
+/*
+ * Managed memory shares the capacity, but is pushed out by whoever needs room: the process that
+ * used its own the longest ago loses first, the caller itself last. *ret_own_bytes: so many of the
+ * caller's own must go, which the call has already taken off its book. The others find out by
+ * device_pushed_out().
+ */
+must_check int device_take_managed(int device, uint64_t bytes, uint64_t *ret_own_bytes);
+void device_give_managed(int device, uint64_t bytes);
+
+/* So many of the caller's managed bytes have been pushed out by others since the last call: its
+ * least recently used pages are no longer resident. They are off the book already. */
+uint64_t device_pushed_out(int device);
+
+/* Managed memory of the caller is being used now. */
+void device_touch_managed(int device);
+
+/* A context of the calling process was made or ended; its memory is device_take()n as usual. */
+void device_count_context(int device, int delta);
+
+/* As cuMemGetInfo(): reaps first. */
+void device_memory(int device, uint64_t *ret_free_bytes, uint64_t *ret_total_bytes);
+
+/* What a process holds; 0 for the dead. */
+uint64_t device_used_by(int device, uint32_t process);
+
+/* From the model, the number and METE_SIM_SEED: the same in every run. */
+void device_make_uuid(const struct settings *settings, uint32_t number, uint8_t ret_uuid[16]);
+void device_uuid(int device, uint8_t ret_uuid[16]);
+/* "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx" */
+void device_uuid_text(int device, char ret_text[41]);
+void device_pci_text(int device, char ret_text[16]); /* "0000:17:00.0" */
+uint32_t device_pci_bus(int device);		     /* its other PCI numbers are 0 */
+/* Number of the device with that UUID, or -1. */
+int device_by_uuid(const uint8_t uuid[16]);
+
+/* A CUdevice_attribute by its number (attributes.def). DEVICE_UNKNOWN for one without a row. */
+must_check int device_attribute(int device, int attribute, int *ret_value);
+
+/* Can kernels and copies of one reach the other's memory? */
+bool device_peer(int device, int other);
+
+/* Costs of the settings for this device, to be spent or modelled. */
+uint64_t device_clear_ns(uint64_t bytes);
+uint64_t device_pin_ns(uint64_t bytes);
+uint64_t device_fault_ns(uint64_t bytes);			    /* one batch of managed pages */
+uint64_t device_bandwidth_ns(int device, uint64_t bytes);	    /* kernels, at device rate */
+uint64_t device_instructions_ns(int device, uint64_t instructions); /* per thread, summed */
+
+/* Errors, as seen by NVML: an event to those who wait, and the counters. */
+void device_xid(int device, uint64_t xid);
+void device_ecc_error(int device, bool corrected);
+void device_lose(int device);
+bool device_is_lost(int device);

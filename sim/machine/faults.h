@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*                                                               sim/machine/faults.h
+ * Faults on demand, from METE_SIM_FAULTS or the file `faults` in METE_SIM_DIR (read again when it
+ * changes; its counts start when the process first sees it).
+ *
+ *	faults = fault { ("," | ";" | newline) fault }        # starts a comment
+ *	fault  = kind [ "=" value ] [ "@" n [ "+" ] ] { ":" device | "/" pid }
+ *
+ *	oom            an allocation fails: out of memory
+ *	launch         a launch fails (CUDA_ERROR_LAUNCH_FAILED)
+ *	illegal        a kernel fails with an illegal address
+ *	ecc            a kernel meets an uncorrectable ECC error; Xid 48
+ *	ecc-corrected  a corrected one: counted, not felt
+ *	xid=N          an Xid event, and nothing else
+ *	hang           a kernel never ends
+ *	lost           the device falls off the bus: Xid 79; everything on it fails from now on
+ *	slow=TIME      a call takes so much longer (modelled)
+ *
+ * @n: the n-th time (from 1), once; @n+: from the n-th time on; without: every time. Times are
+ * counted per process: allocations for oom, driver calls for slow, kernels for the rest.
+ * "oom@3, hang@2:1, slow=5ms/1234".
+ *
+ * This module counts, and tells the device (Xid, ECC, lost); what a call answers is the caller's.
+ * Thread-safe; needs segment_join().
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/fault.h"
+#include "base/macros.h"
+
+enum faults_point {
+	FAULTS_ALLOCATION,
+	FAULTS_KERNEL,
+	FAULTS_CALL,
+	FAULTS_POINTS,
+};
+
+enum faults_kind {
+	FAULTS_NONE,
+	FAULTS_OUT_OF_MEMORY,
+	FAULTS_LAUNCH_FAILED,
+	FAULTS_ILLEGAL_ADDRESS,
+	FAULTS_ECC,
+	FAULTS_ECC_CORRECTED,
+	FAULTS_XID,
+	FAULTS_HANG,
+	FAULTS_LOST,
+	FAULTS_SLOW,
+};
+
+struct faults_row {
+	enum faults_kind kind;
+	uint64_t value;	      /* Xid, or nanoseconds */
+	uint64_t first, last; /* which times; last is UINT64_MAX with "+" */
+	int device;	      /* -1: any */
+	int pid;	      /* 0: any */
+};
+
+#define FAULTS_MAX 32
+
+/* Parses the language. *ret_count rows. -EINVAL with a sentence. */
+must_check int faults_parse(const char *text, struct faults_row ret_rows[FAULTS_MAX],
+			    size_t *ret_count, struct fault *why);
+
+/*
+ * Something of that kind happens on the device now (-1: on none in particular). What must go wrong:
+ * FAULTS_NONE, OUT_OF_MEMORY, LAUNCH_FAILED, ILLEGAL_ADDRESS, ECC, HANG or LOST. The rest is done
+ * here: events are posted, slow calls are spent, lost devices marked. One atomic load where no
+ * faults are wanted.
+ */
+enum faults_kind faults_at(enum faults_point point, int device);

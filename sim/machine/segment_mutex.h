@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*                                                        sim/machine/segment_mutex.h
+ * A mutex in memory that processes share, each of which may be killed or stopped at any instant.
+ * Private to segment.c.
+ *
+ * Killed while it holds the mutex: the next who locks it is told, and mends what it protects.
+ * Stopped (SIGSTOP) while it holds it: who has waited for long lets it go on until it has given the
+ * mutex back, and stops it again. A driver's lock is the kernel's, and no stopped process holds it
+ * either: a process stops when its call returns. Only processes of the waiter's own PID namespace
+ * can be helped like this, and none that a debugger or a freezer holds.
+ *
+ * No signal handler runs in a thread that holds the mutex, as none does inside the kernel: it might
+ * wait for what the thread has, and every process with it.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/macros.h"
+
+/* Under TSan nobody is helped out of a mutex. */
+#if defined(__SANITIZE_THREAD__)
+#define SEGMENT_MUTEX_TSAN 1
+#elif defined(__has_feature)
+#define SEGMENT_MUTEX_TSAN __has_feature(thread_sanitizer)
+#else
+#define SEGMENT_MUTEX_TSAN 0
+#endif
+
+must_check int segment_mutex_init(pthread_mutex_t *mutex);
+
+/* True: its last holder died, and nobody has mended since. */
+must_check bool segment_mutex_lock(pthread_mutex_t *mutex);
+void segment_mutex_unlock(pthread_mutex_t *mutex);
+
+/* The calling thread has all signals blocked for good. */
+void segment_mutex_deaf_thread(void);

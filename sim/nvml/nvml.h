@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*                                                                 sim/nvml/nvml.h
+ * What the files of the simulated libnvidia-ml.so.1 share. Every function of cuda/nvml.def is
+ * exported; those that nobody has written answer NVML_ERROR_NOT_SUPPORTED and say so with
+ * METE_SIM_LOG=1 (nvml_stubs.c).
+ *
+ * Nothing is kept but the count of nvmlInit(): answers come from the segment, each time.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda/nvml_types.h"
+#include "base/macros.h"
+#include "sim/machine/segment.h"
+
+/* Has nvmlInit() been called and the handle come from us? *ret_number: the device's. Then
+ * NVML_SUCCESS; or UNINITIALIZED, INVALID_ARGUMENT, GPU_IS_LOST. */
+must_check nvmlReturn_t nvml_device(nvmlDevice_t device, int *ret_number);
+must_check nvmlReturn_t nvml_ready(void);
+nvmlDevice_t nvml_handle(int number);
+
+/* INVALID_ARGUMENT for a NULL buffer, INSUFFICIENT_SIZE for a short one. */
+must_check nvmlReturn_t nvml_text(char *to, unsigned int size, const char *text);
+
+/* A process that has a context or memory on a device. */
+struct nvml_process {
+	unsigned int pid; /* as the caller's PID namespace has it */
+	uint32_t slot;
+	uint64_t used_bytes;
+};
+
+/* Who uses the device; the dead are reaped first. The array has SEGMENT_PROCESSES_MAX places. */
+size_t nvml_processes(int number, struct nvml_process *ret);
+
+/* Microseconds of the wall clock at a time of the simulator's. */
+unsigned long long nvml_wall_us(uint64_t clock_ns);
+
+/* In percent, watts, and degrees: modelled from what the compute engine does. */
+unsigned nvml_busy(int number);
+unsigned nvml_power_mw(int number);
+unsigned nvml_temperature(int number);
+
+/* MIG: does the model have it? */
+bool nvml_has_mig(int number);
+
+/* Called by nvml_stubs.c. */
+nvmlReturn_t nvml_missing(const char *symbol);
