@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kube/proto/deviceplugin.pb-c.h"
+#include "plugin/dra/dra.h"
 #include "plugin/given.h"
 #include "plugin/numa.h"
 #include "plugin/plugin.h"
@@ -22,7 +23,8 @@ void offered_find(struct plugin *p)
 		struct config_share share;
 
 		p->offer[i].numa = find_numa(p, i);
-		p->offer[i].shared = entitled_portion(p, i, &p->offer[i].slots, &share);
+		p->offer[i].shared = entitled_portion(p, i, &p->offer[i].slots, &share) &&
+				     !(p->config->has_mete && p->config->dra);
 		/* As NVIDIA's plugin does with migStrategy none. */
 		if (!p->config->has_mete && p->host->device[i].gpu_instance >= 0)
 			p->offer[i].shared = false;
@@ -95,10 +97,11 @@ bool offered_could_be(const struct plugin *p, const char *id)
 	return offered_device(p, id) >= 0;
 }
 
-/* By a container that had a share of it under another name, or before it was NVIDIA's. */
+/* By a container that had a share of it under another name, or before it was NVIDIA's; or by a
+ * claim. */
 static bool is_held(const struct plugin *p, uint32_t device)
 {
-	bool held = p->offer[device].held;
+	bool held = p->offer[device].held || dra_has(p->dra, device);
 
 	list_for_each(link, (struct list *)&p->bindings.all)
 	{

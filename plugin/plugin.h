@@ -48,6 +48,7 @@
 
 enum { PLUGIN_PATH = 512 };
 
+struct dra;
 struct nodes;
 struct ProtobufCMessage; /* protobuf-c's */
 struct V1beta1__ContainerAllocateRequest;
@@ -133,6 +134,7 @@ struct plugin {
 	struct api *api; /* NULL: no API server */
 	struct pods *pods;
 	struct nodes *nodes;
+	struct dra *dra;   /* plugin/dra/ */
 	char *api_problem; /* NULL: none */
 	struct list events;
 	uint32_t events_under_way;

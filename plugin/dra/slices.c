@@ -13,6 +13,8 @@
  * rounds a request to a multiple of the step. So the minimum is a multiple of the step, too.
  */
 #define MEMORY_STEP (UINT64_C(1) << 20)
+/* Less would hold no context of a program; it is raised to that. */
+#define MEMORY_LEAST (256 * MEMORY_STEP)
 
 enum { COMPUTE_ALL = 100, VERSION = 32 };
 
@@ -125,44 +127,57 @@ static bool add_attributes(cJSON *device, const struct slices_device *d, const s
 	return good;
 }
 
-static bool add_amount(cJSON *to, const char *name, uint64_t amount)
+/* A whole number of units, "4096Mi". */
+static bool add_amount(cJSON *to, const char *name, uint64_t amount, const char *unit)
 {
-	char text[24];
+	char text[32];
 
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)amount);
+	snprintf(text, sizeof(text), "%llu%s", (unsigned long long)amount, unit);
 	return cJSON_AddStringToObject(to, name, text);
 }
 
-/* Its policy, if it has no range yet. */
-static cJSON *add_capacity(cJSON *to, const char *name, uint64_t value, uint64_t usual)
+/* In steps, which are the unit. */
+struct range {
+	uint64_t value, least, most, usual;
+	const char *unit;
+};
+
+static cJSON *add_capacity(cJSON *to, const char *name, const struct range *range)
 {
 	cJSON *capacity = cJSON_AddObjectToObject(to, name), *policy;
 
-	if (!capacity || !add_amount(capacity, "value", value))
+	if (!capacity || !add_amount(capacity, "value", range->value, range->unit))
 		return NULL;
 	policy = cJSON_AddObjectToObject(capacity, "requestPolicy");
-	return policy && add_amount(policy, "default", usual) ? policy : NULL;
+	return policy && add_amount(policy, "default", range->usual, range->unit) ? policy : NULL;
 }
 
-static bool add_range(cJSON *policy, uint64_t step, uint64_t most)
+static bool add_range(cJSON *to, const char *name, const struct range *range)
 {
-	cJSON *range = policy ? cJSON_AddObjectToObject(policy, "validRange") : NULL;
+	cJSON *policy = add_capacity(to, name, range);
+	cJSON *valid = policy ? cJSON_AddObjectToObject(policy, "validRange") : NULL;
 
-	return range && add_amount(range, "min", step) && add_amount(range, "max", most) &&
-	       add_amount(range, "step", step);
+	return valid && add_amount(valid, "min", range->least, range->unit) &&
+	       add_amount(valid, "max", range->most, range->unit) &&
+	       add_amount(valid, "step", 1, range->unit);
 }
 
 static bool add_capacities(cJSON *device, const struct slices_device *d)
 {
-	uint64_t all = slices_memory(d->total_bytes);
-	uint64_t promised = most(all, slices_memory(d->promised_bytes));
+	uint64_t all = d->total_bytes / MEMORY_STEP;
+	/* One claim can have no more than there is, however much is promised to all of them. */
+	const struct range memory = {.value = most(all, d->promised_bytes / MEMORY_STEP),
+				     .least = least(MEMORY_LEAST / MEMORY_STEP, all / 2),
+				     .most = all,
+				     .usual = all,
+				     .unit = "Mi"};
+	const struct range compute = {COMPUTE_ALL, 1, COMPUTE_ALL, COMPUTE_ALL, ""};
+	const struct range slots = {.value = d->slots, .usual = 1, .unit = ""};
 	cJSON *to = cJSON_AddObjectToObject(device, "capacity"), *policy, *values;
 
-	/* One claim can have no more than there is, however much is promised to all of them. */
-	if (!to || !add_range(add_capacity(to, "memory", promised, all), MEMORY_STEP, all) ||
-	    !add_range(add_capacity(to, "compute", COMPUTE_ALL, COMPUTE_ALL), 1, COMPUTE_ALL))
+	if (!to || !add_range(to, "memory", &memory) || !add_range(to, "compute", &compute))
 		return false;
-	policy = add_capacity(to, "slots", d->slots, 1);
+	policy = add_capacity(to, "slots", &slots);
 	values = policy ? cJSON_AddArrayToObject(policy, "validValues") : NULL;
 	return values && cJSON_AddItemToArray(values, cJSON_CreateString("1"));
 }
