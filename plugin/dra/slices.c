@@ -16,81 +16,22 @@
 /* Less would hold no context of a program; it is raised to that. */
 #define MEMORY_LEAST (256 * MEMORY_STEP)
 
-enum { COMPUTE_ALL = 100, VERSION = 32 };
+enum { COMPUTE_ALL = 100 };
 
 /* Of a device, as attributes have it. */
 struct made {
-	char model[SLICES_TEXT_MAX + 1], capability[VERSION], driver[VERSION], pci[24];
+	char model[SLICES_TEXT_MAX + 1], capability[SLICES_VERSION], driver[SLICES_VERSION],
+		pci[24];
 };
-
-void slices_pool_name(const char *node, char ret_name[SLICES_POOL])
-{
-	static const char tail[] = "-mete";
-
-	/* A node's name of such length has been seen by nobody; its end tells it from others. */
-	if (strlen(node) + strlen(tail) >= SLICES_POOL)
-		node += strlen(node) + strlen(tail) + 1 - SLICES_POOL;
-	while (*node == '-' || *node == '.')
-		node++;
-	snprintf(ret_name, SLICES_POOL, "%s%s", node, tail);
-}
-
-void slices_device_name(const char *uuid, char ret_name[SLICES_NAME])
-{
-	size_t n = 0;
-
-	for (; *uuid && n < SLICES_NAME - 1; uuid++, n++)
-		ret_name[n] = *uuid >= 'A' && *uuid <= 'Z' ? (char)(*uuid - 'A' + 'a') : *uuid;
-	ret_name[n] = '\0';
-}
-
-uint64_t slices_memory(uint64_t bytes)
-{
-	return bytes / MEMORY_STEP * MEMORY_STEP;
-}
-
-const char *slices_architecture(int major, int minor)
-{
-	static const struct {
-		int major, minor;
-		const char *name;
-	} from[] = {
-		{10, 0, "Blackwell"}, {9, 0, "Hopper"}, {8, 9, "Ada Lovelace"}, {8, 0, "Ampere"},
-		{7, 5, "Turing"},     {7, 0, "Volta"},	{6, 0, "Pascal"},	{5, 0, "Maxwell"},
-	};
-
-	/* What is newer than this table has a name that it does not know. */
-	for (size_t i = 0; major <= 12 && i < ARRAY_SIZE(from); i++)
-		if (major > from[i].major || (major == from[i].major && minor >= from[i].minor))
-			return from[i].name;
-	return "";
-}
-
-/* "550.54" and "615.71.09": a version has three numbers, without zeros in front. */
-static void make_version(const char *text, char ret_version[VERSION])
-{
-	unsigned part[3] = {0};
-	int used = 0;
-
-	*ret_version = '\0';
-	if (text[strspn(text, "0123456789.")] || strlen(text) > 20)
-		return;
-	if (sscanf(text, "%9u.%9u%n", &part[0], &part[1], &used) != 2)
-		return;
-	if (text[used] && sscanf(text, "%9u.%9u.%9u%n", &part[0], &part[1], &part[2], &used) != 3)
-		return;
-	if (!text[used])
-		snprintf(ret_version, VERSION, "%u.%u.%u", part[0], part[1], part[2]);
-}
 
 static void make_texts(const struct slices_device *d, struct made *ret_made)
 {
 	*ret_made = (struct made){.pci = ""};
 	snprintf(ret_made->model, sizeof(ret_made->model), "%.*s",
 		 (int)text_fit(d->model, SLICES_TEXT_MAX), d->model);
-	make_version(d->driver, ret_made->driver);
+	slices_version(d->driver, ret_made->driver);
 	if (d->major > 0)
-		snprintf(ret_made->capability, VERSION, "%d.%d.0", d->major, d->minor);
+		snprintf(ret_made->capability, SLICES_VERSION, "%d.%d.0", d->major, d->minor);
 	if (numa_name(d->pci, ret_made->pci) < 0)
 		*ret_made->pci = '\0';
 }
