@@ -23,8 +23,9 @@ void offered_find(struct plugin *p)
 		struct config_share share;
 
 		p->offer[i].numa = find_numa(p, i);
-		p->offer[i].shared = entitled_portion(p, i, &p->offer[i].slots, &share) &&
-				     !(p->config->has_mete && p->config->dra);
+		p->offer[i].shared = entitled_portion(p, i, &p->offer[i].slots, &share);
+		p->offer[i].claimed = p->offer[i].shared && p->config->has_mete && p->config->dra;
+		p->offer[i].shared = p->offer[i].shared && !p->offer[i].claimed;
 		/* As NVIDIA's plugin does with migStrategy none. */
 		if (!p->config->has_mete && p->host->device[i].gpu_instance >= 0)
 			p->offer[i].shared = false;

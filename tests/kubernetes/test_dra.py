@@ -3,8 +3,9 @@
 """GPUs given out by claims: kube-scheduler counts amounts, and the limits hold inside the containers."""
 import os
 
-from claims import API, DEPLOY, claims
-from harness import GIB, MIB, pod, run, seen, seen_by, until
+import images
+from claims import API, DEPLOY, Claims, claims, install
+from harness import GIB, MIB, node, pod, run, seen, seen_by
 
 
 def test_a_claim_has_its_amount_and_no_more():
@@ -118,6 +119,15 @@ def test_more_than_there_is_may_be_promised_to_whose_memory_moves():
             here.pod(name, hold, memory="3Gi", compute="30", parameters={"swap": "auto"}).await_line("take=granted")
 
 
+def test_who_speaks_to_the_driver_itself_is_killed_where_that_is_wanted():
+    with claims("unannounced: kill") as here:
+        amount = {"memory": "1Gi", "compute": "25"}
+        itself = here.pod("itself", ["seen", f"cuda={images.OWN_DRIVER}", "nvml=/none", f"take={2 * GIB}", "hold=1"], **amount)
+        innocent = here.pod("innocent", ["seen", "hold=1"], **amount)
+        assert itself.await_end() == 137
+        assert "running" in innocent.await_running().get()["status"]["containerStatuses"][0]["state"]
+
+
 def test_the_manifests_are_what_the_server_accepts():
     with claims() as here:
         for overlay in ("claims", "simulated-claims"):
@@ -127,7 +137,6 @@ def test_the_manifests_are_what_the_server_accepts():
 
 
 def test_with_slots_nothing_is_published():
-    from claims import Claims, install, node
     with node(slots=2) as there:
         install(there.cluster)
         here = Claims(there)
