@@ -95,6 +95,7 @@ static void on_look(struct loop_timer *timer)
 
 	register_open(dra);
 	stale_look(dra);
+	health_tell(dra);
 	publish_consider(dra->publish);
 	loop_arm(&dra->look, LOOK_S * 1000000000ull);
 }
@@ -109,6 +110,7 @@ int dra_open(struct plugin *p, struct dra **ret_dra, struct fault *why)
 		return fault_set(why, -ENOMEM, "out of memory");
 	dra->plugin = p;
 	list_init(&dra->asking);
+	list_init(&dra->watchers);
 	snprintf(folder, sizeof(folder), "%s/claims", p->host->place);
 	r = journal_open(&dra->journal, folder, p->host, why);
 	if (r == 0 && loop_timer_init(p->host->loop, &dra->look, on_look) < 0)
@@ -163,8 +165,10 @@ int dra_settle(struct dra *dra, struct fault *why)
 
 void dra_changed(struct dra *dra)
 {
-	if (dra)
-		publish_consider(dra->publish);
+	if (!dra)
+		return;
+	health_tell(dra);
+	publish_consider(dra->publish);
 }
 
 void dra_refresh(struct dra *dra)

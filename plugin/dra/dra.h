@@ -12,6 +12,7 @@
  *	register.c   the kubelet's sockets
  *	prepare.c    a claim's steps                     serve.c      the kubelet's calls
  *	journal.c    prepared claims, on disk            stale.c      those whose claim is gone
+ *	health.c     the devices' health for the kubelet
  */
 #pragma once
 

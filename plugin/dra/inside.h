@@ -16,7 +16,7 @@ struct dra {
 	char registration_path[PLUGIN_PATH], path[PLUGIN_PATH];
 	bool registered;
 	char *complaint; /* of the sockets: the last one logged */
-	struct list asking;
+	struct list asking, watchers;
 	struct publish *publish;
 
 	struct loop_timer look; /* for what nothing reports: sockets that are gone, stale claims */
@@ -41,6 +41,14 @@ extern const struct grpc_method serve_methods[];
 extern const size_t serve_method_count;
 /* The server is closing: forgets the calls that wait. */
 void serve_forget(struct dra *dra);
+
+/* health.c */
+void health_watch(struct grpc_call *call, struct grpc_bytes request, void *owner);
+void health_watch_gone(struct grpc_call *call, void *owner);
+/* The devices' health may have changed, or it is time to say it again. */
+void health_tell(struct dra *dra);
+/* Likewise, for the streams of health. */
+void health_forget(struct dra *dra);
 
 /* prepare.c */
 /* The claim's entry in the journal, prepared. -errno with one sentence: nothing of it is left. */

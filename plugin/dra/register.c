@@ -16,7 +16,8 @@ static void on_info(struct grpc_call *call, struct grpc_bytes request, void *own
 {
 	Pluginregistration__PluginInfo info = PLUGINREGISTRATION__PLUGIN_INFO__INIT;
 	struct dra *dra = owner;
-	char *versions[] = {(char *)"v1.DRAPlugin"};
+	char *versions[] = {(char *)"v1.DRAPlugin", (char *)"v1.DRAResourceHealth",
+			    (char *)"v1alpha1.DRAResourceHealth"};
 
 	(void)request;
 	info.type = (char *)"DRAPlugin";
@@ -127,6 +128,7 @@ void register_open(struct dra *dra)
 void register_close(struct dra *dra)
 {
 	serve_forget(dra);
+	health_forget(dra);
 	grpc_server_close(take(dra->registration), NULL);
 	grpc_server_close(take(dra->server), NULL);
 	dra->registered = false;

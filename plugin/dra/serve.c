@@ -289,5 +289,7 @@ static void on_unprepare(struct grpc_call *call, struct grpc_bytes bytes, void *
 const struct grpc_method serve_methods[] = {
 	{SERVICE "NodePrepareResources", on_prepare, on_prepare_gone},
 	{SERVICE "NodeUnprepareResources", on_unprepare, NULL},
+	{"/v1.DRAResourceHealth/NodeWatchResources", health_watch, health_watch_gone},
+	{"/v1alpha1.DRAResourceHealth/NodeWatchResources", health_watch, health_watch_gone},
 };
 const size_t serve_method_count = ARRAY_SIZE(serve_methods);
