@@ -80,12 +80,20 @@ static void keep(struct dra *dra)
 	list_for_each(link, &dra->journal.all)
 	{
 		struct journal_claim *entry = list_entry(link, struct journal_claim, link);
+		int r;
 
 		if (entry->phase != JOURNAL_DONE)
 			continue;
+		r = host->keep(host->daemon, entry->tenant, entry->folder);
+		entry->absent = r == HOST_ABSENT || entry->missings;
 		/* Without its tenant it is prepared again when the kubelet asks. */
-		if (host->keep(host->daemon, entry->tenant, entry->folder) != 0)
+		if (r != 0)
 			*entry->folder = '\0';
+		if (entry->absent)
+			log_warning("claim.absent",
+				    "claim=%s/%s tenant=%u reason=\"a device of it is missing: no "
+				    "process can join until meted is started with the device\"",
+				    entry->claim->namespace, entry->claim->name, entry->tenant);
 	}
 }
 
@@ -154,6 +162,10 @@ int dra_settle(struct dra *dra, struct fault *why)
 	if (!dra->serving)
 		return 0;
 	/* Nothing is published for them any more, and that is said. */
+	if (p->config->dra && !p->api)
+		log_warning("slices.unwritten",
+			    "reason=\"no API server: no device is published, and no claim can be "
+			    "read: see kubeconfig in mete-config(5)\"");
 	if (p->api && !dra->publish)
 		r = publish_open(dra, &dra->publish, why);
 	if (r < 0)
@@ -181,7 +193,7 @@ void dra_refresh(struct dra *dra)
 	{
 		const struct journal_claim *entry = list_entry(link, struct journal_claim, link);
 
-		if (prepare_is_done(entry) && !entry->missings &&
+		if (prepare_is_done(entry) && !entry->absent &&
 		    prepare_write_cdi(dra, entry, &why) < 0)
 			log_warning("claim.unwritten", "uid=%s reason=%s", entry->claim->uid,
 				    log_text(why.text).text);

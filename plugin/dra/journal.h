@@ -21,6 +21,7 @@ struct journal_claim {
 	enum journal_phase phase;
 	struct claim *claim;	      /* its `index` and `of` are this meted's */
 	uint32_t missings;	      /* devices of it that this meted does not have */
+	bool absent;		      /* its tenant cannot be joined, because a device is missing */
 	uint32_t tenant;	      /* 0: none was made yet */
 	char folder[HOST_FOLDER_MAX]; /* of the tenant's socket; not in the record */
 	char *kind, *cdi_folder;      /* of its CDI file */

@@ -16,7 +16,7 @@
 
 bool prepare_is_done(const struct journal_claim *entry)
 {
-	return entry->phase == JOURNAL_DONE && *entry->folder;
+	return entry->phase == JOURNAL_DONE && *entry->folder && !entry->absent;
 }
 
 static int check_health(const struct dra *dra, const struct claim *claim, struct fault *why)
@@ -168,6 +168,12 @@ int prepare_claim(struct dra *dra, const cJSON *object, const char *uid,
 	struct fault other;
 	int r = claim_check(object, uid, why);
 
+	/* Programs that run keep what they hold, and the claim has it when the device is back. */
+	if (r == 0 && entry && entry->absent)
+		return fault_set(
+			why, -ENODEV,
+			"a device of the claim is missing: its containers start when meted "
+			"is started with the device");
 	/* An earlier preparation that was interrupted, or whose tenant is lost. */
 	if (r == 0 && entry)
 		r = prepare_undo(dra, entry, why);
@@ -200,7 +206,7 @@ static void restore(struct dra *dra, struct journal_claim *entry)
 		r = prepare_undo(dra, entry, &why);
 	else
 		/* It is as it was where a device is missing, or its tenant cannot be joined now. */
-		r = *entry->folder && !entry->missings && dra->plugin->edits
+		r = *entry->folder && !entry->absent && dra->plugin->edits
 			    ? prepare_write_cdi(dra, entry, &why)
 			    : 0;
 	if (r < 0)

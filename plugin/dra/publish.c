@@ -18,7 +18,14 @@
 enum {
 	PAUSE_MOST_S = 30,
 	QUIET_S = 60, /* after which a difference is repaired at once again */
+	OLD_S = 600,  /* after which a server that was too old may be a newer one */
 };
+
+/* Writing again would not help. */
+#define TOO_OLD                                                                                    \
+	"the API server drops what makes a device shareable; accepted: Kubernetes 1.36 or newer, " \
+	"or "                                                                                      \
+	"the feature gate DRAConsumableCapacity"
 
 void publish_rest(struct publish *u, uint64_t ns)
 {
@@ -123,8 +130,13 @@ static void on_written(void *owner, int status, const char *problem, const cJSON
 	u->asked = NULL;
 	if (!problem) {
 		u->failures = 0;
-		free(take(u->complaint));
 		known_wrote(u, object);
+		if (!u->deleting && known_lost_fields(object)) {
+			complain(u, TOO_OLD);
+			publish_rest(u, OLD_S * 1000000000ull);
+			return;
+		}
+		free(take(u->complaint));
 		publish_consider(u);
 		return;
 	}

@@ -60,6 +60,8 @@ const char *known_extra(const struct publish *u, const cJSON *wanted);
 int64_t known_newest(const struct publish *u);
 /* What we wrote, as the server has it now; a deletion's answer is the deleted object. */
 void known_wrote(struct publish *u, const cJSON *object);
+/* Has the server dropped fields that it does not know, or whose feature is off? */
+bool known_lost_fields(const cJSON *object);
 void known_see(struct publish *u, const cJSON *object);
 void known_gone(struct publish *u, const cJSON *object);
 void known_forget(struct publish *u, const char *name);

@@ -177,6 +177,19 @@ void known_wrote(struct publish *u, const cJSON *object)
 		known_forget(u, u->writing);
 }
 
+bool known_lost_fields(const cJSON *object)
+{
+	const cJSON *spec = cJSON_GetObjectItemCaseSensitive(object, "spec"), *device;
+
+	cJSON_ArrayForEach(device, cJSON_GetObjectItemCaseSensitive(spec, "devices"))
+	{
+		if (!cJSON_IsTrue(
+			    cJSON_GetObjectItemCaseSensitive(device, "allowMultipleAllocations")))
+			return true;
+	}
+	return false;
+}
+
 void known_begin(struct publish *u)
 {
 	list_for_each(link, &u->known) list_entry(link, struct publish_known, link)->seen = false;
