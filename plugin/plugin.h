@@ -57,8 +57,8 @@ struct V1beta1__ContainerAllocateRequest;
 struct offer {
 	bool shared, healthy;
 	bool claimed; /* shared out, by claims instead of slots */
-	int numa;  /* the NUMA node that it is near to; -1: unknown */
-	bool held; /* by a container that had a share of it when it was mete's: for alone.c */
+	int numa;     /* the NUMA node that it is near to; -1: unknown */
+	bool held;    /* by a container that had a share of it when it was mete's: for alone.c */
 	uint32_t slots;
 };
 

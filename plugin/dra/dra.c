@@ -5,7 +5,10 @@
 
 #include "plugin/dra/inside.h"
 
-enum { LOOK_S = 10 };
+enum {
+	LOOK_S = 10,
+	STALE_LOOKS = 3, /* a request for each claim: not at every look */
+};
 
 /* A device has one owner. */
 const char *dra_withheld(const struct dra *dra, uint32_t device)
@@ -102,7 +105,8 @@ static void on_look(struct loop_timer *timer)
 	struct dra *dra = container_of(timer, struct dra, look);
 
 	register_open(dra);
-	stale_look(dra);
+	if (++dra->looks % STALE_LOOKS == 0)
+		stale_look(dra);
 	health_tell(dra);
 	publish_consider(dra->publish);
 	loop_arm(&dra->look, LOOK_S * 1000000000ull);
@@ -158,8 +162,7 @@ int dra_settle(struct dra *dra, struct fault *why)
 		return r;
 	prepare_restore(dra);
 	/* Claims from before claims were turned off are still to be unprepared. */
-	dra->serving = p->config->dra || dra->journal.count;
-	if (!dra->serving)
+	if (!p->config->dra && !dra->journal.count)
 		return 0;
 	/* Nothing is published for them any more, and that is said. */
 	if (p->config->dra && !p->api)

@@ -20,7 +20,7 @@ struct dra {
 	struct publish *publish;
 
 	struct loop_timer look; /* for what nothing reports: sockets that are gone, stale claims */
-	bool serving;
+	uint32_t looks;
 	struct api_asked *stale; /* a claim that is being looked up; NULL: none */
 	char stale_uid[CLAIM_UID];
 	uint64_t rounds;
