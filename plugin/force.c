@@ -139,6 +139,8 @@ static const char *changed_for_good(const struct config *a, const struct config 
 			return rows[i].key;
 	if (a->cdi != b->cdi)
 		return "cdi";
+	if (a->dra != b->dra)
+		return "dra";
 	if (a->mounts_driver != b->mounts_driver)
 		return "driver-files";
 	return a->ids != b->ids ? "ids" : NULL;

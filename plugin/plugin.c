@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/parts.h"
+#include "plugin/dra/dra.h"
 #include "plugin/nodes.h"
 
 enum {
@@ -168,6 +169,8 @@ int plugin_settle(struct plugin *p, struct fault *why)
 	if (r == 0)
 		r = p->config->has_mete ? settle_sharing(p, why) : bound_open(p, why);
 	if (r == 0)
+		r = dra_settle(p->dra, why);
+	if (r == 0)
 		r = metrics_open(p, why); /* the node's labels may have changed where */
 	/* Before the kubelet learns of devices. */
 	if (r == 0 && !p->config->has_mete)
@@ -209,6 +212,9 @@ static int start(struct plugin *p, struct fault *why)
 	if (r < 0)
 		return r;
 	bound_keep(p);
+	r = dra_open(p, &p->dra, why);
+	if (r < 0)
+		return r;
 	cdi_remember(p);
 	r = open_api(p, why);
 	if (r < 0)
@@ -322,6 +328,7 @@ static void leave(struct plugin *p)
 static void plugin_close(struct plugin *p)
 {
 	serve_close(p);
+	dra_close(take(p->dra));
 	bound_close(p);
 	unsettle(p);
 	metrics_close(p);

@@ -48,6 +48,7 @@
 
 enum { PLUGIN_PATH = 512 };
 
+struct dra;
 struct nodes;
 struct ProtobufCMessage; /* protobuf-c's */
 struct V1beta1__ContainerAllocateRequest;
@@ -55,8 +56,9 @@ struct V1beta1__ContainerAllocateRequest;
 /* What is currently shared out of a device. */
 struct offer {
 	bool shared, healthy;
-	int numa;  /* the NUMA node that it is near to; -1: unknown */
-	bool held; /* by a container that had a share of it when it was mete's: for alone.c */
+	bool claimed; /* shared out, by claims instead of slots */
+	int numa;     /* the NUMA node that it is near to; -1: unknown */
+	bool held;    /* by a container that had a share of it when it was mete's: for alone.c */
 	uint32_t slots;
 };
 
@@ -133,6 +135,7 @@ struct plugin {
 	struct api *api; /* NULL: no API server */
 	struct pods *pods;
 	struct nodes *nodes;
+	struct dra *dra;   /* plugin/dra/ */
 	char *api_problem; /* NULL: none */
 	struct list events;
 	uint32_t events_under_way;

@@ -131,7 +131,8 @@ static void on_stranger(void *owner, uint32_t device, uint32_t pid, uint64_t use
 	bool dies;
 
 	/* A device that is not shared out belongs to somebody else, as do its users. */
-	if (!p->offer[device].shared || pod_of(pid, uid) < 0 || is_absent(p, uid))
+	if (!(p->offer[device].shared || p->offer[device].claimed) || pod_of(pid, uid) < 0 ||
+	    is_absent(p, uid))
 		return;
 	/* A process on several devices is judged on each: their shares may differ. */
 	if (!was_there(s->now, s->count, pid)) {

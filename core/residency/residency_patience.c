@@ -115,7 +115,8 @@ static void give_up(struct residency_member *m, uint64_t now_ns)
 {
 	struct residency *r = m->residency;
 	bool runs_on = m->place == RESIDENCY_STOPPING && !m->out_bytes;
-	bool left = runs_on && m->seat->gate == TURNS_OWING && m->seat->tenant->bond == TURNS_STAYED;
+	bool left =
+		runs_on && m->seat->gate == TURNS_OWING && m->seat->tenant->bond == TURNS_STAYED;
 	uint64_t away_ns = r->tuning.patience_ns << m->strikes;
 
 	m->pardon_ns =

@@ -96,6 +96,7 @@ struct config {
 	uint32_t rules, profiles;
 	struct config_rule rule[CONFIG_RULES_MAX]; /* the first that matches a device */
 	struct config_profile profile[CONFIG_PROFILES_MAX];
+	bool dra;			 /* devices are given out by claims (DRA), not by slots */
 	enum config_strangers strangers; /* processes on a device that no guest announced */
 	enum config_cdi cdi;
 	bool mounts_driver; /* containers have libcuda and libnvidia-ml by path, not from meted */

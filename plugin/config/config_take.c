@@ -247,6 +247,17 @@ TAKE(delivery, bool)
 }
 
 /* Tools that rewrite YAML turn "on" into true. */
+TAKE(turned, bool)
+{
+	static const char *const words[] = {"on", "true", "off", "false"};
+	uint32_t index;
+	int r = take_word(read, value, accepted, words, ARRAY_SIZE(words), &index);
+
+	if (r == 0)
+		*field = index < 2;
+	return r;
+}
+
 TAKE(cdi, enum config_cdi)
 {
 	static const char *const words[] = {"auto", "on", "off", "true", "false"};

@@ -13,82 +13,25 @@
  * rounds a request to a multiple of the step. So the minimum is a multiple of the step, too.
  */
 #define MEMORY_STEP (UINT64_C(1) << 20)
+/* Less would hold no context of a program; it is raised to that. */
+#define MEMORY_LEAST (256 * MEMORY_STEP)
 
-enum { COMPUTE_ALL = 100, VERSION = 32 };
+enum { COMPUTE_ALL = 100 };
 
 /* Of a device, as attributes have it. */
 struct made {
-	char model[SLICES_TEXT_MAX + 1], capability[VERSION], driver[VERSION], pci[24];
+	char model[SLICES_TEXT_MAX + 1], capability[SLICES_VERSION], driver[SLICES_VERSION],
+		pci[24];
 };
-
-void slices_pool_name(const char *node, char ret_name[SLICES_POOL])
-{
-	static const char tail[] = "-mete";
-
-	/* A node's name of such length has been seen by nobody; its end tells it from others. */
-	if (strlen(node) + strlen(tail) >= SLICES_POOL)
-		node += strlen(node) + strlen(tail) + 1 - SLICES_POOL;
-	while (*node == '-' || *node == '.')
-		node++;
-	snprintf(ret_name, SLICES_POOL, "%s%s", node, tail);
-}
-
-void slices_device_name(const char *uuid, char ret_name[SLICES_NAME])
-{
-	size_t n = 0;
-
-	for (; *uuid && n < SLICES_NAME - 1; uuid++, n++)
-		ret_name[n] = *uuid >= 'A' && *uuid <= 'Z' ? (char)(*uuid - 'A' + 'a') : *uuid;
-	ret_name[n] = '\0';
-}
-
-uint64_t slices_memory(uint64_t bytes)
-{
-	return bytes / MEMORY_STEP * MEMORY_STEP;
-}
-
-const char *slices_architecture(int major, int minor)
-{
-	static const struct {
-		int major, minor;
-		const char *name;
-	} from[] = {
-		{10, 0, "Blackwell"}, {9, 0, "Hopper"}, {8, 9, "Ada Lovelace"}, {8, 0, "Ampere"},
-		{7, 5, "Turing"},     {7, 0, "Volta"},	{6, 0, "Pascal"},	{5, 0, "Maxwell"},
-	};
-
-	/* What is newer than this table has a name that it does not know. */
-	for (size_t i = 0; major <= 12 && i < ARRAY_SIZE(from); i++)
-		if (major > from[i].major || (major == from[i].major && minor >= from[i].minor))
-			return from[i].name;
-	return "";
-}
-
-/* "550.54" and "615.71.09": a version has three numbers, without zeros in front. */
-static void make_version(const char *text, char ret_version[VERSION])
-{
-	unsigned part[3] = {0};
-	int used = 0;
-
-	*ret_version = '\0';
-	if (text[strspn(text, "0123456789.")] || strlen(text) > 20)
-		return;
-	if (sscanf(text, "%9u.%9u%n", &part[0], &part[1], &used) != 2)
-		return;
-	if (text[used] && sscanf(text, "%9u.%9u.%9u%n", &part[0], &part[1], &part[2], &used) != 3)
-		return;
-	if (!text[used])
-		snprintf(ret_version, VERSION, "%u.%u.%u", part[0], part[1], part[2]);
-}
 
 static void make_texts(const struct slices_device *d, struct made *ret_made)
 {
 	*ret_made = (struct made){.pci = ""};
 	snprintf(ret_made->model, sizeof(ret_made->model), "%.*s",
 		 (int)text_fit(d->model, SLICES_TEXT_MAX), d->model);
-	make_version(d->driver, ret_made->driver);
+	slices_version(d->driver, ret_made->driver);
 	if (d->major > 0)
-		snprintf(ret_made->capability, VERSION, "%d.%d.0", d->major, d->minor);
+		snprintf(ret_made->capability, SLICES_VERSION, "%d.%d.0", d->major, d->minor);
 	if (numa_name(d->pci, ret_made->pci) < 0)
 		*ret_made->pci = '\0';
 }
@@ -125,44 +68,57 @@ static bool add_attributes(cJSON *device, const struct slices_device *d, const s
 	return good;
 }
 
-static bool add_amount(cJSON *to, const char *name, uint64_t amount)
+/* A whole number of units, "4096Mi". */
+static bool add_amount(cJSON *to, const char *name, uint64_t amount, const char *unit)
 {
-	char text[24];
+	char text[32];
 
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)amount);
+	snprintf(text, sizeof(text), "%llu%s", (unsigned long long)amount, unit);
 	return cJSON_AddStringToObject(to, name, text);
 }
 
-/* Its policy, if it has no range yet. */
-static cJSON *add_capacity(cJSON *to, const char *name, uint64_t value, uint64_t usual)
+/* In steps, which are the unit. */
+struct range {
+	uint64_t value, least, most, usual;
+	const char *unit;
+};
+
+static cJSON *add_capacity(cJSON *to, const char *name, const struct range *range)
 {
 	cJSON *capacity = cJSON_AddObjectToObject(to, name), *policy;
 
-	if (!capacity || !add_amount(capacity, "value", value))
+	if (!capacity || !add_amount(capacity, "value", range->value, range->unit))
 		return NULL;
 	policy = cJSON_AddObjectToObject(capacity, "requestPolicy");
-	return policy && add_amount(policy, "default", usual) ? policy : NULL;
+	return policy && add_amount(policy, "default", range->usual, range->unit) ? policy : NULL;
 }
 
-static bool add_range(cJSON *policy, uint64_t step, uint64_t most)
+static bool add_range(cJSON *to, const char *name, const struct range *range)
 {
-	cJSON *range = policy ? cJSON_AddObjectToObject(policy, "validRange") : NULL;
+	cJSON *policy = add_capacity(to, name, range);
+	cJSON *valid = policy ? cJSON_AddObjectToObject(policy, "validRange") : NULL;
 
-	return range && add_amount(range, "min", step) && add_amount(range, "max", most) &&
-	       add_amount(range, "step", step);
+	return valid && add_amount(valid, "min", range->least, range->unit) &&
+	       add_amount(valid, "max", range->most, range->unit) &&
+	       add_amount(valid, "step", 1, range->unit);
 }
 
 static bool add_capacities(cJSON *device, const struct slices_device *d)
 {
-	uint64_t all = slices_memory(d->total_bytes);
-	uint64_t promised = most(all, slices_memory(d->promised_bytes));
+	uint64_t all = d->total_bytes / MEMORY_STEP;
+	/* One claim can have no more than there is, however much is promised to all of them. */
+	const struct range memory = {.value = most(all, d->promised_bytes / MEMORY_STEP),
+				     .least = least(MEMORY_LEAST / MEMORY_STEP, all / 2),
+				     .most = all,
+				     .usual = all,
+				     .unit = "Mi"};
+	const struct range compute = {COMPUTE_ALL, 1, COMPUTE_ALL, COMPUTE_ALL, ""};
+	const struct range slots = {.value = d->slots, .usual = 1, .unit = ""};
 	cJSON *to = cJSON_AddObjectToObject(device, "capacity"), *policy, *values;
 
-	/* One claim can have no more than there is, however much is promised to all of them. */
-	if (!to || !add_range(add_capacity(to, "memory", promised, all), MEMORY_STEP, all) ||
-	    !add_range(add_capacity(to, "compute", COMPUTE_ALL, COMPUTE_ALL), 1, COMPUTE_ALL))
+	if (!to || !add_range(to, "memory", &memory) || !add_range(to, "compute", &compute))
 		return false;
-	policy = add_capacity(to, "slots", d->slots, 1);
+	policy = add_capacity(to, "slots", &slots);
 	values = policy ? cJSON_AddArrayToObject(policy, "validValues") : NULL;
 	return values && cJSON_AddItemToArray(values, cJSON_CreateString("1"));
 }

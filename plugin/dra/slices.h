@@ -20,6 +20,7 @@ enum {
 	SLICES_TEXT_MAX = 64,		 /* of an attribute */
 	SLICES_NAME = 64,		 /* of a device, with its NUL */
 	SLICES_POOL = 254,		 /* of a pool, and of a slice */
+	SLICES_VERSION = 32,
 };
 
 /* A device on which no new claim is placed, or from which pods are evicted. */
@@ -55,6 +56,9 @@ void slices_pool_name(const char *node, char ret_name[SLICES_POOL]);
 void slices_device_name(const char *uuid, char ret_name[SLICES_NAME]);
 /* So much of the device's memory is given out: whole mebibytes, the step of a request. */
 uint64_t slices_memory(uint64_t bytes);
+/* Of "550.54" or "615.71.09": a version has three numbers, without zeros in front. "": it is none.
+ */
+void slices_version(const char *text, char ret_version[SLICES_VERSION]);
 /* "Hopper"; "": unknown. */
 const char *slices_architecture(int major, int minor);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 
+#include "plugin/dra/dra.h"
 #include "plugin/plugin.h"
 
 enum {
@@ -76,6 +77,7 @@ static void on_events(struct loop_watch *watch, int events)
 		return;
 	}
 	slots_refresh(p);
+	dra_refresh(p->dra);
 	log_info("devices.changed", "files=%s nodes=%u containers=%u", names, p->edits->nodes,
 		 p->bindings.count);
 }

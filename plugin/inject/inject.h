@@ -83,6 +83,12 @@ must_check int inject_look(const struct inject_machine *machine, struct inject_h
 void inject_free(struct inject_edits *edits);
 OWNED_POINTER(struct inject_edits, inject_free)
 
+/* One of several CDI devices in a file: what it adds to the edits that all of them share. */
+struct inject_part {
+	const struct inject_node *nodes; /* texts are borrowed */
+	uint32_t node_count;
+};
+
 /* A container's CDI device: `kind`=`name`, in its own file. `folder`: that of the tenant's
  * socket, on the host. `nodes`: those of its devices, in addition to those that all containers
  * need. */
@@ -92,6 +98,12 @@ struct inject_slot {
 	const struct inject_node *nodes; /* texts are borrowed */
 	uint32_t node_count;
 	const char *visible; /* CUDA_VISIBLE_DEVICES, for devices without files; NULL: not set */
+	/* A container may be given any of them, or all: `kind`=`name`-0, `name`-1 ... Each has
+	 * `claim` in its environment, because CDI wants every device to do something. NULL: there
+	 * is one device. */
+	const struct inject_part *parts;
+	uint32_t part_count;
+	const char *claim;
 };
 
 /*

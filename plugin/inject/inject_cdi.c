@@ -100,18 +100,22 @@ static bool write_env(cJSON *to, const struct inject_edits *edits)
 	return good;
 }
 
+static bool write_node(cJSON *list, const char *from, const char *to)
+{
+	cJSON *node = add_object(list);
+
+	return node && cJSON_AddStringToObject(node, "path", to) &&
+	       cJSON_AddStringToObject(node, "hostPath", from) &&
+	       cJSON_AddStringToObject(node, "permissions", "rw");
+}
+
 static bool write_nodes(cJSON *to, const struct inject_edits *edits)
 {
 	cJSON *list = edits->nodes ? cJSON_AddArrayToObject(to, "deviceNodes") : NULL;
 	bool good = list || !edits->nodes;
 
-	for (uint32_t i = 0; good && i < edits->nodes; i++) {
-		cJSON *node = add_object(list);
-
-		good = node && cJSON_AddStringToObject(node, "path", edits->node[i].to) &&
-		       cJSON_AddStringToObject(node, "hostPath", edits->node[i].from) &&
-		       cJSON_AddStringToObject(node, "permissions", "rw");
-	}
+	for (uint32_t i = 0; good && i < edits->nodes; i++)
+		good = write_node(list, edits->node[i].from, edits->node[i].to);
 	return good;
 }
 
@@ -149,23 +153,57 @@ static bool write_hook(cJSON *to, const struct inject_edits *edits)
 	       cJSON_AddNumberToObject(hook, "timeout", HOOK_TIMEOUT_S);
 }
 
+static bool write_edits(cJSON *to, const struct inject_edits *edits)
+{
+	cJSON *changes = cJSON_AddObjectToObject(to, "containerEdits");
+
+	return changes && write_env(changes, edits) && write_nodes(changes, edits) &&
+	       write_mounts(changes, edits) && write_hook(changes, edits);
+}
+
+/* What is in the file itself is done once, however many of its devices a container has. */
+static bool write_part(cJSON *list, const struct inject_slot *slot, uint32_t index)
+{
+	const struct inject_part *part = &slot->parts[index];
+	cJSON *device = add_object(list), *changes, *env, *nodes;
+	owned(free) char *name = NULL, *variable = NULL;
+
+	if (!device || asprintf(&name, "%s-%u", slot->name, index) < 0 ||
+	    asprintf(&variable, "METE_CLAIM=%s", slot->claim) < 0 ||
+	    !cJSON_AddStringToObject(device, "name", name))
+		return false;
+	changes = cJSON_AddObjectToObject(device, "containerEdits");
+	env = changes ? cJSON_AddArrayToObject(changes, "env") : NULL;
+	if (!env || !add_text(env, variable))
+		return false;
+	nodes = part->node_count ? cJSON_AddArrayToObject(changes, "deviceNodes") : NULL;
+	for (uint32_t i = 0; i < part->node_count; i++)
+		if (!nodes || !write_node(nodes, part->nodes[i].from, part->nodes[i].to))
+			return false;
+	return true;
+}
+
 static char *write_device(const struct inject_edits *edits, const struct inject_slot *slot)
 {
 	owned(cJSON_Delete) cJSON *file = cJSON_CreateObject();
-	cJSON *list, *device, *changes;
+	cJSON *list, *device;
+	bool good;
 
 	if (!file || !cJSON_AddStringToObject(file, "cdiVersion", "0.5.0") ||
 	    !cJSON_AddStringToObject(file, "kind", slot->kind))
 		return NULL;
 	list = cJSON_AddArrayToObject(file, "devices");
-	device = list ? add_object(list) : NULL;
-	if (!device || !cJSON_AddStringToObject(device, "name", slot->name))
-		return NULL;
-	changes = cJSON_AddObjectToObject(device, "containerEdits");
-	if (!changes || !write_env(changes, edits) || !write_nodes(changes, edits) ||
-	    !write_mounts(changes, edits) || !write_hook(changes, edits))
-		return NULL;
-	return cJSON_PrintUnformatted(file);
+	good = list;
+	if (good && slot->parts) {
+		for (uint32_t i = 0; good && i < slot->part_count; i++)
+			good = write_part(list, slot, i);
+		good = good && write_edits(file, edits);
+	} else if (good) {
+		device = add_object(list);
+		good = device && cJSON_AddStringToObject(device, "name", slot->name) &&
+		       write_edits(device, edits);
+	}
+	return good ? cJSON_PrintUnformatted(file) : NULL;
 }
 
 static void cJSON_free_owned(char **text)

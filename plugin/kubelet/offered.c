@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kube/proto/deviceplugin.pb-c.h"
+#include "plugin/dra/dra.h"
 #include "plugin/kubelet/given.h"
 #include "plugin/kubelet/numa.h"
 #include "plugin/plugin.h"
@@ -23,6 +24,8 @@ void offered_find(struct plugin *p)
 
 		p->offer[i].numa = find_numa(p, i);
 		p->offer[i].shared = entitled_portion(p, i, &p->offer[i].slots, &share);
+		p->offer[i].claimed = p->offer[i].shared && p->config->has_mete && p->config->dra;
+		p->offer[i].shared = p->offer[i].shared && !p->offer[i].claimed;
 		/* As NVIDIA's plugin does with migStrategy none. */
 		if (!p->config->has_mete && p->host->device[i].gpu_instance >= 0)
 			p->offer[i].shared = false;
@@ -95,10 +98,11 @@ bool offered_could_be(const struct plugin *p, const char *id)
 	return offered_device(p, id) >= 0;
 }
 
-/* By a container that had a share of it under another name, or before it was NVIDIA's. */
+/* By a container that had a share of it under another name, or before it was NVIDIA's; or by a
+ * claim. */
 static bool is_held(const struct plugin *p, uint32_t device)
 {
-	bool held = p->offer[device].held;
+	bool held = p->offer[device].held || dra_has(p->dra, device);
 
 	list_for_each(link, (struct list *)&p->bindings.all)
 	{

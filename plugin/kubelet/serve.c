@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kube/proto/deviceplugin.pb-c.h"
+#include "plugin/dra/dra.h"
 #include "plugin/plugin.h"
 #include "plugin/kubelet/preferred.h"
 
@@ -91,6 +92,7 @@ void serve_changed(struct plugin *p)
 {
 	int r = look(p);
 
+	dra_changed(p->dra);
 	if (r < 0) {
 		end_streams(p, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 		enrol_lost(p);

@@ -64,7 +64,7 @@ class Meted:
 
     def __init__(self, cluster, config="", slots=4, total=None, **sim):
         """`config`: lines below `mete`. `sim`: METE_SIM_ settings, without that prefix. `total`: slots in all."""
-        self.cluster, self.total = cluster, total or slots
+        self.cluster, self.total = cluster, slots if total is None else total
         self.program = os.path.join(BUILD, "node", "meted")
         number = next(names)
         self.folder = os.path.join(cluster.folder, "run", f"meted-{os.getpid()}-{number}")

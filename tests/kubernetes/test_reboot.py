@@ -52,5 +52,31 @@ def test_after_a_reboot_containers_are_new_tenants_with_their_pods_shares():
         here.close()
 
 
+def test_after_a_reboot_claims_are_prepared_anew():
+    """What the kubelet remembers as prepared is on the node's disk, and what was prepared is not."""
+    from claims import Claims, install
+    sys.stderr.flush()
+    with Cluster("reboot", BUILD, IMAGES[:1], shared=False) as cluster:
+        install(cluster)
+        node = Node(cluster)
+        meted = node.share("dra: on", slots=4, total=0)
+        here = Claims(node)
+        here.await_published()
+        made = here.pod("survivor", ["sh", "-c", "seen; exec sleep 100000"], restart="Always", memory="640Mi", compute="25")
+        made.await_line(f"total={640 * MIB}")
+        before, (record,) = made.get()["status"]["containerStatuses"][0]["containerID"], here.records()
+        meted.process.stdout.close()
+        cluster.reboot()
+        assert not here.records(), "what was in /run outlived the reboot"
+        node.meted = Meted(cluster, "dra: on", slots=4, total=0)
+        made.until(lambda found: any("running" in s["state"] and s["containerID"] != before for s in found["status"].get("containerStatuses", [])),
+                   "never came back")
+        assert list(here.records()) == [record]
+        assert seen(made.exec("seen"))["total"] == 640 * MIB
+        node.end_pods()
+        here.await_nothing()
+        node.close()
+
+
 if __name__ == "__main__":
     run(globals())

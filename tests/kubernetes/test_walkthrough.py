@@ -1,28 +1,26 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/kubernetes.md, word for word: each block of shell commands is run, in its order, in the folder of the repository,
+"""docs/kubernetes.md and docs/claims.md, word for word: each block of shell commands is run, in its order, in the folder of the repository,
 and prints what the comments below it (`prints: REGULAR EXPRESSION`) say."""
 import os
 import re
 
 from harness import ROOT, run, the_cluster
 
-PAGE = os.path.join(ROOT, "docs", "kubernetes.md")
 
-
-def blocks():
+def blocks(page):
     """(commands, what they must print)"""
-    text = open(PAGE).read()
+    text = open(os.path.join(ROOT, "docs", page)).read()
     for found in re.finditer(r"^```sh\n(.*?)^```\n((?:\s*<!-- prints: .*? -->\n)*)", text, re.M | re.S):
         yield found[1], re.findall(r"<!-- prints: (.*?) -->", found[2])
 
 
-def test_every_command_of_the_walk_through_does_what_the_page_says():
+def walk(page, overlay, pods, least):
     cluster = the_cluster()
     cluster.run("sh", "-c", "rm -rf /run/mete /run/cdi /dev/shm/mete-sim")
     ran = 0
     try:
-        for commands, wanted in blocks():
+        for commands, wanted in blocks(page):
             done = cluster.run("bash", "-euo", "pipefail", "-c", f'cd "$0"\n{commands}', ROOT, check=False)
             said = done.stdout + done.stderr
             assert done.returncode == 0, f"status {done.returncode} of\n{commands}\nwhich said\n{said}"
@@ -30,11 +28,19 @@ def test_every_command_of_the_walk_through_does_what_the_page_says():
                 assert re.search(pattern, said), f"{pattern!r} is not in what\n{commands}\nsaid:\n{said}"
             ran += 1
     finally:
-        cluster.kubectl("delete", "pod", "large", "small", "greedy", "--ignore-not-found")
-        cluster.kubectl("delete", "-k", os.path.join(ROOT, "deploy", "overlays", "simulated"), "--ignore-not-found")
+        cluster.kubectl("delete", "pod", *pods, "--ignore-not-found")
+        cluster.kubectl("delete", "-k", os.path.join(ROOT, "deploy", "overlays", overlay), "--ignore-not-found")
         cluster.kubectl("label", "node", "--all", "mete.dev/shared-")
         cluster.await_resource("mete.dev/gpu", 0)
-    assert ran >= 10, ran
+    assert ran >= least, ran
+
+
+def test_every_command_of_the_walk_through_does_what_the_page_says():
+    walk("kubernetes.md", "simulated", ("large", "small", "greedy"), 10)
+
+
+def test_every_command_of_the_walk_through_of_claims_does_what_the_page_says():
+    walk("claims.md", "simulated-claims", ("first", "second", "third", "legacy"), 7)
 
 
 if __name__ == "__main__":

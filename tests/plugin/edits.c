@@ -49,7 +49,11 @@ int main(int argc, char **argv)
 	machine.hook = argv[4];
 	for (int i = 9; i < argc; i++)
 		nodes[i - 9] = (struct inject_node){argv[i], argv[i]};
-	slot = (struct inject_slot){argv[6], argv[7], argv[8], nodes, (uint32_t)argc - 9, NULL};
+	slot = (struct inject_slot){.kind = argv[6],
+				    .name = argv[7],
+				    .folder = argv[8],
+				    .nodes = nodes,
+				    .node_count = (uint32_t)argc - 9};
 	r = inject_look(&machine, NULL, &edits, &why);
 	if (r == 0)
 		r = strcmp(argv[1], "cdi") == 0 ? inject_write_cdi(argv[5], edits, &slot, &why)

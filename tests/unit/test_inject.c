@@ -38,8 +38,11 @@ static struct inject_edits *given_edits(void)
 static char node[] = "/dev/nvidia0", node_on_host[] = "/driver/dev/nvidia0",
 	    capability[] = "/dev/nvidia-caps/nvidia-cap3";
 static const struct inject_node nodes[] = {{node_on_host, node}, {capability, capability}};
-static const struct inject_slot slot = {"mete.dev/slot", "a1", "/run/mete/tenants/7",
-					nodes,		 2,    NULL};
+static const struct inject_slot slot = {.kind = "mete.dev/slot",
+					.name = "a1",
+					.folder = "/run/mete/tenants/7",
+					.nodes = nodes,
+					.node_count = 2};
 
 TEST(a_file_is_called_after_its_device)
 {
@@ -150,6 +153,39 @@ TEST(a_device_has_all_edits_of_its_slot)
 	expect_eq(inject_remove_cdi(folder, slot.kind, slot.name, &why), 0);
 	expect_eq(inject_remove_cdi(folder, slot.kind, slot.name, &why), 0);
 	expect_eq(rmdir(folder), 0);
+}
+
+/* A container that has several of a claim's devices has each mount and hook once. */
+TEST(devices_of_a_file_share_its_edits)
+{
+	static const struct inject_part parts[] = {{nodes, 1}, {nodes + 1, 1}, {NULL, 0}};
+	owned(inject_free) struct inject_edits *edits = given_edits();
+	struct inject_slot claim = slot;
+	struct fault why;
+	cJSON *file;
+
+	given_a_folder();
+	claim.nodes = NULL;
+	claim.node_count = 0;
+	claim.parts = parts;
+	claim.part_count = ARRAY_SIZE(parts);
+	claim.claim = "ns/c";
+	expect_eq(inject_write_cdi(folder, edits, &claim, &why), 0);
+	file = read_device();
+	expect_eq(cJSON_GetArraySize(at(file, "devices")), 3);
+	expect_text(file, "devices.0.name", "a1-0");
+	expect_text(file, "devices.2.name", "a1-2");
+	expect_text(file, "devices.0.containerEdits.deviceNodes.0.path", "/dev/nvidia0");
+	expect_text(file, "devices.1.containerEdits.deviceNodes.0.path", capability);
+	/* CDI refuses a device that does nothing. */
+	expect_text(file, "devices.2.containerEdits.env.0", "METE_CLAIM=ns/c");
+	expect(!at(file, "devices.2.containerEdits.deviceNodes"));
+	expect(!at(file, "devices.0.containerEdits.mounts"));
+	expect(!at(file, "devices.0.containerEdits.hooks"));
+	expect_text(file, "containerEdits.hooks.0.path", "/opt/mete-hook");
+	expect_text(file, "containerEdits.env.0", "NVIDIA_VISIBLE_DEVICES=void");
+	expect(at(file, "containerEdits.mounts.0"));
+	cJSON_Delete(file);
 }
 
 TEST(what_cannot_be_written_is_said_and_leaves_nothing)

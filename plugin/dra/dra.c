@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/dra/dra.h"
+
+#include <string.h>
+
+#include "plugin/dra/inside.h"
+
+enum {
+	LOOK_S = 10,
+	STALE_LOOKS = 3, /* a request for each claim: not at every look */
+};
+
+/* A device has one owner. */
+const char *dra_withheld(const struct dra *dra, uint32_t device)
+{
+	const struct plugin *p = dra->plugin;
+	struct config_share share;
+	uint32_t slots;
+
+	if (!p->config->has_mete || !p->config->dra)
+		return "is given out by slots: the configuration does not say 'dra: on'";
+	if (!entitled_portion(p, device, &slots, &share))
+		return "is not shared out by the configuration";
+	if (p->enrol.rival)
+		return "is NVIDIA's device plugin's, which runs on this node: a device has one "
+		       "owner";
+	list_for_each(link, (struct list *)&p->bindings.all)
+	{
+		const struct binding *b = list_entry(link, struct binding, link);
+
+		if (binding_place(b, device) >= 0)
+			return "has a container with a slot, from before claims were turned on: it "
+			       "is given to claims when that has ended";
+	}
+	return NULL;
+}
+
+void dra_place(const struct dra *dra, struct claim_device devices[HOST_DEVICES],
+	       struct config_share *portion, struct claim_place *ret_place)
+{
+	const struct plugin *p = dra->plugin;
+	uint32_t slots;
+
+	for (uint32_t i = 0; i < p->host->devices; i++) {
+		uint64_t bytes = p->host->device[i].total_bytes;
+
+		devices[i] = (struct claim_device){
+			.uuid = p->host->device[i].uuid,
+			.total_bytes = bytes,
+			.inflated = config_promised(p->config, bytes) > bytes,
+		};
+	}
+	/* What no claim says is the node's; rules for single devices say amounts. */
+	if (!p->host->devices || !entitled_portion(p, 0, &slots, portion))
+		*portion = p->config->share;
+	*ret_place = (struct claim_place){.driver = dra->driver,
+					  .pool = dra->pool,
+					  .device = devices,
+					  .devices = p->host->devices,
+					  .portion = portion,
+					  .most = &p->config->most};
+}
+
+bool dra_has(const struct dra *dra, uint32_t device)
+{
+	if (!dra)
+		return false;
+	list_for_each(link, (struct list *)&dra->journal.all)
+	{
+		const struct claim *claim = list_entry(link, struct journal_claim, link)->claim;
+
+		for (uint32_t i = 0; i < claim->devices; i++)
+			if (claim->of[i] == device)
+				return true;
+	}
+	return false;
+}
+
+static void keep(struct dra *dra)
+{
+	const struct host *host = dra->plugin->host;
+
+	list_for_each(link, &dra->journal.all)
+	{
+		struct journal_claim *entry = list_entry(link, struct journal_claim, link);
+		int r;
+
+		if (entry->phase != JOURNAL_DONE)
+			continue;
+		r = host->keep(host->daemon, entry->tenant, entry->folder);
+		entry->absent = r == HOST_ABSENT || entry->missings;
+		/* Without its tenant it is prepared again when the kubelet asks. */
+		if (r != 0)
+			*entry->folder = '\0';
+		if (entry->absent)
+			log_warning("claim.absent",
+				    "claim=%s/%s tenant=%u reason=\"a device of it is missing: no "
+				    "process can join until meted is started with the device\"",
+				    entry->claim->namespace, entry->claim->name, entry->tenant);
+	}
+}
+
+static void on_look(struct loop_timer *timer)
+{
+	struct dra *dra = container_of(timer, struct dra, look);
+
+	register_open(dra);
+	if (++dra->looks % STALE_LOOKS == 0)
+		stale_look(dra);
+	health_tell(dra);
+	publish_consider(dra->publish);
+	loop_arm(&dra->look, LOOK_S * 1000000000ull);
+}
+
+int dra_open(struct plugin *p, struct dra **ret_dra, struct fault *why)
+{
+	struct dra *dra = calloc(1, sizeof(*dra));
+	char folder[PLUGIN_PATH];
+	int r;
+
+	if (!dra)
+		return fault_set(why, -ENOMEM, "out of memory");
+	dra->plugin = p;
+	list_init(&dra->asking);
+	list_init(&dra->watchers);
+	snprintf(folder, sizeof(folder), "%s/claims", p->host->place);
+	r = journal_open(&dra->journal, folder, p->host, why);
+	if (r == 0 && loop_timer_init(p->host->loop, &dra->look, on_look) < 0)
+		r = fault_set(why, -ENOMEM, "no timer");
+	if (r < 0) {
+		journal_close(&dra->journal);
+		free(dra);
+		return r;
+	}
+	keep(dra);
+	*ret_dra = dra;
+	return 0;
+}
+
+static int name_driver(struct dra *dra, struct fault *why)
+{
+	const struct plugin *p = dra->plugin;
+
+	if (strlen(p->config->domain) > CONFIG_NAME_MAX - strlen("gpu."))
+		return config_blame(
+			p->config, "domain", why,
+			"'%s' is too long for a DRA driver's name, gpu.%s; accepted: at "
+			"most %zu characters",
+			p->config->domain, p->config->domain, CONFIG_NAME_MAX - strlen("gpu."));
+	snprintf(dra->driver, sizeof(dra->driver), "gpu.%s", p->config->domain);
+	snprintf(dra->kind, sizeof(dra->kind), "%s/claim", p->config->domain);
+	slices_pool_name(p->node, dra->pool);
+	return 0;
+}
+
+int dra_settle(struct dra *dra, struct fault *why)
+{
+	struct plugin *p = dra->plugin;
+	int r = name_driver(dra, why);
+
+	if (r < 0)
+		return r;
+	prepare_restore(dra);
+	/* Claims from before claims were turned off are still to be unprepared. */
+	if (!p->config->dra && !dra->journal.count)
+		return 0;
+	/* Nothing is published for them any more, and that is said. */
+	if (p->config->dra && !p->api)
+		log_warning("slices.unwritten",
+			    "reason=\"no API server: no device is published, and no claim can be "
+			    "read: see kubeconfig in mete-config(5)\"");
+	if (p->api && !dra->publish)
+		r = publish_open(dra, &dra->publish, why);
+	if (r < 0)
+		return r;
+	register_open(dra);
+	loop_arm(&dra->look, LOOK_S * 1000000000ull);
+	return 0;
+}
+
+void dra_changed(struct dra *dra)
+{
+	if (!dra)
+		return;
+	health_tell(dra);
+	publish_consider(dra->publish);
+}
+
+void dra_refresh(struct dra *dra)
+{
+	struct fault why;
+
+	if (!dra)
+		return;
+	list_for_each(link, &dra->journal.all)
+	{
+		const struct journal_claim *entry = list_entry(link, struct journal_claim, link);
+
+		if (prepare_is_done(entry) && !entry->absent &&
+		    prepare_write_cdi(dra, entry, &why) < 0)
+			log_warning("claim.unwritten", "uid=%s reason=%s", entry->claim->uid,
+				    log_text(why.text).text);
+	}
+}
+
+static void on_look_closed(struct loop_timer *timer)
+{
+	struct dra *dra = container_of(timer, struct dra, look);
+
+	free(dra->complaint);
+	free(dra);
+}
+
+void dra_close(struct dra *dra)
+{
+	if (!dra)
+		return;
+	stale_close(dra);
+	register_close(dra);
+	publish_close(take(dra->publish));
+	journal_close(&dra->journal);
+	loop_timer_close(&dra->look, on_look_closed);
+}

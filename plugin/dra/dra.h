@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * meted as a DRA driver of the kubelet (Dynamic Resource Allocation): it publishes the node's
+ * devices as ResourceSlices, kube-scheduler gives claims their shares of them, and the kubelet asks
+ * for each claim's preparation before a container that uses it starts. A prepared claim is one
+ * tenant, and a CDI file that brings its containers there: so containers and pods that share a
+ *claim share its limit.
+ *
+ *	dra.c        opening and closing; which devices are ours to give
+ *	slices.c     ResourceSlices as trees             publish.c    written, watched and repaired
+ *	claim.c      what a claim's allocation amounts to    claim_config.c   its parameters
+ *	register.c   the kubelet's sockets
+ *	prepare.c    a claim's steps                     serve.c      the kubelet's calls
+ *	journal.c    prepared claims, on disk            stale.c      those whose claim is gone
+ *	health.c     the devices' health for the kubelet
+ */
+#pragma once
+
+#include "plugin/plugin.h"
+
+struct dra;
+
+/* Reads the journal and keeps its tenants; before the daemon's grace period is over. */
+must_check int dra_open(struct plugin *p, struct dra **ret_dra, struct fault *why);
+/* The driver's files are known: finishes what was interrupted, and serves the kubelet. Devices are
+ * published if the configuration says `dra: on`; prepared claims are served in any case. May be
+ * called again. */
+must_check int dra_settle(struct dra *dra, struct fault *why);
+/* The configuration, the devices or their health may have changed. NULL: does nothing. */
+void dra_changed(struct dra *dra);
+/* The driver's files have changed: rewrites the CDI files of prepared claims. */
+void dra_refresh(struct dra *dra);
+/* Is a share of the device prepared for a claim? NULL: no. */
+bool dra_has(const struct dra *dra, uint32_t device);
+/* NULL: does nothing. */
+void dra_close(struct dra *dra);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Declarations shared by the files of plugin/dra/. */
+#pragma once
+
+#include "plugin/dra/dra.h"
+#include "plugin/dra/journal.h"
+
+struct publish;
+
+struct dra {
+	struct plugin *plugin;
+	struct journal journal;
+	char driver[80], pool[SLICES_POOL], kind[80];
+
+	struct grpc_server *registration, *server;
+	char registration_path[PLUGIN_PATH], path[PLUGIN_PATH];
+	bool registered;
+	char *complaint; /* of the sockets: the last one logged */
+	struct list asking, watchers;
+	struct publish *publish;
+
+	struct loop_timer look; /* for what nothing reports: sockets that are gone, stale claims */
+	uint32_t looks;
+	struct api_asked *stale; /* a claim that is being looked up; NULL: none */
+	char stale_uid[CLAIM_UID];
+	uint64_t rounds;
+};
+
+/* dra.c */
+/* Why the device is not given to claims; NULL: it is. */
+const char *dra_withheld(const struct dra *dra, uint32_t device);
+void dra_place(const struct dra *dra, struct claim_device devices[HOST_DEVICES],
+	       struct config_share *portion, struct claim_place *ret_place);
+
+/* register.c */
+void register_open(struct dra *dra);
+void register_close(struct dra *dra);
+
+/* serve.c */
+extern const struct grpc_method serve_methods[];
+extern const size_t serve_method_count;
+/* The server is closing: forgets the calls that wait. */
+void serve_forget(struct dra *dra);
+
+/* health.c */
+void health_watch(struct grpc_call *call, struct grpc_bytes request, void *owner);
+void health_watch_gone(struct grpc_call *call, void *owner);
+/* The devices' health may have changed, or it is time to say it again. */
+void health_tell(struct dra *dra);
+/* Likewise, for the streams of health. */
+void health_forget(struct dra *dra);
+
+/* prepare.c */
+/* The claim's entry in the journal, prepared. -errno with one sentence: nothing of it is left. */
+must_check int prepare_claim(struct dra *dra, const cJSON *object, const char *uid,
+			     const struct journal_claim **ret_entry, struct fault *why);
+/* What was prepared, or was being prepared, is undone. -errno: something is left, and so is its
+ * record. */
+must_check int prepare_undo(struct dra *dra, struct journal_claim *entry, struct fault *why);
+/* Is it prepared, and can containers join it? */
+bool prepare_is_done(const struct journal_claim *entry);
+must_check int prepare_write_cdi(struct dra *dra, const struct journal_claim *entry,
+				 struct fault *why);
+/* Finishes what an earlier meted began, and removes files that belong to no claim. */
+void prepare_restore(struct dra *dra);
+
+/* publish.c */
+must_check int publish_open(struct dra *dra, struct publish **ret_publish, struct fault *why);
+/* There may be something to write. */
+void publish_consider(struct publish *publish);
+void publish_close(struct publish *publish);
+
+/* stale.c */
+void stale_look(struct dra *dra);
+void stale_close(struct dra *dra);

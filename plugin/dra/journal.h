@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The claims that are prepared on this node, each with a record (a file, FOLDER/<UID>, replaced
+ * atomically) that holds everything needed to answer the kubelet again and to undo the preparation
+ * when the claim itself is gone. A record says first that the preparation has begun, then that it
+ * is done; a claim whose record says anything but "done" when meted starts is undone.
+ *
+ * Records are JSON without a checksum: a newer meted may add members, and an older one ignores
+ * them.
+ */
+#pragma once
+
+#include "base/list.h"
+#include "plugin/dra/claim.h"
+#include "plugin/host.h"
+
+enum journal_phase { JOURNAL_BEGUN, JOURNAL_DONE, JOURNAL_ENDING };
+
+struct journal_claim {
+	struct list link;
+	enum journal_phase phase;
+	struct claim *claim;	      /* its `index` and `of` are this meted's */
+	uint32_t missings;	      /* devices of it that this meted does not have */
+	bool absent;		      /* its tenant cannot be joined, because a device is missing */
+	uint32_t tenant;	      /* 0: none was made yet */
+	char folder[HOST_FOLDER_MAX]; /* of the tenant's socket; not in the record */
+	char *kind, *cdi_folder;      /* of its CDI file */
+	uint64_t looked;	      /* the round of stale.c that has looked it up */
+};
+
+struct journal {
+	char *folder;
+	char boot[40]; /* this boot's id; "": unknown */
+	struct list all;
+	uint32_t count;
+};
+
+/* Reads the records. Those of an earlier boot are removed: nothing of them is left but files. A
+ * record that cannot be parsed is logged and removed. */
+must_check int journal_open(struct journal *journal, const char *folder, const struct host *host,
+			    struct fault *why);
+void journal_close(struct journal *journal);
+
+struct journal_claim *journal_find(const struct journal *journal, const char *uid);
+
+/* A claim that is not in the journal yet. Takes over `claim`. NULL: out of memory. */
+struct journal_claim *journal_make(struct claim *claim, const char *kind, const char *cdi_folder);
+void journal_free(struct journal_claim *entry);
+OWNED_POINTER(struct journal_claim, journal_free)
+
+/* Writes its record as it is now, and adds it if it is new. */
+must_check int journal_write(struct journal *journal, struct journal_claim *entry,
+			     const struct host *host, struct fault *why);
+/* Removes the record, and frees it. -errno: the file is still there; nothing has changed. */
+must_check int journal_drop(struct journal *journal, struct journal_claim *entry,
+			    struct fault *why);
+
+/* journal_record.c. Pure. A new text; NULL: out of memory. */
+char *journal_describe(const struct journal_claim *entry, const char *boot,
+		       const struct host *host);
+/* -EINVAL: it is not a record. *ret_boot is in the tree of the text: a copy. */
+must_check int journal_parse(const char *uid, const char *text, size_t size,
+			     const struct host *host, char ret_boot[40],
+			     struct journal_claim **ret_entry);

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "kube/json.h"
+#include "plugin/dra/journal.h"
+
+static const char *const phases[] = {"begun", "done", "ending"};
+
+struct journal_claim *journal_make(struct claim *claim, const char *kind, const char *cdi_folder)
+{
+	struct journal_claim *entry = calloc(1, sizeof(*entry));
+
+	if (entry) {
+		entry->kind = strdup(kind);
+		entry->cdi_folder = strdup(cdi_folder);
+	}
+	if (!entry || !entry->kind || !entry->cdi_folder) {
+		claim_free(claim);
+		journal_free(entry);
+		return NULL;
+	}
+	entry->claim = claim;
+	return entry;
+}
+
+void journal_free(struct journal_claim *entry)
+{
+	if (!entry)
+		return;
+	list_remove(&entry->link);
+	claim_free(entry->claim);
+	free(entry->kind);
+	free(entry->cdi_folder);
+	free(entry);
+}
+
+static bool add_result(cJSON *list, const struct claim_result *result, const char *uuid)
+{
+	cJSON *item = cJSON_CreateObject();
+
+	if (!cJSON_AddItemToArray(list, item)) {
+		cJSON_Delete(item);
+		return false;
+	}
+	return cJSON_AddStringToObject(item, "request", result->request) &&
+	       cJSON_AddStringToObject(item, "pool", result->pool) &&
+	       cJSON_AddStringToObject(item, "device", result->device) &&
+	       cJSON_AddStringToObject(item, "uuid", uuid) &&
+	       (!result->share_id || cJSON_AddStringToObject(item, "share-id", result->share_id));
+}
+
+static bool add_results(cJSON *tree, const struct claim *claim, const struct host *host)
+{
+	cJSON *list = cJSON_AddArrayToObject(tree, "results");
+	bool good = list;
+
+	for (uint32_t i = 0; good && i < claim->results; i++) {
+		const struct claim_result *result = &claim->result[i];
+
+		/* A device that is missing now is known by its name. */
+		good = add_result(list, result,
+				  result->index < host->devices ? host->device[result->index].uuid
+								: "");
+	}
+	return good;
+}
+
+static bool add_share(cJSON *tree, const struct claim *claim)
+{
+	cJSON *share = cJSON_AddObjectToObject(tree, "share");
+	bool good = share;
+
+	for (uint32_t i = 0; good && i < SHARE_FIELDS; i++)
+		if (claim->texts[i])
+			good = cJSON_AddStringToObject(share, share_key(i), claim->texts[i]);
+	return good;
+}
+
+char *journal_describe(const struct journal_claim *entry, const char *boot, const struct host *host)
+{
+	owned(cJSON_Delete) cJSON *tree = cJSON_CreateObject();
+	const struct claim *claim = entry->claim;
+
+	if (!tree || !cJSON_AddStringToObject(tree, "uid", claim->uid) ||
+	    !cJSON_AddStringToObject(tree, "namespace", claim->namespace) ||
+	    !cJSON_AddStringToObject(tree, "name", claim->name) ||
+	    !cJSON_AddStringToObject(tree, "phase", phases[entry->phase]) ||
+	    !cJSON_AddStringToObject(tree, "boot", boot) ||
+	    !cJSON_AddStringToObject(tree, "kind", entry->kind) ||
+	    !cJSON_AddStringToObject(tree, "cdi-folder", entry->cdi_folder) ||
+	    !cJSON_AddNumberToObject(tree, "tenant", entry->tenant) || !add_share(tree, claim) ||
+	    !add_results(tree, claim, host))
+		return NULL;
+	return cJSON_PrintUnformatted(tree);
+}
+
+static char *copy_of(const cJSON *tree, const char *key)
+{
+	const char *text = json_text(tree, key);
+
+	return text ? strdup(text) : NULL;
+}
+
+static int find_by_name(const struct host *host, const char *name)
+{
+	for (uint32_t i = 0; i < host->devices; i++) {
+		char own[SLICES_NAME];
+
+		slices_device_name(host->device[i].uuid, own);
+		if (strcmp(own, name) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+static void add_device(struct journal_claim *entry, int index)
+{
+	struct claim *claim = entry->claim;
+
+	if (index < 0) {
+		entry->missings++;
+		return;
+	}
+	for (uint32_t i = 0; i < claim->devices; i++)
+		if (claim->of[i] == (uint32_t)index)
+			return;
+	claim->of[claim->devices++] = (uint32_t)index;
+}
+
+static int read_result(struct journal_claim *entry, const cJSON *item, const struct host *host)
+{
+	struct claim *claim = entry->claim;
+	struct claim_result *result = &claim->result[claim->results];
+	int index;
+
+	if (claim->results == CLAIM_RESULTS)
+		return -EINVAL;
+	claim->results++;
+	result->request = copy_of(item, "request");
+	result->pool = copy_of(item, "pool");
+	result->device = copy_of(item, "device");
+	result->share_id = copy_of(item, "share-id");
+	if (!result->request || !result->pool || !result->device)
+		return -EINVAL;
+	index = find_by_name(host, result->device);
+	result->index = index < 0 ? UINT32_MAX : (uint32_t)index;
+	add_device(entry, index);
+	return 0;
+}
+
+static int read_phase(const cJSON *tree, enum journal_phase *ret_phase)
+{
+	const char *text = json_text(tree, "phase");
+
+	for (size_t i = 0; text && i < ARRAY_SIZE(phases); i++)
+		if (strcmp(text, phases[i]) == 0) {
+			*ret_phase = (enum journal_phase)i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+static int read_entry(struct journal_claim *entry, const cJSON *tree, const struct host *host)
+{
+	const cJSON *share = cJSON_GetObjectItemCaseSensitive(tree, "share"), *item;
+	const cJSON *tenant = cJSON_GetObjectItemCaseSensitive(tree, "tenant");
+
+	if (read_phase(tree, &entry->phase) < 0 || !cJSON_IsNumber(tenant) ||
+	    tenant->valuedouble < 0 || tenant->valuedouble > UINT32_MAX)
+		return -EINVAL;
+	entry->tenant = (uint32_t)tenant->valuedouble;
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
+		entry->claim->texts[i] = copy_of(share, share_key(i));
+	cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(tree, "results"))
+	{
+		int r = read_result(entry, item, host);
+
+		if (r < 0)
+			return r;
+	}
+	return entry->claim->results ? 0 : -EINVAL;
+}
+
+static struct claim *read_names(const cJSON *tree, const char *uid)
+{
+	struct claim *claim = calloc(1, sizeof(*claim));
+
+	if (!claim)
+		return NULL;
+	snprintf(claim->uid, sizeof(claim->uid), "%s", uid);
+	claim->namespace = copy_of(tree, "namespace");
+	claim->name = copy_of(tree, "name");
+	if (claim->namespace && claim->name)
+		return claim;
+	claim_free(claim);
+	return NULL;
+}
+
+int journal_parse(const char *uid, const char *text, size_t size, const struct host *host,
+		  char ret_boot[40], struct journal_claim **ret_entry)
+{
+	owned(cJSON_Delete) cJSON *tree = cJSON_ParseWithLength(text, size);
+	const char *own = json_text(tree, "uid"), *boot = json_text(tree, "boot");
+	const char *kind = json_text(tree, "kind"), *folder = json_text(tree, "cdi-folder");
+	owned(journal_free) struct journal_claim *entry = NULL;
+	struct claim *claim;
+
+	if (!own || strcmp(own, uid) != 0 || !boot || !kind || !folder)
+		return -EINVAL;
+	claim = read_names(tree, uid);
+	entry = claim ? journal_make(claim, kind, folder) : NULL;
+	if (!entry || read_entry(entry, tree, host) < 0)
+		return -EINVAL;
+	snprintf(ret_boot, 40, "%s", boot);
+	*ret_entry = take(entry);
+	return 0;
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The steps of preparing a claim, in order: the record that it has begun, the tenant, the CDI file,
+ * and the record that it is done. If meted is killed in between, it leaves a record that is not
+ * "done" (prepare_restore() undoes it), a tenant that nobody keeps, or a CDI file whose name is in
+ * the record. Undoing goes the other way: the record that it ends, the CDI file, the tenant, and
+ * the record itself, which therefore outlives everything that it names.
+ */
+#include <dirent.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "core/health.h"
+#include "plugin/dra/inside.h"
+
+bool prepare_is_done(const struct journal_claim *entry)
+{
+	return entry->phase == JOURNAL_DONE && *entry->folder && !entry->absent;
+}
+
+static int check_health(const struct dra *dra, const struct claim *claim, struct fault *why)
+{
+	const struct plugin *p = dra->plugin;
+
+	for (uint32_t i = 0; i < claim->devices; i++)
+		if (health_is_gone(&p->health[claim->of[i]]))
+			return fault_set(why, -ENODEV,
+					 "device %s is gone from the bus: the container starts "
+					 "when the device is back and healthy",
+					 p->host->device[claim->of[i]].uuid);
+	return 0;
+}
+
+static int make_tenant(struct dra *dra, struct journal_claim *entry, struct fault *why)
+{
+	const struct host *host = dra->plugin->host;
+	const struct claim *claim = entry->claim;
+	struct host_tenant spec = {.devices = claim->devices};
+	char name[600];
+
+	memcpy(spec.device, claim->of, claim->devices * sizeof(claim->of[0]));
+	for (size_t i = 0; i < SHARE_FIELDS; i++)
+		spec.texts[i] = claim->texts[i];
+	snprintf(name, sizeof(name), "%s/%s", claim->namespace, claim->name);
+	spec.name = name;
+	return host->make(host->daemon, &spec, &entry->tenant, entry->folder, why);
+}
+
+/* Each result is a CDI device of its own, because a container may use one of several requests. */
+static void find_parts(const struct dra *dra, const struct claim *claim,
+		       struct slots_nodes nodes[CLAIM_RESULTS],
+		       struct inject_part parts[CLAIM_RESULTS])
+{
+	for (uint32_t i = 0; i < claim->results; i++) {
+		parts[i].node_count =
+			slots_find_nodes(dra->plugin, &claim->result[i].index, 1, &nodes[i]);
+		parts[i].nodes = nodes[i].node;
+	}
+}
+
+int prepare_write_cdi(struct dra *dra, const struct journal_claim *entry, struct fault *why)
+{
+	const struct claim *claim = entry->claim;
+	owned(free) struct slots_nodes *nodes = calloc(CLAIM_RESULTS + 1, sizeof(*nodes));
+	struct inject_part parts[CLAIM_RESULTS];
+	char folder[PLUGIN_PATH], name[600];
+	struct inject_slot slot = {.kind = entry->kind,
+				   .name = claim->uid,
+				   .folder = folder,
+				   .parts = parts,
+				   .part_count = claim->results,
+				   .claim = name};
+
+	if (!nodes)
+		return fault_set(why, -ENOMEM, "out of memory");
+	snprintf(name, sizeof(name), "%s/%s", claim->namespace, claim->name);
+	slots_on_host(dra->plugin, entry->folder, folder);
+	find_parts(dra, claim, nodes, parts);
+	best_effort(
+		slots_find_nodes(dra->plugin, claim->of, claim->devices, &nodes[CLAIM_RESULTS]));
+	slot.visible = nodes[CLAIM_RESULTS].visible;
+	return inject_write_cdi(entry->cdi_folder, dra->plugin->edits, &slot, why);
+}
+
+int prepare_undo(struct dra *dra, struct journal_claim *entry, struct fault *why)
+{
+	const struct host *host = dra->plugin->host;
+	int r = 0;
+
+	if (entry->phase != JOURNAL_ENDING) {
+		entry->phase = JOURNAL_ENDING;
+		r = journal_write(&dra->journal, entry, host, why);
+	}
+	if (r == 0)
+		r = inject_remove_cdi(entry->cdi_folder, entry->kind, entry->claim->uid, why);
+	if (r < 0)
+		return r;
+	if (entry->tenant)
+		host->end(host->daemon, entry->tenant);
+	*entry->folder = '\0';
+	if (entry->tenant)
+		log_info("claim.gone", "claim=%s/%s uid=%s tenant=%u", entry->claim->namespace,
+			 entry->claim->name, entry->claim->uid, entry->tenant);
+	return journal_drop(&dra->journal, entry, why);
+}
+
+static int take_steps(struct dra *dra, struct journal_claim *entry, struct fault *why)
+{
+	const struct host *host = dra->plugin->host;
+	int r = make_tenant(dra, entry, why);
+
+	if (r == 0)
+		r = prepare_write_cdi(dra, entry, why);
+	if (r < 0)
+		return r;
+	entry->phase = JOURNAL_DONE;
+	return journal_write(&dra->journal, entry, host, why);
+}
+
+static int begin(struct dra *dra, struct claim *claim, struct journal_claim **ret_entry,
+		 struct fault *why)
+{
+	struct journal_claim *entry =
+		journal_make(claim, dra->kind, dra->plugin->config->cdi_folder);
+	int r = entry ? journal_write(&dra->journal, entry, dra->plugin->host, why)
+		      : fault_set(why, -ENOMEM, "out of memory");
+
+	if (r < 0) {
+		journal_free(entry);
+		return r;
+	}
+	*ret_entry = entry;
+	return 0;
+}
+
+static int read_claim(struct dra *dra, const cJSON *object, struct claim **ret_claim,
+		      struct fault *why)
+{
+	struct claim_device devices[HOST_DEVICES];
+	struct config_share portion;
+	struct claim_place place;
+	int r;
+
+	dra_place(dra, devices, &portion, &place);
+	r = claim_read(object, &place, ret_claim, why);
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; r == 0 && i < (*ret_claim)->devices; i++) {
+		const char *reason = dra_withheld(dra, (*ret_claim)->of[i]);
+
+		if (reason)
+			r = fault_set(why, -EBUSY, "device %s %s",
+				      dra->plugin->host->device[(*ret_claim)->of[i]].uuid, reason);
+	}
+	if (r == 0)
+		r = check_health(dra, *ret_claim, why);
+	if (r < 0)
+		claim_free(*ret_claim);
+	return r;
+}
+
+int prepare_claim(struct dra *dra, const cJSON *object, const char *uid,
+		  const struct journal_claim **ret_entry, struct fault *why)
+{
+	struct journal_claim *entry = journal_find(&dra->journal, uid);
+	struct claim *claim;
+	struct fault other;
+	int r = claim_check(object, uid, why);
+
+	/* Programs that run keep what they hold, and the claim has it when the device is back. */
+	if (r == 0 && entry && entry->absent)
+		return fault_set(
+			why, -ENODEV,
+			"a device of the claim is missing: its containers start when meted "
+			"is started with the device");
+	/* An earlier preparation that was interrupted, or whose tenant is lost. */
+	if (r == 0 && entry)
+		r = prepare_undo(dra, entry, why);
+	if (r == 0)
+		r = read_claim(dra, object, &claim, why);
+	if (r == 0)
+		r = begin(dra, claim, &entry, why);
+	if (r < 0)
+		return r;
+	r = take_steps(dra, entry, why);
+	if (r < 0) {
+		if (prepare_undo(dra, entry, &other) < 0)
+			log_warning("claim.left", "uid=%s reason=%s", log_text(uid).text,
+				    log_text(other.text).text);
+		return r;
+	}
+	log_info("claim.prepared", "claim=%s/%s uid=%s tenant=%u devices=%u",
+		 entry->claim->namespace, entry->claim->name, uid, entry->tenant,
+		 entry->claim->devices);
+	*ret_entry = entry;
+	return 0;
+}
+
+static void restore(struct dra *dra, struct journal_claim *entry)
+{
+	struct fault why;
+	int r;
+
+	if (entry->phase != JOURNAL_DONE)
+		r = prepare_undo(dra, entry, &why);
+	else
+		/* It is as it was where a device is missing, or its tenant cannot be joined now. */
+		r = *entry->folder && !entry->absent && dra->plugin->edits
+			    ? prepare_write_cdi(dra, entry, &why)
+			    : 0;
+	if (r < 0)
+		log_warning("claim.unrestored", "reason=%s", log_text(why.text).text);
+}
+
+/* "mete.dev-claim_<UID>.json", and what a killed writer left beside it. */
+static bool read_name(const struct dra *dra, const char *file, char ret_uid[CLAIM_UID])
+{
+	char prefix[100];
+	size_t length;
+
+	snprintf(prefix, sizeof(prefix), "%s-claim_", dra->plugin->config->domain);
+	length = strlen(prefix);
+	if (strncmp(file, prefix, length) != 0 || strcspn(file + length, ".") >= CLAIM_UID ||
+	    strncmp(file + length + strcspn(file + length, "."), ".json", 5) != 0)
+		return false;
+	snprintf(ret_uid, CLAIM_UID, "%.*s", (int)strcspn(file + length, "."), file + length);
+	return true;
+}
+
+/* Does it lead to a tenant of ours? Other metes may write beside us. */
+static bool is_ours(const struct dra *dra, const char *path)
+{
+	char ours[PLUGIN_PATH], tenants[PLUGIN_PATH];
+	owned(free) char *text = NULL;
+	size_t size;
+
+	snprintf(tenants, sizeof(tenants), "%.400s/tenants/", dra->plugin->host->place);
+	slots_on_host(dra->plugin, tenants, ours);
+	return file_slurp(path, 1 << 20, &text, &size) == 0 && strstr(text, ours);
+}
+
+void prepare_restore(struct dra *dra)
+{
+	const char *folder = dra->plugin->config->cdi_folder;
+	char path[PATH_MAX], uid[CLAIM_UID];
+	struct dirent *file;
+	DIR *files;
+
+	list_for_each(link, &dra->journal.all)
+		restore(dra, list_entry(link, struct journal_claim, link));
+	files = opendir(folder);
+	while (files && (file = readdir(files)))
+		if (read_name(dra, file->d_name, uid) && !journal_find(&dra->journal, uid) &&
+		    snprintf(path, sizeof(path), "%s/%s", folder, file->d_name) <
+			    (int)sizeof(path) &&
+		    is_ours(dra, path))
+			unlink(path);
+	if (files)
+		closedir(files);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps the node's ResourceSlices as the devices are. All of them are watched: the kubelet deletes
+ * them when it starts, and anybody may edit them. What differs is written again, all slices of the
+ * pool with a new generation, one request at a time; while nothing differs, nothing is written.
+ *
+ * Versions of objects are numbers that grow (Kubernetes 1.35 says so of all its own): an event that
+ * is older than the answer to our own request is ignored.
+ */
+#include "plugin/dra/publish.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/least.h"
+#include "kube/json.h"
+
+enum {
+	PAUSE_MOST_S = 30,
+	QUIET_S = 60, /* after which a difference is repaired at once again */
+	OLD_S = 600,  /* after which a server that was too old may be a newer one */
+};
+
+/* Writing again would not help. */
+#define TOO_OLD                                                                                    \
+	"the API server drops what makes a device shareable; accepted: Kubernetes 1.36 or newer, " \
+	"or "                                                                                      \
+	"the feature gate DRAConsumableCapacity"
+
+void publish_rest(struct publish *u, uint64_t ns)
+{
+	u->again_waits = true;
+	loop_arm(&u->again, ns);
+}
+
+static void fill_taint(const struct plugin *p, uint32_t device, char *text, size_t size,
+		       struct slices_taint *ret_taint)
+{
+	const struct health *h = &p->health[device];
+
+	*ret_taint = (struct slices_taint){.value = NULL};
+	if (p->offer[device].healthy)
+		return;
+	if (h->cause == HEALTH_XID)
+		snprintf(text, size, "xid-%" PRIu64, h->xid);
+	else
+		snprintf(text, size, "%s", h->cause == HEALTH_LOST ? "lost" : "ecc");
+	/* Who runs goes on, unless nobody can use the device. */
+	*ret_taint = (struct slices_taint){text, health_is_gone(h) ? "NoExecute" : "NoSchedule"};
+}
+
+static bool fill(const struct publish *u, uint32_t i, struct publish_device *to)
+{
+	const struct plugin *p = u->dra->plugin;
+	const struct host_device *info = &p->host->device[i];
+	struct config_share share;
+	uint32_t slots;
+
+	if (dra_withheld(u->dra, i) || !entitled_portion(p, i, &slots, &share))
+		return false;
+	pcie_root(p->config->driver_root, info->pci, to->root);
+	to->device = (struct slices_device){
+		.uuid = info->uuid,
+		.model = info->model,
+		.pci = info->pci,
+		.pcie_root = to->root,
+		.driver = p->host->driver_version,
+		.is_part = info->gpu_instance >= 0,
+		.major = info->cc_major,
+		.minor = info->cc_minor,
+		.numa = p->offer[i].numa,
+		.total_bytes = info->total_bytes,
+		.promised_bytes = config_promised(p->config, info->total_bytes),
+		.slots = slots,
+	};
+	fill_taint(p, i, to->taint, sizeof(to->taint), &to->device.taint);
+	return true;
+}
+
+cJSON *publish_wanted(const struct publish *u, int64_t generation)
+{
+	const struct plugin *p = u->dra->plugin;
+	const struct slices_pool pool = {.driver = u->dra->driver,
+					 .node = p->node,
+					 .node_uid = u->node_uid,
+					 .generation = generation};
+	struct publish_device rows[HOST_DEVICES];
+	struct slices_device devices[HOST_DEVICES];
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < p->host->devices; i++)
+		n += fill(u, i, &rows[n]);
+	for (size_t i = 0; i < n; i++)
+		devices[i] = rows[i].device;
+	return slices_describe(&pool, devices, n);
+}
+
+/* A device that changes hands is news once. */
+static void tell_withheld(struct publish *u)
+{
+	const struct plugin *p = u->dra->plugin;
+
+	for (uint32_t i = 0; i < p->host->devices; i++) {
+		const char *reason = dra_withheld(u->dra, i);
+
+		if (reason == u->withheld[i])
+			continue;
+		u->withheld[i] = reason;
+		if (reason)
+			log_warning("device.withheld", "uuid=%s reason=%s", p->host->device[i].uuid,
+				    log_text(reason).text);
+		else
+			log_info("device.published", "uuid=%s", p->host->device[i].uuid);
+	}
+}
+
+static void complain(struct publish *u, const char *sentence)
+{
+	if (u->complaint && strcmp(u->complaint, sentence) == 0)
+		return;
+	free(u->complaint);
+	u->complaint = strdup(sentence);
+	log_warning("slices.unwritten", "reason=%s", log_text(sentence).text);
+}
+
+static void on_written(void *owner, int status, const char *problem, const cJSON *object)
+{
+	struct publish *u = owner;
+
+	u->asked = NULL;
+	if (!problem) {
+		u->failures = 0;
+		known_wrote(u, object);
+		if (!u->deleting && known_lost_fields(object)) {
+			complain(u, TOO_OLD);
+			publish_rest(u, OLD_S * 1000000000ull);
+			return;
+		}
+		free(take(u->complaint));
+		publish_consider(u);
+		return;
+	}
+	/* The watch shows what is there instead. */
+	if (status == 404)
+		known_forget(u, u->writing);
+	if (status != 409 && status != 404)
+		complain(u, problem);
+	if (u->failures < 5)
+		u->failures++;
+	publish_rest(u, least(PAUSE_MOST_S, 1ull << u->failures) * 1000000000ull);
+}
+
+static void send_request(struct publish *u, const char *verb, const char *name, const char *body)
+{
+	char path[400];
+	struct api_request request = {.verb = verb, .path = path, .body = body};
+
+	snprintf(path, sizeof(path), "/apis/resource.k8s.io/v1/resourceslices%s%s",
+		 strcmp(verb, "POST") == 0 ? "" : "/", strcmp(verb, "POST") == 0 ? "" : name);
+	snprintf(u->writing, sizeof(u->writing), "%s", name);
+	u->deleting = strcmp(verb, "DELETE") == 0;
+	if (api_ask(u->dra->plugin->api, &request, on_written, u, &u->asked) < 0) {
+		publish_rest(u, 1000000000);
+		return;
+	}
+	u->writes++;
+}
+
+/* The found object's version goes along, so that nothing newer is overwritten. */
+static void write_slice(struct publish *u, cJSON *slice, const struct publish_known *found)
+{
+	cJSON *meta = cJSON_GetObjectItemCaseSensitive(slice, "metadata");
+	owned(free) char *body = NULL;
+	char version[24];
+
+	snprintf(version, sizeof(version), "%" PRIu64, found ? found->version : 0);
+	if (found && !cJSON_AddStringToObject(meta, "resourceVersion", version))
+		return;
+	body = cJSON_PrintUnformatted(slice);
+	if (body)
+		send_request(u, found ? "PUT" : "POST", json_text(meta, "name"), body);
+	else
+		publish_rest(u, 1000000000);
+}
+
+/* A new round, if its time has come: somebody may undo what we write. */
+static bool begin(struct publish *u)
+{
+	uint64_t now = loop_now_ns();
+
+	if (now < u->not_before_ns) {
+		publish_rest(u, u->not_before_ns - now);
+		return false;
+	}
+	u->pause_s = now - u->not_before_ns > QUIET_S * 1000000000ull
+			     ? 1
+			     : (uint32_t)least(PAUSE_MOST_S, 2 * u->pause_s);
+	u->not_before_ns = now + u->pause_s * 1000000000ull;
+	u->generation = known_newest(u) + 1;
+	u->in_round = true;
+	log_info("slices.differ", "pool=%s generation=%" PRId64, u->dra->pool, u->generation);
+	return true;
+}
+
+static void write_next(struct publish *u, cJSON *wanted)
+{
+	const char *other = known_extra(u, wanted);
+	cJSON *slice;
+
+	cJSON_ArrayForEach(slice, wanted)
+	{
+		const struct publish_known *found = known_of(u, slice);
+
+		if (found && found->generation == u->generation &&
+		    slices_same(slice, found->object))
+			continue;
+		write_slice(u, slice, found);
+		return;
+	}
+	if (other)
+		send_request(u, "DELETE", other, NULL);
+	else
+		u->in_round = false;
+}
+
+static bool may_write(const struct publish *u)
+{
+	return u->dra->registered && u->listed && *u->node_uid && !u->asked && !u->again_waits;
+}
+
+void publish_consider(struct publish *u)
+{
+	owned(cJSON_Delete) cJSON *wanted = NULL;
+
+	if (!u)
+		return;
+	tell_withheld(u);
+	if (!*u->node_uid)
+		publish_find_node(u);
+	if (!may_write(u))
+		return;
+	wanted = publish_wanted(u, u->generation);
+	if (!wanted) {
+		publish_rest(u, 1000000000);
+		return;
+	}
+	if (known_agrees(u, wanted)) {
+		u->in_round = false;
+		return;
+	}
+	if (!u->in_round) {
+		if (!begin(u))
+			return;
+		cJSON_Delete(wanted);
+		wanted = publish_wanted(u, u->generation);
+	}
+	if (wanted)
+		write_next(u, wanted);
+}

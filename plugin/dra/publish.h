@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by publish.c (what is written, and when), published.c (what there is) and
+ * publish_open.c. */
+#pragma once
+
+#include "plugin/dra/inside.h"
+#include "plugin/dra/pcie.h"
+
+/* A slice of ours, as the API server has it. */
+struct publish_known {
+	struct list link;
+	char *name;
+	cJSON *object;
+	uint64_t version;
+	int64_t generation;
+	bool seen; /* in the list that is being read */
+};
+
+struct publish {
+	struct dra *dra;
+	struct api_watch *watch;
+	struct api_asked *asked, *node;
+	struct loop_timer again;
+	bool again_waits; /* nothing is written until it is due */
+	char node_uid[64];
+	struct list known;
+	bool listed;
+
+	bool in_round;
+	int64_t generation;		/* of the round */
+	char writing[SLICES_POOL + 16]; /* or deleting */
+	bool deleting;
+	uint64_t not_before_ns; /* the next round */
+	uint32_t pause_s, failures;
+	uint64_t writes;
+	const char *withheld[HOST_DEVICES]; /* as last logged; NULL: the device is published */
+	char *complaint;
+};
+
+/* A device, with the texts that its description borrows. */
+struct publish_device {
+	struct slices_device device;
+	char root[PCIE_ROOT], taint[32];
+};
+
+/* publish.c: an array; NULL: out of memory. */
+cJSON *publish_wanted(const struct publish *u, int64_t generation);
+/* Nothing is written before that has passed. */
+void publish_rest(struct publish *u, uint64_t ns);
+
+/* publish_open.c: asks for the node's UID, if nobody does. */
+void publish_find_node(struct publish *u);
+
+/* published.c */
+struct publish_known *known_of(const struct publish *u, const cJSON *wanted);
+/* Exactly the wanted ones, all of one generation? */
+bool known_agrees(const struct publish *u, const cJSON *wanted);
+/* One that is not wanted; NULL: none. */
+const char *known_extra(const struct publish *u, const cJSON *wanted);
+int64_t known_newest(const struct publish *u);
+/* What we wrote, as the server has it now; a deletion's answer is the deleted object. */
+void known_wrote(struct publish *u, const cJSON *object);
+/* Has the server dropped fields that it does not know, or whose feature is off? */
+bool known_lost_fields(const cJSON *object);
+void known_see(struct publish *u, const cJSON *object);
+void known_gone(struct publish *u, const cJSON *object);
+void known_forget(struct publish *u, const char *name);
+void known_begin(struct publish *u);
+/* Those that the list did not have are gone. */
+void known_end(struct publish *u);
+void known_free(struct publish *u);

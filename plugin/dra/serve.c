@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kubelet's calls (k8s.io.kubelet.pkg.apis.dra.v1). Each claim of a call has an answer of its
+ * own: one that cannot be prepared keeps no other from starting. */
+#include <string.h>
+
+#include "base/words.h"
+#include "kube/proto/dra.pb-c.h"
+#include "plugin/dra/inside.h"
+
+enum { WITHIN_S = 30 }; /* to read a claim; the kubelet waits for 45 */
+
+struct asking;
+
+/* A claim of a call. */
+struct asked_claim {
+	struct asking *asking;
+	struct api_asked *asked; /* NULL: nothing is under way */
+	const char *uid;
+	bool failed;
+	struct fault why;
+};
+
+struct asking {
+	struct list link;
+	struct dra *dra;
+	struct grpc_call *call;
+	Dra__NodePrepareResourcesRequest *request;
+	struct asked_claim *claims;
+	size_t left;
+};
+
+static void asking_free(struct asking *a)
+{
+	list_remove(&a->link);
+	for (size_t i = 0; i < a->request->n_claims; i++)
+		if (a->claims[i].asked)
+			api_forget(a->claims[i].asked);
+	dra__node_prepare_resources_request__free_unpacked(a->request, NULL);
+	free(a->claims);
+	free(a);
+}
+
+static void fill_device(const struct journal_claim *entry, uint32_t index, Dra__Device *device,
+			char *cdi, size_t size, char **cdis, char **requests)
+{
+	const struct claim_result *result = &entry->claim->result[index];
+
+	snprintf(cdi, size, "%s=%s-%u", entry->kind, entry->claim->uid, index);
+	cdis[0] = cdi;
+	requests[0] = result->request;
+	dra__device__init(device);
+	device->request_names = requests;
+	device->n_request_names = 1;
+	device->pool_name = result->pool;
+	device->device_name = result->device;
+	device->cdi_device_ids = cdis;
+	device->n_cdi_device_ids = 1;
+	device->share_id = result->share_id ? result->share_id : (char *)"";
+}
+
+enum { CDI_NAME = 160 };
+
+/* A claim's part of the answer. */
+struct answer_row {
+	Dra__NodePrepareResourcesResponse__ClaimsEntry entry;
+	Dra__NodePrepareResourceResponse value;
+	Dra__Device device[CLAIM_RESULTS], *devices[CLAIM_RESULTS];
+	char cdi[CLAIM_RESULTS][CDI_NAME];
+	char *cdis[CLAIM_RESULTS], *requests[CLAIM_RESULTS];
+};
+
+static void fill_row(const struct dra *dra, struct asked_claim *claim, struct answer_row *row)
+{
+	const struct journal_claim *entry = journal_find(&dra->journal, claim->uid);
+
+	dra__node_prepare_resources_response__claims_entry__init(&row->entry);
+	dra__node_prepare_resource_response__init(&row->value);
+	row->entry.key = (char *)claim->uid;
+	row->entry.value = &row->value;
+	/* Unprepared meanwhile, by another call. */
+	if (!claim->failed && !(entry && prepare_is_done(entry))) {
+		claim->failed = true;
+		fault_set(&claim->why, -EAGAIN, "the claim was unprepared meanwhile");
+	}
+	if (claim->failed) {
+		row->value.error = claim->why.text;
+		return;
+	}
+	for (uint32_t i = 0; i < entry->claim->results; i++) {
+		row->devices[i] = &row->device[i];
+		fill_device(entry, i, &row->device[i], row->cdi[i], CDI_NAME, &row->cdis[i],
+			    &row->requests[i]);
+	}
+	row->value.devices = row->devices;
+	row->value.n_devices = entry->claim->results;
+}
+
+static void answer(struct asking *a)
+{
+	Dra__NodePrepareResourcesResponse response = DRA__NODE_PREPARE_RESOURCES_RESPONSE__INIT;
+	size_t n = a->request->n_claims;
+	owned(free) struct answer_row *rows = calloc(n + 1, sizeof(*rows));
+	owned(free) Dra__NodePrepareResourcesResponse__ClaimsEntry **list =
+		calloc(n + 1, sizeof(struct Dra__NodePrepareResourcesResponse__ClaimsEntry *));
+
+	if (!rows || !list) {
+		grpc_end(a->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+	} else {
+		for (size_t i = 0; i < n; i++) {
+			fill_row(a->dra, &a->claims[i], &rows[i]);
+			list[i] = &rows[i].entry;
+		}
+		response.claims = list;
+		response.n_claims = n;
+		serve_answer(a->call, &response.base);
+	}
+	asking_free(a);
+}
+
+static void refuse(struct asked_claim *claim)
+{
+	const struct plugin *p = claim->asking->dra->plugin;
+
+	claim->failed = true;
+	log_warning("claim.refused", "uid=%s reason=%s node=%s", log_text(claim->uid).text,
+		    log_text(claim->why.text).text, p->node);
+}
+
+static void on_claim(void *owner, int status, const char *problem, const cJSON *object)
+{
+	struct asked_claim *claim = owner;
+	struct asking *a = claim->asking;
+	const struct journal_claim *entry;
+
+	(void)status;
+	claim->asked = NULL;
+	/* Another call may have prepared it while this one asked. */
+	entry = journal_find(&a->dra->journal, claim->uid);
+	if (!(entry && prepare_is_done(entry))) {
+		if (problem) {
+			fault_set(&claim->why, -EAGAIN, "the claim cannot be read: %s", problem);
+			refuse(claim);
+		} else if (prepare_claim(a->dra, object, claim->uid, &entry, &claim->why) < 0) {
+			refuse(claim);
+		}
+	}
+	if (--a->left == 0)
+		answer(a);
+}
+
+/* Names go into a path, a file's name and a path again. */
+static bool is_claim(const Dra__Claim *claim)
+{
+	return words_is_label(claim->namespace_) && words_is_subdomain(claim->name) &&
+	       words_is_label(claim->uid) && strlen(claim->uid) < CLAIM_UID;
+}
+
+static void ask(struct asked_claim *claim, const Dra__Claim *said)
+{
+	struct dra *dra = claim->asking->dra;
+	const struct journal_claim *entry = journal_find(&dra->journal, said->uid);
+	char path[700];
+	struct api_request request = {
+		.verb = "GET", .path = path, .within_ns = WITHIN_S * 1000000000ull};
+
+	if (entry && prepare_is_done(entry))
+		return;
+	if (!is_claim(said)) {
+		fault_set(&claim->why, -EINVAL, "'%s' is not the name of a claim",
+			  words_show(said->name).text);
+	} else if (!dra->plugin->api) {
+		fault_set(&claim->why, -ENOTCONN,
+			  "meted has no API server to read the claim from: see kubeconfig in "
+			  "mete-config(5)");
+	} else {
+		snprintf(path, sizeof(path),
+			 "/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims/%s",
+			 said->namespace_, said->name);
+		if (api_ask(dra->plugin->api, &request, on_claim, claim, &claim->asked) == 0) {
+			claim->asking->left++;
+			return;
+		}
+		fault_set(&claim->why, -ENOMEM, "out of memory");
+	}
+	refuse(claim);
+}
+
+static void on_prepare(struct grpc_call *call, struct grpc_bytes bytes, void *owner)
+{
+	struct asking *a = calloc(1, sizeof(*a));
+
+	if (a)
+		a->request =
+			dra__node_prepare_resources_request__unpack(NULL, bytes.size, bytes.data);
+	if (a && a->request)
+		a->claims = calloc(a->request->n_claims + 1, sizeof(*a->claims));
+	if (!a || !a->request || !a->claims) {
+		grpc_end(call, GRPC_INVALID_ARGUMENT, "accepted: a NodePrepareResourcesRequest");
+		if (a && a->request)
+			dra__node_prepare_resources_request__free_unpacked(a->request, NULL);
+		free(a);
+		return;
+	}
+	a->dra = owner;
+	a->call = call;
+	grpc_call_keep(call, a);
+	list_append(&a->dra->asking, &a->link);
+	for (size_t i = 0; i < a->request->n_claims; i++) {
+		a->claims[i] = (struct asked_claim){.asking = a, .uid = a->request->claims[i]->uid};
+		ask(&a->claims[i], a->request->claims[i]);
+	}
+	if (!a->left)
+		answer(a);
+}
+
+/* What was asked for goes on without an answer; the kubelet asks again. */
+static void on_prepare_gone(struct grpc_call *call, void *owner)
+{
+	(void)owner;
+	asking_free(grpc_call_kept(call));
+}
+
+void serve_forget(struct dra *dra)
+{
+	list_for_each(link, &dra->asking) asking_free(list_entry(link, struct asking, link));
+}
+
+struct undone_row {
+	Dra__NodeUnprepareResourcesResponse__ClaimsEntry entry;
+	Dra__NodeUnprepareResourceResponse value;
+	struct fault why;
+};
+
+/* A claim that is not known needs nothing. */
+static void undo(struct dra *dra, const Dra__Claim *said, struct undone_row *row)
+{
+	struct journal_claim *entry = journal_find(&dra->journal, said->uid);
+
+	dra__node_unprepare_resources_response__claims_entry__init(&row->entry);
+	dra__node_unprepare_resource_response__init(&row->value);
+	row->entry.key = said->uid;
+	row->entry.value = &row->value;
+	if (!entry || prepare_undo(dra, entry, &row->why) == 0)
+		return;
+	row->value.error = row->why.text;
+	log_warning("claim.left", "uid=%s reason=%s", log_text(said->uid).text,
+		    log_text(row->why.text).text);
+}
+
+static void answer_undone(struct dra *dra, struct grpc_call *call,
+			  const Dra__NodeUnprepareResourcesRequest *request)
+{
+	Dra__NodeUnprepareResourcesResponse response = DRA__NODE_UNPREPARE_RESOURCES_RESPONSE__INIT;
+	size_t n = request->n_claims;
+	owned(free) struct undone_row *rows = calloc(n + 1, sizeof(*rows));
+	owned(free) Dra__NodeUnprepareResourcesResponse__ClaimsEntry **list =
+		calloc(n + 1, sizeof(struct Dra__NodeUnprepareResourcesResponse__ClaimsEntry *));
+
+	if (!rows || !list) {
+		grpc_end(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		undo(dra, request->claims[i], &rows[i]);
+		list[i] = &rows[i].entry;
+	}
+	response.claims = list;
+	response.n_claims = n;
+	serve_answer(call, &response.base);
+	/* Their devices may be free for slots now. */
+	serve_changed(dra->plugin);
+}
+
+static void on_unprepare(struct grpc_call *call, struct grpc_bytes bytes, void *owner)
+{
+	Dra__NodeUnprepareResourcesRequest *request =
+		dra__node_unprepare_resources_request__unpack(NULL, bytes.size, bytes.data);
+
+	if (!request) {
+		grpc_end(call, GRPC_INVALID_ARGUMENT, "accepted: a NodeUnprepareResourcesRequest");
+		return;
+	}
+	answer_undone(owner, call, request);
+	dra__node_unprepare_resources_request__free_unpacked(request, NULL);
+}
+
+#define SERVICE "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/"
+
+const struct grpc_method serve_methods[] = {
+	{SERVICE "NodePrepareResources", on_prepare, on_prepare_gone},
+	{SERVICE "NodeUnprepareResources", on_unprepare, NULL},
+	{"/v1.DRAResourceHealth/NodeWatchResources", health_watch, health_watch_gone},
+	{"/v1alpha1.DRAResourceHealth/NodeWatchResources", health_watch, health_watch_gone},
+};
+const size_t serve_method_count = ARRAY_SIZE(serve_methods);

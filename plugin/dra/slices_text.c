@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names and texts of ResourceSlices. */
+#include <string.h>
+
+#include "plugin/dra/slices.h"
+
+void slices_pool_name(const char *node, char ret_name[SLICES_POOL])
+{
+	static const char tail[] = "-mete";
+
+	/* Of a longer one, its end tells it from others. */
+	if (strlen(node) + strlen(tail) >= SLICES_POOL)
+		node += strlen(node) + strlen(tail) + 1 - SLICES_POOL;
+	while (*node == '-' || *node == '.')
+		node++;
+	snprintf(ret_name, SLICES_POOL, "%s%s", node, tail);
+}
+
+void slices_device_name(const char *uuid, char ret_name[SLICES_NAME])
+{
+	size_t n = 0;
+
+	for (; *uuid && n < SLICES_NAME - 1; uuid++, n++)
+		ret_name[n] = *uuid >= 'A' && *uuid <= 'Z' ? (char)(*uuid - 'A' + 'a') : *uuid;
+	ret_name[n] = '\0';
+}
+
+uint64_t slices_memory(uint64_t bytes)
+{
+	return bytes >> 20 << 20;
+}
+
+const char *slices_architecture(int major, int minor)
+{
+	static const struct {
+		int major, minor;
+		const char *name;
+	} from[] = {
+		{10, 0, "Blackwell"}, {9, 0, "Hopper"}, {8, 9, "Ada Lovelace"}, {8, 0, "Ampere"},
+		{7, 5, "Turing"},     {7, 0, "Volta"},	{6, 0, "Pascal"},	{5, 0, "Maxwell"},
+	};
+
+	/* What is newer than this table has a name that it does not know. */
+	for (size_t i = 0; major <= 12 && i < ARRAY_SIZE(from); i++)
+		if (major > from[i].major || (major == from[i].major && minor >= from[i].minor))
+			return from[i].name;
+	return "";
+}
+
+void slices_version(const char *text, char ret_version[SLICES_VERSION])
+{
+	unsigned part[3] = {0};
+	int used = 0;
+
+	*ret_version = '\0';
+	if (text[strspn(text, "0123456789.")] || strlen(text) > 20)
+		return;
+	if (sscanf(text, "%9u.%9u%n", &part[0], &part[1], &used) != 2)
+		return;
+	if (text[used] && sscanf(text, "%9u.%9u.%9u%n", &part[0], &part[1], &part[2], &used) != 3)
+		return;
+	if (!text[used])
+		snprintf(ret_version, SLICES_VERSION, "%u.%u.%u", part[0], part[1], part[2]);
+}

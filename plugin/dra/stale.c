@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Claims that nobody unprepares: the kubelet forgot them (its state was removed), or their pods
+ * were deleted by force while it was away. From time to time each prepared claim is looked up, one
+ * after the other; one that is gone, has another UID or is no longer allocated is undone.
+ */
+#include <string.h>
+
+#include "plugin/dra/inside.h"
+
+static void next(struct dra *dra);
+
+static void on_found(void *owner, int status, const char *problem, const cJSON *object)
+{
+	struct dra *dra = owner;
+	struct journal_claim *entry = journal_find(&dra->journal, dra->stale_uid);
+	struct fault why;
+
+	dra->stale = NULL;
+	/* A server that cannot answer proves nothing. */
+	if (entry &&
+	    (status == 404 || (!problem && claim_check(object, dra->stale_uid, &why) < 0))) {
+		log_warning("claim.stale", "claim=%s/%s uid=%s", entry->claim->namespace,
+			    entry->claim->name, entry->claim->uid);
+		if (prepare_undo(dra, entry, &why) < 0)
+			log_warning("claim.left", "reason=%s", log_text(why.text).text);
+		else
+			serve_changed(dra->plugin);
+	}
+	next(dra);
+}
+
+static void ask(struct dra *dra, struct journal_claim *entry)
+{
+	char path[700];
+	struct api_request request = {.verb = "GET", .path = path};
+
+	snprintf(dra->stale_uid, sizeof(dra->stale_uid), "%s", entry->claim->uid);
+	snprintf(path, sizeof(path), "/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims/%s",
+		 entry->claim->namespace, entry->claim->name);
+	/* Without memory the round ends here; there is another. */
+	best_effort(api_ask(dra->plugin->api, &request, on_found, dra, &dra->stale));
+}
+
+/* The one after the one that was asked about last, which may be gone. */
+static void next(struct dra *dra)
+{
+	list_for_each(link, &dra->journal.all)
+	{
+		struct journal_claim *entry = list_entry(link, struct journal_claim, link);
+
+		if (entry->looked >= dra->rounds)
+			continue;
+		entry->looked = dra->rounds;
+		ask(dra, entry);
+		return;
+	}
+}
+
+void stale_look(struct dra *dra)
+{
+	if (dra->stale || !dra->plugin->api)
+		return;
+	dra->rounds++;
+	next(dra);
+}
+
+void stale_close(struct dra *dra)
+{
+	if (dra->stale)
+		api_forget(take(dra->stale));
+}

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods whose share is a claim (Dynamic Resource Allocation): a node that gives out its GPU by claims, and what a test asks it for."""
+import contextlib
+import json
+import os
+
+from harness import GIB, ROOT, Never, Node, node, pod, until  # noqa: F401
+
+API = "/apis/resource.k8s.io/v1"
+DRIVER = "gpu.mete.dev"
+DEPLOY = os.path.join(ROOT, "deploy")
+KUBELET = "/var/lib/kubelet"
+
+
+class Claims:
+    """A node's test with claims; what it has of Node, and more."""
+
+    def __init__(self, here):
+        self.here, self.cluster, self.namespace = here, here.cluster, here.namespace
+        self.all = f"{API}/namespaces/{self.namespace}/resourceclaims"
+
+    def __getattr__(self, name):
+        return getattr(self.here, name)
+
+    # What the API server has.
+
+    def slices(self):
+        items = self.cluster.get(f"{API}/resourceslices")["items"]
+        return [item for item in items if item["spec"]["driver"] == DRIVER]
+
+    def devices(self):
+        return [device for item in self.slices() for device in item["spec"].get("devices") or []]
+
+    def await_slices(self, holds, what):
+        ours = lambda items: [item for item in items.values() if item["spec"]["driver"] == DRIVER]  # noqa: E731
+        return self.cluster.until(f"{API}/resourceslices", lambda items: holds(ours(items)), what)
+
+    def await_published(self):
+        self.await_slices(lambda items: items and items[0]["spec"].get("devices"), "the node's devices were never published")
+
+    def spec(self, memory=None, compute=None, parameters=None, device_class="mete-share", count=None):
+        exactly = {"deviceClassName": device_class}
+        amounts = {key: value for key, value in dict(memory=memory, compute=compute).items() if value is not None}
+        if amounts:
+            exactly["capacity"] = {"requests": amounts}
+        if count:
+            exactly["count"] = count
+        devices = {"requests": [{"name": "gpu", "exactly": exactly}]}
+        if parameters:
+            devices["config"] = [{"requests": ["gpu"], "opaque": {"driver": DRIVER, "parameters": parameters}}]
+        return {"devices": devices}
+
+    def claim(self, name, **asked):
+        """A claim that pods share by its name."""
+        self.cluster.ask("POST", self.all, {"metadata": {"name": name}, "spec": self.spec(**asked)})
+
+    def pod(self, name, command=("seen",), claim=None, restart="Never", **asked):
+        """With a claim of its own, or with that one."""
+        manifest = pod(command=command, restart=restart)
+        if claim:
+            source = {"resourceClaimName": claim}
+        else:
+            path = f"{API}/namespaces/{self.namespace}/resourceclaimtemplates"
+            self.cluster.ask("POST", path, {"metadata": {"name": name}, "spec": {"spec": self.spec(**asked)}})
+            source = {"resourceClaimTemplateName": name}
+        manifest["spec"]["resourceClaims"] = [{"name": "g", **source}]
+        manifest["spec"]["containers"][0]["resources"] = {"claims": [{"name": "g"}]}
+        return self.here.pod(name, manifest)
+
+    # What the node has.
+
+    def records(self):
+        """The journal's records, by UID."""
+        names = self.cluster.run("sh", "-c", "ls /run/mete/claims 2>/dev/null || :").split()
+        return {name: json.loads(self.cluster.run("cat", f"/run/mete/claims/{name}")) for name in names}
+
+    def files(self):
+        """The CDI files of claims."""
+        return self.cluster.run("sh", "-c", "ls /run/cdi /var/run/cdi 2>/dev/null | grep claim | sort -u || :").split()
+
+    def claim_of(self, made):
+        """The tenant of a pod's own claim, as `mete ps` names it."""
+        statuses = made.get()["status"]["resourceClaimStatuses"]
+        return f"{self.namespace}/{statuses[0]['resourceClaimName']}"
+
+    def tenants(self):
+        return self.here.meted.ps()
+
+    def await_nothing(self):
+        """Of claims nothing is left: no record, file, or tenant."""
+        until(lambda: not self.records() and not self.files() and not self.tenants(),
+              f"left over: {self.records()} {self.files()} {list(self.tenants())}")
+
+    def await_claims_gone(self):
+        self.cluster.until(self.all, lambda claims: not claims, "claims were never gone")
+
+
+def install(cluster):
+    """What the rights of meted and the classes of devices are with claims."""
+    for name in ("rbac", "classes"):
+        cluster.kubectl("apply", "-f", os.path.join(DEPLOY, "components", "claims", name + ".yaml"))
+
+
+@contextlib.contextmanager
+def claims(config="", slots=10, **sim):
+    """A node whose GPU (4 GiB, unless told otherwise) is given out by claims."""
+    with node() as here:
+        install(here.cluster)
+        # An earlier meted's, which the kubelet would remove half a minute after it has ended.
+        here.cluster.ask("DELETE", f"{API}/resourceslices")
+        here.share("dra: on\n" + config, slots=slots, total=0, **sim)
+        made = Claims(here)
+        made.await_published()
+        yield made
+        here.end_pods()
+        made.await_nothing()
+
+

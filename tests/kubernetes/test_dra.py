@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""GPUs given out by claims: kube-scheduler counts amounts, and the limits hold inside the containers."""
+import os
+
+import images
+from claims import API, DEPLOY, Claims, claims, install
+from harness import GIB, MIB, node, pod, run, seen, seen_by
+
+
+def test_a_claim_has_its_amount_and_no_more():
+    with claims() as here:
+        made = here.pod("quarter", command=["seen", f"take={2 * GIB}"], memory="1Gi", compute="25")
+        assert made.await_end() == 0
+        found = seen_by(made)
+        assert found["devices"] == 1 and found["total"] == GIB and found["take"] == "refused", found
+
+
+def test_two_claims_share_a_device_and_a_third_waits_for_room():
+    with claims() as here:
+        hold = ["sh", "-c", "seen take=1073741824 hold=1 & wait"]
+        first = here.pod("first", hold, memory="1536Mi", compute="40")
+        second = here.pod("second", hold, memory="1536Mi", compute="40")
+        for made in (first, second):
+            made.await_line("take=granted")
+            assert seen(made.exec("seen"))["total"] == 1536 * MIB
+            row = here.tenants()[here.claim_of(made)]
+            assert row["limit_bytes"] == 1536 * MIB, row
+        third = here.pod("third", memory="1536Mi", compute="10")
+        third.await_event("cannot allocate all claims|insufficient|Insufficient")
+        assert third.get()["status"]["phase"] == "Pending"
+        first.delete()
+        assert third.await_end() == 0
+        assert seen_by(third)["total"] == 1536 * MIB
+
+
+def test_who_says_no_amount_has_the_whole_device():
+    with claims() as here:
+        whole = here.pod("whole", ["seen", "hold=1"])
+        whole.await_line(f"total={4 * GIB}")
+        other = here.pod("other", memory="256Mi", compute="1")
+        other.await_event("cannot allocate all claims|insufficient|Insufficient")
+        whole.delete()
+        assert other.await_end() == 0
+
+
+def test_a_pod_that_asks_for_nvidias_resource_needs_no_edit():
+    with claims() as here:
+        made = here.here.pod("legacy", pod(command=["seen"], slots=1, resource="nvidia.com/gpu"))
+        assert made.await_end() == 0
+        assert seen_by(made)["total"] == 4 * GIB
+
+
+def test_pods_that_share_a_claim_share_its_limit():
+    with claims() as here:
+        here.claim("shared", memory="1Gi", compute="50")
+        hold = ["sh", "-c", f"seen take={600 * MIB} hold=1 & wait"]
+        first = here.pod("first", hold, claim="shared")
+        first.await_line("take=granted")
+        second = here.pod("second", ["seen", f"take={600 * MIB}"], claim="shared")
+        assert second.await_end() == 0
+        found = seen_by(second)
+        assert found["total"] == GIB and found["take"] == "refused", found
+        assert list(here.tenants()) == [f"{here.namespace}/shared"]
+        second.delete()
+        assert list(here.tenants()) == [f"{here.namespace}/shared"], "a pod's end ended its neighbour's claim"
+        assert seen(first.exec("seen"))["total"] == GIB
+
+
+def test_containers_of_a_pod_share_its_claim():
+    with claims() as here:
+        here.claim("both", memory="1Gi", compute="50")
+        manifest = pod(command=["seen"])
+        manifest["spec"]["containers"][0]["resources"] = {"claims": [{"name": "g"}]}
+        manifest["spec"]["containers"].append(dict(manifest["spec"]["containers"][0], name="second"))
+        manifest["spec"]["resourceClaims"] = [{"name": "g", "resourceClaimName": "both"}]
+        made = here.here.pod("both", manifest)
+        made.await_end()
+        assert {seen(made.log(container=name))["total"] for name in ("c", "second")} == {GIB}
+
+
+def test_a_claim_for_two_devices_has_them_both():
+    with claims(DEVICES="2xSIM") as here:
+        path = f"{API}/namespaces/{here.namespace}/resourceclaims"
+        spec = here.spec(memory="1Gi", compute="50", count=2)
+        spec["devices"]["constraints"] = [{"requests": ["gpu"], "distinctAttribute": "gpu.mete.dev/uuid"}]
+        here.cluster.ask("POST", path, {"metadata": {"name": "two"}, "spec": spec})
+        made = here.pod("two", claim="two")
+        assert made.await_end() == 0
+        found = seen_by(made)
+        assert found["devices"] == 2 and found["total"] == GIB, found
+
+
+def test_parameters_say_the_rest_of_a_share():
+    with claims("most: {weight: 1000}") as here:
+        made = here.pod("heavy", ["seen", "hold=1"], memory="1Gi", compute="25", parameters={"weight": 300, "class": "batch"})
+        made.await_line("devices=1")
+        fields = here.tenants()[here.claim_of(made)]["fields"]
+        assert fields["weight"] == "300" and fields["class"] == "batch" and fields["guarantee"] == "25%", fields
+
+
+def test_a_mistake_in_the_parameters_is_one_sentence_in_the_pods_events():
+    with claims() as here:
+        made = here.pod("typo", memory="1Gi", compute="25", parameters={"wieght": 300})
+        assert "the nearest is 'weight'" in made.await_event("wieght: there is no such parameter")
+        more = here.pod("more", memory="1Gi", compute="25", parameters={"weight": 300})
+        more.await_event("parameters/weight: '300' is more than this node allows")
+
+
+def test_more_than_there_is_may_be_promised_to_whose_memory_moves():
+    with claims("overcommit: 200%\nmost: {swap: auto}") as here:
+        memory = here.devices()[0]["capacity"]["memory"]
+        assert memory["value"] == "8Gi" and memory["requestPolicy"]["validRange"]["max"] == "4Gi", memory
+        stuck = here.pod("stuck", memory="3Gi", compute="30")
+        stuck.await_event("accepted: 'swap: auto'")
+        stuck.delete()
+        hold = ["sh", "-c", f"seen take={2 * GIB + GIB // 2} hold=1 & wait"]
+        for name in ("first", "second"):
+            here.pod(name, hold, memory="3Gi", compute="30", parameters={"swap": "auto"}).await_line("take=granted")
+
+
+def test_who_speaks_to_the_driver_itself_is_killed_where_that_is_wanted():
+    with claims("unannounced: kill") as here:
+        amount = {"memory": "1Gi", "compute": "25"}
+        itself = here.pod("itself", ["seen", f"cuda={images.OWN_DRIVER}", "nvml=/none", f"take={2 * GIB}", "hold=1"], **amount)
+        innocent = here.pod("innocent", ["seen", "hold=1"], **amount)
+        assert itself.await_end() == 137
+        assert "running" in innocent.await_running().get()["status"]["containerStatuses"][0]["state"]
+
+
+def test_the_manifests_are_what_the_server_accepts():
+    with claims() as here:
+        for overlay in ("claims", "simulated-claims"):
+            said = here.cluster.kubectl("apply", "--dry-run=server", "-k", os.path.join(DEPLOY, "overlays", overlay))
+            for name in ("mete-share", "mete-exclusive", "mete-claims", "mete-own-slices", "daemonset.apps/mete"):
+                assert name in said, said
+
+
+def test_with_slots_nothing_is_published():
+    with node(slots=2) as there:
+        install(there.cluster)
+        here = Claims(there)
+        here.await_slices(lambda items: not items, "slices of an earlier meted were never gone")
+        assert not here.records()
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What docs/FAILURE.md says of claims on bad days, made to happen: afterwards nothing is left over."""
+import os
+
+from claims import API, KUBELET, Claims, claims, install
+from harness import BUILD, GIB, MIB, node, pod, run, seen, seen_by, until
+from test_health import faults
+
+HOLD = ["sh", "-c", f"seen take={300 * MIB} hold=1 & wait"]
+QUARTER = {"memory": "1Gi", "compute": "25"}
+
+
+def holds(here, name="holds", **asked):
+    made = here.pod(name, HOLD, **(asked or QUARTER))
+    made.await_line("take=granted")
+    return made
+
+
+def works(here, name="after"):
+    made = here.pod(name, **QUARTER)
+    assert made.await_end() == 0, made.log()
+    assert seen_by(made)["total"] == GIB, made.log()
+    made.delete()
+
+
+def versions(here):
+    return {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in here.slices()}
+
+
+def identity(made):
+    return made.get()["status"]["containerStatuses"][0]["containerID"]
+
+
+def health(found):
+    """Of the devices of a pod, as its status has it."""
+    rows = [row for status in found["status"].get("containerStatuses", []) for row in status.get("allocatedResourcesStatus", [])]
+    return {(one["health"], one.get("message", "")) for row in rows for one in row["resources"]}
+
+
+def test_the_kubelet_is_restarted():
+    with claims() as here:
+        made = holds(here)
+        container, before = identity(made), set(versions(here))
+        here.cluster.kill_part("kubelet")
+        # It deletes all slices of the node when it starts.
+        here.await_slices(lambda items: items and items[0]["metadata"]["uid"] not in before and items[0]["spec"].get("devices"),
+                          "the slices never came back")
+        works(here)
+        assert identity(made) == container
+        assert seen(made.exec("seen"))["total"] == GIB
+        made.delete()
+
+
+def test_slices_that_somebody_deletes_or_edits_are_repaired_and_then_left_alone():
+    with claims() as here:
+        (item,) = here.slices()
+        path, devices = f"{API}/resourceslices/{item['metadata']['name']}", item["spec"]["devices"]
+        generation = item["spec"]["pool"]["generation"]
+        here.cluster.ask("DELETE", path)
+        here.await_slices(lambda items: items and items[0]["spec"].get("devices") == devices, "a deleted slice never came back")
+        here.cluster.patch(path, [{"op": "replace", "path": "/spec/devices/0/capacity/slots/value", "value": "99"}], "application/json-patch+json")
+        (mended,) = here.await_slices(lambda items: items and items[0]["spec"]["devices"] == devices and items, "an edited slice was never repaired")
+        assert mended["spec"]["pool"]["generation"] > generation
+        other = dict(item, metadata={"name": "another"}, spec=dict(item["spec"], pool=dict(item["spec"]["pool"], name="another")))
+        here.cluster.ask("POST", f"{API}/resourceslices", other)
+        here.await_slices(lambda items: [one["metadata"]["name"] for one in items] == [item["metadata"]["name"]], "another's slice of ours was never removed")
+        at_rest = here.await_slices(lambda items: len(items) == 1 and items[0]["spec"]["devices"] == devices and items, "never at rest")
+        works(here)
+        works(here, "again")
+        assert versions(here) == {one["metadata"]["uid"]: one["metadata"]["resourceVersion"] for one in at_rest}, "slices were written at rest"
+
+
+def test_meted_is_killed_while_claims_are_held():
+    with claims() as here:
+        made = holds(here)
+        tenant, container = here.tenants()[here.claim_of(made)]["tenant"], identity(made)
+        for _ in range(3):
+            here.meted.kill()
+            here.meted.start()
+        until(lambda: here.tenants()[here.claim_of(made)]["allocated_bytes"] >= 300 * MIB, "it did not come back")
+        assert here.tenants()[here.claim_of(made)]["tenant"] == tenant and identity(made) == container
+        assert seen(made.exec("seen"))["total"] == GIB
+        works(here)
+        here.meted.kill()
+        waits = here.pod("waits", **QUARTER)
+        made.delete(wait=False)  # its claim is unprepared when meted is back
+        here.meted.start()
+        assert waits.await_end() == 0
+        made.await_gone()
+
+
+def test_a_gpu_is_missing_when_meted_starts():
+    with claims(DEVICES="2xSIM") as here:
+        both = [holds(here, f"holds-{i}", memory="1Gi") for i in range(2)]  # all of the time: each has a GPU of its own
+        here.meted.stop()
+        here.meted.settings["METE_SIM_DEVICES"] = "1xSIM"
+        here.meted.start()
+        assert here.meted.log().count("claim.absent") == 1, here.meted.log()
+        here.cluster.kill_part("kubelet")  # it asks for all claims again
+        until(lambda: "a device of the claim is missing" in here.meted.log(), "nobody asked")
+        assert len(here.records()) == 2
+        here.meted.stop()
+        here.meted.settings["METE_SIM_DEVICES"] = "2xSIM"
+        here.meted.start()
+        assert [seen(made.exec("seen"))["total"] for made in both] == [GIB, GIB]
+        assert len(here.tenants()) == 2
+
+
+def test_a_pod_that_is_deleted_by_force_leaves_nothing():
+    with claims() as here:
+        made = holds(here)
+        here.cluster.ask("DELETE", made.path, {"gracePeriodSeconds": 0})
+        here.await_nothing()
+        works(here)
+
+
+def test_a_claim_that_the_kubelet_has_forgotten_is_undone():
+    with claims() as here:
+        made = holds(here)
+        assert len(here.records()) == 1
+        with here.cluster.hold_part("kubelet"):
+            here.cluster.kill_part("kubelet")
+            here.cluster.run("rm", f"{KUBELET}/dra_manager_state")
+            here.cluster.ask("DELETE", made.path, {"gracePeriodSeconds": 0})
+            here.await_claims_gone()
+            until(lambda: not here.records() and not here.files(), f"nobody noticed: {here.records()}")
+        here.await_published()
+        works(here)
+
+
+# Each step is a change of a file. Preparing: a record, the CDI file, the record again; undoing: the record, the CDI file, the
+# record. Between the first two, a tenant is made; before the last one, it is ended.
+STEPS = "after:1 before:2 after:2 after:3 after:4 after:5 before:6 after:6".split()
+
+
+def test_meted_dies_at_any_step_of_a_claim():
+    with claims() as here:
+        for step in STEPS:
+            undoes = int(step[-1]) > 3
+            here.meted.stop()
+            here.meted.settings.update(LD_PRELOAD=os.path.join(BUILD, "tests", "kubernetes", "libdies.so"), DIES_AT=step)
+            here.meted.start()
+            for key in ("LD_PRELOAD", "DIES_AT"):
+                del here.meted.settings[key]
+            made = here.pod(step.replace(":", "-"), ["sh", "-c", "seen; exec sleep 1000"], **QUARTER)
+            if undoes:
+                made.await_line(f"total={GIB}")
+                made.delete(wait=False)
+            assert here.meted.process.wait(), f"{step}: meted did not die"
+            here.meted.process.stdout.close()
+            here.meted.start()
+            if not undoes:
+                made.await_line(f"total={GIB}")
+                assert len(here.records()) == len(here.files()) == 1, here.records()
+                until(lambda: len(here.tenants()) == 1, "the tenant of the first attempt never ended")
+                made.delete(wait=False)
+            made.await_gone()
+            here.await_nothing()
+
+
+def test_a_device_has_one_owner_while_it_changes_hands():
+    with node() as there:
+        install(there.cluster)
+        here = Claims(there)
+        there.share("share: {memory: 1GiB}", slots=4)
+        slot = there.pod("slot", pod(command=["seen", "hold=1"], slots=1))
+        slot.await_line("devices=1")
+        here.meted.stop()
+        here.meted.total = 1  # what is bound stays
+        here.meted.write("slots: 4\ndra: on")
+        here.meted.start()
+        here.await_slices(lambda items: items and not items[0]["spec"].get("devices"), "nothing says that there is no device")
+        until(lambda: "device.withheld" in here.meted.log(), "nothing says why")
+        claim = here.pod("claim", HOLD, **QUARTER)
+        slot.delete()
+        claim.await_line("take=granted")
+        # And back.
+        here.meted.stop()
+        here.meted.total = 0
+        here.meted.write("slots: 4\nshare: {memory: 1GiB}")
+        here.meted.start()
+        waits = there.pod("waits", pod(command=["seen"], slots=1))
+        waits.until(lambda found: any("mete.dev/gpu" in c.get("message", "") for c in found["status"].get("conditions", [])), "was given a slot beside a claim")
+        assert seen(claim.exec("seen"))["total"] == GIB
+        here.meted.total = 4
+        claim.delete()
+        assert waits.await_end() == 0
+        here.await_nothing()
+
+
+def test_a_failed_device_is_tainted_until_it_was_quiet():
+    with claims() as here:
+        worker = here.pod("worker", ["steady", "kernel_us=1000", "seconds=36000", "report_ms=1000"], **QUARTER)
+        worker.await_line("kernels=")
+        faults(here, "xid=48")
+        (item,) = here.await_slices(lambda items: items and items[0]["spec"]["devices"][0].get("taints") and items, "the device was never tainted")
+        taint = item["spec"]["devices"][0]["taints"][0]
+        assert (taint["key"], taint["value"], taint["effect"]) == ("gpu.mete.dev/unhealthy", "xid-48", "NoSchedule"), taint
+        # The kubelet has it from a stream of its own.
+        worker.until(lambda found: health(found) == {("Unhealthy", "Xid 48")}, "does not say that its device is not well")
+        waits = here.pod("waits", **QUARTER)
+        waits.until(lambda found: any(c["type"] == "PodScheduled" and c["status"] == "False" for c in found["status"].get("conditions", [])),
+                    "was given a share of a device that is not well")
+        assert "running" in worker.get()["status"]["containerStatuses"][0]["state"]
+        faults(here, "")
+        assert waits.await_end() == 0
+
+
+def test_a_lost_device_evicts_its_pods():
+    with claims() as here:
+        worker = here.pod("worker", ["steady", "kernel_us=1000", "seconds=36000", "report_ms=1000"], **QUARTER)
+        worker.await_line("kernels=")
+        faults(here, "xid=79")
+        (item,) = here.await_slices(lambda items: items and items[0]["spec"]["devices"][0].get("taints") and items, "the device was never tainted")
+        assert item["spec"]["devices"][0]["taints"][0]["effect"] == "NoExecute", item
+        worker.await_gone()
+        faults(here, "")
+        here.await_slices(lambda items: items and not items[0]["spec"]["devices"][0].get("taints"), "the taint never went")
+        works(here)
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/dra/journal.h"
+#include "plugin/dra/pcie.h"
+#include "plugin/config/portion.h"
+#include "tests/test.h"
+
+#define UID  "11111111-2222-3333-4444-555555555555"
+#define UUID "GPU-00000000-0000-0000-0000-00000000000A"
+#define NAME "gpu-00000000-0000-0000-0000-00000000000a"
+
+static const struct host_device devices[] = {{.uuid = "GPU-other"}, {.uuid = UUID}};
+static const struct host host = {.devices = 2, .device = devices};
+
+static struct journal_claim *made(void)
+{
+	struct claim *claim = calloc(1, sizeof(*claim));
+	struct journal_claim *entry;
+
+	expect(claim);
+	snprintf(claim->uid, sizeof(claim->uid), "%s", UID);
+	claim->namespace = strdup("ns");
+	claim->name = strdup("quarter");
+	claim->texts[PORTION_memory] = strdup("4294967296B");
+	claim->texts[PORTION_class] = strdup("batch");
+	claim->results = 1;
+	claim->result[0] = (struct claim_result){strdup("gpu"), strdup("n-mete"), strdup(NAME),
+						 strdup("s"), 1};
+	claim->devices = 1;
+	claim->of[0] = 1;
+	entry = journal_make(claim, "mete.dev/claim", "/var/run/cdi");
+	expect(entry);
+	entry->tenant = 7;
+	entry->phase = JOURNAL_DONE;
+	return entry;
+}
+
+static struct journal_claim *parse(const char *text, const struct host *of)
+{
+	struct journal_claim *entry = NULL;
+	char boot[40];
+
+	if (journal_parse(UID, text, strlen(text), of, boot, &entry) < 0)
+		return NULL;
+	expect_str(boot, "b");
+	return entry;
+}
+
+TEST(a_record_says_all_that_undoing_needs)
+{
+	owned(journal_free) struct journal_claim *entry = made(), *read = NULL;
+	owned(free) char *text = journal_describe(entry, "b", &host);
+
+	read = parse(text, &host);
+	expect(read);
+	expect_eq(read->phase, JOURNAL_DONE);
+	expect_eq(read->tenant, 7);
+	expect_str(read->kind, "mete.dev/claim");
+	expect_str(read->cdi_folder, "/var/run/cdi");
+	expect_str(read->claim->uid, UID);
+	expect_str(read->claim->namespace, "ns");
+	expect_str(read->claim->name, "quarter");
+	expect_str(read->claim->texts[PORTION_memory], "4294967296B");
+	expect_str(read->claim->texts[PORTION_class], "batch");
+	expect(!read->claim->texts[PORTION_weight]);
+	expect_eq(read->claim->results, 1);
+	expect_str(read->claim->result[0].request, "gpu");
+	expect_str(read->claim->result[0].device, NAME);
+	expect_str(read->claim->result[0].share_id, "s");
+	expect_eq(read->claim->devices, 1);
+	expect_eq(read->claim->of[0], 1);
+	expect_eq(read->missings, 0);
+}
+
+TEST(devices_are_found_by_name_wherever_they_are_now)
+{
+	static const struct host_device turned[] = {{.uuid = UUID}};
+	static const struct host one = {.devices = 1, .device = turned};
+	static const struct host none = {.devices = 0};
+	owned(journal_free) struct journal_claim *entry = made(), *here = NULL, *gone = NULL;
+	owned(free) char *text = journal_describe(entry, "b", &host);
+
+	here = parse(text, &one);
+	expect_eq(here->claim->of[0], 0);
+	expect_eq(here->missings, 0);
+	gone = parse(text, &none);
+	expect_eq(gone->claim->devices, 0);
+	expect_eq(gone->missings, 1);
+}
+
+/* A newer meted writes more, and this one goes back in its place. */
+TEST(members_that_are_not_known_do_no_harm)
+{
+	owned(journal_free) struct journal_claim *entry = made(), *read = NULL;
+	owned(free) char *text = journal_describe(entry, "b", &host);
+	owned(free) char *more = NULL;
+
+	expect(asprintf(&more, "{\"later\":{\"uid\":[1,2]},%s", text + 1) > 0);
+	read = parse(more, &host);
+	expect(read);
+	expect_eq(read->tenant, 7);
+}
+
+TEST(what_is_no_record_is_refused)
+{
+	owned(journal_free) struct journal_claim *entry = made();
+	owned(free) char *text = journal_describe(entry, "b", &host);
+	static const char *const needed[] = {"\"uid\"",	    "\"phase\"",  "\"boot\"",
+					     "\"kind\"",    "\"tenant\"", "\"name\"",
+					     "\"results\"", "\"request\""};
+
+	expect(!parse("", &host) && !parse("{}", &host) && !parse("[]", &host));
+	for (size_t i = 0; i < ARRAY_SIZE(needed); i++) {
+		owned(free) char *copy = strdup(text);
+		char *at = strstr(copy, needed[i]);
+
+		expect(at);
+		at[1] = 'X';
+		expect(!parse(copy, &host));
+	}
+	for (size_t i = 0; i < strlen(text); i++) {
+		owned(free) char *copy = strndup(text, i);
+
+		expect(!parse(copy, &host));
+	}
+}
+
+TEST(a_pcie_root_is_the_first_of_a_devices_path)
+{
+	char root[PCIE_ROOT];
+
+	pcie_root_in("../../../devices/pci0000:16/0000:16:01.0/0000:1b:00.0", root);
+	expect_str(root, "pci0000:16");
+	pcie_root_in("../../../devices/pci10000:e1/10000:e1:00.0", root);
+	expect_str(root, "pci10000:e1");
+	pcie_root_in("../../../devices/platform/soc/1b.pcie/pci0001:00/0001:00:00.0", root);
+	expect_str(root, "pci0001:00");
+	pcie_root_in("../../../devices/virtual/net/pcie", root);
+	expect_str(root, "");
+	pcie_root_in("../../../devices/pci0000:16", root);
+	expect_str(root, "");
+	pcie_root_in("", root);
+	expect_str(root, "");
+}
