@@ -65,7 +65,7 @@ static uint32_t used_slots(const struct plugin *p, const struct binding *b, uint
 	return used;
 }
 
-/* If mete's scheduler has chosen the devices, it has counted them, too. */
+/* Whoever has chosen the devices of ids that name none has counted them, too. */
 bool beside_crowded(const struct plugin *p, const struct binding *b)
 {
 	for (uint32_t i = 0; p->config->ids != CONFIG_IDS_SLOT && i < b->devices; i++) {
@@ -108,7 +108,8 @@ uint32_t beside_room(const struct plugin *p, const struct binding *b)
 {
 	uint32_t room = MILLI_ALL;
 
-	for (uint32_t i = 0; i < b->devices; i++) {
+	/* What is counted is the container's own. */
+	for (uint32_t i = 0; !b->counted && i < b->devices; i++) {
 		uint32_t here = room_on(p, b, b->device[i]);
 
 		room = least(room, here);
@@ -159,7 +160,7 @@ uint64_t beside_memory(const struct plugin *p, const struct binding *b)
 {
 	uint64_t room = UINT64_MAX;
 
-	/* Mete's scheduler has counted it. */
+	/* Likewise. */
 	for (uint32_t i = 0; p->config->ids != CONFIG_IDS_SLOT && i < b->devices; i++) {
 		uint64_t here = memory_on(p, b, b->device[i]);
 

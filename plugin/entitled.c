@@ -10,6 +10,7 @@
 #include "plugin/kubelet/assigned.h"
 #include "plugin/plugin.h"
 #include "plugin/config/portion.h"
+#include "plugin/sums/seats.h"
 #include "wire/page.h"
 
 enum {
@@ -51,8 +52,13 @@ void entitled_free(char *texts[SHARE_FIELDS])
 /* What several slots of a device amount to: that many times the memory, the weight and the
  * guarantee. */
 struct parts {
-	char memory[PARTS_TEXT], weight[PARTS_TEXT], guarantee[PARTS_TEXT];
+	char memory[PARTS_TEXT], weight[PARTS_TEXT], guarantee[PARTS_TEXT], cap[PARTS_TEXT];
 };
+
+static uint32_t most_of(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
 
 static uint32_t at_most(uint64_t value, uint32_t most)
 {
@@ -78,6 +84,39 @@ static void times(struct config_share *portion, uint32_t parts, uint64_t device_
 	portion->texts[PORTION_memory] = texts->memory;
 	portion->texts[PORTION_weight] = texts->weight;
 	portion->texts[PORTION_guarantee] = texts->guarantee;
+}
+
+/* Did the container itself say how much time it is to have? */
+static bool says_milli(const struct pod *pod, const char *container)
+{
+	for (size_t i = 0; pod && i < pod->container_count; i++)
+		if (strcmp(pod->containers[i], container) == 0)
+			return *pod->amounts[i].milli;
+	return false;
+}
+
+/* What was counted stands for the slot's memory and guarantee. A cap below the guarantee is raised
+ * to it. */
+static void lay_counted(const struct plugin *p, const struct binding *b, const struct pod *pod,
+			struct config_share *portion, struct parts *texts)
+{
+	struct config_share over = {0};
+	struct share share;
+	uint32_t field;
+	bool caps = p->config->milli_caps && b->counted_milli && says_milli(pod, b->container);
+
+	snprintf(texts->memory, PARTS_TEXT, "%" PRIu64 "B", b->counted_bytes);
+	snprintf(texts->guarantee, PARTS_TEXT, "%u/1000", b->counted_milli);
+	over.texts[PORTION_memory] = texts->memory;
+	over.texts[PORTION_guarantee] = texts->guarantee;
+	if (portion_resolve(portion, &share, &field) == 0) {
+		uint32_t cap = caps ? b->counted_milli : most_of(share.cap_milli, b->counted_milli);
+
+		snprintf(texts->cap, PARTS_TEXT, "%u/1000", cap);
+		if (cap != share.cap_milli)
+			over.texts[PORTION_cap] = texts->cap;
+	}
+	portion_lay(portion, &over);
 }
 
 const struct binding *entitled_former(const struct plugin *p, const struct binding *b)
@@ -225,7 +264,8 @@ int entitled_share(const struct plugin *p, const struct binding *b, const struct
 		.domain = p->config->domain,
 		.most = &p->config->most,
 		.device_bytes = UINT64_MAX,
-		.placed = p->config->ids == CONFIG_IDS_SLOT,
+		.placed = config_is_placed(p->config),
+		.counted = b->counted,
 		.lower = runs,
 		.guarantee_room_milli = beside_room(p, b),
 		.memory_room = beside_memory(p, b),
@@ -256,6 +296,8 @@ int entitled_share(const struct plugin *p, const struct binding *b, const struct
 	if (p->config->strangers == CONFIG_STRANGERS_KILL && !portion.texts[PORTION_unannounced])
 		portion.texts[PORTION_unannounced] = "kill";
 	times(&portion, b->parts, input.device_bytes, &parts);
+	if (b->counted)
+		lay_counted(p, b, pod, &portion, &parts);
 	if (crowded)
 		keep(entitled_former(p, b), input.device_bytes, &portion, &parts);
 	input.portion = &portion;
@@ -320,11 +362,12 @@ static int read_assigned(const struct plugin *p, struct binding *b, const cJSON 
 		     : 0;
 }
 
-int entitled_devices(const struct plugin *p, struct binding *b, const struct pod *pod,
-		     struct fault *why)
+int entitled_devices(struct plugin *p, struct binding *b, const struct pod *pod, struct fault *why)
 {
 	bool has[HOST_DEVICES] = {false};
 
+	if (p->seats)
+		return seats_take(p, b, pod, why);
 	if (p->config->ids == CONFIG_IDS_SLOT) {
 		b->parts = 1;
 		return read_assigned(p, b, pod ? pod->annotations : NULL, why);

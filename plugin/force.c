@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "plugin/nodes.h"
+#include "plugin/sums/seats.h"
 
 enum { AGAIN_S = 30 };
 
@@ -35,8 +36,9 @@ static void refresh(struct plugin *p)
 	offered_find(p);
 	if (p->settled) {
 		serve_changed(p);
-		nodes_changed(p->nodes);
 		bound_refresh(p);
+		seats_changed(p);
+		nodes_changed(p->nodes);
 	}
 	arm_profile(p);
 }
@@ -79,9 +81,10 @@ static int fit(const struct plugin *p, const struct config *config, struct fault
 		return 0;
 	if (config->ids == CONFIG_IDS_SLOT && config->cdi == CONFIG_CDI_OFF)
 		return config_blame(config, "cdi", why,
-				    "'off' does not go with 'ids: slot', which needs CDI: the "
-				    "kubelet wants a container's devices before its scheduler's "
-				    "choice is known");
+				    "'off' does not go with '%s', which needs CDI: the "
+				    "kubelet wants a container's devices before they are chosen",
+				    config_is_placed(config) ? "ids: slot" : "counted: amounts");
+	r = seats_fit(p, config, why);
 	for (uint32_t i = 0; r == 0 && i < p->host->devices; i++) {
 		const struct config_device device = entitled_device(p, i);
 
@@ -143,6 +146,8 @@ static const char *changed_for_good(const struct config *a, const struct config 
 		return "dra";
 	if (a->mounts_driver != b->mounts_driver)
 		return "driver-files";
+	if (a->counted != b->counted)
+		return "counted";
 	return a->ids != b->ids ? "ids" : NULL;
 }
 

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "plugin/health_record.h"
 #include "plugin/nodes.h"
+#include "plugin/sums/seats.h"
 
 enum { RECORD_MOST = 64 << 10, BOOT = 40 };
 
@@ -129,6 +130,7 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 	p->offer[device].healthy = r == HEALTH_RECOVERED;
 	say(p, device);
 	serve_changed(p);
+	seats_changed(p);
 	nodes_changed(p->nodes);
 }
 

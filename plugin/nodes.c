@@ -5,11 +5,13 @@
 
 #include "kube/json.h"
 #include "plugin/quantity.h"
+#include "plugin/sums/seats.h"
 
 enum {
 	LABELS_MAX = 512,
-	EVERY_S = 10, /* at most one patch in this time: somebody may undo what we write */
-	LEAVE_S = 3,  /* a silent API server must not keep anybody from ending */
+	EVERY_S = 10, /* beyond some, one patch in this time: somebody may undo what we write */
+	AT_ONCE = 10,
+	LEAVE_S = 3, /* a silent API server must not keep anybody from ending */
 };
 
 struct nodes {
@@ -18,24 +20,33 @@ struct nodes {
 	cJSON *labels;		 /* NULL: unknown yet */
 	struct api_asked *asked; /* a patch is in progress */
 	struct loop_timer again;
-	uint64_t not_before_ns;	    /* the next patch */
+	uint64_t paid_ns;	    /* patches are paid for up to this time, EVERY_S each */
 	bool seen;		    /* the node exists, according to the list that began last */
 	char memory[24], milli[24]; /* as in the node's status; "": not there */
 	char owner[CONFIG_NAME_MAX + 1]; /* likewise, its annotation */
 	bool written;			 /* perhaps by us: the watch need not have shown it yet */
 };
 
-/* Amounts that kube-scheduler sums up itself. It cannot see to which device they belong; mete's
- * scheduler can. Written by whoever the names belong to, and again if the kubelet has removed them
- * (it does when it starts). */
-static void find_sums(const struct plugin *p, char ret_memory[24], char ret_milli[24])
+/* Amounts that kube-scheduler sums up itself. It cannot see to which device they belong; whoever
+ * chooses the device can. Written by whoever the names belong to, and again if the kubelet has
+ * removed them (it does when it starts). */
+static bool find_sums(const struct plugin *p, char ret_memory[24], char ret_milli[24])
 {
 	unsigned __int128 bytes = 0;
 	uint64_t milli = 0;
 
 	*ret_memory = *ret_milli = '\0';
 	if (p->config->ids != CONFIG_IDS_SLOT)
-		return;
+		return true;
+	if (p->seats) {
+		uint64_t counted;
+
+		if (!seats_sums(p, &counted, &milli))
+			return false;
+		snprintf(ret_memory, 24, "%llu", (unsigned long long)counted);
+		snprintf(ret_milli, 24, "%llu", (unsigned long long)milli);
+		return true;
+	}
 	for (uint32_t i = 0; i < p->host->devices; i++) {
 		/* If another owner runs, no new container starts: there is nothing to sum up. */
 		if (!p->offer[i].shared || !p->offer[i].healthy || p->enrol.rival)
@@ -45,6 +56,7 @@ static void find_sums(const struct plugin *p, char ret_memory[24], char ret_mill
 	}
 	snprintf(ret_memory, 24, "%llu", (unsigned long long)config_promised(p->config, bytes));
 	snprintf(ret_milli, 24, "%llu", (unsigned long long)milli);
+	return true;
 }
 
 static void on_patched(void *owner, int status, const char *problem, const cJSON *object)
@@ -60,14 +72,22 @@ static void on_patched(void *owner, int status, const char *problem, const cJSON
 	loop_arm(&nodes->again, EVERY_S * 1000000000ull);
 }
 
+/* With `ids: uuid` nobody counts by sums: the former ones are removed. */
+static bool add_sum(cJSON *list, const char *name, const char *sum)
+{
+	return list && (*sum ? cJSON_AddStringToObject(list, name, sum)
+			     : cJSON_AddNullToObject(list, name));
+}
+
 /* NULL: out of memory. */
 static char *patch_text(const struct plugin *p, const char *memory, const char *milli)
 {
+	/* The kubelet derives the second from the first, but not at once. */
+	static const char *const lists[] = {"capacity", "allocatable"};
 	owned(cJSON_Delete) cJSON *tree = cJSON_CreateObject();
 	cJSON *meta = cJSON_AddObjectToObject(tree, "metadata");
 	cJSON *marks = cJSON_AddObjectToObject(meta, "annotations");
 	cJSON *status = cJSON_AddObjectToObject(tree, "status");
-	cJSON *capacity = cJSON_AddObjectToObject(status, "capacity");
 	char memory_name[CONFIG_NAME_MAX + 16], milli_name[CONFIG_NAME_MAX + 16];
 	char owner_name[CONFIG_NAME_MAX + 16];
 
@@ -76,25 +96,25 @@ static char *patch_text(const struct plugin *p, const char *memory, const char *
 		return NULL;
 	snprintf(memory_name, sizeof(memory_name), "%s/gpu-memory", p->config->domain);
 	snprintf(milli_name, sizeof(milli_name), "%s/gpu-milli", p->config->domain);
-	/* With `ids: uuid` nobody counts by sums: remove the former ones. */
-	if (!*memory && capacity && cJSON_AddNullToObject(capacity, memory_name) &&
-	    cJSON_AddNullToObject(capacity, milli_name))
-		return cJSON_PrintUnformatted(tree);
-	if (*memory && capacity && cJSON_AddStringToObject(capacity, memory_name, memory) &&
-	    cJSON_AddStringToObject(capacity, milli_name, milli))
-		return cJSON_PrintUnformatted(tree);
-	return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		cJSON *list = cJSON_AddObjectToObject(status, lists[i]);
+
+		if (!add_sum(list, memory_name, memory) || !add_sum(list, milli_name, milli))
+			return NULL;
+	}
+	return cJSON_PrintUnformatted(tree);
 }
 
 static bool is_time(struct nodes *nodes)
 {
-	uint64_t now = loop_now_ns();
+	const uint64_t each = EVERY_S * 1000000000ull, ahead = (AT_ONCE - 1) * each;
+	uint64_t now = loop_now_ns(), paid = nodes->paid_ns > now ? nodes->paid_ns : now;
 
-	if (now < nodes->not_before_ns) {
-		loop_arm(&nodes->again, nodes->not_before_ns - now);
+	if (paid - now > ahead) {
+		loop_arm(&nodes->again, paid - now - ahead);
 		return false;
 	}
-	nodes->not_before_ns = now + EVERY_S * 1000000000ull;
+	nodes->paid_ns = paid + each;
 	return true;
 }
 
@@ -108,7 +128,8 @@ static void write_sums(struct nodes *nodes)
 
 	if (!p->settled || !nodes->labels || nodes->asked)
 		return;
-	find_sums(p, memory, milli);
+	if (!find_sums(p, memory, milli))
+		return;
 	if (strcmp(p->config->resource, nodes->owner) == 0 && strcmp(memory, nodes->memory) == 0 &&
 	    strcmp(milli, nodes->milli) == 0)
 		return;

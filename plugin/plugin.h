@@ -29,6 +29,7 @@
  *	over.c       containers that have more than their limit
  *	events.c     Kubernetes events
  *	metrics.c    /metrics
+ *	sums/        who gets which GPU where pods are counted by amounts (sums/seats.h)
  */
 #pragma once
 
@@ -50,6 +51,7 @@ enum { PLUGIN_PATH = 512 };
 
 struct dra;
 struct nodes;
+struct seats;
 struct ProtobufCMessage; /* protobuf-c's */
 struct V1beta1__ContainerAllocateRequest;
 
@@ -135,8 +137,9 @@ struct plugin {
 	struct api *api; /* NULL: no API server */
 	struct pods *pods;
 	struct nodes *nodes;
-	struct dra *dra;   /* plugin/dra/ */
-	char *api_problem; /* NULL: none */
+	struct dra *dra;     /* plugin/dra/ */
+	struct seats *seats; /* NULL: pods are not counted by amounts */
+	char *api_problem;   /* NULL: none */
 	struct list events;
 	uint32_t events_under_way;
 	struct events_rate events_rate[EVENTS_RATES];
@@ -288,9 +291,9 @@ must_check int entitled_share(const struct plugin *p, const struct binding *b,
 /* What the container has already, or had before it was started again; NULL: it is new. */
 const struct binding *entitled_former(const struct plugin *p, const struct binding *b);
 void entitled_free(char *texts[SHARE_FIELDS]);
-/* The devices of a binding: those of its ids, or those that mete's scheduler chose. -errno: not
- * ours. */
-must_check int entitled_devices(const struct plugin *p, struct binding *b, const struct pod *pod,
+/* The devices of a binding: those of its ids, or those that mete's scheduler, or sums/seats.c,
+ * chose. -EAGAIN: its pod waits for room. -errno: not ours. */
+must_check int entitled_devices(struct plugin *p, struct binding *b, const struct pod *pod,
 				struct fault *why);
 
 /* beside.c */

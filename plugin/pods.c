@@ -8,6 +8,7 @@
 struct pods {
 	struct api_watch *watch;
 	struct pods_owner owner;
+	struct amounts_names names;
 	struct list pods;
 	bool known;
 };
@@ -22,6 +23,7 @@ static void free_containers(struct pod *pod)
 	for (size_t i = 0; i < pod->container_count; i++)
 		free(pod->containers[i]);
 	free(take(pod->containers));
+	free(take(pod->amounts));
 	pod->container_count = pod->init_count = 0;
 }
 
@@ -49,6 +51,18 @@ const struct pod *pods_find(const struct pods *pods, const char *namespace, cons
 			last = pod;
 	}
 	return last;
+}
+
+void pods_each(const struct pods *pods, void (*seen)(void *owner, const struct pod *pod),
+	       void *owner)
+{
+	list_for_each(link, (struct list *)&pods->pods)
+	{
+		const struct pod *pod = list_entry(link, struct pod, link);
+
+		if (!pod->over)
+			seen(owner, pod);
+	}
 }
 
 static struct pod *find_own_uid(const struct pods *pods, const char *uid)
@@ -105,7 +119,7 @@ static bool is_sidecar(const cJSON *container)
 	return policy && strcmp(policy, "Always") == 0;
 }
 
-static int add_containers(struct pod *pod, const cJSON *list, bool sidecars)
+static int add_containers(const struct pods *pods, struct pod *pod, const cJSON *list, uint8_t kind)
 {
 	const cJSON *item;
 
@@ -113,18 +127,27 @@ static int add_containers(struct pod *pod, const cJSON *list, bool sidecars)
 	{
 		const char *name = json_text(item, "name");
 
-		if (!name || is_sidecar(item) != sidecars)
+		if (!name || is_sidecar(item) != (kind == PLACEMENT_SIDECAR))
 			continue;
 		pod->containers[pod->container_count] = strdup(name);
 		if (!pod->containers[pod->container_count])
 			return -ENOMEM;
+		amounts_take(item, &pods->names, &pod->amounts[pod->container_count]);
+		pod->amounts[pod->container_count].kind = kind;
 		pod->container_count++;
 	}
 	return 0;
 }
 
+static int32_t read_priority(const cJSON *spec)
+{
+	const cJSON *priority = cJSON_GetObjectItemCaseSensitive(spec, "priority");
+
+	return cJSON_IsNumber(priority) ? priority->valueint : 0;
+}
+
 /* Ephemeral containers, for debugging, are added later and have no devices. */
-static int read_containers(struct pod *pod, const cJSON *spec)
+static int read_containers(const struct pods *pods, struct pod *pod, const cJSON *spec)
 {
 	const cJSON *usual = cJSON_GetObjectItemCaseSensitive(spec, "containers");
 	const cJSON *init = cJSON_GetObjectItemCaseSensitive(spec, "initContainers");
@@ -134,14 +157,16 @@ static int read_containers(struct pod *pod, const cJSON *spec)
 	if (pod->container_count)
 		return 0; /* they never change */
 	pod->containers = calloc(most + 1, sizeof(*pod->containers));
-	if (!pod->containers)
+	pod->amounts = calloc(most + 1, sizeof(*pod->amounts));
+	if (!pod->containers || !pod->amounts)
 		return -ENOMEM;
-	r = add_containers(pod, usual, false);
+	pod->priority = read_priority(spec);
+	r = add_containers(pods, pod, usual, PLACEMENT_APP);
 	if (r == 0)
-		r = add_containers(pod, init, true);
+		r = add_containers(pods, pod, init, PLACEMENT_SIDECAR);
 	pod->init_count = pod->container_count;
 	if (r == 0)
-		r = add_containers(pod, init, false);
+		r = add_containers(pods, pod, init, PLACEMENT_INIT);
 	pod->init_count = pod->container_count - pod->init_count;
 	/* A partial list would turn the other containers' names into mistakes. */
 	if (r < 0 || !pod->container_count)
@@ -196,7 +221,7 @@ static void on_seen(void *owner, const cJSON *object)
 	if (!pod)
 		return; /* out of memory, or not a pod: the next event about it tries again */
 	if (read_annotations(pod, meta) < 0 ||
-	    read_containers(pod, cJSON_GetObjectItemCaseSensitive(object, "spec")) < 0) {
+	    read_containers(pods, pod, cJSON_GetObjectItemCaseSensitive(object, "spec")) < 0) {
 		if (fresh)
 			free_pod(pod);
 		return;
@@ -246,8 +271,8 @@ static void on_troubled(void *owner, const char *problem)
 	pods->owner.troubled(pods->owner.owner, problem);
 }
 
-int pods_open(struct api *api, const char *node, const struct pods_owner *owner,
-	      struct pods **ret_pods)
+int pods_open(struct api *api, const char *node, const struct amounts_names *names,
+	      const struct pods_owner *owner, struct pods **ret_pods)
 {
 	static const struct api_watcher watcher = {on_begins, on_seen, on_gone, on_listed,
 						   on_troubled};
@@ -258,6 +283,7 @@ int pods_open(struct api *api, const char *node, const struct pods_owner *owner,
 	if (!pods)
 		return -ENOMEM;
 	pods->owner = *owner;
+	pods->names = *names;
 	list_init(&pods->pods);
 	snprintf(path, sizeof(path), "/api/v1/pods?fieldSelector=spec.nodeName%%3D%s", node);
 	r = api_watch_open(api, path, &watcher, pods, &pods->watch);

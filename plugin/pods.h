@@ -10,6 +10,7 @@
 
 #include "base/list.h"
 #include "kube/api.h"
+#include "plugin/sums/amounts.h"
 
 struct pod {
 	struct list link;
@@ -19,6 +20,8 @@ struct pod {
 	 * none: not known. */
 	char **containers;
 	size_t container_count, init_count;
+	struct amounts_said *amounts; /* of each container, in the same order */
+	int32_t priority;	      /* of spec.priorityClassName */
 	char *mirrored; /* the kubelet's UID for a static pod; NULL: it is not static */
 	bool over;	/* Succeeded or Failed: its containers no longer run */
 	bool seen;	/* since the list was restarted */
@@ -35,12 +38,16 @@ struct pods_owner {
 
 struct pods;
 
-must_check int pods_open(struct api *api, const char *node, const struct pods_owner *owner,
-			 struct pods **ret_pods);
+/* `names`: of the resources whose amounts are read. */
+must_check int pods_open(struct api *api, const char *node, const struct amounts_names *names,
+			 const struct pods_owner *owner, struct pods **ret_pods);
 void pods_close(struct pods *pods);
 
 /* All existing pods have been reported. */
 bool pods_known(const struct pods *pods);
+/* Calls for each pod of the node that has not ended, in no order. */
+void pods_each(const struct pods *pods, void (*seen)(void *owner, const struct pod *pod),
+	       void *owner);
 /* Of two pods with the same name, the one that appeared last: the other one is gone, which will
  * be reported later. */
 const struct pod *pods_find(const struct pods *pods, const char *namespace, const char *name);

@@ -233,6 +233,7 @@ static bool sane_node(const struct placement *p, const struct placement_node *no
 static void copy_device(struct placement_device *to, const struct placement_device *from)
 {
 	to->memory_bytes = from->memory_bytes;
+	to->most_bytes = from->most_bytes;
 	to->compute_milli = from->compute_milli;
 	to->taints = from->taints;
 	to->slots = from->slots;

@@ -98,6 +98,8 @@ struct placement_config {
 
 struct placement_device {
 	uint64_t memory_bytes;
+	/* No container gets more of its memory, however much may be promised; 0: any amount. */
+	uint64_t most_bytes;
 	uint32_t compute_milli; /* usually PLACEMENT_WHOLE */
 	uint32_t taints;	/* bits; a request must tolerate all of them */
 	uint16_t slots;		/* tenants that it can have at a time; 0: any number */

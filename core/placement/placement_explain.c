@@ -49,7 +49,9 @@ static int64_t room_for(const struct placement *p, const struct placement_gpu *g
 		return placement_memory_room(p, gpu, class);
 	if (reason == PLACEMENT_NO_COMPUTE)
 		return placement_compute_room(p, gpu, class);
-	return (int64_t)gpu->is.memory_bytes;
+	return gpu->is.most_bytes && gpu->is.most_bytes < gpu->is.memory_bytes
+		       ? (int64_t)gpu->is.most_bytes
+		       : (int64_t)gpu->is.memory_bytes;
 }
 
 /* What the container could have on each of as many GPUs as it wants, of those where nothing but the

@@ -177,7 +177,8 @@ static uint32_t amounts(const struct placement *p, const struct placement_gpu *g
 		const uint64_t none[PLACEMENT_CLASSES] = {0};
 		int64_t wanted = (int64_t)want->memory_bytes;
 
-		if (wanted > room(p, gpu->is.memory_bytes, none, 1, class))
+		if (wanted > room(p, gpu->is.memory_bytes, none, 1, class) ||
+		    (gpu->is.most_bytes && want->memory_bytes > gpu->is.most_bytes))
 			refusals |= BIT(MEMORY_SIZE);
 		else if (wanted > placement_memory_room(p, gpu, class))
 			refusals |= BIT(MEMORY);

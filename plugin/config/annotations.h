@@ -38,6 +38,9 @@ struct annotations_input {
 	uint32_t guarantee_room_milli;
 	/* The part of a device's memory that is not promised to others; and if it is exclusive. */
 	uint64_t memory_room, memory_room_alone;
+	/* The portion's memory and guarantee are what was counted for the container: it gets no
+	 * more of them, whatever `most` says. */
+	bool counted;
 	bool placed; /* mete's scheduler chose the device and honoured its annotations */
 	/* Values above the limit are lowered to it instead of refused: for running pods, when
 	 * another profile begins. */

@@ -87,7 +87,8 @@ static uint64_t rank(const struct asking *a, const struct share *share, enum por
 struct asking_limit asking_limit(const struct asking *a, enum portion_field field)
 {
 	const struct annotations_input *input = a->input;
-	bool more = portion_said(input->most, field) >= 0;
+	bool counted = input->counted && (field == PORTION_memory || field == PORTION_guarantee);
+	bool more = !counted && portion_said(input->most, field) >= 0;
 	uint64_t slot = rank(a, &a->portion, field);
 	uint64_t room = a->made->exclusive ? input->memory_room_alone : input->memory_room;
 	struct asking_limit limit = {.rank = slot, .text = input->portion->texts[field]};
@@ -184,7 +185,9 @@ static int refuse_more(const struct asking *a, enum portion_field field,
 	case PORTION_memory:
 		return asking_wrong(
 			a, by, "'%s' is more than %s; accepted: memory up to %s", value.text,
-			limit->left ? "the limits of others on the GPU leave" : "this node allows",
+			limit->left	    ? "the limits of others on the GPU leave"
+			: a->input->counted ? "what was counted for each GPU (gpu-memory)"
+					    : "this node allows",
 			text_bytes(limit->rank).text);
 	case PORTION_weight:
 	case PORTION_guarantee:
@@ -196,7 +199,9 @@ static int refuse_more(const struct asking *a, enum portion_field field,
 		return asking_wrong(a, by, "'%s' is more than %s; accepted: a %s up to %s",
 				    value.text,
 				    limit->left ? "others on the GPU leave to be guaranteed"
-						: "this node allows",
+				    : a->input->counted && field == PORTION_guarantee
+					    ? "what was counted for each GPU (gpu-milli)"
+					    : "this node allows",
 				    key.text, most);
 	case PORTION_swap:
 	case PORTION_class:

@@ -110,7 +110,11 @@ static int take_all(struct config_read *read, const struct document_node *root)
 		config->slots = SLOTS_USUAL;
 	config->by_node = read->nodes && read->nodes->first;
 	r = config_check_sums(config, read->why);
-	return r == 0 && read->nodes ? config_lay_node(read) : r;
+	if (r == 0 && read->nodes)
+		r = config_lay_node(read);
+	if (config->counted == CONFIG_COUNTED_AMOUNTS)
+		config->ids = CONFIG_IDS_SLOT;
+	return r;
 }
 
 static struct config *make_usual(void)

@@ -70,6 +70,10 @@ enum config_ids {
 	CONFIG_IDS_UUID, /* <UUID>::<n>: the kubelet picks the device */
 	CONFIG_IDS_SLOT, /* slot-NNN: the scheduler does */
 };
+enum config_counted {
+	CONFIG_COUNTED_SLOTS,
+	CONFIG_COUNTED_AMOUNTS, /* pods say amounts; meted picks the device, and ids name none */
+};
 enum config_cdi { CONFIG_CDI_AUTO, CONFIG_CDI_ON, CONFIG_CDI_OFF };
 enum config_strangers { CONFIG_STRANGERS_REPORT, CONFIG_STRANGERS_KILL };
 
@@ -90,7 +94,9 @@ struct config {
 	const char *resource; /* "mete.dev/gpu" */
 	const char *domain;   /* of annotations: "mete.dev" */
 	enum config_ids ids;
-	uint32_t slots;			 /* of each device; default: 10 */
+	enum config_counted counted;
+	bool milli_caps; /* with amounts: the time that a pod says is its cap, too */
+	uint32_t slots;	 /* of each device; default: 10 */
 	struct config_share share, most; /* of a slot; what an annotation may ask for at most */
 	uint32_t overcommit_milli; /* memory that may be promised, in thousandths of a device's */
 	uint32_t rules, profiles;
@@ -134,6 +140,12 @@ void config_free(struct config *config);
 int config_blame(const struct config *config, const char *key, struct fault *why,
 		 const char *format, ...) printf_like(4, 5);
 OWNED_POINTER(struct config, config_free)
+
+/* Does mete's scheduler choose the devices? */
+static inline bool config_is_placed(const struct config *config)
+{
+	return config->ids == CONFIG_IDS_SLOT && config->counted == CONFIG_COUNTED_SLOTS;
+}
 
 struct config_device {
 	uint32_t index; /* of the GPU, in NVIDIA's numbering */

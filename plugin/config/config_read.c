@@ -108,7 +108,7 @@ static int unknown_key(struct config_read *read, const struct document_node *val
 {
 	const char *nearest = words_nearest(value->key, section->names, section->count);
 	struct words_shown key = words_show(value->key);
-	char all[256];
+	char all[384];
 	size_t length = 0;
 
 	if (nearest)

@@ -65,6 +65,8 @@ must_check int config_is_list(struct config_read *read, const struct document_no
 CONFIG_TAKE(resource, const char *);
 CONFIG_TAKE(domain, const char *);
 CONFIG_TAKE(ids, enum config_ids);
+CONFIG_TAKE(counted, enum config_counted);
+CONFIG_TAKE(milli, bool);
 CONFIG_TAKE(slots, uint32_t);
 CONFIG_TAKE(percent, uint32_t);
 CONFIG_TAKE(strangers, enum config_strangers);

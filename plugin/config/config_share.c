@@ -181,7 +181,10 @@ static int check_profiles(const struct config *config, const struct config_rule 
 			.rule = rule,
 			.profile = i ? &config->profile[i - 1] : NULL,
 			.total_bytes = total_bytes,
-			.slots = rule && rule->slots ? rule->slots : config->slots,
+			/* What is counted need not all be there at one time. */
+			.slots = config->counted == CONFIG_COUNTED_AMOUNTS ? 1
+				 : rule && rule->slots			   ? rule->slots
+									   : config->slots,
 			.portion = config->share,
 		};
 		int r;
@@ -201,12 +204,25 @@ static int check_profiles(const struct config *config, const struct config_rule 
 	return 0;
 }
 
+/* Ids that name a device are for whoever lets the kubelet choose. */
+static int check_ids(const struct config *config, struct fault *why)
+{
+	if (config->counted != CONFIG_COUNTED_AMOUNTS || !config->lines[CONFIG_KEY_ids] ||
+	    config->ids == CONFIG_IDS_SLOT)
+		return 0;
+	return config_blame(config, "ids", why,
+			    "'uuid' does not go with 'counted: amounts', where meted picks the "
+			    "device; accepted: slot, or no such key");
+}
+
 int config_check_sums(const struct config *config, struct fault *why)
 {
 	struct combination most = {.config = config, .what = "mete.most", .portion = config->most};
-	int r = check_order(&most, why);
+	int r = check_ids(config, why);
 	bool all = false;
 
+	if (r == 0)
+		r = check_order(&most, why);
 	/* What comes after "*" is nobody's. */
 	for (uint32_t i = 0; i < config->rules && r == 0 && !all; i++) {
 		if (!config->rule[i].hidden)

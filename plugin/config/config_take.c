@@ -224,6 +224,28 @@ TAKE(ids, enum config_ids)
 	return r;
 }
 
+TAKE(counted, enum config_counted)
+{
+	static const char *const words[] = {"slots", "amounts"};
+	uint32_t index;
+	int r = take_word(read, value, accepted, words, ARRAY_SIZE(words), &index);
+
+	if (r == 0)
+		*field = index ? CONFIG_COUNTED_AMOUNTS : CONFIG_COUNTED_SLOTS;
+	return r;
+}
+
+TAKE(milli, bool)
+{
+	static const char *const words[] = {"guarantee", "fixed"};
+	uint32_t index;
+	int r = take_word(read, value, accepted, words, ARRAY_SIZE(words), &index);
+
+	if (r == 0)
+		*field = index == 1;
+	return r;
+}
+
 TAKE(strangers, enum config_strangers)
 {
 	static const char *const words[] = {"report", "kill"};

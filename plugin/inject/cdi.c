@@ -30,7 +30,8 @@ static bool choose(const struct plugin *p, struct fault *ret_reason)
 /* If there is no other way, CDI stays: a runtime that does not support it reports that. */
 static bool can_do_without(const struct plugin *p, struct fault *reason)
 {
-	const char *lacks = p->config->ids == CONFIG_IDS_SLOT ? "'ids: slot' needs CDI"
+	const char *lacks = config_is_placed(p->config)		? "'ids: slot' needs CDI"
+			    : p->config->ids == CONFIG_IDS_SLOT ? "'counted: amounts' needs CDI"
 			    : !p->edits->preload
 				    ? "there is no ld.so.preload next to the guest's libraries"
 				    : NULL;

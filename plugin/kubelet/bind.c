@@ -14,6 +14,7 @@
 
 #include "plugin/kubelet/holder.h"
 #include "plugin/plugin.h"
+#include "plugin/sums/seats.h"
 
 enum {
 	WAIT_S = 20, /* for kubelet and API server to identify it; the kubelet waits for 30 */
@@ -89,12 +90,9 @@ static char *copy_or_empty(const char *text)
 	return strdup(text ? text : "");
 }
 
-static void bind_as(struct asking *a, const struct pod *pod)
+static int name_binding(const struct asking *a, const struct pod *pod)
 {
-	struct plugin *p = a->plugin;
 	struct binding *b = a->binding;
-	struct fault why;
-	int r;
 
 	b->namespace = copy_or_empty(pod ? pod->namespace : a->namespace);
 	b->pod = copy_or_empty(pod ? pod->name : a->pod);
@@ -102,9 +100,24 @@ static void bind_as(struct asking *a, const struct pod *pod)
 	/* The mirror may be deleted and recreated, with another UID, while the pod goes on. */
 	b->uid = copy_or_empty(pod && !b->is_static ? pod->uid : a->uid);
 	b->container = copy_or_empty(a->container);
-	r = b->namespace && b->pod && b->uid && b->container
-		    ? bound_make(p, b, pod, &why)
-		    : fault_set(&why, -ENOMEM, "out of memory");
+	return b->namespace && b->pod && b->uid && b->container ? 0 : -ENOMEM;
+}
+
+static void bind_as(struct asking *a, const struct pod *pod)
+{
+	struct plugin *p = a->plugin;
+	struct binding *b = a->binding;
+	struct fault why;
+	int r;
+
+	r = b->container ? 0 : name_binding(a, pod);
+	r = r == 0 ? bound_make(p, b, pod, &why) : fault_set(&why, r, "out of memory");
+	/* A pod's status shows what was refused. Once it does, the container is kept here, and
+	 * starts at once when there is room. */
+	if (r == -EAGAIN && !seats_say(p, b)) {
+		remember(a, why.text);
+		return;
+	}
 	if (r < 0) {
 		refuse(a, why.text);
 		return;

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <string.h>
 
 #include "kube/json.h"
 #include "plugin/kubelet/bindings.h"
+#include "plugin/quantity.h"
+
+enum { MILLI_ALL = 1000 };
 
 void binding_free(struct binding *b)
 {
@@ -48,6 +52,18 @@ int binding_make(const char *resource, const char *const *ids, size_t count,
 	return 0;
 }
 
+/* As texts: numbers of JSON have 53 bits. */
+static bool add_counted(cJSON *tree, const struct binding *b)
+{
+	cJSON *counted = cJSON_AddObjectToObject(tree, "counted");
+	char bytes[24], milli[24];
+
+	snprintf(bytes, sizeof(bytes), "%" PRIu64, b->counted_bytes);
+	snprintf(milli, sizeof(milli), "%u", b->counted_milli);
+	return counted && cJSON_AddStringToObject(counted, "memory", bytes) &&
+	       cJSON_AddStringToObject(counted, "milli", milli);
+}
+
 static bool add_texts(cJSON *tree, const struct binding *b)
 {
 	cJSON *share = cJSON_AddObjectToObject(tree, "share");
@@ -60,6 +76,8 @@ static bool add_texts(cJSON *tree, const struct binding *b)
 	if (good && b->kind)
 		good = cJSON_AddStringToObject(tree, "kind", b->kind) &&
 		       cJSON_AddStringToObject(tree, "cdi-folder", b->cdi_folder);
+	if (good && b->counted)
+		good = add_counted(tree, b);
 	for (uint32_t i = 0; good && i < SHARE_FIELDS; i++)
 		if (b->texts[i])
 			good = cJSON_AddStringToObject(share, share_key(i), b->texts[i]);
@@ -112,6 +130,22 @@ static uint32_t number_of(const cJSON *tree, const char *key)
 		       : 0;
 }
 
+static int read_counted(struct binding *b, const cJSON *tree)
+{
+	const cJSON *counted = cJSON_GetObjectItemCaseSensitive(tree, "counted");
+	const char *bytes = json_text(counted, "memory"), *milli = json_text(counted, "milli");
+	uint64_t value;
+
+	if (!counted)
+		return 0;
+	if (!bytes || !milli || quantity_read(bytes, &b->counted_bytes) < 0 ||
+	    quantity_read(milli, &value) < 0 || value > MILLI_ALL)
+		return -EINVAL;
+	b->counted_milli = (uint32_t)value;
+	b->counted = true;
+	return 0;
+}
+
 static int read_devices(struct binding *b, const cJSON *tree, const struct host *host)
 {
 	const cJSON *item;
@@ -152,7 +186,9 @@ static int read_rest(struct binding *b, const cJSON *tree, const struct host *ho
 	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
 		if (cJSON_GetObjectItemCaseSensitive(share, share_key(i)))
 			b->texts[i] = copy_of(share, share_key(i));
-	r = read_devices(b, tree, host);
+	r = read_counted(b, tree);
+	if (r == 0)
+		r = read_devices(b, tree, host);
 	if (r < 0)
 		return r;
 	if (json_text(tree, "kind") && json_text(tree, "cdi-folder")) {

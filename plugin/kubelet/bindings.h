@@ -23,6 +23,11 @@ struct binding {
 	uint32_t missings;
 	char *missing[HOST_DEVICES];
 	uint32_t parts; /* ids per device */
+	/* Of each of its devices, where pods are counted by amounts: its tenant never has more.
+	 * Not recorded if it is not counted. */
+	bool counted;
+	uint64_t counted_bytes;
+	uint32_t counted_milli;
 	uint32_t count;
 	char **ids;
 	char *resource; /* the resource that they belong to */

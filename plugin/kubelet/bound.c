@@ -14,6 +14,7 @@
 
 #include "base/text.h"
 #include "plugin/plugin.h"
+#include "plugin/sums/seats.h"
 
 static void drop(struct plugin *p, struct binding *b)
 {
@@ -21,6 +22,7 @@ static void drop(struct plugin *p, struct binding *b)
 		 b->container, b->tenant, b->key);
 	p->host->end(p->host->daemon, b->tenant);
 	slots_remove(p, b);
+	seats_unbound(p, b);
 	bindings_drop(&p->bindings, b);
 }
 
@@ -122,6 +124,7 @@ int bound_make(struct plugin *p, struct binding *b, const struct pod *pod, struc
 	log_info("container.bound", "pod=%s/%s container=%s tenant=%u slot=%s", b->namespace,
 		 b->pod, b->container, b->tenant, b->key);
 	serve_changed(p); /* a withdrawn id returns while it is in use */
+	seats_changed(p);
 	return 0;
 }
 
@@ -312,6 +315,7 @@ static void on_pod_changed(void *owner, const struct pod *pod)
 		if (own && own == pod)
 			follow(p, b, own);
 	}
+	seats_changed(p);
 	bind_consider(p);
 }
 
@@ -355,6 +359,7 @@ static void on_pod_gone(void *owner, const struct pod *pod)
 		if (pod_of(p, b) == pod)
 			lose(p, b, pod);
 	}
+	seats_pod_gone(p, pod);
 	try_again(p);
 	serve_changed(p);
 }
@@ -372,6 +377,7 @@ static void on_pods_listed(void *owner)
 			lose(p, b, pod);
 	}
 	serve_changed(p);
+	seats_changed(p);
 	bind_consider(p);
 }
 
@@ -426,8 +432,11 @@ int bound_open(struct plugin *p, struct fault *why)
 {
 	const struct pods_owner owner = {p, on_pod_changed, on_pod_gone, on_pods_listed,
 					 on_api_troubled};
-	int r;
+	struct amounts_names names;
+	int r = seats_open(p, why);
 
+	if (r < 0)
+		return r;
 	list_for_each(link, &p->bindings.all)
 	{
 		struct binding *b = list_entry(link, struct binding, link);
@@ -461,12 +470,14 @@ int bound_open(struct plugin *p, struct fault *why)
 	r = sweep_open(p, why);
 	if (r < 0 || !p->api || p->pods)
 		return r;
-	r = pods_open(p->api, p->node, &owner, &p->pods);
+	amounts_name(&names, p->config->resource, p->config->domain);
+	r = pods_open(p->api, p->node, &names, &owner, &p->pods);
 	return r < 0 ? fault_set(why, r, "pods: %s", strerror(-r)) : 0;
 }
 
 void bound_close(struct plugin *p)
 {
 	pods_close(take(p->pods));
+	seats_close(take(p->seats));
 	free(take(p->api_problem));
 }

@@ -26,6 +26,8 @@ static void check(const struct binding *a, const struct binding *b)
 	must(a->devices <= HOST_DEVICES && a->count >= 1 && a->count <= IDS_MAX && a->tenant);
 	must(same(a->namespace, b->namespace) && same(a->pod, b->pod) && same(a->uid, b->uid));
 	must(same(a->container, b->container) && same(a->resource, b->resource));
+	must(a->counted == b->counted && a->counted_bytes == b->counted_bytes);
+	must(a->counted_milli == b->counted_milli);
 	must(memcmp(a->device, b->device, a->devices * sizeof(a->device[0])) == 0);
 	must(a->missings == b->missings && a->devices + a->missings <= HOST_DEVICES);
 	for (uint32_t i = 0; i < a->missings; i++)

@@ -14,30 +14,41 @@ static void must(bool good)
 		abort();
 }
 
-/* Digits, and one suffix; -1: it is something else, or more than 64 bits. Reckoned in another way
+/* What a unit multiplies by, so often; 0: there is no such unit. */
+static unsigned base_of(const char *unit, size_t *ret_times)
+{
+	static const char *const units[] = {"",	  "k",	"M",  "G",  "T",  "P", "E",
+					    "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"};
+	size_t digits = strspn(unit + (*unit != '\0'), "0123456789");
+
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (strcmp(unit, units[i]) == 0) {
+			*ret_times = i > 6 ? i - 6 : i;
+			return i > 6 ? 1024 : 1000;
+		}
+	if ((*unit != 'e' && *unit != 'E') || !digits || digits > 2 || unit[1 + digits])
+		return 0;
+	*ret_times = (size_t)atoi(unit + 1);
+	return 10;
+}
+
+/* Digits, and one unit; -1: it is something else, or more than 64 bits. Reckoned in another way
  * than the product: in long double it would not be exact. */
 static __int128 meant(const char *text)
 {
-	static const char suffixes[] = "kMGTPE";
-	size_t digits = strspn(text, "0123456789"), thousands = 0;
+	size_t digits = strspn(text, "0123456789"), times = 0;
+	unsigned base = base_of(text + digits, &times);
 	__int128 value = 0;
 
-	if (!digits)
+	if (!digits || !base)
 		return -1;
-	if (text[digits]) {
-		const char *at = strchr(suffixes, text[digits]);
-
-		if (!at || text[digits + 1])
-			return -1;
-		thousands = (size_t)(at - suffixes) + 1;
-	}
 	for (size_t i = 0; i < digits; i++) {
 		value = value * 10 + (text[i] - '0');
 		if (value > UINT64_MAX)
 			return -1;
 	}
-	while (thousands--)
-		value *= 1000;
+	while (times-- && value <= UINT64_MAX)
+		value *= base;
 	return value > UINT64_MAX ? -1 : value;
 }
 

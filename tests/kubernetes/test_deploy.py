@@ -38,6 +38,9 @@ def installed_driver(cluster, folder):
     return place
 
 
+SLOTS = {"mete.dev/gpu": 20, "nvidia.com/gpu": 4}  # of a GPU, in deploy/'s configurations
+
+
 @contextlib.contextmanager
 def deployed(folder=None, resource="mete.dev/gpu"):
     """A folder of deploy/ on the node (none: the simulated overlay), until the test ends."""
@@ -49,7 +52,7 @@ def deployed(folder=None, resource="mete.dev/gpu"):
         cluster.kubectl("label", "node", "node", "mete.dev/shared=true", "--overwrite")
         try:
             here.agent = agent(cluster)
-            cluster.await_resource(resource, 4)
+            cluster.await_resource(resource, SLOTS[resource])
             yield here
             here.end_pods()
         finally:
@@ -112,7 +115,7 @@ def test_for_an_older_cluster_the_fence_is_left_out():
                    "resources": [os.path.relpath(DEPLOY + "/base", place)],
                    "components": [os.path.relpath(DEPLOY + "/components/before-1.30", place)]}, file)
     kinds = [sorted(re.findall(r"^kind: (.*)$", cluster.kubectl("kustomize", folder), re.M)) for folder in (DEPLOY + "/base", place)]
-    assert kinds[0] == sorted(kinds[1] + 2 * ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]), kinds
+    assert kinds[0] == sorted(kinds[1] + 3 * ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]), kinds
 
 
 def test_the_daemonset_shares_the_nodes_gpu():
@@ -162,7 +165,7 @@ def test_programs_go_on_while_the_daemonsets_pod_is_replaced():
             return [row for row in listed["tenants"] if row["name"] == f"{here.namespace}/stays/c" and row["allocated_bytes"] >= 100 * MIB]
 
         until(back, "it did not come back")
-        here.cluster.await_resource("mete.dev/gpu", 4)
+        here.cluster.await_resource("mete.dev/gpu", SLOTS["mete.dev/gpu"])
         after = here.pod("after", pod(command=["seen"], slots=1))
         assert after.await_end() == 0
         assert seen_by(after)["total"] == 1024 * MIB
@@ -209,6 +212,22 @@ def test_only_metes_scheduler_says_which_gpus_a_pod_is_assigned():
         assert "annotated" in kubectl(*annotate, "mete.dev/weight=50"), "what it has stays"
         assert said in kubectl(*annotate, "mete.dev/assigned-")
         assert said in kubectl("patch", "pod", "stays", "--subresource=status", "-p", '{"metadata": {"annotations": {"mete.dev/assigned": "z"}}}')
+
+
+def test_an_amount_without_a_gpu_is_refused():
+    with deployed() as here:
+        for place, amount in ("containers", "gpu-memory"), ("initContainers", "gpu-milli"):
+            manifest = pod(command=["seen"], slots=1)
+            manifest["spec"][place] = [dict(manifest["spec"]["containers"][0], name="x", resources={"limits": {"mete.dev/" + amount: "1Gi"}})]
+            try:
+                here.pod("lacks", manifest)
+                raise SystemExit("it was accepted")
+            except Answer as refused:
+                assert "accepted together with mete.dev/gpu: 1, or more" in refused.reason, refused
+        manifest = pod(command=["seen"], slots=1)
+        manifest["spec"]["containers"][0]["resources"]["limits"]["mete.dev/gpu-memory"] = "512Mi"
+        made = here.pod("has", manifest)
+        assert made.await_end() == 0 and seen_by(made)["total"] == 512 * MIB
 
 
 def test_meted_may_do_no_more_than_it_needs():

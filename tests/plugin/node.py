@@ -125,11 +125,12 @@ class Api:
             del node["metadata"]["annotations"][name]
             self.put("nodes", node)
             return node
-        for name, value in patch["status"].get("capacity", {}).items():
-            if value is None:
-                node["status"]["capacity"].pop(name, None)
-            else:
-                node["status"]["capacity"][name] = canonical(value)
+        for part, values in patch["status"].items():
+            for name, value in values.items():
+                if value is None:
+                    node["status"].setdefault(part, {}).pop(name, None)
+                else:
+                    node["status"].setdefault(part, {})[name] = canonical(value)
         node["metadata"].setdefault("annotations", {}).update(patch.get("metadata", {}).get("annotations", {}))
         self.put("nodes", node)
         return node
@@ -486,7 +487,7 @@ class Node:
         except AssertionError:
             raise AssertionError("meted did not start: " + open(self.place + "/log").read()) from None
         self.uuid = [word.split("=", 1)[1] for line in self.log().splitlines() if "device.found" in line
-                     for word in line.split() if word.startswith("uuid=")][-int(self.environment["METE_SIM_DEVICES"].split("x")[0]):]
+                     for word in line.split() if word.startswith("uuid=")][-sum(int(part.split("x")[0]) for part in self.environment["METE_SIM_DEVICES"].split(",")):]
 
     def has_files(self, *files):
         """From now on meted runs on a machine whose /dev has these."""

@@ -213,7 +213,7 @@ def test_the_node_says_whose_its_gpus_are():
         until(lambda: node.api.node()["metadata"].get("annotations") == {"mete.dev/owner": RESOURCE})
         nothing = {"mete.dev/gpu-memory": None, "mete.dev/gpu-milli": None}
         assert node.api.patches == [("/api/v1/nodes/node-1/status", {"metadata": {"annotations": {"mete.dev/owner": RESOURCE}},
-                                                                     "status": {"capacity": nothing}})], node.api.patches
+                                                                     "status": {"capacity": nothing, "allocatable": nothing}})], node.api.patches
 
 
 def test_a_node_with_two_owners_has_nothing_to_add_up():

@@ -108,6 +108,32 @@ TEST(every_key_reaches_its_field)
 	expect_eq(config->warnings, 0);
 }
 
+TEST(counted_amounts_are_picked_by_meted_and_need_not_all_fit)
+{
+	owned(config_free) struct config *config =
+		parse("mete: {counted: amounts, gpu-milli: fixed, slots: 40, share: {memory: 25%, "
+		      "guarantee: 10%}}");
+
+	expect_eq(config->counted, CONFIG_COUNTED_AMOUNTS);
+	expect_eq(config->ids, CONFIG_IDS_SLOT);
+	expect(config->milli_caps && !config_is_placed(config));
+	expect_refused("mete: {counted: amounts, ids: uuid}",
+		       "f:1: mete.ids: 'uuid' does not go with 'counted: amounts', where meted "
+		       "picks the device; accepted: slot, or no such key");
+	expect_refused(
+		"mete: {counted: memory}",
+		"f:1: mete.counted: 'memory' is not understood; accepted: slots (a slot of a "
+		"GPU) or amounts (also memory and time, by sums in the node's status: meted "
+		"picks the device)");
+	expect_refused("mete: {gpu-milli: cap}",
+		       "f:1: mete.gpu-milli: 'cap' is not understood; accepted: guarantee or fixed "
+		       "(the cap is the guarantee)");
+	expect_refused("mete: {counted: amounts, share: {memory: 110%}}",
+		       "f:1: mete.share.memory: '110%' is too much; accepted: an amount "
+		       "(20G, 512MiB: powers of 1024) or a part of the device (25%, 250/1000), at "
+		       "most all of it");
+}
+
 TEST(the_first_rule_that_matches_counts)
 {
 	owned(config_free) struct config *config =

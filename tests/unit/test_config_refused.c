@@ -31,8 +31,8 @@ TEST(a_key_that_is_not_known_is_refused_with_the_nearest_one)
 		{"mete: {nodes: [{label: a}]}",
 		 "f:1: mete.nodes[0]: there is no key 'label'; the nearest is 'labels'"},
 		{"mete: {<<: {slots: 3}}",
-		 "f:1: mete: there is no key '<<'; accepted: resource, domain, ids, slots, share, "
-		 "most, "
+		 "f:1: mete: there is no key '<<'; accepted: resource, domain, ids, counted, "
+		 "gpu-milli, slots, share, most, "
 		 "overcommit, dra, devices, profiles, nodes, unannounced, cdi, driver-files, "
 		 "cdi-folder, "
 		 "kubelet-folder, driver-root, host-driver-root, libraries, host-prefix, metrics, "

@@ -1,0 +1,21 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# About: pods that Kubernetes counts by amounts: Allocate, 40 pods at once, and how fast kube-scheduler places them
+"""Each part is a module bench/counted_*.py. PARTS: only these (PARTS="allocate job40")."""
+import os
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "bench"))
+import counted_sums  # noqa: E402
+
+PARTS = {"allocate": counted_sums.allocate, "job40": counted_sums.job40, "rate": counted_sums.rate}
+
+
+def main():
+    for name in os.environ.get("PARTS", " ".join(PARTS)).split():
+        PARTS[name]()
+
+
+if __name__ == "__main__":
+    main()

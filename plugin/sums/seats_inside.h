@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by plugin/sums/seats*.c only. */
+#pragma once
+
+#include "kube/json.h"
+#include "plugin/sums/amounts.h"
+#include "plugin/sums/seats.h"
+
+/* A pod that has GPUs, or waits for some. */
+struct seat {
+	struct list link;
+	char *uid, *namespace, *pod;
+	char *own_uid; /* as bindings have it: of a static pod the kubelet's, not the mirror's */
+	int32_t priority;
+	struct seating_pod is;
+	char *name[PLACEMENT_CONTAINERS];
+	char key[PLACEMENT_CONTAINERS][IDS_KEY]; /* of its binding; "": it has not started */
+	uint32_t ended;				 /* bits of containers whose bindings are gone */
+	bool said;				 /* why it waits */
+	bool started;				 /* a container of the pod is bound */
+};
+
+struct seats {
+	struct plugin *plugin;
+	struct list all;
+	struct amounts_names names;
+	struct loop_timer soon;
+	uint32_t devices; /* in service, when it was settled last */
+};
+
+/* Is the container counted by its pod's seat? */
+bool seats_cover(const struct seats *seats, const struct binding *b);
+/* For the container that asks, and the others of the pod that have not begun. -EINVAL with a
+ * sentence: what they say makes no sense. */
+must_check int seats_make(struct plugin *p, const struct pod *pod, const char *asks,
+			  struct seat **ret_seat, struct fault *why);
+void seats_free(struct seat *seat);
+/* Is it a container of the seat's pod? */
+bool seats_are_of(const struct binding *b, const struct seat *seat);
+/* Whoever fits has a seat afterwards, and of the others it is known why not. Returns how many have
+ * a new one. */
+must_check int seats_settle(struct plugin *p, struct fault *why);
+/* Has the pod a seat? */
+bool seats_has(const struct seats *seats, const struct pod *pod);
+bool seats_is_bound(const struct plugin *p, const struct pod *pod, const char *container);
+/* A container without a seat, as a pod of its own. */
+void seats_sit_alone(const struct plugin *p, const struct binding *b, struct seating_pod *pod);
+/* The node's devices as they are now. */
+void seats_node(const struct plugin *p, struct seating_node *ret_node);

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who has a seat, by the devices and bindings as they are now: core/seating.h is told all of it. */
+#include <string.h>
+
+#include "plugin/config/portion.h"
+#include "plugin/sums/seats_inside.h"
+
+static bool is_held(const struct plugin *p, uint32_t device)
+{
+	list_for_each(link, (struct list *)&p->bindings.all)
+	{
+		const struct binding *b = list_entry(link, struct binding, link);
+
+		if (bound_is_foreign(p, b) && binding_place(b, device) >= 0)
+			return true;
+	}
+	return false;
+}
+
+void seats_node(const struct plugin *p, struct seating_node *ret_node)
+{
+	*ret_node = (struct seating_node){.devices = p->host->devices};
+	for (uint32_t i = 0; i < p->host->devices; i++) {
+		struct seating_device *it = &ret_node->device[i];
+		uint64_t total = p->host->device[i].total_bytes;
+		struct config_share portion;
+		uint32_t slots, field;
+		struct share slot;
+
+		*it = (struct seating_device){
+			.memory_bytes = total,
+			.promised_bytes = config_promised(p->config, total),
+			.numa = p->offer[i].numa > 0 ? (uint8_t)p->offer[i].numa : 0,
+			.closed = true,
+		};
+		if (!entitled_portion(p, i, &slots, &portion) ||
+		    portion_resolve(&portion, &slot, &field) != 0)
+			continue;
+		it->slot_bytes = portion_bytes(&slot, total);
+		it->slot_milli = slot.guarantee_milli;
+		it->closed = !p->offer[i].shared || !p->offer[i].healthy || p->enrol.rival ||
+			     health_is_gone(&p->health[i]) || is_held(p, i);
+	}
+}
+
+/* A container whose pod has no seat: it was bound by a meted before, perhaps without amounts. */
+void seats_sit_alone(const struct plugin *p, const struct binding *b, struct seating_pod *pod)
+{
+	struct seating_container *it = &pod->container[0];
+	struct config_share texts = {0};
+	struct share share;
+	uint32_t field;
+
+	*pod = (struct seating_pod){.seated = true, .containers = 1};
+	it->exclusive = b->exclusive;
+	for (uint32_t i = 0; i < b->devices && it->gpus < SEATING_DEVICES; i++)
+		it->device[it->gpus++] = (uint8_t)b->device[i];
+	it->memory_bytes = b->counted_bytes;
+	it->milli = b->counted_milli;
+	if (b->counted || !b->devices)
+		return;
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
+		texts.texts[i] = b->texts[i];
+	if (portion_resolve(&texts, &share, &field) != 0)
+		return;
+	it->memory_bytes = portion_bytes(&share, p->host->device[b->device[0]].total_bytes);
+	it->milli = share.guarantee_milli;
+}
+
+static bool has_started(const struct plugin *p, const struct seat *seat)
+{
+	list_for_each(link, (struct list *)&p->bindings.all)
+	{
+		if (seats_are_of(list_entry(link, struct binding, link), seat))
+			return true;
+	}
+	return false;
+}
+
+/* Those of whom a container runs already come first, then those of higher priority, then those who
+ * came first. */
+static bool goes_before(const struct seat *a, const struct seat *b)
+{
+	return a->started != b->started ? a->started : a->priority > b->priority;
+}
+
+/* A seat on a GPU that is out of service is given up while nobody has sat down. */
+static void give_up(const struct seating_node *node, struct seat *seat)
+{
+	bool closed = false;
+
+	for (uint32_t i = 0; i < seat->is.containers; i++) {
+		if (*seat->key[i])
+			return;
+		for (uint32_t g = 0; g < seat->is.container[i].gpus; g++)
+			closed |= node->device[seat->is.container[i].device[g]].closed;
+	}
+	if (closed)
+		seat->is.seated = false;
+}
+
+/* The list's order is that in which they came; who waits is moved towards the front. */
+static void sort(struct seats *seats)
+{
+	list_for_each(link, &seats->all)
+	{
+		struct seat *seat = list_entry(link, struct seat, link);
+		struct list *at = seat->link.prev;
+
+		if (seat->is.seated)
+			continue;
+		while (at != &seats->all) {
+			const struct seat *other = list_entry(at, struct seat, link);
+
+			if (!other->is.seated && !goes_before(seat, other))
+				break;
+			at = at->prev;
+		}
+		if (at == seat->link.prev)
+			continue;
+		list_remove(&seat->link);
+		list_prepend(at, &seat->link);
+	}
+}
+
+/* All pods, the seated ones first; the pseudo-pods of bindings without a seat are in `alone`. */
+static size_t gather(struct plugin *p, struct seating_pod **pods, struct seating_pod *alone)
+{
+	struct seats *seats = p->seats;
+	size_t count = 0;
+
+	list_for_each(link, &seats->all)
+	{
+		struct seat *seat = list_entry(link, struct seat, link);
+
+		pods[count++] = &seat->is;
+	}
+	list_for_each(link, &p->bindings.all)
+	{
+		const struct binding *b = list_entry(link, struct binding, link);
+
+		if (!b->devices || bound_is_foreign(p, b) || seats_cover(seats, b))
+			continue;
+		seats_sit_alone(p, b, alone);
+		pods[count++] = alone++;
+	}
+	return count;
+}
+
+/* `most`: how many there can be. */
+static int settle(struct plugin *p, const struct seating_node *node, size_t most)
+{
+	owned(free) struct seating_pod **pods = calloc(most, sizeof(struct seating_pod *));
+	owned(free) struct seating_pod *alone = calloc(most, sizeof(*alone));
+	owned(free) void *memory = NULL;
+	size_t count, size, wrong;
+
+	if (!pods || !alone)
+		return -ENOMEM;
+	count = gather(p, pods, alone);
+	size = seating_size(pods, count);
+	memory = malloc(size);
+	return memory ? seating_settle(node, pods, count, memory, size, &wrong) : -ENOMEM;
+}
+
+int seats_settle(struct plugin *p, struct fault *why)
+{
+	struct seats *seats = p->seats;
+	struct seating_node node;
+	size_t most = p->bindings.count + 1;
+	int r;
+
+	seats_node(p, &node);
+	list_for_each(link, &seats->all)
+	{
+		struct seat *seat = list_entry(link, struct seat, link);
+
+		give_up(&node, seat);
+		seat->started = has_started(p, seat);
+		most++;
+	}
+	sort(seats);
+	seats->devices = 0;
+	for (uint32_t i = 0; i < node.devices; i++)
+		seats->devices += !node.device[i].closed;
+	r = settle(p, &node, most);
+	return r < 0 ? fault_set(why, r, "the GPUs cannot be counted: %s", strerror(-r)) : r;
+}

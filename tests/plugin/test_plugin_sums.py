@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Pods that are counted by amounts: meted picks their GPUs, and writes the node's sums. tests/plugin/node.py says with whom."""
+import itertools
+import random
+
+from node import *
+from meted import run
+
+numbers = itertools.count()
+
+
+def sums(node, part="capacity"):
+    """The node's sums, in bytes and thousandths, as the API server has them."""
+    there = node.api.node()["status"].get(part, {})
+    units = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+    def plain(text):
+        return text and (int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text))
+    return plain(there.get("mete.dev/gpu-memory")), plain(there.get("mete.dev/gpu-milli"))
+
+
+def await_sums(node, memory, milli):
+    until(lambda: sums(node) == sums(node, "allocatable") == (memory, milli), lambda: f"{sums(node)} {sums(node, 'allocatable')}\n{node.log()[-2000:]}")
+
+
+def container(name="main", gpus=1, memory=None, milli=None):
+    requests = {"mete.dev/gpu": gpus and str(gpus), "mete.dev/gpu-memory": memory, "mete.dev/gpu-milli": milli and str(milli)}
+    return {"name": name, "resources": {"requests": {key: value for key, value in requests.items() if value}}}
+
+
+def asks(node, name, *containers, priority=0, init=(), **more):
+    """A pod whose containers the kubelet has given ids of their own."""
+    spec = {"containers": list(containers), "initContainers": list(init), "priority": priority}
+    pod = node.pod(name, spec=spec, **more)
+    for one in containers:
+        gpus = int(one["resources"]["requests"].get("mete.dev/gpu", 0))
+        if gpus:
+            pod.admit(*(f"slot-{next(numbers) % 1000:03d}" for _ in range(gpus)), container=one["name"])
+    return pod
+
+
+def devices_of(node, pod, name="main"):
+    return sorted(row.device for row in node.tenants() if row.name == pod.title(name))
+
+
+def amounts(**more):
+    return Node(**{"counted": "amounts", "slots": 10, "share": {"memory": "25%"}, **more})
+
+
+def test_a_pod_has_what_it_was_counted_for_on_the_gpu_that_meted_picks():
+    with amounts() as node:
+        assert len(node.kubelet.await_devices(lambda now: len(now) == 20)) == 20
+        await_sums(node, 8 * GIB, 2000)
+        first = asks(node, "first", container(memory="3Gi", milli=600)).start()
+        node.await_share(first.title(), memory=f"{3 * GIB}B", guarantee="600/1000")
+        second = asks(node, "second", container(memory="2Gi", milli=300)).start()
+        third = asks(node, "third", container(memory="1Gi")).start()
+        assert devices_of(node, first) == [0] and devices_of(node, second) == [1]
+        assert devices_of(node, third) == [0], "the fullest that has room"
+        await_sums(node, 8 * GIB, 2000)
+        assert len(node.api.patches) == 1, "what is requested changes no sum"
+
+
+def test_amounts_are_totals_over_the_gpus_of_a_container():
+    with amounts() as node:
+        pod = asks(node, "wide", container(gpus=2, memory="3Gi", milli=500)).start()
+        assert devices_of(node, pod) == [0, 1]
+        node.await_share(pod.title(), memory=f"{3 * GIB // 2}B", guarantee="250/1000")
+
+
+def test_where_the_sum_fits_and_no_gpu_does_the_numbers_are_said_and_room_starts_it():
+    with amounts() as node:
+        first, second = (asks(node, name, container(memory="3Gi")).start() for name in ("first", "second"))
+        third = asks(node, "third", container(memory="2Gi"))
+        assert third.refusal() == ("mete.dev/gpu-memory: 2GiB of one GPU, and at most 1GiB are left on any one of this node's 2 GPUs "
+                                   "(2GiB on all together): the container starts when there is room")
+        # The kubelet tries again, and is kept waiting: when there is room, the container starts.
+        again = third.begin()
+        small = asks(node, "small", container(memory="1Gi")).start()
+        assert not node.kubelet.answered(again)
+        second.delete()
+        node.kubelet.answer(again)
+        assert devices_of(node, third) == [1] and devices_of(node, small) == [0]
+        # Room is kept for whom it was given to, though the kubelet asks later.
+        fourth = asks(node, "fourth", container(memory="3Gi"))
+        assert "at most 2GiB" in fourth.refusal()
+        third.delete()
+        late = asks(node, "late", container(memory="2Gi"))
+        assert "(1GiB on all together)" in late.refusal()
+        fourth.start()
+        assert devices_of(node, fourth) == [1]
+
+
+def test_of_several_that_wait_the_more_important_comes_first():
+    with amounts(devices="1xSIM") as node:
+        first = asks(node, "first", container(memory="4Gi")).start()
+        waiting = [asks(node, name, container(memory="3Gi"), priority=priority) for name, priority in (("low", -5), ("high", 10), ("usual", 0))]
+        for pod in waiting:
+            assert "0B of 4GiB are left on this node's GPU" in pod.refusal()
+        first.delete()
+        low, high, usual = waiting
+        high.start()
+        assert "1GiB of 4GiB" in usual.refusal()
+        high.delete()
+        usual.start()
+        usual.delete()
+        low.start()
+
+
+def test_a_pod_is_seated_whole_or_not_at_all():
+    with amounts() as node:
+        asks(node, "other", container(memory="3Gi")).start()
+        pair = asks(node, "pair", container("a", memory="3Gi"), container("b", memory="2Gi"))
+        assert "mete.dev/gpu: 2 containers of this pod are to have GPUs at one time" in pair.refusal("a")
+        assert not devices_of(node, pair, "a")
+        fits = asks(node, "fits", container("a", memory="2Gi"), container("b", memory="1Gi"))
+        fits.start("b")
+        assert devices_of(node, fits, "b") == [0]
+        thief = asks(node, "thief", container(memory="3Gi"))
+        assert "at most 2GiB" in thief.refusal(), "the other container's room is kept"
+        node.end()
+        node.restart()
+        fits.start("a")
+        assert devices_of(node, fits, "a") == [1]
+
+
+def test_what_makes_no_sense_is_refused_with_a_sentence():
+    with amounts() as node:
+        pod = asks(node, "bytes", container(memory="20"))
+        assert pod.refusal() == ("container main: mete.dev/gpu-memory: '20' is less than a mebibyte of each GPU; accepted: an amount with its unit, "
+                                 "such as 20Gi")
+        pod = asks(node, "beside", container(memory="1Gi"), container("extra", gpus=0, memory="1Gi"))
+        assert "container extra: mete.dev/gpu-memory: '1Gi' without mete.dev/gpu" in pod.refusal()
+        pod = asks(node, "large", container(memory="5Gi"))
+        assert "no GPU of this node has more than 4GiB" in pod.refusal()
+        pod = asks(node, "wide", container(gpus=3, memory="3Gi"))
+        assert "3 GPUs for one container, and this node shares out 2" in pod.refusal()
+
+
+def test_annotations_lower_what_was_counted_and_raise_nothing():
+    with amounts(most={"memory": "100%", "guarantee": "100%"}) as node:
+        pod = asks(node, "modest", container(memory="2Gi", milli=400), annotations={"memory": "1Gi", "guarantee": "10%", "weight": "50"}).start()
+        node.await_share(pod.title(), memory="1Gi", guarantee="10%", weight="50")
+        pod.annotate(memory="2Gi")
+        node.await_share(pod.title(), memory="2Gi")
+        greedy = asks(node, "greedy", container(memory="2Gi", milli=400), annotations={"memory": "3Gi"})
+        assert greedy.refusal() == "mete.dev/memory: '3Gi' is more than what was counted for each GPU (gpu-memory); accepted: memory up to 2GiB"
+        greedy.annotate(memory="1Gi", guarantee="50%")
+        until(lambda: "mete.dev/guarantee: '50%' is more than what was counted for each GPU (gpu-milli); accepted: a guarantee up to 40.0%" in greedy.refusal())
+        slot = asks(node, "slot", container(), annotations={"memory": "2Gi"})
+        assert "is more than what was counted for each GPU (gpu-memory); accepted: memory up to 1GiB" in slot.refusal()
+
+
+def test_time_that_is_fixed_is_the_cap_too():
+    with amounts(gpu_milli="fixed", share={"memory": "25%", "guarantee": "5%", "cap": "20%"}) as node:
+        pod = asks(node, "fixed", container(milli=300)).start()
+        node.await_share(pod.title(), guarantee="300/1000", cap="300/1000")
+        slot = asks(node, "slot", container()).start()
+        node.await_share(slot.title(), guarantee="50/1000", cap="20%")
+
+
+def test_who_says_no_amount_is_counted_with_a_slot_in_the_sums_too():
+    with amounts(devices="1xSIM,1xT4", share={"memory": "25%", "guarantee": "10%"}) as node:
+        large = until(lambda: sums(node)[0]) - 4 * GIB
+        await_sums(node, 4 * GIB + large, 2000)
+        pods = [asks(node, f"slot{n}", container()).start() for n in range(5)]
+        assert [devices_of(node, pod) for pod in pods] == [[0]] * 4 + [[1]], "the smaller GPU's slots first"
+        await_sums(node, large - large // 4, 1500)
+        said = asks(node, "said", container(memory="4Gi")).start()
+        assert devices_of(node, said) == [1]
+        await_sums(node, large - large // 4, 1400)
+        pods[0].delete()
+        await_sums(node, large - large // 4 + GIB, 1500)
+
+
+def test_sums_that_the_kubelet_has_taken_away_are_written_again_at_once():
+    with amounts() as node:
+        await_sums(node, 8 * GIB, 2000)
+        for _ in range(3):
+            node.api.set_node({})
+            until(lambda: sums(node) == (8 * GIB, 2000))
+        zeroed = node.api.node()
+        zeroed["status"] = {"capacity": {"cpu": "2", "mete.dev/gpu-memory": "0", "mete.dev/gpu-milli": "0"}}
+        node.api.put("nodes", zeroed)
+        await_sums(node, 8 * GIB, 2000)
+        assert len(node.api.patches) == 5, node.api.patches
+
+
+def test_the_sums_never_fall_below_what_pods_here_have():
+    with amounts() as node:
+        for n in range(2):
+            asks(node, f"p{n}", container(memory="3Gi", milli=700)).start()
+        await_sums(node, 8 * GIB, 2000)
+        launch(node, "xid=79@1", 0)
+        await_sums(node, 7 * GIB, 1700)  # what is left is what the other GPU has left
+        assert "1GiB of 4GiB are left on this node's GPU" in asks(node, "more", container(memory="2Gi")).refusal()
+        launch(node, "xid=79@1", 1)
+        await_sums(node, 8 * GIB, 1400)  # a restarted kubelet would refuse pods that request more
+        assert "no GPU of this node is in service" in asks(node, "late", container(memory="1Gi")).refusal()
+
+
+def test_what_runs_keeps_its_gpu_when_it_or_meted_starts_again():
+    with amounts() as node:
+        pods = [asks(node, f"p{n}", container(memory=f"{memory}Gi", milli=100)).start() for n, memory in enumerate((3, 2, 1, 1))]
+        where = [devices_of(node, pod) for pod in pods]
+        for pod in pods:
+            pod.start()
+        assert [devices_of(node, pod)[-1:] for pod in pods] == where
+        node.meted.process.kill()
+        node.meted.wait()
+        node.restart()
+        until(lambda: [devices_of(node, pod)[-1:] for pod in pods] == where)
+        waits = asks(node, "waits", container(memory="2Gi"))
+        assert "at most 1GiB" in waits.refusal()
+        again = waits.begin()
+        pods[1].delete()
+        node.kubelet.answer(again)
+
+
+def test_a_gpu_alone_must_have_been_counted():
+    with amounts() as node:
+        pod = asks(node, "alone", container(memory="1Gi", milli=500), annotations={"exclusive": "true"})
+        assert "mete.dev/exclusive: a whole GPU is more than what was counted; accepted: together with mete.dev/gpu-milli: 1000" in pod.refusal()
+        other = asks(node, "other", container(memory="1Gi")).start()
+        alone = asks(node, "whole", container(memory="1Gi", milli=1000), annotations={"exclusive": "true"}).start()
+        assert devices_of(node, other) == [0] and devices_of(node, alone) == [1]
+        second = asks(node, "second", container(memory="1Gi", milli=1000), annotations={"exclusive": "true"})
+        assert "1 GPU that no other container uses, and this node has 0 of 2" in second.refusal()
+        other.delete()
+        second.start()
+
+
+def test_containers_from_when_slots_were_counted_keep_what_they_have():
+    with Node(devices="2xSIM", slots=4, share={"memory": "25%", "guarantee": "10%"}) as node:
+        old = [node.run(f"old{n}", node.id(n, n // 2), spec={"containers": [container()]}) for n in range(3)]
+        node.end()
+        node.configure(counted="amounts")
+        node.restart()
+        await_sums(node, 5 * GIB, 1700)
+        large = asks(node, "large", container(memory="4Gi"))
+        assert "at most 3GiB" in large.refusal()
+        large.delete()
+        pod = asks(node, "fits", container(memory="3Gi", milli=900)).start()
+        assert devices_of(node, pod) == [1]
+        old[2].start()  # again, as the kubelet does it with the ids that it has
+        assert devices_of(node, old[2])[-1:] == [1] and node.share(old[2].title())["memory"] == "25%"
+        old[0].delete()
+        await_sums(node, 6 * GIB, 1800)
+
+
+def test_many_pods_that_come_go_and_wait_beside_deaths_of_meted_are_never_too_many():
+    choose = random.Random(int(os.environ.get("METE_SEED", "1")))
+    with amounts(devices="2xSIM,1xT4", slots=20) as node:
+        total = [4 * GIB, 4 * GIB, 15 * GIB]
+        pods, size, began = [], {}, {}
+        for n in range(120):
+            what = choose.randrange(10)
+            if what < 3 and pods:
+                gone = pods.pop(choose.randrange(len(pods)))
+                began.pop(gone, None)
+                gone.delete()
+            elif what == 3 and n % 3 == 0:
+                node.meted.process.kill()
+                node.meted.wait()
+                node.restart()
+                began.clear()
+            elif len(pods) < 25:
+                mib = choose.choice((300, 700, 1500, 3000, 6000))
+                pod = asks(node, f"p{n}", container(memory=f"{mib}Mi", milli=choose.choice((0, 100, 400))), priority=choose.randrange(3))
+                size[pod] = mib * MIB
+                pods.append(pod)
+            for pod in pods:
+                if pod not in began and not devices_of(node, pod):
+                    began[pod] = pod.begin()
+            ended = {pod.title() for pod in pods}
+            held = [0] * 3
+            for row in node.tenants():
+                if row.name in ended:
+                    held[row.device] += row.limit
+            assert all(has <= most for has, most in zip(held, total)), (held, node.tenants())
+        # In the end everybody has had room: who waits is let in as others go.
+        while pods:
+            runs = until(lambda: [pod for pod in pods if devices_of(node, pod)], lambda: node.log()[-3000:])
+            for pod in pods:
+                if pod not in runs and (pod not in began or node.kubelet.answered(began[pod])):
+                    began[pod] = pod.begin()
+            assert all(node.tenant(pod.title()).limit == size[pod] for pod in runs)
+            runs[0].delete()
+            pods.remove(runs[0])
+        node.await_empty()
+
+
+def test_a_node_without_an_api_server_cannot_count():
+    with Node(start=False, counted="amounts", kubeconfig="none") as node:
+        try:
+            node.start()
+            raise SystemExit("it started")
+        except AssertionError as error:
+            assert "mete.counted: 'amounts' are what pods say, and there is no API server to ask" in str(error), error
+
+
+if __name__ == "__main__":
+    run(globals())
