@@ -85,6 +85,7 @@ enum {
 
 struct daemon;
 struct tenant;
+struct tenant_device;
 struct guest;
 struct user;
 struct policy;
@@ -168,7 +169,12 @@ enum gate_test {
 
 /* remains.c */
 struct remains {
-	struct list link;	      /* of the device, where there are any */
+	struct list link; /* of the device, where there are any */
+	struct daemon *daemon;
+	struct ledger_account *account;
+	struct tenant_device *of; /* NULL: a user's, namely ... */
+	uid_t user;
+	uint32_t index;		      /* of the device */
 	struct ledger_holder *holder; /* NULL: nothing is charged */
 	uint64_t bytes;
 	uint64_t said;	 /* of `bytes`, in the log */

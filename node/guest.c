@@ -65,7 +65,7 @@ void guest_leave(struct guest *g, const char *reason)
 
 		measure_forget(&g->device[i]);
 		ledger_leave(d->ledger, take(g->device[i].holder));
-		remains_left(&t->device[i], behind);
+		remains_left(&t->device[i].remains, behind);
 		d->device[t->device[i].index].inhabited -= t->guest_count == 0;
 		/* Another guest of the tenant may now hold what it exported. */
 		t->device[i].looked_ns = 0;

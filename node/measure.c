@@ -87,6 +87,7 @@ static void set_late(struct daemon *d, bool late)
 		for (uint32_t i = 0; i < t->devices; i++)
 			show_flux(&t->device[i]);
 	}
+	remains_late(d);
 }
 
 static void keep_on(struct list *list, struct list *link, bool wanted)

@@ -18,6 +18,7 @@
 #include "node/measure.h"
 #include "node/outside.h"
 #include "node/remains.h"
+#include "node/user.h"
 
 enum { LOOKS = 2 };
 
@@ -38,47 +39,79 @@ uint64_t remains_of(const struct guest_device *at)
 }
 
 /* Without a place in the ledger it is not charged. */
-static void charge(struct tenant_device *of, uint64_t bytes)
+static void charge(struct remains *it, uint64_t bytes)
 {
-	struct daemon *d = of->tenant->daemon;
-	struct ledger *l = d->ledger;
-	struct remains *it = &of->remains;
+	struct ledger *l = it->daemon->ledger;
 	bool changes = it->bytes != bytes;
 
 	it->bytes = bytes;
 	if (bytes && !list_linked(&it->link))
-		list_append(&d->device[of->index].remains, &it->link);
+		list_append(&it->daemon->device[it->index].remains, &it->link);
 	if (!bytes)
 		list_remove(&it->link);
 	if (bytes && !it->holder)
-		it->holder = ledger_join(l, of->account, NULL);
+		it->holder = ledger_join(l, it->account, NULL);
 	if (it->holder)
 		ledger_residual(l, it->holder, bytes, bytes);
 	if (!bytes && it->holder)
 		ledger_leave(l, take(it->holder));
-	if (changes)
-		restore_behind(of->tenant, tenant_index(of));
+	if (changes && it->of)
+		restore_behind(it->of->tenant, tenant_index(it->of));
 }
 
-static void look_again(struct tenant_device *of)
+/* A user's asks are its tenants'. */
+static void show_flux(const struct remains *it)
 {
-	struct daemon *d = of->tenant->daemon;
-
-	of->remains.looks = 0;
-	of->remains.after = d->measurements + 1;
-	measure_unsettled(of, &of->remains.in_flux, true);
-	outside_want(d);
+	ledger_unsettled(it->daemon->ledger, it->account,
+			 it->in_flux && !it->daemon->measure_late ? LEDGER_IN_FLUX
+								  : LEDGER_SETTLED);
 }
 
-void remains_left(struct tenant_device *of, uint64_t bytes)
+static void set_in_flux(struct remains *it, bool in_flux)
+{
+	if (it->of) {
+		measure_unsettled(it->of, &it->in_flux, in_flux);
+		return;
+	}
+	it->in_flux = in_flux;
+	show_flux(it);
+}
+
+void remains_late(struct daemon *d)
+{
+	for (uint32_t i = 0; i < d->devices; i++)
+		list_for_each(link, &d->device[i].remains)
+		{
+			const struct remains *it = list_entry(link, struct remains, link);
+
+			if (!it->of)
+				show_flux(it);
+		}
+}
+
+static void look_again(struct remains *it)
+{
+	it->looks = 0;
+	it->after = it->daemon->measurements + 1;
+	set_in_flux(it, true);
+	outside_want(it->daemon);
+}
+
+void remains_begin(struct remains *it, struct daemon *d, uint32_t index,
+		   struct ledger_account *account, struct tenant_device *of)
+{
+	*it = (struct remains){.daemon = d, .index = index, .account = account, .of = of};
+}
+
+void remains_left(struct remains *it, uint64_t bytes)
 {
 	struct ledger_sums has;
 
 	if (!bytes)
 		return;
-	ledger_account_sums(of->account, &has);
-	charge(of, least(of->remains.bytes + bytes, most(of->remains.bytes, has.highest_limit)));
-	look_again(of);
+	ledger_account_sums(it->account, &has);
+	charge(it, least(it->bytes + bytes, most(it->bytes, has.highest_limit)));
+	look_again(it);
 }
 
 void remains_asker(struct guest_device *at, uint64_t bytes)
@@ -92,71 +125,76 @@ void remains_asker(struct guest_device *at, uint64_t bytes)
 		return;
 	list_for_each(link, &d->device[index].remains)
 	{
-		struct tenant_device *of = list_entry(link, struct tenant_device, remains.link);
+		struct remains *it = list_entry(link, struct remains, link);
 
-		if (of->remains.in_flux)
+		if (it->in_flux)
 			continue;
-		look_again(of);
+		look_again(it);
 		any = true;
 	}
 	if (any)
 		measure_start(d);
 }
 
-static void look(struct tenant_device *of, uint64_t nobody)
+static void log_of(const struct remains *it)
 {
-	struct remains *it = &of->remains;
+	if (it->of)
+		log_info("memory.left_behind", "tenant=%u device=%u bytes=%" PRIu64,
+			 it->of->tenant->id, it->index, it->bytes);
+	else
+		log_info("memory.left_behind", "user=%u device=%u bytes=%" PRIu64,
+			 (unsigned)it->user, it->index, it->bytes);
+}
+
+static void look(struct remains *it, uint64_t nobody)
+{
 	uint64_t most_bytes = most(nobody, it->looks ? it->nobody : 0);
 
 	it->nobody = nobody;
 	it->looks++;
 	if (it->looks < LOOKS) {
-		outside_want(of->tenant->daemon);
+		outside_want(it->daemon);
 		return;
 	}
 	if (most_bytes < slack_bytes)
 		most_bytes = 0;
 	if (most_bytes < it->bytes)
-		charge(of, most_bytes);
+		charge(it, most_bytes);
 	if (it->bytes != it->said)
-		log_info("memory.left_behind", "tenant=%u device=%u bytes=%" PRIu64, of->tenant->id,
-			 of->index, it->bytes);
+		log_of(it);
 	it->said = it->bytes;
-	measure_unsettled(of, &it->in_flux, false);
+	set_in_flux(it, false);
 }
 
 void remains_seen(struct daemon *d, uint32_t device)
 {
 	list_for_each(link, &d->device[device].remains)
 	{
-		struct tenant_device *of = list_entry(link, struct tenant_device, remains.link);
+		struct remains *it = list_entry(link, struct remains, link);
 
-		if (of->remains.in_flux && d->measured_last >= of->remains.after)
-			look(of, d->measured[device] ? d->nobody[device] : 0);
+		if (it->in_flux && d->measured_last >= it->after)
+			look(it, d->measured[device] ? d->nobody[device] : 0);
 	}
 }
 
-/* The same device of the tenant that encloses it; NULL: none does, or it leaves as well. */
-static struct tenant_device *above(const struct tenant_device *of)
+void remains_end(struct remains *it, struct remains *heir)
+{
+	uint64_t bytes = it->bytes;
+
+	set_in_flux(it, false);
+	charge(it, 0);
+	if (!heir || !bytes || it->daemon->stopping)
+		return;
+	remains_left(heir, bytes);
+	measure_start(it->daemon);
+}
+
+struct remains *remains_heir(const struct tenant_device *of, const struct user *user)
 {
 	struct tenant *outer = of->tenant->outer;
 
 	for (uint32_t i = 0; outer && i < outer->devices; i++)
 		if (outer->device[i].index == of->index && outer->device[i].account)
-			return &outer->device[i];
-	return NULL;
-}
-
-void remains_end(struct tenant_device *of)
-{
-	struct daemon *d = of->tenant->daemon;
-	struct tenant_device *heir = d->stopping ? NULL : above(of);
-	uint64_t bytes = of->remains.bytes;
-
-	measure_unsettled(of, &of->remains.in_flux, false);
-	charge(of, 0);
-	if (!heir || !bytes)
-		return;
-	remains_left(heir, bytes);
-	measure_start(d);
+			return &outer->device[i].remains;
+	return user ? &user->remains[of->index] : NULL;
 }

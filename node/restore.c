@@ -309,7 +309,7 @@ static void bring_held_back(struct daemon *d, const char *line)
 	t->device[device].most_bytes = record_get_number(line, "most");
 	t->device[device].highest_limit = record_get_number(line, "highest");
 	ledger_had_limit(t->device[device].account, t->device[device].highest_limit);
-	remains_left(&t->device[device], record_get_number(line, "behind"));
+	remains_left(&t->device[device].remains, record_get_number(line, "behind"));
 }
 
 static void bring_reservation_back(struct daemon *d, const char *line)

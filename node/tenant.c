@@ -284,6 +284,8 @@ static int make_accounts(struct tenant *t, bool before, struct fault *why)
 					 DAEMON_TENANTS);
 		put_within(t, i);
 		t->device[i].tenant = t;
+		remains_begin(&t->device[i].remains, d, t->device[i].index, t->device[i].account,
+			      &t->device[i]);
 		list_init(&t->device[i].asks);
 		list_append(&device->tenants, &t->device[i].link);
 		device->registered++;
@@ -306,7 +308,7 @@ static void close_accounts(struct tenant *t)
 		list_remove(&t->device[i].held);
 		device->registered--;
 		device->promised_bytes -= t->outer ? 0 : sums.limit;
-		remains_end(&t->device[i]);
+		remains_end(&t->device[i].remains, remains_heir(&t->device[i], user));
 		ledger_close(d->ledger, take(t->device[i].account));
 	}
 	if (user) {

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "node/remains.h"
+
 #ifndef SO_PEERGROUPS
 #define SO_PEERGROUPS 59 /* Linux 4.13 */
 #endif
@@ -144,8 +146,12 @@ static void end(struct user *u)
 	list_remove(&u->link);
 	d->user_count--;
 	flow_done(&u->flow);
-	for (uint32_t i = 0; i < d->devices; i++)
+	for (uint32_t i = 0; i < d->devices; i++) {
+		if (u->account[i])
+			remains_end(&u->remains[i], NULL);
 		ledger_close(d->ledger, take(u->account[i]));
+	}
+	free(take(u->remains));
 	/* Its flow may be the one that is being served. */
 	loop_timer_close(&u->end, on_end_closed);
 }
@@ -188,6 +194,8 @@ static int open_accounts(struct user *u)
 		if (!u->account[i])
 			return -ENOSPC;
 		ledger_put_within(u->account[i], d->together[i]);
+		remains_begin(&u->remains[i], d, i, u->account[i], NULL);
+		u->remains[i].user = u->uid;
 	}
 	return 0;
 }
@@ -207,6 +215,11 @@ int user_find(struct daemon *d, uid_t uid, struct user **ret_user)
 	u = calloc(1, sizeof(*u) + d->devices * sizeof(u->account[0]));
 	if (!u)
 		return -ENOMEM;
+	u->remains = calloc(d->devices, sizeof(u->remains[0]));
+	if (!u->remains) {
+		free(u);
+		return -ENOMEM;
+	}
 	u->daemon = d;
 	u->uid = uid;
 	/* Creating this timer never fails in libuv. */

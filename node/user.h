@@ -36,6 +36,7 @@ struct user {
 	gid_t groups[USER_GROUPS];
 	struct flow flow;
 	uint32_t admins, tenants, lists;
+	struct remains *remains;	  /* likewise: of its tenants that have ended */
 	struct ledger_account *account[]; /* of each device */
 };
 

@@ -334,6 +334,32 @@ def adopted_from_within():
     return adopted(os.environ["METE_CLI"], "run", "--quiet", "--memory", "400MiB", "--")
 
 
+def giver():
+    """For collector(): exports 64 MiB to its socket, and ends when it has them."""
+    descriptors = export(64)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as to:
+        to.connect(os.environ["METE_COLLECTOR"])
+        socket.send_fds(to, [b"x"], descriptors)
+        to.recv(1)
+    return "gave"
+
+
+def collector():
+    """Takes what tenants of its user that end give it, one after the other, until it hears of the end."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+        door.bind(os.environ["METE_COLLECTOR"])
+        door.listen()
+        print("listens", flush=True)
+        while sys.stdin.readline().strip() == "take":
+            ours, _ = door.accept()
+            with ours:
+                _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
+                bring(descriptors)
+                os.close(descriptors[0])
+            print(held(), flush=True)
+    return "over"
+
+
 def leaver():
     """For leavers(): what may outlive it as far as it says itself, and does not."""
     malloc = 2

@@ -46,6 +46,40 @@ def test_a_users_tenants_hold_no_more_together_than_the_policy_says():
         assert here.meted.process.poll() is None
 
 
+def test_what_a_users_tenants_leave_to_one_another_counts_for_the_user():
+    """Tenants export 64 MiB to another one of their user, and end; without their user's book it would have the whole device."""
+    hostile = ["/usr/bin/python3", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli/hostile.py")]
+    with Machine("default:\n  sum: {memory: 512MiB}\n") as here:
+        path = here.home + "/tmp/collector"
+        keeper = here.start(ALICE, "run", "--memory", "128MiB", "--", *hostile, "collector", METE_COLLECTOR=path)
+        assert keeper.stdout.readline() == "listens\n", keeper.stderr.read()
+        given = 0
+        while given < 20:
+            keeper.stdin.write("take\n")
+            keeper.stdin.flush()
+            done = here.mete(ALICE, "run", "--memory", "128MiB", "--wait", "0s", "--", *hostile, "giver", METE_COLLECTOR=path)
+            if done.returncode:
+                break
+            assert int(keeper.stdout.readline()) <= 512 * MIB, given
+            given += 1
+        assert 4 <= given < 8, (given, done)
+        assert "memory.left_behind user=" in here.meted.log()
+
+        def may_have(bytes):
+            try:
+                return 0 if guest_of_new("512MiB").credit(bytes) else 1
+            except Refused as refusal:
+                assert "this user's tenants together" in str(refusal), refusal
+                return 1
+
+        assert as_user(ALICE, lambda: may_have(200 * MIB)) == 1
+        assert as_user(BOB, lambda: may_have(200 * MIB)) == 0  # others are bounded by their own
+        with socket.socket(socket.AF_UNIX) as nothing:  # with which it ends
+            nothing.connect(path)
+        keeper.wait(PATIENCE)
+        until(lambda: as_user(ALICE, lambda: may_have(200 * MIB)) == 0)
+
+
 def test_all_users_tenants_hold_no_more_together_than_the_policy_says():
     with Machine("together: {memory: 300MiB}\n"):
         def hold():
