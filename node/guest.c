@@ -65,6 +65,8 @@ void guest_leave(struct guest *g, const char *reason)
 
 		measure_forget(&g->device[i]);
 		ledger_leave(d->ledger, take(g->device[i].holder));
+		/* It may have been the last that had what others left behind. */
+		best_effort(remains_look(d, t->device[i].index));
 		remains_left(&t->device[i].remains, behind);
 		d->device[t->device[i].index].inhabited -= t->guest_count == 0;
 		/* Another guest of the tenant may now hold what it exported. */

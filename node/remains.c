@@ -114,15 +114,10 @@ void remains_left(struct remains *it, uint64_t bytes)
 	look_again(it);
 }
 
-void remains_asker(struct guest_device *at, uint64_t bytes)
+bool remains_look(struct daemon *d, uint32_t index)
 {
-	struct tenant *t = at->guest->tenant;
-	struct daemon *d = t->daemon;
-	uint32_t index = t->device[at - at->guest->device].index;
 	bool any = false;
 
-	if (d->measure_late || ledger_fits(d->ledger, at->holder, bytes))
-		return;
 	list_for_each(link, &d->device[index].remains)
 	{
 		struct remains *it = list_entry(link, struct remains, link);
@@ -132,7 +127,18 @@ void remains_asker(struct guest_device *at, uint64_t bytes)
 		look_again(it);
 		any = true;
 	}
-	if (any)
+	return any;
+}
+
+void remains_asker(struct guest_device *at, uint64_t bytes)
+{
+	struct tenant *t = at->guest->tenant;
+	struct daemon *d = t->daemon;
+	uint32_t index = t->device[at - at->guest->device].index;
+
+	if (d->measure_late || ledger_fits(d->ledger, at->holder, bytes))
+		return;
+	if (remains_look(d, index))
 		measure_start(d);
 }
 

@@ -11,6 +11,9 @@ void remains_begin(struct remains *it, struct daemon *d, uint32_t index,
 		   struct ledger_account *account, struct tenant_device *of);
 /* A guest has left, and may have left so much behind. measure_start() follows. */
 void remains_left(struct remains *it, uint64_t bytes);
+/* Who had it may have gone. Returns whether there is anything to measure: measure_start() follows.
+ */
+bool remains_look(struct daemon *d, uint32_t index);
 /* A guest asks for memory: what the device's tenants have left behind may have gone. */
 void remains_asker(struct guest_device *at, uint64_t bytes);
 /* `measure_late` has changed: nobody waits for what the driver does not say. */
