@@ -17,7 +17,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build/plain")
-JOB, ROUNDS, NODES, PODS, CREATORS = 40, int(os.environ.get("ROUNDS", 3)), 100, 1000, 8
+JOB, ROUNDS, NODES, PODS, CREATORS = 40, int(os.environ.get("ROUNDS", 3)), 100, int(os.environ.get("PODS", 1000)), 8
 
 
 def allocate():
@@ -42,7 +42,7 @@ def harness():
 
 
 def create_all(create, count):
-    """By several at once, as a controller does."""
+    """Or deletes them: by several at once, as a controller does."""
     numbers = itertools.count()
 
     def some():
@@ -112,8 +112,7 @@ def placed(here, cluster, limits):
     for pod in cluster.get(path)["items"]:
         nodes[pod["spec"]["nodeName"]] = nodes.get(pod["spec"]["nodeName"], 0) + 1
     assert sum(nodes.values()) == PODS and max(nodes.values()) <= (10 if len(limits) > 1 else PODS), nodes
-    cluster.ask("DELETE", path, {"gracePeriodSeconds": 0})
-    cluster.until(path, lambda pods: not pods, "pods were never gone")
+    create_all(lambda n: cluster.ask("DELETE", f"{path}/{name}-{n}", {"gracePeriodSeconds": 0}), PODS)
     return PODS / took
 
 
