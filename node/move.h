@@ -81,6 +81,8 @@ void move_look_later(struct daemon *d);
 void move_sit(struct tenant_device *at, uint64_t now);
 void move_stand_up(struct tenant_device *at, uint64_t now);
 void move_set(struct tenant *t);
+/* What it has can move, or has moved. */
+void move_join(struct tenant_device *at, uint64_t now);
 /* Whether it wants the device, according to its guests. */
 void move_wants(struct tenant_device *at, bool wants, uint64_t now);
 /* Must its guests report whether they want the device? */
