@@ -342,6 +342,19 @@ def test_who_swaps_no_longer_gets_back_what_was_out_before_a_restart():
             all_right(node, [away, other])
 
 
+def test_who_swaps_no_longer_makes_room_with_what_could_move_before():
+    with Node() as node:
+        first = Program(node, "first", LONG + ("stdin=1",))
+        first.hears("train: half way")
+        node.mete("set", "first", "swap=off")
+        # It has not moved yet.
+        assert node.row("first")["moved_out_bytes"] == 0
+        first.process.stdin.write("\n")
+        Program(node, "second", TRAIN).is_right()
+        assert node.row("first")["moved_out_bytes"] and not node.row("first")["stuck"]
+        all_right(node, [first])
+
+
 def test_a_meted_that_is_killed_in_the_middle_is_replaced_and_nobody_notices():
     with Node("--grace", "2s") as node:
         programs = start(node, TRAIN, TRAIN, TRAIN)
