@@ -37,7 +37,7 @@ static bool is_unheard(const struct tenant_device *at)
 		const struct guest *g = list_entry(link, struct guest, link);
 
 		if (g->restored && g->caller && !g->stated)
-			return at->joined;
+			return true;
 	}
 	return false;
 }

@@ -237,7 +237,7 @@ uint64_t move_deadline(const struct daemon *d)
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-static void join(struct tenant_device *at, uint64_t now)
+void move_join(struct tenant_device *at, uint64_t now)
 {
 	struct device *device = device_of(at);
 	const struct daemon *d = at->tenant->daemon;
@@ -248,15 +248,18 @@ static void join(struct tenant_device *at, uint64_t now)
 	residency_join(&device->residency, &at->member, &at->seat, at, quota, now);
 	at->joined = true;
 	device->members++;
+	device->relisten = true;
 	residency_park(&at->member, at->tenant->share.park_ns, now);
 	if (at->tenant->away && residency_suspend(&at->member, true, now) != 0)
 		at->tenant->away = false;
+	/* It may have said before that it wants to run. */
+	move_wants(at, schedule_is_busy(at), now);
 }
 
 void move_sit(struct tenant_device *at, uint64_t now)
 {
 	if (at->tenant->share.swap && at->tenant->daemon->stores.budget_bytes)
-		join(at, now);
+		move_join(at, now);
 	device_of(at)->relisten = true;
 }
 

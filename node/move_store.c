@@ -29,9 +29,16 @@ uint64_t move_surplus(const struct move_guest *m)
 	return beyond(m->segment_bytes + m->foreign_bytes, needed);
 }
 
+/* What could move when it was allocated still can, whatever its share says since: others count on
+ * it. */
+static bool has_moved(const struct tenant_device *at)
+{
+	return at->joined && at->member.resident_bytes + at->member.out_bytes;
+}
+
 static const char *why_nothing(const struct tenant_device *at)
 {
-	if (!at->tenant->share.swap)
+	if (!at->tenant->share.swap && !has_moved(at))
 		return "the share has swap=off: nothing of it moves";
 	if (!at->tenant->daemon->stores.budget_bytes)
 		return "this meted has no store (--store 0)";

@@ -110,7 +110,7 @@ class History:
 
     def make(self):
         kind = self.random.choice(("movable", "movable", "limited", "fixed", "coupled"))
-        name, share, us = f"{kind}{self.made}", self.share(), self.random.choice((100, 500, 3000))
+        name, share, us = f"{kind}{self.made}", self.share(), self.random.choice((500, 2000, 5000))
         self.made += 1
         if kind == "coupled":
             return Coupled(self.node, name, self.random.choice(TRAPS), *share)

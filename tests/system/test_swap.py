@@ -337,6 +337,35 @@ def test_who_moves_only_since_its_share_was_set_computes_again_when_it_is_resume
             assert program.process.returncode == 0, (out, error)
 
 
+def test_who_swaps_no_longer_gets_back_what_was_out_before_a_restart():
+    for options in (), ("--weight", "200"):
+        with Node("--grace", "2s") as node:
+            away = Program(node, "away", LONG + ("stdin=1",), *options)
+            away.hears("train: half way")
+            other = Program(node, "other", LONG)
+            node.mete("suspend", "away")
+            until(lambda: node.row("away")["out_bytes"] >= 96 << 20)
+            node.mete("set", "away", "swap=off")
+            away.process.stdin.write("\n")
+            node.restart()
+            until(lambda: node.row("away")["joins"])
+            node.mete("resume", "away")
+            all_right(node, [away, other])
+
+
+def test_who_swaps_no_longer_makes_room_with_what_could_move_before():
+    with Node() as node:
+        first = Program(node, "first", LONG + ("stdin=1",))
+        first.hears("train: half way")
+        node.mete("set", "first", "swap=off")
+        # It has not moved yet.
+        assert node.row("first")["moved_out_bytes"] == 0
+        first.process.stdin.write("\n")
+        Program(node, "second", TRAIN).is_right()
+        assert node.row("first")["moved_out_bytes"] and not node.row("first")["stuck"]
+        all_right(node, [first])
+
+
 def test_a_meted_that_is_killed_in_the_middle_is_replaced_and_nobody_notices():
     with Node("--grace", "2s") as node:
         programs = start(node, TRAIN, TRAIN, TRAIN)
