@@ -188,6 +188,18 @@ def test_full_stores_and_too_large_tenants_are_refused_with_a_sentence():
         meted.ends()
 
 
+def test_no_block_is_larger_than_the_operator_says():
+    with Node("--block", "8MiB") as meted:
+        a = meted.mover("a", SET)
+        assert a.chunk == 8 * MIB and a.ask("segment_ask", device=0, bytes=8 * MIB).bytes == 8 * MIB
+        try:
+            a.ask("segment_ask", device=0, bytes=10 * MIB)
+            raise AssertionError("it was given more than a block")
+        except Refused:
+            pass
+        meted.ends()
+
+
 def test_neither_budget_nor_quota_is_exceeded_whatever_is_asked_for():
     with Node("--quota", "128MiB", store="256MiB") as meted:
         movers = [meted.mover(name, 4 * CHUNK) for name in "abc"]
