@@ -36,10 +36,22 @@ void move_look_later(struct daemon *d)
 	d->move_looking = true;
 }
 
+static struct residency_tuning tuning_of(const struct daemon *d)
+{
+	struct residency_tuning tuning = residency_usual;
+
+	tuning.cost_milli = d->options.movement_milli;
+	tuning.chunk_bytes = d->options.block_bytes;
+	tuning.window_bytes =
+		residency_usual.window_bytes / residency_usual.chunk_bytes * tuning.chunk_bytes;
+	return tuning;
+}
+
 bool move_why_never(const struct daemon *d, struct fault *ret_why)
 {
 	uint64_t each = d->devices ? d->stores.budget_bytes / d->devices : 0;
-	uint64_t spare = residency_spare(&residency_usual);
+	const struct residency_tuning tuning = tuning_of(d);
+	uint64_t spare = residency_spare(&tuning);
 
 	if (!d->stores.budget_bytes)
 		best_effort(fault_set(ret_why, -ENOSPC,
@@ -55,14 +67,13 @@ bool move_why_never(const struct daemon *d, struct fault *ret_why)
 
 int move_open(struct daemon *d)
 {
-	struct residency_tuning tuning = residency_usual;
+	const struct residency_tuning tuning = tuning_of(d);
 	struct fault never;
 	int r = move_store_open(d);
 
 	if (r < 0)
 		return r;
 	list_init(&d->move_due);
-	tuning.cost_milli = d->options.movement_milli;
 	for (uint32_t i = 0; i < d->devices; i++) {
 		list_init(&d->device[i].plain);
 		residency_init(&d->device[i].residency, &tuning, 0,

@@ -396,6 +396,20 @@ static bool end_hindered(struct tenant_device *of, uint64_t now_ns)
 	return false;
 }
 
+/* The device has less for what can move than when the ask began to wait: if nobody can come back
+ * whole any more, what is asked for is judged again, like a new ask. */
+static void judge_again(struct tenant_device *of)
+{
+	const struct residency *r = of->joined ? of->member.residency : NULL;
+	struct ask *ask = head(of);
+
+	if (!r || !ask || ask->state != ASK_MACHINE || residency_bears(r, r->capacity_bytes))
+		return;
+	residency_cancel(&of->member, schedule_now(of->tenant->daemon));
+	ask->state = ASK_LINE;
+	best_effort(move_line(of, schedule_now(of->tenant->daemon)));
+}
+
 void move_ask_late(struct daemon *d, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < d->devices; i++) {
@@ -404,6 +418,7 @@ void move_ask_late(struct daemon *d, uint64_t now_ns)
 		{
 			struct tenant_device *of = list_entry(link, struct tenant_device, link);
 
+			judge_again(of);
 			if (end_hindered(of, now_ns))
 				move_look_later(d);
 		}

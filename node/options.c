@@ -5,6 +5,8 @@
 
 #include "core/share/share.h"
 
+enum { BLOCK_LEAST = 2 << 20, BLOCK_MOST = 64 << 20 };
+
 static int set_flag(int *field, const char *name, const char *value, struct fault *why)
 {
 	if (value)
@@ -70,6 +72,21 @@ static int set_part(uint32_t *field, const char *name, const char *value, struct
 	return 0;
 }
 
+static int set_block(uint64_t *field, const char *name, const char *value, struct fault *why)
+{
+	uint64_t bytes;
+	int r = set_amount(&bytes, name, value, why);
+
+	if (r < 0)
+		return r;
+	if (bytes < BLOCK_LEAST || bytes > BLOCK_MOST || bytes % BLOCK_LEAST)
+		return fault_set(why, -EINVAL,
+				 "--%s: '%s' is not accepted: 2MiB to 64MiB, in whole 2MiB", name,
+				 value);
+	*field = bytes;
+	return 0;
+}
+
 static int set_level(enum log_level *field, const char *name, const char *value, struct fault *why)
 {
 	if (!value || log_parse_level(value, field) < 0)
@@ -118,7 +135,8 @@ int options_parse(int argc, char **argv, struct options *ret_options, struct fau
 				  .grace_ns = 10 * 1000000000ull,
 				  .store_bytes = OPTIONS_UNSAID,
 				  .quota_bytes = OPTIONS_UNSAID,
-				  .movement_milli = 50};
+				  .movement_milli = 50,
+				  .block_bytes = BLOCK_MOST};
 	int r;
 
 	for (int i = 1; i < argc; i++) {

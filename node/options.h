@@ -16,6 +16,7 @@ struct options {
 	uint64_t reserve_bytes, context_bytes, grace_ns;
 	uint64_t store_bytes, quota_bytes; /* OPTIONS_UNSAID: derived from the host's memory */
 	uint32_t movement_milli;
+	uint64_t block_bytes; /* whole MiB */
 	enum log_level log_level;
 };
 

@@ -251,20 +251,13 @@ void residency_free(struct residency_member *m, uint64_t resident_bytes, uint64_
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-static void learn_gap(struct residency_member *m, uint64_t now_ns)
-{
-	uint64_t gap = now_ns - m->idle_ns;
-
-	m->gap_ns = m->gap_ns ? (m->gap_ns + gap) / 2 : most(gap, 1);
-}
-
 void residency_wants(struct residency_member *m, uint64_t now_ns)
 {
 	struct residency *r = m->residency;
 
 	if (m->wants)
 		return;
-	learn_gap(m, now_ns);
+	residency_learn_pause(m, now_ns);
 	m->wants = true;
 	m->wanted_ns = now_ns;
 	/* What it did not use while it wanted nothing is not saved up. */

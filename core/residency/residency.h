@@ -173,15 +173,17 @@ struct residency_member {
 	bool chosen, considered, waiting;
 	bool promised; /* what it asks for was there when it was chosen */
 	bool stopping; /* it was told RESIDENCY_STOP, and has not answered */
-	uint64_t idle_ns, gap_ns, park_ns;
-	uint64_t progress_ns;		 /* its patience counts from there */
-	uint64_t prepared_bytes;	 /* for what it was ordered */
-	uint64_t pardon_ns;		 /* who is stuck comes back then ... */
-	bool alive;			 /* ... if it has given a sign of life */
-	bool starved;			 /* the store is full for what it is to move */
-	uint64_t spent_ns;		 /* of its patience, when that began */
-	uint64_t stored_bytes;		 /* what it has there meanwhile */
-	uint64_t kept_bytes;		 /* of the store; it was to give them back */
+	uint64_t idle_ns, park_ns;
+	uint64_t gap_ns;	 /* its usual pause; 0: none is known */
+	uint64_t brief_ns;	 /* likewise, of those that are always waited for: hiccups */
+	uint64_t progress_ns;	 /* its patience counts from there */
+	uint64_t prepared_bytes; /* for what it was ordered */
+	uint64_t pardon_ns;	 /* who is stuck comes back then ... */
+	bool alive;		 /* ... if it has given a sign of life */
+	bool starved;		 /* the store is full for what it is to move */
+	uint64_t spent_ns;	 /* of its patience, when that began */
+	uint64_t stored_bytes;	 /* what it has there meanwhile */
+	uint64_t kept_bytes;	 /* of the store; it was to give them back */
 	uint64_t virtual_ns, charged_ns; /* what it was charged: by weight; of its seat, so far */
 	uint64_t arrived_bytes;		 /* since it was chosen */
 	uint64_t order_todo, credit_todo, grant_todo, drop_todo; /* not yet said */

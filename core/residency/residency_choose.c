@@ -5,7 +5,7 @@
  */
 #include "core/residency/residency_machine.h"
 
-enum { MILLI = 1000, WEIGHT_UNIT = 10000, US = 1000 };
+enum { MILLI = 1000, WEIGHT_UNIT = 10000 };
 
 static void settle_charge(struct residency_member *m, uint64_t now_ns)
 {
@@ -15,31 +15,11 @@ static void settle_charge(struct residency_member *m, uint64_t now_ns)
 	m->charged_ns = m->seat->charged_ns;
 }
 
-/* So long it is waited for who pauses: twice as long as its pauses usually are, if they are shorter
- * than bringing it back would take, and an eighth of that time at least: where pauses are short, a
- * longer one is more often a busy machine's than the end of the work. But towards the end of a set
- * a pause is the time to leave: what moves then costs less by the pause. Leaving after t of a stay
- * s costs c/t of the time, going on (c + pause)/s. */
-static uint64_t pause_of(const struct residency_member *m)
-{
-	const struct residency *r = m->residency;
-	uint64_t cost = most(r->cost_ns, r->tuning.shortest_ns), stayed;
-
-	if (!m->gap_ns)
-		return cost;
-	if (m->gap_ns > cost)
-		return 0;
-	stayed = beyond(m->idle_ns, r->began_ns);
-	if (r->stay_ns && stayed / US * ((cost + m->gap_ns) / US) > r->stay_ns / US * (cost / US))
-		return 0;
-	return least(most(2 * m->gap_ns, cost / 8), cost);
-}
-
 bool residency_is_active(const struct residency_member *m, uint64_t now_ns)
 {
 	if (is_sent_away(m) || m->stuck)
 		return false;
-	return m->wants || m->asked_bytes || now_ns < m->idle_ns + pause_of(m);
+	return m->wants || m->asked_bytes || now_ns < m->idle_ns + residency_pause_of(m);
 }
 
 /* ---- who is before whom ---------------------------------------------------------------------- */
@@ -135,7 +115,7 @@ uint64_t residency_choose_at(struct residency *r, uint64_t now_ns)
 	list_for_each(link, &r->members)
 	{
 		const struct residency_member *m = MEMBER_OF_DEVICE(link);
-		uint64_t end = m->idle_ns + pause_of(m);
+		uint64_t end = m->idle_ns + residency_pause_of(m);
 
 		if (m->place == RESIDENCY_IN && !is_claiming(m) && end > now_ns)
 			at = least(at, end);

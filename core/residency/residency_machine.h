@@ -52,6 +52,14 @@ static inline uint64_t member_fixed(const struct residency_member *m)
 void residency_todo(struct residency_member *m, unsigned todo);
 void residency_grant(struct residency_member *m, uint64_t bytes, uint64_t now_ns);
 
+/* ---- residency_pause.c --------------------------------------------------------------------------
+ */
+
+/* It wants after it did not. */
+void residency_learn_pause(struct residency_member *m, uint64_t now_ns);
+/* So long it is waited for who pauses. */
+uint64_t residency_pause_of(const struct residency_member *m);
+
 /* ---- residency_choose.c: who is in the next set ---------------------------------------------- */
 
 /* Who claims, or only pauses. */

@@ -188,6 +188,37 @@ def test_full_stores_and_too_large_tenants_are_refused_with_a_sentence():
         meted.ends()
 
 
+def test_who_waits_for_more_than_the_device_has_by_now_is_answered():
+    with tempfile.NamedTemporaryFile("w") as processes:
+        with Node(environment={"METE_STUB_PROCESSES": processes.name}) as meted:
+            b = (meted.mover("a", SET), meted.mover("b"))[1]
+            other = Guest(meted.admin.tenant("200MiB").socket)
+            assert other.ask("residual_ask", device=0, bytes=10 * MIB).kind == "done"
+            b.allocate(15 * CHUNK)
+            until(lambda: meted.row(b).waiting)
+            # Before anything has moved, somebody else's context turns out to be larger.
+            other.contexts(1)
+            processes.write(f"0 {other.seat.pid} {100 * MIB}\n")
+            processes.flush()
+            other.send("residual_settle", device=0, contexts=1, bytes=10 * MIB)
+            meted.play(lambda: not b.asked)
+            assert b.refusal
+            other.close()
+            meted.ends()
+
+
+def test_no_block_is_larger_than_the_operator_says():
+    with Node("--block", "8MiB") as meted:
+        a = meted.mover("a", SET)
+        assert a.chunk == 8 * MIB and a.ask("segment_ask", device=0, bytes=8 * MIB).bytes == 8 * MIB
+        try:
+            a.ask("segment_ask", device=0, bytes=10 * MIB)
+            raise AssertionError("it was given more than a block")
+        except Refused:
+            pass
+        meted.ends()
+
+
 def test_neither_budget_nor_quota_is_exceeded_whatever_is_asked_for():
     with Node("--quota", "128MiB", store="256MiB") as meted:
         movers = [meted.mover(name, 4 * CHUNK) for name in "abc"]

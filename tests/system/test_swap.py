@@ -79,7 +79,7 @@ class Node(Daemon):
         for name in ("sim", "mete"):
             os.mkdir(f"{self.home}/{name}", 0o700)
         environment = dict(XDG_RUNTIME_DIR=self.home, METE_SIM_DIR=self.home + "/sim", METE_SIM_MEMORY=f"{memory}M", METE_SIM_CONTEXT_MEMORY="4M",
-                           LD_LIBRARY_PATH=BUILD + "/sim/lib", **settings)
+                           LD_LIBRARY_PATH=BUILD + "/sim/lib") | settings
         self.known = {}
         super().__init__("--log-level", os.environ.get("LEVEL", "info"), "--context", "4M", "--store", store, *options, place=self.home + "/mete", environment=environment)
 

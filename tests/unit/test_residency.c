@@ -752,6 +752,41 @@ TEST(an_eighth_of_the_movement_is_waited_for_however_short_pauses_are)
 	expect_eq(w.m[0].place, RESIDENCY_COMING);
 }
 
+/* Idle, and wants again after so long. */
+static void pauses(uint64_t ns)
+{
+	idles(1);
+	pass(ns);
+	wants(1);
+}
+
+/* The first member waits; the second one makes pauses that are worth leaving in, and hiccups. */
+static void given_pauses_and_hiccups(void)
+{
+	given_short_pauses(400 * MS);
+	wants(1);
+	w.m[1].gap_ns = 3000 * MS;
+	for (int i = 0; i < 4; i++)
+		pauses(MS);
+	expect_eq(w.m[1].place, RESIDENCY_IN);
+}
+
+TEST(hiccups_do_not_make_long_pauses_look_short)
+{
+	given_pauses_and_hiccups();
+	idles(1);
+	pass(51 * MS); /* an eighth of what moving takes */
+	expect_eq(w.m[1].place, RESIDENCY_OUT);
+	expect_eq(w.m[0].place, RESIDENCY_COMING);
+}
+
+TEST(who_has_long_pauses_does_not_leave_at_a_hiccup)
+{
+	given_pauses_and_hiccups();
+	pauses(4 * MS);
+	expect_eq(w.m[1].place, RESIDENCY_IN);
+}
+
 TEST(credit_that_the_device_refused_is_room_it_has_not_got)
 {
 	given(8 * GIB, 32 * GIB);
