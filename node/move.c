@@ -248,7 +248,7 @@ uint64_t move_deadline(const struct daemon *d)
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-void move_join(struct tenant_device *at, uint64_t now)
+static void join(struct tenant_device *at, uint64_t now)
 {
 	struct device *device = device_of(at);
 	const struct daemon *d = at->tenant->daemon;
@@ -270,7 +270,7 @@ void move_join(struct tenant_device *at, uint64_t now)
 void move_sit(struct tenant_device *at, uint64_t now)
 {
 	if (at->tenant->share.swap && at->tenant->daemon->stores.budget_bytes)
-		move_join(at, now);
+		join(at, now);
 	device_of(at)->relisten = true;
 }
 
@@ -279,7 +279,6 @@ void move_takes_part(struct tenant_device *at, uint64_t now)
 	if (at->joined || !at->seated || !at->tenant->daemon->stores.budget_bytes)
 		return;
 	join(at, now);
-	device_of(at)->relisten = true;
 }
 
 void move_stand_up(struct tenant_device *at, uint64_t now)

@@ -87,8 +87,6 @@ void move_stand_up(struct tenant_device *at, uint64_t now);
 /* It has memory out of a former meted's time, whatever its share says now: that is to come back. */
 void move_takes_part(struct tenant_device *at, uint64_t now);
 void move_set(struct tenant *t);
-/* What it has can move, or has moved. */
-void move_join(struct tenant_device *at, uint64_t now);
 /* Whether it wants the device, according to its guests. */
 void move_wants(struct tenant_device *at, bool wants, uint64_t now);
 /* Must its guests report whether they want the device? */

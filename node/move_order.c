@@ -462,15 +462,12 @@ void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out)
 	struct tenant_device *of = of_tenant(at);
 	struct move_guest *m = &at->move;
 
-	/* Whatever its share says since: what is out must be able to come back. */
-	if (!of->joined && out)
-		move_join(of, now_of(at));
+	if (out)
+		move_takes_part(of, now_of(at));
 	if (!of->joined && !movable)
 		return;
 	move_freed(at, m->here, m->out);
 	begin_anew(m);
-	if (out)
-		move_takes_part(of, now_of(at));
 	if (!of->joined)
 		return;
 	m->here = movable;
