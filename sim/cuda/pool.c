@@ -18,6 +18,7 @@
 #include "sim/cuda/heap.h"
 #include "sim/machine/segment.h"
 #include "sim/cuda/stream.h"
+#include "sim/cuda/stream_set.h"
 
 struct CUmemPoolHandle_st {
 	pthread_mutex_t lock;
@@ -489,6 +490,19 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, CUmemoryPoo
 	return r == CUDA_SUCCESS ? pool_allocate(address, bytes, pool, stream) : r;
 }
 
+/* An address of a graph's allocation node. */
+static CUresult free_of_graph(CUdeviceptr address, struct CUstream_st *stream)
+{
+	struct op op = {.kind = OP_FREE, .alloc.address = address};
+	CUresult result;
+
+	graph_memory_ref(address);
+	result = stream_submit(stream, &op);
+	if (result == CUDA_SUCCESS)
+		graph_memory_disclaim(address);
+	return result;
+}
+
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
 {
 	struct op op = {.kind = OP_POOL, .pool = {.address = address, .release = true}};
@@ -503,7 +517,7 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
 	if (stream_capturing(stream))
 		return capture_free(stream, address);
 	if (graph_memory_owns(address))
-		return graph_memory_free_async(address, stream);
+		return free_of_graph(address, stream);
 	if (space_find(address, &range) < 0 || range.base != address)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (range.kind == SPACE_POOL) {
