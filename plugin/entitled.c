@@ -212,24 +212,43 @@ static int fit(const struct plugin *p, const struct binding *b,
 	return 0;
 }
 
-int entitled_share(const struct plugin *p, const struct binding *b, const struct pod *pod,
-		   bool runs, char *ret_texts[SHARE_FIELDS], bool *ret_exclusive, struct fault *why)
+static uint64_t smallest_device(const struct plugin *p, const struct binding *b)
 {
-	struct annotation entries[ENTRIES_MAX];
-	struct annotations_input input = {
-		.entries = entries,
+	uint64_t smallest = UINT64_MAX;
+
+	for (uint32_t i = 0; i < b->devices; i++) {
+		uint64_t bytes = p->host->device[b->device[i]].total_bytes;
+
+		if (bytes < smallest)
+			smallest = bytes;
+	}
+	return smallest;
+}
+
+/* What the pod may ask for, but for its annotations and the slot's portion. */
+static struct annotations_input input_of(const struct plugin *p, const struct binding *b,
+					 const struct pod *pod, bool runs)
+{
+	return (struct annotations_input){
 		.container = b->container,
 		.containers = pod ? (const char *const *)pod->containers : NULL,
 		.container_count = pod ? pod->container_count : 0,
 		.init_count = pod ? pod->init_count : 0,
 		.domain = p->config->domain,
 		.most = &p->config->most,
-		.device_bytes = UINT64_MAX,
+		.device_bytes = smallest_device(p, b),
 		.placed = p->config->ids == CONFIG_IDS_SLOT,
 		.lower = runs,
 		.guarantee_room_milli = beside_room(p, b),
 		.memory_room = beside_memory(p, b),
 	};
+}
+
+int entitled_share(const struct plugin *p, const struct binding *b, const struct pod *pod,
+		   bool runs, char *ret_texts[SHARE_FIELDS], bool *ret_exclusive, struct fault *why)
+{
+	struct annotation entries[ENTRIES_MAX];
+	struct annotations_input input = input_of(p, b, pod, runs);
 	struct annotations_share share;
 	struct config_share portion;
 	struct parts parts;
@@ -240,12 +259,7 @@ int entitled_share(const struct plugin *p, const struct binding *b, const struct
 
 	if (r < 0)
 		return r;
-	for (uint32_t i = 0; i < b->devices; i++) {
-		uint64_t bytes = p->host->device[b->device[i]].total_bytes;
-
-		if (bytes < input.device_bytes)
-			input.device_bytes = bytes;
-	}
+	input.entries = entries;
 	shared = entitled_portion(p, b->device[0], &slots, &portion);
 	crowded = shared && beside_crowded(p, b);
 	if (!shared || crowded)
