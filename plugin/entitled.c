@@ -82,7 +82,8 @@ static void times(struct config_share *portion, uint32_t parts, uint64_t device_
 
 const struct binding *entitled_former(const struct plugin *p, const struct binding *b)
 {
-	const struct binding *was = bindings_find((struct bindings *)&p->bindings, b->key);
+	const struct binding *was =
+		binding_store_find((struct binding_store *)&p->bindings, b->key);
 
 	if (!was || strcmp(was->uid, b->uid) != 0 || strcmp(was->pod, b->pod) != 0 ||
 	    strcmp(was->namespace, b->namespace) != 0)
@@ -178,8 +179,8 @@ static bool can_be_alone(const struct plugin *p, const struct binding *b)
 {
 	struct fault why;
 
-	return bindings_find((struct bindings *)&p->bindings, b->key) != b ||
-	       beside_check(p, b, true, &why) == 0;
+	return binding_store_find((struct binding_store *)&p->bindings, b->key) != b ||
+	       neighbours_check(p, b, true, &why) == 0;
 }
 
 /* Also what nobody asked for, a slot's own, may have been promised to others, where `most` allows
@@ -239,8 +240,8 @@ static struct annotations_input input_of(const struct plugin *p, const struct bi
 		.device_bytes = smallest_device(p, b),
 		.placed = p->config->ids == CONFIG_IDS_SLOT,
 		.lower = runs,
-		.guarantee_room_milli = beside_room(p, b),
-		.memory_room = beside_memory(p, b),
+		.guarantee_room_milli = neighbours_room(p, b),
+		.memory_room = neighbours_memory(p, b),
 	};
 }
 
@@ -261,7 +262,7 @@ int entitled_share(const struct plugin *p, const struct binding *b, const struct
 		return r;
 	input.entries = entries;
 	shared = entitled_portion(p, b->device[0], &slots, &portion);
-	crowded = shared && beside_crowded(p, b);
+	crowded = shared && neighbours_crowded(p, b);
 	if (!shared || crowded)
 		r = keep_former(p, b, shared, ret_texts, ret_exclusive, why);
 	if (r != 0)

@@ -156,7 +156,7 @@ static int settle_sharing(struct plugin *p, struct fault *why)
 	if (r < 0)
 		return r;
 	cdi_find(p);
-	return bound_open(p, why);
+	return containers_open(p, why);
 }
 
 int plugin_settle(struct plugin *p, struct fault *why)
@@ -166,12 +166,12 @@ int plugin_settle(struct plugin *p, struct fault *why)
 	unsettle(p);
 	r = open_kubelet(p, why);
 	if (r == 0)
-		r = p->config->has_mete ? settle_sharing(p, why) : bound_open(p, why);
+		r = p->config->has_mete ? settle_sharing(p, why) : containers_open(p, why);
 	if (r == 0)
 		r = metrics_open(p, why); /* the node's labels may have changed where */
 	/* Before the kubelet learns of devices. */
 	if (r == 0 && !p->config->has_mete)
-		alone_mark(p);
+		as_nvidia_mark(p);
 	if (r == 0)
 		r = enrol_open(p, why);
 	if (r == 0)
@@ -195,7 +195,7 @@ static int wait_for_devices(struct plugin *p, struct fault *why)
 static int start(struct plugin *p, struct fault *why)
 {
 	char folder[PLUGIN_PATH];
-	int r = force_open(p, why);
+	int r = active_config_open(p, why);
 
 	snprintf(folder, sizeof(folder), "%s/bindings", p->host->place);
 	if (r == 0 && p->host->missing)
@@ -205,10 +205,10 @@ static int start(struct plugin *p, struct fault *why)
 	if (r == 0)
 		r = slots_open(p, why);
 	if (r == 0)
-		r = bindings_open(&p->bindings, folder, p->host, why);
+		r = binding_store_open(&p->bindings, folder, p->host, why);
 	if (r < 0)
 		return r;
-	bound_keep(p);
+	containers_keep(p);
 	cdi_remember(p);
 	r = open_api(p, why);
 	if (r < 0)
@@ -216,7 +216,7 @@ static int start(struct plugin *p, struct fault *why)
 	health_open(p);
 	/* Whoever checks that we are alive need not wait for the node's labels. */
 	r = metrics_open(p, why);
-	return r < 0 ? r : force_start(p, why);
+	return r < 0 ? r : active_config_start(p, why);
 }
 
 /* One of the handles is closed. */
@@ -226,7 +226,7 @@ static void closed(struct plugin *p)
 
 	if (--p->open_handles)
 		return;
-	bindings_close(&p->bindings);
+	binding_store_close(&p->bindings);
 	config_free(p->config);
 	free(p->config_text);
 	free(p->config_path);
@@ -322,7 +322,7 @@ static void leave(struct plugin *p)
 static void plugin_close(struct plugin *p)
 {
 	serve_close(p);
-	bound_close(p);
+	containers_close(p);
 	unsettle(p);
 	metrics_close(p);
 	events_close(p);

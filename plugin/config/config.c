@@ -107,7 +107,7 @@ static int take_all(struct config_read *read, const struct document_node *root)
 	int r = root ? take_keys(read, root) : 0;
 
 	if (r == 0 && !config->has_mete && config->has_nvidia)
-		return config_take_alone(read, root);
+		return config_take_without_mete(read, root);
 	if (r < 0)
 		return r;
 	if (!config->slots)

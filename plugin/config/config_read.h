@@ -96,7 +96,7 @@ must_check int config_take_nvidia(struct config_read *read, const struct documen
 /* flags.failOnInitError, of any file. */
 must_check int config_take_init(struct config_read *read, const struct document_node *root);
 /* Reads a whole file without `mete`; config_take_nvidia() has seen each of its keys. */
-must_check int config_take_alone(struct config_read *read, const struct document_node *root);
+must_check int config_take_without_mete(struct config_read *read, const struct document_node *root);
 /* Finds a key as NVIDIA's plugin does; NULL: it is missing. */
 const struct document_node *config_find(const struct document_node *map, const char *key);
 /* "nvidia.com/gpu", with its domain or without. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "plugin/kubelet/binding.h"
+
 #include "kube/json.h"
-#include "plugin/kubelet/bindings.h"
 
 void binding_free(struct binding *b)
 {
@@ -46,6 +47,14 @@ int binding_make(const char *resource, const char *const *ids, size_t count,
 	}
 	*ret_binding = take(b);
 	return 0;
+}
+
+int binding_place(const struct binding *binding, uint32_t device)
+{
+	for (uint32_t i = 0; i < binding->devices; i++)
+		if (binding->device[i] == device)
+			return (int)i;
+	return -1;
 }
 
 static bool add_texts(cJSON *tree, const struct binding *b)

@@ -12,7 +12,7 @@
  */
 #include <string.h>
 
-#include "plugin/kubelet/holder.h"
+#include "plugin/kubelet/ids_owner.h"
 #include "plugin/plugin.h"
 
 enum {
@@ -31,7 +31,7 @@ struct asking {
 	uint64_t until_ns;
 	bool listed;			   /* it is known who has the ids: */
 	char *namespace, *pod, *container; /* NULL: not in the kubelet's answer */
-	char uid[HOLDER_TEXT];		   /* "": the checkpoint does not tell */
+	char uid[IDS_OWNER_TEXT];	   /* "": the checkpoint does not tell */
 	char *problem;			   /* what we wait for */
 };
 
@@ -103,7 +103,7 @@ static void bind_as(struct asking *a, const struct pod *pod)
 	b->uid = copy_or_empty(pod && !b->is_static ? pod->uid : a->uid);
 	b->container = copy_or_empty(a->container);
 	r = b->namespace && b->pod && b->uid && b->container
-		    ? bound_make(p, b, pod, &why)
+		    ? containers_make(p, b, pod, &why)
 		    : fault_set(&why, -ENOMEM, "out of memory");
 	if (r < 0) {
 		refuse(a, why.text);
@@ -157,7 +157,7 @@ static void consider(struct asking *a)
 	remember(a, problem.text);
 }
 
-void bind_consider(struct plugin *p)
+void prestart_consider(struct plugin *p)
 {
 	list_for_each(link, &p->asking) consider(list_entry(link, struct asking, link));
 }
@@ -170,7 +170,7 @@ static void wait_for(struct asking *a, const char *problem)
 }
 
 static void take_holder(struct asking *a, const struct resources_found *found,
-			const struct holder *holder)
+			const struct ids_owner *holder)
 {
 	if (found) {
 		a->namespace = strdup(found->namespace);
@@ -191,7 +191,8 @@ static void on_holders(struct resources_ask *ask, const char *problem,
 		       const struct resources_found *found, size_t count)
 {
 	struct asking *a = container_of(ask, struct asking, ask);
-	struct holder holder = holder_find(a->plugin, a->binding->resource, ask->ids, ask->count);
+	struct ids_owner holder =
+		ids_owner_find(a->plugin, a->binding->resource, ask->ids, ask->count);
 
 	if (holder.pods > 1 || (count > 1 && !holder.pods))
 		wait_for(a, "the kubelet says that several pods have these ids");
@@ -220,7 +221,7 @@ static void on_due(struct loop_timer *timer)
 	rest(a, UINT64_MAX);
 }
 
-void bind_start(struct plugin *p, struct grpc_call *call, const char *const *ids, size_t count)
+void prestart_asked(struct plugin *p, struct grpc_call *call, const char *const *ids, size_t count)
 {
 	struct asking *a = NULL;
 
@@ -252,12 +253,12 @@ void bind_start(struct plugin *p, struct grpc_call *call, const char *const *ids
 	resources_want(p->resources, &a->ask);
 }
 
-void bind_gone(struct grpc_call *call)
+void prestart_gone(struct grpc_call *call)
 {
 	leave(grpc_call_kept(call));
 }
 
-void bind_abandon(struct plugin *p)
+void prestart_abandon(struct plugin *p)
 {
 	list_for_each(link, &p->asking)
 	{

@@ -257,7 +257,7 @@ static int refuse_others(struct config_read *read, const struct document_node *r
 	return 0;
 }
 
-int config_take_alone(struct config_read *read, const struct document_node *root)
+int config_take_without_mete(struct config_read *read, const struct document_node *root)
 {
 	struct config *config = read->config;
 	int r = refuse_others(read, root);

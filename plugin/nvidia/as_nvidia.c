@@ -19,7 +19,7 @@ enum { MOUNTS = HOST_DEVICES, NODES = HOST_DEVICES + 4, ENVS = 4, TEXT = 128 };
 
 typedef V1beta1__ContainerAllocateResponse__EnvsEntry env_entry;
 
-struct given {
+struct answer {
 	uint32_t device[HOST_DEVICES], count;
 	char visible[HOST_DEVICES * 48];
 	char path[MOUNTS][TEXT], inside[NODES][TEXT], outside[NODES][TEXT + CONFIG_PATH_MAX];
@@ -30,7 +30,7 @@ struct given {
 };
 
 /* Each device once, in the order of its first id. -1: nobody has the id at *ret_wrong. */
-static int find_devices(const struct plugin *p, struct given *g,
+static int find_devices(const struct plugin *p, struct answer *g,
 			const V1beta1__ContainerAllocateRequest *said, size_t *ret_wrong)
 {
 	bool has[HOST_DEVICES] = {false};
@@ -61,7 +61,7 @@ static void name_device(const struct plugin *p, uint32_t device, char *ret_name,
 		snprintf(ret_name, size, "%.47s", info->uuid);
 }
 
-static void add_env(struct given *g, const char *name, const char *value)
+static void add_env(struct answer *g, const char *name, const char *value)
 {
 	env_entry *env = &g->env[g->row.n_envs];
 
@@ -71,7 +71,7 @@ static void add_env(struct given *g, const char *name, const char *value)
 	g->envs[g->row.n_envs++] = env;
 }
 
-static void add_envs(const struct plugin *p, struct given *g)
+static void add_envs(const struct plugin *p, struct answer *g)
 {
 	const struct config_alone *alone = &p->config->alone;
 	size_t used = 0;
@@ -92,7 +92,7 @@ static void add_envs(const struct plugin *p, struct given *g)
 		add_env(g, "NVIDIA_MOFED", "enabled");
 }
 
-static void add_mounts(const struct plugin *p, struct given *g)
+static void add_mounts(const struct plugin *p, struct answer *g)
 {
 	for (uint32_t i = 0; p->config->alone.volumes && i < g->count; i++) {
 		V1beta1__Mount *mount = &g->mount[i];
@@ -107,7 +107,7 @@ static void add_mounts(const struct plugin *p, struct given *g)
 	}
 }
 
-static void add_spec(const struct plugin *p, struct given *g, const char *path, bool optional)
+static void add_spec(const struct plugin *p, struct answer *g, const char *path, bool optional)
 {
 	size_t n = g->row.n_devices;
 	const char *root = p->config->alone.dev_root;
@@ -126,7 +126,7 @@ static void add_spec(const struct plugin *p, struct given *g, const char *path, 
 	g->specs[g->row.n_devices++] = spec;
 }
 
-static void add_specs(const struct plugin *p, struct given *g)
+static void add_specs(const struct plugin *p, struct answer *g)
 {
 	static const char *const common[] = {"/dev/nvidiactl", "/dev/nvidia-uvm",
 					     "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"};
@@ -146,7 +146,7 @@ static void add_specs(const struct plugin *p, struct given *g)
 	}
 }
 
-static int check(const struct plugin *p, struct given *g,
+static int check(const struct plugin *p, struct answer *g,
 		 const V1beta1__ContainerAllocateRequest *said, struct fault *why)
 {
 	size_t wrong;
@@ -163,10 +163,10 @@ static int check(const struct plugin *p, struct given *g,
 	return 0;
 }
 
-void alone_allocate(struct plugin *p, struct grpc_call *call,
-		    const V1beta1__ContainerAllocateRequest *said)
+void as_nvidia_allocate(struct plugin *p, struct grpc_call *call,
+			const V1beta1__ContainerAllocateRequest *said)
 {
-	owned(free) struct given *g = calloc(1, sizeof(*g));
+	owned(free) struct answer *g = calloc(1, sizeof(*g));
 	V1beta1__ContainerAllocateResponse *rows[1];
 	V1beta1__AllocateResponse response = V1BETA1__ALLOCATE_RESPONSE__INIT;
 	struct fault why;
@@ -203,7 +203,7 @@ static void on_tenant(void *owner, const struct wire_tenant_row *row)
 		p->offer[row->device].held = true;
 }
 
-void alone_mark(struct plugin *p)
+void as_nvidia_mark(struct plugin *p)
 {
 	const struct host_reader reader = {.owner = p, .tenant = on_tenant};
 	bool held[HOST_DEVICES] = {false};
@@ -226,8 +226,8 @@ void alone_mark(struct plugin *p)
 				 p->host->device[i].uuid);
 }
 
-void alone_look(struct plugin *p)
+void as_nvidia_look(struct plugin *p)
 {
-	alone_mark(p);
+	as_nvidia_mark(p);
 	serve_changed(p);
 }
