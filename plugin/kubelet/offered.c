@@ -70,7 +70,7 @@ static uint32_t slot_ids(const struct plugin *p, uint32_t *ret_slots)
 /* As in NVIDIA's plugin, a device that is given whole is its own id. */
 static bool is_whole(const struct plugin *p)
 {
-	return !p->config->has_mete && !p->config->alone.replicas;
+	return !p->config->has_mete && !p->config->as_nvidia.replicas;
 }
 
 int offered_device(const struct plugin *p, const char *id)

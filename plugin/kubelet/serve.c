@@ -190,7 +190,7 @@ static enum preferred_way preferred_way(const struct plugin *p)
 {
 	if (p->config->has_mete)
 		return PREFERRED_SPREAD;
-	return p->config->alone.packed ? PREFERRED_PACKED : PREFERRED_DISTRIBUTED;
+	return p->config->as_nvidia.packed ? PREFERRED_PACKED : PREFERRED_DISTRIBUTED;
 }
 
 static void prefer(const struct plugin *p, struct grpc_call *call,

@@ -53,9 +53,9 @@ static void name_device(const struct plugin *p, uint32_t device, char *ret_name,
 {
 	const struct host_device *info = &p->host->device[device];
 
-	if (p->config->alone.by_index && info->gpu_instance >= 0)
+	if (p->config->as_nvidia.by_index && info->gpu_instance >= 0)
 		snprintf(ret_name, size, "%u:%u", info->gpu_index, info->part_index);
-	else if (p->config->alone.by_index)
+	else if (p->config->as_nvidia.by_index)
 		snprintf(ret_name, size, "%u", info->gpu_index);
 	else
 		snprintf(ret_name, size, "%.47s", info->uuid);
@@ -73,7 +73,7 @@ static void add_env(struct answer *g, const char *name, const char *value)
 
 static void add_envs(const struct plugin *p, struct answer *g)
 {
-	const struct config_alone *alone = &p->config->alone;
+	const struct config_as_nvidia *alone = &p->config->as_nvidia;
 	size_t used = 0;
 
 	for (uint32_t i = 0; i < g->count; i++) {
@@ -94,7 +94,7 @@ static void add_envs(const struct plugin *p, struct answer *g)
 
 static void add_mounts(const struct plugin *p, struct answer *g)
 {
-	for (uint32_t i = 0; p->config->alone.volumes && i < g->count; i++) {
+	for (uint32_t i = 0; p->config->as_nvidia.volumes && i < g->count; i++) {
 		V1beta1__Mount *mount = &g->mount[i];
 		char name[48];
 
@@ -110,7 +110,7 @@ static void add_mounts(const struct plugin *p, struct answer *g)
 static void add_spec(const struct plugin *p, struct answer *g, const char *path, bool optional)
 {
 	size_t n = g->row.n_devices;
-	const char *root = p->config->alone.dev_root;
+	const char *root = p->config->as_nvidia.dev_root;
 	V1beta1__DeviceSpec *spec = &g->spec[n];
 	struct stat info;
 
@@ -131,7 +131,7 @@ static void add_specs(const struct plugin *p, struct answer *g)
 	static const char *const common[] = {"/dev/nvidiactl", "/dev/nvidia-uvm",
 					     "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"};
 
-	if (!p->config->alone.specs)
+	if (!p->config->as_nvidia.specs)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(common); i++)
 		add_spec(p, g, common[i], true);
@@ -151,7 +151,7 @@ static int check(const struct plugin *p, struct answer *g,
 {
 	size_t wrong;
 
-	if (p->config->alone.one_only && said->n_devices_ids > 1)
+	if (p->config->as_nvidia.one_only && said->n_devices_ids > 1)
 		return fault_set(why, -EINVAL,
 				 "invalid allocation request for \"%s\": invalid request: maximum "
 				 "request size for shared resources is 1; found %zu",
