@@ -27,7 +27,7 @@ SERVER = ["--", workload("inference"), "requests=1000000", "rate=50", f"weights=
 
 def rates(model):
     """Of the device's memory and of its link, bytes a second."""
-    row = re.search(rf"^MODEL\({model},(.*)\)$", open(ROOT + "/sim/models.def").read(), re.M).group(1).split(",")
+    row = re.search(rf"^MODEL\({model},(.*)\)$", open(ROOT + "/sim/machine/models.def").read(), re.M).group(1).split(",")
     return int(row[7]), int(row[8])
 
 

@@ -164,10 +164,37 @@ static int check_peer(struct admin *admin, const char *place, uid_t owner, struc
 			 place, (unsigned)who.uid, (unsigned)owner);
 }
 
+/* Connects to whoever listens there. ADMIN_ABSENT: nobody does. */
+static int open_socket(struct admin *admin, const char *place, bool system, struct fault *why)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int r;
+
+	if (snprintf(address.sun_path, sizeof(address.sun_path), "%s/admin.sock", place) >=
+	    (int)sizeof(address.sun_path))
+		return fault_set(why, -ENAMETOOLONG, "%s: too long for a socket's folder", place);
+	admin->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (admin->fd < 0)
+		return fault_set(why, -errno, "no socket: %s", strerror(errno));
+	be_patient(admin->fd, SO_SNDTIMEO);
+	be_patient(admin->fd, SO_RCVTIMEO);
+	if (connect(admin->fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+		return 0;
+	r = -errno;
+	admin_close(admin);
+	if (r == -ENOENT || r == -ECONNREFUSED || r == -ENOTDIR)
+		return ADMIN_ABSENT;
+	if (r == -EAGAIN)
+		return say_silent(admin, why);
+	/* A former version's, that was root's alone: does it still run? */
+	if (r == -EACCES && system && held_file(PLACE_SYSTEM "/lock") != 1)
+		return ADMIN_ABSENT;
+	return fault_set(why, r, "%s: %s", address.sun_path, strerror(-r));
+}
+
 int admin_connect(struct admin *admin, const char *place, struct fault *why)
 {
 	bool system = strcmp(place, PLACE_SYSTEM) == 0;
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	uid_t owner = system ? 0 : getuid();
 	int r;
 
@@ -179,26 +206,9 @@ int admin_connect(struct admin *admin, const char *place, struct fault *why)
 		return ADMIN_ABSENT;
 	if (r < 0)
 		return r;
-	if (snprintf(address.sun_path, sizeof(address.sun_path), "%s/admin.sock", place) >=
-	    (int)sizeof(address.sun_path))
-		return fault_set(why, -ENAMETOOLONG, "%s: too long for a socket's folder", place);
-	admin->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (admin->fd < 0)
-		return fault_set(why, -errno, "no socket: %s", strerror(errno));
-	be_patient(admin->fd, SO_SNDTIMEO);
-	be_patient(admin->fd, SO_RCVTIMEO);
-	if (connect(admin->fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
-		r = -errno;
-		admin_close(admin);
-		if (r == -ENOENT || r == -ECONNREFUSED || r == -ENOTDIR)
-			return ADMIN_ABSENT;
-		if (r == -EAGAIN)
-			return say_silent(admin, why);
-		/* A former version's, that was root's alone: does it still run? */
-		if (r == -EACCES && system && held_file(PLACE_SYSTEM "/lock") != 1)
-			return ADMIN_ABSENT;
-		return fault_set(why, r, "%s: %s", address.sun_path, strerror(-r));
-	}
+	r = open_socket(admin, place, system, why);
+	if (r != 0)
+		return r;
 	r = check_peer(admin, place, owner, why);
 	if (r == 0)
 		r = greet(admin, why);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/replay_memory.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "cli/replay_parts.h"
@@ -11,32 +12,13 @@
 
 enum { TENANTS_MOST = 256 };
 
-struct tenants {
-	struct memory_load *loads; /* owned */
-	uint32_t size;
-};
-
-static int add(struct tenants *all, const char *text, struct fault *why)
+static int add(struct replay_tenants *all, const char *text, struct fault *why)
 {
-	struct memory_load load, *loads;
+	struct memory_load load;
 	uint32_t count;
 	int r = memory_load_parse(text, &load, &count, why);
 
-	if (r < 0)
-		return r;
-	if (count > TENANTS_MOST - all->size)
-		return fault_set(why, -EINVAL, "more than %d tenants", TENANTS_MOST);
-	loads = realloc(all->loads, (all->size + count) * sizeof(*loads));
-	if (!loads)
-		return fault_set(why, -ENOMEM, "out of memory");
-	all->loads = loads;
-	for (uint32_t i = 0; i < count; i++, all->size++) {
-		all->loads[all->size] = load;
-		if (!load.name[0] || count > 1)
-			snprintf(all->loads[all->size].name, sizeof(load.name), "%.20s%u",
-				 load.name[0] ? load.name : "t", all->size + 1);
-	}
-	return 0;
+	return r < 0 ? r : replay_tenants_add(all, &load, count, why);
 }
 
 static int parse_bytes(const struct cli_line *line, const char *option, uint64_t *field,
@@ -73,8 +55,8 @@ static int parse_link(const struct cli_line *line, struct memory_setup *setup, s
 	return 0;
 }
 
-static int parse(const struct cli_line *line, struct memory_setup *setup, struct tenants *tenants,
-		 struct fault *why)
+static int parse(const struct cli_line *line, struct memory_setup *setup,
+		 struct replay_tenants *tenants, struct fault *why)
 {
 	int r = values_time(line, "length", 1, TIME_LOAD_MOST, &setup->length_ns, why);
 
@@ -172,7 +154,12 @@ static int run_pods(const struct cli_line *line, const struct memory_setup *setu
 
 int replay_memory_main(const struct cli_line *line)
 {
-	struct tenants tenants = {NULL, 0};
+	struct replay_tenants tenants = {
+		.most = TENANTS_MOST,
+		.load_bytes = sizeof(struct memory_load),
+		.name_at = offsetof(struct memory_load, name),
+		.name_bytes = sizeof(((struct memory_load *)0)->name),
+	};
 	struct memory_setup setup;
 	struct fault why;
 	int r, status = CLI_USAGE;

@@ -4,6 +4,29 @@
 #include <string.h>
 #include <sys/stat.h>
 
+int replay_tenants_add(struct replay_tenants *all, const void *load, uint32_t count,
+		       struct fault *why)
+{
+	const char *name = (const char *)load + all->name_at;
+	char *loads;
+
+	if (count > all->most - all->size)
+		return fault_set(why, -EINVAL, "more than %u tenants", all->most);
+	loads = realloc(all->loads, (all->size + count) * all->load_bytes);
+	if (!loads)
+		return fault_set(why, -ENOMEM, "out of memory");
+	all->loads = loads;
+	for (uint32_t i = 0; i < count; i++, all->size++) {
+		char *at = loads + all->size * all->load_bytes;
+
+		memcpy(at, load, all->load_bytes);
+		if (!name[0] || count > 1)
+			snprintf(at + all->name_at, all->name_bytes, "%.20s%u",
+				 name[0] ? name : "t", all->size + 1);
+	}
+	return 0;
+}
+
 static int open_one(const char *folder, const char *name, const char *ending, FILE **ret,
 		    struct fault *why)
 {

@@ -1,9 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `mete replay --time` and `--memory` have in common: where results go. */
+/* What `mete replay --time` and `--memory` have in common: the tenants, and where results go. */
 #pragma once
 
 #include "base/fault.h"
 #include "cli/cli.h"
+
+/* The tenants that are named: structs of one kind, in which a name is. */
+struct replay_tenants {
+	void *loads; /* owned: `size` of them */
+	uint32_t size, most;
+	size_t load_bytes, name_at, name_bytes;
+};
+
+/* Appends `count` copies of it; who has no name of its own is numbered. -EINVAL: too many. */
+must_check int replay_tenants_add(struct replay_tenants *all, const void *load, uint32_t count,
+				  struct fault *why);
 
 /* FOLDER/NAME.json and FOLDER/NAME.svg; the folder is made. */
 struct replay_output {

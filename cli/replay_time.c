@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/replay_time.h"
 
+#include <stddef.h>
 #include <string.h>
 #include <time.h>
 
@@ -11,35 +12,16 @@
 
 enum { TENANTS_MOST = 4096, LINE_MOST = 1024 };
 
-struct tenants {
-	struct time_load *loads; /* owned */
-	uint32_t size;
-};
-
-static int add(struct tenants *all, const char *text, struct fault *why)
+static int add(struct replay_tenants *all, const char *text, struct fault *why)
 {
-	struct time_load load, *loads;
+	struct time_load load;
 	uint32_t count;
 	int r = time_load_parse(text, &load, &count, why);
 
-	if (r < 0)
-		return r;
-	if (count > TENANTS_MOST - all->size)
-		return fault_set(why, -EINVAL, "more than %d tenants", TENANTS_MOST);
-	loads = realloc(all->loads, (all->size + count) * sizeof(*loads));
-	if (!loads)
-		return fault_set(why, -ENOMEM, "out of memory");
-	all->loads = loads;
-	for (uint32_t i = 0; i < count; i++, all->size++) {
-		all->loads[all->size] = load;
-		if (!load.name[0] || count > 1)
-			snprintf(all->loads[all->size].name, sizeof(load.name), "%.20s%u",
-				 load.name[0] ? load.name : "t", all->size + 1);
-	}
-	return 0;
+	return r < 0 ? r : replay_tenants_add(all, &load, count, why);
 }
 
-static int add_file(struct tenants *all, const char *path, struct fault *why)
+static int add_file(struct replay_tenants *all, const char *path, struct fault *why)
 {
 	owned(fclose) FILE *file = fopen(path, "re");
 	char line[LINE_MOST];
@@ -168,8 +150,8 @@ static int run_pods(const struct cli_line *line, const struct time_setup *setup,
 
 /* ---------------------------------------------------------------------------------------------- */
 
-static int parse(const struct cli_line *line, struct time_setup *setup, struct tenants *tenants,
-		 struct fault *why)
+static int parse(const struct cli_line *line, struct time_setup *setup,
+		 struct replay_tenants *tenants, struct fault *why)
 {
 	const char *file = cli_value(line, "tenants");
 	int r = values_time(line, "length", 100000000, TIME_LOAD_MOST, &setup->length_ns, why);
@@ -193,7 +175,12 @@ static int parse(const struct cli_line *line, struct time_setup *setup, struct t
 
 int replay_time_main(const struct cli_line *line)
 {
-	struct tenants tenants = {NULL, 0};
+	struct replay_tenants tenants = {
+		.most = TENANTS_MOST,
+		.load_bytes = sizeof(struct time_load),
+		.name_at = offsetof(struct time_load, name),
+		.name_bytes = sizeof(((struct time_load *)0)->name),
+	};
 	struct time_setup setup;
 	struct fault why;
 	int r, status = CLI_USAGE;

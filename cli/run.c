@@ -166,23 +166,16 @@ static const char *outer_socket(void)
 	return path;
 }
 
-static int make_tenant(const struct cli_line *line, struct admin *admin,
-		       struct wire_message *ret_made, struct fault *why)
+/* What the options say of its share. */
+static void fill_fields(const struct cli_line *line, struct wire_tenant_new *tenant)
 {
-	struct wire_message request = {.code = WIRE_tenant_new};
-	struct wire_tenant_new *tenant = &request.tenant_new;
-	const char *name = cli_value(line, "name"), *device = cli_value(line, "device");
 	wire_text *const fields[] = {
 #define FIELD(name) &tenant->name,
 		FIELD_OPTIONS(FIELD)
 #undef FIELD
 	};
-	const char *program = strrchr(line->argv[0], '/');
 	const char *notices = cli_value(line, "notices");
-	const char *outer = outer_socket();
-	int r;
 
-	wire_set_text(&tenant->name, name ? name : program ? program + 1 : line->argv[0]);
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		const char *value = field_value(line, field_options[i]);
 
@@ -190,6 +183,20 @@ static int make_tenant(const struct cli_line *line, struct admin *admin,
 	}
 	/* check_values() has seen that it is on or off. */
 	tenant->quiet = strcmp(notices ? notices : "", "off") == 0;
+}
+
+static int make_tenant(const struct cli_line *line, struct admin *admin,
+		       struct wire_message *ret_made, struct fault *why)
+{
+	struct wire_message request = {.code = WIRE_tenant_new};
+	struct wire_tenant_new *tenant = &request.tenant_new;
+	const char *name = cli_value(line, "name"), *device = cli_value(line, "device");
+	const char *program = strrchr(line->argv[0], '/');
+	const char *outer = outer_socket();
+	int r;
+
+	wire_set_text(&tenant->name, name ? name : program ? program + 1 : line->argv[0]);
+	fill_fields(line, tenant);
 	wire_set_text(&tenant->device, device ? device : visible_asked());
 	if (!device && strlen(visible_asked()) > WIRE_TEXT_MAX)
 		return fault_set(why, -EINVAL,

@@ -121,7 +121,8 @@ static void lay_counted(const struct plugin *p, const struct binding *b, const s
 
 const struct binding *entitled_former(const struct plugin *p, const struct binding *b)
 {
-	const struct binding *was = bindings_find((struct bindings *)&p->bindings, b->key);
+	const struct binding *was =
+		binding_store_find((struct binding_store *)&p->bindings, b->key);
 
 	if (!was || strcmp(was->uid, b->uid) != 0 || strcmp(was->pod, b->pod) != 0 ||
 	    strcmp(was->namespace, b->namespace) != 0)
@@ -217,8 +218,8 @@ static bool can_be_alone(const struct plugin *p, const struct binding *b)
 {
 	struct fault why;
 
-	return bindings_find((struct bindings *)&p->bindings, b->key) != b ||
-	       beside_check(p, b, true, &why) == 0;
+	return binding_store_find((struct binding_store *)&p->bindings, b->key) != b ||
+	       neighbours_check(p, b, true, &why) == 0;
 }
 
 /* Also what nobody asked for, a slot's own, may have been promised to others, where `most` allows
@@ -251,25 +252,44 @@ static int fit(const struct plugin *p, const struct binding *b,
 	return 0;
 }
 
-int entitled_share(const struct plugin *p, const struct binding *b, const struct pod *pod,
-		   bool runs, char *ret_texts[SHARE_FIELDS], bool *ret_exclusive, struct fault *why)
+static uint64_t smallest_device(const struct plugin *p, const struct binding *b)
 {
-	struct annotation entries[ENTRIES_MAX];
-	struct annotations_input input = {
-		.entries = entries,
+	uint64_t smallest = UINT64_MAX;
+
+	for (uint32_t i = 0; i < b->devices; i++) {
+		uint64_t bytes = p->host->device[b->device[i]].total_bytes;
+
+		if (bytes < smallest)
+			smallest = bytes;
+	}
+	return smallest;
+}
+
+/* What the pod may ask for, but for its annotations and the slot's portion. */
+static struct annotations_input input_of(const struct plugin *p, const struct binding *b,
+					 const struct pod *pod, bool runs)
+{
+	return (struct annotations_input){
 		.container = b->container,
 		.containers = pod ? (const char *const *)pod->containers : NULL,
 		.container_count = pod ? pod->container_count : 0,
 		.init_count = pod ? pod->init_count : 0,
 		.domain = p->config->domain,
 		.most = &p->config->most,
-		.device_bytes = UINT64_MAX,
+		.device_bytes = smallest_device(p, b),
 		.placed = config_is_placed(p->config),
 		.counted = b->counted,
 		.lower = runs,
-		.guarantee_room_milli = beside_room(p, b),
-		.memory_room = beside_memory(p, b),
+		.guarantee_room_milli = neighbours_room(p, b),
+		.memory_room = neighbours_memory(p, b),
 	};
+}
+
+int entitled_share(const struct plugin *p, const struct binding *b, const struct pod *pod,
+		   bool runs, char *ret_texts[SHARE_FIELDS], bool *ret_exclusive, struct fault *why)
+{
+	struct annotation entries[ENTRIES_MAX];
+	struct annotations_input input = input_of(p, b, pod, runs);
 	struct annotations_share share;
 	struct config_share portion;
 	struct parts parts;
@@ -280,14 +300,9 @@ int entitled_share(const struct plugin *p, const struct binding *b, const struct
 
 	if (r < 0)
 		return r;
-	for (uint32_t i = 0; i < b->devices; i++) {
-		uint64_t bytes = p->host->device[b->device[i]].total_bytes;
-
-		if (bytes < input.device_bytes)
-			input.device_bytes = bytes;
-	}
+	input.entries = entries;
 	shared = entitled_portion(p, b->device[0], &slots, &portion);
-	crowded = shared && beside_crowded(p, b);
+	crowded = shared && neighbours_crowded(p, b);
 	if (!shared || crowded)
 		r = keep_former(p, b, shared, ret_texts, ret_exclusive, why);
 	if (r != 0)

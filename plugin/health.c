@@ -101,9 +101,9 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 		if (p->config->has_mete) {
 			strangers_look(p);
 			over_look(p);
-			bound_look(p);
+			containers_look(p);
 		} else {
-			alone_look(p);
+			as_nvidia_look(p);
 		}
 		return;
 	}

@@ -45,7 +45,7 @@ static void on_tenant(void *owner, const struct wire_tenant_row *row)
 	}
 	if (rows->tenants < rows->room)
 		rows->tenant[rows->tenants++] = (struct tenant_row){
-			*row, bindings_of_tenant(&rows->plugin->bindings, row->tenant)};
+			*row, binding_store_of_tenant(&rows->plugin->bindings, row->tenant)};
 }
 
 /* A label's value, as Prometheus wants it: \, " and line ends are escaped. */

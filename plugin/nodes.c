@@ -178,7 +178,7 @@ void nodes_reload(struct nodes *nodes, struct plugin *p)
 		if (n < LABELS_MAX && cJSON_IsString(label))
 			labels[n++] = (struct config_label){label->string, label->valuestring};
 	}
-	force_reload(p, labels, n);
+	active_config_reload(p, labels, n);
 }
 
 bool nodes_known(const struct nodes *nodes)

@@ -57,7 +57,7 @@ static void end(struct plugin *p, const struct binding *b, const struct verdict 
 static void on_measured(void *owner, const struct host_measured *row)
 {
 	struct plugin *p = owner;
-	struct binding *b = bindings_of_tenant(&p->bindings, row->tenant);
+	struct binding *b = binding_store_of_tenant(&p->bindings, row->tenant);
 	uint64_t bit = 1ull << row->device;
 	struct verdict v = {.row = row, .bytes = row->bytes};
 	int place = b ? binding_place(b, row->device) : -1;

@@ -157,7 +157,7 @@ static int settle_sharing(struct plugin *p, struct fault *why)
 	if (r < 0)
 		return r;
 	cdi_find(p);
-	return bound_open(p, why);
+	return containers_open(p, why);
 }
 
 int plugin_settle(struct plugin *p, struct fault *why)
@@ -167,14 +167,14 @@ int plugin_settle(struct plugin *p, struct fault *why)
 	unsettle(p);
 	r = open_kubelet(p, why);
 	if (r == 0)
-		r = p->config->has_mete ? settle_sharing(p, why) : bound_open(p, why);
+		r = p->config->has_mete ? settle_sharing(p, why) : containers_open(p, why);
 	if (r == 0)
 		r = dra_settle(p->dra, why);
 	if (r == 0)
 		r = metrics_open(p, why); /* the node's labels may have changed where */
 	/* Before the kubelet learns of devices. */
 	if (r == 0 && !p->config->has_mete)
-		alone_mark(p);
+		as_nvidia_mark(p);
 	if (r == 0)
 		r = enrol_open(p, why);
 	if (r == 0)
@@ -198,7 +198,7 @@ static int wait_for_devices(struct plugin *p, struct fault *why)
 static int start(struct plugin *p, struct fault *why)
 {
 	char folder[PLUGIN_PATH];
-	int r = force_open(p, why);
+	int r = active_config_open(p, why);
 
 	snprintf(folder, sizeof(folder), "%s/bindings", p->host->place);
 	if (r == 0 && p->host->missing)
@@ -208,10 +208,10 @@ static int start(struct plugin *p, struct fault *why)
 	if (r == 0)
 		r = slots_open(p, why);
 	if (r == 0)
-		r = bindings_open(&p->bindings, folder, p->host, why);
+		r = binding_store_open(&p->bindings, folder, p->host, why);
 	if (r < 0)
 		return r;
-	bound_keep(p);
+	containers_keep(p);
 	r = dra_open(p, &p->dra, why);
 	if (r < 0)
 		return r;
@@ -222,7 +222,7 @@ static int start(struct plugin *p, struct fault *why)
 	health_open(p);
 	/* Whoever checks that we are alive need not wait for the node's labels. */
 	r = metrics_open(p, why);
-	return r < 0 ? r : force_start(p, why);
+	return r < 0 ? r : active_config_start(p, why);
 }
 
 /* One of the handles is closed. */
@@ -232,7 +232,7 @@ static void closed(struct plugin *p)
 
 	if (--p->open_handles)
 		return;
-	bindings_close(&p->bindings);
+	binding_store_close(&p->bindings);
 	config_free(p->config);
 	free(p->config_text);
 	free(p->config_path);
@@ -329,7 +329,7 @@ static void plugin_close(struct plugin *p)
 {
 	serve_close(p);
 	dra_close(take(p->dra));
-	bound_close(p);
+	containers_close(p);
 	unsettle(p);
 	metrics_close(p);
 	events_close(p);

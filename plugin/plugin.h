@@ -3,33 +3,35 @@
  * The structures of meted's Kubernetes part; struct plugin leads to everything. It runs on meted's
  * loop.
  *
- *	plugin.c     opening and closing
- *	force.c      the configuration and the profile that are in force
- *	serve.c      the device plugin's calls
- *	allocate.c   one of them: Allocate
- *	offered.c    the list of devices
- *	alone.c      Allocate as NVIDIA's device plugin answers it, if the file has no `mete`
- *	enrol.c      the kubelet's folder: our socket in it, and our registration
- *	rival.c      NVIDIA's device plugin, if it runs here
- *	bind.c       which container starts, and as which tenant: PreStartContainer
- *	bound.c      containers that are bound, until their pods are gone
- *	sweep.c      detects that without an API server
- *	entitled.c   what a container is entitled to
- *	beside.c     how much of it the other containers on its devices leave
- *	slots.c      what a container finds: its CDI file, its folder
- *	cdi.c        whether containers get their devices through CDI
- *	device_files.c  the driver's files in /dev, which may appear later
- *	nodes.c      this node: its labels select among the configuration's parts
- *	pods.c       this node's pods
- *	resources.c  who holds which ids, according to the kubelet; holder.c: to its checkpoint
- *	given.c      which ids the kubelet has given, whether their containers started or not
- *	bindings.c   bindings and their records
- *	health.c     which devices are healthy
- *	strangers.c  processes on the devices that are not guests
- *	over.c       containers that have more than their limit
- *	events.c     Kubernetes events
- *	metrics.c    /metrics
- *	sums/        who gets which GPU where pods are counted by amounts (sums/seats.h)
+ *	plugin.c         opening and closing
+ *	active_config.c  the configuration and the profile that are in force
+ *	serve.c          the device plugin's calls
+ *	allocate.c       one of them: Allocate
+ *	offered.c        the list of devices
+ *	as_nvidia.c      Allocate as NVIDIA's device plugin answers it, if the file has no `mete`
+ *	enrol.c          the kubelet's folder: our socket in it, and our registration
+ *	rival.c          NVIDIA's device plugin, if it runs here
+ *	prestart.c       which container starts, and as which tenant: PreStartContainer
+ *	containers.c     containers that are bound, until their pods are gone
+ *	sweep.c          detects that without an API server
+ *	entitled.c       what a container is entitled to
+ *	neighbours.c     how much of it the other containers on its devices leave
+ *	slots.c          what a container finds: its CDI file, its folder
+ *	cdi.c            whether containers get their devices through CDI
+ *	device_files.c   the driver's files in /dev, which may appear later
+ *	nodes.c          this node: its labels select among the configuration's parts
+ *	pods.c           this node's pods
+ *	resources.c      who holds which ids, as the kubelet answers
+ *	ids_owner.c      the same, as its checkpoint says
+ *	allocated.c      which ids the kubelet has given, whether their containers started or not
+ *	binding_store.c  bindings and their records
+ *	health.c         which devices are healthy
+ *	strangers.c      processes on the devices that are not guests
+ *	over.c           containers that have more than their limit
+ *	events.c         Kubernetes events
+ *	metrics.c        /metrics
+ *	sums/            who gets which GPU where pods are counted by amounts (sums/seats.h)
+ *	dra/             the driver for dynamic resource allocation (dra/dra.h)
  */
 #pragma once
 
@@ -38,7 +40,7 @@
 #include "kube/api.h"
 #include "kube/grpc.h"
 #include "http/http.h"
-#include "plugin/kubelet/bindings.h"
+#include "plugin/kubelet/binding_store.h"
 #include "plugin/config/config.h"
 #include "plugin/host.h"
 #include "plugin/inject/inject.h"
@@ -60,7 +62,7 @@ struct offer {
 	bool shared, healthy;
 	bool claimed; /* shared out, by claims instead of slots */
 	int numa;     /* the NUMA node that it is near to; -1: unknown */
-	bool held;    /* by a container that had a share of it when it was mete's: for alone.c */
+	bool held; /* by a container that had a share of it when it was mete's: for as_nvidia.c */
 	uint32_t slots;
 };
 
@@ -144,7 +146,7 @@ struct plugin {
 	uint32_t events_under_way;
 	struct events_rate events_rate[EVENTS_RATES];
 	struct resources *resources;
-	struct bindings bindings;
+	struct binding_store bindings;
 	struct list asking;
 	struct loop_timer sweep; /* used if the API server does not report that a pod is gone */
 
@@ -186,14 +188,14 @@ void cdi_learn(struct plugin *p, const cJSON *status);
 /* device_files.c */
 must_check int device_files_open(struct plugin *p, struct fault *why);
 
-/* force.c */
-must_check int force_open(struct plugin *p, struct fault *why);
+/* active_config.c */
+must_check int active_config_open(struct plugin *p, struct fault *why);
 /* Rereads the file; a mistake in it is logged and changes nothing. */
-void force_reload(struct plugin *p, const struct config_label *labels, size_t count);
+void active_config_reload(struct plugin *p, const struct config_label *labels, size_t count);
 /* Called when nothing more will be learnt of this node: plugin_settle(), until it succeeds. */
-must_check int force_settle(struct plugin *p, struct fault *why);
+must_check int active_config_settle(struct plugin *p, struct fault *why);
 /* The first time: a failure ends the start or is retried, depending on the file. */
-must_check int force_start(struct plugin *p, struct fault *why);
+must_check int active_config_start(struct plugin *p, struct fault *why);
 
 /* serve.c */
 must_check int serve_open(struct plugin *p, struct fault *why);
@@ -206,13 +208,13 @@ void serve_answer(struct grpc_call *call, const struct ProtobufCMessage *message
 /* allocate.c */
 void serve_allocate(struct grpc_call *call, struct grpc_bytes request, void *owner);
 
-/* alone.c */
-void alone_allocate(struct plugin *p, struct grpc_call *call,
-		    const struct V1beta1__ContainerAllocateRequest *said);
+/* as_nvidia.c */
+void as_nvidia_allocate(struct plugin *p, struct grpc_call *call,
+			const struct V1beta1__ContainerAllocateRequest *said);
 /* Called at each check of health.c. */
-void alone_look(struct plugin *p);
+void as_nvidia_look(struct plugin *p);
 /* The same, without telling the kubelet. */
-void alone_mark(struct plugin *p);
+void as_nvidia_mark(struct plugin *p);
 
 /* offered.c */
 /* Determines what is shared out by the configuration and the current profile. */
@@ -244,33 +246,33 @@ void enrol_lost(struct plugin *p);
 /* Which of its sockets exists; false: none. */
 bool enrol_kubelet_is(const struct plugin *p, uint64_t *ret_inode, int64_t *ret_changed_ns);
 
-/* bind.c */
+/* prestart.c */
 /* The server is closing: tells the waiting calls. */
-void bind_abandon(struct plugin *p);
+void prestart_abandon(struct plugin *p);
 /* PreStartContainer: the call is answered when the container may start, or may not. */
-void bind_start(struct plugin *p, struct grpc_call *call, const char *const *ids, size_t count);
-void bind_gone(struct grpc_call *call);
+void prestart_asked(struct plugin *p, struct grpc_call *call, const char *const *ids, size_t count);
+void prestart_gone(struct grpc_call *call);
 /* The information about pods has been updated. */
-void bind_consider(struct plugin *p);
+void prestart_consider(struct plugin *p);
 
-/* bound.c */
+/* containers.c */
 /* Its resource was served by meted before under another name: its container keeps what it has, and
  * others get its devices only when it has ended. */
-bool bound_is_foreign(const struct plugin *p, const struct binding *b);
+bool containers_is_foreign(const struct plugin *p, const struct binding *b);
 /* Containers from before this meted keep their tenants. */
-void bound_keep(struct plugin *p);
-must_check int bound_open(struct plugin *p, struct fault *why);
-void bound_close(struct plugin *p);
+void containers_keep(struct plugin *p);
+must_check int containers_open(struct plugin *p, struct fault *why);
+void containers_close(struct plugin *p);
 /* The container with these ids is about to start: from now on it is a tenant, and replaces the
  * former holder of the ids. On failure the caller still owns the binding. */
-must_check int bound_make(struct plugin *p, struct binding *b, const struct pod *pod,
-			  struct fault *why);
+must_check int containers_make(struct plugin *p, struct binding *b, const struct pod *pod,
+			       struct fault *why);
 /* No container holds its ids any more. Does nothing if they were bound again. */
-void bound_gone(struct plugin *p, const char *key, uint32_t tenant);
+void containers_gone(struct plugin *p, const char *key, uint32_t tenant);
 /* The configuration, or the profile that is in force, has changed. */
-void bound_refresh(struct plugin *p);
+void containers_refresh(struct plugin *p);
 /* At each check of health.c: looks for changes that nothing reports. */
-void bound_look(struct plugin *p);
+void containers_look(struct plugin *p);
 
 /* sweep.c */
 must_check int sweep_open(struct plugin *p, struct fault *why);
@@ -296,21 +298,21 @@ void entitled_free(char *texts[SHARE_FIELDS]);
 must_check int entitled_devices(struct plugin *p, struct binding *b, const struct pod *pod,
 				struct fault *why);
 
-/* beside.c */
+/* neighbours.c */
 /* The part of the time of a binding's devices that is not guaranteed to others, in thousandths.
  * The guarantee of a slot is reserved even while the slot is free. */
-uint32_t beside_room(const struct plugin *p, const struct binding *b);
+uint32_t neighbours_room(const struct plugin *p, const struct binding *b);
 /* How much memory of each of a binding's devices the limits of the other containers leave, of what
  * may be promised (`overcommit`). UINT64_MAX: nothing is promised there. */
-uint64_t beside_memory(const struct plugin *p, const struct binding *b);
+uint64_t neighbours_memory(const struct plugin *p, const struct binding *b);
 /* May it share its devices with the present containers? -EBUSY: it or one of them is exclusive. */
-must_check int beside_check(const struct plugin *p, const struct binding *b, bool exclusive,
-			    struct fault *why);
+must_check int neighbours_check(const struct plugin *p, const struct binding *b, bool exclusive,
+				struct fault *why);
 /* Do more containers, including this one, have one of its devices than it has slots now? The
  * configuration, or its profile, may have made the slots fewer and larger. */
-bool beside_crowded(const struct plugin *p, const struct binding *b);
+bool neighbours_crowded(const struct plugin *p, const struct binding *b);
 /* The container that has the device exclusively; NULL: none. */
-const struct binding *beside_owner(const struct plugin *p, uint32_t device);
+const struct binding *neighbours_owner(const struct plugin *p, uint32_t device);
 
 /* slots.c */
 /* Called before anything is served. */

@@ -149,6 +149,18 @@ static int run_list(const struct replay_job *job, size_t list, struct replay_res
 	return r;
 }
 
+/* The published figures of each list, of both kinds. */
+static int load_published(const struct replay_job *job, struct published *published,
+			  struct fault *why)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < 2 * job->lists_size && r == 0 && !job->departures; i++)
+		r = published_load(job->folder, i % 2 ? "frag" : "allo", job->lists[i / 2],
+				   &published[i * PUBLISHED_POLICIES], why);
+	return r;
+}
+
 int replay_job_run(const struct replay_job *job, struct replay_results *ret_results,
 		   struct fault *why)
 {
@@ -158,13 +170,11 @@ int replay_job_run(const struct replay_job *job, struct replay_results *ret_resu
 	owned(free) struct published *published =
 		calloc(2 * job->lists_size * PUBLISHED_POLICIES, sizeof(*published));
 	struct replay_results results = {.job = job, .curves = curves, .outcomes = outcomes};
-	int r = 0;
+	int r;
 
 	if (!curves || !outcomes || !published)
 		return fault_set(why, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < 2 * job->lists_size && r == 0 && !job->departures; i++)
-		r = published_load(job->folder, i % 2 ? "frag" : "allo", job->lists[i / 2],
-				   &published[i * PUBLISHED_POLICIES], why);
+	r = load_published(job, published, why);
 	for (size_t i = 0; i < job->lists_size && r == 0; i++)
 		r = run_list(job, i, &results, &done, why);
 	if (job->progress && isatty(fileno(job->progress)))

@@ -139,20 +139,19 @@ int placement_init(void *memory, size_t size, const struct placement_limits *lim
 	return placement_configure(p, &(struct placement_config){.policy = PLACEMENT_FORESIGHT});
 }
 
-int placement_configure(struct placement *p, const struct placement_config *config)
+/* Of both kinds, for each class; 0 stands for none. */
+static bool are_factors(const uint32_t *const given[2])
 {
-	const uint32_t *given[2] = {config->compute_factor_milli, config->memory_factor_milli};
-
-	if (p->on_trial)
-		return -EBUSY;
-	if ((unsigned)config->policy >= PLACEMENT_POLICIES)
-		return -EINVAL;
 	for (int which = 0; which < 2; which++)
 		for (int i = 0; i < PLACEMENT_CLASSES; i++)
 			if (given[which][i] &&
 			    (given[which][i] < 1000 || given[which][i] > 1000000))
-				return -EINVAL;
-	p->config = *config;
+				return false;
+	return true;
+}
+
+static void set_factors(struct placement *p, const uint32_t *const given[2])
+{
 	p->plain = true;
 	p->low = p->top = 0;
 	for (int i = 0; i < PLACEMENT_CLASSES; i++) {
@@ -171,6 +170,19 @@ int placement_configure(struct placement *p, const struct placement_config *conf
 			p->top = p->level[i];
 	}
 	p->surplus = (int32_t)p->factors[0][p->top] - 1000;
+}
+
+int placement_configure(struct placement *p, const struct placement_config *config)
+{
+	const uint32_t *const given[2] = {config->compute_factor_milli,
+					  config->memory_factor_milli};
+
+	if (p->on_trial)
+		return -EBUSY;
+	if ((unsigned)config->policy >= PLACEMENT_POLICIES || !are_factors(given))
+		return -EINVAL;
+	p->config = *config;
+	set_factors(p, given);
 	p->usual_stale = p->lost_stale = true;
 	for (uint32_t i = 0; i < p->node_end; i++) {
 		struct placement_host *host = &p->hosts[i];

@@ -96,15 +96,23 @@ uint32_t placement_alike(struct placement *p, uint32_t node)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
+/* Whether it asks for more than amounts. */
+static bool is_choosy(const struct placement_request *request)
+{
+	const struct placement_container *want = &request->container[0];
+
+	return want->kind != PLACEMENT_APP || want->profile || want->memory_bytes ||
+	       request->named_devices || request->numa || request->links || request->prefers ||
+	       request->avoids || request->stays;
+}
+
 bool placement_is_simple(const struct placement *p, const struct placement_request *request)
 {
 	const struct placement_container *want = &request->container[0];
 	bool part = want->devices == 1 && want->compute_milli &&
 		    want->compute_milli % PLACEMENT_STEP == 0;
 
-	if (request->containers != 1 || want->kind != PLACEMENT_APP || want->profile ||
-	    want->memory_bytes || request->named_devices || request->numa || request->links ||
-	    request->prefers || request->avoids || request->stays)
+	if (request->containers != 1 || is_choosy(request))
 		return false;
 	if (placement_scores_gpus(p, request) && !p->summed)
 		return false;

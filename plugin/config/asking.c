@@ -42,16 +42,21 @@ int asking_set(struct share *share, uint32_t field, const char *text)
 	return r;
 }
 
-/* How much of the field a share has, or how lax it is: requests for more are refused. */
-static uint64_t rank(const struct asking *a, const struct share *share, enum portion_field field)
+static uint64_t memory_rank(const struct asking *a, const struct share *share)
 {
 	uint64_t bytes = 0;
 
+	if (share_bytes(&share->memory, a->input->device_bytes, &bytes) == SHARE_LARGE)
+		return UINT64_MAX;
+	return bytes;
+}
+
+/* How much of the field a share has, or how lax it is: requests for more are refused. */
+static uint64_t rank(const struct asking *a, const struct share *share, enum portion_field field)
+{
 	switch (field) {
 	case PORTION_memory:
-		if (share_bytes(&share->memory, a->input->device_bytes, &bytes) == SHARE_LARGE)
-			return UINT64_MAX;
-		return bytes;
+		return memory_rank(a, share);
 	case PORTION_swap:
 		return share->swap;
 	case PORTION_mode:
@@ -84,6 +89,15 @@ static uint64_t rank(const struct asking *a, const struct share *share, enum por
 	return 0;
 }
 
+/* What others leave of it, but never less than its slot's own: that is always there. */
+static void leave(struct asking_limit *limit, uint64_t room, uint64_t slot)
+{
+	if (limit->rank <= room || limit->rank <= slot)
+		return;
+	limit->left = true;
+	limit->rank = room > slot ? room : slot;
+}
+
 struct asking_limit asking_limit(const struct asking *a, enum portion_field field)
 {
 	const struct annotations_input *input = a->input;
@@ -101,19 +115,12 @@ struct asking_limit asking_limit(const struct asking *a, enum portion_field fiel
 	}
 	if (!limit.text)
 		limit.text = usual[field];
-	if (field == PORTION_memory && limit.rank > input->device_bytes)
-		limit.rank = input->device_bytes;
-	if (field == PORTION_memory && limit.rank > room && limit.rank > slot) {
-		limit.left = true;
-		limit.rank = room > slot ? room : slot;
-	}
-	/* Its slot's own guarantee is always there. */
-	if (field == PORTION_guarantee && limit.rank > input->guarantee_room_milli &&
-	    limit.rank > a->portion.guarantee_milli) {
-		limit.left = true;
-		limit.rank = input->guarantee_room_milli > a->portion.guarantee_milli
-				     ? input->guarantee_room_milli
-				     : a->portion.guarantee_milli;
+	if (field == PORTION_memory) {
+		if (limit.rank > input->device_bytes)
+			limit.rank = input->device_bytes;
+		leave(&limit, room, slot);
+	} else if (field == PORTION_guarantee) {
+		leave(&limit, input->guarantee_room_milli, a->portion.guarantee_milli);
 	}
 	return limit;
 }
@@ -163,53 +170,53 @@ static void lower(struct asking *a, enum portion_field field, const struct askin
 	}
 }
 
+static int refuse_memory(const struct asking *a, const struct annotation *by,
+			 const struct asking_limit *limit)
+{
+	return asking_wrong(a, by, "'%s' is more than %s; accepted: memory up to %s",
+			    words_show(by->value).text,
+			    limit->left		? "the limits of others on the GPU leave"
+			    : a->input->counted ? "what was counted for each GPU (gpu-memory)"
+						: "this node allows",
+			    text_bytes(limit->rank).text);
+}
+
+static int refuse_counted(const struct asking *a, const struct annotation *by,
+			  enum portion_field field, const struct asking_limit *limit)
+{
+	char most[ANNOTATIONS_MADE];
+
+	if (field == PORTION_weight)
+		make_text(most, field, limit->rank);
+	else
+		snprintf(most, sizeof(most), "%u.%u%%", (unsigned)limit->rank / 10,
+			 (unsigned)limit->rank % 10);
+	return asking_wrong(a, by, "'%s' is more than %s; accepted: a %s up to %s",
+			    words_show(by->value).text,
+			    limit->left ? "others on the GPU leave to be guaranteed"
+			    : a->input->counted && field == PORTION_guarantee
+				    ? "what was counted for each GPU (gpu-milli)"
+				    : "this node allows",
+			    words_dashed(share_key(field)).text, most);
+}
+
 static int refuse_more(const struct asking *a, enum portion_field field,
 		       const struct asking_limit *limit)
 {
 	const struct annotation *by = a->by[field];
 	struct words_shown key = words_dashed(share_key(field)), value = words_show(by->value);
-	char most[ANNOTATIONS_MADE];
 
-	switch (field) {
-	case PORTION_mode:
-	case PORTION_escalate:
-	case PORTION_on_daemon_loss:
-	case PORTION_unannounced:
-	case PORTION_strict:
-	case PORTION_idle:
-	case PORTION_notices:
-	case PORTION_oversize:
-		return asking_wrong(
-			a, by, "'%s' is laxer than this node allows; accepted: %s %s or stricter",
-			value.text, key.text, field == PORTION_mode ? "equal" : limit->text);
-	case PORTION_memory:
-		return asking_wrong(
-			a, by, "'%s' is more than %s; accepted: memory up to %s", value.text,
-			limit->left	    ? "the limits of others on the GPU leave"
-			: a->input->counted ? "what was counted for each GPU (gpu-memory)"
-					    : "this node allows",
-			text_bytes(limit->rank).text);
-	case PORTION_weight:
-	case PORTION_guarantee:
-	case PORTION_cap:
-		make_text(most, field, limit->rank);
-		if (field != PORTION_weight)
-			snprintf(most, sizeof(most), "%u.%u%%", (unsigned)limit->rank / 10,
-				 (unsigned)limit->rank % 10);
-		return asking_wrong(a, by, "'%s' is more than %s; accepted: a %s up to %s",
-				    value.text,
-				    limit->left ? "others on the GPU leave to be guaranteed"
-				    : a->input->counted && field == PORTION_guarantee
-					    ? "what was counted for each GPU (gpu-milli)"
-					    : "this node allows",
-				    key.text, most);
-	case PORTION_swap:
-	case PORTION_class:
-	case PORTION_wait:
-		break;
-	}
-	return asking_wrong(a, by, "'%s' is more than this node allows; accepted: a %s up to %s",
-			    value.text, key.text, limit->text);
+	if (field == PORTION_memory)
+		return refuse_memory(a, by, limit);
+	if (is_counted(field))
+		return refuse_counted(a, by, field, limit);
+	if (field == PORTION_swap || field == PORTION_class || field == PORTION_wait)
+		return asking_wrong(a, by,
+				    "'%s' is more than this node allows; accepted: a %s up to %s",
+				    value.text, key.text, limit->text);
+	return asking_wrong(a, by,
+			    "'%s' is laxer than this node allows; accepted: %s %s or stricter",
+			    value.text, key.text, field == PORTION_mode ? "equal" : limit->text);
 }
 
 int asking_check(struct asking *a)

@@ -89,21 +89,25 @@ static int take_mete(struct config_read *read, const struct document_node *root)
 	return r;
 }
 
+static int take_keys(struct config_read *read, const struct document_node *root)
+{
+	int r = check_root(read, root);
+
+	if (r == 0)
+		r = take_mete(read, root);
+	for (const struct document_node *value = root->first; value && r == 0; value = value->next)
+		if (strcmp(value->key, "mete") != 0)
+			r = config_take_nvidia(read, value);
+	return r == 0 ? config_take_init(read, root) : r;
+}
+
 static int take_all(struct config_read *read, const struct document_node *root)
 {
 	struct config *config = read->config;
-	int r = root ? check_root(read, root) : 0;
+	int r = root ? take_keys(read, root) : 0;
 
-	if (r == 0 && root)
-		r = take_mete(read, root);
-	for (const struct document_node *value = root ? root->first : NULL; value && r == 0;
-	     value = value->next)
-		if (strcmp(value->key, "mete") != 0)
-			r = config_take_nvidia(read, value);
-	if (r == 0 && root)
-		r = config_take_init(read, root);
 	if (r == 0 && !config->has_mete && config->has_nvidia)
-		return config_take_alone(read, root);
+		return config_take_without_mete(read, root);
 	if (r < 0)
 		return r;
 	if (!config->slots)

@@ -54,7 +54,7 @@ struct config_profile {
 };
 
 /* A file without `mete`: what NVIDIA's plugin does with it. Nothing is enforced then. */
-struct config_alone {
+struct config_as_nvidia {
 	uint32_t replicas; /* of each device; 0: devices are given whole */
 	bool renamed;	   /* nvidia.com/gpu.shared */
 	bool one_only;	   /* requests for several replicas are refused */
@@ -117,7 +117,7 @@ struct config {
 	const char *health;	 /* likewise, for /healthz alone */
 	const char *kubeconfig;	 /* NULL: the pod's service account, if there is one; "none" */
 	const char *node_name;	 /* NULL: $NODE_NAME, or the host's name */
-	struct config_alone alone;
+	struct config_as_nvidia as_nvidia;
 	uint32_t warnings;
 	const char *warning[CONFIG_WARNINGS_MAX]; /* sentences: keys that are not known, NVIDIA's
 						     that are ignored */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/macros.h"
 #include "base/words.h"
 #include "plugin/config/config_read.h"
 
@@ -130,16 +131,40 @@ bool config_is_gpu(const struct document_node *resource)
 	       (strcmp(name->text, "nvidia.com/gpu") == 0 || strcmp(name->text, "gpu") == 0);
 }
 
-static int take_count(struct config_read *read, const struct document_node *replicas)
+int config_take_replicas(struct config_read *read, const struct document_node *value,
+			 uint32_t *ret_replicas)
 {
 	static const char accepted[] = "a whole number from 2 to 1000";
+	int r = config_take_slots(read, value, accepted, ret_replicas);
+
+	if (r == 0 && *ret_replicas < 2)
+		r = config_refuse(read, value, "is not such a number", accepted);
+	return r;
+}
+
+int config_each_row(struct config_read *read, const struct document_node *list, config_row *each,
+		    void *owner)
+{
+	int r = config_is_list(read, list, "a list of maps with name and replicas");
+	uint32_t index = 0;
+
+	for (const struct document_node *row = list->first; row && r == 0; row = row->next) {
+		size_t before = config_enter(read, "[%u]", index++);
+
+		r = each(read, row, owner);
+		if (r == 0)
+			config_leave(read, before);
+	}
+	return r;
+}
+
+static int take_count(struct config_read *read, const struct document_node *replicas)
+{
 	uint32_t slots;
-	int r = config_take_slots(read, replicas, accepted, &slots);
+	int r = config_take_replicas(read, replicas, &slots);
 
 	if (r < 0)
 		return r;
-	if (slots < 2)
-		return config_refuse(read, replicas, "is not such a number", accepted);
 	if (!read->config->slots) {
 		read->config->slots = slots;
 		return config_warn(read, replicas->line,
@@ -171,7 +196,8 @@ int config_check_row(struct config_read *read, const struct document_node *resou
 	return r;
 }
 
-static int take_replicas(struct config_read *read, const struct document_node *resource)
+static int take_row(struct config_read *read, const struct document_node *resource,
+		    unused void *owner)
 {
 	const struct document_node *replicas = config_find(resource, "replicas");
 	size_t before;
@@ -193,20 +219,12 @@ static int take_time_slicing(struct config_read *read, const struct document_nod
 {
 	const struct document_node *resources = config_find(value, "resources");
 	int r = check_flags(read, value, "sharing.timeSlicing");
-	uint32_t index = 0;
 	size_t before;
 
 	if (r < 0 || !resources || document_is_null(resources))
 		return r;
 	before = config_enter(read, ".resources");
-	r = config_is_list(read, resources, "a list of maps with name and replicas");
-	for (const struct document_node *one = resources->first; one && r == 0; one = one->next) {
-		size_t inner = config_enter(read, "[%u]", index++);
-
-		r = take_replicas(read, one);
-		if (r == 0)
-			config_leave(read, inner);
-	}
+	r = config_each_row(read, resources, take_row, NULL);
 	if (r == 0)
 		config_leave(read, before);
 	return r;
@@ -262,7 +280,8 @@ static int check_sharing(struct config_read *read, const struct document_node *v
 	return r;
 }
 
-/* A file without `mete` is read as a whole: config_alone.c. Here it is told what is ignored. */
+/* A file without `mete` is read as a whole (config_without_mete.c). What is ignored is said here.
+ */
 static int take_key(struct config_read *read, const struct document_node *value)
 {
 	bool ours = read->config->has_mete;

@@ -99,10 +99,17 @@ must_check int config_take_nvidia(struct config_read *read, const struct documen
 /* flags.failOnInitError, of any file. */
 must_check int config_take_init(struct config_read *read, const struct document_node *root);
 /* Reads a whole file without `mete`; config_take_nvidia() has seen each of its keys. */
-must_check int config_take_alone(struct config_read *read, const struct document_node *root);
+must_check int config_take_without_mete(struct config_read *read, const struct document_node *root);
 /* Finds a key as NVIDIA's plugin does; NULL: it is missing. */
 const struct document_node *config_find(const struct document_node *map, const char *key);
 /* "nvidia.com/gpu", with its domain or without. */
+/* How many replicas a row of NVIDIA's sharing asks for: from 2 to 1000. */
+must_check int config_take_replicas(struct config_read *read, const struct document_node *value,
+				    uint32_t *ret_replicas);
+/* Reads each row of it. */
+typedef int config_row(struct config_read *read, const struct document_node *row, void *owner);
+must_check int config_each_row(struct config_read *read, const struct document_node *list,
+			       config_row *each, void *owner);
 /* Says which keys of a row of sharing.timeSlicing.resources are ignored. */
 must_check int config_check_row(struct config_read *read, const struct document_node *resource);
 bool config_is_gpu(const struct document_node *resource);

@@ -232,7 +232,7 @@ static void sweep_links(struct plugin *p)
 			continue;
 		memcpy(key, entry->d_name, IDS_KEY - 1);
 		key[IDS_KEY - 1] = '\0';
-		if (bindings_find(&p->bindings, key))
+		if (binding_store_find(&p->bindings, key))
 			continue;
 		slots_kind(p, kind);
 		if (may_use_cdi(p))
@@ -275,7 +275,7 @@ static void sweep_cdi(struct plugin *p)
 		key[IDS_KEY - 1] = '\0';
 		if (snprintf(path, sizeof(path), "%s/%s", p->config->cdi_folder, name) <
 			    (int)sizeof(path) &&
-		    !bindings_find(&p->bindings, key) && is_ours(p, path))
+		    !binding_store_find(&p->bindings, key) && is_ours(p, path))
 			unlink(path);
 	}
 	if (files)

@@ -160,7 +160,7 @@ static void allocate(struct plugin *p, struct grpc_call *call,
 	struct fault why;
 
 	if (!p->config->has_mete) {
-		alone_allocate(p, call, said);
+		as_nvidia_allocate(p, call, said);
 		return;
 	}
 	if (other) {

@@ -2,8 +2,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "plugin/kubelet/binding.h"
+
 #include "kube/json.h"
-#include "plugin/kubelet/bindings.h"
 #include "plugin/quantity.h"
 
 enum { MILLI_ALL = 1000 };
@@ -50,6 +51,14 @@ int binding_make(const char *resource, const char *const *ids, size_t count,
 	}
 	*ret_binding = take(b);
 	return 0;
+}
+
+int binding_place(const struct binding *binding, uint32_t device)
+{
+	for (uint32_t i = 0; i < binding->devices; i++)
+		if (binding->device[i] == device)
+			return (int)i;
+	return -1;
 }
 
 /* As texts: numbers of JSON have 53 bits. */

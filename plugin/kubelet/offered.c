@@ -4,7 +4,7 @@
 
 #include "kube/proto/deviceplugin.pb-c.h"
 #include "plugin/dra/dra.h"
-#include "plugin/kubelet/given.h"
+#include "plugin/kubelet/allocated.h"
 #include "plugin/kubelet/numa.h"
 #include "plugin/plugin.h"
 
@@ -41,7 +41,7 @@ uint32_t offered_ids(const struct plugin *p, uint32_t device)
 	{
 		const struct binding *b = list_entry(link, struct binding, link);
 
-		for (uint32_t i = 0; !bound_is_foreign(p, b) && i < b->count; i++) {
+		for (uint32_t i = 0; !containers_is_foreign(p, b) && i < b->count; i++) {
 			int number = ids_number(b->ids[i], p->host->device[device].uuid);
 
 			if (number >= (int)n && number < CONFIG_SLOTS_MAX)
@@ -63,7 +63,7 @@ static uint32_t slot_ids(const struct plugin *p, uint32_t *ret_slots)
 	{
 		const struct binding *b = list_entry(link, struct binding, link);
 
-		for (uint32_t i = 0; !bound_is_foreign(p, b) && i < b->count; i++)
+		for (uint32_t i = 0; !containers_is_foreign(p, b) && i < b->count; i++)
 			if (ids_slot(b->ids[i]) >= (int)n && offered_could_be(p, b->ids[i]))
 				n = (uint32_t)ids_slot(b->ids[i]) + 1;
 	}
@@ -73,7 +73,7 @@ static uint32_t slot_ids(const struct plugin *p, uint32_t *ret_slots)
 /* As in NVIDIA's plugin, a device that is given whole is its own id. */
 static bool is_whole(const struct plugin *p)
 {
-	return !p->config->has_mete && !p->config->alone.replicas;
+	return !p->config->has_mete && !p->config->as_nvidia.replicas;
 }
 
 int offered_device(const struct plugin *p, const char *id)
@@ -108,7 +108,7 @@ static bool is_held(const struct plugin *p, uint32_t device)
 	{
 		const struct binding *b = list_entry(link, struct binding, link);
 
-		for (uint32_t i = 0; bound_is_foreign(p, b) && i < b->devices; i++)
+		for (uint32_t i = 0; containers_is_foreign(p, b) && i < b->devices; i++)
 			held |= b->device[i] == device;
 	}
 	return held;
@@ -208,10 +208,10 @@ static void open_used(const struct plugin *p, struct open_ids *open)
 	{
 		const struct binding *b = list_entry(link, struct binding, link);
 
-		for (uint32_t i = 0; !bound_is_foreign(p, b) && i < b->count; i++)
+		for (uint32_t i = 0; !containers_is_foreign(p, b) && i < b->count; i++)
 			open_id(open, b->ids[i]);
 	}
-	given_each(p, on_given, open);
+	allocated_each(p, on_given, open);
 }
 
 /* Adds others, so that no more than `slots` are in use at a time: a container may have an id from
@@ -264,7 +264,7 @@ static int list_devices(const struct plugin *p, struct rows *rows)
 
 		/* Of a device that a container has exclusively, no others. */
 		open.uuid = p->host->device[i].uuid;
-		find_open(p, beside_owner(p, i) || !p->offer[i].shared ? 0 : p->offer[i].slots,
+		find_open(p, neighbours_owner(p, i) || !p->offer[i].shared ? 0 : p->offer[i].slots,
 			  count[i], &open);
 		for (uint32_t n = 0; n < count[i]; n++) {
 			if (is_whole(p))

@@ -192,7 +192,7 @@ static enum preferred_way preferred_way(const struct plugin *p)
 {
 	if (p->config->has_mete)
 		return PREFERRED_SPREAD;
-	return p->config->alone.packed ? PREFERRED_PACKED : PREFERRED_DISTRIBUTED;
+	return p->config->as_nvidia.packed ? PREFERRED_PACKED : PREFERRED_DISTRIBUTED;
 }
 
 static void prefer(const struct plugin *p, struct grpc_call *call,
@@ -243,8 +243,8 @@ static void on_start(struct grpc_call *call, struct grpc_bytes bytes, void *owne
 		v1beta1__pre_start_container_request__unpack(NULL, bytes.size, bytes.data);
 
 	if (request)
-		bind_start(owner, call, (const char *const *)request->devices_ids,
-			   request->n_devices_ids);
+		prestart_asked(owner, call, (const char *const *)request->devices_ids,
+			       request->n_devices_ids);
 	else
 		grpc_end(call, GRPC_INVALID_ARGUMENT, "this is not a PreStartContainerRequest");
 	if (request)
@@ -254,7 +254,7 @@ static void on_start(struct grpc_call *call, struct grpc_bytes bytes, void *owne
 static void on_start_gone(struct grpc_call *call, void *owner)
 {
 	(void)owner;
-	bind_gone(call);
+	prestart_gone(call);
 }
 
 int serve_open(struct plugin *p, struct fault *why)
@@ -274,7 +274,7 @@ int serve_open(struct plugin *p, struct fault *why)
 void serve_close(struct plugin *p)
 {
 	end_streams(p, GRPC_UNAVAILABLE, "meted is stopping");
-	bind_abandon(p);
+	prestart_abandon(p);
 	grpc_server_close(take(p->server), NULL);
 	free(take(p->said.bytes));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* If no API server tells which pods are gone, and for static pods, the kubelet is asked now and
  * then who still has what. */
-#include "plugin/kubelet/holder.h"
+#include "plugin/kubelet/ids_owner.h"
 #include "plugin/plugin.h"
 
 enum { SWEEP_S = 30 };
@@ -20,8 +20,8 @@ static void on_swept(struct resources_ask *ask, const char *problem,
 	(void)found;
 	/* Init containers are not listed; the checkpoint knows them. */
 	if (!problem && count == 0 &&
-	    holder_find(s->plugin, s->copy->resource, ask->ids, ask->count).pods == 0)
-		bound_gone(s->plugin, s->copy->key, s->copy->tenant);
+	    ids_owner_find(s->plugin, s->copy->resource, ask->ids, ask->count).pods == 0)
+		containers_gone(s->plugin, s->copy->key, s->copy->tenant);
 	binding_free(s->copy);
 	free(s);
 }

@@ -61,7 +61,7 @@ bool seats_cover(const struct seats *seats, const struct binding *b)
 static bool is_well(const struct plugin *p, const struct binding *b)
 {
 	return b->devices && !b->missings && !b->absent &&
-	       bindings_find((struct bindings *)&p->bindings, b->key) == b;
+	       binding_store_find((struct binding_store *)&p->bindings, b->key) == b;
 }
 
 static void take_devices(struct binding *b, const struct seating_container *it)
@@ -174,7 +174,7 @@ static void on_soon(struct loop_timer *timer)
 		return;
 	if (!list_empty(&seats->all) && seats_settle(p, &why) < 0)
 		log_warning("seats.unsettled", "reason=%s", log_text(why.text).text);
-	bind_consider(p);
+	prestart_consider(p);
 	nodes_changed(p->nodes);
 }
 

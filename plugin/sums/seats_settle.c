@@ -11,7 +11,7 @@ static bool is_held(const struct plugin *p, uint32_t device)
 	{
 		const struct binding *b = list_entry(link, struct binding, link);
 
-		if (bound_is_foreign(p, b) && binding_place(b, device) >= 0)
+		if (containers_is_foreign(p, b) && binding_place(b, device) >= 0)
 			return true;
 	}
 	return false;
@@ -139,7 +139,7 @@ static size_t gather(struct plugin *p, struct seating_pod **pods, struct seating
 	{
 		const struct binding *b = list_entry(link, struct binding, link);
 
-		if (!b->devices || bound_is_foreign(p, b) || seats_cover(seats, b))
+		if (!b->devices || containers_is_foreign(p, b) || seats_cover(seats, b))
 			continue;
 		seats_sit_alone(p, b, alone);
 		pods[count++] = alone++;

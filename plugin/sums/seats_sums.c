@@ -67,7 +67,7 @@ static void add_binding(struct summing *s, const struct binding *b)
 	int at = pod ? container_of_pod(pod, b->container) : -1;
 	struct seating_pod alone;
 
-	if (!b->devices || bound_is_foreign(s->plugin, b) || seats_cover(s->plugin->seats, b))
+	if (!b->devices || containers_is_foreign(s->plugin, b) || seats_cover(s->plugin->seats, b))
 		return;
 	seats_sit_alone(s->plugin, b, &alone);
 	add_seated(s, &alone.container[0], at >= 0 && *pod->amounts[at].memory,

@@ -8,6 +8,7 @@
 #include "sim/cuda/handle.h"
 #include "sim/cuda/memory.h"
 #include "sim/cuda/stream.h"
+#include "sim/cuda/stream_set.h"
 
 #define ARRAY_LARGEST ((size_t)1 << 20) /* elements in each direction */
 #define ARRAY_PITCH   512
@@ -127,7 +128,7 @@ void array_give(struct CUctx_st *context, uint64_t origin, uint64_t base)
 
 	if (atomic_load(&context->state) != CONTEXT_ALIVE || context->id != origin)
 		return;
-	best_effort(context_drain(context));
+	best_effort(stream_set_synchronize(context->streams));
 	if (space_find(base, &range) == 0)
 		memory_give(&range);
 }

@@ -8,6 +8,7 @@
 #include "sim/cuda/event.h"
 #include "sim/cuda/graph.h"
 #include "sim/cuda/graph_memory.h"
+#include "sim/cuda/stream.h"
 
 static struct {
 	pthread_mutex_t lock; /* of all captures, and of each stream's `capture` */

@@ -5,6 +5,7 @@
 #include "cuda/prototypes.h"
 #include "sim/cuda/capture_core.h"
 #include "sim/cuda/graph.h"
+#include "sim/cuda/stream.h"
 
 static CUresult find(CUstream handle, struct CUstream_st **ret_stream)
 {

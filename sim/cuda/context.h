@@ -58,14 +58,21 @@ must_check CUresult context_named(CUcontext named, struct CUctx_st **ret_context
 /* From now on every call in this context answers `error`. The first error stays. */
 void context_fail(struct CUctx_st *context, CUresult error);
 
-/* Retains the primary context without making it current: for libraries and pools. */
-must_check CUresult context_retain_primary(CUdevice device, struct CUctx_st **ret_context);
-
-/* Waits for everything in the context. Sticky error or SUCCESS. */
-must_check CUresult context_drain(struct CUctx_st *context);
-
 /* Calls `each` for every living context, under the contexts' lock. */
 void context_visit(void (*each)(struct CUctx_st *context, void *data), void *data);
+
+/* ---- for sim/cuda/context_life.c ---- */
+
+void context_list(struct CUctx_st *context);	   /* from now on context_visit() may meet it */
+void context_begin_life(struct CUctx_st *context); /* gives it a new id */
+
+/* The calling thread's stack. OUT_OF_MEMORY: it is full. */
+must_check CUresult context_push(struct CUctx_st *context);
+void context_pop(const struct CUctx_st *context); /* if it is the topmost */
+struct CUctx_st *context_top(void);		  /* NULL: none */
+
+/* Whether it is a context that has not been destroyed. */
+bool context_exists(CUcontext context);
 
 static inline CUresult context_error(const struct CUctx_st *context)
 {

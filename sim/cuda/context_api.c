@@ -7,14 +7,14 @@
 #include "sim/machine/device.h"
 #include "sim/cuda/driver.h"
 #include "sim/cuda/handle.h"
-#include "sim/cuda/stream.h"
+#include "sim/cuda/stream_set.h"
 
 CUresult cuCtxSynchronize(void)
 {
 	struct CUctx_st *context;
 	CUresult r = context_current(&context);
 
-	return r == CUDA_SUCCESS ? context_drain(context) : r;
+	return r == CUDA_SUCCESS ? stream_set_synchronize(context->streams) : r;
 }
 
 CUresult cuCtxSynchronize_v2(CUcontext named)
@@ -22,7 +22,7 @@ CUresult cuCtxSynchronize_v2(CUcontext named)
 	struct CUctx_st *context;
 	CUresult r = context_named(named, &context);
 
-	return r == CUDA_SUCCESS ? context_drain(context) : r;
+	return r == CUDA_SUCCESS ? stream_set_synchronize(context->streams) : r;
 }
 
 CUresult cuCtxGetDevice(CUdevice *device)

@@ -47,6 +47,9 @@ struct CUevent_st {
 must_check CUresult event_new(struct CUctx_st *context, unsigned flags, struct event_share *share,
 			      CUevent *ret_event);
 
+/* Its handle has been removed: nobody else knows it. */
+void event_free(struct CUevent_st *event);
+
 /* One reference, for the caller. NULL: no memory. */
 struct event_record *event_record_new(void);
 void event_record_unref(struct event_record *record); /* NULL is fine */
@@ -54,6 +57,13 @@ void event_record_unref(struct event_record *record); /* NULL is fine */
 /* The stream's worker has come to the record. */
 void event_record_reached(struct event_record *record, struct CUstream_st *stream,
 			  uint64_t time_ns);
+
+/* False: not yet. */
+bool event_record_is_reached(struct event_record *record);
+
+/* Waits for it, on behalf of a set. False: given up because the set's context is ending. NULL:
+ * waits for ever. */
+bool event_record_await(struct event_record *record, const struct stream_set *waiter);
 
 /* A worker waits for a record, on behalf of its set; *time_ns becomes the later of the two. */
 void event_record_wait(struct event_record *record, const struct stream_set *waiter,
@@ -68,6 +78,8 @@ struct event_record *event_last(struct CUevent_st *event);
 /* The event was recorded in a capture, at these nodes; takes the array over. */
 void event_publish_capture(struct CUevent_st *event, uint64_t capture_id, CUgraphNode *nodes,
 			   size_t n_nodes);
+
+bool event_is_captured(struct CUevent_st *event);
 
 /* 0: not recorded in a capture. A copy of the nodes for the caller, who frees it; where there is no
  * memory for it, *ret_n is SIZE_MAX. */

@@ -44,34 +44,20 @@ struct CUgraph_st *graph_new(void)
 
 CUgraphNodeType graph_type_of(enum op_kind kind)
 {
-	switch (kind) {
-	case OP_KERNEL:
-		return CU_GRAPH_NODE_TYPE_KERNEL;
-	case OP_COPY:
-		return CU_GRAPH_NODE_TYPE_MEMCPY;
-	case OP_SET:
-		return CU_GRAPH_NODE_TYPE_MEMSET;
-	case OP_HOST:
-		return CU_GRAPH_NODE_TYPE_HOST;
-	case OP_RECORD:
-		return CU_GRAPH_NODE_TYPE_EVENT_RECORD;
-	case OP_WAIT:
-		return CU_GRAPH_NODE_TYPE_WAIT_EVENT;
-	case OP_MEMOP:
-		return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
-	case OP_ALLOC:
-		return CU_GRAPH_NODE_TYPE_MEM_ALLOC;
-	case OP_FREE:
-		return CU_GRAPH_NODE_TYPE_MEM_FREE;
-	case OP_EMPTY:
-	case OP_POOL:
-	case OP_CALLBACK:
-	case OP_GRAPH:
-	case OP_CALL:
-	case OP_CONTROL:
-		break;
-	}
-	return CU_GRAPH_NODE_TYPE_EMPTY;
+	static const CUgraphNodeType types[OP_CONTROL + 1] = {
+		[OP_KERNEL] = CU_GRAPH_NODE_TYPE_KERNEL,
+		[OP_COPY] = CU_GRAPH_NODE_TYPE_MEMCPY,
+		[OP_SET] = CU_GRAPH_NODE_TYPE_MEMSET,
+		[OP_HOST] = CU_GRAPH_NODE_TYPE_HOST,
+		[OP_RECORD] = CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+		[OP_WAIT] = CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+		[OP_MEMOP] = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+		[OP_ALLOC] = CU_GRAPH_NODE_TYPE_MEM_ALLOC,
+		[OP_FREE] = CU_GRAPH_NODE_TYPE_MEM_FREE,
+	};
+
+	/* The value 0 is a kernel's. */
+	return kind == OP_KERNEL || types[kind] ? types[kind] : CU_GRAPH_NODE_TYPE_EMPTY;
 }
 
 /* ---- edges --------------------------------------------------------------------------------- */

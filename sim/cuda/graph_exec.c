@@ -14,6 +14,7 @@
 #include "sim/cuda/graph_device.h"
 #include "sim/cuda/graph_memory.h"
 #include "sim/cuda/handle.h"
+#include "sim/cuda/stream.h"
 
 enum {
 	KNOWN_FLAGS = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |

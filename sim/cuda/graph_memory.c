@@ -10,7 +10,6 @@
 #include "sim/machine/device.h"
 #include "sim/cuda/driver.h"
 #include "sim/cuda/space.h"
-#include "sim/cuda/stream.h"
 
 struct allocation {
 	struct list link;
@@ -331,18 +330,6 @@ CUresult graph_memory_run(const struct op *op)
 	if (allocation && op->kind != OP_ALLOC)
 		result = unmap(allocation);
 	pthread_mutex_unlock(&memory.lock);
-	return result;
-}
-
-CUresult graph_memory_free_async(CUdeviceptr address, struct CUstream_st *stream)
-{
-	struct op op = {.kind = OP_FREE, .alloc.address = address};
-	CUresult result;
-
-	graph_memory_ref(address);
-	result = stream_submit(stream, &op);
-	if (result == CUDA_SUCCESS)
-		graph_memory_disclaim(address);
 	return result;
 }
 

@@ -38,8 +38,7 @@ bool graph_memory_owns(CUdeviceptr address);
 /* Do all of the bytes belong to one allocation node, whether its memory is there or not? */
 bool graph_memory_covers(CUdeviceptr address, size_t bytes);
 
-/* cuMemFreeAsync and cuMemFree of such an address; the latter when nothing uses it any more. */
-must_check CUresult graph_memory_free_async(CUdeviceptr address, struct CUstream_st *stream);
+/* cuMemFree of such an address, when nothing uses it any more. */
 must_check CUresult graph_memory_free_now(CUdeviceptr address);
 
 /* OP_ALLOC and OP_FREE, on a worker. */

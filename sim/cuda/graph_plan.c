@@ -5,7 +5,6 @@
 #include "sim/cuda/event.h"
 #include "sim/cuda/handle.h"
 #include "sim/cuda/op_run.h"
-#include "sim/cuda/stream.h"
 
 static size_t count_ops(const struct CUgraph_st *graph)
 {

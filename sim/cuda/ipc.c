@@ -16,7 +16,7 @@
 #include "sim/cuda/handle.h"
 #include "sim/cuda/heap.h"
 #include "sim/cuda/space.h"
-#include "sim/cuda/stream.h"
+#include "sim/cuda/stream_set.h"
 
 struct ipc_handle {
 	char magic[8];
@@ -41,7 +41,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr address)
 		return r;
 	if (!ret_handle || space_find(address, &range) < 0 || range.kind != SPACE_LINEAR)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = context_drain(range.context);
+	r = stream_set_synchronize(((struct CUctx_st *)range.context)->streams);
 	if (r == CUDA_SUCCESS)
 		r = heap_share(range.heap, &range, &handle.fd, &handle.offset);
 	if (r != CUDA_SUCCESS)
@@ -124,7 +124,7 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address)
 		return r;
 	if (space_find(address, &range) < 0 || range.kind != SPACE_SHARED || range.base != address)
 		return CUDA_ERROR_INVALID_VALUE;
-	best_effort(context_drain(context));
+	best_effort(stream_set_synchronize(context->streams));
 	if (space_remove(address, &range) < 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	space_unback(range.reserved, range.charged);

@@ -16,7 +16,7 @@
 #include "sim/cuda/memory.h"
 #include "sim/cuda/module.h"
 #include "sim/cuda/space.h"
-#include "sim/cuda/stream.h"
+#include "sim/cuda/stream_core.h"
 
 #define KERNEL_BUDGET	   5000 /* warp instructions for which the space is held at a time */
 #define KERNEL_POLL_NS	   50000

@@ -10,6 +10,7 @@
 #include "sim/cuda/context.h"
 #include "sim/cuda/graph_memory.h"
 #include "sim/cuda/space.h"
+#include "sim/cuda/stream.h"
 #include "sim/cuda/stream_core.h"
 
 enum {

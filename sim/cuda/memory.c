@@ -14,6 +14,7 @@
 #include "sim/cuda/managed.h"
 #include "sim/cuda/pool.h"
 #include "sim/cuda/stream.h"
+#include "sim/cuda/stream_set.h"
 
 #define PITCH_ALIGN 512
 #define PITCH_MOST  0x7fffffffull

@@ -11,6 +11,7 @@
 #include "sim/cuda/managed.h"
 #include "sim/cuda/memory.h"
 #include "sim/cuda/stream.h"
+#include "sim/cuda/stream_set.h"
 
 /* ---- life ------------------------------------------------------------------------------------ */
 

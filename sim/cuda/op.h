@@ -101,6 +101,25 @@ struct op {
 	};
 };
 
+/* What can be done with an op of one kind. NULL: nothing has to be. */
+struct op_methods {
+	bool never_in_graph; /* it has no clone */
+
+	/* Fills in the content of *to, which has the kind and the context. NULL: all of it is plain
+	 * data. */
+	CUresult (*clone)(const struct op *from, struct op *to);
+	void (*done)(struct op *op); /* frees what the op owns */
+
+	/* On a worker; the time is that of op_run(). */
+	CUresult (*run)(struct op *op, struct CUctx_st *context, struct CUstream_st *stream,
+			uint64_t *time_ns);
+
+	/* Instead of run(), in a context that has failed with `status`: others wait for it. */
+	void (*drop)(struct op *op, CUresult status, struct CUstream_st *stream, uint64_t *time_ns);
+};
+
+extern const struct op_methods op_kinds[OP_CONTROL + 1]; /* sim/cuda/op_kinds.c */
+
 /* SUCCESS or OUT_OF_MEMORY. NOT_SUPPORTED for what is never in a graph. */
 must_check CUresult op_clone(const struct op *from, struct op *ret_op);
 

@@ -25,8 +25,7 @@
 #else
 #define SPACE_WINDOW (4ull << 40)
 #endif
-#define SPACE_SMALLEST	    (8ull << 30)
-#define SPACE_PATTERN_BYTES (16ull << 20)
+#define SPACE_SMALLEST (8ull << 30)
 
 /* Free addresses of the window, in order. */
 struct space_hole {
@@ -43,20 +42,9 @@ static struct {
 	void *table; /* tsearch() tree of struct space_range */
 	uint64_t next_id;
 	_Atomic uint64_t generation;
-	bool pattern_on;
-	uint8_t pattern;
-	int pattern_fd;
-} space = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER, .pattern_fd = -1};
+} space = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- the window ------------------------------------------------------------------------------ */
-
-static void pattern_start(void)
-{
-	const struct settings *settings = segment_settings();
-
-	space.pattern_on = settings && settings->pattern;
-	space.pattern = SETTINGS_PATTERN_BYTE;
-}
 
 static void window_start(void)
 {
@@ -68,7 +56,6 @@ static void window_start(void)
 	pthread_rwlock_init(&space.use, &attributes);
 	pthread_rwlockattr_destroy(&attributes);
 	list_init(&space.holes);
-	pattern_start();
 	for (uint64_t bytes = SPACE_WINDOW; bytes >= SPACE_SMALLEST; bytes /= 2) {
 		void *at = mmap(NULL, 2 * bytes + SPACE_BLOCK, PROT_NONE,
 				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -231,112 +218,6 @@ void space_release(uint64_t base, size_t bytes)
 	pthread_mutex_lock(&space.lock);
 	hole_join(hole);
 	pthread_mutex_unlock(&space.lock);
-}
-
-/* ---- what lies behind the addresses ---------------------------------------------------------- */
-
-bool space_has_pattern(void)
-{
-	space_start();
-	return space.pattern_on;
-}
-
-void space_pattern(void *memory, size_t bytes)
-{
-	if (space_has_pattern())
-		memset(memory, space.pattern, bytes);
-}
-
-/* A file of pattern that is mapped privately: pages cost memory only once they are written. */
-static int pattern_file(void)
-{
-	pthread_mutex_lock(&space.lock);
-	if (space.pattern_fd < 0) {
-		int fd = memfd_create("mete-sim-pattern", MFD_CLOEXEC);
-		void *at;
-
-		if (fd >= 0 && ftruncate(fd, (off_t)SPACE_PATTERN_BYTES) == 0) {
-			at = mmap(NULL, SPACE_PATTERN_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-				  0);
-			if (at != MAP_FAILED) {
-				memset(at, space.pattern, SPACE_PATTERN_BYTES);
-				munmap(at, SPACE_PATTERN_BYTES);
-				space.pattern_fd = fd;
-				fd = -1;
-			}
-		}
-		if (fd >= 0)
-			close(fd);
-	}
-	pthread_mutex_unlock(&space.lock);
-	return space.pattern_fd;
-}
-
-static int back_fresh(void *at, size_t bytes)
-{
-	int fd = -1;
-
-	if (space_has_pattern())
-		fd = pattern_file();
-	for (size_t done = 0; done < bytes;) {
-		size_t n = bytes - done;
-		void *r;
-
-		if (fd >= 0 && n > SPACE_PATTERN_BYTES)
-			n = SPACE_PATTERN_BYTES;
-		r = mmap((char *)at + done, n, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0), fd,
-			 0);
-		if (r == MAP_FAILED)
-			return -ENOMEM;
-		done += n;
-	}
-	return 0;
-}
-
-int space_back(uint64_t base, size_t bytes)
-{
-	int r = back_fresh(space_shadow(base), bytes);
-
-	if (r < 0)
-		space_unback(base, bytes);
-	return r;
-}
-
-int space_back_file(uint64_t base, size_t bytes, int fd, uint64_t offset)
-{
-	void *r = mmap(space_shadow(base), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-		       fd, (off_t)offset);
-
-	return r == MAP_FAILED ? -ENOMEM : 0;
-}
-
-void space_unback(uint64_t base, size_t bytes)
-{
-	void *r = mmap(space_shadow(base), bytes, PROT_NONE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-
-	/* Too many mappings: the pages at least go back. */
-	if (r == MAP_FAILED)
-		madvise(space_shadow(base), bytes, MADV_DONTNEED);
-}
-
-static size_t page_round(size_t bytes)
-{
-	return (bytes + 4095) & ~(size_t)4095;
-}
-
-void *space_host_new(size_t bytes)
-{
-	void *at = mmap(NULL, page_round(bytes), PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	return at == MAP_FAILED ? NULL : at;
-}
-
-void space_host_free(void *memory, size_t bytes)
-{
-	munmap(memory, page_round(bytes));
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

@@ -28,33 +28,6 @@
 #include "cuda/types.h"
 #include "sim/cuda/op.h"
 
-struct stream_set;
-
-/* ---- for contexts (sim/cuda/context.c) ----------------------------------------------------------
- */
-
-/* NULL: no memory. The set does not hold the context; the context holds the set. */
-struct stream_set *stream_set_new(CUcontext context);
-
-/* Waits for what is pending, ends the threads, and invalidates the streams and their handles. A
- * wait for a value in memory lasts until it is written; one for an event of another context or
- * process is given up, and a kernel that polls memory fails (both our choice: no GPU was asked).
- * NULL is fine. */
-void stream_set_free(struct stream_set *set);
-
-/* cuCtxSynchronize: everything submitted so far to any stream of the set. Answers the sticky error;
- * CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED while one of them captures. */
-must_check CUresult stream_set_synchronize(struct stream_set *set);
-
-/* Waits for everything submitted so far, whether a stream captures or not: before memory or code
- * goes away. NULL is fine. */
-void stream_set_drain(struct stream_set *set);
-
-/* The context is ending: what polls or waits on behalf of it should give up. */
-bool stream_set_ending(const struct stream_set *set);
-
-/* ---- for whoever submits ------------------------------------------------------------------- */
-
 /* What a handle means: CU_STREAM_LEGACY the current context's legacy stream, CU_STREAM_PER_THREAD
  * the calling thread's in that context; NULL the one or the other (driver_is_per_thread()).
  * Answers what context_current() answers (for the stream's own context, when it is a stream that

@@ -18,7 +18,7 @@
 #include "base/list.h"
 #include "base/macros.h"
 #include "cuda/types.h"
-#include "sim/cuda/stream.h"
+#include "sim/cuda/op.h"
 
 enum stream_kind {
 	STREAM_LEGACY,
@@ -87,6 +87,12 @@ struct stream_set {
 };
 
 void stream_set_unref(struct stream_set *set);
+
+/* The context is ending: what polls or waits on behalf of it should give up. */
+static inline bool stream_set_ending(const struct stream_set *set)
+{
+	return atomic_load(&set->ending);
+}
 
 /* NULL: no memory. The handle is not registered; only programs' streams are. */
 struct CUstream_st *stream_new(struct stream_set *set, enum stream_kind kind, int priority);

@@ -2,6 +2,8 @@
 /*
  * A context's streams as a whole: their making and end, the default streams, waiting for all.
  */
+#include "sim/cuda/stream_set.h"
+
 #include <sched.h>
 
 #include "sim/cuda/capture.h"
@@ -127,11 +129,6 @@ void stream_set_free(struct stream_set *set)
 		pthread_cond_wait(&set->ended, &set->lock);
 	pthread_mutex_unlock(&set->lock);
 	stream_set_unref(set);
-}
-
-bool stream_set_ending(const struct stream_set *set)
-{
-	return atomic_load(&set->ending);
 }
 
 /* One of the set's streams that are always there, at *place. */

@@ -105,32 +105,54 @@ static const char *zero_of(const struct settings_row *row)
 	return row->kind == SETTINGS_BYTES ? "none" : NULL;
 }
 
+/* The units of a kind of values, the smallest first, and how many of one make the next. */
+struct units {
+	const char *names[5];
+	size_t most;
+	uint64_t step;
+};
+
+static const struct units *units_of(const struct settings_row *row)
+{
+	static const struct units bytes = {{"", "K", "M", "G", "T"}, 4, 1024};
+	static const struct units rates = {{"", "K", "M", "G", "T"}, 4, 1000};
+	static const struct units times = {{"ns", "us", "ms", "s"}, 3, 1000};
+	static const struct units none = {{""}, 0, 1000};
+
+	if (row->kind == SETTINGS_TIME)
+		return &times;
+	if (row->kind == SETTINGS_RATE)
+		return &rates;
+	return row->kind == SETTINGS_BYTES ? &bytes : &none;
+}
+
+/* In the largest unit that says it exactly; but 3.7G, not 3700M. */
+static void write_amount(const struct units *units, uint64_t value, char *text, size_t size)
+{
+	uint64_t step = units->step;
+	size_t unit = 0;
+
+	while (value && value % step == 0 && unit < units->most) {
+		value /= step;
+		unit++;
+	}
+	if (unit && step == 1000 && unit < units->most && value > step && value % 100 == 0)
+		snprintf(text, size, "%llu.%llu%s", (unsigned long long)(value / step),
+			 (unsigned long long)(value % step / 100), units->names[unit + 1]);
+	else
+		snprintf(text, size, "%llu%s", (unsigned long long)value,
+			 value ? units->names[unit] : "");
+}
+
 /* As it would be written into the variable; what 0 stands for is a word. */
 static void print_value(const struct settings_row *row, const struct settings *settings)
 {
-	static const char *const bytes[] = {"", "K", "M", "G", "T"};
-	static const char *const times[] = {"ns", "us", "ms", "s"};
 	uint64_t value = *(const uint64_t *)((const char *)settings + row->offset);
-	bool binary = row->kind == SETTINGS_BYTES, time = row->kind == SETTINGS_TIME;
-	uint64_t step = binary ? 1024 : 1000, tenths = 0;
 	const char *zero = zero_of(row), *usual = row->value;
 	char text[40];
-	size_t unit = 0;
 
 	if (zero && strcmp(usual, "0") == 0)
 		usual = zero;
-
-	while (value && value % step == 0 && unit < (time ? 3 : 4) &&
-	       (binary || time || row->kind == SETTINGS_RATE)) {
-		value /= step;
-		unit++;
-	}
-	/* 3.7G, not 3700M. */
-	if (unit && !binary && unit < (time ? 3 : 4) && value > step && value % (step / 10) == 0) {
-		tenths = value % step / (step / 10);
-		value /= step;
-		unit++;
-	}
 	if (zero && !value)
 		snprintf(text, sizeof(text), "%s", zero);
 	else if (row->kind == SETTINGS_SWITCH)
@@ -140,12 +162,8 @@ static void print_value(const struct settings_row *row, const struct settings *s
 	else if (row->kind == SETTINGS_VERSION && value)
 		snprintf(text, sizeof(text), "%llu.%llu", (unsigned long long)value / 1000,
 			 (unsigned long long)value % 1000 / 10);
-	else if (tenths)
-		snprintf(text, sizeof(text), "%llu.%llu%s", (unsigned long long)value,
-			 (unsigned long long)tenths, time ? times[unit] : bytes[unit]);
 	else
-		snprintf(text, sizeof(text), "%llu%s", (unsigned long long)value,
-			 time ? value ? times[unit] : "" : bytes[unit]);
+		write_amount(units_of(row), value, text, sizeof(text));
 	printf("%-24s = %-8s default %-8s", row->variable, text, usual);
 }
 

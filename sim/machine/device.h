@@ -88,6 +88,10 @@ uint64_t device_fault_ns(uint64_t bytes);			    /* one batch of managed pages */
 uint64_t device_bandwidth_ns(int device, uint64_t bytes);	    /* kernels, at device rate */
 uint64_t device_instructions_ns(int device, uint64_t instructions); /* per thread, summed */
 
+/* Its books, which all processes share. */
+struct segment_device;
+struct segment_device *device_book(int device);
+
 /* Errors, as seen by NVML: an event to those who wait, and the counters. */
 void device_xid(int device, uint64_t xid);
 void device_ecc_error(int device, bool corrected);

@@ -156,11 +156,71 @@ static uint64_t distance(uint64_t owner, uint64_t current)
 	return owner - current - 1;
 }
 
+static void least(uint64_t *value, uint64_t other)
+{
+	if (other < *value)
+		*value = other;
+}
+
 struct choice {
 	uint32_t index;	     /* of the ticket that the lane works on, or NOBODY */
 	bool others;	     /* another context waits for the lane */
 	uint64_t arrival_ns; /* when the next ticket gets ready; UINT64_MAX for none */
 };
+
+/* Whether ticket `i` comes before `other` (NOBODY: any does) once the current slice has ended. */
+static bool is_nearer(const struct segment_engines *engines, uint64_t current, uint32_t i,
+		      uint32_t other)
+{
+	const struct segment_ticket *tickets = engines->tickets;
+	uint64_t far, nearest;
+
+	if (other == NOBODY)
+		return true;
+	far = distance(owner(&tickets[i]), current);
+	nearest = distance(owner(&tickets[other]), current);
+	return far < nearest || (far == nearest && tickets[i].id < tickets[other].id);
+}
+
+/* When a ticket that does not wait yet will; UINT64_MAX: never. */
+static uint64_t arrival(const struct segment_ticket *ticket, unsigned lane)
+{
+	return ticket->id && ticket->lane == lane && !ticket->done ? ticket->ready_ns : UINT64_MAX;
+}
+
+/* The oldest ticket of the context whose slice it is, and the next one's; NOBODY: there is none.
+ * Fills in the choice but for its index. */
+static void survey(const struct segment_engines *engines, unsigned lane, struct choice *choice,
+		   uint32_t *ret_own, uint32_t *ret_next)
+{
+	uint64_t current = engines->lanes[lane].current;
+
+	*ret_own = *ret_next = NOBODY;
+	for (uint32_t i = 0; i < engines->tickets_high; i++) {
+		const struct segment_ticket *ticket = &engines->tickets[i];
+
+		if (!waits(ticket, lane, engines->at_ns)) {
+			least(&choice->arrival_ns, arrival(ticket, lane));
+		} else if (owner(ticket) == current) {
+			if (*ret_own == NOBODY || ticket->id < engines->tickets[*ret_own].id)
+				*ret_own = i;
+		} else {
+			choice->others = true;
+			if (is_nearer(engines, current, i, *ret_next))
+				*ret_next = i;
+		}
+	}
+}
+
+/* Whether another context than the ticket's waits. */
+static bool others_wait(const struct segment_engines *engines, unsigned lane, uint32_t ticket)
+{
+	for (uint32_t i = 0; i < engines->tickets_high; i++)
+		if (waits(&engines->tickets[i], lane, engines->at_ns) &&
+		    owner(&engines->tickets[i]) != owner(&engines->tickets[ticket]))
+			return true;
+	return false;
+}
 
 /* Oldest ticket of the context whose slice it is; at the slice's end the next one's. */
 static struct choice choose(struct segment_engines *engines, const struct engine_core_rules *rules,
@@ -168,31 +228,9 @@ static struct choice choose(struct segment_engines *engines, const struct engine
 {
 	struct segment_lane_book *book = &engines->lanes[lane];
 	struct choice choice = {.index = NOBODY, .arrival_ns = UINT64_MAX};
-	uint32_t own = NOBODY, next = NOBODY;
+	uint32_t own, next;
 
-	for (uint32_t i = 0; i < engines->tickets_high; i++) {
-		const struct segment_ticket *ticket = &engines->tickets[i];
-		uint64_t far, nearest;
-
-		if (!waits(ticket, lane, engines->at_ns)) {
-			if (ticket->id && ticket->lane == lane && !ticket->done &&
-			    ticket->ready_ns < choice.arrival_ns)
-				choice.arrival_ns = ticket->ready_ns;
-			continue;
-		}
-		if (owner(ticket) == book->current) {
-			if (own == NOBODY || ticket->id < engines->tickets[own].id)
-				own = i;
-			continue;
-		}
-		choice.others = true;
-		far = distance(owner(ticket), book->current);
-		nearest = next == NOBODY ? UINT64_MAX
-					 : distance(owner(&engines->tickets[next]), book->current);
-		if (next == NOBODY || far < nearest ||
-		    (far == nearest && ticket->id < engines->tickets[next].id))
-			next = i;
-	}
+	survey(engines, lane, &choice, &own, &next);
 	if (own != NOBODY && (!choice.others || engines->at_ns < book->slice_end_ns)) {
 		choice.index = own;
 		return choice;
@@ -200,10 +238,7 @@ static struct choice choose(struct segment_engines *engines, const struct engine
 	if (next == NOBODY)
 		return choice;
 	/* Is anybody left behind, once it is this one's turn? */
-	choice.others = own != NOBODY;
-	for (uint32_t i = 0; i < engines->tickets_high && !choice.others; i++)
-		choice.others = waits(&engines->tickets[i], lane, engines->at_ns) &&
-				owner(&engines->tickets[i]) != owner(&engines->tickets[next]);
+	choice.others = own != NOBODY || others_wait(engines, lane, next);
 	book->current = owner(&engines->tickets[next]);
 	book->slice_end_ns = engines->at_ns + rules->slice_ns;
 	choice.index = next;
@@ -235,10 +270,27 @@ static void work(struct segment_engines *engines, const struct engine_core_rules
 				      rules->slice_ns * rules->slice_ns;
 }
 
-static void least(uint64_t *value, uint64_t other)
+static bool is_busy(const struct choice *choices, unsigned lane)
 {
-	if (other < *value)
-		*value = other;
+	return choices[lane].index != NOBODY;
+}
+
+/* How long it is until a lane's ticket is done, its slice ends with others waiting, or somebody
+ * comes. */
+static uint64_t lane_step(const struct segment_engines *engines, unsigned lane,
+			  const struct choice *choice, uint64_t speed)
+{
+	uint64_t step_ns = UINT64_MAX;
+
+	if (choice->arrival_ns != UINT64_MAX)
+		step_ns = choice->arrival_ns - engines->at_ns;
+	if (choice->index == NOBODY)
+		return step_ns;
+	if (choice->others)
+		least(&step_ns, engines->lanes[lane].slice_end_ns - engines->at_ns);
+	if (engines->tickets[choice->index].left_ns != UINT64_MAX)
+		least(&step_ns, time_for(engines->tickets[choice->index].left_ns, speed));
+	return step_ns;
 }
 
 /* One step: until somebody is done, a slice ends with others waiting, or somebody comes. */
@@ -247,44 +299,28 @@ static void step(struct segment_engines *engines, const struct engine_core_rules
 {
 	struct choice choices[SEGMENT_LANES];
 	uint64_t speeds[SEGMENT_LANES], step_ns = now_ns - engines->at_ns;
-	bool both;
+	bool up, down;
 
 	for (unsigned lane = 0; lane < SEGMENT_LANES; lane++)
 		if (lanes >> lane & 1)
 			choices[lane] = choose(engines, rules, lane);
 		else
 			choices[lane] = (struct choice){.index = NOBODY, .arrival_ns = UINT64_MAX};
-	both = choices[SEGMENT_HOST_TO_DEVICE].index != NOBODY &&
-	       choices[SEGMENT_DEVICE_TO_HOST].index != NOBODY;
+	up = is_busy(choices, SEGMENT_HOST_TO_DEVICE);
+	down = is_busy(choices, SEGMENT_DEVICE_TO_HOST);
 	for (unsigned lane = 0; lane < SEGMENT_LANES; lane++) {
-		const struct choice *choice = &choices[lane];
-
-		speeds[lane] = is_link(lane) && both ? rules->duplex : SETTINGS_FACTOR_ONE;
-		if (choice->arrival_ns != UINT64_MAX)
-			least(&step_ns, choice->arrival_ns - engines->at_ns);
-		if (choice->index == NOBODY)
-			continue;
-		if (choice->others)
-			least(&step_ns, engines->lanes[lane].slice_end_ns - engines->at_ns);
-		if (engines->tickets[choice->index].left_ns != UINT64_MAX)
-			least(&step_ns,
-			      time_for(engines->tickets[choice->index].left_ns, speeds[lane]));
+		speeds[lane] = is_link(lane) && up && down ? rules->duplex : SETTINGS_FACTOR_ONE;
+		least(&step_ns, lane_step(engines, lane, &choices[lane], speeds[lane]));
 	}
 	for (unsigned lane = 0; lane < SEGMENT_LANES; lane++) {
-		uint64_t speed = SETTINGS_FACTOR_ONE;
-
 		if (!(lanes >> lane & 1))
 			continue;
-		if (choices[lane].index != NOBODY) {
+		if (is_busy(choices, lane))
 			work(engines, rules, lane, choices[lane], speeds[lane], step_ns);
-			continue;
-		}
-		if (is_link(lane) && (choices[SEGMENT_HOST_TO_DEVICE].index != NOBODY ||
-				      choices[SEGMENT_DEVICE_TO_HOST].index != NOBODY))
-			speed = rules->duplex;
-		if (rules->processes)
+		else if (rules->processes)
 			gap_extend(&engines->lanes[lane], engines->at_ns, engines->at_ns + step_ns,
-				   speed);
+				   is_link(lane) && (up || down) ? rules->duplex
+								 : SETTINGS_FACTOR_ONE);
 	}
 	engines->at_ns += step_ns;
 }

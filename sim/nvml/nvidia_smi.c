@@ -76,6 +76,30 @@ static int split(const char *list, const struct smi_column *ret_fields[FIELDS_MA
 	}
 }
 
+static void print_names(const struct smi_column *const *columns, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		bool unit = *columns[i]->unit && !arg.no_units;
+
+		printf("%s%s%s%s%s", i ? ", " : "", columns[i]->name, unit ? " [" : "",
+		       unit ? columns[i]->unit : "", unit ? "]" : "");
+	}
+	putchar('\n');
+}
+
+static void print_device(const struct smi_column *const *columns, size_t count, nvmlDevice_t device)
+{
+	for (size_t i = 0; i < count; i++) {
+		char text[SMI_TEXT_BYTES] = "";
+		bool has = columns[i]->write(device, text);
+		bool unit = has && *columns[i]->unit && !arg.no_units;
+
+		printf("%s%s%s%s", i ? ", " : "", has ? text : "[N/A]", unit ? " " : "",
+		       unit ? columns[i]->unit : "");
+	}
+	putchar('\n');
+}
+
 static int query_devices(void)
 {
 	const struct smi_column *columns[FIELDS_MAX];
@@ -85,25 +109,10 @@ static int query_devices(void)
 
 	if (split(arg.gpu_fields, columns, &count) < 0)
 		return 2;
-	for (size_t i = 0; i < count && !arg.no_header; i++) {
-		bool unit = *columns[i]->unit && !arg.no_units;
-
-		printf("%s%s%s%s%s", i ? ", " : "", columns[i]->name, unit ? " [" : "",
-		       unit ? columns[i]->unit : "", unit ? "]" : "");
-	}
 	if (!arg.no_header)
-		putchar('\n');
-	while (next_device(&index, &device)) {
-		for (size_t i = 0; i < count; i++) {
-			char text[SMI_TEXT_BYTES] = "";
-			bool has = columns[i]->write(device, text);
-			bool unit = has && *columns[i]->unit && !arg.no_units;
-
-			printf("%s%s%s%s", i ? ", " : "", has ? text : "[N/A]", unit ? " " : "",
-			       unit ? columns[i]->unit : "");
-		}
-		putchar('\n');
-	}
+		print_names(columns, count);
+	while (next_device(&index, &device))
+		print_device(columns, count, device);
 	return 0;
 }
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugin/kubelet/bindings.h"
+#include "plugin/kubelet/binding.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -97,7 +97,7 @@ TEST(without_mete_the_file_means_what_it_means_to_nvidias_plugin)
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		owned(config_free) struct config *config = parse(texts[i]);
-		const struct config_alone *alone = &config->alone;
+		const struct config_as_nvidia *alone = &config->as_nvidia;
 
 		expect(!config->has_mete && config->has_nvidia);
 		expect_eq(config->warnings, 0);
@@ -140,7 +140,7 @@ TEST(without_mete_what_is_ignored_is_said_key_by_key)
 		"16, which is ignored",
 	};
 
-	expect_eq(config->alone.replicas, 3);
+	expect_eq(config->as_nvidia.replicas, 3);
 	for (size_t i = 0; i < ARRAY_SIZE(wanted) && i < config->warnings; i++)
 		expect_str(config->warning[i], wanted[i]);
 	expect_eq(config->warnings, ARRAY_SIZE(wanted));
@@ -158,7 +158,7 @@ TEST(without_mete_every_flag_that_matters_is_taken)
 		      "    failRequestsGreaterThanOne: true\n    resources:\n"
 		      "    - {name: nvidia.com/mig-1g.5gb, replicas: 2}\n"
 		      "    - {name: gpu, replicas: 7, devices: 2}\n");
-	const struct config_alone *alone = &config->alone;
+	const struct config_as_nvidia *alone = &config->as_nvidia;
 
 	expect_eq(alone->replicas, 7);
 	expect_eq(config->slots, 7);

@@ -12,7 +12,7 @@
  */
 #include <string.h>
 
-#include "plugin/kubelet/holder.h"
+#include "plugin/kubelet/ids_owner.h"
 #include "plugin/plugin.h"
 #include "plugin/sums/seats.h"
 
@@ -32,7 +32,7 @@ struct asking {
 	uint64_t until_ns;
 	bool listed;			   /* it is known who has the ids: */
 	char *namespace, *pod, *container; /* NULL: not in the kubelet's answer */
-	char uid[HOLDER_TEXT];		   /* "": the checkpoint does not tell */
+	char uid[IDS_OWNER_TEXT];	   /* "": the checkpoint does not tell */
 	char *problem;			   /* what we wait for */
 };
 
@@ -103,7 +103,7 @@ static int name_binding(const struct asking *a, const struct pod *pod)
 	return b->namespace && b->pod && b->uid && b->container ? 0 : -ENOMEM;
 }
 
-static void bind_as(struct asking *a, const struct pod *pod)
+static void prestart_as(struct asking *a, const struct pod *pod)
 {
 	struct plugin *p = a->plugin;
 	struct binding *b = a->binding;
@@ -111,7 +111,7 @@ static void bind_as(struct asking *a, const struct pod *pod)
 	int r;
 
 	r = b->container ? 0 : name_binding(a, pod);
-	r = r == 0 ? bound_make(p, b, pod, &why) : fault_set(&why, r, "out of memory");
+	r = r == 0 ? containers_make(p, b, pod, &why) : fault_set(&why, r, "out of memory");
 	/* A pod's status shows what was refused. Once it does, the container is kept here, and
 	 * starts at once when there is room. */
 	if (r == -EAGAIN && !seats_say(p, b)) {
@@ -155,12 +155,12 @@ static void consider(struct asking *a)
 	if (!a->listed)
 		return;
 	if (!p->pods) {
-		bind_as(a, NULL);
+		prestart_as(a, NULL);
 		return;
 	}
 	pod = find_pod(a);
 	if (pod) {
-		bind_as(a, pod);
+		prestart_as(a, pod);
 		return;
 	}
 	fault_set(&problem, -EAGAIN, "the API server has not reported pod %s/%s (%s)%s%s",
@@ -170,7 +170,7 @@ static void consider(struct asking *a)
 	remember(a, problem.text);
 }
 
-void bind_consider(struct plugin *p)
+void prestart_consider(struct plugin *p)
 {
 	list_for_each(link, &p->asking) consider(list_entry(link, struct asking, link));
 }
@@ -183,7 +183,7 @@ static void wait_for(struct asking *a, const char *problem)
 }
 
 static void take_holder(struct asking *a, const struct resources_found *found,
-			const struct holder *holder)
+			const struct ids_owner *holder)
 {
 	if (found) {
 		a->namespace = strdup(found->namespace);
@@ -204,7 +204,8 @@ static void on_holders(struct resources_ask *ask, const char *problem,
 		       const struct resources_found *found, size_t count)
 {
 	struct asking *a = container_of(ask, struct asking, ask);
-	struct holder holder = holder_find(a->plugin, a->binding->resource, ask->ids, ask->count);
+	struct ids_owner holder =
+		ids_owner_find(a->plugin, a->binding->resource, ask->ids, ask->count);
 
 	if (holder.pods > 1 || (count > 1 && !holder.pods))
 		wait_for(a, "the kubelet says that several pods have these ids");
@@ -233,7 +234,7 @@ static void on_due(struct loop_timer *timer)
 	rest(a, UINT64_MAX);
 }
 
-void bind_start(struct plugin *p, struct grpc_call *call, const char *const *ids, size_t count)
+void prestart_asked(struct plugin *p, struct grpc_call *call, const char *const *ids, size_t count)
 {
 	struct asking *a = NULL;
 
@@ -265,12 +266,12 @@ void bind_start(struct plugin *p, struct grpc_call *call, const char *const *ids
 	resources_want(p->resources, &a->ask);
 }
 
-void bind_gone(struct grpc_call *call)
+void prestart_gone(struct grpc_call *call)
 {
 	leave(grpc_call_kept(call));
 }
 
-void bind_abandon(struct plugin *p)
+void prestart_abandon(struct plugin *p)
 {
 	list_for_each(link, &p->asking)
 	{

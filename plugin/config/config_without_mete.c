@@ -71,13 +71,13 @@ static int take_switches(struct config_read *read, const struct document_node *r
 		const char *path;
 		size_t offset;
 	} rows[] = {
-		{"flags.gdrcopyEnabled", offsetof(struct config_alone, gdrcopy)},
-		{"flags.gdsEnabled", offsetof(struct config_alone, gds)},
-		{"flags.mofedEnabled", offsetof(struct config_alone, mofed)},
-		{"flags.plugin.passDeviceSpecs", offsetof(struct config_alone, specs)},
-		{"sharing.timeSlicing.renameByDefault", offsetof(struct config_alone, renamed)},
+		{"flags.gdrcopyEnabled", offsetof(struct config_as_nvidia, gdrcopy)},
+		{"flags.gdsEnabled", offsetof(struct config_as_nvidia, gds)},
+		{"flags.mofedEnabled", offsetof(struct config_as_nvidia, mofed)},
+		{"flags.plugin.passDeviceSpecs", offsetof(struct config_as_nvidia, specs)},
+		{"sharing.timeSlicing.renameByDefault", offsetof(struct config_as_nvidia, renamed)},
 		{"sharing.timeSlicing.failRequestsGreaterThanOne",
-		 offsetof(struct config_alone, one_only)},
+		 offsetof(struct config_as_nvidia, one_only)},
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const struct document_node *value = find_path(root, rows[i].path);
@@ -85,7 +85,7 @@ static int take_switches(struct config_read *read, const struct document_node *r
 
 		if (value && word < 0)
 			return refuse(read, value, rows[i].path, "true or false");
-		*((bool *)((char *)&read->config->alone + rows[i].offset)) = word % 2;
+		*((bool *)((char *)&read->config->as_nvidia + rows[i].offset)) = word % 2;
 	}
 	return 0;
 }
@@ -108,14 +108,14 @@ static int take_words(struct config_read *read, const struct document_node *root
 	static const char *const names[] = {"uuid", "index"};
 	static const char *const orders[] = {"distributed", "packed"};
 	static const char *const finders[] = {"auto", "nvml"};
-	struct config_alone *alone = &read->config->alone;
+	struct config_as_nvidia *as_nvidia = &read->config->as_nvidia;
 	bool nvml;
 	int r = take_word(read, root, "flags.plugin.deviceIDStrategy", names, "uuid or index",
-			  &alone->by_index);
+			  &as_nvidia->by_index);
 
 	if (r == 0)
 		r = take_word(read, root, "flags.plugin.sharedDevicesAllocationPolicy", orders,
-			      "distributed or packed", &alone->packed);
+			      "distributed or packed", &as_nvidia->packed);
 	return r == 0 ? take_word(read, root, "flags.deviceDiscoveryStrategy", finders,
 				  "auto or nvml", &nvml)
 		      : r;
@@ -130,7 +130,7 @@ static int take_strategy(struct config_read *read, const struct document_node *v
 		return refuse(read, value, "flags.plugin.deviceListStrategy",
 			      "envvar, volume-mounts or both: CDI files of the driver are made "
 			      "with the key mete only");
-	read->config->alone.volumes |= word == 1;
+	read->config->as_nvidia.volumes |= word == 1;
 	return 0;
 }
 
@@ -167,7 +167,7 @@ static int take_root(struct config_read *read, const struct document_node *root)
 	static const char *const paths[] = {"flags.nvidiaDevRoot", "flags.nvidiaDriverRoot"};
 	static const char accepted[] = "an absolute path of at most 255 bytes";
 
-	read->config->alone.dev_root = "/";
+	read->config->as_nvidia.dev_root = "/";
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
 		const struct document_node *value = find_path(root, paths[i]);
 		size_t before;
@@ -176,7 +176,7 @@ static int take_root(struct config_read *read, const struct document_node *root)
 		if (!value || config_is_usual(value, ""))
 			continue;
 		before = config_enter(read, "%s", paths[i]);
-		r = config_take_path(read, value, accepted, &read->config->alone.dev_root);
+		r = config_take_path(read, value, accepted, &read->config->as_nvidia.dev_root);
 		if (r == 0)
 			config_leave(read, before);
 		return r;
@@ -185,10 +185,9 @@ static int take_root(struct config_read *read, const struct document_node *root)
 }
 
 /* `before`: an earlier row for it, or NULL. The last one counts. */
-static int take_replicas(struct config_read *read, const struct document_node *resource,
-			 const struct document_node **before)
+static int take_row(struct config_read *read, const struct document_node *resource, void *owner)
 {
-	static const char accepted[] = "a whole number from 2 to 1000";
+	const struct document_node **before = owner;
 	const struct document_node *replicas = config_find(resource, "replicas");
 	const struct document_node *devices = config_find(resource, "devices");
 	int r = config_check_row(read, resource);
@@ -205,9 +204,7 @@ static int take_replicas(struct config_read *read, const struct document_node *r
 				(*before)->line);
 	*before = resource;
 	if (r == 0)
-		r = config_take_slots(read, replicas, accepted, &read->config->alone.replicas);
-	if (r == 0 && read->config->alone.replicas < 2)
-		r = config_refuse(read, replicas, "is not such a number", accepted);
+		r = config_take_replicas(read, replicas, &read->config->as_nvidia.replicas);
 	if (r == 0 && devices && !config_is_usual(devices, "all"))
 		r = config_warn(read, devices->line, "all devices are shared, and not these only");
 	return r;
@@ -218,17 +215,8 @@ static int take_time_slicing(struct config_read *read, const struct document_nod
 	static const char path[] = "sharing.timeSlicing.resources";
 	const struct document_node *list = find_path(root, path), *row = NULL;
 	size_t before = config_enter(read, "%s", path);
-	uint32_t index = 0;
-	int r = list ? config_is_list(read, list, "a list of maps with name and replicas") : 0;
+	int r = list ? config_each_row(read, list, take_row, &row) : 0;
 
-	for (const struct document_node *one = list ? list->first : NULL; one && r == 0;
-	     one = one->next) {
-		size_t inner = config_enter(read, "[%u]", index++);
-
-		r = take_replicas(read, one, &row);
-		if (r == 0)
-			config_leave(read, inner);
-	}
 	if (r == 0)
 		config_leave(read, before);
 	return r;
@@ -257,7 +245,7 @@ static int refuse_others(struct config_read *read, const struct document_node *r
 	return 0;
 }
 
-int config_take_alone(struct config_read *read, const struct document_node *root)
+int config_take_without_mete(struct config_read *read, const struct document_node *root)
 {
 	struct config *config = read->config;
 	int r = refuse_others(read, root);
@@ -274,11 +262,11 @@ int config_take_alone(struct config_read *read, const struct document_node *root
 		r = take_root(read, root);
 	if (r == 0)
 		r = take_time_slicing(read, root);
-	config->slots = config->alone.replicas ? config->alone.replicas : 1;
+	config->slots = config->as_nvidia.replicas ? config->as_nvidia.replicas : 1;
 	/* As in NVIDIA's plugin: only shared resources are renamed, and only for them can a
 	 * container be limited to one. */
-	config->alone.renamed &= config->alone.replicas != 0;
-	config->alone.one_only &= config->alone.replicas != 0;
-	config->resource = config->alone.renamed ? "nvidia.com/gpu.shared" : "nvidia.com/gpu";
+	config->as_nvidia.renamed &= config->as_nvidia.replicas != 0;
+	config->as_nvidia.one_only &= config->as_nvidia.replicas != 0;
+	config->resource = config->as_nvidia.renamed ? "nvidia.com/gpu.shared" : "nvidia.com/gpu";
 	return r;
 }

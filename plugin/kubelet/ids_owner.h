@@ -4,12 +4,12 @@
 
 #include "plugin/plugin.h"
 
-enum { HOLDER_TEXT = 64 };
+enum { IDS_OWNER_TEXT = 64 };
 
-struct holder {
-	char uid[HOLDER_TEXT], container[HOLDER_TEXT]; /* of one of them */
+struct ids_owner {
+	char uid[IDS_OWNER_TEXT], container[IDS_OWNER_TEXT]; /* of one of them */
 	uint32_t pods; /* 0: none, or the checkpoint cannot be read; 2: more than one */
 };
 
-struct holder holder_find(const struct plugin *p, const char *resource, const char *const *ids,
-			  size_t count);
+struct ids_owner ids_owner_find(const struct plugin *p, const char *resource,
+				const char *const *ids, size_t count);

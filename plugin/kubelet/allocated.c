@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugin/kubelet/given.h"
+#include "plugin/kubelet/allocated.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@ enum { LAG_S = 5 }; /* within this the API server tells us of a pod, after the k
 
 struct looking {
 	const struct plugin *plugin;
-	given_found *found;
+	allocated_found *found;
 	void *owner;
 	bool is_old; /* of the record: pods that we do not know no longer exist */
 };
@@ -40,7 +40,7 @@ static bool is_old(const struct plugin *p, const char *path)
 	return now.tv_sec - info.st_mtim.tv_sec > LAG_S;
 }
 
-void given_each(const struct plugin *p, given_found *found, void *owner)
+void allocated_each(const struct plugin *p, allocated_found *found, void *owner)
 {
 	struct looking l = {.plugin = p, .found = found, .owner = owner};
 	owned(free) char *text = NULL;

@@ -36,7 +36,7 @@ static void refresh(struct plugin *p)
 	offered_find(p);
 	if (p->settled) {
 		serve_changed(p);
-		bound_refresh(p);
+		containers_refresh(p);
 		seats_changed(p);
 		nodes_changed(p->nodes);
 	}
@@ -159,7 +159,7 @@ static const char *changed_at_all(const struct config *a, const struct config *b
 	return text_same(a->node_name, b->node_name) ? NULL : "node-name";
 }
 
-int force_settle(struct plugin *p, struct fault *why)
+int active_config_settle(struct plugin *p, struct fault *why)
 {
 	int r;
 
@@ -183,7 +183,7 @@ static void settle(struct plugin *p)
 {
 	struct fault why, other;
 
-	if (force_settle(p, &why) == 0)
+	if (active_config_settle(p, &why) == 0)
 		return;
 	log_error("plugin.unsettled", "reason=%s", log_text(why.text).text);
 	/* Meanwhile it reports that it is alive. */
@@ -192,10 +192,10 @@ static void settle(struct plugin *p)
 	loop_arm(&p->settle, AGAIN_S * 1000000000ull);
 }
 
-int force_start(struct plugin *p, struct fault *why)
+int active_config_start(struct plugin *p, struct fault *why)
 {
 	if (!p->config->waits)
-		return force_settle(p, why);
+		return active_config_settle(p, why);
 	settle(p);
 	return 0;
 }
@@ -208,7 +208,7 @@ static void on_settle(struct loop_timer *timer)
 		settle(p);
 }
 
-void force_reload(struct plugin *p, const struct config_label *labels, size_t count)
+void active_config_reload(struct plugin *p, const struct config_label *labels, size_t count)
 {
 	struct config *config;
 	const char *what;
@@ -268,7 +268,7 @@ static void warn_of_environment(const struct plugin *p)
 	}
 }
 
-int force_open(struct plugin *p, struct fault *why)
+int active_config_open(struct plugin *p, struct fault *why)
 {
 	int r = load(p, NULL, 0, &p->config, why);
 

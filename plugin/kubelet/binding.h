@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which container has which ids, as which tenant: a binding is a set of ids with the tenant of its
- * container. Each is recorded (a file under FOLDER, replaced atomically) before the container may
- * start, so that a restarted meted recognises its containers.
+ * container. Its record is a text (binding_store.h).
  */
 #pragma once
 
@@ -49,24 +48,10 @@ struct binding {
 			changed until a meted starts that finds the device */
 };
 
-struct bindings {
-	char *folder;
-	struct list all;
-	uint32_t count;
-};
-
-/* Reads the records; a file that cannot be parsed is logged and removed. */
-must_check int bindings_open(struct bindings *bindings, const char *folder, const struct host *host,
-			     struct fault *why);
-void bindings_close(struct bindings *bindings);
-
-struct binding *bindings_find(struct bindings *bindings, const char *key);
-/* NULL: the tenant is no container's. */
-struct binding *bindings_of_tenant(const struct bindings *bindings, uint32_t tenant);
 /* The place of the device among the binding's; -1: it has no share of it. */
 int binding_place(const struct binding *binding, uint32_t device);
 
-/* Creates a new one, which is not in the table yet. */
+/* Creates a new one, which is in no store yet. */
 must_check int binding_make(const char *resource, const char *const *ids, size_t count,
 			    struct binding **ret_binding);
 void binding_free(struct binding *binding);
@@ -78,13 +63,3 @@ char *binding_describe(const struct binding *binding, const struct host *host);
 /* Parses the record of that name. -EINVAL: it is not a record. */
 must_check int binding_parse(const char *key, const char *text, size_t size,
 			     const struct host *host, struct binding **ret_binding);
-
-/* Records it, then replaces the binding with that key (which is freed). On failure the caller
- * still owns it, and the table is unchanged. */
-must_check int bindings_put(struct bindings *bindings, struct binding *binding,
-			    const struct host *host, struct fault *why);
-/* Its texts have changed, or are about to. */
-void bindings_rewrite(struct bindings *bindings, const struct binding *binding,
-		      const struct host *host);
-/* Removes its file, and frees it. */
-void bindings_drop(struct bindings *bindings, struct binding *binding);

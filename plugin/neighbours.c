@@ -8,7 +8,7 @@
 
 #include "base/least.h"
 #include "kube/json.h"
-#include "plugin/kubelet/given.h"
+#include "plugin/kubelet/allocated.h"
 #include "plugin/plugin.h"
 #include "plugin/config/portion.h"
 
@@ -66,7 +66,7 @@ static uint32_t used_slots(const struct plugin *p, const struct binding *b, uint
 }
 
 /* Whoever has chosen the devices of ids that name none has counted them, too. */
-bool beside_crowded(const struct plugin *p, const struct binding *b)
+bool neighbours_crowded(const struct plugin *p, const struct binding *b)
 {
 	for (uint32_t i = 0; p->config->ids != CONFIG_IDS_SLOT && i < b->devices; i++) {
 		struct config_share portion;
@@ -104,7 +104,7 @@ static uint32_t room_on(const struct plugin *p, const struct binding *b, uint32_
 	return taken < MILLI_ALL ? MILLI_ALL - (uint32_t)taken : 0;
 }
 
-uint32_t beside_room(const struct plugin *p, const struct binding *b)
+uint32_t neighbours_room(const struct plugin *p, const struct binding *b)
 {
 	uint32_t room = MILLI_ALL;
 
@@ -156,7 +156,7 @@ static uint64_t memory_on(const struct plugin *p, const struct binding *b, uint3
 	return was ? most(all, memory_of(was->texts, total)) : all;
 }
 
-uint64_t beside_memory(const struct plugin *p, const struct binding *b)
+uint64_t neighbours_memory(const struct plugin *p, const struct binding *b)
 {
 	uint64_t room = UINT64_MAX;
 
@@ -169,7 +169,7 @@ uint64_t beside_memory(const struct plugin *p, const struct binding *b)
 	return room;
 }
 
-const struct binding *beside_owner(const struct plugin *p, uint32_t device)
+const struct binding *neighbours_owner(const struct plugin *p, uint32_t device)
 {
 	list_for_each(link, (struct list *)&p->bindings.all)
 	{
@@ -199,7 +199,7 @@ static int check_device(const struct plugin *p, const struct binding *b, bool ex
 
 		if (!is_other(b, other) || !is_on(other, device) || are_one_pods(b, other))
 			continue;
-		if (bound_is_foreign(p, other))
+		if (containers_is_foreign(p, other))
 			return fault_set(why, -EBUSY,
 					 "pod %s/%s has a share of %s under another resource (%s) "
 					 "until it ends",
@@ -258,7 +258,7 @@ static void on_given(void *owner, const struct pod *pod, const char *uid, const 
 	struct waiting *w = owner;
 	const struct plugin *p = w->plugin;
 	int device = offered_device(p, id);
-	const struct binding *alone = device < 0 ? NULL : beside_owner(p, (uint32_t)device);
+	const struct binding *alone = device < 0 ? NULL : neighbours_owner(p, (uint32_t)device);
 
 	if (device < 0 || !is_on(w->binding, (uint32_t)device) || !*w->binding->uid ||
 	    strcmp(uid, w->binding->uid) == 0 || is_started(p, uid))
@@ -278,7 +278,7 @@ static int check_waiting(const struct plugin *p, const struct binding *b, struct
 {
 	struct waiting w = {.plugin = p, .binding = b};
 
-	given_each(p, on_given, &w);
+	allocated_each(p, on_given, &w);
 	return *w.text ? fault_set(why, -EBUSY,
 				   "%s/exclusive: %s, which can be exclusive to another pod only "
 				   "when that pod has ended",
@@ -286,7 +286,8 @@ static int check_waiting(const struct plugin *p, const struct binding *b, struct
 		       : 0;
 }
 
-int beside_check(const struct plugin *p, const struct binding *b, bool exclusive, struct fault *why)
+int neighbours_check(const struct plugin *p, const struct binding *b, bool exclusive,
+		     struct fault *why)
 {
 	int r = 0;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugin/kubelet/holder.h"
+#include "plugin/kubelet/ids_owner.h"
 
 #include <string.h>
 
@@ -10,7 +10,7 @@
  * does not matter which of them is named. */
 static void on_found(void *owner, const char *uid, const char *container)
 {
-	struct holder *holder = owner;
+	struct ids_owner *holder = owner;
 
 	if (holder->pods && strcmp(holder->uid, uid) != 0)
 		holder->pods = 2;
@@ -21,11 +21,11 @@ static void on_found(void *owner, const char *uid, const char *container)
 	snprintf(holder->container, sizeof(holder->container), "%s", container);
 }
 
-struct holder holder_find(const struct plugin *p, const char *resource, const char *const *ids,
-			  size_t count)
+struct ids_owner ids_owner_find(const struct plugin *p, const char *resource,
+				const char *const *ids, size_t count)
 {
 	owned(free) char *text = NULL;
-	struct holder holder = {.pods = 0};
+	struct ids_owner holder = {.pods = 0};
 	char path[PLUGIN_PATH + 40];
 	size_t size;
 

@@ -19,7 +19,7 @@ enum { MOUNTS = HOST_DEVICES, NODES = HOST_DEVICES + 4, ENVS = 4, TEXT = 128 };
 
 typedef V1beta1__ContainerAllocateResponse__EnvsEntry env_entry;
 
-struct given {
+struct answer {
 	uint32_t device[HOST_DEVICES], count;
 	char visible[HOST_DEVICES * 48];
 	char path[MOUNTS][TEXT], inside[NODES][TEXT], outside[NODES][TEXT + CONFIG_PATH_MAX];
@@ -30,7 +30,7 @@ struct given {
 };
 
 /* Each device once, in the order of its first id. -1: nobody has the id at *ret_wrong. */
-static int find_devices(const struct plugin *p, struct given *g,
+static int find_devices(const struct plugin *p, struct answer *g,
 			const V1beta1__ContainerAllocateRequest *said, size_t *ret_wrong)
 {
 	bool has[HOST_DEVICES] = {false};
@@ -53,15 +53,15 @@ static void name_device(const struct plugin *p, uint32_t device, char *ret_name,
 {
 	const struct host_device *info = &p->host->device[device];
 
-	if (p->config->alone.by_index && info->gpu_instance >= 0)
+	if (p->config->as_nvidia.by_index && info->gpu_instance >= 0)
 		snprintf(ret_name, size, "%u:%u", info->gpu_index, info->part_index);
-	else if (p->config->alone.by_index)
+	else if (p->config->as_nvidia.by_index)
 		snprintf(ret_name, size, "%u", info->gpu_index);
 	else
 		snprintf(ret_name, size, "%.47s", info->uuid);
 }
 
-static void add_env(struct given *g, const char *name, const char *value)
+static void add_env(struct answer *g, const char *name, const char *value)
 {
 	env_entry *env = &g->env[g->row.n_envs];
 
@@ -71,9 +71,9 @@ static void add_env(struct given *g, const char *name, const char *value)
 	g->envs[g->row.n_envs++] = env;
 }
 
-static void add_envs(const struct plugin *p, struct given *g)
+static void add_envs(const struct plugin *p, struct answer *g)
 {
-	const struct config_alone *alone = &p->config->alone;
+	const struct config_as_nvidia *alone = &p->config->as_nvidia;
 	size_t used = 0;
 
 	for (uint32_t i = 0; i < g->count; i++) {
@@ -92,9 +92,9 @@ static void add_envs(const struct plugin *p, struct given *g)
 		add_env(g, "NVIDIA_MOFED", "enabled");
 }
 
-static void add_mounts(const struct plugin *p, struct given *g)
+static void add_mounts(const struct plugin *p, struct answer *g)
 {
-	for (uint32_t i = 0; p->config->alone.volumes && i < g->count; i++) {
+	for (uint32_t i = 0; p->config->as_nvidia.volumes && i < g->count; i++) {
 		V1beta1__Mount *mount = &g->mount[i];
 		char name[48];
 
@@ -107,10 +107,10 @@ static void add_mounts(const struct plugin *p, struct given *g)
 	}
 }
 
-static void add_spec(const struct plugin *p, struct given *g, const char *path, bool optional)
+static void add_spec(const struct plugin *p, struct answer *g, const char *path, bool optional)
 {
 	size_t n = g->row.n_devices;
-	const char *root = p->config->alone.dev_root;
+	const char *root = p->config->as_nvidia.dev_root;
 	V1beta1__DeviceSpec *spec = &g->spec[n];
 	struct stat info;
 
@@ -126,12 +126,12 @@ static void add_spec(const struct plugin *p, struct given *g, const char *path, 
 	g->specs[g->row.n_devices++] = spec;
 }
 
-static void add_specs(const struct plugin *p, struct given *g)
+static void add_specs(const struct plugin *p, struct answer *g)
 {
 	static const char *const common[] = {"/dev/nvidiactl", "/dev/nvidia-uvm",
 					     "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"};
 
-	if (!p->config->alone.specs)
+	if (!p->config->as_nvidia.specs)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(common); i++)
 		add_spec(p, g, common[i], true);
@@ -146,12 +146,12 @@ static void add_specs(const struct plugin *p, struct given *g)
 	}
 }
 
-static int check(const struct plugin *p, struct given *g,
+static int check(const struct plugin *p, struct answer *g,
 		 const V1beta1__ContainerAllocateRequest *said, struct fault *why)
 {
 	size_t wrong;
 
-	if (p->config->alone.one_only && said->n_devices_ids > 1)
+	if (p->config->as_nvidia.one_only && said->n_devices_ids > 1)
 		return fault_set(why, -EINVAL,
 				 "invalid allocation request for \"%s\": invalid request: maximum "
 				 "request size for shared resources is 1; found %zu",
@@ -163,10 +163,10 @@ static int check(const struct plugin *p, struct given *g,
 	return 0;
 }
 
-void alone_allocate(struct plugin *p, struct grpc_call *call,
-		    const V1beta1__ContainerAllocateRequest *said)
+void as_nvidia_allocate(struct plugin *p, struct grpc_call *call,
+			const V1beta1__ContainerAllocateRequest *said)
 {
-	owned(free) struct given *g = calloc(1, sizeof(*g));
+	owned(free) struct answer *g = calloc(1, sizeof(*g));
 	V1beta1__ContainerAllocateResponse *rows[1];
 	V1beta1__AllocateResponse response = V1BETA1__ALLOCATE_RESPONSE__INIT;
 	struct fault why;
@@ -203,7 +203,7 @@ static void on_tenant(void *owner, const struct wire_tenant_row *row)
 		p->offer[row->device].held = true;
 }
 
-void alone_mark(struct plugin *p)
+void as_nvidia_mark(struct plugin *p)
 {
 	const struct host_reader reader = {.owner = p, .tenant = on_tenant};
 	bool held[HOST_DEVICES] = {false};
@@ -226,8 +226,8 @@ void alone_mark(struct plugin *p)
 				 p->host->device[i].uuid);
 }
 
-void alone_look(struct plugin *p)
+void as_nvidia_look(struct plugin *p)
 {
-	alone_mark(p);
+	as_nvidia_mark(p);
 	serve_changed(p);
 }

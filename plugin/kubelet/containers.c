@@ -8,7 +8,7 @@
  * the
  * end of the tenant that had the ids before. If meted is killed in between, it leaves a tenant
  * that
- * nobody keeps, or a link that belongs to nobody: the next start finds both (bound_open()).
+ * nobody keeps, or a link that belongs to nobody: the next start finds both (containers_open()).
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@ static void drop(struct plugin *p, struct binding *b)
 	p->host->end(p->host->daemon, b->tenant);
 	slots_remove(p, b);
 	seats_unbound(p, b);
-	bindings_drop(&p->bindings, b);
+	binding_store_drop(&p->bindings, b);
 }
 
 /* A tenant's limit of memory applies to each device, as do its other fields. */
@@ -40,7 +40,7 @@ static int make_tenant(struct plugin *p, struct binding *b, struct fault *why)
 	return p->host->make(p->host->daemon, &spec, &b->tenant, b->folder, why);
 }
 
-bool bound_is_foreign(const struct plugin *p, const struct binding *b)
+bool containers_is_foreign(const struct plugin *p, const struct binding *b)
 {
 	return strcmp(b->resource, p->config->resource) != 0;
 }
@@ -74,7 +74,7 @@ static void drop_former(struct plugin *p, const struct binding *now)
 
 static int put_in_force(struct plugin *p, struct binding *b, struct fault *why)
 {
-	const struct binding *was = bindings_find(&p->bindings, b->key);
+	const struct binding *was = binding_store_find(&p->bindings, b->key);
 	uint32_t former = was ? was->tenant : 0;
 	struct fault again;
 	int r = make_tenant(p, b, why);
@@ -85,7 +85,7 @@ static int put_in_force(struct plugin *p, struct binding *b, struct fault *why)
 	if (r == 0)
 		slots_replace(was, b);
 	if (r == 0)
-		r = bindings_put(&p->bindings, b, p->host, why);
+		r = binding_store_put(&p->bindings, b, p->host, why);
 	if (r < 0) {
 		p->host->end(p->host->daemon, b->tenant);
 		if (!was)
@@ -102,7 +102,7 @@ static int put_in_force(struct plugin *p, struct binding *b, struct fault *why)
 	return 0;
 }
 
-int bound_make(struct plugin *p, struct binding *b, const struct pod *pod, struct fault *why)
+int containers_make(struct plugin *p, struct binding *b, const struct pod *pod, struct fault *why)
 {
 	int r = entitled_devices(p, b, pod, why);
 
@@ -111,11 +111,11 @@ int bound_make(struct plugin *p, struct binding *b, const struct pod *pod, struc
 	if (r == 0)
 		r = entitled_share(p, b, pod, false, b->texts, &b->exclusive, why);
 	if (r == 0)
-		r = beside_check(p, b, b->exclusive, why);
+		r = neighbours_check(p, b, b->exclusive, why);
 	if (r == 0 && slots_place(p, b, entitled_former(p, b)) < 0)
 		r = fault_set(why, -ENOMEM, "out of memory");
 	if (r == 0) {
-		b->crowded = beside_crowded(p, b);
+		b->crowded = neighbours_crowded(p, b);
 		r = put_in_force(p, b, why);
 	}
 	if (r < 0)
@@ -216,10 +216,10 @@ static int change(struct plugin *p, struct binding *b, char *const texts[SHARE_F
 	if (!fields)
 		return 0;
 	b->changing = true;
-	bindings_rewrite(&p->bindings, b, p->host);
+	binding_store_rewrite(&p->bindings, b, p->host);
 	r = set_all(p, b, texts, fields, why);
 	b->changing = false;
-	bindings_rewrite(&p->bindings, b, p->host);
+	binding_store_rewrite(&p->bindings, b, p->host);
 	return r;
 }
 
@@ -227,12 +227,12 @@ static int change(struct plugin *p, struct binding *b, char *const texts[SHARE_F
  * have gone: it is tried again whenever something changes. */
 static int be_alone(struct plugin *p, struct binding *b, bool exclusive, struct fault *why)
 {
-	int r = exclusive ? beside_check(p, b, true, why) : 0;
+	int r = exclusive ? neighbours_check(p, b, true, why) : 0;
 
 	if (r < 0)
 		return r;
 	b->exclusive = exclusive;
-	bindings_rewrite(&p->bindings, b, p->host);
+	binding_store_rewrite(&p->bindings, b, p->host);
 	serve_changed(p);
 	return 0;
 }
@@ -259,7 +259,7 @@ static void follow(struct plugin *p, struct binding *b, const struct pod *pod)
 		if (r < 0 && refused)
 			r = 0; /* one sentence at a time */
 	}
-	b->crowded = beside_crowded(p, b);
+	b->crowded = neighbours_crowded(p, b);
 	complain(p, b, refused || r < 0 ? why.text : "");
 	entitled_free(texts);
 }
@@ -289,7 +289,7 @@ static void lose(struct plugin *p, struct binding *b, const struct pod *pod)
 		drop(p, b);
 }
 
-void bound_refresh(struct plugin *p)
+void containers_refresh(struct plugin *p)
 {
 	list_for_each(link, &p->bindings.all)
 	{
@@ -316,7 +316,7 @@ static void on_pod_changed(void *owner, const struct pod *pod)
 			follow(p, b, own);
 	}
 	seats_changed(p);
-	bind_consider(p);
+	prestart_consider(p);
 }
 
 /* Requests that did not fit beside others may fit now. */
@@ -332,7 +332,7 @@ static void try_again(struct plugin *p)
 	}
 }
 
-void bound_look(struct plugin *p)
+void containers_look(struct plugin *p)
 {
 	bool matters = false;
 
@@ -378,7 +378,7 @@ static void on_pods_listed(void *owner)
 	}
 	serve_changed(p);
 	seats_changed(p);
-	bind_consider(p);
+	prestart_consider(p);
 }
 
 static void on_api_troubled(void *owner, const char *problem)
@@ -393,9 +393,9 @@ static void on_api_troubled(void *owner, const char *problem)
 		log_info("api.well", "node=%s", p->node);
 }
 
-void bound_gone(struct plugin *p, const char *key, uint32_t tenant)
+void containers_gone(struct plugin *p, const char *key, uint32_t tenant)
 {
-	struct binding *b = bindings_find(&p->bindings, key);
+	struct binding *b = binding_store_find(&p->bindings, key);
 
 	if (b && b->tenant == tenant)
 		drop(p, b);
@@ -403,7 +403,7 @@ void bound_gone(struct plugin *p, const char *key, uint32_t tenant)
 }
 
 /* Before the daemon's grace period is over: tenants that are not kept end then. */
-void bound_keep(struct plugin *p)
+void containers_keep(struct plugin *p)
 {
 	list_for_each(link, &p->bindings.all)
 	{
@@ -428,7 +428,7 @@ static void tell_absent(const struct binding *b)
 		b->missings ? log_text(b->missing[0]).text : "");
 }
 
-int bound_open(struct plugin *p, struct fault *why)
+int containers_open(struct plugin *p, struct fault *why)
 {
 	const struct pods_owner owner = {p, on_pod_changed, on_pod_gone, on_pods_listed,
 					 on_api_troubled};
@@ -451,7 +451,7 @@ int bound_open(struct plugin *p, struct fault *why)
 			/* The record of an earlier meted does not tell where its file is. */
 			if (p->config->has_mete && !b->kind)
 				best_effort(slots_place(p, b, NULL));
-			if (bound_is_foreign(p, b))
+			if (containers_is_foreign(p, b))
 				log_info("container.kept",
 					 "pod=%s/%s container=%s resource=%s "
 					 "reason=\"its devices are given to others when it has "
@@ -475,7 +475,7 @@ int bound_open(struct plugin *p, struct fault *why)
 	return r < 0 ? fault_set(why, r, "pods: %s", strerror(-r)) : 0;
 }
 
-void bound_close(struct plugin *p)
+void containers_close(struct plugin *p)
 {
 	pods_close(take(p->pods));
 	seats_close(take(p->seats));

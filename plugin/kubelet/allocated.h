@@ -10,7 +10,7 @@ struct plugin;
 struct pod;
 
 /* `pod`: NULL if the API server has not reported it (yet). Texts are lent. */
-typedef void given_found(void *owner, const struct pod *pod, const char *uid, const char *id);
+typedef void allocated_found(void *owner, const struct pod *pod, const char *uid, const char *id);
 
 /* Only pods that have not ended. If the checkpoint cannot be read, nothing is known. */
-void given_each(const struct plugin *p, given_found *found, void *owner);
+void allocated_each(const struct plugin *p, allocated_found *found, void *owner);

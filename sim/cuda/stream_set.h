@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*                                                            sim/cuda/stream_set.h
+ * All streams of a context: made with it, waited for, and ended with it.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/macros.h"
+#include "cuda/types.h"
+
+struct stream_set;
+
+/* NULL: no memory. The set does not hold the context; the context holds the set. */
+struct stream_set *stream_set_new(CUcontext context);
+
+/* Waits for what is pending, ends the threads, and invalidates the streams and their handles. A
+ * wait for a value in memory lasts until it is written; one for an event of another context or
+ * process is given up, and a kernel that polls memory fails (both our choice: no GPU was asked).
+ * NULL is fine. */
+void stream_set_free(struct stream_set *set);
+
+/* cuCtxSynchronize: everything submitted so far to any stream of the set. Answers the sticky error;
+ * CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED while one of them captures. */
+must_check CUresult stream_set_synchronize(struct stream_set *set);
+
+/* Waits for everything submitted so far, whether a stream captures or not: before memory or code
+ * goes away. NULL is fine. */
+void stream_set_drain(struct stream_set *set);

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Usage: python3 check_paths.py ROOT: every path that README.md and docs/*.md name is there; tools/check paths runs it.
+
+A path is a word of `code` that begins with a folder of the tree; * stands for what it stands for in a shell, and MODULE, NAME and VERB
+stand for any. What is built (build/) is not looked for. The targets of relative links count, too.
+"""
+import glob
+import os
+import re
+import sys
+
+
+def named(page, folders):
+    """(line number, path as it is written, path from the root)."""
+    with open(page, encoding="utf-8") as file:
+        text = re.sub(r"^```.*?^```", lambda block: "\n" * block[0].count("\n"), file.read(), flags=re.M | re.S)
+    for code in re.finditer(r"`([^`\n]+)`", text):
+        for word in code[1].split():
+            word = word.strip("(),;:").rstrip(".")
+            if word.split("/")[0] in folders and "/" in word and re.fullmatch(r"[\w./*-]+", word):
+                yield text.count("\n", 0, code.start()) + 1, word, re.sub("MODULE|NAME|VERB", "*", word)
+    for link in re.finditer(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)", text):
+        yield text.count("\n", 0, link.start()) + 1, link[1], os.path.join(os.path.dirname(page), link[1])
+
+
+def main():
+    os.chdir(sys.argv[1])
+    folders = {name for name in os.listdir(".") if os.path.isdir(name)} - {"build", ".git"}
+    found = [f"{page}:{line}: there is no {word}" for page in ["README.md", *sorted(glob.glob("docs/*.md"))]
+             for line, word, path in named(page, folders) if not glob.glob(path)]
+    print("\n".join(found), end="\n" if found else "", file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
