@@ -131,7 +131,6 @@ uint64_t residency_leave(struct residency_member *m, uint64_t now_ns)
 	r->resident_bytes -= m->resident_bytes;
 	r->credit_bytes -= m->credit_bytes;
 	r->draining -= m->place == RESIDENCY_STOPPING;
-	r->away -= is_sent_away(m);
 	list_remove(&m->of_device);
 	list_remove(&m->of_coming);
 	list_remove(&m->todo_link);
@@ -262,11 +261,8 @@ void residency_wants(struct residency_member *m, uint64_t now_ns)
 	m->wanted_ns = now_ns;
 	/* What it did not use while it wanted nothing is not saved up. */
 	m->virtual_ns = most(m->virtual_ns, r->clock);
-	if (m->parked) {
-		m->parked = false;
-		r->away--;
-	}
-	if (m->place != RESIDENCY_IN || m->parked)
+	m->parked = false;
+	if (m->place != RESIDENCY_IN)
 		decide(m);
 }
 
@@ -299,14 +295,12 @@ int residency_suspend(struct residency_member *m, bool suspended, uint64_t now_n
 	}
 	if (suspended && (member_need(m) > m->quota_bytes || away + spare > r->budget_bytes))
 		return RESIDENCY_STORE;
-	r->away -= is_sent_away(m);
 	m->suspended = suspended;
 	m->wanted_ns = now_ns;
 	if (suspended)
 		residency_withdraw(m);
 	else if (m->ordered_bytes)
 		residency_stop(m);
-	r->away += is_sent_away(m);
 	decide(m);
 	return 0;
 }
@@ -337,10 +331,7 @@ static void park_idle(struct residency *r, uint64_t now_ns)
 	{
 		struct residency_member *m = MEMBER_OF_DEVICE(link);
 
-		if (park_at(m) > now_ns)
-			continue;
-		m->parked = true;
-		r->away++;
+		m->parked |= park_at(m) <= now_ns;
 	}
 }
 

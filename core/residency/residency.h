@@ -143,7 +143,6 @@ struct residency {
 	uint64_t timer_ns, retry_ns; /* retry: nobody could make room; 0: that was not so */
 	uint32_t draining;	     /* members that are to drain */
 	uint32_t waiting;	     /* members that claim what they have not got */
-	uint32_t away;		     /* members that are suspended or parked */
 	bool dirty, choosing;	     /* something is to be done; who comes is to be decided anew */
 	bool rotating;		     /* who is coming makes a new set */
 };
@@ -174,18 +173,21 @@ struct residency_member {
 	bool promised; /* what it asks for was there when it was chosen */
 	bool stopping; /* it was told RESIDENCY_STOP, and has not answered */
 	uint64_t idle_ns, park_ns;
-	uint64_t gap_ns;	 /* its usual pause; 0: none is known */
-	uint64_t brief_ns;	 /* likewise, of those that are always waited for: hiccups */
-	uint64_t progress_ns;	 /* its patience counts from there */
-	uint64_t prepared_bytes; /* for what it was ordered */
-	uint64_t pardon_ns;	 /* who is stuck comes back then ... */
-	bool alive;		 /* ... if it has given a sign of life */
-	bool starved;		 /* the store is full for what it is to move */
-	uint64_t spent_ns;	 /* of its patience, when that began */
-	uint64_t stored_bytes;	 /* what it has there meanwhile */
-	uint64_t kept_bytes;	 /* of the store; it was to give them back */
+	uint64_t gap_ns;	   /* its usual pause; 0: none is known */
+	uint64_t brief_ns;	   /* likewise, of those that are always waited for: hiccups */
+	uint64_t progress_ns;	   /* its patience counts from there */
+	uint64_t prepared_bytes;   /* for what it was ordered */
+	uint64_t pardon_ns;	   /* who is stuck comes back then ... */
+	bool alive;		   /* ... if it has given a sign of life */
+	bool starved;		   /* the store is full for what it is to move */
+	uint64_t spent_ns;	   /* of its patience, when that began */
+	uint64_t excuse_ns;	   /* so long that may last in all, ... */
+	uint64_t excused_until_ns; /* ... and this time until then */
+	uint64_t stored_bytes;	   /* what it has there meanwhile */
+	uint64_t kept_bytes;	   /* of the store; it was to give them back */
 	uint64_t virtual_ns, charged_ns; /* what it was charged: by weight; of its seat, so far */
 	uint64_t arrived_bytes;		 /* since it was chosen */
+	uint64_t came_turns;		 /* of its seat, when it was admitted */
 	uint64_t order_todo, credit_todo, grant_todo, drop_todo; /* not yet said */
 	uint64_t dropping_bytes; /* to be dropped, not yet dropped */
 	uint64_t admitted_bytes;

@@ -94,6 +94,39 @@ static uint64_t stay_of(struct residency *r, const struct residency_member *lead
 	return r->stay_ns = most(stay, most(r->cost_ns, t->shortest_ns));
 }
 
+/* It has come, and its turn has not. */
+static bool is_unserved(const struct residency_member *m)
+{
+	return m->place == RESIDENCY_IN && m->wants && !m->stuck && m->seat->gate == TURNS_CLOSED &&
+	       m->seat->turns == m->came_turns;
+}
+
+/* Somebody came in vain if the set ended now, and would do so again and again where a set stays for
+ * less than a round of turns. Who waits and is before it by class does not wait for that. */
+static bool is_anybody_unserved(struct residency *r, const struct residency_member *leader)
+{
+	list_for_each(link, &r->members)
+	{
+		const struct residency_member *m = MEMBER_OF_DEVICE(link);
+
+		if (is_unserved(m) && (!leader || rank_class(leader) >= rank_class(m)))
+			return true;
+	}
+	return false;
+}
+
+/* When the set's stay is over; what is later than now may become earlier. */
+static uint64_t end_of(struct residency *r, uint64_t now_ns)
+{
+	const struct residency_member *leader = best_of(r, true, now_ns);
+	uint64_t end = r->began_ns + stay_of(r, leader);
+	uint64_t last = r->began_ns + most(r->tuning.longest_ns, r->stay_ns);
+
+	if (end > now_ns || now_ns >= last || r->tuning.turn_ns || !is_anybody_unserved(r, leader))
+		return end;
+	return least(now_ns + r->tuning.shortest_ns, last);
+}
+
 static bool is_held(struct residency *r, uint64_t now_ns)
 {
 	list_for_each(link, &r->members)
@@ -121,7 +154,7 @@ uint64_t residency_choose_at(struct residency *r, uint64_t now_ns)
 			at = least(at, end);
 	}
 	if (is_held(r, now_ns)) {
-		uint64_t end = r->began_ns + stay_of(r, best_of(r, true, now_ns));
+		uint64_t end = end_of(r, now_ns);
 
 		at = end > now_ns ? least(at, end) : at;
 	}
@@ -264,8 +297,7 @@ void residency_choose(struct residency *r, uint64_t now_ns)
 	list_for_each(link, &r->members) settle_charge(MEMBER_OF_DEVICE(link), now_ns);
 	forget_choice(r);
 	room = movable(r);
-	over = r->waiting && (!is_held(r, now_ns) ||
-			      now_ns >= r->began_ns + stay_of(r, best_of(r, true, now_ns)));
+	over = r->waiting && (!is_held(r, now_ns) || now_ns >= end_of(r, now_ns));
 	r->rotating = over;
 	if (over) {
 		choose_leader(r, &room, now_ns);

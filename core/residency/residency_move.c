@@ -180,8 +180,6 @@ static bool make_room(struct residency *r, uint64_t lack, uint64_t now_ns)
 
 static void send_away(struct residency *r, uint64_t now_ns)
 {
-	if (!r->away)
-		return;
 	list_for_each(link, &r->members)
 	{
 		struct residency_member *m = MEMBER_OF_DEVICE(link);
@@ -287,6 +285,7 @@ static void admit(struct residency_member *m, uint64_t now_ns)
 		m->waited_ns += waited;
 		m->longest_ns = most(m->longest_ns, waited);
 		m->admitted_bytes = m->arrived_bytes;
+		m->came_turns = m->seat->turns;
 		residency_todo(m, TODO_ADMITTED);
 		turns_bar(m->seat, false, now_ns);
 	}

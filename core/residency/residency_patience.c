@@ -10,11 +10,13 @@
  * wait long for the drain of who is coupled, which a busy machine may be the reason of.
  *
  * Time counts only while the member could move. Whoever is to leave and finds the store full,
- * though that room was promised, waits for who keeps it, and is not to blame.
+ * though that room was promised, waits for who keeps it, and is not to blame. That somebody is
+ * found within the same patience; where nobody is, the excuse ends after three times as long, and
+ * others go round.
  */
 #include "core/residency/residency_machine.h"
 
-enum { STRIKES_MOST = 6, SOONER = 8 };
+enum { STRIKES_MOST = 6, SOONER = 8, EXCUSES = 3 };
 
 static const uint64_t second_ns = 1000000000;
 
@@ -34,6 +36,8 @@ static bool owes(const struct residency_member *m)
 
 void residency_owes_from(struct residency_member *m, uint64_t now_ns)
 {
+	if (!owes(m))
+		m->excuse_ns = EXCUSES * m->residency->tuning.patience_ns;
 	if (is_to_act(m))
 		return;
 	m->progress_ns = now_ns;
@@ -94,8 +98,10 @@ static uint64_t patience_of(const struct residency_member *m)
 
 	if (m->stuck)
 		return m->alive ? m->pardon_ns : UINT64_MAX;
+	/* Nobody is known to keep the store full, and it does not become less full: others go on.
+	 */
 	if (!is_to_act(m))
-		return UINT64_MAX;
+		return m->ordered_bytes ? m->excused_until_ns : UINT64_MAX;
 	/* Its threads stand still until then, perhaps those on which its work waits. */
 	if (m->place == RESIDENCY_STOPPING && m->seat->gate == TURNS_OWING)
 		return m->progress_ns + least(t->owing_ns, t->patience_ns);
@@ -164,10 +170,13 @@ void residency_starves(struct residency_member *m, bool starves, uint64_t stored
 	if (m->starved == starves)
 		return;
 	m->starved = starves;
-	if (starves)
+	if (starves) {
 		m->spent_ns = now_ns - m->progress_ns;
-	else if (!acts)
-		m->progress_ns = now_ns - m->spent_ns;
+		m->excused_until_ns = now_ns + m->excuse_ns;
+	} else {
+		m->excuse_ns = beyond(m->excused_until_ns, now_ns);
+		m->progress_ns = acts ? m->progress_ns : now_ns - m->spent_ns;
+	}
 	m->residency->dirty = true;
 }
 
@@ -195,9 +204,10 @@ void residency_give_up_store(struct residency_member *m)
 
 	if (!m->starved || m->store_bytes <= has)
 		return;
+	/* What it was to give back comes first of what it has not got. */
+	m->dropping_bytes = beyond(m->dropping_bytes, m->store_bytes - has);
 	m->residency->used_bytes -= m->store_bytes - has;
 	m->store_bytes = has;
-	m->dropping_bytes = least(m->dropping_bytes, has - m->out_bytes);
 	m->drop_todo = least(m->drop_todo, m->dropping_bytes);
 }
 

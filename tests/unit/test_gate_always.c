@@ -19,7 +19,7 @@ enum {
 	HISTORIES = 40,
 	CHUNK = 16,
 	CAPACITY = 20 * CHUNK,
-	SETTLED_MS = 120000
+	SETTLED_MS = 300000 /* five sets of 30 s, and what they wait for each other */
 };
 
 struct guest {
@@ -449,7 +449,7 @@ static void happen(struct guest *g)
 		break;
 	case 10:
 		if (g->moves)
-			residency_park(&g->member, below(2) * 50 * MS, w.now);
+			residency_park(&g->member, below(4) ? 50 * MS : 0, w.now);
 		break;
 	case 11:
 	case 12:

@@ -613,7 +613,7 @@ static void is_kept(void)
 TEST(who_finds_the_store_full_is_not_to_blame_and_who_keeps_it_full_is)
 {
 	given_a_full_store();
-	pass(100 * w.r.tuning.patience_ns);
+	pass(2 * w.r.tuning.patience_ns);
 	expect(!w.stuck[0] && !w.m[0].strikes && !w.stop[0]);
 	expect(!residency_hindrance(&w.m[2]));
 	is_kept();
@@ -637,13 +637,30 @@ TEST(who_finds_the_store_full_is_not_to_blame_and_who_keeps_it_full_is)
 	expect(!w.stuck[0]);
 }
 
+TEST(where_nobody_keeps_the_store_full_the_excuse_ends_and_others_go_on)
+{
+	given_a_full_store();
+	for (int i = 0; i < 4; i++) {
+		expect(!w.stuck[0]);
+		pass(w.r.tuning.patience_ns * 3 / 4);
+		/* As long as it may move again for a moment does not count. */
+		residency_starves(&w.m[0], false, 512 * MIB, w.now);
+		residency_starves(&w.m[0], true, 512 * MIB, w.now);
+		pump();
+	}
+	expect(w.stuck[0]);
+	w.evict[0] = 0;
+	move_all();
+	expect_eq(w.granted[2], 3 * GIB);
+}
+
 TEST(only_time_in_which_the_store_has_no_room_is_excused)
 {
 	given_who_must_leave();
 	for (int i = 0; i < 9; i++) {
 		pass(1000 * MS);
 		residency_starves(&w.m[0], true, 0, w.now);
-		pass(5000 * MS);
+		pass(3000 * MS);
 		residency_starves(&w.m[0], false, 0, w.now);
 		pump();
 		expect(!w.stuck[0]);
@@ -708,6 +725,26 @@ TEST(parked_it_leaves_when_it_was_idle_and_comes_back_when_it_wants)
 	wants(0);
 	move_all();
 	expect_eq(w.m[0].place, RESIDENCY_IN);
+}
+
+TEST(suspended_while_it_was_parked_it_leaves_at_each_suspend)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	residency_park(&w.m[0], 60000 * MS, w.now);
+	pump();
+	pass(60000 * MS);
+	move_all();
+	for (int i = 0; i < 2; i++) {
+		expect_eq(residency_suspend(&w.m[0], true, w.now), 0);
+		wants(0);
+		move_all();
+		expect_eq(w.m[0].out_bytes, 5 * GIB);
+		expect_eq(residency_suspend(&w.m[0], false, w.now), 0);
+		pump();
+		move_all();
+		expect_eq(w.m[0].place, RESIDENCY_IN);
+	}
 }
 
 /* Two tenants of which only one fits; [1] is in and usually pauses for 5 ms. Now it does, when [0]

@@ -285,7 +285,7 @@ static void move(struct guest *g)
 		residency_stopped(&g->member, w.now);
 	}
 	if (g->must_drop) {
-		uint64_t bytes = g->must_drop;
+		uint64_t bytes = least(g->must_drop, g->member.dropping_bytes);
 
 		forget_copies(g, g->member.store_bytes - bytes);
 		g->must_drop = 0;
