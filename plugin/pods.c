@@ -227,6 +227,7 @@ static void on_seen(void *owner, const cJSON *object)
 		return;
 	}
 	pod->over = phase && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0);
+	pod->ending = json_text(meta, "deletionTimestamp") != NULL;
 	pod->seen = true;
 	if (pod->over)
 		pods->owner.gone(pods->owner.owner, pod);

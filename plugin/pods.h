@@ -24,6 +24,7 @@ struct pod {
 	int32_t priority;	      /* of spec.priorityClassName */
 	char *mirrored; /* the kubelet's UID for a static pod; NULL: it is not static */
 	bool over;	/* Succeeded or Failed: its containers no longer run */
+	bool ending;	/* it is being deleted */
 	bool seen;	/* since the list was restarted */
 };
 

@@ -113,8 +113,8 @@ static void prestart_as(struct asking *a, const struct pod *pod)
 	r = b->container ? 0 : name_binding(a, pod);
 	r = r == 0 ? containers_make(p, b, pod, &why) : fault_set(&why, r, "out of memory");
 	/* A pod's status shows what was refused. Once it does, the container is kept here, and
-	 * starts at once when there is room. */
-	if (r == -EAGAIN && !seats_say(p, b)) {
+	 * starts at once when there is room. That would also keep a pod that is being deleted. */
+	if (r == -EAGAIN && !(pod && pod->ending) && !seats_say(p, b)) {
 		remember(a, why.text);
 		return;
 	}

@@ -123,6 +123,14 @@ static void sort(struct seats *seats)
 	}
 }
 
+/* Nobody waits for room any more. */
+static bool is_ending(const struct plugin *p, const struct seat *seat)
+{
+	const struct pod *pod = pods_find_uid(p->pods, seat->uid);
+
+	return pod && pod->ending;
+}
+
 /* All pods, the seated ones first; the pseudo-pods of bindings without a seat are in `alone`. */
 static size_t gather(struct plugin *p, struct seating_pod **pods, struct seating_pod *alone)
 {
@@ -133,7 +141,8 @@ static size_t gather(struct plugin *p, struct seating_pod **pods, struct seating
 	{
 		struct seat *seat = list_entry(link, struct seat, link);
 
-		pods[count++] = &seat->is;
+		if (seat->is.seated || !is_ending(p, seat))
+			pods[count++] = &seat->is;
 	}
 	list_for_each(link, &p->bindings.all)
 	{

@@ -385,12 +385,13 @@ class Pod:
         self.node, self.name, self.namespace = node, name, namespace
         self.uid = uid or str(uuids.uuid4())
         self.phase, self.held = "Pending", {}
+        self.ending = {}  # what metadata has of a pod that is being deleted
         self.marks = {f"mete.dev/{key.replace('_', '-')}": value for key, value in (annotations or {}).items()}
         self.marks.update(marks or {})
 
     def show(self):
         """The API server has it as it is now."""
-        self.node.api.put("pods", {"metadata": {"name": self.name, "namespace": self.namespace, "uid": self.uid, "annotations": self.marks},
+        self.node.api.put("pods", {"metadata": {"name": self.name, "namespace": self.namespace, "uid": self.uid, "annotations": self.marks, **self.ending},
                                    "spec": {"nodeName": NODE, **self.spec}, "status": {"phase": self.phase}})
         return self
 

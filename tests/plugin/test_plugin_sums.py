@@ -153,11 +153,16 @@ def test_annotations_lower_what_was_counted_and_raise_nothing():
 
 
 def test_time_that_is_fixed_is_the_cap_too():
-    with amounts(gpu_milli="fixed", share={"memory": "25%", "guarantee": "5%", "cap": "20%"}) as node:
+    with amounts(gpu_milli="fixed", share={"memory": "25%", "guarantee": "5%", "cap": "80%"}) as node:
         pod = asks(node, "fixed", container(milli=300)).start()
         node.await_share(pod.title(), guarantee="300/1000", cap="300/1000")
         slot = asks(node, "slot", container()).start()
-        node.await_share(slot.title(), guarantee="50/1000", cap="20%")
+        node.await_share(slot.title(), guarantee="50/1000", cap="80%")
+    with amounts(share={"memory": "25%", "cap": "20%"}) as node:
+        pod = asks(node, "more", container(milli=300)).start()
+        node.await_share(pod.title(), guarantee="300/1000", cap="300/1000")  # a slot's cap does not take away what was counted
+        pod = asks(node, "less", container(milli=100)).start()
+        node.await_share(pod.title(), guarantee="100/1000", cap="20%")
 
 
 def test_who_says_no_amount_is_counted_with_a_slot_in_the_sums_too():
@@ -289,6 +294,21 @@ def test_many_pods_that_come_go_and_wait_beside_deaths_of_meted_are_never_too_ma
             runs[0].delete()
             pods.remove(runs[0])
         node.await_empty()
+
+
+def test_a_pod_that_is_deleted_while_it_waits_is_kept_by_nobody():
+    with amounts(devices="1xSIM") as node:
+        first = asks(node, "first", container(memory="3Gi")).start()
+        leaving, second = asks(node, "leaving", container(memory="2Gi")), asks(node, "second", container(memory="2Gi"))
+        for pod in (leaving, second):
+            assert "1GiB of 4GiB are left" in pod.refusal()
+        kept, waits = leaving.begin(), second.begin()
+        leaving.ending = {"deletionTimestamp": "2026-11-26T12:00:00Z"}
+        leaving.show()
+        assert "1GiB of 4GiB are left" in node.kubelet.refusal(kept)
+        assert not node.kubelet.answered(waits)
+        first.delete()
+        node.kubelet.answer(waits)  # the room is not kept for who leaves
 
 
 def test_a_node_without_an_api_server_cannot_count():
