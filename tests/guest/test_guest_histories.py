@@ -214,5 +214,5 @@ def test_whoever_is_left_computes_again_and_is_right():
 
 
 if __name__ == "__main__":
-    HISTORY_LOAD, TURNS_TRAPS = sys.argv.pop(3), sys.argv.pop(3)
+    HISTORY_LOAD, TURNS_TRAPS = os.path.abspath(sys.argv.pop(3)), os.path.abspath(sys.argv.pop(3))
     run({name: test for name, test in globals().items() if getattr(test, "__module__", None) == "__main__"})

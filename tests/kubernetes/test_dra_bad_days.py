@@ -90,6 +90,30 @@ def test_meted_is_killed_while_claims_are_held():
         made.await_gone()
 
 
+def test_the_api_server_is_away():
+    """Who runs goes on; a container that ends is started again, with what its claim was given."""
+    with claims() as here:
+        made = here.pod("goes-on", ["sh", "-c", "seen; trap 'exit 0' TERM; sleep 100000 & wait"], restart="Always", **QUARTER)
+        made.await_line("seen .*")
+
+        def process():
+            return here.cluster.run("sh", "-c", "ps ax -o pid,args | grep 'sleep 10000[0]$' | head -n 1").split()[:1]
+
+        before = process()
+        hold = here.cluster.hold_part("apiserver")
+        try:
+            here.cluster.kill_part("apiserver")
+            here.cluster.run("kill", "-KILL", *before)  # its shell ends, too
+            until(lambda: process() not in ([], before), "the container was not started again")
+            assert len(here.records()) == len(here.tenants()) == 1
+        finally:
+            hold.close()
+        here.await_published()
+        assert seen(made.exec("seen"))["total"] == GIB
+        made.delete()
+        works(here)
+
+
 def test_a_gpu_is_missing_when_meted_starts():
     with claims(DEVICES="2xSIM") as here:
         both = [holds(here, f"holds-{i}", memory="1Gi") for i in range(2)]  # all of the time: each has a GPU of its own
