@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/least.h"
 #include "examples/workload.h"
 #include "examples/kernels/vector.ptx.h"
 
@@ -60,16 +61,16 @@ static void note_wait(struct job *j, uint64_t *since_ns)
 
 static void burst(struct job *j)
 {
-	uint64_t from = workload_now_ns(), since = from, begun = 0;
+	uint64_t from = workload_now_ns(), since = from, begun = 0, ahead = most(1, j->ahead);
 
 	write_all(j);
 	for (uint64_t done = 0; done < j->kernels; done++) {
-		for (; begun < j->kernels && begun - done < j->ahead; begun++) {
+		for (; begun < j->kernels && begun - done < ahead; begun++) {
 			workload_try(&j->w, j->w.cuLaunchKernel(j->busy, 1, 1, 1, 1, 1, 1, 0, NULL,
 								(void *[]){&j->kernel_ns}, NULL));
-			workload_try(&j->w, j->w.cuEventRecord(j->event[begun % j->ahead], NULL));
+			workload_try(&j->w, j->w.cuEventRecord(j->event[begun % ahead], NULL));
 		}
-		workload_try(&j->w, j->w.cuEventSynchronize(j->event[done % j->ahead]));
+		workload_try(&j->w, j->w.cuEventSynchronize(j->event[done % ahead]));
 		note_wait(j, &since);
 	}
 	printf("burst from_us=%llu to_us=%llu\n", (unsigned long long)from / 1000,

@@ -96,12 +96,12 @@ static void sit(struct seating_pod *pod, const struct placement_assignment *assi
 {
 	uint8_t taken[PLACEMENT_CONTAINERS] = {0};
 
-	for (uint8_t device = 0; device < SEATING_DEVICES; device++)
+	for (uint32_t device = 0; device < SEATING_DEVICES; device++)
 		for (uint32_t i = 0; i < assignment->size; i++) {
 			uint8_t c = assignment->slot[i].container;
 
 			if (assignment->slot[i].device == device)
-				pod->container[c].device[taken[c]++] = device;
+				pod->container[c].device[taken[c]++] = (uint8_t)device;
 		}
 	pod->seated = true;
 }
