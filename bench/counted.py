@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# About: pods that Kubernetes counts by amounts: Allocate, 40 pods at once, and how fast kube-scheduler places them
+# About: pods counted by amounts: Allocate, 40 pods at once, kube-scheduler's rate
 """Each part is a module bench/counted_*.py. PARTS: only these (PARTS="allocate job40")."""
 import os
 import sys

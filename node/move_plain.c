@@ -116,7 +116,8 @@ static bool end_wait(struct ask *ask, uint64_t now_ns)
 {
 	struct guest_device *at = ask->at;
 	struct ledger_request request = ask->request;
-	bool late = now_ns - ask->since_ns >= MOVE_PLAIN_MS * ms;
+	/* An ask may have come since that was now. */
+	bool late = beyond(now_ns, ask->since_ns) >= MOVE_PLAIN_MS * ms;
 	bool doubted = ask->state == ASK_DOUBTED;
 
 	if (doubted && is_bearable(at, request.bytes, 0)) {

@@ -328,7 +328,8 @@ void move_segments_late(struct daemon *d, uint64_t now_ns)
 	{
 		struct wait *w = list_entry(link, struct wait, link);
 
-		if (now_ns - w->since_ns >= MOVE_SEGMENT_MS * ms || !reclaim(d, w->at, w->bytes)) {
+		if (beyond(now_ns, w->since_ns) >= MOVE_SEGMENT_MS * ms ||
+		    !reclaim(d, w->at, w->bytes)) {
 			refuse(w->at, w->id, w->bytes, STORE_BUDGET);
 			drop_wait(w);
 		}

@@ -254,6 +254,9 @@ void residency_wants(struct residency_member *m, uint64_t now_ns)
 {
 	struct residency *r = m->residency;
 
+	/* A part of it may be out, and nobody orders who is stuck anything: no other sign would
+	 * come. */
+	residency_show_life(m, now_ns);
 	if (m->wants)
 		return;
 	residency_learn_pause(m, now_ns);

@@ -521,6 +521,20 @@ TEST(neither_words_nor_preparing_without_end_are_work)
 	expect(w.now <= 104000 * MS + w.r.tuning.patience_ns + prepares * 1000 * MS);
 }
 
+TEST(who_is_stuck_and_wants_what_is_out_comes_back)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	expect_eq(given_member(1, 5 * GIB), RESIDENCY_WAITS);
+	residency_left(&w.m[0], GIB, GIB, w.now);
+	w.evict[0] = 0;
+	pump();
+	pass(100 * w.r.tuning.patience_ns);
+	expect(w.stuck[0] && w.m[0].stuck);
+	wants(0);
+	expect(!w.m[0].stuck);
+}
+
 TEST(who_was_stuck_comes_back_later_each_time_and_is_forgiven_for_what_it_does)
 {
 	uint64_t away[4];
