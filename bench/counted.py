@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# About: pods counted by amounts: Allocate, 40 pods at once, kube-scheduler's rate
+# About: parts of GPUs that Kubernetes counts: Allocate, 40 pods, kube-scheduler's rate, a burst of claims
 """Each part is a module bench/counted_*.py. PARTS: only these (PARTS="allocate job40")."""
 import os
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "bench"))
+import counted_claims  # noqa: E402
 import counted_sums  # noqa: E402
 
-PARTS = {"allocate": counted_sums.allocate, "job40": counted_sums.job40, "rate": counted_sums.rate}
+PARTS = {"allocate": counted_sums.allocate, "job40": counted_sums.job40, "rate": counted_sums.rate, "burst": counted_claims.burst}
 
 
 def main():

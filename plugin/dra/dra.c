@@ -123,6 +123,7 @@ int dra_open(struct plugin *p, struct dra **ret_dra, struct fault *why)
 	dra->plugin = p;
 	list_init(&dra->asking);
 	list_init(&dra->watchers);
+	queue_init(&dra->queue);
 	snprintf(folder, sizeof(folder), "%s/claims", p->host->place);
 	r = journal_open(&dra->journal, folder, p->host, why);
 	if (r == 0 && loop_timer_init(p->host->loop, &dra->look, on_look) < 0)

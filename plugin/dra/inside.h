@@ -4,6 +4,7 @@
 
 #include "plugin/dra/dra.h"
 #include "plugin/dra/journal.h"
+#include "plugin/dra/queue.h"
 
 struct publish;
 
@@ -17,6 +18,7 @@ struct dra {
 	bool registered;
 	char *complaint; /* of the sockets: the last one logged */
 	struct list asking, watchers;
+	struct queue queue; /* claims that are to be read */
 	struct publish *publish;
 
 	struct loop_timer look; /* for what nothing reports: sockets that are gone, stale claims */

@@ -6,15 +6,14 @@
 #include "base/words.h"
 #include "kube/proto/dra.pb-c.h"
 #include "plugin/dra/inside.h"
-
-enum { WITHIN_S = 30 }; /* to read a claim; the kubelet waits for 45 */
+#include "plugin/dra/reading.h"
 
 struct asking;
 
 /* A claim of a call. */
 struct asked_claim {
 	struct asking *asking;
-	struct api_asked *asked; /* NULL: nothing is under way */
+	struct reading reading;
 	const char *uid;
 	bool failed;
 	struct fault why;
@@ -26,15 +25,14 @@ struct asking {
 	struct grpc_call *call;
 	Dra__NodePrepareResourcesRequest *request;
 	struct asked_claim *claims;
-	size_t left;
+	size_t left; /* claims without a result, and one more while the call is taken apart */
 };
 
 static void asking_free(struct asking *a)
 {
 	list_remove(&a->link);
 	for (size_t i = 0; i < a->request->n_claims; i++)
-		if (a->claims[i].asked)
-			api_forget(a->claims[i].asked);
+		reading_forget(&a->claims[i].reading);
 	dra__node_prepare_resources_request__free_unpacked(a->request, NULL);
 	free(a->claims);
 	free(a);
@@ -126,16 +124,19 @@ static void refuse(struct asked_claim *claim)
 		    log_text(claim->why.text).text, p->node);
 }
 
-static void on_claim(void *owner, int status, const char *problem, const cJSON *object)
+static void settle(struct asking *a)
 {
-	struct asked_claim *claim = owner;
-	struct asking *a = claim->asking;
-	const struct journal_claim *entry;
+	if (--a->left == 0)
+		answer(a);
+}
 
-	(void)status;
-	claim->asked = NULL;
+static void on_read(struct reading *reading, const char *problem, const cJSON *object)
+{
+	struct asked_claim *claim = container_of(reading, struct asked_claim, reading);
+	struct asking *a = claim->asking;
+	const struct journal_claim *entry = journal_find(&a->dra->journal, claim->uid);
+
 	/* Another call may have prepared it while this one asked. */
-	entry = journal_find(&a->dra->journal, claim->uid);
 	if (!(entry && prepare_is_done(entry))) {
 		if (problem) {
 			fault_set(&claim->why, -EAGAIN, "the claim cannot be read: %s", problem);
@@ -144,8 +145,7 @@ static void on_claim(void *owner, int status, const char *problem, const cJSON *
 			refuse(claim);
 		}
 	}
-	if (--a->left == 0)
-		answer(a);
+	settle(a);
 }
 
 /* Names go into a path, a file's name and a path again. */
@@ -159,9 +159,6 @@ static void ask(struct asked_claim *claim, const Dra__Claim *said)
 {
 	struct dra *dra = claim->asking->dra;
 	const struct journal_claim *entry = journal_find(&dra->journal, said->uid);
-	char path[700];
-	struct api_request request = {
-		.verb = "GET", .path = path, .within_ns = WITHIN_S * 1000000000ull};
 
 	if (entry && prepare_is_done(entry))
 		return;
@@ -173,14 +170,13 @@ static void ask(struct asked_claim *claim, const Dra__Claim *said)
 			  "meted has no API server to read the claim from: see kubeconfig in "
 			  "mete-config(5)");
 	} else {
-		snprintf(path, sizeof(path),
-			 "/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims/%s",
-			 said->namespace_, said->name);
-		if (api_ask(dra->plugin->api, &request, on_claim, claim, &claim->asked) == 0) {
-			claim->asking->left++;
-			return;
-		}
-		fault_set(&claim->why, -ENOMEM, "out of memory");
+		claim->reading = (struct reading){.namespace = said->namespace_,
+						  .name = said->name,
+						  .uid = said->uid,
+						  .read = on_read};
+		claim->asking->left++;
+		reading_ask(dra, &claim->reading);
+		return;
 	}
 	refuse(claim);
 }
@@ -203,21 +199,21 @@ static void on_prepare(struct grpc_call *call, struct grpc_bytes bytes, void *ow
 	}
 	a->dra = owner;
 	a->call = call;
+	a->left = 1;
 	grpc_call_keep(call, a);
 	list_append(&a->dra->asking, &a->link);
 	for (size_t i = 0; i < a->request->n_claims; i++) {
 		a->claims[i] = (struct asked_claim){.asking = a, .uid = a->request->claims[i]->uid};
 		ask(&a->claims[i], a->request->claims[i]);
 	}
-	if (!a->left)
-		answer(a);
+	settle(a);
 }
 
-/* What was asked for goes on without an answer; the kubelet asks again. */
+/* The kubelet asks again. */
 static void on_prepare_gone(struct grpc_call *call, void *owner)
 {
-	(void)owner;
 	asking_free(grpc_call_kept(call));
+	reading_continue(owner);
 }
 
 void serve_forget(struct dra *dra)

@@ -41,6 +41,7 @@ class Api:
         self.events, self.patches, self.connections = [], [], set()
         self.refused = None  # a status, for all requests
         self.silent = False  # requests are not answered
+        self.claim = None  # what a test has: a claim's name and a connection in, the claim out
         self.server = None
         self.set_node(labels or {})
         self.serve()
@@ -195,6 +196,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         query = dict(urllib.parse.parse_qsl(url.query))
         kind = url.path.rsplit("/", 1)[1]
         if self.refuses():
+            return
+        if "/resourceclaims/" in url.path:
+            self.answer(api.claim(kind, self.connection))
             return
         if "watch" in query:
             self.watch(kind, int(query["resourceVersion"]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plants bugs in core/ROOM/PART*.c, one at a time, and says which of them the tests of its laws do not find.
+"""Plants bugs in core/ROOM/PART*.c, or core/PART*.c, one at a time, and says which of them the tests of its laws do not find.
 
     TEST.py ROOT CC
 
@@ -16,8 +16,8 @@ ROOT, CC = sys.argv[1], sys.argv[2].split()
 
 
 def room_of(part):
-    """The folder of core/ that has the part's files."""
-    rooms = ("core/" + room for room in sorted(os.listdir(os.path.join(ROOT, "core"))))
+    """The folder of core/ that has the part's files, or core/ itself."""
+    rooms = ["core"] + ["core/" + room for room in sorted(os.listdir(os.path.join(ROOT, "core")))]
     return next(room for room in rooms if os.path.isfile(os.path.join(ROOT, room, part + ".c")))
 
 
@@ -81,5 +81,5 @@ class Planted(unittest.TestCase):
 def check(part, rows, tests, seeds, world):
     """`world`: what the tests need beside the part; share.c, fault.c, text.c and the tests' main are there."""
     Planted.part, Planted.rows, Planted.tests, Planted.seeds = part, rows, tests, seeds
-    Planted.world = ["core/share/share.c", "base/fault.c", "base/text.c", "tests/test_main.c", *world]
+    Planted.world = [*parts_of("share"), "base/fault.c", "base/text.c", "tests/test_main.c", *world]
     unittest.main(argv=sys.argv[:1], defaultTest="planted.Planted")

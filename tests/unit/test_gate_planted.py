@@ -17,5 +17,4 @@ PLANTED = [
 ]
 
 planted.check("gate", PLANTED, tests=("test_gate_always",), seeds=("1", "2"),
-              world=["core/%s.c" % name for name in ("residency", "residency_choose", "residency_move", "residency_patience", "turns", "turns_account",
-                     "turns_device", "turns_drain", "turns_heap", "turns_judge", "turns_line", "turns_rate", "turns_tenant")])
+              world=planted.parts_of("residency") + planted.parts_of("turns"))

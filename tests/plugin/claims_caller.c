@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * claims_caller SOCKET: calls a DRA driver as the kubelet does. It obeys lines of its standard
+ * input, and answers each call with a line "TAG MS ok CDI..." or "TAG MS error TEXT", where MS is
+ * how long the call took, in milliseconds. Ends after its input, when all calls are answered.
+ *
+ *	TAG prepare NAMESPACE NAME UID
+ *	TAG unprepare NAMESPACE NAME UID
+ *	TAG forget                        the call is given up, and has no answer
+ */
+#include <string.h>
+
+#include "base/list.h"
+#include "kube/grpc.h"
+#include "kube/proto/dra.pb-c.h"
+#include "tests/check.h"
+
+#define SERVICE "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/"
+
+enum { KUBELET_S = 45 };
+
+struct call {
+	struct list link;
+	char tag[32];
+	bool prepares;
+	uint64_t began_ns;
+	struct grpc_asked *asked;
+};
+
+static struct {
+	struct loop loop;
+	struct loop_watch input;
+	struct grpc_client *client;
+	struct list calls;
+	bool told; /* the input has ended */
+	char text[1 << 16];
+	size_t have;
+} k;
+
+static void end_if_done(void)
+{
+	if (k.told && list_empty(&k.calls))
+		grpc_client_close(take(k.client));
+}
+
+static void free_call(struct call *call)
+{
+	list_remove(&call->link);
+	free(call);
+	end_if_done();
+}
+
+static void show_prepared(struct grpc_bytes answer)
+{
+	Dra__NodePrepareResourcesResponse *response =
+		dra__node_prepare_resources_response__unpack(NULL, answer.size, answer.data);
+	const Dra__NodePrepareResourceResponse *claim;
+
+	check(response && response->n_claims == 1 && response->claims[0]->value);
+	claim = response->claims[0]->value;
+	if (*claim->error)
+		printf("error %s", claim->error);
+	else
+		printf("ok");
+	for (size_t i = 0; i < claim->n_devices; i++)
+		printf(" %s", claim->devices[i]->cdi_device_ids[0]);
+	dra__node_prepare_resources_response__free_unpacked(response, NULL);
+}
+
+static void show_unprepared(struct grpc_bytes answer)
+{
+	Dra__NodeUnprepareResourcesResponse *response =
+		dra__node_unprepare_resources_response__unpack(NULL, answer.size, answer.data);
+	const char *error;
+
+	check(response && response->n_claims == 1 && response->claims[0]->value);
+	error = response->claims[0]->value->error;
+	printf("%s%s", *error ? "error " : "ok", error);
+	dra__node_unprepare_resources_response__free_unpacked(response, NULL);
+}
+
+static void on_answered(void *owner, enum grpc_status status, const char *message,
+			struct grpc_bytes answer)
+{
+	struct call *call = owner;
+
+	printf("%s %.3f ", call->tag, (double)(loop_now_ns() - call->began_ns) / 1e6);
+	if (status != GRPC_OK)
+		printf("error %s", message ? message : "refused");
+	else if (call->prepares)
+		show_prepared(answer);
+	else
+		show_unprepared(answer);
+	printf("\n");
+	free_call(call);
+}
+
+/* Both requests are the same on the wire. */
+static void make_call(const char *tag, bool prepares, char *namespace, char *name, char *uid)
+{
+	Dra__Claim claim = DRA__CLAIM__INIT, *list[] = {&claim};
+	Dra__NodePrepareResourcesRequest request = DRA__NODE_PREPARE_RESOURCES_REQUEST__INIT;
+	struct call *call = calloc(1, sizeof(*call));
+	uint8_t bytes[1024];
+	size_t size;
+
+	claim.namespace_ = namespace;
+	claim.name = name;
+	claim.uid = uid;
+	request.claims = list;
+	request.n_claims = 1;
+	check(call &&
+	      dra__node_prepare_resources_request__get_packed_size(&request) <= sizeof(bytes));
+	size = dra__node_prepare_resources_request__pack(&request, bytes);
+	snprintf(call->tag, sizeof(call->tag), "%s", tag);
+	call->prepares = prepares;
+	call->began_ns = loop_now_ns();
+	list_append(&k.calls, &call->link);
+	check(grpc_ask(k.client,
+		       prepares ? SERVICE "NodePrepareResources" : SERVICE "NodeUnprepareResources",
+		       (struct grpc_bytes){bytes, size}, KUBELET_S * 1000000000ull, on_answered,
+		       call, &call->asked) == 0);
+}
+
+static void give_up(const char *tag)
+{
+	list_for_each(link, &k.calls)
+	{
+		struct call *call = list_entry(link, struct call, link);
+
+		if (strcmp(call->tag, tag) != 0)
+			continue;
+		grpc_forget(call->asked);
+		free_call(call);
+		return;
+	}
+	check(!"a call that is under way");
+}
+
+static void obey(char *line)
+{
+	char *words[5] = {NULL};
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		words[i] = strsep(&line, " ");
+	check(words[1]);
+	if (strcmp(words[1], "forget") == 0) {
+		give_up(words[0]);
+		return;
+	}
+	check(words[4] && (strcmp(words[1], "prepare") == 0 || strcmp(words[1], "unprepare") == 0));
+	make_call(words[0], *words[1] == 'p', words[2], words[3], words[4]);
+}
+
+static void on_input(struct loop_watch *watch, int events)
+{
+	ssize_t n = read(watch->fd, k.text + k.have, sizeof(k.text) - k.have);
+	char *line = k.text, *end;
+
+	(void)events;
+	if (n <= 0) {
+		loop_unwatch(watch, NULL);
+		k.told = true;
+		end_if_done();
+		return;
+	}
+	k.have += (size_t)n;
+	while ((end = memchr(line, '\n', k.have - (size_t)(line - k.text)))) {
+		*end = '\0';
+		obey(line);
+		line = end + 1;
+	}
+	k.have -= (size_t)(line - k.text);
+	check(k.have < sizeof(k.text));
+	memmove(k.text, line, k.have);
+}
+
+int main(int argc, char **argv)
+{
+	struct fault why;
+
+	check(argc == 2);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	list_init(&k.calls);
+	check(loop_init(&k.loop) == 0);
+	check(grpc_client_open(&k.loop, argv[1], &k.client, &why) == 0);
+	check(loop_watch(&k.loop, &k.input, 0, LOOP_READ, on_input) == 0);
+	loop_run(&k.loop);
+	loop_done(&k.loop);
+	return 0;
+}
