@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# About: parts of GPUs that Kubernetes counts: Allocate, 40 pods, kube-scheduler's rate, a burst of claims
+# About: parts of GPUs that Kubernetes counts: Allocate, 40 pods at once, scheduling, a burst
 """Each part is a module bench/counted_*.py. PARTS: only these (PARTS="allocate job40")."""
 import os
 import sys

@@ -74,7 +74,7 @@ static int set_part(uint32_t *field, const char *name, const char *value, struct
 
 static int set_block(uint64_t *field, const char *name, const char *value, struct fault *why)
 {
-	uint64_t bytes;
+	uint64_t bytes = 0;
 	int r = set_amount(&bytes, name, value, why);
 
 	if (r < 0)

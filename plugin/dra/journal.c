@@ -65,7 +65,7 @@ int journal_drop(struct journal *journal, struct journal_claim *entry, struct fa
 static int read_one(struct journal *journal, const char *name, const struct host *host)
 {
 	owned(free) char *text = NULL;
-	struct journal_claim *entry;
+	struct journal_claim *entry = NULL;
 	char path[PATH_MAX], boot[40];
 	size_t size;
 	int r;
@@ -74,7 +74,7 @@ static int read_one(struct journal *journal, const char *name, const struct host
 	r = file_slurp(path, RECORD_MAX, &text, &size);
 	if (r == 0)
 		r = journal_parse(name, text, size, host, boot, &entry);
-	if (r < 0)
+	if (r < 0 || !entry)
 		return r;
 	/* Its containers ended with that boot; the kubelet prepares again what starts now. */
 	if (*journal->boot && strcmp(boot, journal->boot) != 0)

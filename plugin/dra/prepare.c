@@ -164,7 +164,7 @@ int prepare_claim(struct dra *dra, const cJSON *object, const char *uid,
 		  const struct journal_claim **ret_entry, struct fault *why)
 {
 	struct journal_claim *entry = journal_find(&dra->journal, uid);
-	struct claim *claim;
+	struct claim *claim = NULL;
 	struct fault other;
 	int r = claim_check(object, uid, why);
 
@@ -181,7 +181,7 @@ int prepare_claim(struct dra *dra, const cJSON *object, const char *uid,
 		r = read_claim(dra, object, &claim, why);
 	if (r == 0)
 		r = begin(dra, claim, &entry, why);
-	if (r < 0)
+	if (r < 0 || !entry)
 		return r;
 	r = take_steps(dra, entry, why);
 	if (r < 0) {

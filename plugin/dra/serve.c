@@ -80,7 +80,7 @@ static void fill_row(const struct dra *dra, struct asked_claim *claim, struct an
 		claim->failed = true;
 		fault_set(&claim->why, -EAGAIN, "the claim was unprepared meanwhile");
 	}
-	if (claim->failed) {
+	if (claim->failed || !entry) {
 		row->value.error = claim->why.text;
 		return;
 	}
