@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# About: two jobs that each fill the GPU, together by one after the other (real processes on a slow clock)
+# About: two jobs that each fill the GPU, together by one after the other (a slow clock)
 """Two jobs whose memory does not fit together, under `mete run` and a real meted with their defaults, by one after the other without mete.
 `bench/makespan.py [MIX...]`: 50, 90, 50_3s. They are bench/memory.c's, end to end: sets of 15.3 GB on a GPU of 16 GB, a link of 12 GB/s one way
 and 72 % of that each way at once, bursts of 20 s (or 3) of kernels of 5 ms, and pauses so that the GPU computes 50 or 90 % of the time. Each
