@@ -103,12 +103,13 @@ def test_the_api_server_is_away():
         hold = here.cluster.hold_part("apiserver")
         try:
             here.cluster.kill_part("apiserver")
+            until(lambda: "api.troubled" in here.meted.log(), "meted did not notice")
             here.cluster.run("kill", "-KILL", *before)  # its shell ends, too
             until(lambda: process() not in ([], before), "the container was not started again")
             assert len(here.records()) == len(here.tenants()) == 1
         finally:
             hold.close()
-        here.await_published()
+        until(lambda: here.meted.log().rfind("api.well") > here.meted.log().rfind("api.troubled"), "meted did not find it again")
         assert seen(made.exec("seen"))["total"] == GIB
         made.delete()
         works(here)
