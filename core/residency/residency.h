@@ -43,7 +43,9 @@
  *     counts for nobody's patience;
  *  5. nothing moves while all who want, and all that is asked for, fit beside each other;
  *  6. who wants and fits beside what is unmovable is in a set within `longest_ns` and one set (its
- *     stay, its movement, the patience with who does not answer) of each other member;
+ *     stay, its movement, the patience with who does not answer) of each other member; and a set
+ *     does not end within `longest_ns` before each member of it that wants has had a turn, unless
+ *     somebody of a better class waits;
  *  7. no more is ordered to leave than what is lacking;
  *  8. an ask is granted at once, granted later, or refused with its reason; a member never holds
  *     more than the device's capacity.

@@ -61,7 +61,6 @@ int journal_drop(struct journal *journal, struct journal_claim *entry, struct fa
 	return 0;
 }
 
-/* A new text, or NULL: what it says is no name of a file. */
 static int read_one(struct journal *journal, const char *name, const struct host *host)
 {
 	owned(free) char *text = NULL;
