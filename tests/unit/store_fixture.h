@@ -2,8 +2,6 @@
 /* For the tests of node/store.h: stores on a loop, with their processes. */
 #pragma once
 
-/* The store: what is given out, is zero, is never more than the budget, and comes back, whatever a
- * tenant does to its file. */
 #include "node/store.h"
 
 #include <fcntl.h>
