@@ -19,7 +19,7 @@
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
-#include "guest/movable.h"
+#include "guest/movable/movable.h"
 #include "guest/pointers.h"
 #include "guest/real.h"
 

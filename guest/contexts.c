@@ -12,7 +12,7 @@
 #include "guest/current.h"
 #include "guest/flight.h"
 #include "guest/futex.h"
-#include "guest/movable.h"
+#include "guest/movable/movable.h"
 #include "guest/real.h"
 
 /* A context and its device in one word, so that readers need no lock: 0 is free. */

@@ -63,8 +63,9 @@ void credit_give(int device, uint64_t bytes);
  * there are others. */
 void credit_surplus(int device, uint64_t credit);
 
-/* Memory was freed, but stays mapped: it is neither allocated nor credit (guest/movable_stock.h).
- * And it is no longer in stock, but allocated, or credit. Part of a move. */
+/* Memory was freed, but stays mapped: it is neither allocated nor credit
+ * (guest/movable/movable_stock.h). And it is no longer in stock, but allocated, or credit. Part of
+ * a move. */
 void credit_stocked(int device, uint64_t bytes);
 void credit_unstocked(int device, uint64_t bytes, bool allocated);
 

@@ -3,7 +3,7 @@
 
 #include "guest/contexts.h"
 #include "guest/hooks.h"
-#include "guest/movable.h"
+#include "guest/movable/movable.h"
 #include "guest/real.h"
 #include "guest/state.h"
 

@@ -14,7 +14,7 @@
 #include "guest/futex.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
-#include "guest/movable.h"
+#include "guest/movable/movable.h"
 #include "guest/pointers.h"
 #include "guest/presence.h"
 #include "guest/real.h"

@@ -8,7 +8,7 @@
 #include "guest/context.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
-#include "guest/movable_lend.h"
+#include "guest/movable/movable_lend.h"
 #include "guest/moves.h"
 #include "guest/real.h"
 #include "guest/state.h"
@@ -41,7 +41,7 @@ static CUresult imported(CUresult r, const CUdeviceptr *address, bool nested)
 	return settled(r, nested);
 }
 
-/* Of memory that moves. It is remembered by guest/movable_borrow.c, and free here, too. */
+/* Of memory that moves. It is remembered by guest/movable/movable_borrow.c, and free here, too. */
 static CUresult open_borrowed(CUdeviceptr *ret_address, const CUipcMemHandle_v1 *handle,
 			      unsigned flags, bool nested)
 {

@@ -15,7 +15,7 @@
 #include "guest/graphs.h"
 #include "guest/heaps.h"
 #include "guest/hooks.h"
-#include "guest/movable.h"
+#include "guest/movable/movable.h"
 #include "guest/nvml.h"
 #include "guest/oversize.h"
 #include "guest/pools.h"

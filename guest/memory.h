@@ -30,7 +30,7 @@ enum memory_kind {
 	MEMORY_POOLED,	  /* charged by its pool: `owner` is the pool's index */
 	MEMORY_IMPORTED,  /* the exporter pays */
 	MEMORY_ARRAY,	  /* in the table of arrays */
-	MEMORY_MOVABLE,	  /* guest/movable.h, which has charged it */
+	MEMORY_MOVABLE,	  /* guest/movable/movable.h, which has charged it */
 	MEMORY_OVERSIZE,  /* guest/oversize.h; `detail`: units that are not charged */
 };
 
@@ -88,7 +88,7 @@ struct memory_request {
 	uint64_t bytes;	  /* the expected size, then the actual size */
 	uint64_t address; /* 0: nothing to remember */
 	bool shares;	  /* small ones share blocks */
-	bool movable;	  /* it may be served from guest/movable.h */
+	bool movable;	  /* it may be served from guest/movable/movable.h */
 	bool managed;
 	bool nested; /* memory_nested() of the hook */
 	void *place, *pitch;

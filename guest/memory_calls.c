@@ -6,7 +6,7 @@
 #include "guest/blocks.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
-#include "guest/movable.h"
+#include "guest/movable/movable.h"
 #include "guest/moves.h"
 #include "guest/real.h"
 

@@ -5,7 +5,7 @@
 #include "guest/credit.h"
 #include "guest/hooks.h"
 #include "guest/memory_table.h"
-#include "guest/movable.h"
+#include "guest/movable/movable.h"
 #include "guest/moves.h"
 #include "guest/pools.h"
 #include "guest/real.h"

@@ -10,7 +10,7 @@
 
 #include "guest/blocks.h"
 #include "guest/credit.h"
-#include "guest/movable.h"
+#include "guest/movable/movable.h"
 #include "guest/query.h"
 #include "guest/say.h"
 

@@ -9,7 +9,7 @@
 #include "guest/capture.h"
 #include "guest/credit.h"
 #include "guest/memory.h"
-#include "guest/movable.h"
+#include "guest/movable/movable.h"
 #include "guest/real.h"
 
 enum {

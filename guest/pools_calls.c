@@ -13,7 +13,7 @@
 #include "guest/graphs.h"
 #include "guest/hooks.h"
 #include "guest/memory_table.h"
-#include "guest/movable.h"
+#include "guest/movable/movable.h"
 #include "guest/pools_book.h"
 #include "guest/real.h"
 #include "guest/state.h"

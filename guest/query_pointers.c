@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a program asks about its addresses. Mostly the memory is the driver's own, and so are the
- * answers. Of memory that moves (guest/movable.h) the table answers what the program asked for,
- * on the device or not: the driver would speak of our blocks, or know of nothing.
+ * answers. Of memory that moves (guest/movable/movable.h) the table answers what the program asked
+ * for, on the device or not: the driver would speak of our blocks, or know of nothing.
  */
 #include <string.h>
 
 #include "guest/hooks.h"
 #include "guest/memory.h"
-#include "guest/movable.h"
-#include "guest/movable_lend.h"
+#include "guest/movable/movable.h"
+#include "guest/movable/movable_lend.h"
 #include "guest/real.h"
 #include "guest/say.h"
 #include "guest/state.h"

@@ -39,7 +39,7 @@ struct state_device {
 	_Atomic uint64_t granted; /* bytes that the daemon promised: allocated + credit + stocked */
 	_Atomic uint64_t allocated; /* of these, in use */
 	_Atomic uint64_t credit;    /* of these, not in use */
-	_Atomic uint64_t stocked;   /* of these, behind freed memory: guest/movable_stock.h */
+	_Atomic uint64_t stocked; /* of these, behind freed memory: guest/movable/movable_stock.h */
 	_Atomic uint64_t adrift,
 		loose;		       /* of what is allocated: exported, loose as in wire/page.h */
 	_Atomic uint64_t outgoing;     /* likewise: others may have it, too */

@@ -10,9 +10,9 @@
  * (decision 106). What lies in host memory is nobody's. A multicast object holds no memory of its
  * own, but is mapped and released like one.
  *
- * Where memory moves, so does this, unless it cannot be followed (guest/movable_own.h). Its handles
- * are ours. While it is not on the device, mapping it and changing its access wait until it is;
- * unmapping and releasing do not.
+ * Where memory moves, so does this, unless it cannot be followed (guest/movable/movable_own.h). Its
+ * handles are ours. While it is not on the device, mapping it and changing its access wait until it
+ * is; unmapping and releasing do not.
  */
 #include "guest/vmm_object.h"
 
@@ -22,7 +22,7 @@
 #include "guest/credit.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
-#include "guest/movable.h"
+#include "guest/movable/movable.h"
 #include "guest/moves.h"
 #include "guest/real.h"
 #include "guest/state.h"

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 #include "guest/driver_lock.h"
-#include "guest/movable_own.h"
+#include "guest/movable/movable_own.h"
 #include "guest/pointers.h"
 #include "guest/ranges.h"
 #include "guest/vmm.h"

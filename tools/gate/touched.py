@@ -23,7 +23,7 @@ TABLE = {
     "wire/": "wire fuzz_wire journal pure arrows headers meted meted_hostile guest_link guest_join",
     "cuda/": "suite:driver tables resolve record arrows headers guest-* guest_calls guest_resolve sim_exports",
     "guest/": "guest* blocks movable ranges pointers text arrows headers hostile_attacks cli_hostile",
-    "guest/movable": "movable blocks ranges guest_movable* guest_lend guest-* arrows headers swap* oversize",
+    "guest/movable/": "movable blocks ranges guest_movable* guest_lend guest-* arrows headers swap* oversize",
     "guest/oversize": "oversize guest_memory guest-* arrows headers",
     "hook/": "hook fuzz_hook arrows headers containers handout hostile_images",
     "plugin/": "plugin* config* annotations inject numa mig_files cdi_choice fuzz_* arrows headers as_nvidia handout containers",

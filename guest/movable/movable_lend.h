@@ -7,7 +7,7 @@
  * neither sees nor keeps a descriptor of memory. The area stays where it is from then on.
  *
  * A borrower keeps its end of the line as long as it has the memory open: what its lender has freed
- * meanwhile stays charged (guest/movable_debt.c).
+ * meanwhile stays charged (guest/movable/movable_debt.c).
  *
  * Like the driver's own handles, these are good while the lender lives and has not freed the
  * memory, for processes other than itself, and an opened one is closed with its context.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that moves, as the program's threads use it: allocating and freeing. */
-#include "guest/movable.h"
+#include "guest/movable/movable.h"
 
 #include <errno.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 #include "guest/credit.h"
 #include "guest/current.h"
 #include "guest/link.h"
-#include "guest/movable_fit.h"
-#include "guest/movable_lend.h"
-#include "guest/movable_object.h"
-#include "guest/movable_stock.h"
+#include "guest/movable/movable_fit.h"
+#include "guest/movable/movable_lend.h"
+#include "guest/movable/movable_object.h"
+#include "guest/movable/movable_stock.h"
 #include "guest/presence.h"
 #include "guest/say.h"
 #include "guest/state.h"

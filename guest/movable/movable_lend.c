@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that moves, for other processes: what the lender does. */
-#include "guest/movable_lend.h"
+#include "guest/movable/movable_lend.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 #include "guest/clock.h"
 #include "guest/link.h"
 #include "guest/memory.h"
-#include "guest/movable_object.h"
+#include "guest/movable/movable_object.h"
 #include "guest/real.h"
 #include "guest/state.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a process's memory may move at all, and of which kind it is to be. For guest/movable.h.
+ * Whether a process's memory may move at all, and of which kind it is to be. For
+ * guest/movable/movable.h.
  */
 #pragma once
 

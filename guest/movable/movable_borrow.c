@@ -12,7 +12,7 @@
 #include "guest/driver_lock.h"
 #include "guest/link.h"
 #include "guest/memory.h"
-#include "guest/movable_lend.h"
+#include "guest/movable/movable_lend.h"
 #include "guest/ranges.h"
 #include "guest/real.h"
 #include "guest/state.h"

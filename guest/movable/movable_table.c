@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/movable_table.h"
+#include "guest/movable/movable_table.h"
 
 #include <errno.h>
 #include <stddef.h>

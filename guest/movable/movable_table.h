@@ -3,8 +3,8 @@
  * The records of memory that moves: areas, whose addresses stay, the blocks behind them, and the
  * pieces of an area that small allocations have. An area may also be what the program has created
  * by cuMemCreate(): then the program maps it where it likes, and each mapping is an alias. It does
- * not call the driver and does not lock: guest/movable.h does both. Its memory comes from mmap();
- * errno is kept.
+ * not call the driver and does not lock: guest/movable/movable.h does both. Its memory comes from
+ * mmap(); errno is kept.
  */
 #pragma once
 

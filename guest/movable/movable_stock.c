@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/movable_stock.h"
+#include "guest/movable/movable_stock.h"
 
 #include <errno.h>
 
@@ -7,7 +7,7 @@
 #include "guest/clock.h"
 #include "guest/credit.h"
 #include "guest/moves.h"
-#include "guest/movable_object.h"
+#include "guest/movable/movable_object.h"
 #include "guest/real.h"
 #include "guest/state.h"
 

@@ -9,8 +9,8 @@
  */
 #pragma once
 
-#include "guest/movable.h"
-#include "guest/movable_table.h"
+#include "guest/movable/movable.h"
+#include "guest/movable/movable_table.h"
 
 /* Creates it. CUDA_ERROR_NOT_SUPPORTED: create it plainly; nothing was charged. No lock is held. */
 must_check CUresult movable_own_create(int device, uint64_t bytes, const CUmemAllocationProp *about,

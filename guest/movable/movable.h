@@ -19,7 +19,7 @@
 #include "base/macros.h"
 #include "cuda/types.h"
 #include "guest/memory.h"
-#include "guest/movable_table.h"
+#include "guest/movable/movable_table.h"
 #include "wire/wire.h"
 
 /* Is memory of the device served from here? Asks the daemon the first time. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/movable_hash.h"
+#include "guest/movable/movable_hash.h"
 
 #include <string.h>
 
 #include "guest/memory.h"
-#include "guest/movable_hash_text.h"
+#include "guest/movable/movable_hash_text.h"
 #include "guest/real.h"
 
 enum {

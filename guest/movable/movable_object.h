@@ -12,7 +12,7 @@
 
 #include "guest/futex.h"
 #include "guest/link.h"
-#include "guest/movable.h"
+#include "guest/movable/movable.h"
 #include "guest/ranges.h"
 
 enum movable_serving {

@@ -9,9 +9,9 @@
 
 #include "guest/amounts.h"
 #include "guest/capture.h"
-#include "guest/movable_fit.h"
-#include "guest/movable_hash.h"
-#include "guest/movable_mover.h"
+#include "guest/movable/movable_fit.h"
+#include "guest/movable/movable_hash.h"
+#include "guest/movable/movable_mover.h"
 #include "guest/presence.h"
 #include "guest/real.h"
 #include "guest/say.h"

@@ -2,7 +2,7 @@
 /* Memory that moves, as it is asked for by address: what it is, and that it stay. */
 #include "guest/credit.h"
 #include "guest/gate.h"
-#include "guest/movable_object.h"
+#include "guest/movable/movable_object.h"
 #include "guest/notice.h"
 
 struct movable_area *movable_around(uint64_t address)

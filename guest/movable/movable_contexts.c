@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that moves ends with its context, like the driver's own. */
-#include "guest/movable_lend.h"
-#include "guest/movable_object.h"
-#include "guest/movable_stock.h"
+#include "guest/movable/movable_lend.h"
+#include "guest/movable/movable_object.h"
+#include "guest/movable/movable_stock.h"
 
 bool movable_lends(void)
 {

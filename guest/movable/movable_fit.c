@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/movable_fit.h"
+#include "guest/movable/movable_fit.h"
 
 #include <errno.h>
 #include <fcntl.h>

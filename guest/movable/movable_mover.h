@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "guest/movable_object.h"
+#include "guest/movable/movable_object.h"
 
 enum {
 	MOVER_DEPTH = 2,

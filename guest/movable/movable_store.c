@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "guest/link.h"
-#include "guest/movable_object.h"
+#include "guest/movable/movable_object.h"
 #include "guest/real.h"
 #include "guest/state.h"
 

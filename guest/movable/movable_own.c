@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/movable_own.h"
+#include "guest/movable/movable_own.h"
 
 #include "guest/capture.h"
 #include "guest/credit.h"
-#include "guest/movable_object.h"
+#include "guest/movable/movable_object.h"
 #include "guest/notice.h"
 #include "guest/real.h"
 

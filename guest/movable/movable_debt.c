@@ -11,8 +11,8 @@
 
 #include "guest/credit.h"
 #include "guest/futex.h"
-#include "guest/movable_lend.h"
-#include "guest/movable_object.h"
+#include "guest/movable/movable_lend.h"
+#include "guest/movable/movable_object.h"
 #include "guest/moves.h"
 
 enum { LINES = 512 };
