@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "guest/answers/query.h"
 #include "guest/capture.h"
 #include "guest/contexts.h"
 #include "guest/credit.h"
@@ -15,7 +16,6 @@
 #include "guest/memory.h"
 #include "guest/moves.h"
 #include "guest/pools.h"
-#include "guest/query.h"
 #include "guest/real.h"
 #include "guest/say.h"
 #include "guest/state.h"

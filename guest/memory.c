@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "guest/amounts.h"
+#include "guest/answers/nvml.h"
+#include "guest/answers/query.h"
 #include "guest/arrays.h"
 #include "guest/blocks.h"
 #include "guest/capture.h"
@@ -16,10 +18,8 @@
 #include "guest/heaps.h"
 #include "guest/hooks.h"
 #include "guest/movable/movable.h"
-#include "guest/nvml.h"
 #include "guest/oversize.h"
 #include "guest/pools.h"
-#include "guest/query.h"
 #include "guest/real.h"
 #include "guest/scarce.h"
 #include "guest/state.h"

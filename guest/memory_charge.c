@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/answers/query.h"
 #include "guest/blocks.h"
 #include "guest/capture.h"
 #include "guest/credit.h"
@@ -7,7 +8,6 @@
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_stock.h"
 #include "guest/pools.h"
-#include "guest/query.h"
 #include "guest/real.h"
 #include "guest/state.h"
 

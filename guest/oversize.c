@@ -8,10 +8,10 @@
 
 #include <sys/syscall.h>
 
+#include "guest/answers/query.h"
 #include "guest/blocks.h"
 #include "guest/credit.h"
 #include "guest/movable/movable.h"
-#include "guest/query.h"
 #include "guest/say.h"
 
 enum {

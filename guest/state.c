@@ -30,7 +30,7 @@
 #include "guest/memory.h"
 #include "guest/moves.h"
 #include "guest/notice.h"
-#include "guest/nvml.h"
+#include "guest/answers/nvml.h"
 #include "guest/oversize.h"
 #include "guest/pools.h"
 #include "guest/presence.h"

@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "guest/answers/nvml.h"
 #include "guest/hooks.h"
-#include "guest/nvml.h"
 #include "guest/real.h"
 #include "guest/state.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVML as a tenant sees it: its devices and no others (guest/nvml_devices.c), each as large as its
- * limit, on which only its own processes run.
- * Calls that NVML would refuse are still refused with NVML's error, because every answer starts
- * from the real library's.
+ * NVML as a tenant sees it: its devices and no others (guest/answers/nvml_devices.c), each as large
+ * as its limit, on which only its own processes run. Calls that NVML would refuse are still refused
+ * with NVML's error, because every answer starts from the real library's.
  */
 #pragma once
 

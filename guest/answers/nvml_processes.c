@@ -9,9 +9,9 @@
 
 #include <sys/mman.h>
 
+#include "guest/answers/nvml.h"
 #include "guest/hooks.h"
 #include "guest/link.h"
-#include "guest/nvml.h"
 #include "guest/real.h"
 #include "guest/state.h"
 

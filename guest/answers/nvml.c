@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/nvml.h"
+#include "guest/answers/nvml.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "guest/answers/query.h"
 #include "guest/hooks.h"
-#include "guest/query.h"
 #include "guest/real.h"
 #include "guest/state.h"
 

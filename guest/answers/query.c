@@ -11,7 +11,7 @@
  * siblings and of neighbours is free as well: it is recalled when it is needed. Only they know it,
  * so the daemon is asked to look; alone a process is not held up.
  */
-#include "guest/query.h"
+#include "guest/answers/query.h"
 
 #include <stdbool.h>
 
