@@ -14,6 +14,7 @@
 #include "guest/clock.h"
 #include "guest/contexts.h"
 #include "guest/credit.h"
+#include "guest/driver/real.h"
 #include "guest/flight.h"
 #include "guest/futex.h"
 #include "guest/link.h"
@@ -21,7 +22,6 @@
 #include "guest/movable/movable_stock.h"
 #include "guest/notice.h"
 #include "guest/presence.h"
-#include "guest/real.h"
 #include "guest/state.h"
 #include "guest/turns.h"
 

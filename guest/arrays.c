@@ -16,12 +16,12 @@
 
 #include "guest/blocks.h"
 #include "guest/credit.h"
+#include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
 #include "guest/movable/movable.h"
 #include "guest/pointers.h"
-#include "guest/real.h"
 
 static struct {
 	struct pointers table;	 /* arrays and mipmapped arrays: handles are addresses */

@@ -8,11 +8,11 @@
 
 #include <sys/mman.h>
 
+#include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/futex.h"
 #include "guest/gate.h"
 #include "guest/hooks.h"
-#include "guest/real.h"
 #include "guest/state.h"
 
 enum {

@@ -2,9 +2,9 @@
 #include "guest/current.h"
 
 #include "guest/contexts.h"
+#include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/movable/movable.h"
-#include "guest/real.h"
 #include "guest/state.h"
 
 _Atomic uint32_t current_era;

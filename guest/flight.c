@@ -8,9 +8,9 @@
 
 #include "guest/capture.h"
 #include "guest/clock.h"
+#include "guest/driver/real.h"
 #include "guest/futex.h"
 #include "guest/gate.h"
-#include "guest/real.h"
 #include "guest/state.h"
 #include "guest/turns.h"
 

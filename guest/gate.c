@@ -9,11 +9,11 @@
 #define TABLE_KINDS
 #include "guest/capture.h"
 #include "guest/clock.h"
+#include "guest/driver/real.h"
 #include "guest/flight.h"
 #include "guest/futex.h"
 #include "guest/notice.h"
 #include "guest/presence.h"
-#include "guest/real.h"
 #include "guest/say.h"
 #include "guest/state.h"
 #include "guest/tables.h"

@@ -10,6 +10,7 @@
 
 #include "guest/capture.h"
 #include "guest/credit.h"
+#include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/futex.h"
 #include "guest/hooks.h"
@@ -17,7 +18,6 @@
 #include "guest/movable/movable.h"
 #include "guest/pointers.h"
 #include "guest/presence.h"
-#include "guest/real.h"
 #include "guest/state.h"
 
 enum {

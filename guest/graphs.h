@@ -9,7 +9,8 @@
  * refused.
  *
  * It costs nothing until the first memory node is created: only then is this module inserted
- * between the launch trampolines and the driver, after the gate (guest/real.h, real_between).
+ * between the launch trampolines and the driver, after the gate (guest/driver/real.h,
+ * real_between).
  */
 #pragma once
 

@@ -7,11 +7,11 @@
 #include "guest/blocks.h"
 #include "guest/context.h"
 #include "guest/credit.h"
+#include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
 #include "guest/pointers.h"
-#include "guest/real.h"
 #include "guest/state.h"
 
 static struct {

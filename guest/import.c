@@ -6,11 +6,11 @@
  * same, so that an address that the driver uses again is not taken for what it was before.
  */
 #include "guest/context.h"
+#include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/moves.h"
-#include "guest/real.h"
 #include "guest/state.h"
 
 static CUresult begin(bool nested)

@@ -9,7 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "guest/real.h"
+#include "guest/driver/real.h"
 
 enum {
 	WORDS = 512,		  /* read at a time */

@@ -5,10 +5,10 @@
 
 #include "guest/context.h"
 #include "guest/current.h"
+#include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
 #include "guest/moves.h"
-#include "guest/real.h"
 #include "guest/state.h"
 
 enum {

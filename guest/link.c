@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "guest/credit.h"
+#include "guest/driver/real.h"
 #include "guest/link_object.h"
 #include "guest/notice.h"
-#include "guest/real.h"
 #include "guest/say.h"
 #include "guest/state.h"
 

@@ -18,9 +18,9 @@
 #include "base/macros.h"
 #include "cuda/types.h"
 #include "guest/credit.h"
+#include "guest/driver/real.h"
 #include "guest/moves.h"
 #include "guest/pointers.h"
-#include "guest/real.h"
 #include "guest/state.h"
 #include "guest/thread.h"
 

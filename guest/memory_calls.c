@@ -4,11 +4,11 @@
  * and freeing, are in guest/memory.c.
  */
 #include "guest/blocks.h"
+#include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
 #include "guest/movable/movable.h"
 #include "guest/moves.h"
-#include "guest/real.h"
 
 CUresult memory_request(struct memory_request *q)
 {

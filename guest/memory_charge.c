@@ -3,12 +3,12 @@
 #include "guest/blocks.h"
 #include "guest/capture.h"
 #include "guest/credit.h"
+#include "guest/driver/real.h"
 #include "guest/graphs.h"
 #include "guest/memory.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_stock.h"
 #include "guest/pools.h"
-#include "guest/real.h"
 #include "guest/state.h"
 
 uint64_t memory_round(uint64_t bytes)

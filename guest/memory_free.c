@@ -3,12 +3,12 @@
 #include "guest/amounts.h"
 #include "guest/blocks.h"
 #include "guest/credit.h"
+#include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/memory_table.h"
 #include "guest/movable/movable.h"
 #include "guest/moves.h"
 #include "guest/pools.h"
-#include "guest/real.h"
 #include "guest/scarce.h"
 
 /* Small allocations do not count as moves, except where a whole block comes or goes. */

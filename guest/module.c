@@ -13,13 +13,13 @@
 
 #include "guest/context.h"
 #include "guest/current.h"
+#include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"
 #include "guest/libraries.h"
 #include "guest/link.h"
 #include "guest/memory.h"
 #include "guest/moves.h"
-#include "guest/real.h"
 #include "guest/say.h"
 #include "guest/state.h"
 

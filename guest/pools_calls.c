@@ -9,13 +9,13 @@
 #include "guest/blocks.h"
 #include "guest/capture.h"
 #include "guest/credit.h"
+#include "guest/driver/real.h"
 #include "guest/gaps.h"
 #include "guest/graphs.h"
 #include "guest/hooks.h"
 #include "guest/memory_table.h"
 #include "guest/movable/movable.h"
 #include "guest/pools_book.h"
-#include "guest/real.h"
 #include "guest/state.h"
 
 enum {

@@ -6,9 +6,9 @@
  */
 #include <stdatomic.h>
 
+#include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/pools_book.h"
-#include "guest/real.h"
 
 _Atomic uint32_t pools_era;
 static _Atomic uint32_t changing; /* calls under way that may change it */

@@ -8,9 +8,9 @@
 #include <linux/membarrier.h>
 #include <sys/mman.h>
 
+#include "guest/driver/real.h"
 #include "guest/futex.h"
 #include "guest/jumps.h"
-#include "guest/real.h"
 #include "guest/state.h"
 
 enum {

@@ -7,10 +7,10 @@
 #define TABLE_KINDS
 #include "cuda/probe.h"
 #include "cuda/resolve.h"
-#include "guest/addresses.h"
 #include "guest/current.h"
+#include "guest/driver/addresses.h"
+#include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/real.h"
 #include "guest/say.h"
 #include "guest/state.h"
 #include "guest/tables.h"

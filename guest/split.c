@@ -4,9 +4,9 @@
 #include <stdbool.h>
 
 #include "guest/capture.h"
+#include "guest/driver/real.h"
 #include "guest/gate.h"
 #include "guest/presence.h"
-#include "guest/real.h"
 #include "guest/state.h"
 
 enum {

@@ -3,7 +3,7 @@
  * Splits large synchronous copies into pieces while another tenant waits for the device. Between
  * two pieces the thread may wait at the gate, so a close waits for a piece and not for gigabytes.
  * It costs nothing until a tenant waits for the first time: only then is this module inserted
- * between the trampolines and the driver, after the gate (guest/real.h, real_between).
+ * between the trampolines and the driver, after the gate (guest/driver/real.h, real_between).
  */
 #pragma once
 

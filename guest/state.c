@@ -34,7 +34,7 @@
 #include "guest/oversize.h"
 #include "guest/pools.h"
 #include "guest/presence.h"
-#include "guest/real.h"
+#include "guest/driver/real.h"
 #include "guest/say.h"
 #include "guest/scarce.h"
 #include "guest/turns.h"

@@ -20,11 +20,11 @@
 
 #include "guest/context.h"
 #include "guest/credit.h"
+#include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
 #include "guest/movable/movable.h"
 #include "guest/moves.h"
-#include "guest/real.h"
 #include "guest/state.h"
 
 static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,

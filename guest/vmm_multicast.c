@@ -2,10 +2,10 @@
 /* Multicast objects: one address that stands for memory on several devices. */
 #include <string.h>
 
+#include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
 #include "guest/moves.h"
-#include "guest/real.h"
 #include "guest/vmm_object.h"
 
 CUresult hook_cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle,

@@ -3,9 +3,9 @@
  * Calls that wait for work. After them memory that was freed in a stream's order may have left its
  * pool, and the charge follows.
  */
+#include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/pools.h"
-#include "guest/real.h"
 
 static noinline_ CUresult waited(CUresult r)
 {

@@ -6,8 +6,8 @@
 
 #include "base/text.h"
 #include "guest/answers/query.h"
+#include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/real.h"
 #include "guest/state.h"
 
 enum {

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "guest/answers/nvml.h"
+#include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/real.h"
 #include "guest/state.h"
 
 enum { DEVICES = 64 /* of a machine */ };

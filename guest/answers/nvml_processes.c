@@ -10,9 +10,9 @@
 #include <sys/mman.h>
 
 #include "guest/answers/nvml.h"
+#include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/link.h"
-#include "guest/real.h"
 #include "guest/state.h"
 
 enum {

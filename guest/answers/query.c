@@ -16,10 +16,10 @@
 #include <stdbool.h>
 
 #include "guest/credit.h"
+#include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/link.h"
 #include "guest/memory.h"
-#include "guest/real.h"
 #include "guest/state.h"
 
 static uint64_t least(uint64_t a, uint64_t b)

@@ -6,11 +6,11 @@
  */
 #include <string.h>
 
+#include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"
 #include "guest/movable/movable.h"
 #include "guest/movable/movable_lend.h"
-#include "guest/real.h"
 #include "guest/say.h"
 #include "guest/state.h"
 

@@ -4,8 +4,8 @@
  * the program has created it by cuMemCreate(), its handle is kept, and whatever the program has
  * mapped comes and goes with the block. Who is called holds no lock, and the block is the caller's.
  */
+#include "guest/driver/real.h"
 #include "guest/movable/movable_object.h"
-#include "guest/real.h"
 
 static CUmemLocation location(void)
 {

@@ -9,12 +9,12 @@
 #include <sys/socket.h>
 
 #include "guest/blocks.h"
+#include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/link.h"
 #include "guest/memory.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/ranges.h"
-#include "guest/real.h"
 #include "guest/state.h"
 
 enum {

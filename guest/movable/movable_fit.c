@@ -8,8 +8,8 @@
 
 #include <sys/syscall.h>
 
+#include "guest/driver/real.h"
 #include "guest/memory.h"
-#include "guest/real.h"
 #include "guest/state.h"
 #include "wire/page.h"
 

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "guest/driver/real.h"
 #include "guest/memory.h"
 #include "guest/movable/movable_hash_text.h"
-#include "guest/real.h"
 
 enum {
 	SLOTS = 2,

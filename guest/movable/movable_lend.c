@@ -10,10 +10,10 @@
 #include <sys/socket.h>
 
 #include "guest/clock.h"
+#include "guest/driver/real.h"
 #include "guest/link.h"
 #include "guest/memory.h"
 #include "guest/movable/movable_object.h"
-#include "guest/real.h"
 #include "guest/state.h"
 
 enum {

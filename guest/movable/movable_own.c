@@ -3,9 +3,9 @@
 
 #include "guest/capture.h"
 #include "guest/credit.h"
+#include "guest/driver/real.h"
 #include "guest/movable/movable_object.h"
 #include "guest/notice.h"
-#include "guest/real.h"
 
 /* ---- coming and going ------------------------------------------------------------------------ */
 

@@ -8,7 +8,7 @@
 #include "guest/credit.h"
 #include "guest/moves.h"
 #include "guest/movable/movable_object.h"
-#include "guest/real.h"
+#include "guest/driver/real.h"
 #include "guest/state.h"
 
 enum {

@@ -7,9 +7,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "guest/driver/real.h"
 #include "guest/link.h"
 #include "guest/movable/movable_object.h"
-#include "guest/real.h"
 #include "guest/state.h"
 
 #ifndef MADV_POPULATE_READ

@@ -9,11 +9,11 @@
 
 #include "guest/amounts.h"
 #include "guest/capture.h"
+#include "guest/driver/real.h"
 #include "guest/movable/movable_fit.h"
 #include "guest/movable/movable_hash.h"
 #include "guest/movable/movable_mover.h"
 #include "guest/presence.h"
-#include "guest/real.h"
 #include "guest/say.h"
 #include "guest/state.h"
 

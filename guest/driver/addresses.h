@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "guest/symbols.h"
+#include "guest/driver/symbols.h"
 
 enum {
 	ADDRESSES_MAX = 1536, /* symbols of a driver; NVIDIA's have about 700 */

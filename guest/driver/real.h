@@ -9,8 +9,8 @@
  * error. A hook calls the driver only through real(), never by the exported name, which would be
  * our own trampoline.
  *
- * guest/driver_file.h finds it. Refused are a driver that is this library, one that exports nothing
- * useful, and one in which two functions with different hooks share an address.
+ * guest/driver/driver_file.h finds it. Refused are a driver that is this library, one that exports
+ *nothing useful, and one in which two functions with different hooks share an address.
  */
 #pragma once
 

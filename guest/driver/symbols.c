@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/symbols.h"
+#include "guest/driver/symbols.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/driver_file.h"
+#include "guest/driver/driver_file.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/addresses.h"
+#include "guest/driver/addresses.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/real.h"
+#include "guest/driver/real.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -9,11 +9,11 @@
 #define TABLE_HASHES
 #include "base/place.h"
 #include "cuda/probe.h"
-#include "guest/addresses.h"
-#include "guest/driver_file.h"
+#include "guest/driver/addresses.h"
+#include "guest/driver/driver_file.h"
+#include "guest/driver/symbols.h"
 #include "guest/futex.h"
 #include "guest/say.h"
-#include "guest/symbols.h"
 #include "guest/tables.h"
 
 enum {
