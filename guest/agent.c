@@ -17,7 +17,7 @@
 #include "guest/driver/real.h"
 #include "guest/flight.h"
 #include "guest/futex.h"
-#include "guest/link.h"
+#include "guest/link/link.h"
 #include "guest/movable/movable.h"
 #include "guest/movable/movable_stock.h"
 #include "guest/notice.h"

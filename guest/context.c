@@ -13,7 +13,7 @@
 #include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"
-#include "guest/link.h"
+#include "guest/link/link.h"
 #include "guest/memory.h"
 #include "guest/moves.h"
 #include "guest/pools.h"

@@ -7,7 +7,7 @@
 #include "guest/amounts.h"
 #include "guest/clock.h"
 #include "guest/futex.h"
-#include "guest/link.h"
+#include "guest/link/link.h"
 #include "guest/moves.h"
 #include "guest/say.h"
 #include "guest/state.h"

@@ -17,7 +17,7 @@
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"
 #include "guest/libraries.h"
-#include "guest/link.h"
+#include "guest/link/link.h"
 #include "guest/memory.h"
 #include "guest/moves.h"
 #include "guest/say.h"

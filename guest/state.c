@@ -24,7 +24,7 @@
 #include "guest/futex.h"
 #include "guest/graphs.h"
 #include "guest/heaps.h"
-#include "guest/link.h"
+#include "guest/link/link.h"
 #include "guest/movable/movable.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/memory.h"

@@ -7,7 +7,7 @@
 #include "guest/clock.h"
 #include "guest/contexts.h"
 #include "guest/flight.h"
-#include "guest/link.h"
+#include "guest/link/link.h"
 #include "guest/presence.h"
 #include "guest/split.h"
 #include "guest/state.h"

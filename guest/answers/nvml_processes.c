@@ -12,7 +12,7 @@
 #include "guest/answers/nvml.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/link.h"
+#include "guest/link/link.h"
 #include "guest/state.h"
 
 enum {

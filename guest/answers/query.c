@@ -18,7 +18,7 @@
 #include "guest/credit.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/link.h"
+#include "guest/link/link.h"
 #include "guest/memory.h"
 #include "guest/state.h"
 

@@ -10,7 +10,7 @@
 #include "guest/context.h"
 #include "guest/credit.h"
 #include "guest/current.h"
-#include "guest/link.h"
+#include "guest/link/link.h"
 #include "guest/movable/movable_fit.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_object.h"

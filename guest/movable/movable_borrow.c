@@ -11,7 +11,7 @@
 #include "guest/blocks.h"
 #include "guest/driver/real.h"
 #include "guest/driver_lock.h"
-#include "guest/link.h"
+#include "guest/link/link.h"
 #include "guest/memory.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/ranges.h"

@@ -15,7 +15,7 @@
 #include "guest/contexts.h"
 #include "guest/credit.h"
 #include "guest/driver/real.h"
-#include "guest/link.h"
+#include "guest/link/link.h"
 #include "guest/movable/movable_hash.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_mover.h"

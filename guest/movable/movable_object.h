@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 
 #include "guest/futex.h"
-#include "guest/link.h"
+#include "guest/link/link.h"
 #include "guest/movable/movable.h"
 #include "guest/ranges.h"
 

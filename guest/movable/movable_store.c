@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "guest/driver/real.h"
-#include "guest/link.h"
+#include "guest/link/link.h"
 #include "guest/movable/movable_object.h"
 #include "guest/state.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The connection, as the program's threads use it. */
-#include "guest/link.h"
+#include "guest/link/link.h"
 
 #include <poll.h>
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 
 #include "guest/credit.h"
 #include "guest/driver/real.h"
-#include "guest/link_object.h"
+#include "guest/link/link_object.h"
 #include "guest/notice.h"
 #include "guest/say.h"
 #include "guest/state.h"

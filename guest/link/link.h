@@ -19,7 +19,7 @@
  *
  * It trusts nothing: messages that are malformed, have an unknown id or come out of turn are
  * ignored; pages with the wrong seals or size are not mapped; a descriptor that is no longer ours
- * is not touched (guest/socket.h), and a new connection is made.
+ * is not touched (guest/link/socket.h), and a new connection is made.
  */
 #pragma once
 

@@ -11,8 +11,8 @@
 
 #include "guest/clock.h"
 #include "guest/futex.h"
-#include "guest/link.h"
-#include "guest/socket.h"
+#include "guest/link/link.h"
+#include "guest/link/socket.h"
 #include "wire/page.h"
 
 enum link_phase {

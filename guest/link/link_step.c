@@ -7,7 +7,7 @@
 #include "guest/agent.h"
 #include "guest/credit.h"
 #include "guest/driver/real.h"
-#include "guest/link_object.h"
+#include "guest/link/link_object.h"
 #include "guest/movable/movable.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/moves.h"
