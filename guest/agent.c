@@ -10,20 +10,20 @@
 
 #include <sys/prctl.h>
 
-#include "guest/capture.h"
 #include "guest/clock.h"
 #include "guest/contexts.h"
 #include "guest/credit.h"
 #include "guest/driver/real.h"
-#include "guest/flight.h"
 #include "guest/futex.h"
 #include "guest/link/link.h"
 #include "guest/movable/movable.h"
 #include "guest/movable/movable_stock.h"
 #include "guest/notice.h"
-#include "guest/presence.h"
 #include "guest/state.h"
-#include "guest/turns.h"
+#include "guest/time/capture.h"
+#include "guest/time/flight.h"
+#include "guest/time/presence.h"
+#include "guest/time/turns.h"
 
 enum {
 	LOOK_US = 20,	/* between two looks at a close, or ... */

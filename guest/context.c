@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "guest/answers/query.h"
-#include "guest/capture.h"
 #include "guest/contexts.h"
 #include "guest/credit.h"
 #include "guest/current.h"
@@ -19,6 +18,7 @@
 #include "guest/pools.h"
 #include "guest/say.h"
 #include "guest/state.h"
+#include "guest/time/capture.h"
 
 enum {
 	AWAY_WAIT_MS = 10000,

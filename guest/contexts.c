@@ -8,12 +8,12 @@
 
 #include <sys/mman.h>
 
-#include "guest/capture.h"
 #include "guest/current.h"
 #include "guest/driver/real.h"
-#include "guest/flight.h"
 #include "guest/futex.h"
 #include "guest/movable/movable.h"
+#include "guest/time/capture.h"
+#include "guest/time/flight.h"
 
 /* A context and its device in one word, so that readers need no lock: 0 is free. */
 #define PACK(context, device) (((uint64_t)(uintptr_t)(context) << 6) | (uint64_t)((device) + 2))

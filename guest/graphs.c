@@ -8,7 +8,6 @@
 
 #include <sys/mman.h>
 
-#include "guest/capture.h"
 #include "guest/credit.h"
 #include "guest/driver/real.h"
 #include "guest/driver_lock.h"
@@ -17,8 +16,9 @@
 #include "guest/memory.h"
 #include "guest/movable/movable.h"
 #include "guest/pointers.h"
-#include "guest/presence.h"
 #include "guest/state.h"
+#include "guest/time/capture.h"
+#include "guest/time/presence.h"
 
 enum {
 	EXECS = 4096, /* executable graphs with memory nodes; further ones are refused */

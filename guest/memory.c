@@ -8,7 +8,6 @@
 #include "guest/answers/query.h"
 #include "guest/arrays.h"
 #include "guest/blocks.h"
-#include "guest/capture.h"
 #include "guest/context.h"
 #include "guest/contexts.h"
 #include "guest/credit.h"
@@ -23,6 +22,7 @@
 #include "guest/pools.h"
 #include "guest/scarce.h"
 #include "guest/state.h"
+#include "guest/time/capture.h"
 #include "guest/vmm.h"
 
 enum {

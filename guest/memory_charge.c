@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/answers/query.h"
 #include "guest/blocks.h"
-#include "guest/capture.h"
 #include "guest/credit.h"
 #include "guest/driver/real.h"
 #include "guest/graphs.h"
@@ -10,6 +9,7 @@
 #include "guest/movable/movable_stock.h"
 #include "guest/pools.h"
 #include "guest/state.h"
+#include "guest/time/capture.h"
 
 uint64_t memory_round(uint64_t bytes)
 {

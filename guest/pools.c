@@ -6,11 +6,11 @@
 
 #include "guest/amounts.h"
 #include "guest/blocks.h"
-#include "guest/capture.h"
 #include "guest/credit.h"
 #include "guest/driver/real.h"
 #include "guest/memory.h"
 #include "guest/movable/movable.h"
+#include "guest/time/capture.h"
 
 enum {
 	POOLS = 1024, /* known; further ones are refused */

@@ -7,7 +7,6 @@
 
 #include "guest/amounts.h"
 #include "guest/blocks.h"
-#include "guest/capture.h"
 #include "guest/credit.h"
 #include "guest/driver/real.h"
 #include "guest/gaps.h"
@@ -17,6 +16,7 @@
 #include "guest/movable/movable.h"
 #include "guest/pools_book.h"
 #include "guest/state.h"
+#include "guest/time/capture.h"
 
 enum {
 	POOLS_STEP = 64 << 20, /* the largest step by which a driver is believed to grow a pool */

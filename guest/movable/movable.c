@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "guest/amounts.h"
-#include "guest/capture.h"
 #include "guest/context.h"
 #include "guest/credit.h"
 #include "guest/current.h"
@@ -15,9 +14,10 @@
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_object.h"
 #include "guest/movable/movable_stock.h"
-#include "guest/presence.h"
 #include "guest/say.h"
 #include "guest/state.h"
+#include "guest/time/capture.h"
+#include "guest/time/presence.h"
 
 enum {
 	ROOM_MS = 10000,

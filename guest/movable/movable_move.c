@@ -10,7 +10,6 @@
 
 #include "guest/agent.h"
 #include "guest/amounts.h"
-#include "guest/capture.h"
 #include "guest/context.h"
 #include "guest/contexts.h"
 #include "guest/credit.h"
@@ -20,9 +19,10 @@
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_mover.h"
 #include "guest/movable/movable_stock.h"
-#include "guest/presence.h"
 #include "guest/say.h"
 #include "guest/state.h"
+#include "guest/time/capture.h"
+#include "guest/time/presence.h"
 
 enum {
 	IDLE_MS = 1000,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/movable/movable_own.h"
 
-#include "guest/capture.h"
 #include "guest/credit.h"
 #include "guest/driver/real.h"
 #include "guest/movable/movable_object.h"
 #include "guest/notice.h"
+#include "guest/time/capture.h"
 
 /* ---- coming and going ------------------------------------------------------------------------ */
 

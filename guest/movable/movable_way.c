@@ -8,14 +8,14 @@
 #include <string.h>
 
 #include "guest/amounts.h"
-#include "guest/capture.h"
 #include "guest/driver/real.h"
 #include "guest/movable/movable_fit.h"
 #include "guest/movable/movable_hash.h"
 #include "guest/movable/movable_mover.h"
-#include "guest/presence.h"
 #include "guest/say.h"
 #include "guest/state.h"
+#include "guest/time/capture.h"
+#include "guest/time/presence.h"
 
 enum {
 	PART_BYTES = 16 << 20, /* copied at a time: as much as is registered together */

@@ -22,7 +22,7 @@ enum presence_state {
 	PRESENCE_CAPTURES /* passed a closed gate, as its stream is being captured */
 };
 
-/* Consecutive waits in vain; afterwards there are none for a while. guest/flight.c. */
+/* Consecutive waits in vain; afterwards there are none for a while. guest/time/flight.c. */
 struct presence_vain {
 	uint64_t until_ns, suspended_ms;
 	uint64_t last_ns; /* the last time */
@@ -41,7 +41,7 @@ struct presence_slot {
 	uint32_t captured_at;	   /* PRESENCE_CAPTURES is about the call with this countdown */
 	struct presence_slot *own; /* the next one of the same thread, in a ring */
 	uint32_t period;	   /* what the countdown began at */
-	uint32_t sampled;	   /* guest/flight.c: calls before the sample that is taken, */
+	uint32_t sampled;	   /* guest/time/flight.c: calls before the sample that is taken, */
 	uint64_t waits_since_ns;   /* since when it waits for older work, ... */
 	uint64_t locked_since_ns;  /* ... or for the thread that has the marks, ... */
 	uint32_t waits_for_stream; /* and not for a mark */
@@ -61,7 +61,7 @@ extern struct presence_slot guest_unregistered;
 extern uint32_t guest_not_resident;
 
 /* Called by the trampolines. Both return 0, or the CUresult that the call must return.
- * guest/gate.c has the slow path. */
+ * guest/time/gate.c has the slow path. */
 uint32_t presence_register(unsigned index);
 uint32_t presence_slow(struct presence_slot *slot, unsigned index, const uint64_t *registers,
 		       const uint64_t *stack);
@@ -74,7 +74,7 @@ void presence_refill(struct presence_slot *slot, uint32_t calls);
 /* According to its slot, the calling thread is in a call that submits. 0: it has another slot
  * now; -1: the driver itself calls, from inside that call; otherwise the CUresult that the call
  * must return. If a jump out of the driver left the slot taken, and this can be recognised
- * (guest/jumps.h), the slot is empty from now on. Otherwise it stays taken until the thread
+ * (guest/time/jumps.h), the slot is empty from now on. Otherwise it stays taken until the thread
  * ends, and no close is acknowledged before that, because the driver may still be about to
  * submit. */
 int presence_again(const void *caller, uintptr_t stack);

@@ -17,7 +17,7 @@
 
 #include "base/macros.h"
 #include "cuda/types.h"
-#include "guest/presence.h"
+#include "guest/time/presence.h"
 
 /* After how many calls of a thread the next sample is due; `device` as in guest/state.h. */
 must_check uint32_t flight_period(int device);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/jumps.h"
+#include "guest/time/jumps.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/turns.h"
+#include "guest/time/turns.h"
 
 #include <string.h>
 
-#include "guest/capture.h"
 #include "guest/clock.h"
 #include "guest/contexts.h"
-#include "guest/flight.h"
 #include "guest/link/link.h"
-#include "guest/presence.h"
-#include "guest/split.h"
 #include "guest/state.h"
+#include "guest/time/capture.h"
+#include "guest/time/flight.h"
+#include "guest/time/presence.h"
+#include "guest/time/split.h"
 
 enum {
 	LOOK_US = 100,	      /* time between two looks while somebody waits for the device */

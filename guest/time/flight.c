@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/flight.h"
+#include "guest/time/flight.h"
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
-#include "guest/capture.h"
 #include "guest/clock.h"
 #include "guest/driver/real.h"
 #include "guest/futex.h"
-#include "guest/gate.h"
 #include "guest/state.h"
-#include "guest/turns.h"
+#include "guest/time/capture.h"
+#include "guest/time/gate.h"
+#include "guest/time/turns.h"
 
 enum {
 	CONTEXTS = 16, /* of which marks are kept; the work of others has no bound */

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The slow path of calls that submit work: the gate is not open, or a sample is due. */
-#include "guest/gate.h"
+#include "guest/time/gate.h"
 
 #include <limits.h>
 #include <string.h>
 
 #define TABLE_STREAMS
 #define TABLE_KINDS
-#include "guest/capture.h"
 #include "guest/clock.h"
 #include "guest/driver/real.h"
-#include "guest/flight.h"
 #include "guest/futex.h"
 #include "guest/notice.h"
-#include "guest/presence.h"
 #include "guest/say.h"
 #include "guest/state.h"
 #include "guest/tables.h"
-#include "guest/turns.h"
+#include "guest/time/capture.h"
+#include "guest/time/flight.h"
+#include "guest/time/presence.h"
+#include "guest/time/turns.h"
 
 enum {
 	SPIN_NS = 5000,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/presence.h"
+#include "guest/time/presence.h"
 
 #include <pthread.h>
 #include <stddef.h>
@@ -10,8 +10,8 @@
 
 #include "guest/driver/real.h"
 #include "guest/futex.h"
-#include "guest/jumps.h"
 #include "guest/state.h"
+#include "guest/time/jumps.h"
 
 enum {
 	CHUNK_BYTES = 64 << 10,

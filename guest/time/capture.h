@@ -13,7 +13,7 @@
 
 #include "base/macros.h"
 #include "cuda/types.h"
-#include "guest/presence.h"
+#include "guest/time/presence.h"
 
 /* Whether an allocation may wait: not while a capture is open in this process. */
 bool capture_open(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/capture.h"
+#include "guest/time/capture.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -11,9 +11,9 @@
 #include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/futex.h"
-#include "guest/gate.h"
 #include "guest/hooks.h"
 #include "guest/state.h"
+#include "guest/time/gate.h"
 
 enum {
 	CAPTURES_FIRST = 32,   /* places without an allocation */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/split.h"
+#include "guest/time/split.h"
 
 #include <stdbool.h>
 
-#include "guest/capture.h"
 #include "guest/driver/real.h"
-#include "guest/gate.h"
-#include "guest/presence.h"
 #include "guest/state.h"
+#include "guest/time/capture.h"
+#include "guest/time/gate.h"
+#include "guest/time/presence.h"
 
 enum {
 	LARGE_BYTES = 64 << 20,
