@@ -11,7 +11,7 @@
 #include <sys/prctl.h>
 
 #include "guest/clock.h"
-#include "guest/contexts.h"
+#include "guest/contexts/contexts.h"
 #include "guest/credit.h"
 #include "guest/driver/real.h"
 #include "guest/futex.h"

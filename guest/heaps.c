@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "guest/blocks.h"
-#include "guest/context.h"
+#include "guest/contexts/context.h"
 #include "guest/credit.h"
 #include "guest/driver/real.h"
 #include "guest/driver_lock.h"

@@ -5,7 +5,7 @@
  * ended: so the daemon measures after each that came or went. What is mapped is remembered all the
  * same, so that an address that the driver uses again is not taken for what it was before.
  */
-#include "guest/context.h"
+#include "guest/contexts/context.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"

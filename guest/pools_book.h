@@ -11,7 +11,7 @@
 #include "cuda/types.h"
 #include "guest/amounts.h"
 #include "guest/blocks.h"
-#include "guest/current.h"
+#include "guest/contexts/current.h"
 #include "guest/driver_lock.h"
 #include "guest/memory.h"
 #include "guest/pools.h"

@@ -7,7 +7,7 @@
 #define TABLE_KINDS
 #include "cuda/probe.h"
 #include "cuda/resolve.h"
-#include "guest/current.h"
+#include "guest/contexts/current.h"
 #include "guest/driver/addresses.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"

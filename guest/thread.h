@@ -20,7 +20,7 @@ struct moves_own {
 	uintptr_t entered; /* the stack position when the first of them began */
 };
 
-/* guest/current.h */
+/* guest/contexts/current.h */
 struct current {
 	CUcontext context;
 	struct state_device *home; /* the device's, where it is the tenant's */

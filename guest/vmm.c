@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-#include "guest/context.h"
+#include "guest/contexts/context.h"
 #include "guest/credit.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"

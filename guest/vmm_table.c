@@ -6,7 +6,7 @@
 
 #include <sys/mman.h>
 
-#include "guest/context.h"
+#include "guest/contexts/context.h"
 #include "guest/credit.h"
 #include "guest/memory.h"
 #include "guest/moves.h"

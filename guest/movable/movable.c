@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "guest/amounts.h"
-#include "guest/context.h"
+#include "guest/contexts/context.h"
+#include "guest/contexts/current.h"
 #include "guest/credit.h"
-#include "guest/current.h"
 #include "guest/link/link.h"
 #include "guest/movable/movable_fit.h"
 #include "guest/movable/movable_lend.h"

@@ -10,8 +10,8 @@
 
 #include "guest/agent.h"
 #include "guest/amounts.h"
-#include "guest/context.h"
-#include "guest/contexts.h"
+#include "guest/contexts/context.h"
+#include "guest/contexts/contexts.h"
 #include "guest/credit.h"
 #include "guest/driver/real.h"
 #include "guest/link/link.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "guest/clock.h"
-#include "guest/contexts.h"
+#include "guest/contexts/contexts.h"
 #include "guest/link/link.h"
 #include "guest/state.h"
 #include "guest/time/capture.h"

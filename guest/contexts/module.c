@@ -11,12 +11,12 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "guest/context.h"
-#include "guest/current.h"
+#include "guest/contexts/context.h"
+#include "guest/contexts/current.h"
+#include "guest/contexts/libraries.h"
 #include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"
-#include "guest/libraries.h"
 #include "guest/link/link.h"
 #include "guest/memory.h"
 #include "guest/moves.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/libraries.h"
+#include "guest/contexts/libraries.h"
 
 #include <stdatomic.h>
 
-#include "guest/context.h"
-#include "guest/current.h"
+#include "guest/contexts/context.h"
+#include "guest/contexts/current.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/memory.h"

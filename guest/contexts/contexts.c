@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/contexts.h"
+#include "guest/contexts/contexts.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 
 #include <sys/mman.h>
 
-#include "guest/current.h"
+#include "guest/contexts/current.h"
 #include "guest/driver/real.h"
 #include "guest/futex.h"
 #include "guest/movable/movable.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/context.h"
+#include "guest/contexts/context.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "guest/answers/query.h"
-#include "guest/contexts.h"
+#include "guest/contexts/contexts.h"
+#include "guest/contexts/current.h"
 #include "guest/credit.h"
-#include "guest/current.h"
 #include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"

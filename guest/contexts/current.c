@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/current.h"
+#include "guest/contexts/current.h"
 
-#include "guest/contexts.h"
+#include "guest/contexts/contexts.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/movable/movable.h"
