@@ -15,11 +15,11 @@
 
 #include <stdbool.h>
 
-#include "guest/credit.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/link/link.h"
-#include "guest/memory.h"
+#include "guest/memory/credit.h"
+#include "guest/memory/memory.h"
 #include "guest/state.h"
 
 static uint64_t least(uint64_t a, uint64_t b)

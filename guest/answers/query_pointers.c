@@ -8,7 +8,7 @@
 
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/memory.h"
+#include "guest/memory/memory.h"
 #include "guest/movable/movable.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/say.h"

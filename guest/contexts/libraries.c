@@ -7,8 +7,8 @@
 #include "guest/contexts/current.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/memory.h"
-#include "guest/moves.h"
+#include "guest/memory/memory.h"
+#include "guest/memory/moves.h"
 #include "guest/state.h"
 
 enum {

@@ -18,8 +18,8 @@
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"
 #include "guest/link/link.h"
-#include "guest/memory.h"
-#include "guest/moves.h"
+#include "guest/memory/memory.h"
+#include "guest/memory/moves.h"
 #include "guest/say.h"
 #include "guest/state.h"
 

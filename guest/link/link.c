@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/credit.h"
 #include "guest/driver/real.h"
 #include "guest/link/link_object.h"
+#include "guest/memory/credit.h"
 #include "guest/notice.h"
 #include "guest/say.h"
 #include "guest/state.h"

@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "guest/agent.h"
-#include "guest/credit.h"
 #include "guest/driver/real.h"
 #include "guest/link/link_object.h"
+#include "guest/memory/credit.h"
+#include "guest/memory/moves.h"
 #include "guest/movable/movable.h"
 #include "guest/movable/movable_lend.h"
-#include "guest/moves.h"
 #include "guest/say.h"
 #include "guest/state.h"
 

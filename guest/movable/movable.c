@@ -5,11 +5,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "guest/amounts.h"
 #include "guest/contexts/context.h"
 #include "guest/contexts/current.h"
-#include "guest/credit.h"
 #include "guest/link/link.h"
+#include "guest/memory/amounts.h"
+#include "guest/memory/credit.h"
 #include "guest/movable/movable_fit.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_object.h"

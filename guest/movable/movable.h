@@ -18,7 +18,7 @@
 
 #include "base/macros.h"
 #include "cuda/types.h"
-#include "guest/memory.h"
+#include "guest/memory/memory.h"
 #include "guest/movable/movable_table.h"
 #include "wire/wire.h"
 

@@ -8,13 +8,13 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "guest/blocks.h"
 #include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/link/link.h"
-#include "guest/memory.h"
+#include "guest/memory/blocks.h"
+#include "guest/memory/memory.h"
+#include "guest/memory/ranges.h"
 #include "guest/movable/movable_lend.h"
-#include "guest/ranges.h"
 #include "guest/state.h"
 
 enum {

@@ -9,11 +9,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "guest/credit.h"
 #include "guest/futex.h"
+#include "guest/memory/credit.h"
+#include "guest/memory/moves.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_object.h"
-#include "guest/moves.h"
 
 enum { LINES = 512 };
 

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 
 #include "guest/driver/real.h"
-#include "guest/memory.h"
+#include "guest/memory/memory.h"
 #include "guest/state.h"
 #include "wire/page.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "guest/driver/real.h"
-#include "guest/memory.h"
+#include "guest/memory/memory.h"
 #include "guest/movable/movable_hash_text.h"
 
 enum {

@@ -12,7 +12,7 @@
 #include "guest/clock.h"
 #include "guest/driver/real.h"
 #include "guest/link/link.h"
-#include "guest/memory.h"
+#include "guest/memory/memory.h"
 #include "guest/movable/movable_object.h"
 #include "guest/state.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that moves, as it is asked for by address: what it is, and that it stay. */
-#include "guest/credit.h"
+#include "guest/memory/credit.h"
 #include "guest/movable/movable_object.h"
 #include "guest/notice.h"
 #include "guest/time/gate.h"

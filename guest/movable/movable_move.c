@@ -9,12 +9,12 @@
 #include <string.h>
 
 #include "guest/agent.h"
-#include "guest/amounts.h"
 #include "guest/contexts/context.h"
 #include "guest/contexts/contexts.h"
-#include "guest/credit.h"
 #include "guest/driver/real.h"
 #include "guest/link/link.h"
+#include "guest/memory/amounts.h"
+#include "guest/memory/credit.h"
 #include "guest/movable/movable_hash.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_mover.h"

@@ -12,8 +12,8 @@
 
 #include "guest/futex.h"
 #include "guest/link/link.h"
+#include "guest/memory/ranges.h"
 #include "guest/movable/movable.h"
-#include "guest/ranges.h"
 
 enum movable_serving {
 	MOVABLE_UNASKED = 0,

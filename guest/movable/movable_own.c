@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/movable/movable_own.h"
 
-#include "guest/credit.h"
 #include "guest/driver/real.h"
+#include "guest/memory/credit.h"
 #include "guest/movable/movable_object.h"
 #include "guest/notice.h"
 #include "guest/time/capture.h"

@@ -2,7 +2,7 @@
 /*
  * Memory that moves and that the program has created by cuMemCreate(): its handle is one of ours,
  * and where the program maps it, it is mapped again whenever it has come back. Only for
- * guest/vmm.c, with its lock held, so that one thread at a time changes mappings.
+ * guest/memory/vmm.c, with its lock held, so that one thread at a time changes mappings.
  *
  * What cannot be followed is created plainly, or stays from then on: memory that other processes or
  * devices reach, that is mapped at more than MOVABLE_ALIASES addresses, or from an offset on.

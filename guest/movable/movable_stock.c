@@ -3,10 +3,10 @@
 
 #include <errno.h>
 
-#include "guest/amounts.h"
+#include "guest/memory/amounts.h"
 #include "guest/clock.h"
-#include "guest/credit.h"
-#include "guest/moves.h"
+#include "guest/memory/credit.h"
+#include "guest/memory/moves.h"
 #include "guest/movable/movable_object.h"
 #include "guest/driver/real.h"
 #include "guest/state.h"

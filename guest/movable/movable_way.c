@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
-#include "guest/amounts.h"
 #include "guest/driver/real.h"
+#include "guest/memory/amounts.h"
 #include "guest/movable/movable_fit.h"
 #include "guest/movable/movable_hash.h"
 #include "guest/movable/movable_mover.h"

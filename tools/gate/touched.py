@@ -24,7 +24,7 @@ TABLE = {
     "cuda/": "suite:driver tables resolve record arrows headers guest-* guest_calls guest_resolve sim_exports",
     "guest/": "guest* blocks movable ranges pointers text arrows headers hostile_attacks cli_hostile",
     "guest/movable/": "movable blocks ranges guest_movable* guest_lend guest-* arrows headers swap* oversize",
-    "guest/oversize": "oversize guest_memory guest-* arrows headers",
+    "guest/memory/oversize": "oversize guest_memory guest-* arrows headers",
     "hook/": "hook fuzz_hook arrows headers containers handout hostile_images",
     "plugin/": "plugin* config* annotations inject numa mig_files cdi_choice fuzz_* arrows headers as_nvidia handout containers",
     "plugin/config": "config* fuzz_config arrows headers plugin as_nvidia",
