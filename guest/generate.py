@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generates the guest's rows from cuda/api.def, cuda/nvml.def and cuda/names.def.
 
-    generate.py SOURCE_ROOT trampolines OUT   rows of macros for guest/trampolines.S
+    generate.py SOURCE_ROOT trampolines OUT   rows of macros for guest/entry/trampolines.S
     generate.py SOURCE_ROOT tables OUT        C: stream positions, NVML's part of the tables
     generate.py SOURCE_ROOT map OUT VERSION   linker version script of one export set
     generate.py SOURCE_ROOT names OUT VERSION the same names, one per line

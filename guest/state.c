@@ -13,7 +13,7 @@
 #define MADV_WIPEONFORK 18 /* Linux 4.14 */
 #endif
 
-#include "guest/agent.h"
+#include "guest/entry/agent.h"
 #include "guest/memory/arrays.h"
 #include "guest/memory/blocks.h"
 #include "guest/time/capture.h"

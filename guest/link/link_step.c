@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/agent.h"
 #include "guest/driver/real.h"
+#include "guest/entry/agent.h"
 #include "guest/link/link_object.h"
 #include "guest/memory/credit.h"
 #include "guest/memory/moves.h"

@@ -8,10 +8,10 @@
 #include <signal.h>
 #include <string.h>
 
-#include "guest/agent.h"
 #include "guest/contexts/context.h"
 #include "guest/contexts/contexts.h"
 #include "guest/driver/real.h"
+#include "guest/entry/agent.h"
 #include "guest/link/link.h"
 #include "guest/memory/amounts.h"
 #include "guest/memory/credit.h"

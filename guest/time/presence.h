@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Presence tells which threads are inside a call that submits work. A launch trampoline
- * (guest/trampolines.S) stores its return address in the calling thread's slot, reads the gate, and
- * calls the driver; the slot is empty again when it returns. The processor does not order the store
- * and the load; presence_barrier() on the closing side compensates for this.
+ * (guest/entry/trampolines.S) stores its return address in the calling thread's slot, reads the
+ * gate, and calls the driver; the slot is empty again when it returns. The processor does not order
+ * the store and the load; presence_barrier() on the closing side compensates for this.
  *
  * Slots are the guest's own memory and are never unmapped; a thread that ends passes its slots on.
  * A thread has one slot, plus one for each signal handler that launched during a launch.

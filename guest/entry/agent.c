@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/agent.h"
+#include "guest/entry/agent.h"
 
 #include <link.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/resolve.h"
+#include "guest/entry/resolve.h"
 
 #include <stdbool.h>
 #include <string.h>
