@@ -10,7 +10,7 @@
  * our own trampoline.
  *
  * guest/driver/driver_file.h finds it. Refused are a driver that is this library, one that exports
- *nothing useful, and one in which two functions with different hooks share an address.
+ * nothing useful, and one in which two functions with different hooks share an address.
  */
 #pragma once
 

@@ -144,8 +144,7 @@ static inline void pools_show_change(const struct pool *pool, uint64_t before, u
 		pools_show_loose(pool->device);
 }
 
-/* ---- guest/memory/pools_place.c
- * --------------------------------------------------------------------- */
+/* ---- guest/memory/pools_place.c -------------------------------------------------------------- */
 
 /* The forms of the call that allocates. */
 struct pools_request {
