@@ -49,7 +49,7 @@
 #include "core/ledger/residual_price.h"
 #include "core/share/share.h"
 #include "core/turns/turns.h"
-#include "node/journal.h"
+#include "node/state/journal.h"
 #include "node/move.h"
 #include "node/nvml.h"
 #include "node/options.h"

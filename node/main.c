@@ -12,7 +12,7 @@
 #include <sys/un.h>
 
 #include "base/held.h"
-#include "node/absent.h"
+#include "node/state/absent.h"
 #include "node/daemon.h"
 #include "node/kubernetes.h"
 #include "node/mark.h"

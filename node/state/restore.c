@@ -16,11 +16,11 @@
  */
 #include <string.h>
 
-#include "node/absent.h"
+#include "node/state/absent.h"
 #include "node/guest.h"
 #include "node/measure.h"
-#include "node/past.h"
-#include "node/record.h"
+#include "node/state/past.h"
+#include "node/state/record.h"
 #include "node/remains.h"
 
 static const uint64_t held_step = 32 << 20;

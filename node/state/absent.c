@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/absent.h"
+#include "node/state/absent.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/past.h"
+#include "node/state/past.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/macros.h"
-#include "node/record.h"
+#include "node/state/record.h"
 
 enum { SUBJECT_MOST = 400 };
 

@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "node/absent.h"
+#include "node/state/absent.h"
 
 /* It contains a socket, perhaps with the name that it has until it listens. */
 static void empty(int folder)
