@@ -7,7 +7,7 @@
 #include "node/guest.h"
 #include "node/kubernetes.h"
 #include "node/schedule.h"
-#include "node/user.h"
+#include "node/users/user.h"
 
 static struct caller *caller_of(struct peer *peer)
 {

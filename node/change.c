@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "node/measure.h"
 #include "node/nested.h"
-#include "node/user.h"
+#include "node/users/user.h"
 
 static int unknown_field(const char *key, struct fault *why)
 {

@@ -17,7 +17,7 @@
 #include "node/kubernetes.h"
 #include "node/mark.h"
 #include "node/notify.h"
-#include "node/user.h"
+#include "node/users/user.h"
 
 enum {
 	LOG_BURST = 100,

@@ -18,7 +18,7 @@
 #include "node/measure.h"
 #include "node/outside.h"
 #include "node/remains.h"
-#include "node/user.h"
+#include "node/users/user.h"
 
 enum { LOOKS = 2 };
 

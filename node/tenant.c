@@ -13,7 +13,7 @@
 #include "node/nested.h"
 #include "node/remains.h"
 #include "node/schedule.h"
-#include "node/user.h"
+#include "node/users/user.h"
 
 struct tenant *tenant_find(struct daemon *d, uint32_t id)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/policy.h"
+#include "node/users/policy.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -28,7 +28,7 @@ static const struct key {
 	enum kind kind;
 } keys[] = {
 #define KEY(section, name, kind, accepted) {#section, #name, accepted, KIND_##kind},
-#include "node/policy.def"
+#include "node/users/policy.def"
 #undef KEY
 };
 

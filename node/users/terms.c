@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "node/user.h"
+#include "node/users/user.h"
 
 static const char *path_of(const struct daemon *d)
 {

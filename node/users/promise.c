@@ -5,7 +5,7 @@
  * arrive in another way (from the journal, or from a cluster, which does its own check) are reduced
  * for all alike, by core/turns.
  */
-#include "node/user.h"
+#include "node/users/user.h"
 
 enum { PROMISE_ALL = 1000 };
 

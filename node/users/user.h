@@ -12,7 +12,7 @@
 #pragma once
 
 #include "node/daemon.h"
-#include "node/policy.h"
+#include "node/users/policy.h"
 
 enum {
 	USER_GROUPS = 128, /* at most so many are considered */

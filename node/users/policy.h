@@ -37,7 +37,7 @@ enum {
 /* The fields of an entry, or of `together`; see policy.def. */
 enum policy_key {
 #define KEY(section, name, kind, accepted) POLICY_##section##_##name,
-#include "node/policy.def"
+#include "node/users/policy.def"
 #undef KEY
 	POLICY_KEYS
 };
