@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "node/admin.h"
-#include "node/move.h"
+#include "node/move/move.h"
 #include "node/nested.h"
 #include "node/outside.h"
 

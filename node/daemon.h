@@ -50,13 +50,13 @@
 #include "core/share/share.h"
 #include "core/turns/turns.h"
 #include "node/state/journal.h"
-#include "node/move.h"
+#include "node/move/move.h"
 #include "node/nvml.h"
 #include "node/options.h"
 #include "node/page.h"
 #include "node/peer.h"
 #include "node/process.h"
-#include "node/store.h"
+#include "node/move/store.h"
 #include "wire/page.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 
 #include "node/guest.h"
-#include "node/move_inside.h"
+#include "node/move/move_inside.h"
 #include "node/schedule.h"
 
 static struct guest_device *of_guest(struct list *link, uint32_t device)

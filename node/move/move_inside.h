@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of node/move.h: small sums, and finding a guest's device. */
+/* Shared by the files of node/move/move.h: small sums, and finding a guest's device. */
 #pragma once
 
 #include "base/least.h"

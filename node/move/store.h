@@ -5,9 +5,9 @@
  * daemon faults in and zeroes their pages, so that they are charged to the daemon and no guest
  * waits for a fault, and punches them out when they are returned.
  *
- * Workers do both (node/store_worker.h), STORE_PIECE bytes at a time, one worker for a store: so
- * the loop is never blocked, a store's many segments delay no other store's, and who holds the lock
- * of its own file holds up nobody else. A user's stores whose pieces are slow are bounded: its
+ * Workers do both (node/move/store_worker.h), STORE_PIECE bytes at a time, one worker for a store:
+ * so the loop is never blocked, a store's many segments delay no other store's, and who holds the
+ * lock of its own file holds up nobody else. A user's stores whose pieces are slow are bounded: its
  * further ones wait. A store whose piece takes longer than STORE_LATE_MS is held: what was asked
  * for is refused, and it gets no segments until its worker has come back.
  *
@@ -20,7 +20,7 @@
  */
 #pragma once
 
-#include "node/store_worker.h"
+#include "node/move/store_worker.h"
 
 enum {
 	STORE_PIECE = 16 << 20, /* prepared or cleared at a time */

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 
 #include "base/log.h"
-#include "node/move_inside.h"
+#include "node/move/move_inside.h"
 #include "node/schedule.h"
 
 static uint64_t open_drop(const struct move_guest *m)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by node/move_ask.c and node/move_plain.c: an ask that waits. */
+/* Shared by node/move/move_ask.c and node/move/move_plain.c: an ask that waits. */
 #pragma once
 
-#include "node/move_inside.h"
+#include "node/move/move_inside.h"
 
 enum ask_state {
 	ASK_LINE,    /* waits behind others */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/store.h"
+#include "node/move/store.h"
 
 #include <inttypes.h>
 #include <string.h>

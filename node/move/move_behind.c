@@ -6,7 +6,7 @@
  */
 #include "base/text.h"
 #include "node/guest.h"
-#include "node/move_inside.h"
+#include "node/move/move_inside.h"
 
 struct move_words move_hindrance(const struct residency_member *by)
 {

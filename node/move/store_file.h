@@ -3,8 +3,8 @@
  * The store's files, and what is done to them. A guest may hold the lock of its tenant's file for
  * as long as it likes: it writes from a page that never comes (userfaultfd, FUSE), or allocates and
  * punches in many threads. So what takes that lock is done by store_file_work(), in a process of
- * its own (node/store_worker.h), and in no thread of the daemon's: who waits for such a lock cannot
- * be killed, nor can the process that it is a thread of.
+ * its own (node/move/store_worker.h), and in no thread of the daemon's: who waits for such a lock
+ * cannot be killed, nor can the process that it is a thread of.
  */
 #pragma once
 

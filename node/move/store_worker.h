@@ -16,7 +16,7 @@
 
 #include "base/list.h"
 #include "base/loop.h"
-#include "node/store_file.h"
+#include "node/move/store_file.h"
 
 enum {
 	STORE_AT_WORK = 8,   /* at once, without those that are slow */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks for movable memory; node/move_plain.c handles unmovable memory. A tenant's asks go to the
- * machine one at a time. When the machine has granted one, the ledger is asked. It has room, unless
- * somebody else was faster; then the ask goes to the machine again. An ask that the machine would
- * refuse only because of figures that may be about to change (a reserved context that is not
+ * Asks for movable memory; node/move/move_plain.c handles unmovable memory. A tenant's asks go to
+ * the machine one at a time. When the machine has granted one, the ledger is asked. It has room,
+ * unless somebody else was faster; then the ask goes to the machine again. An ask that the machine
+ * would refuse only because of figures that may be about to change (a reserved context that is not
  * measured yet, unused credit) waits for that change.
  */
 #include "base/text.h"
 #include "node/guest.h"
 #include "node/measure.h"
-#include "node/move_ask.h"
+#include "node/move/move_ask.h"
 #include "node/outside.h"
 #include "node/schedule.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/store_file.h"
+#include "node/move/store_file.h"
 
 #include <fcntl.h>
 #include <sched.h>

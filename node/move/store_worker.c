@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/store_worker.h"
+#include "node/move/store_worker.h"
 
 #include <signal.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/move.h"
+#include "node/move/move.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "node/move_inside.h"
+#include "node/move/move_inside.h"
 #include "node/schedule.h"
 
 static const uint64_t ms = 1000000;

@@ -4,12 +4,12 @@
  * with two exceptions. If it has no room, but movable memory is in the way, the ask waits here, and
  * the machine's capacity is reduced by as much meanwhile. An ask is refused if afterwards a tenant
  * that moves could never come back whole. If that is only due to figures that may be about to
- * change (as in node/move_ask.c), it waits for that change.
+ * change (as in node/move/move_ask.c), it waits for that change.
  */
 #include "base/text.h"
 #include "node/guest.h"
 #include "node/measure.h"
-#include "node/move_ask.h"
+#include "node/move/move_ask.h"
 #include "node/schedule.h"
 
 static const uint64_t ms = 1000000;
