@@ -8,7 +8,7 @@
 #include "node/mark.h"
 #include "node/measure.h"
 #include "node/outside.h"
-#include "node/schedule.h"
+#include "node/time/schedule.h"
 
 static struct admin *admin_of(struct peer *peer)
 {

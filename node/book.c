@@ -4,7 +4,7 @@
 #include "node/daemon.h"
 #include "node/guest.h"
 #include "node/measure.h"
-#include "node/schedule.h"
+#include "node/time/schedule.h"
 
 enum {
 	SHOWN_AT_ONCE =

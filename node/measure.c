@@ -10,7 +10,7 @@
 #include "node/guest.h"
 #include "node/outside.h"
 #include "node/remains.h"
-#include "node/samples.h"
+#include "node/time/samples.h"
 
 enum {
 	LATE_MS = 2000,

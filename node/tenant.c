@@ -12,7 +12,7 @@
 #include "node/measure.h"
 #include "node/nested.h"
 #include "node/remains.h"
-#include "node/schedule.h"
+#include "node/time/schedule.h"
 #include "node/users/user.h"
 
 struct tenant *tenant_find(struct daemon *d, uint32_t id)

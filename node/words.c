@@ -9,7 +9,7 @@
 #include "node/nested.h"
 #include "node/outside.h"
 #include "node/remains.h"
-#include "node/schedule.h"
+#include "node/time/schedule.h"
 #include "node/users/user.h"
 
 /* The entry for a device that the guest named. NULL: there is none, and the guest was told. */

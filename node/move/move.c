@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "node/move/move_inside.h"
-#include "node/schedule.h"
+#include "node/time/schedule.h"
 
 static const uint64_t ms = 1000000;
 

@@ -11,7 +11,7 @@
 #include "node/measure.h"
 #include "node/move/move_ask.h"
 #include "node/outside.h"
-#include "node/schedule.h"
+#include "node/time/schedule.h"
 
 enum { TRIES = 4 };
 

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "node/move/move_inside.h"
-#include "node/schedule.h"
+#include "node/time/schedule.h"
 
 static uint64_t open_drop(const struct move_guest *m)
 {

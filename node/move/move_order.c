@@ -9,7 +9,7 @@
 
 #include "node/guest.h"
 #include "node/move/move_inside.h"
-#include "node/schedule.h"
+#include "node/time/schedule.h"
 
 static struct guest_device *of_guest(struct list *link, uint32_t device)
 {

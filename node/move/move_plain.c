@@ -10,7 +10,7 @@
 #include "node/guest.h"
 #include "node/measure.h"
 #include "node/move/move_ask.h"
-#include "node/schedule.h"
+#include "node/time/schedule.h"
 
 static const uint64_t ms = 1000000;
 

@@ -34,7 +34,7 @@ TABLE = {
     "node/": "meted* journal policy fuzz_policy fuzz_journal past store process nvml_parts arrows headers guest_meted pick plugin swap",
     "node/move/store": "store arrows headers meted_move swap*",
     "node/move/": "arrows headers meted_move swap* oversize guest_movable*",
-    "node/schedule": "arrows headers meted_turns guest_turns* demo_time swap",
+    "node/time/": "arrows headers meted_turns guest_turns* demo_time swap",
     "replay/": "replay* departures turns fuzz_trace fuzz_published fuzz_pod_samples arrows headers",
     "cli/": "cli_* pick pick_choose returning arrows headers meted_nested meted_daemons",
     "sim/": "sim_* guest_meted_sim arrows headers guest_memory",

@@ -4,7 +4,7 @@
  * closes gates, and shows guests how they take part. Its clock is the guests' clock: monotonic time
  * divided by the simulator's dilation.
  */
-#include "node/schedule.h"
+#include "node/time/schedule.h"
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -14,7 +14,7 @@
 #include "node/guest.h"
 #include "node/measure.h"
 #include "node/nested.h"
-#include "node/samples.h"
+#include "node/time/samples.h"
 
 static const uint64_t us = 1000, ms = 1000000;
 

@@ -8,7 +8,7 @@
 
 #include "node/daemon.h"
 #include "node/measure.h"
-#include "node/schedule.h"
+#include "node/time/schedule.h"
 
 enum {
 	WINDOW_US = 1000000,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/samples.h"
+#include "node/time/samples.h"
 
 #include "node/measure.h"
-#include "node/schedule.h"
+#include "node/time/schedule.h"
 
 enum {
 	SAME_US = 50000, /* samples of one period end within so much; periods are longer */

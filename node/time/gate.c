@@ -12,7 +12,7 @@
 #include "core/gate.h"
 #include "node/daemon.h"
 #include "node/guest.h"
-#include "node/schedule.h"
+#include "node/time/schedule.h"
 
 enum {
 	GATE_COUPLED_MS = 2000, /* how long a capture may stay open during a close */
