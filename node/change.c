@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "node/measure.h"
+#include "node/memory/measure.h"
 #include "node/nested.h"
 #include "node/users/user.h"
 

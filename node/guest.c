@@ -7,8 +7,8 @@
 
 #include "base/text.h"
 #include "node/daemon.h"
-#include "node/measure.h"
-#include "node/remains.h"
+#include "node/memory/measure.h"
+#include "node/memory/remains.h"
 #include "node/time/schedule.h"
 
 /* The page of a guest that has not been connected to this daemon yet. */

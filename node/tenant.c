@@ -9,9 +9,9 @@
 #include "node/daemon.h"
 #include "node/guest.h"
 #include "node/keeper.h"
-#include "node/measure.h"
+#include "node/memory/measure.h"
 #include "node/nested.h"
-#include "node/remains.h"
+#include "node/memory/remains.h"
 #include "node/time/schedule.h"
 #include "node/users/user.h"
 

@@ -5,10 +5,10 @@
 
 #include "base/text.h"
 #include "node/guest.h"
-#include "node/measure.h"
+#include "node/memory/measure.h"
 #include "node/nested.h"
-#include "node/outside.h"
-#include "node/remains.h"
+#include "node/memory/outside.h"
+#include "node/memory/remains.h"
 #include "node/time/schedule.h"
 #include "node/users/user.h"
 

@@ -8,9 +8,9 @@
  */
 #include "base/text.h"
 #include "node/guest.h"
-#include "node/measure.h"
+#include "node/memory/measure.h"
 #include "node/move/move_ask.h"
-#include "node/outside.h"
+#include "node/memory/outside.h"
 #include "node/time/schedule.h"
 
 enum { TRIES = 4 };

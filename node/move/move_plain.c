@@ -8,7 +8,7 @@
  */
 #include "base/text.h"
 #include "node/guest.h"
-#include "node/measure.h"
+#include "node/memory/measure.h"
 #include "node/move/move_ask.h"
 #include "node/time/schedule.h"
 

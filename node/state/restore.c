@@ -18,10 +18,10 @@
 
 #include "node/state/absent.h"
 #include "node/guest.h"
-#include "node/measure.h"
+#include "node/memory/measure.h"
 #include "node/state/past.h"
 #include "node/state/record.h"
-#include "node/remains.h"
+#include "node/memory/remains.h"
 
 static const uint64_t held_step = 32 << 20;
 

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "node/daemon.h"
-#include "node/measure.h"
+#include "node/memory/measure.h"
 #include "node/time/schedule.h"
 
 enum {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/time/samples.h"
 
-#include "node/measure.h"
+#include "node/memory/measure.h"
 #include "node/time/schedule.h"
 
 enum {

@@ -12,7 +12,7 @@
 #include "core/gate.h"
 #include "node/daemon.h"
 #include "node/guest.h"
-#include "node/measure.h"
+#include "node/memory/measure.h"
 #include "node/nested.h"
 #include "node/time/samples.h"
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connects core/ledger/residual.h to the rest: reads guests' pages and the ledger, asks the driver
  * on the worker, and decides when. */
-#include "node/measure.h"
+#include "node/memory/measure.h"
 
 #include <string.h>
 
 #include "base/least.h"
 #include "node/daemon.h"
 #include "node/guest.h"
-#include "node/outside.h"
-#include "node/remains.h"
+#include "node/memory/outside.h"
+#include "node/memory/remains.h"
 #include "node/time/samples.h"
 
 enum {

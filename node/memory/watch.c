@@ -11,7 +11,7 @@
  *    late.
  */
 #include "node/daemon.h"
-#include "node/measure.h"
+#include "node/memory/measure.h"
 
 enum {
 	WATCH_MS = 1000,

@@ -3,7 +3,7 @@
 
 #include "node/daemon.h"
 #include "node/guest.h"
-#include "node/measure.h"
+#include "node/memory/measure.h"
 #include "node/time/schedule.h"
 
 enum {

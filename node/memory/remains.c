@@ -15,9 +15,9 @@
 
 #include "base/least.h"
 #include "node/guest.h"
-#include "node/measure.h"
-#include "node/outside.h"
-#include "node/remains.h"
+#include "node/memory/measure.h"
+#include "node/memory/outside.h"
+#include "node/memory/remains.h"
 #include "node/users/user.h"
 
 enum { LOOKS = 2 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "node/daemon.h"
-#include "node/measure.h"
+#include "node/memory/measure.h"
 
 static const char *model_of(const struct daemon *d, const struct guest_device *at)
 {

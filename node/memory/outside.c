@@ -14,8 +14,8 @@
 
 #include "base/text.h"
 #include "node/daemon.h"
-#include "node/measure.h"
-#include "node/outside.h"
+#include "node/memory/measure.h"
+#include "node/memory/outside.h"
 
 enum {
 	FRESH_MS = 1000,
