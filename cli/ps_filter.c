@@ -107,7 +107,7 @@ bool ps_filter_tenant(const struct ps_filter *filter, const struct ps_rows *rows
 	return true;
 }
 
-bool ps_filter_device(const struct ps_filter *filter, const struct wire_device_row *device)
+static bool fits_device(const struct ps_filter *filter, const struct wire_device_row *device)
 {
 	for (unsigned i = 0; i < filter->count; i++)
 		if (filter->word[i].key == PS_FILTER_GPU &&
@@ -116,10 +116,40 @@ bool ps_filter_device(const struct ps_filter *filter, const struct wire_device_r
 	return true;
 }
 
-bool ps_filter_of_tenants(const struct ps_filter *filter)
+static bool asks_for_tenants(const struct ps_filter *filter)
 {
 	for (unsigned i = 0; i < filter->count; i++)
 		if (filter->word[i].key != PS_FILTER_GPU)
 			return true;
 	return false;
+}
+
+/* By the tenant on the same device, as a device may be asked for. */
+static bool fits_process(const struct ps_filter *filter, const struct ps_rows *rows,
+			 const struct wire_guest_row *guest)
+{
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct wire_tenant_row *tenant = &rows->row[i].tenant_row;
+
+		if (rows->row[i].code == WIRE_tenant_row && tenant->tenant == guest->tenant &&
+		    tenant->device == guest->device)
+			return ps_filter_tenant(filter, rows, tenant);
+	}
+	return false;
+}
+
+bool ps_shows(const struct ps_rows *rows, const struct wire_message *row)
+{
+	const struct ps_filter *filter = rows->filter;
+
+	if (!filter || !filter->count)
+		return true;
+	if (row->code == WIRE_device_row)
+		return fits_device(filter, &row->device_row);
+	if (row->code == WIRE_tenant_row)
+		return ps_filter_tenant(filter, rows, &row->tenant_row);
+	if (row->code == WIRE_guest_row)
+		return fits_process(filter, rows, &row->guest_row);
+	return !asks_for_tenants(filter) &&
+	       fits_device(filter, ps_device(rows, row->outside_row.device));
 }

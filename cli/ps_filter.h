@@ -30,8 +30,9 @@ struct ps_filter {
 /* -EINVAL with a sentence; the filter is then as before. */
 must_check int ps_filter_read(struct ps_filter *filter, const char *text, struct fault *why);
 
-bool ps_filter_device(const struct ps_filter *filter, const struct wire_device_row *device);
 bool ps_filter_tenant(const struct ps_filter *filter, const struct ps_rows *rows,
 		      const struct wire_tenant_row *tenant);
-/* Whether it asks for tenants at all: what belongs to none is not shown then. */
-bool ps_filter_of_tenants(const struct ps_filter *filter);
+
+/* Whether the rows' own filter lets that row be shown: a device that fits, a tenant, a process of
+ * one, and, if the filter asks for no tenant, what belongs to none. */
+bool ps_shows(const struct ps_rows *rows, const struct wire_message *row);

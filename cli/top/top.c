@@ -267,7 +267,7 @@ static void top_free_owned(struct top *top)
 static int read_options(const struct cli_line *line, struct top *top, struct fault *why)
 {
 	const char *sort = cli_value(line, "sort"), *filter = cli_value(line, "filter");
-	int r = values_time(line, "interval", second_ns / 10, 3600 * second_ns, &top->interval_ns,
+	int r = values_seconds(line, "interval", second_ns / 10, 3600 * second_ns, &top->interval_ns,
 			    why);
 
 	top->view.sort = VIEW_SORT_HAD;
