@@ -5,7 +5,7 @@
 #include "node/change.h"
 #include "node/guest.h"
 #include "node/keeper.h"
-#include "node/mark.h"
+#include "node/devices/mark.h"
 #include "node/memory/measure.h"
 #include "node/memory/outside.h"
 #include "node/time/schedule.h"

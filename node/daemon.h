@@ -51,7 +51,7 @@
 #include "core/turns/turns.h"
 #include "node/state/journal.h"
 #include "node/move/move.h"
-#include "node/nvml.h"
+#include "node/devices/nvml.h"
 #include "node/options.h"
 #include "node/page.h"
 #include "node/peer.h"

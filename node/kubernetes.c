@@ -9,7 +9,7 @@
 #include "base/parts.h"
 #include "node/state/absent.h"
 #include "node/change.h"
-#include "node/health.h"
+#include "node/devices/health.h"
 
 struct kubernetes {
 	const struct plugin_entry *entry;

@@ -15,7 +15,7 @@
 #include "node/state/absent.h"
 #include "node/daemon.h"
 #include "node/kubernetes.h"
-#include "node/mark.h"
+#include "node/devices/mark.h"
 #include "node/notify.h"
 #include "node/users/user.h"
 

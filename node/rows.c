@@ -5,7 +5,7 @@
 #include "node/daemon.h"
 #include "node/doing.h"
 #include "node/keeper.h"
-#include "node/mark.h"
+#include "node/devices/mark.h"
 #include "node/time/schedule.h"
 
 static void row_picker(const struct reservation *it, struct wire_device_row *ret_row)

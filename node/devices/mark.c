@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "node/mark.h"
+#include "node/devices/mark.h"
 #include "node/users/user.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/health.h"
+#include "node/devices/health.h"
 
 #include "base/least.h"
 #include "node/memory/measure.h"

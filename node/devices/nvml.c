@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/nvml.h"
+#include "node/devices/nvml.h"
 
 #include <dlfcn.h>
 #include <limits.h>
