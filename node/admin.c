@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "node/admin.h"
-#include "node/change.h"
-#include "node/guest.h"
-#include "node/keeper.h"
+#include "node/tenants/change.h"
+#include "node/tenants/guest.h"
+#include "node/tenants/keeper.h"
 #include "node/devices/mark.h"
 #include "node/memory/measure.h"
 #include "node/memory/outside.h"

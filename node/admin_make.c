@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "node/admin.h"
 #include "node/move/move.h"
-#include "node/nested.h"
+#include "node/tenants/nested.h"
 #include "node/memory/outside.h"
 
 /* The device with the smallest part promised; ties go to the lower index. */

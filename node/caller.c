@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "node/daemon.h"
-#include "node/guest.h"
+#include "node/tenants/guest.h"
 #include "node/kubernetes.h"
 #include "node/time/schedule.h"
 #include "node/users/user.h"

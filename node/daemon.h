@@ -53,7 +53,7 @@
 #include "node/move/move.h"
 #include "node/devices/nvml.h"
 #include "node/options.h"
-#include "node/page.h"
+#include "node/tenants/page.h"
 #include "node/peer.h"
 #include "node/process.h"
 #include "node/move/store.h"

@@ -8,7 +8,7 @@
 
 #include "base/parts.h"
 #include "node/state/absent.h"
-#include "node/change.h"
+#include "node/tenants/change.h"
 #include "node/devices/health.h"
 
 struct kubernetes {

@@ -4,7 +4,7 @@
 
 #include "node/daemon.h"
 #include "node/doing.h"
-#include "node/keeper.h"
+#include "node/tenants/keeper.h"
 #include "node/devices/mark.h"
 #include "node/time/schedule.h"
 

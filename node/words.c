@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "node/guest.h"
+#include "node/tenants/guest.h"
 #include "node/memory/measure.h"
-#include "node/nested.h"
+#include "node/tenants/nested.h"
 #include "node/memory/outside.h"
 #include "node/memory/remains.h"
 #include "node/time/schedule.h"

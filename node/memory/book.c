@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "node/daemon.h"
-#include "node/guest.h"
+#include "node/tenants/guest.h"
 #include "node/memory/measure.h"
 #include "node/time/schedule.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/least.h"
 #include "node/daemon.h"
-#include "node/guest.h"
+#include "node/tenants/guest.h"
 #include "node/memory/outside.h"
 #include "node/memory/remains.h"
 #include "node/time/samples.h"

@@ -14,7 +14,7 @@
 #include <inttypes.h>
 
 #include "base/least.h"
-#include "node/guest.h"
+#include "node/tenants/guest.h"
 #include "node/memory/measure.h"
 #include "node/memory/outside.h"
 #include "node/memory/remains.h"

@@ -5,7 +5,7 @@
  * error, and `mete ps` shows it. Whoever fits beside what stays is chosen by the machine, and runs.
  */
 #include "base/text.h"
-#include "node/guest.h"
+#include "node/tenants/guest.h"
 #include "node/move/move_inside.h"
 
 struct move_words move_hindrance(const struct residency_member *by)

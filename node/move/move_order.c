@@ -7,7 +7,7 @@
  */
 #include <inttypes.h>
 
-#include "node/guest.h"
+#include "node/tenants/guest.h"
 #include "node/move/move_inside.h"
 #include "node/time/schedule.h"
 

@@ -7,7 +7,7 @@
  * change (as in node/move/move_ask.c), it waits for that change.
  */
 #include "base/text.h"
-#include "node/guest.h"
+#include "node/tenants/guest.h"
 #include "node/memory/measure.h"
 #include "node/move/move_ask.h"
 #include "node/time/schedule.h"

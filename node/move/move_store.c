@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "node/guest.h"
+#include "node/tenants/guest.h"
 #include "node/move/move_inside.h"
 #include "node/time/schedule.h"
 

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "node/state/absent.h"
-#include "node/guest.h"
+#include "node/tenants/guest.h"
 #include "node/memory/measure.h"
 #include "node/state/past.h"
 #include "node/state/record.h"

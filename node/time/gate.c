@@ -11,7 +11,7 @@
 
 #include "core/gate.h"
 #include "node/daemon.h"
-#include "node/guest.h"
+#include "node/tenants/guest.h"
 #include "node/time/schedule.h"
 
 enum {

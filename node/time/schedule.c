@@ -11,9 +11,9 @@
 
 #include "core/gate.h"
 #include "node/daemon.h"
-#include "node/guest.h"
+#include "node/tenants/guest.h"
 #include "node/memory/measure.h"
-#include "node/nested.h"
+#include "node/tenants/nested.h"
 #include "node/time/samples.h"
 
 static const uint64_t us = 1000, ms = 1000000;

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "node/daemon.h"
-#include "node/keeper.h"
-#include "node/nested.h"
+#include "node/tenants/keeper.h"
+#include "node/tenants/nested.h"
 #include "node/time/schedule.h"
 
 enum { ANCESTORS = 64 };

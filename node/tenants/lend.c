@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "node/guest.h"
+#include "node/tenants/guest.h"
 
 static bool may_meet(const struct tenant *a, const struct tenant *b)
 {

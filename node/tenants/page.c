@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/page.h"
+#include "node/tenants/page.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

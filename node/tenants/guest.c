@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Guests: processes that join, disconnect, reconnect and end. What they hold is returned when the
  * process ends. */
-#include "node/guest.h"
+#include "node/tenants/guest.h"
 #include <stdarg.h>
 #include <string.h>
 

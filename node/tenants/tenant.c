@@ -5,12 +5,12 @@
 #include <sys/random.h>
 
 #include "base/text.h"
-#include "node/change.h"
+#include "node/tenants/change.h"
 #include "node/daemon.h"
-#include "node/guest.h"
-#include "node/keeper.h"
+#include "node/tenants/guest.h"
+#include "node/tenants/keeper.h"
 #include "node/memory/measure.h"
-#include "node/nested.h"
+#include "node/tenants/nested.h"
 #include "node/memory/remains.h"
 #include "node/time/schedule.h"
 #include "node/users/user.h"

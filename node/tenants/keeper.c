@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/keeper.h"
+#include "node/tenants/keeper.h"
 
 #include <unistd.h>
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/change.h"
+#include "node/tenants/change.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "node/memory/measure.h"
-#include "node/nested.h"
+#include "node/tenants/nested.h"
 #include "node/users/user.h"
 
 static int unknown_field(const char *key, struct fault *why)
