@@ -54,7 +54,7 @@
 #include "node/devices/nvml.h"
 #include "node/options.h"
 #include "node/tenants/page.h"
-#include "node/peer.h"
+#include "node/peers/peer.h"
 #include "node/process.h"
 #include "node/move/store.h"
 #include "wire/page.h"

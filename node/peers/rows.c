@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "node/daemon.h"
-#include "node/doing.h"
+#include "node/peers/doing.h"
 #include "node/tenants/keeper.h"
 #include "node/devices/mark.h"
 #include "node/time/schedule.h"

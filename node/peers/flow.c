@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/flow.h"
+#include "node/peers/flow.h"
 
 #include <malloc.h>
 #include <time.h>

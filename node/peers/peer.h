@@ -18,7 +18,7 @@
 #include <sys/types.h>
 
 #include "base/loop.h"
-#include "node/flow.h"
+#include "node/peers/flow.h"
 #include "wire/wire.h"
 
 enum {

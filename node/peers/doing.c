@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/doing.h"
+#include "node/peers/doing.h"
 
 #include "core/doing.h"
 #include "node/process.h"

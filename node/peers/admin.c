@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "node/admin.h"
+#include "node/peers/admin.h"
 #include "node/tenants/change.h"
 #include "node/tenants/guest.h"
 #include "node/tenants/keeper.h"

@@ -3,7 +3,7 @@
 #include <limits.h>
 #include <sys/socket.h>
 
-#include "node/admin.h"
+#include "node/peers/admin.h"
 #include "node/process.h"
 
 /* Tells the peer why, and then ends the connection. What it has sent is read and discarded, because

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/peer.h"
+#include "node/peers/peer.h"
 
 #include <poll.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "node/admin.h"
+#include "node/peers/admin.h"
 #include "node/move/move.h"
 #include "node/tenants/nested.h"
 #include "node/memory/outside.h"
