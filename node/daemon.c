@@ -24,18 +24,18 @@ enum {
 bool daemon_may_complain(struct daemon *d)
 {
 	uint64_t now = loop_now_ns();
-	uint64_t earned = (now - d->complaint_ns) / (second_ns / COMPLAINTS_PER_SECOND);
+	uint64_t earned = (now - d->complaints.filled_ns) / (second_ns / COMPLAINTS_PER_SECOND);
 
 	if (earned) {
-		d->complaint_tokens += earned;
-		if (d->complaint_tokens > COMPLAINTS_BURST)
-			d->complaint_tokens = COMPLAINTS_BURST;
-		d->complaint_ns = now;
+		d->complaints.tokens += earned;
+		if (d->complaints.tokens > COMPLAINTS_BURST)
+			d->complaints.tokens = COMPLAINTS_BURST;
+		d->complaints.filled_ns = now;
 	}
-	if (!d->complaint_tokens)
+	if (!d->complaints.tokens)
 		return false;
-	d->complaint_tokens--;
-	if (!d->complaint_tokens)
+	d->complaints.tokens--;
+	if (!d->complaints.tokens)
 		log_warning("daemon.quiet", "too many messages about peers: some are omitted");
 	return true;
 }
@@ -137,13 +137,13 @@ void daemon_open_files(struct daemon *d)
 	struct rlimit files;
 	rlim_t kept;
 
-	d->spare_fd = open_spare();
-	d->guest_fds = INT_MAX;
+	d->door.spare_fd = open_spare();
+	d->door.guest_fds = INT_MAX;
 	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur > INT_MAX)
 		return;
 	kept = files.rlim_cur / 4 < DAEMON_FILES_KEPT ? files.rlim_cur / 4 : DAEMON_FILES_KEPT;
-	d->guest_fds = (int)(files.rlim_cur - kept) - 1;
-	d->told_most = (uint32_t)kept / 4;
+	d->door.guest_fds = (int)(files.rlim_cur - kept) - 1;
+	d->door.told_most = (uint32_t)kept / 4;
 }
 
 /* The id of the request that the peer has sent already; otherwise of its first one. */
@@ -162,8 +162,8 @@ static void part_from(struct daemon *d, int fd, bool last)
 {
 	uint8_t rest[WIRE_FRAME_MAX];
 
-	if (!last && d->told_most) {
-		int *place = &d->told_fd[d->told_next++ % d->told_most];
+	if (!last && d->door.told_most) {
+		int *place = &d->door.told_fd[d->door.told_next++ % d->door.told_most];
 
 		shutdown(fd, SHUT_WR);
 		if (*place > 0)
@@ -201,12 +201,12 @@ int daemon_accept(struct daemon *d, int listen_fd, int most)
 		return fd;
 	if (fd < 0 && error != EMFILE && error != ENFILE)
 		return -error;
-	if (fd < 0 && d->spare_fd >= 0) {
-		close(d->spare_fd);
+	if (fd < 0 && d->door.spare_fd >= 0) {
+		close(d->door.spare_fd);
 		fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0)
 			turn_away(d, fd, true);
-		d->spare_fd = open_spare();
+		d->door.spare_fd = open_spare();
 	} else if (fd >= 0) {
 		turn_away(d, fd, false);
 	}
@@ -227,9 +227,9 @@ static bool someone_starts(const struct daemon *d)
 
 void daemon_maybe_end(struct daemon *d)
 {
-	if (d->options.system || d->stopping || d->restoring)
+	if (d->options.system || d->stopping || d->restore.waiting)
 		return;
-	if (!list_empty(&d->tenants) || !list_empty(&d->admins) || reserve_any(d) ||
+	if (!list_empty(&d->tenants.all) || !list_empty(&d->admins.all) || reserve_any(d) ||
 	    someone_starts(d))
 		return;
 	log_info("daemon.unneeded", "the last tenant has left");

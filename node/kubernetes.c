@@ -92,7 +92,7 @@ static void rows(struct daemon *d, const struct host_reader *reader)
 		rows_device(d, i, &row);
 		reader->device(reader->owner, &row);
 	}
-	list_for_each(link, &d->tenants)
+	list_for_each(link, &d->tenants.all)
 	{
 		struct tenant *t = list_entry(link, struct tenant, link);
 
@@ -192,8 +192,8 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.driver_folder = d->options.driver,
 		.driver_version = d->nvml ? nvml_driver(d->nvml) : "",
 		.log_level = d->options.log_level,
-		.missing = d->missing,
-		.missing_driver = d->missing_driver,
+		.missing = d->missing.why,
+		.missing_driver = d->missing.no_driver,
 		.make = make,
 		.keep = keep,
 		.set = set,

@@ -81,7 +81,7 @@ static int open_devices(struct daemon *d, struct fault *why)
 {
 	int r = nvml_open(d->options.driver, &d->nvml, why);
 
-	d->missing_driver = r < 0;
+	d->missing.no_driver = r < 0;
 	/* On a Kubernetes node without GPUs yet, meted waits for them. */
 	if (r == 0 && d->options.kubernetes && !nvml_count(d->nvml))
 		r = fault_set(why, -ENODEV, "the driver shows no GPU");
@@ -112,14 +112,14 @@ static int open_devices_or_wait(struct daemon *d, struct fault *why)
 
 	if (r == 0 || !d->options.kubernetes)
 		return r;
-	d->missing = strdup(why->text);
-	return d->missing ? 0 : fault_set(why, -ENOMEM, "out of memory");
+	d->missing.why = strdup(why->text);
+	return d->missing.why ? 0 : fault_set(why, -ENOMEM, "out of memory");
 }
 
 static void on_admin(struct loop_watch *watch, int events)
 {
 	(void)events;
-	struct daemon *d = container_of(watch, struct daemon, admin_listener);
+	struct daemon *d = container_of(watch, struct daemon, admins.listener);
 
 	/* Others wait behind a user that opens thousands of connections: accept or refuse those
 	 * quickly. */
@@ -129,9 +129,9 @@ static void on_admin(struct loop_watch *watch, int events)
 
 static void on_admin_pause_over(struct loop_timer *timer)
 {
-	struct daemon *d = container_of(timer, struct daemon, admin_pause);
+	struct daemon *d = container_of(timer, struct daemon, admins.pause);
 
-	loop_rewatch(&d->admin_listener, LOOP_READ);
+	loop_rewatch(&d->admins.listener, LOOP_READ);
 }
 
 static int listen_admin(struct daemon *d, struct fault *why)
@@ -141,12 +141,12 @@ static int listen_admin(struct daemon *d, struct fault *why)
 
 	snprintf(path, sizeof(path), "%s/admin.sock", d->place);
 	/* The system's daemon identifies its callers by their credentials. */
-	r = daemon_listen(path, d->options.system ? 0666 : 0600, geteuid(), &d->admin_fd, why);
+	r = daemon_listen(path, d->options.system ? 0666 : 0600, geteuid(), &d->admins.fd, why);
 	if (r < 0)
 		return r;
-	r = loop_timer_init(&d->loop, &d->admin_pause, on_admin_pause_over);
+	r = loop_timer_init(&d->loop, &d->admins.pause, on_admin_pause_over);
 	if (r == 0)
-		r = loop_watch(&d->loop, &d->admin_listener, d->admin_fd, LOOP_READ, on_admin);
+		r = loop_watch(&d->loop, &d->admins.listener, d->admins.fd, LOOP_READ, on_admin);
 	return r < 0 ? fault_set(why, r, "%s: %s", path, uv_strerror(r)) : 0;
 }
 
@@ -221,10 +221,10 @@ static int start(struct daemon *d, struct fault *why)
 		r = open_devices_or_wait(d, why);
 	if (r == 0)
 		r = start_signals(d, why);
-	if (d->missing)
+	if (d->missing.why)
 		return r < 0 ? r : missing_open(d, why);
 	daemon_open_files(d);
-	flow_init_last(&d->admin_flow, &d->flows);
+	flow_init_last(&d->admins.flow, &d->flows);
 	if (r == 0 && flows_open(&d->flows, &d->loop, DAEMON_TENANTS + DAEMON_USERS) < 0)
 		r = fault_set(why, -ENOMEM, "out of memory");
 	if (r == 0)
@@ -251,7 +251,7 @@ static int start(struct daemon *d, struct fault *why)
 static void stop(struct daemon *d)
 {
 	char path[PLACE_MAX + 16];
-	bool nobody = list_empty(&d->tenants) && !reserve_any(d) && !absent_any(d);
+	bool nobody = list_empty(&d->tenants.all) && !reserve_any(d) && !absent_any(d);
 	sigset_t both;
 
 	d->stopping = true;
@@ -260,26 +260,26 @@ static void stop(struct daemon *d)
 	sigaddset(&both, SIGTERM);
 	sigaddset(&both, SIGINT);
 	sigprocmask(SIG_BLOCK, &both, NULL);
-	if (!d->again)
+	if (!d->missing.again)
 		notify_send("STOPPING=1");
 	missing_close(d);
 	kubernetes_close(d->kubernetes);
 	admin_close_all(d);
-	list_for_each(link, &d->tenants) tenant_end(list_entry(link, struct tenant, link));
-	stores_close(&d->stores);
-	if (d->admin_listener.open) {
-		loop_unwatch(&d->admin_listener, NULL);
-		close(d->admin_fd);
+	list_for_each(link, &d->tenants.all) tenant_end(list_entry(link, struct tenant, link));
+	stores_close(&d->move.stores);
+	if (d->admins.listener.open) {
+		loop_unwatch(&d->admins.listener, NULL);
+		close(d->admins.fd);
 		snprintf(path, sizeof(path), "%s/admin.sock", d->place);
 		unlink(path);
 	}
-	journal_close(&d->journal);
+	journal_close(&d->restore.journal);
 	absent_close(d);
-	if (nobody && d->journal.path[0])
-		unlink(d->journal.path);
+	if (nobody && d->restore.journal.path[0])
+		unlink(d->restore.journal.path);
 	/* A driver that does not answer blocks its thread, and would block our end. What the API
 	 * server is told is bounded, and must not depend on what the driver is doing just now. */
-	if (d->measure.busy || kubernetes_is_busy(d->kubernetes)) {
+	if (d->measure.work.busy || kubernetes_is_busy(d->kubernetes)) {
 		while (kubernetes_is_leaving(d->kubernetes) && loop_once(&d->loop))
 			;
 		_exit(0);
@@ -290,11 +290,11 @@ static void stop(struct daemon *d)
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	loop_timer_close(&d->watchdog, NULL);
-	loop_timer_close(&d->admin_pause, NULL);
+	loop_timer_close(&d->admins.pause, NULL);
 	/* Users that are still being served leave the flows first. */
 	user_close(d);
 	flows_close(&d->flows);
-	loop_timer_close(&d->grace, NULL);
+	loop_timer_close(&d->restore.grace, NULL);
 	reserve_close(d);
 	mark_close(d);
 	book_close(d);
@@ -334,13 +334,13 @@ int main(int argc, char **argv)
 	setenv("UV_THREADPOOL_SIZE", "2", 0);
 	/* They allocate little: an arena for each would keep a hundred KiB. */
 	mallopt(M_ARENA_MAX, 1);
-	daemon.lock_fd = daemon.admin_fd = daemon.spare_fd = daemon.journal.fd = -1;
+	daemon.lock_fd = daemon.admins.fd = daemon.door.spare_fd = daemon.restore.journal.fd = -1;
 	raise_limits();
-	list_init(&daemon.tenants);
-	list_init(&daemon.absent);
-	for (size_t i = 0; i < ARRAY_SIZE(daemon.by_id); i++)
-		list_init(&daemon.by_id[i]);
-	list_init(&daemon.admins);
+	list_init(&daemon.tenants.all);
+	list_init(&daemon.restore.absent);
+	for (size_t i = 0; i < ARRAY_SIZE(daemon.tenants.by_id); i++)
+		list_init(&daemon.tenants.by_id[i]);
+	list_init(&daemon.admins.all);
 	r = loop_init(&daemon.loop);
 	if (r < 0) {
 		fprintf(stderr, "meted: cannot create an event loop: %s\n", uv_strerror(r));
@@ -356,7 +356,7 @@ int main(int argc, char **argv)
 		log_error("daemon.failed", "reason=%s", log_text(why.text).text);
 	}
 	stop(&daemon);
-	if (r == 0 && daemon.again) {
+	if (r == 0 && daemon.missing.again) {
 		r = missing_again(argv);
 		log_error("daemon.failed", "reason=%s", log_text(strerror(-r)).text);
 	}

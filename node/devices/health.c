@@ -92,7 +92,7 @@ static void on_finished(struct loop_work *work)
 
 static bool is_guest(const struct daemon *d, uint32_t pid)
 {
-	list_for_each(at, (struct list *)&d->tenants)
+	list_for_each(at, (struct list *)&d->tenants.all)
 	{
 		const struct tenant *t = list_entry(at, struct tenant, link);
 

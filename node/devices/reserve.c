@@ -6,11 +6,6 @@
 #include "node/daemon.h"
 #include "node/process.h"
 
-bool reserve_holds(const struct reservation *it)
-{
-	return it->owner || it->until_ns > loop_now_ns();
-}
-
 /* Wakes when the next timed reservation is over: the daemon may end then, if nothing else keeps
  * it. */
 static void arm(struct daemon *d)
@@ -18,16 +13,16 @@ static void arm(struct daemon *d)
 	uint64_t now = loop_now_ns(), next = UINT64_MAX;
 
 	for (uint32_t i = 0; i < d->devices; i++)
-		if (!d->reserved[i].owner && d->reserved[i].until_ns > now &&
-		    d->reserved[i].until_ns < next)
-			next = d->reserved[i].until_ns;
+		if (!d->reserve.device[i].owner && d->reserve.device[i].until_ns > now &&
+		    d->reserve.device[i].until_ns < next)
+			next = d->reserve.device[i].until_ns;
 	if (next != UINT64_MAX)
-		loop_arm(&d->reserve_timer, next - now + 1000000);
+		loop_arm(&d->reserve.timer, next - now + 1000000);
 }
 
 static void on_due(struct loop_timer *timer)
 {
-	struct daemon *d = container_of(timer, struct daemon, reserve_timer);
+	struct daemon *d = container_of(timer, struct daemon, reserve.timer);
 
 	arm(d);
 	daemon_maybe_end(d);
@@ -35,14 +30,14 @@ static void on_due(struct loop_timer *timer)
 
 int reserve_open(struct daemon *d)
 {
-	return loop_timer_init(&d->loop, &d->reserve_timer, on_due);
+	return loop_timer_init(&d->loop, &d->reserve.timer, on_due);
 }
 
 /* A user's daemon must not end, and forget its reservations, while anybody relies on them. */
 bool reserve_any(const struct daemon *d)
 {
 	for (uint32_t i = 0; i < d->devices; i++)
-		if (reserve_holds(&d->reserved[i]))
+		if (reserve_holds(&d->reserve.device[i]))
 			return true;
 	return false;
 }
@@ -62,7 +57,7 @@ static void on_watch_closed(struct loop_watch *watch)
 int reserve_take(struct daemon *d, uint32_t device, const struct reserve_asker *asker,
 		 uint64_t hold_ns, struct fault *why)
 {
-	struct reservation *it = &d->reserved[device];
+	struct reservation *it = &d->reserve.device[device];
 	bool held = reserve_holds(it) && !is_overruled(d, it, asker->uid);
 
 	if (held && it->owner)
@@ -89,9 +84,9 @@ int reserve_take(struct daemon *d, uint32_t device, const struct reserve_asker *
 void reserve_drop(struct daemon *d, const void *owner)
 {
 	for (uint32_t i = 0; i < d->devices; i++) {
-		if (d->reserved[i].owner != owner)
+		if (d->reserve.device[i].owner != owner)
 			continue;
-		d->reserved[i].owner = NULL;
+		d->reserve.device[i].owner = NULL;
 		restore_reserved(d, i);
 	}
 }
@@ -99,7 +94,7 @@ void reserve_drop(struct daemon *d, const void *owner)
 void reserve_release_ended(struct daemon *d)
 {
 	for (uint32_t i = 0; i < d->devices; i++) {
-		struct reservation *it = &d->reserved[i];
+		struct reservation *it = &d->reserve.device[i];
 
 		/* Pid 0: a process that is not visible to us. */
 		if (!it->owner || it->pid <= 0)
@@ -135,7 +130,7 @@ static bool watch_process(struct reservation *it)
 
 void reserve_return(struct daemon *d, uint32_t device, const struct reservation *was)
 {
-	struct reservation *it = &d->reserved[device];
+	struct reservation *it = &d->reserve.device[device];
 
 	if (reserve_holds(it) || was->until_ns > loop_now_ns() + RESERVE_MOST_NS)
 		return;
@@ -152,6 +147,6 @@ void reserve_return(struct daemon *d, uint32_t device, const struct reservation 
 void reserve_close(struct daemon *d)
 {
 	for (uint32_t i = 0; i < d->devices; i++)
-		loop_unwatch(&d->reserved[i].death, on_watch_closed);
-	loop_timer_close(&d->reserve_timer, NULL);
+		loop_unwatch(&d->reserve.device[i].death, on_watch_closed);
+	loop_timer_close(&d->reserve.timer, NULL);
 }

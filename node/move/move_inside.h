@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/least.h"
+#include "node/move/move.h"
 #include "node/daemon.h"
 
 static inline uint64_t take_bytes(uint64_t *bytes)

@@ -24,7 +24,7 @@ static uint64_t now_of(const struct guest_device *at)
 void move_due(struct tenant_device *at)
 {
 	if (at->joined && !list_linked(&at->move_due))
-		list_append(&at->tenant->daemon->move_due, &at->move_due);
+		list_append(&at->tenant->daemon->move.due, &at->move_due);
 }
 
 uint64_t move_open_credit(const struct move_guest *m)
@@ -44,7 +44,7 @@ static uint64_t open_drop(const struct move_guest *m)
 
 int move_match(struct guest_device *at)
 {
-	struct ledger *l = at->guest->tenant->daemon->ledger;
+	struct ledger *l = at->guest->tenant->daemon->book.ledger;
 	struct ledger_sums has;
 	uint64_t target = beyond(at->move.out, move_open_credit(&at->move));
 
@@ -344,12 +344,12 @@ bool move_orders(struct daemon *d, uint64_t now)
 {
 	bool done = false;
 
-	while (!list_empty(&d->move_due)) {
+	while (!list_empty(&d->move.due)) {
 		struct tenant_device *of =
-			list_entry(d->move_due.next, struct tenant_device, move_due);
+			list_entry(d->move.due.next, struct tenant_device, move_due);
 
 		list_remove(&of->move_due);
-		if (d->restoring && of->tenant->expected_count)
+		if (d->restore.waiting && of->tenant->expected_count)
 			continue;
 		look_at(of, now);
 		done |= tell_all(of, tenant_index(of));
@@ -411,7 +411,7 @@ void move_sync(struct guest_device *at, bool exact)
 	ledger_holder_sums(at->holder, &has);
 	/* No message reports what was freed in the store. */
 	if (is_settled(m) && out < m->out) {
-		best_effort(ledger_free_evicted(g->tenant->daemon->ledger, at->holder,
+		best_effort(ledger_free_evicted(g->tenant->daemon->book.ledger, at->holder,
 						least(m->out - out, has.evicted)));
 		move_freed(at, 0, m->out - out);
 		ledger_holder_sums(at->holder, &has);
@@ -428,7 +428,7 @@ static void forget_foreign(struct guest_device *at, uint64_t bytes)
 {
 	bytes = least(bytes, at->move.foreign_bytes);
 	at->move.foreign_bytes -= bytes;
-	at->guest->tenant->daemon->stores.used_bytes -= bytes;
+	at->guest->tenant->daemon->move.stores.used_bytes -= bytes;
 }
 
 static uint64_t foreign_of(const struct tenant *t)
@@ -452,9 +452,9 @@ static void count_foreign(struct guest_device *at, uint64_t bytes)
 	struct daemon *d = at->guest->tenant->daemon;
 
 	forget_foreign(at, at->move.foreign_bytes);
-	bytes = least(bytes, beyond(d->quota_bytes, foreign_of(at->guest->tenant)));
+	bytes = least(bytes, beyond(d->move.quota_bytes, foreign_of(at->guest->tenant)));
 	at->move.foreign_bytes = bytes;
-	d->stores.used_bytes += bytes;
+	d->move.stores.used_bytes += bytes;
 }
 
 void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out)

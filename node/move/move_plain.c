@@ -102,7 +102,7 @@ bool move_plain(struct daemon *d, uint32_t device)
 			doubt(ask);
 			continue;
 		}
-		if (!ledger_fits(d->ledger, at->holder, request.bytes))
+		if (!ledger_fits(d->book.ledger, at->holder, request.bytes))
 			break;
 		move_ask_drop(ask);
 		done = true;
@@ -166,7 +166,7 @@ bool move_ask_plain(struct guest_device *at, const struct ledger_request *reques
 	struct device *device = device_of(at);
 	struct ledger_request exact = *request;
 	uint64_t bytes = request->bytes;
-	bool fits = ledger_fits(at->guest->tenant->daemon->ledger, at->holder, bytes);
+	bool fits = ledger_fits(at->guest->tenant->daemon->book.ledger, at->holder, bytes);
 
 	if (!device->members || bytes > ledger_account_room(of_tenant(at)->account))
 		return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "node/move/move.h"
 #include "node/peers/admin.h"
 #include "node/tenants/change.h"
 #include "node/tenants/guest.h"
@@ -28,10 +29,10 @@ void admin_leave(struct admin *a)
 	if (a->user)
 		a->user->admins--;
 	else
-		d->admin_count--;
+		d->admins.count--;
 	reserve_drop(d, a);
 	peer_close(&a->peer);
-	list_for_each(link, &d->tenants)
+	list_for_each(link, &d->tenants.all)
 		tenant_forget_peer(list_entry(link, struct tenant, link), &a->peer);
 	for (uint32_t i = 0; i < a->keeps; i++) {
 		struct tenant *t = tenant_find(d, a->kept[i]);
@@ -102,7 +103,7 @@ static void on_hello(struct admin *a, uint32_t id, const struct wire_admin_hello
 	a->hello_id = id;
 	a->minor = hello->minor;
 	a->hello_look = outside_fresh(a->daemon);
-	if (!measure_under_way(a->daemon) || a->daemon->measured_last >= a->hello_look)
+	if (!measure_under_way(a->daemon) || a->daemon->measure.ended >= a->hello_look)
 		welcome(a);
 }
 
@@ -365,7 +366,7 @@ static void answer_list(struct admin *a)
 	book_refresh_all(a->daemon);
 	if (!only)
 		list_devices(&to);
-	list_for_each(link, &a->daemon->tenants)
+	list_for_each(link, &a->daemon->tenants.all)
 	{
 		struct tenant *t = list_entry(link, struct tenant, link);
 
@@ -404,7 +405,7 @@ static void on_list(struct admin *a, uint32_t id, const struct wire_list *said)
 
 static struct admin *find_listing(struct daemon *d, bool all)
 {
-	list_for_each(link, &d->admins)
+	list_for_each(link, &d->admins.all)
 	{
 		struct admin *a = list_entry(link, struct admin, link);
 
@@ -418,15 +419,15 @@ void admin_measured(struct daemon *d)
 {
 	struct admin *a;
 
-	list_for_each(link, &d->admins)
+	list_for_each(link, &d->admins.all)
 	{
 		a = list_entry(link, struct admin, link);
 		a->list_rounds -= a->list_rounds > 0;
 	}
-	list_for_each(link, &d->admins)
+	list_for_each(link, &d->admins.all)
 	{
 		a = list_entry(link, struct admin, link);
-		if (a->greeting && (!measure_under_way(d) || d->measured_last >= a->hello_look))
+		if (a->greeting && (!measure_under_way(d) || d->measure.ended >= a->hello_look))
 			welcome(a);
 	}
 	while ((a = find_listing(d, !measure_under_way(d))) != NULL)
@@ -459,11 +460,11 @@ static void on_shutdown(struct admin *a, uint32_t id, const struct wire_shutdown
 
 	if (!is_master(a, id, "end the system's meted"))
 		return;
-	if (d->guest_count && !said->force) {
+	if (d->tenants.guest_count && !said->force) {
 		peer_refuse(
 			&a->peer, id, WIRE_REFUSED_BAD,
 			"%u processes are connected: they keep running without meted if you insist",
-			d->guest_count);
+			d->tenants.guest_count);
 		return;
 	}
 	peer_done(&a->peer, id, 0);
@@ -519,7 +520,7 @@ const struct peer_class admin_class = {on_message, on_unknown, on_gone, on_freed
 
 void admin_close_all(struct daemon *d)
 {
-	list_for_each(link, &d->admins)
+	list_for_each(link, &d->admins.all)
 	{
 		struct admin *a = list_entry(link, struct admin, link);
 

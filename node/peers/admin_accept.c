@@ -32,7 +32,7 @@ static bool drop_a_user(struct daemon *d)
 {
 	const struct user *idle = NULL;
 
-	list_for_each(link, &d->users)
+	list_for_each(link, &d->users.all)
 	{
 		const struct user *u = list_entry(link, struct user, link);
 
@@ -44,7 +44,7 @@ static bool drop_a_user(struct daemon *d)
 	if (daemon_may_complain(d))
 		log_warning("admin.dropped", "uid=%u reason=\"too many users\"",
 			    (unsigned)idle->uid);
-	list_for_each(link, &d->admins)
+	list_for_each(link, &d->admins.all)
 	{
 		struct admin *a = list_entry(link, struct admin, link);
 
@@ -63,10 +63,10 @@ static int find_user(struct daemon *d, uid_t uid, struct user **ret_user)
 
 static bool has_too_many(const struct daemon *d, const struct user *u, int fd)
 {
-	bool crowded = d->user_count > DAEMON_USERS / 4 || fd > d->guest_fds / 2;
+	bool crowded = d->users.count > DAEMON_USERS / 4 || fd > d->door.guest_fds / 2;
 
 	if (!u)
-		return d->admin_count == ADMIN_SESSIONS;
+		return d->admins.count == ADMIN_SESSIONS;
 	return u->admins >= user_sessions(u) ||
 	       (crowded && !u->tenants && u->admins >= USER_SESSIONS_CROWDED);
 }
@@ -83,7 +83,7 @@ static struct admin *let_in(struct daemon *d, int fd, const struct ucred *who, c
 	*reason = "meted has no room for another user";
 	if (find_user(d, who->uid, &user) < 0)
 		return NULL;
-	if (user && fd > d->guest_fds) {
+	if (user && fd > d->door.guest_fds) {
 		*reason = "meted is out of file descriptors"; /* the rest is for root */
 	} else {
 		*reason = "too many connections of this user are open";
@@ -114,15 +114,15 @@ static uint64_t started_of(int fd)
 
 bool admin_accept(struct daemon *d)
 {
-	int fd = daemon_accept(d, d->admin_fd, INT_MAX);
+	int fd = daemon_accept(d, d->admins.fd, INT_MAX);
 	struct ucred who = {0};
 	socklen_t size = sizeof(who);
 	const char *reason;
 	struct admin *a;
 
 	if (fd == -EMFILE) {
-		loop_rewatch(&d->admin_listener, 0);
-		loop_arm(&d->admin_pause, DAEMON_PAUSE_MS * 1000000ull);
+		loop_rewatch(&d->admins.listener, 0);
+		loop_arm(&d->admins.pause, DAEMON_PAUSE_MS * 1000000ull);
 	}
 	if (fd < 0)
 		return false;
@@ -139,18 +139,18 @@ bool admin_accept(struct daemon *d)
 	a->started = started_of(fd);
 	if (a->user)
 		user_learn(a->user, fd);
-	if (peer_init(&a->peer, &d->loop, a->user ? &a->user->flow : &d->admin_flow, fd,
+	if (peer_init(&a->peer, &d->loop, a->user ? &a->user->flow : &d->admins.flow, fd,
 		      &admin_class) < 0) {
 		user_maybe_end(a->user);
 		free(a);
 		return true;
 	}
-	list_append(&d->admins, &a->link);
+	list_append(&d->admins.all, &a->link);
 	if (a->user)
 		a->user->admins++;
 	else
-		d->admin_count++;
-	if (!d->restoring)
-		loop_disarm(&d->grace);
+		d->admins.count++;
+	if (!d->restore.waiting)
+		loop_disarm(&d->restore.grace);
 	return true;
 }

@@ -118,7 +118,7 @@ static unsigned free_number(const struct daemon *d, const char *name)
 	size_t length = strlen(name);
 	unsigned number = 2;
 
-	list_for_each(link, (struct list *)&d->tenants)
+	list_for_each(link, (struct list *)&d->tenants.all)
 	{
 		const struct tenant *t = list_entry(link, struct tenant, link);
 		unsigned long other;
@@ -161,7 +161,7 @@ static void list_names(const struct admin *a, const char *name, uint32_t id, cha
 	size_t n = 0;
 
 	*text = '\0';
-	list_for_each(link, (struct list *)&a->daemon->tenants)
+	list_for_each(link, (struct list *)&a->daemon->tenants.all)
 	{
 		const struct tenant *t = list_entry(link, struct tenant, link);
 		bool meant = name ? t->id == id || strcmp(t->name, name) == 0 : may_change(a, t);
@@ -185,7 +185,7 @@ struct tenant *admin_named(struct admin *a, uint32_t id, uint32_t tenant, const 
 
 	snprintf(plain, sizeof(plain), "%s", name);
 	text_make_plain(plain);
-	list_for_each(link, &a->daemon->tenants)
+	list_for_each(link, &a->daemon->tenants.all)
 	{
 		struct tenant *t = list_entry(link, struct tenant, link);
 
@@ -292,7 +292,7 @@ static void note_movement(const struct tenant *t, const struct tenant_spec *spec
 	bool limited = memory && *memory;
 	struct fault never;
 
-	if (t->share.swap && (limited || t->daemon->stores.budget_bytes) &&
+	if (t->share.swap && (limited || t->daemon->move.stores.budget_bytes) &&
 	    move_why_never(t->daemon, &never))
 		snprintf(note, size, "swap=auto: %.240s", never.text);
 }

@@ -76,7 +76,7 @@ static bool has_seat(const struct tenant *t)
 {
 	return t->guest_count < DAEMON_GUESTS_SURE ||
 	       (t->guest_count < DAEMON_GUESTS_OF_TENANT &&
-		t->daemon->guest_count < DAEMON_GUESTS && user_has_seat(t->user));
+		t->daemon->tenants.guest_count < DAEMON_GUESTS && user_has_seat(t->user));
 }
 
 static void on_hello(struct caller *c, uint32_t id, const struct wire_hello *hello)
@@ -220,7 +220,7 @@ int caller_accept(struct tenant *t)
 {
 	struct peer_identity who = {.pidfd = -1};
 	struct daemon *d = t->daemon;
-	int fd = daemon_accept(d, t->listen_fd, d->guest_fds), r;
+	int fd = daemon_accept(d, t->listen_fd, d->door.guest_fds), r;
 	const char *unwelcome = NULL;
 	uint32_t code = 0;
 

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "node/move/move.h"
 #include "node/daemon.h"
 #include "node/peers/doing.h"
 #include "node/tenants/keeper.h"
@@ -21,15 +22,15 @@ void rows_trouble(const struct daemon *d, wire_text *ret_text)
 {
 	char text[WIRE_TEXT_MAX + 1] = "";
 
-	if (d->measure_late)
+	if (d->measure.late)
 		snprintf(text, sizeof(text),
 			 "the driver has not answered meted for %llu s: the figures are from "
 			 "before that\n",
-			 (unsigned long long)((loop_now_ns() - d->measure_began_ns) / 1000000000));
+			 (unsigned long long)((loop_now_ns() - d->measure.began_ns) / 1000000000));
 	mark_trouble(d, text, sizeof(text));
-	if (d->policy_fault[0])
+	if (d->users.policy_fault[0])
 		snprintf(text + strlen(text), sizeof(text) - strlen(text),
-			 "the policy was not accepted: %.220s\n", d->policy_fault);
+			 "the policy was not accepted: %.220s\n", d->users.policy_fault);
 	wire_set_text(ret_text, text);
 }
 
@@ -38,7 +39,7 @@ void rows_device(struct daemon *d, uint32_t index, struct wire_device_row *ret_r
 	const struct device *device = &d->device[index];
 	struct ledger_sums sums;
 
-	ledger_device_sums(d->ledger, index, &sums);
+	ledger_device_sums(d->book.ledger, index, &sums);
 	*ret_row = (struct wire_device_row){
 		.index = index,
 		.capacity = device->info->total_bytes,
@@ -51,7 +52,7 @@ void rows_device(struct daemon *d, uint32_t index, struct wire_device_row *ret_r
 	};
 	memcpy(ret_row->uuid.byte, device->info->uuid, sizeof(ret_row->uuid.byte));
 	ret_row->outside = sums.outside;
-	row_picker(&d->reserved[index], ret_row);
+	row_picker(&d->reserve.device[index], ret_row);
 	wire_set_text(&ret_row->model, device->info->model);
 	wire_set_text(&ret_row->name, device->info->uuid_text);
 }

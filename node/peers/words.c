@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "node/move/move.h"
 #include "node/tenants/guest.h"
 #include "node/memory/measure.h"
 #include "node/tenants/nested.h"
@@ -103,7 +104,7 @@ static void on_inventory(struct guest *g, uint32_t id, const struct wire_invento
 	claim = claim_of(at, said);
 	if (holds_nothing(g))
 		complain_of(at, said);
-	r = ledger_adopt(d->ledger, at->holder, claim.allocated, claim.credit, claim.residual);
+	r = ledger_adopt(d->book.ledger, at->holder, claim.allocated, claim.credit, claim.residual);
 	ledger_holder_sums(at->holder, &has);
 	adopt_movable(at, said, has.granted);
 	if (said->contexts || said->allocated || g->known)
@@ -153,7 +154,7 @@ bool words_ask(struct guest_device *at, const struct ledger_request *request)
 			     "more than %d requests of this user are waiting", USER_ASKS);
 		return false;
 	}
-	taken = ledger_ask(d->ledger, at->holder, request, loop_now_ns()) == 0;
+	taken = ledger_ask(d->book.ledger, at->holder, request, loop_now_ns()) == 0;
 	if (!taken)
 		guest_refuse(
 			g, (uint32_t)request->id, WIRE_REFUSED_FULL,
@@ -188,7 +189,8 @@ static void on_credit_return(struct guest *g, uint32_t id, const struct wire_cre
 	if (!at)
 		return;
 	book_refresh_guest(g);
-	if (ledger_return(d->ledger, at->holder, said->bytes, said->recall != 0) == LEDGER_HELD &&
+	if (ledger_return(d->book.ledger, at->holder, said->bytes, said->recall != 0) ==
+		    LEDGER_HELD &&
 	    daemon_may_complain(d))
 		log_warning("guest.overreturn", "guest=%u device=%u bytes=%" PRIu64, g->id,
 			    said->device, said->bytes);
@@ -331,7 +333,7 @@ static void explain(struct guest *g, uint32_t device, const struct ledger_action
 	char reason[WIRE_TEXT_MAX + 200]; /* cut when it is sent, if too long */
 
 	ledger_account_sums(t->device[device].account, &own);
-	ledger_device_sums(t->daemon->ledger, t->device[device].index, &all);
+	ledger_device_sums(t->daemon->book.ledger, t->device[device].index, &all);
 	/* Unused credit counts, too. Without it the figures would not add up. */
 	credit = action->reason == LEDGER_OVER ? own.granted - own.allocated
 					       : all.granted - all.allocated;
@@ -410,7 +412,8 @@ void words_answer(struct guest *g, const struct ledger_action *action)
 	case LEDGER_RECALL:
 		if (!g->caller) {
 			/* A guest that is not connected cannot give back anything now. */
-			best_effort(ledger_return(g->tenant->daemon->ledger, at->holder, 0, 1));
+			best_effort(
+				ledger_return(g->tenant->daemon->book.ledger, at->holder, 0, 1));
 			return;
 		}
 		wire_begin(&message, WIRE_credit_recall, peer_new_id(&g->caller->peer));

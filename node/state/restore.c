@@ -77,7 +77,7 @@ static void held_line(struct record *line, const struct tenant *t, uint32_t devi
 
 static void reserved_line(struct record *line, const struct daemon *d, uint32_t device)
 {
-	const struct reservation *it = &d->reserved[device];
+	const struct reservation *it = &d->reserve.device[device];
 	bool holds = reserve_holds(it);
 
 	record_text(line, holds ? "reserved" : "free");
@@ -97,9 +97,9 @@ static int rewrite(struct daemon *d)
 	int r;
 
 	record_text(&all, "last");
-	record_number(&all, "id", d->last_tenant);
+	record_number(&all, "id", d->tenants.last_id);
 	record_text(&all, "\n");
-	list_for_each(link, &d->tenants)
+	list_for_each(link, &d->tenants.all)
 	{
 		struct tenant *t = list_entry(link, struct tenant, link);
 
@@ -118,20 +118,20 @@ static int rewrite(struct daemon *d)
 		}
 	}
 	for (uint32_t i = 0; i < d->devices; i++) {
-		if (!reserve_holds(&d->reserved[i]))
+		if (!reserve_holds(&d->reserve.device[i]))
 			continue;
 		reserved_line(&all, d, i);
 		record_text(&all, "\n");
 	}
 	absent_write(d, &all);
-	r = all.failed ? -ENOMEM : journal_rewrite(&d->journal, all.text);
+	r = all.failed ? -ENOMEM : journal_rewrite(&d->restore.journal, all.text);
 	free(all.text);
 	return r;
 }
 
 static void write_line(struct daemon *d, struct record *line)
 {
-	struct journal *j = &d->journal;
+	struct journal *j = &d->restore.journal;
 	bool was_broken = j->broken;
 	int r;
 
@@ -333,7 +333,7 @@ static void bring_reservation_back(struct daemon *d, const char *line)
 static void hold(struct tenant *t)
 {
 	for (uint32_t i = 0; i < t->devices; i++)
-		ledger_expect(t->daemon->ledger, t->device[i].account, t->expected_count != 0,
+		ledger_expect(t->daemon->book.ledger, t->device[i].account, t->expected_count != 0,
 			      t->device[i].most_bytes);
 }
 
@@ -345,11 +345,11 @@ void restore_release(struct tenant *t)
 
 static void on_grace_over(struct loop_timer *timer)
 {
-	struct daemon *d = container_of(timer, struct daemon, grace);
+	struct daemon *d = container_of(timer, struct daemon, restore.grace);
 
-	d->restoring = false;
+	d->restore.waiting = false;
 	absent_settle(d);
-	list_for_each(at, &d->tenants)
+	list_for_each(at, &d->tenants.all)
 	{
 		struct tenant *t = list_entry(at, struct tenant, link);
 
@@ -387,16 +387,16 @@ int restore_open(struct daemon *d, struct fault *why)
 {
 	struct past past = {0};
 	char path[PLACE_MAX + 16];
-	int r = loop_timer_init(&d->loop, &d->grace, on_grace_over);
+	int r = loop_timer_init(&d->loop, &d->restore.grace, on_grace_over);
 
 	snprintf(path, sizeof(path), "%s/journal", d->place);
 	if (r == 0)
-		r = journal_open(&d->journal, path, on_line, &past, why);
+		r = journal_open(&d->restore.journal, path, on_line, &past, why);
 	if (r < 0) {
 		past_done(&past);
 		return r;
 	}
-	d->last_tenant = (uint32_t)past.last_tenant;
+	d->tenants.last_id = (uint32_t)past.last_tenant;
 	past_settle(&past);
 	for (size_t i = 0; i < past.count; i++) {
 		if (past.records[i].line && record_is(past.records[i].line, "tenant"))
@@ -408,18 +408,18 @@ int restore_open(struct daemon *d, struct fault *why)
 	}
 	past_done(&past);
 	leftover_remove(d);
-	list_for_each(link, &d->tenants) hold(list_entry(link, struct tenant, link));
+	list_for_each(link, &d->tenants.all) hold(list_entry(link, struct tenant, link));
 	/* Armed once, after a start. If nothing can come back, the first connection disarms it. */
-	if (!d->options.system || !list_empty(&d->tenants) || absent_any(d))
-		loop_arm(&d->grace, d->options.grace_ns);
-	if (!list_empty(&d->tenants)) {
-		d->restoring = true;
-		log_info("daemon.restored", "tenants=%u", d->tenant_count);
+	if (!d->options.system || !list_empty(&d->tenants.all) || absent_any(d))
+		loop_arm(&d->restore.grace, d->options.grace_ns);
+	if (!list_empty(&d->tenants.all)) {
+		d->restore.waiting = true;
+		log_info("daemon.restored", "tenants=%u", d->tenants.count);
 	}
 	r = rewrite(d);
 	if (r < 0)
 		log_error("journal.lost", "path=%s reason=%s", path, log_text(strerror(-r)).text);
-	d->journal.broken = r < 0;
+	d->restore.journal.broken = r < 0;
 	/* What was left behind may have gone meanwhile. */
 	measure_start(d);
 	return 0;

@@ -181,7 +181,7 @@ static void put_limits(struct tenant *t, const uint64_t *limits)
 		ledger_account_sums(t->device[i].account, &sums);
 		if (!t->outer)
 			d->device[t->device[i].index].promised_bytes += limits[i] - sums.limit;
-		ledger_set_limit(d->ledger, t->device[i].account, limits[i], t->share.wait_ns);
+		ledger_set_limit(d->book.ledger, t->device[i].account, limits[i], t->share.wait_ns);
 	}
 }
 

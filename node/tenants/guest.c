@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Guests: processes that join, disconnect, reconnect and end. What they hold is returned when the
  * process ends. */
+#include "node/move/move.h"
 #include "node/tenants/guest.h"
 #include <stdarg.h>
 #include <string.h>
@@ -54,7 +55,7 @@ void guest_leave(struct guest *g, const char *reason)
 	book_refresh_guest(g);
 	list_remove(&g->link);
 	t->guest_count--;
-	d->guest_count--;
+	d->tenants.guest_count--;
 	g->caller = NULL;
 	if (c)
 		c->guest = NULL;
@@ -64,7 +65,7 @@ void guest_leave(struct guest *g, const char *reason)
 		uint64_t behind = remains_of(&g->device[i]);
 
 		measure_forget(&g->device[i]);
-		ledger_leave(d->ledger, take(g->device[i].holder));
+		ledger_leave(d->book.ledger, take(g->device[i].holder));
 		/* It may have been the last that had what others left behind. */
 		best_effort(remains_look(d, t->device[i].index));
 		remains_left(&t->device[i].remains, behind);
@@ -113,7 +114,7 @@ void guest_away(struct guest *g, const char *reason)
 	g->caller = NULL;
 	move_away(g);
 	for (uint32_t i = 0; i < t->devices; i++) {
-		ledger_hang_up(d->ledger, g->device[i].holder);
+		ledger_hang_up(d->book.ledger, g->device[i].holder);
 		measure_say(&g->device[i], RESIDUAL_HUNG_UP, 0);
 	}
 	tenant_gates_open_late(t);
@@ -164,12 +165,12 @@ static int take_seats(struct guest *g)
 		g->device[i].guest = g;
 		move_begin(&g->device[i].move);
 		g->device[i].holder =
-			ledger_join(t->daemon->ledger, t->device[i].account, &g->device[i]);
+			ledger_join(t->daemon->book.ledger, t->device[i].account, &g->device[i]);
 		if (!g->device[i].holder)
 			r = -ENOSPC;
 	}
 	for (uint32_t i = 0; r < 0 && i < t->devices; i++)
-		ledger_leave(t->daemon->ledger, take(g->device[i].holder));
+		ledger_leave(t->daemon->book.ledger, take(g->device[i].holder));
 	return r;
 }
 
@@ -198,17 +199,17 @@ static int make(struct tenant *t, const struct process_identity *process, int pi
 		r = loop_watch(&d->loop, &g->death, pidfd, LOOP_READ, on_death);
 	if (r < 0) {
 		for (uint32_t i = 0; i < t->devices; i++)
-			ledger_leave(d->ledger, take(g->device[i].holder));
+			ledger_leave(d->book.ledger, take(g->device[i].holder));
 		close(pidfd);
 		free(g);
 		return r;
 	}
-	g->id = ++d->last_guest;
+	g->id = ++d->tenants.last_guest;
 	list_append(&t->guests, &g->link);
 	for (uint32_t i = 0; i < t->devices; i++)
 		d->device[t->device[i].index].inhabited += t->guest_count == 0;
 	t->guest_count++;
-	d->guest_count++;
+	d->tenants.guest_count++;
 	show_guests(t);
 	*ret_guest = g;
 	return 0;
@@ -331,7 +332,7 @@ int guest_join(struct caller *c, const struct wire_hello *hello, struct guest **
 		caller_close(before);
 		move_away(g);
 		for (uint32_t i = 0; i < t->devices; i++)
-			ledger_hang_up(t->daemon->ledger, g->device[i].holder);
+			ledger_hang_up(t->daemon->book.ledger, g->device[i].holder);
 	}
 	g->caller = c;
 	c->guest = g;

@@ -33,7 +33,7 @@ static struct guest *find(const struct guest *asker, const wire_uuid *name, bool
 	struct daemon *d = asker->tenant->daemon;
 
 	*ret_later = false;
-	list_for_each(link, &d->tenants)
+	list_for_each(link, &d->tenants.all)
 	{
 		struct tenant *t = list_entry(link, struct tenant, link);
 
@@ -62,7 +62,7 @@ static int make_line(const struct daemon *d, int line[2])
 {
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, line) < 0)
 		return -errno;
-	if (line[0] <= d->guest_fds && line[1] <= d->guest_fds)
+	if (line[0] <= d->door.guest_fds && line[1] <= d->door.guest_fds)
 		return 0;
 	close(line[0]);
 	close(line[1]);

@@ -18,7 +18,7 @@ enum { ANCESTORS = 64 };
 
 static struct tenant *by_socket(struct daemon *d, const char *socket)
 {
-	list_for_each(link, &d->tenants)
+	list_for_each(link, &d->tenants.all)
 	{
 		struct tenant *t = list_entry(link, struct tenant, link);
 
@@ -59,7 +59,7 @@ static struct tenant *by_ancestors(struct daemon *d, pid_t caller, uint64_t star
 	pid_t line[ANCESTORS];
 	uint32_t place = read_line(caller, started, line);
 
-	list_for_each(link, &d->tenants)
+	list_for_each(link, &d->tenants.all)
 	{
 		struct tenant *t = list_entry(link, struct tenant, link);
 		uint32_t at = keeper_place(t, line, place);
@@ -78,7 +78,7 @@ struct tenant *nested_find(struct daemon *d, const char *socket, pid_t caller, u
 {
 	struct tenant *t = *socket ? by_socket(d, socket) : NULL;
 
-	if (t || list_empty(&d->tenants))
+	if (t || list_empty(&d->tenants.all))
 		return t;
 	return by_ancestors(d, caller, started);
 }
@@ -185,7 +185,7 @@ static bool is_within(const struct tenant *t, const struct tenant *outer)
 
 void nested_changed(struct tenant *outer)
 {
-	list_for_each(link, &outer->daemon->tenants)
+	list_for_each(link, &outer->daemon->tenants.all)
 	{
 		struct tenant *t = list_entry(link, struct tenant, link);
 
@@ -217,7 +217,7 @@ void nested_lift(struct tenant *t)
 {
 	/* Happens only if the tenant is ended by force: otherwise it stays
 	 * until those within it end. */
-	list_for_each(link, &t->daemon->tenants)
+	list_for_each(link, &t->daemon->tenants.all)
 	{
 		struct tenant *other = list_entry(link, struct tenant, link);
 

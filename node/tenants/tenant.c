@@ -17,7 +17,7 @@
 
 struct tenant *tenant_find(struct daemon *d, uint32_t id)
 {
-	struct list *same = &d->by_id[id % DAEMON_IDS];
+	struct list *same = &d->tenants.by_id[id % DAEMON_IDS];
 
 	list_for_each(link, same)
 	{
@@ -35,7 +35,7 @@ struct tenant *tenant_find_by_name(struct daemon *d, const char *name)
 
 	snprintf(plain, sizeof(plain), "%s", name);
 	text_make_plain(plain); /* names are kept in this form */
-	list_for_each(link, &d->tenants)
+	list_for_each(link, &d->tenants.all)
 	{
 		struct tenant *t = list_entry(link, struct tenant, link);
 
@@ -278,7 +278,7 @@ static int make_accounts(struct tenant *t, bool before, struct fault *why)
 		if (r < 0)
 			return r;
 		t->device[i].account =
-			ledger_open(d->ledger, t->device[i].index, limit, t->share.wait_ns);
+			ledger_open(d->book.ledger, t->device[i].index, limit, t->share.wait_ns);
 		if (!t->device[i].account)
 			return fault_set(why, -ENOSPC, "at most %d tenants are possible",
 					 DAEMON_TENANTS);
@@ -309,7 +309,7 @@ static void close_accounts(struct tenant *t)
 		device->registered--;
 		device->promised_bytes -= t->outer ? 0 : sums.limit;
 		remains_end(&t->device[i].remains, remains_heir(&t->device[i], user));
-		ledger_close(d->ledger, take(t->device[i].account));
+		ledger_close(d->book.ledger, take(t->device[i].account));
 	}
 	if (user) {
 		user->tenants--;
@@ -383,7 +383,7 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 	struct tenant *t;
 	int r;
 
-	if (d->tenant_count >= DAEMON_TENANTS)
+	if (d->tenants.count >= DAEMON_TENANTS)
 		return fault_set(why, -ENOSPC, "at most %d tenants are possible", DAEMON_TENANTS);
 	t = calloc(1, sizeof(*t) + spec->devices * sizeof(t->device[0]));
 	if (!t || !(t->name = strndup(spec->name, WIRE_TEXT_MAX))) {
@@ -391,7 +391,7 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 		return fault_set(why, -ENOMEM, "out of memory");
 	}
 	t->daemon = d;
-	t->id = spec->id ? spec->id : ++d->last_tenant;
+	t->id = spec->id ? spec->id : ++d->tenants.last_id;
 	t->owner = spec->owner;
 	t->made_ns = loop_now_ns();
 	t->outer = spec->outer;
@@ -426,9 +426,9 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 	}
 	for (uint32_t i = 0; i < t->devices; i++)
 		ledger_watch(t->device[i].account, &t->device[i]);
-	list_append(&d->tenants, &t->link);
-	list_append(&d->by_id[t->id % DAEMON_IDS], &t->same_id);
-	d->tenant_count++;
+	list_append(&d->tenants.all, &t->link);
+	list_append(&d->tenants.by_id[t->id % DAEMON_IDS], &t->same_id);
+	d->tenants.count++;
 	if (t->outer)
 		nested_join(t);
 	book_pump(d); /* shows the others that they have a rival */
@@ -454,7 +454,7 @@ void tenant_end(struct tenant *t)
 	list_remove(&t->same_id);
 	flow_done(&t->flow);
 	flow_go_on(&t->pause);
-	d->tenant_count--;
+	d->tenants.count--;
 	nested_lift(t);
 	close_accounts(t);
 	/* If its programs go on without us, the socket stays: who connects meanwhile retries. */
@@ -492,7 +492,7 @@ void tenant_maybe_end(struct tenant *t)
 {
 	/* After a restart, those who kept the tenant before may still return to keep it. */
 	if (!t->keepers && list_empty(&t->processes) && list_empty(&t->guests) &&
-	    list_empty(&t->callers) && !t->nested && (t->kept || !t->daemon->restoring) &&
+	    list_empty(&t->callers) && !t->nested && (t->kept || !t->daemon->restore.waiting) &&
 	    !t->daemon->stopping)
 		tenant_end(t);
 }

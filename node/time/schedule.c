@@ -4,6 +4,7 @@
  * closes gates, and shows guests how they take part. Its clock is the guests' clock: monotonic time
  * divided by the simulator's dilation.
  */
+#include "node/move/move.h"
 #include "node/time/schedule.h"
 #include <signal.h>
 #include <string.h>
@@ -272,7 +273,7 @@ static void act_all(struct daemon *d, uint64_t now)
 {
 	struct turns_action action;
 
-	while (turns_next(&d->turns, &action))
+	while (turns_next(&d->schedule.turns, &action))
 		act(&action, now);
 }
 
@@ -293,32 +294,32 @@ static void pump(struct daemon *d, uint64_t now)
 {
 	uint64_t deadline;
 
-	if (d->scheduling)
+	if (d->schedule.pumping)
 		return;
-	d->scheduling = true;
+	d->schedule.pumping = true;
 	do
 		act_all(d, now);
 	while (samples_step(d, now) || change_modes(d, now) || move_step(d, now));
 	for (uint32_t i = 0; i < d->devices; i++)
 		if (d->device[i].turns.holder)
 			pace(owner_of(d->device[i].turns.holder), true);
-	d->scheduling = false;
-	deadline = turns_deadline(&d->turns);
+	d->schedule.pumping = false;
+	deadline = turns_deadline(&d->schedule.turns);
 	if (move_deadline(d) < deadline)
 		deadline = move_deadline(d);
 	if (samples_deadline(d) < deadline)
 		deadline = samples_deadline(d);
-	loop_alarm_set(&d->turns_alarm, deadline > UINT64_MAX / d->clock_dilation
-						? UINT64_MAX
-						: deadline * d->clock_dilation);
+	loop_alarm_set(&d->schedule.alarm, deadline > UINT64_MAX / d->clock_dilation
+						   ? UINT64_MAX
+						   : deadline * d->clock_dilation);
 }
 
 static void on_alarm(struct loop_alarm *alarm)
 {
-	struct daemon *d = container_of(alarm, struct daemon, turns_alarm);
+	struct daemon *d = container_of(alarm, struct daemon, schedule.alarm);
 	uint64_t now = schedule_now(d);
 
-	turns_tick(&d->turns, now);
+	turns_tick(&d->schedule.turns, now);
 	move_tick(d, now);
 	samples_tick(d, now);
 	pump(d, now);
@@ -351,22 +352,22 @@ void schedule_stuck(struct tenant_device *at)
 
 int schedule_open(struct daemon *d)
 {
-	turns_init(&d->turns, &turns_usual);
+	turns_init(&d->schedule.turns, &turns_usual);
 	for (uint32_t i = 0; i < d->devices; i++) {
 		uint32_t order = 0;
 
 		for (uint32_t k = 0; k < d->devices; k++)
 			order += memcmp(d->device[k].info->uuid, d->device[i].info->uuid,
 					sizeof(d->device[i].info->uuid)) < 0;
-		turns_device_init(&d->turns, &d->device[i].turns, order);
+		turns_device_init(&d->schedule.turns, &d->device[i].turns, order);
 	}
 	samples_open(d);
-	return loop_alarm_init(&d->loop, &d->turns_alarm, on_alarm);
+	return loop_alarm_init(&d->loop, &d->schedule.alarm, on_alarm);
 }
 
 void schedule_close(struct daemon *d)
 {
-	loop_alarm_close(&d->turns_alarm);
+	loop_alarm_close(&d->schedule.alarm);
 }
 
 void schedule_tenant(struct tenant *t)
@@ -376,7 +377,7 @@ void schedule_tenant(struct tenant *t)
 
 	nested_share(t, &own);
 	turns_share_of(&own, &share);
-	turns_tenant_init(&t->daemon->turns, &t->turns, &share);
+	turns_tenant_init(&t->daemon->schedule.turns, &t->turns, &share);
 }
 
 void schedule_set(struct tenant *t)

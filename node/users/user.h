@@ -15,7 +15,6 @@
 #include "node/users/policy.h"
 
 enum {
-	USER_GROUPS = 128, /* at most so many are considered */
 	USER_SESSIONS =
 		64, /* admin connections, in addition to one for each tenant that it may have */
 	/* for a user without tenants, if there are many users or connections */
@@ -24,20 +23,6 @@ enum {
 	USER_ASKS = 512,    /* waiting ones, in addition to those reserved for its tenants */
 	USER_GUESTS = 1024, /* likewise, processes */
 	USER_NAME_MAX = 32 + 1,
-};
-
-struct user {
-	struct list link; /* of the daemon */
-	struct daemon *daemon;
-	struct loop_timer end;
-	uid_t uid;
-	bool known; /* its groups are known */
-	size_t group_count;
-	gid_t groups[USER_GROUPS];
-	struct flow flow;
-	uint32_t admins, tenants, lists;
-	struct remains *remains;	  /* likewise: of its tenants that have ended */
-	struct ledger_account *account[]; /* of each device */
 };
 
 /* Reads the policy, and rereads it when it changes or on SIGHUP. A mistake in it is logged: at the
