@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/text.h"
 #include "node/daemon.h"
 
 #include <fcntl.h>
@@ -12,6 +11,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "base/text.h"
+#include "node/devices/reserve.h"
 #include "wire/wire.h"
 
 static const uint64_t second_ns = 1000000000;

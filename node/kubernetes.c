@@ -7,9 +7,15 @@
 #include <string.h>
 
 #include "base/parts.h"
-#include "node/state/absent.h"
-#include "node/tenants/change.h"
+#include "node/daemon.h"
 #include "node/devices/health.h"
+#include "node/devices/nvml.h"
+#include "node/memory/book.h"
+#include "node/peers/rows.h"
+#include "node/state/absent.h"
+#include "node/state/restore.h"
+#include "node/tenants/change.h"
+#include "node/tenants/tenant.h"
 
 struct kubernetes {
 	const struct plugin_entry *entry;

@@ -12,11 +12,23 @@
 #include <sys/un.h>
 
 #include "base/held.h"
-#include "node/state/absent.h"
 #include "node/daemon.h"
-#include "node/kubernetes.h"
 #include "node/devices/mark.h"
+#include "node/devices/nvml.h"
+#include "node/devices/reserve.h"
+#include "node/kubernetes.h"
+#include "node/memory/book.h"
+#include "node/missing.h"
+#include "node/move/store.h"
 #include "node/notify.h"
+#include "node/options.h"
+#include "node/peers/admin.h"
+#include "node/peers/admin_accept.h"
+#include "node/peers/flow.h"
+#include "node/state/absent.h"
+#include "node/state/journal.h"
+#include "node/state/restore.h"
+#include "node/tenants/tenant.h"
 #include "node/users/user.h"
 
 enum {

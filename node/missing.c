@@ -4,9 +4,13 @@
  * stays and looks again. Meanwhile it opens nothing, not even the journal. When there is a GPU,
  * meted restarts as it was started.
  */
+#include "node/missing.h"
+
 #include <signal.h>
 #include <unistd.h>
 
+#include "node/daemon.h"
+#include "node/devices/nvml.h"
 #include "node/kubernetes.h"
 
 enum { MOST_S = 30 };

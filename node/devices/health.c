@@ -2,6 +2,8 @@
 #include "node/devices/health.h"
 
 #include "base/least.h"
+#include "node/daemon.h"
+#include "node/devices/nvml.h"
 #include "node/memory/measure.h"
 
 enum { EVERY_S = 5 };

@@ -8,12 +8,15 @@
  * Anybody may bind such a name, or connect to it. The only effect is a true message (which process
  * of which user does so); nobody is refused anything because of it.
  */
+#include "node/devices/mark.h"
+
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "node/devices/mark.h"
+#include "node/daemon.h"
+#include "node/devices/nvml.h"
 #include "node/users/user.h"
 
 enum {

@@ -3,11 +3,15 @@
  * Devices that `mete pick` gave out, each to one caller at a time. A reservation keeps only other
  * pickers away: it is not a share, and tenants come and go as before.
  */
-#include "node/daemon.h"
-#include "node/process.h"
 
 /* Wakes when the next timed reservation is over: the daemon may end then, if nothing else keeps
  * it. */
+#include "node/devices/reserve.h"
+
+#include "node/daemon.h"
+#include "node/process.h"
+#include "node/state/restore.h"
+
 static void arm(struct daemon *d)
 {
 	uint64_t now = loop_now_ns(), next = UINT64_MAX;

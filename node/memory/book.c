@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "node/memory/book.h"
+
 #include <string.h>
 
-#include "node/move/move.h"
 #include "node/daemon.h"
-#include "node/tenants/guest.h"
 #include "node/memory/measure.h"
+#include "node/move/move.h"
+#include "node/peers/words.h"
+#include "node/tenants/tenant.h"
+#include "node/time/gate.h"
 #include "node/time/schedule.h"
 
 enum {

@@ -7,9 +7,15 @@
 
 #include "base/least.h"
 #include "node/daemon.h"
-#include "node/tenants/guest.h"
+#include "node/devices/nvml.h"
+#include "node/memory/book.h"
 #include "node/memory/outside.h"
+#include "node/memory/prices.h"
 #include "node/memory/remains.h"
+#include "node/memory/watch.h"
+#include "node/peers/admin.h"
+#include "node/tenants/guest.h"
+#include "node/time/drift.h"
 #include "node/time/samples.h"
 
 enum {

@@ -10,12 +10,14 @@
  * not visible from here is not counted: in a process namespace of our own it may be a guest with
  * another pid.
  */
+#include "node/memory/outside.h"
+
 #include <string.h>
 
 #include "base/text.h"
 #include "node/daemon.h"
 #include "node/memory/measure.h"
-#include "node/memory/outside.h"
+#include "node/process.h"
 
 enum {
 	FRESH_MS = 1000,

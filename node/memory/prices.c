@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory that a context takes, for each device model and driver version that guests have
  * had. */
+#include "node/memory/prices.h"
+
 #include <string.h>
 
 #include "node/daemon.h"
-#include "node/memory/measure.h"
 
 static const char *model_of(const struct daemon *d, const struct guest_device *at)
 {

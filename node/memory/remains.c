@@ -11,14 +11,15 @@
  * both are there, the tenant's asks are not refused. Later they are repeated before an ask is
  * refused for lack of room.
  */
+#include "node/memory/remains.h"
+
 #include <inttypes.h>
 
 #include "base/least.h"
-#include "node/tenants/guest.h"
+#include "node/daemon.h"
 #include "node/memory/measure.h"
 #include "node/memory/outside.h"
-#include "node/memory/remains.h"
-#include "node/users/user.h"
+#include "node/state/restore.h"
 
 enum { LOOKS = 2 };
 

@@ -10,8 +10,11 @@
  *    whether a timer runs or not: the ask is held until the tenant was measured, or the driver is
  *    late.
  */
+#include "node/memory/watch.h"
+
 #include "node/daemon.h"
 #include "node/memory/measure.h"
+#include "node/peers/flow.h"
 
 enum {
 	WATCH_MS = 1000,

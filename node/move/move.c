@@ -5,7 +5,16 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "node/daemon.h"
+#include "node/memory/book.h"
+#include "node/move/move_ask.h"
+#include "node/move/move_behind.h"
 #include "node/move/move_inside.h"
+#include "node/move/move_order.h"
+#include "node/move/move_plain.h"
+#include "node/move/move_store.h"
+#include "node/move/store.h"
+#include "node/state/restore.h"
 #include "node/time/schedule.h"
 
 static const uint64_t ms = 1000000;

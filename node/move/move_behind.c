@@ -4,9 +4,14 @@
  * it is refused with a sentence. So its guests are told who that is, for the program's standard
  * error, and `mete ps` shows it. Whoever fits beside what stays is chosen by the machine, and runs.
  */
+#include "node/move/move_behind.h"
+
 #include "base/text.h"
-#include "node/tenants/guest.h"
+#include "node/daemon.h"
+#include "node/move/move.h"
 #include "node/move/move_inside.h"
+#include "node/peers/peer.h"
+#include "node/tenants/guest.h"
 
 struct move_words move_hindrance(const struct residency_member *by)
 {

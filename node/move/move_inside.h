@@ -14,13 +14,6 @@ static inline uint64_t take_bytes(uint64_t *bytes)
 	return had;
 }
 
-/* The room for movable memory: the device without the unmovable memory, and without the room that
- * is being made. The machine is told at its next step. */
-uint64_t move_capacity(const struct daemon *d, uint32_t index);
-
-/* What there is of the device's part of the store, without what nobody knows how to get back. */
-uint64_t move_budget(const struct daemon *d, uint32_t index);
-
 struct move_words {
 	char text[WIRE_TEXT_MAX + 1];
 };

@@ -4,10 +4,15 @@
  * that room, so the machine reckons without it until it comes back: who asks then is refused, and
  * does not wait for what does not come. Patience is as in core/residency/residency_patience.c.
  */
+#include "node/move/move_kept.h"
+
 #include <inttypes.h>
 
 #include "base/log.h"
+#include "node/daemon.h"
+#include "node/move/move.h"
 #include "node/move/move_inside.h"
+#include "node/move/move_store.h"
 #include "node/time/schedule.h"
 
 static uint64_t open_drop(const struct move_guest *m)

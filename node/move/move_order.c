@@ -5,10 +5,21 @@
  * that is larger than the rest of its order. If something was freed meanwhile, the guests were told
  * too much: then their generation ends, or they would move what nobody asked for.
  */
+#include "node/move/move_order.h"
+
 #include <inttypes.h>
 
-#include "node/tenants/guest.h"
+#include "node/daemon.h"
+#include "node/memory/book.h"
+#include "node/move/move.h"
+#include "node/move/move_ask.h"
 #include "node/move/move_inside.h"
+#include "node/move/move_kept.h"
+#include "node/move/move_store.h"
+#include "node/peers/caller.h"
+#include "node/peers/peer.h"
+#include "node/tenants/guest.h"
+#include "node/time/gate.h"
 #include "node/time/schedule.h"
 
 static struct guest_device *of_guest(struct list *link, uint32_t device)

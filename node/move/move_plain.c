@@ -6,10 +6,16 @@
  * that moves could never come back whole. If that is only due to figures that may be about to
  * change (as in node/move/move_ask.c), it waits for that change.
  */
+#include "node/move/move_plain.h"
+
 #include "base/text.h"
-#include "node/tenants/guest.h"
+#include "node/daemon.h"
 #include "node/memory/measure.h"
+#include "node/move/move.h"
 #include "node/move/move_ask.h"
+#include "node/move/move_inside.h"
+#include "node/peers/words.h"
+#include "node/tenants/guest.h"
 #include "node/time/schedule.h"
 
 static const uint64_t ms = 1000000;
@@ -37,7 +43,7 @@ static bool is_bearable(const struct guest_device *at, uint64_t bytes, uint64_t 
 {
 	uint64_t capacity = move_capacity(at->guest->tenant->daemon, of_tenant(at)->index) + more;
 
-	return residency_bears(&device_of(at)->residency, beyond(capacity, bytes));
+	return residency_bears(&ask_device(at)->residency, beyond(capacity, bytes));
 }
 
 static void refuse_plain(const struct guest_device *at, const struct ledger_request *request)
@@ -46,7 +52,7 @@ static void refuse_plain(const struct guest_device *at, const struct ledger_requ
 	uint64_t largest = 0;
 	char asked[32], left[32];
 
-	list_for_each(link, &device_of(at)->residency.members)
+	list_for_each(link, &ask_device(at)->residency.members)
 	{
 		const struct residency_member *m =
 			list_entry(link, struct residency_member, of_device);
@@ -66,13 +72,13 @@ static void refuse_plain(const struct guest_device *at, const struct ledger_requ
 static void make_room(struct ask *ask)
 {
 	ask->state = ASK_PLAIN;
-	device_of(ask->at)->plain_bytes += ask->request.bytes;
+	ask_device(ask->at)->plain_bytes += ask->request.bytes;
 }
 
 static void doubt(struct ask *ask)
 {
 	if (ask->state == ASK_PLAIN)
-		device_of(ask->at)->plain_bytes -= ask->request.bytes;
+		ask_device(ask->at)->plain_bytes -= ask->request.bytes;
 	ask->state = ASK_DOUBTED;
 }
 
@@ -125,7 +131,7 @@ static bool end_wait(struct ask *ask, uint64_t now_ns)
 		doubted = false;
 	}
 	if (!late &&
-	    (!doubted || is_bearable(at, request.bytes, move_unsettled(device_of(at), false))))
+	    (!doubted || is_bearable(at, request.bytes, move_unsettled(ask_device(at), false))))
 		return false;
 	move_ask_drop(ask);
 	if (doubted)
@@ -152,7 +158,7 @@ static void wait_for_room(struct guest_device *at, const struct ledger_request *
 	if (!ask)
 		return;
 	ask->request.want = ask->request.bytes;
-	list_append(&device_of(at)->plain, &ask->link);
+	list_append(&ask_device(at)->plain, &ask->link);
 	if (is_bearable(at, ask->request.bytes, 0))
 		make_room(ask);
 	else
@@ -163,7 +169,7 @@ static void wait_for_room(struct guest_device *at, const struct ledger_request *
 
 bool move_ask_plain(struct guest_device *at, const struct ledger_request *request)
 {
-	struct device *device = device_of(at);
+	struct device *device = ask_device(at);
 	struct ledger_request exact = *request;
 	uint64_t bytes = request->bytes;
 	bool fits = ledger_fits(at->guest->tenant->daemon->book.ledger, at->holder, bytes);

@@ -3,12 +3,22 @@
  * Guests' parts of their tenant's store. An ask that does not fit the budget waits if others have
  * more in the store than they need: they are told to return it.
  */
+#include "node/move/move_store.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "node/tenants/guest.h"
+#include "node/daemon.h"
+#include "node/move/move.h"
 #include "node/move/move_inside.h"
+#include "node/move/move_kept.h"
+#include "node/move/move_order.h"
+#include "node/move/store.h"
+#include "node/move/store_file.h"
+#include "node/options.h"
+#include "node/peers/peer.h"
+#include "node/tenants/guest.h"
 #include "node/time/schedule.h"
 
 static const uint64_t ms = 1000000;

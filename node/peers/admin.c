@@ -1,15 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "node/peers/admin.h"
+
 #include <string.h>
 
+#include "node/daemon.h"
+#include "node/devices/mark.h"
+#include "node/devices/reserve.h"
+#include "node/memory/book.h"
+#include "node/memory/measure.h"
+#include "node/memory/outside.h"
 #include "node/move/move.h"
-#include "node/peers/admin.h"
+#include "node/peers/admin_make.h"
+#include "node/peers/peer.h"
+#include "node/peers/rows.h"
+#include "node/process.h"
 #include "node/tenants/change.h"
 #include "node/tenants/guest.h"
 #include "node/tenants/keeper.h"
-#include "node/devices/mark.h"
-#include "node/memory/measure.h"
-#include "node/memory/outside.h"
-#include "node/time/schedule.h"
+#include "node/tenants/tenant.h"
+#include "node/time/gate.h"
+#include "node/users/policy.h"
+#include "node/users/promise.h"
+#include "node/users/terms.h"
+#include "node/users/user.h"
 
 static struct admin *admin_of(struct peer *peer)
 {

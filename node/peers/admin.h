@@ -37,10 +37,10 @@ void admin_leave(struct admin *a);
 must_check int admin_make_place(struct admin *a, struct fault *why); /* for one more */
 must_check int admin_keep(struct admin *a, struct tenant *t, struct fault *why);
 
-/* The answer to TENANT_NEW. */
-void admin_make(struct admin *a, uint32_t id, const struct wire_tenant_new *said);
-
 /* The one tenant that a number and a name (0 and "": not given) refer to; NULL: the peer was told
  * why not.
  */
 struct tenant *admin_named(struct admin *a, uint32_t id, uint32_t tenant, const char *name);
+/* A measurement has ended, or takes too long. */
+void admin_measured(struct daemon *d);
+void admin_close_all(struct daemon *d);

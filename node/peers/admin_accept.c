@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections of the CLI: which are accepted, and which are ended to make room. */
+#include "node/peers/admin_accept.h"
+
 #include <limits.h>
 #include <sys/socket.h>
 
+#include "node/daemon.h"
 #include "node/peers/admin.h"
+#include "node/peers/peer.h"
 #include "node/process.h"
+#include "node/users/terms.h"
+#include "node/users/user.h"
 
 /* Tells the peer why, and then ends the connection. What it has sent is read and discarded, because
  * closing with unread data would hide our message behind an error. */

@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creates tenants for the CLI: their devices, their names, their outer tenants. Also finds the
  * tenant that a person means. */
+#include "node/peers/admin_make.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "node/peers/admin.h"
-#include "node/move/move.h"
-#include "node/tenants/nested.h"
+#include "node/daemon.h"
 #include "node/memory/outside.h"
+#include "node/move/move.h"
+#include "node/peers/admin.h"
+#include "node/peers/peer.h"
+#include "node/state/restore.h"
+#include "node/tenants/nested.h"
+#include "node/tenants/tenant.h"
+#include "node/users/promise.h"
+#include "node/users/terms.h"
+#include "node/users/user.h"
 
 /* The device with the smallest part promised; ties go to the lower index. */
 static uint32_t emptiest(const struct daemon *d)

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections to a tenant's socket: who calls, and HELLO. words.c handles the later messages. */
+#include "node/peers/caller.h"
+
 #include <string.h>
 
 #include "base/text.h"
 #include "node/daemon.h"
-#include "node/tenants/guest.h"
 #include "node/kubernetes.h"
-#include "node/time/schedule.h"
+#include "node/peers/flow.h"
+#include "node/peers/peer.h"
+#include "node/peers/words.h"
+#include "node/process.h"
+#include "node/tenants/guest.h"
+#include "node/tenants/page.h"
+#include "node/tenants/tenant.h"
+#include "node/time/gate.h"
 #include "node/users/user.h"
 
 static struct caller *caller_of(struct peer *peer)

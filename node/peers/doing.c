@@ -2,6 +2,7 @@
 #include "node/peers/doing.h"
 
 #include "core/doing.h"
+#include "node/daemon.h"
 #include "node/process.h"
 #include "node/time/schedule.h"
 

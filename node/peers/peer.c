@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 
 #include "base/text.h"
+#include "node/peers/flow.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5 */

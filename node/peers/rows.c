@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "node/peers/rows.h"
+
 #include <string.h>
 #include <time.h>
 
-#include "node/move/move.h"
 #include "node/daemon.h"
-#include "node/peers/doing.h"
-#include "node/tenants/keeper.h"
 #include "node/devices/mark.h"
+#include "node/move/move.h"
+#include "node/move/move_ask.h"
+#include "node/peers/doing.h"
+#include "node/process.h"
+#include "node/tenants/keeper.h"
 #include "node/time/schedule.h"
 
 static void row_picker(const struct reservation *it, struct wire_device_row *ret_row)

@@ -1,15 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The messages of a guest after HELLO, and the answers to them. */
+#include "node/peers/words.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "node/move/move.h"
-#include "node/tenants/guest.h"
+#include "node/daemon.h"
+#include "node/memory/book.h"
 #include "node/memory/measure.h"
-#include "node/tenants/nested.h"
 #include "node/memory/outside.h"
+#include "node/memory/prices.h"
 #include "node/memory/remains.h"
+#include "node/memory/watch.h"
+#include "node/move/move_ask.h"
+#include "node/move/move_order.h"
+#include "node/move/move_store.h"
+#include "node/peers/caller.h"
+#include "node/peers/peer.h"
+#include "node/tenants/guest.h"
+#include "node/tenants/lend.h"
+#include "node/tenants/nested.h"
+#include "node/tenants/tenant.h"
+#include "node/time/gate.h"
 #include "node/time/schedule.h"
 #include "node/users/user.h"
 

@@ -3,6 +3,14 @@
 
 #include <string.h>
 
+#include "node/daemon.h"
+#include "node/process.h"
+#include "node/state/journal.h"
+#include "node/state/leftover.h"
+#include "node/state/record.h"
+#include "node/state/restore.h"
+#include "node/tenants/tenant.h"
+
 struct absent {
 	struct list link;
 	uint32_t id; /* 0: records of no tenant */

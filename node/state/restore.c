@@ -14,14 +14,23 @@
  * What a tenant holds changes too often to be recorded: `held` is an upper bound that only
  * rises, in large steps. A guest or picker is identified by its pid and its process's start.
  */
+#include "node/state/restore.h"
+
 #include <string.h>
 
-#include "node/state/absent.h"
-#include "node/tenants/guest.h"
+#include "node/daemon.h"
+#include "node/devices/reserve.h"
+#include "node/memory/book.h"
 #include "node/memory/measure.h"
+#include "node/memory/remains.h"
+#include "node/process.h"
+#include "node/state/absent.h"
+#include "node/state/journal.h"
+#include "node/state/leftover.h"
 #include "node/state/past.h"
 #include "node/state/record.h"
-#include "node/memory/remains.h"
+#include "node/tenants/guest.h"
+#include "node/tenants/tenant.h"
 
 static const uint64_t held_step = 32 << 20;
 

@@ -5,9 +5,14 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "node/memory/measure.h"
+#include "node/daemon.h"
+#include "node/devices/nvml.h"
+#include "node/memory/book.h"
+#include "node/memory/prices.h"
+#include "node/state/restore.h"
 #include "node/tenants/nested.h"
-#include "node/users/user.h"
+#include "node/tenants/tenant.h"
+#include "node/users/terms.h"
 
 static int unknown_field(const char *key, struct fault *why)
 {

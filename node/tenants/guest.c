@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Guests: processes that join, disconnect, reconnect and end. What they hold is returned when the
  * process ends. */
-#include "node/move/move.h"
 #include "node/tenants/guest.h"
+
 #include <stdarg.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "node/daemon.h"
+#include "node/memory/book.h"
 #include "node/memory/measure.h"
 #include "node/memory/remains.h"
+#include "node/memory/watch.h"
+#include "node/move/move_order.h"
+#include "node/peers/caller.h"
+#include "node/peers/peer.h"
+#include "node/process.h"
+#include "node/state/restore.h"
+#include "node/tenants/page.h"
+#include "node/tenants/tenant.h"
+#include "node/time/gate.h"
 #include "node/time/schedule.h"
 
 /* The page of a guest that has not been connected to this daemon yet. */

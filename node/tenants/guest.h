@@ -4,14 +4,6 @@
 
 #include "node/daemon.h"
 
-/* caller.c */
-/* -EMFILE: see daemon_accept(). */
-must_check int caller_accept(struct tenant *t);
-/* Answers, and then ends the connection. */
-void caller_dismiss(struct caller *c, uint32_t id, uint32_t code, const char *reason);
-void caller_close(struct caller *c);
-
-/* guest.c */
 /* The caller sent a valid HELLO: from now on its guest, new or known, is connected by `c`. 0;
  * -ENOSPC, -ENOMEM, ...: there is no room for it. */
 must_check int guest_join(struct caller *c, const struct wire_hello *hello,
@@ -40,17 +32,3 @@ void guest_done(struct guest *g, uint32_t id, uint64_t value);
 void guest_refuse(struct guest *g, uint32_t id, uint32_t code, const char *format, ...)
 	printf_like(4, 5);
 void guest_tell_gate(struct guest *g, uint32_t device);
-
-/* lend.c: memory that guests open of each other. */
-void lend_heard(struct guest *g, uint32_t id, const struct wire_lend *said);
-void lend_borrow(struct guest *g, uint32_t id, const struct wire_borrow *said);
-
-/* words.c */
-/* Asks the ledger. False: the guest was refused. It may have been answered by then. */
-must_check bool words_ask(struct guest_device *at, const struct ledger_request *request);
-void words_heard(struct guest *g, const struct wire_message *message);
-/* "; with --oversize managed ...", for a sentence on what is larger than the device, where that is
- * a way out; or "". */
-const char *words_oversize(const struct tenant *t);
-/* The answers to its asks. */
-void words_answer(struct guest *g, const struct ledger_action *action);

@@ -3,7 +3,9 @@
 
 #include <unistd.h>
 
+#include "node/daemon.h"
 #include "node/process.h"
+#include "node/tenants/tenant.h"
 
 enum { KEEPERS_MOST = 64 }; /* of a tenant */
 

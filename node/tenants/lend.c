@@ -8,9 +8,13 @@
  * Whom it may be: a process of the same tenant; without Kubernetes also another tenant's of the
  * same user, as `mpirun -n 2 mete run ...` makes one of each process. Containers are kept apart.
  */
+#include "node/tenants/lend.h"
+
 #include <string.h>
 #include <sys/socket.h>
 
+#include "node/daemon.h"
+#include "node/peers/peer.h"
 #include "node/tenants/guest.h"
 
 static bool may_meet(const struct tenant *a, const struct tenant *b)

@@ -7,11 +7,14 @@
  * is charged to both, and the outer tenant's time is divided equally between it and the tenants
  * within it. Otherwise it joins the outer tenant. Decision 89.
  */
+#include "node/tenants/nested.h"
+
 #include <string.h>
 
 #include "node/daemon.h"
+#include "node/process.h"
 #include "node/tenants/keeper.h"
-#include "node/tenants/nested.h"
+#include "node/tenants/tenant.h"
 #include "node/time/schedule.h"
 
 enum { ANCESTORS = 64 };

@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "node/tenants/tenant.h"
+
 #include <dirent.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "base/text.h"
-#include "node/tenants/change.h"
 #include "node/daemon.h"
+#include "node/devices/nvml.h"
+#include "node/memory/book.h"
+#include "node/memory/remains.h"
+#include "node/move/store.h"
+#include "node/peers/caller.h"
+#include "node/peers/flow.h"
+#include "node/state/restore.h"
+#include "node/tenants/change.h"
 #include "node/tenants/guest.h"
 #include "node/tenants/keeper.h"
-#include "node/memory/measure.h"
 #include "node/tenants/nested.h"
-#include "node/memory/remains.h"
+#include "node/tenants/page.h"
 #include "node/time/schedule.h"
 #include "node/users/user.h"
 

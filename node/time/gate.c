@@ -4,6 +4,8 @@
  * stream capture stays open, the tenant is coupled: the gate opens again, and the peer that waits
  * for the close is told. See decisions/0010 and 0060.
  */
+#include "node/time/gate.h"
+
 #include <inttypes.h>
 #include <linux/futex.h>
 #include <string.h>
@@ -11,6 +13,7 @@
 
 #include "core/gate.h"
 #include "node/daemon.h"
+#include "node/peers/peer.h"
 #include "node/tenants/guest.h"
 #include "node/time/schedule.h"
 

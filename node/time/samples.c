@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/time/samples.h"
 
+#include "node/daemon.h"
+#include "node/devices/nvml.h"
 #include "node/memory/measure.h"
 #include "node/time/schedule.h"
 

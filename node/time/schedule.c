@@ -4,17 +4,20 @@
  * closes gates, and shows guests how they take part. Its clock is the guests' clock: monotonic time
  * divided by the simulator's dilation.
  */
-#include "node/move/move.h"
 #include "node/time/schedule.h"
+
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 
 #include "core/gate.h"
 #include "node/daemon.h"
+#include "node/move/move.h"
+#include "node/peers/peer.h"
 #include "node/tenants/guest.h"
-#include "node/memory/measure.h"
 #include "node/tenants/nested.h"
+#include "node/time/drift.h"
+#include "node/time/gate.h"
 #include "node/time/samples.h"
 
 static const uint64_t us = 1000, ms = 1000000;

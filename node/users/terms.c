@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the policy allows a user's tenants. Each refusal names the line of the
  * policy that it follows from. */
+#include "node/users/terms.h"
+
 #include <string.h>
 
 #include "base/text.h"
+#include "node/daemon.h"
+#include "node/tenants/tenant.h"
+#include "node/users/policy.h"
 #include "node/users/user.h"
 
 static const char *path_of(const struct daemon *d)

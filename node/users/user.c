@@ -6,7 +6,12 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "node/daemon.h"
+#include "node/memory/book.h"
 #include "node/memory/remains.h"
+#include "node/peers/flow.h"
+#include "node/users/policy.h"
+#include "node/users/terms.h"
 
 #ifndef SO_PEERGROUPS
 #define SO_PEERGROUPS 59 /* Linux 4.13 */
