@@ -78,15 +78,6 @@ struct daemon {
 	struct kubernetes *kubernetes; /* NULL: not configured */
 };
 
-must_check int daemon_listen(const char *path, unsigned mode, uid_t owner, int *ret_fd,
-			     struct fault *why);
-/* The limit on descriptors, and the spare one. */
-void daemon_open_files(struct daemon *d);
-/* Accepts a connection whose descriptor is at most `most`; -EAGAIN; or another error. -EMFILE:
- * the caller was told, if possible; the listener should pause for a while. */
-must_check int daemon_accept(struct daemon *d, int listen_fd, int most);
-/* Something has left: a user's daemon exits with its last tenant. */
-void daemon_maybe_end(struct daemon *d);
 /* Whether another line about a peer's misbehaviour may be logged; such lines must not fill the
  * log. */
 bool daemon_may_complain(struct daemon *d);

@@ -13,9 +13,11 @@
 #include "node/memory/book.h"
 #include "node/peers/rows.h"
 #include "node/state/absent.h"
-#include "node/state/restore.h"
+#include "node/state/recorder.h"
 #include "node/tenants/change.h"
 #include "node/tenants/tenant.h"
+#include "node/tenants/tenant_find.h"
+#include "node/tenants/tenant_spec.h"
 
 struct kubernetes {
 	const struct plugin_entry *entry;
@@ -49,7 +51,7 @@ static int make(struct daemon *d, const struct host_tenant *spec, uint32_t *ret_
 	if (r < 0)
 		return r;
 	tenant_keep(t);
-	restore_tenant(t);
+	recorder_tenant(t);
 	*ret_id = t->id;
 	snprintf(ret_folder, HOST_FOLDER_MAX, "%s", t->folder);
 	return 0;

@@ -18,17 +18,24 @@
 #include "node/devices/reserve.h"
 #include "node/kubernetes.h"
 #include "node/memory/book.h"
+#include "node/memory/measure.h"
+#include "node/memory/outside.h"
+#include "node/memory/watch.h"
 #include "node/missing.h"
+#include "node/move/move.h"
 #include "node/move/store.h"
 #include "node/notify.h"
 #include "node/options.h"
 #include "node/peers/admin.h"
 #include "node/peers/admin_accept.h"
+#include "node/peers/door.h"
 #include "node/peers/flow.h"
 #include "node/state/absent.h"
 #include "node/state/journal.h"
 #include "node/state/restore.h"
 #include "node/tenants/tenant.h"
+#include "node/time/gate.h"
+#include "node/time/schedule.h"
 #include "node/users/user.h"
 
 enum {
@@ -153,7 +160,7 @@ static int listen_admin(struct daemon *d, struct fault *why)
 
 	snprintf(path, sizeof(path), "%s/admin.sock", d->place);
 	/* The system's daemon identifies its callers by their credentials. */
-	r = daemon_listen(path, d->options.system ? 0666 : 0600, geteuid(), &d->admins.fd, why);
+	r = door_listen(path, d->options.system ? 0666 : 0600, geteuid(), &d->admins.fd, why);
 	if (r < 0)
 		return r;
 	r = loop_timer_init(&d->loop, &d->admins.pause, on_admin_pause_over);
@@ -210,49 +217,86 @@ static void raise_limits(void)
 	best_effort(setrlimit(RLIMIT_NOFILE, &files));
 }
 
-static int start(struct daemon *d, struct fault *why)
+static void draw_generation(struct daemon *d)
 {
 	const char *dilation = getenv("METE_SIM_DILATE");
-	int r;
 
 	d->clock_dilation = dilation ? (uint32_t)strtoul(dilation, NULL, 10) : 1;
 	if (!d->clock_dilation)
 		d->clock_dilation = 1;
 	if (getrandom(&d->generation, sizeof(d->generation), GRND_NONBLOCK) < 0)
 		d->generation = loop_now_ns();
-	r = make_place(d, why);
+}
+
+/* What no other meted may have: the folder, and on a user's behalf the machine. */
+static int take_place(struct daemon *d, struct fault *why)
+{
+	int r = make_place(d, why);
+
 	if (r == 0)
 		r = lock(d, why);
-	if (r == 0) {
-		snprintf(d->log_path, sizeof(d->log_path), "%s/meted.log", d->place);
-		log_rotate(d->log_path, LOG_MOST_BYTES);
-	}
-	if (r == 0 && !d->options.system)
-		r = beside_system(why);
+	if (r < 0)
+		return r;
+	snprintf(d->log_path, sizeof(d->log_path), "%s/meted.log", d->place);
+	log_rotate(d->log_path, LOG_MOST_BYTES);
+	return d->options.system ? 0 : beside_system(why);
+}
+
+static int open_flows(struct daemon *d)
+{
+	door_open_files(d);
+	flow_init_last(&d->admins.flow, &d->flows);
+	return flows_open(&d->flows, &d->loop, DAEMON_TENANTS + DAEMON_USERS);
+}
+
+static int open_kubernetes(struct daemon *d, struct fault *why)
+{
+	return kubernetes_open(d, &d->kubernetes, why);
+}
+
+/* In this order: what is below comes first. Those with `start` say by themselves why they fail. */
+static const struct part {
+	const char *name;
+	int (*open)(struct daemon *d);
+	int (*start)(struct daemon *d, struct fault *why);
+} parts[] = {
+	{"the tenants' queues", open_flows, NULL},
+	{"the book of memory", book_open, NULL},
+	{"the gates", gate_open, NULL},
+	{"the turns", schedule_open, NULL},
+	{"the measurements", measure_open, NULL},
+	{"the figures of what is outside", outside_open, NULL},
+	{"the watch on quiet guests", watch_open, NULL},
+	{"the store of memory that moves", move_open, NULL},
+	{"the users", NULL, user_open},
+	{"the reservations", reserve_open, NULL},
+	{"the devices' marks", mark_open, NULL},
+	{"the journal", NULL, restore_open},
+	{"the admin socket", NULL, listen_admin},
+	{"Kubernetes' part", NULL, open_kubernetes},
+};
+
+static int open_part(struct daemon *d, const struct part *part, struct fault *why)
+{
+	int r = part->start ? part->start(d, why) : part->open(d);
+
+	return r < 0 && !part->start
+		       ? fault_set(why, r, "cannot open %s: %s", part->name, uv_strerror(r))
+		       : r;
+}
+
+static int start(struct daemon *d, struct fault *why)
+{
+	int r = take_place(d, why);
+
 	if (r == 0)
 		r = open_devices_or_wait(d, why);
 	if (r == 0)
 		r = start_signals(d, why);
 	if (d->missing.why)
 		return r < 0 ? r : missing_open(d, why);
-	daemon_open_files(d);
-	flow_init_last(&d->admins.flow, &d->flows);
-	if (r == 0 && flows_open(&d->flows, &d->loop, DAEMON_TENANTS + DAEMON_USERS) < 0)
-		r = fault_set(why, -ENOMEM, "out of memory");
-	if (r == 0)
-		r = book_open(d, why);
-	if (r == 0)
-		r = user_open(d, why);
-	if (r == 0 && reserve_open(d) < 0)
-		r = fault_set(why, -ENOMEM, "no timer");
-	if (r == 0 && mark_open(d) < 0)
-		r = fault_set(why, -ENOMEM, "out of memory");
-	if (r == 0)
-		r = restore_open(d, why);
-	if (r == 0)
-		r = listen_admin(d, why);
-	if (r == 0)
-		r = kubernetes_open(d, &d->kubernetes, why);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(parts); i++)
+		r = open_part(d, &parts[i], why);
 	return r;
 }
 
@@ -309,6 +353,12 @@ static void stop(struct daemon *d)
 	loop_timer_close(&d->restore.grace, NULL);
 	reserve_close(d);
 	mark_close(d);
+	gate_close(d);
+	schedule_close(d);
+	measure_close(d);
+	outside_close(d);
+	watch_close(d);
+	move_close(d);
 	book_close(d);
 	loop_done(&d->loop);
 	free(d->marks);
@@ -358,6 +408,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "meted: cannot create an event loop: %s\n", uv_strerror(r));
 		return 1;
 	}
+	draw_generation(&daemon);
 	r = start(&daemon, &why);
 	if (r == 0) {
 		log_info("daemon.ready", "version=%s pid=%d dir=%s devices=%u", METE_VERSION,

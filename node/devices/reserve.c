@@ -10,7 +10,8 @@
 
 #include "node/daemon.h"
 #include "node/process.h"
-#include "node/state/restore.h"
+#include "node/state/recorder.h"
+#include "node/upcalls.h"
 
 static void arm(struct daemon *d)
 {
@@ -81,7 +82,7 @@ int reserve_take(struct daemon *d, uint32_t device, const struct reserve_asker *
 	it->started = process_started(asker->pid);
 	it->until_ns = hold_ns ? loop_now_ns() + hold_ns : 0;
 	arm(d);
-	restore_reserved(d, device);
+	recorder_reserved(d, device);
 	return 0;
 }
 
@@ -91,7 +92,7 @@ void reserve_drop(struct daemon *d, const void *owner)
 		if (d->reserve.device[i].owner != owner)
 			continue;
 		d->reserve.device[i].owner = NULL;
-		restore_reserved(d, i);
+		recorder_reserved(d, i);
 	}
 }
 
@@ -106,7 +107,7 @@ void reserve_release_ended(struct daemon *d)
 		if (process_started(it->pid) == it->started && !process_is_over(it->pid))
 			continue;
 		it->owner = NULL;
-		restore_reserved(d, i);
+		recorder_reserved(d, i);
 	}
 }
 

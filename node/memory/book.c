@@ -4,12 +4,8 @@
 #include <string.h>
 
 #include "node/daemon.h"
-#include "node/memory/measure.h"
-#include "node/move/move.h"
-#include "node/peers/words.h"
-#include "node/tenants/tenant.h"
-#include "node/time/gate.h"
-#include "node/time/schedule.h"
+#include "node/tenants/tenant_show.h"
+#include "node/upcalls.h"
 
 enum {
 	SHOWN_AT_ONCE =
@@ -93,7 +89,7 @@ static void show(struct daemon *d)
 	}
 }
 
-int book_open(struct daemon *d, struct fault *why)
+int book_open(struct daemon *d)
 {
 	/* Unused entries cost no memory: have as many as there can be. */
 	uint32_t each = d->devices < WIRE_DEVICES ? d->devices : WIRE_DEVICES;
@@ -111,7 +107,7 @@ int book_open(struct daemon *d, struct fault *why)
 	int r;
 
 	if (!memory)
-		return fault_set(why, -ENOMEM, "out of memory");
+		return -ENOMEM;
 	d->book.ledger = ledger_init(memory, &limits);
 	for (uint32_t i = 0; i < d->devices; i++) {
 		ledger_set_device(d->book.ledger, i, d->device[i].info->total_bytes,
@@ -122,26 +118,13 @@ int book_open(struct daemon *d, struct fault *why)
 	r = loop_timer_init(&d->loop, &d->book.timer, on_ledger_timer);
 	if (r == 0)
 		r = loop_timer_init(&d->loop, &d->book.show_timer, on_show_timer);
-	if (r == 0)
-		r = gate_open(d);
-	if (r == 0)
-		r = schedule_open(d);
-	if (r == 0)
-		r = measure_open(d);
-	if (r == 0)
-		r = move_open(d);
-	return r < 0 ? fault_set(why, r, "cannot create the ledger's timer: %s", uv_strerror(r))
-		     : 0;
+	return r;
 }
 
 void book_close(struct daemon *d)
 {
 	loop_timer_close(&d->book.timer, NULL);
 	loop_timer_close(&d->book.show_timer, NULL);
-	gate_close(d);
-	schedule_close(d);
-	measure_close(d);
-	move_close(d);
 	free(d->book.ledger);
 	d->book.ledger = NULL;
 }
@@ -243,4 +226,17 @@ void book_pump(struct daemon *d)
 		loop_arm(&d->book.timer, deadline > later ? deadline - later : 0);
 	else
 		loop_disarm(&d->book.timer);
+}
+
+void book_hold(struct tenant *t)
+{
+	for (uint32_t i = 0; i < t->devices; i++)
+		ledger_expect(t->daemon->book.ledger, t->device[i].account, t->expected_count != 0,
+			      t->device[i].most_bytes);
+}
+
+void book_release(struct tenant *t)
+{
+	if (!t->expected_count)
+		book_hold(t);
 }

@@ -5,7 +5,7 @@
 
 #include "node/daemon.h"
 
-must_check int book_open(struct daemon *d, struct fault *why);
+must_check int book_open(struct daemon *d);
 void book_close(struct daemon *d);
 /* Carries out the ledger's actions and publishes the new figures: changed figures of a tenant at
  * once, a device's room to all its tenants soon. Call it after every event. */
@@ -20,3 +20,7 @@ void book_glance(struct daemon *d, uint32_t device);
 /* Reads what the guests' pages report as allocated. */
 void book_refresh_guest(struct guest *g);
 void book_refresh_all(struct daemon *d);
+/* What a tenant's processes held is not promised to others before they have stated it. */
+void book_hold(struct tenant *t);
+/* If no guests are expected any more, asks are answered from now on. book_pump() follows. */
+void book_release(struct tenant *t);

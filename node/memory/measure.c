@@ -9,14 +9,10 @@
 #include "node/daemon.h"
 #include "node/devices/nvml.h"
 #include "node/memory/book.h"
-#include "node/memory/outside.h"
 #include "node/memory/prices.h"
-#include "node/memory/remains.h"
 #include "node/memory/watch.h"
-#include "node/peers/admin.h"
-#include "node/tenants/guest.h"
 #include "node/time/drift.h"
-#include "node/time/samples.h"
+#include "node/upcalls.h"
 
 enum {
 	LATE_MS = 2000,
@@ -44,7 +40,7 @@ static uint32_t device_of(const struct guest_device *at)
 
 /* ---- what a machine wants done --------------------------------------------------------------- */
 
-static void show_flux(struct tenant_device *of)
+void measure_show_flux(struct tenant_device *of)
 {
 	struct daemon *d = of->tenant->daemon;
 
@@ -69,7 +65,7 @@ static void count_flux(struct guest_device *at, bool in_flux, bool owed)
 		return;
 	count(&at->in_flux, &of->in_flux, in_flux);
 	count(&at->owed, &of->owed, owed);
-	show_flux(of);
+	measure_show_flux(of);
 }
 
 void measure_unsettled(struct tenant_device *of, bool *counted, bool now)
@@ -77,23 +73,7 @@ void measure_unsettled(struct tenant_device *of, bool *counted, bool now)
 	if (*counted == now)
 		return;
 	count(counted, &of->in_flux, now);
-	show_flux(of);
-}
-
-/* Requests wait for a measurement, unless that takes too long. */
-static void set_late(struct daemon *d, bool late)
-{
-	if (d->measure.late == late)
-		return;
-	d->measure.late = late;
-	list_for_each(link, &d->tenants.all)
-	{
-		struct tenant *t = list_entry(link, struct tenant, link);
-
-		for (uint32_t i = 0; i < t->devices; i++)
-			show_flux(&t->device[i]);
-	}
-	remains_late(d);
+	measure_show_flux(of);
 }
 
 static void keep_on(struct list *list, struct list *link, bool wanted)
@@ -308,39 +288,7 @@ static void end_measuring(struct daemon *d, struct guest_device *at)
 	step(at, RESIDUAL_ENDS, used, &now);
 }
 
-/* ---- waiting for measurements ---------------------------------------------------------------- */
-
-/* If only unused credit is in the way, it is recalled: the ledger does so for a request of one
- * byte, which it does not grant. book_pump() follows. */
-static void answer_check(struct daemon *d, struct guest_device *at)
-{
-	struct ledger_request request = {.id = at->check_id, .bytes = 1, .residual = LEDGER_ROOM};
-	struct guest *g = at->guest;
-
-	if (at->excused || ledger_within(d->book.ledger, at->holder)) {
-		guest_done(g, at->check_id, 0);
-		return;
-	}
-	if (ledger_ask(d->book.ledger, at->holder, &request, loop_now_ns()) != 0)
-		guest_refuse(
-			g, at->check_id, WIRE_REFUSED_FULL,
-			"more than %d requests of this process are waiting, or %d of its tenant",
-			DAEMON_ASKS_OF_GUEST, DAEMON_ASKS_OF_TENANT);
-}
-
-static void answer_checks(struct daemon *d)
-{
-	while (!list_empty(&d->measure.answers)) {
-		struct guest_device *at =
-			list_entry(d->measure.answers.next, struct guest_device, answer);
-
-		list_remove(&at->answer);
-		answer_check(d, at);
-	}
-}
-
-/* `what` must not make a guest leave. */
-static void each(struct daemon *d, void (*what)(struct guest_device *at))
+void measure_each(struct daemon *d, void (*what)(struct guest_device *at))
 {
 	list_for_each(link, &d->tenants.all)
 	{
@@ -356,28 +304,9 @@ static void each(struct daemon *d, void (*what)(struct guest_device *at))
 	}
 }
 
-static void excuse(struct guest_device *at)
-{
-	step(at, RESIDUAL_LATE, 0, NULL);
-}
-
-void measure_check(struct guest_device *at, uint32_t id)
-{
-	struct daemon *d = daemon_of(at);
-
-	at->check_id = id;
-	step(at, RESIDUAL_CHECKED, 0, NULL);
-	measure_start(d);
-	if (d->measure.late)
-		excuse(at);
-	answer_checks(d);
-}
-
 /* ---- when ------------------------------------------------------------------------------------ */
 
-/* Soon after a guest has changed, then less and less often while it keeps changing; never while
- * nothing changes. */
-static void arm_again(struct daemon *d)
+void measure_arm_again(struct daemon *d)
 {
 	if (list_empty(&d->measure.between)) {
 		loop_disarm(&d->measure.again_timer);
@@ -411,47 +340,26 @@ void measure_asker(struct guest_device *at, uint64_t bytes)
 
 static void on_late(struct loop_timer *timer)
 {
-	struct daemon *d = container_of(timer, struct daemon, measure.timer);
-
-	log_warning("measure.late", "the management library does not answer");
-	set_late(d, true);
-	outside_late(d);
-	watch_looked(d, UINT64_MAX);
-	each(d, excuse);
-	answer_checks(d);
-	book_pump(d);
-	admin_measured(d);
+	measure_is_late(container_of(timer, struct daemon, measure.timer));
 }
 
 static void on_measured(struct loop_work *work)
 {
-	struct daemon *d = container_of(work, struct daemon, measure.work);
+	measure_has_ended(container_of(work, struct daemon, measure.work));
+}
 
-	loop_disarm(&d->measure.timer);
-	set_late(d, false);
-	if (d->stopping)
-		return;
+void measure_end_running(struct daemon *d)
+{
 	while (!list_empty(&d->measure.running))
 		end_measuring(d, list_entry(d->measure.running.next, struct guest_device, measure));
-	drift_seen(d);
-	samples_seen(d);
-	d->measure.ended = d->measure.begun;
-	for (uint32_t i = 0; i < d->devices; i++) {
-		if (d->measure.measured[i])
-			outside_seen(d, i);
-		remains_seen(d, i);
-	}
-	outside_looked(d);
-	if (d->measure.of_memory)
-		ledger_looked(d->book.ledger);
-	watch_looked(d, d->measure.begun);
-	book_pump(d); /* a guest that is answered must find the figures in its page */
-	answer_checks(d);
-	book_pump(d);
-	measure_start(d);
-	if (!d->measure.work.busy)
-		arm_again(d);
-	admin_measured(d);
+}
+
+static bool samples_are_wanted(const struct daemon *d)
+{
+	for (uint32_t i = 0; i < d->devices; i++)
+		if (d->device[i].alike.asks)
+			return true;
+	return false;
 }
 
 bool measure_under_way(const struct daemon *d)
@@ -462,7 +370,7 @@ bool measure_under_way(const struct daemon *d)
 void measure_start(struct daemon *d)
 {
 	if (d->stopping || d->measure.work.busy ||
-	    (list_empty(&d->measure.wanted) && !d->outside.wanted && !samples_wanted(d)))
+	    (list_empty(&d->measure.wanted) && !d->outside.wanted && !samples_are_wanted(d)))
 		return;
 	d->measure.begun++;
 	/* A question for samples alone says nothing about memory: no ask has waited for it. */
@@ -494,7 +402,7 @@ static void ask_stated(struct guest_device *at)
 
 void measure_all(struct daemon *d)
 {
-	each(d, ask_stated);
+	measure_each(d, ask_stated);
 	measure_start(d);
 }
 
@@ -516,17 +424,13 @@ int measure_open(struct daemon *d)
 	r = loop_timer_init(&d->loop, &d->measure.timer, on_late);
 	if (r == 0)
 		r = loop_timer_init(&d->loop, &d->measure.again_timer, on_again);
-	if (r == 0)
-		r = outside_open(d);
-	return r < 0 ? r : watch_open(d);
+	return r;
 }
 
 void measure_close(struct daemon *d)
 {
 	loop_timer_close(&d->measure.timer, NULL);
 	loop_timer_close(&d->measure.again_timer, NULL);
-	outside_close(d);
-	watch_close(d);
 	free(d->measure.rows);
 	d->measure.rows = NULL;
 }

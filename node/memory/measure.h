@@ -19,8 +19,6 @@ void measure_start(struct daemon *d);
  * is measured again, because the asking guest is quiet. The answer waits for this, see
  * ledger_unsettled(). */
 void measure_asker(struct guest_device *at, uint64_t bytes);
-/* Measures it, and then answers RESIDUAL_CHECK `id`: has its tenant more than it may? */
-void measure_check(struct guest_device *at, uint32_t id);
 /* Measures all guests that have stated what they hold. admin_measured() follows, up to
  * RESIDUAL_ROUNDS times. */
 void measure_all(struct daemon *d);
@@ -33,3 +31,14 @@ void measure_unsettled(struct tenant_device *of, bool *counted, bool now);
 /* A row of the driver's answer. The second function marks a process on the device as a guest. */
 struct nvml_process *measure_row(struct daemon *d, uint32_t device, uint32_t row);
 void measure_mark(struct daemon *d, uint32_t device, pid_t pid);
+
+/* For measured.c. */
+/* Tells the ledger whether figures of it are being measured. */
+void measure_show_flux(struct tenant_device *of);
+/* `what` must not make a guest leave. */
+void measure_each(struct daemon *d, void (*what)(struct guest_device *at));
+/* Soon after a guest has changed, then less and less often while it keeps changing; never while
+ * nothing changes. */
+void measure_arm_again(struct daemon *d);
+/* The figures are there: tells the machines of the guests that were measured. */
+void measure_end_running(struct daemon *d);

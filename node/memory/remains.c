@@ -19,7 +19,7 @@
 #include "node/daemon.h"
 #include "node/memory/measure.h"
 #include "node/memory/outside.h"
-#include "node/state/restore.h"
+#include "node/state/recorder.h"
 
 enum { LOOKS = 2 };
 
@@ -57,7 +57,7 @@ static void charge(struct remains *it, uint64_t bytes)
 	if (!bytes && it->holder)
 		ledger_leave(l, take(it->holder));
 	if (changes && it->of)
-		restore_behind(it->of->tenant, tenant_index(it->of));
+		recorder_behind(it->of->tenant, tenant_index(it->of));
 }
 
 /* A user's asks are its tenants'. */

@@ -13,11 +13,12 @@
 #include "node/move/move_order.h"
 #include "node/move/move_plain.h"
 #include "node/move/move_store.h"
+#include "node/move/move_sync.h"
 #include "node/move/store.h"
-#include "node/state/restore.h"
-#include "node/time/schedule.h"
-
-static const uint64_t ms = 1000000;
+#include "node/state/recorder.h"
+#include "node/time/hang.h"
+#include "node/time/schedule_now.h"
+#include "node/upcalls.h"
 
 static struct device *device_of(const struct tenant_device *at)
 {
@@ -36,13 +37,6 @@ static void on_timer(struct loop_timer *timer)
 	move_segments_late(d, loop_now_ns());
 	move_look_behind(d);
 	schedule_pump(d);
-}
-
-void move_look_later(struct daemon *d)
-{
-	if (!d->move.looking)
-		loop_arm(&d->move.timer, MOVE_LOOK_MS * ms);
-	d->move.looking = true;
 }
 
 static struct residency_tuning tuning_of(const struct daemon *d)
@@ -98,17 +92,6 @@ void move_close(struct daemon *d)
 	loop_timer_close(&d->move.timer, NULL);
 }
 
-uint64_t move_capacity(const struct daemon *d, uint32_t index)
-{
-	const struct device *device = &d->device[index];
-	const struct residency *r = &device->residency;
-	uint64_t here = r->resident_bytes + r->credit_bytes - device->passed_bytes;
-	struct ledger_sums all;
-
-	ledger_device_sums(d->book.ledger, index, &all);
-	return beyond(all.limit + here, all.booked + all.outside + device->plain_bytes);
-}
-
 static bool show_capacity(struct daemon *d, uint32_t index, uint64_t now)
 {
 	struct residency *r = &d->device[index].residency;
@@ -149,7 +132,7 @@ static void act(const struct residency_action *action)
 		break;
 	case RESIDENCY_STUCK:
 		log_of(at, "tenant.stuck", action->bytes);
-		schedule_stuck(at);
+		hang_stuck(at);
 		move_look_later(at->tenant->daemon);
 		break;
 	}
@@ -166,11 +149,6 @@ static void listen_anew(struct device *device, uint64_t now)
 		if (at->seated)
 			schedule_listen(at, now);
 	}
-}
-
-bool move_listens(const struct tenant_device *at)
-{
-	return at->joined && (at->seat.device->tenants > 1 || at->tenant->share.park_ns);
 }
 
 /* Cleared parts of the store may be reserved again. */
@@ -385,7 +363,7 @@ int move_send_away(struct tenant *t, bool away, struct move_sent *ret, struct fa
 	t->away = away;
 	log_info(away ? "tenant.sent_away" : "tenant.called_back", "tenant=%u name=%s", t->id,
 		 log_text(t->name).text);
-	restore_tenant(t);
+	recorder_tenant(t);
 	*ret = (struct move_sent){0};
 	if (away)
 		*ret = sum_sent(t);

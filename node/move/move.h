@@ -38,23 +38,10 @@ struct move_guest;
 struct ledger_action;
 struct ledger_request;
 
-enum {
-	MOVE_ASKS_OF_GUEST = 64,   /* that wait, on a device */
-	MOVE_ASKS_OF_TENANT = 512, /* likewise */
-	MOVE_SEGMENTS = 16384,	   /* of a guest */
-	MOVE_WAITS_OF_GUEST = 8,   /* waiting asks for segments */
-	MOVE_PLAIN_MS = 20000,	   /* room is made for unmovable memory for this long */
-	MOVE_HINDERED_MS = 15000,  /* an ask waits for this long for who does not make room */
-	MOVE_SEGMENT_MS = 4000,	   /* others have this long to return parts of the store */
-	MOVE_LOOK_MS = 500,
-};
-
 must_check int move_open(struct daemon *d);
 /* Is meted's store too small for anything to move? *ret_why says so. */
 must_check bool move_why_never(const struct daemon *d, struct fault *ret_why);
 void move_close(struct daemon *d);
-/* Somebody waits, perhaps without any event to come: look again after a while. */
-void move_look_later(struct daemon *d);
 /* A tenant takes its seat on a device, or is about to leave it; its share has changed. */
 void move_sit(struct tenant_device *at, uint64_t now);
 void move_stand_up(struct tenant_device *at, uint64_t now);
@@ -63,13 +50,9 @@ void move_takes_part(struct tenant_device *at, uint64_t now);
 void move_set(struct tenant *t);
 /* Whether it wants the device, according to its guests. */
 void move_wants(struct tenant_device *at, bool wants, uint64_t now);
-/* Must its guests report whether they want the device? */
-bool move_listens(const struct tenant_device *at);
 /* Does what is to be done; false: there was nothing. Call it after every event of the turns and of
  * the book. */
 must_check bool move_step(struct daemon *d, uint64_t now);
-/* The ledger's figures have changed. */
-void move_book_changed(struct daemon *d);
 void move_tick(struct daemon *d, uint64_t now);
 uint64_t move_deadline(const struct daemon *d);
 /* `mete suspend` and `mete resume`. */
@@ -80,7 +63,3 @@ struct move_sent {
 must_check int move_send_away(struct tenant *t, bool away, struct move_sent *ret,
 			      struct fault *why);
 void move_row(const struct tenant_device *at, struct wire_tenant_row *ret_row);
-
-/* The room for movable memory: the device without the unmovable memory, and without the room that
- * is being made. The machine is told at its next step. */
-uint64_t move_capacity(const struct daemon *d, uint32_t index);

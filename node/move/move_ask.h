@@ -24,7 +24,7 @@ struct ask {
 	unsigned tries;
 };
 
-static inline struct device *ask_device(const struct guest_device *at)
+static inline struct device *device_under(const struct guest_device *at)
 {
 	return &at->guest->tenant->daemon->device[of_tenant(at)->index];
 }

@@ -10,16 +10,16 @@
 
 #include "base/text.h"
 #include "node/daemon.h"
-#include "node/move/move.h"
 #include "node/move/move_inside.h"
 #include "node/move/move_kept.h"
-#include "node/move/move_order.h"
+#include "node/move/move_sync.h"
 #include "node/move/store.h"
 #include "node/move/store_file.h"
 #include "node/options.h"
 #include "node/peers/peer.h"
-#include "node/tenants/guest.h"
-#include "node/time/schedule.h"
+#include "node/tenants/guest_send.h"
+#include "node/time/schedule_now.h"
+#include "node/upcalls.h"
 
 static const uint64_t ms = 1000000;
 
@@ -31,13 +31,6 @@ struct wait {
 	uint64_t bytes, since_ns;
 	uint32_t id;
 };
-
-uint64_t move_surplus(const struct move_guest *m)
-{
-	uint64_t needed = m->out + beyond(m->leave, m->left);
-
-	return beyond(m->segment_bytes + m->foreign_bytes, needed);
-}
 
 /* What could move when it was allocated still can, whatever its share says since: others count on
  * it. */
@@ -386,13 +379,6 @@ void move_segments_forget(struct guest_device *at)
 		drop_wait(list_entry(m->waits.next, struct wait, own));
 	while (!list_empty(&m->segments))
 		release(list_entry(m->segments.next, struct store_segment, owned));
-}
-
-uint64_t move_budget(const struct daemon *d, uint32_t index)
-{
-	return beyond(beyond(d->move.stores.budget_bytes, stores_lost(&d->move.stores)) /
-			      d->devices,
-		      d->device[index].kept_bytes);
 }
 
 int move_store_open(struct daemon *d)

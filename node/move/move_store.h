@@ -10,7 +10,3 @@ void move_segment_ask(struct guest *g, uint32_t id, const struct wire_segment_as
 void move_segment_return(struct guest *g, uint32_t id, const struct wire_segment_return *said);
 void move_segments_forget(struct guest_device *at);
 void move_segments_late(struct daemon *d, uint64_t now_ns);
-/* How much of its part of the store it does not need. */
-uint64_t move_surplus(const struct move_guest *m);
-/* What there is of the device's part of the store, without what nobody knows how to get back. */
-uint64_t move_budget(const struct daemon *d, uint32_t index);

@@ -9,6 +9,17 @@
 #include "base/loop.h"
 #include "node/move/store.h"
 
+enum {
+	MOVE_ASKS_OF_GUEST = 64,   /* that wait, on a device */
+	MOVE_ASKS_OF_TENANT = 512, /* likewise */
+	MOVE_SEGMENTS = 16384,	   /* of a guest */
+	MOVE_WAITS_OF_GUEST = 8,   /* waiting asks for segments */
+	MOVE_PLAIN_MS = 20000,	   /* room is made for unmovable memory for this long */
+	MOVE_HINDERED_MS = 15000,  /* an ask waits for this long for who does not make room */
+	MOVE_SEGMENT_MS = 4000,	   /* others have this long to return parts of the store */
+	MOVE_LOOK_MS = 500,
+};
+
 /* Of a guest on a device. */
 struct move_guest {
 	bool can;	    /* it has the store's descriptor */
@@ -37,10 +48,10 @@ struct move_guest {
 
 struct movement {
 	struct stores stores;
-	uint64_t quota_bytes;	  /* of the store, for one tenant */
-	struct list due;	  /* tenants' devices: their guests may have to be told something */
+	uint64_t quota_bytes; /* of the store, for one tenant */
+	struct list due;      /* tenants' devices: their guests may have to be told something */
 	struct list segment_waits; /* guests' asks for segments; move_store.c's */
-	struct list in_want;	  /* guests' devices; likewise */
+	struct list in_want;	   /* guests' devices; likewise */
 	struct loop_timer timer;
 	bool looking; /* it is armed */
 };

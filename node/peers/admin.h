@@ -41,6 +41,4 @@ must_check int admin_keep(struct admin *a, struct tenant *t, struct fault *why);
  * why not.
  */
 struct tenant *admin_named(struct admin *a, uint32_t id, uint32_t tenant, const char *name);
-/* A measurement has ended, or takes too long. */
-void admin_measured(struct daemon *d);
 void admin_close_all(struct daemon *d);

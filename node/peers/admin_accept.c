@@ -7,6 +7,7 @@
 
 #include "node/daemon.h"
 #include "node/peers/admin.h"
+#include "node/peers/door.h"
 #include "node/peers/peer.h"
 #include "node/process.h"
 #include "node/users/terms.h"
@@ -120,7 +121,7 @@ static uint64_t started_of(int fd)
 
 bool admin_accept(struct daemon *d)
 {
-	int fd = daemon_accept(d, d->admins.fd, INT_MAX);
+	int fd = door_accept(d, d->admins.fd, INT_MAX);
 	struct ucred who = {0};
 	socklen_t size = sizeof(who);
 	const char *reason;

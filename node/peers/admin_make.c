@@ -12,9 +12,11 @@
 #include "node/move/move.h"
 #include "node/peers/admin.h"
 #include "node/peers/peer.h"
-#include "node/state/restore.h"
+#include "node/state/recorder.h"
 #include "node/tenants/nested.h"
 #include "node/tenants/tenant.h"
+#include "node/tenants/tenant_find.h"
+#include "node/tenants/tenant_spec.h"
 #include "node/users/promise.h"
 #include "node/users/terms.h"
 #include "node/users/user.h"
@@ -351,7 +353,7 @@ static int make(struct admin *a, uint32_t id, struct tenant_spec *spec, const ch
 	if (r < 0 || !t)
 		return r;
 	best_effort(admin_keep(a, t, why));
-	restore_tenant(t);
+	recorder_tenant(t);
 	nested_note(t, note, sizeof(note));
 	if (!*note)
 		note_movement(t, spec, note, sizeof(note));

@@ -7,14 +7,16 @@
 #include "base/text.h"
 #include "node/daemon.h"
 #include "node/kubernetes.h"
+#include "node/peers/door.h"
 #include "node/peers/flow.h"
 #include "node/peers/peer.h"
 #include "node/peers/words.h"
 #include "node/process.h"
 #include "node/tenants/guest.h"
+#include "node/tenants/guest_send.h"
 #include "node/tenants/page.h"
-#include "node/tenants/tenant.h"
 #include "node/time/gate.h"
+#include "node/upcalls.h"
 #include "node/users/user.h"
 
 static struct caller *caller_of(struct peer *peer)
@@ -228,7 +230,7 @@ int caller_accept(struct tenant *t)
 {
 	struct peer_identity who = {.pidfd = -1};
 	struct daemon *d = t->daemon;
-	int fd = daemon_accept(d, t->listen_fd, d->door.guest_fds), r;
+	int fd = door_accept(d, t->listen_fd, d->door.guest_fds), r;
 	const char *unwelcome = NULL;
 	uint32_t code = 0;
 

@@ -4,7 +4,7 @@
 #include "core/doing.h"
 #include "node/daemon.h"
 #include "node/process.h"
-#include "node/time/schedule.h"
+#include "node/time/schedule_now.h"
 
 /* What a guest's page says harms at most what is said of its own tenant. */
 static bool stands(const struct tenant_device *at)

@@ -12,6 +12,7 @@
 #include "node/process.h"
 #include "node/tenants/keeper.h"
 #include "node/time/schedule.h"
+#include "node/time/schedule_now.h"
 
 static void row_picker(const struct reservation *it, struct wire_device_row *ret_row)
 {

@@ -7,24 +7,26 @@
 
 #include "base/text.h"
 #include "node/daemon.h"
+#include "node/memory/ask.h"
 #include "node/memory/book.h"
 #include "node/memory/measure.h"
+#include "node/memory/measured.h"
 #include "node/memory/outside.h"
 #include "node/memory/prices.h"
-#include "node/memory/remains.h"
 #include "node/memory/watch.h"
 #include "node/move/move_ask.h"
 #include "node/move/move_order.h"
 #include "node/move/move_store.h"
-#include "node/peers/caller.h"
+#include "node/move/move_sync.h"
 #include "node/peers/peer.h"
 #include "node/tenants/guest.h"
+#include "node/tenants/guest_send.h"
 #include "node/tenants/lend.h"
 #include "node/tenants/nested.h"
-#include "node/tenants/tenant.h"
+#include "node/tenants/tenant_show.h"
 #include "node/time/gate.h"
 #include "node/time/schedule.h"
-#include "node/users/user.h"
+#include "node/upcalls.h"
 
 /* The entry for a device that the guest named. NULL: there is none, and the guest was told. */
 static struct guest_device *device_of(struct guest *g, uint32_t id, uint32_t device)
@@ -138,50 +140,11 @@ static void on_inventory(struct guest *g, uint32_t id, const struct wire_invento
 			     text_bytes(said->credit).text);
 }
 
-/* Limits the places that one user's tenants take beyond those reserved for each tenant. */
-static bool may_wait_too(const struct guest *g, const struct guest_device *at)
-{
-	const struct tenant *t = g->tenant;
-	struct ledger_sums own;
-
-	ledger_account_sums(t->device[at - g->device].account, &own);
-	return own.waiting < DAEMON_ASKS_SURE || user_may_ask(t->user);
-}
-
-bool words_ask(struct guest_device *at, const struct ledger_request *request)
-{
-	struct guest *g = at->guest;
-	struct daemon *d = g->tenant->daemon;
-	bool taken;
-
-	if (!request->bytes) {
-		guest_refuse(g, (uint32_t)request->id, WIRE_REFUSED_BAD, "0 bytes were requested");
-		return false;
-	}
-	measure_asker(at, request->bytes);
-	remains_asker(at, request->bytes);
-	watch_asker(at);
-	outside_asker(at, request->bytes);
-	if (!may_wait_too(g, at)) {
-		guest_refuse(g, (uint32_t)request->id, WIRE_REFUSED_FULL,
-			     "more than %d requests of this user are waiting", USER_ASKS);
-		return false;
-	}
-	taken = ledger_ask(d->book.ledger, at->holder, request, loop_now_ns()) == 0;
-	if (!taken)
-		guest_refuse(
-			g, (uint32_t)request->id, WIRE_REFUSED_FULL,
-			"more than %d requests of this process are waiting, or %d of its tenant",
-			DAEMON_ASKS_OF_GUEST, DAEMON_ASKS_OF_TENANT);
-	book_pump(d);
-	return taken;
-}
-
 /* `movable`: the memory can move. */
 static void ask(struct guest_device *at, const struct ledger_request *request, bool movable)
 {
 	if (!move_ask(at, request, movable))
-		best_effort(words_ask(at, request));
+		best_effort(ask_ledger(at, request));
 }
 
 static void on_credit_ask(struct guest *g, uint32_t id, const struct wire_credit_ask *said)
@@ -308,19 +271,6 @@ static void on_processes_ask(struct guest *g, uint32_t id, const struct wire_pro
 	guest_send(g, &end);
 }
 
-/* It stated no limit, or all of the device. */
-static bool has_no_limit(const struct tenant *t)
-{
-	return !t->share.memory.bytes && t->share.memory.milli == 1000;
-}
-
-const char *words_oversize(const struct tenant *t)
-{
-	return has_no_limit(t) && !t->share.oversize
-		       ? "; with --oversize managed the driver pages what does not fit"
-		       : "";
-}
-
 /* Names the innermost account around the tenant that has no room for so many bytes. */
 static const char *whose_part(const struct tenant *t, uint32_t index, uint64_t bytes)
 {
@@ -353,14 +303,14 @@ static void explain(struct guest *g, uint32_t device, const struct ledger_action
 	if (credit)
 		snprintf(advance, sizeof(advance), ", %s granted in advance",
 			 text_mib(credit, TEXT_UP).text);
-	if (action->reason == LEDGER_OVER && has_no_limit(t) && own.limit >= all.limit) {
+	if (action->reason == LEDGER_OVER && ask_has_no_limit(t) && own.limit >= all.limit) {
 		code = WIRE_REFUSED_LIMIT;
 		snprintf(reason, sizeof(reason),
 			 "all that the device has for one program, %s, is reached: %s in use%s, "
 			 "%s of %s requested%s",
 			 text_mib(own.limit, TEXT_DOWN).text,
 			 text_mib(own.allocated + own.residual, TEXT_UP).text, advance,
-			 text_mib(action->bytes, TEXT_UP).text, what, words_oversize(t));
+			 text_mib(action->bytes, TEXT_UP).text, what, ask_oversize_hint(t));
 	} else if (action->reason == LEDGER_OVER) {
 		code = WIRE_REFUSED_LIMIT;
 		snprintf(reason, sizeof(reason),

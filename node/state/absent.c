@@ -8,8 +8,8 @@
 #include "node/state/journal.h"
 #include "node/state/leftover.h"
 #include "node/state/record.h"
-#include "node/state/restore.h"
-#include "node/tenants/tenant.h"
+#include "node/state/recorder.h"
+#include "node/tenants/tenant_find.h"
 
 struct absent {
 	struct list link;
@@ -110,7 +110,7 @@ void absent_end(struct daemon *d, uint32_t id)
 		return;
 	drop(d, a);
 	leftover_remove(d);
-	restore_tenant_gone(d, id);
+	recorder_tenant_gone(d, id);
 	log_info("tenant.ended", "tenant=%u reason=\"its devices are not there\"", id);
 }
 

@@ -12,7 +12,7 @@
 
 #include "node/daemon.h"
 #include "node/state/absent.h"
-#include "node/tenants/tenant.h"
+#include "node/tenants/tenant_find.h"
 
 /* It contains a socket, perhaps with the name that it has until it listens. */
 static void empty(int folder)

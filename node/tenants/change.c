@@ -9,9 +9,9 @@
 #include "node/devices/nvml.h"
 #include "node/memory/book.h"
 #include "node/memory/prices.h"
-#include "node/state/restore.h"
+#include "node/state/recorder.h"
 #include "node/tenants/nested.h"
-#include "node/tenants/tenant.h"
+#include "node/tenants/tenant_show.h"
 #include "node/users/terms.h"
 
 static int unknown_field(const char *key, struct fault *why)
@@ -210,7 +210,7 @@ int change_tenant(struct tenant *t, const struct user *who, const struct change 
 	for (uint32_t i = 0; i < count; i++)
 		log_info("tenant.set", "tenant=%u key=%s value=%s", t->id, changes[i].key,
 			 log_text(changes[i].value).text);
-	restore_tenant(t);
+	recorder_tenant(t);
 	tenant_show_share(t);
 	book_pump(t->daemon);
 	nested_changed(t);

@@ -3,7 +3,6 @@
  * process ends. */
 #include "node/tenants/guest.h"
 
-#include <stdarg.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -13,14 +12,14 @@
 #include "node/memory/remains.h"
 #include "node/memory/watch.h"
 #include "node/move/move_order.h"
-#include "node/peers/caller.h"
-#include "node/peers/peer.h"
+#include "node/move/move_sync.h"
 #include "node/process.h"
-#include "node/state/restore.h"
+#include "node/state/recorder.h"
 #include "node/tenants/page.h"
-#include "node/tenants/tenant.h"
+#include "node/tenants/tenant_show.h"
 #include "node/time/gate.h"
 #include "node/time/schedule.h"
+#include "node/upcalls.h"
 
 /* The page of a guest that has not been connected to this daemon yet. */
 static const struct wire_own_page blank;
@@ -41,7 +40,7 @@ static void no_longer_expected(struct guest *g)
 		return;
 	g->expected = false;
 	g->tenant->expected_count--;
-	restore_release(g->tenant);
+	book_release(g->tenant);
 	for (uint32_t i = 0; i < g->tenant->devices; i++)
 		move_due(&g->tenant->device[i]);
 }
@@ -84,7 +83,7 @@ void guest_leave(struct guest *g, const char *reason)
 		t->device[i].looked_ns = 0;
 	}
 	measure_start(d);
-	restore_guest_gone(g);
+	recorder_guest_gone(g);
 	log_info("guest.left", "tenant=%u guest=%u pid=%d", t->id, g->id, (int)g->pid);
 	if (reason && daemon_may_complain(d))
 		log_warning("guest.closed", "tenant=%u guest=%u pid=%d reason=%s", t->id, g->id,
@@ -313,7 +312,7 @@ static int find_or_make(struct caller *c, uint64_t copy, struct guest **ret_gues
 		unwritten = true;
 	}
 	if (unwritten)
-		restore_guest(g);
+		recorder_guest(g);
 	*ret_guest = g;
 	return 0;
 }
@@ -368,43 +367,4 @@ void guest_stated(struct guest *g)
 	tenant_gates_open_late(t);
 	measure_start(t->daemon);
 	book_pump(t->daemon);
-}
-
-void guest_send(struct guest *g, const struct wire_message *message)
-{
-	if (g->caller)
-		peer_send(&g->caller->peer, message);
-}
-
-void guest_done(struct guest *g, uint32_t id, uint64_t value)
-{
-	if (g->caller)
-		peer_done(&g->caller->peer, id, value);
-}
-
-void guest_refuse(struct guest *g, uint32_t id, uint32_t code, const char *format, ...)
-{
-	va_list arguments;
-
-	if (!g->caller)
-		return;
-	va_start(arguments, format);
-	peer_refuse_list(&g->caller->peer, id, code, format, arguments);
-	va_end(arguments);
-}
-
-void guest_tell_gate(struct guest *g, uint32_t device)
-{
-	struct wire_message message;
-	const struct wire_tenant_device *shown = &g->tenant->shown->device[device];
-
-	/* A guest that is away owes the drain as well: it reads the gates when it is back. */
-	g->device[device].owes_drain = shown->gate != WIRE_GATE_OPEN;
-	if (!g->caller)
-		return;
-	wire_begin(&message, WIRE_gate, peer_new_id(&g->caller->peer));
-	message.gate.device = device;
-	message.gate.state = shown->gate;
-	message.gate.epoch = shown->epoch;
-	guest_send(g, &message);
 }

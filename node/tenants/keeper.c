@@ -5,7 +5,7 @@
 
 #include "node/daemon.h"
 #include "node/process.h"
-#include "node/tenants/tenant.h"
+#include "node/upcalls.h"
 
 enum { KEEPERS_MOST = 64 }; /* of a tenant */
 

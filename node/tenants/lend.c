@@ -15,7 +15,7 @@
 
 #include "node/daemon.h"
 #include "node/peers/peer.h"
-#include "node/tenants/guest.h"
+#include "node/tenants/guest_send.h"
 
 static bool may_meet(const struct tenant *a, const struct tenant *b)
 {

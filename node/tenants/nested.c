@@ -14,8 +14,8 @@
 #include "node/daemon.h"
 #include "node/process.h"
 #include "node/tenants/keeper.h"
-#include "node/tenants/tenant.h"
 #include "node/time/schedule.h"
+#include "node/upcalls.h"
 
 enum { ANCESTORS = 64 };
 

@@ -12,104 +12,20 @@
 #include "node/memory/book.h"
 #include "node/memory/remains.h"
 #include "node/move/store.h"
-#include "node/peers/caller.h"
+#include "node/peers/door.h"
 #include "node/peers/flow.h"
-#include "node/state/restore.h"
+#include "node/state/recorder.h"
 #include "node/tenants/change.h"
 #include "node/tenants/guest.h"
 #include "node/tenants/keeper.h"
 #include "node/tenants/nested.h"
 #include "node/tenants/page.h"
+#include "node/tenants/tenant_find.h"
+#include "node/tenants/tenant_show.h"
+#include "node/tenants/tenant_spec.h"
 #include "node/time/schedule.h"
+#include "node/upcalls.h"
 #include "node/users/user.h"
-
-struct tenant *tenant_find(struct daemon *d, uint32_t id)
-{
-	struct list *same = &d->tenants.by_id[id % DAEMON_IDS];
-
-	list_for_each(link, same)
-	{
-		struct tenant *t = list_entry(link, struct tenant, same_id);
-
-		if (t->id == id)
-			return t;
-	}
-	return NULL;
-}
-
-struct tenant *tenant_find_by_name(struct daemon *d, const char *name)
-{
-	char plain[WIRE_TEXT_MAX + 1];
-
-	snprintf(plain, sizeof(plain), "%s", name);
-	text_make_plain(plain); /* names are kept in this form */
-	list_for_each(link, &d->tenants.all)
-	{
-		struct tenant *t = list_entry(link, struct tenant, link);
-
-		if (strcmp(t->name, plain) == 0)
-			return t;
-	}
-	return NULL;
-}
-
-int tenant_spec_share(const struct tenant_spec *spec, struct share *ret_share)
-{
-	share_init(ret_share);
-	for (uint32_t i = 0; share_key(i); i++)
-		if (spec->texts[i] && *spec->texts[i] &&
-		    share_set(ret_share, share_key(i), spec->texts[i]) != 0)
-			return -EINVAL;
-	return 0;
-}
-
-static void show_room(struct tenant_device *at, uint64_t credit)
-{
-	struct tenant *t = at->tenant;
-	struct wire_tenant_device *shown = &t->shown->device[at - t->device];
-	uint64_t lent = credit - ledger_credit_of(at->account);
-
-	__atomic_store_n(&shown->room_bytes, ledger_room_for(at->account), __ATOMIC_RELAXED);
-	__atomic_store_n(&shown->lent_mib, (uint32_t)(lent >> 20), __ATOMIC_RELAXED);
-	__atomic_store_n(&shown->rivals, t->daemon->device[at->index].registered - 1,
-			 __ATOMIC_RELAXED);
-}
-
-void tenant_show_room(struct tenant_device *at, uint64_t credit)
-{
-	show_room(at, credit);
-	__atomic_fetch_add(&at->tenant->shown->epoch, 1, __ATOMIC_RELEASE);
-}
-
-void tenant_show(struct tenant *t, uint32_t device)
-{
-	struct wire_tenant_device *shown = &t->shown->device[device];
-	struct tenant_device *at = &t->device[device];
-	struct ledger_sums own;
-	bool lowered;
-
-	ledger_account_sums(at->account, &own);
-	lowered = own.highest_limit > own.limit && own.highest_limit > at->highest_limit;
-	if (own.booked + own.evicted > at->most_bytes || lowered)
-		restore_held(t, device, own.booked + own.evicted, &own);
-	__atomic_store_n(&shown->limit_bytes, own.limit, __ATOMIC_RELAXED);
-	__atomic_store_n(&shown->used_bytes, own.allocated + own.residual, __ATOMIC_RELAXED);
-	__atomic_store_n(&shown->granted_bytes, own.granted + own.residual, __ATOMIC_RELAXED);
-	__atomic_store_n(&shown->guests, t->guest_count, __ATOMIC_RELAXED);
-	show_room(at, book_credit(t->daemon, at->index));
-	__atomic_fetch_add(&t->shown->epoch, 1, __ATOMIC_RELEASE);
-}
-
-void tenant_show_share(struct tenant *t)
-{
-	__atomic_store_n(&t->shown->on_daemon_loss, (uint32_t)t->share.on_daemon_loss,
-			 __ATOMIC_RELAXED);
-	__atomic_store_n(&t->shown->wait_ns, t->share.wait_ns, __ATOMIC_RELAXED);
-	__atomic_store_n(&t->shown->strict, t->share.strict, __ATOMIC_RELAXED);
-	__atomic_store_n(&t->shown->oversize, t->share.oversize, __ATOMIC_RELAXED);
-	__atomic_store_n(&t->shown->quiet, t->share.quiet, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&t->shown->epoch, 1, __ATOMIC_RELEASE);
-}
 
 /* Stops listening for a while, so that waiting connections do not keep the loop awake. */
 static void rest(struct tenant *t)
@@ -175,39 +91,6 @@ static int make_page(struct tenant *t, struct fault *why)
 	return 0;
 }
 
-/* Finds the folder "ID-..." that a former daemon made for this tenant, whose guests know it. */
-static bool find_folder(const char *tenants, uint32_t id, char *ret_name, size_t size)
-{
-	DIR *folders = opendir(tenants);
-	bool found = false;
-	struct dirent *entry;
-	char prefix[16];
-
-	snprintf(prefix, sizeof(prefix), "%u-", id);
-	while (folders && !found && (entry = readdir(folders))) {
-		found = strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
-			strlen(entry->d_name) < size;
-		if (found)
-			memcpy(ret_name, entry->d_name, strlen(entry->d_name) + 1);
-	}
-	if (folders)
-		closedir(folders);
-	return found;
-}
-
-int tenant_find_folder(const struct daemon *d, uint32_t id, char *ret_folder, size_t size)
-{
-	char tenants[PLACE_MAX + 16], name[48];
-
-	snprintf(tenants, sizeof(tenants), "%s/tenants", d->place);
-	snprintf(name, sizeof(name), "%u", id);
-	if (d->options.system && !find_folder(tenants, id, name, sizeof(name)))
-		return -ENOENT;
-	if (snprintf(ret_folder, size, "%s/%s", tenants, name) >= (int)size)
-		return -ENAMETOOLONG;
-	return 0;
-}
-
 /* Every user may pass through the system's folders, so that a tenant's programs may run as any
  * user. Only those who belong to the tenant know the rest of its folder's name; nobody else can
  * list or guess it. */
@@ -221,7 +104,7 @@ static int name_folder(const struct tenant *t, bool restored, char *ret_name, si
 	if (!t->daemon->options.system)
 		return 0;
 	snprintf(tenants, sizeof(tenants), "%s/tenants", t->daemon->place);
-	if (restored && find_folder(tenants, t->id, ret_name, size))
+	if (restored && tenant_find_folder_name(tenants, t->id, ret_name, size))
 		return 0;
 	if (getrandom(&secret, sizeof(secret), 0) != (ssize_t)sizeof(secret))
 		return fault_set(why, -EIO, "cannot get a random number: %s", strerror(errno));
@@ -249,8 +132,8 @@ static int make_socket(struct tenant *t, bool restored, struct fault *why)
 	if (r < 0)
 		return r;
 	/* Programs of root's tenants may run as any user: the folder's name is the secret. */
-	r = daemon_listen(t->socket, d->options.system && !t->user ? 0666 : 0600,
-			  t->user ? t->owner : geteuid(), &t->listen_fd, why);
+	r = door_listen(t->socket, d->options.system && !t->user ? 0666 : 0600,
+			t->user ? t->owner : geteuid(), &t->listen_fd, why);
 	if (r < 0)
 		return r;
 	r = loop_watch(&d->loop, &t->listener, t->listen_fd, LOOP_READ, on_connection);
@@ -468,7 +351,7 @@ void tenant_end(struct tenant *t)
 	/* If its programs go on without us, the socket stays: who connects meanwhile retries. */
 	if (!d->stopping) {
 		remove_files(t);
-		restore_tenant_gone(d, t->id);
+		recorder_tenant_gone(d, t->id);
 	}
 	if (d->stopping)
 		store_forget(take(t->store));

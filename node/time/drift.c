@@ -10,7 +10,7 @@
 
 #include "node/daemon.h"
 #include "node/devices/nvml.h"
-#include "node/time/schedule.h"
+#include "node/time/schedule_now.h"
 
 enum {
 	WINDOW_US = 1000000,

@@ -14,8 +14,8 @@
 #include "core/gate.h"
 #include "node/daemon.h"
 #include "node/peers/peer.h"
-#include "node/tenants/guest.h"
-#include "node/time/schedule.h"
+#include "node/tenants/guest_send.h"
+#include "node/upcalls.h"
 
 enum {
 	GATE_COUPLED_MS = 2000, /* how long a capture may stay open during a close */

@@ -6,19 +6,21 @@
  */
 #include "node/time/schedule.h"
 
-#include <signal.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 #include "core/gate.h"
 #include "node/daemon.h"
 #include "node/move/move.h"
+#include "node/move/move_inside.h"
 #include "node/peers/peer.h"
-#include "node/tenants/guest.h"
+#include "node/tenants/guest_send.h"
 #include "node/tenants/nested.h"
 #include "node/time/drift.h"
 #include "node/time/gate.h"
+#include "node/time/hang.h"
 #include "node/time/samples.h"
+#include "node/time/schedule_now.h"
+#include "node/upcalls.h"
 
 static const uint64_t us = 1000, ms = 1000000;
 
@@ -30,11 +32,6 @@ enum {
 	GRACE_CONTENDED_US = 50, /* ... while another tenant waits */
 };
 
-uint64_t schedule_now(const struct daemon *d)
-{
-	return loop_now_ns() / d->clock_dilation;
-}
-
 static struct tenant_device *owner_of(const struct turns_seat *seat)
 {
 	return seat->owner;
@@ -43,18 +40,6 @@ static struct tenant_device *owner_of(const struct turns_seat *seat)
 static void apply(struct tenant_device *at)
 {
 	tenant_gate_apply(at->tenant, tenant_index(at));
-}
-
-bool schedule_is_busy(const struct tenant_device *at)
-{
-	uint32_t device = tenant_index(at);
-
-	list_for_each(link, (struct list *)&at->tenant->guests)
-	{
-		if (!list_entry(link, struct guest, link)->device[device].idle)
-			return true;
-	}
-	return false;
 }
 
 /* May the tenant's work be waiting for one of its own threads, or for us? Then the tenant is not to
@@ -195,31 +180,14 @@ static void tell_wants(struct tenant_device *at, bool wants, uint64_t now)
 	alike_wants(&at->alike, wants, now);
 }
 
-/* Uses the pidfds, so that no other process can be hit. */
-static void kill_guests(struct tenant *t)
-{
-	list_for_each(link, &t->guests)
-	{
-		struct guest *g = list_entry(link, struct guest, link);
-
-		syscall(SYS_pidfd_send_signal, g->pidfd, SIGKILL, NULL, 0);
-	}
-}
-
-static void log_of(const struct tenant_device *at, const char *event)
-{
-	log_warning(event, "tenant=%u name=%s device=%u", at->tenant->id,
-		    log_text(at->tenant->name).text, at->index);
-}
-
 static void escalate(struct tenant_device *at, enum turns_verb verb)
 {
 	if (verb == TURNS_KILL) {
-		log_of(at, "tenant.killed");
-		kill_guests(at->tenant);
+		hang_log(at, "tenant.killed");
+		hang_kill(at->tenant);
 		return;
 	}
-	log_of(at, "tenant.suspended");
+	hang_log(at, "tenant.suspended");
 	for (uint32_t i = 0; i < at->tenant->devices; i++)
 		tenant_gate_apply(at->tenant, i);
 }
@@ -228,7 +196,7 @@ static void escalate(struct tenant_device *at, enum turns_verb verb)
 static void say_beside(struct tenant_device *at)
 {
 	if (!at->said_beside)
-		log_of(at, "tenant.beside");
+		hang_log(at, "tenant.beside");
 	at->said_beside = true;
 }
 
@@ -252,7 +220,7 @@ static void act(const struct turns_action *action, uint64_t now)
 		turns_late(&at->seat, stands(at), now);
 		break;
 	case TURNS_COUPLED:
-		log_of(at, "tenant.coupled");
+		hang_log(at, "tenant.coupled");
 		break;
 	case TURNS_BESIDE:
 		say_beside(at);
@@ -261,7 +229,7 @@ static void act(const struct turns_action *action, uint64_t now)
 		at->said_beside = false;
 		break;
 	case TURNS_REPORT:
-		log_of(at, "tenant.hangs");
+		hang_log(at, "tenant.hangs");
 		break;
 	case TURNS_SUSPEND:
 	case TURNS_KILL:
@@ -343,14 +311,6 @@ void schedule_listen(struct tenant_device *at, uint64_t now)
 		assume_busy(at);
 		tell_wants(at, true, now);
 	}
-}
-
-void schedule_stuck(struct tenant_device *at)
-{
-	if (at->tenant->share.escalate != SHARE_KILL)
-		return;
-	log_of(at, "tenant.killed");
-	kill_guests(at->tenant);
 }
 
 int schedule_open(struct daemon *d)

@@ -16,19 +16,7 @@ void schedule_joined(struct guest *g);
 /* The messages WANTS and IDLE of a guest. */
 void schedule_wants(struct guest *g, uint32_t device);
 void schedule_idle(struct guest *g, uint32_t device);
-/* Performs all the actions that turns and residency ask for. Called after every event. */
-void schedule_pump(struct daemon *d);
-/* The clock of turns. */
-uint64_t schedule_now(const struct daemon *d);
-/* Whether its guests must report when they are idle may have changed. / Its guests do not move
- * memory as they were told. */
-void schedule_listen(struct tenant_device *at, uint64_t now);
-void schedule_stuck(struct tenant_device *at);
 /* Its work waits for its own threads at the gate. */
 bool schedule_is_coupled(const struct tenant_device *at);
-/* Is one of its guests busy on the device, according to their messages? */
-bool schedule_is_busy(const struct tenant_device *at);
 /* What `mete ps` shows of its time. */
 void schedule_row(struct tenant_device *at, struct wire_tenant_row *ret_row);
-/* Every guest has acknowledged that the gate is closed. */
-void schedule_drained(struct tenant_device *at);

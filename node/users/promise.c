@@ -8,7 +8,7 @@
 #include "node/users/promise.h"
 
 #include "node/daemon.h"
-#include "node/tenants/tenant.h"
+#include "node/tenants/tenant_spec.h"
 
 enum { PROMISE_ALL = 1000 };
 

@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "node/daemon.h"
-#include "node/tenants/tenant.h"
+#include "node/tenants/tenant_spec.h"
 #include "node/users/policy.h"
 #include "node/users/user.h"
 
