@@ -6,12 +6,20 @@
  * would refuse only because of figures that may be about to change (a reserved context that is not
  * measured yet, unused credit) waits for that change.
  */
-#include "base/text.h"
-#include "node/guest.h"
-#include "node/memory/measure.h"
 #include "node/move/move_ask.h"
+
+#include "base/text.h"
+#include "node/daemon.h"
+#include "node/memory/ask.h"
+#include "node/memory/measure.h"
 #include "node/memory/outside.h"
-#include "node/time/schedule.h"
+#include "node/move/move_inside.h"
+#include "node/move/move_kept.h"
+#include "node/move/move_plain.h"
+#include "node/move/move_sync.h"
+#include "node/tenants/guest_send.h"
+#include "node/time/schedule_now.h"
+#include "node/upcalls.h"
 
 enum { TRIES = 4 };
 
@@ -23,7 +31,7 @@ void move_ask_drop(struct ask *ask)
 {
 	ask->at->move.ask_count--;
 	if (ask->state == ASK_PLAIN)
-		device_of(ask->at)->plain_bytes -= ask->request.bytes;
+		device_under(ask->at)->plain_bytes -= ask->request.bytes;
 	else if (ask->state != ASK_DOUBTED)
 		of_tenant(ask->at)->ask_count--;
 	list_remove(&ask->link);
@@ -89,7 +97,7 @@ static void refuse(const struct ask *ask, int reason)
 	struct guest *g = ask->at->guest;
 	uint32_t id = (uint32_t)ask->request.id;
 	const struct outside_text full = because_of_outside(ask);
-	const struct tenant_device *keeper = move_keeper(device_of(ask->at));
+	const struct tenant_device *keeper = move_keeper(device_under(ask->at));
 	char asked[32], has[32];
 
 	of->move_refused++;
@@ -102,7 +110,7 @@ static void refuse(const struct ask *ask, int reason)
 			     "were asked for, and %s are there for what can move%s",
 			     full.text, *full.text ? "what is left" : "the device", has, asked,
 			     text_mib(r->capacity_bytes, TEXT_DOWN).text,
-			     words_oversize(of->tenant));
+			     ask_oversize_hint(of->tenant));
 	else if (reason == RESIDENCY_STORE)
 		guest_refuse(
 			g, id, WIRE_REFUSED_FULL,
@@ -125,7 +133,7 @@ static void take_back(struct ask *ask)
 	struct tenant_device *of = of_tenant(ask->at);
 	uint64_t bytes = take_bytes(&ask->granted_bytes);
 
-	device_of(ask->at)->passed_bytes -= bytes;
+	device_under(ask->at)->passed_bytes -= bytes;
 	if (of->joined)
 		residency_free(&of->member, bytes, 0, schedule_now(of->tenant->daemon));
 }
@@ -140,9 +148,9 @@ static void pass(struct ask *ask, uint64_t bytes)
 	request.may_wait = 0;
 	ask->granted_bytes = bytes;
 	ask->state = ASK_LEDGER;
-	device_of(at)->passed_bytes += bytes;
+	device_under(at)->passed_bytes += bytes;
 	/* The ask may be answered and freed when this returns. */
-	if (words_ask(at, &request))
+	if (ask_ledger(at, &request))
 		return;
 	take_back(ask);
 	move_ask_drop(ask);
@@ -240,7 +248,7 @@ uint64_t move_unsettled(const struct device *device, bool recalls)
 static bool would_fit(const struct ask *ask, uint64_t capacity)
 {
 	const struct tenant_device *of = of_tenant(ask->at);
-	uint64_t own = idle_credit_of(of), others = idle_credit_on(device_of(ask->at)) - own;
+	uint64_t own = idle_credit_of(of), others = idle_credit_on(device_under(ask->at)) - own;
 	uint64_t bytes = beyond(ask->request.bytes, own);
 
 	return residency_refusal(&of->member, bytes, capacity) != RESIDENCY_LARGE &&
@@ -251,7 +259,7 @@ static bool would_fit(const struct ask *ask, uint64_t capacity)
 static bool may_settle(struct ask *ask)
 {
 	struct tenant_device *of = of_tenant(ask->at);
-	const struct device *device = device_of(ask->at);
+	const struct device *device = device_under(ask->at);
 	bool first = ask->state != ASK_SETTLES;
 	/* This reads all guests' pages, which alone may increase the capacity. */
 	uint64_t capacity = move_unsettled(device, first);
@@ -347,7 +355,7 @@ bool move_answered(struct guest_device *at, const struct ledger_action *action)
 	if (action->verb == LEDGER_GRANT) {
 		uint64_t bytes = action->bytes;
 
-		device_of(at)->passed_bytes -= ask->granted_bytes;
+		device_under(at)->passed_bytes -= ask->granted_bytes;
 		at->move.here += bytes;
 		residency_free(&of->member, ask->granted_bytes - bytes, 0,
 			       schedule_now(of->tenant->daemon));

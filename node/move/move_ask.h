@@ -24,12 +24,10 @@ struct ask {
 	unsigned tries;
 };
 
-static inline struct device *device_of(const struct guest_device *at)
+static inline struct device *device_under(const struct guest_device *at)
 {
 	return &at->guest->tenant->daemon->device[of_tenant(at)->index];
 }
-
-/* ---- move_ask.c ------------------------------------------------------------------------------ */
 
 /* Creates a waiting ask. NULL: there are too many, and it was refused. */
 struct ask *move_ask_make(struct guest_device *at, const struct ledger_request *request);
@@ -38,9 +36,20 @@ void move_ask_drop(struct ask *ask);
  * there at all. Reads all guests' pages; with `recalls`, also recalls guests' unused credit. */
 uint64_t move_unsettled(const struct device *device, bool recalls);
 
-/* ---- move_plain.c ---------------------------------------------------------------------------- */
-
-/* An ask for unmovable memory, where others have movable memory. False: the ledger handles it. */
-must_check bool move_ask_plain(struct guest_device *at, const struct ledger_request *request);
-/* Answers one that has waited for long enough; false: there is none. */
-must_check bool move_end_plain(struct device *device, uint64_t now_ns);
+/* Asks for memory that wait here, and not in the ledger: how many; false: none; the one that has
+ * waited longest, by schedule_now(). */
+uint32_t move_asks(const struct tenant_device *at);
+must_check bool move_first_ask(const struct tenant_device *at, uint64_t *ret_bytes,
+			       uint64_t *ret_since_ns);
+/* An ask of a guest. False: the ledger handles it from the beginning. */
+must_check bool move_ask(struct guest_device *at, const struct ledger_request *request,
+			 bool movable);
+/* The ledger has answered; true: do not tell the guest (yet). */
+must_check bool move_answered(struct guest_device *at, const struct ledger_action *action);
+/* RESIDENCY_GRANT. The second function serves the next in line. */
+void move_granted(struct tenant_device *at);
+must_check bool move_line(struct tenant_device *at, uint64_t now);
+/* The device's figures have changed: asks that waited for that are tried again. */
+void move_settled(struct device *device);
+void move_ask_forget(struct guest_device *at);
+void move_ask_late(struct daemon *d, uint64_t now_ns);

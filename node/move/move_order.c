@@ -5,36 +5,27 @@
  * that is larger than the rest of its order. If something was freed meanwhile, the guests were told
  * too much: then their generation ends, or they would move what nobody asked for.
  */
+#include "node/move/move_order.h"
+
 #include <inttypes.h>
 
-#include "node/guest.h"
+#include "node/daemon.h"
+#include "node/memory/book.h"
+#include "node/move/move.h"
+#include "node/move/move_ask.h"
 #include "node/move/move_inside.h"
-#include "node/time/schedule.h"
+#include "node/move/move_kept.h"
+#include "node/move/move_store.h"
+#include "node/move/move_sync.h"
+#include "node/peers/peer.h"
+#include "node/tenants/guest_send.h"
+#include "node/time/gate.h"
+#include "node/time/schedule_now.h"
+#include "node/upcalls.h"
 
 static struct guest_device *of_guest(struct list *link, uint32_t device)
 {
 	return &list_entry(link, struct guest, link)->device[device];
-}
-
-static uint64_t now_of(const struct guest_device *at)
-{
-	return schedule_now(at->guest->tenant->daemon);
-}
-
-void move_due(struct tenant_device *at)
-{
-	if (at->joined && !list_linked(&at->move_due))
-		list_append(&at->tenant->daemon->move_due, &at->move_due);
-}
-
-uint64_t move_open_credit(const struct move_guest *m)
-{
-	return beyond(m->enter, m->entered + m->returned);
-}
-
-static uint64_t open_order(const struct move_guest *m)
-{
-	return beyond(m->leave, m->left);
 }
 
 static uint64_t open_drop(const struct move_guest *m)
@@ -42,22 +33,9 @@ static uint64_t open_drop(const struct move_guest *m)
 	return beyond(m->drop, m->dropped);
 }
 
-int move_match(struct guest_device *at)
+static uint64_t now_of(const struct guest_device *at)
 {
-	struct ledger *l = at->guest->tenant->daemon->ledger;
-	struct ledger_sums has;
-	uint64_t target = beyond(at->move.out, move_open_credit(&at->move));
-
-	ledger_holder_sums(at->holder, &has);
-	target = least(target, has.granted);
-	if (target < has.evicted)
-		return ledger_restore(l, at->holder, has.evicted - target);
-	if (target == has.evicted)
-		return 0;
-	/* It has this memory, whatever its page says at the moment, and not on the device. */
-	if (has.allocated < target)
-		ledger_report(l, at->holder, target);
-	return ledger_evict(l, at->holder, target - has.evicted);
+	return schedule_now(at->guest->tenant->daemon);
 }
 
 /* ---- telling --------------------------------------------------------------------------------- */
@@ -104,19 +82,6 @@ static void forget_orders(struct move_guest *m)
 	m->generation++;
 }
 
-void move_recall(struct guest_device *at, uint64_t bytes)
-{
-	struct guest *g = at->guest;
-	struct wire_message message;
-
-	if (!g->caller)
-		return;
-	wire_begin(&message, WIRE_credit_recall, peer_new_id(&g->caller->peer));
-	message.credit_recall.device = (uint32_t)(at - g->device);
-	message.credit_recall.bytes = bytes;
-	guest_send(g, &message);
-}
-
 /* Unused credit cannot move out: recall it. */
 static void recall(struct guest_device *at)
 {
@@ -143,7 +108,7 @@ static struct sums sum_up(const struct tenant_device *of, uint32_t device)
 	{
 		const struct move_guest *m = &of_guest(link, device)->move;
 
-		sums.order += open_order(m);
+		sums.order += move_open_order(m);
 		sums.credit += move_open_credit(m);
 		sums.drop += open_drop(m);
 		sums.stopping |= m->stopping;
@@ -153,7 +118,7 @@ static struct sums sum_up(const struct tenant_device *of, uint32_t device)
 
 static bool is_told(const struct move_guest *m)
 {
-	return open_order(m) || move_open_credit(m);
+	return move_open_order(m) || move_open_credit(m);
 }
 
 /* Stops all guests that have something to do; false: none is stopping. */
@@ -178,7 +143,7 @@ static bool stop_all(const struct tenant_device *of, uint32_t device)
 static uint64_t order(struct guest_device *at, uint64_t bytes)
 {
 	struct move_guest *m = &at->move;
-	uint64_t more = least(bytes, beyond(m->here, open_order(m)));
+	uint64_t more = least(bytes, beyond(m->here, move_open_order(m)));
 
 	if (!more || m->stopping || at->owes_drain)
 		return 0;
@@ -297,8 +262,8 @@ static bool see_starved(struct tenant_device *of, uint32_t device, uint64_t now)
 		const struct move_guest *m = &of_guest(link, device)->move;
 
 		stored += m->segment_bytes + m->foreign_bytes;
-		leaves |= open_order(m) > 0;
-		can |= open_order(m) && !is_starved(m);
+		leaves |= move_open_order(m) > 0;
+		can |= move_open_order(m) && !is_starved(m);
 	}
 	residency_starves(&of->member, leaves && !can, stored, now);
 	return of->member.starved != was;
@@ -344,12 +309,12 @@ bool move_orders(struct daemon *d, uint64_t now)
 {
 	bool done = false;
 
-	while (!list_empty(&d->move_due)) {
+	while (!list_empty(&d->move.due)) {
 		struct tenant_device *of =
-			list_entry(d->move_due.next, struct tenant_device, move_due);
+			list_entry(d->move.due.next, struct tenant_device, move_due);
 
 		list_remove(&of->move_due);
-		if (d->restoring && of->tenant->expected_count)
+		if (d->restore.waiting && of->tenant->expected_count)
 			continue;
 		look_at(of, now);
 		done |= tell_all(of, tenant_index(of));
@@ -361,19 +326,6 @@ bool move_orders(struct daemon *d, uint64_t now)
 
 /* ---- freed memory ---------------------------------------------------------------------------- */
 
-void move_freed(struct guest_device *at, uint64_t here, uint64_t out)
-{
-	struct tenant_device *of = of_tenant(at);
-
-	here = least(here, at->move.here);
-	out = least(out, at->move.out);
-	at->move.here -= here;
-	at->move.out -= out;
-	if (of->joined)
-		residency_free(&of->member, here, out, now_of(at));
-	move_due(of);
-}
-
 /* The state of both sides at the beginning of a connection. */
 static void begin_anew(struct move_guest *m)
 {
@@ -384,51 +336,12 @@ static void begin_anew(struct move_guest *m)
 	m->behind = 0;
 }
 
-/* More is movable than was asked for as movable: guests use any credit for it. */
-static void grow(struct guest_device *at, uint64_t bytes)
-{
-	at->move.here += bytes;
-	residency_adopt(&of_tenant(at)->member, bytes, 0, now_of(at));
-}
-
-/* None of its memory is about to move. */
-static bool is_settled(const struct move_guest *m)
-{
-	return !open_order(m) && !move_open_credit(m) && !m->stopping;
-}
-
-void move_sync(struct guest_device *at, bool exact)
-{
-	struct guest *g = at->guest;
-	const struct wire_own_movable *own = &g->own->movable[at - g->device];
-	uint64_t here = __atomic_load_n(&own->resident_bytes, __ATOMIC_SEQ_CST);
-	uint64_t out = __atomic_load_n(&own->out_bytes, __ATOMIC_SEQ_CST);
-	struct move_guest *m = &at->move;
-	struct ledger_sums has;
-
-	if (!g->caller || !g->stated || !m->can || !of_tenant(at)->joined)
-		return;
-	ledger_holder_sums(at->holder, &has);
-	/* No message reports what was freed in the store. */
-	if (is_settled(m) && out < m->out) {
-		best_effort(ledger_free_evicted(g->tenant->daemon->ledger, at->holder,
-						least(m->out - out, has.evicted)));
-		move_freed(at, 0, m->out - out);
-		ledger_holder_sums(at->holder, &has);
-	}
-	here = least(here, has.granted - has.evicted);
-	if (here > m->here)
-		grow(at, here - m->here);
-	else if (exact && here < m->here)
-		move_freed(at, m->here - here, 0);
-}
-
 /* What is returned without SEGMENT_RETURN belonged to a former daemon's store. */
 static void forget_foreign(struct guest_device *at, uint64_t bytes)
 {
 	bytes = least(bytes, at->move.foreign_bytes);
 	at->move.foreign_bytes -= bytes;
-	at->guest->tenant->daemon->stores.used_bytes -= bytes;
+	at->guest->tenant->daemon->move.stores.used_bytes -= bytes;
 }
 
 static uint64_t foreign_of(const struct tenant *t)
@@ -452,9 +365,9 @@ static void count_foreign(struct guest_device *at, uint64_t bytes)
 	struct daemon *d = at->guest->tenant->daemon;
 
 	forget_foreign(at, at->move.foreign_bytes);
-	bytes = least(bytes, beyond(d->quota_bytes, foreign_of(at->guest->tenant)));
+	bytes = least(bytes, beyond(d->move.quota_bytes, foreign_of(at->guest->tenant)));
 	at->move.foreign_bytes = bytes;
-	d->stores.used_bytes += bytes;
+	d->move.stores.used_bytes += bytes;
 }
 
 void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out)
@@ -565,7 +478,7 @@ static void believe(struct guest_device *at, const struct wire_moved *said)
 	uint64_t now = now_of(at);
 
 	if (left > m->here)
-		grow(at, left - m->here);
+		move_grow(at, left - m->here);
 	m->left = said->left;
 	m->copied = said->copied;
 	m->entered = said->entered;

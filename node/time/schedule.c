@@ -5,16 +5,22 @@
  * divided by the simulator's dilation.
  */
 #include "node/time/schedule.h"
-#include <signal.h>
+
 #include <string.h>
-#include <sys/syscall.h>
 
 #include "core/gate.h"
 #include "node/daemon.h"
-#include "node/guest.h"
-#include "node/memory/measure.h"
-#include "node/nested.h"
+#include "node/move/move.h"
+#include "node/move/move_inside.h"
+#include "node/peers/peer.h"
+#include "node/tenants/guest_send.h"
+#include "node/tenants/nested.h"
+#include "node/time/drift.h"
+#include "node/time/gate.h"
+#include "node/time/hang.h"
 #include "node/time/samples.h"
+#include "node/time/schedule_now.h"
+#include "node/upcalls.h"
 
 static const uint64_t us = 1000, ms = 1000000;
 
@@ -26,11 +32,6 @@ enum {
 	GRACE_CONTENDED_US = 50, /* ... while another tenant waits */
 };
 
-uint64_t schedule_now(const struct daemon *d)
-{
-	return loop_now_ns() / d->clock_dilation;
-}
-
 static struct tenant_device *owner_of(const struct turns_seat *seat)
 {
 	return seat->owner;
@@ -39,18 +40,6 @@ static struct tenant_device *owner_of(const struct turns_seat *seat)
 static void apply(struct tenant_device *at)
 {
 	tenant_gate_apply(at->tenant, tenant_index(at));
-}
-
-bool schedule_is_busy(const struct tenant_device *at)
-{
-	uint32_t device = tenant_index(at);
-
-	list_for_each(link, (struct list *)&at->tenant->guests)
-	{
-		if (!list_entry(link, struct guest, link)->device[device].idle)
-			return true;
-	}
-	return false;
 }
 
 /* May the tenant's work be waiting for one of its own threads, or for us? Then the tenant is not to
@@ -191,31 +180,14 @@ static void tell_wants(struct tenant_device *at, bool wants, uint64_t now)
 	alike_wants(&at->alike, wants, now);
 }
 
-/* Uses the pidfds, so that no other process can be hit. */
-static void kill_guests(struct tenant *t)
-{
-	list_for_each(link, &t->guests)
-	{
-		struct guest *g = list_entry(link, struct guest, link);
-
-		syscall(SYS_pidfd_send_signal, g->pidfd, SIGKILL, NULL, 0);
-	}
-}
-
-static void log_of(const struct tenant_device *at, const char *event)
-{
-	log_warning(event, "tenant=%u name=%s device=%u", at->tenant->id,
-		    log_text(at->tenant->name).text, at->index);
-}
-
 static void escalate(struct tenant_device *at, enum turns_verb verb)
 {
 	if (verb == TURNS_KILL) {
-		log_of(at, "tenant.killed");
-		kill_guests(at->tenant);
+		hang_log(at, "tenant.killed");
+		hang_kill(at->tenant);
 		return;
 	}
-	log_of(at, "tenant.suspended");
+	hang_log(at, "tenant.suspended");
 	for (uint32_t i = 0; i < at->tenant->devices; i++)
 		tenant_gate_apply(at->tenant, i);
 }
@@ -224,7 +196,7 @@ static void escalate(struct tenant_device *at, enum turns_verb verb)
 static void say_beside(struct tenant_device *at)
 {
 	if (!at->said_beside)
-		log_of(at, "tenant.beside");
+		hang_log(at, "tenant.beside");
 	at->said_beside = true;
 }
 
@@ -248,7 +220,7 @@ static void act(const struct turns_action *action, uint64_t now)
 		turns_late(&at->seat, stands(at), now);
 		break;
 	case TURNS_COUPLED:
-		log_of(at, "tenant.coupled");
+		hang_log(at, "tenant.coupled");
 		break;
 	case TURNS_BESIDE:
 		say_beside(at);
@@ -257,7 +229,7 @@ static void act(const struct turns_action *action, uint64_t now)
 		at->said_beside = false;
 		break;
 	case TURNS_REPORT:
-		log_of(at, "tenant.hangs");
+		hang_log(at, "tenant.hangs");
 		break;
 	case TURNS_SUSPEND:
 	case TURNS_KILL:
@@ -272,7 +244,7 @@ static void act_all(struct daemon *d, uint64_t now)
 {
 	struct turns_action action;
 
-	while (turns_next(&d->turns, &action))
+	while (turns_next(&d->schedule.turns, &action))
 		act(&action, now);
 }
 
@@ -293,32 +265,32 @@ static void pump(struct daemon *d, uint64_t now)
 {
 	uint64_t deadline;
 
-	if (d->scheduling)
+	if (d->schedule.pumping)
 		return;
-	d->scheduling = true;
+	d->schedule.pumping = true;
 	do
 		act_all(d, now);
 	while (samples_step(d, now) || change_modes(d, now) || move_step(d, now));
 	for (uint32_t i = 0; i < d->devices; i++)
 		if (d->device[i].turns.holder)
 			pace(owner_of(d->device[i].turns.holder), true);
-	d->scheduling = false;
-	deadline = turns_deadline(&d->turns);
+	d->schedule.pumping = false;
+	deadline = turns_deadline(&d->schedule.turns);
 	if (move_deadline(d) < deadline)
 		deadline = move_deadline(d);
 	if (samples_deadline(d) < deadline)
 		deadline = samples_deadline(d);
-	loop_alarm_set(&d->turns_alarm, deadline > UINT64_MAX / d->clock_dilation
-						? UINT64_MAX
-						: deadline * d->clock_dilation);
+	loop_alarm_set(&d->schedule.alarm, deadline > UINT64_MAX / d->clock_dilation
+						   ? UINT64_MAX
+						   : deadline * d->clock_dilation);
 }
 
 static void on_alarm(struct loop_alarm *alarm)
 {
-	struct daemon *d = container_of(alarm, struct daemon, turns_alarm);
+	struct daemon *d = container_of(alarm, struct daemon, schedule.alarm);
 	uint64_t now = schedule_now(d);
 
-	turns_tick(&d->turns, now);
+	turns_tick(&d->schedule.turns, now);
 	move_tick(d, now);
 	samples_tick(d, now);
 	pump(d, now);
@@ -341,32 +313,24 @@ void schedule_listen(struct tenant_device *at, uint64_t now)
 	}
 }
 
-void schedule_stuck(struct tenant_device *at)
-{
-	if (at->tenant->share.escalate != SHARE_KILL)
-		return;
-	log_of(at, "tenant.killed");
-	kill_guests(at->tenant);
-}
-
 int schedule_open(struct daemon *d)
 {
-	turns_init(&d->turns, &turns_usual);
+	turns_init(&d->schedule.turns, &turns_usual);
 	for (uint32_t i = 0; i < d->devices; i++) {
 		uint32_t order = 0;
 
 		for (uint32_t k = 0; k < d->devices; k++)
 			order += memcmp(d->device[k].info->uuid, d->device[i].info->uuid,
 					sizeof(d->device[i].info->uuid)) < 0;
-		turns_device_init(&d->turns, &d->device[i].turns, order);
+		turns_device_init(&d->schedule.turns, &d->device[i].turns, order);
 	}
 	samples_open(d);
-	return loop_alarm_init(&d->loop, &d->turns_alarm, on_alarm);
+	return loop_alarm_init(&d->loop, &d->schedule.alarm, on_alarm);
 }
 
 void schedule_close(struct daemon *d)
 {
-	loop_alarm_close(&d->turns_alarm);
+	loop_alarm_close(&d->schedule.alarm);
 }
 
 void schedule_tenant(struct tenant *t)
@@ -376,7 +340,7 @@ void schedule_tenant(struct tenant *t)
 
 	nested_share(t, &own);
 	turns_share_of(&own, &share);
-	turns_tenant_init(&t->daemon->turns, &t->turns, &share);
+	turns_tenant_init(&t->daemon->schedule.turns, &t->turns, &share);
 }
 
 void schedule_set(struct tenant *t)
