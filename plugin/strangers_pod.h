@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes in pods that use a device and are not guests: programs that use the device file
- * directly, or that brought their own driver. No library can stop them. The driver lists them, so
- * they are reported, or killed (the share's field unannounced, or mete.unannounced). Processes
- * outside pods belong to no tenant and are left alone.
+ * The pod of a process that uses a device and is not a guest (strangers.c), as its control group
+ * says.
  */
 #pragma once
 
