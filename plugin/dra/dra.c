@@ -126,7 +126,8 @@ int dra_open(struct plugin *p, struct dra **ret_dra, struct fault *why)
 	queue_init(&dra->queue);
 	snprintf(folder, sizeof(folder), "%s/claims", p->host->place);
 	r = journal_open(&dra->journal, folder, p->host, why);
-	if (r == 0 && loop_timer_init(p->host->loop, &dra->look, on_look) < 0)
+	if (r == 0 && (loop_timer_init(p->host->loop, &dra->look, on_look) < 0 ||
+		       loop_timer_init(p->host->loop, &dra->soon, reading_on_soon) < 0))
 		r = fault_set(why, -ENOMEM, "no timer");
 	if (r < 0) {
 		journal_close(&dra->journal);
@@ -212,6 +213,11 @@ static void on_look_closed(struct loop_timer *timer)
 	free(dra);
 }
 
+static void on_soon_closed(struct loop_timer *timer)
+{
+	loop_timer_close(&container_of(timer, struct dra, soon)->look, on_look_closed);
+}
+
 void dra_close(struct dra *dra)
 {
 	if (!dra)
@@ -220,5 +226,5 @@ void dra_close(struct dra *dra)
 	register_close(dra);
 	publish_close(take(dra->publish));
 	journal_close(&dra->journal);
-	loop_timer_close(&dra->look, on_look_closed);
+	loop_timer_close(&dra->soon, on_soon_closed);
 }

@@ -18,7 +18,8 @@ struct dra {
 	bool registered;
 	char *complaint; /* of the sockets: the last one logged */
 	struct list asking, watchers;
-	struct queue queue; /* claims that are to be read */
+	struct queue queue;	/* claims that are to be read */
+	struct loop_timer soon; /* reading begins in the loop's next round */
 	struct publish *publish;
 
 	struct loop_timer look; /* for what nothing reports: sockets that are gone, stale claims */
@@ -43,6 +44,9 @@ extern const struct grpc_method serve_methods[];
 extern const size_t serve_method_count;
 /* The server is closing: forgets the calls that wait. */
 void serve_forget(struct dra *dra);
+
+/* reading.c */
+void reading_on_soon(struct loop_timer *timer);
 
 /* health.c */
 void health_watch(struct grpc_call *call, struct grpc_bytes request, void *owner);

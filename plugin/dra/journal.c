@@ -38,7 +38,7 @@ int journal_write(struct journal *journal, struct journal_claim *entry, const st
 	if (!text)
 		return fault_set(why, -ENOMEM, "out of memory");
 	path_of(journal, entry->claim->uid, path);
-	r = file_replace(path, text, strlen(text), 0600);
+	r = file_replace_unsynced(path, text, strlen(text), 0600);
 	if (r < 0)
 		return fault_set(why, r, "%s: %s", path, strerror(-r));
 	if (list_linked(&entry->link))

@@ -48,8 +48,7 @@ static int make_tenant(struct dra *dra, struct journal_claim *entry, struct faul
 }
 
 /* Each result is a CDI device of its own, because a container may use one of several requests. */
-static void find_parts(const struct dra *dra, const struct claim *claim,
-		       struct slots_nodes nodes[CLAIM_RESULTS],
+static void find_parts(const struct dra *dra, const struct claim *claim, struct slots_nodes *nodes,
 		       struct inject_part parts[CLAIM_RESULTS])
 {
 	for (uint32_t i = 0; i < claim->results; i++) {
@@ -62,7 +61,8 @@ static void find_parts(const struct dra *dra, const struct claim *claim,
 int prepare_write_cdi(struct dra *dra, const struct journal_claim *entry, struct fault *why)
 {
 	const struct claim *claim = entry->claim;
-	owned(free) struct slots_nodes *nodes = calloc(CLAIM_RESULTS + 1, sizeof(*nodes));
+	/* Large, and mostly unused: not cleared. */
+	owned(free) struct slots_nodes *nodes = malloc((claim->results + 1) * sizeof(*nodes));
 	struct inject_part parts[CLAIM_RESULTS];
 	char folder[PLUGIN_PATH], name[600];
 	struct inject_slot slot = {.kind = entry->kind,
@@ -78,8 +78,8 @@ int prepare_write_cdi(struct dra *dra, const struct journal_claim *entry, struct
 	slots_on_host(dra->plugin, entry->folder, folder);
 	find_parts(dra, claim, nodes, parts);
 	best_effort(
-		slots_find_nodes(dra->plugin, claim->of, claim->devices, &nodes[CLAIM_RESULTS]));
-	slot.visible = nodes[CLAIM_RESULTS].visible;
+		slots_find_nodes(dra->plugin, claim->of, claim->devices, &nodes[claim->results]));
+	slot.visible = nodes[claim->results].visible;
 	return inject_write_cdi(entry->cdi_folder, dra->plugin->edits, &slot, why);
 }
 
