@@ -3,7 +3,7 @@
  * their messages, admin_make.c creates tenants. No other file includes this. */
 #pragma once
 
-#include "node/user.h"
+#include "node/users/user.h"
 
 enum {
 	ADMIN_KEEPS = 64,     /* tenants that one connection keeps alive */

@@ -6,9 +6,9 @@
 
 #include "base/text.h"
 #include "node/admin.h"
-#include "node/move.h"
+#include "node/move/move.h"
 #include "node/nested.h"
-#include "node/outside.h"
+#include "node/memory/outside.h"
 
 /* The device with the smallest part promised; ties go to the lower index. */
 static uint32_t emptiest(const struct daemon *d)
