@@ -6,7 +6,6 @@
  */
 #include <fcntl.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
 #include "base/file.h"
@@ -96,6 +95,7 @@ static int fit(const struct plugin *p, const struct config *config, struct fault
 static int load(struct plugin *p, const struct config_label *labels, size_t count,
 		struct config **ret_config, struct fault *why)
 {
+	const struct config_place place = {labels, count, getenv};
 	owned(config_free) struct config *config = NULL;
 	owned(free) char *text = NULL;
 	size_t size = 0;
@@ -104,7 +104,7 @@ static int load(struct plugin *p, const struct config_label *labels, size_t coun
 	p->config_unread = r;
 	if (r < 0)
 		return blame_file(p, r, why);
-	r = config_parse(p->config_path, text, size, labels, count, &config, why);
+	r = config_parse_at(p->config_path, text, size, &place, &config, why);
 	free(p->config_text);
 	p->config_text = take(text);
 	if (r == 0)
@@ -250,32 +250,12 @@ static void on_file(struct file_watch *watch)
 	p->config_unread = r;
 }
 
-/* In the place of NVIDIA's plugin, perhaps with its DaemonSet's environment. */
-static void warn_of_environment(const struct plugin *p)
-{
-	const struct config_variable *one;
-
-	for (size_t i = 0; (one = config_variable(i)); i++) {
-		const char *value = getenv(one->name);
-		struct fault what;
-
-		if (!value || !*value || strcasecmp(value, one->usual) == 0)
-			continue;
-		fault_set(&what, 0, "%s: $%s has no meaning for mete and is ignored%s%s",
-			  p->config_path, one->name, one->path ? "; accepted: the key " : "",
-			  one->path ? one->path : "");
-		log_warning("config.warning", "text=%s", log_text(what.text).text);
-	}
-}
-
 int active_config_open(struct plugin *p, struct fault *why)
 {
 	int r = load(p, NULL, 0, &p->config, why);
 
 	if (r < 0)
 		return r;
-	if (!p->config->has_mete)
-		warn_of_environment(p);
 	offered_find(p);
 	if (loop_timer_init(p->host->loop, &p->profile, on_profile) < 0 ||
 	    loop_timer_init(p->host->loop, &p->settle, on_settle) < 0)

@@ -7,6 +7,7 @@
 #include "base/parts.h"
 #include "plugin/dra/dra.h"
 #include "plugin/nodes.h"
+#include "plugin/nvidia/driver_cdi.h"
 
 enum {
 	LOG_BURST = 100,
@@ -160,6 +161,14 @@ static int settle_sharing(struct plugin *p, struct fault *why)
 	return containers_open(p, why);
 }
 
+/* Prepares what containers need that get devices as NVIDIA's plugin gives them. */
+static int settle_whole(struct plugin *p, struct fault *why)
+{
+	int r = driver_cdi_settle(p, why);
+
+	return r < 0 ? r : containers_open(p, why);
+}
+
 int plugin_settle(struct plugin *p, struct fault *why)
 {
 	int r;
@@ -167,7 +176,7 @@ int plugin_settle(struct plugin *p, struct fault *why)
 	unsettle(p);
 	r = open_kubelet(p, why);
 	if (r == 0)
-		r = p->config->has_mete ? settle_sharing(p, why) : containers_open(p, why);
+		r = p->config->has_mete ? settle_sharing(p, why) : settle_whole(p, why);
 	if (r == 0)
 		r = dra_settle(p->dra, why);
 	if (r == 0)

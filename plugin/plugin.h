@@ -9,6 +9,8 @@
  *	allocate.c       one of them: Allocate
  *	offered.c        the list of devices
  *	as_nvidia.c      Allocate as NVIDIA's device plugin answers it, if the file has no `mete`
+ *	driver_cdi.c     CDI files of the driver, for the strategies of that plugin that need them
+ *	held.c           which devices still have a tenant there
  *	enrol.c          the kubelet's folder: our socket in it, and our registration
  *	rival.c          NVIDIA's device plugin, if it runs here
  *	prestart.c       which container starts, and as which tenant: PreStartContainer
@@ -62,7 +64,7 @@ struct offer {
 	bool shared, healthy;
 	bool claimed; /* shared out, by claims instead of slots */
 	int numa;     /* the NUMA node that it is near to; -1: unknown */
-	bool held; /* by a container that had a share of it when it was mete's: for as_nvidia.c */
+	bool held;    /* by a container that had a share of it when it was mete's: for held.c */
 	uint32_t slots;
 };
 
@@ -211,6 +213,10 @@ void serve_allocate(struct grpc_call *call, struct grpc_bytes request, void *own
 /* as_nvidia.c */
 void as_nvidia_allocate(struct plugin *p, struct grpc_call *call,
 			const struct V1beta1__ContainerAllocateRequest *said);
+/* What containers know a device by: its UUID, or its index. */
+void as_nvidia_name(const struct plugin *p, uint32_t device, char *ret_name, size_t size);
+
+/* held.c */
 /* Called at each check of health.c. */
 void as_nvidia_look(struct plugin *p);
 /* The same, without telling the kubelet. */
