@@ -11,6 +11,7 @@
 
 enum {
 	CLI_OPTIONS = 32, /* most options of one verb */
+	CLI_VERBS = 32,
 	CLI_USAGE = 2,	  /* exit status: the command line cannot be understood */
 };
 
