@@ -24,7 +24,7 @@ static void on_due(struct loop_timer *timer)
 
 	nvml_close(nvml);
 	if (found) {
-		log_info("daemon.missing.again", "reason=\"there are GPUs now\"");
+		log_info("daemon.again", "reason=\"there are GPUs now\"");
 		d->missing.again = true;
 		loop_stop(&d->loop);
 		return;
