@@ -11,6 +11,7 @@
 
 #include "node/daemon.h"
 #include "node/devices/nvml.h"
+#include "node/devices/nvml_inside.h"
 #include "node/kubernetes.h"
 
 enum { MOST_S = 30 };
