@@ -233,6 +233,8 @@ must_check int residency_refusal(const struct residency_member *m, uint64_t byte
 				 uint64_t capacity_bytes);
 /* Were that the device's capacity: could each come back whole, with what it asks for? */
 bool residency_bears(const struct residency *r, uint64_t capacity_bytes);
+/* Whether so much of what is resident could move out for what cannot move. */
+bool residency_could_leave(const struct residency *r, uint64_t bytes);
 /* Freed, or lost with the process that had it: of what is resident, and of what is out. What was
  * ordered, or on its way, is cut accordingly. */
 void residency_free(struct residency_member *m, uint64_t resident_bytes, uint64_t out_bytes,
