@@ -5,6 +5,7 @@
  *
  *	opening.c        opening and closing
  *	active_config.c  the configuration and the profile that are in force
+ *	active_file.c    its text, and which of several it is
  *	serve.c          the device plugin's calls
  *	allocate.c       one of them: Allocate
  *	offered.c        the list of devices
@@ -124,9 +125,12 @@ enum { EVENTS_RATES = 256 };
 
 struct plugin {
 	const struct host *host;
-	char *config_path;
-	char *config_text; /* as last read */
-	int config_unread; /* -errno of the last attempt to read it; 0: it was read */
+	char *config_path; /* a file, or a folder of named ones */
+	char *config_file; /* the one that is read; of a folder without one: "FOLDER/" */
+	bool config_is_folder;
+	struct fault unchosen; /* "": a folder has one for this node */
+	char *config_text;     /* as last read */
+	int config_unread;     /* -errno of the last attempt to read it; 0: it was read */
 	struct file_watch config_watch;
 	struct config *config;
 	struct offer offer[HOST_DEVICES];

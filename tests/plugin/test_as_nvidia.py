@@ -253,5 +253,111 @@ def test_a_cdi_device_that_is_not_there_is_refused():
         assert refused.returncode and "flags.gdsEnabled: this node has no /dev/nvidia-fs*" in refused.stderr, refused
 
 
+LABEL = "nvidia.com/device-plugin.config"
+
+
+@contextlib.contextmanager
+def named(configurations, labels=None, **environment):
+    """A folder of configurations, as a ConfigMap is mounted: links to what a folder has that is replaced as a whole."""
+    with Node(start=False, labels=labels) as node:
+        node.file = node.folder + "/configurations"
+        os.mkdir(node.file)
+        node.options[1] = node.file
+
+        def fill(configurations):
+            version = f"..{next(node.kubelet.tags)}"
+            os.mkdir(f"{node.file}/{version}")
+            for name, content in configurations.items():
+                with open(f"{node.file}/{version}/{name}", "w") as file:
+                    file.write(content)
+                if not os.path.islink(f"{node.file}/{name}"):
+                    os.symlink(f"..data/{name}", f"{node.file}/{name}")
+            for name in set(os.listdir(node.file)) - set(configurations):
+                if not name.startswith(".."):
+                    os.unlink(f"{node.file}/{name}")
+            os.symlink(version, node.file + "/..new")
+            os.rename(node.file + "/..new", node.file + "/..data")
+        node.fill = fill
+        fill(configurations)
+        node.environment.update(KUBELET_SOCKET=node.kubelet.plugins + "/kubelet.sock", KUBECONFIG=node.folder + "/kubeconfig", NODE_NAME=NODE, **environment)
+        yield node
+
+
+def replicas(count, more=""):
+    """As the GPU Operator's documentation writes it."""
+    return f"""version: v1
+flags:
+  migStrategy: none
+sharing:
+  timeSlicing:
+    {more}
+    resources:
+    - name: nvidia.com/gpu
+      replicas: {count}
+"""
+
+
+def test_a_label_of_the_node_switches_its_configuration_while_containers_run():
+    with named({"any": replicas(2), "many": replicas(5), "shared": replicas(3, "renameByDefault: true")}, {"a": "b"}) as node:
+        node.start()
+        assert node.kubelet.hear("registered") == "registered nvidia.com/gpu 0 1"
+        node.kubelet.hear("listed 4")
+        assert node.kubelet.ask("allocate", node.id(1)).startswith("ok ")
+        node.api.set_node({LABEL: "many"})
+        node.kubelet.hear("listed 10")
+        assert node.kubelet.ask("allocate", node.id(4, 1)).startswith("ok ")
+        node.api.set_node({LABEL: "nowhere"})
+        node.await_log("config.refused .*there is no configuration 'nowhere', which the node's label names; there is any, many, shared")
+        assert len(node.kubelet.devices()) == 10, "what is in force stays"
+        node.api.set_node({LABEL: "shared"})
+        assert node.kubelet.hear("registered") == "registered nvidia.com/gpu.shared 0 1"
+        node.kubelet.hear("listed 6")
+        assert os.listdir(node.kubelet.plugins).count("mete-gpu.sock") == 0, "the former name is not served"
+        assert node.kubelet.ask("allocate", node.id(2)).startswith("ok ")
+        node.fill({"any": replicas(2), "shared": replicas(7, "renameByDefault: true")})
+        node.kubelet.hear("listed 14")
+        node.api.set_node({})
+        assert node.kubelet.hear("registered") == "registered nvidia.com/gpu 0 1"
+        node.kubelet.hear("listed 4")
+
+
+def test_nothing_is_offered_before_the_configuration_is_known():
+    with named({"a": replicas(2), "b": replicas(3)}, {"other": "b"}, NODE_LABEL="pool") as node:
+        node.api.held["nodes"] = 0
+        node.start()
+        node.await_log("plugin.waits .*labels of node node-1")
+        node.api.release("nodes")
+        node.await_log("config.refused .*neither a label of the node nor \\$DEFAULT_CONFIG names a configuration; there is a, b")
+        assert not [name for name in os.listdir(node.kubelet.plugins) if name.startswith("mete-")]
+        node.api.set_node({"pool": "b"})
+        node.kubelet.hear("registered")
+        node.kubelet.hear("listed 6")
+
+
+def test_a_node_without_an_api_server_has_the_fallback():
+    for environment, devices in ({"DEFAULT_CONFIG": "b"}, 6), ({"FALLBACK_STRATEGIES": "empty"}, 2), ({}, None):
+        with named({"a": replicas(2), "b": replicas(3)}, **environment) as node:
+            node.environment["KUBECONFIG"] = ""
+            if devices is None:
+                refused = subprocess.run(node.command(), env=dict(os.environ, **node.environment), stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+                assert refused.returncode and "names a configuration; there is a, b" in refused.stderr, refused
+                continue
+            node.start()
+            node.kubelet.hear("registered")
+            node.kubelet.hear(f"listed {devices}")
+
+
+def test_changed_strategies_hold_at_once_and_what_cannot_be_done_stops_the_service():
+    with as_nvidia() as node:
+        node.write({"version": "v1", "flags": {"plugin": {"deviceListStrategy": "volume-mounts"}}})
+        node.await_log("config.loaded")
+        assert node.kubelet.ask("allocate", node.uuid[0]) == f"ok env=NVIDIA_VISIBLE_DEVICES={VOLUMES} mount=/dev/null:{VOLUMES}/{node.uuid[0]}"
+        node.write({"version": "v1", "imex": {"channelIDs": [0], "required": True}})
+        node.await_log("plugin.unsettled .*imex.channelIDs: this node has no")
+        until(lambda: not os.path.exists(node.kubelet.plugins + "/mete-gpu.sock"))
+        node.write({"version": "v1"})
+        node.kubelet.hear("registered nvidia.com/gpu")
+
+
 if __name__ == "__main__":
     run(globals())

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/file.h"
+#include "plugin/config/choice.h"
 #include "plugin/config/config.h"
 #include "tests/test.h"
 
@@ -154,6 +155,49 @@ TEST(what_differs_does_so_for_a_reason)
 	}
 }
 
+/* "a,b" in place. */
+static size_t split(char *text, const char *ret_names[8])
+{
+	char *rest, *name = strtok_r(text, ",", &rest);
+	size_t n = 0;
+
+	for (; name && n < 8; name = strtok_r(NULL, ",", &rest))
+		ret_names[n++] = name;
+	return n;
+}
+
+TEST(a_nodes_named_configuration_is_chosen_as_there)
+{
+	static const struct {
+		const char *row, *names, *label, *usual, *fallbacks, *answer;
+	} rows[] = {
+#define CHOICE(row, names, label, usual, fallbacks, answer)                                        \
+	{row, names, label, usual, fallbacks, answer},
+#include "tests/unit/nvidia_golden.def"
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char text[64], said[ANSWER];
+		const char *names[8], *name = NULL;
+		struct config_choice choice = {.folder = "d",
+					       .value = rows[i].label,
+					       .usual = rows[i].usual,
+					       .fallbacks = rows[i].fallbacks,
+					       .names = names};
+		struct fault why;
+
+		snprintf(text, sizeof(text), "%s", rows[i].names);
+		choice.count = split(text, names);
+		if (config_choose(&choice, &name, &why) < 0)
+			snprintf(said, sizeof(said), "refused: %s", why.text);
+		else
+			snprintf(said, sizeof(said), "%s", name ? name : "+");
+		if (strcmp(said, rows[i].answer) != 0)
+			test_fail(__FILE__, __LINE__, "%s of '%s' gives\n%s\n wanted\n%s",
+				  rows[i].row, rows[i].names, said, rows[i].answer);
+	}
+}
+
 static const struct {
 	const char *path, *variable, *use;
 } keys[] = {
@@ -163,12 +207,20 @@ static const struct {
 #include "plugin/config/config_nvidia.def"
 };
 
+/* Where meted is: these are in tests/plugin. */
+static bool is_of_place(const char *word)
+{
+	return strcmp(word, "KUBELET_SOCKET") == 0 || strcmp(word, "NODE_NAME") == 0 ||
+	       strcmp(word, "KUBECONFIG") == 0;
+}
+
 /* Each key and each variable is in a golden row, or in one of those that differ. */
 TEST(every_key_has_a_golden_row)
 {
 	static const char *const rows[] = {
-#define GOLDEN(row, file, environment, answer)		  row, file, environment,
-#define DIFFERENT(row, file, environment, answer, reason) row, file, environment,
+#define GOLDEN(row, file, environment, answer)		    row, file, environment,
+#define DIFFERENT(row, file, environment, answer, reason)   row, file, environment,
+#define CHOICE(row, names, label, usual, fallbacks, answer) row,
 #include "tests/unit/nvidia_golden.def"
 	};
 
@@ -177,7 +229,7 @@ TEST(every_key_has_a_golden_row)
 		const char *word = *keys[i].variable ? keys[i].variable
 				   : dot	     ? dot + 1
 						     : keys[i].path;
-		bool found = strcmp(word, "KUBELET_SOCKET") == 0; /* of tests/plugin */
+		bool found = is_of_place(word);
 
 		for (size_t j = 0; !found && j < ARRAY_SIZE(rows); j++)
 			found = strstr(rows[j], word);
@@ -227,4 +279,38 @@ TEST(the_page_has_every_key)
 	for (const char *at = text; (at = strstr(at, "\n| ")); at++)
 		rows += at[3] == '`' || strncmp(at + 3, "–", strlen("–")) == 0;
 	expect_eq(rows, ARRAY_SIZE(keys));
+}
+
+/* Those of the page for pods of GKE and AWS. */
+TEST(the_pages_examples_are_what_they_say)
+{
+	static const struct config_label gke[] = {
+		{"cloud.google.com/gke-gpu-sharing-strategy", "time-sharing"},
+		{"cloud.google.com/gke-max-shared-clients-per-gpu", "4"}};
+	static const struct {
+		const char *resource;
+		uint32_t slots, labelled;
+	} wanted[] = {{"k8s.amazonaws.com/vgpu", 10, 10}, {"nvidia.com/gpu", 1, 4}};
+	static const char begin[] = "```yaml\n", end[] = "```";
+	owned(free) char *text = NULL;
+	size_t size, n = 0;
+
+	expect_eq(file_slurp(SOURCE_ROOT "/docs/nvidia.md", 1 << 20, &text, &size), 0);
+	for (const char *at = text; (at = strstr(at, begin)); n++) {
+		const char *from = at + strlen(begin);
+		size_t length = (size_t)(strstr(from, end) - from);
+
+		expect(n < ARRAY_SIZE(wanted));
+		for (size_t labels = 0; labels <= ARRAY_SIZE(gke); labels += ARRAY_SIZE(gke)) {
+			owned(config_free) struct config *config = NULL;
+			struct fault why = {.text = ""};
+
+			if (config_parse("page", from, length, gke, labels, &config, &why) < 0)
+				test_fail(__FILE__, __LINE__, "%s", why.text);
+			expect_str(config->resource, wanted[n].resource);
+			expect_eq(config->slots, labels ? wanted[n].labelled : wanted[n].slots);
+		}
+		at = from + length + strlen(end);
+	}
+	expect_eq(n, ARRAY_SIZE(wanted));
 }
