@@ -256,6 +256,9 @@ static void act(const struct turns_action *action, uint64_t now)
 	case TURNS_UNCOUPLED:
 		at->said_beside = false;
 		break;
+	case TURNS_AWAITS:
+		log_of(at, "tenant.awaits");
+		break;
 	case TURNS_REPORT:
 		log_of(at, "tenant.hangs");
 		break;

@@ -116,6 +116,7 @@ static void obey_turns(const struct turns_action *a)
 	case TURNS_COUPLED:
 	case TURNS_BESIDE:
 	case TURNS_UNCOUPLED:
+	case TURNS_AWAITS:
 	case TURNS_REPORT:
 	case TURNS_KILL:
 		break;

@@ -21,7 +21,7 @@ enum {
 #define MS 1000000ull
 
 /* What its work is like. */
-enum nature { PLAIN, COUPLED, HANGS };
+enum nature { PLAIN, COUPLED, HANGS, MEETS };
 
 struct span {
 	uint64_t from, to;
@@ -48,6 +48,7 @@ struct tenant {
 	struct turns_tenant at;
 	struct turns_share share;
 	enum nature nature;
+	uint64_t arrivals; /* of who MEETS: it waits there for its partner */
 	int there, stepped, coupled, looked, suspended;
 	struct seat seats[DEVICES];
 };
@@ -55,11 +56,11 @@ struct tenant {
 static struct {
 	struct turns turns;
 	struct turns_device devices[DEVICES];
-	struct tenant tenants[TENANTS];
+	struct tenant tenants[TENANTS + 1]; /* pairs; the last one is never there */
 	uint64_t now, start, longest_drain, granted[DEVICES];
-	int natures, multi, restarts, was_governed[DEVICES];
+	int natures, multi, meet, restarts, was_governed[DEVICES];
 	int verdicts, unfair[DEVICES]; /* its tenants take turns although they are alike */
-	uint64_t opened, reopened, given_up, reports, checks, governed;
+	uint64_t opened, reopened, given_up, reports, checks, governed, awaited, along;
 } m;
 
 static const struct turns_tuning tuning = {
@@ -105,6 +106,32 @@ static int stands(const struct tenant *t)
 			return 1;
 	}
 	return 0;
+}
+
+/* Who waits for whom. */
+static struct tenant *partner_of(const struct tenant *t)
+{
+	size_t i = (size_t)(t - m.tenants) ^ 1;
+
+	return t->nature == MEETS && i < TENANTS && m.tenants[i].there &&
+			       m.tenants[i].nature == MEETS
+		       ? &m.tenants[i]
+		       : NULL;
+}
+
+static void arrive(struct tenant *t)
+{
+	const struct tenant *partner = partner_of(t);
+
+	if (partner && t->arrivals <= partner->arrivals)
+		t->arrivals++;
+}
+
+static int is_met(const struct tenant *t)
+{
+	const struct tenant *partner = partner_of(t);
+
+	return !partner || partner->arrivals >= t->arrivals;
 }
 
 static int is_governed(const struct seat *s)
@@ -182,6 +209,13 @@ static void close_span(struct seat *s)
 
 /* ---- what is to be done ---------------------------------------------------------------------- */
 
+/* Law 13: one is the other's company, or both are the same one's. */
+static int are_together(const struct seat *a, const struct seat *b)
+{
+	return a->at.leader == &b->at || b->at.leader == &a->at ||
+	       (a->at.leader && a->at.leader == b->at.leader);
+}
+
 /* Law 1. */
 static void expect_alone(const struct seat *opened)
 {
@@ -189,7 +223,8 @@ static void expect_alone(const struct seat *opened)
 		return; /* it is opened again, as a thread stands at it */
 	FOR_SEATS(s)
 	{
-		if (s == opened || s->device != opened->device || !is_governed(s))
+		if (s == opened || s->device != opened->device || !is_governed(s) ||
+		    are_together(s, opened))
 			continue;
 		expect(!s->open);
 		expect(s->drained || s->excused);
@@ -203,6 +238,7 @@ static void submit(struct seat *s)
 	if (s->busy_until < m.now)
 		s->busy_until = m.now;
 	s->busy_until += 1 + length;
+	arrive(tenant_of(s));
 	s->idle = 0;
 }
 
@@ -215,7 +251,9 @@ static void on_open(struct seat *s)
 		/* Law 8: it could do nothing with a turn. */
 		expect(!tenant_of(s)->suspended);
 		expect_alone(s);
-		s->granted = s->granted ? s->granted : m.now;
+		if (!s->at.leader)
+			s->granted = s->granted ? s->granted : m.now;
+		m.along += s->at.leader != NULL;
 		m.governed++;
 	}
 	s->open = 1;
@@ -268,20 +306,28 @@ static void on_late(struct seat *s)
 	s->let_in =
 		t->looked && s->at.gate == TURNS_CLOSING && m.now - s->ending < tuning.beside_ns;
 	turns_late(&s->at, at_gate, m.now);
+	/* Or another tenant was, for which it may wait. */
+	s->let_in &= !t->at.let_in;
 }
 
-/* Law 7: not before its time, and only if a thread stands there. */
+/* Others run beside what it has on the device, and beside what came along with it. */
+static void excuse(void)
+{
+	FOR_SEATS(s)
+	{
+		if (s->at.gate != TURNS_OWING)
+			continue;
+		s->excused = 1;
+		end_grant(s);
+	}
+}
+
+/* Law 7: not before its time, and only if a thread stands there; or law 13. */
 static void on_beside(struct seat *s)
 {
-	expect(stands(tenant_of(s)) && !s->open && !s->drained);
-	for (unsigned d = 0; d < DEVICES; d++) {
-		struct seat *other = &tenant_of(s)->seats[d];
-
-		if (!other->there || other->at.gate != TURNS_OWING)
-			continue;
-		other->excused = 1;
-		end_grant(other);
-	}
+	expect(stands(tenant_of(s)) || tenant_of(s)->at.awaits[0]);
+	expect(!s->open && !s->drained);
+	excuse();
 	tenant_of(s)->looked = 0;
 	m.given_up++;
 }
@@ -300,6 +346,7 @@ static void on_report(struct seat *s)
 		if (other->there && other->reported)
 			end_grant(other);
 	}
+	excuse();
 	tenant_of(s)->stepped = 0;
 	m.reports++;
 }
@@ -340,6 +387,9 @@ static void do_action(const struct turns_action *action)
 	case TURNS_UNCOUPLED:
 		tenant_of(s)->coupled = 0;
 		forget_spans(s);
+		break;
+	case TURNS_AWAITS:
+		m.awaited++;
 		break;
 	case TURNS_REPORT:
 		on_report(s);
@@ -460,7 +510,7 @@ static void expect_laws(void)
 		}
 		FOR_SEATS(s)
 		{
-			open += s->device == d && s->open;
+			open += s->device == d && s->open && !s->at.leader;
 			if (s->device == d && could_run(s))
 				expect_busy(s);
 		}
@@ -532,9 +582,12 @@ static void come_or_go(struct tenant *t)
 		return;
 	}
 	memset(t, 0, sizeof(*t));
+	m.tenants[(size_t)(t - m.tenants) ^ 1].arrivals = 0;
 	t->there = 1;
 	t->share = any_share();
 	t->nature = m.natures ? (enum nature)(below(4) ? 0 : below(3)) : PLAIN;
+	if (m.meet && below(4))
+		t->nature = MEETS;
 	turns_tenant_init(&m.turns, &t->at, &t->share);
 	if (m.multi && below(3) == 0) {
 		unsigned first = (unsigned)below(DEVICES);
@@ -573,7 +626,8 @@ static int can_drain(const struct seat *s)
 
 	if (s->open || s->drained || s->busy_until > m.now)
 		return 0;
-	return t->nature == PLAIN || (t->nature == COUPLED && !stands(t));
+	return t->nature == PLAIN || (t->nature == COUPLED && !stands(t)) ||
+	       (t->nature == MEETS && is_met(t));
 }
 
 static void rest(struct seat *s)
@@ -735,7 +789,7 @@ static void expect_an_end(void)
 	expect(!"nobody waits for ever");
 }
 
-static void begin(int restarts, int verdicts)
+static void begin(int restarts, int verdicts, int meet)
 {
 	memset(&m, 0, sizeof(m));
 	m.verdicts = verdicts;
@@ -743,6 +797,7 @@ static void begin(int restarts, int verdicts)
 	m.restarts = restarts;
 	m.natures = below(2) == 0;
 	m.multi = below(2) == 0;
+	m.meet = meet;
 	turns_init(&m.turns, &tuning);
 	for (unsigned d = 0; d < DEVICES; d++)
 		turns_device_init(&m.turns, &m.devices[d], 2 * d + 1);
@@ -752,10 +807,11 @@ static void begin(int restarts, int verdicts)
 	}
 }
 
-/* `restarts`: who joins with an open gate may have work in flight. `verdicts`: turns_govern(). */
-static void history(int restarts, int verdicts)
+/* `restarts`: who joins with an open gate may have work in flight. `verdicts`: turns_govern().
+ * `meet`: many wait for each other. */
+static void history(int restarts, int verdicts, int meet)
 {
-	begin(restarts, verdicts);
+	begin(restarts, verdicts, meet);
 	for (int i = 0; i < STEPS; i++)
 		step();
 	expect_an_end();
@@ -777,24 +833,27 @@ TEST(histories_that_broke_a_law_once_break_it_no_more)
 
 	for (size_t i = 0; i < ARRAY_SIZE(begun); i++) {
 		test_random_restart(begun[i]);
-		history(false, false);
+		history(false, false, false);
 	}
 }
 
 TEST(the_laws_hold_after_every_step_of_any_history)
 {
 	uint64_t opened = 0, reopened = 0, reports = 0, checks = 0, granted = 0, given_up = 0;
+	uint64_t awaited = 0, along = 0;
 
 	for (unsigned round = 0; round < test_rounds(800); round++) {
-		history(true, round % 2);
+		history(true, round % 2, round % 3 == 0);
 		opened += m.governed;
 		granted += m.granted[0];
 		reopened += m.reopened;
 		reports += m.reports;
 		given_up += m.given_up;
 		checks += m.checks;
+		awaited += m.awaited;
+		along += m.along;
 	}
 	/* It was no empty word. */
 	expect(opened > 1000 && reopened > 10 && reports > 3 && given_up > 10 && checks > 100 &&
-	       granted > MS);
+	       granted > MS && awaited > 10 && along > 100);
 }
