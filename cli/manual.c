@@ -85,6 +85,13 @@ static const struct entry gates[] = {
 #undef GATE
 };
 
+/* What the keys of a full screen do. */
+static const struct entry screen_keys[] = {
+#define KEY(ACT, keys, meaning) {"top", keys, meaning},
+#include "cli/top/keys.def"
+#undef KEY
+};
+
 /* The objects of `mete ps --json`; the verb is the object's name here. */
 static const struct entry keys[] = {
 #define KEY(object, key, kind, value, meaning) {#object, #key, meaning},
@@ -208,6 +215,7 @@ static void print_page_of(const struct cli_command *command)
 		print_roff(option->description);
 	}
 	fputs(".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nPrint a short description.\n", stdout);
+	print_section("KEYS", command->verb, screen_keys, ARRAY_SIZE(screen_keys));
 	print_section("COLUMNS", command->verb, columns, ARRAY_SIZE(columns));
 	print_section("STATES", command->verb, states, ARRAY_SIZE(states));
 	print_section("GATES", command->verb, gates, ARRAY_SIZE(gates));

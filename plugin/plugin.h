@@ -3,7 +3,7 @@
  * The structures of meted's Kubernetes part; struct plugin leads to everything. It runs on meted's
  * loop.
  *
- *	plugin.c         opening and closing
+ *	opening.c        opening and closing
  *	active_config.c  the configuration and the profile that are in force
  *	serve.c          the device plugin's calls
  *	allocate.c       one of them: Allocate
@@ -47,7 +47,7 @@
 #include "plugin/nvidia/mig_files.h"
 #include "plugin/pods.h"
 #include "plugin/kubelet/resources.h"
-#include "plugin/strangers.h"
+#include "plugin/strangers_pod.h"
 
 enum { PLUGIN_PATH = 512 };
 
@@ -169,7 +169,7 @@ struct plugin {
 	uint32_t open_handles;	   /* that are being closed: the memory is freed after the last */
 };
 
-/* plugin.c */
+/* opening.c */
 /* The part of the start that needs the final configuration, which a node's labels may select. On
  * failure the completed steps stay, and it may be retried. */
 must_check int plugin_settle(struct plugin *p, struct fault *why);

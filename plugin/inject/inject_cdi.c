@@ -234,7 +234,7 @@ int inject_write_cdi(const char *cdi_folder, const struct inject_edits *edits,
 		return edits_fault(-ENOMEM, why);
 	if (mkdir(cdi_folder, 0755) != 0 && errno != EEXIST)
 		return fault_set(why, -errno, "%s: %s", cdi_folder, strerror(errno));
-	r = file_replace(path, text, strlen(text), 0644);
+	r = file_replace_unsynced(path, text, strlen(text), 0644);
 	/* Whatever the umask is: other users' runtimes read it, too. */
 	if (r == 0 && chmod(path, 0644) != 0)
 		r = -errno;

@@ -35,6 +35,14 @@ must_check CUresult physical_named(CUmemGenericAllocationHandle handle,
 int physical_fd(const struct physical *allocation);
 uint64_t physical_offset(const struct physical *allocation);
 
+/* With one handle, and no memory yet. OUT_OF_MEMORY. */
+must_check CUresult physical_new(const CUmemAllocationProp *properties, int device, uint64_t bytes,
+				 struct physical **ret_allocation);
+void physical_free(struct physical *allocation);
+
+/* Gives its place in the store back. */
+void physical_home_leave(struct physical *allocation);
+
 /* vmm.c: between the two nothing is mapped or unmapped. */
 void physical_maps_stop(void);
 void physical_maps_go_on(void);

@@ -252,6 +252,23 @@ void X(ballot)(struct warp *w, const struct insn *i)
 	EACH_LANE(w, d[l] = yes);
 }
 
+/* Tells each lane the lanes with its value, and whether it has any. */
+static void tell_matches(struct warp *w, const struct insn *i, const uint32_t *same)
+{
+	if (i->e != OPERAND_NONE) {
+		uint32_t all = 0;
+
+		for (int l = 0; l < LANES; l++)
+			all |= (uint32_t)(same[l] != 0) << l;
+		set_predicate(w, i->e, all);
+	}
+	if (i->d != OPERAND_NONE) {
+		uint32_t *d = operand(w, i->d);
+
+		EACH_LANE(w, d[l] = same[l]);
+	}
+}
+
 #define MATCH(bits)                                                                                \
 	void X(match_b##bits)(struct warp * w, const struct insn *i)                               \
 	{                                                                                          \
@@ -266,18 +283,7 @@ void X(ballot)(struct warp *w, const struct insn *i)
 			if (i->argument && same[l] != among)                                       \
 				same[l] = 0;                                                       \
 		}                                                                                  \
-		if (i->e != OPERAND_NONE) {                                                        \
-			uint32_t all = 0;                                                          \
-                                                                                                   \
-			for (int l = 0; l < LANES; l++)                                            \
-				all |= (uint32_t)(same[l] != 0) << l;                              \
-			set_predicate(w, i->e, all);                                               \
-		}                                                                                  \
-		if (i->d != OPERAND_NONE) {                                                        \
-			uint32_t *d = operand(w, i->d);                                            \
-                                                                                                   \
-			EACH_LANE(w, d[l] = same[l]);                                              \
-		}                                                                                  \
+		tell_matches(w, i, same);                                                          \
 	}
 
 MATCH(32)
