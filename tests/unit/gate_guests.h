@@ -110,6 +110,7 @@ static inline void obey_turns(const struct turns_action *a)
 	case TURNS_COUPLED:
 	case TURNS_BESIDE:
 	case TURNS_UNCOUPLED:
+	case TURNS_AWAITS:
 	case TURNS_REPORT:
 	case TURNS_KILL:
 		break;
