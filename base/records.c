@@ -77,7 +77,10 @@ int records_open(const char *folder, const struct records_reader *reader, void *
 	return 0;
 }
 
-int records_write(const char *folder, const char *name, const char *text, struct fault *why)
+typedef int replacer(const char *path, const void *content, size_t size, unsigned mode);
+
+static int write_by(replacer *replace, const char *folder, const char *name, const char *text,
+		    struct fault *why)
 {
 	char path[PATH_MAX];
 	int r;
@@ -85,8 +88,19 @@ int records_write(const char *folder, const char *name, const char *text, struct
 	if (!text)
 		return fault_set(why, -ENOMEM, "out of memory");
 	path_of(folder, name, path);
-	r = file_replace(path, text, strlen(text), 0600);
+	r = replace(path, text, strlen(text), 0600);
 	return r < 0 ? fault_set(why, r, "%s: %s", path, strerror(-r)) : 0;
+}
+
+int records_write(const char *folder, const char *name, const char *text, struct fault *why)
+{
+	return write_by(file_replace, folder, name, text, why);
+}
+
+int records_write_unsynced(const char *folder, const char *name, const char *text,
+			   struct fault *why)
+{
+	return write_by(file_replace_unsynced, folder, name, text, why);
 }
 
 int records_remove(const char *folder, const char *name, struct fault *why)

@@ -28,5 +28,10 @@ must_check int records_open(const char *folder, const struct records_reader *rea
 must_check int records_write(const char *folder, const char *name, const char *text,
 			     struct fault *why);
 
+/* The same of a record that says nothing after a restart of the machine (file_replace_unsynced()).
+ */
+must_check int records_write_unsynced(const char *folder, const char *name, const char *text,
+				      struct fault *why);
+
 /* -errno: it is still there. A record that is not there is no failure. */
 must_check int records_remove(const char *folder, const char *name, struct fault *why);

@@ -5,10 +5,13 @@
  *
  *	opening.c        opening and closing
  *	active_config.c  the configuration and the profile that are in force
+ *	active_file.c    its text, and which of several it is
  *	serve.c          the device plugin's calls
  *	allocate.c       one of them: Allocate
  *	offered.c        the list of devices
  *	as_nvidia.c      Allocate as NVIDIA's device plugin answers it, if the file has no `mete`
+ *	driver_cdi.c     CDI files of the driver, for the strategies of that plugin that need them
+ *	held.c           which devices still have a tenant there
  *	enrol.c          the kubelet's folder: our socket in it, and our registration
  *	rival.c          NVIDIA's device plugin, if it runs here
  *	prestart.c       which container starts, and as which tenant: PreStartContainer
@@ -62,7 +65,7 @@ struct offer {
 	bool shared, healthy;
 	bool claimed; /* shared out, by claims instead of slots */
 	int numa;     /* the NUMA node that it is near to; -1: unknown */
-	bool held; /* by a container that had a share of it when it was mete's: for as_nvidia.c */
+	bool held;    /* by a container that had a share of it when it was mete's: for held.c */
 	uint32_t slots;
 };
 
@@ -122,9 +125,12 @@ enum { EVENTS_RATES = 256 };
 
 struct plugin {
 	const struct host *host;
-	char *config_path;
-	char *config_text; /* as last read */
-	int config_unread; /* -errno of the last attempt to read it; 0: it was read */
+	char *config_path; /* a file, or a folder of named ones */
+	char *config_file; /* the one that is read; of a folder without one: "FOLDER/" */
+	bool config_is_folder;
+	struct fault unchosen; /* "": a folder has one for this node */
+	char *config_text;     /* as last read */
+	int config_unread;     /* -errno of the last attempt to read it; 0: it was read */
 	struct file_watch config_watch;
 	struct config *config;
 	struct offer offer[HOST_DEVICES];
@@ -211,6 +217,10 @@ void serve_allocate(struct grpc_call *call, struct grpc_bytes request, void *own
 /* as_nvidia.c */
 void as_nvidia_allocate(struct plugin *p, struct grpc_call *call,
 			const struct V1beta1__ContainerAllocateRequest *said);
+/* What containers know a device by: its UUID, or its index. */
+void as_nvidia_name(const struct plugin *p, uint32_t device, char *ret_name, size_t size);
+
+/* held.c */
 /* Called at each check of health.c. */
 void as_nvidia_look(struct plugin *p);
 /* The same, without telling the kubelet. */

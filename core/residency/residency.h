@@ -241,6 +241,8 @@ must_check int residency_refusal(const struct residency_member *m, uint64_t byte
 				 uint64_t capacity_bytes);
 /* On a device of that capacity, could each member come back whole, with what it asks for? */
 bool residency_bears(const struct residency *r, uint64_t capacity_bytes);
+/* Whether so many resident bytes could move out to make room for memory that cannot move. */
+bool residency_could_leave(const struct residency *r, uint64_t bytes);
 /* The member freed memory, or lost it with a process: so much of what is resident, and so much of
  * what is out. Orders and credit shrink accordingly. */
 void residency_free(struct residency_member *m, uint64_t resident_bytes, uint64_t out_bytes,

@@ -393,3 +393,18 @@ void residency_move(struct residency *r, uint64_t now_ns)
 	while (see_drained(r, now_ns))
 		move_once(r, now_ns);
 }
+
+bool residency_could_leave(const struct residency *r, uint64_t bytes)
+{
+	uint64_t all = 0, free_to_go = 0;
+
+	list_for_each(link, (struct list *)&r->members)
+	{
+		const struct residency_member *m = MEMBER_OF_DEVICE(link);
+
+		all += m->resident_bytes + m->out_bytes;
+		free_to_go += m->stuck ? 0 : m->resident_bytes;
+	}
+	return bytes <= free_to_go &&
+	       all + bytes + residency_spare(&r->tuning) <= r->capacity_bytes + r->budget_bytes;
+}

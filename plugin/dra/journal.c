@@ -22,7 +22,7 @@ int journal_write(struct journal *journal, struct journal_claim *entry, const st
 		  struct fault *why)
 {
 	owned(free) char *text = journal_describe(entry, journal->boot, host);
-	int r = records_write(journal->folder, entry->claim->uid, text, why);
+	int r = records_write_unsynced(journal->folder, entry->claim->uid, text, why);
 
 	if (r < 0 || list_linked(&entry->link))
 		return r;

@@ -6,7 +6,7 @@
  * is done; a claim whose record says anything but "done" when meted starts is undone.
  *
  * Records are JSON without a checksum: a newer meted may add members, and an older one ignores
- * them.
+ * them. They are not synced: they outlive meted, and mean nothing after a restart of the machine.
  */
 #pragma once
 

@@ -39,7 +39,8 @@ static struct {
 	unsigned seen[GATE_REASONS], restarts;
 } w;
 
-/* ---- gates, as node/gate.c has them ---------------------------------------------------------- */
+/* ---- gates, as node/time/gate.c has them
+ * ---------------------------------------------------------- */
 
 static inline uint32_t reasons_of(const struct guest *g)
 {
@@ -102,6 +103,7 @@ static inline void obey_turns(const struct turns_action *a)
 	case TURNS_COUPLED:
 	case TURNS_BESIDE:
 	case TURNS_UNCOUPLED:
+	case TURNS_AWAITS:
 	case TURNS_REPORT:
 	case TURNS_KILL:
 		break;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For the tests of node/store.h: stores on a loop, with their processes. */
+/* For the tests of node/move/store.h: stores on a loop, with their processes. */
 #pragma once
 
-#include "node/store.h"
+#include "node/move/store.h"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>

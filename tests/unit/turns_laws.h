@@ -19,7 +19,7 @@ enum {
 #define MS 1000000ull
 
 /* What its work is like. */
-enum nature { PLAIN, COUPLED, HANGS };
+enum nature { PLAIN, COUPLED, HANGS, MEETS };
 
 struct span {
 	uint64_t from, to;
@@ -46,6 +46,7 @@ struct tenant {
 	struct turns_tenant at;
 	struct turns_share share;
 	enum nature nature;
+	uint64_t arrivals; /* of who MEETS: it waits there for its partner */
 	int there, stepped, coupled, looked, suspended;
 	struct seat seats[DEVICES];
 };
@@ -53,11 +54,11 @@ struct tenant {
 static struct {
 	struct turns turns;
 	struct turns_device devices[DEVICES];
-	struct tenant tenants[TENANTS];
+	struct tenant tenants[TENANTS + 1]; /* pairs; the last one is never there */
 	uint64_t now, start, longest_drain, granted[DEVICES];
-	int natures, multi, restarts, was_governed[DEVICES];
+	int natures, multi, meet, restarts, was_governed[DEVICES];
 	int verdicts, unfair[DEVICES]; /* its tenants take turns although they are alike */
-	uint64_t opened, reopened, given_up, reports, checks, governed;
+	uint64_t opened, reopened, given_up, reports, checks, governed, awaited, along;
 } m;
 
 static const struct turns_tuning tuning = {
@@ -103,6 +104,32 @@ static inline int stands(const struct tenant *t)
 			return 1;
 	}
 	return 0;
+}
+
+/* Who waits for whom. */
+static inline struct tenant *partner_of(const struct tenant *t)
+{
+	size_t i = (size_t)(t - m.tenants) ^ 1;
+
+	return t->nature == MEETS && i < TENANTS && m.tenants[i].there &&
+			       m.tenants[i].nature == MEETS
+		       ? &m.tenants[i]
+		       : NULL;
+}
+
+static inline void arrive(struct tenant *t)
+{
+	const struct tenant *partner = partner_of(t);
+
+	if (partner && t->arrivals <= partner->arrivals)
+		t->arrivals++;
+}
+
+static inline int is_met(const struct tenant *t)
+{
+	const struct tenant *partner = partner_of(t);
+
+	return !partner || partner->arrivals >= t->arrivals;
 }
 
 static inline int is_governed(const struct seat *s)
@@ -180,6 +207,13 @@ static inline void close_span(struct seat *s)
 
 /* ---- what is to be done ---------------------------------------------------------------------- */
 
+/* Law 13: one is the other's company, or both are the same one's. */
+static inline int are_together(const struct seat *a, const struct seat *b)
+{
+	return a->at.leader == &b->at || b->at.leader == &a->at ||
+	       (a->at.leader && a->at.leader == b->at.leader);
+}
+
 /* Law 1. */
 static inline void expect_alone(const struct seat *opened)
 {
@@ -187,7 +221,8 @@ static inline void expect_alone(const struct seat *opened)
 		return; /* it is opened again, as a thread stands at it */
 	FOR_SEATS(s)
 	{
-		if (s == opened || s->device != opened->device || !is_governed(s))
+		if (s == opened || s->device != opened->device || !is_governed(s) ||
+		    are_together(s, opened))
 			continue;
 		expect(!s->open);
 		expect(s->drained || s->excused);
@@ -201,6 +236,7 @@ static inline void submit(struct seat *s)
 	if (s->busy_until < m.now)
 		s->busy_until = m.now;
 	s->busy_until += 1 + length;
+	arrive(tenant_of(s));
 	s->idle = 0;
 }
 
@@ -213,7 +249,9 @@ static inline void on_open(struct seat *s)
 		/* Law 8: it could do nothing with a turn. */
 		expect(!tenant_of(s)->suspended);
 		expect_alone(s);
-		s->granted = s->granted ? s->granted : m.now;
+		if (!s->at.leader)
+			s->granted = s->granted ? s->granted : m.now;
+		m.along += s->at.leader != NULL;
 		m.governed++;
 	}
 	s->open = 1;
@@ -266,20 +304,28 @@ static inline void on_late(struct seat *s)
 	s->let_in =
 		t->looked && s->at.gate == TURNS_CLOSING && m.now - s->ending < tuning.beside_ns;
 	turns_late(&s->at, at_gate, m.now);
+	/* Or another tenant was, for which it may wait. */
+	s->let_in &= !t->at.let_in;
 }
 
-/* Law 7: not before its time, and only if a thread stands there. */
+/* Others run beside what it has on the device, and beside what came along with it. */
+static inline void excuse(void)
+{
+	FOR_SEATS(s)
+	{
+		if (s->at.gate != TURNS_OWING)
+			continue;
+		s->excused = 1;
+		end_grant(s);
+	}
+}
+
+/* Law 7: not before its time, and only if a thread stands there; or law 13. */
 static inline void on_beside(struct seat *s)
 {
-	expect(stands(tenant_of(s)) && !s->open && !s->drained);
-	for (unsigned d = 0; d < DEVICES; d++) {
-		struct seat *other = &tenant_of(s)->seats[d];
-
-		if (!other->there || other->at.gate != TURNS_OWING)
-			continue;
-		other->excused = 1;
-		end_grant(other);
-	}
+	expect(stands(tenant_of(s)) || tenant_of(s)->at.awaits[0]);
+	expect(!s->open && !s->drained);
+	excuse();
 	tenant_of(s)->looked = 0;
 	m.given_up++;
 }
@@ -298,6 +344,7 @@ static inline void on_report(struct seat *s)
 		if (other->there && other->reported)
 			end_grant(other);
 	}
+	excuse();
 	tenant_of(s)->stepped = 0;
 	m.reports++;
 }
@@ -338,6 +385,9 @@ static inline void do_action(const struct turns_action *action)
 	case TURNS_UNCOUPLED:
 		tenant_of(s)->coupled = 0;
 		forget_spans(s);
+		break;
+	case TURNS_AWAITS:
+		m.awaited++;
 		break;
 	case TURNS_REPORT:
 		on_report(s);
@@ -458,7 +508,7 @@ static inline void expect_laws(void)
 		}
 		FOR_SEATS(s)
 		{
-			open += s->device == d && s->open;
+			open += s->device == d && s->open && !s->at.leader;
 			if (s->device == d && could_run(s))
 				expect_busy(s);
 		}
