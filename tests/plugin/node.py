@@ -617,6 +617,10 @@ class Node:
         self.close(kind)
 
 
+def healthy(devices):
+    return sorted(name for name, health in devices.items() if health == "Healthy")
+
+
 def launch(node, fault, device):
     """A program whose kernel meets that."""
     environment = dict(os.environ, METE_SIM_DIR=node.sim, LD_LIBRARY_PATH=sys.argv[2], METE_SIM_FAULTS=fault, CUDA_VISIBLE_DEVICES=str(device))

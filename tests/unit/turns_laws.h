@@ -2,11 +2,6 @@
 /* The tenants of test_turns_always.c, and the laws that hold of them. */
 #pragma once
 
-/*
- * The laws of core/turns/turns.h against random histories: tenants on one device or several, whose
- * work ends when it likes, waits for a thread at the gate, or never ends; who join, leave and are
- * set live. METE_SEED repeats a history.
- */
 #include "core/turns/turns.h"
 
 #include <stdlib.h>
