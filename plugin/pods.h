@@ -22,9 +22,11 @@ struct pod {
 	size_t container_count, init_count;
 	struct amounts_said *amounts; /* of each container, in the same order */
 	int32_t priority;	      /* of spec.priorityClassName */
+	cJSON *claims;		      /* the names of its ResourceClaims */
 	char *mirrored; /* the kubelet's UID for a static pod; NULL: it is not static */
 	bool over;	/* Succeeded or Failed: its containers no longer run */
 	bool ending;	/* it is being deleted */
+	bool gone;	/* it is no longer there: this is being reported */
 	bool seen;	/* since the list was restarted */
 };
 
@@ -53,3 +55,7 @@ void pods_each(const struct pods *pods, void (*seen)(void *owner, const struct p
  * be reported later. */
 const struct pod *pods_find(const struct pods *pods, const char *namespace, const char *name);
 const struct pod *pods_find_uid(const struct pods *pods, const char *uid);
+
+/* pods_claims.c: the names of the claims that a Pod uses, as far as they are known yet. A new array
+ * of strings; NULL: out of memory. */
+cJSON *pods_claims(const cJSON *object);

@@ -40,8 +40,12 @@ static int make_tenant(struct dra *dra, struct journal_claim *entry, struct faul
 	char name[600];
 
 	memcpy(spec.device, claim->of, claim->devices * sizeof(claim->of[0]));
-	for (size_t i = 0; i < SHARE_FIELDS; i++)
+	for (size_t i = 0; i < SHARE_FIELDS; i++) {
 		spec.texts[i] = claim->texts[i];
+		entry->in_force[i] = claim->texts[i] ? strdup(claim->texts[i]) : NULL;
+		if (claim->texts[i] && !entry->in_force[i])
+			return fault_set(why, -ENOMEM, "out of memory");
+	}
 	snprintf(name, sizeof(name), "%s/%s", claim->namespace, claim->name);
 	spec.name = name;
 	return host->make(host->daemon, &spec, &entry->tenant, entry->folder, why);
@@ -195,6 +199,7 @@ int prepare_claim(struct dra *dra, struct claim *claim, struct fault *why)
 			log_warning("claim.left", "reason=%s", log_text(other.text).text);
 		return r;
 	}
+	adjust_claim(dra, entry);
 	log_info("claim.prepared", "claim=%s/%s uid=%s tenant=%u devices=%u", claim->namespace,
 		 claim->name, claim->uid, entry->tenant, claim->devices);
 	return 0;
