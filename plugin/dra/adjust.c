@@ -26,16 +26,7 @@ struct gathered {
 
 static bool uses(const struct pod *pod, const struct claim *claim)
 {
-	const cJSON *name;
-
-	if (strcmp(pod->namespace, claim->namespace) != 0)
-		return false;
-	cJSON_ArrayForEach(name, pod->claims)
-	{
-		if (cJSON_IsString(name) && strcmp(name->valuestring, claim->name) == 0)
-			return true;
-	}
-	return false;
+	return pods_uses_claim(pod, claim->namespace, claim->name);
 }
 
 /* "DOMAIN/..." is the claim's; "CONTAINER.DOMAIN/..." could only be one container's. */

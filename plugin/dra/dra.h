@@ -13,6 +13,7 @@
  *	prepare.c    a claim's steps                     serve.c      the kubelet's calls
  *	journal.c    prepared claims, on disk            stale.c      those whose claim is gone
  *	adjust.c     shares that annotations change      claim_adjust.c   to what
+ *	beside.c     two claims in one container
  *	health.c     the devices' health for the kubelet
  */
 #pragma once

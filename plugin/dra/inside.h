@@ -78,6 +78,10 @@ void prepare_restore(struct dra *dra);
 void adjust_claim(struct dra *dra, struct journal_claim *entry);
 void adjust_all(struct dra *dra);
 
+/* beside.c */
+/* -EINVAL with one sentence: a container uses it beside another claim of ours. */
+must_check int beside_check(const struct dra *dra, const struct claim *claim, struct fault *why);
+
 /* publish.c */
 must_check int publish_open(struct dra *dra, struct publish **ret_publish, struct fault *why);
 /* There may be something to write. */

@@ -186,6 +186,9 @@ int prepare_claim(struct dra *dra, struct claim *claim, struct fault *why)
 	struct fault other;
 	int r = end_earlier(dra, claim->uid, why);
 
+	if (r == 0)
+		r = beside_check(dra, claim, why);
+
 	if (r < 0) {
 		claim_free(claim);
 		return r;
@@ -236,7 +239,8 @@ static bool read_name(const struct dra *dra, const char *file, char ret_uid[CLAI
 	return true;
 }
 
-/* Does it lead to a tenant of ours? Other metes may write beside us. */
+/* Does it lead to a tenant of ours? Other metes may write beside us. An empty one is what a crash
+ * of the machine left: files are not synced. */
 static bool is_ours(const struct dra *dra, const char *path)
 {
 	char ours[PLUGIN_PATH], tenants[PLUGIN_PATH];
@@ -245,7 +249,7 @@ static bool is_ours(const struct dra *dra, const char *path)
 
 	snprintf(tenants, sizeof(tenants), "%.400s/tenants/", dra->plugin->host->place);
 	slots_on_host(dra->plugin, tenants, ours);
-	return file_slurp(path, 1 << 20, &text, &size) == 0 && strstr(text, ours);
+	return file_slurp(path, 1 << 20, &text, &size) == 0 && (!size || strstr(text, ours));
 }
 
 void prepare_restore(struct dra *dra)

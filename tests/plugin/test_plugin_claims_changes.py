@@ -6,8 +6,12 @@ from meted import run
 from test_plugin_claims import claims
 
 
-def using(node, name, *names, **more):
-    return node.pod(name, spec={"containers": [{"name": "main"}], "resourceClaims": [{"name": n, "resourceClaimName": n} for n in names]}, **more)
+def using(node, name, *names, containers=None, **more):
+    """A pod whose container uses these claims, or the containers some each."""
+    containers = containers or {"main": names}
+    return node.pod(name, spec={
+        "containers": [{"name": container, "resources": {"claims": [{"name": n} for n in own]}} for container, own in containers.items()],
+        "resourceClaims": [{"name": n, "resourceClaimName": n} for own in containers.values() for n in own]}, **more)
 
 
 def prepare(made, caller, *names):
@@ -82,6 +86,20 @@ def test_what_changed_while_meted_was_away_holds():
         pod.annotate(weight="40")
         node.start()
         node.await_share("ns/c0", weight="40", cap="", guarantee="1%")
+
+
+def test_a_container_has_one_claim():
+    with claims() as (node, made, caller):
+        using(node, "pod", "c0", "c1")
+        using(node, "apart", containers={"one": ["c2"], "two": ["c3"]})
+        using(node, "last", annotations={"weight": "50"}, containers={"one": ["c4"]})
+        prepare(made, caller, "c4")
+        node.await_share("ns/c4", weight="50")  # and so the pods before it are known
+        prepare(made, caller, "c0", "c2", "c3")
+        made.answer("c1")
+        caller.prepare("c1")
+        assert "container main of pod pod uses the claims c0 and c1" in caller.answer("c1"), caller.answer("c1")
+        assert {row.name for row in node.tenants()} == {"ns/c0", "ns/c2", "ns/c3", "ns/c4"}
 
 
 if __name__ == "__main__":
