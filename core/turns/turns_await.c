@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tenants whose work waits for other tenants' work (a barrier in memory that both see, a
- * collective): they are found, and have their turns together. See decisions/0116.
+ * Finds for whose work a tenant's waits (a barrier in memory that both see, a collective): while
+ * its gate does not drain others are let in for a moment, one after the other. See decisions/0116.
  */
 #include <string.h>
 
@@ -15,12 +15,11 @@ enum {
 	TRIAL_STEPS = 16,    /* from a trial's end to the next: guests may say late that they have
 				drained */
 	VAIN_STEPS = 5,	     /* after as many its own threads are not all that it waits for */
-	LONE_TURNS = 3,	     /* as many that drain by themselves, and it waits for nobody; */
-	ALONE_AFTER = 8,     /* turns with those it awaits, after which one is had alone, ... */
-	ALONE_QUADRUPLED = 5 /* ... and after four times as many each time that it still waited */
+	LONE_TURNS = 3,	     /* turns alone that drain by themselves: it waits for nobody */
+	ALONE_QUADRUPLED = 3 /* as often at most it has four times as many turns with company */
 };
 
-static bool awaits(const struct turns_tenant *t, const struct turns_tenant *other)
+bool turns_awaits(const struct turns_tenant *t, const struct turns_tenant *other)
 {
 	for (size_t i = 0; i < TURNS_AWAITED; i++) {
 		if (t->awaits[i] == other)
@@ -34,7 +33,7 @@ bool turns_tenant_awaits(const struct turns_tenant *t)
 	return t->awaits[0] != NULL;
 }
 
-static struct turns_seat *governed_seat(const struct turns_tenant *t)
+struct turns_seat *turns_tenant_seat(const struct turns_tenant *t)
 {
 	list_for_each(link, (struct list *)&t->seats)
 	{
@@ -44,14 +43,20 @@ static struct turns_seat *governed_seat(const struct turns_tenant *t)
 	return NULL;
 }
 
-/* ---- coming along ---------------------------------------------------------------------------- */
-
-/* Who has several devices would leave one of them idle. */
-static bool may_come(const struct turns_seat *s)
+/* Without them it could do nothing with a turn; but whether that is still so is to be seen. */
+uint64_t turns_await_released(const struct turns_tenant *t, uint64_t now_ns)
 {
-	return s->lined && s->gate == TURNS_CLOSED && !s->device->strays &&
-	       turns_tenant_governed(s->tenant) == 1;
+	const struct turns_seat *s = turns_tenant_seat(t);
+	uint64_t latest = 0;
+
+	for (size_t i = 0; i < TURNS_AWAITED; i++) {
+		if (t->awaits[i] && t->awaits[i]->state == TURNS_CAPPED)
+			latest = most(latest, turns_tenant_released(t->awaits[i], now_ns));
+	}
+	return s ? least(latest, s->wanted_ns + t->turns->tuning.hang_ns) : 0;
 }
+
+/* ---- who is let in --------------------------------------------------------------------------- */
 
 /* For a moment; what it has then it pays for with its cap, later. Who is known to be awaited is
  * waited for until it has paid; others must have paid soon. */
@@ -65,160 +70,6 @@ static bool may_come_capped(const struct turns_seat *s, bool known, uint64_t now
 	return known || turns_tenant_released(t, now_ns) <= now_ns + t->turns->tuning.hang_ns;
 }
 
-/* Without them it could do nothing with a turn. */
-uint64_t turns_await_released(const struct turns_tenant *t, uint64_t now_ns)
-{
-	uint64_t latest = 0;
-
-	for (size_t i = 0; i < TURNS_AWAITED; i++) {
-		if (t->awaits[i] && t->awaits[i]->state == TURNS_CAPPED)
-			latest = most(latest, turns_tenant_released(t->awaits[i], now_ns));
-	}
-	return latest;
-}
-
-/* Its leader waits for it, or somebody who has come along does. */
-static bool is_awaited(const struct turns_seat *leader, const struct turns_seat *s)
-{
-	if (awaits(leader->tenant, s->tenant))
-		return true;
-	list_for_each(link, (struct list *)&leader->along)
-	{
-		if (awaits(SEAT_ALONG(link)->tenant, s->tenant))
-			return true;
-	}
-	return false;
-}
-
-static void take_along(struct turns_seat *leader, struct turns_seat *s, uint64_t now_ns)
-{
-	turns_line_remove(s);
-	turns_timer_set(&s->device->turns->timers, &s->tenant->timer, UINT64_MAX);
-	turns_seat_deactivate(s, false);
-	s->tenant->state = TURNS_ALONG;
-	s->leader = leader;
-	list_append(&leader->along, &s->along_link);
-	turns_seat_open(s, now_ns);
-}
-
-/* Its gate is closed, or not waited for. */
-static void part(struct turns_seat *s, uint64_t now_ns)
-{
-	struct turns_tenant *t = s->tenant;
-
-	list_remove(&s->along_link);
-	s->leader = NULL;
-	t->state = TURNS_AWAY;
-	t->idle = false;
-	t->wants = s->asks;
-	if (!t->wants) {
-		turns_seat_entitle(s, false, now_ns);
-		turns_seat_floor(s, true, now_ns);
-		s->rested = true;
-	}
-	turns_tenant_enter(t, now_ns);
-}
-
-static void close_gate(struct turns_seat *s, uint64_t now_ns)
-{
-	if (s->gate != TURNS_OPENED)
-		return;
-	turns_settle(s, now_ns);
-	if (turns_seat_start_closing(s, false, now_ns))
-		s->asks = false;
-	turns_timer_set(&s->device->turns->drains, &s->timer, UINT64_MAX); /* its leader has one */
-}
-
-static void part_closed(struct turns_seat *leader, uint64_t now_ns)
-{
-	list_for_each(link, &leader->along)
-	{
-		if (SEAT_ALONG(link)->gate == TURNS_CLOSED)
-			part(SEAT_ALONG(link), now_ns);
-	}
-}
-
-void turns_await_close(struct turns_seat *leader, uint64_t now_ns)
-{
-	list_for_each(link, &leader->along) close_gate(SEAT_ALONG(link), now_ns);
-	part_closed(leader, now_ns);
-}
-
-void turns_await_expel(struct turns_tenant *t, uint64_t now_ns)
-{
-	list_for_each(link, &t->seats)
-	{
-		struct turns_seat *s = SEAT_OF_TENANT(link);
-
-		if (!s->leader)
-			continue;
-		close_gate(s, now_ns);
-		part_closed(s->leader, now_ns);
-		return;
-	}
-}
-
-void turns_await_drained(struct turns_seat *s, uint64_t now_ns)
-{
-	part(s, now_ns);
-}
-
-void turns_await_let_owe(struct turns_seat *leader, uint64_t now_ns)
-{
-	turns_await_close(leader, now_ns);
-	list_for_each(link, &leader->along)
-	{
-		struct turns_seat *s = SEAT_ALONG(link);
-
-		turns_seat_let_owe(s, now_ns);
-		s->asks = true;
-		part(s, now_ns);
-	}
-}
-
-static bool take_one(struct turns_seat *leader, uint64_t now_ns)
-{
-	list_for_each(link, &leader->device->seats)
-	{
-		struct turns_seat *s = SEAT_OF_DEVICE(link);
-
-		if (!is_awaited(leader, s) || !may_come(s))
-			continue;
-		take_along(leader, s, now_ns);
-		return true;
-	}
-	return false;
-}
-
-void turns_await_begin(struct turns_tenant *t, uint64_t now_ns)
-{
-	struct turns_seat *leader = governed_seat(t);
-
-	t->alone = false;
-	if (!turns_tenant_awaits(t) || turns_tenant_governed(t) != 1)
-		return;
-	t->alone = t->together >= (uint32_t)ALONE_AFTER << 2 * t->confirmed;
-	if (t->alone)
-		return;
-	t->together++;
-	/* Who comes may itself await one that was passed over. */
-	while (take_one(leader, now_ns))
-		;
-}
-
-bool turns_await_arrive(struct turns_seat *s, uint64_t now_ns)
-{
-	struct turns_seat *leader = s->device->holder;
-	struct turns_tenant *t = leader->tenant;
-
-	if (t->state != TURNS_RUNNING || t->stepping || t->alone || t->idle ||
-	    turns_tenant_governed(t) != 1 || !is_awaited(leader, s) || !may_come(s))
-		return false;
-	take_along(leader, s, now_ns);
-	turns_tenant_judge(t, now_ns);
-	return true;
-}
-
 static bool is_suspected(const struct turns_tenant *t, const struct turns_tenant *other)
 {
 	for (size_t i = 0; i < TURNS_AWAITED; i++) {
@@ -228,11 +79,20 @@ static bool is_suspected(const struct turns_tenant *t, const struct turns_tenant
 	return false;
 }
 
-/* ---- the leader has not drained -------------------------------------------------------------- */
-
 static uint32_t tries(const struct turns_tenant *t, const struct turns_seat *s)
 {
 	return s->tried_ns == t->ending_ns ? s->tries : 0;
+}
+
+/* When others are let in. The drains of who has kernels of one length end as others are let in
+ * again and again; so the next time it gets longer. Who waits for others waits for that, too. */
+static uint64_t trials_from_ns(const struct turns_tenant *t)
+{
+	const struct turns_tuning *tuning = &t->turns->tuning;
+
+	if (!t->proved_ns)
+		return t->ending_ns + tuning->drain_ns;
+	return t->ending_ns + least(t->proved_ns + tuning->drain_ns / 2, tuning->hang_ns / 2);
 }
 
 /* The less, the sooner it is let in; 0: not at all. */
@@ -240,16 +100,16 @@ static unsigned rank(const struct turns_seat *leader, const struct turns_seat *s
 		     uint64_t now_ns)
 {
 	const struct turns_tenant *t = leader->tenant;
-	bool known = is_awaited(leader, s);
+	bool known = turns_company_awaits(leader, s);
 
-	if (!may_come(s) && !may_come_capped(s, known, now_ns))
+	if (!turns_company_may_come(s) && !may_come_capped(s, known, now_ns))
 		return 0;
 	if (known)
 		return tries(t, s) ? 3 * TRIES + 1 : 1;
 	if (tries(t, s) == TRIES || t->trials == TRIALS ||
-	    (stands ? t->steps < VAIN_STEPS : now_ns - t->ending_ns < t->turns->tuning.drain_ns))
+	    (stands ? t->steps < VAIN_STEPS : now_ns < trials_from_ns(t)))
 		return 0;
-	return 2 + 2 * tries(t, s) + !(is_suspected(t, s->tenant) || awaits(s->tenant, t));
+	return 2 + 2 * tries(t, s) + !(is_suspected(t, s->tenant) || turns_awaits(s->tenant, t));
 }
 
 /* Whose work may be what the leader's waits for. */
@@ -281,18 +141,20 @@ static void let_in(struct turns_seat *leader, struct turns_seat *s, uint64_t now
 
 	s->tries = tries(t, s) + 1;
 	s->tried_ns = t->ending_ns;
-	if (awaits(t, s->tenant)) {
+	if (turns_awaits(t, s->tenant)) {
 		t->steps++;
+		t->closed_ns = now_ns;
 		moment = most(moment, turns_tenant_step_ns(t));
 	} else {
 		t->trials++;
 		moment <<= 2 * (s->tries - 1);
 	}
 	t->let_in = s->tenant;
-	t->closed_ns = now_ns;
-	take_along(leader, s, now_ns);
+	turns_company_take(leader, s, now_ns);
 	turns_timer_set(&t->turns->drains, &leader->timer, now_ns + moment);
 }
+
+/* ---- the leader has not drained -------------------------------------------------------------- */
 
 static uint64_t next_look(const struct turns_tenant *t)
 {
@@ -310,7 +172,7 @@ static bool closes_company(struct turns_seat *leader, uint64_t now_ns)
 	list_for_each(link, &leader->along) was_open |= SEAT_ALONG(link)->gate == TURNS_OPENED;
 	if (!was_open)
 		return false;
-	turns_await_close(leader, now_ns);
+	turns_company_close(leader, now_ns);
 	turns_timer_set(&leader->device->turns->drains, &leader->timer,
 			now_ns + next_look(leader->tenant));
 	return true;
@@ -343,135 +205,56 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 
 /* ---- what is learned ------------------------------------------------------------------------- */
 
-static void prove(struct turns_tenant *t)
+static struct turns_suspect *suspect_of(struct turns_tenant *t, struct turns_tenant *other)
 {
 	struct turns_suspect *it = &t->suspect[0];
 
-	if (awaits(t, t->let_in))
-		return;
 	for (size_t i = 0; i < TURNS_AWAITED; i++) {
-		if (t->suspect[i].tenant == t->let_in)
-			it = &t->suspect[i];
-		else if (it->tenant != t->let_in && t->suspect[i].proofs < it->proofs)
+		if (t->suspect[i].tenant == other)
+			return &t->suspect[i];
+		if (t->suspect[i].proofs < it->proofs)
 			it = &t->suspect[i];
 	}
-	if (it->tenant != t->let_in)
-		*it = (struct turns_suspect){t->let_in, 0};
+	*it = (struct turns_suspect){other, 0};
+	return it;
+}
+
+static void prove_one(struct turns_tenant *t, struct turns_tenant *other)
+{
+	struct turns_suspect *it;
+
+	if (turns_awaits(t, other))
+		return;
+	it = suspect_of(t, other);
 	if (++it->proofs < PROOFS)
 		return;
 	*it = (struct turns_suspect){0};
 	memmove(&t->awaits[1], &t->awaits[0], sizeof(t->awaits) - sizeof(t->awaits[0]));
-	t->awaits[0] = t->let_in;
+	t->awaits[0] = other;
 	t->together = 0;
-	turns_seat_todo(governed_seat(t), TODO_AWAITS);
+	t->overrun_ns = 0; /* it was no drain */
+	turns_seat_todo(turns_tenant_seat(t), TODO_AWAITS);
+}
+
+/* The drain has ended since the last one was let in. Who was let in before, and has not drained
+ * itself, may have waited for that, too. */
+static void prove(struct turns_tenant *t, uint64_t now_ns)
+{
+	t->proved_ns = now_ns - t->ending_ns;
+	prove_one(t, t->let_in);
+	list_for_each(link, &turns_tenant_seat(t)->along)
+	{
+		if (SEAT_ALONG(link)->tenant != t->let_in)
+			prove_one(t, SEAT_ALONG(link)->tenant);
+	}
 }
 
 static void await_nobody(struct turns_tenant *t)
 {
 	memset(t->awaits, 0, sizeof(t->awaits));
 	memset(t->suspect, 0, sizeof(t->suspect));
+	t->proved_ns = 0;
 	t->together = t->lone = t->confirmed = 0;
-}
-
-static void still_awaits(struct turns_tenant *t)
-{
-	t->confirmed += t->confirmed < ALONE_QUADRUPLED;
-	t->lone = t->together = 0;
-}
-
-void turns_await_learn(struct turns_tenant *t, uint64_t now_ns)
-{
-	bool was_late = now_ns - t->ending_ns >= t->turns->tuning.drain_ns;
-
-	if (t->let_in) {
-		prove(t);
-		if (t->alone)
-			still_awaits(t);
-	} else if (t->alone && !t->idle) {
-		if (++t->lone == LONE_TURNS)
-			await_nobody(t);
-	} else if (was_late) {
-		memset(t->suspect, 0, sizeof(t->suspect));
-	}
-	t->alone = false;
-	t->let_in = NULL;
-}
-
-/* ---- who leaves ------------------------------------------------------------------------------ */
-
-/* It may run no more; what is in flight of it is its own affair. */
-static void inherit(struct turns_seat *s, uint64_t company_ns, uint64_t now_ns)
-{
-	struct turns_tenant *t = s->tenant;
-
-	turns_settle(s, now_ns);
-	list_remove(&s->along_link);
-	s->leader = NULL;
-	s->device->holder = s;
-	t->state = TURNS_ENDING;
-	t->wants = s->asks;
-	t->idle = t->forced = t->stepping = t->laden = t->alone = false;
-	t->undrained = 1;
-	t->steps = t->trials = 0;
-	t->let_in = NULL;
-	t->ending_ns = t->closed_ns = now_ns;
-	t->company_ns = company_ns;
-	turns_seat_activate(s);
-	turns_timer_set(&t->turns->drains, &s->timer, now_ns + turns_tenant_look_ns(t));
-}
-
-void turns_await_pass_on(struct turns_seat *leader, uint64_t now_ns)
-{
-	struct turns_seat *next = NULL;
-	struct list closed;
-
-	list_init(&closed);
-	list_for_each(link, &leader->along)
-	{
-		struct turns_seat *s = SEAT_ALONG(link);
-
-		close_gate(s, now_ns);
-		list_remove(link);
-		if (s->gate == TURNS_CLOSED) {
-			list_append(&closed, link);
-		} else if (!next) {
-			next = s;
-			inherit(next, leader->tenant->company_ns, now_ns);
-		} else {
-			s->leader = next;
-			list_append(&next->along, link);
-		}
-	}
-	if (!next)
-		leader->device->holder = NULL;
-	list_for_each(link, &closed) part(SEAT_ALONG(link), now_ns);
-}
-
-/* The device is open, and so is every gate on it. */
-static void drop_company(struct turns_seat *leader)
-{
-	list_for_each(link, &leader->along)
-	{
-		struct turns_seat *s = SEAT_ALONG(link);
-
-		list_remove(link);
-		s->leader = NULL;
-		s->gate = TURNS_OPENED;
-		s->tenant->state = TURNS_AWAY;
-	}
-}
-
-void turns_await_detach(struct turns_seat *s, uint64_t now_ns)
-{
-	if (s->leader) {
-		list_remove(&s->along_link);
-		s->leader = NULL;
-		s->tenant->state = TURNS_AWAY;
-	}
-	if (is_free(s))
-		drop_company(s);
-	if (s->device->holder == s)
-		turns_await_pass_on(s, now_ns);
 }
 
 static void forget(struct turns_tenant *t, const struct turns_tenant *other)
@@ -490,6 +273,44 @@ static void forget(struct turns_tenant *t, const struct turns_tenant *other)
 	}
 	if (t->let_in == other)
 		t->let_in = NULL;
+}
+
+/* Who was let in, and drained without an end of this drain, was not what it waited for. */
+static void doubt(struct turns_tenant *t)
+{
+	for (size_t i = TURNS_AWAITED; i-- > 0;) {
+		struct turns_tenant *other = t->awaits[i];
+
+		if (other && other != t->let_in && other->state != TURNS_ALONG &&
+		    tries(t, turns_tenant_seat(other)))
+			forget(t, other);
+	}
+}
+
+static void still_awaits(struct turns_tenant *t)
+{
+	doubt(t);
+	t->confirmed += t->confirmed < ALONE_QUADRUPLED;
+	t->lone = t->together = 0;
+}
+
+void turns_await_learn(struct turns_tenant *t, uint64_t now_ns)
+{
+	bool was_late = now_ns - t->ending_ns >= t->turns->tuning.drain_ns;
+
+	if (t->let_in) {
+		prove(t, now_ns);
+		if (t->alone)
+			still_awaits(t);
+	} else if (t->alone && !t->idle) {
+		if (++t->lone == LONE_TURNS)
+			await_nobody(t);
+	} else if (was_late) {
+		memset(t->suspect, 0, sizeof(t->suspect));
+		t->proved_ns = 0;
+	}
+	t->alone = false;
+	t->let_in = NULL;
 }
 
 void turns_await_forget(struct turns_seat *s)

@@ -88,7 +88,7 @@ void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 			turns_tenant_unhang(t);
 		turns_tenant_enter(t, now_ns);
 	} else if (s->leader) {
-		turns_await_drained(s, now_ns);
+		turns_company_drained(s, now_ns);
 	} else if (s->stray) {
 		drained_stray(s, now_ns);
 	} else if (--t->undrained == 0) {
@@ -185,7 +185,7 @@ static void let_all_owe(struct turns_tenant *t, uint64_t now_ns)
 	{
 		if (SEAT_OF_TENANT(link)->gate == TURNS_CLOSING)
 			turns_seat_let_owe(SEAT_OF_TENANT(link), now_ns);
-		turns_await_let_owe(SEAT_OF_TENANT(link), now_ns);
+		turns_company_let_owe(SEAT_OF_TENANT(link), now_ns);
 	}
 }
 

@@ -266,7 +266,7 @@ void turns_arrive(struct turns_seat *s, uint64_t now_ns)
 		turns_device_serve(s->device, now_ns);
 		return;
 	}
-	if (turns_await_arrive(s, now_ns))
+	if (turns_company_arrive(s, now_ns))
 		return;
 	t = holder->tenant;
 	if (t->state != TURNS_RUNNING || t->stepping)

@@ -124,31 +124,41 @@ void turns_tenant_unhang(struct turns_tenant *t);
 /* All its gates have drained, or were given up. */
 void turns_tenant_learn(struct turns_tenant *t, uint64_t now_ns);
 
-/* ---- turns_await.c: tenants whose work waits for other tenants' ------------------------------ */
+/* ---- turns_await.c: for whose work a tenant's waits ------------------------------------------ */
 
-bool turns_tenant_awaits(const struct turns_tenant *t);
-/* Its turn begins, or a tenant has joined the line: those it awaits come along. Returns true if the
- * seat that has joined the line does. */
-void turns_await_begin(struct turns_tenant *t, uint64_t now_ns);
-bool turns_await_arrive(struct turns_seat *s, uint64_t now_ns);
-/* Likewise those it awaits. */
+bool turns_awaits(const struct turns_tenant *t, const struct turns_tenant *other);
+bool turns_tenant_awaits(const struct turns_tenant *t);		    /* anybody */
+struct turns_seat *turns_tenant_seat(const struct turns_tenant *t); /* the first governed one */
+/* When the caps of those it awaits let them run: 0 or now_ns: at once. */
 uint64_t turns_await_released(const struct turns_tenant *t, uint64_t now_ns);
-/* Its turn ends: the gates of those that came along close. */
-void turns_await_close(struct turns_seat *leader, uint64_t now_ns);
-/* One that came along is barred or suspended. */
-void turns_await_expel(struct turns_tenant *t, uint64_t now_ns);
-/* One that came along has drained. / What its leader had in flight is not waited for any more. */
-void turns_await_drained(struct turns_seat *s, uint64_t now_ns);
-void turns_await_let_owe(struct turns_seat *leader, uint64_t now_ns);
-/* The leader has not drained. Returns true if that is dealt with. */
+/* The seat has not drained. Returns true if that is dealt with. */
 bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns);
 /* It has drained. */
 void turns_await_learn(struct turns_tenant *t, uint64_t now_ns);
-/* It does not hold the device any more: who came along, and has not drained, does. */
-void turns_await_pass_on(struct turns_seat *leader, uint64_t now_ns);
-/* The seat is on no governed device any more. / The tenant leaves the device. */
-void turns_await_detach(struct turns_seat *s, uint64_t now_ns);
+/* The tenant leaves the device. */
 void turns_await_forget(struct turns_seat *s);
+
+/* ---- turns_company.c: whose gates are open in another tenant's turn -------------------------- */
+
+bool turns_company_may_come(const struct turns_seat *s);
+/* The leader waits for it, or somebody who has come along does. */
+bool turns_company_awaits(const struct turns_seat *leader, const struct turns_seat *s);
+void turns_company_take(struct turns_seat *leader, struct turns_seat *s, uint64_t now_ns);
+/* Its turn begins, or a tenant has joined the line: those it awaits come along. Returns true if the
+ * seat that has joined the line does. */
+void turns_company_begin(struct turns_tenant *t, uint64_t now_ns);
+bool turns_company_arrive(struct turns_seat *s, uint64_t now_ns);
+/* Its turn, or their moment, ends: the gates of those that came along close. */
+void turns_company_close(struct turns_seat *leader, uint64_t now_ns);
+/* One that came along is barred or suspended. / It has drained. */
+void turns_company_expel(struct turns_tenant *t, uint64_t now_ns);
+void turns_company_drained(struct turns_seat *s, uint64_t now_ns);
+/* What the leader had in flight is not waited for any more, nor what they had. */
+void turns_company_let_owe(struct turns_seat *leader, uint64_t now_ns);
+/* It does not hold the device any more: who came along, and has not drained, does. */
+void turns_company_pass_on(struct turns_seat *leader, uint64_t now_ns);
+/* The seat is on no governed device any more. */
+void turns_company_detach(struct turns_seat *s, uint64_t now_ns);
 
 /* ---- turns_device.c: open or governed -------------------------------------------------------- */
 

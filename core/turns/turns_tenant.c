@@ -121,7 +121,7 @@ void turns_tenant_expel(struct turns_tenant *t, uint64_t now_ns)
 		t->forced = true;
 		turns_tenant_judge(t, now_ns);
 	} else if (t->state == TURNS_ALONG) {
-		turns_await_expel(t, now_ns);
+		turns_company_expel(t, now_ns);
 	}
 }
 
@@ -171,7 +171,7 @@ static void start(struct turns_tenant *t, uint64_t now_ns)
 		if (!is_free(SEAT_OF_TENANT(link)))
 			open_seat(SEAT_OF_TENANT(link), now_ns);
 	}
-	turns_await_begin(t, now_ns);
+	turns_company_begin(t, now_ns);
 	turns_tenant_begin(t, now_ns);
 }
 
@@ -227,14 +227,27 @@ void turns_device_serve(struct turns_device *d, uint64_t now_ns)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+/* Its turn has ended as it began, by its cap: what it pays for the time for which it owed a drain.
+ * Nobody was told of it, and the drain is not waited for again. */
+static bool owes_as_before(const struct turns_seat *s, uint64_t now_ns)
+{
+	const struct turns_tenant *t = s->tenant;
+
+	return t->laden && t->turn_ns == now_ns && s->gate == TURNS_OPENED && !s->told_open &&
+	       !s->clear;
+}
+
 static void end_seat(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
 	if (is_free(s))
 		return;
-	if (s->gate == TURNS_OPENED && s->device->holder == s &&
-	    turns_seat_start_closing(s, false, now_ns)) {
+	if (owes_as_before(s, now_ns)) {
+		s->gate = TURNS_OWING;
+		s->owing_ns = now_ns;
+	} else if (s->gate == TURNS_OPENED && s->device->holder == s &&
+		   turns_seat_start_closing(s, false, now_ns)) {
 		s->asks = false;
 		t->undrained++;
 	}
@@ -255,7 +268,7 @@ void turns_tenant_end_turn(struct turns_tenant *t, uint64_t now_ns)
 	}
 	turns_timer_set(&t->turns->timers, &t->timer, UINT64_MAX);
 	list_for_each(link, &t->seats) end_seat(SEAT_OF_TENANT(link), now_ns);
-	list_for_each(link, &t->seats) turns_await_close(SEAT_OF_TENANT(link), now_ns);
+	list_for_each(link, &t->seats) turns_company_close(SEAT_OF_TENANT(link), now_ns);
 	if (!t->undrained)
 		turns_tenant_ended(t, now_ns);
 }
@@ -271,7 +284,7 @@ void turns_tenant_ended(struct turns_tenant *t, uint64_t now_ns)
 		if (is_free(s))
 			continue;
 		if (s->device->holder == s)
-			turns_await_pass_on(s, now_ns);
+			turns_company_pass_on(s, now_ns);
 		if (t->wants)
 			continue;
 		turns_seat_entitle(s, false, now_ns);
@@ -299,7 +312,7 @@ void turns_tenant_detach(struct turns_seat *s, uint64_t now_ns)
 	if (s->stray)
 		d->strays--;
 	s->stray = s->entitling = false;
-	turns_await_detach(s, now_ns);
+	turns_company_detach(s, now_ns);
 }
 
 static bool is_lined(const struct turns_tenant *t)

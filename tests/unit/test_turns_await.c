@@ -16,6 +16,7 @@ enum { PROGRAMS = 6, STEP_NS = 50 * 1000, SLICE_STEPS = 40 };
 enum kind {
 	GREEDY, /* kernels of `kernel_ns`, always several in flight */
 	LONG,	/* one at a time, of up to that */
+	EVEN,	/* one at a time */
 	MEETS,	/* one that lasts until all programs of that kind have begun theirs; then a pause */
 	HOLDS,	/* what it has launched never ends, and takes nothing of the device */
 };
@@ -299,6 +300,7 @@ TEST(two_that_wait_for_each_other_and_launch_ahead_get_on)
 TEST(those_who_wait_for_each_other_have_their_parts_in_sum)
 {
 	struct program *a, *b, *n;
+	uint64_t charged = 0;
 
 	given(false);
 	a = add(MEETS, 10, 100 * US);
@@ -313,6 +315,30 @@ TEST(those_who_wait_for_each_other_have_their_parts_in_sum)
 		      had(b, 10000 * MS), had(n, 10000 * MS));
 	expect(had(a, 10000 * MS) + had(b, 10000 * MS) <= 11000 / 310.0 + 5);
 	expect(had(n, 10000 * MS) >= 10000 / 310.0 - 5);
+	/* Their time together is charged once. */
+	for (unsigned i = 0; i < m.programs; i++) {
+		turns_settle(&m.program[i].seat, m.now);
+		charged += m.program[i].seat.charged_ns;
+	}
+	expect(charged <= 12000 * MS + 200 * MS);
+}
+
+/* One is awaited by a tenant that may have more than it. */
+TEST(who_comes_along_keeps_its_cap)
+{
+	struct program *a;
+
+	given(false);
+	a = add(MEETS, 100, 100 * US);
+	a->cap_milli = 50;
+	add(MEETS, 1000, 100 * US);
+	add(GREEDY, 100, 1 * MS);
+	begin();
+	run(2000 * MS);
+	forget_what_they_had();
+	run(10000 * MS);
+	print_message("one cap: had %.1f\n", had(a, 10000 * MS));
+	expect(had(a, 10000 * MS) <= 5 + 5);
 }
 
 TEST(those_who_wait_for_each_other_keep_their_caps)
@@ -369,6 +395,34 @@ TEST(who_has_long_kernels_has_its_part)
 	expect(had(l, 60000 * MS) <= 100 / 3.0 + 5 && had(l, 60000 * MS) >= 100 / 3.0 - 5);
 	expect(had(n, 60000 * MS) >= 100 / 3.0 - 5);
 	expect_eq(m.hung, 0);
+}
+
+TEST(who_has_kernels_of_one_length_is_not_taken_for_one_who_waits)
+{
+	for (uint64_t length = 40 * MS; length <= 400 * MS; length += 30 * MS) {
+		given(false);
+		add(EVEN, 100, length);
+		add(GREEDY, 100, 1 * MS);
+		add(GREEDY, 100, 1 * MS);
+		begin();
+		run(10000 * MS);
+		print_message("kernels of %u ms: found %u, had %.1f\n", (unsigned)(length / MS), m.found, had(&m.program[0], 10000 * MS));
+		expect(!m.program[0].tenant.awaits[0]);
+	}
+}
+
+/* One has a hundredth of the weight, and kernels that take long. */
+TEST(who_is_awaited_takes_no_time_of_those_who_do_not_wait)
+{
+	struct program *l;
+
+	given(false);
+	l = add(LONG, 100, 300 * MS);
+	add(GREEDY, 1, 1 * MS);
+	begin();
+	run(60000 * MS);
+	print_message("the long one had %.1f, found %u\n", had(l, 60000 * MS), m.found);
+	expect(had(l, 60000 * MS) >= 10000 / 101.0 - 5);
 }
 
 TEST(who_waits_for_nobody_any_more_has_its_turns_alone)
