@@ -26,6 +26,7 @@ enum { SAMPLES_TRIES = 4 };
 	CALL(nvmlDeviceGetComputeRunningProcesses_v2, 0)                                           \
 	CALL(nvmlDeviceGetCudaComputeCapability, 0)                                                \
 	CALL(nvmlSystemGetDriverVersion, 0)                                                        \
+	CALL(nvmlSystemGetCudaDriverVersion_v2, 0)                                                 \
 	CALL(nvmlDeviceGetPciInfo_v3, 0)                                                           \
 	CALL(nvmlDeviceGetMigMode, 0)                                                              \
 	CALL(nvmlDeviceGetMaxMigDeviceCount, 0)                                                    \
@@ -47,6 +48,7 @@ struct nvml {
 	nvmlDevice_t *gpus;    /* the GPU that each device is, or is a part of */
 	nvmlEventSet_t events; /* NULL: nobody has asked for them */
 	char driver[80];
+	int cuda; /* 0: not reported */
 #define CALL(name, needed) nvml_fn_##name *name;
 	NVML_CALLS(CALL)
 #undef CALL
@@ -139,7 +141,7 @@ static int read_device(struct nvml *nvml, nvmlDevice_t handle, nvmlDevice_t gpu,
 	struct nvml_device *device;
 	nvmlMemory_t memory;
 	nvmlMemory_v2_t more = {.version = NVML_STRUCT_VERSION(Memory, 2)};
-	unsigned int minor;
+	unsigned int now, later, minor;
 	nvmlPciInfo_t pci;
 	int r;
 
@@ -177,6 +179,8 @@ static int read_device(struct nvml *nvml, nvmlDevice_t handle, nvmlDevice_t gpu,
 	    nvml->nvmlDeviceGetCudaComputeCapability(gpu, &device->cc_major, &device->cc_minor) !=
 		    NVML_SUCCESS)
 		device->cc_major = 0;
+	device->is_divisible = nvml->nvmlDeviceGetMigMode &&
+			       nvml->nvmlDeviceGetMigMode(gpu, &now, &later) == NVML_SUCCESS;
 	nvml->count++;
 	return 0;
 }
@@ -263,6 +267,9 @@ static int read_devices(struct nvml *nvml, struct fault *why)
 	if (!nvml->nvmlSystemGetDriverVersion ||
 	    nvml->nvmlSystemGetDriverVersion(nvml->driver, sizeof(nvml->driver)) != NVML_SUCCESS)
 		*nvml->driver = '\0';
+	if (!nvml->nvmlSystemGetCudaDriverVersion_v2 ||
+	    nvml->nvmlSystemGetCudaDriverVersion_v2(&nvml->cuda) != NVML_SUCCESS)
+		nvml->cuda = 0;
 	r = says(nvml, nvml->nvmlDeviceGetCount_v2(&count), "the number of devices", why);
 	if (r < 0)
 		return r;
@@ -314,6 +321,11 @@ const struct nvml_device *nvml_device(const struct nvml *nvml, uint32_t index)
 const char *nvml_driver(const struct nvml *nvml)
 {
 	return nvml->driver;
+}
+
+int nvml_cuda(const struct nvml *nvml)
+{
+	return nvml->cuda;
 }
 
 int nvml_processes(struct nvml *nvml, uint32_t index, struct nvml_process *out, uint32_t room,
