@@ -11,6 +11,7 @@
  *	offered.c        the list of devices
  *	as_nvidia.c      Allocate as NVIDIA's device plugin answers it, if the file has no `mete`
  *	driver_cdi.c     CDI files of the driver, for the strategies of that plugin that need them
+ *	node_features.c  the labels of GPU feature discovery
  *	held.c           which devices still have a tenant there
  *	enrol.c          the kubelet's folder: our socket in it, and our registration
  *	rival.c          NVIDIA's device plugin, if it runs here

@@ -406,7 +406,8 @@ TEST(who_has_kernels_of_one_length_is_not_taken_for_one_who_waits)
 		add(GREEDY, 100, 1 * MS);
 		begin();
 		run(10000 * MS);
-		print_message("kernels of %u ms: found %u, had %.1f\n", (unsigned)(length / MS), m.found, had(&m.program[0], 10000 * MS));
+		print_message("kernels of %u ms: found %u, had %.1f\n", (unsigned)(length / MS),
+			      m.found, had(&m.program[0], 10000 * MS));
 		expect(!m.program[0].tenant.awaits[0]);
 	}
 }
