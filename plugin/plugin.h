@@ -3,7 +3,7 @@
  * The structures of meted's Kubernetes part; struct plugin leads to everything. It runs on meted's
  * loop.
  *
- *	plugin.c         opening and closing
+ *	opening.c        opening and closing
  *	active_config.c  the configuration and the profile that are in force
  *	active_file.c    its text, and which of several it is
  *	serve.c          the device plugin's calls
@@ -51,7 +51,7 @@
 #include "plugin/nvidia/mig_files.h"
 #include "plugin/pods.h"
 #include "plugin/kubelet/resources.h"
-#include "plugin/strangers.h"
+#include "plugin/strangers_pod.h"
 
 enum { PLUGIN_PATH = 512 };
 
@@ -176,7 +176,7 @@ struct plugin {
 	uint32_t open_handles;	   /* that are being closed: the memory is freed after the last */
 };
 
-/* plugin.c */
+/* opening.c */
 /* The part of the start that needs the final configuration, which a node's labels may select. On
  * failure the completed steps stay, and it may be retried. */
 must_check int plugin_settle(struct plugin *p, struct fault *why);
@@ -301,6 +301,20 @@ bool entitled_portion(const struct plugin *p, uint32_t device, uint32_t *ret_slo
 must_check int entitled_share(const struct plugin *p, const struct binding *b,
 			      const struct pod *pod, bool runs, char *ret_texts[SHARE_FIELDS],
 			      bool *ret_exclusive, struct fault *why);
+/* in_force.c: the share of a tenant that runs. `texts`: what it has; NULL: default. */
+struct in_force {
+	uint32_t tenant;
+	char **texts; /* SHARE_FIELDS; owned by whoever has the tenant */
+};
+
+enum { IN_FORCE_ALL = (1 << SHARE_FIELDS) - 1 };
+
+/* The fields, as bits, whose text is another one. */
+uint32_t in_force_differing(const struct in_force *share, char *const texts[SHARE_FIELDS]);
+/* Sets those fields. -errno: none of the rest is accepted. */
+must_check int in_force_set(struct plugin *p, struct in_force *share,
+			    char *const texts[SHARE_FIELDS], uint32_t fields, struct fault *why);
+
 /* What the container has already, or had before it was started again; NULL: it is new. */
 const struct binding *entitled_former(const struct plugin *p, const struct binding *b);
 void entitled_free(char *texts[SHARE_FIELDS]);

@@ -279,7 +279,7 @@ static int write_file(const char *folder, const char *path, const char *text, st
 		return edits_fault(-ENOMEM, why);
 	if (mkdir(folder, 0755) != 0 && errno != EEXIST)
 		return fault_set(why, -errno, "%s: %s", folder, strerror(errno));
-	r = file_replace(path, text, strlen(text), 0644);
+	r = file_replace_unsynced(path, text, strlen(text), 0644);
 	/* Whatever the umask is: other users' runtimes read it, too. */
 	if (r == 0 && chmod(path, 0644) != 0)
 		r = -errno;
