@@ -31,7 +31,7 @@ def test_fish_completes_verbs_options_and_their_values():
         assert fish.complete("mete run --class ") == ["batch", "interactive", "standard"]
         assert fish.complete("mete run --swap=") == ["--swap=auto", "--swap=off"]
         assert set(fish.complete("mete set a class=")) - {"class="} == {"class=batch", "class=interactive", "class=standard"}
-        assert "true" in fish.complete("mete run --memory 4G tru")
+        assert "true" in fish.complete("mete run --memory=4G -- tru")
 
 
 def test_fish_completes_tenants_devices_and_fields_and_no_files():
