@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/words.h"
 #include "cli/admin.h"
 #include "cli/cli.h"
 #include "cli/ps_rows.h"
@@ -44,12 +45,21 @@ static int read_assignment(const char *text, struct assignment *ret, struct faul
 /* What is wrong whichever tenant is meant. */
 static int check_value(const struct assignment *one, struct fault *why)
 {
+	const char *name[SHARE_FIELDS], *nearest;
 	struct share share;
+	uint32_t n = 0;
 	char known[200];
 
 	share_init(&share);
 	if (share_accepts(one->key))
 		return values_field(one->key, one->key, one->value, &share, why);
+	for (; n < ARRAY_SIZE(name) && share_key(n); n++)
+		name[n] = share_key(n);
+	nearest = words_nearest(one->key, name, n);
+	if (nearest)
+		return fault_set(why, -EINVAL,
+				 "'%.60s' is not a field of a share; did you mean '%s'?", one->key,
+				 nearest);
 	share_keys(known, sizeof(known));
 	return fault_set(why, -EINVAL, "'%.60s' is not a field of a share; accepted: %s", one->key,
 			 known);

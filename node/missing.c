@@ -11,6 +11,7 @@
 
 #include "node/daemon.h"
 #include "node/devices/nvml.h"
+#include "node/devices/nvml_inside.h"
 #include "node/kubernetes.h"
 
 enum { MOST_S = 30 };
@@ -24,7 +25,7 @@ static void on_due(struct loop_timer *timer)
 
 	nvml_close(nvml);
 	if (found) {
-		log_info("daemon.missing.again", "reason=\"there are GPUs now\"");
+		log_info("daemon.again", "reason=\"there are GPUs now\"");
 		d->missing.again = true;
 		loop_stop(&d->loop);
 		return;

@@ -7,6 +7,7 @@
 #include "base/parts.h"
 #include "plugin/dra/dra.h"
 #include "plugin/nodes.h"
+#include "plugin/nvidia/driver_cdi.h"
 
 enum {
 	LOG_BURST = 100,
@@ -87,14 +88,22 @@ static int name_node(struct plugin *p, struct fault *why)
 	return 0;
 }
 
+/* NVIDIA's file has no key for it; the environment of its config-manager has. */
+static const char *kubeconfig(const struct plugin *p)
+{
+	const char *path = p->config->has_mete ? NULL : getenv("KUBECONFIG");
+
+	return p->config->kubeconfig || !path || !*path ? p->config->kubeconfig : path;
+}
+
 static int open_api(struct plugin *p, struct fault *why)
 {
-	const struct api_place place = {.kubeconfig = p->config->kubeconfig};
+	const struct api_place place = {.kubeconfig = kubeconfig(p)};
 	int r;
 
-	if (p->config->kubeconfig && strcmp(p->config->kubeconfig, "none") == 0)
+	if (place.kubeconfig && strcmp(place.kubeconfig, "none") == 0)
 		return 0;
-	if (!p->config->kubeconfig && !getenv("KUBERNETES_SERVICE_HOST")) {
+	if (!place.kubeconfig && !getenv("KUBERNETES_SERVICE_HOST")) {
 		log_info("api.none",
 			 "reason=\"no kubeconfig, and this is not a pod: annotations are "
 			 "not seen\"");
@@ -160,6 +169,14 @@ static int settle_sharing(struct plugin *p, struct fault *why)
 	return containers_open(p, why);
 }
 
+/* Prepares what containers need that get devices as NVIDIA's plugin gives them. */
+static int settle_whole(struct plugin *p, struct fault *why)
+{
+	int r = driver_cdi_settle(p, why);
+
+	return r < 0 ? r : containers_open(p, why);
+}
+
 int plugin_settle(struct plugin *p, struct fault *why)
 {
 	int r;
@@ -167,7 +184,7 @@ int plugin_settle(struct plugin *p, struct fault *why)
 	unsettle(p);
 	r = open_kubelet(p, why);
 	if (r == 0)
-		r = p->config->has_mete ? settle_sharing(p, why) : containers_open(p, why);
+		r = p->config->has_mete ? settle_sharing(p, why) : settle_whole(p, why);
 	if (r == 0)
 		r = dra_settle(p->dra, why);
 	if (r == 0)
@@ -236,6 +253,7 @@ static void closed(struct plugin *p)
 	config_free(p->config);
 	free(p->config_text);
 	free(p->config_path);
+	free(p->config_file);
 	free(p);
 	host->ended(host->daemon);
 }

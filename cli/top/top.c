@@ -267,8 +267,8 @@ static void top_free_owned(struct top *top)
 static int read_options(const struct cli_line *line, struct top *top, struct fault *why)
 {
 	const char *sort = cli_value(line, "sort"), *filter = cli_value(line, "filter");
-	int r = values_seconds(line, "interval", second_ns / 10, 3600 * second_ns, &top->interval_ns,
-			    why);
+	int r = values_seconds(line, "interval", second_ns / 10, 3600 * second_ns,
+			       &top->interval_ns, why);
 
 	top->view.sort = VIEW_SORT_HAD;
 	top->view.tree = cli_value(line, "tree") != NULL;

@@ -4,6 +4,7 @@
 #include "base/least.h"
 #include "node/daemon.h"
 #include "node/devices/nvml.h"
+#include "node/devices/nvml_inside.h"
 #include "node/memory/measure.h"
 
 enum { EVERY_S = 5 };

@@ -17,7 +17,7 @@
 
 #include "node/daemon.h"
 #include "node/devices/nvml.h"
-#include "node/users/user.h"
+#include "node/users/user_name.h"
 
 enum {
 	MARK_PEERS = 4,	     /* connected at a time; others wait unseen */

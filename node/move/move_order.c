@@ -10,18 +10,14 @@
 #include <inttypes.h>
 
 #include "node/daemon.h"
-#include "node/memory/book.h"
-#include "node/move/move.h"
 #include "node/move/move_ask.h"
 #include "node/move/move_inside.h"
 #include "node/move/move_kept.h"
-#include "node/move/move_store.h"
 #include "node/move/move_sync.h"
 #include "node/peers/peer.h"
 #include "node/tenants/guest_send.h"
 #include "node/time/gate.h"
 #include "node/time/schedule_now.h"
-#include "node/upcalls.h"
 
 static struct guest_device *of_guest(struct list *link, uint32_t device)
 {
@@ -31,11 +27,6 @@ static struct guest_device *of_guest(struct list *link, uint32_t device)
 static uint64_t open_drop(const struct move_guest *m)
 {
 	return beyond(m->drop, m->dropped);
-}
-
-static uint64_t now_of(const struct guest_device *at)
-{
-	return schedule_now(at->guest->tenant->daemon);
 }
 
 /* ---- telling --------------------------------------------------------------------------------- */
@@ -71,15 +62,6 @@ static void stop(struct guest_device *at)
 	if (m->stopping)
 		return;
 	m->stopping = m->telling = true;
-}
-
-static void forget_orders(struct move_guest *m)
-{
-	m->saved += m->left - m->copied;
-	m->leave = m->enter = m->drop = 0;
-	m->left = m->copied = m->entered = m->returned = m->dropped = m->failed = 0;
-	m->stopping = false;
-	m->generation++;
 }
 
 /* Unused credit cannot move out: recall it. */
@@ -322,210 +304,4 @@ bool move_orders(struct daemon *d, uint64_t now)
 		done |= move_line(of, now);
 	}
 	return done;
-}
-
-/* ---- freed memory ---------------------------------------------------------------------------- */
-
-/* The state of both sides at the beginning of a connection. */
-static void begin_anew(struct move_guest *m)
-{
-	forget_orders(m);
-	m->generation = 0;
-	m->prepare = 0;
-	m->telling = m->can = false;
-	m->behind = 0;
-}
-
-/* What is returned without SEGMENT_RETURN belonged to a former daemon's store. */
-static void forget_foreign(struct guest_device *at, uint64_t bytes)
-{
-	bytes = least(bytes, at->move.foreign_bytes);
-	at->move.foreign_bytes -= bytes;
-	at->guest->tenant->daemon->move.stores.used_bytes -= bytes;
-}
-
-static uint64_t foreign_of(const struct tenant *t)
-{
-	uint64_t all = 0;
-
-	list_for_each(link, (struct list *)&t->guests)
-	{
-		const struct guest *g = list_entry(link, struct guest, link);
-
-		for (uint32_t i = 0; i < t->devices; i++)
-			all += g->device[i].move.foreign_bytes;
-	}
-	return all;
-}
-
-/* It is in a former daemon's store, which lives as long as its guests, and counts here: as far as
- * its tenant's quota goes, and once, however often it is said. */
-static void count_foreign(struct guest_device *at, uint64_t bytes)
-{
-	struct daemon *d = at->guest->tenant->daemon;
-
-	forget_foreign(at, at->move.foreign_bytes);
-	bytes = least(bytes, beyond(d->move.quota_bytes, foreign_of(at->guest->tenant)));
-	at->move.foreign_bytes = bytes;
-	d->move.stores.used_bytes += bytes;
-}
-
-void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out)
-{
-	struct tenant_device *of = of_tenant(at);
-	struct move_guest *m = &at->move;
-
-	if (out)
-		move_takes_part(of, now_of(at));
-	if (!of->joined && !movable)
-		return;
-	move_freed(at, m->here, m->out);
-	begin_anew(m);
-	if (!of->joined)
-		return;
-	m->here = movable;
-	m->out = out;
-	if (!at->guest->known)
-		count_foreign(at, out);
-	residency_adopt(&of->member, movable, out, now_of(at));
-	/* The ledger has just adopted everything as being on the device. */
-	best_effort(move_match(at));
-	move_due(of);
-}
-
-uint64_t move_out_of(const struct guest *g)
-{
-	uint64_t out = 0;
-
-	for (uint32_t i = 0; i < g->tenant->devices; i++)
-		out += g->device[i].move.out;
-	return out;
-}
-
-void move_begin(struct move_guest *m)
-{
-	list_init(&m->asks);
-	list_init(&m->segments);
-	list_init(&m->waits);
-}
-
-void move_away(struct guest *g)
-{
-	for (uint32_t i = 0; i < g->tenant->devices; i++)
-		move_ask_forget(&g->device[i]);
-}
-
-void move_left(struct guest *g)
-{
-	for (uint32_t i = 0; i < g->tenant->devices; i++) {
-		struct guest_device *at = &g->device[i];
-
-		move_ask_forget(at);
-		move_freed(at, at->move.here, at->move.out);
-		begin_anew(&at->move);
-		move_segments_forget(at);
-		forget_foreign(at, at->move.foreign_bytes);
-	}
-}
-
-/* ---- reports --------------------------------------------------------------------------------- */
-
-/* Why the report is not believed; NULL: it is. */
-static const char *doubt(const struct guest_device *at, const struct wire_moved *said)
-{
-	const struct move_guest *m = &at->move;
-	uint64_t chunk = of_tenant(at)->member.residency->tuning.chunk_bytes;
-	uint64_t leave = m->leave ? m->leave + chunk - 1 : 0;
-	struct ledger_sums has;
-
-	if (said->left < m->left || said->copied < m->copied || said->entered < m->entered ||
-	    said->returned < m->returned || said->dropped < m->dropped || said->failed < m->failed)
-		return "took back what it said that it had moved";
-	ledger_holder_sums(at->holder, &has);
-	if (said->left > leave || said->copied > said->left ||
-	    said->left - m->left > has.granted - has.evicted)
-		return "moved more out than it was told";
-	if (said->entered > m->enter || said->returned > m->enter - said->entered ||
-	    said->entered - m->entered > m->out + (said->left - m->left))
-		return "moved more in than it was told";
-	if (said->dropped > (m->drop ? m->drop + chunk - 1 : 0))
-		return "gave more back than it was told";
-	/* What is in a former daemon's store is given back without a word. */
-	if (!at->guest->restored && said->dropped - m->dropped > m->given_bytes)
-		return "gave back less than it said";
-	return NULL;
-}
-
-static void hear_dropped(struct guest_device *at, uint64_t bytes, uint64_t now)
-{
-	struct residency_member *of = &of_tenant(at)->member;
-	struct move_guest *m = &at->move;
-	uint64_t own = least(bytes, m->given_bytes);
-
-	m->given_bytes -= own;
-	forget_foreign(at, bytes - own);
-	move_gave(at, bytes);
-	residency_dropped(of, least(bytes, of->dropping_bytes), now);
-}
-
-static void believe(struct guest_device *at, const struct wire_moved *said)
-{
-	struct residency_member *of = &of_tenant(at)->member;
-	struct move_guest *m = &at->move;
-	uint64_t left = said->left - m->left, copied = said->copied - m->copied;
-	uint64_t entered = said->entered - m->entered, returned = said->returned - m->returned;
-	uint64_t dropped = said->dropped - m->dropped, failed = said->failed - m->failed;
-	uint64_t now = now_of(at);
-
-	if (left > m->here)
-		move_grow(at, left - m->here);
-	m->left = said->left;
-	m->copied = said->copied;
-	m->entered = said->entered;
-	m->returned = said->returned;
-	m->dropped = said->dropped;
-	m->failed = said->failed;
-	m->here = m->here - left + entered;
-	m->out = m->out + left - entered;
-	if (left)
-		residency_left(of, left, copied, now);
-	if (entered)
-		residency_came(of, entered, now);
-	if (returned)
-		residency_unused(of, returned, now);
-	if (dropped)
-		hear_dropped(at, dropped, now);
-	/* Its page no longer counts these bytes as movable. */
-	if (failed)
-		move_sync(at, true);
-}
-
-void move_heard(struct guest *g, uint32_t id, const struct wire_moved *said)
-{
-	struct tenant *t = g->tenant;
-	struct guest_device *at;
-	const char *reason;
-
-	if (said->device >= t->devices || !t->device[said->device].joined) {
-		guest_refuse(g, id, WIRE_REFUSED_UNKNOWN, "nothing moves on device %u",
-			     said->device);
-		return;
-	}
-	at = &g->device[said->device];
-	reason = said->generation != at->move.generation ? "moved for an order that is over"
-							 : doubt(at, said);
-	if (reason) {
-		caller_dismiss(g->caller, id, WIRE_REFUSED_BAD, reason);
-		return;
-	}
-	believe(at, said);
-	if (said->stopped && at->move.stopping) {
-		forget_orders(&at->move);
-		/* Its tenant's other orders go on, in the new generation. */
-		at->move.telling = true;
-	}
-	best_effort(move_match(at));
-	move_due(&t->device[said->device]);
-	book_pump(t->daemon);
-	schedule_pump(t->daemon);
 }

@@ -12,29 +12,14 @@
 #include "node/daemon.h"
 #include "node/memory/ask.h"
 #include "node/memory/measure.h"
+#include "node/move/ask_types.h"
 #include "node/move/move_ask.h"
 #include "node/move/move_inside.h"
+#include "node/move/move_unsettled.h"
 #include "node/tenants/guest_send.h"
 #include "node/upcalls.h"
 
 static const uint64_t ms = 1000000;
-
-/* Whether enough memory could move out for it. */
-static bool could_leave(const struct residency *r, uint64_t bytes)
-{
-	uint64_t all = 0, free_to_go = 0;
-
-	list_for_each(link, (struct list *)&r->members)
-	{
-		const struct residency_member *m =
-			list_entry(link, struct residency_member, of_device);
-
-		all += m->resident_bytes + m->out_bytes;
-		free_to_go += m->stuck ? 0 : m->resident_bytes;
-	}
-	return bytes <= free_to_go &&
-	       all + bytes + 4 * r->tuning.chunk_bytes <= r->capacity_bytes + r->budget_bytes;
-}
 
 /* With `bytes` less room for movable memory, and `more` added: could each tenant still come back
  * whole? */
@@ -175,8 +160,8 @@ bool move_ask_plain(struct guest_device *at, const struct ledger_request *reques
 
 	if (!device->members || bytes > ledger_account_room(of_tenant(at)->account))
 		return false;
-	if (!fits &&
-	    !(request->may_wait && could_leave(&device->residency, device->plain_bytes + bytes)))
+	if (!fits && !(request->may_wait &&
+		       residency_could_leave(&device->residency, device->plain_bytes + bytes)))
 		return false;
 	if (!is_bearable(at, bytes, 0)) {
 		if (!request->may_wait || !is_bearable(at, bytes, move_unsettled(device, true))) {

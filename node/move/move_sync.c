@@ -109,3 +109,12 @@ void move_sync(struct guest_device *at, bool exact)
 	else if (exact && here < m->here)
 		move_freed(at, m->here - here, 0);
 }
+
+void move_forget_orders(struct move_guest *m)
+{
+	m->saved += m->left - m->copied;
+	m->leave = m->enter = m->drop = 0;
+	m->left = m->copied = m->entered = m->returned = m->dropped = m->failed = 0;
+	m->stopping = false;
+	m->generation++;
+}

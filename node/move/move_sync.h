@@ -22,3 +22,5 @@ void move_freed(struct guest_device *at, uint64_t here, uint64_t out);
 uint64_t move_open_order(const struct move_guest *m);
 /* More is movable than was asked for as movable: guests use any credit for it. */
 void move_grow(struct guest_device *at, uint64_t bytes);
+/* Its generation ends. */
+void move_forget_orders(struct move_guest *m);

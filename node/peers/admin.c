@@ -6,16 +6,17 @@
 #include "node/daemon.h"
 #include "node/devices/mark.h"
 #include "node/devices/reserve.h"
-#include "node/memory/book.h"
 #include "node/memory/measure.h"
 #include "node/memory/outside.h"
 #include "node/move/move.h"
+#include "node/peers/admin_list.h"
 #include "node/peers/admin_make.h"
+#include "node/peers/admin_named.h"
+#include "node/peers/admin_types.h"
 #include "node/peers/peer.h"
 #include "node/peers/rows.h"
 #include "node/process.h"
 #include "node/tenants/change.h"
-#include "node/tenants/guest.h"
 #include "node/tenants/keeper.h"
 #include "node/tenants/tenant.h"
 #include "node/tenants/tenant_find.h"
@@ -25,13 +26,12 @@
 #include "node/users/promise.h"
 #include "node/users/terms.h"
 #include "node/users/user.h"
+#include "node/users/user_name.h"
 
 static struct admin *admin_of(struct peer *peer)
 {
 	return container_of(peer, struct admin, peer);
 }
-
-static void stop_listing(struct admin *a);
 
 void admin_leave(struct admin *a)
 {
@@ -40,7 +40,7 @@ void admin_leave(struct admin *a)
 	if (!list_linked(&a->link))
 		return;
 	list_remove(&a->link);
-	stop_listing(a);
+	admin_stop_listing(a);
 	if (a->user)
 		a->user->admins--;
 	else
@@ -284,169 +284,16 @@ static void on_gate_set(struct admin *a, uint32_t id, const struct wire_gate_set
 		tenant_gate(t, said->device, said->state == WIRE_GATE_OPEN, &wait);
 }
 
-struct listing {
-	struct admin *admin;
-	uint32_t id;
-	uint64_t rows;
-};
-
-static void send_row(struct listing *to, struct wire_message *row)
-{
-	row->id = to->id;
-	to->rows++;
-	peer_send(&to->admin->peer, row);
-}
-
-static void list_devices(struct listing *to)
-{
-	struct daemon *d = to->admin->daemon;
-
-	for (uint32_t i = 0; i < d->devices; i++) {
-		struct wire_message message = {.code = WIRE_device_row};
-
-		rows_device(d, i, &message.device_row);
-		send_row(to, &message);
-	}
-}
-
-static void list_guests(struct listing *to, const struct tenant *t, uint32_t device)
-{
-	list_for_each(link, (struct list *)&t->guests)
-	{
-		struct guest *g = list_entry(link, struct guest, link);
-		struct wire_message message = {.code = WIRE_guest_row};
-		struct wire_guest_row *row = &message.guest_row;
-		struct ledger_sums sums;
-
-		ledger_holder_sums(g->device[device].holder, &sums);
-		row->tenant = t->id;
-		row->guest = g->id;
-		row->device = t->device[device].index;
-		row->pid = (uint32_t)g->pid;
-		wire_set_text(&row->program, guest_program(g));
-		row->allocated = sums.allocated;
-		row->residual = sums.residual;
-		row->credit = sums.granted - sums.allocated;
-		row->user = g->user;
-		row->age = loop_now_ns() - g->came_ns;
-		send_row(to, &message);
-	}
-}
-
-static void list_tenant(struct listing *to, struct tenant *t)
-{
-	for (uint32_t i = 0; i < t->devices; i++) {
-		struct wire_message message = {.code = WIRE_tenant_row};
-
-		rows_tenant(t, i, &message.tenant_row);
-		send_row(to, &message);
-		list_guests(to, t, i);
-	}
-}
-
-static void list_outside(struct listing *to)
-{
-	struct daemon *d = to->admin->daemon;
-
-	for (uint32_t i = 0; i < d->devices; i++) {
-		for (uint32_t n = 0;; n++) {
-			struct wire_message message = {.code = WIRE_outside_row};
-
-			if (!outside_row(d, i, n, &message.outside_row))
-				break;
-			send_row(to, &message);
-		}
-	}
-}
-
-static void stop_listing(struct admin *a)
-{
-	if (a->listing && a->user)
-		a->user->lists--;
-	a->listing = false;
-}
-
-static void answer_list(struct admin *a)
-{
-	struct listing to = {.admin = a, .id = a->list_id};
-	struct wire_message end = {.code = WIRE_end, .id = a->list_id};
-	struct tenant *only = NULL;
-
-	stop_listing(a);
-	if (a->list_tenant) {
-		only = admin_named(a, to.id, a->list_tenant, "");
-		if (!only)
-			return;
-	}
-	book_refresh_all(a->daemon);
-	if (!only)
-		list_devices(&to);
-	list_for_each(link, &a->daemon->tenants.all)
-	{
-		struct tenant *t = list_entry(link, struct tenant, link);
-
-		if (!only || t == only)
-			list_tenant(&to, t);
-	}
-	if (!only && a->minor >= 1)
-		list_outside(&to);
-	end.end.rows = to.rows;
-	peer_send(&a->peer, &end);
-}
-
-static void on_list(struct admin *a, uint32_t id, const struct wire_list *said)
-{
-	if (a->listing) {
-		peer_refuse(&a->peer, id, WIRE_REFUSED_BAD, "a list is already in progress");
-		return;
-	}
-	if (a->user && a->user->lists == USER_LISTS) {
-		peer_refuse(&a->peer, id, WIRE_REFUSED_FULL,
-			    "%d lists of user %u are in progress: no more are allowed at a time",
-			    USER_LISTS, (unsigned)a->uid);
-		return;
-	}
-	if (a->user)
-		a->user->lists++;
-	a->listing = true;
-	a->list_id = id;
-	a->list_tenant = said->tenant;
-	a->list_rounds = RESIDUAL_ROUNDS;
-	outside_want(a->daemon);
-	measure_all(a->daemon);
-	if (!measure_under_way(a->daemon))
-		answer_list(a);
-}
-
-static struct admin *find_listing(struct daemon *d, bool all)
+void admin_measured(struct daemon *d)
 {
 	list_for_each(link, &d->admins.all)
 	{
 		struct admin *a = list_entry(link, struct admin, link);
 
-		if (a->listing && (all || a->list_rounds == 0))
-			return a;
-	}
-	return NULL;
-}
-
-void admin_measured(struct daemon *d)
-{
-	struct admin *a;
-
-	list_for_each(link, &d->admins.all)
-	{
-		a = list_entry(link, struct admin, link);
-		a->list_rounds -= a->list_rounds > 0;
-	}
-	list_for_each(link, &d->admins.all)
-	{
-		a = list_entry(link, struct admin, link);
 		if (a->greeting && (!measure_under_way(d) || d->measure.ended >= a->hello_look))
 			welcome(a);
 	}
-	while ((a = find_listing(d, !measure_under_way(d))) != NULL)
-		answer_list(a);
+	admin_list_measured(d);
 }
 
 static void on_device_reserve(struct admin *a, uint32_t id, const struct wire_device_reserve *said)
@@ -513,7 +360,7 @@ static void on_message(struct peer *peer, const struct wire_message *m)
 		on_tenant_keep(a, m->id, &m->tenant_keep);
 		break;
 	case WIRE_list:
-		on_list(a, m->id, &m->list);
+		admin_list(a, m->id, &m->list);
 		break;
 	case WIRE_gate_set:
 		on_gate_set(a, m->id, &m->gate_set);

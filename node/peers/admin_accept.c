@@ -7,6 +7,7 @@
 
 #include "node/daemon.h"
 #include "node/peers/admin.h"
+#include "node/peers/admin_types.h"
 #include "node/peers/door.h"
 #include "node/peers/peer.h"
 #include "node/process.h"

@@ -11,6 +11,8 @@
 #include "node/memory/outside.h"
 #include "node/move/move.h"
 #include "node/peers/admin.h"
+#include "node/peers/admin_named.h"
+#include "node/peers/admin_types.h"
 #include "node/peers/peer.h"
 #include "node/state/recorder.h"
 #include "node/tenants/nested.h"
@@ -19,7 +21,7 @@
 #include "node/tenants/tenant_spec.h"
 #include "node/users/promise.h"
 #include "node/users/terms.h"
-#include "node/users/user.h"
+#include "node/users/user_name.h"
 
 /* The device with the smallest part promised; ties go to the lower index. */
 static uint32_t emptiest(const struct daemon *d)
@@ -160,66 +162,6 @@ static void choose_name(struct daemon *d, const char *wanted, char name[WIRE_TEX
 		 free_number(d, name));
 }
 
-static bool may_change(const struct admin *a, const struct tenant *t)
-{
-	return !a->user || t->owner == a->uid;
-}
-
-/* As many as fit: "1 (train), 4 (train-2)". `name` NULL: of the tenants that it may change. */
-static void list_names(const struct admin *a, const char *name, uint32_t id, char *text,
-		       size_t size)
-{
-	size_t n = 0;
-
-	*text = '\0';
-	list_for_each(link, (struct list *)&a->daemon->tenants.all)
-	{
-		const struct tenant *t = list_entry(link, struct tenant, link);
-		bool meant = name ? t->id == id || strcmp(t->name, name) == 0 : may_change(a, t);
-
-		if (!meant)
-			continue;
-		if (n + strlen(t->name) + 20 > size) {
-			snprintf(text + n, size - n, ", ...");
-			return;
-		}
-		n += (size_t)snprintf(text + n, size - n, "%s%u (%s)", n ? ", " : "", t->id,
-				      t->name);
-	}
-}
-
-struct tenant *admin_named(struct admin *a, uint32_t id, uint32_t tenant, const char *name)
-{
-	struct tenant *found = NULL;
-	char names[160], plain[WIRE_TEXT_MAX + 1];
-	uint32_t count = 0;
-
-	snprintf(plain, sizeof(plain), "%s", name);
-	text_make_plain(plain);
-	list_for_each(link, &a->daemon->tenants.all)
-	{
-		struct tenant *t = list_entry(link, struct tenant, link);
-
-		if ((tenant && t->id == tenant) || (*plain && strcmp(t->name, plain) == 0)) {
-			found = t;
-			count++;
-		}
-	}
-	if (count == 1)
-		return found;
-	list_names(a, count ? plain : NULL, tenant, names, sizeof(names));
-	if (count)
-		peer_refuse(&a->peer, id, WIRE_REFUSED_UNKNOWN,
-			    "'%.60s' is ambiguous; give its number: %s", plain, names);
-	else if (tenant)
-		peer_refuse(&a->peer, id, WIRE_REFUSED_UNKNOWN, "there is no tenant %u%s%s", tenant,
-			    *names ? "; there are: " : "", names);
-	else
-		peer_refuse(&a->peer, id, WIRE_REFUSED_UNKNOWN, "there is no tenant '%.60s'%s%s",
-			    plain, *names ? "; there are: " : "", names);
-	return NULL;
-}
-
 /* ---- making ---------------------------------------------------------------------------------- */
 
 static void answer_made(struct admin *a, uint32_t id, struct tenant *t, bool joined,
@@ -308,40 +250,47 @@ static void note_movement(const struct tenant *t, const struct tenant_spec *spec
 		snprintf(note, size, "swap=auto: %.240s", never.text);
 }
 
-static int make(struct admin *a, uint32_t id, struct tenant_spec *spec, const char *outer,
-		struct fault *why)
+/* The tenant within which the caller runs, if there is one. */
+static int find_outer(struct admin *a, struct tenant_spec *spec, const char *outer,
+		      struct fault *why)
 {
-	struct daemon *d = a->daemon;
-	char name[WIRE_TEXT_MAX + 1], note[WIRE_TEXT_MAX + 1];
-	struct tenant_spec named;
-	struct terms_texts room;
-	struct tenant *t = NULL;
-	int r = 0;
-
-	spec->outer = nested_find(d, outer, a->pid, a->started);
+	spec->outer = nested_find(a->daemon, outer, a->pid, a->started);
 	if (*outer && !spec->outer)
 		return fault_set(why, -EREMOTE,
 				 "%.100s: this runs within a tenant of another meted", outer);
 	/* Its socket is a secret: we do not reveal it to a peer that does not know it. */
-	if (spec->outer && !may_change(a, spec->outer) && strcmp(spec->outer->socket, outer) != 0)
+	if (spec->outer && !admin_may_change(a, spec->outer) &&
+	    strcmp(spec->outer->socket, outer) != 0)
 		return fault_set(
 			why, *outer ? -EREMOTE : -EPERM,
 			"this runs within tenant %u (%.60s), which belongs to user %s: "
 			"METE_SOCKET, which is needed to join it, is not in the environment",
 			spec->outer->id, spec->outer->name, user_name(spec->outer->owner).text);
+	return 0;
+}
+
+static int choose_devices(const struct daemon *d, struct tenant_spec *spec, struct fault *why)
+{
 	if (spec->outer && !spec->devices)
 		outer_devices(spec);
-	if (spec->outer) {
-		r = within_devices(spec, d, why);
-		/* Only the outer tenant's owner may create one within it. */
-		if (r == 0 && (!may_change(a, spec->outer) || !is_part(d, spec)))
-			return join(a, id, spec, why);
-	} else if (!spec->devices) {
+	if (spec->outer)
+		return within_devices(spec, d, why);
+	if (!spec->devices) {
 		spec->devices = 1;
 		spec->device[0] = emptiest(d);
 	}
-	if (r == 0 && a->user)
-		r = terms_admit(a->user, spec, &room, why);
+	return 0;
+}
+
+static int make_new(struct admin *a, uint32_t id, struct tenant_spec *spec, struct fault *why)
+{
+	char name[WIRE_TEXT_MAX + 1], note[WIRE_TEXT_MAX + 1];
+	struct daemon *d = a->daemon;
+	struct tenant_spec named;
+	struct terms_texts room;
+	struct tenant *t = NULL;
+	int r = a->user ? terms_admit(a->user, spec, &room, why) : 0;
+
 	if (r == 0)
 		r = promise_new(d, spec, why);
 	if (r < 0)
@@ -359,6 +308,21 @@ static int make(struct admin *a, uint32_t id, struct tenant_spec *spec, const ch
 		note_movement(t, spec, note, sizeof(note));
 	answer_made(a, id, t, false, note);
 	return 0;
+}
+
+static int make(struct admin *a, uint32_t id, struct tenant_spec *spec, const char *outer,
+		struct fault *why)
+{
+	int r = find_outer(a, spec, outer, why);
+
+	if (r == 0)
+		r = choose_devices(a->daemon, spec, why);
+	if (r < 0)
+		return r;
+	/* Only the outer tenant's owner may create one within it. */
+	if (spec->outer && (!admin_may_change(a, spec->outer) || !is_part(a->daemon, spec)))
+		return join(a, id, spec, why);
+	return make_new(a, id, spec, why);
 }
 
 void admin_make(struct admin *a, uint32_t id, const struct wire_tenant_new *said)

@@ -67,37 +67,36 @@ static uint64_t since(const struct tenant_device *at, uint64_t began_ns)
 	return began_ns < now ? (now - began_ns) * d->clock_dilation : 0;
 }
 
+static bool is_of(enum doing doing, const enum doing *kinds, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (kinds[i] == doing)
+			return true;
+	return false;
+}
+
+/* How long it has done that already; 0: nobody wants to know. */
+static uint64_t lasting_ns(const struct tenant_device *at, enum doing doing,
+			   const struct doing_facts *facts, const struct wire_tenant_row *row)
+{
+	static const enum doing undrained[] = {DOING_KERNEL, DOING_STOPPED, DOING_HANGS};
+	static const enum doing waiting[] = {DOING_TURN, DOING_CAPPED};
+
+	if (is_of(doing, undrained, ARRAY_SIZE(undrained)))
+		return facts->undrained_ns;
+	if (doing == DOING_ROOM)
+		return row->wanting;
+	if (doing == DOING_MEMORY && at->member.wants)
+		return since(at, at->member.wanted_ns);
+	if (is_of(doing, waiting, ARRAY_SIZE(waiting)) && at->tenant->turns.state != TURNS_AWAY)
+		return since(at, at->seat.wanted_ns);
+	return 0;
+}
+
 void doing_row(const struct tenant_device *at, struct wire_tenant_row *row)
 {
 	const struct doing_facts facts = gather(at, row);
 
 	row->doing = doing_of(&facts);
-	switch ((enum doing)row->doing) {
-	case DOING_KERNEL:
-	case DOING_STOPPED:
-	case DOING_HANGS:
-		row->lasting = facts.undrained_ns;
-		break;
-	case DOING_ROOM:
-		row->lasting = row->wanting;
-		break;
-	case DOING_MEMORY:
-		row->lasting = at->member.wants ? since(at, at->member.wanted_ns) : 0;
-		break;
-	case DOING_TURN:
-	case DOING_CAPPED:
-		row->lasting =
-			at->tenant->turns.state == TURNS_AWAY ? 0 : since(at, at->seat.wanted_ns);
-		break;
-	case DOING_UNKNOWN:
-	case DOING_ABSENT:
-	case DOING_RUNNING:
-	case DOING_IDLE:
-	case DOING_PARKED:
-	case DOING_COMPUTES:
-	case DOING_HALTED:
-	case DOING_AWAY:
-	case DOING_STATES:
-		break;
-	}
+	row->lasting = lasting_ns(at, (enum doing)row->doing, &facts, row);
 }

@@ -11,8 +11,9 @@
 #include "node/peers/doing.h"
 #include "node/process.h"
 #include "node/tenants/keeper.h"
-#include "node/time/schedule.h"
+#include "node/time/pace.h"
 #include "node/time/schedule_now.h"
+#include "node/time/schedule_row.h"
 
 static void row_picker(const struct reservation *it, struct wire_device_row *ret_row)
 {
@@ -121,7 +122,7 @@ void rows_tenant(struct tenant *t, uint32_t device, struct wire_tenant_row *ret_
 		.gate = t->shown->device[device].gate,
 		.unknown_functions = unknown_functions(t),
 		.joins = t->joins,
-		.coupled = at->test == GATE_TEST_FAILED || schedule_is_coupled(at),
+		.coupled = at->test == GATE_TEST_FAILED || pace_is_coupled(at),
 	};
 	ret_row->owner = t->owner;
 	ret_row->pid = (uint32_t)process_of(t);

@@ -15,7 +15,8 @@
 #include "node/memory/prices.h"
 #include "node/memory/watch.h"
 #include "node/move/move_ask.h"
-#include "node/move/move_order.h"
+#include "node/move/move_guest.h"
+#include "node/move/move_heard.h"
 #include "node/move/move_store.h"
 #include "node/move/move_sync.h"
 #include "node/peers/peer.h"
@@ -389,68 +390,92 @@ void words_answer(struct guest *g, const struct ledger_action *action)
 	guest_send(g, &message);
 }
 
+/* What it holds and asks for. False: it is about something else. */
+static bool hear_of_memory(struct guest *g, const struct wire_message *m)
+{
+	switch (m->code) {
+	case WIRE_inventory:
+		on_inventory(g, m->id, &m->inventory);
+		return true;
+	case WIRE_inventory_end:
+		guest_done(g, m->id, move_out_of(g));
+		return true;
+	case WIRE_credit_ask:
+		on_credit_ask(g, m->id, &m->credit_ask);
+		return true;
+	case WIRE_credit_return:
+		on_credit_return(g, m->id, &m->credit_return);
+		return true;
+	case WIRE_residual_ask:
+		on_residual_ask(g, m->id, &m->residual_ask);
+		return true;
+	case WIRE_residual_settle:
+		on_residual_settle(g, m->id, &m->residual_settle);
+		return true;
+	case WIRE_residual_check:
+		on_residual_check(g, m->id, &m->residual_check);
+		return true;
+	case WIRE_processes_ask:
+		on_processes_ask(g, m->id, &m->processes_ask);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Its gate, and whether it wants the device. False: it is about something else. */
+static bool hear_of_time(struct guest *g, const struct wire_message *m)
+{
+	switch (m->code) {
+	case WIRE_drained:
+		on_drained(g, &m->drained);
+		return true;
+	case WIRE_wants:
+		on_wants(g, &m->wants);
+		return true;
+	case WIRE_idle:
+		on_idle(g, &m->idle);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Memory that moves, and memory that others open. False: it is about something else. */
+static bool hear_of_movement(struct guest *g, const struct wire_message *m)
+{
+	switch (m->code) {
+	case WIRE_store_ask:
+		move_store_ask(g, m->id, m->store_ask.device);
+		return true;
+	case WIRE_segment_ask:
+		move_segment_ask(g, m->id, &m->segment_ask);
+		return true;
+	case WIRE_segment_return:
+		move_segment_return(g, m->id, &m->segment_return);
+		return true;
+	case WIRE_moved:
+		move_heard(g, m->id, &m->moved);
+		return true;
+	case WIRE_lend:
+		lend_heard(g, m->id, &m->lend);
+		return true;
+	case WIRE_borrow:
+		lend_borrow(g, m->id, &m->borrow);
+		return true;
+	default:
+		return false;
+	}
+}
+
 void words_heard(struct guest *g, const struct wire_message *m)
 {
 	/* The inventory comes first, as one statement. */
 	if (m->code != WIRE_inventory)
 		guest_stated(g);
 	watch_stirred(g->tenant);
-	switch (m->code) {
-	case WIRE_inventory:
-		on_inventory(g, m->id, &m->inventory);
-		break;
-	case WIRE_inventory_end:
-		guest_done(g, m->id, move_out_of(g));
-		break;
-	case WIRE_credit_ask:
-		on_credit_ask(g, m->id, &m->credit_ask);
-		break;
-	case WIRE_credit_return:
-		on_credit_return(g, m->id, &m->credit_return);
-		break;
-	case WIRE_residual_ask:
-		on_residual_ask(g, m->id, &m->residual_ask);
-		break;
-	case WIRE_residual_settle:
-		on_residual_settle(g, m->id, &m->residual_settle);
-		break;
-	case WIRE_residual_check:
-		on_residual_check(g, m->id, &m->residual_check);
-		break;
-	case WIRE_drained:
-		on_drained(g, &m->drained);
-		break;
-	case WIRE_wants:
-		on_wants(g, &m->wants);
-		break;
-	case WIRE_idle:
-		on_idle(g, &m->idle);
-		break;
-	case WIRE_processes_ask:
-		on_processes_ask(g, m->id, &m->processes_ask);
-		break;
-	case WIRE_store_ask:
-		move_store_ask(g, m->id, m->store_ask.device);
-		break;
-	case WIRE_segment_ask:
-		move_segment_ask(g, m->id, &m->segment_ask);
-		break;
-	case WIRE_segment_return:
-		move_segment_return(g, m->id, &m->segment_return);
-		break;
-	case WIRE_lend:
-		lend_heard(g, m->id, &m->lend);
-		break;
-	case WIRE_borrow:
-		lend_borrow(g, m->id, &m->borrow);
-		break;
-	case WIRE_moved:
-		move_heard(g, m->id, &m->moved);
-		break;
-	default:
-		/* Only another side sends this message: no accident. */
+	/* Only another side sends other messages: no accident. */
+	if (!hear_of_memory(g, m) && !hear_of_time(g, m) && !hear_of_movement(g, m))
 		caller_dismiss(g->caller, m->id, WIRE_REFUSED_BAD,
 			       "sent a message that no guest sends");
-		break;
-	}
 }

@@ -11,7 +11,7 @@
 #include "node/memory/measure.h"
 #include "node/memory/remains.h"
 #include "node/memory/watch.h"
-#include "node/move/move_order.h"
+#include "node/move/move_guest.h"
 #include "node/move/move_sync.h"
 #include "node/process.h"
 #include "node/state/recorder.h"

@@ -16,7 +16,3 @@ void schedule_joined(struct guest *g);
 /* The messages WANTS and IDLE of a guest. */
 void schedule_wants(struct guest *g, uint32_t device);
 void schedule_idle(struct guest *g, uint32_t device);
-/* Its work waits for its own threads at the gate. */
-bool schedule_is_coupled(const struct tenant_device *at);
-/* What `mete ps` shows of its time. */
-void schedule_row(struct tenant_device *at, struct wire_tenant_row *ret_row);

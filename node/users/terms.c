@@ -10,6 +10,7 @@
 #include "node/tenants/tenant_spec.h"
 #include "node/users/policy.h"
 #include "node/users/user.h"
+#include "node/users/user_name.h"
 
 static const char *path_of(const struct daemon *d)
 {

@@ -22,7 +22,6 @@ enum {
 	USER_LISTS = 8,	    /* that wait to be answered */
 	USER_ASKS = 512,    /* waiting ones, in addition to those reserved for its tenants */
 	USER_GUESTS = 1024, /* likewise, processes */
-	USER_NAME_MAX = 32 + 1,
 };
 
 /* Reads the policy, and rereads it when it changes or on SIGHUP. A mistake in it is logged: at the
@@ -40,9 +39,3 @@ void user_maybe_end(struct user *u);
 /* Whether its tenants may have another process, or another ask beyond the reserved ones. */
 bool user_has_seat(const struct user *u);
 bool user_may_ask(const struct user *u);
-
-/* "alice", or "1004", as /etc/passwd has it. */
-struct user_name {
-	char text[USER_NAME_MAX];
-};
-struct user_name user_name(uid_t uid);

@@ -252,7 +252,7 @@ def test_what_it_cannot_do_is_one_sentence():
     with Node() as node:
         done = node.mete("top")
         assert (done.returncode, done.stderr) == (1, "mete top: it needs a terminal; `mete ps` prints once\n"), done
-        for options, said in ((["--sort", "size"], "--sort: 'size': accepted are id, gpu, had, lacks, used, out, waits, age, user"), (["--interval", "1"], "--interval"),
+        for options, said in ((["--sort", "size"], "--sort: 'size': accepted are id, gpu, had, lacks, used, out, waits, age, user"), (["--interval", "1x"], "--interval"),
                               (["--interval", "1ms"], "--interval"), (["--filter", "uid=1"], "filter 'uid=': accepted are"), (["now"], "'now': top takes no arguments")):
             done = node.mete("top", *options)
             assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1, done

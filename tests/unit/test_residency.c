@@ -155,6 +155,25 @@ TEST(the_store_is_refused_and_not_exceeded)
 	expect_eq(residency_suspend(&w.m[1], true, w.now), RESIDENCY_STORE);
 }
 
+TEST(what_is_stuck_or_finds_no_store_does_not_make_room)
+{
+	uint64_t spare = residency_spare(&residency_usual);
+
+	given(8 * GIB, 4 * GIB + spare);
+	expect_eq(given_member(0, 3 * GIB), 0);
+	expect_eq(given_member(1, 3 * GIB), 0);
+	expect(residency_could_leave(&w.r, 6 * GIB));
+	expect(!residency_could_leave(&w.r, 6 * GIB + 1)); /* nothing else is there */
+	w.m[1].stuck = true;
+	expect(residency_could_leave(&w.r, 3 * GIB));
+	expect(!residency_could_leave(&w.r, 3 * GIB + 1));
+	/* Device and store hold it together with what is asked for, and a spare. */
+	given(8 * GIB, 1 * GIB + spare);
+	expect_eq(given_member(0, 6 * GIB), 0);
+	expect(residency_could_leave(&w.r, 3 * GIB));
+	expect(!residency_could_leave(&w.r, 3 * GIB + 1));
+}
+
 TEST(a_smaller_device_is_borne_while_each_can_still_come_back_whole)
 {
 	given(8 * GIB, 16 * GIB);

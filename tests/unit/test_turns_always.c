@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The laws of core/turns against random histories of tenants; turns_laws.h has the laws. */
+/*
+ * The laws of core/turns/turns.h against random histories: tenants on one device or several, whose
+ * work ends when it likes, waits for a thread at the gate, or never ends; who join, leave and are
+ * set live. METE_SEED repeats a history.
+ */
 #include "tests/unit/turns_laws.h"
 
 /* ---- what tenants do ------------------------------------------------------------------------- */
