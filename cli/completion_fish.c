@@ -50,7 +50,8 @@ static void put_fields(const struct cli_command *command)
 static void put_arguments(const struct cli_command *command)
 {
 	if (strstr(command->arguments, "PROGRAM"))
-		printf(FOR_VERB " -x -a '(__fish_complete_subcommand --fcs-skip=2)'\n", command->verb);
+		printf(FOR_VERB " -x -a '(__fish_complete_subcommand --fcs-skip=2)'\n",
+		       command->verb);
 	if (strstr(command->arguments, "TENANT") == command->arguments)
 		printf(FOR_VERB " -a '(mete --complete tenants 2>/dev/null)'\n", command->verb);
 	if (strstr(command->arguments, "KEY=VALUE"))
