@@ -186,9 +186,9 @@ static void remember(struct model *model)
 	history_end(&model->history);
 }
 
-int model_look(struct model *model, struct fault *why)
+int model_look(struct model *model, const struct ps_filter *filter, struct fault *why)
 {
-	struct ps_rows rows = {0}, old = model->rows;
+	struct ps_rows rows = {.filter = filter}, old = model->rows;
 	struct fault trouble = {""};
 	int r = ps_fetch(&rows, &trouble);
 

@@ -36,8 +36,9 @@ struct model {
 				 not */
 };
 
-/* A meted that does not answer is no failure but `trouble`. -ENOMEM: as it was. */
-must_check int model_look(struct model *model, struct fault *why);
+/* A meted that does not answer is no failure but `trouble`. -ENOMEM: as it was.
+ * `filter`: borrowed, of what is shown; it may change between two looks. */
+must_check int model_look(struct model *model, const struct ps_filter *filter, struct fault *why);
 void model_free(struct model *model);
 
 /* NULL: there is none. */

@@ -2,6 +2,7 @@
 /* The tenants, one on each line. */
 #include <string.h>
 
+#include "cli/ps_filter.h"
 #include "cli/top/page.h"
 
 enum { SPARK_LOOKS = 20 };
@@ -100,6 +101,36 @@ static void add_process(struct grid *grid, const struct page *page, const struct
 	grid_add(grid, GRID_PLAIN, "%s", ps_command(guest->pid).text);
 }
 
+/* A process that belongs to no tenant: nothing can be done to it here. */
+static void add_outside(struct grid *grid, const struct page *page,
+			const struct wire_outside_row *outside)
+{
+	grid_add(grid, GRID_PLAIN, "%s", "");
+	grid_add(grid, GRID_DIM, "%s", "(outside)");
+	grid_add(grid, GRID_PLAIN, "%u", outside->device);
+	grid_add(grid, GRID_PLAIN, "%s", ps_user(outside->user).text);
+	for (int i = 0; i < 3; i++)
+		grid_add(grid, GRID_PLAIN, "%s", "");
+	add_amount(grid, page, ps_steps(page->unit, outside->used, TEXT_UP));
+	for (int i = 0; i < 3; i++)
+		grid_add(grid, GRID_PLAIN, "%s", "");
+	grid_add(grid, GRID_DIM, "process %u, no tenant's", outside->pid);
+	grid_add(grid, GRID_PLAIN, "%s", ps_outside_command(outside).text);
+}
+
+/* Below the tenants, where there is room. */
+static void add_others(struct grid *grid, const struct page *page, size_t room)
+{
+	const struct ps_rows *rows = &page->model->rows;
+
+	for (size_t i = 0; i < rows->count && room; i++) {
+		if (rows->row[i].code != WIRE_outside_row || !ps_shows(rows, &rows->row[i]))
+			continue;
+		add_outside(grid, page, &rows->row[i].outside_row);
+		room--;
+	}
+}
+
 int page_table(const struct page *page, const struct page_parts *parts)
 {
 	const struct view *view = page->view;
@@ -113,11 +144,13 @@ int page_table(const struct page *page, const struct page_parts *parts)
 		else
 			add_tenant(&grid, page, &view->line[i]);
 	}
+	if (last > view->lines)
+		add_others(&grid, page, last - view->lines);
 	if (!grid.cells) {
 		fputs(view->filter.count ? "no tenant fits the filter\n" : "no tenants\n",
 		      page->out);
 		return -1;
 	}
 	grid_print(&grid, page->out, &page->screen);
-	return (int)(1 + view->selected - view->first);
+	return view->lines ? (int)(1 + view->selected - view->first) : -1;
 }

@@ -236,7 +236,7 @@ static int look_if_due(struct top *top, struct fault *why)
 
 	if (now < top->next_ns)
 		return 0;
-	r = model_look(&top->model, why);
+	r = model_look(&top->model, &top->view.filter, why);
 	/* From now on: a look that took long is not made up for. */
 	top->next_ns = now_ns() + top->interval_ns;
 	return r;

@@ -191,10 +191,29 @@ def test_processes_are_ended_only_after_a_yes():
         assert victim.process.wait(timeout=240) == -signal.SIGKILL and other.process.poll() is None
 
 
+def test_processes_outside_of_mete_are_listed_and_left_alone():
+    with Node() as node:
+        bare = subprocess.Popen([workload("steady"), "stdin=1", "seconds=600", "report_ms=3600000"], env=node.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        bare.stdout.readline()
+        with Screen(node) as top:
+            top.wait("no meted is running", rf"\(outside\) .*0\.0[1-9].*process {bare.pid}, no tenant's")
+            top.press("K")
+            top.wait("^no tenant is selected")
+            running(node, "--name", "one")
+            top.wait("one .*no process has joined yet", rf"process {bare.pid}, no tenant's")
+            top.press("f")
+            top.type("one")
+            top.press("Enter")
+            top.wait("one .*no process has joined yet", without="outside")
+        assert bare.poll() is None
+        bare.kill()
+        bare.wait()
+
+
 def test_without_meted_devices_are_shown_and_a_meted_that_comes_or_stops_is_seen():
     with Node() as node:
         with Screen(node) as top:
-            top.wait("no meted is running: `mete run` starts one", "GPU 0 +Simulated GPU", "no tenants")
+            top.wait("no meted is running: `mete run` starts one", "GPU 0 +Simulated GPU", "^no tenants")
             running(node, "--name", "late")
             top.wait("1 GPU, 1 tenant;", "late .*no process has joined yet")
             pid = node.daemon_pid()
