@@ -62,7 +62,8 @@
  *     is coupled.
  *
  * An event costs O(log n) for n tenants on its device. Joining, leaving and a changed share may go
- * through the device's tenants once.
+ * through the device's tenants once; so may a look at who does not drain, and a turn of who waits
+ * for others.
  */
 #pragma once
 

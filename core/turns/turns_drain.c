@@ -13,10 +13,9 @@ enum {
 	COUPLED_QUADRUPLED = 5 /* ... and after four times as many each time that it is so again */
 };
 
-/* What a coupled tenant was let in with must be
- * able to drain: each step lets more in, and if that never drained, it would be left in the end
- * although nothing of it waits for anything. So it is given twice as long as it usually takes, and
- * at least as long as the step took. */
+/* What a coupled tenant was let in with must be able to drain: each step lets more in, and if that
+ * never drained, it would be left in the end although nothing of it waits for anything. So it is
+ * given twice as long as it usually takes, and at least as long as the step took. */
 uint64_t turns_tenant_look_ns(const struct turns_tenant *t)
 {
 	const struct turns_tuning *tuning = &t->turns->tuning;

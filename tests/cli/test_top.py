@@ -7,35 +7,11 @@ from person import *
 KEYS = "q quit  h help  <> sort  t tree  f filter  d detail  s set  z suspend  r resume  T end"
 
 
-class Screen:
-    """A terminal of that size in which `mete top OPTIONS` runs; at its end it says `status=N`."""
+class Screen(Terminal):
+    """A terminal in which `mete top OPTIONS` runs; at its end it says `status=N`."""
 
-    def __init__(self, node, *options, columns=120, lines=40, **environment):
-        self.socket = os.path.join(node.place, f"tmux-{len(os.listdir(node.place))}")
-        command = f"trap : INT; {METE} top {' '.join(options)}; echo status=$?; exec cat"
-        self.environment = dict(dict(node.environment, LC_ALL="C.UTF-8", TERM="xterm-256color"), **environment)
-        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(lines), "sh", "-c", command)
-
-    def tmux(self, *words):
-        return subprocess.run(["tmux", "-S", self.socket, *words], env=self.environment, text=True, capture_output=True, check=True).stdout
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        subprocess.run(["tmux", "-S", self.socket, "kill-server"], env=self.environment, capture_output=True)
-
-    def text(self, *how):
-        return self.tmux("capture-pane", "-p", *how)
-
-    def press(self, *names):
-        self.tmux("send-keys", *names)
-
-    def type(self, text):
-        self.tmux("send-keys", "-l", text)
-
-    def resize(self, columns, lines):
-        self.tmux("resize-window", "-x", str(columns), "-y", str(lines))
+    def __init__(self, node, *options, **more):
+        super().__init__(node, f"trap : INT; {METE} top {' '.join(options)}; echo status=$?; exec cat", **more)
 
     def shown_at(self, columns, lines, pattern):
         """The screen, if it was painted for that size (keys are in the last line, and only there) and has that."""
@@ -43,15 +19,6 @@ class Screen:
         rows = shown.splitlines()
         return len(rows) == lines and rows[-1].startswith("q quit") and sum(row.startswith("q quit") for row in rows) == 1 and (
             columns >= len(KEYS) or rows[-1].endswith("…")) and max(map(len, rows)) <= columns and re.search(pattern, shown) and shown
-
-    def wait(self, *patterns, without=None):
-        """The screen once all of that is on it, and nothing of what it shall be without."""
-        last = [""]
-
-        def there():
-            last[0] = self.text()
-            return all(re.search(pattern, last[0], re.M) for pattern in patterns) and not (without and re.search(without, last[0], re.M)) and last[0]
-        return until(there, lambda: f"{patterns} without {without}:\n{last[0]}")
 
 
 def order(screen, *names):

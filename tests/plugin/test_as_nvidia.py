@@ -3,6 +3,7 @@
 """A file in NVIDIA's format without the key mete: meted answers as NVIDIA's device plugin would."""
 import contextlib
 
+import nvidia_golden
 from node import *
 from meted import run
 
@@ -321,6 +322,24 @@ def test_a_label_of_the_node_switches_its_configuration_while_containers_run():
         node.kubelet.hear("listed 4")
 
 
+def test_a_label_that_flips_many_times_ends_in_the_last_one_even_over_a_kill():
+    ends = {f"end{round}": replicas(6 + round) for round in range(4)}
+    with named({"two": replicas(2), "five": replicas(5), "shared": replicas(3, "renameByDefault: true"), **ends}, {LABEL: "two"}) as node:
+        node.start()
+        node.kubelet.hear("registered")
+        for round in range(4):
+            for name in ["five", "shared", "two"] * 5 + ["shared", f"end{round}"]:
+                node.api.set_node({LABEL: name})
+            if round % 2:
+                node.meted.kill()
+                node.kubelet.happened.clear()
+                node.meted.start()
+                assert node.kubelet.hear("registered") == "registered nvidia.com/gpu 0 1", "its label is known before it registers"
+            node.kubelet.await_devices(lambda now: set(now) == {node.id(n, device) for n in range(6 + round) for device in range(2)})
+            assert node.kubelet.ask("allocate", node.id(5 + round)).startswith("ok ")
+            assert [name for name in os.listdir(node.kubelet.plugins) if name.startswith("mete-")] == ["mete-gpu.sock"]
+
+
 def test_nothing_is_offered_before_the_configuration_is_known():
     with named({"a": replicas(2), "b": replicas(3)}, {"other": "b"}, NODE_LABEL="pool") as node:
         node.api.held["nodes"] = 0
@@ -402,6 +421,61 @@ def test_a_node_that_mete_shares_has_the_labels_too_where_it_is_asked_for():
         found = features(node)
         assert found["nvidia.com/gpu.product"] == "Simulated-GPU" and found["nvidia.com/gpu.replicas"] == "4", "another resource"
         assert found.pop("nvidia.com/gfd.timestamp").isdigit()
+
+
+def test_the_command_line_of_nvidias_plugin_starts_meted():
+    program = BUILD + "/plugin/nvidia-device-plugin"
+    with as_nvidia(start=False) as node:
+        node.write("version: v1\nflags: {plugin: {deviceIDStrategy: uuid, deviceListStrategy: cdi-cri}}\n")
+        for options in ["--device-list-strategy", "volume-mounts", f"--config-file={node.file}"], ["--device-id-strategy=index"]:
+            environment = dict(os.environ, **node.environment, DEVICE_LIST_STRATEGY="envvar", DEVICE_ID_STRATEGY="uuid")
+            with open(node.place + "/log", "ab") as log:
+                process = subprocess.Popen([program, *options, "--", "--dir", node.place, "--driver", sys.argv[2], "--grace", "100ms"], env=environment, stderr=log)
+            try:
+                node.kubelet.hear("registered nvidia.com/gpu")
+                uuid = next(iter(node.kubelet.await_devices(lambda now: now)))
+                said = node.kubelet.ask("allocate", uuid)
+                assert said == (f"ok env=NVIDIA_VISIBLE_DEVICES={VOLUMES} mount=/dev/null:{VOLUMES}/{uuid}" if "--device-list-strategy" in options
+                                else f"ok env=NVIDIA_VISIBLE_DEVICES={[id for id in node.kubelet.devices()].index(uuid)}"), said
+            finally:
+                process.terminate()
+                assert process.wait(timeout=PATIENCE) == 0
+        refused = subprocess.run([program, "--mig-strategie=none"], stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+        assert refused.returncode == 1 and "there is no option --mig-strategie; the nearest is --mig-strategy" in refused.stderr, refused
+
+
+def test_the_kubelet_is_answered_as_by_nvidias_plugin():
+    """The rows of nvidia_golden.py, those of one file on one node."""
+    rows = [*nvidia_golden.GOLDEN, *(row[:4] for row in nvidia_golden.DIFFERENT)]
+    assert all(row[4] for row in nvidia_golden.DIFFERENT), "a reason"
+    wrong = []
+    for file in {json.dumps(row[1]): row[1] for row in rows}.values():
+        with as_nvidia(start=False) as node:
+            node.write(file)
+            has_cdi(node, "nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia-caps-imex-channels/channel0")
+            node.start()
+            registered = node.kubelet.hear("registered")
+            node.kubelet.await_devices(lambda now: now)
+
+            def real(text):
+                return re.sub(r"\b[AB]\b", lambda found: node.uuid["AB".index(found[0])], text)
+
+            def short(text):
+                text = re.sub("_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}=", "_UUID=", text)
+                return text.replace(node.uuid[0], "A").replace(node.uuid[1], "B")
+            for row, content, asked, answer in rows:
+                if content != file:
+                    continue
+                verb, *words = real(asked).split()
+                if verb == "registered":
+                    said = registered
+                elif answer.startswith("error "):
+                    said = "error " + node.kubelet.refusal(node.kubelet.begin(verb, *words))
+                else:
+                    said = node.kubelet.ask(verb, *words)
+                if short(said) != answer:
+                    wrong.append(f"{row}: {asked} gives\n  {short(said)}\nwanted\n  {answer}")
+    assert not wrong, "\n".join(wrong)
 
 
 if __name__ == "__main__":

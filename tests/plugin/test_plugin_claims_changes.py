@@ -102,5 +102,15 @@ def test_a_container_has_one_claim():
         assert {row.name for row in node.tenants()} == {"ns/c0", "ns/c2", "ns/c3", "ns/c4"}
 
 
+def test_a_claim_that_a_pod_uses_is_not_looked_up():
+    with claims() as (node, made, caller):
+        using(node, "pod", "c0", annotations={"weight": "50"})
+        prepare(made, caller, "c0", "c1")
+        node.await_share("ns/c0", weight="50")
+        # Each round has them in this order; it takes half a minute.
+        until(lambda: made.read.count("c1") > 1, lambda: f"c1 was never looked up: {made.read}")
+        assert made.read.count("c0") == 1, made.read
+
+
 if __name__ == "__main__":
     run(globals())
