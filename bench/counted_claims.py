@@ -2,7 +2,7 @@
 """Pods whose share is a claim (`counted: claims`).
 
 burst  200 claims on a real node, allocated by us as kube-scheduler does it. The preparation of all is asked for at the same moment, by a caller in the
-       kubelet's place; meted reads the claims from the API server. Then: how often the node's slices are written while nothing changes.
+       kubelet's place; meted reads the claims from the API server. The same again, four times. Then: how often the node's slices are written while nothing changes.
 claim_rate  1,000 pods with a claim each, of a tenth of a GPU, on 100 node objects of one GPU, with the real kube-scheduler, against pods without GPUs;
        the claims exist beforehand. Once with kube-scheduler as it is by default, whose client asks at most 50 times a second, and once without that bound.
 """
