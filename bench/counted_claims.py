@@ -2,7 +2,7 @@
 """Pods whose share is a claim (`counted: claims`).
 
 burst  200 claims on a real node, allocated by us as kube-scheduler does it. The preparation of all is asked for at the same moment, by a caller in the
-       kubelet's place; meted reads the claims from the API server. Then: how often the node's slices are written while nothing changes.
+       kubelet's place; meted reads the claims from the API server. The same again, four times. Then: how often the node's slices are written while nothing changes.
 claim_rate  1,000 pods with a claim each, of a tenth of a GPU, on 100 node objects of one GPU, with the real kube-scheduler, against pods without GPUs;
        the claims exist beforehand. Once with kube-scheduler as it is by default, whose client asks at most 50 times a second, and once without that bound.
 """
@@ -14,7 +14,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build/plain")
-CLAIMS, REST_S = int(os.environ.get("CLAIMS", 200)), int(os.environ.get("REST_S", 60))
+CLAIMS, AGAIN, REST_S = int(os.environ.get("CLAIMS", 200)), 4, int(os.environ.get("REST_S", 60))
 
 
 def allocate(here, driver, number, device):
@@ -48,14 +48,21 @@ def burst():
     with claims(slots=1000) as here:
         device = here.devices()[0]["name"]
         made = [allocate(here, DRIVER, n, device) for n in range(CLAIMS)]
-        times, load = call(here, socket, "prepare", made), os.getloadavg()[0]
+        bursts = []
+        for n in range(AGAIN + 1):
+            bursts.append((call(here, socket, "prepare", made), os.getloadavg()[0]))
+            if n < AGAIN:
+                call(here, socket, "unprepare", made)
         before = versions(here)
         time.sleep(REST_S)
         writes = sum(before.get(name) != version for name, version in versions(here).items())
         call(here, socket, "unprepare", made)
         here.cluster.ask("DELETE", here.all)
-    print(f"{CLAIMS} claims at once: median {statistics.median(times):.1f} ms, longest {times[-1]:.1f} ms, load {load:.0f}")
-    print(f"figure: prepare_p99_ms {times[len(times) - 1 - len(times) // 100]:.1f} ms")
+    for times, load in bursts:
+        print(f"{CLAIMS} claims at once: first {times[0]:.1f} ms, median {statistics.median(times):.1f} ms, longest {times[-1]:.1f} ms, load {load:.0f}")
+    p99 = [times[len(times) - 1 - len(times) // 100] for times, _ in bursts]
+    print(f"figure: prepare_p99_ms {p99[0]:.1f} ms")
+    print(f"figure: prepare_p99_again_ms {statistics.median(p99[1:]):.1f} ms")
     print(f"figure: slice_writes_at_rest {writes} writes")
 
 
