@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -155,7 +156,9 @@ def test_seeds_are_of_tests_that_draw():
     for test, seed in listed:
         if test != "*":
             assert f"{test}_{seed}" in tests, (test, seed)
-            assert "test_random" in open(os.path.join(ROOT, "tests", "unit", f"test_{test}.c")).read(), test
+            texts = [open(os.path.join(ROOT, "tests", "unit", f"test_{test}.c")).read()]
+            texts += [open(os.path.join(ROOT, name)).read() for name in re.findall(r'^#include "(tests/unit/[^"]+)"', texts[0], re.M)]
+            assert any("test_random" in text for text in texts), test
 
 
 def test_a_part_of_the_soak_that_does_not_exist_is_refused():
