@@ -149,6 +149,12 @@ def test_each_folder_needs_tests_that_there_are():
     assert {"turns", "turns_always", "meted_turns"} <= touched.needed("core/turns/turns_drain.c", tests)
 
 
+def with_headers(name):
+    """The file, and what of tests/unit/ it includes."""
+    text = open(os.path.join(ROOT, name)).read()
+    return text + "".join(with_headers(header) for header in re.findall(r'^#include "(tests/unit/[^"]+)"', text, re.M))
+
+
 def test_seeds_are_of_tests_that_draw():
     listed = seeds.listed()
     assert [seed for test, seed in listed if test == "*"] == [seeds.usual()]
@@ -156,9 +162,7 @@ def test_seeds_are_of_tests_that_draw():
     for test, seed in listed:
         if test != "*":
             assert f"{test}_{seed}" in tests, (test, seed)
-            texts = [open(os.path.join(ROOT, "tests", "unit", f"test_{test}.c")).read()]
-            texts += [open(os.path.join(ROOT, name)).read() for name in re.findall(r'^#include "(tests/unit/[^"]+)"', texts[0], re.M)]
-            assert any("test_random" in text for text in texts), test
+            assert "test_random" in with_headers(f"tests/unit/test_{test}.c"), test
 
 
 def test_a_part_of_the_soak_that_does_not_exist_is_refused():
