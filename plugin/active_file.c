@@ -71,8 +71,7 @@ static const char *label_of(const struct config_place *place, const char *name)
 static int choose(const char *folder, const struct config_place *place, char **ret_name,
 		  struct fault *why)
 {
-	owned(names) struct names names = {
-		.count = scandir(folder, &names.entry, is_name, alphasort)};
+	owned(names) struct names names = {NULL, 0};
 	const char *list[NAMES_MAX], *label = getenv("NODE_LABEL"), *name = NULL;
 	struct config_choice choice = {
 		.folder = folder,
@@ -83,9 +82,10 @@ static int choose(const char *folder, const struct config_place *place, char **r
 	};
 	int r;
 
+	names.count = scandir(folder, &names.entry, is_name, alphasort);
 	if (names.count < 0)
 		return fault_set(why, -errno, "%s: %s", folder, strerror(errno));
-	for (int i = 0; i < names.count && i < NAMES_MAX; i++)
+	for (int i = 0; names.entry && i < names.count && i < NAMES_MAX; i++)
 		list[choice.count++] = names.entry[i]->d_name;
 	r = config_choose(&choice, &name, why);
 	if (r < 0)

@@ -53,6 +53,7 @@ static int add_word(struct config_read *read, const char *text, size_t length,
 	struct document_node *node = &read->said[read->said_count];
 	owned(free) char *word = strndup(text, length);
 
+	*ret_node = node;
 	if (!word)
 		return fault_set(read->why, -ENOMEM, "%s: out of memory", read->name);
 	if (read->said_count == CONFIG_SAID_MAX)
@@ -60,7 +61,6 @@ static int add_word(struct config_read *read, const char *text, size_t length,
 				    CONFIG_SAID_MAX / 2);
 	read->said_count++;
 	*node = (struct document_node){.kind = DOCUMENT_TEXT};
-	*ret_node = node;
 	return config_keep(read, word, &node->text);
 }
 
