@@ -188,6 +188,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 			.part_index = info->part_index,
 			.gpu_instance = info->gpu_instance,
 			.compute_instance = info->compute_instance,
+			.is_divisible = info->is_divisible,
 		};
 	}
 	k->host = (struct host){
@@ -199,6 +200,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.place = d->place,
 		.driver_folder = d->options.driver,
 		.driver_version = d->nvml ? nvml_driver(d->nvml) : "",
+		.cuda_version = d->nvml ? nvml_cuda(d->nvml) : 0,
 		.log_level = d->options.log_level,
 		.missing = d->missing.why,
 		.missing_driver = d->missing.no_driver,

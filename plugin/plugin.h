@@ -11,6 +11,7 @@
  *	offered.c        the list of devices
  *	as_nvidia.c      Allocate as NVIDIA's device plugin answers it, if the file has no `mete`
  *	driver_cdi.c     CDI files of the driver, for the strategies of that plugin that need them
+ *	node_features.c  the labels of GPU feature discovery
  *	held.c           which devices still have a tenant there
  *	enrol.c          the kubelet's folder: our socket in it, and our registration
  *	rival.c          NVIDIA's device plugin, if it runs here
@@ -300,6 +301,20 @@ bool entitled_portion(const struct plugin *p, uint32_t device, uint32_t *ret_slo
 must_check int entitled_share(const struct plugin *p, const struct binding *b,
 			      const struct pod *pod, bool runs, char *ret_texts[SHARE_FIELDS],
 			      bool *ret_exclusive, struct fault *why);
+/* in_force.c: the share of a tenant that runs. `texts`: what it has; NULL: default. */
+struct in_force {
+	uint32_t tenant;
+	char **texts; /* SHARE_FIELDS; owned by whoever has the tenant */
+};
+
+enum { IN_FORCE_ALL = (1 << SHARE_FIELDS) - 1 };
+
+/* The fields, as bits, whose text is another one. */
+uint32_t in_force_differing(const struct in_force *share, char *const texts[SHARE_FIELDS]);
+/* Sets those fields. -errno: none of the rest is accepted. */
+must_check int in_force_set(struct plugin *p, struct in_force *share,
+			    char *const texts[SHARE_FIELDS], uint32_t fields, struct fault *why);
+
 /* What the container has already, or had before it was started again; NULL: it is new. */
 const struct binding *entitled_former(const struct plugin *p, const struct binding *b);
 void entitled_free(char *texts[SHARE_FIELDS]);

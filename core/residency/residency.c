@@ -7,7 +7,7 @@
 #define MS  1000000ull
 #define MIB (1024ull * 1024)
 
-/* So much of capacity and store is promised to nobody: chunks under way are in both. */
+/* How much of capacity and store is promised to no member: chunks under way are in both. */
 enum { SPARE_CHUNKS = 4 };
 
 const struct residency_tuning residency_usual = {
@@ -47,7 +47,7 @@ void residency_todo(struct residency_member *m, unsigned todo)
 		list_append(&m->residency->todo, &m->todo_link);
 }
 
-/* Something of the member has changed that others may wait for, or that it waits for itself. */
+/* Something has changed for which the member or another one may wait. */
 static void decide(struct residency_member *m)
 {
 	struct residency *r = m->residency;
@@ -84,7 +84,7 @@ void residency_budget(struct residency *r, uint64_t budget_bytes, uint64_t now_n
 	r->dirty = r->choosing = true;
 }
 
-/* ---- who is there ---------------------------------------------------------------------------- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 void residency_join(struct residency *r, struct residency_member *m, struct turns_seat *seat,
 		    void *owner, uint64_t quota_bytes, uint64_t now_ns)
@@ -150,8 +150,9 @@ void residency_cleared(struct residency *r, uint64_t bytes, uint64_t now_ns)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Any of them alone must fit, beside what of the others may not leave; and all of them somewhere.
- * `bytes` are asked for by `asker`, if that is somebody, beside what it asked for already. */
+/* Each member alone must fit beside those parts of the others that may not leave, and all of them
+ * together must fit on the device and in the store. asker: NULL, or the member that asks for
+ * `bytes` more. */
 static bool has_place(const struct residency *r, const struct residency_member *asker,
 		      uint64_t bytes, uint64_t capacity)
 {
@@ -165,7 +166,7 @@ static bool has_place(const struct residency *r, const struct residency_member *
 		m.asked_bytes += MEMBER_OF_DEVICE(link) == asker ? bytes : 0;
 		fixed_here = member_fixed(&m);
 		all += member_need(&m);
-		/* It does not give back the copies of what is on the device. */
+		/* A stuck member does not give back its copies of what is on the device. */
 		all += m.stuck ? beyond(m.store_bytes, m.out_bytes) : 0;
 		fixed += fixed_here;
 		largest = most(largest, member_need(&m) - fixed_here);
@@ -193,7 +194,7 @@ void residency_grant(struct residency_member *m, uint64_t bytes, uint64_t now_ns
 	m->residency->resident_bytes += bytes;
 	m->asked_bytes = 0;
 	m->promised = false;
-	/* Who has just allocated is about to do something with it. */
+	/* A program that has just allocated memory is about to use it. */
 	m->idle_ns = now_ns;
 }
 
@@ -210,7 +211,7 @@ int residency_ask(struct residency_member *m, uint64_t bytes, uint64_t now_ns)
 	if (refused)
 		return refused;
 	m->asked_bytes += bytes;
-	/* Who is chosen to come has been promised what is free. */
+	/* Free room is promised to the members that come. */
 	if (m->asked_bytes == bytes && m->place == RESIDENCY_IN && residency_room(r) >= bytes) {
 		residency_grant(m, bytes, now_ns);
 		return 0;
@@ -254,15 +255,15 @@ void residency_wants(struct residency_member *m, uint64_t now_ns)
 {
 	struct residency *r = m->residency;
 
-	/* A part of it may be out, and nobody orders who is stuck anything: no other sign would
-	 * come. */
+	/* A part of it may be out, and a stuck member gets no orders: it could show no other sign
+	 * of life. */
 	residency_show_life(m, now_ns);
 	if (m->wants)
 		return;
 	residency_learn_pause(m, now_ns);
 	m->wants = true;
 	m->wanted_ns = now_ns;
-	/* What it did not use while it wanted nothing is not saved up. */
+	/* Time that it did not use while it wanted none is not saved up. */
 	m->virtual_ns = most(m->virtual_ns, r->clock);
 	m->parked = false;
 	if (m->place != RESIDENCY_IN)
@@ -287,16 +288,16 @@ void residency_idle(struct residency_member *m, uint64_t now_ns)
 int residency_suspend(struct residency_member *m, bool suspended, uint64_t now_ns)
 {
 	struct residency *r = m->residency;
-	uint64_t away = member_need(m), spare = residency_spare(&r->tuning);
+	uint64_t all = member_need(m), spare = residency_spare(&r->tuning);
 
 	if (m->suspended == suspended)
 		return 0;
 	list_for_each(link, &r->members)
 	{
 		if (MEMBER_OF_DEVICE(link)->suspended)
-			away += member_need(MEMBER_OF_DEVICE(link));
+			all += member_need(MEMBER_OF_DEVICE(link));
 	}
-	if (suspended && (member_need(m) > m->quota_bytes || away + spare > r->budget_bytes))
+	if (suspended && (member_need(m) > m->quota_bytes || all + spare > r->budget_bytes))
 		return RESIDENCY_STORE;
 	m->suspended = suspended;
 	m->wanted_ns = now_ns;
@@ -360,7 +361,7 @@ void residency_unused(struct residency_member *m, uint64_t bytes, uint64_t now_n
 	m->credit_bytes -= bytes;
 	r->credit_bytes -= bytes;
 	set_missing(m, most(m->missing_bytes, least(m->missing_bytes + bytes, m->out_bytes)));
-	/* Those who are coming may not fit any more. */
+	/* The members that come may not fit any more. */
 	list_for_each(link, &r->coming) residency_withdraw(MEMBER_OF_COMING(link));
 	decide(m);
 	residency_show_life(m, now_ns);

@@ -5,14 +5,15 @@
 /* How often the next set is chosen anew within one decision, at most. */
 enum { CHOICES = 8 };
 
-/* ---- the idle, whose memory may leave without anybody's need --------------------------------- */
+/* ---- idle members, whose memory may leave although no other needs the room ------------------- */
 
-/* Where there is plenty of store: nobody's memory waits for the place. */
+/* When its memory leaves because it is idle. UINT64_MAX: it stays. It leaves only if the store has
+ * room for all of it, so that no other member's memory has to wait for that room. */
 static uint64_t park_at(const struct residency_member *m)
 {
 	const struct residency *r = m->residency;
 
-	if (!m->park_ns || m->wants || m->asked_bytes || is_sent_away(m) || m->stuck ||
+	if (!m->park_ns || m->wants || m->asked_bytes || is_to_be_out(m) || m->stuck ||
 	    !m->resident_bytes || list_linked(&m->of_coming))
 		return UINT64_MAX;
 	if (member_bytes(m) > least(m->quota_bytes, beyond(r->budget_bytes, r->used_bytes)))
@@ -32,7 +33,7 @@ static void park_idle(struct residency *r, uint64_t now_ns)
 
 /* ---- deciding -------------------------------------------------------------------------------- */
 
-/* When to look again without an event. */
+/* When to decide again if there is no event. */
 static uint64_t next_look(struct residency *r, uint64_t now_ns)
 {
 	uint64_t at = least(residency_choose_at(r, now_ns), residency_patience_at(r));
@@ -48,7 +49,8 @@ static void settle(struct residency *r, uint64_t now_ns)
 	park_idle(r, now_ns);
 	residency_choose(r, now_ns);
 	residency_move(r, now_ns);
-	/* Who came without moving, or was withdrawn, makes room for another choice. */
+	/* A member that was admitted without moving, or withdrawn, makes another choice possible.
+	 */
 	for (int i = 0; i < CHOICES && r->choosing && list_empty(&r->coming); i++) {
 		residency_choose(r, now_ns);
 		residency_move(r, now_ns);

@@ -94,7 +94,7 @@ static void read_optional(const struct nvml *nvml, nvmlDevice_t handle, nvmlDevi
 			  struct nvml_device *device)
 {
 	nvmlMemory_v2_t more = {.version = NVML_STRUCT_VERSION(Memory, 2)};
-	unsigned int minor;
+	unsigned int now, later, minor;
 	nvmlPciInfo_t pci;
 
 	if (nvml->nvmlDeviceGetMinorNumber &&
@@ -110,6 +110,8 @@ static void read_optional(const struct nvml *nvml, nvmlDevice_t handle, nvmlDevi
 	    nvml->nvmlDeviceGetCudaComputeCapability(gpu, &device->cc_major, &device->cc_minor) !=
 		    NVML_SUCCESS)
 		device->cc_major = 0;
+	device->is_divisible = nvml->nvmlDeviceGetMigMode &&
+			       nvml->nvmlDeviceGetMigMode(gpu, &now, &later) == NVML_SUCCESS;
 }
 
 /* Reads the next device: `handle` is that GPU or a part of it. */
@@ -226,6 +228,9 @@ static int read_devices(struct nvml *nvml, struct fault *why)
 	if (!nvml->nvmlSystemGetDriverVersion ||
 	    nvml->nvmlSystemGetDriverVersion(nvml->driver, sizeof(nvml->driver)) != NVML_SUCCESS)
 		*nvml->driver = '\0';
+	if (!nvml->nvmlSystemGetCudaDriverVersion_v2 ||
+	    nvml->nvmlSystemGetCudaDriverVersion_v2(&nvml->cuda) != NVML_SUCCESS)
+		nvml->cuda = 0;
 	r = says(nvml, nvml->nvmlDeviceGetCount_v2(&count), "the number of devices", why);
 	if (r < 0)
 		return r;
@@ -277,4 +282,9 @@ const struct nvml_device *nvml_device(const struct nvml *nvml, uint32_t index)
 const char *nvml_driver(const struct nvml *nvml)
 {
 	return nvml->driver;
+}
+
+int nvml_cuda(const struct nvml *nvml)
+{
+	return nvml->cuda;
 }

@@ -28,6 +28,7 @@ struct nvml_device {
 	unsigned gpu_index, part_index;
 	/* MIG ids, if it is a part of a GPU; -1: it is a whole GPU. */
 	int gpu_instance, compute_instance;
+	bool is_divisible; /* the GPU can be divided by MIG, whether it is or not */
 };
 
 struct nvml_process {
@@ -44,6 +45,8 @@ uint32_t nvml_count(const struct nvml *nvml);
 const struct nvml_device *nvml_device(const struct nvml *nvml, uint32_t index);
 /* The driver's version, "580.65.06"; "": not reported. */
 const char *nvml_driver(const struct nvml *nvml);
+/* The newest CUDA that it serves, 12090 for 12.9; 0: not reported. */
+int nvml_cuda(const struct nvml *nvml);
 
 /* The processes that use the device, at most `room`; those without a figure are omitted. -EIO:
  * the driver did not report them; -ENOSPC: there are more. */

@@ -21,6 +21,7 @@
 	CALL(nvmlDeviceGetComputeRunningProcesses_v2, 0)                                           \
 	CALL(nvmlDeviceGetCudaComputeCapability, 0)                                                \
 	CALL(nvmlSystemGetDriverVersion, 0)                                                        \
+	CALL(nvmlSystemGetCudaDriverVersion_v2, 0)                                                 \
 	CALL(nvmlDeviceGetPciInfo_v3, 0)                                                           \
 	CALL(nvmlDeviceGetMigMode, 0)                                                              \
 	CALL(nvmlDeviceGetMaxMigDeviceCount, 0)                                                    \
@@ -42,6 +43,7 @@ struct nvml {
 	nvmlDevice_t *gpus;    /* the GPU that each device is, or is a part of */
 	nvmlEventSet_t events; /* NULL: nobody has asked for them */
 	char driver[80];
+	int cuda; /* 0: not reported */
 #define CALL(name, needed) nvml_fn_##name *name;
 	NVML_CALLS(CALL)
 #undef CALL

@@ -133,6 +133,9 @@ static void act(const struct turns_action *action, uint64_t now)
 	case TURNS_UNCOUPLED:
 		at->said_beside = false;
 		break;
+	case TURNS_AWAITS:
+		hang_log(at, "tenant.awaits");
+		break;
 	case TURNS_REPORT:
 		hang_log(at, "tenant.hangs");
 		break;

@@ -71,6 +71,8 @@ struct config_as_nvidia {
 	const char *driver_root, *dev_root; /* of the driver and the device nodes on the host */
 	const char *inner_root;		    /* where the driver is seen here */
 	const char *prefix;		    /* of the annotation */
+	const char *machine_file;	    /* of the label nvidia.com/gpu.machine */
+	bool timeless;			    /* without nvidia.com/gfd.timestamp */
 	const char *ctk;		    /* on the host: the program that CDI hooks run */
 	struct health_xids xids;
 };
@@ -111,6 +113,7 @@ struct config {
 	uint32_t rules, profiles;
 	struct config_rule rule[CONFIG_RULES_MAX]; /* the first that matches a device */
 	struct config_profile profile[CONFIG_PROFILES_MAX];
+	bool features;			 /* the node has labels about its GPUs */
 	bool dra;			 /* devices are given out by claims (DRA), not by slots */
 	enum config_strangers strangers; /* processes on a device that no guest announced */
 	enum config_cdi cdi;

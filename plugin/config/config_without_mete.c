@@ -14,20 +14,16 @@
 
 static int take_switch(struct config_read *read, const char *path, bool *ret_on)
 {
-	/* The spellings of booleans in YAML 1.1, and in the environment those of Go. */
-	static const char *const words[] = {"false", "true", "no", "yes", "off",
-					    "on",    "0",    "1",  "f",	  "t"};
-	enum { OF_FILE = 6, USUAL = 2 };
+	/* As YAML 1.1 writes booleans, and as Go reads them of a variable. */
+	static const char *const of_file[] = {"false", "true", "no", "yes", "off", "on"};
+	static const char *const of_variable[] = {"false", "true", "0", "1", "f", "t"};
 	const struct document_node *value;
 	uint32_t word = 0;
 	int r = config_setting(read, path, &value);
 
-	for (size_t i = USUAL; r == 0 && value && value->kind == DOCUMENT_TEXT && i < OF_FILE; i++)
-		if (read->from && strcasecmp(value->text, words[i]) == 0)
-			return config_refuse_setting(read, value, path, "true or false");
 	if (r == 0)
-		r = config_take_word(read, path, words, read->from ? ARRAY_SIZE(words) : OF_FILE,
-				     "true or false", &word);
+		r = config_take_word(read, path, read->from ? of_variable : of_file,
+				     ARRAY_SIZE(of_file), "true or false", &word);
 	*ret_on = word % 2;
 	return r;
 }
@@ -61,6 +57,7 @@ static int take_switches(struct config_read *read)
 		{"sharing.timeSlicing.renameByDefault", &as_nvidia->renamed},
 		{"sharing.timeSlicing.failRequestsGreaterThanOne", &as_nvidia->one_only},
 		{"imex.required", &as_nvidia->imex_required},
+		{"flags.gfd.noTimestamp", &as_nvidia->timeless},
 	};
 	int r = 0;
 
@@ -208,7 +205,19 @@ static int take_paths(struct config_read *read)
 		r = take_path(read, "flags.plugin.containerDriverRoot", &as_nvidia->inner_root);
 	if (r == 0)
 		r = take_path(read, "flags.plugin.nvidiaCTKPath", &as_nvidia->ctk);
+	if (r == 0)
+		r = take_path(read, "flags.gfd.machineTypeFile", &as_nvidia->machine_file);
 	return r == 0 ? take_prefix(read) : r;
+}
+
+/* Whoever says something of GPU feature discovery wants its labels. */
+static int take_features(struct config_read *read)
+{
+	const struct document_node *value;
+	int r = config_setting(read, "flags.gfd", &value);
+
+	read->config->features = value;
+	return r;
 }
 
 static int take_imex(struct config_read *read)
@@ -323,8 +332,9 @@ static int refuse_mps(struct config_read *read)
 int config_take_without_mete(struct config_read *read)
 {
 	static int (*const steps[])(struct config_read * read) = {
-		refuse_mps, take_switches, take_words,	      take_strategies, take_mig,
-		take_paths, take_imex,	   take_time_slicing, take_xids,       take_hooks,
+		refuse_mps, take_switches, take_words,	  take_strategies,
+		take_mig,   take_paths,	   take_imex,	  take_time_slicing,
+		take_xids,  take_hooks,	   take_features,
 	};
 	struct config *config = read->config;
 	int r = 0;

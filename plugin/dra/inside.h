@@ -73,6 +73,15 @@ must_check int prepare_write_cdi(struct dra *dra, const struct journal_claim *en
 /* Finishes what an earlier meted began, and removes files that belong to no claim. */
 void prepare_restore(struct dra *dra);
 
+/* adjust.c */
+/* Gives it the share that its pods' annotations make of it. */
+void adjust_claim(struct dra *dra, struct journal_claim *entry);
+void adjust_all(struct dra *dra);
+
+/* beside.c */
+/* -EINVAL with one sentence: a container uses it beside another claim of ours. */
+must_check int beside_check(const struct dra *dra, const struct claim *claim, struct fault *why);
+
 /* publish.c */
 must_check int publish_open(struct dra *dra, struct publish **ret_publish, struct fault *why);
 /* There may be something to write. */

@@ -40,8 +40,12 @@ static int make_tenant(struct dra *dra, struct journal_claim *entry, struct faul
 	char name[600];
 
 	memcpy(spec.device, claim->of, claim->devices * sizeof(claim->of[0]));
-	for (size_t i = 0; i < SHARE_FIELDS; i++)
+	for (size_t i = 0; i < SHARE_FIELDS; i++) {
 		spec.texts[i] = claim->texts[i];
+		entry->in_force[i] = claim->texts[i] ? strdup(claim->texts[i]) : NULL;
+		if (claim->texts[i] && !entry->in_force[i])
+			return fault_set(why, -ENOMEM, "out of memory");
+	}
 	snprintf(name, sizeof(name), "%s/%s", claim->namespace, claim->name);
 	spec.name = name;
 	return host->make(host->daemon, &spec, &entry->tenant, entry->folder, why);
@@ -182,6 +186,9 @@ int prepare_claim(struct dra *dra, struct claim *claim, struct fault *why)
 	struct fault other;
 	int r = end_earlier(dra, claim->uid, why);
 
+	if (r == 0)
+		r = beside_check(dra, claim, why);
+
 	if (r < 0) {
 		claim_free(claim);
 		return r;
@@ -195,6 +202,7 @@ int prepare_claim(struct dra *dra, struct claim *claim, struct fault *why)
 			log_warning("claim.left", "reason=%s", log_text(other.text).text);
 		return r;
 	}
+	adjust_claim(dra, entry);
 	log_info("claim.prepared", "claim=%s/%s uid=%s tenant=%u devices=%u", claim->namespace,
 		 claim->name, claim->uid, entry->tenant, claim->devices);
 	return 0;
@@ -231,7 +239,8 @@ static bool read_name(const struct dra *dra, const char *file, char ret_uid[CLAI
 	return true;
 }
 
-/* Does it lead to a tenant of ours? Other metes may write beside us. */
+/* Does it lead to a tenant of ours? Other metes may write beside us. An empty one is what a crash
+ * of the machine left: files are not synced. */
 static bool is_ours(const struct dra *dra, const char *path)
 {
 	char ours[PLUGIN_PATH], tenants[PLUGIN_PATH];
@@ -240,7 +249,7 @@ static bool is_ours(const struct dra *dra, const char *path)
 
 	snprintf(tenants, sizeof(tenants), "%.400s/tenants/", dra->plugin->host->place);
 	slots_on_host(dra->plugin, tenants, ours);
-	return file_slurp(path, 1 << 20, &text, &size) == 0 && strstr(text, ours);
+	return file_slurp(path, 1 << 20, &text, &size) == 0 && (!size || strstr(text, ours));
 }
 
 void prepare_restore(struct dra *dra)

@@ -148,7 +148,7 @@ void physical_free(struct physical *allocation)
 	free(allocation);
 }
 
-/* Drops a handle or a mapping; frees what nobody needs any more. */
+/* Drops handles or mappings; frees the memory with the last of them. */
 void physical_drop(struct physical *allocation, unsigned handles, unsigned mappings)
 {
 	bool gone;

@@ -22,9 +22,9 @@ struct physical {
 	unsigned handles, mappings; /* it goes when both are 0 */
 	uint64_t share;		    /* once exported or imported; share.h */
 	struct list shared;	    /* of those with a share */
-	bool watched;  /* nobody needs it here: it is kept for descriptors that are open */
-	int fd;	       /* of its own, or -1: a piece of the store */
-	uint64_t home; /* addresses that stand for its place in the store */
+	bool watched;		    /* not needed here: it is kept for descriptors that are open */
+	int fd;			    /* of its own, or -1: a piece of the store */
+	uint64_t home;		    /* addresses that stand for its place in the store */
 };
 
 /* INVALID_VALUE for garbage. */

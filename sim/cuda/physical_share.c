@@ -118,7 +118,7 @@ static CUresult file_own(struct physical *allocation)
 	return about.failed ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
-/* ---- who holds it --------------------------------------------------------------------------- */
+/* ---- its holders ---------------------------------------------------------------------------- */
 
 static bool trailer_share(const struct physical *allocation)
 {
@@ -162,7 +162,7 @@ void physical_share_end(struct physical *allocation)
 }
 
 /* Of what was kept for descriptors: is it still for any? The process's own ends are seen here,
- * where nobody may look from outside. */
+ * as no other process may see them. */
 static void tidy(void)
 {
 	struct list *link = sharing.all.next;

@@ -89,7 +89,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 	return CUDA_SUCCESS;
 }
 
-/* Addresses that nobody knows are no error here: they get zeroes. */
+/* Unknown addresses are no error here: they get zeroes. */
 CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *attributes, void **data,
 				CUdeviceptr address)
 {

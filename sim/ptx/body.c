@@ -306,7 +306,7 @@ void read_body(struct read *r, struct function *f)
 		     f->kernel ? f->kernel->info.params : NULL);
 	statements(r);
 	end.line = r->token.line;
-	body_emit(r, &end); /* whoever falls off the end */
+	body_emit(r, &end); /* for lanes that fall off the end */
 	resolve_labels(r);
 	f->n_insns = r->module->n_code - f->start;
 	r->body = NULL;

@@ -22,7 +22,7 @@ struct linking {
 	struct symbol **queue; /* functions to walk */
 	uint32_t n_queue, queue_capacity;
 	uint32_t walk;
-	bool whole; /* one text: nobody else can define anything */
+	bool whole; /* one text: no other can define anything */
 };
 
 static int unresolved(struct linking *k, const struct symbol *s, const char *format, ...)
@@ -234,7 +234,7 @@ static int reach(struct linking *k, struct symbol *s)
 	return 0;
 }
 
-/* Whoever calls through a register may call anything. */
+/* A call through a register may lead to any function. */
 static int reach_all(struct linking *k)
 {
 	for (uint32_t i = 0; i < k->m->n_functions; i++) {

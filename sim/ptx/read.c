@@ -1,90 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/ptx/read.h"
 
-#include <stdarg.h>
 #include <string.h>
-
-void read_fail(struct read *r, int outcome, const char *format, ...)
-{
-	struct ptx_error *e = r->error;
-	va_list args;
-	int n;
-
-	e->source = r->source;
-	e->line = r->token.line;
-	n = snprintf(e->text, sizeof(e->text), "line %u of %s: ", e->line, r->source_name);
-	if (n > 0 && (size_t)n < sizeof(e->text)) {
-		va_start(args, format);
-		vsnprintf(e->text + n, sizeof(e->text) - (size_t)n, format, args);
-		va_end(args);
-	}
-	r->outcome = outcome;
-	longjmp(r->gave_up, 1);
-}
-
-void read_unexpected(struct read *r, const char *wanted)
-{
-	if (r->token.kind == LEX_END)
-		read_fail(r, PTX_INVALID, "the text ends where %s is expected", wanted);
-	read_fail(r, PTX_INVALID, "\"%.*s\" where %s is expected",
-		  r->token.length > 60 ? 60 : (int)r->token.length, r->token.text, wanted);
-}
-
-void *read_alloc(struct read *r, size_t bytes)
-{
-	void *p = arena_alloc(&r->module->arena, bytes);
-
-	if (!p)
-		read_fail(r, -ENOMEM, "no memory");
-	return p;
-}
-
-void read_grow(struct read *r, void *array, uint32_t *capacity, size_t element, uint32_t needed)
-{
-	if (!arena_grow(&r->module->arena, array, capacity, element, needed))
-		read_fail(r, -ENOMEM, "no memory");
-}
-
-void read_next(struct read *r)
-{
-	r->token = lex_next(&r->lex);
-	if (r->token.kind == LEX_BAD)
-		read_fail(r, PTX_INVALID, "\"%.*s\" is not PTX",
-			  r->token.length > 60 ? 60 : (int)r->token.length, r->token.text);
-}
-
-bool read_at(struct read *r, const char *text)
-{
-	return r->token.kind != LEX_STRING && r->token.kind != LEX_END && lex_is(&r->token, text);
-}
-
-bool read_accept(struct read *r, const char *text)
-{
-	if (!read_at(r, text))
-		return false;
-	read_next(r);
-	return true;
-}
-
-void read_expect(struct read *r, const char *text)
-{
-	char wanted[16];
-
-	if (read_accept(r, text))
-		return;
-	snprintf(wanted, sizeof(wanted), "\"%s\"", text);
-	read_unexpected(r, wanted);
-}
-
-struct lex_token read_name(struct read *r)
-{
-	struct lex_token t = r->token;
-
-	if (t.kind != LEX_NAME)
-		read_unexpected(r, "a name");
-	read_next(r);
-	return t;
-}
 
 static void version(struct read *r)
 {
@@ -194,96 +111,6 @@ static struct function *function_of(struct read *r, const struct lex_token *name
 	return f;
 }
 
-static uint64_t three(struct read *r, uint32_t *ret_each)
-{
-	uint64_t product = 1;
-
-	for (int i = 0; i < 3; i++) {
-		uint32_t v = 1;
-
-		if (i == 0 || read_accept(r, ","))
-			v = (uint32_t)read_count(r, UINT32_MAX, "a block's dimension");
-		if (ret_each)
-			ret_each[i] = v;
-		product = v > 1u << 20 ? 1u << 20 : product * v;
-	}
-	return product < 1024 ? product : 1024;
-}
-
-/* ---- what may stand between a function's parameters and its body --------------------------- */
-
-static void maxntid(struct read *r, struct module_kernel *k)
-{
-	k->info.max_threads = (uint32_t)three(r, NULL);
-}
-
-static void reqntid(struct read *r, struct module_kernel *k)
-{
-	k->info.max_threads = (uint32_t)three(r, k->info.reqntid);
-}
-
-static void minnctapersm(struct read *r, struct module_kernel *k)
-{
-	k->info.min_blocks = (uint32_t)read_count(r, UINT32_MAX, ".minnctapersm");
-}
-
-static void ignored_number(struct read *r, struct module_kernel *k)
-{
-	(void)k;
-	(void)read_integer(r);
-}
-
-static void nothing(struct read *r, struct module_kernel *k)
-{
-	(void)r, (void)k;
-}
-
-static void ignored_strings(struct read *r, struct module_kernel *k)
-{
-	(void)k;
-	while (r->token.kind == LEX_STRING) {
-		read_next(r);
-		read_accept(r, ",");
-	}
-	read_expect(r, ";");
-}
-
-static void ignored_parentheses(struct read *r, struct module_kernel *k)
-{
-	(void)k;
-	if (read_accept(r, "("))
-		while (!read_accept(r, ")") && r->token.kind != LEX_END)
-			read_next(r);
-}
-
-static bool performance_directive(struct read *r, struct module_kernel *k)
-{
-	static const struct {
-		const char *word;
-		void (*read)(struct read *r, struct module_kernel *k);
-	} directives[] = {
-		{".maxntid", maxntid},
-		{".reqntid", reqntid},
-		{".minnctapersm", minnctapersm},
-		{".maxnctapersm", ignored_number},
-		{".maxnreg", ignored_number},
-		{".maxclusterrank", ignored_number},
-		{".noreturn", nothing},
-		{".blocksareclusters", nothing},
-		{".pragma", ignored_strings},
-		{".unified", ignored_parentheses},
-		{".attribute", ignored_parentheses},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(directives); i++) {
-		if (read_accept(r, directives[i].word)) {
-			directives[i].read(r, k);
-			return true;
-		}
-	}
-	return false;
-}
-
 /* ---- functions ----------------------------------------------------------------------------- */
 
 static void kernel_params(struct read *r, struct module_kernel *k)
@@ -345,7 +172,7 @@ static struct function *declaration(struct read *r, bool entry, enum symbol_link
 		f->formals = formals;
 	if (k)
 		kernel_params(r, k);
-	while (performance_directive(r, k ? k : &(struct module_kernel){0}))
+	while (read_tuning(r, k ? k : &(struct module_kernel){0}))
 		;
 	return f;
 }

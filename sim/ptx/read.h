@@ -76,12 +76,16 @@ void read_unexpected(struct read *r, const char *wanted) noreturn_;
 void *read_alloc(struct read *r, size_t bytes);
 void read_grow(struct read *r, void *array, uint32_t *capacity, size_t element, uint32_t needed);
 
-/* Tokens. */
+/* Tokens: read_tokens.c. */
 void read_next(struct read *r);
 bool read_at(struct read *r, const char *text);	    /* is it this one? */
 bool read_accept(struct read *r, const char *text); /* if so, go on */
 void read_expect(struct read *r, const char *text);
 struct lex_token read_name(struct read *r);
+
+/* read_tuning.c */
+/* Reads a directive of performance; false: there is none here. */
+bool read_tuning(struct read *r, struct module_kernel *k);
 
 /* data.c */
 int64_t read_integer(struct read *r); /* a constant expression */

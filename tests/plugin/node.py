@@ -132,7 +132,8 @@ class Api:
                     node["status"].setdefault(part, {}).pop(name, None)
                 else:
                     node["status"].setdefault(part, {})[name] = canonical(value)
-        node["metadata"].setdefault("annotations", {}).update(patch.get("metadata", {}).get("annotations", {}))
+        for part, values in patch.get("metadata", {}).items():
+            node["metadata"].setdefault(part, {}).update(values)
         self.put("nodes", node)
         return node
 
@@ -615,6 +616,10 @@ class Node:
 
     def __exit__(self, kind, *_):
         self.close(kind)
+
+
+def healthy(devices):
+    return sorted(name for name, health in devices.items() if health == "Healthy")
 
 
 def launch(node, fault, device):

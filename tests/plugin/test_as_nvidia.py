@@ -359,5 +359,50 @@ def test_changed_strategies_hold_at_once_and_what_cannot_be_done_stops_the_servi
         node.kubelet.hear("registered nvidia.com/gpu")
 
 
+def features(node):
+    return {key: value for key, value in node.api.node()["metadata"]["labels"].items() if key.startswith("nvidia.com/")}
+
+
+SIMULATED = {  # what follows from the simulator's settings
+    "cuda.driver.major": "575", "cuda.driver.minor": "57", "cuda.driver.rev": "08",
+    "cuda.driver-version.major": "575", "cuda.driver-version.minor": "57", "cuda.driver-version.revision": "08", "cuda.driver-version.full": "575.57.08",
+    "cuda.runtime.major": "12", "cuda.runtime.minor": "9", "cuda.runtime-version.major": "12", "cuda.runtime-version.minor": "9",
+    "cuda.runtime-version.full": "12.9", "mig.capable": "false", "mps.capable": "false", "gpu.mode": "unknown", "gpu.machine": "The-Machine",
+    "gpu.product": "Simulated-GPU-SHARED", "gpu.count": "2", "gpu.replicas": "4", "gpu.sharing-strategy": "time-slicing", "gpu.memory": "4096",
+    "gpu.family": "volta", "gpu.compute.major": "7", "gpu.compute.minor": "0"}
+
+
+def test_the_node_has_the_labels_of_gpu_feature_discovery_where_the_file_asks_for_them():
+    wanted = {"nvidia.com/" + key: value for key, value in SIMULATED.items()}
+    with named({}, {"zone": "a"}) as node:
+        with open(node.folder + "/machine", "w") as file:
+            file.write("The Machine\n")
+        gfd = f"flags: {{gfd: {{noTimestamp: true, machineTypeFile: {node.folder}/machine}}}}\n"
+        sliced = "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n"
+        node.fill({"default": "version: v1\n" + gfd + sliced, "whole": "version: v1\n" + gfd, "none": "version: v1\n"})
+        node.start()
+        node.kubelet.hear("registered")
+        until(lambda: features(node), "no labels")
+        assert features(node) == wanted, {key: value for key, value in features(node).items() if value != wanted.get(key)}
+        assert node.api.node()["metadata"]["labels"]["zone"] == "a"
+        node.api.set_node({LABEL: "whole"})  # and somebody has removed the others
+        until(lambda: len(features(node)) > 1 and features(node) == {**wanted, LABEL: "whole", "nvidia.com/gpu.product": "Simulated-GPU",
+                                                                     "nvidia.com/gpu.replicas": "1", "nvidia.com/gpu.sharing-strategy": "none"},
+              lambda: f"the labels are {features(node)}")
+        node.api.set_node({LABEL: "none"})
+        node.await_log("config.loaded path=.*/none")
+        node.fill({"none": "version: v1\n" + sliced})  # whatever it still had to write is written before
+        node.kubelet.hear("listed 8")
+        assert features(node) == {LABEL: "none"}, "it does not ask for them"
+
+
+def test_a_node_that_mete_shares_has_the_labels_too_where_it_is_asked_for():
+    with Node(feature_labels="on", labels={}) as node:
+        until(lambda: features(node), "no labels")
+        found = features(node)
+        assert found["nvidia.com/gpu.product"] == "Simulated-GPU" and found["nvidia.com/gpu.replicas"] == "4", "another resource"
+        assert found.pop("nvidia.com/gfd.timestamp").isdigit()
+
+
 if __name__ == "__main__":
     run(globals())

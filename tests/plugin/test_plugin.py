@@ -11,10 +11,6 @@ from node import *
 from meted import run
 
 
-def healthy(devices):
-    return sorted(name for name, health in devices.items() if health == "Healthy")
-
-
 def test_it_registers_and_the_devices_have_as_many_slots_as_configured():
     with Node(start=False, slots=3) as node:
         node.start()

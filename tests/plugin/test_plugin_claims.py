@@ -20,6 +20,7 @@ class Claims:
         self.read, self.under_way, self.most = [], set(), 0
         self.connections, self.let, self.all = set(), set(), False
         self.listed, self.refused, self.limits = {}, None, []
+        self.memory = "64Mi"  # of each
 
     def await_let(self, what, connection):
         with self.lock:
@@ -33,7 +34,7 @@ class Claims:
 
     def claim(self, namespace, name):
         result = {"request": "gpu", "driver": DRIVER, "pool": NODE + "-mete", "device": self.device, "shareID": "s",
-                  "consumedCapacity": {"memory": "64Mi", "compute": "1", "slots": "1"}}
+                  "consumedCapacity": {"memory": self.memory, "compute": "1", "slots": "1"}}
         return {"metadata": {"namespace": namespace, "name": name, "uid": uid(name)}, "status": {"allocation": {"devices": {"results": [result]}}}}
 
     def one(self, namespace, name, connection):

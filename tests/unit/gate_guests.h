@@ -2,13 +2,6 @@
 /* The guests of test_gate_always.c, and the laws that hold of them. */
 #pragma once
 
-/*
- * The laws of core/gate.h against random histories of tenants on a device: set, suspend, resume,
- * join, leave, meted killed, of memory that moves and memory that does not, of work that does not
- * end and work that waits for its own threads. The gates are changed where node/time/gate.c changes
- * them: only after an action of core/turns, or an event that gate.def names. METE_SEED repeats a
- * history.
- */
 #include "core/gate.h"
 
 #include "base/least.h"
@@ -110,6 +103,7 @@ static inline void obey_turns(const struct turns_action *a)
 	case TURNS_COUPLED:
 	case TURNS_BESIDE:
 	case TURNS_UNCOUPLED:
+	case TURNS_AWAITS:
 	case TURNS_REPORT:
 	case TURNS_KILL:
 		break;

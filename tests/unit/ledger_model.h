@@ -2,10 +2,6 @@
 /* The guests of test_ledger_always.c, what the ledger must say of them, and the laws. */
 #pragma once
 
-/*
- * The ledger's laws against random histories: a second, naive book is kept beside it, which only
- * believes the answers that guests were given. METE_SEED repeats a history.
- */
 #include "core/ledger/ledger.h"
 
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 /* The random histories of test_placement_always.c. */
 #pragma once
 
-/* The laws of core/placement/placement.h under random histories. */
 #include "tests/test.h"
 #include "tests/unit/placement_world.h"
 

@@ -2,11 +2,6 @@
 /* The guests of test_residency_always.c, their blocks, and the laws that hold of them. */
 #pragma once
 
-/*
- * The laws of core/residency/residency.h against random histories: guests whose blocks are here,
- * each on the device, in the store, or both, that move them as they are told, at any moment, or
- * freeze, die, free and allocate meanwhile. METE_SEED repeats a history.
- */
 #include "base/least.h"
 #include "tests/unit/machines.h"
 

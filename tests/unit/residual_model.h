@@ -2,11 +2,6 @@
 /* The driver and the guest of test_residual_always.c, and the laws. */
 #pragma once
 
-/*
- * The laws of core/ledger/residual.h and core/ledger/residual_price.h against random histories: a
- * guest whose truth is known here, that does things at any moment of a measurement, and says so as
- * real guests do; or lies. METE_SEED repeats a history.
- */
 #include "core/ledger/residual.h"
 
 #include "core/ledger/residual_price.h"

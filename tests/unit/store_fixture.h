@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For the tests of node/store.h: stores on a loop, with their processes. */
+/* For the tests of node/move/store.h: stores on a loop, with their processes. */
 #pragma once
 
-/* The store: what is given out, is zero, is never more than the budget, and comes back, whatever a
- * tenant does to its file. */
 #include "node/move/store.h"
 
 #include <fcntl.h>

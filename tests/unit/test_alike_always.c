@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The laws of core/turns/alike.h. */
+/*
+ * The laws of core/turns/alike.h against a modelled device, in steps of 1 ms. While it is open, its
+ * busy tenants run one after the other, each for as long as its kernels last (a slice at least).
+ * With turns, each runs for 8 ms. The driver samples who ran; the machine sees samples only, late.
+ * METE_SEED repeats a history.
+ */
 #include "tests/unit/alike_device.h"
 
 /* ---- laws ------------------------------------------------------------------------------------ */

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The laws of core/gate.h against random histories of tenants; gate_guests.h has the laws. */
+/*
+ * The laws of core/gate.h against random histories of tenants on a device: set, suspend, resume,
+ * join, leave, meted killed, of memory that moves and memory that does not, of work that does not
+ * end and work that waits for its own threads. The gates are changed where node/time/gate.c changes
+ * them: only after an action of core/turns, or an event that gate.def names. METE_SEED repeats a
+ * history.
+ */
 #include "tests/unit/gate_guests.h"
 
 /* ---- events ---------------------------------------------------------------------------------- */

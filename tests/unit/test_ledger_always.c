@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The laws of core/ledger against random histories of guests; ledger_model.h has the laws. */
+/*
+ * The ledger's laws against random histories: a second, naive book is kept beside it, which only
+ * believes the answers that guests were given. METE_SEED repeats a history.
+ */
 #include "tests/unit/ledger_model.h"
 
 /* Law 9: who has few asks finds a place, whatever the others wait for. */

@@ -98,6 +98,9 @@ static void tell(const struct config *config, struct words *w)
 	add(w, n->mofed, "mofed", "");
 	add(w, n->imex, "imex", n->imex_required ? "=required" : "");
 	add(w, n->hookless, "hookless", "");
+	add(w, config->features, "features", "");
+	add(w, n->timeless, "timeless", "");
+	add_path(w, n->machine_file, "/sys/class/dmi/id/product_name", "machine=");
 	add_path(w, n->driver_root, "/", "driver=");
 	add_path(w, n->dev_root, "/", "dev=");
 	add_path(w, n->inner_root, "/driver-root", "inner=");

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The laws of core/placement/placement.h under random histories. */
 #include "tests/unit/placement_history.h"
 
 /* The machine as it can be seen from outside. */

@@ -3,10 +3,6 @@
  * as in test_ptx_rows.c. */
 #pragma once
 
-/*
- * Rows of ptx.def that load, store, change memory atomically, or convert: kernels made from their
- * patterns, as in test_ptx_rows.c.
- */
 #include "sim/ptx/form.h"
 #include "tests/unit/test_ptx_spell.h"
 

@@ -2,10 +2,6 @@
 /* For the tests of threads, blocks and control: a kernel that writes words. */
 #pragma once
 
-/*
- * What lanes, warps and blocks do with each other: control, barriers, shuffles, calls, faults,
- * time.
- */
 #include "sim/ptx/form.h"
 #include "tests/unit/test_ptx_harness.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The laws of core/residency against random histories of guests; residency_blocks.h has the laws.
+/*
+ * The laws of core/residency/residency.h against random histories: guests whose blocks are here,
+ * each on the device, in the store, or both, that move them as they are told, at any moment, or
+ * freeze, die, free and allocate meanwhile. METE_SEED repeats a history.
  */
 #include "tests/unit/residency_blocks.h"
 

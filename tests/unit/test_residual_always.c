@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The laws of core/ledger/residual.h against random histories of a guest; residual_model.h has the
- * laws. */
+/*
+ * The laws of core/ledger/residual.h and core/ledger/residual_price.h against random histories: a
+ * guest whose truth is known here, that does things at any moment of a measurement, and says so as
+ * real guests do; or lies. METE_SEED repeats a history.
+ */
 #include "tests/unit/residual_model.h"
 
 /* ---- what the guest does --------------------------------------------------------------------- */

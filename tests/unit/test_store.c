@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The store: what is given out, is zero, is never more than the budget, and comes back, whatever a
+ * tenant does to its file. */
 #include "tests/unit/store_fixture.h"
 
 TEST(a_segment_has_its_pages_when_it_is_ready_and_none_after_it_was_given_back)

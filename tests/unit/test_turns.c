@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What core/turns/turns.h promises to tenants, on the virtual device of replay/time_world.h:
+ * shares, and who waits how long. The histories that try to break its laws are in
+ * test_turns_always.c.
+ */
 #include "tests/unit/turns_fixture.h"
 
 /* ---- shares ---------------------------------------------------------------------------------- */

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The laws of core/turns against random histories of tenants; turns_laws.h has the laws. */
+/*
+ * The laws of core/turns/turns.h against random histories: tenants on one device or several, whose
+ * work ends when it likes, waits for a thread at the gate, or never ends; who join, leave and are
+ * set live. METE_SEED repeats a history.
+ */
 #include "tests/unit/turns_laws.h"
 
 /* ---- what tenants do ------------------------------------------------------------------------- */
@@ -55,9 +59,12 @@ static void come_or_go(struct tenant *t)
 		return;
 	}
 	memset(t, 0, sizeof(*t));
+	m.tenants[(size_t)(t - m.tenants) ^ 1].arrivals = 0;
 	t->there = 1;
 	t->share = any_share();
 	t->nature = m.natures ? (enum nature)(below(4) ? 0 : below(3)) : PLAIN;
+	if (m.meet && below(4))
+		t->nature = MEETS;
 	turns_tenant_init(&m.turns, &t->at, &t->share);
 	if (m.multi && below(3) == 0) {
 		unsigned first = (unsigned)below(DEVICES);
@@ -96,7 +103,8 @@ static int can_drain(const struct seat *s)
 
 	if (s->open || s->drained || s->busy_until > m.now)
 		return 0;
-	return t->nature == PLAIN || (t->nature == COUPLED && !stands(t));
+	return t->nature == PLAIN || (t->nature == COUPLED && !stands(t)) ||
+	       (t->nature == MEETS && is_met(t));
 }
 
 static void rest(struct seat *s)
@@ -258,7 +266,7 @@ static void expect_an_end(void)
 	expect(!"nobody waits for ever");
 }
 
-static void begin(int restarts, int verdicts)
+static void begin(int restarts, int verdicts, int meet)
 {
 	memset(&m, 0, sizeof(m));
 	m.verdicts = verdicts;
@@ -266,6 +274,7 @@ static void begin(int restarts, int verdicts)
 	m.restarts = restarts;
 	m.natures = below(2) == 0;
 	m.multi = below(2) == 0;
+	m.meet = meet;
 	turns_init(&m.turns, &tuning);
 	for (unsigned d = 0; d < DEVICES; d++)
 		turns_device_init(&m.turns, &m.devices[d], 2 * d + 1);
@@ -275,10 +284,11 @@ static void begin(int restarts, int verdicts)
 	}
 }
 
-/* `restarts`: who joins with an open gate may have work in flight. `verdicts`: turns_govern(). */
-static void history(int restarts, int verdicts)
+/* `restarts`: who joins with an open gate may have work in flight. `verdicts`: turns_govern().
+ * `meet`: many wait for each other. */
+static void history(int restarts, int verdicts, int meet)
 {
-	begin(restarts, verdicts);
+	begin(restarts, verdicts, meet);
 	for (int i = 0; i < STEPS; i++)
 		step();
 	expect_an_end();
@@ -300,24 +310,27 @@ TEST(histories_that_broke_a_law_once_break_it_no_more)
 
 	for (size_t i = 0; i < ARRAY_SIZE(begun); i++) {
 		test_random_restart(begun[i]);
-		history(false, false);
+		history(false, false, false);
 	}
 }
 
 TEST(the_laws_hold_after_every_step_of_any_history)
 {
 	uint64_t opened = 0, reopened = 0, reports = 0, checks = 0, granted = 0, given_up = 0;
+	uint64_t awaited = 0, along = 0;
 
 	for (unsigned round = 0; round < test_rounds(800); round++) {
-		history(true, round % 2);
+		history(true, round % 2, round % 3 == 0);
 		opened += m.governed;
 		granted += m.granted[0];
 		reopened += m.reopened;
 		reports += m.reports;
 		given_up += m.given_up;
 		checks += m.checks;
+		awaited += m.awaited;
+		along += m.along;
 	}
 	/* It was no empty word. */
 	expect(opened > 1000 && reopened > 10 && reports > 3 && given_up > 10 && checks > 100 &&
-	       granted > MS);
+	       granted > MS && awaited > 10 && along > 100);
 }

@@ -2,11 +2,6 @@
 /* For the tests of shares: tenants on a virtual clock. */
 #pragma once
 
-/*
- * What core/turns/turns.h promises to tenants, on the virtual device of replay/time_world.h:
- * shares, and who waits how long. The histories that try to break its laws are in
- * test_turns_always.c.
- */
 #include "core/turns/turns.h"
 
 #include <math.h>

@@ -1,128 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tenants of test_turns_always.c, and the laws that hold of them. */
+/* The laws that hold of the tenants of test_turns_always.c. */
 #pragma once
 
-/*
- * The laws of core/turns/turns.h against random histories: tenants on one device or several, whose
- * work ends when it likes, waits for a thread at the gate, or never ends; who join, leave and are
- * set live. METE_SEED repeats a history.
- */
-#include "core/turns/turns.h"
-
-#include <stdlib.h>
-
-#include "tests/test.h"
-
-enum {
-	DEVICES = 3,
-	TENANTS = 7,
-	STEPS = 400,
-	SPANS = 512, /* remembered of a seat */
-};
-
-#define US 1000ull
-#define MS 1000000ull
-
-/* What its work is like. */
-enum nature { PLAIN, COUPLED, HANGS };
-
-struct span {
-	uint64_t from, to;
-};
-
-struct seat {
-	struct turns_seat at;
-	unsigned device, tenant;
-	int there, open, drained, stands, idle;
-	int excused; /* it was looked at in vain: others may run */
-	int reported;
-	int let_in;			/* law 7: its gate must be opened, as it could not drain */
-	uint64_t busy_until;		/* of what was submitted */
-	uint64_t opened, closed, since; /* since: it stands at the gate */
-	uint64_t began;			/* its gate was opened, or opened again */
-	uint64_t ending;		/* its turn ended */
-	uint64_t granted;		/* since: its turn; 0: it has none */
-	uint64_t longest_drain;
-	struct span spans[SPANS];
-	unsigned span, first_span;
-};
-
-struct tenant {
-	struct turns_tenant at;
-	struct turns_share share;
-	enum nature nature;
-	int there, stepped, coupled, looked, suspended;
-	struct seat seats[DEVICES];
-};
-
-static struct {
-	struct turns turns;
-	struct turns_device devices[DEVICES];
-	struct tenant tenants[TENANTS];
-	uint64_t now, start, longest_drain, granted[DEVICES];
-	int natures, multi, restarts, was_governed[DEVICES];
-	int verdicts, unfair[DEVICES]; /* its tenants take turns although they are alike */
-	uint64_t opened, reopened, given_up, reports, checks, governed;
-} m;
-
-static const struct turns_tuning tuning = {
-	.turn_ns = 8 * MS,
-	.shortest_ns = 1 * MS,
-	.grace_ns = 300 * US,
-	.drain_ns = 20 * MS,
-	.step_ns = 250 * US,
-	.beside_ns = 40 * MS,
-	.hang_ns = 60 * MS,
-	.escalate_ns = 30 * MS,
-	.starve_ns = 400 * MS,
-	.debt_ns = 100 * MS,
-	.lead_ns = 40 * MS,
-	.burst_ns = 5 * MS,
-};
-
-static inline uint64_t below(uint64_t bound)
-{
-	return test_random_below(bound);
-}
-
-static inline struct seat *seat_of(const struct turns_seat *at)
-{
-	return container_of(at, struct seat, at);
-}
-
-static inline struct tenant *tenant_of(const struct seat *s)
-{
-	return &m.tenants[s->tenant];
-}
-
-#define FOR_SEATS(s)                                                                               \
-	for (unsigned s##_i = 0; s##_i < TENANTS * DEVICES; s##_i++)                               \
-		for (struct seat *s = &m.tenants[s##_i / DEVICES].seats[s##_i % DEVICES];          \
-		     s && s->there; s = NULL)
-
-/* A thread of the tenant stands at one of its gates. */
-static inline int stands(const struct tenant *t)
-{
-	for (unsigned d = 0; d < DEVICES; d++) {
-		if (t->seats[d].there && t->seats[d].stands)
-			return 1;
-	}
-	return 0;
-}
-
-static inline int is_governed(const struct seat *s)
-{
-	return m.devices[s->device].governed;
-}
-
-static inline int is_multi(const struct tenant *t)
-{
-	int n = 0;
-
-	for (unsigned d = 0; d < DEVICES; d++)
-		n += t->seats[d].there && is_governed(&t->seats[d]);
-	return n > 1;
-}
+#include "tests/unit/turns_tenants.h"
 
 /* ---- caps ------------------------------------------------------------------------------------ */
 
@@ -185,6 +65,13 @@ static inline void close_span(struct seat *s)
 
 /* ---- what is to be done ---------------------------------------------------------------------- */
 
+/* Law 13: one is the other's company, or both are the same one's. */
+static inline int are_together(const struct seat *a, const struct seat *b)
+{
+	return a->at.leader == &b->at || b->at.leader == &a->at ||
+	       (a->at.leader && a->at.leader == b->at.leader);
+}
+
 /* Law 1. */
 static inline void expect_alone(const struct seat *opened)
 {
@@ -192,7 +79,8 @@ static inline void expect_alone(const struct seat *opened)
 		return; /* it is opened again, as a thread stands at it */
 	FOR_SEATS(s)
 	{
-		if (s == opened || s->device != opened->device || !is_governed(s))
+		if (s == opened || s->device != opened->device || !is_governed(s) ||
+		    are_together(s, opened))
 			continue;
 		expect(!s->open);
 		expect(s->drained || s->excused);
@@ -206,6 +94,7 @@ static inline void submit(struct seat *s)
 	if (s->busy_until < m.now)
 		s->busy_until = m.now;
 	s->busy_until += 1 + length;
+	arrive(tenant_of(s));
 	s->idle = 0;
 }
 
@@ -218,7 +107,9 @@ static inline void on_open(struct seat *s)
 		/* Law 8: it could do nothing with a turn. */
 		expect(!tenant_of(s)->suspended);
 		expect_alone(s);
-		s->granted = s->granted ? s->granted : m.now;
+		if (!s->at.leader)
+			s->granted = s->granted ? s->granted : m.now;
+		m.along += s->at.leader != NULL;
 		m.governed++;
 	}
 	s->open = 1;
@@ -271,20 +162,28 @@ static inline void on_late(struct seat *s)
 	s->let_in =
 		t->looked && s->at.gate == TURNS_CLOSING && m.now - s->ending < tuning.beside_ns;
 	turns_late(&s->at, at_gate, m.now);
+	/* Or another tenant was, for which it may wait. */
+	s->let_in &= !t->at.let_in;
 }
 
-/* Law 7: not before its time, and only if a thread stands there. */
+/* Others run beside what it has on the device, and beside what came along with it. */
+static inline void excuse(void)
+{
+	FOR_SEATS(s)
+	{
+		if (s->at.gate != TURNS_OWING)
+			continue;
+		s->excused = 1;
+		end_grant(s);
+	}
+}
+
+/* Law 7: not before its time, and only if a thread stands there; or law 13. */
 static inline void on_beside(struct seat *s)
 {
-	expect(stands(tenant_of(s)) && !s->open && !s->drained);
-	for (unsigned d = 0; d < DEVICES; d++) {
-		struct seat *other = &tenant_of(s)->seats[d];
-
-		if (!other->there || other->at.gate != TURNS_OWING)
-			continue;
-		other->excused = 1;
-		end_grant(other);
-	}
+	expect(stands(tenant_of(s)) || tenant_of(s)->at.awaits[0]);
+	expect(!s->open && !s->drained);
+	excuse();
 	tenant_of(s)->looked = 0;
 	m.given_up++;
 }
@@ -303,6 +202,7 @@ static inline void on_report(struct seat *s)
 		if (other->there && other->reported)
 			end_grant(other);
 	}
+	excuse();
 	tenant_of(s)->stepped = 0;
 	m.reports++;
 }
@@ -343,6 +243,9 @@ static inline void do_action(const struct turns_action *action)
 	case TURNS_UNCOUPLED:
 		tenant_of(s)->coupled = 0;
 		forget_spans(s);
+		break;
+	case TURNS_AWAITS:
+		m.awaited++;
 		break;
 	case TURNS_REPORT:
 		on_report(s);
@@ -463,7 +366,7 @@ static inline void expect_laws(void)
 		}
 		FOR_SEATS(s)
 		{
-			open += s->device == d && s->open;
+			open += s->device == d && s->open && !s->at.leader;
 			if (s->device == d && could_run(s))
 				expect_busy(s);
 		}
