@@ -103,7 +103,7 @@ def limited(command, limit_bytes):
 
 def snapshot(mete, environment, stop, seen):
     """Keeps the fullest `mete ps` while the programs run; each look follows the one before."""
-    while not stop.wait(0.05):
+    while not stop.wait(0.2):
         done = subprocess.run([mete, "ps", "--json"], env=environment, text=True, capture_output=True)
         try:
             tenants = json.loads(done.stdout)["tenants"]
@@ -194,9 +194,12 @@ def show(build, mete, environment, only):
     subprocess.run([mete, "sim"] if "METE_SIM_DIR" in environment else [mete, "doctor"], env=environment)
 
     print("\n-- each program alone, on the bare driver", flush=True)
-    alone = {}
-    for name, _, command, extra in shown:
-        alone[name] = run_alone(name, limited(command, 0), {**environment, **extra})
+    alone, ran = {}, {}
+    for name, _, command, extra in shown:  # equal programs once
+        key = tuple(command)
+        if key not in ran:
+            ran[key] = run_alone(name, limited(command, 0), {**environment, **extra})
+        alone[name] = ran[key]
 
     print(f"\n-- all {len(shown)} at once, under mete run --memory", flush=True)
     seen, stop = {}, threading.Event()

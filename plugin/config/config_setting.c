@@ -16,11 +16,13 @@ static const struct {
 	bool several;
 } variables[] = {
 #define ONE						 false
+#define TURNED						 false
 #define SEVERAL						 true
 #define KEY(path, variable, form, normally, use_without) {variable, path, form},
 #define ALSO(variable, path)				 {variable, path, ONE},
 #include "plugin/config/config_nvidia.def"
 #undef ONE
+#undef TURNED
 #undef SEVERAL
 };
 

@@ -232,6 +232,19 @@ def test_a_failed_device_is_tainted_until_it_was_quiet():
         assert waits.await_end() == 0
 
 
+def test_a_node_has_as_many_devices_as_there_can_be_and_a_claim_too():
+    with claims(slots=2, DEVICES="64xSIM") as here:
+        (item,) = here.await_slices(lambda items: items and len(items[0]["spec"].get("devices") or []) == 64 and items, "64 devices were never published")
+        made = here.pod("most", memory="512Mi", compute="50", count=32)
+        assert made.await_end() == 0
+        found = seen_by(made)
+        assert found["devices"] == 32 and found["total"] == 512 * MIB, found
+        # A slice with taints has 64 devices at most.
+        faults(here, "xid=48")
+        here.await_slices(lambda items: len(items) == 1 and any(device.get("taints") for device in items[0]["spec"]["devices"]), "no device was tainted")
+        assert len(here.devices()) == 64
+
+
 def test_a_lost_device_evicts_its_pods():
     with claims() as here:
         worker = here.pod("worker", ["steady", "kernel_us=1000", "seconds=36000", "report_ms=1000"], **QUARTER)

@@ -404,5 +404,26 @@ def test_a_node_that_mete_shares_has_the_labels_too_where_it_is_asked_for():
         assert found.pop("nvidia.com/gfd.timestamp").isdigit()
 
 
+def test_the_command_line_of_nvidias_plugin_starts_meted():
+    program = BUILD + "/plugin/nvidia-device-plugin"
+    with as_nvidia(start=False) as node:
+        node.write("version: v1\nflags: {plugin: {deviceIDStrategy: uuid, deviceListStrategy: cdi-cri}}\n")
+        for options in ["--device-list-strategy", "volume-mounts", f"--config-file={node.file}"], ["--device-id-strategy=index"]:
+            environment = dict(os.environ, **node.environment, DEVICE_LIST_STRATEGY="envvar", DEVICE_ID_STRATEGY="uuid")
+            with open(node.place + "/log", "ab") as log:
+                process = subprocess.Popen([program, *options, "--", "--dir", node.place, "--driver", sys.argv[2], "--grace", "100ms"], env=environment, stderr=log)
+            try:
+                node.kubelet.hear("registered nvidia.com/gpu")
+                uuid = next(iter(node.kubelet.await_devices(lambda now: now)))
+                said = node.kubelet.ask("allocate", uuid)
+                assert said == (f"ok env=NVIDIA_VISIBLE_DEVICES={VOLUMES} mount=/dev/null:{VOLUMES}/{uuid}" if "--device-list-strategy" in options
+                                else f"ok env=NVIDIA_VISIBLE_DEVICES={[id for id in node.kubelet.devices()].index(uuid)}"), said
+            finally:
+                process.terminate()
+                assert process.wait(timeout=PATIENCE) == 0
+        refused = subprocess.run([program, "--mig-strategie=none"], stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+        assert refused.returncode == 1 and "there is no option --mig-strategie; the nearest is --mig-strategy" in refused.stderr, refused
+
+
 if __name__ == "__main__":
     run(globals())

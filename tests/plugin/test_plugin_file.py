@@ -117,7 +117,8 @@ def test_a_configuration_that_is_gone_or_cannot_be_read_is_said_once_and_changes
         os.rename(node.file, node.file + ".old")
         node.await_log(f'config.refused reason="{node.file}: No such file or directory"')
         os.mkdir(node.file)
-        node.await_log(f'config.refused reason="{node.file}: Is a directory"')
+        # A folder has configurations by names, and nobody has named one.
+        node.await_log(f'config.refused reason="{node.file}: neither a label of the node nor .DEFAULT_CONFIG names a configuration')
         os.rmdir(node.file)
         node.await_log(f'config.refused reason="{node.file}: No such file or directory"', times=2)
         node.write(good + "#" * (64 << 10))

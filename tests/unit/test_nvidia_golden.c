@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "plugin/config/choice.h"
 #include "plugin/config/config.h"
+#include "plugin/config/config_flags.h"
 #include "tests/test.h"
 
 enum { ANSWER = 2048 };
@@ -198,6 +199,65 @@ TEST(a_nodes_named_configuration_is_chosen_as_there)
 		if (strcmp(said, rows[i].answer) != 0)
 			test_fail(__FILE__, __LINE__, "%s of '%s' gives\n%s\n wanted\n%s",
 				  rows[i].row, rows[i].names, said, rows[i].answer);
+	}
+}
+
+static struct words told; /* what a command line has set */
+
+static int tell_set(const char *name, const char *value, unused int overwrite)
+{
+	char both[ANSWER];
+
+	snprintf(both, sizeof(both), "%s=%s", name, value);
+	add(&told, true, both, "");
+	return 0;
+}
+
+/* What was set last, or was there before. */
+static char *variable_now(const char *name)
+{
+	static char value[256];
+	char *found = NULL;
+	size_t length = strlen(name);
+
+	for (char *at = told.text; (at = strstr(at, name)); at += length)
+		found = at[length] == '=' ? at + length + 1 : found;
+	if (!found)
+		return variable(name);
+	snprintf(value, sizeof(value), "%.*s", (int)strcspn(found, " "), found);
+	return value;
+}
+
+TEST(a_command_line_goes_before_the_environment)
+{
+	static const struct {
+		const char *row, *words, *environment, *answer;
+	} rows[] = {
+#define COMMAND(row, words, environment, answer) {row, words, environment, answer},
+#include "tests/unit/nvidia_golden.def"
+	};
+	const struct config_flags flags = {tell_set, variable_now};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char text[128], *words[16], *rest;
+		int count = 0, from;
+		struct fault why;
+
+		snprintf(text, sizeof(text), "%s", rows[i].words);
+		for (char *word = strtok_r(text, " ", &rest); word && count < 16;
+		     word = strtok_r(NULL, " ", &rest))
+			words[count++] = word;
+		environment = rows[i].environment;
+		told = (struct words){.length = 0};
+		if (config_take_flags(&flags, words, count, &from, &why) < 0)
+			add(&told, true, "refused: ", why.text);
+		else if (from < count)
+			add(&told, true, "|", "");
+		for (; !strstr(told.text, "refused") && from < count; from++)
+			add(&told, true, words[from], "");
+		if (strcmp(told.text, rows[i].answer) != 0)
+			test_fail(__FILE__, __LINE__, "%s: %s gives\n%s\n wanted\n%s", rows[i].row,
+				  rows[i].words, told.text, rows[i].answer);
 	}
 }
 
