@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/memory/book.h"
 
-#include <string.h>
-
 #include "node/daemon.h"
 #include "node/tenants/tenant_show.h"
 #include "node/upcalls.h"

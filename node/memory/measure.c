@@ -3,11 +3,10 @@
  * on the worker, and decides when. */
 #include "node/memory/measure.h"
 
-#include <string.h>
-
 #include "base/least.h"
 #include "node/daemon.h"
 #include "node/devices/nvml.h"
+#include "node/devices/nvml_rows.h"
 #include "node/memory/book.h"
 #include "node/memory/prices.h"
 #include "node/memory/watch.h"
@@ -184,13 +183,6 @@ static struct residual_moment moment_of(const struct guest_device *at, bool move
 
 /* ---- what the driver says -------------------------------------------------------------------- */
 
-static int by_pid(const void *a, const void *b)
-{
-	const struct nvml_process *one = a, *other = b;
-
-	return (one->pid > other->pid) - (one->pid < other->pid);
-}
-
 /* In use, and listed for no process: the larger of two figures, from before and after the list. */
 static uint64_t nobodys(const struct daemon *d, uint32_t device, uint64_t before, uint64_t after)
 {
@@ -220,7 +212,7 @@ static void ask_driver(struct loop_work *work)
 		if (!d->measure.measured[i])
 			continue;
 		d->measure.nobody[i] = nobodys(d, i, before, nvml_used(d->nvml, i));
-		qsort(rows, d->measure.row_count[i], sizeof(*rows), by_pid);
+		nvml_rows_sort(rows, d->measure.row_count[i], sizeof(*rows));
 	}
 	drift_ask(d);
 }
@@ -234,17 +226,8 @@ struct nvml_process *measure_row(struct daemon *d, uint32_t device, uint32_t row
 static uint32_t first_row(const struct daemon *d, uint32_t device, pid_t pid)
 {
 	const struct nvml_process *rows = &d->measure.rows[(size_t)device * DAEMON_GUESTS];
-	uint32_t low = 0, high = d->measure.row_count[device];
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (rows[middle].pid < (uint32_t)pid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return nvml_rows_first(rows, d->measure.row_count[device], sizeof(*rows), (uint32_t)pid);
 }
 
 void measure_mark(struct daemon *d, uint32_t device, pid_t pid)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Measurements: memory according to the driver, charged time compared with the driver's, and
- * estimates of what a context takes.
- */
+/* Measurements of guests' memory according to the driver: what begins them. What follows from one
+ * that has ended is in measured.c. */
 #pragma once
 
 #include "node/daemon.h"

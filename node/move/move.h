@@ -2,41 +2,30 @@
 /*
  * Movable memory: carries out what core/residency/residency.h decides, docs/decisions/0091.
  *
- *	move.c	      the machine of each device: its members, its capacity, its actions
- *	move_order.c  a tenant's orders, split over its guests; what they report as done
- *	move_ask.c    asks for movable memory
- *	move_behind.c who waits at its gate for who does not make room
- *	move_plain.c  asks for unmovable memory, where that is in the way of movable memory
- *	move_store.c  guests' parts of the store
- *	move_kept.c   what they keep of it though they were told to drop it
+ *	move.c		 the machine of each device: its members, its capacity, its actions
+ *	move_order.c	 a tenant's orders, split over its guests
+ *	move_heard.c	 what they report of them
+ *	move_sync.c	 both books, and what guests' pages say
+ *	move_guest.c	 a guest's memory that moves, from its first connection to its end
+ *	move_ask.c	 asks for movable memory
+ *	move_plain.c	 asks for unmovable memory, where that is in the way of movable memory
+ *	move_refuse.c	 why an ask is refused, in words
+ *	move_unsettled.c what may be about to change, so that an ask waits for it
+ *	move_behind.c	 who waits at its gate for who does not make room
+ *	move_store.c	 guests' parts of the store
+ *	move_kept.c	 what they keep of it though they were told to drop it
  *
  * There are two books. core/ledger/ledger.h knows what was granted, and counts what is not
- *`evicted` as being on the device; core/residency/residency.h knows which part of that can move.
- *Each guest's `here` and `out` keep them consistent: the movable part of its grant that is on the
- *device, and the part that is in the store. The ledger's `evicted` is `out` minus what may come
- *back at any moment (move_open_credit()). A guest's false reports therefore harm only its own
- *tenant: what it calls movable but does not move counts as unmovable, and reduces the machine's
- *capacity.
+ * `evicted` as being on the device; core/residency/residency.h knows which part of that can move.
+ * Each guest's `here` and `out` keep them consistent: the movable part of its grant that is on the
+ * device, and the part that is in the store. The ledger's `evicted` is `out` minus what may come
+ * back at any moment (move_open_credit()). A guest's false reports therefore harm only its own
+ * tenant: what it calls movable but does not move counts as unmovable, and reduces the machine's
+ * capacity.
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/fault.h"
-#include "base/list.h"
-#include "core/residency/residency.h"
-#include "wire/wire.h"
-
-struct daemon;
-struct device;
-struct tenant;
-struct tenant_device;
-struct guest;
-struct guest_device;
-struct move_guest;
-struct ledger_action;
-struct ledger_request;
+#include "node/daemon.h"
 
 must_check int move_open(struct daemon *d);
 /* Is meted's store too small for anything to move? *ret_why says so. */

@@ -7,8 +7,6 @@
  */
 #include "node/move/move_order.h"
 
-#include <inttypes.h>
-
 #include "node/daemon.h"
 #include "node/move/move_ask.h"
 #include "node/move/move_inside.h"

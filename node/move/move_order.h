@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tenant's orders to move memory, split over its guests; what they report as done. */
+/* A tenant's orders to move memory, split over its guests: see the top of move_order.c. */
 #pragma once
 
 #include "node/daemon.h"

@@ -6,6 +6,7 @@
 
 /* There may be something to tell the tenant's guests. */
 void move_due(struct tenant_device *at);
+/* What may come back to it at any moment. */
 uint64_t move_open_credit(const struct move_guest *m);
 /* Sets the ledger's `evicted` to what it should be. LEDGER_FULL: there is no room for what would
  * come back. */
@@ -18,7 +19,7 @@ void move_sync(struct guest_device *at, bool exact);
 void move_recall(struct guest_device *at, uint64_t bytes);
 /* This much movable memory is gone: from the device, and from the store. */
 void move_freed(struct guest_device *at, uint64_t here, uint64_t out);
-/* What it was told to do, and has not done. */
+/* What it was told to move out, and has not. */
 uint64_t move_open_order(const struct move_guest *m);
 /* More is movable than was asked for as movable: guests use any credit for it. */
 void move_grow(struct guest_device *at, uint64_t bytes);

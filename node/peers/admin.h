@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CLI's connections, for their three files: admin_accept.c accepts them, admin.c handles
- * their messages, admin_make.c creates tenants. No other file includes this. */
+/* The CLI's connections: their messages and their end. Only the files of that name include this. */
 #pragma once
 
 #include "node/peers/admin_types.h"
 
-/* Its messages and its end, in admin.c. */
 extern const struct peer_class admin_class;
 void admin_leave(struct admin *a);
 

@@ -3,7 +3,6 @@
  * tenant that a person means. */
 #include "node/peers/admin_make.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/text.h"

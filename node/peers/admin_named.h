@@ -10,4 +10,5 @@ struct admin;
  * why not.
  */
 struct tenant *admin_named(struct admin *a, uint32_t id, uint32_t tenant, const char *name);
+/* Only its owner may, and who may do everything. */
 bool admin_may_change(const struct admin *a, const struct tenant *t);

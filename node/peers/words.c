@@ -3,7 +3,6 @@
 #include "node/peers/words.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "node/daemon.h"

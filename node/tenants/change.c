@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/tenants/change.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/text.h"

@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <linux/futex.h>
-#include <string.h>
 #include <sys/syscall.h>
 
 #include "core/gate.h"

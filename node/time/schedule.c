@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#include "core/gate.h"
 #include "node/daemon.h"
 #include "node/move/move.h"
 #include "node/tenants/guest_send.h"

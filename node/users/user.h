@@ -4,15 +4,11 @@
  * like a tenant's (flow.h). What each has is limited by the policy (policy.h) and by the constants
  * here, so that no user can prevent the others from being served.
  *
- *	user.c    which users there are
- *	terms.c   what the policy allows their tenants
- *
  * A user's own meted sets no limits, and the system's meted sets none for its own user.
  */
 #pragma once
 
 #include "node/daemon.h"
-#include "node/users/policy.h"
 
 enum {
 	USER_SESSIONS =

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/devices/nvml.h"
 #include "node/devices/nvml_inside.h"
+#include "node/devices/nvml_rows.h"
 
 enum { SAMPLES_TRIES = 4 };
 
@@ -45,13 +46,6 @@ uint64_t nvml_used(struct nvml *nvml, uint32_t index)
 	    nvml->nvmlDeviceGetMemoryInfo_v2(nvml->handles[index], &memory) != NVML_SUCCESS)
 		return 0;
 	return memory.used;
-}
-
-static int by_pid(const void *a, const void *b)
-{
-	const struct nvml_busy *one = a, *other = b;
-
-	return (one->pid > other->pid) - (one->pid < other->pid);
 }
 
 /* The driver wants room for all that it may keep, whatever it then writes: 580 wants 72 rows, and
@@ -102,7 +96,7 @@ int nvml_busy(struct nvml *nvml, uint32_t index, uint64_t since_us, struct nvml_
 	for (unsigned int i = 0; i < count; i++)
 		out[i] =
 			(struct nvml_busy){samples[i].pid, samples[i].smUtil, samples[i].timeStamp};
-	qsort(out, count, sizeof(*out), by_pid);
+	nvml_rows_sort(out, count, sizeof(*out));
 	*ret_count = count;
 	return 0;
 }
@@ -110,16 +104,8 @@ int nvml_busy(struct nvml *nvml, uint32_t index, uint64_t since_us, struct nvml_
 const struct nvml_busy *nvml_busy_of(const struct nvml_busy *rows, uint32_t count, uint32_t pid,
 				     uint32_t *ret_count)
 {
-	uint32_t first = 0, end = count, of_pid = 0;
+	uint32_t first = nvml_rows_first(rows, count, sizeof(*rows), pid), of_pid = 0;
 
-	while (first < end) {
-		uint32_t middle = first + (end - first) / 2;
-
-		if (rows[middle].pid < pid)
-			first = middle + 1;
-		else
-			end = middle;
-	}
 	while (first + of_pid < count && rows[first + of_pid].pid == pid)
 		of_pid++;
 	*ret_count = of_pid;
