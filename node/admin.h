@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CLI's connections, for their three files: admin_accept.c accepts them, admin.c handles
- * their messages, admin_make.c creates tenants. No other file includes this. */
+/* The CLI's connections, for their four files: admin_accept.c accepts them, admin.c handles
+ * their messages, admin_make.c creates tenants, admin_cordon.c empties devices. No other file
+ * includes this. */
 #pragma once
 
 #include "node/user.h"
@@ -44,3 +45,13 @@ void admin_make(struct admin *a, uint32_t id, const struct wire_tenant_new *said
  * why not.
  */
 struct tenant *admin_named(struct admin *a, uint32_t id, uint32_t tenant, const char *name);
+/* Likewise, if the peer may change the tenant. `or_keep`: or if the peer runs within it, which
+ * allows it to keep that tenant and nothing else. */
+struct tenant *admin_own(struct admin *a, uint32_t id, uint32_t tenant, const char *name,
+			 bool or_keep);
+/* Only root, or the user of a user's own meted, may do `what`; false: the peer was told so. */
+bool admin_is_master(struct admin *a, uint32_t id, const char *what);
+
+/* The answers to DEVICE_CORDON and TENANT_END. */
+void admin_cordon(struct admin *a, uint32_t id, const struct wire_device_cordon *said);
+void admin_end(struct admin *a, uint32_t id, const struct wire_tenant_end *said);

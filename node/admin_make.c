@@ -6,11 +6,13 @@
 
 #include "base/text.h"
 #include "node/admin.h"
+#include "node/cordon.h"
 #include "node/move.h"
 #include "node/nested.h"
 #include "node/outside.h"
 
-/* The device with the smallest part promised; ties go to the lower index. */
+/* The device with the smallest part promised, of those that take new tenants; ties go to the lower
+ * index. Where none does it is the first one, which is then refused. */
 static uint32_t emptiest(const struct daemon *d)
 {
 	uint32_t best = 0;
@@ -18,9 +20,12 @@ static uint32_t emptiest(const struct daemon *d)
 
 	for (uint32_t i = 0; i < d->devices; i++) {
 		const struct device *device = &d->device[i];
-		int64_t left = (int64_t)(device->info->total_bytes - device->promised_bytes -
-					 outside_bytes(d, i));
+		int64_t left;
 
+		if (device->cordoned)
+			continue;
+		left = (int64_t)(device->info->total_bytes - device->promised_bytes -
+				 outside_bytes(d, i));
 		if (left > best_left) {
 			best = i;
 			best_left = left;
@@ -329,6 +334,9 @@ static int make(struct admin *a, uint32_t id, struct tenant_spec *spec, const ch
 		spec->devices = 1;
 		spec->device[0] = emptiest(d);
 	}
+	/* Who is within a tenant that is there brings nobody new. */
+	if (r == 0 && !spec->outer)
+		r = cordon_check(d, spec->device, spec->devices, why);
 	if (r == 0 && a->user)
 		r = terms_admit(a->user, spec, &room, why);
 	if (r == 0)

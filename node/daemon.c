@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
+#include "node/cordon.h"
 #include "node/daemon.h"
 
 #include <fcntl.h>
@@ -230,7 +231,7 @@ void daemon_maybe_end(struct daemon *d)
 	if (d->options.system || d->stopping || d->restoring)
 		return;
 	if (!list_empty(&d->tenants) || !list_empty(&d->admins) || reserve_any(d) ||
-	    someone_starts(d))
+	    cordon_any(d) || someone_starts(d))
 		return;
 	log_info("daemon.unneeded", "the last tenant has left");
 	d->stopping = true;

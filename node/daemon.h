@@ -27,6 +27,7 @@
  *	user.c, terms.c  users of the system's daemon, and the limits for their tenants
  *	policy.c   the administrator's policy for them
  *	reserve.c  devices that `mete pick` gave out
+ *	cordon.c   devices that take no new tenants
  *	restore.c  writes the journal's records of all this, and restores it from them
  *	past.c     the state that the journal's records describe
  *	absent.c   tenants in the journal whose devices are missing
@@ -114,6 +115,7 @@ struct device {
 	uint32_t registered;	 /* tenants */
 	uint64_t promised_bytes; /* the sum of their limits */
 	uint32_t inhabited;	 /* tenants that have guests */
+	bool cordoned;		 /* it takes no new tenants */
 	struct list remains;	 /* of tenants whose processes have left memory behind */
 	struct list tenants;
 	bool unshown; /* some of them still see an older room, or number of tenants, than these: */
@@ -245,6 +247,7 @@ struct tenant {
 	uint32_t guest_count, stranger_count, silent_count, keepers;
 	uint32_t expected_count; /* guests from before this daemon that have not stated what they
 				    hold */
+	bool pods;		 /* made for the Kubernetes part */
 	bool away; /* `mete suspend` was asked for: none of its memory may be on a device */
 	struct store *store; /* owned; NULL: nobody has asked for it */
 	struct turns_tenant turns;
@@ -557,5 +560,7 @@ void restore_behind(struct tenant *t, uint32_t device);
 void restore_guest_gone(struct guest *g);
 /* A device was reserved by `mete pick`, or returned. */
 void restore_reserved(struct daemon *d, uint32_t device);
+/* A device was cordoned, or is not any more. */
+void restore_cordon(struct daemon *d, uint32_t device);
 /* If no guests are expected any more, asks are answered from now on. book_pump() follows. */
 void restore_release(struct tenant *t);

@@ -42,6 +42,7 @@ static int make(struct daemon *d, const struct host_tenant *spec, uint32_t *ret_
 	r = tenant_make(d, &tenant, &t, why);
 	if (r < 0)
 		return r;
+	t->pods = true;
 	tenant_keep(t);
 	restore_tenant(t);
 	*ret_id = t->id;
@@ -58,6 +59,7 @@ static int keep(struct daemon *d, uint32_t id, char ret_folder[HOST_FOLDER_MAX])
 
 		return r < 0 ? r : HOST_ABSENT;
 	}
+	t->pods = true;
 	tenant_keep(t);
 	snprintf(ret_folder, HOST_FOLDER_MAX, "%s", t->folder);
 	return 0;
@@ -113,6 +115,17 @@ static void watch(struct daemon *d, host_health *seen, void *owner)
 {
 	if (health_watch_open(&d->kubernetes->health, d, seen, owner) < 0)
 		log_warning("health.unwatched", "reason=\"no timer\"");
+}
+
+static bool cordoned(const struct daemon *d, uint32_t device)
+{
+	return d->device[device].cordoned;
+}
+
+void kubernetes_cordoned(struct kubernetes *k, uint32_t device)
+{
+	if (k && k->health.seen)
+		k->health.seen(k->health.owner, device, HOST_CORDON, 0);
 }
 
 static void drop_driver(struct kubernetes *k)
@@ -200,6 +213,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.end = end,
 		.rows = rows,
 		.watch = watch,
+		.cordoned = cordoned,
 		.driver = driver,
 		.ended = ended,
 	};

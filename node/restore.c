@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The journal's records: a tenant with its share (the latest one counts) and its end; a guest and
- * its leaving; a device that a picker holds and its release.
+ * its leaving; a device that a picker holds and its release; one that takes no new tenants, or does
+ * again.
  *
  *	tenant id=3 owner=1000 outer=2 away=1 device=GPU-...,GPU-... name=%xx.. memory=4GiB wait=10s
  *	end id=3
@@ -10,6 +11,8 @@
  *	left tenant=3 pid=4711 started=123456
  *	reserved device=GPU-... pid=4711 owner=1000 started=123456 until=0
  *	free device=GPU-...
+ *	cordoned device=GPU-...
+ *	uncordoned device=GPU-...
  *
  * What a tenant holds changes too often to be recorded: `held` is an upper bound that only
  * rises, in large steps. A guest or picker is identified by its pid and its process's start.
@@ -17,6 +20,7 @@
 #include <string.h>
 
 #include "node/absent.h"
+#include "node/cordon.h"
 #include "node/guest.h"
 #include "node/measure.h"
 #include "node/past.h"
@@ -90,6 +94,12 @@ static void reserved_line(struct record *line, const struct daemon *d, uint32_t 
 	record_number(line, "until", it->until_ns);
 }
 
+static void cordon_line(struct record *line, const struct daemon *d, uint32_t device)
+{
+	record_text(line, d->device[device].cordoned ? "cordoned" : "uncordoned");
+	record_value(line, "device", d->device[device].info->uuid_text);
+}
+
 /* Rewrites the journal with the current state. */
 static int rewrite(struct daemon *d)
 {
@@ -121,6 +131,12 @@ static int rewrite(struct daemon *d)
 		if (!reserve_holds(&d->reserved[i]))
 			continue;
 		reserved_line(&all, d, i);
+		record_text(&all, "\n");
+	}
+	for (uint32_t i = 0; i < d->devices; i++) {
+		if (!d->device[i].cordoned)
+			continue;
+		cordon_line(&all, d, i);
 		record_text(&all, "\n");
 	}
 	absent_write(d, &all);
@@ -222,6 +238,14 @@ void restore_reserved(struct daemon *d, uint32_t device)
 	if (d->stopping)
 		return; /* it stays reserved, and our successor must know */
 	reserved_line(&line, d, device);
+	write_line(d, &line);
+}
+
+void restore_cordon(struct daemon *d, uint32_t device)
+{
+	struct record line = {0};
+
+	cordon_line(&line, d, device);
 	write_line(d, &line);
 }
 
@@ -329,6 +353,20 @@ static void bring_reservation_back(struct daemon *d, const char *line)
 		absent_add(d, 0, line);
 }
 
+/* A device that is missing is cordoned when it is back. */
+static void bring_cordon_back(struct daemon *d, const char *line)
+{
+	char name[WIRE_TEXT_MAX + 1];
+	uint32_t device;
+
+	if (!record_get(line, "device", name, sizeof(name)))
+		return;
+	if (daemon_find_device(d, name, &device) == 0)
+		cordon_return(d, device);
+	else
+		absent_add(d, 0, line);
+}
+
 /* What a tenant's processes held is not promised to others before they have stated it. */
 static void hold(struct tenant *t)
 {
@@ -381,6 +419,8 @@ static void bring_back(struct daemon *d, const char *line)
 		bring_held_back(d, line);
 	if (record_is(line, "reserved"))
 		bring_reservation_back(d, line);
+	if (record_is(line, "cordoned"))
+		bring_cordon_back(d, line);
 }
 
 int restore_open(struct daemon *d, struct fault *why)

@@ -38,8 +38,8 @@ void seats_node(const struct plugin *p, struct seating_node *ret_node)
 			continue;
 		it->slot_bytes = portion_bytes(&slot, total);
 		it->slot_milli = slot.guarantee_milli;
-		it->closed = !p->offer[i].shared || !p->offer[i].healthy || p->enrol.rival ||
-			     health_is_gone(&p->health[i]) || is_held(p, i);
+		it->closed = !p->offer[i].shared || !offer_is_open(&p->offer[i]) ||
+			     p->enrol.rival || health_is_gone(&p->health[i]) || is_held(p, i);
 	}
 }
 

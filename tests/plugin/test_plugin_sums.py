@@ -92,6 +92,23 @@ def test_where_the_sum_fits_and_no_gpu_does_the_numbers_are_said_and_room_starts
         assert devices_of(node, fourth) == [1]
 
 
+def test_a_cordoned_gpu_counts_for_nobody_new():
+    with amounts() as node:
+        first = asks(node, "first", container(memory="1Gi", milli=100)).start()
+        assert devices_of(node, first) == [0]
+        cordon(node, 0)
+        await_sums(node, 5 * GIB, 1100)  # those of the other one, and of who is there
+        second = asks(node, "second", container(memory="3Gi", milli=300)).start()
+        assert devices_of(node, second) == [1] and devices_of(node, first) == [0]
+        third = asks(node, "third", container(memory="2Gi"))
+        assert "2GiB of one GPU" in third.refusal()
+        again = third.begin()
+        cordon(node, 0, 0)
+        await_sums(node, 8 * GIB, 2000)
+        node.kubelet.answer(again)
+        assert devices_of(node, third) == [0]
+
+
 def test_of_several_that_wait_the_more_important_comes_first():
     with amounts(devices="1xSIM") as node:
         first = asks(node, "first", container(memory="4Gi")).start()
