@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generates the guest's rows from cuda/api.def, cuda/nvml.def and cuda/names.def.
 
-    generate.py SOURCE_ROOT trampolines OUT   rows of macros for guest/trampolines.S
+    generate.py SOURCE_ROOT trampolines OUT   rows of macros for guest/entry/trampolines.S
     generate.py SOURCE_ROOT tables OUT        C: stream positions, NVML's part of the tables
     generate.py SOURCE_ROOT map OUT VERSION   linker version script of one export set
     generate.py SOURCE_ROOT names OUT VERSION the same names, one per line
@@ -119,7 +119,7 @@ class Tables:
                 f"#ifdef TABLE_KINDS\nstatic const uint8_t table_kind[TABLE_ROWS] = {{\n{kinds}\n}};\n#endif\n\n"
                 "#ifdef TABLE_HASHES\n/* Of the names, as in DT_GNU_HASH. */\n"
                 f"static const uint32_t table_hash[TABLE_ROWS] = {{\n{hashes}\n}};\n\n"
-                "/* The rows of CUDA by the same hashes, each + 1; guest/symbols.c. */\n"
+                "/* The rows of CUDA by the same hashes, each + 1; guest/driver/symbols.c. */\n"
                 f"static const uint16_t table_slot[TABLE_SLOTS] = {{\n{slots}\n}};\n#endif\n")
 
     def exported(self, version):

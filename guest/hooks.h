@@ -5,9 +5,9 @@
  * and end a stream capture, and for each symbol in guest/hooks.txt. The exported SYMBOL is a jump
  * to it.
  *
- * To write one, define it (guest/memory.c, ...). A wrong signature does not compile, and a missing
- * hook does not link. guest/unwritten.txt lists hooks that may still be missing and are forwarded
- * to the driver; the shape test `unwritten` fails while it lists any.
+ * To write one, define it (guest/memory/memory.c, ...). A wrong signature does not compile, and a
+ * missing hook does not link. guest/unwritten.txt lists hooks that may still be missing and are
+ * forwarded to the driver; the shape test `unwritten` fails while it lists any.
  *
  * Every hook calls state_ready() first (guest/state.h) unless it must work before cuInit.
  */

@@ -9,7 +9,7 @@
 
 #include "cuda/types.h"
 
-/* guest/moves.h */
+/* guest/memory/moves.h */
 struct moves_own {
 	union {
 		struct {
@@ -20,7 +20,7 @@ struct moves_own {
 	uintptr_t entered; /* the stack position when the first of them began */
 };
 
-/* guest/current.h */
+/* guest/contexts/current.h */
 struct current {
 	CUcontext context;
 	struct state_device *home; /* the device's, where it is the tenant's */
@@ -30,7 +30,8 @@ struct current {
 	uint32_t turn;	/* counts requests: a signal handler may make one in between */
 };
 
-/* guest/pools_place.c: the pool that served the thread's last request of a stream's memory. */
+/* guest/memory/pools_place.c: the pool that served the thread's last request of a stream's memory.
+ */
 struct pools_own {
 	CUcontext context; /* that was current */
 	CUstream stream;
@@ -44,9 +45,9 @@ struct guest_thread {
 	struct moves_own moves;
 	struct current current;
 	struct pools_own pools;
-	uint32_t inside; /* guest/memory.h */
-	uint32_t scarce; /* guest/scarce.h: between its begin and its end */
-	uint32_t hushed; /* guest/memory.c: a refusal refuses the program nothing yet */
+	uint32_t inside; /* guest/memory/memory.h */
+	uint32_t scarce; /* guest/memory/scarce.h: between its begin and its end */
+	uint32_t hushed; /* guest/memory/memory.c: a refusal refuses the program nothing yet */
 };
 
 extern __thread struct guest_thread guest_thread __attribute__((tls_model("initial-exec")));

@@ -7,9 +7,9 @@
 #include "node/guest.h"
 #include "node/keeper.h"
 #include "node/mark.h"
-#include "node/measure.h"
-#include "node/outside.h"
-#include "node/schedule.h"
+#include "node/memory/measure.h"
+#include "node/memory/outside.h"
+#include "node/time/schedule.h"
 
 static struct admin *admin_of(struct peer *peer)
 {

@@ -4,7 +4,7 @@
  * includes this. */
 #pragma once
 
-#include "node/user.h"
+#include "node/users/user.h"
 
 enum {
 	ADMIN_KEEPS = 64,     /* tenants that one connection keeps alive */

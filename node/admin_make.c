@@ -7,9 +7,9 @@
 #include "base/text.h"
 #include "node/admin.h"
 #include "node/cordon.h"
-#include "node/move.h"
+#include "node/move/move.h"
 #include "node/nested.h"
-#include "node/outside.h"
+#include "node/memory/outside.h"
 
 /* The device with the smallest part promised, of those that take new tenants; ties go to the lower
  * index. Where none does it is the first one, which is then refused. */

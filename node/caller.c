@@ -6,8 +6,8 @@
 #include "node/daemon.h"
 #include "node/guest.h"
 #include "node/kubernetes.h"
-#include "node/schedule.h"
-#include "node/user.h"
+#include "node/time/schedule.h"
+#include "node/users/user.h"
 
 static struct caller *caller_of(struct peer *peer)
 {

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "node/measure.h"
+#include "node/memory/measure.h"
 #include "node/nested.h"
-#include "node/user.h"
+#include "node/users/user.h"
 
 static int unknown_field(const char *key, struct fault *why)
 {

@@ -50,14 +50,14 @@
 #include "core/ledger/residual_price.h"
 #include "core/share/share.h"
 #include "core/turns/turns.h"
-#include "node/journal.h"
-#include "node/move.h"
+#include "node/state/journal.h"
+#include "node/move/move.h"
 #include "node/nvml.h"
 #include "node/options.h"
 #include "node/page.h"
 #include "node/peer.h"
 #include "node/process.h"
-#include "node/store.h"
+#include "node/move/store.h"
 #include "wire/page.h"
 
 enum {

@@ -3,7 +3,7 @@
 
 #include "core/doing.h"
 #include "node/process.h"
-#include "node/schedule.h"
+#include "node/time/schedule.h"
 
 /* What a guest's page says harms at most what is said of its own tenant. */
 static bool stands(const struct tenant_device *at)

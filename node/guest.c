@@ -7,9 +7,9 @@
 
 #include "base/text.h"
 #include "node/daemon.h"
-#include "node/measure.h"
-#include "node/remains.h"
-#include "node/schedule.h"
+#include "node/memory/measure.h"
+#include "node/memory/remains.h"
+#include "node/time/schedule.h"
 
 /* The page of a guest that has not been connected to this daemon yet. */
 static const struct wire_own_page blank;

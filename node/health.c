@@ -2,7 +2,7 @@
 #include "node/health.h"
 
 #include "base/least.h"
-#include "node/measure.h"
+#include "node/memory/measure.h"
 
 enum { EVERY_S = 5 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/parts.h"
-#include "node/absent.h"
+#include "node/state/absent.h"
 #include "node/change.h"
 #include "node/health.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that guests open of each other (guest/movable_lend.h). A lender is called by a name of 128
- * random bits, which only those know to whom it gave a handle. Both get an end of a new socket, on
- * which they go on alone: no descriptor of a guest ever reaches this process, and there is nothing
- * to restore after a restart but the name, which the lender says again.
+ * Memory that guests open of each other (guest/movable/movable_lend.h). A lender is called by a
+ * name of 128 random bits, which only those know to whom it gave a handle. Both get an end of a new
+ * socket, on which they go on alone: no descriptor of a guest ever reaches this process, and there
+ * is nothing to restore after a restart but the name, which the lender says again.
  *
  * Whom it may be: a process of the same tenant; without Kubernetes also another tenant's of the
  * same user, as `mpirun -n 2 mete run ...` makes one of each process. Containers are kept apart.

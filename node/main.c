@@ -12,12 +12,12 @@
 #include <sys/un.h>
 
 #include "base/held.h"
-#include "node/absent.h"
+#include "node/state/absent.h"
 #include "node/daemon.h"
 #include "node/kubernetes.h"
 #include "node/mark.h"
 #include "node/notify.h"
-#include "node/user.h"
+#include "node/users/user.h"
 
 enum {
 	LOG_BURST = 100,

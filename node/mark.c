@@ -14,7 +14,7 @@
 #include <sys/un.h>
 
 #include "node/mark.h"
-#include "node/user.h"
+#include "node/users/user.h"
 
 enum {
 	MARK_PEERS = 4,	     /* connected at a time; others wait unseen */

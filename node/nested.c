@@ -12,7 +12,7 @@
 #include "node/daemon.h"
 #include "node/keeper.h"
 #include "node/nested.h"
-#include "node/schedule.h"
+#include "node/time/schedule.h"
 
 enum { ANCESTORS = 64 };
 

@@ -6,7 +6,7 @@
 #include "node/doing.h"
 #include "node/keeper.h"
 #include "node/mark.h"
-#include "node/schedule.h"
+#include "node/time/schedule.h"
 
 static void row_picker(const struct reservation *it, struct wire_device_row *ret_row)
 {

@@ -9,11 +9,11 @@
 #include "node/daemon.h"
 #include "node/guest.h"
 #include "node/keeper.h"
-#include "node/measure.h"
+#include "node/memory/measure.h"
 #include "node/nested.h"
-#include "node/remains.h"
-#include "node/schedule.h"
-#include "node/user.h"
+#include "node/memory/remains.h"
+#include "node/time/schedule.h"
+#include "node/users/user.h"
 
 struct tenant *tenant_find(struct daemon *d, uint32_t id)
 {

@@ -5,12 +5,12 @@
 
 #include "base/text.h"
 #include "node/guest.h"
-#include "node/measure.h"
+#include "node/memory/measure.h"
 #include "node/nested.h"
-#include "node/outside.h"
-#include "node/remains.h"
-#include "node/schedule.h"
-#include "node/user.h"
+#include "node/memory/outside.h"
+#include "node/memory/remains.h"
+#include "node/time/schedule.h"
+#include "node/users/user.h"
 
 /* The entry for a device that the guest named. NULL: there is none, and the guest was told. */
 static struct guest_device *device_of(struct guest *g, uint32_t id, uint32_t device)

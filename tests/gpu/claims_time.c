@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "guest/movable_hash_text.h"
+#include "guest/movable/movable_hash_text.h"
 #include "tests/gpu/lab.h"
 
 enum { TRIES = 15 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver as containers get it (guest/driver_file.c): a file that is opened, and loaded by the
- * path of its descriptor. Its PTX compiler is a library of its own, which it has to find by name.
- * Exit status 0: a kernel ran.
+ * The driver as containers get it (guest/driver/driver_file.c): a file that is opened, and loaded
+ * by the path of its descriptor. Its PTX compiler is a library of its own, which it has to find by
+ * name. Exit status 0: a kernel ran.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

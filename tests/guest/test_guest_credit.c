@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "guest/credit.h"
+#include "guest/memory/credit.h"
 #include "guest/state.h"
 #include "tests/guest/fake_meted.h"
 #include "tests/guest/guest_test.h"

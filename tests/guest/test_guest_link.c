@@ -16,8 +16,8 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
-#include "guest/credit.h"
 #include "guest/hooks.h"
+#include "guest/memory/credit.h"
 #include "guest/state.h"
 #include "tests/guest/fake_meted.h"
 #include "tests/guest/guest_test.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that was freed and is still mapped (guest/movable_stock.h), with the real daemon: whoever wants it gets it.
+"""Memory that was freed and is still mapped (guest/movable/movable_stock.h), with the real daemon: whoever wants it gets it.
 
     test_guest_stock.py METED SIMULATOR GUEST_LINKS MOVABLE_LOAD [TEST...]
 

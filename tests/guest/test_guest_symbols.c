@@ -7,8 +7,8 @@
 #include <pthread.h>
 
 #include "cuda/api.h"
-#include "guest/addresses.h"
-#include "guest/real.h"
+#include "guest/driver/addresses.h"
+#include "guest/driver/real.h"
 #include "tests/guest/guest_test.h"
 
 #define TABLE_HASHES

@@ -17,7 +17,7 @@ ADMITTED = {"clears_preload": ENVIRONMENT, "empty_env": ENVIRONMENT, "absolute_p
 # What only measuring can tell: contexts, modules, heaps (docs/FAILURE.md).
 MEASURED = {"contexts_many", "contexts_churn", "primary_race", "modules", "modules_threads", "libraries", "heaps", "page_claims_none",
             "page_claims_all", "nested_lenders"}
-# Likewise what the mover loads into each process whose memory leaves (guest/movable_hash.c).
+# Likewise what the mover loads into each process whose memory leaves (guest/movable/movable_hash.c).
 MOVED = ("moves_", "lends_")
 # Their memory can move.
 MOVES = {"inventory_out", "store_held", "store_punched", "store_noise", "store_filled", "store_locked", "descriptors_passed"}

@@ -2,7 +2,7 @@
 /*
  * The laws of core/gate.h against random histories of tenants on a device: set, suspend, resume,
  * join, leave, meted killed, of memory that moves and memory that does not, of work that does not
- * end and work that waits for its own threads. The gates are changed where node/gate.c changes
+ * end and work that waits for its own threads. The gates are changed where node/time/gate.c changes
  * them: only after an action of core/turns, or an event that gate.def names. METE_SEED repeats a
  * history.
  */
@@ -53,7 +53,8 @@ static uint64_t below(uint64_t bound)
 	return test_random_below(bound);
 }
 
-/* ---- gates, as node/gate.c has them ---------------------------------------------------------- */
+/* ---- gates, as node/time/gate.c has them
+ * ---------------------------------------------------------- */
 
 static uint32_t reasons_of(const struct guest *g)
 {

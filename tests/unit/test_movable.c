@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Areas in blocks, and pieces of slabs against a map of units. */
-#include "guest/movable_table.h"
+#include "guest/movable/movable_table.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/pointers.h"
+#include "guest/memory/pointers.h"
 
 #include <pthread.h>
 

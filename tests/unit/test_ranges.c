@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges against a map of pages, and gaps against a map of units. */
-#include "guest/ranges.h"
+#include "guest/memory/ranges.h"
 
-#include "guest/blocks.h"
-#include "guest/gaps.h"
+#include "guest/memory/blocks.h"
+#include "guest/memory/gaps.h"
 #include "tests/test.h"
 
 enum { PAGES = 512, PAGE = 4096 };

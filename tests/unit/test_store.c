@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store: what is given out, is zero, is never more than the budget, and comes back, whatever a
  * tenant does to its file. */
-#include "node/store.h"
+#include "node/move/store.h"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>

@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/memory/graphs.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <sys/mman.h>
+
+#include "guest/driver/real.h"
+#include "guest/driver_lock.h"
+#include "guest/futex.h"
+#include "guest/hooks.h"
+#include "guest/memory/credit.h"
+#include "guest/memory/memory.h"
+#include "guest/memory/pointers.h"
+#include "guest/movable/movable.h"
+#include "guest/state.h"
+#include "guest/time/capture.h"
+#include "guest/time/presence.h"
+
+enum {
+	EXECS = 4096, /* executable graphs with memory nodes; further ones are refused */
+	DEPTH = 8,    /* of child graphs */
+};
+
+struct exec {
+	uint32_t used;
+	uint32_t backed_at; /* launched after this trim: its memory is there. 0: never */
+	uint64_t bytes[STATE_DEVICES];
+};
+
+/* The driver's functions that graphs.c stands before. */
+#define BETWEEN(X)                                                                                 \
+	X(cuGraphInstantiate)                                                                      \
+	X(cuGraphInstantiate_v2)                                                                   \
+	X(cuGraphInstantiateWithFlags)                                                             \
+	X(cuGraphInstantiateWithParams)                                                            \
+	X(cuGraphInstantiateWithParams_ptsz)                                                       \
+	X(cuGraphExecDestroy)                                                                      \
+	X(cuGraphLaunch)                                                                           \
+	X(cuGraphLaunch_ptsz)                                                                      \
+	X(cuGraphUpload)                                                                           \
+	X(cuGraphUpload_ptsz)
+
+static struct {
+	_Atomic uint32_t begun;
+	struct futex_lock begin_lock;
+	struct driver_lock lock; /* of what follows; held while the driver launches */
+	uint32_t trims;		 /* that released anything so far, + 1 */
+	uint64_t charged[STATE_DEVICES];
+	struct pointers by_handle; /* detail: the index below */
+	struct exec exec[EXECS];
+	struct {
+#define MEMBER(symbol) api_fn_##symbol *symbol;
+		BETWEEN(MEMBER)
+#undef MEMBER
+	} driver;
+} graphs;
+
+/* As memory_nested(); behind a launch trampoline the caller's address is in the slot. */
+#define nested_between()                                                                           \
+	(unlikely(memory_inside) &&                                                                \
+	 (real_is_driver(__builtin_return_address(0)) ||                                           \
+	  real_is_driver((const void *)(uintptr_t)guest_slot->return_address)))
+
+/* ---- what the driver holds ------------------------------------------------------------------- */
+
+/* With the lock held. What is held beyond the charge and cannot be had stays owing. Returns what
+ * the driver holds. */
+static uint64_t settle(int device)
+{
+	int ordinal = memory_ordinal(device);
+	cuuint64_t holds = 0;
+
+	if (ordinal < 0 ||
+	    memory_driver(real(cuDeviceGetGraphMemAttribute)(
+		    ordinal, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &holds)) != CUDA_SUCCESS)
+		return graphs.charged[device];
+	if (holds < graphs.charged[device])
+		credit_give(device, graphs.charged[device] - holds);
+	else if (holds > graphs.charged[device] &&
+		 credit_take(device, holds - graphs.charged[device], CREDIT_OWED) != 0)
+		return holds;
+	graphs.charged[device] = holds;
+	if (holds)
+		movable_why(WIRE_UNMOVABLE_GRAPH);
+	return holds;
+}
+
+/* With the lock held. Graphs whose memory a trim has left alone, because they run, need not be
+ * charged again: so a trim that released nothing does not count. */
+static CUresult trim_now(int device, CUdevice ordinal)
+{
+	uint64_t before = settle(device);
+	CUresult r = memory_driver(real(cuDeviceGraphMemTrim)(ordinal));
+
+	if (settle(device) < before)
+		graphs.trims++;
+	return r;
+}
+
+static void settle_one(int device)
+{
+	(void)settle(device);
+}
+
+static void trim(int device)
+{
+	int ordinal = memory_ordinal(device);
+
+	if (ordinal >= 0 && !capture_open())
+		best_effort(trim_now(device, ordinal));
+}
+
+/* Who holds the lock settles by itself. */
+static bool lock_if_free(void)
+{
+	return atomic_load(&graphs.begun) && driver_lock_try(&graphs.lock);
+}
+
+static void each(int device, void (*what)(int device))
+{
+	if (!lock_if_free())
+		return;
+	moves_begin();
+	for (int i = 0; i < (int)atomic_load(&state.devices); i++)
+		if (device < 0 || device == i)
+			what(i);
+	moves_end();
+	driver_lock_give(&graphs.lock, true);
+}
+
+void graphs_settle(int device)
+{
+	each(device, settle_one);
+}
+
+void graphs_trim(int device)
+{
+	each(device, trim);
+}
+
+/* ---- what a graph may take ------------------------------------------------------------------- */
+
+static void add_node(CUgraphNode node, uint64_t *bytes, int depth);
+
+/* Adds up the memory nodes of a graph by device. The list of nodes is mapped: no malloc in
+ * a hook. */
+static void add_graph(CUgraph graph, uint64_t *bytes, int depth)
+{
+	size_t count = 0, size;
+	CUgraphNode *nodes;
+	int saved = errno;
+
+	if (depth > DEPTH ||
+	    memory_driver(real(cuGraphGetNodes)(graph, NULL, &count)) != CUDA_SUCCESS || count == 0)
+		return;
+	size = count * sizeof(CUgraphNode);
+	nodes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	errno = saved;
+	if (nodes == MAP_FAILED)
+		return;
+	if (memory_driver(real(cuGraphGetNodes)(graph, nodes, &count)) == CUDA_SUCCESS)
+		for (size_t i = 0; i < count && i < size / sizeof(CUgraphNode); i++)
+			add_node(nodes[i], bytes, depth);
+	munmap(nodes, size);
+	errno = saved;
+}
+
+static void add_node(CUgraphNode node, uint64_t *bytes, int depth)
+{
+	CUDA_MEM_ALLOC_NODE_PARAMS params = {.bytesize = 0};
+	CUgraphNodeType type;
+	CUgraph child;
+	int device;
+
+	if (memory_driver(real(cuGraphNodeGetType)(node, &type)) != CUDA_SUCCESS)
+		return;
+	if (type == CU_GRAPH_NODE_TYPE_GRAPH &&
+	    memory_driver(real(cuGraphChildGraphNodeGetGraph)(node, &child)) == CUDA_SUCCESS)
+		add_graph(child, bytes, depth + 1);
+	if (type != CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+	    memory_driver(real(cuGraphMemAllocNodeGetParams)(node, &params)) != CUDA_SUCCESS)
+		return;
+	device = state_device(params.poolProps.location.id);
+	if (device >= 0)
+		bytes[device] += memory_round(params.bytesize);
+}
+
+static bool any_bytes(const uint64_t *bytes)
+{
+	for (int i = 0; i < STATE_DEVICES; i++)
+		if (bytes[i])
+			return true;
+	return false;
+}
+
+/* ---- charging -------------------------------------------------------------------------------- */
+
+/* With the lock held. What no graph uses is kept for later launches as long as there is other
+ * room. */
+static bool charge(int device, uint64_t bytes)
+{
+	bool room = credit_unused(device) >= bytes || !memory_looks_short(device, bytes);
+
+	if (room && credit_take(device, bytes, CREDIT_SPARE) == 0)
+		return true;
+	trim(device);
+	return credit_take(device, bytes, CREDIT_ASK) == 0;
+}
+
+/* With the lock held. Charges up to bytes[] in advance; what cannot be had even after trimming is
+ * refused if it is `needed`. */
+static CUresult prepare(const uint64_t *bytes, bool needed)
+{
+	for (int i = 0; i < STATE_DEVICES; i++) {
+		if (bytes[i] == 0)
+			continue;
+		(void)settle(i);
+		if (charge(i, bytes[i]))
+			graphs.charged[i] += bytes[i];
+		else if (needed)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	return CUDA_SUCCESS;
+}
+
+static void settle_all(void)
+{
+	for (int i = 0; i < (int)atomic_load(&state.devices); i++)
+		(void)settle(i);
+}
+
+/* With the lock held, behind prepare(): calls the driver, and settles. A launch reserves all that
+ * the graph asks for. Whether an upload does is the driver's affair: it did if it took all that was
+ * charged. */
+static CUresult carry_out(struct exec *exec, CUgraphExec handle, CUstream stream,
+			  CUresult (*driver)(CUgraphExec, CUstream), bool upload)
+{
+	uint64_t promised[STATE_DEVICES];
+	CUresult r;
+
+	memcpy(promised, graphs.charged, sizeof(promised));
+	r = memory_driver(driver(handle, stream));
+	settle_all();
+	if (r != CUDA_SUCCESS)
+		return r;
+	for (int i = 0; i < STATE_DEVICES && upload; i++)
+		if (exec->bytes[i] && graphs.charged[i] < promised[i])
+			return r;
+	exec->backed_at = graphs.trims;
+	return r;
+}
+
+static CUresult launch(CUgraphExec handle, CUstream stream,
+		       CUresult (*driver)(CUgraphExec, CUstream), bool upload, bool nested)
+{
+	static const uint64_t nothing[STATE_DEVICES];
+	struct pointer entry;
+	struct exec *exec;
+	CUresult r;
+	bool mine;
+
+	if (nested || pointers_find(&graphs.by_handle, (uintptr_t)handle, &entry) != 0)
+		return memory_driver(driver(handle, stream));
+	moves_begin();
+	mine = driver_lock_take(&graphs.lock);
+	exec = &graphs.exec[entry.detail];
+	r = prepare(exec->backed_at == graphs.trims ? nothing : exec->bytes, true);
+	if (r == CUDA_SUCCESS)
+		r = carry_out(exec, handle, stream, driver, upload);
+	else
+		settle_all();
+	driver_lock_give(&graphs.lock, mine);
+	moves_end();
+	return r;
+}
+
+/* With the lock held. Whether its launches will be charged. */
+static bool note(CUgraphExec handle, const uint64_t *bytes)
+{
+	struct pointer entry = {.address = (uintptr_t)handle}, old;
+
+	for (uint32_t i = 0; i < EXECS; i++) {
+		if (graphs.exec[i].used)
+			continue;
+		entry.detail = i;
+		if (pointers_put(&graphs.by_handle, &entry, &old) < 0)
+			return false;
+		graphs.exec[i].used = 1;
+		graphs.exec[i].backed_at = 0;
+		memcpy(graphs.exec[i].bytes, bytes, sizeof(graphs.exec[i].bytes));
+		return true;
+	}
+	return false;
+}
+
+/* An instantiation, of a graph whose memory nodes ask for so much. */
+struct instantiation {
+	uint64_t bytes[STATE_DEVICES];
+	bool mine;
+};
+
+static void begin_instantiation(CUgraph graph, struct instantiation *q, bool nested)
+{
+	memset(q, 0, sizeof(*q));
+	if (!nested)
+		add_graph(graph, q->bytes, 0);
+	if (!any_bytes(q->bytes))
+		return;
+	moves_begin();
+	q->mine = driver_lock_take(&graphs.lock);
+	best_effort(prepare(q->bytes, false));
+}
+
+static CUresult end_instantiation(CUgraphExec *handle, const struct instantiation *q, CUresult r)
+{
+	if (!any_bytes(q->bytes))
+		return r;
+	/* What cannot be followed cannot be given out: nothing would stop its launches. */
+	if (r == CUDA_SUCCESS && handle && *handle && !note(*handle, q->bytes)) {
+		best_effort(memory_driver(graphs.driver.cuGraphExecDestroy(*handle)));
+		*handle = NULL;
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	settle_all();
+	driver_lock_give(&graphs.lock, q->mine);
+	moves_end();
+	return r;
+}
+
+/* ---- between the trampolines and the driver -------------------------------------------------- */
+
+static CUresult between_cuGraphInstantiate(CUgraphExec *handle, CUgraph graph, CUgraphNode *node,
+					   char *log, size_t size)
+{
+	struct instantiation q;
+
+	begin_instantiation(graph, &q, nested_between());
+	return end_instantiation(
+		handle, &q,
+		memory_driver(graphs.driver.cuGraphInstantiate(handle, graph, node, log, size)));
+}
+
+static CUresult between_cuGraphInstantiate_v2(CUgraphExec *handle, CUgraph graph, CUgraphNode *node,
+					      char *log, size_t size)
+{
+	struct instantiation q;
+
+	begin_instantiation(graph, &q, nested_between());
+	return end_instantiation(
+		handle, &q,
+		memory_driver(graphs.driver.cuGraphInstantiate_v2(handle, graph, node, log, size)));
+}
+
+static CUresult between_cuGraphInstantiateWithFlags(CUgraphExec *handle, CUgraph graph,
+						    unsigned long long flags)
+{
+	struct instantiation q;
+
+	begin_instantiation(graph, &q, nested_between());
+	return end_instantiation(
+		handle, &q,
+		memory_driver(graphs.driver.cuGraphInstantiateWithFlags(handle, graph, flags)));
+}
+
+static CUresult between_cuGraphInstantiateWithParams(CUgraphExec *handle, CUgraph graph,
+						     CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+	struct instantiation q;
+
+	begin_instantiation(graph, &q, nested_between());
+	return end_instantiation(
+		handle, &q,
+		memory_driver(graphs.driver.cuGraphInstantiateWithParams(handle, graph, params)));
+}
+
+static CUresult between_cuGraphInstantiateWithParams_ptsz(CUgraphExec *handle, CUgraph graph,
+							  CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+	struct instantiation q;
+
+	begin_instantiation(graph, &q, nested_between());
+	return end_instantiation(handle, &q,
+				 memory_driver(graphs.driver.cuGraphInstantiateWithParams_ptsz(
+					 handle, graph, params)));
+}
+
+static CUresult between_cuGraphExecDestroy(CUgraphExec handle)
+{
+	struct pointer entry;
+	CUresult r;
+	bool mine;
+
+	if (nested_between() || pointers_take(&graphs.by_handle, (uintptr_t)handle, &entry) != 0)
+		return memory_driver(graphs.driver.cuGraphExecDestroy(handle));
+	moves_begin();
+	mine = driver_lock_take(&graphs.lock);
+	r = memory_driver(graphs.driver.cuGraphExecDestroy(handle));
+	if (r == CUDA_SUCCESS) {
+		graphs.exec[entry.detail].used = 0;
+	} else {
+		struct pointer old;
+
+		best_effort(pointers_put(&graphs.by_handle, &entry, &old));
+	}
+	settle_all();
+	driver_lock_give(&graphs.lock, mine);
+	moves_end();
+	return r;
+}
+
+static CUresult between_cuGraphLaunch(CUgraphExec handle, CUstream stream)
+{
+	return launch(handle, stream, graphs.driver.cuGraphLaunch, false, nested_between());
+}
+
+static CUresult between_cuGraphLaunch_ptsz(CUgraphExec handle, CUstream stream)
+{
+	return launch(handle, stream, graphs.driver.cuGraphLaunch_ptsz, false, nested_between());
+}
+
+static CUresult between_cuGraphUpload(CUgraphExec handle, CUstream stream)
+{
+	return launch(handle, stream, graphs.driver.cuGraphUpload, true, nested_between());
+}
+
+static CUresult between_cuGraphUpload_ptsz(CUgraphExec handle, CUstream stream)
+{
+	return launch(handle, stream, graphs.driver.cuGraphUpload_ptsz, true, nested_between());
+}
+
+/* ---- hooks ----------------------------------------------------------------------------------- */
+
+bool graphs_used(void)
+{
+	return atomic_load_explicit(&graphs.begun, memory_order_relaxed) != 0;
+}
+
+void graphs_begin(void)
+{
+	if (likely(atomic_load_explicit(&graphs.begun, memory_order_acquire)))
+		return;
+	futex_lock_take(&graphs.begin_lock);
+	if (!atomic_load(&graphs.begun)) {
+		graphs.trims = 1;
+#define INSTALL(symbol)                                                                            \
+	graphs.driver.symbol = real_function(symbol);                                              \
+	real_between(API_##symbol, (void *)between_##symbol);
+		BETWEEN(INSTALL)
+#undef INSTALL
+		atomic_store_explicit(&graphs.begun, 1, memory_order_release);
+	}
+	futex_lock_give(&graphs.begin_lock);
+}
+
+/* A node of a device that is not the tenant's is refused when it is made. */
+static CUresult node_begins(const CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+	CUresult r = state_ready();
+
+	if (r != CUDA_SUCCESS || !state_joined())
+		return r;
+	graphs_begin();
+	if (params && params->poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+		return memory_refuse_device(params->poolProps.location.id);
+	return CUDA_SUCCESS;
+}
+
+CUresult hook_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+				     const CUgraphNode *dependencies, size_t numDependencies,
+				     CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
+{
+	CUresult r = memory_nested() ? CUDA_SUCCESS : node_begins(nodeParams);
+
+	return r ? r
+		 : memory_driver(real(cuGraphAddMemAllocNode)(phGraphNode, hGraph, dependencies,
+							      numDependencies, nodeParams));
+}
+
+CUresult hook_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+				    const CUgraphNode *dependencies, size_t numDependencies,
+				    CUdeviceptr dptr)
+{
+	CUresult r = memory_nested() ? CUDA_SUCCESS : node_begins(NULL);
+
+	return r ? r
+		 : memory_driver(real(cuGraphAddMemFreeNode)(phGraphNode, hGraph, dependencies,
+							     numDependencies, dptr));
+}
+
+static CUresult any_node_begins(const CUgraphNodeParams *params, bool nested)
+{
+	if (nested || !params)
+		return CUDA_SUCCESS;
+	if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+		return node_begins((const CUDA_MEM_ALLOC_NODE_PARAMS *)&params->alloc);
+	return params->type == CU_GRAPH_NODE_TYPE_MEM_FREE ? node_begins(NULL) : CUDA_SUCCESS;
+}
+
+CUresult hook_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+			     const CUgraphNode *dependencies, size_t numDependencies,
+			     CUgraphNodeParams *nodeParams)
+{
+	CUresult r = any_node_begins(nodeParams, memory_nested());
+
+	return r ? r
+		 : memory_driver(real(cuGraphAddNode)(phGraphNode, hGraph, dependencies,
+						      numDependencies, nodeParams));
+}
+
+CUresult hook_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
+				const CUgraphNode *dependencies,
+				const CUgraphEdgeData *dependencyData, size_t numDependencies,
+				CUgraphNodeParams *nodeParams)
+{
+	CUresult r = any_node_begins(nodeParams, memory_nested());
+
+	return r ? r
+		 : memory_driver(real(cuGraphAddNode_v2)(phGraphNode, hGraph, dependencies,
+							 dependencyData, numDependencies,
+							 nodeParams));
+}
+
+CUresult hook_cuDeviceGraphMemTrim(CUdevice device)
+{
+	int index = memory_nested() || !atomic_load(&graphs.begun) ? -1 : state_device(device);
+	CUresult r;
+	bool mine;
+
+	if (index < 0)
+		return memory_driver(real(cuDeviceGraphMemTrim)(device));
+	moves_begin();
+	/* A launch in between would take its memory for backed. */
+	mine = driver_lock_take(&graphs.lock);
+	r = trim_now(index, device);
+	driver_lock_give(&graphs.lock, mine);
+	moves_end();
+	return r;
+}
+
+void graphs_forget(void)
+{
+	pointers_forget(&graphs.by_handle);
+	if (atomic_load(&graphs.begun)) {
+		memset(graphs.exec, 0, sizeof(graphs.exec));
+		memset(graphs.charged, 0, sizeof(graphs.charged));
+	}
+	memset(&graphs.lock, 0, sizeof(graphs.lock));
+	memset(&graphs.begin_lock, 0, sizeof(graphs.begin_lock));
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of others: IPC handles, and external memory of graphics interfaces. Its owner pays, here
+ * nothing is charged. But the driver may count it as ours as well, and does where its owner has
+ * ended: so the daemon measures after each that came or went. What is mapped is remembered all the
+ * same, so that an address that the driver uses again is not taken for what it was before.
+ */
+#include "guest/contexts/context.h"
+#include "guest/driver/real.h"
+#include "guest/hooks.h"
+#include "guest/memory/memory.h"
+#include "guest/memory/moves.h"
+#include "guest/movable/movable_lend.h"
+#include "guest/state.h"
+
+static CUresult begin(bool nested)
+{
+	CUresult r = nested ? CUDA_SUCCESS : state_ready();
+
+	if (r == CUDA_SUCCESS && !nested && state_joined())
+		moves_other(-1); /* the driver may count it as ours, too */
+	return r;
+}
+
+/* Something came, or went: on which device is not said. */
+static CUresult settled(CUresult r, bool nested)
+{
+	if (r == CUDA_SUCCESS && !nested)
+		context_settle_all();
+	return r;
+}
+
+static CUresult imported(CUresult r, const CUdeviceptr *address, bool nested)
+{
+	struct pointer entry = {.kind = MEMORY_IMPORTED, .device = -1};
+
+	if (r == CUDA_SUCCESS && !nested && address && *address) {
+		entry.address = *address;
+		best_effort(memory_remember(&entry));
+	}
+	return settled(r, nested);
+}
+
+/* Of memory that moves. It is remembered by guest/movable/movable_borrow.c, and free here, too. */
+static CUresult open_borrowed(CUdeviceptr *ret_address, const CUipcMemHandle_v1 *handle,
+			      unsigned flags, bool nested)
+{
+	return settled(borrow_open(handle, flags, ret_address), nested);
+}
+
+CUresult hook_cuIpcOpenMemHandle(CUdeviceptr_v2 *pdptr, CUipcMemHandle_v1 handle,
+				 unsigned int Flags)
+{
+	CUresult r = begin(memory_nested());
+
+	if (r == CUDA_SUCCESS && lend_is_handle(&handle))
+		return open_borrowed(pdptr, &handle, Flags, memory_nested());
+	return r ? r
+		 : imported(memory_driver(real(cuIpcOpenMemHandle)(pdptr, handle, Flags)), pdptr,
+			    memory_nested());
+}
+
+CUresult hook_cuIpcOpenMemHandle_v2(CUdeviceptr_v2 *pdptr, CUipcMemHandle_v1 handle,
+				    unsigned int Flags)
+{
+	CUresult r = begin(memory_nested());
+
+	if (r == CUDA_SUCCESS && lend_is_handle(&handle))
+		return open_borrowed(pdptr, &handle, Flags, memory_nested());
+	return r ? r
+		 : imported(memory_driver(real(cuIpcOpenMemHandle_v2)(pdptr, handle, Flags)), pdptr,
+			    memory_nested());
+}
+
+CUresult hook_cuIpcCloseMemHandle(CUdeviceptr_v2 dptr)
+{
+	bool nested = memory_nested(), gone;
+	struct pointer entry;
+	CUresult r = nested ? CUDA_ERROR_NOT_FOUND : borrow_close(dptr, &gone);
+
+	if (r == CUDA_SUCCESS && gone)
+		context_settle_all();
+	if (r != CUDA_ERROR_NOT_FOUND)
+		return r;
+	if (nested || memory_take(dptr, &entry) != 0)
+		return settled(memory_driver(real(cuIpcCloseMemHandle)(dptr)), nested);
+	return settled(memory_freed(&entry, memory_driver(real(cuIpcCloseMemHandle)(dptr))),
+		       nested);
+}
+
+CUresult hook_cuImportExternalMemory(CUexternalMemory *extMem_out,
+				     const CUDA_EXTERNAL_MEMORY_HANDLE_DESC_v1 *memHandleDesc)
+{
+	CUresult r = begin(memory_nested());
+
+	return r ? r
+		 : settled(memory_driver(real(cuImportExternalMemory)(extMem_out, memHandleDesc)),
+			   memory_nested());
+}
+
+CUresult hook_cuExternalMemoryGetMappedBuffer(CUdeviceptr_v2 *devPtr, CUexternalMemory extMem,
+					      const CUDA_EXTERNAL_MEMORY_BUFFER_DESC_v1 *bufferDesc)
+{
+	CUresult r = begin(memory_nested());
+
+	return r ? r
+		 : imported(memory_driver(real(cuExternalMemoryGetMappedBuffer)(devPtr, extMem,
+										bufferDesc)),
+			    devPtr, memory_nested());
+}
+
+CUresult hook_cuExternalMemoryGetMappedMipmappedArray(
+	CUmipmappedArray *mipmap, CUexternalMemory extMem,
+	const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_v1 *mipmapDesc)
+{
+	CUresult r = begin(memory_nested());
+
+	return r ? r
+		 : memory_driver(real(cuExternalMemoryGetMappedMipmappedArray)(mipmap, extMem,
+									       mipmapDesc));
+}
+
+CUresult hook_cuDestroyExternalMemory(CUexternalMemory extMem)
+{
+	return settled(memory_driver(real(cuDestroyExternalMemory)(extMem)), memory_nested());
+}

@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls that allocate from pools, free into them, make and end them. */
+#include <errno.h>
+#include <stdatomic.h>
+
+#include <sys/mman.h>
+
+#include "guest/driver/real.h"
+#include "guest/hooks.h"
+#include "guest/memory/amounts.h"
+#include "guest/memory/blocks.h"
+#include "guest/memory/credit.h"
+#include "guest/memory/gaps.h"
+#include "guest/memory/graphs.h"
+#include "guest/memory/memory_table.h"
+#include "guest/memory/pools_book.h"
+#include "guest/movable/movable.h"
+#include "guest/state.h"
+#include "guest/time/capture.h"
+
+enum {
+	POOLS_STEP = 64 << 20, /* the largest step by which a driver is believed to grow a pool */
+	SHORTS_FIRST = 16,     /* of allocations without credit, before some is asked for ... */
+	SHORTS_DOUBLED = 12,   /* ... and so often twice as many, where there is none */
+};
+
+static inline CUresult call(const struct pools_request *q)
+{
+	if (q->pool)
+		return q->own ? real(cuMemAllocFromPoolAsync_ptsz)(q->address, q->bytes, q->pool,
+								   q->stream)
+			      : real(cuMemAllocFromPoolAsync)(q->address, q->bytes, q->pool,
+							      q->stream);
+	return q->own ? real(cuMemAllocAsync_ptsz)(q->address, q->bytes, q->stream)
+		      : real(cuMemAllocAsync)(q->address, q->bytes, q->stream);
+}
+
+/* The pool that is charged, by its name: which one is current another thread may have changed. */
+static inline CUresult call_from(const struct pool *pool, const struct pools_request *q)
+{
+	return q->own ? real(cuMemAllocFromPoolAsync_ptsz)(q->address, q->bytes, pool->handle,
+							   q->stream)
+		      : real(cuMemAllocFromPoolAsync)(q->address, q->bytes, pool->handle,
+						      q->stream);
+}
+
+static inline CUresult call_free(const struct pools_request *q, CUdeviceptr address)
+{
+	return q->own ? real(cuMemFreeAsync_ptsz)(address, q->stream)
+		      : real(cuMemFreeAsync)(address, q->stream);
+}
+
+static bool capturing(CUstream stream, bool own)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+	if (likely(!capture_open()))
+		return false;
+	if (!stream && own)
+		stream = CU_STREAM_PER_THREAD;
+	return memory_driver(real(cuStreamIsCapturing)(stream, &status)) == CUDA_SUCCESS &&
+	       status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+/* Grown by more than was thought: the next request expects it. */
+static void learn_step(struct pool *pool, uint64_t before, uint64_t expected)
+{
+	uint64_t grown = pool->charged - before;
+
+	if (pool->charged > before && grown > expected && grown <= POOLS_STEP)
+		pool->step = grown;
+}
+
+/* With the lock held, after the driver has allocated where nothing is known: charges what the pool
+ * has grown by. */
+static noinline_ bool settle(struct pool *pool, const struct pools_request *q, uint64_t held)
+{
+	uint64_t before = pool->charged;
+	uint64_t holds = pools_attribute(pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, 0);
+	bool known = holds != 0 && holds % BLOCKS_BYTES == 0;
+
+	pool->held -= held;
+	if (holds == 0)
+		holds = before; /* the driver does not say */
+	if (holds == before)
+		amounts_release(&state.device[pool->device], held);
+	else if (!pools_grew(pool, holds, held))
+		return false;
+	if (known)
+		pools_firm_is(pool, *q->address);
+	learn_step(pool, before, held);
+	return true;
+}
+
+/* With the lock held. */
+static inline CUresult keep(struct pool *pool, const struct pools_request *q)
+{
+	uint64_t address = *q->address, before = atomic_fetch_add(&pool->live, q->bytes);
+	struct pointer entry = {.address = address,
+				.bytes = q->bytes,
+				.owner = (uint64_t)(uintptr_t)pool,
+				.about = POINTER_ABOUT(0, MEMORY_POOLED, pool->device)};
+
+	atomic_fetch_add(&pool->alive, 1);
+	pools_show_change(pool, before, before + q->bytes);
+	if (likely(!address || memory_remember_quick(entry) == 0))
+		return CUDA_SUCCESS;
+	pools_freed(pool, q->bytes);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* With the lock held, and `held` bytes of credit kept aside: the worst case, until it is known
+ * better. */
+static CUresult attempt(struct pool *pool, const struct pools_request *q, uint64_t held)
+{
+	CUresult r;
+
+	pool->held += held;
+	r = memory_driver(call_from(pool, q));
+	if (unlikely(r != CUDA_SUCCESS)) {
+		pools_unheld(pool, held);
+		pools_recharge(pool);
+		return r;
+	}
+	if (likely(pools_firm_has(pool, *q->address, q->bytes)))
+		pools_unheld(pool, held);
+	else if (!settle(pool, q, held))
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	if (likely(r == CUDA_SUCCESS))
+		r = keep(pool, q);
+	if (unlikely(r != CUDA_SUCCESS)) {
+		pools_firm_loses(pool, *q->address);
+		best_effort(memory_driver(call_free(q, *q->address)));
+		pools_recharge(pool);
+	}
+	return r;
+}
+
+/* What is allocated from one pool. */
+struct collection {
+	uint64_t owner;
+	struct gaps_piece *pieces;
+	size_t count, most;
+};
+
+static int collect(const struct pointer *entry, void *context)
+{
+	struct collection *all = context;
+
+	if (entry->kind == MEMORY_POOLED && entry->owner == all->owner && all->count < all->most)
+		all->pieces[all->count++] = (struct gaps_piece){entry->address, entry->bytes};
+	return 0;
+}
+
+/* With the lock held: would the driver find room in what the pool holds? Exact for small requests
+ * where it fills gaps; of a driver that grows pools in large steps, all that is known is the sum.
+ */
+static bool fits(const struct pool *pool, uint64_t bytes)
+{
+	uint64_t in_use =
+		pools_attribute(pool->handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, pool->charged);
+	struct collection all = {.owner = (uint64_t)(uintptr_t)pool,
+				 .most = atomic_load(&pool->alive)};
+	size_t size = all.most * sizeof(struct gaps_piece);
+	int saved = errno;
+	bool fit;
+
+	if (in_use > pool->charged || pool->charged - in_use < bytes || all.most == 0)
+		return false;
+	if (pool->step > BLOCKS_BYTES)
+		return true;
+	if (bytes > BLOCKS_SMALL)
+		return false;
+	all.pieces = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	errno = saved;
+	if (all.pieces == MAP_FAILED)
+		return false;
+	memory_each(collect, &all);
+	fit = gaps_fit(all.pieces, all.count, bytes);
+	munmap(all.pieces, size);
+	errno = saved;
+	return fit;
+}
+
+/* So much the driver may take for a request. */
+static uint64_t worst_case(const struct pool *pool, uint64_t bytes)
+{
+	if (likely(bytes <= pool->step))
+		return pool->step;
+	return (memory_round(bytes) + pool->step - 1) / pool->step * pool->step;
+}
+
+/* With the lock held: for want of credit, room was looked for in what the pool holds, which costs
+ * more the more is allocated. After some times credit is worth asking for. */
+static void want_credit(struct pool *pool, uint64_t need)
+{
+	if (++pool->shorts < (uint32_t)SHORTS_FIRST << pool->in_vain)
+		return;
+	pool->shorts = 0;
+	if (credit_take(pool->device, need, CREDIT_SPARE) == 0) {
+		credit_give(pool->device, need);
+		pool->in_vain = 0;
+	} else if (pool->in_vain < SHORTS_DOUBLED) {
+		pool->in_vain++;
+	}
+}
+
+/* There is not so much credit. Gives the lock back. */
+static noinline_ CUresult allocate_short(struct pool *pool, const struct pools_request *q,
+					 uint64_t need, bool mine)
+{
+	struct state_device *d = &state.device[pool->device];
+	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+
+	pools_recharge(pool);
+	/* What fits into what it holds costs nothing, and must not be refused. */
+	if (amounts_hold(d, need)) {
+		r = attempt(pool, q, need);
+	} else if (fits(pool, q->bytes)) {
+		r = attempt(pool, q, 0);
+		want_credit(pool, need);
+	}
+	if (r == CUDA_ERROR_OUT_OF_MEMORY) {
+		pools_unlock(pool, mine);
+		/* Not with the lock held: this may wait, and trims. */
+		r = memory_charge(pool->device, need, CREDIT_WAIT);
+		mine = driver_lock_take(&pool->lock);
+		if (r == CUDA_SUCCESS) {
+			amounts_allocate(d, -(int64_t)need);
+			r = attempt(pool, q, need);
+		}
+	}
+	pools_unlock(pool, mine);
+	return r;
+}
+
+static CUresult allocate_asking(struct pools_request *q);
+
+/* Takes the lock. */
+static CUresult allocate_from(struct pool *pool, CUmemoryPool handle, struct pools_request *q)
+{
+	uint64_t need;
+	CUresult r;
+	bool mine;
+
+	moves_begin();
+	mine = driver_lock_take(&pool->lock);
+	need = worst_case(pool, q->bytes);
+	/* Somebody left the section by a jump. */
+	if (unlikely(mine && pool->held))
+		pools_unheld(pool, pool->held);
+	if (unlikely(pool->handle != handle || pool->ended)) {
+		pools_unlock(pool, mine);
+		moves_end();
+		/* Another thread has just destroyed it: there may be a current one all the same. */
+		return q->pool ? CUDA_ERROR_INVALID_VALUE : allocate_asking(q);
+	}
+	if (likely(amounts_hold(&state.device[pool->device], need))) {
+		r = attempt(pool, q, need);
+		pools_unlock(pool, mine);
+	} else {
+		r = allocate_short(pool, q, need, mine);
+	}
+	moves_end();
+	return r;
+}
+
+/* By the allocation, as if it were linear memory. */
+static CUresult call_uncounted(struct memory_request *request)
+{
+	const struct pools_request *q = (const struct pools_request *)request->pitch;
+	CUresult r = call(q);
+
+	if (r == CUDA_SUCCESS)
+		request->address = *q->address;
+	return r;
+}
+
+/* Nothing is remembered that would do, or it is not the usual case. */
+static noinline_ CUresult allocate_asking(struct pools_request *q)
+{
+	struct memory_request uncounted = {.call = call_uncounted, .bytes = q->bytes, .pitch = q};
+	struct memory_place place;
+	struct pool *pool;
+	CUresult r = memory_begin(&place, q->nested);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (!place.tracked || !q->address || q->bytes == 0)
+		return memory_driver(call(q));
+	if (unlikely(pools_foreign(q->pool)))
+		return memory_charge(-1, q->bytes, CREDIT_ASK);
+	if (capturing(q->stream, q->own)) {
+		graphs_begin();
+		return memory_driver(call(q));
+	}
+	r = pools_find_place(q, &place, &pool);
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (!pool)
+		return memory_allocate(&place, &uncounted);
+	if (pool->device < 0 && place.device >= 0)
+		return memory_driver(call(q));
+	if (pool->device < 0)
+		return memory_charge(-1, q->bytes, CREDIT_ASK);
+	return allocate_from(pool, pool->handle, q);
+}
+
+static noinline_ CUresult allocate(struct pools_request *q)
+{
+	CUmemoryPool handle;
+	struct pool *pool = pools_remembered(q, &handle);
+
+	if (unlikely(!pool || q->nested || !state_joined() || capture_open() || !q->address ||
+		     q->bytes == 0))
+		return allocate_asking(q);
+	return allocate_from(pool, handle, q);
+}
+
+CUresult hook_cuMemAllocAsync(CUdeviceptr_v2 *dptr, size_t bytesize, CUstream hStream)
+{
+	struct pools_request q = {dptr, bytesize, NULL, hStream, false, memory_nested()};
+
+	return allocate(&q);
+}
+
+CUresult hook_cuMemAllocAsync_ptsz(CUdeviceptr_v2 *dptr, size_t bytesize, CUstream hStream)
+{
+	struct pools_request q = {dptr, bytesize, NULL, hStream, true, memory_nested()};
+
+	return allocate(&q);
+}
+
+/* Without a pool the driver has an answer of its own. */
+CUresult hook_cuMemAllocFromPoolAsync(CUdeviceptr_v2 *dptr, size_t bytesize, CUmemoryPool pool,
+				      CUstream hStream)
+{
+	struct pools_request q = {dptr, bytesize, pool, hStream, false, memory_nested()};
+
+	if (!pool)
+		return memory_driver(real(cuMemAllocFromPoolAsync)(dptr, bytesize, pool, hStream));
+	return allocate(&q);
+}
+
+CUresult hook_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr_v2 *dptr, size_t bytesize, CUmemoryPool pool,
+					   CUstream hStream)
+{
+	struct pools_request q = {dptr, bytesize, pool, hStream, true, memory_nested()};
+
+	if (!pool)
+		return memory_driver(
+			real(cuMemAllocFromPoolAsync_ptsz)(dptr, bytesize, pool, hStream));
+	return allocate(&q);
+}
+
+/* ---- freeing --------------------------------------------------------------------------------- */
+
+/* In a capture this becomes a node, which may only free what a node allocated: the driver refuses
+ * what we know of, and the entry goes back. */
+static noinline_ CUresult free_async_odd(struct pointer entry, const struct pools_request *q)
+{
+	CUresult r;
+
+	moves_begin();
+	if (entry.kind == MEMORY_MOVABLE)
+		r = movable_free(&entry);
+	/* For the program it is plain memory; the driver may refuse to free managed memory so. */
+	else if (entry.kind == MEMORY_OVERSIZE && !capturing(q->stream, q->own))
+		r = memory_driver(real(cuMemFree_v2)(entry.address));
+	else
+		r = memory_driver(call_free(q, entry.address));
+	r = memory_freed(&entry, r);
+	moves_end();
+	return r;
+}
+
+/* What is not in the table is a small allocation, or the driver's to judge. */
+static noinline_ CUresult free_async_unknown(CUdeviceptr address, const struct pools_request *q)
+{
+	struct pointer entry;
+
+	if (!q->nested && memory_take(address, &entry) == 0)
+		return free_async_odd(entry, q);
+	return memory_driver(call_free(q, address));
+}
+
+static noinline_ void refused(struct pointer entry, CUresult r)
+{
+	best_effort(memory_freed(&entry, r));
+}
+
+static inline_ CUresult free_async(CUdeviceptr address, CUstream stream, bool own, bool nested)
+{
+	struct pools_request q = {.stream = stream, .own = own, .nested = nested};
+	struct pointer entry;
+	struct pool *pool;
+	CUresult r;
+
+	if (unlikely(nested || memory_take_remembered(address, &entry) != 0))
+		return free_async_unknown(address, &q);
+	/* In a copy of a process the page is still the parent's (guest/state.c). */
+	if (unlikely(!state_joined()))
+		return memory_driver(call_free(&q, address));
+	if (unlikely(entry.kind != MEMORY_POOLED))
+		return free_async_odd(entry, &q);
+	pool = (struct pool *)(uintptr_t)entry.owner;
+	moves_begin();
+	pools_firm_loses(pool, address);
+	r = memory_driver(call_free(&q, address));
+	if (likely(r == CUDA_SUCCESS))
+		pools_freed(pool, entry.bytes);
+	else
+		refused(entry, r);
+	moves_end();
+	return r;
+}
+
+CUresult hook_cuMemFreeAsync(CUdeviceptr_v2 dptr, CUstream hStream)
+{
+	return free_async(dptr, hStream, false, memory_nested());
+}
+
+CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr_v2 dptr, CUstream hStream)
+{
+	return free_async(dptr, hStream, true, memory_nested());
+}
+
+/* ---- pools ----------------------------------------------------------------------------------- */
+
+static int located(const CUmemLocation *location)
+{
+	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || !state_joined())
+		return -1;
+	return state_device(location->id);
+}
+
+CUresult hook_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps_v1 *poolProps)
+{
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+
+	if (r == CUDA_SUCCESS && !memory_nested() && poolProps &&
+	    poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+		r = memory_refuse_device(poolProps->location.id);
+	if (r == CUDA_SUCCESS)
+		r = memory_driver(real(cuMemPoolCreate)(pool, poolProps));
+	if (r == CUDA_SUCCESS && !memory_nested() && pool && *pool && poolProps &&
+	    !pools_add(*pool, located(&poolProps->location))) {
+		/* What cannot be followed cannot be given out. */
+		best_effort(memory_driver(real(cuMemPoolDestroy)(*pool)));
+		*pool = NULL;
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	return r;
+}
+
+/* The driver's own: it refuses to destroy that. */
+static bool is_default(const struct pool *pool)
+{
+	int ordinal = memory_ordinal(pool->device);
+	CUmemoryPool other;
+
+	return ordinal >= 0 &&
+	       memory_driver(real(cuDeviceGetDefaultMemPool)(&other, ordinal)) == CUDA_SUCCESS &&
+	       other == pool->handle;
+}
+
+/* With the lock held. To the program it is destroyed; to the driver it is when it holds nothing. */
+static void end_pool(struct pool *pool)
+{
+	int ordinal = memory_ordinal(pool->device);
+	cuuint64_t keep = 0;
+	CUmemoryPool other;
+
+	/* The default one takes its place, as with the driver. */
+	if (ordinal >= 0 &&
+	    memory_driver(real(cuDeviceGetMemPool)(&other, ordinal)) == CUDA_SUCCESS &&
+	    other == pool->handle &&
+	    memory_driver(real(cuDeviceGetDefaultMemPool)(&other, ordinal)) == CUDA_SUCCESS)
+		best_effort(memory_driver(real(cuDeviceSetMemPool)(ordinal, other)));
+	best_effort(memory_driver(real(cuMemPoolSetAttribute)(
+		pool->handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep)));
+	pool->ended = true;
+	pools_recharge(pool);
+}
+
+CUresult hook_cuMemPoolDestroy(CUmemoryPool handle)
+{
+	struct pool *pool = memory_nested() || !handle ? NULL : pools_find(handle);
+	CUresult r;
+	bool mine;
+
+	pools_changed();
+	if (!pool) {
+		r = memory_driver(real(cuMemPoolDestroy)(handle));
+		pools_changed();
+		return r;
+	}
+	/* The driver may let go of what it kept as soon as it is told to keep nothing. */
+	moves_begin();
+	mine = driver_lock_take(&pool->lock);
+	if (pool->ended || atomic_load(&pool->handle) != handle) {
+		r = CUDA_ERROR_INVALID_VALUE;
+	} else if (pool->device < 0 || is_default(pool)) {
+		r = memory_driver(real(cuMemPoolDestroy)(handle));
+		if (r == CUDA_SUCCESS)
+			atomic_store(&pool->handle, NULL);
+	} else {
+		r = CUDA_SUCCESS;
+		end_pool(pool);
+	}
+	pools_changed();
+	pools_unlock(pool, mine);
+	moves_end();
+	return r;
+}
+
+/* What it is to keep no longer the driver lets go of by itself. */
+CUresult hook_cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attr, void *value)
+{
+	struct pool *pool = NULL;
+	CUresult r;
+	bool mine;
+
+	if (attr == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD && handle && !memory_nested())
+		pool = pools_find(handle);
+	if (!pool)
+		return memory_driver(real(cuMemPoolSetAttribute)(handle, attr, value));
+	moves_begin();
+	mine = driver_lock_take(&pool->lock);
+	r = pool->ended ? CUDA_ERROR_INVALID_VALUE
+			: memory_driver(real(cuMemPoolSetAttribute)(handle, attr, value));
+	if (atomic_load(&pool->handle))
+		pools_recharge(pool);
+	pools_unlock(pool, mine);
+	moves_end();
+	return r;
+}
+
+CUresult hook_cuMemPoolTrimTo(CUmemoryPool handle, size_t minBytesToKeep)
+{
+	struct pool *pool = memory_nested() || !handle ? NULL : pools_find(handle);
+	CUresult r;
+	bool mine;
+
+	if (!pool)
+		return memory_driver(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
+	moves_begin();
+	mine = driver_lock_take(&pool->lock);
+	r = pool->ended ? CUDA_ERROR_INVALID_VALUE
+			: memory_driver(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
+	if (atomic_load(&pool->handle))
+		pools_recharge(pool);
+	pools_unlock(pool, mine);
+	moves_end();
+	return r;
+}
+
+CUresult hook_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle,
+						 CUmemAllocationHandleType handleType,
+						 unsigned long long flags)
+{
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+
+	if (r == CUDA_SUCCESS)
+		r = memory_driver(real(cuMemPoolImportFromShareableHandle)(pool_out, handle,
+									   handleType, flags));
+	if (r == CUDA_SUCCESS && !memory_nested() && pool_out && *pool_out)
+		pools_add(*pool_out, -1);
+	return r;
+}
+
+/* The exporter pays; the address is remembered, so that a later owner of it is not mistaken. */
+CUresult hook_cuMemPoolImportPointer(CUdeviceptr_v2 *ptr_out, CUmemoryPool pool,
+				     CUmemPoolPtrExportData_v1 *shareData)
+{
+	struct pointer entry = {.kind = MEMORY_IMPORTED, .device = -1};
+	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+
+	if (r == CUDA_SUCCESS)
+		r = memory_driver(real(cuMemPoolImportPointer)(ptr_out, pool, shareData));
+	if (r == CUDA_SUCCESS && !memory_nested() && ptr_out) {
+		entry.address = *ptr_out;
+		best_effort(memory_remember(&entry));
+	}
+	return r;
+}

@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that moves, as the program's threads use it: allocating and freeing. */
+#include "guest/movable/movable.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "guest/contexts/context.h"
+#include "guest/contexts/current.h"
+#include "guest/link/link.h"
+#include "guest/memory/amounts.h"
+#include "guest/memory/credit.h"
+#include "guest/movable/movable_fit.h"
+#include "guest/movable/movable_lend.h"
+#include "guest/movable/movable_object.h"
+#include "guest/movable/movable_stock.h"
+#include "guest/say.h"
+#include "guest/state.h"
+#include "guest/time/capture.h"
+#include "guest/time/presence.h"
+
+enum {
+	ROOM_MS = 10000,
+};
+
+struct movable_object movable_;
+
+/* ---- whether it is used ---------------------------------------------------------------------- */
+
+static void answered(uint32_t serving)
+{
+	atomic_store(&movable_.serving, serving);
+	futex_wake_all(&movable_.serving);
+}
+
+/* One thread asks the daemon; others wait for the answer. */
+static noinline_ bool ask(int device)
+{
+	uint32_t was = MOVABLE_UNASKED, why;
+	int r;
+
+	if (!atomic_compare_exchange_strong(&movable_.serving, &was, MOVABLE_ASKING)) {
+		for (int i = 0; i < LINK_ANSWER_MS / MOVABLE_LOOK_MS && was == MOVABLE_ASKING;
+		     i++) {
+			futex_wait(&movable_.serving, MOVABLE_ASKING, MOVABLE_LOOK_MS,
+				   FUTEX_PRIVATE_FLAG);
+			was = atomic_load(&movable_.serving);
+		}
+		return was == MOVABLE_SERVED;
+	}
+	movable_.device = device;
+	movable_.ordinal = memory_ordinal(device);
+	why = movable_unfit(movable_.ordinal);
+	if (why) {
+		movable_why(why);
+		answered(MOVABLE_PLAIN);
+		return false;
+	}
+	movable_.about = movable_properties(movable_.ordinal);
+	r = movable_ask_store(LINK_AT_ONCE);
+	if (r == 0)
+		r = movable_start();
+	/* If the daemon is away, ask again another time. */
+	answered(r == 0 ? MOVABLE_SERVED : r == -ENOTCONN ? MOVABLE_UNASKED : MOVABLE_PLAIN);
+	if (r == 0)
+		current_changed();
+	return r == 0;
+}
+
+bool movable_on(int device)
+{
+	return atomic_load_explicit(&movable_.serving, memory_order_acquire) == MOVABLE_SERVED &&
+	       device == movable_.device;
+}
+
+bool movable_serves(int device)
+{
+	uint32_t serving = atomic_load_explicit(&movable_.serving, memory_order_acquire);
+
+	if (likely(serving == MOVABLE_PLAIN) || device < 0)
+		return false;
+	if (serving == MOVABLE_SERVED)
+		return device == movable_.device;
+	/* Nothing may wait during a capture. */
+	return !capture_open() && ask(device);
+}
+
+void movable_no_more(void)
+{
+	if (atomic_load(&movable_.serving) != MOVABLE_SERVED)
+		return;
+	answered(MOVABLE_PLAIN);
+	current_changed();
+	movable_stock_release(movable_.device, UINT64_MAX);
+}
+
+CUdevice movable_ordinal(void)
+{
+	return movable_.ordinal;
+}
+
+/* ---- the own page ---------------------------------------------------------------------------- */
+
+void movable_show(void)
+{
+	uint32_t w = atomic_load(&state.device[movable_.device].wire_index);
+	struct wire_own_movable *page = &guest_own_page.movable[w];
+
+	__atomic_store_n(&page->resident_bytes, movable_.resident, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&page->out_bytes, movable_.out, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&page->saved_bytes, movable_.saved, __ATOMIC_SEQ_CST);
+	for (uint32_t i = 0; i < atomic_load(&state.devices); i++) {
+		w = atomic_load(&state.device[i].wire_index);
+		__atomic_store_n(&guest_own_page.movable[w].why, atomic_load(&movable_.why),
+				 __ATOMIC_SEQ_CST);
+	}
+}
+
+void movable_publish(void)
+{
+	futex_lock_take(&movable_.lock);
+	movable_show();
+	futex_lock_give(&movable_.lock);
+}
+
+void movable_why(uint32_t why)
+{
+	if ((atomic_fetch_or(&movable_.why, why) & why) != why)
+		movable_publish();
+}
+
+/* ---- the driver's part ----------------------------------------------------------------------- */
+
+/* Unmaps the first `count` blocks, as far as they are on the device. Returns the bytes unmapped. */
+static uint64_t unback(struct movable_area *area, uint32_t count)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct movable_block *block = &area->block[i];
+
+		if (block->where != MOVABLE_HERE)
+			continue;
+		best_effort(movable_unback(block));
+		bytes += block->bytes;
+	}
+	return bytes;
+}
+
+/* Reserves addresses, and backs all of them with memory. */
+static CUresult furnish(struct movable_area *area)
+{
+	CUdeviceptr base = 0;
+	uint32_t backed = 0;
+	CUresult r =
+		memory_driver(real(cuMemAddressReserve)(&base, area->bytes, BLOCKS_BYTES, 0, 0));
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	movable_area_place(area, base);
+	while (r == CUDA_SUCCESS && backed < area->count) {
+		r = movable_back(&area->block[backed]);
+		backed += r == CUDA_SUCCESS;
+	}
+	if (r == CUDA_SUCCESS)
+		r = movable_access(base, area->bytes);
+	if (r == CUDA_SUCCESS)
+		return r;
+	best_effort(unback(area, backed));
+	best_effort(memory_driver(real(cuMemAddressFree)(base, area->bytes)));
+	return r;
+}
+
+/* ---- allocating ------------------------------------------------------------------------------ */
+
+static uint64_t row_of(uint64_t width)
+{
+	return (width + BLOCKS_UNIT - 1) & ~(BLOCKS_UNIT - 1);
+}
+
+/* With the lock held. */
+static int add(struct movable_area *area)
+{
+	if (ranges_add(&movable_.areas, area->base, area->bytes, (uint64_t)(uintptr_t)area) < 0)
+		return -ENOMEM;
+	area->id = ++movable_.next_id;
+	movable_.resident += area->bytes;
+	atomic_fetch_add(&movable_.open, 1);
+	movable_show();
+	return 0;
+}
+
+struct movable_charged movable_charged_now(void)
+{
+	return (struct movable_charged){link_connection(), credit_recalls()};
+}
+
+/* Memory that the previous daemon granted is missing from the inventory that this one got, if it
+ * was created in between. Likewise, if a recall was answered in between, the daemon has seen memory
+ * that is granted and not movable, and takes it for plain. Any message makes it look at the own
+ * page. */
+static void tell_of(struct movable_charged then)
+{
+	struct movable_charged now = movable_charged_now();
+
+	if (then.connection == now.connection && then.recalls == now.recalls && !(now.recalls & 1))
+		return;
+	futex_lock_take(&movable_.lock);
+	movable_.unsaid = true;
+	futex_lock_give(&movable_.lock);
+	movable_kick();
+}
+
+void movable_give_back(struct movable_area *area)
+{
+	unback(area, area->count);
+	best_effort(memory_driver(real(cuMemAddressFree)(area->base, area->bytes)));
+	movable_area_free(area);
+}
+
+/* Undoes an area that is charged and created, but not known to anybody. */
+static void unmake(struct movable_area *area, int device)
+{
+	uint64_t bytes = area->bytes;
+
+	movable_give_back(area);
+	credit_give(device, bytes);
+}
+
+CUresult movable_enter(struct movable_area *area, int device, struct movable_charged then)
+{
+	int r;
+
+	futex_lock_take(&movable_.lock);
+	r = add(area);
+	futex_lock_give(&movable_.lock);
+	tell_of(then);
+	if (r == 0)
+		return CUDA_SUCCESS;
+	unmake(area, device);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Granted memory may not be available, because somebody has memory that the daemon has not seen
+ * yet. The daemon looks, and others make room. */
+static CUresult furnish_in_time(struct movable_area *area, int device)
+{
+	CUresult r = furnish(area);
+
+	for (int i = 0; r == CUDA_ERROR_OUT_OF_MEMORY && i < ROOM_MS / MOVABLE_LOOK_MS; i++) {
+		uint32_t seen = atomic_load(&movable_.arrivals);
+
+		context_settle(device);
+		futex_wait(&movable_.arrivals, seen, MOVABLE_LOOK_MS, FUTEX_PRIVATE_FLAG);
+		r = furnish(area);
+	}
+	return r;
+}
+
+/* Creates an area, charged and furnished. NULL: failed, see *ret_why. */
+struct movable_area *movable_make(const struct memory_place *place, uint64_t bytes, bool slab,
+				  const CUmemAllocationProp *own, CUresult *ret_why)
+{
+	struct movable_area *area = own ? NULL : movable_stock_take(bytes, slab);
+
+	if (area) {
+		area->owner = (uint64_t)(uintptr_t)place->context;
+		*ret_why = CUDA_SUCCESS;
+		return area;
+	}
+	*ret_why = memory_charge(place->device, bytes, CREDIT_WAIT | CREDIT_MOVABLE);
+	if (*ret_why != CUDA_SUCCESS)
+		return NULL;
+	area = movable_area_new(bytes, movable_.chunk, slab);
+	if (area && own)
+		area->own = (struct movable_own){.is = true, .about = *own};
+	*ret_why = area ? furnish_in_time(area, place->device) : CUDA_ERROR_OUT_OF_MEMORY;
+	if (*ret_why == CUDA_SUCCESS) {
+		area->owner = (uint64_t)(uintptr_t)place->context;
+		return area;
+	}
+	movable_area_free(area);
+	credit_give(place->device, bytes);
+	return NULL;
+}
+
+/* With the lock held. Also tries the program's other slabs. */
+static struct movable_area *slab_with_room(uint64_t owner, uint64_t bytes, int *ret_unit)
+{
+	struct movable_area *area = movable_.recent;
+
+	for (size_t i = 0; i <= movable_.areas.count; i++) {
+		if (area && area->slab && area->owner == owner) {
+			*ret_unit = movable_piece_take(area->slab, bytes,
+						       (uint32_t)movable_.next_id + 1);
+			if (*ret_unit >= 0) {
+				movable_.next_id++;
+				movable_.recent = area;
+				return area;
+			}
+		}
+		if (i < movable_.areas.count)
+			area = movable_area_at(i);
+	}
+	return NULL;
+}
+
+static uint64_t take_piece(uint64_t owner, uint64_t bytes)
+{
+	struct movable_area *area;
+	uint64_t address = 0;
+	int unit;
+
+	futex_lock_take(&movable_.lock);
+	area = slab_with_room(owner, bytes, &unit);
+	if (area)
+		address = area->base + (uint64_t)unit * BLOCKS_UNIT;
+	futex_lock_give(&movable_.lock);
+	return address;
+}
+
+static CUresult allocate_piece(const struct memory_place *place, uint64_t bytes,
+			       uint64_t *ret_address)
+{
+	uint64_t owner = (uint64_t)(uintptr_t)place->context;
+	struct movable_charged then = movable_charged_now();
+	struct movable_area *area;
+	CUresult r;
+	int unit;
+
+	*ret_address = take_piece(owner, bytes);
+	if (*ret_address)
+		return CUDA_SUCCESS;
+	area = movable_make(place, BLOCKS_BYTES, true, NULL, &r);
+	if (!area)
+		return r;
+	futex_lock_take(&movable_.lock);
+	unit = movable_piece_take(area->slab, bytes, (uint32_t)++movable_.next_id);
+	r = unit >= 0 && add(area) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	if (r == CUDA_SUCCESS)
+		movable_.recent = area;
+	futex_lock_give(&movable_.lock);
+	tell_of(then);
+	if (r == CUDA_SUCCESS)
+		*ret_address = area->base + (uint64_t)unit * BLOCKS_UNIT;
+	else
+		unmake(area, place->device);
+	return r;
+}
+
+static CUresult allocate_large(const struct memory_place *place, uint64_t bytes,
+			       uint64_t *ret_address)
+{
+	struct movable_charged then = movable_charged_now();
+	struct movable_area *area;
+	uint64_t base;
+	CUresult r;
+
+	area = movable_make(place, memory_round(bytes), false, NULL, &r);
+	if (!area)
+		return r;
+	area->asked = bytes;
+	base = area->base;
+	r = movable_enter(area, place->device, then);
+	if (r == CUDA_SUCCESS)
+		*ret_address = base;
+	return r;
+}
+
+static CUresult free_at(uint64_t address);
+static void reap(void);
+
+CUresult movable_allocate(const struct memory_place *place, struct memory_request *q)
+{
+	struct pointer entry = {.owner = (uint64_t)(uintptr_t)place->context,
+				.kind = MEMORY_MOVABLE,
+				.device = (int16_t)place->device};
+	uint64_t bytes = q->bytes;
+	CUresult r;
+
+	if (capture_open() || bytes > UINT64_MAX / 2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (q->pitch && q->element != 4 && q->element != 8 && q->element != 16)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (atomic_load(&movable_.capturing))
+		reap();
+	r = bytes <= BLOCKS_SMALL ? allocate_piece(place, bytes, &entry.address)
+				  : allocate_large(place, bytes, &entry.address);
+	if (r != CUDA_SUCCESS)
+		return r;
+	entry.bytes = bytes;
+	if (memory_remember(&entry) < 0) {
+		best_effort(free_at(entry.address));
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (q->pitch)
+		*(size_t *)q->pitch = row_of(q->width);
+	*(CUdeviceptr *)q->place = entry.address;
+	return CUDA_SUCCESS;
+}
+
+/* ---- freeing --------------------------------------------------------------------------------- */
+
+/* Work that uses the memory must have ended, as with the driver's own cuMemFree(). */
+static CUresult complete(uint64_t owner)
+{
+	CUcontext context = (CUcontext)(uintptr_t)owner, popped;
+	CUresult r;
+
+	if (!context || owner & BLOCKS_LEAVING)
+		return CUDA_SUCCESS;
+	if (likely(current_find(&popped) >= 0 && popped == context))
+		return memory_driver(real(cuCtxSynchronize)());
+	r = memory_driver(real(cuCtxPushCurrent_v2)(context));
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = memory_driver(real(cuCtxSynchronize)());
+	best_effort(memory_driver(real(cuCtxPopCurrent_v2)(&popped)));
+	return r;
+}
+
+static bool travels(const struct movable_area *area)
+{
+	for (uint32_t i = 0; i < area->count; i++)
+		if (area->block[i].where == MOVABLE_LEAVES ||
+		    area->block[i].where == MOVABLE_ENTERS)
+			return true;
+	return false;
+}
+
+/* The area has left the table, or stays because of the waiting thread. */
+void movable_wait_for_arrival(const struct movable_area *area)
+{
+	while (travels(area)) {
+		uint32_t seen = atomic_load(&movable_.arrivals);
+
+		futex_lock_give(&movable_.lock);
+		movable_kick();
+		futex_wait(&movable_.arrivals, seen, MOVABLE_LOOK_MS, FUTEX_PRIVATE_FLAG);
+		futex_lock_take(&movable_.lock);
+	}
+}
+
+/* With the lock held: from here on nobody else refers to it. */
+void movable_leave_table(struct movable_area *area)
+{
+	struct range range;
+
+	best_effort(ranges_take(&movable_.areas, area->base, area->bytes, &range));
+	atomic_fetch_sub(&movable_.open, 1);
+	if (movable_.recent == area)
+		movable_.recent = NULL;
+}
+
+/* With the lock held. Subtracts what it had on the device and in the store. */
+static void count_out(const struct movable_area *area)
+{
+	for (uint32_t i = 0; i < area->count; i++) {
+		if (area->block[i].where == MOVABLE_OUT)
+			movable_.out -= area->block[i].bytes;
+		else if (!area->why)
+			movable_.resident -= area->block[i].bytes;
+	}
+	movable_show();
+}
+
+/* It has left the table. The mover gives its segments back. */
+void movable_dissolve(struct movable_area *area)
+{
+	uint64_t base = area->base, bytes = area->bytes, id = area->id, here;
+	bool lent = (area->why & WIRE_UNMOVABLE_SHARED) != 0;
+	bool filled = false, outgoing = area->own.outgoing;
+
+	futex_lock_take(&movable_.lock);
+	movable_wait_for_arrival(area);
+	count_out(area);
+	futex_lock_give(&movable_.lock);
+	here = unback(area, area->count);
+	best_effort(memory_driver(real(cuMemAddressFree)(base, bytes)));
+	for (uint32_t i = 0; i < area->count; i++)
+		filled |= area->block[i].segment.memory != NULL;
+	if (filled) {
+		futex_lock_take(&movable_.lock);
+		area->next = movable_.over;
+		movable_.over = area;
+		futex_lock_give(&movable_.lock);
+	} else {
+		movable_area_free(area);
+	}
+	if (here < bytes || filled)
+		movable_kick();
+	if (outgoing || (lent && debt_owes(id, here)))
+		credit_adrift(movable_.device, (int64_t)here);
+	else
+		credit_give(movable_.device, here);
+	if (lent)
+		credit_outgoing(movable_.device, -(int64_t)bytes);
+}
+
+static CUresult free_at(uint64_t address)
+{
+	struct movable_area *area, *ended = NULL;
+
+	futex_lock_take(&movable_.lock);
+	area = movable_around(address);
+	if (area && area->slab)
+		best_effort(movable_piece_give(area->slab,
+					       (uint32_t)((address - area->base) / BLOCKS_UNIT)));
+	if (area && (!area->slab || movable_slab_empty(area->slab))) {
+		movable_leave_table(area);
+		ended = area;
+	}
+	futex_lock_give(&movable_.lock);
+	if (ended && !movable_stock_keep(ended))
+		movable_dissolve(ended);
+	return area ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* What was freed during a capture, when waiting is not possible. */
+static struct pointers late;
+
+static int first_late(const struct pointer *entry, void *found)
+{
+	if (*(uint64_t *)found)
+		return 0;
+	*(uint64_t *)found = entry->address;
+	return 1;
+}
+
+static noinline_ void reap(void)
+{
+	uint64_t address;
+
+	while (atomic_load(&movable_.capturing)) {
+		address = 0;
+		pointers_sweep(&late, first_late, &address);
+		if (!address)
+			break;
+		atomic_fetch_sub(&movable_.capturing, 1);
+		best_effort(free_at(address));
+	}
+}
+
+/* If it cannot be noted, it stays until its context ends. */
+static CUresult free_later(const struct pointer *entry)
+{
+	struct pointer old;
+
+	if (pointers_put(&late, entry, &old) >= 0)
+		atomic_fetch_add(&movable_.capturing, 1);
+	return CUDA_SUCCESS;
+}
+
+static int is_owned(const struct pointer *entry, void *owner)
+{
+	if (entry->owner != *(const uint64_t *)owner)
+		return 0;
+	atomic_fetch_sub(&movable_.capturing, 1);
+	return 1;
+}
+
+void movable_late_gone(uint64_t owner)
+{
+	pointers_sweep(&late, is_owned, &owner);
+}
+
+void movable_late_rename(uint64_t owner, uint64_t now)
+{
+	pointers_rename(&late, owner, now);
+}
+
+CUresult movable_free(const struct pointer *entry)
+{
+	CUresult r;
+
+	if (capture_open())
+		return free_later(entry);
+	r = complete(entry->owner);
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (atomic_load(&movable_.capturing))
+		reap();
+	return free_at(entry->address);
+}
+
+/* ---- fork() ---------------------------------------------------------------------------------- */
+
+void movable_forget(void)
+{
+	ranges_forget(&movable_.areas);
+	ranges_forget(&movable_.aliases);
+	pointers_forget(&late);
+	movable_store_close();
+	memset(&movable_, 0, sizeof(movable_));
+	guest_not_resident = 0;
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that moves, for other processes: what the lender does. */
+#include "guest/movable/movable_lend.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include <sys/socket.h>
+
+#include "guest/clock.h"
+#include "guest/driver/real.h"
+#include "guest/link/link.h"
+#include "guest/memory/memory.h"
+#include "guest/movable/movable_object.h"
+#include "guest/state.h"
+
+enum {
+	CALLS = 16,
+	READS_MS = 2000, /* a caller that reads nothing for so long gets no more */
+};
+
+static const char magic[8] = "mete-ipc";
+
+struct call {
+	uint64_t area;
+	int fd;
+};
+
+static struct {
+	struct futex_lock lock;
+	_Atomic uint32_t named;	 /* `name` is valid; it does not change */
+	_Atomic uint32_t unsaid; /* meted has not confirmed the name */
+	_Atomic uint32_t count;	 /* of calls */
+	uint8_t name[16];
+	struct call call[CALLS]; /* first in, first out */
+} lend;
+
+bool lend_is_handle(const CUipcMemHandle_v1 *handle)
+{
+	return memcmp(handle, magic, sizeof(magic)) == 0;
+}
+
+bool lend_own_name(uint8_t ret_name[16])
+{
+	if (!atomic_load(&lend.named))
+		return false;
+	memcpy(ret_name, lend.name, sizeof(lend.name));
+	return true;
+}
+
+/* ---- the name -------------------------------------------------------------------------------- */
+
+bool lend_state(struct wire_message *ret_message)
+{
+	ret_message->code = WIRE_lend;
+	return lend_own_name(ret_message->lend.name.byte);
+}
+
+static int write_lend(struct link_word *word, struct wire_message *message)
+{
+	(void)word;
+	return lend_state(message) ? 0 : LINK_MOOT;
+}
+
+/* What cannot be said now is said to the next daemon. */
+static void say_name(void)
+{
+	struct link_word word = {write_lend, NULL};
+	struct wire_message answer;
+
+	if (link_ask(&word, LINK_AT_ONCE, NULL, &answer) == 0 && answer.code == WIRE_done)
+		atomic_store(&lend.unsaid, 0);
+}
+
+static bool invent_name(void)
+{
+	int saved = errno;
+	bool invented = true;
+
+	futex_lock_take(&lend.lock);
+	if (!atomic_load(&lend.named)) {
+		invented = syscall(SYS_getrandom, lend.name, sizeof(lend.name), 0) ==
+			   (long)sizeof(lend.name);
+		atomic_store(&lend.unsaid, invented);
+		atomic_store(&lend.named, invented);
+	}
+	futex_lock_give(&lend.lock);
+	errno = saved;
+	return invented;
+}
+
+CUresult lend_name(uint64_t address, CUipcMemHandle_v1 *ret_handle)
+{
+	struct lend_handle handle = {.reserved = 0};
+	struct movable_seen seen;
+	struct movable_area *area;
+	bool found;
+
+	if (!movable_.about.requestedHandleTypes)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ret_handle)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!invent_name())
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	if (!movable_pin(address, WIRE_UNMOVABLE_SHARED))
+		return CUDA_ERROR_INVALID_VALUE;
+	futex_lock_take(&movable_.lock);
+	area = movable_around(address);
+	found = area && movable_area_look(area, address, &seen);
+	if (found) {
+		handle.area = area->id;
+		handle.area_bytes = area->bytes;
+		handle.offset = seen.base - area->base;
+		handle.bytes = seen.bytes;
+	}
+	futex_lock_give(&movable_.lock);
+	if (!found)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(handle.magic, magic, sizeof(magic));
+	memcpy(handle.lender, lend.name, sizeof(lend.name));
+	if (atomic_load(&lend.unsaid))
+		say_name();
+	memcpy(ret_handle, &handle, sizeof(handle));
+	return CUDA_SUCCESS;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+void lend_called(const struct wire_line *line, int fd)
+{
+	uint32_t count;
+
+	futex_lock_take(&lend.lock);
+	count = atomic_load(&lend.count);
+	if (count < CALLS) {
+		lend.call[count] = (struct call){line->area, fd};
+		atomic_store(&lend.count, count + 1);
+		fd = -1;
+	}
+	futex_lock_give(&lend.lock);
+	if (fd >= 0)
+		close(fd);
+	else
+		movable_kick();
+}
+
+static bool next_call(struct call *ret_call)
+{
+	uint32_t count;
+
+	if (!atomic_load(&lend.count))
+		return false;
+	futex_lock_take(&lend.lock);
+	count = atomic_load(&lend.count);
+	if (count) {
+		*ret_call = lend.call[0];
+		memmove(&lend.call[0], &lend.call[1], (count - 1) * sizeof(lend.call[0]));
+		atomic_store(&lend.count, count - 1);
+	}
+	futex_lock_give(&lend.lock);
+	return count != 0;
+}
+
+/* Block `index` of the area, if that was lent. */
+static bool block_of(uint64_t id, uint32_t index, uint64_t *ret_address, struct lend_part *ret_part)
+{
+	const struct movable_area *area = NULL;
+	bool found;
+
+	futex_lock_take(&movable_.lock);
+	for (size_t i = 0; i < movable_.areas.count && !area; i++)
+		if (movable_area_at(i)->id == id)
+			area = movable_area_at(i);
+	found = area && (area->why & WIRE_UNMOVABLE_SHARED) && index < area->count;
+	if (found) {
+		*ret_address = area->block[index].address;
+		*ret_part = (struct lend_part){*ret_address - area->base, area->block[index].bytes};
+	}
+	futex_lock_give(&movable_.lock);
+	return found;
+}
+
+static bool send_part(int line, const struct lend_part *part, int fd)
+{
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = {.room = {0}};
+	struct iovec content = {(void *)part, sizeof(*part)};
+	struct msghdr message = {.msg_iov = &content,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = sizeof(control.room)};
+	struct pollfd room = {.fd = line, .events = POLLOUT};
+	struct timespec limit = {READS_MS / 1000, 0};
+
+	control.header.cmsg_level = SOL_SOCKET;
+	control.header.cmsg_type = SCM_RIGHTS;
+	control.header.cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(&control.header), &fd, sizeof(int));
+	while (syscall(SYS_sendmsg, line, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		if (errno != EAGAIN || ppoll(&room, 1, &limit, NULL) <= 0)
+			return false;
+	return true;
+}
+
+static bool send_block(int line, uint64_t address, const struct lend_part *part)
+{
+	CUmemGenericAllocationHandle handle;
+	CUresult r = memory_driver(
+		real(cuMemRetainAllocationHandle)(&handle, (void *)(uintptr_t)address));
+	bool sent = false;
+	int fd = -1;
+
+	if (r != CUDA_SUCCESS)
+		return false;
+	r = memory_driver(real(cuMemExportToShareableHandle)(
+		&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	best_effort(memory_driver(real(cuMemRelease)(handle)));
+	if (r == CUDA_SUCCESS) {
+		sent = send_part(line, part, fd);
+		close(fd);
+	}
+	return sent;
+}
+
+/* The caller knows from the parts when it has all. */
+bool lend_step(void)
+{
+	int saved = errno;
+	struct lend_part part;
+	struct call call;
+	uint64_t address;
+
+	if (!next_call(&call))
+		return false;
+	/* First: who frees it from here on sees that somebody has it. */
+	if (!debt_add(call.area, call.fd)) {
+		close(call.fd);
+		return true;
+	}
+	for (uint32_t i = 0; block_of(call.area, i, &address, &part); i++)
+		if (!send_block(call.fd, address, &part))
+			break;
+	/* Whoever has not got all of it sees that nothing more comes, and closes its end. */
+	best_effort((int)syscall(SYS_shutdown, call.fd, SHUT_WR));
+	errno = saved;
+	return true;
+}
+
+void lend_forget(void)
+{
+	for (uint32_t i = 0; i < atomic_load(&lend.count); i++)
+		close(lend.call[i].fd);
+	memset(&lend, 0, sizeof(lend));
+}

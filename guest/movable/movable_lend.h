@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuIpc* of memory that moves, which the driver can make no such handle of: the 64 bytes are ours.
+ * They name the process that lends, by a name that it invented and told meted, and the area.
+ * A process that opens such a handle asks meted for a line to the lender, on which the area's
+ * blocks come as descriptors (cuMemExportToShareableHandle). meted passes one end to each, and
+ * neither sees nor keeps a descriptor of memory. The area stays where it is from then on.
+ *
+ * A borrower keeps its end of the line as long as it has the memory open: what its lender has freed
+ * meanwhile stays charged (guest/movable/movable_debt.c).
+ *
+ * Like the driver's own handles, these are good while the lender lives and has not freed the
+ * memory, for processes other than itself, and an opened one is closed with its context.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/macros.h"
+#include "cuda/types.h"
+#include "wire/wire.h"
+
+/* What a handle consists of. */
+struct lend_handle {
+	char magic[8];
+	uint8_t lender[16];
+	uint64_t area;		/* its id */
+	uint64_t area_bytes;	/* all of it, ... */
+	uint64_t offset, bytes; /* ... and the allocation in it */
+	uint64_t reserved;
+};
+_Static_assert(sizeof(struct lend_handle) == sizeof(CUipcMemHandle_v1), "of 64 bytes");
+
+/* What comes on a line with each descriptor. */
+struct lend_part {
+	uint64_t offset, bytes; /* in the area */
+};
+
+/* Is it of ours? */
+bool lend_is_handle(const CUipcMemHandle_v1 *handle);
+
+/* ---- the lender ------------------------------------------------------------------------------ */
+
+/* Pins the area around the address and names it. CUDA_ERROR_NOT_SUPPORTED: memory that moves cannot
+ * be exported here; nothing has changed. */
+must_check CUresult lend_name(uint64_t address, CUipcMemHandle_v1 *ret_handle);
+
+/* The name of this process; false: it has none. */
+bool lend_own_name(uint8_t ret_name[16]);
+
+/* The agent's: somebody calls. Takes the descriptor. */
+void lend_called(const struct wire_line *line, int fd);
+
+/* The mover's: answers one who has called. Returns whether there was one. */
+bool lend_step(void);
+
+/* The agent's: what a new daemon must know before it takes the inventory for complete, as a
+ * borrower may ask right then. false: nothing. */
+bool lend_state(struct wire_message *ret_message);
+
+void lend_forget(void);
+
+/* Somebody has the area open as long as the other end of the line is; takes the descriptor. false:
+ * there are too many, and it is the caller's. */
+must_check bool debt_add(uint64_t area, int fd);
+
+/* The area has been freed. Does a borrower still have it, so that `bytes` stay charged? */
+must_check bool debt_owes(uint64_t area, uint64_t bytes);
+
+/* Whoever has closed what it borrowed: that is credit now. Returns whether there was anything. */
+bool debt_settle(void);
+
+void debt_forget(void);
+
+/* ---- the borrower ---------------------------------------------------------------------------- */
+
+must_check CUresult borrow_open(const CUipcMemHandle_v1 *handle, unsigned flags,
+				CUdeviceptr *ret_address);
+
+/* CUDA_ERROR_NOT_FOUND: not ours. *ret_gone: it is no longer mapped. */
+must_check CUresult borrow_close(CUdeviceptr address, bool *ret_gone);
+
+/* The opened memory around an address. */
+bool borrow_look(uint64_t address, uint64_t *ret_base, uint64_t *ret_bytes);
+
+void borrow_rename(uint64_t owner, uint64_t now);
+void borrow_context_gone(uint64_t owner);
+void borrow_forget(void);

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to the mover's two files: movable_move.c is the thread, movable_way.c moves blocks out
+ * and in. No other file includes this.
+ */
+#pragma once
+
+#include "guest/movable/movable_object.h"
+
+enum {
+	MOVER_DEPTH = 2,
+};
+
+/* A block under way. */
+struct flight {
+	struct movable_block *block;
+	CUevent event;
+	bool copies; /* its content is copied, not only hashed */
+	bool hashes;
+};
+
+/* One direction: first in, first out. */
+struct way {
+	CUstream stream;
+	struct flight flight[MOVER_DEPTH];
+	unsigned first, count;
+};
+
+struct mover {
+	struct way out, in;
+	uint32_t era; /* of the context in which it works; 0: none */
+	CUcontext context;
+	bool lowered; /* threads that touch memory wait at the door, and none is inside */
+};
+
+extern struct mover movable_mover;
+
+/* Sends MOVED; what cannot be sent now is sent later. */
+void movable_say(void);
+
+/* Wakes whoever waits for a block. */
+void movable_arrived(void);
+
+/* Is there a context to work in? */
+must_check bool movable_open_context(void);
+
+/* With the lock held: are the current orders to be followed? Do they require more to leave? */
+bool movable_obeys(void);
+bool movable_leaves_more(void);
+
+/* A claimed block does not leave; `flew`: its copy had begun. */
+void movable_stays(struct movable_block *block, bool flew);
+
+/* One step each. Returns whether there was progress. */
+must_check bool movable_begin_out(void);
+must_check bool movable_begin_in(void);
+must_check bool movable_end_out(void);
+must_check bool movable_end_in(void);
+
+/* Opens the door, if everything is on the device. */
+void movable_raise_if_whole(void);

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The structures of memory that moves, for its own files: movable.c has what threads call,
+ * movable_own.c the same for what the program creates and maps itself, movable_look.c what is asked
+ * by address, movable_stock.c what was freed, movable_debt.c what was lent and freed,
+ * movable_contexts.c what happens when contexts end, movable_back.c what is behind addresses,
+ * movable_move.c the mover, movable_store.c its segments. No other file includes this.
+ */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "guest/futex.h"
+#include "guest/link/link.h"
+#include "guest/memory/ranges.h"
+#include "guest/movable/movable.h"
+
+enum movable_serving {
+	MOVABLE_UNASKED = 0,
+	MOVABLE_ASKING,
+	MOVABLE_PLAIN,
+	MOVABLE_SERVED,
+};
+
+/* As in MOVE and MOVED. */
+struct movable_order {
+	uint32_t generation;
+	uint64_t leave, enter, drop, prepare;
+};
+struct movable_done {
+	uint64_t left, copied, entered, returned, dropped, failed;
+};
+
+struct movable_stock {
+	_Atomic uint32_t count;	    /* read without the lock for a guess */
+	_Atomic uint32_t recall_id; /* of a recall that the mover answers; 0: none */
+	struct movable_area *newest;
+	uint64_t recall_bytes;
+	uint32_t connection;
+};
+
+struct movable_object {
+	_Atomic uint32_t serving;  /* enum movable_serving; a futex */
+	_Atomic uint32_t kicks;	   /* there is something for the mover to look at; a futex */
+	_Atomic uint32_t arrivals; /* a block has arrived, or will not move; a futex */
+	_Atomic uint32_t why;
+	_Atomic uint32_t open;	    /* allocations; 0: nothing needs to be looked up */
+	_Atomic uint32_t leaving;   /* contexts that are ending */
+	_Atomic uint32_t capturing; /* allocations that were freed during a capture */
+	_Atomic int device;	    /* as in guest/state.h */
+	CUdevice ordinal;
+	CUmemAllocationProp about; /* of blocks */
+	uint64_t chunk;		   /* the largest size of a block */
+
+	struct futex_lock lock;	     /* of what follows */
+	struct ranges areas;	     /* value: the area */
+	struct ranges aliases;	     /* what the program has mapped; value: the area */
+	struct movable_area *recent; /* slab */
+	struct movable_area *over;   /* freed, with segments that the mover gives back */
+	uint64_t next_id;
+	uint64_t resident, out, saved; /* resident: what can move */
+	uint64_t leaves, enters;       /* under way */
+	uint64_t prepared;	       /* bytes of segments */
+	struct movable_order order;
+	struct movable_done done; /* of `generation` */
+	uint32_t generation;
+	bool ask_again;	   /* ask a new daemon for its store */
+	bool stuck;	   /* no segment is available, until a message arrives */
+	bool unsaid;	   /* MOVED must be sent */
+	uint32_t flying;   /* blocks whose copy is in progress */
+	CUcontext context; /* the mover's; ... */
+	bool give_up;	   /* ... and it must give it up */
+	struct movable_stock stock;
+};
+
+extern struct movable_object movable_;
+
+enum { MOVABLE_LOOK_MS = 100 }; /* how often a thread that waits for a block looks */
+
+static inline struct movable_area *movable_area_of(const struct range *range)
+{
+	return (struct movable_area *)(uintptr_t)range->value;
+}
+
+/* With the lock held. */
+static inline struct movable_area *movable_area_at(size_t i)
+{
+	return movable_area_of(&movable_.areas.range[i]);
+}
+
+/* STORE_ASK. 0: granted; 1: refused; <0. For the mover, and for the thread that asks first. A new
+ * daemon gives no segment before this. */
+must_check int movable_ask_store(enum link_patience patience);
+
+/* Starts the mover. 0; -errno. */
+must_check int movable_start(void);
+
+static inline void movable_kick(void)
+{
+	atomic_fetch_add(&movable_.kicks, 1);
+	futex_wake_all(&movable_.kicks);
+}
+
+/* With the lock held: from here on nobody else refers to the area. Then, without it: releases what
+ * the area has. */
+void movable_leave_table(struct movable_area *area);
+void movable_dissolve(struct movable_area *area);
+
+/* Gives an area that is in no table, and all on the device, back to the driver. */
+void movable_give_back(struct movable_area *area);
+
+/* What was freed during a capture and belongs to a context. */
+void movable_late_gone(uint64_t owner);
+void movable_late_rename(uint64_t owner, uint64_t now);
+
+/* With the lock held: writes the own page. */
+void movable_show(void);
+
+/* When memory was charged. */
+struct movable_charged {
+	uint32_t connection, recalls;
+};
+struct movable_charged movable_charged_now(void);
+
+/* Makes an area, charged and furnished; with `own` it is the program's, by cuMemCreate(). NULL:
+ * failed, see *ret_why. */
+must_check struct movable_area *movable_make(const struct memory_place *place, uint64_t bytes,
+					     bool slab, const CUmemAllocationProp *own,
+					     CUresult *ret_why);
+
+/* Adds it to the table; charged after `then`. If that fails, nothing is left of it. */
+must_check CUresult movable_enter(struct movable_area *area, int device,
+				  struct movable_charged then);
+
+/* With the lock held: what cuMemAlloc() has given out around the address. NULL: it is not ours. */
+struct movable_area *movable_around(uint64_t address);
+
+/* With the lock held; released while waiting. Waits until the mover is done with the whole area. */
+void movable_wait_for_arrival(const struct movable_area *area);
+
+/* With the lock held: is all of it on the device? */
+must_check bool movable_is_here(const struct movable_area *area);
+
+/* With the lock held: it stays from now on, where it is: on the device. */
+void movable_fix(struct movable_area *area, uint32_t why);
+
+/* Waits a while for memory to come back, and has the daemon know. No lock is held. */
+void movable_await(void);
+
+/* Creates a block's memory, and maps it where only the mover reaches it. CUDA_SUCCESS. */
+must_check CUresult movable_back(struct movable_block *block);
+must_check CUresult movable_access(uint64_t address, uint64_t bytes);
+
+/* The same, with access, and wherever the program has mapped it; and undoes all of it. */
+must_check CUresult movable_furnish(struct movable_block *block);
+must_check CUresult movable_unback(struct movable_block *block);
+
+/* ---- segments: the mover's ------------------------------------------------------------------- */
+
+/* Gets a registered segment for the block. 0; -EAGAIN: the daemon is away, or must be asked for its
+ * store first; <0: none is available. Does not wait for a daemon: the next one waits for what the
+ * mover has under way. */
+must_check int movable_segment_get(struct movable_block *block, uint32_t era);
+
+/* Unregisters and unmaps it, and tells the daemon; harmless if there is none. With `era` 0 it is
+ * not registered. */
+void movable_segment_end(struct movable_segment *segment, uint32_t era);
+
+/* Unregisters it, because its context ends. */
+void movable_segment_unpin(struct movable_segment *segment, uint32_t era);
+
+/* Closes the store's descriptor. */
+void movable_store_close(void);
+
+/* Takes over the new daemon's store. */
+void movable_store_take(int fd, uint64_t chunk);

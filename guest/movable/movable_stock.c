@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/movable/movable_stock.h"
+
+#include <errno.h>
+
+#include "guest/memory/amounts.h"
+#include "guest/clock.h"
+#include "guest/memory/credit.h"
+#include "guest/memory/moves.h"
+#include "guest/movable/movable_object.h"
+#include "guest/driver/real.h"
+#include "guest/state.h"
+
+enum {
+	STOCK_MOST = 64, /* areas */
+	STOCK_MS = 5000, /* what nobody wanted for so long goes */
+};
+
+static struct movable_stock *stock(void)
+{
+	return &movable_.stock;
+}
+
+/* With the lock held. */
+static bool may_keep(const struct movable_area *area)
+{
+	if (area->own.is || area->why || stock()->count == STOCK_MOST ||
+	    !credit_may_stock(movable_.device, area->bytes))
+		return false;
+	for (uint32_t i = 0; i < area->count; i++)
+		if (area->block[i].where != MOVABLE_HERE || area->block[i].segment.memory)
+			return false;
+	return true;
+}
+
+bool movable_stock_keep(struct movable_area *area)
+{
+	bool keeps;
+
+	futex_lock_take(&movable_.lock);
+	keeps = may_keep(area);
+	if (keeps) {
+		movable_.resident -= area->bytes;
+		movable_show();
+		credit_stocked(movable_.device, area->bytes);
+		area->owner = 0;
+		area->freed_ns = now_ns();
+		area->next = stock()->newest;
+		stock()->newest = area;
+		stock()->count++;
+	}
+	futex_lock_give(&movable_.lock);
+	return keeps;
+}
+
+/* With the lock held. */
+static struct movable_area *unlink_(struct movable_area **place)
+{
+	struct movable_area *area = *place;
+
+	*place = area->next;
+	area->next = NULL;
+	stock()->count--;
+	return area;
+}
+
+struct movable_area *movable_stock_take(uint64_t bytes, bool slab)
+{
+	struct movable_area **place, *area = NULL;
+
+	if (!atomic_load(&stock()->count))
+		return NULL;
+	futex_lock_take(&movable_.lock);
+	for (place = &stock()->newest; *place; place = &(*place)->next)
+		if ((*place)->bytes == bytes && !(*place)->slab == !slab)
+			break;
+	if (*place) {
+		area = unlink_(place);
+		credit_unstocked(movable_.device, bytes, true);
+	}
+	futex_lock_give(&movable_.lock);
+	return area;
+}
+
+/* The longest there, if it was freed before that. */
+static struct movable_area *oldest(uint64_t before_ns)
+{
+	struct movable_area **place = &stock()->newest, *area = NULL;
+
+	futex_lock_take(&movable_.lock);
+	while (*place && (*place)->next)
+		place = &(*place)->next;
+	if (*place && (*place)->freed_ns < before_ns)
+		area = unlink_(place);
+	futex_lock_give(&movable_.lock);
+	return area;
+}
+
+/* To others it is promised only after the driver has it. */
+static void let_go(struct movable_area *area)
+{
+	uint64_t bytes = area->bytes;
+
+	moves_begin();
+	movable_give_back(area);
+	credit_unstocked(movable_.device, bytes, false);
+	moves_end();
+}
+
+void movable_stock_release(int device, uint64_t bytes)
+{
+	struct movable_area *area;
+
+	if (device != movable_.device)
+		return;
+	while (atomic_load(&stock()->count) && credit_unused(device) < bytes &&
+	       (area = oldest(UINT64_MAX)))
+		let_go(area);
+}
+
+/* ---- recalls --------------------------------------------------------------------------------- */
+
+/* The driver is not called by the agent, which has gates to close. A recall that comes while
+ * another one is being answered takes its place, as with the agent. */
+bool movable_stock_recalled(uint32_t wire_device, uint32_t id, uint64_t bytes)
+{
+	int device = movable_.device;
+	bool takes;
+
+	if (!atomic_load(&stock()->count) ||
+	    wire_device != atomic_load(&state.device[device].wire_index) ||
+	    credit_unused(device) >= bytes)
+		return false;
+	futex_lock_take(&movable_.lock);
+	takes = stock()->newest != NULL;
+	if (takes) {
+		stock()->recall_id = id;
+		stock()->recall_bytes = bytes;
+		stock()->connection = link_connection();
+	}
+	futex_lock_give(&movable_.lock);
+	if (takes)
+		movable_kick();
+	return takes;
+}
+
+bool movable_stock_pending(void)
+{
+	return atomic_load(&stock()->recall_id) != 0;
+}
+
+static bool answer(void)
+{
+	uint32_t id, connection, wire = atomic_load(&state.device[movable_.device].wire_index);
+	uint64_t bytes;
+
+	futex_lock_take(&movable_.lock);
+	id = stock()->recall_id;
+	bytes = stock()->recall_bytes;
+	connection = stock()->connection;
+	futex_lock_give(&movable_.lock);
+	if (!id)
+		return false;
+	movable_stock_release(movable_.device, bytes);
+	/* A new daemon has been told of all of it, and has not asked for anything yet. */
+	if (connection == link_connection() && credit_recall(wire, bytes, id) == -EAGAIN)
+		return false;
+	futex_lock_take(&movable_.lock);
+	if (stock()->recall_id == id)
+		stock()->recall_id = 0;
+	futex_lock_give(&movable_.lock);
+	return true;
+}
+
+bool movable_stock_step(void)
+{
+	struct movable_area *area;
+	bool any = movable_stock_pending() && answer();
+
+	if (!atomic_load(&stock()->count))
+		return any;
+	area = oldest(now_ns() - STOCK_MS * 1000000ull);
+	if (area)
+		let_go(area);
+	return any || area;
+}

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/time/flight.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "guest/clock.h"
+#include "guest/driver/real.h"
+#include "guest/futex.h"
+#include "guest/state.h"
+#include "guest/time/capture.h"
+#include "guest/time/gate.h"
+#include "guest/time/turns.h"
+
+enum {
+	CONTEXTS = 16, /* of which marks are kept; the work of others has no bound */
+	SUMS = 8,      /* of so many times between marks the older half is forgotten */
+	MARKS = 4,     /* two that may be under way, and two whose times are known */
+	DEPTH = 3,     /* so many periods are under way ... */
+	SKIPS = 2,     /* times that are not those of work alone, one after the other */
+	PERIOD_LAST = 1 << 16,
+	PERIOD_MANY = 16, /* of calls of which we cannot tell the device */
+	PERIOD_SUSPENDED = 1024,
+	PATIENCE_MS = 100,	 /* of one wait, or four times what the last one took ... */
+	PATIENCE_COUPLED_MS = 2, /* where the daemon has found that work waits for threads */
+	PATIENCE_LAST_MS = 2000,
+	IN_VAIN = 4,	     /* after so many there is no bound ... */
+	SUSPENDED_MS = 1000, /* for so long, */
+	SUSPENDED_LAST_MS = 16000,
+	LOCKED_MS = 10, /* the marks are another thread's for so long at most */
+	NAP_FIRST_US = 50,
+	NAP_LEAST_US = 20,
+	NAP_LAST_US = 1000,
+};
+
+static const uint64_t ms = 1000000;
+
+/* Of a context. The n-th mark is the event n % MARKS. */
+struct marks {
+	CUcontext context;
+	CUevent event[MARKS];  /* die with the context */
+	uint32_t calls[MARKS]; /* a thread's, before the mark */
+	bool dry[MARKS];       /* nothing may have been under way just before the mark */
+	uint64_t count;	       /* marks that were left, */
+	uint64_t left_ns;      /* the last one at this time */
+	uint64_t waits;	       /* at gates, until then */
+	uint64_t apart_ns;     /* between the last two that are known to be reached, */
+	/* and all in all, of late. Threads share the marks: two may be next to each other. */
+	uint64_t sum_apart_ns, sum_calls;
+	uint32_t sums, skipped;
+	struct presence_vain vain;
+};
+
+static struct {
+	struct futex_lock lock; /* of the marks, with all signals blocked */
+	struct marks marks[CONTEXTS];
+	_Atomic uint32_t period[STATE_DEVICES];
+	_Atomic uint32_t dither;
+} flight;
+
+static uint64_t bound_ns(int device)
+{
+	uint32_t w;
+
+	if (device < 0)
+		return 0;
+	w = atomic_load_explicit(&state.device[device].wire_index, memory_order_relaxed);
+	return __atomic_load_n(&guest_tenant_page.turns[w].flight_ns, __ATOMIC_RELAXED);
+}
+
+uint32_t flight_period(int device)
+{
+	uint32_t period;
+
+	/* Where one of several devices may be idle, each call has to look whether it is that one's.
+	 */
+	if (atomic_load(&turns_quiet) && atomic_load(&state.devices) > 1)
+		return 1;
+	if (device < 0)
+		return PERIOD_MANY;
+	if (bound_ns(device) == 0)
+		return PRESENCE_SAMPLE;
+	period = atomic_load(&flight.period[device]);
+	/* Not always the same stream's turn. */
+	if (period >= 8)
+		period -= atomic_fetch_add(&flight.dither, 0x9e3779b9u) % (period / 4);
+	return period ? period : 1;
+}
+
+void flight_bound(int device, uint64_t before_ns, uint64_t now_ns_)
+{
+	uint64_t period = atomic_load(&flight.period[device]);
+
+	if (before_ns == 0 || now_ns_ >= before_ns)
+		return;
+	period = period * (now_ns_ / 1000) / (before_ns / 1000 + 1);
+	atomic_store(&flight.period[device], (uint32_t)period);
+}
+
+static void show(int device, uint64_t under_way_ns)
+{
+	uint32_t w = atomic_load(&state.device[device].wire_index);
+
+	__atomic_store_n(&guest_own_page.flight_ns[w], under_way_ns, __ATOMIC_RELAXED);
+}
+
+void flight_complete(int device)
+{
+	if (device >= 0)
+		show(device, 0);
+}
+
+/* ---- marks ----------------------------------------------------------------------------------- */
+
+/* What other threads capture is not disturbed by our calls. */
+static CUstreamCaptureMode relax(void)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+	if (real(cuThreadExchangeStreamCaptureMode)(&mode) != CUDA_SUCCESS)
+		mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	return mode;
+}
+
+static void restore(CUstreamCaptureMode mode)
+{
+	best_effort(real(cuThreadExchangeStreamCaptureMode)(&mode));
+}
+
+static CUcontext context_of(CUstream stream)
+{
+	CUcontext context = NULL;
+	bool own = !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+	CUresult r = own ? real(cuCtxGetCurrent)(&context) : real(cuStreamGetCtx)(stream, &context);
+
+	return r == CUDA_SUCCESS ? context : NULL;
+}
+
+static bool make_events(struct marks *m)
+{
+	CUcontext popped;
+	int made = 0;
+
+	if (real(cuCtxPushCurrent_v2)(m->context) != CUDA_SUCCESS)
+		return false;
+	while (made < MARKS &&
+	       real(cuEventCreate)(&m->event[made], CU_EVENT_DEFAULT) == CUDA_SUCCESS)
+		made++;
+	while (made < MARKS && made > 0)
+		best_effort(real(cuEventDestroy_v2)(m->event[--made]));
+	best_effort(real(cuCtxPopCurrent_v2)(&popped));
+	return made == MARKS;
+}
+
+/* With the lock held. NULL: none are kept of this context. */
+static struct marks *marks_of(CUcontext context)
+{
+	struct marks *free_ = NULL;
+
+	for (int i = 0; i < CONTEXTS; i++) {
+		if (flight.marks[i].context == context)
+			return &flight.marks[i];
+		if (!flight.marks[i].context && !free_)
+			free_ = &flight.marks[i];
+	}
+	if (!free_)
+		return NULL;
+	*free_ = (struct marks){.context = context};
+	if (make_events(free_))
+		return free_;
+	free_->context = NULL;
+	return NULL;
+}
+
+static CUevent mark_at(const struct marks *m, uint64_t n)
+{
+	return m->event[n % MARKS];
+}
+
+static void add_time(struct marks *m, uint64_t apart_ns, uint64_t calls)
+{
+	m->apart_ns = apart_ns;
+	m->sum_apart_ns += apart_ns;
+	m->sum_calls += calls;
+	if (++m->sums >= SUMS) {
+		m->sums /= 2;
+		m->sum_apart_ns /= 2;
+		m->sum_calls /= 2;
+	}
+}
+
+/* The last mark but one is known to be reached, and so are those before. */
+static void measure(struct marks *m, int device)
+{
+	uint64_t period = atomic_load(&flight.period[device]), best;
+	uint64_t want = bound_ns(device) / DEPTH, least = want / 64 + 1, apart, calls;
+	float apart_ms = 0;
+	bool dry;
+
+	if (m->count < 3)
+		return;
+	dry = m->dry[(m->count - 2) % MARKS];
+	calls = m->calls[(m->count - 2) % MARKS];
+	/* A time with a pause in it says little; where there are no others it has to do for the
+	 * period, but says nothing of how long a call takes. */
+	if (dry && m->skipped++ < SKIPS)
+		return;
+	m->skipped = 0;
+	if (real(cuEventElapsedTime)(&apart_ms, mark_at(m, m->count - 3),
+				     mark_at(m, m->count - 2)) != CUDA_SUCCESS)
+		return;
+	apart = apart_ms > 0 ? (uint64_t)(apart_ms * 1e6f) : 0;
+	if (!dry) {
+		add_time(m, apart, calls);
+		apart = m->sum_apart_ns;
+		calls = m->sum_calls;
+	}
+	best = calls * want / (apart > least ? apart : least);
+	/* Upwards by steps, as it may have been an accident. */
+	if (best > period * 4 + 4)
+		best = period * 4 + 4;
+	if (best > PERIOD_LAST)
+		best = PERIOD_LAST;
+	atomic_store(&flight.period[device], (uint32_t)(best ? best : 1));
+}
+
+static bool is_coupled(int device)
+{
+	uint32_t w = atomic_load(&state.device[device].wire_index);
+
+	return __atomic_load_n(&guest_tenant_page.turns[w].contended, __ATOMIC_RELAXED) &
+	       WIRE_COUPLED;
+}
+
+static uint64_t patience_ns(const struct marks *m, int device)
+{
+	uint64_t patience = m->apart_ns * 4;
+
+	if (is_coupled(device))
+		return PATIENCE_COUPLED_MS * ms;
+	if (patience < PATIENCE_MS * ms)
+		patience = PATIENCE_MS * ms;
+	return patience < PATIENCE_LAST_MS * ms ? patience : PATIENCE_LAST_MS * ms;
+}
+
+/* What was waited for did not come in time: perhaps it waits for us. */
+static void give_up(struct presence_vain *vain, uint64_t now)
+{
+	/* All that wait for one mark have waited once. */
+	if (now - vain->last_ns < PATIENCE_MS * ms / 2)
+		return;
+	vain->last_ns = now;
+	if (++vain->count < IN_VAIN && !vain->doubtful)
+		return;
+	vain->count = 0;
+	vain->doubtful = true;
+	vain->suspended_ms = vain->suspended_ms ? vain->suspended_ms * 2 : SUSPENDED_MS;
+	if (vain->suspended_ms > SUSPENDED_LAST_MS)
+		vain->suspended_ms = SUSPENDED_LAST_MS;
+	vain->until_ns = now + vain->suspended_ms * ms;
+}
+
+/* From the first time on. */
+static uint64_t since(uint64_t *first_ns, uint64_t now)
+{
+	if (*first_ns == 0)
+		*first_ns = now;
+	return *first_ns;
+}
+
+/* In this sample; but not before `since_ns`. */
+static uint64_t waited_ns(struct presence_slot *slot, uint64_t since_ns)
+{
+	uint64_t now = now_ns(), first = since(&slot->waits_since_ns, now);
+
+	return now - (first > since_ns ? first : since_ns);
+}
+
+static uint64_t locked_ns(struct presence_slot *slot)
+{
+	uint64_t now = now_ns();
+
+	return now - since(&slot->locked_since_ns, now);
+}
+
+enum sample {
+	GOES_ON = 0, /* nothing to wait for, or no more */
+	WAITS,
+};
+
+/* How many periods may be under way: fewer where a single call takes longer than its part. */
+static uint64_t depth(const struct marks *m, int device)
+{
+	uint64_t one = m->sum_apart_ns / (m->sum_calls ? m->sum_calls : 1);
+	uint64_t n = one ? bound_ns(device) / one : DEPTH;
+
+	return n < 1 ? 1 : n < DEPTH ? n : DEPTH;
+}
+
+static bool reached(const struct marks *m, uint64_t n)
+{
+	return m->count < n || real(cuEventQuery)(mark_at(m, m->count - n)) != CUDA_ERROR_NOT_READY;
+}
+
+/* Is so little under way that one period more may be? The marks stand before their calls. */
+static bool marks_fit(const struct marks *m, uint64_t depth_)
+{
+	return reached(m, 2) && (depth_ > 2 || reached(m, 1));
+}
+
+/* Where one call is too much its stream has to be empty: what others have may well run beside it.
+ */
+static bool stream_fits(const struct presence_slot *slot, uint64_t depth_, CUstream stream)
+{
+	return depth_ > 1 || slot->vain.until_ns > now_ns() ||
+	       real(cuStreamQuery)(stream) != CUDA_ERROR_NOT_READY;
+}
+
+/* Until when nothing is looked at: the nearer to the end the shorter, where the device has nothing
+ * else to do until we look. */
+static uint64_t pause_us(const struct marks *m, uint64_t depth_)
+{
+	uint64_t end = m->left_ns + m->apart_ns, now = now_ns(), us, least = NAP_FIRST_US;
+
+	us = m->apart_ns / 8000;
+	if (depth_ == 1) {
+		us = (end > now ? (end - now) / 2 : m->apart_ns / 32) / 1000;
+		least = NAP_LEAST_US;
+	}
+	if (us < least)
+		return least;
+	return us < NAP_LAST_US ? us : NAP_LAST_US;
+}
+
+static void leave_mark(struct marks *m, struct presence_slot *slot, CUstream stream)
+{
+	uint64_t waits = gate_waits();
+	uint32_t i = m->count % MARKS;
+
+	m->dry[i] = waits != m->waits || (!slot->waits_since_ns && reached(m, 1));
+	m->calls[i] = slot->sampled ? slot->sampled : 1;
+	if (real(cuEventRecord)(mark_at(m, m->count), stream) != CUDA_SUCCESS)
+		return;
+	m->count++;
+	m->left_ns = now_ns();
+	m->waits = waits;
+}
+
+/* With the lock held. */
+static enum sample take_sample(struct marks *m, struct presence_slot *slot, int device,
+			       CUstream stream, uint64_t *ret_pause_us)
+{
+	uint64_t depth_ = depth(m, device);
+	bool marks = marks_fit(m, depth_);
+
+	if (!marks || !stream_fits(slot, depth_, stream)) {
+		*ret_pause_us = pause_us(m, depth_);
+		slot->waits_for_stream = marks;
+		/* For this mark: of the threads that waited for the one before another one went.
+		 * For a stream it is the thread alone that waits, whoever else goes on. */
+		if (waited_ns(slot, marks ? 0 : m->left_ns) < patience_ns(m, device))
+			return WAITS;
+		give_up(marks ? &slot->vain : &m->vain, now_ns());
+		return GOES_ON;
+	}
+	if (slot->waits_since_ns)
+		*(slot->waits_for_stream ? &slot->vain : &m->vain) =
+			(struct presence_vain){.count = 0};
+	measure(m, device);
+	leave_mark(m, slot, stream);
+	show(device, depth(m, device) * m->apart_ns);
+	return GOES_ON;
+}
+
+static enum sample sample(struct presence_slot *slot, int device, CUstream stream,
+			  uint64_t *ret_pause_us)
+{
+	CUcontext context = context_of(stream);
+	enum sample result = GOES_ON;
+	uint32_t was = 0;
+	struct marks *m;
+	sigset_t all, before;
+
+	if (!context)
+		return GOES_ON;
+	/* A handler that jumped away would leave the lock held. Who has it may be in the driver,
+	 * and that may wait for this thread: it is not waited for without end. */
+	memset(&all, 0xff, sizeof(all));
+	best_effort(sigprocmask(SIG_SETMASK, &all, &before));
+	if (atomic_compare_exchange_strong(&flight.lock.word, &was, 1)) {
+		m = marks_of(context);
+		slot->locked_since_ns = 0;
+		if (m && m->vain.until_ns > now_ns())
+			presence_refill(slot, PERIOD_SUSPENDED);
+		else if (m)
+			result = take_sample(m, slot, device, stream, ret_pause_us);
+		futex_lock_give(&flight.lock);
+	} else if (locked_ns(slot) < LOCKED_MS * ms) {
+		result = WAITS;
+	} else {
+		presence_refill(slot, atomic_load(&flight.period[device]) / 4 + 1);
+	}
+	best_effort(sigprocmask(SIG_SETMASK, &before, NULL));
+	return result;
+}
+
+/* Meanwhile a close does not wait for this thread. */
+static void nap(struct presence_slot *slot, uint64_t us)
+{
+	struct timespec pause = {0, (long)us * 1000};
+
+	atomic_store(&slot->state, PRESENCE_WAITS);
+	nanosleep(&pause, NULL);
+	atomic_store(&slot->state, PRESENCE_IN);
+	atomic_thread_fence(memory_order_seq_cst);
+}
+
+bool flight_wait(struct presence_slot *slot, int device, CUstream stream)
+{
+	CUstreamCaptureMode mode;
+	enum sample result;
+	uint64_t us = NAP_FIRST_US;
+
+	if (bound_ns(device) == 0 || capture_open()) {
+		slot->waits_since_ns = 0;
+		return false;
+	}
+	mode = relax();
+	result = sample(slot, device, stream, &us);
+	restore(mode);
+	if (result == WAITS)
+		nap(slot, us);
+	else
+		slot->waits_since_ns = 0;
+	return result == WAITS;
+}
+
+void flight_context_leaves(CUcontext context)
+{
+	sigset_t all, before;
+
+	memset(&all, 0xff, sizeof(all));
+	best_effort(sigprocmask(SIG_SETMASK, &all, &before));
+	futex_lock_take(&flight.lock);
+	for (int i = 0; i < CONTEXTS; i++)
+		if (context && flight.marks[i].context == context)
+			flight.marks[i] = (struct marks){.context = NULL};
+	futex_lock_give(&flight.lock);
+	best_effort(sigprocmask(SIG_SETMASK, &before, NULL));
+}
+
+void flight_forget(void)
+{
+	memset(&flight, 0, sizeof(flight));
+}

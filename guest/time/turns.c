@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/time/turns.h"
+
+#include <string.h>
+
+#include "guest/clock.h"
+#include "guest/contexts/contexts.h"
+#include "guest/link/link.h"
+#include "guest/state.h"
+#include "guest/time/capture.h"
+#include "guest/time/flight.h"
+#include "guest/time/presence.h"
+#include "guest/time/split.h"
+
+enum {
+	LOOK_US = 100,	      /* time between two looks while somebody waits for the device */
+	LOOK_LAST_US = 400,   /* likewise, after some milliseconds of them */
+	LOOK_ALONE_US = 1000, /* while nobody waits */
+};
+
+enum quiet {
+	BUSY = 0,
+	ARMING,
+	IDLE,
+};
+
+_Atomic uint32_t turns_quiet;
+static _Atomic uint32_t quiet[STATE_DEVICES]; /* enum quiet, by index as in guest/state.h */
+
+/* By index on the wire; only for the agent. */
+static struct watch {
+	struct presence_look look;
+	uint64_t complete_ns; /* since then nothing has been in progress; 0: something is */
+	uint64_t flight_ns;   /* as last told to the threads */
+	uint64_t began;	      /* the page's `began` when it was last handled */
+	int look_us;
+} watch[WIRE_DEVICES];
+
+#define page_turns(w, field) __atomic_load_n(&guest_tenant_page.turns[w].field, __ATOMIC_SEQ_CST)
+
+/* ---- what is said ---------------------------------------------------------------------------- */
+
+/* The state changes when the message is written, under the connection's lock, so that the last
+ * message that the daemon gets is about the current state. */
+struct quiet_word {
+	struct link_word word;
+	int device;
+};
+
+static int write_wants(struct link_word *word, struct wire_message *message)
+{
+	const struct quiet_word *about = container_of(word, struct quiet_word, word);
+	uint32_t was = IDLE;
+
+	if (!atomic_compare_exchange_strong(&quiet[about->device], &was, BUSY))
+		return LINK_MOOT;
+	message->code = WIRE_wants;
+	message->wants.device = atomic_load(&state.device[about->device].wire_index);
+	return 0;
+}
+
+/* The message was not sent; send it again. */
+static void unsent_wants(struct link_word *word, const struct wire_message *message)
+{
+	const struct quiet_word *about = container_of(word, struct quiet_word, word);
+
+	(void)message;
+	atomic_store(&quiet[about->device], IDLE);
+}
+
+static int write_idle(struct link_word *word, struct wire_message *message)
+{
+	const struct quiet_word *about = container_of(word, struct quiet_word, word);
+	uint32_t was = ARMING;
+
+	if (!atomic_compare_exchange_strong(&quiet[about->device], &was, IDLE))
+		return LINK_MOOT;
+	message->code = WIRE_idle;
+	message->idle.device = atomic_load(&state.device[about->device].wire_index);
+	return 0;
+}
+
+static void unsent_idle(struct link_word *word, const struct wire_message *message)
+{
+	const struct quiet_word *about = container_of(word, struct quiet_word, word);
+
+	(void)message;
+	atomic_store(&quiet[about->device], BUSY);
+}
+
+static void wake_one(int device)
+{
+	struct quiet_word about = {{write_wants, unsent_wants}, device};
+	uint32_t was = ARMING;
+
+	if (atomic_load(&quiet[device]) == BUSY ||
+	    atomic_compare_exchange_strong(&quiet[device], &was, BUSY))
+		return;
+	/* If the message cannot be sent, the connection is lost; on the next one we are busy. */
+	if (link_tell(&about.word) < 0)
+		atomic_store(&quiet[device], BUSY);
+}
+
+void turns_wake(int device)
+{
+	for (int i = 0; i < (int)atomic_load(&state.devices); i++)
+		if (device < 0 || device == i)
+			wake_one(i);
+}
+
+/* ---- the agent ------------------------------------------------------------------------------- */
+
+static void set_busy(int device)
+{
+	atomic_store(&quiet[device], BUSY);
+	atomic_fetch_and(&turns_quiet, ~(1u << device));
+}
+
+/* Has anything been submitted since the last look? */
+static bool has_moved(struct watch *w)
+{
+	struct presence_look look;
+	bool same;
+
+	presence_look(&look);
+	same = look.countdowns == w->look.countdowns && look.refills == w->look.refills;
+	w->look = look;
+	return !same;
+}
+
+static bool is_busy(int device)
+{
+	bool busy;
+
+	/* A thread that captures is about to submit work. */
+	if (!capture_keep_out())
+		return true;
+	busy = contexts_busy(device);
+	capture_let_in();
+	return busy;
+}
+
+/* Nothing has been in progress during the whole grace period. Returns true if IDLE was sent. */
+static bool say_idle(struct watch *w, int device)
+{
+	struct quiet_word about = {{write_idle, unsent_idle}, device};
+	bool still = false;
+	int r = -EAGAIN;
+
+	atomic_fetch_or(&turns_quiet, 1u << device);
+	atomic_store(&quiet[device], ARMING);
+	if (capture_keep_out()) {
+		presence_sample_soon();
+		still = presence_is_still();
+		capture_let_in();
+	}
+	/* Notes the countdowns as they are now. */
+	best_effort(has_moved(w));
+	if (still)
+		r = link_try(&about.word);
+	if (r == 0)
+		flight_complete(device);
+	else
+		set_busy(device);
+	return r == 0;
+}
+
+/* If the bound became narrower, threads learn it with their next call. */
+static int look_at_flight(uint32_t wire_device, int device, struct watch *w, bool walking)
+{
+	uint64_t flight_ns = page_turns(wire_device, flight_ns);
+
+	if (flight_ns == w->flight_ns)
+		return -1;
+	if (flight_ns != 0 && (w->flight_ns == 0 || flight_ns < w->flight_ns)) {
+		if (walking || !capture_keep_out())
+			return LOOK_ALONE_US;
+		flight_bound(device, w->flight_ns, flight_ns);
+		presence_sample_soon();
+		capture_let_in();
+	}
+	w->flight_ns = flight_ns;
+	return -1;
+}
+
+static int next_look_us(struct watch *w, bool contended)
+{
+	if (!contended)
+		return LOOK_ALONE_US;
+	w->look_us = w->look_us ? w->look_us + w->look_us / 16 : LOOK_US;
+	if (w->look_us > LOOK_LAST_US)
+		w->look_us = LOOK_LAST_US;
+	return w->look_us;
+}
+
+static int watch_step(uint32_t wire_device, int device, struct watch *w, bool walking)
+{
+	bool moved = has_moved(w);
+	uint64_t now, end;
+
+	/* Is all work complete, and did nobody submit while this was checked? */
+	if (w->look.inside || is_busy(device) || has_moved(w) || w->look.inside) {
+		w->complete_ns = 0;
+		return next_look_us(w, page_turns(wire_device, contended) != 0);
+	}
+	now = now_ns();
+	w->look_us = 0;
+	if (moved || w->complete_ns == 0)
+		w->complete_ns = now;
+	end = w->complete_ns + page_turns(wire_device, grace_ns);
+	if (now < end)
+		return (int)((end - now) / 1000) + 1;
+	if (walking)
+		return LOOK_US;
+	w->complete_ns = 0;
+	return say_idle(w, device) ? -1 : LOOK_US;
+}
+
+static bool is_open(uint32_t wire_device)
+{
+	return __atomic_load_n(&guest_tenant_page.device[wire_device].gate, __ATOMIC_SEQ_CST) ==
+	       WIRE_GATE_OPEN;
+}
+
+int turns_step(uint32_t wire_device, int device, const struct turns_closes *closes)
+{
+	struct watch *w = &watch[wire_device];
+	int flight_us;
+
+	if (device < 0)
+		return -1;
+	if (page_turns(wire_device, contended))
+		split_begin();
+	flight_us = look_at_flight(wire_device, device, w, closes->walking);
+	if (!page_turns(wire_device, say)) {
+		if (atomic_load(&turns_quiet) & 1u << device)
+			set_busy(device);
+		return flight_us;
+	}
+	if (atomic_load(&quiet[device]) == IDLE && page_turns(wire_device, began) == w->began)
+		return flight_us;
+	w->began = page_turns(wire_device, began);
+	if (atomic_load(&turns_quiet) & 1u << device)
+		set_busy(device);
+	/* While a thread waits at the gate we are busy, until it opens. A drain is followed by a
+	 * look. */
+	if (closes->draining) {
+		w->complete_ns = 0;
+		return flight_us;
+	}
+	/* It may have opened without the thread knowing it yet, on a busy machine. */
+	if (atomic_load(&state.device[device].waiting) != 0) {
+		w->complete_ns = 0;
+		return is_open(wire_device) ? LOOK_US : flight_us;
+	}
+	return watch_step(wire_device, device, w, closes->walking);
+}
+
+void turns_down(void)
+{
+	for (int i = 0; i < STATE_DEVICES; i++)
+		atomic_store(&quiet[i], BUSY);
+	memset(watch, 0, sizeof(watch));
+}
+
+void turns_forget(void)
+{
+	turns_down();
+	atomic_store(&turns_quiet, 0);
+}
