@@ -81,6 +81,7 @@ void doing_row(const struct tenant_device *at, struct wire_tenant_row *row)
 		row->lasting = row->wanting;
 		break;
 	case DOING_MEMORY:
+	case DOING_YIELDS:
 		row->lasting = at->member.wants ? since(at, at->member.wanted_ns) : 0;
 		break;
 	case DOING_TURN:

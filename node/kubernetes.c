@@ -122,6 +122,12 @@ static bool cordoned(const struct daemon *d, uint32_t device)
 	return d->device[device].cordoned;
 }
 
+static void parking(struct daemon *d, uint64_t run_ns, uint64_t delay_ns)
+{
+	move_parking(d, run_ns == UINT64_MAX ? d->options.park_after_ns : run_ns,
+		     delay_ns == UINT64_MAX ? d->options.park_delay_ns : delay_ns);
+}
+
 void kubernetes_cordoned(struct kubernetes *k, uint32_t device)
 {
 	if (k && k->health.seen)
@@ -214,6 +220,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.rows = rows,
 		.watch = watch,
 		.cordoned = cordoned,
+		.parking = parking,
 		.driver = driver,
 		.ended = ended,
 	};

@@ -108,6 +108,9 @@ struct host {
 	/* It takes no new tenants (`mete cordon`): its owner's word, and no failure. watch() says
 	 * when that changes. */
 	bool (*cordoned)(const struct daemon *d, uint32_t device);
+	/* How long class batch runs before it is parked for a higher class, and how long that waits
+	 * before; UINT64_MAX: as meted's options say. */
+	void (*parking)(struct daemon *d, uint64_t run_ns, uint64_t delay_ns);
 	/* Sets the driver's libraries that guests get on request, replacing the former ones; -1:
 	 * none. Takes over the descriptors. Without a CUDA library the former ones stay. */
 	void (*driver)(struct daemon *d, const int fd[WIRE_LIBRARIES]);

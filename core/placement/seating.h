@@ -8,7 +8,8 @@
  *
  * Laws (tests/unit/test_seating_always.c):
  *   - of no device more is promised than there is, times overcommit; who was seated before it
- *     became so keeps its seat;
+ *     became so keeps its seat. Memory of those who yield does not count for those who are above
+ *     them, where these fit on no device otherwise; time does;
  *   - nobody waits whom the devices have room for; the numbers of a refusal are those of the books;
  *   - who waits is considered in the list's order; whoever fits need not wait for others.
  *
@@ -57,6 +58,8 @@ struct seating_refusal {
 
 struct seating_pod {
 	bool seated;
+	bool yields; /* it is parked while somebody above it needs its memory's room */
+	bool above;  /* somebody who yields is parked for it */
 	uint8_t containers;
 	struct seating_container container[PLACEMENT_CONTAINERS];
 	struct seating_refusal refusal; /* where it is not seated */

@@ -28,6 +28,13 @@
  * `longest_ns`, or of a higher class; or if nobody of it wants for longer than it usually pauses,
  * where that is shorter than the movement (waiting costs no more than twice of what moving would).
  *
+ * Class batch yields: while members of higher classes are active and it does not fit beside them, a
+ * member of class batch is no candidate for a set, however long it waits, and it is the first to
+ * leave if they need its room (residency_yield.c). It has run for `run_ns` before, and whoever it
+ * yields to has waited for `delay_ns`; who is not on the device comes only when it fits beside
+ * them. It stays where it is while nobody needs its room. Memory that cannot move may be in its way
+ * likewise (residency_above()).
+ *
  * Laws, attacked by tests/unit/test_residency_always.c:
  *  1. resident + credit of all members <= capacity: nothing is granted, and no credit given, beyond
  *     it (a capacity that was lowered is reached by evicting);
@@ -45,10 +52,14 @@
  *  6. who wants and fits beside what is unmovable is in a set within `longest_ns` and one set (its
  *     stay, its movement, the patience with who does not answer) of each other member; and a set
  *     does not end within `longest_ns` before each member of it that wants has had a turn, unless
- *     somebody of a better class waits;
+ *     somebody of a better class waits. Who yields does not count;
  *  7. no more is ordered to leave than what is lacking;
  *  8. an ask is granted at once, granted later, or refused with its reason; a member never holds
- *     more than the device's capacity.
+ *     more than the device's capacity;
+ *  9. only class batch yields, and only while a higher class is active, or has memory there that
+ *     cannot move; who is of a higher class waits for no member of class batch for longer than
+ *     `run_ns`, `delay_ns` and the movement, if it fits beside the others of higher classes; and
+ *     who does not yield any more is in a set again as law 6 says.
  *
  * Not here: whose block it is and where it lies (the guest's, and the store's); guarantees and caps
  * (core/turns keeps them within a set; between sets weights and classes count); one set for a
@@ -71,6 +82,8 @@ struct residency_tuning {
 	uint32_t cost_milli;   /* of the time, that movement may take: the operator's number */
 	uint64_t shortest_ns;  /* a set stays as long, whatever else */
 	uint64_t longest_ns;   /* nobody waits longer where that can be helped */
+	uint64_t run_ns;       /* so long who has come runs before it yields, ... */
+	uint64_t delay_ns;     /* ... and who it yields to has waited */
 	uint64_t owing_ns;     /* with who drains, and core/turns does not wait for any more */
 	uint64_t patience_ns;  /* with who is to drain, evict, restore or drop, ... */
 	uint64_t slowest_bps;  /* ... beyond what its bytes take at this rate; 0: each is enough */
@@ -78,7 +91,7 @@ struct residency_tuning {
 	uint64_t window_bytes; /* credit that is not used yet, at most: two chunks or more */
 };
 
-/* By cost, 5 %, 20 ms, 30 s, 1 s, 10 s, 64 MiB a second, 64 MiB, 512 MiB. */
+/* By cost, 5 %, 20 ms, 30 s, 10 s, 100 ms, 1 s, 10 s, 64 MiB a second, 64 MiB, 512 MiB. */
 extern const struct residency_tuning residency_usual;
 
 /* Why an ask is not granted; and of residency_suspend(), RESIDENCY_STORE alone. */
@@ -147,6 +160,9 @@ struct residency {
 	uint32_t waiting;	     /* members that claim what they have not got */
 	bool dirty, choosing;	     /* something is to be done; who comes is to be decided anew */
 	bool rotating;		     /* who is coming makes a new set */
+	uint64_t above_bytes;	     /* the device has so much less by higher classes than batch */
+	uint64_t yield_ns;	     /* who yields is decided anew then */
+	uint32_t yielding;	     /* members */
 };
 
 struct residency_member {
@@ -165,6 +181,7 @@ struct residency_member {
 	uint64_t wanted_ns;		       /* since when, where it wants and is out */
 	uint32_t generation;
 	bool wants, suspended, parked, stuck;
+	bool yields;	  /* it is of class batch, and higher ones need the room */
 	unsigned strikes; /* so often it was stuck, since it did in time what it was told */
 
 	struct residency *residency;
@@ -175,6 +192,7 @@ struct residency_member {
 	bool promised; /* what it asks for was there when it was chosen */
 	bool stopping; /* it was told RESIDENCY_STOP, and has not answered */
 	uint64_t idle_ns, park_ns;
+	uint64_t in_ns;		   /* it has been in the set since then */
 	uint64_t gap_ns;	   /* its usual pause; 0: none is known */
 	uint64_t brief_ns;	   /* likewise, of those that are always waited for: hiccups */
 	uint64_t progress_ns;	   /* its patience counts from there */
@@ -231,8 +249,13 @@ void residency_cancel(struct residency_member *m, uint64_t now_ns);
 /* Why residency_ask() would refuse it were that the device's capacity; 0: it would not. */
 must_check int residency_refusal(const struct residency_member *m, uint64_t bytes,
 				 uint64_t capacity_bytes);
-/* Were that the device's capacity: could each come back whole, with what it asks for? */
-bool residency_bears(const struct residency *r, uint64_t capacity_bytes);
+/* Were that the device's capacity: could each come back whole, with what it asks for? Those of
+ * class batch need that only when the `above_bytes`, which the capacity lacks, are there again. */
+bool residency_bears(const struct residency *r, uint64_t capacity_bytes, uint64_t above_bytes);
+/* So much memory that cannot move, and that the capacity lacks, is of classes above batch. */
+void residency_above(struct residency *r, uint64_t bytes);
+/* How long who is in a set runs before it yields, and how long who it yields to waits before. */
+void residency_yielding(struct residency *r, uint64_t run_ns, uint64_t delay_ns);
 /* Freed, or lost with the process that had it: of what is resident, and of what is out. What was
  * ordered, or on its way, is cut accordingly. */
 void residency_free(struct residency_member *m, uint64_t resident_bytes, uint64_t out_bytes,

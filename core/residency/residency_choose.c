@@ -17,7 +17,7 @@ static void settle_charge(struct residency_member *m, uint64_t now_ns)
 
 bool residency_is_active(const struct residency_member *m, uint64_t now_ns)
 {
-	if (is_sent_away(m) || m->stuck)
+	if (is_sent_away(m) || m->stuck || m->yields)
 		return false;
 	return m->wants || m->asked_bytes || now_ns < m->idle_ns + residency_pause_of(m);
 }
@@ -40,6 +40,8 @@ static bool is_before(const struct residency_member *a, const struct residency_m
 {
 	bool overdue = is_overdue(a, now_ns);
 
+	if (is_batch(a) != is_batch(b))
+		return is_batch(b);
 	if (overdue != is_overdue(b, now_ns))
 		return overdue;
 	if (overdue)
@@ -67,9 +69,25 @@ static struct residency_member *best_of(struct residency *r, bool waiting, uint6
 	return best;
 }
 
+/* Whoever was chosen or passed over when it was last decided. */
+static struct residency_member *first_waiting(const struct residency *r, uint64_t now_ns)
+{
+	struct residency_member *first = NULL;
+
+	list_for_each(link, (struct list *)&r->members)
+	{
+		struct residency_member *m = MEMBER_OF_DEVICE(link);
+
+		if (m->waiting && (!first || is_before(m, first, now_ns)))
+			first = m;
+	}
+	return first;
+}
+
 /* ---- when ------------------------------------------------------------------------------------ */
 
-/* How long the set may stay that is there. */
+/* How long the set may stay that is there. Whether somebody of class batch yields to a higher class
+ * is not decided here. */
 static uint64_t stay_of(struct residency *r, const struct residency_member *leader)
 {
 	const struct residency_tuning *t = &r->tuning;
@@ -80,7 +98,7 @@ static uint64_t stay_of(struct residency *r, const struct residency_member *lead
 	{
 		const struct residency_member *m = MEMBER_OF_DEVICE(link);
 
-		if (m->place == RESIDENCY_IN && m->wants)
+		if (m->place == RESIDENCY_IN && m->wants && !is_batch(m))
 			lowest = most(lowest, m->seat->tenant->share.class);
 	}
 	r->stay_ns = t->turn_ns;
@@ -97,8 +115,8 @@ static uint64_t stay_of(struct residency *r, const struct residency_member *lead
 /* It has come, and its turn has not. */
 static bool is_unserved(const struct residency_member *m)
 {
-	return m->place == RESIDENCY_IN && m->wants && !m->stuck && m->seat->gate == TURNS_CLOSED &&
-	       m->seat->turns == m->came_turns;
+	return m->place == RESIDENCY_IN && m->wants && !m->stuck && !m->yields &&
+	       m->seat->gate == TURNS_CLOSED && m->seat->turns == m->came_turns;
 }
 
 /* Somebody came in vain if the set ended now, and would do so again and again where a set stays for
@@ -118,10 +136,12 @@ static bool is_anybody_unserved(struct residency *r, const struct residency_memb
 /* When the set's stay is over; what is later than now may become earlier. */
 static uint64_t end_of(struct residency *r, uint64_t now_ns)
 {
-	const struct residency_member *leader = best_of(r, true, now_ns);
+	const struct residency_member *leader = first_waiting(r, now_ns);
 	uint64_t end = r->began_ns + stay_of(r, leader);
 	uint64_t last = r->began_ns + most(r->tuning.longest_ns, r->stay_ns);
 
+	if (leader && !is_batch(leader) && !r->tuning.turn_ns)
+		end = most(end, residency_spared_until(leader));
 	if (end > now_ns || now_ns >= last || r->tuning.turn_ns || !is_anybody_unserved(r, leader))
 		return end;
 	return least(now_ns + r->tuning.shortest_ns, last);
@@ -242,8 +262,7 @@ static void choose_askers(struct residency *r, uint64_t *room, uint64_t now_ns)
 	}
 }
 
-/* What is there for all who can move. */
-static uint64_t movable(const struct residency *r)
+uint64_t residency_movable(const struct residency *r)
 {
 	uint64_t room = beyond(r->capacity_bytes, r->missing_bytes);
 
@@ -270,7 +289,7 @@ void residency_reconsider(struct residency *r)
 
 		need += m->chosen && !m->stuck ? beyond(all, member_fixed(m)) : 0;
 	}
-	if (need > movable(r))
+	if (need > residency_movable(r))
 		list_for_each(link, &r->coming) residency_withdraw(MEMBER_OF_COMING(link));
 }
 
@@ -296,7 +315,7 @@ void residency_choose(struct residency *r, uint64_t now_ns)
 		return;
 	list_for_each(link, &r->members) settle_charge(MEMBER_OF_DEVICE(link), now_ns);
 	forget_choice(r);
-	room = movable(r);
+	room = residency_movable(r);
 	over = r->waiting && (!is_held(r, now_ns) || now_ns >= end_of(r, now_ns));
 	r->rotating = over;
 	if (over) {

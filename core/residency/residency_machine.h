@@ -30,7 +30,7 @@ static inline bool is_sent_away(const struct residency_member *m)
 
 static inline bool is_claiming(const struct residency_member *m)
 {
-	return !m->suspended && !m->stuck && (m->wants || m->asked_bytes);
+	return !m->suspended && !m->stuck && !m->yields && (m->wants || m->asked_bytes);
 }
 
 /* It claims what it has not got. */
@@ -70,6 +70,20 @@ void residency_choose(struct residency *r, uint64_t now_ns);
 void residency_reconsider(struct residency *r);
 /* When the choice is due; UINT64_MAX: nobody waits for it. */
 uint64_t residency_choose_at(struct residency *r, uint64_t now_ns);
+
+/* What is there for all who can move. */
+uint64_t residency_movable(const struct residency *r);
+
+/* ---- residency_yield.c: which of class batch others come before ------------------------------ */
+
+static inline bool is_batch(const struct residency_member *m)
+{
+	return m->seat->tenant->share.class == SHARE_BATCH;
+}
+
+void residency_judge_yields(struct residency *r, uint64_t now_ns);
+/* Until then somebody who is in is not to yield to who waits. */
+uint64_t residency_spared_until(const struct residency_member *waits);
 
 /* ---- residency_move.c: how it comes there ---------------------------------------------------- */
 

@@ -17,6 +17,11 @@ static inline uint64_t take_bytes(uint64_t *bytes)
  * is being made. The machine is told at its next step. */
 uint64_t move_capacity(const struct daemon *d, uint32_t index);
 
+/* What that room lacks by unmovable memory of classes above batch. */
+uint64_t move_above(const struct daemon *d, uint32_t index);
+/* Of that, what room is being made for. */
+uint64_t move_plain_above(const struct device *device);
+
 /* What there is of the device's part of the store, without what nobody knows how to get back. */
 uint64_t move_budget(const struct daemon *d, uint32_t index);
 
@@ -26,6 +31,10 @@ struct move_words {
 
 /* "tenant 3 (x), which has 1GiB of the device, is stuck: ..."; of residency_hindrance(). */
 struct move_words move_hindrance(const struct residency_member *by);
+
+/* For whom a tenant that yields is parked: of a higher class, the one with most of the device;
+ * NULL: none is there any more. */
+const struct tenant_device *move_yields_to(const struct tenant_device *of);
 
 /* The device's index among its tenant's. */
 static inline uint32_t index_of(const struct guest_device *at)

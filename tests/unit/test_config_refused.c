@@ -45,6 +45,9 @@ TEST(a_key_that_is_not_known_is_refused_with_the_nearest_one)
 
 TEST(a_key_that_comes_twice_is_refused)
 {
+	expect_refused("mete: {park-after: 10}",
+		       "f:1: mete.park-after: '10' is not such a time; accepted: a time with its "
+		       "unit, as in 10s");
 	expect_refused("mete: {slots: 3, slots: 3}",
 		       "f:1: mete.slots: this key appears twice; accepted: once");
 	expect_refused("mete: {cdi-folder: /a, cdi_folder: /b}",
