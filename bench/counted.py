@@ -12,7 +12,7 @@ import counted_parked  # noqa: E402
 import counted_sums  # noqa: E402
 
 PARTS = {"allocate": counted_sums.allocate, "job40": counted_sums.job40, "rate": counted_sums.rate, "burst": counted_claims.burst,
-         "parked": counted_parked.parked}
+         "claim_rate": counted_claims.claim_rate, "parked": counted_parked.parked}
 
 
 def main():

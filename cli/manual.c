@@ -85,6 +85,13 @@ static const struct entry gates[] = {
 #undef GATE
 };
 
+/* What the keys of a full screen do. */
+static const struct entry screen_keys[] = {
+#define KEY(ACT, keys, meaning) {"top", keys, meaning},
+#include "cli/top/keys.def"
+#undef KEY
+};
+
 /* The objects of `mete ps --json`; the verb is the object's name here. */
 static const struct entry keys[] = {
 #define KEY(object, key, kind, value, meaning) {#object, #key, meaning},
@@ -208,6 +215,7 @@ static void print_page_of(const struct cli_command *command)
 		print_roff(option->description);
 	}
 	fputs(".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nPrint a short description.\n", stdout);
+	print_section("KEYS", command->verb, screen_keys, ARRAY_SIZE(screen_keys));
 	print_section("COLUMNS", command->verb, columns, ARRAY_SIZE(columns));
 	print_section("STATES", command->verb, states, ARRAY_SIZE(states));
 	print_section("GATES", command->verb, gates, ARRAY_SIZE(gates));
@@ -308,7 +316,19 @@ static void print_options_of(const struct cli_command *command)
 		if (option->letter)
 			printf("-%c ", option->letter);
 	}
-	printf("'\n\t\tprogram=%s ;;\n", strstr(command->arguments, "PROGRAM") ? "yes" : "");
+	fputs("'\n\t\tfiles=' ", stdout);
+	while ((option = cli_next_option(command->verb, option))) {
+		if (strcmp(option->argument, "FILE") != 0 &&
+		    strcmp(option->argument, "FOLDER") != 0)
+			continue;
+		put_dashed(option->name);
+		fputc(' ', stdout);
+		if (option->letter)
+			printf("-%c ", option->letter);
+	}
+	printf("'\n\t\tprogram=%s folder=%s ;;\n",
+	       strstr(command->arguments, "PROGRAM") ? "yes" : "",
+	       strstr(command->arguments, "FOLDER") ? "yes" : "");
 }
 
 /* What may follow an option, where that is one of a few words. */
@@ -364,7 +384,7 @@ static const char completion[] =
 	"_mete() {\n"
 	"\tlocal cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} "
 	"prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-	"\tlocal words= options= takes= program= i\n"
+	"\tlocal words= options= takes= files= program= folder= i\n"
 	"\tCOMPREPLY=()\n"
 	"\tif [ \"$COMP_CWORD\" = 1 ]; then\n"
 	"\t\tCOMPREPLY=($(compgen -W \"$_mete_verbs help --help --version\" -- \"$cur\"))\n"
@@ -383,18 +403,20 @@ static const char completion[] =
 	"\t_mete_options \"$verb\"\n"
 	"\tfor ((i = 2; i < COMP_CWORD; i++)); do\n"
 	"\t\tcase ${COMP_WORDS[i]} in\n"
-	"\t\t--) return ;;\n"
+	"\t\t--) compopt -o default 2>/dev/null; return ;;\n"
 	"\t\t=) ;;\n"
 	"\t\t-*)\n"
 	"\t\t\tif [[ $takes == *\" ${COMP_WORDS[i]} \"* ]]; then\n"
 	"\t\t\t\t[ \"${COMP_WORDS[i+1]}\" != = ] || ((i++))\n"
 	"\t\t\t\t((i++))\n"
 	"\t\t\tfi ;;\n"
-	"\t\t*) [ -z \"$program\" ] || return ;; # the rest is the program's\n"
+	"\t\t*) # the rest is the program's\n"
+	"\t\t\t[ -z \"$program\" ] || { compopt -o default 2>/dev/null; return; } ;;\n"
 	"\t\tesac\n"
 	"\tdone\n"
 	"\t_mete_values \"$verb:$prev\"\n"
 	"\tif [ -z \"$words\" ] && [[ $takes == *\" $prev \"* ]]; then\n"
+	"\t\t[[ $files != *\" $prev \"* ]] || compopt -o default 2>/dev/null\n"
 	"\t\treturn\n"
 	"\tfi\n"
 	"\tif [ -z \"$words\" ] && [[ $verb == @(set|suspend|resume) && $cur != -* ]]; then\n"
@@ -415,13 +437,15 @@ static const char completion[] =
 	"\t\twords=$options\n"
 	"\telif [ -z \"$words\" ] && [ -n \"$program\" ]; then\n"
 	"\t\tCOMPREPLY=($(compgen -c -- \"$cur\"))\n"
+	"\t\tcompopt -o default 2>/dev/null\n"
 	"\t\treturn\n"
 	"\telif [ -z \"$words\" ]; then\n"
 	"\t\twords=$options\n"
+	"\t\t[ -z \"$folder\" ] || compopt -o default 2>/dev/null\n"
 	"\tfi\n"
 	"\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
 	"}\n"
-	"complete -o default -F _mete mete\n";
+	"complete -F _mete mete\n";
 
 static void print_completion(void)
 {

@@ -7,9 +7,19 @@
 #include <string.h>
 
 #include "base/parts.h"
+#include "node/daemon.h"
+#include "node/devices/health.h"
+#include "node/devices/nvml.h"
+#include "node/memory/book.h"
+#include "node/move/move.h"
+#include "node/peers/rows.h"
 #include "node/state/absent.h"
-#include "node/change.h"
-#include "node/health.h"
+#include "node/state/recorder.h"
+#include "node/tenants/change.h"
+#include "node/tenants/tenant.h"
+#include "node/tenants/tenant_find.h"
+#include "node/tenants/tenant_spec.h"
+#include "node/upcalls.h"
 
 struct kubernetes {
 	const struct plugin_entry *entry;
@@ -44,7 +54,7 @@ static int make(struct daemon *d, const struct host_tenant *spec, uint32_t *ret_
 		return r;
 	t->pods = true;
 	tenant_keep(t);
-	restore_tenant(t);
+	recorder_tenant(t);
 	*ret_id = t->id;
 	snprintf(ret_folder, HOST_FOLDER_MAX, "%s", t->folder);
 	return 0;
@@ -94,7 +104,7 @@ static void rows(struct daemon *d, const struct host_reader *reader)
 		rows_device(d, i, &row);
 		reader->device(reader->owner, &row);
 	}
-	list_for_each(link, &d->tenants)
+	list_for_each(link, &d->tenants.all)
 	{
 		struct tenant *t = list_entry(link, struct tenant, link);
 
@@ -128,8 +138,10 @@ static void parking(struct daemon *d, uint64_t run_ns, uint64_t delay_ns)
 		     delay_ns == UINT64_MAX ? d->options.park_delay_ns : delay_ns);
 }
 
-void kubernetes_cordoned(struct kubernetes *k, uint32_t device)
+void kubernetes_cordoned(struct daemon *d, uint32_t device)
 {
+	const struct kubernetes *k = d->kubernetes;
+
 	if (k && k->health.seen)
 		k->health.seen(k->health.owner, device, HOST_CORDON, 0);
 }
@@ -199,6 +211,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 			.part_index = info->part_index,
 			.gpu_instance = info->gpu_instance,
 			.compute_instance = info->compute_instance,
+			.is_divisible = info->is_divisible,
 		};
 	}
 	k->host = (struct host){
@@ -210,9 +223,10 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.place = d->place,
 		.driver_folder = d->options.driver,
 		.driver_version = d->nvml ? nvml_driver(d->nvml) : "",
+		.cuda_version = d->nvml ? nvml_cuda(d->nvml) : 0,
 		.log_level = d->options.log_level,
-		.missing = d->missing,
-		.missing_driver = d->missing_driver,
+		.missing = d->missing.why,
+		.missing_driver = d->missing.no_driver,
 		.make = make,
 		.keep = keep,
 		.set = set,

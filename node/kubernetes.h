@@ -18,8 +18,6 @@ void kubernetes_close(struct kubernetes *k);
 bool kubernetes_is_leaving(const struct kubernetes *k);
 /* A driver query on its behalf is in progress. */
 bool kubernetes_is_busy(const struct kubernetes *k);
-/* A device takes no new tenants, or does again. NULL: does nothing. */
-void kubernetes_cordoned(struct kubernetes *k, uint32_t device);
 /* What a guest loads as that library (enum wire_library); -1: nothing is handed out. Lent. */
 int kubernetes_driver(const struct kubernetes *k, uint32_t library);
 /* Once the loop has ended. NULL: does nothing. */

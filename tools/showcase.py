@@ -58,8 +58,10 @@ class Run:
         self.output, self.status = (out + err).strip(), self.process.returncode
         checksum = re.search(r" ok checksum=([0-9a-f]+)", out)
         self.checksum = checksum.group(1) if checksum else None
-        report = re.search(r"limit_bytes=(\d+) peak_bytes=(\d+) refusals=(\d+)", err)
-        self.limit_bytes, self.peak, self.refusals = map(int, report.groups()) if report else (None,) * 3
+        report = re.search(r"held at most (\d+)([KM])iB of (\d+)MiB(?:.*refused (\d+) time)?", err)
+        self.limit_bytes = int(report[3]) * MIB if report else None
+        self.peak = int(report[1]) * {"K": 1 << 10, "M": MIB}[report[2]] if report else None
+        self.refusals = int(report[4] or 0) if report else None
         return self
 
 

@@ -19,7 +19,7 @@ static bool claims_above(const struct residency_member *m)
 
 static bool is_candidate(const struct residency_member *m)
 {
-	return is_batch(m) && !is_sent_away(m) && !m->stuck && (m->wants || m->asked_bytes);
+	return is_batch(m) && !is_to_be_out(m) && !m->stuck && (m->wants || m->asked_bytes);
 }
 
 static uint64_t need_of(const struct residency_member *m)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "node/memory/book.h"
+
 #include <string.h>
 
 #include "node/daemon.h"
-#include "node/guest.h"
-#include "node/memory/measure.h"
-#include "node/time/schedule.h"
+#include "node/tenants/tenant_show.h"
+#include "node/upcalls.h"
 
 enum {
 	SHOWN_AT_ONCE =
@@ -18,7 +19,7 @@ static const uint64_t us = 1000, ms = 1000000;
 
 static void on_ledger_timer(struct loop_timer *timer)
 {
-	struct daemon *d = container_of(timer, struct daemon, ledger_timer);
+	struct daemon *d = container_of(timer, struct daemon, book.timer);
 
 	book_pump(d);
 }
@@ -38,16 +39,16 @@ static void show_room(struct daemon *d, uint32_t index)
 
 static uint64_t show_delay(const struct daemon *d)
 {
-	uint64_t all = d->tenant_count * SHOWN_EACH_US * us;
+	uint64_t all = d->tenants.count * SHOWN_EACH_US * us;
 
 	return all > SHOWN_LATER_MS * ms ? all : SHOWN_LATER_MS * ms;
 }
 
 static void on_show_timer(struct loop_timer *timer)
 {
-	struct daemon *d = container_of(timer, struct daemon, show_timer);
+	struct daemon *d = container_of(timer, struct daemon, book.show_timer);
 
-	d->showing = false;
+	d->book.showing = false;
 	for (uint32_t i = 0; i < d->devices; i++) {
 		if (d->device[i].unshown)
 			show_room(d, i);
@@ -56,12 +57,12 @@ static void on_show_timer(struct loop_timer *timer)
 
 uint64_t book_room(const struct daemon *d, uint32_t device)
 {
-	return ledger_room_on(d->ledger, device);
+	return ledger_room_on(d->book.ledger, device);
 }
 
 uint64_t book_credit(const struct daemon *d, uint32_t device)
 {
-	return ledger_credit_on(d->ledger, device);
+	return ledger_credit_on(d->book.ledger, device);
 }
 
 /* Tenants see their changed figures at once. */
@@ -69,7 +70,7 @@ static void show(struct daemon *d)
 {
 	struct tenant_device *at;
 
-	while ((at = ledger_changed(d->ledger)) != NULL)
+	while ((at = ledger_changed(d->book.ledger)) != NULL)
 		tenant_show(at->tenant, tenant_index(at));
 	for (uint32_t i = 0; i < d->devices; i++) {
 		struct device *device = &d->device[i];
@@ -82,13 +83,13 @@ static void show(struct daemon *d)
 		device->unshown = true;
 		if (device->registered <= SHOWN_AT_ONCE)
 			show_room(d, i);
-		else if (!d->showing)
-			loop_arm(&d->show_timer, show_delay(d));
-		d->showing |= device->unshown;
+		else if (!d->book.showing)
+			loop_arm(&d->book.show_timer, show_delay(d));
+		d->book.showing |= device->unshown;
 	}
 }
 
-int book_open(struct daemon *d, struct fault *why)
+int book_open(struct daemon *d)
 {
 	/* Unused entries cost no memory: have as many as there can be. */
 	uint32_t each = d->devices < WIRE_DEVICES ? d->devices : WIRE_DEVICES;
@@ -106,39 +107,26 @@ int book_open(struct daemon *d, struct fault *why)
 	int r;
 
 	if (!memory)
-		return fault_set(why, -ENOMEM, "out of memory");
-	d->ledger = ledger_init(memory, &limits);
+		return -ENOMEM;
+	d->book.ledger = ledger_init(memory, &limits);
 	for (uint32_t i = 0; i < d->devices; i++) {
-		ledger_set_device(d->ledger, i, d->device[i].info->total_bytes,
+		ledger_set_device(d->book.ledger, i, d->device[i].info->total_bytes,
 				  d->device[i].reserve_bytes);
 		list_init(&d->device[i].tenants);
 		list_init(&d->device[i].remains);
 	}
-	r = loop_timer_init(&d->loop, &d->ledger_timer, on_ledger_timer);
+	r = loop_timer_init(&d->loop, &d->book.timer, on_ledger_timer);
 	if (r == 0)
-		r = loop_timer_init(&d->loop, &d->show_timer, on_show_timer);
-	if (r == 0)
-		r = gate_open(d);
-	if (r == 0)
-		r = schedule_open(d);
-	if (r == 0)
-		r = measure_open(d);
-	if (r == 0)
-		r = move_open(d);
-	return r < 0 ? fault_set(why, r, "cannot create the ledger's timer: %s", uv_strerror(r))
-		     : 0;
+		r = loop_timer_init(&d->loop, &d->book.show_timer, on_show_timer);
+	return r;
 }
 
 void book_close(struct daemon *d)
 {
-	loop_timer_close(&d->ledger_timer, NULL);
-	loop_timer_close(&d->show_timer, NULL);
-	gate_close(d);
-	schedule_close(d);
-	measure_close(d);
-	move_close(d);
-	free(d->ledger);
-	d->ledger = NULL;
+	loop_timer_close(&d->book.timer, NULL);
+	loop_timer_close(&d->book.show_timer, NULL);
+	free(d->book.ledger);
+	d->book.ledger = NULL;
 }
 
 static uint64_t says_allocated(const struct guest_device *at)
@@ -156,7 +144,7 @@ static uint64_t says_allocated(const struct guest_device *at)
 static void refresh(struct guest_device *at)
 {
 	struct guest *g = at->guest;
-	struct ledger *l = g->tenant->daemon->ledger;
+	struct ledger *l = g->tenant->daemon->book.ledger;
 	uint64_t peak =
 		__atomic_load_n(&g->own->device[at - g->device].peak_bytes, __ATOMIC_RELAXED);
 
@@ -220,7 +208,7 @@ void book_pump(struct daemon *d)
 	struct ledger_action action;
 	uint64_t now = loop_now_ns(), deadline, later;
 
-	while (ledger_next(d->ledger, now, &action)) {
+	while (ledger_next(d->book.ledger, now, &action)) {
 		if (action.verb == LEDGER_LOOK) {
 			look(d, &action);
 			continue;
@@ -232,10 +220,23 @@ void book_pump(struct daemon *d)
 	show(d);
 	move_book_changed(d);
 	/* Relative to the ledger's time: what became due since then is due at once. */
-	deadline = ledger_deadline(d->ledger, now);
+	deadline = ledger_deadline(d->book.ledger, now);
 	later = loop_now_ns();
 	if (deadline)
-		loop_arm(&d->ledger_timer, deadline > later ? deadline - later : 0);
+		loop_arm(&d->book.timer, deadline > later ? deadline - later : 0);
 	else
-		loop_disarm(&d->ledger_timer);
+		loop_disarm(&d->book.timer);
+}
+
+void book_hold(struct tenant *t)
+{
+	for (uint32_t i = 0; i < t->devices; i++)
+		ledger_expect(t->daemon->book.ledger, t->device[i].account, t->expected_count != 0,
+			      t->device[i].most_bytes);
+}
+
+void book_release(struct tenant *t)
+{
+	if (!t->expected_count)
+		book_hold(t);
 }

@@ -7,10 +7,12 @@
 
 #include "base/least.h"
 #include "node/daemon.h"
-#include "node/guest.h"
-#include "node/memory/outside.h"
-#include "node/memory/remains.h"
-#include "node/time/samples.h"
+#include "node/devices/nvml.h"
+#include "node/memory/book.h"
+#include "node/memory/prices.h"
+#include "node/memory/watch.h"
+#include "node/time/drift.h"
+#include "node/upcalls.h"
 
 enum {
 	LATE_MS = 2000,
@@ -38,12 +40,12 @@ static uint32_t device_of(const struct guest_device *at)
 
 /* ---- what a machine wants done --------------------------------------------------------------- */
 
-static void show_flux(struct tenant_device *of)
+void measure_show_flux(struct tenant_device *of)
 {
 	struct daemon *d = of->tenant->daemon;
 
-	ledger_unsettled(d->ledger, of->account,
-			 d->measure_late ? LEDGER_SETTLED
+	ledger_unsettled(d->book.ledger, of->account,
+			 d->measure.late ? LEDGER_SETTLED
 			 : of->owed	 ? LEDGER_OWED
 			 : of->in_flux	 ? LEDGER_IN_FLUX
 					 : LEDGER_SETTLED);
@@ -63,7 +65,7 @@ static void count_flux(struct guest_device *at, bool in_flux, bool owed)
 		return;
 	count(&at->in_flux, &of->in_flux, in_flux);
 	count(&at->owed, &of->owed, owed);
-	show_flux(of);
+	measure_show_flux(of);
 }
 
 void measure_unsettled(struct tenant_device *of, bool *counted, bool now)
@@ -71,23 +73,7 @@ void measure_unsettled(struct tenant_device *of, bool *counted, bool now)
 	if (*counted == now)
 		return;
 	count(counted, &of->in_flux, now);
-	show_flux(of);
-}
-
-/* Requests wait for a measurement, unless that takes too long. */
-static void set_late(struct daemon *d, bool late)
-{
-	if (d->measure_late == late)
-		return;
-	d->measure_late = late;
-	list_for_each(link, &d->tenants)
-	{
-		struct tenant *t = list_entry(link, struct tenant, link);
-
-		for (uint32_t i = 0; i < t->devices; i++)
-			show_flux(&t->device[i]);
-	}
-	remains_late(d);
+	measure_show_flux(of);
 }
 
 static void keep_on(struct list *list, struct list *link, bool wanted)
@@ -104,17 +90,17 @@ static void act(struct guest_device *at, unsigned todo)
 	const struct residual *r = &at->residual;
 
 	if (todo & RESIDUAL_REPORT)
-		ledger_residual(d->ledger, at->holder, residual_charge(r), r->used);
+		ledger_residual(d->book.ledger, at->holder, residual_charge(r), r->used);
 	if (todo & RESIDUAL_SAMPLE)
 		prices_learn(d, at, r->sample);
 	if (todo & (RESIDUAL_ANSWER | RESIDUAL_EXCUSE)) {
 		at->excused = (todo & RESIDUAL_EXCUSE) != 0;
-		keep_on(&d->measure_answers, &at->answer, true);
+		keep_on(&d->measure.answers, &at->answer, true);
 	}
 	if (r->wanted && !list_linked(&at->measure))
-		list_append(&d->measure_wanted, &at->measure);
-	keep_on(&d->measure_between, &at->between, r->between);
-	keep_on(&d->measure_open, &at->open, residual_open(r));
+		list_append(&d->measure.wanted, &at->measure);
+	keep_on(&d->measure.between, &at->between, r->between);
+	keep_on(&d->measure.open, &at->open, residual_open(r));
 	count_flux(at, residual_in_flux(r), residual_owed(r));
 }
 
@@ -208,10 +194,10 @@ static int by_pid(const void *a, const void *b)
 /* In use, and listed for no process: the larger of two figures, from before and after the list. */
 static uint64_t nobodys(const struct daemon *d, uint32_t device, uint64_t before, uint64_t after)
 {
-	const struct nvml_process *rows = &d->processes[(size_t)device * DAEMON_GUESTS];
+	const struct nvml_process *rows = &d->measure.rows[(size_t)device * DAEMON_GUESTS];
 	uint64_t listed = 0;
 
-	for (uint32_t i = 0; i < d->process_count[device]; i++)
+	for (uint32_t i = 0; i < d->measure.row_count[device]; i++)
 		listed += rows[i].used_bytes;
 	return beyond(most(before, after), listed);
 }
@@ -219,36 +205,36 @@ static uint64_t nobodys(const struct daemon *d, uint32_t device, uint64_t before
 /* Runs on the worker. It only asks the driver. */
 static void ask_driver(struct loop_work *work)
 {
-	struct daemon *d = container_of(work, struct daemon, measure);
+	struct daemon *d = container_of(work, struct daemon, measure.work);
 
 	for (uint32_t i = 0; i < d->devices; i++) {
-		struct nvml_process *rows = &d->processes[(size_t)i * DAEMON_GUESTS];
+		struct nvml_process *rows = &d->measure.rows[(size_t)i * DAEMON_GUESTS];
 
 		uint64_t before;
 
-		if (!d->measured[i])
+		if (!d->measure.measured[i])
 			continue;
 		before = nvml_used(d->nvml, i);
-		d->measured[i] =
-			nvml_processes(d->nvml, i, rows, DAEMON_GUESTS, &d->process_count[i]) == 0;
-		if (!d->measured[i])
+		d->measure.measured[i] = nvml_processes(d->nvml, i, rows, DAEMON_GUESTS,
+							&d->measure.row_count[i]) == 0;
+		if (!d->measure.measured[i])
 			continue;
-		d->nobody[i] = nobodys(d, i, before, nvml_used(d->nvml, i));
-		qsort(rows, d->process_count[i], sizeof(*rows), by_pid);
+		d->measure.nobody[i] = nobodys(d, i, before, nvml_used(d->nvml, i));
+		qsort(rows, d->measure.row_count[i], sizeof(*rows), by_pid);
 	}
 	drift_ask(d);
 }
 
 struct nvml_process *measure_row(struct daemon *d, uint32_t device, uint32_t row)
 {
-	return &d->processes[(size_t)device * DAEMON_GUESTS + row];
+	return &d->measure.rows[(size_t)device * DAEMON_GUESTS + row];
 }
 
 /* The first row of a process, or of the next process. */
 static uint32_t first_row(const struct daemon *d, uint32_t device, pid_t pid)
 {
-	const struct nvml_process *rows = &d->processes[(size_t)device * DAEMON_GUESTS];
-	uint32_t low = 0, high = d->process_count[device];
+	const struct nvml_process *rows = &d->measure.rows[(size_t)device * DAEMON_GUESTS];
+	uint32_t low = 0, high = d->measure.row_count[device];
 
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
@@ -265,18 +251,18 @@ void measure_mark(struct daemon *d, uint32_t device, pid_t pid)
 {
 	uint32_t row = first_row(d, device, pid);
 
-	if (row < d->process_count[device] && measure_row(d, device, row)->pid == (uint32_t)pid)
+	if (row < d->measure.row_count[device] && measure_row(d, device, row)->pid == (uint32_t)pid)
 		measure_row(d, device, row)->guest = true;
 }
 
 /* A process may have several rows. */
 static uint64_t used_by(const struct daemon *d, uint32_t device, pid_t pid)
 {
-	const struct nvml_process *rows = &d->processes[(size_t)device * DAEMON_GUESTS];
+	const struct nvml_process *rows = &d->measure.rows[(size_t)device * DAEMON_GUESTS];
 	uint32_t low = first_row(d, device, pid);
 	uint64_t sum = 0;
 
-	for (; low < d->process_count[device] && rows[low].pid == (uint32_t)pid; low++)
+	for (; low < d->measure.row_count[device] && rows[low].pid == (uint32_t)pid; low++)
 		sum += rows[low].used_bytes;
 	return sum;
 }
@@ -290,7 +276,7 @@ static void end_measuring(struct daemon *d, struct guest_device *at)
 	list_remove(&at->measure);
 	/* The peak belongs to the former residual, not to the new one. */
 	book_refresh_guest(at->guest);
-	if (!d->measured[device]) {
+	if (!d->measure.measured[device]) {
 		step(at, RESIDUAL_FAILS, 0, NULL);
 		return;
 	}
@@ -302,41 +288,9 @@ static void end_measuring(struct daemon *d, struct guest_device *at)
 	step(at, RESIDUAL_ENDS, used, &now);
 }
 
-/* ---- waiting for measurements ---------------------------------------------------------------- */
-
-/* If only unused credit is in the way, it is recalled: the ledger does so for a request of one
- * byte, which it does not grant. book_pump() follows. */
-static void answer_check(struct daemon *d, struct guest_device *at)
+void measure_each(struct daemon *d, void (*what)(struct guest_device *at))
 {
-	struct ledger_request request = {.id = at->check_id, .bytes = 1, .residual = LEDGER_ROOM};
-	struct guest *g = at->guest;
-
-	if (at->excused || ledger_within(d->ledger, at->holder)) {
-		guest_done(g, at->check_id, 0);
-		return;
-	}
-	if (ledger_ask(d->ledger, at->holder, &request, loop_now_ns()) != 0)
-		guest_refuse(
-			g, at->check_id, WIRE_REFUSED_FULL,
-			"more than %d requests of this process are waiting, or %d of its tenant",
-			DAEMON_ASKS_OF_GUEST, DAEMON_ASKS_OF_TENANT);
-}
-
-static void answer_checks(struct daemon *d)
-{
-	while (!list_empty(&d->measure_answers)) {
-		struct guest_device *at =
-			list_entry(d->measure_answers.next, struct guest_device, answer);
-
-		list_remove(&at->answer);
-		answer_check(d, at);
-	}
-}
-
-/* `what` must not make a guest leave. */
-static void each(struct daemon *d, void (*what)(struct guest_device *at))
-{
-	list_for_each(link, &d->tenants)
+	list_for_each(link, &d->tenants.all)
 	{
 		struct tenant *t = list_entry(link, struct tenant, link);
 
@@ -350,43 +304,25 @@ static void each(struct daemon *d, void (*what)(struct guest_device *at))
 	}
 }
 
-static void excuse(struct guest_device *at)
-{
-	step(at, RESIDUAL_LATE, 0, NULL);
-}
-
-void measure_check(struct guest_device *at, uint32_t id)
-{
-	struct daemon *d = daemon_of(at);
-
-	at->check_id = id;
-	step(at, RESIDUAL_CHECKED, 0, NULL);
-	measure_start(d);
-	if (d->measure_late)
-		excuse(at);
-	answer_checks(d);
-}
-
 /* ---- when ------------------------------------------------------------------------------------ */
 
-/* Soon after a guest has changed, then less and less often while it keeps changing; never while
- * nothing changes. */
-static void arm_again(struct daemon *d)
+void measure_arm_again(struct daemon *d)
 {
-	if (list_empty(&d->measure_between)) {
-		loop_disarm(&d->again_timer);
-		d->again_ms = AGAIN_FIRST_MS;
+	if (list_empty(&d->measure.between)) {
+		loop_disarm(&d->measure.again_timer);
+		d->measure.again_ms = AGAIN_FIRST_MS;
 		return;
 	}
-	loop_arm(&d->again_timer, d->again_ms * ms);
+	loop_arm(&d->measure.again_timer, d->measure.again_ms * ms);
 }
 
 static void on_again(struct loop_timer *timer)
 {
-	struct daemon *d = container_of(timer, struct daemon, again_timer);
+	struct daemon *d = container_of(timer, struct daemon, measure.again_timer);
 
-	d->again_ms = d->again_ms * 2 > AGAIN_LAST_MS ? AGAIN_LAST_MS : d->again_ms * 2;
-	list_for_each(link, &d->measure_between)
+	d->measure.again_ms =
+		d->measure.again_ms * 2 > AGAIN_LAST_MS ? AGAIN_LAST_MS : d->measure.again_ms * 2;
+	list_for_each(link, &d->measure.between)
 		step(list_entry(link, struct guest_device, between), RESIDUAL_RETRIED, 0, NULL);
 	measure_start(d);
 }
@@ -395,88 +331,67 @@ void measure_asker(struct guest_device *at, uint64_t bytes)
 {
 	struct daemon *d = daemon_of(at);
 
-	if (list_empty(&d->measure_open) || ledger_fits(d->ledger, at->holder, bytes))
+	if (list_empty(&d->measure.open) || ledger_fits(d->book.ledger, at->holder, bytes))
 		return;
-	list_for_each(link, &d->measure_open)
+	list_for_each(link, &d->measure.open)
 		step(list_entry(link, struct guest_device, open), RESIDUAL_RETRIED, 0, NULL);
 	measure_start(d);
 }
 
 static void on_late(struct loop_timer *timer)
 {
-	struct daemon *d = container_of(timer, struct daemon, measure_timer);
-
-	log_warning("measure.late", "the management library does not answer");
-	set_late(d, true);
-	outside_late(d);
-	watch_looked(d, UINT64_MAX);
-	each(d, excuse);
-	answer_checks(d);
-	book_pump(d);
-	admin_measured(d);
+	measure_is_late(container_of(timer, struct daemon, measure.timer));
 }
 
 static void on_measured(struct loop_work *work)
 {
-	struct daemon *d = container_of(work, struct daemon, measure);
+	measure_has_ended(container_of(work, struct daemon, measure.work));
+}
 
-	loop_disarm(&d->measure_timer);
-	set_late(d, false);
-	if (d->stopping)
-		return;
-	while (!list_empty(&d->measure_running))
-		end_measuring(d, list_entry(d->measure_running.next, struct guest_device, measure));
-	drift_seen(d);
-	samples_seen(d);
-	d->measured_last = d->measurements;
-	for (uint32_t i = 0; i < d->devices; i++) {
-		if (d->measured[i])
-			outside_seen(d, i);
-		remains_seen(d, i);
-	}
-	outside_looked(d);
-	if (d->measures_memory)
-		ledger_looked(d->ledger);
-	watch_looked(d, d->measurements);
-	book_pump(d); /* a guest that is answered must find the figures in its page */
-	answer_checks(d);
-	book_pump(d);
-	measure_start(d);
-	if (!d->measure.busy)
-		arm_again(d);
-	admin_measured(d);
+void measure_end_running(struct daemon *d)
+{
+	while (!list_empty(&d->measure.running))
+		end_measuring(d, list_entry(d->measure.running.next, struct guest_device, measure));
+}
+
+static bool samples_are_wanted(const struct daemon *d)
+{
+	for (uint32_t i = 0; i < d->devices; i++)
+		if (d->device[i].alike.asks)
+			return true;
+	return false;
 }
 
 bool measure_under_way(const struct daemon *d)
 {
-	return d->measure.busy && !d->measure_late;
+	return d->measure.work.busy && !d->measure.late;
 }
 
 void measure_start(struct daemon *d)
 {
-	if (d->stopping || d->measure.busy ||
-	    (list_empty(&d->measure_wanted) && !d->outside_wanted && !samples_wanted(d)))
+	if (d->stopping || d->measure.work.busy ||
+	    (list_empty(&d->measure.wanted) && !d->outside.wanted && !samples_are_wanted(d)))
 		return;
-	d->measurements++;
+	d->measure.begun++;
 	/* A question for samples alone says nothing about memory: no ask has waited for it. */
-	d->measures_memory = !list_empty(&d->measure_wanted) || d->outside_wanted;
-	d->measure_began_ns = loop_now_ns();
-	for (uint32_t i = 0; i < ARRAY_SIZE(d->measured); i++)
-		d->measured[i] = i < d->devices && d->outside_wanted;
-	d->outside_wanted = false;
-	while (!list_empty(&d->measure_wanted)) {
+	d->measure.of_memory = !list_empty(&d->measure.wanted) || d->outside.wanted;
+	d->measure.began_ns = loop_now_ns();
+	for (uint32_t i = 0; i < ARRAY_SIZE(d->measure.measured); i++)
+		d->measure.measured[i] = i < d->devices && d->outside.wanted;
+	d->outside.wanted = false;
+	while (!list_empty(&d->measure.wanted)) {
 		struct guest_device *at =
-			list_entry(d->measure_wanted.next, struct guest_device, measure);
+			list_entry(d->measure.wanted.next, struct guest_device, measure);
 		struct residual_moment now = moment_of(at, true);
 
 		list_remove(&at->measure);
-		list_append(&d->measure_running, &at->measure);
+		list_append(&d->measure.running, &at->measure);
 		step(at, RESIDUAL_BEGINS, 0, &now);
-		d->measured[device_of(at)] = true;
+		d->measure.measured[device_of(at)] = true;
 	}
 	drift_want(d);
-	loop_arm(&d->measure_timer, LATE_MS * ms);
-	best_effort(loop_work(&d->loop, &d->measure, ask_driver, on_measured));
+	loop_arm(&d->measure.timer, LATE_MS * ms);
+	best_effort(loop_work(&d->loop, &d->measure.work, ask_driver, on_measured));
 }
 
 static void ask_stated(struct guest_device *at)
@@ -487,7 +402,7 @@ static void ask_stated(struct guest_device *at)
 
 void measure_all(struct daemon *d)
 {
-	each(d, ask_stated);
+	measure_each(d, ask_stated);
 	measure_start(d);
 }
 
@@ -495,31 +410,27 @@ int measure_open(struct daemon *d)
 {
 	int r;
 
-	d->again_ms = AGAIN_FIRST_MS;
-	list_init(&d->measure_wanted);
-	list_init(&d->measure_running);
-	list_init(&d->measure_between);
-	list_init(&d->measure_open);
-	list_init(&d->measure_answers);
+	d->measure.again_ms = AGAIN_FIRST_MS;
+	list_init(&d->measure.wanted);
+	list_init(&d->measure.running);
+	list_init(&d->measure.between);
+	list_init(&d->measure.open);
+	list_init(&d->measure.answers);
 	/* Not cleared: rows that no process has take no memory. */
-	d->processes =
-		reallocarray(NULL, (size_t)d->devices * DAEMON_GUESTS + 1, sizeof(*d->processes));
-	if (!d->processes)
+	d->measure.rows = reallocarray(NULL, (size_t)d->devices * DAEMON_GUESTS + 1,
+				       sizeof(*d->measure.rows));
+	if (!d->measure.rows)
 		return -ENOMEM;
-	r = loop_timer_init(&d->loop, &d->measure_timer, on_late);
+	r = loop_timer_init(&d->loop, &d->measure.timer, on_late);
 	if (r == 0)
-		r = loop_timer_init(&d->loop, &d->again_timer, on_again);
-	if (r == 0)
-		r = outside_open(d);
-	return r < 0 ? r : watch_open(d);
+		r = loop_timer_init(&d->loop, &d->measure.again_timer, on_again);
+	return r;
 }
 
 void measure_close(struct daemon *d)
 {
-	loop_timer_close(&d->measure_timer, NULL);
-	loop_timer_close(&d->again_timer, NULL);
-	outside_close(d);
-	watch_close(d);
-	free(d->processes);
-	d->processes = NULL;
+	loop_timer_close(&d->measure.timer, NULL);
+	loop_timer_close(&d->measure.again_timer, NULL);
+	free(d->measure.rows);
+	d->measure.rows = NULL;
 }

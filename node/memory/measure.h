@@ -7,14 +7,6 @@
 
 #include "node/daemon.h"
 
-/* drift.c: the beginning and the end of a measurement; drift_ask() runs on the worker between
- * them. */
-void drift_want(struct daemon *d);
-void drift_ask(struct daemon *d);
-void drift_seen(struct daemon *d);
-void drift_row(const struct tenant_device *at, struct wire_tenant_row *ret_row);
-
-/* measure.c */
 must_check int measure_open(struct daemon *d);
 void measure_close(struct daemon *d);
 /* Tells the machine; measure_start() follows. */
@@ -27,8 +19,6 @@ void measure_start(struct daemon *d);
  * is measured again, because the asking guest is quiet. The answer waits for this, see
  * ledger_unsettled(). */
 void measure_asker(struct guest_device *at, uint64_t bytes);
-/* Measures it, and then answers RESIDUAL_CHECK `id`: has its tenant more than it may? */
-void measure_check(struct guest_device *at, uint32_t id);
 /* Measures all guests that have stated what they hold. admin_measured() follows, up to
  * RESIDUAL_ROUNDS times. */
 void measure_all(struct daemon *d);
@@ -42,19 +32,13 @@ void measure_unsettled(struct tenant_device *of, bool *counted, bool now);
 struct nvml_process *measure_row(struct daemon *d, uint32_t device, uint32_t row);
 void measure_mark(struct daemon *d, uint32_t device, pid_t pid);
 
-/* watch.c */
-must_check int watch_open(struct daemon *d);
-void watch_close(struct daemon *d);
-/* One of the tenant's guests sent something or has changed: they are measured regularly for a
- * while. */
-void watch_stirred(struct tenant *t);
-/* The tenant asks for memory: the answer waits for a measurement, if the last one is too old. */
-void watch_asker(struct guest_device *at);
-/* This many measurements have ended. */
-void watch_looked(struct daemon *d, uint64_t measurements);
-
-/* prices.c */
-must_check uint64_t prices_context(struct daemon *d, const struct guest_device *at);
-/* The least that a context takes on a device with any driver: a smaller limit is useless. */
-must_check uint64_t prices_least(const struct daemon *d, uint32_t device);
-void prices_learn(struct daemon *d, const struct guest_device *at, uint64_t bytes);
+/* For measured.c. */
+/* Tells the ledger whether figures of it are being measured. */
+void measure_show_flux(struct tenant_device *of);
+/* `what` must not make a guest leave. */
+void measure_each(struct daemon *d, void (*what)(struct guest_device *at));
+/* Soon after a guest has changed, then less and less often while it keeps changing; never while
+ * nothing changes. */
+void measure_arm_again(struct daemon *d);
+/* The figures are there: tells the machines of the guests that were measured. */
+void measure_end_running(struct daemon *d);

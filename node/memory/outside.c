@@ -10,12 +10,14 @@
  * not visible from here is not counted: in a process namespace of our own it may be a guest with
  * another pid.
  */
+#include "node/memory/outside.h"
+
 #include <string.h>
 
 #include "base/text.h"
 #include "node/daemon.h"
 #include "node/memory/measure.h"
-#include "node/memory/outside.h"
+#include "node/process.h"
 
 enum {
 	FRESH_MS = 1000,
@@ -75,12 +77,12 @@ static bool arm(struct daemon *d)
 	for (uint32_t i = 0; i < d->devices; i++) {
 		struct ledger_sums all;
 
-		ledger_device_sums(d->ledger, i, &all);
+		ledger_device_sums(d->book.ledger, i, &all);
 		waited |= all.waiting && all.outside;
 	}
-	if (waited && !d->outside_armed)
-		loop_arm(&d->outside_timer, AGAIN_MS * ms);
-	d->outside_armed |= waited;
+	if (waited && !d->outside.armed)
+		loop_arm(&d->outside.timer, AGAIN_MS * ms);
+	d->outside.armed |= waited;
 	return waited;
 }
 
@@ -92,11 +94,12 @@ void outside_seen(struct daemon *d, uint32_t index)
 	uint64_t sum = 0;
 
 	mark_guests(d, index);
-	for (uint32_t row = 0; row < d->process_count[index];) {
+	for (uint32_t row = 0; row < d->measure.row_count[index];) {
 		struct outside_process it = {.pid = measure_row(d, index, row)->pid};
 		bool guest = false;
 
-		for (; row < d->process_count[index] && measure_row(d, index, row)->pid == it.pid;
+		for (;
+		     row < d->measure.row_count[index] && measure_row(d, index, row)->pid == it.pid;
 		     row++) {
 			it.used += measure_row(d, index, row)->used_bytes;
 			guest |= measure_row(d, index, row)->guest;
@@ -113,26 +116,26 @@ void outside_seen(struct daemon *d, uint32_t index)
 	device->outside_count = count;
 	device->outside_all = all;
 	device->outside_ns = loop_now_ns();
-	ledger_outside(d->ledger, index, sum);
+	ledger_outside(d->book.ledger, index, sum);
 	arm(d);
 }
 
 void outside_looked(struct daemon *d)
 {
 	for (uint32_t i = 0; i < d->devices; i++)
-		if (d->measured_last >= d->device[i].outside_until)
-			ledger_outside_unsure(d->ledger, i, 0);
+		if (d->measure.ended >= d->device[i].outside_until)
+			ledger_outside_unsure(d->book.ledger, i, 0);
 }
 
 void outside_late(struct daemon *d)
 {
 	for (uint32_t i = 0; i < d->devices; i++)
-		ledger_outside_unsure(d->ledger, i, 0);
+		ledger_outside_unsure(d->book.ledger, i, 0);
 }
 
 void outside_want(struct daemon *d)
 {
-	d->outside_wanted = d->devices != 0;
+	d->outside.wanted = d->devices != 0;
 }
 
 static bool is_fresh(const struct daemon *d, uint32_t index)
@@ -144,7 +147,7 @@ static bool is_fresh(const struct daemon *d, uint32_t index)
 
 uint64_t outside_fresh(struct daemon *d)
 {
-	uint64_t next = d->measurements + 1;
+	uint64_t next = d->measure.begun + 1;
 	bool fresh = true;
 
 	for (uint32_t i = 0; i < d->devices; i++)
@@ -161,13 +164,13 @@ void outside_asker(struct guest_device *at, uint64_t bytes)
 	const struct guest *g = at->guest;
 	struct daemon *d = g->tenant->daemon;
 	uint32_t index = g->tenant->device[at - g->device].index;
-	bool lacks = !ledger_fits(d->ledger, at->holder, bytes) && outside_bytes(d, index);
+	bool lacks = !ledger_fits(d->book.ledger, at->holder, bytes) && outside_bytes(d, index);
 
-	if (d->measure_late || (!lacks && is_fresh(d, index)))
+	if (d->measure.late || (!lacks && is_fresh(d, index)))
 		return;
 	if (lacks) {
-		d->device[index].outside_until = d->measurements + 1;
-		ledger_outside_unsure(d->ledger, index, 1);
+		d->device[index].outside_until = d->measure.begun + 1;
+		ledger_outside_unsure(d->book.ledger, index, 1);
 	}
 	outside_want(d);
 	measure_start(d);
@@ -177,7 +180,7 @@ uint64_t outside_bytes(const struct daemon *d, uint32_t device)
 {
 	struct ledger_sums all;
 
-	ledger_device_sums(d->ledger, device, &all);
+	ledger_device_sums(d->book.ledger, device, &all);
 	return all.outside;
 }
 
@@ -214,9 +217,9 @@ struct outside_text outside_text(const struct daemon *d, uint32_t device)
 
 static void on_due(struct loop_timer *timer)
 {
-	struct daemon *d = container_of(timer, struct daemon, outside_timer);
+	struct daemon *d = container_of(timer, struct daemon, outside.timer);
 
-	d->outside_armed = false;
+	d->outside.armed = false;
 	if (!arm(d))
 		return;
 	outside_want(d);
@@ -225,10 +228,10 @@ static void on_due(struct loop_timer *timer)
 
 int outside_open(struct daemon *d)
 {
-	return loop_timer_init(&d->loop, &d->outside_timer, on_due);
+	return loop_timer_init(&d->loop, &d->outside.timer, on_due);
 }
 
 void outside_close(struct daemon *d)
 {
-	loop_timer_close(&d->outside_timer, NULL);
+	loop_timer_close(&d->outside.timer, NULL);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory that a context takes, for each device model and driver version that guests have
  * had. */
+#include "node/memory/prices.h"
+
 #include <string.h>
 
 #include "node/daemon.h"
-#include "node/memory/measure.h"
 
 static const char *model_of(const struct daemon *d, const struct guest_device *at)
 {
@@ -16,7 +17,7 @@ static const char *model_of(const struct daemon *d, const struct guest_device *a
 static struct price *find(struct daemon *d, const struct guest_device *at)
 {
 	for (uint32_t i = 0; i < DAEMON_PRICES; i++) {
-		struct price *p = &d->prices[i];
+		struct price *p = &d->prices.row[i];
 
 		if (p->model && p->driver_version == at->guest->driver_version &&
 		    strcmp(p->model, model_of(d, at)) == 0)
@@ -38,13 +39,13 @@ uint64_t prices_least(const struct daemon *d, uint32_t device)
 	uint64_t least = 0;
 
 	for (uint32_t i = 0; i < DAEMON_PRICES; i++) {
-		const struct price *p = &d->prices[i];
+		const struct price *p = &d->prices.row[i];
 		uint64_t bytes;
 
 		if (!p->model || strcmp(p->model, d->device[device].info->model) != 0)
 			continue;
 		/* The price for a tenant that has reported nothing yet. */
-		bytes = residual_price_of(&p->price, (uint64_t)d->last_tenant + 1,
+		bytes = residual_price_of(&p->price, (uint64_t)d->tenants.last_id + 1,
 					  d->options.context_bytes);
 		if (!least || bytes < least)
 			least = bytes;
@@ -59,7 +60,7 @@ void prices_learn(struct daemon *d, const struct guest_device *at, uint64_t byte
 	struct price *p = find(d, at);
 
 	if (!p) {
-		p = &d->prices[d->next_price++ % DAEMON_PRICES];
+		p = &d->prices.row[d->prices.next++ % DAEMON_PRICES];
 		*p = (struct price){.model = model_of(d, at),
 				    .driver_version = at->guest->driver_version};
 	}

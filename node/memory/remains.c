@@ -11,14 +11,15 @@
  * both are there, the tenant's asks are not refused. Later they are repeated before an ask is
  * refused for lack of room.
  */
+#include "node/memory/remains.h"
+
 #include <inttypes.h>
 
 #include "base/least.h"
-#include "node/guest.h"
+#include "node/daemon.h"
 #include "node/memory/measure.h"
 #include "node/memory/outside.h"
-#include "node/memory/remains.h"
-#include "node/users/user.h"
+#include "node/state/recorder.h"
 
 enum { LOOKS = 2 };
 
@@ -41,7 +42,7 @@ uint64_t remains_of(const struct guest_device *at)
 /* Without a place in the ledger it is not charged. */
 static void charge(struct remains *it, uint64_t bytes)
 {
-	struct ledger *l = it->daemon->ledger;
+	struct ledger *l = it->daemon->book.ledger;
 	bool changes = it->bytes != bytes;
 
 	it->bytes = bytes;
@@ -56,14 +57,14 @@ static void charge(struct remains *it, uint64_t bytes)
 	if (!bytes && it->holder)
 		ledger_leave(l, take(it->holder));
 	if (changes && it->of)
-		restore_behind(it->of->tenant, tenant_index(it->of));
+		recorder_behind(it->of->tenant, tenant_index(it->of));
 }
 
 /* A user's asks are its tenants'. */
 static void show_flux(const struct remains *it)
 {
-	ledger_unsettled(it->daemon->ledger, it->account,
-			 it->in_flux && !it->daemon->measure_late ? LEDGER_IN_FLUX
+	ledger_unsettled(it->daemon->book.ledger, it->account,
+			 it->in_flux && !it->daemon->measure.late ? LEDGER_IN_FLUX
 								  : LEDGER_SETTLED);
 }
 
@@ -92,7 +93,7 @@ void remains_late(struct daemon *d)
 static void look_again(struct remains *it)
 {
 	it->looks = 0;
-	it->after = it->daemon->measurements + 1;
+	it->after = it->daemon->measure.begun + 1;
 	set_in_flux(it, true);
 	outside_want(it->daemon);
 }
@@ -136,7 +137,7 @@ void remains_asker(struct guest_device *at, uint64_t bytes)
 	struct daemon *d = t->daemon;
 	uint32_t index = t->device[at - at->guest->device].index;
 
-	if (d->measure_late || ledger_fits(d->ledger, at->holder, bytes))
+	if (d->measure.late || ledger_fits(d->book.ledger, at->holder, bytes))
 		return;
 	if (remains_look(d, index))
 		measure_start(d);
@@ -178,8 +179,8 @@ void remains_seen(struct daemon *d, uint32_t device)
 	{
 		struct remains *it = list_entry(link, struct remains, link);
 
-		if (it->in_flux && d->measured_last >= it->after)
-			look(it, d->measured[device] ? d->nobody[device] : 0);
+		if (it->in_flux && d->measure.ended >= it->after)
+			look(it, d->measure.measured[device] ? d->measure.nobody[device] : 0);
 	}
 }
 

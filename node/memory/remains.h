@@ -16,7 +16,7 @@ void remains_left(struct remains *it, uint64_t bytes);
 bool remains_look(struct daemon *d, uint32_t index);
 /* A guest asks for memory: what the device's tenants have left behind may have gone. */
 void remains_asker(struct guest_device *at, uint64_t bytes);
-/* `measure_late` has changed: nobody waits for what the driver does not say. */
+/* `measure.late` has changed: nobody waits for what the driver does not say. */
 void remains_late(struct daemon *d);
 /* A measurement is complete. */
 void remains_seen(struct daemon *d, uint32_t device);

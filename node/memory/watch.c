@@ -10,8 +10,11 @@
  *    whether a timer runs or not: the ask is held until the tenant was measured, or the driver is
  *    late.
  */
+#include "node/memory/watch.h"
+
 #include "node/daemon.h"
 #include "node/memory/measure.h"
+#include "node/peers/flow.h"
 
 enum {
 	WATCH_MS = 1000,
@@ -47,7 +50,7 @@ static bool look_at_device(struct daemon *d, uint32_t device)
 {
 	struct ledger_sums all;
 
-	ledger_device_sums(d->ledger, device, &all);
+	ledger_device_sums(d->book.ledger, device, &all);
 	if (!is_shared(d, device) || !all.booked)
 		return false;
 	list_for_each(link, &d->device[device].tenants)
@@ -57,20 +60,20 @@ static bool look_at_device(struct daemon *d, uint32_t device)
 
 static void on_watch(struct loop_timer *timer)
 {
-	struct daemon *d = container_of(timer, struct daemon, watch_timer);
+	struct daemon *d = container_of(timer, struct daemon, watch.timer);
 	bool any = false;
 
-	d->watching = false;
+	d->watch.watching = false;
 	for (uint32_t i = 0; i < d->devices; i++)
 		any |= look_at_device(d, i);
 	measure_start(d);
-	if (!any || !--d->watch_left) {
+	if (!any || !--d->watch.left) {
 		/* What measuring took for a moment. */
 		flows_gave_back(&d->flows);
 		return;
 	}
-	d->watching = true;
-	loop_arm(&d->watch_timer, WATCH_MS * ms);
+	d->watch.watching = true;
+	loop_arm(&d->watch.timer, WATCH_MS * ms);
 }
 
 void watch_stirred(struct tenant *t)
@@ -78,13 +81,13 @@ void watch_stirred(struct tenant *t)
 	struct daemon *d = t->daemon;
 	bool shared = false;
 
-	d->watch_left = WATCH_LOOKS;
-	for (uint32_t i = 0; i < t->devices && !d->watching && !shared; i++)
+	d->watch.left = WATCH_LOOKS;
+	for (uint32_t i = 0; i < t->devices && !d->watch.watching && !shared; i++)
 		shared = is_shared(d, t->device[i].index);
 	if (!shared)
 		return;
-	d->watching = true;
-	loop_arm(&d->watch_timer, WATCH_MS * ms);
+	d->watch.watching = true;
+	loop_arm(&d->watch.timer, WATCH_MS * ms);
 }
 
 void watch_asker(struct guest_device *at)
@@ -94,40 +97,40 @@ void watch_asker(struct guest_device *at)
 	struct daemon *d = t->daemon;
 	struct ledger_sums own;
 
-	if (list_linked(&of->held) || d->measure_late ||
+	if (list_linked(&of->held) || d->measure.late ||
 	    (of->looked_ns && loop_now_ns() - of->looked_ns < STALE_MS * ms))
 		return;
 	ledger_account_sums(of->account, &own);
 	if (!own.booked)
 		return; /* a tenant without memory has just arrived */
 	look_at(of);
-	ledger_hold(d->ledger, of->account, 1);
+	ledger_hold(d->book.ledger, of->account, 1);
 	/* Everything that is requested until now is part of the next measurement. */
-	of->held_until = d->measurements + 1;
-	list_append(&d->held, &of->held);
+	of->held_until = d->measure.begun + 1;
+	list_append(&d->watch.held, &of->held);
 	measure_start(d);
 }
 
 void watch_looked(struct daemon *d, uint64_t measurements)
 {
-	list_for_each(link, &d->held)
+	list_for_each(link, &d->watch.held)
 	{
 		struct tenant_device *of = list_entry(link, struct tenant_device, held);
 
 		if (of->held_until > measurements)
 			continue;
 		list_remove(&of->held);
-		ledger_hold(d->ledger, of->account, 0);
+		ledger_hold(d->book.ledger, of->account, 0);
 	}
 }
 
 int watch_open(struct daemon *d)
 {
-	list_init(&d->held);
-	return loop_timer_init(&d->loop, &d->watch_timer, on_watch);
+	list_init(&d->watch.held);
+	return loop_timer_init(&d->loop, &d->watch.timer, on_watch);
 }
 
 void watch_close(struct daemon *d)
 {
-	loop_timer_close(&d->watch_timer, NULL);
+	loop_timer_close(&d->watch.timer, NULL);
 }

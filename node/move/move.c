@@ -5,10 +5,20 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "node/daemon.h"
+#include "node/memory/book.h"
+#include "node/move/move_ask.h"
+#include "node/move/move_behind.h"
 #include "node/move/move_inside.h"
-#include "node/time/schedule.h"
-
-static const uint64_t ms = 1000000;
+#include "node/move/move_order.h"
+#include "node/move/move_plain.h"
+#include "node/move/move_store.h"
+#include "node/move/move_sync.h"
+#include "node/move/store.h"
+#include "node/state/recorder.h"
+#include "node/time/hang.h"
+#include "node/time/schedule_now.h"
+#include "node/upcalls.h"
 
 static struct device *device_of(const struct tenant_device *at)
 {
@@ -20,20 +30,13 @@ static struct device *device_of(const struct tenant_device *at)
 /* Something waits, perhaps without any event to come. */
 static void on_timer(struct loop_timer *timer)
 {
-	struct daemon *d = container_of(timer, struct daemon, move_timer);
+	struct daemon *d = container_of(timer, struct daemon, move.timer);
 
-	d->move_looking = false;
+	d->move.looking = false;
 	move_ask_late(d, schedule_now(d));
 	move_segments_late(d, loop_now_ns());
 	move_look_behind(d);
 	schedule_pump(d);
-}
-
-void move_look_later(struct daemon *d)
-{
-	if (!d->move_looking)
-		loop_arm(&d->move_timer, MOVE_LOOK_MS * ms);
-	d->move_looking = true;
 }
 
 static struct residency_tuning tuning_of(const struct daemon *d)
@@ -51,11 +54,11 @@ static struct residency_tuning tuning_of(const struct daemon *d)
 
 bool move_why_never(const struct daemon *d, struct fault *ret_why)
 {
-	uint64_t each = d->devices ? d->stores.budget_bytes / d->devices : 0;
+	uint64_t each = d->devices ? d->move.stores.budget_bytes / d->devices : 0;
 	const struct residency_tuning tuning = tuning_of(d);
 	uint64_t spare = residency_spare(&tuning);
 
-	if (!d->stores.budget_bytes)
+	if (!d->move.stores.budget_bytes)
 		best_effort(fault_set(ret_why, -ENOSPC,
 				      "this meted has no store (--store 0): nothing moves"));
 	else if (each <= spare)
@@ -75,15 +78,15 @@ int move_open(struct daemon *d)
 
 	if (r < 0)
 		return r;
-	list_init(&d->move_due);
+	list_init(&d->move.due);
 	for (uint32_t i = 0; i < d->devices; i++) {
 		list_init(&d->device[i].plain);
 		residency_init(&d->device[i].residency, &tuning, 0,
-			       d->stores.budget_bytes / d->devices);
+			       d->move.stores.budget_bytes / d->devices);
 	}
-	if (d->stores.budget_bytes && move_why_never(d, &never))
+	if (d->move.stores.budget_bytes && move_why_never(d, &never))
 		log_warning("store.small", "reason=%s", log_text(never.text).text);
-	return loop_timer_init(&d->loop, &d->move_timer, on_timer);
+	return loop_timer_init(&d->loop, &d->move.timer, on_timer);
 }
 
 void move_parking(struct daemon *d, uint64_t run_ns, uint64_t delay_ns)
@@ -94,18 +97,7 @@ void move_parking(struct daemon *d, uint64_t run_ns, uint64_t delay_ns)
 
 void move_close(struct daemon *d)
 {
-	loop_timer_close(&d->move_timer, NULL);
-}
-
-uint64_t move_capacity(const struct daemon *d, uint32_t index)
-{
-	const struct device *device = &d->device[index];
-	const struct residency *r = &device->residency;
-	uint64_t here = r->resident_bytes + r->credit_bytes - device->passed_bytes;
-	struct ledger_sums all;
-
-	ledger_device_sums(d->ledger, index, &all);
-	return beyond(all.limit + here, all.booked + all.outside + device->plain_bytes);
+	loop_timer_close(&d->move.timer, NULL);
 }
 
 /* Who is within another tenant is a part of its account. */
@@ -169,7 +161,7 @@ static void act(const struct residency_action *action)
 		break;
 	case RESIDENCY_STUCK:
 		log_of(at, "tenant.stuck", action->bytes);
-		schedule_stuck(at);
+		hang_stuck(at);
 		move_look_later(at->tenant->daemon);
 		break;
 	}
@@ -188,17 +180,12 @@ static void listen_anew(struct device *device, uint64_t now)
 	}
 }
 
-bool move_listens(const struct tenant_device *at)
-{
-	return at->joined && (at->seat.device->tenants > 1 || at->tenant->share.park_ns);
-}
-
 /* Cleared parts of the store may be reserved again. */
 static void say_cleared(struct daemon *d, uint32_t index, uint64_t now)
 {
 	struct device *device = &d->device[index];
 
-	if (device->uncleared_bytes && d->stores.leaving_bytes == stores_lost(&d->stores))
+	if (device->uncleared_bytes && d->move.stores.leaving_bytes == stores_lost(&d->move.stores))
 		residency_cleared(&device->residency, take_bytes(&device->uncleared_bytes), now);
 }
 
@@ -206,7 +193,7 @@ static void say_cleared(struct daemon *d, uint32_t index, uint64_t now)
  * nothing is moved according to figures that lack it. */
 static bool is_expecting(const struct daemon *d, uint32_t index)
 {
-	if (!d->restoring)
+	if (!d->restore.waiting)
 		return false;
 	list_for_each(link, (struct list *)&d->device[index].tenants)
 	{
@@ -284,10 +271,10 @@ static void join(struct tenant_device *at, uint64_t now)
 {
 	struct device *device = device_of(at);
 	const struct daemon *d = at->tenant->daemon;
-	uint64_t quota = d->stores.budget_bytes / d->devices;
+	uint64_t quota = d->move.stores.budget_bytes / d->devices;
 
-	if (quota > d->quota_bytes)
-		quota = d->quota_bytes;
+	if (quota > d->move.quota_bytes)
+		quota = d->move.quota_bytes;
 	residency_join(&device->residency, &at->member, &at->seat, at, quota, now);
 	at->joined = true;
 	device->members++;
@@ -301,14 +288,14 @@ static void join(struct tenant_device *at, uint64_t now)
 
 void move_sit(struct tenant_device *at, uint64_t now)
 {
-	if (at->tenant->share.swap && at->tenant->daemon->stores.budget_bytes)
+	if (at->tenant->share.swap && at->tenant->daemon->move.stores.budget_bytes)
 		join(at, now);
 	device_of(at)->relisten = true;
 }
 
 void move_takes_part(struct tenant_device *at, uint64_t now)
 {
-	if (at->joined || !at->seated || !at->tenant->daemon->stores.budget_bytes)
+	if (at->joined || !at->seated || !at->tenant->daemon->move.stores.budget_bytes)
 		return;
 	join(at, now);
 }
@@ -393,7 +380,7 @@ int move_send_away(struct tenant *t, bool away, struct move_sent *ret, struct fa
 			"tenant %u (%.60s) has swap=off: its memory cannot leave the device; "
 			"mete set swap=auto is for what it allocates from then on",
 			t->id, t->name);
-	if (away && !t->daemon->stores.budget_bytes)
+	if (away && !t->daemon->move.stores.budget_bytes)
 		return fault_set(why, -EINVAL, "this meted has no store (--store 0)");
 	for (uint32_t i = 0; away && i < t->devices; i++) {
 		if (!t->device[i].joined || residency_suspend(&t->device[i].member, true, now) == 0)
@@ -408,7 +395,7 @@ int move_send_away(struct tenant *t, bool away, struct move_sent *ret, struct fa
 	t->away = away;
 	log_info(away ? "tenant.sent_away" : "tenant.called_back", "tenant=%u name=%s", t->id,
 		 log_text(t->name).text);
-	restore_tenant(t);
+	recorder_tenant(t);
 	*ret = (struct move_sent){0};
 	if (away)
 		*ret = sum_sent(t);
@@ -437,7 +424,7 @@ void move_row(const struct tenant_device *at, struct wire_tenant_row *ret_row)
 	/* Of one with swap=off nobody expects that it moves. */
 	if (!at->tenant->share.swap)
 		ret_row->unmovable &= ~(uint32_t)WIRE_UNMOVABLE_ALL;
-	else if (!at->tenant->daemon->stores.budget_bytes)
+	else if (!at->tenant->daemon->move.stores.budget_bytes)
 		ret_row->unmovable |= WIRE_UNMOVABLE_STORE;
 	ret_row->refusals += at->move_refused;
 	if (!at->joined)

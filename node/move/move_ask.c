@@ -6,12 +6,21 @@
  * would refuse only because of figures that may be about to change (a reserved context that is not
  * measured yet, unused credit) waits for that change.
  */
-#include "base/text.h"
-#include "node/guest.h"
-#include "node/memory/measure.h"
 #include "node/move/move_ask.h"
-#include "node/memory/outside.h"
-#include "node/time/schedule.h"
+
+#include "base/text.h"
+#include "node/daemon.h"
+#include "node/memory/ask.h"
+#include "node/memory/measure.h"
+#include "node/move/ask_types.h"
+#include "node/move/move_inside.h"
+#include "node/move/move_plain.h"
+#include "node/move/move_refuse.h"
+#include "node/move/move_sync.h"
+#include "node/move/move_unsettled.h"
+#include "node/tenants/guest_send.h"
+#include "node/time/schedule_now.h"
+#include "node/upcalls.h"
 
 enum { TRIES = 4 };
 
@@ -23,7 +32,7 @@ void move_ask_drop(struct ask *ask)
 {
 	ask->at->move.ask_count--;
 	if (ask->state == ASK_PLAIN)
-		device_of(ask->at)->plain_bytes -= ask->request.bytes;
+		device_under(ask->at)->plain_bytes -= ask->request.bytes;
 	else if (ask->state != ASK_DOUBTED)
 		of_tenant(ask->at)->ask_count--;
 	list_remove(&ask->link);
@@ -56,68 +65,6 @@ struct ask *move_ask_make(struct guest_device *at, const struct ledger_request *
 	return ask;
 }
 
-/* "the device is full: ...; " if the request would not be refused without what others than tenants
- * have there; or "". */
-static struct outside_text because_of_outside(const struct ask *ask)
-{
-	const struct tenant_device *of = of_tenant(ask->at);
-	const struct daemon *d = of->tenant->daemon;
-	const uint64_t capacity =
-		of->member.residency->capacity_bytes + outside_bytes(d, of->index);
-	const struct outside_text outside = outside_text(d, of->index);
-	struct outside_text said = {""};
-
-	if (*outside.text && residency_refusal(&of->member, ask->request.bytes, capacity) == 0)
-		snprintf(said.text, sizeof(said.text), "the device is full: it is in use%.*s; ",
-			 (int)sizeof(said.text) - 40, outside.text);
-	return said;
-}
-
-/* Why it is not granted, though others could make room. */
-static void refuse_hindered(const struct ask *ask, const struct residency_member *by)
-{
-	of_tenant(ask->at)->move_refused++;
-	guest_refuse(ask->at->guest, (uint32_t)ask->request.id, WIRE_REFUSED_FULL,
-		     "%s were asked for, and %s", text_mib(ask->request.bytes, TEXT_UP).text,
-		     move_hindrance(by).text);
-}
-
-static void refuse(const struct ask *ask, int reason)
-{
-	struct tenant_device *of = of_tenant(ask->at);
-	const struct residency *r = of->member.residency;
-	struct guest *g = ask->at->guest;
-	uint32_t id = (uint32_t)ask->request.id;
-	const struct outside_text full = because_of_outside(ask);
-	const struct tenant_device *keeper = move_keeper(device_of(ask->at));
-	char asked[32], has[32];
-
-	of->move_refused++;
-	snprintf(asked, sizeof(asked), "%s", text_mib(ask->request.bytes, TEXT_UP).text);
-	snprintf(has, sizeof(has), "%s",
-		 text_mib(of->member.resident_bytes + of->member.out_bytes, TEXT_UP).text);
-	if (reason == RESIDENCY_LARGE)
-		guest_refuse(g, id, WIRE_REFUSED_FULL,
-			     "%sthe tenant alone would be larger than %s: it holds %s, %s more "
-			     "were asked for, and %s are there for what can move%s",
-			     full.text, *full.text ? "what is left" : "the device", has, asked,
-			     text_mib(r->capacity_bytes, TEXT_DOWN).text,
-			     words_oversize(of->tenant));
-	else if (reason == RESIDENCY_STORE)
-		guest_refuse(
-			g, id, WIRE_REFUSED_FULL,
-			"%sneither the device nor the store has room for %s more: what can move "
-			"has %s there, and %s in the store%s%s",
-			full.text, asked, text_mib(r->capacity_bytes, TEXT_DOWN).text,
-			text_mib(r->budget_bytes, TEXT_DOWN).text, keeper ? "; " : "",
-			keeper ? move_hindrance(&keeper->member).text : "");
-	else
-		guest_refuse(
-			g, id, WIRE_REFUSED_FULL,
-			"%s were asked for at once, and others' memory would have to move first",
-			asked);
-}
-
 /* ---- the machine and the ledger -------------------------------------------------------------- */
 
 static void take_back(struct ask *ask)
@@ -125,7 +72,7 @@ static void take_back(struct ask *ask)
 	struct tenant_device *of = of_tenant(ask->at);
 	uint64_t bytes = take_bytes(&ask->granted_bytes);
 
-	device_of(ask->at)->passed_bytes -= bytes;
+	device_under(ask->at)->passed_bytes -= bytes;
 	if (of->joined)
 		residency_free(&of->member, bytes, 0, schedule_now(of->tenant->daemon));
 }
@@ -140,9 +87,9 @@ static void pass(struct ask *ask, uint64_t bytes)
 	request.may_wait = 0;
 	ask->granted_bytes = bytes;
 	ask->state = ASK_LEDGER;
-	device_of(at)->passed_bytes += bytes;
+	device_under(at)->passed_bytes += bytes;
 	/* The ask may be answered and freed when this returns. */
-	if (words_ask(at, &request))
+	if (ask_ledger(at, &request))
 		return;
 	take_back(ask);
 	move_ask_drop(ask);
@@ -162,85 +109,14 @@ static struct ask *head(const struct tenant_device *of)
 
 /* ---- what may be about to change ------------------------------------------------------------- */
 
-static uint64_t load(const uint64_t *place)
-{
-	return __atomic_load_n(place, __ATOMIC_SEQ_CST);
-}
-
-/* The guest's bytes that count as movable, but are credit that it does not use. */
-static uint64_t idle_credit(const struct guest_device *at)
-{
-	const struct wire_own_page *own = at->guest->own;
-
-	return beyond(at->move.here, load(&own->movable[index_of(at)].resident_bytes));
-}
-
-/* The guest's bytes that count as unmovable, but may turn out to be movable or not there at all. */
-static uint64_t unsettled(const struct guest_device *at, uint64_t *ret_spare)
-{
-	const struct wire_own_page *own = at->guest->own;
-	size_t i = index_of(at);
-	uint64_t ended = load(&own->moves_ended), begun = load(&own->moves_begun), used, fixed;
-	struct ledger_sums has;
-
-	ledger_holder_sums(at->holder, &has);
-	fixed = has.granted - has.evicted;
-	fixed -= at->move.here < fixed ? at->move.here : fixed;
-	used = load(&own->device[i].allocated_bytes) - load(&own->movable[i].resident_bytes);
-	*ret_spare = used < fixed ? fixed - used : 0;
-	/* Memory that is being allocated does not count as movable yet. */
-	return at->residual.reserved + (at->in_flux ? at->residual.known : 0) +
-	       (begun != ended ? fixed : *ret_spare);
-}
-
-static uint64_t idle_credit_of(const struct tenant_device *of)
-{
-	uint64_t all = 0;
-
-	list_for_each(link, (struct list *)&of->tenant->guests) all +=
-		idle_credit(&list_entry(link, struct guest, link)->device[of - of->tenant->device]);
-	return all;
-}
-
-static uint64_t idle_credit_on(const struct device *device)
-{
-	uint64_t all = 0;
-
-	list_for_each(link, (struct list *)&device->tenants) all +=
-		idle_credit_of(list_entry(link, struct tenant_device, link));
-	return all;
-}
-
-uint64_t move_unsettled(const struct device *device, bool recalls)
-{
-	uint64_t all = 0, spare;
-
-	list_for_each(seats, (struct list *)&device->tenants)
-	{
-		struct tenant_device *of = list_entry(seats, struct tenant_device, link);
-		uint32_t i = tenant_index(of);
-
-		list_for_each(link, &of->tenant->guests)
-		{
-			struct guest_device *at = &list_entry(link, struct guest, link)->device[i];
-
-			move_sync(at, false);
-			all += unsettled(at, &spare);
-			spare += idle_credit(at);
-			if (recalls && spare)
-				move_recall(at, spare);
-		}
-	}
-	return all;
-}
-
 /* Would it be served if there were so much room for what can move, and no unused credit? The
  * asker's own makes the tenant smaller, that of others only what the device and the store have to
  * hold together. */
 static bool would_fit(const struct ask *ask, uint64_t capacity)
 {
 	const struct tenant_device *of = of_tenant(ask->at);
-	uint64_t own = idle_credit_of(of), others = idle_credit_on(device_of(ask->at)) - own;
+	uint64_t own = move_idle_credit_of(of),
+		 others = move_idle_credit_on(device_under(ask->at)) - own;
 	uint64_t bytes = beyond(ask->request.bytes, own);
 
 	return residency_refusal(&of->member, bytes, capacity) != RESIDENCY_LARGE &&
@@ -251,7 +127,7 @@ static bool would_fit(const struct ask *ask, uint64_t capacity)
 static bool may_settle(struct ask *ask)
 {
 	struct tenant_device *of = of_tenant(ask->at);
-	const struct device *device = device_of(ask->at);
+	const struct device *device = device_under(ask->at);
 	bool first = ask->state != ASK_SETTLES;
 	/* This reads all guests' pages, which alone may increase the capacity. */
 	uint64_t capacity = move_unsettled(device, first);
@@ -309,7 +185,7 @@ bool move_line(struct tenant_device *of, uint64_t now)
 		}
 		if (r == RESIDENCY_WAITS)
 			residency_cancel(&of->member, now);
-		refuse(ask, r);
+		move_refuse(ask, r);
 		move_ask_drop(ask);
 	}
 	return done;
@@ -347,7 +223,7 @@ bool move_answered(struct guest_device *at, const struct ledger_action *action)
 	if (action->verb == LEDGER_GRANT) {
 		uint64_t bytes = action->bytes;
 
-		device_of(at)->passed_bytes -= ask->granted_bytes;
+		device_under(at)->passed_bytes -= ask->granted_bytes;
 		at->move.here += bytes;
 		residency_free(&of->member, ask->granted_bytes - bytes, 0,
 			       schedule_now(of->tenant->daemon));
@@ -388,7 +264,7 @@ static bool end_hindered(struct tenant_device *of, uint64_t now_ns)
 		    !(by = residency_hindrance(&of->member)))
 			return true;
 		residency_cancel(&of->member, schedule_now(of->tenant->daemon));
-		refuse_hindered(ask, by);
+		move_refuse_hindered(ask, by);
 		move_ask_drop(ask);
 		/* The next one is judged at once, by its own bytes. */
 		best_effort(move_line(of, schedule_now(of->tenant->daemon)));

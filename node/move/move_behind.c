@@ -5,27 +5,13 @@
  * told who that is, for the program's standard error, and `mete ps` shows it. Whoever fits beside
  * what stays is chosen by the machine, and runs.
  */
+#include "node/move/move_behind.h"
+
 #include "base/text.h"
-#include "node/guest.h"
+#include "node/daemon.h"
 #include "node/move/move_inside.h"
-
-struct move_words move_hindrance(const struct residency_member *by)
-{
-	const struct tenant_device *of = by->owner;
-	struct move_words said;
-
-	if (by->kept_bytes)
-		snprintf(said.text, sizeof(said.text),
-			 "tenant %u (%.60s) keeps %s of the store, which it was told to give back",
-			 of->tenant->id, of->tenant->name, text_mib(by->kept_bytes, TEXT_UP).text);
-	else
-		snprintf(said.text, sizeof(said.text),
-			 "tenant %u (%.60s), which has %s of the device, is stuck: its memory does "
-			 "not leave as it was told",
-			 of->tenant->id, of->tenant->name,
-			 text_mib(by->resident_bytes + by->credit_bytes, TEXT_UP).text);
-	return said;
-}
+#include "node/peers/peer.h"
+#include "node/tenants/guest_send.h"
 
 static bool is_in_the_way(const struct residency_member *m)
 {

@@ -13,28 +13,12 @@ static inline uint64_t take_bytes(uint64_t *bytes)
 	return had;
 }
 
-/* The room for movable memory: the device without the unmovable memory, and without the room that
- * is being made. The machine is told at its next step. */
-uint64_t move_capacity(const struct daemon *d, uint32_t index);
-
-/* What that room lacks by unmovable memory of classes above batch. */
-uint64_t move_above(const struct daemon *d, uint32_t index);
-/* Of that, what room is being made for. */
-uint64_t move_plain_above(const struct device *device);
-
-/* What there is of the device's part of the store, without what nobody knows how to get back. */
-uint64_t move_budget(const struct daemon *d, uint32_t index);
-
 struct move_words {
 	char text[WIRE_TEXT_MAX + 1];
 };
 
 /* "tenant 3 (x), which has 1GiB of the device, is stuck: ..."; of residency_hindrance(). */
 struct move_words move_hindrance(const struct residency_member *by);
-
-/* For whom a tenant that yields is parked: of a higher class, the one with most of the device;
- * NULL: none is there any more. */
-const struct tenant_device *move_yields_to(const struct tenant_device *of);
 
 /* The device's index among its tenant's. */
 static inline uint32_t index_of(const struct guest_device *at)
@@ -46,3 +30,17 @@ static inline struct tenant_device *of_tenant(const struct guest_device *at)
 {
 	return &at->guest->tenant->device[index_of(at)];
 }
+
+/* Somebody waits, perhaps without any event to come: look again after a while. */
+void move_look_later(struct daemon *d);
+/* Must its guests report whether they want the device? */
+bool move_listens(const struct tenant_device *at);
+/* The room for movable memory: the device without the unmovable memory, and without the room that
+ * is being made. The machine is told at its next step. */
+uint64_t move_capacity(const struct daemon *d, uint32_t index);
+/* What that room lacks by unmovable memory of classes above batch. */
+uint64_t move_above(const struct daemon *d, uint32_t index);
+/* How much of its part of the store it does not need. */
+uint64_t move_surplus(const struct move_guest *m);
+/* What there is of the device's part of the store, without what nobody knows how to get back. */
+uint64_t move_budget(const struct daemon *d, uint32_t index);

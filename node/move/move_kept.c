@@ -4,11 +4,14 @@
  * that room, so the machine reckons without it until it comes back: who asks then is refused, and
  * does not wait for what does not come. Patience is as in core/residency/residency_patience.c.
  */
+#include "node/move/move_kept.h"
+
 #include <inttypes.h>
 
 #include "base/log.h"
+#include "node/daemon.h"
 #include "node/move/move_inside.h"
-#include "node/time/schedule.h"
+#include "node/time/hang.h"
 
 static uint64_t open_drop(const struct move_guest *m)
 {
@@ -39,7 +42,7 @@ static uint64_t kept_by(struct guest_device *at, uint64_t now_ns)
 	if (m->keeps && !kept) {
 		log_warning("store.kept", "tenant=%u guest=%u bytes=%" PRIu64,
 			    at->guest->tenant->id, at->guest->id, move_surplus(m));
-		schedule_stuck(of_tenant(at));
+		hang_stuck(of_tenant(at));
 	}
 	return m->keeps ? move_surplus(m) : 0;
 }

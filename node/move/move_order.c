@@ -5,59 +5,28 @@
  * that is larger than the rest of its order. If something was freed meanwhile, the guests were told
  * too much: then their generation ends, or they would move what nobody asked for.
  */
+#include "node/move/move_order.h"
+
 #include <inttypes.h>
 
-#include "node/guest.h"
+#include "node/daemon.h"
+#include "node/move/move_ask.h"
 #include "node/move/move_inside.h"
-#include "node/time/schedule.h"
+#include "node/move/move_kept.h"
+#include "node/move/move_sync.h"
+#include "node/peers/peer.h"
+#include "node/tenants/guest_send.h"
+#include "node/time/gate.h"
+#include "node/time/schedule_now.h"
 
 static struct guest_device *of_guest(struct list *link, uint32_t device)
 {
 	return &list_entry(link, struct guest, link)->device[device];
 }
 
-static uint64_t now_of(const struct guest_device *at)
-{
-	return schedule_now(at->guest->tenant->daemon);
-}
-
-void move_due(struct tenant_device *at)
-{
-	if (at->joined && !list_linked(&at->move_due))
-		list_append(&at->tenant->daemon->move_due, &at->move_due);
-}
-
-uint64_t move_open_credit(const struct move_guest *m)
-{
-	return beyond(m->enter, m->entered + m->returned);
-}
-
-static uint64_t open_order(const struct move_guest *m)
-{
-	return beyond(m->leave, m->left);
-}
-
 static uint64_t open_drop(const struct move_guest *m)
 {
 	return beyond(m->drop, m->dropped);
-}
-
-int move_match(struct guest_device *at)
-{
-	struct ledger *l = at->guest->tenant->daemon->ledger;
-	struct ledger_sums has;
-	uint64_t target = beyond(at->move.out, move_open_credit(&at->move));
-
-	ledger_holder_sums(at->holder, &has);
-	target = least(target, has.granted);
-	if (target < has.evicted)
-		return ledger_restore(l, at->holder, has.evicted - target);
-	if (target == has.evicted)
-		return 0;
-	/* It has this memory, whatever its page says at the moment, and not on the device. */
-	if (has.allocated < target)
-		ledger_report(l, at->holder, target);
-	return ledger_evict(l, at->holder, target - has.evicted);
 }
 
 /* ---- telling --------------------------------------------------------------------------------- */
@@ -95,28 +64,6 @@ static void stop(struct guest_device *at)
 	m->stopping = m->telling = true;
 }
 
-static void forget_orders(struct move_guest *m)
-{
-	m->saved += m->left - m->copied;
-	m->leave = m->enter = m->drop = 0;
-	m->left = m->copied = m->entered = m->returned = m->dropped = m->failed = 0;
-	m->stopping = false;
-	m->generation++;
-}
-
-void move_recall(struct guest_device *at, uint64_t bytes)
-{
-	struct guest *g = at->guest;
-	struct wire_message message;
-
-	if (!g->caller)
-		return;
-	wire_begin(&message, WIRE_credit_recall, peer_new_id(&g->caller->peer));
-	message.credit_recall.device = (uint32_t)(at - g->device);
-	message.credit_recall.bytes = bytes;
-	guest_send(g, &message);
-}
-
 /* Unused credit cannot move out: recall it. */
 static void recall(struct guest_device *at)
 {
@@ -143,7 +90,7 @@ static struct sums sum_up(const struct tenant_device *of, uint32_t device)
 	{
 		const struct move_guest *m = &of_guest(link, device)->move;
 
-		sums.order += open_order(m);
+		sums.order += move_open_order(m);
 		sums.credit += move_open_credit(m);
 		sums.drop += open_drop(m);
 		sums.stopping |= m->stopping;
@@ -153,7 +100,7 @@ static struct sums sum_up(const struct tenant_device *of, uint32_t device)
 
 static bool is_told(const struct move_guest *m)
 {
-	return open_order(m) || move_open_credit(m);
+	return move_open_order(m) || move_open_credit(m);
 }
 
 /* Stops all guests that have something to do; false: none is stopping. */
@@ -178,7 +125,7 @@ static bool stop_all(const struct tenant_device *of, uint32_t device)
 static uint64_t order(struct guest_device *at, uint64_t bytes)
 {
 	struct move_guest *m = &at->move;
-	uint64_t more = least(bytes, beyond(m->here, open_order(m)));
+	uint64_t more = least(bytes, beyond(m->here, move_open_order(m)));
 
 	if (!more || m->stopping || at->owes_drain)
 		return 0;
@@ -297,8 +244,8 @@ static bool see_starved(struct tenant_device *of, uint32_t device, uint64_t now)
 		const struct move_guest *m = &of_guest(link, device)->move;
 
 		stored += m->segment_bytes + m->foreign_bytes;
-		leaves |= open_order(m) > 0;
-		can |= open_order(m) && !is_starved(m);
+		leaves |= move_open_order(m) > 0;
+		can |= move_open_order(m) && !is_starved(m);
 	}
 	residency_starves(&of->member, leaves && !can, stored, now);
 	return of->member.starved != was;
@@ -344,12 +291,12 @@ bool move_orders(struct daemon *d, uint64_t now)
 {
 	bool done = false;
 
-	while (!list_empty(&d->move_due)) {
+	while (!list_empty(&d->move.due)) {
 		struct tenant_device *of =
-			list_entry(d->move_due.next, struct tenant_device, move_due);
+			list_entry(d->move.due.next, struct tenant_device, move_due);
 
 		list_remove(&of->move_due);
-		if (d->restoring && of->tenant->expected_count)
+		if (d->restore.waiting && of->tenant->expected_count)
 			continue;
 		look_at(of, now);
 		done |= tell_all(of, tenant_index(of));
@@ -357,262 +304,4 @@ bool move_orders(struct daemon *d, uint64_t now)
 		done |= move_line(of, now);
 	}
 	return done;
-}
-
-/* ---- freed memory ---------------------------------------------------------------------------- */
-
-void move_freed(struct guest_device *at, uint64_t here, uint64_t out)
-{
-	struct tenant_device *of = of_tenant(at);
-
-	here = least(here, at->move.here);
-	out = least(out, at->move.out);
-	at->move.here -= here;
-	at->move.out -= out;
-	if (of->joined)
-		residency_free(&of->member, here, out, now_of(at));
-	move_due(of);
-}
-
-/* The state of both sides at the beginning of a connection. */
-static void begin_anew(struct move_guest *m)
-{
-	forget_orders(m);
-	m->generation = 0;
-	m->prepare = 0;
-	m->telling = m->can = false;
-	m->behind = 0;
-}
-
-/* More is movable than was asked for as movable: guests use any credit for it. */
-static void grow(struct guest_device *at, uint64_t bytes)
-{
-	at->move.here += bytes;
-	residency_adopt(&of_tenant(at)->member, bytes, 0, now_of(at));
-}
-
-/* None of its memory is about to move. */
-static bool is_settled(const struct move_guest *m)
-{
-	return !open_order(m) && !move_open_credit(m) && !m->stopping;
-}
-
-void move_sync(struct guest_device *at, bool exact)
-{
-	struct guest *g = at->guest;
-	const struct wire_own_movable *own = &g->own->movable[at - g->device];
-	uint64_t here = __atomic_load_n(&own->resident_bytes, __ATOMIC_SEQ_CST);
-	uint64_t out = __atomic_load_n(&own->out_bytes, __ATOMIC_SEQ_CST);
-	struct move_guest *m = &at->move;
-	struct ledger_sums has;
-
-	if (!g->caller || !g->stated || !m->can || !of_tenant(at)->joined)
-		return;
-	ledger_holder_sums(at->holder, &has);
-	/* No message reports what was freed in the store. */
-	if (is_settled(m) && out < m->out) {
-		best_effort(ledger_free_evicted(g->tenant->daemon->ledger, at->holder,
-						least(m->out - out, has.evicted)));
-		move_freed(at, 0, m->out - out);
-		ledger_holder_sums(at->holder, &has);
-	}
-	here = least(here, has.granted - has.evicted);
-	if (here > m->here)
-		grow(at, here - m->here);
-	else if (exact && here < m->here)
-		move_freed(at, m->here - here, 0);
-}
-
-/* What is returned without SEGMENT_RETURN belonged to a former daemon's store. */
-static void forget_foreign(struct guest_device *at, uint64_t bytes)
-{
-	bytes = least(bytes, at->move.foreign_bytes);
-	at->move.foreign_bytes -= bytes;
-	at->guest->tenant->daemon->stores.used_bytes -= bytes;
-}
-
-static uint64_t foreign_of(const struct tenant *t)
-{
-	uint64_t all = 0;
-
-	list_for_each(link, (struct list *)&t->guests)
-	{
-		const struct guest *g = list_entry(link, struct guest, link);
-
-		for (uint32_t i = 0; i < t->devices; i++)
-			all += g->device[i].move.foreign_bytes;
-	}
-	return all;
-}
-
-/* It is in a former daemon's store, which lives as long as its guests, and counts here: as far as
- * its tenant's quota goes, and once, however often it is said. */
-static void count_foreign(struct guest_device *at, uint64_t bytes)
-{
-	struct daemon *d = at->guest->tenant->daemon;
-
-	forget_foreign(at, at->move.foreign_bytes);
-	bytes = least(bytes, beyond(d->quota_bytes, foreign_of(at->guest->tenant)));
-	at->move.foreign_bytes = bytes;
-	d->stores.used_bytes += bytes;
-}
-
-void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out)
-{
-	struct tenant_device *of = of_tenant(at);
-	struct move_guest *m = &at->move;
-
-	if (out)
-		move_takes_part(of, now_of(at));
-	if (!of->joined && !movable)
-		return;
-	move_freed(at, m->here, m->out);
-	begin_anew(m);
-	if (!of->joined)
-		return;
-	m->here = movable;
-	m->out = out;
-	if (!at->guest->known)
-		count_foreign(at, out);
-	residency_adopt(&of->member, movable, out, now_of(at));
-	/* The ledger has just adopted everything as being on the device. */
-	best_effort(move_match(at));
-	move_due(of);
-}
-
-uint64_t move_out_of(const struct guest *g)
-{
-	uint64_t out = 0;
-
-	for (uint32_t i = 0; i < g->tenant->devices; i++)
-		out += g->device[i].move.out;
-	return out;
-}
-
-void move_begin(struct move_guest *m)
-{
-	list_init(&m->asks);
-	list_init(&m->segments);
-	list_init(&m->waits);
-}
-
-void move_away(struct guest *g)
-{
-	for (uint32_t i = 0; i < g->tenant->devices; i++)
-		move_ask_forget(&g->device[i]);
-}
-
-void move_left(struct guest *g)
-{
-	for (uint32_t i = 0; i < g->tenant->devices; i++) {
-		struct guest_device *at = &g->device[i];
-
-		move_ask_forget(at);
-		move_freed(at, at->move.here, at->move.out);
-		begin_anew(&at->move);
-		move_segments_forget(at);
-		forget_foreign(at, at->move.foreign_bytes);
-	}
-}
-
-/* ---- reports --------------------------------------------------------------------------------- */
-
-/* Why the report is not believed; NULL: it is. */
-static const char *doubt(const struct guest_device *at, const struct wire_moved *said)
-{
-	const struct move_guest *m = &at->move;
-	uint64_t chunk = of_tenant(at)->member.residency->tuning.chunk_bytes;
-	uint64_t leave = m->leave ? m->leave + chunk - 1 : 0;
-	struct ledger_sums has;
-
-	if (said->left < m->left || said->copied < m->copied || said->entered < m->entered ||
-	    said->returned < m->returned || said->dropped < m->dropped || said->failed < m->failed)
-		return "took back what it said that it had moved";
-	ledger_holder_sums(at->holder, &has);
-	if (said->left > leave || said->copied > said->left ||
-	    said->left - m->left > has.granted - has.evicted)
-		return "moved more out than it was told";
-	if (said->entered > m->enter || said->returned > m->enter - said->entered ||
-	    said->entered - m->entered > m->out + (said->left - m->left))
-		return "moved more in than it was told";
-	if (said->dropped > (m->drop ? m->drop + chunk - 1 : 0))
-		return "gave more back than it was told";
-	/* What is in a former daemon's store is given back without a word. */
-	if (!at->guest->restored && said->dropped - m->dropped > m->given_bytes)
-		return "gave back less than it said";
-	return NULL;
-}
-
-static void hear_dropped(struct guest_device *at, uint64_t bytes, uint64_t now)
-{
-	struct residency_member *of = &of_tenant(at)->member;
-	struct move_guest *m = &at->move;
-	uint64_t own = least(bytes, m->given_bytes);
-
-	m->given_bytes -= own;
-	forget_foreign(at, bytes - own);
-	move_gave(at, bytes);
-	residency_dropped(of, least(bytes, of->dropping_bytes), now);
-}
-
-static void believe(struct guest_device *at, const struct wire_moved *said)
-{
-	struct residency_member *of = &of_tenant(at)->member;
-	struct move_guest *m = &at->move;
-	uint64_t left = said->left - m->left, copied = said->copied - m->copied;
-	uint64_t entered = said->entered - m->entered, returned = said->returned - m->returned;
-	uint64_t dropped = said->dropped - m->dropped, failed = said->failed - m->failed;
-	uint64_t now = now_of(at);
-
-	if (left > m->here)
-		grow(at, left - m->here);
-	m->left = said->left;
-	m->copied = said->copied;
-	m->entered = said->entered;
-	m->returned = said->returned;
-	m->dropped = said->dropped;
-	m->failed = said->failed;
-	m->here = m->here - left + entered;
-	m->out = m->out + left - entered;
-	if (left)
-		residency_left(of, left, copied, now);
-	if (entered)
-		residency_came(of, entered, now);
-	if (returned)
-		residency_unused(of, returned, now);
-	if (dropped)
-		hear_dropped(at, dropped, now);
-	/* Its page no longer counts these bytes as movable. */
-	if (failed)
-		move_sync(at, true);
-}
-
-void move_heard(struct guest *g, uint32_t id, const struct wire_moved *said)
-{
-	struct tenant *t = g->tenant;
-	struct guest_device *at;
-	const char *reason;
-
-	if (said->device >= t->devices || !t->device[said->device].joined) {
-		guest_refuse(g, id, WIRE_REFUSED_UNKNOWN, "nothing moves on device %u",
-			     said->device);
-		return;
-	}
-	at = &g->device[said->device];
-	reason = said->generation != at->move.generation ? "moved for an order that is over"
-							 : doubt(at, said);
-	if (reason) {
-		caller_dismiss(g->caller, id, WIRE_REFUSED_BAD, reason);
-		return;
-	}
-	believe(at, said);
-	if (said->stopped && at->move.stopping) {
-		forget_orders(&at->move);
-		/* Its tenant's other orders go on, in the new generation. */
-		at->move.telling = true;
-	}
-	best_effort(move_match(at));
-	move_due(&t->device[said->device]);
-	book_pump(t->daemon);
-	schedule_pump(t->daemon);
 }

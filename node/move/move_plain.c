@@ -6,30 +6,20 @@
  * that moves could never come back whole. If that is only due to figures that may be about to
  * change (as in node/move/move_ask.c), it waits for that change.
  */
+#include "node/move/move_plain.h"
+
 #include "base/text.h"
-#include "node/guest.h"
+#include "node/daemon.h"
+#include "node/memory/ask.h"
 #include "node/memory/measure.h"
+#include "node/move/ask_types.h"
 #include "node/move/move_ask.h"
-#include "node/time/schedule.h"
+#include "node/move/move_inside.h"
+#include "node/move/move_unsettled.h"
+#include "node/tenants/guest_send.h"
+#include "node/upcalls.h"
 
 static const uint64_t ms = 1000000;
-
-/* Whether enough memory could move out for it. */
-static bool could_leave(const struct residency *r, uint64_t bytes)
-{
-	uint64_t all = 0, free_to_go = 0;
-
-	list_for_each(link, (struct list *)&r->members)
-	{
-		const struct residency_member *m =
-			list_entry(link, struct residency_member, of_device);
-
-		all += m->resident_bytes + m->out_bytes;
-		free_to_go += m->stuck ? 0 : m->resident_bytes;
-	}
-	return bytes <= free_to_go &&
-	       all + bytes + 4 * r->tuning.chunk_bytes <= r->capacity_bytes + r->budget_bytes;
-}
 
 /* With `bytes` less room for movable memory, and `more` added: could each tenant still come back
  * whole? One of class batch may have to wait until this one ends, if that is of a higher class. */
@@ -41,7 +31,7 @@ static bool is_bearable(const struct guest_device *at, uint64_t bytes, uint64_t 
 
 	if (at->guest->tenant->share.class < SHARE_BATCH)
 		above += bytes;
-	return residency_bears(&device_of(at)->residency, beyond(capacity, bytes), above);
+	return residency_bears(&device_under(at)->residency, beyond(capacity, bytes), above);
 }
 
 static void refuse_plain(const struct guest_device *at, const struct ledger_request *request)
@@ -50,7 +40,7 @@ static void refuse_plain(const struct guest_device *at, const struct ledger_requ
 	uint64_t largest = 0;
 	char asked[32], left[32];
 
-	list_for_each(link, &device_of(at)->residency.members)
+	list_for_each(link, &device_under(at)->residency.members)
 	{
 		const struct residency_member *m =
 			list_entry(link, struct residency_member, of_device);
@@ -84,13 +74,13 @@ uint64_t move_plain_above(const struct device *device)
 static void make_room(struct ask *ask)
 {
 	ask->state = ASK_PLAIN;
-	device_of(ask->at)->plain_bytes += ask->request.bytes;
+	device_under(ask->at)->plain_bytes += ask->request.bytes;
 }
 
 static void doubt(struct ask *ask)
 {
 	if (ask->state == ASK_PLAIN)
-		device_of(ask->at)->plain_bytes -= ask->request.bytes;
+		device_under(ask->at)->plain_bytes -= ask->request.bytes;
 	ask->state = ASK_DOUBTED;
 }
 
@@ -120,11 +110,11 @@ bool move_plain(struct daemon *d, uint32_t device)
 			doubt(ask);
 			continue;
 		}
-		if (!ledger_fits(d->ledger, at->holder, request.bytes))
+		if (!ledger_fits(d->book.ledger, at->holder, request.bytes))
 			break;
 		move_ask_drop(ask);
 		done = true;
-		best_effort(words_ask(at, &request));
+		best_effort(ask_ledger(at, &request));
 	}
 	return done;
 }
@@ -143,13 +133,13 @@ static bool end_wait(struct ask *ask, uint64_t now_ns)
 		doubted = false;
 	}
 	if (!late &&
-	    (!doubted || is_bearable(at, request.bytes, move_unsettled(device_of(at), false))))
+	    (!doubted || is_bearable(at, request.bytes, move_unsettled(device_under(at), false))))
 		return false;
 	move_ask_drop(ask);
 	if (doubted)
 		refuse_plain(at, &request);
 	else
-		best_effort(words_ask(at, &request));
+		best_effort(ask_ledger(at, &request));
 	return true;
 }
 
@@ -170,7 +160,7 @@ static void wait_for_room(struct guest_device *at, const struct ledger_request *
 	if (!ask)
 		return;
 	ask->request.want = ask->request.bytes;
-	list_append(&device_of(at)->plain, &ask->link);
+	list_append(&device_under(at)->plain, &ask->link);
 	if (is_bearable(at, ask->request.bytes, 0))
 		make_room(ask);
 	else
@@ -181,15 +171,15 @@ static void wait_for_room(struct guest_device *at, const struct ledger_request *
 
 bool move_ask_plain(struct guest_device *at, const struct ledger_request *request)
 {
-	struct device *device = device_of(at);
+	struct device *device = device_under(at);
 	struct ledger_request exact = *request;
 	uint64_t bytes = request->bytes;
-	bool fits = ledger_fits(at->guest->tenant->daemon->ledger, at->holder, bytes);
+	bool fits = ledger_fits(at->guest->tenant->daemon->book.ledger, at->holder, bytes);
 
 	if (!device->members || bytes > ledger_account_room(of_tenant(at)->account))
 		return false;
-	if (!fits &&
-	    !(request->may_wait && could_leave(&device->residency, device->plain_bytes + bytes)))
+	if (!fits && !(request->may_wait &&
+		       residency_could_leave(&device->residency, device->plain_bytes + bytes)))
 		return false;
 	if (!is_bearable(at, bytes, 0)) {
 		if (!request->may_wait || !is_bearable(at, bytes, move_unsettled(device, true))) {
@@ -206,6 +196,6 @@ bool move_ask_plain(struct guest_device *at, const struct ledger_request *reques
 	if (is_bearable(at, most(bytes, request->want), 0))
 		return false;
 	exact.want = bytes;
-	best_effort(words_ask(at, &exact));
+	best_effort(ask_ledger(at, &exact));
 	return true;
 }

@@ -3,13 +3,23 @@
  * Guests' parts of their tenant's store. An ask that does not fit the budget waits if others have
  * more in the store than they need: they are told to return it.
  */
+#include "node/move/move_store.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "node/guest.h"
+#include "node/daemon.h"
 #include "node/move/move_inside.h"
-#include "node/time/schedule.h"
+#include "node/move/move_kept.h"
+#include "node/move/move_sync.h"
+#include "node/move/store.h"
+#include "node/move/store_file.h"
+#include "node/options.h"
+#include "node/peers/peer.h"
+#include "node/tenants/guest_send.h"
+#include "node/time/schedule_now.h"
+#include "node/upcalls.h"
 
 static const uint64_t ms = 1000000;
 
@@ -22,13 +32,6 @@ struct wait {
 	uint32_t id;
 };
 
-uint64_t move_surplus(const struct move_guest *m)
-{
-	uint64_t needed = m->out + beyond(m->leave, m->left);
-
-	return beyond(m->segment_bytes + m->foreign_bytes, needed);
-}
-
 /* What could move when it was allocated still can, whatever its share says since: others count on
  * it. */
 static bool has_moved(const struct tenant_device *at)
@@ -40,7 +43,7 @@ static const char *why_nothing(const struct tenant_device *at)
 {
 	if (!at->tenant->share.swap && !has_moved(at))
 		return "the share has swap=off: nothing of it moves";
-	if (!at->tenant->daemon->stores.budget_bytes)
+	if (!at->tenant->daemon->move.stores.budget_bytes)
 		return "this meted has no store (--store 0)";
 	return at->joined ? NULL : "nothing moves on this device";
 }
@@ -73,7 +76,8 @@ void move_store_ask(struct guest *g, uint32_t id, uint32_t device)
 	if (!at)
 		return;
 	if (!t->store)
-		r = store_open(&t->daemon->stores, t->daemon->quota_bytes, &owner, &t->store);
+		r = store_open(&t->daemon->move.stores, t->daemon->move.quota_bytes, &owner,
+			       &t->store);
 	if (r < 0) {
 		guest_refuse(g, id, WIRE_REFUSED_BAD, "there is no store: %s",
 			     r == -EBUSY ? "processes of other tenants hold the locks of too many "
@@ -107,13 +111,13 @@ static void release(struct store_segment *segment)
  * that many who ask in vain do not multiply each event. */
 static void look_who_wants(struct daemon *d)
 {
-	if (!list_empty(&d->in_want))
+	if (!list_empty(&d->move.in_want))
 		move_look_later(d);
 }
 
 static void tell_who_wants(struct daemon *d)
 {
-	list_for_each(link, &d->in_want)
+	list_for_each(link, &d->move.in_want)
 	{
 		struct guest_device *at = list_entry(link, struct guest_device, move.in_want);
 
@@ -138,11 +142,11 @@ static void lacks(struct guest_device *at, uint64_t bytes)
 
 static void refuse(struct guest_device *at, uint32_t id, uint64_t bytes, int r)
 {
-	const struct stores *s = &at->guest->tenant->daemon->stores;
+	const struct stores *s = &at->guest->tenant->daemon->move.stores;
 
 	lacks(at, r == STORE_BUDGET ? bytes : 0);
 	if (!list_linked(&at->move.in_want))
-		list_append(&at->guest->tenant->daemon->in_want, &at->move.in_want);
+		list_append(&at->guest->tenant->daemon->move.in_want, &at->move.in_want);
 	if (r == BEYOND_NEED)
 		guest_refuse(at->guest, id, WIRE_REFUSED_FULL,
 			     "this process has %s that can move, %s for it in the store, and asked "
@@ -219,9 +223,9 @@ static int take_segment(struct guest_device *at, uint32_t id, uint64_t bytes)
 /* Tells others to return what they do not need; false: there is nothing to return. */
 static bool reclaim(struct daemon *d, const struct guest_device *asker, uint64_t bytes)
 {
-	bool any = d->stores.leaving_bytes > stores_lost(&d->stores);
+	bool any = d->move.stores.leaving_bytes > stores_lost(&d->move.stores);
 
-	list_for_each(tenants, &d->tenants)
+	list_for_each(tenants, &d->tenants.all)
 	{
 		struct tenant *t = list_entry(tenants, struct tenant, link);
 
@@ -264,7 +268,7 @@ static bool wait_for(struct guest_device *at, uint32_t id, uint64_t bytes)
 	struct daemon *d = at->guest->tenant->daemon;
 	struct wait *w;
 
-	if (bytes > d->stores.budget_bytes || at->move.wait_count == MOVE_WAITS_OF_GUEST ||
+	if (bytes > d->move.stores.budget_bytes || at->move.wait_count == MOVE_WAITS_OF_GUEST ||
 	    !reclaim(d, at, bytes))
 		return false;
 	w = calloc(1, sizeof(*w));
@@ -272,7 +276,7 @@ static bool wait_for(struct guest_device *at, uint32_t id, uint64_t bytes)
 		return false;
 	*w = (struct wait){.at = at, .id = id, .bytes = bytes, .since_ns = loop_now_ns()};
 	at->move.wait_count++;
-	list_append(&d->segment_waits, &w->link);
+	list_append(&d->move.segment_waits, &w->link);
 	list_append(&at->move.waits, &w->own);
 	lacks(at, bytes);
 	move_look_later(d);
@@ -305,9 +309,9 @@ void move_segment_ask(struct guest *g, uint32_t id, const struct wire_segment_as
 /* The first in line gets what was cleared. */
 static void on_cleared(struct stores *stores)
 {
-	struct daemon *d = container_of(stores, struct daemon, stores);
+	struct daemon *d = container_of(stores, struct daemon, move.stores);
 
-	list_for_each(link, &d->segment_waits)
+	list_for_each(link, &d->move.segment_waits)
 	{
 		struct wait *w = list_entry(link, struct wait, link);
 		int r = take_segment(w->at, w->id, w->bytes);
@@ -324,7 +328,7 @@ static void on_cleared(struct stores *stores)
 
 void move_segments_late(struct daemon *d, uint64_t now_ns)
 {
-	list_for_each(link, &d->segment_waits)
+	list_for_each(link, &d->move.segment_waits)
 	{
 		struct wait *w = list_entry(link, struct wait, link);
 
@@ -336,7 +340,7 @@ void move_segments_late(struct daemon *d, uint64_t now_ns)
 	}
 	tell_who_wants(d);
 	move_count_kept(d, now_ns);
-	if (!list_empty(&d->segment_waits))
+	if (!list_empty(&d->move.segment_waits))
 		move_look_later(d);
 }
 
@@ -377,12 +381,6 @@ void move_segments_forget(struct guest_device *at)
 		release(list_entry(m->segments.next, struct store_segment, owned));
 }
 
-uint64_t move_budget(const struct daemon *d, uint32_t index)
-{
-	return beyond(beyond(d->stores.budget_bytes, stores_lost(&d->stores)) / d->devices,
-		      d->device[index].kept_bytes);
-}
-
 int move_store_open(struct daemon *d)
 {
 	uint64_t budget = d->options.store_bytes;
@@ -390,13 +388,13 @@ int move_store_open(struct daemon *d)
 
 	if (budget == OPTIONS_UNSAID)
 		budget = stores_usual_budget();
-	list_init(&d->segment_waits);
-	list_init(&d->in_want);
-	r = stores_init(&d->stores, &d->loop, budget, STORE_LATE_MS * ms, on_cleared);
+	list_init(&d->move.segment_waits);
+	list_init(&d->move.in_want);
+	r = stores_init(&d->move.stores, &d->loop, budget, STORE_LATE_MS * ms, on_cleared);
 	if (r < 0)
 		return r;
-	d->quota_bytes = d->options.quota_bytes < budget ? d->options.quota_bytes : budget;
+	d->move.quota_bytes = d->options.quota_bytes < budget ? d->options.quota_bytes : budget;
 	log_info("store.budget", "budget_bytes=%" PRIu64 " quota_bytes=%" PRIu64, budget,
-		 d->quota_bytes);
+		 d->move.quota_bytes);
 	return 0;
 }

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "node/move/store_file.h"
+#include "node/move/store_worker.h"
 
 struct store {
 	struct stores *stores;

@@ -3,6 +3,14 @@
 
 #include <string.h>
 
+#include "node/daemon.h"
+#include "node/process.h"
+#include "node/state/journal.h"
+#include "node/state/leftover.h"
+#include "node/state/record.h"
+#include "node/state/recorder.h"
+#include "node/tenants/tenant_find.h"
+
 struct absent {
 	struct list link;
 	uint32_t id; /* 0: records of no tenant */
@@ -12,7 +20,7 @@ struct absent {
 
 static struct absent *find(const struct daemon *d, uint32_t id)
 {
-	list_for_each(link, (struct list *)&d->absent)
+	list_for_each(link, (struct list *)&d->restore.absent)
 	{
 		struct absent *a = list_entry(link, struct absent, link);
 
@@ -25,7 +33,7 @@ static struct absent *find(const struct daemon *d, uint32_t id)
 static void drop(struct daemon *d, struct absent *a)
 {
 	list_remove(&a->link);
-	d->absent_count--;
+	d->restore.absent_count--;
 	free(a->lines.text);
 	free(a);
 }
@@ -38,13 +46,13 @@ static void add_line(struct absent *a, const char *line)
 
 static int make(struct daemon *d, uint32_t id, struct absent **ret_absent)
 {
-	struct absent *a = d->absent_count < DAEMON_TENANTS ? calloc(1, sizeof(*a)) : NULL;
+	struct absent *a = d->restore.absent_count < DAEMON_TENANTS ? calloc(1, sizeof(*a)) : NULL;
 
 	if (!a)
-		return d->absent_count < DAEMON_TENANTS ? -ENOMEM : -ENOSPC;
+		return d->restore.absent_count < DAEMON_TENANTS ? -ENOMEM : -ENOSPC;
 	a->id = id;
-	list_append(&d->absent, &a->link);
-	d->absent_count++;
+	list_append(&d->restore.absent, &a->link);
+	d->restore.absent_count++;
 	*ret_absent = a;
 	return 0;
 }
@@ -79,7 +87,7 @@ bool absent_has(const struct daemon *d, uint32_t id)
 
 bool absent_any(const struct daemon *d)
 {
-	return d->absent_count != 0;
+	return d->restore.absent_count != 0;
 }
 
 int absent_keep(struct daemon *d, uint32_t id, char *ret_folder, size_t size)
@@ -102,13 +110,13 @@ void absent_end(struct daemon *d, uint32_t id)
 		return;
 	drop(d, a);
 	leftover_remove(d);
-	restore_tenant_gone(d, id);
+	recorder_tenant_gone(d, id);
 	log_info("tenant.ended", "tenant=%u reason=\"its devices are not there\"", id);
 }
 
 void absent_write(const struct daemon *d, struct record *all)
 {
-	list_for_each(link, (struct list *)&d->absent)
+	list_for_each(link, (struct list *)&d->restore.absent)
 	{
 		const struct absent *a = list_entry(link, struct absent, link);
 
@@ -141,7 +149,7 @@ static bool lives(const struct absent *a)
 
 void absent_settle(struct daemon *d)
 {
-	list_for_each(link, &d->absent)
+	list_for_each(link, &d->restore.absent)
 	{
 		const struct absent *a = list_entry(link, struct absent, link);
 
@@ -152,5 +160,5 @@ void absent_settle(struct daemon *d)
 
 void absent_close(struct daemon *d)
 {
-	list_for_each(link, &d->absent) drop(d, list_entry(link, struct absent, link));
+	list_for_each(link, &d->restore.absent) drop(d, list_entry(link, struct absent, link));
 }

@@ -4,11 +4,15 @@
  * They must be removed because ids of tenants that were never recorded are used again, and a folder
  * is found by its id.
  */
+#include "node/state/leftover.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 
+#include "node/daemon.h"
 #include "node/state/absent.h"
+#include "node/tenants/tenant_find.h"
 
 /* It contains a socket, perhaps with the name that it has until it listens. */
 static void empty(int folder)

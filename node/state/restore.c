@@ -1,253 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The journal's records: a tenant with its share (the latest one counts) and its end; a guest and
- * its leaving; a device that a picker holds and its release; one that takes no new tenants, or does
- * again.
- *
- *	tenant id=3 owner=1000 outer=2 away=1 device=GPU-...,GPU-... name=%xx.. memory=4GiB wait=10s
- *	end id=3
- *	held tenant=3 device=0 most=134217728 highest=1073741824
- *	guest tenant=3 pid=4711 started=123456 image=987 copy=140001234567
- *	left tenant=3 pid=4711 started=123456
- *	reserved device=GPU-... pid=4711 owner=1000 started=123456 until=0
- *	free device=GPU-...
- *	cordoned device=GPU-...
- *	uncordoned device=GPU-...
- *
- * What a tenant holds changes too often to be recorded: `held` is an upper bound that only
- * rises, in large steps. A guest or picker is identified by its pid and its process's start.
+ * What a former meted has recorded (recorder.c) becomes tenants and guests again. Guests that have
+ * not come back when the grace period is over are charged what can be measured.
  */
+#include "node/state/restore.h"
+
 #include <string.h>
 
-#include "node/cordon.h"
-#include "node/state/absent.h"
-#include "node/guest.h"
+#include "node/daemon.h"
+#include "node/devices/cordon.h"
+#include "node/devices/reserve.h"
+#include "node/memory/book.h"
 #include "node/memory/measure.h"
+#include "node/memory/remains.h"
+#include "node/process.h"
+#include "node/state/absent.h"
+#include "node/state/journal.h"
+#include "node/state/leftover.h"
 #include "node/state/past.h"
 #include "node/state/record.h"
-#include "node/memory/remains.h"
-
-static const uint64_t held_step = 32 << 20;
-
-static void tenant_line(struct record *line, const struct tenant *t)
-{
-	struct record devices = {0};
-
-	for (uint32_t i = 0; i < t->devices; i++) {
-		record_text(&devices, i ? "," : "");
-		record_text(&devices, t->daemon->device[t->device[i].index].info->uuid_text);
-	}
-	record_text(line, "tenant");
-	record_number(line, "id", t->id);
-	record_number(line, "owner", t->owner);
-	if (t->outer)
-		record_number(line, "outer", t->outer->id);
-	if (t->away)
-		record_number(line, "away", 1);
-	record_value(line, "device", devices.text ? devices.text : "");
-	record_value(line, "name", t->name);
-	for (uint32_t i = 0; share_key(i); i++) {
-		if (t->texts[i])
-			record_value(line, share_key(i), t->texts[i]);
-	}
-	free(devices.text);
-}
-
-static void guest_line(struct record *line, const char *verb, const struct guest *g)
-{
-	record_text(line, verb);
-	record_number(line, "tenant", g->tenant->id);
-	record_number(line, "pid", (uint64_t)g->pid);
-	record_number(line, "started", g->process.started);
-}
-
-static void joined_line(struct record *line, const struct guest *g)
-{
-	guest_line(line, "guest", g);
-	record_number(line, "image", g->process.image);
-	record_number(line, "copy", g->copy);
-}
-
-static void held_line(struct record *line, const struct tenant *t, uint32_t device)
-{
-	record_text(line, "held");
-	record_number(line, "tenant", t->id);
-	record_number(line, "device", device);
-	record_number(line, "most", t->device[device].most_bytes);
-	record_number(line, "highest", t->device[device].highest_limit);
-	if (t->device[device].remains.bytes)
-		record_number(line, "behind", t->device[device].remains.bytes);
-}
-
-static void reserved_line(struct record *line, const struct daemon *d, uint32_t device)
-{
-	const struct reservation *it = &d->reserved[device];
-	bool holds = reserve_holds(it);
-
-	record_text(line, holds ? "reserved" : "free");
-	record_value(line, "device", d->device[device].info->uuid_text);
-	if (!holds)
-		return;
-	record_number(line, "pid", (uint64_t)it->pid);
-	record_number(line, "owner", it->uid);
-	record_number(line, "started", it->started);
-	record_number(line, "until", it->until_ns);
-}
-
-static void cordon_line(struct record *line, const struct daemon *d, uint32_t device)
-{
-	record_text(line, d->device[device].cordoned ? "cordoned" : "uncordoned");
-	record_value(line, "device", d->device[device].info->uuid_text);
-}
-
-/* Rewrites the journal with the current state. */
-static int rewrite(struct daemon *d)
-{
-	struct record all = {0};
-	int r;
-
-	record_text(&all, "last");
-	record_number(&all, "id", d->last_tenant);
-	record_text(&all, "\n");
-	list_for_each(link, &d->tenants)
-	{
-		struct tenant *t = list_entry(link, struct tenant, link);
-
-		tenant_line(&all, t);
-		record_text(&all, "\n");
-		for (uint32_t i = 0; i < t->devices; i++) {
-			held_line(&all, t, i);
-			record_text(&all, "\n");
-		}
-		list_for_each(one, &t->guests)
-		{
-			struct guest *g = list_entry(one, struct guest, link);
-
-			joined_line(&all, g);
-			record_text(&all, "\n");
-		}
-	}
-	for (uint32_t i = 0; i < d->devices; i++) {
-		if (!reserve_holds(&d->reserved[i]))
-			continue;
-		reserved_line(&all, d, i);
-		record_text(&all, "\n");
-	}
-	for (uint32_t i = 0; i < d->devices; i++) {
-		if (!d->device[i].cordoned)
-			continue;
-		cordon_line(&all, d, i);
-		record_text(&all, "\n");
-	}
-	absent_write(d, &all);
-	r = all.failed ? -ENOMEM : journal_rewrite(&d->journal, all.text);
-	free(all.text);
-	return r;
-}
-
-static void write_line(struct daemon *d, struct record *line)
-{
-	struct journal *j = &d->journal;
-	bool was_broken = j->broken;
-	int r;
-
-	if (j->fd < 0) {
-		free(line->text);
-		return;
-	}
-	/* A rewrite includes what was lost before, and this line. */
-	if (was_broken || journal_is_long(j))
-		r = rewrite(d);
-	else
-		r = line->failed ? -ENOMEM : journal_append(j, line->text);
-	j->broken = r < 0;
-	if (r < 0 && !was_broken)
-		log_error("journal.lost",
-			  "path=%s reason=%s: a restart of meted would lose what has changed since",
-			  j->path, log_text(strerror(-r)).text);
-	if (r == 0 && was_broken)
-		log_info("journal.back", "path=%s", j->path);
-	free(line->text);
-}
-
-void restore_tenant(struct tenant *t)
-{
-	struct record line = {0};
-
-	tenant_line(&line, t);
-	write_line(t->daemon, &line);
-}
-
-void restore_held(struct tenant *t, uint32_t device, uint64_t held_bytes,
-		  const struct ledger_sums *sums)
-{
-	uint64_t most = (held_bytes / held_step + 2) * held_step, limit_bytes = sums->limit;
-	struct record line = {0};
-
-	/* Tenants whose limits fit the device never wait for each other after a restart. */
-	if (most > limit_bytes)
-		most = limit_bytes > held_bytes ? limit_bytes : held_bytes;
-	if (held_bytes > t->device[device].most_bytes)
-		t->device[device].most_bytes = most;
-	t->device[device].highest_limit = sums->highest_limit;
-	held_line(&line, t, device);
-	write_line(t->daemon, &line);
-}
-
-void restore_behind(struct tenant *t, uint32_t device)
-{
-	struct record line = {0};
-
-	if (t->daemon->stopping)
-		return; /* our successor charges it */
-	held_line(&line, t, device);
-	write_line(t->daemon, &line);
-}
-
-void restore_tenant_gone(struct daemon *d, uint32_t id)
-{
-	struct record line = {0};
-
-	record_text(&line, "end");
-	record_number(&line, "id", id);
-	write_line(d, &line);
-}
-
-void restore_guest(struct guest *g)
-{
-	struct record line = {0};
-
-	joined_line(&line, g);
-	write_line(g->tenant->daemon, &line);
-}
-
-void restore_guest_gone(struct guest *g)
-{
-	struct record line = {0};
-
-	if (g->tenant->daemon->stopping)
-		return; /* the guest runs on and connects to our successor */
-	guest_line(&line, "left", g);
-	write_line(g->tenant->daemon, &line);
-}
-
-void restore_reserved(struct daemon *d, uint32_t device)
-{
-	struct record line = {0};
-
-	if (d->stopping)
-		return; /* it stays reserved, and our successor must know */
-	reserved_line(&line, d, device);
-	write_line(d, &line);
-}
-
-void restore_cordon(struct daemon *d, uint32_t device)
-{
-	struct record line = {0};
-
-	cordon_line(&line, d, device);
-	write_line(d, &line);
-}
+#include "node/state/recorder.h"
+#include "node/tenants/guest.h"
+#include "node/tenants/tenant.h"
+#include "node/tenants/tenant_find.h"
+#include "node/tenants/tenant_spec.h"
+#include "node/upcalls.h"
 
 static void on_line(void *context, const char *line)
 {
@@ -367,27 +144,13 @@ static void bring_cordon_back(struct daemon *d, const char *line)
 		absent_add(d, 0, line);
 }
 
-/* What a tenant's processes held is not promised to others before they have stated it. */
-static void hold(struct tenant *t)
-{
-	for (uint32_t i = 0; i < t->devices; i++)
-		ledger_expect(t->daemon->ledger, t->device[i].account, t->expected_count != 0,
-			      t->device[i].most_bytes);
-}
-
-void restore_release(struct tenant *t)
-{
-	if (!t->expected_count)
-		hold(t);
-}
-
 static void on_grace_over(struct loop_timer *timer)
 {
-	struct daemon *d = container_of(timer, struct daemon, grace);
+	struct daemon *d = container_of(timer, struct daemon, restore.grace);
 
-	d->restoring = false;
+	d->restore.waiting = false;
 	absent_settle(d);
-	list_for_each(at, &d->tenants)
+	list_for_each(at, &d->tenants.all)
 	{
 		struct tenant *t = list_entry(at, struct tenant, link);
 
@@ -427,16 +190,16 @@ int restore_open(struct daemon *d, struct fault *why)
 {
 	struct past past = {0};
 	char path[PLACE_MAX + 16];
-	int r = loop_timer_init(&d->loop, &d->grace, on_grace_over);
+	int r = loop_timer_init(&d->loop, &d->restore.grace, on_grace_over);
 
 	snprintf(path, sizeof(path), "%s/journal", d->place);
 	if (r == 0)
-		r = journal_open(&d->journal, path, on_line, &past, why);
+		r = journal_open(&d->restore.journal, path, on_line, &past, why);
 	if (r < 0) {
 		past_done(&past);
 		return r;
 	}
-	d->last_tenant = (uint32_t)past.last_tenant;
+	d->tenants.last_id = (uint32_t)past.last_tenant;
 	past_settle(&past);
 	for (size_t i = 0; i < past.count; i++) {
 		if (past.records[i].line && record_is(past.records[i].line, "tenant"))
@@ -448,18 +211,18 @@ int restore_open(struct daemon *d, struct fault *why)
 	}
 	past_done(&past);
 	leftover_remove(d);
-	list_for_each(link, &d->tenants) hold(list_entry(link, struct tenant, link));
+	list_for_each(link, &d->tenants.all) book_hold(list_entry(link, struct tenant, link));
 	/* Armed once, after a start. If nothing can come back, the first connection disarms it. */
-	if (!d->options.system || !list_empty(&d->tenants) || absent_any(d))
-		loop_arm(&d->grace, d->options.grace_ns);
-	if (!list_empty(&d->tenants)) {
-		d->restoring = true;
-		log_info("daemon.restored", "tenants=%u", d->tenant_count);
+	if (!d->options.system || !list_empty(&d->tenants.all) || absent_any(d))
+		loop_arm(&d->restore.grace, d->options.grace_ns);
+	if (!list_empty(&d->tenants.all)) {
+		d->restore.waiting = true;
+		log_info("daemon.restored", "tenants=%u", d->tenants.count);
 	}
-	r = rewrite(d);
+	r = recorder_rewrite(d);
 	if (r < 0)
 		log_error("journal.lost", "path=%s reason=%s", path, log_text(strerror(-r)).text);
-	d->journal.broken = r < 0;
+	d->restore.journal.broken = r < 0;
 	/* What was left behind may have gone meanwhile. */
 	measure_start(d);
 	return 0;

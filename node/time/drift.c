@@ -4,11 +4,13 @@
  * device, according to the driver. This is done with each measurement of memory, if there are
  * turns. The result is only displayed. The worker's question also serves samples.c.
  */
+#include "node/time/drift.h"
+
 #include <time.h>
 
 #include "node/daemon.h"
-#include "node/memory/measure.h"
-#include "node/time/schedule.h"
+#include "node/devices/nvml.h"
+#include "node/time/schedule_now.h"
 
 enum {
 	WINDOW_US = 1000000,

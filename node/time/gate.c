@@ -4,6 +4,8 @@
  * stream capture stays open, the tenant is coupled: the gate opens again, and the peer that waits
  * for the close is told. See decisions/0010 and 0060.
  */
+#include "node/time/gate.h"
+
 #include <inttypes.h>
 #include <linux/futex.h>
 #include <string.h>
@@ -11,8 +13,9 @@
 
 #include "core/gate.h"
 #include "node/daemon.h"
-#include "node/guest.h"
-#include "node/time/schedule.h"
+#include "node/peers/peer.h"
+#include "node/tenants/guest_send.h"
+#include "node/upcalls.h"
 
 enum {
 	GATE_COUPLED_MS = 2000, /* how long a capture may stay open during a close */
@@ -117,9 +120,9 @@ static void change_gate(struct tenant *t, uint32_t device, uint32_t state)
 /* Arms the timer that checks the closing gates again. */
 static void look_later(struct daemon *d)
 {
-	if (!d->gating)
-		loop_arm(&d->gate_timer, GATE_LOOK_MS * ms);
-	d->gating = true;
+	if (!d->gates.looking)
+		loop_arm(&d->gates.timer, GATE_LOOK_MS * ms);
+	d->gates.looking = true;
 }
 
 static void start_closing(struct tenant *t, uint32_t device)
@@ -181,12 +184,12 @@ static bool look_at(struct tenant *t, uint64_t now)
 
 static void on_gate_timer(struct loop_timer *timer)
 {
-	struct daemon *d = container_of(timer, struct daemon, gate_timer);
+	struct daemon *d = container_of(timer, struct daemon, gates.timer);
 	uint64_t now = loop_now_ns();
 	bool closing = false;
 
-	d->gating = false;
-	list_for_each(link, &d->tenants) closing |=
+	d->gates.looking = false;
+	list_for_each(link, &d->tenants.all) closing |=
 		look_at(list_entry(link, struct tenant, link), now);
 	if (closing)
 		look_later(d);
@@ -194,12 +197,12 @@ static void on_gate_timer(struct loop_timer *timer)
 
 int gate_open(struct daemon *d)
 {
-	return loop_timer_init(&d->loop, &d->gate_timer, on_gate_timer);
+	return loop_timer_init(&d->loop, &d->gates.timer, on_gate_timer);
 }
 
 void gate_close(struct daemon *d)
 {
-	loop_timer_close(&d->gate_timer, NULL);
+	loop_timer_close(&d->gates.timer, NULL);
 }
 
 void tenant_gate_open_late(struct tenant *t, uint32_t device)

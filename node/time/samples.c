@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/time/samples.h"
 
+#include "node/daemon.h"
+#include "node/devices/nvml.h"
 #include "node/memory/measure.h"
-#include "node/time/schedule.h"
+#include "node/time/schedule_now.h"
+#include "node/upcalls.h"
 
 enum {
 	SAME_US = 50000, /* samples of one period end within so much; periods are longer */
@@ -90,14 +93,6 @@ uint64_t samples_deadline(const struct daemon *d)
 		if (alike_deadline(&d->device[i].alike) < first)
 			first = alike_deadline(&d->device[i].alike);
 	return first;
-}
-
-bool samples_wanted(const struct daemon *d)
-{
-	for (uint32_t i = 0; i < d->devices; i++)
-		if (d->device[i].alike.asks)
-			return true;
-	return false;
 }
 
 void samples_tick(struct daemon *d, uint64_t now)

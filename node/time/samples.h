@@ -20,6 +20,5 @@ bool samples_step(struct daemon *d, uint64_t now);
 /* When to call samples_tick(). */
 uint64_t samples_deadline(const struct daemon *d);
 void samples_tick(struct daemon *d, uint64_t now);
-/* The next measurement must ask for samples. / It has ended. */
-bool samples_wanted(const struct daemon *d);
+/* A measurement has ended. */
 void samples_seen(struct daemon *d);

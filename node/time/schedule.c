@@ -5,31 +5,20 @@
  * divided by the simulator's dilation.
  */
 #include "node/time/schedule.h"
-#include <signal.h>
+
 #include <string.h>
-#include <sys/syscall.h>
 
 #include "core/gate.h"
 #include "node/daemon.h"
-#include "node/guest.h"
-#include "node/memory/measure.h"
-#include "node/nested.h"
+#include "node/move/move.h"
+#include "node/tenants/guest_send.h"
+#include "node/tenants/nested.h"
+#include "node/time/gate.h"
+#include "node/time/hang.h"
+#include "node/time/pace.h"
 #include "node/time/samples.h"
-
-static const uint64_t us = 1000, ms = 1000000;
-
-enum {
-	FLIGHT_MS = 20,		 /* work that may be under way while no other tenant waits, */
-	FLIGHT_CONTENDED_MS = 4, /* ... while one waits, */
-	FLIGHT_BATCH_MS = 1,	 /* ... and while a tenant takes part that always comes first */
-	GRACE_US = 300,		 /* how long a guest is silent before it reports IDLE, */
-	GRACE_CONTENDED_US = 50, /* ... while another tenant waits */
-};
-
-uint64_t schedule_now(const struct daemon *d)
-{
-	return loop_now_ns() / d->clock_dilation;
-}
+#include "node/time/schedule_now.h"
+#include "node/upcalls.h"
 
 static struct tenant_device *owner_of(const struct turns_seat *seat)
 {
@@ -39,18 +28,6 @@ static struct tenant_device *owner_of(const struct turns_seat *seat)
 static void apply(struct tenant_device *at)
 {
 	tenant_gate_apply(at->tenant, tenant_index(at));
-}
-
-bool schedule_is_busy(const struct tenant_device *at)
-{
-	uint32_t device = tenant_index(at);
-
-	list_for_each(link, (struct list *)&at->tenant->guests)
-	{
-		if (!list_entry(link, struct guest, link)->device[device].idle)
-			return true;
-	}
-	return false;
 }
 
 /* May the tenant's work be waiting for one of its own threads, or for us? Then the tenant is not to
@@ -69,88 +46,6 @@ static bool stands(const struct tenant_device *at)
 			return true;
 	}
 	return false;
-}
-
-/* Guests may read while this writes: they act on each word by itself. */
-static bool show(struct wire_tenant_turns *shown, const struct wire_tenant_turns *pace)
-{
-	bool changed = shown->say != pace->say || shown->contended != pace->contended ||
-		       shown->flight_ns != pace->flight_ns || shown->grace_ns != pace->grace_ns;
-
-	__atomic_store_n(&shown->grace_ns, pace->grace_ns, __ATOMIC_RELAXED);
-	__atomic_store_n(&shown->flight_ns, pace->flight_ns, __ATOMIC_RELAXED);
-	__atomic_store_n(&shown->contended, pace->contended, __ATOMIC_RELAXED);
-	/* A guest may not have seen that turns ended in between. */
-	if (pace->say && !shown->say)
-		__atomic_fetch_add(&shown->began, 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&shown->say, pace->say, __ATOMIC_SEQ_CST);
-	return changed;
-}
-
-static void tell_pace(struct guest *g, uint32_t device)
-{
-	struct wire_message message;
-
-	if (!g->caller)
-		return;
-	wire_begin(&message, WIRE_pace, peer_new_id(&g->caller->peer));
-	message.pace.device = device;
-	guest_send(g, &message);
-}
-
-static void tell_pace_to_all(struct tenant *t, uint32_t device)
-{
-	list_for_each(link, &t->guests) tell_pace(list_entry(link, struct guest, link), device);
-}
-
-/* How much work may be under way that others would have to wait for. */
-static uint64_t flight_ns(const struct turns_seat *seat, bool contended)
-{
-	/* Each of its processes is told its part. */
-	uint64_t processes = owner_of(seat)->tenant->guest_count;
-
-	if (!processes)
-		processes = 1;
-	if (seat->tenant->share.class != SHARE_INTERACTIVE &&
-	    seat->device->classes[SHARE_INTERACTIVE])
-		return FLIGHT_BATCH_MS * ms / processes;
-	return (contended ? FLIGHT_CONTENDED_MS : FLIGHT_MS) * ms / processes;
-}
-
-static uint32_t contended_bits(const struct tenant_device *at)
-{
-	if (!at->seat.device->waiting)
-		return 0;
-	return WIRE_CONTENDED | (schedule_is_coupled(at) ? (uint32_t)WIRE_COUPLED : 0);
-}
-
-/* Its guests must say when they are idle, although there are no turns. */
-static bool listens(const struct tenant_device *at)
-{
-	return move_listens(at) || samples_listens(at);
-}
-
-/* Shows the seat's guests how they take part. `tell`: also sends PACE, as no GATE follows that
- * would tell them. */
-static void pace(struct tenant_device *at, bool tell)
-{
-	uint32_t device = tenant_index(at);
-	const struct turns_seat *seat = &at->seat;
-	struct wire_tenant_turns now = {0};
-
-	if (at->seated && !seat->device->governed && listens(at)) {
-		now.say = 1;
-		now.grace_ns = GRACE_US * us;
-		now.flight_ns = samples_bounds(at) ? flight_ns(seat, true) : 0;
-	}
-	if (at->seated && seat->device->governed) {
-		now.say = 1;
-		now.contended = contended_bits(at);
-		now.flight_ns = flight_ns(seat, now.contended);
-		now.grace_ns = (now.contended ? GRACE_CONTENDED_US : GRACE_US) * us;
-	}
-	if (show(&at->tenant->shown->turns[device], &now) && tell)
-		tell_pace_to_all(at->tenant, device);
 }
 
 static void assume_busy(struct tenant_device *at)
@@ -174,13 +69,13 @@ static void change_mode(struct device *device, uint64_t now)
 		if (!at->seated)
 			continue;
 		/* Guests that have reported it already do not repeat it. */
-		if (!at->tenant->shown->turns[index].say || !listens(at))
+		if (!at->tenant->shown->turns[index].say || !pace_listens(at))
 			assume_busy(at);
 		turns_wants(&at->seat, now);
 		if (!schedule_is_busy(at))
 			turns_idle(&at->seat, now);
 		alike_wants(&at->alike, schedule_is_busy(at), now);
-		pace(at, true);
+		pace_show(at, true);
 	}
 }
 
@@ -191,31 +86,14 @@ static void tell_wants(struct tenant_device *at, bool wants, uint64_t now)
 	alike_wants(&at->alike, wants, now);
 }
 
-/* Uses the pidfds, so that no other process can be hit. */
-static void kill_guests(struct tenant *t)
-{
-	list_for_each(link, &t->guests)
-	{
-		struct guest *g = list_entry(link, struct guest, link);
-
-		syscall(SYS_pidfd_send_signal, g->pidfd, SIGKILL, NULL, 0);
-	}
-}
-
-static void log_of(const struct tenant_device *at, const char *event)
-{
-	log_warning(event, "tenant=%u name=%s device=%u", at->tenant->id,
-		    log_text(at->tenant->name).text, at->index);
-}
-
 static void escalate(struct tenant_device *at, enum turns_verb verb)
 {
 	if (verb == TURNS_KILL) {
-		log_of(at, "tenant.killed");
-		kill_guests(at->tenant);
+		hang_log(at, "tenant.killed");
+		hang_kill(at->tenant);
 		return;
 	}
-	log_of(at, "tenant.suspended");
+	hang_log(at, "tenant.suspended");
 	for (uint32_t i = 0; i < at->tenant->devices; i++)
 		tenant_gate_apply(at->tenant, i);
 }
@@ -224,7 +102,7 @@ static void escalate(struct tenant_device *at, enum turns_verb verb)
 static void say_beside(struct tenant_device *at)
 {
 	if (!at->said_beside)
-		log_of(at, "tenant.beside");
+		hang_log(at, "tenant.beside");
 	at->said_beside = true;
 }
 
@@ -234,7 +112,7 @@ static void act(const struct turns_action *action, uint64_t now)
 
 	switch (action->verb) {
 	case TURNS_OPEN:
-		pace(at, false);
+		pace_show(at, false);
 		apply(at);
 		/* Its guests may have sent IDLE while the gate was closed, and do not repeat it. */
 		if (!schedule_is_busy(at))
@@ -248,7 +126,7 @@ static void act(const struct turns_action *action, uint64_t now)
 		turns_late(&at->seat, stands(at), now);
 		break;
 	case TURNS_COUPLED:
-		log_of(at, "tenant.coupled");
+		hang_log(at, "tenant.coupled");
 		break;
 	case TURNS_BESIDE:
 		say_beside(at);
@@ -256,8 +134,11 @@ static void act(const struct turns_action *action, uint64_t now)
 	case TURNS_UNCOUPLED:
 		at->said_beside = false;
 		break;
+	case TURNS_AWAITS:
+		hang_log(at, "tenant.awaits");
+		break;
 	case TURNS_REPORT:
-		log_of(at, "tenant.hangs");
+		hang_log(at, "tenant.hangs");
 		break;
 	case TURNS_SUSPEND:
 	case TURNS_KILL:
@@ -272,7 +153,7 @@ static void act_all(struct daemon *d, uint64_t now)
 {
 	struct turns_action action;
 
-	while (turns_next(&d->turns, &action))
+	while (turns_next(&d->schedule.turns, &action))
 		act(&action, now);
 }
 
@@ -293,32 +174,32 @@ static void pump(struct daemon *d, uint64_t now)
 {
 	uint64_t deadline;
 
-	if (d->scheduling)
+	if (d->schedule.pumping)
 		return;
-	d->scheduling = true;
+	d->schedule.pumping = true;
 	do
 		act_all(d, now);
 	while (samples_step(d, now) || change_modes(d, now) || move_step(d, now));
 	for (uint32_t i = 0; i < d->devices; i++)
 		if (d->device[i].turns.holder)
-			pace(owner_of(d->device[i].turns.holder), true);
-	d->scheduling = false;
-	deadline = turns_deadline(&d->turns);
+			pace_show(owner_of(d->device[i].turns.holder), true);
+	d->schedule.pumping = false;
+	deadline = turns_deadline(&d->schedule.turns);
 	if (move_deadline(d) < deadline)
 		deadline = move_deadline(d);
 	if (samples_deadline(d) < deadline)
 		deadline = samples_deadline(d);
-	loop_alarm_set(&d->turns_alarm, deadline > UINT64_MAX / d->clock_dilation
-						? UINT64_MAX
-						: deadline * d->clock_dilation);
+	loop_alarm_set(&d->schedule.alarm, deadline > UINT64_MAX / d->clock_dilation
+						   ? UINT64_MAX
+						   : deadline * d->clock_dilation);
 }
 
 static void on_alarm(struct loop_alarm *alarm)
 {
-	struct daemon *d = container_of(alarm, struct daemon, turns_alarm);
+	struct daemon *d = container_of(alarm, struct daemon, schedule.alarm);
 	uint64_t now = schedule_now(d);
 
-	turns_tick(&d->turns, now);
+	turns_tick(&d->schedule.turns, now);
 	move_tick(d, now);
 	samples_tick(d, now);
 	pump(d, now);
@@ -334,39 +215,31 @@ void schedule_listen(struct tenant_device *at, uint64_t now)
 	const struct wire_tenant_turns *shown = &at->tenant->shown->turns[tenant_index(at)];
 	bool said = shown->say;
 
-	pace(at, true);
+	pace_show(at, true);
 	if (shown->say && !said) {
 		assume_busy(at);
 		tell_wants(at, true, now);
 	}
 }
 
-void schedule_stuck(struct tenant_device *at)
-{
-	if (at->tenant->share.escalate != SHARE_KILL)
-		return;
-	log_of(at, "tenant.killed");
-	kill_guests(at->tenant);
-}
-
 int schedule_open(struct daemon *d)
 {
-	turns_init(&d->turns, &turns_usual);
+	turns_init(&d->schedule.turns, &turns_usual);
 	for (uint32_t i = 0; i < d->devices; i++) {
 		uint32_t order = 0;
 
 		for (uint32_t k = 0; k < d->devices; k++)
 			order += memcmp(d->device[k].info->uuid, d->device[i].info->uuid,
 					sizeof(d->device[i].info->uuid)) < 0;
-		turns_device_init(&d->turns, &d->device[i].turns, order);
+		turns_device_init(&d->schedule.turns, &d->device[i].turns, order);
 	}
 	samples_open(d);
-	return loop_alarm_init(&d->loop, &d->turns_alarm, on_alarm);
+	return loop_alarm_init(&d->loop, &d->schedule.alarm, on_alarm);
 }
 
 void schedule_close(struct daemon *d)
 {
-	loop_alarm_close(&d->turns_alarm);
+	loop_alarm_close(&d->schedule.alarm);
 }
 
 void schedule_tenant(struct tenant *t)
@@ -376,7 +249,7 @@ void schedule_tenant(struct tenant *t)
 
 	nested_share(t, &own);
 	turns_share_of(&own, &share);
-	turns_tenant_init(&t->daemon->turns, &t->turns, &share);
+	turns_tenant_init(&t->daemon->schedule.turns, &t->turns, &share);
 }
 
 void schedule_set(struct tenant *t)
@@ -428,7 +301,7 @@ static void stand_up(struct tenant *t, uint64_t now)
 		move_stand_up(at, now);
 		turns_leave(&at->seat, now);
 		samples_stand_up(at, now);
-		pace(at, false);
+		pace_show(at, false);
 		tenant_gate_apply(t, i);
 	}
 }
@@ -474,7 +347,7 @@ void schedule_wants(struct guest *g, uint32_t device)
 	/* A thread sent this while the gate was open. Its agent sleeps until a message arrives. */
 	if (was_open && t->shown->device[device].gate == WIRE_GATE_OPEN &&
 	    t->shown->turns[device].say)
-		tell_pace(g, device);
+		pace_tell(g, device);
 }
 
 void schedule_idle(struct guest *g, uint32_t device)
@@ -503,82 +376,4 @@ void schedule_drained(struct tenant_device *at)
 	turns_drained(&at->seat, schedule_is_busy(at), now);
 	tell_wants(at, schedule_is_busy(at), now);
 	pump(d, now);
-}
-
-bool schedule_is_coupled(const struct tenant_device *at)
-{
-	enum turns_bond bond = at->tenant->turns.bond;
-
-	return at->seated && (bond == TURNS_STEPPED || bond == TURNS_STAYED);
-}
-
-/* Of why its gate is not open, what concerns turns. */
-static enum wire_turn turn_of(const struct tenant_device *at, uint32_t reasons)
-{
-	static const struct {
-		enum gate_reason reason;
-		enum wire_turn turn;
-	} turns[] = {
-		{GATE_HUNG, WIRE_TURN_HANGS},	 {GATE_CAPPED, WIRE_TURN_CAPPED},
-		{GATE_TURN, WIRE_TURN_WAITS},	 {GATE_ENDS, WIRE_TURN_ENDS},
-		{GATE_SILENT, WIRE_TURN_SILENT}, {GATE_MEMORY, WIRE_TURN_SILENT},
-		{GATE_AWAY, WIRE_TURN_SILENT},	 {GATE_PARKED, WIRE_TURN_SILENT},
-	};
-
-	if (gate_has(reasons, GATE_HALTED))
-		return WIRE_TURN_SUSPENDED;
-	if (!at->seated || !at->seat.device->governed)
-		return WIRE_TURN_NONE;
-	for (size_t i = 0; i < ARRAY_SIZE(turns); i++)
-		if (gate_has(reasons, turns[i].reason))
-			return turns[i].turn;
-	return WIRE_TURN_RUNS;
-}
-
-/* The fields of the share that were set, as they were written. */
-static void write_share(const struct tenant *t, wire_text *ret_text)
-{
-	size_t used = 0;
-
-	for (uint32_t i = 0; i < SHARE_FIELDS && used < sizeof(ret_text->text); i++)
-		if (t->texts[i])
-			used += (size_t)snprintf(ret_text->text + used,
-						 sizeof(ret_text->text) - used, "%s%s=%s",
-						 used ? " " : "", share_key(i), t->texts[i]);
-}
-
-static uint64_t sum_flight(const struct tenant_device *at)
-{
-	uint32_t device = tenant_index(at);
-	uint64_t sum = 0;
-
-	list_for_each(link, (struct list *)&at->tenant->guests) sum += __atomic_load_n(
-		&list_entry(link, struct guest, link)->own->flight_ns[device], __ATOMIC_RELAXED);
-	return sum;
-}
-
-void schedule_row(struct tenant_device *at, struct wire_tenant_row *ret_row)
-{
-	struct turns_seat *seat = &at->seat;
-	uint64_t now = schedule_now(at->tenant->daemon);
-
-	ret_row->reasons = tenant_gate_reasons(at);
-	ret_row->turn = turn_of(at, ret_row->reasons);
-	write_share(at->tenant, &ret_row->share);
-	if (!at->seated)
-		return;
-	turns_settle(seat, now);
-	ret_row->governed = seat->device->governed;
-	ret_row->turns = seat->turns;
-	ret_row->waits = seat->waits;
-	ret_row->waited = seat->waited_ns;
-	ret_row->longest_wait = seat->longest_ns;
-	ret_row->charged = seat->charged_ns;
-	ret_row->entitled = seat->entitled_ns;
-	ret_row->charged_1s = turns_rate_1s(&seat->charged, now);
-	ret_row->entitled_1s = turns_rate_1s(&seat->entitled, now);
-	ret_row->charged_60s = turns_rate_60s(&seat->charged, now);
-	ret_row->entitled_60s = turns_rate_60s(&seat->entitled, now);
-	ret_row->flight = sum_flight(at);
-	drift_row(at, ret_row);
 }

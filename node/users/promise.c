@@ -5,7 +5,10 @@
  * arrive in another way (from the journal, or from a cluster, which does its own check) are reduced
  * for all alike, by core/turns.
  */
-#include "node/users/user.h"
+#include "node/users/promise.h"
+
+#include "node/daemon.h"
+#include "node/tenants/tenant_spec.h"
 
 enum { PROMISE_ALL = 1000 };
 

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the policy allows a user's tenants. Each refusal names the line of the
  * policy that it follows from. */
+#include "node/users/terms.h"
+
 #include <string.h>
 
 #include "base/text.h"
+#include "node/daemon.h"
+#include "node/tenants/tenant_spec.h"
+#include "node/users/policy.h"
 #include "node/users/user.h"
+#include "node/users/user_name.h"
 
 static const char *path_of(const struct daemon *d)
 {
@@ -13,18 +19,18 @@ static const char *path_of(const struct daemon *d)
 
 static const struct policy_terms *terms_of(const struct user *u)
 {
-	return policy_of(u->daemon->policy, u->uid, u->groups, u->group_count);
+	return policy_of(u->daemon->users.policy, u->uid, u->groups, u->group_count);
 }
 
 /* Entries for groups may apply to this user. */
 static bool may_be_in_a_group(const struct user *u)
 {
-	return !u->known && terms_of(u) == &u->daemon->policy->normally;
+	return !u->known && terms_of(u) == &u->daemon->users.policy->normally;
 }
 
 static const struct policy_value *together(const struct daemon *d, enum policy_key key)
 {
-	return &d->policy->normally.value[key];
+	return &d->users.policy->normally.value[key];
 }
 
 /* The origin of a rule: "(/etc/mete/meted.yaml:4)". */
@@ -61,8 +67,8 @@ static uint64_t sum_memory(const struct user *u, uint32_t device)
 	const struct policy_terms *terms = terms_of(u);
 	uint64_t bytes = bytes_of(d, device, &terms->value[POLICY_sum_memory].amount);
 
-	for (uint32_t i = 0; may_be_in_a_group(u) && i < d->policy->entries; i++) {
-		const struct policy_entry *entry = &d->policy->entry[i];
+	for (uint32_t i = 0; may_be_in_a_group(u) && i < d->users.policy->entries; i++) {
+		const struct policy_entry *entry = &d->users.policy->entry[i];
 		uint64_t other = bytes_of(d, device, &entry->terms.value[POLICY_sum_memory].amount);
 
 		if (entry->group && other < bytes)
@@ -76,7 +82,7 @@ void terms_apply(struct user *u)
 	struct daemon *d = u->daemon;
 
 	for (uint32_t i = 0; i < d->devices; i++)
-		ledger_set_limit(d->ledger, u->account[i], sum_memory(u, i), 0);
+		ledger_set_limit(d->book.ledger, u->account[i], sum_memory(u, i), 0);
 }
 
 void terms_apply_all(struct daemon *d)
@@ -84,8 +90,9 @@ void terms_apply_all(struct daemon *d)
 	const struct policy_value *all = together(d, POLICY_together_memory);
 
 	for (uint32_t i = 0; i < d->devices; i++)
-		ledger_set_limit(d->ledger, d->together[i], bytes_of(d, i, &all->amount), 0);
-	list_for_each(link, &d->users) terms_apply(list_entry(link, struct user, link));
+		ledger_set_limit(d->book.ledger, d->users.together[i], bytes_of(d, i, &all->amount),
+				 0);
+	list_for_each(link, &d->users.all) terms_apply(list_entry(link, struct user, link));
 }
 
 uint32_t user_sessions(const struct user *u)
@@ -266,15 +273,15 @@ static int may_have_anything(const struct user *u, struct fault *why)
 	const struct policy_terms *terms = terms_of(u);
 	const struct daemon *d = u->daemon;
 
-	if (!d->policy_known)
+	if (!d->users.policy_known)
 		return fault_set(
 			why, -EPERM,
 			"this machine's policy cannot be read, so only root is served: %.300s",
-			d->policy_fault);
+			d->users.policy_fault);
 	if (terms->none)
 		return fault_set(why, -EPERM, "user %s has no share of this machine's GPUs %s",
 				 user_name(u->uid).text, source(d, terms->line).text);
-	if (may_be_in_a_group(u) && speaks_of_groups(d->policy))
+	if (may_be_in_a_group(u) && speaks_of_groups(d->users.policy))
 		return fault_set(why, -EPERM,
 				 "user %s is in more than %d groups, the most that meted looks at: "
 				 "the user needs an entry of their own in %.120s",
@@ -295,7 +302,7 @@ static int may_have_one_more(const struct user *u, struct fault *why)
 	if (u->tenants >= own->number)
 		return fault_set(why, -EPERM, "user %s has %u tenants, and may have no more %s",
 				 user_name(u->uid).text, u->tenants, source(d, own->line).text);
-	list_for_each(link, &d->users) others += list_entry(link, struct user, link)->tenants;
+	list_for_each(link, &d->users.all) others += list_entry(link, struct user, link)->tenants;
 	if (others >= all->number || others >= DAEMON_TENANTS_OF_USERS)
 		return fault_set(why, -EPERM, "the users have %u tenants, and may have no more %s",
 				 others, source(d, all->line).text);
@@ -417,7 +424,7 @@ int terms_reserve(struct user *u, struct fault *why)
 	if (r < 0)
 		return r;
 	for (uint32_t i = 0; i < d->devices; i++)
-		held += reserve_holds(&d->reserved[i]) && d->reserved[i].uid == u->uid;
+		held += reserve_holds(&d->reserve.device[i]) && d->reserve.device[i].uid == u->uid;
 	if (held < most->number)
 		return 0;
 	return fault_set(why, -EPERM, "user %s holds %u device%s, and may hold no more %s",

@@ -1,33 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/users/user.h"
 
-#include <pwd.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "node/daemon.h"
+#include "node/memory/book.h"
 #include "node/memory/remains.h"
+#include "node/peers/flow.h"
+#include "node/users/policy.h"
+#include "node/users/terms.h"
 
 #ifndef SO_PEERGROUPS
 #define SO_PEERGROUPS 59 /* Linux 4.13 */
 #endif
-
-struct user_name user_name(uid_t uid)
-{
-	/* Reads the file instead of asking the name service, which may wait for the network. */
-	owned(fclose) FILE *users = fopen("/etc/passwd", "re");
-	struct user_name name;
-	struct passwd *entry;
-
-	snprintf(name.text, sizeof(name.text), "%u", (unsigned)uid);
-	while (users && (entry = fgetpwent(users)) != NULL) {
-		if (entry->pw_uid != uid || !*entry->pw_name)
-			continue;
-		snprintf(name.text, sizeof(name.text), "%s", entry->pw_name);
-		break;
-	}
-	return name;
-}
 
 /* ---- the policy ------------------------------------------------------------------------------ */
 
@@ -46,28 +33,28 @@ static void read_policy(struct daemon *d, bool may_be_absent)
 	int r = policy_read(policy_path(d), &policy, &why);
 
 	if (r < 0) {
-		d->policy_there = true;
+		d->users.policy_there = true;
 		log_error("policy.refused", "reason=%s", log_text(why.text).text);
-		snprintf(d->policy_fault, sizeof(d->policy_fault), "%s", why.text);
+		snprintf(d->users.policy_fault, sizeof(d->users.policy_fault), "%s", why.text);
 		return;
 	}
 	if (r == POLICY_ABSENT && !may_be_absent) {
-		if (d->policy_there)
+		if (d->users.policy_there)
 			log_warning("policy.away",
 				    "path=%s: the file is gone; its contents stay in force until "
 				    "it is back or SIGHUP arrives",
 				    policy_path(d));
-		d->policy_there = false;
+		d->users.policy_there = false;
 		return;
 	}
-	d->policy_there = r != POLICY_ABSENT;
+	d->users.policy_there = r != POLICY_ABSENT;
 	/* On a Kubernetes node the cluster hands out the GPUs, unless a policy says otherwise. */
 	if (d->options.kubernetes && r == POLICY_ABSENT)
 		policy.normally.none = true;
-	policy_done(d->policy);
-	*d->policy = policy;
-	d->policy_known = true;
-	d->policy_fault[0] = '\0';
+	policy_done(d->users.policy);
+	*d->users.policy = policy;
+	d->users.policy_known = true;
+	d->users.policy_fault[0] = '\0';
 	log_info("policy.read", "path=%s entries=%u", policy_path(d), policy.entries);
 	terms_apply_all(d);
 	book_pump(d);
@@ -75,22 +62,22 @@ static void read_policy(struct daemon *d, bool may_be_absent)
 
 static void on_changed(struct file_watch *watch)
 {
-	read_policy(container_of(watch, struct daemon, policy_watch), false);
+	read_policy(container_of(watch, struct daemon, users.policy_watch), false);
 }
 
 static void watch_policy(struct daemon *d)
 {
 	struct fault why;
 
-	if (d->policy_watch.watch.open)
+	if (d->users.policy_watch.watch.open)
 		return;
-	if (file_watch_open(&d->loop, &d->policy_watch, policy_path(d), on_changed, &why) < 0)
+	if (file_watch_open(&d->loop, &d->users.policy_watch, policy_path(d), on_changed, &why) < 0)
 		log_info("policy.unwatched", "reason=%s", log_text(why.text).text);
 }
 
 static void on_hang_up(struct loop_signal *signal)
 {
-	struct daemon *d = container_of(signal, struct daemon, policy_signal);
+	struct daemon *d = container_of(signal, struct daemon, users.policy_signal);
 
 	watch_policy(d);
 	read_policy(d, true);
@@ -105,21 +92,21 @@ int user_open(struct daemon *d, struct fault *why)
 {
 	int r = 0;
 
-	list_init(&d->users);
-	d->policy = calloc(1, sizeof(*d->policy));
-	if (!d->policy)
+	list_init(&d->users.all);
+	d->users.policy = calloc(1, sizeof(*d->users.policy));
+	if (!d->users.policy)
 		return fault_set(why, -ENOMEM, "out of memory");
-	policy_init(d->policy);
+	policy_init(d->users.policy);
 	if (!d->options.system)
 		return 0;
 	for (uint32_t i = 0; r == 0 && i < d->devices; i++) {
-		d->together[i] = ledger_open(d->ledger, i, UINT64_MAX, 0);
-		r = d->together[i] ? 0 : -ENOSPC;
+		d->users.together[i] = ledger_open(d->book.ledger, i, UINT64_MAX, 0);
+		r = d->users.together[i] ? 0 : -ENOSPC;
 		if (r == 0)
-			ledger_several(d->together[i]);
+			ledger_several(d->users.together[i]);
 	}
 	if (r == 0)
-		r = loop_signal(&d->loop, &d->policy_signal, SIGHUP, on_hang_up);
+		r = loop_signal(&d->loop, &d->users.policy_signal, SIGHUP, on_hang_up);
 	if (r < 0)
 		return fault_set(why, r, "no room for users: %s", strerror(-r));
 	watch_policy(d);
@@ -144,12 +131,12 @@ static void end(struct user *u)
 	struct daemon *d = u->daemon;
 
 	list_remove(&u->link);
-	d->user_count--;
+	d->users.count--;
 	flow_done(&u->flow);
 	for (uint32_t i = 0; i < d->devices; i++) {
 		if (u->account[i])
 			remains_end(&u->remains[i], NULL);
-		ledger_close(d->ledger, take(u->account[i]));
+		ledger_close(d->book.ledger, take(u->account[i]));
 	}
 	free(take(u->remains));
 	/* Its flow may be the one that is being served. */
@@ -158,13 +145,13 @@ static void end(struct user *u)
 
 void user_close(struct daemon *d)
 {
-	while (d->users.next && !list_empty(&d->users))
-		end(list_entry(d->users.next, struct user, link));
-	loop_signal_close(&d->policy_signal);
-	file_watch_close(&d->policy_watch, on_watch_closed);
-	if (d->policy)
-		policy_done(d->policy);
-	free(take(d->policy));
+	while (d->users.all.next && !list_empty(&d->users.all))
+		end(list_entry(d->users.all.next, struct user, link));
+	loop_signal_close(&d->users.policy_signal);
+	file_watch_close(&d->users.policy_watch, on_watch_closed);
+	if (d->users.policy)
+		policy_done(d->users.policy);
+	free(take(d->users.policy));
 }
 
 void user_maybe_end(struct user *u)
@@ -175,7 +162,7 @@ void user_maybe_end(struct user *u)
 
 static struct user *look_up(struct daemon *d, uid_t uid)
 {
-	list_for_each(link, &d->users)
+	list_for_each(link, &d->users.all)
 	{
 		struct user *u = list_entry(link, struct user, link);
 
@@ -190,10 +177,10 @@ static int open_accounts(struct user *u)
 	struct daemon *d = u->daemon;
 
 	for (uint32_t i = 0; i < d->devices; i++) {
-		u->account[i] = ledger_open(d->ledger, i, UINT64_MAX, 0);
+		u->account[i] = ledger_open(d->book.ledger, i, UINT64_MAX, 0);
 		if (!u->account[i])
 			return -ENOSPC;
-		ledger_put_within(u->account[i], d->together[i]);
+		ledger_put_within(u->account[i], d->users.together[i]);
 		remains_begin(&u->remains[i], d, i, u->account[i], NULL);
 		u->remains[i].user = u->uid;
 	}
@@ -210,7 +197,7 @@ int user_find(struct daemon *d, uid_t uid, struct user **ret_user)
 	*ret_user = look_up(d, uid);
 	if (*ret_user)
 		return 0;
-	if (d->user_count == DAEMON_USERS)
+	if (d->users.count == DAEMON_USERS)
 		return -ENOSPC;
 	u = calloc(1, sizeof(*u) + d->devices * sizeof(u->account[0]));
 	if (!u)
@@ -226,8 +213,8 @@ int user_find(struct daemon *d, uid_t uid, struct user **ret_user)
 	best_effort(loop_timer_init(&d->loop, &u->end, on_end_due));
 	flow_init(&u->flow, &d->flows);
 	u->flow.long_lists = true;
-	list_append(&d->users, &u->link);
-	d->user_count++;
+	list_append(&d->users.all, &u->link);
+	d->users.count++;
 	if (open_accounts(u) < 0) {
 		end(u);
 		return -ENOSPC;
@@ -262,7 +249,7 @@ bool user_has_seat(const struct user *u)
 
 	if (!u)
 		return true;
-	list_for_each(link, (struct list *)&u->daemon->tenants)
+	list_for_each(link, (struct list *)&u->daemon->tenants.all)
 	{
 		const struct tenant *t = list_entry(link, struct tenant, link);
 
@@ -277,7 +264,7 @@ bool user_may_ask(const struct user *u)
 
 	if (!u)
 		return true;
-	list_for_each(link, (struct list *)&u->daemon->tenants)
+	list_for_each(link, (struct list *)&u->daemon->tenants.all)
 	{
 		const struct tenant *t = list_entry(link, struct tenant, link);
 		struct ledger_sums sums;

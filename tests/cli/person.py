@@ -26,7 +26,7 @@ def in_terminal(node, *words, columns=80, lines=40, status=0, **more):
     """What `mete WORDS` prints on a terminal of that size."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-    process = subprocess.Popen([METE, *words], env=dict(node.environment, TERM="xterm", **more), stdin=follower, stdout=follower,
+    process = subprocess.Popen([METE, *words], env=dict(dict(node.environment, TERM="xterm"), **more), stdin=follower, stdout=follower,
                                stderr=subprocess.STDOUT, start_new_session=True)
     os.close(follower)
     said = b""
