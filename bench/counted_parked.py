@@ -14,7 +14,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build/plain")
-DEVICE, STARTS = 4096, 3  # MiB
+DEVICE, STARTS = 2048, int(os.environ.get("STARTS", 3))  # MiB
 # The one clock of simulator, guests and meted is slowed, so that the link, and not the machine, decides how long copies take (as in bench/swap-handover.py).
 LINK, DILATE, RUN_S = 3 * 10**9, 10, 0.2  # bytes a second; times; before it is parked
 

@@ -100,12 +100,28 @@ void move_close(struct daemon *d)
 	loop_timer_close(&d->move.timer, NULL);
 }
 
+/* Nobody else yields. */
+static bool has_batch(const struct residency *r)
+{
+	list_for_each(link, (struct list *)&r->members)
+	{
+		const struct residency_member *m =
+			list_entry(link, struct residency_member, of_device);
+
+		if (m->seat->tenant->share.class == SHARE_BATCH)
+			return true;
+	}
+	return false;
+}
+
 /* Who is within another tenant is a part of its account. */
 uint64_t move_above(const struct daemon *d, uint32_t index)
 {
 	const struct device *device = &d->device[index];
 	uint64_t bytes = move_plain_above(device);
 
+	if (!has_batch(&device->residency))
+		return 0;
 	list_for_each(link, (struct list *)&device->tenants)
 	{
 		const struct tenant_device *at = list_entry(link, struct tenant_device, link);

@@ -29,7 +29,9 @@ static const struct residency_member *look_for(const struct tenant_device *of)
 	return by && (is_in_the_way(by) || of->behind) ? by : NULL;
 }
 
-const struct tenant_device *move_yields_to(const struct tenant_device *of)
+/* For whom a tenant that yields is parked: of a higher class, the one with most of the device;
+ * NULL: none is there any more. */
+static const struct tenant_device *yields_to(const struct tenant_device *of)
 {
 	const struct tenant_device *first = NULL;
 	uint64_t most = 0;
@@ -87,7 +89,7 @@ static void tell(const struct tenant_device *of, const char *by)
 /* Whether it is to be looked at again without an event. */
 static bool look_at(struct tenant_device *of)
 {
-	const struct tenant_device *above = is_parked(of) ? move_yields_to(of) : NULL;
+	const struct tenant_device *above = is_parked(of) ? yields_to(of) : NULL;
 	const struct residency_member *by = above ? NULL : look_for(of);
 
 	if (by)

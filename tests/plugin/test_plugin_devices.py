@@ -32,6 +32,7 @@ def test_a_cordoned_device_has_no_healthy_slot_and_who_has_one_starts():
         event = until(lambda: [event for event in node.api.events_of("node-1") if event["reason"] == "GPUCordoned"])[0]
         assert event["type"] == "Normal" and f"{node.uuid[1]} is cordoned" in event["message"], event
         late.start()
+        node.meted.kill()
         node.restart()
         node.kubelet.await_devices(lambda now: len(healthy(now)) == 4)
         admin = Admin(node.place)

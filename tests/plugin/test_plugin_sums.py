@@ -93,9 +93,9 @@ def test_where_the_sum_fits_and_no_gpu_does_the_numbers_are_said_and_room_starts
 
 
 def test_where_no_gpu_has_room_a_batch_pod_is_parked_for_one_of_a_higher_class():
-    moves = {"mete.dev/class": "batch", "mete.dev/swap": "auto"}
+    moves = {"class": "batch", "swap": "auto"}
     with amounts(most={"swap": "auto", "class": "interactive"}) as node:
-        stays = asks(node, "stays", container(memory="3Gi"), annotations={"mete.dev/class": "batch"}).start()
+        stays = asks(node, "stays", container(memory="3Gi"), annotations={"class": "batch"}).start()
         batch = asks(node, "batch", container(memory="3Gi"), annotations=moves).start()
         assert devices_of(node, stays) == [0] and devices_of(node, batch) == [1]
         late = asks(node, "late", container(memory="2Gi"), annotations=moves)
@@ -103,6 +103,7 @@ def test_where_no_gpu_has_room_a_batch_pod_is_parked_for_one_of_a_higher_class()
         urgent = asks(node, "urgent", container(memory="2Gi")).start()
         assert devices_of(node, urgent) == [1], "where the one is that can be parked"
         # A restarted meted knows it as well; nobody else is promised that room.
+        node.meted.kill()
         node.restart()
         more = asks(node, "more", container(memory="3Gi"))
         assert "mete.dev/gpu-memory: 3GiB" in more.refusal()
