@@ -9,10 +9,11 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "bench"))
 import counted_claims  # noqa: E402
 import counted_order  # noqa: E402
+import counted_parked  # noqa: E402
 import counted_sums  # noqa: E402
 
 PARTS = {"allocate": counted_sums.allocate, "job40": counted_sums.job40, "rate": counted_sums.rate, "burst": counted_claims.burst,
-         "claim_rate": counted_claims.claim_rate, "stranded": counted_order.stranded}
+         "claim_rate": counted_claims.claim_rate, "stranded": counted_order.stranded, "parked": counted_parked.parked}
 
 
 def main():

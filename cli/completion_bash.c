@@ -135,6 +135,8 @@ static const char completion[] =
 	"return\n"
 	"\t\twords=$_mete_fields\n"
 	"\t\tcompopt -o nospace 2>/dev/null\n"
+	"\telif [ -z \"$words\" ] && [[ $verb == @(cordon|uncordon|drain) && $cur != -* ]]; then\n"
+	"\t\twords=$(\"${COMP_WORDS[0]}\" --complete devices 2>/dev/null)\n"
 	"\telif [ -z \"$words\" ] && [[ $cur == -* ]]; then\n"
 	"\t\twords=$options\n"
 	"\telif [ -z \"$words\" ] && [ -n \"$program\" ]; then\n"

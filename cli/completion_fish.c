@@ -54,6 +54,8 @@ static void put_arguments(const struct cli_command *command)
 		       command->verb);
 	if (strstr(command->arguments, "TENANT") == command->arguments)
 		printf(FOR_VERB " -a '(mete --complete tenants 2>/dev/null)'\n", command->verb);
+	if (strstr(command->arguments, "DEVICE"))
+		printf(FOR_VERB " -a '(mete --complete devices 2>/dev/null)'\n", command->verb);
 	if (strstr(command->arguments, "KEY=VALUE"))
 		put_fields(command);
 	if (strstr(command->arguments, "FOLDER"))

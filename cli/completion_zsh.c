@@ -63,6 +63,8 @@ static void put_arguments(const struct cli_command *command)
 		fputs(" \\\n\t\t\t'1:tenant:_mete_tenants' '*:field:_mete_fields'", stdout);
 	else if (strstr(command->arguments, "TENANT") == command->arguments)
 		fputs(" \\\n\t\t\t'1:tenant:_mete_tenants'", stdout);
+	else if (strstr(command->arguments, "DEVICE"))
+		fputs(" \\\n\t\t\t'1:device:_mete_devices'", stdout);
 	else if (strstr(command->arguments, "FOLDER"))
 		fputs(" \\\n\t\t\t'*:folder:_files'", stdout);
 }

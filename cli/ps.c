@@ -105,6 +105,7 @@ static void print_devices(const struct page *page)
 		{"", .right = true, .may_go = true, .rank = 1},
 		{"UUID", .least = 12, .may_go = true, .rank = 8},
 		{"PICKED", .least = 6, .may_go = true, .rank = 5},
+		{"NEW TENANTS", .may_go = true, .rank = 6},
 	};
 	owned(grid_done) struct grid grid;
 
@@ -125,6 +126,7 @@ static void print_devices(const struct page *page)
 		add_part(&grid, page, ps_used(device) + outside, device->capacity);
 		grid_add(&grid, GRID_PLAIN, "%s", admin_uuid(device).text);
 		grid_add(&grid, GRID_WARM, "%s", ps_picked(device).text);
+		grid_add(&grid, GRID_WARM, "%s", device->cordoned ? "none: cordoned" : "");
 	}
 	if (grid.cells)
 		grid_print(&grid, page->out, &page->screen);

@@ -277,6 +277,16 @@ static void say_wait(struct words *words, const struct ps_rows *rows,
 	    by ? ")" : "");
 }
 
+/* "parked: a higher class needs the room for 12 s: train" */
+static void say_yields(struct words *words, const struct ps_rows *rows,
+		       const struct wire_tenant_row *t)
+{
+	const struct wire_tenant_row *by = row_of(rows, t->behind);
+
+	say(words, 0, "%s%s%s%.60s", gate_words(GATE_YIELDS), for_how_long(t->lasting).text,
+	    by ? ": " : "", by ? by->name.text : "");
+}
+
 /* What is said of its processes, where it has none, is said by say_memory(). */
 static void say_doing(struct words *words, const struct ps_rows *rows,
 		      const struct wire_tenant_row *t)
@@ -291,6 +301,8 @@ static void say_doing(struct words *words, const struct ps_rows *rows,
 		return say_room(words, rows, t);
 	case DOING_MEMORY:
 		return say_wait(words, rows, t);
+	case DOING_YIELDS:
+		return say_yields(words, rows, t);
 	case DOING_UNKNOWN:
 	case DOING_ABSENT:
 	case DOING_RUNNING:

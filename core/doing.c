@@ -44,6 +44,8 @@ static enum doing of_gate(const struct doing_facts *facts)
 {
 	bool wants = facts->busy || facts->stands;
 
+	if (is_told(facts, GATE_YIELDS) && wants)
+		return DOING_YIELDS;
 	if (is_told(facts, GATE_PARKED) || is_told(facts, GATE_MEMORY) || is_told(facts, GATE_OUT))
 		return wants			     ? DOING_MEMORY
 		       : is_told(facts, GATE_PARKED) ? DOING_PARKED

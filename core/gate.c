@@ -13,7 +13,9 @@ static enum gate_reason of_memory(const struct gate_facts *facts)
 
 	if (m && m->suspended)
 		return GATE_AWAY;
-	return m && m->parked ? GATE_PARKED : GATE_MEMORY;
+	if (m && m->parked)
+		return GATE_PARKED;
+	return m && m->yields ? GATE_YIELDS : GATE_MEMORY;
 }
 
 static enum gate_reason of_turn(const struct turns_tenant *t)

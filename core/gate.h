@@ -11,8 +11,8 @@
  *  1. a gate is open if and only if there is no reason; and it is closed, not closing, once all of
  *     its tenant's processes have drained;
  *  2. each reason ends with the event that gate.def names: where nobody is suspended, shut, halted
- *     or unheard, who wants to run has its gate opened within the bounds of core/turns.h and
- *     core/residency.h, whatever happened before;
+ *     or unheard, and nobody yields, who wants to run has its gate opened within the bounds of
+ * core/turns.h and core/residency.h, whatever happened before;
  *  3. after the end of `mete suspend` a tenant computes again, whether any of its memory moved or
  *     not;
  *  4. no gate is open while some of its tenant's memory is out;

@@ -5,6 +5,7 @@
 #include <sys/file.h>
 
 #include "node/daemon.h"
+#include "node/devices/cordon.h"
 #include "node/devices/reserve.h"
 #include "node/upcalls.h"
 
@@ -25,7 +26,7 @@ void daemon_maybe_end(struct daemon *d)
 	if (d->options.system || d->stopping || d->restore.waiting)
 		return;
 	if (!list_empty(&d->tenants.all) || !list_empty(&d->admins.all) || reserve_any(d) ||
-	    someone_starts(d))
+	    cordon_any(d) || someone_starts(d))
 		return;
 	log_info("daemon.unneeded", "the last tenant has left");
 	d->stopping = true;

@@ -11,6 +11,7 @@
 #include "node/devices/health.h"
 #include "node/devices/nvml.h"
 #include "node/memory/book.h"
+#include "node/move/move.h"
 #include "node/peers/rows.h"
 #include "node/state/absent.h"
 #include "node/state/recorder.h"
@@ -18,6 +19,7 @@
 #include "node/tenants/tenant.h"
 #include "node/tenants/tenant_find.h"
 #include "node/tenants/tenant_spec.h"
+#include "node/upcalls.h"
 
 struct kubernetes {
 	const struct plugin_entry *entry;
@@ -50,6 +52,7 @@ static int make(struct daemon *d, const struct host_tenant *spec, uint32_t *ret_
 	r = tenant_make(d, &tenant, &t, why);
 	if (r < 0)
 		return r;
+	t->pods = true;
 	tenant_keep(t);
 	recorder_tenant(t);
 	*ret_id = t->id;
@@ -66,6 +69,7 @@ static int keep(struct daemon *d, uint32_t id, char ret_folder[HOST_FOLDER_MAX])
 
 		return r < 0 ? r : HOST_ABSENT;
 	}
+	t->pods = true;
 	tenant_keep(t);
 	snprintf(ret_folder, HOST_FOLDER_MAX, "%s", t->folder);
 	return 0;
@@ -121,6 +125,25 @@ static void watch(struct daemon *d, host_health *seen, void *owner)
 {
 	if (health_watch_open(&d->kubernetes->health, d, seen, owner) < 0)
 		log_warning("health.unwatched", "reason=\"no timer\"");
+}
+
+static bool cordoned(const struct daemon *d, uint32_t device)
+{
+	return d->device[device].cordoned;
+}
+
+static void parking(struct daemon *d, uint64_t run_ns, uint64_t delay_ns)
+{
+	move_parking(d, run_ns == UINT64_MAX ? d->options.park_after_ns : run_ns,
+		     delay_ns == UINT64_MAX ? d->options.park_delay_ns : delay_ns);
+}
+
+void kubernetes_cordoned(struct daemon *d, uint32_t device)
+{
+	const struct kubernetes *k = d->kubernetes;
+
+	if (k && k->health.seen)
+		k->health.seen(k->health.owner, device, HOST_CORDON, 0);
 }
 
 static void drop_driver(struct kubernetes *k)
@@ -210,6 +233,8 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.end = end,
 		.rows = rows,
 		.watch = watch,
+		.cordoned = cordoned,
+		.parking = parking,
 		.driver = driver,
 		.ended = ended,
 	};

@@ -178,6 +178,8 @@ int options_parse(int argc, char **argv, struct options *ret_options, struct fau
 				  .store_bytes = OPTIONS_UNSAID,
 				  .quota_bytes = OPTIONS_UNSAID,
 				  .movement_milli = 50,
+				  .park_after_ns = 10 * 1000000000ull,
+				  .park_delay_ns = 100 * 1000000ull,
 				  .block_bytes = BLOCK_MOST};
 	int r = read_all(argc, argv, &options, why);
 

@@ -41,6 +41,10 @@ void admin_measured(struct daemon *d);
 /* Ends the tenant if nothing keeps it. */
 void tenant_maybe_end(struct tenant *t);
 
+/* kubernetes.c */
+/* A device takes no new tenants, or does again. */
+void kubernetes_cordoned(struct daemon *d, uint32_t device);
+
 /* ending.c */
 /* Something has left: a user's daemon exits with its last tenant. */
 void daemon_maybe_end(struct daemon *d);

@@ -33,6 +33,7 @@ static void arm_profile(struct plugin *p)
 static void refresh(struct plugin *p)
 {
 	offered_find(p);
+	p->host->parking(p->host->daemon, p->config->park_after_ns, p->config->park_delay_ns);
 	if (p->settled) {
 		serve_changed(p);
 		containers_refresh(p);

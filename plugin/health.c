@@ -81,6 +81,29 @@ static void say(struct plugin *p, uint32_t device)
 	events_node(p, "GPUUnhealthy", what.text);
 }
 
+/* Who slots, sums and claims are published for has to hear of it. */
+static void changed(struct plugin *p)
+{
+	serve_changed(p);
+	seats_changed(p);
+	nodes_changed(p->nodes);
+}
+
+static void on_cordon(struct plugin *p, uint32_t device)
+{
+	const char *uuid = p->host->device[device].uuid;
+	bool cordoned = p->host->cordoned(p->host->daemon, device);
+	struct fault what;
+
+	p->offer[device].cordoned = cordoned;
+	fault_set(&what, 0,
+		  cordoned ? "device %s is cordoned (mete cordon): it gets no new containers"
+			   : "device %s is cordoned no more: it gets new containers",
+		  uuid);
+	events_node_well(p, cordoned ? "GPUCordoned" : "GPUUncordoned", what.text);
+	changed(p);
+}
+
 static bool is_changed(const struct health *was, const struct health *now)
 {
 	return was->cause != now->cause || was->xid != now->xid || was->quiet_ns != now->quiet_ns ||
@@ -100,6 +123,7 @@ static bool is_counted(const struct plugin *p, enum host_news news, uint64_t xid
 	case HOST_LOST:
 		return !xids->none;
 	case HOST_ANSWERS: /* what is down recovers */
+	case HOST_CORDON:
 	case HOST_LOOKED:
 		return true;
 	}
@@ -130,6 +154,9 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 	if (!is_counted(p, news, xid))
 		return;
 	switch (news) {
+	case HOST_CORDON:
+		on_cordon(p, device);
+		return;
 	case HOST_XID:
 		r = health_xid(h, xid, now);
 		break;
@@ -150,9 +177,7 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 		return;
 	p->offer[device].healthy = r == HEALTH_RECOVERED;
 	say(p, device);
-	serve_changed(p);
-	seats_changed(p);
-	nodes_changed(p->nodes);
+	changed(p);
 }
 
 /* Restores what the previous meted knew, if that was since the machine's boot. */
@@ -204,6 +229,7 @@ void health_open(struct plugin *p)
 	for (uint32_t i = 0; i < p->host->devices; i++) {
 		health_init(&p->health[i], loop_now_ns());
 		p->offer[i].healthy = true;
+		p->offer[i].cordoned = p->host->cordoned(p->host->daemon, i);
 	}
 	remember(p);
 	p->host->watch(p->host->daemon, on_news, p);

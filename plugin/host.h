@@ -17,7 +17,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 9, /* of this interface: both sides are built together */
+	HOST_VERSION = 10, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
@@ -68,6 +68,7 @@ enum host_news {
 	HOST_ECC,
 	HOST_ANSWERS,
 	HOST_LOST,
+	HOST_CORDON, /* it is cordoned, or not any more: see cordoned() */
 	HOST_LOOKED, /* all devices were checked; not about one device */
 };
 
@@ -106,6 +107,12 @@ struct host {
 	void (*rows)(struct daemon *d, const struct host_reader *reader);
 	/* From now on, every few seconds: reports each device's events, and whether it answers. */
 	void (*watch)(struct daemon *d, host_health *seen, void *owner);
+	/* It takes no new tenants (`mete cordon`): its owner's word, and no failure. watch() says
+	 * when that changes. */
+	bool (*cordoned)(const struct daemon *d, uint32_t device);
+	/* How long class batch runs before it is parked for a higher class, and how long that waits
+	 * before; UINT64_MAX: as meted's options say. */
+	void (*parking)(struct daemon *d, uint64_t run_ns, uint64_t delay_ns);
 	/* Sets the driver's libraries that guests get on request, replacing the former ones; -1:
 	 * none. Takes over the descriptors. Without a CUDA library the former ones stay. */
 	void (*driver)(struct daemon *d, const int fd[WIRE_LIBRARIES]);

@@ -50,7 +50,7 @@ static bool find_sums(const struct plugin *p, char ret_memory[24], char ret_mill
 	}
 	for (uint32_t i = 0; i < p->host->devices; i++) {
 		/* If another owner runs, no new container starts: there is nothing to sum up. */
-		if (!p->offer[i].shared || !p->offer[i].healthy || p->enrol.rival)
+		if (!p->offer[i].shared || !offer_is_open(&p->offer[i]) || p->enrol.rival)
 			continue;
 		bytes += p->host->device[i].total_bytes;
 		milli += 1000;

@@ -64,11 +64,18 @@ struct V1beta1__ContainerAllocateRequest;
 /* What is currently shared out of a device. */
 struct offer {
 	bool shared, healthy;
-	bool claimed; /* shared out, by claims instead of slots */
-	int numa;     /* the NUMA node that it is near to; -1: unknown */
-	bool held;    /* by a container that had a share of it when it was mete's: for held.c */
+	bool cordoned; /* by `mete cordon`: nobody new, whatever its health */
+	bool claimed;  /* shared out, by claims instead of slots */
+	int numa;      /* the NUMA node that it is near to; -1: unknown */
+	bool held;     /* by a container that had a share of it when it was mete's: for held.c */
 	uint32_t slots;
 };
+
+/* Of what is shared out: may new containers have it? */
+static inline bool offer_is_open(const struct offer *offer)
+{
+	return offer->healthy && !offer->cordoned;
+}
 
 struct enrol {
 	struct loop_watch folder; /* inotify */

@@ -28,6 +28,7 @@ struct books {
 	const struct seating_node *node;
 	struct placement *placement;
 	uint32_t number; /* of the node */
+	bool parked;	 /* the memory of those who yield does not count */
 };
 
 static struct placement_request request_of(const struct seating_pod *pod)
@@ -113,6 +114,8 @@ static int adopt(struct books *books, const struct seating_pod *pod)
 	struct placement_assignment assignment = {.size = 0};
 	uint64_t name;
 
+	for (uint8_t c = 0; c < pod->containers && books->parked && pod->yields; c++)
+		request.container[c].memory_bytes = 0;
 	for (uint8_t c = 0; c < pod->containers; c++)
 		for (uint32_t i = 0; i < pod->container[c].gpus; i++)
 			assignment.slot[assignment.size++] = (struct placement_slot){
@@ -282,11 +285,60 @@ static void explain(const struct books *books, struct seating_pod *pod)
 	add_sums(books, &left, &pod->refusal);
 }
 
+static int adopt_all(struct books *books, struct seating_pod *const *pods, size_t count)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < count; i++)
+		if (pods[i]->seated)
+			r = adopt(books, pods[i]);
+	return r;
+}
+
+static bool anybody_parks(struct seating_pod *const *pods, size_t count)
+{
+	bool yields = false, waits = false;
+
+	for (size_t i = 0; i < count; i++) {
+		yields |= pods[i]->seated && pods[i]->yields;
+		waits |= !pods[i]->seated && pods[i]->above;
+	}
+	return yields && waits;
+}
+
+/* Where they fit if those who yield are parked. Returns how many were seated; the books are then as
+ * they were, with these. */
+static int seat_above(struct books *books, const struct placement_limits *limits,
+		      struct seating_pod *const *pods, size_t count, void *memory, size_t size)
+{
+	int r, seated = 0;
+
+	if (!anybody_parks(pods, count))
+		return 0;
+	r = open_books(books, books->node, limits, memory, size);
+	books->parked = true;
+	if (r == 0)
+		r = adopt_all(books, pods, count);
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		if (pods[i]->seated || !pods[i]->above)
+			continue;
+		r = says_all(pods[i]) ? seat(books, pods[i], 0) : seat_slots(books, pods[i]);
+		seated += r > 0;
+		r = r > 0 ? 0 : r;
+	}
+	books->parked = false;
+	if (r == 0)
+		r = open_books(books, books->node, limits, memory, size);
+	if (r == 0)
+		r = adopt_all(books, pods, count);
+	return r < 0 ? r : seated;
+}
+
 int seating_settle(const struct seating_node *node, struct seating_pod *const *pods, size_t count,
 		   void *memory, size_t size, size_t *ret_wrong)
 {
 	const struct placement_limits limits = limits_for(pods, count);
-	struct books books;
+	struct books books = {.parked = false};
 	int r = open_books(&books, node, &limits, memory, size), seated = 0;
 
 	*ret_wrong = count;
@@ -302,6 +354,10 @@ int seating_settle(const struct seating_node *node, struct seating_pod *const *p
 		seated += r > 0;
 		r = r > 0 ? 0 : r;
 	}
+	if (r == 0)
+		r = seat_above(&books, &limits, pods, count, memory, size);
+	seated += r > 0 ? r : 0;
+	r = r > 0 ? 0 : r;
 	/* Others may have been seated since. */
 	for (size_t i = 0; r == 0 && i < count; i++)
 		if (!pods[i]->seated)

@@ -8,7 +8,8 @@
  *
  * Laws (tests/unit/test_seating_always.c):
  *   - no more of a device is promised than there is, times overcommit; a pod that had its seat
- *     before that was exceeded keeps it;
+ *     before that was exceeded keeps it. Memory of pods that yield does not count for pods that are
+ * above them and fit on no device otherwise; time counts;
  *   - no pod waits for which the devices have room; the numbers of a refusal are those of the
  * books;
  *   - waiting pods are considered in the list's order; a pod that fits need not wait for others.
@@ -58,6 +59,8 @@ struct seating_refusal {
 
 struct seating_pod {
 	bool seated;
+	bool yields; /* it is parked while a pod above it needs its memory's room */
+	bool above;  /* pods that yield are parked for it */
 	uint8_t containers;
 	struct seating_container container[PLACEMENT_CONTAINERS];
 	struct seating_refusal refusal; /* where it is not seated */

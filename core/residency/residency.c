@@ -14,6 +14,8 @@ const struct residency_tuning residency_usual = {
 	.cost_milli = 50,
 	.shortest_ns = 20 * MS,
 	.longest_ns = 30000 * MS,
+	.run_ns = 10000 * MS,
+	.delay_ns = 100 * MS,
 	.patience_ns = 10000 * MS,
 	.owing_ns = 1000 * MS,
 	.slowest_bps = 64 * MIB,
@@ -34,6 +36,7 @@ void residency_init(struct residency *r, const struct residency_tuning *tuning,
 		.capacity_bytes = capacity_bytes,
 		.budget_bytes = budget_bytes,
 		.timer_ns = UINT64_MAX,
+		.yield_ns = UINT64_MAX,
 	};
 	list_init(&r->members);
 	list_init(&r->todo);
@@ -95,6 +98,7 @@ void residency_join(struct residency *r, struct residency_member *m, struct turn
 		.residency = r,
 		.seat = seat,
 		.idle_ns = now_ns,
+		.in_ns = now_ns,
 		.progress_ns = now_ns,
 		.virtual_ns = r->clock,
 		.charged_ns = seat->charged_ns,
@@ -131,10 +135,11 @@ uint64_t residency_leave(struct residency_member *m, uint64_t now_ns)
 	r->resident_bytes -= m->resident_bytes;
 	r->credit_bytes -= m->credit_bytes;
 	r->draining -= m->place == RESIDENCY_STOPPING;
+	r->yielding -= m->yields;
 	list_remove(&m->of_device);
 	list_remove(&m->of_coming);
 	list_remove(&m->todo_link);
-	m->wants = false;
+	m->wants = m->yields = false;
 	m->resident_bytes = m->out_bytes = m->credit_bytes = m->asked_bytes = m->store_bytes = 0;
 	decide(m);
 	m->residency = NULL;
@@ -152,9 +157,9 @@ void residency_cleared(struct residency *r, uint64_t bytes, uint64_t now_ns)
 
 /* Each member alone must fit beside those parts of the others that may not leave, and all of them
  * together must fit on the device and in the store. asker: NULL, or the member that asks for
- * `bytes` more. */
+ * `bytes` more. Members of class batch come when the `above` bytes are there again. */
 static bool has_place(const struct residency *r, const struct residency_member *asker,
-		      uint64_t bytes, uint64_t capacity)
+		      uint64_t bytes, uint64_t capacity, uint64_t above)
 {
 	uint64_t spare = residency_spare(&r->tuning), all = 0, fixed = 0, largest = 0;
 
@@ -169,23 +174,28 @@ static bool has_place(const struct residency *r, const struct residency_member *
 		/* A stuck member does not give back its copies of what is on the device. */
 		all += m.stuck ? beyond(m.store_bytes, m.out_bytes) : 0;
 		fixed += fixed_here;
-		largest = most(largest, member_need(&m) - fixed_here);
+		largest = most(largest,
+			       beyond(member_need(&m) - fixed_here, is_batch(&m) ? above : 0));
 	}
 	if (all <= capacity)
 		return true;
 	return all + spare <= capacity + r->budget_bytes && fixed + largest <= capacity;
 }
 
-bool residency_bears(const struct residency *r, uint64_t capacity_bytes)
+bool residency_bears(const struct residency *r, uint64_t capacity_bytes, uint64_t above_bytes)
 {
-	return has_place(r, NULL, 0, capacity_bytes);
+	return has_place(r, NULL, 0, capacity_bytes, above_bytes);
 }
 
 int residency_refusal(const struct residency_member *m, uint64_t bytes, uint64_t capacity_bytes)
 {
-	if (bytes > beyond(capacity_bytes, member_need(m)))
+	uint64_t above = m->residency->above_bytes;
+	/* A member in the set asks for what is there now. */
+	uint64_t own = is_batch(m) && m->place != RESIDENCY_IN ? above : 0;
+
+	if (bytes > beyond(capacity_bytes + own, member_need(m)))
 		return RESIDENCY_LARGE;
-	return has_place(m->residency, m, bytes, capacity_bytes) ? 0 : RESIDENCY_STORE;
+	return has_place(m->residency, m, bytes, capacity_bytes, above) ? 0 : RESIDENCY_STORE;
 }
 
 void residency_grant(struct residency_member *m, uint64_t bytes, uint64_t now_ns)
@@ -268,6 +278,8 @@ void residency_wants(struct residency_member *m, uint64_t now_ns)
 	m->parked = false;
 	if (m->place != RESIDENCY_IN)
 		decide(m);
+	else if (r->waiting || r->yielding)
+		r->dirty = true; /* members may yield to it */
 }
 
 void residency_idle(struct residency_member *m, uint64_t now_ns)
@@ -279,7 +291,7 @@ void residency_idle(struct residency_member *m, uint64_t now_ns)
 		return;
 	m->wants = false;
 	m->idle_ns = now_ns;
-	if (m->place != RESIDENCY_IN || r->waiting)
+	if (m->place != RESIDENCY_IN || r->waiting || r->yielding)
 		decide(m);
 	else if (m->park_ns)
 		r->dirty = true; /* the timer */

@@ -30,6 +30,13 @@
  * wanted the device for longer than it usually pauses, provided that such a pause is shorter than
  * the movement (waiting then costs at most twice what moving would).
  *
+ * Class batch yields (residency_yield.c): while members of higher classes are active and a member
+ *of class batch does not fit beside them, it is no candidate for a set, however long it waits, and
+ *it is the first to leave if they need its room. Before that it has run for `run_ns`, and a member
+ *that it yields to has waited for `delay_ns`; while it is out, it comes only if it fits beside
+ *them. It stays where it is while no other member needs its room. Memory that cannot move can be in
+ *its way as well (residency_above()).
+ *
  * Laws, attacked by tests/unit/test_residency_always.c:
  *  1. The members' resident bytes and credit add up to no more than the capacity: nothing is
  *     granted, and no credit given, beyond it. (A capacity that was lowered is reached by
@@ -53,6 +60,10 @@
  *  7. Members are ordered to evict no more than what is lacking.
  *  8. An ask is granted at once, granted later, or refused with its reason. A member never holds
  *     more than the device's capacity.
+ *  9. Only members of class batch yield, and only while a higher class is active, or has memory
+ *     there that cannot move. A member of a higher class waits for no member of class batch for
+ *     longer than `run_ns`, `delay_ns` and the movement, if it fits beside the others of higher
+ *     classes. Law 6 holds for a member of class batch while it does not yield.
  *
  * Not decided here: which block is whose and where it lies (the guest and the store do that);
  * guarantees and caps (core/turns keeps them within a set; between sets weights and classes count);
@@ -75,6 +86,8 @@ struct residency_tuning {
 	uint32_t cost_milli;   /* the part of the time that movement may take: the operator's */
 	uint64_t shortest_ns;  /* a set stays for at least as long */
 	uint64_t longest_ns;   /* the longest wait, where that can be helped */
+	uint64_t run_ns;       /* how long a member runs, at least, before it yields */
+	uint64_t delay_ns;     /* how long a member waits before others yield to it */
 	uint64_t owing_ns;     /* patience with a drain that core/turns has given up */
 	uint64_t patience_ns;  /* with a member that is to drain, evict, restore or drop, ... */
 	uint64_t slowest_bps;  /* ... beyond what its bytes take at this rate; 0: any rate does */
@@ -82,7 +95,7 @@ struct residency_tuning {
 	uint64_t window_bytes; /* the most credit that is not used yet: two chunks or more */
 };
 
-/* By cost, 5 %, 20 ms, 30 s, 1 s, 10 s, 64 MiB a second, 64 MiB, 512 MiB. */
+/* By cost, 5 %, 20 ms, 30 s, 10 s, 100 ms, 1 s, 10 s, 64 MiB a second, 64 MiB, 512 MiB. */
 extern const struct residency_tuning residency_usual;
 
 /* Why an ask is not granted. residency_suspend() returns RESIDENCY_STORE alone of these. */
@@ -152,6 +165,9 @@ struct residency {
 	uint32_t waiting;	     /* members that claim more than they have */
 	bool dirty, choosing; /* something is to be done; the next set is to be chosen anew */
 	bool rotating;	      /* the members that come make a new set */
+	uint64_t above_bytes; /* what the capacity lacks by unmovable memory of higher classes */
+	uint64_t yield_ns;    /* when members may begin or cease to yield without an event */
+	uint32_t yielding;    /* members */
 };
 
 struct residency_member {
@@ -170,6 +186,7 @@ struct residency_member {
 	uint64_t wanted_ns;		       /* when it began to want, if it is out */
 	uint32_t generation;
 	bool wants, suspended, parked, stuck;
+	bool yields;	  /* it is of class batch, and higher classes need the room */
 	unsigned strikes; /* how often it was stuck since it last obeyed in time */
 
 	struct residency *residency;
@@ -180,6 +197,7 @@ struct residency_member {
 	bool promised; /* there was room for what it asks for when it was chosen */
 	bool stopping; /* it has not answered RESIDENCY_STOP yet */
 	uint64_t idle_ns, park_ns;
+	uint64_t in_ns;	      /* when it came into the set */
 	uint64_t gap_ns;      /* its usual pause; 0: none is known */
 	uint64_t brief_ns;    /* its usual hiccup: a pause so short that it is always waited for */
 	uint64_t progress_ns; /* the patience with it counts from here */
@@ -239,8 +257,14 @@ void residency_cancel(struct residency_member *m, uint64_t now_ns);
 /* Why residency_ask() would refuse so much on a device of that capacity; 0: it would not. */
 must_check int residency_refusal(const struct residency_member *m, uint64_t bytes,
 				 uint64_t capacity_bytes);
-/* On a device of that capacity, could each member come back whole, with what it asks for? */
-bool residency_bears(const struct residency *r, uint64_t capacity_bytes);
+/* On a device of that capacity, could each member come back whole, with what it asks for? For
+ * members of class batch this has to hold only when the `above_bytes`, which the capacity lacks,
+ * are there again. */
+bool residency_bears(const struct residency *r, uint64_t capacity_bytes, uint64_t above_bytes);
+/* So much memory that cannot move, and that the capacity lacks, is of classes above batch. */
+void residency_above(struct residency *r, uint64_t bytes);
+/* Sets `run_ns` and `delay_ns` of the tuning. */
+void residency_yielding(struct residency *r, uint64_t run_ns, uint64_t delay_ns);
 /* Whether so many resident bytes could move out to make room for memory that cannot move. */
 bool residency_could_leave(const struct residency *r, uint64_t bytes);
 /* The member freed memory, or lost it with a process: so much of what is resident, and so much of

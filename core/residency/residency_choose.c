@@ -18,7 +18,7 @@ static void settle_charge(struct residency_member *m, uint64_t now_ns)
 
 bool residency_is_active(const struct residency_member *m, uint64_t now_ns)
 {
-	if (is_to_be_out(m) || m->stuck)
+	if (is_to_be_out(m) || m->stuck || m->yields)
 		return false;
 	return m->wants || m->asked_bytes || now_ns < m->idle_ns + residency_pause_of(m);
 }
@@ -41,6 +41,8 @@ static bool is_before(const struct residency_member *a, const struct residency_m
 {
 	bool overdue = is_overdue(a, now_ns);
 
+	if (is_batch(a) != is_batch(b))
+		return is_batch(b);
 	if (overdue != is_overdue(b, now_ns))
 		return overdue;
 	if (overdue)
@@ -68,9 +70,24 @@ static struct residency_member *best_of(struct residency *r, bool waiting, uint6
 	return best;
 }
 
+/* Whether it was chosen or passed over in the last decision, or not. */
+static struct residency_member *first_waiting(const struct residency *r, uint64_t now_ns)
+{
+	struct residency_member *first = NULL;
+
+	list_for_each(link, (struct list *)&r->members)
+	{
+		struct residency_member *m = MEMBER_OF_DEVICE(link);
+
+		if (m->waiting && (!first || is_before(m, first, now_ns)))
+			first = m;
+	}
+	return first;
+}
+
 /* ---- the time -------------------------------------------------------------------------------- */
 
-/* How long the present set may stay. */
+/* How long the present set may stay. Whether a member of class batch yields is not decided here. */
 static uint64_t stay_of(struct residency *r, const struct residency_member *leader)
 {
 	const struct residency_tuning *t = &r->tuning;
@@ -81,7 +98,7 @@ static uint64_t stay_of(struct residency *r, const struct residency_member *lead
 	{
 		const struct residency_member *m = MEMBER_OF_DEVICE(link);
 
-		if (m->place == RESIDENCY_IN && m->wants)
+		if (m->place == RESIDENCY_IN && m->wants && !is_batch(m))
 			lowest = most(lowest, m->seat->tenant->share.class);
 	}
 	r->stay_ns = t->turn_ns;
@@ -99,8 +116,8 @@ static uint64_t stay_of(struct residency *r, const struct residency_member *lead
 /* It has come and has not had a turn yet. */
 static bool is_unserved(const struct residency_member *m)
 {
-	return m->place == RESIDENCY_IN && m->wants && !m->stuck && m->seat->gate == TURNS_CLOSED &&
-	       m->seat->turns == m->came_turns;
+	return m->place == RESIDENCY_IN && m->wants && !m->stuck && !m->yields &&
+	       m->seat->gate == TURNS_CLOSED && m->seat->turns == m->came_turns;
 }
 
 /* If the set ended now, a member would have come in vain, and again each time that a set stays for
@@ -120,10 +137,12 @@ static bool is_anybody_unserved(struct residency *r, const struct residency_memb
 /* When the set's stay is over. A time in the future may still become earlier. */
 static uint64_t end_of(struct residency *r, uint64_t now_ns)
 {
-	const struct residency_member *leader = best_of(r, true, now_ns);
+	const struct residency_member *leader = first_waiting(r, now_ns);
 	uint64_t end = r->began_ns + stay_of(r, leader);
 	uint64_t last = r->began_ns + most(r->tuning.longest_ns, r->stay_ns);
 
+	if (leader && !is_batch(leader) && !r->tuning.turn_ns)
+		end = most(end, residency_spared_until(leader));
 	if (end > now_ns || now_ns >= last || r->tuning.turn_ns || !is_anybody_unserved(r, leader))
 		return end;
 	return least(now_ns + r->tuning.shortest_ns, last);
@@ -244,8 +263,7 @@ static void choose_askers(struct residency *r, uint64_t *room, uint64_t now_ns)
 	}
 }
 
-/* The room for all members that can move. */
-static uint64_t movable(const struct residency *r)
+uint64_t residency_movable(const struct residency *r)
 {
 	uint64_t room = beyond(r->capacity_bytes, r->missing_bytes);
 
@@ -272,7 +290,7 @@ void residency_reconsider(struct residency *r)
 
 		need += m->chosen && !m->stuck ? beyond(all, member_fixed(m)) : 0;
 	}
-	if (need > movable(r))
+	if (need > residency_movable(r))
 		list_for_each(link, &r->coming) residency_withdraw(MEMBER_OF_COMING(link));
 }
 
@@ -298,7 +316,7 @@ void residency_choose(struct residency *r, uint64_t now_ns)
 		return;
 	list_for_each(link, &r->members) settle_charge(MEMBER_OF_DEVICE(link), now_ns);
 	forget_choice(r);
-	room = movable(r);
+	room = residency_movable(r);
 	over = r->waiting && (!is_held(r, now_ns) || now_ns >= end_of(r, now_ns));
 	r->rotating = over;
 	if (over) {

@@ -30,7 +30,7 @@ static inline bool is_to_be_out(const struct residency_member *m)
 
 static inline bool is_claiming(const struct residency_member *m)
 {
-	return !m->suspended && !m->stuck && (m->wants || m->asked_bytes);
+	return !m->suspended && !m->stuck && !m->yields && (m->wants || m->asked_bytes);
 }
 
 /* It claims more than it has. */
@@ -70,6 +70,21 @@ void residency_choose(struct residency *r, uint64_t now_ns);
 void residency_reconsider(struct residency *r);
 /* When the next choice is due; UINT64_MAX: no member waits for it. */
 uint64_t residency_choose_at(struct residency *r, uint64_t now_ns);
+
+/* The room for all members that can move. */
+uint64_t residency_movable(const struct residency *r);
+
+/* ---- residency_yield.c: members of class batch that yield ------------------------------------ */
+
+static inline bool is_batch(const struct residency_member *m)
+{
+	return m->seat->tenant->share.class == SHARE_BATCH;
+}
+
+/* Which members yield. */
+void residency_judge_yields(struct residency *r, uint64_t now_ns);
+/* Until when some member of the set may not be told to yield to the one that waits. */
+uint64_t residency_spared_until(const struct residency_member *waits);
 
 /* ---- residency_move.c: how the set comes to be there ----------------------------------------- */
 

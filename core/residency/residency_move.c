@@ -287,6 +287,7 @@ static void admit(struct residency_member *m, uint64_t now_ns)
 		m->longest_ns = most(m->longest_ns, waited);
 		m->admitted_bytes = m->arrived_bytes;
 		m->came_turns = m->seat->turns;
+		m->in_ns = now_ns;
 		residency_todo(m, TODO_ADMITTED);
 		turns_bar(m->seat, false, now_ns);
 	}

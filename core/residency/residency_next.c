@@ -38,15 +38,20 @@ static uint64_t next_look(struct residency *r, uint64_t now_ns)
 {
 	uint64_t at = least(residency_choose_at(r, now_ns), residency_patience_at(r));
 
+	at = least(at, r->yield_ns);
+
 	list_for_each(link, &r->members) at = least(at, park_at(MEMBER_OF_DEVICE(link)));
 	return at;
 }
 
 static void settle(struct residency *r, uint64_t now_ns)
 {
+	/* Another event may come first when the time is over. */
+	r->choosing |= now_ns >= r->timer_ns;
 	residency_judge_patience(r, now_ns);
 	residency_stop_starved(r);
 	park_idle(r, now_ns);
+	residency_judge_yields(r, now_ns);
 	residency_choose(r, now_ns);
 	residency_move(r, now_ns);
 	/* A member that was admitted without moving, or withdrawn, makes another choice possible.

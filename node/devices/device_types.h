@@ -19,6 +19,7 @@ struct device {
 	uint32_t registered;	 /* tenants */
 	uint64_t promised_bytes; /* the sum of their limits */
 	uint32_t inhabited;	 /* tenants that have guests */
+	bool cordoned;		 /* it takes no new tenants */
 	struct list remains;	 /* of tenants whose processes have left memory behind */
 	struct list tenants;
 	bool unshown; /* some of them still see an older room, or number of tenants, than these: */

@@ -44,6 +44,8 @@ static struct residency_tuning tuning_of(const struct daemon *d)
 	struct residency_tuning tuning = residency_usual;
 
 	tuning.cost_milli = d->options.movement_milli;
+	tuning.run_ns = d->options.park_after_ns;
+	tuning.delay_ns = d->options.park_delay_ns;
 	tuning.chunk_bytes = d->options.block_bytes;
 	tuning.window_bytes =
 		residency_usual.window_bytes / residency_usual.chunk_bytes * tuning.chunk_bytes;
@@ -87,9 +89,52 @@ int move_open(struct daemon *d)
 	return loop_timer_init(&d->loop, &d->move.timer, on_timer);
 }
 
+void move_parking(struct daemon *d, uint64_t run_ns, uint64_t delay_ns)
+{
+	for (uint32_t i = 0; i < d->devices; i++)
+		residency_yielding(&d->device[i].residency, run_ns, delay_ns);
+}
+
 void move_close(struct daemon *d)
 {
 	loop_timer_close(&d->move.timer, NULL);
+}
+
+/* Nobody else yields. */
+static bool has_batch(const struct residency *r)
+{
+	list_for_each(link, (struct list *)&r->members)
+	{
+		const struct residency_member *m =
+			list_entry(link, struct residency_member, of_device);
+
+		if (m->seat->tenant->share.class == SHARE_BATCH)
+			return true;
+	}
+	return false;
+}
+
+/* Who is within another tenant is a part of its account. */
+uint64_t move_above(const struct daemon *d, uint32_t index)
+{
+	const struct device *device = &d->device[index];
+	uint64_t bytes = move_plain_above(device);
+
+	if (!has_batch(&device->residency))
+		return 0;
+	list_for_each(link, (struct list *)&device->tenants)
+	{
+		const struct tenant_device *at = list_entry(link, struct tenant_device, link);
+		struct ledger_sums has;
+
+		if (at->tenant->outer || at->tenant->share.class == SHARE_BATCH)
+			continue;
+		ledger_account_sums(at->account, &has);
+		bytes += beyond(has.booked,
+				at->joined ? at->member.resident_bytes + at->member.credit_bytes
+					   : 0);
+	}
+	return bytes;
 }
 
 static bool show_capacity(struct daemon *d, uint32_t index, uint64_t now)
@@ -186,11 +231,14 @@ static bool step(struct daemon *d, uint32_t index, uint64_t now)
 		return false;
 	say_cleared(d, index, now);
 	residency_budget(&device->residency, move_budget(d, index), now);
+	residency_above(&device->residency, move_above(d, index));
 	done = show_capacity(d, index, now);
 	while (residency_next(&device->residency, now, &action)) {
 		act(&action);
 		done = true;
 	}
+	if (device->residency.yielding)
+		move_look_later(d);
 	return move_plain(d, index) || done;
 }
 

@@ -31,6 +31,8 @@ must_check int move_open(struct daemon *d);
 /* Is meted's store too small for anything to move? *ret_why says so. */
 must_check bool move_why_never(const struct daemon *d, struct fault *ret_why);
 void move_close(struct daemon *d);
+/* How long class batch runs before it is parked, and how long a higher class waits before. */
+void move_parking(struct daemon *d, uint64_t run_ns, uint64_t delay_ns);
 /* A tenant takes its seat on a device, or is about to leave it; its share has changed. */
 void move_sit(struct tenant_device *at, uint64_t now);
 void move_stand_up(struct tenant_device *at, uint64_t now);

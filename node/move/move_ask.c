@@ -279,7 +279,8 @@ static void judge_again(struct tenant_device *of)
 	const struct residency *r = of->joined ? of->member.residency : NULL;
 	struct ask *ask = head(of);
 
-	if (!r || !ask || ask->state != ASK_MACHINE || residency_bears(r, r->capacity_bytes))
+	if (!r || !ask || ask->state != ASK_MACHINE ||
+	    residency_bears(r, r->capacity_bytes, r->above_bytes))
 		return;
 	residency_cancel(&of->member, schedule_now(of->tenant->daemon));
 	ask->state = ASK_LINE;

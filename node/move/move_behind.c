@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who waits for its memory while another tenant does not make room, and asks for nothing: no ask of
- * it is refused with a sentence. So its guests are told who that is, for the program's standard
- * error, and `mete ps` shows it. Whoever fits beside what stays is chosen by the machine, and runs.
+ * Who waits for its memory while another tenant does not make room, or is parked for one of a
+ * higher class, and asks for nothing: no ask of it is refused with a sentence. So its guests are
+ * told who that is, for the program's standard error, and `mete ps` shows it. Whoever fits beside
+ * what stays is chosen by the machine, and runs.
  */
 #include "node/move/move_behind.h"
 
@@ -28,7 +29,45 @@ static const struct residency_member *look_for(const struct tenant_device *of)
 	return by && (is_in_the_way(by) || of->behind) ? by : NULL;
 }
 
-static void tell(const struct tenant_device *of, const struct residency_member *by)
+/* For whom a tenant that yields is parked: of a higher class, the one with most of the device;
+ * NULL: none is there any more. */
+static const struct tenant_device *yields_to(const struct tenant_device *of)
+{
+	const struct tenant_device *first = NULL;
+	uint64_t most = 0;
+
+	list_for_each(link, &of->tenant->daemon->device[of->index].tenants)
+	{
+		const struct tenant_device *at = list_entry(link, struct tenant_device, link);
+		struct ledger_sums has;
+
+		if (at->tenant->outer || at->tenant->share.class == SHARE_BATCH)
+			continue;
+		ledger_account_sums(at->account, &has);
+		if (first && has.booked <= most)
+			continue;
+		first = at;
+		most = has.booked;
+	}
+	return first;
+}
+
+static bool is_parked(const struct tenant_device *of)
+{
+	return of->joined && of->member.yields && of->member.place != RESIDENCY_IN;
+}
+
+static struct move_words why_parked(const struct tenant_device *by)
+{
+	struct move_words said;
+
+	snprintf(said.text, sizeof(said.text),
+		 "it is parked: tenant %u (%.60s), of a class above batch, needs the room",
+		 by->tenant->id, by->tenant->name);
+	return said;
+}
+
+static void tell(const struct tenant_device *of, const char *by)
 {
 	struct wire_message message;
 
@@ -42,7 +81,7 @@ static void tell(const struct tenant_device *of, const struct residency_member *
 		m->behind = of->behind;
 		wire_begin(&message, WIRE_hindered, peer_new_id(&g->caller->peer));
 		message.hindered.device = tenant_index(of);
-		wire_set_text(&message.hindered.by, by ? move_hindrance(by).text : "");
+		wire_set_text(&message.hindered.by, by);
 		guest_send(g, &message);
 	}
 }
@@ -50,10 +89,13 @@ static void tell(const struct tenant_device *of, const struct residency_member *
 /* Whether it is to be looked at again without an event. */
 static bool look_at(struct tenant_device *of)
 {
-	const struct residency_member *by = look_for(of);
+	const struct tenant_device *above = is_parked(of) ? yields_to(of) : NULL;
+	const struct residency_member *by = above ? NULL : look_for(of);
 
-	of->behind = by ? ((const struct tenant_device *)by->owner)->tenant->id : 0;
-	tell(of, by);
+	if (by)
+		above = by->owner;
+	of->behind = above ? above->tenant->id : 0;
+	tell(of, by ? move_hindrance(by).text : above ? why_parked(above).text : "");
 	return of->behind || (of->joined && is_in_the_way(&of->member));
 }
 

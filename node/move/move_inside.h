@@ -39,6 +39,8 @@ bool move_listens(const struct tenant_device *at);
 /* The room for movable memory: the device without the unmovable memory, and without the room that
  * is being made. The machine is told at its next step. */
 uint64_t move_capacity(const struct daemon *d, uint32_t index);
+/* What that room lacks by unmovable memory of classes above batch. */
+uint64_t move_above(const struct daemon *d, uint32_t index);
 /* How much of its part of the store a guest does not need. */
 uint64_t move_surplus(const struct move_guest *m);
 /* What there is of the device's part of the store, without what nobody knows how to get back. */

@@ -22,12 +22,16 @@
 static const uint64_t ms = 1000000;
 
 /* With `bytes` less room for movable memory, and `more` added: could each tenant still come back
- * whole? */
+ * whole? One of class batch may have to wait until this one ends, if that is of a higher class. */
 static bool is_bearable(const struct guest_device *at, uint64_t bytes, uint64_t more)
 {
-	uint64_t capacity = move_capacity(at->guest->tenant->daemon, of_tenant(at)->index) + more;
+	const struct daemon *d = at->guest->tenant->daemon;
+	uint32_t index = of_tenant(at)->index;
+	uint64_t capacity = move_capacity(d, index) + more, above = move_above(d, index);
 
-	return residency_bears(&device_under(at)->residency, beyond(capacity, bytes));
+	if (at->guest->tenant->share.class < SHARE_BATCH)
+		above += bytes;
+	return residency_bears(&device_under(at)->residency, beyond(capacity, bytes), above);
 }
 
 static void refuse_plain(const struct guest_device *at, const struct ledger_request *request)
@@ -51,6 +55,20 @@ static void refuse_plain(const struct guest_device *at, const struct ledger_requ
 		     "%s were asked for that cannot move, and what has moved out could not come "
 		     "back: %s would be left for what can move, of which a tenant has %s",
 		     asked, left, text_mib(largest, TEXT_UP).text);
+}
+
+uint64_t move_plain_above(const struct device *device)
+{
+	uint64_t bytes = 0;
+
+	list_for_each(link, (struct list *)&device->plain)
+	{
+		const struct ask *ask = list_entry(link, struct ask, link);
+
+		if (ask->state == ASK_PLAIN && ask->at->guest->tenant->share.class < SHARE_BATCH)
+			bytes += ask->request.bytes;
+	}
+	return bytes;
 }
 
 static void make_room(struct ask *ask)

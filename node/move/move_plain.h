@@ -4,6 +4,8 @@
 
 #include "node/daemon.h"
 
+/* For how much memory of classes above batch room is being made. */
+uint64_t move_plain_above(const struct device *device);
 /* Passes on the asks that room was made for, if they fit now. */
 must_check bool move_plain(struct daemon *d, uint32_t device);
 /* An ask for unmovable memory, where others have movable memory. False: the ledger handles it. */

@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "node/daemon.h"
+#include "node/devices/cordon.h"
 #include "node/devices/mark.h"
 #include "node/devices/reserve.h"
 #include "node/memory/measure.h"
 #include "node/memory/outside.h"
 #include "node/move/move.h"
+#include "node/peers/admin_cordon.h"
 #include "node/peers/admin_list.h"
 #include "node/peers/admin_make.h"
 #include "node/peers/admin_named.h"
@@ -152,40 +154,6 @@ int admin_keep(struct admin *a, struct tenant *t, struct fault *why)
 	return 0;
 }
 
-static bool keeps(const struct admin *a, const struct tenant *t)
-{
-	for (uint32_t i = 0; i < a->keeps; i++)
-		if (a->kept[i] == t->id)
-			return true;
-	return false;
-}
-
-/* Like admin_named(), if the peer may change the tenant. `or_keep`: or if the peer runs within it,
- * which allows it to keep that tenant and nothing else. */
-static struct tenant *own(struct admin *a, uint32_t id, uint32_t tenant, const char *name,
-			  bool or_keep)
-{
-	struct tenant *t = admin_named(a, id, tenant, name);
-	struct user_name owner;
-
-	if (!t || !a->user || t->owner == a->uid || (or_keep && keeps(a, t)))
-		return t;
-	owner = user_name(t->owner);
-	peer_refuse(&a->peer, id, WIRE_REFUSED_IDENTITY,
-		    "tenant %u (%.60s) belongs to user %s: only that user and root may change it",
-		    t->id, t->name, owner.text);
-	return NULL;
-}
-
-/* Only root, or the user of a user's own meted, may do this. */
-static bool is_master(struct admin *a, uint32_t id, const char *what)
-{
-	if (!a->user)
-		return true;
-	peer_refuse(&a->peer, id, WIRE_REFUSED_IDENTITY, "only root may %s", what);
-	return false;
-}
-
 /* The fields of a request, whose texts are cut apart in place. */
 static int read_changes(struct wire_tenant_set *said, struct change *ret_changes,
 			uint32_t *ret_count, struct fault *why)
@@ -212,7 +180,7 @@ static int read_changes(struct wire_tenant_set *said, struct change *ret_changes
 
 static void on_tenant_set(struct admin *a, uint32_t id, const struct wire_tenant_set *said)
 {
-	struct tenant *t = own(a, id, said->tenant, said->name.text, false);
+	struct tenant *t = admin_own(a, id, said->tenant, said->name.text, false);
 	struct change changes[SHARE_FIELDS];
 	struct wire_tenant_set own_copy = *said;
 	struct share share;
@@ -232,7 +200,7 @@ static void on_tenant_set(struct admin *a, uint32_t id, const struct wire_tenant
 
 static void on_tenant_suspend(struct admin *a, uint32_t id, const struct wire_tenant_suspend *said)
 {
-	struct tenant *t = own(a, id, said->tenant, said->name.text, false);
+	struct tenant *t = admin_own(a, id, said->tenant, said->name.text, false);
 	struct wire_message answer = {.code = WIRE_done, .id = id};
 	struct move_sent sent;
 	struct fault why;
@@ -249,7 +217,7 @@ static void on_tenant_suspend(struct admin *a, uint32_t id, const struct wire_te
 
 static void on_tenant_keep(struct admin *a, uint32_t id, const struct wire_tenant_keep *said)
 {
-	struct tenant *t = own(a, id, said->tenant, "", true);
+	struct tenant *t = admin_own(a, id, said->tenant, "", true);
 	struct fault why;
 
 	if (!t)
@@ -269,7 +237,7 @@ static void on_gate_set(struct admin *a, uint32_t id, const struct wire_gate_set
 	struct gate_wait wait = {&a->peer, id};
 	struct tenant *t;
 
-	if (!is_master(a, id, "test a gate"))
+	if (!admin_is_master(a, id, "test a gate"))
 		return;
 	t = admin_named(a, id, said->tenant, "");
 	if (!t)
@@ -308,6 +276,8 @@ static void on_device_reserve(struct admin *a, uint32_t id, const struct wire_de
 	else
 		r = a->user ? terms_reserve(a->user, &why) : 0;
 	if (r == 0)
+		r = cordon_check(a->daemon, &device, 1, &why);
+	if (r == 0)
 		r = reserve_take(a->daemon, device, &(struct reserve_asker){a, a->pid, a->uid},
 				 said->hold, &why);
 	if (r < 0)
@@ -320,7 +290,7 @@ static void on_shutdown(struct admin *a, uint32_t id, const struct wire_shutdown
 {
 	struct daemon *d = a->daemon;
 
-	if (!is_master(a, id, "end the system's meted"))
+	if (!admin_is_master(a, id, "end the system's meted"))
 		return;
 	if (d->tenants.guest_count && !said->force) {
 		peer_refuse(
@@ -367,6 +337,12 @@ static void on_message(struct peer *peer, const struct wire_message *m)
 		break;
 	case WIRE_device_reserve:
 		on_device_reserve(a, m->id, &m->device_reserve);
+		break;
+	case WIRE_device_cordon:
+		admin_cordon(a, m->id, &m->device_cordon);
+		break;
+	case WIRE_tenant_end:
+		admin_end(a, m->id, &m->tenant_end);
 		break;
 	case WIRE_shutdown:
 		on_shutdown(a, m->id, &m->shutdown);

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "node/daemon.h"
+#include "node/devices/cordon.h"
 #include "node/memory/outside.h"
 #include "node/move/move.h"
 #include "node/peers/admin.h"
@@ -22,7 +23,8 @@
 #include "node/users/terms.h"
 #include "node/users/user_name.h"
 
-/* The device with the smallest part promised; ties go to the lower index. */
+/* The device with the smallest part promised, of those that take new tenants; ties go to the lower
+ * index. Where none does it is the first one, which is then refused. */
 static uint32_t emptiest(const struct daemon *d)
 {
 	uint32_t best = 0;
@@ -33,6 +35,8 @@ static uint32_t emptiest(const struct daemon *d)
 		int64_t left = (int64_t)(device->info->total_bytes - device->promised_bytes -
 					 outside_bytes(d, i));
 
+		if (device->cordoned)
+			continue;
 		if (left > best_left) {
 			best = i;
 			best_left = left;
@@ -288,8 +292,11 @@ static int make_new(struct admin *a, uint32_t id, struct tenant_spec *spec, stru
 	struct tenant_spec named;
 	struct terms_texts room;
 	struct tenant *t = NULL;
-	int r = a->user ? terms_admit(a->user, spec, &room, why) : 0;
+	/* Who is within a tenant that is there brings nobody new. */
+	int r = spec->outer ? 0 : cordon_check(d, spec->device, spec->devices, why);
 
+	if (r == 0 && a->user)
+		r = terms_admit(a->user, spec, &room, why);
 	if (r == 0)
 		r = promise_new(d, spec, why);
 	if (r < 0)

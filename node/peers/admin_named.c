@@ -7,6 +7,7 @@
 #include "node/daemon.h"
 #include "node/peers/admin_types.h"
 #include "node/peers/peer.h"
+#include "node/users/user_name.h"
 
 bool admin_may_change(const struct admin *a, const struct tenant *t)
 {
@@ -67,4 +68,35 @@ struct tenant *admin_named(struct admin *a, uint32_t id, uint32_t tenant, const 
 		peer_refuse(&a->peer, id, WIRE_REFUSED_UNKNOWN, "there is no tenant '%.60s'%s%s",
 			    plain, *names ? "; there are: " : "", names);
 	return NULL;
+}
+
+static bool keeps(const struct admin *a, const struct tenant *t)
+{
+	for (uint32_t i = 0; i < a->keeps; i++)
+		if (a->kept[i] == t->id)
+			return true;
+	return false;
+}
+
+struct tenant *admin_own(struct admin *a, uint32_t id, uint32_t tenant, const char *name,
+			 bool or_keep)
+{
+	struct tenant *t = admin_named(a, id, tenant, name);
+	struct user_name owner;
+
+	if (!t || !a->user || t->owner == a->uid || (or_keep && keeps(a, t)))
+		return t;
+	owner = user_name(t->owner);
+	peer_refuse(&a->peer, id, WIRE_REFUSED_IDENTITY,
+		    "tenant %u (%.60s) belongs to user %s: only that user and root may change it",
+		    t->id, t->name, owner.text);
+	return NULL;
+}
+
+bool admin_is_master(struct admin *a, uint32_t id, const char *what)
+{
+	if (!a->user)
+		return true;
+	peer_refuse(&a->peer, id, WIRE_REFUSED_IDENTITY, "only root may %s", what);
+	return false;
 }

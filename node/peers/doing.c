@@ -86,7 +86,7 @@ static uint64_t lasting_ns(const struct tenant_device *at, enum doing doing,
 		return facts->undrained_ns;
 	if (doing == DOING_ROOM)
 		return row->wanting;
-	if (doing == DOING_MEMORY && at->member.wants)
+	if ((doing == DOING_MEMORY || doing == DOING_YIELDS) && at->member.wants)
 		return since(at, at->member.wanted_ns);
 	if (is_of(doing, waiting, ARRAY_SIZE(waiting)) && at->tenant->turns.state != TURNS_AWAY)
 		return since(at, at->seat.wanted_ns);

@@ -24,6 +24,8 @@ static const struct kind {
 	{"held", "held", {"tenant", "device"}, 0},
 	{"reserved", "device", {"device"}, 0},
 	{"free", "device", {"device"}, 1},
+	{"cordoned", "cordon", {"device"}, 0},
+	{"uncordoned", "cordon", {"device"}, 1},
 };
 
 static const struct kind *kind_of(const char *line)

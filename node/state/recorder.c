@@ -10,6 +10,8 @@
  *	left tenant=3 pid=4711 started=123456
  *	reserved device=GPU-... pid=4711 owner=1000 started=123456 until=0
  *	free device=GPU-...
+ *	cordoned device=GPU-...
+ *	uncordoned device=GPU-...
  *
  * What a tenant holds changes too often to be recorded: `held` is an upper bound that only
  * rises, in large steps. A guest or picker is identified by its pid and its process's start.
@@ -90,6 +92,12 @@ static void reserved_line(struct record *line, const struct daemon *d, uint32_t 
 	record_number(line, "until", it->until_ns);
 }
 
+static void cordon_line(struct record *line, const struct daemon *d, uint32_t device)
+{
+	record_text(line, d->device[device].cordoned ? "cordoned" : "uncordoned");
+	record_value(line, "device", d->device[device].info->uuid_text);
+}
+
 int recorder_rewrite(struct daemon *d)
 {
 	struct record all = {0};
@@ -120,6 +128,12 @@ int recorder_rewrite(struct daemon *d)
 		if (!reserve_holds(&d->reserve.device[i]))
 			continue;
 		reserved_line(&all, d, i);
+		record_text(&all, "\n");
+	}
+	for (uint32_t i = 0; i < d->devices; i++) {
+		if (!d->device[i].cordoned)
+			continue;
+		cordon_line(&all, d, i);
 		record_text(&all, "\n");
 	}
 	absent_write(d, &all);
@@ -212,6 +226,14 @@ void recorder_guest_gone(struct guest *g)
 		return; /* the guest runs on and connects to our successor */
 	guest_line(&line, "left", g);
 	write_line(g->tenant->daemon, &line);
+}
+
+void recorder_cordon(struct daemon *d, uint32_t device)
+{
+	struct record line = {0};
+
+	cordon_line(&line, d, device);
+	write_line(d, &line);
 }
 
 void recorder_reserved(struct daemon *d, uint32_t device)

@@ -18,3 +18,5 @@ void recorder_behind(struct tenant *t, uint32_t device);
 void recorder_guest_gone(struct guest *g);
 /* A device was reserved by `mete pick`, or returned. */
 void recorder_reserved(struct daemon *d, uint32_t device);
+/* A device was cordoned, or is not any more. */
+void recorder_cordon(struct daemon *d, uint32_t device);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "node/daemon.h"
+#include "node/devices/cordon.h"
 #include "node/devices/reserve.h"
 #include "node/memory/book.h"
 #include "node/memory/measure.h"
@@ -129,6 +130,20 @@ static void bring_reservation_back(struct daemon *d, const char *line)
 		absent_add(d, 0, line);
 }
 
+/* A device that is missing is cordoned when it is back. */
+static void bring_cordon_back(struct daemon *d, const char *line)
+{
+	char name[WIRE_TEXT_MAX + 1];
+	uint32_t device;
+
+	if (!record_get(line, "device", name, sizeof(name)))
+		return;
+	if (daemon_find_device(d, name, &device) == 0)
+		cordon_return(d, device);
+	else
+		absent_add(d, 0, line);
+}
+
 static void on_grace_over(struct loop_timer *timer)
 {
 	struct daemon *d = container_of(timer, struct daemon, restore.grace);
@@ -167,6 +182,8 @@ static void bring_back(struct daemon *d, const char *line)
 		bring_held_back(d, line);
 	if (record_is(line, "reserved"))
 		bring_reservation_back(d, line);
+	if (record_is(line, "cordoned"))
+		bring_cordon_back(d, line);
 }
 
 int restore_open(struct daemon *d, struct fault *why)

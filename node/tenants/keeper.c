@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/tenants/keeper.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "node/daemon.h"
@@ -85,6 +86,24 @@ pid_t keeper_first(const struct tenant *t)
 									    link)
 		->pid;
 	return 0;
+}
+
+uint32_t keeper_signal(const struct tenant *t, int signal)
+{
+	uint32_t count = 0;
+
+	list_for_each(link, (struct list *)&t->processes)
+	{
+		const struct keeper *k = list_entry(link, struct keeper, link);
+
+		count += syscall(SYS_pidfd_send_signal, k->pidfd, signal, NULL, 0) == 0;
+	}
+	return count;
+}
+
+bool keeper_has(const struct tenant *t, pid_t pid)
+{
+	return keeper_place(t, &pid, 1) == 0;
 }
 
 uint32_t keeper_place(const struct tenant *t, const pid_t *line, uint32_t count)

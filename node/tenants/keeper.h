@@ -15,6 +15,10 @@ must_check int keeper_add(struct tenant *t, uint32_t pid, struct fault *why);
 /* The first of them that is alive; 0: none is. */
 pid_t keeper_first(const struct tenant *t);
 
+/* Sends each of them a signal; returns to how many. */
+uint32_t keeper_signal(const struct tenant *t, int signal);
+bool keeper_has(const struct tenant *t, pid_t pid);
+
 /* The tenant ends. */
 void keeper_forget(struct tenant *t);
 

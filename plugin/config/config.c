@@ -132,6 +132,7 @@ static struct config *make_usual(void)
 	config->resource = "mete.dev/gpu";
 	config->domain = "mete.dev";
 	config->overcommit_milli = OVERCOMMIT_USUAL;
+	config->park_after_ns = config->park_delay_ns = UINT64_MAX;
 	config->cdi_folder = "/var/run/cdi";
 	config->kubelet_folder = "/var/lib/kubelet";
 	config->driver_root = "/";

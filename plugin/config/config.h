@@ -110,6 +110,7 @@ struct config {
 	uint32_t slots;	 /* of each device; default: 10 */
 	struct config_share share, most; /* of a slot; what an annotation may ask for at most */
 	uint32_t overcommit_milli; /* memory that may be promised, in thousandths of a device's */
+	uint64_t park_after_ns, park_delay_ns; /* UINT64_MAX: as meted's options say */
 	uint32_t rules, profiles;
 	struct config_rule rule[CONFIG_RULES_MAX]; /* the first that matches a device */
 	struct config_profile profile[CONFIG_PROFILES_MAX];

@@ -78,6 +78,7 @@ CONFIG_TAKE(counted, enum config_counted);
 CONFIG_TAKE(milli, bool);
 CONFIG_TAKE(slots, uint32_t);
 CONFIG_TAKE(percent, uint32_t);
+CONFIG_TAKE(period, uint64_t);
 CONFIG_TAKE(strangers, enum config_strangers);
 CONFIG_TAKE(cdi, enum config_cdi);
 CONFIG_TAKE(delivery, bool);

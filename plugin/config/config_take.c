@@ -196,6 +196,18 @@ TAKE(percent, uint32_t)
 	return 0;
 }
 
+TAKE(period, uint64_t)
+{
+	const char *text;
+	int r = config_text(read, value, accepted, &text);
+
+	if (r < 0)
+		return r;
+	return share_parse_duration(text, field) == 0
+		       ? 0
+		       : config_refuse(read, value, "is not such a time", accepted);
+}
+
 static int take_word(struct config_read *read, const struct document_node *value,
 		     const char *accepted, const char *const *words, size_t count, uint32_t *ret)
 {

@@ -33,20 +33,27 @@ void publish_rest(struct publish *u, uint64_t ns)
 	loop_arm(&u->again, ns);
 }
 
-static void fill_taint(const struct plugin *p, uint32_t device, char *text, size_t size,
-		       struct slices_taint *ret_taint)
+static void fill_health(const struct health *h, char *text, size_t size,
+			struct slices_taint *ret_taint)
 {
-	const struct health *h = &p->health[device];
-
-	*ret_taint = (struct slices_taint){.value = NULL};
-	if (p->offer[device].healthy)
-		return;
 	if (h->cause == HEALTH_XID)
 		snprintf(text, size, "xid-%" PRIu64, h->xid);
 	else
 		snprintf(text, size, "%s", h->cause == HEALTH_LOST ? "lost" : "ecc");
 	/* Who runs goes on, unless nobody can use the device. */
-	*ret_taint = (struct slices_taint){text, health_is_gone(h) ? "NoExecute" : "NoSchedule"};
+	*ret_taint = (struct slices_taint){"unhealthy", text,
+					   health_is_gone(h) ? "NoExecute" : "NoSchedule"};
+}
+
+static void fill_taints(const struct plugin *p, uint32_t device, struct publish_device *to)
+{
+	uint32_t n = 0;
+
+	if (!p->offer[device].healthy)
+		fill_health(&p->health[device], to->taint, sizeof(to->taint),
+			    &to->device.taint[n++]);
+	if (p->offer[device].cordoned)
+		to->device.taint[n++] = (struct slices_taint){"cordoned", NULL, "NoSchedule"};
 }
 
 static bool fill(const struct publish *u, uint32_t i, struct publish_device *to)
@@ -73,7 +80,7 @@ static bool fill(const struct publish *u, uint32_t i, struct publish_device *to)
 		.promised_bytes = config_promised(p->config, info->total_bytes),
 		.slots = slots,
 	};
-	fill_taint(p, i, to->taint, sizeof(to->taint), &to->device.taint);
+	fill_taints(p, i, to);
 	return true;
 }
 

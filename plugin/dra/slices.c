@@ -123,19 +123,29 @@ static bool add_capacities(cJSON *device, const struct slices_device *d)
 	return values && cJSON_AddItemToArray(values, cJSON_CreateString("1"));
 }
 
-static bool add_taint(cJSON *device, const struct slices_pool *pool, const struct slices_taint *t)
+static bool add_taint(cJSON *list, const struct slices_pool *pool, const struct slices_taint *t)
 {
-	cJSON *list = cJSON_AddArrayToObject(device, "taints"), *taint = cJSON_CreateObject();
+	cJSON *taint = cJSON_CreateObject();
 	char key[80];
 
-	if (!list || !cJSON_AddItemToArray(list, taint)) {
+	if (!cJSON_AddItemToArray(list, taint)) {
 		cJSON_Delete(taint);
 		return false;
 	}
-	snprintf(key, sizeof(key), "%s/unhealthy", pool->driver);
+	snprintf(key, sizeof(key), "%s/%s", pool->driver, t->key);
 	return cJSON_AddStringToObject(taint, "key", key) &&
-	       cJSON_AddStringToObject(taint, "value", t->value) &&
+	       (!t->value || cJSON_AddStringToObject(taint, "value", t->value)) &&
 	       cJSON_AddStringToObject(taint, "effect", t->effect);
+}
+
+static bool add_taints(cJSON *device, const struct slices_pool *pool, const struct slices_device *d)
+{
+	cJSON *list = d->taint[0].key ? cJSON_AddArrayToObject(device, "taints") : NULL;
+
+	for (uint32_t i = 0; i < SLICES_TAINTS && d->taint[i].key; i++)
+		if (!list || !add_taint(list, pool, &d->taint[i]))
+			return false;
+	return true;
 }
 
 static bool add_device(cJSON *list, const struct slices_pool *pool, const struct slices_device *d)
@@ -153,7 +163,7 @@ static bool add_device(cJSON *list, const struct slices_pool *pool, const struct
 	return cJSON_AddStringToObject(device, "name", name) &&
 	       cJSON_AddTrueToObject(device, "allowMultipleAllocations") &&
 	       add_attributes(device, d, &made) && add_capacities(device, d) &&
-	       (!d->taint.value || add_taint(device, pool, &d->taint));
+	       add_taints(device, pool, d);
 }
 
 /* A node that is removed takes its slices along. */
@@ -225,7 +235,7 @@ static bool add_slice(cJSON *list, const struct slices_pool *pool,
 static size_t most_of(const struct slices_device *devices, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		if (devices[i].taint.value)
+		if (devices[i].taint[0].key)
 			return SLICES_DEVICES_TAINTED_MAX;
 	return SLICES_DEVICES_MAX;
 }

@@ -21,11 +21,13 @@ enum {
 	SLICES_NAME = 64,		 /* of a device, with its NUL */
 	SLICES_POOL = 254,		 /* of a pool, and of a slice */
 	SLICES_VERSION = 32,
+	SLICES_TAINTS = 2, /* of a device */
 };
 
-/* A device on which no new claim is placed, or from which pods are evicted. */
+/* Why no new claim is placed on a device, or pods are evicted from it. */
 struct slices_taint {
-	const char *value;  /* "xid-79"; NULL: the device has none */
+	const char *key;    /* "unhealthy", behind the driver's name; NULL: there is none */
+	const char *value;  /* "xid-79"; NULL: the key says all */
 	const char *effect; /* "NoSchedule", "NoExecute" */
 };
 
@@ -39,7 +41,7 @@ struct slices_device {
 	int numa;	       /* -1: unknown */
 	uint64_t total_bytes, promised_bytes;
 	uint32_t slots;
-	struct slices_taint taint;
+	struct slices_taint taint[SLICES_TAINTS]; /* those that there are come first */
 };
 
 /* Texts are borrowed. */

@@ -117,7 +117,8 @@ static bool is_held(const struct plugin *p, uint32_t device)
 static bool any_healthy(const struct plugin *p)
 {
 	for (uint32_t i = 0; i < p->host->devices; i++)
-		if (p->offer[i].shared && p->offer[i].healthy && !is_held(p, i) && !p->enrol.rival)
+		if (p->offer[i].shared && offer_is_open(&p->offer[i]) && !is_held(p, i) &&
+		    !p->enrol.rival)
 			return true;
 	return false;
 }
@@ -260,7 +261,7 @@ static int list_devices(const struct plugin *p, struct rows *rows)
 		struct open_ids open;
 		V1beta1__TopologyInfo *topology = topology_of(p, rows, i);
 
-		bool is_well = p->offer[i].healthy && !is_held(p, i) && !p->enrol.rival;
+		bool is_well = offer_is_open(&p->offer[i]) && !is_held(p, i) && !p->enrol.rival;
 
 		/* Of a device that a container has exclusively, no others. */
 		open.uuid = p->host->device[i].uuid;

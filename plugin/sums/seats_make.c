@@ -2,6 +2,7 @@
 /* The seat of a pod, from what its containers say. */
 #include <string.h>
 
+#include "plugin/config/portion.h"
 #include "plugin/sums/seats_inside.h"
 
 enum { MILLI_ALL = 1000 };
@@ -41,6 +42,25 @@ static bool wants_alone(const struct plugin *p, const struct pod *pod, const cha
 	if (!text)
 		text = json_text(pod->annotations, name);
 	return text && strcmp(text, "true") == 0;
+}
+
+/* Its class as its annotations say it, or else a slot of the first GPU; what is no class is refused
+ * later. */
+static bool is_above(const struct plugin *p, const struct pod *pod, const char *container)
+{
+	char name[CONFIG_NAME_MAX + 16], own[CONFIG_NAME_MAX + 96];
+	struct config_share portion = {0};
+	const char *text;
+	uint32_t slots;
+
+	snprintf(name, sizeof(name), "%s/class", p->config->domain);
+	snprintf(own, sizeof(own), "%.64s.%s", container, name);
+	text = json_text(pod->annotations, own);
+	if (!text)
+		text = json_text(pod->annotations, name);
+	if (!text && entitled_portion(p, 0, &slots, &portion))
+		text = portion.texts[PORTION_class];
+	return !text || strcmp(text, "batch") != 0;
 }
 
 /* Whoever has a GPU alone takes all of it: that must have been counted, and thousandths are the
@@ -91,6 +111,7 @@ static int add_container(const struct plugin *p, struct seat *seat, const struct
 	r = amounts_split(&pod->amounts[i], &seats->names, it, why);
 	if (r == 0) {
 		it->exclusive = wants_alone(p, pod, pod->containers[i]);
+		seat->is.above &= is_above(p, pod, pod->containers[i]);
 		r = check_alone(p, seats, it, why);
 	}
 	if (r < 0) {
@@ -118,6 +139,7 @@ int seats_make(struct plugin *p, const struct pod *pod, const char *asks, struct
 	seat->namespace = strdup(pod->namespace);
 	seat->pod = strdup(pod->name);
 	seat->priority = pod->priority;
+	seat->is.above = true;
 	if (!seat->uid || !seat->own_uid || !seat->namespace || !seat->pod)
 		r = fault_set(why, -ENOMEM, "out of memory");
 	for (size_t i = 0; r == 0 && i < pod->container_count; i++)

@@ -38,8 +38,8 @@ void seats_node(const struct plugin *p, struct seating_node *ret_node)
 			continue;
 		it->slot_bytes = portion_bytes(&slot, total);
 		it->slot_milli = slot.guarantee_milli;
-		it->closed = !p->offer[i].shared || !p->offer[i].healthy || p->enrol.rival ||
-			     health_is_gone(&p->health[i]) || is_held(p, i);
+		it->closed = !p->offer[i].shared || !offer_is_open(&p->offer[i]) ||
+			     p->enrol.rival || health_is_gone(&p->health[i]) || is_held(p, i);
 	}
 }
 
@@ -51,7 +51,8 @@ void seats_sit_alone(const struct plugin *p, const struct binding *b, struct sea
 	struct share share;
 	uint32_t field;
 
-	*pod = (struct seating_pod){.seated = true, .containers = 1};
+	*pod = (struct seating_pod){
+		.seated = true, .containers = 1, .yields = seats_binding_yields(b)};
 	it->exclusive = b->exclusive;
 	for (uint32_t i = 0; i < b->devices && it->gpus < SEATING_DEVICES; i++)
 		it->device[it->gpus++] = (uint8_t)b->device[i];
@@ -65,6 +66,27 @@ void seats_sit_alone(const struct plugin *p, const struct binding *b, struct sea
 		return;
 	it->memory_bytes = portion_bytes(&share, p->host->device[b->device[0]].total_bytes);
 	it->milli = share.guarantee_milli;
+}
+
+/* Its memory moves, and a higher class comes before it. */
+bool seats_binding_yields(const struct binding *b)
+{
+	const char *class = b->texts[PORTION_class], *swap = b->texts[PORTION_swap];
+
+	return class && swap && strcmp(class, "batch") == 0 && strcmp(swap, "auto") == 0;
+}
+
+/* All of it does: a container that has not started may be another one. */
+static bool yields(const struct plugin *p, const struct seat *seat)
+{
+	for (uint32_t i = 0; i < seat->is.containers; i++) {
+		const struct binding *b =
+			binding_store_find((struct binding_store *)&p->bindings, seat->key[i]);
+
+		if (!b || !seats_binding_yields(b))
+			return false;
+	}
+	return true;
 }
 
 static bool has_started(const struct plugin *p, const struct seat *seat)
@@ -185,6 +207,7 @@ int seats_settle(struct plugin *p, struct fault *why)
 		struct seat *seat = list_entry(link, struct seat, link);
 
 		give_up(&node, seat);
+		seat->is.yields = yields(p, seat);
 		seat->started = has_started(p, seat);
 		most++;
 	}

@@ -41,7 +41,7 @@ def test_fish_completes_tenants_devices_and_fields_and_no_files():
         assert fish.complete("mete suspend ") == ["train"] and fish.complete("mete resume tr") == ["train"]
         assert {"train"} | {field + "=" for field in FIELDS} <= set(fish.complete("mete set "))
         uuid = node.ps()["devices"][0]["uuid"]
-        assert fish.complete("mete run --device ") == ["0", uuid]
+        assert fish.complete("mete run --device ") == fish.complete("mete drain ") == ["0", uuid]
         assert fish.complete(f"mete run --report-json {ROOT}/READ") == [f"{ROOT}/README.md"]
         assert fish.complete(f"mete suspend {ROOT}/READ") == []
 

@@ -626,3 +626,12 @@ def launch(node, fault, device):
     """A program whose kernel meets that."""
     environment = dict(os.environ, METE_SIM_DIR=node.sim, LD_LIBRARY_PATH=sys.argv[2], METE_SIM_FAULTS=fault, CUDA_VISIBLE_DEVICES=str(device))
     subprocess.run([BUILD + "/examples/train", "steps=1"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def cordon(node, device, on=1):
+    """As `mete cordon` and `mete uncordon` do."""
+    admin = Admin(node.place)
+    try:
+        admin.ask("device_cordon", device=str(device), on=on)
+    finally:
+        admin.close()

@@ -8,6 +8,7 @@ import stat
 
 from node import *
 from meted import run
+import meted
 
 
 def test_a_device_that_is_not_well_has_no_healthy_slot():
@@ -21,6 +22,29 @@ def test_a_device_that_is_not_well_has_no_healthy_slot():
             assert event["reason"] == "GPUUnhealthy" and re.search(cause, event["message"]), event
             assert node.uuid[1] in event["message"]
             assert node.tenant(pod.title()), "who runs goes on"
+
+
+def test_a_cordoned_device_has_no_healthy_slot_and_who_has_one_starts():
+    with Node() as node:
+        late, runs = node.pod("late").admit(node.id(2, 1)), node.run("runs", node.id(0, 1))
+        cordon(node, 1)
+        assert healthy(node.kubelet.await_devices(lambda now: len(healthy(now)) == 4)) == [node.id(n) for n in range(4)]
+        event = until(lambda: [event for event in node.api.events_of("node-1") if event["reason"] == "GPUCordoned"])[0]
+        assert event["type"] == "Normal" and f"{node.uuid[1]} is cordoned" in event["message"], event
+        late.start()
+        node.meted.kill()
+        node.restart()
+        node.kubelet.await_devices(lambda now: len(healthy(now)) == 4)
+        admin = Admin(node.place)
+        try:
+            admin.ask("tenant_end", tenant=node.tenant(runs.title()).tenant)
+            raise AssertionError("a pod's tenant was ended")
+        except meted.Refused as refusal:
+            assert refusal.code == meted.VALUE and "delete its pod" in str(refusal), refusal
+        admin.close()
+        cordon(node, node.uuid[1], 0)
+        node.kubelet.await_devices(lambda now: len(healthy(now)) == 8)
+        until(lambda: any(event["reason"] == "GPUUncordoned" for event in node.api.events_of("node-1")))
 
 
 def test_a_container_whose_device_was_lost_before_it_started_waits_and_says_why():

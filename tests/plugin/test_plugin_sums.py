@@ -92,6 +92,43 @@ def test_where_the_sum_fits_and_no_gpu_does_the_numbers_are_said_and_room_starts
         assert devices_of(node, fourth) == [1]
 
 
+def test_where_no_gpu_has_room_a_batch_pod_is_parked_for_one_of_a_higher_class():
+    moves = {"class": "batch", "swap": "auto"}
+    with amounts(most={"swap": "auto", "class": "interactive"}) as node:
+        stays = asks(node, "stays", container(memory="3Gi"), annotations={"class": "batch"}).start()
+        batch = asks(node, "batch", container(memory="3Gi"), annotations=moves).start()
+        assert devices_of(node, stays) == [0] and devices_of(node, batch) == [1]
+        late = asks(node, "late", container(memory="2Gi"), annotations=moves)
+        assert "at most 1GiB" in late.refusal()
+        urgent = asks(node, "urgent", container(memory="2Gi")).start()
+        assert devices_of(node, urgent) == [1], "where the one is that can be parked"
+        # A restarted meted knows it as well; nobody else is promised that room.
+        node.meted.kill()
+        node.restart()
+        more = asks(node, "more", container(memory="3Gi"))
+        assert "mete.dev/gpu-memory: 3GiB" in more.refusal()
+        urgent.delete()
+        more.start()
+        assert devices_of(node, more) == [1] and devices_of(node, batch) == [1]
+
+
+def test_a_cordoned_gpu_counts_for_nobody_new():
+    with amounts() as node:
+        first = asks(node, "first", container(memory="1Gi", milli=100)).start()
+        assert devices_of(node, first) == [0]
+        cordon(node, 0)
+        await_sums(node, 5 * GIB, 1100)  # those of the other one, and of who is there
+        second = asks(node, "second", container(memory="3Gi", milli=300)).start()
+        assert devices_of(node, second) == [1] and devices_of(node, first) == [0]
+        third = asks(node, "third", container(memory="2Gi"))
+        assert "2GiB of one GPU" in third.refusal()
+        again = third.begin()
+        cordon(node, 0, 0)
+        await_sums(node, 8 * GIB, 2000)
+        node.kubelet.answer(again)
+        assert devices_of(node, third) == [0]
+
+
 def test_of_several_that_wait_the_more_important_comes_first():
     with amounts(devices="1xSIM") as node:
         first = asks(node, "first", container(memory="4Gi")).start()

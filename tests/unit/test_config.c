@@ -77,18 +77,21 @@ TEST(every_key_reaches_its_field)
 	owned(config_free) struct config *config = parse(
 		"mete:\n"
 		"  resource: nvidia.com/gpu\n  domain: gpu.example.org\n  ids: slot\n  slots: 4\n"
-		"  overcommit: 112.5%\n  unannounced: kill\n  cdi: off\n  cdi-folder: /etc/cdi\n"
+		"  overcommit: 112.5%\n  unannounced: kill\n  cdi: off\n  "
+		"cdi-folder: /etc/cdi\n"
 		"  kubelet_folder: /k\n  driver-root: /host\n  host-prefix: /x\n"
 		"  metrics: '[::1]:9400'\n  health: ':9401'\n  kubeconfig: none\n"
 		"  node-name: node-1.example\n"
 		"  share: {memory: 25%, on-daemon-loss: block, swap: false, strict: true}\n"
-		"  most: {memory: 40GiB}\n");
+		"  most: {memory: 40GiB}\n  park-after: 5m\n");
 
 	expect_str(config->resource, "nvidia.com/gpu");
 	expect_str(config->domain, "gpu.example.org");
 	expect_eq(config->ids, CONFIG_IDS_SLOT);
 	expect_eq(config->slots, 4);
 	expect_eq(config->overcommit_milli, 1125);
+	expect_eq(config->park_after_ns, 300 * 1000000000ull);
+	expect_eq(config->park_delay_ns, UINT64_MAX);
 	expect_eq(config->strangers, CONFIG_STRANGERS_KILL);
 	expect_eq(config->cdi, CONFIG_CDI_OFF);
 	expect_str(config->cdi_folder, "/etc/cdi");

@@ -33,8 +33,8 @@ TEST(a_key_that_is_not_known_is_refused_with_the_nearest_one)
 		{"mete: {<<: {slots: 3}}",
 		 "f:1: mete: there is no key '<<'; accepted: resource, domain, ids, counted, "
 		 "gpu-milli, slots, share, most, "
-		 "overcommit, dra, feature-labels, devices, profiles, nodes, unannounced, cdi, "
-		 "driver-files, "
+		 "overcommit, park-after, park-delay, dra, feature-labels, devices, profiles, "
+		 "nodes, unannounced, cdi, driver-files, "
 		 "cdi-folder, "
 		 "kubelet-folder, driver-root, host-driver-root, libraries, host-prefix, metrics, "
 		 "health, kubeconfig, node-name"},
@@ -46,6 +46,9 @@ TEST(a_key_that_is_not_known_is_refused_with_the_nearest_one)
 
 TEST(a_key_that_comes_twice_is_refused)
 {
+	expect_refused("mete: {park-after: 10}",
+		       "f:1: mete.park-after: '10' is not such a time; accepted: a time with its "
+		       "unit, as in 10s");
 	expect_refused("mete: {slots: 3, slots: 3}",
 		       "f:1: mete.slots: this key appears twice; accepted: once");
 	expect_refused("mete: {cdi-folder: /a, cdi_folder: /b}",

@@ -24,7 +24,6 @@ static struct slices_device usual(void)
 		.total_bytes = 143771 * MIB + 5,
 		.promised_bytes = 143771 * MIB + 5,
 		.slots = 10,
-		.taint = {NULL, NULL},
 	};
 }
 
@@ -160,7 +159,7 @@ static void expect_slices(size_t devices, bool tainted, int slices, int of_last)
 	for (size_t i = 0; i < devices; i++)
 		d[i] = usual();
 	if (tainted)
-		d[devices - 1].taint = (struct slices_taint){"xid-79", "NoExecute"};
+		d[devices - 1].taint[0] = (struct slices_taint){"unhealthy", "xid-79", "NoExecute"};
 	list = describe(d, devices);
 	expect_eq(cJSON_GetArraySize(list), slices);
 	for (int i = 0; i < slices; i++) {
@@ -217,11 +216,25 @@ TEST(a_tainted_device_says_why)
 	struct slices_device d = usual();
 	owned(cJSON_Delete) cJSON *list = NULL;
 
-	d.taint = (struct slices_taint){"xid-79", "NoExecute"};
+	d.taint[0] = (struct slices_taint){"unhealthy", "xid-79", "NoExecute"};
 	list = describe(&d, 1);
 	expect_str(text_at(list, "0 spec devices 0 taints 0 key"), "gpu.mete.dev/unhealthy");
 	expect_str(text_at(list, "0 spec devices 0 taints 0 value"), "xid-79");
 	expect_str(text_at(list, "0 spec devices 0 taints 0 effect"), "NoExecute");
+}
+
+TEST(a_cordoned_device_says_so_beside_what_else_is_wrong)
+{
+	struct slices_device d = usual();
+	owned(cJSON_Delete) cJSON *list = NULL;
+
+	d.taint[0] = (struct slices_taint){"unhealthy", "xid-48", "NoSchedule"};
+	d.taint[1] = (struct slices_taint){"cordoned", NULL, "NoSchedule"};
+	list = describe(&d, 1);
+	expect_str(text_at(list, "0 spec devices 0 taints 0 key"), "gpu.mete.dev/unhealthy");
+	expect_str(text_at(list, "0 spec devices 0 taints 1 key"), "gpu.mete.dev/cordoned");
+	expect(!at(list, "0 spec devices 0 taints 1 value"));
+	expect_str(text_at(list, "0 spec devices 0 taints 1 effect"), "NoSchedule");
 }
 
 /* The server's own form of what we wrote, as Kubernetes 1.36.3 returned it. */
@@ -232,7 +245,7 @@ TEST(the_servers_own_form_of_a_slice_is_the_same_slice)
 	cJSON *device, *taint;
 
 	d.total_bytes = d.promised_bytes = 4 * GIB;
-	d.taint = (struct slices_taint){"xid-79", "NoExecute"};
+	d.taint[0] = (struct slices_taint){"unhealthy", "xid-79", "NoExecute"};
 	list = describe(&d, 1);
 	found = cJSON_Duplicate(cJSON_GetArrayItem(list, 0), true);
 	device = (cJSON *)at(found, "spec devices 0");

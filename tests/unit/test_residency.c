@@ -179,18 +179,18 @@ TEST(a_smaller_device_is_borne_while_each_can_still_come_back_whole)
 	given(8 * GIB, 16 * GIB);
 	expect_eq(given_member(0, 6 * GIB), 0);
 	expect_eq(given_member(1, 5 * GIB), RESIDENCY_WAITS);
-	expect(residency_bears(&w.r, 6 * GIB));
-	expect(!residency_bears(&w.r, 6 * GIB - 1));
+	expect(residency_bears(&w.r, 6 * GIB, 0));
+	expect(!residency_bears(&w.r, 6 * GIB - 1, 0));
 	/* What it asks for counts as well. */
 	residency_cancel(&w.m[1], w.now);
 	expect_eq(residency_ask(&w.m[1], 7 * GIB, w.now), RESIDENCY_WAITS);
-	expect(!residency_bears(&w.r, 7 * GIB - 1));
+	expect(!residency_bears(&w.r, 7 * GIB - 1, 0));
 	/* Without a store all of them are there, or nobody. */
 	given(8 * GIB, 0);
 	expect_eq(given_member(0, 3 * GIB), 0);
 	expect_eq(given_member(1, 3 * GIB), 0);
-	expect(residency_bears(&w.r, 6 * GIB));
-	expect(!residency_bears(&w.r, 6 * GIB - 1));
+	expect(residency_bears(&w.r, 6 * GIB, 0));
+	expect(!residency_bears(&w.r, 6 * GIB - 1, 0));
 }
 
 TEST(who_comes_gives_way_when_the_device_has_become_too_small_for_it)

@@ -27,7 +27,11 @@ PLANTED = [
     ("choose", "stay = r->cost_ns / t->cost_milli * MILLI", "stay = r->cost_ns",
      "moving costs half of the time"),
     ("choose", "\tif (need > *room)\n\t\treturn false;\n", "", "a set does not fit"),
+    ("yield", "return is_batch(m) && !is_to_be_out(m)", "return !is_to_be_out(m)", "everybody yields"),
+    ("yield", "set(m, need_of(m) > room);", "set(m, false);", "who is parked comes back and is parked again, for ever"),
+    ("yield", "if (!m->yields && now_ns < at) {", "if (false) {", "who has just come leaves at once"),
+    ("yield", "\t\t\tset(m, false);\n\t\telse if", "\t\t\t;\n\t\telse if", "who yielded is forgotten"),
 ]
 
 planted.check("residency", PLANTED, tests=("test_residency", "test_residency_patience", "test_residency_store", "test_residency_pause",
-                                           "test_residency_always"), seeds=("1",), world=planted.parts_of("turns"))
+                                           "test_residency_yield", "test_residency_always"), seeds=("1",), world=planted.parts_of("turns"))

@@ -77,6 +77,40 @@ TEST(where_the_sum_fits_and_no_gpu_does_the_numbers_say_so)
 	expect_eq(pod[2].container[0].device[0], 1);
 }
 
+TEST(where_no_gpu_has_room_who_yields_is_parked_for_who_is_above)
+{
+	struct seating_node node = node_of(2);
+
+	with(0, part(50, 600));
+	with(1, part(55, 0));
+	with(2, part(40, 300));
+	with(3, part(40, 0));
+	pod[0].yields = true;
+	pod[2].above = true;
+	expect_eq(settled(&node, 4), 3);
+	expect(pod[2].seated && !pod[3].seated);
+	expect_eq(pod[2].container[0].device[0], 0);
+	expect_eq(pod[3].refusal.available, 25 * GIB);
+	/* Time counts all the same, and so does the memory of who is above. */
+	with(3, part(10, 500));
+	with(4, part(60, 0));
+	pod[3].above = pod[4].above = true;
+	expect_eq(settled(&node, 5), 1);
+	expect_eq(pod[3].container[0].device[0], 1);
+	expect(!pod[4].seated);
+}
+
+TEST(nobody_is_parked_where_a_gpu_has_room)
+{
+	struct seating_node node = node_of(2);
+
+	with(0, part(70, 0));
+	with(1, part(40, 0));
+	pod[0].yields = pod[1].above = true;
+	expect_eq(settled(&node, 2), 2);
+	expect_eq(pod[1].container[0].device[0], 1);
+}
+
 TEST(time_is_counted_like_memory)
 {
 	struct seating_node node = node_of(1);
