@@ -227,27 +227,14 @@ void turns_device_serve(struct turns_device *d, uint64_t now_ns)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Its turn has ended as it began, by its cap: what it pays for the time for which it owed a drain.
- * Nobody was told of it, and the drain is not waited for again. */
-static bool owes_as_before(const struct turns_seat *s, uint64_t now_ns)
-{
-	const struct turns_tenant *t = s->tenant;
-
-	return t->laden && t->turn_ns == now_ns && s->gate == TURNS_OPENED && !s->told_open &&
-	       !s->clear;
-}
-
 static void end_seat(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
 	if (is_free(s))
 		return;
-	if (owes_as_before(s, now_ns)) {
-		s->gate = TURNS_OWING;
-		s->owing_ns = now_ns;
-	} else if (s->gate == TURNS_OPENED && s->device->holder == s &&
-		   turns_seat_start_closing(s, false, now_ns)) {
+	if (s->gate == TURNS_OPENED && s->device->holder == s &&
+	    turns_seat_start_closing(s, false, now_ns)) {
 		s->asks = false;
 		t->undrained++;
 	}
