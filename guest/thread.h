@@ -9,7 +9,7 @@
 
 #include "cuda/types.h"
 
-/* guest/memory/moves.h */
+/* guest/process/moves.h */
 struct moves_own {
 	union {
 		struct {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/answers/nvml.h"
+#include "guest/process/join.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -8,7 +9,8 @@
 #include "guest/answers/query.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/state.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 
 enum {
 	HANDLES = 64, /* that are remembered */
@@ -319,7 +321,9 @@ nvmlReturn_t hook_nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount,
 	return real_nvml(nvmlDeviceGetFieldValues)(device, valuesCount, values);
 }
 
-void nvml_forget(void)
+static void forget(void)
 {
 	memset(&nvml, 0, sizeof(nvml));
 }
+
+const struct guest_part nvml_part = {.forget = forget};

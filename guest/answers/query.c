@@ -12,6 +12,8 @@
  * so the daemon is asked to look; alone a process is not held up.
  */
 #include "guest/answers/query.h"
+#include "guest/contexts/devices.h"
+#include "guest/process/join.h"
 
 #include <stdbool.h>
 
@@ -20,7 +22,7 @@
 #include "guest/link/link.h"
 #include "guest/memory/credit.h"
 #include "guest/memory/memory.h"
-#include "guest/state.h"
+#include "guest/process/state.h"
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -143,7 +145,7 @@ CUresult hook_cuDeviceTotalMem_v2(size_t *bytes, CUdevice_v1 dev)
 		r = memory_driver(real(cuDeviceTotalMem_v2)(bytes, dev));
 	if (r != CUDA_SUCCESS || memory_nested() || !bytes || !state_joined())
 		return r;
-	device = state_device(dev);
+	device = devices_index(dev);
 	if (device >= 0)
 		*bytes = query_total(device, *bytes);
 	return r;
@@ -158,7 +160,7 @@ CUresult hook_cuDeviceTotalMem(unsigned int *bytes, CUdevice_v1 dev)
 		r = memory_driver(real(cuDeviceTotalMem)(bytes, dev));
 	if (r != CUDA_SUCCESS || memory_nested() || !bytes || !state_joined())
 		return r;
-	device = state_device(dev);
+	device = devices_index(dev);
 	if (device >= 0)
 		*bytes = narrow(query_total(device, state_page(device, total_bytes)));
 	return r;

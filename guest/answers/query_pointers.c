@@ -6,13 +6,15 @@
  */
 #include <string.h>
 
+#include "guest/contexts/devices.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/memory/memory.h"
 #include "guest/movable/movable.h"
 #include "guest/movable/movable_lend.h"
+#include "guest/process/join.h"
+#include "guest/process/state.h"
 #include "guest/say.h"
-#include "guest/state.h"
 
 /* ---- whether it may be asked ----------------------------------------------------------------- */
 
@@ -76,7 +78,7 @@ CUresult hook_cuMemGetAccess(unsigned long long *flags, const CUmemLocation_v1 *
 	if (r != CUDA_SUCCESS || !flags || !location || !movable_look(ptr, &seen))
 		return r ? r : memory_driver(real(cuMemGetAccess)(flags, location, ptr));
 	*flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && state_device(location->id) >= 0)
+	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && devices_index(location->id) >= 0)
 		*flags = seen.mapped ? seen.access : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 	return CUDA_SUCCESS;
 }

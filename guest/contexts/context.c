@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/contexts/context.h"
+#include "guest/contexts/devices.h"
+#include "guest/process/join.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -14,10 +16,11 @@
 #include "guest/link/link.h"
 #include "guest/memory/credit.h"
 #include "guest/memory/memory.h"
-#include "guest/memory/moves.h"
 #include "guest/memory/pools.h"
+#include "guest/process/moves.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 #include "guest/say.h"
-#include "guest/state.h"
 #include "guest/time/capture.h"
 
 enum {
@@ -121,7 +124,7 @@ static CUresult reserve(CUdevice device, struct making *ret_making, bool nested)
 	*ret_making = (struct making){.index = INDEX_NESTED};
 	if (nested)
 		return CUDA_SUCCESS;
-	index = state_device(device);
+	index = devices_index(device);
 	if (index < 0) {
 		CUuuid uuid;
 
@@ -277,7 +280,7 @@ CUresult hook_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice_v1 dev)
 	if (primary_active(dev)) {
 		r = memory_driver(real(cuDevicePrimaryCtxRetain)(pctx, dev));
 		if (r == CUDA_SUCCESS && pctx)
-			contexts_add(*pctx, state_device(dev));
+			contexts_add(*pctx, devices_index(dev));
 	} else {
 		r = reserve(dev, &making, nested);
 		if (r == CUDA_SUCCESS)
@@ -399,7 +402,7 @@ CUresult hook_cuCtxAttach(CUcontext *pctx, unsigned int flags)
 	if (r == CUDA_SUCCESS)
 		r = real(cuCtxAttach)(pctx, flags);
 	if (r == CUDA_SUCCESS && pctx)
-		best_effort(state_context_device(*pctx));
+		best_effort(devices_of_context(*pctx));
 	return r;
 }
 
@@ -431,7 +434,7 @@ CUresult hook_cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
 	if (r == CUDA_SUCCESS)
 		r = real(cuCtxFromGreenCtx)(pContext, hCtx);
 	if (r == CUDA_SUCCESS && pContext)
-		best_effort(state_context_device(*pContext));
+		best_effort(devices_of_context(*pContext));
 	return r;
 }
 
@@ -458,7 +461,7 @@ CUresult hook_cuGreenCtxDestroy(CUgreenCtx hCtx)
 /* What moves memory inside the current context: the daemon measures afterwards. */
 static CUresult settled(CUresult r)
 {
-	context_settle(state_joined() ? state_current_device() : -1);
+	context_settle(state_joined() ? devices_current() : -1);
 	return r;
 }
 
@@ -468,7 +471,7 @@ CUresult hook_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
 	CUresult r = state_ready();
 
 	if (r == CUDA_SUCCESS && state_joined())
-		moves_other(state_current_device());
+		moves_other(devices_current());
 	return r ? r : settled(real(cuCtxEnablePeerAccess)(peerContext, Flags));
 }
 
@@ -530,7 +533,9 @@ CUresult hook_cuStreamDestroy_v2(CUstream hStream)
 	return stream_ends(hStream, real(cuStreamDestroy_v2));
 }
 
-void context_forget(void)
+static void forget(void)
 {
 	memset(&primaries, 0, sizeof(primaries));
 }
+
+const struct guest_part context_part = {.forget = forget};

@@ -17,9 +17,3 @@ void context_settle_all(void);
 /* Something came that cannot be unloaded again. Returns after the daemon has measured it, and has
  * recalled the unused credit that it takes the place of. Not part of a move. */
 void module_came(int device);
-
-/* In a child of fork(): no thread is creating a primary context. */
-void context_forget(void);
-
-/* In a child of fork(): no thread is loading a module. */
-void module_forget(void);

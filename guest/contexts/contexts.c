@@ -12,6 +12,7 @@
 #include "guest/driver/real.h"
 #include "guest/futex.h"
 #include "guest/movable/movable.h"
+#include "guest/process/parts.h"
 #include "guest/time/capture.h"
 #include "guest/time/flight.h"
 
@@ -475,7 +476,9 @@ bool contexts_busy(int device)
 	return busy || atomic_load(&contexts.leaving) || atomic_load(&contexts.unlisted);
 }
 
-void contexts_forget(void)
+static void forget(void)
 {
 	memset(&contexts, 0, sizeof(contexts));
 }
+
+const struct guest_part contexts_part = {.forget = forget};

@@ -13,7 +13,7 @@
 #include "base/macros.h"
 #include "cuda/types.h"
 
-/* Adds a context; `device` as in guest/state.h. Adding it twice is harmless. */
+/* Adds a context; `device` as in guest/process/state.h. Adding it twice is harmless. */
 void contexts_add(CUcontext context, int device);
 
 /* The context is about to be destroyed, and the agent no longer touches it. No drain is
@@ -51,6 +51,3 @@ must_check int contexts_drain_step(int device, bool capturing);
 /* Is work in flight on the device, as far as can be told without adding anything to a stream? If
  * not, a drain checks again. */
 must_check bool contexts_busy(int device);
-
-/* In a child of fork(). */
-void contexts_forget(void);

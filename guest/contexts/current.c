@@ -5,7 +5,7 @@
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/movable/movable.h"
-#include "guest/state.h"
+#include "guest/process/state.h"
 
 _Atomic uint32_t current_era;
 static _Atomic uint32_t never;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/contexts/devices.h"
 #include "guest/contexts/libraries.h"
+#include "guest/process/join.h"
 
 #include <stdatomic.h>
 
@@ -8,8 +10,8 @@
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/memory/memory.h"
-#include "guest/memory/moves.h"
-#include "guest/state.h"
+#include "guest/process/moves.h"
+#include "guest/process/state.h"
 
 enum {
 	SEEN = 1024, /* pairs; one that another one has taken the place of is measured once more */
@@ -74,7 +76,7 @@ static CUresult begin(struct use *ret_use, const void *library, bool nested)
 	if (r == CUDA_SUCCESS && !nested && library && state_joined()) {
 		use.device = current_find(&use.context);
 		if (use.device == -2)
-			use.device = state_context_device(use.context);
+			use.device = devices_of_context(use.context);
 		if (use.device >= 0 && !libraries_seen(library, use.context)) {
 			use.library = library;
 			moves_other(use.device);

@@ -13,15 +13,18 @@
 
 #include "guest/contexts/context.h"
 #include "guest/contexts/current.h"
+#include "guest/contexts/devices.h"
 #include "guest/contexts/libraries.h"
 #include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"
 #include "guest/link/link.h"
 #include "guest/memory/memory.h"
-#include "guest/memory/moves.h"
+#include "guest/process/join.h"
+#include "guest/process/moves.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 #include "guest/say.h"
-#include "guest/state.h"
 
 /* From a load to the answer about it, so that no other thread's module is mistaken for it. */
 static struct driver_lock loading;
@@ -29,7 +32,7 @@ static struct driver_lock loading;
 static CUresult settled(CUresult r)
 {
 	if (r == CUDA_SUCCESS && state_joined())
-		context_settle(state_current_device());
+		context_settle(devices_current());
 	return r;
 }
 
@@ -100,7 +103,7 @@ static CUresult begin(struct load *ret_load, bool nested)
 	*ret_load = (struct load){.device = -1};
 	if (r != CUDA_SUCCESS || nested || !state_joined())
 		return r;
-	ret_load->device = state_current_device();
+	ret_load->device = devices_current();
 	moves_other(ret_load->device);
 	if (ret_load->device >= 0)
 		ret_load->mine = driver_lock_take(&loading);
@@ -179,11 +182,11 @@ CUresult hook_cuFuncLoad(CUfunction hfunc)
 	CUresult r = state_ready();
 
 	if (r == CUDA_SUCCESS && state_joined())
-		moves_other(state_current_device());
+		moves_other(devices_current());
 	if (r == CUDA_SUCCESS)
 		r = real(cuFuncLoad)(hfunc);
 	if (r == CUDA_SUCCESS)
-		module_came(state_joined() ? state_current_device() : -1);
+		module_came(state_joined() ? devices_current() : -1);
 	return r;
 }
 
@@ -233,8 +236,10 @@ CUresult hook_cuLibraryUnload(CUlibrary library)
 	return settled(unload_library(library));
 }
 
-void module_forget(void)
+static void forget(void)
 {
 	memset(&loading, 0, sizeof(loading));
 	libraries_unloaded(); /* handles are given out anew */
 }
+
+const struct guest_part module_part = {.forget = forget};

@@ -9,10 +9,10 @@
 
 #include "guest/driver/real.h"
 #include "guest/link/link_object.h"
-#include "guest/memory/credit.h"
-#include "guest/notice.h"
+#include "guest/process/notice.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 #include "guest/say.h"
-#include "guest/state.h"
 
 enum {
 	SEND_MS = 1000, /* a daemon that reads nothing for this long counts as gone */
@@ -147,13 +147,19 @@ static void close_fd_of(struct link_ask_slot *slot)
 		close(fd);
 }
 
+static void tell_unclaimed(const struct wire_credit_grant *grant, uint64_t kept)
+{
+	each_part(part, unclaimed)
+		part->unclaimed(grant, kept);
+}
+
 /* With the lock held. What an answer brought becomes common. */
 static void drop(struct link_ask_slot *slot)
 {
 	close_fd_of(slot);
 	if (atomic_load(&slot->state) == LINK_ASK_ANSWERED &&
 	    slot->answer.code == WIRE_credit_grant)
-		credit_unclaimed(slot->answer.credit_grant.device, slot->credit_asked);
+		tell_unclaimed(&slot->answer.credit_grant, slot->credit_asked);
 	slot->id = 0;
 	atomic_store(&slot->state, LINK_ASK_FREE);
 }
@@ -382,7 +388,7 @@ int link_processes(int device, struct wire_process_row *rows, size_t max, size_t
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-void link_open(void)
+static int start(void)
 {
 	uint64_t now = link_now_ms();
 
@@ -390,9 +396,10 @@ void link_open(void)
 	link_.tries = 0;
 	link_.deadline_ms = now;
 	link_.give_up_ms = 0;
+	return 0;
 }
 
-int link_joined(void)
+static int await(void)
 {
 	uint64_t end = link_now_ms() + JOINED_MS;
 	int verdict;
@@ -406,10 +413,12 @@ int link_joined(void)
 	return verdict < 0 ? verdict : 0;
 }
 
-void link_forget(void)
+static void forget(void)
 {
 	socket_close(&link_.socket);
 	for (int i = 0; i < LINK_ASKS; i++)
 		close_fd_of(&link_.ask[i]);
 	memset(&link_, 0, sizeof(link_));
 }
+
+const struct guest_part link_part = {.forget = forget, .start = start, .await = await};

@@ -15,7 +15,7 @@
 
 #include "base/macros.h"
 #include "guest/futex.h"
-#include "guest/state.h"
+#include "guest/process/state.h"
 
 static inline uint64_t amounts_read(_Atomic uint64_t *amount)
 {

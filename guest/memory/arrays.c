@@ -22,6 +22,7 @@
 #include "guest/memory/memory.h"
 #include "guest/memory/pointers.h"
 #include "guest/movable/movable.h"
+#include "guest/process/parts.h"
 
 static struct {
 	struct pointers table;	 /* arrays and mipmapped arrays: handles are addresses */
@@ -312,8 +313,10 @@ void arrays_rename(uint64_t owner, uint64_t now)
 	pointers_rename(&arrays.table, owner, now);
 }
 
-void arrays_forget(void)
+static void forget(void)
 {
 	pointers_forget(&arrays.table);
 	memset(&arrays.lock, 0, sizeof(arrays.lock));
 }
+
+const struct guest_part arrays_part = {.forget = forget};

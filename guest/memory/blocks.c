@@ -8,7 +8,8 @@
 
 #include "guest/futex.h"
 #include "guest/memory/pointers.h"
-#include "guest/state.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 
 /* Addresses are multiples of this, on every device so far. */
 #define STEP 256
@@ -431,3 +432,5 @@ void blocks_forget(void)
 	memset(&blocks, 0, sizeof(blocks));
 	errno = saved;
 }
+
+const struct guest_part blocks_part = {.forget = blocks_forget};

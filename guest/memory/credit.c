@@ -3,14 +3,16 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "guest/clock.h"
 #include "guest/futex.h"
 #include "guest/link/link.h"
 #include "guest/memory/amounts.h"
-#include "guest/memory/moves.h"
+#include "guest/process/moves.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 #include "guest/say.h"
-#include "guest/state.h"
 #include "guest/thread.h"
 
 static uint64_t round_up(uint64_t bytes, uint64_t step)
@@ -228,7 +230,7 @@ void credit_give(int device, uint64_t bytes)
 {
 	uint64_t credit;
 
-	/* In a copy of a process the page is still the parent's (guest/state.c). */
+	/* In a copy of a process the page is still the parent's (guest/process/join.c). */
 	if (device < 0 || !state_joined())
 		return;
 	credit = amounts_give(&state.device[device], bytes);
@@ -324,65 +326,6 @@ uint64_t credit_idle(int device)
 				    amounts_read(&state.device[device].stocked);
 }
 
-static int of_wire(uint32_t wire_device)
-{
-	uint32_t devices = atomic_load(&state.devices);
-
-	for (uint32_t i = 0; i < devices; i++)
-		if (!atomic_load(&state.device[i].gone) &&
-		    atomic_load(&state.device[i].wire_index) == wire_device)
-			return (int)i;
-	return -1;
-}
-
-/* The asker's bytes go to it, not through the common credit, where another thread could take them
- * and send it asking again. */
-uint64_t credit_arrived(uint32_t wire_device, uint64_t bytes, uint64_t asked)
-{
-	int device = of_wire(wire_device);
-	struct state_device *d;
-
-	if (device < 0)
-		return 0;
-	if (asked > bytes)
-		asked = 0;
-	d = &state.device[device];
-	atomic_fetch_add(&d->granted, bytes);
-	amounts_release(d, bytes - asked);
-	show_credit(d);
-	return asked;
-}
-
-void credit_unclaimed(uint32_t wire_device, uint64_t bytes)
-{
-	int device = of_wire(wire_device);
-
-	if (device < 0)
-		return;
-	amounts_release(&state.device[device], bytes);
-	show_credit(&state.device[device]);
-}
-
-uint64_t credit_freeze(int device, uint64_t *ret_granted)
-{
-	struct state_device *d = &state.device[device];
-	uint64_t bytes = atomic_exchange(&d->credit, 0);
-
-	*ret_granted = atomic_load(&d->granted);
-	return bytes;
-}
-
-void credit_thaw(int device, uint64_t bytes, bool granted)
-{
-	struct state_device *d = &state.device[device];
-
-	if (granted)
-		amounts_release(d, bytes);
-	else
-		atomic_fetch_sub(&d->granted, bytes);
-	show_credit(d);
-}
-
 /* Odd: one is being answered, by the agent or by the mover. */
 static _Atomic uint32_t recalls;
 static struct futex_lock answering;
@@ -394,7 +337,7 @@ uint32_t credit_recalls(void)
 
 int credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id)
 {
-	int device = of_wire(wire_device);
+	int device = state_of_wire(wire_device);
 	struct return_word about = {{write_return, unsent_return}, NULL, bytes, recall_id};
 	int r;
 
@@ -411,3 +354,79 @@ int credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id)
 	futex_lock_give(&answering);
 	return r;
 }
+
+/* ---- the connection -------------------------------------------------------------------------- */
+
+/* Twice: in the first round somebody may still write where another device is shown now. */
+static void publish(void)
+{
+	uint32_t devices = atomic_load(&state.devices);
+
+	for (uint32_t i = 0; i < 2 * devices; i++)
+		credit_publish((int)(i % devices));
+}
+
+/* The asker's bytes go to it, not through the common credit, where another thread could take them
+ * and send it asking again. In the order of the answers, so that a later refusal is also seen
+ * later. */
+static uint64_t granted(const struct wire_credit_grant *grant, uint64_t asked)
+{
+	int device = state_of_wire(grant->device);
+	struct state_device *d;
+
+	if (device < 0)
+		return 0;
+	if (asked > grant->bytes)
+		asked = 0;
+	d = &state.device[device];
+	atomic_fetch_add(&d->granted, grant->bytes);
+	amounts_release(d, grant->bytes - asked);
+	show_credit(d);
+	return asked;
+}
+
+static void unclaimed(const struct wire_credit_grant *grant, uint64_t kept)
+{
+	int device = state_of_wire(grant->device);
+
+	if (device < 0)
+		return;
+	amounts_release(&state.device[device], kept);
+	show_credit(&state.device[device]);
+}
+
+/* Credit that is being stated. Nobody may take it: it may be void. The agent's. */
+static uint64_t frozen[STATE_DEVICES];
+
+static void state_credit(int device, struct wire_inventory *inventory)
+{
+	frozen[device] += atomic_exchange(&state.device[device].credit, 0);
+	inventory->credit = frozen[device];
+}
+
+static void stated(int device, bool was_granted)
+{
+	struct state_device *d = &state.device[device];
+	uint64_t bytes = frozen[device];
+
+	frozen[device] = 0;
+	if (was_granted)
+		amounts_release(d, bytes);
+	else
+		atomic_fetch_sub(&d->granted, bytes);
+	show_credit(d);
+}
+
+static void forget(void)
+{
+	memset(frozen, 0, sizeof(frozen));
+}
+
+const struct guest_part credit_part = {
+	.forget = forget,
+	.publish = publish,
+	.state = state_credit,
+	.stated = stated,
+	.granted = granted,
+	.unclaimed = unclaimed,
+};

@@ -51,8 +51,8 @@ enum credit_how {
 };
 
 /* Moves `bytes` from credit to allocated, and asks the daemon if the credit does not suffice.
- * `device` is state_device()'s index; -1 (not the tenant's device) is refused with CREDIT_LIMIT.
- * Reports once per device why memory was refused. It is part of a move (guest/memory/moves.h). The
+ * `device` is devices_index()'s index; -1 (not the tenant's device) is refused with CREDIT_LIMIT.
+ * Reports once per device why memory was refused. It is part of a move (guest/process/moves.h). The
  * move ends while the daemon is asked, except for CREDIT_OWED, and begins again with the answer. */
 must_check int credit_take(int device, uint64_t bytes, enum credit_how how);
 
@@ -90,21 +90,6 @@ uint64_t credit_allocated(int device);
 /* Unused credit, at hand; and with what is in stock. */
 uint64_t credit_unused(int device);
 uint64_t credit_idle(int device);
-
-/* ---- the connection's, with its lock held or by the agent ------------------------------------ */
-
-/* A grant has arrived. This is called in the order of the answers, so that a later refusal is
- * also seen later. `asked` bytes of the grant are kept for the asking thread, which takes them
- * with the answer; the rest becomes common credit. Returns how much was kept. */
-must_check uint64_t credit_arrived(uint32_t wire_device, uint64_t bytes, uint64_t asked);
-
-/* Credit that was kept for a thread that will not fetch it becomes common credit. */
-void credit_unclaimed(uint32_t wire_device, uint64_t bytes);
-
-/* No thread may take credit while it is being stated. Returns the credit, and the total grant in
- * *ret_granted. Afterwards the credit is available again or, if it is void, gone. */
-must_check uint64_t credit_freeze(int device, uint64_t *ret_granted);
-void credit_thaw(int device, uint64_t bytes, bool granted);
 
 /* The daemon recalls unused credit. -EAGAIN: it does not read our messages; try again later. */
 must_check int credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id);

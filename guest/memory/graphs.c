@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/contexts/devices.h"
 #include "guest/memory/graphs.h"
+#include "guest/process/join.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -16,7 +18,8 @@
 #include "guest/memory/memory.h"
 #include "guest/memory/pointers.h"
 #include "guest/movable/movable.h"
-#include "guest/state.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 #include "guest/time/capture.h"
 #include "guest/time/presence.h"
 
@@ -184,7 +187,7 @@ static void add_node(CUgraphNode node, uint64_t *bytes, int depth)
 	if (type != CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
 	    memory_driver(real(cuGraphMemAllocNodeGetParams)(node, &params)) != CUDA_SUCCESS)
 		return;
-	device = state_device(params.poolProps.location.id);
+	device = devices_index(params.poolProps.location.id);
 	if (device >= 0)
 		bytes[device] += memory_round(params.bytesize);
 }
@@ -526,7 +529,7 @@ CUresult hook_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 
 CUresult hook_cuDeviceGraphMemTrim(CUdevice device)
 {
-	int index = memory_nested() || !atomic_load(&graphs.begun) ? -1 : state_device(device);
+	int index = memory_nested() || !atomic_load(&graphs.begun) ? -1 : devices_index(device);
 	CUresult r;
 	bool mine;
 
@@ -541,7 +544,7 @@ CUresult hook_cuDeviceGraphMemTrim(CUdevice device)
 	return r;
 }
 
-void graphs_forget(void)
+static void forget(void)
 {
 	pointers_forget(&graphs.by_handle);
 	if (atomic_load(&graphs.begun)) {
@@ -551,3 +554,5 @@ void graphs_forget(void)
 	memset(&graphs.lock, 0, sizeof(graphs.lock));
 	memset(&graphs.begin_lock, 0, sizeof(graphs.begin_lock));
 }
+
+const struct guest_part graphs_part = {.forget = forget};

@@ -27,6 +27,3 @@ void graphs_settle(int device);
 
 /* The same after asking the driver to release what no graph uses. Not during a capture. */
 void graphs_trim(int device);
-
-/* In a child of fork(). */
-void graphs_forget(void);

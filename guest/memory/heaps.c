@@ -12,7 +12,8 @@
 #include "guest/memory/credit.h"
 #include "guest/memory/memory.h"
 #include "guest/memory/pointers.h"
-#include "guest/state.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 
 static struct {
 	struct driver_lock lock; /* from the charge to the driver's answer */
@@ -103,8 +104,10 @@ void heaps_context_gone(uint64_t owner)
 	pointers_sweep(&heaps.table, in_context, &owner);
 }
 
-void heaps_forget(void)
+static void forget(void)
 {
 	pointers_forget(&heaps.table);
 	memset(&heaps.lock, 0, sizeof(heaps.lock));
 }
+
+const struct guest_part heaps_part = {.forget = forget};

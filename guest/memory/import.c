@@ -9,9 +9,10 @@
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/memory/memory.h"
-#include "guest/memory/moves.h"
 #include "guest/movable/movable_lend.h"
-#include "guest/state.h"
+#include "guest/process/join.h"
+#include "guest/process/moves.h"
+#include "guest/process/state.h"
 
 static CUresult begin(bool nested)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/contexts/devices.h"
 #include "guest/memory/memory_table.h"
+#include "guest/process/join.h"
 
 #include <string.h>
 
@@ -20,9 +22,9 @@
 #include "guest/memory/oversize.h"
 #include "guest/memory/pools.h"
 #include "guest/memory/scarce.h"
-#include "guest/memory/vmm.h"
 #include "guest/movable/movable.h"
-#include "guest/state.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 #include "guest/time/capture.h"
 
 enum {
@@ -44,7 +46,7 @@ CUresult memory_begin(struct memory_place *ret_place, bool nested)
 			place.device = current_find(&place.context);
 		if (likely(place.context)) {
 			if (unlikely(place.device == -2))
-				place.device = state_context_device(place.context);
+				place.device = devices_of_context(place.context);
 			place.tracked = true;
 		}
 	}
@@ -519,10 +521,12 @@ void memory_context_gone(uint64_t owner)
 	graphs_settle(-1);
 }
 
-void memory_forget(void)
+static void forget(void)
 {
 	current_changed();
 	pointers_forget(&memory_table);
 	memset(&moves_own, 0, sizeof(moves_own));
 	memory_inside = 0;
 }
+
+const struct guest_part memory_part = {.forget = forget};

@@ -19,9 +19,9 @@
 #include "cuda/types.h"
 #include "guest/driver/real.h"
 #include "guest/memory/credit.h"
-#include "guest/memory/moves.h"
 #include "guest/memory/pointers.h"
-#include "guest/state.h"
+#include "guest/process/moves.h"
+#include "guest/process/state.h"
 #include "guest/thread.h"
 
 enum memory_kind {
@@ -42,7 +42,7 @@ enum {
 /* Where the current thread allocates. */
 struct memory_place {
 	CUcontext context;
-	int device;   /* as in guest/state.h */
+	int device;   /* as in guest/process/state.h */
 	bool tracked; /* false: no context, or the driver calls itself: pass it through */
 };
 
@@ -136,6 +136,3 @@ void memory_context_stays(CUcontext context, uint64_t leaving);
  * memory_context_leaves() or a handle.
  */
 void memory_context_gone(uint64_t owner);
-
-/* In a child of fork(). */
-void memory_forget(void);

@@ -7,8 +7,8 @@
 #include "guest/hooks.h"
 #include "guest/memory/blocks.h"
 #include "guest/memory/memory.h"
-#include "guest/memory/moves.h"
 #include "guest/movable/movable.h"
+#include "guest/process/moves.h"
 
 CUresult memory_request(struct memory_request *q)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/answers/query.h"
+#include "guest/contexts/devices.h"
 #include "guest/driver/real.h"
 #include "guest/memory/blocks.h"
 #include "guest/memory/credit.h"
@@ -8,7 +9,7 @@
 #include "guest/memory/pools.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_stock.h"
-#include "guest/state.h"
+#include "guest/process/state.h"
 #include "guest/time/capture.h"
 
 uint64_t memory_round(uint64_t bytes)
@@ -28,7 +29,7 @@ int memory_ordinal(int device)
 	if (device < 0 || memory_driver(real(cuDeviceGetCount)(&count)) != CUDA_SUCCESS)
 		return -1;
 	for (int i = 0; i < count; i++)
-		if (state_device(i) == device)
+		if (devices_index(i) == device)
 			return i;
 	return -1;
 }
@@ -37,7 +38,7 @@ CUresult memory_refuse_device(CUdevice ordinal)
 {
 	CUuuid uuid;
 
-	if (!state_joined() || state_device(ordinal) >= 0 ||
+	if (!state_joined() || devices_index(ordinal) >= 0 ||
 	    memory_driver(real(cuDeviceGetUuid)(&uuid, ordinal)) != CUDA_SUCCESS)
 		return CUDA_SUCCESS;
 	return memory_charge(-1, 1, CREDIT_ASK);

@@ -6,10 +6,10 @@
 #include "guest/memory/blocks.h"
 #include "guest/memory/credit.h"
 #include "guest/memory/memory_table.h"
-#include "guest/memory/moves.h"
 #include "guest/memory/pools.h"
 #include "guest/memory/scarce.h"
 #include "guest/movable/movable.h"
+#include "guest/process/moves.h"
 
 /* Small allocations do not count as moves, except where a whole block comes or goes. */
 noinline_ void memory_block_gone(int device)
@@ -97,7 +97,7 @@ static inline_ CUresult free_taken(struct pointer entry)
 	uint64_t credit;
 	CUresult r;
 
-	/* In a copy of a process the page is still the parent's (guest/state.c). */
+	/* In a copy of a process the page is still the parent's (guest/process/join.c). */
 	if (unlikely(!state_joined()))
 		return free_unknown(entry.address);
 	if (unlikely(entry.about << 16 != POINTER_ABOUT(0, MEMORY_LARGE, 0) << 16))

@@ -12,6 +12,7 @@
 #include "guest/memory/blocks.h"
 #include "guest/memory/credit.h"
 #include "guest/movable/movable.h"
+#include "guest/process/parts.h"
 #include "guest/say.h"
 
 enum {
@@ -208,7 +209,9 @@ void oversize_freed(const struct pointer *entry)
 	credit_give(entry->device, entry->bytes);
 }
 
-void oversize_forget(void)
+static void forget(void)
 {
 	atomic_store(&host_total, 0);
 }
+
+const struct guest_part oversize_part = {.forget = forget};

@@ -33,6 +33,3 @@ must_check CUresult oversize_allocate(const struct memory_place *place, struct m
 
 /* The memory of an entry of kind MEMORY_OVERSIZE was freed. */
 void oversize_freed(const struct pointer *entry);
-
-/* In a child of fork(). */
-void oversize_forget(void);

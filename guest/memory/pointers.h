@@ -29,7 +29,7 @@ struct pointer {
 		struct {
 			uint32_t detail; /* the kind's own */
 			uint16_t kind;	 /* the table owner's enum */
-			int16_t device;	 /* as in guest/state.h */
+			int16_t device;	 /* as in guest/process/state.h */
 		};
 		uint64_t about; /* all three, as POINTER_ABOUT() has them */
 	};

@@ -10,6 +10,7 @@
 #include "guest/memory/credit.h"
 #include "guest/memory/memory.h"
 #include "guest/movable/movable.h"
+#include "guest/process/parts.h"
 #include "guest/time/capture.h"
 
 enum {
@@ -243,7 +244,7 @@ void pools_freed(struct pool *pool, uint64_t bytes)
 		pools_unlock(pool, true);
 }
 
-void pools_forget(void)
+static void forget(void)
 {
 	uint32_t made = atomic_load(&pools.made);
 
@@ -254,3 +255,5 @@ void pools_forget(void)
 	memset(&pools.lock, 0, sizeof(pools.lock));
 	memset(&pools.loose_lock, 0, sizeof(pools.loose_lock));
 }
+
+const struct guest_part pools_part = {.forget = forget};

@@ -49,6 +49,3 @@ void pools_freed(struct pool *pool, uint64_t bytes);
  * stream's handle may have been reused. */
 extern _Atomic uint32_t pools_era; /* less one */
 void pools_changed(void);
-
-/* In a child of fork(). */
-void pools_forget(void);

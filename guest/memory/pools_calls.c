@@ -5,6 +5,7 @@
 
 #include <sys/mman.h>
 
+#include "guest/contexts/devices.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/memory/amounts.h"
@@ -15,7 +16,8 @@
 #include "guest/memory/memory_table.h"
 #include "guest/memory/pools_book.h"
 #include "guest/movable/movable.h"
-#include "guest/state.h"
+#include "guest/process/join.h"
+#include "guest/process/state.h"
 #include "guest/time/capture.h"
 
 enum {
@@ -398,7 +400,7 @@ static inline_ CUresult free_async(CUdeviceptr address, CUstream stream, bool ow
 
 	if (unlikely(nested || memory_take_remembered(address, &entry) != 0))
 		return free_async_unknown(address, &q);
-	/* In a copy of a process the page is still the parent's (guest/state.c). */
+	/* In a copy of a process the page is still the parent's (guest/process/join.c). */
 	if (unlikely(!state_joined()))
 		return memory_driver(call_free(&q, address));
 	if (unlikely(entry.kind != MEMORY_POOLED))
@@ -431,7 +433,7 @@ static int located(const CUmemLocation *location)
 {
 	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || !state_joined())
 		return -1;
-	return state_device(location->id);
+	return devices_index(location->id);
 }
 
 CUresult hook_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps_v1 *poolProps)

@@ -6,6 +6,7 @@
  */
 #include <stdatomic.h>
 
+#include "guest/contexts/devices.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/memory/pools_book.h"
@@ -27,7 +28,7 @@ static void stream_place(CUstream stream, struct memory_place *place)
 		return;
 	if (memory_driver(real(cuStreamGetCtx)(stream, &context)) == CUDA_SUCCESS && context) {
 		place->context = context;
-		place->device = state_context_device(context);
+		place->device = devices_of_context(context);
 	}
 }
 
@@ -66,7 +67,7 @@ bool pools_foreign(CUmemoryPool handle)
 	    memory_driver(real(cuDeviceGetCount)(&count)) != CUDA_SUCCESS)
 		return false;
 	for (int i = 0; i < count; i++)
-		if (state_device(i) < 0 &&
+		if (devices_index(i) < 0 &&
 		    memory_driver(real(cuDeviceGetDefaultMemPool)(&other, i)) == CUDA_SUCCESS &&
 		    other == handle)
 			return true;

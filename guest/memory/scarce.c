@@ -2,6 +2,7 @@
 #include "guest/memory/scarce.h"
 
 #include "guest/clock.h"
+#include "guest/process/parts.h"
 
 enum {
 	LOOK_MS = 100, /* or earlier: a signal ends a wait */
@@ -65,9 +66,11 @@ noinline_ void scarce_wait(void)
 		raise_ended(ticket);
 }
 
-void scarce_forget(void)
+static void forget(void)
 {
 	atomic_store(&scarce.lock.word, 0);
 	atomic_store(&scarce.ended, atomic_load(&scarce.begun));
 	guest_thread.scarce = 0;
 }
+
+const struct guest_part scarce_part = {.forget = forget};

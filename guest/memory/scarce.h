@@ -40,6 +40,3 @@ static inline_ void scarce_over(void)
 	if (unlikely(atomic_load(&scarce.lock.word) != 0))
 		scarce_wait();
 }
-
-/* In a child of fork(). */
-void scarce_forget(void);

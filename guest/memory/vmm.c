@@ -14,7 +14,9 @@
  * handles are ours. While it is not on the device, mapping it and changing its access wait until it
  * is; unmapping and releasing do not.
  */
+#include "guest/contexts/devices.h"
 #include "guest/memory/vmm_object.h"
+#include "guest/process/join.h"
 
 #include <string.h>
 
@@ -23,9 +25,9 @@
 #include "guest/hooks.h"
 #include "guest/memory/credit.h"
 #include "guest/memory/memory.h"
-#include "guest/memory/moves.h"
 #include "guest/movable/movable.h"
-#include "guest/state.h"
+#include "guest/process/moves.h"
+#include "guest/process/state.h"
 
 static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,
 		       const CUmemAllocationProp *prop, unsigned long long flags, int device,
@@ -102,7 +104,7 @@ CUresult hook_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size,
 	r = memory_refuse_device(prop->location.id);
 	if (r != CUDA_SUCCESS)
 		return r;
-	device = state_device(prop->location.id);
+	device = devices_index(prop->location.id);
 	if (device < 0)
 		return memory_driver(real(cuMemCreate)(handle, size, prop, flags));
 	charged = memory_round(size);

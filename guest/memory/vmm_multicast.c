@@ -2,11 +2,13 @@
 /* Multicast objects: one address that stands for memory on several devices. */
 #include <string.h>
 
+#include "guest/contexts/devices.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/memory/memory.h"
-#include "guest/memory/moves.h"
 #include "guest/memory/vmm_object.h"
+#include "guest/process/join.h"
+#include "guest/process/moves.h"
 
 CUresult hook_cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle,
 				const CUmulticastObjectProp *prop)
@@ -137,7 +139,7 @@ CUresult hook_cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice 
 	mine = driver_lock_take(&vmm.lock);
 	r = memory_driver(real(cuMulticastUnbind)(mcHandle, dev, mcOffset, size));
 	object = piece_of(mcHandle);
-	device = r == CUDA_SUCCESS && object >= 0 ? state_device(dev) : -1;
+	device = r == CUDA_SUCCESS && object >= 0 ? devices_index(dev) : -1;
 	for (int i = 0; i < BINDINGS && device >= 0; i++) {
 		struct binding *b = &vmm.binding[i];
 		uint32_t memory = b->memory;

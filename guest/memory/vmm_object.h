@@ -14,7 +14,6 @@
 #include "guest/driver_lock.h"
 #include "guest/memory/pointers.h"
 #include "guest/memory/ranges.h"
-#include "guest/memory/vmm.h"
 #include "guest/movable/movable_own.h"
 
 enum {

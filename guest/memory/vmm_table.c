@@ -9,7 +9,8 @@
 #include "guest/contexts/context.h"
 #include "guest/memory/credit.h"
 #include "guest/memory/memory.h"
-#include "guest/memory/moves.h"
+#include "guest/process/moves.h"
+#include "guest/process/parts.h"
 
 struct vmm vmm;
 
@@ -223,7 +224,7 @@ void vmm_leave(bool mine)
 		context_settle_all();
 }
 
-void vmm_forget(void)
+static void forget(void)
 {
 	int saved = errno;
 
@@ -238,3 +239,5 @@ void vmm_forget(void)
 	memset(&vmm.lock, 0, sizeof(vmm.lock));
 	errno = saved;
 }
+
+const struct guest_part vmm_part = {.forget = forget};

@@ -14,8 +14,8 @@
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_object.h"
 #include "guest/movable/movable_stock.h"
+#include "guest/process/state.h"
 #include "guest/say.h"
-#include "guest/state.h"
 #include "guest/time/capture.h"
 #include "guest/time/presence.h"
 
@@ -569,6 +569,11 @@ void movable_late_rename(uint64_t owner, uint64_t now)
 	pointers_rename(&late, owner, now);
 }
 
+void movable_late_clear(void)
+{
+	pointers_forget(&late);
+}
+
 CUresult movable_free(const struct pointer *entry)
 {
 	CUresult r;
@@ -581,16 +586,4 @@ CUresult movable_free(const struct pointer *entry)
 	if (atomic_load(&movable_.capturing))
 		reap();
 	return free_at(entry->address);
-}
-
-/* ---- fork() ---------------------------------------------------------------------------------- */
-
-void movable_forget(void)
-{
-	ranges_forget(&movable_.areas);
-	ranges_forget(&movable_.aliases);
-	pointers_forget(&late);
-	movable_store_close();
-	memset(&movable_, 0, sizeof(movable_));
-	guest_not_resident = 0;
 }

@@ -72,25 +72,3 @@ void movable_context_gone(uint64_t owner);
 /* Around the end of a context: meanwhile the mover works in none. */
 void movable_context_leaves(CUcontext context);
 void movable_context_over(void);
-
-/* ---- the agent's ----------------------------------------------------------------------------- */
-
-/* Orders have arrived. */
-void movable_heard(const struct wire_move *order);
-
-/* The connection is about to come up; is up; is lost. */
-void movable_up(void);
-void movable_connected(void);
-void movable_down(void);
-
-/* Is anything in the store, or on its way? */
-bool movable_is_away(void);
-
-/* For the inventory: the blocks that were under way have arrived. Bounded. */
-void movable_stated(int device, uint64_t *ret_movable, uint64_t *ret_out);
-
-/* Writes the own page. */
-void movable_publish(void);
-
-/* In a child of fork(). */
-void movable_forget(void);

@@ -15,7 +15,8 @@
 #include "guest/memory/memory.h"
 #include "guest/memory/ranges.h"
 #include "guest/movable/movable_lend.h"
-#include "guest/state.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 
 enum {
 	ANSWER_MS = 10000, /* as long as meted may take to answer */
@@ -352,10 +353,12 @@ void borrow_context_gone(uint64_t owner)
 }
 
 /* The lines of a child of fork() are its parent's, whose end its lenders wait for. */
-void borrow_forget(void)
+static void forget(void)
 {
 	for (size_t i = 0; i < borrow.maps.count; i++)
 		close(at(&borrow.maps.range[i])->line);
 	ranges_forget(&borrow.maps);
 	memset(&borrow, 0, sizeof(borrow));
 }
+
+const struct guest_part borrow_part = {.forget = forget};

@@ -11,9 +11,10 @@
 
 #include "guest/futex.h"
 #include "guest/memory/credit.h"
-#include "guest/memory/moves.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_object.h"
+#include "guest/process/moves.h"
+#include "guest/process/parts.h"
 
 enum { LINES = 512 };
 
@@ -114,9 +115,11 @@ bool debt_settle(void)
 	return true;
 }
 
-void debt_forget(void)
+static void forget(void)
 {
 	for (uint32_t i = 0; i < debt.count; i++)
 		close(debt.line[i].fd);
 	memset(&debt, 0, sizeof(debt));
 }
+
+const struct guest_part debt_part = {.forget = forget};

@@ -10,7 +10,7 @@
 
 #include "guest/driver/real.h"
 #include "guest/memory/memory.h"
-#include "guest/state.h"
+#include "guest/process/state.h"
 #include "wire/page.h"
 
 enum {

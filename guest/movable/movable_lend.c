@@ -14,7 +14,8 @@
 #include "guest/link/link.h"
 #include "guest/memory/memory.h"
 #include "guest/movable/movable_object.h"
-#include "guest/state.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 
 enum {
 	CALLS = 16,
@@ -52,7 +53,7 @@ bool lend_own_name(uint8_t ret_name[16])
 
 /* ---- the name -------------------------------------------------------------------------------- */
 
-bool lend_state(struct wire_message *ret_message)
+static bool state_name(struct wire_message *ret_message)
 {
 	ret_message->code = WIRE_lend;
 	return lend_own_name(ret_message->lend.name.byte);
@@ -61,7 +62,7 @@ bool lend_state(struct wire_message *ret_message)
 static int write_lend(struct link_word *word, struct wire_message *message)
 {
 	(void)word;
-	return lend_state(message) ? 0 : LINK_MOOT;
+	return state_name(message) ? 0 : LINK_MOOT;
 }
 
 /* What cannot be said now is said to the next daemon. */
@@ -128,7 +129,7 @@ CUresult lend_name(uint64_t address, CUipcMemHandle_v1 *ret_handle)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-void lend_called(const struct wire_line *line, int fd)
+static void called(const struct wire_line *line, int fd)
 {
 	uint32_t count;
 
@@ -144,6 +145,14 @@ void lend_called(const struct wire_line *line, int fd)
 		close(fd);
 	else
 		movable_kick();
+}
+
+static void heard(const struct wire_message *message, int *fd)
+{
+	if (message->code != WIRE_line || *fd < 0)
+		return;
+	called(&message->line, *fd);
+	*fd = -1;
 }
 
 static bool next_call(struct call *ret_call)
@@ -250,9 +259,15 @@ bool lend_step(void)
 	return true;
 }
 
-void lend_forget(void)
+static void forget(void)
 {
 	for (uint32_t i = 0; i < atomic_load(&lend.count); i++)
 		close(lend.call[i].fd);
 	memset(&lend, 0, sizeof(lend));
 }
+
+const struct guest_part lend_part = {
+	.forget = forget,
+	.state_more = state_name,
+	.heard = heard,
+};

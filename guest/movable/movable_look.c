@@ -2,7 +2,7 @@
 /* Memory that moves, as it is asked for by address: what it is, and that it stay. */
 #include "guest/memory/credit.h"
 #include "guest/movable/movable_object.h"
-#include "guest/notice.h"
+#include "guest/process/notice.h"
 #include "guest/time/gate.h"
 
 struct movable_area *movable_around(uint64_t address)

@@ -47,7 +47,7 @@ struct movable_object {
 	_Atomic uint32_t open;	    /* allocations; 0: nothing needs to be looked up */
 	_Atomic uint32_t leaving;   /* contexts that are ending */
 	_Atomic uint32_t capturing; /* allocations that were freed during a capture */
-	_Atomic int device;	    /* as in guest/state.h */
+	_Atomic int device;	    /* as in guest/process/state.h */
 	CUdevice ordinal;
 	CUmemAllocationProp about; /* of blocks */
 	uint64_t chunk;		   /* the largest size of a block */
@@ -112,9 +112,11 @@ void movable_give_back(struct movable_area *area);
 /* What was freed during a capture and belongs to a context. */
 void movable_late_gone(uint64_t owner);
 void movable_late_rename(uint64_t owner, uint64_t now);
+void movable_late_clear(void);
 
-/* With the lock held: writes the own page. */
+/* Writes the own page. The first with the lock held. */
 void movable_show(void);
+void movable_publish(void);
 
 /* When memory was charged. */
 struct movable_charged {

@@ -4,7 +4,7 @@
 #include "guest/driver/real.h"
 #include "guest/memory/credit.h"
 #include "guest/movable/movable_object.h"
-#include "guest/notice.h"
+#include "guest/process/notice.h"
 #include "guest/time/capture.h"
 
 /* ---- coming and going ------------------------------------------------------------------------ */

@@ -3,13 +3,13 @@
 
 #include <errno.h>
 
-#include "guest/memory/amounts.h"
 #include "guest/clock.h"
-#include "guest/memory/credit.h"
-#include "guest/memory/moves.h"
-#include "guest/movable/movable_object.h"
 #include "guest/driver/real.h"
-#include "guest/state.h"
+#include "guest/memory/amounts.h"
+#include "guest/memory/credit.h"
+#include "guest/movable/movable_object.h"
+#include "guest/process/moves.h"
+#include "guest/process/state.h"
 
 enum {
 	STOCK_MOST = 64, /* areas */

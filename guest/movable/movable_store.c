@@ -10,7 +10,7 @@
 #include "guest/driver/real.h"
 #include "guest/link/link.h"
 #include "guest/movable/movable_object.h"
-#include "guest/state.h"
+#include "guest/process/state.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22 /* Linux 5.14 */

@@ -12,8 +12,8 @@
 #include "guest/movable/movable_fit.h"
 #include "guest/movable/movable_hash.h"
 #include "guest/movable/movable_mover.h"
+#include "guest/process/state.h"
 #include "guest/say.h"
-#include "guest/state.h"
 #include "guest/time/capture.h"
 #include "guest/time/presence.h"
 

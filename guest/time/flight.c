@@ -9,7 +9,8 @@
 #include "guest/clock.h"
 #include "guest/driver/real.h"
 #include "guest/futex.h"
-#include "guest/state.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 #include "guest/time/capture.h"
 #include "guest/time/gate.h"
 #include "guest/time/turns.h"
@@ -451,7 +452,9 @@ void flight_context_leaves(CUcontext context)
 	best_effort(sigprocmask(SIG_SETMASK, &before, NULL));
 }
 
-void flight_forget(void)
+static void forget(void)
 {
 	memset(&flight, 0, sizeof(flight));
 }
+
+const struct guest_part flight_part = {.forget = forget};

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The slow path of calls that submit work: the gate is not open, or a sample is due. */
+#include "guest/contexts/devices.h"
+#include "guest/process/pages.h"
 #include "guest/time/gate.h"
 
 #include <limits.h>
@@ -10,9 +12,9 @@
 #include "guest/clock.h"
 #include "guest/driver/real.h"
 #include "guest/futex.h"
-#include "guest/notice.h"
+#include "guest/process/notice.h"
+#include "guest/process/state.h"
 #include "guest/say.h"
-#include "guest/state.h"
 #include "guest/tables.h"
 #include "guest/time/capture.h"
 #include "guest/time/flight.h"
@@ -70,9 +72,9 @@ static int device_of(unsigned index, bool has_stream, CUstream stream)
 	if (has_stream && stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD) {
 		if (real(cuStreamGetCtx)(stream, &context) != CUDA_SUCCESS)
 			return -1;
-		return state_context_device(context);
+		return devices_of_context(context);
 	}
-	return state_current_device();
+	return devices_current();
 }
 
 static bool gate_open(int device)
@@ -171,7 +173,7 @@ static uint32_t wait_at_gate(int device)
 				answer = CUDA_ERROR_SYSTEM_NOT_READY;
 				break;
 			}
-			if (state_is_forgotten()) {
+			if (pages_are_forgotten()) {
 				answer = CUDA_ERROR_SYSTEM_NOT_READY;
 				break;
 			}
@@ -260,7 +262,7 @@ static uint32_t pass_residency(struct presence_slot *slot)
 		return 0;
 	count_waiting(-1, 1);
 	do {
-		if (state_is_forgotten()) {
+		if (pages_are_forgotten()) {
 			answer = CUDA_ERROR_SYSTEM_NOT_READY;
 			break;
 		}

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/contexts/devices.h"
+#include "guest/process/join.h"
 #include "guest/time/presence.h"
 
 #include <pthread.h>
@@ -10,7 +12,8 @@
 
 #include "guest/driver/real.h"
 #include "guest/futex.h"
-#include "guest/state.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 #include "guest/time/jumps.h"
 
 enum {
@@ -127,14 +130,16 @@ static void thread_ends(void *value)
 	} while (slot && slot != value);
 }
 
-void presence_start(void)
+/* Once per process: chooses how threads are made to publish their stores. */
+static int start(void)
 {
 	if (atomic_exchange(&presence.started, 1))
-		return;
+		return 0;
 	if (!atomic_load(&presence.has_key) && pthread_key_create(&presence.key, thread_ends) == 0)
 		atomic_store(&presence.has_key, 1);
 	presence.has_membarrier =
 		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+	return 0;
 }
 
 /* Without membarrier (a seccomp filter): taking a right away from a page that was written makes the
@@ -192,7 +197,7 @@ uint32_t presence_register(unsigned index)
 	(void)index;
 	if (r != CUDA_SUCCESS)
 		return r;
-	presence_start();
+	best_effort(start());
 	slot = take_slot();
 	if (!slot)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -205,7 +210,7 @@ uint32_t presence_register(unsigned index)
 	slot->own = slot;
 	guest_slot = slot;
 	/* Contexts that no hook saw being made are learned of here. */
-	best_effort(state_current_device());
+	best_effort(devices_current());
 	errno = saved;
 	return 0;
 }
@@ -368,7 +373,7 @@ static bool returns(const struct presence_slot *mine, const struct presence_slot
 	return one == slot;
 }
 
-void presence_forget(void)
+static void forget(void)
 {
 	struct presence_slot *mine = guest_slot;
 	struct presence_walk walk;
@@ -388,3 +393,5 @@ void presence_forget(void)
 	atomic_store(&presence.started, 0);
 	memset(&presence.barrier_lock, 0, sizeof(presence.barrier_lock));
 }
+
+const struct guest_part presence_part = {.forget = forget, .start = start};

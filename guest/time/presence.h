@@ -79,9 +79,6 @@ void presence_refill(struct presence_slot *slot, uint32_t calls);
  * submit. */
 int presence_again(const void *caller, uintptr_t stack);
 
-/* Once per process: chooses how threads are made to publish their stores. */
-void presence_start(void);
-
 /* After this, a thread whose slot looks empty will see the gate as it is now. */
 void presence_barrier(void);
 
@@ -116,6 +113,3 @@ bool presence_walk_step(struct presence_walk *walk);
 
 /* Is a thread other than that of slot `mine` in a call that passed as PRESENCE_CAPTURES? */
 bool presence_captures(const struct presence_slot *mine);
-
-/* In a child of fork(): the other threads no longer exist. */
-void presence_forget(void);

@@ -6,7 +6,8 @@
 #include "guest/clock.h"
 #include "guest/contexts/contexts.h"
 #include "guest/link/link.h"
-#include "guest/state.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 #include "guest/time/capture.h"
 #include "guest/time/flight.h"
 #include "guest/time/presence.h"
@@ -25,7 +26,7 @@ enum quiet {
 };
 
 _Atomic uint32_t turns_quiet;
-static _Atomic uint32_t quiet[STATE_DEVICES]; /* enum quiet, by index as in guest/state.h */
+static _Atomic uint32_t quiet[STATE_DEVICES]; /* enum quiet, by index as in guest/process/state.h */
 
 /* By index on the wire; only for the agent. */
 static struct watch {
@@ -256,15 +257,18 @@ int turns_step(uint32_t wire_device, int device, const struct turns_closes *clos
 	return watch_step(wire_device, device, w, closes->walking);
 }
 
-void turns_down(void)
+static void down(void)
 {
 	for (int i = 0; i < STATE_DEVICES; i++)
 		atomic_store(&quiet[i], BUSY);
 	memset(watch, 0, sizeof(watch));
 }
 
-void turns_forget(void)
+static void forget(void)
 {
-	turns_down();
+	down();
 	atomic_store(&turns_quiet, 0);
 }
+
+/* On another connection the guest counts as busy everywhere. */
+const struct guest_part turns_part = {.forget = forget, .down = down};

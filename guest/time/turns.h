@@ -40,11 +40,5 @@ struct turns_closes {
 };
 
 /* Checks what is in flight on a device; returns after how many microseconds to check again (-1:
- * not before a message arrives). `wire_device`: -1: none; `device` as in guest/state.h. */
+ * not before a message arrives). `wire_device`: -1: none; `device` as in guest/process/state.h. */
 must_check int turns_step(uint32_t wire_device, int device, const struct turns_closes *closes);
-
-/* The connection is lost or new: for others, the guest counts as busy everywhere. */
-void turns_down(void);
-
-/* In a child of fork(). */
-void turns_forget(void);

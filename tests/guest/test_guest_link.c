@@ -18,7 +18,8 @@
 
 #include "guest/hooks.h"
 #include "guest/memory/credit.h"
-#include "guest/state.h"
+#include "guest/process/join.h"
+#include "guest/process/state.h"
 #include "tests/guest/fake_meted.h"
 #include "tests/guest/guest_test.h"
 

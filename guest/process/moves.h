@@ -15,7 +15,7 @@
 
 #include "base/macros.h"
 #include "guest/frames.h"
-#include "guest/state.h"
+#include "guest/process/state.h"
 #include "guest/thread.h"
 
 /* Several threads publish their values; the page only ever increases. */

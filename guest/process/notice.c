@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/notice.h"
+#include "guest/process/notice.h"
 
 #include <string.h>
 
 #include "guest/clock.h"
 #include "guest/futex.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 #include "guest/say.h"
-#include "guest/state.h"
 #include "wire/wire.h"
 
-/* What meted has said of who is in the way. */
+/* Why what is waited for cannot come: meted's sentence (HINDERED), or "". It is said once, as soon
+ * as a thread has waited for so long, and no more than such lines are. */
 static struct {
 	struct futex_lock lock;
 	_Atomic uint32_t unsaid;
 	char by[WIRE_TEXT_MAX + 1];
 } hindrance;
 
-void notice_hindered(const char *by)
+static void set_hindrance(const char *by)
 {
 	size_t length = strlen(by);
 
@@ -26,7 +28,7 @@ void notice_hindered(const char *by)
 	futex_lock_give(&hindrance.lock);
 }
 
-void notice_forget(void)
+static void forget(void)
 {
 	memset(&hindrance, 0, sizeof(hindrance));
 }
@@ -66,3 +68,17 @@ void notice_wait(uint64_t *began_ns, enum notice why)
 			"share silences this)",
 			what[why]);
 }
+
+static void heard(const struct wire_message *message, int *fd)
+{
+	(void)fd;
+	if (message->code == WIRE_hindered)
+		set_hindrance(message->hindered.by.text);
+}
+
+static void up(void)
+{
+	set_hindrance("");
+}
+
+const struct guest_part notice_part = {.forget = forget, .up = up, .heard = heard};

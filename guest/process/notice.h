@@ -25,12 +25,6 @@ enum notice {
 /* At each look of a thread that waits. *began_ns: 0 at the first, and then the caller's to keep. */
 void notice_wait(uint64_t *began_ns, enum notice why);
 
-/* Why what it waits for cannot come: meted's sentence, or "". It is said once, as soon as a thread
- * has waited for so long, and no more than such lines are. */
-void notice_hindered(const char *by);
-
-void notice_forget(void);
-
 struct notice_rate {
 	_Atomic uint64_t next_ns;
 	_Atomic uint32_t said;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/link/socket.h"
+#include "guest/socket.h"
 
 #include <fcntl.h>
 #include <poll.h>

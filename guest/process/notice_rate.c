@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/notice.h"
+#include "guest/process/notice.h"
 
 static const uint64_t ms = 1000000, second = 1000000000;
 

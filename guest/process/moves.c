@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/memory/moves.h"
-
-__thread struct guest_thread guest_thread;
+#include "guest/process/moves.h"
 
 void moves_heal(uintptr_t here)
 {

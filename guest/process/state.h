@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The guest's one mutable object, valid when zero, and joining. The first relevant CUDA call
- * (cuInit, an allocation, a launch) connects to the tenant's daemon, maps the two pages and starts
- * the agent. Later calls read one word. A child of fork() discards everything and joins again on
- * its first call.
+ * The guest's state in this process: whether it has joined, the tenant's devices, and the two pages
+ * that it shares with meted. guest/process/join.h joins, guest/process/pages.h maps the pages.
  *
  * Everywhere in the guest, `device` is the index of a device in struct state, found by UUID
- * (state_device, state_current_device). On the wire it is state.device[i].wire_index.
+ * (guest/contexts/devices.h). On the wire it is state.device[i].wire_index.
  */
 #pragma once
 
@@ -54,7 +52,7 @@ struct state_device {
 	_Atomic uint64_t waiting;      /* threads at its closed gate, or at all gates */
 } __attribute__((aligned(64)));
 
-/* On separate pages, which a child does not inherit; see state.c. */
+/* On separate pages, which a child does not inherit; see join.c. */
 struct state {
 	_Atomic uint32_t join; /* enum state_join; a futex */
 	_Atomic uint32_t has_joined;
@@ -78,48 +76,13 @@ extern const struct wire_tenant_page guest_tenant_page;
 /* The own page, likewise. */
 extern struct wire_own_page guest_own_page;
 
-/* Joins on first use. 0, or the CUDA error that the caller must answer. A call from inside
- * joining itself gets 0: the driver's own calls during its start are passed through. */
-must_check CUresult state_ready(void);
-
 static inline int state_joined(void)
 {
 	return atomic_load_explicit(&state.join, memory_order_acquire) == STATE_JOINED;
 }
 
-/* For the link and the agent. Maps both pages and finds the tenant's devices in them; closes the
- * descriptors. 0; -EINVAL: they are invalid; this was reported and nothing has changed. */
-must_check int state_adopt_pages(int own_fd, int tenant_fd);
-
-/* The daemon has heard the inventory. `known`: it counts all that is out here. If not, its gates
- * are not followed, as they would open although memory is not there: it cannot come back, and calls
- * that need it fail. */
-void state_page_trust(bool known);
-bool state_is_forgotten(void);
-
-/* Called by the agent: maps the new daemon's page as soon as its gates can be trusted. Returns true
- * if it still has to wait. */
-bool state_page_waits(void);
-
-/* The daemon is gone: from now on a private copy of its page has the state that on_daemon_loss
- * requires. */
-void state_lost(void);
-
-/* cuInit asks again after a refusal. */
-void state_retry(void);
-
-/* Called by cuInit before the driver's: from now on an unnoticed copy of this process would use
- * the parent's driver, see state.c. */
-void state_driver_begins(void);
-
-/* Index of a CUDA device, or -1: not one of the tenant's. */
-int state_device(CUdevice device);
-
-/* Index of a context's device, or -1; NULL: no device. */
-int state_context_device(CUcontext context);
-
-/* Index of the calling thread's current context's device, or -1: no context, or not ours. */
-int state_current_device(void);
+/* The index of the device that has this number on the wire, or -1: there is none now. */
+int state_of_wire(uint32_t wire_device);
 
 /* The daemon's latest value for a device: `field` is total_bytes, limit_bytes, used_bytes, ... */
 #define state_page(index, field)                                                                   \
