@@ -17,11 +17,13 @@
 #include "guest/memory/credit.h"
 #include "guest/memory/memory.h"
 #include "guest/memory/pools.h"
+#include "guest/movable/movable.h"
 #include "guest/process/moves.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
 #include "guest/say.h"
 #include "guest/time/capture.h"
+#include "guest/time/flight.h"
 
 enum {
 	AWAY_WAIT_MS = 10000,
@@ -307,6 +309,26 @@ static void gone(uint64_t owner, int index)
 	context_settle(index);
 }
 
+/* The context may end: the mover and the agent work in it no more, until it is over. */
+static void begin_end(CUcontext context)
+{
+	contexts_still(context);
+	movable_context_leaves(context);
+}
+
+/* It does end. */
+static void drop(CUcontext context)
+{
+	flight_context_leaves(context);
+	contexts_drop(context);
+}
+
+static void end_over(void)
+{
+	contexts_gone();
+	movable_context_over();
+}
+
 /* Destroys by `call`; the agent looks away meanwhile. */
 #define DESTROY(context, call)                                                                     \
 	({                                                                                         \
@@ -314,7 +336,8 @@ static void gone(uint64_t owner, int index)
 		int index_ = destroyed_ ? contexts_device(destroyed_) : -1;                        \
 		uint64_t leaving_;                                                                 \
 		CUresult result_;                                                                  \
-		contexts_leave(destroyed_);                                                        \
+		begin_end(destroyed_);                                                             \
+		drop(destroyed_);                                                                  \
 		current_changed();                                                                 \
 		moves_begin();                                                                     \
 		leaving_ = memory_context_leaves(destroyed_);                                      \
@@ -323,7 +346,7 @@ static void gone(uint64_t owner, int index)
 			memory_context_stays(destroyed_, leaving_);                                \
 		if (result_ != CUDA_SUCCESS && index_ > -2)                                        \
 			contexts_add(destroyed_, index_);                                          \
-		contexts_gone();                                                                   \
+		end_over();                                                                        \
 		current_changed();                                                                 \
 		if (result_ == CUDA_SUCCESS)                                                       \
 			gone(leaving_, index_);                                                    \
@@ -362,15 +385,15 @@ static CUresult release(CUdevice device, CUresult (*driver)(CUdevice_v1 device))
 	moves_begin();
 	/* Whether it is the last release only the driver knows: the context ends in it. */
 	if (context)
-		contexts_still(context);
+		begin_end(context);
 	r = driver(device);
 	current_changed();
 	if (r == CUDA_SUCCESS && context && !primary_active(device)) {
-		contexts_drop(context);
+		drop(context);
 		gone((uint64_t)(uintptr_t)context, index);
 	}
 	if (context)
-		contexts_gone();
+		end_over();
 	moves_end();
 	return r;
 }
@@ -419,8 +442,9 @@ CUresult hook_cuCtxDetach(CUcontext ctx)
 	if (r == CUDA_SUCCESS && real(cuCtxPushCurrent_v2)(ctx) == CUDA_SUCCESS) {
 		best_effort(real(cuCtxPopCurrent_v2)(&popped));
 	} else if (r == CUDA_SUCCESS) {
-		contexts_leave(ctx);
-		contexts_gone();
+		begin_end(ctx);
+		drop(ctx);
+		end_over();
 		gone((uint64_t)(uintptr_t)ctx, index);
 	}
 	moves_end();

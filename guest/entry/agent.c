@@ -159,7 +159,7 @@ static bool work_complete(struct close *close, int device)
 		close->phase = PHASE_CAPTURES;
 		return false;
 	}
-	r = contexts_drain_step(device, hold == CAPTURE_QUIET);
+	r = contexts_drain_step(device, hold == CAPTURE_QUIET ? capture_is_known : NULL);
 	capture_let_in();
 	return r == 0;
 }

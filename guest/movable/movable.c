@@ -60,6 +60,7 @@ static noinline_ bool ask(int device)
 	r = movable_ask_store(LINK_AT_ONCE);
 	if (r == 0)
 		r = movable_start();
+	atomic_store(&state.device[device].moves, r == 0);
 	/* If the daemon is away, ask again another time. */
 	answered(r == 0 ? MOVABLE_SERVED : r == -ENOTCONN ? MOVABLE_UNASKED : MOVABLE_PLAIN);
 	if (r == 0)
@@ -90,6 +91,7 @@ void movable_no_more(void)
 	if (atomic_load(&movable_.serving) != MOVABLE_SERVED)
 		return;
 	answered(MOVABLE_PLAIN);
+	atomic_store(&state.device[movable_.device].moves, 0);
 	current_changed();
 	movable_stock_release(movable_.device, UINT64_MAX);
 }

@@ -50,6 +50,7 @@ struct state_device {
 	_Atomic uint64_t gave_back;    /* what was more than that and went back, */
 	_Atomic int64_t gave_back_ms;  /* and when */
 	_Atomic uint64_t waiting;      /* threads at its closed gate, or at all gates */
+	_Atomic uint32_t moves;	       /* its memory may move: guest/movable/movable.h */
 } __attribute__((aligned(64)));
 
 /* On separate pages, which a child does not inherit; see join.c. */

@@ -60,12 +60,9 @@ extern struct presence_slot guest_unregistered;
 /* Tested by the touch trampolines instead of the gate: not zero while blocks are evicted. */
 extern uint32_t guest_not_resident;
 
-/* Called by the trampolines. Both return 0, or the CUresult that the call must return.
- * guest/time/gate.c has the slow path. */
+/* Called by the trampolines on a thread's first call, before its slow path (guest/time/pass.h).
+ * Returns 0, or the CUresult that the call must return. */
 uint32_t presence_register(unsigned index);
-uint32_t presence_slow(struct presence_slot *slot, unsigned index, const uint64_t *registers,
-		       const uint64_t *stack);
-uint32_t presence_refuse(unsigned index);
 
 /* On the slow path, when the countdown has ended: sets after how many calls the next sample is
  * due. */
