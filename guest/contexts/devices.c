@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "guest/contexts/contexts.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/process/state.h"
 
@@ -65,4 +66,19 @@ int devices_current(void)
 	if (real(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || !context)
 		return -1;
 	return devices_of_context(context);
+}
+
+int devices_ordinal(int device)
+{
+	int count = 0;
+
+	for (int i = 0; i < STATE_ORDINALS && device >= 0; i++)
+		if (atomic_load_explicit(&state.ordinal[i], memory_order_relaxed) == device + 1)
+			return i;
+	if (device < 0 || driver_call(real(cuDeviceGetCount)(&count)) != CUDA_SUCCESS)
+		return -1;
+	for (int i = 0; i < count; i++)
+		if (devices_index(i) == device)
+			return i;
+	return -1;
 }

@@ -12,3 +12,6 @@ int devices_of_context(CUcontext context);
 
 /* Index of the calling thread's current context's device, or -1: no context, or not ours. */
 int devices_current(void);
+
+/* A CUDA ordinal of a device, or -1. */
+int devices_ordinal(int device);

@@ -18,10 +18,10 @@
 
 #include "guest/clock.h"
 #include "guest/contexts/contexts.h"
+#include "guest/credit/credit.h"
 #include "guest/driver/real.h"
 #include "guest/futex.h"
 #include "guest/link/link.h"
-#include "guest/memory/credit.h"
 #include "guest/movable/movable_stock.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"

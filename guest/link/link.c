@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/driver/real.h"
 #include "guest/link/link_object.h"
 #include "guest/process/notice.h"
 #include "guest/process/parts.h"

@@ -16,7 +16,10 @@
 #include <stdint.h>
 
 #include "base/macros.h"
-#include "guest/memory/memory.h"
+#include "guest/contexts/memory_place.h"
+#include "guest/credit/memory_types.h"
+#include "guest/credit/pointers.h"
+#include "guest/process/state.h"
 
 /* Does the tenant's share say so? */
 static inline bool oversize_allowed(void)

@@ -6,17 +6,24 @@
 #include <sys/mman.h>
 
 #include "guest/contexts/devices.h"
+#include "guest/contexts/memory_place.h"
+#include "guest/credit/amounts.h"
+#include "guest/credit/blocks.h"
+#include "guest/credit/charge.h"
+#include "guest/credit/credit.h"
+#include "guest/credit/memory_types.h"
+#include "guest/credit/pointers.h"
+#include "guest/credit/table.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/memory/amounts.h"
-#include "guest/memory/blocks.h"
-#include "guest/memory/credit.h"
 #include "guest/memory/gaps.h"
 #include "guest/memory/graphs.h"
-#include "guest/memory/memory_table.h"
+#include "guest/memory/memory.h"
 #include "guest/memory/pools_book.h"
 #include "guest/movable/movable.h"
 #include "guest/process/join.h"
+#include "guest/process/moves.h"
 #include "guest/process/state.h"
 #include "guest/time/capture.h"
 
@@ -60,7 +67,7 @@ static bool capturing(CUstream stream, bool own)
 		return false;
 	if (!stream && own)
 		stream = CU_STREAM_PER_THREAD;
-	return memory_driver(real(cuStreamIsCapturing)(stream, &status)) == CUDA_SUCCESS &&
+	return driver_call(real(cuStreamIsCapturing)(stream, &status)) == CUDA_SUCCESS &&
 	       status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
@@ -118,7 +125,7 @@ static CUresult attempt(struct pool *pool, const struct pools_request *q, uint64
 	CUresult r;
 
 	pool->held += held;
-	r = memory_driver(call_from(pool, q));
+	r = driver_call(call_from(pool, q));
 	if (unlikely(r != CUDA_SUCCESS)) {
 		pools_unheld(pool, held);
 		pools_recharge(pool);
@@ -132,7 +139,7 @@ static CUresult attempt(struct pool *pool, const struct pools_request *q, uint64
 		r = keep(pool, q);
 	if (unlikely(r != CUDA_SUCCESS)) {
 		pools_firm_loses(pool, *q->address);
-		best_effort(memory_driver(call_free(q, *q->address)));
+		best_effort(driver_call(call_free(q, *q->address)));
 		pools_recharge(pool);
 	}
 	return r;
@@ -289,12 +296,12 @@ static noinline_ CUresult allocate_asking(struct pools_request *q)
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (!place.tracked || !q->address || q->bytes == 0)
-		return memory_driver(call(q));
+		return driver_call(call(q));
 	if (unlikely(pools_foreign(q->pool)))
 		return memory_charge(-1, q->bytes, CREDIT_ASK);
 	if (capturing(q->stream, q->own)) {
 		graphs_begin();
-		return memory_driver(call(q));
+		return driver_call(call(q));
 	}
 	r = pools_find_place(q, &place, &pool);
 	if (r != CUDA_SUCCESS)
@@ -302,7 +309,7 @@ static noinline_ CUresult allocate_asking(struct pools_request *q)
 	if (!pool)
 		return memory_allocate(&place, &uncounted);
 	if (pool->device < 0 && place.device >= 0)
-		return memory_driver(call(q));
+		return driver_call(call(q));
 	if (pool->device < 0)
 		return memory_charge(-1, q->bytes, CREDIT_ASK);
 	return allocate_from(pool, pool->handle, q);
@@ -321,14 +328,14 @@ static noinline_ CUresult allocate(struct pools_request *q)
 
 CUresult hook_cuMemAllocAsync(CUdeviceptr_v2 *dptr, size_t bytesize, CUstream hStream)
 {
-	struct pools_request q = {dptr, bytesize, NULL, hStream, false, memory_nested()};
+	struct pools_request q = {dptr, bytesize, NULL, hStream, false, driver_nested()};
 
 	return allocate(&q);
 }
 
 CUresult hook_cuMemAllocAsync_ptsz(CUdeviceptr_v2 *dptr, size_t bytesize, CUstream hStream)
 {
-	struct pools_request q = {dptr, bytesize, NULL, hStream, true, memory_nested()};
+	struct pools_request q = {dptr, bytesize, NULL, hStream, true, driver_nested()};
 
 	return allocate(&q);
 }
@@ -337,20 +344,20 @@ CUresult hook_cuMemAllocAsync_ptsz(CUdeviceptr_v2 *dptr, size_t bytesize, CUstre
 CUresult hook_cuMemAllocFromPoolAsync(CUdeviceptr_v2 *dptr, size_t bytesize, CUmemoryPool pool,
 				      CUstream hStream)
 {
-	struct pools_request q = {dptr, bytesize, pool, hStream, false, memory_nested()};
+	struct pools_request q = {dptr, bytesize, pool, hStream, false, driver_nested()};
 
 	if (!pool)
-		return memory_driver(real(cuMemAllocFromPoolAsync)(dptr, bytesize, pool, hStream));
+		return driver_call(real(cuMemAllocFromPoolAsync)(dptr, bytesize, pool, hStream));
 	return allocate(&q);
 }
 
 CUresult hook_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr_v2 *dptr, size_t bytesize, CUmemoryPool pool,
 					   CUstream hStream)
 {
-	struct pools_request q = {dptr, bytesize, pool, hStream, true, memory_nested()};
+	struct pools_request q = {dptr, bytesize, pool, hStream, true, driver_nested()};
 
 	if (!pool)
-		return memory_driver(
+		return driver_call(
 			real(cuMemAllocFromPoolAsync_ptsz)(dptr, bytesize, pool, hStream));
 	return allocate(&q);
 }
@@ -368,9 +375,9 @@ static noinline_ CUresult free_async_odd(struct pointer entry, const struct pool
 		r = movable_free(&entry);
 	/* For the program it is plain memory; the driver may refuse to free managed memory so. */
 	else if (entry.kind == MEMORY_OVERSIZE && !capturing(q->stream, q->own))
-		r = memory_driver(real(cuMemFree_v2)(entry.address));
+		r = driver_call(real(cuMemFree_v2)(entry.address));
 	else
-		r = memory_driver(call_free(q, entry.address));
+		r = driver_call(call_free(q, entry.address));
 	r = memory_freed(&entry, r);
 	moves_end();
 	return r;
@@ -383,7 +390,7 @@ static noinline_ CUresult free_async_unknown(CUdeviceptr address, const struct p
 
 	if (!q->nested && memory_take(address, &entry) == 0)
 		return free_async_odd(entry, q);
-	return memory_driver(call_free(q, address));
+	return driver_call(call_free(q, address));
 }
 
 static noinline_ void refused(struct pointer entry, CUresult r)
@@ -402,13 +409,13 @@ static inline_ CUresult free_async(CUdeviceptr address, CUstream stream, bool ow
 		return free_async_unknown(address, &q);
 	/* In a copy of a process the page is still the parent's (guest/process/join.c). */
 	if (unlikely(!state_joined()))
-		return memory_driver(call_free(&q, address));
+		return driver_call(call_free(&q, address));
 	if (unlikely(entry.kind != MEMORY_POOLED))
 		return free_async_odd(entry, &q);
 	pool = (struct pool *)(uintptr_t)entry.owner;
 	moves_begin();
 	pools_firm_loses(pool, address);
-	r = memory_driver(call_free(&q, address));
+	r = driver_call(call_free(&q, address));
 	if (likely(r == CUDA_SUCCESS))
 		pools_freed(pool, entry.bytes);
 	else
@@ -419,12 +426,12 @@ static inline_ CUresult free_async(CUdeviceptr address, CUstream stream, bool ow
 
 CUresult hook_cuMemFreeAsync(CUdeviceptr_v2 dptr, CUstream hStream)
 {
-	return free_async(dptr, hStream, false, memory_nested());
+	return free_async(dptr, hStream, false, driver_nested());
 }
 
 CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr_v2 dptr, CUstream hStream)
 {
-	return free_async(dptr, hStream, true, memory_nested());
+	return free_async(dptr, hStream, true, driver_nested());
 }
 
 /* ---- pools ----------------------------------------------------------------------------------- */
@@ -438,17 +445,17 @@ static int located(const CUmemLocation *location)
 
 CUresult hook_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps_v1 *poolProps)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 
-	if (r == CUDA_SUCCESS && !memory_nested() && poolProps &&
+	if (r == CUDA_SUCCESS && !driver_nested() && poolProps &&
 	    poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
 		r = memory_refuse_device(poolProps->location.id);
 	if (r == CUDA_SUCCESS)
-		r = memory_driver(real(cuMemPoolCreate)(pool, poolProps));
-	if (r == CUDA_SUCCESS && !memory_nested() && pool && *pool && poolProps &&
+		r = driver_call(real(cuMemPoolCreate)(pool, poolProps));
+	if (r == CUDA_SUCCESS && !driver_nested() && pool && *pool && poolProps &&
 	    !pools_add(*pool, located(&poolProps->location))) {
 		/* What cannot be followed cannot be given out. */
-		best_effort(memory_driver(real(cuMemPoolDestroy)(*pool)));
+		best_effort(driver_call(real(cuMemPoolDestroy)(*pool)));
 		*pool = NULL;
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -458,28 +465,28 @@ CUresult hook_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps_v1 *poolP
 /* The driver's own: it refuses to destroy that. */
 static bool is_default(const struct pool *pool)
 {
-	int ordinal = memory_ordinal(pool->device);
+	int ordinal = devices_ordinal(pool->device);
 	CUmemoryPool other;
 
 	return ordinal >= 0 &&
-	       memory_driver(real(cuDeviceGetDefaultMemPool)(&other, ordinal)) == CUDA_SUCCESS &&
+	       driver_call(real(cuDeviceGetDefaultMemPool)(&other, ordinal)) == CUDA_SUCCESS &&
 	       other == pool->handle;
 }
 
 /* With the lock held. To the program it is destroyed; to the driver it is when it holds nothing. */
 static void end_pool(struct pool *pool)
 {
-	int ordinal = memory_ordinal(pool->device);
+	int ordinal = devices_ordinal(pool->device);
 	cuuint64_t keep = 0;
 	CUmemoryPool other;
 
 	/* The default one takes its place, as with the driver. */
 	if (ordinal >= 0 &&
-	    memory_driver(real(cuDeviceGetMemPool)(&other, ordinal)) == CUDA_SUCCESS &&
+	    driver_call(real(cuDeviceGetMemPool)(&other, ordinal)) == CUDA_SUCCESS &&
 	    other == pool->handle &&
-	    memory_driver(real(cuDeviceGetDefaultMemPool)(&other, ordinal)) == CUDA_SUCCESS)
-		best_effort(memory_driver(real(cuDeviceSetMemPool)(ordinal, other)));
-	best_effort(memory_driver(real(cuMemPoolSetAttribute)(
+	    driver_call(real(cuDeviceGetDefaultMemPool)(&other, ordinal)) == CUDA_SUCCESS)
+		best_effort(driver_call(real(cuDeviceSetMemPool)(ordinal, other)));
+	best_effort(driver_call(real(cuMemPoolSetAttribute)(
 		pool->handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep)));
 	pool->ended = true;
 	pools_recharge(pool);
@@ -487,13 +494,13 @@ static void end_pool(struct pool *pool)
 
 CUresult hook_cuMemPoolDestroy(CUmemoryPool handle)
 {
-	struct pool *pool = memory_nested() || !handle ? NULL : pools_find(handle);
+	struct pool *pool = driver_nested() || !handle ? NULL : pools_find(handle);
 	CUresult r;
 	bool mine;
 
 	pools_changed();
 	if (!pool) {
-		r = memory_driver(real(cuMemPoolDestroy)(handle));
+		r = driver_call(real(cuMemPoolDestroy)(handle));
 		pools_changed();
 		return r;
 	}
@@ -503,7 +510,7 @@ CUresult hook_cuMemPoolDestroy(CUmemoryPool handle)
 	if (pool->ended || atomic_load(&pool->handle) != handle) {
 		r = CUDA_ERROR_INVALID_VALUE;
 	} else if (pool->device < 0 || is_default(pool)) {
-		r = memory_driver(real(cuMemPoolDestroy)(handle));
+		r = driver_call(real(cuMemPoolDestroy)(handle));
 		if (r == CUDA_SUCCESS)
 			atomic_store(&pool->handle, NULL);
 	} else {
@@ -523,14 +530,14 @@ CUresult hook_cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute att
 	CUresult r;
 	bool mine;
 
-	if (attr == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD && handle && !memory_nested())
+	if (attr == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD && handle && !driver_nested())
 		pool = pools_find(handle);
 	if (!pool)
-		return memory_driver(real(cuMemPoolSetAttribute)(handle, attr, value));
+		return driver_call(real(cuMemPoolSetAttribute)(handle, attr, value));
 	moves_begin();
 	mine = driver_lock_take(&pool->lock);
 	r = pool->ended ? CUDA_ERROR_INVALID_VALUE
-			: memory_driver(real(cuMemPoolSetAttribute)(handle, attr, value));
+			: driver_call(real(cuMemPoolSetAttribute)(handle, attr, value));
 	if (atomic_load(&pool->handle))
 		pools_recharge(pool);
 	pools_unlock(pool, mine);
@@ -540,16 +547,16 @@ CUresult hook_cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute att
 
 CUresult hook_cuMemPoolTrimTo(CUmemoryPool handle, size_t minBytesToKeep)
 {
-	struct pool *pool = memory_nested() || !handle ? NULL : pools_find(handle);
+	struct pool *pool = driver_nested() || !handle ? NULL : pools_find(handle);
 	CUresult r;
 	bool mine;
 
 	if (!pool)
-		return memory_driver(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
+		return driver_call(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
 	moves_begin();
 	mine = driver_lock_take(&pool->lock);
 	r = pool->ended ? CUDA_ERROR_INVALID_VALUE
-			: memory_driver(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
+			: driver_call(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
 	if (atomic_load(&pool->handle))
 		pools_recharge(pool);
 	pools_unlock(pool, mine);
@@ -561,12 +568,12 @@ CUresult hook_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *h
 						 CUmemAllocationHandleType handleType,
 						 unsigned long long flags)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 
 	if (r == CUDA_SUCCESS)
-		r = memory_driver(real(cuMemPoolImportFromShareableHandle)(pool_out, handle,
-									   handleType, flags));
-	if (r == CUDA_SUCCESS && !memory_nested() && pool_out && *pool_out)
+		r = driver_call(real(cuMemPoolImportFromShareableHandle)(pool_out, handle,
+									 handleType, flags));
+	if (r == CUDA_SUCCESS && !driver_nested() && pool_out && *pool_out)
 		pools_add(*pool_out, -1);
 	return r;
 }
@@ -576,11 +583,11 @@ CUresult hook_cuMemPoolImportPointer(CUdeviceptr_v2 *ptr_out, CUmemoryPool pool,
 				     CUmemPoolPtrExportData_v1 *shareData)
 {
 	struct pointer entry = {.kind = MEMORY_IMPORTED, .device = -1};
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 
 	if (r == CUDA_SUCCESS)
-		r = memory_driver(real(cuMemPoolImportPointer)(ptr_out, pool, shareData));
-	if (r == CUDA_SUCCESS && !memory_nested() && ptr_out) {
+		r = driver_call(real(cuMemPoolImportPointer)(ptr_out, pool, shareData));
+	if (r == CUDA_SUCCESS && !driver_nested() && ptr_out) {
 		entry.address = *ptr_out;
 		best_effort(memory_remember(&entry));
 	}

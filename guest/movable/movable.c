@@ -5,17 +5,24 @@
 #include <errno.h>
 #include <string.h>
 
-#include "guest/contexts/context.h"
 #include "guest/contexts/current.h"
+#include "guest/contexts/devices.h"
+#include "guest/contexts/memory_place.h"
+#include "guest/credit/blocks.h"
+#include "guest/credit/charge.h"
+#include "guest/credit/credit.h"
+#include "guest/credit/memory_types.h"
+#include "guest/credit/pointers.h"
+#include "guest/credit/settle.h"
+#include "guest/credit/table.h"
+#include "guest/driver/nested.h"
+#include "guest/driver/real.h"
 #include "guest/link/link.h"
-#include "guest/memory/amounts.h"
-#include "guest/memory/credit.h"
 #include "guest/movable/movable_fit.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_object.h"
 #include "guest/movable/movable_stock.h"
 #include "guest/process/state.h"
-#include "guest/say.h"
 #include "guest/time/capture.h"
 #include "guest/time/presence.h"
 
@@ -49,7 +56,7 @@ static noinline_ bool ask(int device)
 		return was == MOVABLE_SERVED;
 	}
 	movable_.device = device;
-	movable_.ordinal = memory_ordinal(device);
+	movable_.ordinal = devices_ordinal(device);
 	why = movable_unfit(movable_.ordinal);
 	if (why) {
 		movable_why(why);
@@ -154,8 +161,7 @@ static CUresult furnish(struct movable_area *area)
 {
 	CUdeviceptr base = 0;
 	uint32_t backed = 0;
-	CUresult r =
-		memory_driver(real(cuMemAddressReserve)(&base, area->bytes, BLOCKS_BYTES, 0, 0));
+	CUresult r = driver_call(real(cuMemAddressReserve)(&base, area->bytes, BLOCKS_BYTES, 0, 0));
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -169,7 +175,7 @@ static CUresult furnish(struct movable_area *area)
 	if (r == CUDA_SUCCESS)
 		return r;
 	best_effort(unback(area, backed));
-	best_effort(memory_driver(real(cuMemAddressFree)(base, area->bytes)));
+	best_effort(driver_call(real(cuMemAddressFree)(base, area->bytes)));
 	return r;
 }
 
@@ -216,7 +222,7 @@ static void tell_of(struct movable_charged then)
 void movable_give_back(struct movable_area *area)
 {
 	unback(area, area->count);
-	best_effort(memory_driver(real(cuMemAddressFree)(area->base, area->bytes)));
+	best_effort(driver_call(real(cuMemAddressFree)(area->base, area->bytes)));
 	movable_area_free(area);
 }
 
@@ -252,7 +258,7 @@ static CUresult furnish_in_time(struct movable_area *area, int device)
 	for (int i = 0; r == CUDA_ERROR_OUT_OF_MEMORY && i < ROOM_MS / MOVABLE_LOOK_MS; i++) {
 		uint32_t seen = atomic_load(&movable_.arrivals);
 
-		context_settle(device);
+		settle_device(device);
 		futex_wait(&movable_.arrivals, seen, MOVABLE_LOOK_MS, FUTEX_PRIVATE_FLAG);
 		r = furnish(area);
 	}
@@ -412,12 +418,12 @@ static CUresult complete(uint64_t owner)
 	if (!context || owner & BLOCKS_LEAVING)
 		return CUDA_SUCCESS;
 	if (likely(current_find(&popped) >= 0 && popped == context))
-		return memory_driver(real(cuCtxSynchronize)());
-	r = memory_driver(real(cuCtxPushCurrent_v2)(context));
+		return driver_call(real(cuCtxSynchronize)());
+	r = driver_call(real(cuCtxPushCurrent_v2)(context));
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = memory_driver(real(cuCtxSynchronize)());
-	best_effort(memory_driver(real(cuCtxPopCurrent_v2)(&popped)));
+	r = driver_call(real(cuCtxSynchronize)());
+	best_effort(driver_call(real(cuCtxPopCurrent_v2)(&popped)));
 	return r;
 }
 
@@ -478,7 +484,7 @@ void movable_dissolve(struct movable_area *area)
 	count_out(area);
 	futex_lock_give(&movable_.lock);
 	here = unback(area, area->count);
-	best_effort(memory_driver(real(cuMemAddressFree)(base, bytes)));
+	best_effort(driver_call(real(cuMemAddressFree)(base, bytes)));
 	for (uint32_t i = 0; i < area->count; i++)
 		filled |= area->block[i].segment.memory != NULL;
 	if (filled) {

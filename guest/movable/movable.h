@@ -18,9 +18,11 @@
 
 #include "base/macros.h"
 #include "cuda/types.h"
-#include "guest/memory/memory.h"
+#include "guest/contexts/memory_place.h"
+#include "guest/credit/memory_types.h"
+#include "guest/credit/pointers.h"
 #include "guest/movable/movable_table.h"
-#include "wire/wire.h"
+#include "wire/page.h"
 
 /* Is memory of the device served from here? Asks the daemon the first time. */
 must_check bool movable_serves(int device);

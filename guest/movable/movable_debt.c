@@ -9,8 +9,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "guest/credit/credit.h"
 #include "guest/futex.h"
-#include "guest/memory/credit.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_object.h"
 #include "guest/process/moves.h"
@@ -122,4 +122,11 @@ static void forget(void)
 	memset(&debt, 0, sizeof(debt));
 }
 
-const struct guest_part debt_part = {.forget = forget};
+static void spare(int device, uint64_t bytes)
+{
+	(void)device;
+	(void)bytes;
+	debt_settle();
+}
+
+const struct guest_part debt_part = {.forget = forget, .spare = spare};

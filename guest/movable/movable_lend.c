@@ -10,12 +10,12 @@
 #include <sys/socket.h>
 
 #include "guest/clock.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/link/link.h"
-#include "guest/memory/memory.h"
+#include "guest/movable/movable.h"
 #include "guest/movable/movable_object.h"
 #include "guest/process/parts.h"
-#include "guest/process/state.h"
 
 enum {
 	CALLS = 16,
@@ -218,16 +218,16 @@ static bool send_part(int line, const struct lend_part *part, int fd)
 static bool send_block(int line, uint64_t address, const struct lend_part *part)
 {
 	CUmemGenericAllocationHandle handle;
-	CUresult r = memory_driver(
-		real(cuMemRetainAllocationHandle)(&handle, (void *)(uintptr_t)address));
+	CUresult r =
+		driver_call(real(cuMemRetainAllocationHandle)(&handle, (void *)(uintptr_t)address));
 	bool sent = false;
 	int fd = -1;
 
 	if (r != CUDA_SUCCESS)
 		return false;
-	r = memory_driver(real(cuMemExportToShareableHandle)(
+	r = driver_call(real(cuMemExportToShareableHandle)(
 		&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-	best_effort(memory_driver(real(cuMemRelease)(handle)));
+	best_effort(driver_call(real(cuMemRelease)(handle)));
 	if (r == CUDA_SUCCESS) {
 		sent = send_part(line, part, fd);
 		close(fd);

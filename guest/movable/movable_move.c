@@ -5,20 +5,17 @@
 #include <errno.h>
 #include <string.h>
 
-#include "guest/contexts/context.h"
 #include "guest/contexts/contexts.h"
+#include "guest/credit/blocks.h"
+#include "guest/credit/settle.h"
 #include "guest/driver/real.h"
 #include "guest/link/link.h"
-#include "guest/memory/amounts.h"
-#include "guest/memory/credit.h"
 #include "guest/movable/movable_hash.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_mover.h"
 #include "guest/movable/movable_stock.h"
 #include "guest/process/state.h"
-#include "guest/say.h"
 #include "guest/threads.h"
-#include "guest/time/capture.h"
 #include "guest/time/presence.h"
 
 enum {
@@ -200,7 +197,7 @@ bool movable_open_context(void)
 	}
 	movable_hash_open();
 	/* Streams, events and a module take memory. */
-	context_settle(movable_.device);
+	settle_device(movable_.device);
 	return true;
 }
 

@@ -10,9 +10,10 @@
 
 #include <stdatomic.h>
 
+#include "guest/contexts/memory_place.h"
+#include "guest/credit/ranges.h"
 #include "guest/futex.h"
 #include "guest/link/link.h"
-#include "guest/memory/ranges.h"
 #include "guest/movable/movable.h"
 
 enum movable_serving {

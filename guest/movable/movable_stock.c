@@ -4,12 +4,12 @@
 #include <errno.h>
 
 #include "guest/clock.h"
-#include "guest/driver/real.h"
-#include "guest/memory/amounts.h"
-#include "guest/memory/credit.h"
+#include "guest/credit/credit.h"
 #include "guest/movable/movable_object.h"
 #include "guest/process/moves.h"
+#include "guest/process/parts.h"
 #include "guest/process/state.h"
+#include "guest/time/capture.h"
 
 enum {
 	STOCK_MOST = 64, /* areas */
@@ -184,3 +184,12 @@ bool movable_stock_step(void)
 		let_go(area);
 	return any || area;
 }
+
+/* Nothing is unmapped while a capture is open; the daemon's recall does it. */
+static void spare(int device, uint64_t bytes)
+{
+	if (!capture_open())
+		movable_stock_release(device, bytes);
+}
+
+const struct guest_part stock_part = {.spare = spare};

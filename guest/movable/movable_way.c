@@ -7,11 +7,14 @@
  */
 #include <string.h>
 
+#include "guest/credit/amounts.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
-#include "guest/memory/amounts.h"
+#include "guest/movable/movable.h"
 #include "guest/movable/movable_fit.h"
 #include "guest/movable/movable_hash.h"
 #include "guest/movable/movable_mover.h"
+#include "guest/process/moves.h"
 #include "guest/process/state.h"
 #include "guest/say.h"
 #include "guest/time/capture.h"
@@ -147,7 +150,7 @@ static CUresult copy(const struct movable_block *block, bool in)
 		uint64_t device = block->address + at;
 		uint8_t *host = block->segment.memory + at;
 
-		r = memory_driver(
+		r = driver_call(
 			in ? real(cuMemcpyHtoDAsync_v2)(device, host, part, movable_mover.in.stream)
 			   : real(cuMemcpyDtoHAsync_v2)(host, device, part,
 							movable_mover.out.stream));

@@ -32,6 +32,20 @@ struct guest_part {
 	/* Is memory of this process in the store, or on its way, so that it waits for a daemon? */
 	bool (*is_away)(void);
 
+	/* ---- where an allocation finds no credit: by the thread that wants `bytes` ------------
+	 */
+
+	/* Turns into credit, of what the part has and nobody uses, as much as it is asked for. */
+	void (*spare)(int device, uint64_t bytes);
+
+	/* Asks the driver again what it holds for the part, and returns the difference. false: the
+	 * part has nothing. */
+	bool (*settle)(int device);
+
+	/* Has the driver release what it holds for the part and nobody uses. Not during a
+	 * capture. */
+	void (*trim)(int device);
+
 	/* ---- the connection, always by the agent --------------------------------------------- */
 
 	/* It is lost: what the daemon asked for on it must not be answered on the next one. */

@@ -33,7 +33,7 @@ struct state_device {
 	uint8_t uuid[16];
 	_Atomic uint32_t wire_index; /* its index in the tenant page and in messages */
 	_Atomic uint32_t gone;	     /* the daemon no longer has it */
-	struct futex_lock lock;	     /* of `allocated`: guest/memory/amounts.h */
+	struct futex_lock lock;	     /* of `allocated`: guest/credit/amounts.h */
 	_Atomic uint64_t granted; /* bytes that the daemon promised: allocated + credit + stocked */
 	_Atomic uint64_t allocated; /* of these, in use */
 	_Atomic uint64_t credit;    /* of these, not in use */
@@ -46,7 +46,7 @@ struct state_device {
 	_Atomic uint64_t contexts;     /* open contexts */
 	_Atomic uint32_t refused_said; /* an out-of-memory was explained once */
 	_Atomic uint32_t returned;     /* credit was returned, and no thread has asked since */
-	_Atomic uint64_t kept;	       /* guest/memory/credit.c: what is kept beside others, */
+	_Atomic uint64_t kept;	       /* guest/credit/credit.c: what is kept beside others, */
 	_Atomic uint64_t gave_back;    /* what was more than that and went back, */
 	_Atomic int64_t gave_back_ms;  /* and when */
 	_Atomic uint64_t waiting;      /* threads at its closed gate, or at all gates */

@@ -13,7 +13,6 @@
 #include "guest/driver/real.h"
 #include "guest/futex.h"
 #include "guest/process/parts.h"
-#include "guest/process/state.h"
 #include "guest/time/jumps.h"
 
 enum {

@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "guest/memory/credit.h"
+#include "guest/credit/credit.h"
 #include "guest/process/join.h"
 #include "guest/process/state.h"
 #include "tests/guest/fake_meted.h"

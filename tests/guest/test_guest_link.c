@@ -16,8 +16,8 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
+#include "guest/credit/credit.h"
 #include "guest/hooks.h"
-#include "guest/memory/credit.h"
 #include "guest/process/join.h"
 #include "guest/process/state.h"
 #include "tests/guest/fake_meted.h"

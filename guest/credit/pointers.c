@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/memory/pointers.h"
+#include "guest/credit/pointers.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include <sys/mman.h>
 
-#include "guest/memory/pointers_quick.h"
+#include "guest/credit/pointers_quick.h"
 
 static size_t mapped_bytes(const struct pointers_shard *shard)
 {

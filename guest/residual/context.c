@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/contexts/context.h"
 #include "guest/contexts/devices.h"
 #include "guest/process/join.h"
 
@@ -7,14 +6,15 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "guest/answers/query.h"
 #include "guest/contexts/contexts.h"
 #include "guest/contexts/current.h"
+#include "guest/credit/credit.h"
+#include "guest/credit/settle.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"
 #include "guest/link/link.h"
-#include "guest/memory/credit.h"
 #include "guest/memory/memory.h"
 #include "guest/memory/pools.h"
 #include "guest/movable/movable.h"
@@ -50,49 +50,6 @@ CUresult hook_cuInit(unsigned int Flags)
 		return r;
 	state_driver_begins();
 	return real(cuInit)(Flags);
-}
-
-struct settle_word {
-	struct link_word word;
-	int device;
-	uint64_t bytes;
-};
-
-static int write_settle(struct link_word *word, struct wire_message *message)
-{
-	const struct settle_word *about = container_of(word, struct settle_word, word);
-	struct state_device *d = &state.device[about->device];
-
-	message->code = WIRE_residual_settle;
-	message->residual_settle.bytes = about->bytes;
-	message->residual_settle.keep = about->bytes == 0;
-	message->residual_settle.device = atomic_load(&d->wire_index);
-	message->residual_settle.contexts = (uint32_t)atomic_load(&d->contexts);
-	return 0;
-}
-
-/* `bytes`: what RESIDUAL_ASK was answered for what is there now; 0: nothing. Others may be about
- * to make contexts that they reserved for. While the daemon is away nothing is to be said: what
- * there is, is stated when it is back. */
-static void settle(int device, uint64_t bytes)
-{
-	struct settle_word about = {{write_settle, NULL}, device, bytes};
-
-	if (device >= 0 && state_joined())
-		best_effort(link_tell(&about.word));
-}
-
-void context_settle(int device)
-{
-	settle(device, 0);
-}
-
-void context_settle_all(void)
-{
-	uint32_t devices = state_joined() ? atomic_load(&state.devices) : 0;
-
-	for (uint32_t i = 0; i < devices; i++)
-		settle((int)i, 0);
 }
 
 struct device_word {
@@ -167,7 +124,7 @@ static CUresult made(const struct making *making, CUresult r, CUcontext *context
 		moves_other(index); /* a green one is not counted */
 	if (index >= 0) {
 		credit_publish(index);
-		settle(index, making->reserved);
+		settle_made(index, making->reserved);
 		moves_end();
 	}
 	return r;
@@ -176,29 +133,28 @@ static CUresult made(const struct making *making, CUresult r, CUcontext *context
 CUresult hook_cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
 {
 	struct making making;
-	CUresult r = reserve(dev, &making, memory_nested());
+	CUresult r = reserve(dev, &making, driver_nested());
 
-	return r ? r : made(&making, memory_driver(real(cuCtxCreate)(pctx, flags, dev)), pctx);
+	return r ? r : made(&making, driver_call(real(cuCtxCreate)(pctx, flags, dev)), pctx);
 }
 
 CUresult hook_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
 {
 	struct making making;
-	CUresult r = reserve(dev, &making, memory_nested());
+	CUresult r = reserve(dev, &making, driver_nested());
 
-	return r ? r : made(&making, memory_driver(real(cuCtxCreate_v2)(pctx, flags, dev)), pctx);
+	return r ? r : made(&making, driver_call(real(cuCtxCreate_v2)(pctx, flags, dev)), pctx);
 }
 
 CUresult hook_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams,
 			     unsigned int flags, CUdevice_v1 dev)
 {
 	struct making making;
-	CUresult r = reserve(dev, &making, memory_nested());
+	CUresult r = reserve(dev, &making, driver_nested());
 
 	return r ? r
 		 : made(&making,
-			memory_driver(
-				real(cuCtxCreate_v3)(pctx, paramsArray, numParams, flags, dev)),
+			driver_call(real(cuCtxCreate_v3)(pctx, paramsArray, numParams, flags, dev)),
 			pctx);
 }
 
@@ -206,41 +162,40 @@ CUresult hook_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams
 			     unsigned int flags, CUdevice dev)
 {
 	struct making making;
-	CUresult r = reserve(dev, &making, memory_nested());
+	CUresult r = reserve(dev, &making, driver_nested());
 
 	return r ? r
 		 : made(&making,
-			memory_driver(real(cuCtxCreate_v4)(pctx, ctxCreateParams, flags, dev)),
-			pctx);
+			driver_call(real(cuCtxCreate_v4)(pctx, ctxCreateParams, flags, dev)), pctx);
 }
 
 CUresult hook_cuGLCtxCreate(CUcontext *pCtx, unsigned int Flags, CUdevice_v1 device)
 {
 	struct making making;
-	CUresult r = reserve(device, &making, memory_nested());
+	CUresult r = reserve(device, &making, driver_nested());
 
-	return r ? r : made(&making, memory_driver(real(cuGLCtxCreate)(pCtx, Flags, device)), pCtx);
+	return r ? r : made(&making, driver_call(real(cuGLCtxCreate)(pCtx, Flags, device)), pCtx);
 }
 
 CUresult hook_cuGLCtxCreate_v2(CUcontext *pCtx, unsigned int Flags, CUdevice_v1 device)
 {
 	struct making making;
-	CUresult r = reserve(device, &making, memory_nested());
+	CUresult r = reserve(device, &making, driver_nested());
 
 	return r ? r
-		 : made(&making, memory_driver(real(cuGLCtxCreate_v2)(pCtx, Flags, device)), pCtx);
+		 : made(&making, driver_call(real(cuGLCtxCreate_v2)(pCtx, Flags, device)), pCtx);
 }
 
 CUresult hook_cuVDPAUCtxCreate(CUcontext *pCtx, unsigned int flags, CUdevice_v1 device,
 			       VdpDevice vdpDevice, VdpGetProcAddress *vdpGetProcAddress)
 {
 	struct making making;
-	CUresult r = reserve(device, &making, memory_nested());
+	CUresult r = reserve(device, &making, driver_nested());
 
 	return r ? r
 		 : made(&making,
-			memory_driver(real(cuVDPAUCtxCreate)(pCtx, flags, device, vdpDevice,
-							     vdpGetProcAddress)),
+			driver_call(real(cuVDPAUCtxCreate)(pCtx, flags, device, vdpDevice,
+							   vdpGetProcAddress)),
 			pCtx);
 }
 
@@ -248,12 +203,12 @@ CUresult hook_cuVDPAUCtxCreate_v2(CUcontext *pCtx, unsigned int flags, CUdevice_
 				  VdpDevice vdpDevice, VdpGetProcAddress *vdpGetProcAddress)
 {
 	struct making making;
-	CUresult r = reserve(device, &making, memory_nested());
+	CUresult r = reserve(device, &making, driver_nested());
 
 	return r ? r
 		 : made(&making,
-			memory_driver(real(cuVDPAUCtxCreate_v2)(pCtx, flags, device, vdpDevice,
-								vdpGetProcAddress)),
+			driver_call(real(cuVDPAUCtxCreate_v2)(pCtx, flags, device, vdpDevice,
+							      vdpGetProcAddress)),
 			pCtx);
 }
 
@@ -277,16 +232,16 @@ CUresult hook_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice_v1 dev)
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	nested = memory_nested();
+	nested = driver_nested();
 	mine = !nested && driver_lock_take(&primaries);
 	if (primary_active(dev)) {
-		r = memory_driver(real(cuDevicePrimaryCtxRetain)(pctx, dev));
+		r = driver_call(real(cuDevicePrimaryCtxRetain)(pctx, dev));
 		if (r == CUDA_SUCCESS && pctx)
 			contexts_add(*pctx, devices_index(dev));
 	} else {
 		r = reserve(dev, &making, nested);
 		if (r == CUDA_SUCCESS)
-			r = made(&making, memory_driver(real(cuDevicePrimaryCtxRetain)(pctx, dev)),
+			r = made(&making, driver_call(real(cuDevicePrimaryCtxRetain)(pctx, dev)),
 				 pctx);
 	}
 	driver_lock_give(&primaries, mine);
@@ -306,7 +261,7 @@ static void gone(uint64_t owner, int index)
 	       !atomic_compare_exchange_weak(&state.device[index].contexts, &have, have - 1))
 		;
 	credit_publish(index);
-	context_settle(index);
+	settle_device(index);
 }
 
 /* The context may end: the mover and the agent work in it no more, until it is over. */
@@ -466,10 +421,10 @@ CUresult hook_cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevi
 			       unsigned int flags)
 {
 	struct making making;
-	CUresult r = reserve(dev, &making, memory_nested());
+	CUresult r = reserve(dev, &making, driver_nested());
 
 	return r ? r
-		 : made(&making, memory_driver(real(cuGreenCtxCreate)(phCtx, desc, dev, flags)),
+		 : made(&making, driver_call(real(cuGreenCtxCreate)(phCtx, desc, dev, flags)),
 			NULL);
 }
 
@@ -485,7 +440,7 @@ CUresult hook_cuGreenCtxDestroy(CUgreenCtx hCtx)
 /* What moves memory inside the current context: the daemon measures afterwards. */
 static CUresult settled(CUresult r)
 {
-	context_settle(state_joined() ? devices_current() : -1);
+	settle_device(state_joined() ? devices_current() : -1);
 	return r;
 }
 

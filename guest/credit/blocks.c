@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/memory/blocks.h"
+#include "guest/credit/blocks.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include <sys/mman.h>
 
+#include "guest/credit/pointers.h"
 #include "guest/futex.h"
-#include "guest/memory/pointers.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
 

@@ -5,7 +5,7 @@
  * allocated amount and its copy in the own page have a lock, so that the page is never behind. The
  * lock is held for a few instructions, without calls. Reading one amount needs no lock.
  *
- * guest/memory/credit.h communicates with the daemon.
+ * guest/credit/credit.h communicates with the daemon.
  */
 #pragma once
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/contexts/devices.h"
-#include "guest/contexts/libraries.h"
 #include "guest/process/join.h"
+#include "guest/residual/libraries.h"
 
 #include <stdatomic.h>
 
-#include "guest/contexts/context.h"
 #include "guest/contexts/current.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/memory/memory.h"
 #include "guest/process/moves.h"
 #include "guest/process/state.h"
+#include "guest/residual/module.h"
 
 enum {
 	SEEN = 1024, /* pairs; one that another one has taken the place of is measured once more */
@@ -100,8 +100,8 @@ static CUresult end(const struct use *use, CUresult r)
 #define USE(library, call)                                                                         \
 	({                                                                                         \
 		struct use use_;                                                                   \
-		CUresult result_ = begin(&use_, library, memory_nested());                         \
-		result_ ? result_ : end(&use_, memory_driver(call));                               \
+		CUresult result_ = begin(&use_, library, driver_nested());                         \
+		result_ ? result_ : end(&use_, driver_call(call));                                 \
 	})
 
 /* Drivers before 12.5 do not say which library a kernel is of: then each kernel is measured. */
@@ -111,7 +111,7 @@ static const void *library_of(CUkernel kernel)
 
 	if (!kernel || !state_joined() || !real_has(cuKernelGetLibrary))
 		return kernel;
-	if (memory_driver(real(cuKernelGetLibrary)(&library, kernel)) != CUDA_SUCCESS)
+	if (driver_call(real(cuKernelGetLibrary)(&library, kernel)) != CUDA_SUCCESS)
 		return NULL;
 	return library;
 }

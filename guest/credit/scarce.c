@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/memory/scarce.h"
+#include "guest/credit/scarce.h"
 
 #include "guest/clock.h"
 #include "guest/process/parts.h"

@@ -11,19 +11,20 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "guest/contexts/context.h"
 #include "guest/contexts/current.h"
 #include "guest/contexts/devices.h"
-#include "guest/contexts/libraries.h"
+#include "guest/credit/settle.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"
 #include "guest/link/link.h"
-#include "guest/memory/memory.h"
 #include "guest/process/join.h"
 #include "guest/process/moves.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
+#include "guest/residual/libraries.h"
+#include "guest/residual/module.h"
 #include "guest/say.h"
 
 /* From a load to the answer about it, so that no other thread's module is mistaken for it. */
@@ -32,7 +33,7 @@ static struct driver_lock loading;
 static CUresult settled(CUresult r)
 {
 	if (r == CUDA_SUCCESS && state_joined())
-		context_settle(devices_current());
+		settle_device(devices_current());
 	return r;
 }
 
@@ -61,7 +62,7 @@ static bool within_limit(int device, enum link_patience patience, struct wire_me
 	if (ret_answer->refused.code == WIRE_REFUSED_LIMIT ||
 	    ret_answer->refused.code == WIRE_REFUSED_FULL)
 		return false;
-	context_settle(device); /* it does not know the word */
+	settle_device(device); /* it does not know the word */
 	return true;
 }
 
@@ -115,8 +116,8 @@ static CUresult end(const struct load *load, CUresult r, void **handle, CUresult
 	if (load->device < 0)
 		return r;
 	if (r == CUDA_SUCCESS && handle && !may_stay(load->device)) {
-		best_effort(memory_driver(unload(*handle)));
-		context_settle(load->device);
+		best_effort(driver_call(unload(*handle)));
+		settle_device(load->device);
 		*handle = NULL;
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -141,9 +142,9 @@ static CUresult unload_library(void *library)
 #define LOAD(place, call, unload)                                                                  \
 	({                                                                                         \
 		struct load load_;                                                                 \
-		CUresult result_ = begin(&load_, memory_nested());                                 \
+		CUresult result_ = begin(&load_, driver_nested());                                 \
 		if (result_ == CUDA_SUCCESS) {                                                     \
-			result_ = memory_driver(call);                                             \
+			result_ = driver_call(call);                                               \
 			result_ = end(&load_, result_, (void **)(place), unload);                  \
 		}                                                                                  \
 		result_;                                                                           \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/memory/ranges.h"
+#include "guest/credit/ranges.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A library is loaded into a context at its first use there, and takes memory from then on for its
- * code and data. When the library is loaded, guest/contexts/module.c puts it into the current
+ * code and data. When the library is loaded, guest/residual/module.c puts it into the current
  * context. Calls that name a part of it load it into other contexts; the first such call in each
  * context is measured. If the first use in a context is a launch, meted's regular measurement finds
  * it (docs/decisions/0056).

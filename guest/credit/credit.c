@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/memory/credit.h"
+#include "guest/credit/credit.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "guest/clock.h"
+#include "guest/credit/amounts.h"
 #include "guest/futex.h"
 #include "guest/link/link.h"
-#include "guest/memory/amounts.h"
 #include "guest/process/moves.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"

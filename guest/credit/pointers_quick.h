@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inline part of guest/memory/pointers.h, for the fast path of allocations. */
+/* The inline part of guest/credit/pointers.h, for the fast path of allocations. */
 #pragma once
 
 #include <stdbool.h>
 
-#include "guest/memory/pointers.h"
+#include "guest/credit/pointers.h"
 
 /* Multiplying by 2^64 / golden ratio spreads addresses that differ in a few middle bits, as those
  * of allocations do, over the high bits: the highest choose the shard, the next ones the place. */

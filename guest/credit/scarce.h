@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A tenant at its limit may still make small allocations that fit into its blocks
- * (guest/memory/blocks.h). A thread that tries one without credit for a block relies on a gap. The
+ * (guest/credit/blocks.h). A thread that tries one without credit for a block relies on a gap. The
  * gap may be gone when the driver looks for it, and then the tenant holds a block too many until it
  * is freed again. To ensure that all threads together never hold more than the credit allows:
  *
