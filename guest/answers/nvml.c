@@ -321,9 +321,7 @@ nvmlReturn_t hook_nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount,
 	return real_nvml(nvmlDeviceGetFieldValues)(device, valuesCount, values);
 }
 
-static void forget(void)
+void nvml_forget(void)
 {
 	memset(&nvml, 0, sizeof(nvml));
 }
-
-const struct guest_part nvml_part = {.forget = forget};

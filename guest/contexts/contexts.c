@@ -464,9 +464,7 @@ bool contexts_busy(int device)
 	return busy || atomic_load(&contexts.leaving) || atomic_load(&contexts.unlisted);
 }
 
-static void forget(void)
+void contexts_forget(void)
 {
 	memset(&contexts, 0, sizeof(contexts));
 }
-
-const struct guest_part contexts_part = {.forget = forget};

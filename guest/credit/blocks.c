@@ -432,5 +432,3 @@ void blocks_forget(void)
 	memset(&blocks, 0, sizeof(blocks));
 	errno = saved;
 }
-
-const struct guest_part blocks_part = {.forget = blocks_forget};

@@ -39,21 +39,12 @@ bool memory_looks_short(int device, uint64_t bytes)
 /* Rarely run: once in many allocations there is no credit left. */
 static noinline_ void look_for_bytes(int device, uint64_t bytes)
 {
-	bool any = false;
-
-	each_part(part, spare)
-		if (credit_unused(device) < bytes)
-			part->spare(device, bytes);
-	if (credit_unused(device) >= bytes)
+	parts_spare(device, bytes);
+	/* Where there is nothing to find the daemon is asked at once, and once. */
+	if (credit_unused(device) >= bytes || !parts_recount(device))
 		return;
-	each_part(part, settle)
-		any |= part->settle(device);
-	/* Nothing to find: the daemon is asked at once, and once. */
-	if (!any || credit_unused(device) >= bytes || !memory_looks_short(device, bytes))
-		return;
-	each_part(part, trim)
-		if (credit_unused(device) < bytes)
-			part->trim(device);
+	if (credit_unused(device) < bytes && memory_looks_short(device, bytes))
+		parts_trim(device, bytes);
 }
 
 int memory_charge_outcome(int device, uint64_t bytes, enum credit_how how)

@@ -358,7 +358,7 @@ int credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id)
 /* ---- the connection -------------------------------------------------------------------------- */
 
 /* Twice: in the first round somebody may still write where another device is shown now. */
-static void publish(void)
+void credit_new_page(void)
 {
 	uint32_t devices = atomic_load(&state.devices);
 
@@ -369,7 +369,7 @@ static void publish(void)
 /* The asker's bytes go to it, not through the common credit, where another thread could take them
  * and send it asking again. In the order of the answers, so that a later refusal is also seen
  * later. */
-static uint64_t granted(const struct wire_credit_grant *grant, uint64_t asked)
+uint64_t credit_granted(const struct wire_credit_grant *grant, uint64_t asked)
 {
 	int device = state_of_wire(grant->device);
 	struct state_device *d;
@@ -385,7 +385,7 @@ static uint64_t granted(const struct wire_credit_grant *grant, uint64_t asked)
 	return asked;
 }
 
-static void unclaimed(const struct wire_credit_grant *grant, uint64_t kept)
+void credit_unclaimed(const struct wire_credit_grant *grant, uint64_t kept)
 {
 	int device = state_of_wire(grant->device);
 
@@ -398,13 +398,13 @@ static void unclaimed(const struct wire_credit_grant *grant, uint64_t kept)
 /* Credit that is being stated. Nobody may take it: it may be void. The agent's. */
 static uint64_t frozen[STATE_DEVICES];
 
-static void state_credit(int device, struct wire_inventory *inventory)
+void credit_state(int device, struct wire_inventory *inventory)
 {
 	frozen[device] += atomic_exchange(&state.device[device].credit, 0);
 	inventory->credit = frozen[device];
 }
 
-static void stated(int device, bool was_granted)
+void credit_stated(int device, bool was_granted)
 {
 	struct state_device *d = &state.device[device];
 	uint64_t bytes = frozen[device];
@@ -417,16 +417,7 @@ static void stated(int device, bool was_granted)
 	show_credit(d);
 }
 
-static void forget(void)
+void credit_forget(void)
 {
 	memset(frozen, 0, sizeof(frozen));
 }
-
-const struct guest_part credit_part = {
-	.forget = forget,
-	.publish = publish,
-	.state = state_credit,
-	.stated = stated,
-	.granted = granted,
-	.unclaimed = unclaimed,
-};

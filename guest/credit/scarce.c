@@ -66,11 +66,9 @@ noinline_ void scarce_wait(void)
 		raise_ended(ticket);
 }
 
-static void forget(void)
+void scarce_forget(void)
 {
 	atomic_store(&scarce.lock.word, 0);
 	atomic_store(&scarce.ended, atomic_load(&scarce.begun));
 	guest_thread.scarce = 0;
 }
-
-const struct guest_part scarce_part = {.forget = forget};

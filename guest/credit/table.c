@@ -120,12 +120,10 @@ noinline_ void memory_block_gone(int device)
 	moves_end();
 }
 
-static void forget(void)
+void memory_forget(void)
 {
 	current_changed();
 	pointers_forget(&memory_table);
 	memset(&moves_own, 0, sizeof(moves_own));
 	driver_inside = 0;
 }
-
-const struct guest_part memory_part = {.forget = forget};

@@ -76,7 +76,7 @@ static void close_start(uint32_t wire_device, uint64_t epoch)
 	presence_walk_start(&close->walk);
 }
 
-static void heard(const struct wire_message *message, int *fd)
+void agent_heard(const struct wire_message *message, int *fd)
 {
 	(void)fd;
 	if (message->code == WIRE_gate && message->gate.device < WIRE_DEVICES) {
@@ -262,7 +262,7 @@ static int work(bool *ret_writes)
 	return wait_us;
 }
 
-static void up(void)
+void agent_up(void)
 {
 	memset(agent.close, 0, sizeof(agent.close));
 	/* Until the daemon's page is visible, the other page has gates and epochs of a daemon that
@@ -275,7 +275,7 @@ static void up(void)
 						       __ATOMIC_RELAXED));
 }
 
-static void down(void)
+void agent_down(void)
 {
 	memset(agent.recall, 0, sizeof(agent.recall));
 }
@@ -292,7 +292,7 @@ static void *run(void *unused_argument)
 	return NULL;
 }
 
-static int start(void)
+int agent_start(void)
 {
 	int r = threads_start(run);
 
@@ -302,15 +302,7 @@ static int start(void)
 	return r;
 }
 
-static void forget(void)
+void agent_forget(void)
 {
 	memset(&agent, 0, sizeof(agent));
 }
-
-const struct guest_part agent_part = {
-	.forget = forget,
-	.start = start,
-	.down = down,
-	.up = up,
-	.heard = heard,
-};

@@ -146,19 +146,13 @@ static void close_fd_of(struct link_ask_slot *slot)
 		close(fd);
 }
 
-static void tell_unclaimed(const struct wire_credit_grant *grant, uint64_t kept)
-{
-	each_part(part, unclaimed)
-		part->unclaimed(grant, kept);
-}
-
 /* With the lock held. What an answer brought becomes common. */
 static void drop(struct link_ask_slot *slot)
 {
 	close_fd_of(slot);
 	if (atomic_load(&slot->state) == LINK_ASK_ANSWERED &&
 	    slot->answer.code == WIRE_credit_grant)
-		tell_unclaimed(&slot->answer.credit_grant, slot->credit_asked);
+		parts_unclaimed(&slot->answer.credit_grant, slot->credit_asked);
 	slot->id = 0;
 	atomic_store(&slot->state, LINK_ASK_FREE);
 }
@@ -387,7 +381,7 @@ int link_processes(int device, struct wire_process_row *rows, size_t max, size_t
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-static int start(void)
+int link_start(void)
 {
 	uint64_t now = link_now_ms();
 
@@ -398,7 +392,7 @@ static int start(void)
 	return 0;
 }
 
-static int await(void)
+int link_await(void)
 {
 	uint64_t end = link_now_ms() + JOINED_MS;
 	int verdict;
@@ -412,12 +406,10 @@ static int await(void)
 	return verdict < 0 ? verdict : 0;
 }
 
-static void forget(void)
+void link_forget(void)
 {
 	socket_close(&link_.socket);
 	for (int i = 0; i < LINK_ASKS; i++)
 		close_fd_of(&link_.ask[i]);
 	memset(&link_, 0, sizeof(link_));
 }
-
-const struct guest_part link_part = {.forget = forget, .start = start, .await = await};

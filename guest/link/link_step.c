@@ -66,12 +66,6 @@ void link_write_hello(struct wire_message *ret_hello)
 
 /* ---- losing it ------------------------------------------------------------------------------- */
 
-static void tell_stated(int device, bool granted)
-{
-	each_part(part, stated)
-		part->stated(device, granted);
-}
-
 static void try_again(int first_ms, int last_ms)
 {
 	link_.wait_ms = link_.wait_ms * 2 > last_ms ? last_ms : link_.wait_ms * 2;
@@ -85,8 +79,7 @@ static void lose(void)
 	uint32_t phase = atomic_load(&link_.phase);
 
 	/* From now on nothing else begins to move. */
-	each_part(part, down)
-		part->down();
+	parts_down();
 	/* Before anybody is told: a thread that is woken must find the page of a guest without a
 	 * daemon. */
 	if (phase >= LINK_STATING)
@@ -102,7 +95,7 @@ static void lose(void)
 	}
 	futex_lock_give(&link_.lock);
 	for (int i = 0; i < STATE_DEVICES; i++)
-		tell_stated(i, true);
+		parts_stated(i, true);
 	if (phase == LINK_UP)
 		link_.wait_ms = 0;
 }
@@ -268,8 +261,7 @@ static void write_inventory(struct wire_message *message, int device)
 	message->code = WIRE_inventory;
 	*inventory = (struct wire_inventory){.device = atomic_load(&d->wire_index),
 					     .contexts = (uint32_t)atomic_load(&d->contexts)};
-	each_part(part, state)
-		part->state(device, inventory);
+	parts_state(device, inventory);
 	/* Of one device alone, and perhaps again. */
 	if (inventory->out)
 		link_.out = inventory->out;
@@ -278,19 +270,16 @@ static void write_inventory(struct wire_message *message, int device)
 }
 
 /* 0; -EAGAIN; <0. */
+static int send_now(struct wire_message *message)
+{
+	message->id = link_new_id();
+	return socket_send(&link_.socket, message);
+}
+
 static int state_others(void)
 {
-	struct wire_message message;
-	int r = 0;
+	int r = link_.told ? 0 : parts_tell(send_now);
 
-	if (link_.told)
-		return 0;
-	each_part(part, state_more) {
-		if (r < 0 || !part->state_more(&message))
-			continue;
-		message.id = link_new_id();
-		r = socket_send(&link_.socket, &message);
-	}
 	link_.told = r == 0;
 	return r;
 }
@@ -335,13 +324,11 @@ static void come_up(const struct wire_message *answer)
 	pages_trust(counts_all(answer));
 	link_.wait_ms = 0;
 	atomic_store(&state.lost, 0);
-	each_part(part, up)
-		part->up();
+	parts_up();
 	/* Before anybody may send: everything that is sent belongs to this connection. */
 	atomic_fetch_add(&link_.generation, 1);
 	set_phase(LINK_UP);
-	each_part(part, connected)
-		part->connected();
+	parts_connected();
 	futex_wake_all(&link_.generation);
 	if (joining())
 		set_verdict(1);
@@ -353,7 +340,7 @@ static void stated(const struct wire_message *answer)
 	uint32_t index = (answer->id - link_.first_id) & 0x7fffffffu;
 
 	if (index < devices && index < link_.said)
-		tell_stated((int)index, answer->code != WIRE_refused);
+		parts_stated((int)index, answer->code != WIRE_refused);
 	/* A daemon that does not know the message does not object. */
 	if (index == devices && link_.said > devices)
 		come_up(answer);
@@ -367,16 +354,6 @@ static struct link_ask_slot *slot_of(uint32_t id)
 		if (link_.ask[i].id == id && atomic_load(&link_.ask[i].state) == LINK_ASK_OPEN)
 			return &link_.ask[i];
 	return NULL;
-}
-
-/* Returns how much is kept for the asking thread. */
-static uint64_t tell_granted(const struct wire_credit_grant *grant, uint64_t asked)
-{
-	uint64_t kept = 0;
-
-	each_part(part, granted)
-		kept = part->granted(grant, asked);
-	return kept;
 }
 
 static void deliver(const struct wire_message *message, int *fd)
@@ -399,12 +376,12 @@ static void deliver(const struct wire_message *message, int *fd)
 			slot->answer.end.rows = slot->count;
 		if (message->code == WIRE_credit_grant)
 			slot->credit_asked =
-				tell_granted(&message->credit_grant, slot->credit_asked);
+				parts_granted(&message->credit_grant, slot->credit_asked);
 		atomic_store(&slot->state, LINK_ASK_ANSWERED);
 		futex_wake_all(&slot->state);
 	} else if (message->code == WIRE_credit_grant) {
 		/* The asking thread has given up. */
-		best_effort(tell_granted(&message->credit_grant, 0));
+		best_effort(parts_granted(&message->credit_grant, 0));
 	}
 	futex_lock_give(&link_.lock);
 }
@@ -417,12 +394,6 @@ static bool is_answer(const struct wire_message *message, uint32_t hello_id)
 	return message->id == hello_id || (message->code == WIRE_refused && message->id <= 1);
 }
 
-static void tell_heard(const struct wire_message *message, int *fd)
-{
-	each_part(part, heard)
-		part->heard(message, fd);
-}
-
 static int heard(const struct wire_message *message, int *fds)
 {
 	uint32_t phase = atomic_load(&link_.phase);
@@ -430,7 +401,7 @@ static int heard(const struct wire_message *message, int *fds)
 	if (phase == LINK_HELLO)
 		return is_answer(message, link_.hello_id) ? welcomed(message, fds) : 0;
 	if (message->id & 0x80000000u)
-		tell_heard(message, &fds[0]);
+		parts_heard(message, &fds[0]);
 	else if (phase == LINK_STATING)
 		stated(message);
 	else

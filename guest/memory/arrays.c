@@ -317,10 +317,8 @@ void arrays_rename(uint64_t owner, uint64_t now)
 	pointers_rename(&arrays.table, owner, now);
 }
 
-static void forget(void)
+void arrays_forget(void)
 {
 	pointers_forget(&arrays.table);
 	memset(&arrays.lock, 0, sizeof(arrays.lock));
 }
-
-const struct guest_part arrays_part = {.forget = forget};

@@ -142,9 +142,10 @@ void graphs_settle(int device)
 	each(device, reread_one);
 }
 
-static void trim(int device)
+void graphs_trim(int device, uint64_t bytes)
 {
-	each(device, trim_one);
+	if (credit_unused(device) < bytes)
+		each(device, trim_one);
 }
 
 /* ---- what a graph may take ------------------------------------------------------------------- */
@@ -546,7 +547,7 @@ CUresult hook_cuDeviceGraphMemTrim(CUdevice device)
 	return r;
 }
 
-static void forget(void)
+void graphs_forget(void)
 {
 	pointers_forget(&graphs.by_handle);
 	if (atomic_load(&graphs.begun)) {
@@ -557,12 +558,10 @@ static void forget(void)
 	memset(&graphs.begin_lock, 0, sizeof(graphs.begin_lock));
 }
 
-static bool settle(int device)
+bool graphs_recount(int device)
 {
 	if (!used())
 		return false;
 	graphs_settle(device);
 	return true;
 }
-
-const struct guest_part graphs_part = {.forget = forget, .settle = settle, .trim = trim};

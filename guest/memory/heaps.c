@@ -106,10 +106,8 @@ void heaps_context_gone(uint64_t owner)
 	pointers_sweep(&heaps.table, in_context, &owner);
 }
 
-static void forget(void)
+void heaps_forget(void)
 {
 	pointers_forget(&heaps.table);
 	memset(&heaps.lock, 0, sizeof(heaps.lock));
 }
-
-const struct guest_part heaps_part = {.forget = forget};

@@ -218,9 +218,7 @@ void oversize_freed(const struct pointer *entry)
 	credit_give(entry->device, entry->bytes);
 }
 
-static void forget(void)
+void oversize_forget(void)
 {
 	atomic_store(&host_total, 0);
 }
-
-const struct guest_part oversize_part = {.forget = forget};

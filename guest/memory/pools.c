@@ -204,9 +204,9 @@ void pools_settle(int device)
 	each(device, false);
 }
 
-static void trim(int device)
+void pools_trim(int device, uint64_t bytes)
 {
-	if (!capture_open())
+	if (credit_unused(device) < bytes && !capture_open())
 		each(device, true);
 }
 
@@ -257,7 +257,7 @@ void pools_entry_freed(const struct pointer *entry)
 	pools_freed(memory_pool_of(entry), entry->bytes);
 }
 
-static bool settle(int device)
+bool pools_recount(int device)
 {
 	if (!used())
 		return false;
@@ -265,7 +265,7 @@ static bool settle(int device)
 	return true;
 }
 
-static void forget(void)
+void pools_forget(void)
 {
 	uint32_t made = atomic_load(&pools.made);
 
@@ -276,5 +276,3 @@ static void forget(void)
 	memset(&pools.lock, 0, sizeof(pools.lock));
 	memset(&pools.loose_lock, 0, sizeof(pools.loose_lock));
 }
-
-const struct guest_part pools_part = {.forget = forget, .settle = settle, .trim = trim};

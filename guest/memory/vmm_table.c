@@ -224,7 +224,7 @@ void vmm_leave(bool mine)
 		settle_all();
 }
 
-static void forget(void)
+void vmm_forget(void)
 {
 	int saved = errno;
 
@@ -239,5 +239,3 @@ static void forget(void)
 	memset(&vmm.lock, 0, sizeof(vmm.lock));
 	errno = saved;
 }
-
-const struct guest_part vmm_part = {.forget = forget};

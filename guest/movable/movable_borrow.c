@@ -352,12 +352,10 @@ void borrow_context_gone(uint64_t owner)
 }
 
 /* The lines of a child of fork() are its parent's, whose end its lenders wait for. */
-static void forget(void)
+void borrow_forget(void)
 {
 	for (size_t i = 0; i < borrow.maps.count; i++)
 		close(at(&borrow.maps.range[i])->line);
 	ranges_forget(&borrow.maps);
 	memset(&borrow, 0, sizeof(borrow));
 }
-
-const struct guest_part borrow_part = {.forget = forget};

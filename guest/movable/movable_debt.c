@@ -115,18 +115,15 @@ bool debt_settle(void)
 	return true;
 }
 
-static void forget(void)
+void debt_forget(void)
 {
 	for (uint32_t i = 0; i < debt.count; i++)
 		close(debt.line[i].fd);
 	memset(&debt, 0, sizeof(debt));
 }
 
-static void spare(int device, uint64_t bytes)
+void debt_spare(int device, uint64_t bytes)
 {
-	(void)device;
-	(void)bytes;
-	debt_settle();
+	if (credit_unused(device) < bytes)
+		debt_settle();
 }
-
-const struct guest_part debt_part = {.forget = forget, .spare = spare};

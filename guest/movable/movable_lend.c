@@ -59,6 +59,13 @@ static bool state_name(struct wire_message *ret_message)
 	return lend_own_name(ret_message->lend.name.byte);
 }
 
+int lend_tell(parts_send *send)
+{
+	struct wire_message message;
+
+	return state_name(&message) ? send(&message) : 0;
+}
+
 static int write_lend(struct link_word *word, struct wire_message *message)
 {
 	(void)word;
@@ -147,7 +154,7 @@ static void called(const struct wire_line *line, int fd)
 		movable_kick();
 }
 
-static void heard(const struct wire_message *message, int *fd)
+void lend_heard(const struct wire_message *message, int *fd)
 {
 	if (message->code != WIRE_line || *fd < 0)
 		return;
@@ -259,15 +266,9 @@ bool lend_step(void)
 	return true;
 }
 
-static void forget(void)
+void lend_forget(void)
 {
 	for (uint32_t i = 0; i < atomic_load(&lend.count); i++)
 		close(lend.call[i].fd);
 	memset(&lend, 0, sizeof(lend));
 }
-
-const struct guest_part lend_part = {
-	.forget = forget,
-	.state_more = state_name,
-	.heard = heard,
-};

@@ -24,7 +24,7 @@ static void ordered(const struct wire_move *order)
 	movable_kick();
 }
 
-static void heard(const struct wire_message *message, int *fd)
+void movable_heard(const struct wire_message *message, int *fd)
 {
 	(void)fd;
 	if (message->code == WIRE_move)
@@ -39,7 +39,7 @@ static void nothing_ordered(void)
 	movable_.unsaid = false;
 }
 
-static void up(void)
+void movable_up(void)
 {
 	if (atomic_load(&movable_.serving) == MOVABLE_UNASKED)
 		return;
@@ -49,7 +49,7 @@ static void up(void)
 	futex_lock_give(&movable_.lock);
 }
 
-static void connected(void)
+void movable_connected(void)
 {
 	if (atomic_load(&movable_.serving) == MOVABLE_UNASKED)
 		return;
@@ -60,14 +60,14 @@ static void connected(void)
 }
 
 /* Blocks that are under way arrive; no other block begins to move. */
-static void down(void)
+void movable_down(void)
 {
 	futex_lock_take(&movable_.lock);
 	nothing_ordered();
 	futex_lock_give(&movable_.lock);
 }
 
-static bool is_away(void)
+bool movable_is_away(void)
 {
 	bool away;
 
@@ -78,7 +78,7 @@ static bool is_away(void)
 }
 
 /* The blocks that were under way have arrived. Bounded. */
-static void state_memory(int device, struct wire_inventory *inventory)
+void movable_state(int device, struct wire_inventory *inventory)
 {
 	if (atomic_load(&movable_.serving) == MOVABLE_UNASKED || device != movable_.device)
 		return;
@@ -95,7 +95,7 @@ static void state_memory(int device, struct wire_inventory *inventory)
 	futex_lock_give(&movable_.lock);
 }
 
-static void forget(void)
+void movable_forget(void)
 {
 	ranges_forget(&movable_.areas);
 	ranges_forget(&movable_.aliases);
@@ -105,13 +105,7 @@ static void forget(void)
 	guest_not_resident = 0;
 }
 
-const struct guest_part movable_part = {
-	.forget = forget,
-	.publish = movable_publish,
-	.is_away = is_away,
-	.down = down,
-	.up = up,
-	.connected = connected,
-	.state = state_memory,
-	.heard = heard,
-};
+void movable_new_page(void)
+{
+	movable_publish();
+}

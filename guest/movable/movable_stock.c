@@ -186,10 +186,8 @@ bool movable_stock_step(void)
 }
 
 /* Nothing is unmapped while a capture is open; the daemon's recall does it. */
-static void spare(int device, uint64_t bytes)
+void stock_spare(int device, uint64_t bytes)
 {
 	if (!capture_open())
 		movable_stock_release(device, bytes);
 }
-
-const struct guest_part stock_part = {.spare = spare};

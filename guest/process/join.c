@@ -36,7 +36,7 @@ static void forget_parts(void)
 	int saved = errno;
 
 	pages_clear();
-	each_part(part, forget) part->forget();
+	parts_forget();
 	atomic_store(&has_joined, 0);
 	errno = saved;
 }
@@ -73,32 +73,6 @@ void state_driver_begins(void)
 	atomic_store(&driver_began, 1);
 }
 
-static int start_parts(void)
-{
-	int r = 0;
-
-	each_part(part, start)
-	{
-		r = part->start();
-		if (r < 0)
-			return r;
-	}
-	return r;
-}
-
-static int await_parts(void)
-{
-	int r = 0;
-
-	each_part(part, await)
-	{
-		r = part->await();
-		if (r < 0)
-			return r;
-	}
-	return r;
-}
-
 static int join(void)
 {
 	int r;
@@ -106,12 +80,12 @@ static int join(void)
 	if (is_copy())
 		forget_parts();
 	watch_forks();
-	r = start_parts();
+	r = parts_start();
 	if (r < 0)
 		return r;
 	atomic_store(&state.has_joined, 1);
 	atomic_store(&has_joined, 1);
-	return await_parts();
+	return parts_await();
 }
 
 CUresult state_ready(void)

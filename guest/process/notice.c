@@ -28,7 +28,7 @@ static void set_hindrance(const char *by)
 	futex_lock_give(&hindrance.lock);
 }
 
-static void forget(void)
+void notice_forget(void)
 {
 	memset(&hindrance, 0, sizeof(hindrance));
 }
@@ -69,16 +69,14 @@ void notice_wait(uint64_t *began_ns, enum notice why)
 			what[why]);
 }
 
-static void heard(const struct wire_message *message, int *fd)
+void notice_heard(const struct wire_message *message, int *fd)
 {
 	(void)fd;
 	if (message->code == WIRE_hindered)
 		set_hindrance(message->hindered.by.text);
 }
 
-static void up(void)
+void notice_up(void)
 {
 	set_hindrance("");
 }
-
-const struct guest_part notice_part = {.forget = forget, .up = up, .heard = heard};

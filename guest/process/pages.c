@@ -46,20 +46,10 @@ static void held_drop(void)
 static _Atomic uint32_t trust;
 enum { TRUST_NOT_YET, TRUST_KNOWN, TRUST_NEVER };
 
-static bool is_away(void)
-{
-	each_part(part, is_away)
-	{
-		if (part->is_away())
-			return true;
-	}
-	return false;
-}
-
 static bool is_early(const struct wire_tenant_page *page)
 {
-	return is_away() && (atomic_load(&trust) != TRUST_KNOWN ||
-			     __atomic_load_n(&page->not_open, __ATOMIC_SEQ_CST) == 0);
+	return parts_is_away() && (atomic_load(&trust) != TRUST_KNOWN ||
+				   __atomic_load_n(&page->not_open, __ATOMIC_SEQ_CST) == 0);
 }
 
 void pages_trust(bool known)
@@ -72,7 +62,7 @@ void pages_trust(bool known)
 
 bool pages_are_forgotten(void)
 {
-	return atomic_load(&trust) == TRUST_NEVER && is_away();
+	return atomic_load(&trust) == TRUST_NEVER && parts_is_away();
 }
 
 bool pages_wait(void)
@@ -175,11 +165,6 @@ static int adopt_own(int fd)
 	return 0;
 }
 
-static void publish(void)
-{
-	each_part(part, publish) part->publish();
-}
-
 int pages_adopt(int own_fd, int tenant_fd)
 {
 	owned(close) int mine = own_fd, tenant = tenant_fd;
@@ -206,7 +191,7 @@ int pages_adopt(int own_fd, int tenant_fd)
 		__atomic_store_n(&guest_own_page.magic, WIRE_PAGE_MAGIC, __ATOMIC_RELAXED);
 		__atomic_store_n(&guest_own_page.size, (uint32_t)sizeof(guest_own_page),
 				 __ATOMIC_RELAXED);
-		publish();
+		parts_new_page();
 	}
 	if (seen != held)
 		munmap(seen, WIRE_PAGE_SIZE);
@@ -225,7 +210,7 @@ void pages_lost(void)
 	held_drop();
 	memcpy(copy, &guest_tenant_page, sizeof(guest_tenant_page));
 	/* What is in the store waits for a daemon. */
-	if (atomic_load(&state.on_loss) != WIRE_LOSS_CONTINUE || is_away())
+	if (atomic_load(&state.on_loss) != WIRE_LOSS_CONTINUE || parts_is_away())
 		gate = WIRE_GATE_CLOSED;
 	copy->not_open = gate == WIRE_GATE_OPEN ? 0 : 1;
 	memset(copy->turns, 0, sizeof(copy->turns));

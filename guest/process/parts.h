@@ -1,90 +1,118 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of the guest, and what each does when something happens to the guest as a whole: it
- * begins, it is copied by fork(), or its connection to meted comes and goes. A part says this in a
- * struct of its own, PART_part, and guest/entry/parts.def lists them. So whoever sees such an event
- * need not know the parts, and none of them is included here.
+ * What happens to the guest as a whole, and which of its parts do something then: it begins, it is
+ * copied by fork(), an allocation finds no credit, its connection to meted comes and goes. A part
+ * takes an event by a row of guest/process/parts.def, and by a function PART_EVENT() that is
+ * declared at the end of this page. Whoever sees the event calls parts_EVENT(), and includes none
+ * of the parts.
  *
- * Any member may be NULL: nothing is to be done. Parts are called in the order of the list. No call
- * that launches, and none that allocates within its credit, comes by here.
+ * No launch, and no allocation within its credit, comes by here.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/macros.h"
+#include "guest/process/parts.def"
 #include "wire/wire.h"
 
-struct guest_part {
-	/* In a child of fork(): leaves the part as if nothing had been called. */
-	void (*forget)(void);
+/* In a child of fork(): leaves each part as if nothing had been called. */
+void parts_forget(void);
 
-	/* Joining begins. 0; -errno, which was reported: this process cannot join. */
-	int (*start)(void);
+/* Joining begins; then, when all have started: waits, bounded, until it is over. 0; -errno, which
+ * was reported: this process cannot join. */
+must_check int parts_start(void);
+must_check int parts_await(void);
 
-	/* All have started. Waits, bounded, until the part's own beginning is over. The same
-	 * results. */
-	int (*await)(void);
+/* The own page is another one: each writes what it shows there. */
+void parts_new_page(void);
 
-	/* The own page is a new one: writes what the part shows there. */
-	void (*publish)(void);
+/* Is memory of this process in the store, or on its way, so that it waits for a daemon? */
+bool parts_is_away(void);
 
-	/* Is memory of this process in the store, or on its way, so that it waits for a daemon? */
-	bool (*is_away)(void);
+/* ---- an allocation finds no credit: `bytes` are wanted --------------------------------------- */
 
-	/* ---- where an allocation finds no credit: by the thread that wants `bytes` ------------
-	 */
+/* What a part has and nobody uses becomes credit, as far as there is too little. */
+void parts_spare(int device, uint64_t bytes);
 
-	/* Turns into credit, of what the part has and nobody uses, as much as it is asked for. */
-	void (*spare)(int device, uint64_t bytes);
+/* The driver is asked again what it holds for a part, and the difference returned. false: no part
+ * has anything. */
+bool parts_recount(int device);
 
-	/* Asks the driver again what it holds for the part, and returns the difference. false: the
-	 * part has nothing. */
-	bool (*settle)(int device);
+/* The driver is asked to release what nobody uses, as far as there is too little credit. Not during
+ * a capture. */
+void parts_trim(int device, uint64_t bytes);
 
-	/* Has the driver release what it holds for the part and nobody uses. Not during a
-	 * capture. */
-	void (*trim)(int device);
+/* ---- the connection, by the agent ------------------------------------------------------------ */
 
-	/* ---- the connection, always by the agent --------------------------------------------- */
+/* It is lost: what the daemon asked for on it must not be answered on the next one. */
+void parts_down(void);
 
-	/* It is lost: what the daemon asked for on it must not be answered on the next one. */
-	void (*down)(void);
+/* It is about to come up, and gates may be closed; it is up, and may be sent on. */
+void parts_up(void);
+void parts_connected(void);
 
-	/* It is about to come up; gates may be closed. Then: it is up, and may be sent on. */
-	void (*up)(void);
-	void (*connected)(void);
+/* Adds to an inventory what each part holds of a device. It is stated again on the next connection
+ * if this one is lost. */
+void parts_state(int device, struct wire_inventory *inventory);
 
-	/* Adds what the part holds of a device to an inventory. It is stated again on the next
-	 * connection if this one is lost. */
-	void (*state)(int device, struct wire_inventory *inventory);
+/* The inventory was answered, or will not be. `granted`: the daemon did not refuse it. */
+void parts_stated(int device, bool granted);
 
-	/* The inventory of a device was answered, or will not be. `granted`: the daemon did not
-	 * refuse it. */
-	void (*stated)(int device, bool granted);
+/* Sends what the daemon must know before it takes the inventory for complete. 0; as `send`. */
+typedef int parts_send(struct wire_message *message);
+must_check int parts_tell(parts_send *send);
 
-	/* Something that the daemon must know before it takes the inventory for complete. false:
-	 * nothing. */
-	bool (*state_more)(struct wire_message *ret_message);
+/* A message that answers nothing. Whoever takes its descriptor (-1: none) sets -1. */
+void parts_heard(const struct wire_message *message, int *fd);
 
-	/* A message that answers nothing. Whoever takes its descriptor (-1: none) sets -1. */
-	void (*heard)(const struct wire_message *message, int *fd);
+/* ---- the same, with the connection's lock held ----------------------------------------------- */
 
-	/* ---- answers with credit, with the connection's lock held ---------------------------- */
+/* Credit has arrived, for a thread that asked for `asked` bytes (0: it has given up). Returns how
+ * many are kept for that thread. Called in the order of the answers. */
+must_check uint64_t parts_granted(const struct wire_credit_grant *grant, uint64_t asked);
 
-	/* One has arrived, for a thread that asked for `asked` bytes (0: it has given up). Returns
-	 * how many are kept for that thread. Called in the order of the answers. */
-	uint64_t (*granted)(const struct wire_credit_grant *grant, uint64_t asked);
+/* The thread will not fetch them. */
+void parts_unclaimed(const struct wire_credit_grant *grant, uint64_t kept);
 
-	/* The thread will not fetch them. */
-	void (*unclaimed)(const struct wire_credit_grant *grant, uint64_t kept);
-};
+/* ---- what each part defines ------------------------------------------------------------------ */
 
-/* Ends with NULL. */
-extern const struct guest_part *const guest_parts[];
+#define PLAIN(event, part) void part##_##event(void);
+PARTS_forget(PLAIN) PARTS_new_page(PLAIN) PARTS_down(PLAIN) PARTS_up(PLAIN) PARTS_connected(PLAIN)
+#undef PLAIN
 
-/* All parts that have `member`: `part` is each in turn. */
-#define each_part(part, member)                                                                    \
-	for (const struct guest_part *const *part##_at = guest_parts, *part;                       \
-	     (part = *part##_at) != NULL; part##_at++)                                             \
-		if (part->member)
+#define FAILS(event, part) must_check int part##_##event(void);
+	PARTS_start(FAILS) PARTS_await(FAILS)
+#undef FAILS
+
+#define OTHER(event, part) bool part##_##event(void);
+		PARTS_is_away(OTHER)
+#undef OTHER
+#define OTHER(event, part) void part##_##event(int device, uint64_t bytes);
+			PARTS_spare(OTHER) PARTS_trim(OTHER)
+#undef OTHER
+#define OTHER(event, part) bool part##_##event(int device);
+				PARTS_recount(OTHER)
+#undef OTHER
+#define OTHER(event, part) void part##_##event(int device, struct wire_inventory *inventory);
+					PARTS_state(OTHER)
+#undef OTHER
+#define OTHER(event, part) void part##_##event(int device, bool granted);
+						PARTS_stated(OTHER)
+#undef OTHER
+#define OTHER(event, part) must_check int part##_##event(parts_send *send);
+							PARTS_tell(OTHER)
+#undef OTHER
+#define OTHER(event, part) void part##_##event(const struct wire_message *message, int *fd);
+								PARTS_heard(OTHER)
+#undef OTHER
+#define OTHER(event, part)                                                                         \
+	must_check uint64_t part##_##event(const struct wire_credit_grant *grant, uint64_t asked);
+									PARTS_granted(OTHER)
+#undef OTHER
+#define OTHER(event, part)                                                                         \
+	void part##_##event(const struct wire_credit_grant *grant, uint64_t kept);
+										PARTS_unclaimed(
+											OTHER)
+#undef OTHER

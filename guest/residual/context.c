@@ -512,9 +512,7 @@ CUresult hook_cuStreamDestroy_v2(CUstream hStream)
 	return stream_ends(hStream, real(cuStreamDestroy_v2));
 }
 
-static void forget(void)
+void context_forget(void)
 {
 	memset(&primaries, 0, sizeof(primaries));
 }
-
-const struct guest_part context_part = {.forget = forget};

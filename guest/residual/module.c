@@ -237,10 +237,8 @@ CUresult hook_cuLibraryUnload(CUlibrary library)
 	return settled(unload_library(library));
 }
 
-static void forget(void)
+void module_forget(void)
 {
 	memset(&loading, 0, sizeof(loading));
 	libraries_unloaded(); /* handles are given out anew */
 }
-
-const struct guest_part module_part = {.forget = forget};

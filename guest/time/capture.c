@@ -424,14 +424,12 @@ unsigned capture_count(void)
 	return atomic_load(&state.captures);
 }
 
-static void forget(void)
+void capture_forget(void)
 {
 	if (captures.more)
 		munmap(captures.more, captures.room * sizeof(*captures.more));
 	memset(&captures, 0, sizeof(captures));
 }
-
-const struct guest_part capture_part = {.forget = forget};
 
 CUresult hook_cuStreamBeginCapture(CUstream hStream)
 {

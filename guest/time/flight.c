@@ -452,9 +452,7 @@ void flight_context_leaves(CUcontext context)
 	best_effort(sigprocmask(SIG_SETMASK, &before, NULL));
 }
 
-static void forget(void)
+void flight_forget(void)
 {
 	memset(&flight, 0, sizeof(flight));
 }
-
-const struct guest_part flight_part = {.forget = forget};

@@ -130,7 +130,7 @@ static void thread_ends(void *value)
 }
 
 /* Once per process: chooses how threads are made to publish their stores. */
-static int start(void)
+int presence_start(void)
 {
 	if (atomic_exchange(&presence.started, 1))
 		return 0;
@@ -196,7 +196,7 @@ uint32_t presence_register(unsigned index)
 	(void)index;
 	if (r != CUDA_SUCCESS)
 		return r;
-	best_effort(start());
+	best_effort(presence_start());
 	slot = take_slot();
 	if (!slot)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -372,7 +372,7 @@ static bool returns(const struct presence_slot *mine, const struct presence_slot
 	return one == slot;
 }
 
-static void forget(void)
+void presence_forget(void)
 {
 	struct presence_slot *mine = guest_slot;
 	struct presence_walk walk;
@@ -392,5 +392,3 @@ static void forget(void)
 	atomic_store(&presence.started, 0);
 	memset(&presence.barrier_lock, 0, sizeof(presence.barrier_lock));
 }
-
-const struct guest_part presence_part = {.forget = forget, .start = start};

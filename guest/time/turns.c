@@ -168,17 +168,15 @@ int turns_step(uint32_t wire_device, int device, const struct turns_closes *clos
 	return watch_step(wire_device, device, w, closes->walking);
 }
 
-static void down(void)
+/* On another connection the guest counts as busy everywhere. */
+void turns_down(void)
 {
 	want_down();
 	memset(watch, 0, sizeof(watch));
 }
 
-static void forget(void)
+void turns_forget(void)
 {
-	down();
+	turns_down();
 	atomic_store(&want_quiet, 0);
 }
-
-/* On another connection the guest counts as busy everywhere. */
-const struct guest_part turns_part = {.forget = forget, .down = down};
