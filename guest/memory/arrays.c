@@ -43,32 +43,26 @@ struct request {
 	uint64_t bytes; /* of the rows as padded */
 };
 
+/* 32 bits where it is not here, and of block compression and video: at most as much. */
 static unsigned element_bytes(CUarray_format format)
 {
-	switch ((int)format) {
-	case CU_AD_FORMAT_UNSIGNED_INT16:
-	case CU_AD_FORMAT_SIGNED_INT16:
-	case CU_AD_FORMAT_HALF:
-	case CU_AD_FORMAT_UNORM_INT16X1:
-	case CU_AD_FORMAT_SNORM_INT16X1:
-	case CU_AD_FORMAT_P010:
-	case CU_AD_FORMAT_P016:
-	case CU_AD_FORMAT_UNORM_INT8X2:
-	case CU_AD_FORMAT_SNORM_INT8X2:
-		return 2;
-	case CU_AD_FORMAT_UNSIGNED_INT8:
-	case CU_AD_FORMAT_SIGNED_INT8:
-	case CU_AD_FORMAT_NV12:
-	case CU_AD_FORMAT_UNORM_INT8X1:
-	case CU_AD_FORMAT_SNORM_INT8X1:
-		return 1;
-	case CU_AD_FORMAT_UNORM_INT16X4:
-	case CU_AD_FORMAT_SNORM_INT16X4:
-		return 8;
-	default:
-		/* 32 bits, and those of block compression and video: at most as much. */
-		return 4;
-	}
+	static const struct {
+		unsigned char format, bytes;
+	} sizes[] = {
+		{CU_AD_FORMAT_UNSIGNED_INT8, 1}, {CU_AD_FORMAT_SIGNED_INT8, 1},
+		{CU_AD_FORMAT_NV12, 1},		 {CU_AD_FORMAT_UNORM_INT8X1, 1},
+		{CU_AD_FORMAT_SNORM_INT8X1, 1},	 {CU_AD_FORMAT_UNSIGNED_INT16, 2},
+		{CU_AD_FORMAT_SIGNED_INT16, 2},	 {CU_AD_FORMAT_HALF, 2},
+		{CU_AD_FORMAT_UNORM_INT16X1, 2}, {CU_AD_FORMAT_SNORM_INT16X1, 2},
+		{CU_AD_FORMAT_P010, 2},		 {CU_AD_FORMAT_P016, 2},
+		{CU_AD_FORMAT_UNORM_INT8X2, 2},	 {CU_AD_FORMAT_SNORM_INT8X2, 2},
+		{CU_AD_FORMAT_UNORM_INT16X4, 8}, {CU_AD_FORMAT_SNORM_INT16X4, 8},
+	};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+		if (sizes[i].format == (unsigned)format)
+			return sizes[i].bytes;
+	return 4;
 }
 
 /* The formats that name all their channels. */

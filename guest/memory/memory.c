@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "guest/answers/nvml.h"
 #include "guest/contexts/current.h"
 #include "guest/contexts/memory_place.h"
 #include "guest/credit/amounts.h"
@@ -16,7 +15,6 @@
 #include "guest/credit/view.h"
 #include "guest/driver/nested.h"
 #include "guest/driver/real.h"
-#include "guest/futex.h"
 #include "guest/hooks.h"
 #include "guest/memory/arrays.h"
 #include "guest/memory/graphs.h"

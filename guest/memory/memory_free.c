@@ -10,7 +10,6 @@
 #include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/memory/pools.h"
 #include "guest/movable/movable.h"
 #include "guest/process/moves.h"
 #include "guest/process/state.h"

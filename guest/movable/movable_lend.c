@@ -9,7 +9,6 @@
 
 #include <sys/socket.h>
 
-#include "guest/clock.h"
 #include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/link/link.h"

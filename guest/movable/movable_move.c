@@ -16,7 +16,6 @@
 #include "guest/movable/movable_stock.h"
 #include "guest/process/state.h"
 #include "guest/threads.h"
-#include "guest/time/presence.h"
 
 enum {
 	IDLE_MS = 1000,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The structures of memory that moves, for its own files: movable.c has what threads call,
- * movable_own.c the same for what the program creates and maps itself, movable_look.c what is asked
- * by address, movable_stock.c what was freed, movable_debt.c what was lent and freed,
- * movable_contexts.c what happens when contexts end, movable_back.c what is behind addresses,
- * movable_move.c the mover, movable_store.c its segments. No other file includes this.
+ * The structures of memory that moves, for its own files: movable.c has what threads call to
+ * allocate, movable_free.c to free, movable_own.c the same for what the program creates and maps
+ * itself, movable_look.c what is asked by address, movable_stock.c what was freed, movable_debt.c
+ * what was lent and freed, movable_contexts.c what happens when contexts end, movable_back.c what
+ * is behind addresses, movable_move.c the mover, movable_store.c its segments. No other file
+ * includes this.
  */
 #pragma once
 
@@ -106,6 +107,15 @@ static inline void movable_kick(void)
  * the area has. */
 void movable_leave_table(struct movable_area *area);
 void movable_dissolve(struct movable_area *area);
+
+/* Unmaps the first `count` blocks, as far as they are on the device. Returns the bytes unmapped. */
+uint64_t movable_unback_first(struct movable_area *area, uint32_t count);
+
+/* Frees what begins at the address, where no work uses it any more. */
+must_check CUresult movable_free_at(uint64_t address);
+
+/* Frees what was freed during a capture that is over. */
+void movable_reap(void);
 
 /* Gives an area that is in no table, and all on the device, back to the driver. */
 void movable_give_back(struct movable_area *area);
