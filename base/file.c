@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <string.h>
 
 int file_slurp(const char *path, size_t most, char **ret_text, size_t *ret_size)
@@ -63,7 +64,7 @@ int file_write(int fd, const void *content, size_t size)
 	return 0;
 }
 
-int file_replace(const char *path, const void *content, size_t size, unsigned mode)
+static int replace(const char *path, const void *content, size_t size, unsigned mode, bool syncs)
 {
 	char beside[PATH_MAX];
 	owned(close) int fd = -1;
@@ -75,11 +76,21 @@ int file_replace(const char *path, const void *content, size_t size, unsigned mo
 	if (fd < 0)
 		return -errno;
 	r = file_write(fd, content, size);
-	if (r == 0 && fsync(fd) != 0)
+	if (r == 0 && syncs && fsync(fd) != 0)
 		r = -errno;
 	if (r == 0 && rename(beside, path) != 0)
 		r = -errno;
 	if (r < 0)
 		unlink(beside);
 	return r;
+}
+
+int file_replace(const char *path, const void *content, size_t size, unsigned mode)
+{
+	return replace(path, content, size, mode, true);
+}
+
+int file_replace_unsynced(const char *path, const void *content, size_t size, unsigned mode)
+{
+	return replace(path, content, size, mode, false);
 }

@@ -8,7 +8,7 @@ it must be a look-up of what is known.
 
 With 64 pods bound and seen by the watch: what meted has in memory, without the simulated machine's pages (bench/daemon-size.py
 shows how), and the system calls that it begins in 5 s in which nothing happens. These are looks at the devices, every 5 s
-(node/health.c: Xids and ECC errors, whether each device answers, its processes): a timer, the worker that is woken and wakes the
+(node/devices/health.c: Xids and ECC errors, whether each device answers, its processes): a timer, the worker that is woken and wakes the
 loop again, and what the driver's library does, here reading the simulated machine's files. Nothing else of Kubernetes is polled:
 the kubelet's folder is inotify's, pods and the node are watched, profiles have a timer where there are any.
 """

@@ -8,9 +8,11 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "bench"))
 import counted_claims  # noqa: E402
+import counted_order  # noqa: E402
 import counted_sums  # noqa: E402
 
-PARTS = {"allocate": counted_sums.allocate, "job40": counted_sums.job40, "rate": counted_sums.rate, "burst": counted_claims.burst}
+PARTS = {"allocate": counted_sums.allocate, "job40": counted_sums.job40, "rate": counted_sums.rate, "burst": counted_claims.burst,
+         "claim_rate": counted_claims.claim_rate, "stranded": counted_order.stranded}
 
 
 def main():

@@ -2,8 +2,11 @@
 """Pods whose share is a claim (`counted: claims`).
 
 burst  200 claims on a real node, allocated by us as kube-scheduler does it. The preparation of all is asked for at the same moment, by a caller in the
-       kubelet's place; meted reads each claim from the API server. Then: how often the node's slices are written while nothing changes.
+       kubelet's place; meted reads the claims from the API server. Then: how often the node's slices are written while nothing changes.
+claim_rate  1,000 pods with a claim each, of a tenth of a GPU, on 100 node objects of one GPU, with the real kube-scheduler, against pods without GPUs;
+       the claims exist beforehand. Once with kube-scheduler as it is by default, whose client asks at most 50 times a second, and once without that bound.
 """
+import contextlib
 import os
 import statistics
 import sys
@@ -54,3 +57,77 @@ def burst():
     print(f"{CLAIMS} claims at once: median {statistics.median(times):.1f} ms, longest {times[-1]:.1f} ms, load {load:.0f}")
     print(f"figure: prepare_p99_ms {times[len(times) - 1 - len(times) // 100]:.1f} ms")
     print(f"figure: slice_writes_at_rest {writes} writes")
+
+
+CLASS = "bench-share"
+
+
+def slice_object(n):
+    """What meted publishes of a node with one GPU of 80 GiB."""
+    def amount(value, policy):
+        return {"value": value, "requestPolicy": policy}
+    device = {"name": "gpu-0", "allowMultipleAllocations": True, "attributes": {"uuid": {"string": f"GPU-{n}"}}, "capacity": {
+        "memory": amount("80Gi", {"default": "80Gi", "validRange": {"min": "256Mi", "max": "80Gi", "step": "1Mi"}}),
+        "compute": amount("100", {"default": "100", "validRange": {"min": "1", "max": "100", "step": "1"}}),
+        "slots": amount("10", {"default": "1", "validValues": ["1"]})}}
+    return {"metadata": {"name": f"bench-{n}"}, "spec": {"driver": "gpu.bench.dev", "nodeName": f"object-{n}", "devices": [device],
+                                                         "pool": {"name": f"object-{n}-bench", "generation": 1, "resourceSliceCount": 1}}}
+
+
+@contextlib.contextmanager
+def published(cluster, api, nodes):
+    select = "device.driver == 'gpu.bench.dev'"
+    cluster.ask("POST", f"{api}/deviceclasses", {"metadata": {"name": CLASS}, "spec": {"selectors": [{"cel": {"expression": select}}]}})
+    for n in range(nodes):
+        cluster.ask("POST", f"{api}/resourceslices", slice_object(n))
+    try:
+        yield
+    finally:
+        for n in range(nodes):
+            cluster.ask("DELETE", f"{api}/resourceslices/bench-{n}")
+        cluster.ask("DELETE", f"{api}/deviceclasses/{CLASS}")
+
+
+@contextlib.contextmanager
+def unbounded_scheduler(cluster):
+    """A second kube-scheduler, for pods that name it."""
+    run = os.path.join(cluster.folder, "run")
+    path = os.path.join(run, "unbounded.yaml")
+    with open(path, "w") as config:
+        config.write(f"""apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {{leaderElect: false}}
+clientConnection: {{kubeconfig: "{run}/scheduler.kubeconfig", qps: 10000, burst: 10000}}
+profiles: [{{schedulerName: unbounded}}]
+""")
+    with open(os.path.join(cluster.folder, "log", "unbounded"), "w") as log:
+        process = cluster.start("kube-scheduler", f"--config={path}", "--secure-port=0", stdout=log, stderr=log)
+    try:
+        yield "unbounded"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def claim_rate():
+    import counted_sums as sums
+    found, _ = sums.harness()
+    from claims import API
+    rates = {}
+    with found.node() as here, sums.node_objects(here.cluster), published(here.cluster, API, sums.NODES), unbounded_scheduler(here.cluster) as unbounded:
+        all_claims = f"{API}/namespaces/{here.namespace}/resourceclaims"
+        exactly = {"deviceClassName": CLASS, "capacity": {"requests": {"memory": "8Gi", "compute": "10"}}}
+
+        def claim(name):
+            here.cluster.ask("POST", all_claims, {"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}})
+        for _ in range(sums.ROUNDS):
+            for scheduler in ("default-scheduler", unbounded):
+                rates.setdefault((scheduler, "plain"), []).append(sums.placed(here, sums.PLAIN, scheduler=scheduler))
+                rates.setdefault((scheduler, "claims"), []).append(sums.placed(here, sums.PLAIN, most=10, scheduler=scheduler, claim=claim))
+                here.cluster.ask("DELETE", all_claims)
+                here.cluster.until(all_claims, lambda claims: not claims, "claims were never gone")
+    print(f"pods a second that kube-scheduler places on {sums.NODES} nodes: {rates}; load {os.getloadavg()[0]:.1f}")
+    for scheduler, name in (("default-scheduler", "_by_default"), (unbounded, "")):
+        with_claims, plain = (statistics.median(rates[scheduler, what]) for what in ("claims", "plain"))
+        print(f"figure: claims_pods_per_s{name} {with_claims:.0f} pods/s")
+        print(f"figure: claims_rate_ratio{name} {with_claims / plain:.2f}")

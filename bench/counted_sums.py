@@ -7,6 +7,7 @@ job40     40 equal pods on a real node with one simulated GPU, from the first on
 rate      1,000 pods on 100 node objects that no kubelet serves, with the real kube-scheduler: from the first creation until the last pod has a
           node; pods of a tenth of a GPU against pods without GPUs, in turns.
 """
+import contextlib
 import itertools
 import os
 import statistics
@@ -18,6 +19,8 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build/plain")
 JOB, ROUNDS, NODES, PODS, CREATORS = 40, int(os.environ.get("ROUNDS", 3)), 100, int(os.environ.get("PODS", 1000)), 8
+
+PLAIN = {"cpu": "100m"}
 
 
 def allocate():
@@ -94,15 +97,19 @@ def node_object(n):
             "status": {"capacity": has, "allocatable": has, "conditions": [{"type": "Ready", "status": "True"}]}}
 
 
-def placed(here, cluster, limits):
-    """Pods a second that are given a node."""
-    path = f"/api/v1/namespaces/{here.namespace}/pods"
+def placed(here, limits, most=PODS, scheduler="default-scheduler", claim=None):
+    """Pods a second that are given a node, which has room for `most` of them. `claim`: makes one beforehand, whose name is that of the pod."""
+    cluster, path = here.cluster, f"/api/v1/namespaces/{here.namespace}/pods"
     name = f"r{next(names)}"
 
     def create(n):
+        resources = {"limits": limits, "requests": limits, **({"claims": [{"name": "g"}]} if claim else {})}
         cluster.ask("POST", path, {"metadata": {"name": f"{name}-{n}"}, "spec": {
-            "nodeSelector": {"bench": "counted"}, "tolerations": [{"operator": "Exists"}], "automountServiceAccountToken": False,
-            "containers": [{"name": "c", "image": "none", "resources": {"limits": limits, "requests": limits}}]}})
+            "nodeSelector": {"bench": "counted"}, "tolerations": [{"operator": "Exists"}], "automountServiceAccountToken": False, "schedulerName": scheduler,
+            "containers": [{"name": "c", "image": "none", "resources": resources}],
+            **({"resourceClaims": [{"name": "g", "resourceClaimName": f"{name}-{n}"}]} if claim else {})}})
+    if claim:
+        create_all(lambda n: claim(f"{name}-{n}"), PODS)
     began = time.monotonic()
     create_all(create, PODS)
     while len(cluster.get(path, fieldSelector="spec.nodeName=", limit=1)["items"]):
@@ -111,7 +118,7 @@ def placed(here, cluster, limits):
     nodes = {}
     for pod in cluster.get(path)["items"]:
         nodes[pod["spec"]["nodeName"]] = nodes.get(pod["spec"]["nodeName"], 0) + 1
-    assert sum(nodes.values()) == PODS and max(nodes.values()) <= (10 if len(limits) > 1 else PODS), nodes
+    assert sum(nodes.values()) == PODS and max(nodes.values()) <= most, nodes
     create_all(lambda n: cluster.ask("DELETE", f"{path}/{name}-{n}", {"gracePeriodSeconds": 0}), PODS)
     return PODS / took
 
@@ -119,20 +126,24 @@ def placed(here, cluster, limits):
 names = itertools.count()
 
 
+@contextlib.contextmanager
+def node_objects(cluster):
+    for n in range(NODES):
+        cluster.ask("POST", "/api/v1/nodes", node_object(n))
+    try:
+        yield
+    finally:
+        for n in range(NODES):
+            cluster.ask("DELETE", f"/api/v1/nodes/object-{n}")
+
+
 def rate():
     found, _ = harness()
-    with found.node() as here:
-        cluster = here.cluster
-        for n in range(NODES):
-            cluster.ask("POST", "/api/v1/nodes", node_object(n))
-        try:
-            rates = {"sums": [], "plain": []}
-            for _ in range(ROUNDS):
-                rates["plain"].append(placed(here, cluster, {"cpu": "100m"}))
-                rates["sums"].append(placed(here, cluster, {"cpu": "100m", "mete.dev/gpu": "1", "mete.dev/gpu-memory": str(8 << 30), "mete.dev/gpu-milli": "100"}))
-        finally:
-            for n in range(NODES):
-                cluster.ask("DELETE", f"/api/v1/nodes/object-{n}")
+    with found.node() as here, node_objects(here.cluster):
+        rates = {"sums": [], "plain": []}
+        for _ in range(ROUNDS):
+            rates["plain"].append(placed(here, PLAIN))
+            rates["sums"].append(placed(here, {**PLAIN, "mete.dev/gpu": "1", "mete.dev/gpu-memory": str(8 << 30), "mete.dev/gpu-milli": "100"}, most=10))
     print(f"pods a second that kube-scheduler places on {NODES} nodes: {rates}; load {os.getloadavg()[0]:.1f}")
     print(f"figure: sums_pods_per_s {statistics.median(rates['sums']):.0f} pods/s")
     print(f"figure: sums_rate_ratio {statistics.median(rates['sums']) / statistics.median(rates['plain']):.2f}")

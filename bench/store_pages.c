@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "node/store_file.h"
+#include "node/move/store_file.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ  22 /* Linux 5.14 */

@@ -11,7 +11,8 @@
 
 enum {
 	CLI_OPTIONS = 32, /* most options of one verb */
-	CLI_USAGE = 2,	  /* exit status: the command line cannot be understood */
+	CLI_VERBS = 32,
+	CLI_USAGE = 2, /* exit status: the command line cannot be understood */
 };
 
 struct cli_option {

@@ -67,6 +67,23 @@ static int examine(void *library, struct driver *driver, struct fault *why)
 	return 0;
 }
 
+static int say_none(struct fault *why)
+{
+	const char *candidates[] = {"../sim/lib", "../lib/mete/sim/lib", NULL};
+	struct fault none;
+	char folder[PATH_MAX];
+
+	best_effort(fault_set(why, 0, "no CUDA driver: %.200s; install NVIDIA's", dlerror()));
+	if (parts_find(candidates, folder, &none) == 0)
+		best_effort(fault_set(
+			&none, 0, ", or try the simulated one: LD_LIBRARY_PATH=%.200s", folder));
+	else
+		best_effort(fault_set(&none, 0, "%s", ""));
+	snprintf(why->text + strlen(why->text), sizeof(why->text) - strlen(why->text), "%s",
+		 none.text);
+	return -ENOENT;
+}
+
 int driver_find(struct driver *ret_driver, struct fault *why)
 {
 	const char *given = getenv("METE_DRIVER");
@@ -75,10 +92,7 @@ int driver_find(struct driver *ret_driver, struct fault *why)
 	int r;
 
 	if (!library)
-		return fault_set(why, -ENOENT,
-				 "no CUDA driver: %s (install NVIDIA's, or put the folder of the "
-				 "simulated one into LD_LIBRARY_PATH)",
-				 dlerror());
+		return say_none(why);
 	r = examine(library, &driver, why);
 	if (r < 0)
 		return r;

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "cuda/nvml_prototypes.h"
@@ -19,6 +20,12 @@ struct gpus {
 	__typeof__(&nvmlDeviceGetUtilizationRates) rates;
 	__typeof__(&nvmlDeviceGetMemoryInfo) memory;
 	__typeof__(&nvmlDeviceGetComputeRunningProcesses_v3) processes;
+	__typeof__(&nvmlDeviceGetHandleByUUID) by_uuid;
+	__typeof__(&nvmlDeviceGetTemperature) temperature;
+	__typeof__(&nvmlDeviceGetPowerUsage) power;
+	__typeof__(&nvmlDeviceGetEnforcedPowerLimit) power_limit;
+	__typeof__(&nvmlDeviceGetClockInfo) clock;
+	__typeof__(&nvmlDeviceGetProcessUtilization) samples;
 };
 
 void gpus_close(struct gpus *gpus)
@@ -41,6 +48,12 @@ static int find(struct gpus *gpus, const char *path, struct fault *why)
 	FUNCTION(rates, nvmlDeviceGetUtilizationRates);
 	FUNCTION(memory, nvmlDeviceGetMemoryInfo);
 	FUNCTION(processes, nvmlDeviceGetComputeRunningProcesses_v3);
+	FUNCTION(by_uuid, nvmlDeviceGetHandleByUUID);
+	FUNCTION(temperature, nvmlDeviceGetTemperature);
+	FUNCTION(power, nvmlDeviceGetPowerUsage);
+	FUNCTION(power_limit, nvmlDeviceGetEnforcedPowerLimit);
+	FUNCTION(clock, nvmlDeviceGetClockInfo);
+	FUNCTION(samples, nvmlDeviceGetProcessUtilization);
 #undef FUNCTION
 	if (!gpus->init || !gpus->text || !gpus->count || !gpus->handle || !gpus->uuid ||
 	    !gpus->memory)
@@ -138,5 +151,101 @@ size_t gpus_processes(const struct gpus *gpus, unsigned index, struct gpus_proce
 		out[n++].used_bytes =
 			rows[i].usedGpuMemory == UINT64_MAX ? 0 : rows[i].usedGpuMemory;
 	}
+	return n;
+}
+
+static bool find_device(const struct gpus *gpus, const char *uuid, nvmlDevice_t *ret_device)
+{
+	return gpus->by_uuid && gpus->by_uuid(uuid, ret_device) == NVML_SUCCESS;
+}
+
+/* Milliwatts, as NVML counts; 0 is no figure of a board that is on. */
+static int watts(nvmlReturn_t (*ask)(nvmlDevice_t, unsigned int *), nvmlDevice_t device)
+{
+	unsigned int milli = 0;
+
+	if (!ask || ask(device, &milli) != NVML_SUCCESS || !milli)
+		return GPUS_UNSAID;
+	return (int)((milli + 500) / 1000);
+}
+
+struct gpus_gauges gpus_gauges(const struct gpus *gpus, const char *uuid)
+{
+	struct gpus_gauges gauges = {GPUS_UNSAID, GPUS_UNSAID, GPUS_UNSAID, GPUS_UNSAID,
+				     GPUS_UNSAID};
+	nvmlUtilization_t rates;
+	nvmlDevice_t device;
+	unsigned int value;
+
+	if (!find_device(gpus, uuid, &device))
+		return gauges;
+	if (gpus->rates && gpus->rates(device, &rates) == NVML_SUCCESS)
+		gauges.load_percent = (int)rates.gpu;
+	if (gpus->temperature &&
+	    gpus->temperature(device, NVML_TEMPERATURE_GPU, &value) == NVML_SUCCESS)
+		gauges.celsius = (int)value;
+	gauges.watts = watts(gpus->power, device);
+	gauges.watts_most = watts(gpus->power_limit, device);
+	if (gpus->clock && gpus->clock(device, NVML_CLOCK_SM, &value) == NVML_SUCCESS)
+		gauges.mhz = (int)value;
+	return gauges;
+}
+
+enum {
+	SAMPLES_FIRST = 128,
+	SAMPLES_MOST = 1 << 16,
+};
+
+/* The driver wants room for all that it may keep, however little it then writes. */
+static unsigned read_samples(const struct gpus *gpus, nvmlDevice_t device, uint64_t since_us,
+			     nvmlProcessUtilizationSample_t **ret_samples)
+{
+	for (unsigned room = SAMPLES_FIRST; room <= SAMPLES_MOST; room *= 4) {
+		void *more = reallocarray(*ret_samples, room, sizeof(**ret_samples));
+		unsigned count = room;
+		nvmlReturn_t r;
+
+		if (!more)
+			return 0;
+		*ret_samples = more;
+		r = gpus->samples(device, *ret_samples, &count, since_us);
+		if (r != NVML_ERROR_INSUFFICIENT_SIZE)
+			return r == NVML_SUCCESS && count <= room ? count : 0;
+	}
+	return 0;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	const nvmlProcessUtilizationSample_t *one = a, *other = b;
+
+	return (one->pid > other->pid) - (one->pid < other->pid);
+}
+
+size_t gpus_busy(const struct gpus *gpus, const char *uuid, uint64_t *since_us,
+		 struct gpus_busy *out, size_t room)
+{
+	owned(free) nvmlProcessUtilizationSample_t *samples = NULL;
+	uint64_t newest = *since_us;
+	nvmlDevice_t device;
+	unsigned count;
+	size_t n = 0;
+
+	if (!gpus->samples || !find_device(gpus, uuid, &device))
+		return 0;
+	count = read_samples(gpus, device, *since_us, &samples);
+	if (count)
+		qsort(samples, count, sizeof(*samples), by_pid);
+	for (unsigned i = 0, next; i < count && n < room; i = next) {
+		unsigned sum = 0;
+
+		for (next = i; next < count && samples[next].pid == samples[i].pid; next++) {
+			sum += samples[next].smUtil;
+			if (samples[next].timeStamp > newest)
+				newest = samples[next].timeStamp;
+		}
+		out[n++] = (struct gpus_busy){samples[i].pid, sum / (next - i)};
+	}
+	*since_us = newest;
 	return n;
 }

@@ -34,6 +34,28 @@ struct gpus_process {
 must_check size_t gpus_processes(const struct gpus *gpus, unsigned index, struct gpus_process *out,
 				 size_t room);
 
+/* What the board says of itself; GPUS_UNSAID where it does not. */
+enum { GPUS_UNSAID = -1 };
+struct gpus_gauges {
+	int load_percent; /* of the last sample's time, with a kernel on it */
+	int celsius;
+	int watts, watts_most; /* now, and what it may take */
+	int mhz;	       /* of its multiprocessors */
+};
+/* Of a GPU or a MIG device, by the UUID as the driver writes it. */
+struct gpus_gauges gpus_gauges(const struct gpus *gpus, const char *uuid);
+
+struct gpus_busy {
+	unsigned pid, percent; /* of the time since then */
+};
+
+/* What each process had of the GPU's time since `*since_us`, by the driver's samples: their mean.
+ * Moves
+ * `*since_us` (by the driver's clock; 0: all that it keeps) to the newest. How many processes there
+ * are; 0 also where the driver does not say. */
+must_check size_t gpus_busy(const struct gpus *gpus, const char *uuid, uint64_t *since_us,
+			    struct gpus_busy *out, size_t room);
+
 static inline void gpus_close_owned(struct gpus **gpus)
 {
 	gpus_close(*gpus);

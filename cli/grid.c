@@ -234,20 +234,24 @@ static void lay_out(const struct grid *grid, const struct screen *screen, struct
 	}
 }
 
-static void begin_style(FILE *out, const struct screen *screen, enum grid_style style)
+void grid_begin(FILE *out, const struct screen *screen, enum grid_style style)
 {
 	static const char *const codes[] = {
 		[GRID_PLAIN] = "",	 [GRID_GOOD] = "\033[32m", [GRID_WARM] = "\033[33m",
 		[GRID_BAD] = "\033[31m", [GRID_DIM] = "\033[2m",   [GRID_HEAD] = "\033[1m",
 	};
 
-	if (screen->colour)
+	if (screen->marked && style != GRID_PLAIN)
+		fputc(GRID_MARK + (int)style, out);
+	else if (screen->colour)
 		fputs(codes[style], out);
 }
 
-static void end_style(FILE *out, const struct screen *screen, enum grid_style style)
+void grid_end(FILE *out, const struct screen *screen, enum grid_style style)
 {
-	if (screen->colour && style != GRID_PLAIN)
+	if (screen->marked && style != GRID_PLAIN)
+		fputc(GRID_MARK, out);
+	else if (screen->colour && style != GRID_PLAIN)
 		fputs("\033[0m", out);
 }
 
@@ -269,6 +273,13 @@ static size_t put_cut(FILE *out, const struct screen *screen, const char *text, 
 	if (cut && room)
 		fputs(ellipsis(screen), out);
 	return width + (cut && room ? 1 : 0);
+}
+
+void grid_field(FILE *out, const struct screen *screen, const char *text, size_t columns)
+{
+	size_t width = put_cut(out, screen, text, columns);
+
+	fprintf(out, "%*s", (int)(columns - width), "");
 }
 
 struct line {
@@ -294,9 +305,9 @@ static void put_cell(struct line *line, const struct grid_column *column, size_t
 	if (*text) {
 		fprintf(line->out, "%*s", (int)line->blanks, "");
 		line->blanks = 0;
-		begin_style(line->out, line->screen, style);
+		grid_begin(line->out, line->screen, style);
 		wide = put_cut(line->out, line->screen, text, width);
-		end_style(line->out, line->screen, style);
+		grid_end(line->out, line->screen, style);
 	}
 	if (!column->right)
 		blank(line, width - wide);
@@ -309,7 +320,7 @@ static void put_wrapped(FILE *out, const struct screen *screen, enum grid_style 
 	size_t room = screen->width > indent ? screen->width - indent : SIZE_MAX, column = 0;
 
 	fprintf(out, "%*s", (int)indent, "");
-	begin_style(out, screen, style);
+	grid_begin(out, screen, style);
 	while (*text) {
 		size_t size = strcspn(text, " ");
 		char word[512];
@@ -317,9 +328,9 @@ static void put_wrapped(FILE *out, const struct screen *screen, enum grid_style 
 		snprintf(word, sizeof(word), "%.*s",
 			 (int)(size < sizeof(word) ? size : sizeof(word) - 1), text);
 		if (column && column + 1 + grid_width(word) > room) {
-			end_style(out, screen, style);
+			grid_end(out, screen, style);
 			fprintf(out, "\n%*s", (int)indent, "");
-			begin_style(out, screen, style);
+			grid_begin(out, screen, style);
 			column = 0;
 		}
 		column += (size_t)fprintf(out, "%s", column ? " " : "");
@@ -327,7 +338,7 @@ static void put_wrapped(FILE *out, const struct screen *screen, enum grid_style 
 		text += size;
 		text += strspn(text, " ");
 	}
-	end_style(out, screen, style);
+	grid_end(out, screen, style);
 	fputc('\n', out);
 }
 

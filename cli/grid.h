@@ -30,8 +30,13 @@ struct grid_column {
 struct screen {
 	unsigned width, height; /* 0: without bound */
 	bool colour;
-	bool ascii; /* it shows no more than that */
+	bool ascii;  /* it shows no more than that */
+	bool marked; /* a style begins with the character GRID_MARK + it, and ends with GRID_MARK;
+			no colours */
 };
+
+/* No text that is plain (base/text.h) has such characters. */
+enum { GRID_MARK = 1 };
 
 struct grid {
 	const struct grid_column *columns; /* borrowed */
@@ -55,6 +60,13 @@ void grid_print(const struct grid *grid, FILE *out, const struct screen *screen)
 
 /* A sentence of its own in that style, on as many lines as it needs. */
 void grid_line(FILE *out, const struct screen *screen, enum grid_style style, const char *text);
+
+/* A style begins, and ends, in the midst of a line. */
+void grid_begin(FILE *out, const struct screen *screen, enum grid_style style);
+void grid_end(FILE *out, const struct screen *screen, enum grid_style style);
+
+/* The text, cut with an ellipsis to that many columns, which are filled up with blanks. */
+void grid_field(FILE *out, const struct screen *screen, const char *text, size_t columns);
 
 /* How much of a whole, `size` characters wide. */
 enum { GRID_BAR = 10 };

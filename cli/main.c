@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/words.h"
 #include "cli/cli.h"
 
 int cli_fail(const struct cli_line *line, int status, const struct fault *why)
@@ -71,11 +72,51 @@ static void parser_init(struct parser *parser, const struct cli_command *command
 	parser->options[n] = (struct option){"help", no_argument, NULL, 'h'};
 }
 
+struct meant {
+	char text[100];
+};
+
+/* "; did you mean '--memory'?", of --memroy or --memroy=4G; "" where nothing is near. */
+static struct meant meant_option(const struct cli_line *line, const char *typed)
+{
+	const struct cli_option *option = NULL;
+	const char *name[CLI_OPTIONS], *nearest;
+	struct meant said = {""};
+	char word[32];
+	size_t n = 0;
+
+	if (strncmp(typed, "--", 2) != 0)
+		return said;
+	while ((option = cli_next_option(line->command->verb, option)) != NULL && n < CLI_OPTIONS)
+		name[n++] = option->name;
+	snprintf(word, sizeof(word), "%.*s", (int)strcspn(typed + 2, "="), typed + 2);
+	nearest = words_nearest(word, name, n);
+	if (nearest)
+		snprintf(said.text, sizeof(said.text), "; did you mean '--%s'?",
+			 cli_dashed(nearest).text);
+	return said;
+}
+
+static struct meant meant_verb(const char *typed)
+{
+	const char *name[CLI_VERBS], *nearest;
+	struct meant said = {""};
+	size_t n = 0;
+
+	for (; n < cli_commands_size && n < CLI_VERBS; n++)
+		name[n] = cli_commands[n].verb;
+	nearest = words_nearest(typed, name, n);
+	if (nearest)
+		snprintf(said.text, sizeof(said.text), "; did you mean '%s'?", nearest);
+	return said;
+}
+
 /* What getopt_long() stumbled over: a letter, perhaps among others, or a word. */
 static int complain(const struct cli_line *line, const struct parser *parser, const char *word,
 		    bool misses_value)
 {
 	char letter[3] = {'-', (char)optopt, '\0'};
+	struct meant meant;
 
 	if (misses_value)
 		return cli_complain(line, CLI_USAGE, "option '%s' needs a value",
@@ -83,8 +124,10 @@ static int complain(const struct cli_line *line, const struct parser *parser, co
 	if (optopt >= 256)
 		return cli_complain(line, CLI_USAGE, "option '--%s' takes no value",
 				    parser->options[optopt - 256].name);
-	return cli_complain(line, CLI_USAGE, "unknown option '%s'; `mete %s --help` lists them",
-			    optopt && optopt != 'h' ? letter : word, line->command->verb);
+	meant = meant_option(line, word);
+	return cli_complain(line, CLI_USAGE, "unknown option '%s'%s%s `mete %s --help` lists them",
+			    optopt && optopt != 'h' ? letter : word, meant.text,
+			    meant.text[0] ? "" : ";", line->command->verb);
 }
 
 /* 0, or the exit status + 1 with which to end. */
@@ -131,11 +174,14 @@ static int unknown(const char *verb)
 {
 	struct fault said;
 
-	best_effort(fault_set(&said, 0, "mete: unknown verb '%.60s'", verb));
-	text_make_plain(said.text);
-	if (*verb)
-		fprintf(stderr, "%s\n", said.text);
 	cli_print_usage(stderr);
+	if (!*verb)
+		return CLI_USAGE;
+	best_effort(
+		fault_set(&said, 0, "mete: unknown verb '%.60s'%s", verb, meant_verb(verb).text));
+	text_make_plain(said.text);
+	/* The last line: it is what somebody sees who has scrolled. */
+	fprintf(stderr, "\n%s\n", said.text);
 	return CLI_USAGE;
 }
 

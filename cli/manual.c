@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes a man page or the shell completion from cli/commands.def, at build time.
- * Usage: manual page VERB | manual page mete | manual completion
+ * Usage: manual page VERB | manual page mete | manual completion bash|zsh|fish
  */
 #include <ctype.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/completion.h"
 #include "core/doing.h"
 #include "core/gate.h"
 
@@ -83,6 +84,13 @@ static const struct entry gates[] = {
 #define GATE(NAME, name, words, end) {"ps", name, words ". Until: " end},
 #include "core/gate.def"
 #undef GATE
+};
+
+/* What the keys of a full screen do. */
+static const struct entry screen_keys[] = {
+#define KEY(ACT, keys, meaning) {"top", keys, meaning},
+#include "cli/top/keys.def"
+#undef KEY
 };
 
 /* The objects of `mete ps --json`; the verb is the object's name here. */
@@ -208,6 +216,7 @@ static void print_page_of(const struct cli_command *command)
 		print_roff(option->description);
 	}
 	fputs(".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nPrint a short description.\n", stdout);
+	print_section("KEYS", command->verb, screen_keys, ARRAY_SIZE(screen_keys));
 	print_section("COLUMNS", command->verb, columns, ARRAY_SIZE(columns));
 	print_section("STATES", command->verb, states, ARRAY_SIZE(states));
 	print_section("GATES", command->verb, gates, ARRAY_SIZE(gates));
@@ -263,185 +272,10 @@ static void print_page_of_all(void)
 	fputc('\n', stdout);
 }
 
-static void put_dashed(const char *name)
-{
-	fputs("--", stdout);
-	fputs(cli_dashed(name).text, stdout);
-}
-
-static void print_verbs(void)
-{
-	for (size_t i = 0; i < cli_commands_size; i++)
-		printf("%s%s", i ? " " : "", cli_commands[i].verb);
-}
-
-/* "a|b|c" of an option's argument as words, of "park:TIME" what comes before TIME; false: it is no
- * list of words. */
-static bool print_choices(const char *argument)
-{
-	if (!strchr(argument, '|'))
-		return false;
-	for (; *argument; argument++) {
-		fputc(*argument == '|' ? ' ' : *argument, stdout);
-		if (*argument == ':')
-			argument += strcspn(argument + 1, "|");
-	}
-	return true;
-}
-
-/* Each verb's options, and those that a value follows. */
-static void print_options_of(const struct cli_command *command)
-{
-	const struct cli_option *option = NULL;
-
-	printf("\t%s)\n\t\toptions='", command->verb);
-	while ((option = cli_next_option(command->verb, option))) {
-		put_dashed(option->name);
-		fputc(' ', stdout);
-	}
-	fputs("--help'\n\t\ttakes=' ", stdout);
-	while ((option = cli_next_option(command->verb, option))) {
-		if (!option->argument[0])
-			continue;
-		put_dashed(option->name);
-		fputc(' ', stdout);
-		if (option->letter)
-			printf("-%c ", option->letter);
-	}
-	printf("'\n\t\tprogram=%s ;;\n", strstr(command->arguments, "PROGRAM") ? "yes" : "");
-}
-
-/* What may follow an option, where that is one of a few words. */
-static void print_values(void)
-{
-	for (size_t i = 0; i < cli_options_size; i++) {
-		const struct cli_option *option = &cli_options[i];
-
-		if (!strchr(option->argument, '|') || strstr(option->argument, "..."))
-			continue;
-		printf("\t%s:", option->verb);
-		put_dashed(option->name);
-		if (option->letter)
-			printf("|%s:-%c", option->verb, option->letter);
-		fputs(") words='", stdout);
-		print_choices(option->argument);
-		fputs("' ;;\n", stdout);
-	}
-	fputs("\trun:--device|run:-d|pick:--exclude|pick:-x)\n"
-	      "\t\twords=$(\"${COMP_WORDS[0]}\" --complete devices 2>/dev/null) ;;\n",
-	      stdout);
-}
-
-/* The fields of a share, for `mete set`; those of a few words have them from `mete run`. */
-static void print_fields(void)
-{
-	static const char *const fields[] = {
-#define SHARE(key, kind, normally, accepted) #key,
-#include "core/share/share.def"
-#undef SHARE
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
-		for (size_t k = 0; k < cli_options_size; k++) {
-			if (strcmp(cli_options[k].verb, "run") != 0 ||
-			    strcmp(cli_options[k].name, fields[i]) != 0 ||
-			    !strchr(cli_options[k].argument, '|'))
-				continue;
-			printf("\tset:%s) words='", fields[i]);
-			print_choices(cli_options[k].argument);
-			fputs("' ;;\n", stdout);
-		}
-	fputs("\tset:swap) words='off auto' ;;\n\tset:strict) words='no yes' ;;\n"
-	      "\tset:oversize) words='managed refuse' ;;\n",
-	      stdout);
-	fputs("\tesac\n}\n\n_mete_fields='", stdout);
-	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
-		printf("%s= ", fields[i]);
-	fputs("'\n\n", stdout);
-}
-
-static const char completion[] =
-	"_mete() {\n"
-	"\tlocal cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} "
-	"prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-	"\tlocal words= options= takes= program= i\n"
-	"\tCOMPREPLY=()\n"
-	"\tif [ \"$COMP_CWORD\" = 1 ]; then\n"
-	"\t\tCOMPREPLY=($(compgen -W \"$_mete_verbs help --help --version\" -- \"$cur\"))\n"
-	"\t\treturn\n"
-	"\tfi\n"
-	"\tif [ \"$verb\" = help ]; then\n"
-	"\t\t[ \"$COMP_CWORD\" != 2 ] || COMPREPLY=($(compgen -W \"$_mete_verbs\" -- \"$cur\"))\n"
-	"\t\treturn\n"
-	"\tfi\n"
-	"\t# --class=x and class=x are three words each\n"
-	"\tif [ \"$cur\" = = ]; then\n"
-	"\t\tcur=\n"
-	"\telif [ \"$prev\" = = ]; then\n"
-	"\t\tprev=${COMP_WORDS[COMP_CWORD-2]}\n"
-	"\tfi\n"
-	"\t_mete_options \"$verb\"\n"
-	"\tfor ((i = 2; i < COMP_CWORD; i++)); do\n"
-	"\t\tcase ${COMP_WORDS[i]} in\n"
-	"\t\t--) return ;;\n"
-	"\t\t=) ;;\n"
-	"\t\t-*)\n"
-	"\t\t\tif [[ $takes == *\" ${COMP_WORDS[i]} \"* ]]; then\n"
-	"\t\t\t\t[ \"${COMP_WORDS[i+1]}\" != = ] || ((i++))\n"
-	"\t\t\t\t((i++))\n"
-	"\t\t\tfi ;;\n"
-	"\t\t*) [ -z \"$program\" ] || return ;; # the rest is the program's\n"
-	"\t\tesac\n"
-	"\tdone\n"
-	"\t_mete_values \"$verb:$prev\"\n"
-	"\tif [ -z \"$words\" ] && [[ $takes == *\" $prev \"* ]]; then\n"
-	"\t\treturn\n"
-	"\tfi\n"
-	"\tif [ -z \"$words\" ] && [[ $verb == @(set|suspend|resume) && $cur != -* ]]; then\n"
-	"\t\tif [ \"$COMP_CWORD\" = 2 ]; then\n"
-	"\t\t\tlocal IFS=$'\\n'\n"
-	"\t\t\tCOMPREPLY=($(compgen -W \"$(\"${COMP_WORDS[0]}\" --complete tenants 2>/dev/null)\" "
-	"-- \"$cur\"))\n"
-	"\t\t\treturn\n"
-	"\t\tfi\n"
-	"\t\t[ \"$verb\" = set ] || return\n"
-	"\t\t[ \"${COMP_WORDS[COMP_CWORD]}\" != = ] && [ \"${COMP_WORDS[COMP_CWORD-1]}\" != = ] || "
-	"return\n"
-	"\t\twords=$_mete_fields\n"
-	"\t\tcompopt -o nospace 2>/dev/null\n"
-	"\telif [ -z \"$words\" ] && [[ $cur == -* ]]; then\n"
-	"\t\twords=$options\n"
-	"\telif [ -z \"$words\" ] && [ -n \"$program\" ]; then\n"
-	"\t\tCOMPREPLY=($(compgen -c -- \"$cur\"))\n"
-	"\t\treturn\n"
-	"\telif [ -z \"$words\" ]; then\n"
-	"\t\twords=$options\n"
-	"\tfi\n"
-	"\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-	"}\n"
-	"complete -o default -F _mete mete\n";
-
-static void print_completion(void)
-{
-	fputs("# bash completion for mete, made from cli/commands.def and core/share/share.def\n"
-	      "_mete_verbs='",
-	      stdout);
-	print_verbs();
-	fputs("'\n\n_mete_options() {\n\tcase $1 in\n", stdout);
-	for (size_t i = 0; i < cli_commands_size; i++)
-		print_options_of(&cli_commands[i]);
-	fputs("\tesac\n}\n\n_mete_values() {\n\tcase $1 in\n", stdout);
-	print_values();
-	print_fields();
-	fputs(completion, stdout);
-}
-
 int main(int argc, char **argv)
 {
-	if (argc == 2 && strcmp(argv[1], "completion") == 0) {
-		print_completion();
-		return 0;
-	}
+	if (argc == 3 && strcmp(argv[1], "completion") == 0)
+		return completion_print(argv[2]);
 	if (argc != 3 || strcmp(argv[1], "page") != 0)
 		return 2;
 	if (strcmp(argv[2], "mete") == 0) {

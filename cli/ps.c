@@ -7,12 +7,16 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/grid.h"
+#include "cli/ps_filter.h"
 #include "cli/ps_json.h"
+#include "cli/ps_query.h"
 #include "cli/ps_rows.h"
 #include "cli/ps_time.h"
+#include "cli/values.h"
+
+static const uint64_t second_ns = 1000000000;
 
 enum {
-	WATCH_MS = 1000,
 	PS_UNWRITTEN = 1, /* outcome of print_once(): main() says so of each verb */
 };
 
@@ -22,6 +26,13 @@ struct page {
 	struct ps_unit unit;
 	const struct ps_rows *rows;
 };
+
+static bool is_shown(const struct page *page, size_t i, uint32_t code)
+{
+	const struct wire_message *row = &page->rows->row[i];
+
+	return row->code == code && ps_shows(page->rows, row);
+}
 
 static void add_steps(struct grid *grid, const struct page *page, enum grid_style style,
 		      uint64_t steps)
@@ -102,7 +113,7 @@ static void print_devices(const struct page *page)
 		const struct wire_device_row *device = &page->rows->row[i].device_row;
 		uint64_t outside;
 
-		if (page->rows->row[i].code != WIRE_device_row)
+		if (!is_shown(page, i, WIRE_device_row))
 			continue;
 		outside = ps_outside(page->rows, device->index);
 		grid_add(&grid, GRID_PLAIN, "%u", device->index);
@@ -162,13 +173,14 @@ static void print_tenants(const struct page *page)
 
 	grid_init(&grid, columns, ARRAY_SIZE(columns));
 	for (size_t i = 0; i < page->rows->count; i++)
-		if (page->rows->row[i].code == WIRE_tenant_row)
+		if (is_shown(page, i, WIRE_tenant_row))
 			add_tenant(&grid, page, &page->rows->row[i].tenant_row);
 	fputc('\n', page->out);
 	if (grid.cells)
 		grid_print(&grid, page->out, &page->screen);
 	else
-		fputs("no tenants\n", page->out);
+		fputs(page->rows->filter->count ? "no tenant fits the filter\n" : "no tenants\n",
+		      page->out);
 }
 
 /* Processes that hold device memory besides the tenants, and that no limit covers. */
@@ -187,7 +199,7 @@ static void print_outside(const struct page *page)
 	for (size_t i = 0; i < page->rows->count; i++) {
 		const struct wire_outside_row *one = &page->rows->row[i].outside_row;
 
-		if (page->rows->row[i].code != WIRE_outside_row)
+		if (!is_shown(page, i, WIRE_outside_row))
 			continue;
 		add_up(&grid, page, GRID_PLAIN, one->used);
 		grid_add(&grid, GRID_PLAIN, "%u", one->device);
@@ -218,7 +230,7 @@ static void print_processes(const struct page *page)
 	for (size_t i = 0; i < page->rows->count; i++) {
 		const struct wire_guest_row *guest = &page->rows->row[i].guest_row;
 
-		if (page->rows->row[i].code != WIRE_guest_row)
+		if (!is_shown(page, i, WIRE_guest_row))
 			continue;
 		grid_add(&grid, GRID_PLAIN, "%u", guest->tenant);
 		grid_add(&grid, GRID_PLAIN, "%u", guest->device);
@@ -268,46 +280,124 @@ static void show_in_place(const char *text, const struct screen *screen)
 		printf("%u more lines: the terminal is short", left);
 }
 
-static int print_once(const struct cli_line *line, struct fault *why)
-{
-	owned(ps_rows_free) struct ps_rows rows = {0};
-	owned(free) char *text = NULL;
-	size_t size = 0;
-	struct page page = {.rows = &rows};
+enum format { FORMAT_TABLE, FORMAT_JSON, FORMAT_CSV, FORMAT_CSV_BARE };
 
-	if (ps_fetch(&rows, why) < 0)
+/* What is to be printed. */
+struct order {
+	enum format format;
+	bool processes, watch;
+	uint64_t interval_ns;
+	struct ps_filter filter;
+	struct ps_query query;
+	bool queried;
+};
+
+static void order_done_owned(struct order *order)
+{
+	ps_query_done(&order->query);
+}
+
+static int print_table(const struct order *order, const struct ps_rows *rows, struct fault *why)
+{
+	owned(free) char *text = NULL;
+	struct page page = {.rows = rows, .screen = screen_look(), .unit = ps_unit(rows)};
+	size_t size = 0;
+
+	page.out = open_memstream(&text, &size);
+	if (!page.out)
+		return fault_set(why, -ENOMEM, "out of memory");
+	print_page(&page, order->processes);
+	if (fclose(page.out) != 0)
+		return fault_set(why, -ENOMEM, "out of memory");
+	if (order->watch && isatty(STDOUT_FILENO))
+		show_in_place(text, &page.screen);
+	else
+		fputs(text, stdout);
+	return 0;
+}
+
+static int print_once(const struct order *order, struct fault *why)
+{
+	owned(ps_rows_free) struct ps_rows rows = {.filter = &order->filter};
+	int r = ps_fetch(&rows, why);
+
+	if (r < 0)
 		return -1;
-	if (cli_value(line, "json")) {
+	if (order->format == FORMAT_TABLE)
+		r = print_table(order, &rows, why);
+	else if (order->format != FORMAT_JSON)
+		ps_query_csv(&order->query, &rows, order->format == FORMAT_CSV, stdout);
+	else if (order->queried)
+		ps_query_json(&order->query, &rows, stdout);
+	else
 		ps_json_print(&rows);
-	} else {
-		page.screen = screen_look();
-		page.unit = ps_unit(&rows);
-		page.out = open_memstream(&text, &size);
-		if (!page.out)
-			return fault_set(why, -ENOMEM, "out of memory");
-		print_page(&page, cli_value(line, "processes") != NULL);
-		if (fclose(page.out) != 0)
-			return fault_set(why, -ENOMEM, "out of memory");
-		if (cli_value(line, "watch") && isatty(STDOUT_FILENO))
-			show_in_place(text, &page.screen);
-		else
-			fputs(text, stdout);
-	}
+	if (r < 0)
+		return -1;
 	return fflush(stdout) == 0 ? 0 : PS_UNWRITTEN;
+}
+
+static int read_format(const struct cli_line *line, struct order *order, struct fault *why)
+{
+	static const struct {
+		const char *name;
+		enum format format;
+	} formats[] = {
+		{"table", FORMAT_TABLE},
+		{"json", FORMAT_JSON},
+		{"csv", FORMAT_CSV},
+		{"csv,noheader", FORMAT_CSV_BARE},
+	};
+	const char *name = cli_value(line, "format");
+
+	order->format = cli_value(line, "json") ? FORMAT_JSON
+			: order->queried	? FORMAT_CSV
+						: FORMAT_TABLE;
+	if (!name)
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
+		if (strcmp(name, formats[i].name) != 0)
+			continue;
+		order->format = formats[i].format;
+		if (order->queried && order->format == FORMAT_TABLE)
+			break;
+		return 0;
+	}
+	return fault_set(why, -EINVAL,
+			 "--format '%.40s': accepted are %scsv, csv,noheader and json", name,
+			 order->queried ? "with --query " : "table, ");
+}
+
+static int read_order(const struct cli_line *line, struct order *order, struct fault *why)
+{
+	const char *filter = cli_value(line, "filter"), *query = cli_value(line, "query");
+	int r = values_seconds(line, "interval", second_ns / 10, 3600 * second_ns,
+			       &order->interval_ns, why);
+
+	order->watch = cli_value(line, "watch") || cli_value(line, "interval");
+	order->processes = cli_value(line, "processes") != NULL;
+	order->queried = query != NULL;
+	if (r == 0 && filter)
+		r = ps_filter_read(&order->filter, filter, why);
+	if (r == 0)
+		r = ps_query_read(&order->query, query, why);
+	return r < 0 ? r : read_format(line, order, why);
 }
 
 int ps_main(const struct cli_line *line)
 {
-	bool watch = cli_value(line, "watch") != NULL;
+	owned(order_done) struct order order = {.interval_ns = second_ns};
 	struct fault why;
+	int r;
 
 	if (line->argc)
 		return cli_complain(line, CLI_USAGE, "'%s': ps takes no arguments", line->argv[0]);
+	if (read_order(line, &order, &why) < 0)
+		return cli_fail(line, CLI_USAGE, &why);
 	do {
-		int r = print_once(line, &why);
-
+		r = print_once(&order, &why);
 		if (r != 0)
 			return r < 0 ? cli_fail(line, 1, &why) : 1;
-	} while (watch && (poll(NULL, 0, WATCH_MS) == 0 || errno == EINTR));
+	} while (order.watch &&
+		 (poll(NULL, 0, (int)(order.interval_ns / 1000000)) == 0 || errno == EINTR));
 	return 0;
 }

@@ -5,6 +5,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "cli/ps_filter.h"
 #include "cli/ps_time.h"
 #include "core/doing.h"
 #include "core/gate.h"
@@ -141,7 +142,7 @@ static void add_processes(cJSON *json, const struct ps_rows *rows,
 	}
 }
 
-static cJSON *json_tenant(const struct ps_rows *rows, const struct wire_tenant_row *tenant)
+cJSON *ps_json_tenant(const struct ps_rows *rows, const struct wire_tenant_row *tenant)
 {
 	cJSON *json = cJSON_CreateObject();
 
@@ -149,6 +150,14 @@ static cJSON *json_tenant(const struct ps_rows *rows, const struct wire_tenant_r
 	add_fields(json, tenant);
 	add_time(cJSON_AddObjectToObject(json, "time"), tenant);
 	add_processes(json, rows, tenant);
+	return json;
+}
+
+cJSON *ps_json_device(const struct ps_rows *rows, const struct wire_device_row *device)
+{
+	cJSON *json = cJSON_CreateObject();
+
+	add_device(json, rows, device);
 	return json;
 }
 
@@ -166,13 +175,14 @@ void ps_json_print(const struct ps_rows *rows)
 	tenants = cJSON_AddArrayToObject(top, "tenants");
 	outside = cJSON_AddArrayToObject(top, "outside");
 	for (size_t i = 0; i < rows->count; i++) {
-		if (rows->row[i].code == WIRE_device_row) {
-			row = cJSON_CreateObject();
-			add_device(row, rows, &rows->row[i].device_row);
-			cJSON_AddItemToArray(devices, row);
-		}
+		if (!ps_shows(rows, &rows->row[i]))
+			continue;
+		if (rows->row[i].code == WIRE_device_row)
+			cJSON_AddItemToArray(devices,
+					     ps_json_device(rows, &rows->row[i].device_row));
 		if (rows->row[i].code == WIRE_tenant_row)
-			cJSON_AddItemToArray(tenants, json_tenant(rows, &rows->row[i].tenant_row));
+			cJSON_AddItemToArray(tenants,
+					     ps_json_tenant(rows, &rows->row[i].tenant_row));
 		if (rows->row[i].code == WIRE_outside_row) {
 			row = cJSON_CreateObject();
 			add_outside(row, &rows->row[i].outside_row);
@@ -194,7 +204,8 @@ void ps_json_report(FILE *out, const struct ps_rows *rows, const struct ps_repor
 	for (size_t i = 0; i < rows->count; i++)
 		if (rows->row[i].code == WIRE_tenant_row &&
 		    rows->row[i].tenant_row.tenant == report->tenant)
-			cJSON_AddItemToArray(devices, json_tenant(rows, &rows->row[i].tenant_row));
+			cJSON_AddItemToArray(devices,
+					     ps_json_tenant(rows, &rows->row[i].tenant_row));
 	printed = cJSON_Print(top);
 	fprintf(out, "%s\n", printed ? printed : "{}");
 }

@@ -3,9 +3,14 @@
  * tenant. */
 #pragma once
 
+#include <cjson/cJSON.h>
+
 #include "cli/ps_rows.h"
 
 void ps_json_print(const struct ps_rows *rows);
+/* One of them: the caller's; NULL without memory. */
+cJSON *ps_json_tenant(const struct ps_rows *rows, const struct wire_tenant_row *tenant);
+cJSON *ps_json_device(const struct ps_rows *rows, const struct wire_device_row *device);
 
 /* What `mete run --report-json` writes of a tenant, beside its rows. */
 struct ps_report {

@@ -7,6 +7,8 @@
 #include "base/text.h"
 #include "cli/admin.h"
 
+struct ps_filter;
+
 struct ps_rows {
 	struct wire_message *row; /* in the order they came */
 	size_t count, room;
@@ -14,6 +16,8 @@ struct ps_rows {
 	struct fault why; /* ... and there is no driver to ask either; "": there is */
 	struct wire_admin_welcome daemon;
 	struct fault elsewhere; /* meted is on another simulated node; "": it is not */
+	const struct ps_filter
+		*filter; /* borrowed: what is shown of them (cli/ps_filter.h); NULL: all */
 };
 
 must_check int ps_fetch(struct ps_rows *ret_rows, struct fault *why);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/macros.h"
+#include "cli/ps_filter.h"
 #include "core/doing.h"
 
 static const uint64_t second_ns = 1000000000;
@@ -87,7 +88,8 @@ void ps_time_print(const struct ps_rows *rows, FILE *out, const struct screen *s
 
 	grid_init(&grid, columns, ARRAY_SIZE(columns));
 	for (size_t i = 0; i < rows->count; i++)
-		if (rows->row[i].code == WIRE_tenant_row && matters(&rows->row[i].tenant_row))
+		if (rows->row[i].code == WIRE_tenant_row && matters(&rows->row[i].tenant_row) &&
+		    ps_shows(rows, &rows->row[i]))
 			add_line(&grid, &rows->row[i].tenant_row);
 	if (!grid.cells)
 		return;

@@ -282,33 +282,15 @@ static void say_doing(struct words *words, const struct ps_rows *rows,
 		      const struct wire_tenant_row *t)
 {
 	switch ((enum doing)t->doing) {
-	case DOING_IDLE:
-		return say(words, 0, "idle");
-	case DOING_PARKED:
-		return say(words, 0, "%s", gate_words(GATE_PARKED));
-	case DOING_COMPUTES:
-		return say(words, 0, "has its turn");
-	case DOING_KERNEL:
-		return say(words, 0, "computes: a kernel of %s so far",
-			   ps_duration(t->lasting).text);
+#define SAID(NAME, bad, ...)                                                                       \
+	case DOING_##NAME:                                                                         \
+		return say(words, bad, __VA_ARGS__);
+#include "cli/doing_words.def"
+#undef SAID
 	case DOING_ROOM:
 		return say_room(words, rows, t);
 	case DOING_MEMORY:
 		return say_wait(words, rows, t);
-	case DOING_TURN:
-		return say(words, 0, "%s%s", gate_words(GATE_TURN), for_how_long(t->lasting).text);
-	case DOING_CAPPED:
-		return say(words, 0, "%s", gate_words(GATE_CAPPED));
-	case DOING_STOPPED:
-		return say(words, 1, "its process is stopped, with work on the device%s",
-			   for_how_long(t->lasting).text);
-	case DOING_HANGS:
-		return say(words, 2, "hangs: its work on the device has not ended for %s",
-			   ps_duration(t->lasting).text);
-	case DOING_HALTED:
-		return say(words, 2, "%s", gate_words(GATE_HALTED));
-	case DOING_AWAY:
-		return say(words, 0, "%s", gate_words(GATE_AWAY));
 	case DOING_UNKNOWN:
 	case DOING_ABSENT:
 	case DOING_RUNNING:

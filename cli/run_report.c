@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/text.h"
 #include "cli/ps_json.h"
 
 int run_report_open(const struct cli_line *line, struct run_report *ret_report, struct fault *why)
@@ -23,6 +24,27 @@ void run_report_close(struct run_report *report)
 	report->json = NULL;
 }
 
+/* "; 3.2 s of its time, and 0.4 s waited for turns", where it had turns. */
+static void say_time(const struct wire_tenant_row *seen)
+{
+	if (seen->turns)
+		fprintf(stderr, "; %.1f s of its time in %llu turns, and %.1f s waited for them",
+			(double)seen->charged / 1e9, (unsigned long long)seen->turns,
+			(double)seen->waited / 1e9);
+}
+
+static void say_rest(const struct wire_tenant_row *seen)
+{
+	if (seen->moved_out)
+		fprintf(stderr, "; %s moved to the host's memory and %s back",
+			text_mib(seen->moved_out, TEXT_UP).text,
+			text_mib(seen->moved_in, TEXT_UP).text);
+	if (seen->refusals)
+		fprintf(stderr, "; memory was refused %llu time%s",
+			(unsigned long long)seen->refusals, seen->refusals == 1 ? "" : "s");
+	fputc('\n', stderr);
+}
+
 /* One line for each device. */
 static void say_lines(const struct ps_rows *rows, uint32_t tenant)
 {
@@ -31,11 +53,11 @@ static void say_lines(const struct ps_rows *rows, uint32_t tenant)
 
 		if (rows->row[i].code != WIRE_tenant_row || seen->tenant != tenant)
 			continue;
-		fprintf(stderr,
-			"mete run: %s: device=%u limit_bytes=%llu peak_bytes=%llu "
-			"refusals=%llu\n",
-			seen->name.text, seen->device, (unsigned long long)seen->limit,
-			(unsigned long long)seen->peak, (unsigned long long)seen->refusals);
+		fprintf(stderr, "mete run: %s on GPU %u: held at most %s of %s", seen->name.text,
+			seen->device, text_mib(seen->peak, TEXT_UP).text,
+			text_mib(seen->limit, TEXT_DOWN).text);
+		say_time(seen);
+		say_rest(seen);
 	}
 }
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/set.h"
+
 #include <string.h>
 
 #include "base/text.h"
+#include "base/words.h"
 #include "cli/admin.h"
 #include "cli/cli.h"
 #include "cli/ps_rows.h"
@@ -42,12 +45,21 @@ static int read_assignment(const char *text, struct assignment *ret, struct faul
 /* What is wrong whichever tenant is meant. */
 static int check_value(const struct assignment *one, struct fault *why)
 {
+	const char *name[SHARE_FIELDS], *nearest;
 	struct share share;
+	uint32_t n = 0;
 	char known[200];
 
 	share_init(&share);
 	if (share_accepts(one->key))
 		return values_field(one->key, one->key, one->value, &share, why);
+	for (; n < ARRAY_SIZE(name) && share_key(n); n++)
+		name[n] = share_key(n);
+	nearest = words_nearest(one->key, name, n);
+	if (nearest)
+		return fault_set(why, -EINVAL,
+				 "'%.60s' is not a field of a share; did you mean '%s'?", one->key,
+				 nearest);
 	share_keys(known, sizeof(known));
 	return fault_set(why, -EINVAL, "'%.60s' is not a field of a share; accepted: %s", one->key,
 			 known);
@@ -137,6 +149,30 @@ static void print_change(const struct wire_tenant_row *before, const struct wire
 		       text_bytes(ps_held(after) - after->limit).text);
 }
 
+/* Typed as on the command line. */
+static int read_all(char *const *typed, int count, struct assignment wanted[SHARE_FIELDS],
+		    struct fault *why)
+{
+	if (count > SHARE_FIELDS)
+		return fault_set(why, -EINVAL,
+				 "%d fields are given, but a share has %d, and each is given once",
+				 count, SHARE_FIELDS);
+	for (int i = 0; i < count; i++)
+		if (read_assignment(typed[i], &wanted[i], why) < 0 ||
+		    check_value(&wanted[i], why) < 0 || check_once(wanted, i, why) < 0)
+			return -EINVAL;
+	return 0;
+}
+
+int set_fields(struct admin *admin, const char *who, char *const *typed, int count,
+	       struct fault *why)
+{
+	struct assignment wanted[SHARE_FIELDS] = {0};
+	int r = read_all(typed, count, wanted, why);
+
+	return r < 0 ? r : ask(admin, who, wanted, count, why);
+}
+
 static int set_and_show(const struct cli_line *line, struct admin *admin,
 			const struct assignment *wanted, int count, struct fault *why)
 {
@@ -164,15 +200,8 @@ int set_main(const struct cli_line *line)
 		return cli_complain(
 			line, CLI_USAGE,
 			"expected a tenant and KEY=VALUE, as in: mete set 1 memory=4GiB");
-	if (count > SHARE_FIELDS)
-		return cli_complain(line, CLI_USAGE,
-				    "%d fields are given, but a share has %d, and each is given "
-				    "once",
-				    count, SHARE_FIELDS);
-	for (int i = 0; i < count; i++)
-		if (read_assignment(line->argv[i + 1], &wanted[i], &why) < 0 ||
-		    check_value(&wanted[i], &why) < 0 || check_once(wanted, i, &why) < 0)
-			return cli_fail(line, CLI_USAGE, &why);
+	if (read_all(line->argv + 1, count, wanted, &why) < 0)
+		return cli_fail(line, CLI_USAGE, &why);
 	if (admin_connect_for(&admin, line->argv[0], &why) < 0)
 		return cli_fail(line, 1, &why);
 	admin_tell(&admin, "set");

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `mete suspend` and `mete resume`. */
+#include "cli/suspend.h"
+
 #include <stdio.h>
 
 #include "base/text.h"
@@ -17,10 +19,23 @@ static void say_moved(const char *tenant, uint64_t bytes)
 		       tenant);
 }
 
+int suspend_ask(struct admin *admin, const char *who, bool away, struct wire_done *ret_done,
+		struct fault *why)
+{
+	struct wire_message request = {.code = WIRE_tenant_suspend}, answer = {0};
+	int r;
+
+	request.tenant_suspend.away = away;
+	admin_name_tenant(who, &request.tenant_suspend.tenant, &request.tenant_suspend.name);
+	r = admin_ask(admin, &request, &answer, why);
+	*ret_done = answer.done;
+	return r;
+}
+
 static int send(const struct cli_line *line, const char *verb, bool away)
 {
-	struct wire_message request = {.code = WIRE_tenant_suspend}, answer;
 	owned(admin_close) struct admin admin = {.fd = -1};
+	struct wire_done done;
 	struct fault why;
 
 	if (line->argc != 1)
@@ -28,18 +43,15 @@ static int send(const struct cli_line *line, const char *verb, bool away)
 	if (admin_connect_for(&admin, line->argv[0], &why) < 0)
 		return cli_fail(line, 1, &why);
 	admin_tell(&admin, verb);
-	request.tenant_suspend.away = away;
-	admin_name_tenant(line->argv[0], &request.tenant_suspend.tenant,
-			  &request.tenant_suspend.name);
-	if (admin_ask(&admin, &request, &answer, &why) < 0)
+	if (suspend_ask(&admin, line->argv[0], away, &done, &why) < 0)
 		return cli_fail(line, 1, &why);
 	if (away)
-		say_moved(line->argv[0], answer.done.moves);
-	if (answer.done.value)
+		say_moved(line->argv[0], done.moves);
+	if (done.value)
 		fprintf(stderr,
 			"mete %s: %s is suspended, but %s of it cannot move and stay on the device "
 			"(mete ps says why)\n",
-			verb, line->argv[0], text_mib(answer.done.value, TEXT_UP).text);
+			verb, line->argv[0], text_mib(done.value, TEXT_UP).text);
 	return 0;
 }
 

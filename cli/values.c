@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/values.h"
 
+#include <string.h>
+
 /* "30s"; of a time that people write. */
 struct written {
 	char text[24];
@@ -51,10 +53,9 @@ int values_part(const struct cli_line *line, const char *option, uint32_t least,
 	return 0;
 }
 
-int values_time(const struct cli_line *line, const char *option, uint64_t least, uint64_t most,
-		uint64_t *ret_ns, struct fault *why)
+static int read_time(const char *option, const char *text, uint64_t least, uint64_t most,
+		     uint64_t *ret_ns, struct fault *why)
 {
-	const char *text = cli_value(line, option);
 	uint64_t ns = least;
 	int r = text ? share_parse_time(text, most, &ns) : 0;
 
@@ -70,6 +71,24 @@ int values_time(const struct cli_line *line, const char *option, uint64_t least,
 	if (text)
 		*ret_ns = ns;
 	return 0;
+}
+
+int values_time(const struct cli_line *line, const char *option, uint64_t least, uint64_t most,
+		uint64_t *ret_ns, struct fault *why)
+{
+	return read_time(option, cli_value(line, option), least, most, ret_ns, why);
+}
+
+int values_seconds(const struct cli_line *line, const char *option, uint64_t least, uint64_t most,
+		   uint64_t *ret_ns, struct fault *why)
+{
+	const char *text = cli_value(line, option);
+	char with_unit[32];
+
+	if (!text || !*text || text[strspn(text, "0123456789.")] || strlen(text) > 20)
+		return read_time(option, text, least, most, ret_ns, why);
+	snprintf(with_unit, sizeof(with_unit), "%ss", text);
+	return read_time(option, with_unit, least, most, ret_ns, why);
 }
 
 int values_amount(const struct cli_line *line, const char *option, struct share_amount *ret_amount,

@@ -16,6 +16,10 @@ must_check int values_part(const struct cli_line *line, const char *option, uint
 must_check int values_time(const struct cli_line *line, const char *option, uint64_t least,
 			   uint64_t most, uint64_t *ret_ns, struct fault *why);
 
+/* The same, where a plain number means seconds, as people know it from watch(1). */
+must_check int values_seconds(const struct cli_line *line, const char *option, uint64_t least,
+			      uint64_t most, uint64_t *ret_ns, struct fault *why);
+
 /* Bytes, or thousandths of a device: 20G, 25%. */
 must_check int values_amount(const struct cli_line *line, const char *option,
 			     struct share_amount *ret_amount, struct fault *why);

@@ -22,6 +22,7 @@ static enum gate_reason of_turn(const struct turns_tenant *t)
 	case TURNS_CAPPED:
 		return GATE_CAPPED;
 	case TURNS_ENDING:
+	case TURNS_ALONG:
 		return GATE_ENDS;
 	case TURNS_LINED:
 	case TURNS_READY:

@@ -28,19 +28,86 @@ static int fall(struct health *health, enum health_cause cause, uint64_t xid, ui
 	return was_well ? HEALTH_FELL : 0;
 }
 
+static bool is_programs(uint64_t xid)
+{
+	static const uint64_t theirs[] = {13, 31, 43, 45, 68, 109};
+
+	for (size_t i = 0; i < ARRAY_SIZE(theirs); i++)
+		if (theirs[i] == xid)
+			return true;
+	return false;
+}
+
+static bool has(const uint64_t *bits, uint64_t xid)
+{
+	return xid < HEALTH_XIDS && bits[xid / 64] >> xid % 64 & 1;
+}
+
+bool health_counts(const struct health_xids *xids, uint64_t xid)
+{
+	if (xids->all || has(xids->counts, xid))
+		return true;
+	return !xids->none && !has(xids->ignored, xid) && !is_programs(xid);
+}
+
+static bool is_word(const char *word, size_t length, const char *wanted)
+{
+	size_t i = 0;
+
+	while (i < length && wanted[i] && (word[i] | 0x20) == wanted[i])
+		i++;
+	return i == length && !wanted[i];
+}
+
+/* -1: it is none. */
+static int number_of(const char *word, size_t length)
+{
+	int number = 0;
+
+	for (size_t i = 0; i < length; i++) {
+		if (word[i] < '0' || word[i] > '9')
+			return -1;
+		number = number * 10 + (word[i] - '0');
+		if (number >= HEALTH_XIDS)
+			return -1;
+	}
+	return length ? number : -1;
+}
+
+static bool add_word(struct health_xids *xids, const char *word, size_t length, bool counts)
+{
+	uint64_t *bits = counts ? xids->counts : xids->ignored;
+	int number = number_of(word, length);
+
+	if (is_word(word, length, "all") || is_word(word, length, "xids")) {
+		*(counts ? &xids->all : &xids->none) = true;
+		return true;
+	}
+	if (number >= 0)
+		bits[number / 64] |= UINT64_C(1) << number % 64;
+	return number >= 0;
+}
+
+bool health_xids_add(struct health_xids *xids, const char *list, bool counts)
+{
+	bool good = true;
+
+	while (*list) {
+		size_t length = 0;
+
+		while (list[length] && list[length] != ',' && list[length] != ' ')
+			length++;
+		if (length)
+			good &= add_word(xids, list, length, counts);
+		list += length;
+		list += *list != '\0';
+	}
+	return good;
+}
+
 int health_xid(struct health *health, uint64_t xid, uint64_t now_ns)
 {
-	switch (xid) {
-	case 13:
-	case 31:
-	case 43:
-	case 45:
-	case 68:
-	case 109:
-		return 0;
-	default:
-		return fall(health, HEALTH_XID, xid, now_ns);
-	}
+	return fall(health, HEALTH_XID, xid, now_ns);
 }
 
 bool health_is_gone(const struct health *health)

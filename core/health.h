@@ -6,7 +6,7 @@
  * failing device is not offered intermittently. Pure: events and time in, outcomes out.
  *
  * Xids that programs cause themselves say nothing about the device (NVIDIA's "Xid Errors" and the
- * list of its device plugin, v0.20.0): 13, 31, 43, 45, 68, 109.
+ * list of its device plugin, v0.20.0): 13, 31, 43, 45, 68, 109. Whoever runs the node may say more.
  */
 #pragma once
 
@@ -25,6 +25,20 @@ enum {
 	HEALTH_RECOVERED, /* it may be given again */
 };
 
+/* Which Xids count, beyond the usual. All zero: the usual. One that is both counts. */
+enum { HEALTH_XIDS = 1024 }; /* higher ones do not exist, and are as usual */
+struct health_xids {
+	bool none; /* but those of `counts`; and no memory errors, and no device is lost */
+	bool all;
+	uint64_t ignored[HEALTH_XIDS / 64], counts[HEALTH_XIDS / 64]; /* a bit each */
+};
+
+/* Does the Xid say something about the device? */
+bool health_counts(const struct health_xids *xids, uint64_t xid);
+/* Adds a list as NVIDIA's plugin reads it ("79, 48"; "all" or "xids": every one) to those that
+ * count, or to those that are ignored. False: a word of it is not understood, and is skipped. */
+bool health_xids_add(struct health_xids *xids, const char *list, bool counts);
+
 struct health {
 	enum health_cause cause; /* HEALTH_NONE: it is well */
 	uint64_t xid;		 /* of HEALTH_XID */
@@ -35,6 +49,7 @@ struct health {
 
 void health_init(struct health *health, uint64_t now_ns);
 
+/* An Xid that counts. */
 must_check int health_xid(struct health *health, uint64_t xid, uint64_t now_ns);
 /* An uncorrected memory error. */
 must_check int health_ecc(struct health *health, uint64_t now_ns);

@@ -16,45 +16,16 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "kube/api_inside.h"
 #include "kube/api_read.h"
+#include "kube/api_watch_inside.h"
 
 enum {
-	HASTY_ENDS = 3,	   /* ends in a row after which it is still resumed at once */
 	LOST_AFTER = 3,	   /* failures of a watch after which the list is read again */
 	LATER_MOST_S = 60, /* the longest Retry-After that is believed */
 	AHEAD_BYTES = 4 << 20,
 };
 
-enum phase { LISTING, FOLLOWING, PAUSING };
-
-struct api_watch {
-	struct api *api;
-	struct api_watcher watcher;
-	void *owner;
-	char *path;
-	struct api_transfer transfer;
-	struct api_stream stream;
-	struct loop_timer timer; /* a pause, or the longest silence of the server */
-	enum phase phase;
-	char *version;	   /* from which the watch continues; NULL: the list must be read */
-	char *next;	   /* token of the next page; NULL: the first */
-	unsigned page;	   /* objects per page */
-	uint64_t since_ns; /* when the watch was answered */
-	unsigned failures; /* in a row */
-	unsigned refusals; /* of these failures, the ones of the watch itself */
-	unsigned hasty;	   /* ends in a row that came too soon */
-	bool expired;	   /* reading the list again because of 410, without success so far */
-	bool doubted;	   /* the data was bad: an answer alone does not count as healthy */
-	bool followed;	   /* the current watch was answered */
-	bool complete;	   /* listed() was called, and begins() was not called since */
-	bool troubled;
-	bool closed;
-	struct fault trouble; /* as last reported */
-};
-
 static void on_moved(struct api_transfer *transfer);
-static void carry_on(struct api_watch *watch);
 
 static uint64_t random_below(uint64_t bound)
 {
@@ -75,7 +46,7 @@ static void tell_trouble(struct api_watch *watch, const char *sentence)
 		watch->watcher.troubled(watch->owner, watch->trouble.text);
 }
 
-static void tell_well(struct api_watch *watch)
+void api_watch_well(struct api_watch *watch)
 {
 	watch->failures = watch->refusals = 0;
 	watch->doubted = false;
@@ -107,8 +78,7 @@ static void forget_place(struct api_watch *watch)
 	free(take(watch->next));
 }
 
-/* Tries again after a pause, not before `later_ns`. */
-static void fail(struct api_watch *watch, const char *sentence, uint64_t later_ns)
+void api_watch_fail(struct api_watch *watch, const char *sentence, uint64_t later_ns)
 {
 	uint64_t wait_ns;
 
@@ -122,14 +92,13 @@ static void fail(struct api_watch *watch, const char *sentence, uint64_t later_n
 	tell_trouble(watch, sentence);
 }
 
-/* The server can be reached, but the watch makes no progress. */
-static void refuse(struct api_watch *watch, const char *sentence, uint64_t later_ns)
+void api_watch_refuse(struct api_watch *watch, const char *sentence, uint64_t later_ns)
 {
 	if (++watch->refusals >= LOST_AFTER) {
 		watch->refusals = 0;
 		forget_place(watch);
 	}
-	fail(watch, sentence, later_ns);
+	api_watch_fail(watch, sentence, later_ns);
 }
 
 static void expire(struct api_watch *watch, const char *sentence)
@@ -139,9 +108,9 @@ static void expire(struct api_watch *watch, const char *sentence)
 	forget_place(watch);
 	watch->expired = true;
 	if (again)
-		fail(watch, sentence, 0);
+		api_watch_fail(watch, sentence, 0);
 	else
-		carry_on(watch);
+		api_watch_carry_on(watch);
 }
 
 static int start(struct api_watch *watch, const char *query, uint64_t within_ns)
@@ -205,36 +174,26 @@ static int start_watch(struct api_watch *watch)
 	return start(watch, query, (seconds + 30) * 1000000000ull);
 }
 
-static void carry_on(struct api_watch *watch)
+void api_watch_carry_on(struct api_watch *watch)
 {
 	int r = watch->version ? start_watch(watch) : start_list(watch);
 
 	if (r < 0)
-		fail(watch, r == -ENOMEM ? "out of memory" : strerror(-r), 0);
+		api_watch_fail(watch, r == -ENOMEM ? "out of memory" : strerror(-r), 0);
 }
 
-/* The watch was answered, and has ended for whatever reason. */
-static void end_watch(struct api_watch *watch, const char *sentence)
+void api_watch_end(struct api_watch *watch, const char *sentence)
 {
 	if (loop_now_ns() - watch->since_ns >= watch->api->pace.hasty_ns) {
 		watch->hasty = 0;
-		tell_well(watch);
+		api_watch_well(watch);
 	} else if (++watch->hasty > HASTY_ENDS) {
 		watch->doubted = true;
-		fail(watch, sentence, 0);
+		api_watch_fail(watch, sentence, 0);
 		return;
 	}
 	if (!watch->closed)
-		carry_on(watch);
-}
-
-static void say_transfer(struct api_watch *watch, struct fault *ret_why)
-{
-	if (watch->transfer.result != CURLE_OK)
-		api_transfer_say(&watch->transfer, ret_why);
-	else
-		fault_set(ret_why, 0, "%.200s: it ends every watch immediately",
-			  watch->api->site->server);
+		api_watch_carry_on(watch);
 }
 
 /* The server was silent for too long: treated like a broken connection. */
@@ -245,9 +204,9 @@ static void lose_patience(struct api_watch *watch)
 	watch->transfer.result = CURLE_OPERATION_TIMEDOUT;
 	api_transfer_say(&watch->transfer, &why);
 	if (watch->phase == FOLLOWING && watch->followed)
-		end_watch(watch, why.text);
+		api_watch_end(watch, why.text);
 	else
-		fail(watch, why.text, 0);
+		api_watch_fail(watch, why.text, 0);
 }
 
 static void on_timer(struct loop_timer *timer)
@@ -255,24 +214,13 @@ static void on_timer(struct loop_timer *timer)
 	struct api_watch *watch = container_of(timer, struct api_watch, timer);
 
 	if (watch->phase == PAUSING)
-		carry_on(watch);
+		api_watch_carry_on(watch);
 	else
 		lose_patience(watch);
 }
 
-static int keep_version(struct api_watch *watch, const char *version)
-{
-	char *kept = strdup(version);
-
-	if (!kept)
-		return -ENOMEM;
-	free(watch->version);
-	watch->version = kept;
-	return 0;
-}
-
-/* Handles an error that came as an event or as an answer. `code` is the HTTP status. */
-static void hear_refusal(struct api_watch *watch, const cJSON *status, int code, uint64_t later_ns)
+void api_watch_hear_refusal(struct api_watch *watch, const cJSON *status, int code,
+			    uint64_t later_ns)
 {
 	struct fault why;
 
@@ -285,154 +233,9 @@ static void hear_refusal(struct api_watch *watch, const cJSON *status, int code,
 	if (code == 400 || api_status_is_ahead(status))
 		forget_place(watch);
 	if (watch->version && code != 401 && code != 403 && code != 429 && code != 503)
-		refuse(watch, why.text, later_ns);
+		api_watch_refuse(watch, why.text, later_ns);
 	else
-		fail(watch, why.text, later_ns);
-}
-
-/* Handles one event. False: the watch continues elsewhere, or is closed. */
-static bool take_event(struct api_watch *watch, struct api_event *event)
-{
-	if (event->kind == API_EVENT_ERROR) {
-		watch->doubted = true;
-		hear_refusal(watch, event->object, api_status_code(event->object), 0);
-		return false;
-	}
-	if (event->version && keep_version(watch, event->version) < 0) {
-		fail(watch, "out of memory", 0);
-		return false;
-	}
-	watch->expired = false;
-	if (loop_now_ns() - watch->since_ns >= watch->api->pace.hasty_ns)
-		watch->hasty = 0;
-	if (watch->hasty <= HASTY_ENDS)
-		tell_well(watch);
-	if (watch->closed)
-		return false;
-	if (event->kind == API_EVENT_SEEN && watch->watcher.seen)
-		watch->watcher.seen(watch->owner, event->object);
-	if (event->kind == API_EVENT_GONE && watch->watcher.gone)
-		watch->watcher.gone(watch->owner, event->object);
-	return !watch->closed;
-}
-
-/* Returns false like take_event(). */
-static bool take_lines(struct api_watch *watch)
-{
-	const char *line;
-	size_t size;
-	int r;
-
-	while ((r = api_stream_line(&watch->stream, &line, &size)) == API_STREAM_LINE) {
-		struct api_event event;
-		bool goes_on;
-
-		r = api_event_read(line, size, &event);
-		if (r < 0)
-			break;
-		goes_on = take_event(watch, &event);
-		api_event_done(&event);
-		if (!goes_on)
-			return false;
-	}
-	if (r == 0)
-		return true;
-	watch->doubted = true;
-	refuse(watch,
-	       r == -EFBIG ? "the API server sent an event that is too large"
-			   : "the API server sent an event that cannot be read",
-	       0);
-	return false;
-}
-
-static void hear_watch(struct api_watch *watch)
-{
-	struct api_transfer *transfer = &watch->transfer;
-	struct fault why;
-
-	if (!watch->followed) {
-		watch->followed = true;
-		watch->since_ns = loop_now_ns();
-		if (!watch->doubted)
-			tell_well(watch);
-		if (watch->closed)
-			return;
-	}
-	loop_arm(&watch->timer, watch->api->pace.silence_ns);
-	if (!take_lines(watch) || !transfer->over)
-		return;
-	/* A truncated line is ignored: it comes again, because we resume after the last complete
-	 * one. */
-	if (transfer->large) {
-		watch->doubted = true;
-		refuse(watch, "the API server sent an event that is too large", 0);
-		return;
-	}
-	say_transfer(watch, &why);
-	end_watch(watch, why.text);
-}
-
-static void finish_list(struct api_watch *watch, const struct api_page *page)
-{
-	if (keep_version(watch, page->version) < 0) {
-		fail(watch, "out of memory", 0);
-		return;
-	}
-	free(take(watch->next));
-	watch->complete = true;
-	if (watch->watcher.listed)
-		watch->watcher.listed(watch->owner);
-	if (!watch->closed)
-		carry_on(watch);
-}
-
-static void take_page(struct api_watch *watch, const struct api_page *page)
-{
-	char *next = page->next ? strdup(page->next) : NULL;
-	const cJSON *item = NULL;
-
-	if (page->next && !next) {
-		fail(watch, "out of memory", 0);
-		return;
-	}
-	if (!watch->next) {
-		watch->complete = false;
-		if (watch->watcher.begins)
-			watch->watcher.begins(watch->owner);
-	}
-	cJSON_ArrayForEach(item, page->items)
-	{
-		if (!watch->closed && watch->watcher.seen)
-			watch->watcher.seen(watch->owner, item);
-	}
-	if (watch->closed) {
-		free(next);
-		return;
-	}
-	free(watch->next);
-	watch->next = next;
-	if (next)
-		carry_on(watch);
-	else
-		finish_list(watch, page);
-}
-
-static void hear_page(struct api_watch *watch)
-{
-	size_t size;
-	const char *text = api_stream_all(&watch->stream, &size);
-	struct api_page page;
-
-	if (api_page_read(text, size, &page) < 0) {
-		fail(watch, "the API server sent a list that cannot be read", 0);
-		return;
-	}
-	/* If a page's next page is the page itself, the list would never end. */
-	if (page.next && watch->next && strcmp(page.next, watch->next) == 0)
-		fail(watch, "the API server sent a list without an end", 0);
-	else
-		take_page(watch, &page);
-	api_page_done(&page);
+		api_watch_fail(watch, why.text, later_ns);
 }
 
 /* A page that is too large may have too many objects: tries again with fewer. */
@@ -441,7 +244,7 @@ static bool ask_for_less(struct api_watch *watch)
 	if (watch->phase != LISTING || !watch->transfer.large || watch->page == 1)
 		return false;
 	watch->page = watch->page > 4 ? watch->page / 4 : 1;
-	carry_on(watch);
+	api_watch_carry_on(watch);
 	return true;
 }
 
@@ -454,7 +257,7 @@ static void on_moved(struct api_transfer *transfer)
 	const char *text;
 
 	if (watch->phase == FOLLOWING && transfer->status == 200) {
-		hear_watch(watch);
+		api_watch_hear(watch);
 		return;
 	}
 	if (!transfer->over) {
@@ -462,23 +265,23 @@ static void on_moved(struct api_transfer *transfer)
 		return;
 	}
 	if (api_transfer_is_stale(transfer)) {
-		carry_on(watch);
+		api_watch_carry_on(watch);
 		return;
 	}
 	if (transfer->result != CURLE_OK) {
 		if (ask_for_less(watch))
 			return;
 		api_transfer_say(transfer, &why);
-		fail(watch, why.text, 0);
+		api_watch_fail(watch, why.text, 0);
 		return;
 	}
 	if (transfer->status == 200) {
-		hear_page(watch);
+		api_watch_hear_page(watch);
 		return;
 	}
 	text = api_stream_all(&watch->stream, &size);
 	status = api_read_json(text, size);
-	hear_refusal(watch, status, transfer->status, transfer->later_ns);
+	api_watch_hear_refusal(watch, status, transfer->status, transfer->later_ns);
 	cJSON_Delete(status);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Declarations shared by grpc_server.c (sockets) and grpc_call.c (calls). */
+/* Declarations shared by grpc_server.c (sockets), grpc_call.c (calls) and grpc_reply.c (answers).
+ */
 #pragma once
 
 #include <sys/types.h>
@@ -79,6 +80,15 @@ void grpc_call_tell(struct grpc_call *call);
 void grpc_call_free(struct grpc_call *call);
 
 void grpc_call_late(struct grpc_deadline *deadline);
+
+/* Forgets what has arrived of its request. */
+void grpc_call_drop_request(struct grpc_call *call);
+
+/* grpc_reply.c */
+/* Forgets the messages that have not been sent; those of which a part was only with begun_too. */
+void grpc_reply_drop(struct grpc_call *call, bool begun_too);
+/* Ends its stream without an answer, or without waiting for the rest of the request. */
+void grpc_reply_reset(struct grpc_call *call, uint32_t error);
 
 /* For tests: adds a connection that did not come through the server's own socket. Takes over
  * `fd`. */

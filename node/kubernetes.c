@@ -7,9 +7,17 @@
 #include <string.h>
 
 #include "base/parts.h"
-#include "node/absent.h"
-#include "node/change.h"
-#include "node/health.h"
+#include "node/daemon.h"
+#include "node/devices/health.h"
+#include "node/devices/nvml.h"
+#include "node/memory/book.h"
+#include "node/peers/rows.h"
+#include "node/state/absent.h"
+#include "node/state/recorder.h"
+#include "node/tenants/change.h"
+#include "node/tenants/tenant.h"
+#include "node/tenants/tenant_find.h"
+#include "node/tenants/tenant_spec.h"
 
 struct kubernetes {
 	const struct plugin_entry *entry;
@@ -43,7 +51,7 @@ static int make(struct daemon *d, const struct host_tenant *spec, uint32_t *ret_
 	if (r < 0)
 		return r;
 	tenant_keep(t);
-	restore_tenant(t);
+	recorder_tenant(t);
 	*ret_id = t->id;
 	snprintf(ret_folder, HOST_FOLDER_MAX, "%s", t->folder);
 	return 0;
@@ -92,7 +100,7 @@ static void rows(struct daemon *d, const struct host_reader *reader)
 		rows_device(d, i, &row);
 		reader->device(reader->owner, &row);
 	}
-	list_for_each(link, &d->tenants)
+	list_for_each(link, &d->tenants.all)
 	{
 		struct tenant *t = list_entry(link, struct tenant, link);
 
@@ -180,6 +188,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 			.part_index = info->part_index,
 			.gpu_instance = info->gpu_instance,
 			.compute_instance = info->compute_instance,
+			.is_divisible = info->is_divisible,
 		};
 	}
 	k->host = (struct host){
@@ -191,9 +200,10 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.place = d->place,
 		.driver_folder = d->options.driver,
 		.driver_version = d->nvml ? nvml_driver(d->nvml) : "",
+		.cuda_version = d->nvml ? nvml_cuda(d->nvml) : 0,
 		.log_level = d->options.log_level,
-		.missing = d->missing,
-		.missing_driver = d->missing_driver,
+		.missing = d->missing.why,
+		.missing_driver = d->missing.no_driver,
 		.make = make,
 		.keep = keep,
 		.set = set,

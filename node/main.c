@@ -12,12 +12,31 @@
 #include <sys/un.h>
 
 #include "base/held.h"
-#include "node/absent.h"
 #include "node/daemon.h"
+#include "node/devices/mark.h"
+#include "node/devices/nvml.h"
+#include "node/devices/reserve.h"
 #include "node/kubernetes.h"
-#include "node/mark.h"
+#include "node/memory/book.h"
+#include "node/memory/measure.h"
+#include "node/memory/outside.h"
+#include "node/memory/watch.h"
+#include "node/missing.h"
+#include "node/move/move.h"
+#include "node/move/store.h"
 #include "node/notify.h"
-#include "node/user.h"
+#include "node/options.h"
+#include "node/peers/admin.h"
+#include "node/peers/admin_accept.h"
+#include "node/peers/door.h"
+#include "node/peers/flow.h"
+#include "node/state/absent.h"
+#include "node/state/journal.h"
+#include "node/state/restore.h"
+#include "node/tenants/tenant.h"
+#include "node/time/gate.h"
+#include "node/time/schedule.h"
+#include "node/users/user.h"
 
 enum {
 	LOG_BURST = 100,
@@ -81,7 +100,7 @@ static int open_devices(struct daemon *d, struct fault *why)
 {
 	int r = nvml_open(d->options.driver, &d->nvml, why);
 
-	d->missing_driver = r < 0;
+	d->missing.no_driver = r < 0;
 	/* On a Kubernetes node without GPUs yet, meted waits for them. */
 	if (r == 0 && d->options.kubernetes && !nvml_count(d->nvml))
 		r = fault_set(why, -ENODEV, "the driver shows no GPU");
@@ -112,14 +131,14 @@ static int open_devices_or_wait(struct daemon *d, struct fault *why)
 
 	if (r == 0 || !d->options.kubernetes)
 		return r;
-	d->missing = strdup(why->text);
-	return d->missing ? 0 : fault_set(why, -ENOMEM, "out of memory");
+	d->missing.why = strdup(why->text);
+	return d->missing.why ? 0 : fault_set(why, -ENOMEM, "out of memory");
 }
 
 static void on_admin(struct loop_watch *watch, int events)
 {
 	(void)events;
-	struct daemon *d = container_of(watch, struct daemon, admin_listener);
+	struct daemon *d = container_of(watch, struct daemon, admins.listener);
 
 	/* Others wait behind a user that opens thousands of connections: accept or refuse those
 	 * quickly. */
@@ -129,9 +148,9 @@ static void on_admin(struct loop_watch *watch, int events)
 
 static void on_admin_pause_over(struct loop_timer *timer)
 {
-	struct daemon *d = container_of(timer, struct daemon, admin_pause);
+	struct daemon *d = container_of(timer, struct daemon, admins.pause);
 
-	loop_rewatch(&d->admin_listener, LOOP_READ);
+	loop_rewatch(&d->admins.listener, LOOP_READ);
 }
 
 static int listen_admin(struct daemon *d, struct fault *why)
@@ -141,12 +160,12 @@ static int listen_admin(struct daemon *d, struct fault *why)
 
 	snprintf(path, sizeof(path), "%s/admin.sock", d->place);
 	/* The system's daemon identifies its callers by their credentials. */
-	r = daemon_listen(path, d->options.system ? 0666 : 0600, geteuid(), &d->admin_fd, why);
+	r = door_listen(path, d->options.system ? 0666 : 0600, geteuid(), &d->admins.fd, why);
 	if (r < 0)
 		return r;
-	r = loop_timer_init(&d->loop, &d->admin_pause, on_admin_pause_over);
+	r = loop_timer_init(&d->loop, &d->admins.pause, on_admin_pause_over);
 	if (r == 0)
-		r = loop_watch(&d->loop, &d->admin_listener, d->admin_fd, LOOP_READ, on_admin);
+		r = loop_watch(&d->loop, &d->admins.listener, d->admins.fd, LOOP_READ, on_admin);
 	return r < 0 ? fault_set(why, r, "%s: %s", path, uv_strerror(r)) : 0;
 }
 
@@ -198,49 +217,86 @@ static void raise_limits(void)
 	best_effort(setrlimit(RLIMIT_NOFILE, &files));
 }
 
-static int start(struct daemon *d, struct fault *why)
+static void draw_generation(struct daemon *d)
 {
 	const char *dilation = getenv("METE_SIM_DILATE");
-	int r;
 
 	d->clock_dilation = dilation ? (uint32_t)strtoul(dilation, NULL, 10) : 1;
 	if (!d->clock_dilation)
 		d->clock_dilation = 1;
 	if (getrandom(&d->generation, sizeof(d->generation), GRND_NONBLOCK) < 0)
 		d->generation = loop_now_ns();
-	r = make_place(d, why);
+}
+
+/* What no other meted may have: the folder, and on a user's behalf the machine. */
+static int take_place(struct daemon *d, struct fault *why)
+{
+	int r = make_place(d, why);
+
 	if (r == 0)
 		r = lock(d, why);
-	if (r == 0) {
-		snprintf(d->log_path, sizeof(d->log_path), "%s/meted.log", d->place);
-		log_rotate(d->log_path, LOG_MOST_BYTES);
-	}
-	if (r == 0 && !d->options.system)
-		r = beside_system(why);
+	if (r < 0)
+		return r;
+	snprintf(d->log_path, sizeof(d->log_path), "%s/meted.log", d->place);
+	log_rotate(d->log_path, LOG_MOST_BYTES);
+	return d->options.system ? 0 : beside_system(why);
+}
+
+static int open_flows(struct daemon *d)
+{
+	door_open_files(d);
+	flow_init_last(&d->admins.flow, &d->flows);
+	return flows_open(&d->flows, &d->loop, DAEMON_TENANTS + DAEMON_USERS);
+}
+
+static int open_kubernetes(struct daemon *d, struct fault *why)
+{
+	return kubernetes_open(d, &d->kubernetes, why);
+}
+
+/* In this order: what is below comes first. Those with `start` say by themselves why they fail. */
+static const struct part {
+	const char *name;
+	int (*open)(struct daemon *d);
+	int (*start)(struct daemon *d, struct fault *why);
+} parts[] = {
+	{"the tenants' queues", open_flows, NULL},
+	{"the book of memory", book_open, NULL},
+	{"the gates", gate_open, NULL},
+	{"the turns", schedule_open, NULL},
+	{"the measurements", measure_open, NULL},
+	{"the figures of what is outside", outside_open, NULL},
+	{"the watch on quiet guests", watch_open, NULL},
+	{"the store of memory that moves", move_open, NULL},
+	{"the users", NULL, user_open},
+	{"the reservations", reserve_open, NULL},
+	{"the devices' marks", mark_open, NULL},
+	{"the journal", NULL, restore_open},
+	{"the admin socket", NULL, listen_admin},
+	{"Kubernetes' part", NULL, open_kubernetes},
+};
+
+static int open_part(struct daemon *d, const struct part *part, struct fault *why)
+{
+	int r = part->start ? part->start(d, why) : part->open(d);
+
+	return r < 0 && !part->start
+		       ? fault_set(why, r, "cannot open %s: %s", part->name, uv_strerror(r))
+		       : r;
+}
+
+static int start(struct daemon *d, struct fault *why)
+{
+	int r = take_place(d, why);
+
 	if (r == 0)
 		r = open_devices_or_wait(d, why);
 	if (r == 0)
 		r = start_signals(d, why);
-	if (d->missing)
+	if (d->missing.why)
 		return r < 0 ? r : missing_open(d, why);
-	daemon_open_files(d);
-	flow_init_last(&d->admin_flow, &d->flows);
-	if (r == 0 && flows_open(&d->flows, &d->loop, DAEMON_TENANTS + DAEMON_USERS) < 0)
-		r = fault_set(why, -ENOMEM, "out of memory");
-	if (r == 0)
-		r = book_open(d, why);
-	if (r == 0)
-		r = user_open(d, why);
-	if (r == 0 && reserve_open(d) < 0)
-		r = fault_set(why, -ENOMEM, "no timer");
-	if (r == 0 && mark_open(d) < 0)
-		r = fault_set(why, -ENOMEM, "out of memory");
-	if (r == 0)
-		r = restore_open(d, why);
-	if (r == 0)
-		r = listen_admin(d, why);
-	if (r == 0)
-		r = kubernetes_open(d, &d->kubernetes, why);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(parts); i++)
+		r = open_part(d, &parts[i], why);
 	return r;
 }
 
@@ -251,7 +307,7 @@ static int start(struct daemon *d, struct fault *why)
 static void stop(struct daemon *d)
 {
 	char path[PLACE_MAX + 16];
-	bool nobody = list_empty(&d->tenants) && !reserve_any(d) && !absent_any(d);
+	bool nobody = list_empty(&d->tenants.all) && !reserve_any(d) && !absent_any(d);
 	sigset_t both;
 
 	d->stopping = true;
@@ -260,26 +316,26 @@ static void stop(struct daemon *d)
 	sigaddset(&both, SIGTERM);
 	sigaddset(&both, SIGINT);
 	sigprocmask(SIG_BLOCK, &both, NULL);
-	if (!d->again)
+	if (!d->missing.again)
 		notify_send("STOPPING=1");
 	missing_close(d);
 	kubernetes_close(d->kubernetes);
 	admin_close_all(d);
-	list_for_each(link, &d->tenants) tenant_end(list_entry(link, struct tenant, link));
-	stores_close(&d->stores);
-	if (d->admin_listener.open) {
-		loop_unwatch(&d->admin_listener, NULL);
-		close(d->admin_fd);
+	list_for_each(link, &d->tenants.all) tenant_end(list_entry(link, struct tenant, link));
+	stores_close(&d->move.stores);
+	if (d->admins.listener.open) {
+		loop_unwatch(&d->admins.listener, NULL);
+		close(d->admins.fd);
 		snprintf(path, sizeof(path), "%s/admin.sock", d->place);
 		unlink(path);
 	}
-	journal_close(&d->journal);
+	journal_close(&d->restore.journal);
 	absent_close(d);
-	if (nobody && d->journal.path[0])
-		unlink(d->journal.path);
+	if (nobody && d->restore.journal.path[0])
+		unlink(d->restore.journal.path);
 	/* A driver that does not answer blocks its thread, and would block our end. What the API
 	 * server is told is bounded, and must not depend on what the driver is doing just now. */
-	if (d->measure.busy || kubernetes_is_busy(d->kubernetes)) {
+	if (d->measure.work.busy || kubernetes_is_busy(d->kubernetes)) {
 		while (kubernetes_is_leaving(d->kubernetes) && loop_once(&d->loop))
 			;
 		_exit(0);
@@ -290,13 +346,19 @@ static void stop(struct daemon *d)
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	loop_timer_close(&d->watchdog, NULL);
-	loop_timer_close(&d->admin_pause, NULL);
+	loop_timer_close(&d->admins.pause, NULL);
 	/* Users that are still being served leave the flows first. */
 	user_close(d);
 	flows_close(&d->flows);
-	loop_timer_close(&d->grace, NULL);
+	loop_timer_close(&d->restore.grace, NULL);
 	reserve_close(d);
 	mark_close(d);
+	gate_close(d);
+	schedule_close(d);
+	measure_close(d);
+	outside_close(d);
+	watch_close(d);
+	move_close(d);
 	book_close(d);
 	loop_done(&d->loop);
 	free(d->marks);
@@ -334,18 +396,19 @@ int main(int argc, char **argv)
 	setenv("UV_THREADPOOL_SIZE", "2", 0);
 	/* They allocate little: an arena for each would keep a hundred KiB. */
 	mallopt(M_ARENA_MAX, 1);
-	daemon.lock_fd = daemon.admin_fd = daemon.spare_fd = daemon.journal.fd = -1;
+	daemon.lock_fd = daemon.admins.fd = daemon.door.spare_fd = daemon.restore.journal.fd = -1;
 	raise_limits();
-	list_init(&daemon.tenants);
-	list_init(&daemon.absent);
-	for (size_t i = 0; i < ARRAY_SIZE(daemon.by_id); i++)
-		list_init(&daemon.by_id[i]);
-	list_init(&daemon.admins);
+	list_init(&daemon.tenants.all);
+	list_init(&daemon.restore.absent);
+	for (size_t i = 0; i < ARRAY_SIZE(daemon.tenants.by_id); i++)
+		list_init(&daemon.tenants.by_id[i]);
+	list_init(&daemon.admins.all);
 	r = loop_init(&daemon.loop);
 	if (r < 0) {
 		fprintf(stderr, "meted: cannot create an event loop: %s\n", uv_strerror(r));
 		return 1;
 	}
+	draw_generation(&daemon);
 	r = start(&daemon, &why);
 	if (r == 0) {
 		log_info("daemon.ready", "version=%s pid=%d dir=%s devices=%u", METE_VERSION,
@@ -356,7 +419,7 @@ int main(int argc, char **argv)
 		log_error("daemon.failed", "reason=%s", log_text(why.text).text);
 	}
 	stop(&daemon);
-	if (r == 0 && daemon.again) {
+	if (r == 0 && daemon.missing.again) {
 		r = missing_again(argv);
 		log_error("daemon.failed", "reason=%s", log_text(strerror(-r)).text);
 	}

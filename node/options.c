@@ -128,15 +128,8 @@ static int find(const char *name, size_t length, size_t *ret_index)
 	return -ENOENT;
 }
 
-int options_parse(int argc, char **argv, struct options *ret_options, struct fault *why)
+static int read_all(int argc, char **argv, struct options *options, struct fault *why)
 {
-	struct options options = {.log_level = LOG_INFO,
-				  .context_bytes = 64 << 20,
-				  .grace_ns = 10 * 1000000000ull,
-				  .store_bytes = OPTIONS_UNSAID,
-				  .quota_bytes = OPTIONS_UNSAID,
-				  .movement_milli = 50,
-				  .block_bytes = BLOCK_MOST};
 	int r;
 
 	for (int i = 1; i < argc; i++) {
@@ -154,20 +147,44 @@ int options_parse(int argc, char **argv, struct options *ret_options, struct fau
 			value = equals + 1;
 		else if (*rows[index].argument && i + 1 < argc)
 			value = argv[++i];
-		r = set_one(&options, index, value, why);
+		r = set_one(options, index, value, why);
 		if (r < 0)
 			return r;
 	}
-	if (options.user && options.system)
+	return 0;
+}
+
+/* Do they go together? */
+static int check(const struct options *options, struct fault *why)
+{
+	if (options->user && options->system)
 		return fault_set(why, -EINVAL, "--user and --system are mutually exclusive");
-	if (options.dir && options.dir[0] != '/')
-		return fault_set(why, -EINVAL, "--dir: '%s' is not an absolute path", options.dir);
-	if (options.user && options.policy)
+	if (options->dir && options->dir[0] != '/')
+		return fault_set(why, -EINVAL, "--dir: '%s' is not an absolute path", options->dir);
+	if (options->user && options->policy)
 		return fault_set(why, -EINVAL,
 				 "--policy is for the machine's daemon, not a user's");
-	if (options.user && options.kubernetes)
+	if (options->user && options->kubernetes)
 		return fault_set(why, -EINVAL,
 				 "--kubernetes needs the machine's daemon, not a user's");
+	return 0;
+}
+
+int options_parse(int argc, char **argv, struct options *ret_options, struct fault *why)
+{
+	struct options options = {.log_level = LOG_INFO,
+				  .context_bytes = 64 << 20,
+				  .grace_ns = 10 * 1000000000ull,
+				  .store_bytes = OPTIONS_UNSAID,
+				  .quota_bytes = OPTIONS_UNSAID,
+				  .movement_milli = 50,
+				  .block_bytes = BLOCK_MOST};
+	int r = read_all(argc, argv, &options, why);
+
+	if (r == 0)
+		r = check(&options, why);
+	if (r < 0)
+		return r;
 	if (!options.user && !options.system)
 		options.system = geteuid() == 0;
 	*ret_options = options;

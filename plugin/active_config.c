@@ -4,14 +4,13 @@
  * present time. If the file depends on labels (`nodes`), nothing begins before they are known:
  * they may select the resource's name, the number of slots, and what running containers have.
  */
-#include <fcntl.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
-#include "base/file.h"
 #include "base/text.h"
+#include "plugin/active_file.h"
 #include "plugin/nodes.h"
+#include "plugin/nvidia/driver_cdi.h"
 #include "plugin/sums/seats.h"
 
 enum { AGAIN_S = 30 };
@@ -48,24 +47,6 @@ static void on_profile(struct loop_timer *timer)
 	refresh(container_of(timer, struct plugin, profile));
 }
 
-/* It may be a link, as are all files of a ConfigMap. */
-static int read_file(const struct plugin *p, char **ret_text, size_t *ret_size)
-{
-	owned(close) int fd = open(p->config_path, O_RDONLY | O_CLOEXEC);
-
-	return fd < 0 ? -errno : file_slurp_from(fd, CONFIG_BYTES_MAX, ret_text, ret_size);
-}
-
-/* Why the file could not be read. */
-static int blame_file(const struct plugin *p, int r, struct fault *why)
-{
-	if (r == -EFBIG)
-		return fault_set(why, r,
-				 "%s: the file has more than %d bytes; accepted: at most that many",
-				 p->config_path, CONFIG_BYTES_MAX);
-	return fault_set(why, r, "%s: %s", p->config_path, strerror(-r));
-}
-
 static int fit(const struct plugin *p, const struct config *config, struct fault *why)
 {
 	int r = 0;
@@ -96,15 +77,17 @@ static int fit(const struct plugin *p, const struct config *config, struct fault
 static int load(struct plugin *p, const struct config_label *labels, size_t count,
 		struct config **ret_config, struct fault *why)
 {
+	const struct config_place place = {labels, count, getenv};
 	owned(config_free) struct config *config = NULL;
 	owned(free) char *text = NULL;
 	size_t size = 0;
-	int r = read_file(p, &text, &size);
+	struct fault unchosen;
+	int r = active_file_read(p, &place, &text, &size, &unchosen, why);
 
 	p->config_unread = r;
 	if (r < 0)
-		return blame_file(p, r, why);
-	r = config_parse(p->config_path, text, size, labels, count, &config, why);
+		return r;
+	r = config_parse_at(p->config_file, text, size, &place, &config, why);
 	free(p->config_text);
 	p->config_text = take(text);
 	if (r == 0)
@@ -113,6 +96,8 @@ static int load(struct plugin *p, const struct config_label *labels, size_t coun
 		return r;
 	for (uint32_t i = 0; i < config->warnings; i++)
 		log_warning("config.warning", "text=%s", log_text(config->warning[i]).text);
+	config->by_node |= p->config_is_folder;
+	p->unchosen = unchosen;
 	*ret_config = take(config);
 	return 0;
 }
@@ -137,6 +122,9 @@ static const char *changed_for_good(const struct config *a, const struct config 
 
 	if (a->has_mete != b->has_mete)
 		return "mete";
+	/* It registers again, under whatever name. */
+	if (!a->has_mete)
+		return NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (!text_same(rows[i].was, rows[i].now))
 			return rows[i].key;
@@ -166,11 +154,12 @@ int active_config_settle(struct plugin *p, struct fault *why)
 	if (p->host->missing)
 		return 0;
 	if (p->config->by_node && p->api && !nodes_known(p->nodes)) {
-		log_info("plugin.waits",
-			 "reason=\"'nodes' in %s: the labels of node %s are not known yet\"",
-			 p->config_path, p->node);
+		log_info("plugin.waits", "reason=\"%s%s: the labels of node %s are not known yet\"",
+			 p->config_is_folder ? "" : "'nodes' in ", p->config_path, p->node);
 		return 0;
 	}
+	if (*p->unchosen.text)
+		return fault_set(why, -ENOENT, "%s", p->unchosen.text);
 	r = plugin_settle(p, why);
 	if (r == 0) {
 		p->settled = true;
@@ -208,9 +197,25 @@ static void on_settle(struct loop_timer *timer)
 		settle(p);
 }
 
+/* Without `mete` everything may change while it serves: nobody is a tenant, and who has a device
+ * keeps it. */
+static void serve_anew(struct plugin *p, bool renamed)
+{
+	struct fault why;
+
+	if (!renamed && driver_cdi_settle(p, &why) == 0) {
+		refresh(p);
+		return;
+	}
+	serve_close(p);
+	p->settled = false;
+	settle(p);
+}
+
 void active_config_reload(struct plugin *p, const struct config_label *labels, size_t count)
 {
 	struct config *config;
+	bool chosen = !*p->unchosen.text, renamed;
 	const char *what;
 	struct fault why;
 
@@ -219,7 +224,7 @@ void active_config_reload(struct plugin *p, const struct config_label *labels, s
 		return;
 	}
 	what = p->settled ? changed_for_good(p->config, config) : NULL;
-	if (!what)
+	if (!what && chosen)
 		what = changed_at_all(p->config, config);
 	if (what) {
 		config_blame(config, what, &why,
@@ -228,44 +233,25 @@ void active_config_reload(struct plugin *p, const struct config_label *labels, s
 		config_free(config);
 		return;
 	}
+	renamed = strcmp(p->config->resource, config->resource) != 0;
 	config_free(p->config);
 	p->config = config;
-	log_info("config.loaded", "path=%s", p->config_path);
-	if (p->settled)
+	log_info("config.loaded", "path=%s", p->config_file);
+	if (!p->settled)
+		settle(p);
+	else if (p->config->has_mete)
 		refresh(p);
 	else
-		settle(p);
+		serve_anew(p, renamed);
 }
 
 /* Much happens in a folder: it is reread only if the text differs, or why there is none. */
 static void on_file(struct file_watch *watch)
 {
 	struct plugin *p = container_of(watch, struct plugin, config_watch);
-	owned(free) char *text = NULL;
-	size_t size;
-	int r = read_file(p, &text, &size);
 
-	if (r == 0 ? !text_same(text, p->config_text) : r != p->config_unread)
+	if (active_file_differs(p))
 		nodes_reload(p->nodes, p);
-	p->config_unread = r;
-}
-
-/* In the place of NVIDIA's plugin, perhaps with its DaemonSet's environment. */
-static void warn_of_environment(const struct plugin *p)
-{
-	const struct config_variable *one;
-
-	for (size_t i = 0; (one = config_variable(i)); i++) {
-		const char *value = getenv(one->name);
-		struct fault what;
-
-		if (!value || !*value || strcasecmp(value, one->usual) == 0)
-			continue;
-		fault_set(&what, 0, "%s: $%s has no meaning for mete and is ignored%s%s",
-			  p->config_path, one->name, one->path ? "; accepted: the key " : "",
-			  one->path ? one->path : "");
-		log_warning("config.warning", "text=%s", log_text(what.text).text);
-	}
 }
 
 int active_config_open(struct plugin *p, struct fault *why)
@@ -274,11 +260,9 @@ int active_config_open(struct plugin *p, struct fault *why)
 
 	if (r < 0)
 		return r;
-	if (!p->config->has_mete)
-		warn_of_environment(p);
 	offered_find(p);
 	if (loop_timer_init(p->host->loop, &p->profile, on_profile) < 0 ||
 	    loop_timer_init(p->host->loop, &p->settle, on_settle) < 0)
 		return fault_set(why, -ENOMEM, "no timer");
-	return file_watch_open(p->host->loop, &p->config_watch, p->config_path, on_file, why);
+	return file_watch_open(p->host->loop, &p->config_watch, p->config_file, on_file, why);
 }

@@ -285,6 +285,21 @@ static struct annotations_input input_of(const struct plugin *p, const struct bi
 	};
 }
 
+/* Makes a slot's portion into what the container has before its annotations. */
+static void lay_portion(const struct plugin *p, const struct binding *b, const struct pod *pod,
+			bool crowded, uint64_t device_bytes, struct config_share *portion,
+			struct parts *parts)
+{
+	/* The node's setting applies to each slot that has none of its own. */
+	if (p->config->strangers == CONFIG_STRANGERS_KILL && !portion->texts[PORTION_unannounced])
+		portion->texts[PORTION_unannounced] = "kill";
+	times(portion, b->parts, device_bytes, parts);
+	if (b->counted)
+		lay_counted(p, b, pod, portion, parts);
+	if (crowded)
+		keep(entitled_former(p, b), device_bytes, portion, parts);
+}
+
 int entitled_share(const struct plugin *p, const struct binding *b, const struct pod *pod,
 		   bool runs, char *ret_texts[SHARE_FIELDS], bool *ret_exclusive, struct fault *why)
 {
@@ -307,14 +322,7 @@ int entitled_share(const struct plugin *p, const struct binding *b, const struct
 		r = keep_former(p, b, shared, ret_texts, ret_exclusive, why);
 	if (r != 0)
 		return r < 0 ? r : 0;
-	/* The node's setting applies to each slot that has none of its own. */
-	if (p->config->strangers == CONFIG_STRANGERS_KILL && !portion.texts[PORTION_unannounced])
-		portion.texts[PORTION_unannounced] = "kill";
-	times(&portion, b->parts, input.device_bytes, &parts);
-	if (b->counted)
-		lay_counted(p, b, pod, &portion, &parts);
-	if (crowded)
-		keep(entitled_former(p, b), input.device_bytes, &portion, &parts);
+	lay_portion(p, b, pod, crowded, input.device_bytes, &portion, &parts);
 	input.portion = &portion;
 	input.memory_room_alone = can_be_alone(p, b) ? UINT64_MAX : input.memory_room;
 	r = annotations_share(&input, &share, why);

@@ -88,6 +88,24 @@ static bool is_changed(const struct health *was, const struct health *now)
 	       was->well_since_ns != now->well_since_ns;
 }
 
+/* Whoever runs NVIDIA's plugin may tell it what to make of its reports. */
+static bool is_counted(const struct plugin *p, enum host_news news, uint64_t xid)
+{
+	const struct health_xids *xids = &p->config->as_nvidia.xids;
+
+	switch (news) {
+	case HOST_XID:
+		return health_counts(xids, xid);
+	case HOST_ECC:
+	case HOST_LOST:
+		return !xids->none;
+	case HOST_ANSWERS: /* what is down recovers */
+	case HOST_LOOKED:
+		return true;
+	}
+	return true;
+}
+
 static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t xid)
 {
 	struct plugin *p = owner;
@@ -107,9 +125,12 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 		}
 		return;
 	}
+	if (news == HOST_XID)
+		p->xids[device]++;
+	if (!is_counted(p, news, xid))
+		return;
 	switch (news) {
 	case HOST_XID:
-		p->xids[device]++;
 		r = health_xid(h, xid, now);
 		break;
 	case HOST_ECC:

@@ -17,7 +17,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 8, /* of this interface: both sides are built together */
+	HOST_VERSION = 9, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
@@ -30,6 +30,7 @@ struct host_device {
 	int cc_major, cc_minor;		/* its compute capability; 0: not reported */
 	unsigned gpu_index, part_index; /* in NVIDIA's numbering: nvidia-smi -L */
 	int gpu_instance, compute_instance; /* of MIG; -1: it is a whole GPU */
+	bool is_divisible;		    /* the GPU can be divided by MIG */
 };
 
 struct host_tenant {
@@ -82,6 +83,7 @@ struct host {
 	const char *place;	    /* meted's folder, "/run/mete" */
 	const char *driver_folder;  /* of the real driver; NULL: the loader finds it */
 	const char *driver_version; /* "580.65.06"; "": not reported */
+	int cuda_version;	    /* that the driver serves at most, 12090; 0: not reported */
 	enum log_level log_level;
 	const char *missing; /* why there are no devices: meted waits for them */
 	bool missing_driver; /* it could not be opened at all */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kube/json.h"
+#include "plugin/nvidia/node_features.h"
 #include "plugin/quantity.h"
 #include "plugin/sums/seats.h"
 
@@ -80,7 +81,8 @@ static bool add_sum(cJSON *list, const char *name, const char *sum)
 }
 
 /* NULL: out of memory. */
-static char *patch_text(const struct plugin *p, const char *memory, const char *milli)
+static char *patch_text(const struct plugin *p, const char *memory, const char *milli,
+			cJSON *features)
 {
 	/* The kubelet derives the second from the first, but not at once. */
 	static const char *const lists[] = {"capacity", "allocatable"};
@@ -93,6 +95,8 @@ static char *patch_text(const struct plugin *p, const char *memory, const char *
 
 	snprintf(owner_name, sizeof(owner_name), "%s/owner", p->config->domain);
 	if (!marks || !cJSON_AddStringToObject(marks, owner_name, p->config->resource))
+		return NULL;
+	if (features && !cJSON_AddItemReferenceToObject(meta, "labels", features))
 		return NULL;
 	snprintf(memory_name, sizeof(memory_name), "%s/gpu-memory", p->config->domain);
 	snprintf(milli_name, sizeof(milli_name), "%s/gpu-milli", p->config->domain);
@@ -122,6 +126,7 @@ static void write_sums(struct nodes *nodes)
 {
 	struct plugin *p = nodes->plugin;
 	char memory[24], milli[24], path[400];
+	owned(cJSON_Delete) cJSON *features = NULL;
 	owned(free) char *body = NULL;
 	struct api_request request = {
 		.verb = "PATCH", .path = path, .content = "application/merge-patch+json"};
@@ -130,13 +135,14 @@ static void write_sums(struct nodes *nodes)
 		return;
 	if (!find_sums(p, memory, milli))
 		return;
+	features = node_features(p);
 	if (strcmp(p->config->resource, nodes->owner) == 0 && strcmp(memory, nodes->memory) == 0 &&
-	    strcmp(milli, nodes->milli) == 0)
+	    strcmp(milli, nodes->milli) == 0 && node_features_shown(features, nodes->labels))
 		return;
 	if (!is_time(nodes))
 		return;
 	snprintf(path, sizeof(path), "/api/v1/nodes/%s/status", p->node);
-	request.body = body = patch_text(p, memory, milli);
+	request.body = body = patch_text(p, memory, milli, features);
 	if (!body || api_ask(p->api, &request, on_patched, nodes, &nodes->asked) < 0)
 		loop_arm(&nodes->again, EVERY_S * 1000000000ull);
 	else

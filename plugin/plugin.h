@@ -3,12 +3,16 @@
  * The structures of meted's Kubernetes part; struct plugin leads to everything. It runs on meted's
  * loop.
  *
- *	plugin.c         opening and closing
+ *	opening.c        opening and closing
  *	active_config.c  the configuration and the profile that are in force
+ *	active_file.c    its text, and which of several it is
  *	serve.c          the device plugin's calls
  *	allocate.c       one of them: Allocate
  *	offered.c        the list of devices
  *	as_nvidia.c      Allocate as NVIDIA's device plugin answers it, if the file has no `mete`
+ *	driver_cdi.c     CDI files of the driver, for the strategies of that plugin that need them
+ *	node_features.c  the labels of GPU feature discovery
+ *	held.c           which devices still have a tenant there
  *	enrol.c          the kubelet's folder: our socket in it, and our registration
  *	rival.c          NVIDIA's device plugin, if it runs here
  *	prestart.c       which container starts, and as which tenant: PreStartContainer
@@ -47,7 +51,7 @@
 #include "plugin/nvidia/mig_files.h"
 #include "plugin/pods.h"
 #include "plugin/kubelet/resources.h"
-#include "plugin/strangers.h"
+#include "plugin/strangers_pod.h"
 
 enum { PLUGIN_PATH = 512 };
 
@@ -62,7 +66,7 @@ struct offer {
 	bool shared, healthy;
 	bool claimed; /* shared out, by claims instead of slots */
 	int numa;     /* the NUMA node that it is near to; -1: unknown */
-	bool held; /* by a container that had a share of it when it was mete's: for as_nvidia.c */
+	bool held;    /* by a container that had a share of it when it was mete's: for held.c */
 	uint32_t slots;
 };
 
@@ -122,9 +126,12 @@ enum { EVENTS_RATES = 256 };
 
 struct plugin {
 	const struct host *host;
-	char *config_path;
-	char *config_text; /* as last read */
-	int config_unread; /* -errno of the last attempt to read it; 0: it was read */
+	char *config_path; /* a file, or a folder of named ones */
+	char *config_file; /* the one that is read; of a folder without one: "FOLDER/" */
+	bool config_is_folder;
+	struct fault unchosen; /* "": a folder has one for this node */
+	char *config_text;     /* as last read */
+	int config_unread;     /* -errno of the last attempt to read it; 0: it was read */
 	struct file_watch config_watch;
 	struct config *config;
 	struct offer offer[HOST_DEVICES];
@@ -169,7 +176,7 @@ struct plugin {
 	uint32_t open_handles;	   /* that are being closed: the memory is freed after the last */
 };
 
-/* plugin.c */
+/* opening.c */
 /* The part of the start that needs the final configuration, which a node's labels may select. On
  * failure the completed steps stay, and it may be retried. */
 must_check int plugin_settle(struct plugin *p, struct fault *why);
@@ -211,6 +218,10 @@ void serve_allocate(struct grpc_call *call, struct grpc_bytes request, void *own
 /* as_nvidia.c */
 void as_nvidia_allocate(struct plugin *p, struct grpc_call *call,
 			const struct V1beta1__ContainerAllocateRequest *said);
+/* What containers know a device by: its UUID, or its index. */
+void as_nvidia_name(const struct plugin *p, uint32_t device, char *ret_name, size_t size);
+
+/* held.c */
 /* Called at each check of health.c. */
 void as_nvidia_look(struct plugin *p);
 /* The same, without telling the kubelet. */
@@ -290,6 +301,20 @@ bool entitled_portion(const struct plugin *p, uint32_t device, uint32_t *ret_slo
 must_check int entitled_share(const struct plugin *p, const struct binding *b,
 			      const struct pod *pod, bool runs, char *ret_texts[SHARE_FIELDS],
 			      bool *ret_exclusive, struct fault *why);
+/* in_force.c: the share of a tenant that runs. `texts`: what it has; NULL: default. */
+struct in_force {
+	uint32_t tenant;
+	char **texts; /* SHARE_FIELDS; owned by whoever has the tenant */
+};
+
+enum { IN_FORCE_ALL = (1 << SHARE_FIELDS) - 1 };
+
+/* The fields, as bits, whose text is another one. */
+uint32_t in_force_differing(const struct in_force *share, char *const texts[SHARE_FIELDS]);
+/* Sets those fields. -errno: none of the rest is accepted. */
+must_check int in_force_set(struct plugin *p, struct in_force *share,
+			    char *const texts[SHARE_FIELDS], uint32_t fields, struct fault *why);
+
 /* What the container has already, or had before it was started again; NULL: it is new. */
 const struct binding *entitled_former(const struct plugin *p, const struct binding *b);
 void entitled_free(char *texts[SHARE_FIELDS]);

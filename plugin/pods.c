@@ -35,6 +35,7 @@ static void free_pod(struct pod *pod)
 	free(pod->name);
 	free(pod->uid);
 	cJSON_Delete(pod->annotations);
+	cJSON_Delete(pod->claims);
 	free(pod->mirrored);
 	free(pod);
 }
@@ -60,7 +61,7 @@ void pods_each(const struct pods *pods, void (*seen)(void *owner, const struct p
 	{
 		const struct pod *pod = list_entry(link, struct pod, link);
 
-		if (!pod->over)
+		if (!pod->over && !pod->gone)
 			seen(owner, pod);
 	}
 }
@@ -117,6 +118,17 @@ static bool is_sidecar(const cJSON *container)
 	const char *policy = json_text(container, "restartPolicy");
 
 	return policy && strcmp(policy, "Always") == 0;
+}
+
+static int read_claims(struct pod *pod, const cJSON *object)
+{
+	cJSON *names = pods_claims(object);
+
+	if (!names)
+		return -ENOMEM;
+	cJSON_Delete(pod->claims);
+	pod->claims = names;
+	return 0;
 }
 
 static int add_containers(const struct pods *pods, struct pod *pod, const cJSON *list, uint8_t kind)
@@ -220,7 +232,7 @@ static void on_seen(void *owner, const cJSON *object)
 		pod = make_pod(pods, meta);
 	if (!pod)
 		return; /* out of memory, or not a pod: the next event about it tries again */
-	if (read_annotations(pod, meta) < 0 ||
+	if (read_annotations(pod, meta) < 0 || read_claims(pod, object) < 0 ||
 	    read_containers(pods, pod, cJSON_GetObjectItemCaseSensitive(object, "spec")) < 0) {
 		if (fresh)
 			free_pod(pod);
@@ -237,6 +249,7 @@ static void on_seen(void *owner, const cJSON *object)
 
 static void lose(struct pods *pods, struct pod *pod)
 {
+	pod->gone = true;
 	pods->owner.gone(pods->owner.owner, pod);
 	free_pod(pod);
 }

@@ -22,9 +22,11 @@ struct pod {
 	size_t container_count, init_count;
 	struct amounts_said *amounts; /* of each container, in the same order */
 	int32_t priority;	      /* of spec.priorityClassName */
+	cJSON *claims;		      /* pods_claims() of it */
 	char *mirrored; /* the kubelet's UID for a static pod; NULL: it is not static */
 	bool over;	/* Succeeded or Failed: its containers no longer run */
 	bool ending;	/* it is being deleted */
+	bool gone;	/* it is no longer there: this is being reported */
 	bool seen;	/* since the list was restarted */
 };
 
@@ -53,3 +55,10 @@ void pods_each(const struct pods *pods, void (*seen)(void *owner, const struct p
  * be reported later. */
 const struct pod *pods_find(const struct pods *pods, const char *namespace, const char *name);
 const struct pod *pods_find_uid(const struct pods *pods, const char *uid);
+
+/* pods_claims.c: the names of the claims that a Pod's containers use, as far as they are known yet:
+ * an array of names for each container. New; NULL: out of memory. */
+cJSON *pods_claims(const cJSON *object);
+/* Whether one of its containers uses the claim. */
+bool pods_uses_claim(const struct pod *pod, const char *namespace, const char *claim);
+bool pods_list_has(const cJSON *names, const char *claim);

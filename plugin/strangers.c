@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugin/strangers.h"
+/*
+ * Processes in pods that use a device and are not guests: programs that use the device file
+ * directly, or that brought their own driver. No library can stop them. The driver lists them, so
+ * they are reported, or killed (the share's field unannounced, or mete.unannounced). Processes
+ * outside pods belong to no tenant and are left alone.
+ */
 
 #include <signal.h>
 #include <string.h>

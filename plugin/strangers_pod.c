@@ -2,7 +2,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "plugin/strangers.h"
+#include "plugin/strangers_pod.h"
 
 static bool is_hex(char c)
 {

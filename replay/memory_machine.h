@@ -26,6 +26,7 @@ enum kind {
 	EVENT_ENGINE,
 	EVENT_LINK,
 	EVENT_DAEMON,
+	EVENT_KINDS
 };
 
 struct tenant;

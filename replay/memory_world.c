@@ -128,20 +128,6 @@ static void pump(struct world *w)
 		  least(turns_deadline(&w->turns), residency_deadline(&w->residency)));
 }
 
-/* The guest finishes copying and unmapping the current chunk, then it answers. */
-static void hear_stop(struct world *w, struct tenant *t)
-{
-	uint64_t done = t->unmap_ns > w->now ? t->unmap_ns : w->now;
-
-	t->order = 0;
-	t->pending_stop = true;
-	if (t->copying)
-		memory_later(w, t, EVENT_STOP, 0, 0,
-			     w->now + w->setup->unmap_ns + w->setup->delay_ns);
-	else
-		memory_later(w, t, EVENT_STOPPED, 0, 0, done + 2 * w->setup->delay_ns);
-}
-
 static void join(struct world *w, struct tenant *t)
 {
 	t->there = true;
@@ -170,7 +156,7 @@ static void tick(struct world *w)
 	residency_tick(&w->residency, w->now);
 }
 
-static void hear_need(struct world *w, const struct event *e)
+static void hear_need(struct world *w, struct event *e)
 {
 	struct tenant *t = e->tenant;
 	bool wanted = e->kind == EVENT_WANTS || e->bytes;
@@ -187,59 +173,75 @@ static void hear_need(struct world *w, const struct event *e)
 		residency_idle(&t->member, w->now);
 }
 
-/* Handles a message between guest and daemon, or something that a guest waited for. */
-static void hear(struct world *w, struct event *e)
+static void hear_gate(struct world *w, struct event *e)
+{
+	memory_guest_hear_gate(w, e->tenant, e->kind == EVENT_OPEN);
+}
+
+static void hear_evict(struct world *w, struct event *e)
+{
+	e->tenant->order += e->bytes;
+	e->tenant->pending_stop = false;
+	memory_guest_copy_out(w, e->tenant);
+}
+
+static void hear_ready(struct world *w, struct event *e)
+{
+	e->tenant->copying = false;
+	memory_guest_copy_out(w, e->tenant);
+}
+
+static void hear_credit(struct world *w, struct event *e)
+{
+	e->tenant->credit += e->bytes;
+	memory_guest_map_in(w, e->tenant, e->bytes);
+}
+
+/* The guest finishes copying and unmapping the current chunk, then it answers. */
+static void hear_stop(struct world *w, struct event *e)
 {
 	struct tenant *t = e->tenant;
+	uint64_t done = t->unmap_ns > w->now ? t->unmap_ns : w->now;
 
-	switch (e->kind) {
-	case EVENT_OPEN:
-	case EVENT_CLOSE:
-		memory_guest_hear_gate(w, t, e->kind == EVENT_OPEN);
-		break;
-	case EVENT_EVICT:
-		t->order += e->bytes;
-		t->pending_stop = false;
-		memory_guest_copy_out(w, t);
-		break;
-	case EVENT_READY:
-		t->copying = false;
-		memory_guest_copy_out(w, t);
-		break;
-	case EVENT_CREDIT:
-		t->credit += e->bytes;
-		memory_guest_map_in(w, t, e->bytes);
-		break;
-	case EVENT_STOP:
-		hear_stop(w, t);
-		break;
-	case EVENT_DROP:
-		t->ever_out = t->in_store;
-		residency_dropped(&t->member, e->bytes, w->now);
-		break;
-	case EVENT_MAPPED:
-		memory_guest_mapped(w, t, e->bytes);
-		break;
-	case EVENT_WANTS:
-	case EVENT_IDLE:
-	case EVENT_DRAINED:
-		hear_need(w, e);
-		break;
-	case EVENT_LEFT:
-		residency_left(&t->member, e->bytes, e->copied, w->now);
-		break;
-	case EVENT_STOPPED:
-		t->pending_stop = false;
-		residency_stopped(&t->member, w->now);
-		break;
-	case EVENT_ARRIVAL:
-	case EVENT_STEP:
-	case EVENT_ENGINE:
-	case EVENT_LINK:
-	case EVENT_DAEMON:
-		break;
-	}
+	t->order = 0;
+	t->pending_stop = true;
+	if (t->copying)
+		memory_later(w, t, EVENT_STOP, 0, 0,
+			     w->now + w->setup->unmap_ns + w->setup->delay_ns);
+	else
+		memory_later(w, t, EVENT_STOPPED, 0, 0, done + 2 * w->setup->delay_ns);
 }
+
+static void hear_drop(struct world *w, struct event *e)
+{
+	e->tenant->ever_out = e->tenant->in_store;
+	residency_dropped(&e->tenant->member, e->bytes, w->now);
+}
+
+static void hear_mapped(struct world *w, struct event *e)
+{
+	memory_guest_mapped(w, e->tenant, e->bytes);
+}
+
+static void hear_left(struct world *w, struct event *e)
+{
+	residency_left(&e->tenant->member, e->bytes, e->copied, w->now);
+}
+
+static void hear_stopped(struct world *w, struct event *e)
+{
+	e->tenant->pending_stop = false;
+	residency_stopped(&e->tenant->member, w->now);
+}
+
+/* Messages between guest and daemon, and what a guest waits for; the other kinds are happen()'s. */
+static void (*const hear[EVENT_KINDS])(struct world *w, struct event *e) = {
+	[EVENT_OPEN] = hear_gate,	[EVENT_CLOSE] = hear_gate,    [EVENT_EVICT] = hear_evict,
+	[EVENT_READY] = hear_ready,	[EVENT_CREDIT] = hear_credit, [EVENT_STOP] = hear_stop,
+	[EVENT_DROP] = hear_drop,	[EVENT_MAPPED] = hear_mapped, [EVENT_WANTS] = hear_need,
+	[EVENT_IDLE] = hear_need,	[EVENT_DRAINED] = hear_need,  [EVENT_LEFT] = hear_left,
+	[EVENT_STOPPED] = hear_stopped,
+};
 
 static bool is_own(const struct event *e)
 {
@@ -264,8 +266,8 @@ static void happen(struct world *w, struct event *e)
 		memory_guest_request(w, t);
 	else if (e->kind == EVENT_ARRIVAL && t->there)
 		memory_guest_begin_burst(w, t);
-	else if (t->there)
-		hear(w, e);
+	else if (t->there && hear[e->kind])
+		hear[e->kind](w, e);
 	if (is_own(e)) {
 		e->next = w->free;
 		w->free = e;

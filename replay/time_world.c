@@ -1,109 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replay/time_world.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "replay/time_engine.h"
+#include "replay/time_machine.h"
 
-#define MS 1000000ull
-
-static const uint64_t long_gap_ns = 10 * MS;
-
-/* What can happen at a time. Messages between guest and daemon are allocated when they are
- * needed. */
-enum kind {
-	EVENT_WORD,
-	EVENT_ARRIVAL,
-	EVENT_ENGINE,
-	EVENT_DAEMON,
-	EVENT_SAMPLE,
-	EVENT_CHANGE,
-	EVENT_JOIN,
-	EVENT_LEAVE
-};
-
-enum word { WORD_OPEN, WORD_CLOSE, WORD_WANTS, WORD_IDLE, WORD_DRAINED, WORD_DRAINED_WANTS };
-
-struct tenant;
-
-struct event {
-	struct turns_node node;
-	enum kind kind;
-	enum word word;
-	struct tenant *tenant;
-	struct process *process;
-	struct event *next; /* in the list of free events */
-};
-
-struct request {
-	uint64_t end, arrival;
-};
-
-struct process {
-	struct time_process at;
-	struct tenant *tenant;
-	uint64_t arrived;
-	struct request *queue;
-	size_t first, count, room; /* room: a power of two */
-	struct event arrival;
-};
-
-struct tenant {
-	const struct time_load *load;
-	struct turns_tenant turns;
-	struct turns_seat seat;
-	struct process *processes;
-	bool there, open, draining, said_idle, said_wants;
-	uint64_t empty_ns, others_at_empty;
-	struct event join, leave;
-};
-
-struct world {
-	const struct time_setup *setup;
-	struct time_outcome *out;
-	struct turns turns;
-	struct turns_device device;
-	struct time_engine engine;
-	struct tenant *tenants;
-	struct turns_heap events;
-	struct event engine_event, daemon_event, sample_event, change_event;
-	struct event *words; /* free events */
-	uint64_t now, random;
-	uint32_t change;
-	struct tenant *emptied; /* the tenant that ran out of work at emptied_ns
-				 * while others wanted to run */
-	uint64_t emptied_ns;
-	struct tenant *ran;
-	bool failed; /* out of memory */
-};
-
-static void at(struct world *w, struct event *e, uint64_t time)
+void time_at(struct world *w, struct event *e, uint64_t time)
 {
 	turns_heap_remove(&w->events, &e->node);
 	if (time != UINT64_MAX)
 		turns_heap_add(&w->events, &e->node, time);
 }
 
-/* splitmix64 */
-static uint64_t draw(struct world *w)
-{
-	uint64_t z = w->random += 0x9e3779b97f4a7c15;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-	return z ^ (z >> 31);
-}
-
-static uint64_t draw_pause(struct world *w, uint64_t mean)
-{
-	double u = ((double)(draw(w) >> 11) + 1) / 9007199254740993.0;
-
-	return (uint64_t)(-log(u) * (double)mean) + 1;
-}
-
-static bool push(struct world *w, struct time_series *s, uint64_t value)
+bool time_push(struct world *w, struct time_series *s, uint64_t value)
 {
 	if (s->size == s->room) {
 		size_t room = s->room ? 2 * s->room : 64;
@@ -120,9 +29,7 @@ static bool push(struct world *w, struct time_series *s, uint64_t value)
 	return true;
 }
 
-/* ---- messages -------------------------------------------------------------------------------- */
-
-static void say(struct world *w, struct tenant *t, enum word word)
+void time_say(struct world *w, struct tenant *t, enum word word)
 {
 	struct event *e = w->words;
 
@@ -135,204 +42,7 @@ static void say(struct world *w, struct tenant *t, enum word word)
 		return;
 	}
 	*e = (struct event){.kind = EVENT_WORD, .word = word, .tenant = t};
-	at(w, e, w->now + w->setup->delay_ns);
-}
-
-/* ---- guests ---------------------------------------------------------------------------------- */
-
-static bool has_backlog(const struct process *p)
-{
-	return p->tenant->load->kind == TIME_BUSY || p->at.served < p->arrived;
-}
-
-static bool wants(const struct tenant *t)
-{
-	for (uint32_t i = 0; i < t->load->processes; i++) {
-		if (has_backlog(&t->processes[i]))
-			return true;
-	}
-	return false;
-}
-
-static bool rests(const struct tenant *t)
-{
-	for (uint32_t i = 0; i < t->load->processes; i++) {
-		if (list_linked(&t->processes[i].at.ring))
-			return false;
-	}
-	return true;
-}
-
-static bool others_want(const struct world *w, const struct tenant *t)
-{
-	for (uint32_t i = 0; i < w->setup->tenants; i++) {
-		if (&w->tenants[i] != t && w->tenants[i].there && wants(&w->tenants[i]))
-			return true;
-	}
-	return false;
-}
-
-static uint64_t served(const struct tenant *t)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < t->load->processes; i++)
-		sum += t->processes[i].at.served;
-	return sum;
-}
-
-static void put(struct world *w, struct process *p)
-{
-	const struct time_load *load = p->tenant->load;
-	bool busy = load->kind == TIME_BUSY;
-
-	if (p->tenant->open)
-		p->at.limit = busy ? UINT64_MAX : p->arrived;
-	p->at.mark = p->count ? p->queue[p->first].end : UINT64_MAX;
-	time_engine_put(&w->engine, &p->at);
-}
-
-/* Limits the process to what it has submitted, because submitted work cannot be withdrawn: the
- * running kernel, and those that wait behind it. */
-static void cut(struct process *p, uint64_t flight_ns)
-{
-	const struct time_load *load = p->tenant->load;
-	uint64_t kernels = flight_ns / load->processes / load->kernel_ns,
-		 depth = kernels ? kernels : 1;
-	uint64_t end = (p->at.served / load->kernel_ns + depth) * load->kernel_ns;
-
-	if (load->kind == TIME_BUSY || end < p->arrived)
-		p->at.limit = end;
-	else
-		p->at.limit = p->arrived;
-}
-
-static void say_drained(struct world *w, struct tenant *t)
-{
-	if (!t->draining || !rests(t))
-		return;
-	t->draining = false;
-	t->said_wants = wants(t);
-	say(w, t, t->said_wants ? WORD_DRAINED_WANTS : WORD_DRAINED);
-}
-
-static void say_idle(struct world *w, struct tenant *t)
-{
-	if (!t->open || t->said_idle || wants(t))
-		return;
-	t->said_idle = true;
-	say(w, t, WORD_IDLE);
-}
-
-static void on_empty(struct world *w, struct tenant *t)
-{
-	t->empty_ns = w->now;
-	t->others_at_empty = w->engine.served - served(t);
-	if (others_want(w, t)) {
-		w->emptied = t;
-		w->emptied_ns = w->now;
-	}
-}
-
-static void hear(struct world *w, struct tenant *t, bool open)
-{
-	t->open = open;
-	t->draining = !open;
-	t->said_idle = t->said_wants = false;
-	for (uint32_t i = 0; i < t->load->processes; i++) {
-		if (!open)
-			cut(&t->processes[i], w->setup->flight_ns);
-		put(w, &t->processes[i]);
-	}
-	if (open)
-		say_idle(w, t);
-	else
-		say_drained(w, t);
-}
-
-static void note_gap(struct world *w, const struct tenant *t)
-{
-	uint64_t gap = w->now - t->empty_ns;
-
-	if (gap <= long_gap_ns || !t->empty_ns)
-		return;
-	w->out->gaps_ns += gap;
-	w->out->harvested_ns += w->engine.served - served(t) - t->others_at_empty;
-}
-
-static bool enqueue(struct world *w, struct process *p)
-{
-	size_t room = p->room ? 2 * p->room : 16;
-	struct request *queue;
-
-	if (p->count == p->room) {
-		queue = calloc(room, sizeof(*queue));
-		if (!queue) {
-			w->failed = true;
-			return false;
-		}
-		for (size_t i = 0; i < p->count; i++)
-			queue[i] = p->queue[(p->first + i) & (p->room - 1)];
-		free(p->queue);
-		p->queue = queue;
-		p->first = 0;
-		p->room = room;
-	}
-	p->queue[(p->first + p->count++) & (p->room - 1)] = (struct request){p->arrived, w->now};
-	return true;
-}
-
-static void arrive(struct world *w, struct process *p)
-{
-	struct tenant *t = p->tenant;
-	uint64_t kernel = t->load->kernel_ns;
-
-	if (!wants(t))
-		note_gap(w, t);
-	if (w->emptied == t)
-		w->emptied = NULL;
-	p->arrived += (t->load->work_ns + kernel - 1) / kernel * kernel;
-	if (!enqueue(w, p))
-		return;
-	if (t->load->kind == TIME_POISSON)
-		at(w, &p->arrival, w->now + draw_pause(w, t->load->pause_ns));
-	put(w, p);
-	if (t->open ? t->said_idle : !t->draining && !t->said_wants) {
-		t->said_wants = true;
-		t->said_idle = false;
-		say(w, t, WORD_WANTS);
-	}
-}
-
-/* The running process has reached its mark or its limit. */
-static void look(struct world *w, struct process *p)
-{
-	struct tenant *t = p->tenant;
-
-	while (p->count && p->queue[p->first].end <= p->at.served) {
-		if (!push(w, &w->out->waits[t - w->tenants], w->now - p->queue[p->first].arrival))
-			return;
-		p->first = (p->first + 1) & (p->room - 1);
-		p->count--;
-		if (t->load->kind == TIME_PULSE)
-			at(w, &p->arrival, w->now + t->load->pause_ns);
-	}
-	put(w, p);
-	if (p->at.served >= p->at.limit) {
-		if (!wants(t))
-			on_empty(w, t);
-		say_idle(w, t);
-		say_drained(w, t);
-	}
-}
-
-static void on_engine(struct world *w)
-{
-	struct time_process *running = time_engine_running(&w->engine);
-
-	if (running)
-		look(w, container_of(running, struct process, at));
-	time_engine_turn(&w->engine);
+	time_at(w, e, w->now + w->setup->delay_ns);
 }
 
 /* ---- the daemon ------------------------------------------------------------------------------ */
@@ -345,11 +55,11 @@ static void pump(struct world *w)
 		struct tenant *t = action.seat->owner;
 
 		if (action.verb == TURNS_OPEN || action.verb == TURNS_CLOSE)
-			say(w, t, action.verb == TURNS_OPEN ? WORD_OPEN : WORD_CLOSE);
+			time_say(w, t, action.verb == TURNS_OPEN ? WORD_OPEN : WORD_CLOSE);
 		else if (action.verb == TURNS_LATE)
-			turns_late(action.seat, wants(t), w->now);
+			turns_late(action.seat, time_guest_wants(t), w->now);
 	}
-	at(w, &w->daemon_event, turns_deadline(&w->turns));
+	time_at(w, &w->daemon_event, turns_deadline(&w->turns));
 }
 
 static void join(struct world *w, struct tenant *t)
@@ -362,13 +72,13 @@ static void join(struct world *w, struct tenant *t)
 	}
 	t->said_wants = t->load->kind == TIME_BUSY;
 	if (t->said_wants)
-		say(w, t, WORD_WANTS);
+		time_say(w, t, WORD_WANTS);
 	for (uint32_t i = 0; i < t->load->processes; i++) {
 		struct process *p = &t->processes[i];
 
 		if (t->load->kind != TIME_BUSY)
-			at(w, &p->arrival, w->now + draw_pause(w, t->load->pause_ns));
-		put(w, p);
+			time_at(w, &p->arrival, w->now + time_draw_pause(w, t->load->pause_ns));
+		time_guest_put(w, p);
 	}
 }
 
@@ -376,9 +86,9 @@ static void leave(struct world *w, struct tenant *t)
 {
 	t->there = t->open = t->draining = false;
 	for (uint32_t i = 0; i < t->load->processes; i++) {
-		at(w, &t->processes[i].arrival, UINT64_MAX);
+		time_at(w, &t->processes[i].arrival, UINT64_MAX);
 		t->processes[i].at.limit = 0;
-		put(w, &t->processes[i]);
+		time_guest_put(w, &t->processes[i]);
 	}
 	if (!w->setup->plain)
 		turns_leave(&t->seat, w->now);
@@ -391,7 +101,7 @@ static void change(struct world *w)
 	if (!w->setup->plain && w->tenants[c->tenant].there)
 		turns_set(&w->tenants[c->tenant].turns, &c->share, w->now);
 	if (w->change < w->setup->changes_size)
-		at(w, &w->change_event, w->setup->changes[w->change].at_ns);
+		time_at(w, &w->change_event, w->setup->changes[w->change].at_ns);
 }
 
 static void sample(struct world *w)
@@ -403,11 +113,12 @@ static void sample(struct world *w)
 
 		if (t->there && !w->setup->plain)
 			turns_settle(&t->seat, w->now);
-		w->out->served[row + i] = served(t);
-		w->out->charged[row + i] = w->setup->plain ? served(t) : t->seat.charged_ns;
+		w->out->served[row + i] = time_guest_served(t);
+		w->out->charged[row + i] =
+			w->setup->plain ? time_guest_served(t) : t->seat.charged_ns;
 		w->out->entitled[row + i] = t->seat.entitled_ns;
 	}
-	at(w, &w->sample_event, w->now + w->setup->sample_ns);
+	time_at(w, &w->sample_event, w->now + w->setup->sample_ns);
 }
 
 static void on_word(struct world *w, struct event *e)
@@ -415,7 +126,7 @@ static void on_word(struct world *w, struct event *e)
 	struct tenant *t = e->tenant;
 
 	if (t->there && e->word <= WORD_CLOSE)
-		hear(w, t, e->word == WORD_OPEN);
+		time_guest_hear(w, t, e->word == WORD_OPEN);
 	else if (t->there && !w->setup->plain && e->word == WORD_WANTS)
 		turns_wants(&t->seat, w->now);
 	else if (t->there && !w->setup->plain && e->word == WORD_IDLE)
@@ -435,10 +146,10 @@ static void happen(struct world *w, struct event *e)
 		on_word(w, e);
 		break;
 	case EVENT_ARRIVAL:
-		arrive(w, e->process);
+		time_guest_arrive(w, e->process);
 		break;
 	case EVENT_ENGINE:
-		on_engine(w);
+		time_guest_on_engine(w);
 		break;
 	case EVENT_DAEMON:
 		turns_tick(&w->turns, w->now);
@@ -465,7 +176,7 @@ static void note_handover(struct world *w)
 	struct tenant *t = p ? container_of(p, struct process, at)->tenant : NULL;
 
 	if (t && t != w->emptied && w->emptied)
-		push(w, &w->out->handovers, w->now - w->emptied_ns);
+		time_push(w, &w->out->handovers, w->now - w->emptied_ns);
 	if (t)
 		w->emptied = NULL;
 }
@@ -481,7 +192,7 @@ static void run(struct world *w)
 		happen(w, e);
 		pump(w);
 		note_handover(w);
-		at(w, &w->engine_event, time_engine_next(&w->engine));
+		time_at(w, &w->engine_event, time_engine_next(&w->engine));
 		w->out->events++;
 	}
 }
@@ -505,9 +216,9 @@ static bool make_tenant(struct world *w, uint32_t index)
 	t->seat = (struct turns_seat){.owner = t, .tenant = &t->turns, .device = &w->device};
 	t->join = (struct event){.kind = EVENT_JOIN, .tenant = t};
 	t->leave = (struct event){.kind = EVENT_LEAVE, .tenant = t};
-	at(w, &t->join, t->load->join_ns);
+	time_at(w, &t->join, t->load->join_ns);
 	if (t->load->leave_ns)
-		at(w, &t->leave, t->load->leave_ns);
+		time_at(w, &t->leave, t->load->leave_ns);
 	return true;
 }
 
@@ -539,9 +250,9 @@ static bool make(struct world *w)
 		if (!make_tenant(w, i))
 			return false;
 	}
-	at(w, &w->sample_event, setup->sample_ns);
+	time_at(w, &w->sample_event, setup->sample_ns);
 	if (setup->changes_size)
-		at(w, &w->change_event, setup->changes[0].at_ns);
+		time_at(w, &w->change_event, setup->changes[0].at_ns);
 	return true;
 }
 

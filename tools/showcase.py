@@ -58,8 +58,10 @@ class Run:
         self.output, self.status = (out + err).strip(), self.process.returncode
         checksum = re.search(r" ok checksum=([0-9a-f]+)", out)
         self.checksum = checksum.group(1) if checksum else None
-        report = re.search(r"limit_bytes=(\d+) peak_bytes=(\d+) refusals=(\d+)", err)
-        self.limit_bytes, self.peak, self.refusals = map(int, report.groups()) if report else (None,) * 3
+        report = re.search(r"held at most (\d+)([KM])iB of (\d+)MiB(?:.*refused (\d+) time)?", err)
+        self.limit_bytes = int(report[3]) * MIB if report else None
+        self.peak = int(report[1]) * {"K": 1 << 10, "M": MIB}[report[2]] if report else None
+        self.refusals = int(report[4] or 0) if report else None
         return self
 
 
@@ -101,7 +103,7 @@ def limited(command, limit_bytes):
 
 def snapshot(mete, environment, stop, seen):
     """Keeps the fullest `mete ps` while the programs run; each look follows the one before."""
-    while not stop.wait(0.05):
+    while not stop.wait(0.2):
         done = subprocess.run([mete, "ps", "--json"], env=environment, text=True, capture_output=True)
         try:
             tenants = json.loads(done.stdout)["tenants"]
@@ -192,9 +194,12 @@ def show(build, mete, environment, only):
     subprocess.run([mete, "sim"] if "METE_SIM_DIR" in environment else [mete, "doctor"], env=environment)
 
     print("\n-- each program alone, on the bare driver", flush=True)
-    alone = {}
-    for name, _, command, extra in shown:
-        alone[name] = run_alone(name, limited(command, 0), {**environment, **extra})
+    alone, ran = {}, {}
+    for name, _, command, extra in shown:  # equal programs once
+        key = tuple(command)
+        if key not in ran:
+            ran[key] = run_alone(name, limited(command, 0), {**environment, **extra})
+        alone[name] = ran[key]
 
     print(f"\n-- all {len(shown)} at once, under mete run --memory", flush=True)
     seen, stop = {}, threading.Event()

@@ -151,7 +151,7 @@ struct placement_container {
 	uint16_t profile;	/* != 0: a MIG instance of this profile per GPU */
 	uint8_t devices;	/* different GPUs */
 	uint8_t kind;		/* enum placement_kind */
-	bool exclusive;		/* GPUs that nobody else uses */
+	bool exclusive;		/* GPUs that no other pod uses */
 };
 
 /* A time that does not come. */
@@ -316,9 +316,9 @@ uint64_t placement_next_end(const struct placement *p);
  * limits.steps, on trial. */
 must_check int placement_release(struct placement *p, uint64_t pod);
 
-/* What if. From placement_begin() on pods come and go on trial: placement_roll_back() undoes all
- * that they did, to the name of each pod and its place in the list, and placement_finish() lets it
- * stand. Questions are answered as if it stood. Whoever is released on trial still takes up
+/* Trials. From placement_begin() on, pods come and go on trial: placement_roll_back() undoes all of
+ * that, down to each pod's name and place in the list, and placement_finish() makes it last. Until
+ * then questions are answered as if it lasted. A pod that is released on trial still takes up
  * limits.pods and limits.charges. Meanwhile nodes, the configuration and the usual pods stay as
  * they are (-EBUSY), time stands still (placement_keep(): -EBUSY), and foresight keeps its prices.
  * -EBUSY: one is under way; -EINVAL: none is. A step that is not one of limits.steps: -ENOSPC. */
@@ -327,8 +327,9 @@ must_check int placement_roll_back(struct placement *p);
 must_check int placement_finish(struct placement *p);
 
 /* Places all of a gang and books them, or none: in the order given or, where that leads nowhere,
- * the largest first. Other orders are not tried. On trial, too. PLACEMENT_NOWHERE, with who was the
- * last to find no place in *ret_stuck; -EINVAL; -ENOSPC: limits.steps, .pods or .charges. */
+ * the largest first. Other orders are not tried. On trial, too. PLACEMENT_NOWHERE, with the
+ * last request that found no place in *ret_stuck; -EINVAL; -ENOSPC: limits.steps, .pods or
+ * .charges. */
 must_check int placement_gang(struct placement *p, const struct placement_request *requests,
 			      size_t size, int32_t priority,
 			      struct placement_decision *ret_decisions, uint64_t *ret_pods,
@@ -369,9 +370,10 @@ struct placement_victims {
 /* The pod's leaving counts for a disruption budget; 0: for none. -ENOENT. */
 must_check int placement_protect(struct placement *p, uint64_t pod, uint16_t budget);
 /* The candidate where that hurts least: the fewest beyond their budgets, then the lowest highest
- * priority, then the fewest pods; and those pods. Whose budget would be overdrawn is kept before
- * the others, one by one: other choices are not tried. PLACEMENT_NO_VICTIMS: on no candidate, but
- * on some if it were empty; PLACEMENT_TOO_SMALL: on none if it were. -ENOENT, -EINVAL, -ENOSPC. */
+ * priority, then the fewest pods; and those pods. Pods whose budget would be overdrawn are kept
+ * before others, one by one; other choices are not tried. PLACEMENT_NO_VICTIMS: on no candidate,
+ * but on some if it were empty; PLACEMENT_TOO_SMALL: on none if it were. -ENOENT, -EINVAL, -ENOSPC.
+ */
 must_check int placement_preempt_among(struct placement *p, const struct placement_request *request,
 				       const struct placement_preemption *how, uint64_t *ret_pods,
 				       size_t room, struct placement_victims *ret_victims);

@@ -154,7 +154,8 @@ static void move(const struct placement *p, struct placement_host *host, uint8_t
 	gpu->exclusive = (uint16_t)(gpu->exclusive + sign * it->exclusive);
 }
 
-/* The slices in use, by those who are there: where two had the same one has it still. */
+/* Finds the slices that are in use by asking all pods that are there: if two had the same, one of
+ * them still has it. */
 static void find_slices(const struct placement *p, struct placement_host *host, int device)
 {
 	struct placement_gpu *gpu = &host->gpu[device];

@@ -22,8 +22,8 @@ static enum placement_reason without_gpus(const struct placement *p, uint32_t no
 	return refusals & BIT(DEVICE_COUNT) ? placement_first_reason(refusals) : PLACEMENT_FITS;
 }
 
-/* The reason whose lifting alone helps; first those that say that there would be GPUs enough. Where
- * none alone does, the first that cannot be met with all later ones lifted. */
+/* The reason that it suffices to lift; of several, first one that says that there are GPUs enough.
+ * If none suffices, the first that still holds with all later ones lifted. */
 static enum placement_reason binding(struct placement *p, uint32_t node,
 				     const struct placement_request *request)
 {

@@ -280,7 +280,7 @@ uint32_t placement_node_refusals(const struct placement_host *host, uint32_t nod
 		refusals |= BIT(CORDONED);
 	if (request->node != PLACEMENT_ANYWHERE && (uint32_t)request->node != node)
 		refusals |= BIT(OTHER_NODE);
-	/* Who asks for none takes none, even where too much is promised. */
+	/* A pod that asks for none takes none, even if too much is promised. */
 	if (cpu && cpu > placement_cpu_room(host))
 		refusals |= BIT(CPU);
 	if (memory && (int64_t)memory > placement_host_room(host))

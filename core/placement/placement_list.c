@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is where, and what is left: for who shows it, and for a scheduler's extender. */
+/* What is where, and what is left: for programs that show it, and for a scheduler's extender. */
 #include "core/placement/placement_machine.h"
 
 int placement_pods(const struct placement *p, uint32_t node, uint64_t *ret_pods, size_t room,

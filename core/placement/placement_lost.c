@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * foresight, what nobody will use: of a node that becomes full. (What is free is
- * placement_worth.c's.)
+ * foresight: the part of a node's GPUs that no pod will use once the node is full.
+ * (placement_worth.c values what is free.)
  */
 #include "core/placement/placement_machine.h"
 

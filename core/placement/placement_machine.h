@@ -71,7 +71,7 @@ static inline uint16_t placement_slots(const struct placement_gpu *gpu)
 	return gpu->is.slots ? gpu->is.slots : UINT16_MAX - 2 * PLACEMENT_SLOTS;
 }
 
-/* Nobody else can have a part of it, whatever is left. */
+/* No other pod can have a part of it, whatever is left. */
 static inline bool placement_closed(const struct placement_gpu *gpu)
 {
 	return gpu->exclusive || gpu->is.geometry || placement_gone(gpu) ||
@@ -218,8 +218,8 @@ uint64_t placement_usual_milli(const struct placement *p, const struct placement
 int placement_takers(const struct placement *p, const struct placement_view *view,
 		     const struct placement_usual *usual, int32_t ret_takes[PLACEMENT_DEVICES]);
 
-/* placement_lost.c and placement_worth.c: foresight. What of a node nobody will use, in milli; what
- * the rest is worth to the pods that come. */
+/* placement_lost.c and placement_worth.c: foresight. How much of a node no pod will use, in milli,
+ * and what the rest is worth to the pods that come. */
 void placement_find_lost(struct placement *p);
 double placement_lost(const struct placement *p, const struct placement_view *view);
 

@@ -169,7 +169,7 @@ int placement_commit(struct placement *p, const struct placement_request *reques
 		     const struct placement_assignment *assignment, int32_t priority,
 		     uint64_t *ret_pod)
 {
-	/* Whoever decided may have known of a taint that came later: what is bound stays. */
+	/* The decision may have been made before a taint came: what is bound stays. */
 	const uint32_t lifted = BIT(CORDONED) | BIT(TAINT);
 	int32_t at = PLACEMENT_NONE;
 	int r = book(p, request, node, assignment, priority, lifted, &at);

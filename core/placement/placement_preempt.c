@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which pods would have to go. All that may are taken off, on trial; then one after the other comes
- * back, if the request still fits: first those whose disruption budget would be overdrawn, the most
- * important first. Who could not come back then cannot later, when fewer are off: each is tried
- * once.
+ * Which pods would have to go. All pods that may go are taken off on trial. Then one after the
+ * other comes back if the request still fits: first those whose disruption budget would be
+ * overdrawn, and the most important first. A pod that cannot come back then cannot come back later,
+ * when fewer are off, so each is tried once.
  */
 #include "core/placement/placement_machine.h"
 

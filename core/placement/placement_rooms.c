@@ -117,13 +117,13 @@ static void add_ask(struct placement *p, uint32_t first, struct placement_learne
 	it->ask = (uint16_t)a;
 }
 
-/* Whose ask it is; NULL: nobody's. */
+/* The usual pod that asks so; NULL: none does. */
 static const struct placement_usual *usual_of(const struct placement *p, uint32_t a)
 {
 	return p->asks.usual[a] == UINT16_MAX ? NULL : &p->usuals[p->asks.usual[a]];
 }
 
-/* Nobody's asks are as large as the one before. */
+/* Fills up the last vector: asks that are no usual pod's are copies of the one before. */
 static void pad(struct placement_asks *asks)
 {
 	for (; asks->size % LANES; asks->size++) {
@@ -227,7 +227,8 @@ static int instances(const struct placement *p, const struct placement_view *vie
 	return n / usual->devices;
 }
 
-/* One by one: those whose number does not follow from the GPUs' steps, or each. */
+/* Counts one ask after the other: those whose number does not follow from the GPUs' steps, or all.
+ */
 static void count_each(const struct placement *p, const struct placement_view *view, bool each,
 		       float *ret_rooms)
 {

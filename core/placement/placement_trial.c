@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What if: pods come and go on trial. Each step is noted, and undone in reverse order; who was
- * released keeps its record until the end, so that it comes back as it was, name and all.
+ * Trials: pods come and go, and it can be undone. Each step is noted, and undone in reverse order.
+ * A pod that was released keeps its record until the end, so that it comes back as it was, name and
+ * all.
  */
 #include "core/placement/placement_machine.h"
 
@@ -62,7 +63,7 @@ int placement_finish(struct placement *p)
 	return 0;
 }
 
-/* How much of GPUs it takes, if only to tell who is larger. */
+/* How much of GPUs it takes, if only to tell which pod is larger. */
 static uint64_t size_of(const struct placement *p, const struct placement_request *request)
 {
 	uint64_t sum = 0;

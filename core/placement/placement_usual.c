@@ -284,8 +284,8 @@ bool placement_in_steps(const struct placement *p, const struct placement_view *
 	return !odd;
 }
 
-/* A GPU is open to the parts that are not larger than what is left of it; an empty one, to those
- * who want no more GPUs than are empty, too. */
+/* A GPU can take parts that are not larger than what is left of it. An empty one can also take pods
+ * that want no more GPUs than are empty. */
 void placement_chances(const struct placement *p, const struct placement_view *view,
 		       uint32_t ret_chance[PLACEMENT_DEVICES])
 {

@@ -7,7 +7,7 @@
  * node with eight GPUs, of which one pod holds four, will soon take an 8-GPU pod again, and one
  * where four pods hold one each will not. The worth of a node is
  *
- *	Σ over the asks: price x room  -  5 x what nobody will use (core/placement/placement_lost.c)
+ *	Σ over the asks: price x room  -  5 x what no pod will use (core/placement/placement_lost.c)
  *
  * in milli, and a pod goes where it takes least of it. The price of an ask is its part of the
  * demand divided by the square of the room for it in the whole cluster: what is plenty costs
@@ -115,9 +115,9 @@ static double at_most_one(double x)
 }
 
 /* Pods that want several GPUs starve once room for them is short: of what they need, single GPUs
- * take a part whenever one becomes free. So their price rises steeply with their GPUs where less is
- * left than the number of them varies by: some times the root of how many are there. Where next to
- * nothing is left there is no hope, and nobody else is to suffer for them. */
+ * take a part whenever one becomes free. So their price rises steeply with their GPUs once less
+ * room is left than their number varies by (a multiple of the root of how many there are). If next
+ * to nothing is left they cannot be helped, and no other pod is to suffer for them. */
 static double urgency(const struct placement *p, const struct placement_learned *it, double room)
 {
 	double there = (double)it->kin / p->usual_count * p->totals.pods;

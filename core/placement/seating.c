@@ -106,7 +106,7 @@ static void sit(struct seating_pod *pod, const struct placement_assignment *assi
 	pod->seated = true;
 }
 
-/* Those who have a seat keep it, whether it fits or not. */
+/* Pods that have a seat keep it, whether they fit or not. */
 static int adopt(struct books *books, const struct seating_pod *pod)
 {
 	struct placement_request request = request_of(pod);

@@ -7,10 +7,11 @@
  * calls. Each call decides with fresh books (core/placement.h), so that nothing can drift.
  *
  * Laws (tests/unit/test_seating_always.c):
- *   - of no device more is promised than there is, times overcommit; who was seated before it
- *     became so keeps its seat;
- *   - nobody waits whom the devices have room for; the numbers of a refusal are those of the books;
- *   - who waits is considered in the list's order; whoever fits need not wait for others.
+ *   - no more of a device is promised than there is, times overcommit; a pod that had its seat
+ *     before that was exceeded keeps it;
+ *   - no pod waits for which the devices have room; the numbers of a refusal are those of the
+ * books;
+ *   - waiting pods are considered in the list's order; a pod that fits need not wait for others.
  *
  * Of several GPUs that fit the fullest is taken: large pods find room later. Amounts are per GPU.
  */
@@ -27,7 +28,7 @@ struct seating_device {
 	uint64_t slot_bytes;
 	uint32_t slot_milli;
 	uint8_t numa;
-	bool closed; /* takes nobody new: unhealthy, or not shared out */
+	bool closed; /* takes no new pods: unhealthy, or not shared out */
 };
 
 struct seating_node {
@@ -68,7 +69,7 @@ size_t seating_size(struct seating_pod *const *pods, size_t count);
 /* Seats those of the pods that have no seat and fit, in the list's order, and says of the others
  * why not. Returns how many were seated. -EINVAL: a pod that makes no sense (no containers, no GPU,
  * more than PLACEMENT_SLOTS of them), with its place in *ret_wrong, or a malformed node; -ENOSPC:
- * the memory is too small or misaligned. Nobody has been seated then. */
+ * the memory is too small or misaligned. No pod has been seated then. */
 must_check int seating_settle(const struct seating_node *node, struct seating_pod *const *pods,
 			      size_t count, void *memory, size_t size, size_t *ret_wrong);
 

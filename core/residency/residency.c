@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens: each event changes the books, and says whether something is to be decided. */
+/* Events: each changes the books, and says whether something is to be decided. */
 #include "core/residency/residency.h"
 
 #include "core/residency/residency_machine.h"
@@ -7,8 +7,8 @@
 #define MS  1000000ull
 #define MIB (1024ull * 1024)
 
-/* So much of capacity and store is promised to nobody: chunks under way are in both. */
-enum { SPARE_CHUNKS = 4, CHOICES = 8 };
+/* How much of capacity and store is promised to no member: chunks under way are in both. */
+enum { SPARE_CHUNKS = 4 };
 
 const struct residency_tuning residency_usual = {
 	.cost_milli = 50,
@@ -47,7 +47,7 @@ void residency_todo(struct residency_member *m, unsigned todo)
 		list_append(&m->residency->todo, &m->todo_link);
 }
 
-/* Something of the member has changed that others may wait for, or that it waits for itself. */
+/* Something has changed for which the member or another one may wait. */
 static void decide(struct residency_member *m)
 {
 	struct residency *r = m->residency;
@@ -84,7 +84,7 @@ void residency_budget(struct residency *r, uint64_t budget_bytes, uint64_t now_n
 	r->dirty = r->choosing = true;
 }
 
-/* ---- who is there ---------------------------------------------------------------------------- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 void residency_join(struct residency *r, struct residency_member *m, struct turns_seat *seat,
 		    void *owner, uint64_t quota_bytes, uint64_t now_ns)
@@ -150,8 +150,9 @@ void residency_cleared(struct residency *r, uint64_t bytes, uint64_t now_ns)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Any of them alone must fit, beside what of the others may not leave; and all of them somewhere.
- * `bytes` are asked for by `asker`, if that is somebody, beside what it asked for already. */
+/* Each member alone must fit beside those parts of the others that may not leave, and all of them
+ * together must fit on the device and in the store. asker: NULL, or the member that asks for
+ * `bytes` more. */
 static bool has_place(const struct residency *r, const struct residency_member *asker,
 		      uint64_t bytes, uint64_t capacity)
 {
@@ -165,7 +166,7 @@ static bool has_place(const struct residency *r, const struct residency_member *
 		m.asked_bytes += MEMBER_OF_DEVICE(link) == asker ? bytes : 0;
 		fixed_here = member_fixed(&m);
 		all += member_need(&m);
-		/* It does not give back the copies of what is on the device. */
+		/* A stuck member does not give back its copies of what is on the device. */
 		all += m.stuck ? beyond(m.store_bytes, m.out_bytes) : 0;
 		fixed += fixed_here;
 		largest = most(largest, member_need(&m) - fixed_here);
@@ -193,7 +194,7 @@ void residency_grant(struct residency_member *m, uint64_t bytes, uint64_t now_ns
 	m->residency->resident_bytes += bytes;
 	m->asked_bytes = 0;
 	m->promised = false;
-	/* Who has just allocated is about to do something with it. */
+	/* A program that has just allocated memory is about to use it. */
 	m->idle_ns = now_ns;
 }
 
@@ -210,7 +211,7 @@ int residency_ask(struct residency_member *m, uint64_t bytes, uint64_t now_ns)
 	if (refused)
 		return refused;
 	m->asked_bytes += bytes;
-	/* Who is chosen to come has been promised what is free. */
+	/* Free room is promised to the members that come. */
 	if (m->asked_bytes == bytes && m->place == RESIDENCY_IN && residency_room(r) >= bytes) {
 		residency_grant(m, bytes, now_ns);
 		return 0;
@@ -254,15 +255,15 @@ void residency_wants(struct residency_member *m, uint64_t now_ns)
 {
 	struct residency *r = m->residency;
 
-	/* A part of it may be out, and nobody orders who is stuck anything: no other sign would
-	 * come. */
+	/* A part of it may be out, and a stuck member gets no orders: it could show no other sign
+	 * of life. */
 	residency_show_life(m, now_ns);
 	if (m->wants)
 		return;
 	residency_learn_pause(m, now_ns);
 	m->wants = true;
 	m->wanted_ns = now_ns;
-	/* What it did not use while it wanted nothing is not saved up. */
+	/* Time that it did not use while it wanted none is not saved up. */
 	m->virtual_ns = most(m->virtual_ns, r->clock);
 	m->parked = false;
 	if (m->place != RESIDENCY_IN)
@@ -287,16 +288,16 @@ void residency_idle(struct residency_member *m, uint64_t now_ns)
 int residency_suspend(struct residency_member *m, bool suspended, uint64_t now_ns)
 {
 	struct residency *r = m->residency;
-	uint64_t away = member_need(m), spare = residency_spare(&r->tuning);
+	uint64_t all = member_need(m), spare = residency_spare(&r->tuning);
 
 	if (m->suspended == suspended)
 		return 0;
 	list_for_each(link, &r->members)
 	{
 		if (MEMBER_OF_DEVICE(link)->suspended)
-			away += member_need(MEMBER_OF_DEVICE(link));
+			all += member_need(MEMBER_OF_DEVICE(link));
 	}
-	if (suspended && (member_need(m) > m->quota_bytes || away + spare > r->budget_bytes))
+	if (suspended && (member_need(m) > m->quota_bytes || all + spare > r->budget_bytes))
 		return RESIDENCY_STORE;
 	m->suspended = suspended;
 	m->wanted_ns = now_ns;
@@ -313,29 +314,6 @@ void residency_park(struct residency_member *m, uint64_t park_ns, uint64_t now_n
 	(void)now_ns;
 	m->park_ns = park_ns;
 	m->residency->dirty = true;
-}
-
-/* Where there is plenty of store: nobody's memory waits for the place. */
-static uint64_t park_at(const struct residency_member *m)
-{
-	const struct residency *r = m->residency;
-
-	if (!m->park_ns || m->wants || m->asked_bytes || is_sent_away(m) || m->stuck ||
-	    !m->resident_bytes || list_linked(&m->of_coming))
-		return UINT64_MAX;
-	if (member_bytes(m) > least(m->quota_bytes, beyond(r->budget_bytes, r->used_bytes)))
-		return UINT64_MAX;
-	return m->idle_ns + m->park_ns;
-}
-
-static void park_idle(struct residency *r, uint64_t now_ns)
-{
-	list_for_each(link, &r->members)
-	{
-		struct residency_member *m = MEMBER_OF_DEVICE(link);
-
-		m->parked |= park_at(m) <= now_ns;
-	}
 }
 
 /* ---- movement -------------------------------------------------------------------------------- */
@@ -383,7 +361,7 @@ void residency_unused(struct residency_member *m, uint64_t bytes, uint64_t now_n
 	m->credit_bytes -= bytes;
 	r->credit_bytes -= bytes;
 	set_missing(m, most(m->missing_bytes, least(m->missing_bytes + bytes, m->out_bytes)));
-	/* Those who are coming may not fit any more. */
+	/* The members that come may not fit any more. */
 	list_for_each(link, &r->coming) residency_withdraw(MEMBER_OF_COMING(link));
 	decide(m);
 	residency_show_life(m, now_ns);
@@ -413,90 +391,4 @@ void residency_dropped(struct residency_member *m, uint64_t bytes, uint64_t now_
 	m->residency->used_bytes -= bytes;
 	m->residency->dirty = true;
 	residency_worked(m, bytes, now_ns);
-}
-
-/* ---- what is to be done ---------------------------------------------------------------------- */
-
-static int take_bytes(struct residency_member *m, uint64_t *bytes, enum residency_verb verb,
-		      struct residency_action *ret)
-{
-	if (!*bytes)
-		return 0;
-	*ret = (struct residency_action){verb, m, *bytes, m->generation};
-	*bytes = 0;
-	return 1;
-}
-
-static int take_todo(struct residency_member *m, unsigned todo, enum residency_verb verb,
-		     uint64_t bytes, struct residency_action *ret)
-{
-	if (!(m->todo & todo))
-		return 0;
-	m->todo &= ~todo;
-	*ret = (struct residency_action){verb, m, bytes, m->generation};
-	if (verb == RESIDENCY_STOP)
-		m->generation++;
-	return 1;
-}
-
-static int take_action(struct residency_member *m, struct residency_action *ret)
-{
-	return take_todo(m, TODO_STOP, RESIDENCY_STOP, 0, ret) ||
-	       take_bytes(m, &m->drop_todo, RESIDENCY_DROP, ret) ||
-	       take_bytes(m, &m->order_todo, RESIDENCY_EVICT, ret) ||
-	       take_bytes(m, &m->credit_todo, RESIDENCY_CREDIT, ret) ||
-	       take_bytes(m, &m->grant_todo, RESIDENCY_GRANT, ret) ||
-	       take_todo(m, TODO_ADMITTED, RESIDENCY_ADMITTED, m->admitted_bytes, ret) ||
-	       take_todo(m, TODO_STUCK, RESIDENCY_STUCK, m->resident_bytes, ret);
-}
-
-/* When to look again without an event. */
-static uint64_t next_look(struct residency *r, uint64_t now_ns)
-{
-	uint64_t at = least(residency_choose_at(r, now_ns), residency_patience_at(r));
-
-	list_for_each(link, &r->members) at = least(at, park_at(MEMBER_OF_DEVICE(link)));
-	return at;
-}
-
-static void settle(struct residency *r, uint64_t now_ns)
-{
-	residency_judge_patience(r, now_ns);
-	residency_stop_starved(r);
-	park_idle(r, now_ns);
-	residency_choose(r, now_ns);
-	residency_move(r, now_ns);
-	/* Who came without moving, or was withdrawn, makes room for another choice. */
-	for (int i = 0; i < CHOICES && r->choosing && list_empty(&r->coming); i++) {
-		residency_choose(r, now_ns);
-		residency_move(r, now_ns);
-	}
-	r->dirty = r->choosing && list_empty(&r->coming);
-	r->timer_ns = next_look(r, now_ns);
-}
-
-void residency_tick(struct residency *r, uint64_t now_ns)
-{
-	if (now_ns >= r->timer_ns)
-		r->dirty = r->choosing = true;
-}
-
-uint64_t residency_deadline(const struct residency *r)
-{
-	return r->timer_ns;
-}
-
-int residency_next(struct residency *r, uint64_t now_ns, struct residency_action *ret_action)
-{
-	if (r->dirty || r->draining)
-		settle(r, now_ns);
-	while (!list_empty(&r->todo)) {
-		struct residency_member *m =
-			list_entry(r->todo.next, struct residency_member, todo_link);
-
-		if (take_action(m, ret_action))
-			return 1;
-		list_remove(&m->todo_link);
-	}
-	return 0;
 }

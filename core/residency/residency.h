@@ -1,61 +1,65 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose memory is on the device. Pure: no clock, no lock, no allocation, no logging; the daemon,
- * the replay and the tests run this code, on top of core/turns. The caller owns every object, says
- * what happens and when, then asks residency_next() what is to be done until it says 0, and calls
- * residency_tick() at residency_deadline(). After any call turns_next() is asked as well.
+ * Decides whose memory is on the device. Pure: no clock, no lock, no allocation, no logging. The
+ * daemon, the replay and the tests run this code, on top of core/turns. The caller owns every
+ * object. It reports each event with its time, then calls residency_next() until that returns 0,
+ * and calls residency_tick() at residency_deadline(). After any call it calls turns_next() as well.
  *
- *	residency  a device: so many bytes for what can move
- *	store	   so many bytes of the host's memory for a device's evicted blocks
- *	member	   a tenant on a device: its bytes there, in the store, on their way
+ *	residency  a device: the bytes of it that are for memory that can move
+ *	store	   host memory, bounded in bytes, for a device's evicted blocks
+ *	member	   a tenant on a device: its bytes there, in the store, and on their way
  *	set	   the members whose memory is on the device together
  *
- * Those of a set take turns as core/turns says (the fast clock). While not all who want fit, sets
- * follow one another (the slow clock).
+ * The members of a set take turns as core/turns decides (the fast clock). While the members that
+ * want the device do not all fit, sets follow one another (the slow clock).
  *
- * A member outside of the set is barred (turns_bar) before anything of it moves, and is admitted
- * when all of it is there. Who is to come is named first; the room that it lacks leaves, and no
- * more: first of who does not want, the longest idle first; then of who wants and is furthest from
- * its next set. So memory that is idle stays until somebody needs its room.
+ * A member outside of the set is barred (turns_bar()) before any of its memory moves, and admitted
+ * once all of its memory is there. A decision first names the members that are to come. Then it
+ * evicts what they lack room for, and no more: members that do not want the device leave first,
+ * the one that has been idle for longest before the others; then members that want it, the one
+ * whose next set is furthest away first. So idle memory stays until another member needs the room.
  *
- * Bytes move chunk by chunk, out and in at once. They meet here: what has left (residency_left) is
- * credit for who comes, in the same call. What a guest does in between is in
- * docs/decisions/0091-memory-that-moves.md; here a block counts for the device from the credit on
- * until it has left, and for the store from the order to leave on until it is there again.
+ * Bytes move chunk by chunk, in both directions at once. What has left (residency_left()) becomes
+ * credit for a member that comes, in the same call. decisions/0091-memory-that-moves.md says what
+ * a guest does in between. Here a block counts for the device from the credit until it has left,
+ * and for the store from the order to leave until it is back.
  *
- * A set stays for as long as the movement that brought it took, by the operator's one number (the
- * share of time that movement may cost); shorter where somebody would wait for longer than
- * `longest_ns`, or of a higher class; or if nobody of it wants for longer than it usually pauses,
- * where that is shorter than the movement (waiting costs no more than twice of what moving would).
+ * A set stays for as long as the movement that brought it took, multiplied so that movement costs
+ * no more than the operator's share of the time. It stays for less if a member would otherwise wait
+ * for longer than `longest_ns`, if a member of a higher class waits, or if no member of it has
+ * wanted the device for longer than it usually pauses, provided that such a pause is shorter than
+ * the movement (waiting then costs at most twice what moving would).
  *
  * Laws, attacked by tests/unit/test_residency_always.c:
- *  1. resident + credit of all members <= capacity: nothing is granted, and no credit given, beyond
- *     it (a capacity that was lowered is reached by evicting);
- *  2. a byte is resident, out, or both while it moves; never neither: a member's `resident` + `out`
- *     changes by what the caller says was allocated or freed, and by nothing else;
- *  3. the store's `used` <= its budget, a member's <= its quota; used >= what is out, or leaving;
- *  4. who is not wholly resident is barred, and nothing is ordered to leave of who is not barred
- *     and drained. Whose guests do not drain, evict, restore or drop within `patience_ns` and the
- *     time that what they moved takes at `slowest_bps` is said (RESIDENCY_STUCK) and counts as
- *     unmovable until they give a sign of life, the second time not before twice the patience has
- *     passed, and so on (who did not drain and runs on needs no sign, only the time); of such a
- *     member what is whole is admitted. Time in which the store had no room for what is to leave
- *     counts for nobody's patience;
- *  5. nothing moves while all who want, and all that is asked for, fit beside each other;
- *  6. who wants and fits beside what is unmovable is in a set within `longest_ns` and one set (its
- *     stay, its movement, the patience with who does not answer) of each other member; and a set
- *     does not end within `longest_ns` before each member of it that wants has had a turn, unless
- *     somebody of a better class waits;
- *  7. no more is ordered to leave than what is lacking;
- *  8. an ask is granted at once, granted later, or refused with its reason; a member never holds
+ *  1. The members' resident bytes and credit add up to no more than the capacity: nothing is
+ *     granted, and no credit given, beyond it. (A capacity that was lowered is reached by
+ *evicting.)
+ *  2. A byte is resident, out, or both while it moves, and never neither: a member's `resident` +
+ *     `out` changes by what the caller reports as allocated or freed, and by nothing else.
+ *  3. The store's `used` is at most its budget, and a member's part at most its quota. `used` is at
+ *     least what is out or leaving.
+ *  4. A member that is not wholly resident is barred, and only a member that is barred and drained
+ *     is ordered to evict. A member whose guests do not drain, evict, restore or drop within
+ *     `patience_ns`, plus the time that the bytes which they moved take at `slowest_bps`, is
+ *reported (RESIDENCY_STUCK). It counts as unmovable until its guests show a sign of life; the
+ *second time at least until twice the patience has passed, and so on. (A member that did not drain
+ *and runs on needs no sign, only the time.) If such a member is whole it is admitted. Time in which
+ *the store has no room for what is to leave counts against no member's patience.
+ *  5. Nothing moves while all members that want the device fit on it, with all that they ask for.
+ *  6. A member that wants the device and fits beside what is unmovable is in a set within
+ *     `longest_ns` and one set (its stay, its movement, the patience with members that do not
+ *     answer) for each other member. A set does not end within `longest_ns` before each member of
+ *     it that wants a turn has had one, unless a member of a better class waits.
+ *  7. Members are ordered to evict no more than what is lacking.
+ *  8. An ask is granted at once, granted later, or refused with its reason. A member never holds
  *     more than the device's capacity.
  *
- * Not here: whose block it is and where it lies (the guest's, and the store's); guarantees and caps
- * (core/turns keeps them within a set; between sets weights and classes count); one set for a
- * tenant on several devices (each device moves for itself).
+ * Not decided here: which block is whose and where it lies (the guest and the store do that);
+ * guarantees and caps (core/turns keeps them within a set; between sets weights and classes count);
+ * one set for a tenant on several devices (each device decides for itself).
  *
- * An event costs O(1), a decision on sets O(n^2) of the members of the device; sets change on the
- * slow clock.
+ * An event costs O(1), a decision on sets O(n^2) of the device's members. Sets change on the slow
+ * clock.
  */
 #pragma once
 
@@ -67,42 +71,42 @@
 #include "core/turns/turns.h"
 
 struct residency_tuning {
-	uint64_t turn_ns;      /* so long a set stays; 0: by what moving it took */
-	uint32_t cost_milli;   /* of the time, that movement may take: the operator's number */
-	uint64_t shortest_ns;  /* a set stays as long, whatever else */
-	uint64_t longest_ns;   /* nobody waits longer where that can be helped */
-	uint64_t owing_ns;     /* with who drains, and core/turns does not wait for any more */
-	uint64_t patience_ns;  /* with who is to drain, evict, restore or drop, ... */
-	uint64_t slowest_bps;  /* ... beyond what its bytes take at this rate; 0: each is enough */
+	uint64_t turn_ns;      /* how long a set stays; 0: that follows from what moving it took */
+	uint32_t cost_milli;   /* the part of the time that movement may take: the operator's */
+	uint64_t shortest_ns;  /* a set stays for at least as long */
+	uint64_t longest_ns;   /* the longest wait, where that can be helped */
+	uint64_t owing_ns;     /* patience with a drain that core/turns has given up */
+	uint64_t patience_ns;  /* with a member that is to drain, evict, restore or drop, ... */
+	uint64_t slowest_bps;  /* ... beyond what its bytes take at this rate; 0: any rate does */
 	uint64_t chunk_bytes;  /* the grain of credit: no block is larger */
-	uint64_t window_bytes; /* credit that is not used yet, at most: two chunks or more */
+	uint64_t window_bytes; /* the most credit that is not used yet: two chunks or more */
 };
 
 /* By cost, 5 %, 20 ms, 30 s, 1 s, 10 s, 64 MiB a second, 64 MiB, 512 MiB. */
 extern const struct residency_tuning residency_usual;
 
-/* Why an ask is not granted; and of residency_suspend(), RESIDENCY_STORE alone. */
+/* Why an ask is not granted. residency_suspend() returns RESIDENCY_STORE alone of these. */
 enum {
 	RESIDENCY_WAITS = 1, /* RESIDENCY_GRANT will follow */
-	RESIDENCY_LARGE,     /* with it the member alone would be larger than the device */
-	RESIDENCY_STORE,     /* neither the device nor the store has room, or its quota has not */
+	RESIDENCY_LARGE,     /* the member alone would be larger than the device */
+	RESIDENCY_STORE,     /* device and store together lack room, or the member's quota does */
 };
 
 enum residency_verb {
-	/* The member's guests move out until `bytes` more have left, beside what they were told
-	 * before under the same `generation`. The store has room for it. */
+	/* The member's guests evict `bytes`, in addition to earlier orders of the same
+	 * `generation`. The store has room for them. */
 	RESIDENCY_EVICT = 1,
-	/* What was ordered and has not left yet, stays; credit that was not used yet is void. Their
-	 * answer is residency_stopped(); what they are told next is of another generation. */
+	/* Orders that were not carried out yet and credit that was not used yet are void. The
+	 * guests' answer is residency_stopped(). Later orders are of another generation. */
 	RESIDENCY_STOP,
-	/* Room for `bytes` more, for blocks of the member that are out. */
+	/* There is room for `bytes` more of the member's blocks that are out. */
 	RESIDENCY_CREDIT,
-	RESIDENCY_GRANT, /* what the member asked for, `bytes` */
-	/* The copies of resident blocks in the member's part of the store give `bytes` back; say
+	RESIDENCY_GRANT, /* the member has what it asked for: `bytes` */
+	/* The guests give up copies of resident blocks, `bytes` of the store. Their answer is
 	 * residency_dropped(). */
 	RESIDENCY_DROP,
-	RESIDENCY_ADMITTED, /* for people, and figures: it is in the set; `bytes` came */
-	RESIDENCY_STUCK,    /* for people: its guests do not evict, it counts as unmovable */
+	RESIDENCY_ADMITTED, /* to be reported and counted: it is in the set; `bytes` came */
+	RESIDENCY_STUCK,    /* to be reported: its guests do not evict, it counts as unmovable */
 };
 
 struct residency_member;
@@ -118,35 +122,36 @@ enum residency_place {
 	RESIDENCY_IN,	    /* it is in the set: not barred */
 	RESIDENCY_STOPPING, /* barred, and to be drained */
 	RESIDENCY_OUT,	    /* barred and drained: its bytes may leave */
-	RESIDENCY_COMING,   /* likewise, and is chosen: its bytes come */
+	RESIDENCY_COMING,   /* the same, and chosen: its bytes come */
 };
 
-/* The structures are their owners', who read what stands under "for reading" and nothing else. */
+/* The caller owns these structures. It may read the fields under "for reading", and no others. */
 
 struct residency {
 	/* For reading. */
 	uint64_t capacity_bytes; /* for what can move */
 	uint64_t resident_bytes, credit_bytes;
-	uint64_t missing_bytes;		   /* the device refused credit: it has so much less */
+	uint64_t missing_bytes;		   /* credit that the device refused: it lacks them */
 	uint64_t left_bytes, came_bytes;   /* so far */
 	uint64_t copied_bytes;		   /* of what left; the rest was clean */
 	uint64_t budget_bytes, used_bytes; /* of the store; used: reserved for members */
-	uint64_t sets;			   /* that movement brought, so far */
-	uint64_t cost_ns;		   /* what the last one took, from the decision */
-	uint64_t moving_ns;		   /* what all of them took */
+	uint64_t sets;			   /* sets that movement has brought so far */
+	uint64_t cost_ns;		   /* how long the last one took from its decision */
+	uint64_t moving_ns;		   /* how long all of them took */
 
 	struct residency_tuning tuning;
 	struct list members, todo;
-	struct list coming;	     /* who is chosen and lacks something, in the order of choice */
-	uint64_t began_ns;	     /* of the set, which is to stay ... */
-	uint64_t stay_ns;	     /* ... so long */
-	uint64_t moving_since_ns;    /* whoever is coming was chosen then */
-	uint64_t clock;		     /* the virtual time of who was chosen last */
-	uint64_t timer_ns, retry_ns; /* retry: nobody could make room; 0: that was not so */
+	struct list coming;	  /* chosen members that lack something, in the order of choice */
+	uint64_t began_ns;	  /* when the set began */
+	uint64_t stay_ns;	  /* how long it is to stay */
+	uint64_t moving_since_ns; /* when the members that come were chosen */
+	uint64_t clock;		  /* the virtual time of the member that was chosen last */
+	uint64_t timer_ns, retry_ns; /* retry: no member could make room, so that it is tried again
+					then; 0: not so */
 	uint32_t draining;	     /* members that are to drain */
-	uint32_t waiting;	     /* members that claim what they have not got */
-	bool dirty, choosing;	     /* something is to be done; who comes is to be decided anew */
-	bool rotating;		     /* who is coming makes a new set */
+	uint32_t waiting;	     /* members that claim more than they have */
+	bool dirty, choosing; /* something is to be done; the next set is to be chosen anew */
+	bool rotating;	      /* the members that come make a new set */
 };
 
 struct residency_member {
@@ -154,43 +159,43 @@ struct residency_member {
 	void *owner; /* the caller's */
 	enum residency_place place;
 	uint64_t resident_bytes, out_bytes;
-	uint64_t credit_bytes;			       /* of what comes: granted, not yet come */
-	uint64_t ordered_bytes;			       /* of what leaves: not yet left */
-	uint64_t missing_bytes;			       /* its part of the device's */
+	uint64_t credit_bytes;			       /* credit that it has not used yet */
+	uint64_t ordered_bytes;			       /* ordered to leave, and still there */
+	uint64_t missing_bytes;			       /* its part of residency.missing_bytes */
 	uint64_t store_bytes;			       /* reserved in the store */
 	uint64_t quota_bytes;			       /* of the store at most */
 	uint64_t asked_bytes;			       /* an ask that waits */
 	uint64_t left_bytes, came_bytes, copied_bytes; /* so far */
 	uint64_t waits, waited_ns, longest_ns; /* from wanting, while out, to being admitted */
-	uint64_t wanted_ns;		       /* since when, where it wants and is out */
+	uint64_t wanted_ns;		       /* when it began to want, if it is out */
 	uint32_t generation;
 	bool wants, suspended, parked, stuck;
-	unsigned strikes; /* so often it was stuck, since it did in time what it was told */
+	unsigned strikes; /* how often it was stuck since it last obeyed in time */
 
 	struct residency *residency;
 	struct turns_seat *seat; /* borrowed; joined */
 	struct list of_device, of_coming, todo_link;
 	unsigned todo;
 	bool chosen, considered, waiting;
-	bool promised; /* what it asks for was there when it was chosen */
-	bool stopping; /* it was told RESIDENCY_STOP, and has not answered */
+	bool promised; /* there was room for what it asks for when it was chosen */
+	bool stopping; /* it has not answered RESIDENCY_STOP yet */
 	uint64_t idle_ns, park_ns;
-	uint64_t gap_ns;	   /* its usual pause; 0: none is known */
-	uint64_t brief_ns;	   /* likewise, of those that are always waited for: hiccups */
-	uint64_t progress_ns;	   /* its patience counts from there */
-	uint64_t prepared_bytes;   /* for what it was ordered */
-	uint64_t pardon_ns;	   /* who is stuck comes back then ... */
-	bool alive;		   /* ... if it has given a sign of life */
-	bool starved;		   /* the store is full for what it is to move */
-	uint64_t spent_ns;	   /* of its patience, when that began */
-	uint64_t excuse_ns;	   /* so long that may last in all, ... */
-	uint64_t excused_until_ns; /* ... and this time until then */
-	uint64_t stored_bytes;	   /* what it has there meanwhile */
-	uint64_t kept_bytes;	   /* of the store; it was to give them back */
-	uint64_t virtual_ns, charged_ns; /* what it was charged: by weight; of its seat, so far */
+	uint64_t gap_ns;      /* its usual pause; 0: none is known */
+	uint64_t brief_ns;    /* its usual hiccup: a pause so short that it is always waited for */
+	uint64_t progress_ns; /* the patience with it counts from here */
+	uint64_t prepared_bytes;	 /* prepared to leave, of what was ordered */
+	uint64_t pardon_ns;		 /* it is stuck until then ... */
+	bool alive;			 /* ... and until it shows a sign of life */
+	bool starved;			 /* the store has no room for what it is to move */
+	uint64_t spent_ns;		 /* patience that was used up when it began to starve */
+	uint64_t excuse_ns;		 /* how long starving may excuse it in all */
+	uint64_t excused_until_ns;	 /* until when this time */
+	uint64_t stored_bytes;		 /* what it has in the store meanwhile */
+	uint64_t kept_bytes;		 /* what it keeps of the store against its orders */
+	uint64_t virtual_ns, charged_ns; /* charged by weight; charged to its seat so far */
 	uint64_t arrived_bytes;		 /* since it was chosen */
-	uint64_t came_turns;		 /* of its seat, when it was admitted */
-	uint64_t order_todo, credit_todo, grant_todo, drop_todo; /* not yet said */
+	uint64_t came_turns;		 /* its seat's turns when it was admitted */
+	uint64_t order_todo, credit_todo, grant_todo, drop_todo; /* not handed out yet */
 	uint64_t dropping_bytes; /* to be dropped, not yet dropped */
 	uint64_t admitted_bytes;
 };
@@ -198,94 +203,104 @@ struct residency_member {
 void residency_init(struct residency *r, const struct residency_tuning *tuning,
 		    uint64_t capacity_bytes, uint64_t budget_bytes);
 
-/* So much of the store is promised to nobody: with less than that, nothing moves. */
+/* The part of the store that is promised to no member: without it nothing can move. */
 uint64_t residency_spare(const struct residency_tuning *tuning);
 
-/* What so many bytes take at the slowest rate that is waited for. */
+/* How long so many bytes take at the slowest rate for which patience lasts. */
 uint64_t residency_slowest_ns(const struct residency_tuning *tuning, uint64_t bytes);
 
-/* What of the device is for what can move has changed: residual grew, or unmovable memory. */
+/* The part of the device that is for movable memory has changed: residual or unmovable memory grew,
+ * say. */
 void residency_capacity(struct residency *r, uint64_t capacity_bytes, uint64_t now_ns);
 
-/* So has the store's. What it has less than is used already comes back with what is dropped. */
+/* The store's budget has changed. If more than that is used, the rest comes back as copies are
+ * dropped. */
 void residency_budget(struct residency *r, uint64_t budget_bytes, uint64_t now_ns);
 
-/* The seat stays the caller's and is joined (turns_join); a member leaves before its seat does.
- * `quota_bytes` of the store at most. After a restart residency_adopt() follows. */
+/* The seat is borrowed; it has joined (turns_join()), and leaves after the member. quota_bytes: the
+ * most that the member may use of the store. After a restart residency_adopt() follows. */
 void residency_join(struct residency *r, struct residency_member *m, struct turns_seat *seat,
 		    void *owner, uint64_t quota_bytes, uint64_t now_ns);
-/* What its guests hold that were there before the daemon. Some of it out: it is barred. */
+/* What its guests held before the daemon was restarted. If some of it is out, the member is barred.
+ */
 void residency_adopt(struct residency_member *m, uint64_t resident_bytes, uint64_t out_bytes,
 		     uint64_t now_ns);
-/* It is gone with all it had, at any moment. Returned are the bytes of the store that are the
- * caller's to clear now; residency_cleared() gives them back. */
+/* The member is gone with all that it had; possible at any moment. Returns how many bytes of the
+ * store the caller has to clear now; residency_cleared() makes them usable again. */
 uint64_t residency_leave(struct residency_member *m, uint64_t now_ns);
 void residency_cleared(struct residency *r, uint64_t bytes, uint64_t now_ns);
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Bytes for a new block. 0: granted; RESIDENCY_WAITS, _LARGE, _STORE. One ask of a member at a
- * time: its guests stand in line at the caller's. */
+/* Asks for the bytes of a new block. 0: granted; or RESIDENCY_WAITS, _LARGE or _STORE. A member
+ * asks once at a time; the caller lets its guests queue. */
 must_check int residency_ask(struct residency_member *m, uint64_t bytes, uint64_t now_ns);
 void residency_cancel(struct residency_member *m, uint64_t now_ns);
-/* Why residency_ask() would refuse it were that the device's capacity; 0: it would not. */
+/* Why residency_ask() would refuse so much on a device of that capacity; 0: it would not. */
 must_check int residency_refusal(const struct residency_member *m, uint64_t bytes,
 				 uint64_t capacity_bytes);
-/* Were that the device's capacity: could each come back whole, with what it asks for? */
+/* On a device of that capacity, could each member come back whole, with what it asks for? */
 bool residency_bears(const struct residency *r, uint64_t capacity_bytes);
-/* Freed, or lost with the process that had it: of what is resident, and of what is out. What was
- * ordered, or on its way, is cut accordingly. */
+/* Whether so many resident bytes could move out to make room for memory that cannot move. */
+bool residency_could_leave(const struct residency *r, uint64_t bytes);
+/* The member freed memory, or lost it with a process: so much of what is resident, and so much of
+ * what is out. Orders and credit shrink accordingly. */
 void residency_free(struct residency_member *m, uint64_t resident_bytes, uint64_t out_bytes,
 		    uint64_t now_ns);
-/* The most that can be granted to it now without moving anything: what cuMemGetInfo is told of. */
+/* The most that can be granted now without moving anything; cuMemGetInfo reports it. */
 uint64_t residency_room(const struct residency *r);
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-/* As turns_wants() and turns_idle() are said, of each member, on open devices, too. */
+/* To be called with turns_wants() and turns_idle(), on open devices, too. */
 void residency_wants(struct residency_member *m, uint64_t now_ns);
 void residency_idle(struct residency_member *m, uint64_t now_ns);
 
-/* All of it leaves and stays out, whatever it wants; or not any longer. RESIDENCY_STORE: the store,
- * or its part of it, is too small for all of it. */
+/* A suspended member leaves as a whole and stays out, whatever it wants. RESIDENCY_STORE: the
+ * store, or the member's quota of it, is too small for that. */
 must_check int residency_suspend(struct residency_member *m, bool suspended, uint64_t now_ns);
-/* Idle for so long it leaves without anybody's need; 0: never. */
+/* After park_ns of idleness the member leaves although no other needs the room; 0: it never does.
+ */
 void residency_park(struct residency_member *m, uint64_t park_ns, uint64_t now_ns);
 
 /* ---- movement -------------------------------------------------------------------------------- */
 
-/* The member's bytes are in the store, whole, and no longer on the device; `copied` of them had to
- * be copied. The caller has looked at the generation, and that it is no more than was ordered. */
+/* So many of the member's bytes are completely in the store and no longer on the device; `copied`
+ * of them had to be copied. The caller has checked the generation, and that so many were ordered.
+ */
 void residency_left(struct residency_member *m, uint64_t bytes, uint64_t copied, uint64_t now_ns);
-/* They are on the device, and usable. Their copies in the store stay valid until dropped. */
+/* So many bytes are on the device and usable. Their copies in the store stay valid until they are
+ * dropped. */
 void residency_came(struct residency_member *m, uint64_t bytes, uint64_t now_ns);
-/* Credit that it could not use: the device refused. The device counts as smaller by as much, but by
- * no more than what the member has out, however often it says so. */
+/* The member could not use so much credit, because the device refused. The device counts as smaller
+ * by as much, but by no more than what the member has out, however often this is reported. */
 void residency_unused(struct residency_member *m, uint64_t bytes, uint64_t now_ns);
 /* The answer to RESIDENCY_STOP. */
 void residency_stopped(struct residency_member *m, uint64_t now_ns);
 void residency_dropped(struct residency_member *m, uint64_t bytes, uint64_t now_ns);
-/* It has prepared so much of what it was ordered; who is stuck already has to move. */
+/* The member has prepared so much of what it was ordered to evict. That excuses no member that is
+ * stuck already: it has to evict. */
 void residency_prepared(struct residency_member *m, uint64_t bytes, uint64_t now_ns);
-/* The store has no room for what it is to move, though the machine promised it: somebody keeps it
- * full. So it is not to blame. `stored_bytes`: what it has there. Where the store has become too
- * small for what is ordered (residency_budget()), its order is stopped, and what it has not got of
- * the store is no longer reserved for it. */
+/* The store has no room for what the member is to evict, although that was promised: another member
+ * keeps it full, and this one is not to blame. stored_bytes: what this one has there. If the store
+ * has become too small for the order (residency_budget()), the order is stopped, and store that
+ * the member has not got yet is no longer reserved for it. */
 void residency_starves(struct residency_member *m, bool starves, uint64_t stored_bytes,
 		       uint64_t now_ns);
-/* It keeps so much of the store that it was told to give back. The budget is without that. */
+/* The member keeps so much of the store although it was ordered to give it back. The budget is
+ * without that. */
 void residency_keeps(struct residency_member *m, uint64_t bytes);
-/* Who is in the way of what it waits for, and does not move as it was told, or did not lately.
- * Or who keeps the store full. NULL: its time comes although such members stay where they are. */
+/* The member that is in the way of what this one waits for, and does not obey, or did not lately;
+ * or the one that keeps the store full. NULL: this one will be served even if no other obeys. */
 const struct residency_member *residency_hindrance(const struct residency_member *m);
 
 /* ---------------------------------------------------------------------------------------------- */
 
 /* The time of residency_deadline() has come. */
 void residency_tick(struct residency *r, uint64_t now_ns);
-uint64_t residency_deadline(const struct residency *r); /* UINT64_MAX: nothing is waited for */
-/* What is to be done next; 0: nothing. After every event, and every event of the device's turns,
- * when turns_next() has said 0. It opens and closes: whenever it has said 0 turns_next() is asked
- * again, until both have said 0 one after the other. */
+uint64_t residency_deadline(const struct residency *r); /* UINT64_MAX: none */
+/* What is to be done next; 0: nothing. To be called after every event, and after every event of the
+ * device's turns, when turns_next() has returned 0. Its decisions open and close gates: the caller
+ * alternates between the two until both have returned 0 in a row. */
 must_check int residency_next(struct residency *r, uint64_t now_ns,
 			      struct residency_action *ret_action);

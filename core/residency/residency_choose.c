@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is in the next set, and when it is time for one. The leader is who comes whatever it costs;
- * the others are those that fit beside it, who is there before who would have to come.
+ * Chooses the next set, and the time for it. The leader comes whatever that costs. Others are
+ * chosen if they fit beside it: first the members that are there, then those that would have to
+ * come.
  */
 #include "core/residency/residency_machine.h"
 
@@ -17,19 +18,19 @@ static void settle_charge(struct residency_member *m, uint64_t now_ns)
 
 bool residency_is_active(const struct residency_member *m, uint64_t now_ns)
 {
-	if (is_sent_away(m) || m->stuck)
+	if (is_to_be_out(m) || m->stuck)
 		return false;
 	return m->wants || m->asked_bytes || now_ns < m->idle_ns + residency_pause_of(m);
 }
 
-/* ---- who is before whom ---------------------------------------------------------------------- */
+/* ---- precedence ------------------------------------------------------------------------------ */
 
 static bool is_overdue(const struct residency_member *m, uint64_t now_ns)
 {
 	return m->waiting && now_ns - m->wanted_ns >= m->residency->tuning.longest_ns;
 }
 
-/* Its class counts for who was not given more than others. */
+/* A member's class counts only while it has not been given more than others. */
 static unsigned rank_class(const struct residency_member *m)
 {
 	return m->virtual_ns <= m->residency->clock ? m->seat->tenant->share.class : 3u;
@@ -67,9 +68,9 @@ static struct residency_member *best_of(struct residency *r, bool waiting, uint6
 	return best;
 }
 
-/* ---- when ------------------------------------------------------------------------------------ */
+/* ---- the time -------------------------------------------------------------------------------- */
 
-/* How long the set may stay that is there. */
+/* How long the present set may stay. */
 static uint64_t stay_of(struct residency *r, const struct residency_member *leader)
 {
 	const struct residency_tuning *t = &r->tuning;
@@ -86,7 +87,8 @@ static uint64_t stay_of(struct residency *r, const struct residency_member *lead
 	r->stay_ns = t->turn_ns;
 	if (t->turn_ns)
 		return t->turn_ns;
-	/* Who has just left waits for the movement of this set, its stay, and its own movement. */
+	/* A member that has just left waits for the movement of this set, for its stay, and for its
+	 * own movement back. */
 	each = beyond(t->longest_ns / most(r->waiting, 1), 2 * r->cost_ns);
 	stay = least(stay, each);
 	if (leader && rank_class(leader) < lowest)
@@ -94,15 +96,15 @@ static uint64_t stay_of(struct residency *r, const struct residency_member *lead
 	return r->stay_ns = most(stay, most(r->cost_ns, t->shortest_ns));
 }
 
-/* It has come, and its turn has not. */
+/* It has come and has not had a turn yet. */
 static bool is_unserved(const struct residency_member *m)
 {
 	return m->place == RESIDENCY_IN && m->wants && !m->stuck && m->seat->gate == TURNS_CLOSED &&
 	       m->seat->turns == m->came_turns;
 }
 
-/* Somebody came in vain if the set ended now, and would do so again and again where a set stays for
- * less than a round of turns. Who waits and is before it by class does not wait for that. */
+/* If the set ended now, a member would have come in vain, and again each time that a set stays for
+ * less than a round of turns. A waiting member of a better class does not wait for that. */
 static bool is_anybody_unserved(struct residency *r, const struct residency_member *leader)
 {
 	list_for_each(link, &r->members)
@@ -115,7 +117,7 @@ static bool is_anybody_unserved(struct residency *r, const struct residency_memb
 	return false;
 }
 
-/* When the set's stay is over; what is later than now may become earlier. */
+/* When the set's stay is over. A time in the future may still become earlier. */
 static uint64_t end_of(struct residency *r, uint64_t now_ns)
 {
 	const struct residency_member *leader = best_of(r, true, now_ns);
@@ -197,7 +199,7 @@ static void choose_waiting(struct residency *r, uint64_t *room, uint64_t now_ns)
 	}
 }
 
-/* The first that fits at all. */
+/* The first member that fits at all. */
 static void choose_leader(struct residency *r, uint64_t *room, uint64_t now_ns)
 {
 	struct residency_member *m;
@@ -219,7 +221,7 @@ static void choose_present(struct residency *r, uint64_t *room, uint64_t now_ns)
 		choose(m, room);
 }
 
-/* Who is there and asks for more stays; what it asks for comes if it fits. */
+/* A member that is there and asks for more stays; it is granted what it asks for if that fits. */
 static void choose_askers(struct residency *r, uint64_t *room, uint64_t now_ns)
 {
 	list_for_each(link, &r->members)
@@ -242,7 +244,7 @@ static void choose_askers(struct residency *r, uint64_t *room, uint64_t now_ns)
 	}
 }
 
-/* What is there for all who can move. */
+/* The room for all members that can move. */
 static uint64_t movable(const struct residency *r)
 {
 	uint64_t room = beyond(r->capacity_bytes, r->missing_bytes);

@@ -10,20 +10,20 @@
 
 enum { TODO_STOP = 1, TODO_STUCK = 2, TODO_ADMITTED = 4 };
 
-/* All that it has, wherever that is. */
+/* All that it has, on the device and in the store. */
 static inline uint64_t member_bytes(const struct residency_member *m)
 {
 	return m->resident_bytes + m->out_bytes;
 }
 
-/* What a set needs that it is in. */
+/* What it needs of the device if it is in the set. */
 static inline uint64_t member_need(const struct residency_member *m)
 {
 	return member_bytes(m) + m->asked_bytes;
 }
 
-/* Nothing of it is to be on the device. */
-static inline bool is_sent_away(const struct residency_member *m)
+/* None of its memory is to be on the device. */
+static inline bool is_to_be_out(const struct residency_member *m)
 {
 	return m->suspended || m->parked;
 }
@@ -33,13 +33,13 @@ static inline bool is_claiming(const struct residency_member *m)
 	return !m->suspended && !m->stuck && (m->wants || m->asked_bytes);
 }
 
-/* It claims what it has not got. */
+/* It claims more than it has. */
 static inline bool is_waiting(const struct residency_member *m)
 {
 	return is_claiming(m) && (m->place != RESIDENCY_IN || m->asked_bytes);
 }
 
-/* What of it cannot leave, as its part of the store is too small. */
+/* The part of it that cannot leave, because its quota of the store is too small. */
 static inline uint64_t member_fixed(const struct residency_member *m)
 {
 	uint64_t need = member_need(m), chunk = m->residency->tuning.chunk_bytes;
@@ -55,48 +55,48 @@ void residency_grant(struct residency_member *m, uint64_t bytes, uint64_t now_ns
 /* ---- residency_pause.c --------------------------------------------------------------------------
  */
 
-/* It wants after it did not. */
+/* It wants the device again after a pause. */
 void residency_learn_pause(struct residency_member *m, uint64_t now_ns);
-/* So long it is waited for who pauses. */
+/* For how long it stays while it pauses. */
 uint64_t residency_pause_of(const struct residency_member *m);
 
-/* ---- residency_choose.c: who is in the next set ---------------------------------------------- */
+/* ---- residency_choose.c: the next set -------------------------------------------------------- */
 
-/* Who claims, or only pauses. */
+/* It claims something, or only pauses. */
 bool residency_is_active(const struct residency_member *m, uint64_t now_ns);
-/* Who is to come is decided, if it is time for that; and when it is time again. */
+/* Chooses the members that are to come, if it is time for that. */
 void residency_choose(struct residency *r, uint64_t now_ns);
-/* There is less room: if those who come do not fit any more, it is decided anew. */
+/* There is less room: if the members that come do not fit any more, the choice is made anew. */
 void residency_reconsider(struct residency *r);
-/* When the choice is due; UINT64_MAX: nobody waits for it. */
+/* When the next choice is due; UINT64_MAX: no member waits for it. */
 uint64_t residency_choose_at(struct residency *r, uint64_t now_ns);
 
-/* ---- residency_move.c: how it comes there ---------------------------------------------------- */
+/* ---- residency_move.c: how the set comes to be there ----------------------------------------- */
 
-/* Bars, orders, gives credit, grants, admits: whatever can be done now. */
+/* Bars, orders, gives credit, grants, admits: all that can be done now. */
 void residency_move(struct residency *r, uint64_t now_ns);
-/* What it was told and has not done is void once it has answered. */
+/* Orders and credit that it has not carried out or used are void once it has answered. */
 void residency_stop(struct residency_member *m);
 /* It is not to come any more. */
 void residency_withdraw(struct residency_member *m);
-/* More than there is room for. */
+/* By how much the device holds more than it has room for. */
 uint64_t residency_excess(const struct residency *r);
-/* The device's bytes that nothing is on, and nothing is promised for. */
+/* The device's bytes that are neither in use nor promised. */
 uint64_t residency_free_bytes(const struct residency *r);
-/* Whether it waits may have changed. */
+/* It may have begun or ended to wait. */
 void residency_rewait(struct residency_member *m);
 
-/* ---- residency_patience.c: who does not do what it was told ---------------------------------- */
+/* ---- residency_patience.c: members that do not obey ------------------------------------------ */
 
-/* It is told something: unless it owed something before, its time begins. */
+/* It gets an order: unless it owed something before, the patience with it begins. */
 void residency_owes_from(struct residency_member *m, uint64_t now_ns);
 /* It has moved so many bytes. */
 void residency_worked(struct residency_member *m, uint64_t bytes, uint64_t now_ns);
-/* It has answered, or works: if it was stuck, it comes back. */
+/* It has answered or done something: if it was stuck, it recovers. */
 void residency_show_life(struct residency_member *m, uint64_t now_ns);
 void residency_judge_patience(struct residency *r, uint64_t now_ns);
-/* Those whose orders the store has become too small for are stopped. */
+/* Stops the members for whose orders the store has become too small. */
 void residency_stop_starved(struct residency *r);
-/* One has answered: what it has not got of the store is there for others. */
+/* One of them has answered: store that it has not got yet is for others again. */
 void residency_give_up_store(struct residency_member *m);
 uint64_t residency_patience_at(const struct residency *r);

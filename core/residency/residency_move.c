@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How those come who were chosen: room that lacks is made by who was not chosen, what is free is
- * credit for who comes first, and whoever has all is admitted.
+ * Brings the chosen members in. Members that were not chosen make the room that is lacking; free
+ * room is credit for the first that is coming; a member that has all its memory is admitted.
  */
 #include "core/residency/residency_machine.h"
 
@@ -30,7 +30,7 @@ void residency_rewait(struct residency_member *m)
 	m->waiting = waits;
 }
 
-/* Whether somebody has. */
+/* Notes the members that have drained. Returns whether there are any. */
 static bool see_drained(struct residency *r, uint64_t now_ns)
 {
 	uint32_t before = r->draining;
@@ -45,7 +45,7 @@ static bool see_drained(struct residency *r, uint64_t now_ns)
 			continue;
 		m->place = RESIDENCY_OUT;
 		m->progress_ns = now_ns;
-		m->stuck = m->alive = false; /* what it owed was this */
+		m->stuck = m->alive = false; /* that was what it owed */
 		r->draining--;
 		residency_rewait(m);
 		r->choosing |= m->waiting;
@@ -55,15 +55,15 @@ static bool see_drained(struct residency *r, uint64_t now_ns)
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-/* In the store, with so much more leaving: a guest may end with a block that is larger than what is
- * left of its order. */
+/* What it needs of the store if so much more leaves: the last block that a guest evicts may be
+ * larger than the rest of its order. */
 static uint64_t store_for(const struct residency_member *m, uint64_t more)
 {
 	return least(m->out_bytes + m->ordered_bytes + more + m->residency->tuning.chunk_bytes,
 		     member_bytes(m));
 }
 
-/* Copies of others that are on the device make room in the store. */
+/* Makes room in the store: others drop copies of blocks that are on the device. */
 static void want_store(struct residency_member *for_whom, uint64_t bytes, uint64_t now_ns)
 {
 	struct residency *r = for_whom->residency;
@@ -87,7 +87,7 @@ static void want_store(struct residency_member *for_whom, uint64_t bytes, uint64
 	}
 }
 
-/* Returns how much of `bytes` was ordered, or was not but will be. */
+/* Orders up to so many bytes to leave. Returns how many were ordered. */
 static uint64_t order(struct residency_member *m, uint64_t bytes, uint64_t now_ns)
 {
 	struct residency *r = m->residency;
@@ -119,7 +119,8 @@ static bool may_leave(const struct residency_member *m)
 	return !m->chosen && !m->stuck && !m->stopping && m->resident_bytes > m->ordered_bytes;
 }
 
-/* Who is furthest from its next set: who does not want, the longest idle first; who had most. */
+/* The eviction order: members that do not want the device go first, the longest idle before others;
+ * then those that have had most of it. */
 static bool leaves_before(const struct residency_member *a, const struct residency_member *b)
 {
 	bool claims = is_claiming(a);
@@ -148,7 +149,7 @@ static struct residency_member *next_to_leave(struct residency *r, enum residenc
 	return first;
 }
 
-/* Whether somebody leaves, or will. */
+/* Returns whether any member leaves for that, now or once it has drained. */
 static bool make_room(struct residency *r, uint64_t lack, uint64_t now_ns)
 {
 	struct residency_member *m;
@@ -178,13 +179,13 @@ static bool make_room(struct residency *r, uint64_t lack, uint64_t now_ns)
 	return lack < lacked;
 }
 
-static void send_away(struct residency *r, uint64_t now_ns)
+static void order_out(struct residency *r, uint64_t now_ns)
 {
 	list_for_each(link, &r->members)
 	{
 		struct residency_member *m = MEMBER_OF_DEVICE(link);
 
-		if (!is_sent_away(m) || m->stuck)
+		if (!is_to_be_out(m) || m->stuck)
 			continue;
 		if (m->place == RESIDENCY_IN)
 			bar(m, now_ns);
@@ -197,7 +198,7 @@ static void send_away(struct residency *r, uint64_t now_ns)
 
 void residency_stop(struct residency_member *m)
 {
-	/* What it was not told of yet it need not be told to stop. */
+	/* Orders and credit that were not handed out yet are simply taken back. */
 	m->ordered_bytes -= m->order_todo;
 	m->credit_bytes -= m->credit_todo;
 	m->residency->credit_bytes -= m->credit_todo;
@@ -219,7 +220,7 @@ void residency_withdraw(struct residency_member *m)
 		residency_stop(m);
 }
 
-/* What was ordered of it before it was chosen stays. */
+/* An order of before it was chosen is stopped. Returns whether none is left. */
 static bool is_settled(struct residency_member *m)
 {
 	if (m->ordered_bytes)
@@ -227,7 +228,7 @@ static bool is_settled(struct residency_member *m)
 	return !m->stopping;
 }
 
-/* Whether all that it lacks is promised to it, so that what is left is the next one's. */
+/* Returns whether credit covers all that it lacks, so that the next one may have the rest. */
 static bool give_credit(struct residency_member *m, uint64_t now_ns)
 {
 	struct residency *r = m->residency;
@@ -249,7 +250,7 @@ static bool give_credit(struct residency_member *m, uint64_t now_ns)
 	return give == rest;
 }
 
-/* What it asked for when it was chosen; what it asks for later is for another choice. */
+/* What it asked for when it was chosen. Later asks have to wait for another choice. */
 static uint64_t asks_for(const struct residency_member *m)
 {
 	return m->promised ? m->asked_bytes : 0;
@@ -279,7 +280,7 @@ static void admit(struct residency_member *m, uint64_t now_ns)
 		r->draining--;
 	if (m->place != RESIDENCY_IN) {
 		m->place = RESIDENCY_IN;
-		/* It pays for the way. */
+		/* The movement is charged to it. */
 		m->virtual_ns += took * WEIGHT_UNIT / m->seat->tenant->share.weight;
 		m->waits++;
 		m->waited_ns += waited;
@@ -293,7 +294,7 @@ static void admit(struct residency_member *m, uint64_t now_ns)
 	residency_rewait(m);
 }
 
-/* All have come. */
+/* All chosen members have come. */
 static void finish_set(struct residency *r, uint64_t now_ns)
 {
 	uint64_t took = now_ns - r->moving_since_ns;
@@ -345,7 +346,7 @@ uint64_t residency_excess(const struct residency *r)
 		      beyond(r->capacity_bytes, r->missing_bytes));
 }
 
-/* Nothing moves, or is about to. */
+/* Nothing moves, and nothing is about to. */
 static bool is_at_rest(const struct residency *r)
 {
 	if (r->credit_bytes || r->draining)
@@ -360,7 +361,7 @@ static bool is_at_rest(const struct residency *r)
 	return true;
 }
 
-/* Nobody may leave: another set comes, or the same once something has changed. */
+/* No member may leave: another set is chosen, or the same one once something has changed. */
 static void give_way(struct residency *r, uint64_t now_ns)
 {
 	list_for_each(link, &r->coming) residency_withdraw(MEMBER_OF_COMING(link));
@@ -379,7 +380,7 @@ static void move_once(struct residency *r, uint64_t now_ns)
 		give_way(r, now_ns);
 		return;
 	}
-	send_away(r, now_ns);
+	order_out(r, now_ns);
 	if (moved && list_empty(&r->coming))
 		finish_set(r, now_ns);
 }
@@ -388,7 +389,22 @@ void residency_move(struct residency *r, uint64_t now_ns)
 {
 	see_drained(r, now_ns);
 	move_once(r, now_ns);
-	/* Some gates are closed already when they are barred. */
+	/* Some members' gates were closed before the members were barred. */
 	while (see_drained(r, now_ns))
 		move_once(r, now_ns);
+}
+
+bool residency_could_leave(const struct residency *r, uint64_t bytes)
+{
+	uint64_t all = 0, free_to_go = 0;
+
+	list_for_each(link, (struct list *)&r->members)
+	{
+		const struct residency_member *m = MEMBER_OF_DEVICE(link);
+
+		all += m->resident_bytes + m->out_bytes;
+		free_to_go += m->stuck ? 0 : m->resident_bytes;
+	}
+	return bytes <= free_to_go &&
+	       all + bytes + residency_spare(&r->tuning) <= r->capacity_bytes + r->budget_bytes;
 }

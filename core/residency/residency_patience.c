@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who does not do what it was told. Patience is a rate: who owes something may take `patience_ns`,
- * and so much longer as what it has moved takes at the slowest rate that is waited for. Nothing but
- * bytes that move, or are prepared for what leaves, counts.
+ * Members that do not obey. Patience is a rate: a member that owes something may take
+ * `patience_ns`, plus the time that the bytes which it has moved take at the slowest rate. Only
+ * bytes that move count, and bytes that are prepared to leave.
  *
- * Who is stuck comes back with a sign of life; who was stuck before only after a while, which
- * doubles each time. What it does then in time is forgiven. Who did not drain and runs on gives no
- * sign: it is told to leave again after that while; after an eighth of it where core/turns did not
- * wait long for the drain of who is coupled, which a busy machine may be the reason of.
+ * A stuck member recovers by a sign of life. A member that was stuck before recovers only after a
+ * while, which doubles each time, until it obeys in time once. A member that did not drain and runs
+ * on shows no sign of life: it is ordered to leave again after that while, or after an eighth of it
+ * if core/turns gave up the drain of a coupled member early, which may be a busy machine's fault.
  *
- * Time counts only while the member could move. Whoever is to leave and finds the store full,
- * though that room was promised, waits for who keeps it, and is not to blame. That somebody is
- * found within the same patience; where nobody is, the excuse ends after three times as long, and
- * others go round.
+ * Time counts only while the member could move. If it is to leave and the store is full, although
+ * room was promised, it waits for the member that keeps that room, and is not to blame. The other
+ * member is identified within the same patience. If none is, the excuse ends after three times as
+ * long, and others do without this one.
  */
 #include "core/residency/residency_machine.h"
 
@@ -20,7 +20,7 @@ enum { STRIKES_MOST = 6, SOONER = 8, EXCUSES = 3 };
 
 static const uint64_t second_ns = 1000000000;
 
-/* Something that it could do. Credit for less than a block is not used. */
+/* It owes something that it could do now. Credit for less than a block cannot be used. */
 static bool is_to_act(const struct residency_member *m)
 {
 	uint64_t usable = least(m->residency->tuning.chunk_bytes, m->out_bytes);
@@ -66,7 +66,7 @@ uint64_t residency_slowest_ns(const struct residency_tuning *tuning, uint64_t by
 	return bytes / rate * second_ns + bytes % rate * second_ns / rate;
 }
 
-/* It may take so much longer. */
+/* Patience with it lasts longer by what so many bytes take. */
 static void credit_for(struct residency_member *m, uint64_t bytes, uint64_t now_ns)
 {
 	uint64_t took_ns = residency_slowest_ns(&m->residency->tuning, bytes);
@@ -91,18 +91,17 @@ void residency_prepared(struct residency_member *m, uint64_t bytes, uint64_t now
 		credit_for(m, bytes, now_ns);
 }
 
-/* When it is not waited for any more; UINT64_MAX: it owes nothing. */
+/* When patience with it ends; UINT64_MAX: it owes nothing. */
 static uint64_t patience_of(const struct residency_member *m)
 {
 	const struct residency_tuning *t = &m->residency->tuning;
 
 	if (m->stuck)
 		return m->alive ? m->pardon_ns : UINT64_MAX;
-	/* Nobody is known to keep the store full, and it does not become less full: others go on.
-	 */
+	/* The store stays full, and no member is known to keep it so: then others go on. */
 	if (!is_to_act(m))
 		return m->ordered_bytes ? m->excused_until_ns : UINT64_MAX;
-	/* Its threads stand still until then, perhaps those on which its work waits. */
+	/* Until then its threads stand at the gate, perhaps those for which its work waits. */
 	if (m->place == RESIDENCY_STOPPING && m->seat->gate == TURNS_OWING)
 		return m->progress_ns + least(t->owing_ns, t->patience_ns);
 	return m->progress_ns + t->patience_ns;
@@ -123,13 +122,13 @@ static void give_up(struct residency_member *m, uint64_t now_ns)
 	bool runs_on = m->place == RESIDENCY_STOPPING && !m->out_bytes;
 	bool left =
 		runs_on && m->seat->gate == TURNS_OWING && m->seat->tenant->bond == TURNS_STAYED;
-	uint64_t away_ns = r->tuning.patience_ns << m->strikes;
+	uint64_t penalty_ns = r->tuning.patience_ns << m->strikes;
 
 	m->pardon_ns =
-		m->strikes || runs_on ? now_ns + (left ? away_ns / SOONER : away_ns) : now_ns;
+		m->strikes || runs_on ? now_ns + (left ? penalty_ns / SOONER : penalty_ns) : now_ns;
 	m->strikes += m->strikes < STRIKES_MOST;
 	m->stuck = true;
-	/* It is ordered nothing, and may never be idle: no sign of life would come. */
+	/* It gets no orders, and may never be idle: it could show no sign of life. */
 	m->alive = runs_on;
 	residency_withdraw(m);
 	residency_todo(m, TODO_STUCK);
@@ -159,7 +158,7 @@ void residency_judge_patience(struct residency *r, uint64_t now_ns)
 	}
 }
 
-/* ---- the store, where it is kept full -------------------------------------------------------- */
+/* ---- a store that is kept full --------------------------------------------------------------- */
 
 void residency_starves(struct residency_member *m, bool starves, uint64_t stored_bytes,
 		       uint64_t now_ns)
@@ -204,14 +203,14 @@ void residency_give_up_store(struct residency_member *m)
 
 	if (!m->starved || m->store_bytes <= has)
 		return;
-	/* What it was to give back comes first of what it has not got. */
+	/* What it was to give back counts as the first part of that. */
 	m->dropping_bytes = beyond(m->dropping_bytes, m->store_bytes - has);
 	m->residency->used_bytes -= m->store_bytes - has;
 	m->store_bytes = has;
 	m->drop_todo = least(m->drop_todo, m->dropping_bytes);
 }
 
-/* Of the store, what it has beyond what is out. */
+/* What it has of the store beyond what is out. */
 static uint64_t copies_of(const struct residency_member *m)
 {
 	return beyond(m->store_bytes, m->out_bytes) + m->kept_bytes;
@@ -249,7 +248,7 @@ const struct residency_member *residency_hindrance(const struct residency_member
 			continue;
 		}
 		room = beyond(room, other->resident_bytes + other->credit_bytes);
-		/* The budget is already without what it keeps. */
+		/* What it keeps is not part of the budget. */
 		all += beyond(other->store_bytes, other->out_bytes);
 		stays = worse(stays, other);
 	}

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pauses: how long they usually are, and how long one is waited for. */
+/* How long a member's pauses usually are, and for how long its memory stays during one. */
 #include "core/residency/residency_machine.h"
 
 enum { US = 1000, HICCUPS = 8 };
 
-/* What moving takes. */
+/* How long moving takes. */
 static uint64_t cost_of(const struct residency *r)
 {
 	return most(r->cost_ns, r->tuning.shortest_ns);
 }
 
-/* A shorter pause is none of the program's work, but a hiccup of it or of the machine. */
+/* A shorter pause is not part of the program's work: it is a hiccup of the program or the machine.
+ */
 static uint64_t brief_of(const struct residency *r)
 {
 	return cost_of(r) / 8;
 }
 
-/* So long it is waited for who pauses: twice as long as its pauses usually are, if they are shorter
- * than bringing it back would take, and an eighth of that time at least: where pauses are short, a
- * longer one is more often a busy machine's than the end of the work. But towards the end of a set
- * a pause is the time to leave: what moves then costs less by the pause. Leaving after t of a stay
- * s costs c/t of the time, going on (c + pause)/s.
+/* A pausing member stays for twice its usual pause, if that is shorter than bringing it back would
+ * take, and for at least an eighth of that time: if its pauses are short, a longer one is more
+ * often due to a busy machine than the end of its work. Towards the end of a set, however, a pause
+ * is the time to leave, since movement then costs less by the pause: with a cost c, leaving after t
+ * of a stay s costs c/t of the time, and going on (c + pause)/s.
  *
- * Hiccups are told apart from pauses: one would make pauses of seconds look short on the average,
- * and who has such pauses would leave at a hiccup in the middle of its work. */
+ * Hiccups are counted apart from pauses. Otherwise one hiccup would make the average of pauses that
+ * last seconds look short, and a member with such pauses would leave in the middle of its work. */
 uint64_t residency_pause_of(const struct residency_member *m)
 {
 	const struct residency *r = m->residency;

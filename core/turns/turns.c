@@ -139,6 +139,7 @@ void turns_join(struct turns_seat *s, struct turns_tenant *t, struct turns_devic
 		.rested = true,
 		.allowance = (int64_t)(d->turns->tuning.burst_ns * MILLI),
 	};
+	list_init(&s->along);
 	come_back(s, &before);
 	settle_equal(d, now_ns);
 	insert_in_order(t, s);
@@ -177,7 +178,8 @@ void turns_leave(struct turns_seat *s, uint64_t now_ns)
 	turns_seat_pay(s, now_ns);
 	leave_behind(s, now_ns);
 	settle_equal(d, now_ns);
-	turns_tenant_detach(s);
+	turns_tenant_detach(s, now_ns);
+	turns_await_forget(s);
 	list_remove(&s->of_tenant);
 	list_remove(&s->of_device);
 	list_remove(&s->todo_link);
@@ -341,6 +343,7 @@ static int take_action(struct turns_seat *s, struct turns_action *ret)
 	if (take_verb(s, TODO_COUPLED, TURNS_COUPLED, ret) ||
 	    take_verb(s, TODO_BESIDE, TURNS_BESIDE, ret) ||
 	    take_verb(s, TODO_UNCOUPLED, TURNS_UNCOUPLED, ret) ||
+	    take_verb(s, TODO_AWAITS, TURNS_AWAITS, ret) ||
 	    take_verb(s, TODO_REPORT, TURNS_REPORT, ret))
 		return 1;
 	if (s->told_open != open) {

@@ -23,9 +23,10 @@
  *
  * Laws, tested by tests/unit/test_turns_always.c:
  *  1. on a governed device no gate is opened before all others are closed and drained. There are
- *     two exceptions: a gate that cannot drain while a thread waits at it is opened again; and
+ *     three exceptions: a gate that cannot drain while a thread waits at it is opened again;
  *     gates may be opened while one whose drain was given up (laws 7 and 8), or that had not
- *     drained when turns began, stays closed;
+ *     drained when turns began, stays closed; and a gate may be opened in the turn of a tenant
+ *     whose work may wait for it (law 13);
  *  2. therefore the granted times (from the opening to the drain, or to the report) never add up to
  *     more than the wall clock;
  *  3. while a seat that may run stands in line, its device is not idle: a gate is open or draining
@@ -49,10 +50,20 @@
  * 10. on an open device nothing is gated and no timer runs;
  * 11. no gate of a barred tenant is opened, except one that cannot drain (law 7);
  * 12. half of the time for which a tenant's work went on beside others' turns is charged once it
- *     has drained by itself: the hardware gave it every other slice.
+ *     has drained by itself: the hardware gave it every other slice;
+ * 13. a tenant on one device whose gate does not drain while none of its threads waits there may
+ *     wait for another tenant's work. The others in line are let in for a moment, one after the
+ *     other. Who was let in twice when the drain ended is awaited: from then on its
+ *     gate is opened together with that of the tenant that waits for it. The tenant whose turn
+ *     it is pays for the time of both; what the other one has in it counts for its cap only. So
+ *     tenants that wait for each other have no more than their parts in sum, and who is awaited
+ *     without its doing loses nothing. Every now and then a turn is had alone: who then drains by
+ *     itself waits for nobody any more. A tenant that is known to wait is given up like one that
+ *     is coupled.
  *
  * An event costs O(log n) for n tenants on its device. Joining, leaving and a changed share may go
- * through the device's tenants once.
+ * through the device's tenants once; so may a look at who does not drain, and a turn of who waits
+ * for others.
  */
 #pragma once
 
@@ -107,6 +118,7 @@ enum turns_verb {
 			    see law 7 */
 	TURNS_BESIDE,	 /* for people: likewise, and its drain was given up */
 	TURNS_UNCOUPLED, /* for people: its last closes drained by themselves */
+	TURNS_AWAITS,	 /* for people: its work waits for another tenant's, see law 13 */
 	TURNS_REPORT,	 /* for people: the seat's work does not end */
 	TURNS_SUSPEND,	 /* the seat's tenant */
 	TURNS_KILL,	 /* the seat's tenant */
@@ -141,6 +153,14 @@ enum turns_state {
 	TURNS_READY,   /* it has claimed all its devices, which are being drained for it */
 	TURNS_RUNNING, /* its gates are open */
 	TURNS_ENDING,  /* its gates are closing */
+	TURNS_ALONG,   /* its gate is open, or closing, in the turn of a tenant that waits for it */
+};
+
+enum { TURNS_AWAITED = 3 }; /* tenants that one tenant may wait for */
+
+struct turns_suspect {
+	struct turns_tenant *tenant; /* NULL: none */
+	uint32_t proofs;	     /* drains that ended when it was let in */
 };
 
 /* The caller owns the structures, and reads only the members under "For reading". */
@@ -198,17 +218,27 @@ struct turns_tenant {
 	bool laden;    /* its turn began while a drain was given up */
 	bool lasts;    /* the last drain that was given up ended by itself */
 	bool escalated;
-	uint32_t steps;		  /* of this close */
-	uint32_t smooth;	  /* closes in a row that needed none */
-	uint32_t couplings;	  /* how often it was coupled, and then not any more */
-	uint64_t turn_ns, end_ns; /* when the turn, or its last extension, began; and is over */
-	uint64_t idle_ns;	  /* since when; 0: it has not been seen idle yet */
-	uint64_t ending_ns;	  /* when its gates were closed, ... */
-	uint64_t closed_ns;	  /* ... and when they were last, after a step */
-	uint64_t hung_ns;	  /* when it was reported */
-	uint64_t overrun_ns;	  /* so long it usually drains */
-	uint64_t gap_ns;	  /* between idle and wanting again, where that is short, ... */
-	uint32_t gap_milli;	  /* ... and how often it is */
+	struct turns_tenant *awaits[TURNS_AWAITED]; /* for whose work its own waits; NULL: nobody */
+	struct turns_suspect suspect[TURNS_AWAITED];
+	struct turns_tenant *let_in; /* the last that was let in during this drain; NULL: none */
+	bool alone;		     /* its turn is without them, to see whether it still waits */
+	uint32_t trials;	     /* of others than those it awaits, in this drain */
+	uint64_t proved_ns;	     /* how long the drain took that gave the last proof; 0: none */
+	uint32_t together;	     /* turns with them since it had one alone */
+	uint32_t lone;		     /* turns alone in a row that drained by themselves */
+	uint32_t confirmed;	     /* how often it still waited */
+	uint32_t steps;		     /* of this close */
+	uint32_t smooth;	     /* closes in a row that needed none */
+	uint32_t couplings;	     /* how often it was coupled, and then not any more */
+	uint64_t turn_ns, end_ns;    /* when the turn, or its last extension, began; and is over */
+	uint64_t idle_ns;	     /* since when; 0: it has not been seen idle yet */
+	uint64_t ending_ns;	     /* when its gates were closed, ... */
+	uint64_t closed_ns;	     /* ... and when they were last, after a step */
+	uint64_t company_ns; /* when the turn ended since which one drains after the other */
+	uint64_t hung_ns;    /* when it was reported */
+	uint64_t overrun_ns; /* so long it usually drains */
+	uint64_t gap_ns;     /* between idle and wanting again, where that is short, ... */
+	uint32_t gap_milli;  /* ... and how often it is */
 	struct turns_node timer;
 };
 
@@ -231,6 +261,10 @@ struct turns_seat {
 	unsigned todo;
 	struct list of_tenant, of_device, todo_link;
 	struct turns_seat *skipped;
+	struct turns_seat *leader;     /* in whose turn its gate is open; NULL: in its own */
+	struct list along, along_link; /* those of whom it is the leader */
+	uint64_t tried_ns; /* the end of the turn in whose drain it was last let in, ... */
+	uint32_t tries;	   /* ... and how often in that */
 	uint64_t settled_ns, closing_ns, entitled_at_ns, entitled_clock;
 	uint64_t owing_ns;	  /* since when its drain is not waited for */
 	uint64_t virtual_ns;	  /* by weight: what it was charged */

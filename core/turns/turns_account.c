@@ -241,9 +241,18 @@ void turns_seat_entitle(struct turns_seat *s, bool from_now_on, uint64_t now_ns)
 	s->entitled_clock = s->device->clock;
 }
 
+/* Who has come along in another tenant's turn. */
+static void spend(struct turns_seat *s, uint64_t ns, uint64_t now_ns)
+{
+	if (turns_cap_milli(s) < MILLI)
+		allow(s, ns, now_ns);
+}
+
 void turns_settle(struct turns_seat *s, uint64_t now_ns)
 {
-	if (now_ns > s->settled_ns && is_charged(s))
+	if (now_ns > s->settled_ns && is_charged(s) && s->leader)
+		spend(s, now_ns - s->settled_ns, now_ns);
+	else if (now_ns > s->settled_ns && is_charged(s))
 		charge(s, now_ns - s->settled_ns, s->settled_ns, now_ns);
 	if (now_ns > s->settled_ns)
 		s->settled_ns = now_ns;

@@ -86,7 +86,7 @@ static void free_seat(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
-	turns_tenant_detach(s);
+	turns_tenant_detach(s, now_ns);
 	s->gate = TURNS_OPENED;
 	turns_seat_todo(s, 0);
 	turns_tenant_fix(t, now_ns);

@@ -13,14 +13,17 @@ enum {
 	COUPLED_QUADRUPLED = 5 /* ... and after four times as many each time that it is so again */
 };
 
-/* How long its drain is waited for without a look. What a coupled tenant was let in with must be
- * able to drain: each step lets more in, and if that never drained, it would be left in the end
- * although nothing of it waits for anything. So it is given twice as long as it usually takes, and
- * at least as long as the step took. */
-static uint64_t look_ns(const struct turns_tenant *t)
+/* What a coupled tenant was let in with must be able to drain: each step lets more in, and if that
+ * never drained, it would be left in the end although nothing of it waits for anything. So it is
+ * given twice as long as it usually takes, and at least as long as the step took. */
+uint64_t turns_tenant_look_ns(const struct turns_tenant *t)
 {
 	const struct turns_tuning *tuning = &t->turns->tuning;
 
+	/* The steps of those it awaits let nothing of its own in. */
+	if (turns_tenant_awaits(t))
+		return most(least(turns_tenant_step_ns(t), tuning->drain_ns),
+			    LOOK_STEPS * tuning->step_ns);
 	if (t->bond != TURNS_FREE)
 		return most(
 			least(most(2 * t->overrun_ns, turns_tenant_step_ns(t)), tuning->drain_ns),
@@ -40,7 +43,7 @@ bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns)
 	s->stray = stray;
 	s->closing_ns = now_ns;
 	s->device->strays += stray;
-	turns_timer_set(&t->turns->drains, &s->timer, now_ns + look_ns(t));
+	turns_timer_set(&t->turns->drains, &s->timer, now_ns + turns_tenant_look_ns(t));
 	turns_seat_todo(s, 0);
 	return true;
 }
@@ -83,9 +86,12 @@ void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 		if (!turns_tenant_owes(t))
 			turns_tenant_unhang(t);
 		turns_tenant_enter(t, now_ns);
+	} else if (s->leader) {
+		turns_company_drained(s, now_ns);
 	} else if (s->stray) {
 		drained_stray(s, now_ns);
 	} else if (--t->undrained == 0) {
+		turns_await_learn(t, now_ns);
 		turns_tenant_ended(t, now_ns);
 	}
 }
@@ -158,8 +164,7 @@ static void reopen(struct turns_tenant *t, uint64_t now_ns)
 	turns_tenant_step(t, now_ns);
 }
 
-/* Closed, and nobody waits for it any more. */
-static void let_owe(struct turns_seat *s, uint64_t now_ns)
+void turns_seat_let_owe(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
@@ -178,16 +183,18 @@ static void let_all_owe(struct turns_tenant *t, uint64_t now_ns)
 	list_for_each(link, &t->seats)
 	{
 		if (SEAT_OF_TENANT(link)->gate == TURNS_CLOSING)
-			let_owe(SEAT_OF_TENANT(link), now_ns);
+			turns_seat_let_owe(SEAT_OF_TENANT(link), now_ns);
+		turns_company_let_owe(SEAT_OF_TENANT(link), now_ns);
 	}
 }
 
-/* It has had its time. It stands in line again: its threads wait. */
-static void give_up(struct turns_seat *s, uint64_t now_ns)
+void turns_tenant_give_up(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
-	couple(s, TURNS_STAYED);
+	turns_seat_todo(s, TODO_BESIDE);
+	t->bond = TURNS_STAYED;
+	t->smooth = 0;
 	let_all_owe(t, now_ns);
 	s->asks = t->wants = true;
 	turns_tenant_ended(t, now_ns);
@@ -281,7 +288,7 @@ static void late_stray(struct turns_seat *s, uint64_t now_ns)
 
 	/* Others run first: no turn is interrupted for a tenant that had none. */
 	couple(s, TURNS_STAYED);
-	let_owe(s, now_ns);
+	turns_seat_let_owe(s, now_ns);
 	s->asks = t->wants = true;
 	turns_tenant_enter(t, now_ns);
 	turns_device_serve(s->device, now_ns);
@@ -294,7 +301,8 @@ static void late_standing(struct turns_seat *s, uint64_t now_ns)
 	if (s->stray) {
 		late_stray(s, now_ns);
 	} else if (now_ns - t->ending_ns >= t->turns->tuning.beside_ns) {
-		give_up(s, now_ns);
+		couple(s, TURNS_STAYED);
+		turns_tenant_give_up(s, now_ns);
 	} else {
 		couple(s, TURNS_STEPPED);
 		reopen(t, now_ns);
@@ -311,12 +319,13 @@ void turns_late(struct turns_seat *s, bool stands, uint64_t now_ns)
 		return;
 	if (s->gate == TURNS_OWING && t->bond == TURNS_HUNG)
 		late_hung(s, stands, now_ns);
-	if (s->gate != TURNS_CLOSING)
+	if (s->gate != TURNS_CLOSING || turns_await_late(s, stands, now_ns))
 		return;
 	if (stands)
 		late_standing(s, now_ns);
 	else if (now_ns >= until)
 		hang(s, now_ns);
 	else
-		turns_timer_set(&t->turns->drains, &s->timer, least(now_ns + look_ns(t), until));
+		turns_timer_set(&t->turns->drains, &s->timer,
+				least(now_ns + turns_tenant_look_ns(t), until));
 }

@@ -87,7 +87,12 @@ static bool is_beaten(struct turns_tenant *t, uint64_t now_ns)
 
 void turns_tenant_settle(struct turns_tenant *t, uint64_t now_ns)
 {
-	list_for_each(link, &t->seats) turns_settle(SEAT_OF_TENANT(link), now_ns);
+	list_for_each(link, &t->seats)
+	{
+		turns_settle(SEAT_OF_TENANT(link), now_ns);
+		list_for_each(other, &SEAT_OF_TENANT(link)->along)
+			turns_settle(SEAT_ALONG(other), now_ns);
+	}
 }
 
 static void pause_turn(struct turns_tenant *t, uint64_t now_ns)
@@ -131,15 +136,21 @@ static uint64_t grace(const struct turns_tenant *t)
 	return least(2 * t->gap_ns, t->turns->tuning.grace_ns);
 }
 
-/* When its cap is used up on one of its devices; UINT64_MAX: there is none. */
+/* When its cap is used up on one of its devices, or that of one that came along; UINT64_MAX: there
+ * is none. */
 static uint64_t exhausted(struct turns_tenant *t, uint64_t now_ns)
 {
 	uint64_t first = UINT64_MAX;
 
 	list_for_each(link, &t->seats)
 	{
-		if (!is_free(SEAT_OF_TENANT(link)))
-			first = least(first, turns_seat_exhausted(SEAT_OF_TENANT(link), now_ns));
+		struct turns_seat *s = SEAT_OF_TENANT(link);
+
+		if (is_free(s))
+			continue;
+		first = least(first, turns_seat_exhausted(s, now_ns));
+		list_for_each(other, &s->along) first =
+			least(first, turns_seat_exhausted(SEAT_ALONG(other), now_ns));
 	}
 	return first;
 }
@@ -198,6 +209,16 @@ static void judge_step(struct turns_tenant *t, uint64_t now_ns)
 	}
 }
 
+static bool has_company(const struct turns_tenant *t)
+{
+	list_for_each(link, (struct list *)&t->seats)
+	{
+		if (!list_empty(&SEAT_OF_TENANT(link)->along))
+			return true;
+	}
+	return false;
+}
+
 void turns_tenant_judge(struct turns_tenant *t, uint64_t now_ns)
 {
 	bool contested = is_contested(t), over = false;
@@ -214,7 +235,7 @@ void turns_tenant_judge(struct turns_tenant *t, uint64_t now_ns)
 	turns_tenant_settle(t, now_ns);
 	at = exhausted(t, now_ns);
 	over = at <= now_ns;
-	if (t->idle && !contested && at == UINT64_MAX) {
+	if (t->idle && !contested && at == UINT64_MAX && !has_company(t)) {
 		if (!t->paused)
 			pause_turn(t, now_ns);
 		return;
@@ -245,6 +266,8 @@ void turns_arrive(struct turns_seat *s, uint64_t now_ns)
 		turns_device_serve(s->device, now_ns);
 		return;
 	}
+	if (turns_company_arrive(s, now_ns))
+		return;
 	t = holder->tenant;
 	if (t->state != TURNS_RUNNING || t->stepping)
 		return;

@@ -16,9 +16,11 @@ enum {
 	TODO_SUSPEND = 16,
 	TODO_KILL = 32,
 	TODO_BESIDE = 64,
+	TODO_AWAITS = 128,
 };
 
 #define SEAT_OF_TENANT(link) list_entry(link, struct turns_seat, of_tenant)
+#define SEAT_ALONG(link)     list_entry(link, struct turns_seat, along_link)
 #define SEAT_OF_DEVICE(link) list_entry(link, struct turns_seat, of_device)
 
 /* ---- turns.c --------------------------------------------------------------------------------- */
@@ -77,15 +79,19 @@ void turns_tenant_expel(struct turns_tenant *t, uint64_t now_ns);
 void turns_tenant_end_turn(struct turns_tenant *t, uint64_t now_ns);
 void turns_tenant_ended(struct turns_tenant *t, uint64_t now_ns);
 /* The seat is on no governed device any more. */
-void turns_tenant_detach(struct turns_seat *s);
+void turns_tenant_detach(struct turns_seat *s, uint64_t now_ns);
 void turns_tenant_fix(struct turns_tenant *t, uint64_t now_ns);
 void turns_tenant_timer(struct turns_tenant *t, uint64_t now_ns);
+/* When its caps let it run: 0 or now_ns: at once. */
+uint64_t turns_tenant_released(struct turns_tenant *t, uint64_t now_ns);
 /* Its cap may have changed. */
 void turns_tenant_recap(struct turns_tenant *t, uint64_t now_ns);
 /* No tenant holds the device, or a tenant has joined the line. */
 void turns_device_serve(struct turns_device *d, uint64_t now_ns);
 
 void turns_tenant_settle(struct turns_tenant *t, uint64_t now_ns);
+/* Its gate opens, in whosever turn. */
+void turns_seat_open(struct turns_seat *s, uint64_t now_ns);
 
 /* ---- turns_judge.c: whether a turn goes on --------------------------------------------------- */
 
@@ -105,12 +111,54 @@ void turns_arrive(struct turns_seat *s, uint64_t now_ns);
 bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns);
 /* A gate of it has not drained and is not waited for. */
 bool turns_tenant_owes(const struct turns_tenant *t);
+/* Closed, and nobody waits for it any more. */
+void turns_seat_let_owe(struct turns_seat *s, uint64_t now_ns);
+/* It has had its time. It stands in line again. */
+void turns_tenant_give_up(struct turns_seat *s, uint64_t now_ns);
+/* How long its drain is waited for without a look. */
+uint64_t turns_tenant_look_ns(const struct turns_tenant *t);
 /* It is asked whether a thread waits at a gate of a tenant that was reported as hung. */
 void turns_tenant_look(struct turns_seat *s);
 /* What it waited for is over, or it runs again. */
 void turns_tenant_unhang(struct turns_tenant *t);
 /* All its gates have drained, or were given up. */
 void turns_tenant_learn(struct turns_tenant *t, uint64_t now_ns);
+
+/* ---- turns_await.c: for whose work a tenant's waits ------------------------------------------ */
+
+bool turns_awaits(const struct turns_tenant *t, const struct turns_tenant *other);
+bool turns_tenant_awaits(const struct turns_tenant *t);		    /* anybody */
+struct turns_seat *turns_tenant_seat(const struct turns_tenant *t); /* the first governed one */
+/* When the caps of those it awaits let them run: 0 or now_ns: at once. */
+uint64_t turns_await_released(const struct turns_tenant *t, uint64_t now_ns);
+/* The seat has not drained. Returns true if that is dealt with. */
+bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns);
+/* It has drained. */
+void turns_await_learn(struct turns_tenant *t, uint64_t now_ns);
+/* The tenant leaves the device. */
+void turns_await_forget(struct turns_seat *s);
+
+/* ---- turns_company.c: whose gates are open in another tenant's turn -------------------------- */
+
+bool turns_company_may_come(const struct turns_seat *s);
+/* The leader waits for it, or somebody who has come along does. */
+bool turns_company_awaits(const struct turns_seat *leader, const struct turns_seat *s);
+void turns_company_take(struct turns_seat *leader, struct turns_seat *s, uint64_t now_ns);
+/* Its turn begins, or a tenant has joined the line: those it awaits come along. Returns true if the
+ * seat that has joined the line does. */
+void turns_company_begin(struct turns_tenant *t, uint64_t now_ns);
+bool turns_company_arrive(struct turns_seat *s, uint64_t now_ns);
+/* Its turn, or their moment, ends: the gates of those that came along close. */
+void turns_company_close(struct turns_seat *leader, uint64_t now_ns);
+/* One that came along is barred or suspended. / It has drained. */
+void turns_company_expel(struct turns_tenant *t, uint64_t now_ns);
+void turns_company_drained(struct turns_seat *s, uint64_t now_ns);
+/* What the leader had in flight is not waited for any more, nor what they had. */
+void turns_company_let_owe(struct turns_seat *leader, uint64_t now_ns);
+/* It does not hold the device any more: who came along, and has not drained, does. */
+void turns_company_pass_on(struct turns_seat *leader, uint64_t now_ns);
+/* The seat is on no governed device any more. */
+void turns_company_detach(struct turns_seat *s, uint64_t now_ns);
 
 /* ---- turns_device.c: open or governed -------------------------------------------------------- */
 

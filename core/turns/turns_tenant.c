@@ -48,7 +48,7 @@ static void line_up(struct turns_tenant *t, uint64_t now_ns)
 	gather(t, now_ns);
 }
 
-static uint64_t released(struct turns_tenant *t, uint64_t now_ns)
+uint64_t turns_tenant_released(struct turns_tenant *t, uint64_t now_ns)
 {
 	uint64_t latest = 0;
 
@@ -64,7 +64,7 @@ static uint64_t released(struct turns_tenant *t, uint64_t now_ns)
 
 void turns_tenant_recap(struct turns_tenant *t, uint64_t now_ns)
 {
-	uint64_t at = released(t, now_ns);
+	uint64_t at = most(turns_tenant_released(t, now_ns), turns_await_released(t, now_ns));
 
 	if (at <= now_ns) {
 		turns_timer_set(&t->turns->timers, &t->timer, UINT64_MAX);
@@ -120,19 +120,18 @@ void turns_tenant_expel(struct turns_tenant *t, uint64_t now_ns)
 	} else if (t->state == TURNS_RUNNING) {
 		t->forced = true;
 		turns_tenant_judge(t, now_ns);
+	} else if (t->state == TURNS_ALONG) {
+		turns_company_expel(t, now_ns);
 	}
 }
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
-static void open_seat(struct turns_seat *s, uint64_t now_ns)
+void turns_seat_open(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_device *d = s->device;
 	uint64_t waited = now_ns - s->wanted_ns;
 
-	if (d->claimed == s)
-		d->claimed = NULL;
-	d->holder = s;
 	turns_settle(s, now_ns);
 	/* Work that waits for its own threads takes little of the device meanwhile. */
 	if (s->gate == TURNS_OWING && s->tenant->lasts)
@@ -152,6 +151,16 @@ static void open_seat(struct turns_seat *s, uint64_t now_ns)
 	turns_seat_todo(s, 0);
 }
 
+static void open_seat(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_device *d = s->device;
+
+	if (d->claimed == s)
+		d->claimed = NULL;
+	d->holder = s;
+	turns_seat_open(s, now_ns);
+}
+
 static void start(struct turns_tenant *t, uint64_t now_ns)
 {
 	t->idle = t->paused = t->forced = t->stepping = false;
@@ -162,6 +171,7 @@ static void start(struct turns_tenant *t, uint64_t now_ns)
 		if (!is_free(SEAT_OF_TENANT(link)))
 			open_seat(SEAT_OF_TENANT(link), now_ns);
 	}
+	turns_company_begin(t, now_ns);
 	turns_tenant_begin(t, now_ns);
 }
 
@@ -217,14 +227,27 @@ void turns_device_serve(struct turns_device *d, uint64_t now_ns)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+/* Its turn has ended as it began, by its cap: what it pays for the time for which it owed a drain.
+ * Nobody was told of it, and the drain is not waited for again. */
+static bool owes_as_before(const struct turns_seat *s, uint64_t now_ns)
+{
+	const struct turns_tenant *t = s->tenant;
+
+	return t->laden && t->turn_ns == now_ns && s->gate == TURNS_OPENED && !s->told_open &&
+	       !s->clear;
+}
+
 static void end_seat(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
 	if (is_free(s))
 		return;
-	if (s->gate == TURNS_OPENED && s->device->holder == s &&
-	    turns_seat_start_closing(s, false, now_ns)) {
+	if (owes_as_before(s, now_ns)) {
+		s->gate = TURNS_OWING;
+		s->owing_ns = now_ns;
+	} else if (s->gate == TURNS_OPENED && s->device->holder == s &&
+		   turns_seat_start_closing(s, false, now_ns)) {
 		s->asks = false;
 		t->undrained++;
 	}
@@ -239,11 +262,13 @@ void turns_tenant_end_turn(struct turns_tenant *t, uint64_t now_ns)
 	t->undrained = 0;
 	t->closed_ns = now_ns;
 	if (!t->stepping) {
-		t->ending_ns = now_ns;
-		t->steps = 0;
+		t->ending_ns = t->company_ns = now_ns;
+		t->steps = t->trials = 0;
+		t->let_in = NULL;
 	}
 	turns_timer_set(&t->turns->timers, &t->timer, UINT64_MAX);
 	list_for_each(link, &t->seats) end_seat(SEAT_OF_TENANT(link), now_ns);
+	list_for_each(link, &t->seats) turns_company_close(SEAT_OF_TENANT(link), now_ns);
 	if (!t->undrained)
 		turns_tenant_ended(t, now_ns);
 }
@@ -259,7 +284,7 @@ void turns_tenant_ended(struct turns_tenant *t, uint64_t now_ns)
 		if (is_free(s))
 			continue;
 		if (s->device->holder == s)
-			s->device->holder = NULL;
+			turns_company_pass_on(s, now_ns);
 		if (t->wants)
 			continue;
 		turns_seat_entitle(s, false, now_ns);
@@ -272,7 +297,7 @@ void turns_tenant_ended(struct turns_tenant *t, uint64_t now_ns)
 
 /* ---- a device less --------------------------------------------------------------------------- */
 
-void turns_tenant_detach(struct turns_seat *s)
+void turns_tenant_detach(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_device *d = s->device;
 	struct turns_tenant *t = s->tenant;
@@ -282,13 +307,12 @@ void turns_tenant_detach(struct turns_seat *s)
 	turns_timer_set(&d->turns->drains, &s->timer, UINT64_MAX);
 	if (d->claimed == s)
 		d->claimed = NULL;
-	if (d->holder == s)
-		d->holder = NULL;
-	if (s->gate == TURNS_CLOSING && !s->stray)
+	if (s->gate == TURNS_CLOSING && !s->stray && !s->leader)
 		t->undrained--;
 	if (s->stray)
 		d->strays--;
 	s->stray = s->entitling = false;
+	turns_company_detach(s, now_ns);
 }
 
 static bool is_lined(const struct turns_tenant *t)
@@ -341,5 +365,7 @@ void turns_tenant_fix(struct turns_tenant *t, uint64_t now_ns)
 		turns_tenant_end_turn(t, now_ns); /* what it ran on is not governed any more */
 	} else if (t->state == TURNS_RUNNING) {
 		turns_tenant_judge(t, now_ns);
+	} else {
+		turns_tenant_enter(t, now_ns); /* where it came along it is not any more */
 	}
 }

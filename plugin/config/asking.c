@@ -55,36 +55,11 @@ static uint64_t memory_rank(const struct asking *a, const struct share *share)
 static uint64_t rank(const struct asking *a, const struct share *share, enum portion_field field)
 {
 	switch (field) {
-	case PORTION_memory:
-		return memory_rank(a, share);
-	case PORTION_swap:
-		return share->swap;
-	case PORTION_mode:
-		return !share->equal;
-	case PORTION_weight:
-		return share->weight;
-	case PORTION_guarantee:
-		return share->guarantee_milli;
-	case PORTION_cap:
-		return share->cap_milli;
-	case PORTION_class:
-		return SHARE_BATCH - share->class;
-	case PORTION_escalate:
-		return SHARE_KILL - share->escalate;
-	case PORTION_wait:
-		return share->wait_ns;
-	case PORTION_on_daemon_loss:
-		return share->on_daemon_loss == SHARE_CONTINUE;
-	case PORTION_unannounced:
-		return !share->kill_unannounced;
-	case PORTION_strict:
-		return !share->strict;
-	case PORTION_notices:
-		return 0; /* nobody else is concerned */
-	case PORTION_oversize:
-		return share->oversize;
-	case PORTION_idle:
-		return share->park_ns ? share->park_ns : UINT64_MAX;
+#define RANK(field, value)                                                                         \
+	case PORTION_##field:                                                                      \
+		return value;
+#include "plugin/config/ranks.def"
+#undef RANK
 	}
 	return 0;
 }

@@ -98,16 +98,18 @@ static int take_keys(struct config_read *read, const struct document_node *root)
 	for (const struct document_node *value = root->first; value && r == 0; value = value->next)
 		if (strcmp(value->key, "mete") != 0)
 			r = config_take_nvidia(read, value);
-	return r == 0 ? config_take_init(read, root) : r;
+	return r == 0 ? config_take_init(read) : r;
 }
 
 static int take_all(struct config_read *read, const struct document_node *root)
 {
 	struct config *config = read->config;
-	int r = root ? take_keys(read, root) : 0;
+	int r;
 
+	read->root = root;
+	r = root ? take_keys(read, root) : 0;
 	if (r == 0 && !config->has_mete && config->has_nvidia)
-		return config_take_without_mete(read, root);
+		return config_take_without_mete(read);
 	if (r < 0)
 		return r;
 	if (!config->slots)
@@ -134,11 +136,12 @@ static struct config *make_usual(void)
 	config->kubelet_folder = "/var/lib/kubelet";
 	config->driver_root = "/";
 	config->host_prefix = "";
+	config->as_nvidia.machine_file = "/sys/class/dmi/id/product_name";
 	return config;
 }
 
-int config_parse(const char *name, const char *text, size_t size, const struct config_label *labels,
-		 size_t count, struct config **ret_config, struct fault *why)
+int config_parse_at(const char *name, const char *text, size_t size,
+		    const struct config_place *place, struct config **ret_config, struct fault *why)
 {
 	owned(config_free) struct config *config = make_usual();
 	owned(document_done) struct document document = {0};
@@ -146,8 +149,9 @@ int config_parse(const char *name, const char *text, size_t size, const struct c
 		.name = name,
 		.why = why,
 		.config = config,
-		.labels = labels,
-		.label_count = count,
+		.labels = place->labels,
+		.label_count = place->labels_count,
+		.variable = place->variable,
 	};
 	int r;
 
@@ -167,6 +171,14 @@ int config_parse(const char *name, const char *text, size_t size, const struct c
 		return r;
 	*ret_config = take(config);
 	return 0;
+}
+
+int config_parse(const char *name, const char *text, size_t size, const struct config_label *labels,
+		 size_t count, struct config **ret_config, struct fault *why)
+{
+	const struct config_place place = {.labels = labels, .labels_count = count};
+
+	return config_parse_at(name, text, size, &place, ret_config, why);
 }
 
 int config_blame(const struct config *config, const char *key, struct fault *why,

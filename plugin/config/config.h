@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/fault.h"
+#include "core/health.h"
 #include "core/share/share.h"
 
 enum {
@@ -60,10 +61,20 @@ struct config_as_nvidia {
 	bool one_only;	   /* requests for several replicas are refused */
 	bool packed;	   /* the device with the most replicas taken comes first */
 	bool by_index;	   /* containers get indices, not UUIDs */
-	bool volumes;	   /* by mounts of /dev/null, not by the environment */
-	bool specs;	   /* device nodes are passed to the kubelet */
+	/* How containers are told of their devices: by the environment; by mounts of /dev/null; by
+	 * names of CDI devices, in an annotation or in the kubelet's field for them. */
+	bool envvar, volumes, annotation, cri;
+	bool specs; /* device nodes are passed to the kubelet */
 	bool gdrcopy, gds, mofed;
-	const char *dev_root; /* of the device nodes on the host */
+	bool imex, imex_required;	    /* channel 0; it is an error if it is not there */
+	bool hookless;			    /* CDI files have no hook */
+	const char *driver_root, *dev_root; /* of the driver and the device nodes on the host */
+	const char *inner_root;		    /* where the driver is seen here */
+	const char *prefix;		    /* of the annotation */
+	const char *machine_file;	    /* of the label nvidia.com/gpu.machine */
+	bool timeless;			    /* without nvidia.com/gfd.timestamp */
+	const char *ctk;		    /* on the host: the program that CDI hooks run */
+	struct health_xids xids;
 };
 
 enum config_ids {
@@ -102,6 +113,7 @@ struct config {
 	uint32_t rules, profiles;
 	struct config_rule rule[CONFIG_RULES_MAX]; /* the first that matches a device */
 	struct config_profile profile[CONFIG_PROFILES_MAX];
+	bool features;			 /* the node has labels about its GPUs */
 	bool dra;			 /* devices are given out by claims (DRA), not by slots */
 	enum config_strangers strangers; /* processes on a device that no guest announced */
 	enum config_cdi cdi;
@@ -133,6 +145,16 @@ struct config_label {
 must_check int config_parse(const char *name, const char *text, size_t size,
 			    const struct config_label *labels, size_t count,
 			    struct config **ret_config, struct fault *why);
+/* The same of a machine whose environment is given: without `mete`, that goes before the file, as
+ * in NVIDIA's plugin. variable(NAME) is its value, or NULL, like getenv(). */
+struct config_place {
+	const struct config_label *labels;
+	size_t labels_count;
+	char *(*variable)(const char *name);
+};
+must_check int config_parse_at(const char *name, const char *text, size_t size,
+			       const struct config_place *place, struct config **ret_config,
+			       struct fault *why);
 void config_free(struct config *config);
 
 /* A sentence about one of mete's keys (or "mete" itself), with file, and with the line where the
@@ -167,13 +189,6 @@ uint64_t config_promised(const struct config *config, uint64_t device_bytes);
  * cannot check bytes without the device's size. -EINVAL with a sentence. */
 must_check int config_fits(const struct config *config, const struct config_device *device,
 			   struct fault *why);
-
-/* An environment variable of NVIDIA's plugin; NULL: there are no more. Without `mete`, the caller
- * should say which are set to something else than usual: mete reads none of them. */
-struct config_variable {
-	const char *name, *path, *usual; /* path: the key for the same; NULL: there is none */
-};
-const struct config_variable *config_variable(size_t index);
 
 /* Seconds until a profile begins or ends, in the time zone TZ; 0: never (within 16 days).
  */

@@ -13,25 +13,19 @@
 
 static const struct {
 	const char *path, *normally;
-	bool ignored; /* also without `mete` */
-} flags[] = {
-#define TAKEN			      false
-#define IGNORED			      true
-#define FLAG(path, normally, without) {path, normally, without},
+	enum config_use use; /* without `mete` */
+} keys[] = {
+#define TAKEN						 CONFIG_TAKEN
+#define IGNORED						 CONFIG_IGNORED
+#define THEIRS						 CONFIG_THEIRS
+#define REFUSED						 CONFIG_REFUSED
+#define KEY(path, variable, form, normally, use_without) {path, normally, use_without},
 #include "plugin/config/config_nvidia.def"
 #undef TAKEN
 #undef IGNORED
+#undef THEIRS
+#undef REFUSED
 };
-
-static const struct config_variable variables[] = {
-#define VARIABLE(name, path, normally) {#name, path, normally},
-#include "plugin/config/config_nvidia.def"
-};
-
-const struct config_variable *config_variable(size_t index)
-{
-	return index < ARRAY_SIZE(variables) ? &variables[index] : NULL;
-}
 
 const struct document_node *config_find(const struct document_node *map, const char *key)
 {
@@ -68,17 +62,48 @@ static int warn_key(struct config_read *read, const struct document_node *value,
 static int warn_unknown(struct config_read *read, const struct document_node *value,
 			const char *folder)
 {
-	const char *names[ARRAY_SIZE(flags)];
+	const char *names[ARRAY_SIZE(keys)];
 	size_t count = 0, length = strlen(folder);
 
-	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
-		if (strncmp(flags[i].path, folder, length) == 0 && flags[i].path[length] == '.' &&
-		    !strchr(flags[i].path + length + 1, '.'))
-			names[count++] = flags[i].path + length + 1;
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (strncmp(keys[i].path, folder, length) == 0 && keys[i].path[length] == '.' &&
+		    !strchr(keys[i].path + length + 1, '.'))
+			names[count++] = keys[i].path + length + 1;
 	return warn_key(read, value, names, count);
 }
 
-/* The keys of a map that FLAG rows are about: "flags" or "flags.plugin". */
+/* Is it an ordinary value, or one that counts? */
+static bool is_said_of(const struct config_read *read, size_t key,
+		       const struct document_node *value)
+{
+	bool counts = !read->config->has_mete &&
+		      (keys[key].use == CONFIG_TAKEN || keys[key].use == CONFIG_REFUSED);
+
+	/* Only without `mete` is there more to say of a key that has no usual value. */
+	if (!keys[key].normally)
+		return counts || read->config->has_mete || document_is_null(value) ||
+		       (value->kind != DOCUMENT_TEXT && !value->first);
+	return counts || config_is_usual(value, keys[key].normally);
+}
+
+static int check_key(struct config_read *read, size_t key, const struct document_node *value,
+		     const char *folder)
+{
+	bool theirs = !read->config->has_mete && keys[key].use == CONFIG_THEIRS;
+	size_t before;
+	int r;
+
+	if (is_said_of(read, key, value))
+		return 0;
+	before = config_enter(read, ".%s", keys[key].path + strlen(folder) + 1);
+	r = config_warn(read, value->line, "%s",
+			theirs ? "this is ignored, as by NVIDIA's plugin"
+			       : "this has no meaning for mete and is ignored");
+	config_leave(read, before);
+	return r;
+}
+
+/* The keys of a map of the table: "flags" or "flags.plugin". */
 static int check_flags(struct config_read *read, const struct document_node *map,
 		       const char *folder)
 {
@@ -87,40 +112,42 @@ static int check_flags(struct config_read *read, const struct document_node *map
 				    "this is not a map; accepted: a map (KEY: VALUE)");
 	for (const struct document_node *value = map->first; value; value = value->next) {
 		char path[96];
-		size_t i = 0, before;
-		int r = 0;
+		size_t i = 0;
+		int r;
 
 		snprintf(path, sizeof(path), "%s.%s", folder, value->key);
-		while (i < ARRAY_SIZE(flags) && strcasecmp(flags[i].path, path) != 0)
+		while (i < ARRAY_SIZE(keys) && strcasecmp(keys[i].path, path) != 0)
 			i++;
-		if (i == ARRAY_SIZE(flags)) {
-			r = warn_unknown(read, value, folder);
-		} else if ((read->config->has_mete || flags[i].ignored) &&
-			   !config_is_usual(value, flags[i].normally)) {
-			before = config_enter(read, ".%s", flags[i].path + strlen(folder) + 1);
-			r = config_warn(read, value->line,
-					"this has no meaning for mete and is ignored");
-			config_leave(read, before);
-		}
+		r = i == ARRAY_SIZE(keys) ? warn_unknown(read, value, folder)
+					  : check_key(read, i, value, folder);
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
-static int take_flags(struct config_read *read, const struct document_node *value)
+/* A map below `value`, if it is there. */
+static int check_below(struct config_read *read, const struct document_node *value,
+		       const char *folder)
 {
-	const struct document_node *plugin = config_find(value, "plugin");
-	int r = check_flags(read, value, "flags");
-	size_t before;
+	const char *key = strrchr(folder, '.') + 1;
+	const struct document_node *map = config_find(value, key);
+	size_t before = config_enter(read, ".%s", key);
+	int r = map ? check_flags(read, map, folder) : 0;
 
-	if (r < 0 || !plugin)
-		return r;
-	before = config_enter(read, ".plugin");
-	r = check_flags(read, plugin, "flags.plugin");
 	if (r == 0)
 		config_leave(read, before);
 	return r;
+}
+
+static int take_flags(struct config_read *read, const struct document_node *value)
+{
+	int r = check_flags(read, value, "flags");
+
+	if (r == 0)
+		r = check_below(read, value, "flags.plugin");
+	/* It is another program's. */
+	return r == 0 && !read->config->has_mete ? check_below(read, value, "flags.gfd") : r;
 }
 
 bool config_is_gpu(const struct document_node *resource)
@@ -178,22 +205,7 @@ static int take_count(struct config_read *read, const struct document_node *repl
 
 int config_check_row(struct config_read *read, const struct document_node *resource)
 {
-	static const char *const names[] = {"name", "replicas", "devices", "rename"};
-	const struct document_node *value = resource->kind == DOCUMENT_MAP ? resource->first : NULL;
-	int r = 0;
-
-	for (; value && r == 0; value = value->next) {
-		size_t i = 0;
-
-		while (i < ARRAY_SIZE(names) && strcasecmp(value->key, names[i]) != 0)
-			i++;
-		if (i == ARRAY_SIZE(names))
-			r = warn_key(read, value, names, ARRAY_SIZE(names));
-		else if (strcmp(names[i], "rename") == 0 && !document_is_null(value))
-			r = config_warn(read, value->line,
-					"'rename' is ignored, as by NVIDIA's plugin");
-	}
-	return r;
+	return check_flags(read, resource, "sharing.timeSlicing.resources[]");
 }
 
 static int take_row(struct config_read *read, const struct document_node *resource,
@@ -267,17 +279,9 @@ static int take_version(struct config_read *read, const struct document_node *va
 /* What is misspelt in it. What it says is taken later. */
 static int check_sharing(struct config_read *read, const struct document_node *value)
 {
-	const struct document_node *slicing = config_find(value, "timeSlicing");
 	int r = check_flags(read, value, "sharing");
-	size_t before;
 
-	if (r < 0 || !slicing || document_is_null(slicing))
-		return r;
-	before = config_enter(read, ".timeSlicing");
-	r = check_flags(read, slicing, "sharing.timeSlicing");
-	if (r == 0)
-		config_leave(read, before);
-	return r;
+	return r == 0 ? check_below(read, value, "sharing.timeSlicing") : r;
 }
 
 /* A file without `mete` is read as a whole (config_without_mete.c). What is ignored is said here.
@@ -292,12 +296,13 @@ static int take_key(struct config_read *read, const struct document_node *value)
 		return take_flags(read, value);
 	if (strcasecmp(value->key, "sharing") == 0)
 		return ours ? take_sharing(read, value) : check_sharing(read, value);
-	/* Without `mete`, IMEX is refused or all right. */
-	return (ours || strcasecmp(value->key, "imex") != 0) && !document_is_null(value) &&
-			       value->first
-		       ? config_warn(read, value->line,
-				     "this has no meaning for mete and is ignored")
-		       : 0;
+	if (!ours && strcasecmp(value->key, "imex") == 0)
+		return check_flags(read, value, "imex");
+	if (document_is_null(value) || !value->first)
+		return 0;
+	return config_warn(read, value->line, "%s",
+			   ours ? "this has no meaning for mete and is ignored"
+				: "this is ignored, as by NVIDIA's plugin");
 }
 
 int config_take_nvidia(struct config_read *read, const struct document_node *value)

@@ -12,6 +12,16 @@ struct config_text {
 	char text[];
 };
 
+/* Puts before the sentence where it is about. */
+static void locate(const struct config_read *read, uint32_t line, struct fault *said)
+{
+	if (read->from)
+		fault_within(said, "$%s", read->from);
+	else
+		fault_within(said, "%s:%u%s%s", read->name, line, *read->path ? ": " : "",
+			     read->path);
+}
+
 int config_wrong(struct config_read *read, uint32_t line, const char *format, ...)
 {
 	va_list arguments;
@@ -19,7 +29,7 @@ int config_wrong(struct config_read *read, uint32_t line, const char *format, ..
 	va_start(arguments, format);
 	vsnprintf(read->why->text, sizeof(read->why->text), format, arguments);
 	va_end(arguments);
-	fault_within(read->why, "%s:%u%s%s", read->name, line, *read->path ? ": " : "", read->path);
+	locate(read, line, read->why);
 	return -EINVAL;
 }
 
@@ -41,7 +51,7 @@ int config_warn(struct config_read *read, uint32_t line, const char *format, ...
 	va_start(arguments, format);
 	vsnprintf(said.text, sizeof(said.text), format, arguments);
 	va_end(arguments);
-	fault_within(&said, "%s:%u%s%s", read->name, line, *read->path ? ": " : "", read->path);
+	locate(read, line, &said);
 	if (config->warnings == CONFIG_WARNINGS_MAX - 1)
 		fault_set(&said, 0, "%s:%u: there are more warnings from here on", read->name,
 			  line);

@@ -7,6 +7,8 @@
 
 struct config_text;
 
+enum { CONFIG_SAID_MAX = 96 };
+
 struct config_read {
 	const char *name;
 	struct fault *why;
@@ -14,6 +16,13 @@ struct config_read {
 	struct config_text *texts;
 	char path[96]; /* the current position: "mete.devices[2].share" */
 	size_t path_length;
+
+	/* For NVIDIA's keys (config_setting.c). */
+	const struct document_node *root;
+	char *(*variable)(const char *name); /* NULL: there is no environment */
+	const char *from; /* the variable that the present value is from; NULL: the file */
+	struct document_node said[CONFIG_SAID_MAX]; /* values of the environment */
+	uint32_t said_count;
 
 	/* For `nodes`. */
 	const struct document_node *nodes;
@@ -31,7 +40,7 @@ struct config_section {
 		     void *owner);
 };
 
-/* "NAME:LINE: PATH: ..."; -EINVAL. */
+/* "NAME:LINE: PATH: ...", or "$VARIABLE: ..."; -EINVAL. */
 int config_wrong(struct config_read *read, uint32_t line, const char *format, ...)
 	printf_like(3, 4);
 /* "NAME:LINE: PATH: 'TEXT' PROBLEM; accepted: ACCEPTED". */
@@ -97,12 +106,28 @@ must_check int config_lay_node(struct config_read *read);
 must_check int config_take_nvidia(struct config_read *read, const struct document_node *value);
 
 /* flags.failOnInitError, of any file. */
-must_check int config_take_init(struct config_read *read, const struct document_node *root);
+must_check int config_take_init(struct config_read *read);
 /* Reads a whole file without `mete`; config_take_nvidia() has seen each of its keys. */
-must_check int config_take_without_mete(struct config_read *read, const struct document_node *root);
+must_check int config_take_without_mete(struct config_read *read);
+
+/* What NVIDIA's plugin would have for a key, which is like "flags.plugin.passDeviceSpecs": the
+ * environment's word (then read->from is set) before the file's. *ret_value NULL: neither has one.
+ */
+must_check int config_setting(struct config_read *read, const char *path,
+			      const struct document_node **ret_value);
+/* That the value is not one of these. */
+int config_refuse_setting(struct config_read *read, const struct document_node *value,
+			  const char *path, const char *accepted);
+/* Takes one of the words: *ret_word is its index. No value, or an empty one, is the first. */
+must_check int config_take_word(struct config_read *read, const char *path,
+				const char *const *words, size_t count, const char *accepted,
+				uint32_t *ret_word);
+/* Warns of each variable that is set and has no effect here. */
+must_check int config_warn_of_variables(struct config_read *read);
+/* What of the keys mete has a use for without `mete`. */
+enum config_use { CONFIG_TAKEN, CONFIG_IGNORED, CONFIG_THEIRS, CONFIG_REFUSED };
 /* Finds a key as NVIDIA's plugin does; NULL: it is missing. */
 const struct document_node *config_find(const struct document_node *map, const char *key);
-/* "nvidia.com/gpu", with its domain or without. */
 /* How many replicas a row of NVIDIA's sharing asks for: from 2 to 1000. */
 must_check int config_take_replicas(struct config_read *read, const struct document_node *value,
 				    uint32_t *ret_replicas);
@@ -112,6 +137,7 @@ must_check int config_each_row(struct config_read *read, const struct document_n
 			       config_row *each, void *owner);
 /* Says which keys of a row of sharing.timeSlicing.resources are ignored. */
 must_check int config_check_row(struct config_read *read, const struct document_node *resource);
+/* "nvidia.com/gpu", with its domain or without. */
 bool config_is_gpu(const struct document_node *resource);
 /* Is the value this one, or empty? `normally` NULL: always. */
 bool config_is_usual(const struct document_node *value, const char *normally);

@@ -3,143 +3,126 @@
  * Reads a file without the key `mete` as NVIDIA's device plugin (v0.20) does: it refuses values of
  * the wrong type, and counts a repeated key once. What mete cannot do in the same way it refuses,
  * too: a node that hands out its GPUs differently from its file is worse than one that hands out
- * none. What is ignored is said, key by key (config_nvidia.c), but for flags.gfd, which is for
- * another program.
+ * none. What is ignored is said, key by key (config_nvidia.c). The environment goes before the file
+ * (config_setting.c).
  */
-#include <stddef.h>
 #include <string.h>
 #include <strings.h>
 
 #include "plugin/config/config_read.h"
 #include "base/words.h"
 
-enum { PATH_PARTS = 48 };
-
-/* `path` is like "flags.plugin.passDeviceSpecs". NULL: the file has no value for it. */
-static const struct document_node *find_path(const struct document_node *root, const char *path)
+static int take_switch(struct config_read *read, const char *path, bool *ret_on)
 {
-	char parts[2 * PATH_PARTS], *at = parts, *part;
+	/* As YAML 1.1 writes booleans, and as Go reads them of a variable. */
+	static const char *const of_file[] = {"false", "true", "no", "yes", "off", "on"};
+	static const char *const of_variable[] = {"false", "true", "0", "1", "f", "t"};
+	const struct document_node *value;
+	uint32_t word = 0;
+	int r = config_setting(read, path, &value);
 
-	snprintf(parts, sizeof(parts), "%s", path);
-	while (root && (part = strsep(&at, ".")))
-		root = config_find(root, part);
-	return root && !document_is_null(root) ? root : NULL;
+	if (r == 0)
+		r = config_take_word(read, path, read->from ? of_variable : of_file,
+				     ARRAY_SIZE(of_file), "true or false", &word);
+	*ret_on = word % 2;
+	return r;
 }
 
-static int refuse(struct config_read *read, const struct document_node *value, const char *path,
-		  const char *accepted)
-{
-	best_effort(config_enter(read, "%s", path));
-	if (value->kind != DOCUMENT_TEXT)
-		return config_wrong(read, value->line, "this is not a single value; accepted: %s",
-				    accepted);
-	return config_refuse(read, value, "is not supported by mete", accepted);
-}
-
-/* Returns the index of the word that the value is, in upper or lower case; -1: it is none of them.
- * A missing or empty value is the first word. */
-static int find_word(const struct document_node *value, const char *const *words, size_t count)
-{
-	if (!value || (value->kind == DOCUMENT_TEXT && !*value->text))
-		return 0;
-	for (size_t i = 0; value->kind == DOCUMENT_TEXT && i < count; i++)
-		if (strcasecmp(value->text, words[i]) == 0)
-			return (int)i;
-	return -1;
-}
-
-/* The spellings of booleans in YAML 1.1. */
-static const char *const switches[] = {"false", "true", "no", "yes", "off", "on"};
-
-int config_take_init(struct config_read *read, const struct document_node *root)
+int config_take_init(struct config_read *read)
 {
 	static const char path[] = "flags.failOnInitError";
-	const struct document_node *value = find_path(root, path);
-	int word = find_word(value, switches, ARRAY_SIZE(switches));
+	const struct document_node *value;
+	bool fails = false;
+	int r = config_setting(read, path, &value);
 
-	if (!value || (value->kind == DOCUMENT_TEXT && !*value->text))
-		return 0;
-	if (word < 0)
-		return refuse(read, value, path, "true or false");
-	read->config->waits = word % 2 == 0;
-	return 0;
+	if (r < 0 || !value || (value->kind == DOCUMENT_TEXT && !*value->text))
+		return r;
+	r = take_switch(read, path, &fails);
+	read->config->waits = !fails;
+	read->from = NULL;
+	return r;
 }
 
-static int take_switches(struct config_read *read, const struct document_node *root)
+static int take_switches(struct config_read *read)
 {
-	static const struct {
+	struct config_as_nvidia *as_nvidia = &read->config->as_nvidia;
+	const struct {
 		const char *path;
-		size_t offset;
+		bool *field;
 	} rows[] = {
-		{"flags.gdrcopyEnabled", offsetof(struct config_as_nvidia, gdrcopy)},
-		{"flags.gdsEnabled", offsetof(struct config_as_nvidia, gds)},
-		{"flags.mofedEnabled", offsetof(struct config_as_nvidia, mofed)},
-		{"flags.plugin.passDeviceSpecs", offsetof(struct config_as_nvidia, specs)},
-		{"sharing.timeSlicing.renameByDefault", offsetof(struct config_as_nvidia, renamed)},
-		{"sharing.timeSlicing.failRequestsGreaterThanOne",
-		 offsetof(struct config_as_nvidia, one_only)},
+		{"flags.gdrcopyEnabled", &as_nvidia->gdrcopy},
+		{"flags.gdsEnabled", &as_nvidia->gds},
+		{"flags.mofedEnabled", &as_nvidia->mofed},
+		{"flags.plugin.passDeviceSpecs", &as_nvidia->specs},
+		{"sharing.timeSlicing.renameByDefault", &as_nvidia->renamed},
+		{"sharing.timeSlicing.failRequestsGreaterThanOne", &as_nvidia->one_only},
+		{"imex.required", &as_nvidia->imex_required},
+		{"flags.gfd.noTimestamp", &as_nvidia->timeless},
 	};
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		const struct document_node *value = find_path(root, rows[i].path);
-		int word = find_word(value, switches, ARRAY_SIZE(switches));
+	int r = 0;
 
-		if (value && word < 0)
-			return refuse(read, value, rows[i].path, "true or false");
-		*((bool *)((char *)&read->config->as_nvidia + rows[i].offset)) = word % 2;
-	}
-	return 0;
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(rows); i++)
+		r = take_switch(read, rows[i].path, rows[i].field);
+	return r;
 }
 
-/* Takes one of two words, of which the first is the default. */
-static int take_word(struct config_read *read, const struct document_node *root, const char *path,
-		     const char *const words[2], const char *accepted, bool *ret_second)
-{
-	const struct document_node *value = find_path(root, path);
-	int word = find_word(value, words, 2);
-
-	if (value && word < 0)
-		return refuse(read, value, path, accepted);
-	*ret_second = word;
-	return 0;
-}
-
-static int take_words(struct config_read *read, const struct document_node *root)
+static int take_words(struct config_read *read)
 {
 	static const char *const names[] = {"uuid", "index"};
 	static const char *const orders[] = {"distributed", "packed"};
 	static const char *const finders[] = {"auto", "nvml"};
 	struct config_as_nvidia *as_nvidia = &read->config->as_nvidia;
-	bool nvml;
-	int r = take_word(read, root, "flags.plugin.deviceIDStrategy", names, "uuid or index",
-			  &as_nvidia->by_index);
+	uint32_t word;
+	int r = config_take_word(read, "flags.plugin.deviceIDStrategy", names, ARRAY_SIZE(names),
+				 "uuid or index", &word);
 
+	as_nvidia->by_index = word;
 	if (r == 0)
-		r = take_word(read, root, "flags.plugin.sharedDevicesAllocationPolicy", orders,
-			      "distributed or packed", &as_nvidia->packed);
-	return r == 0 ? take_word(read, root, "flags.deviceDiscoveryStrategy", finders,
-				  "auto or nvml", &nvml)
+		r = config_take_word(read, "flags.plugin.sharedDevicesAllocationPolicy", orders,
+				     ARRAY_SIZE(orders), "distributed or packed", &word);
+	as_nvidia->packed = word;
+	return r == 0 ? config_take_word(read, "flags.deviceDiscoveryStrategy", finders,
+					 ARRAY_SIZE(finders), "auto or nvml", &word)
 		      : r;
 }
 
 static int take_strategy(struct config_read *read, const struct document_node *value)
 {
-	static const char *const words[] = {"envvar", "volume-mounts"};
-	int word = find_word(value, words, ARRAY_SIZE(words));
+	struct config_as_nvidia *as_nvidia = &read->config->as_nvidia;
+	const struct {
+		const char *word;
+		bool *field;
+	} rows[] = {
+		{"envvar", &as_nvidia->envvar},
+		{"volume-mounts", &as_nvidia->volumes},
+		{"cdi-annotations", &as_nvidia->annotation},
+		{"cdi-cri", &as_nvidia->cri},
+	};
 
-	if (value && word < 0)
-		return refuse(read, value, "flags.plugin.deviceListStrategy",
-			      "envvar, volume-mounts or both: CDI files of the driver are made "
-			      "with the key mete only");
-	read->config->as_nvidia.volumes |= word == 1;
-	return 0;
+	for (size_t i = 0; value->kind == DOCUMENT_TEXT && i < ARRAY_SIZE(rows); i++)
+		if (strcasecmp(value->text, rows[i].word) == 0) {
+			*rows[i].field = true;
+			return 0;
+		}
+	return config_refuse_setting(
+		read, value, "flags.plugin.deviceListStrategy",
+		"envvar, volume-mounts, cdi-annotations, cdi-cri or a list of them");
 }
 
-static int take_strategies(struct config_read *read, const struct document_node *root)
+static int take_strategies(struct config_read *read)
 {
-	const struct document_node *value = find_path(root, "flags.plugin.deviceListStrategy");
-	int r = 0;
+	const struct document_node *value;
+	struct config_as_nvidia *as_nvidia = &read->config->as_nvidia;
+	int r = config_setting(read, "flags.plugin.deviceListStrategy", &value);
 
-	if (!value || value->kind != DOCUMENT_LIST)
+	if (r < 0)
+		return r;
+	if (!value || (value->kind == DOCUMENT_TEXT && !*value->text) ||
+	    (value->kind == DOCUMENT_LIST && !value->first)) {
+		as_nvidia->envvar = true;
+		return 0;
+	}
+	if (value->kind != DOCUMENT_LIST)
 		return take_strategy(read, value);
 	for (const struct document_node *one = value->first; one && r == 0; one = one->next)
 		r = take_strategy(read, one);
@@ -147,40 +130,149 @@ static int take_strategies(struct config_read *read, const struct document_node 
 }
 
 /* Here nobody offers parts of a GPU. A GPU without parts behaves as without this flag. */
-static int take_mig(struct config_read *read, const struct document_node *root)
+static int take_mig(struct config_read *read)
 {
 	static const char *const words[] = {"none", "single", "mixed"};
-	const struct document_node *value = find_path(root, "flags.migStrategy");
-	int word = find_word(value, words, ARRAY_SIZE(words));
+	static const char path[] = "flags.migStrategy";
+	const struct document_node *value;
+	uint32_t word;
+	size_t before;
+	int r = config_take_word(read, path, words, ARRAY_SIZE(words), "none, single or mixed",
+				 &word);
 
-	if (value && word < 0)
-		return refuse(read, value, "flags.migStrategy", "none, single or mixed");
-	if (!value || word == 0)
-		return 0;
-	return config_warn(read, value->line,
-			   "flags.migStrategy: mete offers whole GPUs; what a GPU is divided into "
-			   "is not offered");
+	if (r < 0 || word == 0)
+		return r;
+	r = config_setting(read, path, &value);
+	before = config_enter(read, "%s", path);
+	if (r == 0 && value)
+		r = config_warn(
+			read, value->line,
+			"mete offers whole GPUs; what a GPU is divided into is not offered");
+	config_leave(read, before);
+	return r;
 }
 
-static int take_root(struct config_read *read, const struct document_node *root)
+/* Takes a path; without one, or with an empty one, the field keeps what it has. */
+static int take_path(struct config_read *read, const char *path, const char **field)
 {
-	static const char *const paths[] = {"flags.nvidiaDevRoot", "flags.nvidiaDriverRoot"};
-	static const char accepted[] = "an absolute path of at most 255 bytes";
+	const struct document_node *value;
+	size_t before;
+	int r = config_setting(read, path, &value);
 
-	read->config->as_nvidia.dev_root = "/";
-	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
-		const struct document_node *value = find_path(root, paths[i]);
-		size_t before;
-		int r;
-
-		if (!value || config_is_usual(value, ""))
-			continue;
-		before = config_enter(read, "%s", paths[i]);
-		r = config_take_path(read, value, accepted, &read->config->as_nvidia.dev_root);
-		if (r == 0)
-			config_leave(read, before);
+	if (r < 0 || !value || config_is_usual(value, ""))
 		return r;
+	before = config_enter(read, "%s", path);
+	r = config_take_path(read, value, "an absolute path of at most 255 bytes", field);
+	if (r == 0)
+		config_leave(read, before);
+	return r;
+}
+
+/* An annotation's name begins with it: a domain and a slash. */
+static int take_prefix(struct config_read *read)
+{
+	static const char path[] = "flags.plugin.cdiAnnotationPrefix";
+	static const char accepted[] = "a domain and a slash, as cdi.k8s.io/";
+	const struct document_node *value;
+	struct words_shown domain = {.text = ""};
+	size_t length;
+	int r = config_setting(read, path, &value);
+
+	if (r < 0 || !value || config_is_usual(value, ""))
+		return r;
+	length = value->kind == DOCUMENT_TEXT ? strlen(value->text) : 0;
+	if (length > 1 && length < sizeof(domain.text) && value->text[length - 1] == '/')
+		snprintf(domain.text, sizeof(domain.text), "%.*s", (int)length - 1, value->text);
+	if (!words_is_subdomain(domain.text))
+		return config_refuse_setting(read, value, path, accepted);
+	return config_keep(read, value->text, &read->config->as_nvidia.prefix);
+}
+
+static int take_paths(struct config_read *read)
+{
+	struct config_as_nvidia *as_nvidia = &read->config->as_nvidia;
+	int r;
+
+	as_nvidia->driver_root = "/";
+	as_nvidia->inner_root = "/driver-root";
+	as_nvidia->ctk = "/usr/bin/nvidia-ctk";
+	as_nvidia->prefix = "cdi.k8s.io/";
+	r = take_path(read, "flags.nvidiaDriverRoot", &as_nvidia->driver_root);
+	as_nvidia->dev_root = as_nvidia->driver_root;
+	if (r == 0)
+		r = take_path(read, "flags.nvidiaDevRoot", &as_nvidia->dev_root);
+	if (r == 0)
+		r = take_path(read, "flags.plugin.containerDriverRoot", &as_nvidia->inner_root);
+	if (r == 0)
+		r = take_path(read, "flags.plugin.nvidiaCTKPath", &as_nvidia->ctk);
+	if (r == 0)
+		r = take_path(read, "flags.gfd.machineTypeFile", &as_nvidia->machine_file);
+	return r == 0 ? take_prefix(read) : r;
+}
+
+/* Whoever says something of GPU feature discovery wants its labels. */
+static int take_features(struct config_read *read)
+{
+	const struct document_node *value;
+	int r = config_setting(read, "flags.gfd", &value);
+
+	read->config->features = value;
+	return r;
+}
+
+static int take_imex(struct config_read *read)
+{
+	static const char path[] = "imex.channelIDs";
+	static const char accepted[] = "[] or [0]";
+	const struct document_node *value;
+	int r = config_setting(read, path, &value);
+
+	if (r < 0 || !value)
+		return r;
+	if (value->kind != DOCUMENT_LIST) {
+		best_effort(config_enter(read, "%s", path));
+		return config_wrong(read, value->line, "this is not a list; accepted: %s",
+				    accepted);
 	}
+	for (const struct document_node *id = value->first; id; id = id->next)
+		if (id != value->first || id->kind != DOCUMENT_TEXT || strcmp(id->text, "0") != 0)
+			return config_refuse_setting(read, id, path, accepted);
+	read->config->as_nvidia.imex = value->first;
+	return 0;
+}
+
+static int take_xids(struct config_read *read)
+{
+	static const struct {
+		const char *name;
+		bool counts;
+	} rows[] = {{"DP_DISABLE_HEALTHCHECKS", false}, {"DP_ENABLE_HEALTHCHECKS", true}};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && read->variable && i < ARRAY_SIZE(rows); i++) {
+		const char *list = read->variable(rows[i].name);
+
+		if (!list || health_xids_add(&read->config->as_nvidia.xids, list, rows[i].counts))
+			continue;
+		read->from = rows[i].name;
+		r = config_warn(read, 0,
+				"what is not a number below %d in it is ignored, as by NVIDIA's "
+				"plugin",
+				HEALTH_XIDS);
+		read->from = NULL;
+	}
+	return r;
+}
+
+/* Of the hooks only one is used: that which updates the linker's cache. */
+static int take_hooks(struct config_read *read)
+{
+	static const char name[] = "CDI_DISABLE_HOOKS";
+	const char *list = read->variable ? read->variable(name) : NULL;
+
+	if (list)
+		read->config->as_nvidia.hookless =
+			strstr(list, "update-ldcache") || strcmp(list, "all") == 0;
 	return 0;
 }
 
@@ -189,7 +281,6 @@ static int take_row(struct config_read *read, const struct document_node *resour
 {
 	const struct document_node **before = owner;
 	const struct document_node *replicas = config_find(resource, "replicas");
-	const struct document_node *devices = config_find(resource, "devices");
 	int r = config_check_row(read, resource);
 
 	if (r < 0)
@@ -205,63 +296,55 @@ static int take_row(struct config_read *read, const struct document_node *resour
 	*before = resource;
 	if (r == 0)
 		r = config_take_replicas(read, replicas, &read->config->as_nvidia.replicas);
-	if (r == 0 && devices && !config_is_usual(devices, "all"))
-		r = config_warn(read, devices->line, "all devices are shared, and not these only");
 	return r;
 }
 
-static int take_time_slicing(struct config_read *read, const struct document_node *root)
+static int take_time_slicing(struct config_read *read)
 {
 	static const char path[] = "sharing.timeSlicing.resources";
-	const struct document_node *list = find_path(root, path), *row = NULL;
+	const struct document_node *list, *row = NULL;
+	int r = config_setting(read, path, &list);
 	size_t before = config_enter(read, "%s", path);
-	int r = list ? config_each_row(read, list, take_row, &row) : 0;
 
+	if (r == 0 && list)
+		r = config_each_row(read, list, take_row, &row);
 	if (r == 0)
 		config_leave(read, before);
 	return r;
 }
 
-/* Refuses what needs another of NVIDIA's programs beside the plugin. */
-static int refuse_others(struct config_read *read, const struct document_node *root)
+/* It needs another of NVIDIA's programs beside the plugin. */
+static int refuse_mps(struct config_read *read)
 {
-	const struct document_node *mps = find_path(root, "sharing.mps.resources");
-	const struct document_node *imex = find_path(root, "imex.channelIDs");
+	const struct document_node *mps;
+	int r = config_setting(read, "sharing.mps.resources", &mps);
 
-	if (mps && mps->first) {
-		best_effort(config_enter(read, "sharing.mps"));
-		return config_wrong(
-			read, mps->line,
-			"mete starts no MPS; accepted: timeSlicing, no sharing, or the key mete, "
-			"whose slots have their own memory and time (slots: 4, share: {memory: "
-			"25%%, "
-			"cap: 25%%})");
-	}
-	if (imex && (imex->kind != DOCUMENT_LIST || imex->first)) {
-		best_effort(config_enter(read, "imex.channelIDs"));
-		return config_wrong(read, imex->line,
-				    "mete provides no IMEX channels; accepted: [], or no such key");
-	}
-	return 0;
+	if (r < 0 || !mps || !mps->first)
+		return r;
+	best_effort(config_enter(read, "sharing.mps"));
+	return config_wrong(
+		read, mps->line,
+		"mete starts no MPS; accepted: timeSlicing, no sharing, or the key mete, whose "
+		"slots "
+		"have their own memory and time (slots: 4, share: {memory: 25%%, cap: 25%%})");
 }
 
-int config_take_without_mete(struct config_read *read, const struct document_node *root)
+int config_take_without_mete(struct config_read *read)
 {
+	static int (*const steps[])(struct config_read * read) = {
+		refuse_mps, take_switches, take_words,	  take_strategies,
+		take_mig,   take_paths,	   take_imex,	  take_time_slicing,
+		take_xids,  take_hooks,	   take_features,
+	};
 	struct config *config = read->config;
-	int r = refuse_others(read, root);
+	int r = 0;
 
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(steps); i++) {
+		read->from = NULL;
+		r = steps[i](read);
+	}
 	if (r == 0)
-		r = take_switches(read, root);
-	if (r == 0)
-		r = take_words(read, root);
-	if (r == 0)
-		r = take_strategies(read, root);
-	if (r == 0)
-		r = take_mig(read, root);
-	if (r == 0)
-		r = take_root(read, root);
-	if (r == 0)
-		r = take_time_slicing(read, root);
+		r = config_warn_of_variables(read);
 	config->slots = config->as_nvidia.replicas ? config->as_nvidia.replicas : 1;
 	/* As in NVIDIA's plugin: only shared resources are renamed, and only for them can a
 	 * container be limited to one. */

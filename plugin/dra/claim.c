@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "base/words.h"
 #include "kube/json.h"
-#include "plugin/dra/amount.h"
+#include "plugin/quantity.h"
 
 enum { PERCENT_ALL = 100 };
 
@@ -81,7 +81,7 @@ static int read_amount(const cJSON *result, const char *name, uint64_t *ret_amou
 			"does not know capacities of shared devices; accepted: Kubernetes 1.36, "
 			"or the feature gate DRAConsumableCapacity",
 			words_show(json_text(result, "device")).text);
-	if (!text || amount_read(text, ret_amount) < 0)
+	if (!text || quantity_read_up(text, ret_amount) < 0)
 		return fault_set(why, -EINVAL,
 				 "the consumed %s of device %s is '%s', which is no "
 				 "amount",

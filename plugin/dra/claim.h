@@ -11,7 +11,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "plugin/config/config.h"
+#include "plugin/config/annotations.h"
 #include "plugin/dra/slices.h"
 
 enum {
@@ -57,6 +57,14 @@ must_check int claim_read(const cJSON *object, const struct claim_place *place,
 			  struct claim **ret_claim, struct fault *why);
 void claim_free(struct claim *claim);
 OWNED_POINTER(struct claim, claim_free)
+
+/* claim_adjust.c: the share of a prepared claim, as its pods' annotations change it. More memory
+ * than the claim consumed is for who can be moved away from the device again (`swap: auto`).
+ * -EINVAL with one sentence; -ENOMEM. The texts are newly allocated. */
+must_check int claim_adjust(const struct claim *claim, const struct claim_place *place,
+			    const struct annotation *entries, size_t count, const char *domain,
+			    char *ret_texts[SHARE_FIELDS], struct fault *why);
+void claim_texts_free(char *texts[SHARE_FIELDS]);
 
 /* claim_config.c, for claim.c: the share's texts, from what was consumed and from the parameters.
  * `percent`, `bytes`: of each device; bytes UINT64_MAX: all of it. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "plugin/dra/inside.h"
+#include "plugin/dra/reading.h"
 
 enum {
 	LOOK_S = 10,
@@ -112,6 +113,14 @@ static void on_look(struct loop_timer *timer)
 	loop_arm(&dra->look, LOOK_S * 1000000000ull);
 }
 
+static void on_soon(struct loop_timer *timer)
+{
+	struct dra *dra = container_of(timer, struct dra, soon);
+
+	serve_some(dra);
+	reading_continue(dra);
+}
+
 int dra_open(struct plugin *p, struct dra **ret_dra, struct fault *why)
 {
 	struct dra *dra = calloc(1, sizeof(*dra));
@@ -122,11 +131,13 @@ int dra_open(struct plugin *p, struct dra **ret_dra, struct fault *why)
 		return fault_set(why, -ENOMEM, "out of memory");
 	dra->plugin = p;
 	list_init(&dra->asking);
+	list_init(&dra->making);
 	list_init(&dra->watchers);
 	queue_init(&dra->queue);
 	snprintf(folder, sizeof(folder), "%s/claims", p->host->place);
 	r = journal_open(&dra->journal, folder, p->host, why);
-	if (r == 0 && loop_timer_init(p->host->loop, &dra->look, on_look) < 0)
+	if (r == 0 && (loop_timer_init(p->host->loop, &dra->look, on_look) < 0 ||
+		       loop_timer_init(p->host->loop, &dra->soon, on_soon) < 0))
 		r = fault_set(why, -ENOMEM, "no timer");
 	if (r < 0) {
 		journal_close(&dra->journal);
@@ -185,6 +196,7 @@ void dra_changed(struct dra *dra)
 		return;
 	health_tell(dra);
 	publish_consider(dra->publish);
+	adjust_all(dra);
 }
 
 void dra_refresh(struct dra *dra)
@@ -212,6 +224,11 @@ static void on_look_closed(struct loop_timer *timer)
 	free(dra);
 }
 
+static void on_soon_closed(struct loop_timer *timer)
+{
+	loop_timer_close(&container_of(timer, struct dra, soon)->look, on_look_closed);
+}
+
 void dra_close(struct dra *dra)
 {
 	if (!dra)
@@ -220,5 +237,5 @@ void dra_close(struct dra *dra)
 	register_close(dra);
 	publish_close(take(dra->publish));
 	journal_close(&dra->journal);
-	loop_timer_close(&dra->look, on_look_closed);
+	loop_timer_close(&dra->soon, on_soon_closed);
 }

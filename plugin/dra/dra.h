@@ -12,6 +12,8 @@
  *	register.c   the kubelet's sockets
  *	prepare.c    a claim's steps                     serve.c      the kubelet's calls
  *	journal.c    prepared claims, on disk            stale.c      those whose claim is gone
+ *	adjust.c     shares that annotations change      claim_adjust.c   to what
+ *	beside.c     two claims in one container
  *	health.c     the devices' health for the kubelet
  */
 #pragma once
@@ -28,6 +30,9 @@ must_check int dra_open(struct plugin *p, struct dra **ret_dra, struct fault *wh
 must_check int dra_settle(struct dra *dra, struct fault *why);
 /* The configuration, the devices or their health may have changed. NULL: does nothing. */
 void dra_changed(struct dra *dra);
+struct pod;
+/* A pod's annotations or claims may have changed. NULL: does nothing. */
+void dra_pod_changed(struct dra *dra, const struct pod *pod);
 /* The driver's files have changed: rewrites the CDI files of prepared claims. */
 void dra_refresh(struct dra *dra);
 /* Is a share of the device prepared for a claim? NULL: no. */

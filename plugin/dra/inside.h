@@ -18,7 +18,9 @@ struct dra {
 	bool registered;
 	char *complaint; /* of the sockets: the last one logged */
 	struct list asking, watchers;
-	struct queue queue; /* claims that are to be read */
+	struct queue queue;	/* claims that are to be read */
+	struct list making;	/* claims of calls that have been read, and are to be prepared */
+	struct loop_timer soon; /* in the loop's next round there is something to do with those */
 	struct publish *publish;
 
 	struct loop_timer look; /* for what nothing reports: sockets that are gone, stale claims */
@@ -41,6 +43,8 @@ void register_close(struct dra *dra);
 /* serve.c */
 extern const struct grpc_method serve_methods[];
 extern const size_t serve_method_count;
+/* Prepares some of the claims that have been read. */
+void serve_some(struct dra *dra);
 /* The server is closing: forgets the calls that wait. */
 void serve_forget(struct dra *dra);
 
@@ -53,9 +57,12 @@ void health_tell(struct dra *dra);
 void health_forget(struct dra *dra);
 
 /* prepare.c */
-/* The claim's entry in the journal, prepared. -errno with one sentence: nothing of it is left. */
-must_check int prepare_claim(struct dra *dra, const cJSON *object, const char *uid,
-			     const struct journal_claim **ret_entry, struct fault *why);
+/* What the claim is to have. -errno with one sentence. */
+must_check int prepare_read(struct dra *dra, const cJSON *object, const char *uid,
+			    struct claim **ret_claim, struct fault *why);
+/* Takes over `claim`, which is in the journal afterwards. -errno with one sentence: nothing of it
+ * is left. */
+must_check int prepare_claim(struct dra *dra, struct claim *claim, struct fault *why);
 /* What was prepared, or was being prepared, is undone. -errno: something is left, and so is its
  * record. */
 must_check int prepare_undo(struct dra *dra, struct journal_claim *entry, struct fault *why);
@@ -65,6 +72,15 @@ must_check int prepare_write_cdi(struct dra *dra, const struct journal_claim *en
 				 struct fault *why);
 /* Finishes what an earlier meted began, and removes files that belong to no claim. */
 void prepare_restore(struct dra *dra);
+
+/* adjust.c */
+/* Gives it the share that its pods' annotations make of it. */
+void adjust_claim(struct dra *dra, struct journal_claim *entry);
+void adjust_all(struct dra *dra);
+
+/* beside.c */
+/* -EINVAL with one sentence: a container uses it beside another claim of ours. */
+must_check int beside_check(const struct dra *dra, const struct claim *claim, struct fault *why);
 
 /* publish.c */
 must_check int publish_open(struct dra *dra, struct publish **ret_publish, struct fault *why);

@@ -6,7 +6,7 @@
  * is done; a claim whose record says anything but "done" when meted starts is undone.
  *
  * Records are JSON without a checksum: a newer meted may add members, and an older one ignores
- * them.
+ * them. They are not synced: they outlive meted, and mean nothing after a restart of the machine.
  */
 #pragma once
 
@@ -25,7 +25,11 @@ struct journal_claim {
 	uint32_t tenant;	      /* 0: none was made yet */
 	char folder[HOST_FOLDER_MAX]; /* of the tenant's socket; not in the record */
 	char *kind, *cdi_folder;      /* of its CDI file */
-	uint64_t looked;	      /* the round of stale.c that has looked it up */
+	/* What its tenant has, as annotations changed it (adjust.c); NULL: default. */
+	char *in_force[SHARE_FIELDS];
+	bool changing; /* recorded like this; its tenant may still have some of the former texts */
+	char *complaint; /* the last sentence about annotations; NULL: none */
+	uint64_t looked; /* the round of stale.c that has looked it up */
 };
 
 struct journal {

@@ -31,6 +31,8 @@ void journal_free(struct journal_claim *entry)
 	claim_free(entry->claim);
 	free(entry->kind);
 	free(entry->cdi_folder);
+	claim_texts_free(entry->in_force);
+	free(entry->complaint);
 	free(entry);
 }
 
@@ -65,15 +67,22 @@ static bool add_results(cJSON *tree, const struct claim *claim, const struct hos
 	return good;
 }
 
-static bool add_share(cJSON *tree, const struct claim *claim)
+static bool add_share(cJSON *tree, const char *name, char *const texts[SHARE_FIELDS])
 {
-	cJSON *share = cJSON_AddObjectToObject(tree, "share");
+	cJSON *share = cJSON_AddObjectToObject(tree, name);
 	bool good = share;
 
 	for (uint32_t i = 0; good && i < SHARE_FIELDS; i++)
-		if (claim->texts[i])
-			good = cJSON_AddStringToObject(share, share_key(i), claim->texts[i]);
+		if (texts[i])
+			good = cJSON_AddStringToObject(share, share_key(i), texts[i]);
 	return good;
+}
+
+/* As annotations have made it. */
+static bool add_changes(cJSON *tree, const struct journal_claim *entry)
+{
+	return add_share(tree, "in-force", entry->in_force) &&
+	       (!entry->changing || cJSON_AddTrueToObject(tree, "changing"));
 }
 
 char *journal_describe(const struct journal_claim *entry, const char *boot, const struct host *host)
@@ -88,7 +97,8 @@ char *journal_describe(const struct journal_claim *entry, const char *boot, cons
 	    !cJSON_AddStringToObject(tree, "boot", boot) ||
 	    !cJSON_AddStringToObject(tree, "kind", entry->kind) ||
 	    !cJSON_AddStringToObject(tree, "cdi-folder", entry->cdi_folder) ||
-	    !cJSON_AddNumberToObject(tree, "tenant", entry->tenant) || !add_share(tree, claim) ||
+	    !cJSON_AddNumberToObject(tree, "tenant", entry->tenant) ||
+	    !add_share(tree, "share", claim->texts) || !add_changes(tree, entry) ||
 	    !add_results(tree, claim, host))
 		return NULL;
 	return cJSON_PrintUnformatted(tree);
@@ -164,13 +174,17 @@ static int read_entry(struct journal_claim *entry, const cJSON *tree, const stru
 {
 	const cJSON *share = cJSON_GetObjectItemCaseSensitive(tree, "share"), *item;
 	const cJSON *tenant = cJSON_GetObjectItemCaseSensitive(tree, "tenant");
+	const cJSON *now = cJSON_GetObjectItemCaseSensitive(tree, "in-force"); /* newer metes' */
 
 	if (read_phase(tree, &entry->phase) < 0 || !cJSON_IsNumber(tenant) ||
 	    tenant->valuedouble < 0 || tenant->valuedouble > UINT32_MAX)
 		return -EINVAL;
 	entry->tenant = (uint32_t)tenant->valuedouble;
-	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++) {
 		entry->claim->texts[i] = copy_of(share, share_key(i));
+		entry->in_force[i] = copy_of(now ? now : share, share_key(i));
+	}
+	entry->changing = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(tree, "changing"));
 	cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(tree, "results"))
 	{
 		int r = read_result(entry, item, host);

@@ -40,16 +40,19 @@ static int make_tenant(struct dra *dra, struct journal_claim *entry, struct faul
 	char name[600];
 
 	memcpy(spec.device, claim->of, claim->devices * sizeof(claim->of[0]));
-	for (size_t i = 0; i < SHARE_FIELDS; i++)
+	for (size_t i = 0; i < SHARE_FIELDS; i++) {
 		spec.texts[i] = claim->texts[i];
+		entry->in_force[i] = claim->texts[i] ? strdup(claim->texts[i]) : NULL;
+		if (claim->texts[i] && !entry->in_force[i])
+			return fault_set(why, -ENOMEM, "out of memory");
+	}
 	snprintf(name, sizeof(name), "%s/%s", claim->namespace, claim->name);
 	spec.name = name;
 	return host->make(host->daemon, &spec, &entry->tenant, entry->folder, why);
 }
 
 /* Each result is a CDI device of its own, because a container may use one of several requests. */
-static void find_parts(const struct dra *dra, const struct claim *claim,
-		       struct slots_nodes nodes[CLAIM_RESULTS],
+static void find_parts(const struct dra *dra, const struct claim *claim, struct slots_nodes *nodes,
 		       struct inject_part parts[CLAIM_RESULTS])
 {
 	for (uint32_t i = 0; i < claim->results; i++) {
@@ -62,7 +65,8 @@ static void find_parts(const struct dra *dra, const struct claim *claim,
 int prepare_write_cdi(struct dra *dra, const struct journal_claim *entry, struct fault *why)
 {
 	const struct claim *claim = entry->claim;
-	owned(free) struct slots_nodes *nodes = calloc(CLAIM_RESULTS + 1, sizeof(*nodes));
+	/* Large, and mostly unused: not cleared. */
+	owned(free) struct slots_nodes *nodes = malloc((claim->results + 1) * sizeof(*nodes));
 	struct inject_part parts[CLAIM_RESULTS];
 	char folder[PLUGIN_PATH], name[600];
 	struct inject_slot slot = {.kind = entry->kind,
@@ -78,8 +82,8 @@ int prepare_write_cdi(struct dra *dra, const struct journal_claim *entry, struct
 	slots_on_host(dra->plugin, entry->folder, folder);
 	find_parts(dra, claim, nodes, parts);
 	best_effort(
-		slots_find_nodes(dra->plugin, claim->of, claim->devices, &nodes[CLAIM_RESULTS]));
-	slot.visible = nodes[CLAIM_RESULTS].visible;
+		slots_find_nodes(dra->plugin, claim->of, claim->devices, &nodes[claim->results]));
+	slot.visible = nodes[claim->results].visible;
 	return inject_write_cdi(entry->cdi_folder, dra->plugin->edits, &slot, why);
 }
 
@@ -134,14 +138,16 @@ static int begin(struct dra *dra, struct claim *claim, struct journal_claim **re
 	return 0;
 }
 
-static int read_claim(struct dra *dra, const cJSON *object, struct claim **ret_claim,
-		      struct fault *why)
+int prepare_read(struct dra *dra, const cJSON *object, const char *uid, struct claim **ret_claim,
+		 struct fault *why)
 {
 	struct claim_device devices[HOST_DEVICES];
 	struct config_share portion;
 	struct claim_place place;
-	int r;
+	int r = claim_check(object, uid, why);
 
+	if (r < 0)
+		return r;
 	dra_place(dra, devices, &portion, &place);
 	r = claim_read(object, &place, ret_claim, why);
 	if (r < 0)
@@ -160,40 +166,45 @@ static int read_claim(struct dra *dra, const cJSON *object, struct claim **ret_c
 	return r;
 }
 
-int prepare_claim(struct dra *dra, const cJSON *object, const char *uid,
-		  const struct journal_claim **ret_entry, struct fault *why)
+/* An earlier preparation that was interrupted, or whose tenant is lost. */
+static int end_earlier(struct dra *dra, const char *uid, struct fault *why)
 {
 	struct journal_claim *entry = journal_find(&dra->journal, uid);
-	struct claim *claim = NULL;
-	struct fault other;
-	int r = claim_check(object, uid, why);
 
 	/* Programs that run keep what they hold, and the claim has it when the device is back. */
-	if (r == 0 && entry && entry->absent)
+	if (entry && entry->absent)
 		return fault_set(
 			why, -ENODEV,
 			"a device of the claim is missing: its containers start when meted "
 			"is started with the device");
-	/* An earlier preparation that was interrupted, or whose tenant is lost. */
-	if (r == 0 && entry)
-		r = prepare_undo(dra, entry, why);
+	return entry ? prepare_undo(dra, entry, why) : 0;
+}
+
+int prepare_claim(struct dra *dra, struct claim *claim, struct fault *why)
+{
+	struct journal_claim *entry;
+	struct fault other;
+	int r = end_earlier(dra, claim->uid, why);
+
 	if (r == 0)
-		r = read_claim(dra, object, &claim, why);
-	if (r == 0)
-		r = begin(dra, claim, &entry, why);
-	if (r < 0 || !entry)
+		r = beside_check(dra, claim, why);
+
+	if (r < 0) {
+		claim_free(claim);
+		return r;
+	}
+	r = begin(dra, claim, &entry, why);
+	if (r < 0)
 		return r;
 	r = take_steps(dra, entry, why);
 	if (r < 0) {
 		if (prepare_undo(dra, entry, &other) < 0)
-			log_warning("claim.left", "uid=%s reason=%s", log_text(uid).text,
-				    log_text(other.text).text);
+			log_warning("claim.left", "reason=%s", log_text(other.text).text);
 		return r;
 	}
-	log_info("claim.prepared", "claim=%s/%s uid=%s tenant=%u devices=%u",
-		 entry->claim->namespace, entry->claim->name, uid, entry->tenant,
-		 entry->claim->devices);
-	*ret_entry = entry;
+	adjust_claim(dra, entry);
+	log_info("claim.prepared", "claim=%s/%s uid=%s tenant=%u devices=%u", claim->namespace,
+		 claim->name, claim->uid, entry->tenant, claim->devices);
 	return 0;
 }
 
@@ -228,7 +239,8 @@ static bool read_name(const struct dra *dra, const char *file, char ret_uid[CLAI
 	return true;
 }
 
-/* Does it lead to a tenant of ours? Other metes may write beside us. */
+/* Does it lead to a tenant of ours? Other metes may write beside us. An empty one is what a crash
+ * of the machine left: files are not synced. */
 static bool is_ours(const struct dra *dra, const char *path)
 {
 	char ours[PLUGIN_PATH], tenants[PLUGIN_PATH];
@@ -237,7 +249,7 @@ static bool is_ours(const struct dra *dra, const char *path)
 
 	snprintf(tenants, sizeof(tenants), "%.400s/tenants/", dra->plugin->host->place);
 	slots_on_host(dra->plugin, tenants, ours);
-	return file_slurp(path, 1 << 20, &text, &size) == 0 && strstr(text, ours);
+	return file_slurp(path, 1 << 20, &text, &size) == 0 && (!size || strstr(text, ours));
 }
 
 void prepare_restore(struct dra *dra)

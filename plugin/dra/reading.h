@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads claims from the API server, a few at a time, in the order of asking (plugin/dra/queue.h).
- */
+/* Reads claims from the API server: by a few requests at a time, in the order of asking, those of a
+ * namespace together (plugin/dra/queue.h). */
 #pragma once
 
 #include <cjson/cJSON.h>
@@ -8,13 +8,11 @@
 #include "plugin/dra/queue.h"
 
 struct dra;
-struct api_asked;
 
 /* All zero: nothing was asked for. */
 struct reading {
 	struct dra *dra;
 	struct queued queued;
-	struct api_asked *asked; /* NULL: no request is under way */
 	/* Names of a claim; borrowed until read() or reading_forget(). */
 	const char *namespace, *name, *uid;
 	/* Once. `problem`: a sentence, or NULL; `object` is lent. Neither: the claim was prepared
@@ -22,7 +20,7 @@ struct reading {
 	void (*read)(struct reading *reading, const char *problem, const cJSON *object);
 };
 
-/* The names and read() are set. read() may be called before this returns. */
+/* The names and read() are set. read() is called later. */
 void reading_ask(struct dra *dra, struct reading *reading);
 /* read() is not called. reading_continue() is due. Harmless if nothing was asked for. */
 void reading_forget(struct reading *reading);

@@ -8,12 +8,16 @@
 #include "plugin/dra/inside.h"
 #include "plugin/dra/reading.h"
 
+enum { SOME = 32 }; /* claims that are prepared in a round of the loop */
+
 struct asking;
 
 /* A claim of a call. */
 struct asked_claim {
 	struct asking *asking;
 	struct reading reading;
+	struct claim *claim; /* as it was read, until it is prepared; owned */
+	struct list making;
 	const char *uid;
 	bool failed;
 	struct fault why;
@@ -31,8 +35,11 @@ struct asking {
 static void asking_free(struct asking *a)
 {
 	list_remove(&a->link);
-	for (size_t i = 0; i < a->request->n_claims; i++)
+	for (size_t i = 0; i < a->request->n_claims; i++) {
 		reading_forget(&a->claims[i].reading);
+		list_remove(&a->claims[i].making);
+		claim_free(a->claims[i].claim);
+	}
 	dra__node_prepare_resources_request__free_unpacked(a->request, NULL);
 	free(a->claims);
 	free(a);
@@ -130,22 +137,47 @@ static void settle(struct asking *a)
 		answer(a);
 }
 
+/* Another call may have prepared it while this one asked. */
+static bool is_prepared(const struct asked_claim *claim)
+{
+	const struct journal_claim *entry = journal_find(&claim->asking->dra->journal, claim->uid);
+
+	return entry && prepare_is_done(entry);
+}
+
 static void on_read(struct reading *reading, const char *problem, const cJSON *object)
 {
 	struct asked_claim *claim = container_of(reading, struct asked_claim, reading);
-	struct asking *a = claim->asking;
-	const struct journal_claim *entry = journal_find(&a->dra->journal, claim->uid);
+	struct dra *dra = claim->asking->dra;
 
-	/* Another call may have prepared it while this one asked. */
-	if (!(entry && prepare_is_done(entry))) {
-		if (problem) {
-			fault_set(&claim->why, -EAGAIN, "the claim cannot be read: %s", problem);
-			refuse(claim);
-		} else if (prepare_claim(a->dra, object, claim->uid, &entry, &claim->why) < 0) {
-			refuse(claim);
+	if (problem)
+		fault_set(&claim->why, -EAGAIN, "the claim cannot be read: %s", problem);
+	if (!is_prepared(claim)) {
+		if (!problem &&
+		    prepare_read(dra, object, claim->uid, &claim->claim, &claim->why) == 0) {
+			list_append(&dra->making, &claim->making);
+			loop_arm(&dra->soon, 0);
+			return;
 		}
+		refuse(claim);
 	}
-	settle(a);
+	settle(claim->asking);
+}
+
+/* A list brings hundreds at once; meanwhile other tenants wait for meted. */
+void serve_some(struct dra *dra)
+{
+	for (int i = 0; i < SOME && !list_empty(&dra->making); i++) {
+		struct asked_claim *claim =
+			list_entry(dra->making.next, struct asked_claim, making);
+
+		list_remove(&claim->making);
+		if (!is_prepared(claim) && prepare_claim(dra, take(claim->claim), &claim->why) < 0)
+			refuse(claim);
+		settle(claim->asking);
+	}
+	if (!list_empty(&dra->making))
+		loop_arm(&dra->soon, 0);
 }
 
 /* Names go into a path, a file's name and a path again. */

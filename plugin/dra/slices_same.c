@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "kube/json.h"
-#include "plugin/dra/amount.h"
+#include "plugin/quantity.h"
 #include "plugin/dra/slices.h"
 
 /* The server sets when a taint was added. */
@@ -22,7 +22,7 @@ static bool is_same_text(const char *wanted, const char *found)
 
 	if (strcmp(wanted, found) == 0)
 		return true;
-	return amount_read(wanted, &a) == 0 && amount_read(found, &b) == 0 && a == b;
+	return quantity_read_up(wanted, &a) == 0 && quantity_read_up(found, &b) == 0 && a == b;
 }
 
 static bool is_same(const cJSON *wanted, const cJSON *found);

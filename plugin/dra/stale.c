@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Claims that nobody unprepares: the kubelet forgot them (its state was removed), or their pods
- * were deleted by force while it was away. From time to time each prepared claim is looked up, one
- * after the other; one that is gone, has another UID or is no longer allocated is undone.
+ * were deleted by force while it was away. From time to time each prepared claim that no pod of
+ * this node uses is looked up, one after the other; one that is gone, has another UID or is no
+ * longer allocated is undone. While a pod uses it, it stays as it is.
  */
 #include <string.h>
 
 #include "plugin/dra/inside.h"
+#include "plugin/pods.h"
 
 static void next(struct dra *dra);
 
@@ -42,6 +44,44 @@ static void ask(struct dra *dra, struct journal_claim *entry)
 	best_effort(api_ask(dra->plugin->api, &request, on_found, dra, &dra->stale));
 }
 
+struct search {
+	const struct claim *claim;
+	bool found;
+};
+
+static void look(void *owner, const struct pod *pod)
+{
+	struct search *s = owner;
+
+	s->found |= pods_uses_claim(pod, s->claim->namespace, s->claim->name);
+}
+
+/* Another claim of its name is another claim: who uses that one does not use this one. */
+static bool is_alone(const struct dra *dra, const struct claim *claim)
+{
+	uint32_t count = 0;
+
+	list_for_each(link, (struct list *)&dra->journal.all)
+	{
+		const struct claim *other = list_entry(link, struct journal_claim, link)->claim;
+
+		count += strcmp(other->name, claim->name) == 0 &&
+			 strcmp(other->namespace, claim->namespace) == 0;
+	}
+	return count == 1;
+}
+
+static bool is_used(const struct dra *dra, const struct claim *claim)
+{
+	const struct pods *pods = dra->plugin->pods;
+	struct search s = {.claim = claim};
+
+	if (!pods || !pods_known(pods) || !is_alone(dra, claim))
+		return false;
+	pods_each(pods, look, &s);
+	return s.found;
+}
+
 /* The one after the one that was asked about last, which may be gone. */
 static void next(struct dra *dra)
 {
@@ -52,6 +92,8 @@ static void next(struct dra *dra)
 		if (entry->looked >= dra->rounds)
 			continue;
 		entry->looked = dra->rounds;
+		if (is_used(dra, entry->claim))
+			continue;
 		ask(dra, entry);
 		return;
 	}

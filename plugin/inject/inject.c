@@ -157,10 +157,11 @@ int inject_look(const struct inject_machine *machine, struct inject_handout *ret
 	/* NVIDIA's toolkit would mount its files over ours. */
 	r = edits_env(edits, "NVIDIA_VISIBLE_DEVICES", "void");
 	if (r == 0)
-		r = add_nodes(&driver, machine, edits);
+		r = machine->guest ? add_nodes(&driver, machine, edits) : 0;
 	if (r < 0)
 		return edits_fault(r, why);
-	r = add_guest(machine, driver.version, edits, why);
+	if (machine->guest)
+		r = add_guest(machine, driver.version, edits, why);
 	if (r == 0 && ret_handout)
 		hand_out(&driver, &handout);
 	if (r == 0)

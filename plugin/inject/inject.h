@@ -45,7 +45,7 @@ struct inject_machine {
 	const char *driver_folder;    /* its libraries, below that; NULL: search for them */
 	const char *host_driver_root; /* the host's path of driver_root */
 	const char *guest;	/* our installation's libraries as this process sees them, with one
-				   folder per export set */
+				   folder per export set; NULL: the driver's own, and no guest */
 	const char *host_guest; /* that folder's path on the host */
 	const char *hook;	/* the path of mete-hook on the host */
 	bool mounts_driver;	/* libcuda and libnvidia-ml, too */
@@ -126,6 +126,19 @@ must_check int inject_without_cdi(const struct inject_edits *edits, const struct
  * accept. -EINVAL: kind or name are invalid in CDI. */
 must_check int inject_write_cdi(const char *cdi_folder, const struct inject_edits *edits,
 				const struct inject_slot *slot, struct fault *why);
+/* A GPU as it is, or "all" of what has no names: a CDI device of its nodes. */
+struct inject_plain {
+	const char *name;
+	const struct inject_node *nodes; /* texts are borrowed; a device without any is valid */
+	uint32_t node_count;
+};
+/* Writes the file of a kind ("k8s.device-plugin.nvidia.com/gpu") with these devices. What all of
+ * them share is in `edits` (NULL: nothing), whose hook is NVIDIA's: it updates the linker's cache.
+ */
+must_check int inject_write_plain(const char *cdi_folder, const char *kind,
+				  const struct inject_edits *edits,
+				  const struct inject_plain *devices, uint32_t count,
+				  struct fault *why);
 /* A missing file is not an error. */
 must_check int inject_remove_cdi(const char *cdi_folder, const char *kind, const char *name,
 				 struct fault *why);

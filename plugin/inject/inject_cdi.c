@@ -183,6 +183,65 @@ static bool write_part(cJSON *list, const struct inject_slot *slot, uint32_t ind
 	return true;
 }
 
+/* NVIDIA's program, which has a name for itself in either of its forms. */
+static bool write_cache_hook(cJSON *to, const char *program)
+{
+	static const char *const words[] = {"hook", "update-ldcache", "--folder", PLACE_DRIVER};
+	const char *slash = strrchr(program, '/'), *name = slash ? slash + 1 : program;
+	cJSON *list = cJSON_AddArrayToObject(to, "hooks"), *hook = list ? add_object(list) : NULL;
+	cJSON *arguments;
+	bool good;
+
+	if (!hook || !cJSON_AddStringToObject(hook, "hookName", "createContainer") ||
+	    !cJSON_AddStringToObject(hook, "path", program))
+		return false;
+	arguments = cJSON_AddArrayToObject(hook, "args");
+	good = arguments && add_text(arguments, name);
+	for (size_t i = strcmp(name, "nvidia-cdi-hook") == 0; good && i < ARRAY_SIZE(words); i++)
+		good = add_text(arguments, words[i]);
+	return good;
+}
+
+/* A device must have an edit: one without nodes says what the others' edits say. */
+static bool write_plain_device(cJSON *list, const struct inject_plain *plain)
+{
+	cJSON *device = add_object(list), *changes, *edits;
+
+	if (!device || !cJSON_AddStringToObject(device, "name", plain->name))
+		return false;
+	changes = cJSON_AddObjectToObject(device, "containerEdits");
+	edits = changes ? cJSON_AddArrayToObject(changes, plain->node_count ? "deviceNodes" : "env")
+			: NULL;
+	if (!edits)
+		return false;
+	for (uint32_t i = 0; i < plain->node_count; i++)
+		if (!write_node(edits, plain->nodes[i].from, plain->nodes[i].to))
+			return false;
+	return plain->node_count || add_text(edits, "NVIDIA_VISIBLE_DEVICES=void");
+}
+
+static char *write_plain(const char *kind, const struct inject_edits *edits,
+			 const struct inject_plain *devices, uint32_t count)
+{
+	owned(cJSON_Delete) cJSON *file = cJSON_CreateObject();
+	cJSON *list, *changes;
+	bool good;
+
+	if (!file || !cJSON_AddStringToObject(file, "cdiVersion", "0.5.0") ||
+	    !cJSON_AddStringToObject(file, "kind", kind))
+		return NULL;
+	list = cJSON_AddArrayToObject(file, "devices");
+	good = list;
+	for (uint32_t i = 0; good && i < count; i++)
+		good = write_plain_device(list, &devices[i]);
+	changes = good && edits ? cJSON_AddObjectToObject(file, "containerEdits") : NULL;
+	if (edits)
+		good = changes && write_env(changes, edits) && write_nodes(changes, edits) &&
+		       write_mounts(changes, edits) &&
+		       (!edits->hook || write_cache_hook(changes, edits->hook));
+	return good ? cJSON_PrintUnformatted(file) : NULL;
+}
+
 static char *write_device(const struct inject_edits *edits, const struct inject_slot *slot)
 {
 	owned(cJSON_Delete) cJSON *file = cJSON_CreateObject();
@@ -211,6 +270,22 @@ static void cJSON_free_owned(char **text)
 	cJSON_free(*text);
 }
 
+/* `text` NULL: there was no memory for it. */
+static int write_file(const char *folder, const char *path, const char *text, struct fault *why)
+{
+	int r;
+
+	if (!text)
+		return edits_fault(-ENOMEM, why);
+	if (mkdir(folder, 0755) != 0 && errno != EEXIST)
+		return fault_set(why, -errno, "%s: %s", folder, strerror(errno));
+	r = file_replace_unsynced(path, text, strlen(text), 0644);
+	/* Whatever the umask is: other users' runtimes read it, too. */
+	if (r == 0 && chmod(path, 0644) != 0)
+		r = -errno;
+	return r < 0 ? fault_set(why, r, "%s: %s", path, strerror(-r)) : 0;
+}
+
 int inject_write_cdi(const char *cdi_folder, const struct inject_edits *edits,
 		     const struct inject_slot *slot, struct fault *why)
 {
@@ -230,15 +305,24 @@ int inject_write_cdi(const char *cdi_folder, const struct inject_edits *edits,
 	if (r < 0)
 		return edits_fault(r, why);
 	text = write_device(whole, slot);
-	if (!text)
-		return edits_fault(-ENOMEM, why);
-	if (mkdir(cdi_folder, 0755) != 0 && errno != EEXIST)
-		return fault_set(why, -errno, "%s: %s", cdi_folder, strerror(errno));
-	r = file_replace(path, text, strlen(text), 0644);
-	/* Whatever the umask is: other users' runtimes read it, too. */
-	if (r == 0 && chmod(path, 0644) != 0)
-		r = -errno;
-	return r < 0 ? fault_set(why, r, "%s: %s", path, strerror(-r)) : 0;
+	return write_file(cdi_folder, path, text, why);
+}
+
+int inject_write_plain(const char *cdi_folder, const char *kind, const struct inject_edits *edits,
+		       const struct inject_plain *devices, uint32_t count, struct fault *why)
+{
+	owned(cJSON_free) char *text = write_plain(kind, edits, devices, count);
+	char path[PATH_MAX];
+	size_t vendor = strcspn(kind, "/");
+
+	for (uint32_t i = 0; i < count; i++)
+		if (!is_valid(kind, devices[i].name))
+			return fault_set(why, -EINVAL, "'%s=%s' is not the name of a CDI device",
+					 kind, devices[i].name);
+	if (snprintf(path, sizeof(path), "%s/%.*s-%s.json", cdi_folder, (int)vendor, kind,
+		     kind + vendor + 1) >= (int)sizeof(path))
+		return fault_set(why, -ENAMETOOLONG, "%s: too long", cdi_folder);
+	return write_file(cdi_folder, path, text, why);
 }
 
 int inject_remove_cdi(const char *cdi_folder, const char *kind, const char *name, struct fault *why)

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/kubelet/binding_store.h"
 
-#include <dirent.h>
-#include <limits.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/place.h"
-
-enum { RECORD_MAX = 256 << 10 };
+#include "base/records.h"
 
 struct binding *binding_store_find(struct binding_store *store, const char *key)
 {
@@ -34,23 +29,12 @@ struct binding *binding_store_of_tenant(const struct binding_store *store, uint3
 	return NULL;
 }
 
-static void path_of(const struct binding_store *store, const char *key, char ret_path[PATH_MAX])
-{
-	snprintf(ret_path, PATH_MAX, "%s/%s", store->folder, key);
-}
-
 static int write_down(const struct binding_store *store, const struct binding *b,
 		      const struct host *host, struct fault *why)
 {
 	owned(free) char *text = binding_describe(b, host);
-	char path[PATH_MAX];
-	int r;
 
-	if (!text)
-		return fault_set(why, -ENOMEM, "out of memory");
-	path_of(store, b->key, path);
-	r = file_replace(path, text, strlen(text), 0600);
-	return r < 0 ? fault_set(why, r, "%s: %s", path, strerror(-r)) : 0;
+	return records_write(store->folder, b->key, text, why);
 }
 
 int binding_store_put(struct binding_store *store, struct binding *binding, const struct host *host,
@@ -80,77 +64,51 @@ void binding_store_rewrite(struct binding_store *store, const struct binding *bi
 
 void binding_store_drop(struct binding_store *store, struct binding *binding)
 {
-	char path[PATH_MAX];
+	struct fault why;
 
-	path_of(store, binding->key, path);
-	unlink(path);
+	/* A record that stays is of a container that is gone: sweep.c finds that again. */
+	best_effort(records_remove(store->folder, binding->key, &why));
 	store->count--;
 	binding_free(binding);
 }
 
-static int read_one(struct binding_store *store, const char *name, const struct host *host)
-{
-	owned(free) char *text = NULL;
-	struct binding *b;
-	char path[PATH_MAX];
-	size_t size;
-	int r;
+struct reading {
+	struct binding_store *store;
+	const struct host *host;
+};
 
-	path_of(store, name, path);
-	r = file_slurp(path, RECORD_MAX, &text, &size);
-	if (r == 0)
-		r = binding_parse(name, text, size, host, &b);
+static bool is_name(const char *name)
+{
+	return strlen(name) == IDS_KEY - 1;
+}
+
+static int read_one(void *owner, const char *name, const char *text, size_t size)
+{
+	struct reading *reading = owner;
+	struct binding *b;
+	int r = binding_parse(name, text, size, reading->host, &b);
+
 	if (r != 0)
 		return r;
-	list_append(&store->all, &b->link);
-	store->count++;
+	list_append(&reading->store->all, &b->link);
+	reading->store->count++;
 	return 0;
 }
 
-/* A record that cannot be parsed belongs to nobody: the kubelet asks again before it starts a
- * container. One that cannot be read now (no descriptors, no memory) is left where it is. */
-static void read_file(struct binding_store *store, const char *name, const struct host *host)
-{
-	int r = -EINVAL;
-	char path[PATH_MAX];
-
-	if (strlen(name) == IDS_KEY - 1)
-		r = read_one(store, name, host);
-	else if (strlen(name) != IDS_KEY - 1 + strlen(".new"))
-		return; /* not a file of ours; one beside a record was left by a writer that was
-			   killed */
-	if (r == 0)
-		return;
-	if (strlen(name) == IDS_KEY - 1)
-		log_warning("binding.lost", "file=%s reason=%s", log_text(name).text,
-			    log_text(strerror(-r)).text);
-	path_of(store, name, path);
-	if (r == -EINVAL || r == -EFBIG)
-		unlink(path);
-}
-
+/* A record that is no binding belongs to nobody: the kubelet asks again before it starts a
+ * container. */
 int binding_store_open(struct binding_store *store, const char *folder, const struct host *host,
 		       struct fault *why)
 {
-	struct dirent *entry;
-	DIR *files;
-	int r;
+	static const struct records_reader reader = {is_name, read_one, "binding.lost"};
+	struct reading reading = {.store = store, .host = host};
 
 	list_init(&store->all);
 	store->count = 0;
 	store->folder = strdup(folder);
 	if (!store->folder)
 		return fault_set(why, -ENOMEM, "out of memory");
-	r = place_make(folder, PLACE_PRIVATE, why);
-	if (r < 0)
-		return r;
-	files = opendir(folder);
-	if (!files)
-		return fault_set(why, -errno, "%s: %s", folder, strerror(errno));
-	while ((entry = readdir(files)))
-		read_file(store, entry->d_name, host);
-	closedir(files);
-	return 0;
+	return records_open(folder, &reader, &reading, why);
 }
 
 void binding_store_close(struct binding_store *store)

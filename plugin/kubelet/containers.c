@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "plugin/dra/dra.h"
 #include "plugin/plugin.h"
 #include "plugin/sums/seats.h"
 
@@ -148,76 +149,20 @@ static void complain(struct plugin *p, struct binding *b, const char *sentence)
 	b->untold = !events_container(p, b, "ShareUnchanged", sentence);
 }
 
-/* The fields, as bits, whose text the tenant has differs from what it should be. If meted was
- * killed while it set them, nobody knows which. */
-static uint32_t differing(const struct binding *b, char *const texts[SHARE_FIELDS])
-{
-	uint32_t fields = 0;
-
-	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
-		if (b->changing || !text_same(b->texts[i], texts[i]))
-			fields |= 1u << i;
-	return fields;
-}
-
-static int set(struct plugin *p, struct binding *b, uint32_t field, const char *text,
-	       struct fault *why)
-{
-	char *copy = text ? strdup(text) : NULL;
-	int r = text && !copy ? fault_set(why, -ENOMEM, "out of memory") : 0;
-
-	if (r == 0)
-		r = p->host->set(p->host->daemon, b->tenant, share_key(field), text ? text : "",
-				 why);
-	if (r < 0) {
-		free(copy);
-		return r;
-	}
-	/* A mode sets other fields: they are as it says now, whatever they were before. */
-	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
-		if (i == field || share_includes(share_key(field), share_key(i)))
-			free(take(b->texts[i]));
-	b->texts[field] = copy;
-	return 0;
-}
-
-/* One by one, because the tenant takes them so. What does not fit the present values (a guarantee
- * above the cap) is tried again after the others. -errno: none of the rest is accepted. */
-static int set_all(struct plugin *p, struct binding *b, char *const texts[SHARE_FIELDS],
-		   uint32_t fields, struct fault *why)
-{
-	uint32_t before;
-	int r = 0;
-
-	do {
-		before = fields;
-		for (uint32_t i = 0; i < SHARE_FIELDS; i++) {
-			int e = fields & 1u << i ? set(p, b, i, texts[i], why) : 0;
-
-			if (e < 0)
-				r = e;
-			else
-				fields &= ~(1u << i);
-			for (uint32_t j = i + 1; e == 0 && j < SHARE_FIELDS; j++)
-				if (!text_same(b->texts[j], texts[j]))
-					fields |= 1u << j;
-		}
-	} while (fields && fields != before);
-	return fields ? r : 0;
-}
-
 /* The record is written before the tenant has the first of them. */
 static int change(struct plugin *p, struct binding *b, char *const texts[SHARE_FIELDS],
 		  struct fault *why)
 {
-	uint32_t fields = differing(b, texts);
+	struct in_force share = {b->tenant, b->texts};
+	/* If meted was killed while it set them, nobody knows which. */
+	uint32_t fields = b->changing ? IN_FORCE_ALL : in_force_differing(&share, texts);
 	int r;
 
 	if (!fields)
 		return 0;
 	b->changing = true;
 	binding_store_rewrite(&p->bindings, b, p->host);
-	r = set_all(p, b, texts, fields, why);
+	r = in_force_set(p, &share, texts, fields, why);
 	b->changing = false;
 	binding_store_rewrite(&p->bindings, b, p->host);
 	return r;
@@ -315,6 +260,7 @@ static void on_pod_changed(void *owner, const struct pod *pod)
 		if (own && own == pod)
 			follow(p, b, own);
 	}
+	dra_pod_changed(p->dra, pod);
 	seats_changed(p);
 	prestart_consider(p);
 }

@@ -154,7 +154,8 @@ static void look(struct plugin *p)
 	uint64_t inode;
 	int64_t changed_ns;
 
-	if (e->asked || !serve_again(p))
+	/* Between two configurations nothing is served. */
+	if (!e->kubelet || e->asked || !serve_again(p))
 		return;
 	if (!enrol_kubelet_is(p, &inode, &changed_ns)) {
 		e->kubelet_inode = 0;
@@ -300,6 +301,7 @@ void enrol_close(struct plugin *p)
 	struct enrol *e = &p->enrol;
 
 	grpc_client_close(take(e->kubelet));
+	e->asked = NULL;
 	e->kubelet_inode = 0; /* streams that end now are not reported to anybody */
 	free(take(e->complaint));
 }

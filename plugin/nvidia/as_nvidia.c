@@ -4,20 +4,30 @@
  * which devices are theirs, and NVIDIA's runtime gives them; nobody is a tenant, and nothing is
  * enforced. It says so in the words of that plugin where a person may search for them.
  *
- * Unlike there, an Xid makes all replicas of its device unhealthy, and a device recovers.
+ * Unlike there, an Xid makes all replicas of its device unhealthy, and a device recovers. See
+ * docs/nvidia.md.
  */
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "base/words.h"
 #include "kube/proto/deviceplugin.pb-c.h"
+#include "plugin/nvidia/driver_cdi.h"
 #include "plugin/plugin.h"
 
 #define VOLUMES "/var/run/nvidia-container-devices"
 
-enum { MOUNTS = HOST_DEVICES, NODES = HOST_DEVICES + 4, ENVS = 4, TEXT = 128 };
+enum {
+	MOUNTS = HOST_DEVICES + 1,
+	NODES = HOST_DEVICES + 5,
+	NAMES = HOST_DEVICES + 4,
+	ENVS = 5,
+	TEXT = 128,
+};
 
 typedef V1beta1__ContainerAllocateResponse__EnvsEntry env_entry;
+typedef V1beta1__ContainerAllocateResponse__AnnotationsEntry mark_entry;
 
 struct answer {
 	uint32_t device[HOST_DEVICES], count;
@@ -26,6 +36,9 @@ struct answer {
 	env_entry env[ENVS], *envs[ENVS];
 	V1beta1__Mount mount[MOUNTS], *mounts[MOUNTS];
 	V1beta1__DeviceSpec spec[NODES], *specs[NODES];
+	char name[NAMES][TEXT], names[NAMES * TEXT], key[TEXT + CONFIG_PATH_MAX];
+	V1beta1__CDIDevice cdi[NAMES], *cdis[NAMES];
+	mark_entry mark, *marks[1];
 	V1beta1__ContainerAllocateResponse row;
 };
 
@@ -49,7 +62,7 @@ static int find_devices(const struct plugin *p, struct answer *g,
 	return 0;
 }
 
-static void name_device(const struct plugin *p, uint32_t device, char *ret_name, size_t size)
+void as_nvidia_name(const struct plugin *p, uint32_t device, char *ret_name, size_t size)
 {
 	const struct host_device *info = &p->host->device[device];
 
@@ -79,11 +92,14 @@ static void add_envs(const struct plugin *p, struct answer *g)
 	for (uint32_t i = 0; i < g->count; i++) {
 		char name[48];
 
-		name_device(p, g->device[i], name, sizeof(name));
+		as_nvidia_name(p, g->device[i], name, sizeof(name));
 		used += (size_t)snprintf(g->visible + used, sizeof(g->visible) - used, "%s%s",
 					 i ? "," : "", name);
 	}
-	add_env(g, "NVIDIA_VISIBLE_DEVICES", alone->volumes ? VOLUMES : g->visible);
+	if (alone->envvar || alone->volumes)
+		add_env(g, "NVIDIA_VISIBLE_DEVICES", alone->volumes ? VOLUMES : g->visible);
+	if (alone->envvar && driver_cdi_has_imex(p))
+		add_env(g, "NVIDIA_IMEX_CHANNELS", "0");
 	if (alone->gdrcopy)
 		add_env(g, "NVIDIA_GDRCOPY", "enabled");
 	if (alone->gds)
@@ -92,19 +108,84 @@ static void add_envs(const struct plugin *p, struct answer *g)
 		add_env(g, "NVIDIA_MOFED", "enabled");
 }
 
+static void add_mount(struct answer *g, const char *below, const char *name)
+{
+	size_t n = g->row.n_mounts;
+	V1beta1__Mount *mount = &g->mount[n];
+
+	snprintf(g->path[n], TEXT, VOLUMES "%s/%s", below, name);
+	v1beta1__mount__init(mount);
+	mount->host_path = (char *)"/dev/null";
+	mount->container_path = g->path[n];
+	g->mounts[g->row.n_mounts++] = mount;
+}
+
 static void add_mounts(const struct plugin *p, struct answer *g)
 {
-	for (uint32_t i = 0; p->config->as_nvidia.volumes && i < g->count; i++) {
-		V1beta1__Mount *mount = &g->mount[i];
+	if (!p->config->as_nvidia.volumes)
+		return;
+	for (uint32_t i = 0; i < g->count; i++) {
 		char name[48];
 
-		name_device(p, g->device[i], name, sizeof(name));
-		snprintf(g->path[i], TEXT, VOLUMES "/%s", name);
-		v1beta1__mount__init(mount);
-		mount->host_path = (char *)"/dev/null";
-		mount->container_path = g->path[i];
-		g->mounts[g->row.n_mounts++] = mount;
+		as_nvidia_name(p, g->device[i], name, sizeof(name));
+		add_mount(g, "", name);
 	}
+	if (driver_cdi_has_imex(p))
+		add_mount(g, "/imex", "0");
+}
+
+static void add_name(struct answer *g, const char *class, const char *name)
+{
+	size_t n = g->row.n_cdi_devices, used = strlen(g->names);
+
+	snprintf(g->name[n], TEXT, DRIVER_CDI_VENDOR "/%s=%s", class, name);
+	snprintf(g->names + used, sizeof(g->names) - used, "%s%s", used ? "," : "", g->name[n]);
+	v1beta1__cdidevice__init(&g->cdi[n]);
+	g->cdi[n].name = g->name[n];
+	g->cdis[g->row.n_cdi_devices++] = &g->cdi[n];
+}
+
+/* A key that no other container of the pod has. */
+static void make_key(const struct plugin *p, struct answer *g)
+{
+	uint8_t r[16] = {0};
+
+	/* Before the machine has any randomness no container starts. */
+	if (getrandom(r, sizeof(r), 0) != (ssize_t)sizeof(r))
+		memcpy(r, &p->allocations, sizeof(p->allocations));
+	snprintf(g->key, sizeof(g->key),
+		 "%snvidia-device-plugin_%02x%02x%02x%02x-%02x%02x-4%01x%02x-%02x%02x-"
+		 "%02x%02x%02x%02x%02x%02x",
+		 p->config->as_nvidia.prefix, r[0], r[1], r[2], r[3], r[4], r[5], r[6] & 15, r[7],
+		 (r[8] & 63) | 128, r[9], r[10], r[11], r[12], r[13], r[14], r[15]);
+}
+
+/* CDI names, in the kubelet's field or in an annotation. */
+static void add_names(const struct plugin *p, struct answer *g)
+{
+	const struct config_as_nvidia *alone = &p->config->as_nvidia;
+
+	if (!alone->annotation && !alone->cri)
+		return;
+	for (uint32_t i = 0; i < g->count; i++) {
+		char name[48];
+
+		as_nvidia_name(p, g->device[i], name, sizeof(name));
+		add_name(g, "gpu", name);
+	}
+	for (size_t i = 0; i < DRIVER_CDI_CLASSES; i++)
+		if (driver_cdi_uses(p, i))
+			add_name(g, driver_cdi_class(i), driver_cdi_device(i));
+	if (alone->annotation) {
+		make_key(p, g);
+		v1beta1__container_allocate_response__annotations_entry__init(&g->mark);
+		g->mark.key = g->key;
+		g->mark.value = g->names;
+		g->marks[0] = &g->mark;
+		g->row.n_annotations = 1;
+	}
+	if (!alone->cri)
+		g->row.n_cdi_devices = 0;
 }
 
 static void add_spec(const struct plugin *p, struct answer *g, const char *path, bool optional)
@@ -144,6 +225,8 @@ static void add_specs(const struct plugin *p, struct answer *g)
 		/* As in that plugin: without its file the container had better not start. */
 		add_spec(p, g, path, false);
 	}
+	if (driver_cdi_has_imex(p))
+		add_spec(p, g, DRIVER_CDI_IMEX, false);
 }
 
 static int check(const struct plugin *p, struct answer *g,
@@ -180,9 +263,15 @@ void as_nvidia_allocate(struct plugin *p, struct grpc_call *call,
 		grpc_end(call, GRPC_UNKNOWN, why.text); /* as gRPC for Go calls plain errors */
 		return;
 	}
-	add_envs(p, g);
-	add_mounts(p, g);
-	add_specs(p, g);
+	add_names(p, g);
+	/* As there: with CDI alone, the CDI files have all the rest. */
+	if (p->config->as_nvidia.envvar || p->config->as_nvidia.volumes) {
+		add_envs(p, g);
+		add_mounts(p, g);
+		add_specs(p, g);
+	}
+	g->row.annotations = g->marks;
+	g->row.cdi_devices = g->cdis;
 	g->row.envs = g->envs;
 	g->row.mounts = g->mounts;
 	g->row.devices = g->specs;
@@ -191,43 +280,4 @@ void as_nvidia_allocate(struct plugin *p, struct grpc_call *call,
 	response.n_container_responses = 1;
 	p->allocations++;
 	serve_answer(call, &response.base);
-}
-
-/* A container that had a share of a device when it was mete's keeps it until it ends; until then
- * nobody is given the device as a whole. */
-static void on_tenant(void *owner, const struct wire_tenant_row *row)
-{
-	struct plugin *p = owner;
-
-	if (row->device < p->host->devices && row->guests)
-		p->offer[row->device].held = true;
-}
-
-void as_nvidia_mark(struct plugin *p)
-{
-	const struct host_reader reader = {.owner = p, .tenant = on_tenant};
-	bool held[HOST_DEVICES] = {false};
-
-	for (uint32_t i = 0; i < p->host->devices; i++) {
-		held[i] = p->offer[i].held;
-		p->offer[i].held = false;
-	}
-	p->host->rows(p->host->daemon, &reader);
-	list_for_each(link, &p->bindings.all)
-	{
-		const struct binding *b = list_entry(link, struct binding, link);
-
-		for (uint32_t i = 0; i < b->devices; i++)
-			p->offer[b->device[i]].held = true;
-	}
-	for (uint32_t i = 0; i < p->host->devices; i++)
-		if (p->offer[i].held != held[i])
-			log_info(held[i] ? "device.free" : "device.held", "uuid=%s",
-				 p->host->device[i].uuid);
-}
-
-void as_nvidia_look(struct plugin *p)
-{
-	as_nvidia_mark(p);
-	serve_changed(p);
 }

@@ -141,8 +141,10 @@ static void on_again(struct loop_timer *timer)
 
 int rival_open(struct plugin *p, struct fault *why)
 {
-	if (!p->enrol.rival_again.open &&
-	    loop_timer_init(p->host->loop, &p->enrol.rival_again, on_again) < 0)
+	/* Later the name that the kubelet remembers may be one of ours. */
+	if (p->enrol.rival_again.open)
+		return 0;
+	if (loop_timer_init(p->host->loop, &p->enrol.rival_again, on_again) < 0)
 		return fault_set(why, -ENOMEM, "no timer");
 	ask_checkpoint(p);
 	return 0;

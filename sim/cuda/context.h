@@ -21,7 +21,7 @@ struct stream_set;
 
 enum context_state {
 	CONTEXT_ALIVE = 1,
-	CONTEXT_INACTIVE, /* a primary context that nobody retains */
+	CONTEXT_INACTIVE, /* a primary context that is not retained */
 	CONTEXT_DESTROYED,
 };
 

@@ -160,7 +160,7 @@ static int place_follow(uint64_t address, bool host, bool write, size_t *bytes, 
 	return 0;
 }
 
-/* Words are written whole, as a copy engine does: somebody may be polling one. */
+/* Words are written whole, as a copy engine does: a thread may be polling one. */
 static void bytes_move(char *to, const char *from, size_t n)
 {
 	uintptr_t both = (uintptr_t)to | (uintptr_t)from;

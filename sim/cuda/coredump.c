@@ -90,7 +90,7 @@ static void begin(void)
 	}
 	if (gethostname(host, sizeof(host) - 1) < 0)
 		host[0] = '\0';
-	/* An H100's driver (580.159.04) says of a file that nobody has named: "". */
+	/* An H100's driver (580.159.04) says of a file without a name: "". */
 	snprintf(all->file, NAME_BYTES, "%s", file ? file : "");
 	if (pipe)
 		snprintf(all->pipe, NAME_BYTES, "%s", pipe);
@@ -121,7 +121,7 @@ void coredump_end(struct CUctx_st *context)
 
 /* ---- asking and setting; the lock is held ---------------------------------------------------- */
 
-/* Who has room for a text is not told how long it is: *size stays. */
+/* A caller that has room for a text is not told how long it is: *size stays. */
 static CUresult tell(struct coredump_wishes *from, CUcoredumpSettings setting, void *value,
 		     size_t *size)
 {

@@ -21,7 +21,7 @@ void event_record_unref(struct event_record *record)
 {
 	if (!record || atomic_fetch_sub(&record->refs, 1) != 1)
 		return;
-	/* Nobody will come to it any more. */
+	/* No stream will reach it any more. */
 	if (record->share && !record->foreign && !atomic_load(&record->reached))
 		event_share_reach(record->share, record->ticket, 0);
 	event_share_unref(record->share);

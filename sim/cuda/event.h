@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                                sim/cuda/event.h
  * Events. An event is a name for its last record; a record is one point in one stream, with the
- * modelled time at which it was reached. Who waits for an event waits for the record that it had
- * when the wait was asked for, however often the event is recorded again or destroyed.
+ * modelled time at which it was reached. A wait for an event waits for the record that the
+ * event had when the wait was asked for, however often it is recorded again, or destroyed.
  *
  * A record made inside a capture is no point in time but a set of graph nodes (sim/cuda/capture.h);
  * asking such an event for its state is an error.
@@ -47,7 +47,7 @@ struct CUevent_st {
 must_check CUresult event_new(struct CUctx_st *context, unsigned flags, struct event_share *share,
 			      CUevent *ret_event);
 
-/* Its handle has been removed: nobody else knows it. */
+/* Its handle has been removed: no other thread knows it. */
 void event_free(struct CUevent_st *event);
 
 /* One reference, for the caller. NULL: no memory. */
@@ -72,7 +72,7 @@ void event_record_wait(struct event_record *record, const struct stream_set *wai
 /* Makes `record` the event's last; takes a reference of its own. */
 void event_publish(struct CUevent_st *event, struct event_record *record);
 
-/* The event's last record, whoever made it, as a new reference; NULL where it has none. */
+/* The event's last record, of this or another process, as a new reference; NULL: it has none. */
 struct event_record *event_last(struct CUevent_st *event);
 
 /* The event was recorded in a capture, at these nodes; takes the array over. */
@@ -81,6 +81,6 @@ void event_publish_capture(struct CUevent_st *event, uint64_t capture_id, CUgrap
 
 bool event_is_captured(struct CUevent_st *event);
 
-/* 0: not recorded in a capture. A copy of the nodes for the caller, who frees it; where there is no
- * memory for it, *ret_n is SIZE_MAX. */
+/* 0: not recorded in a capture. *ret_nodes is a copy, which the caller frees; if there
+ * is no memory for it, *ret_n is SIZE_MAX. */
 uint64_t event_capture(struct CUevent_st *event, CUgraphNode **ret_nodes, size_t *ret_n);

@@ -15,7 +15,7 @@
 #include "sim/cuda/stream_core.h"
 
 #define SHARE_MAGIC 0x6d65746565766e74ull
-#define LOOK_NS	    100000000u /* how often a waiter looks for who has died */
+#define LOOK_NS	    100000000u /* how often a waiting thread checks for dead processes */
 
 enum { PAGE_BYTES = 4096 };
 
@@ -24,7 +24,7 @@ struct page {
 	_Atomic uint64_t magic;
 	_Atomic uint64_t last, reached, time_ns;
 	_Atomic uint32_t moves; /* a futex */
-	/* Who recorded it last: a slot of the segment, and whose it was. */
+	/* The process that recorded it last: a slot of the segment, and whose it was. */
 	_Atomic uint32_t slot;
 	_Atomic uint64_t start_ticks;
 };
@@ -61,7 +61,7 @@ struct event_share *event_share_new(void)
 
 	if (fd < 0)
 		return NULL;
-	/* Nobody else can make it shorter than what is mapped. */
+	/* No other process can make it shorter than what is mapped. */
 	if (ftruncate(fd, PAGE_BYTES) < 0 ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
 		close(fd);
@@ -149,7 +149,7 @@ void event_share_reach(struct event_share *share, uint64_t ticket, uint64_t time
 	clock_wake(&share->page->moves);
 }
 
-/* Nobody is left who could reach it. */
+/* No process is left that could reach it. */
 static bool is_orphan(const struct page *page)
 {
 	const struct segment *segment = segment_get();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                         sim/cuda/event_share.h
  * What processes share of an event (CU_EVENT_INTERPROCESS): a page with how often it was recorded,
- * by whom last, and up to which record the work is done. Records have numbers, their tickets, in
- * the order in which they were asked for; who waits for one also waits for those before it, as with
- * a counter in a GPU's memory.
+ * by which process last, and up to which record the work is done. Records have numbers, their
+ * tickets, in the order in which they were asked for; a wait for one also waits for those before
+ * it, as with a counter in a GPU's memory.
  *
  * The record of a process that has died counts as reached: its work is gone. That is our choice; an
  * H100's driver (580.159.04) did not reach it in 38 s. Pages are found by the descriptor of the

@@ -33,60 +33,36 @@ static CUresult function_named(CUfunction named, struct CUfunc_st **ret_function
 	return r == CUDA_SUCCESS ? function_find(named, ret_function) : r;
 }
 
+static int compute_capability(const struct CUfunc_st *function)
+{
+	const struct settings_device *shape = device_shape(function->module->context->device);
+
+	return (int)(shape->capability_major * 10 + shape->capability_minor);
+}
+
+/* What the program has set, or what is left of 48 KiB. */
+static int dynamic_shared_most(const struct CUfunc_st *function)
+{
+	int set = atomic_load(&function->max_dynamic_shared);
+
+	return set ? set : (int)(48u << 10) - (int)function->kernel->shared_bytes;
+}
+
 CUresult function_attribute(const struct CUfunc_st *function, CUfunction_attribute attribute,
 			    int *ret_value)
 {
 	const struct ptx_kernel *kernel = function->kernel;
 
 	switch ((int)attribute) {
-	case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-		*ret_value = (int)kernel->max_threads;
-		break;
-	case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-		*ret_value = (int)kernel->shared_bytes;
-		break;
-	case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
-		*ret_value = (int)kernel->const_bytes;
-		break;
-	case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
-		*ret_value = (int)kernel->local_bytes;
-		break;
-	case CU_FUNC_ATTRIBUTE_NUM_REGS:
-		*ret_value = (int)function_registers(function);
-		break;
-	case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-		*ret_value = (int)kernel->target;
-		break;
-	case CU_FUNC_ATTRIBUTE_BINARY_VERSION: {
-		const struct settings_device *shape =
-			device_shape(function->module->context->device);
-
-		*ret_value = (int)(shape->capability_major * 10 + shape->capability_minor);
-		break;
-	}
-	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: {
-		int opted = atomic_load(&function->max_dynamic_shared);
-		int usual = (int)(48u << 10) - (int)kernel->shared_bytes;
-
-		*ret_value = opted ? opted : usual;
-		break;
-	}
-	case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-		*ret_value = atomic_load(&function->carveout);
-		break;
-	case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
-	case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
-	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
-	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
-	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-	case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-	case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-		*ret_value = 0;
-		break;
+#define ATTRIBUTE(name, value)                                                                     \
+	case CU_FUNC_ATTRIBUTE_##name:                                                             \
+		*ret_value = (int)(value);                                                         \
+		return CUDA_SUCCESS;
+#include "sim/cuda/function_attributes.def"
+#undef ATTRIBUTE
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	return CUDA_SUCCESS;
 }
 
 CUresult function_set_attribute(struct CUfunc_st *function, CUfunction_attribute attribute,

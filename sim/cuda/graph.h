@@ -58,7 +58,7 @@ struct CUgraphNode_st {
 		CUDA_MEM_ALLOC_NODE_PARAMS alloc; /* accessDescs owned */
 	};
 	struct graph_links before, after; /* this depends on `before` */
-	size_t scratch;			  /* of whoever traverses the graph */
+	size_t scratch;			  /* of a traversal of the graph */
 };
 
 struct graph_user {

@@ -14,8 +14,10 @@
 
 /* ---- describing ---------------------------------------------------------------------------- */
 
-static CUresult describe_kernel(const CUDA_KERNEL_NODE_PARAMS_v3 *params, struct op *op)
+static CUresult describe_kernel(CUgraphNodeParams *all, struct graph_content *content)
 {
+	const CUDA_KERNEL_NODE_PARAMS_v3 *params = &all->kernel;
+	struct op *op = &content->op;
 	const struct kernel_work shape = {
 		.grid = {params->gridDimX, params->gridDimY, params->gridDimZ},
 		.block = {params->blockDimX, params->blockDimY, params->blockDimZ},
@@ -33,8 +35,11 @@ static CUresult describe_kernel(const CUDA_KERNEL_NODE_PARAMS_v3 *params, struct
 	return result;
 }
 
-static CUresult describe_set(const CUDA_MEMSET_NODE_PARAMS_v2 *params, struct op *op)
+static CUresult describe_set(CUgraphNodeParams *all, struct graph_content *content)
 {
+	const CUDA_MEMSET_NODE_PARAMS_v2 *params = &all->memset;
+	struct op *op = &content->op;
+
 	if (params->elementSize != 1 && params->elementSize != 2 && params->elementSize != 4)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (params->dst % params->elementSize || !params->width || !params->height)
@@ -65,8 +70,55 @@ static CUresult describe_event(enum op_kind kind, CUevent event, struct op *op)
 	return CUDA_SUCCESS;
 }
 
-static CUresult describe_memop(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 *params, struct op *op)
+static CUresult describe_wait(CUgraphNodeParams *all, struct graph_content *content)
 {
+	return describe_event(OP_WAIT, all->eventWait.event, &content->op);
+}
+
+static CUresult describe_record(CUgraphNodeParams *all, struct graph_content *content)
+{
+	return describe_event(OP_RECORD, all->eventRecord.event, &content->op);
+}
+
+static CUresult describe_copy(CUgraphNodeParams *all, struct graph_content *content)
+{
+	content->copy = all->memcpy.copyParams;
+	content->op.kind = OP_COPY;
+	content->op.context = all->memcpy.copyCtx;
+	return copy_from_3d(&content->copy, &content->op.copy);
+}
+
+static CUresult describe_host(CUgraphNodeParams *all, struct graph_content *content)
+{
+	content->op.kind = OP_HOST;
+	content->op.host.function = all->host.fn;
+	content->op.host.data = all->host.userData;
+	return all->host.fn ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult describe_empty(CUgraphNodeParams *all, struct graph_content *content)
+{
+	(void)all, (void)content;
+	return CUDA_SUCCESS;
+}
+
+static CUresult describe_semaphore(CUgraphNodeParams *all, struct graph_content *content)
+{
+	(void)all, (void)content;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* Its graphs depend on where it is put: graph_condition_fill(). */
+static CUresult describe_conditional(CUgraphNodeParams *all, struct graph_content *content)
+{
+	content->condition = all->conditional;
+	return CUDA_SUCCESS;
+}
+
+static CUresult describe_memop(CUgraphNodeParams *all, struct graph_content *content)
+{
+	const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 *params = &all->memOp;
+	struct op *op = &content->op;
 	struct CUctx_st *context;
 	CUresult result = context_named(params->ctx, &context);
 
@@ -81,8 +133,9 @@ static CUresult describe_memop(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 *params, s
 	return result;
 }
 
-static CUresult describe_alloc(CUDA_MEM_ALLOC_NODE_PARAMS_v2 *params, struct graph_content *content)
+static CUresult describe_alloc(CUgraphNodeParams *all, struct graph_content *content)
 {
+	CUDA_MEM_ALLOC_NODE_PARAMS_v2 *params = &all->alloc;
 	size_t bytes = params->accessDescCount * sizeof(*params->accessDescs);
 	CUmemAccessDesc *descs;
 	CUresult result;
@@ -107,18 +160,21 @@ static CUresult describe_alloc(CUDA_MEM_ALLOC_NODE_PARAMS_v2 *params, struct gra
 	return CUDA_SUCCESS;
 }
 
-static CUresult describe_free(CUdeviceptr address, struct op *op)
+static CUresult describe_free(CUgraphNodeParams *all, struct graph_content *content)
 {
+	CUdeviceptr address = all->free.dptr;
+
 	if (!address)
 		return CUDA_ERROR_INVALID_VALUE;
-	*op = (struct op){.kind = OP_FREE, .alloc.address = address};
+	content->op = (struct op){.kind = OP_FREE, .alloc.address = address};
 	graph_memory_ref(address);
 	return CUDA_SUCCESS;
 }
 
-static CUresult describe_child(const CUDA_CHILD_GRAPH_NODE_PARAMS *params,
-			       struct graph_content *content)
+static CUresult describe_child(CUgraphNodeParams *all, struct graph_content *content)
 {
+	const CUDA_CHILD_GRAPH_NODE_PARAMS *params = &all->graph;
+
 	if (!graph_is(params->graph) || params->ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (params->graph->n_memory) /* allowed from CUDA 13 on, and only for graphs that move */
@@ -128,60 +184,30 @@ static CUresult describe_child(const CUDA_CHILD_GRAPH_NODE_PARAMS *params,
 
 CUresult graph_describe(CUgraphNodeParams *params, struct graph_content *ret_content)
 {
+	static CUresult (*const describe[])(CUgraphNodeParams *, struct graph_content *) = {
+		[CU_GRAPH_NODE_TYPE_KERNEL] = describe_kernel,
+		[CU_GRAPH_NODE_TYPE_MEMCPY] = describe_copy,
+		[CU_GRAPH_NODE_TYPE_MEMSET] = describe_set,
+		[CU_GRAPH_NODE_TYPE_HOST] = describe_host,
+		[CU_GRAPH_NODE_TYPE_GRAPH] = describe_child,
+		[CU_GRAPH_NODE_TYPE_EMPTY] = describe_empty,
+		[CU_GRAPH_NODE_TYPE_WAIT_EVENT] = describe_wait,
+		[CU_GRAPH_NODE_TYPE_EVENT_RECORD] = describe_record,
+		[CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL] = describe_semaphore,
+		[CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT] = describe_semaphore,
+		[CU_GRAPH_NODE_TYPE_MEM_ALLOC] = describe_alloc,
+		[CU_GRAPH_NODE_TYPE_MEM_FREE] = describe_free,
+		[CU_GRAPH_NODE_TYPE_BATCH_MEM_OP] = describe_memop,
+		[CU_GRAPH_NODE_TYPE_CONDITIONAL] = describe_conditional,
+	};
 	struct graph_content content;
-	CUresult result = CUDA_SUCCESS;
+	CUresult result;
 
+	if ((unsigned)params->type >= ARRAY_SIZE(describe))
+		return CUDA_ERROR_INVALID_VALUE;
 	memset(&content, 0, sizeof(content));
 	content.type = params->type;
-	switch (params->type) {
-	case CU_GRAPH_NODE_TYPE_KERNEL:
-		result = describe_kernel(&params->kernel, &content.op);
-		break;
-	case CU_GRAPH_NODE_TYPE_MEMCPY:
-		content.copy = params->memcpy.copyParams;
-		content.op.kind = OP_COPY;
-		content.op.context = params->memcpy.copyCtx;
-		result = copy_from_3d(&content.copy, &content.op.copy);
-		break;
-	case CU_GRAPH_NODE_TYPE_MEMSET:
-		result = describe_set(&params->memset, &content.op);
-		break;
-	case CU_GRAPH_NODE_TYPE_HOST:
-		content.op.kind = OP_HOST;
-		content.op.host.function = params->host.fn;
-		content.op.host.data = params->host.userData;
-		result = params->host.fn ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-		break;
-	case CU_GRAPH_NODE_TYPE_GRAPH:
-		result = describe_child(&params->graph, &content);
-		break;
-	case CU_GRAPH_NODE_TYPE_EMPTY:
-		break;
-	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-		result = describe_event(OP_WAIT, params->eventWait.event, &content.op);
-		break;
-	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-		result = describe_event(OP_RECORD, params->eventRecord.event, &content.op);
-		break;
-	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
-		result = describe_alloc(&params->alloc, &content);
-		break;
-	case CU_GRAPH_NODE_TYPE_MEM_FREE:
-		result = describe_free(params->free.dptr, &content.op);
-		break;
-	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-		result = describe_memop(&params->memOp, &content.op);
-		break;
-	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
-	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
-		return CUDA_ERROR_NOT_SUPPORTED;
-	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
-		/* Its graphs depend on where it is put: graph_condition_fill(). */
-		content.condition = params->conditional;
-		break;
-	default:
-		return CUDA_ERROR_INVALID_VALUE;
-	}
+	result = describe[params->type](params, &content);
 	if (result == CUDA_SUCCESS)
 		*ret_content = content;
 	return result;
@@ -257,8 +283,9 @@ CUresult graph_content_replace(struct graph_content *content, struct CUgraphNode
 
 /* ---- and back ------------------------------------------------------------------------------ */
 
-static CUresult kernel_params(struct CUgraphNode_st *node, CUDA_KERNEL_NODE_PARAMS_v3 *params)
+static CUresult tell_kernel(struct CUgraphNode_st *node, CUgraphNodeParams *all)
 {
+	CUDA_KERNEL_NODE_PARAMS_v3 *params = &all->kernel;
 	const struct kernel_work *work = &node->op.kernel;
 	size_t n = 0;
 
@@ -305,8 +332,20 @@ static void copy_params(const struct copy_work *work, CUDA_MEMCPY3D *params)
 	params->Depth = work->depth;
 }
 
-static void set_params(const struct op *op, CUDA_MEMSET_NODE_PARAMS_v2 *params)
+static CUresult tell_copy(struct CUgraphNode_st *node, CUgraphNodeParams *all)
 {
+	all->memcpy.copyParams = node->copy;
+	all->memcpy.copyCtx = node->op.context;
+	if (!node->copy.WidthInBytes)
+		copy_params(&node->op.copy, &all->memcpy.copyParams);
+	return CUDA_SUCCESS;
+}
+
+static CUresult tell_set(struct CUgraphNode_st *node, CUgraphNodeParams *all)
+{
+	const struct op *op = &node->op;
+	CUDA_MEMSET_NODE_PARAMS_v2 *params = &all->memset;
+
 	params->dst = op->set.address;
 	params->pitch = op->set.pitch_bytes;
 	params->value = op->set.value;
@@ -314,66 +353,89 @@ static void set_params(const struct op *op, CUDA_MEMSET_NODE_PARAMS_v2 *params)
 	params->width = op->set.width_elements;
 	params->height = op->set.height;
 	params->ctx = op->context;
+	return CUDA_SUCCESS;
+}
+
+static CUresult tell_host(struct CUgraphNode_st *node, CUgraphNodeParams *all)
+{
+	all->host.fn = node->op.host.function;
+	all->host.userData = node->op.host.data;
+	return CUDA_SUCCESS;
+}
+
+static CUresult tell_child(struct CUgraphNode_st *node, CUgraphNodeParams *all)
+{
+	all->graph.graph = node->child;
+	return CUDA_SUCCESS;
+}
+
+static CUresult tell_wait(struct CUgraphNode_st *node, CUgraphNodeParams *all)
+{
+	all->eventWait.event = node->op.event.event;
+	return CUDA_SUCCESS;
+}
+
+static CUresult tell_record(struct CUgraphNode_st *node, CUgraphNodeParams *all)
+{
+	all->eventRecord.event = node->op.event.event;
+	return CUDA_SUCCESS;
+}
+
+static CUresult tell_alloc(struct CUgraphNode_st *node, CUgraphNodeParams *all)
+{
+	memcpy(&all->alloc, &node->alloc, sizeof(node->alloc));
+	return CUDA_SUCCESS;
+}
+
+static CUresult tell_free(struct CUgraphNode_st *node, CUgraphNodeParams *all)
+{
+	all->free.dptr = node->op.alloc.address;
+	return CUDA_SUCCESS;
+}
+
+static CUresult tell_memop(struct CUgraphNode_st *node, CUgraphNodeParams *all)
+{
+	all->memOp.ctx = node->op.context;
+	all->memOp.count = node->op.memop.count;
+	all->memOp.paramArray = node->op.memop.params;
+	return CUDA_SUCCESS;
+}
+
+static CUresult tell_conditional(struct CUgraphNode_st *node, CUgraphNodeParams *all)
+{
+	all->conditional = (CUDA_CONDITIONAL_NODE_PARAMS){
+		.handle = node->condition.handle,
+		.type = node->condition.type,
+		.size = (unsigned)node->n_bodies,
+		.phGraph_out = node->bodies,
+		.ctx = node->op.context,
+	};
+	return CUDA_SUCCESS;
 }
 
 CUresult graph_node_params(struct CUgraphNode_st *node, CUgraphNodeParams *ret_params)
 {
+	/* Without a function: there is nothing to tell but the type. */
+	static CUresult (*const tell[])(struct CUgraphNode_st *, CUgraphNodeParams *) = {
+		[CU_GRAPH_NODE_TYPE_KERNEL] = tell_kernel,
+		[CU_GRAPH_NODE_TYPE_MEMCPY] = tell_copy,
+		[CU_GRAPH_NODE_TYPE_MEMSET] = tell_set,
+		[CU_GRAPH_NODE_TYPE_HOST] = tell_host,
+		[CU_GRAPH_NODE_TYPE_GRAPH] = tell_child,
+		[CU_GRAPH_NODE_TYPE_WAIT_EVENT] = tell_wait,
+		[CU_GRAPH_NODE_TYPE_EVENT_RECORD] = tell_record,
+		[CU_GRAPH_NODE_TYPE_MEM_ALLOC] = tell_alloc,
+		[CU_GRAPH_NODE_TYPE_MEM_FREE] = tell_free,
+		[CU_GRAPH_NODE_TYPE_BATCH_MEM_OP] = tell_memop,
+		[CU_GRAPH_NODE_TYPE_CONDITIONAL] = tell_conditional,
+	};
 	CUgraphNodeParams params;
 	CUresult result = CUDA_SUCCESS;
 
 	memset(&params, 0, sizeof(params));
 	params.type = node->type;
-	switch (node->type) {
-	case CU_GRAPH_NODE_TYPE_KERNEL:
-		result = kernel_params(node, &params.kernel);
-		break;
-	case CU_GRAPH_NODE_TYPE_MEMCPY:
-		params.memcpy.copyParams = node->copy;
-		params.memcpy.copyCtx = node->op.context;
-		if (!node->copy.WidthInBytes)
-			copy_params(&node->op.copy, &params.memcpy.copyParams);
-		break;
-	case CU_GRAPH_NODE_TYPE_MEMSET:
-		set_params(&node->op, &params.memset);
-		break;
-	case CU_GRAPH_NODE_TYPE_HOST:
-		params.host.fn = node->op.host.function;
-		params.host.userData = node->op.host.data;
-		break;
-	case CU_GRAPH_NODE_TYPE_GRAPH:
-		params.graph.graph = node->child;
-		break;
-	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-		params.eventWait.event = node->op.event.event;
-		break;
-	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-		params.eventRecord.event = node->op.event.event;
-		break;
-	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
-		memcpy(&params.alloc, &node->alloc, sizeof(node->alloc));
-		break;
-	case CU_GRAPH_NODE_TYPE_MEM_FREE:
-		params.free.dptr = node->op.alloc.address;
-		break;
-	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-		params.memOp.ctx = node->op.context;
-		params.memOp.count = node->op.memop.count;
-		params.memOp.paramArray = node->op.memop.params;
-		break;
-	case CU_GRAPH_NODE_TYPE_EMPTY:
-	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
-	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
-		break;
-	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
-		params.conditional = (CUDA_CONDITIONAL_NODE_PARAMS){
-			.handle = node->condition.handle,
-			.type = node->condition.type,
-			.size = (unsigned)node->n_bodies,
-			.phGraph_out = node->bodies,
-			.ctx = node->op.context,
-		};
-		break;
-	}
+	if ((unsigned)node->type < ARRAY_SIZE(tell) && tell[node->type])
+		result = tell[node->type](node, &params);
 	if (result == CUDA_SUCCESS)
 		*ret_params = params;
 	return result;

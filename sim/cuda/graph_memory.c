@@ -132,7 +132,7 @@ static void unback(struct allocation *allocation)
 	allocation->backed = false;
 }
 
-/* Nobody names the address any more and nothing is there. */
+/* No op names the address any more, and nothing is there. */
 static void drop_unused(struct allocation *allocation)
 {
 	if (allocation->refs || allocation->claimed || allocation->mapped)

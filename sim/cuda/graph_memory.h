@@ -18,7 +18,7 @@
 /* Reserves an address for the node: params->dptr. SUCCESS, INVALID_VALUE, OUT_OF_MEMORY. */
 must_check CUresult graph_memory_describe(CUDA_MEM_ALLOC_NODE_PARAMS *params, struct op *ret_op);
 
-/* Whoever holds an op with the address; op_clone() and op_done() do it. */
+/* For each op that has the address; op_clone() and op_done() call them. */
 void graph_memory_ref(CUdeviceptr address);
 void graph_memory_unref(CUdeviceptr address);
 
@@ -32,7 +32,7 @@ void graph_memory_unclaim(CUdeviceptr address);
 /* A free of the address has been queued: it may be claimed again. */
 void graph_memory_disclaim(CUdeviceptr address);
 
-/* Is it the address of an allocation that a launch has made and nobody has freed? */
+/* Is it the address of an allocation that a launch has made and that is not freed yet? */
 bool graph_memory_owns(CUdeviceptr address);
 
 /* Do all of the bytes belong to one allocation node, whether its memory is there or not? */

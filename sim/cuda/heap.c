@@ -31,7 +31,7 @@ struct heap {
 	struct list empty; /* kept for the next allocation */
 	uint64_t keep;	   /* bytes of empty blocks to keep */
 	uint64_t empty_bytes;
-	uint64_t owed_ns; /* of modelled time, for whoever took last; spent without the lock */
+	uint64_t owed_ns; /* modelled time, for the last taker to spend without the lock */
 	struct heap_sizes sizes;
 };
 

@@ -28,7 +28,7 @@ void heap_free(struct heap *heap);
  * other members are the caller's. SUCCESS, OUT_OF_MEMORY. */
 must_check CUresult heap_take(struct heap *heap, size_t bytes, struct space_range *range);
 
-/* Takes the range out of the table, waiting until nobody uses it, and gives its memory back. */
+/* Takes the range out of the table, waiting until no thread uses it, and gives its memory back. */
 void heap_give(struct heap *heap, uint64_t base);
 
 /* Keeps empty blocks up to this many bytes in all; more go back to the device at once. */

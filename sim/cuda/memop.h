@@ -3,8 +3,8 @@
  * Stream memory operations: waiting for a word of memory and writing one, in a stream's order.
  *
  * A wait polls, because what writes may be the program itself, through mapped host memory; it
- * sleeps between looks, longer and longer up to half a millisecond. A context that ends waits for
- * it, for as long as nobody writes the word: an H100's driver (580.159.04) does.
+ * sleeps between its reads, longer and longer up to half a millisecond. A context that ends waits
+ * for it until the word is written: an H100's driver (580.159.04) does.
  */
 #pragma once
 

@@ -2,7 +2,7 @@
 /*                                                                   sim/cuda/op.h
  * A piece of work, described as plain data: what a stream queues, what a capture turns into a graph
  * node, and what a graph executes. Nothing here runs anything (sim/cuda/op_run.h does) and nothing
- * checks that the arguments make sense: who builds an op has done that.
+ * checks that the arguments make sense: the builder of an op has done that.
  *
  * An op is moved, never copied by assignment: op_clone() makes a second one, op_done() frees what
  * it owns and leaves OP_EMPTY. An all-zero op is OP_EMPTY. Members marked "owned" are from malloc.

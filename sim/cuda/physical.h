@@ -22,9 +22,9 @@ struct physical {
 	unsigned handles, mappings; /* it goes when both are 0 */
 	uint64_t share;		    /* once exported or imported; share.h */
 	struct list shared;	    /* of those with a share */
-	bool watched;  /* nobody needs it here: it is kept for descriptors that are open */
-	int fd;	       /* of its own, or -1: a piece of the store */
-	uint64_t home; /* addresses that stand for its place in the store */
+	bool watched;		    /* not needed here: it is kept for descriptors that are open */
+	int fd;			    /* of its own, or -1: a piece of the store */
+	uint64_t home;		    /* addresses that stand for its place in the store */
 };
 
 /* INVALID_VALUE for garbage. */
@@ -34,6 +34,14 @@ must_check CUresult physical_named(CUmemGenericAllocationHandle handle,
 /* The file, and where in it the memory begins. */
 int physical_fd(const struct physical *allocation);
 uint64_t physical_offset(const struct physical *allocation);
+
+/* With one handle, and no memory yet. OUT_OF_MEMORY. */
+must_check CUresult physical_new(const CUmemAllocationProp *properties, int device, uint64_t bytes,
+				 struct physical **ret_allocation);
+void physical_free(struct physical *allocation);
+
+/* Gives its place in the store back. */
+void physical_home_leave(struct physical *allocation);
 
 /* vmm.c: between the two nothing is mapped or unmapped. */
 void physical_maps_stop(void);

@@ -33,32 +33,13 @@ static bool on_host(const struct space_range *range)
 /* What an attribute's answer looks like in memory. */
 union answer {
 	int32_t number;
-	uint32_t bits;
 	uint64_t wide;
-	void *pointer;
 };
 
 static const size_t answer_bytes[] = {
-	[CU_POINTER_ATTRIBUTE_CONTEXT] = 8,
-	[CU_POINTER_ATTRIBUTE_MEMORY_TYPE] = 4,
-	[CU_POINTER_ATTRIBUTE_DEVICE_POINTER] = 8,
-	[CU_POINTER_ATTRIBUTE_HOST_POINTER] = 8,
-	[CU_POINTER_ATTRIBUTE_SYNC_MEMOPS] = 1,
-	[CU_POINTER_ATTRIBUTE_BUFFER_ID] = 8,
-	[CU_POINTER_ATTRIBUTE_IS_MANAGED] = 1,
-	[CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL] = 4,
-	[CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE] = 1,
-	[CU_POINTER_ATTRIBUTE_RANGE_START_ADDR] = 8,
-	[CU_POINTER_ATTRIBUTE_RANGE_SIZE] = 8,
-	[CU_POINTER_ATTRIBUTE_MAPPED] = 1,
-	[CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES] = 8,
-	[CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE] = 1,
-	[CU_POINTER_ATTRIBUTE_ACCESS_FLAGS] = 4,
-	[CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE] = 8,
-	[CU_POINTER_ATTRIBUTE_MAPPING_SIZE] = 8,
-	[CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR] = 8,
-	[CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID] = 8,
-	[CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE] = 1,
+#define ANSWER(attribute, type, value, known) [CU_POINTER_ATTRIBUTE_##attribute] = sizeof(type),
+#include "sim/cuda/pointer_answers.def"
+#undef ANSWER
 };
 
 static size_t answer_size(CUpointer_attribute attribute)
@@ -79,55 +60,15 @@ static bool answer(CUpointer_attribute attribute, const struct space_range *rang
 {
 	*ret = (union answer){.wide = 0};
 	switch ((int)attribute) {
-	case CU_POINTER_ATTRIBUTE_CONTEXT:
-		ret->pointer = range->context;
-		return true;
-	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-		ret->bits = on_host(range) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-		return true;
-	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-		ret->wide = address;
-		return true;
-	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-		ret->wide = address;
-		return on_host(range) || range->kind == SPACE_MANAGED;
-	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-		ret->wide = range->id;
-		return true;
-	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-		ret->number = range->kind == SPACE_MANAGED;
-		return true;
-	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-		ret->number = range->device;
-		return true;
-	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-		ret->number = range->kind == SPACE_LINEAR;
-		return true;
-	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-		ret->wide = range->reserved ? range->reserved : range->base;
-		return true;
-	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-		ret->wide = space_asked(range);
-		return true;
-	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-		ret->wide = range->base;
-		return true;
-	case CU_POINTER_ATTRIBUTE_MAPPED:
-		ret->number = 1;
-		return true;
-	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		ret->bits = access_flags(range);
-		return true;
-	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-		ret->pointer = range->kind == SPACE_POOL ? range->owner : NULL;
-		return true;
-	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-		return true;
+#define ANSWER(attribute, type, value, known)                                                      \
+	case CU_POINTER_ATTRIBUTE_##attribute: {                                                   \
+		type is = (value);                                                                 \
+                                                                                                   \
+		memcpy(ret, &is, sizeof(is));                                                      \
+		return known;                                                                      \
+	}
+#include "sim/cuda/pointer_answers.def"
+#undef ANSWER
 	default:
 		return false;
 	}
@@ -148,7 +89,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 	return CUDA_SUCCESS;
 }
 
-/* Addresses that nobody knows are no error here: they get zeroes. */
+/* Unknown addresses are no error here: they get zeroes. */
 CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *attributes, void **data,
 				CUdeviceptr address)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Private tables, which a driver gives to NVIDIA's own libraries. There are none, on purpose: they
- * authenticate the driver to its runtime. METE_SIM_PRIVATE_TABLES=on is for tests of who watches
- * such a program: then each table that the runtime asks for is there, and empty; and there is one
- * of ours, whose function changes the current context without a call of the public interface.
+ * authenticate the driver to its runtime. METE_SIM_PRIVATE_TABLES=on is for tests of libraries
+ * that watch such a program: then each table that the runtime asks for is there, and empty; and
+ * there is one of ours, whose function changes the current context without a call of the public
+ * interface.
  */
 #include "sim/cuda/private_tables.h"
 

@@ -320,7 +320,7 @@ int space_next(uint64_t address, uint64_t end, struct space_range *ret_range)
 	return r;
 }
 
-/* The lock is held. *ret_less: whoever follows addresses must look again. */
+/* The lock is held. *ret_less: threads that follow addresses must find them again. */
 static struct space_range *change_find(const struct space_range *changed, bool *ret_less)
 {
 	struct space_range *range = table_at(changed->base);

@@ -5,9 +5,9 @@
  * distance. Backing pages appear on first touch. Pinned, registered and managed host memory is
  * reached at its own address.
  *
- * Two locks. The table's own is short. The use lock is held for reading by whoever follows host
- * addresses (a kernel between two budgets, a piece of a copy) and for writing while a range goes
- * away, so that nothing is unmapped under somebody's hands.
+ * Two locks. The table's own is short. The use lock is held for reading while a thread
+ * follows host addresses (a kernel between two budgets, a piece of a copy) and for writing while a
+ * range goes away, so that nothing is unmapped while it is in use.
  *
  * Sizes are bytes; addresses of reservations and mappings are multiples of SPACE_BLOCK.
  */
@@ -93,7 +93,7 @@ void space_host_free(void *memory, size_t bytes);
 /* The table. Adding fails with -EEXIST where it overlaps, -ENOMEM. */
 must_check int space_add(const struct space_range *range);
 
-/* Takes the range that begins at `base` out, waiting until nobody uses it. -ENOENT. */
+/* Takes the range that begins at `base` out, waiting until no thread uses it. -ENOENT. */
 must_check int space_remove(uint64_t base, struct space_range *ret_range);
 
 /* The range around an address; withheld ones too. 0 or -ENOENT. */
@@ -117,7 +117,7 @@ void space_visit(void (*each)(const struct space_range *range, void *data), void
 void space_use(void);
 void space_unuse(void);
 
-/* While nobody follows any: for who replaces what is behind addresses. */
+/* Between the two no thread follows any: for replacing the memory behind addresses. */
 void space_still(void);
 void space_go_on(void);
 

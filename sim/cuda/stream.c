@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sim/cuda/stream.h promises to those who submit, and the driver's functions of streams.
+ * What sim/cuda/stream.h promises to its callers, and the driver's functions of streams.
  */
 #include "sim/cuda/stream.h"
 
@@ -305,7 +305,7 @@ exported CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, siz
 	if (!dptr || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
 		      flags != CU_MEM_ATTACH_SINGLE))
 		return CUDA_ERROR_INVALID_VALUE;
-	/* Who may touch managed memory is the program's promise; only its place in the order
+	/* The program promises which work touches managed memory; only the place in the order
 	 * counts. */
 	return submit_host(hStream, &op);
 }

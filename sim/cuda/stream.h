@@ -5,8 +5,8 @@
  *
  * Order. What is submitted to one stream runs in order. The legacy stream and the context's
  * blocking streams wait for each other as CUDA says; a thread's default stream is a blocking
- * stream. Non-blocking streams wait for nobody. Whoever waits blocks on a point that was submitted
- * before, so that waits can not form a circle (but through memory: cuStreamWaitValue).
+ * stream. Non-blocking streams wait for no other. A wait is for a point that was submitted before,
+ * so that waits cannot form a circle (except through memory: cuStreamWaitValue).
  *
  * Errors. An op that fails sticks its error to the context (context_fail()); later ops of the
  * context are dropped, and every call answers it.

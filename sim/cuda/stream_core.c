@@ -134,7 +134,7 @@ void stream_wait_done(struct CUstream_st *stream, const struct stream_set *waite
 		pthread_cond_wait(&stream->done, &stream->lock);
 		return;
 	}
-	/* Nobody wakes this thread when its own context ends, hence the look round. */
+	/* Nothing wakes this thread when its own context ends, so it checks by itself. */
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_nsec += 20 * 1000 * 1000;
 	if (until.tv_nsec >= 1000000000) {

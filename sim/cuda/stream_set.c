@@ -88,7 +88,7 @@ struct stream_set *stream_set_new(CUcontext context)
 	return set;
 }
 
-/* Any stream that nobody has closed yet, as a new reference. */
+/* Any stream that is not closed yet, as a new reference. */
 static struct CUstream_st *pick_open(struct stream_set *set)
 {
 	struct CUstream_st *found = NULL;

@@ -28,7 +28,7 @@ uint64_t clock_now_ns(void);
  */
 must_check int clock_wait_until(uint64_t deadline_ns, _Atomic uint32_t *word, uint32_t expected);
 
-/* Adds one to the word and wakes all who wait at it. */
+/* Adds one to the word and wakes all threads that wait at it. */
 void clock_wake(_Atomic uint32_t *word);
 
 /*

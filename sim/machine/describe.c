@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * mete-sim: says what the simulated machine is like, as its environment and the processes on it
- * have made it: devices and who uses them, or (--settings) what can be set.
+ * have made it: devices and the processes that use them, or (--settings) what can be set.
  *
  * --ledger keeps the node as it is until its input ends, and then says what each process did, the
  * ended ones included, in lines for scripts:

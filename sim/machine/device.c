@@ -76,7 +76,7 @@ static uint64_t managed_total(int device)
 	return total;
 }
 
-/* Who used managed memory the longest ago; the caller last. */
+/* The process that used its managed memory the longest ago; the caller comes last. */
 static struct segment_usage *managed_victim(int device, const struct segment_usage *caller)
 {
 	struct segment *segment = segment_get();
@@ -140,7 +140,7 @@ static int take_locked(int device, struct segment_usage *usage, uint64_t bytes)
 		return r;
 	/* It notices when it uses its own the next time, as the others do. */
 	usage->pushed_bytes += own_bytes;
-	/* In this order: who is killed in between is counted again by segment_lock(). */
+	/* In this order: if the process is killed in between, segment_lock() counts again. */
 	usage->used_bytes += bytes;
 	book->used_bytes += bytes;
 	return 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                               sim/machine/device.h
- * A device's book and description: how much memory it has and who holds it, what it is called,
+ * A device's book and description: how much memory it has and which process holds it, its name,
  * its attributes, its errors. A device is the number that cuDeviceGet() deals in.
  *
  * Book only: the bytes themselves are the processes' own (space.h). Capacity is shared by all
- * processes of the node; who dies gives everything back. Used bytes of all processes never exceed
- * the capacity. Thread-safe; needs segment_join().
+ * processes of the node; a process that dies gives everything back. Used bytes of all processes
+ * never exceed the capacity. Thread-safe; needs segment_join().
  */
 #pragma once
 
@@ -41,9 +41,9 @@ must_check int device_take(int device, uint64_t bytes);
 void device_give(int device, uint64_t bytes);
 
 /*
- * Managed memory shares the capacity, but is pushed out by whoever needs room: the process that
- * used its own the longest ago loses first, the caller itself last. *ret_own_bytes: so many of the
- * caller's own must go, which the call has already taken off its book. The others find out by
+ * Managed memory shares the capacity, but any process that needs room pushes it out: the process
+ * that used its own the longest ago loses first, the caller itself last. *ret_own_bytes: so many of
+ * the caller's own must go, which the call has already taken off its book. The others find out by
  * device_pushed_out().
  */
 must_check int device_take_managed(int device, uint64_t bytes, uint64_t *ret_own_bytes);
@@ -92,7 +92,7 @@ uint64_t device_instructions_ns(int device, uint64_t instructions); /* per threa
 struct segment_device;
 struct segment_device *device_book(int device);
 
-/* Errors, as seen by NVML: an event to those who wait, and the counters. */
+/* Errors, as seen by NVML: an event to waiting programs, and the counters. */
 void device_xid(int device, uint64_t xid);
 void device_ecc_error(int device, bool corrected);
 void device_lose(int device);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong with a device, and who is told of it. */
+/* What goes wrong with a device, and how others learn of it. */
 #include "sim/machine/device.h"
 
 #include "sim/machine/clock.h"

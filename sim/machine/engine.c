@@ -6,7 +6,7 @@
 #include "sim/machine/engine_core.h"
 
 enum {
-	/* How far ahead who shares an engine looks before it looks again: others may have died. */
+	/* How far ahead a process that shares an engine plans: others may have died by then. */
 	ENGINE_LOOK_NS = 20000000,
 };
 
@@ -116,7 +116,8 @@ static uint32_t add(struct segment_device *book, const struct engine_core_rules 
 		room = atomic_load(&book->engines.room);
 		book->engines.crowd = 1;
 		segment_unlock(book);
-		/* Woken when one is free; those of the dead are free when somebody looks. */
+		/* Woken when one is free; tickets of dead processes become free when a process
+		 * checks. */
 		if (clock_wait_until(now_ns + ENGINE_LOOK_NS, &book->engines.room, room) == 0)
 			segment_reap();
 		segment_lock(book);

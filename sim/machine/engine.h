@@ -5,8 +5,8 @@
  * copies in each direction over the host link, whose rates drop by the duplex factor while both are
  * busy; one for copies within the device, one for copies between devices.
  *
- * Nobody holds an engine: what an engine did is worked out, under the device's lock, by whoever
- * looks at it, so that a stopped or killed process stops no other. Within a context and an engine
+ * No process holds an engine. The process that asks works out, under the device's lock, what an
+ * engine did, so that a stopped or killed process stops no other. Within a context and an engine
  * work runs in the order in which it came; one process's kernels never overlap each other.
  *
  * Modelled and interpreted time. Work occupies its engine for its modelled time only. The caller
@@ -68,7 +68,7 @@ must_check int engine_copy(int device, enum segment_lane lane, uint64_t bytes, u
 must_check int engine_work(int device, enum segment_lane lane, uint64_t modelled_ns,
 			   uint64_t ready_ns, uint64_t *ret_end_ns);
 
-/* Those who wait look at their `cancel` words again. */
+/* Waiting threads read their `cancel` words again. */
 void engine_cancel(int device);
 
 /* Ground truth up to now: how long a lane has worked for a process (its slot's number). */

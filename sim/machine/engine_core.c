@@ -105,7 +105,7 @@ static uint64_t time_for(uint64_t work_ns, uint64_t speed)
 	return time_ns > UINT64_MAX ? UINT64_MAX : (uint64_t)time_ns;
 }
 
-/* Work that came late uses the time that nobody used. Returns the work that is left. */
+/* Work that came late uses time in which the engine was idle. Returns the work that is left. */
 static uint64_t gap_claim(struct segment_engines *engines, const struct engine_core_rules *rules,
 			  unsigned lane, uint32_t process, uint64_t ready_ns, uint64_t work_ns,
 			  uint64_t *ret_end_ns)
@@ -144,7 +144,8 @@ static uint64_t gap_claim(struct segment_engines *engines, const struct engine_c
 
 /* ---- turns --------------------------------------------------------------------------------- */
 
-/* Who has slices: a context of a process. One process's are neighbours in the round. */
+/* The holder of slices: a context of a process. Those of one process are neighbours in the round.
+ */
 static uint64_t owner(const struct segment_ticket *ticket)
 {
 	return (uint64_t)ticket->process << 32 | ticket->context;
@@ -264,7 +265,8 @@ static void work(struct segment_engines *engines, const struct engine_core_rules
 		ticket->done = 1;
 		count_kernel(rules, lane, ticket->process, 1);
 	}
-	/* Alone, slices follow each other: who comes waits for the end of the one that runs. */
+	/* A context alone gets slice after slice: one that comes waits for the end of the running
+	 * slice. */
 	if (!choice.others && end_ns > book->slice_end_ns)
 		book->slice_end_ns += (end_ns - book->slice_end_ns + rules->slice_ns - 1) /
 				      rules->slice_ns * rules->slice_ns;
@@ -293,7 +295,7 @@ static uint64_t lane_step(const struct segment_engines *engines, unsigned lane,
 	return step_ns;
 }
 
-/* One step: until somebody is done, a slice ends with others waiting, or somebody comes. */
+/* One step: until a ticket is done, a slice ends while others wait, or a ticket comes. */
 static void step(struct segment_engines *engines, const struct engine_core_rules *rules,
 		 unsigned lanes, uint64_t now_ns)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                          sim/machine/engine_core.h
- * The engines of one device as a machine: what they did until now, given who came when. Private to
- * engine.c and its tests.
+ * The engines of one device as a machine: what they did until now, given when each ticket came.
+ * Private to engine.c and its tests.
  *
  * Pure arithmetic on struct segment_engines: no clock, no lock, no waiting. Laws: an engine serves
  * at most one ticket at a time; it never rests while a ticket is ready; work done = work asked for;
@@ -22,7 +22,8 @@ struct engine_core_rules {
 	uint64_t slice_ns;
 	uint64_t duplex; /* in SETTINGS_FACTOR_ONE */
 	size_t device;
-	struct segment_process *processes; /* their ledgers; NULL: what if, and nobody is charged */
+	struct segment_process
+		*processes; /* their ledgers; NULL: a rehearsal, for which no process is charged */
 };
 
 /* Lets the engines work until now_ns. Only the lanes of the mask (bit per lane) move; with `until`

@@ -313,7 +313,7 @@ static enum faults_kind apply(struct faults_source *source, enum faults_point po
 	return felt;
 }
 
-/* The child counts anew, and nobody in it holds the mutex. */
+/* The child counts anew, and no thread of it holds the mutex. */
 static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&faults.mutex, NULL);

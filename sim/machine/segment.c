@@ -56,7 +56,7 @@ static void lower_mark(struct segment_engines *engines)
 		engines->tickets_high--;
 }
 
-/* Whoever died here may have left a sum half done, or tickets beyond the mark. */
+/* A process that died here may have left a sum half done, or tickets beyond the mark. */
 static void mend_device(struct segment_device *device)
 {
 	struct segment_engines *engines = &device->engines;
@@ -88,8 +88,8 @@ void segment_deaf_thread(void)
 	segment_mutex_deaf_thread();
 }
 
-/* Nothing of a process that is dead or leaves stays in the books. The node's lock is held. Done
- * again from the start where whoever did it died half-way. */
+/* Nothing of a process that is dead or leaves stays in the books. The node's lock is held. If
+ * a process dies half-way, the next one does it again from the start. */
 static void bury(struct segment *segment, uint32_t slot)
 {
 	struct segment_process *process = &segment->processes[slot];
@@ -128,7 +128,8 @@ static unsigned reap(struct segment *segment, int fd)
 {
 	unsigned count = 0;
 
-	/* Asking the system who is dead takes long: not under the lock that all need. */
+	/* Asking the system which processes are dead takes long: not under the lock that all need.
+	 */
 	for (uint32_t i = 0; i < segment_slots(segment); i++) {
 		struct segment_process *process = &segment->processes[i];
 		struct segment_identity identity;
@@ -165,7 +166,7 @@ unsigned segment_reap(void)
 	return count + share_reap(here.segment, here.self.namespace_id);
 }
 
-/* That of the one who has been dead longest where many are, or else an unused one. */
+/* That of the process that has been dead for longest, if many are dead; else an unused one. */
 static int32_t slot_to_take(const struct segment *segment)
 {
 	int32_t oldest = -1, high = (int32_t)segment_slots(segment);
@@ -271,7 +272,7 @@ static int refuse(int error, const char *format, ...)
 	return error;
 }
 
-/* The folder, and who may use what is in it: the segment is as open as its folder. */
+/* The folder, and the users that may use what is in it: the segment is as open as its folder. */
 static int open_folder(const char *path, mode_t *ret_mode)
 {
 	struct stat status;

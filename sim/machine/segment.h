@@ -5,21 +5,22 @@
  *
  * Each process writes its own slot; everything else belongs to a robust mutex: the node's for the
  * table of slots, a device's for its book and engines. A process may be killed at any instant, also
- * inside a critical section: what is summed is summed again from the slots by the next who locks.
+ * inside a critical section: the next process that locks computes all sums from the slots again.
  * One that is stopped inside is helped out of it (segment_mutex.h).
  *
- * Dead processes are reaped, and their memory returned, by whoever looks next: a refused
- * allocation, NVML, a wait for an engine. Nothing runs in the background. A process is dead when it
- * no longer holds its lock in the file and, where the looker can see it, /proc does not know it
- * either (pid and start time). What a dead process did (busy time, lateness) stays readable until
- * its slot is used again.
+ * Dead processes are reaped, and their memory returned, by the next process that checks: at a
+ * refused allocation, in NVML, in a wait for an engine. Nothing runs in the background. A process
+ * is dead when it no longer holds its lock in the file and, if the checking process can see it,
+ * /proc does not know it either (pid and start time). What a dead process did (busy time, lateness)
+ * stays readable until its slot is used again.
  *
- * Who joins an empty segment makes it anew, with its own settings: nothing sticks from earlier
- * ones.
+ * A process that joins an empty segment makes it anew, with its own settings: nothing remains of
+ * earlier ones.
  *
- * Lock order: a process's own locks, then the node's, then one device's. Nobody waits while holding
- * one. All calls are thread-safe. A forked child joins anew, as a process of its own, with its
- * first call; segment_join() must have succeeded before any other call of the sim's bottom modules.
+ * Lock order: a process's own locks, then the node's, then one device's. No thread waits while it
+ * holds one. All calls are thread-safe. A forked child joins anew, as a process of its own, with
+ * its first call; segment_join() must have succeeded before any other call of the sim's bottom
+ * modules.
  */
 #pragma once
 
@@ -124,8 +125,8 @@ struct segment_engines {
 	uint32_t tickets_high;	/* no ticket is in use from here on */
 	_Atomic uint32_t epoch; /* futex: moves when work may end sooner than was thought */
 	_Atomic uint32_t
-		room;	/* futex: moves when a ticket gets free while somebody waits for one */
-	uint32_t crowd; /* somebody may be waiting for one */
+		room;	/* futex: moves when a ticket gets free while a thread waits for one */
+	uint32_t crowd; /* a thread may be waiting for one */
 	struct segment_sample samples[SEGMENT_SAMPLES_MAX];
 	struct segment_lane_book lanes[SEGMENT_LANES];
 	struct segment_ticket tickets[SEGMENT_TICKETS_MAX];
@@ -178,7 +179,7 @@ struct segment {
 	struct segment_process processes[SEGMENT_PROCESSES_MAX];
 };
 
-/* Slots from here on have never been used: those who look at all need not touch their memory. */
+/* Slots from here on have never been used: a loop over all slots need not touch their memory. */
 static inline uint32_t segment_slots(const struct segment *segment)
 {
 	return atomic_load_explicit(&segment->processes_high, memory_order_acquire);
@@ -205,7 +206,7 @@ const char *segment_folder(void);
 struct segment_process *segment_self(void);
 uint32_t segment_number(const struct segment_process *process);
 
-/* The table of slots: who is there, pids and names. Taken before a device's lock. */
+/* The table of slots: the processes, their pids and names. Taken before a device's lock. */
 void segment_lock_node(void);
 void segment_unlock_node(void);
 

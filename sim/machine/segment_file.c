@@ -55,8 +55,8 @@ static int segment_fill(struct segment *segment, const struct settings *settings
 	return 0;
 }
 
-/* A file of its own that takes the name when it is whole: who died while making one
- * left nothing. */
+/* Makes a nameless file, which takes the name when it is whole: a process that dies while it makes
+ * one leaves nothing behind. */
 int segment_make(const char *path, mode_t mode, const struct settings *settings, int *ret_fd,
 		 struct segment **ret_segment)
 {

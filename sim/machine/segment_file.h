@@ -12,7 +12,7 @@
 must_check int segment_make(const char *path, mode_t mode, const struct settings *settings,
 			    int *ret_fd, struct segment **ret_segment);
 
-/* 0 with a segment that somebody uses, as seen from a pid namespace; 1 where there is none to join;
- * -EPROTO for one in use by another build. */
+/* 0 with a segment that processes of that pid namespace use; 1: there is none to join; -EPROTO: one
+ * is in use by another build. */
 must_check int segment_find(const char *path, uint64_t namespace_id, int *ret_fd,
 			    struct segment **ret_segment);

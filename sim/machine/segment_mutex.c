@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Nobody who runs holds a mutex for so long. */
+/* No process that runs holds a mutex for so long. */
 #define MUTEX_PATIENCE_NS 50000000
 
 int segment_mutex_init(pthread_mutex_t *mutex)

@@ -3,11 +3,12 @@
  * A mutex in memory that processes share, each of which may be killed or stopped at any instant.
  * Private to segment.c.
  *
- * Killed while it holds the mutex: the next who locks it is told, and mends what it protects.
- * Stopped (SIGSTOP) while it holds it: who has waited for long lets it go on until it has given the
- * mutex back, and stops it again. A driver's lock is the kernel's, and no stopped process holds it
- * either: a process stops when its call returns. Only processes of the waiter's own PID namespace
- * can be helped like this, and none that a debugger or a freezer holds.
+ * If a process is killed while it holds the mutex, the next one that locks it is told, and mends
+ * what it protects. If a process is stopped (SIGSTOP) while it holds it, one that has waited for
+ * long lets it go on until it has given the mutex back, and stops it again. A driver's lock is the
+ * kernel's, and no stopped process holds it either: a process stops when its call returns. Only
+ * processes of the waiter's own PID namespace can be helped like this, and none that a debugger or
+ * a freezer holds.
  *
  * No signal handler runs in a thread that holds the mutex, as none does inside the kernel: it might
  * wait for what the thread has, and every process with it.
@@ -19,7 +20,7 @@
 
 #include "base/macros.h"
 
-/* Under TSan nobody is helped out of a mutex. */
+/* Under TSan no process is helped out of a mutex. */
 #if defined(__SANITIZE_THREAD__)
 #define SEGMENT_MUTEX_TSAN 1
 #elif defined(__has_feature)
@@ -30,7 +31,7 @@
 
 must_check int segment_mutex_init(pthread_mutex_t *mutex);
 
-/* True: its last holder died, and nobody has mended since. */
+/* True: its last holder died, and nothing has been mended since. */
 must_check bool segment_mutex_lock(pthread_mutex_t *mutex);
 void segment_mutex_unlock(pthread_mutex_t *mutex);
 

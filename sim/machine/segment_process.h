@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                      sim/machine/segment_process.h
- * Who a process is, as the segment's slots know it, and whether it still lives. Private to
+ * A process's identity, as the segment's slots know it, and whether it still lives. Private to
  * segment.c and its tests.
  */
 #pragma once
@@ -30,7 +30,7 @@ must_check int segment_process_self(struct segment_identity *ret_identity);
 bool segment_process_dead(const struct segment_identity *identity, uint64_t own_namespace, int fd,
 			  off_t offset);
 
-/* Locks that byte for the open file description of fd, until it is closed by all who share it. */
+/* Locks that byte for the open file description of fd, until all that share it have closed it. */
 must_check int segment_process_lock(int fd, off_t offset);
 
 /* Of the program that runs: exec() changes it, fork() does not. */

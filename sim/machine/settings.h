@@ -68,7 +68,7 @@ struct settings {
 	struct settings_device devices[SETTINGS_DEVICES_MAX];
 };
 
-/* One row of settings.def, for those who print or compare. */
+/* One row of settings.def, for programs that print or compare them. */
 struct settings_row {
 	const char *field, *variable, *value, *least, *most, *meaning;
 	enum settings_kind kind;

@@ -56,7 +56,8 @@ static struct segment_share *share_new(struct segment_device *book, uint64_t byt
 	return share;
 }
 
-/* After holders have gone. Who is killed in between is mended by a sum over what has an id. */
+/* After holders have gone. If the process is killed in between, a sum over what has an id mends it.
+ */
 static void settle(struct segment_device *book, struct segment_share *share)
 {
 	uint64_t any = 0;

@@ -2,13 +2,13 @@
 /*                                                                sim/machine/share.h
  * Device memory that has been exported: it lives, and is in the device's book, until no process
  * holds it and no descriptor of it is open. A share is in the segment, with the processes that hold
- * it. Its maker pays while it holds it, and after that nobody does, in a single store: NVML charges
- * an importer nothing (an H100, driver 580.159.04). The maker's own bytes become a share's with the
- * first export.
+ * it. Its maker pays while it holds it; once that ends, in a single store, no process does: NVML
+ * charges an importer nothing (an H100, driver 580.159.04). The maker's own bytes become a share's
+ * with the first export.
  *
  * Every descriptor that is given out is an open file of its own with a shared lock on its first
- * byte: whoever has the file open another way can see whether any is left, wherever it is: copied,
- * inherited, in a socket. A process that needs the memory no more stays a holder, and watches,
+ * byte: a process that has the file open another way can see whether any is left, be it copied,
+ * inherited or in a socket. A process that needs the memory no more stays a holder, and watches,
  * until there is none. Others look through its /proc/PID/fd; where they may not, it finds out
  * itself.
  *

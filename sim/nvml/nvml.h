@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                                 sim/nvml/nvml.h
  * What the files of the simulated libnvidia-ml.so.1 share. Every function of cuda/nvml.def is
- * exported; those that nobody has written answer NVML_ERROR_NOT_SUPPORTED and say so with
+ * exported; those that are not written answer NVML_ERROR_NOT_SUPPORTED and say so with
  * METE_SIM_LOG=1 (nvml_stubs.c).
  *
  * Nothing is kept but the count of nvmlInit(): answers come from the segment, each time.
@@ -32,7 +32,8 @@ struct nvml_process {
 	uint64_t used_bytes;
 };
 
-/* Who uses the device; the dead are reaped first. The array has SEGMENT_PROCESSES_MAX places. */
+/* The processes that use the device; dead ones are reaped first. The array has
+ * SEGMENT_PROCESSES_MAX places. */
 size_t nvml_processes(int number, struct nvml_process *ret);
 
 /* Microseconds of the wall clock at a time of the simulator's. */

@@ -191,7 +191,7 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
 	return compute_processes(device, count, infos, write_v2);
 }
 
-/* Nobody draws, and there is no MPS server. */
+/* No process draws, and there is no MPS server. */
 #define NONE(symbol, type)                                                                         \
 	nvmlReturn_t symbol(nvmlDevice_t device, unsigned int *count, type *infos)                 \
 	{                                                                                          \

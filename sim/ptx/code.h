@@ -51,7 +51,7 @@ enum code_aux {
 	AUX_SPACE = 7 << AUX_SPACE_SHIFT,
 	AUX_V2 = 1 << 11,
 	AUX_V4 = 1 << 12,
-	AUX_POLL = 1 << 13,  /* volatile and the like: may be waiting for somebody */
+	AUX_POLL = 1 << 13,  /* volatile and the like: it may wait for another thread */
 	AUX_FRAME = 1 << 14, /* the address is relative to the frame's local memory */
 	AUX_COMBINE_SHIFT = 15,
 	AUX_COMBINE = 3 << AUX_COMBINE_SHIFT, /* 1 and, 2 or, 3 xor */

@@ -46,49 +46,36 @@ static int64_t unary(struct read *r)
 	return v;
 }
 
+#define OPERATOR(name, sign, level, value)                                                         \
+	static int64_t operator_##name(int64_t a, int64_t b)                                       \
+	{                                                                                          \
+		uint64_t x = (uint64_t)a, y = (uint64_t)b;                                         \
+                                                                                                   \
+		(void)x, (void)y;                                                                  \
+		return value;                                                                      \
+	}
+#include "sim/ptx/operators.def"
+#undef OPERATOR
+
 static const struct {
 	const char *sign;
 	int level;
+	int64_t (*value)(int64_t a, int64_t b);
 } operators[] = {
-	{"?", 0},  {"||", 1}, {"&&", 2}, {"|", 3},  {"^", 4},  {"&", 5},  {"==", 6},
-	{"!=", 6}, {"<", 7},  {"<=", 7}, {">", 7},  {">=", 7}, {"<<", 8}, {">>", 8},
-	{"+", 9},  {"-", 9},  {"*", 10}, {"/", 10}, {"%", 10},
+	{"?", 0, NULL}, /* of three operands */
+#define OPERATOR(name, sign, level, value) {sign, level, operator_##name},
+#include "sim/ptx/operators.def"
+#undef OPERATOR
 };
 
-static int64_t applied(struct read *r, const char *sign, int64_t a, int64_t b)
+static int64_t applied(struct read *r, size_t n, int64_t a, int64_t b)
 {
-	uint64_t x = (uint64_t)a, y = (uint64_t)b;
+	bool divides =
+		operators[n].value == operator_quotient || operators[n].value == operator_remainder;
 
-	switch (sign[0]) {
-	case '|':
-		return sign[1] ? a || b : a | b;
-	case '&':
-		return sign[1] ? a && b : a & b;
-	case '^':
-		return a ^ b;
-	case '=':
-		return a == b;
-	case '!':
-		return a != b;
-	case '<':
-		if (sign[1] == '<')
-			return y > 63 ? 0 : (int64_t)(x << y);
-		return sign[1] ? a <= b : a < b;
-	case '>':
-		if (sign[1] == '>')
-			return a >> (y > 63 ? 63 : y);
-		return sign[1] ? a >= b : a > b;
-	case '+':
-		return (int64_t)(x + y);
-	case '-':
-		return (int64_t)(x - y);
-	case '*':
-		return (int64_t)(x * y);
-	default:
-		if (!b || (a == INT64_MIN && b == -1))
-			read_fail(r, PTX_INVALID, "a constant expression divides by zero");
-		return sign[0] == '/' ? a / b : a % b;
-	}
+	if (divides && (!b || (a == INT64_MIN && b == -1)))
+		read_fail(r, PTX_INVALID, "a constant expression divides by zero");
+	return operators[n].value(a, b);
 }
 
 static int64_t expression(struct read *r, int level)
@@ -113,7 +100,7 @@ static int64_t expression(struct read *r, int level)
 			no = expression(r, 0);
 			v = v ? yes : no;
 		} else {
-			v = applied(r, operators[n].sign, v, expression(r, operators[n].level + 1));
+			v = applied(r, n, v, expression(r, operators[n].level + 1));
 		}
 		r->expression_depth--;
 	}
@@ -344,32 +331,42 @@ static void initial_value(struct read *r, struct symbol *s, uint64_t *at, const 
 
 enum { DIMENSIONS = 8 };
 
-static void dimensions(struct read *r, struct symbol *s)
+/* [3][4], or [][4] for what has its first size from its initial values. Returns how many. */
+static unsigned read_sizes(struct read *r, struct symbol *s, uint64_t sizes[DIMENSIONS])
 {
-	uint64_t sizes[DIMENSIONS], spans[DIMENSIONS + 2], at = 0, element = s->size;
 	unsigned n = 0;
 
 	while (read_accept(r, "[")) {
 		if (n == DIMENSIONS)
 			read_fail(r, PTX_INVALID, "%s has too many dimensions", s->name);
-		if (read_at(r, "]")) {
-			if (n)
-				read_fail(r, PTX_INVALID,
-					  "only the first dimension may be left out");
+		if (!read_at(r, "]")) {
+			sizes[n++] = read_count(r, MOST_BYTES, "a dimension");
+		} else if (n) {
+			read_fail(r, PTX_INVALID, "only the first dimension may be left out");
+		} else {
 			s->unsized = true;
 			sizes[n++] = 0;
-		} else {
-			sizes[n++] = read_count(r, MOST_BYTES, "a dimension");
 		}
 		s->is_array = true;
 		read_expect(r, "]");
 	}
-	for (unsigned i = 0; i < n; i++) {
-		if (i == 0 && s->unsized)
-			continue;
+	return n;
+}
+
+/* Multiplies an element's size by all sizes that are known. */
+static void size_up(struct read *r, struct symbol *s, const uint64_t *sizes, unsigned n)
+{
+	for (unsigned i = s->unsized; i < n; i++)
 		if (__builtin_mul_overflow(s->size, sizes[i], &s->size) || s->size > MOST_BYTES)
 			read_fail(r, PTX_INVALID, "%s is too large", s->name);
-	}
+}
+
+static void dimensions(struct read *r, struct symbol *s)
+{
+	uint64_t sizes[DIMENSIONS], spans[DIMENSIONS + 2], at = 0, element = s->size;
+	unsigned n = read_sizes(r, s, sizes);
+
+	size_up(r, s, sizes, n);
 	spans[n] = element;
 	for (unsigned i = n; i-- > 1;)
 		spans[i] = spans[i + 1] * sizes[i];

@@ -252,6 +252,23 @@ void X(ballot)(struct warp *w, const struct insn *i)
 	EACH_LANE(w, d[l] = yes);
 }
 
+/* Tells each lane the lanes with its value, and whether it has any. */
+static void tell_matches(struct warp *w, const struct insn *i, const uint32_t *same)
+{
+	if (i->e != OPERAND_NONE) {
+		uint32_t all = 0;
+
+		for (int l = 0; l < LANES; l++)
+			all |= (uint32_t)(same[l] != 0) << l;
+		set_predicate(w, i->e, all);
+	}
+	if (i->d != OPERAND_NONE) {
+		uint32_t *d = operand(w, i->d);
+
+		EACH_LANE(w, d[l] = same[l]);
+	}
+}
+
 #define MATCH(bits)                                                                                \
 	void X(match_b##bits)(struct warp * w, const struct insn *i)                               \
 	{                                                                                          \
@@ -266,63 +283,43 @@ void X(ballot)(struct warp *w, const struct insn *i)
 			if (i->argument && same[l] != among)                                       \
 				same[l] = 0;                                                       \
 		}                                                                                  \
-		if (i->e != OPERAND_NONE) {                                                        \
-			uint32_t all = 0;                                                          \
-                                                                                                   \
-			for (int l = 0; l < LANES; l++)                                            \
-				all |= (uint32_t)(same[l] != 0) << l;                              \
-			set_predicate(w, i->e, all);                                               \
-		}                                                                                  \
-		if (i->d != OPERAND_NONE) {                                                        \
-			uint32_t *d = operand(w, i->d);                                            \
-                                                                                                   \
-			EACH_LANE(w, d[l] = same[l]);                                              \
-		}                                                                                  \
+		tell_matches(w, i, same);                                                          \
 	}
 
 MATCH(32)
 MATCH(64)
 
+static uint32_t reduced(enum code_atom operation, bool is_signed, uint32_t a, uint32_t b)
+{
+	bool less = is_signed ? (int32_t)b < (int32_t)a : b < a;
+
+	switch ((int)operation) {
+	case ATOM_ADD:
+		return a + b;
+	case ATOM_MIN:
+		return less ? b : a;
+	case ATOM_MAX:
+		return less ? a : b;
+	case ATOM_AND:
+		return a & b;
+	case ATOM_OR:
+		return a | b;
+	default:
+		return a ^ b;
+	}
+}
+
 void X(redux)(struct warp *w, const struct insn *i)
 {
 	const uint32_t *a = operand(w, i->a);
-	uint32_t *d = operand(w, i->d), result = 0;
-	bool first = true, is_signed = (i->argument & 0xff) == TYPE_S32;
+	uint32_t *d = operand(w, i->d), left = members(w, i), result = 0;
+	bool is_signed = (i->argument & 0xff) == TYPE_S32;
 
-	for (uint32_t left = members(w, i); left; left &= left - 1, first = false) {
-		uint32_t v = a[__builtin_ctz(left)];
-		bool less = is_signed ? (int32_t)v < (int32_t)result : v < result;
-
-		if (first) {
-			result = v;
-			continue;
-		}
-		switch ((enum code_atom)(i->argument >> 8)) {
-		case ATOM_ADD:
-			result += v;
-			break;
-		case ATOM_MIN:
-			result = less ? v : result;
-			break;
-		case ATOM_MAX:
-			result = less ? result : v;
-			break;
-		case ATOM_AND:
-			result &= v;
-			break;
-		case ATOM_OR:
-			result |= v;
-			break;
-		case ATOM_XOR:
-		case ATOM_INC:
-		case ATOM_DEC:
-		case ATOM_EXCH:
-		case ATOM_CAS:
-		default:
-			result ^= v;
-			break;
-		}
-	}
+	if (left)
+		result = a[__builtin_ctz(left)];
+	for (left &= left - 1; left; left &= left - 1)
+		result = reduced((enum code_atom)(i->argument >> 8), is_signed, result,
+				 a[__builtin_ctz(left)]);
 	EACH_LANE(w, d[l] = result);
 }
 

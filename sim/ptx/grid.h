@@ -4,7 +4,7 @@
  *
  * Lanes that are at the same instruction of the same call are a split and run together. A warp
  * runs the split in the deepest call, and there the one at the lowest address: code is laid out so
- * that those who are behind catch up, and splits that meet become one. A split that polls gives
+ * that lanes that are behind catch up, and splits that meet become one. A split that polls gives
  * way to the others after a while, so that a lane may wait for another lane of its warp.
  */
 #pragma once

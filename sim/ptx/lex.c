@@ -210,11 +210,39 @@ static void sign(struct lex *lex)
 	lex->at++;
 }
 
+static bool begins_number(const struct lex *lex, char c)
+{
+	return is_digit(c) || (c == '.' && is_digit(peek(lex, 1)) && lex->at != lex->word_end);
+}
+
+/* Moves on behind the token that begins with c. */
+static bool scan(struct lex *lex, struct lex_token *t, char c)
+{
+	if (begins_number(lex, c))
+		return number(lex, t);
+	if (is_word(c) || (c == '%' && is_word(peek(lex, 1)))) {
+		t->kind = LEX_NAME;
+		lex->at++;
+		while (is_word(peek(lex, 0)))
+			lex->at++;
+	} else if (c == '.') {
+		t->kind = LEX_DOT;
+		dot_word(lex);
+	} else if (c && strchr("+-*/%<>&|^~!?:;,()[]{}=@", c)) {
+		t->kind = LEX_SIGN;
+		sign(lex);
+	} else {
+		lex->at++;
+		return false;
+	}
+	return true;
+}
+
 struct lex_token lex_next(struct lex *lex)
 {
 	struct lex_token t = {0};
 	char c;
-	bool good = true;
+	bool good;
 
 	skip_blank(lex);
 	t.line = lex->line;
@@ -224,27 +252,9 @@ struct lex_token lex_next(struct lex *lex)
 		return t;
 	}
 	c = *lex->at;
-	if (is_digit(c) || (c == '.' && is_digit(peek(lex, 1)) && lex->at != lex->word_end)) {
-		good = number(lex, &t);
-	} else if (is_word(c) || (c == '%' && is_word(peek(lex, 1)))) {
-		t.kind = LEX_NAME;
-		lex->at++;
-		while (is_word(peek(lex, 0)))
-			lex->at++;
-	} else if (c == '.') {
-		t.kind = LEX_DOT;
-		dot_word(lex);
-	} else if (c == '"') {
-		good = string(lex, &t);
-		if (good)
-			return t;
-	} else if (strchr("+-*/%<>&|^~!?:;,()[]{}=@", c) && c) {
-		t.kind = LEX_SIGN;
-		sign(lex);
-	} else {
-		good = false;
-		lex->at++;
-	}
+	good = c == '"' ? string(lex, &t) : scan(lex, &t, c);
+	if (good && c == '"')
+		return t; /* its text and length are without the quotes */
 	if (!good)
 		t.kind = LEX_BAD;
 	t.length = (uint32_t)(lex->at - t.text);

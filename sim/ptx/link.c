@@ -22,7 +22,7 @@ struct linking {
 	struct symbol **queue; /* functions to walk */
 	uint32_t n_queue, queue_capacity;
 	uint32_t walk;
-	bool whole; /* one text: nobody else can define anything */
+	bool whole; /* one text: no other can define anything */
 };
 
 static int unresolved(struct linking *k, const struct symbol *s, const char *format, ...)
@@ -77,25 +77,33 @@ static bool is_visible(const struct symbol *s)
 	return s->linkage != LINK_STATIC || (s->function && s->function->is_entry);
 }
 
-static int want(struct linking *k, struct symbol *s)
+/* Another text's definition, or a function of the host. */
+static bool finds(struct linking *k, struct symbol *s)
 {
 	struct symbol *found = names_find(&k->m->globals, s->name, strlen(s->name));
 
-	if (s->definition || is_defined(s))
-		return 0;
 	if (found && found->kind == s->kind &&
 	    (s->kind == SYMBOL_FUNCTION || found->space == s->space)) {
 		s->definition = found;
-		return 0;
+		return true;
 	}
-	if (s->kind == SYMBOL_FUNCTION) {
-		s->function->host = host_find(s->name);
-		if (s->function->host)
-			return 0;
-	} else if (s->space == SPACE_SHARED && s->unsized) {
-		return 0;
-	}
-	if (!s->referenced && !(s->function && s->function->is_entry))
+	if (s->kind != SYMBOL_FUNCTION)
+		return false;
+	s->function->host = host_find(s->name);
+	return s->function->host != NULL;
+}
+
+/* Does anything need a definition of it? Shared memory without a size has it from the launch. */
+static bool is_needed(const struct symbol *s)
+{
+	if (s->kind != SYMBOL_FUNCTION && s->space == SPACE_SHARED && s->unsized)
+		return false;
+	return s->referenced || (s->function && s->function->is_entry);
+}
+
+static int want(struct linking *k, struct symbol *s)
+{
+	if (s->definition || is_defined(s) || finds(k, s) || !is_needed(s))
 		return 0;
 	/* ptxas ignores .extern then; Taichi declares its shared arrays so. */
 	if (k->whole && s->kind != SYMBOL_FUNCTION && !s->unsized) {
@@ -226,7 +234,7 @@ static int reach(struct linking *k, struct symbol *s)
 	return 0;
 }
 
-/* Whoever calls through a register may call anything. */
+/* A call through a register may lead to any function. */
 static int reach_all(struct linking *k)
 {
 	for (uint32_t i = 0; i < k->m->n_functions; i++) {
@@ -276,12 +284,8 @@ static bool needs_walk(const struct ptx_module *m)
 	return false;
 }
 
-static int lay_out_shared(struct linking *k)
+static int walk_all(struct linking *k)
 {
-	uint64_t dynamic = 0;
-
-	if (!needs_walk(k->m))
-		return 0;
 	if ((uint64_t)k->m->n_kernels * k->m->n_functions > 1u << 26)
 		return unresolved(k, k->m->kernels->function->symbol,
 				  "there are too many kernels and functions");
@@ -291,36 +295,70 @@ static int lay_out_shared(struct linking *k)
 		if (r)
 			return r;
 	}
+	return 0;
+}
+
+/* Behind what each of its kernels has so far: one offset that is free in all of them. */
+static int place_shared(struct linking *k, struct symbol *s)
+{
+	uint64_t at = 0;
+
+	for (struct kernel_use *u = s->kernels; u; u = u->next)
+		if (u->kernel->info.shared_bytes > at)
+			at = u->kernel->info.shared_bytes;
+	at = (at + s->align - 1) & ~(s->align - 1);
+	if (at + s->size > 1u << 30)
+		return unresolved(k, s, "%.200s: too much shared memory", s->name);
+	s->offset = at;
+	s->laid_out = true;
+	for (struct kernel_use *u = s->kernels; u; u = u->next)
+		u->kernel->info.shared_bytes = (uint32_t)(at + s->size);
+	return 0;
+}
+
+static int place_static(struct linking *k)
+{
 	for (struct module_kernel *kernel = k->m->kernels; kernel; kernel = kernel->next) {
 		for (uint32_t i = 0; i < kernel->n_shared; i++) {
 			struct symbol *s = kernel->shared[i];
-			uint64_t at = 0;
+			int r = s->laid_out ? 0 : place_shared(k, s);
 
-			if (s->laid_out)
-				continue;
-			for (struct kernel_use *u = s->kernels; u; u = u->next)
-				if (u->kernel->info.shared_bytes > at)
-					at = u->kernel->info.shared_bytes;
-			at = (at + s->align - 1) & ~(s->align - 1);
-			if (at + s->size > 1u << 30)
-				return unresolved(k, s, "%.200s: too much shared memory", s->name);
-			s->offset = at;
-			s->laid_out = true;
-			for (struct kernel_use *u = s->kernels; u; u = u->next)
-				u->kernel->info.shared_bytes = (uint32_t)(at + s->size);
+			if (r)
+				return r;
 		}
 	}
+	return 0;
+}
+
+/* What a launch sizes begins at one offset in all kernels: behind the largest of them. */
+static void place_dynamic(struct linking *k)
+{
+	uint64_t at = 0;
+
 	for (struct module_kernel *kernel = k->m->kernels; kernel; kernel = kernel->next)
-		if (kernel->uses_dynamic && kernel->info.shared_bytes > dynamic)
-			dynamic = kernel->info.shared_bytes;
-	dynamic = (dynamic + 127) & ~127ull;
+		if (kernel->uses_dynamic && kernel->info.shared_bytes > at)
+			at = kernel->info.shared_bytes;
+	at = (at + 127) & ~127ull;
 	for (struct symbol *s = k->m->variables; s; s = s->next)
 		if (s->space == SPACE_SHARED && !is_defined(s) && !s->definition)
-			s->offset = dynamic;
+			s->offset = at;
 	for (struct module_kernel *kernel = k->m->kernels; kernel; kernel = kernel->next)
 		kernel->dynamic_offset =
-			kernel->uses_dynamic ? (uint32_t)dynamic : kernel->info.shared_bytes;
-	return 0;
+			kernel->uses_dynamic ? (uint32_t)at : kernel->info.shared_bytes;
+}
+
+static int lay_out_shared(struct linking *k)
+{
+	int r;
+
+	if (!needs_walk(k->m))
+		return 0;
+	r = walk_all(k);
+	if (!r)
+		r = place_static(k);
+	if (!r)
+		place_dynamic(k);
+	return r;
 }
 
 /* ---- kernels and calls --------------------------------------------------------------------- */

@@ -159,7 +159,7 @@ static bool is_surface(const char *name)
 	       !strncmp(name, "sured.", 6) || !strncmp(name, "suq.", 4);
 }
 
-/* In its place there is a trap, which nobody comes to: the kernel cannot be launched. */
+/* A trap takes its place, and is never reached, because the kernel cannot be launched. */
 static void lower_lacking(struct lowering *o)
 {
 	struct function *f = o->r->body->function;

@@ -90,6 +90,28 @@ static uint16_t data_width(struct lowering *o, unsigned register_width)
 	return stored == lower_stored_width(bits) ? 0 : (uint16_t)stored;
 }
 
+static void vector_data(struct lowering *o, const struct argument *a, unsigned n, bool is_result)
+{
+	if (a->n != n)
+		lower_fail(o, "has a vector of another length");
+	if (a->element_width)
+		o->insn.width = data_width(o, a->element_width);
+	if (n == 1) {
+		o->insn.d = a->elements[0];
+		return;
+	}
+	o->insn.extra = body_words(o->r, n);
+	memcpy(o->r->module->words + o->insn.extra, a->elements, n * sizeof(uint32_t));
+	for (unsigned k = 0; k < n; k++) {
+		bool none = a->elements[k] == OPERAND_NONE;
+
+		if (is_result && !none && a->elements[k] >> 30 != BASE_REGISTERS)
+			lower_fail(o, "needs registers for its results");
+		if (!is_result && none)
+			lower_fail(o, "reads _");
+	}
+}
+
 static void data_operand(struct lowering *o, bool is_result)
 {
 	unsigned bits = code_type_bits(o->type);
@@ -98,28 +120,10 @@ static void data_operand(struct lowering *o, bool is_result)
 
 	lower_read(o, &a);
 	if (a.kind == ARGUMENT_VECTOR) {
-		if (a.n != n)
-			lower_fail(o, "has a vector of another length");
-		if (a.element_width)
-			o->insn.width = data_width(o, a.element_width);
-		if (n == 1) {
-			o->insn.d = a.elements[0];
-			return;
-		}
-		o->insn.extra = body_words(o->r, n);
-		memcpy(o->r->module->words + o->insn.extra, a.elements, n * sizeof(uint32_t));
-		for (unsigned k = 0; k < n; k++) {
-			if (is_result && a.elements[k] != OPERAND_NONE &&
-			    a.elements[k] >> 30 != BASE_REGISTERS)
-				lower_fail(o, "needs registers for its results");
-			if (!is_result && a.elements[k] == OPERAND_NONE)
-				lower_fail(o, "reads _");
-		}
-		return;
-	}
-	if (n > 1)
+		vector_data(o, &a, n, is_result);
+	} else if (n > 1) {
 		lower_fail(o, "needs a vector");
-	if (a.kind == ARGUMENT_REGISTER) {
+	} else if (a.kind == ARGUMENT_REGISTER) {
 		o->insn.width = data_width(o, a.symbol->width);
 		o->insn.d = a.symbol->operand;
 	} else if (is_result) {

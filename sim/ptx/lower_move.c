@@ -73,10 +73,38 @@ static void part_type(struct lowering *o)
 		o->type = TYPE_B8;
 }
 
+static void mov_special(struct lowering *o, const struct argument *a, unsigned bits)
+{
+	if (a->value >= SPECIAL_STORED || (a->value == SPECIAL_GRIDID && bits == 64)) {
+		o->insn.width = MOV_SPECIAL;
+		o->insn.imm = a->value == SPECIAL_GRIDID ? SPECIAL_GRIDID64 : (int64_t)a->value;
+		return;
+	}
+	o->insn.a = OPERAND(BASE_SPECIAL, a->value * LANES * sizeof(uint32_t));
+	if (bits != 32)
+		o->insn.width = MOV_NARROW;
+}
+
+static void mov_scalar(struct lowering *o, const struct argument *d, const struct argument *a)
+{
+	unsigned bits = code_type_bits(o->type);
+
+	o->insn.width = MOV_PLAIN;
+	o->insn.d = lower_result(o, d, bits, true);
+	if (o->insn.d != OPERAND_NONE && a->kind == ARGUMENT_SPECIAL && a->width > 1) {
+		mov_special(o, a, bits);
+	} else if (o->insn.d != OPERAND_NONE && bits >= 32 && a->kind == ARGUMENT_ADDRESS &&
+		   lower_in_frame(a->symbol)) {
+		o->insn.width = MOV_FRAME;
+		o->insn.imm = (int64_t)(a->symbol->offset + a->value);
+	} else {
+		o->insn.a = lower_scalar(o, a, bits, o->type == TYPE_F32 || o->type == TYPE_F64);
+	}
+}
+
 void lower_mov(struct lowering *o)
 {
 	enum code_type type = o->type;
-	unsigned bits = code_type_bits(type);
 	struct argument d, a;
 
 	part_type(o);
@@ -86,35 +114,12 @@ void lower_mov(struct lowering *o)
 	part_type(o);
 	lower_read(o, &a);
 	o->type = type;
-	if (d.kind == ARGUMENT_VECTOR && d.n > 1) {
+	if (d.kind == ARGUMENT_VECTOR && d.n > 1)
 		mov_parts(o, &a, &d, false);
-		return;
-	}
-	if (a.kind == ARGUMENT_VECTOR && a.n > 1) {
+	else if (a.kind == ARGUMENT_VECTOR && a.n > 1)
 		mov_parts(o, &d, &a, true);
-		return;
-	}
-	o->insn.width = MOV_PLAIN;
-	o->insn.d = lower_result(o, &d, bits, true);
-	if (a.kind == ARGUMENT_SPECIAL && a.width > 1 && o->insn.d != OPERAND_NONE) {
-		if (a.value >= SPECIAL_STORED || (a.value == SPECIAL_GRIDID && bits == 64)) {
-			o->insn.width = MOV_SPECIAL;
-			o->insn.imm =
-				a.value == SPECIAL_GRIDID ? SPECIAL_GRIDID64 : (int64_t)a.value;
-			return;
-		}
-		o->insn.a = OPERAND(BASE_SPECIAL, a.value * LANES * sizeof(uint32_t));
-		if (bits != 32)
-			o->insn.width = MOV_NARROW;
-		return;
-	}
-	if (a.kind == ARGUMENT_ADDRESS && lower_in_frame(a.symbol) && bits >= 32 &&
-	    o->insn.d != OPERAND_NONE) {
-		o->insn.width = MOV_FRAME;
-		o->insn.imm = (int64_t)(a.symbol->offset + a.value);
-		return;
-	}
-	o->insn.a = lower_scalar(o, &a, bits, o->type == TYPE_F32 || o->type == TYPE_F64);
+	else
+		mov_scalar(o, &d, &a);
 }
 
 void lower_cvta(struct lowering *o)

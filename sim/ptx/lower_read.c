@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/ptx/lower.h"
 
+#include <limits.h>
 #include <string.h>
 
 static const struct {
@@ -62,39 +63,51 @@ static const struct {
 	{"%globaltimer_hi", SPECIAL_GLOBALTIMER_HI, 32},
 };
 
+static void special_is(struct argument *a, uint64_t special, unsigned width)
+{
+	a->kind = ARGUMENT_SPECIAL;
+	a->value = special;
+	a->width = (uint8_t)width;
+}
+
+/* %envreg0 to %envreg31, two of which say something. */
+static void envreg(struct argument *a, const struct lex_token *name)
+{
+	char which = name->length == 8 ? name->text[7] : '0';
+
+	special_is(a,
+		   which == '1'	  ? SPECIAL_ENVREG1
+		   : which == '2' ? SPECIAL_ENVREG2
+				  : SPECIAL_ZERO,
+		   32);
+}
+
 static bool special(struct lowering *o, struct argument *a, const struct lex_token *name)
 {
 	struct read *r = o->r;
 	char whole[48];
 	size_t n = name->length;
-	bool known = false;
 
 	if (name->text[0] != '%' || n > 32)
 		return false;
-	memcpy(whole, name->text, n);
-	if (n > 7 && !memcmp(whole, "%envreg", 7)) {
-		bool low = n == 8 && whole[7] == '1', high = n == 8 && whole[7] == '2';
-
-		a->kind = ARGUMENT_SPECIAL;
-		a->value = low ? SPECIAL_ENVREG1 : high ? SPECIAL_ENVREG2 : SPECIAL_ZERO;
-		a->width = 32;
+	if (n > 7 && !memcmp(name->text, "%envreg", 7)) {
+		envreg(a, name);
 		return true;
 	}
+	memcpy(whole, name->text, n);
 	if (r->token.kind == LEX_DOT && r->token.length == 2) {
 		whole[n++] = '.';
 		whole[n++] = r->token.text[1];
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(specials) && !known; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(specials); i++) {
 		if (strlen(specials[i].name) != n || memcmp(specials[i].name, whole, n) != 0)
 			continue;
-		a->kind = ARGUMENT_SPECIAL;
-		a->value = specials[i].special;
-		a->width = specials[i].width;
-		known = true;
+		special_is(a, specials[i].special, specials[i].width);
+		if (n > name->length)
+			read_next(r);
+		return true;
 	}
-	if (known && n > name->length)
-		read_next(r);
-	return known;
+	return false;
 }
 
 /* { %a, %b, _, 1 }: registers of one width; constants take it from the instruction. */
@@ -134,23 +147,23 @@ static void vector_read(struct lowering *o, struct argument *a)
 	}
 }
 
+/* Of .x or .r: 0. */
+static unsigned element_index(char name)
+{
+	static const char names[] = "xyzwrgba";
+	const char *at = name ? strchr(names, name) : NULL;
+
+	return at ? (unsigned)(at - names) % 4 : UINT_MAX;
+}
+
 static void vector_register(struct lowering *o, struct argument *a)
 {
 	struct symbol *s = a->symbol;
 	struct read *r = o->r;
 
 	if (r->token.kind == LEX_DOT && r->token.length == 2) {
-		const char *at = strchr("xyzw", r->token.text[1]);
-		const char *color = strchr("rgba", r->token.text[1]);
-		long index = at && *at ? at - "xyzw" : color && *color ? color - "rgba" : 99;
+		unsigned index = element_index(r->token.text[1]);
 
-		if (at && *at)
-			index = r->token.text[1] == 'w' ? 3 : r->token.text[1] - 'x';
-		else if (color && *color)
-			index = r->token.text[1] == 'r'	  ? 0
-				: r->token.text[1] == 'g' ? 1
-				: r->token.text[1] == 'b' ? 2
-							  : 3;
 		if (index >= s->elements)
 			lower_fail(o, "names an element that the vector has not");
 		read_next(r);

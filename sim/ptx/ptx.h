@@ -186,7 +186,7 @@ enum ptx_fault {
 	PTX_FAULT_ASSERT,     /* __assertfail: CUDA_ERROR_ASSERT (after its line was printed) */
 	PTX_FAULT_INVALID_PC, /* a call of something that is no function: ..._INVALID_PC */
 	PTX_FAULT_STACK,      /* calls too deep, or local memory beyond stack_bytes */
-	PTX_FAULT_DEADLOCK,   /* every warp waits at barriers that nobody can reach */
+	PTX_FAULT_DEADLOCK,   /* every warp waits at barriers that no other warp can reach */
 };
 
 struct ptx_report {

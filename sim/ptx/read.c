@@ -1,90 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/ptx/read.h"
 
-#include <stdarg.h>
 #include <string.h>
-
-void read_fail(struct read *r, int outcome, const char *format, ...)
-{
-	struct ptx_error *e = r->error;
-	va_list args;
-	int n;
-
-	e->source = r->source;
-	e->line = r->token.line;
-	n = snprintf(e->text, sizeof(e->text), "line %u of %s: ", e->line, r->source_name);
-	if (n > 0 && (size_t)n < sizeof(e->text)) {
-		va_start(args, format);
-		vsnprintf(e->text + n, sizeof(e->text) - (size_t)n, format, args);
-		va_end(args);
-	}
-	r->outcome = outcome;
-	longjmp(r->gave_up, 1);
-}
-
-void read_unexpected(struct read *r, const char *wanted)
-{
-	if (r->token.kind == LEX_END)
-		read_fail(r, PTX_INVALID, "the text ends where %s is expected", wanted);
-	read_fail(r, PTX_INVALID, "\"%.*s\" where %s is expected",
-		  r->token.length > 60 ? 60 : (int)r->token.length, r->token.text, wanted);
-}
-
-void *read_alloc(struct read *r, size_t bytes)
-{
-	void *p = arena_alloc(&r->module->arena, bytes);
-
-	if (!p)
-		read_fail(r, -ENOMEM, "no memory");
-	return p;
-}
-
-void read_grow(struct read *r, void *array, uint32_t *capacity, size_t element, uint32_t needed)
-{
-	if (!arena_grow(&r->module->arena, array, capacity, element, needed))
-		read_fail(r, -ENOMEM, "no memory");
-}
-
-void read_next(struct read *r)
-{
-	r->token = lex_next(&r->lex);
-	if (r->token.kind == LEX_BAD)
-		read_fail(r, PTX_INVALID, "\"%.*s\" is not PTX",
-			  r->token.length > 60 ? 60 : (int)r->token.length, r->token.text);
-}
-
-bool read_at(struct read *r, const char *text)
-{
-	return r->token.kind != LEX_STRING && r->token.kind != LEX_END && lex_is(&r->token, text);
-}
-
-bool read_accept(struct read *r, const char *text)
-{
-	if (!read_at(r, text))
-		return false;
-	read_next(r);
-	return true;
-}
-
-void read_expect(struct read *r, const char *text)
-{
-	char wanted[16];
-
-	if (read_accept(r, text))
-		return;
-	snprintf(wanted, sizeof(wanted), "\"%s\"", text);
-	read_unexpected(r, wanted);
-}
-
-struct lex_token read_name(struct read *r)
-{
-	struct lex_token t = r->token;
-
-	if (t.kind != LEX_NAME)
-		read_unexpected(r, "a name");
-	read_next(r);
-	return t;
-}
 
 static void version(struct read *r)
 {
@@ -104,29 +21,44 @@ static void version(struct read *r)
 	read_next(r);
 }
 
+static bool begins(const struct lex_token *t, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return t->length > n && !memcmp(t->text, prefix, n);
+}
+
+/* The number of sm_70, sm_90a or compute_80; 0: it is a word of another kind. */
+static uint32_t architecture(struct read *r, const struct lex_token *t, bool *ret_alone)
+{
+	uint32_t number = 0, n = begins(t, "sm_") ? 3 : begins(t, "compute_") ? 8 : 0;
+
+	if (!n)
+		return 0;
+	while (n < t->length && t->text[n] >= '0' && t->text[n] <= '9' && number < 10000)
+		number = number * 10 + (uint32_t)(t->text[n++] - '0');
+	if (!number || t->length - n > 1)
+		read_fail(r, PTX_INVALID, "there is no .target %.*s", (int)t->length, t->text);
+	*ret_alone = n < t->length && t->text[n] == 'a';
+	return number;
+}
+
 /* sm_70, sm_90a, compute_80; texmode_independent, debug, map_f64_to_f32 */
 static void target(struct read *r)
 {
 	do {
 		struct lex_token t = read_name(r);
-		const char *digits = memchr(t.text, '_', t.length);
-		uint32_t number = 0, n;
+		bool alone = false;
+		uint32_t number = architecture(r, &t, &alone);
 
-		if (!digits || !((t.length > 3 && !memcmp(t.text, "sm_", 3)) ||
-				 (t.length > 8 && !memcmp(t.text, "compute_", 8))))
+		if (!number)
 			continue;
-		n = (uint32_t)(digits + 1 - t.text);
-		while (n < t.length && t.text[n] >= '0' && t.text[n] <= '9' && number < 10000)
-			number = number * 10 + (uint32_t)(t.text[n++] - '0');
-		if (!number || t.length - n > 1)
-			read_fail(r, PTX_INVALID, "there is no .target %.*s", (int)t.length,
-				  t.text);
 		if (number > r->options->capability)
 			read_fail(r, PTX_INVALID,
 				  ".target %.*s is newer than the device, which is %u.%u",
 				  (int)t.length, t.text, r->options->capability / 10,
 				  r->options->capability % 10);
-		if (n < t.length && t.text[n] == 'a' && number != r->options->capability)
+		if (alone && number != r->options->capability)
 			read_fail(r, PTX_INVALID, ".target %.*s is for that device alone",
 				  (int)t.length, t.text);
 		r->target = number;
@@ -179,51 +111,7 @@ static struct function *function_of(struct read *r, const struct lex_token *name
 	return f;
 }
 
-static uint64_t three(struct read *r, uint32_t *ret_each)
-{
-	uint64_t product = 1;
-
-	for (int i = 0; i < 3; i++) {
-		uint32_t v = 1;
-
-		if (i == 0 || read_accept(r, ","))
-			v = (uint32_t)read_count(r, UINT32_MAX, "a block's dimension");
-		if (ret_each)
-			ret_each[i] = v;
-		product = v > 1u << 20 ? 1u << 20 : product * v;
-	}
-	return product < 1024 ? product : 1024;
-}
-
-static bool performance_directive(struct read *r, struct module_kernel *k)
-{
-	if (read_accept(r, ".maxntid")) {
-		k->info.max_threads = (uint32_t)three(r, NULL);
-	} else if (read_accept(r, ".reqntid")) {
-		k->info.max_threads = (uint32_t)three(r, k->info.reqntid);
-	} else if (read_accept(r, ".minnctapersm")) {
-		k->info.min_blocks = (uint32_t)read_count(r, UINT32_MAX, ".minnctapersm");
-	} else if (read_accept(r, ".maxnctapersm") || read_accept(r, ".maxnreg") ||
-		   read_accept(r, ".maxclusterrank")) {
-		(void)read_integer(r);
-	} else if (read_accept(r, ".noreturn") || read_accept(r, ".blocksareclusters")) {
-		;
-	} else if (read_at(r, ".pragma")) {
-		read_next(r);
-		while (r->token.kind == LEX_STRING) {
-			read_next(r);
-			read_accept(r, ",");
-		}
-		read_expect(r, ";");
-	} else if (read_accept(r, ".unified") || read_accept(r, ".attribute")) {
-		if (read_accept(r, "("))
-			while (!read_accept(r, ")") && r->token.kind != LEX_END)
-				read_next(r);
-	} else {
-		return false;
-	}
-	return true;
-}
+/* ---- functions ----------------------------------------------------------------------------- */
 
 static void kernel_params(struct read *r, struct module_kernel *k)
 {
@@ -263,7 +151,8 @@ static struct module_kernel *kernel_new(struct read *r, struct function *f)
 	return k;
 }
 
-static void function(struct read *r, bool entry, enum symbol_linkage linkage)
+/* Everything before the semicolon of a declaration or the body of a definition. */
+static struct function *declaration(struct read *r, bool entry, enum symbol_linkage linkage)
 {
 	struct formals formals = {0};
 	struct module_kernel *k;
@@ -283,12 +172,18 @@ static void function(struct read *r, bool entry, enum symbol_linkage linkage)
 		f->formals = formals;
 	if (k)
 		kernel_params(r, k);
-	while (k ? performance_directive(r, k)
-		 : performance_directive(r, &(struct module_kernel){0}))
+	while (read_tuning(r, k ? k : &(struct module_kernel){0}))
 		;
+	return f;
+}
+
+static void function(struct read *r, bool entry, enum symbol_linkage linkage)
+{
+	struct function *f = declaration(r, entry, linkage);
+
 	if (read_accept(r, ";")) {
-		if (linkage == LINK_STATIC && !f->defined)
-			f->symbol->linkage = entry ? LINK_VISIBLE : f->symbol->linkage;
+		if (linkage == LINK_STATIC && !f->defined && entry)
+			f->symbol->linkage = LINK_VISIBLE;
 		return;
 	}
 	if (f->defined)
@@ -315,23 +210,75 @@ static void alias(struct read *r)
 	s->definition = to;
 }
 
+/* ---- the text ------------------------------------------------------------------------------ */
+
+static void skip_pragma(struct read *r)
+{
+	while (!read_at(r, ";") && r->token.kind != LEX_END)
+		read_next(r);
+	read_expect(r, ";");
+}
+
+static void address_size(struct read *r)
+{
+	if (read_count(r, 64, ".address_size") != 64)
+		read_fail(r, PTX_INVALID, "only .address_size 64 is simulated");
+}
+
+/* A directive that declares nothing that another text could see. */
+static bool plain_directive(struct read *r)
+{
+	static const struct {
+		const char *word;
+		void (*read)(struct read *r);
+	} directives[] = {
+		{".alias", alias},     {".pragma", skip_pragma}, {".section", skip_section},
+		{".version", version}, {".target", target},	 {".address_size", address_size},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(directives); i++) {
+		if (read_accept(r, directives[i].word)) {
+			directives[i].read(r);
+			return true;
+		}
+	}
+	if (!read_at(r, ".file") && !read_at(r, ".loc"))
+		return false;
+	skip_line(r);
+	return true;
+}
+
+/* The last one counts, if there are several. */
+static enum symbol_linkage read_linkage(struct read *r)
+{
+	static const struct {
+		const char *word;
+		enum symbol_linkage linkage;
+	} words[] = {
+		{".visible", LINK_VISIBLE},
+		{".extern", LINK_EXTERN},
+		{".weak", LINK_WEAK},
+		{".common", LINK_COMMON},
+	};
+	enum symbol_linkage linkage = LINK_STATIC;
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(words)) {
+		if (read_accept(r, words[i].word)) {
+			linkage = words[i].linkage;
+			i = 0;
+		} else {
+			i++;
+		}
+	}
+	return linkage;
+}
+
 static void top_level(struct read *r)
 {
-	enum symbol_linkage linkage = LINK_STATIC;
+	enum symbol_linkage linkage = read_linkage(r);
 	enum code_space space;
 
-	for (;;) {
-		if (read_accept(r, ".visible"))
-			linkage = LINK_VISIBLE;
-		else if (read_accept(r, ".extern"))
-			linkage = LINK_EXTERN;
-		else if (read_accept(r, ".weak"))
-			linkage = LINK_WEAK;
-		else if (read_accept(r, ".common"))
-			linkage = LINK_COMMON;
-		else
-			break;
-	}
 	if (read_accept(r, ".entry")) {
 		function(r, true, linkage);
 	} else if (read_accept(r, ".func")) {
@@ -342,23 +289,8 @@ static void top_level(struct read *r)
 		if (space == SPACE_LOCAL)
 			read_fail(r, PTX_INVALID, ".local outside of a function is not simulated");
 		read_variables(r, space, linkage);
-	} else if (read_accept(r, ".alias")) {
-		alias(r);
-	} else if (read_accept(r, ".pragma")) {
-		while (!read_at(r, ";") && r->token.kind != LEX_END)
-			read_next(r);
-		read_expect(r, ";");
-	} else if (read_at(r, ".file") || read_at(r, ".loc")) {
-		skip_line(r);
-	} else if (read_accept(r, ".section")) {
-		skip_section(r);
-	} else if (read_accept(r, ".version")) {
-		version(r);
-	} else if (read_accept(r, ".target")) {
-		target(r);
-	} else if (read_accept(r, ".address_size")) {
-		if (read_count(r, 64, ".address_size") != 64)
-			read_fail(r, PTX_INVALID, "only .address_size 64 is simulated");
+	} else if (plain_directive(r)) {
+		;
 	} else if (r->token.kind == LEX_DOT) {
 		read_fail(r, PTX_INVALID, "%.*s is not simulated",
 			  r->token.length > 60 ? 60 : (int)r->token.length, r->token.text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reading one PTX text into a module. read.c: what stands outside of functions; data.c: variables
- * and constant expressions; body.c: functions; lower.c: an instruction's operands.
+ * and constant expressions; body.c and body_names.c: functions; lower.c: an instruction's operands.
  *
  * A reader gives up by read_fail(), which jumps to where reading began: everything that it has made
  * is in the module's arena, so nothing is lost by that.
@@ -76,12 +76,16 @@ void read_unexpected(struct read *r, const char *wanted) noreturn_;
 void *read_alloc(struct read *r, size_t bytes);
 void read_grow(struct read *r, void *array, uint32_t *capacity, size_t element, uint32_t needed);
 
-/* Tokens. */
+/* Tokens: read_tokens.c. */
 void read_next(struct read *r);
 bool read_at(struct read *r, const char *text);	    /* is it this one? */
 bool read_accept(struct read *r, const char *text); /* if so, go on */
 void read_expect(struct read *r, const char *text);
 struct lex_token read_name(struct read *r);
+
+/* read_tuning.c */
+/* Reads a directive of performance; false: there is none here. */
+bool read_tuning(struct read *r, struct module_kernel *k);
 
 /* data.c */
 int64_t read_integer(struct read *r); /* a constant expression */
@@ -97,14 +101,22 @@ struct symbol *read_symbol_new(struct read *r, const struct lex_token *name, enu
 
 /* body.c */
 void read_body(struct read *r, struct function *function);
-struct symbol *body_register(struct read *r, const char *name, size_t length);
-uint32_t body_register_new(struct read *r, unsigned width);
 void body_use_label(struct read *r, const struct lex_token *name, bool in_words, uint32_t index);
 uint32_t body_emit(struct read *r, const struct insn *insn);
 uint32_t body_words(struct read *r, uint32_t n); /* zeroed; returns where they begin */
 void body_uses(struct read *r, struct symbol *symbol);
+
+/* body_names.c */
+struct symbol *body_register(struct read *r, const char *name, size_t length);
+uint32_t body_register_new(struct read *r, unsigned width);
+void body_registers(struct read *r); /* after .reg, up to the semicolon */
 void body_local(struct read *r, struct symbol *symbol);
 struct formals *read_formals(struct read *r, struct formals *formals, bool results);
+/* Declares them as names of the function; params: a kernel's, with their offsets; NULL: others. */
+void body_formals(struct read *r, struct formal *list, uint32_t n, const struct ptx_param *params);
+void body_open_scope(struct read *r);
+/* Forgets all names that were added since there were n_entries of them. */
+void body_close_scope(struct read *r, uint32_t n_entries);
 
 /* lower.c */
 /* The current token is what follows the opcode's first word. */

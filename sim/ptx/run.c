@@ -8,7 +8,7 @@
 
 enum {
 	SPLIT_FUEL = 1 << 20, /* of a split while others of its warp wait for it */
-	POLL_COST = 128,      /* an access that may be waiting for somebody */
+	POLL_COST = 128,      /* an access that may wait for another thread */
 	SLEEP_MOST_NS = 1000000,
 };
 

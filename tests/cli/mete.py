@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`mete` as a person uses it, on a simulated node of its own. argv[1] of a test is the build folder."""
+import contextlib
 import json
 import os
 import shutil
@@ -75,7 +76,8 @@ class Node:
                 pipe.close()
         pid = self.daemon_pid()
         if pid:
-            os.kill(pid, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it ends by itself, too, when nobody needs it any more
+                os.kill(pid, signal.SIGTERM)
         if kind is not None:
             sys.stderr.write(self.daemon_log())
         shutil.rmtree(self.place, ignore_errors=True)

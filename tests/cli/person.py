@@ -26,7 +26,7 @@ def in_terminal(node, *words, columns=80, lines=40, status=0, **more):
     """What `mete WORDS` prints on a terminal of that size."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-    process = subprocess.Popen([METE, *words], env=dict(node.environment, TERM="xterm", **more), stdin=follower, stdout=follower,
+    process = subprocess.Popen([METE, *words], env=dict(dict(node.environment, TERM="xterm"), **more), stdin=follower, stdout=follower,
                                stderr=subprocess.STDOUT, start_new_session=True)
     os.close(follower)
     said = b""
@@ -41,6 +41,45 @@ def in_terminal(node, *words, columns=80, lines=40, status=0, **more):
     os.close(leader)
     assert process.wait(timeout=240) == status, said
     return said.decode().replace("\r\n", "\n")
+
+
+class Terminal:
+    """A terminal of that size (tmux) in which a shell's command runs."""
+
+    def __init__(self, node, command, columns=120, lines=40, **environment):
+        self.socket = os.path.join(node.place, f"tmux-{len(os.listdir(node.place))}")
+        self.environment = dict(dict(node.environment, LC_ALL="C.UTF-8", TERM="xterm-256color"), **environment)
+        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(lines), "sh", "-c", command)
+
+    def tmux(self, *words):
+        return subprocess.run(["tmux", "-S", self.socket, *words], env=self.environment, text=True, capture_output=True, check=True).stdout
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run(["tmux", "-S", self.socket, "kill-server"], env=self.environment, capture_output=True)
+
+    def text(self, *how):
+        return self.tmux("capture-pane", "-p", *how)
+
+    def press(self, *names):
+        self.tmux("send-keys", *names)
+
+    def type(self, text):
+        self.tmux("send-keys", "-l", text)
+
+    def resize(self, columns, lines):
+        self.tmux("resize-window", "-x", str(columns), "-y", str(lines))
+
+    def wait(self, *patterns, without=None):
+        """The screen once all of that is on it, and nothing of what it shall be without."""
+        last = [""]
+
+        def there():
+            last[0] = self.text()
+            return all(re.search(pattern, last[0], re.M) for pattern in patterns) and not (without and re.search(without, last[0], re.M)) and last[0]
+        return until(there, lambda: f"{patterns} without {without}:\n{last[0]}")
 
 
 def plain(text):

@@ -401,6 +401,31 @@ def complete(node, *words):
     return done.stdout.split()
 
 
+def test_a_mistyped_word_is_seen_through_in_the_last_line():
+    with Node() as node:
+        for words, said in ((["rnu"], "mete: unknown verb 'rnu'; did you mean 'run'?"), (["suspnd", "x"], "mete: unknown verb 'suspnd'; did you mean 'suspend'?"),
+                            (["zzz"], "mete: unknown verb 'zzz'"), (["help", "pss"], "mete: unknown verb 'pss'; did you mean 'ps'?"),
+                            (["run", "--memroy", "4G", "--", "true"], "mete run: unknown option '--memroy'; did you mean '--memory'? `mete run --help` lists them"),
+                            (["run", "--wieght=4", "--", "true"], "mete run: unknown option '--wieght=4'; did you mean '--weight'? `mete run --help` lists them"),
+                            (["ps", "--nothing-like-it"], "mete ps: unknown option '--nothing-like-it'; `mete ps --help` lists them"),
+                            (["set", "a", "wight=1"], "mete set: 'wight' is not a field of a share; did you mean 'weight'?")):
+            done = node.mete(*words)
+            assert done.returncode == 2 and not done.stdout and done.stderr.splitlines()[-1] == said, (words, done)
+
+
+def test_without_a_driver_the_simulated_one_is_named():
+    with Node() as node:
+        node.environment.pop("LD_LIBRARY_PATH")
+        done = node.mete("run", "--", "true", METE_DRIVER="/nowhere")
+        assert done.returncode == 125 and f"or try the simulated one: LD_LIBRARY_PATH={BUILD}/sim/lib" in done.stderr, done
+
+
+def test_completion_offers_files_only_where_one_is_wanted():
+    script = os.path.join(BUILD, "cli", "mete.bash")
+    told = subprocess.run(["bash", "-c", 'source "$1"; complete -p mete', "-", script], text=True, capture_output=True, check=True).stdout
+    assert told == "complete -F _mete mete\n", told
+
+
 def test_completion_knows_values_tenants_and_keys_and_nothing_behind_the_dashes():
     with Node() as node:
         running(node, "--name", "trainer")

@@ -21,7 +21,7 @@ def test_what_is_installed_runs():
         environment = dict(node.environment, LD_LIBRARY_PATH=prefix + "/lib/mete/sim/lib")
         done = subprocess.run([prefix + "/bin/mete", "run", "--memory", "512MiB", "--report", "--", workload("vector-add")],
                               env=environment, text=True, capture_output=True, timeout=240)
-        assert done.returncode == 0 and " ok " in done.stdout and "limit_bytes=536870912" in done.stderr, done
+        assert done.returncode == 0 and " ok " in done.stdout and "of 512MiB" in done.stderr, done
         shown = subprocess.run([prefix + "/bin/mete", "sim"], env=environment, text=True, capture_output=True)
         assert "simulated node" in shown.stdout, shown
         smi = subprocess.run([prefix + "/lib/mete/sim/nvidia-smi", "-L"], text=True, capture_output=True,

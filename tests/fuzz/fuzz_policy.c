@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "node/policy.h"
+#include "node/users/policy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

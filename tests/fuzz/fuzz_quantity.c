@@ -14,42 +14,59 @@ static void must(bool good)
 		abort();
 }
 
-/* What a unit multiplies by, so often; 0: there is no such unit. */
-static unsigned base_of(const char *unit, size_t *ret_times)
+/* By what power of `base` a suffix multiplies; false: there is no such suffix. */
+static bool read_suffix(const char *suffix, int *ret_base, int *ret_power)
 {
-	static const char *const units[] = {"",	  "k",	"M",  "G",  "T",  "P", "E",
-					    "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"};
-	size_t digits = strspn(unit + (*unit != '\0'), "0123456789");
+	static const char *const units[] = {"n", "u", "m",  "",	  "k",	"M",  "G",  "T",
+					    "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"};
+	size_t sign = *suffix && (suffix[1] == '-' || suffix[1] == '+');
+	size_t digits = *suffix ? strspn(suffix + 1 + sign, "0123456789") : 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
-		if (strcmp(unit, units[i]) == 0) {
-			*ret_times = i > 6 ? i - 6 : i;
-			return i > 6 ? 1024 : 1000;
+	for (int i = 0; i < (int)ARRAY_SIZE(units); i++) {
+		if (strcmp(suffix, units[i]) == 0) {
+			*ret_base = i > 9 ? 2 : 10;
+			*ret_power = i > 9 ? 10 * (i - 9) : 3 * (i - 3);
+			return true;
 		}
-	if ((*unit != 'e' && *unit != 'E') || !digits || digits > 2 || unit[1 + digits])
-		return 0;
-	*ret_times = (size_t)atoi(unit + 1);
-	return 10;
+	}
+	*ret_base = 10;
+	*ret_power = atoi(*suffix ? suffix + 1 : "");
+	return (*suffix == 'e' || *suffix == 'E') && digits && digits <= 3 &&
+	       !suffix[1 + sign + digits];
 }
 
-/* Digits, and one unit; -1: it is something else, or more than 64 bits. Reckoned in another way
- * than the product: in long double it would not be exact. */
+/* A whole number of at most 63 bits; -1: it is something else. Reckoned in another way: factor by
+ * factor, over a common denominator. */
 static __int128 meant(const char *text)
 {
-	size_t digits = strspn(text, "0123456789"), times = 0;
-	unsigned base = base_of(text + digits, &times);
+	const char *at = text + (*text == '+'), *digit = at;
+	size_t whole = strspn(at, "0123456789");
+	size_t places = at[whole] == '.' ? strspn(at + whole + 1, "0123456789") : 0;
+	const char *suffix = at + whole + (at[whole] == '.') + places;
 	__int128 value = 0;
+	int base, power, significant = 0;
 
-	if (!digits || !base)
+	if (!whole && !places)
 		return -1;
-	for (size_t i = 0; i < digits; i++) {
-		value = value * 10 + (text[i] - '0');
-		if (value > UINT64_MAX)
-			return -1;
+	for (; digit < suffix; digit++) {
+		if (*digit == '.')
+			continue;
+		significant += value || *digit != '0';
+		value = significant > 19 ? 0 : value * 10 + (*digit - '0');
 	}
-	while (times-- && value <= UINT64_MAX)
-		value *= base;
-	return value > UINT64_MAX ? -1 : value;
+	if (significant > 19 || places > 19 || !read_suffix(suffix, &base, &power))
+		return -1;
+	for (; value && base == 2 && power; power--)
+		value *= 2;
+	power = (base == 2 ? 0 : power) - (int)places;
+	for (; value && power > 0 && value <= INT64_MAX; power--)
+		value *= 10;
+	for (; value && power < 0; power++) {
+		if (value % 10)
+			return -1;
+		value /= 10;
+	}
+	return value > INT64_MAX ? -1 : value;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

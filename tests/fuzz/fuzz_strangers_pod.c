@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugin/strangers.h"
+#include "plugin/strangers_pod.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

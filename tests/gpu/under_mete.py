@@ -423,7 +423,7 @@ def pytorch_joins_and_expands_its_segments(here):
         for segments in "False", "True":
             said = here.run(words + ["python3", "-c", script], env=dict(os.environ, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:" + segments))
             took[way] = float(re.search(r"^sum \S+ (\S+)$", said, re.M).group(1))
-            if words and not re.search(r"peak_bytes=[1-9]", said):
+            if words and not re.search(r"held at most [1-9]", said):
                 no("it did not join: " + said.strip()[-200:])
     if took["under"] > took["alone"] * 1.2 + 0.5:
         no(f"start-up {took['alone']:.1f} s alone, {took['under']:.1f} s under mete")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Programs whose work waits for their own threads, beside a neighbour that always has work, under turns: all finish,
-nobody is taken for hanging, and the neighbour goes on.
+"""Programs whose work waits for their own threads, or for each other, beside neighbours that always have work, under
+turns: all finish, nobody is taken for hanging, and the neighbours go on.
 
     test_guest_turns_traps.py METED SIMULATOR GUEST_LINKS STEADY TURNS_TRAPS
 """
@@ -30,6 +30,27 @@ class Beside:
         for program in self.programs:
             out, err = program.communicate(timeout=PATIENCE)
             assert program.returncode == 0, (out, err)
+
+
+def finish(*traps, rounds=ROUNDS):
+    """Each is a tenant of its own, and they wait for each other."""
+    with Node("1GiB", METE_SIM_DEVICES="1xT4") as node:
+        beside = Beside(node, 1)
+        tenants = [node.admin.tenant(name=trap, escalate="kill") for trap in traps]
+        programs = [subprocess.Popen([TRAPS, trap, str(rounds * SCALE)], text=True,
+                                     env=dict(node.guest_environment(tenant), METE_TRAP_MEET=node.folder + "/meet"),
+                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                    for trap, tenant in zip(traps, tenants)]
+        before = beside.turns(node)
+        for program in programs:
+            out, err = program.communicate(timeout=PATIENCE)
+            assert (program.returncode, out) == (0, "done\n"), (program.returncode, out, err, node.meted.log()[-2000:])
+        until(lambda: all(now > then + 2 for now, then in zip(beside.turns(node), before)), "the neighbours have no turns any more")
+        beside.end()
+        log = node.meted.log()
+        assert "tenant.awaits" in log, log[-2000:]
+        assert "tenant.hangs" not in log and "tenant.killed" not in log, log[-2000:]
+        print(f"{traps}: found {log.count('tenant.awaits')} times, beside {log.count('tenant.beside')} times")
 
 
 def finishes(trap, devices=1, rounds=ROUNDS):
@@ -111,6 +132,14 @@ def test_kernels_that_wait_for_a_thread_which_never_calls_the_driver_end():
 
 def test_a_kernel_that_waits_for_another_process_of_its_tenant_ends():
     finishes("process", rounds=10)
+
+
+def test_two_tenants_that_meet_in_memory_of_the_device_end():
+    finish("lends", "borrows")
+
+
+def test_two_tenants_that_meet_in_memory_of_the_host_end():
+    finish("meets_here", "meets_there")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs that wait for another tenant, and those that want more than their share. */
+#include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "tests/guest/turns_traps.h"
 
@@ -85,6 +87,38 @@ void trap_borrows(void)
 {
 	if (!met)
 		met = borrow_words();
+	met_as = 4;
+	meet(met, met_as, g.round);
+}
+
+/* Likewise in memory of the host, of which nobody but the two programs knows that they share it. */
+static CUdeviceptr map_words(void)
+{
+	int fd = open(meeting_place(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	CUdeviceptr words;
+	void *memory;
+
+	if (fd < 0 || ftruncate(fd, 4096) != 0)
+		fail("cannot make %s", meeting_place());
+	memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (memory == MAP_FAILED)
+		fail("no shared memory");
+	ok(g.cuMemHostRegister_v2(memory, 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
+	ok(g.cuMemHostGetDevicePointer_v2(&words, memory, 0));
+	return words;
+}
+
+void trap_meets_here(void)
+{
+	if (!met)
+		met = map_words();
+	meet(met, met_as, g.round);
+}
+
+void trap_meets_there(void)
+{
+	if (!met)
+		met = map_words();
 	met_as = 4;
 	meet(met, met_as, g.round);
 }

@@ -62,6 +62,8 @@ def pod(command=(), image=images.WORK, slots=0, annotations=None, env=None, runt
 class Meted:
     """meted beside the node, as a machine's service would run it, on a simulated GPU of its own."""
 
+    resource = "mete.dev/gpu"
+
     def __init__(self, cluster, config="", slots=4, total=None, **sim):
         """`config`: lines below `mete`. `sim`: METE_SIM_ settings, without that prefix. `total`: slots in all."""
         self.cluster, self.total = cluster, slots if total is None else total
@@ -131,7 +133,7 @@ class Meted:
         return self.log().count("kubelet.registered") if os.path.exists(self.log_path) else 0
 
     def await_registered(self):
-        self.cluster.await_resource("mete.dev/gpu", self.total)
+        self.cluster.await_resource(self.resource, self.total)
 
     def signal(self, number):
         self.cluster.run("kill", f"-{number}", str(self.pid))
@@ -141,7 +143,7 @@ class Meted:
         self.signal(signal.SIGKILL)
         self.process.wait()
         self.process.stdout.close()
-        self.cluster.await_resource("mete.dev/gpu", 0)
+        self.cluster.await_resource(self.resource, 0)
 
     def stop(self):
         if self.process.poll() is None:
@@ -149,7 +151,7 @@ class Meted:
             status = self.process.wait(timeout=PATIENCE)
             self.process.stdout.close()
             assert status == 0, f"meted ended with {status}: {self.log()[-2000:]}"
-            self.cluster.await_resource("mete.dev/gpu", 0)
+            self.cluster.await_resource(self.resource, 0)
 
     def log(self):
         return open(self.log_path).read()

@@ -5,7 +5,8 @@ import os
 
 import images
 from claims import API, DEPLOY, Claims, claims, install
-from harness import GIB, MIB, node, pod, run, seen, seen_by
+from cluster import Answer
+from harness import GIB, MIB, node, pod, run, seen, seen_by, until
 
 
 def test_a_claim_has_its_amount_and_no_more():
@@ -105,6 +106,43 @@ def test_a_mistake_in_the_parameters_is_one_sentence_in_the_pods_events():
         assert "the nearest is 'weight'" in made.await_event("wieght: there is no such parameter")
         more = here.pod("more", memory="1Gi", compute="25", parameters={"weight": 300})
         more.await_event("parameters/weight: '300' is more than this node allows")
+
+
+def test_a_share_changes_while_it_is_used_by_its_pods_annotations():
+    with claims("most: {weight: 1000, memory: 100%, swap: auto}") as here:
+        made = here.pod("made", ["sh", "-c", f"seen take={512 * MIB} hold=1 & wait"], memory="1Gi", compute="25", parameters={"swap": "auto"})
+        made.await_line("take=granted")
+
+        def await_row(holds):
+            until(lambda: holds(here.tenants()[here.claim_of(made)]), lambda: f"never changed: {here.tenants()[here.claim_of(made)]}")
+        made.annotate(weight="500", **{"class": "batch"})
+        await_row(lambda row: row["fields"]["weight"] == "500" and row["fields"]["class"] == "batch")
+        made.annotate(memory="768MiB")
+        await_row(lambda row: row["limit_bytes"] == 768 * MIB)
+        assert seen(made.exec("seen"))["total"] == 768 * MIB
+        made.annotate(memory="3GiB")  # a burst: its memory moves
+        await_row(lambda row: row["limit_bytes"] == 3 * GIB)
+        made.annotate(guarantee="5%")
+        made.await_event("the guarantee is what the claim consumes of the capacity 'compute', 25%")
+        made.annotate(guarantee=None, memory=None, weight=None)
+        await_row(lambda row: row["limit_bytes"] == GIB and row["fields"].get("weight", "") in ("", "100") and row["fields"]["guarantee"] == "25%")
+        other = here.pod("other", memory="3Gi", compute="75")
+        assert other.await_end() == 0, "what annotations said was counted"
+
+
+def test_a_quota_counts_the_devices_of_claims():
+    with claims() as here:
+        quota = {"metadata": {"name": "one"}, "spec": {"hard": {"mete-share.deviceclass.resource.k8s.io/devices": "1"}}}
+        here.cluster.ask("POST", f"/api/v1/namespaces/{here.namespace}/resourcequotas", quota)
+        here.cluster.until(f"/api/v1/namespaces/{here.namespace}/resourcequotas", lambda found: found["one"].get("status", {}).get("hard"), "the quota was never in force")
+        here.claim("first", memory="1Gi", compute="25")
+        try:
+            here.claim("second", memory="1Gi", compute="25")
+            raise AssertionError("a second claim is within a quota of one device")
+        except Answer as refusal:
+            assert "exceeded quota: one" in str(refusal), refusal
+        made = here.pod("made", claim="first")
+        assert made.await_end() == 0
 
 
 def test_more_than_there_is_may_be_promised_to_whose_memory_moves():

@@ -4,6 +4,7 @@
 import os
 
 from claims import API, KUBELET, Claims, claims, install
+from cluster import Answer
 from harness import BUILD, GIB, MIB, node, pod, run, seen, seen_by, until
 from test_health import faults
 
@@ -230,6 +231,35 @@ def test_a_failed_device_is_tainted_until_it_was_quiet():
         assert "running" in worker.get()["status"]["containerStatuses"][0]["state"]
         faults(here, "")
         assert waits.await_end() == 0
+
+
+def test_a_claim_has_all_devices_of_a_node():
+    with claims(slots=2, DEVICES="16xSIM") as here:
+        here.await_slices(lambda items: items and len(items[0]["spec"].get("devices") or []) == 16, "16 devices were never published")
+        made = here.pod("most", memory="512Mi", compute="50", count=16)
+        assert made.await_end() == 0
+        found = seen_by(made)
+        assert found["devices"] == 16 and found["total"] == 512 * MIB, found
+
+
+def test_a_slice_of_as_many_devices_as_meted_writes_is_what_the_server_accepts():
+    with claims() as here:
+        (item,) = here.slices()
+
+        def accepts(count, taints):
+            devices = [dict(item["spec"]["devices"][0], name=f"gpu-{n}") for n in range(count)]
+            if taints:
+                devices[0]["taints"] = [{"key": "gpu.mete.dev/unhealthy", "value": "xid-48", "effect": "NoSchedule"}]
+            spec = dict(item["spec"], devices=devices, pool={"name": "edge", "generation": 1, "resourceSliceCount": 1})
+            try:
+                here.cluster.ask("POST", f"{API}/resourceslices", {"metadata": {"name": "edge"}, "spec": spec}, dryRun="All")
+            except Answer as refusal:
+                assert refusal.status == 422 and "must have at most" in str(refusal), refusal
+                return False
+            return True
+        # plugin/dra/slices.h has the same: what a node has beyond is another slice (dra_slices).
+        assert accepts(128, False) and not accepts(129, False)
+        assert accepts(64, True) and not accepts(65, True)
 
 
 def test_a_lost_device_evicts_its_pods():

@@ -7,19 +7,15 @@
  *
  *	list                             the devices as told last: ID=HEALTH...
  *	near                             ID=NUMANODE... of those that have one
- *	allocate ID...                   "ok cdi=NAME env=K=V mount=FROM:TO node=FROM:TO ..."
- *	prefer SIZE MUST,MUST|- ID...    "ok ID..."
- *	start ID...                      PreStartContainer
- *	pod NAMESPACE NAME CONTAINER ID...  what pod-resources says; without ids: no more
- *	answer list|register CODE TEXT   these calls are refused so; 0: no more
- *	garbage on|off                   pod-resources answers nonsense
- *	hang on|off                      Register and List are not answered
- *	restart                          as a kubelet does: removes all sockets, and serves anew
- *	replace                          serves anew at kubelet.sock alone
- *	away, back                       serves nothing; serves again
- *	cut                              leaves the stream of devices
- *	deaf on|off                      does not ask for it
- *	asked                            how many Lists there were
+ *	allocate ID...                   "ok cdi=NAME mark=K=V env=K=V mount=FROM:TO node=FROM:TO
+ *..." prefer SIZE MUST,MUST|- ID...    "ok ID..." start ID... PreStartContainer pod NAMESPACE NAME
+ *CONTAINER ID...  what pod-resources says; without ids: no more answer list|register CODE TEXT
+ *these calls are refused so; 0: no more garbage on|off                   pod-resources answers
+ *nonsense hang on|off                      Register and List are not answered restart as a kubelet
+ *does: removes all sockets, and serves anew replace                          serves anew at
+ *kubelet.sock alone away, back                       serves nothing; serves again cut leaves the
+ *stream of devices deaf on|off                      does not ask for it asked how many Lists there
+ *were
  *
  * Refusals are "error CODE TEXT".
  */

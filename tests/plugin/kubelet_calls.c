@@ -18,6 +18,8 @@ static void show_allocation(const V1beta1__ContainerAllocateResponse *row)
 {
 	for (size_t i = 0; i < row->n_cdi_devices; i++)
 		printf(" cdi=%s", row->cdi_devices[i]->name);
+	for (size_t i = 0; i < row->n_annotations; i++)
+		printf(" mark=%s=%s", row->annotations[i]->key, row->annotations[i]->value);
 	for (size_t i = 0; i < row->n_envs; i++)
 		printf(" env=%s=%s", row->envs[i]->key, row->envs[i]->value);
 	for (size_t i = 0; i < row->n_mounts; i++)

@@ -41,7 +41,7 @@ class Api:
         self.events, self.patches, self.connections = [], [], set()
         self.refused = None  # a status, for all requests
         self.silent = False  # requests are not answered
-        self.claim = None  # what a test has: a claim's name and a connection in, the claim out
+        self.claim = None  # what a test has: one(namespace, name, connection), list(namespace, limit, connection)
         self.server = None
         self.set_node(labels or {})
         self.serve()
@@ -132,7 +132,8 @@ class Api:
                     node["status"].setdefault(part, {}).pop(name, None)
                 else:
                     node["status"].setdefault(part, {})[name] = canonical(value)
-        node["metadata"].setdefault("annotations", {}).update(patch.get("metadata", {}).get("annotations", {}))
+        for part, values in patch.get("metadata", {}).items():
+            node["metadata"].setdefault(part, {}).update(values)
         self.put("nodes", node)
         return node
 
@@ -198,7 +199,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.refuses():
             return
         if "/resourceclaims/" in url.path:
-            self.answer(api.claim(kind, self.connection))
+            self.answer(*api.claim.one(url.path.split("/")[-3], kind, self.connection))
+            return
+        if kind == "resourceclaims":
+            self.answer(*api.claim.list(url.path.split("/")[-2], int(query["limit"]), self.connection))
             return
         if "watch" in query:
             self.watch(kind, int(query["resourceVersion"]))
@@ -612,6 +616,10 @@ class Node:
 
     def __exit__(self, kind, *_):
         self.close(kind)
+
+
+def healthy(devices):
+    return sorted(name for name, health in devices.items() if health == "Healthy")
 
 
 def launch(node, fault, device):

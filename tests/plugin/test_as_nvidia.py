@@ -3,8 +3,12 @@
 """A file in NVIDIA's format without the key mete: meted answers as NVIDIA's device plugin would."""
 import contextlib
 
+import nvidia_golden
 from node import *
 from meted import run
+
+
+VOLUMES = "/var/run/nvidia-container-devices"
 
 
 @contextlib.contextmanager
@@ -66,12 +70,11 @@ def test_replicas_are_preferred_as_the_policy_says():
 
 
 def test_strategies_of_the_answer():
-    volumes = "/var/run/nvidia-container-devices"
     with as_nvidia({"gdrcopyEnabled": True, "gdsEnabled": True, "mofedEnabled": True,
                     "plugin": {"deviceListStrategy": ["volume-mounts", "envvar"], "deviceIDStrategy": "index"}}) as node:
         assert node.kubelet.ask("allocate", node.uuid[1]) == (
-            f"ok env=NVIDIA_VISIBLE_DEVICES={volumes} env=NVIDIA_GDRCOPY=enabled env=NVIDIA_GDS=enabled env=NVIDIA_MOFED=enabled "
-            f"mount=/dev/null:{volumes}/1")
+            f"ok env=NVIDIA_VISIBLE_DEVICES={VOLUMES} env=NVIDIA_GDRCOPY=enabled env=NVIDIA_GDS=enabled env=NVIDIA_MOFED=enabled "
+            f"mount=/dev/null:{VOLUMES}/1")
 
 
 def test_device_files_are_named_where_the_file_wants_them():
@@ -105,7 +108,8 @@ def test_what_mete_cannot_do_is_refused_with_a_sentence():
     with as_nvidia(start=False) as node:
         for content, sentence in (
             ({"sharing": {"mps": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}}, "sharing.mps: mete starts no MPS; accepted: "),
-            ({"flags": {"plugin": {"deviceListStrategy": "cdi-cri"}}}, "flags.plugin.deviceListStrategy: 'cdi-cri' is not supported by mete"),
+            ({"flags": {"plugin": {"deviceListStrategy": "nri"}}}, "flags.plugin.deviceListStrategy: 'nri' is not supported by mete"),
+            ({"imex": {"channelIDs": [0], "required": True}}, "imex.channelIDs: this node has no /dev/nvidia-caps-imex-channels/channel0"),
             ({"metee": {"slots": 4}, "version": "v1"}, "there is no key 'metee'; the nearest is 'mete'"),
             ({}, "there is no key 'mete', nor any of NVIDIA's device plugin"),
         ):
@@ -151,14 +155,327 @@ def test_an_xid_makes_all_replicas_unhealthy():
         assert {id for id, health in devices.items() if health == "Unhealthy"} == {node.id(n) for n in range(3)}
 
 
-def test_what_the_environment_says_to_nvidias_plugin_is_not_ignored_without_a_word():
-    with as_nvidia(start=False) as node:
-        node.environment.update(MIG_STRATEGY="single", DEVICE_ID_STRATEGY="uuid", PASS_DEVICE_SPECS="True", DP_DISABLE_HEALTHCHECKS="all")
+def test_the_environment_goes_before_the_file_and_what_is_ignored_is_said():
+    with as_nvidia({"plugin": {"deviceIDStrategy": "uuid"}}, start=False) as node:
+        node.environment.update(DEVICE_ID_STRATEGY="index", DEVICE_LIST_STRATEGY="volume-mounts,envvar", MPS_ROOT="/run/nvidia/mps",
+                                MIG_STRATEGY="single", GDS_ENABLED="True")
         node.start()
-        for name, key in ("MIG_STRATEGY", "; accepted: the key flags.migStrategy"), ("PASS_DEVICE_SPECS", "; accepted: the key flags.plugin.passDeviceSpecs"), (
-                "DP_DISABLE_HEALTHCHECKS", ""):
-            node.await_log(re.escape(f'config.warning text="{node.file}: ${name} has no meaning for mete and is ignored{key}"'))
-        assert len(re.findall("config.warning", node.log())) == 3, node.log()
+        node.kubelet.hear("registered")
+        assert node.kubelet.ask("allocate", node.uuid[1]) == (
+            f"ok env=NVIDIA_VISIBLE_DEVICES={VOLUMES} env=NVIDIA_GDS=enabled mount=/dev/null:{VOLUMES}/1")
+        for sentence in ("$MIG_STRATEGY: mete offers whole GPUs; what a GPU is divided into is not offered",
+                         "$MPS_ROOT: this has no meaning for mete and is ignored"):
+            node.await_log(re.escape(f'config.warning text="{sentence}"'))
+        assert len(re.findall("config.warning", node.log())) == 2, node.log()
+
+
+def test_which_xids_count_is_said_by_the_environment():
+    with as_nvidia(start=False) as node:
+        node.environment.update(DP_DISABLE_HEALTHCHECKS="79", DP_ENABLE_HEALTHCHECKS="31")
+        node.start()
+        node.kubelet.hear("registered")
+        launch(node, "xid=79@1", 0)
+        launch(node, "xid=31@1", 1)
+        node.kubelet.await_devices(lambda now: now[node.uuid[1]] == "Unhealthy")
+        assert node.kubelet.devices()[node.uuid[0]] == "Healthy"
+
+
+def has_cdi(node, *files):
+    """Its machine has these files in /dev, and a /var/run/cdi of its own."""
+    node.has_files(*(name for name in files if "/" not in name))
+    for name in files:
+        if "/" in name:
+            os.makedirs(os.path.dirname(f"{node.folder}/dev/{name}"), exist_ok=True)
+            os.mknod(f"{node.folder}/dev/{name}", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    os.mkdir(node.cdi)
+    node.wrap = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /dev && mount -t tmpfs none /run && mkdir /run/cdi && '
+                 'mount --bind "$1" /run/cdi && shift && exec "$@"', node.folder + "/dev", node.cdi]
+
+
+VENDOR = "k8s.device-plugin.nvidia.com"
+
+
+def test_cdi_devices_are_named_in_the_field_or_in_an_annotation():
+    flags = {"gdsEnabled": True, "mofedEnabled": True, "gdrcopyEnabled": True}
+    more = ("nvidia0", "nvidia1", "nvidiactl", "nvidia-fs0", "gdrdrv", "infiniband/uverbs0", "infiniband/rdma_cm",
+            "nvidia-caps-imex-channels/channel0")
+    names = [f"{VENDOR}/{name}" for name in ("gpu=1", "gpu=0", "gdrcopy=all", "gds=all", "mofed=all", "imex-channel=0")]
+    for strategies, prefix in (["cdi-cri"], None), (["cdi-annotations"], "cdi.k8s.io/"), (["cdi-annotations", "cdi-cri", "envvar"], "cdi.example.com/"):
+        with as_nvidia({**flags, "nvidiaDevRoot": "/run/dev", "plugin": {
+                "deviceListStrategy": strategies, "deviceIDStrategy": "index", "passDeviceSpecs": True,
+                **({"cdiAnnotationPrefix": prefix} if prefix else {})}}, start=False, imex={"channelIDs": [0]}) as node:
+            has_cdi(node, *more)
+            node.start()
+            node.kubelet.hear("registered")
+            words = node.kubelet.ask("allocate", node.uuid[1], node.uuid[0]).split()[1:]
+            assert [word[4:] for word in words if word.startswith("cdi=")] == (names if "cdi-cri" in strategies else []), words
+            marks = [word[5:] for word in words if word.startswith("mark=")]
+            assert len(marks) == (prefix is not None), words
+            for mark in marks:
+                key, value = mark.split("=", 1)
+                assert re.fullmatch(re.escape(prefix) + "nvidia-device-plugin_[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", key), key
+                assert value == ",".join(names)
+            rest = [word for word in words if not word.startswith(("cdi=", "mark="))]
+            if "envvar" in strategies:
+                assert rest == ["env=NVIDIA_VISIBLE_DEVICES=1,0", "env=NVIDIA_IMEX_CHANNELS=0", "env=NVIDIA_GDRCOPY=enabled", "env=NVIDIA_GDS=enabled",
+                                "env=NVIDIA_MOFED=enabled", *(f"node=/run/dev{path}:{path}" for path in (
+                                    "/dev/nvidiactl", "/dev/nvidia1", "/dev/nvidia0", "/dev/nvidia-caps-imex-channels/channel0"))], rest
+            else:
+                assert rest == [], "with CDI alone the files have the rest"
+
+
+def test_cdi_files_have_the_driver_its_nodes_and_nvidias_hook():
+    with as_nvidia({"mofedEnabled": True, "plugin": {"deviceListStrategy": "cdi-cri", "nvidiaCTKPath": "/opt/nvidia-cdi-hook"}}, start=False) as node:
+        has_cdi(node, "nvidia0", "nvidiactl", "infiniband/rdma_cm")
+        node.start()
+        node.kubelet.hear("registered")
+        gpu = json.load(open(f"{node.cdi}/{VENDOR}-gpu.json"))
+        assert (gpu["cdiVersion"], gpu["kind"]) == ("0.5.0", VENDOR + "/gpu")
+        assert [(device["name"], [file["path"] for file in device["containerEdits"].get("deviceNodes", [])]) for device in gpu["devices"]] == [
+            (node.uuid[0], ["/dev/nvidia0"]), (node.uuid[1], [])], "the second has no file"
+        edits = gpu["containerEdits"]
+        assert [file["path"] for file in edits["deviceNodes"]] == ["/dev/nvidiactl"]
+        assert "NVIDIA_VISIBLE_DEVICES=void" in edits["env"]
+        libraries = {mount["containerPath"] for mount in edits["mounts"]}
+        assert {"/usr/lib/mete/driver/libcuda.so.1", "/usr/lib/mete/driver/libnvidia-ml.so.1"} <= libraries, libraries
+        assert not any("libmete" in path for path in libraries), "nobody is a tenant"
+        assert edits["hooks"] == [{"hookName": "createContainer", "path": "/opt/nvidia-cdi-hook",
+                                   "args": ["nvidia-cdi-hook", "update-ldcache", "--folder", "/usr/lib/mete/driver"]}]
+        mofed = json.load(open(f"{node.cdi}/{VENDOR}-mofed.json"))
+        assert mofed["devices"] == [{"name": "all", "containerEdits": {"deviceNodes": [
+            {"path": "/dev/infiniband/rdma_cm", "hostPath": "/dev/infiniband/rdma_cm", "permissions": "rw"}]}}]
+        assert sorted(os.listdir(node.cdi)) == [f"{VENDOR}-{name}.json" for name in ("gpu", "mofed")]
+
+
+def test_a_cdi_device_that_is_not_there_is_refused():
+    with as_nvidia({"gdsEnabled": True, "plugin": {"deviceListStrategy": "cdi-cri"}}, start=False) as node:
+        has_cdi(node)
+        refused = subprocess.run([*node.wrap, *node.command()], env=dict(os.environ, **node.environment), stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+        assert refused.returncode and "flags.gdsEnabled: this node has no /dev/nvidia-fs*" in refused.stderr, refused
+
+
+LABEL = "nvidia.com/device-plugin.config"
+
+
+@contextlib.contextmanager
+def named(configurations, labels=None, **environment):
+    """A folder of configurations, as a ConfigMap is mounted: links to what a folder has that is replaced as a whole."""
+    with Node(start=False, labels=labels) as node:
+        node.file = node.folder + "/configurations"
+        os.mkdir(node.file)
+        node.options[1] = node.file
+
+        def fill(configurations):
+            version = f"..{next(node.kubelet.tags)}"
+            os.mkdir(f"{node.file}/{version}")
+            for name, content in configurations.items():
+                with open(f"{node.file}/{version}/{name}", "w") as file:
+                    file.write(content)
+                if not os.path.islink(f"{node.file}/{name}"):
+                    os.symlink(f"..data/{name}", f"{node.file}/{name}")
+            for name in set(os.listdir(node.file)) - set(configurations):
+                if not name.startswith(".."):
+                    os.unlink(f"{node.file}/{name}")
+            os.symlink(version, node.file + "/..new")
+            os.rename(node.file + "/..new", node.file + "/..data")
+        node.fill = fill
+        fill(configurations)
+        node.environment.update(KUBELET_SOCKET=node.kubelet.plugins + "/kubelet.sock", KUBECONFIG=node.folder + "/kubeconfig", NODE_NAME=NODE, **environment)
+        yield node
+
+
+def replicas(count, more=""):
+    """As the GPU Operator's documentation writes it."""
+    return f"""version: v1
+flags:
+  migStrategy: none
+sharing:
+  timeSlicing:
+    {more}
+    resources:
+    - name: nvidia.com/gpu
+      replicas: {count}
+"""
+
+
+def test_a_label_of_the_node_switches_its_configuration_while_containers_run():
+    with named({"any": replicas(2), "many": replicas(5), "shared": replicas(3, "renameByDefault: true")}, {"a": "b"}) as node:
+        node.start()
+        assert node.kubelet.hear("registered") == "registered nvidia.com/gpu 0 1"
+        node.kubelet.hear("listed 4")
+        assert node.kubelet.ask("allocate", node.id(1)).startswith("ok ")
+        node.api.set_node({LABEL: "many"})
+        node.kubelet.hear("listed 10")
+        assert node.kubelet.ask("allocate", node.id(4, 1)).startswith("ok ")
+        node.api.set_node({LABEL: "nowhere"})
+        node.await_log("config.refused .*there is no configuration 'nowhere', which the node's label names; there is any, many, shared")
+        assert len(node.kubelet.devices()) == 10, "what is in force stays"
+        node.api.set_node({LABEL: "shared"})
+        assert node.kubelet.hear("registered") == "registered nvidia.com/gpu.shared 0 1"
+        node.kubelet.hear("listed 6")
+        assert os.listdir(node.kubelet.plugins).count("mete-gpu.sock") == 0, "the former name is not served"
+        assert node.kubelet.ask("allocate", node.id(2)).startswith("ok ")
+        node.fill({"any": replicas(2), "shared": replicas(7, "renameByDefault: true")})
+        node.kubelet.hear("listed 14")
+        node.api.set_node({})
+        assert node.kubelet.hear("registered") == "registered nvidia.com/gpu 0 1"
+        node.kubelet.hear("listed 4")
+
+
+def test_a_label_that_flips_many_times_ends_in_the_last_one_even_over_a_kill():
+    ends = {f"end{round}": replicas(6 + round) for round in range(4)}
+    with named({"two": replicas(2), "five": replicas(5), "shared": replicas(3, "renameByDefault: true"), **ends}, {LABEL: "two"}) as node:
+        node.start()
+        node.kubelet.hear("registered")
+        for round in range(4):
+            for name in ["five", "shared", "two"] * 5 + ["shared", f"end{round}"]:
+                node.api.set_node({LABEL: name})
+            if round % 2:
+                node.meted.kill()
+                node.kubelet.happened.clear()
+                node.meted.start()
+                assert node.kubelet.hear("registered") == "registered nvidia.com/gpu 0 1", "its label is known before it registers"
+            node.kubelet.await_devices(lambda now: set(now) == {node.id(n, device) for n in range(6 + round) for device in range(2)})
+            assert node.kubelet.ask("allocate", node.id(5 + round)).startswith("ok ")
+            assert [name for name in os.listdir(node.kubelet.plugins) if name.startswith("mete-")] == ["mete-gpu.sock"]
+
+
+def test_nothing_is_offered_before_the_configuration_is_known():
+    with named({"a": replicas(2), "b": replicas(3)}, {"other": "b"}, NODE_LABEL="pool") as node:
+        node.api.held["nodes"] = 0
+        node.start()
+        node.await_log("plugin.waits .*labels of node node-1")
+        node.api.release("nodes")
+        node.await_log("config.refused .*neither a label of the node nor \\$DEFAULT_CONFIG names a configuration; there is a, b")
+        assert not [name for name in os.listdir(node.kubelet.plugins) if name.startswith("mete-")]
+        node.api.set_node({"pool": "b"})
+        node.kubelet.hear("registered")
+        node.kubelet.hear("listed 6")
+
+
+def test_a_node_without_an_api_server_has_the_fallback():
+    for environment, devices in ({"DEFAULT_CONFIG": "b"}, 6), ({"FALLBACK_STRATEGIES": "empty"}, 2), ({}, None):
+        with named({"a": replicas(2), "b": replicas(3)}, **environment) as node:
+            node.environment["KUBECONFIG"] = ""
+            if devices is None:
+                refused = subprocess.run(node.command(), env=dict(os.environ, **node.environment), stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+                assert refused.returncode and "names a configuration; there is a, b" in refused.stderr, refused
+                continue
+            node.start()
+            node.kubelet.hear("registered")
+            node.kubelet.hear(f"listed {devices}")
+
+
+def test_changed_strategies_hold_at_once_and_what_cannot_be_done_stops_the_service():
+    with as_nvidia() as node:
+        node.write({"version": "v1", "flags": {"plugin": {"deviceListStrategy": "volume-mounts"}}})
+        node.await_log("config.loaded")
+        assert node.kubelet.ask("allocate", node.uuid[0]) == f"ok env=NVIDIA_VISIBLE_DEVICES={VOLUMES} mount=/dev/null:{VOLUMES}/{node.uuid[0]}"
+        node.write({"version": "v1", "imex": {"channelIDs": [0], "required": True}})
+        node.await_log("plugin.unsettled .*imex.channelIDs: this node has no")
+        until(lambda: not os.path.exists(node.kubelet.plugins + "/mete-gpu.sock"))
+        node.write({"version": "v1"})
+        node.kubelet.hear("registered nvidia.com/gpu")
+
+
+def features(node):
+    return {key: value for key, value in node.api.node()["metadata"]["labels"].items() if key.startswith("nvidia.com/")}
+
+
+SIMULATED = {  # what follows from the simulator's settings
+    "cuda.driver.major": "575", "cuda.driver.minor": "57", "cuda.driver.rev": "08",
+    "cuda.driver-version.major": "575", "cuda.driver-version.minor": "57", "cuda.driver-version.revision": "08", "cuda.driver-version.full": "575.57.08",
+    "cuda.runtime.major": "12", "cuda.runtime.minor": "9", "cuda.runtime-version.major": "12", "cuda.runtime-version.minor": "9",
+    "cuda.runtime-version.full": "12.9", "mig.capable": "false", "mps.capable": "false", "gpu.mode": "unknown", "gpu.machine": "The-Machine",
+    "gpu.product": "Simulated-GPU-SHARED", "gpu.count": "2", "gpu.replicas": "4", "gpu.sharing-strategy": "time-slicing", "gpu.memory": "4096",
+    "gpu.family": "volta", "gpu.compute.major": "7", "gpu.compute.minor": "0"}
+
+
+def test_the_node_has_the_labels_of_gpu_feature_discovery_where_the_file_asks_for_them():
+    wanted = {"nvidia.com/" + key: value for key, value in SIMULATED.items()}
+    with named({}, {"zone": "a"}) as node:
+        with open(node.folder + "/machine", "w") as file:
+            file.write("The Machine\n")
+        gfd = f"flags: {{gfd: {{noTimestamp: true, machineTypeFile: {node.folder}/machine}}}}\n"
+        sliced = "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n"
+        node.fill({"default": "version: v1\n" + gfd + sliced, "whole": "version: v1\n" + gfd, "none": "version: v1\n"})
+        node.start()
+        node.kubelet.hear("registered")
+        until(lambda: features(node), "no labels")
+        assert features(node) == wanted, {key: value for key, value in features(node).items() if value != wanted.get(key)}
+        assert node.api.node()["metadata"]["labels"]["zone"] == "a"
+        node.api.set_node({LABEL: "whole"})  # and somebody has removed the others
+        until(lambda: len(features(node)) > 1 and features(node) == {**wanted, LABEL: "whole", "nvidia.com/gpu.product": "Simulated-GPU",
+                                                                     "nvidia.com/gpu.replicas": "1", "nvidia.com/gpu.sharing-strategy": "none"},
+              lambda: f"the labels are {features(node)}")
+        node.api.set_node({LABEL: "none"})
+        node.await_log("config.loaded path=.*/none")
+        node.fill({"none": "version: v1\n" + sliced})  # whatever it still had to write is written before
+        node.kubelet.hear("listed 8")
+        assert features(node) == {LABEL: "none"}, "it does not ask for them"
+
+
+def test_a_node_that_mete_shares_has_the_labels_too_where_it_is_asked_for():
+    with Node(feature_labels="on", labels={}) as node:
+        until(lambda: features(node), "no labels")
+        found = features(node)
+        assert found["nvidia.com/gpu.product"] == "Simulated-GPU" and found["nvidia.com/gpu.replicas"] == "4", "another resource"
+        assert found.pop("nvidia.com/gfd.timestamp").isdigit()
+
+
+def test_the_command_line_of_nvidias_plugin_starts_meted():
+    program = BUILD + "/plugin/nvidia-device-plugin"
+    with as_nvidia(start=False) as node:
+        node.write("version: v1\nflags: {plugin: {deviceIDStrategy: uuid, deviceListStrategy: cdi-cri}}\n")
+        for options in ["--device-list-strategy", "volume-mounts", f"--config-file={node.file}"], ["--device-id-strategy=index"]:
+            environment = dict(os.environ, **node.environment, DEVICE_LIST_STRATEGY="envvar", DEVICE_ID_STRATEGY="uuid")
+            with open(node.place + "/log", "ab") as log:
+                process = subprocess.Popen([program, *options, "--", "--dir", node.place, "--driver", sys.argv[2], "--grace", "100ms"], env=environment, stderr=log)
+            try:
+                node.kubelet.hear("registered nvidia.com/gpu")
+                uuid = next(iter(node.kubelet.await_devices(lambda now: now)))
+                said = node.kubelet.ask("allocate", uuid)
+                assert said == (f"ok env=NVIDIA_VISIBLE_DEVICES={VOLUMES} mount=/dev/null:{VOLUMES}/{uuid}" if "--device-list-strategy" in options
+                                else f"ok env=NVIDIA_VISIBLE_DEVICES={[id for id in node.kubelet.devices()].index(uuid)}"), said
+            finally:
+                process.terminate()
+                assert process.wait(timeout=PATIENCE) == 0
+        refused = subprocess.run([program, "--mig-strategie=none"], stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+        assert refused.returncode == 1 and "there is no option --mig-strategie; the nearest is --mig-strategy" in refused.stderr, refused
+
+
+def test_the_kubelet_is_answered_as_by_nvidias_plugin():
+    """The rows of nvidia_golden.py, those of one file on one node."""
+    rows = [*nvidia_golden.GOLDEN, *(row[:4] for row in nvidia_golden.DIFFERENT)]
+    assert all(row[4] for row in nvidia_golden.DIFFERENT), "a reason"
+    wrong = []
+    for file in {json.dumps(row[1]): row[1] for row in rows}.values():
+        with as_nvidia(start=False) as node:
+            node.write(file)
+            has_cdi(node, "nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia-caps-imex-channels/channel0")
+            node.start()
+            registered = node.kubelet.hear("registered")
+            node.kubelet.await_devices(lambda now: now)
+
+            def real(text):
+                return re.sub(r"\b[AB]\b", lambda found: node.uuid["AB".index(found[0])], text)
+
+            def short(text):
+                text = re.sub("_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}=", "_UUID=", text)
+                return text.replace(node.uuid[0], "A").replace(node.uuid[1], "B")
+            for row, content, asked, answer in rows:
+                if content != file:
+                    continue
+                verb, *words = real(asked).split()
+                if verb == "registered":
+                    said = registered
+                elif answer.startswith("error "):
+                    said = "error " + node.kubelet.refusal(node.kubelet.begin(verb, *words))
+                else:
+                    said = node.kubelet.ask(verb, *words)
+                if short(said) != answer:
+                    wrong.append(f"{row}: {asked} gives\n  {short(said)}\nwanted\n  {answer}")
+    assert not wrong, "\n".join(wrong)
 
 
 if __name__ == "__main__":

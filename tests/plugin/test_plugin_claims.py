@@ -2,39 +2,56 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many claims at once: what meted asks an API server of ours for, when a kubelet of ours asks for them. tests/plugin/node.py says with whom."""
 import contextlib
+import itertools
 
 from node import *
 from meted import run
 
 DRIVER = "gpu.mete.dev"
-READS = 8  # at a time
+READS, TOGETHER = 8, 4  # requests at a time; so many that wait are read by a list
 
 
 class Claims:
-    """The claims c0, c1, ...: read one by one, when the test lets them."""
+    """The claims c0, c1, ... of each namespace. Requests are answered when the test lets them; `read` has what was asked for: "c0", "list NAMESPACE"."""
 
     def __init__(self, uuid):
         self.lock = threading.Condition()
         self.device = uuid.lower()
         self.read, self.under_way, self.most = [], set(), 0
         self.connections, self.let, self.all = set(), set(), False
+        self.listed, self.refused, self.limits = {}, None, []
+        self.memory = "64Mi"  # of each
 
-    def __call__(self, name, connection):
+    def await_let(self, what, connection):
         with self.lock:
-            self.read.append(name)
+            self.read.append(what)
             self.connections.add(connection)
-            self.under_way.add(name)
+            self.under_way.add(what)
             self.most = max(self.most, len(self.under_way))
             self.lock.notify_all()
-            self.lock.wait_for(lambda: self.all or name in self.let, PATIENCE)
-            self.under_way.discard(name)
-        result = {"request": "gpu", "driver": DRIVER, "pool": NODE + "-mete", "device": self.device, "shareID": "s",
-                  "consumedCapacity": {"memory": "64Mi", "compute": "1", "slots": "1"}}
-        return {"metadata": {"namespace": "ns", "name": name, "uid": uid(name)}, "status": {"allocation": {"devices": {"results": [result]}}}}
+            self.lock.wait_for(lambda: self.all or what in self.let, PATIENCE)
+            self.under_way.discard(what)
 
-    def answer(self, name):
+    def claim(self, namespace, name):
+        result = {"request": "gpu", "driver": DRIVER, "pool": NODE + "-mete", "device": self.device, "shareID": "s",
+                  "consumedCapacity": {"memory": self.memory, "compute": "1", "slots": "1"}}
+        return {"metadata": {"namespace": namespace, "name": name, "uid": uid(name)}, "status": {"allocation": {"devices": {"results": [result]}}}}
+
+    def one(self, namespace, name, connection):
+        self.await_let(name, connection)
+        return self.claim(namespace, name),
+
+    def list(self, namespace, limit, connection):
+        """Of the names that the test has put into `listed`."""
+        self.limits.append(limit)
+        self.await_let("list " + namespace, connection)
+        if self.refused:
+            return {"kind": "Status", "code": self.refused, "message": "the test refuses"}, self.refused
+        return {"metadata": {}, "items": [self.claim(namespace, name) for name in self.listed[namespace]]},
+
+    def answer(self, *what):
         with self.lock:
-            self.let.add(name)
+            self.let.update(what)
             self.lock.notify_all()
 
     def answer_all(self):
@@ -57,7 +74,7 @@ class Caller:
 
     def __init__(self, socket):
         self.process = subprocess.Popen([BUILD + "/tests/plugin/claims_caller", socket], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.lock, self.answers = threading.Condition(), {}
+        self.lock, self.answers, self.numbers = threading.Condition(), {}, itertools.count()
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):
@@ -71,9 +88,15 @@ class Caller:
         self.process.stdin.write("".join(line + "\n" for line in lines))
         self.process.stdin.flush()
 
-    def prepare(self, *tags):
-        """A claim's name is a tag, and "/again" may follow."""
-        self.tell(*(f"{tag} prepare ns {name} {uid(name)}" for tag in tags for name in [tag.removesuffix("/again")]))
+    def prepare(self, *tags, namespace="ns"):
+        """A claim's name is a tag, and "/again" may follow. When this returns, meted knows."""
+        self.tell(*(f"{tag} prepare {namespace} {name} {uid(name)}" for tag in tags for name in [tag.removesuffix("/again")]))
+        self.await_known()
+
+    def await_known(self):
+        tag = f"known-{next(self.numbers)}"
+        self.tell(f"{tag} unprepare ns none none")
+        assert self.answer(tag) == "ok"
 
     def answer(self, tag):
         with self.lock:
@@ -82,8 +105,8 @@ class Caller:
 
     def forget(self, *tags):
         """When this returns, meted knows."""
-        self.tell(*(f"{tag} forget" for tag in tags), f"after-{tags[0]} unprepare ns none none")
-        assert self.answer("after-" + tags[0]) == "ok"
+        self.tell(*(f"{tag} forget" for tag in tags))
+        self.await_known()
 
     def close(self):
         self.process.stdin.close()
@@ -108,32 +131,83 @@ def names(begin, end):
     return [f"c{n}" for n in range(begin, end)]
 
 
-def test_a_burst_of_claims_is_read_a_few_at_a_time_over_connections_that_are_kept():
+def busy(made, caller):
+    """So many claims are read by themselves that others wait."""
+    for n in range(READS):
+        caller.prepare(f"b{n}")
+        assert made.await_reads(n + 1)[-1] == f"b{n}"
+
+
+def test_claims_that_wait_are_read_by_one_list_of_their_namespace():
     with claims() as (node, made, caller):
-        caller.prepare(*names(0, 40))
-        assert set(made.await_reads(READS)) == set(names(0, READS))
-        made.answer("c5")
-        for n in range(READS, 40):  # the others of the first are slow
-            assert made.await_reads(n + 1)[n] == f"c{n}", f"not in the order of asking: {made.read}"
-            made.answer(f"c{n}")
-        made.answer_all()
-        for name in names(0, 40):
+        busy(made, caller)
+        made.listed = {"ns": names(0, 40), "other": ["c50"]}
+        caller.prepare(*names(0, 20))
+        caller.prepare("c50", namespace="other")
+        caller.prepare(*names(20, 40))
+        made.answer("b0", "list ns", "c50")
+        for name in ["b0", "c50", *names(0, 40)]:
             assert caller.answer(name) == f"ok mete.dev/claim={uid(name)}-0"
+        assert made.read[READS:] == ["list ns", "c50"] and made.limits == [640], (made.read, made.limits)
+        assert {row.name for row in node.tenants()} == {"ns/b0", "other/c50", *("ns/" + name for name in names(0, 40))}
+
+
+def test_few_claims_are_read_by_themselves_in_the_order_of_asking():
+    with claims() as (node, made, caller):
+        busy(made, caller)
+        caller.prepare(*names(0, TOGETHER - 1))
+        for n in range(TOGETHER - 1):
+            made.answer(f"b{n}")
+            assert made.await_reads(READS + n + 1)[-1] == f"c{n}"
+        made.answer_all()
+        for name in names(0, TOGETHER - 1):
+            assert caller.answer(name).startswith("ok "), caller.answer(name)
         # Another request of meted's may have one of them for a moment.
         assert made.most == READS and len(made.connections) <= READS + 2, (made.most, len(made.connections))
 
 
+def test_what_a_list_lacks_is_read_by_itself():
+    with claims() as (node, made, caller):
+        busy(made, caller)
+        made.listed = {"ns": ["unknown", "c3", "c1"]}
+        caller.prepare(*names(0, 5))
+        made.answer("b0", "list ns")
+        assert made.await_reads(READS + 2)[READS:] == ["list ns", "c0"]
+        made.answer_all()
+        for name in names(0, 5):
+            assert caller.answer(name).startswith("ok "), caller.answer(name)
+        assert set(made.read[READS + 2:]) == {"c2", "c4"}, made.read
+
+
+def test_where_lists_are_refused_each_claim_is_read_by_itself():
+    with claims() as (node, made, caller):
+        busy(made, caller)
+        made.refused = 403
+        caller.prepare(*names(0, 30))
+        made.answer_all()
+        for name in names(0, 30):
+            assert caller.answer(name).startswith("ok "), caller.answer(name)
+        assert made.read[READS] == "list ns" and set(made.read[READS + 1:]) == set(names(0, 30)) and made.most == READS, made.read
+
+
 def test_a_call_that_the_kubelet_has_given_up_makes_room_for_the_next():
     with claims() as (node, made, caller):
-        caller.prepare(*names(0, READS + 4))
-        made.await_reads(READS)
-        caller.forget(f"c{READS}", f"c{READS + 2}")  # they wait
-        made.answer("c0")
-        assert made.await_reads(READS + 1)[-1] == f"c{READS + 1}"
-        caller.forget("c1")  # it is being read
-        assert made.await_reads(READS + 2)[-1] == f"c{READS + 3}"
+        busy(made, caller)
+        caller.prepare("c0", "c1")
+        caller.forget("c0")  # it waits
+        made.answer("b0")
+        assert made.await_reads(READS + 1)[-1] == "c1"
+        made.listed = {"ns": names(2, 8)}
+        caller.prepare(*names(2, 8))
+        caller.forget("b1")  # it is being read
+        assert made.await_reads(READS + 2)[-1] == "list ns"
+        caller.prepare(*(f"c{n}" for n in (9, 10)))
+        caller.forget(*names(2, 7))
+        assert len(made.read) == READS + 2, "somebody still waits for the list"
+        caller.forget("c7")
+        assert made.await_reads(READS + 3)[-1] == "c9"
         made.answer_all()
-        answered = {"c0", f"c{READS + 1}", f"c{READS + 3}", *names(2, READS)}
+        answered = {"b0", *(f"b{n}" for n in range(2, READS)), "c1", "c9", "c10"}
         for name in answered:
             assert caller.answer(name).startswith("ok "), caller.answer(name)
         assert {row.name for row in node.tenants()} == {"ns/" + name for name in answered}
@@ -141,37 +215,38 @@ def test_a_call_that_the_kubelet_has_given_up_makes_room_for_the_next():
 
 def test_a_claim_that_was_prepared_meanwhile_is_not_read_again():
     with claims() as (node, made, caller):
-        caller.prepare(*names(0, READS))
-        made.await_reads(READS)
-        caller.prepare("c0/again", "c8")
-        made.answer("c0")
-        assert caller.answer("c0/again") == caller.answer("c0")
+        busy(made, caller)
+        caller.prepare("b0/again", "c8")
+        made.answer("b0")
+        assert caller.answer("b0/again") == caller.answer("b0")
         assert made.await_reads(READS + 1)[READS:] == ["c8"]
 
 
 def test_claims_that_wait_are_refused_when_the_server_goes_and_prepared_when_it_is_back():
     with claims() as (node, made, caller):
-        caller.prepare(*names(0, 3 * READS))
-        made.await_reads(READS)
+        busy(made, caller)
+        caller.prepare(*names(0, 2 * READS))
         node.api.away()
-        for name in names(0, 3 * READS):
+        for name in names(0, 2 * READS):
             assert caller.answer(name).startswith("error the claim cannot be read: "), caller.answer(name)
+        made.listed = {"ns": names(0, 2 * READS)}
         node.api.back()
         made.answer_all()
-        caller.prepare(*(name + "/again" for name in names(0, 3 * READS)))
-        for name in names(0, 3 * READS):
+        caller.prepare(*(name + "/again" for name in names(0, 2 * READS)))
+        for name in names(0, 2 * READS):
             assert caller.answer(name + "/again").startswith("ok "), caller.answer(name + "/again")
 
 
 def test_meted_ends_while_claims_wait():
     with claims() as (node, made, caller):
-        caller.prepare(*names(0, 3 * READS))
-        made.await_reads(READS)
+        busy(made, caller)
+        caller.prepare(*names(0, 2 * READS))
         node.end()
         node.start()
+        made.listed = {"ns": names(0, 2 * READS)}
         made.answer_all()
-        caller.prepare(*(name + "/again" for name in names(0, 3 * READS)))
-        for name in names(0, 3 * READS):
+        caller.prepare(*(name + "/again" for name in names(0, 2 * READS)))
+        for name in names(0, 2 * READS):
             assert caller.answer(name).startswith("error "), name
             assert caller.answer(name + "/again").startswith("ok "), caller.answer(name)
 

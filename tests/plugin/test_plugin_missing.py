@@ -3,7 +3,7 @@
 """A GPU is missing when meted starts: its containers keep what they had until a meted starts that finds it."""
 from node import *
 from meted import run
-from test_plugin_pods import leave, stranger_in
+from test_plugin_unannounced import leave, stranger_in
 
 
 def restart_with(node, devices):

@@ -51,7 +51,7 @@ ctypes.CDLL(None).syscall({EXIT_THREAD}, 0)
         until(lambda: open(f"/proc/{other.pid}/stat").read().rpartition(") ")[2][0] == "Z")
         shown = here.ps(ALICE)
         assert [row["pid"] for row in shown["outside"]] == [other.pid], shown
-        waiting = here.start(ALICE, "run", "--wait", "1h", "--name", "patient", "--", program("vector-add"), "size=64M")
+        waiting = here.start(ALICE, "run", "--wait", "1h", "--name", "patient", "--", program("vector-add"), "size=2M")
         until(lambda: (found := here.tenant("patient")) and found.get("waiting_bytes"))
         other.stdin.close()
         other.wait()

@@ -90,7 +90,7 @@ TEST(without_mete_the_file_means_what_it_means_to_nvidias_plugin)
 		"sharing: {mps: {}}",
 		"{version: '', flags: {plugin: {deviceListStrategy: envvar}}, imex: {channelIDs: "
 		"[]}}",
-		"flags: {failOnInitError: false, gfd: {oneshot: true}, deviceDiscoveryStrategy: "
+		"flags: {failOnInitError: false, gfd: {oneshot: false}, deviceDiscoveryStrategy: "
 		"nvml}",
 		"sharing: {timeSlicing: {renameByDefault: true, failRequestsGreaterThanOne: true}}",
 	};
@@ -125,13 +125,12 @@ TEST(without_mete_what_is_ignored_is_said_key_by_key)
 		"f:4: flags.mpsRoot: this has no meaning for mete and is ignored",
 		"f:7: flags.plugin: the key 'deviceIdStrategi' is not known (the nearest is "
 		"'deviceIDStrategy'), and is ignored",
-		"f:8: flags.plugin.nvidiaCTKPath: this has no meaning for mete and is ignored",
-		"f:10: resources: this has no meaning for mete and is ignored",
+		"f:10: resources: this is ignored, as by NVIDIA's plugin",
 		"f:12: sharing: the key 'timeSlicin' is not known (the nearest is 'timeSlicing'), "
 		"and is ignored",
 		"f:14: sharing.timeSlicing: the key 'renameByDefaul' is not known (the nearest is "
 		"'renameByDefault'), and is ignored",
-		"f:16: sharing.timeSlicing.resources[0]: 'rename' is ignored, as by NVIDIA's "
+		"f:16: sharing.timeSlicing.resources[0].rename: this is ignored, as by NVIDIA's "
 		"plugin",
 		"f:17: sharing.timeSlicing.resources[1]: the key 'replica' is not known (the "
 		"nearest "
@@ -172,8 +171,8 @@ TEST(without_mete_every_flag_that_matters_is_taken)
 		   "divided into is not offered");
 	expect_str(config->warning[1],
 		   "f:18: sharing.timeSlicing.resources[0]: this node offers only nvidia.com/gpu");
-	expect_str(config->warning[2], "f:19: sharing.timeSlicing.resources[1]: all devices are "
-				       "shared, and not these only");
+	expect_str(config->warning[2], "f:19: sharing.timeSlicing.resources[1].devices: this is "
+				       "ignored, as by NVIDIA's plugin");
 }
 
 TEST(without_mete_what_cannot_be_done_is_refused)
@@ -183,11 +182,6 @@ TEST(without_mete_what_cannot_be_done_is_refused)
 		"f:1: sharing.mps: mete starts no MPS; accepted: timeSlicing, no sharing, or the "
 		"key mete, whose slots have their own memory and time (slots: 4, share: {memory: "
 		"25%, cap: 25%})");
-	expect_refused(
-		"flags:\n plugin:\n  deviceListStrategy: [envvar, cdi-annotations]\n",
-		"f:3: flags.plugin.deviceListStrategy: 'cdi-annotations' is not supported by mete; "
-		"accepted: envvar, volume-mounts or both: CDI files of the driver are made with "
-		"the key mete only");
 	expect_refused("flags: {plugin: {passDeviceSpecs: 3}}",
 		       "f:1: flags.plugin.passDeviceSpecs: '3' is not supported by mete; accepted: "
 		       "true or "
@@ -203,8 +197,6 @@ TEST(without_mete_what_cannot_be_done_is_refused)
 		       "f:1: flags.deviceDiscoveryStrategy: 'tegra' is not supported by mete; "
 		       "accepted: auto "
 		       "or nvml");
-	expect_refused("imex: {channelIDs: [0]}", "f:1: imex.channelIDs: mete provides no IMEX "
-						  "channels; accepted: [], or no such key");
 	expect_refused(
 		"flags: {nvidiaDevRoot: run/nvidia}",
 		"f:1: flags.nvidiaDevRoot: 'run/nvidia' is not understood; accepted: an absolute "

@@ -87,6 +87,35 @@ TEST(devices_are_found_by_name_wherever_they_are_now)
 	expect_eq(gone->missings, 1);
 }
 
+TEST(a_record_says_what_is_in_force_and_that_it_is_being_changed)
+{
+	owned(journal_free) struct journal_claim *entry = made(), *read = NULL, *old = NULL;
+	owned(free) char *text = NULL, *older = NULL;
+	char *at;
+
+	entry->in_force[PORTION_memory] = strdup("1GiB");
+	entry->in_force[PORTION_weight] = strdup("50");
+	entry->changing = true;
+	text = journal_describe(entry, "b", &host);
+	read = parse(text, &host);
+	expect(read && read->changing);
+	expect_str(read->in_force[PORTION_memory], "1GiB");
+	expect_str(read->in_force[PORTION_weight], "50");
+	expect(!read->in_force[PORTION_class]);
+	expect_str(read->claim->texts[PORTION_memory], "4294967296B");
+	/* An older meted did not write that: its tenants had what was prepared. */
+	older = strdup(text);
+	for (size_t i = 0; i < 2; i++) {
+		at = strstr(older, i ? "\"changing\"" : "\"in-force\"");
+		expect(at);
+		at[1] = 'X';
+	}
+	old = parse(older, &host);
+	expect(old && !old->changing);
+	expect_str(old->in_force[PORTION_memory], "4294967296B");
+	expect_str(old->in_force[PORTION_class], "batch");
+}
+
 /* A newer meted writes more, and this one goes back in its place. */
 TEST(members_that_are_not_known_do_no_harm)
 {

@@ -39,6 +39,9 @@ TEST(a_file_is_replaced_whole_and_nothing_is_left_beside_it)
 	expect_eq(stat(path, &about), 0);
 	expect_eq(about.st_mode & 0777, 0600);
 	expect_eq(stat(beside, &about), -1);
+	expect_eq(file_replace_unsynced(path, "new", 3, 0640), 0);
+	expect_content("new");
+	expect_eq(stat(beside, &about), -1);
 	unlink(path);
 	rmdir(folder);
 }

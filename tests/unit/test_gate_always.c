@@ -2,281 +2,17 @@
 /*
  * The laws of core/gate.h against random histories of tenants on a device: set, suspend, resume,
  * join, leave, meted killed, of memory that moves and memory that does not, of work that does not
- * end and work that waits for its own threads. The gates are changed where node/gate.c changes
+ * end and work that waits for its own threads. The gates are changed where node/time/gate.c changes
  * them: only after an action of core/turns, or an event that gate.def names. METE_SEED repeats a
  * history.
  */
-#include "core/gate.h"
-
-#include "base/least.h"
-#include "tests/test.h"
-
-#define MS 1000000ull
-
-enum {
-	TENANTS = 5,
-	STEPS = 600,
-	HISTORIES = 40,
-	CHUNK = 16,
-	CAPACITY = 20 * CHUNK,
-	SETTLED_MS = 300000 /* five sets of 30 s, and what they wait for each other */
-};
-
-struct guest {
-	struct turns_tenant tenant;
-	struct turns_seat seat;
-	struct residency_member member;
-	bool there, moves; /* moves: it is a member */
-	bool shut, unheard, away;
-	enum gate_state gate;
-	bool owes, wants;
-	bool coupled;	    /* what it has on the device waits for its thread */
-	uint64_t ends_ns;   /* its work, at the earliest */
-	uint64_t here, out; /* what can move */
-	uint64_t order, credit, asked, drop;
-	bool stop;
-	unsigned computed;
-};
-
-static struct {
-	struct turns turns;
-	struct turns_device device;
-	struct residency r;
-	struct guest guests[TENANTS];
-	uint64_t now;
-	/* What happened. */
-	unsigned seen[GATE_REASONS], restarts;
-} w;
-
-static uint64_t below(uint64_t bound)
-{
-	return test_random_below(bound);
-}
-
-/* ---- gates, as node/gate.c has them ---------------------------------------------------------- */
-
-static uint32_t reasons_of(const struct guest *g)
-{
-	const struct gate_facts facts = {
-		.seat = g->there ? &g->seat : NULL,
-		.member = g->there && g->moves ? &g->member : NULL,
-		.shut = g->shut,
-		.unheard = g->unheard,
-	};
-
-	return gate_reasons(&facts);
-}
-
-static void apply(struct guest *g)
-{
-	uint32_t reasons = reasons_of(g);
-
-	if (reasons && g->gate == GATE_OPEN)
-		g->owes = true;
-	g->gate = gate_state(reasons, g->owes);
-	if (g->gate == GATE_OPEN)
-		g->owes = false;
-	if (g->gate == GATE_SHUT_OFF)
-		turns_drained(&g->seat, g->wants, w.now);
-}
-
-/* Its work on the device has ended. */
-static bool has_drained(struct guest *g)
-{
-	return w.now >= g->ends_ns && !g->coupled;
-}
-
-static void drain(struct guest *g)
-{
-	if (!g->owes || g->gate != GATE_CLOSING || !has_drained(g))
-		return;
-	g->owes = false;
-	apply(g);
-}
-
-/* ---- what the machines say ------------------------------------------------------------------- */
-
-static void obey_turns(const struct turns_action *a)
-{
-	struct guest *g = a->seat->owner;
-
-	switch (a->verb) {
-	case TURNS_OPEN:
-		apply(g);
-		if (!g->wants)
-			turns_idle(&g->seat, w.now);
-		break;
-	case TURNS_CLOSE:
-	case TURNS_SUSPEND:
-		apply(g);
-		break;
-	case TURNS_LATE:
-		turns_late(&g->seat, g->wants && g->ends_ns <= w.now, w.now);
-		break;
-	case TURNS_COUPLED:
-	case TURNS_BESIDE:
-	case TURNS_UNCOUPLED:
-	case TURNS_REPORT:
-	case TURNS_KILL:
-		break;
-	}
-}
-
-static void obey(const struct residency_action *a)
-{
-	struct guest *g = a->member->owner;
-
-	g->order += a->verb == RESIDENCY_EVICT ? a->bytes : 0;
-	g->credit += a->verb == RESIDENCY_CREDIT ? a->bytes : 0;
-	g->drop += a->verb == RESIDENCY_DROP ? a->bytes : 0;
-	g->stop |= a->verb == RESIDENCY_STOP;
-	/* Law 5: nothing of who has a turn leaves. */
-	expect(a->verb != RESIDENCY_EVICT || g->gate == GATE_SHUT_OFF);
-	if (a->verb == RESIDENCY_GRANT) {
-		g->here += a->bytes;
-		g->asked = 0;
-	}
-}
-
-static bool any_unheard(void)
-{
-	for (int i = 0; i < TENANTS; i++)
-		if (w.guests[i].unheard)
-			return true;
-	return false;
-}
-
-static void pump(void)
-{
-	struct turns_action turn;
-	struct residency_action move;
-
-	for (;;) {
-		while (turns_next(&w.turns, &turn))
-			obey_turns(&turn);
-		if (!any_unheard() && residency_next(&w.r, w.now, &move))
-			obey(&move);
-		else if (turns_next(&w.turns, &turn))
-			obey_turns(&turn);
-		else
-			return;
-	}
-}
-
-/* ---- laws ------------------------------------------------------------------------------------ */
-
-static void check_guest(const struct guest *g)
-{
-	uint32_t reasons = reasons_of(g);
-
-	for (unsigned i = 0; i < GATE_REASONS; i++)
-		w.seen[i] += gate_has(reasons, i);
-	/* Law 1: no reason comes or goes by anything but the events after which gates are changed.
-	 */
-	expect_eq(g->gate, gate_state(reasons, g->owes));
-	/* Laws 4 and 5. */
-	expect(g->gate != GATE_OPEN || !g->moves || !g->member.out_bytes);
-	expect(!gate_has(reasons, GATE_AWAY) || g->away);
-	if (g->away && g->moves && !g->member.stuck && !any_unheard())
-		expect(g->gate != GATE_OPEN || g->tenant.bond != TURNS_FREE);
-}
-
-static void check(void)
-{
-	for (int i = 0; i < TENANTS; i++)
-		if (w.guests[i].there)
-			check_guest(&w.guests[i]);
-}
-
-/* ---- what guests do -------------------------------------------------------------------------- */
-
-static void move_out(struct guest *g)
-{
-	uint64_t bytes = least(least(g->order, CHUNK), g->here);
-
-	if (!bytes)
-		return;
-	g->order -= bytes;
-	g->here -= bytes;
-	g->out += bytes;
-	residency_left(&g->member, bytes, bytes, w.now);
-	apply(g);
-}
-
-static void move_in(struct guest *g)
-{
-	uint64_t bytes = least(least(g->credit, CHUNK), g->out);
-
-	if (!bytes)
-		return;
-	g->credit -= bytes;
-	g->out -= bytes;
-	g->here += bytes;
-	residency_came(&g->member, bytes, w.now);
-	apply(g);
-}
-
-static void move(struct guest *g)
-{
-	if (!g->moves || g->unheard)
-		return;
-	if (g->stop) {
-		g->stop = false;
-		g->order = g->credit = 0;
-		residency_stopped(&g->member, w.now);
-	}
-	if (g->drop)
-		residency_dropped(&g->member, g->drop, w.now);
-	g->drop = 0;
-	pump();
-	move_out(g);
-	move_in(g);
-}
-
-static void want(struct guest *g, bool wants)
-{
-	if (g->wants == wants || (g->wants && g->gate != GATE_OPEN))
-		return;
-	g->wants = wants;
-	if (wants)
-		turns_wants(&g->seat, w.now);
-	else
-		turns_idle(&g->seat, w.now);
-	if (g->moves && wants)
-		residency_wants(&g->member, w.now);
-	else if (g->moves)
-		residency_idle(&g->member, w.now);
-}
-
-/* Through its open gate it computes, and lets its other threads get on. */
-static void compute(struct guest *g)
-{
-	if (g->gate != GATE_OPEN || !g->wants)
-		return;
-	g->coupled = false;
-	g->computed++;
-	if (below(50) == 0)
-		g->coupled = true;
-	g->ends_ns = w.now + below(2 * MS);
-}
-
-static void step(struct guest *g)
-{
-	compute(g);
-	drain(g);
-	pump();
-	move(g);
-	pump();
-}
+#include "tests/unit/gate_guests.h"
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
 static void draw_share(struct turns_share *ret)
 {
-	struct share usual;
-
-	share_init(&usual);
-	turns_share_of(&usual, ret);
+	machines_usual_share(ret);
 	ret->weight = 50 + (uint32_t)below(300);
 	ret->weighted = below(2);
 	ret->cap_milli = below(4) ? 1000 : 200 + (uint32_t)below(700);
@@ -289,18 +25,18 @@ static void join_residency(struct guest *g)
 	g->moves = true;
 	g->order = g->credit = g->drop = 0;
 	g->stop = false;
-	residency_join(&w.r, &g->member, &g->seat, g, 4 * CAPACITY, w.now);
-	if (g->away && residency_suspend(&g->member, true, w.now) != 0)
+	residency_join(&w.m.r, &g->member, &g->seat, g, 4 * CAPACITY, w.m.now);
+	if (g->away && residency_suspend(&g->member, true, w.m.now) != 0)
 		g->away = false;
 	if (g->wants)
-		residency_wants(&g->member, w.now);
+		residency_wants(&g->member, w.m.now);
 }
 
 static void take_seat(struct guest *g)
 {
-	turns_join(&g->seat, &g->tenant, &w.device, g, g->gate != GATE_SHUT_OFF, w.now);
+	turns_join(&g->seat, &g->tenant, &w.m.device, g, g->gate != GATE_SHUT_OFF, w.m.now);
 	if (g->wants)
-		turns_wants(&g->seat, w.now);
+		turns_wants(&g->seat, w.m.now);
 }
 
 static void join(struct guest *g)
@@ -310,14 +46,14 @@ static void join(struct guest *g)
 
 	*g = (struct guest){.there = true, .wants = true};
 	draw_share(&share);
-	turns_tenant_init(&w.turns, &g->tenant, &share);
+	turns_tenant_init(&w.m.turns, &g->tenant, &share);
 	take_seat(g);
 	pump();
 	if (below(3) == 0)
 		return;
 	join_residency(g);
 	/* The rest is of a program all of whose memory was allocated before, and cannot move. */
-	switch (below(3) ? residency_ask(&g->member, bytes, w.now) : RESIDENCY_LARGE) {
+	switch (below(3) ? residency_ask(&g->member, bytes, w.m.now) : RESIDENCY_LARGE) {
 	case 0:
 		g->here = bytes;
 		break;
@@ -332,8 +68,8 @@ static void join(struct guest *g)
 static void leave(struct guest *g)
 {
 	if (g->moves)
-		residency_cleared(&w.r, residency_leave(&g->member, w.now), w.now);
-	turns_leave(&g->seat, w.now);
+		residency_cleared(&w.m.r, residency_leave(&g->member, w.m.now), w.m.now);
+	turns_leave(&g->seat, w.m.now);
 	g->there = g->unheard = false;
 }
 
@@ -342,7 +78,7 @@ static void set(struct guest *g)
 	struct turns_share share;
 
 	draw_share(&share);
-	turns_set(&g->tenant, &share, w.now);
+	turns_set(&g->tenant, &share, w.m.now);
 	if (!g->moves && below(2))
 		join_residency(g);
 	apply(g);
@@ -350,7 +86,7 @@ static void set(struct guest *g)
 
 static void suspend(struct guest *g, bool away)
 {
-	if (g->moves && residency_suspend(&g->member, away, w.now) == 0)
+	if (g->moves && residency_suspend(&g->member, away, w.m.now) == 0)
 		g->away = away;
 }
 
@@ -365,20 +101,15 @@ static void hear(struct guest *g)
 	if (!g->unheard)
 		return;
 	g->unheard = false;
-	residency_adopt(&g->member, g->here, g->out, w.now);
+	residency_adopt(&g->member, g->here, g->out, w.m.now);
 	apply(g);
 }
 
 static void begin(void)
 {
-	struct residency_tuning tuning = residency_usual;
+	struct residency_tuning tuning = machines_tuning(CHUNK);
 
-	tuning.chunk_bytes = CHUNK;
-	tuning.window_bytes = 4 * CHUNK;
-	tuning.longest_ns = 3000 * MS;
-	turns_init(&w.turns, &turns_usual);
-	turns_device_init(&w.turns, &w.device, 0);
-	residency_init(&w.r, &tuning, CAPACITY, (uint64_t)4 * TENANTS * CAPACITY);
+	machines_begin(&w.m, &tuning, CAPACITY, (uint64_t)4 * TENANTS * CAPACITY);
 }
 
 /* meted is killed: what it knew is gone, but for the shares, and who is suspended. */
@@ -392,7 +123,7 @@ static void restart(void)
 
 		if (!g->there)
 			continue;
-		turns_tenant_init(&w.turns, &g->tenant, &share);
+		turns_tenant_init(&w.m.turns, &g->tenant, &share);
 		memset(&g->seat, 0, sizeof(g->seat));
 		g->shut = false;
 		g->asked = 0;
@@ -406,12 +137,7 @@ static void restart(void)
 
 static void tick(uint64_t ns)
 {
-	w.now += ns;
-	if (turns_deadline(&w.turns) <= w.now)
-		turns_tick(&w.turns, w.now);
-	if (residency_deadline(&w.r) <= w.now)
-		residency_tick(&w.r, w.now);
-	pump();
+	machines_pass(&w.m, ns, &guests);
 }
 
 static void happen(struct guest *g)
@@ -441,7 +167,7 @@ static void happen(struct guest *g)
 		shut(g, !g->shut);
 		break;
 	case 8:
-		g->ends_ns = w.now + below(8000 * MS);
+		g->ends_ns = w.m.now + below(8000 * MS);
 		break;
 	case 9:
 		if (below(4) == 0)
@@ -449,7 +175,7 @@ static void happen(struct guest *g)
 		break;
 	case 10:
 		if (g->moves)
-			residency_park(&g->member, below(4) ? 50 * MS : 0, w.now);
+			residency_park(&g->member, below(4) ? 50 * MS : 0, w.m.now);
 		break;
 	case 11:
 	case 12:
@@ -483,7 +209,7 @@ static void settle(void)
 		/* Its last kernel may be a long one. */
 		share = g->tenant.share;
 		share.escalate = TURNS_ONLY_REPORT;
-		turns_set(&g->tenant, &share, w.now);
+		turns_set(&g->tenant, &share, w.m.now);
 		apply(g);
 		suspend(g, false);
 		pump();
@@ -515,7 +241,7 @@ TEST(a_gate_is_open_if_and_only_if_there_is_no_reason_and_each_reason_ends)
 
 	for (unsigned round = 0; round < rounds; round++) {
 		memset(&w, 0, sizeof(w));
-		w.now = 1000 * MS;
+		w.m.now = 1000 * MS;
 		begin();
 		for (unsigned i = 0; i < STEPS; i++) {
 			happen(&w.guests[below(TENANTS)]);
@@ -540,18 +266,16 @@ TEST(a_gate_is_open_if_and_only_if_there_is_no_reason_and_each_reason_ends)
 static struct guest *given(bool moves)
 {
 	memset(&w, 0, sizeof(w));
-	w.now = 1000 * MS;
+	w.m.now = 1000 * MS;
 	begin();
 	for (int i = 0; i < 2; i++) {
 		struct turns_share share;
-		struct share usual;
 		struct guest *g = &w.guests[i];
 
-		share_init(&usual);
-		turns_share_of(&usual, &share);
+		machines_usual_share(&share);
 		share.weighted = true;
 		*g = (struct guest){.there = true, .wants = true};
-		turns_tenant_init(&w.turns, &g->tenant, &share);
+		turns_tenant_init(&w.m.turns, &g->tenant, &share);
 		take_seat(g);
 		pump();
 		if (moves)

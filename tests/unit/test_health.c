@@ -16,12 +16,47 @@ static uint64_t recovers_at(struct health *h, uint64_t from_s)
 TEST(a_programs_own_faults_do_not_count)
 {
 	static const uint64_t programs[] = {13, 31, 43, 45, 68, 109};
-	struct health h;
+	const struct health_xids usual = {.none = false};
 
-	health_init(&h, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
-		expect_eq(health_xid(&h, programs[i], s), 0);
-	expect_eq(h.cause, HEALTH_NONE);
+		expect(!health_counts(&usual, programs[i]));
+	expect(health_counts(&usual, 48) && health_counts(&usual, 79));
+	expect(health_counts(&usual, UINT64_MAX));
+}
+
+/* §1.6: DP_DISABLE_HEALTHCHECKS, DP_ENABLE_HEALTHCHECKS. */
+TEST(which_xids_count_is_said_in_lists_and_who_is_in_both_counts)
+{
+	static const struct {
+		const char *ignored, *counts;
+		bool good, counts_13, counts_48, counts_79;
+	} rows[] = {
+		{"", "", true, false, true, true},
+		{"48", "", true, false, false, true},
+		{" 48 ,79", "", true, false, false, false},
+		{"all", "", true, false, false, false},
+		{"XIDS", "79", true, false, false, true},
+		{"48,all", "48", true, false, true, false},
+		{"48", "48", true, false, true, true},
+		{"", "13", true, true, true, true},
+		{"79", "all", true, true, true, true},
+		{"48x,79", "", false, false, true, false},
+		{"al", "-1", false, false, true, true},
+		{"18446744073709551664", "", false, false, true, true},
+		{",,48,,", "", true, false, false, true},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct health_xids xids = {.none = false};
+		bool good = health_xids_add(&xids, rows[i].ignored, false);
+
+		good &= health_xids_add(&xids, rows[i].counts, true);
+		if (good != rows[i].good || health_counts(&xids, 13) != rows[i].counts_13 ||
+		    health_counts(&xids, 48) != rows[i].counts_48 ||
+		    health_counts(&xids, 79) != rows[i].counts_79)
+			test_fail(__FILE__, __LINE__, "'%s' and '%s'", rows[i].ignored,
+				  rows[i].counts);
+	}
 }
 
 TEST(another_xid_takes_the_device_away_until_it_was_quiet_for_a_minute)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/journal.h"
+#include "node/state/journal.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "node/record.h"
+#include "node/state/record.h"
 #include "tests/test.h"
 
 static char folder[64], path[96];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which processes had a GPU, of a driver that wants more room than it then uses:
  * tests/drivers/divided/nvml.c. */
-#include "node/nvml.h"
+#include "node/devices/nvml.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPUs that MIG has divided, as tests/drivers/divided/nvml.c shows them. */
-#include "node/nvml.h"
+#include "node/devices/nvml.h"
 
 #include <stdlib.h>
 #include <unistd.h>

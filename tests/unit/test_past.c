@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a journal's records come to; random journals against a naive reading of them. */
-#include "node/past.h"
+#include "node/state/past.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugin/strangers.h"
+#include "plugin/strangers_pod.h"
 #include "tests/test.h"
 
 #define UID "0f3c9a52-9d1b-4a0e-8f4e-1c2d3e4f5a6b"

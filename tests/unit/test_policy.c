@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/policy.h"
+#include "node/users/policy.h"
 
 #include <string.h>
 

@@ -4,242 +4,7 @@
  * each on the device, in the store, or both, that move them as they are told, at any moment, or
  * freeze, die, free and allocate meanwhile. METE_SEED repeats a history.
  */
-#include "core/residency/residency.h"
-
-#include "tests/test.h"
-
-#define MS 1000000ull
-
-enum {
-	STEPS = 1500,
-	GUESTS = 6,
-	BLOCKS = 40,
-	CHUNK = 16,
-};
-
-struct block {
-	uint64_t bytes; /* 0: none */
-	bool on_device, in_store;
-	uint64_t written, stored; /* what stands in it, there and here */
-};
-
-struct guest {
-	struct turns_tenant tenant;
-	struct turns_seat seat;
-	struct residency_member member;
-	struct block blocks[BLOCKS];
-	bool there, open, draining, frozen, wants, must_stop, starved;
-	uint64_t order, credit, asked, must_drop, writes;
-};
-
-static struct {
-	struct turns turns;
-	struct turns_device device;
-	struct residency r;
-	struct guest guests[GUESTS];
-	uint64_t now, capacity, budget, unclear, kept;
-	unsigned admitted, stuck, evicted, asked_in_vain;
-	bool honest; /* nobody freezes, dies or refuses */
-} w;
-
-static uint64_t below(uint64_t bound)
-{
-	return test_random_below(bound);
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-/* ---- blocks ---------------------------------------------------------------------------------- */
-
-static uint64_t sum_of(const struct guest *g, bool device)
-{
-	uint64_t sum = 0;
-
-	for (int i = 0; i < BLOCKS; i++) {
-		const struct block *b = &g->blocks[i];
-
-		if (b->bytes && (device ? b->on_device : b->in_store))
-			sum += b->bytes;
-	}
-	return sum;
-}
-
-static uint64_t sum_out(const struct guest *g)
-{
-	uint64_t sum = 0;
-
-	for (int i = 0; i < BLOCKS; i++)
-		sum += g->blocks[i].on_device ? 0 : g->blocks[i].bytes;
-	return sum;
-}
-
-/* Copies of what is on the device, until it has no more than `most` in the store. */
-static void forget_copies(struct guest *g, uint64_t most)
-{
-	for (int i = 0; i < BLOCKS && sum_of(g, false) > most; i++) {
-		if (g->blocks[i].on_device)
-			g->blocks[i].in_store = false;
-	}
-}
-
-static struct block *pick(struct guest *g, bool on_device)
-{
-	unsigned first = (unsigned)below(BLOCKS);
-
-	for (unsigned i = 0; i < BLOCKS; i++) {
-		struct block *b = &g->blocks[(first + i) % BLOCKS];
-
-		if (b->bytes && b->on_device == on_device)
-			return b;
-	}
-	return NULL;
-}
-
-static struct block *vacant(struct guest *g)
-{
-	for (int i = 0; i < BLOCKS; i++) {
-		if (!g->blocks[i].bytes)
-			return &g->blocks[i];
-	}
-	return NULL;
-}
-
-static void allocated(struct guest *g, uint64_t bytes)
-{
-	struct block *b;
-
-	while (bytes && (b = vacant(g))) {
-		*b = (struct block){.bytes = least(bytes, 1 + below(CHUNK)), .on_device = true};
-		b->written = ++g->writes;
-		bytes -= b->bytes;
-	}
-	/* No place for another one: freed again. */
-	if (bytes)
-		residency_free(&g->member, bytes, 0, w.now);
-}
-
-/* ---- what the machines say ------------------------------------------------------------------- */
-
-static void obey_turns(const struct turns_action *a)
-{
-	struct guest *g = a->seat->owner;
-
-	if (a->verb == TURNS_OPEN) {
-		/* Law 11 of core/turns/turns.h: but for a gate that could not be closed. */
-		expect(g->member.place == RESIDENCY_IN ||
-		       (g->member.place == RESIDENCY_STOPPING && g->tenant.bond != TURNS_FREE));
-		g->open = true;
-		g->draining = false;
-	} else if (a->verb == TURNS_CLOSE) {
-		g->open = false;
-		g->draining = true;
-	} else if (a->verb == TURNS_LATE) {
-		turns_late(a->seat, false, w.now);
-	}
-}
-
-static void obey(const struct residency_action *a)
-{
-	struct guest *g = a->member->owner;
-
-	switch (a->verb) {
-	case RESIDENCY_EVICT:
-		expect(!g->open && !g->draining && !g->must_stop);
-		g->order += a->bytes;
-		break;
-	case RESIDENCY_STOP:
-		g->must_stop = true;
-		break;
-	case RESIDENCY_CREDIT:
-		expect(!g->must_stop);
-		g->credit += a->bytes;
-		break;
-	case RESIDENCY_GRANT:
-		expect_eq(a->bytes, g->asked);
-		g->asked = 0;
-		allocated(g, a->bytes);
-		break;
-	case RESIDENCY_DROP:
-		g->must_drop += a->bytes;
-		break;
-	case RESIDENCY_ADMITTED:
-		w.admitted++;
-		break;
-	case RESIDENCY_STUCK:
-		expect(!w.honest);
-		w.stuck++;
-		break;
-	}
-}
-
-static void pump(void)
-{
-	struct turns_action turn;
-	struct residency_action move;
-
-	for (;;) {
-		while (turns_next(&w.turns, &turn))
-			obey_turns(&turn);
-		if (residency_next(&w.r, w.now, &move))
-			obey(&move);
-		else if (turns_next(&w.turns, &turn))
-			obey_turns(&turn);
-		else
-			return;
-	}
-}
-
-/* ---- laws ------------------------------------------------------------------------------------ */
-
-static void check_guest(const struct guest *g)
-{
-	const struct residency_member *m = &g->member;
-
-	expect_eq(m->resident_bytes, sum_of(g, true));
-	expect_eq(m->out_bytes, sum_out(g));
-	expect(sum_of(g, false) <= m->store_bytes);
-	expect(m->out_bytes <= m->store_bytes);
-	expect(m->store_bytes <= m->quota_bytes);
-	expect(m->resident_bytes + m->out_bytes <= w.capacity);
-	expect(m->credit_bytes <= m->out_bytes);
-	expect(m->ordered_bytes <= m->resident_bytes);
-	expect(m->place == RESIDENCY_IN ? !m->out_bytes : g->seat.barred);
-	expect(!g->open || !m->out_bytes);
-	for (int i = 0; i < BLOCKS; i++) {
-		const struct block *b = &g->blocks[i];
-
-		if (!b->bytes)
-			continue;
-		expect(b->on_device || b->in_store);
-		expect(b->on_device || b->stored == b->written);
-	}
-}
-
-static void check(void)
-{
-	uint64_t resident = 0, credit = 0, missing = 0, used = w.unclear;
-
-	for (int i = 0; i < GUESTS; i++) {
-		const struct guest *g = &w.guests[i];
-
-		if (!g->there)
-			continue;
-		check_guest(g);
-		resident += g->member.resident_bytes;
-		credit += g->member.credit_bytes;
-		used += g->member.store_bytes;
-		missing += g->member.missing_bytes;
-	}
-	expect_eq(resident, w.r.resident_bytes);
-	expect_eq(credit, w.r.credit_bytes);
-	expect_eq(used, w.r.used_bytes);
-	expect_eq(missing, w.r.missing_bytes);
-	expect(used <= w.budget);
-	expect(resident + credit <= w.capacity);
-}
+#include "tests/unit/residency_blocks.h"
 
 /* ---- what guests do -------------------------------------------------------------------------- */
 
@@ -262,7 +27,7 @@ static void evict_one(struct guest *g)
 	b->on_device = false;
 	g->order -= least(g->order, b->bytes);
 	w.evicted++;
-	residency_left(&g->member, b->bytes, copied, w.now);
+	residency_left(&g->member, b->bytes, copied, w.m.now);
 }
 
 static void restore_one(struct guest *g)
@@ -274,7 +39,7 @@ static void restore_one(struct guest *g)
 	expect_eq(b->stored, b->written);
 	b->on_device = true;
 	g->credit -= b->bytes;
-	residency_came(&g->member, b->bytes, w.now);
+	residency_came(&g->member, b->bytes, w.m.now);
 }
 
 static void move(struct guest *g)
@@ -282,14 +47,14 @@ static void move(struct guest *g)
 	if (g->must_stop) {
 		g->must_stop = false;
 		g->order = g->credit = 0;
-		residency_stopped(&g->member, w.now);
+		residency_stopped(&g->member, w.m.now);
 	}
 	if (g->must_drop) {
 		uint64_t bytes = least(g->must_drop, g->member.dropping_bytes);
 
 		forget_copies(g, g->member.store_bytes - bytes);
 		g->must_drop = 0;
-		residency_dropped(&g->member, bytes, w.now);
+		residency_dropped(&g->member, bytes, w.m.now);
 	}
 	pump();
 	evict_one(g);
@@ -301,7 +66,7 @@ static void drain(struct guest *g)
 	if (!g->draining)
 		return;
 	g->draining = false;
-	turns_drained(&g->seat, g->wants, w.now);
+	turns_drained(&g->seat, g->wants, w.m.now);
 }
 
 static void toggle(struct guest *g)
@@ -309,13 +74,7 @@ static void toggle(struct guest *g)
 	if (g->wants && !g->open)
 		return; /* it stands at the gate */
 	g->wants = !g->wants;
-	if (g->wants) {
-		turns_wants(&g->seat, w.now);
-		residency_wants(&g->member, w.now);
-	} else {
-		turns_idle(&g->seat, w.now);
-		residency_idle(&g->member, w.now);
-	}
+	machines_want(&w.m, &g->seat, &g->member, g->wants);
 }
 
 static void write_some(struct guest *g)
@@ -332,12 +91,12 @@ static void ask(struct guest *g)
 	int r;
 
 	if (g->asked && below(4) == 0) {
-		residency_cancel(&g->member, w.now);
+		residency_cancel(&g->member, w.m.now);
 		g->asked = 0;
 	}
 	if (g->asked || !vacant(g))
 		return;
-	r = residency_ask(&g->member, bytes, w.now);
+	r = residency_ask(&g->member, bytes, w.m.now);
 	if (r == 0)
 		allocated(g, bytes);
 	else if (r == RESIDENCY_WAITS)
@@ -356,7 +115,7 @@ static void free_one(struct guest *g)
 	was = *b;
 	*b = (struct block){0};
 	residency_free(&g->member, was.on_device ? was.bytes : 0, was.on_device ? 0 : was.bytes,
-		       w.now);
+		       w.m.now);
 	/* What it was told to move it may have freed. */
 	g->order = least(g->order, g->member.resident_bytes);
 	g->credit = least(g->credit, g->member.out_bytes);
@@ -365,24 +124,22 @@ static void free_one(struct guest *g)
 static void join(struct guest *g, unsigned index)
 {
 	struct turns_share share;
-	struct share usual;
 
-	share_init(&usual);
-	turns_share_of(&usual, &share);
+	machines_usual_share(&share);
 	share.weight = 50 + (uint32_t)below(200);
 	share.class = w.honest ? SHARE_STANDARD : (enum share_class)below(3);
 	*g = (struct guest){.there = true};
-	turns_tenant_init(&w.turns, &g->tenant, &share);
+	turns_tenant_init(&w.m.turns, &g->tenant, &share);
 	g->seat.tenant = NULL;
-	turns_join(&g->seat, &g->tenant, &w.device, g, false, w.now);
-	residency_join(&w.r, &g->member, &g->seat, g,
-		       index % 3 == 2 && !w.honest ? w.capacity / 2 : w.budget, w.now);
+	turns_join(&g->seat, &g->tenant, &w.m.device, g, false, w.m.now);
+	residency_join(&w.m.r, &g->member, &g->seat, g,
+		       index % 3 == 2 && !w.honest ? w.capacity / 2 : w.budget, w.m.now);
 }
 
 static void die(struct guest *g)
 {
-	w.unclear += residency_leave(&g->member, w.now);
-	turns_leave(&g->seat, w.now);
+	w.unclear += residency_leave(&g->member, w.m.now);
+	turns_leave(&g->seat, w.m.now);
 	g->there = false;
 }
 
@@ -390,10 +147,10 @@ static void refuse_credit(struct guest *g)
 {
 	uint64_t bytes = least(g->credit, CHUNK);
 
-	if (!bytes || (w.honest && w.r.missing_bytes))
+	if (!bytes || (w.honest && w.m.r.missing_bytes))
 		return;
 	g->credit -= bytes;
-	residency_unused(&g->member, bytes, w.now);
+	residency_unused(&g->member, bytes, w.m.now);
 }
 
 /* Somebody keeps a part of the store, or gives it back; and this one finds no room there, or does.
@@ -401,10 +158,10 @@ static void refuse_credit(struct guest *g)
 static void fill_store(struct guest *g)
 {
 	w.kept = below(2) ? below(w.budget + 1) : 0;
-	residency_budget(&w.r, w.budget - w.kept, w.now);
+	residency_budget(&w.m.r, w.budget - w.kept, w.m.now);
 	residency_keeps(&w.guests[0].member, w.guests[0].there ? w.kept : 0);
 	g->starved = w.kept && !g->starved;
-	residency_starves(&g->member, g->starved, sum_of(g, false), w.now);
+	residency_starves(&g->member, g->starved, sum_of(g, false), w.m.now);
 }
 
 static void mishap(struct guest *g)
@@ -424,16 +181,16 @@ static void mishap(struct guest *g)
 		refuse_credit(g);
 		break;
 	case 4:
-		residency_capacity(&w.r, w.capacity, w.now);
+		residency_capacity(&w.m.r, w.capacity, w.m.now);
 		break;
 	case 5:
-		best_effort(residency_suspend(&g->member, !g->member.suspended, w.now));
+		best_effort(residency_suspend(&g->member, !g->member.suspended, w.m.now));
 		break;
 	case 6:
-		residency_park(&g->member, below(2) * 50 * MS, w.now);
+		residency_park(&g->member, below(2) * 50 * MS, w.m.now);
 		break;
 	default:
-		residency_cleared(&w.r, w.unclear, w.now);
+		residency_cleared(&w.m.r, w.unclear, w.m.now);
 		w.unclear = 0;
 	}
 }
@@ -463,30 +220,20 @@ static void act(struct guest *g)
 
 static void tick(uint64_t ns)
 {
-	w.now += ns;
-	if (turns_deadline(&w.turns) <= w.now)
-		turns_tick(&w.turns, w.now);
-	if (residency_deadline(&w.r) <= w.now)
-		residency_tick(&w.r, w.now);
-	pump();
+	machines_pass(&w.m, ns, &guests);
 }
 
 static void begin(bool honest, uint64_t capacity, uint64_t budget)
 {
-	struct residency_tuning tuning = residency_usual;
+	struct residency_tuning tuning = machines_tuning(CHUNK);
 
-	tuning.chunk_bytes = CHUNK;
 	tuning.slowest_bps = 4;
-	tuning.window_bytes = 4 * CHUNK;
-	tuning.longest_ns = 3000 * MS;
 	memset(&w, 0, sizeof(w));
 	w.honest = honest;
-	w.now = 1000 * MS;
+	w.m.now = 1000 * MS;
 	w.capacity = capacity;
 	w.budget = budget;
-	turns_init(&w.turns, &turns_usual);
-	turns_device_init(&w.turns, &w.device, 0);
-	residency_init(&w.r, &tuning, capacity, budget);
+	machines_begin(&w.m, &tuning, capacity, budget);
 }
 
 TEST(a_block_is_never_in_neither_place_and_the_device_never_too_full)
@@ -535,7 +282,7 @@ static void fill(struct guest *g, uint64_t bytes)
 	for (uint64_t had = 0; had < bytes; had += CHUNK / 2) {
 		if (!vacant(g) || g->asked)
 			return;
-		if (residency_ask(&g->member, CHUNK / 2, w.now) == 0)
+		if (residency_ask(&g->member, CHUNK / 2, w.m.now) == 0)
 			allocated(g, CHUNK / 2);
 		else
 			g->asked = CHUNK / 2;
@@ -568,8 +315,8 @@ TEST(whoever_wants_is_in_a_set_within_the_bound)
 				toggle(&w.guests[i]);
 		}
 		/* By its cost, twenty times what a movement takes: at most the longest wait. */
-		stay = w.r.tuning.longest_ns;
-		bound = w.r.tuning.longest_ns + GUESTS * (stay + 2 * blocks * MS);
+		stay = w.m.r.tuning.longest_ns;
+		bound = w.m.r.tuning.longest_ns + GUESTS * (stay + 2 * blocks * MS);
 		for (unsigned ms = 0; ms < 60000; ms++) {
 			for (int i = 0; i < GUESTS; i++) {
 				struct guest *g = &w.guests[i];
@@ -578,8 +325,8 @@ TEST(whoever_wants_is_in_a_set_within_the_bound)
 				if (below(500) == 0)
 					toggle(g);
 				pump();
-				if (g->member.waiting && w.now - g->member.wanted_ns > longest)
-					longest = w.now - g->member.wanted_ns;
+				if (g->member.waiting && w.m.now - g->member.wanted_ns > longest)
+					longest = w.m.now - g->member.wanted_ns;
 			}
 			tick(MS);
 			if (ms % 100 == 0)
@@ -588,6 +335,6 @@ TEST(whoever_wants_is_in_a_set_within_the_bound)
 		expect(longest <= bound);
 		for (int i = 0; i < GUESTS; i++)
 			expect(w.guests[i].member.waits > 0 || w.guests[i].seat.turns > 0);
-		expect(w.r.left_bytes > 0);
+		expect(w.m.r.left_bytes > 0);
 	}
 }

@@ -29,4 +29,5 @@ PLANTED = [
     ("choose", "\tif (need > *room)\n\t\treturn false;\n", "", "a set does not fit"),
 ]
 
-planted.check("residency", PLANTED, tests=("test_residency", "test_residency_always"), seeds=("1",), world=planted.parts_of("turns"))
+planted.check("residency", PLANTED, tests=("test_residency", "test_residency_patience", "test_residency_store", "test_residency_pause",
+                                           "test_residency_always"), seeds=("1",), world=planted.parts_of("turns"))

@@ -54,14 +54,21 @@ TEST(quantities_are_read_as_the_api_server_writes_them)
 	expect_quantity("512Mi", 512ull << 20);
 	expect_quantity("1Ki", 1024);
 	expect_quantity("3e9", 3000000000);
-	expect_quantity("15E", 15000000000000000000ull);
+	expect_quantity("9E", 9000000000000000000ull);
+	expect_quantity("1.5Gi", GIB + GIB / 2);
+	expect_quantity("2000m", 2);
+	expect_quantity("5000e-3", 5);
+	expect_quantity("9223372036854775807", INT64_MAX);
 	expect_eq(quantity_read("", &value), -EINVAL);
 	expect_eq(quantity_read("-1", &value), -EINVAL);
-	expect_eq(quantity_read("1.5Gi", &value), -EINVAL);
+	expect_eq(quantity_read("1.5", &value), -EINVAL);
+	expect_eq(quantity_read("0.3Ki", &value), -EINVAL);
 	expect_eq(quantity_read("250m", &value), -EINVAL);
 	expect_eq(quantity_read("1ki", &value), -EINVAL);
 	expect_eq(quantity_read("1Gib", &value), -EINVAL);
-	expect_eq(quantity_read("20Ei", &value), -EINVAL);
+	expect_eq(quantity_read("8Ei", &value), -EINVAL);
+	expect_eq(quantity_read("15E", &value), -EINVAL);
+	expect_eq(quantity_read("9223372036854775808", &value), -EINVAL);
 	expect_eq(quantity_read("1e", &value), -EINVAL);
 	expect_eq(quantity_read("1e20", &value), -EINVAL);
 }

@@ -51,9 +51,27 @@ PLANTED = [
     ("tenant", "\t\tt->wants = t->idle = t->paused = t->forced = t->stepping = false;\n"
      "\t\tturns_tenant_unhang(t);\n\t\tturns_timer_set(&t->turns->timers, &t->timer, UINT64_MAX);\n", "",
      "an open device waits for a time"),
+    ("company", "!turns_company_awaits(leader, s) || !turns_company_may_come(s)", "true",
+     "who waits for another tenant has its turns alone"),
+    ("company", "return s->lined && s->gate == TURNS_CLOSED && !s->device->strays &&", "return s->lined && s->gate == TURNS_CLOSED &&",
+     "somebody is let in before what ran on the open device has drained"),
+    ("company", "\t\t} else if (!next) {\n", "\t\t} else if (false) {\n",
+     "what came along and has not drained is forgotten"),
+    ("await", "if (++it->proofs < PROOFS)", "if (true)",
+     "who waits for another tenant is never found"),
+    ("await", "\t\tif (++t->lone == LONE_TURNS)\n\t\t\tawait_nobody(t);\n", "\t\tt->lone++;\n",
+     "who waits no more has company for ever"),
+    ("await", "if (known && now_ns - t->ending_ns >= longest) {", "if (false) {",
+     "who waits for a tenant that does not come is taken for one that hangs"),
+    ("await", "least(t->proved_ns + tuning->drain_ns / 2, tuning->hang_ns / 2)", "tuning->drain_ns",
+     "who has kernels of one length is taken for one who waits"),
+    ("account", "is_charged(s) && s->leader)", "is_charged(s) && !s->tenant)",
+     "who comes along pays for it"),
+    ("account", "\tif (turns_cap_milli(s) < MILLI)\n\t\tallow(s, ns, now_ns);\n", "",
+     "who comes along has no cap"),
     ("heap", "\tset_first(heap, meld(heap->first, children));\n", "\t(void)children;\n",
      "the heap loses nodes"),
 ]
 
-planted.check("turns", PLANTED, tests=("test_turns_always", "test_turns"), seeds=("1", "2"),
-              world=["replay/load_words.c"] + ["replay/time_%s.c" % name for name in ("engine", "load", "measure", "outcome", "world")])
+planted.check("turns", PLANTED, tests=("test_turns_always", "test_turns", "test_turns_await"), seeds=("1", "2"),
+              world=["replay/load_words.c"] + ["replay/time_%s.c" % name for name in ("engine", "guest", "load", "measure", "outcome", "world")])

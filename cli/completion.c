@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/completion.h"
+
+#include <string.h>
+
+#include "core/share/share.h"
+
+const char *const completion_fields[] = {
+#define SHARE(key, kind, normally, accepted) #key,
+#include "core/share/share.def"
+#undef SHARE
+	NULL,
+};
+
+int completion_print(const char *shell)
+{
+	static const struct {
+		const char *shell;
+		void (*print)(void);
+	} shells[] = {
+		{"bash", completion_bash},
+		{"zsh", completion_zsh},
+		{"fish", completion_fish},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
+		if (strcmp(shells[i].shell, shell) != 0)
+			continue;
+		shells[i].print();
+		return 0;
+	}
+	return CLI_USAGE;
+}
+
+struct completion_words completion_words(const struct cli_option *option)
+{
+	struct completion_words words = {""};
+	const char *at = option->argument;
+	size_t n = 0;
+
+	if (!strchr(at, '|') || strstr(at, "..."))
+		return words;
+	for (; *at && n + 1 < sizeof(words.text); at++) {
+		words.text[n++] = *at == '|' ? ' ' : *at;
+		if (*at == ':') /* what follows is up to the person */
+			at += strcspn(at + 1, "|");
+	}
+	return words;
+}
+
+struct completion_words completion_field(const char *key)
+{
+	/* Those that are no option of `mete run`. */
+	if (strcmp(key, "strict") == 0)
+		return (struct completion_words){"yes no"};
+	if (strcmp(key, "unannounced") == 0)
+		return (struct completion_words){"report kill"};
+	for (size_t i = 0; i < cli_options_size; i++)
+		if (strcmp(cli_options[i].verb, "run") == 0 &&
+		    strcmp(cli_options[i].name, key) == 0)
+			return completion_words(&cli_options[i]);
+	return (struct completion_words){""};
+}
+
+bool completion_wants_file(const struct cli_option *option)
+{
+	return strcmp(option->argument, "FILE") == 0 || strcmp(option->argument, "FOLDER") == 0;
+}
+
+bool completion_wants_device(const struct cli_option *option)
+{
+	return strcmp(option->name, "device") == 0 || strcmp(option->name, "exclude") == 0;
+}
+
+struct completion_words completion_about(const char *description)
+{
+	static const char *const ends[] = {";", ": ", " (", ". ", "\n"};
+	size_t size = strlen(description);
+	struct completion_words said;
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		const char *end = strstr(description, ends[i]);
+
+		if (end && (size_t)(end - description) < size)
+			size = (size_t)(end - description);
+	}
+	snprintf(said.text, sizeof(said.text), "%.*s", (int)size, description);
+	return said;
+}

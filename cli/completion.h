@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a shell completes after `mete`, made from cli/commands.def and core/share/share.def at build
+ * time.
+ */
+#pragma once
+
+#include "cli/cli.h"
+
+/* For that shell (bash, zsh or fish), on standard output. CLI_USAGE: there is no other. */
+int completion_print(const char *shell);
+
+void completion_bash(void);
+void completion_zsh(void);
+void completion_fish(void);
+
+/* The words that may follow an option, with blanks between them: of "a|b|park:TIME", "a b park:".
+ * "": any value, or none. */
+struct completion_words {
+	char text[200];
+};
+struct completion_words completion_words(const struct cli_option *option);
+
+/* The words that a field of a share may be, likewise. */
+struct completion_words completion_field(const char *key);
+/* The fields, in the table's order; NULL behind the last. */
+extern const char *const completion_fields[];
+
+/* What the value of an option is. */
+bool completion_wants_file(const struct cli_option *option);
+bool completion_wants_device(const struct cli_option *option);
+
+/* The first clause of a description: "memory limit on the device". */
+struct completion_words completion_about(const char *description);

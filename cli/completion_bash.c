@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "cli/completion.h"
+
+static void put_dashed(const char *name)
+{
+	fputs("--", stdout);
+	fputs(cli_dashed(name).text, stdout);
+}
+
+static void print_verbs(void)
+{
+	for (size_t i = 0; i < cli_commands_size; i++)
+		printf("%s%s", i ? " " : "", cli_commands[i].verb);
+}
+
+/* Each verb's options, and those that a value follows. */
+static void print_options_of(const struct cli_command *command)
+{
+	const struct cli_option *option = NULL;
+
+	printf("\t%s)\n\t\toptions='", command->verb);
+	while ((option = cli_next_option(command->verb, option))) {
+		put_dashed(option->name);
+		fputc(' ', stdout);
+	}
+	fputs("--help'\n\t\ttakes=' ", stdout);
+	while ((option = cli_next_option(command->verb, option))) {
+		if (!option->argument[0])
+			continue;
+		put_dashed(option->name);
+		fputc(' ', stdout);
+		if (option->letter)
+			printf("-%c ", option->letter);
+	}
+	fputs("'\n\t\tfiles=' ", stdout);
+	while ((option = cli_next_option(command->verb, option))) {
+		if (strcmp(option->argument, "FILE") != 0 &&
+		    strcmp(option->argument, "FOLDER") != 0)
+			continue;
+		put_dashed(option->name);
+		fputc(' ', stdout);
+		if (option->letter)
+			printf("-%c ", option->letter);
+	}
+	printf("'\n\t\tprogram=%s folder=%s ;;\n",
+	       strstr(command->arguments, "PROGRAM") ? "yes" : "",
+	       strstr(command->arguments, "FOLDER") ? "yes" : "");
+}
+
+/* What may follow an option, where that is one of a few words. */
+static void print_values(void)
+{
+	for (size_t i = 0; i < cli_options_size; i++) {
+		const struct cli_option *option = &cli_options[i];
+		struct completion_words words = completion_words(option);
+
+		if (!words.text[0])
+			continue;
+		printf("\t%s:", option->verb);
+		put_dashed(option->name);
+		if (option->letter)
+			printf("|%s:-%c", option->verb, option->letter);
+		printf(") words='%s' ;;\n", words.text);
+	}
+	fputs("\trun:--device|run:-d|pick:--exclude|pick:-x)\n"
+	      "\t\twords=$(\"${COMP_WORDS[0]}\" --complete devices 2>/dev/null) ;;\n",
+	      stdout);
+}
+
+/* The fields of a share, for `mete set`. */
+static void print_fields(void)
+{
+	for (size_t i = 0; completion_fields[i]; i++) {
+		struct completion_words words = completion_field(completion_fields[i]);
+
+		if (words.text[0])
+			printf("\tset:%s) words='%s' ;;\n", completion_fields[i], words.text);
+	}
+	fputs("\tesac\n}\n\n_mete_fields='", stdout);
+	for (size_t i = 0; completion_fields[i]; i++)
+		printf("%s= ", completion_fields[i]);
+	fputs("'\n\n", stdout);
+}
+
+static const char completion[] =
+	"_mete() {\n"
+	"\tlocal cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} "
+	"prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+	"\tlocal words= options= takes= files= program= folder= i\n"
+	"\tCOMPREPLY=()\n"
+	"\tif [ \"$COMP_CWORD\" = 1 ]; then\n"
+	"\t\tCOMPREPLY=($(compgen -W \"$_mete_verbs help --help --version\" -- \"$cur\"))\n"
+	"\t\treturn\n"
+	"\tfi\n"
+	"\tif [ \"$verb\" = help ]; then\n"
+	"\t\t[ \"$COMP_CWORD\" != 2 ] || COMPREPLY=($(compgen -W \"$_mete_verbs\" -- \"$cur\"))\n"
+	"\t\treturn\n"
+	"\tfi\n"
+	"\t# --class=x and class=x are three words each\n"
+	"\tif [ \"$cur\" = = ]; then\n"
+	"\t\tcur=\n"
+	"\telif [ \"$prev\" = = ]; then\n"
+	"\t\tprev=${COMP_WORDS[COMP_CWORD-2]}\n"
+	"\tfi\n"
+	"\t_mete_options \"$verb\"\n"
+	"\tfor ((i = 2; i < COMP_CWORD; i++)); do\n"
+	"\t\tcase ${COMP_WORDS[i]} in\n"
+	"\t\t--) compopt -o default 2>/dev/null; return ;;\n"
+	"\t\t=) ;;\n"
+	"\t\t-*)\n"
+	"\t\t\tif [[ $takes == *\" ${COMP_WORDS[i]} \"* ]]; then\n"
+	"\t\t\t\t[ \"${COMP_WORDS[i+1]}\" != = ] || ((i++))\n"
+	"\t\t\t\t((i++))\n"
+	"\t\t\tfi ;;\n"
+	"\t\t*) # the rest is the program's\n"
+	"\t\t\t[ -z \"$program\" ] || { compopt -o default 2>/dev/null; return; } ;;\n"
+	"\t\tesac\n"
+	"\tdone\n"
+	"\t_mete_values \"$verb:$prev\"\n"
+	"\tif [ -z \"$words\" ] && [[ $takes == *\" $prev \"* ]]; then\n"
+	"\t\t[[ $files != *\" $prev \"* ]] || compopt -o default 2>/dev/null\n"
+	"\t\treturn\n"
+	"\tfi\n"
+	"\tif [ -z \"$words\" ] && [[ $verb == @(set|suspend|resume) && $cur != -* ]]; then\n"
+	"\t\tif [ \"$COMP_CWORD\" = 2 ]; then\n"
+	"\t\t\tlocal IFS=$'\\n'\n"
+	"\t\t\tCOMPREPLY=($(compgen -W \"$(\"${COMP_WORDS[0]}\" --complete tenants 2>/dev/null)\" "
+	"-- \"$cur\"))\n"
+	"\t\t\treturn\n"
+	"\t\tfi\n"
+	"\t\t[ \"$verb\" = set ] || return\n"
+	"\t\t[ \"${COMP_WORDS[COMP_CWORD]}\" != = ] && [ \"${COMP_WORDS[COMP_CWORD-1]}\" != = ] || "
+	"return\n"
+	"\t\twords=$_mete_fields\n"
+	"\t\tcompopt -o nospace 2>/dev/null\n"
+	"\telif [ -z \"$words\" ] && [[ $cur == -* ]]; then\n"
+	"\t\twords=$options\n"
+	"\telif [ -z \"$words\" ] && [ -n \"$program\" ]; then\n"
+	"\t\tCOMPREPLY=($(compgen -c -- \"$cur\"))\n"
+	"\t\tcompopt -o default 2>/dev/null\n"
+	"\t\treturn\n"
+	"\telif [ -z \"$words\" ]; then\n"
+	"\t\twords=$options\n"
+	"\t\t[ -z \"$folder\" ] || compopt -o default 2>/dev/null\n"
+	"\tfi\n"
+	"\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+	"}\n"
+	"complete -F _mete mete\n";
+
+void completion_bash(void)
+{
+	fputs("# Made from cli/commands.def and core/share/share.def\n_mete_verbs='", stdout);
+	print_verbs();
+	fputs("'\n\n_mete_options() {\n\tcase $1 in\n", stdout);
+	for (size_t i = 0; i < cli_commands_size; i++)
+		print_options_of(&cli_commands[i]);
+	fputs("\tesac\n}\n\n_mete_values() {\n\tcase $1 in\n", stdout);
+	print_values();
+	print_fields();
+	fputs(completion, stdout);
+}

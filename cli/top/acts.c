@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/top/acts.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/held.h"
+#include "cli/set.h"
+#include "cli/suspend.h"
+#include "cli/top/terminal.h"
+#include "core/share/share.h"
+
+struct number {
+	char text[16];
+};
+
+static struct number number(const struct wire_tenant_row *tenant)
+{
+	struct number said;
+
+	snprintf(said.text, sizeof(said.text), "%u", tenant->tenant);
+	return said;
+}
+
+static const struct {
+	enum keys_act act;
+	int signal;
+	const char *verb;
+} signals[] = {
+	{KEYS_INTERRUPT, SIGINT, "interrupt"},
+	{KEYS_TERMINATE, SIGTERM, "terminate"},
+	{KEYS_KILL, SIGKILL, "kill"},
+};
+
+bool acts_is(enum keys_act act)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		if (signals[i].act == act)
+			return true;
+	return act == KEYS_SET || act == KEYS_SUSPEND || act == KEYS_RESUME;
+}
+
+static bool confirmed(const char *format, ...) printf_like(1, 2);
+
+static bool confirmed(const char *format, ...)
+{
+	char question[ACTS_SAID], answer[8] = "";
+	va_list arguments;
+	size_t n;
+
+	va_start(arguments, format);
+	vsnprintf(question, sizeof(question) - 8, format, arguments);
+	va_end(arguments);
+	n = strlen(question);
+	snprintf(question + n, sizeof(question) - n, " (y/n) ");
+	return terminal_ask(question, answer, sizeof(answer)) && strcmp(answer, "y") == 0;
+}
+
+static void set(const struct wire_tenant_row *tenant, char *said)
+{
+	owned(admin_close) struct admin admin = {.fd = -1};
+	char question[WIRE_TEXT_MAX + 60], answer[WIRE_TEXT_MAX] = "", *rest = answer, *one;
+	char *typed[SHARE_FIELDS + 1];
+	struct fault why;
+	int count = 0;
+
+	snprintf(question, sizeof(question), "set %u %s: ", tenant->tenant, tenant->name.text);
+	if (!terminal_ask(question, answer, sizeof(answer)))
+		return;
+	while ((one = strsep(&rest, " ")) != NULL && count <= SHARE_FIELDS)
+		if (*one)
+			typed[count++] = one;
+	if (!count)
+		return;
+	if (admin_connect_for(&admin, number(tenant).text, &why) < 0 ||
+	    set_fields(&admin, number(tenant).text, typed, count, &why) < 0)
+		snprintf(said, ACTS_SAID, "%.250s", why.text);
+	else
+		snprintf(said, ACTS_SAID, "tenant %u %.100s: set", tenant->tenant,
+			 tenant->name.text);
+}
+
+static void suspend(const struct wire_tenant_row *tenant, bool away, char *said)
+{
+	owned(admin_close) struct admin admin = {.fd = -1};
+	const char *name = tenant->name.text;
+	struct wire_done done = {0};
+	struct fault why;
+
+	if (away && !confirmed("suspend tenant %u %.100s?", tenant->tenant, name))
+		return;
+	if (admin_connect_for(&admin, number(tenant).text, &why) < 0 ||
+	    suspend_ask(&admin, number(tenant).text, away, &done, &why) < 0)
+		snprintf(said, ACTS_SAID, "%.250s", why.text);
+	else if (!away)
+		snprintf(said, ACTS_SAID, "%.100s goes on", name);
+	else
+		snprintf(said, ACTS_SAID, "%.100s is suspended: %.60s leave%s%.60s%s", name,
+			 text_mib(done.moves, TEXT_UP).text, done.value ? ", " : "",
+			 done.value ? text_mib(done.value, TEXT_UP).text : "",
+			 done.value ? " cannot move and stay" : "");
+}
+
+/* Whether that process is one of the tenant's now. */
+static bool belongs(const struct ps_rows *rows, uint32_t tenant, uint32_t pid)
+{
+	for (size_t i = 0; i < rows->count; i++)
+		if (rows->row[i].code == WIRE_guest_row &&
+		    rows->row[i].guest_row.tenant == tenant && rows->row[i].guest_row.pid == pid)
+			return true;
+	return false;
+}
+
+/* The number may be another process's by now: it is held first, and then meted is asked whose it
+ * is. */
+static int send_signal(uint32_t tenant, uint32_t pid, int signal, struct fault *why)
+{
+	owned(close) int held = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+	owned(ps_rows_free) struct ps_rows rows = {0};
+
+	if (held < 0)
+		return errno == ESRCH
+			       ? 0
+			       : fault_set(why, -errno, "process %u: %s", pid, strerror(errno));
+	if (ps_fetch(&rows, why) < 0)
+		return -1;
+	if (!belongs(&rows, tenant, pid))
+		return 0;
+	if (syscall(SYS_pidfd_send_signal, held, signal, NULL, 0) != 0 && errno != ESRCH)
+		return fault_set(why, -errno, "process %u: %s", pid, strerror(errno));
+	return 1;
+}
+
+/* The processes of a tenant, on whichever device; once each. */
+static size_t processes_of(const struct ps_rows *rows, uint32_t tenant, uint32_t *ret_pid,
+			   size_t room)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct wire_guest_row *guest = &rows->row[i].guest_row;
+		bool known = false;
+
+		if (rows->row[i].code != WIRE_guest_row || guest->tenant != tenant)
+			continue;
+		for (size_t k = 0; k < n; k++)
+			known |= ret_pid[k] == guest->pid;
+		if (!known && n < room)
+			ret_pid[n++] = guest->pid;
+	}
+	return n;
+}
+
+static void end(size_t which, const struct view_line *line, char *said)
+{
+	const struct wire_tenant_row *tenant = line->tenant->row;
+	owned(ps_rows_free) struct ps_rows rows = {0};
+	uint32_t pid[256] = {0};
+	struct fault why = {""};
+	size_t count = 1;
+	int sent = 0, r = 0;
+
+	if (line->process)
+		pid[0] = line->process->pid;
+	else if (ps_fetch(&rows, &why) == 0)
+		count = processes_of(&rows, tenant->tenant, pid, ARRAY_SIZE(pid));
+	if (why.text[0] || !count) {
+		snprintf(said, ACTS_SAID, "%.250s", why.text[0] ? why.text : "it has no process");
+		return;
+	}
+	if (line->process
+		    ? !confirmed("%s process %u of %.100s?", signals[which].verb, pid[0],
+				 tenant->name.text)
+		    : !confirmed("%s the %zu process%s of tenant %u %.100s?", signals[which].verb,
+				 count, count == 1 ? "" : "es", tenant->tenant, tenant->name.text))
+		return;
+	for (size_t i = 0; i < count && r >= 0; i++) {
+		r = send_signal(tenant->tenant, pid[i], signals[which].signal, &why);
+		sent += r > 0;
+	}
+	if (r < 0)
+		snprintf(said, ACTS_SAID, "%.250s", why.text);
+	else
+		snprintf(said, ACTS_SAID, "SIG%s sent to %d process%s",
+			 sigabbrev_np(signals[which].signal), sent, sent == 1 ? "" : "es");
+}
+
+void acts_do(enum keys_act act, const struct view_line *line, char ret_said[ACTS_SAID])
+{
+	const struct wire_tenant_row *tenant = line->tenant->row;
+
+	ret_said[0] = '\0';
+	if (act == KEYS_SET)
+		set(tenant, ret_said);
+	if (act == KEYS_SUSPEND || act == KEYS_RESUME)
+		suspend(tenant, act == KEYS_SUSPEND, ret_said);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		if (signals[i].act == act)
+			end(i, line, ret_said);
+}

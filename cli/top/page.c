@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/top/page.h"
+
+#include <string.h>
+
+#include "cli/top/keys.h"
+
+enum {
+	HEAD_LINES = 2,	 /* the first line, and the one before the table */
+	HELP_AROUND = 3, /* lines around the keys' */
+	KEY_WIDTH = 14,
+	FOOT_LINES = 1,	  /* the keys, or a question */
+	TABLE_LEAST = 5,  /* tenants that are worth more than what is said of devices */
+	DEVICE_LINES = 3, /* of a device where there is room */
+	DETAIL_LINES = 9,
+	DETAIL_HEIGHT = 24 /* below that many lines there is no detail */
+};
+
+struct page_parts page_divide(const struct page *page, bool detail)
+{
+	unsigned height = page->screen.height, devices = (unsigned)page->model->devices;
+	unsigned room = height > HEAD_LINES + FOOT_LINES ? height - HEAD_LINES - FOOT_LINES - 1 : 0;
+	struct page_parts parts = {0};
+
+	parts.each = devices * DEVICE_LINES <= room / 2 ? DEVICE_LINES : 1;
+	parts.devices = devices * parts.each;
+	if (parts.devices > room / 2)
+		parts.devices = room / 2;
+	room -= parts.devices;
+	if (detail && height >= DETAIL_HEIGHT && room >= DETAIL_LINES + TABLE_LEAST)
+		parts.detail = DETAIL_LINES;
+	parts.table = room - parts.detail;
+	return parts;
+}
+
+void page_bar(const struct page *page, unsigned width, double part, const char *label)
+{
+	enum grid_style style = part >= 0.9 ? GRID_BAD : part >= 0.75 ? GRID_WARM : GRID_GOOD;
+	unsigned inner = width > 2 ? width - 2 : 0, said = (unsigned)grid_width(label), full;
+
+	if (said > inner) {
+		label = "";
+		said = 0;
+	}
+	part = part < 0 ? 0 : part > 1 ? 1 : part;
+	full = (unsigned)(part * inner + 0.5);
+	if (!full && part > 0)
+		full = 1; /* something is there */
+	if (full > inner - said)
+		full = inner - said;
+	fputc('[', page->out);
+	grid_begin(page->out, &page->screen, style);
+	for (unsigned i = 0; i < full; i++)
+		fputc('|', page->out);
+	grid_end(page->out, &page->screen, style);
+	fprintf(page->out, "%*s%s]", (int)(inner - said - full), "", label);
+}
+
+void page_spark(const struct page *page, const struct history_track *track, unsigned looks,
+		unsigned rows, unsigned line)
+{
+	static const char *const fine[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+	static const char *const plain[] = {" ", ".", ".", ":", ":", "=", "=", "#", "#"};
+	const char *const *steps = page->screen.ascii ? plain : fine;
+
+	for (unsigned back = looks; back-- > 0;) {
+		uint16_t milli = history_at(track, back);
+		/* Eighths of a line, of which those below this one are full already. */
+		unsigned eighths = milli == HISTORY_UNSAID ? 0 : (milli * rows * 8 + 999) / 1000;
+		unsigned below = (rows - 1 - line) * 8;
+
+		eighths = eighths > below ? eighths - below : 0;
+		fputs(steps[eighths < 8 ? eighths : 8], page->out);
+	}
+}
+
+void page_head(const struct page *page, double seconds)
+{
+	const struct ps_rows *rows = &page->model->rows;
+	char line[WIRE_TEXT_MAX + 200];
+
+	if (page->model->trouble.text[0]) {
+		grid_begin(page->out, &page->screen, GRID_BAD);
+		grid_field(page->out, &page->screen, page->model->trouble.text, page->screen.width);
+		grid_end(page->out, &page->screen, GRID_BAD);
+		fputc('\n', page->out);
+		return;
+	}
+	if (rows->absent)
+		snprintf(line, sizeof(line), "no meted is running: `mete run` starts one%s%.300s",
+			 rows->why.text[0] ? "; " : "", rows->why.text);
+	else
+		snprintf(line, sizeof(line),
+			 "mete top: %zu GPU%s, %zu tenant%s; every %g s, by %s%s%s%s; memory in %s",
+			 page->model->devices, page->model->devices == 1 ? "" : "s",
+			 page->model->tenants, page->model->tenants == 1 ? "" : "s", seconds,
+			 view_sort_name(page->view->sort), page->view->reverse ? ", reversed" : "",
+			 page->view->filter.count ? "; only " : "",
+			 page->view->filter.count ? page->view->filter.text : "", page->unit.name);
+	grid_begin(page->out, &page->screen, GRID_DIM);
+	grid_field(page->out, &page->screen, line, page->screen.width);
+	grid_end(page->out, &page->screen, GRID_DIM);
+	fputc('\n', page->out);
+}
+
+/* One below the other, in as many columns as the lines of the screen ask for. */
+void page_help(const struct page *page)
+{
+	unsigned height = page->screen.height > HELP_AROUND ? page->screen.height - HELP_AROUND : 1;
+	unsigned across = ((unsigned)keys_count + height - 1) / height;
+	unsigned down = ((unsigned)keys_count + across - 1) / across;
+	unsigned width = page->screen.width / across,
+		 name = width / 4 < KEY_WIDTH ? width / 4 : KEY_WIDTH;
+
+	grid_field(page->out, &page->screen, "keys; any key closes this list", page->screen.width);
+	fputs("\n\n", page->out);
+	for (unsigned line = 0; line < down; line++) {
+		for (unsigned i = line; i < keys_count; i += down) {
+			grid_begin(page->out, &page->screen, GRID_HEAD);
+			grid_field(page->out, &page->screen, keys[i].keys, name);
+			grid_end(page->out, &page->screen, GRID_HEAD);
+			fputc(' ', page->out);
+			grid_field(page->out, &page->screen, keys[i].meaning, width - name - 1);
+		}
+		fputc('\n', page->out);
+	}
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What stands on the screen of `mete top`: lines of text with marks for styles (cli/grid.h). Pure;
+ * the terminal is terminal.c's.
+ */
+#pragma once
+
+#include "cli/grid.h"
+#include "cli/top/model.h"
+#include "cli/top/view.h"
+
+struct page {
+	FILE *out;
+	struct screen screen; /* marked; both sizes are known */
+	const struct model *model;
+	const struct view *view;
+	struct ps_unit unit;
+};
+
+/* How the screen's lines are divided. */
+struct page_parts {
+	unsigned devices; /* lines of them all */
+	unsigned each;	  /* lines of one: 3, 1 */
+	unsigned table;	  /* lines of tenants, without the heading */
+	unsigned detail;  /* 0: there is no room, or it is not wanted */
+};
+
+/* `detail`: whether more of the selected tenant is wanted. */
+struct page_parts page_divide(const struct page *page, bool detail);
+
+/* Each writes whole lines, as many as its part has at most. */
+void page_head(const struct page *page, double seconds);
+void page_devices(const struct page *page, const struct page_parts *parts);
+/* Returns the line of the selected tenant, counted from the first that it wrote; -1: none is there.
+ */
+int page_table(const struct page *page, const struct page_parts *parts);
+void page_detail(const struct page *page, const struct page_parts *parts);
+void page_help(const struct page *page);
+
+/* A bar with its label at its right end, `width` columns in all. */
+void page_bar(const struct page *page, unsigned width, double part, const char *label);
+/* The last `looks` of a track, the newest at the right, one column each, `rows` lines high (1 to
+ * 8); line 0 is the uppermost. */
+void page_spark(const struct page *page, const struct history_track *track, unsigned looks,
+		unsigned rows, unsigned line);

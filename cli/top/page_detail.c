@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* More of the selected tenant: why it stands as it does, what it asked for and had, and its last
+ * minutes. */
+#include <string.h>
+
+#include "cli/top/page.h"
+
+enum {
+	PLOT_LINES = 4,
+	PLOT_EDGE = 7, /* columns of its scale */
+};
+
+/* One line, cut: what is said before it may be long. */
+static void put_line(const struct page *page, enum grid_style style, const char *text)
+{
+	grid_begin(page->out, &page->screen, style);
+	grid_field(page->out, &page->screen, text, page->screen.width);
+	grid_end(page->out, &page->screen, style);
+	fputc('\n', page->out);
+}
+
+static struct ps_text amount(const struct page *page, uint64_t bytes)
+{
+	return ps_amount(page->unit, ps_steps(page->unit, bytes, TEXT_UP));
+}
+
+static void put_title(const struct page *page, const struct wire_tenant_row *t)
+{
+	char line[WIRE_TEXT_MAX + 400];
+
+	snprintf(line, sizeof(line), "%s tenant %u %s of %.100s, for %.60s",
+		 page->screen.ascii ? "--" : "──", t->tenant, t->name.text, ps_user(t->owner).text,
+		 ps_duration(t->age).text);
+	put_line(page, GRID_HEAD, line);
+}
+
+static void put_time(const struct page *page, const struct wire_tenant_row *t)
+{
+	char line[WIRE_TEXT_MAX + 400];
+
+	snprintf(line, sizeof(line), "share: %s; %llu turns, longest wait %.1f ms, mean %.2f ms",
+		 t->share.text[0] ? t->share.text : "all defaults", (unsigned long long)t->turns,
+		 (double)t->longest_wait / 1e6,
+		 t->waits ? (double)t->waited / (double)t->waits / 1e6 : 0);
+	put_line(page, GRID_PLAIN, line);
+}
+
+static void put_memory(const struct page *page, const struct wire_tenant_row *t)
+{
+	char line[600];
+
+	snprintf(line, sizeof(line),
+		 "memory in %s: %.40s of programs, %.40s of the driver, %.40s can move, %.40s in "
+		 "the host's; so far %.40s left and %.40s came back",
+		 page->unit.name, amount(page, t->allocated).text, amount(page, t->residual).text,
+		 amount(page, t->movable).text, amount(page, t->out).text,
+		 amount(page, t->moved_out).text, amount(page, t->moved_in).text);
+	put_line(page, GRID_PLAIN, line);
+}
+
+static void put_plot(const struct page *page, const struct wire_tenant_row *t)
+{
+	const struct history_track *track =
+		history_find(&page->model->history, t->tenant, t->device);
+	unsigned looks = page->screen.width > PLOT_EDGE ? page->screen.width - PLOT_EDGE : 0;
+
+	for (unsigned line = 0; line < PLOT_LINES; line++) {
+		if (line == 0 || line == PLOT_LINES - 1)
+			fprintf(page->out, "%*s%% %s", PLOT_EDGE - 3, line ? "0" : "100",
+				page->screen.ascii ? "|" : "│");
+		else
+			fprintf(page->out, "%*s%s", PLOT_EDGE - 1, "",
+				page->screen.ascii ? "|" : "│");
+		grid_begin(page->out, &page->screen, GRID_GOOD);
+		page_spark(page, track, looks, PLOT_LINES, line);
+		grid_end(page->out, &page->screen, GRID_GOOD);
+		fputc('\n', page->out);
+	}
+}
+
+void page_detail(const struct page *page, const struct page_parts *parts)
+{
+	static const enum grid_style styles[] = {GRID_PLAIN, GRID_WARM, GRID_BAD};
+	const struct view_line *line = view_selected(page->view);
+	const struct wire_tenant_row *t;
+	struct ps_text state;
+	int bad = 0;
+
+	if (!parts->detail || !line)
+		return;
+	t = line->tenant->row;
+	state = ps_state(&page->model->rows, t, &bad);
+	put_title(page, t);
+	put_line(page, styles[bad], state.text);
+	put_time(page, t);
+	put_memory(page, t);
+	put_plot(page, t);
+}

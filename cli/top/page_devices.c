@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each device: what its board says, how busy and how full it is, and who had its last second. */
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/top/page.h"
+
+struct words {
+	char text[256];
+};
+
+/* "52 °C  320/700 W  1980 MHz", as far as the board says. */
+static struct words board(const struct page *page, const struct gpus_gauges *gauges)
+{
+	struct words said = {""};
+	size_t n = 0;
+
+	if (gauges->celsius != GPUS_UNSAID)
+		n += (size_t)snprintf(said.text + n, sizeof(said.text) - n, "  %d %s",
+				      gauges->celsius, page->screen.ascii ? "C" : "°C");
+	if (gauges->watts != GPUS_UNSAID && gauges->watts_most != GPUS_UNSAID)
+		n += (size_t)snprintf(said.text + n, sizeof(said.text) - n, "  %d/%d W",
+				      gauges->watts, gauges->watts_most);
+	else if (gauges->watts != GPUS_UNSAID)
+		n += (size_t)snprintf(said.text + n, sizeof(said.text) - n, "  %d W",
+				      gauges->watts);
+	if (gauges->mhz != GPUS_UNSAID)
+		snprintf(said.text + n, sizeof(said.text) - n, "  %d MHz", gauges->mhz);
+	return said;
+}
+
+static struct words percent(const struct gpus_gauges *gauges)
+{
+	struct words said;
+
+	if (gauges->load_percent == GPUS_UNSAID)
+		snprintf(said.text, sizeof(said.text), "not said");
+	else
+		snprintf(said.text, sizeof(said.text), "%d%%", gauges->load_percent);
+	return said;
+}
+
+static uint64_t in_use(const struct page *page, const struct wire_device_row *row)
+{
+	return ps_used(row) + ps_outside(&page->model->rows, row->index);
+}
+
+/* "12.30/79.60" */
+static struct words memory(const struct page *page, const struct wire_device_row *row)
+{
+	struct words said;
+
+	snprintf(said.text, sizeof(said.text), "%.60s/%.60s",
+		 ps_amount(page->unit, ps_steps(page->unit, in_use(page, row), TEXT_UP)).text,
+		 ps_amount(page->unit, ps_steps(page->unit, row->capacity, TEXT_DOWN)).text);
+	return said;
+}
+
+static double part_of(double part, double whole)
+{
+	return whole > 0 ? part / whole : 0;
+}
+
+static void put_bars(const struct page *page, const struct model_device *device, unsigned width,
+		     const char *time, const char *space)
+{
+	const struct wire_device_row *row = device->row;
+	unsigned bars = width - (unsigned)(grid_width(time) + grid_width(space));
+
+	fputs(time, page->out);
+	page_bar(page, bars / 2, device->gauges.load_percent / 100.0,
+		 percent(&device->gauges).text);
+	fputs(space, page->out);
+	page_bar(page, bars - bars / 2, part_of((double)in_use(page, row), (double)row->capacity),
+		 memory(page, row).text);
+	fputc('\n', page->out);
+}
+
+/* Bytes of its tenants that are in the host's memory. */
+static uint64_t out_of(const struct page *page, uint32_t device)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < page->model->tenants; i++)
+		if (page->model->tenant[i].row->device == device)
+			sum += page->model->tenant[i].row->out;
+	return sum;
+}
+
+static void put_name(const struct page *page, const struct model_device *device)
+{
+	const struct wire_device_row *row = device->row;
+	uint64_t out = out_of(page, row->index);
+	char line[WIRE_TEXT_MAX + 400];
+	size_t n;
+
+	n = (size_t)snprintf(line, sizeof(line), "GPU %u  %s%s", row->index, row->model.text,
+			     board(page, &device->gauges).text);
+	if (out && n < sizeof(line))
+		snprintf(line + n, sizeof(line) - n, "  %s %s in the host's memory",
+			 ps_amount(page->unit, ps_steps(page->unit, out, TEXT_UP)).text,
+			 page->unit.name);
+	grid_begin(page->out, &page->screen, GRID_HEAD);
+	grid_field(page->out, &page->screen, line, page->screen.width);
+	grid_end(page->out, &page->screen, GRID_HEAD);
+	fputc('\n', page->out);
+}
+
+/* A piece of the strip: a tenant's name in a field as wide as its part of the second. */
+static unsigned put_piece(const struct page *page, const struct model_tenant *tenant, unsigned from,
+			  unsigned to, unsigned number)
+{
+	static const enum grid_style styles[] = {GRID_GOOD, GRID_WARM, GRID_HEAD};
+	enum grid_style style = styles[number % ARRAY_SIZE(styles)];
+	char name[WIRE_TEXT_MAX + 40];
+
+	if (to <= from)
+		return from;
+	/* Its edge is a sign of its own: colours may be missing. */
+	snprintf(name, sizeof(name), "%s%s %u%%", page->screen.ascii ? "|" : "▌",
+		 tenant->row->name.text, tenant->had / 10);
+	grid_begin(page->out, &page->screen, style);
+	grid_field(page->out, &page->screen, name, to - from);
+	grid_end(page->out, &page->screen, style);
+	return to;
+}
+
+/* Who had the last second, one after the other; what nobody had is at the right. */
+static void put_strip(const struct page *page, uint32_t device)
+{
+	static const char title[] = "had  ";
+	unsigned width = page->screen.width - (unsigned)strlen(title), at = 0, number = 0;
+	uint64_t sum = 0;
+
+	fputs(title, page->out);
+	for (size_t i = 0; i < page->model->tenants; i++) {
+		const struct model_tenant *tenant = &page->model->tenant[i];
+
+		if (tenant->row->device != device || tenant->had == HISTORY_UNSAID || !tenant->had)
+			continue;
+		sum += tenant->had;
+		at = put_piece(page, tenant, at,
+			       (unsigned)((sum < 1000 ? sum : 1000) * width / 1000), number++);
+	}
+	for (; at < width; at++)
+		fputs(page->screen.ascii ? "." : "·", page->out);
+	fputc('\n', page->out);
+}
+
+static void put_short(const struct page *page, const struct model_device *device)
+{
+	char index[16];
+
+	snprintf(index, sizeof(index), "%-3u", device->row->index);
+	put_bars(page, device, page->screen.width, index, " ");
+}
+
+void page_devices(const struct page *page, const struct page_parts *parts)
+{
+	size_t room = parts->each ? parts->devices / parts->each : 0, left;
+
+	left = page->model->devices > room ? page->model->devices - room + 1 : 0;
+	for (size_t i = 0; i < page->model->devices - left; i++) {
+		const struct model_device *device = &page->model->device[i];
+
+		if (parts->each == 1) {
+			put_short(page, device);
+			continue;
+		}
+		put_name(page, device);
+		put_bars(page, device, page->screen.width, "time ", " memory ");
+		put_strip(page, device->row->index);
+	}
+	if (left && room)
+		fprintf(page->out, "%zu more GPUs: the terminal is short\n", left);
+}

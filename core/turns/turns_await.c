@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds for whose work a tenant's waits (a barrier in memory that both see, a collective): while
+ * its gate does not drain others are let in for a moment, one after the other. See decisions/0116.
+ */
+#include <string.h>
+
+#include "core/turns/turns_machine.h"
+
+enum {
+	PROOFS = 2,	     /* drains that ended when the same tenant was let in */
+	TRIALS = 12,	     /* in one drain; the next one goes on with others */
+	TRIES = 3,	     /* of one tenant in one drain, each four times as long */
+	MOMENT_STEPS = 4,    /* for as many steps' time a tenant is let in, or longer */
+	TRIAL_STEPS = 16,    /* from a trial's end to the next: guests may say late that they have
+				drained */
+	VAIN_STEPS = 5,	     /* after as many its own threads are not all that it waits for */
+	LONE_TURNS = 3,	     /* turns alone that drain by themselves: it waits for nobody */
+	ALONE_QUADRUPLED = 3 /* as often at most it has four times as many turns with company */
+};
+
+bool turns_awaits(const struct turns_tenant *t, const struct turns_tenant *other)
+{
+	for (size_t i = 0; i < TURNS_AWAITED; i++) {
+		if (t->awaits[i] == other)
+			return true;
+	}
+	return false;
+}
+
+bool turns_tenant_awaits(const struct turns_tenant *t)
+{
+	return t->awaits[0] != NULL;
+}
+
+struct turns_seat *turns_tenant_seat(const struct turns_tenant *t)
+{
+	list_for_each(link, (struct list *)&t->seats)
+	{
+		if (!is_free(SEAT_OF_TENANT(link)))
+			return SEAT_OF_TENANT(link);
+	}
+	return NULL;
+}
+
+/* Without them it could do nothing with a turn; but whether that is still so is to be seen. */
+uint64_t turns_await_released(const struct turns_tenant *t, uint64_t now_ns)
+{
+	const struct turns_seat *s = turns_tenant_seat(t);
+	uint64_t latest = 0;
+
+	for (size_t i = 0; i < TURNS_AWAITED; i++) {
+		if (t->awaits[i] && t->awaits[i]->state == TURNS_CAPPED)
+			latest = most(latest, turns_tenant_released(t->awaits[i], now_ns));
+	}
+	return s ? least(latest, s->wanted_ns + t->turns->tuning.hang_ns) : 0;
+}
+
+/* ---- who is let in --------------------------------------------------------------------------- */
+
+/* For a moment; what it has then it pays for with its cap, later. Who is known to be awaited is
+ * waited for until it has paid; others must have paid soon. */
+static bool may_come_capped(const struct turns_seat *s, bool known, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	if (t->state != TURNS_CAPPED || s->gate != TURNS_CLOSED || s->device->strays ||
+	    turns_tenant_governed(t) != 1)
+		return false;
+	return known || turns_tenant_released(t, now_ns) <= now_ns + t->turns->tuning.hang_ns;
+}
+
+static bool is_suspected(const struct turns_tenant *t, const struct turns_tenant *other)
+{
+	for (size_t i = 0; i < TURNS_AWAITED; i++) {
+		if (t->suspect[i].tenant == other)
+			return true;
+	}
+	return false;
+}
+
+static uint32_t tries(const struct turns_tenant *t, const struct turns_seat *s)
+{
+	return s->tried_ns == t->ending_ns ? s->tries : 0;
+}
+
+/* When others are let in. The drains of who has kernels of one length end as others are let in
+ * again and again; so the next time it gets longer. Who waits for others waits for that, too. */
+static uint64_t trials_from_ns(const struct turns_tenant *t)
+{
+	const struct turns_tuning *tuning = &t->turns->tuning;
+
+	if (!t->proved_ns)
+		return t->ending_ns + tuning->drain_ns;
+	return t->ending_ns + least(t->proved_ns + tuning->drain_ns / 2, tuning->hang_ns / 2);
+}
+
+/* The less, the sooner it is let in; 0: not at all. */
+static unsigned rank(const struct turns_seat *leader, const struct turns_seat *s, bool stands,
+		     uint64_t now_ns)
+{
+	const struct turns_tenant *t = leader->tenant;
+	bool known = turns_company_awaits(leader, s);
+
+	if (!turns_company_may_come(s) && !may_come_capped(s, known, now_ns))
+		return 0;
+	if (known)
+		return tries(t, s) ? 3 * TRIES + 1 : 1;
+	if (tries(t, s) == TRIES || t->trials == TRIALS ||
+	    (stands ? t->steps < VAIN_STEPS : now_ns < trials_from_ns(t)))
+		return 0;
+	return 2 + 2 * tries(t, s) + !(is_suspected(t, s->tenant) || turns_awaits(s->tenant, t));
+}
+
+/* Whose work may be what the leader's waits for. */
+static struct turns_seat *candidate(struct turns_seat *leader, bool stands, uint64_t now_ns)
+{
+	struct turns_seat *best = NULL;
+	unsigned least_rank = UINT32_MAX;
+
+	list_for_each(link, &leader->device->seats)
+	{
+		struct turns_seat *s = SEAT_OF_DEVICE(link);
+		unsigned own = rank(leader, s, stands, now_ns);
+
+		if (!own || own > least_rank ||
+		    (own == least_rank && s->tried_ns >= best->tried_ns))
+			continue;
+		best = s;
+		least_rank = own;
+	}
+	return best;
+}
+
+/* For a moment, while the leader's gate stays closed. Who is awaited is let in for longer each
+ * time. */
+static void let_in(struct turns_seat *leader, struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_tenant *t = leader->tenant;
+	uint64_t moment = MOMENT_STEPS * t->turns->tuning.step_ns;
+
+	s->tries = tries(t, s) + 1;
+	s->tried_ns = t->ending_ns;
+	if (turns_awaits(t, s->tenant)) {
+		t->steps++;
+		t->closed_ns = now_ns;
+		moment = most(moment, turns_tenant_step_ns(t));
+	} else {
+		t->trials++;
+		moment <<= 2 * (s->tries - 1);
+	}
+	t->let_in = s->tenant;
+	turns_company_take(leader, s, now_ns);
+	turns_timer_set(&t->turns->drains, &leader->timer, now_ns + moment);
+}
+
+/* ---- the leader has not drained -------------------------------------------------------------- */
+
+static uint64_t next_look(const struct turns_tenant *t)
+{
+	if (turns_tenant_awaits(t))
+		return turns_tenant_look_ns(t);
+	return TRIAL_STEPS * t->turns->tuning.step_ns;
+}
+
+/* Who was let in has had its moment, and gets the time that it usually needs to drain. If it does
+ * not, it may wait for another one, too. */
+static bool closes_company(struct turns_seat *leader, uint64_t now_ns)
+{
+	bool was_open = false;
+
+	list_for_each(link, &leader->along) was_open |= SEAT_ALONG(link)->gate == TURNS_OPENED;
+	if (!was_open)
+		return false;
+	turns_company_close(leader, now_ns);
+	turns_timer_set(&leader->device->turns->drains, &leader->timer,
+			now_ns + next_look(leader->tenant));
+	return true;
+}
+
+bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
+{
+	struct turns_tenant *t = leader->tenant;
+	bool known = turns_tenant_awaits(t);
+	uint64_t longest = known ? t->turns->tuning.beside_ns : t->turns->tuning.hang_ns;
+	struct turns_seat *s;
+
+	if (leader->leader)
+		return true; /* its leader is asked */
+	if (leader->stray || turns_tenant_governed(t) != 1)
+		return false;
+	if (closes_company(leader, now_ns))
+		return true;
+	if (known && now_ns - t->ending_ns >= longest) {
+		turns_tenant_give_up(leader, now_ns);
+		return true;
+	}
+	/* Who was let in may let in others when it has to drain itself: not for ever. */
+	s = now_ns - t->company_ns < longest ? candidate(leader, stands, now_ns) : NULL;
+	t->let_in = NULL; /* its drain did not end by that */
+	if (s)
+		let_in(leader, s, now_ns);
+	return s != NULL;
+}
+
+/* ---- what is learned ------------------------------------------------------------------------- */
+
+static struct turns_suspect *suspect_of(struct turns_tenant *t, struct turns_tenant *other)
+{
+	struct turns_suspect *it = &t->suspect[0];
+
+	for (size_t i = 0; i < TURNS_AWAITED; i++) {
+		if (t->suspect[i].tenant == other)
+			return &t->suspect[i];
+		if (t->suspect[i].proofs < it->proofs)
+			it = &t->suspect[i];
+	}
+	*it = (struct turns_suspect){other, 0};
+	return it;
+}
+
+static void prove_one(struct turns_tenant *t, struct turns_tenant *other)
+{
+	struct turns_suspect *it;
+
+	if (turns_awaits(t, other))
+		return;
+	it = suspect_of(t, other);
+	if (++it->proofs < PROOFS)
+		return;
+	*it = (struct turns_suspect){0};
+	memmove(&t->awaits[1], &t->awaits[0], sizeof(t->awaits) - sizeof(t->awaits[0]));
+	t->awaits[0] = other;
+	t->together = 0;
+	t->overrun_ns = 0; /* it was no drain */
+	turns_seat_todo(turns_tenant_seat(t), TODO_AWAITS);
+}
+
+/* The drain has ended since the last one was let in. Who was let in before, and has not drained
+ * itself, may have waited for that, too. */
+static void prove(struct turns_tenant *t, uint64_t now_ns)
+{
+	t->proved_ns = now_ns - t->ending_ns;
+	prove_one(t, t->let_in);
+	list_for_each(link, &turns_tenant_seat(t)->along)
+	{
+		if (SEAT_ALONG(link)->tenant != t->let_in)
+			prove_one(t, SEAT_ALONG(link)->tenant);
+	}
+}
+
+static void await_nobody(struct turns_tenant *t)
+{
+	memset(t->awaits, 0, sizeof(t->awaits));
+	memset(t->suspect, 0, sizeof(t->suspect));
+	t->proved_ns = 0;
+	t->together = t->lone = t->confirmed = 0;
+}
+
+static void forget(struct turns_tenant *t, const struct turns_tenant *other)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < TURNS_AWAITED; i++) {
+		if (t->awaits[i] != other)
+			t->awaits[kept++] = t->awaits[i];
+	}
+	while (kept < TURNS_AWAITED)
+		t->awaits[kept++] = NULL;
+	for (size_t i = 0; i < TURNS_AWAITED; i++) {
+		if (t->suspect[i].tenant == other)
+			t->suspect[i] = (struct turns_suspect){0};
+	}
+	if (t->let_in == other)
+		t->let_in = NULL;
+}
+
+/* Who was let in, and drained without an end of this drain, was not what it waited for. */
+static void doubt(struct turns_tenant *t)
+{
+	for (size_t i = TURNS_AWAITED; i-- > 0;) {
+		struct turns_tenant *other = t->awaits[i];
+
+		if (other && other != t->let_in && other->state != TURNS_ALONG &&
+		    tries(t, turns_tenant_seat(other)))
+			forget(t, other);
+	}
+}
+
+static void still_awaits(struct turns_tenant *t)
+{
+	doubt(t);
+	t->confirmed += t->confirmed < ALONE_QUADRUPLED;
+	t->lone = t->together = 0;
+}
+
+void turns_await_learn(struct turns_tenant *t, uint64_t now_ns)
+{
+	bool was_late = now_ns - t->ending_ns >= t->turns->tuning.drain_ns;
+
+	if (t->let_in) {
+		prove(t, now_ns);
+		if (t->alone)
+			still_awaits(t);
+	} else if (t->alone && !t->idle) {
+		if (++t->lone == LONE_TURNS)
+			await_nobody(t);
+	} else if (was_late) {
+		memset(t->suspect, 0, sizeof(t->suspect));
+		t->proved_ns = 0;
+	}
+	t->alone = false;
+	t->let_in = NULL;
+}
+
+void turns_await_forget(struct turns_seat *s)
+{
+	await_nobody(s->tenant);
+	s->tenant->let_in = NULL;
+	list_for_each(link, &s->device->seats) forget(SEAT_OF_DEVICE(link)->tenant, s->tenant);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tenants whose gates are open in another tenant's turn: it waits for their work, or may wait for
+ * it. core/turns/turns_await.c finds who that is. See decisions/0116.
+ */
+#include "core/turns/turns_machine.h"
+
+enum {
+	ALONE_AFTER = 8 /* turns with those it awaits, after which one is had alone, and after four
+			   times as many each time that it still waited */
+};
+
+/* ---- coming along ---------------------------------------------------------------------------- */
+
+/* Who has several devices would leave one of them idle. */
+bool turns_company_may_come(const struct turns_seat *s)
+{
+	return s->lined && s->gate == TURNS_CLOSED && !s->device->strays &&
+	       turns_tenant_governed(s->tenant) == 1;
+}
+
+/* Its leader waits for it, or somebody who has come along does. */
+bool turns_company_awaits(const struct turns_seat *leader, const struct turns_seat *s)
+{
+	if (turns_awaits(leader->tenant, s->tenant))
+		return true;
+	list_for_each(link, (struct list *)&leader->along)
+	{
+		if (turns_awaits(SEAT_ALONG(link)->tenant, s->tenant))
+			return true;
+	}
+	return false;
+}
+
+void turns_company_take(struct turns_seat *leader, struct turns_seat *s, uint64_t now_ns)
+{
+	turns_line_remove(s);
+	turns_timer_set(&s->device->turns->timers, &s->tenant->timer, UINT64_MAX);
+	turns_seat_deactivate(s, false);
+	s->tenant->state = TURNS_ALONG;
+	s->leader = leader;
+	list_append(&leader->along, &s->along_link);
+	turns_seat_open(s, now_ns);
+}
+
+static bool take_one(struct turns_seat *leader, uint64_t now_ns)
+{
+	list_for_each(link, &leader->device->seats)
+	{
+		struct turns_seat *s = SEAT_OF_DEVICE(link);
+
+		if (!turns_company_awaits(leader, s) || !turns_company_may_come(s))
+			continue;
+		turns_company_take(leader, s, now_ns);
+		return true;
+	}
+	return false;
+}
+
+void turns_company_begin(struct turns_tenant *t, uint64_t now_ns)
+{
+	struct turns_seat *leader = turns_tenant_seat(t);
+
+	t->alone = false;
+	if (!turns_tenant_awaits(t) || turns_tenant_governed(t) != 1)
+		return;
+	t->alone = t->together >= (uint32_t)ALONE_AFTER << 2 * t->confirmed ||
+		   turns_await_released(t, now_ns);
+	if (t->alone)
+		return;
+	t->together++;
+	/* Who comes may itself await one that was passed over. */
+	while (take_one(leader, now_ns))
+		;
+}
+
+bool turns_company_arrive(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_seat *leader = s->device->holder;
+	struct turns_tenant *t = leader->tenant;
+
+	if (t->state != TURNS_RUNNING || t->stepping || t->alone || t->idle ||
+	    turns_tenant_governed(t) != 1 || !turns_company_awaits(leader, s) ||
+	    !turns_company_may_come(s))
+		return false;
+	turns_company_take(leader, s, now_ns);
+	turns_tenant_judge(t, now_ns);
+	return true;
+}
+
+/* ---- parting --------------------------------------------------------------------------------- */
+
+/* Its gate is closed, or not waited for. */
+static void part(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	list_remove(&s->along_link);
+	s->leader = NULL;
+	t->state = TURNS_AWAY;
+	t->idle = false;
+	t->wants = s->asks;
+	if (!t->wants) {
+		turns_seat_entitle(s, false, now_ns);
+		turns_seat_floor(s, true, now_ns);
+		s->rested = true;
+	}
+	turns_tenant_enter(t, now_ns);
+}
+
+static void close_gate(struct turns_seat *s, uint64_t now_ns)
+{
+	if (s->gate != TURNS_OPENED)
+		return;
+	turns_settle(s, now_ns);
+	if (turns_seat_start_closing(s, false, now_ns))
+		s->asks = false;
+	turns_timer_set(&s->device->turns->drains, &s->timer, UINT64_MAX); /* its leader has one */
+}
+
+static void part_closed(struct turns_seat *leader, uint64_t now_ns)
+{
+	list_for_each(link, &leader->along)
+	{
+		if (SEAT_ALONG(link)->gate == TURNS_CLOSED)
+			part(SEAT_ALONG(link), now_ns);
+	}
+}
+
+void turns_company_close(struct turns_seat *leader, uint64_t now_ns)
+{
+	list_for_each(link, &leader->along) close_gate(SEAT_ALONG(link), now_ns);
+	part_closed(leader, now_ns);
+}
+
+void turns_company_expel(struct turns_tenant *t, uint64_t now_ns)
+{
+	list_for_each(link, &t->seats)
+	{
+		struct turns_seat *s = SEAT_OF_TENANT(link);
+
+		if (!s->leader)
+			continue;
+		close_gate(s, now_ns);
+		part_closed(s->leader, now_ns);
+		return;
+	}
+}
+
+void turns_company_drained(struct turns_seat *s, uint64_t now_ns)
+{
+	part(s, now_ns);
+}
+
+void turns_company_let_owe(struct turns_seat *leader, uint64_t now_ns)
+{
+	turns_company_close(leader, now_ns);
+	list_for_each(link, &leader->along)
+	{
+		struct turns_seat *s = SEAT_ALONG(link);
+
+		turns_seat_let_owe(s, now_ns);
+		s->asks = true;
+		part(s, now_ns);
+	}
+}
+
+/* ---- the end of the leader's turn ------------------------------------------------------------ */
+
+/* It may run no more; what is in flight of it is its own affair. */
+static void inherit(struct turns_seat *s, uint64_t company_ns, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	turns_settle(s, now_ns);
+	list_remove(&s->along_link);
+	s->leader = NULL;
+	s->device->holder = s;
+	t->state = TURNS_ENDING;
+	t->wants = s->asks;
+	t->idle = t->forced = t->stepping = t->laden = t->alone = false;
+	t->undrained = 1;
+	t->steps = t->trials = 0;
+	t->let_in = NULL;
+	t->ending_ns = t->closed_ns = now_ns;
+	t->company_ns = company_ns;
+	turns_seat_activate(s);
+	turns_timer_set(&t->turns->drains, &s->timer, now_ns + turns_tenant_look_ns(t));
+}
+
+void turns_company_pass_on(struct turns_seat *leader, uint64_t now_ns)
+{
+	struct turns_seat *next = NULL;
+	struct list closed;
+
+	list_init(&closed);
+	list_for_each(link, &leader->along)
+	{
+		struct turns_seat *s = SEAT_ALONG(link);
+
+		close_gate(s, now_ns);
+		list_remove(link);
+		if (s->gate == TURNS_CLOSED) {
+			list_append(&closed, link);
+		} else if (!next) {
+			next = s;
+			inherit(next, leader->tenant->company_ns, now_ns);
+		} else {
+			s->leader = next;
+			list_append(&next->along, link);
+		}
+	}
+	if (!next)
+		leader->device->holder = NULL;
+	list_for_each(link, &closed) part(SEAT_ALONG(link), now_ns);
+}
+
+/* The device is open, and so is every gate on it. */
+static void drop_company(struct turns_seat *leader)
+{
+	list_for_each(link, &leader->along)
+	{
+		struct turns_seat *s = SEAT_ALONG(link);
+
+		list_remove(link);
+		s->leader = NULL;
+		s->gate = TURNS_OPENED;
+		s->tenant->state = TURNS_AWAY;
+	}
+}
+
+void turns_company_detach(struct turns_seat *s, uint64_t now_ns)
+{
+	if (s->leader) {
+		list_remove(&s->along_link);
+		s->leader = NULL;
+		s->tenant->state = TURNS_AWAY;
+	}
+	if (is_free(s))
+		drop_company(s);
+	if (s->device->holder == s)
+		turns_company_pass_on(s, now_ns);
+}

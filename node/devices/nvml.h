@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The GPUs of this machine, as NVIDIA's management library reports them. For a GPU in MIG mode,
+ * these are its parts, as in CUDA: the whole is not a device then, even without parts. The library
+ * is loaded at run time; without a driver, meted reports this when it starts.
+ *
+ * nvml_processes() and nvml_busy() block and may take long: they belong on a worker. One call at a
+ * time.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/fault.h"
+
+struct nvml;
+
+struct nvml_device {
+	uint8_t uuid[16];
+	char uuid_text[80]; /* "GPU-..." */
+	char model[64];
+	uint64_t total_bytes;
+	uint64_t reserved_bytes; /* taken by the driver itself; 0 if not reported */
+	int minor;		 /* of its file, /dev/nvidia<minor>; -1: not reported */
+	char pci[32];		 /* "00000000:3B:00.0"; "": not reported */
+	int cc_major, cc_minor;	 /* its compute capability; 0: not reported */
+	/* As NVIDIA's tools count: the GPU among all, divided or not; the part in its GPU. */
+	unsigned gpu_index, part_index;
+	/* MIG ids, if it is a part of a GPU; -1: it is a whole GPU. */
+	int gpu_instance, compute_instance;
+	bool is_divisible; /* the GPU can be divided by MIG, whether it is or not */
+};
+
+struct nvml_process {
+	uint32_t pid;
+	uint64_t used_bytes;
+	bool guest; /* always false here: for the caller's use */
+};
+
+/* `folder`: that of the real libnvidia-ml.so.1; NULL: the loader finds it. */
+must_check int nvml_open(const char *folder, struct nvml **ret_nvml, struct fault *why);
+void nvml_close(struct nvml *nvml);
+
+uint32_t nvml_count(const struct nvml *nvml);
+const struct nvml_device *nvml_device(const struct nvml *nvml, uint32_t index);
+/* The driver's version, "580.65.06"; "": not reported. */
+const char *nvml_driver(const struct nvml *nvml);
+/* The newest CUDA that it serves, 12090 for 12.9; 0: not reported. */
+int nvml_cuda(const struct nvml *nvml);
+
+/* The processes that use the device, at most `room`; those without a figure are omitted. -EIO:
+ * the driver did not report them; -ENOSPC: there are more. */
+must_check int nvml_processes(struct nvml *nvml, uint32_t index, struct nvml_process *out,
+			      uint32_t room, uint32_t *ret_count);
+
+/* What is in use on the device without what the driver itself has reserved; 0: not reported. */
+must_check uint64_t nvml_used(struct nvml *nvml, uint32_t index);
+
+struct nvml_busy {
+	uint32_t pid, percent; /* part of the time in which it had kernels on the device */
+	uint64_t at_us;	       /* when the sample ended: wall clock */
+};
+
+enum { NVML_SAMPLES_MOST = 65536 };
+
+/* The driver's samples since that time (wall clock, microseconds), at most `room` rows (at least
+ * 1), sorted by pid. A process may have several rows, from different times. -EIO: the driver did
+ * not report them; -ENOSPC: there are more, or it wants room for more than NVML_SAMPLES_MOST;
+ * -ENOMEM. */
+must_check int nvml_busy(struct nvml *nvml, uint32_t index, uint64_t since_us,
+			 struct nvml_busy *out, uint32_t room, uint32_t *ret_count);
+
+/* The rows of one process, as many as *ret_count says; `rows` as nvml_busy() sorts them. */
+const struct nvml_busy *nvml_busy_of(const struct nvml_busy *rows, uint32_t count, uint32_t pid,
+				     uint32_t *ret_count);
+
+enum nvml_news { NVML_NEWS_XID, NVML_NEWS_ECC };
+
+struct nvml_event {
+	uint32_t index;
+	enum nvml_news news;
+	uint64_t xid;
+};
+
+/* The devices' events since the last call (the first call starts the recording), at most `room`;
+ * does not wait. -EIO: the driver cannot report them. */
+must_check int nvml_events(struct nvml *nvml, struct nvml_event *out, uint32_t room,
+			   uint32_t *ret_count);
+/* Returns true if the device is still on the bus and divided by MIG as before. */
+bool nvml_answers(struct nvml *nvml, uint32_t index);
+
+/* "GPU-00010203-0405-..." or "MIG-..." to its 16 bytes; -EINVAL. */
+must_check int nvml_parse_uuid(const char *text, uint8_t ret_uuid[16]);

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NVIDIA's management library, for the files of nvml.h. */
+#pragma once
+
+#include "cuda/nvml_prototypes.h"
+#include "node/devices/nvml.h"
+
+/* The library's functions, and whether they are required. */
+#define NVML_CALLS(CALL)                                                                           \
+	CALL(nvmlInit_v2, 1)                                                                       \
+	CALL(nvmlShutdown, 1)                                                                      \
+	CALL(nvmlErrorString, 1)                                                                   \
+	CALL(nvmlDeviceGetCount_v2, 1)                                                             \
+	CALL(nvmlDeviceGetHandleByIndex_v2, 1)                                                     \
+	CALL(nvmlDeviceGetUUID, 1)                                                                 \
+	CALL(nvmlDeviceGetName, 1)                                                                 \
+	CALL(nvmlDeviceGetMemoryInfo, 1)                                                           \
+	CALL(nvmlDeviceGetMinorNumber, 0)                                                          \
+	CALL(nvmlDeviceGetMemoryInfo_v2, 0)                                                        \
+	CALL(nvmlDeviceGetComputeRunningProcesses_v3, 0)                                           \
+	CALL(nvmlDeviceGetComputeRunningProcesses_v2, 0)                                           \
+	CALL(nvmlDeviceGetCudaComputeCapability, 0)                                                \
+	CALL(nvmlSystemGetDriverVersion, 0)                                                        \
+	CALL(nvmlSystemGetCudaDriverVersion_v2, 0)                                                 \
+	CALL(nvmlDeviceGetPciInfo_v3, 0)                                                           \
+	CALL(nvmlDeviceGetMigMode, 0)                                                              \
+	CALL(nvmlDeviceGetMaxMigDeviceCount, 0)                                                    \
+	CALL(nvmlDeviceGetMigDeviceHandleByIndex, 0)                                               \
+	CALL(nvmlDeviceGetGpuInstanceId, 0)                                                        \
+	CALL(nvmlDeviceGetComputeInstanceId, 0)                                                    \
+	CALL(nvmlDeviceGetProcessUtilization, 0)                                                   \
+	CALL(nvmlEventSetCreate, 0)                                                                \
+	CALL(nvmlEventSetFree, 0)                                                                  \
+	CALL(nvmlEventSetWait_v2, 0)                                                               \
+	CALL(nvmlDeviceGetSupportedEventTypes, 0)                                                  \
+	CALL(nvmlDeviceRegisterEvents, 0)
+
+struct nvml {
+	void *library;
+	uint32_t count, room;
+	struct nvml_device *devices;
+	nvmlDevice_t *handles;
+	nvmlDevice_t *gpus;    /* the GPU that each device is, or is a part of */
+	nvmlEventSet_t events; /* NULL: nobody has asked for them */
+	char driver[80];
+	int cuda; /* 0: not reported */
+#define CALL(name, needed) nvml_fn_##name *name;
+	NVML_CALLS(CALL)
+#undef CALL
+};
+
+/* Whether MIG has divided it. */
+bool nvml_is_divided(const struct nvml *nvml, nvmlDevice_t gpu);
+/* Returns false if there is no part with this index. There may be gaps. */
+bool nvml_find_part(const struct nvml *nvml, nvmlDevice_t gpu, unsigned int index,
+		    nvmlDevice_t *ret_part);

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices that `mete pick` gave out: see the top of reserve.c. */
+#pragma once
+
+#include "node/daemon.h"
+
+#define RESERVE_MOST_NS (86400ull * 1000000000)
+must_check int reserve_open(struct daemon *d);
+/* -EBUSY: it is taken. `hold_ns` 0: until reserve_drop(). */
+struct reserve_asker {
+	const void *owner;
+	pid_t pid;
+	uid_t uid;
+};
+must_check int reserve_take(struct daemon *d, uint32_t device, const struct reserve_asker *asker,
+			    uint64_t hold_ns, struct fault *why);
+void reserve_drop(struct daemon *d, const void *owner);
+/* Processes that have ended hold nothing, even if what keeps their reservations (the process that
+ * `mete pick` leaves behind) has not noticed yet. */
+void reserve_release_ended(struct daemon *d);
+/* A reservation from the journal: it is valid if the process lives, or the time is not over. */
+void reserve_return(struct daemon *d, uint32_t device, const struct reservation *was);
+bool reserve_any(const struct daemon *d);
+void reserve_close(struct daemon *d);

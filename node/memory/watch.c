@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Watches guests that report nothing: what they do not see (a driver call that no hook covers) is
+ * found by measuring. Decision 0056 gives the reasons.
+ *
+ *  - While anything changes on a device that several tenants share, all of its guests are measured
+ *    once a second. After WATCH_LOOKS measurements without a change the timer rests. A tenant that
+ *    is alone on its devices is not watched, nor is a device on which nobody holds anything.
+ *  - An ask for memory is answered from figures of its tenant that are at most STALE_MS old,
+ *    whether a timer runs or not: the ask is held until the tenant was measured, or the driver is
+ *    late.
+ */
+#include "node/memory/watch.h"
+
+#include "node/daemon.h"
+#include "node/memory/measure.h"
+#include "node/peers/flow.h"
+
+enum {
+	WATCH_MS = 1000,
+	WATCH_LOOKS = 3,
+	STALE_MS = 1000,
+};
+
+static const uint64_t ms = 1000000;
+
+static bool is_shared(const struct daemon *d, uint32_t device)
+{
+	return d->device[device].inhabited > 1;
+}
+
+/* Requests a measurement of the tenant's guests on the device. */
+static void look_at(struct tenant_device *of)
+{
+	struct tenant *t = of->tenant;
+
+	of->looked_ns = loop_now_ns();
+	list_for_each(link, &t->guests)
+	{
+		struct guest *g = list_entry(link, struct guest, link);
+
+		/* A guest that is still expected is charged what it claims, and
+		 * memory is kept for that. */
+		if (!g->expected)
+			measure_say(&g->device[of - t->device], RESIDUAL_WATCHED, 0);
+	}
+}
+
+static bool look_at_device(struct daemon *d, uint32_t device)
+{
+	struct ledger_sums all;
+
+	ledger_device_sums(d->book.ledger, device, &all);
+	if (!is_shared(d, device) || !all.booked)
+		return false;
+	list_for_each(link, &d->device[device].tenants)
+		look_at(list_entry(link, struct tenant_device, link));
+	return true;
+}
+
+static void on_watch(struct loop_timer *timer)
+{
+	struct daemon *d = container_of(timer, struct daemon, watch.timer);
+	bool any = false;
+
+	d->watch.watching = false;
+	for (uint32_t i = 0; i < d->devices; i++)
+		any |= look_at_device(d, i);
+	measure_start(d);
+	if (!any || !--d->watch.left) {
+		/* What measuring took for a moment. */
+		flows_gave_back(&d->flows);
+		return;
+	}
+	d->watch.watching = true;
+	loop_arm(&d->watch.timer, WATCH_MS * ms);
+}
+
+void watch_stirred(struct tenant *t)
+{
+	struct daemon *d = t->daemon;
+	bool shared = false;
+
+	d->watch.left = WATCH_LOOKS;
+	for (uint32_t i = 0; i < t->devices && !d->watch.watching && !shared; i++)
+		shared = is_shared(d, t->device[i].index);
+	if (!shared)
+		return;
+	d->watch.watching = true;
+	loop_arm(&d->watch.timer, WATCH_MS * ms);
+}
+
+void watch_asker(struct guest_device *at)
+{
+	struct tenant *t = at->guest->tenant;
+	struct tenant_device *of = &t->device[at - at->guest->device];
+	struct daemon *d = t->daemon;
+	struct ledger_sums own;
+
+	if (list_linked(&of->held) || d->measure.late ||
+	    (of->looked_ns && loop_now_ns() - of->looked_ns < STALE_MS * ms))
+		return;
+	ledger_account_sums(of->account, &own);
+	if (!own.booked)
+		return; /* a tenant without memory has just arrived */
+	look_at(of);
+	ledger_hold(d->book.ledger, of->account, 1);
+	/* Everything that is requested until now is part of the next measurement. */
+	of->held_until = d->measure.begun + 1;
+	list_append(&d->watch.held, &of->held);
+	measure_start(d);
+}
+
+void watch_looked(struct daemon *d, uint64_t measurements)
+{
+	list_for_each(link, &d->watch.held)
+	{
+		struct tenant_device *of = list_entry(link, struct tenant_device, held);
+
+		if (of->held_until > measurements)
+			continue;
+		list_remove(&of->held);
+		ledger_hold(d->book.ledger, of->account, 0);
+	}
+}
+
+int watch_open(struct daemon *d)
+{
+	list_init(&d->watch.held);
+	return loop_timer_init(&d->loop, &d->watch.timer, on_watch);
+}
+
+void watch_close(struct daemon *d)
+{
+	loop_timer_close(&d->watch.timer, NULL);
+}

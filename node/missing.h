@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waits for a GPU on a Kubernetes node that has none: see the top of missing.c. */
+#pragma once
+
+#include "node/daemon.h"
+
+/* Replaces everything else that is opened at start. -errno: its file does not ask for this, or
+ * cannot be read. */
+must_check int missing_open(struct daemon *d, struct fault *why);
+void missing_close(struct daemon *d);
+/* Executes the same program with the same arguments in our place. -errno: that failed. */
+must_check int missing_again(char **argv);

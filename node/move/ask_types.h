@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An ask that waits for memory to move. */
+#pragma once
+
+#include "node/move/move_inside.h"
+
+enum ask_state {
+	ASK_LINE,    /* waits behind others */
+	ASK_SETTLES, /* likewise; it would be refused, unless the device's figures change */
+	ASK_MACHINE, /* the machine will grant it */
+	ASK_LEDGER,  /* the machine has granted it; the ledger has not answered */
+	ASK_PLAIN,   /* for unmovable memory: room is being made */
+	ASK_DOUBTED, /* likewise; it would strand a tenant, unless the device's figures change */
+};
+
+struct ask {
+	struct list link; /* of the tenant's device, or of the device */
+	struct list own;  /* of the guest's device */
+	struct guest_device *at;
+	struct ledger_request request;
+	uint64_t granted_bytes; /* by the machine, in ASK_LEDGER */
+	uint64_t since_ns;
+	enum ask_state state;
+	unsigned tries;
+};
+
+static inline struct device *device_under(const struct guest_device *at)
+{
+	return &at->guest->tenant->daemon->device[of_tenant(at)->index];
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/move/move.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "node/daemon.h"
+#include "node/memory/book.h"
+#include "node/move/move_ask.h"
+#include "node/move/move_behind.h"
+#include "node/move/move_inside.h"
+#include "node/move/move_order.h"
+#include "node/move/move_plain.h"
+#include "node/move/move_store.h"
+#include "node/move/move_sync.h"
+#include "node/move/store.h"
+#include "node/state/recorder.h"
+#include "node/time/hang.h"
+#include "node/time/schedule_now.h"
+#include "node/upcalls.h"
+
+static struct device *device_of(const struct tenant_device *at)
+{
+	return &at->tenant->daemon->device[at->index];
+}
+
+/* ---- the machines ---------------------------------------------------------------------------- */
+
+/* Something waits, perhaps without any event to come. */
+static void on_timer(struct loop_timer *timer)
+{
+	struct daemon *d = container_of(timer, struct daemon, move.timer);
+
+	d->move.looking = false;
+	move_ask_late(d, schedule_now(d));
+	move_segments_late(d, loop_now_ns());
+	move_look_behind(d);
+	schedule_pump(d);
+}
+
+static struct residency_tuning tuning_of(const struct daemon *d)
+{
+	struct residency_tuning tuning = residency_usual;
+
+	tuning.cost_milli = d->options.movement_milli;
+	tuning.chunk_bytes = d->options.block_bytes;
+	tuning.window_bytes =
+		residency_usual.window_bytes / residency_usual.chunk_bytes * tuning.chunk_bytes;
+	return tuning;
+}
+
+bool move_why_never(const struct daemon *d, struct fault *ret_why)
+{
+	uint64_t each = d->devices ? d->move.stores.budget_bytes / d->devices : 0;
+	const struct residency_tuning tuning = tuning_of(d);
+	uint64_t spare = residency_spare(&tuning);
+
+	if (!d->move.stores.budget_bytes)
+		best_effort(fault_set(ret_why, -ENOSPC,
+				      "this meted has no store (--store 0): nothing moves"));
+	else if (each <= spare)
+		best_effort(fault_set(ret_why, -ENOSPC,
+				      "meted's store is too small for anything to move: it has %s "
+				      "for each device, and needs more than %s (--store)",
+				      text_mib(each, TEXT_DOWN).text,
+				      text_mib(spare, TEXT_UP).text));
+	return each <= spare;
+}
+
+int move_open(struct daemon *d)
+{
+	const struct residency_tuning tuning = tuning_of(d);
+	struct fault never;
+	int r = move_store_open(d);
+
+	if (r < 0)
+		return r;
+	list_init(&d->move.due);
+	for (uint32_t i = 0; i < d->devices; i++) {
+		list_init(&d->device[i].plain);
+		residency_init(&d->device[i].residency, &tuning, 0,
+			       d->move.stores.budget_bytes / d->devices);
+	}
+	if (d->move.stores.budget_bytes && move_why_never(d, &never))
+		log_warning("store.small", "reason=%s", log_text(never.text).text);
+	return loop_timer_init(&d->loop, &d->move.timer, on_timer);
+}
+
+void move_close(struct daemon *d)
+{
+	loop_timer_close(&d->move.timer, NULL);
+}
+
+static bool show_capacity(struct daemon *d, uint32_t index, uint64_t now)
+{
+	struct residency *r = &d->device[index].residency;
+	uint64_t capacity = move_capacity(d, index);
+
+	if (capacity == r->capacity_bytes)
+		return false;
+	residency_capacity(r, capacity, now);
+	move_settled(&d->device[index]);
+	return true;
+}
+
+static void log_of(const struct tenant_device *at, const char *event, uint64_t bytes)
+{
+	log_warning(event, "tenant=%u name=%s device=%u bytes=%" PRIu64, at->tenant->id,
+		    log_text(at->tenant->name).text, at->index, bytes);
+}
+
+static void act(const struct residency_action *action)
+{
+	struct tenant_device *at = action->member->owner;
+
+	switch (action->verb) {
+	case RESIDENCY_EVICT:
+	case RESIDENCY_CREDIT:
+	case RESIDENCY_DROP:
+	case RESIDENCY_STOP:
+		/* The machine knows what is outstanding. It is compared with what the guests were
+		 * told, because a guest may have ended in between. */
+		move_due(at);
+		break;
+	case RESIDENCY_GRANT:
+		move_granted(at);
+		break;
+	case RESIDENCY_ADMITTED:
+		log_debug("tenant.resident", "tenant=%u device=%u came_bytes=%" PRIu64,
+			  at->tenant->id, at->index, action->bytes);
+		break;
+	case RESIDENCY_STUCK:
+		log_of(at, "tenant.stuck", action->bytes);
+		hang_stuck(at);
+		move_look_later(at->tenant->daemon);
+		break;
+	}
+}
+
+/* A tenant that is alone need not report idleness, unless it is to be parked then. */
+static void listen_anew(struct device *device, uint64_t now)
+{
+	device->relisten = false;
+	list_for_each(link, &device->tenants)
+	{
+		struct tenant_device *at = list_entry(link, struct tenant_device, link);
+
+		if (at->seated)
+			schedule_listen(at, now);
+	}
+}
+
+/* Cleared parts of the store may be reserved again. */
+static void say_cleared(struct daemon *d, uint32_t index, uint64_t now)
+{
+	struct device *device = &d->device[index];
+
+	if (device->uncleared_bytes && d->move.stores.leaving_bytes == stores_lost(&d->move.stores))
+		residency_cleared(&device->residency, take_bytes(&device->uncleared_bytes), now);
+}
+
+/* A guest from before this daemon has not stated what it holds. The ledger keeps room for that, and
+ * nothing is moved according to figures that lack it. */
+static bool is_expecting(const struct daemon *d, uint32_t index)
+{
+	if (!d->restore.waiting)
+		return false;
+	list_for_each(link, (struct list *)&d->device[index].tenants)
+	{
+		if (list_entry(link, struct tenant_device, link)->tenant->expected_count)
+			return true;
+	}
+	return false;
+}
+
+static bool step(struct daemon *d, uint32_t index, uint64_t now)
+{
+	struct device *device = &d->device[index];
+	struct residency_action action;
+	bool done = false;
+
+	if (device->relisten)
+		listen_anew(device, now);
+	if ((!device->members && !device->plain_bytes) || is_expecting(d, index))
+		return false;
+	say_cleared(d, index, now);
+	residency_budget(&device->residency, move_budget(d, index), now);
+	done = show_capacity(d, index, now);
+	while (residency_next(&device->residency, now, &action)) {
+		act(&action);
+		done = true;
+	}
+	return move_plain(d, index) || done;
+}
+
+bool move_step(struct daemon *d, uint64_t now)
+{
+	bool done = false;
+
+	for (uint32_t i = 0; i < d->devices; i++)
+		done |= step(d, i, now);
+	return move_orders(d, now) || done;
+}
+
+void move_book_changed(struct daemon *d)
+{
+	for (uint32_t i = 0; i < d->devices; i++) {
+		if (!d->device[i].members && !d->device[i].plain_bytes)
+			continue;
+		schedule_pump(d);
+		return;
+	}
+}
+
+void move_tick(struct daemon *d, uint64_t now)
+{
+	for (uint32_t i = 0; i < d->devices; i++)
+		if (d->device[i].members)
+			residency_tick(&d->device[i].residency, now);
+}
+
+uint64_t move_deadline(const struct daemon *d)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (uint32_t i = 0; i < d->devices; i++) {
+		uint64_t at = residency_deadline(&d->device[i].residency);
+
+		if (d->device[i].members && at < first)
+			first = at;
+	}
+	return first;
+}
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+static void join(struct tenant_device *at, uint64_t now)
+{
+	struct device *device = device_of(at);
+	const struct daemon *d = at->tenant->daemon;
+	uint64_t quota = d->move.stores.budget_bytes / d->devices;
+
+	if (quota > d->move.quota_bytes)
+		quota = d->move.quota_bytes;
+	residency_join(&device->residency, &at->member, &at->seat, at, quota, now);
+	at->joined = true;
+	device->members++;
+	device->relisten = true;
+	residency_park(&at->member, at->tenant->share.park_ns, now);
+	if (at->tenant->away && residency_suspend(&at->member, true, now) != 0)
+		at->tenant->away = false;
+	/* It may have said before that it wants to run. */
+	move_wants(at, schedule_is_busy(at), now);
+}
+
+void move_sit(struct tenant_device *at, uint64_t now)
+{
+	if (at->tenant->share.swap && at->tenant->daemon->move.stores.budget_bytes)
+		join(at, now);
+	device_of(at)->relisten = true;
+}
+
+void move_takes_part(struct tenant_device *at, uint64_t now)
+{
+	if (at->joined || !at->seated || !at->tenant->daemon->move.stores.budget_bytes)
+		return;
+	join(at, now);
+}
+
+void move_stand_up(struct tenant_device *at, uint64_t now)
+{
+	struct device *device = device_of(at);
+
+	device->relisten = true;
+	if (!at->joined)
+		return;
+	device->uncleared_bytes += residency_leave(&at->member, now);
+	device->members--;
+	at->joined = false;
+	list_remove(&at->move_due);
+	/* If it comes back, it begins with what the ledger has: nothing. */
+	memset(&at->member, 0, sizeof(at->member));
+}
+
+void move_set(struct tenant *t)
+{
+	uint64_t now = schedule_now(t->daemon);
+
+	for (uint32_t i = 0; i < t->devices; i++) {
+		struct tenant_device *at = &t->device[i];
+
+		if (!at->seated)
+			continue;
+		/* A tenant that no longer swaps stays a member while it has memory that moved. */
+		if (!at->joined)
+			move_sit(at, now);
+		else
+			residency_park(&at->member, t->share.park_ns, now);
+		device_of(at)->relisten = true;
+	}
+}
+
+void move_wants(struct tenant_device *at, bool wants, uint64_t now)
+{
+	if (!at->joined || at->member.wants == wants)
+		return;
+	if (wants)
+		residency_wants(&at->member, now);
+	else
+		residency_idle(&at->member, now);
+}
+
+/* ---- suspending and figures ------------------------------------------------------------------ */
+
+static void bring_back(struct tenant *t, uint32_t devices, uint64_t now)
+{
+	for (uint32_t i = 0; i < devices; i++)
+		if (t->device[i].joined)
+			best_effort(residency_suspend(&t->device[i].member, false, now));
+}
+
+/* What stays was most often allocated while the share had swap=off. */
+static struct move_sent sum_sent(struct tenant *t)
+{
+	struct move_sent sum = {0};
+
+	list_for_each(link, &t->guests) book_refresh_guest(list_entry(link, struct guest, link));
+	for (uint32_t i = 0; i < t->devices; i++) {
+		const struct tenant_device *at = &t->device[i];
+		uint64_t here = at->joined ? at->member.resident_bytes : 0;
+		struct ledger_sums has;
+
+		ledger_account_sums(at->account, &has);
+		sum.stays_bytes += beyond(has.allocated, has.evicted + here);
+		sum.moves_bytes += least(has.allocated, has.evicted + here);
+	}
+	return sum;
+}
+
+int move_send_away(struct tenant *t, bool away, struct move_sent *ret, struct fault *why)
+{
+	uint64_t now = schedule_now(t->daemon);
+
+	if (away && !t->share.swap)
+		return fault_set(
+			why, -EINVAL,
+			"tenant %u (%.60s) has swap=off: its memory cannot leave the device; "
+			"mete set swap=auto is for what it allocates from then on",
+			t->id, t->name);
+	if (away && !t->daemon->move.stores.budget_bytes)
+		return fault_set(why, -EINVAL, "this meted has no store (--store 0)");
+	for (uint32_t i = 0; away && i < t->devices; i++) {
+		if (!t->device[i].joined || residency_suspend(&t->device[i].member, true, now) == 0)
+			continue;
+		bring_back(t, i, now);
+		return fault_set(
+			why, -ENOSPC, "the store has no room for what tenant %u (%.60s) holds: %s",
+			t->id, t->name, text_mib(t->device[i].member.resident_bytes, TEXT_UP).text);
+	}
+	if (!away)
+		bring_back(t, t->devices, now);
+	t->away = away;
+	log_info(away ? "tenant.sent_away" : "tenant.called_back", "tenant=%u name=%s", t->id,
+		 log_text(t->name).text);
+	recorder_tenant(t);
+	*ret = (struct move_sent){0};
+	if (away)
+		*ret = sum_sent(t);
+	schedule_pump(t->daemon);
+	return 0;
+}
+
+static void add_guest(const struct guest *g, uint32_t device, struct wire_tenant_row *row)
+{
+	const struct wire_own_movable *own = &g->own->movable[device];
+	const struct move_guest *m = &g->device[device].move;
+
+	row->movable += m->here;
+	row->out += m->out;
+	row->stored += m->segment_bytes;
+	row->saved += m->saved + m->left - m->copied;
+	row->unmovable |= (uint32_t)__atomic_load_n(&own->why, __ATOMIC_RELAXED);
+	row->oversize += __atomic_load_n(&g->own->oversize_bytes[device], __ATOMIC_RELAXED);
+}
+
+void move_row(const struct tenant_device *at, struct wire_tenant_row *ret_row)
+{
+	ret_row->away = at->tenant->away;
+	list_for_each(link, (struct list *)&at->tenant->guests)
+		add_guest(list_entry(link, struct guest, link), tenant_index(at), ret_row);
+	/* Of one with swap=off nobody expects that it moves. */
+	if (!at->tenant->share.swap)
+		ret_row->unmovable &= ~(uint32_t)WIRE_UNMOVABLE_ALL;
+	else if (!at->tenant->daemon->move.stores.budget_bytes)
+		ret_row->unmovable |= WIRE_UNMOVABLE_STORE;
+	ret_row->refusals += at->move_refused;
+	if (!at->joined)
+		return;
+	ret_row->moved_out = at->member.left_bytes;
+	ret_row->moved_in = at->member.came_bytes;
+	ret_row->stuck = at->member.stuck;
+	ret_row->kept = at->member.kept_bytes;
+	ret_row->behind = at->behind;
+	ret_row->parked = at->member.parked;
+	if (at->member.place != RESIDENCY_IN)
+		ret_row->swapped = at->member.wants ? WIRE_SWAPPED_WAITS : WIRE_SWAPPED_IDLE;
+}

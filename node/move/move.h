@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Movable memory: carries out what core/residency/residency.h decides, docs/decisions/0091.
+ *
+ *	move.c	      the machine of each device: its members, its capacity, its actions
+ *	move_order.c  a tenant's orders, split over its guests; what they report as done
+ *	move_ask.c    asks for movable memory
+ *	move_behind.c who waits at its gate for who does not make room
+ *	move_plain.c  asks for unmovable memory, where that is in the way of movable memory
+ *	move_store.c  guests' parts of the store
+ *	move_kept.c   what they keep of it though they were told to drop it
+ *
+ * There are two books. core/ledger/ledger.h knows what was granted, and counts what is not
+ *`evicted` as being on the device; core/residency/residency.h knows which part of that can move.
+ *Each guest's `here` and `out` keep them consistent: the movable part of its grant that is on the
+ *device, and the part that is in the store. The ledger's `evicted` is `out` minus what may come
+ *back at any moment (move_open_credit()). A guest's false reports therefore harm only its own
+ *tenant: what it calls movable but does not move counts as unmovable, and reduces the machine's
+ *capacity.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/fault.h"
+#include "base/list.h"
+#include "core/residency/residency.h"
+#include "wire/wire.h"
+
+struct daemon;
+struct device;
+struct tenant;
+struct tenant_device;
+struct guest;
+struct guest_device;
+struct move_guest;
+struct ledger_action;
+struct ledger_request;
+
+must_check int move_open(struct daemon *d);
+/* Is meted's store too small for anything to move? *ret_why says so. */
+must_check bool move_why_never(const struct daemon *d, struct fault *ret_why);
+void move_close(struct daemon *d);
+/* A tenant takes its seat on a device, or is about to leave it; its share has changed. */
+void move_sit(struct tenant_device *at, uint64_t now);
+void move_stand_up(struct tenant_device *at, uint64_t now);
+/* It has memory out of a former meted's time, whatever its share says now: that is to come back. */
+void move_takes_part(struct tenant_device *at, uint64_t now);
+void move_set(struct tenant *t);
+/* Whether it wants the device, according to its guests. */
+void move_wants(struct tenant_device *at, bool wants, uint64_t now);
+/* Does what is to be done; false: there was nothing. Call it after every event of the turns and of
+ * the book. */
+must_check bool move_step(struct daemon *d, uint64_t now);
+void move_tick(struct daemon *d, uint64_t now);
+uint64_t move_deadline(const struct daemon *d);
+/* `mete suspend` and `mete resume`. */
+struct move_sent {
+	uint64_t moves_bytes; /* that leave the devices, or have left */
+	uint64_t stays_bytes; /* that stay, because they cannot move */
+};
+must_check int move_send_away(struct tenant *t, bool away, struct move_sent *ret,
+			      struct fault *why);
+void move_row(const struct tenant_device *at, struct wire_tenant_row *ret_row);

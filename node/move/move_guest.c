@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/move/move_guest.h"
+
+#include "node/daemon.h"
+#include "node/move/move.h"
+#include "node/move/move_ask.h"
+#include "node/move/move_inside.h"
+#include "node/move/move_store.h"
+#include "node/move/move_sync.h"
+#include "node/time/schedule_now.h"
+
+static uint64_t now_of(const struct guest_device *at)
+{
+	return schedule_now(at->guest->tenant->daemon);
+}
+
+/* The state of both sides at the beginning of a connection. */
+static void begin_anew(struct move_guest *m)
+{
+	move_forget_orders(m);
+	m->generation = 0;
+	m->prepare = 0;
+	m->telling = m->can = false;
+	m->behind = 0;
+}
+
+void move_forget_foreign(struct guest_device *at, uint64_t bytes)
+{
+	bytes = least(bytes, at->move.foreign_bytes);
+	at->move.foreign_bytes -= bytes;
+	at->guest->tenant->daemon->move.stores.used_bytes -= bytes;
+}
+
+static uint64_t foreign_of(const struct tenant *t)
+{
+	uint64_t all = 0;
+
+	list_for_each(link, (struct list *)&t->guests)
+	{
+		const struct guest *g = list_entry(link, struct guest, link);
+
+		for (uint32_t i = 0; i < t->devices; i++)
+			all += g->device[i].move.foreign_bytes;
+	}
+	return all;
+}
+
+/* It is in a former daemon's store, which lives as long as its guests, and counts here: as far as
+ * its tenant's quota goes, and once, however often it is said. */
+static void count_foreign(struct guest_device *at, uint64_t bytes)
+{
+	struct daemon *d = at->guest->tenant->daemon;
+
+	move_forget_foreign(at, at->move.foreign_bytes);
+	bytes = least(bytes, beyond(d->move.quota_bytes, foreign_of(at->guest->tenant)));
+	at->move.foreign_bytes = bytes;
+	d->move.stores.used_bytes += bytes;
+}
+
+void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out)
+{
+	struct tenant_device *of = of_tenant(at);
+	struct move_guest *m = &at->move;
+
+	if (out)
+		move_takes_part(of, now_of(at));
+	if (!of->joined && !movable)
+		return;
+	move_freed(at, m->here, m->out);
+	begin_anew(m);
+	if (!of->joined)
+		return;
+	m->here = movable;
+	m->out = out;
+	if (!at->guest->known)
+		count_foreign(at, out);
+	residency_adopt(&of->member, movable, out, now_of(at));
+	/* The ledger has just adopted everything as being on the device. */
+	best_effort(move_match(at));
+	move_due(of);
+}
+
+uint64_t move_out_of(const struct guest *g)
+{
+	uint64_t out = 0;
+
+	for (uint32_t i = 0; i < g->tenant->devices; i++)
+		out += g->device[i].move.out;
+	return out;
+}
+
+void move_begin(struct move_guest *m)
+{
+	list_init(&m->asks);
+	list_init(&m->segments);
+	list_init(&m->waits);
+}
+
+void move_away(struct guest *g)
+{
+	for (uint32_t i = 0; i < g->tenant->devices; i++)
+		move_ask_forget(&g->device[i]);
+}
+
+void move_left(struct guest *g)
+{
+	for (uint32_t i = 0; i < g->tenant->devices; i++) {
+		struct guest_device *at = &g->device[i];
+
+		move_ask_forget(at);
+		move_freed(at, at->move.here, at->move.out);
+		begin_anew(&at->move);
+		move_segments_forget(at);
+		move_forget_foreign(at, at->move.foreign_bytes);
+	}
+}

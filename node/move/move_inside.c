@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/move/move_inside.h"
+
+#include "base/text.h"
+#include "node/daemon.h"
+#include "node/move/store.h"
+
+static const uint64_t ms = 1000000;
+
+void move_look_later(struct daemon *d)
+{
+	if (!d->move.looking)
+		loop_arm(&d->move.timer, MOVE_LOOK_MS * ms);
+	d->move.looking = true;
+}
+
+uint64_t move_capacity(const struct daemon *d, uint32_t index)
+{
+	const struct device *device = &d->device[index];
+	const struct residency *r = &device->residency;
+	uint64_t here = r->resident_bytes + r->credit_bytes - device->passed_bytes;
+	struct ledger_sums all;
+
+	ledger_device_sums(d->book.ledger, index, &all);
+	return beyond(all.limit + here, all.booked + all.outside + device->plain_bytes);
+}
+
+bool move_listens(const struct tenant_device *at)
+{
+	return at->joined && (at->seat.device->tenants > 1 || at->tenant->share.park_ns);
+}
+
+struct move_words move_hindrance(const struct residency_member *by)
+{
+	const struct tenant_device *of = by->owner;
+	struct move_words said;
+
+	if (by->kept_bytes)
+		snprintf(said.text, sizeof(said.text),
+			 "tenant %u (%.60s) keeps %s of the store, which it was told to give back",
+			 of->tenant->id, of->tenant->name, text_mib(by->kept_bytes, TEXT_UP).text);
+	else
+		snprintf(said.text, sizeof(said.text),
+			 "tenant %u (%.60s), which has %s of the device, is stuck: its memory does "
+			 "not leave as it was told",
+			 of->tenant->id, of->tenant->name,
+			 text_mib(by->resident_bytes + by->credit_bytes, TEXT_UP).text);
+	return said;
+}
+
+uint64_t move_budget(const struct daemon *d, uint32_t index)
+{
+	return beyond(beyond(d->move.stores.budget_bytes, stores_lost(&d->move.stores)) /
+			      d->devices,
+		      d->device[index].kept_bytes);
+}
+
+uint64_t move_surplus(const struct move_guest *m)
+{
+	uint64_t needed = m->out + beyond(m->leave, m->left);
+
+	return beyond(m->segment_bytes + m->foreign_bytes, needed);
+}

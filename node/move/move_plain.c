@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asks for unmovable memory: contexts, arrays, tenants that do not swap. The ledger handles them,
+ * with two exceptions. If it has no room, but movable memory is in the way, the ask waits here, and
+ * the machine's capacity is reduced by as much meanwhile. An ask is refused if afterwards a tenant
+ * that moves could never come back whole. If that is only due to figures that may be about to
+ * change (as in node/move/move_ask.c), it waits for that change.
+ */
+#include "node/move/move_plain.h"
+
+#include "base/text.h"
+#include "node/daemon.h"
+#include "node/memory/ask.h"
+#include "node/memory/measure.h"
+#include "node/move/ask_types.h"
+#include "node/move/move_ask.h"
+#include "node/move/move_inside.h"
+#include "node/move/move_unsettled.h"
+#include "node/tenants/guest_send.h"
+#include "node/upcalls.h"
+
+static const uint64_t ms = 1000000;
+
+/* With `bytes` less room for movable memory, and `more` added: could each tenant still come back
+ * whole? */
+static bool is_bearable(const struct guest_device *at, uint64_t bytes, uint64_t more)
+{
+	uint64_t capacity = move_capacity(at->guest->tenant->daemon, of_tenant(at)->index) + more;
+
+	return residency_bears(&device_under(at)->residency, beyond(capacity, bytes));
+}
+
+static void refuse_plain(const struct guest_device *at, const struct ledger_request *request)
+{
+	uint64_t capacity = move_capacity(at->guest->tenant->daemon, of_tenant(at)->index);
+	uint64_t largest = 0;
+	char asked[32], left[32];
+
+	list_for_each(link, &device_under(at)->residency.members)
+	{
+		const struct residency_member *m =
+			list_entry(link, struct residency_member, of_device);
+
+		largest = most(largest, m->resident_bytes + m->out_bytes + m->asked_bytes);
+	}
+	of_tenant(at)->move_refused++;
+	snprintf(asked, sizeof(asked), "%s", text_mib(request->bytes, TEXT_UP).text);
+	snprintf(left, sizeof(left), "%s",
+		 text_mib(beyond(capacity, request->bytes), TEXT_DOWN).text);
+	guest_refuse(at->guest, (uint32_t)request->id, WIRE_REFUSED_FULL,
+		     "%s were asked for that cannot move, and what has moved out could not come "
+		     "back: %s would be left for what can move, of which a tenant has %s",
+		     asked, left, text_mib(largest, TEXT_UP).text);
+}
+
+static void make_room(struct ask *ask)
+{
+	ask->state = ASK_PLAIN;
+	device_under(ask->at)->plain_bytes += ask->request.bytes;
+}
+
+static void doubt(struct ask *ask)
+{
+	if (ask->state == ASK_PLAIN)
+		device_under(ask->at)->plain_bytes -= ask->request.bytes;
+	ask->state = ASK_DOUBTED;
+}
+
+/* The first that room is made for. */
+static struct ask *first_plain(struct device *device)
+{
+	list_for_each(link, &device->plain)
+	{
+		struct ask *ask = list_entry(link, struct ask, link);
+
+		if (ask->state == ASK_PLAIN)
+			return ask;
+	}
+	return NULL;
+}
+
+bool move_plain(struct daemon *d, uint32_t device)
+{
+	struct ask *ask;
+	bool done = false;
+
+	while ((ask = first_plain(&d->device[device]))) {
+		struct ledger_request request = ask->request;
+		struct guest_device *at = ask->at;
+
+		if (!is_bearable(at, 0, 0)) {
+			doubt(ask);
+			continue;
+		}
+		if (!ledger_fits(d->book.ledger, at->holder, request.bytes))
+			break;
+		move_ask_drop(ask);
+		done = true;
+		best_effort(ask_ledger(at, &request));
+	}
+	return done;
+}
+
+/* Answers the ask if that is due. */
+static bool end_wait(struct ask *ask, uint64_t now_ns)
+{
+	struct guest_device *at = ask->at;
+	struct ledger_request request = ask->request;
+	/* An ask may have come since that was now. */
+	bool late = beyond(now_ns, ask->since_ns) >= MOVE_PLAIN_MS * ms;
+	bool doubted = ask->state == ASK_DOUBTED;
+
+	if (doubted && is_bearable(at, request.bytes, 0)) {
+		make_room(ask);
+		doubted = false;
+	}
+	if (!late &&
+	    (!doubted || is_bearable(at, request.bytes, move_unsettled(device_under(at), false))))
+		return false;
+	move_ask_drop(ask);
+	if (doubted)
+		refuse_plain(at, &request);
+	else
+		best_effort(ask_ledger(at, &request));
+	return true;
+}
+
+bool move_end_plain(struct device *device, uint64_t now_ns)
+{
+	list_for_each(link, &device->plain)
+	{
+		if (end_wait(list_entry(link, struct ask, link), now_ns))
+			return true;
+	}
+	return false;
+}
+
+static void wait_for_room(struct guest_device *at, const struct ledger_request *request)
+{
+	struct ask *ask = move_ask_make(at, request);
+
+	if (!ask)
+		return;
+	ask->request.want = ask->request.bytes;
+	list_append(&device_under(at)->plain, &ask->link);
+	if (is_bearable(at, ask->request.bytes, 0))
+		make_room(ask);
+	else
+		doubt(ask);
+	move_look_later(at->guest->tenant->daemon);
+	schedule_pump(at->guest->tenant->daemon);
+}
+
+bool move_ask_plain(struct guest_device *at, const struct ledger_request *request)
+{
+	struct device *device = device_under(at);
+	struct ledger_request exact = *request;
+	uint64_t bytes = request->bytes;
+	bool fits = ledger_fits(at->guest->tenant->daemon->book.ledger, at->holder, bytes);
+
+	if (!device->members || bytes > ledger_account_room(of_tenant(at)->account))
+		return false;
+	if (!fits && !(request->may_wait &&
+		       residency_could_leave(&device->residency, device->plain_bytes + bytes)))
+		return false;
+	if (!is_bearable(at, bytes, 0)) {
+		if (!request->may_wait || !is_bearable(at, bytes, move_unsettled(device, true))) {
+			refuse_plain(at, request);
+			return true;
+		}
+		measure_asker(at, bytes);
+		fits = false;
+	}
+	if (!fits) {
+		wait_for_room(at, request);
+		return true;
+	}
+	if (is_bearable(at, most(bytes, request->want), 0))
+		return false;
+	exact.want = bytes;
+	best_effort(ask_ledger(at, &exact));
+	return true;
+}

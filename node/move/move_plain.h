@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asks for unmovable memory, where that is in the way of movable memory. */
+#pragma once
+
+#include "node/daemon.h"
+
+/* Passes on the asks that room was made for, if they fit now. */
+must_check bool move_plain(struct daemon *d, uint32_t device);
+/* An ask for unmovable memory, where others have movable memory. False: the ledger handles it. */
+must_check bool move_ask_plain(struct guest_device *at, const struct ledger_request *request);
+/* Answers one that has waited for long enough; false: there is none. */
+must_check bool move_end_plain(struct device *device, uint64_t now_ns);

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Guests' parts of their tenant's store. An ask that does not fit the budget waits if others have
+ * more in the store than they need: they are told to return it.
+ */
+#include "node/move/move_store.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "node/daemon.h"
+#include "node/move/move_inside.h"
+#include "node/move/move_kept.h"
+#include "node/move/move_sync.h"
+#include "node/move/store.h"
+#include "node/move/store_file.h"
+#include "node/options.h"
+#include "node/peers/peer.h"
+#include "node/tenants/guest_send.h"
+#include "node/time/schedule_now.h"
+#include "node/upcalls.h"
+
+static const uint64_t ms = 1000000;
+
+/* An ask for a segment that waits. */
+struct wait {
+	struct list link; /* of the daemon */
+	struct list own;  /* of the guest's device */
+	struct guest_device *at;
+	uint64_t bytes, since_ns;
+	uint32_t id;
+};
+
+/* What could move when it was allocated still can, whatever its share says since: others count on
+ * it. */
+static bool has_moved(const struct tenant_device *at)
+{
+	return at->joined && at->member.resident_bytes + at->member.out_bytes;
+}
+
+static const char *why_nothing(const struct tenant_device *at)
+{
+	if (!at->tenant->share.swap && !has_moved(at))
+		return "the share has swap=off: nothing of it moves";
+	if (!at->tenant->daemon->move.stores.budget_bytes)
+		return "this meted has no store (--store 0)";
+	return at->joined ? NULL : "nothing moves on this device";
+}
+
+/* NULL: the guest was told why not. */
+static struct guest_device *mover(struct guest *g, uint32_t id, uint32_t device)
+{
+	const char *reason;
+
+	if (device >= g->tenant->devices) {
+		guest_refuse(g, id, WIRE_REFUSED_UNKNOWN, "device %u: this tenant has %u", device,
+			     g->tenant->devices);
+		return NULL;
+	}
+	reason = why_nothing(&g->tenant->device[device]);
+	if (!reason)
+		return &g->device[device];
+	guest_refuse(g, id, WIRE_REFUSED_BAD, "%s", reason);
+	return NULL;
+}
+
+void move_store_ask(struct guest *g, uint32_t id, uint32_t device)
+{
+	struct wire_message answer = {.code = WIRE_store, .id = id};
+	struct guest_device *at = mover(g, id, device);
+	struct tenant *t = g->tenant;
+	const struct store_owner owner = {t->id, t->owner};
+	int r = 0, fd;
+
+	if (!at)
+		return;
+	if (!t->store)
+		r = store_open(&t->daemon->move.stores, t->daemon->move.quota_bytes, &owner,
+			       &t->store);
+	if (r < 0) {
+		guest_refuse(g, id, WIRE_REFUSED_BAD, "there is no store: %s",
+			     r == -EBUSY ? "processes of other tenants hold the locks of too many "
+					   "tenants' files"
+					 : strerror(-r));
+		return;
+	}
+	at->move.can = true;
+	answer.store.device = device;
+	answer.store.chunk = of_tenant(at)->member.residency->tuning.chunk_bytes;
+	fd = store_fd(t->store);
+	peer_send_with(&g->caller->peer, &answer, &fd, 1);
+	move_due(of_tenant(at));
+	schedule_pump(t->daemon);
+}
+
+/* ---- segments -------------------------------------------------------------------------------- */
+
+enum { BEYOND_NEED = STORE_BUDGET + 1 };
+
+static void release(struct store_segment *segment)
+{
+	struct guest_device *at = segment->owner;
+
+	at->move.segment_bytes -= segment->bytes;
+	at->move.segment_count--;
+	store_give_back(segment);
+}
+
+/* A guest stops asking when it is refused, until it hears of MOVE. It is told at the next look, so
+ * that many who ask in vain do not multiply each event. */
+static void look_who_wants(struct daemon *d)
+{
+	if (!list_empty(&d->move.in_want))
+		move_look_later(d);
+}
+
+static void tell_who_wants(struct daemon *d)
+{
+	list_for_each(link, &d->move.in_want)
+	{
+		struct guest_device *at = list_entry(link, struct guest_device, move.in_want);
+
+		list_remove(&at->move.in_want);
+		at->move.telling = true;
+		move_due(of_tenant(at));
+	}
+}
+
+/* What a guest has that can move, and so what it can fill of the store: in segments' grain. */
+static uint64_t most_segments(const struct move_guest *m)
+{
+	return (m->here + m->out + STORE_GRAIN - 1) / STORE_GRAIN * STORE_GRAIN;
+}
+
+/* Until it has that, or asks for something else, it cannot move what has no place there. */
+static void lacks(struct guest_device *at, uint64_t bytes)
+{
+	at->move.lacks_bytes = bytes;
+	move_due(of_tenant(at));
+}
+
+static void refuse(struct guest_device *at, uint32_t id, uint64_t bytes, int r)
+{
+	const struct stores *s = &at->guest->tenant->daemon->move.stores;
+
+	lacks(at, r == STORE_BUDGET ? bytes : 0);
+	if (!list_linked(&at->move.in_want))
+		list_append(&at->guest->tenant->daemon->move.in_want, &at->move.in_want);
+	if (r == BEYOND_NEED)
+		guest_refuse(at->guest, id, WIRE_REFUSED_FULL,
+			     "this process has %s that can move, %s for it in the store, and asked "
+			     "for %s more",
+			     text_mib(at->move.here + at->move.out, TEXT_DOWN).text,
+			     text_mib(at->move.segment_bytes, TEXT_UP).text,
+			     text_mib(bytes, TEXT_UP).text);
+	else if (r == STORE_QUOTA)
+		guest_refuse(at->guest, id, WIRE_REFUSED_FULL,
+			     "this tenant's part of the store, %s, has no place for %s more",
+			     text_mib(store_quota(at->guest->tenant->store), TEXT_DOWN).text,
+			     text_mib(bytes, TEXT_UP).text);
+	else if (r == STORE_BUDGET)
+		guest_refuse(at->guest, id, WIRE_REFUSED_FULL,
+			     "the store is full: of %s, %s are in use, and %s were asked for",
+			     text_mib(s->budget_bytes, TEXT_DOWN).text,
+			     text_mib(s->used_bytes, TEXT_UP).text, text_mib(bytes, TEXT_UP).text);
+	else if (r == -EBUSY)
+		guest_refuse(at->guest, id, WIRE_REFUSED_FULL,
+			     "a process of this tenant holds the lock of its file in the store: "
+			     "nothing of that was done within %d s",
+			     STORE_LATE_MS / 1000);
+	else
+		guest_refuse(at->guest, id, WIRE_REFUSED_FULL, "the store has no memory: %s",
+			     strerror(-r));
+}
+
+static void on_ready(struct store_segment *segment, int error)
+{
+	struct guest_device *at = segment->owner;
+	struct wire_message answer = {.code = WIRE_segment, .id = segment->id};
+
+	if (error < 0) {
+		at->move.segment_bytes -= segment->bytes;
+		at->move.segment_count--;
+		refuse(at, segment->id, segment->bytes, error);
+		return;
+	}
+	/* A guest that asked on an earlier connection does not know about it. */
+	if (!at->move.can || !at->guest->caller) {
+		release(segment);
+		return;
+	}
+	if (of_tenant(at)->joined)
+		residency_prepared(&of_tenant(at)->member, segment->bytes,
+				   schedule_now(at->guest->tenant->daemon));
+	answer.segment.device = index_of(at);
+	answer.segment.offset = segment->offset;
+	answer.segment.bytes = segment->bytes;
+	guest_send(at->guest, &answer);
+}
+
+static int take_segment(struct guest_device *at, uint32_t id, uint64_t bytes)
+{
+	struct store_segment *segment;
+	int r;
+
+	/* Its page may say more than it was granted as movable. */
+	move_sync(at, false);
+	if (bytes > beyond(most_segments(&at->move), at->move.segment_bytes))
+		return BEYOND_NEED;
+	r = store_take(at->guest->tenant->store, bytes, on_ready, &segment);
+	if (r != 0)
+		return r;
+	lacks(at, 0);
+	segment->owner = at;
+	segment->id = id;
+	list_append(&at->move.segments, &segment->owned);
+	at->move.segment_bytes += segment->bytes;
+	at->move.segment_count++;
+	return 0;
+}
+
+/* Tells others to return what they do not need; false: there is nothing to return. */
+static bool reclaim(struct daemon *d, const struct guest_device *asker, uint64_t bytes)
+{
+	bool any = d->move.stores.leaving_bytes > stores_lost(&d->move.stores);
+
+	list_for_each(tenants, &d->tenants.all)
+	{
+		struct tenant *t = list_entry(tenants, struct tenant, link);
+
+		list_for_each(guests, &t->guests)
+		{
+			struct guest *g = list_entry(guests, struct guest, link);
+
+			for (uint32_t i = 0; i < t->devices; i++) {
+				struct move_guest *m = &g->device[i].move;
+				uint64_t open = beyond(m->drop, m->dropped);
+				uint64_t more = beyond(move_surplus(m), open);
+
+				any |= open > 0;
+				if (&g->device[i] == asker || !m->can || m->stopping || !more ||
+				    !bytes)
+					continue;
+				more = least(more, bytes);
+				bytes -= more;
+				m->drop += more;
+				m->telling = any = true;
+				move_owes(&g->device[i]);
+				move_due(&t->device[i]);
+			}
+		}
+	}
+	return any;
+}
+
+static void drop_wait(struct wait *w)
+{
+	w->at->move.wait_count--;
+	list_remove(&w->link);
+	list_remove(&w->own);
+	free(w);
+}
+
+/* False: there is nothing to wait for. */
+static bool wait_for(struct guest_device *at, uint32_t id, uint64_t bytes)
+{
+	struct daemon *d = at->guest->tenant->daemon;
+	struct wait *w;
+
+	if (bytes > d->move.stores.budget_bytes || at->move.wait_count == MOVE_WAITS_OF_GUEST ||
+	    !reclaim(d, at, bytes))
+		return false;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return false;
+	*w = (struct wait){.at = at, .id = id, .bytes = bytes, .since_ns = loop_now_ns()};
+	at->move.wait_count++;
+	list_append(&d->move.segment_waits, &w->link);
+	list_append(&at->move.waits, &w->own);
+	lacks(at, bytes);
+	move_look_later(d);
+	return true;
+}
+
+void move_segment_ask(struct guest *g, uint32_t id, const struct wire_segment_ask *said)
+{
+	struct guest_device *at = mover(g, id, said->device);
+	int r;
+
+	if (!at)
+		return;
+	if (!at->move.can || !g->tenant->store) {
+		guest_refuse(g, id, WIRE_REFUSED_BAD, "STORE_ASK comes first");
+		return;
+	}
+	if (!said->bytes || said->bytes > of_tenant(at)->member.residency->tuning.chunk_bytes) {
+		guest_refuse(g, id, WIRE_REFUSED_BAD, "%" PRIu64 " bytes are no segment",
+			     said->bytes);
+		return;
+	}
+	r = at->move.segment_count < MOVE_SEGMENTS ? take_segment(at, id, said->bytes)
+						   : STORE_QUOTA;
+	if (r != 0 && !(r == STORE_BUDGET && wait_for(at, id, said->bytes)))
+		refuse(at, id, said->bytes, r);
+	schedule_pump(g->tenant->daemon);
+}
+
+/* The first in line gets what was cleared. */
+static void on_cleared(struct stores *stores)
+{
+	struct daemon *d = container_of(stores, struct daemon, move.stores);
+
+	list_for_each(link, &d->move.segment_waits)
+	{
+		struct wait *w = list_entry(link, struct wait, link);
+		int r = take_segment(w->at, w->id, w->bytes);
+
+		if (r == STORE_BUDGET)
+			break;
+		if (r != 0)
+			refuse(w->at, w->id, w->bytes, r);
+		drop_wait(w);
+	}
+	look_who_wants(d);
+	schedule_pump(d);
+}
+
+void move_segments_late(struct daemon *d, uint64_t now_ns)
+{
+	list_for_each(link, &d->move.segment_waits)
+	{
+		struct wait *w = list_entry(link, struct wait, link);
+
+		if (beyond(now_ns, w->since_ns) >= MOVE_SEGMENT_MS * ms ||
+		    !reclaim(d, w->at, w->bytes)) {
+			refuse(w->at, w->id, w->bytes, STORE_BUDGET);
+			drop_wait(w);
+		}
+	}
+	tell_who_wants(d);
+	move_count_kept(d, now_ns);
+	if (!list_empty(&d->move.segment_waits))
+		move_look_later(d);
+}
+
+void move_segment_return(struct guest *g, uint32_t id, const struct wire_segment_return *said)
+{
+	struct guest_device *at = mover(g, id, said->device);
+
+	if (!at)
+		return;
+	list_for_each(link, &at->move.segments)
+	{
+		struct store_segment *segment = list_entry(link, struct store_segment, owned);
+
+		if (segment->offset != said->offset || said->bytes > segment->bytes ||
+		    !segment->prepared)
+			continue;
+		at->move.given_bytes += segment->bytes;
+		release(segment);
+		move_gave(at, said->bytes);
+		move_sync(at, false);
+		guest_done(g, id, 0);
+		look_who_wants(g->tenant->daemon);
+		schedule_pump(g->tenant->daemon);
+		return;
+	}
+	guest_refuse(g, id, WIRE_REFUSED_UNKNOWN, "this process has no such segment");
+}
+
+void move_segments_forget(struct guest_device *at)
+{
+	struct move_guest *m = &at->move;
+
+	lacks(at, 0);
+	list_remove(&m->in_want);
+	while (!list_empty(&m->waits))
+		drop_wait(list_entry(m->waits.next, struct wait, own));
+	while (!list_empty(&m->segments))
+		release(list_entry(m->segments.next, struct store_segment, owned));
+}
+
+int move_store_open(struct daemon *d)
+{
+	uint64_t budget = d->options.store_bytes;
+	int r;
+
+	if (budget == OPTIONS_UNSAID)
+		budget = stores_usual_budget();
+	list_init(&d->move.segment_waits);
+	list_init(&d->move.in_want);
+	r = stores_init(&d->move.stores, &d->loop, budget, STORE_LATE_MS * ms, on_cleared);
+	if (r < 0)
+		return r;
+	d->move.quota_bytes = d->options.quota_bytes < budget ? d->options.quota_bytes : budget;
+	log_info("store.budget", "budget_bytes=%" PRIu64 " quota_bytes=%" PRIu64, budget,
+		 d->move.quota_bytes);
+	return 0;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What meted remembers of memory that moves: move.h. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/loop.h"
+#include "node/move/store.h"
+
+enum {
+	MOVE_ASKS_OF_GUEST = 64,   /* that wait, on a device */
+	MOVE_ASKS_OF_TENANT = 512, /* likewise */
+	MOVE_SEGMENTS = 16384,	   /* of a guest */
+	MOVE_WAITS_OF_GUEST = 8,   /* waiting asks for segments */
+	MOVE_PLAIN_MS = 20000,	   /* room is made for unmovable memory for this long */
+	MOVE_HINDERED_MS = 15000,  /* an ask waits for this long for who does not make room */
+	MOVE_SEGMENT_MS = 4000,	   /* others have this long to return parts of the store */
+	MOVE_LOOK_MS = 500,
+};
+
+/* Of a guest on a device. */
+struct move_guest {
+	bool can;	    /* it has the store's descriptor */
+	uint64_t here, out; /* of its grant: on the device, and in the store */
+	struct list asks;   /* its own, in order; move_ask.c */
+	uint32_t ask_count;
+	struct list segments, waits; /* move_store.c */
+	uint32_t segment_count, wait_count;
+	uint64_t segment_bytes;
+	uint64_t foreign_bytes; /* in a former daemon's store */
+	uint64_t given_bytes;	/* of segments it returned, and has not said so in MOVED */
+	uint64_t owes_since_ns; /* what it is to drop; 0: it owes nothing */
+	bool keeps;		/* for too long */
+	struct list in_want;	/* of the daemon: it was refused a segment, and not told since */
+	uint32_t behind;	/* of its tenant, as it was told */
+	uint64_t lacks_bytes;	/* the store is full for this ask of it */
+
+	/* What it was told to do in this generation, and what it reported as done. */
+	uint32_t generation;
+	bool stopping; /* it was told of the next generation, and has not answered */
+	bool telling;  /* it must be told the following */
+	uint64_t leave, enter, drop, prepare;
+	uint64_t left, copied, entered, returned, dropped, failed;
+	uint64_t saved; /* left without a copy, in earlier generations */
+};
+
+struct movement {
+	struct stores stores;
+	uint64_t quota_bytes; /* of the store, for one tenant */
+	struct list due;      /* tenants' devices: their guests may have to be told something */
+	struct list segment_waits; /* guests' asks for segments; move_store.c's */
+	struct list in_want;	   /* guests' devices; likewise */
+	struct loop_timer timer;
+	bool looking; /* it is armed */
+};

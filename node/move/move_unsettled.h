@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What counts as unmovable and may be about to change. */
+#pragma once
+
+#include "node/daemon.h"
+
+/* The bytes of the whole device that count as unmovable, but may turn out to be movable or not
+ * there at all. Reads all guests' pages; with `recalls`, also recalls guests' unused credit. */
+uint64_t move_unsettled(const struct device *device, bool recalls);
+/* Bytes that count as movable, but are credit that guests do not use: of a tenant, of all. */
+uint64_t move_idle_credit_of(const struct tenant_device *of);
+uint64_t move_idle_credit_on(const struct device *device);

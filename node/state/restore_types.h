@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What meted remembers of the meted before it: restore.h, absent.h. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/list.h"
+#include "base/loop.h"
+#include "node/state/journal.h"
+
+struct restore {
+	struct journal journal;
+	struct loop_timer grace; /* when to stop waiting for guests that have not come back */
+	bool waiting;		 /* until then */
+	struct list absent;	 /* absent.h */
+	uint32_t absent_count;
+};

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a guest is sent, over its connection if it has one. */
+#pragma once
+
+#include "node/daemon.h"
+
+/* Sends over its connection. While the guest is away, nothing is sent; it states what it holds
+ * when it is back. */
+void guest_send(struct guest *g, const struct wire_message *message);
+void guest_done(struct guest *g, uint32_t id, uint64_t value);
+void guest_refuse(struct guest *g, uint32_t id, uint32_t code, const char *format, ...)
+	printf_like(4, 5);
+void guest_tell_gate(struct guest *g, uint32_t device);

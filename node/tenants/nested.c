@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `mete run` inside a program that `mete run` started: what it gets is part of the outer tenant's
+ * share.
+ *
+ * If it asks for less memory than the outer tenant has, it becomes a tenant within it: its memory
+ * is charged to both, and the outer tenant's time is divided equally between it and the tenants
+ * within it. Otherwise it joins the outer tenant. Decision 89.
+ */
+#include "node/tenants/nested.h"
+
+#include <string.h>
+
+#include "node/daemon.h"
+#include "node/process.h"
+#include "node/tenants/keeper.h"
+#include "node/time/schedule.h"
+#include "node/upcalls.h"
+
+enum { ANCESTORS = 64 };
+
+static struct tenant *by_socket(struct daemon *d, const char *socket)
+{
+	list_for_each(link, &d->tenants.all)
+	{
+		struct tenant *t = list_entry(link, struct tenant, link);
+
+		if (strcmp(t->socket, socket) == 0)
+			return t;
+	}
+	return NULL;
+}
+
+/*
+ * Reads the caller and its ancestors, the nearest first. Pids are reused, so each link must be
+ * confirmed: a pid is still the parent that was read if its child lives and still has it as its
+ * parent. Therefore the second pass starts at the farthest ancestor, and the caller's own pidfd is
+ * checked last.
+ */
+static uint32_t read_line(pid_t caller, uint64_t started, pid_t line[ANCESTORS])
+{
+	owned(close) int pidfd = -1;
+	uint32_t count = 0;
+
+	if (!started || process_open(caller, started, &pidfd) < 0)
+		return 0;
+	while (caller > 1 && count < ANCESTORS) {
+		line[count++] = caller;
+		caller = process_parent(caller);
+	}
+	for (uint32_t i = count; i-- > 1;)
+		if (process_parent(line[i - 1]) != line[i])
+			count = i;
+	return process_ended(pidfd) ? 0 : count;
+}
+
+/* Finds the tenant whose program is the caller's nearest ancestor, because the
+ * environment may have been emptied. */
+static struct tenant *by_ancestors(struct daemon *d, pid_t caller, uint64_t started)
+{
+	struct tenant *nearest = NULL;
+	pid_t line[ANCESTORS];
+	uint32_t place = read_line(caller, started, line);
+
+	list_for_each(link, &d->tenants.all)
+	{
+		struct tenant *t = list_entry(link, struct tenant, link);
+		uint32_t at = keeper_place(t, line, place);
+
+		if (at < place) {
+			place = at;
+			nearest = t;
+		}
+		if (!place)
+			break;
+	}
+	return nearest;
+}
+
+struct tenant *nested_find(struct daemon *d, const char *socket, pid_t caller, uint64_t started)
+{
+	struct tenant *t = *socket ? by_socket(d, socket) : NULL;
+
+	if (t || list_empty(&d->tenants.all))
+		return t;
+	return by_ancestors(d, caller, started);
+}
+
+static uint32_t part_of(uint32_t value, uint32_t parts, uint32_t least)
+{
+	return value / parts > least ? value / parts : least;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The share of the tenant together with the tenants within it. */
+static void whole_share(const struct tenant *t, struct share *ret_share)
+{
+	struct share outer;
+
+	*ret_share = t->share;
+	if (!t->outer)
+		return;
+	nested_share(t->outer, &outer);
+	ret_share->weight = smaller(t->share.weight, outer.weight);
+	ret_share->cap_milli = smaller(t->share.cap_milli, outer.cap_milli);
+	ret_share->guarantee_milli = smaller(t->share.guarantee_milli, outer.guarantee_milli);
+	ret_share->guarantee_milli = smaller(ret_share->guarantee_milli, ret_share->cap_milli);
+	ret_share->equal |= outer.equal;
+	if (ret_share->class < outer.class)
+		ret_share->class = outer.class;
+}
+
+void nested_share(const struct tenant *t, struct share *ret_share)
+{
+	uint32_t parts = t->nested + 1;
+
+	whole_share(t, ret_share);
+	ret_share->weight = part_of(ret_share->weight, parts, 1);
+	ret_share->cap_milli = part_of(ret_share->cap_milli, parts, 1);
+	ret_share->guarantee_milli = part_of(ret_share->guarantee_milli, parts, 0);
+}
+
+/* ---- sentences for people -------------------------------------------------------------------- */
+
+static bool is_said(const struct tenant *t, const char *key)
+{
+	for (uint32_t i = 0; share_key(i); i++)
+		if (t->texts[i] &&
+		    (strcmp(share_key(i), key) == 0 || share_includes(share_key(i), key)))
+			return true;
+	return false;
+}
+
+struct said {
+	char text[24];
+};
+
+static struct said field_text(const struct share *share, const char *key)
+{
+	static const char *const classes[] = {"interactive", "standard", "batch"};
+	struct said said;
+
+	if (strcmp(key, "weight") == 0)
+		snprintf(said.text, sizeof(said.text), "%u", share->weight);
+	else if (strcmp(key, "class") == 0)
+		snprintf(said.text, sizeof(said.text), "%s", classes[share->class]);
+	else
+		snprintf(said.text, sizeof(said.text), "%.1f%%",
+			 (strcmp(key, "cap") == 0 ? share->cap_milli : share->guarantee_milli) /
+				 10.0);
+	return said;
+}
+
+void nested_note(const struct tenant *t, char *ret_note, size_t size)
+{
+	static const char *const keys[] = {"weight", "guarantee", "cap", "class"};
+	struct share has;
+	char less[128];
+	size_t n = 0;
+
+	*ret_note = '\0';
+	whole_share(t, &has);
+	for (size_t i = 0; t->outer && i < ARRAY_SIZE(keys); i++) {
+		struct said wanted = field_text(&t->share, keys[i]);
+		struct said given = field_text(&has, keys[i]);
+
+		if (!is_said(t, keys[i]) || strcmp(wanted.text, given.text) == 0)
+			continue;
+		n += (size_t)snprintf(less + n, sizeof(less) - n, "%s %s %s, not %s", n ? ";" : "",
+				      keys[i], given.text, wanted.text);
+	}
+	if (n)
+		snprintf(ret_note, size,
+			 "this has a part of the share of tenant %u (%.40s), and no more:%s",
+			 t->outer->id, t->outer->name, less);
+}
+
+static bool is_within(const struct tenant *t, const struct tenant *outer)
+{
+	while (t && t != outer)
+		t = t->outer;
+	return t != NULL;
+}
+
+void nested_changed(struct tenant *outer)
+{
+	list_for_each(link, &outer->daemon->tenants.all)
+	{
+		struct tenant *t = list_entry(link, struct tenant, link);
+
+		if (is_within(t, outer))
+			schedule_set(t);
+	}
+}
+
+static struct ledger_account *account_on(const struct tenant *t, uint32_t index)
+{
+	for (uint32_t i = 0; i < t->devices; i++)
+		if (t->device[i].index == index)
+			return t->device[i].account;
+	return NULL;
+}
+
+struct ledger_account *nested_account(const struct tenant *outer, uint32_t index)
+{
+	return account_on(outer, index);
+}
+
+void nested_join(struct tenant *t)
+{
+	t->outer->nested++;
+	nested_changed(t->outer);
+}
+
+void nested_lift(struct tenant *t)
+{
+	/* Happens only if the tenant is ended by force: otherwise it stays
+	 * until those within it end. */
+	list_for_each(link, &t->daemon->tenants.all)
+	{
+		struct tenant *other = list_entry(link, struct tenant, link);
+
+		if (other->outer != t)
+			continue;
+		for (uint32_t i = 0; i < other->devices; i++) {
+			struct ledger_sums sums;
+
+			ledger_lift(other->device[i].account);
+			ledger_account_sums(other->device[i].account, &sums);
+			/* Until now this was part of what the outer tenant was promised. */
+			if (!t->outer)
+				t->daemon->device[other->device[i].index].promised_bytes +=
+					sums.limit;
+		}
+		other->outer = t->outer;
+		t->nested--;
+		if (t->outer)
+			t->outer->nested++;
+	}
+}
+
+void nested_leave(struct tenant *t)
+{
+	struct tenant *outer = take(t->outer);
+
+	if (!outer)
+		return;
+	outer->nested--;
+	nested_changed(outer);
+	tenant_maybe_end(outer);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A tenant, and what it is on each of its devices. */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "base/loop.h"
+#include "core/residency/residency.h"
+#include "core/share/share.h"
+#include "core/turns/alike.h"
+#include "core/turns/turns.h"
+#include "node/memory/memory_types.h"
+#include "node/peers/flow.h"
+#include "node/tenants/page.h"
+#include "node/time/time_types.h"
+#include "wire/page.h"
+
+struct daemon;
+struct store;
+struct tenant;
+struct user;
+
+struct tenant_device {
+	struct list link; /* of the device */
+	struct tenant *tenant;
+	uint32_t index; /* of the daemon's devices */
+	struct ledger_account *account;
+	uint64_t most_bytes;	/* what the journal says it may hold; never less than it holds */
+	uint64_t highest_limit; /* likewise: the highest that it ever had */
+	uint64_t may_bytes;	/* what it may be found with: host_measured; 0: never looked */
+	uint32_t in_flux;	/* guests whose residual is being measured, and `remains` */
+	uint32_t owed;		/* guests to which a measurement is owed */
+	struct remains remains;
+	uint64_t looked_ns;  /* when all its guests were last measured */
+	struct list held;    /* of the daemon: its asks wait for a measurement, */
+	uint64_t held_until; /* namely this one */
+	struct gate_wait waiting;
+	uint64_t closing_ns;	   /* since when the gate is closing, if it is */
+	uint64_t longest_drain_ns; /* so long a close took at most, of those that ended */
+	enum gate_test test;
+	bool said_beside; /* in the log */
+	bool seated;	  /* it takes part in turns: it has guests */
+	struct turns_seat seat;
+	struct alike_seat alike;
+	struct residency_member member; /* where it is `joined` */
+	bool joined;
+	struct list move_due; /* of the daemon: its guests may have to be told something */
+	struct list asks;     /* for movable memory; move_ask.c */
+	uint32_t ask_count;
+	uint64_t move_refused; /* how many of those were refused */
+	uint32_t behind;       /* its memory waits for this tenant, which is stuck; 0: nobody */
+	bool busy_known;       /* drift.c */
+	uint32_t busy_milli, busy_charged_milli;
+};
+
+struct tenant {
+	struct list link;    /* of the daemon */
+	struct list same_id; /* the same, of those with the same remainder */
+	struct daemon *daemon;
+	uint32_t id;
+	uid_t owner;
+	struct user *user;    /* NULL: nothing bounds the owner */
+	struct tenant *outer; /* the tenant that encloses it; NULL: none */
+	uint32_t nested;      /* tenants within it */
+	uint64_t made_ns;
+	char *name;		   /* owned, as are the next two */
+	char *texts[SHARE_FIELDS]; /* the share as it was written, in share.def's order; NULL:
+				      default */
+	struct share share;
+	struct page page;
+	struct wire_tenant_page *shown; /* page.memory */
+	char *folder, *socket;
+	int listen_fd;
+	struct loop_watch listener;
+	struct flow_pause pause; /* of the listener, */
+	bool resting;		 /* until it is over */
+	struct flow flow;
+	struct flow_item calls; /* what the listener wants */
+	struct list guests, callers;
+	struct list processes; /* that keep it, see keeper.h */
+	uint32_t guest_count, stranger_count, silent_count, keepers;
+	uint32_t expected_count; /* guests from before this daemon that have not stated what they
+				    hold */
+	bool away; /* `mete suspend` was asked for: none of its memory may be on a device */
+	struct store *store; /* owned; NULL: nobody has asked for it */
+	struct turns_tenant turns;
+	bool leaving, kept;	    /* kept: by a connection, since this daemon started */
+	uint64_t unknown_functions; /* of guests that have left */
+	uint64_t joins;		    /* guests, since this daemon started */
+	uint32_t devices;
+	struct tenant_device device[]; /* `devices` of them */
+};
+
+struct tenants {
+	struct list all, by_id[DAEMON_IDS];
+	uint32_t count, guest_count;
+	uint32_t last_id, last_guest; /* numbers that were given out */
+};
+
+/* The index by which the tenant and its guests know the device. */
+static inline uint32_t tenant_index(const struct tenant_device *at)
+{
+	return (uint32_t)(at - at->tenant->device);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What meted's turns and gates remember: schedule.h, gate.h, drift.h, samples.h. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/loop.h"
+#include "core/turns/turns.h"
+#include "node/devices/nvml.h"
+#include "node/bounds.h"
+
+struct peer;
+
+/* The processes that recently had kernels on a device, according to the driver. */
+struct device_busy {
+	bool wanted;		     /* the worker is to ask for them, */
+	bool known;		     /* and has got them */
+	bool judged;		     /* core/turns/alike.h waits for them */
+	uint64_t asked_us, asked_ns; /* when it asked: wall clock, and the loop's */
+	uint32_t count;
+	struct nvml_busy rows[DAEMON_BUSY];
+};
+
+/* A change of a gate for which an admin waits. */
+struct gate_wait {
+	struct peer *peer; /* NULL: nobody */
+	uint32_t id;
+};
+
+/* What became of the test verb's last close of a gate. */
+enum gate_test {
+	GATE_UNTESTED, /* there was none, or it was opened again */
+	GATE_TEST_SHUT,
+	GATE_TEST_FAILED, /* it could not be closed, and was not closed since */
+};
+
+struct gates {
+	struct loop_timer timer; /* while a gate is closing */
+	bool looking;		 /* it is armed */
+};
+
+struct schedule {
+	struct turns turns;
+	struct loop_alarm alarm;
+	bool pumping; /* the machines' actions are being fetched */
+};

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What has happened, told upwards. A module calls only modules that are below it; what those above
+ * must know of it, it tells by these few functions. Each stands in the module that is named here.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/macros.h"
+
+struct caller;
+struct daemon;
+struct guest;
+struct ledger_action;
+struct tenant;
+struct tenant_device;
+
+/* peers/caller.c */
+/* -EMFILE: see door_accept(). */
+must_check int caller_accept(struct tenant *t);
+/* Answers, and then ends the connection. */
+void caller_dismiss(struct caller *c, uint32_t id, uint32_t code, const char *reason);
+void caller_close(struct caller *c);
+
+/* peers/words.c */
+/* The answers to its asks. */
+void words_answer(struct guest *g, const struct ledger_action *action);
+
+/* memory/measured.c */
+/* A measurement has ended. / The driver does not answer for too long. */
+void measure_has_ended(struct daemon *d);
+void measure_is_late(struct daemon *d);
+
+/* peers/admin.c */
+/* A measurement has ended, or takes too long. */
+void admin_measured(struct daemon *d);
+
+/* tenants/tenant.c */
+/* Ends the tenant if nothing keeps it. */
+void tenant_maybe_end(struct tenant *t);
+
+/* ending.c */
+/* Something has left: a user's daemon exits with its last tenant. */
+void daemon_maybe_end(struct daemon *d);
+
+/* time/schedule.c */
+/* Performs all the actions that turns and residency ask for. Called after every event. */
+void schedule_pump(struct daemon *d);
+/* Whether its guests must report when they are idle may have changed. */
+void schedule_listen(struct tenant_device *at, uint64_t now);
+/* Every guest has acknowledged that the gate is closed. */
+void schedule_drained(struct tenant_device *at);
+
+/* move/move.c */
+/* The ledger's figures have changed. */
+void move_book_changed(struct daemon *d);

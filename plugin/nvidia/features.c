@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/nvidia/features.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct writer {
+	void (*each)(void *owner, const char *key, const char *value);
+	void *owner;
+};
+
+static bool is_outer(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+static bool is_inner(char c)
+{
+	return is_outer(c) || c == '-' || c == '_' || c == '.';
+}
+
+/* Only what Kubernetes accepts: a name with another sign must not cost the node all its labels. */
+static void add(const struct writer *w, const char *key, const char *format, ...) printf_like(3, 4);
+static void add(const struct writer *w, const char *key, const char *format, ...)
+{
+	char text[256], value[FEATURE_VALUE];
+	size_t n = 0;
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	for (const char *at = text; *at && n < sizeof(value) - 1; at++) {
+		char c = *at == ' ' ? '-' : *at;
+
+		if (n ? is_inner(c) : is_outer(c))
+			value[n++] = c;
+	}
+	while (n && !is_outer(value[n - 1]))
+		n--;
+	value[n] = '\0';
+	w->each(w->owner, key, value);
+}
+
+static void add_driver(const struct writer *w, const struct features *f)
+{
+	char part[3][32] = {"", "", ""};
+
+	if (!*f->driver)
+		return;
+	sscanf(f->driver, "%31[^.].%31[^.].%31s", part[0], part[1], part[2]);
+	add(w, "nvidia.com/cuda.driver.major", "%s", part[0]);
+	add(w, "nvidia.com/cuda.driver.minor", "%s", part[1]);
+	add(w, "nvidia.com/cuda.driver.rev", "%s", part[2]);
+	add(w, "nvidia.com/cuda.driver-version.major", "%s", part[0]);
+	add(w, "nvidia.com/cuda.driver-version.minor", "%s", part[1]);
+	add(w, "nvidia.com/cuda.driver-version.revision", "%s", part[2]);
+	add(w, "nvidia.com/cuda.driver-version.full", "%s", f->driver);
+}
+
+static void add_cuda(const struct writer *w, const struct features *f)
+{
+	int major = f->cuda / 1000, minor = f->cuda % 1000 / 10;
+
+	if (!f->cuda)
+		return;
+	add(w, "nvidia.com/cuda.runtime.major", "%d", major);
+	add(w, "nvidia.com/cuda.runtime.minor", "%d", minor);
+	add(w, "nvidia.com/cuda.runtime-version.major", "%d", major);
+	add(w, "nvidia.com/cuda.runtime-version.minor", "%d", minor);
+	add(w, "nvidia.com/cuda.runtime-version.full", "%d.%d", major, minor);
+}
+
+static const char *family_of(int major, int minor)
+{
+	static const char *const families[] = {
+		[1] = "tesla",	[2] = "fermi",	[3] = "kepler",	    [5] = "maxwell",
+		[6] = "pascal", [9] = "hopper", [10] = "blackwell", [12] = "blackwell"};
+
+	if (major == 7)
+		return minor < 5 ? "volta" : "turing";
+	if (major == 8)
+		return minor < 9 ? "ampere" : "ada-lovelace";
+	if (major > 0 && major < (int)ARRAY_SIZE(families) && families[major])
+		return families[major];
+	return "undefined";
+}
+
+static void add_gpu(const struct writer *w, const struct features *f)
+{
+	bool shared = f->replicas > 1;
+
+	add(w, "nvidia.com/gpu.product", "%s%s", f->model, shared && !f->renamed ? "-SHARED" : "");
+	add(w, "nvidia.com/gpu.count", "%" PRIu32, f->count);
+	add(w, "nvidia.com/gpu.replicas", "%" PRIu32, f->replicas);
+	add(w, "nvidia.com/gpu.sharing-strategy", "%s", shared ? "time-slicing" : "none");
+	add(w, "nvidia.com/gpu.memory", "%" PRIu64, f->total_bytes >> 20);
+	if (!f->cc_major)
+		return;
+	add(w, "nvidia.com/gpu.family", "%s", family_of(f->cc_major, f->cc_minor));
+	add(w, "nvidia.com/gpu.compute.major", "%d", f->cc_major);
+	add(w, "nvidia.com/gpu.compute.minor", "%d", f->cc_minor);
+}
+
+static const char *mode_of(const char *pci_class)
+{
+	if (strcmp(pci_class, "0x030000") == 0)
+		return "graphics";
+	return strcmp(pci_class, "0x030200") == 0 ? "compute" : "unknown";
+}
+
+void features_each(const struct features *features,
+		   void (*each)(void *owner, const char *key, const char *value), void *owner)
+{
+	const struct writer w = {each, owner};
+
+	if (features->timestamp)
+		add(&w, "nvidia.com/gfd.timestamp", "%" PRIu64, features->timestamp);
+	add(&w, "nvidia.com/gpu.machine", "%s", *features->machine ? features->machine : "unknown");
+	add_driver(&w, features);
+	add_cuda(&w, features);
+	add(&w, "nvidia.com/mig.capable", "%s", features->is_divisible ? "true" : "false");
+	add(&w, "nvidia.com/mps.capable", "false");
+	add(&w, "nvidia.com/gpu.mode", "%s", mode_of(features->pci_class));
+	add_gpu(&w, features);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The labels that GPU feature discovery of NVIDIA's device plugin (v0.20) gives a node, with its
+ * names and values: of whole GPUs, shared or not. Pure.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/macros.h"
+
+enum { FEATURE_VALUE = 64 }; /* of a label's value, with its NUL */
+
+struct features {
+	const char *driver; /* "580.65.06"; "": not reported */
+	int cuda;	    /* 12090; 0: not reported */
+	bool is_divisible;  /* a GPU of the node can be divided by MIG */
+	const char *machine;
+	const char *pci_class; /* "0x030200"; "": unknown, or not the same for all */
+	uint64_t timestamp;    /* seconds since 1970; 0: no such label */
+	/* Of the first GPU's model. */
+	const char *model;
+	uint32_t count; /* of GPUs of that model */
+	uint64_t total_bytes;
+	int cc_major, cc_minor;
+	uint32_t replicas; /* of each; 1: it is not shared */
+	bool renamed;	   /* shared under another name than nvidia.com/gpu */
+};
+
+/* Calls each() for each label. */
+void features_each(const struct features *features,
+		   void (*each)(void *owner, const char *key, const char *value), void *owner);

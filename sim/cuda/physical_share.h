@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*                                                       sim/cuda/physical_share.h
+ * Physical memory that several processes hold: cuMemExportToShareableHandle() and
+ * cuMemImportFromShareableHandle(). What is exported moves from the process's store into a file of
+ * its own, with a trailer that tells another process what it is.
+ */
+#pragma once
+
+struct physical;
+
+/* Neither handle nor mapping of it is left. Others in this process may be of the same memory, or
+ * descriptors open; it is freed when that ends. */
+void physical_share_end(struct physical *allocation);
+
+/* Frees what was kept for descriptors that are closed now. */
+void physical_share_tidy(void);

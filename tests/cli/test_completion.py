@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What zsh and fish complete after `mete`: in the shells themselves. (bash: test_first_hour.py.)"""
+from person import *
+
+OPTIONS = re.findall(r"^OPTION\((\w+), (\w+),", open(os.path.join(ROOT, "cli/commands.def")).read(), re.M)
+VERBS = re.findall(r"^COMMAND\((\w+),", open(os.path.join(ROOT, "cli/commands.def")).read(), re.M)
+FIELDS = re.findall(r"^SHARE\((\w+),", open(os.path.join(ROOT, "core/share/share.def")).read(), re.M)
+
+
+class Fish:
+    """What it completes a line to: the words, without what it says of them."""
+
+    def __init__(self, node):
+        self.environment = dict(node.environment, HOME=node.place, XDG_CONFIG_HOME=node.place, PATH=os.path.dirname(METE) + ":" + os.environ["PATH"])
+
+    def complete(self, line):
+        script = f"source {os.path.join(BUILD, 'cli', 'mete.fish')}; complete -C $argv[1]"
+        done = subprocess.run(["fish", "--no-config", "-c", script, line], env=self.environment, text=True, capture_output=True, check=True)
+        assert not done.stderr, done
+        return [found.split("\t")[0] for found in done.stdout.splitlines()]
+
+
+def test_fish_completes_verbs_options_and_their_values():
+    with Node() as node:
+        fish = Fish(node)
+        assert sorted(fish.complete("mete ")) == sorted(VERBS + ["help"])
+        for verb in VERBS:
+            wanted = {"--" + name.replace("_", "-") for of, name in OPTIONS if of == verb} | {"--help"}
+            assert wanted == {word.rstrip("=") for word in fish.complete(f"mete {verb} --")}, verb
+        assert fish.complete("mete run --class ") == ["batch", "interactive", "standard"]
+        assert fish.complete("mete run --swap=") == ["--swap=auto", "--swap=off"]
+        assert set(fish.complete("mete set a class=")) - {"class="} == {"class=batch", "class=interactive", "class=standard"}
+        assert "true" in fish.complete("mete run --memory=4G -- tru")
+
+
+def test_fish_completes_tenants_devices_and_fields_and_no_files():
+    with Node() as node:
+        fish = Fish(node)
+        running(node, "--name", "train")
+        assert fish.complete("mete suspend ") == ["train"] and fish.complete("mete resume tr") == ["train"]
+        assert {"train"} | {field + "=" for field in FIELDS} <= set(fish.complete("mete set "))
+        uuid = node.ps()["devices"][0]["uuid"]
+        assert fish.complete("mete run --device ") == ["0", uuid]
+        assert fish.complete(f"mete run --report-json {ROOT}/READ") == [f"{ROOT}/README.md"]
+        assert fish.complete(f"mete suspend {ROOT}/READ") == []
+
+
+def test_zsh_completes_verbs_options_values_and_tenants():
+    with Node() as node:
+        running(node, "--name", "train")
+        uuid = node.ps()["devices"][0]["uuid"]
+        # As it is where nobody has configured anything: its own functions, and ours.
+        open(os.path.join(node.place, ".zshrc"), "w").write(f"PROMPT='%# '; fpath=({os.path.join(BUILD, 'cli')} $fpath)\nautoload -Uz compinit && compinit -u -d {node.place}/dump\n"
+                                                            "zstyle ':completion:*' list-prompt ''\n")
+        path = os.path.dirname(METE) + ":" + os.environ["PATH"]
+        with Terminal(node, "exec zsh -i", columns=160, lines=60, ZDOTDIR=node.place, PATH=path) as zsh:
+            zsh.wait("^# $|^# *$")
+
+            def complete(line, *shown, without=None):
+                zsh.press("C-u", "C-l")
+                zsh.type(line)
+                zsh.press("Tab")
+                zsh.wait(*shown, without=without)
+            complete("mete su", r"^# mete suspend$")
+            complete("mete ", *(rf"^{verb} +-- " for verb in VERBS))
+            complete("mete run --wei", r"^# mete run --weight=$")
+            complete("mete run -", *(rf"^--{name.replace('_', '-')} .*-- |^--{name.replace('_', '-')} +-[a-z] +-- |^-[a-z] +--{name.replace('_', '-')} +-- |--{name.replace('_', '-')}" for of, name in OPTIONS if of == "run"))
+            complete("mete run --class=", "batch +interactive +standard")
+            complete("mete run --device=G", rf"^# mete run --device={uuid}$")
+            complete("mete suspend ", r"^# mete suspend train$")
+            complete("mete set tr", r"^# mete set train$")
+            complete("mete set train wei", r"^# mete set train weight=$")
+            complete("mete set train class=b", r"^# mete set train class=batch$")
+            complete(f"mete replay --time --output={ROOT}/docs/decis", rf"^# mete replay --time --output={ROOT}/docs/decisions/$")
+            complete("mete run --memory 4G -- uname --vers", r"^# mete run --memory 4G -- uname --version$|uname --vers")
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`mete top` in a real terminal (tmux): what it shows at every width, its keys, and what it does to tenants."""
+from person import *
+
+
+KEYS = "q quit  h help  <> sort  t tree  f filter  d detail  s set  z suspend  r resume  T end"
+
+
+class Screen(Terminal):
+    """A terminal in which `mete top OPTIONS` runs; at its end it says `status=N`."""
+
+    def __init__(self, node, *options, **more):
+        super().__init__(node, f"trap : INT; {METE} top {' '.join(options)}; echo status=$?; exec cat", **more)
+
+    def shown_at(self, columns, lines, pattern):
+        """The screen, if it was painted for that size (keys are in the last line, and only there) and has that."""
+        shown = self.text()
+        rows = shown.splitlines()
+        return len(rows) == lines and rows[-1].startswith("q quit") and sum(row.startswith("q quit") for row in rows) == 1 and (
+            columns >= len(KEYS) or rows[-1].endswith("…")) and max(map(len, rows)) <= columns and re.search(pattern, shown) and shown
+
+
+def order(screen, *names):
+    return sorted(names, key=lambda name: re.search(rf"^ *\d+ +{name}\b", screen, re.M).start())
+
+
+def test_it_shows_devices_and_tenants_at_every_width():
+    with Node(METE_SIM_DEVICES="2xSIM") as node:
+        At(node, "--memory", "1G", "--name", "train", "--device", "0")
+        running(node, "--name", "shell", "--device", "1")
+        with Screen(node, columns=200) as top:
+            shown = top.wait(r"2 GPUs, 2 tenants", r"^ *\d+ +train .*running .*steady stdin=1", r"shell .*no process has joined yet", "GPU 1 +Simulated GPU +[1-9][0-9]+ °C +[1-9][0-9]*/[1-9][0-9]* W",
+                             r"time \[\|+100%\] memory \[\|+ +0\.0[1-9]/4\.00\]", r"train 100%", "tenant 1 train of")
+            for heading in ("HAD", "DUE", "HISTORY", "USED", "LIMIT", "AGE", "STATE", "COMMAND"):
+                assert heading in shown, shown
+            for columns, lines in ((120, 40), (80, 24), (60, 20), (40, 20), (40, 8), (200, 60)):
+                top.resize(columns, lines)
+                shown = until(lambda: top.shown_at(columns, lines, "train .*running"), lambda: f"{columns} times {lines}:\n{top.text()}")
+                assert "HAD" in shown and "USED" in shown, shown
+
+
+def test_ascii_and_no_colour_where_they_are_asked_for():
+    with Node() as node:
+        At(node, "--memory", "1G", "--name", "train")
+        with Screen(node, LC_ALL="C", NO_COLOR="1") as top:
+            top.wait("train .*running", r"train 100%")
+            shown = top.text("-e")
+            assert shown.isascii() and not re.search(r"\033\[(3[0-7]|38)", shown), shown
+        with Screen(node) as top:
+            top.wait("train .*running", r"▌train 100%")
+            assert re.search(r"\033\[3[0-7]m", top.text("-e")), top.text("-e")
+
+
+def test_what_is_had_and_due_is_shown_second_by_second():
+    with Node() as node:
+        At(node, "--name", "much", "--weight", "300")
+        At(node, "--name", "little", "--weight", "100")
+        with Screen(node, columns=160) as top:
+            # Both are due what their weights say; the history has the seconds that were seen.
+            shown = top.wait(r"much .* [67]\d% ", r"little .* [23]\d% ", r"▌much \d+% .*▌little \d+%", r"much .*[▁▂▃▄▅▆▇█]{3}")
+            assert order(shown, "much", "little") == ["much", "little"], shown
+            top.press("d")
+            top.wait("much", without="tenant [0-9]+ (much|little) of")
+            top.press("Enter")
+            top.wait(r"tenant \d+ much of", r"weight=300; [1-9]\d* turns", r"100% │", r" 0% │.*[▁▂▃▄▅▆▇█]")
+
+
+def test_keys_sort_filter_and_select():
+    with Node() as node:
+        for name in ("first", "second", "third"):
+            running(node, "--name", name)
+        with Screen(node, "--sort", "id") as top:
+            assert order(top.wait("third", "by id;"), "first", "second", "third") == ["first", "second", "third"]
+            top.press("/")
+            assert order(top.wait("by id, reversed"), "first", "second", "third") == ["third", "second", "first"]
+            top.press(">")
+            top.wait("by gpu;")
+            top.press("<")
+            top.wait("by id;", "tenant 1 first of")
+            top.press("Down")
+            top.wait("tenant 2 second of")
+            top.press("G")
+            top.wait("tenant 3 third of")
+            top.press("Home")
+            top.wait("tenant 1 first of")
+            top.press("f")
+            top.wait("^only:")
+            top.type("sec")
+            top.press("Enter")
+            top.wait("only sec;", "tenant 2 second of", without="(first|third) ")
+            top.press("f", "BSpace", "BSpace", "BSpace")
+            top.type("name=x")
+            top.press("Enter")
+            top.wait("filter 'name=': accepted are user=, tenant=, gpu= and parts of names", "only sec;")
+            top.press("f", "BSpace", "BSpace", "BSpace")
+            top.type("nobody")
+            top.press("Enter")
+            top.wait("no tenant fits the filter")
+            top.press("s")
+            top.wait("^no tenant is selected")
+            top.press("f")
+            top.wait("^only: nobody")
+            top.press("Escape")
+            top.wait("^q quit", "no tenant fits the filter")
+            top.press("h")
+            shown = top.wait("keys; any key closes this list", "ask them to end")
+            assert shown.count("select the line") == 2, shown
+            top.press("x")
+            top.wait("no tenant fits the filter")
+            top.press("q")
+            top.wait("^status=0$")
+
+
+def test_the_tree_has_tenants_within_tenants_and_processes():
+    with Node() as node:
+        outer = node.start("run", "--name", "outer", "--", "sh", "-c", f"{METE} run --memory 1G --name inner -- {workload('steady')} stdin=1 seconds=600 report_ms=3600000")
+        until(lambda: any(t["name"] == "inner" and t["processes"] for t in node.ps()["tenants"]))
+        [pid] = [p["pid"] for t in node.ps()["tenants"] for p in t["processes"]]
+        with Screen(node, "--tree", "--sort", "id") as top:
+            top.wait(r"^ *1 +outer ", r"^ *2 +  inner ", rf"^ +    {pid} ")
+            top.press("t")
+            top.wait(r"^ *2 +inner ", without=rf"^ +{pid} ")
+            top.press("t", "Down", "Down", "I")
+            top.wait(rf"^interrupt process {pid} of inner\? \(y/n\)")
+            top.type("y")
+            top.press("Enter")
+            top.wait("^SIGINT sent to 1 process$")
+        assert outer.wait(timeout=240) == 130, outer
+
+
+def test_a_share_is_changed_and_a_mistake_is_one_sentence():
+    with Node() as node:
+        At(node, "--name", "train", "--weight", "100")
+        with Screen(node) as top:
+            top.wait("tenant 1 train of")
+            top.press("s")
+            top.wait("^set 1 train:")
+            top.type("weight=250 cap=50%")
+            top.press("Enter")
+            top.wait("^tenant 1 train: set", "weight=250 cap=50%")
+            fields = node.ps()["tenants"][0]["fields"]
+            assert (fields["weight"], fields["cap"]) == ("250", "50%"), fields
+            for typed, said in (("wight=1", "'wight' is not a field of a share"), ("weight", "'weight': expected KEY=VALUE"), ("weight=1 weight=2", "weight is given twice")):
+                top.press("s")
+                top.wait("^set 1 train:")
+                top.type(typed)
+                top.press("Enter")
+                top.wait("^" + re.escape(said))
+            assert node.ps()["tenants"][0]["fields"] == fields
+
+
+def test_a_tenant_is_suspended_and_goes_on():
+    with Node() as node:
+        At(node, "--name", "train", "--swap", "auto")
+        with Screen(node) as top:
+            top.wait("tenant 1 train of", "running")
+            top.press("z")
+            top.wait(r"^suspend tenant 1 train\? \(y/n\)")
+            top.type("n")
+            top.press("Enter")
+            top.wait("^q quit")
+            assert not node.ps()["tenants"][0]["suspended"]
+            top.press("z")
+            top.type("y")
+            top.press("Enter")
+            top.wait("^train is suspended: ", "suspended by `mete suspend`")
+            assert node.ps()["tenants"][0]["suspended"]
+            top.press("r")
+            top.wait("^train goes on")
+            until(lambda: not node.ps()["tenants"][0]["suspended"])
+
+
+def test_processes_are_ended_only_after_a_yes():
+    with Node() as node:
+        victim, other = At(node, "--name", "victim"), At(node, "--name", "other")
+        with Screen(node, "--filter", "victim") as top:
+            top.wait("tenant 1 victim of")
+            for answer in ("n", "", "yes", "Y"):
+                top.press("T")
+                top.wait(r"^terminate the 1 process of tenant 1 victim\? \(y/n\)")
+                top.type(answer) if answer else None
+                top.press("Enter")
+                top.wait("^q quit")
+            assert victim.process.poll() is None
+            top.press("K")
+            top.wait(r"^kill the 1 process of tenant 1 victim\? ")
+            top.type("y")
+            top.press("Enter")
+            top.wait("^SIGKILL sent to 1 process$", "no tenant fits the filter")
+        assert victim.process.wait(timeout=240) == -signal.SIGKILL and other.process.poll() is None
+
+
+def test_without_meted_devices_are_shown_and_a_meted_that_comes_or_stops_is_seen():
+    with Node() as node:
+        with Screen(node) as top:
+            top.wait("no meted is running: `mete run` starts one", "GPU 0 +Simulated GPU", "no tenants")
+            running(node, "--name", "late")
+            top.wait("1 GPU, 1 tenant;", "late .*no process has joined yet")
+            pid = node.daemon_pid()
+            os.kill(pid, signal.SIGSTOP)
+            try:  # what was known stays
+                top.wait(rf"^meted \(process {pid}\) is stopped", "late .*no process has joined yet")
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            top.wait("1 GPU, 1 tenant;")
+
+
+def test_commands_cannot_write_to_the_terminal():
+    with Node() as node:
+        running(node, "--name", "evil", program=("sh", "-c", "echo here; cat >/dev/null # \x1b]0;title\x07\x03"))
+        with Screen(node, columns=160) as top:
+            shown = top.wait("evil .*no process has joined yet")
+            assert not re.search("[\x00-\x09\x0b-\x1f]", shown), shown
+            assert "title" not in top.tmux("display-message", "-p", "#{pane_title}"), shown
+
+
+def test_what_it_cannot_do_is_one_sentence():
+    with Node() as node:
+        done = node.mete("top")
+        assert (done.returncode, done.stderr) == (1, "mete top: it needs a terminal; `mete ps` prints once\n"), done
+        for options, said in ((["--sort", "size"], "--sort: 'size': accepted are id, gpu, had, lacks, used, out, waits, age, user"), (["--interval", "1x"], "--interval"),
+                              (["--interval", "1ms"], "--interval"), (["--filter", "uid=1"], "filter 'uid=': accepted are"), (["now"], "'now': top takes no arguments")):
+            done = node.mete("top", *options)
+            assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1, done
+        assert "a terminal of the kind 'nonsense' (TERM) is not known here" in in_terminal(node, "top", status=1, **{"TERM": "nonsense"})
+
+
+def test_a_signal_leaves_the_terminal_as_it_was():
+    with Node() as node:
+        running(node, "--name", "one")
+        for send in (lambda top: top.press("C-c"), lambda top: subprocess.run(["pkill", "-TERM", "-f", f"^{METE} top --interval 700ms"], check=True)):
+            with Screen(node, "--interval", "700ms") as top:
+                top.wait("one .*no process has joined yet")
+                send(top)
+                shown = top.wait(r"^status=(0|1|130|143)$")
+                assert "no process has joined" not in shown, shown  # the screen of before is back
+                top.type("typed")
+                top.wait("^typed")
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,277 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Movement that is cut short: guests that end, connections that break, a meted that is killed."""
+from mover import *
+
+
+def test_who_ends_in_the_middle_of_leaving_makes_room():
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b")
+        b.allocate(SET)
+        meted.play(lambda: a.out() and b.asked)
+        meted.movers.remove(a)
+        a.close()
+        meted.play(lambda: not b.asked)
+        assert not b.refusal
+        meted.ends()
+
+
+def test_who_ends_in_the_middle_of_coming_leaves_nothing():
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b", SET)
+        b.idle()
+        a.wants()
+        meted.play(lambda: a.done["entered"])
+        meted.movers.remove(a)
+        a.close()
+        b.wants()
+        meted.play(lambda: b.is_whole())
+        c = meted.mover("c", 6 * CHUNK)
+        assert not c.refusal
+        meted.ends()
+
+
+def test_one_of_two_guests_of_a_tenant_ends_and_the_other_leaves_for_both():
+    with Node() as meted:
+        made = meted.tenant("a")
+        first, second = [meted.mover("a", 5 * CHUNK, made=made) for _ in range(2)]
+        first.obeys = second.obeys = False
+        b = meted.mover("b")
+        b.allocate(12 * CHUNK)
+        meted.play(lambda: any(mover.order["leave"] for mover in (first, second)))
+        meted.movers.remove(first)
+        first.close()
+        second.obeys = True
+        meted.play(lambda: not b.asked)
+        assert not b.refusal and second.out()
+        meted.ends()
+
+
+def test_what_cannot_move_finds_room_where_what_can_is_in_the_way():
+    with Node() as meted:
+        a, b = meted.mover("a", 7 * CHUNK), meted.mover("b", 7 * CHUNK)
+        plain = Mover(meted.admin.tenant(name="plain", memory="100%").socket, "plain")
+        meted.movers.append(plain)
+        plain.allocate(4 * CHUNK)
+        meted.play(lambda: not plain.asked)
+        assert not plain.refusal and a.out() + b.out() >= 2 * CHUNK, (plain.refusal, a.out(), b.out())
+        assert a.here() + b.here() + 4 * CHUNK <= DEVICE
+        for mover in (a, b):
+            mover.wants()
+            meted.play(lambda: mover.is_whole())
+            mover.idle()
+        meted.movers.remove(plain)
+        plain.close()
+        meted.ends()
+
+
+def test_what_cannot_move_is_refused_where_a_tenant_could_never_come_back_whole():
+    with Node() as meted:
+        a, b = meted.mover("a", SET), meted.mover("b", SET)
+        plain = Mover(meted.admin.tenant(name="plain", memory="100%").socket, "plain")
+        meted.movers.append(plain)
+        granted = 0
+        while not plain.refusal:
+            plain.allocate(CHUNK)
+            meted.play(lambda: not plain.asked)
+            granted += not plain.refusal
+            assert granted * CHUNK + SET <= DEVICE
+        assert granted >= 6, granted
+        assert "could not come back" in plain.refusal.reason, plain.refusal
+        for mover in (a, b, a):
+            mover.wants()
+            meted.play(lambda: mover.is_whole())
+            mover.idle()
+        meted.movers.remove(plain)
+        plain.close()
+        meted.ends()
+
+
+def test_what_was_freed_in_the_store_is_given_back():
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b", SET)
+        for block in [block for block in a.blocks if not block.here]:
+            a.free(block)
+        until(lambda: meted.row(a).stored == 0)
+        row = meted.row(a)
+        assert row.out == 0 and row.allocated == a.here(), row
+        a.wants()
+        meted.play(lambda: a.is_whole() and b.runs())
+        meted.ends()
+
+
+def test_a_meted_that_is_killed_in_the_middle_of_a_handover_finds_all_as_it_was():
+    with Node("--grace", "60s") as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b", SET)
+        b.idle()
+        a.wants()
+        meted.play(lambda: a.done["entered"])
+        out = a.out() + b.out()
+        meted.kill()
+        meted.start()
+        meted.admin = Admin(meted.place)
+        for mover in meted.movers:
+            mover.again(mover.made.socket)
+        rows = [meted.row(mover) for mover in meted.movers]
+        assert sum(row.out for row in rows) == out and all(row.allocated == SET for row in rows), rows
+        b.idle()
+        a.wants()
+        meted.play(lambda: a.is_whole())
+        a.idle()
+        b.wants()
+        meted.play(lambda: b.is_whole())
+        assert meted.resident() <= DEVICE
+        meted.ends()
+
+
+def test_what_is_out_comes_back_though_its_share_says_swap_off_after_a_restart():
+    with Node("--grace", "60s") as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b", SET)
+        assert a.out()
+        meted.admin.set(a.made.tenant, "swap", "off")
+        meted.kill()
+        meted.start()
+        meted.admin = Admin(meted.place)
+        a.again(a.made.socket, state=False)
+        assert a.state_all().counted == a.out(), (a.counted, a.out())
+        b.again(b.made.socket)
+        b.idle()
+        a.wants()
+        meted.play(lambda: a.is_whole())
+        meted.ends()
+
+
+def test_a_connection_that_breaks_in_the_middle_loses_nothing():
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b", SET)
+        b.idle()
+        a.wants()
+        meted.play(lambda: a.done["entered"])
+        a.again(a.made.socket)
+        a.wants()
+        meted.play(lambda: a.is_whole())
+        assert sum(meted.row(mover).out for mover in meted.movers) == b.out()
+        meted.ends()
+
+
+def test_who_joins_behind_a_closed_gate_is_told_to_move_nothing_before_it_has_drained():
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b")
+        a.obeys = False
+        b.allocate(SET)
+        meted.play(lambda: a.order["leave"])
+        a.again(a.made.socket)
+        a.ask("processes_ask", device=0)
+        assert not [heard for heard in a.heard if heard.kind == "move" and heard.leave], a.heard
+        assert a.shown()["gate"] != OPEN
+        a.send("drained", device=0, epoch=a.shown()["epoch"])
+        a.obeys = True
+        meted.play(lambda: not b.asked)
+        assert b.refusal is None and a.out()
+        meted.ends()
+
+
+def test_no_gate_opens_while_memory_is_out_though_it_cannot_be_closed():
+    with Node("--grace", "60s") as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b", SET)
+        assert a.out()
+        meted.kill()
+        meted.start()
+        meted.admin = Admin(meted.place)
+        a.drains = a.obeys = False
+        for mover in meted.movers:
+            mover.again(mover.made.socket)
+        a.waits(1)
+        opened = []
+
+        def look():
+            opened.extend([] if a.shown()["gate"] != OPEN else [a.out()])
+            return meted.row(a).coupled
+        b.wants()
+        a.wants()
+        meted.play(look)
+        # Its turn would come now.
+        b.idle()
+        b.ask("processes_ask", device=0)
+        look()
+        a.drains = a.obeys = True
+        a.waits(0)
+        a.send("drained", device=0, epoch=a.shown()["epoch"])
+        meted.play(lambda: look() is not None and a.is_whole())
+        assert not any(opened), opened
+        meted.ends()
+
+
+def test_no_gate_opens_before_a_guest_has_said_what_it_has_out():
+    with Node("--grace", "60s") as meted:
+        a = meted.mover("a", SET)
+        others = [meted.mover(name, SET) for name in "bc"]
+        assert a.out()
+        meted.kill()
+        meted.start()
+        meted.admin = Admin(meted.place)
+        # It waits for what is being copied before it says anything, that it has drained as well.
+        a.drains = False
+        a.again(a.made.socket, state=False).waits(1)
+        for other in others:
+            other.again(other.made.socket)
+        meted.play(lambda: a.shown()["gate"] != OPEN)
+        turns = meted.row(a).turns
+        meted.play(lambda: meted.row(a).turns > turns)
+        assert a.shown()["gate"] != OPEN
+        a.drains = True
+        a.state_all().swaps()
+        a.waits(0)
+        a.send("drained", device=0, epoch=a.shown()["epoch"])
+        for other in others:
+            other.idle()
+        a.wants()
+        meted.play(lambda: a.is_whole() and a.shown()["gate"] == OPEN)
+        meted.ends()
+
+
+def test_an_ask_is_not_refused_by_what_guests_have_not_said_yet():
+    with Node("--grace", "60s") as meted:
+        a = meted.mover("a", SET)
+        b = meted.mover("b")
+        meted.kill()
+        meted.start()
+        meted.admin = Admin(meted.place)
+        # It was granted by the one before, and is made while it is stated.
+        blocks, a.blocks, a.plain = a.blocks, [], SET
+        for mover in meted.movers:
+            mover.again(mover.made.socket)
+        a.blocks, a.plain = blocks, 0
+        a.show()
+        b.allocate(SET)
+        meted.play(lambda: not b.asked)
+        assert b.refusal is None and b.here() == SET and a.out()
+        meted.ends()
+
+
+def test_credit_that_nobody_uses_refuses_nobody():
+    """To an ask that its own tenant's credit is in the way of, and to one that a rival's is, on the device and in the store."""
+    for asker in "a", "b":
+        with Node(store="512MiB") as meted:
+            a, b = meted.mover("a", 15 * CHUNK), meted.mover("b")
+            for _ in range(6 if asker == "b" else 1):
+                a.unused += a.blocks.pop().bytes
+                a.show()
+            mover, bytes = (a, CHUNK + 40 * MIB) if asker == "a" else (b, SET)
+            held = mover.here()
+            mover.allocate(bytes)
+            meted.play(lambda: not mover.asked)
+            assert mover.refusal is None and mover.here() == held + bytes, mover.refusal
+            meted.ends()
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers that wait for a measurement, tables that are full, and who is named. */
+#include "tests/unit/ledger_fixture.h"
+
+TEST(who_would_be_refused_for_its_limit_waits_for_what_is_being_measured)
+{
+	given(100, 900, 0);
+	ledger_residual(l, a, 60, 60);
+	ledger_unsettled(l, one, LEDGER_IN_FLUX);
+	ask(b, 1, 50, 0);
+	expect_quiet(0);
+	ledger_residual(l, a, 50, 50);
+	expect_action(0, LEDGER_GRANT, b, 50);
+	ledger_report(l, b, 50);
+	ask(b, 2, 1, 0);
+	expect_quiet(0);
+	ledger_unsettled(l, one, LEDGER_SETTLED);
+	expect_action(0, LEDGER_REFUSE, b, 1);
+	expect_eq(action.reason, LEDGER_OVER);
+}
+
+TEST(another_tenants_measurement_is_no_hope_for_who_is_over_its_own_limit)
+{
+	given(100, 900, 0);
+	ledger_unsettled(l, two, LEDGER_IN_FLUX);
+	ask(a, 1, 101, 0);
+	expect_action(0, LEDGER_REFUSE, a, 101);
+	expect_eq(action.reason, LEDGER_OVER);
+}
+
+TEST(who_would_be_refused_for_room_waits_for_anybodys_measurement)
+{
+	given(900, 900, 0);
+	ledger_residual(l, a, 600, 600);
+	ledger_unsettled(l, one, LEDGER_IN_FLUX);
+	ask(c, 1, 400, 0);
+	expect_quiet(0);
+	expect_eq(ledger_deadline(l, 0), 0); /* the measurement's end is the event */
+	ledger_residual(l, a, 500, 500);
+	expect_action(0, LEDGER_GRANT, c, 400);
+}
+
+TEST(what_fits_is_granted_though_somebody_is_being_measured)
+{
+	given(900, 900, 1000 * ms);
+	ledger_residual(l, a, 600, 600);
+	ledger_unsettled(l, one, LEDGER_IN_FLUX);
+	ledger_unsettled(l, two, LEDGER_IN_FLUX);
+	granted(c, 300);
+}
+
+TEST(nothing_is_granted_while_a_measurement_is_owed)
+{
+	given(100, 900, 0);
+	ledger_unsettled(l, one, LEDGER_OWED);
+	ask(a, 1, 50, 0);
+	expect_quiet(0);
+	granted(c, 900); /* a neighbour does not wait */
+	ledger_residual(l, b, 60, 60);
+	ledger_looked(l);
+	expect_quiet(0);
+	ledger_unsettled(l, one, LEDGER_SETTLED);
+	expect_action(0, LEDGER_REFUSE, a, 50);
+	expect_eq(action.reason, LEDGER_OVER);
+}
+
+TEST(who_gave_back_what_it_was_asked_for_is_asked_for_more)
+{
+	given(100, 900, 0);
+	granted(a, 90);
+	ledger_unsettled(l, one, LEDGER_OWED);
+	ask(b, 1, 30, 0);
+	expect_quiet(0);
+	ledger_residual(l, b, 20, 20);
+	ledger_looked(l);
+	ledger_unsettled(l, one, LEDGER_SETTLED);
+	/* For the limit's sake (law 11); that is not enough for b. */
+	expect_action(0, LEDGER_RECALL, a, 10);
+	expect_quiet(0);
+	expect_eq(ledger_return(l, a, 10, 1), 0);
+	expect_action(0, LEDGER_RECALL, a, 30);
+	expect_eq(ledger_return(l, a, 30, 1), 0);
+	expect_action(0, LEDGER_GRANT, b, 30);
+}
+
+TEST(who_gave_back_less_than_it_was_asked_for_has_no_more)
+{
+	given(100, 900, 0);
+	granted(a, 90);
+	ask(b, 1, 30, 0);
+	expect_action(0, LEDGER_RECALL, a, 20);
+	expect_eq(ledger_return(l, a, 19, 1), 0);
+	expect_action(0, LEDGER_REFUSE, b, 30);
+}
+
+TEST(who_gave_back_what_it_was_asked_for_too_late_is_asked_for_more_all_the_same)
+{
+	given(100, 900, 0);
+	granted(a, 90);
+	ledger_unsettled(l, one, LEDGER_IN_FLUX);
+	ask(b, 1, 30, 0);
+	expect_action(0, LEDGER_RECALL, a, 20);
+	expect_quiet(200 * ms);
+	/* It is not deaf: it can be recalled again, though not on behalf of the same ask. */
+	ask(a, 2, 5, 200 * ms);
+	expect_action(200 * ms, LEDGER_GRANT, a, 5);
+	expect_quiet(200 * ms);
+	expect_eq(ledger_return(l, a, 20, 1), 0);
+	expect_action(201 * ms, LEDGER_RECALL, a, 5);
+	expect_eq(ledger_return(l, a, 5, 1), 0);
+	expect_action(201 * ms, LEDGER_GRANT, b, 30);
+}
+
+TEST(three_looks_after_the_question_what_came_before_it_was_measured)
+{
+	given(100, 900, 0);
+	ledger_unsettled(l, one, LEDGER_OWED);
+	ask(a, 1, 50, 0);
+	for (int i = 0; i < LEDGER_LOOKS; i++) {
+		expect_quiet(0);
+		ledger_looked(l);
+	}
+	expect_action(0, LEDGER_GRANT, a, 50);
+}
+
+TEST(three_looks_after_the_question_the_answer_is_no)
+{
+	given(100, 900, 0);
+	ledger_looked(l);
+	ledger_unsettled(l, one, LEDGER_IN_FLUX);
+	ask(a, 1, 101, 0);
+	for (int i = 0; i < LEDGER_LOOKS; i++) {
+		expect_quiet(0);
+		ledger_looked(l);
+	}
+	expect_action(0, LEDGER_REFUSE, a, 101);
+	expect_eq(action.reason, LEDGER_OVER);
+	/* Who asks then has its own three. */
+	ask(a, 2, 101, 0);
+	expect_quiet(0);
+}
+
+TEST(a_measurement_does_not_prolong_the_time_that_may_be_waited)
+{
+	given(900, 900, 1000 * ms);
+	granted(a, 900);
+	ledger_report(l, a, 900);
+	ledger_unsettled(l, one, LEDGER_IN_FLUX);
+	ask(c, 1, 100, 0);
+	expect_quiet(1000 * ms - 1);
+	expect_action(1000 * ms, LEDGER_REFUSE, c, 100);
+	expect_eq(action.reason, LEDGER_DEADLINE);
+}
+
+TEST(one_holder_cannot_fill_the_table_of_asks)
+{
+	struct ledger_request request = {.id = 1, .bytes = 100, .want = 100, .may_wait = 1};
+
+	given(900, 900, 1000 * ms);
+	granted(a, 900);
+	ledger_report(l, a, 900);
+	for (int i = 0; i < 3; i++)
+		expect_eq(ledger_ask(l, c, &request, 0), 0);
+	expect_eq(ledger_ask(l, c, &request, 0), LEDGER_TABLE);
+	ledger_cancel(l, c, 1);
+	expect_eq(ledger_ask(l, c, &request, 0), 0);
+}
+
+TEST(the_tables_are_as_large_as_was_said)
+{
+	given(1, 1, 0);
+	expect(ledger_open(l, 0, 1, 0) == NULL);
+	expect(ledger_join(l, one, NULL) != NULL);
+	expect(ledger_join(l, one, NULL) == NULL);
+	ledger_leave(l, c);
+	ledger_close(l, two);
+	ledger_close(l, two);
+	ledger_leave(l, c);
+	expect(ledger_open(l, 0, 1, 0) != NULL);
+	expect(ledger_join(l, one, &given) != NULL);
+}
+
+/* Four accounts on a device of 1000, with one holder each; two asks are sure for each of them, four
+ * of one may wait, and three are common. */
+static void given_quota(struct ledger_account *account[4], struct ledger_holder *holder[4])
+{
+	struct ledger_limits limits = {.devices = 1,
+				       .accounts = 4,
+				       .holders = 4,
+				       .asks = 3,
+				       .asks_sure = 2,
+				       .asks_per_account = 4,
+				       .asks_per_holder = 100,
+				       .recall_ns = 200 * ms,
+				       .look_ns = 20 * ms};
+
+	expect(ledger_size(&limits) <= sizeof(room));
+	l = ledger_init(room, &limits);
+	ledger_set_device(l, 0, 1000, 0);
+	for (int i = 0; i < 4; i++) {
+		account[i] = ledger_open(l, 0, 1000, 1000 * ms);
+		holder[i] = ledger_join(l, account[i], NULL);
+	}
+}
+
+TEST(an_account_that_waits_a_thousand_times_leaves_the_others_their_places)
+{
+	struct ledger_request request = {.id = 1, .bytes = 10, .may_wait = 1};
+	struct ledger_account *account[4];
+	struct ledger_holder *holder[4];
+
+	given_quota(account, holder);
+	for (int i = 0; i < 1000; i++)
+		expect_eq(ledger_ask(l, holder[0], &request, 0), i < 4 ? 0 : LEDGER_TABLE);
+	/* Two of those were common: one is left. */
+	for (int i = 0; i < 1000; i++)
+		expect_eq(ledger_ask(l, holder[1], &request, 0), i < 3 ? 0 : LEDGER_TABLE);
+	for (int i = 2; i < 4; i++) {
+		expect_eq(ledger_ask(l, holder[i], &request, 0), 0);
+		expect_eq(ledger_ask(l, holder[i], &request, 0), 0);
+		expect_eq(ledger_ask(l, holder[i], &request, 0), LEDGER_TABLE);
+	}
+	/* What is given back can be taken again, by whom it belongs to. */
+	ledger_leave(l, holder[0]);
+	expect_eq(ledger_ask(l, holder[2], &request, 0), 0);
+	expect_eq(ledger_ask(l, holder[2], &request, 0), 0);
+	expect_eq(ledger_ask(l, holder[2], &request, 0), LEDGER_TABLE);
+	expect_eq(ledger_ask(l, holder[3], &request, 0), LEDGER_TABLE);
+}
+
+TEST(who_has_changed_is_named_once_and_nobody_else)
+{
+	int of_one, of_two;
+
+	given(500, 500, 0);
+	expect(ledger_changed(l) == NULL);
+	ledger_watch(one, &of_one);
+	ledger_watch(two, &of_two);
+	expect(ledger_changed(l) == &of_one);
+	expect(ledger_changed(l) == &of_two);
+	expect(ledger_changed(l) == NULL);
+	granted(a, 10);
+	granted(b, 10);
+	expect(ledger_changed(l) == &of_one);
+	expect(ledger_changed(l) == NULL);
+	ledger_report(l, a, 0); /* as before */
+	expect(ledger_changed(l) == NULL);
+	ledger_report(l, a, 5);
+	ledger_set_limit(l, two, 400, 0);
+	expect(ledger_changed(l) == &of_one);
+	expect(ledger_changed(l) == &of_two);
+	granted(c, 10);
+	ledger_leave(l, c);
+	ledger_close(l, two);
+	expect(ledger_changed(l) == NULL);
+}
+
+TEST(what_everybody_says_is_asked_for_only_where_somebody_would_be_recalled_or_refused)
+{
+	struct ledger_request request = {.id = 1, .bytes = 500};
+
+	given(900, 900, 0);
+	expect_eq(ledger_ask(l, a, &request, 0), 0);
+	expect_eq(ledger_next(l, 0, &action), 1);
+	expect_eq(action.verb, LEDGER_GRANT);
+	expect_eq(ledger_next(l, 0, &action), 0);
+	/* The device is full: of everybody, before a is recalled. */
+	expect_eq(ledger_ask(l, c, &request, 0), 0);
+	expect_eq(ledger_next(l, 0, &action), 1);
+	expect_eq(action.verb, LEDGER_LOOK);
+	expect(action.account == NULL);
+	expect_eq(action.device, 0);
+	ledger_report(l, a, 400);
+	expect_eq(ledger_next(l, 0, &action), 1);
+	expect_eq(action.verb, LEDGER_RECALL);
+	expect_eq(action.bytes, 100);
+	expect_eq(ledger_next(l, 0, &action), 0);
+	/* It frees while the recall is under way, and somebody sees that before c is refused. */
+	expect_eq(ledger_return(l, a, 0, 1), 0);
+	expect_eq(ledger_next(l, 1, &action), 1);
+	expect_eq(action.verb, LEDGER_LOOK);
+	ledger_report(l, a, 0);
+	expect_eq(ledger_next(l, 1, &action), 1);
+	expect_eq(action.verb, LEDGER_REFUSE);
+	expect_eq(action.reason, LEDGER_FULL);
+	/* Over its own limit: of its own account alone. */
+	request.bytes = 901;
+	expect_eq(ledger_ask(l, c, &request, 2), 0);
+	expect_eq(ledger_next(l, 2, &action), 1);
+	expect_eq(action.verb, LEDGER_LOOK);
+	expect(action.account == two);
+	expect_eq(ledger_next(l, 2, &action), 1);
+	expect_eq(action.reason, LEDGER_OVER);
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who does not do what it was told: patience, and being stuck. */
+#include "tests/unit/residency_fixture.h"
+
+TEST(who_does_not_evict_is_said_and_others_run)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	expect_eq(given_member(1, 2 * GIB), 0);
+	pass(1000 * MS);
+	expect_eq(given_member(2, 3 * GIB), RESIDENCY_WAITS);
+	/* Member 0 is told to leave, and is frozen. */
+	expect(w.evict[0] > 0 && !w.stuck[0]);
+	w.evict[0] = 0;
+	pass(w.r.tuning.patience_ns);
+	expect(w.stuck[0] && w.stop[0]);
+	move_all();
+	expect_eq(w.granted[2], 3 * GIB);
+	expect_eq(w.m[1].out_bytes, 2 * GIB);
+	/* It wakes: what it has stays until the next need. */
+	residency_stopped(&w.m[0], w.now);
+	pump();
+	expect(!w.m[0].stuck);
+}
+
+/* It is told to leave once more. */
+static void must_leave_again(void)
+{
+	w.stuck[0] = w.stop[0] = false;
+	w.evict[0] = 0;
+	residency_cancel(&w.m[2], w.now);
+	pump();
+	residency_free(&w.m[2], w.m[2].resident_bytes, 0, w.now);
+	pump();
+	expect(residency_ask(&w.m[2], 3 * GIB, w.now) <= RESIDENCY_WAITS);
+	pump();
+}
+
+/* Others want the room of member 0, whose thread waits at its gate while its work goes on. */
+static void given_who_does_not_drain(void)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	wants(0);
+	w.lazy[0] = w.stands[0] = true;
+	expect_eq(given_member(1, 5 * GIB), RESIDENCY_WAITS);
+	pass(turns_usual.drain_ns);
+	expect_eq(w.seats[0].gate, TURNS_OWING);
+}
+
+TEST(who_drains_late_leaves_as_if_it_had_done_so_at_once)
+{
+	given_who_does_not_drain();
+	pass(w.r.tuning.owing_ns / 2);
+	expect(!w.m[0].stuck);
+	turns_drained(&w.seats[0], true, w.now);
+	pump();
+	move_all();
+	expect_eq(w.granted[1], 5 * GIB);
+	expect(!w.stuck[0]);
+}
+
+/* Its work may wait for that thread: it is not kept out for long. */
+TEST(who_cannot_drain_while_its_memory_is_to_leave_is_let_in_after_a_second)
+{
+	given_who_does_not_drain();
+	pass(w.r.tuning.owing_ns);
+	expect(w.m[0].stuck && w.m[0].place == RESIDENCY_IN);
+	expect(w.open[0]);
+}
+
+/* A hiccup of the machine, for which nobody is refused what it asked for. */
+TEST(whose_drain_turns_gave_up_is_told_to_leave_again_soon)
+{
+	given_who_does_not_drain();
+	pass(w.r.tuning.owing_ns);
+	expect(w.m[0].stuck && w.m[0].place == RESIDENCY_IN);
+	w.lazy[0] = false;
+	turns_drained(&w.seats[0], true, w.now);
+	pass(w.r.tuning.patience_ns / 5);
+	move_all();
+	expect_eq(w.granted[1], 5 * GIB);
+}
+
+/* It was stopped, and goes on to compute: it is never idle, and is ordered nothing. */
+TEST(who_did_not_drain_and_runs_on_is_told_to_leave_again)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	wants(0);
+	w.lazy[0] = true;
+	expect_eq(given_member(1, 5 * GIB), RESIDENCY_WAITS);
+	pass(w.r.tuning.patience_ns);
+	expect(w.m[0].stuck && w.m[0].place == RESIDENCY_IN);
+	w.lazy[0] = false;
+	if (!w.open[0])
+		turns_drained(&w.seats[0], true, w.now);
+	pass(w.r.tuning.patience_ns - 1000 * MS);
+	expect(w.m[0].stuck && !w.granted[1]);
+	pass(1000 * MS);
+	move_all();
+	expect_eq(w.granted[1], 5 * GIB);
+}
+
+TEST(who_moves_a_page_now_and_then_is_as_stuck_as_who_moves_nothing)
+{
+	given_who_must_leave();
+	for (int s = 0; s < 10; s += 2) {
+		expect(!w.stuck[0]);
+		pass(2000 * MS);
+		if (!w.stuck[0])
+			residency_left(&w.m[0], 4096, 4096, w.now);
+		pump();
+	}
+	pass(MS);
+	expect(w.stuck[0]);
+}
+
+TEST(who_moves_at_the_slowest_rate_is_waited_for)
+{
+	given_who_must_leave();
+	for (int s = 0; w.evict[0] && s < 100; s++) {
+		residency_left(&w.m[0], 64 * MIB, 64 * MIB, w.now);
+		w.evict[0] -= 64 * MIB;
+		pump();
+		pass(1000 * MS);
+	}
+	expect(!w.stuck[0]);
+	expect_eq(w.evict[0], 0);
+}
+
+TEST(neither_words_nor_preparing_without_end_are_work)
+{
+	uint64_t prepares;
+
+	given_who_must_leave();
+	prepares = w.m[0].ordered_bytes / (64 * MIB);
+	for (uint64_t s = 0; s < 2 * prepares + 20 && !w.stuck[0]; s++) {
+		pass(1000 * MS);
+		wants(0);
+		idles(0);
+		residency_prepared(&w.m[0], 64 * MIB, w.now);
+		pump();
+	}
+	expect(w.stuck[0]);
+	/* What is prepared for an order is, once. */
+	expect(w.now >= 101000 * MS + w.r.tuning.patience_ns + prepares * 1000 * MS);
+	expect(w.now <= 104000 * MS + w.r.tuning.patience_ns + prepares * 1000 * MS);
+}
+
+TEST(who_is_stuck_and_wants_what_is_out_comes_back)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	expect_eq(given_member(1, 5 * GIB), RESIDENCY_WAITS);
+	residency_left(&w.m[0], GIB, GIB, w.now);
+	w.evict[0] = 0;
+	pump();
+	pass(100 * w.r.tuning.patience_ns);
+	expect(w.stuck[0] && w.m[0].stuck);
+	wants(0);
+	expect(!w.m[0].stuck);
+}
+
+TEST(who_was_stuck_comes_back_later_each_time_and_is_forgiven_for_what_it_does)
+{
+	uint64_t away[4];
+
+	given_who_must_leave();
+	for (unsigned i = 0; i < 4; i++) {
+		uint64_t since;
+
+		for (int s = 0; s < 20 && !w.stuck[0]; s++)
+			pass(1000 * MS);
+		expect(w.stuck[0]);
+		expect_eq(w.m[0].strikes, i + 1);
+		since = w.now;
+		residency_stopped(&w.m[0], w.now);
+		pump();
+		while (w.m[0].stuck && w.now < since + 1000000 * MS)
+			pass(1000 * MS);
+		away[i] = w.now - since;
+		must_leave_again();
+	}
+	expect_eq(away[0], 0);
+	for (unsigned i = 1; i < 4; i++)
+		expect_eq(away[i], w.r.tuning.patience_ns << i);
+	/* Now it does what it is told. */
+	expect(w.m[0].ordered_bytes);
+	residency_left(&w.m[0], w.m[0].ordered_bytes, 0, w.now);
+	pump();
+	expect_eq(w.m[0].strikes, 0);
+}
+
+TEST(who_is_in_the_way_is_known_where_it_cannot_be_gone_round)
+{
+	given_who_must_leave();
+	expect(!residency_hindrance(&w.m[2]));
+	w.evict[0] = 0;
+	pass(w.r.tuning.patience_ns);
+	/* 3 GiB are there without it: the other one's 2, and what is free. */
+	expect(!residency_hindrance(&w.m[2]));
+	move_all();
+	expect_eq(w.granted[2], 3 * GIB);
+	expect_eq(residency_ask(&w.m[2], GIB, w.now), RESIDENCY_WAITS);
+	pump();
+	expect(residency_hindrance(&w.m[2]) == &w.m[0]);
+	residency_stopped(&w.m[0], w.now);
+	pump();
+	move_all();
+	expect_eq(w.granted[2], 4 * GIB);
+	expect(!residency_hindrance(&w.m[1]));
+}
+
+TEST(copies_that_are_not_given_back_are_not_counted_on)
+{
+	given(4 * GIB, 4 * GIB + 192 * MIB);
+	expect_eq(given_member(0, 2 * GIB), 0);
+	expect_eq(given_member(1, 4 * GIB), RESIDENCY_WAITS);
+	pump();
+	move_all();
+	expect_eq(w.granted[1], 4 * GIB);
+	idles(1);
+	wants(0);
+	pass(1000 * MS);
+	move_all();
+	/* It is back, and its copies are in the store. */
+	expect_eq(w.m[0].out_bytes, 0);
+	expect(w.m[0].store_bytes >= 2 * GIB);
+	expect_eq(residency_refusal(&w.m[1], 3 * GIB, 7 * GIB), 0);
+	w.m[0].stuck = true;
+	expect_eq(residency_refusal(&w.m[1], 3 * GIB, 7 * GIB), RESIDENCY_STORE);
+}

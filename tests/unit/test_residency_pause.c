@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Suspended, parked, and pauses that are waited for. */
+#include "tests/unit/residency_fixture.h"
+
+TEST(suspended_it_leaves_and_stays_out_until_it_is_resumed)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	wants(0);
+	expect_eq(residency_suspend(&w.m[0], true, w.now), 0);
+	pump();
+	move_all();
+	expect_eq(w.m[0].out_bytes, 5 * GIB);
+	pass(100000 * MS);
+	expect_eq(w.m[0].place, RESIDENCY_OUT);
+	expect_eq(residency_suspend(&w.m[0], false, w.now), 0);
+	pump();
+	move_all();
+	expect_eq(w.m[0].place, RESIDENCY_IN);
+	expect_eq(w.m[0].resident_bytes, 5 * GIB);
+}
+
+TEST(parked_it_leaves_when_it_was_idle_and_comes_back_when_it_wants)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	residency_park(&w.m[0], 60000 * MS, w.now);
+	pump();
+	pass(59999 * MS);
+	expect_eq(w.m[0].place, RESIDENCY_IN);
+	pass(MS);
+	move_all();
+	expect_eq(w.m[0].out_bytes, 5 * GIB);
+	wants(0);
+	move_all();
+	expect_eq(w.m[0].place, RESIDENCY_IN);
+}
+
+TEST(suspended_while_it_was_parked_it_leaves_at_each_suspend)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	residency_park(&w.m[0], 60000 * MS, w.now);
+	pump();
+	pass(60000 * MS);
+	move_all();
+	for (int i = 0; i < 2; i++) {
+		expect_eq(residency_suspend(&w.m[0], true, w.now), 0);
+		wants(0);
+		move_all();
+		expect_eq(w.m[0].out_bytes, 5 * GIB);
+		expect_eq(residency_suspend(&w.m[0], false, w.now), 0);
+		pump();
+		move_all();
+		expect_eq(w.m[0].place, RESIDENCY_IN);
+	}
+}
+
+/* Two tenants of which only one fits; [1] is in and usually pauses for 5 ms. Now it does, when [0]
+ * wants the device, too. */
+static void given_short_pauses(uint64_t cost_ns)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 7 * GIB), 0);
+	wants(0);
+	expect_eq(given_member(1, 7 * GIB), RESIDENCY_WAITS);
+	pass(100 * MS);
+	move_all();
+	wants(1);
+	for (int i = 0; i < 8; i++) {
+		idles(1);
+		pass(5 * MS);
+		expect_eq(w.m[1].place, RESIDENCY_IN);
+		wants(1);
+		pass(5 * MS);
+	}
+	w.r.cost_ns = cost_ns;
+	wants(0);
+	idles(1);
+	expect_eq(w.m[1].place, RESIDENCY_IN);
+}
+
+TEST(short_pauses_are_waited_for_and_long_ones_are_not)
+{
+	given_short_pauses(40 * MS);
+	pass(10 * MS + w.m[1].gap_ns);
+	expect_eq(w.m[1].place, RESIDENCY_OUT);
+	expect_eq(w.m[0].place, RESIDENCY_COMING);
+}
+
+TEST(an_eighth_of_the_movement_is_waited_for_however_short_pauses_are)
+{
+	given_short_pauses(1600 * MS);
+	pass(199 * MS);
+	expect_eq(w.m[1].place, RESIDENCY_IN);
+	pass(2 * MS);
+	expect_eq(w.m[1].place, RESIDENCY_OUT);
+	expect_eq(w.m[0].place, RESIDENCY_COMING);
+}
+
+/* Idle, and wants again after so long. */
+static void pauses(uint64_t ns)
+{
+	idles(1);
+	pass(ns);
+	wants(1);
+}
+
+/* The first member waits; the second one makes pauses that are worth leaving in, and hiccups. */
+static void given_pauses_and_hiccups(void)
+{
+	given_short_pauses(400 * MS);
+	wants(1);
+	w.m[1].gap_ns = 3000 * MS;
+	for (int i = 0; i < 4; i++)
+		pauses(MS);
+	expect_eq(w.m[1].place, RESIDENCY_IN);
+}
+
+TEST(hiccups_do_not_make_long_pauses_look_short)
+{
+	given_pauses_and_hiccups();
+	idles(1);
+	pass(51 * MS); /* an eighth of what moving takes */
+	expect_eq(w.m[1].place, RESIDENCY_OUT);
+	expect_eq(w.m[0].place, RESIDENCY_COMING);
+}
+
+TEST(who_has_long_pauses_does_not_leave_at_a_hiccup)
+{
+	given_pauses_and_hiccups();
+	pauses(4 * MS);
+	expect_eq(w.m[1].place, RESIDENCY_IN);
+}

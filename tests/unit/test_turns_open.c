@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Open devices, and tenants who hang or are coupled: the machine by itself. */
+#include "tests/unit/turns_fixture.h"
+
+/* ---- open devices ---------------------------------------------------------------------------- */
+
+static struct turns turns;
+static struct turns_device device;
+static struct turns_tenant tenants[3];
+static struct turns_seat seats[3];
+
+static int actions(void)
+{
+	struct turns_action action;
+	int count = 0;
+
+	for (; turns_next(&turns, &action); count++) {
+		if (action.verb == TURNS_CLOSE)
+			turns_drained(action.seat, true, 0);
+	}
+	return count;
+}
+
+static void two_alike(void)
+{
+	struct turns_share share = {.weight = 100, .cap_milli = 1000, .class = SHARE_STANDARD};
+
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	for (int i = 0; i < 2; i++) {
+		turns_tenant_init(&turns, &tenants[i], &share);
+		seats[i] = (struct turns_seat){0};
+		turns_join(&seats[i], &tenants[i], &device, NULL, false, 1);
+	}
+	expect_eq(actions(), 2);
+}
+
+TEST(tenants_that_are_alike_take_turns_only_while_somebody_says_so)
+{
+	two_alike();
+	expect(turns_alike(&device) && !device.governed);
+	turns_govern(&device, true, 2);
+	expect(actions() >= 2 && device.governed && turns_alike(&device));
+	turns_govern(&device, false, 3);
+	expect(actions() > 0 && !device.governed);
+	expect(turns_deadline(&turns) == UINT64_MAX);
+}
+
+TEST(who_is_alone_takes_no_turns_whatever_was_said_before)
+{
+	two_alike();
+	turns_govern(&device, true, 2);
+	expect(actions() >= 2 && device.governed);
+	turns_leave(&seats[1], 3);
+	expect(!device.governed && !turns_alike(&device));
+	expect(actions() <= 1);
+	expect_eq(seats[0].gate, TURNS_OPENED);
+}
+
+TEST(where_turns_would_change_nothing_nothing_is_gated)
+{
+	struct turns_share share = {.weight = 100, .cap_milli = 1000, .class = SHARE_STANDARD};
+
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	for (int i = 0; i < 3; i++)
+		turns_tenant_init(&turns, &tenants[i], &share);
+	turns_join(&seats[0], &tenants[0], &device, NULL, false, 1);
+	turns_join(&seats[1], &tenants[1], &device, NULL, false, 1);
+	expect_eq(actions(), 2);
+	turns_wants(&seats[0], 2);
+	turns_wants(&seats[1], 2);
+	turns_idle(&seats[1], 3);
+	expect_eq(actions(), 0);
+	expect(!device.governed && turns_deadline(&turns) == UINT64_MAX);
+
+	/* Three processes would have three slices. */
+	turns_uneven(&seats[1], true, 4);
+	expect(actions() >= 2 && device.governed);
+	turns_uneven(&seats[1], false, 5);
+	expect(actions() > 0 && !device.governed);
+	expect_eq(seats[0].gate, TURNS_OPENED);
+	expect_eq(seats[1].gate, TURNS_OPENED);
+	expect(turns_deadline(&turns) == UINT64_MAX);
+}
+
+/* Until the time given, of tenants whose work takes all that they are let. */
+static void play(uint64_t *now, uint64_t until)
+{
+	struct turns_action action;
+
+	for (;;) {
+		while (turns_next(&turns, &action))
+			if (action.verb == TURNS_CLOSE)
+				turns_drained(action.seat, true, *now);
+		if (turns_deadline(&turns) > until)
+			break;
+		*now = turns_deadline(&turns);
+		turns_tick(&turns, *now);
+	}
+	*now = until;
+}
+
+TEST(a_tenant_of_short_processes_has_no_more_than_its_cap)
+{
+	struct turns_share share = {.weight = 100, .cap_milli = 100, .class = SHARE_STANDARD};
+	uint64_t now = 1, sum = 0;
+
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	turns_tenant_init(&turns, &tenants[0], &share);
+	memset(&seats[0], 0, sizeof(seats[0]));
+	for (int i = 0; i < 100; i++) {
+		turns_join(&seats[0], &tenants[0], &device, NULL, false, now);
+		turns_wants(&seats[0], now);
+		play(&now, now + 10 * MS);
+		turns_settle(&seats[0], now);
+		sum += seats[0].charged_ns;
+		turns_leave(&seats[0], now);
+	}
+	expect(sum > 80 * MS && sum <= 106 * MS);
+}
+
+TEST(what_a_process_owed_the_next_one_of_its_tenant_owes)
+{
+	struct turns_share share = {.weight = 100, .weighted = true, .cap_milli = 1000};
+	struct turns_action action;
+	uint64_t now = 1;
+
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	for (int i = 0; i < 2; i++) {
+		turns_tenant_init(&turns, &tenants[i], &share);
+		memset(&seats[i], 0, sizeof(seats[i]));
+		turns_join(&seats[i], &tenants[i], &device, NULL, false, now);
+	}
+	/* One kernel of 100 ms while somebody else waits; then the process ends. */
+	turns_wants(&seats[0], now);
+	turns_wants(&seats[1], now);
+	while (turns_next(&turns, &action))
+		;
+	now = turns_deadline(&turns);
+	turns_tick(&turns, now);
+	while (turns_next(&turns, &action))
+		;
+	expect_eq(seats[0].gate, TURNS_CLOSING);
+	now += 100 * MS;
+	turns_leave(&seats[0], now);
+	play(&now, now + MS);
+	turns_join(&seats[0], &tenants[0], &device, NULL, false, now);
+	turns_wants(&seats[0], now);
+	turns_wants(&seats[1], now);
+	play(&now, now + 90 * MS);
+	turns_settle(&seats[0], now);
+	turns_settle(&seats[1], now);
+	expect(seats[0].charged_ns <= 30 * MS && seats[1].charged_ns >= 60 * MS);
+}
+
+/* Hardware's slices of 10 ms kernels and of 100 us kernels are no equal parts. */
+TEST(a_weight_that_was_stated_makes_turns_though_it_is_everybodys)
+{
+	struct turns_share share = {.weight = 100, .cap_milli = 1000, .class = SHARE_STANDARD};
+
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	turns_tenant_init(&turns, &tenants[0], &share);
+	share.weighted = true;
+	turns_tenant_init(&turns, &tenants[1], &share);
+	turns_join(&seats[1], &tenants[1], &device, NULL, false, 1);
+	expect(actions() == 1 && !device.governed);
+	turns_join(&seats[0], &tenants[0], &device, NULL, false, 1);
+	expect(device.governed);
+	share.weighted = false;
+	turns_set(&tenants[1], &share, 2);
+	expect(!device.governed);
+}
+
+static void open_and_close(void)
+{
+	struct turns_action action;
+
+	while (turns_next(&turns, &action))
+		expect(action.verb == TURNS_OPEN || action.verb == TURNS_CLOSE);
+}
+
+/* Law 1. Who came with an open gate has work in flight on a device that is claimed by a tenant,
+ * which waits for its other one. */
+TEST(who_fills_in_waits_until_what_ran_without_turns_has_drained)
+{
+	struct turns_share share = {.weight = 100, .weighted = true, .cap_milli = 1000};
+	static struct turns_device other;
+	static struct turns_tenant four[4];
+	static struct turns_seat rival, both[2], fills_in, stray;
+
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	turns_device_init(&turns, &other, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(four); i++)
+		turns_tenant_init(&turns, &four[i], &share);
+	turns_join(&rival, &four[0], &other, NULL, false, 1);
+	turns_join(&both[0], &four[1], &device, NULL, false, 1);
+	turns_join(&both[1], &four[1], &other, NULL, false, 1);
+	turns_join(&fills_in, &four[2], &device, NULL, false, 1);
+	open_and_close();
+	turns_drained(&rival, false, 1);
+	turns_drained(&both[0], false, 1);
+	turns_wants(&rival, 2);
+	turns_wants(&both[0], 2);
+	expect(rival.gate == TURNS_OPENED && device.claimed == &both[0]);
+	turns_join(&stray, &four[3], &device, NULL, true, 2);
+	turns_wants(&fills_in, 2);
+	open_and_close();
+	expect(stray.gate == TURNS_CLOSING && fills_in.gate == TURNS_CLOSED);
+	turns_drained(&stray, false, 2);
+	expect_eq(fills_in.gate, TURNS_OPENED);
+}
+
+TEST(one_who_is_alone_is_never_gated_whatever_its_weight)
+{
+	struct turns_share share = {
+		.weight = 7, .cap_milli = 1000, .guarantee_milli = 500, .class = SHARE_BATCH};
+
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	turns_tenant_init(&turns, &tenants[0], &share);
+	turns_join(&seats[0], &tenants[0], &device, NULL, true, 1);
+	turns_uneven(&seats[0], true, 1);
+	expect_eq(actions(), 0);
+	expect(!device.governed);
+	share.cap_milli = 600;
+	turns_set(&tenants[0], &share, 2);
+	expect(device.governed && turns_deadline(&turns) != UINT64_MAX);
+}
+
+TEST(the_last_second_is_what_was_run_in_it)
+{
+	struct turns_rate rate = {0};
+
+	turns_rate_add(&rate, 500 * MS, 1500 * MS, 1000 * MS);
+	expect_eq(turns_rate_1s(&rate, 1500 * MS), 1000 * MS);
+	expect_eq(turns_rate_1s(&rate, 2000 * MS), 500 * MS);
+	expect_eq(turns_rate_60s(&rate, 2000 * MS), 1000 * MS);
+	expect_eq(turns_rate_60s(&rate, 61000 * MS), 500 * MS);
+	expect_eq(turns_rate_1s(&rate, 61000 * MS), 0);
+	expect_eq(turns_rate_60s(&rate, 62000 * MS), 0);
+	turns_rate_add(&rate, 100000 * MS, 300000 * MS, 100000 * MS);
+	expect_about((double)turns_rate_60s(&rate, 300000 * MS), 30e9, 1e6);
+}
+
+/* Turns of a fraction of a microsecond, settled each by itself. */
+TEST(a_million_short_times_are_as_much_as_a_long_one)
+{
+	struct turns_rate rate = {0};
+
+	for (uint64_t at = 0; at < 1000 * MS; at += 1000)
+		turns_rate_add(&rate, at, at + 1000, 700);
+	expect_about((double)turns_rate_1s(&rate, 1000 * MS), 700e6, 1e3);
+	expect_about((double)turns_rate_60s(&rate, 1000 * MS), 700e6, 16e3);
+}
+
+/* A bucket has room for its whole width, and is not filled beyond that. */
+TEST(who_ran_all_the_time_is_shown_all_of_it)
+{
+	struct turns_rate rate = {0};
+
+	turns_rate_add(&rate, 0, 120000 * MS, 120000 * MS);
+	expect_eq(turns_rate_1s(&rate, 120000 * MS), 1000 * MS);
+	expect_eq(turns_rate_60s(&rate, 120000 * MS), 60000 * MS);
+	turns_rate_add(&rate, 120000 * MS, 121000 * MS, 5000 * MS);
+	expect(turns_rate_1s(&rate, 121000 * MS) >= 1000 * MS);
+	expect(turns_rate_1s(&rate, 121000 * MS) < 1100 * MS);
+}
+
+/* ---- who hangs ------------------------------------------------------------------------------- */
+
+TEST(who_hangs_on_two_devices_is_reported_and_killed_once)
+{
+	struct turns_share share = {.weight = 100,
+				    .cap_milli = 500,
+				    .class = SHARE_STANDARD,
+				    .escalate = TURNS_MAY_KILL};
+	static struct turns_device other;
+	struct turns_action action;
+	unsigned killed = 0, reported = 0;
+	uint64_t now = 1;
+
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	turns_device_init(&turns, &other, 1);
+	turns_tenant_init(&turns, &tenants[0], &share);
+	turns_join(&seats[0], &tenants[0], &device, NULL, false, now);
+	turns_join(&seats[1], &tenants[0], &other, NULL, false, now);
+	turns_wants(&seats[0], now);
+	turns_wants(&seats[1], now);
+	for (; now < 10000 * MS; now += 100 * US) {
+		turns_tick(&turns, now);
+		while (turns_next(&turns, &action)) {
+			killed += action.verb == TURNS_KILL;
+			reported += action.verb == TURNS_REPORT;
+			if (action.verb == TURNS_LATE)
+				turns_late(action.seat, false, now);
+		}
+	}
+	expect_eq(reported, 1);
+	expect_eq(killed, 1);
+}
+
+/* ---- who is coupled -------------------------------------------------------------------------- */
+
+static struct {
+	uint64_t now;
+	bool stuck; /* its next drain waits for a thread at the gate */
+	bool coupled;
+} coupled;
+
+/* Until it is coupled, or is not any more: how many of its closes have drained at once. */
+static unsigned closes_until(bool wanted)
+{
+	struct turns_action action;
+	unsigned closes = 0;
+
+	for (; coupled.coupled != wanted && coupled.now < 3000000 * MS; coupled.now += 100 * US) {
+		turns_tick(&turns, coupled.now);
+		while (turns_next(&turns, &action)) {
+			if (action.verb == TURNS_COUPLED || action.verb == TURNS_UNCOUPLED)
+				coupled.coupled = action.verb == TURNS_COUPLED;
+			if (action.verb == TURNS_LATE) {
+				turns_late(action.seat, true, coupled.now);
+				coupled.stuck = false;
+			}
+			if (action.verb == TURNS_CLOSE && !coupled.stuck) {
+				turns_drained(action.seat, true, coupled.now);
+				closes++;
+			}
+		}
+	}
+	expect_eq(coupled.coupled, wanted);
+	return closes;
+}
+
+/* A tenant with kernels of 10 ms, one after the other, whose first drain takes longer than a gate
+ * is waited for without a look, as on a busy machine: each step lets a kernel in. */
+TEST(long_kernels_that_a_step_lets_in_can_drain)
+{
+	struct turns_share share = {.weight = 100, .cap_milli = 500, .class = SHARE_STANDARD};
+	struct turns_action action;
+	uint64_t busy = 120 * MS;
+	unsigned left = 0, drained = 0;
+	bool open = false;
+
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	turns_tenant_init(&turns, &tenants[0], &share);
+	turns_join(&seats[0], &tenants[0], &device, NULL, false, 1);
+	turns_wants(&seats[0], 1);
+	for (uint64_t now = 1; now < 5000 * MS; now += 50 * US) {
+		turns_tick(&turns, now);
+		while (turns_next(&turns, &action)) {
+			left += action.verb == TURNS_BESIDE;
+			open = action.verb == TURNS_OPEN || (open && action.verb != TURNS_CLOSE);
+			/* Its thread waits to launch the next one. */
+			if (action.verb == TURNS_LATE)
+				turns_late(action.seat, true, now);
+			else if (action.verb == TURNS_OPEN)
+				busy = most(busy, now) + 10 * MS;
+		}
+		if (open && busy <= now)
+			busy = now + 10 * MS;
+		if (seats[0].gate == TURNS_CLOSING && busy <= now) {
+			turns_drained(&seats[0], true, now);
+			drained++;
+		}
+	}
+	expect_eq(left, 0);
+	expect(drained > 10);
+	expect_eq(tenants[0].bond, TURNS_FREE);
+}
+
+TEST(who_is_coupled_again_and_again_is_so_for_longer_each_time)
+{
+	struct turns_share share = {.weight = 100, .cap_milli = 500, .class = SHARE_STANDARD};
+	static const unsigned smooth[] = {8, 32, 128, 512, 2048, 8192, 8192};
+
+	memset(&coupled, 0, sizeof(coupled));
+	coupled.now = 1;
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	turns_tenant_init(&turns, &tenants[0], &share);
+	turns_join(&seats[0], &tenants[0], &device, NULL, false, coupled.now);
+	turns_wants(&seats[0], coupled.now);
+	for (size_t i = 0; i < ARRAY_SIZE(smooth); i++) {
+		coupled.stuck = true;
+		expect_eq(closes_until(true), 0);
+		/* And the close that it was let in for. */
+		expect_eq(closes_until(false), smooth[i] + 1);
+	}
+}

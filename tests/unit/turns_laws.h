@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The laws that hold of the tenants of test_turns_always.c. */
+#pragma once
+
+#include "tests/unit/turns_tenants.h"
+
+/* ---- caps ------------------------------------------------------------------------------------ */
+
+static inline void forget_spans(struct seat *s)
+{
+	s->first_span = s->span;
+	s->longest_drain = 0;
+	if (s->opened)
+		s->opened = m.now;
+}
+
+static inline void forget_device(unsigned d)
+{
+	FOR_SEATS(s)
+	{
+		if (s->device != d)
+			continue;
+		forget_spans(s);
+		if (m.devices[d].governed != m.was_governed[d])
+			s->granted = 0; /* it was open before */
+	}
+}
+
+/* Law 5, of the second that ends now. */
+static inline void expect_cap(struct seat *s)
+{
+	uint64_t cap = turns_cap_milli(&s->at), sum = 0, second = 1000 * MS;
+	uint64_t from = m.now > second ? m.now - second : 0;
+
+	/* Who is coupled is closed when it is idle, however long that takes. */
+	if (cap >= 1000 || s->span - s->first_span >= SPANS || tenant_of(s)->coupled)
+		return;
+	for (unsigned i = s->first_span; i < s->span; i++) {
+		const struct span *p = &s->spans[i % SPANS];
+
+		if (p->to > from)
+			sum += p->to - (p->from > from ? p->from : from);
+	}
+	expect(sum <= cap * MS + tuning.burst_ns + s->longest_drain + US);
+	m.checks++;
+}
+
+/* Law 2: until it has drained, or was reported. */
+static inline void end_grant(struct seat *s)
+{
+	if (s->granted)
+		m.granted[s->device] += m.now - s->granted;
+	s->granted = 0;
+	expect(m.granted[s->device] <= m.now - m.start);
+}
+
+static inline void close_span(struct seat *s)
+{
+	if (s->opened && s->span - s->first_span < SPANS)
+		s->spans[s->span++ % SPANS] = (struct span){s->opened, m.now};
+	s->opened = 0;
+	end_grant(s);
+	expect_cap(s);
+}
+
+/* ---- what is to be done ---------------------------------------------------------------------- */
+
+/* Law 13: one is the other's company, or both are the same one's. */
+static inline int are_together(const struct seat *a, const struct seat *b)
+{
+	return a->at.leader == &b->at || b->at.leader == &a->at ||
+	       (a->at.leader && a->at.leader == b->at.leader);
+}
+
+/* Law 1. */
+static inline void expect_alone(const struct seat *opened)
+{
+	if (tenant_of(opened)->looked)
+		return; /* it is opened again, as a thread stands at it */
+	FOR_SEATS(s)
+	{
+		if (s == opened || s->device != opened->device || !is_governed(s) ||
+		    are_together(s, opened))
+			continue;
+		expect(!s->open);
+		expect(s->drained || s->excused);
+	}
+}
+
+static inline void submit(struct seat *s)
+{
+	uint64_t length = below(4) ? below(3 * MS) : below(20) ? below(12 * MS) : below(100 * MS);
+
+	if (s->busy_until < m.now)
+		s->busy_until = m.now;
+	s->busy_until += 1 + length;
+	arrive(tenant_of(s));
+	s->idle = 0;
+}
+
+static inline void on_open(struct seat *s)
+{
+	expect(!s->open);
+	if (is_governed(s)) {
+		/* Law 11. */
+		expect(!s->drained || !tenant_of(s)->at.barred || tenant_of(s)->coupled);
+		/* Law 8: it could do nothing with a turn. */
+		expect(!tenant_of(s)->suspended);
+		expect_alone(s);
+		if (!s->at.leader)
+			s->granted = s->granted ? s->granted : m.now;
+		m.along += s->at.leader != NULL;
+		m.governed++;
+	}
+	s->open = 1;
+	s->began = m.now;
+	s->excused = s->reported = s->let_in = 0;
+	if (s->drained || !s->opened)
+		s->opened = m.now;
+	else
+		m.reopened++;
+	s->idle = !s->stands && s->drained;
+	s->drained = 0;
+	if (s->stands)
+		submit(s);
+	s->stands = 0;
+	m.opened++;
+}
+
+static inline int all_idle(const struct tenant *t)
+{
+	for (unsigned d = 0; d < DEVICES; d++) {
+		if (t->seats[d].there && is_governed(&t->seats[d]) && !t->seats[d].at.stray &&
+		    t->seats[d].busy_until > m.now)
+			return 0;
+	}
+	return 1;
+}
+
+static inline void on_close(struct seat *s)
+{
+	expect(s->open);
+	expect(is_governed(s));
+	/* Law 7: who is let in to be able to drain has time for it. */
+	if (tenant_of(s)->at.stepping && !s->at.stray && !all_idle(tenant_of(s)))
+		expect(m.now - s->began >= tuning.step_ns);
+	s->open = 0;
+	s->closed = m.now;
+	if (!tenant_of(s)->at.stepping || s->at.stray)
+		s->ending = m.now;
+}
+
+static inline void on_late(struct seat *s)
+{
+	struct tenant *t = tenant_of(s);
+	int at_gate = stands(t), stray = s->at.stray;
+
+	expect(!s->open && !s->drained);
+	if (at_gate && stray)
+		s->excused = 1;
+	t->looked = at_gate && !stray;
+	s->let_in =
+		t->looked && s->at.gate == TURNS_CLOSING && m.now - s->ending < tuning.beside_ns;
+	turns_late(&s->at, at_gate, m.now);
+	/* Or another tenant was, for which it may wait. */
+	s->let_in &= !t->at.let_in;
+}
+
+/* Others run beside what it has on the device, and beside what came along with it. */
+static inline void excuse(void)
+{
+	FOR_SEATS(s)
+	{
+		if (s->at.gate != TURNS_OWING)
+			continue;
+		s->excused = 1;
+		end_grant(s);
+	}
+}
+
+/* Law 7: not before its time, and only if a thread stands there; or law 13. */
+static inline void on_beside(struct seat *s)
+{
+	expect(stands(tenant_of(s)) || tenant_of(s)->at.awaits[0]);
+	expect(!s->open && !s->drained);
+	excuse();
+	tenant_of(s)->looked = 0;
+	m.given_up++;
+}
+
+/* Law 8. */
+static inline void on_report(struct seat *s)
+{
+	expect(!s->open && !s->drained && !s->reported);
+	expect(!stands(tenant_of(s)));
+	expect(m.now - s->ending >= tuning.hang_ns);
+	for (unsigned d = 0; d < DEVICES; d++) {
+		struct seat *other = &tenant_of(s)->seats[d];
+
+		if (other->there && !other->drained && !other->open)
+			other->excused = other->reported = 1;
+		if (other->there && other->reported)
+			end_grant(other);
+	}
+	excuse();
+	tenant_of(s)->stepped = 0;
+	m.reports++;
+}
+
+static inline void on_step(struct seat *s, int kill)
+{
+	struct tenant *t = tenant_of(s);
+
+	expect(s->reported && !t->stepped);
+	expect(!stands(t));
+	expect_eq(t->share.escalate, kill ? TURNS_MAY_KILL : TURNS_MAY_SUSPEND);
+	t->stepped = 1;
+	t->suspended = !kill;
+}
+
+static inline void do_action(const struct turns_action *action)
+{
+	struct seat *s = seat_of(action->seat);
+
+	expect(s->there);
+	switch (action->verb) {
+	case TURNS_OPEN:
+		on_open(s);
+		break;
+	case TURNS_CLOSE:
+		on_close(s);
+		break;
+	case TURNS_LATE:
+		on_late(s);
+		break;
+	case TURNS_COUPLED:
+		expect(stands(tenant_of(s)));
+		tenant_of(s)->coupled = 1;
+		break;
+	case TURNS_BESIDE:
+		on_beside(s);
+		break;
+	case TURNS_UNCOUPLED:
+		tenant_of(s)->coupled = 0;
+		forget_spans(s);
+		break;
+	case TURNS_AWAITS:
+		m.awaited++;
+		break;
+	case TURNS_REPORT:
+		on_report(s);
+		break;
+	case TURNS_SUSPEND:
+	case TURNS_KILL:
+		on_step(s, action->verb == TURNS_KILL);
+		break;
+	}
+}
+
+/* ---- what always holds ----------------------------------------------------------------------- */
+
+/* Whether anything would be gained by turns, told without the machine's sums. */
+static inline int differs(unsigned d)
+{
+	const struct turns_share *one = NULL;
+	int difference = 0, tenants = 0;
+
+	FOR_SEATS(s)
+	{
+		const struct turns_share *share = &tenant_of(s)->share;
+
+		if (s->device != d)
+			continue;
+		tenants++;
+		one = one ? one : share;
+		if (share->cap_milli < 1000 || s->at.barred)
+			return 1;
+		difference |= share->weight != one->weight || share->class != one->class ||
+			      share->guarantee_milli || share->equal || share->weighted ||
+			      s->at.uneven;
+	}
+	return tenants > 1 && (difference || m.unfair[d]);
+}
+
+static inline void expect_open_device(unsigned d)
+{
+	FOR_SEATS(s)
+	{
+		if (s->device == d)
+			expect(s->open);
+	}
+}
+
+/* Law 3: it could run, and nothing does. */
+static inline void expect_busy(const struct seat *s)
+{
+	const struct turns_device *d = &m.devices[s->device];
+	int used = d->claimed && d->claimed->tenant->state == TURNS_READY;
+
+	used |= d->holder && d->holder->tenant->undrained > 0;
+
+	FOR_SEATS(other)
+	{
+		if (other->device == s->device)
+			used |= other->open || (!other->drained && !other->excused);
+	}
+	expect(used);
+}
+
+static inline int could_run(const struct seat *s)
+{
+	const struct tenant *t = tenant_of(s);
+
+	return is_governed(s) && s->stands && s->drained && !s->open && !is_multi(t) &&
+	       t->at.state != TURNS_CAPPED && !t->at.barred && t->at.bond == TURNS_FREE &&
+	       !t->suspended && !s->at.stray;
+}
+
+/* Law 7: nobody's drain is waited for longer. */
+static inline void expect_bounded_drains(void)
+{
+	uint64_t step = 256 * tuning.step_ns;
+
+	for (unsigned i = 0; i < TENANTS; i++) {
+		const struct turns_tenant *t = &m.tenants[i].at;
+
+		if (m.tenants[i].there && (t->stepping || t->undrained))
+			expect(m.now - t->ending_ns <= tuning.hang_ns + step);
+	}
+}
+
+/* It runs on all of its devices or is about to end; and who has work in flight is not idle. */
+static inline void expect_together(const struct tenant *t)
+{
+	for (unsigned d = 0; d < DEVICES; d++) {
+		const struct seat *s = &t->seats[d];
+
+		if (!s->there || !is_governed(s))
+			continue;
+		if (t->at.state == TURNS_RUNNING && !t->at.forced)
+			expect(m.devices[d].holder == &s->at);
+		if (s->open)
+			expect(!s->at.idle || s->idle);
+		expect(!s->let_in);
+	}
+}
+
+static inline void expect_laws(void)
+{
+	int timers = 0;
+
+	expect_bounded_drains();
+	for (unsigned i = 0; i < TENANTS; i++)
+		expect_together(&m.tenants[i]);
+	for (unsigned d = 0; d < DEVICES; d++) {
+		unsigned open = 0;
+
+		expect_eq(m.devices[d].governed, differs(d));
+		timers |= m.devices[d].governed;
+		if (m.devices[d].governed != m.was_governed[d])
+			forget_device(d);
+		m.was_governed[d] = m.devices[d].governed;
+		if (!m.devices[d].governed) {
+			expect_open_device(d);
+			continue;
+		}
+		FOR_SEATS(s)
+		{
+			open += s->device == d && s->open && !s->at.leader;
+			if (s->device == d && could_run(s))
+				expect_busy(s);
+		}
+		expect(open <= 1);
+	}
+	if (!timers)
+		expect(turns_deadline(&m.turns) == UINT64_MAX); /* law 10 */
+}
+
+static inline void pump(void)
+{
+	struct turns_action action;
+
+	while (turns_next(&m.turns, &action))
+		do_action(&action);
+	expect_laws();
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tenants of test_turns_always.c: what turns_laws.h states laws of. */
+#pragma once
+
+/*
+ * The laws of core/turns/turns.h against random histories: tenants on one device or several, whose
+ * work ends when it likes, waits for a thread at the gate, or never ends; who join, leave and are
+ * set live. METE_SEED repeats a history.
+ */
+#include "core/turns/turns.h"
+
+#include <stdlib.h>
+
+#include "tests/test.h"
+
+enum {
+	DEVICES = 3,
+	TENANTS = 7,
+	STEPS = 400,
+	SPANS = 512, /* remembered of a seat */
+};
+
+#define US 1000ull
+#define MS 1000000ull
+
+/* What its work is like. */
+enum nature { PLAIN, COUPLED, HANGS, MEETS };
+
+struct span {
+	uint64_t from, to;
+};
+
+struct seat {
+	struct turns_seat at;
+	unsigned device, tenant;
+	int there, open, drained, stands, idle;
+	int excused; /* it was looked at in vain: others may run */
+	int reported;
+	int let_in;			/* law 7: its gate must be opened, as it could not drain */
+	uint64_t busy_until;		/* of what was submitted */
+	uint64_t opened, closed, since; /* since: it stands at the gate */
+	uint64_t began;			/* its gate was opened, or opened again */
+	uint64_t ending;		/* its turn ended */
+	uint64_t granted;		/* since: its turn; 0: it has none */
+	uint64_t longest_drain;
+	struct span spans[SPANS];
+	unsigned span, first_span;
+};
+
+struct tenant {
+	struct turns_tenant at;
+	struct turns_share share;
+	enum nature nature;
+	uint64_t arrivals; /* of who MEETS: it waits there for its partner */
+	int there, stepped, coupled, looked, suspended;
+	struct seat seats[DEVICES];
+};
+
+static struct {
+	struct turns turns;
+	struct turns_device devices[DEVICES];
+	struct tenant tenants[TENANTS + 1]; /* pairs; the last one is never there */
+	uint64_t now, start, longest_drain, granted[DEVICES];
+	int natures, multi, meet, restarts, was_governed[DEVICES];
+	int verdicts, unfair[DEVICES]; /* its tenants take turns although they are alike */
+	uint64_t opened, reopened, given_up, reports, checks, governed, awaited, along;
+} m;
+
+static const struct turns_tuning tuning = {
+	.turn_ns = 8 * MS,
+	.shortest_ns = 1 * MS,
+	.grace_ns = 300 * US,
+	.drain_ns = 20 * MS,
+	.step_ns = 250 * US,
+	.beside_ns = 40 * MS,
+	.hang_ns = 60 * MS,
+	.escalate_ns = 30 * MS,
+	.starve_ns = 400 * MS,
+	.debt_ns = 100 * MS,
+	.lead_ns = 40 * MS,
+	.burst_ns = 5 * MS,
+};
+
+static inline uint64_t below(uint64_t bound)
+{
+	return test_random_below(bound);
+}
+
+static inline struct seat *seat_of(const struct turns_seat *at)
+{
+	return container_of(at, struct seat, at);
+}
+
+static inline struct tenant *tenant_of(const struct seat *s)
+{
+	return &m.tenants[s->tenant];
+}
+
+#define FOR_SEATS(s)                                                                               \
+	for (unsigned s##_i = 0; s##_i < TENANTS * DEVICES; s##_i++)                               \
+		for (struct seat *s = &m.tenants[s##_i / DEVICES].seats[s##_i % DEVICES];          \
+		     s && s->there; s = NULL)
+
+/* A thread of the tenant stands at one of its gates. */
+static inline int stands(const struct tenant *t)
+{
+	for (unsigned d = 0; d < DEVICES; d++) {
+		if (t->seats[d].there && t->seats[d].stands)
+			return 1;
+	}
+	return 0;
+}
+
+/* Who waits for whom. */
+static inline struct tenant *partner_of(const struct tenant *t)
+{
+	size_t i = (size_t)(t - m.tenants) ^ 1;
+
+	return t->nature == MEETS && i < TENANTS && m.tenants[i].there &&
+			       m.tenants[i].nature == MEETS
+		       ? &m.tenants[i]
+		       : NULL;
+}
+
+static inline void arrive(struct tenant *t)
+{
+	const struct tenant *partner = partner_of(t);
+
+	if (partner && t->arrivals <= partner->arrivals)
+		t->arrivals++;
+}
+
+static inline int is_met(const struct tenant *t)
+{
+	const struct tenant *partner = partner_of(t);
+
+	return !partner || partner->arrivals >= t->arrivals;
+}
+
+static inline int is_governed(const struct seat *s)
+{
+	return m.devices[s->device].governed;
+}
+
+static inline int is_multi(const struct tenant *t)
+{
+	int n = 0;
+
+	for (unsigned d = 0; d < DEVICES; d++)
+		n += t->seats[d].there && is_governed(&t->seats[d]);
+	return n > 1;
+}
