@@ -9,7 +9,7 @@
  * missing hook does not link. guest/unwritten.txt lists hooks that may still be missing and are
  * forwarded to the driver; the shape test `unwritten` fails while it lists any.
  *
- * Every hook calls state_ready() first (guest/state.h) unless it must work before cuInit.
+ * Every hook calls state_ready() first (guest/process/state.h) unless it must work before cuInit.
  */
 #pragma once
 

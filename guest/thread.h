@@ -9,7 +9,7 @@
 
 #include "cuda/types.h"
 
-/* guest/memory/moves.h */
+/* guest/process/moves.h */
 struct moves_own {
 	union {
 		struct {
@@ -46,7 +46,7 @@ struct guest_thread {
 	struct current current;
 	struct pools_own pools;
 	uint32_t inside; /* guest/memory/memory.h */
-	uint32_t scarce; /* guest/memory/scarce.h: between its begin and its end */
+	uint32_t scarce; /* guest/credit/scarce.h: between its begin and its end */
 	uint32_t hushed; /* guest/memory/memory.c: a refusal refuses the program nothing yet */
 };
 

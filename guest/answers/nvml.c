@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/answers/nvml.h"
+#include "guest/process/join.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "guest/answers/query.h"
+#include "guest/credit/view.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/state.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 
 enum {
 	HANDLES = 64, /* that are remembered */
@@ -150,9 +152,9 @@ static nvmlReturn_t begin(nvmlReturn_t r, nvmlDevice_t device, int *ret_index, v
 
 static void answer_memory(int index, nvmlMemory_t *memory)
 {
-	struct query_memory seen;
+	struct view_memory seen;
 
-	query_memory(index, memory->total, &seen);
+	view_memory(index, memory->total, &seen);
 	memory->total = seen.total;
 	memory->free = seen.free;
 	memory->used = seen.total - seen.free;
@@ -173,14 +175,14 @@ nvmlReturn_t hook_nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *mem
 /* The limit is all the tenant's: nothing of it is reserved for the driver. */
 nvmlReturn_t hook_nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory)
 {
-	struct query_memory seen;
+	struct view_memory seen;
 	int index = -1;
 	nvmlReturn_t r = BEGIN(device, &index, memory,
 			       real_nvml(nvmlDeviceGetMemoryInfo_v2)(device, memory));
 
 	if (r != NVML_SUCCESS || index < 0)
 		return r;
-	query_memory(index, memory->total, &seen);
+	view_memory(index, memory->total, &seen);
 	if (seen.total < memory->total)
 		memory->reserved = 0;
 	memory->total = seen.total;
@@ -215,7 +217,7 @@ static nvmlReturn_t attributes(nvmlDevice_t device, nvmlDeviceAttributes_t *seen
 	if (r != NVML_SUCCESS || index < 0)
 		return r;
 	seen_attributes->memorySizeMB =
-		query_total(index, seen_attributes->memorySizeMB * MIB) / MIB;
+		view_total(index, seen_attributes->memorySizeMB * MIB) / MIB;
 	return r;
 }
 

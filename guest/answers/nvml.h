@@ -17,8 +17,8 @@ enum {
 	NVML_PROCESSES = 1024, /* of one tenant on one device that are listed */
 };
 
-/* The index of a device (guest/state.h), or -1: not one of the tenant's. Joins the daemon; the
- * call must return any result that is not NVML_SUCCESS. */
+/* The index of a device (guest/process/state.h), or -1: not one of the tenant's. Joins the daemon;
+ * the call must return any result that is not NVML_SUCCESS. */
 must_check nvmlReturn_t nvml_device(nvmlDevice_t device, int *ret_index);
 
 /* Which of the tenant's devices it is, gone or not; -1: none of them; NVML_FOREIGN: it is known to
@@ -47,6 +47,3 @@ bool nvml_processes_has(const struct nvml_processes *processes, unsigned pid);
  * of its memory's. NVML_ERROR_NOT_SUPPORTED: this device does not report it. */
 must_check nvmlReturn_t nvml_utilization(nvmlDevice_t device, int index,
 					 nvmlUtilization_t *ret_utilization);
-
-/* In a child of fork(). */
-void nvml_forget(void);

@@ -10,7 +10,8 @@
 #include "guest/answers/nvml.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/state.h"
+#include "guest/process/join.h"
+#include "guest/process/state.h"
 
 enum { DEVICES = 64 /* of a machine */ };
 

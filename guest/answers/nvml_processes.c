@@ -13,7 +13,8 @@
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/link/link.h"
-#include "guest/state.h"
+#include "guest/process/join.h"
+#include "guest/process/state.h"
 
 enum {
 	NO_INSTANCE = 0xffffffff, /* what NVML says where there is no MIG */

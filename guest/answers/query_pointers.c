@@ -6,13 +6,14 @@
  */
 #include <string.h>
 
+#include "guest/contexts/devices.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/memory/memory.h"
 #include "guest/movable/movable.h"
 #include "guest/movable/movable_lend.h"
+#include "guest/process/join.h"
 #include "guest/say.h"
-#include "guest/state.h"
 
 /* ---- whether it may be asked ----------------------------------------------------------------- */
 
@@ -29,14 +30,14 @@ static CUresult may_ask_range(CUdeviceptr_v2 address)
 	CUdeviceptr_v2 base;
 	size_t size;
 
-	return unless_refused(memory_driver(real(cuMemGetAddressRange_v2)(&base, &size, address)));
+	return unless_refused(driver_call(real(cuMemGetAddressRange_v2)(&base, &size, address)));
 }
 
 static CUresult may_ask_attribute(CUdeviceptr_v2 address)
 {
 	unsigned int type;
 
-	return unless_refused(memory_driver(
+	return unless_refused(driver_call(
 		real(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address)));
 }
 
@@ -44,12 +45,12 @@ static CUresult may_ask_attribute(CUdeviceptr_v2 address)
 
 CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr_v2 *pbase, size_t *psize, CUdeviceptr_v2 dptr)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 	struct movable_seen seen;
 
 	if (r != CUDA_SUCCESS ||
 	    (!movable_look(dptr, &seen) && !borrow_look(dptr, &seen.base, &seen.bytes)))
-		return r ? r : memory_driver(real(cuMemGetAddressRange_v2)(pbase, psize, dptr));
+		return r ? r : driver_call(real(cuMemGetAddressRange_v2)(pbase, psize, dptr));
 	r = may_ask_range(dptr);
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -62,21 +63,21 @@ CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr_v2 *pbase, size_t *psize, CUde
 
 CUresult hook_cuMemGetAddressRange(CUdeviceptr_v1 *pbase, unsigned int *psize, CUdeviceptr_v1 dptr)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 
-	return r ? r : memory_driver(real(cuMemGetAddressRange)(pbase, psize, dptr));
+	return r ? r : driver_call(real(cuMemGetAddressRange)(pbase, psize, dptr));
 }
 
 CUresult hook_cuMemGetAccess(unsigned long long *flags, const CUmemLocation_v1 *location,
 			     CUdeviceptr_v2 ptr)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 	struct movable_seen seen;
 
 	if (r != CUDA_SUCCESS || !flags || !location || !movable_look(ptr, &seen))
-		return r ? r : memory_driver(real(cuMemGetAccess)(flags, location, ptr));
+		return r ? r : driver_call(real(cuMemGetAccess)(flags, location, ptr));
 	*flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && state_device(location->id) >= 0)
+	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && devices_index(location->id) >= 0)
 		*flags = seen.mapped ? seen.access : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 	return CUDA_SUCCESS;
 }
@@ -177,13 +178,13 @@ static size_t answer(CUpointer_attribute attribute, const struct movable_seen *s
 
 CUresult hook_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr_v2 ptr)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 	struct movable_seen seen;
 	union answer value;
 	size_t bytes;
 
 	if (r != CUDA_SUCCESS || !data || !movable_look(ptr, &seen))
-		return r ? r : memory_driver(real(cuPointerGetAttribute)(data, attribute, ptr));
+		return r ? r : driver_call(real(cuPointerGetAttribute)(data, attribute, ptr));
 	r = may_ask_attribute(ptr);
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -198,7 +199,7 @@ CUresult hook_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, C
 CUresult hook_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,
 				     void **data, CUdeviceptr_v2 ptr)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 	struct movable_seen seen;
 	union answer value;
 	size_t bytes;
@@ -206,8 +207,8 @@ CUresult hook_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attri
 	if (r != CUDA_SUCCESS || !attributes || !data || numAttributes == 0 ||
 	    !movable_look(ptr, &seen))
 		return r ? r
-			 : memory_driver(real(cuPointerGetAttributes)(numAttributes, attributes,
-								      data, ptr));
+			 : driver_call(real(cuPointerGetAttributes)(numAttributes, attributes, data,
+								    ptr));
 	r = may_ask_attribute(ptr);
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -228,7 +229,7 @@ CUresult hook_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attri
  * the driver cannot export memory, the process allocates plainly from now on. */
 CUresult hook_cuIpcGetMemHandle(CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 	struct movable_seen seen = {0};
 
 	if (r != CUDA_SUCCESS)
@@ -236,7 +237,7 @@ CUresult hook_cuIpcGetMemHandle(CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
 	if (!movable_look(dptr, &seen) || seen.mapped) {
 		if (!seen.mapped)
 			movable_why(WIRE_UNMOVABLE_SHARED);
-		return memory_driver(real(cuIpcGetMemHandle)(pHandle, dptr));
+		return driver_call(real(cuIpcGetMemHandle)(pHandle, dptr));
 	}
 	r = lend_name(dptr, pHandle);
 	if (r != CUDA_ERROR_NOT_SUPPORTED)
@@ -252,12 +253,12 @@ CUresult hook_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr_v2 dptr, s
 					    CUmemRangeHandleType handleType,
 					    unsigned long long flags)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	best_effort(movable_pin_range(dptr, size, WIRE_UNMOVABLE_SHARED));
-	return memory_driver(
+	return driver_call(
 		real(cuMemGetHandleForAddressRange)(handle, dptr, size, handleType, flags));
 }
 
@@ -265,10 +266,10 @@ CUresult hook_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr_v2 dptr, s
 CUresult hook_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
 				    CUdeviceptr_v2 ptr)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	best_effort(movable_pin(ptr, WIRE_UNMOVABLE_SHARED));
-	return memory_driver(real(cuPointerSetAttribute)(value, attribute, ptr));
+	return driver_call(real(cuPointerSetAttribute)(value, attribute, ptr));
 }

@@ -11,9 +11,7 @@
 #include "guest/contexts/current.h"
 #include "guest/driver/real.h"
 #include "guest/futex.h"
-#include "guest/movable/movable.h"
-#include "guest/time/capture.h"
-#include "guest/time/flight.h"
+#include "guest/process/parts.h"
 
 /* A context and its device in one word, so that readers need no lock: 0 is free. */
 #define PACK(context, device) (((uint64_t)(uintptr_t)(context) << 6) | (uint64_t)((device) + 2))
@@ -215,7 +213,6 @@ static void wait_for_agent(CUcontext context)
 void contexts_still(CUcontext context)
 {
 	atomic_fetch_add(&contexts.leaving, 1);
-	movable_context_leaves(context);
 	futex_lock_take(&contexts.lock);
 	wait_for_agent(context);
 	futex_lock_give(&contexts.lock);
@@ -225,7 +222,6 @@ void contexts_drop(CUcontext context)
 {
 	struct place *place;
 
-	flight_context_leaves(context);
 	futex_lock_take(&contexts.lock);
 	place = find(context);
 	if (place)
@@ -233,16 +229,9 @@ void contexts_drop(CUcontext context)
 	futex_lock_give(&contexts.lock);
 }
 
-void contexts_leave(CUcontext context)
-{
-	contexts_still(context);
-	contexts_drop(context);
-}
-
 void contexts_gone(void)
 {
 	atomic_fetch_sub(&contexts.leaving, 1);
-	movable_context_over();
 }
 
 /* With the lock held. Makes room for twice as many. */
@@ -348,25 +337,25 @@ static int tail_busy(struct place *place, CUcontext context, bool capturing)
 
 /* A stream that is captured cannot be asked. What one had to do before is complete, if its capture
  * is known; of one that came in by waiting for a captured one nobody knows. */
-static bool passed_over(CUstream stream, bool *ret_busy)
+static bool passed_over(CUstream stream, contexts_known *known, bool *ret_busy)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 
 	if (real(cuStreamIsCapturing)(stream, &status) != CUDA_SUCCESS ||
 	    status == CU_STREAM_CAPTURE_STATUS_NONE)
 		return false;
-	*ret_busy = !capture_is_known(stream);
+	*ret_busy = !known(stream);
 	return true;
 }
 
-static bool stream_busy(uint32_t i, CUcontext context, bool capturing)
+static bool stream_busy(uint32_t i, CUcontext context, contexts_known *known)
 {
 	const struct stream *s = &streams_()[i];
 	bool busy = false;
 
 	if (!s->stream || s->context != context)
 		return false;
-	if (!capturing || !passed_over(s->stream, &busy))
+	if (!known || !passed_over(s->stream, known, &busy))
 		busy = real(cuStreamQuery)(s->stream) == CUDA_ERROR_NOT_READY;
 	if (busy)
 		contexts.last_busy = i;
@@ -374,13 +363,13 @@ static bool stream_busy(uint32_t i, CUcontext context, bool capturing)
 }
 
 /* First the one that was busy before: while it is the others are not asked. */
-static int streams_busy(CUcontext context, bool capturing)
+static int streams_busy(CUcontext context, contexts_known *known)
 {
 	if (contexts.last_busy < contexts.streams &&
-	    stream_busy(contexts.last_busy, context, capturing))
+	    stream_busy(contexts.last_busy, context, known))
 		return 1;
 	for (uint32_t i = 0; i < contexts.streams; i++)
-		if (stream_busy(i, context, capturing))
+		if (stream_busy(i, context, known))
 			return 1;
 	return 0;
 }
@@ -406,7 +395,7 @@ static void wait_for_rest(struct place *place, CUcontext context)
 }
 
 /* With the lock held, so that nobody destroys what is looked at. */
-static int context_busy(struct place *place, bool capturing)
+static int context_busy(struct place *place, contexts_known *known)
 {
 	CUcontext context = CONTEXT_OF(atomic_load(&place->known)), popped;
 	int busy;
@@ -417,8 +406,8 @@ static int context_busy(struct place *place, bool capturing)
 		drop(place);
 		return 0;
 	}
-	busy = tail_busy(place, context, capturing) || streams_busy(context, capturing);
-	if (!busy && !place->all && !capturing) {
+	busy = tail_busy(place, context, known != NULL) || streams_busy(context, known);
+	if (!busy && !place->all && !known) {
 		wait_for_rest(place, context);
 		return 0;
 	}
@@ -427,7 +416,7 @@ static int context_busy(struct place *place, bool capturing)
 	return busy;
 }
 
-int contexts_drain_step(int device, bool capturing)
+int contexts_drain_step(int device, contexts_known *known)
 {
 	int busy;
 
@@ -438,7 +427,7 @@ int contexts_drain_step(int device, bool capturing)
 	{
 		for (unsigned i = 0; i < places_of(chunk) && !busy; i++)
 			if (concerns(&chunk->place[i], device))
-				busy = context_busy(&chunk->place[i], capturing);
+				busy = context_busy(&chunk->place[i], known);
 	}
 	futex_lock_give(&contexts.lock);
 	if (atomic_load(&contexts.leaving) || atomic_load(&contexts.unlisted))
@@ -455,7 +444,7 @@ static bool looks_busy(struct place *place)
 	if (real(cuCtxPushCurrent_v2)(context) != CUDA_SUCCESS)
 		return false;
 	busy = real(cuStreamQuery)(CU_STREAM_LEGACY) == CUDA_ERROR_NOT_READY ||
-	       streams_busy(context, false);
+	       streams_busy(context, NULL);
 	best_effort(real(cuCtxPopCurrent_v2)(&popped));
 	return busy;
 }

@@ -13,18 +13,15 @@
 #include "base/macros.h"
 #include "cuda/types.h"
 
-/* Adds a context; `device` as in guest/state.h. Adding it twice is harmless. */
+/* Adds a context; `device` as in guest/process/state.h. Adding it twice is harmless. */
 void contexts_add(CUcontext context, int device);
 
-/* The context is about to be destroyed, and the agent no longer touches it. No drain is
- * acknowledged between this and contexts_gone(), because its work may still be running. */
-void contexts_leave(CUcontext context);
-void contexts_gone(void);
-
-/* The same in two steps, where only the driver knows whether the context will be destroyed: it
- * stays in the table until it is dropped. The mover works in none until contexts_gone(). */
+/* The context may be about to be destroyed, and the agent no longer touches it. No drain is
+ * acknowledged between this and contexts_gone(), because its work may still be running. It stays in
+ * the table until it is dropped: of some calls only the driver knows whether they destroy it. */
 void contexts_still(CUcontext context);
 void contexts_drop(CUcontext context);
+void contexts_gone(void);
 
 /* The device of a context, or -2 where it is not known. */
 int contexts_device(CUcontext context);
@@ -40,17 +37,18 @@ CUcontext contexts_some(int device);
 must_check bool contexts_stream_add(CUstream stream);
 void contexts_stream_remove(CUstream stream);
 
-/* One step of a drain, by the agent. */
+/* Steps of a drain, by the agent. */
 enum {
 	CONTEXTS_BUSY = 1, /* work is still under way */
 };
 void contexts_drain_start(int device);
-/* `capturing`: captures are open, as CAPTURE_QUIET says. */
-must_check int contexts_drain_step(int device, bool capturing);
+
+/* Whether the capture of a stream is known; see guest/time/capture.h. */
+typedef bool contexts_known(CUstream stream);
+
+/* `known`: captures are open, as CAPTURE_QUIET says; NULL: there are none. */
+must_check int contexts_drain_step(int device, contexts_known *known);
 
 /* Is work in flight on the device, as far as can be told without adding anything to a stream? If
  * not, a drain checks again. */
 must_check bool contexts_busy(int device);
-
-/* In a child of fork(). */
-void contexts_forget(void);

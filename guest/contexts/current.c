@@ -4,8 +4,7 @@
 #include "guest/contexts/contexts.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/movable/movable.h"
-#include "guest/state.h"
+#include "guest/process/state.h"
 
 _Atomic uint32_t current_era;
 static _Atomic uint32_t never;
@@ -13,7 +12,8 @@ static _Atomic uint32_t never;
 /* Where memory moves the quick way to the driver is not for it. */
 static struct state_device *home_of(int device)
 {
-	return device < 0 || movable_on(device) ? NULL : &state.device[device];
+	return device < 0 || atomic_load(&state.device[device].moves) ? NULL
+								      : &state.device[device];
 }
 
 /* Need the driver not be asked again before something changes? Where private tables were asked for,

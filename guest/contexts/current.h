@@ -15,14 +15,14 @@
 
 #include "base/macros.h"
 #include "cuda/types.h"
-#include "guest/state.h"
+#include "guest/process/state.h"
 #include "guest/thread.h"
 
 #define current_ (guest_thread.current)
 extern _Atomic uint32_t current_era; /* less one */
 
-/* Asks the driver. Returns the device as in guest/state.h; -1: no context, or not the tenant's;
- * -2: the context is not known yet. */
+/* Asks the driver. Returns the device as in guest/process/state.h; -1: no context, or not the
+ * tenant's; -2: the context is not known yet. */
 must_check int current_ask(CUcontext *ret_context);
 
 /* The same, as current_home(). */

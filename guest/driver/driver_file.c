@@ -13,8 +13,8 @@
 
 #include "base/place.h"
 #include "guest/clock.h"
-#include "guest/link/socket.h"
 #include "guest/say.h"
+#include "guest/socket.h"
 
 /* Where a node mounts the driver, this one is there. */
 #define MOUNTED PLACE_DRIVER "/libcuda.so.1"

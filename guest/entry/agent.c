@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/entry/agent.h"
-
-#include <link.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
+/*
+ * The agent is the guest's only thread; it blocks every signal. It reads the daemon's messages,
+ * returns credit, and closes gates: it checks that no thread is inside a call that submits, that no
+ * capture is open and that all submitted work is complete, and then sends DRAINED. After that
+ * nothing is submitted until the gate opens again. If the daemon is gone, the agent reconnects.
+ *
+ * It never waits inside the driver for application work that may not end: work in flight may depend
+ * on a thread that waits at the gate (a host function, a stream that waits for a word). Such a
+ * close is not acknowledged; the daemon sees the waiting threads in the own page and reopens the
+ * gate.
+ */
+#include "guest/process/pages.h"
 #include <stdbool.h>
 #include <string.h>
 
@@ -12,14 +18,15 @@
 
 #include "guest/clock.h"
 #include "guest/contexts/contexts.h"
+#include "guest/credit/credit.h"
 #include "guest/driver/real.h"
 #include "guest/futex.h"
 #include "guest/link/link.h"
-#include "guest/memory/credit.h"
-#include "guest/movable/movable.h"
 #include "guest/movable/movable_stock.h"
-#include "guest/notice.h"
-#include "guest/state.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
+#include "guest/say.h"
+#include "guest/threads.h"
 #include "guest/time/capture.h"
 #include "guest/time/flight.h"
 #include "guest/time/presence.h"
@@ -29,8 +36,7 @@ enum {
 	LOOK_US = 20,	/* between two looks at a close, or ... */
 	LOOK_PART = 16, /* of the time that it has taken so far */
 	LOOK_LAST_US = 500,
-	PAGE_US = 5000,		 /* between two looks at a page that is not visible yet */
-	STACK_BYTES = 256 << 10, /* the driver runs on it, too; in addition to thread-local data */
+	PAGE_US = 5000, /* between two looks at a page that is not visible yet */
 };
 
 enum phase {
@@ -61,15 +67,6 @@ static struct {
 	bool relaxed; /* the agent's capture mode was set */
 } agent;
 
-static int device_of_wire(uint32_t wire_device)
-{
-	for (uint32_t i = 0; i < atomic_load(&state.devices); i++)
-		if (!atomic_load(&state.device[i].gone) &&
-		    atomic_load(&state.device[i].wire_index) == wire_device)
-			return (int)i;
-	return -1;
-}
-
 static void close_start(uint32_t wire_device, uint64_t epoch)
 {
 	struct close *close = &agent.close[wire_device];
@@ -79,31 +76,18 @@ static void close_start(uint32_t wire_device, uint64_t epoch)
 	presence_walk_start(&close->walk);
 }
 
-void agent_heard(const struct wire_message *message)
+void agent_heard(const struct wire_message *message, int *fd)
 {
-	switch (message->code) {
-	case WIRE_gate:
-		if (message->gate.device >= WIRE_DEVICES)
-			break;
+	(void)fd;
+	if (message->code == WIRE_gate && message->gate.device < WIRE_DEVICES) {
 		if (message->gate.state == WIRE_GATE_OPEN)
 			agent.close[message->gate.device].phase = PHASE_NONE;
 		else
 			close_start(message->gate.device, message->gate.epoch);
-		break;
-	case WIRE_move:
-		movable_heard(&message->move);
-		break;
-	case WIRE_hindered:
-		notice_hindered(message->hindered.by.text);
-		break;
-	case WIRE_credit_recall:
-		if (message->credit_recall.device < WIRE_DEVICES)
-			agent.recall[message->credit_recall.device] =
-				(struct recall){message->id, message->credit_recall.bytes};
-		break;
-	default:
-		break;
 	}
+	if (message->code == WIRE_credit_recall && message->credit_recall.device < WIRE_DEVICES)
+		agent.recall[message->credit_recall.device] =
+			(struct recall){message->id, message->credit_recall.bytes};
 }
 
 static bool still_closed(uint32_t wire_device)
@@ -175,7 +159,7 @@ static bool work_complete(struct close *close, int device)
 		close->phase = PHASE_CAPTURES;
 		return false;
 	}
-	r = contexts_drain_step(device, hold == CAPTURE_QUIET);
+	r = contexts_drain_step(device, hold == CAPTURE_QUIET ? capture_is_known : NULL);
 	capture_let_in();
 	return r == 0;
 }
@@ -198,7 +182,7 @@ static bool captures_over(void)
 static void close_step(uint32_t wire_device)
 {
 	struct close *close = &agent.close[wire_device];
-	int device = device_of_wire(wire_device);
+	int device = state_of_wire(wire_device);
 
 	if (!still_closed(wire_device)) {
 		/* Reopened: nobody relies on a message that was not sent. */
@@ -250,7 +234,7 @@ static int watch(uint32_t wire_device)
 
 	if (__atomic_load_n(&guest_tenant_page.turns[wire_device].say, __ATOMIC_RELAXED))
 		relax();
-	return turns_step(wire_device, device_of_wire(wire_device), &closes);
+	return turns_step(wire_device, state_of_wire(wire_device), &closes);
 }
 
 /* How long the agent may wait for a message: for ever, unless a close or watched work is in
@@ -261,7 +245,7 @@ static int work(bool *ret_writes)
 	int wait_us = -1;
 
 	*ret_writes = false;
-	if (state_page_waits())
+	if (pages_wait())
 		sooner(&wait_us, PAGE_US);
 	for (uint32_t w = 0; w < WIRE_DEVICES; w++) {
 		struct close *close = &agent.close[w];
@@ -281,11 +265,9 @@ static int work(bool *ret_writes)
 void agent_up(void)
 {
 	memset(agent.close, 0, sizeof(agent.close));
-	movable_up();
-	notice_hindered("");
 	/* Until the daemon's page is visible, the other page has gates and epochs of a daemon that
 	 * is gone. A daemon that closes a gate from here on sends a message. */
-	if (state_page_waits())
+	if (pages_wait())
 		return;
 	for (uint32_t w = 0; w < WIRE_DEVICES && w < guest_tenant_page.devices; w++)
 		if (still_closed(w))
@@ -295,9 +277,7 @@ void agent_up(void)
 
 void agent_down(void)
 {
-	movable_down();
 	memset(agent.recall, 0, sizeof(agent.recall));
-	turns_down();
 }
 
 static void *run(void *unused_argument)
@@ -312,43 +292,14 @@ static void *run(void *unused_argument)
 	return NULL;
 }
 
-static int add_thread_data(struct dl_phdr_info *object, size_t size, void *sum)
-{
-	(void)size;
-	for (int i = 0; i < object->dlpi_phnum; i++)
-		if (object->dlpi_phdr[i].p_type == PT_TLS)
-			*(size_t *)sum +=
-				object->dlpi_phdr[i].p_memsz + object->dlpi_phdr[i].p_align;
-	return 0;
-}
-
-/* glibc takes the thread-local data of the program and its libraries out of a thread's stack. */
-size_t agent_stack_bytes(void)
-{
-	size_t bytes = STACK_BYTES;
-
-	dl_iterate_phdr(add_thread_data, &bytes);
-	return (bytes + 4095) & ~(size_t)4095;
-}
-
 int agent_start(void)
 {
-	pthread_attr_t attributes;
-	pthread_t thread;
-	sigset_t all, before;
-	int r;
+	int r = threads_start(run);
 
-	memset(&all, 0xff, sizeof(all));
-	if (pthread_attr_init(&attributes) != 0)
-		return -ENOMEM;
-	best_effort(pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED));
-	best_effort(pthread_attr_setstacksize(&attributes, agent_stack_bytes()));
-	/* The thread inherits the mask: no signal of the program is ever delivered to it. */
-	best_effort(sigprocmask(SIG_SETMASK, &all, &before));
-	r = pthread_create(&thread, &attributes, run, NULL);
-	best_effort(sigprocmask(SIG_SETMASK, &before, NULL));
-	best_effort(pthread_attr_destroy(&attributes));
-	return -r;
+	if (r < 0)
+		say("the guest's agent thread cannot be started: %s",
+		    r == -EAGAIN ? "too many processes or threads" : "no memory");
+	return r;
 }
 
 void agent_forget(void)

@@ -11,8 +11,8 @@
 #include "guest/driver/addresses.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
+#include "guest/process/state.h"
 #include "guest/say.h"
-#include "guest/state.h"
 #include "guest/tables.h"
 
 /* Outside of the tables' cases: rare, or never. CUDA_ERROR_NOT_FOUND: the share is strict. */

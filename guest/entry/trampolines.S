@@ -73,7 +73,7 @@
 	.macro REFUSE symbol index
 	ENTRY \symbol \index
 	mov $\index, %edi
-	jmp presence_refuse
+	jmp pass_refuse
 	DONE \symbol
 	.endm
 
@@ -275,7 +275,7 @@ guest_lazy:
 	.cfi_endproc
 	.size guest_lazy, . - guest_lazy
 
-	/* A gate is not open, or a sample is due: presence_slow(slot, index, registers, stack). */
+	/* A gate is not open, or a sample is due: pass_slow(slot, index, registers, stack). */
 	.type guest_slow, @function
 guest_slow:
 	.cfi_startproc
@@ -284,7 +284,7 @@ guest_slow:
 	mov %eax, %esi
 	mov %rsp, %rdx
 	lea 16(%rbp), %rcx
-	call presence_slow
+	call pass_slow
 	RESTORE_ARGUMENTS
 	ret
 	.cfi_endproc

@@ -7,12 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/driver/real.h"
 #include "guest/link/link_object.h"
-#include "guest/memory/credit.h"
-#include "guest/notice.h"
+#include "guest/process/notice.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 #include "guest/say.h"
-#include "guest/state.h"
 
 enum {
 	SEND_MS = 1000, /* a daemon that reads nothing for this long counts as gone */
@@ -153,7 +152,7 @@ static void drop(struct link_ask_slot *slot)
 	close_fd_of(slot);
 	if (atomic_load(&slot->state) == LINK_ASK_ANSWERED &&
 	    slot->answer.code == WIRE_credit_grant)
-		credit_unclaimed(slot->answer.credit_grant.device, slot->credit_asked);
+		parts_unclaimed(&slot->answer.credit_grant, slot->credit_asked);
 	slot->id = 0;
 	atomic_store(&slot->state, LINK_ASK_FREE);
 }
@@ -382,7 +381,7 @@ int link_processes(int device, struct wire_process_row *rows, size_t max, size_t
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-void link_open(void)
+int link_start(void)
 {
 	uint64_t now = link_now_ms();
 
@@ -390,9 +389,10 @@ void link_open(void)
 	link_.tries = 0;
 	link_.deadline_ms = now;
 	link_.give_up_ms = 0;
+	return 0;
 }
 
-int link_joined(void)
+int link_await(void)
 {
 	uint64_t end = link_now_ms() + JOINED_MS;
 	int verdict;

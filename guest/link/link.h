@@ -19,7 +19,7 @@
  *
  * It trusts nothing: messages that are malformed, have an unknown id or come out of turn are
  * ignored; pages with the wrong seals or size are not mapped; a descriptor that is no longer ours
- * is not touched (guest/link/socket.h), and a new connection is made.
+ * is not touched (guest/socket.h), and a new connection is made.
  */
 #pragma once
 
@@ -84,24 +84,13 @@ must_check int link_ask(struct link_word *word, enum link_patience patience, int
 must_check int link_processes(int device, struct wire_process_row *rows, size_t max,
 			      size_t *ret_rows);
 
-/* ---- joining --------------------------------------------------------------------------------- */
-
-/* Resets the object before the agent is started. */
-void link_open(void);
-
-/* Waits until the agent has joined, or has reported why it cannot. 0; -errno. Bounded. */
-must_check int link_joined(void);
-
 /* ---- the agent's ----------------------------------------------------------------------------- */
 
 /* One step of the connection: connects if that is due, reads and delivers messages, and waits
  * for them at most `wait_us` (-1: until one comes); with `writes`, also until sending is
- * possible again. Unsolicited messages go to agent_heard(). 0; <0: this process cannot join, and
- * the agent ends. */
+ * possible again. Messages that answer nothing go to the parts (guest/process/parts.h). 0; <0: this
+ * process cannot join, and the agent ends. */
 must_check int link_step(int wait_us, bool writes);
 
 /* Answers that no thread will fetch: their grants become common credit. */
 void link_drop_unclaimed(void);
-
-/* In a child of fork(): forgets everything. */
-void link_forget(void);

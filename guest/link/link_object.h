@@ -12,7 +12,7 @@
 #include "guest/clock.h"
 #include "guest/futex.h"
 #include "guest/link/link.h"
-#include "guest/link/socket.h"
+#include "guest/socket.h"
 #include "wire/page.h"
 
 enum link_phase {
@@ -61,11 +61,10 @@ struct link_object {
 	int tries;	      /* joining: daemons that went away after HELLO */
 	uint32_t heard_knocks;
 	uint32_t hello_id, first_id; /* of the inventories, which are numbered on from there */
-	bool lent;		     /* the name was stated, if there is one */
+	bool told;		     /* what stands between the inventories and their end */
 	uint32_t minor;		     /* the daemon's version */
 	uint64_t out;		     /* was stated: bytes that are in the store */
 	uint32_t said; /* inventories of this transaction that were sent; then the end */
-	uint64_t frozen[WIRE_DEVICES]; /* credit that is being stated; no thread may take it */
 };
 
 extern struct link_object link_;

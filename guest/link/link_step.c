@@ -5,14 +5,11 @@
 #include <string.h>
 
 #include "guest/driver/real.h"
-#include "guest/entry/agent.h"
 #include "guest/link/link_object.h"
-#include "guest/memory/credit.h"
-#include "guest/memory/moves.h"
-#include "guest/movable/movable.h"
-#include "guest/movable/movable_lend.h"
+#include "guest/process/pages.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 #include "guest/say.h"
-#include "guest/state.h"
 
 enum {
 	JOIN_MS = 5000,	 /* for joining, while a daemon is restarted */
@@ -69,14 +66,6 @@ void link_write_hello(struct wire_message *ret_hello)
 
 /* ---- losing it ------------------------------------------------------------------------------- */
 
-static void thaw(uint32_t device, bool granted)
-{
-	uint64_t bytes = link_.frozen[device];
-
-	link_.frozen[device] = 0;
-	credit_thaw((int)device, bytes, granted);
-}
-
 static void try_again(int first_ms, int last_ms)
 {
 	link_.wait_ms = link_.wait_ms * 2 > last_ms ? last_ms : link_.wait_ms * 2;
@@ -90,11 +79,11 @@ static void lose(void)
 	uint32_t phase = atomic_load(&link_.phase);
 
 	/* From now on nothing else begins to move. */
-	agent_down();
+	parts_down();
 	/* Before anybody is told: a thread that is woken must find the page of a guest without a
 	 * daemon. */
 	if (phase >= LINK_STATING)
-		state_lost();
+		pages_lost();
 	futex_lock_take(&link_.lock);
 	atomic_store(&link_.phase, LINK_DOWN);
 	socket_close(&link_.socket);
@@ -105,8 +94,8 @@ static void lose(void)
 		futex_wake_all(&link_.ask[i].state);
 	}
 	futex_lock_give(&link_.lock);
-	for (uint32_t i = 0; i < STATE_DEVICES; i++)
-		thaw(i, true);
+	for (int i = 0; i < STATE_DEVICES; i++)
+		parts_stated(i, true);
 	if (phase == LINK_UP)
 		link_.wait_ms = 0;
 }
@@ -247,7 +236,7 @@ static int welcomed(const struct wire_message *answer, const int *fds)
 				close(fds[i]);
 		return other_version();
 	}
-	if (state_adopt_pages(fds[0], fds[1]) < 0) {
+	if (pages_adopt(fds[0], fds[1]) < 0) {
 		lose();
 		return give_up(-EINVAL);
 	}
@@ -255,7 +244,7 @@ static int welcomed(const struct wire_message *answer, const int *fds)
 	link_.said = 0;
 	link_.minor = answer->welcome.minor;
 	link_.out = 0;
-	link_.lent = false;
+	link_.told = false;
 	link_.first_id = link_new_id();
 	atomic_fetch_add(&link_.next_id, STATE_DEVICES + 1);
 	set_phase(LINK_STATING);
@@ -264,36 +253,34 @@ static int welcomed(const struct wire_message *answer, const int *fds)
 
 /* ---- stating --------------------------------------------------------------------------------- */
 
-/* Nobody may take credit that is being stated: it may be void. */
-static void write_inventory(struct wire_message *message, uint32_t device)
+static void write_inventory(struct wire_message *message, int device)
 {
 	struct state_device *d = &state.device[device];
-	uint64_t granted;
+	struct wire_inventory *inventory = &message->inventory;
 
-	link_.frozen[device] += credit_freeze((int)device, &granted);
 	message->code = WIRE_inventory;
-	message->inventory.device = atomic_load(&d->wire_index);
-	message->inventory.contexts = (uint32_t)atomic_load(&d->contexts);
-	message->inventory.credit = link_.frozen[device];
-	movable_stated((int)device, &message->inventory.movable, &message->inventory.out);
+	*inventory = (struct wire_inventory){.device = atomic_load(&d->wire_index),
+					     .contexts = (uint32_t)atomic_load(&d->contexts)};
+	parts_state(device, inventory);
 	/* Of one device alone, and perhaps again. */
-	if (message->inventory.out)
-		link_.out = message->inventory.out;
+	if (inventory->out)
+		link_.out = inventory->out;
 	/* Includes grants that arrived meanwhile. */
-	message->inventory.allocated = atomic_load(&d->granted) - link_.frozen[device];
+	inventory->allocated = atomic_load(&d->granted) - inventory->credit;
 }
 
 /* 0; -EAGAIN; <0. */
-static int state_name(void)
+static int send_now(struct wire_message *message)
 {
-	struct wire_message message;
-	int r = 0;
+	message->id = link_new_id();
+	return socket_send(&link_.socket, message);
+}
 
-	if (!link_.lent && lend_state(&message)) {
-		message.id = link_new_id();
-		r = socket_send(&link_.socket, &message);
-	}
-	link_.lent |= r == 0;
+static int state_others(void)
+{
+	int r = link_.told ? 0 : parts_tell(send_now);
+
+	link_.told = r == 0;
 	return r;
 }
 
@@ -307,9 +294,9 @@ static int state_more(void)
 		if (link_.said < devices && atomic_load(&state.device[link_.said].gone))
 			continue;
 		if (link_.said < devices) {
-			write_inventory(&message, link_.said);
+			write_inventory(&message, (int)link_.said);
 		} else {
-			r = state_name();
+			r = state_others();
 			if (r < 0)
 				return r == -EAGAIN ? 0 : broken(false);
 			message.code = WIRE_inventory_end;
@@ -334,14 +321,14 @@ static bool counts_all(const struct wire_message *answer)
 
 static void come_up(const struct wire_message *answer)
 {
-	state_page_trust(counts_all(answer));
+	pages_trust(counts_all(answer));
 	link_.wait_ms = 0;
 	atomic_store(&state.lost, 0);
-	agent_up();
+	parts_up();
 	/* Before anybody may send: everything that is sent belongs to this connection. */
 	atomic_fetch_add(&link_.generation, 1);
 	set_phase(LINK_UP);
-	movable_connected();
+	parts_connected();
 	futex_wake_all(&link_.generation);
 	if (joining())
 		set_verdict(1);
@@ -353,7 +340,7 @@ static void stated(const struct wire_message *answer)
 	uint32_t index = (answer->id - link_.first_id) & 0x7fffffffu;
 
 	if (index < devices && index < link_.said)
-		thaw(index, answer->code != WIRE_refused);
+		parts_stated((int)index, answer->code != WIRE_refused);
 	/* A daemon that does not know the message does not object. */
 	if (index == devices && link_.said > devices)
 		come_up(answer);
@@ -389,14 +376,12 @@ static void deliver(const struct wire_message *message, int *fd)
 			slot->answer.end.rows = slot->count;
 		if (message->code == WIRE_credit_grant)
 			slot->credit_asked =
-				credit_arrived(message->credit_grant.device,
-					       message->credit_grant.bytes, slot->credit_asked);
+				parts_granted(&message->credit_grant, slot->credit_asked);
 		atomic_store(&slot->state, LINK_ASK_ANSWERED);
 		futex_wake_all(&slot->state);
 	} else if (message->code == WIRE_credit_grant) {
 		/* The asking thread has given up. */
-		best_effort(credit_arrived(message->credit_grant.device,
-					   message->credit_grant.bytes, 0));
+		best_effort(parts_granted(&message->credit_grant, 0));
 	}
 	futex_lock_give(&link_.lock);
 }
@@ -415,11 +400,8 @@ static int heard(const struct wire_message *message, int *fds)
 
 	if (phase == LINK_HELLO)
 		return is_answer(message, link_.hello_id) ? welcomed(message, fds) : 0;
-	if (message->code == WIRE_line && message->id & 0x80000000u && fds[0] >= 0) {
-		lend_called(&message->line, fds[0]);
-		fds[0] = -1;
-	} else if (message->id & 0x80000000u)
-		agent_heard(message);
+	if (message->id & 0x80000000u)
+		parts_heard(message, &fds[0]);
 	else if (phase == LINK_STATING)
 		stated(message);
 	else

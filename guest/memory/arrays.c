@@ -14,14 +14,19 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "guest/contexts/memory_place.h"
+#include "guest/credit/blocks.h"
+#include "guest/credit/charge.h"
+#include "guest/credit/credit.h"
+#include "guest/credit/memory_types.h"
+#include "guest/credit/pointers.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"
-#include "guest/memory/blocks.h"
-#include "guest/memory/credit.h"
-#include "guest/memory/memory.h"
-#include "guest/memory/pointers.h"
 #include "guest/movable/movable.h"
+#include "guest/process/moves.h"
+#include "guest/process/parts.h"
 
 static struct {
 	struct pointers table;	 /* arrays and mipmapped arrays: handles are addresses */
@@ -38,32 +43,26 @@ struct request {
 	uint64_t bytes; /* of the rows as padded */
 };
 
+/* 32 bits where it is not here, and of block compression and video: at most as much. */
 static unsigned element_bytes(CUarray_format format)
 {
-	switch ((int)format) {
-	case CU_AD_FORMAT_UNSIGNED_INT16:
-	case CU_AD_FORMAT_SIGNED_INT16:
-	case CU_AD_FORMAT_HALF:
-	case CU_AD_FORMAT_UNORM_INT16X1:
-	case CU_AD_FORMAT_SNORM_INT16X1:
-	case CU_AD_FORMAT_P010:
-	case CU_AD_FORMAT_P016:
-	case CU_AD_FORMAT_UNORM_INT8X2:
-	case CU_AD_FORMAT_SNORM_INT8X2:
-		return 2;
-	case CU_AD_FORMAT_UNSIGNED_INT8:
-	case CU_AD_FORMAT_SIGNED_INT8:
-	case CU_AD_FORMAT_NV12:
-	case CU_AD_FORMAT_UNORM_INT8X1:
-	case CU_AD_FORMAT_SNORM_INT8X1:
-		return 1;
-	case CU_AD_FORMAT_UNORM_INT16X4:
-	case CU_AD_FORMAT_SNORM_INT16X4:
-		return 8;
-	default:
-		/* 32 bits, and those of block compression and video: at most as much. */
-		return 4;
-	}
+	static const struct {
+		unsigned char format, bytes;
+	} sizes[] = {
+		{CU_AD_FORMAT_UNSIGNED_INT8, 1}, {CU_AD_FORMAT_SIGNED_INT8, 1},
+		{CU_AD_FORMAT_NV12, 1},		 {CU_AD_FORMAT_UNORM_INT8X1, 1},
+		{CU_AD_FORMAT_SNORM_INT8X1, 1},	 {CU_AD_FORMAT_UNSIGNED_INT16, 2},
+		{CU_AD_FORMAT_SIGNED_INT16, 2},	 {CU_AD_FORMAT_HALF, 2},
+		{CU_AD_FORMAT_UNORM_INT16X1, 2}, {CU_AD_FORMAT_SNORM_INT16X1, 2},
+		{CU_AD_FORMAT_P010, 2},		 {CU_AD_FORMAT_P016, 2},
+		{CU_AD_FORMAT_UNORM_INT8X2, 2},	 {CU_AD_FORMAT_SNORM_INT8X2, 2},
+		{CU_AD_FORMAT_UNORM_INT16X4, 8}, {CU_AD_FORMAT_SNORM_INT16X4, 8},
+	};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+		if (sizes[i].format == (unsigned)format)
+			return sizes[i].bytes;
+	return 4;
 }
 
 /* The formats that name all their channels. */
@@ -105,7 +104,7 @@ static uint64_t free_bytes(void)
 {
 	size_t available = 0, total = 0;
 
-	if (memory_driver(real(cuMemGetInfo_v2)(&available, &total)) != CUDA_SUCCESS)
+	if (driver_call(real(cuMemGetInfo_v2)(&available, &total)) != CUDA_SUCCESS)
 		return 0;
 	return available;
 }
@@ -121,12 +120,12 @@ static CUresult allocate_in(const struct memory_place *place, const struct reque
 		return r;
 	movable_why(WIRE_UNMOVABLE_ARRAY);
 	if (q->bytes > BLOCKS_SMALL) {
-		r = memory_driver(q->call(q));
+		r = driver_call(q->call(q));
 		entry.bytes = most;
 	} else {
 		mine = driver_lock_take(&arrays.lock);
 		before = free_bytes();
-		r = memory_driver(q->call(q));
+		r = driver_call(q->call(q));
 		after = free_bytes();
 		driver_lock_give(&arrays.lock, mine);
 		entry.bytes = before > after ? most : q->bytes;
@@ -152,7 +151,7 @@ static CUresult allocate(const struct request *q)
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (!place.tracked || !q->handle || q->bytes == 0)
-		return memory_driver(q->call(q));
+		return driver_call(q->call(q));
 	moves_begin();
 	r = allocate_in(&place, q);
 	moves_end();
@@ -199,7 +198,7 @@ CUresult hook_cuArrayCreate(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v1 *pA
 {
 	const CUDA_ARRAY_DESCRIPTOR_v1 *s = pAllocateArray;
 	struct request q = {
-		.call = call_2d_v1, .shape = s, .handle = pHandle, .nested = memory_nested()};
+		.call = call_2d_v1, .shape = s, .handle = pHandle, .nested = driver_nested()};
 
 	if (s)
 		add_shape(&q, &(CUDA_ARRAY3D_DESCRIPTOR){s->Width, s->Height, 1, s->Format,
@@ -211,7 +210,7 @@ CUresult hook_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v2 
 {
 	const CUDA_ARRAY_DESCRIPTOR_v2 *s = pAllocateArray;
 	struct request q = {
-		.call = call_2d, .shape = s, .handle = pHandle, .nested = memory_nested()};
+		.call = call_2d, .shape = s, .handle = pHandle, .nested = driver_nested()};
 
 	if (s)
 		add_shape(&q, &(CUDA_ARRAY3D_DESCRIPTOR){s->Width, s->Height, 1, s->Format,
@@ -223,7 +222,7 @@ CUresult hook_cuArray3DCreate(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v1
 {
 	const CUDA_ARRAY3D_DESCRIPTOR_v1 *s = pAllocateArray;
 	struct request q = {
-		.call = call_3d_v1, .shape = s, .handle = pHandle, .nested = memory_nested()};
+		.call = call_3d_v1, .shape = s, .handle = pHandle, .nested = driver_nested()};
 
 	if (s)
 		add_shape(&q, &(CUDA_ARRAY3D_DESCRIPTOR){s->Width, s->Height, s->Depth, s->Format,
@@ -236,7 +235,7 @@ CUresult hook_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR
 	struct request q = {.call = call_3d,
 			    .shape = pAllocateArray,
 			    .handle = pHandle,
-			    .nested = memory_nested()};
+			    .nested = driver_nested()};
 
 	if (pAllocateArray)
 		add_shape(&q, pAllocateArray);
@@ -251,7 +250,7 @@ CUresult hook_cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
 	struct request q = {.call = call_mipmapped,
 			    .shape = pMipmappedArrayDesc,
 			    .handle = pHandle,
-			    .nested = memory_nested(),
+			    .nested = driver_nested(),
 			    .levels = numMipmapLevels};
 	CUDA_ARRAY3D_DESCRIPTOR level;
 
@@ -272,10 +271,10 @@ CUresult hook_cuArrayDestroy(CUarray hArray)
 	struct pointer entry;
 	CUresult r;
 
-	if (memory_nested() || pointers_take(&arrays.table, (uintptr_t)hArray, &entry) != 0)
-		return memory_driver(real(cuArrayDestroy)(hArray));
+	if (driver_nested() || pointers_take(&arrays.table, (uintptr_t)hArray, &entry) != 0)
+		return driver_call(real(cuArrayDestroy)(hArray));
 	moves_begin();
-	r = freed(&entry, memory_driver(real(cuArrayDestroy)(hArray)));
+	r = freed(&entry, driver_call(real(cuArrayDestroy)(hArray)));
 	moves_end();
 	return r;
 }
@@ -285,11 +284,11 @@ CUresult hook_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 	struct pointer entry;
 	CUresult r;
 
-	if (memory_nested() ||
+	if (driver_nested() ||
 	    pointers_take(&arrays.table, (uintptr_t)hMipmappedArray, &entry) != 0)
-		return memory_driver(real(cuMipmappedArrayDestroy)(hMipmappedArray));
+		return driver_call(real(cuMipmappedArrayDestroy)(hMipmappedArray));
 	moves_begin();
-	r = freed(&entry, memory_driver(real(cuMipmappedArrayDestroy)(hMipmappedArray)));
+	r = freed(&entry, driver_call(real(cuMipmappedArrayDestroy)(hMipmappedArray)));
 	moves_end();
 	return r;
 }

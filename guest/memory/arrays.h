@@ -11,6 +11,3 @@
  * memory_context_leaves(). */
 void arrays_context_gone(uint64_t owner);
 void arrays_rename(uint64_t owner, uint64_t now);
-
-/* In a child of fork(). */
-void arrays_forget(void);

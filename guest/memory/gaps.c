@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/memory/gaps.h"
 
-#include "guest/memory/blocks.h"
+#include "guest/credit/blocks.h"
 
 static void sink(struct gaps_piece *pieces, size_t from, size_t count)
 {

@@ -14,6 +14,6 @@ struct gaps_piece {
 	uint64_t address, bytes;
 };
 
-/* Whether `bytes` (a small allocation, see guest/memory/blocks.h) fit into a block that contains
+/* Whether `bytes` (a small allocation, see guest/credit/blocks.h) fit into a block that contains
  * one of these pieces. Sorts the pieces. */
 bool gaps_fit(struct gaps_piece *pieces, size_t count, uint64_t bytes);

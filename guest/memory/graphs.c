@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/contexts/devices.h"
 #include "guest/memory/graphs.h"
+#include "guest/process/join.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -8,15 +10,18 @@
 
 #include <sys/mman.h>
 
+#include "guest/credit/charge.h"
+#include "guest/credit/credit.h"
+#include "guest/credit/pointers.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/futex.h"
 #include "guest/hooks.h"
-#include "guest/memory/credit.h"
-#include "guest/memory/memory.h"
-#include "guest/memory/pointers.h"
 #include "guest/movable/movable.h"
-#include "guest/state.h"
+#include "guest/process/moves.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 #include "guest/time/capture.h"
 #include "guest/time/presence.h"
 
@@ -59,9 +64,9 @@ static struct {
 	} driver;
 } graphs;
 
-/* As memory_nested(); behind a launch trampoline the caller's address is in the slot. */
+/* As driver_nested(); behind a launch trampoline the caller's address is in the slot. */
 #define nested_between()                                                                           \
-	(unlikely(memory_inside) &&                                                                \
+	(unlikely(driver_inside) &&                                                                \
 	 (real_is_driver(__builtin_return_address(0)) ||                                           \
 	  real_is_driver((const void *)(uintptr_t)guest_slot->return_address)))
 
@@ -69,13 +74,13 @@ static struct {
 
 /* With the lock held. What is held beyond the charge and cannot be had stays owing. Returns what
  * the driver holds. */
-static uint64_t settle(int device)
+static uint64_t reread(int device)
 {
-	int ordinal = memory_ordinal(device);
+	int ordinal = devices_ordinal(device);
 	cuuint64_t holds = 0;
 
 	if (ordinal < 0 ||
-	    memory_driver(real(cuDeviceGetGraphMemAttribute)(
+	    driver_call(real(cuDeviceGetGraphMemAttribute)(
 		    ordinal, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &holds)) != CUDA_SUCCESS)
 		return graphs.charged[device];
 	if (holds < graphs.charged[device])
@@ -93,22 +98,22 @@ static uint64_t settle(int device)
  * charged again: so a trim that released nothing does not count. */
 static CUresult trim_now(int device, CUdevice ordinal)
 {
-	uint64_t before = settle(device);
-	CUresult r = memory_driver(real(cuDeviceGraphMemTrim)(ordinal));
+	uint64_t before = reread(device);
+	CUresult r = driver_call(real(cuDeviceGraphMemTrim)(ordinal));
 
-	if (settle(device) < before)
+	if (reread(device) < before)
 		graphs.trims++;
 	return r;
 }
 
-static void settle_one(int device)
+static void reread_one(int device)
 {
-	(void)settle(device);
+	(void)reread(device);
 }
 
-static void trim(int device)
+static void trim_one(int device)
 {
-	int ordinal = memory_ordinal(device);
+	int ordinal = devices_ordinal(device);
 
 	if (ordinal >= 0 && !capture_open())
 		best_effort(trim_now(device, ordinal));
@@ -134,12 +139,13 @@ static void each(int device, void (*what)(int device))
 
 void graphs_settle(int device)
 {
-	each(device, settle_one);
+	each(device, reread_one);
 }
 
-void graphs_trim(int device)
+void graphs_trim(int device, uint64_t bytes)
 {
-	each(device, trim);
+	if (credit_unused(device) < bytes)
+		each(device, trim_one);
 }
 
 /* ---- what a graph may take ------------------------------------------------------------------- */
@@ -155,14 +161,14 @@ static void add_graph(CUgraph graph, uint64_t *bytes, int depth)
 	int saved = errno;
 
 	if (depth > DEPTH ||
-	    memory_driver(real(cuGraphGetNodes)(graph, NULL, &count)) != CUDA_SUCCESS || count == 0)
+	    driver_call(real(cuGraphGetNodes)(graph, NULL, &count)) != CUDA_SUCCESS || count == 0)
 		return;
 	size = count * sizeof(CUgraphNode);
 	nodes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	errno = saved;
 	if (nodes == MAP_FAILED)
 		return;
-	if (memory_driver(real(cuGraphGetNodes)(graph, nodes, &count)) == CUDA_SUCCESS)
+	if (driver_call(real(cuGraphGetNodes)(graph, nodes, &count)) == CUDA_SUCCESS)
 		for (size_t i = 0; i < count && i < size / sizeof(CUgraphNode); i++)
 			add_node(nodes[i], bytes, depth);
 	munmap(nodes, size);
@@ -176,15 +182,15 @@ static void add_node(CUgraphNode node, uint64_t *bytes, int depth)
 	CUgraph child;
 	int device;
 
-	if (memory_driver(real(cuGraphNodeGetType)(node, &type)) != CUDA_SUCCESS)
+	if (driver_call(real(cuGraphNodeGetType)(node, &type)) != CUDA_SUCCESS)
 		return;
 	if (type == CU_GRAPH_NODE_TYPE_GRAPH &&
-	    memory_driver(real(cuGraphChildGraphNodeGetGraph)(node, &child)) == CUDA_SUCCESS)
+	    driver_call(real(cuGraphChildGraphNodeGetGraph)(node, &child)) == CUDA_SUCCESS)
 		add_graph(child, bytes, depth + 1);
 	if (type != CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
-	    memory_driver(real(cuGraphMemAllocNodeGetParams)(node, &params)) != CUDA_SUCCESS)
+	    driver_call(real(cuGraphMemAllocNodeGetParams)(node, &params)) != CUDA_SUCCESS)
 		return;
-	device = state_device(params.poolProps.location.id);
+	device = devices_index(params.poolProps.location.id);
 	if (device >= 0)
 		bytes[device] += memory_round(params.bytesize);
 }
@@ -207,7 +213,7 @@ static bool charge(int device, uint64_t bytes)
 
 	if (room && credit_take(device, bytes, CREDIT_SPARE) == 0)
 		return true;
-	trim(device);
+	trim_one(device);
 	return credit_take(device, bytes, CREDIT_ASK) == 0;
 }
 
@@ -218,7 +224,7 @@ static CUresult prepare(const uint64_t *bytes, bool needed)
 	for (int i = 0; i < STATE_DEVICES; i++) {
 		if (bytes[i] == 0)
 			continue;
-		(void)settle(i);
+		(void)reread(i);
 		if (charge(i, bytes[i]))
 			graphs.charged[i] += bytes[i];
 		else if (needed)
@@ -227,10 +233,10 @@ static CUresult prepare(const uint64_t *bytes, bool needed)
 	return CUDA_SUCCESS;
 }
 
-static void settle_all(void)
+static void reread_all(void)
 {
 	for (int i = 0; i < (int)atomic_load(&state.devices); i++)
-		(void)settle(i);
+		(void)reread(i);
 }
 
 /* With the lock held, behind prepare(): calls the driver, and settles. A launch reserves all that
@@ -243,8 +249,8 @@ static CUresult carry_out(struct exec *exec, CUgraphExec handle, CUstream stream
 	CUresult r;
 
 	memcpy(promised, graphs.charged, sizeof(promised));
-	r = memory_driver(driver(handle, stream));
-	settle_all();
+	r = driver_call(driver(handle, stream));
+	reread_all();
 	if (r != CUDA_SUCCESS)
 		return r;
 	for (int i = 0; i < STATE_DEVICES && upload; i++)
@@ -264,7 +270,7 @@ static CUresult launch(CUgraphExec handle, CUstream stream,
 	bool mine;
 
 	if (nested || pointers_find(&graphs.by_handle, (uintptr_t)handle, &entry) != 0)
-		return memory_driver(driver(handle, stream));
+		return driver_call(driver(handle, stream));
 	moves_begin();
 	mine = driver_lock_take(&graphs.lock);
 	exec = &graphs.exec[entry.detail];
@@ -272,7 +278,7 @@ static CUresult launch(CUgraphExec handle, CUstream stream,
 	if (r == CUDA_SUCCESS)
 		r = carry_out(exec, handle, stream, driver, upload);
 	else
-		settle_all();
+		reread_all();
 	driver_lock_give(&graphs.lock, mine);
 	moves_end();
 	return r;
@@ -321,11 +327,11 @@ static CUresult end_instantiation(CUgraphExec *handle, const struct instantiatio
 		return r;
 	/* What cannot be followed cannot be given out: nothing would stop its launches. */
 	if (r == CUDA_SUCCESS && handle && *handle && !note(*handle, q->bytes)) {
-		best_effort(memory_driver(graphs.driver.cuGraphExecDestroy(*handle)));
+		best_effort(driver_call(graphs.driver.cuGraphExecDestroy(*handle)));
 		*handle = NULL;
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	settle_all();
+	reread_all();
 	driver_lock_give(&graphs.lock, q->mine);
 	moves_end();
 	return r;
@@ -341,7 +347,7 @@ static CUresult between_cuGraphInstantiate(CUgraphExec *handle, CUgraph graph, C
 	begin_instantiation(graph, &q, nested_between());
 	return end_instantiation(
 		handle, &q,
-		memory_driver(graphs.driver.cuGraphInstantiate(handle, graph, node, log, size)));
+		driver_call(graphs.driver.cuGraphInstantiate(handle, graph, node, log, size)));
 }
 
 static CUresult between_cuGraphInstantiate_v2(CUgraphExec *handle, CUgraph graph, CUgraphNode *node,
@@ -352,7 +358,7 @@ static CUresult between_cuGraphInstantiate_v2(CUgraphExec *handle, CUgraph graph
 	begin_instantiation(graph, &q, nested_between());
 	return end_instantiation(
 		handle, &q,
-		memory_driver(graphs.driver.cuGraphInstantiate_v2(handle, graph, node, log, size)));
+		driver_call(graphs.driver.cuGraphInstantiate_v2(handle, graph, node, log, size)));
 }
 
 static CUresult between_cuGraphInstantiateWithFlags(CUgraphExec *handle, CUgraph graph,
@@ -363,7 +369,7 @@ static CUresult between_cuGraphInstantiateWithFlags(CUgraphExec *handle, CUgraph
 	begin_instantiation(graph, &q, nested_between());
 	return end_instantiation(
 		handle, &q,
-		memory_driver(graphs.driver.cuGraphInstantiateWithFlags(handle, graph, flags)));
+		driver_call(graphs.driver.cuGraphInstantiateWithFlags(handle, graph, flags)));
 }
 
 static CUresult between_cuGraphInstantiateWithParams(CUgraphExec *handle, CUgraph graph,
@@ -374,7 +380,7 @@ static CUresult between_cuGraphInstantiateWithParams(CUgraphExec *handle, CUgrap
 	begin_instantiation(graph, &q, nested_between());
 	return end_instantiation(
 		handle, &q,
-		memory_driver(graphs.driver.cuGraphInstantiateWithParams(handle, graph, params)));
+		driver_call(graphs.driver.cuGraphInstantiateWithParams(handle, graph, params)));
 }
 
 static CUresult between_cuGraphInstantiateWithParams_ptsz(CUgraphExec *handle, CUgraph graph,
@@ -384,7 +390,7 @@ static CUresult between_cuGraphInstantiateWithParams_ptsz(CUgraphExec *handle, C
 
 	begin_instantiation(graph, &q, nested_between());
 	return end_instantiation(handle, &q,
-				 memory_driver(graphs.driver.cuGraphInstantiateWithParams_ptsz(
+				 driver_call(graphs.driver.cuGraphInstantiateWithParams_ptsz(
 					 handle, graph, params)));
 }
 
@@ -395,10 +401,10 @@ static CUresult between_cuGraphExecDestroy(CUgraphExec handle)
 	bool mine;
 
 	if (nested_between() || pointers_take(&graphs.by_handle, (uintptr_t)handle, &entry) != 0)
-		return memory_driver(graphs.driver.cuGraphExecDestroy(handle));
+		return driver_call(graphs.driver.cuGraphExecDestroy(handle));
 	moves_begin();
 	mine = driver_lock_take(&graphs.lock);
-	r = memory_driver(graphs.driver.cuGraphExecDestroy(handle));
+	r = driver_call(graphs.driver.cuGraphExecDestroy(handle));
 	if (r == CUDA_SUCCESS) {
 		graphs.exec[entry.detail].used = 0;
 	} else {
@@ -406,7 +412,7 @@ static CUresult between_cuGraphExecDestroy(CUgraphExec handle)
 
 		best_effort(pointers_put(&graphs.by_handle, &entry, &old));
 	}
-	settle_all();
+	reread_all();
 	driver_lock_give(&graphs.lock, mine);
 	moves_end();
 	return r;
@@ -434,7 +440,7 @@ static CUresult between_cuGraphUpload_ptsz(CUgraphExec handle, CUstream stream)
 
 /* ---- hooks ----------------------------------------------------------------------------------- */
 
-bool graphs_used(void)
+static bool used(void)
 {
 	return atomic_load_explicit(&graphs.begun, memory_order_relaxed) != 0;
 }
@@ -473,22 +479,22 @@ CUresult hook_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 				     const CUgraphNode *dependencies, size_t numDependencies,
 				     CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : node_begins(nodeParams);
+	CUresult r = driver_nested() ? CUDA_SUCCESS : node_begins(nodeParams);
 
 	return r ? r
-		 : memory_driver(real(cuGraphAddMemAllocNode)(phGraphNode, hGraph, dependencies,
-							      numDependencies, nodeParams));
+		 : driver_call(real(cuGraphAddMemAllocNode)(phGraphNode, hGraph, dependencies,
+							    numDependencies, nodeParams));
 }
 
 CUresult hook_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 				    const CUgraphNode *dependencies, size_t numDependencies,
 				    CUdeviceptr dptr)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : node_begins(NULL);
+	CUresult r = driver_nested() ? CUDA_SUCCESS : node_begins(NULL);
 
 	return r ? r
-		 : memory_driver(real(cuGraphAddMemFreeNode)(phGraphNode, hGraph, dependencies,
-							     numDependencies, dptr));
+		 : driver_call(real(cuGraphAddMemFreeNode)(phGraphNode, hGraph, dependencies,
+							   numDependencies, dptr));
 }
 
 static CUresult any_node_begins(const CUgraphNodeParams *params, bool nested)
@@ -504,11 +510,11 @@ CUresult hook_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 			     const CUgraphNode *dependencies, size_t numDependencies,
 			     CUgraphNodeParams *nodeParams)
 {
-	CUresult r = any_node_begins(nodeParams, memory_nested());
+	CUresult r = any_node_begins(nodeParams, driver_nested());
 
 	return r ? r
-		 : memory_driver(real(cuGraphAddNode)(phGraphNode, hGraph, dependencies,
-						      numDependencies, nodeParams));
+		 : driver_call(real(cuGraphAddNode)(phGraphNode, hGraph, dependencies,
+						    numDependencies, nodeParams));
 }
 
 CUresult hook_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -516,22 +522,22 @@ CUresult hook_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 				const CUgraphEdgeData *dependencyData, size_t numDependencies,
 				CUgraphNodeParams *nodeParams)
 {
-	CUresult r = any_node_begins(nodeParams, memory_nested());
+	CUresult r = any_node_begins(nodeParams, driver_nested());
 
 	return r ? r
-		 : memory_driver(real(cuGraphAddNode_v2)(phGraphNode, hGraph, dependencies,
-							 dependencyData, numDependencies,
-							 nodeParams));
+		 : driver_call(real(cuGraphAddNode_v2)(phGraphNode, hGraph, dependencies,
+						       dependencyData, numDependencies,
+						       nodeParams));
 }
 
 CUresult hook_cuDeviceGraphMemTrim(CUdevice device)
 {
-	int index = memory_nested() || !atomic_load(&graphs.begun) ? -1 : state_device(device);
+	int index = driver_nested() || !atomic_load(&graphs.begun) ? -1 : devices_index(device);
 	CUresult r;
 	bool mine;
 
 	if (index < 0)
-		return memory_driver(real(cuDeviceGraphMemTrim)(device));
+		return driver_call(real(cuDeviceGraphMemTrim)(device));
 	moves_begin();
 	/* A launch in between would take its memory for backed. */
 	mine = driver_lock_take(&graphs.lock);
@@ -550,4 +556,12 @@ void graphs_forget(void)
 	}
 	memset(&graphs.lock, 0, sizeof(graphs.lock));
 	memset(&graphs.begin_lock, 0, sizeof(graphs.begin_lock));
+}
+
+bool graphs_recount(int device)
+{
+	if (!used())
+		return false;
+	graphs_settle(device);
+	return true;
 }

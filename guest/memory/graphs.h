@@ -19,14 +19,5 @@
 /* A memory node is being created or captured. */
 void graphs_begin(void);
 
-/* Has there been any? */
-bool graphs_used(void);
-
 /* Rereads what graphs hold on a device (-1: on all), and returns the difference. */
 void graphs_settle(int device);
-
-/* The same after asking the driver to release what no graph uses. Not during a capture. */
-void graphs_trim(int device);
-
-/* In a child of fork(). */
-void graphs_forget(void);

@@ -4,15 +4,18 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "guest/contexts/context.h"
+#include "guest/contexts/memory_place.h"
+#include "guest/credit/blocks.h"
+#include "guest/credit/charge.h"
+#include "guest/credit/credit.h"
+#include "guest/credit/pointers.h"
+#include "guest/credit/settle.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"
-#include "guest/memory/blocks.h"
-#include "guest/memory/credit.h"
-#include "guest/memory/memory.h"
-#include "guest/memory/pointers.h"
-#include "guest/state.h"
+#include "guest/process/moves.h"
+#include "guest/process/parts.h"
 
 static struct {
 	struct driver_lock lock; /* from the charge to the driver's answer */
@@ -33,7 +36,7 @@ static struct pointer entry_of(const struct memory_place *place, CUlimit limit)
 
 	if (pointers_find(&heaps.table, key_of(place->context, limit), &entry) == 0)
 		return entry;
-	best_effort(memory_driver(real(cuCtxGetLimit)(&now, limit)));
+	best_effort(driver_call(real(cuCtxGetLimit)(&now, limit)));
 	return (struct pointer){.address = key_of(place->context, limit),
 				.owner = (uint64_t)(uintptr_t)place->context,
 				.detail = (uint32_t)(memory_round(now) / BLOCKS_BYTES),
@@ -51,7 +54,7 @@ static CUresult set(const struct memory_place *place, CUlimit limit, size_t valu
 	r = memory_charge(place->device, want, CREDIT_ASK);
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = memory_driver(real(cuCtxSetLimit)(limit, value));
+	r = driver_call(real(cuCtxSetLimit)(limit, value));
 	entry.bytes += want;
 	if (r == CUDA_SUCCESS && want > 0 && pointers_put(&heaps.table, &entry, &old) >= 0)
 		credit_adrift(place->device, (int64_t)want);
@@ -63,7 +66,7 @@ static CUresult set(const struct memory_place *place, CUlimit limit, size_t valu
 CUresult hook_cuCtxSetLimit(CUlimit limit, size_t value)
 {
 	struct memory_place place;
-	CUresult r = memory_begin(&place, memory_nested());
+	CUresult r = memory_begin(&place, driver_nested());
 	bool mine;
 
 	if (r != CUDA_SUCCESS)
@@ -78,9 +81,9 @@ CUresult hook_cuCtxSetLimit(CUlimit limit, size_t value)
 		driver_lock_give(&heaps.lock, mine);
 		moves_end();
 	} else {
-		r = memory_driver(real(cuCtxSetLimit)(limit, value));
+		r = driver_call(real(cuCtxSetLimit)(limit, value));
 	}
-	context_settle(place.device);
+	settle_device(place.device);
 	return r;
 }
 

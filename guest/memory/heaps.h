@@ -14,6 +14,3 @@
 /* As with arrays (guest/memory/arrays.h): a context leaves, and is gone. */
 void heaps_rename(uint64_t owner, uint64_t now);
 void heaps_context_gone(uint64_t owner);
-
-/* In a child of fork(). */
-void heaps_forget(void);

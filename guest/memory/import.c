@@ -5,13 +5,17 @@
  * ended: so the daemon measures after each that came or went. What is mapped is remembered all the
  * same, so that an address that the driver uses again is not taken for what it was before.
  */
-#include "guest/contexts/context.h"
+#include "guest/credit/memory_types.h"
+#include "guest/credit/pointers.h"
+#include "guest/credit/settle.h"
+#include "guest/credit/table.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/memory/memory.h"
-#include "guest/memory/moves.h"
 #include "guest/movable/movable_lend.h"
-#include "guest/state.h"
+#include "guest/process/join.h"
+#include "guest/process/moves.h"
+#include "guest/process/state.h"
 
 static CUresult begin(bool nested)
 {
@@ -26,7 +30,7 @@ static CUresult begin(bool nested)
 static CUresult settled(CUresult r, bool nested)
 {
 	if (r == CUDA_SUCCESS && !nested)
-		context_settle_all();
+		settle_all();
 	return r;
 }
 
@@ -51,76 +55,75 @@ static CUresult open_borrowed(CUdeviceptr *ret_address, const CUipcMemHandle_v1 
 CUresult hook_cuIpcOpenMemHandle(CUdeviceptr_v2 *pdptr, CUipcMemHandle_v1 handle,
 				 unsigned int Flags)
 {
-	CUresult r = begin(memory_nested());
+	CUresult r = begin(driver_nested());
 
 	if (r == CUDA_SUCCESS && lend_is_handle(&handle))
-		return open_borrowed(pdptr, &handle, Flags, memory_nested());
+		return open_borrowed(pdptr, &handle, Flags, driver_nested());
 	return r ? r
-		 : imported(memory_driver(real(cuIpcOpenMemHandle)(pdptr, handle, Flags)), pdptr,
-			    memory_nested());
+		 : imported(driver_call(real(cuIpcOpenMemHandle)(pdptr, handle, Flags)), pdptr,
+			    driver_nested());
 }
 
 CUresult hook_cuIpcOpenMemHandle_v2(CUdeviceptr_v2 *pdptr, CUipcMemHandle_v1 handle,
 				    unsigned int Flags)
 {
-	CUresult r = begin(memory_nested());
+	CUresult r = begin(driver_nested());
 
 	if (r == CUDA_SUCCESS && lend_is_handle(&handle))
-		return open_borrowed(pdptr, &handle, Flags, memory_nested());
+		return open_borrowed(pdptr, &handle, Flags, driver_nested());
 	return r ? r
-		 : imported(memory_driver(real(cuIpcOpenMemHandle_v2)(pdptr, handle, Flags)), pdptr,
-			    memory_nested());
+		 : imported(driver_call(real(cuIpcOpenMemHandle_v2)(pdptr, handle, Flags)), pdptr,
+			    driver_nested());
 }
 
 CUresult hook_cuIpcCloseMemHandle(CUdeviceptr_v2 dptr)
 {
-	bool nested = memory_nested(), gone;
+	bool nested = driver_nested(), gone;
 	struct pointer entry;
 	CUresult r = nested ? CUDA_ERROR_NOT_FOUND : borrow_close(dptr, &gone);
 
 	if (r == CUDA_SUCCESS && gone)
-		context_settle_all();
+		settle_all();
 	if (r != CUDA_ERROR_NOT_FOUND)
 		return r;
 	if (nested || memory_take(dptr, &entry) != 0)
-		return settled(memory_driver(real(cuIpcCloseMemHandle)(dptr)), nested);
-	return settled(memory_freed(&entry, memory_driver(real(cuIpcCloseMemHandle)(dptr))),
-		       nested);
+		return settled(driver_call(real(cuIpcCloseMemHandle)(dptr)), nested);
+	return settled(memory_freed(&entry, driver_call(real(cuIpcCloseMemHandle)(dptr))), nested);
 }
 
 CUresult hook_cuImportExternalMemory(CUexternalMemory *extMem_out,
 				     const CUDA_EXTERNAL_MEMORY_HANDLE_DESC_v1 *memHandleDesc)
 {
-	CUresult r = begin(memory_nested());
+	CUresult r = begin(driver_nested());
 
 	return r ? r
-		 : settled(memory_driver(real(cuImportExternalMemory)(extMem_out, memHandleDesc)),
-			   memory_nested());
+		 : settled(driver_call(real(cuImportExternalMemory)(extMem_out, memHandleDesc)),
+			   driver_nested());
 }
 
 CUresult hook_cuExternalMemoryGetMappedBuffer(CUdeviceptr_v2 *devPtr, CUexternalMemory extMem,
 					      const CUDA_EXTERNAL_MEMORY_BUFFER_DESC_v1 *bufferDesc)
 {
-	CUresult r = begin(memory_nested());
+	CUresult r = begin(driver_nested());
 
 	return r ? r
-		 : imported(memory_driver(real(cuExternalMemoryGetMappedBuffer)(devPtr, extMem,
-										bufferDesc)),
-			    devPtr, memory_nested());
+		 : imported(driver_call(real(cuExternalMemoryGetMappedBuffer)(devPtr, extMem,
+									      bufferDesc)),
+			    devPtr, driver_nested());
 }
 
 CUresult hook_cuExternalMemoryGetMappedMipmappedArray(
 	CUmipmappedArray *mipmap, CUexternalMemory extMem,
 	const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_v1 *mipmapDesc)
 {
-	CUresult r = begin(memory_nested());
+	CUresult r = begin(driver_nested());
 
 	return r ? r
-		 : memory_driver(real(cuExternalMemoryGetMappedMipmappedArray)(mipmap, extMem,
-									       mipmapDesc));
+		 : driver_call(real(cuExternalMemoryGetMappedMipmappedArray)(mipmap, extMem,
+									     mipmapDesc));
 }
 
 CUresult hook_cuDestroyExternalMemory(CUexternalMemory extMem)
 {
-	return settled(memory_driver(real(cuDestroyExternalMemory)(extMem)), memory_nested());
+	return settled(driver_call(real(cuDestroyExternalMemory)(extMem)), driver_nested());
 }

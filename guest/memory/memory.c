@@ -1,160 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/memory/memory_table.h"
+#include "guest/credit/table.h"
 
 #include <string.h>
 
-#include "guest/answers/nvml.h"
-#include "guest/answers/query.h"
-#include "guest/contexts/context.h"
-#include "guest/contexts/contexts.h"
 #include "guest/contexts/current.h"
+#include "guest/contexts/memory_place.h"
+#include "guest/credit/amounts.h"
+#include "guest/credit/blocks.h"
+#include "guest/credit/charge.h"
+#include "guest/credit/credit.h"
+#include "guest/credit/memory_types.h"
+#include "guest/credit/pointers.h"
+#include "guest/credit/scarce.h"
+#include "guest/credit/view.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
-#include "guest/futex.h"
 #include "guest/hooks.h"
-#include "guest/memory/amounts.h"
 #include "guest/memory/arrays.h"
-#include "guest/memory/blocks.h"
-#include "guest/memory/credit.h"
 #include "guest/memory/graphs.h"
 #include "guest/memory/heaps.h"
+#include "guest/memory/memory.h"
 #include "guest/memory/oversize.h"
 #include "guest/memory/pools.h"
-#include "guest/memory/scarce.h"
-#include "guest/memory/vmm.h"
 #include "guest/movable/movable.h"
-#include "guest/state.h"
-#include "guest/time/capture.h"
+#include "guest/process/moves.h"
+#include "guest/process/state.h"
+#include "guest/thread.h"
 
 enum {
 	ATTEMPTS = 2,
 };
-
-struct pointers memory_table;
-
-CUresult memory_begin(struct memory_place *ret_place, bool nested)
-{
-	struct memory_place place = {NULL, -1, false};
-	CUresult r;
-
-	if (likely(!nested)) {
-		r = state_joined() ? CUDA_SUCCESS : state_ready();
-		if (unlikely(r != CUDA_SUCCESS))
-			return r;
-		if (likely(state_joined()))
-			place.device = current_find(&place.context);
-		if (likely(place.context)) {
-			if (unlikely(place.device == -2))
-				place.device = state_context_device(place.context);
-			place.tracked = true;
-		}
-	}
-	*ret_place = place;
-	return CUDA_SUCCESS;
-}
-
-static struct block *block_of(const struct pointer *entry)
-{
-	return (struct block *)(uintptr_t)entry->owner;
-}
-
-/* Of a block that was charged: a gap was filled instead, or the block went with its gaps. */
-static void give_block(int device)
-{
-	scarce_over();
-	credit_give(device, BLOCKS_BYTES);
-}
-
-/* One with blocks of its own is the driver's again. */
-static void drop_large(const struct pointer *entry)
-{
-	if (unlikely(entry->detail == MEMORY_MANAGED))
-		credit_adrift(entry->device, -(int64_t)entry->bytes);
-	credit_give(entry->device, entry->bytes);
-}
-
-static void drop(const struct pointer *entry)
-{
-	switch (entry->kind) {
-	case MEMORY_LARGE:
-		drop_large(entry);
-		break;
-	case MEMORY_SMALL:
-		if (blocks_freed(block_of(entry), entry->address, entry->detail) == BLOCKS_EMPTY)
-			give_block(entry->device);
-		break;
-	case MEMORY_POOLED:
-		pools_leaves(memory_pool_of(entry));
-		pools_freed(memory_pool_of(entry), entry->bytes);
-		break;
-	case MEMORY_OVERSIZE:
-		oversize_freed(entry);
-		break;
-	default:
-		break;
-	}
-}
-
-int memory_remember_odd(struct pointer entry)
-{
-	struct pointer old;
-	int r = pointers_put(&memory_table, &entry, &old);
-
-	/* It was freed in a way that nobody told us of. */
-	if (r == POINTERS_REPLACED) {
-		drop(&old);
-		r = 0;
-	}
-	return r;
-}
-
-int memory_remember(const struct pointer *entry)
-{
-	return memory_remember_quick(*entry);
-}
-
-void memory_each(int (*each)(const struct pointer *entry, void *context), void *context)
-{
-	pointers_sweep(&memory_table, each, context);
-}
-
-noinline_ void memory_drop_late(struct pointer entry)
-{
-	drop(&entry);
-}
-
-int memory_take(uint64_t address, struct pointer *ret_entry)
-{
-	unsigned units;
-	struct block *block = blocks_detach(address, &units);
-
-	if (block)
-		*ret_entry = memory_small_entry(block, address, units);
-	else if (memory_take_remembered(address, ret_entry) != 0)
-		return POINTERS_UNKNOWN;
-	if (ret_entry->kind == MEMORY_POOLED)
-		pools_leaves(memory_pool_of(ret_entry));
-	return 0;
-}
-
-CUresult memory_freed(const struct pointer *entry, CUresult r)
-{
-	struct pointer newer;
-
-	if (likely(r == CUDA_SUCCESS)) {
-		drop(entry);
-		return r;
-	}
-	if (entry->kind == MEMORY_SMALL) {
-		blocks_attach(block_of(entry), entry->address, entry->detail);
-		return r;
-	}
-	if (pointers_put(&memory_table, entry, &newer) != POINTERS_REPLACED)
-		return r;
-	/* Another thread was given the address meanwhile: so it had been freed after all. */
-	if (memory_remember(&newer) < 0)
-		drop(&newer);
-	return r;
-}
 
 /* Outcomes of keeping what the driver gave: it went back. */
 enum {
@@ -178,10 +53,10 @@ static void take_back(uint64_t address, bool noted)
 	CUresult r;
 
 	if (noted && memory_take(address, &entry) == 0) {
-		r = memory_driver(real(cuMemFree_v2)(address));
+		r = driver_call(real(cuMemFree_v2)(address));
 		best_effort(memory_freed(&entry, r));
 	} else {
-		best_effort(memory_driver(real(cuMemFree_v2)(address)));
+		best_effort(driver_call(real(cuMemFree_v2)(address)));
 	}
 }
 
@@ -191,11 +66,11 @@ static noinline_ int keep_small(int device, uint64_t address, struct block *bloc
 {
 	if (unlikely(put < 0)) {
 		take_back(address, false);
-		give_block(device);
+		memory_block_back(device);
 		return KEEP_FULL;
 	}
 	if (put == 0 || blocks_paid(block))
-		give_block(device);
+		memory_block_back(device);
 	return 0;
 }
 
@@ -220,8 +95,8 @@ static int keep_large(const struct pointer *entry)
 		credit_adrift(entry->device, (int64_t)entry->bytes);
 	if (likely(memory_remember(entry) == 0))
 		return 0;
-	best_effort(memory_driver(real(cuMemFree_v2)(entry->address)));
-	drop_large(entry);
+	best_effort(driver_call(real(cuMemFree_v2)(entry->address)));
+	memory_large_back(entry);
 	return KEEP_FULL;
 }
 
@@ -241,7 +116,7 @@ static int keep(const struct memory_place *place, const struct memory_request *q
 	if (!q->shares || q->bytes > BLOCKS_SMALL) {
 		if (pay(place->device, entry.bytes, taken))
 			return keep_large(&entry);
-		best_effort(memory_driver(real(cuMemFree_v2)(q->address)));
+		best_effort(driver_call(real(cuMemFree_v2)(q->address)));
 		credit_give(place->device, taken);
 		return KEEP_SHORT;
 	}
@@ -262,7 +137,7 @@ static CUresult attempt(const struct memory_place *place, struct memory_request 
 	int kept;
 
 	for (int tries = 0; tries < most; tries++) {
-		r = memory_driver(q->call(q));
+		r = driver_call(q->call(q));
 		if (unlikely(r != CUDA_SUCCESS || !q->address)) {
 			credit_give(place->device, taken);
 			q->bytes = expected;
@@ -298,7 +173,7 @@ static CUresult allocate_scarce(const struct memory_place *place, struct memory_
 /* Gets credit for a block in advance, if the daemon is not going to refuse it. */
 static noinline_ bool stock_up(int device)
 {
-	if (query_free_seen(device) < BLOCKS_BYTES ||
+	if (view_free_seen(device) < BLOCKS_BYTES ||
 	    memory_charge(device, BLOCKS_BYTES, CREDIT_ASK))
 		return false;
 	credit_give(device, BLOCKS_BYTES);
@@ -479,7 +354,7 @@ static int in_context(const struct pointer *entry, void *context)
 	     entry->kind != MEMORY_OVERSIZE) ||
 	    entry->owner != *(const uint64_t *)context)
 		return 0;
-	drop(entry);
+	memory_drop_late(*entry);
 	return 1;
 }
 
@@ -517,12 +392,4 @@ void memory_context_gone(uint64_t owner)
 	movable_context_gone(owner);
 	pools_settle(-1);
 	graphs_settle(-1);
-}
-
-void memory_forget(void)
-{
-	current_changed();
-	pointers_forget(&memory_table);
-	memset(&moves_own, 0, sizeof(moves_own));
-	memory_inside = 0;
 }

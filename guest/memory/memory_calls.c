@@ -3,12 +3,15 @@
  * The rarer calls that allocate: of old versions, managed memory, rows with a pitch. The usual one,
  * and freeing, are in guest/memory/memory.c.
  */
+#include "guest/contexts/memory_place.h"
+#include "guest/credit/blocks.h"
+#include "guest/credit/memory_types.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/memory/blocks.h"
 #include "guest/memory/memory.h"
-#include "guest/memory/moves.h"
 #include "guest/movable/movable.h"
+#include "guest/process/moves.h"
 
 CUresult memory_request(struct memory_request *q)
 {
@@ -18,7 +21,7 @@ CUresult memory_request(struct memory_request *q)
 	if (unlikely(r != CUDA_SUCCESS))
 		return r;
 	if (unlikely(!place.tracked || q->bytes == 0 || !q->place))
-		return memory_driver(q->call(q));
+		return driver_call(q->call(q));
 	moves_begin();
 	r = memory_allocate(&place, q);
 	moves_end();
@@ -83,7 +86,7 @@ CUresult hook_cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytesize)
 	struct memory_request q = {.call = call_alloc_v1,
 				   .bytes = bytesize,
 				   .shares = true,
-				   .nested = memory_nested(),
+				   .nested = driver_nested(),
 				   .place = dptr};
 
 	return memory_request(&q);
@@ -96,7 +99,7 @@ CUresult hook_cuMemAllocManaged(CUdeviceptr_v2 *dptr, size_t bytesize, unsigned 
 	struct memory_request q = {.call = call_managed,
 				   .bytes = bytesize,
 				   .managed = true,
-				   .nested = memory_nested(),
+				   .nested = driver_nested(),
 				   .place = dptr,
 				   .flags = flags};
 
@@ -127,13 +130,13 @@ static CUresult allocate_pitch(CUresult (*call)(struct memory_request *request),
 CUresult hook_cuMemAllocPitch_v2(CUdeviceptr_v2 *dptr, size_t *pPitch, size_t WidthInBytes,
 				 size_t Height, unsigned int ElementSizeBytes)
 {
-	return allocate_pitch(call_pitch, memory_nested(), dptr, pPitch, WidthInBytes, Height,
+	return allocate_pitch(call_pitch, driver_nested(), dptr, pPitch, WidthInBytes, Height,
 			      ElementSizeBytes);
 }
 
 CUresult hook_cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned int WidthInBytes,
 			      unsigned int Height, unsigned int ElementSizeBytes)
 {
-	return allocate_pitch(call_pitch_v1, memory_nested(), dptr, pPitch, WidthInBytes, Height,
+	return allocate_pitch(call_pitch_v1, driver_nested(), dptr, pPitch, WidthInBytes, Height,
 			      ElementSizeBytes);
 }

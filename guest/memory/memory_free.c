@@ -1,28 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Freeing linear memory. The usual ways are short: a small one, and one with blocks of its own. */
+#include "guest/credit/amounts.h"
+#include "guest/credit/blocks.h"
+#include "guest/credit/credit.h"
+#include "guest/credit/memory_types.h"
+#include "guest/credit/pointers.h"
+#include "guest/credit/scarce.h"
+#include "guest/credit/table.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/memory/amounts.h"
-#include "guest/memory/blocks.h"
-#include "guest/memory/credit.h"
-#include "guest/memory/memory_table.h"
-#include "guest/memory/moves.h"
-#include "guest/memory/pools.h"
-#include "guest/memory/scarce.h"
 #include "guest/movable/movable.h"
-
-/* Small allocations do not count as moves, except where a whole block comes or goes. */
-noinline_ void memory_block_gone(int device)
-{
-	moves_begin();
-	credit_give(device, BLOCKS_BYTES);
-	moves_end();
-}
+#include "guest/process/moves.h"
+#include "guest/process/state.h"
+#include "guest/thread.h"
 
 /* What nobody knows is the driver's to judge. */
 static noinline_ CUresult free_unknown(CUdeviceptr address)
 {
-	return memory_driver(real(cuMemFree_v2)(address));
+	return driver_call(real(cuMemFree_v2)(address));
 }
 
 /* The last in its block, which will go: that is a move. */
@@ -32,7 +28,7 @@ static noinline_ CUresult free_last(CUdeviceptr address, struct block *block, un
 	CUresult r;
 
 	moves_begin();
-	r = memory_freed(&entry, memory_driver(real(cuMemFree_v2)(address)));
+	r = memory_freed(&entry, driver_call(real(cuMemFree_v2)(address)));
 	moves_end();
 	return r;
 }
@@ -58,7 +54,7 @@ static inline_ bool free_small(CUdeviceptr address, CUresult *ret_result)
 		*ret_result = free_last(address, block, units);
 		return true;
 	}
-	r = memory_driver(real(cuMemFree_v2)(address));
+	r = driver_call(real(cuMemFree_v2)(address));
 	device = blocks_device(block);
 	if (unlikely(r != CUDA_SUCCESS))
 		blocks_attach(block, address, units);
@@ -73,13 +69,13 @@ static noinline_ CUresult free_odd(struct pointer entry)
 {
 	CUresult r;
 
-	if (entry.kind == MEMORY_POOLED)
-		pools_leaves(memory_pool_of(&entry));
+	if (memory_ends[entry.kind].leaves)
+		memory_ends[entry.kind].leaves(&entry);
 	moves_begin();
 	if (entry.kind == MEMORY_MOVABLE)
 		r = movable_free(&entry);
 	else
-		r = memory_driver(real(cuMemFree_v2)(entry.address));
+		r = driver_call(real(cuMemFree_v2)(entry.address));
 	r = memory_freed(&entry, r);
 	moves_end();
 	return r;
@@ -97,7 +93,7 @@ static inline_ CUresult free_taken(struct pointer entry)
 	uint64_t credit;
 	CUresult r;
 
-	/* In a copy of a process the page is still the parent's (guest/state.c). */
+	/* In a copy of a process the page is still the parent's (guest/process/join.c). */
 	if (unlikely(!state_joined()))
 		return free_unknown(entry.address);
 	if (unlikely(entry.about << 16 != POINTER_ABOUT(0, MEMORY_LARGE, 0) << 16))
@@ -147,7 +143,7 @@ static noinline_ CUresult free_inside(CUdeviceptr address, const void *caller)
 /* Large ones begin with a block, few small ones do. */
 CUresult hook_cuMemFree_v2(CUdeviceptr_v2 dptr)
 {
-	if (unlikely(memory_inside))
+	if (unlikely(driver_inside))
 		return free_inside(dptr, __builtin_return_address(0));
 	return dptr % BLOCKS_BYTES == 0 ? free_large_first(dptr) : free_small_first(dptr);
 }
@@ -157,11 +153,11 @@ CUresult hook_cuMemFree(CUdeviceptr_v1 dptr)
 	struct pointer entry;
 	CUresult r;
 
-	if (unlikely(memory_nested() || memory_take(dptr, &entry) != 0))
-		return memory_driver(real(cuMemFree)(dptr));
+	if (unlikely(driver_nested() || memory_take(dptr, &entry) != 0))
+		return driver_call(real(cuMemFree)(dptr));
 	moves_begin();
 	r = entry.kind == MEMORY_MOVABLE ? movable_free(&entry)
-					 : memory_driver(real(cuMemFree)(dptr));
+					 : driver_call(real(cuMemFree)(dptr));
 	r = memory_freed(&entry, r);
 	moves_end();
 	return r;

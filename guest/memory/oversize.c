@@ -8,10 +8,20 @@
 
 #include <sys/syscall.h>
 
-#include "guest/answers/query.h"
-#include "guest/memory/blocks.h"
-#include "guest/memory/credit.h"
+#include "guest/contexts/devices.h"
+#include "guest/contexts/memory_place.h"
+#include "guest/credit/blocks.h"
+#include "guest/credit/charge.h"
+#include "guest/credit/credit.h"
+#include "guest/credit/memory_types.h"
+#include "guest/credit/pointers.h"
+#include "guest/credit/table.h"
+#include "guest/credit/view.h"
+#include "guest/driver/nested.h"
+#include "guest/driver/real.h"
 #include "guest/movable/movable.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 #include "guest/say.h"
 
 enum {
@@ -33,7 +43,7 @@ bool oversize_exceeds(int device, uint64_t bytes, bool small)
 	/* Small ones share a block; as managed memory, each would have pages of its own. */
 	uint64_t window = small ? 0 : state_page(device, limit_bytes) / WINDOW;
 	/* Others' memory leaves for what can move itself. */
-	uint64_t room = movable_on(device) ? query_left(device) : query_free_seen(device);
+	uint64_t room = movable_on(device) ? view_left(device) : view_free_seen(device);
 
 	return bytes > room || window > room - bytes;
 }
@@ -47,8 +57,8 @@ static bool driver_pages(int device)
 
 	if (known != PAGES_UNKNOWN)
 		return known == PAGES_YES;
-	ordinal = memory_ordinal(device);
-	if (ordinal < 0 || memory_driver(real(cuDeviceGetAttribute)(
+	ordinal = devices_ordinal(device);
+	if (ordinal < 0 || driver_call(real(cuDeviceGetAttribute)(
 				   &value, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
 				   ordinal)) != CUDA_SUCCESS)
 		return false;
@@ -117,14 +127,14 @@ static void host_give(int device, uint64_t bytes)
 
 static CUresult call(const struct memory_place *place, struct memory_request *q)
 {
-	CUdevice ordinal = memory_ordinal(place->device);
+	CUdevice ordinal = devices_ordinal(place->device);
 	CUresult r;
 
 	/* As cuMemAllocPitch() accepts. */
 	if (q->pitch && q->element != 4 && q->element != 8 && q->element != 16)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = memory_driver(real(cuMemAllocManaged)(q->place, q->bytes,
-						  q->managed ? q->flags : CU_MEM_ATTACH_GLOBAL));
+	r = driver_call(real(cuMemAllocManaged)(q->place, q->bytes,
+						q->managed ? q->flags : CU_MEM_ATTACH_GLOBAL));
 	if (r != CUDA_SUCCESS)
 		return r;
 	q->address = *(CUdeviceptr *)q->place;
@@ -132,7 +142,7 @@ static CUresult call(const struct memory_place *place, struct memory_request *q)
 		*(size_t *)q->pitch = q->bytes / q->height;
 	/* The program knows nothing of it, so no advice of its own comes. */
 	if (!q->managed && real_has(cuMemAdvise))
-		best_effort(memory_driver(real(cuMemAdvise)(
+		best_effort(driver_call(real(cuMemAdvise)(
 			q->address, q->bytes, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, ordinal)));
 	return r;
 }
@@ -145,7 +155,7 @@ static int charge(int device, uint64_t bytes, uint64_t *ret_charged)
 	int r = CREDIT_FULL;
 
 	for (int i = 0; i < LOOKS && r != 0; i++) {
-		uint64_t room = query_free_seen(device) & ~(BLOCKS_BYTES - 1);
+		uint64_t room = view_free_seen(device) & ~(BLOCKS_BYTES - 1);
 
 		if (r == CREDIT_AWAY)
 			i = LOOKS - 1;
@@ -189,7 +199,7 @@ CUresult oversize_allocate(const struct memory_place *place, struct memory_reque
 	r = call(place, q);
 	entry.address = q->address;
 	if (r == CUDA_SUCCESS && memory_remember(&entry) < 0) {
-		best_effort(memory_driver(real(cuMemFree_v2)(entry.address)));
+		best_effort(driver_call(real(cuMemFree_v2)(entry.address)));
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	if (r != CUDA_SUCCESS) {

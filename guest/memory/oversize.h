@@ -16,7 +16,10 @@
 #include <stdint.h>
 
 #include "base/macros.h"
-#include "guest/memory/memory.h"
+#include "guest/contexts/memory_place.h"
+#include "guest/credit/memory_types.h"
+#include "guest/credit/pointers.h"
+#include "guest/process/state.h"
 
 /* Does the tenant's share say so? */
 static inline bool oversize_allowed(void)
@@ -33,6 +36,3 @@ must_check CUresult oversize_allocate(const struct memory_place *place, struct m
 
 /* The memory of an entry of kind MEMORY_OVERSIZE was freed. */
 void oversize_freed(const struct pointer *entry);
-
-/* In a child of fork(). */
-void oversize_forget(void);

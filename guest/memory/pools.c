@@ -4,12 +4,16 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "guest/credit/amounts.h"
+#include "guest/credit/blocks.h"
+#include "guest/credit/credit.h"
+#include "guest/credit/pointers.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
-#include "guest/memory/amounts.h"
-#include "guest/memory/blocks.h"
-#include "guest/memory/credit.h"
-#include "guest/memory/memory.h"
 #include "guest/movable/movable.h"
+#include "guest/process/moves.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 #include "guest/time/capture.h"
 
 enum {
@@ -25,7 +29,7 @@ static struct {
 
 _Atomic uint32_t pools_due; /* counts what was freed in a stream's order; 0: nothing is loose */
 
-bool pools_used(void)
+static bool used(void)
 {
 	return atomic_load_explicit(&pools.made, memory_order_relaxed) != 0;
 }
@@ -72,7 +76,7 @@ uint64_t pools_attribute(CUmemoryPool handle, CUmemPool_attribute which, uint64_
 {
 	cuuint64_t value = 0;
 
-	if (memory_driver(real(cuMemPoolGetAttribute)(handle, which, &value)) != CUDA_SUCCESS)
+	if (driver_call(real(cuMemPoolGetAttribute)(handle, which, &value)) != CUDA_SUCCESS)
 		return otherwise;
 	return value;
 }
@@ -142,7 +146,7 @@ void pools_recharge(struct pool *pool)
 	if (pool->device < 0)
 		return;
 	if (pool->ended && !capture_open())
-		best_effort(memory_driver(real(cuMemPoolTrimTo)(pool->handle, 0)));
+		best_effort(driver_call(real(cuMemPoolTrimTo)(pool->handle, 0)));
 	holds = pools_attribute(pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, pool->charged);
 	kept = pools_attribute(pool->handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0);
 	other = atomic_exchange(&pool->kept, kept) != kept;
@@ -157,7 +161,7 @@ void pools_recharge(struct pool *pool)
 	}
 	if (!pool->ended || holds != 0 || atomic_load(&pool->alive))
 		return;
-	best_effort(memory_driver(real(cuMemPoolDestroy)(pool->handle)));
+	best_effort(driver_call(real(cuMemPoolDestroy)(pool->handle)));
 	atomic_store(&pool->handle, NULL);
 }
 
@@ -190,7 +194,7 @@ static void each(int device, bool trim)
 		    (device >= 0 && pool->device != device) || !lock_if_free(pool))
 			continue;
 		if (trim && pool->charged)
-			best_effort(memory_driver(real(cuMemPoolTrimTo)(pool->handle, 0)));
+			best_effort(driver_call(real(cuMemPoolTrimTo)(pool->handle, 0)));
 		pools_unlock(pool, true);
 	}
 }
@@ -200,9 +204,9 @@ void pools_settle(int device)
 	each(device, false);
 }
 
-void pools_trim(int device)
+void pools_trim(int device, uint64_t bytes)
 {
-	if (!capture_open())
+	if (credit_unused(device) < bytes && !capture_open())
 		each(device, true);
 }
 
@@ -241,6 +245,24 @@ void pools_freed(struct pool *pool, uint64_t bytes)
 	/* The driver lets go of it when something is waited for, and we look then. */
 	if (unlikely(pool->ended) && lock_if_free(pool))
 		pools_unlock(pool, true);
+}
+
+void pools_entry_leaves(const struct pointer *entry)
+{
+	pools_leaves(memory_pool_of(entry));
+}
+
+void pools_entry_freed(const struct pointer *entry)
+{
+	pools_freed(memory_pool_of(entry), entry->bytes);
+}
+
+bool pools_recount(int device)
+{
+	if (!used())
+		return false;
+	pools_settle(device);
+	return true;
 }
 
 void pools_forget(void)

@@ -20,14 +20,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Has any pool been used? */
-bool pools_used(void);
+#include "guest/credit/pointers.h"
 
 /* Rereads what the pools of a device (-1: all) hold, and returns the difference. */
 void pools_settle(int device);
-
-/* The same after asking the driver to release what no allocation uses. Not during a capture. */
-void pools_trim(int device);
 
 /* Has anything been freed in stream order that may still be in its pool? */
 extern _Atomic uint32_t pools_due;
@@ -41,14 +37,21 @@ void pools_waited(void);
 
 struct pool;
 
+/* The one of an entry of kind MEMORY_POOLED. */
+static inline struct pool *memory_pool_of(const struct pointer *entry)
+{
+	return (struct pool *)(uintptr_t)entry->owner;
+}
+
 /* An allocation of the pool is about to be freed; the driver has freed it. */
 void pools_leaves(struct pool *pool);
 void pools_freed(struct pool *pool, uint64_t bytes);
+
+/* The same, as of an entry of the table. */
+void pools_entry_leaves(const struct pointer *entry);
+void pools_entry_freed(const struct pointer *entry);
 
 /* The pool that serves an allocation may have changed: a device has another current pool, or a
  * stream's handle may have been reused. */
 extern _Atomic uint32_t pools_era; /* less one */
 void pools_changed(void);
-
-/* In a child of fork(). */
-void pools_forget(void);

@@ -10,11 +10,13 @@
 
 #include "cuda/types.h"
 #include "guest/contexts/current.h"
+#include "guest/contexts/memory_place.h"
+#include "guest/credit/amounts.h"
+#include "guest/credit/blocks.h"
 #include "guest/driver_lock.h"
-#include "guest/memory/amounts.h"
-#include "guest/memory/blocks.h"
-#include "guest/memory/memory.h"
 #include "guest/memory/pools.h"
+#include "guest/process/state.h"
+#include "guest/thread.h"
 
 enum {
 	POOLS_FIRM = 64,      /* blocks that are known so */

@@ -5,17 +5,24 @@
 
 #include <sys/mman.h>
 
+#include "guest/contexts/memory_place.h"
+#include "guest/credit/amounts.h"
+#include "guest/credit/blocks.h"
+#include "guest/credit/charge.h"
+#include "guest/credit/credit.h"
+#include "guest/credit/memory_types.h"
+#include "guest/credit/pointers.h"
+#include "guest/credit/table.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/memory/amounts.h"
-#include "guest/memory/blocks.h"
-#include "guest/memory/credit.h"
 #include "guest/memory/gaps.h"
 #include "guest/memory/graphs.h"
-#include "guest/memory/memory_table.h"
+#include "guest/memory/memory.h"
 #include "guest/memory/pools_book.h"
 #include "guest/movable/movable.h"
-#include "guest/state.h"
+#include "guest/process/moves.h"
+#include "guest/process/state.h"
 #include "guest/time/capture.h"
 
 enum {
@@ -58,7 +65,7 @@ static bool capturing(CUstream stream, bool own)
 		return false;
 	if (!stream && own)
 		stream = CU_STREAM_PER_THREAD;
-	return memory_driver(real(cuStreamIsCapturing)(stream, &status)) == CUDA_SUCCESS &&
+	return driver_call(real(cuStreamIsCapturing)(stream, &status)) == CUDA_SUCCESS &&
 	       status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
@@ -116,7 +123,7 @@ static CUresult attempt(struct pool *pool, const struct pools_request *q, uint64
 	CUresult r;
 
 	pool->held += held;
-	r = memory_driver(call_from(pool, q));
+	r = driver_call(call_from(pool, q));
 	if (unlikely(r != CUDA_SUCCESS)) {
 		pools_unheld(pool, held);
 		pools_recharge(pool);
@@ -130,7 +137,7 @@ static CUresult attempt(struct pool *pool, const struct pools_request *q, uint64
 		r = keep(pool, q);
 	if (unlikely(r != CUDA_SUCCESS)) {
 		pools_firm_loses(pool, *q->address);
-		best_effort(memory_driver(call_free(q, *q->address)));
+		best_effort(driver_call(call_free(q, *q->address)));
 		pools_recharge(pool);
 	}
 	return r;
@@ -287,12 +294,12 @@ static noinline_ CUresult allocate_asking(struct pools_request *q)
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (!place.tracked || !q->address || q->bytes == 0)
-		return memory_driver(call(q));
+		return driver_call(call(q));
 	if (unlikely(pools_foreign(q->pool)))
 		return memory_charge(-1, q->bytes, CREDIT_ASK);
 	if (capturing(q->stream, q->own)) {
 		graphs_begin();
-		return memory_driver(call(q));
+		return driver_call(call(q));
 	}
 	r = pools_find_place(q, &place, &pool);
 	if (r != CUDA_SUCCESS)
@@ -300,7 +307,7 @@ static noinline_ CUresult allocate_asking(struct pools_request *q)
 	if (!pool)
 		return memory_allocate(&place, &uncounted);
 	if (pool->device < 0 && place.device >= 0)
-		return memory_driver(call(q));
+		return driver_call(call(q));
 	if (pool->device < 0)
 		return memory_charge(-1, q->bytes, CREDIT_ASK);
 	return allocate_from(pool, pool->handle, q);
@@ -319,14 +326,14 @@ static noinline_ CUresult allocate(struct pools_request *q)
 
 CUresult hook_cuMemAllocAsync(CUdeviceptr_v2 *dptr, size_t bytesize, CUstream hStream)
 {
-	struct pools_request q = {dptr, bytesize, NULL, hStream, false, memory_nested()};
+	struct pools_request q = {dptr, bytesize, NULL, hStream, false, driver_nested()};
 
 	return allocate(&q);
 }
 
 CUresult hook_cuMemAllocAsync_ptsz(CUdeviceptr_v2 *dptr, size_t bytesize, CUstream hStream)
 {
-	struct pools_request q = {dptr, bytesize, NULL, hStream, true, memory_nested()};
+	struct pools_request q = {dptr, bytesize, NULL, hStream, true, driver_nested()};
 
 	return allocate(&q);
 }
@@ -335,25 +342,23 @@ CUresult hook_cuMemAllocAsync_ptsz(CUdeviceptr_v2 *dptr, size_t bytesize, CUstre
 CUresult hook_cuMemAllocFromPoolAsync(CUdeviceptr_v2 *dptr, size_t bytesize, CUmemoryPool pool,
 				      CUstream hStream)
 {
-	struct pools_request q = {dptr, bytesize, pool, hStream, false, memory_nested()};
+	struct pools_request q = {dptr, bytesize, pool, hStream, false, driver_nested()};
 
 	if (!pool)
-		return memory_driver(real(cuMemAllocFromPoolAsync)(dptr, bytesize, pool, hStream));
+		return driver_call(real(cuMemAllocFromPoolAsync)(dptr, bytesize, pool, hStream));
 	return allocate(&q);
 }
 
 CUresult hook_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr_v2 *dptr, size_t bytesize, CUmemoryPool pool,
 					   CUstream hStream)
 {
-	struct pools_request q = {dptr, bytesize, pool, hStream, true, memory_nested()};
+	struct pools_request q = {dptr, bytesize, pool, hStream, true, driver_nested()};
 
 	if (!pool)
-		return memory_driver(
+		return driver_call(
 			real(cuMemAllocFromPoolAsync_ptsz)(dptr, bytesize, pool, hStream));
 	return allocate(&q);
 }
-
-/* ---- freeing --------------------------------------------------------------------------------- */
 
 /* In a capture this becomes a node, which may only free what a node allocated: the driver refuses
  * what we know of, and the entry goes back. */
@@ -366,9 +371,9 @@ static noinline_ CUresult free_async_odd(struct pointer entry, const struct pool
 		r = movable_free(&entry);
 	/* For the program it is plain memory; the driver may refuse to free managed memory so. */
 	else if (entry.kind == MEMORY_OVERSIZE && !capturing(q->stream, q->own))
-		r = memory_driver(real(cuMemFree_v2)(entry.address));
+		r = driver_call(real(cuMemFree_v2)(entry.address));
 	else
-		r = memory_driver(call_free(q, entry.address));
+		r = driver_call(call_free(q, entry.address));
 	r = memory_freed(&entry, r);
 	moves_end();
 	return r;
@@ -381,7 +386,7 @@ static noinline_ CUresult free_async_unknown(CUdeviceptr address, const struct p
 
 	if (!q->nested && memory_take(address, &entry) == 0)
 		return free_async_odd(entry, q);
-	return memory_driver(call_free(q, address));
+	return driver_call(call_free(q, address));
 }
 
 static noinline_ void refused(struct pointer entry, CUresult r)
@@ -398,15 +403,15 @@ static inline_ CUresult free_async(CUdeviceptr address, CUstream stream, bool ow
 
 	if (unlikely(nested || memory_take_remembered(address, &entry) != 0))
 		return free_async_unknown(address, &q);
-	/* In a copy of a process the page is still the parent's (guest/state.c). */
+	/* In a copy of a process the page is still the parent's (guest/process/join.c). */
 	if (unlikely(!state_joined()))
-		return memory_driver(call_free(&q, address));
+		return driver_call(call_free(&q, address));
 	if (unlikely(entry.kind != MEMORY_POOLED))
 		return free_async_odd(entry, &q);
 	pool = (struct pool *)(uintptr_t)entry.owner;
 	moves_begin();
 	pools_firm_loses(pool, address);
-	r = memory_driver(call_free(&q, address));
+	r = driver_call(call_free(&q, address));
 	if (likely(r == CUDA_SUCCESS))
 		pools_freed(pool, entry.bytes);
 	else
@@ -417,170 +422,10 @@ static inline_ CUresult free_async(CUdeviceptr address, CUstream stream, bool ow
 
 CUresult hook_cuMemFreeAsync(CUdeviceptr_v2 dptr, CUstream hStream)
 {
-	return free_async(dptr, hStream, false, memory_nested());
+	return free_async(dptr, hStream, false, driver_nested());
 }
 
 CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr_v2 dptr, CUstream hStream)
 {
-	return free_async(dptr, hStream, true, memory_nested());
-}
-
-/* ---- pools ----------------------------------------------------------------------------------- */
-
-static int located(const CUmemLocation *location)
-{
-	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || !state_joined())
-		return -1;
-	return state_device(location->id);
-}
-
-CUresult hook_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps_v1 *poolProps)
-{
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
-
-	if (r == CUDA_SUCCESS && !memory_nested() && poolProps &&
-	    poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
-		r = memory_refuse_device(poolProps->location.id);
-	if (r == CUDA_SUCCESS)
-		r = memory_driver(real(cuMemPoolCreate)(pool, poolProps));
-	if (r == CUDA_SUCCESS && !memory_nested() && pool && *pool && poolProps &&
-	    !pools_add(*pool, located(&poolProps->location))) {
-		/* What cannot be followed cannot be given out. */
-		best_effort(memory_driver(real(cuMemPoolDestroy)(*pool)));
-		*pool = NULL;
-		r = CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	return r;
-}
-
-/* The driver's own: it refuses to destroy that. */
-static bool is_default(const struct pool *pool)
-{
-	int ordinal = memory_ordinal(pool->device);
-	CUmemoryPool other;
-
-	return ordinal >= 0 &&
-	       memory_driver(real(cuDeviceGetDefaultMemPool)(&other, ordinal)) == CUDA_SUCCESS &&
-	       other == pool->handle;
-}
-
-/* With the lock held. To the program it is destroyed; to the driver it is when it holds nothing. */
-static void end_pool(struct pool *pool)
-{
-	int ordinal = memory_ordinal(pool->device);
-	cuuint64_t keep = 0;
-	CUmemoryPool other;
-
-	/* The default one takes its place, as with the driver. */
-	if (ordinal >= 0 &&
-	    memory_driver(real(cuDeviceGetMemPool)(&other, ordinal)) == CUDA_SUCCESS &&
-	    other == pool->handle &&
-	    memory_driver(real(cuDeviceGetDefaultMemPool)(&other, ordinal)) == CUDA_SUCCESS)
-		best_effort(memory_driver(real(cuDeviceSetMemPool)(ordinal, other)));
-	best_effort(memory_driver(real(cuMemPoolSetAttribute)(
-		pool->handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep)));
-	pool->ended = true;
-	pools_recharge(pool);
-}
-
-CUresult hook_cuMemPoolDestroy(CUmemoryPool handle)
-{
-	struct pool *pool = memory_nested() || !handle ? NULL : pools_find(handle);
-	CUresult r;
-	bool mine;
-
-	pools_changed();
-	if (!pool) {
-		r = memory_driver(real(cuMemPoolDestroy)(handle));
-		pools_changed();
-		return r;
-	}
-	/* The driver may let go of what it kept as soon as it is told to keep nothing. */
-	moves_begin();
-	mine = driver_lock_take(&pool->lock);
-	if (pool->ended || atomic_load(&pool->handle) != handle) {
-		r = CUDA_ERROR_INVALID_VALUE;
-	} else if (pool->device < 0 || is_default(pool)) {
-		r = memory_driver(real(cuMemPoolDestroy)(handle));
-		if (r == CUDA_SUCCESS)
-			atomic_store(&pool->handle, NULL);
-	} else {
-		r = CUDA_SUCCESS;
-		end_pool(pool);
-	}
-	pools_changed();
-	pools_unlock(pool, mine);
-	moves_end();
-	return r;
-}
-
-/* What it is to keep no longer the driver lets go of by itself. */
-CUresult hook_cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attr, void *value)
-{
-	struct pool *pool = NULL;
-	CUresult r;
-	bool mine;
-
-	if (attr == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD && handle && !memory_nested())
-		pool = pools_find(handle);
-	if (!pool)
-		return memory_driver(real(cuMemPoolSetAttribute)(handle, attr, value));
-	moves_begin();
-	mine = driver_lock_take(&pool->lock);
-	r = pool->ended ? CUDA_ERROR_INVALID_VALUE
-			: memory_driver(real(cuMemPoolSetAttribute)(handle, attr, value));
-	if (atomic_load(&pool->handle))
-		pools_recharge(pool);
-	pools_unlock(pool, mine);
-	moves_end();
-	return r;
-}
-
-CUresult hook_cuMemPoolTrimTo(CUmemoryPool handle, size_t minBytesToKeep)
-{
-	struct pool *pool = memory_nested() || !handle ? NULL : pools_find(handle);
-	CUresult r;
-	bool mine;
-
-	if (!pool)
-		return memory_driver(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
-	moves_begin();
-	mine = driver_lock_take(&pool->lock);
-	r = pool->ended ? CUDA_ERROR_INVALID_VALUE
-			: memory_driver(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
-	if (atomic_load(&pool->handle))
-		pools_recharge(pool);
-	pools_unlock(pool, mine);
-	moves_end();
-	return r;
-}
-
-CUresult hook_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle,
-						 CUmemAllocationHandleType handleType,
-						 unsigned long long flags)
-{
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
-
-	if (r == CUDA_SUCCESS)
-		r = memory_driver(real(cuMemPoolImportFromShareableHandle)(pool_out, handle,
-									   handleType, flags));
-	if (r == CUDA_SUCCESS && !memory_nested() && pool_out && *pool_out)
-		pools_add(*pool_out, -1);
-	return r;
-}
-
-/* The exporter pays; the address is remembered, so that a later owner of it is not mistaken. */
-CUresult hook_cuMemPoolImportPointer(CUdeviceptr_v2 *ptr_out, CUmemoryPool pool,
-				     CUmemPoolPtrExportData_v1 *shareData)
-{
-	struct pointer entry = {.kind = MEMORY_IMPORTED, .device = -1};
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
-
-	if (r == CUDA_SUCCESS)
-		r = memory_driver(real(cuMemPoolImportPointer)(ptr_out, pool, shareData));
-	if (r == CUDA_SUCCESS && !memory_nested() && ptr_out) {
-		entry.address = *ptr_out;
-		best_effort(memory_remember(&entry));
-	}
-	return r;
+	return free_async(dptr, hStream, true, driver_nested());
 }

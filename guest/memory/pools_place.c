@@ -6,9 +6,15 @@
  */
 #include <stdatomic.h>
 
+#include "guest/contexts/current.h"
+#include "guest/contexts/devices.h"
+#include "guest/contexts/memory_place.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/memory/pools_book.h"
+#include "guest/process/state.h"
+#include "guest/thread.h"
 
 _Atomic uint32_t pools_era;
 static _Atomic uint32_t changing; /* calls under way that may change it */
@@ -25,9 +31,9 @@ static void stream_place(CUstream stream, struct memory_place *place)
 
 	if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
 		return;
-	if (memory_driver(real(cuStreamGetCtx)(stream, &context)) == CUDA_SUCCESS && context) {
+	if (driver_call(real(cuStreamGetCtx)(stream, &context)) == CUDA_SUCCESS && context) {
 		place->context = context;
-		place->device = state_context_device(context);
+		place->device = devices_of_context(context);
 	}
 }
 
@@ -35,11 +41,11 @@ static CUresult pool_of(const struct pools_request *q, int device, struct pool *
 			CUmemoryPool *ret_handle)
 {
 	CUmemoryPool handle = q->pool, other;
-	int ordinal = memory_ordinal(device);
+	int ordinal = devices_ordinal(device);
 
 	*ret_pool = NULL;
 	if (!handle && (ordinal < 0 ||
-			memory_driver(real(cuDeviceGetMemPool)(&handle, ordinal)) != CUDA_SUCCESS))
+			driver_call(real(cuDeviceGetMemPool)(&handle, ordinal)) != CUDA_SUCCESS))
 		return CUDA_SUCCESS;
 	*ret_handle = handle;
 	*ret_pool = handle ? pools_find(handle) : NULL;
@@ -48,8 +54,8 @@ static CUresult pool_of(const struct pools_request *q, int device, struct pool *
 	if (*ret_pool || !handle)
 		return CUDA_SUCCESS;
 	for (int i = 0; q->pool && i < (int)atomic_load(&state.devices); i++)
-		if (memory_ordinal(i) >= 0 &&
-		    memory_driver(real(cuDeviceGetDefaultMemPool)(&other, memory_ordinal(i))) ==
+		if (devices_ordinal(i) >= 0 &&
+		    driver_call(real(cuDeviceGetDefaultMemPool)(&other, devices_ordinal(i))) ==
 			    CUDA_SUCCESS &&
 		    other == handle)
 			device = i;
@@ -63,11 +69,11 @@ bool pools_foreign(CUmemoryPool handle)
 	int count = 0;
 
 	if (!handle || pools_find(handle) ||
-	    memory_driver(real(cuDeviceGetCount)(&count)) != CUDA_SUCCESS)
+	    driver_call(real(cuDeviceGetCount)(&count)) != CUDA_SUCCESS)
 		return false;
 	for (int i = 0; i < count; i++)
-		if (state_device(i) < 0 &&
-		    memory_driver(real(cuDeviceGetDefaultMemPool)(&other, i)) == CUDA_SUCCESS &&
+		if (devices_index(i) < 0 &&
+		    driver_call(real(cuDeviceGetDefaultMemPool)(&other, i)) == CUDA_SUCCESS &&
 		    other == handle)
 			return true;
 	return false;
@@ -120,7 +126,7 @@ CUresult pools_find_place(const struct pools_request *q, struct memory_place *pl
 		CUresult changed_;                                                                 \
 		atomic_fetch_add(&changing, 1);                                                    \
 		pools_changed();                                                                   \
-		changed_ = memory_driver(call);                                                    \
+		changed_ = driver_call(call);                                                      \
 		pools_changed();                                                                   \
 		atomic_fetch_sub(&changing, 1);                                                    \
 		changed_;                                                                          \

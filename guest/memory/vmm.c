@@ -14,18 +14,22 @@
  * handles are ours. While it is not on the device, mapping it and changing its access wait until it
  * is; unmapping and releasing do not.
  */
+#include "guest/contexts/devices.h"
 #include "guest/memory/vmm_object.h"
+#include "guest/process/join.h"
 
 #include <string.h>
 
-#include "guest/contexts/context.h"
+#include "guest/credit/charge.h"
+#include "guest/credit/credit.h"
+#include "guest/credit/pointers.h"
+#include "guest/credit/settle.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/memory/credit.h"
-#include "guest/memory/memory.h"
-#include "guest/memory/moves.h"
 #include "guest/movable/movable.h"
-#include "guest/state.h"
+#include "guest/process/moves.h"
+#include "guest/process/state.h"
 
 static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,
 		       const CUmemAllocationProp *prop, unsigned long long flags, int device,
@@ -36,7 +40,7 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,
 	bool mine;
 
 	mine = driver_lock_take(&vmm.lock);
-	r = memory_driver(real(cuMemCreate)(handle, size, prop, flags));
+	r = driver_call(real(cuMemCreate)(handle, size, prop, flags));
 	if (r == CUDA_SUCCESS && *handle) {
 		index = piece_new(charged, device);
 		if (index >= 0 && handle_add(*handle, (uint32_t)index) == 0) {
@@ -44,7 +48,7 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,
 			return r;
 		}
 		/* What cannot be followed cannot be given out. piece_end() gives the charge. */
-		best_effort(memory_driver(real(cuMemRelease)(*handle)));
+		best_effort(driver_call(real(cuMemRelease)(*handle)));
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 		if (index >= 0) {
 			piece_end((uint32_t)index);
@@ -90,21 +94,21 @@ static CUresult create_movable(CUmemGenericAllocationHandle *handle, size_t size
 CUresult hook_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size,
 			  const CUmemAllocationProp_v1 *prop, unsigned long long flags)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 	uint64_t charged;
 	int device;
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (memory_nested() || !state_joined() || !handle || !prop || size == 0 ||
+	if (driver_nested() || !state_joined() || !handle || !prop || size == 0 ||
 	    prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return memory_driver(real(cuMemCreate)(handle, size, prop, flags));
+		return driver_call(real(cuMemCreate)(handle, size, prop, flags));
 	r = memory_refuse_device(prop->location.id);
 	if (r != CUDA_SUCCESS)
 		return r;
-	device = state_device(prop->location.id);
+	device = devices_index(prop->location.id);
 	if (device < 0)
-		return memory_driver(real(cuMemCreate)(handle, size, prop, flags));
+		return driver_call(real(cuMemCreate)(handle, size, prop, flags));
 	charged = memory_round(size);
 	moves_begin();
 	r = create_movable(handle, size, prop, flags, device);
@@ -124,7 +128,7 @@ static CUresult release(CUmemGenericAllocationHandle handle)
 
 	if (index >= 0 && piece_at((uint32_t)index)->area)
 		return CUDA_SUCCESS;
-	return memory_driver(real(cuMemRelease)(handle));
+	return driver_call(real(cuMemRelease)(handle));
 }
 
 CUresult hook_cuMemRelease(CUmemGenericAllocationHandle_v1 handle)
@@ -133,8 +137,8 @@ CUresult hook_cuMemRelease(CUmemGenericAllocationHandle_v1 handle)
 	CUresult r;
 	bool mine;
 
-	if (memory_nested())
-		return memory_driver(real(cuMemRelease)(handle));
+	if (driver_nested())
+		return driver_call(real(cuMemRelease)(handle));
 	moves_begin();
 	mine = driver_lock_take(&vmm.lock);
 	r = release(handle);
@@ -152,25 +156,25 @@ static CUresult unmap(CUdeviceptr ptr, size_t size, struct movable_area *area)
 {
 	if (area)
 		return movable_own_unmap(area, ptr, size);
-	return memory_driver(real(cuMemUnmap)(ptr, size));
+	return driver_call(real(cuMemUnmap)(ptr, size));
 }
 
 CUresult hook_cuMemMap(CUdeviceptr_v2 ptr, size_t size, size_t offset,
 		       CUmemGenericAllocationHandle_v1 handle, unsigned long long flags)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 	struct movable_area *area;
 	int64_t index;
 	bool mine;
 
-	if (memory_nested() || r != CUDA_SUCCESS)
-		return r ? r : memory_driver(real(cuMemMap)(ptr, size, offset, handle, flags));
+	if (driver_nested() || r != CUDA_SUCCESS)
+		return r ? r : driver_call(real(cuMemMap)(ptr, size, offset, handle, flags));
 	mine = vmm_take_held(handle, &index);
 	area = index >= 0 ? piece_at((uint32_t)index)->area : NULL;
 	if (area)
 		r = movable_own_map(area, ptr, size, offset, flags);
 	else
-		r = memory_driver(real(cuMemMap)(ptr, size, offset, handle, flags));
+		r = driver_call(real(cuMemMap)(ptr, size, offset, handle, flags));
 	if (r == CUDA_SUCCESS && index >= 0) {
 		if (ranges_add(&vmm.maps, ptr, size, (uint64_t)index) == 0) {
 			piece_at((uint32_t)index)->maps++;
@@ -232,14 +236,14 @@ CUresult hook_cuMemUnmap(CUdeviceptr_v2 ptr, size_t size)
 	CUresult r;
 	bool mine;
 
-	if (memory_nested())
-		return memory_driver(real(cuMemUnmap)(ptr, size));
+	if (driver_nested())
+		return driver_call(real(cuMemUnmap)(ptr, size));
 	moves_begin();
 	mine = driver_lock_take(&vmm.lock);
 	if (vmm_area_in(ptr, size)) {
 		r = unmap_each(ptr, size);
 	} else {
-		r = memory_driver(real(cuMemUnmap)(ptr, size));
+		r = driver_call(real(cuMemUnmap)(ptr, size));
 		while (r == CUDA_SUCCESS && ranges_take(&vmm.maps, ptr, size, &range) == 0)
 			unmapped(&range);
 	}
@@ -266,7 +270,7 @@ static int access_of(const CUmemAccessDesc *desc, size_t count, bool *ret_others
 
 static CUresult set_access(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
-	CUresult r = memory_driver(real(cuMemSetAccess)(ptr, size, desc, count));
+	CUresult r = driver_call(real(cuMemSetAccess)(ptr, size, desc, count));
 	bool others;
 	int access;
 
@@ -290,11 +294,11 @@ static CUresult set_access(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *
 CUresult hook_cuMemSetAccess(CUdeviceptr_v2 ptr, size_t size, const CUmemAccessDesc_v1 *desc,
 			     size_t count)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 	bool mine;
 
-	if (memory_nested() || r != CUDA_SUCCESS || !desc)
-		return r ? r : memory_driver(real(cuMemSetAccess)(ptr, size, desc, count));
+	if (driver_nested() || r != CUDA_SUCCESS || !desc)
+		return r ? r : driver_call(real(cuMemSetAccess)(ptr, size, desc, count));
 	best_effort(movable_await_at(ptr));
 	mine = vmm_take_range_held(ptr, size);
 	r = set_access(ptr, size, desc, count);
@@ -309,7 +313,7 @@ static CUresult retain(CUmemGenericAllocationHandle *handle, void *addr, const s
 	struct movable_area *area = range ? piece_at((uint32_t)range->value)->area : NULL;
 
 	if (!area)
-		return memory_driver(real(cuMemRetainAllocationHandle)(handle, addr));
+		return driver_call(real(cuMemRetainAllocationHandle)(handle, addr));
 	if (!handle)
 		return CUDA_ERROR_INVALID_VALUE;
 	*handle = (uint64_t)(uintptr_t)area;
@@ -319,12 +323,12 @@ static CUresult retain(CUmemGenericAllocationHandle *handle, void *addr, const s
 /* The handle may be a new number for what is mapped at the address, or the old one again. */
 CUresult hook_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle_v1 *handle, void *addr)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 	const struct range *range;
 	bool mine;
 
-	if (memory_nested() || r != CUDA_SUCCESS)
-		return r ? r : memory_driver(real(cuMemRetainAllocationHandle)(handle, addr));
+	if (driver_nested() || r != CUDA_SUCCESS)
+		return r ? r : driver_call(real(cuMemRetainAllocationHandle)(handle, addr));
 	if (!movable_maps((uint64_t)(uintptr_t)addr))
 		best_effort(movable_pin((uint64_t)(uintptr_t)addr, WIRE_UNMOVABLE_SHARED));
 	mine = driver_lock_take(&vmm.lock);
@@ -351,7 +355,7 @@ static CUresult export(struct piece *piece, CUmemGenericAllocationHandle handle,
 
 	if (counts)
 		credit_outgoing(piece->device, bytes);
-	r = memory_driver(real(cuMemExportToShareableHandle)(
+	r = driver_call(real(cuMemExportToShareableHandle)(
 		ret_descriptor, area ? area->block[0].handle : handle, type, flags));
 	if (r == CUDA_SUCCESS) {
 		piece->outgoing = true;
@@ -371,21 +375,21 @@ CUresult hook_cuMemExportToShareableHandle(void *shareableHandle,
 					   CUmemAllocationHandleType handleType,
 					   unsigned long long flags)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 	struct movable_area *area;
 	int64_t index;
 	bool mine;
 
-	if (memory_nested() || r != CUDA_SUCCESS)
+	if (driver_nested() || r != CUDA_SUCCESS)
 		return r ? r
-			 : memory_driver(real(cuMemExportToShareableHandle)(shareableHandle, handle,
-									    handleType, flags));
+			 : driver_call(real(cuMemExportToShareableHandle)(shareableHandle, handle,
+									  handleType, flags));
 	mine = vmm_take_held(handle, &index);
 	area = index >= 0 ? piece_at((uint32_t)index)->area : NULL;
 	r = index >= 0
 		    ? export(piece_at((uint32_t)index), handle, handleType, flags, shareableHandle)
-		    : memory_driver(real(cuMemExportToShareableHandle)(shareableHandle, handle,
-								       handleType, flags));
+		    : driver_call(real(cuMemExportToShareableHandle)(shareableHandle, handle,
+								     handleType, flags));
 	vmm_let(index);
 	driver_lock_give(&vmm.lock, mine);
 	if (!area)
@@ -396,21 +400,21 @@ CUresult hook_cuMemExportToShareableHandle(void *shareableHandle,
 CUresult hook_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle_v1 *handle,
 					     void *osHandle, CUmemAllocationHandleType shHandleType)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 	bool mine;
 
-	if (memory_nested() || r != CUDA_SUCCESS)
+	if (driver_nested() || r != CUDA_SUCCESS)
 		return r ? r
-			 : memory_driver(real(cuMemImportFromShareableHandle)(handle, osHandle,
-									      shHandleType));
+			 : driver_call(real(cuMemImportFromShareableHandle)(handle, osHandle,
+									    shHandleType));
 	moves_other(-1); /* the driver may count it as ours, too */
 	mine = driver_lock_take(&vmm.lock);
-	r = memory_driver(real(cuMemImportFromShareableHandle)(handle, osHandle, shHandleType));
+	r = driver_call(real(cuMemImportFromShareableHandle)(handle, osHandle, shHandleType));
 	if (r == CUDA_SUCCESS && handle && *handle)
 		note_free_of_charge(*handle, false);
 	driver_lock_give(&vmm.lock, mine);
 	if (r == CUDA_SUCCESS)
-		context_settle_all();
+		settle_all();
 	return r;
 }
 
@@ -419,22 +423,21 @@ CUresult hook_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle_v1 *ha
 CUresult hook_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp_v1 *prop,
 						     CUmemGenericAllocationHandle_v1 handle)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 	struct movable_area *area = NULL;
 	int64_t index;
 	bool mine;
 
-	if (memory_nested() || r != CUDA_SUCCESS || !prop)
+	if (driver_nested() || r != CUDA_SUCCESS || !prop)
 		return r ? r
-			 : memory_driver(
-				   real(cuMemGetAllocationPropertiesFromHandle)(prop, handle));
+			 : driver_call(real(cuMemGetAllocationPropertiesFromHandle)(prop, handle));
 	mine = driver_lock_take(&vmm.lock);
 	index = piece_of(handle);
 	area = index >= 0 ? piece_at((uint32_t)index)->area : NULL;
 	if (area)
 		*prop = area->own.about;
 	else
-		r = memory_driver(real(cuMemGetAllocationPropertiesFromHandle)(prop, handle));
+		r = driver_call(real(cuMemGetAllocationPropertiesFromHandle)(prop, handle));
 	driver_lock_give(&vmm.lock, mine);
 	return r;
 }

@@ -2,22 +2,25 @@
 /* Multicast objects: one address that stands for memory on several devices. */
 #include <string.h>
 
+#include "guest/contexts/devices.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/memory/memory.h"
-#include "guest/memory/moves.h"
 #include "guest/memory/vmm_object.h"
+#include "guest/movable/movable.h"
+#include "guest/process/join.h"
+#include "guest/process/moves.h"
 
 CUresult hook_cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle,
 				const CUmulticastObjectProp *prop)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 	bool mine;
 
-	if (memory_nested() || r != CUDA_SUCCESS)
-		return r ? r : memory_driver(real(cuMulticastCreate)(mcHandle, prop));
+	if (driver_nested() || r != CUDA_SUCCESS)
+		return r ? r : driver_call(real(cuMulticastCreate)(mcHandle, prop));
 	mine = driver_lock_take(&vmm.lock);
-	r = memory_driver(real(cuMulticastCreate)(mcHandle, prop));
+	r = driver_call(real(cuMulticastCreate)(mcHandle, prop));
 	if (r == CUDA_SUCCESS && mcHandle && *mcHandle)
 		note_free_of_charge(*mcHandle, true);
 	driver_lock_give(&vmm.lock, mine);
@@ -62,7 +65,7 @@ static CUresult bind_blocks(CUmemGenericAllocationHandle object, uint64_t at,
 			continue;
 		}
 		part = part - from < bytes ? part - from : bytes;
-		r = memory_driver(
+		r = driver_call(
 			real(cuMulticastBindMem)(object, at, block->handle, from, part, flags));
 		if (r != CUDA_SUCCESS)
 			break;
@@ -77,23 +80,23 @@ CUresult hook_cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t m
 				 CUmemGenericAllocationHandle memHandle, size_t memOffset,
 				 size_t size, unsigned long long flags)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 	struct movable_area *area;
 	int64_t memory;
 	bool mine;
 
-	if (memory_nested() || r != CUDA_SUCCESS)
+	if (driver_nested() || r != CUDA_SUCCESS)
 		return r ? r
-			 : memory_driver(real(cuMulticastBindMem)(mcHandle, mcOffset, memHandle,
-								  memOffset, size, flags));
+			 : driver_call(real(cuMulticastBindMem)(mcHandle, mcOffset, memHandle,
+								memOffset, size, flags));
 	mine = vmm_take_held(memHandle, &memory);
 	area = memory >= 0 ? piece_at((uint32_t)memory)->area : NULL;
 	if (area) {
 		movable_own_fix(area, WIRE_UNMOVABLE_SHARED);
 		r = bind_blocks(mcHandle, mcOffset, area, memOffset, size, flags);
 	} else {
-		r = memory_driver(real(cuMulticastBindMem)(mcHandle, mcOffset, memHandle, memOffset,
-							   size, flags));
+		r = driver_call(real(cuMulticastBindMem)(mcHandle, mcOffset, memHandle, memOffset,
+							 size, flags));
 	}
 	if (r == CUDA_SUCCESS)
 		bind(piece_of(mcHandle), memory, mcOffset, size);
@@ -105,17 +108,17 @@ CUresult hook_cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t m
 CUresult hook_cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
 				  CUdeviceptr memptr, size_t size, unsigned long long flags)
 {
-	CUresult r = memory_nested() ? CUDA_SUCCESS : state_ready();
+	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 	const struct range *range;
 	bool mine;
 
-	if (memory_nested() || r != CUDA_SUCCESS)
+	if (driver_nested() || r != CUDA_SUCCESS)
 		return r ? r
-			 : memory_driver(real(cuMulticastBindAddr)(mcHandle, mcOffset, memptr, size,
-								   flags));
+			 : driver_call(real(cuMulticastBindAddr)(mcHandle, mcOffset, memptr, size,
+								 flags));
 	best_effort(movable_pin_range(memptr, size, WIRE_UNMOVABLE_SHARED));
 	mine = driver_lock_take(&vmm.lock);
-	r = memory_driver(real(cuMulticastBindAddr)(mcHandle, mcOffset, memptr, size, flags));
+	r = driver_call(real(cuMulticastBindAddr)(mcHandle, mcOffset, memptr, size, flags));
 	range = ranges_find(&vmm.maps, memptr);
 	if (r == CUDA_SUCCESS && range)
 		bind(piece_of(mcHandle), (int64_t)range->value, mcOffset, size);
@@ -131,13 +134,13 @@ CUresult hook_cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice 
 	int device;
 	bool mine;
 
-	if (memory_nested())
-		return memory_driver(real(cuMulticastUnbind)(mcHandle, dev, mcOffset, size));
+	if (driver_nested())
+		return driver_call(real(cuMulticastUnbind)(mcHandle, dev, mcOffset, size));
 	moves_begin();
 	mine = driver_lock_take(&vmm.lock);
-	r = memory_driver(real(cuMulticastUnbind)(mcHandle, dev, mcOffset, size));
+	r = driver_call(real(cuMulticastUnbind)(mcHandle, dev, mcOffset, size));
 	object = piece_of(mcHandle);
-	device = r == CUDA_SUCCESS && object >= 0 ? state_device(dev) : -1;
+	device = r == CUDA_SUCCESS && object >= 0 ? devices_index(dev) : -1;
 	for (int i = 0; i < BINDINGS && device >= 0; i++) {
 		struct binding *b = &vmm.binding[i];
 		uint32_t memory = b->memory;

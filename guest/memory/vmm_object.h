@@ -11,10 +11,9 @@
 
 #include <stdbool.h>
 
+#include "guest/credit/pointers.h"
+#include "guest/credit/ranges.h"
 #include "guest/driver_lock.h"
-#include "guest/memory/pointers.h"
-#include "guest/memory/ranges.h"
-#include "guest/memory/vmm.h"
 #include "guest/movable/movable_own.h"
 
 enum {

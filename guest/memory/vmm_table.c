@@ -6,10 +6,11 @@
 
 #include <sys/mman.h>
 
-#include "guest/contexts/context.h"
-#include "guest/memory/credit.h"
-#include "guest/memory/memory.h"
-#include "guest/memory/moves.h"
+#include "guest/credit/credit.h"
+#include "guest/credit/pointers.h"
+#include "guest/credit/settle.h"
+#include "guest/process/moves.h"
+#include "guest/process/parts.h"
 
 struct vmm vmm;
 
@@ -220,7 +221,7 @@ void vmm_leave(bool mine)
 	driver_lock_give(&vmm.lock, mine);
 	moves_end();
 	if (import_ended)
-		context_settle_all();
+		settle_all();
 }
 
 void vmm_forget(void)

@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that moves, as the program's threads use it: allocating and freeing. */
+/* Memory that moves, as the program's threads use it: whether it does, and allocating. */
 #include "guest/movable/movable.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "guest/contexts/context.h"
 #include "guest/contexts/current.h"
+#include "guest/contexts/devices.h"
+#include "guest/contexts/memory_place.h"
+#include "guest/credit/blocks.h"
+#include "guest/credit/charge.h"
+#include "guest/credit/credit.h"
+#include "guest/credit/memory_types.h"
+#include "guest/credit/pointers.h"
+#include "guest/credit/settle.h"
+#include "guest/credit/table.h"
+#include "guest/driver/nested.h"
+#include "guest/driver/real.h"
 #include "guest/link/link.h"
-#include "guest/memory/amounts.h"
-#include "guest/memory/credit.h"
 #include "guest/movable/movable_fit.h"
-#include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_object.h"
 #include "guest/movable/movable_stock.h"
-#include "guest/say.h"
-#include "guest/state.h"
+#include "guest/process/state.h"
 #include "guest/time/capture.h"
-#include "guest/time/presence.h"
 
 enum {
 	ROOM_MS = 10000,
@@ -49,7 +54,7 @@ static noinline_ bool ask(int device)
 		return was == MOVABLE_SERVED;
 	}
 	movable_.device = device;
-	movable_.ordinal = memory_ordinal(device);
+	movable_.ordinal = devices_ordinal(device);
 	why = movable_unfit(movable_.ordinal);
 	if (why) {
 		movable_why(why);
@@ -60,6 +65,7 @@ static noinline_ bool ask(int device)
 	r = movable_ask_store(LINK_AT_ONCE);
 	if (r == 0)
 		r = movable_start();
+	atomic_store(&state.device[device].moves, r == 0);
 	/* If the daemon is away, ask again another time. */
 	answered(r == 0 ? MOVABLE_SERVED : r == -ENOTCONN ? MOVABLE_UNASKED : MOVABLE_PLAIN);
 	if (r == 0)
@@ -90,6 +96,7 @@ void movable_no_more(void)
 	if (atomic_load(&movable_.serving) != MOVABLE_SERVED)
 		return;
 	answered(MOVABLE_PLAIN);
+	atomic_store(&state.device[movable_.device].moves, 0);
 	current_changed();
 	movable_stock_release(movable_.device, UINT64_MAX);
 }
@@ -131,8 +138,7 @@ void movable_why(uint32_t why)
 
 /* ---- the driver's part ----------------------------------------------------------------------- */
 
-/* Unmaps the first `count` blocks, as far as they are on the device. Returns the bytes unmapped. */
-static uint64_t unback(struct movable_area *area, uint32_t count)
+uint64_t movable_unback_first(struct movable_area *area, uint32_t count)
 {
 	uint64_t bytes = 0;
 
@@ -152,8 +158,7 @@ static CUresult furnish(struct movable_area *area)
 {
 	CUdeviceptr base = 0;
 	uint32_t backed = 0;
-	CUresult r =
-		memory_driver(real(cuMemAddressReserve)(&base, area->bytes, BLOCKS_BYTES, 0, 0));
+	CUresult r = driver_call(real(cuMemAddressReserve)(&base, area->bytes, BLOCKS_BYTES, 0, 0));
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -166,8 +171,8 @@ static CUresult furnish(struct movable_area *area)
 		r = movable_access(base, area->bytes);
 	if (r == CUDA_SUCCESS)
 		return r;
-	best_effort(unback(area, backed));
-	best_effort(memory_driver(real(cuMemAddressFree)(base, area->bytes)));
+	best_effort(movable_unback_first(area, backed));
+	best_effort(driver_call(real(cuMemAddressFree)(base, area->bytes)));
 	return r;
 }
 
@@ -213,8 +218,8 @@ static void tell_of(struct movable_charged then)
 
 void movable_give_back(struct movable_area *area)
 {
-	unback(area, area->count);
-	best_effort(memory_driver(real(cuMemAddressFree)(area->base, area->bytes)));
+	movable_unback_first(area, area->count);
+	best_effort(driver_call(real(cuMemAddressFree)(area->base, area->bytes)));
 	movable_area_free(area);
 }
 
@@ -250,7 +255,7 @@ static CUresult furnish_in_time(struct movable_area *area, int device)
 	for (int i = 0; r == CUDA_ERROR_OUT_OF_MEMORY && i < ROOM_MS / MOVABLE_LOOK_MS; i++) {
 		uint32_t seen = atomic_load(&movable_.arrivals);
 
-		context_settle(device);
+		settle_device(device);
 		futex_wait(&movable_.arrivals, seen, MOVABLE_LOOK_MS, FUTEX_PRIVATE_FLAG);
 		r = furnish(area);
 	}
@@ -367,9 +372,6 @@ static CUresult allocate_large(const struct memory_place *place, uint64_t bytes,
 	return r;
 }
 
-static CUresult free_at(uint64_t address);
-static void reap(void);
-
 CUresult movable_allocate(const struct memory_place *place, struct memory_request *q)
 {
 	struct pointer entry = {.owner = (uint64_t)(uintptr_t)place->context,
@@ -383,214 +385,18 @@ CUresult movable_allocate(const struct memory_place *place, struct memory_reques
 	if (q->pitch && q->element != 4 && q->element != 8 && q->element != 16)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (atomic_load(&movable_.capturing))
-		reap();
+		movable_reap();
 	r = bytes <= BLOCKS_SMALL ? allocate_piece(place, bytes, &entry.address)
 				  : allocate_large(place, bytes, &entry.address);
 	if (r != CUDA_SUCCESS)
 		return r;
 	entry.bytes = bytes;
 	if (memory_remember(&entry) < 0) {
-		best_effort(free_at(entry.address));
+		best_effort(movable_free_at(entry.address));
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	if (q->pitch)
 		*(size_t *)q->pitch = row_of(q->width);
 	*(CUdeviceptr *)q->place = entry.address;
 	return CUDA_SUCCESS;
-}
-
-/* ---- freeing --------------------------------------------------------------------------------- */
-
-/* Work that uses the memory must have ended, as with the driver's own cuMemFree(). */
-static CUresult complete(uint64_t owner)
-{
-	CUcontext context = (CUcontext)(uintptr_t)owner, popped;
-	CUresult r;
-
-	if (!context || owner & BLOCKS_LEAVING)
-		return CUDA_SUCCESS;
-	if (likely(current_find(&popped) >= 0 && popped == context))
-		return memory_driver(real(cuCtxSynchronize)());
-	r = memory_driver(real(cuCtxPushCurrent_v2)(context));
-	if (r != CUDA_SUCCESS)
-		return r;
-	r = memory_driver(real(cuCtxSynchronize)());
-	best_effort(memory_driver(real(cuCtxPopCurrent_v2)(&popped)));
-	return r;
-}
-
-static bool travels(const struct movable_area *area)
-{
-	for (uint32_t i = 0; i < area->count; i++)
-		if (area->block[i].where == MOVABLE_LEAVES ||
-		    area->block[i].where == MOVABLE_ENTERS)
-			return true;
-	return false;
-}
-
-/* The area has left the table, or stays because of the waiting thread. */
-void movable_wait_for_arrival(const struct movable_area *area)
-{
-	while (travels(area)) {
-		uint32_t seen = atomic_load(&movable_.arrivals);
-
-		futex_lock_give(&movable_.lock);
-		movable_kick();
-		futex_wait(&movable_.arrivals, seen, MOVABLE_LOOK_MS, FUTEX_PRIVATE_FLAG);
-		futex_lock_take(&movable_.lock);
-	}
-}
-
-/* With the lock held: from here on nobody else refers to it. */
-void movable_leave_table(struct movable_area *area)
-{
-	struct range range;
-
-	best_effort(ranges_take(&movable_.areas, area->base, area->bytes, &range));
-	atomic_fetch_sub(&movable_.open, 1);
-	if (movable_.recent == area)
-		movable_.recent = NULL;
-}
-
-/* With the lock held. Subtracts what it had on the device and in the store. */
-static void count_out(const struct movable_area *area)
-{
-	for (uint32_t i = 0; i < area->count; i++) {
-		if (area->block[i].where == MOVABLE_OUT)
-			movable_.out -= area->block[i].bytes;
-		else if (!area->why)
-			movable_.resident -= area->block[i].bytes;
-	}
-	movable_show();
-}
-
-/* It has left the table. The mover gives its segments back. */
-void movable_dissolve(struct movable_area *area)
-{
-	uint64_t base = area->base, bytes = area->bytes, id = area->id, here;
-	bool lent = (area->why & WIRE_UNMOVABLE_SHARED) != 0;
-	bool filled = false, outgoing = area->own.outgoing;
-
-	futex_lock_take(&movable_.lock);
-	movable_wait_for_arrival(area);
-	count_out(area);
-	futex_lock_give(&movable_.lock);
-	here = unback(area, area->count);
-	best_effort(memory_driver(real(cuMemAddressFree)(base, bytes)));
-	for (uint32_t i = 0; i < area->count; i++)
-		filled |= area->block[i].segment.memory != NULL;
-	if (filled) {
-		futex_lock_take(&movable_.lock);
-		area->next = movable_.over;
-		movable_.over = area;
-		futex_lock_give(&movable_.lock);
-	} else {
-		movable_area_free(area);
-	}
-	if (here < bytes || filled)
-		movable_kick();
-	if (outgoing || (lent && debt_owes(id, here)))
-		credit_adrift(movable_.device, (int64_t)here);
-	else
-		credit_give(movable_.device, here);
-	if (lent)
-		credit_outgoing(movable_.device, -(int64_t)bytes);
-}
-
-static CUresult free_at(uint64_t address)
-{
-	struct movable_area *area, *ended = NULL;
-
-	futex_lock_take(&movable_.lock);
-	area = movable_around(address);
-	if (area && area->slab)
-		best_effort(movable_piece_give(area->slab,
-					       (uint32_t)((address - area->base) / BLOCKS_UNIT)));
-	if (area && (!area->slab || movable_slab_empty(area->slab))) {
-		movable_leave_table(area);
-		ended = area;
-	}
-	futex_lock_give(&movable_.lock);
-	if (ended && !movable_stock_keep(ended))
-		movable_dissolve(ended);
-	return area ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-/* What was freed during a capture, when waiting is not possible. */
-static struct pointers late;
-
-static int first_late(const struct pointer *entry, void *found)
-{
-	if (*(uint64_t *)found)
-		return 0;
-	*(uint64_t *)found = entry->address;
-	return 1;
-}
-
-static noinline_ void reap(void)
-{
-	uint64_t address;
-
-	while (atomic_load(&movable_.capturing)) {
-		address = 0;
-		pointers_sweep(&late, first_late, &address);
-		if (!address)
-			break;
-		atomic_fetch_sub(&movable_.capturing, 1);
-		best_effort(free_at(address));
-	}
-}
-
-/* If it cannot be noted, it stays until its context ends. */
-static CUresult free_later(const struct pointer *entry)
-{
-	struct pointer old;
-
-	if (pointers_put(&late, entry, &old) >= 0)
-		atomic_fetch_add(&movable_.capturing, 1);
-	return CUDA_SUCCESS;
-}
-
-static int is_owned(const struct pointer *entry, void *owner)
-{
-	if (entry->owner != *(const uint64_t *)owner)
-		return 0;
-	atomic_fetch_sub(&movable_.capturing, 1);
-	return 1;
-}
-
-void movable_late_gone(uint64_t owner)
-{
-	pointers_sweep(&late, is_owned, &owner);
-}
-
-void movable_late_rename(uint64_t owner, uint64_t now)
-{
-	pointers_rename(&late, owner, now);
-}
-
-CUresult movable_free(const struct pointer *entry)
-{
-	CUresult r;
-
-	if (capture_open())
-		return free_later(entry);
-	r = complete(entry->owner);
-	if (r != CUDA_SUCCESS)
-		return r;
-	if (atomic_load(&movable_.capturing))
-		reap();
-	return free_at(entry->address);
-}
-
-/* ---- fork() ---------------------------------------------------------------------------------- */
-
-void movable_forget(void)
-{
-	ranges_forget(&movable_.areas);
-	ranges_forget(&movable_.aliases);
-	pointers_forget(&late);
-	movable_store_close();
-	memset(&movable_, 0, sizeof(movable_));
-	guest_not_resident = 0;
 }

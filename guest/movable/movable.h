@@ -18,9 +18,11 @@
 
 #include "base/macros.h"
 #include "cuda/types.h"
-#include "guest/memory/memory.h"
+#include "guest/contexts/memory_place.h"
+#include "guest/credit/memory_types.h"
+#include "guest/credit/pointers.h"
 #include "guest/movable/movable_table.h"
-#include "wire/wire.h"
+#include "wire/page.h"
 
 /* Is memory of the device served from here? Asks the daemon the first time. */
 must_check bool movable_serves(int device);
@@ -72,25 +74,3 @@ void movable_context_gone(uint64_t owner);
 /* Around the end of a context: meanwhile the mover works in none. */
 void movable_context_leaves(CUcontext context);
 void movable_context_over(void);
-
-/* ---- the agent's ----------------------------------------------------------------------------- */
-
-/* Orders have arrived. */
-void movable_heard(const struct wire_move *order);
-
-/* The connection is about to come up; is up; is lost. */
-void movable_up(void);
-void movable_connected(void);
-void movable_down(void);
-
-/* Is anything in the store, or on its way? */
-bool movable_is_away(void);
-
-/* For the inventory: the blocks that were under way have arrived. Bounded. */
-void movable_stated(int device, uint64_t *ret_movable, uint64_t *ret_out);
-
-/* Writes the own page. */
-void movable_publish(void);
-
-/* In a child of fork(). */
-void movable_forget(void);

@@ -4,6 +4,7 @@
  * the program has created it by cuMemCreate(), its handle is kept, and whatever the program has
  * mapped comes and goes with the block. Who is called holds no lock, and the block is the caller's.
  */
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/movable/movable_object.h"
 
@@ -16,7 +17,7 @@ static CUresult allow(uint64_t address, uint64_t bytes, CUmemAccess_flags flags)
 {
 	CUmemAccessDesc access = {location(), flags};
 
-	return memory_driver(real(cuMemSetAccess)(address, bytes, &access, 1));
+	return driver_call(real(cuMemSetAccess)(address, bytes, &access, 1));
 }
 
 CUresult movable_access(uint64_t address, uint64_t bytes)
@@ -26,7 +27,7 @@ CUresult movable_access(uint64_t address, uint64_t bytes)
 
 static CUresult unmap(uint64_t address, uint64_t bytes)
 {
-	return memory_driver(real(cuMemUnmap)(address, bytes));
+	return driver_call(real(cuMemUnmap)(address, bytes));
 }
 
 /* ---- the program's mappings ------------------------------------------------------------------ */
@@ -38,7 +39,7 @@ static CUresult alias_map(const struct movable_alias *alias, const struct movabl
 
 	if (!movable_alias_part(alias, block, &address, &bytes))
 		return CUDA_SUCCESS;
-	r = memory_driver(real(cuMemMap)(address, bytes, 0, block->handle, 0));
+	r = driver_call(real(cuMemMap)(address, bytes, 0, block->handle, 0));
 	if (r != CUDA_SUCCESS || alias->access == CU_MEM_ACCESS_FLAGS_PROT_NONE)
 		return r;
 	r = allow(address, bytes, alias->access);
@@ -79,7 +80,7 @@ static CUresult aliases(const struct movable_block *block, bool map)
 static void release(struct movable_block *block)
 {
 	if (block->handle)
-		best_effort(memory_driver(real(cuMemRelease)(block->handle)));
+		best_effort(driver_call(real(cuMemRelease)(block->handle)));
 	block->handle = 0;
 }
 
@@ -87,14 +88,14 @@ static void release(struct movable_block *block)
 CUresult movable_back(struct movable_block *block)
 {
 	const struct movable_own *own = &block->area->own;
-	CUresult r = memory_driver(real(cuMemCreate)(&block->handle, block->bytes,
-						     own->is ? &own->about : &movable_.about, 0));
+	CUresult r = driver_call(real(cuMemCreate)(&block->handle, block->bytes,
+						   own->is ? &own->about : &movable_.about, 0));
 
 	if (r != CUDA_SUCCESS) {
 		block->handle = 0;
 		return r;
 	}
-	r = memory_driver(real(cuMemMap)(block->address, block->bytes, 0, block->handle, 0));
+	r = driver_call(real(cuMemMap)(block->address, block->bytes, 0, block->handle, 0));
 	if (r != CUDA_SUCCESS || !own->is)
 		release(block);
 	return r;

@@ -8,14 +8,14 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "guest/credit/blocks.h"
+#include "guest/credit/ranges.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/link/link.h"
-#include "guest/memory/blocks.h"
-#include "guest/memory/memory.h"
-#include "guest/memory/ranges.h"
 #include "guest/movable/movable_lend.h"
-#include "guest/state.h"
+#include "guest/process/parts.h"
 
 enum {
 	ANSWER_MS = 10000, /* as long as meted may take to answer */
@@ -120,13 +120,13 @@ static int receive_part(int line, struct lend_part *ret_part)
 static CUresult map_part(uint64_t address, uint64_t bytes, int fd)
 {
 	CUmemGenericAllocationHandle handle;
-	CUresult r = memory_driver(real(cuMemImportFromShareableHandle)(
+	CUresult r = driver_call(real(cuMemImportFromShareableHandle)(
 		&handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = memory_driver(real(cuMemMap)(address, bytes, 0, handle, 0));
-	best_effort(memory_driver(real(cuMemRelease)(handle)));
+	r = driver_call(real(cuMemMap)(address, bytes, 0, handle, 0));
+	best_effort(driver_call(real(cuMemRelease)(handle)));
 	return r;
 }
 
@@ -155,8 +155,8 @@ static CUresult map_parts(int line, uint64_t base, uint64_t bytes, uint64_t *ret
 static void unmap(uint64_t base, uint64_t mapped, uint64_t bytes)
 {
 	if (mapped)
-		best_effort(memory_driver(real(cuMemUnmap)(base, mapped)));
-	best_effort(memory_driver(real(cuMemAddressFree)(base, bytes)));
+		best_effort(driver_call(real(cuMemUnmap)(base, mapped)));
+	best_effort(driver_call(real(cuMemAddressFree)(base, bytes)));
 }
 
 static CUresult map(const struct lend_handle *handle, CUdeviceptr *ret_base, int *ret_line)
@@ -166,10 +166,10 @@ static CUresult map(const struct lend_handle *handle, CUdeviceptr *ret_base, int
 	int saved = errno, line;
 	CUdeviceptr base = 0;
 	uint64_t mapped;
-	CUresult r = memory_driver(real(cuCtxGetDevice)(&access.location.id));
+	CUresult r = driver_call(real(cuCtxGetDevice)(&access.location.id));
 
 	if (r == CUDA_SUCCESS)
-		r = memory_driver(real(cuMemAddressReserve)(&base, handle->area_bytes, 0, 0, 0));
+		r = driver_call(real(cuMemAddressReserve)(&base, handle->area_bytes, 0, 0, 0));
 	if (r != CUDA_SUCCESS)
 		return r;
 	line = call_lender(handle);
@@ -177,7 +177,7 @@ static CUresult map(const struct lend_handle *handle, CUdeviceptr *ret_base, int
 	if (line < 0)
 		mapped = 0;
 	if (r == CUDA_SUCCESS)
-		r = memory_driver(real(cuMemSetAccess)(base, handle->area_bytes, &access, 1));
+		r = driver_call(real(cuMemSetAccess)(base, handle->area_bytes, &access, 1));
 	if (r == CUDA_SUCCESS) {
 		*ret_base = base;
 		*ret_line = line;
@@ -242,7 +242,7 @@ CUresult borrow_open(const CUipcMemHandle_v1 *from, unsigned flags, CUdeviceptr 
 	memcpy(&handle, from, sizeof(handle));
 	if (!ret_address || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || !is_sound(&handle))
 		return CUDA_ERROR_INVALID_VALUE;
-	r = memory_driver(real(cuCtxGetCurrent)(&context));
+	r = driver_call(real(cuCtxGetCurrent)(&context));
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (!context || (lend_own_name(own) && memcmp(own, handle.lender, sizeof(own)) == 0))
@@ -297,7 +297,7 @@ CUresult borrow_close(CUdeviceptr address, bool *ret_gone)
 	if (it && it->opened > 1) {
 		it->opened--;
 	} else if (it) {
-		best_effort(memory_driver(real(cuCtxSynchronize)()));
+		best_effort(driver_call(real(cuCtxSynchronize)()));
 		end(it);
 		*ret_gone = true;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that moves ends with its context, like the driver's own. */
+#include "guest/movable/movable.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_object.h"
 #include "guest/movable/movable_stock.h"

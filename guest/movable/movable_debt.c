@@ -9,11 +9,12 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "guest/credit/credit.h"
 #include "guest/futex.h"
-#include "guest/memory/credit.h"
-#include "guest/memory/moves.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_object.h"
+#include "guest/process/moves.h"
+#include "guest/process/parts.h"
 
 enum { LINES = 512 };
 
@@ -119,4 +120,10 @@ void debt_forget(void)
 	for (uint32_t i = 0; i < debt.count; i++)
 		close(debt.line[i].fd);
 	memset(&debt, 0, sizeof(debt));
+}
+
+void debt_spare(int device, uint64_t bytes)
+{
+	if (credit_unused(device) < bytes)
+		debt_settle();
 }

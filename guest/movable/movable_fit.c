@@ -8,9 +8,9 @@
 
 #include <sys/syscall.h>
 
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
-#include "guest/memory/memory.h"
-#include "guest/state.h"
+#include "guest/process/state.h"
 #include "wire/page.h"
 
 enum {
@@ -124,7 +124,7 @@ static bool device_has(CUdevice ordinal, CUdevice_attribute attribute)
 {
 	int value = 0;
 
-	return memory_driver(real(cuDeviceGetAttribute)(&value, attribute, ordinal)) ==
+	return driver_call(real(cuDeviceGetAttribute)(&value, attribute, ordinal)) ==
 		       CUDA_SUCCESS &&
 	       value;
 }

@@ -3,9 +3,10 @@
 
 #include <string.h>
 
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
-#include "guest/memory/memory.h"
 #include "guest/movable/movable_hash_text.h"
+#include "guest/process/moves.h"
 
 enum {
 	SLOTS = 2,
@@ -32,7 +33,7 @@ static struct {
 void movable_hash_close(void)
 {
 	if (hash.found)
-		best_effort(memory_driver(real(cuMemFreeHost)(hash.found)));
+		best_effort(driver_call(real(cuMemFreeHost)(hash.found)));
 	for (int i = 0; i < SLOTS; i++) {
 		if (hash.begun[i])
 			best_effort(real(cuEventDestroy_v2)(hash.begun[i]));
@@ -40,7 +41,7 @@ void movable_hash_close(void)
 			best_effort(real(cuEventDestroy_v2)(hash.hashed[i]));
 	}
 	if (hash.module)
-		best_effort(memory_driver(real(cuModuleUnload)(hash.module)));
+		best_effort(driver_call(real(cuModuleUnload)(hash.module)));
 	memset(&hash, 0, sizeof(hash));
 }
 
@@ -50,14 +51,14 @@ void movable_hash_open(void)
 	CUresult r;
 
 	moves_other(-1); /* the module takes memory */
-	r = memory_driver(real(cuModuleLoadData)(&hash.module, movable_hash_text));
+	r = driver_call(real(cuModuleLoadData)(&hash.module, movable_hash_text));
 	if (r == CUDA_SUCCESS)
 		r = real(cuModuleGetFunction)(&hash.kernel, hash.module, "mete_hash_block");
 	if (r == CUDA_SUCCESS)
 		r = real(cuModuleGetGlobal_v2)(&hash.results, &bytes, hash.module, "mete_hash");
 	if (r == CUDA_SUCCESS)
-		r = memory_driver(real(cuMemHostAlloc)((void **)&hash.found, SLOTS * SLOT_BYTES,
-						       CU_MEMHOSTALLOC_PORTABLE));
+		r = driver_call(real(cuMemHostAlloc)((void **)&hash.found, SLOTS * SLOT_BYTES,
+						     CU_MEMHOSTALLOC_PORTABLE));
 	for (int i = 0; i < SLOTS && r == CUDA_SUCCESS; i++) {
 		r = real(cuEventCreate)(&hash.begun[i], CU_EVENT_DEFAULT);
 		if (r == CUDA_SUCCESS)
@@ -74,17 +75,17 @@ static CUresult launch(unsigned slot, uint64_t address, CUstream stream)
 	void *arguments[] = {&address, &pieces, &out};
 	CUresult r;
 
-	r = memory_driver(real(cuMemsetD8Async)(out, 0, SLOT_BYTES, stream));
+	r = driver_call(real(cuMemsetD8Async)(out, 0, SLOT_BYTES, stream));
 	if (r == CUDA_SUCCESS)
 		r = real(cuEventRecord)(hash.begun[slot], stream);
 	if (r == CUDA_SUCCESS)
-		r = memory_driver(real(cuLaunchKernel)(hash.kernel, GROUPS, 1, 1, THREADS, 1, 1, 0,
-						       stream, arguments, NULL));
+		r = driver_call(real(cuLaunchKernel)(hash.kernel, GROUPS, 1, 1, THREADS, 1, 1, 0,
+						     stream, arguments, NULL));
 	if (r == CUDA_SUCCESS)
 		r = real(cuEventRecord)(hash.hashed[slot], stream);
 	if (r == CUDA_SUCCESS)
-		r = memory_driver(real(cuMemcpyDtoHAsync_v2)(&hash.found[(size_t)slot * 2], out,
-							     SLOT_BYTES, stream));
+		r = driver_call(real(cuMemcpyDtoHAsync_v2)(&hash.found[(size_t)slot * 2], out,
+							   SLOT_BYTES, stream));
 	return r;
 }
 

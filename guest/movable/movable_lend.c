@@ -9,12 +9,12 @@
 
 #include <sys/socket.h>
 
-#include "guest/clock.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/link/link.h"
-#include "guest/memory/memory.h"
+#include "guest/movable/movable.h"
 #include "guest/movable/movable_object.h"
-#include "guest/state.h"
+#include "guest/process/parts.h"
 
 enum {
 	CALLS = 16,
@@ -52,16 +52,23 @@ bool lend_own_name(uint8_t ret_name[16])
 
 /* ---- the name -------------------------------------------------------------------------------- */
 
-bool lend_state(struct wire_message *ret_message)
+static bool state_name(struct wire_message *ret_message)
 {
 	ret_message->code = WIRE_lend;
 	return lend_own_name(ret_message->lend.name.byte);
 }
 
+int lend_tell(parts_send *send)
+{
+	struct wire_message message;
+
+	return state_name(&message) ? send(&message) : 0;
+}
+
 static int write_lend(struct link_word *word, struct wire_message *message)
 {
 	(void)word;
-	return lend_state(message) ? 0 : LINK_MOOT;
+	return state_name(message) ? 0 : LINK_MOOT;
 }
 
 /* What cannot be said now is said to the next daemon. */
@@ -128,7 +135,7 @@ CUresult lend_name(uint64_t address, CUipcMemHandle_v1 *ret_handle)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-void lend_called(const struct wire_line *line, int fd)
+static void called(const struct wire_line *line, int fd)
 {
 	uint32_t count;
 
@@ -144,6 +151,14 @@ void lend_called(const struct wire_line *line, int fd)
 		close(fd);
 	else
 		movable_kick();
+}
+
+void lend_heard(const struct wire_message *message, int *fd)
+{
+	if (message->code != WIRE_line || *fd < 0)
+		return;
+	called(&message->line, *fd);
+	*fd = -1;
 }
 
 static bool next_call(struct call *ret_call)
@@ -209,16 +224,16 @@ static bool send_part(int line, const struct lend_part *part, int fd)
 static bool send_block(int line, uint64_t address, const struct lend_part *part)
 {
 	CUmemGenericAllocationHandle handle;
-	CUresult r = memory_driver(
-		real(cuMemRetainAllocationHandle)(&handle, (void *)(uintptr_t)address));
+	CUresult r =
+		driver_call(real(cuMemRetainAllocationHandle)(&handle, (void *)(uintptr_t)address));
 	bool sent = false;
 	int fd = -1;
 
 	if (r != CUDA_SUCCESS)
 		return false;
-	r = memory_driver(real(cuMemExportToShareableHandle)(
+	r = driver_call(real(cuMemExportToShareableHandle)(
 		&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-	best_effort(memory_driver(real(cuMemRelease)(handle)));
+	best_effort(driver_call(real(cuMemRelease)(handle)));
 	if (r == CUDA_SUCCESS) {
 		sent = send_part(line, part, fd);
 		close(fd);

@@ -49,17 +49,8 @@ must_check CUresult lend_name(uint64_t address, CUipcMemHandle_v1 *ret_handle);
 /* The name of this process; false: it has none. */
 bool lend_own_name(uint8_t ret_name[16]);
 
-/* The agent's: somebody calls. Takes the descriptor. */
-void lend_called(const struct wire_line *line, int fd);
-
 /* The mover's: answers one who has called. Returns whether there was one. */
 bool lend_step(void);
-
-/* The agent's: what a new daemon must know before it takes the inventory for complete, as a
- * borrower may ask right then. false: nothing. */
-bool lend_state(struct wire_message *ret_message);
-
-void lend_forget(void);
 
 /* Somebody has the area open as long as the other end of the line is; takes the descriptor. false:
  * there are too many, and it is the caller's. */
@@ -70,8 +61,6 @@ must_check bool debt_owes(uint64_t area, uint64_t bytes);
 
 /* Whoever has closed what it borrowed: that is credit now. Returns whether there was anything. */
 bool debt_settle(void);
-
-void debt_forget(void);
 
 /* ---- the borrower ---------------------------------------------------------------------------- */
 
@@ -86,4 +75,3 @@ bool borrow_look(uint64_t address, uint64_t *ret_base, uint64_t *ret_bytes);
 
 void borrow_rename(uint64_t owner, uint64_t now);
 void borrow_context_gone(uint64_t owner);
-void borrow_forget(void);

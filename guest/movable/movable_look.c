@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that moves, as it is asked for by address: what it is, and that it stay. */
-#include "guest/memory/credit.h"
+#include "guest/credit/credit.h"
+#include "guest/movable/movable.h"
 #include "guest/movable/movable_object.h"
-#include "guest/notice.h"
+#include "guest/process/notice.h"
 #include "guest/time/gate.h"
+#include "wire/page.h"
 
 struct movable_area *movable_around(uint64_t address)
 {

@@ -3,31 +3,23 @@
  * The mover: one thread for both directions at once. movable_way.c moves a block out and in.
  */
 #include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <string.h>
 
-#include "guest/contexts/context.h"
 #include "guest/contexts/contexts.h"
+#include "guest/credit/blocks.h"
+#include "guest/credit/settle.h"
 #include "guest/driver/real.h"
-#include "guest/entry/agent.h"
 #include "guest/link/link.h"
-#include "guest/memory/amounts.h"
-#include "guest/memory/credit.h"
 #include "guest/movable/movable_hash.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_mover.h"
 #include "guest/movable/movable_stock.h"
-#include "guest/say.h"
-#include "guest/state.h"
-#include "guest/time/capture.h"
-#include "guest/time/presence.h"
+#include "guest/process/state.h"
+#include "guest/threads.h"
 
 enum {
 	IDLE_MS = 1000,
 	SOON_MS = 5,
-	SETTLED_MS = 30000,
 };
 
 struct mover movable_mover;
@@ -204,7 +196,7 @@ bool movable_open_context(void)
 	}
 	movable_hash_open();
 	/* Streams, events and a module take memory. */
-	context_settle(movable_.device);
+	settle_device(movable_.device);
 	return true;
 }
 
@@ -412,98 +404,6 @@ static void *run(void *unused_argument)
 
 int movable_start(void)
 {
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	pthread_t thread;
-	int r;
-
 	memset(&movable_mover, 0, sizeof(movable_mover));
-	memset(&all, 0xff, sizeof(all));
-	if (pthread_attr_init(&attributes) != 0)
-		return -ENOMEM;
-	best_effort(pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED));
-	best_effort(pthread_attr_setstacksize(&attributes, agent_stack_bytes()));
-	best_effort(sigprocmask(SIG_SETMASK, &all, &before));
-	r = pthread_create(&thread, &attributes, run, NULL);
-	best_effort(sigprocmask(SIG_SETMASK, &before, NULL));
-	best_effort(pthread_attr_destroy(&attributes));
-	return -r;
-}
-
-/* ---- the agent's ----------------------------------------------------------------------------- */
-
-void movable_heard(const struct wire_move *order)
-{
-	if (order->device != atomic_load(&state.device[movable_.device].wire_index))
-		return;
-	futex_lock_take(&movable_.lock);
-	movable_.order = (struct movable_order){order->generation, order->leave, order->enter,
-						order->drop, order->prepare};
-	movable_.stuck = false;
-	futex_lock_give(&movable_.lock);
-	movable_kick();
-}
-
-static void nothing_ordered(void)
-{
-	memset(&movable_.order, 0, sizeof(movable_.order));
-	memset(&movable_.done, 0, sizeof(movable_.done));
-	movable_.generation = 0;
-	movable_.unsaid = false;
-}
-
-void movable_up(void)
-{
-	if (atomic_load(&movable_.serving) == MOVABLE_UNASKED)
-		return;
-	futex_lock_take(&movable_.lock);
-	nothing_ordered();
-	movable_.stuck = false;
-	futex_lock_give(&movable_.lock);
-}
-
-void movable_connected(void)
-{
-	if (atomic_load(&movable_.serving) == MOVABLE_UNASKED)
-		return;
-	futex_lock_take(&movable_.lock);
-	movable_.ask_again = true;
-	futex_lock_give(&movable_.lock);
-	movable_kick();
-}
-
-/* Blocks that are under way arrive; no other block begins to move. */
-void movable_down(void)
-{
-	futex_lock_take(&movable_.lock);
-	nothing_ordered();
-	futex_lock_give(&movable_.lock);
-}
-
-bool movable_is_away(void)
-{
-	bool away;
-
-	futex_lock_take(&movable_.lock);
-	away = movable_.out || movable_.flying;
-	futex_lock_give(&movable_.lock);
-	return away;
-}
-
-void movable_stated(int device, uint64_t *ret_movable, uint64_t *ret_out)
-{
-	*ret_movable = *ret_out = 0;
-	if (atomic_load(&movable_.serving) == MOVABLE_UNASKED || device != movable_.device)
-		return;
-	futex_lock_take(&movable_.lock);
-	for (int i = 0; i < SETTLED_MS / SOON_MS && movable_.flying; i++) {
-		uint32_t seen = atomic_load(&movable_.arrivals);
-
-		futex_lock_give(&movable_.lock);
-		futex_wait(&movable_.arrivals, seen, SOON_MS, FUTEX_PRIVATE_FLAG);
-		futex_lock_take(&movable_.lock);
-	}
-	*ret_movable = movable_.resident;
-	*ret_out = movable_.out;
-	futex_lock_give(&movable_.lock);
+	return threads_start(run);
 }

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The structures of memory that moves, for its own files: movable.c has what threads call,
- * movable_own.c the same for what the program creates and maps itself, movable_look.c what is asked
- * by address, movable_stock.c what was freed, movable_debt.c what was lent and freed,
- * movable_contexts.c what happens when contexts end, movable_back.c what is behind addresses,
- * movable_move.c the mover, movable_store.c its segments. No other file includes this.
+ * The structures of memory that moves, for its own files: movable.c has what threads call to
+ * allocate, movable_free.c to free, movable_own.c the same for what the program creates and maps
+ * itself, movable_look.c what is asked by address, movable_stock.c what was freed, movable_debt.c
+ * what was lent and freed, movable_contexts.c what happens when contexts end, movable_back.c what
+ * is behind addresses, movable_move.c the mover, movable_store.c its segments. No other file
+ * includes this.
  */
 #pragma once
 
 #include <stdatomic.h>
 
+#include "guest/contexts/memory_place.h"
+#include "guest/credit/ranges.h"
 #include "guest/futex.h"
 #include "guest/link/link.h"
-#include "guest/memory/ranges.h"
 #include "guest/movable/movable.h"
 
 enum movable_serving {
@@ -47,7 +49,7 @@ struct movable_object {
 	_Atomic uint32_t open;	    /* allocations; 0: nothing needs to be looked up */
 	_Atomic uint32_t leaving;   /* contexts that are ending */
 	_Atomic uint32_t capturing; /* allocations that were freed during a capture */
-	_Atomic int device;	    /* as in guest/state.h */
+	_Atomic int device;	    /* as in guest/process/state.h */
 	CUdevice ordinal;
 	CUmemAllocationProp about; /* of blocks */
 	uint64_t chunk;		   /* the largest size of a block */
@@ -106,15 +108,26 @@ static inline void movable_kick(void)
 void movable_leave_table(struct movable_area *area);
 void movable_dissolve(struct movable_area *area);
 
+/* Unmaps the first `count` blocks, as far as they are on the device. Returns the bytes unmapped. */
+uint64_t movable_unback_first(struct movable_area *area, uint32_t count);
+
+/* Frees what begins at the address, where no work uses it any more. */
+must_check CUresult movable_free_at(uint64_t address);
+
+/* Frees what was freed during a capture that is over. */
+void movable_reap(void);
+
 /* Gives an area that is in no table, and all on the device, back to the driver. */
 void movable_give_back(struct movable_area *area);
 
 /* What was freed during a capture and belongs to a context. */
 void movable_late_gone(uint64_t owner);
 void movable_late_rename(uint64_t owner, uint64_t now);
+void movable_late_clear(void);
 
-/* With the lock held: writes the own page. */
+/* Writes the own page. The first with the lock held. */
 void movable_show(void);
+void movable_publish(void);
 
 /* When memory was charged. */
 struct movable_charged {

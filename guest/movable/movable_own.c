@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/movable/movable_own.h"
 
+#include "guest/contexts/memory_place.h"
+#include "guest/credit/blocks.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
-#include "guest/memory/credit.h"
 #include "guest/movable/movable_object.h"
-#include "guest/notice.h"
+#include "guest/process/notice.h"
 #include "guest/time/capture.h"
 
 /* ---- coming and going ------------------------------------------------------------------------ */
@@ -104,12 +106,12 @@ static CUresult map_blocks(const struct movable_area *area, uint64_t address, ui
 	for (uint32_t b = 0; b < area->count; b++) {
 		if (!movable_alias_part(&whole, &area->block[b], &at, &part))
 			break;
-		r = memory_driver(real(cuMemMap)(at, part, 0, area->block[b].handle, 0));
+		r = driver_call(real(cuMemMap)(at, part, 0, area->block[b].handle, 0));
 		if (r != CUDA_SUCCESS)
 			break;
 	}
 	if (r != CUDA_SUCCESS && at > address)
-		best_effort(memory_driver(real(cuMemUnmap)(address, at - address)));
+		best_effort(driver_call(real(cuMemUnmap)(address, at - address)));
 	return r;
 }
 
@@ -118,12 +120,12 @@ static void ask_range(struct movable_alias *alias, uint64_t block_bytes)
 {
 	uint64_t start, bytes;
 
-	if (memory_driver(real(cuPointerGetAttribute)(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-						      alias->address)) == CUDA_SUCCESS)
+	if (driver_call(real(cuPointerGetAttribute)(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+						    alias->address)) == CUDA_SUCCESS)
 		alias->range = start;
 	/* That of one block is that of the mapping, as far as the program knows. */
-	if (memory_driver(real(cuPointerGetAttribute)(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-						      alias->address)) == CUDA_SUCCESS &&
+	if (driver_call(real(cuPointerGetAttribute)(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+						    alias->address)) == CUDA_SUCCESS &&
 	    bytes != block_bytes)
 		alias->range_bytes = bytes;
 }
@@ -157,7 +159,7 @@ CUresult movable_own_map(struct movable_area *area, uint64_t address, uint64_t b
 	CUresult r;
 
 	if (area->count == 1)
-		r = memory_driver(
+		r = driver_call(
 			real(cuMemMap)(address, bytes, offset, area->block[0].handle, flags));
 	else if (bytes == 0 || bytes > area->bytes || offset || flags)
 		r = CUDA_ERROR_INVALID_VALUE;
@@ -176,7 +178,7 @@ static CUresult unmap_blocks(const struct movable_area *area, const struct movab
 	for (uint32_t b = 0; b < area->count && r == CUDA_SUCCESS; b++)
 		if (area->block[b].where == MOVABLE_HERE &&
 		    movable_alias_part(alias, &area->block[b], &at, &part))
-			r = memory_driver(real(cuMemUnmap)(at, part));
+			r = driver_call(real(cuMemUnmap)(at, part));
 	return r;
 }
 
@@ -197,7 +199,7 @@ CUresult movable_own_unmap(struct movable_area *area, uint64_t address, uint64_t
 	CUresult r;
 
 	if (here || !alias)
-		r = memory_driver(real(cuMemUnmap)(address, bytes));
+		r = driver_call(real(cuMemUnmap)(address, bytes));
 	else
 		r = unmap_blocks(area, alias);
 	futex_lock_take(&movable_.lock);

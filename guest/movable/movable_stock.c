@@ -3,13 +3,13 @@
 
 #include <errno.h>
 
-#include "guest/memory/amounts.h"
 #include "guest/clock.h"
-#include "guest/memory/credit.h"
-#include "guest/memory/moves.h"
+#include "guest/credit/credit.h"
 #include "guest/movable/movable_object.h"
-#include "guest/driver/real.h"
-#include "guest/state.h"
+#include "guest/process/moves.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
+#include "guest/time/capture.h"
 
 enum {
 	STOCK_MOST = 64, /* areas */
@@ -183,4 +183,11 @@ bool movable_stock_step(void)
 	if (area)
 		let_go(area);
 	return any || area;
+}
+
+/* Nothing is unmapped while a capture is open; the daemon's recall does it. */
+void stock_spare(int device, uint64_t bytes)
+{
+	if (!capture_open())
+		movable_stock_release(device, bytes);
 }

@@ -7,10 +7,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "guest/credit/blocks.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/link/link.h"
 #include "guest/movable/movable_object.h"
-#include "guest/state.h"
+#include "guest/process/state.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22 /* Linux 5.14 */
@@ -141,7 +143,7 @@ static void give_back(uint64_t offset, uint64_t bytes)
 static void unpin(const struct movable_segment *segment, uint64_t bytes)
 {
 	for (uint64_t at = 0; at < bytes; at += PIN_BYTES)
-		best_effort(memory_driver(real(cuMemHostUnregister)(segment->memory + at)));
+		best_effort(driver_call(real(cuMemHostUnregister)(segment->memory + at)));
 }
 
 void movable_segment_unpin(struct movable_segment *segment, uint32_t era)
@@ -156,7 +158,7 @@ static int pin(struct movable_segment *segment, uint32_t era)
 {
 	for (uint64_t at = 0; at < segment->bytes; at += PIN_BYTES) {
 		uint64_t left = segment->bytes - at;
-		CUresult r = memory_driver(real(cuMemHostRegister_v2)(
+		CUresult r = driver_call(real(cuMemHostRegister_v2)(
 			segment->memory + at, left < PIN_BYTES ? left : PIN_BYTES,
 			CU_MEMHOSTREGISTER_PORTABLE));
 

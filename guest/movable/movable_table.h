@@ -13,7 +13,7 @@
 
 #include "base/macros.h"
 #include "cuda/types.h"
-#include "guest/memory/blocks.h"
+#include "guest/credit/blocks.h"
 
 enum {
 	MOVABLE_UNITS = BLOCKS_BYTES / BLOCKS_UNIT,

@@ -7,13 +7,16 @@
  */
 #include <string.h>
 
+#include "guest/credit/amounts.h"
+#include "guest/driver/nested.h"
 #include "guest/driver/real.h"
-#include "guest/memory/amounts.h"
+#include "guest/movable/movable.h"
 #include "guest/movable/movable_fit.h"
 #include "guest/movable/movable_hash.h"
 #include "guest/movable/movable_mover.h"
+#include "guest/process/moves.h"
+#include "guest/process/state.h"
 #include "guest/say.h"
-#include "guest/state.h"
 #include "guest/time/capture.h"
 #include "guest/time/presence.h"
 
@@ -147,7 +150,7 @@ static CUresult copy(const struct movable_block *block, bool in)
 		uint64_t device = block->address + at;
 		uint8_t *host = block->segment.memory + at;
 
-		r = memory_driver(
+		r = driver_call(
 			in ? real(cuMemcpyHtoDAsync_v2)(device, host, part, movable_mover.in.stream)
 			   : real(cuMemcpyDtoHAsync_v2)(host, device, part,
 							movable_mover.out.stream));
@@ -321,44 +324,60 @@ static bool hash_late(struct flight *flight)
 	return flight->hashes;
 }
 
+/* Unchanged since it was last copied out, as was assumed when its copy was not begun? */
+static bool is_unchanged(const struct flight *flight, const uint64_t *hash)
+{
+	return memcmp(hash, flight->block->segment.hash, sizeof(flight->block->segment.hash)) == 0;
+}
+
+static CUresult copy_after_all(struct flight *flight)
+{
+	CUresult r = begin_copy(flight);
+
+	return r == CUDA_SUCCESS ? real(cuEventRecord)(flight->event, movable_mover.out.stream) : r;
+}
+
+/* What was copied, or hashed, is complete. */
+static void leave_with(struct flight *flight, const uint64_t *hash)
+{
+	struct movable_segment *segment = &flight->block->segment;
+
+	segment->filled = true;
+	segment->hashed = flight->hashes;
+	if (flight->hashes)
+		memcpy(segment->hash, hash, sizeof(segment->hash));
+	has_left(flight->block, flight->copies);
+}
+
 /* The oldest one, if it is complete. */
 bool movable_end_out(void)
 {
-	struct flight *flight = &movable_mover.out.flight[movable_mover.out.first];
-	struct movable_segment *segment;
+	struct way *way = &movable_mover.out;
+	struct flight *flight = &way->flight[way->first];
 	uint64_t hash[2];
 	CUresult r;
 
-	if (movable_mover.out.count == 0)
+	if (way->count == 0)
 		return false;
-	segment = &flight->block->segment;
 	r = real(cuEventQuery)(flight->event);
 	if (r == CUDA_ERROR_NOT_READY)
 		return false;
 	if (flight->hashes)
-		movable_hash_read(movable_mover.out.first, hash);
-	if (r == CUDA_SUCCESS && !flight->copies &&
-	    memcmp(hash, segment->hash, sizeof(hash)) != 0) {
-		r = begin_copy(flight);
-		if (r == CUDA_SUCCESS)
-			r = real(cuEventRecord)(flight->event, movable_mover.out.stream);
+		movable_hash_read(way->first, hash);
+	if (r == CUDA_SUCCESS && !flight->copies && !is_unchanged(flight, hash)) {
+		r = copy_after_all(flight);
 		if (r == CUDA_SUCCESS)
 			return true;
 	}
 	if (r == CUDA_SUCCESS && flight->copies)
-		movable_hash_copied(movable_mover.out.first, flight->block->bytes, flight->event);
+		movable_hash_copied(way->first, flight->block->bytes, flight->event);
 	if (r == CUDA_SUCCESS && !flight->hashes && hash_late(flight))
 		return true;
-	best_effort(land(&movable_mover.out));
-	if (r != CUDA_SUCCESS) {
+	best_effort(land(way));
+	if (r == CUDA_SUCCESS)
+		leave_with(flight, hash);
+	else
 		cannot_leave(flight->block);
-		return true;
-	}
-	segment->filled = true;
-	segment->hashed = flight->hashes;
-	if (flight->hashes)
-		memcpy(segment->hash, hash, sizeof(hash));
-	has_left(flight->block, flight->copies);
 	return true;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/process/join.h"
 #include "guest/time/capture.h"
 
 #include <errno.h>
@@ -12,7 +13,8 @@
 #include "guest/driver_lock.h"
 #include "guest/futex.h"
 #include "guest/hooks.h"
-#include "guest/state.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 #include "guest/time/gate.h"
 
 enum {

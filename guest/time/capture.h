@@ -48,6 +48,3 @@ bool capture_is_known(CUstream stream);
 
 /* A stream is about to be destroyed. */
 void capture_forget_stream(CUstream stream);
-
-/* In a child of fork(). */
-void capture_forget(void);

@@ -9,10 +9,11 @@
 #include "guest/clock.h"
 #include "guest/driver/real.h"
 #include "guest/futex.h"
-#include "guest/state.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 #include "guest/time/capture.h"
 #include "guest/time/gate.h"
-#include "guest/time/turns.h"
+#include "guest/time/want.h"
 
 enum {
 	CONTEXTS = 16, /* of which marks are kept; the work of others has no bound */
@@ -76,7 +77,7 @@ uint32_t flight_period(int device)
 
 	/* Where one of several devices may be idle, each call has to look whether it is that one's.
 	 */
-	if (atomic_load(&turns_quiet) && atomic_load(&state.devices) > 1)
+	if (atomic_load(&want_quiet) && atomic_load(&state.devices) > 1)
 		return 1;
 	if (device < 0)
 		return PERIOD_MANY;

@@ -19,7 +19,7 @@
 #include "cuda/types.h"
 #include "guest/time/presence.h"
 
-/* After how many calls of a thread the next sample is due; `device` as in guest/state.h. */
+/* After how many calls of a thread the next sample is due; `device` as in guest/process/state.h. */
 must_check uint32_t flight_period(int device);
 
 /* Takes a sample before its call submits to `stream`. True: it has waited, and was not present
@@ -34,6 +34,3 @@ void flight_complete(int device);
 
 /* A context is about to be destroyed. */
 void flight_context_leaves(CUcontext context);
-
-/* In a child of fork(). */
-void flight_forget(void);

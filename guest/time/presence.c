@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/contexts/devices.h"
+#include "guest/process/join.h"
 #include "guest/time/presence.h"
 
 #include <pthread.h>
@@ -10,7 +12,7 @@
 
 #include "guest/driver/real.h"
 #include "guest/futex.h"
-#include "guest/state.h"
+#include "guest/process/parts.h"
 #include "guest/time/jumps.h"
 
 enum {
@@ -127,14 +129,16 @@ static void thread_ends(void *value)
 	} while (slot && slot != value);
 }
 
-void presence_start(void)
+/* Once per process: chooses how threads are made to publish their stores. */
+int presence_start(void)
 {
 	if (atomic_exchange(&presence.started, 1))
-		return;
+		return 0;
 	if (!atomic_load(&presence.has_key) && pthread_key_create(&presence.key, thread_ends) == 0)
 		atomic_store(&presence.has_key, 1);
 	presence.has_membarrier =
 		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+	return 0;
 }
 
 /* Without membarrier (a seccomp filter): taking a right away from a page that was written makes the
@@ -192,7 +196,7 @@ uint32_t presence_register(unsigned index)
 	(void)index;
 	if (r != CUDA_SUCCESS)
 		return r;
-	presence_start();
+	best_effort(presence_start());
 	slot = take_slot();
 	if (!slot)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -205,7 +209,7 @@ uint32_t presence_register(unsigned index)
 	slot->own = slot;
 	guest_slot = slot;
 	/* Contexts that no hook saw being made are learned of here. */
-	best_effort(state_current_device());
+	best_effort(devices_current());
 	errno = saved;
 	return 0;
 }

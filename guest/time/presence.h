@@ -60,12 +60,9 @@ extern struct presence_slot guest_unregistered;
 /* Tested by the touch trampolines instead of the gate: not zero while blocks are evicted. */
 extern uint32_t guest_not_resident;
 
-/* Called by the trampolines. Both return 0, or the CUresult that the call must return.
- * guest/time/gate.c has the slow path. */
+/* Called by the trampolines on a thread's first call, before its slow path (guest/time/pass.h).
+ * Returns 0, or the CUresult that the call must return. */
 uint32_t presence_register(unsigned index);
-uint32_t presence_slow(struct presence_slot *slot, unsigned index, const uint64_t *registers,
-		       const uint64_t *stack);
-uint32_t presence_refuse(unsigned index);
 
 /* On the slow path, when the countdown has ended: sets after how many calls the next sample is
  * due. */
@@ -78,9 +75,6 @@ void presence_refill(struct presence_slot *slot, uint32_t calls);
  * ends, and no close is acknowledged before that, because the driver may still be about to
  * submit. */
 int presence_again(const void *caller, uintptr_t stack);
-
-/* Once per process: chooses how threads are made to publish their stores. */
-void presence_start(void);
 
 /* After this, a thread whose slot looks empty will see the gate as it is now. */
 void presence_barrier(void);
@@ -116,6 +110,3 @@ bool presence_walk_step(struct presence_walk *walk);
 
 /* Is a thread other than that of slot `mine` in a call that passed as PRESENCE_CAPTURES? */
 bool presence_captures(const struct presence_slot *mine);
-
-/* In a child of fork(): the other threads no longer exist. */
-void presence_forget(void);

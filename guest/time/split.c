@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/contexts/devices.h"
 #include "guest/time/split.h"
 
 #include <stdbool.h>
 
 #include "guest/driver/real.h"
-#include "guest/state.h"
+#include "guest/process/state.h"
 #include "guest/time/capture.h"
 #include "guest/time/gate.h"
 #include "guest/time/presence.h"
@@ -36,7 +37,7 @@ static bool is_split(size_t bytes, const void *caller, int *ret_device)
 	if (likely(bytes <= LARGE_BYTES) || real_is_driver(caller) ||
 	    real_is_driver((const void *)(uintptr_t)guest_slot->return_address) || capture_open())
 		return false;
-	*ret_device = state_current_device();
+	*ret_device = devices_current();
 	return *ret_device >= 0 &&
 	       __atomic_load_n(
 		       &guest_tenant_page.turns[atomic_load(&state.device[*ret_device].wire_index)]

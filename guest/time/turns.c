@@ -5,27 +5,19 @@
 
 #include "guest/clock.h"
 #include "guest/contexts/contexts.h"
-#include "guest/link/link.h"
-#include "guest/state.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
 #include "guest/time/capture.h"
 #include "guest/time/flight.h"
 #include "guest/time/presence.h"
 #include "guest/time/split.h"
+#include "guest/time/want.h"
 
 enum {
 	LOOK_US = 100,	      /* time between two looks while somebody waits for the device */
 	LOOK_LAST_US = 400,   /* likewise, after some milliseconds of them */
 	LOOK_ALONE_US = 1000, /* while nobody waits */
 };
-
-enum quiet {
-	BUSY = 0,
-	ARMING,
-	IDLE,
-};
-
-_Atomic uint32_t turns_quiet;
-static _Atomic uint32_t quiet[STATE_DEVICES]; /* enum quiet, by index as in guest/state.h */
 
 /* By index on the wire; only for the agent. */
 static struct watch {
@@ -37,84 +29,6 @@ static struct watch {
 } watch[WIRE_DEVICES];
 
 #define page_turns(w, field) __atomic_load_n(&guest_tenant_page.turns[w].field, __ATOMIC_SEQ_CST)
-
-/* ---- what is said ---------------------------------------------------------------------------- */
-
-/* The state changes when the message is written, under the connection's lock, so that the last
- * message that the daemon gets is about the current state. */
-struct quiet_word {
-	struct link_word word;
-	int device;
-};
-
-static int write_wants(struct link_word *word, struct wire_message *message)
-{
-	const struct quiet_word *about = container_of(word, struct quiet_word, word);
-	uint32_t was = IDLE;
-
-	if (!atomic_compare_exchange_strong(&quiet[about->device], &was, BUSY))
-		return LINK_MOOT;
-	message->code = WIRE_wants;
-	message->wants.device = atomic_load(&state.device[about->device].wire_index);
-	return 0;
-}
-
-/* The message was not sent; send it again. */
-static void unsent_wants(struct link_word *word, const struct wire_message *message)
-{
-	const struct quiet_word *about = container_of(word, struct quiet_word, word);
-
-	(void)message;
-	atomic_store(&quiet[about->device], IDLE);
-}
-
-static int write_idle(struct link_word *word, struct wire_message *message)
-{
-	const struct quiet_word *about = container_of(word, struct quiet_word, word);
-	uint32_t was = ARMING;
-
-	if (!atomic_compare_exchange_strong(&quiet[about->device], &was, IDLE))
-		return LINK_MOOT;
-	message->code = WIRE_idle;
-	message->idle.device = atomic_load(&state.device[about->device].wire_index);
-	return 0;
-}
-
-static void unsent_idle(struct link_word *word, const struct wire_message *message)
-{
-	const struct quiet_word *about = container_of(word, struct quiet_word, word);
-
-	(void)message;
-	atomic_store(&quiet[about->device], BUSY);
-}
-
-static void wake_one(int device)
-{
-	struct quiet_word about = {{write_wants, unsent_wants}, device};
-	uint32_t was = ARMING;
-
-	if (atomic_load(&quiet[device]) == BUSY ||
-	    atomic_compare_exchange_strong(&quiet[device], &was, BUSY))
-		return;
-	/* If the message cannot be sent, the connection is lost; on the next one we are busy. */
-	if (link_tell(&about.word) < 0)
-		atomic_store(&quiet[device], BUSY);
-}
-
-void turns_wake(int device)
-{
-	for (int i = 0; i < (int)atomic_load(&state.devices); i++)
-		if (device < 0 || device == i)
-			wake_one(i);
-}
-
-/* ---- the agent ------------------------------------------------------------------------------- */
-
-static void set_busy(int device)
-{
-	atomic_store(&quiet[device], BUSY);
-	atomic_fetch_and(&turns_quiet, ~(1u << device));
-}
 
 /* Has anything been submitted since the last look? */
 static bool has_moved(struct watch *w)
@@ -143,12 +57,10 @@ static bool is_busy(int device)
 /* Nothing has been in progress during the whole grace period. Returns true if IDLE was sent. */
 static bool say_idle(struct watch *w, int device)
 {
-	struct quiet_word about = {{write_idle, unsent_idle}, device};
 	bool still = false;
 	int r = -EAGAIN;
 
-	atomic_fetch_or(&turns_quiet, 1u << device);
-	atomic_store(&quiet[device], ARMING);
+	want_arm(device);
 	if (capture_keep_out()) {
 		presence_sample_soon();
 		still = presence_is_still();
@@ -157,11 +69,11 @@ static bool say_idle(struct watch *w, int device)
 	/* Notes the countdowns as they are now. */
 	best_effort(has_moved(w));
 	if (still)
-		r = link_try(&about.word);
+		r = want_say_idle(device);
 	if (r == 0)
 		flight_complete(device);
 	else
-		set_busy(device);
+		want_set_busy(device);
 	return r == 0;
 }
 
@@ -233,15 +145,15 @@ int turns_step(uint32_t wire_device, int device, const struct turns_closes *clos
 		split_begin();
 	flight_us = look_at_flight(wire_device, device, w, closes->walking);
 	if (!page_turns(wire_device, say)) {
-		if (atomic_load(&turns_quiet) & 1u << device)
-			set_busy(device);
+		if (atomic_load(&want_quiet) & 1u << device)
+			want_set_busy(device);
 		return flight_us;
 	}
-	if (atomic_load(&quiet[device]) == IDLE && page_turns(wire_device, began) == w->began)
+	if (want_is_idle(device) && page_turns(wire_device, began) == w->began)
 		return flight_us;
 	w->began = page_turns(wire_device, began);
-	if (atomic_load(&turns_quiet) & 1u << device)
-		set_busy(device);
+	if (atomic_load(&want_quiet) & 1u << device)
+		want_set_busy(device);
 	/* While a thread waits at the gate we are busy, until it opens. A drain is followed by a
 	 * look. */
 	if (closes->draining) {
@@ -256,15 +168,15 @@ int turns_step(uint32_t wire_device, int device, const struct turns_closes *clos
 	return watch_step(wire_device, device, w, closes->walking);
 }
 
+/* On another connection the guest counts as busy everywhere. */
 void turns_down(void)
 {
-	for (int i = 0; i < STATE_DEVICES; i++)
-		atomic_store(&quiet[i], BUSY);
+	want_down();
 	memset(watch, 0, sizeof(watch));
 }
 
 void turns_forget(void)
 {
 	turns_down();
-	atomic_store(&turns_quiet, 0);
+	atomic_store(&want_quiet, 0);
 }

@@ -7,8 +7,9 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "guest/memory/credit.h"
-#include "guest/state.h"
+#include "guest/credit/credit.h"
+#include "guest/process/join.h"
+#include "guest/process/state.h"
 #include "tests/guest/fake_meted.h"
 #include "tests/guest/guest_test.h"
 

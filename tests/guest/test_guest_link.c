@@ -16,9 +16,10 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
+#include "guest/credit/credit.h"
 #include "guest/hooks.h"
-#include "guest/memory/credit.h"
-#include "guest/state.h"
+#include "guest/process/join.h"
+#include "guest/process/state.h"
 #include "tests/guest/fake_meted.h"
 #include "tests/guest/guest_test.h"
 

@@ -4,7 +4,7 @@
 #include <poll.h>
 #include <pthread.h>
 
-#include "guest/notice.h"
+#include "guest/process/notice.h"
 #include "tests/guest/guest_fixture.h"
 
 enum { LONG_MS = NOTICE_AFTER_MS + 1000 };

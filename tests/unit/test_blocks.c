@@ -3,7 +3,7 @@
  * Blocks against a driver that hands out the lowest address that fits, in blocks of 2 MiB that it
  * takes and returns as the simulated one does.
  */
-#include "guest/memory/blocks.h"
+#include "guest/credit/blocks.h"
 
 #include <stdlib.h>
 

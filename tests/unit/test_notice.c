@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/notice.h"
+#include "guest/process/notice.h"
 
 #include "tests/test.h"
 

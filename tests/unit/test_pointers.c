@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/memory/pointers.h"
+#include "guest/credit/pointers.h"
 
 #include <pthread.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges against a map of pages, and gaps against a map of units. */
-#include "guest/memory/ranges.h"
+#include "guest/credit/ranges.h"
 
-#include "guest/memory/blocks.h"
+#include "guest/credit/blocks.h"
 #include "guest/memory/gaps.h"
 #include "tests/test.h"
 

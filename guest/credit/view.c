@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a program is told of its memory: a device of the size of its limit, of which it and its
+ * siblings use some.
+ *
+ *	total = min(limit, the device's memory)
+ *	free  = min(limit - what the tenant has been granted, the device's room) + unused credit
+ *
+ * Both are the daemon's figures, in the tenant's page. What this process allocates from its credit
+ * shows at once, as the credit shrinks; nothing here can fall below zero. Unused credit of
+ * siblings and of neighbours is free as well: it is recalled when it is needed. Only they know it,
+ * so the daemon is asked to look; alone a process is not held up.
+ */
+#include "guest/credit/view.h"
+
+#include <stdbool.h>
+
+#include "guest/credit/credit.h"
+#include "guest/link/link.h"
+#include "guest/process/state.h"
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* What the tenant was promised and does not use: ours, and its other processes', where the daemon
+ * has looked just now. */
+static uint64_t idle_bytes(int device, uint64_t granted, bool looked)
+{
+	uint64_t own = credit_idle(device), used = state_page(device, used_bytes);
+	uint64_t all = granted > used ? granted - used : 0;
+
+	return looked && all > own && state_page(device, guests) > 1 ? all : own;
+}
+
+static uint64_t free_bytes(int device, uint64_t total, bool looked)
+{
+	uint64_t lent = (uint64_t)state_page(device, lent_mib) << 20;
+	uint64_t room = state_page(device, room_bytes) + lent;
+	uint64_t granted = state_page(device, granted_bytes);
+	uint64_t idle = idle_bytes(device, granted, looked);
+	uint64_t used = granted > idle ? granted - idle : 0;
+
+	/* A daemon of before that field. */
+	if (granted == 0)
+		used = state_page(device, used_bytes);
+	if (used < credit_allocated(device))
+		used = credit_allocated(device);
+	return least(used < total ? total - used : 0, room + idle);
+}
+
+uint64_t view_total(int device, uint64_t physical_bytes)
+{
+	uint64_t limit = state_page(device, limit_bytes);
+
+	return limit ? least(limit, physical_bytes) : physical_bytes;
+}
+
+uint64_t view_left(int device)
+{
+	uint64_t total = view_total(device, state_page(device, total_bytes));
+	uint64_t granted = state_page(device, granted_bytes), own = credit_idle(device);
+	uint64_t used = granted > own ? granted - own : 0;
+
+	return used < total ? total - used : 0;
+}
+
+uint64_t view_free_seen(int device)
+{
+	return free_bytes(device, view_total(device, state_page(device, total_bytes)), false);
+}
+
+void view_memory(int device, uint64_t physical_bytes, struct view_memory *ret_memory)
+{
+	bool looked = false;
+	size_t rows;
+
+	/* What was returned a moment ago is free, and shall be seen to be. */
+	if (credit_returned(device) || state_page(device, guests) > 1 ||
+	    (state_page(device, guests) && state_page(device, rivals)))
+		looked = link_processes(device, NULL, 0, &rows) == 0;
+	ret_memory->total = view_total(device, physical_bytes);
+	ret_memory->free = free_bytes(device, ret_memory->total, looked);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/process/notice.h"
+
+#include <string.h>
+
+#include "guest/clock.h"
+#include "guest/futex.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
+#include "guest/say.h"
+#include "wire/wire.h"
+
+/* Why what is waited for cannot come: meted's sentence (HINDERED), or "". It is said once, as soon
+ * as a thread has waited for so long, and no more than such lines are. */
+static struct {
+	struct futex_lock lock;
+	_Atomic uint32_t unsaid;
+	char by[WIRE_TEXT_MAX + 1];
+} hindrance;
+
+static void set_hindrance(const char *by)
+{
+	size_t length = strlen(by);
+
+	futex_lock_take(&hindrance.lock);
+	memcpy(hindrance.by, by, length + 1);
+	atomic_store(&hindrance.unsaid, length != 0);
+	futex_lock_give(&hindrance.lock);
+}
+
+void notice_forget(void)
+{
+	memset(&hindrance, 0, sizeof(hindrance));
+}
+
+static void say_hindrance(const char *what)
+{
+	char by[WIRE_TEXT_MAX + 1];
+
+	futex_lock_take(&hindrance.lock);
+	memcpy(by, hindrance.by, sizeof(by));
+	futex_lock_give(&hindrance.lock);
+	if (*by)
+		say_aside("this program waits for %s: %s (notices=off in its share silences this)",
+			  what, by);
+}
+
+void notice_wait(uint64_t *began_ns, enum notice why)
+{
+	static struct notice_rate rate, named;
+	static const char *const what[] = {
+		[NOTICE_TURN] = "its turn on the GPU",
+		[NOTICE_MEMORY] = "its memory, which is off the GPU while others use it",
+		[NOTICE_ROOM] = "memory of the GPU",
+	};
+	uint64_t now = now_ns();
+
+	if (!*began_ns)
+		*began_ns = now;
+	if (__atomic_load_n(&guest_tenant_page.quiet, __ATOMIC_RELAXED) || atomic_load(&state.lost))
+		return;
+	if (atomic_load(&hindrance.unsaid) && notice_due(&named, *began_ns, now) &&
+	    atomic_exchange(&hindrance.unsaid, 0))
+		say_hindrance(what[why]);
+	else if (notice_due(&rate, *began_ns, now))
+		say_aside(
+			"this program waits for %s; `mete ps` shows who has it (notices=off in its "
+			"share silences this)",
+			what[why]);
+}
+
+void notice_heard(const struct wire_message *message, int *fd)
+{
+	(void)fd;
+	if (message->code == WIRE_hindered)
+		set_hindrance(message->hindered.by.text);
+}
+
+void notice_up(void)
+{
+	set_hindrance("");
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Modules and libraries: their code and static data are device memory of unknown size, so that the
+ * daemon measures after each of them came or went. It says then whether the tenant has more than it
+ * may, and what was loaded is unloaded again.
+ *
+ * A library is loaded into a context when it is first used there, and a kernel's launch is such a
+ * use. So that it can still be refused it is put into the current context at once.
+ */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "guest/contexts/current.h"
+#include "guest/contexts/devices.h"
+#include "guest/credit/settle.h"
+#include "guest/driver/nested.h"
+#include "guest/driver/real.h"
+#include "guest/driver_lock.h"
+#include "guest/hooks.h"
+#include "guest/link/link.h"
+#include "guest/process/join.h"
+#include "guest/process/moves.h"
+#include "guest/process/parts.h"
+#include "guest/process/state.h"
+#include "guest/residual/libraries.h"
+#include "guest/residual/module.h"
+#include "guest/say.h"
+
+/* From a load to the answer about it, so that no other thread's module is mistaken for it. */
+static struct driver_lock loading;
+
+static CUresult settled(CUresult r)
+{
+	if (r == CUDA_SUCCESS && state_joined())
+		settle_device(devices_current());
+	return r;
+}
+
+struct check_word {
+	struct link_word word;
+	int device;
+};
+
+static int write_check(struct link_word *word, struct wire_message *message)
+{
+	const struct check_word *about = container_of(word, struct check_word, word);
+
+	message->code = WIRE_residual_check;
+	message->residual_check.device = atomic_load(&state.device[about->device].wire_index);
+	return 0;
+}
+
+/* Whether the tenant may have what it has now. While the daemon is away nobody can say. */
+static bool within_limit(int device, enum link_patience patience, struct wire_message *ret_answer)
+{
+	struct check_word about = {{write_check, NULL}, device};
+
+	if (link_ask(&about.word, patience, NULL, ret_answer) != 0 ||
+	    ret_answer->code != WIRE_refused)
+		return true;
+	if (ret_answer->refused.code == WIRE_REFUSED_LIMIT ||
+	    ret_answer->refused.code == WIRE_REFUSED_FULL)
+		return false;
+	settle_device(device); /* it does not know the word */
+	return true;
+}
+
+static bool may_stay(int device)
+{
+	struct wire_message answer;
+	static _Atomic uint32_t said;
+
+	if (within_limit(device, LINK_AT_ONCE, &answer))
+		return true;
+	if (atomic_exchange(&said, 1) == 0)
+		say("no room for a module: %s", answer.refused.reason.text);
+	return false;
+}
+
+void module_came(int device)
+{
+	struct wire_message answer;
+	bool mine;
+
+	if (device < 0 || !state_joined())
+		return;
+	mine = driver_lock_take(&loading);
+	/* What there is, is stated to the next daemon. */
+	best_effort(within_limit(device, LINK_HERE, &answer));
+	driver_lock_give(&loading, mine);
+}
+
+struct load {
+	int device; /* -1: a call from inside the driver, or nothing to ask for */
+	bool mine;
+};
+
+/* Before a load: CUDA_SUCCESS, and the lock is held where there is a device. */
+static CUresult begin(struct load *ret_load, bool nested)
+{
+	CUresult r = nested ? CUDA_SUCCESS : state_ready();
+
+	*ret_load = (struct load){.device = -1};
+	if (r != CUDA_SUCCESS || nested || !state_joined())
+		return r;
+	ret_load->device = devices_current();
+	moves_other(ret_load->device);
+	if (ret_load->device >= 0)
+		ret_load->mine = driver_lock_take(&loading);
+	return r;
+}
+
+static CUresult end(const struct load *load, CUresult r, void **handle, CUresult (*unload)(void *))
+{
+	if (load->device < 0)
+		return r;
+	if (r == CUDA_SUCCESS && handle && !may_stay(load->device)) {
+		best_effort(driver_call(unload(*handle)));
+		settle_device(load->device);
+		*handle = NULL;
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	driver_lock_give(&loading, load->mine);
+	return r;
+}
+
+static CUresult unload_module(void *module)
+{
+	return real(cuModuleUnload)(module);
+}
+
+static CUresult unload_library(void *library)
+{
+	CUresult r = real(cuLibraryUnload)(library);
+
+	libraries_unloaded();
+	return r;
+}
+
+/* The result of a load by `call`, if there is room for what it stored in *place. */
+#define LOAD(place, call, unload)                                                                  \
+	({                                                                                         \
+		struct load load_;                                                                 \
+		CUresult result_ = begin(&load_, driver_nested());                                 \
+		if (result_ == CUDA_SUCCESS) {                                                     \
+			result_ = driver_call(call);                                               \
+			result_ = end(&load_, result_, (void **)(place), unload);                  \
+		}                                                                                  \
+		result_;                                                                           \
+	})
+
+CUresult hook_cuModuleLoad(CUmodule *module, const char *fname)
+{
+	return LOAD(module, real(cuModuleLoad)(module, fname), unload_module);
+}
+
+CUresult hook_cuModuleLoadData(CUmodule *module, const void *image)
+{
+	return LOAD(module, real(cuModuleLoadData)(module, image), unload_module);
+}
+
+CUresult hook_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
+				 CUjit_option *options, void **optionValues)
+{
+	return LOAD(module,
+		    real(cuModuleLoadDataEx)(module, image, numOptions, options, optionValues),
+		    unload_module);
+}
+
+CUresult hook_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
+{
+	return LOAD(module, real(cuModuleLoadFatBinary)(module, fatCubin), unload_module);
+}
+
+CUresult hook_cuModuleUnload(CUmodule hmod)
+{
+	return settled(real(cuModuleUnload)(hmod));
+}
+
+CUresult hook_cuFuncLoad(CUfunction hfunc)
+{
+	CUresult r = state_ready();
+
+	if (r == CUDA_SUCCESS && state_joined())
+		moves_other(devices_current());
+	if (r == CUDA_SUCCESS)
+		r = real(cuFuncLoad)(hfunc);
+	if (r == CUDA_SUCCESS)
+		module_came(state_joined() ? devices_current() : -1);
+	return r;
+}
+
+/* Where no context is current, or the library has nothing for its device, the driver refuses: that
+ * is none of the program's business. */
+static CUresult put_into_context(CUresult r, const CUlibrary *library)
+{
+	CUcontext context;
+	CUmodule module;
+
+	if (r == CUDA_SUCCESS && library && state_joined() && current_find(&context) != -1 &&
+	    real(cuLibraryGetModule)(&module, *library) == CUDA_SUCCESS)
+		libraries_note(*library, context);
+	return r;
+}
+
+CUresult hook_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,
+				void **jitOptionsValues, unsigned int numJitOptions,
+				CUlibraryOption *libraryOptions, void **libraryOptionValues,
+				unsigned int numLibraryOptions)
+{
+	return LOAD(library,
+		    put_into_context(real(cuLibraryLoadData)(library, code, jitOptions,
+							     jitOptionsValues, numJitOptions,
+							     libraryOptions, libraryOptionValues,
+							     numLibraryOptions),
+				     library),
+		    unload_library);
+}
+
+CUresult hook_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
+				    CUjit_option *jitOptions, void **jitOptionsValues,
+				    unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+				    void **libraryOptionValues, unsigned int numLibraryOptions)
+{
+	return LOAD(library,
+		    put_into_context(real(cuLibraryLoadFromFile)(
+					     library, fileName, jitOptions, jitOptionsValues,
+					     numJitOptions, libraryOptions, libraryOptionValues,
+					     numLibraryOptions),
+				     library),
+		    unload_library);
+}
+
+CUresult hook_cuLibraryUnload(CUlibrary library)
+{
+	return settled(unload_library(library));
+}
+
+void module_forget(void)
+{
+	memset(&loading, 0, sizeof(loading));
+	libraries_unloaded(); /* handles are given out anew */
+}
