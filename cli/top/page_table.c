@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tenants, one on each line. */
+#include <stdarg.h>
 #include <string.h>
 
 #include "cli/ps_filter.h"
@@ -7,49 +8,90 @@
 
 enum { SPARK_LOOKS = 20 };
 
-static const struct grid_column columns[] = {
-	{"ID", .right = true, .may_go = true, .rank = 4},
-	{"TENANT", .least = 10, .rank = 5, .soft = 24, .soft_rank = 9},
-	{"GPU", .right = true, .may_go = true, .rank = 4},
-	{"USER", .least = 8, .may_go = true, .rank = 7},
-	{"HAD", .right = true},
-	{"DUE", .right = true, .may_go = true, .rank = 3},
-	{"HISTORY", .may_go = true, .rank = 8},
-	{"USED", .right = true},
-	{"LIMIT", .right = true, .may_go = true, .rank = 5},
-	{"IN HOST", .right = true, .may_go = true, .rank = 3},
-	{"AGE", .right = true, .may_go = true, .rank = 9},
-	{"STATE", .least = 8, .rank = 6, .soft = 40, .soft_rank = 8},
-	{"COMMAND", .least = 12, .may_go = true, .rank = 10},
+enum column {
+	ID,
+	TENANT,
+	GPU,
+	USER,
+	HAD,
+	DUE,
+	HISTORY,
+	USED,
+	LIMIT,
+	IN_HOST,
+	AGE,
+	STATE,
+	COMMAND,
+	COLUMNS
 };
 
-static void add_milli(struct grid *grid, enum grid_style style, uint16_t milli)
+static const struct grid_column columns[COLUMNS] = {
+	[ID] = {"ID", .right = true, .may_go = true, .rank = 4},
+	[TENANT] = {"TENANT", .least = 10, .rank = 5, .soft = 24, .soft_rank = 9},
+	[GPU] = {"GPU", .right = true, .may_go = true, .rank = 4},
+	[USER] = {"USER", .least = 8, .may_go = true, .rank = 7},
+	[HAD] = {"HAD", .right = true},
+	[DUE] = {"DUE", .right = true, .may_go = true, .rank = 3},
+	[HISTORY] = {"HISTORY", .may_go = true, .rank = 8},
+	[USED] = {"USED", .right = true},
+	[LIMIT] = {"LIMIT", .right = true, .may_go = true, .rank = 5},
+	[IN_HOST] = {"IN HOST", .right = true, .may_go = true, .rank = 3},
+	[AGE] = {"AGE", .right = true, .may_go = true, .rank = 9},
+	[STATE] = {"STATE", .least = 8, .rank = 6, .soft = 40, .soft_rank = 8},
+	[COMMAND] = {"COMMAND", .least = 12, .may_go = true, .rank = 10},
+};
+
+/* What is not set stays empty. */
+struct row {
+	char text[COLUMNS][512];
+	enum grid_style style[COLUMNS];
+};
+
+static void set(struct row *row, enum column column, enum grid_style style, const char *format, ...)
+	printf_like(4, 5);
+
+static void set(struct row *row, enum column column, enum grid_style style, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(row->text[column], sizeof(row->text[column]), format, arguments);
+	va_end(arguments);
+	row->style[column] = style;
+}
+
+static void add(struct grid *grid, const struct row *row)
+{
+	for (unsigned i = 0; i < COLUMNS; i++)
+		grid_add(grid, row->style[i], "%s", row->text[i]);
+}
+
+static void set_milli(struct row *row, enum column column, enum grid_style style, uint16_t milli)
 {
 	if (milli == HISTORY_UNSAID)
-		grid_add(grid, GRID_DIM, "-");
+		set(row, column, GRID_DIM, "-");
 	else
-		grid_add(grid, style, "%u%%", (milli + 5) / 10);
+		set(row, column, style, "%u%%", (milli + 5) / 10);
 }
 
-static void add_amount(struct grid *grid, const struct page *page, uint64_t steps)
+static void set_amount(struct row *row, enum column column, const struct page *page, uint64_t steps)
 {
-	grid_add(grid, GRID_PLAIN, "%s", ps_amount(page->unit, steps).text);
+	set(row, column, GRID_PLAIN, "%s", ps_amount(page->unit, steps).text);
 }
 
-static void add_history(struct grid *grid, const struct page *page, const struct wire_tenant_row *t)
+static void set_history(struct row *row, const struct page *page, const struct wire_tenant_row *t)
 {
 	owned(free) char *text = NULL;
 	struct page within = *page;
 	size_t size = 0;
 
 	within.out = open_memstream(&text, &size);
-	if (!within.out) {
-		grid_add(grid, GRID_PLAIN, "%s", "");
+	if (!within.out)
 		return;
-	}
 	page_spark(&within, history_find(&page->model->history, t->tenant, t->device), SPARK_LOOKS,
 		   1, 0);
-	grid_add(grid, GRID_GOOD, "%s", fclose(within.out) == 0 && text ? text : "");
+	if (fclose(within.out) == 0 && text)
+		set(row, HISTORY, GRID_GOOD, "%s", text);
 }
 
 /* Whoever had less than it was due by 5 points or more. */
@@ -67,55 +109,51 @@ static void add_tenant(struct grid *grid, const struct page *page, const struct 
 	const struct wire_tenant_row *t = line->tenant->row;
 	int bad = 0;
 	struct ps_text state = ps_state(rows, t, &bad);
+	struct row row = {0};
 
-	grid_add(grid, GRID_PLAIN, "%u", t->tenant);
-	grid_add(grid, GRID_PLAIN, "%*s%s", (int)(2 * line->depth), "", t->name.text);
-	grid_add(grid, GRID_PLAIN, "%u", t->device);
-	grid_add(grid, GRID_PLAIN, "%s", ps_user(t->owner).text);
-	add_milli(grid, style_of(line->tenant), line->tenant->had);
-	add_milli(grid, GRID_PLAIN, line->tenant->due);
-	add_history(grid, page, t);
-	add_amount(grid, page, ps_held_steps(rows, t));
-	add_amount(grid, page, ps_steps(page->unit, t->limit, TEXT_DOWN));
+	set(&row, ID, GRID_PLAIN, "%u", t->tenant);
+	set(&row, TENANT, GRID_PLAIN, "%*s%s", (int)(2 * line->depth), "", t->name.text);
+	set(&row, GPU, GRID_PLAIN, "%u", t->device);
+	set(&row, USER, GRID_PLAIN, "%s", ps_user(t->owner).text);
+	set_milli(&row, HAD, style_of(line->tenant), line->tenant->had);
+	set_milli(&row, DUE, GRID_PLAIN, line->tenant->due);
+	set_history(&row, page, t);
+	set_amount(&row, USED, page, ps_held_steps(rows, t));
+	set_amount(&row, LIMIT, page, ps_steps(page->unit, t->limit, TEXT_DOWN));
 	if (t->out)
-		add_amount(grid, page, ps_steps(page->unit, t->out, TEXT_UP));
-	else
-		grid_add(grid, GRID_PLAIN, "%s", "");
-	grid_add(grid, GRID_PLAIN, "%s", ps_duration(t->age).text);
-	grid_add(grid, styles[bad], "%s", state.text);
-	grid_add(grid, GRID_PLAIN, "%s", ps_tenant_command(rows, t).text);
+		set_amount(&row, IN_HOST, page, ps_steps(page->unit, t->out, TEXT_UP));
+	set(&row, AGE, GRID_PLAIN, "%s", ps_duration(t->age).text);
+	set(&row, STATE, styles[bad], "%s", state.text);
+	set(&row, COMMAND, GRID_PLAIN, "%s", ps_tenant_command(rows, t).text);
+	add(grid, &row);
 }
 
 static void add_process(struct grid *grid, const struct page *page, const struct view_line *line)
 {
 	const struct wire_guest_row *guest = line->process;
+	struct row row = {0};
 
-	grid_add(grid, GRID_PLAIN, "%s", "");
-	grid_add(grid, GRID_PLAIN, "%*s%u", (int)(2 * line->depth), "", guest->pid);
-	for (int i = 0; i < 5; i++)
-		grid_add(grid, GRID_PLAIN, "%s", "");
-	add_amount(grid, page, ps_steps(page->unit, guest->allocated + guest->residual, TEXT_UP));
-	for (int i = 0; i < 3; i++)
-		grid_add(grid, GRID_PLAIN, "%s", "");
-	grid_add(grid, GRID_PLAIN, "%s", guest->program.text);
-	grid_add(grid, GRID_PLAIN, "%s", ps_command(guest->pid).text);
+	set(&row, TENANT, GRID_PLAIN, "%*s%u", (int)(2 * line->depth), "", guest->pid);
+	set_amount(&row, USED, page,
+		   ps_steps(page->unit, guest->allocated + guest->residual, TEXT_UP));
+	set(&row, STATE, GRID_PLAIN, "%s", guest->program.text);
+	set(&row, COMMAND, GRID_PLAIN, "%s", ps_command(guest->pid).text);
+	add(grid, &row);
 }
 
 /* A process that belongs to no tenant: nothing can be done to it here. */
 static void add_outside(struct grid *grid, const struct page *page,
 			const struct wire_outside_row *outside)
 {
-	grid_add(grid, GRID_PLAIN, "%s", "");
-	grid_add(grid, GRID_DIM, "%s", "(outside)");
-	grid_add(grid, GRID_PLAIN, "%u", outside->device);
-	grid_add(grid, GRID_PLAIN, "%s", ps_user(outside->user).text);
-	for (int i = 0; i < 3; i++)
-		grid_add(grid, GRID_PLAIN, "%s", "");
-	add_amount(grid, page, ps_steps(page->unit, outside->used, TEXT_UP));
-	for (int i = 0; i < 3; i++)
-		grid_add(grid, GRID_PLAIN, "%s", "");
-	grid_add(grid, GRID_DIM, "process %u, no tenant's", outside->pid);
-	grid_add(grid, GRID_PLAIN, "%s", ps_outside_command(outside).text);
+	struct row row = {0};
+
+	set(&row, TENANT, GRID_DIM, "(outside)");
+	set(&row, GPU, GRID_PLAIN, "%u", outside->device);
+	set(&row, USER, GRID_PLAIN, "%s", ps_user(outside->user).text);
+	set_amount(&row, USED, page, ps_steps(page->unit, outside->used, TEXT_UP));
+	set(&row, STATE, GRID_DIM, "process %u, no tenant's", outside->pid);
+	set(&row, COMMAND, GRID_PLAIN, "%s", ps_outside_command(outside).text);
+	add(grid, &row);
 }
 
 /* Below the tenants, where there is room. */

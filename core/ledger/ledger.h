@@ -6,10 +6,16 @@
  *
  *	account  a tenant on a device: its limit, and how long its allocations may wait for room
  *	holder   a guest on a device. It is the grant object: it owns everything that was granted,
- * and ledger_leave() returns it all exactly once, however often it is called ask      a pending
- * request for credit (or, before a context is created, for residual). Each is answered once, by
- * LEDGER_GRANT or LEDGER_REFUSE, or dropped without an answer by ledger_cancel() and
- * ledger_leave()
+ *		 and ledger_leave() returns it all exactly once, however often it is called
+ *	ask      a pending request for credit (or, before a context is created, for residual).
+ *		 Each is answered once, by LEDGER_GRANT or LEDGER_REFUSE, or dropped without an
+ *		 answer by ledger_cancel() and ledger_leave()
+ *
+ *	ledger.c              events and asks
+ *	ledger_next.c         what is granted, refused or recalled
+ *	ledger_sums.c         what is held and what is left
+ *	residual.c            what the driver holds beside
+ *	residual_price.c      what a context is expected to take
  *
  * A holder's amounts: `granted` bytes were promised to it. Of these it has allocated `allocated`
  * bytes; credit = granted - allocated. Of the allocated bytes, `evicted` are not on the device;

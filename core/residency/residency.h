@@ -10,6 +10,15 @@
  *	member	   a tenant on a device: its bytes there, in the store, and on their way
  *	set	   the members whose memory is on the device together
  *
+ *	residency.c           events
+ *	residency_next.c      what is due is decided
+ *	residency_choose.c    the next set: who comes
+ *	residency_move.c      who leaves, and in which order
+ *	residency_yield.c     class batch, which gives way
+ *	residency_pause.c     for how long memory stays in a pause
+ *	residency_patience.c  who does not obey
+ *	residency_report.c    what guests say that they moved
+ *
  * The members of a set take turns as core/turns decides (the fast clock). While the members that
  * want the device do not all fit, sets follow one another (the slow clock).
  *

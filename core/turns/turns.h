@@ -10,6 +10,17 @@
  *	tenant  all its processes on all its devices
  *	seat	a tenant on a device: its gate there, what it is charged there
  *
+ *	turns_line.c          the next seat on a device, and how long its turn is
+ *	turns_tenant.c        a tenant's way through its turn
+ *	turns_judge.c         whether a turn goes on
+ *	turns_drain.c         closing a gate, and what if the work does not end
+ *	turns_await.c         who waits for whose work
+ *	turns_company.c       gates that are open in another's turn
+ *	turns_device.c        whether a device is open
+ *	turns_account.c       charges
+ *	turns_flight.c        how much work may be under way
+ *	alike.c               whether alike tenants need turns
+ *
  * A tenant that wants to run stands in line on its governed devices one after the other, in the
  * devices' order. The tenant that is chosen on a device claims it; others run there until the
  * tenant has claimed its last device. Then all its gates are opened together, and at the end of its

@@ -8,6 +8,13 @@
  * Only the mover, a thread with every signal blocked, moves blocks; whoever frees a block
  * meanwhile waits for it. Law: a block's bytes are on the device, in the store, or in both.
  *
+ *	movable_orders.c      what meted orders
+ *	movable_move.c        the mover, a thread
+ *	movable_way.c         copies a block out and in
+ *	movable_store.c       where to: meted's file
+ *	movable_back.c        what is behind a block
+ *	movable_lend.c        for other processes; movable_borrow.c, movable_debt.c
+ *
  * Not served: tenants of several devices, whose kernels may reach another device's memory; and
  * allocations while a stream is captured, which are left to the driver.
  */

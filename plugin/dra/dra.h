@@ -4,7 +4,7 @@
  * devices as ResourceSlices, kube-scheduler gives claims their shares of them, and the kubelet asks
  * for each claim's preparation before a container that uses it starts. A prepared claim is one
  * tenant, and a CDI file that brings its containers there: so containers and pods that share a
- *claim share its limit.
+ * claim share its limit.
  *
  *	dra.c        opening and closing; which devices are ours to give
  *	slices.c     ResourceSlices as trees             publish.c    written, watched and repaired
