@@ -177,8 +177,10 @@ void adjust_claim(struct dra *dra, struct journal_claim *entry)
 	complain(dra, entry, g.result < 0 ? why.text : "");
 }
 
-void adjust_all(struct dra *dra)
+void dra_follow(struct dra *dra)
 {
+	if (!dra)
+		return;
 	list_for_each(link, &dra->journal.all)
 		adjust_claim(dra, list_entry(link, struct journal_claim, link));
 }

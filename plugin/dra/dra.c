@@ -196,7 +196,6 @@ void dra_changed(struct dra *dra)
 		return;
 	health_tell(dra);
 	publish_consider(dra->publish);
-	adjust_all(dra);
 }
 
 void dra_refresh(struct dra *dra)

@@ -305,6 +305,7 @@ static void on_pod_gone(void *owner, const struct pod *pod)
 		if (pod_of(p, b) == pod)
 			lose(p, b, pod);
 	}
+	dra_pod_changed(p->dra, pod);
 	seats_pod_gone(p, pod);
 	try_again(p);
 	serve_changed(p);
@@ -322,6 +323,7 @@ static void on_pods_listed(void *owner)
 		if (!pod || pod->over)
 			lose(p, b, pod);
 	}
+	dra_follow(p->dra);
 	serve_changed(p);
 	seats_changed(p);
 	prestart_consider(p);
