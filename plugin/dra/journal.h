@@ -62,7 +62,8 @@ must_check int journal_drop(struct journal *journal, struct journal_claim *entry
 /* journal_record.c. Pure. A new text; NULL: out of memory. */
 char *journal_describe(const struct journal_claim *entry, const char *boot,
 		       const struct host *host);
-/* -EINVAL: it is not a record. *ret_boot is in the tree of the text: a copy. */
+/* -EINVAL: it is not a record. -ENOMEM: it could not be read now. *ret_boot is in the tree of the
+ * text: a copy. */
 must_check int journal_parse(const char *uid, const char *text, size_t size,
 			     const struct host *host, char ret_boot[40],
 			     struct journal_claim **ret_entry);
