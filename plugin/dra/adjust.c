@@ -121,15 +121,15 @@ static void complain(struct dra *dra, struct journal_claim *entry, const char *s
 static int put_in_force(struct dra *dra, struct journal_claim *entry,
 			char *const texts[SHARE_FIELDS], struct fault *why)
 {
-	struct in_force share = {entry->tenant, entry->in_force};
+	struct in_force share = {entry->tenant, entry->in_force, &entry->refusal};
 	uint32_t fields = entry->changing ? IN_FORCE_ALL & ~(1u << PORTION_mode)
 					  : in_force_differing(&share, texts);
 	const struct host *host = dra->plugin->host;
 	struct fault other;
-	int r;
+	int r = fields ? in_force_refused(&share, texts, why) : 0;
 
-	if (!fields)
-		return 0;
+	if (!fields || r < 0)
+		return r;
 	entry->changing = true;
 	r = journal_write(&dra->journal, entry, host, why);
 	if (r < 0)

@@ -13,6 +13,7 @@
 #include "base/list.h"
 #include "plugin/dra/claim.h"
 #include "plugin/host.h"
+#include "plugin/refusal.h"
 
 enum journal_phase { JOURNAL_BEGUN, JOURNAL_DONE, JOURNAL_ENDING };
 
@@ -29,6 +30,7 @@ struct journal_claim {
 	char *in_force[SHARE_FIELDS];
 	bool changing; /* recorded like this; its tenant may still have some of the former texts */
 	char *complaint; /* the last sentence about annotations; NULL: none */
+	struct refusal refusal;
 	uint64_t looked; /* the round of stale.c that has looked it up */
 };
 

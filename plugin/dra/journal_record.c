@@ -33,6 +33,7 @@ void journal_free(struct journal_claim *entry)
 	free(entry->cdi_folder);
 	claim_texts_free(entry->in_force);
 	free(entry->complaint);
+	refusal_forget(&entry->refusal);
 	free(entry);
 }
 
