@@ -415,6 +415,17 @@ def test_the_node_has_the_labels_of_gpu_feature_discovery_where_the_file_asks_fo
         assert features(node) == {LABEL: "none"}, "it does not ask for them"
 
 
+def test_the_kubelets_socket_is_an_absolute_path():
+    with as_nvidia(start=False) as node:
+        node.environment["KUBELET_SOCKET"] = "a/kubelet.sock"
+        try:
+            node.start()
+        except AssertionError as failed:
+            assert "KUBELET_SOCKET: 'a/kubelet.sock' is no absolute path" in str(failed), failed
+        else:
+            raise AssertionError("it started")
+
+
 def test_a_node_that_mete_shares_has_the_labels_too_where_it_is_asked_for():
     with Node(feature_labels="on", labels={}) as node:
         until(lambda: features(node), "no labels")
