@@ -394,8 +394,9 @@ SIMULATED = {  # what follows from the simulator's settings
 def test_the_node_has_the_labels_of_gpu_feature_discovery_where_the_file_asks_for_them():
     wanted = {"nvidia.com/" + key: value for key, value in SIMULATED.items()}
     with named({}, {"zone": "a"}) as node:
-        with open(node.folder + "/machine", "w") as file:
+        with open(node.folder + "/dated", "w") as file:
             file.write("The Machine\n")
+        os.symlink("dated", node.folder + "/machine")  # as a ConfigMap has it
         gfd = f"flags: {{gfd: {{noTimestamp: true, machineTypeFile: {node.folder}/machine}}}}\n"
         sliced = "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n"
         node.fill({"default": "version: v1\n" + gfd + sliced, "whole": "version: v1\n" + gfd, "none": "version: v1\n"})
