@@ -416,6 +416,12 @@ def test_the_node_has_the_labels_of_gpu_feature_discovery_where_the_file_asks_fo
         assert features(node) == {LABEL: "none"}, "it does not ask for them"
 
 
+def test_a_folder_may_have_many_configurations():
+    with named({**{f"c{n}": "version: v1\n" for n in range(300)}, "z": replicas(3)}, {LABEL: "z"}) as node:
+        node.start()
+        node.kubelet.hear("listed 6")
+
+
 def test_the_kubelets_socket_is_an_absolute_path():
     with as_nvidia(start=False) as node:
         node.environment["KUBELET_SOCKET"] = "a/kubelet.sock"
