@@ -35,6 +35,7 @@ struct api_request {
 	const char *content; /* the body's type; NULL: application/json. Required for PATCH */
 	const char *body;    /* NULL: none. Copied */
 	uint64_t within_ns;  /* 0: 30 s */
+	size_t most_bytes;   /* of the answer: a longer one is a problem; 0: 16 MiB */
 };
 
 struct api_asked;

@@ -141,7 +141,7 @@ int api_ask(struct api *api, const struct api_request *request,
 	if (!asked)
 		return -ENOMEM;
 	asked->api = asked->transfer.api = api;
-	asked->answer.most = api->pace.most_bytes;
+	asked->answer.most = request->most_bytes ? request->most_bytes : api->pace.most_bytes;
 	asked->answered = answered;
 	asked->owner = owner;
 	asked->until_ns = loop_now_ns() + within_ns;

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "plugin/active_file.h"
+#include "plugin/dra/dra.h"
 #include "plugin/nodes.h"
 #include "plugin/nvidia/driver_cdi.h"
 #include "plugin/sums/seats.h"
@@ -36,6 +37,7 @@ static void refresh(struct plugin *p)
 	p->host->parking(p->host->daemon, p->config->park_after_ns, p->config->park_delay_ns);
 	if (p->settled) {
 		serve_changed(p);
+		dra_follow(p->dra);
 		containers_refresh(p);
 		seats_changed(p);
 		nodes_changed(p->nodes);

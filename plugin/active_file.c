@@ -11,8 +11,6 @@
 #include "plugin/config/choice.h"
 #include "plugin/nodes.h"
 
-enum { NAMES_MAX = 256 };
-
 /* As NVIDIA's plugin is without a file. */
 static const char empty[] = "version: v1\n";
 
@@ -72,20 +70,24 @@ static int choose(const char *folder, const struct config_place *place, char **r
 		  struct fault *why)
 {
 	owned(names) struct names names = {NULL, 0};
-	const char *list[NAMES_MAX], *label = getenv("NODE_LABEL"), *name = NULL;
+	owned(free) const char **list = NULL;
+	const char *label = getenv("NODE_LABEL"), *name = NULL;
 	struct config_choice choice = {
 		.folder = folder,
 		.value = label_of(place, label && *label ? label : CHOICE_LABEL),
 		.usual = getenv("DEFAULT_CONFIG"),
 		.fallbacks = getenv("FALLBACK_STRATEGIES"),
-		.names = list,
 	};
 	int r;
 
 	names.count = scandir(folder, &names.entry, is_name, alphasort);
 	if (names.count < 0)
 		return fault_set(why, -errno, "%s: %s", folder, strerror(errno));
-	for (int i = 0; names.entry && i < names.count && i < NAMES_MAX; i++)
+	list = calloc((size_t)names.count + 1, sizeof(*list));
+	if (!list)
+		return fault_set(why, -ENOMEM, "out of memory");
+	choice.names = list;
+	for (int i = 0; names.entry && i < names.count; i++)
 		list[choice.count++] = names.entry[i]->d_name;
 	r = config_choose(&choice, &name, why);
 	if (r < 0)

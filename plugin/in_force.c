@@ -36,6 +36,32 @@ uint32_t in_force_differing(const struct in_force *share, char *const texts[SHAR
 	return fields;
 }
 
+int in_force_refused(const struct in_force *share, char *const texts[SHARE_FIELDS],
+		     struct fault *why)
+{
+	const struct refusal *refusal = share->refusal;
+
+	if (!refusal->sentence)
+		return 0;
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
+		if (!text_same(refusal->texts[i], texts[i]))
+			return 0;
+	return fault_set(why, -EINVAL, "%s", refusal->sentence);
+}
+
+/* What cannot be remembered is tried again. */
+static void remember(struct refusal *refusal, char *const texts[SHARE_FIELDS], const char *sentence)
+{
+	bool complete = true;
+
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++) {
+		refusal->texts[i] = texts[i] ? strdup(texts[i]) : NULL;
+		complete &= !texts[i] || refusal->texts[i];
+	}
+	if (complete)
+		refusal->sentence = strdup(sentence);
+}
+
 /* One by one, because the tenant takes them so. What does not fit the present values (a guarantee
  * above the cap) is tried again after the others. */
 int in_force_set(struct plugin *p, struct in_force *share, char *const texts[SHARE_FIELDS],
@@ -44,6 +70,7 @@ int in_force_set(struct plugin *p, struct in_force *share, char *const texts[SHA
 	uint32_t before;
 	int r = 0;
 
+	refusal_forget(share->refusal);
 	do {
 		before = fields;
 		for (uint32_t i = 0; i < SHARE_FIELDS; i++) {
@@ -58,5 +85,9 @@ int in_force_set(struct plugin *p, struct in_force *share, char *const texts[SHA
 					fields |= 1u << j;
 		}
 	} while (fields && fields != before);
-	return fields ? r : 0;
+	if (!fields)
+		return 0;
+	if (r == -EINVAL)
+		remember(share->refusal, texts, why->text);
+	return r;
 }

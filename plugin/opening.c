@@ -114,24 +114,34 @@ static int open_api(struct plugin *p, struct fault *why)
 }
 
 /* NVIDIA's file has no key for the kubelet's folder; the environment has. */
-static void name_folder(struct plugin *p)
+static int name_folder(struct plugin *p, struct fault *why)
 {
 	const char *socket = p->config->has_mete ? NULL : getenv("KUBELET_SOCKET");
 	const char *slash = socket ? strrchr(socket, '/') : NULL;
 
-	if (slash && slash > socket)
-		snprintf(p->folder, sizeof(p->folder), "%.*s", (int)(slash - socket), socket);
-	else
+	if (!socket || !*socket) {
 		snprintf(p->folder, sizeof(p->folder), "%s/device-plugins",
 			 p->config->kubelet_folder);
+		return 0;
+	}
+	if (*socket != '/' || slash == socket)
+		return fault_set(why, -EINVAL,
+				 "KUBELET_SOCKET: '%.200s' is no absolute path of a socket in a "
+				 "folder; accepted: one such as "
+				 "/var/lib/kubelet/device-plugins/kubelet.sock",
+				 socket);
+	snprintf(p->folder, sizeof(p->folder), "%.*s", (int)(slash - socket), socket);
+	return 0;
 }
 
 static int open_kubelet(struct plugin *p, struct fault *why)
 {
 	const char *name = strrchr(p->config->resource, '/');
 	char path[PLUGIN_PATH];
+	int r = name_folder(p, why);
 
-	name_folder(p);
+	if (r < 0)
+		return r;
 	if (snprintf(p->socket, sizeof(p->socket), "%s/mete-%s.sock", p->folder,
 		     name ? name + 1 : p->config->resource) > 107)
 		return fault_set(why, -ENAMETOOLONG, "%s: too long for a socket's path", p->folder);

@@ -312,12 +312,16 @@ must_check int entitled_share(const struct plugin *p, const struct binding *b,
 struct in_force {
 	uint32_t tenant;
 	char **texts; /* SHARE_FIELDS; owned by whoever has the tenant */
+	struct refusal *refusal;
 };
 
 enum { IN_FORCE_ALL = (1 << SHARE_FIELDS) - 1 };
 
 /* The fields, as bits, whose text is another one. */
 uint32_t in_force_differing(const struct in_force *share, char *const texts[SHARE_FIELDS]);
+/* -EINVAL with the same sentence: it has refused these texts, and got no others since. */
+must_check int in_force_refused(const struct in_force *share, char *const texts[SHARE_FIELDS],
+				struct fault *why);
 /* Sets those fields. -errno: none of the rest is accepted. */
 must_check int in_force_set(struct plugin *p, struct in_force *share,
 			    char *const texts[SHARE_FIELDS], uint32_t fields, struct fault *why);

@@ -121,15 +121,15 @@ static void complain(struct dra *dra, struct journal_claim *entry, const char *s
 static int put_in_force(struct dra *dra, struct journal_claim *entry,
 			char *const texts[SHARE_FIELDS], struct fault *why)
 {
-	struct in_force share = {entry->tenant, entry->in_force};
+	struct in_force share = {entry->tenant, entry->in_force, &entry->refusal};
 	uint32_t fields = entry->changing ? IN_FORCE_ALL & ~(1u << PORTION_mode)
 					  : in_force_differing(&share, texts);
 	const struct host *host = dra->plugin->host;
 	struct fault other;
-	int r;
+	int r = fields ? in_force_refused(&share, texts, why) : 0;
 
-	if (!fields)
-		return 0;
+	if (!fields || r < 0)
+		return r;
 	entry->changing = true;
 	r = journal_write(&dra->journal, entry, host, why);
 	if (r < 0)
@@ -177,8 +177,10 @@ void adjust_claim(struct dra *dra, struct journal_claim *entry)
 	complain(dra, entry, g.result < 0 ? why.text : "");
 }
 
-void adjust_all(struct dra *dra)
+void dra_follow(struct dra *dra)
 {
+	if (!dra)
+		return;
 	list_for_each(link, &dra->journal.all)
 		adjust_claim(dra, list_entry(link, struct journal_claim, link));
 }

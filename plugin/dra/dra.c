@@ -196,7 +196,6 @@ void dra_changed(struct dra *dra)
 		return;
 	health_tell(dra);
 	publish_consider(dra->publish);
-	adjust_all(dra);
 }
 
 void dra_refresh(struct dra *dra)
@@ -233,6 +232,8 @@ void dra_close(struct dra *dra)
 {
 	if (!dra)
 		return;
+	/* A look that is due would open the sockets again. */
+	loop_disarm(&dra->look);
 	stale_close(dra);
 	register_close(dra);
 	publish_close(take(dra->publish));

@@ -30,8 +30,11 @@ must_check int dra_open(struct plugin *p, struct dra **ret_dra, struct fault *wh
 must_check int dra_settle(struct dra *dra, struct fault *why);
 /* The configuration, the devices or their health may have changed. NULL: does nothing. */
 void dra_changed(struct dra *dra);
+/* What the configuration allows, or which pods are known, may have changed: looks through all
+ * claims, each with all pods. NULL: does nothing. */
+void dra_follow(struct dra *dra);
 struct pod;
-/* A pod's annotations or claims may have changed. NULL: does nothing. */
+/* A pod's annotations or claims may have changed, or it is over. NULL: does nothing. */
 void dra_pod_changed(struct dra *dra, const struct pod *pod);
 /* The driver's files have changed: rewrites the CDI files of prepared claims. */
 void dra_refresh(struct dra *dra);

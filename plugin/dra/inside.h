@@ -76,7 +76,6 @@ void prepare_restore(struct dra *dra);
 /* adjust.c */
 /* Gives it the share that its pods' annotations make of it. */
 void adjust_claim(struct dra *dra, struct journal_claim *entry);
-void adjust_all(struct dra *dra);
 
 /* beside.c */
 /* -EINVAL with one sentence: a container uses it beside another claim of ours. */

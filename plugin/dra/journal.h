@@ -13,6 +13,7 @@
 #include "base/list.h"
 #include "plugin/dra/claim.h"
 #include "plugin/host.h"
+#include "plugin/refusal.h"
 
 enum journal_phase { JOURNAL_BEGUN, JOURNAL_DONE, JOURNAL_ENDING };
 
@@ -29,6 +30,7 @@ struct journal_claim {
 	char *in_force[SHARE_FIELDS];
 	bool changing; /* recorded like this; its tenant may still have some of the former texts */
 	char *complaint; /* the last sentence about annotations; NULL: none */
+	struct refusal refusal;
 	uint64_t looked; /* the round of stale.c that has looked it up */
 };
 
@@ -62,7 +64,8 @@ must_check int journal_drop(struct journal *journal, struct journal_claim *entry
 /* journal_record.c. Pure. A new text; NULL: out of memory. */
 char *journal_describe(const struct journal_claim *entry, const char *boot,
 		       const struct host *host);
-/* -EINVAL: it is not a record. *ret_boot is in the tree of the text: a copy. */
+/* -EINVAL: it is not a record. -ENOMEM: it could not be read now. *ret_boot is in the tree of the
+ * text: a copy. */
 must_check int journal_parse(const char *uid, const char *text, size_t size,
 			     const struct host *host, char ret_boot[40],
 			     struct journal_claim **ret_entry);

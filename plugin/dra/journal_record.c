@@ -33,6 +33,7 @@ void journal_free(struct journal_claim *entry)
 	free(entry->cdi_folder);
 	claim_texts_free(entry->in_force);
 	free(entry->complaint);
+	refusal_forget(&entry->refusal);
 	free(entry);
 }
 
@@ -104,11 +105,21 @@ char *journal_describe(const struct journal_claim *entry, const char *boot, cons
 	return cJSON_PrintUnformatted(tree);
 }
 
-static char *copy_of(const cJSON *tree, const char *key)
+/* *ret_text: NULL if there is no such text. */
+static int copy_text(const cJSON *tree, const char *key, char **ret_text)
 {
 	const char *text = json_text(tree, key);
 
-	return text ? strdup(text) : NULL;
+	*ret_text = text ? strdup(text) : NULL;
+	return text && !*ret_text ? -ENOMEM : 0;
+}
+
+/* -EINVAL: there is no such text. */
+static int copy_needed(const cJSON *tree, const char *key, char **ret_text)
+{
+	int r = copy_text(tree, key, ret_text);
+
+	return r == 0 && !*ret_text ? -EINVAL : r;
 }
 
 static int find_by_name(const struct host *host, const char *name)
@@ -141,17 +152,20 @@ static int read_result(struct journal_claim *entry, const cJSON *item, const str
 {
 	struct claim *claim = entry->claim;
 	struct claim_result *result = &claim->result[claim->results];
-	int index;
+	int index, r;
 
 	if (claim->results == CLAIM_RESULTS)
 		return -EINVAL;
 	claim->results++;
-	result->request = copy_of(item, "request");
-	result->pool = copy_of(item, "pool");
-	result->device = copy_of(item, "device");
-	result->share_id = copy_of(item, "share-id");
-	if (!result->request || !result->pool || !result->device)
-		return -EINVAL;
+	r = copy_needed(item, "request", &result->request);
+	if (r == 0)
+		r = copy_needed(item, "pool", &result->pool);
+	if (r == 0)
+		r = copy_needed(item, "device", &result->device);
+	if (r == 0)
+		r = copy_text(item, "share-id", &result->share_id);
+	if (r < 0)
+		return r;
 	index = find_by_name(host, result->device);
 	result->index = index < 0 ? UINT32_MAX : (uint32_t)index;
 	add_device(entry, index);
@@ -180,10 +194,10 @@ static int read_entry(struct journal_claim *entry, const cJSON *tree, const stru
 	    tenant->valuedouble < 0 || tenant->valuedouble > UINT32_MAX)
 		return -EINVAL;
 	entry->tenant = (uint32_t)tenant->valuedouble;
-	for (uint32_t i = 0; i < SHARE_FIELDS; i++) {
-		entry->claim->texts[i] = copy_of(share, share_key(i));
-		entry->in_force[i] = copy_of(now ? now : share, share_key(i));
-	}
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
+		if (copy_text(share, share_key(i), &entry->claim->texts[i]) < 0 ||
+		    copy_text(now ? now : share, share_key(i), &entry->in_force[i]) < 0)
+			return -ENOMEM;
 	entry->changing = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(tree, "changing"));
 	cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(tree, "results"))
 	{
@@ -195,36 +209,56 @@ static int read_entry(struct journal_claim *entry, const cJSON *tree, const stru
 	return entry->claim->results ? 0 : -EINVAL;
 }
 
-static struct claim *read_names(const cJSON *tree, const char *uid)
+static int read_names(const cJSON *tree, const char *uid, struct claim **ret_claim)
 {
-	struct claim *claim = calloc(1, sizeof(*claim));
+	owned(claim_free) struct claim *claim = calloc(1, sizeof(*claim));
+	int r;
 
 	if (!claim)
-		return NULL;
+		return -ENOMEM;
 	snprintf(claim->uid, sizeof(claim->uid), "%s", uid);
-	claim->namespace = copy_of(tree, "namespace");
-	claim->name = copy_of(tree, "name");
-	if (claim->namespace && claim->name)
-		return claim;
-	claim_free(claim);
-	return NULL;
+	r = copy_needed(tree, "namespace", &claim->namespace);
+	if (r == 0)
+		r = copy_needed(tree, "name", &claim->name);
+	if (r == 0)
+		*ret_claim = take(claim);
+	return r;
+}
+
+/* cJSON does not say why there is no tree; malloc() says whether it was memory. */
+static int parse_tree(const char *text, size_t size, cJSON **ret_tree)
+{
+	errno = 0;
+	*ret_tree = cJSON_ParseWithLength(text, size);
+	if (*ret_tree)
+		return 0;
+	return errno == ENOMEM ? -ENOMEM : -EINVAL;
 }
 
 int journal_parse(const char *uid, const char *text, size_t size, const struct host *host,
 		  char ret_boot[40], struct journal_claim **ret_entry)
 {
-	owned(cJSON_Delete) cJSON *tree = cJSON_ParseWithLength(text, size);
-	const char *own = json_text(tree, "uid"), *boot = json_text(tree, "boot");
-	const char *kind = json_text(tree, "kind"), *folder = json_text(tree, "cdi-folder");
+	owned(cJSON_Delete) cJSON *tree = NULL;
 	owned(journal_free) struct journal_claim *entry = NULL;
-	struct claim *claim;
+	const char *own, *boot, *kind, *folder;
+	struct claim *claim = NULL;
+	int r = parse_tree(text, size, &tree);
 
+	if (r < 0)
+		return r;
+	own = json_text(tree, "uid");
+	boot = json_text(tree, "boot");
+	kind = json_text(tree, "kind");
+	folder = json_text(tree, "cdi-folder");
 	if (!own || strcmp(own, uid) != 0 || !boot || !kind || !folder)
 		return -EINVAL;
-	claim = read_names(tree, uid);
-	entry = claim ? journal_make(claim, kind, folder) : NULL;
-	if (!entry || read_entry(entry, tree, host) < 0)
-		return -EINVAL;
+	r = read_names(tree, uid, &claim);
+	if (r < 0)
+		return r;
+	entry = journal_make(claim, kind, folder);
+	r = entry ? read_entry(entry, tree, host) : -ENOMEM;
+	if (r < 0)
+		return r;
 	snprintf(ret_boot, 40, "%s", boot);
 	*ret_entry = take(entry);
 	return 0;

@@ -122,6 +122,16 @@ static int take_steps(struct dra *dra, struct journal_claim *entry, struct fault
 	return journal_write(&dra->journal, entry, host, why);
 }
 
+/* None while plugin_settle() is retried after a failure; the sockets are served meanwhile. */
+static int check_edits(const struct dra *dra, struct fault *why)
+{
+	return dra->plugin->edits
+		       ? 0
+		       : fault_set(why, -EAGAIN,
+				   "the driver's files are not known yet: the claim is prepared when "
+				   "meted has found them, and its log says what is wrong");
+}
+
 static int begin(struct dra *dra, struct claim *claim, struct journal_claim **ret_entry,
 		 struct fault *why)
 {
@@ -184,8 +194,10 @@ int prepare_claim(struct dra *dra, struct claim *claim, struct fault *why)
 {
 	struct journal_claim *entry;
 	struct fault other;
-	int r = end_earlier(dra, claim->uid, why);
+	int r = check_edits(dra, why);
 
+	if (r == 0)
+		r = end_earlier(dra, claim->uid, why);
 	if (r == 0)
 		r = beside_check(dra, claim, why);
 

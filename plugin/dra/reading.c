@@ -3,7 +3,8 @@
  * Reads claims from the API server. A node that starts has hundreds to prepare at once: a request
  * for each would keep the server busy longer than everything else that the claims need. So those
  * that arrive together are read by one list of their namespace; a list is read from the server's
- * memory, and is as recent as a claim that is read by itself. Connections are used again.
+ * memory, and is as recent as a claim that is read by itself; one that is long is given up for
+ * single reads. Connections are used again.
  */
 #include "plugin/dra/reading.h"
 
@@ -90,6 +91,9 @@ static void on_list(void *owner, int status, const char *problem, const cJSON *o
 	loop_arm(&dra->soon, 0);
 }
 
+/* It is parsed in one go, while everything else on meted's loop waits. */
+enum { LIST_MOST = 1 << 20 };
+
 #define CLAIMS "/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims"
 
 static int send_request(struct batch *batch, uint64_t within_ns)
@@ -101,9 +105,11 @@ static int send_request(struct batch *batch, uint64_t within_ns)
 
 	if (count == 1)
 		snprintf(path, sizeof(path), CLAIMS "/%s", first->namespace, first->name);
-	else
+	else {
 		snprintf(path, sizeof(path), CLAIMS "?limit=%u", first->namespace,
 			 count * QUEUE_LISTED_EACH);
+		request.most_bytes = LIST_MOST;
+	}
 	return api_ask(batch->dra->plugin->api, &request, count == 1 ? on_claim : on_list, batch,
 		       &batch->asked);
 }

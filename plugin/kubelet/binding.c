@@ -29,6 +29,7 @@ void binding_free(struct binding *b)
 	free(b->kind);
 	free(b->cdi_folder);
 	free(b->complaint);
+	refusal_forget(&b->refusal);
 	free(b);
 }
 

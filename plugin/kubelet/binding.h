@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "plugin/host.h"
 #include "plugin/kubelet/ids.h"
+#include "plugin/refusal.h"
 
 struct binding {
 	struct list link;
@@ -34,6 +35,7 @@ struct binding {
 	char *kind, *cdi_folder;
 	char *complaint; /* the last sentence about its annotations; NULL: none */
 	bool untold;	 /* no event has said that yet */
+	struct refusal refusal;
 	bool changing;	/* recorded like this; its tenant may still have some of the former texts */
 	bool is_static; /* the kubelet's own pod, which the API server shows as a mirror */
 	bool exclusive; /* no other container gets its devices */

@@ -153,13 +153,13 @@ static void complain(struct plugin *p, struct binding *b, const char *sentence)
 static int change(struct plugin *p, struct binding *b, char *const texts[SHARE_FIELDS],
 		  struct fault *why)
 {
-	struct in_force share = {b->tenant, b->texts};
+	struct in_force share = {b->tenant, b->texts, &b->refusal};
 	/* If meted was killed while it set them, nobody knows which. */
 	uint32_t fields = b->changing ? IN_FORCE_ALL : in_force_differing(&share, texts);
-	int r;
+	int r = fields ? in_force_refused(&share, texts, why) : 0;
 
-	if (!fields)
-		return 0;
+	if (!fields || r < 0)
+		return r;
 	b->changing = true;
 	binding_store_rewrite(&p->bindings, b, p->host);
 	r = in_force_set(p, &share, texts, fields, why);
@@ -305,6 +305,7 @@ static void on_pod_gone(void *owner, const struct pod *pod)
 		if (pod_of(p, b) == pod)
 			lose(p, b, pod);
 	}
+	dra_pod_changed(p->dra, pod);
 	seats_pod_gone(p, pod);
 	try_again(p);
 	serve_changed(p);
@@ -322,6 +323,7 @@ static void on_pods_listed(void *owner)
 		if (!pod || pod->over)
 			lose(p, b, pod);
 	}
+	dra_follow(p->dra);
 	serve_changed(p);
 	seats_changed(p);
 	prestart_consider(p);

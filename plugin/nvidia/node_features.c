@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/nvidia/node_features.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/file.h"
@@ -11,13 +13,17 @@
 
 enum { LINE_MOST = 4096 };
 
-/* The first line of a file; NULL: there is none. Newly allocated. */
+/* The first line of a file; NULL: there is none. Newly allocated. Links are followed, as a
+ * ConfigMap's files are some. The open never waits for the writer of a pipe. */
 static char *read_line(const char *path)
 {
+	owned(close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat about;
 	char *text = NULL;
 	size_t size;
 
-	if (file_slurp(path, LINE_MOST, &text, &size) < 0)
+	if (fd < 0 || fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) ||
+	    file_slurp_from(fd, LINE_MOST, &text, &size) < 0)
 		return NULL;
 	text[strcspn(text, "\n")] = '\0';
 	return text;

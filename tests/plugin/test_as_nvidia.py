@@ -394,8 +394,9 @@ SIMULATED = {  # what follows from the simulator's settings
 def test_the_node_has_the_labels_of_gpu_feature_discovery_where_the_file_asks_for_them():
     wanted = {"nvidia.com/" + key: value for key, value in SIMULATED.items()}
     with named({}, {"zone": "a"}) as node:
-        with open(node.folder + "/machine", "w") as file:
+        with open(node.folder + "/dated", "w") as file:
             file.write("The Machine\n")
+        os.symlink("dated", node.folder + "/machine")  # as a ConfigMap has it
         gfd = f"flags: {{gfd: {{noTimestamp: true, machineTypeFile: {node.folder}/machine}}}}\n"
         sliced = "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n"
         node.fill({"default": "version: v1\n" + gfd + sliced, "whole": "version: v1\n" + gfd, "none": "version: v1\n"})
@@ -413,6 +414,23 @@ def test_the_node_has_the_labels_of_gpu_feature_discovery_where_the_file_asks_fo
         node.fill({"none": "version: v1\n" + sliced})  # whatever it still had to write is written before
         node.kubelet.hear("listed 8")
         assert features(node) == {LABEL: "none"}, "it does not ask for them"
+
+
+def test_a_folder_may_have_many_configurations():
+    with named({**{f"c{n}": "version: v1\n" for n in range(300)}, "z": replicas(3)}, {LABEL: "z"}) as node:
+        node.start()
+        node.kubelet.hear("listed 6")
+
+
+def test_the_kubelets_socket_is_an_absolute_path():
+    with as_nvidia(start=False) as node:
+        node.environment["KUBELET_SOCKET"] = "a/kubelet.sock"
+        try:
+            node.start()
+        except AssertionError as failed:
+            assert "KUBELET_SOCKET: 'a/kubelet.sock' is no absolute path" in str(failed), failed
+        else:
+            raise AssertionError("it started")
 
 
 def test_a_node_that_mete_shares_has_the_labels_too_where_it_is_asked_for():

@@ -21,6 +21,7 @@ class Claims:
         self.connections, self.let, self.all = set(), set(), False
         self.listed, self.refused, self.limits = {}, None, []
         self.memory = "64Mi"  # of each
+        self.annotation = ""  # of each list's first claim
 
     def await_let(self, what, connection):
         with self.lock:
@@ -47,7 +48,9 @@ class Claims:
         self.await_let("list " + namespace, connection)
         if self.refused:
             return {"kind": "Status", "code": self.refused, "message": "the test refuses"}, self.refused
-        return {"metadata": {}, "items": [self.claim(namespace, name) for name in self.listed[namespace]]},
+        items = [self.claim(namespace, name) for name in self.listed[namespace]]
+        items[0]["metadata"]["annotations"] = {"long": self.annotation}
+        return {"metadata": {}, "items": items},
 
     def answer(self, *what):
         with self.lock:
@@ -188,6 +191,17 @@ def test_where_lists_are_refused_each_claim_is_read_by_itself():
         for name in names(0, 30):
             assert caller.answer(name).startswith("ok "), caller.answer(name)
         assert made.read[READS] == "list ns" and set(made.read[READS + 1:]) == set(names(0, 30)) and made.most == READS, made.read
+
+
+def test_where_a_list_is_long_each_claim_is_read_by_itself():
+    with claims() as (node, made, caller):
+        busy(made, caller)
+        made.listed, made.annotation = {"ns": names(0, 30)}, "x" * MIB
+        caller.prepare(*names(0, 30))
+        made.answer_all()
+        for name in names(0, 30):
+            assert caller.answer(name).startswith("ok "), caller.answer(name)
+        assert made.read[READS] == "list ns" and set(made.read[READS + 1:]) == set(names(0, 30)), made.read
 
 
 def test_a_call_that_the_kubelet_has_given_up_makes_room_for_the_next():

@@ -3,7 +3,7 @@
 """A claim's share changes by the annotations of the pods that use it. tests/plugin/node.py says with whom."""
 from node import *
 from meted import run
-from test_plugin_claims import claims
+from test_plugin_claims import claims, uid
 
 
 def using(node, name, *names, containers=None, **more):
@@ -74,6 +74,27 @@ def test_a_mistake_changes_nothing_and_is_an_event():
         pod.show()
         await_event(node, "pod", "main.mete.dev/weight: the containers that use a claim share it; accepted: mete.dev/weight")
         node.await_share("ns/c0", weight="50", memory=f"{64 * MIB}B")
+
+
+def test_what_its_tenant_refuses_is_not_tried_at_each_event():
+    def record():
+        about = os.stat(f"{node.place}/claims/{uid('c0')}")
+        return about.st_ino, about.st_mtime_ns  # it is replaced as a whole
+
+    with claims() as (node, made, caller):
+        prepare(made, caller, "c0", "c1")
+        pod, other = using(node, "pod", "c0", annotations={"weight": "50"}), using(node, "other", "c0")
+        node.await_share("ns/c0", weight="50")
+        pod.annotate(memory="1MiB")
+        await_event(node, "pod", "cannot hold one context")
+        was = record()
+        other.delete()
+        using(node, "last", "c1", annotations={"weight": "40"})
+        node.await_share("ns/c1", weight="40")  # and so all before it has been seen
+        assert record() == was
+        del pod.marks["mete.dev/memory"]
+        pod.annotate(weight="45")
+        node.await_share("ns/c0", weight="45", memory=f"{64 * MIB}B")
 
 
 def test_what_changed_while_meted_was_away_holds():
