@@ -280,9 +280,9 @@ static void doubt(struct turns_tenant *t)
 {
 	for (size_t i = TURNS_AWAITED; i-- > 0;) {
 		struct turns_tenant *other = t->awaits[i];
+		const struct turns_seat *s = other ? turns_tenant_seat(other) : NULL;
 
-		if (other && other != t->let_in && other->state != TURNS_ALONG &&
-		    tries(t, turns_tenant_seat(other)))
+		if (s && other != t->let_in && other->state != TURNS_ALONG && tries(t, s))
 			forget(t, other);
 	}
 }

@@ -135,7 +135,7 @@ uint64_t turns_await_released(const struct turns_tenant *t, uint64_t now_ns);
 bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns);
 /* It has drained. */
 void turns_await_learn(struct turns_tenant *t, uint64_t now_ns);
-/* The tenant leaves the device. */
+/* The tenant leaves the device, or the device becomes open. */
 void turns_await_forget(struct turns_seat *s);
 
 /* ---- turns_company.c: whose gates are open in another tenant's turn -------------------------- */
