@@ -178,11 +178,18 @@ static bool closes_company(struct turns_seat *leader, uint64_t now_ns)
 	return true;
 }
 
+/* After a turn alone: for how long nobody is let in. */
+static uint64_t alone_for_ns(const struct turns_tenant *t)
+{
+	return t->alone ? turns_tenant_free_look_ns(t) : 0;
+}
+
 bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 {
 	struct turns_tenant *t = leader->tenant;
 	bool known = turns_tenant_awaits(t);
-	uint64_t longest = known ? t->turns->tuning.beside_ns : t->turns->tuning.hang_ns;
+	uint64_t alone_ns = alone_for_ns(t), took_ns = now_ns - t->ending_ns;
+	uint64_t longest = known ? alone_ns + t->turns->tuning.beside_ns : t->turns->tuning.hang_ns;
 	struct turns_seat *s;
 
 	if (leader->leader)
@@ -191,8 +198,12 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 		return false;
 	if (closes_company(leader, now_ns))
 		return true;
-	if (known && now_ns - t->ending_ns >= longest) {
+	if (known && took_ns >= longest) {
 		turns_tenant_give_up(leader, now_ns);
+		return true;
+	}
+	if (took_ns < alone_ns) {
+		turns_timer_set(&t->turns->drains, &leader->timer, t->ending_ns + alone_ns);
 		return true;
 	}
 	/* Who was let in may let in others when it has to drain itself: not for ever. */
@@ -237,11 +248,15 @@ static void prove_one(struct turns_tenant *t, struct turns_tenant *other)
 }
 
 /* The drain has ended since the last one was let in. Who was let in before, and has not drained
- * itself, may have waited for that, too. */
+ * itself, may have waited for that, too. After a turn alone that is no proof: who never drains
+ * would be there each time. */
 static void prove(struct turns_tenant *t, uint64_t now_ns)
 {
-	t->proved_ns = now_ns - t->ending_ns;
+	if (!turns_awaits(t, t->let_in))
+		t->proved_ns = now_ns - t->ending_ns;
 	prove_one(t, t->let_in);
+	if (t->alone)
+		return;
 	list_for_each(link, &turns_tenant_seat(t)->along)
 	{
 		if (SEAT_ALONG(link)->tenant != t->let_in)

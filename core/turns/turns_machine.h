@@ -117,6 +117,8 @@ void turns_seat_let_owe(struct turns_seat *s, uint64_t now_ns);
 void turns_tenant_give_up(struct turns_seat *s, uint64_t now_ns);
 /* How long its drain is waited for without a look. */
 uint64_t turns_tenant_look_ns(const struct turns_tenant *t);
+/* Likewise, as long as nothing is known of it but how long its drains usually take. */
+uint64_t turns_tenant_free_look_ns(const struct turns_tenant *t);
 /* It is asked whether a thread waits at a gate of a tenant that was reported as hung. */
 void turns_tenant_look(struct turns_seat *s);
 /* What it waited for is over, or it runs again. */

@@ -499,3 +499,21 @@ TEST(nobody_is_awaited_on_an_open_device)
 	run(100000 * MS);
 	expect(a->done && n->done);
 }
+
+/* Their drains take longer than a look at one who waits. */
+TEST(who_waits_for_nobody_any_more_may_have_long_kernels)
+{
+	struct program *a, *b;
+
+	given(false);
+	a = add(MEETS, 100, 100 * US);
+	b = add(MEETS, 100, 100 * US);
+	add(GREEDY, 100, 1 * MS);
+	begin();
+	run(3000 * MS);
+	expect(a->tenant.awaits[0] == &b->tenant && b->tenant.awaits[0] == &a->tenant);
+	a->kind = b->kind = EVEN;
+	a->kernel_ns = b->kernel_ns = 20 * MS;
+	run(100000 * MS);
+	expect(!a->tenant.awaits[0] && !b->tenant.awaits[0]);
+}
