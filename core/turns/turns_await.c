@@ -43,7 +43,8 @@ struct turns_seat *turns_tenant_seat(const struct turns_tenant *t)
 	return NULL;
 }
 
-/* Without them it could do nothing with a turn; but whether that is still so is to be seen. */
+/* Without them it could do nothing with a turn. But they may have made their caps small in order to
+ * hold it up, and whether it waits for them still is to be seen: so it waits for about a turn. */
 uint64_t turns_await_released(const struct turns_tenant *t, uint64_t now_ns)
 {
 	const struct turns_seat *s = turns_tenant_seat(t);
@@ -53,21 +54,19 @@ uint64_t turns_await_released(const struct turns_tenant *t, uint64_t now_ns)
 		if (t->awaits[i] && t->awaits[i]->state == TURNS_CAPPED)
 			latest = most(latest, turns_tenant_released(t->awaits[i], now_ns));
 	}
-	return s ? least(latest, s->wanted_ns + t->turns->tuning.hang_ns) : 0;
+	return s ? least(latest, s->wanted_ns + s->device->turn_ns) : 0;
 }
 
 /* ---- who is let in --------------------------------------------------------------------------- */
 
-/* For a moment; what it has then it pays for with its cap, later. Who is known to be awaited is
- * waited for until it has paid; others must have paid soon. */
-static bool may_come_capped(const struct turns_seat *s, bool known, uint64_t now_ns)
+/* For a moment; what it has then it pays for with its cap, and soon: so its cap holds. */
+static bool may_come_capped(const struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
-	if (t->state != TURNS_CAPPED || s->gate != TURNS_CLOSED || s->device->strays ||
-	    turns_tenant_governed(t) != 1)
-		return false;
-	return known || turns_tenant_released(t, now_ns) <= now_ns + t->turns->tuning.hang_ns;
+	return t->state == TURNS_CAPPED && s->gate == TURNS_CLOSED && !s->device->strays &&
+	       turns_tenant_governed(t) == 1 &&
+	       turns_tenant_released(t, now_ns) <= now_ns + t->turns->tuning.hang_ns;
 }
 
 static bool is_suspected(const struct turns_tenant *t, const struct turns_tenant *other)
@@ -102,7 +101,7 @@ static unsigned rank(const struct turns_seat *leader, const struct turns_seat *s
 	const struct turns_tenant *t = leader->tenant;
 	bool known = turns_company_awaits(leader, s);
 
-	if (!turns_company_may_come(s) && !may_come_capped(s, known, now_ns))
+	if (!turns_company_may_come(s) && !may_come_capped(s, now_ns))
 		return 0;
 	if (known)
 		return tries(t, s) ? 3 * TRIES + 1 : 1;

@@ -517,3 +517,23 @@ TEST(who_waits_for_nobody_any_more_may_have_long_kernels)
 	run(100000 * MS);
 	expect(!a->tenant.awaits[0] && !b->tenant.awaits[0]);
 }
+
+/* It has lowered its own cap, and so would hold up who awaits it. */
+TEST(who_is_awaited_does_not_starve_others_by_its_cap)
+{
+	struct program *a, *b;
+
+	given(false);
+	a = add(MEETS, 100, 100 * US);
+	b = add(MEETS, 100, 100 * US);
+	add(GREEDY, 100, 1 * MS);
+	begin();
+	run(3000 * MS);
+	expect(a->tenant.awaits[0] == &b->tenant);
+	set_live(b, true, 10);
+	a->kind = b->kind = GREEDY;
+	a->ahead = b->ahead = 4;
+	forget_what_they_had();
+	run(1000 * MS);
+	expect(had(a, 1000 * MS) >= 100 / 3.0);
+}
