@@ -43,7 +43,8 @@ struct turns_seat *turns_tenant_seat(const struct turns_tenant *t)
 	return NULL;
 }
 
-/* Without them it could do nothing with a turn; but whether that is still so is to be seen. */
+/* Without them it could do nothing with a turn. But they may have made their caps small in order to
+ * hold it up, and whether it waits for them still is to be seen: so it waits for about a turn. */
 uint64_t turns_await_released(const struct turns_tenant *t, uint64_t now_ns)
 {
 	const struct turns_seat *s = turns_tenant_seat(t);
@@ -53,21 +54,19 @@ uint64_t turns_await_released(const struct turns_tenant *t, uint64_t now_ns)
 		if (t->awaits[i] && t->awaits[i]->state == TURNS_CAPPED)
 			latest = most(latest, turns_tenant_released(t->awaits[i], now_ns));
 	}
-	return s ? least(latest, s->wanted_ns + t->turns->tuning.hang_ns) : 0;
+	return s ? least(latest, s->wanted_ns + s->device->turn_ns) : 0;
 }
 
 /* ---- who is let in --------------------------------------------------------------------------- */
 
-/* For a moment; what it has then it pays for with its cap, later. Who is known to be awaited is
- * waited for until it has paid; others must have paid soon. */
-static bool may_come_capped(const struct turns_seat *s, bool known, uint64_t now_ns)
+/* For a moment; what it has then it pays for with its cap, and soon: so its cap holds. */
+static bool may_come_capped(const struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
-	if (t->state != TURNS_CAPPED || s->gate != TURNS_CLOSED || s->device->strays ||
-	    turns_tenant_governed(t) != 1)
-		return false;
-	return known || turns_tenant_released(t, now_ns) <= now_ns + t->turns->tuning.hang_ns;
+	return t->state == TURNS_CAPPED && s->gate == TURNS_CLOSED && !s->device->strays &&
+	       turns_tenant_governed(t) == 1 &&
+	       turns_tenant_released(t, now_ns) <= now_ns + t->turns->tuning.hang_ns;
 }
 
 static bool is_suspected(const struct turns_tenant *t, const struct turns_tenant *other)
@@ -102,7 +101,7 @@ static unsigned rank(const struct turns_seat *leader, const struct turns_seat *s
 	const struct turns_tenant *t = leader->tenant;
 	bool known = turns_company_awaits(leader, s);
 
-	if (!turns_company_may_come(s) && !may_come_capped(s, known, now_ns))
+	if (!turns_company_may_come(s) && !may_come_capped(s, now_ns))
 		return 0;
 	if (known)
 		return tries(t, s) ? 3 * TRIES + 1 : 1;
@@ -178,11 +177,18 @@ static bool closes_company(struct turns_seat *leader, uint64_t now_ns)
 	return true;
 }
 
+/* After a turn alone: for how long nobody is let in. */
+static uint64_t alone_for_ns(const struct turns_tenant *t)
+{
+	return t->alone ? turns_tenant_free_look_ns(t) : 0;
+}
+
 bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 {
 	struct turns_tenant *t = leader->tenant;
 	bool known = turns_tenant_awaits(t);
-	uint64_t longest = known ? t->turns->tuning.beside_ns : t->turns->tuning.hang_ns;
+	uint64_t alone_ns = alone_for_ns(t), took_ns = now_ns - t->ending_ns;
+	uint64_t longest = known ? alone_ns + t->turns->tuning.beside_ns : t->turns->tuning.hang_ns;
 	struct turns_seat *s;
 
 	if (leader->leader)
@@ -191,8 +197,12 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 		return false;
 	if (closes_company(leader, now_ns))
 		return true;
-	if (known && now_ns - t->ending_ns >= longest) {
+	if (known && took_ns >= longest) {
 		turns_tenant_give_up(leader, now_ns);
+		return true;
+	}
+	if (took_ns < alone_ns) {
+		turns_timer_set(&t->turns->drains, &leader->timer, t->ending_ns + alone_ns);
 		return true;
 	}
 	/* Who was let in may let in others when it has to drain itself: not for ever. */
@@ -237,11 +247,15 @@ static void prove_one(struct turns_tenant *t, struct turns_tenant *other)
 }
 
 /* The drain has ended since the last one was let in. Who was let in before, and has not drained
- * itself, may have waited for that, too. */
+ * itself, may have waited for that, too. After a turn alone that is no proof: who never drains
+ * would be there each time. */
 static void prove(struct turns_tenant *t, uint64_t now_ns)
 {
-	t->proved_ns = now_ns - t->ending_ns;
+	if (!turns_awaits(t, t->let_in))
+		t->proved_ns = now_ns - t->ending_ns;
 	prove_one(t, t->let_in);
+	if (t->alone)
+		return;
 	list_for_each(link, &turns_tenant_seat(t)->along)
 	{
 		if (SEAT_ALONG(link)->tenant != t->let_in)
@@ -280,9 +294,9 @@ static void doubt(struct turns_tenant *t)
 {
 	for (size_t i = TURNS_AWAITED; i-- > 0;) {
 		struct turns_tenant *other = t->awaits[i];
+		const struct turns_seat *s = other ? turns_tenant_seat(other) : NULL;
 
-		if (other && other != t->let_in && other->state != TURNS_ALONG &&
-		    tries(t, turns_tenant_seat(other)))
+		if (s && other != t->let_in && other->state != TURNS_ALONG && tries(t, s))
 			forget(t, other);
 	}
 }

@@ -64,8 +64,7 @@ void turns_company_begin(struct turns_tenant *t, uint64_t now_ns)
 	t->alone = false;
 	if (!turns_tenant_awaits(t) || turns_tenant_governed(t) != 1)
 		return;
-	t->alone = t->together >= (uint32_t)ALONE_AFTER << 2 * t->confirmed ||
-		   turns_await_released(t, now_ns);
+	t->alone = t->together >= (uint32_t)ALONE_AFTER << 2 * t->confirmed;
 	if (t->alone)
 		return;
 	t->together++;
@@ -145,6 +144,30 @@ void turns_company_expel(struct turns_tenant *t, uint64_t now_ns)
 		part_closed(s->leader, now_ns);
 		return;
 	}
+}
+
+uint64_t turns_company_keep_caps(struct turns_tenant *t, uint64_t now_ns)
+{
+	uint64_t first = UINT64_MAX;
+
+	list_for_each(link, &t->seats)
+	{
+		struct turns_seat *leader = SEAT_OF_TENANT(link);
+
+		list_for_each(along, &leader->along)
+		{
+			uint64_t at = turns_seat_exhausted(SEAT_ALONG(along), now_ns);
+
+			if (SEAT_ALONG(along)->gate != TURNS_OPENED)
+				continue;
+			if (at <= now_ns)
+				close_gate(SEAT_ALONG(along), now_ns);
+			else
+				first = least(first, at);
+		}
+		part_closed(leader, now_ns);
+	}
+	return first;
 }
 
 void turns_company_drained(struct turns_seat *s, uint64_t now_ns)

@@ -108,6 +108,8 @@ void turns_device_reckon(struct turns_device *d, uint64_t now_ns)
 		turns_device_serve(d, now_ns);
 		return;
 	}
+	/* Nobody waits at a closed gate here, and who is on no governed device cannot be let in. */
+	list_for_each(link, &d->seats) turns_await_forget(SEAT_OF_DEVICE(link));
 	list_for_each(link, &d->seats) free_seat(SEAT_OF_DEVICE(link), now_ns);
 }
 

@@ -13,6 +13,13 @@ enum {
 	COUPLED_QUADRUPLED = 5 /* ... and after four times as many each time that it is so again */
 };
 
+uint64_t turns_tenant_free_look_ns(const struct turns_tenant *t)
+{
+	const struct turns_tuning *tuning = &t->turns->tuning;
+
+	return least(most(2 * t->overrun_ns, tuning->drain_ns), tuning->hang_ns / LOOKS);
+}
+
 /* What a coupled tenant was let in with must be able to drain: each step lets more in, and if that
  * never drained, it would be left in the end although nothing of it waits for anything. So it is
  * given twice as long as it usually takes, and at least as long as the step took. */
@@ -21,14 +28,14 @@ uint64_t turns_tenant_look_ns(const struct turns_tenant *t)
 	const struct turns_tuning *tuning = &t->turns->tuning;
 
 	/* The steps of those it awaits let nothing of its own in. */
-	if (turns_tenant_awaits(t))
+	if (turns_tenant_awaits(t) && (!t->alone || t->steps))
 		return most(least(turns_tenant_step_ns(t), tuning->drain_ns),
 			    LOOK_STEPS * tuning->step_ns);
 	if (t->bond != TURNS_FREE)
 		return most(
 			least(most(2 * t->overrun_ns, turns_tenant_step_ns(t)), tuning->drain_ns),
 			LOOK_STEPS * tuning->step_ns);
-	return least(most(2 * t->overrun_ns, tuning->drain_ns), tuning->hang_ns / LOOKS);
+	return turns_tenant_free_look_ns(t);
 }
 
 bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns)

@@ -136,8 +136,7 @@ static uint64_t grace(const struct turns_tenant *t)
 	return least(2 * t->gap_ns, t->turns->tuning.grace_ns);
 }
 
-/* When its cap is used up on one of its devices, or that of one that came along; UINT64_MAX: there
- * is none. */
+/* When its cap is used up on one of its devices; UINT64_MAX: there is none. */
 static uint64_t exhausted(struct turns_tenant *t, uint64_t now_ns)
 {
 	uint64_t first = UINT64_MAX;
@@ -146,11 +145,8 @@ static uint64_t exhausted(struct turns_tenant *t, uint64_t now_ns)
 	{
 		struct turns_seat *s = SEAT_OF_TENANT(link);
 
-		if (is_free(s))
-			continue;
-		first = least(first, turns_seat_exhausted(s, now_ns));
-		list_for_each(other, &s->along) first =
-			least(first, turns_seat_exhausted(SEAT_ALONG(other), now_ns));
+		if (!is_free(s))
+			first = least(first, turns_seat_exhausted(s, now_ns));
 	}
 	return first;
 }
@@ -235,6 +231,7 @@ void turns_tenant_judge(struct turns_tenant *t, uint64_t now_ns)
 	turns_tenant_settle(t, now_ns);
 	at = exhausted(t, now_ns);
 	over = at <= now_ns;
+	at = least(at, turns_company_keep_caps(t, now_ns));
 	if (t->idle && !contested && at == UINT64_MAX && !has_company(t)) {
 		if (!t->paused)
 			pause_turn(t, now_ns);

@@ -117,6 +117,8 @@ void turns_seat_let_owe(struct turns_seat *s, uint64_t now_ns);
 void turns_tenant_give_up(struct turns_seat *s, uint64_t now_ns);
 /* How long its drain is waited for without a look. */
 uint64_t turns_tenant_look_ns(const struct turns_tenant *t);
+/* Likewise, as long as nothing is known of it but how long its drains usually take. */
+uint64_t turns_tenant_free_look_ns(const struct turns_tenant *t);
 /* It is asked whether a thread waits at a gate of a tenant that was reported as hung. */
 void turns_tenant_look(struct turns_seat *s);
 /* What it waited for is over, or it runs again. */
@@ -135,7 +137,7 @@ uint64_t turns_await_released(const struct turns_tenant *t, uint64_t now_ns);
 bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns);
 /* It has drained. */
 void turns_await_learn(struct turns_tenant *t, uint64_t now_ns);
-/* The tenant leaves the device. */
+/* The tenant leaves the device, or the device becomes open. */
 void turns_await_forget(struct turns_seat *s);
 
 /* ---- turns_company.c: whose gates are open in another tenant's turn -------------------------- */
@@ -152,6 +154,9 @@ bool turns_company_arrive(struct turns_seat *s, uint64_t now_ns);
 void turns_company_close(struct turns_seat *leader, uint64_t now_ns);
 /* One that came along is barred or suspended. / It has drained. */
 void turns_company_expel(struct turns_tenant *t, uint64_t now_ns);
+/* Who came along and has used up its cap is closed. Returns when the next one must be; UINT64_MAX:
+ * never. */
+uint64_t turns_company_keep_caps(struct turns_tenant *t, uint64_t now_ns);
 void turns_company_drained(struct turns_seat *s, uint64_t now_ns);
 /* What the leader had in flight is not waited for any more, nor what they had. */
 void turns_company_let_owe(struct turns_seat *leader, uint64_t now_ns);

@@ -28,7 +28,8 @@ struct program {
 	unsigned ahead; /* launches that may be in flight */
 
 	struct turns_tenant tenant;
-	struct turns_seat seat;
+	struct turns_seat seat, second;
+	struct turns_seat *at; /* where it launches */
 	bool open, drained, stands, busy;
 	unsigned queued;
 	uint64_t begun, done; /* kernels */
@@ -40,7 +41,7 @@ struct program {
 
 static struct {
 	struct turns turns;
-	struct turns_device device;
+	struct turns_device device, second;
 	struct program program[PROGRAMS];
 	unsigned programs, running, slice;
 	bool bare;
@@ -80,14 +81,14 @@ static void launch(struct program *p)
 		return;
 	if (!p->open) {
 		if (!p->stands)
-			turns_wants(&p->seat, m.now);
+			turns_wants(p->at, m.now);
 		p->stands = true;
 		return;
 	}
 	p->stands = false;
 	p->queued++;
 	if (!p->busy && !m.bare)
-		turns_wants(&p->seat, m.now);
+		turns_wants(p->at, m.now);
 	p->busy = true;
 	if (p->kind == MEETS && p->ahead == 1)
 		p->free_at = UINT64_MAX; /* until its kernel has ended */
@@ -149,10 +150,10 @@ static void say(struct program *p)
 	if (!p->open && !p->drained) {
 		p->drained = true;
 		p->busy = false;
-		turns_drained(&p->seat, p->stands, m.now);
+		turns_drained(p->at, p->stands, m.now);
 	} else if (p->open && p->busy && p->free_at > m.now) {
 		p->busy = false;
-		turns_idle(&p->seat, m.now);
+		turns_idle(p->at, m.now);
 	}
 }
 
@@ -162,18 +163,20 @@ static void act(const struct turns_action *action)
 {
 	struct program *p = action->seat->owner;
 
+	if (action->seat != p->at)
+		return;
 	switch (action->verb) {
 	case TURNS_OPEN:
 		p->open = true;
 		p->drained = false;
 		if (!p->stands && !p->queued)
-			turns_idle(&p->seat, m.now);
+			turns_idle(p->at, m.now);
 		break;
 	case TURNS_CLOSE:
 		p->open = false;
 		break;
 	case TURNS_LATE:
-		turns_late(&p->seat, p->stands, m.now);
+		turns_late(p->at, p->stands, m.now);
 		break;
 	case TURNS_AWAITS:
 		m.found++;
@@ -205,6 +208,7 @@ static void begin(void)
 {
 	turns_init(&m.turns, &turns_usual);
 	turns_device_init(&m.turns, &m.device, 0);
+	turns_device_init(&m.turns, &m.second, 1);
 	for (unsigned i = 0; i < m.programs; i++) {
 		struct program *p = &m.program[i];
 		struct turns_share share = {.weight = p->weight,
@@ -212,6 +216,7 @@ static void begin(void)
 					    .cap_milli = p->cap_milli,
 					    .class = SHARE_STANDARD};
 
+		p->at = &p->seat;
 		p->open = m.bare;
 		p->drained = true;
 		p->last_end_ns = m.now;
@@ -427,4 +432,108 @@ TEST(who_waits_for_nobody_any_more_has_its_turns_alone)
 	a->ahead = b->ahead = 4;
 	run(100000 * MS);
 	expect(!a->tenant.awaits[0] && !b->tenant.awaits[0]);
+}
+
+static void set_live(struct program *p, bool weighted, uint32_t cap_milli)
+{
+	struct turns_share share = {.weight = p->weight,
+				    .weighted = weighted,
+				    .cap_milli = cap_milli,
+				    .class = SHARE_STANDARD};
+
+	turns_set(&p->tenant, &share, m.now);
+	pump();
+}
+
+static void use_nothing(struct program *p)
+{
+	p->queued = 0;
+	p->done = p->begun;
+	p->busy = false;
+	p->free_at = UINT64_MAX;
+}
+
+static void join_second(struct program *p, bool is_open)
+{
+	turns_join(&p->second, &p->tenant, &m.second, p, is_open, m.now);
+	p->at = &p->second;
+	p->open = is_open;
+	p->drained = !is_open;
+	p->free_at = m.now;
+	pump();
+}
+
+/* Who was awaited there is on no governed device while the one that awaited it is on another. */
+TEST(nobody_is_awaited_on_an_open_device)
+{
+	struct program *a, *b, *n;
+
+	given(false);
+	a = add(MEETS, 100, 100 * US);
+	b = add(MEETS, 100, 100 * US);
+	n = add(GREEDY, 100, 1 * MS);
+	begin();
+	run(1000 * MS);
+	expect(a->tenant.awaits[0] == &b->tenant && b->tenant.awaits[0] == &a->tenant);
+	set_live(a, false, 1000);
+	set_live(b, false, 1000);
+	expect(m.device.governed);
+	use_nothing(n);
+	turns_leave(&n->seat, m.now);
+	pump();
+	expect(!m.device.governed);
+	expect(!a->tenant.awaits[0] && !b->tenant.awaits[0]);
+	use_nothing(b);
+	use_nothing(a);
+	a->kind = LONG;
+	a->kernel_ns = 150 * MS;
+	join_second(a, true);
+	n = add(GREEDY, 100, 1 * MS);
+	turns_tenant_init(&m.turns, &n->tenant,
+			  &(struct turns_share){.weight = 100,
+						.weighted = true,
+						.cap_milli = 1000,
+						.class = SHARE_STANDARD});
+	join_second(n, false);
+	expect(m.second.governed);
+	run(100000 * MS);
+	expect(a->done && n->done);
+}
+
+/* Their drains take longer than a look at one who waits. */
+TEST(who_waits_for_nobody_any_more_may_have_long_kernels)
+{
+	struct program *a, *b;
+
+	given(false);
+	a = add(MEETS, 100, 100 * US);
+	b = add(MEETS, 100, 100 * US);
+	add(GREEDY, 100, 1 * MS);
+	begin();
+	run(3000 * MS);
+	expect(a->tenant.awaits[0] == &b->tenant && b->tenant.awaits[0] == &a->tenant);
+	a->kind = b->kind = EVEN;
+	a->kernel_ns = b->kernel_ns = 20 * MS;
+	run(100000 * MS);
+	expect(!a->tenant.awaits[0] && !b->tenant.awaits[0]);
+}
+
+/* It has lowered its own cap, and so would hold up who awaits it. */
+TEST(who_is_awaited_does_not_starve_others_by_its_cap)
+{
+	struct program *a, *b;
+
+	given(false);
+	a = add(MEETS, 100, 100 * US);
+	b = add(MEETS, 100, 100 * US);
+	add(GREEDY, 100, 1 * MS);
+	begin();
+	run(3000 * MS);
+	expect(a->tenant.awaits[0] == &b->tenant);
+	set_live(b, true, 10);
+	a->kind = b->kind = GREEDY;
+	a->ahead = b->ahead = 4;
+	forget_what_they_had();
+	run(1000 * MS);
+	expect(had(a, 1000 * MS) >= 100 / 3.0);
 }
