@@ -127,9 +127,10 @@ static int check_edits(const struct dra *dra, struct fault *why)
 {
 	return dra->plugin->edits
 		       ? 0
-		       : fault_set(why, -EAGAIN,
-				   "the driver's files are not known yet: the claim is prepared when "
-				   "meted has found them, and its log says what is wrong");
+		       : fault_set(
+				 why, -EAGAIN,
+				 "the driver's files are not known yet: the claim is prepared when "
+				 "meted has found them, and its log says what is wrong");
 }
 
 static int begin(struct dra *dra, struct claim *claim, struct journal_claim **ret_entry,
