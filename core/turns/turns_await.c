@@ -191,8 +191,10 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 	uint64_t longest = known ? alone_ns + t->turns->tuning.beside_ns : t->turns->tuning.hang_ns;
 	struct turns_seat *s;
 
-	if (leader->leader)
-		return true; /* its leader is asked */
+	if (leader->leader) {
+		turns_company_late(leader, now_ns); /* its leader is asked */
+		return true;
+	}
 	if (leader->stray || turns_tenant_governed(t) != 1)
 		return false;
 	if (closes_company(leader, now_ns))

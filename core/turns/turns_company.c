@@ -132,6 +132,27 @@ void turns_company_close(struct turns_seat *leader, uint64_t now_ns)
 	part_closed(leader, now_ns);
 }
 
+/* Its leader's turn goes on, and may never end: so this drain is looked after by itself. */
+static void close_early(struct turns_seat *s, uint64_t now_ns)
+{
+	if (s->gate != TURNS_OPENED)
+		return;
+	close_gate(s, now_ns);
+	if (s->gate == TURNS_CLOSING)
+		turns_timer_set(&s->device->turns->drains, &s->timer,
+				now_ns + s->device->turns->tuning.hang_ns);
+}
+
+void turns_company_late(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->leader->tenant;
+
+	if (t->state != TURNS_RUNNING || t->stepping)
+		return;
+	t->forced = true;
+	turns_tenant_judge(t, now_ns);
+}
+
 void turns_company_expel(struct turns_tenant *t, uint64_t now_ns)
 {
 	list_for_each(link, &t->seats)
@@ -140,7 +161,7 @@ void turns_company_expel(struct turns_tenant *t, uint64_t now_ns)
 
 		if (!s->leader)
 			continue;
-		close_gate(s, now_ns);
+		close_early(s, now_ns);
 		part_closed(s->leader, now_ns);
 		return;
 	}
@@ -161,7 +182,7 @@ uint64_t turns_company_keep_caps(struct turns_tenant *t, uint64_t now_ns)
 			if (SEAT_ALONG(along)->gate != TURNS_OPENED)
 				continue;
 			if (at <= now_ns)
-				close_gate(SEAT_ALONG(along), now_ns);
+				close_early(SEAT_ALONG(along), now_ns);
 			else
 				first = least(first, at);
 		}

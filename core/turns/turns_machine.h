@@ -157,6 +157,9 @@ void turns_company_expel(struct turns_tenant *t, uint64_t now_ns);
 /* Who came along and has used up its cap is closed. Returns when the next one must be; UINT64_MAX:
  * never. */
 uint64_t turns_company_keep_caps(struct turns_tenant *t, uint64_t now_ns);
+/* One that came along was closed and has not drained: its leader's turn ends, and then it is seen
+ * after. */
+void turns_company_late(struct turns_seat *s, uint64_t now_ns);
 void turns_company_drained(struct turns_seat *s, uint64_t now_ns);
 /* What the leader had in flight is not waited for any more, nor what they had. */
 void turns_company_let_owe(struct turns_seat *leader, uint64_t now_ns);

@@ -537,3 +537,36 @@ TEST(who_is_awaited_does_not_starve_others_by_its_cap)
 	run(1000 * MS);
 	expect(had(a, 1000 * MS) >= 100 / 3.0);
 }
+
+static bool comes_along(const struct program *p)
+{
+	return p->seat.leader && p->seat.gate == TURNS_OPENED;
+}
+
+/* The turn in which it came along would never end: nobody stands in line. */
+TEST(who_is_barred_in_a_turn_without_end_is_waited_for_no_longer_than_others)
+{
+	struct program *a, *b;
+
+	given(false);
+	add(MEETS, 100, 100 * US);
+	add(MEETS, 100, 100 * US);
+	begin();
+	run(3000 * MS);
+	a = &m.program[0];
+	b = &m.program[1];
+	for (unsigned ms = 0; ms < 1000 && !comes_along(a) && !comes_along(b); ms++)
+		run(1 * MS);
+	if (comes_along(a)) {
+		a = &m.program[1];
+		b = &m.program[0];
+	}
+	expect(comes_along(b) && a->tenant.state == TURNS_RUNNING);
+	a->kind = GREEDY;
+	b->kind = HOLDS;
+	b->queued = 1;
+	turns_wants(&b->seat, m.now);
+	turns_bar(&b->seat, true, m.now);
+	run(5000 * MS);
+	expect(b->seat.gate != TURNS_CLOSING);
+}
