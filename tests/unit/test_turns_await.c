@@ -417,17 +417,24 @@ TEST(who_is_awaited_takes_no_time_of_those_who_do_not_wait)
 	expect(had(l, 60000 * MS) >= 10000 / 101.0 - 5);
 }
 
+/* Two that wait for each other, beside a greedy one, have been found. */
+static void find_pair(struct program **ret_a, struct program **ret_b)
+{
+	given(false);
+	*ret_a = add(MEETS, 100, 100 * US);
+	*ret_b = add(MEETS, 100, 100 * US);
+	add(GREEDY, 100, 1 * MS);
+	begin();
+	run(3000 * MS);
+	expect((*ret_a)->tenant.awaits[0] == &(*ret_b)->tenant);
+	expect((*ret_b)->tenant.awaits[0] == &(*ret_a)->tenant);
+}
+
 TEST(who_waits_for_nobody_any_more_has_its_turns_alone)
 {
 	struct program *a, *b;
 
-	given(false);
-	a = add(MEETS, 100, 100 * US);
-	b = add(MEETS, 100, 100 * US);
-	add(GREEDY, 100, 1 * MS);
-	begin();
-	run(3000 * MS);
-	expect(a->tenant.awaits[0] == &b->tenant && b->tenant.awaits[0] == &a->tenant);
+	find_pair(&a, &b);
 	a->kind = b->kind = GREEDY;
 	a->ahead = b->ahead = 4;
 	run(100000 * MS);
@@ -505,13 +512,7 @@ TEST(who_waits_for_nobody_any_more_may_have_long_kernels)
 {
 	struct program *a, *b;
 
-	given(false);
-	a = add(MEETS, 100, 100 * US);
-	b = add(MEETS, 100, 100 * US);
-	add(GREEDY, 100, 1 * MS);
-	begin();
-	run(3000 * MS);
-	expect(a->tenant.awaits[0] == &b->tenant && b->tenant.awaits[0] == &a->tenant);
+	find_pair(&a, &b);
 	a->kind = b->kind = EVEN;
 	a->kernel_ns = b->kernel_ns = 20 * MS;
 	run(100000 * MS);
