@@ -8,9 +8,9 @@ import time
 
 from world import HERE, SLOW_S, Attack, Gone, Refused, wait_for
 
-ENVIRONMENT = "those that clear it (`env -i`, `sudo`, setuid)"
+ENVIRONMENT = "those that clear the environment (`env -i`, `sudo`, setuid)"
 ABSOLUTE = "those that open the driver by an absolute path"
-AUDITED = "those in which an auditor of the loader (`LD_AUDIT`) leads there run without a limit"
+AUDITED = "those in which an auditor of the loader (`LD_AUDIT`) leads to the driver"
 SAME_USER = "Between tenants of one user limits stop accidents, not attacks"
 ADMITTED = {"clears_preload": ENVIRONMENT, "empty_env": ENVIRONMENT, "absolute_path": ABSOLUTE, "audited": AUDITED, "joins_neighbour": SAME_USER,
             "raises_its_limit": SAME_USER}
