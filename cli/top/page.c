@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/least.h"
 #include "cli/top/keys.h"
 
 enum {
@@ -120,7 +121,8 @@ void page_help(const struct page *page)
 			grid_field(page->out, &page->screen, keys[i].keys, name);
 			grid_end(page->out, &page->screen, GRID_HEAD);
 			fputc(' ', page->out);
-			grid_field(page->out, &page->screen, keys[i].meaning, width - name - 1);
+			grid_field(page->out, &page->screen, keys[i].meaning,
+				   beyond(width, name + 1));
 		}
 		fputc('\n', page->out);
 	}

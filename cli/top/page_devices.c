@@ -2,6 +2,7 @@
 /* Each device: what its board says, how busy and how full it is, and who had its last second. */
 #include <string.h>
 
+#include "base/least.h"
 #include "base/text.h"
 #include "cli/top/page.h"
 
@@ -65,7 +66,8 @@ static void put_bars(const struct page *page, const struct model_device *device,
 		     const char *time, const char *space)
 {
 	const struct wire_device_row *row = device->row;
-	unsigned bars = width - (unsigned)(grid_width(time) + grid_width(space));
+	/* On a terminal that is too narrow for anything, there are no bars. */
+	unsigned bars = (unsigned)beyond(width, grid_width(time) + grid_width(space));
 
 	fputs(time, page->out);
 	page_bar(page, bars / 2, device->gauges.load_percent / 100.0,
@@ -129,7 +131,7 @@ static unsigned put_piece(const struct page *page, const struct model_tenant *te
 static void put_strip(const struct page *page, uint32_t device)
 {
 	static const char title[] = "had  ";
-	unsigned width = page->screen.width - (unsigned)strlen(title), at = 0, number = 0;
+	unsigned width = (unsigned)beyond(page->screen.width, strlen(title)), at = 0, number = 0;
 	uint64_t sum = 0;
 
 	fputs(title, page->out);

@@ -40,6 +40,18 @@ def test_it_shows_devices_and_tenants_at_every_width():
                 assert "HAD" in shown and "USED" in shown, shown
 
 
+def test_a_terminal_of_any_size_is_survived():
+    with Node(METE_SIM_DEVICES="2xSIM") as node:
+        At(node, "--name", "train", "--weight", "200")
+        with Screen(node, columns=100) as top:
+            top.wait("train .*running")
+            for columns, lines in ((12, 30), (4, 4), (1, 1), (3, 60), (300, 2)):
+                top.resize(columns, lines)
+                top.press("h", "x", "d")
+            top.resize(100, 30)
+            top.wait("train .*running", "^q quit")
+
+
 def test_ascii_and_no_colour_where_they_are_asked_for():
     with Node() as node:
         At(node, "--memory", "1G", "--name", "train")
