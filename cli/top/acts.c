@@ -12,6 +12,8 @@
 #include "cli/top/terminal.h"
 #include "core/share/share.h"
 
+enum { PROCESSES_MOST = 256 /* of a tenant, that a key reaches */ };
+
 struct number {
 	char text[16];
 };
@@ -113,24 +115,60 @@ static bool belongs(const struct ps_rows *rows, uint32_t tenant, uint32_t pid)
 	return false;
 }
 
-/* The number may be another process's by now: it is held first, and then meted is asked whose it
- * is. */
-static int send_signal(uint32_t tenant, uint32_t pid, int signal, struct fault *why)
+static int open_process(uint32_t pid, struct fault *why)
 {
-	owned(close) int held = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
-	owned(ps_rows_free) struct ps_rows rows = {0};
+	int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
 
-	if (held < 0)
-		return errno == ESRCH
-			       ? 0
-			       : fault_set(why, -errno, "process %u: %s", pid, strerror(errno));
-	if (ps_fetch(&rows, why) < 0)
-		return -1;
-	if (!belongs(&rows, tenant, pid))
-		return 0;
-	if (syscall(SYS_pidfd_send_signal, held, signal, NULL, 0) != 0 && errno != ESRCH)
+	if (fd < 0 && errno != ESRCH)
 		return fault_set(why, -errno, "process %u: %s", pid, strerror(errno));
-	return 1;
+	return fd < 0 ? -ESRCH : fd;
+}
+
+/* 1: it was sent; 0: it has ended. */
+static int send_signal(int held, uint32_t pid, int signal, struct fault *why)
+{
+	if (syscall(SYS_pidfd_send_signal, held, signal, NULL, 0) == 0)
+		return 1;
+	return errno == ESRCH ? 0 : fault_set(why, -errno, "process %u: %s", pid, strerror(errno));
+}
+
+/* The numbers may be other processes' by now: they are held first, and then meted is asked whose
+ * they are. */
+static int send_signals(uint32_t tenant, const uint32_t *pid, const int *held, size_t count,
+			int signal, struct fault *why)
+{
+	owned(ps_rows_free) struct ps_rows rows = {0};
+	int sent = 0, r = ps_fetch(&rows, why);
+
+	for (size_t i = 0; i < count && r >= 0; i++) {
+		if (held[i] < 0 || !belongs(&rows, tenant, pid[i]))
+			continue;
+		r = send_signal(held[i], pid[i], signal, why);
+		sent += r > 0;
+	}
+	return r < 0 ? r : sent;
+}
+
+/* How many it was sent to. */
+static int signal_all(uint32_t tenant, const uint32_t *pid, size_t count, int signal,
+		      struct fault *why)
+{
+	int held[PROCESSES_MOST], r = 0;
+	size_t opened = 0;
+
+	for (; opened < count; opened++) {
+		held[opened] = open_process(pid[opened], why);
+		if (held[opened] < 0 && held[opened] != -ESRCH) {
+			r = held[opened];
+			break;
+		}
+	}
+	if (r == 0)
+		r = send_signals(tenant, pid, held, count, signal, why);
+	while (opened-- > 0)
+		if (held[opened] >= 0)
+			close(held[opened]);
+	return r;
 }
 
 /* The processes of a tenant, on whichever device; once each. */
@@ -157,10 +195,10 @@ static void end(size_t which, const struct view_line *line, char *said)
 {
 	const struct wire_tenant_row *tenant = line->tenant->row;
 	owned(ps_rows_free) struct ps_rows rows = {0};
-	uint32_t pid[256] = {0};
+	uint32_t pid[PROCESSES_MOST] = {0};
 	struct fault why = {""};
 	size_t count = 1;
-	int sent = 0, r = 0;
+	int sent;
 
 	if (line->process)
 		pid[0] = line->process->pid;
@@ -176,11 +214,8 @@ static void end(size_t which, const struct view_line *line, char *said)
 		    : !confirmed("%s the %zu process%s of tenant %u %.100s?", signals[which].verb,
 				 count, count == 1 ? "" : "es", tenant->tenant, tenant->name.text))
 		return;
-	for (size_t i = 0; i < count && r >= 0; i++) {
-		r = send_signal(tenant->tenant, pid[i], signals[which].signal, &why);
-		sent += r > 0;
-	}
-	if (r < 0)
+	sent = signal_all(tenant->tenant, pid, count, signals[which].signal, &why);
+	if (sent < 0)
 		snprintf(said, ACTS_SAID, "%.250s", why.text);
 	else
 		snprintf(said, ACTS_SAID, "SIG%s sent to %d process%s",
