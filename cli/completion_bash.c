@@ -15,6 +15,27 @@ static void print_verbs(void)
 		printf("%s%s", i ? " " : "", cli_commands[i].verb);
 }
 
+static bool takes_value(const struct cli_option *option)
+{
+	return option->argument[0] != '\0';
+}
+
+/* Their names and letters, with a blank behind each. */
+static void print_options_that(const struct cli_command *command,
+			       bool (*fits)(const struct cli_option *))
+{
+	const struct cli_option *option = NULL;
+
+	while ((option = cli_next_option(command->verb, option))) {
+		if (!fits(option))
+			continue;
+		put_dashed(option->name);
+		fputc(' ', stdout);
+		if (option->letter)
+			printf("-%c ", option->letter);
+	}
+}
+
 /* Each verb's options, and those that a value follows. */
 static void print_options_of(const struct cli_command *command)
 {
@@ -26,24 +47,9 @@ static void print_options_of(const struct cli_command *command)
 		fputc(' ', stdout);
 	}
 	fputs("--help'\n\t\ttakes=' ", stdout);
-	while ((option = cli_next_option(command->verb, option))) {
-		if (!option->argument[0])
-			continue;
-		put_dashed(option->name);
-		fputc(' ', stdout);
-		if (option->letter)
-			printf("-%c ", option->letter);
-	}
+	print_options_that(command, takes_value);
 	fputs("'\n\t\tfiles=' ", stdout);
-	while ((option = cli_next_option(command->verb, option))) {
-		if (strcmp(option->argument, "FILE") != 0 &&
-		    strcmp(option->argument, "FOLDER") != 0)
-			continue;
-		put_dashed(option->name);
-		fputc(' ', stdout);
-		if (option->letter)
-			printf("-%c ", option->letter);
-	}
+	print_options_that(command, completion_wants_file);
 	printf("'\n\t\tprogram=%s folder=%s ;;\n",
 	       strstr(command->arguments, "PROGRAM") ? "yes" : "",
 	       strstr(command->arguments, "FOLDER") ? "yes" : "");

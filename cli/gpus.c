@@ -156,7 +156,7 @@ size_t gpus_processes(const struct gpus *gpus, unsigned index, struct gpus_proce
 
 static bool find_device(const struct gpus *gpus, const char *uuid, nvmlDevice_t *ret_device)
 {
-	return gpus->by_uuid && gpus->by_uuid(uuid, ret_device) == NVML_SUCCESS;
+	return gpus && gpus->by_uuid && gpus->by_uuid(uuid, ret_device) == NVML_SUCCESS;
 }
 
 /* Milliwatts, as NVML counts; 0 is no figure of a board that is on. */

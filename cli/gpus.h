@@ -42,7 +42,7 @@ struct gpus_gauges {
 	int watts, watts_most; /* now, and what it may take */
 	int mhz;	       /* of its multiprocessors */
 };
-/* Of a GPU or a MIG device, by the UUID as the driver writes it. */
+/* Of a GPU or a MIG device, by the UUID as the driver writes it. NULL: nothing is said. */
 struct gpus_gauges gpus_gauges(const struct gpus *gpus, const char *uuid);
 
 struct gpus_busy {

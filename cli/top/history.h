@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was had of a device's time, look by look, as far back as a wide screen shows it: by each
- * tenant, and, as tenant 0, in all. Knows no clock: a look is a step.
+ * What was had of a device's time, look by look, as far back as a wide screen shows it, by
+ * each tenant. Knows no clock: a look is a step.
  */
 #pragma once
 

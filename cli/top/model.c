@@ -149,24 +149,22 @@ static void add_samples(struct model *model, uint32_t device, const struct gpus_
 static void ask_boards(struct model *model)
 {
 	owned(free) struct gpus_busy *busy = calloc(BUSY_MOST, sizeof(*busy));
+	const struct gpus *gpus;
 	struct fault why;
 
 	if (!model->asked)
 		best_effort(gpus_open(&model->gpus, &why));
 	model->asked = true;
+	gpus = model->rows.elsewhere.text[0] ? NULL : model->gpus;
 	for (size_t i = 0; i < model->devices; i++) {
 		struct model_device *device = &model->device[i];
 		struct admin_uuid uuid = admin_uuid(device->row);
 		size_t n;
 
-		device->gauges = (struct gpus_gauges){GPUS_UNSAID, GPUS_UNSAID, GPUS_UNSAID,
-						      GPUS_UNSAID, GPUS_UNSAID};
-		if (!model->gpus || model->rows.elsewhere.text[0])
+		device->gauges = gpus_gauges(gpus, uuid.text);
+		if (!gpus || !busy)
 			continue;
-		device->gauges = gpus_gauges(model->gpus, uuid.text);
-		if (!busy)
-			continue;
-		n = gpus_busy(model->gpus, uuid.text, &device->since_us, busy, BUSY_MOST);
+		n = gpus_busy(gpus, uuid.text, &device->since_us, busy, BUSY_MOST);
 		add_samples(model, device->row->index, busy, n);
 	}
 }
@@ -174,12 +172,6 @@ static void ask_boards(struct model *model)
 static void remember(struct model *model)
 {
 	history_begin(&model->history);
-	for (size_t i = 0; i < model->devices; i++) {
-		int load = model->device[i].gauges.load_percent;
-
-		history_add(&model->history, 0, model->device[i].row->index,
-			    load == GPUS_UNSAID ? HISTORY_UNSAID : (uint16_t)(10 * load));
-	}
 	for (size_t i = 0; i < model->tenants; i++)
 		history_add(&model->history, model->tenant[i].row->tenant,
 			    model->tenant[i].row->device, model->tenant[i].had);

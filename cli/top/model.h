@@ -44,8 +44,3 @@ void model_free(struct model *model);
 /* NULL: there is none. */
 const struct model_tenant *model_tenant(const struct model *model, uint32_t tenant,
 					uint32_t device);
-
-static inline void model_free_owned(struct model *model)
-{
-	model_free(model);
-}

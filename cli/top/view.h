@@ -52,8 +52,3 @@ void view_move(struct view *view, long lines);
 /* NULL: there is no line. */
 const struct view_line *view_selected(const struct view *view);
 void view_free(struct view *view);
-
-static inline void view_free_owned(struct view *view)
-{
-	view_free(view);
-}
