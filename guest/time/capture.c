@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/process/join.h"
 #include "guest/time/capture.h"
+#include "guest/time/capture_inside.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -130,7 +131,7 @@ static bool is_capturing(CUstream stream)
 	       (r == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-/* Announce first, then look whether one ends: end() does it the other way round. */
+/* Announce first, then look whether one ends: capture_end() does it the other way round. */
 bool capture_enter(struct presence_slot *slot, CUstream stream)
 {
 	while (capture_open()) {
@@ -149,11 +150,6 @@ bool capture_enter(struct presence_slot *slot, CUstream stream)
 	}
 	atomic_store(&slot->state, PRESENCE_IN);
 	return false;
-}
-
-static CUstream stream_named(CUstream stream, bool own)
-{
-	return !stream && own ? CU_STREAM_PER_THREAD : stream;
 }
 
 /* A gate may open, and a capture begin, while the agent still drains for a close that was
@@ -280,7 +276,7 @@ static void forget_event(CUevent event)
 }
 
 /* Counts the capture before it looks at the gate: a close looks the other way round. */
-static CUresult begin(CUstream stream, CUevent *ret_before)
+CUresult capture_begin(CUstream stream, CUevent *ret_before)
 {
 	CUresult r = state_ready();
 
@@ -304,7 +300,7 @@ static CUresult begin(CUstream stream, CUevent *ret_before)
 	return CUDA_SUCCESS;
 }
 
-static CUresult begun(CUstream stream, CUevent before, CUresult r, CUstreamCaptureMode mode)
+CUresult capture_begun(CUstream stream, CUevent before, CUresult r, CUstreamCaptureMode mode)
 {
 	struct capture *place;
 
@@ -338,15 +334,9 @@ static CUevent closed(struct capture *place)
 	return before;
 }
 
-/* A capture that is about to end. */
-struct ending {
-	uint64_t serial; /* 0: none that is known */
-	bool mine;
-};
-
-static struct ending end(CUstream stream)
+struct capture_ending capture_end(CUstream stream)
 {
-	struct ending which = {0, false};
+	struct capture_ending which = {0, false};
 	struct capture *place;
 
 	futex_lock_take(&captures.lock);
@@ -363,7 +353,7 @@ static struct ending end(CUstream stream)
 }
 
 /* From the driver's answer on the agent may see that it is over, and others begin the next one. */
-static CUresult ended(CUstream stream, struct ending which, CUresult r)
+CUresult capture_ended(CUstream stream, struct capture_ending which, CUresult r)
 {
 	struct capture *place;
 	CUevent before = NULL;
@@ -429,88 +419,4 @@ void capture_forget(void)
 	if (captures.more)
 		munmap(captures.more, captures.room * sizeof(*captures.more));
 	memset(&captures, 0, sizeof(captures));
-}
-
-CUresult hook_cuStreamBeginCapture(CUstream hStream)
-{
-	CUevent before = NULL;
-	CUresult r = begin(hStream, &before);
-
-	return r ? r
-		 : begun(hStream, before, real(cuStreamBeginCapture)(hStream),
-			 CU_STREAM_CAPTURE_MODE_GLOBAL);
-}
-
-CUresult hook_cuStreamBeginCapture_ptsz(CUstream hStream)
-{
-	CUevent before = NULL;
-	CUresult r = begin(stream_named(hStream, true), &before);
-
-	return r ? r
-		 : begun(stream_named(hStream, true), before,
-			 real(cuStreamBeginCapture_ptsz)(hStream), CU_STREAM_CAPTURE_MODE_GLOBAL);
-}
-
-CUresult hook_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
-{
-	CUevent before = NULL;
-	CUresult r = begin(hStream, &before);
-
-	return r ? r : begun(hStream, before, real(cuStreamBeginCapture_v2)(hStream, mode), mode);
-}
-
-CUresult hook_cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode)
-{
-	CUevent before = NULL;
-	CUresult r = begin(stream_named(hStream, true), &before);
-
-	return r ? r
-		 : begun(stream_named(hStream, true), before,
-			 real(cuStreamBeginCapture_v2_ptsz)(hStream, mode), mode);
-}
-
-CUresult hook_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
-					  const CUgraphNode *dependencies,
-					  const CUgraphEdgeData *dependencyData,
-					  size_t numDependencies, CUstreamCaptureMode mode)
-{
-	CUevent before = NULL;
-	CUresult r = begin(hStream, &before);
-
-	return r ? r
-		 : begun(hStream, before,
-			 real(cuStreamBeginCaptureToGraph)(hStream, hGraph, dependencies,
-							   dependencyData, numDependencies, mode),
-			 mode);
-}
-
-CUresult hook_cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph,
-					       const CUgraphNode *dependencies,
-					       const CUgraphEdgeData *dependencyData,
-					       size_t numDependencies, CUstreamCaptureMode mode)
-{
-	CUevent before = NULL;
-	CUresult r = begin(stream_named(hStream, true), &before);
-
-	return r ? r
-		 : begun(stream_named(hStream, true), before,
-			 real(cuStreamBeginCaptureToGraph_ptsz)(hStream, hGraph, dependencies,
-								dependencyData, numDependencies,
-								mode),
-			 mode);
-}
-
-CUresult hook_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
-{
-	struct ending which = end(hStream);
-
-	return ended(hStream, which, real(cuStreamEndCapture)(hStream, phGraph));
-}
-
-CUresult hook_cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph)
-{
-	CUstream stream = stream_named(hStream, true);
-	struct ending which = end(stream);
-
-	return ended(stream, which, real(cuStreamEndCapture_ptsz)(hStream, phGraph));
 }
