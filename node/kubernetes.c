@@ -138,6 +138,13 @@ static void parking(struct daemon *d, uint64_t run_ns, uint64_t delay_ns)
 		     delay_ns == UINT64_MAX ? d->options.park_delay_ns : delay_ns);
 }
 
+static struct host_link link_between(const struct daemon *d, uint32_t a, uint32_t b)
+{
+	struct nvml_link link = d->nvml ? nvml_link(d->nvml, a, b) : (struct nvml_link){0};
+
+	return (struct host_link){.nvlinks = link.nvlinks, .level = link.level};
+}
+
 void kubernetes_cordoned(struct daemon *d, uint32_t device)
 {
 	const struct kubernetes *k = d->kubernetes;
@@ -234,6 +241,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.rows = rows,
 		.watch = watch,
 		.cordoned = cordoned,
+		.link = link_between,
 		.parking = parking,
 		.driver = driver,
 		.ended = ended,
