@@ -53,6 +53,7 @@ abi-check: ## compare our tables with NVIDIA's published headers
 	@tools/check-abi
 
 install: ## install under PREFIX (/usr/local), below DESTDIR
+	@command -v python3 >/dev/null || tools/setup
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' tools/install
 
 uninstall: ## remove what that wrote, and nothing else
