@@ -221,6 +221,11 @@ def look_ffmpeg():
         raise Lacking("ffmpeg has no CUDA filters")
 
 
+def look_podman():
+    """That it runs a container, its tests find out themselves: it takes a root file system."""
+    return words(program("podman"), "--version").removeprefix("podman version ")
+
+
 def look_clang():
     with tempfile.TemporaryDirectory(prefix="mete-needs-") as place:
         with open(place + "/k.cu", "w") as file:
@@ -265,6 +270,7 @@ NEEDS = {need.name: need for need in (
          "connect the machine, or name a mirror in PIP_INDEX_URL", slow=True),
     Need("npm", "npm's registry", "gRPC with JavaScript", look_npm, "connect the machine, or name a mirror in npm_config_registry", slow=True),
     Need("offload", "GCC for GPUs", "OpenACC and OpenMP", look_offload, SETUP),
+    Need("podman", "Podman", "containers without Kubernetes", look_podman, "`apt-get install --no-install-recommends podman`", after=["namespaces"]),
     Need("ffmpeg", "ffmpeg", "ffmpeg's filters", look_ffmpeg, "`apt-get install ffmpeg`"),
 )}
 

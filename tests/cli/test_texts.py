@@ -24,6 +24,10 @@ KUBECTL = '''#!/bin/sh
 # `kubectl apply -k FOLDER`: the folder is there
 [ "$1 $2" = "apply -k" ] && [ -f "$3/kustomization.yaml" ]
 '''
+HELM = '''#!/bin/sh
+# `helm install NAME CHART -n NAMESPACE --create-namespace`: the chart is there
+[ "$1 $2 $4 $6" = "install mete -n --create-namespace" ] && [ -f "$3/Chart.yaml" ]
+'''
 
 
 def shell_blocks(page):
@@ -56,6 +60,7 @@ def follow(page):
         os.mkdir(said)
         write_program(os.path.join(programs, "make"), MAKE)
         write_program(os.path.join(programs, "kubectl"), KUBECTL)
+        write_program(os.path.join(programs, "helm"), HELM)
         environment = dict(node.environment, PATH=programs + ":" + os.environ["PATH"], HOME=node.place)
         for name in ("LD_LIBRARY_PATH", "METE_SIM_DEVICES"):
             environment.pop(name, None)
