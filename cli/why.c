@@ -171,8 +171,9 @@ int why_main(const struct cli_line *line)
 				    line->argv[1]);
 	if (ps_fetch(&rows, &why) < 0)
 		return cli_fail(line, 1, &why);
-	if (rows.absent)
-		return cli_complain(line, 1, "no meted is running: nobody waits");
+	if (rows.absent && who)
+		return cli_complain(line, 1, "no meted is running, so there is no tenant '%s'",
+				    who);
 	for (size_t i = 0; i < rows.count; i++) {
 		const struct wire_tenant_row *t = tenant_at(&rows, i);
 
@@ -185,6 +186,6 @@ int why_main(const struct cli_line *line)
 		return 0;
 	if (who)
 		return cli_complain(line, 1, "there is no tenant '%s'; mete ps lists them", who);
-	puts("nobody waits");
+	puts(rows.absent ? "no meted is running: nobody waits" : "nobody waits");
 	return 0;
 }

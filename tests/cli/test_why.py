@@ -47,7 +47,8 @@ def test_who_is_suspended_hears_what_lets_it_go_on():
 
 def test_nobody_waits_where_nobody_does():
     with Node(METE_SIM_DEVICES="1xSIM") as node:
-        refused(node.mete("why"), "no meted is running: nobody waits", status=1)
+        assert node.mete("why").stdout == "no meted is running: nobody waits\n"
+        refused(node.mete("why", "it"), "no meted is running, so there is no tenant 'it'", status=1)
         process = steady(node, "it")
         says(node, "it (tenant 1) on GPU 0: running.\n  It waits for nothing.\n")
         assert node.mete("why").stdout == "nobody waits\n"
