@@ -19,6 +19,7 @@
 #include "node/tenants/tenant.h"
 #include "node/tenants/tenant_find.h"
 #include "node/tenants/tenant_spec.h"
+#include "node/time/launches.h"
 #include "node/upcalls.h"
 
 struct kubernetes {
@@ -29,6 +30,7 @@ struct kubernetes {
 	struct loop_signal reload;
 	int driver[WIRE_LIBRARIES]; /* what containers load; -1: none */
 	struct health_watch health;
+	struct launches launches;
 	bool leaving; /* closed, and has not ended */
 };
 
@@ -94,9 +96,22 @@ static void end(struct daemon *d, uint32_t id)
 		absent_end(d, id);
 }
 
+static void guests(struct tenant *t, const struct host_reader *reader)
+{
+	list_for_each(link, &t->guests)
+	{
+		for (uint32_t i = 0; i < t->devices; i++) {
+			struct wire_guest_row row;
+
+			rows_guest(list_entry(link, struct guest, link), i, &row);
+			reader->guest(reader->owner, &row);
+		}
+	}
+}
+
 static void rows(struct daemon *d, const struct host_reader *reader)
 {
-	if (reader->device || reader->tenant)
+	if (reader->device || reader->tenant || reader->guest)
 		book_refresh_all(d);
 	for (uint32_t i = 0; reader->device && i < d->devices; i++) {
 		struct wire_device_row row;
@@ -114,6 +129,8 @@ static void rows(struct daemon *d, const struct host_reader *reader)
 			rows_tenant(t, i, &row);
 			reader->tenant(reader->owner, &row);
 		}
+		if (reader->guest)
+			guests(t, reader);
 	}
 	if (reader->stranger)
 		health_watch_strangers(&d->kubernetes->health, reader);
@@ -125,6 +142,8 @@ static void watch(struct daemon *d, host_health *seen, void *owner)
 {
 	if (health_watch_open(&d->kubernetes->health, d, seen, owner) < 0)
 		log_warning("health.unwatched", "reason=\"no timer\"");
+	if (launches_open(&d->kubernetes->launches, d) < 0)
+		log_warning("launches.unwatched", "reason=\"no timer\"");
 }
 
 static bool cordoned(const struct daemon *d, uint32_t device)
@@ -307,5 +326,6 @@ void kubernetes_close(struct kubernetes *k)
 	if (k->plugin)
 		k->entry->close(k->plugin);
 	health_watch_close(&k->health);
+	launches_close(&k->launches);
 	loop_signal_close(&k->reload);
 }

@@ -60,6 +60,8 @@ struct host_reader {
 	void *owner;
 	void (*device)(void *owner, const struct wire_device_row *row);
 	void (*tenant)(void *owner, const struct wire_tenant_row *row);
+	/* Each process of a tenant on each of the tenant's devices. */
+	void (*guest)(void *owner, const struct wire_guest_row *row);
 	/* A process that the driver lists on a device and that is not a guest, as watch() last saw
 	 * it.
 	 */

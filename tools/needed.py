@@ -226,6 +226,16 @@ def look_podman():
     return words(program("podman"), "--version").removeprefix("podman version ")
 
 
+def look_prometheus():
+    """tests/monitoring/prometheus.py fetches it where it is not."""
+    if shutil.which("promtool") and shutil.which("prometheus"):
+        return shutil.which("prometheus")
+    if os.path.isdir(os.path.expanduser("~/.cache/mete/prometheus")):
+        return "~/.cache/mete/prometheus"
+    words("apt-cache", "show", "prometheus")
+    return "it will be fetched from Debian, once: 19 MB"
+
+
 def look_clang():
     with tempfile.TemporaryDirectory(prefix="mete-needs-") as place:
         with open(place + "/k.cu", "w") as file:
@@ -271,6 +281,8 @@ NEEDS = {need.name: need for need in (
     Need("npm", "npm's registry", "gRPC with JavaScript", look_npm, "connect the machine, or name a mirror in npm_config_registry", slow=True),
     Need("offload", "GCC for GPUs", "OpenACC and OpenMP", look_offload, SETUP),
     Need("podman", "Podman", "containers without Kubernetes", look_podman, "`apt-get install --no-install-recommends podman`", after=["namespaces"]),
+    Need("prometheus", "Prometheus", "rules and dashboards of deploy/monitoring", look_prometheus,
+         "give this machine access to a Debian mirror, or install the package prometheus"),
     Need("ffmpeg", "ffmpeg", "ffmpeg's filters", look_ffmpeg, "`apt-get install ffmpeg`"),
 )}
 

@@ -10,7 +10,9 @@
 #include "node/move/move_ask.h"
 #include "node/peers/doing.h"
 #include "node/process.h"
+#include "node/tenants/guest.h"
 #include "node/tenants/keeper.h"
+#include "node/time/launches.h"
 #include "node/time/pace.h"
 #include "node/time/schedule_now.h"
 #include "node/time/schedule_row.h"
@@ -141,4 +143,24 @@ void rows_tenant(struct tenant *t, uint32_t device, struct wire_tenant_row *ret_
 	schedule_row(at, ret_row);
 	move_row(at, ret_row);
 	doing_row(at, ret_row);
+	ret_row->launched = launches_ago(t);
+}
+
+void rows_guest(struct guest *g, uint32_t device, struct wire_guest_row *ret_row)
+{
+	struct ledger_sums sums;
+
+	ledger_holder_sums(g->device[device].holder, &sums);
+	*ret_row = (struct wire_guest_row){
+		.tenant = g->tenant->id,
+		.guest = g->id,
+		.device = g->tenant->device[device].index,
+		.pid = (uint32_t)g->pid,
+		.allocated = sums.allocated,
+		.residual = sums.residual,
+		.credit = sums.granted - sums.allocated,
+		.user = g->user,
+		.age = loop_now_ns() - g->came_ns,
+	};
+	wire_set_text(&ret_row->program, guest_program(g));
 }

@@ -93,7 +93,7 @@ def test_metrics_name_the_pods():
         told = set()
         for line in text.splitlines():
             if line.startswith("#"):
-                assert re.fullmatch(r"# (HELP mete_\w+ .+|TYPE mete_\w+ (gauge|counter))", line), line
+                assert re.fullmatch(r"# (HELP (mete|gpu)_\w+ .+|TYPE (mete|gpu)_\w+ (gauge|counter))", line), line
                 continue
             name, labels, value = re.fullmatch(r"(mete_\w+)(\{.*\})? ([-+0-9.e]+)", line).groups()
             float(value)
