@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random histories of real programs under a real meted, on the simulated device: set, suspend, resume, join, leave, kill, and
-meted killed, of tenants whose memory moves, does not, or only since their share was set, and of programs whose work waits for
+"""Random histories of real programs under a real meted, on the simulated device: set, suspend, resume, join, leave, kill, cordon, parking
+of class batch, and meted killed, of tenants whose memory moves, does not, or only since their share was set, and of programs whose work waits for
 their own threads. Whatever happened: who is left computes again, and its memory is what it made of it.
 
 As test_swap.py, whose node this is; argv[3]: the build's folder. METE_HISTORIES (3) histories, METE_TEST_SCALE times as many. Each has a
@@ -99,7 +99,7 @@ class Coupled(Program):
 class History:
     def __init__(self, node, seed):
         self.node, self.random = node, random.Random(seed)
-        self.programs, self.made = [], 0
+        self.programs, self.made, self.cordoned = [], 0, False
 
     def note(self, *words):
         print(*words, flush=True)
@@ -121,7 +121,7 @@ class History:
         return Load(self.node, name, bytes, us, *memory, *share)
 
     def join(self, one=None):
-        if len(self.programs) >= PROGRAMS_MOST:
+        if len(self.programs) >= PROGRAMS_MOST or self.cordoned:
             return
         program = self.make()
         self.note("join", program.name, *program.arguments[1:])
@@ -134,6 +134,7 @@ class History:
         if len(self.programs) < 3:
             return
         self.resume(one)
+        self.comes_back(one)
         one.ends()
         self.programs.remove(one)
 
@@ -145,8 +146,8 @@ class History:
         one.process.wait()
         self.programs.remove(one)
 
-    def set(self, one):
-        change = self.random.choice(CHANGES)
+    def set(self, one, change=None):
+        change = change or self.random.choice(CHANGES)
         self.note("set", one.name, change, self.node.mete("set", one.name, change, check=False))
 
     def suspend(self, one):
@@ -160,11 +161,21 @@ class History:
             self.node.mete("resume", one.name)
         one.away = False
 
+    def comes_back(self, one):
+        """A higher class that computes without a pause may keep class batch away for as long as it does."""
+        if self.node.row(one.name)["fields"]["class"] == "batch":
+            self.set(one, "class=standard")
+
     def restart(self, _):
         self.node.restart()
 
+    def cordon(self, _):
+        self.cordoned = not self.cordoned
+        self.node.mete("cordon" if self.cordoned else "uncordon", "0")
+
     def check(self, one):
         if not one.away:
+            self.comes_back(one)
             one.checks()
             one.is_right()
 
@@ -176,7 +187,7 @@ class History:
     def event(self):
         one = self.random.choice(self.programs)
         what = self.random.choice((self.set, self.set, self.set, self.suspend, self.suspend, self.resume, self.resume, self.join, self.leave,
-                                   self.kill, self.restart, self.check, self.check))
+                                   self.kill, self.restart, self.check, self.check, self.cordon))
         self.note(what.__name__, one.name)
         what(one)
         self.gates()
@@ -188,6 +199,7 @@ class History:
             self.event()
         for one in self.programs:
             self.resume(one)
+            self.comes_back(one)
         # All at the same time, and twice: each gets on beside the others.
         for _ in range(2):
             for one in self.programs:
@@ -206,7 +218,7 @@ def test_whoever_is_left_computes_again_and_is_right():
     for seed in range(first, first + HISTORIES * SCALE):
         print(f"history {seed}", flush=True)
         try:
-            with Node("--grace", "2s") as node:
+            with Node("--grace", "2s", "--park-after", "200ms", "--park-delay", "20ms") as node:
                 History(node, seed).run()
         except Exception:
             traceback.print_exc()
