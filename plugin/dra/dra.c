@@ -22,9 +22,12 @@ const char *dra_withheld(const struct dra *dra, uint32_t device)
 		return "is given out by slots: the configuration does not say 'dra: on'";
 	if (!entitled_portion(p, device, &slots, &share))
 		return "is not shared out by the configuration";
-	if (p->enrol.rival)
+	if (p->enrol.rival == RIVAL_PLUGIN)
 		return "is NVIDIA's device plugin's, which runs on this node: a device has one "
 		       "owner";
+	if (p->enrol.rival == RIVAL_DRIVER)
+		return "is NVIDIA's DRA driver's (gpu.nvidia.com), which runs on this node: a "
+		       "device has one owner";
 	list_for_each(link, (struct list *)&p->bindings.all)
 	{
 		const struct binding *b = list_entry(link, struct binding, link);
