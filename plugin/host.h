@@ -43,6 +43,9 @@ struct host_tenant {
 	const char *name;
 	const char *texts[SHARE_FIELDS];	/* share.def's order; NULL: default */
 	uint32_t devices, device[HOST_DEVICES]; /* indices of host.device[] */
+	/* It sees the devices as they are by NVML. Its memory limit is what one context takes,
+	 * whatever its texts say. */
+	bool observes;
 };
 
 /* What the driver lists of a tenant's processes on a device: nothing that they say counts. */

@@ -182,6 +182,9 @@ void adjust_claim(struct dra *dra, struct journal_claim *entry)
 	struct fault why = {.text = ""};
 	struct gathered g = {.dra = dra, .entry = entry, .why = &why};
 
+	/* Who only looks has no share that could change. */
+	if (entry->claim->is_admin)
+		return;
 	/* What an unknown pod said remains in force. */
 	if (!p->pods || !pods_known(p->pods) || !prepare_is_done(entry) || !p->config->has_mete)
 		return;

@@ -73,7 +73,7 @@ bool dra_has(const struct dra *dra, uint32_t device)
 	{
 		const struct claim *claim = list_entry(link, struct journal_claim, link)->claim;
 
-		for (uint32_t i = 0; i < claim->devices; i++)
+		for (uint32_t i = 0; !claim->is_admin && i < claim->devices; i++)
 			if (claim->of[i] == device)
 				return true;
 	}

@@ -172,6 +172,10 @@ static int check_share(const struct search *s, const struct claim *member)
 {
 	char problem[240];
 
+	if (member->is_admin != s->claim->is_admin)
+		return blame(s, member,
+			     ", one with adminAccess and one without; accepted: the claims in "
+			     "different containers");
 	for (uint32_t i = 0; i < SHARE_FIELDS; i++) {
 		if (text_same(member->texts[i], s->claim->texts[i]))
 			continue;

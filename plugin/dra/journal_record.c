@@ -108,6 +108,7 @@ char *journal_describe(const struct journal_claim *entry, const char *boot, cons
 	    !cJSON_AddStringToObject(tree, "kind", entry->kind) ||
 	    !cJSON_AddStringToObject(tree, "cdi-folder", entry->cdi_folder) ||
 	    !cJSON_AddNumberToObject(tree, "tenant", entry->tenant) ||
+	    (claim->is_admin && !cJSON_AddTrueToObject(tree, "admin")) ||
 	    !add_share(tree, "share", claim->texts) || !add_changes(tree, entry) ||
 	    !add_results(tree, entry, host))
 		return NULL;
@@ -217,6 +218,7 @@ static int read_entry(struct journal_claim *entry, const cJSON *tree, const stru
 		if (copy_text(share, share_key(i), &entry->claim->texts[i]) < 0 ||
 		    copy_text(now ? now : share, share_key(i), &entry->in_force[i]) < 0)
 			return -ENOMEM;
+	entry->claim->is_admin = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(tree, "admin"));
 	entry->changing = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(tree, "changing"));
 	cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(tree, "results"))
 	{

@@ -56,7 +56,7 @@ static int make_tenant(struct dra *dra, struct journal_claim *entry, const struc
 		       struct fault *why)
 {
 	const struct host *host = dra->plugin->host;
-	struct host_tenant spec = {.devices = 0};
+	struct host_tenant spec = {.observes = entry->claim->is_admin};
 	char name[600];
 
 	if (journal_take(entry) < 0)

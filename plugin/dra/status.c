@@ -85,6 +85,8 @@ static bool add_data(cJSON *row, const struct journal_claim *entry, uint64_t dev
 	struct share share;
 	char memory[24];
 
+	if (entry->claim->is_admin)
+		return data && cJSON_AddTrueToObject(data, "adminAccess");
 	share_init(&share);
 	/* They have been accepted before. */
 	for (uint32_t i = 0; i < SHARE_FIELDS; i++)

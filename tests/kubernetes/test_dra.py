@@ -149,6 +149,22 @@ def test_shares_of_different_devices_are_asked_for_by_an_attribute():
         here.pod("three", claim="three").await_event("cannot allocate all claims|insufficient|Insufficient")
 
 
+def test_a_pod_with_admin_access_sees_the_device_and_has_no_share_of_it():
+    with claims() as here:
+        here.cluster.kubectl("label", "namespace", here.namespace, "resource.kubernetes.io/admin-access=true")
+        worker = here.pod("worker", ["sh", "-c", f"seen take={2 * GIB} hold=1 & wait"], memory="3Gi", compute="90")
+        worker.await_line("take=granted")
+        spec = here.spec(memory="256Mi", compute="1")  # Kubernetes wants room for it, and counts nothing afterwards
+        spec["devices"]["requests"][0]["exactly"]["adminAccess"] = True
+        here.cluster.ask("POST", here.all, {"metadata": {"name": "look"}, "spec": spec})
+        look = here.pod("look", ["sh", "-c", f"seen take={GIB} hold=1 & wait"], claim="look")
+        look.await_line("take=refused")
+        found = seen(look.log())
+        assert found["nvml_total"] == 4 * GIB and found["total"] < GIB, found
+        rest = here.pod("rest", memory="1Gi", compute="10")
+        assert rest.await_end() == 0, "what only looks was counted"
+
+
 def test_a_claims_status_tells_what_its_pod_has():
     with claims("most: {weight: 1000}") as here:
         made = here.pod("made", ["seen", "hold=1"], memory="1Gi", compute="25", parameters={"weight": 300})

@@ -20,6 +20,7 @@ class Claims:
         self.read, self.under_way, self.most = [], set(), 0
         self.connections, self.let, self.all = set(), set(), False
         self.listed, self.refused, self.limits = {}, None, []
+        self.admins = set()  # claims with adminAccess
         self.told, self.deaf = [], None  # what meted said of claims' status; with what that is refused
         self.memory, self.memories = "64Mi", {}  # of each; of some, by name
         self.annotation = ""  # of each list's first claim
@@ -37,6 +38,8 @@ class Claims:
     def claim(self, namespace, name):
         result = {"request": "gpu", "driver": DRIVER, "pool": NODE + "-mete", "device": self.places.get(name, self.device), "shareID": "s",
                   "consumedCapacity": {"memory": self.memories.get(name, self.memory), "compute": "1", "slots": "1"}}
+        if name in self.admins:
+            result["adminAccess"] = True
         return {"metadata": {"namespace": namespace, "name": name, "uid": uid(name)}, "status": {"allocation": {"devices": {"results": [result]}}}}
 
     def one(self, namespace, name, connection):

@@ -70,6 +70,26 @@ def test_a_restart_tells_the_same_again():
         assert after == before, (after, before)
 
 
+def test_who_only_looks_has_what_one_context_takes_and_no_share():
+    with claims() as (node, made, caller):
+        made.memory, made.admins = "4Gi", {"c0"}
+        using(node, "pod", "c0", annotations={"weight": "50"})
+        using(node, "other", "c1", annotations={"weight": "40"})
+        prepare(made, caller, "c0")
+        made.memory = "128Mi"
+        prepare(made, caller, "c1")
+        node.await_share("ns/c1", weight="40")  # and so the pod's annotation was seen
+        for _ in range(2):
+            node.await_share("ns/c0", weight="1", cap="1%", **{"class": "batch"})
+            (row,) = [row for row in node.tenants() if row.name == "ns/c0"]
+            assert row.limit == 64 * MIB, row  # which a context takes here
+            (device,) = await_told(made, "c0", lambda device: True, "nothing was told")
+            assert device["data"] == {"adminAccess": True}, device
+            node.end()
+            made.told.clear()
+            node.start()
+
+
 def test_without_the_right_everything_else_works_and_the_log_says_it_once():
     with claims() as (node, made, caller):
         made.deaf = 403
