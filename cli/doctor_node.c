@@ -10,6 +10,7 @@
 #include "cli/doctor_node.h"
 #include "plugin/inject/cdi_choice.h"
 
+#define REGISTRY  "/var/lib/kubelet/plugins_registry"
 #define PLUGINS	  "/var/lib/kubelet/device-plugins"
 #define RESOURCES "/var/lib/kubelet/pod-resources/kubelet.sock"
 #define ENVVAR	  "accept-nvidia-visible-devices-envvar-when-unprivileged"
@@ -32,7 +33,7 @@ const char *node_path(const char *path, char ret_path[PATH_MAX])
 }
 
 /* The kubelet's sockets: as meted sees them, which mounts them under their own paths. */
-static const char *of_kubelet(const char *path, char ret_path[PATH_MAX])
+const char *node_kubelet_path(const char *path, char ret_path[PATH_MAX])
 {
 	struct stat there;
 
@@ -60,7 +61,7 @@ static bool is_node(void)
 	char path[PATH_MAX];
 	struct stat there;
 
-	return stat(of_kubelet(PLUGINS, path), &there) == 0;
+	return stat(node_kubelet_path(PLUGINS, path), &there) == 0;
 }
 
 /* Whether this concerns the machine, and the user may look. */
@@ -72,7 +73,7 @@ bool node_may_look(struct finding *finding)
 		finding->verdict = FINDING_NONE;
 		return false;
 	}
-	if (access(of_kubelet(PLUGINS, path), R_OK | X_OK) == 0)
+	if (access(node_kubelet_path(PLUGINS, path), R_OK | X_OK) == 0)
 		return true;
 	finding_set(finding, FINDING_NOTE, "%s: %s", path, strerror(errno));
 	finding_advise(finding, "run this as root to see what the kubelet sees");
@@ -87,7 +88,7 @@ void check_kubelet(struct patient *patient, struct finding *finding)
 	(void)patient;
 	if (!node_may_look(finding))
 		return;
-	r = socket_answers(of_kubelet(PLUGINS "/kubelet.sock", path));
+	r = socket_answers(node_kubelet_path(PLUGINS "/kubelet.sock", path));
 	if (r == 0) {
 		finding_set(finding, FINDING_FINE, PLUGINS "/kubelet.sock answers");
 		return;
@@ -102,7 +103,7 @@ void check_kubelet(struct patient *patient, struct finding *finding)
 static void find_socket(char *ret_path, size_t size)
 {
 	char plugins[PATH_MAX], name[NAME_MAX + 1];
-	DIR *folder = opendir(of_kubelet(PLUGINS, plugins));
+	DIR *folder = opendir(node_kubelet_path(PLUGINS, plugins));
 	struct dirent *entry;
 
 	*ret_path = '\0';
@@ -141,12 +142,12 @@ void check_plugin(struct patient *patient, struct finding *finding)
 
 void check_owner(struct patient *patient, struct finding *finding)
 {
-	char theirs[NAME_MAX + 1], ours[NAME_MAX + 1], path[PATH_MAX];
+	char theirs[NAME_MAX + 1], ours[NAME_MAX + 1], path[PATH_MAX], registry[PATH_MAX];
 
 	(void)patient;
 	if (!node_may_look(finding))
 		return;
-	if (socket_find(of_kubelet(PLUGINS, path), "nvidia-", theirs, sizeof(theirs)) == 0) {
+	if (socket_find(node_kubelet_path(PLUGINS, path), "nvidia-", theirs, sizeof(theirs)) == 0) {
 		bool both = socket_find(path, "mete-", ours, sizeof(ours)) == 0;
 
 		finding_set(
@@ -156,6 +157,16 @@ void check_owner(struct patient *patient, struct finding *finding)
 			     : "");
 		finding_advise(finding, "a device has one owner: keep either its DaemonSet or "
 					"mete's off this node");
+		return;
+	}
+	if (socket_find(node_kubelet_path(REGISTRY, registry), "gpu.nvidia.com", theirs,
+			sizeof(theirs)) == 0) {
+		finding_set(finding, FINDING_WRONG, "NVIDIA's DRA driver is running here (%s)",
+			    theirs);
+		finding_advise(finding,
+			       "a device has one owner: keep either its DaemonSet or mete's off "
+			       "this node (of NVIDIA's GPU Operator: label the node "
+			       "nvidia.com/gpu.deploy.operands=false)");
 		return;
 	}
 	finding_set(finding, FINDING_FINE, "NVIDIA's is not running here");
@@ -169,7 +180,7 @@ void check_resources(struct patient *patient, struct finding *finding)
 	(void)patient;
 	if (!node_may_look(finding))
 		return;
-	r = socket_answers(of_kubelet(RESOURCES, path));
+	r = socket_answers(node_kubelet_path(RESOURCES, path));
 	if (r == 0) {
 		finding_set(finding, FINDING_FINE, "/var/lib/kubelet/pod-resources answers");
 		return;

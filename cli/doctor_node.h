@@ -8,5 +8,7 @@
 
 /* A path of the node as it is seen from here: below $METE_HOST in mete's container. */
 const char *node_path(const char *path, char ret_path[PATH_MAX]);
+/* Of the kubelet and of meted: under its own path, as meted sees it, or else as node_path(). */
+const char *node_kubelet_path(const char *path, char ret_path[PATH_MAX]);
 /* Whether this is a node, and the user may look. If not, the finding says so. */
 bool node_may_look(struct finding *finding);

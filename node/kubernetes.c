@@ -2,15 +2,18 @@
 #include "node/kubernetes.h"
 
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
 
+#include "base/least.h"
 #include "base/parts.h"
 #include "node/daemon.h"
 #include "node/devices/health.h"
 #include "node/devices/nvml.h"
 #include "node/memory/book.h"
+#include "node/memory/prices.h"
 #include "node/move/move.h"
 #include "node/peers/rows.h"
 #include "node/state/absent.h"
@@ -34,12 +37,26 @@ struct kubernetes {
 	bool leaving; /* closed, and has not ended */
 };
 
+/* The least with which a program can start: it has no share. */
+static void limit_observer(struct daemon *d, struct tenant_spec *spec, char *text, size_t size)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < spec->devices; i++)
+		bytes = most(bytes, prices_least(d, spec->device[i]));
+	snprintf(text, size, "%" PRIu64 "B", bytes);
+	spec->texts[0] = text;
+}
+
 static int make(struct daemon *d, const struct host_tenant *spec, uint32_t *ret_id,
 		char ret_folder[HOST_FOLDER_MAX], struct fault *why)
 {
-	struct tenant_spec tenant = {
-		.owner = geteuid(), .name = spec->name, .devices = spec->devices};
+	struct tenant_spec tenant = {.owner = geteuid(),
+				     .name = spec->name,
+				     .devices = spec->devices,
+				     .observes = spec->observes};
 	struct tenant *t;
+	char memory[32];
 	int r;
 
 	if (spec->devices == 0 || spec->devices > WIRE_DEVICES)
@@ -51,6 +68,8 @@ static int make(struct daemon *d, const struct host_tenant *spec, uint32_t *ret_
 			return fault_set(why, -ENODEV, "there is no device %u", spec->device[i]);
 		tenant.device[i] = spec->device[i];
 	}
+	if (spec->observes)
+		limit_observer(d, &tenant, memory, sizeof(memory));
 	r = tenant_make(d, &tenant, &t, why);
 	if (r < 0)
 		return r;

@@ -17,7 +17,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 11, /* of this interface: both sides are built together */
+	HOST_VERSION = 12, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
@@ -43,6 +43,9 @@ struct host_tenant {
 	const char *name;
 	const char *texts[SHARE_FIELDS];	/* share.def's order; NULL: default */
 	uint32_t devices, device[HOST_DEVICES]; /* indices of host.device[] */
+	/* It sees the devices as they are by NVML. Its memory limit is what one context takes,
+	 * whatever its texts say. */
+	bool observes;
 };
 
 /* What the driver lists of a tenant's processes on a device: nothing that they say counts. */

@@ -14,7 +14,7 @@
  *	node_features.c  the labels of GPU feature discovery
  *	held.c           which devices still have a tenant there
  *	enrol.c          the kubelet's folder: our socket in it, and our registration
- *	rival.c          NVIDIA's device plugin, if it runs here
+ *	rival.c          NVIDIA's device plugin or DRA driver, if it runs here
  *	prestart.c       which container starts, and as which tenant: PreStartContainer
  *	containers.c     containers that are bound, until their pods are gone
  *	sweep.c          detects that without an API server
@@ -77,6 +77,9 @@ static inline bool offer_is_open(const struct offer *offer)
 	return offer->healthy && !offer->cordoned;
 }
 
+/* Others who give out the devices of a node. */
+enum rival { RIVAL_NONE, RIVAL_PLUGIN, RIVAL_DRIVER };
+
 struct enrol {
 	struct loop_watch folder; /* inotify */
 	struct loop_timer again;
@@ -92,7 +95,7 @@ struct enrol {
 	struct loop_timer rival_again;
 	uint32_t
 		rival_looks; /* that are left, after a socket of its came that nobody listened at */
-	bool rival;	     /* NVIDIA's plugin runs here */
+	enum rival rival;    /* who else gives these devices to containers */
 	bool rival_known;    /* it did, with this socket of the kubelet: */
 	uint64_t rival_inode;
 	int64_t rival_changed_ns;
@@ -246,7 +249,9 @@ bool offered_could_be(const struct plugin *p, const char *id);
 /* The message of ListAndWatch. */
 must_check int offered_pack(const struct plugin *p, uint8_t **ret_bytes, size_t *ret_size);
 
-/* rival.c: NVIDIA's device plugin on the same node */
+/* rival.c: NVIDIA's device plugin, or its DRA driver, on the same node */
+/* "NVIDIA's device plugin" */
+const char *rival_name(enum rival rival);
 must_check int rival_open(struct plugin *p, struct fault *why);
 /* `fresh`: a socket of its has just appeared. */
 void rival_look(struct plugin *p, bool fresh);

@@ -86,7 +86,8 @@ struct wire_tenant_page {
 	uint64_t oversize;	    /* 1: what the device cannot hold is to be managed memory */
 	struct wire_tenant_device device[WIRE_DEVICES];
 	struct wire_tenant_turns turns[WIRE_DEVICES];
-	uint64_t quiet; /* 1: programs are not told that they wait */
+	uint64_t quiet;	   /* 1: programs are not told that they wait */
+	uint64_t observes; /* 1: NVML's figures are the whole device's, not the tenant's */
 };
 
 struct wire_own_device {

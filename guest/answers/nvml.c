@@ -127,12 +127,14 @@ nvmlReturn_t nvml_device(nvmlDevice_t device, int *ret_index)
 		return NVML_SUCCESS;
 	index = nvml_own(device);
 	*ret_index = index >= 0 && atomic_load(&state.device[index].gone) ? -1 : index;
+	if (*ret_index >= 0 && guest_tenant_page.observes)
+		*ret_index = NVML_WHOLE;
 	return NVML_SUCCESS;
 }
 
 bool nvml_foreign(int index)
 {
-	return index < 0 && state_joined();
+	return index < 0 && index != NVML_WHOLE && state_joined();
 }
 
 /* What of an answer is of others is forgotten. */

@@ -17,13 +17,14 @@ enum {
 	NVML_PROCESSES = 1024, /* of one tenant on one device that are listed */
 };
 
-/* The index of a device (guest/process/state.h), or -1: not one of the tenant's. Joins the daemon;
+/* The index of a device (guest/process/state.h), or -1: not one of the tenant's, or NVML_WHOLE: it
+ * is, and the tenant observes it: the real answer is its answer. Joins the daemon;
  * the call must return any result that is not NVML_SUCCESS. */
 must_check nvmlReturn_t nvml_device(nvmlDevice_t device, int *ret_index);
 
 /* Which of the tenant's devices it is, gone or not; -1: none of them; NVML_FOREIGN: it is known to
  * be another's, and undivided. The guest has joined. */
-enum { NVML_FOREIGN = -2 };
+enum { NVML_FOREIGN = -2, NVML_WHOLE = -3 };
 int nvml_own(nvmlDevice_t device);
 
 /* Is another's whole GPU, in which there are no parts, for as long as the tenant gets no device. */

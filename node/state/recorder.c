@@ -13,8 +13,9 @@
  *	cordoned device=GPU-...
  *	uncordoned device=GPU-...
  *
- * What a tenant holds changes too often to be recorded: `held` is an upper bound that only
- * rises, in large steps. A guest or picker is identified by its pid and its process's start.
+ * A tenant's line has observes=1 if it does. What a tenant holds changes too often to be recorded:
+ *`held` is an upper bound that only rises, in large steps. A guest or picker is identified by its
+ *pid and its process's start.
  */
 #include "node/state/recorder.h"
 
@@ -42,6 +43,8 @@ static void tenant_line(struct record *line, const struct tenant *t)
 		record_number(line, "outer", t->outer->id);
 	if (t->away)
 		record_number(line, "away", 1);
+	if (t->observes)
+		record_number(line, "observes", 1);
 	record_value(line, "device", devices.text ? devices.text : "");
 	record_value(line, "name", t->name);
 	for (uint32_t i = 0; share_key(i); i++) {

@@ -63,6 +63,7 @@ static void bring_tenant_back(struct daemon *d, const char *line)
 		.id = (uint32_t)record_get_number(line, "id"),
 		.owner = (uid_t)record_get_number(line, "owner"),
 		.outer = tenant_find(d, (uint32_t)record_get_number(line, "outer")),
+		.observes = record_get_number(line, "observes") != 0,
 		.name = name};
 	struct tenant *t;
 	struct fault why;

@@ -285,6 +285,7 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 	t->owner = spec->owner;
 	t->made_ns = loop_now_ns();
 	t->outer = spec->outer;
+	t->observes = spec->observes;
 	t->listen_fd = t->page.fd = -1;
 	flow_init(&t->flow, &d->flows);
 	t->calls = (struct flow_item){.flow = &t->flow, .work = on_turn, .hush = on_hush};

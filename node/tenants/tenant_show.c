@@ -48,6 +48,7 @@ void tenant_show_share(struct tenant *t)
 	__atomic_store_n(&t->shown->wait_ns, t->share.wait_ns, __ATOMIC_RELAXED);
 	__atomic_store_n(&t->shown->strict, t->share.strict, __ATOMIC_RELAXED);
 	__atomic_store_n(&t->shown->oversize, t->share.oversize, __ATOMIC_RELAXED);
+	__atomic_store_n(&t->shown->observes, t->observes, __ATOMIC_RELAXED);
 	__atomic_store_n(&t->shown->quiet, t->share.quiet, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&t->shown->epoch, 1, __ATOMIC_RELEASE);
 }

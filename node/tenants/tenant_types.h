@@ -86,6 +86,7 @@ struct tenant {
 	uint32_t expected_count; /* guests from before this daemon that have not stated what they
 				    hold */
 	bool pods;		 /* made for the Kubernetes part */
+	bool observes;		 /* it has next to no share, and sees whole devices by NVML */
 	bool away; /* `mete suspend` was asked for: none of its memory may be on a device */
 	struct store *store; /* owned; NULL: nobody has asked for it */
 	struct turns_tenant turns;

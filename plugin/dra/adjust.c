@@ -16,7 +16,7 @@ enum { ENTRIES_MAX = 64 };
 
 struct gathered {
 	const struct dra *dra;
-	const struct claim *claim;
+	const struct journal_claim *entry;
 	struct annotation entries[ENTRIES_MAX];
 	const struct pod *by[ENTRIES_MAX]; /* who says so */
 	size_t count, pods;
@@ -24,9 +24,24 @@ struct gathered {
 	struct fault *why;
 };
 
-static bool uses(const struct pod *pod, const struct claim *claim)
+static bool uses_itself(const struct pod *pod, const struct claim *claim)
 {
 	return pods_uses_claim(pod, claim->namespace, claim->name);
+}
+
+/* Or a claim that has the same tenant. */
+static bool uses(const struct dra *dra, const struct pod *pod, const struct journal_claim *entry)
+{
+	if (!entry->joint || uses_itself(pod, entry->claim))
+		return uses_itself(pod, entry->claim);
+	list_for_each(link, (struct list *)&dra->journal.all)
+	{
+		const struct journal_claim *other = list_entry(link, struct journal_claim, link);
+
+		if (other->tenant == entry->tenant && uses_itself(pod, other->claim))
+			return true;
+	}
+	return false;
 }
 
 /* "DOMAIN/..." is the claim's; "CONTAINER.DOMAIN/..." could only be one container's. */
@@ -59,7 +74,7 @@ static int take_one(struct gathered *g, const struct pod *pod, const cJSON *item
 		return fault_set(g->why, -EINVAL,
 				 "%s: the pods %s and %s use claim %s and say '%s' and '%s'; "
 				 "accepted: the same from both",
-				 item->string, g->by[i]->name, pod->name, g->claim->name,
+				 item->string, g->by[i]->name, pod->name, g->entry->claim->name,
 				 words_show(g->entries[i].value).text,
 				 words_show(item->valuestring).text);
 	}
@@ -76,7 +91,7 @@ static void gather(void *owner, const struct pod *pod)
 	struct gathered *g = owner;
 	const cJSON *item;
 
-	if (!uses(pod, g->claim))
+	if (!uses(g->dra, pod, g->entry))
 		return;
 	g->pods++;
 	cJSON_ArrayForEach(item, pod->annotations)
@@ -96,7 +111,7 @@ static void tell(void *owner, const struct pod *pod)
 {
 	const struct teller *teller = owner;
 
-	if (uses(pod, teller->entry->claim))
+	if (uses(teller->dra, pod, teller->entry))
 		events_pod(teller->dra->plugin, pod, "ShareUnchanged", teller->entry->complaint);
 }
 
@@ -136,6 +151,7 @@ static int put_in_force(struct dra *dra, struct journal_claim *entry,
 		return r;
 	r = in_force_set(dra->plugin, &share, texts, fields, why);
 	entry->changing = false;
+	status_changed(dra, entry);
 	/* Otherwise all are set again after a restart. */
 	best_effort(journal_write(&dra->journal, entry, host, &other));
 	return r;
@@ -164,8 +180,11 @@ void adjust_claim(struct dra *dra, struct journal_claim *entry)
 {
 	const struct plugin *p = dra->plugin;
 	struct fault why = {.text = ""};
-	struct gathered g = {.dra = dra, .claim = entry->claim, .why = &why};
+	struct gathered g = {.dra = dra, .entry = entry, .why = &why};
 
+	/* Who only looks has no share that could change. */
+	if (entry->claim->is_admin)
+		return;
 	/* What an unknown pod said remains in force. */
 	if (!p->pods || !pods_known(p->pods) || !prepare_is_done(entry) || !p->config->has_mete)
 		return;
@@ -193,7 +212,7 @@ void dra_pod_changed(struct dra *dra, const struct pod *pod)
 	{
 		struct journal_claim *entry = list_entry(link, struct journal_claim, link);
 
-		if (uses(pod, entry->claim))
+		if (uses(dra, pod, entry))
 			adjust_claim(dra, entry);
 	}
 }

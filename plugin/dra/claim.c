@@ -128,11 +128,6 @@ static int check_result(const struct claim_place *place, const cJSON *result, in
 	if (!device || !pool || strcmp(pool, place->pool) != 0)
 		return fault_set(why, -EINVAL, "the claim's device is of pool '%s'; accepted: %s",
 				 words_show(pool ? pool : "").text, place->pool);
-	if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(result, "adminAccess")))
-		return fault_set(why, -EINVAL,
-				 "device %s: adminAccess is not counted, so nothing could be "
-				 "enforced; accepted: a share of its own",
-				 words_show(device).text);
 	*ret_index = find_device(place, device);
 	if (*ret_index < 0)
 		return fault_set(why, -ENODEV,
@@ -141,17 +136,22 @@ static int check_result(const struct claim_place *place, const cJSON *result, in
 	return 0;
 }
 
-static int take_result(struct claim *claim, const struct claim_place *place, const cJSON *result,
-		       struct consumed *consumed, struct fault *why)
+static bool has_admin_access(const cJSON *result)
+{
+	return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(result, "adminAccess"));
+}
+
+/* What is consumed of the device, and of others by this claim. */
+static int consume(const struct claim *claim, const cJSON *result, int index,
+		   struct consumed *consumed, struct fault *why)
 {
 	uint64_t bytes = 0, percent = 0;
-	int index = -1, r;
+	int r;
 
-	if (claim->results == CLAIM_RESULTS)
-		return fault_set(why, -EINVAL, "the claim has more than %d devices", CLAIM_RESULTS);
-	r = check_result(place, result, &index, why);
-	if (r == 0)
-		r = read_amount(result, "memory", &bytes, why);
+	/* Kubernetes wants room for it as for others, and counts nothing afterwards. */
+	if (claim->is_admin)
+		return 0;
+	r = read_amount(result, "memory", &bytes, why);
 	if (r == 0)
 		r = read_amount(result, "compute", &percent, why);
 	if (r < 0)
@@ -161,6 +161,27 @@ static int take_result(struct claim *claim, const struct claim_place *place, con
 					 ? consumed->bytes[index] + bytes
 					 : UINT64_MAX;
 	consumed->percent[index] = least(PERCENT_ALL, consumed->percent[index] + percent);
+	return 0;
+}
+
+static int take_result(struct claim *claim, const struct claim_place *place, const cJSON *result,
+		       struct consumed *consumed, struct fault *why)
+{
+	int index = -1, r;
+
+	if (claim->results == CLAIM_RESULTS)
+		return fault_set(why, -EINVAL, "the claim has more than %d devices", CLAIM_RESULTS);
+	if (!claim->results)
+		claim->is_admin = has_admin_access(result);
+	else if (claim->is_admin != has_admin_access(result))
+		return fault_set(why, -EINVAL,
+				 "the claim has devices with adminAccess and others without; "
+				 "accepted: a claim for each");
+	r = check_result(place, result, &index, why);
+	if (r == 0)
+		r = consume(claim, result, index, consumed, why);
+	if (r < 0)
+		return r;
 	r = keep_result(claim, result, (uint32_t)index);
 	return r < 0 ? fault_set(why, r, "out of memory") : 0;
 }
@@ -227,6 +248,8 @@ static int read_all(struct claim *claim, const cJSON *object, const struct claim
 	uint32_t percent = 0;
 	int r = read_results(claim, place, allocation_of(object), &consumed, why);
 
+	if (r == 0 && claim->is_admin)
+		return claim_look(allocation_of(object), place, claim, why);
 	if (r == 0)
 		r = find_common(claim, place, &consumed, &bytes, &percent, why);
 	return r < 0 ? r : claim_share(allocation_of(object), place, bytes, percent, claim, why);

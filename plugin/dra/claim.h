@@ -46,6 +46,7 @@ struct claim {
 	struct claim_result result[CLAIM_RESULTS]; /* those of our driver */
 	uint32_t devices, of[CLAIM_DEVICES];	   /* each device once */
 	char *texts[SHARE_FIELDS];		   /* NULL: default */
+	bool is_admin; /* it looks at its devices, and has no share of them (adminAccess) */
 };
 
 /* Whether the claim is the one that the kubelet means and has been allocated; -ENOENT with a
@@ -66,6 +67,9 @@ must_check int claim_adjust(const struct claim *claim, const struct claim_place 
 			    char *ret_texts[SHARE_FIELDS], struct fault *why);
 void claim_texts_free(char *texts[SHARE_FIELDS]);
 
+/* claim_config.c, for claim.c: the texts of who only looks. -EINVAL: it has parameters. */
+must_check int claim_look(const cJSON *allocation, const struct claim_place *place,
+			  struct claim *claim, struct fault *why);
 /* claim_config.c, for claim.c: the share's texts, from what was consumed and from the parameters.
  * `percent`, `bytes`: of each device; bytes UINT64_MAX: all of it. */
 must_check int claim_share(const cJSON *allocation, const struct claim_place *place, uint64_t bytes,

@@ -129,6 +129,37 @@ static int combine(const struct parameters *own, const struct config_share *port
 	return r == 0 ? keep_texts(&share, claim, why) : r;
 }
 
+/* If its programs launch something, they do so when nobody else does, and with next to no memory.
+ */
+static const struct {
+	enum portion_field field;
+	const char *text;
+} observer[] = {{PORTION_weight, "1"}, {PORTION_cap, "1%"}, {PORTION_class, "batch"}};
+
+int claim_look(const cJSON *allocation, const struct claim_place *place, struct claim *claim,
+	       struct fault *why)
+{
+	struct parameters own = {.has = {false}};
+	int r = parameters_read(allocation, "FromClaim", place, claim, &own, why);
+
+	for (size_t i = 0; r == 0 && i < PARAMETERS_API; i++)
+		if (own.has[i])
+			r = fault_set(why, -EINVAL,
+				      "%s: a claim with adminAccess looks at devices and has no "
+				      "share of them; accepted: no parameters",
+				      words_dashed(parameters_name(i)).text);
+	if (r < 0) {
+		fault_within(why, "the claim's parameters");
+		return r;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(observer); i++) {
+		claim->texts[observer[i].field] = strdup(observer[i].text);
+		if (!claim->texts[observer[i].field])
+			return fault_set(why, -ENOMEM, "out of memory");
+	}
+	return 0;
+}
+
 int claim_share(const cJSON *allocation, const struct claim_place *place, uint64_t bytes,
 		uint32_t percent, struct claim *claim, struct fault *why)
 {

@@ -22,9 +22,12 @@ const char *dra_withheld(const struct dra *dra, uint32_t device)
 		return "is given out by slots: the configuration does not say 'dra: on'";
 	if (!entitled_portion(p, device, &slots, &share))
 		return "is not shared out by the configuration";
-	if (p->enrol.rival)
+	if (p->enrol.rival == RIVAL_PLUGIN)
 		return "is NVIDIA's device plugin's, which runs on this node: a device has one "
 		       "owner";
+	if (p->enrol.rival == RIVAL_DRIVER)
+		return "is NVIDIA's DRA driver's (gpu.nvidia.com), which runs on this node: a "
+		       "device has one owner";
 	list_for_each(link, (struct list *)&p->bindings.all)
 	{
 		const struct binding *b = list_entry(link, struct binding, link);
@@ -70,7 +73,7 @@ bool dra_has(const struct dra *dra, uint32_t device)
 	{
 		const struct claim *claim = list_entry(link, struct journal_claim, link)->claim;
 
-		for (uint32_t i = 0; i < claim->devices; i++)
+		for (uint32_t i = 0; !claim->is_admin && i < claim->devices; i++)
 			if (claim->of[i] == device)
 				return true;
 	}
@@ -86,8 +89,17 @@ static void keep(struct dra *dra)
 		struct journal_claim *entry = list_entry(link, struct journal_claim, link);
 		int r;
 
+		struct journal_claim *before;
+
 		if (entry->phase != JOURNAL_DONE)
 			continue;
+		before = journal_before(&dra->journal, entry);
+		if (before) {
+			entry->joint = before->joint = true;
+			entry->absent = before->absent;
+			snprintf(entry->folder, sizeof(entry->folder), "%s", before->folder);
+			continue;
+		}
 		r = host->keep(host->daemon, entry->tenant, entry->folder);
 		entry->absent = r == HOST_ABSENT || entry->missings;
 		/* Without its tenant it is prepared again when the kubelet asks. */
@@ -110,6 +122,7 @@ static void on_look(struct loop_timer *timer)
 		stale_look(dra);
 	health_tell(dra);
 	publish_consider(dra->publish);
+	report_changed(dra);
 	loop_arm(&dra->look, LOOK_S * 1000000000ull);
 }
 
@@ -183,9 +196,12 @@ int dra_settle(struct dra *dra, struct fault *why)
 			    "read: see kubeconfig in mete-config(5)\"");
 	if (p->api && !dra->publish)
 		r = publish_open(dra, &dra->publish, why);
+	if (r == 0 && p->api && !dra->status)
+		r = status_open(dra, why);
 	if (r < 0)
 		return r;
 	register_open(dra);
+	report_changed(dra);
 	loop_arm(&dra->look, LOOK_S * 1000000000ull);
 	return 0;
 }
@@ -196,6 +212,7 @@ void dra_changed(struct dra *dra)
 		return;
 	health_tell(dra);
 	publish_consider(dra->publish);
+	status_changed_all(dra);
 }
 
 void dra_refresh(struct dra *dra)
@@ -235,6 +252,8 @@ void dra_close(struct dra *dra)
 	/* A look that is due would open the sockets again. */
 	loop_disarm(&dra->look);
 	stale_close(dra);
+	status_close(dra);
+	report_close(dra);
 	register_close(dra);
 	publish_close(take(dra->publish));
 	journal_close(&dra->journal);

@@ -13,7 +13,9 @@
  *	prepare.c    a claim's steps                     serve.c      the kubelet's calls
  *	journal.c    prepared claims, on disk            stale.c      those whose claim is gone
  *	adjust.c     shares that annotations change      claim_adjust.c   to what
- *	beside.c     two claims in one container
+ *	joint.c      claims that a container uses together
+ *	status.c     what a claim's status tells
+ *	report.c     how the driver fares, for `mete doctor`
  *	health.c     the devices' health for the kubelet
  */
 #pragma once

@@ -7,6 +7,7 @@
 #include "plugin/dra/queue.h"
 
 struct publish;
+struct status;
 
 struct dra {
 	struct plugin *plugin;
@@ -22,6 +23,10 @@ struct dra {
 	struct list making;	/* claims of calls that have been read, and are to be prepared */
 	struct loop_timer soon; /* in the loop's next round there is something to do with those */
 	struct publish *publish;
+	struct api_asked *version; /* is being asked for */
+	char kubernetes[32];	   /* the API server's version; "": unknown */
+	char *report;		   /* as it was written last; NULL: it was not */
+	struct status *status;	   /* NULL: there is no API server */
 
 	struct loop_timer look; /* for what nothing reports: sockets that are gone, stale claims */
 	uint32_t looks;
@@ -77,15 +82,26 @@ void prepare_restore(struct dra *dra);
 /* Gives it the share that its pods' annotations make of it. */
 void adjust_claim(struct dra *dra, struct journal_claim *entry);
 
-/* beside.c */
-/* -EINVAL with one sentence: a container uses it beside another claim of ours. */
-must_check int beside_check(const struct dra *dra, const struct claim *claim, struct fault *why);
-
 /* publish.c */
 must_check int publish_open(struct dra *dra, struct publish **ret_publish, struct fault *why);
 /* There may be something to write. */
 void publish_consider(struct publish *publish);
 void publish_close(struct publish *publish);
+
+/* status.c */
+must_check int status_open(struct dra *dra, struct fault *why);
+/* The claim's share, or its devices' health, may have changed. */
+void status_changed(struct dra *dra, struct journal_claim *entry);
+void status_changed_all(struct dra *dra);
+/* Why nothing can be told; NULL: it can. */
+const char *status_complaint(const struct dra *dra);
+void status_close(struct dra *dra);
+
+/* report.c */
+/* What it says may have changed. */
+void report_changed(struct dra *dra);
+/* Removes it: nobody serves claims any more. */
+void report_close(struct dra *dra);
 
 /* stale.c */
 void stale_look(struct dra *dra);

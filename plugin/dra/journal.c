@@ -2,6 +2,7 @@
 #include "plugin/dra/journal.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "base/file.h"
 #include "base/records.h"
@@ -16,6 +17,49 @@ struct journal_claim *journal_find(const struct journal *journal, const char *ui
 			return entry;
 	}
 	return NULL;
+}
+
+struct journal_claim *journal_before(const struct journal *journal,
+				     const struct journal_claim *entry)
+{
+	list_for_each(link, (struct list *)&journal->all)
+	{
+		struct journal_claim *other = list_entry(link, struct journal_claim, link);
+
+		if (other == entry)
+			break;
+		if (other->phase == JOURNAL_DONE && other->tenant == entry->tenant)
+			return other;
+	}
+	return NULL;
+}
+
+bool journal_is_joint(const struct journal *journal, const struct journal_claim *entry)
+{
+	list_for_each(link, (struct list *)&journal->all)
+	{
+		const struct journal_claim *other = list_entry(link, struct journal_claim, link);
+
+		if (other != entry && other->tenant == entry->tenant)
+			return true;
+	}
+	return false;
+}
+
+int journal_take(struct journal_claim *entry)
+{
+	claim_texts_free(entry->in_force);
+	for (size_t i = 0; i < SHARE_FIELDS; i++) {
+		const char *text = entry->claim->texts[i];
+
+		entry->in_force[i] = text ? strdup(text) : NULL;
+		if (text && !entry->in_force[i])
+			return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < entry->claim->results; i++)
+		if (!entry->ready[i].since)
+			entry->ready[i].since = time(NULL);
+	return 0;
 }
 
 int journal_write(struct journal *journal, struct journal_claim *entry, const struct host *host,

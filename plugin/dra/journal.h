@@ -17,6 +17,12 @@
 
 enum journal_phase { JOURNAL_BEGUN, JOURNAL_DONE, JOURNAL_ENDING };
 
+/* Since when a device is ready, or is not, in seconds; 0: unknown. */
+struct journal_ready {
+	int64_t since;
+	bool is_not;
+};
+
 struct journal_claim {
 	struct list link;
 	enum journal_phase phase;
@@ -24,6 +30,7 @@ struct journal_claim {
 	uint32_t missings;	      /* devices of it that this meted does not have */
 	bool absent;		      /* its tenant cannot be joined, because a device is missing */
 	uint32_t tenant;	      /* 0: none was made yet */
+	bool joint;		      /* others may have the same one: joint.h */
 	char folder[HOST_FOLDER_MAX]; /* of the tenant's socket; not in the record */
 	char *kind, *cdi_folder;      /* of its CDI file */
 	/* What its tenant has, as annotations changed it (adjust.c); NULL: default. */
@@ -31,6 +38,9 @@ struct journal_claim {
 	bool changing; /* recorded like this; its tenant may still have some of the former texts */
 	char *complaint; /* the last sentence about annotations; NULL: none */
 	struct refusal refusal;
+	struct journal_ready ready[CLAIM_RESULTS]; /* as the claim's status says; of the record */
+	char *told;	 /* what its status was last told; NULL: nothing by this meted */
+	bool untold;	 /* there may be something to tell */
 	uint64_t looked; /* the round of stale.c that has looked it up */
 };
 
@@ -48,6 +58,13 @@ must_check int journal_open(struct journal *journal, const char *folder, const s
 void journal_close(struct journal *journal);
 
 struct journal_claim *journal_find(const struct journal *journal, const char *uid);
+/* A prepared claim with its tenant (joint.h) that precedes it; NULL: none. */
+struct journal_claim *journal_before(const struct journal *journal,
+				     const struct journal_claim *entry);
+/* Has another claim its tenant? */
+bool journal_is_joint(const struct journal *journal, const struct journal_claim *entry);
+/* Its tenant is a new one, which has what the claim says, from now on. -ENOMEM. */
+must_check int journal_take(struct journal_claim *entry);
 
 /* A claim that is not in the journal yet. Takes over `claim`. NULL: out of memory. */
 struct journal_claim *journal_make(struct claim *claim, const char *kind, const char *cdi_folder);

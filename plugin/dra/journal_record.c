@@ -33,11 +33,19 @@ void journal_free(struct journal_claim *entry)
 	free(entry->cdi_folder);
 	claim_texts_free(entry->in_force);
 	free(entry->complaint);
+	free(entry->told);
 	refusal_forget(&entry->refusal);
 	free(entry);
 }
 
-static bool add_result(cJSON *list, const struct claim_result *result, const char *uuid)
+static bool add_ready(cJSON *item, const struct journal_ready *ready)
+{
+	return (!ready->since || cJSON_AddNumberToObject(item, "since", (double)ready->since)) &&
+	       (!ready->is_not || cJSON_AddTrueToObject(item, "unready"));
+}
+
+static bool add_result(cJSON *list, const struct claim_result *result,
+		       const struct journal_ready *ready, const char *uuid)
 {
 	cJSON *item = cJSON_CreateObject();
 
@@ -48,12 +56,13 @@ static bool add_result(cJSON *list, const struct claim_result *result, const cha
 	return cJSON_AddStringToObject(item, "request", result->request) &&
 	       cJSON_AddStringToObject(item, "pool", result->pool) &&
 	       cJSON_AddStringToObject(item, "device", result->device) &&
-	       cJSON_AddStringToObject(item, "uuid", uuid) &&
+	       cJSON_AddStringToObject(item, "uuid", uuid) && add_ready(item, ready) &&
 	       (!result->share_id || cJSON_AddStringToObject(item, "share-id", result->share_id));
 }
 
-static bool add_results(cJSON *tree, const struct claim *claim, const struct host *host)
+static bool add_results(cJSON *tree, const struct journal_claim *entry, const struct host *host)
 {
+	const struct claim *claim = entry->claim;
 	cJSON *list = cJSON_AddArrayToObject(tree, "results");
 	bool good = list;
 
@@ -61,7 +70,7 @@ static bool add_results(cJSON *tree, const struct claim *claim, const struct hos
 		const struct claim_result *result = &claim->result[i];
 
 		/* A device that is missing now is known by its name. */
-		good = add_result(list, result,
+		good = add_result(list, result, &entry->ready[i],
 				  result->index < host->devices ? host->device[result->index].uuid
 								: "");
 	}
@@ -99,8 +108,9 @@ char *journal_describe(const struct journal_claim *entry, const char *boot, cons
 	    !cJSON_AddStringToObject(tree, "kind", entry->kind) ||
 	    !cJSON_AddStringToObject(tree, "cdi-folder", entry->cdi_folder) ||
 	    !cJSON_AddNumberToObject(tree, "tenant", entry->tenant) ||
+	    (claim->is_admin && !cJSON_AddTrueToObject(tree, "admin")) ||
 	    !add_share(tree, "share", claim->texts) || !add_changes(tree, entry) ||
-	    !add_results(tree, claim, host))
+	    !add_results(tree, entry, host))
 		return NULL;
 	return cJSON_PrintUnformatted(tree);
 }
@@ -148,6 +158,15 @@ static void add_device(struct journal_claim *entry, int index)
 	claim->of[claim->devices++] = (uint32_t)index;
 }
 
+static void read_ready(const cJSON *item, struct journal_ready *ready)
+{
+	const cJSON *since = cJSON_GetObjectItemCaseSensitive(item, "since");
+
+	if (cJSON_IsNumber(since) && since->valuedouble > 0 && since->valuedouble < 1e12)
+		ready->since = (int64_t)since->valuedouble;
+	ready->is_not = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "unready"));
+}
+
 static int read_result(struct journal_claim *entry, const cJSON *item, const struct host *host)
 {
 	struct claim *claim = entry->claim;
@@ -166,6 +185,7 @@ static int read_result(struct journal_claim *entry, const cJSON *item, const str
 		r = copy_text(item, "share-id", &result->share_id);
 	if (r < 0)
 		return r;
+	read_ready(item, &entry->ready[claim->results - 1]);
 	index = find_by_name(host, result->device);
 	result->index = index < 0 ? UINT32_MAX : (uint32_t)index;
 	add_device(entry, index);
@@ -198,6 +218,7 @@ static int read_entry(struct journal_claim *entry, const cJSON *tree, const stru
 		if (copy_text(share, share_key(i), &entry->claim->texts[i]) < 0 ||
 		    copy_text(now ? now : share, share_key(i), &entry->in_force[i]) < 0)
 			return -ENOMEM;
+	entry->claim->is_admin = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(tree, "admin"));
 	entry->changing = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(tree, "changing"));
 	cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(tree, "results"))
 	{

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "core/health.h"
 #include "plugin/dra/inside.h"
+#include "plugin/dra/joint.h"
 
 bool prepare_is_done(const struct journal_claim *entry)
 {
@@ -32,21 +33,40 @@ static int check_health(const struct dra *dra, const struct claim *claim, struct
 	return 0;
 }
 
-static int make_tenant(struct dra *dra, struct journal_claim *entry, struct fault *why)
+/* Claims that are one tenant are named together: "default/first+second". */
+static void name_tenant(const struct claim *claim, const struct joint *joint, char *name,
+			size_t size)
+{
+	size_t used = (size_t)snprintf(name, size, "%s/", claim->namespace);
+
+	for (uint32_t i = 0; i < joint->count && used < size; i++)
+		used += (size_t)snprintf(name + used, size - used, "%s+",
+					 joint->member[i]->claim->name);
+	if (used < size)
+		snprintf(name + used, size - used, "%s", claim->name);
+}
+
+static void add_devices(const struct claim *claim, struct host_tenant *spec)
+{
+	for (uint32_t i = 0; i < claim->devices && spec->devices < HOST_DEVICES; i++)
+		spec->device[spec->devices++] = claim->of[i];
+}
+
+static int make_tenant(struct dra *dra, struct journal_claim *entry, const struct joint *joint,
+		       struct fault *why)
 {
 	const struct host *host = dra->plugin->host;
-	const struct claim *claim = entry->claim;
-	struct host_tenant spec = {.devices = claim->devices};
+	struct host_tenant spec = {.observes = entry->claim->is_admin};
 	char name[600];
 
-	memcpy(spec.device, claim->of, claim->devices * sizeof(claim->of[0]));
-	for (size_t i = 0; i < SHARE_FIELDS; i++) {
-		spec.texts[i] = claim->texts[i];
-		entry->in_force[i] = claim->texts[i] ? strdup(claim->texts[i]) : NULL;
-		if (claim->texts[i] && !entry->in_force[i])
-			return fault_set(why, -ENOMEM, "out of memory");
-	}
-	snprintf(name, sizeof(name), "%s/%s", claim->namespace, claim->name);
+	if (journal_take(entry) < 0)
+		return fault_set(why, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < SHARE_FIELDS; i++)
+		spec.texts[i] = entry->claim->texts[i];
+	for (uint32_t i = 0; i < joint->count; i++)
+		add_devices(joint->member[i]->claim, &spec);
+	add_devices(entry->claim, &spec);
+	name_tenant(entry->claim, joint, name, sizeof(name));
 	spec.name = name;
 	return host->make(host->daemon, &spec, &entry->tenant, entry->folder, why);
 }
@@ -69,6 +89,7 @@ int prepare_write_cdi(struct dra *dra, const struct journal_claim *entry, struct
 	owned(free) struct slots_nodes *nodes = malloc((claim->results + 1) * sizeof(*nodes));
 	struct inject_part parts[CLAIM_RESULTS];
 	char folder[PLUGIN_PATH], name[600];
+	uint32_t of[HOST_DEVICES], count = joint_devices(dra, entry, of);
 	struct inject_slot slot = {.kind = entry->kind,
 				   .name = claim->uid,
 				   .folder = folder,
@@ -81,8 +102,7 @@ int prepare_write_cdi(struct dra *dra, const struct journal_claim *entry, struct
 	snprintf(name, sizeof(name), "%s/%s", claim->namespace, claim->name);
 	slots_on_host(dra->plugin, entry->folder, folder);
 	find_parts(dra, claim, nodes, parts);
-	best_effort(
-		slots_find_nodes(dra->plugin, claim->of, claim->devices, &nodes[claim->results]));
+	best_effort(slots_find_nodes(dra->plugin, of, count, &nodes[claim->results]));
 	slot.visible = nodes[claim->results].visible;
 	return inject_write_cdi(entry->cdi_folder, dra->plugin->edits, &slot, why);
 }
@@ -100,7 +120,7 @@ int prepare_undo(struct dra *dra, struct journal_claim *entry, struct fault *why
 		r = inject_remove_cdi(entry->cdi_folder, entry->kind, entry->claim->uid, why);
 	if (r < 0)
 		return r;
-	if (entry->tenant)
+	if (entry->tenant && !journal_is_joint(&dra->journal, entry))
 		host->end(host->daemon, entry->tenant);
 	*entry->folder = '\0';
 	if (entry->tenant)
@@ -109,17 +129,25 @@ int prepare_undo(struct dra *dra, struct journal_claim *entry, struct fault *why
 	return journal_drop(&dra->journal, entry, why);
 }
 
-static int take_steps(struct dra *dra, struct journal_claim *entry, struct fault *why)
+static int take_steps(struct dra *dra, struct journal_claim *entry, struct joint *joint,
+		      struct fault *why)
 {
 	const struct host *host = dra->plugin->host;
-	int r = make_tenant(dra, entry, why);
+	int r = make_tenant(dra, entry, joint, why);
 
 	if (r == 0)
+		r = joint_move(dra, joint, entry, why);
+	if (r == 0)
 		r = prepare_write_cdi(dra, entry, why);
-	if (r < 0)
-		return r;
-	entry->phase = JOURNAL_DONE;
-	return journal_write(&dra->journal, entry, host, why);
+	if (r == 0) {
+		entry->phase = JOURNAL_DONE;
+		r = journal_write(&dra->journal, entry, host, why);
+	}
+	if (r == 0)
+		joint_settle(dra, joint);
+	else
+		joint_back(dra, joint);
+	return r;
 }
 
 /* None while plugin_settle() is retried after a failure; the sockets are served meanwhile. */
@@ -194,14 +222,14 @@ static int end_earlier(struct dra *dra, const char *uid, struct fault *why)
 int prepare_claim(struct dra *dra, struct claim *claim, struct fault *why)
 {
 	struct journal_claim *entry;
+	struct joint joint;
 	struct fault other;
 	int r = check_edits(dra, why);
 
 	if (r == 0)
 		r = end_earlier(dra, claim->uid, why);
 	if (r == 0)
-		r = beside_check(dra, claim, why);
-
+		r = joint_find(dra, claim, &joint, why);
 	if (r < 0) {
 		claim_free(claim);
 		return r;
@@ -209,13 +237,14 @@ int prepare_claim(struct dra *dra, struct claim *claim, struct fault *why)
 	r = begin(dra, claim, &entry, why);
 	if (r < 0)
 		return r;
-	r = take_steps(dra, entry, why);
+	r = take_steps(dra, entry, &joint, why);
 	if (r < 0) {
 		if (prepare_undo(dra, entry, &other) < 0)
 			log_warning("claim.left", "reason=%s", log_text(other.text).text);
 		return r;
 	}
 	adjust_claim(dra, entry);
+	status_changed(dra, entry);
 	log_info("claim.prepared", "claim=%s/%s uid=%s tenant=%u devices=%u", claim->namespace,
 		 claim->name, claim->uid, entry->tenant, claim->devices);
 	return 0;

@@ -48,6 +48,7 @@ static void on_status(struct grpc_call *call, struct grpc_bytes bytes, void *own
 	pluginregistration__registration_status__free_unpacked(status, NULL);
 	serve_answer(call, &response.base);
 	publish_consider(dra->publish);
+	report_changed(dra);
 }
 
 static const struct grpc_method registration_methods[] = {

@@ -140,8 +140,13 @@ static bool is_only_owner(struct plugin *p)
 			    "this node: waiting for it to come back");
 		loop_arm(&e->again, wait_ns);
 	} else if (e->rival) {
-		complain(e, "NVIDIA's device plugin is running on this node: a device has one "
-			    "owner; remove either its DaemonSet or mete's here");
+		char sentence[200];
+
+		snprintf(sentence, sizeof(sentence),
+			 "%s is running on this node: a device has one owner; remove either its "
+			 "DaemonSet or mete's here",
+			 rival_name(e->rival));
+		complain(e, sentence);
 		try_later(e);
 	}
 	return !wait_ns && !e->rival;

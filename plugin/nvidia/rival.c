@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVIDIA's device plugin gives the same devices to others, whole. While it runs we do not
- * register. If it comes after us, running containers go on, and no new ones start until it has
- * gone: a person must decide whose the devices are. It is detected by its sockets in the kubelet's
- * folder.
+ * NVIDIA's device plugin and its DRA driver give the same devices to others, whole. While one of
+ * them runs we do not register. If it comes after us, running containers go on, and no new ones
+ * start until it has gone: a person must decide whose the devices are. It is detected by its
+ * sockets in the kubelet's folders, whoever has deployed it (NVIDIA's GPU Operator, or a person).
  */
 #include <limits.h>
 #include <string.h>
@@ -16,11 +16,19 @@
 
 enum {
 	LOOKS = 5,    /* a second apart: a socket exists before anybody listens at it */
-	EVERY_S = 10, /* while it runs: a killed process leaves its socket */
+	EVERY_S = 10, /* a killed process leaves its socket, and a driver's comes unseen */
 	/* A kubelet that starts removes every socket, and NVIDIA's plugin creates its own again
 	   when it sees the kubelet's. If that fails, it tries again after half a minute. */
 	RETURN_S = 40,
 };
+
+static const char driver_name[] = "gpu.nvidia.com";
+
+const char *rival_name(enum rival rival)
+{
+	return rival == RIVAL_DRIVER ? "NVIDIA's DRA driver (gpu.nvidia.com)"
+				     : "NVIDIA's device plugin";
+}
 
 uint64_t rival_return_ns(const struct plugin *p)
 {
@@ -72,33 +80,51 @@ static void say(struct plugin *p, const char *socket)
 		return;
 	}
 	fault_set(&what, 0,
-		  "NVIDIA's device plugin is running on this node alongside mete (%s): a device "
+		  "%s is running on this node alongside mete (%s): a device "
 		  "has one owner, so %s gets no new containers until one of the two DaemonSets is "
 		  "removed from here",
-		  socket, p->config->resource);
+		  rival_name(p->enrol.rival), socket, p->config->resource);
 	log_error("owner.contested", "reason=%s", log_text(what.text).text);
 	events_node(p, "GPUOwnerContested", what.text);
+}
+
+/* The kubelet's plugins_registry has a socket of each DRA driver. */
+static bool find_driver(const struct plugin *p, char *ret_name, size_t size)
+{
+	char registry[PLUGIN_PATH + 20];
+
+	snprintf(registry, sizeof(registry), "%s/plugins_registry", p->config->kubelet_folder);
+	return strcmp(p->config->domain, "nvidia.com") != 0 &&
+	       socket_find(registry, driver_name, ret_name, size) == 0;
+}
+
+static enum rival find(const struct plugin *p, char *ret_name, size_t size)
+{
+	if (socket_find(p->folder, "nvidia-", ret_name, size) == 0)
+		return RIVAL_PLUGIN;
+	return find_driver(p, ret_name, size) ? RIVAL_DRIVER : RIVAL_NONE;
 }
 
 void rival_look(struct plugin *p, bool fresh)
 {
 	struct enrol *e = &p->enrol;
 	char name[NAME_MAX + 1] = "";
-	bool runs = socket_find(p->folder, "nvidia-", name, sizeof(name)) == 0;
+	enum rival runs = find(p, name, sizeof(name));
 
 	if (fresh)
 		e->rival_looks = LOOKS;
-	if (runs) {
+	if (runs == RIVAL_PLUGIN) {
 		e->rival_known = true;
 		e->rival_inode = 0;
 		best_effort(enrol_kubelet_is(p, &e->rival_inode, &e->rival_changed_ns));
 	}
 	/* Its socket went with the kubelet's: that proves nothing. */
-	runs = runs || (e->rival && rival_return_ns(p));
-	if (runs)
-		loop_arm(&e->rival_again, EVERY_S * 1000000000ull);
-	else if (e->rival_looks && e->rival_looks--)
+	if (!runs && e->rival == RIVAL_PLUGIN && rival_return_ns(p))
+		runs = RIVAL_PLUGIN;
+	if (!runs && e->rival_looks && e->rival_looks--)
 		loop_arm(&e->rival_again, 1000000000ull);
+	else
+		loop_arm(&e->rival_again, EVERY_S * 1000000000ull);
 	if (runs == e->rival)
 		return;
 	e->rival = runs;
@@ -118,7 +144,7 @@ void rival_registered(struct plugin *p)
 		p->enrol.rival_known = false;
 		return;
 	}
-	best_effort(socket_find(p->folder, "nvidia-", name, sizeof(name)));
+	find(p, name, sizeof(name));
 	say(p, name);
 	serve_changed(p);
 	nodes_changed(p->nodes);
@@ -133,9 +159,7 @@ static void on_again(struct loop_timer *timer)
 
 	rival_look(p, false);
 	/* It was gone for a while, and the kubelet is the same: it was removed. */
-	if (ran && !e->rival)
-		loop_arm(&e->rival_again, EVERY_S * 1000000000ull);
-	else if (!e->rival && !rival_return_ns(p))
+	if (!ran && !e->rival && !rival_return_ns(p))
 		e->rival_known = false;
 }
 

@@ -346,6 +346,30 @@ def test_doctor_looks_at_the_nodes_files_and_not_at_its_containers():
             theirs.listen()
             found = verdict("owner")
             assert found["verdict"] == "wrong" and "alongside mete's" in found["found"] and "a device has one owner" in found["advice"], found
+        registry = host + "/var/lib/kubelet/plugins_registry"
+        os.makedirs(registry)
+        with socket.socket(socket.AF_UNIX) as theirs:
+            theirs.bind(registry + "/gpu.nvidia.com-reg.sock")
+            theirs.listen()
+            found = verdict("owner")
+            assert found["verdict"] == "wrong" and "NVIDIA's DRA driver is running here" in found["found"] and "one owner" in found["advice"], found
+
+        def claims(**more):
+            lines = {"driver": "gpu.mete.dev", "server": "v1.36.3", "registered": "yes", "published": "2", "slices": "ok", "told": "ok", **more}
+            put("/run/mete/dra", "".join(f"{key} {lines[key]}\n" for key in ("driver", "server", "registered", "published", "withheld", "slices", "told") if key in lines))
+            found = verdict("claims")
+            return found["verdict"], found["found"], found.get("advice", "")
+        if not os.path.exists("/run/mete/dra"):
+            assert verdict("claims") is None, "no GPU is given out by claims"
+            assert claims() == ("ok", "gpu.mete.dev publishes 2 devices; Kubernetes v1.36.3 counts their shares", "")
+            for more, word, found, advice in (
+                    ({"slices": "the API server drops what makes a device shareable", "server": "v1.35.1"}, "wrong", "Kubernetes v1.35.1.*drops what", "DRAConsumableCapacity"),
+                    ({"slices": "HTTP 403: forbidden"}, "wrong", "cannot be published.*403", "rbac.yaml"),
+                    ({"registered": "no"}, "wrong", "kubelet has not registered", "plugins_registry"),
+                    ({"withheld": "GPU-1 is NVIDIA's"}, "note", "2 devices are published, but device GPU-1 is NVIDIA's", ""),
+                    ({"told": "HTTP 403: needs resourceclaims/driver"}, "note", "statuses cannot be told: HTTP 403", "resourceclaims/driver")):
+                said = claims(**more)
+                assert said[0] == word and re.search(found, said[1]) and advice in said[2], said
 
 
 def test_sim_describes_the_simulated_node():

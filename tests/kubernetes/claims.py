@@ -95,10 +95,20 @@ class Claims:
         self.cluster.until(self.all, lambda claims: not claims, "claims were never gone")
 
 
+# A token of the DaemonSet's pods says which node they are on; that of a meted beside the node does not.
+ANYWHERE = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "mete-claims-of-tests"},
+            "rules": [{"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims/driver"], "resourceNames": [DRIVER], "verbs": ["arbitrary-node:patch"]}]}
+BOUND = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "mete-claims-of-tests"},
+         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "mete-claims-of-tests"},
+         "subjects": [{"kind": "ServiceAccount", "name": "mete", "namespace": "mete-system"}]}
+
+
 def install(cluster):
     """What the rights of meted and the classes of devices are with claims."""
     for name in ("rbac", "classes"):
         cluster.kubectl("apply", "-f", os.path.join(DEPLOY, "components", "claims", name + ".yaml"))
+    for object in (ANYWHERE, BOUND):
+        cluster.kubectl("apply", "-f", "-", input=json.dumps(object))
 
 
 @contextlib.contextmanager

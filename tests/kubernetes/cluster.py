@@ -199,7 +199,8 @@ class Cluster:
         connection = Local(self.api_socket, timeout)
         try:
             headers = {"Content-Type": kind} if body is not None else {}
-            text = json.dumps(body) if body is not None else None
+            # Without blanks: the server keeps parameters as they are sent, and patches of a claim whose parameters have some are refused.
+            text = json.dumps(body, separators=(",", ":")) if body is not None else None
             connection.request(method, path + ("?" + urllib.parse.urlencode(query) if query else ""), text, headers)
             answer = connection.getresponse()
             data = answer.read()

@@ -92,6 +92,98 @@ def test_a_claim_for_two_devices_has_them_both():
         assert found["devices"] == 2 and found["total"] == GIB, found
 
 
+def with_two(here, name, first, second):
+    """A pod whose container uses two claims."""
+    manifest = pod(command=["seen", "hold=1"])
+    manifest["spec"]["resourceClaims"] = [{"name": claim, "resourceClaimName": claim} for claim in (first, second)]
+    manifest["spec"]["containers"][0]["resources"] = {"claims": [{"name": first}, {"name": second}]}
+    return here.here.pod(name, manifest)
+
+
+def test_a_container_with_two_claims_has_the_devices_of_both():
+    with claims(DEVICES="2xSIM") as here:
+        here.claim("one")  # the whole device, so that they are different ones
+        here.claim("two")
+        made = with_two(here, "both", "one", "two")
+        made.await_line("devices=2")
+        assert seen(made.log())["total"] == 4 * GIB
+        (name,) = here.tenants()
+        assert name in (f"{here.namespace}/one+two", f"{here.namespace}/two+one"), name
+        made.delete()
+        here.await_nothing()
+        again = with_two(here, "again", "one", "two")
+        again.await_line("devices=2")
+
+
+def test_two_claims_of_a_container_that_are_of_one_device_are_refused_with_the_reason():
+    with claims() as here:
+        here.claim("one", memory="1Gi", compute="25")
+        here.claim("two", memory="1Gi", compute="25")
+        made = with_two(here, "both", "one", "two")
+        made.await_event("which are two shares of device .*; accepted: one claim, for the sum of both or for several devices")
+
+
+def test_alternatives_are_taken_in_their_order():
+    with claims("most: {weight: 1000}") as here:
+        def one(name, memory):
+            return {"name": name, "deviceClassName": "mete-share", "capacity": {"requests": {"memory": memory, "compute": "25"}}}
+
+        def said(request, weight):
+            return {"requests": [request], "opaque": {"driver": "gpu.mete.dev", "parameters": {"weight": weight}}}
+        spec = {"devices": {"requests": [{"name": "gpu", "firstAvailable": [one("large", "64Gi"), one("small", "1Gi")]}],
+                            "config": [said("gpu/large", 100), said("gpu/small", 30)]}}
+        here.cluster.ask("POST", here.all, {"metadata": {"name": "either"}, "spec": spec})
+        made = here.pod("made", ["seen", "hold=1"], claim="either")
+        made.await_line(f"total={GIB}")
+        assert here.tenants()[f"{here.namespace}/either"]["fields"]["weight"] == "30"
+        results = here.cluster.get(here.all + "/either")["status"]["allocation"]["devices"]["results"]
+        assert [result["request"] for result in results] == ["gpu/small"], results
+
+
+def test_shares_of_different_devices_are_asked_for_by_an_attribute():
+    with claims(DEVICES="2xSIM") as here:
+        spec = here.spec(memory="1Gi", compute="50", count=2)
+        spec["devices"]["constraints"] = [{"requests": ["gpu"], "distinctAttribute": "gpu.mete.dev/uuid"}]
+        here.cluster.ask("POST", here.all, {"metadata": {"name": "three"}, "spec": {**spec, "devices": {**spec["devices"], "requests": [
+            {"name": "gpu", "exactly": {**spec["devices"]["requests"][0]["exactly"], "count": 3}}]}}})
+        here.pod("three", claim="three").await_event("cannot allocate all claims|insufficient|Insufficient")
+
+
+def test_a_pod_with_admin_access_sees_the_device_and_has_no_share_of_it():
+    with claims() as here:
+        here.cluster.kubectl("label", "namespace", here.namespace, "resource.kubernetes.io/admin-access=true")
+        worker = here.pod("worker", ["sh", "-c", f"seen take={2 * GIB} hold=1 & wait"], memory="3Gi", compute="90")
+        worker.await_line("take=granted")
+        spec = here.spec(memory="256Mi", compute="1")  # Kubernetes wants room for it, and counts nothing afterwards
+        spec["devices"]["requests"][0]["exactly"]["adminAccess"] = True
+        here.cluster.ask("POST", here.all, {"metadata": {"name": "look"}, "spec": spec})
+        look = here.pod("look", ["sh", "-c", f"seen take={GIB} hold=1 & wait"], claim="look")
+        look.await_line("take=refused")
+        found = seen(look.log())
+        assert found["nvml_total"] == 4 * GIB and found["total"] < GIB, found
+        rest = here.pod("rest", memory="1Gi", compute="10")
+        assert rest.await_end() == 0, "what only looks was counted"
+
+
+def test_a_claims_status_tells_what_its_pod_has():
+    with claims("most: {weight: 1000}") as here:
+        made = here.pod("made", ["seen", "hold=1"], memory="1Gi", compute="25", parameters={"weight": 300})
+        made.await_line("devices=1")
+        name = here.claim_of(made).partition("/")[2]
+
+        def await_told(holds):
+            def told(claims):
+                found = claims[name]["status"].get("devices")
+                return found and holds(found[0]["data"]) and found
+            return here.cluster.until(here.all, told, "the claim's status never told it")
+        (device,) = await_told(lambda data: data["weight"] == 300)
+        assert device["data"] == {"memory": str(GIB), "guarantee": "25%", "cap": "100%", "weight": 300, "class": "standard", "swap": "off"}, device
+        assert [(c["type"], c["status"]) for c in device["conditions"]] == [("Ready", "True")], device
+        made.annotate(weight="500")
+        (after,) = await_told(lambda data: data["weight"] == 500)
+        assert after["shareID"] == device["shareID"] and after["conditions"] == device["conditions"], after
+
+
 def test_parameters_say_the_rest_of_a_share():
     with claims("most: {weight: 1000}") as here:
         made = here.pod("heavy", ["seen", "hold=1"], memory="1Gi", compute="25", parameters={"weight": 300, "class": "batch"})

@@ -246,6 +246,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = self.body()
         if self.refuses():
             return
+        if "/resourceclaims/" in self.path:
+            namespace, name = urllib.parse.urlsplit(self.path).path.split("/")[-4:-1:2]
+            self.answer(*self.server.api.claim.tell(namespace, name, body))
+            return
         if not isinstance(body, list):
             self.server.api.patches.append((self.path, body))
         node = self.server.api.patch_node(body)

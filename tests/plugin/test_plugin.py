@@ -150,6 +150,32 @@ def test_nvidias_plugin_that_comes_later_is_noticed():
             node.await_log("owner.alone")
 
 
+def test_nvidias_dra_driver_is_an_owner_too():
+    def driver(node, uid=""):
+        os.makedirs(node.kubelet.folder + "/plugins_registry", exist_ok=True)
+        theirs = socket.socket(socket.AF_UNIX)
+        theirs.bind(f"{node.kubelet.folder}/plugins_registry/gpu.nvidia.com{uid}-reg.sock")
+        theirs.listen()
+        return theirs
+    with Node(start=False) as node:
+        theirs = driver(node)
+        node.start()
+        node.await_log(r"kubelet.unregistered .*NVIDIA's DRA driver \(gpu.nvidia.com\) is running on this node: a device has one owner")
+        theirs.close()  # the socket stays, and nobody listens
+        node.kubelet.hear("registered")
+        theirs = driver(node, "-4f1c")  # one that comes later
+        node.await_log("owner.contested .*NVIDIA's DRA driver .*gpu.nvidia.com-4f1c-reg.sock")
+        node.kubelet.await_devices(lambda now: set(now.values()) == {"Unhealthy"})
+        theirs.close()
+        node.kubelet.await_devices(lambda now: set(now.values()) == {"Healthy"})
+    with Node(start=False, dra="on") as node:
+        theirs = driver(node)
+        node.start()
+        node.await_log(f"device.withheld uuid={node.uuid[0]} .*NVIDIA's DRA driver's")
+        theirs.close()
+        node.await_log("device.published")
+
+
 def nvidias(node, name="nvidia-gpu.sock"):
     theirs = socket.socket(socket.AF_UNIX)
     theirs.bind(f"{node.kubelet.plugins}/{name}")

@@ -16,11 +16,13 @@ class Claims:
 
     def __init__(self, uuid):
         self.lock = threading.Condition()
-        self.device = uuid.lower()
+        self.device, self.places = uuid.lower(), {}  # of all claims; of some, by name
         self.read, self.under_way, self.most = [], set(), 0
         self.connections, self.let, self.all = set(), set(), False
         self.listed, self.refused, self.limits = {}, None, []
-        self.memory = "64Mi"  # of each
+        self.admins = set()  # claims with adminAccess
+        self.told, self.deaf = [], None  # what meted said of claims' status; with what that is refused
+        self.memory, self.memories = "64Mi", {}  # of each; of some, by name
         self.annotation = ""  # of each list's first claim
 
     def await_let(self, what, connection):
@@ -34,8 +36,10 @@ class Claims:
             self.under_way.discard(what)
 
     def claim(self, namespace, name):
-        result = {"request": "gpu", "driver": DRIVER, "pool": NODE + "-mete", "device": self.device, "shareID": "s",
-                  "consumedCapacity": {"memory": self.memory, "compute": "1", "slots": "1"}}
+        result = {"request": "gpu", "driver": DRIVER, "pool": NODE + "-mete", "device": self.places.get(name, self.device), "shareID": "s",
+                  "consumedCapacity": {"memory": self.memories.get(name, self.memory), "compute": "1", "slots": "1"}}
+        if name in self.admins:
+            result["adminAccess"] = True
         return {"metadata": {"namespace": namespace, "name": name, "uid": uid(name)}, "status": {"allocation": {"devices": {"results": [result]}}}}
 
     def one(self, namespace, name, connection):
@@ -51,6 +55,15 @@ class Claims:
         items = [self.claim(namespace, name) for name in self.listed[namespace]]
         items[0]["metadata"]["annotations"] = {"long": self.annotation}
         return {"metadata": {}, "items": items},
+
+    def tell(self, namespace, name, body):
+        """What is applied to a claim's status."""
+        with self.lock:
+            self.told.append((name, body))
+            self.lock.notify_all()
+            if self.deaf:
+                return {"kind": "Status", "code": self.deaf, "message": "the test refuses"}, self.deaf
+        return self.claim(namespace, name),
 
     def answer(self, *what):
         with self.lock:
@@ -96,6 +109,11 @@ class Caller:
         self.tell(*(f"{tag} prepare {namespace} {name} {uid(name)}" for tag in tags for name in [tag.removesuffix("/again")]))
         self.await_known()
 
+    def unprepare(self, name, namespace="ns"):
+        tag = f"end-{next(self.numbers)}"
+        self.tell(f"{tag} unprepare {namespace} {name} {uid(name)}")
+        assert self.answer(tag) == "ok", self.answer(tag)
+
     def await_known(self):
         tag = f"known-{next(self.numbers)}"
         self.tell(f"{tag} unprepare ns none none")
@@ -117,8 +135,8 @@ class Caller:
 
 
 @contextlib.contextmanager
-def claims():
-    with Node(start=False, dra="on", slots=50) as node:
+def claims(**more):
+    with Node(start=False, dra="on", slots=50, **more) as node:
         os.mkdir(node.kubelet.folder + "/plugins_registry")
         node.start()
         node.api.claim = made = Claims(node.uuid[0])

@@ -109,18 +109,84 @@ def test_what_changed_while_meted_was_away_holds():
         node.await_share("ns/c0", weight="40", cap="", guarantee="1%")
 
 
-def test_a_container_has_one_claim():
+def known(node, made, caller):
+    """The pods that were shown are known."""
+    using(node, "last", "last", annotations={"weight": "50"})
+    prepare(made, caller, "last")
+    node.await_share("ns/last", weight="50")
+
+
+def folders(node):
+    """Which tenant's folder each claim's containers get."""
+    found = {}
+    for name in os.listdir(node.cdi):
+        with open(f"{node.cdi}/{name}") as file:
+            edits = json.load(file)
+        mounts = edits["containerEdits"]["mounts"]
+        found[name.rpartition("_uid-")[2].removesuffix(".json")] = [mount["hostPath"] for mount in mounts if "/tenants/" in mount["hostPath"]]
+    return found
+
+
+def test_claims_that_a_container_uses_together_are_one_tenant_with_the_devices_of_both():
     with claims() as (node, made, caller):
-        using(node, "pod", "c0", "c1")
+        made.memory, made.places = "128Mi", {"c1": node.uuid[1].lower(), "c3": node.uuid[1].lower()}
+        pod = using(node, "pod", "c0", "c1", annotations={"weight": "30"})
         using(node, "apart", containers={"one": ["c2"], "two": ["c3"]})
-        using(node, "last", annotations={"weight": "50"}, containers={"one": ["c4"]})
-        prepare(made, caller, "c4")
-        node.await_share("ns/c4", weight="50")  # and so the pods before it are known
-        prepare(made, caller, "c0", "c2", "c3")
-        made.answer("c1")
-        caller.prepare("c1")
-        assert "container main of pod pod uses the claims c0 and c1" in caller.answer("c1"), caller.answer("c1")
-        assert {row.name for row in node.tenants()} == {"ns/c0", "ns/c2", "ns/c3", "ns/c4"}
+        known(node, made, caller)
+        prepare(made, caller, "c0", "c1", "c2", "c3")
+        both = [row for row in node.tenants() if row.name == "ns/c0+c1"]
+        assert {row.device for row in both} == {0, 1} and {row.limit for row in both} == {128 * MIB}, both
+        assert {row.name for row in node.tenants()} == {"ns/c0+c1", "ns/c2", "ns/c3", "ns/last"}
+        where = folders(node)
+        assert len(where["c0"]) == 1 and where["c0"] == where["c1"] != where["c2"] != where["c3"], where
+        node.await_share("ns/c0+c1", weight="30")
+        pod.annotate(weight="20", memory="96MiB")
+        node.await_share("ns/c0+c1", weight="20", memory="96MiB")
+        node.end()
+        node.start()
+        node.await_share("ns/c0+c1", weight="20", memory="96MiB")
+        assert folders(node)["c0"] == folders(node)["c1"] == where["c0"]
+        caller.unprepare("c0")
+        assert "ns/c0+c1" in {row.name for row in node.tenants()} and "c0" not in folders(node)
+        caller.unprepare("c1")
+        assert {row.name for row in node.tenants()} == {"ns/c2", "ns/c3", "ns/last"}
+        assert set(folders(node)) == {"c2", "c3", "last"}
+
+
+def test_three_claims_of_a_container_are_one_tenant():
+    with claims(devices="3xSIM") as (node, made, caller):
+        made.places = {f"c{n}": node.uuid[n].lower() for n in range(3)}
+        using(node, "pod", containers={"one": ["c0", "c1"], "two": ["c1", "c2"]})
+        known(node, made, caller)
+        prepare(made, caller, "c0", "c1", "c2")
+        assert {(row.name, row.device) for row in node.tenants() if row.name != "ns/last"} == {("ns/c0+c1+c2", n) for n in range(3)}
+        where = folders(node)
+        assert where["c0"] == where["c1"] == where["c2"], where
+
+
+def refusal(made, caller, name):
+    made.answer(name)
+    caller.prepare(name)
+    return caller.answer(name)
+
+
+def test_claims_of_a_container_that_cannot_be_one_tenant_are_refused_with_the_reason():
+    with claims() as (node, made, caller):
+        made.places = {name: node.uuid[1].lower() for name in ("differs", "stray")}
+        made.memories = {"differs": "128Mi"}
+        using(node, "pod", "c0", "same")
+        using(node, "other", "c1", "differs")
+        using(node, "third", "c2", "stray")
+        using(node, "runs", "c2")
+        known(node, made, caller)
+        prepare(made, caller, "c0", "c1", "c2")
+        said = refusal(made, caller, "same")
+        assert "container main of pod pod uses the claims c0 and same, which are two shares of device " + node.uuid[0] in said, said
+        said = refusal(made, caller, "differs")
+        assert "whose memory differs ('64MiB' and '128MiB'); accepted: the same of each device" in said, said
+        said = refusal(made, caller, "stray")
+        assert "pod runs uses c2 alone" in said, said
+        assert {row.name for row in node.tenants()} == {"ns/c0", "ns/c1", "ns/c2", "ns/last"}
 
 
 def test_a_claim_that_a_pod_uses_is_not_looked_up():

@@ -364,6 +364,29 @@ TEST(swap_is_required_where_more_is_given_out_than_there_is)
 	claim = good(RESULT("gpu", GPU_B, "4Gi", "25"), "");
 }
 
+#define LOOK(request, device)                                                                      \
+	"{'request':'" request "','driver':'gpu.mete.dev','pool':'n-mete','device':'" device       \
+	"','adminAccess':true}"
+
+TEST(who_looks_by_admin_access_has_next_to_no_share)
+{
+	owned(claim_free) struct claim *claim = NULL;
+	struct share share;
+
+	begin();
+	claim = good(LOOK("a", GPU_A) "," LOOK("b", GPU_B), "");
+	expect_eq(claim->is_admin, 1);
+	expect_eq(claim->devices, 2);
+	share = share_of(claim);
+	expect_eq(share.weight, 1);
+	expect_eq(share.cap_milli, 10);
+	expect_eq(share.guarantee_milli, 0);
+	expect_eq(share.class, SHARE_BATCH);
+	bad(LOOK("a", GPU_A) "," RESULT("b", GPU_B, "4Gi", "25"), "", "accepted: a claim for each");
+	bad(LOOK("a", GPU_A), CONFIG("FromClaim", "", "'weight':'50'"),
+	    "weight: a claim with adminAccess looks at devices");
+}
+
 TEST(what_cannot_be_a_share_is_refused)
 {
 	begin();
@@ -373,9 +396,6 @@ TEST(what_cannot_be_a_share_is_refused)
 	    "pool 'n'; accepted: n-mete");
 	bad(RESULT("g", "gpu-7", "4Gi", "25"), "", "device gpu-7 is not on this node");
 	bad(RESULT("g", GPU_A, "lots", "25"), "", "the consumed memory");
-	bad("{'request':'g','driver':'gpu.mete.dev','pool':'n-mete','device':'" GPU_A
-	    "','adminAccess':true}",
-	    "", "adminAccess");
 	bad(quarter, CONFIG("FromClaim", "", "'exclusive':'true'"), "exclusive");
 }
 
