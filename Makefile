@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # For the fingers: everything is done by meson and the scripts under tools/. `make help` lists it.
-.PHONY: all help demo demo-kubernetes test test-kubernetes test-image stress-test bench check-gpu soak install uninstall clean abi-check dist
+.PHONY: all help demo demo-kubernetes test test-kubernetes test-image stress-test bench check-gpu soak install uninstall clean abi-check dist deb
 
 all: ## build mete; says where it is
 	@tools/setup
@@ -58,6 +58,9 @@ install: ## install under PREFIX (/usr/local), below DESTDIR
 
 uninstall: ## remove what that wrote, and nothing else
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' tools/uninstall
+
+deb: ## Debian packages for Debian 12, in a root of their own (root; SUITE=trixie: for 13)
+	@tools/deb $(SUITE)
 
 dist: ## a tarball of what is committed, and a list of what is linked (SPDX)
 	@tools/dist

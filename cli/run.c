@@ -280,6 +280,14 @@ static void say_joined(const struct cli_line *line, const struct wire_tenant_mad
 			strchr(unheard, ',') ? "are" : "is");
 }
 
+/* What others are told of the share: a person, and container engines. */
+static int offer(const struct cli_line *line, const struct driver *driver,
+		 const struct wire_tenant_made *made, struct run_cdi *ret_cdi, struct fault *why)
+{
+	say_joined(line, made);
+	return run_cdi_write(line, driver, made, ret_cdi, why);
+}
+
 /* The share that we run in is another meted's than the one that was found: it is not widened. */
 static void noreturn_ run_in_outer(const struct cli_line *line)
 {
@@ -439,9 +447,7 @@ int run_main(const struct cli_line *line)
 	if (made.tenant_made.note.text[0])
 		fprintf(stderr, "mete run: note: %s\n", made.tenant_made.note.text);
 	if (status == 0)
-		say_joined(line, &made.tenant_made);
-	if (status == 0)
-		status = run_cdi_write(line, &driver, &made.tenant_made, &cdi, &why);
+		status = offer(line, &driver, &made.tenant_made, &cdi, &why);
 	if (status < 0 || set_environment(&driver, made.tenant_made.socket.text, &why) < 0)
 		return cli_fail(line, 125, &why);
 	fflush(NULL);

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 from helm import KUBERNETES, ROOT, Skipped, documents, run_helm
 from chart_values import REFUSED, VALUES
@@ -94,6 +95,16 @@ def test_on_simulated_gpus_it_renders_that_overlay():
     same("overlays/simulated-claims", "simulated.enabled=true", "image.pullPolicy=Never", *CLAIMS)
 
 
+def test_what_prometheus_and_grafana_get_is_that_of_deploy_monitoring():
+    ours, theirs = parsed(rendered("serviceMonitor.enabled=true", "prometheusRule.enabled=true", "dashboards.enabled=true"), kustomized("monitoring"))
+    assert len(theirs) == 4 and set(theirs) <= set(ours), set(theirs) - set(ours)
+    for name in theirs:
+        assert alike(ours[name]) == alike(theirs[name]), name
+    monitor, = documents(open(os.path.join(ROOT, "deploy", "monitoring", "podmonitor.yaml")).read())[0]
+    ours, = parsed(rendered("podMonitor.enabled=true"))
+    assert ours["PodMonitor/mete"]["spec"] == monitor["spec"]
+
+
 def test_a_configuration_of_nvidias_is_deployed_as_its_overlay_has_it():
     ours, theirs = parsed(rendered("config.map.config=version: v1"), kustomized("overlays/as-nvidia"))
     one, other = (each["DaemonSet/mete"]["spec"]["template"] for each in (ours, theirs))
@@ -122,7 +133,7 @@ def at(objects, path):
 def leaves(values, above=""):
     for key, value in values.items():
         path = f"{above}{key}"
-        if isinstance(value, dict) and value and path not in ("nodeSelector", "resources", "installResources", "updateStrategy", "securityContext"):
+        if isinstance(value, dict) and value and path not in ("nodeSelector", "resources", "installResources", "updateStrategy", "securityContext", "dashboards.labels"):
             yield from leaves(value, path + ".")
         else:
             yield path
@@ -177,6 +188,18 @@ def test_the_chart_is_clean_and_its_numbers_are_ours():
     assert chart["version"] == chart["appVersion"] == version, chart
     images, = documents(chart["annotations"]["artifacthub.io/images"].replace("- name", "of:\n- name", 1))
     assert images[0]["of"] == [{"name": "mete", "image": "mete:" + version}], images
+
+
+def test_the_packed_chart_renders_the_same():
+    """Rules and dashboards are links to deploy/monitoring: in the package they are files."""
+    settings = [word for name in ("prometheusRule", "dashboards", "claims") for word in ("--set", name + ".enabled=true")]
+    with tempfile.TemporaryDirectory(prefix="mete-") as place:
+        packed = run_helm("package", CHART, "--destination", place)
+        assert packed.returncode == 0, packed.stderr
+        archive, = os.listdir(place)
+        both = [run_helm("template", "mete", chart, "--kube-version", KUBERNETES, *settings) for chart in (CHART, os.path.join(place, archive))]
+    assert all(done.returncode == 0 for done in both), both[1].stderr
+    assert both[0].stdout == both[1].stdout and "mete:device_memory_used:ratio" in both[1].stdout
 
 
 def test_the_schema_has_the_keys_of_the_configuration_that_are_not_the_charts():

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mete migrate: the kustomization that replaces NVIDIA's device plugin, and what will differ. What
+ * differs is what the parser of the configuration itself says (plugin/config/), with the
+ * environment and the options of the DaemonSet that is there.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/words.h"
+#include "cli/cli.h"
+#include "cli/migrate_read.h"
+#include "cli/migrate_say.h"
+#include "plugin/config/choice.h"
+#include "plugin/config/config.h"
+#include "plugin/config/config_flags.h"
+
+static struct migrate_settings arg_settings; /* of the DaemonSet: parsers take no owner */
+
+static char *variable(const char *name)
+{
+	for (uint32_t i = 0; i < arg_settings.count; i++)
+		if (strcmp(arg_settings.row[i].name, name) == 0)
+			return arg_settings.row[i].value;
+	return NULL;
+}
+
+static int set(const char *name, const char *value, int overwrite)
+{
+	struct migrate_setting *row = &arg_settings.row[arg_settings.count];
+	char *there = variable(name);
+
+	if (there && !overwrite)
+		return 0;
+	for (uint32_t i = 0; there && i < arg_settings.count; i++)
+		if (arg_settings.row[i].value == there)
+			row = &arg_settings.row[i];
+	if (!there && arg_settings.count == MIGRATE_SETTINGS)
+		return -1;
+	snprintf(row->name, sizeof(row->name), "%s", name);
+	snprintf(row->value, sizeof(row->value), "%s", value);
+	arg_settings.count += !there;
+	return 0;
+}
+
+/* Where its files are is the kustomization's affair. */
+static bool is_of_files(const char *name)
+{
+	return strncmp(name, "CONFIG_FILE", 11) == 0;
+}
+
+static bool is_known(const char *name)
+{
+	static const char *const names[] = {
+#define KEY(path, variable, form, normally, without) variable,
+#define ALSO(variable, path)			     variable,
+#define VARIABLE(name, without)			     name,
+#include "plugin/config/config_nvidia.def"
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (*names[i] && strcmp(names[i], name) == 0)
+			return true;
+	return false;
+}
+
+static int take_environment(const struct document_node *container, struct migrate_said *said,
+			    struct fault *why)
+{
+	const struct document_node *row = migrate_at(container, "env", NULL);
+
+	for (row = row ? row->first : NULL; row; row = row->next) {
+		const struct document_node *from = migrate_at(row, "valueFrom", NULL);
+		const char *name = migrate_text(migrate_at(row, "name", NULL));
+
+		if (strcmp(name, "NODE_NAME") == 0 || is_of_files(name))
+			continue;
+		if (!is_known(name))
+			migrate_say(said,
+				    "not carried over: the variable %s, which mete does not "
+				    "know",
+				    name);
+		else if (from)
+			migrate_say(said,
+				    "not carried over: the variable %s, whose value is not in "
+				    "the DaemonSet (valueFrom)",
+				    name);
+		else if (set(name, migrate_text(migrate_at(row, "value", NULL)), 0) != 0)
+			return fault_set(why, -E2BIG, "more than %d variables", MIGRATE_SETTINGS);
+	}
+	return 0;
+}
+
+/* Options are words that begin with a dash, and the values after them. */
+static int take_options(const struct document_node *container, const char *key, struct fault *why)
+{
+	const struct config_flags flags = {set, variable};
+	const struct document_node *word = migrate_at(container, key, NULL);
+	char *words[MIGRATE_SETTINGS];
+	int n = 0, rest;
+
+	word = word ? word->first : NULL;
+	while (word && migrate_text(word)[0] != '-')
+		word = word->next;
+	for (; word && n < MIGRATE_SETTINGS; word = word->next)
+		words[n++] = (char *)migrate_text(word);
+	return n ? config_take_flags(&flags, words, n, &rest, why) : 0;
+}
+
+static int take_command(const struct document_node *container, struct migrate_said *said,
+			struct fault *why)
+{
+	const struct document_node *command = migrate_at(container, "command", NULL);
+	const char *first = command && command->first ? migrate_text(command->first) : "";
+	const char *slash = strrchr(first, '/'), *name = slash ? slash + 1 : first;
+	int r;
+
+	if (strcmp(name, "sh") == 0 || strcmp(name, "bash") == 0) {
+		migrate_say(said, "not carried over: options, as a script starts that plugin (%s)",
+			    name);
+		return 0;
+	}
+	r = take_options(container, "command", why);
+	return r == 0 ? take_options(container, "args", why) : r;
+}
+
+/* The Operator would make it again. */
+static void say_owner(const struct migrate_objects *objects, struct migrate_said *said)
+{
+	const struct document_node *owners =
+		migrate_at(objects->plugin, "metadata", "ownerReferences", NULL);
+
+	if (owners && owners->first &&
+	    strcmp(migrate_text(migrate_at(owners->first, "kind", NULL)), "ClusterPolicy") == 0)
+		migrate_say(said, "the DaemonSet is the GPU Operator's, which makes it again: "
+				  "instead of deleting it, set spec.devicePlugin.enabled: false in "
+				  "the ClusterPolicy; and select nodes by nvidia.com/gpu.present: "
+				  "\"true\" if it takes the label below away");
+}
+
+static int take_settings(const struct migrate_objects *objects, struct migrate_said *said,
+			 struct fault *why)
+{
+	const struct document_node *spec =
+		migrate_at(objects->plugin, "spec", "template", "spec", NULL);
+	const struct document_node *one = migrate_at(spec, "containers", NULL);
+	int r = take_command(objects->container, said, why);
+
+	say_owner(objects, said);
+	if (r == 0)
+		r = take_environment(objects->container, said, why);
+	/* The program beside it that chooses a configuration. */
+	for (one = one ? one->first : NULL; one && r == 0; one = one->next)
+		if (migrate_runs(one, "config-manager"))
+			r = take_environment(one, said, why);
+	return r;
+}
+
+/* ---- configurations ---------------------------------------------------------------------------
+ */
+
+/* Whether meted would start with it; what it says of it is said. */
+static bool check(const char *name, const char *text, struct migrate_said *said)
+{
+	const struct config_place place = {.variable = variable};
+	owned(config_free) struct config *config = NULL;
+	struct fault why;
+
+	if (config_parse_at(name, text, strlen(text), &place, &config, &why) < 0) {
+		migrate_say(said, "refused: %s", why.text);
+		return false;
+	}
+	for (uint32_t i = 0; i < config->warnings; i++)
+		migrate_say(said, "%s", config->warning[i]);
+	return true;
+}
+
+/* A label of a node that names none of them. */
+static void check_nodes(const struct migrate_objects *objects, const struct document_node *data,
+			struct migrate_said *said)
+{
+	for (uint32_t i = 0; i < objects->nodes; i++) {
+		const struct document_node *meta = migrate_at(objects->node[i], "metadata", NULL);
+		const char *label = migrate_text(migrate_at(meta, "labels", CHOICE_LABEL, NULL));
+
+		if (*label && !migrate_at(data, label, NULL))
+			migrate_say(said,
+				    "node %s: its label " CHOICE_LABEL
+				    " names '%s', which is none of the configurations: meted waits "
+				    "there",
+				    migrate_text(migrate_at(meta, "name", NULL)), label);
+	}
+}
+
+static bool check_all(const struct migrate_objects *objects, const struct document_node *data,
+		      struct migrate_said *said)
+{
+	bool good = true;
+
+	if (!data)
+		return check("config.yaml", MIGRATE_NOTHING, said);
+	for (const struct document_node *one = data->first; one; one = one->next)
+		good &= check(one->key, migrate_text(one), said);
+	check_nodes(objects, data, said);
+	return good;
+}
+
+static int read_all(const struct cli_line *line, struct migrate_objects *objects, struct fault *why)
+{
+	int r = line->argc ? 0 : migrate_read_cluster(objects, why);
+
+	for (int i = 0; i < line->argc && r == 0; i++)
+		r = migrate_read_file(objects, line->argv[i], why);
+	if (r == 0 && !objects->plugin)
+		r = fault_set(why, -ENOENT,
+			      "there is no DaemonSet of NVIDIA's device plugin (an image called "
+			      "k8s-device-plugin) %s",
+			      line->argc ? "in these files" : "in the cluster");
+	return r;
+}
+
+int migrate_main(const struct cli_line *line)
+{
+	owned(migrate_objects_free) struct migrate_objects *objects = calloc(1, sizeof(*objects));
+	owned(migrate_said_done) struct migrate_said said = {0};
+	const char *from = cli_value(line, "from"), *base = cli_value(line, "base"), *name;
+	const struct document_node *map, *data;
+	struct fault why;
+	bool good;
+	int r;
+
+	if (!objects)
+		return cli_complain(line, 1, "out of memory");
+	if (!from || strcmp(from, "nvidia") != 0)
+		return cli_complain(line, CLI_USAGE, "--from '%s': accepted: nvidia",
+				    from ? from : "");
+	r = read_all(line, objects, &why);
+	if (r == 0)
+		r = take_settings(objects, &said, &why);
+	if (r < 0)
+		return cli_fail(line, 1, &why);
+	map = migrate_map(objects, &name);
+	if (*name && !map)
+		return cli_complain(
+			line, 1,
+			"the DaemonSet mounts the ConfigMap %s, which is in none of the "
+			"files: give it, too",
+			name);
+	data = migrate_at(map, "data", NULL);
+	if (map && (!data || data->kind != DOCUMENT_MAP || !data->first))
+		return cli_complain(
+			line, 1, "the ConfigMap %s has no configurations: accepted: a map 'data'",
+			name);
+	good = check_all(objects, data, &said);
+	if (said.failed)
+		return cli_complain(line, 1, "out of memory");
+	migrate_print(objects, data, &arg_settings, &said, base ? base : "deploy/base");
+	return good ? 0
+		    : cli_complain(line, 1, "meted would not start with this: see `refused` above");
+}

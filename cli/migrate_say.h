@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What mete migrate prints: sentences as comments, and a kustomization. */
+#pragma once
+
+#include "cli/migrate_read.h"
+
+/* The configuration of a plugin that has no file. */
+#define MIGRATE_NOTHING "version: v1\n"
+
+enum { MIGRATE_SETTINGS = 64 };
+
+struct migrate_setting {
+	char name[48], value[1024];
+};
+
+/* Variables of the DaemonSet, its options among them. */
+struct migrate_settings {
+	uint32_t count;
+	struct migrate_setting row[MIGRATE_SETTINGS];
+};
+
+/* What will differ; all zero: nothing. */
+struct migrate_said {
+	char *text; /* owned: lines */
+	size_t size;
+	bool failed; /* there was no memory for some of it */
+};
+
+void migrate_say(struct migrate_said *said, const char *format, ...) printf_like(2, 3);
+void migrate_said_done(struct migrate_said *said);
+static inline void migrate_said_done_owned(struct migrate_said *said)
+{
+	migrate_said_done(said);
+}
+
+/* `data`: the ConfigMap's files; NULL: there is none. `base`: the folder of deploy/base, as the
+ * kustomization names it. */
+void migrate_print(const struct migrate_objects *objects, const struct document_node *data,
+		   const struct migrate_settings *settings, const struct migrate_said *said,
+		   const char *base);

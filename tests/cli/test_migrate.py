@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`mete migrate --from nvidia`: what it prints for what NVIDIA's plugin is deployed by, word for word, and that kustomize makes of it what it should.
+
+    TEST.py BUILD
+
+METE_GOLDEN=write writes the answers of tests/cli/migrate anew."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from mete import *
+from runner import Skipped
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+HERE = os.path.join(ROOT, "tests", "cli", "migrate")
+PLUGIN = os.path.join(HERE, "static.yaml")
+
+
+def mete(*words, **more):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("METE_")}
+    environment.update(more.pop("environment", {}))
+    return subprocess.run([os.path.join(BUILD, "cli", "mete"), *words], env=environment, cwd=HERE, text=True, capture_output=True, timeout=240, **more)
+
+
+def migrate(*files, status=0, **more):
+    done = mete("migrate", "--from", "nvidia", *files, stdin=subprocess.DEVNULL, **more)
+    assert done.returncode == status, done
+    return done.stdout
+
+
+def golden(name, said):
+    path = os.path.join(HERE, name)
+    if os.environ.get("METE_GOLDEN") == "write":
+        with open(path, "w") as file:
+            file.write(said)
+    assert said == open(path).read(), f"{path}: it says\n{said}"
+
+
+def test_each_way_to_deploy_it_has_its_golden_answer():
+    for name in ("static.yaml", "chart.yaml", "operator.json"):
+        golden(name.split(".")[0] + ".golden", migrate(name))
+
+
+def test_what_meted_would_refuse_is_refused_and_printed():
+    text = open(os.path.join(HERE, "chart.yaml")).read()
+    for before, after, words in (
+            ("replicas: 4", "replicas: 4\n      mps: {resources: [{name: nvidia.com/gpu, replicas: 2}]}", "refused: shared:10: sharing.mps"),
+            ("replicas: 4", "replicas: 1", "refused: shared:9: "),
+            ("version: v1\n    flags", "version: v9\n    flags", "refused: shared:1: version: 'v9'")):
+        assert before in text
+        said = mete("migrate", "--from", "nvidia", "-", input=text.replace(before, after, 1))
+        assert said.returncode == 1 and f"#  * {words}" in said.stdout and "refused" in said.stderr, said
+        assert "kind: Kustomization" in said.stdout
+
+
+def test_an_option_that_plugin_does_not_have_is_refused_with_the_nearest():
+    text = open(os.path.join(HERE, "chart.yaml")).read().replace("--device-id-strategy", "--device-id-stratgy", 1)
+    said = mete("migrate", "--from", "nvidia", "-", input=text)
+    assert said.returncode == 1 and "--device-id-strategy" in said.stderr and len(said.stderr.splitlines()) == 1, said
+
+
+def test_what_is_missing_or_wrong_is_said_in_one_sentence():
+    cases = (
+        (["--from", "hami", PLUGIN], 2, ["hami", "accepted: nvidia"]),
+        ([PLUGIN], 2, ["--from", "accepted: nvidia"]),
+        (["--from", "nvidia", "/nowhere.yaml"], 1, ["/nowhere.yaml"]),
+        (["--from", "nvidia", os.path.join(ROOT, "deploy/base/rbac.yaml")], 1, ["no DaemonSet", "k8s-device-plugin"]),
+        (["--from", "nvidia", PLUGIN, os.path.join(HERE, "chart.yaml")], 1, ["two DaemonSets", "nvidia-device-plugin-daemonset", "nvdp-nvidia-device-plugin"]),
+    )
+    for words, status, wanted in cases:
+        refused(mete("migrate", *words), *wanted, status=status)
+    text = open(os.path.join(HERE, "chart.yaml")).read()
+    refused(mete("migrate", "--from", "nvidia", "-", input=text[:text.index("---")]), "ConfigMap nvdp-configs", "give it, too", status=1)
+    # The line is the file's, not the document's.
+    broken = text + "---\nkind: Node\nmetadata: {name: [\n"
+    done = mete("migrate", "--from", "nvidia", "-", input=broken)
+    refused(done, "standard input:", status=1)
+    line = int(done.stderr.split("standard input:")[1].split(":")[0])
+    assert line >= broken.count("\n") - 1, done.stderr
+
+
+def test_objects_of_any_shape_end_in_a_sentence_or_an_answer():
+    """Each value of the objects in turn is another thing."""
+    text = open(os.path.join(HERE, "operator.json")).read()
+    whole = json.loads(text)
+
+    def places(node):
+        for key in (list(node) if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ()):
+            yield node, key
+            yield from places(node[key])
+
+    tried = 0
+    for node, key in list(places(whole)):
+        before = node[key]
+        other = [[], {}, "x", None, ["x"], {"a": {"b": "c"}}, 7][tried % 7]
+        node[key] = other
+        done = mete("migrate", "--from", "nvidia", "-", input=json.dumps(whole))
+        assert done.returncode in (0, 1) and (done.returncode == 0 or len(done.stderr.splitlines()) == 1), (key, other, done)
+        node[key] = before
+        tried += 1
+    assert tried > 50 and json.loads(text) == whole
+
+
+KUBECTL = r'''#!/bin/sh
+# What the API server would answer: objects are in $OBJECTS.
+echo "$1 $2" >>"$OBJECTS/asked"
+case "$1 $2 $3" in
+"get daemonsets -A") cat "$OBJECTS/daemonsets" ;;
+"get configmap nvdp-configs") [ "$5" = nvidia ] && cat "$OBJECTS/map" ;;
+"get nodes -l") cat "$OBJECTS/nodes" ;;
+*) exit 1 ;;
+esac
+'''
+
+
+def test_from_a_cluster_it_reads_the_same_through_kubectl():
+    text = open(os.path.join(HERE, "chart.yaml")).read()
+    parts = dict(zip(("daemonsets", "map", "nodes"), text.split("---\n")))
+    with tempfile.TemporaryDirectory(prefix="mete-") as place:
+        for name, part in {**parts, "kubectl": KUBECTL}.items():
+            with open(f"{place}/{name}", "w") as file:
+                file.write(part)
+        os.chmod(place + "/kubectl", 0o755)
+        environment = {"OBJECTS": place, "PATH": place + ":" + os.environ["PATH"]}
+        golden("chart.golden", migrate(environment=environment))
+        asked = open(place + "/asked").read()
+        assert asked.splitlines() == ["get daemonsets", "get configmap", "get nodes"], asked
+        os.unlink(place + "/map")
+        done = mete("migrate", "--from", "nvidia", stdin=subprocess.DEVNULL, environment=environment)
+        assert done.returncode == 1 and "kubectl get configmap failed" in done.stderr, done
+    done = mete("migrate", "--from", "nvidia", stdin=subprocess.DEVNULL, environment={"PATH": "/nowhere"})
+    refused(done, "there is no kubectl", status=1)
+
+
+def kubectl():
+    own = subprocess.run([os.path.join(ROOT, "tests", "cluster", "build.sh"), "--where"], text=True, capture_output=True).stdout.strip() + "/kubectl"
+    found = own if os.path.exists(own) else shutil.which("kubectl")
+    if not found:
+        raise Skipped("there is no kubectl; `make test-kubernetes` builds one, once")
+    return found
+
+
+def test_kustomize_makes_of_it_the_daemonset_with_these_settings():
+    program = kubectl()
+    for name, wanted in (("static.yaml", ["mete.dev/shared: \"true\"", "FAIL_ON_INIT_ERROR", "- /etc/mete/config.yaml"]),
+                         ("chart.yaml", ["pool: gpu", "DEFAULT_CONFIG", "nvidia.com/gpu.present", "- /etc/mete\n", "renameByDefault: true", "  whole: |"]),
+                         ("operator.json", ["nvidia.com/gpu.deploy.device-plugin: \"true\"", "cdi-annotations,cdi-cri", "migStrategy: mixed"])):
+        with tempfile.TemporaryDirectory(prefix="mete-") as place:
+            # kustomize takes no absolute path, and follows none out of its sight by links.
+            shutil.copytree(os.path.join(ROOT, "deploy", "base"), place + "/base")
+            os.mkdir(place + "/own")
+            with open(place + "/own/kustomization.yaml", "w") as file:
+                file.write(migrate("--base", "../base", name))
+            made = subprocess.run([program, "kustomize", place + "/own"], text=True, capture_output=True)
+        assert made.returncode == 0, made.stderr
+        for words in wanted:
+            assert words in made.stdout, (name, words, made.stdout)
+        assert "Probe" not in made.stdout and 'prometheus.io/scrape: "false"' in made.stdout
+        assert ("mete.dev/shared" in made.stdout) == (name == "static.yaml"), name
+
+
+if __name__ == "__main__":
+    run(globals(), sys.argv[2:])
