@@ -52,7 +52,7 @@ abi-check: ## compare our tables with NVIDIA's published headers
 	@tools/setup
 	@tools/check-abi
 
-install: ## install under PREFIX (/usr/local), below DESTDIR
+install: ## build what is installed, and install it under PREFIX (/usr/local), below DESTDIR
 	@command -v python3 >/dev/null || tools/setup
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' tools/install
 

@@ -67,6 +67,13 @@ bool completion_wants_file(const struct cli_option *option)
 	return strcmp(option->argument, "FILE") == 0 || strcmp(option->argument, "FOLDER") == 0;
 }
 
+bool completion_of_tenant(const struct cli_command *command)
+{
+	const char *first = command->arguments + (command->arguments[0] == '[');
+
+	return strncmp(first, "TENANT", 6) == 0;
+}
+
 bool completion_wants_device(const struct cli_option *option)
 {
 	return strcmp(option->name, "device") == 0 || strcmp(option->name, "exclude") == 0;

@@ -29,6 +29,8 @@ extern const char *const completion_fields[];
 /* What the value of an option is. */
 bool completion_wants_file(const struct cli_option *option);
 bool completion_wants_device(const struct cli_option *option);
+/* A verb's first argument is a tenant, which may be left out. */
+bool completion_of_tenant(const struct cli_command *command);
 
 /* The first clause of a description: "memory limit on the device". */
 struct completion_words completion_about(const char *description);

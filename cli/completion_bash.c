@@ -129,7 +129,7 @@ static const char completion[] =
 	"\t\t[[ $files != *\" $prev \"* ]] || compopt -o default 2>/dev/null\n"
 	"\t\treturn\n"
 	"\tfi\n"
-	"\tif [ -z \"$words\" ] && [[ $verb == @(set|suspend|resume) && $cur != -* ]]; then\n"
+	"\tif [ -z \"$words\" ] && [[ $verb == @(set|suspend|resume|why) && $cur != -* ]]; then\n"
 	"\t\tif [ \"$COMP_CWORD\" = 2 ]; then\n"
 	"\t\t\tlocal IFS=$'\\n'\n"
 	"\t\t\tCOMPREPLY=($(compgen -W \"$(\"${COMP_WORDS[0]}\" --complete tenants 2>/dev/null)\" "

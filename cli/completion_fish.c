@@ -52,7 +52,7 @@ static void put_arguments(const struct cli_command *command)
 	if (strstr(command->arguments, "PROGRAM"))
 		printf(FOR_VERB " -x -a '(__fish_complete_subcommand --fcs-skip=2)'\n",
 		       command->verb);
-	if (strstr(command->arguments, "TENANT") == command->arguments)
+	if (completion_of_tenant(command))
 		printf(FOR_VERB " -a '(mete --complete tenants 2>/dev/null)'\n", command->verb);
 	if (strstr(command->arguments, "DEVICE"))
 		printf(FOR_VERB " -a '(mete --complete devices 2>/dev/null)'\n", command->verb);

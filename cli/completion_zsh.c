@@ -61,7 +61,7 @@ static void put_arguments(const struct cli_command *command)
 		fputs(" \\\n\t\t\t'(-)1:program:_command_names -e' '*::argument:_normal'", stdout);
 	else if (strstr(command->arguments, "KEY=VALUE"))
 		fputs(" \\\n\t\t\t'1:tenant:_mete_tenants' '*:field:_mete_fields'", stdout);
-	else if (strstr(command->arguments, "TENANT") == command->arguments)
+	else if (completion_of_tenant(command))
 		fputs(" \\\n\t\t\t'1:tenant:_mete_tenants'", stdout);
 	else if (strstr(command->arguments, "DEVICE"))
 		fputs(" \\\n\t\t\t'1:device:_mete_devices'", stdout);

@@ -19,6 +19,17 @@ static void say_moved(const char *tenant, uint64_t bytes)
 		       tenant);
 }
 
+static void say_resumed(const char *tenant, const struct wire_done *done)
+{
+	if (done->value)
+		printf("%s was not suspended\n", tenant);
+	else if (done->moves)
+		printf("%s goes on; %s of it come back to the device when its programs use it\n",
+		       tenant, text_mib(done->moves, TEXT_UP).text);
+	else
+		printf("%s goes on; nothing of it was in the host's memory\n", tenant);
+}
+
 int suspend_ask(struct admin *admin, const char *who, bool away, struct wire_done *ret_done,
 		struct fault *why)
 {
@@ -47,7 +58,9 @@ static int send(const struct cli_line *line, const char *verb, bool away)
 		return cli_fail(line, 1, &why);
 	if (away)
 		say_moved(line->argv[0], done.moves);
-	if (done.value)
+	else
+		say_resumed(line->argv[0], &done);
+	if (away && done.value)
 		fprintf(stderr,
 			"mete %s: %s is suspended, but %s of it cannot move and stay on the device "
 			"(mete ps says why)\n",

@@ -19,7 +19,8 @@ enum {
 struct nodes {
 	struct plugin *plugin;
 	struct api_watch *watch;
-	cJSON *labels;		 /* NULL: unknown yet */
+	cJSON *labels; /* NULL: unknown yet */
+	struct features_rival rival;
 	struct api_asked *asked; /* a patch is in progress */
 	struct loop_timer again;
 	uint64_t paid_ns;	    /* patches are paid for up to this time, EVERY_S each */
@@ -113,6 +114,25 @@ static bool is_time(struct nodes *nodes)
 
 static void on_patched(void *owner, int status, const char *problem, const cJSON *object);
 
+/* The labels that are to be there; NULL: none, or somebody else's. */
+static cJSON *own_features(struct nodes *nodes)
+{
+	struct plugin *p = nodes->plugin;
+	cJSON *features = node_features(p);
+	struct fault what;
+
+	if (!features)
+		return NULL;
+	if (features_rival_look(&nodes->rival, features, nodes->labels, &what)) {
+		log_warning("node.labels_contested", "reason=%s", log_text(what.text).text);
+		events_node(p, "NodeLabelsContested", what.text);
+	}
+	if (!nodes->rival.yields)
+		return features;
+	cJSON_Delete(features);
+	return NULL;
+}
+
 static void write_sums(struct nodes *nodes)
 {
 	struct plugin *p = nodes->plugin;
@@ -126,7 +146,7 @@ static void write_sums(struct nodes *nodes)
 		return;
 	if (!find_sums(p, memory, milli))
 		return;
-	features = node_features(p);
+	features = own_features(nodes);
 	if (strcmp(p->config->resource, nodes->owner) == 0 && strcmp(memory, nodes->memory) == 0 &&
 	    strcmp(milli, nodes->milli) == 0 && node_features_shown(features, nodes->labels))
 		return;
@@ -235,6 +255,9 @@ static void take_node(struct nodes *nodes, const cJSON *object)
 	read_sum(nodes, capacity, "gpu-memory", nodes->memory);
 	read_sum(nodes, capacity, "gpu-milli", nodes->milli);
 	take_labels(nodes, cJSON_GetObjectItemCaseSensitive(meta, "labels"));
+	/* Each state of the node counts, also while it is being written. */
+	if (nodes->plugin->settled && nodes->labels)
+		cJSON_Delete(own_features(nodes));
 }
 
 static void on_seen(void *owner, const cJSON *object)
@@ -379,5 +402,6 @@ void nodes_close(struct nodes *nodes)
 	if (nodes->asked)
 		api_forget(nodes->asked);
 	cJSON_Delete(nodes->labels);
+	features_rival_done(&nodes->rival);
 	loop_timer_close(&nodes->again, on_again_closed);
 }

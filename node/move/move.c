@@ -386,6 +386,20 @@ static struct move_sent sum_sent(struct tenant *t)
 	return sum;
 }
 
+/* What comes back once it is called, when its programs want it. */
+static struct move_sent sum_stored(struct tenant *t)
+{
+	struct move_sent sum = {.stays_bytes = !t->away};
+
+	for (uint32_t i = 0; i < t->devices; i++) {
+		struct ledger_sums has;
+
+		ledger_account_sums(t->device[i].account, &has);
+		sum.moves_bytes += has.evicted;
+	}
+	return sum;
+}
+
 int move_send_away(struct tenant *t, bool away, struct move_sent *ret, struct fault *why)
 {
 	uint64_t now = schedule_now(t->daemon);
@@ -406,13 +420,15 @@ int move_send_away(struct tenant *t, bool away, struct move_sent *ret, struct fa
 			why, -ENOSPC, "the store has no room for what tenant %u (%.60s) holds: %s",
 			t->id, t->name, text_mib(t->device[i].member.resident_bytes, TEXT_UP).text);
 	}
-	if (!away)
+	*ret = (struct move_sent){0};
+	if (!away) {
+		*ret = sum_stored(t);
 		bring_back(t, t->devices, now);
+	}
 	t->away = away;
 	log_info(away ? "tenant.sent_away" : "tenant.called_back", "tenant=%u name=%s", t->id,
 		 log_text(t->name).text);
 	recorder_tenant(t);
-	*ret = (struct move_sent){0};
 	if (away)
 		*ret = sum_sent(t);
 	schedule_pump(t->daemon);

@@ -341,7 +341,7 @@ void policy_init(struct policy *policy)
 	value[POLICY_tenant_class].number = SHARE_STANDARD;
 	value[POLICY_sum_weight].number = WEIGHTS_MAX;
 	value[POLICY_sum_tenants].number = POLICY_TENANTS;
-	value[POLICY_sum_devices].number = POLICY_DEVICES;
+	value[POLICY_sum_devices].number = COUNT_MAX;
 	value[POLICY_together_guarantee].number = 1000;
 	value[POLICY_together_tenants].number = COUNT_MAX;
 }

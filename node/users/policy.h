@@ -29,7 +29,6 @@ enum {
 	POLICY_ENTRIES_MAX = 1024,
 	POLICY_BYTES_MAX = 256 << 10,
 	POLICY_TENANTS = 16, /* of a user, if the policy does not say how many */
-	POLICY_DEVICES = 1,  /* likewise, that `mete pick` holds */
 };
 
 #define POLICY_FILE "/etc/mete/meted.yaml"

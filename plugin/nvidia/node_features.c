@@ -11,7 +11,9 @@
 #include "plugin/kubelet/numa.h"
 #include "plugin/nvidia/features.h"
 
-enum { LINE_MOST = 4096 };
+enum { LINE_MOST = 4096, UNDONE_MOST = 3 };
+
+#define TIMESTAMP "nvidia.com/gfd.timestamp" /* differs each time */
 
 /* The first line of a file; NULL: there is none. Newly allocated. Links are followed, as a
  * ConfigMap's files are some. The open never waits for the writer of a pipe. */
@@ -115,9 +117,66 @@ bool node_features_shown(const cJSON *wanted, const cJSON *labels)
 	{
 		const char *shown = json_text(labels, one->string);
 
-		if (!shown || (strcmp(shown, one->valuestring) != 0 &&
-			       strcmp(one->string, "nvidia.com/gfd.timestamp") != 0))
+		if (!shown ||
+		    (strcmp(shown, one->valuestring) != 0 && strcmp(one->string, TIMESTAMP) != 0))
 			return false;
 	}
 	return true;
+}
+
+static bool are_same(const cJSON *a, const cJSON *b)
+{
+	return a && b && cJSON_GetArraySize(a) == cJSON_GetArraySize(b) &&
+	       node_features_shown(a, b);
+}
+
+/* The first label that has another value; NULL: none. One that is missing is not one. */
+static const cJSON *find_other(const cJSON *wanted, const cJSON *labels)
+{
+	const cJSON *one;
+
+	cJSON_ArrayForEach(one, wanted)
+	{
+		const char *shown = json_text(labels, one->string);
+
+		if (shown && strcmp(shown, one->valuestring) != 0 &&
+		    strcmp(one->string, TIMESTAMP) != 0)
+			return one;
+	}
+	return NULL;
+}
+
+bool features_rival_look(struct features_rival *rival, const cJSON *wanted, const cJSON *labels,
+			 struct fault *ret_what)
+{
+	const cJSON *other = find_other(wanted, labels);
+
+	if (!are_same(wanted, rival->wanted)) {
+		features_rival_done(rival);
+		*rival = (struct features_rival){.wanted = cJSON_Duplicate(wanted, true)};
+	}
+	if (!other) {
+		rival->shown = node_features_shown(wanted, labels);
+		return false;
+	}
+	if (!rival->shown || rival->yields)
+		return false;
+	rival->shown = false;
+	if (++rival->undone < UNDONE_MOST)
+		return false;
+	rival->yields = true;
+	best_effort(fault_set(
+		ret_what, 0,
+		"another program writes the labels of GPU feature discovery on this node, too (%s: "
+		"'%s' instead of '%s'): mete leaves them to it; switch one of the two off "
+		"(NVIDIA's "
+		"DaemonSet, or feature-labels in mete's configuration)",
+		other->string, json_text(labels, other->string), other->valuestring));
+	return true;
+}
+
+void features_rival_done(struct features_rival *rival)
+{
+	cJSON_Delete(rival->wanted);
+	rival->wanted = NULL;
 }

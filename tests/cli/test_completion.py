@@ -38,7 +38,7 @@ def test_fish_completes_tenants_devices_and_fields_and_no_files():
     with Node() as node:
         fish = Fish(node)
         running(node, "--name", "train")
-        assert fish.complete("mete suspend ") == ["train"] and fish.complete("mete resume tr") == ["train"]
+        assert fish.complete("mete suspend ") == ["train"] and fish.complete("mete resume tr") == fish.complete("mete why ") == ["train"]
         assert {"train"} | {field + "=" for field in FIELDS} <= set(fish.complete("mete set "))
         uuid = node.ps()["devices"][0]["uuid"]
         assert fish.complete("mete run --device ") == fish.complete("mete drain ") == ["0", uuid]
@@ -69,6 +69,7 @@ def test_zsh_completes_verbs_options_values_and_tenants():
             complete("mete run --class=", "batch +interactive +standard")
             complete("mete run --device=G", rf"^# mete run --device={uuid}$")
             complete("mete suspend ", r"^# mete suspend train$")
+            complete("mete why ", r"^# mete why train$")
             complete("mete set tr", r"^# mete set train$")
             complete("mete set train wei", r"^# mete set train weight=$")
             complete("mete set train class=b", r"^# mete set train class=batch$")

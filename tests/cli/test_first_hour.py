@@ -437,7 +437,7 @@ def test_completion_knows_values_tenants_and_keys_and_nothing_behind_the_dashes(
         assert complete(node, "run", "--device", "") == ["0", node.ps()["devices"][0]["uuid"]]
         assert complete(node, "pick", "-o", "memory") == ["memory", "memory-free"]
         assert complete(node, "set", "") == ["trainer"]
-        for verb in ("suspend", "resume"):
+        for verb in ("suspend", "resume", "why"):
             assert complete(node, verb, "") == ["trainer"] and complete(node, verb, "trainer", "") == [] and complete(node, verb, "--h") == ["--help"], verb
         assert complete(node, "set", "trainer", "we") == ["weight="]
         assert complete(node, "run", "--idle", "p") == complete(node, "set", "trainer", "idle", "=", "p") == ["park", "park:"]
@@ -445,6 +445,16 @@ def test_completion_knows_values_tenants_and_keys_and_nothing_behind_the_dashes(
         assert complete(node, "set", "trainer", "class", "=", "i") == ["interactive"]
         assert complete(node, "help", "ru") == ["run"]
         assert complete(node, "run", "--", "--cl") == [] and complete(node, "run", "sh", "--cl") == []
+
+
+def test_success_of_suspend_and_resume_says_what_moved():
+    with Node() as node:
+        program = node.start("run", "--name", "it", "--swap", "auto", "--", workload("steady"), "memory=300M", "stdin=1", "seconds=3600", "report_ms=50")
+        assert program.stdout.readline(), program.stderr.read()
+        assert node.mete("suspend", "it").stdout == "300MiB of it to the host's memory, until `mete resume`\n"
+        until(lambda: node.ps()["tenants"][0]["out_bytes"] == 300 * MIB, lambda: node.ps()["tenants"])
+        assert node.mete("resume", "it").stdout == "it goes on; 300MiB of it come back to the device when its programs use it\n"
+        assert node.mete("resume", "it").stdout == "it was not suspended\n"
 
 
 def test_output_that_cannot_be_written_is_said_once():

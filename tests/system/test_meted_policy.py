@@ -25,6 +25,13 @@ def test_a_share_is_within_the_policy_and_the_sentence_has_its_line():
         assert here.mete(BOB, "run", "--guarantee", "10%", "true").returncode == 0
 
 
+def test_a_policy_that_says_nothing_of_it_lets_everybody_pick_all_devices():
+    with Machine("default:\n  tenant: {memory: 50%}\n", METE_SIM_DEVICES="2xSIM") as here:
+        assert len(here.mete(ALICE, "pick", "--limit", "all").stdout.split(",")) == 2
+        here.write("default:\n  sum: {devices: 1}\n")
+        until(lambda: len(here.mete(BOB, "pick", "--limit", "all", "--hold", "1ms").stdout.split(",")) == 1, "the policy was never read again")
+
+
 def test_a_users_tenants_hold_no_more_together_than_the_policy_says():
     with Machine("default:\n  sum: {memory: 160MiB}\n") as here:
         def take():
