@@ -49,6 +49,12 @@ static void show(uint64_t *place, _Atomic uint64_t *count)
 	} while (atomic_load(count) != now);
 }
 
+static void show_on(int device)
+{
+	show(&guest_own_page.waiting_on[atomic_load(&state.device[device].wire_index)],
+	     &state.device[device].waiting);
+}
+
 /* `device` -1: at all of them. */
 static void count_waiting(int device, uint64_t change)
 {
@@ -58,9 +64,17 @@ static void count_waiting(int device, uint64_t change)
 		if (device >= 0 && device != i)
 			continue;
 		atomic_fetch_add(&state.device[i].waiting, change);
-		show(&guest_own_page.waiting_on[atomic_load(&state.device[i].wire_index)],
-		     &state.device[i].waiting);
+		show_on(i);
 	}
+}
+
+/* Of a daemon that has come back: who has waited since before it came still does. */
+void gate_new_page(void)
+{
+	show(&guest_own_page.waiting, &state.waiting);
+	for (int i = 0; i < (int)atomic_load(&state.devices); i++)
+		if (!atomic_load(&state.device[i].gone))
+			show_on(i);
 }
 
 /* Waits, in slices, on the gate that the daemon changes and wakes. If all devices' gates look open,

@@ -33,5 +33,8 @@ must_check uint32_t gate_pass_residency(struct presence_slot *slot);
  * and reports that it is wanted. false: there is none. */
 bool gate_await_residency(void);
 
+/* Shows in a new own page how many threads wait. */
+void gate_new_page(void);
+
 /* How often threads have waited at a gate so far, on all devices. */
 must_check uint64_t gate_waits(void);

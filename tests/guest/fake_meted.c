@@ -62,7 +62,9 @@ static void page_fill(struct fake *fake)
 		memset(page->device[i].uuid, 0x11 + i, 16);
 		page->device[i].total_bytes = 4ULL << 30;
 		page->device[i].limit_bytes = fake->limit_bytes;
+		page->device[i].gate = fake->shut ? WIRE_GATE_CLOSED : WIRE_GATE_OPEN;
 	}
+	page->not_open = fake->shut ? (uint32_t)fake->devices : 0;
 }
 
 static void send_with(int fd, const struct wire_message *message, const int *fds, int count)

@@ -67,6 +67,7 @@ struct fake {
 	enum fake_fault fault;
 	int devices;
 	uint32_t on_loss;
+	int shut; /* its gates are closed from the start */
 };
 
 /* Starts with `devices` devices, whose UUIDs are 16 times 0x11, 0x12, ... Sets METE_SOCKET. */

@@ -128,3 +128,39 @@ TEST(a_share_may_block_without_its_daemon)
 {
 	expect_eq(in_child(blocks_without_daemon, NULL, 0), 0);
 }
+
+static void *launches_once(void *argument)
+{
+	check(launch() == CUDA_SUCCESS);
+	return argument;
+}
+
+/* Else it would be taken for a program whose work does not end, where that work waits for this
+ * thread. */
+static void waits_across_a_restart(void)
+{
+	pthread_t thread;
+
+	load_with(FAKE_GOOD);
+	fake.on_loss = WIRE_LOSS_BLOCK;
+	fake.page->on_daemon_loss = WIRE_LOSS_BLOCK;
+	check(guest_function(guest, cuInit)(0) == CUDA_SUCCESS);
+	fake_close_gate(&fake, 0);
+	check(fake_wait_drained(&fake, 0, 240000));
+	check(pthread_create(&thread, NULL, launches_once, NULL) == 0);
+	while (fake_waiting(&fake) != 1)
+		sched_yield();
+	fake.shut = 1;
+	fake_kill(&fake);
+	fake_restart(&fake);
+	wait_for_inventory(2);
+	check(fake_waiting(&fake) == 1);
+	fake_open_gate(&fake, 0);
+	pthread_join(thread, NULL);
+	check(fake_waiting(&fake) == 0);
+}
+
+TEST(a_daemon_that_comes_back_sees_who_waits_at_its_gates)
+{
+	expect_eq(in_child(waits_across_a_restart, NULL, 0), 0);
+}
