@@ -94,6 +94,14 @@ static uint64_t trials_from_ns(const struct turns_tenant *t)
 	return t->ending_ns + least(t->proved_ns + tuning->drain_ns / 2, tuning->hang_ns / 2);
 }
 
+/* Its own threads were let in, and are not all that it waits for. A look after a step may take so
+ * long that few of them fit into the time that it has. */
+static bool was_in_vain(const struct turns_tenant *t, uint64_t now_ns)
+{
+	return t->steps >= VAIN_STEPS ||
+	       (t->steps && now_ns - t->ending_ns >= t->turns->tuning.beside_ns / 2);
+}
+
 /* The less, the sooner it is let in; 0: not at all. */
 static unsigned rank(const struct turns_seat *leader, const struct turns_seat *s, bool stands,
 		     uint64_t now_ns)
@@ -106,7 +114,7 @@ static unsigned rank(const struct turns_seat *leader, const struct turns_seat *s
 	if (known)
 		return tries(t, s) ? 3 * TRIES + 1 : 1;
 	if (tries(t, s) == TRIES || t->trials == TRIALS ||
-	    (stands ? t->steps < VAIN_STEPS : now_ns < trials_from_ns(t)))
+	    (stands ? !was_in_vain(t, now_ns) : now_ns < trials_from_ns(t)))
 		return 0;
 	return 2 + 2 * tries(t, s) + !(is_suspected(t, s->tenant) || turns_awaits(s->tenant, t));
 }
@@ -163,18 +171,24 @@ static uint64_t next_look(const struct turns_tenant *t)
 }
 
 /* Who was let in has had its moment, and gets the time that it usually needs to drain. If it does
- * not, it may wait for another one, too. */
-static bool closes_company(struct turns_seat *leader, uint64_t now_ns)
+ * not, it may wait for another one, too. The leader may have got a second device meanwhile, and be
+ * late there. */
+static bool closes_company(struct turns_seat *late, uint64_t now_ns)
 {
 	bool was_open = false;
 
-	list_for_each(link, &leader->along) was_open |= SEAT_ALONG(link)->gate == TURNS_OPENED;
-	if (!was_open)
-		return false;
-	turns_company_close(leader, now_ns);
-	turns_timer_set(&leader->device->turns->drains, &leader->timer,
-			now_ns + next_look(leader->tenant));
-	return true;
+	list_for_each(link, &late->tenant->seats)
+	{
+		struct turns_seat *leader = SEAT_OF_TENANT(link);
+
+		list_for_each(along, &leader->along) was_open |=
+			SEAT_ALONG(along)->gate == TURNS_OPENED;
+		turns_company_close(leader, now_ns);
+	}
+	if (was_open)
+		turns_timer_set(&late->device->turns->drains, &late->timer,
+				now_ns + next_look(late->tenant));
+	return was_open;
 }
 
 /* After a turn alone: for how long nobody is let in. */
@@ -195,11 +209,14 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 		turns_company_late(leader, now_ns); /* its leader is asked */
 		return true;
 	}
-	if (leader->stray || turns_tenant_governed(t) != 1)
+	if (leader->stray)
 		return false;
 	if (closes_company(leader, now_ns))
 		return true;
-	if (known && took_ns >= longest) {
+	if (turns_tenant_governed(t) != 1)
+		return false;
+	/* Who has inherited the turn can let in others no longer than is left of it. */
+	if (known && (took_ns >= longest || (!stands && now_ns - t->company_ns >= longest))) {
 		turns_tenant_give_up(leader, now_ns);
 		return true;
 	}

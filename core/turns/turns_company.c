@@ -89,6 +89,17 @@ bool turns_company_arrive(struct turns_seat *s, uint64_t now_ns)
 
 /* ---- parting --------------------------------------------------------------------------------- */
 
+/* On any of its devices: it may have got a second one since it came along. */
+static bool asks(const struct turns_tenant *t)
+{
+	list_for_each(link, (struct list *)&t->seats)
+	{
+		if (!is_free(SEAT_OF_TENANT(link)) && SEAT_OF_TENANT(link)->asks)
+			return true;
+	}
+	return false;
+}
+
 /* Its gate is closed, or not waited for. */
 static void part(struct turns_seat *s, uint64_t now_ns)
 {
@@ -98,7 +109,7 @@ static void part(struct turns_seat *s, uint64_t now_ns)
 	s->leader = NULL;
 	t->state = TURNS_AWAY;
 	t->idle = false;
-	t->wants = s->asks;
+	t->wants = asks(t);
 	if (!t->wants) {
 		turns_seat_entitle(s, false, now_ns);
 		turns_seat_floor(s, true, now_ns);
@@ -221,7 +232,7 @@ static void inherit(struct turns_seat *s, uint64_t company_ns, uint64_t now_ns)
 	s->leader = NULL;
 	s->device->holder = s;
 	t->state = TURNS_ENDING;
-	t->wants = s->asks;
+	t->wants = asks(t);
 	t->idle = t->forced = t->stepping = t->laden = t->alone = false;
 	t->undrained = 1;
 	t->steps = t->trials = 0;

@@ -539,9 +539,11 @@ TEST(who_is_awaited_does_not_starve_others_by_its_cap)
 	expect(had(a, 1000 * MS) >= 100 / 3.0);
 }
 
+/* In a turn, and not for a moment in which another one is to drain. */
 static bool comes_along(const struct program *p)
 {
-	return p->seat.leader && p->seat.gate == TURNS_OPENED;
+	return p->seat.leader && p->seat.gate == TURNS_OPENED &&
+	       p->seat.leader->tenant->state == TURNS_RUNNING;
 }
 
 /* The turn in which it came along would never end: nobody stands in line. */

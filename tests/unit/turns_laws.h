@@ -166,13 +166,19 @@ static inline void on_late(struct seat *s)
 	s->let_in &= !t->at.let_in;
 }
 
-/* Others run beside what it has on the device, and beside what came along with it. */
+/* Others run beside what it has on the device, and beside what came along with it. Its cap is of
+ * what it had until then; the rest law 12 charges. */
 static inline void excuse(void)
 {
 	FOR_SEATS(s)
 	{
+		uint64_t drain = m.now - s->closed;
+
 		if (s->at.gate != TURNS_OWING)
 			continue;
+		if (!s->excused && drain > s->longest_drain)
+			s->longest_drain = drain;
+		close_span(s);
 		s->excused = 1;
 		end_grant(s);
 	}
