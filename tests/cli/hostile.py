@@ -155,7 +155,7 @@ def image(megabytes):
 
 def modules():
     """Static data beyond the limit, by each call that loads some; then some that fits."""
-    large, small = image(1024), image(300)
+    large, small = image(600), image(300)
     zero, none = ctypes.c_uint(0), None
 
     def load(text):
@@ -172,7 +172,7 @@ def unloading():
     """What a module gave back is there for the next allocation, and a context's for the next one."""
     module, context, address = pointer(), pointer(), ctypes.c_uint64()
     answers = set()
-    for _ in range(20):
+    for _ in range(5):
         assert cuda.cuModuleLoadData(ctypes.byref(module), image(300)) == 0
         assert cuda.cuModuleUnload(module) == 0
         answers.add(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(300 * MIB)))

@@ -8,15 +8,15 @@ import sys
 from mete import *
 from meted import until
 
-BATCH = ("--class", "batch", "--memory", "700M", "--swap", "auto")
-FAST = dict(METE_SIM_MEMORY="1G", METE_SIM_CONTEXT_MEMORY="4M")
+BATCH = ("--class", "batch", "--memory", "175M", "--swap", "auto")
+FAST = dict(METE_SIM_MEMORY="256M", METE_SIM_CONTEXT_MEMORY="4M")
 
 
 def row(node, name):
     return next((row for row in node.ps()["tenants"] if row["name"] == name), None)
 
 
-def train(node, name, *options, steps=20, ballast="600M"):
+def train(node, name, *options, steps=20, ballast="150M"):
     return node.start("run", "--name", name, *options, "--", workload("train"), f"steps={steps}", f"ballast={ballast}")
 
 
@@ -24,7 +24,7 @@ def checksum(out):
     return re.search(r"checksum=(\w+)", out).group(1)
 
 
-def steady(node, name, *options, memory="600M"):
+def steady(node, name, *options, memory="150M"):
     """It computes without a pause, until its standard input ends."""
     process = node.start("run", "--name", name, *options, "--", workload("steady"), f"memory={memory}", "stdin=1", "seconds=3600", "report_ms=50", "kernel_us=1000")
     assert process.stdout.readline(), process.stderr.read()
@@ -65,17 +65,17 @@ def moves_for(*options):
 
 
 def test_batch_is_parked_for_a_higher_class_whose_memory_moves():
-    moves_for("--memory", "700M", "--swap", "auto")
+    moves_for("--memory", "175M", "--swap", "auto")
 
 
 def test_batch_is_parked_for_a_higher_class_whose_memory_stays():
-    moves_for("--memory", "700M")
+    moves_for("--memory", "175M")
 
 
 def test_what_fits_beside_a_higher_class_runs_on():
     with Node(**FAST) as node:
-        batch = steady(node, "batch", *BATCH, memory="300M")
-        urgent = steady(node, "urgent", "--class", "interactive", memory="300M")
+        batch = steady(node, "batch", *BATCH, memory="75M")
+        urgent = steady(node, "urgent", "--class", "interactive", memory="75M")
         kernels = [int(re.search(r"kernels=(\d+)", batch.stdout.readline()).group(1)) for _ in range(20)]
         assert kernels[-1] > kernels[0] and row(node, "batch")["out_bytes"] == 0
         finish(urgent)
@@ -84,8 +84,8 @@ def test_what_fits_beside_a_higher_class_runs_on():
 
 def test_standard_is_not_parked():
     with Node(**FAST) as node:
-        usual = steady(node, "usual", "--memory", "700M", "--swap", "auto")
-        urgent = steady(node, "urgent", "--class", "interactive", "--memory", "700M", "--swap", "auto")
+        usual = steady(node, "usual", "--memory", "175M", "--swap", "auto")
+        urgent = steady(node, "urgent", "--class", "interactive", "--memory", "175M", "--swap", "auto")
         there = until(lambda: (there := row(node, "usual"))["out_bytes"] and there, "it never made room")
         assert there["doing"] == "waits-for-memory" and "yields" not in there["gate_reasons"], there
         finish(urgent)
@@ -95,7 +95,7 @@ def test_standard_is_not_parked():
 def test_who_is_parked_stays_so_when_meted_is_killed():
     with Node(**FAST) as node:
         batch = steady(node, "batch", *BATCH)
-        urgent = steady(node, "urgent", "--class", "interactive", "--memory", "700M", "--swap", "auto")
+        urgent = steady(node, "urgent", "--class", "interactive", "--memory", "175M", "--swap", "auto")
         parked(node, "batch")
         was = node.daemon_pid()
         os.kill(was, signal.SIGKILL)

@@ -16,6 +16,7 @@
 
 #include "cuda/prototypes.h"
 #include "tests/check.h"
+#include "tests/folder.h"
 #include "tests/test.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -35,7 +36,7 @@
 static inline int in_child(void (*body)(void), char *said, size_t size)
 {
 	static const int deadly[] = {SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGSYS};
-	char folder[] = "/tmp/mete-fake-XXXXXX", path[64];
+	char folder[] = "/tmp/mete-fake-XXXXXX";
 	int pipe_[2], status;
 	size_t used = 0;
 	ssize_t n;
@@ -65,9 +66,7 @@ static inline int in_child(void (*body)(void), char *said, size_t size)
 	if (waitpid(child, &status, 0) < 0)
 		return 127;
 	unsetenv("METE_TEST_FOLDER");
-	snprintf(path, sizeof(path), "%s/guest.sock", folder);
-	unlink(path);
-	rmdir(folder);
+	folder_remove(folder);
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

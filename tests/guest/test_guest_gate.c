@@ -72,7 +72,7 @@ static int close_once(void)
 	return 1;
 }
 
-static unsigned rounds_usual = GUEST_TSAN ? 200 : 400;
+static unsigned rounds_usual = GUEST_TSAN ? 200 : 100;
 
 static void sixteen_threads(void)
 {
@@ -447,7 +447,7 @@ static void wait_for_launches(int device, unsigned more)
 
 static void two_devices(void)
 {
-	unsigned rounds = test_rounds(GUEST_TSAN ? 20 : 200);
+	unsigned rounds = test_rounds(GUEST_TSAN ? 20 : 50);
 	pthread_t thread[8];
 	void *handle;
 
@@ -502,7 +502,7 @@ static void forbid_membarrier(void)
 static void without_membarrier(void)
 {
 	forbid_membarrier();
-	rounds_usual = GUEST_TSAN ? 20 : 200;
+	rounds_usual = GUEST_TSAN ? 20 : 50;
 	sixteen_threads();
 }
 

@@ -26,6 +26,9 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 TOOLS = os.path.join(ROOT, "tests", "cluster")
 PATIENCE = int(os.environ.get("METE_PATIENCE", "300"))  # seconds for what must come, on a machine however busy: only a failure takes so long
 SKIPPED = 77
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+PLACES = {"Namespace": "/api/v1/namespaces", "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
+          "ClusterRole": RBAC + "/clusterroles", "ClusterRoleBinding": RBAC + "/clusterrolebindings"}
 
 
 class Never(AssertionError):
@@ -196,11 +199,12 @@ class Cluster:
     # The API server.
 
     def ask(self, method, path, body=None, kind="application/json", timeout=PATIENCE, **query):
+        """`body`: an object, or a text that is of that kind."""
         connection = Local(self.api_socket, timeout)
         try:
             headers = {"Content-Type": kind} if body is not None else {}
             # Without blanks: the server keeps parameters as they are sent, and patches of a claim whose parameters have some are refused.
-            text = json.dumps(body, separators=(",", ":")) if body is not None else None
+            text = body.encode() if isinstance(body, str) else json.dumps(body, separators=(",", ":")) if body is not None else None
             connection.request(method, path + ("?" + urllib.parse.urlencode(query) if query else ""), text, headers)
             answer = connection.getresponse()
             data = answer.read()
@@ -215,6 +219,15 @@ class Cluster:
 
     def patch(self, path, body, kind="application/merge-patch+json"):
         return self.ask("PATCH", path, body, kind)
+
+    def apply(self, manifest, namespace):
+        """What `kubectl apply -f` does of the kinds in PLACES, without starting a program that first asks for all kinds that there are."""
+        with open(manifest) as file:
+            documents = [text for text in re.split(r"^---$", file.read(), flags=re.M) if re.search(r"^kind:", text, re.M)]
+        for text in documents:
+            kind, name = re.search(r"^kind: (\w+)", text, re.M)[1], re.search(r"^metadata:\n  name: (\S+)", text, re.M)[1]
+            path = f"{PLACES[kind].format(namespace=namespace)}/{name}"
+            self.ask("PATCH", path, text, "application/apply-patch+yaml", fieldManager="tests", force="true")
 
     def watch(self, path, version, timeout=PATIENCE, **query):
         """Events of a list from a version on: (type, object). Ends when the server has told enough."""

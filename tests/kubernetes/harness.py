@@ -91,7 +91,8 @@ class Meted:
         if os.path.exists(path):
             return path
         deploy = os.path.join(ROOT, "deploy", "base")
-        self.cluster.kubectl("apply", "-n", "mete-system", "-f", deploy + "/namespace.yaml", "-f", deploy + "/rbac.yaml")
+        for manifest in ("namespace.yaml", "rbac.yaml"):
+            self.cluster.apply(os.path.join(deploy, manifest), "mete-system")
         token = self.cluster.ask("POST", "/api/v1/namespaces/mete-system/serviceaccounts/mete/token",
                                  {"spec": {"expirationSeconds": 7200}})["status"]["token"]
         authority = base64.b64encode(open(self.cluster.folder + "/state/tls/apiserver.crt", "rb").read()).decode()
@@ -249,11 +250,14 @@ def node(*arguments, **settings):
 
 
 def until(holds, what):
-    """For what meted alone knows: it is asked again and again; what it was."""
+    """For what meted alone knows: it is asked again and again; what it was. Who asks starts programs: it waits longer than they take."""
     end = time.monotonic() + PATIENCE
+    began = time.monotonic()
     while not (answer := holds()):
-        assert time.monotonic() < end, what
-        time.sleep(0.02)
+        now = time.monotonic()
+        assert now < end, what
+        time.sleep(min(max(0.02, 5 * (now - began)), 0.5))
+        began = time.monotonic()
     return answer
 
 

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "plugin/inject/inject_driver.h"
 #include "plugin/inject/inject_edits.h"
+#include "tests/folder.h"
 #include "tests/test.h"
 
 static char folder[64], name[NAME_MAX];
@@ -19,7 +20,7 @@ static char folder[64], name[NAME_MAX];
 static void given_a_folder(void)
 {
 	strcpy(folder, "/tmp/mete-cdi-XXXXXX");
-	expect(mkdtemp(folder) != NULL);
+	folder_make(folder);
 }
 
 static struct inject_edits *given_edits(void)

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "tests/folder.h"
 #include "tests/test.h"
 
 static char folder[64];
@@ -34,7 +35,7 @@ static void given_a_folder(void)
 	struct fault why;
 
 	strcpy(folder, "/tmp/mete-records-XXXXXX");
-	expect(mkdtemp(folder) != NULL);
+	folder_make(folder);
 	expect_eq(records_open(folder, &reader, seen, &why), 0);
 	seen[0] = '\0';
 }
