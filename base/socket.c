@@ -3,10 +3,13 @@
 
 #include <dirent.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 int socket_answers(const char *path)
 {
@@ -43,4 +46,39 @@ int socket_find(const char *folder, const char *prefix, char *ret_name, size_t s
 	if (names)
 		closedir(names);
 	return r;
+}
+
+static bool is_named(const char *name, const char *prefix, const char *suffix)
+{
+	size_t length = strlen(name), before = strlen(prefix), after = strlen(suffix);
+
+	return length > before + after && memcmp(name, prefix, before) == 0 &&
+	       strcmp(name + length - after, suffix) == 0;
+}
+
+static bool is_left(const char *path)
+{
+	struct stat about;
+
+	return lstat(path, &about) == 0 && S_ISSOCK(about.st_mode) && about.st_uid == geteuid() &&
+	       socket_answers(path) == -ECONNREFUSED;
+}
+
+size_t socket_clear(const char *folder, const char *prefix, const char *suffix)
+{
+	DIR *names = opendir(folder);
+	struct dirent *entry;
+	char path[PATH_MAX];
+	size_t n = 0;
+
+	while (names && (entry = readdir(names))) {
+		int length = snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+
+		if (length < (int)sizeof(path) && is_named(entry->d_name, prefix, suffix) &&
+		    is_left(path) && unlink(path) == 0)
+			n++;
+	}
+	if (names)
+		closedir(names);
+	return n;
 }

@@ -13,3 +13,8 @@ must_check int socket_answers(const char *path);
  * none.
  */
 must_check int socket_find(const char *folder, const char *prefix, char *ret_name, size_t size);
+
+/* Removes what processes that have ended left in that folder: our user's sockets whose names are
+ * PREFIX...SUFFIX and at which nobody listens. How many. Another process that has bound one and
+ * not begun to listen may lose it. */
+size_t socket_clear(const char *folder, const char *prefix, const char *suffix);

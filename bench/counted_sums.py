@@ -3,7 +3,8 @@
 
 allocate  Allocate by meted between a kubelet of our own and a small API server, with 40 pods that have GPUs and 4 that wait for room.
 job40     40 equal pods on a real node with one simulated GPU, from the first one's creation until the last one's program runs, by the
-          machine's clock; beside it the same pods without a GPU.
+          machine's clock; beside it the same pods without a GPU. Of both the processor seconds of each part of the node, which a busy machine
+          changes little: `ended` are the processes that came and went (runc, its hooks, shims, programs) until the pods were gone.
 rate      1,000 pods on 100 node objects that no kubelet serves, with the real kube-scheduler: from the first creation until the last pod has a
           node; pods of a tenth of a GPU against pods without GPUs, in turns.
 """
@@ -78,6 +79,16 @@ def job(here, test_sums, name, gpu):
     return last - began
 
 
+def spent(here):
+    """Processor seconds of the node's parts up to now."""
+    pids = {name: here.cluster.part(name) for name in ("kubelet", "containerd", "apiserver", "etcd", "scheduler", "manager")}
+    pids["meted"] = here.meted.pid
+    rows = here.cluster.run("sh", "-c", "cat " + " ".join(f"/proc/{pid}/stat" for pid in (1, *pids.values()))).splitlines()
+    ticks = [[int(word) for word in row.rpartition(")")[2].split()[11:15]] for row in rows]
+    first, *others = ticks
+    return {"ended": sum(first[2:]) / 100, **{name: sum(row[:2]) / 100 for name, row in zip(pids, others)}}
+
+
 def job40():
     found, test_sums = harness()
     with found.node(test_sums.COUNTED, slots=50) as here:
@@ -85,7 +96,10 @@ def job40():
         times = {gpu: [] for gpu in (True, False)}
         for n in range(ROUNDS):
             for gpu in times:
+                before = spent(here)
                 times[gpu].append(job(here, test_sums, f"{'gpu' if gpu else 'plain'}-{n}", gpu))
+                took = {name: round(seconds - before[name], 2) for name, seconds in spent(here).items()}
+                print(f"{'with' if gpu else 'without'} a GPU {times[gpu][-1]:.1f} s; processor seconds: {took}", flush=True)
     print(f"{JOB} pods on one node, seconds until the last one's program runs: {times[True]}; without a GPU: {times[False]}; load {os.getloadavg()[0]:.1f}")
     print(f"figure: job40_seconds {statistics.median(times[True]):.1f} s")
     print(f"figure: job40_plain_seconds {statistics.median(times[False]):.1f} s")

@@ -270,6 +270,17 @@ static int open_watch(struct plugin *p, struct fault *why)
 	return r < 0 ? fault_set(why, r, "cannot create an inotify instance: %s", strerror(-r)) : 0;
 }
 
+/* A meted that was killed left its socket. If it served another resource, nobody replaces that one,
+ * and it lies there until the kubelet restarts. A meted that has just bound its own sees that it is
+ * gone, and makes it again. */
+static void clear_folder(const struct plugin *p)
+{
+	size_t n = socket_clear(p->folder, "mete-", ".sock");
+
+	if (n)
+		log_info("kubelet.cleared", "folder=%s sockets=%zu", p->folder, n);
+}
+
 int enrol_open(struct plugin *p, struct fault *why)
 {
 	struct enrol *e = &p->enrol;
@@ -295,6 +306,7 @@ int enrol_open(struct plugin *p, struct fault *why)
 		return 0;
 	}
 	if (r == 0) {
+		clear_folder(p);
 		rival_look(p, false);
 		look(p);
 	}

@@ -19,6 +19,27 @@ def test_it_registers_and_the_devices_have_as_many_slots_as_configured():
         assert healthy(devices) == sorted(node.id(n, device) for n in range(3) for device in range(2)), devices
 
 
+def left_socket(path):
+    """Of a process that was killed: nobody listens there."""
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(path)
+
+
+def test_sockets_of_killed_meteds_are_cleared_and_nobody_elses():
+    with Node(start=False) as node, socket.socket(socket.AF_UNIX) as lives:
+        place = node.kubelet.plugins
+        lives.bind(place + "/mete-lives.sock")
+        lives.listen()
+        for name in "mete-old.sock", "mete-gpu.sock", "other.sock", "mete-old.sock.of-somebody":
+            left_socket(f"{place}/{name}")
+        open(place + "/mete-file.sock", "w").close()
+        node.start()
+        node.kubelet.hear("registered")
+        found = sorted(name for name in os.listdir(place) if "sock" in name and name != "kubelet.sock")
+        assert found == ["mete-file.sock", "mete-gpu.sock", "mete-lives.sock", "mete-old.sock.of-somebody", "other.sock"], found
+        node.await_log("kubelet.cleared folder=.* sockets=2")
+
+
 def test_it_registers_again_when_the_kubelet_was_restarted():
     with Node() as node:
         for _ in range(3):
