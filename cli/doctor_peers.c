@@ -3,7 +3,6 @@
  * the threads. */
 #include <ctype.h>
 #include <dirent.h>
-#include <dlfcn.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -11,6 +10,7 @@
 #include "base/file.h"
 #include "cli/doctor.h"
 #include "cli/doctor_node.h"
+#include "cli/gpus.h"
 #include "cuda/nvml_prototypes.h"
 
 enum { PRELOAD_MOST = 64 << 10 };
@@ -99,48 +99,18 @@ void check_mps(struct patient *patient, struct finding *finding)
 
 /* ---- how the board is set -------------------------------------------------------------------- */
 
-struct board {
-	void *library;
-	__typeof__(&nvmlInit_v2) init;
-	__typeof__(&nvmlDeviceGetCount_v2) count;
-	__typeof__(&nvmlDeviceGetHandleByIndex_v2) handle;
-	__typeof__(&nvmlDeviceGetComputeMode) mode;
-};
-
-static bool open_board(const char *path, struct board *ret_board)
-{
-	void *library = path[0] ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-
-	if (!library)
-		return false;
-	*ret_board = (struct board){
-		library,
-		(__typeof__(&nvmlInit_v2))dlsym(library, "nvmlInit_v2"),
-		(__typeof__(&nvmlDeviceGetCount_v2))dlsym(library, "nvmlDeviceGetCount_v2"),
-		(__typeof__(&nvmlDeviceGetHandleByIndex_v2))dlsym(library,
-								  "nvmlDeviceGetHandleByIndex_v2"),
-		(__typeof__(&nvmlDeviceGetComputeMode))dlsym(library, "nvmlDeviceGetComputeMode"),
-	};
-	return ret_board->init && ret_board->count && ret_board->handle && ret_board->mode &&
-	       ret_board->init() == NVML_SUCCESS;
-}
-
 void check_mode(struct patient *patient, struct finding *finding)
 {
-	struct board board;
-	unsigned count = 0;
+	owned(gpus_close) struct gpus *gpus = NULL;
+	struct fault why;
+	int mode;
 
 	finding->verdict = FINDING_NONE; /* other checks say why */
-	if (!patient->has_driver || !open_board(patient->driver.nvml, &board) ||
-	    board.count(&count) != NVML_SUCCESS)
+	if (!patient->has_driver || gpus_open(&gpus, &why) < 0)
 		return;
 	finding_set(finding, FINDING_FINE, "several processes may use a GPU at a time");
-	for (unsigned i = 0; i < count; i++) {
-		nvmlComputeMode_t mode = NVML_COMPUTEMODE_DEFAULT;
-		nvmlDevice_t device;
-
-		if (board.handle(i, &device) != NVML_SUCCESS ||
-		    board.mode(device, &mode) != NVML_SUCCESS || mode == NVML_COMPUTEMODE_DEFAULT)
+	for (unsigned i = 0; (mode = gpus_mode(gpus, i)) != -ENODEV; i++) {
+		if (mode == GPUS_UNSAID || mode == NVML_COMPUTEMODE_DEFAULT)
 			continue;
 		finding_set(finding, FINDING_WRONG, "GPU %u is set to let %s process use it", i,
 			    mode == NVML_COMPUTEMODE_PROHIBITED ? "no" : "only one");

@@ -27,6 +27,7 @@ struct gpus {
 	__typeof__(&nvmlDeviceGetClockInfo) clock;
 	__typeof__(&nvmlDeviceGetProcessUtilization) samples;
 	__typeof__(&nvmlDeviceGetMinorNumber) minor;
+	__typeof__(&nvmlDeviceGetComputeMode) mode;
 };
 
 void gpus_close(struct gpus *gpus)
@@ -56,6 +57,7 @@ static int find(struct gpus *gpus, const char *path, struct fault *why)
 	FUNCTION(clock, nvmlDeviceGetClockInfo);
 	FUNCTION(samples, nvmlDeviceGetProcessUtilization);
 	FUNCTION(minor, nvmlDeviceGetMinorNumber);
+	FUNCTION(mode, nvmlDeviceGetComputeMode);
 #undef FUNCTION
 	if (!gpus->init || !gpus->text || !gpus->count || !gpus->handle || !gpus->uuid ||
 	    !gpus->memory)
@@ -134,6 +136,16 @@ struct gpus_model gpus_model(const struct gpus *gpus, unsigned index)
 	    gpus->name(device, model.text, sizeof(model.text)) != NVML_SUCCESS)
 		model.text[0] = '\0';
 	return model;
+}
+
+int gpus_mode(const struct gpus *gpus, unsigned index)
+{
+	nvmlComputeMode_t mode;
+	nvmlDevice_t device;
+
+	if (gpus->handle(index, &device) != NVML_SUCCESS)
+		return -ENODEV;
+	return gpus->mode && gpus->mode(device, &mode) == NVML_SUCCESS ? (int)mode : GPUS_UNSAID;
 }
 
 int gpus_minor(const struct gpus *gpus, const char *uuid)

@@ -39,6 +39,9 @@ must_check size_t gpus_processes(const struct gpus *gpus, unsigned index, struct
 
 /* What the board says of itself; GPUS_UNSAID where it does not. */
 enum { GPUS_UNSAID = -1 };
+/* How many processes the GPU of that index lets in: nvmlComputeMode_t, or GPUS_UNSAID. -ENODEV:
+ * there is no such GPU. */
+int gpus_mode(const struct gpus *gpus, unsigned index);
 struct gpus_gauges {
 	int load_percent; /* of the last sample's time, with a kernel on it */
 	int celsius;

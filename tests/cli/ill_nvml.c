@@ -33,6 +33,8 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
 
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device)
 {
+	if (index)
+		return NVML_ERROR_INVALID_ARGUMENT;
 	*device = (nvmlDevice_t)(uintptr_t)(index + 1);
 	return NVML_SUCCESS;
 }
@@ -42,4 +44,20 @@ nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMode_t *mo
 	(void)device;
 	*mode = (nvmlComputeMode_t)setting("METE_ILL_MODE");
 	return NVML_SUCCESS;
+}
+
+/* mete asks for no GPU without these. */
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length)
+{
+	(void)device;
+	(void)uuid;
+	(void)length;
+	return NVML_ERROR_NOT_SUPPORTED;
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
+{
+	(void)device;
+	(void)memory;
+	return NVML_ERROR_NOT_SUPPORTED;
 }

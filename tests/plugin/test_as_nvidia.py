@@ -462,23 +462,6 @@ def test_a_node_that_mete_shares_has_the_labels_too_where_it_is_asked_for():
         assert found.pop("nvidia.com/gfd.timestamp").isdigit()
 
 
-def test_labels_that_another_program_writes_too_are_left_to_it():
-    product = "nvidia.com/gpu.product"
-    with Node(ids="slot", feature_labels="on", labels={}) as node:
-        def write_back():
-            if features(node).get(product) == "Simulated-GPU":
-                node.api.set_node({**features(node), product: "Another"})
-            return re.search("node.labels_contested.*gpu.product: 'Another' instead of 'Simulated-GPU'", node.log())
-
-        until(write_back, lambda: f"it never gave way: {features(node)}")
-        event = until(lambda: [one for one in node.api.events if one["reason"] == "NodeLabelsContested"], "no event says so")
-        assert "mete leaves them to it" in event[0]["message"], event
-        # What else it writes of the node is written as before, and nothing of the labels.
-        node.api.set_node({product: "Another"})
-        until(lambda: "mete.dev/gpu-milli" in node.api.node()["status"]["capacity"], "the sums were never written again")
-        assert features(node) == {product: "Another"} and len(re.findall("node.labels_contested", node.log())) == 1
-
-
 def test_the_command_line_of_nvidias_plugin_starts_meted():
     program = BUILD + "/plugin/nvidia-device-plugin"
     with as_nvidia(start=False) as node:

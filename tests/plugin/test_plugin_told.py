@@ -81,6 +81,26 @@ def test_who_takes_the_sums_away_for_ever_is_not_fought_in_a_loop():
         assert len(node.api.patches) <= 10 + 1 + (time.monotonic() - began) / 10, node.api.patches
 
 
+def test_labels_that_another_program_writes_too_are_left_to_it():
+    product = "nvidia.com/gpu.product"
+    with Node(ids="slot", feature_labels="on", labels={}) as node:
+        def labels():
+            return {key: value for key, value in node.api.node()["metadata"]["labels"].items() if key.startswith("nvidia.com/")}
+
+        def write_back():
+            if labels().get(product) == "Simulated-GPU":
+                node.api.set_node({**labels(), product: "Another"})
+            return re.search("node.labels_contested.*gpu.product: 'Another' instead of 'Simulated-GPU'", node.log())
+
+        until(write_back, lambda: f"it never gave way: {labels()}")
+        event = until(lambda: [one for one in node.api.events if one["reason"] == "NodeLabelsContested"], "no event says so")
+        assert "mete leaves them to it" in event[0]["message"], event
+        # What else it writes of the node is written as before, and nothing of the labels.
+        node.api.set_node({product: "Another"})
+        until(lambda: "mete.dev/gpu-milli" in node.api.node()["status"]["capacity"], "the sums were never written again")
+        assert labels() == {product: "Another"} and len(re.findall("node.labels_contested", node.log())) == 1
+
+
 def test_metrics_name_the_pods():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

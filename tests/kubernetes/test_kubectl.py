@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""kubectl mete on a real cluster, as kubectl finds it in PATH: test_kubectl.py BUILD."""
+import hashlib
+import json
+import os
+import re
+import subprocess
+import tarfile
+import tempfile
+
+from harness import MIB, ROOT, pod, run, until
+from test_deploy import SLOTS, agent, deployed
+
+PLUGIN = os.path.join(ROOT, "deploy", "kubectl")
+
+
+def once(here, *words):
+    done = here.cluster.run("sh", "-c", 'PATH="$0:$PATH"; export PATH; kubectl mete "$@" 2>&1; echo "status=$?"', PLUGIN, *words)
+    said, _, code = done.rpartition("status=")
+    # A node that is very busy loses connections of kubectl: what was asked is asked again, as a person would.
+    return None if re.search("websocket: close|client connection lost", said) else (said, int(code))
+
+
+def mete(here, *words, status=0):
+    """What it says."""
+    said, code = until(lambda: once(here, *words), "kubectl's connection was lost again and again")
+    assert code == status, said
+    return said
+
+
+def tenant(here, one):
+    listed = json.loads(here.cluster.kubectl("exec", "-n", "mete-system", "ds/mete", "-c", "meted", "--", "mete", "ps", "--json"))
+    return next((row for row in listed["tenants"] if row["name"] == f"{here.namespace}/{one.name}/c"), None)
+
+
+def let_memory_move(here):
+    """The node's configuration allows swap: auto; the DaemonSet's pod is replaced, so that nobody waits for the kubelet to bring the file."""
+    text = json.loads(here.cluster.kubectl("get", "configmap", "mete", "-n", "mete-system", "-o", "json"))["data"]["config.yaml"]
+    assert "  most:" in text, text
+    text = text.replace("  most:", "  most:\n    swap: auto", 1)
+    here.cluster.kubectl("patch", "configmap", "mete", "-n", "mete-system", "--patch", json.dumps({"data": {"config.yaml": text}}))
+    former = here.agent
+    here.cluster.kubectl("rollout", "restart", "-n", "mete-system", "ds/mete")
+    here.cluster.until("/api/v1/namespaces/mete-system/pods", lambda pods: former not in pods, "the former pod was never gone")
+    here.agent = agent(here.cluster)
+    here.cluster.await_resource("mete.dev/gpu", SLOTS["mete.dev/gpu"])
+
+
+def test_a_person_watches_explains_changes_and_suspends_pods():
+    with deployed() as here:
+        let_memory_move(here)
+        mine = here.pod("mine", pod(command=["steady", "seconds=3600", "memory=100M", "report_ms=200"], slots=1, annotations={"swap": "auto", "memory": "1Gi"}))
+        mine.await_line(".")
+        at = ("-n", here.namespace)
+        row = until(lambda: next((line for line in mete(here, "top", *at).splitlines() if f"{here.namespace}/mine/c" in line), None), "top never showed it")
+        assert row.split()[:3] == ["node", "0", f"{here.namespace}/mine/c"] and row.split()[4] == "1.00", row
+        assert "no pods with a share of a GPU in the namespace default" in mete(here, "top", "-n", "default")
+        assert f"{here.namespace}/mine/c" in mete(here, "top", "-A", "--node", "node")
+        assert f"{here.namespace}/mine/c (tenant " in mete(here, "why", "mine", *at) and "It waits for nothing." in mete(here, "why", "pod/mine", *at)
+
+        assert "annotated" in mete(here, "set", "mine", "weight=200", "memory=512Mi", *at)
+        until(lambda: (there := tenant(here, mine)) and there["limit_bytes"] == 512 * MIB and there["fields"]["weight"] == "200", "its share never changed")
+
+        assert "to the host's memory, until `mete resume`" in mete(here, "suspend", "mine", *at)
+        until(lambda: tenant(here, mine)["suspended"], "it was never suspended")
+        assert "lets it go on" in mete(here, "why", "mine", *at)
+        mete(here, "resume", "mine", *at)
+        until(lambda: not tenant(here, mine)["suspended"], "it was never resumed")
+
+
+def test_why_speaks_of_pods_that_meted_does_not_know():
+    with deployed() as here:
+        at = ("-n", here.namespace)
+        here.pod("large", pod(command=["seen"], slots=30))
+        until(lambda: "is not on a node yet" in (said := mete(here, "why", "large", *at)) and "mete.dev/gpu" in said, "the scheduler's sentence was not said")
+        here.pod("none", pod(command=["sh", "-c", "echo here; sleep 3600"])).await_line("here")
+        assert f"{here.namespace}/none has no share of a GPU on node node" in mete(here, "why", "none", *at)
+        assert "has no share of a GPU on node node" in mete(here, "suspend", "none", *at, status=1)
+        refused = here.pod("refused", pod(command=["seen"], slots=1, annotations={"memmory": "1Gi"}))
+        refused.await_reason("memmory")
+        assert "mete.dev/memmory" in mete(here, "why", "refused", *at)
+
+
+def test_what_is_wrong_is_said_in_a_sentence():
+    with deployed() as here:
+        assert '"nobody" not found' in mete(here, "why", "nobody", status=1)
+        assert mete(here, "why", status=2) == "kubectl mete: why needs a pod, as in: kubectl mete why mine\n"
+        assert mete(here, "set", "mine", "weight", status=2) == "kubectl mete: 'weight': accepted are KEY=VALUE, as in weight=200\n"
+        assert mete(here, "top", "--colour=1", status=2) == "kubectl mete: '--colour' is no option; kubectl mete --help lists them\n"
+        assert mete(here, "whine", status=2).endswith("kubectl mete: there is no verb 'whine'\n")
+        assert "mete's pods are looked for in the namespace elsewhere" in mete(here, "top", "--mete-namespace", "elsewhere", status=1)
+        assert "kubectl mete why POD" in mete(here, "--help")
+
+
+def test_the_rights_are_rights_and_the_keys_call_verbs_that_are_there():
+    with deployed() as here:
+        assert "role.rbac.authorization.k8s.io/mete-operator" in here.cluster.kubectl("apply", "--dry-run=server", "-f", PLUGIN + "/rbac.yaml")
+    script = open(PLUGIN + "/kubectl-mete").read()
+    called = set(re.findall(r"kubectl mete (\w+)", open(PLUGIN + "/k9s-plugins.yaml").read())) - {"has"}
+    assert called >= {"why", "top"} and all(re.search(rf"^({verb}|.*\| {verb}|{verb} \|.*)\) ", script, re.M) for verb in called), called
+
+
+def test_krew_finds_in_the_archive_what_the_manifest_says():
+    with tempfile.TemporaryDirectory() as place:
+        archives = []
+        for folder in "one", "two":
+            subprocess.run([ROOT + "/tools/krew", "https://example.org/a.tar.gz", f"{place}/{folder}"], check=True, capture_output=True)
+            name, = (name for name in os.listdir(f"{place}/{folder}") if name.endswith(".tar.gz"))
+            archives.append(open(f"{place}/{folder}/{name}", "rb").read())
+        assert archives[0] == archives[1], "the same source, and not the same archive"
+        manifest = open(place + "/one/mete.yaml").read()
+        assert re.search(r"sha256: (\w+)", manifest)[1] == hashlib.sha256(archives[0]).hexdigest()
+        with tarfile.open(f"{place}/one/{name}") as archive:
+            files = {one.name: one.mode for one in archive}
+        assert set(re.findall(r"from: ([\w.-]+)", manifest)) == set(files) and files["kubectl-mete"] & 0o111, files
+        version = re.search(r"^\s*version: '(.*?)'", open(ROOT + "/meson.build").read(), re.M)[1]
+        assert f"version: v{version}\n" in manifest and name == f"kubectl-mete-{version}.tar.gz", manifest
+
+
+if __name__ == "__main__":
+    run(globals())
