@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A GPU may be divided anew while meted runs (`mete mig`, `nvidia-smi mig`, NVIDIA's mig-manager).
+ * A GPU may be divided anew while meted runs (`nvidia-smi mig`, NVIDIA's mig-manager).
  * A part that is gone is unhealthy (health.c), and well again when it is made again. But one that
  * was not there when meted started is a device that it does not have: a meted that is a machine's
  * or a node's then restarts as it was started. Guests go on, and come back to it, as after any

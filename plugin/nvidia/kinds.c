@@ -162,7 +162,7 @@ int kinds_check(const struct plugin *p, struct fault *why)
 		return fault_set(why, -EINVAL,
 				 "flags.migStrategy: %s: at least one device with migEnabled=true "
 				 "was not configured correctly: GPU %d is in MIG mode and has no "
-				 "parts (see mete mig)",
+				 "parts",
 				 strategy == CONFIG_MIG_SINGLE ? "single" : "mixed",
 				 p->host->unparted);
 	return strategy == CONFIG_MIG_SINGLE ? check_single(p, why) : 0;
