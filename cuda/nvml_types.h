@@ -12,6 +12,7 @@
 #pragma once
 
 #include "cuda/nvml_types_device.h"
+#include "cuda/nvml_types_mig.h"
 #include "cuda/nvml_types_usage.h"
 
 #define NVML_API_VERSION 12
@@ -43,10 +44,6 @@
 #define NVML_BUS_TYPE_UNKNOWN 0
 #define NVML_BUS_TYPE_PCI     1
 #define NVML_BUS_TYPE_PCIE    2
-
-/* nvmlDeviceGetMigMode */
-#define NVML_DEVICE_MIG_DISABLE 0x0
-#define NVML_DEVICE_MIG_ENABLE	0x1
 
 /* nvmlDeviceGetMemoryAffinity */
 #define NVML_AFFINITY_SCOPE_NODE   0

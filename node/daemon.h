@@ -27,9 +27,16 @@ struct mark;
 struct missing {
 	char *why;	/* there are no GPUs, because of this; NULL: there are */
 	bool no_driver; /* it could not be opened */
-	bool again;	/* GPUs have appeared: meted restarts */
+	bool again;	/* GPUs have appeared, or are others: meted restarts */
 	struct loop_timer timer;
 	uint64_t wait_s;
+};
+
+/* Notices that MIG divides GPUs in another way: devices/divided.h. */
+struct divided {
+	struct loop_timer timer;
+	struct loop_work work;
+	uint64_t before, now; /* nvml_news() of the last looks */
 };
 
 /* Of lines about peers' misbehaviour. */
@@ -56,6 +63,7 @@ struct daemon {
 	struct device device[DAEMON_DEVICES];
 	struct reserve reserve;
 	struct mark *marks; /* of each device */
+	struct divided divided;
 
 	struct flows flows;
 	struct admins admins;

@@ -248,6 +248,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 			.uuid = info->uuid_text,
 			.model = info->model,
 			.total_bytes = info->total_bytes,
+			.gpu_bytes = info->gpu_bytes,
 			.minor = info->minor,
 			.pci = info->pci,
 			.cc_major = info->cc_major,
@@ -257,6 +258,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 			.gpu_instance = info->gpu_instance,
 			.compute_instance = info->compute_instance,
 			.is_divisible = info->is_divisible,
+			.part = &info->part,
 		};
 	}
 	k->host = (struct host){
@@ -270,6 +272,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.driver_version = d->nvml ? nvml_driver(d->nvml) : "",
 		.cuda_version = d->nvml ? nvml_cuda(d->nvml) : 0,
 		.log_level = d->options.log_level,
+		.unparted = d->nvml ? nvml_unparted(d->nvml) : -1,
 		.missing = d->missing.why,
 		.missing_driver = d->missing.no_driver,
 		.make = make,

@@ -13,6 +13,7 @@
 
 #include "base/held.h"
 #include "node/daemon.h"
+#include "node/devices/divided.h"
 #include "node/devices/mark.h"
 #include "node/devices/nvml.h"
 #include "node/devices/reserve.h"
@@ -271,6 +272,7 @@ static const struct part {
 	{"the users", NULL, user_open},
 	{"the reservations", reserve_open, NULL},
 	{"the devices' marks", mark_open, NULL},
+	{"the watch on MIG", divided_open, NULL},
 	{"the journal", NULL, restore_open},
 	{"the admin socket", NULL, listen_admin},
 	{"Kubernetes' part", NULL, open_kubernetes},
@@ -333,10 +335,12 @@ static void stop(struct daemon *d)
 		unlink(d->restore.journal.path);
 	/* A driver that does not answer blocks its thread, and would block our end. What the API
 	 * server is told is bounded, and must not depend on what the driver is doing just now. */
-	if (d->measure.work.busy || kubernetes_is_busy(d->kubernetes)) {
+	if (d->measure.work.busy || d->divided.work.busy || kubernetes_is_busy(d->kubernetes)) {
 		while (kubernetes_is_leaving(d->kubernetes) && loop_once(&d->loop))
 			;
-		_exit(0);
+		if (!d->missing.again)
+			_exit(0);
+		return; /* our successor takes the place of these threads, too */
 	}
 	loop_timer_close(&d->watchdog, NULL);
 	loop_timer_close(&d->admins.pause, NULL);
@@ -346,6 +350,7 @@ static void stop(struct daemon *d)
 	loop_timer_close(&d->restore.grace, NULL);
 	reserve_close(d);
 	mark_close(d);
+	divided_close(d);
 	gate_close(d);
 	schedule_close(d);
 	measure_close(d);

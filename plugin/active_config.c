@@ -206,9 +206,12 @@ static void serve_anew(struct plugin *p, bool renamed)
 {
 	struct fault why;
 
-	if (!renamed && driver_cdi_settle(p, &why) == 0) {
-		refresh(p);
-		return;
+	if (!renamed) {
+		offered_find(p);
+		if (driver_cdi_settle(p, &why) == 0) {
+			refresh(p);
+			return;
+		}
 	}
 	serve_close(p);
 	p->settled = false;
@@ -236,9 +239,9 @@ void active_config_reload(struct plugin *p, const struct config_label *labels, s
 		config_free(config);
 		return;
 	}
-	renamed = strcmp(p->config->resource, config->resource) != 0;
 	config_free(p->config);
 	p->config = config;
+	renamed = p->settled && kinds_differ(p);
 	log_info("config.loaded", "path=%s", p->config_file);
 	if (!p->settled)
 		settle(p);

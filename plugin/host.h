@@ -11,26 +11,28 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "core/part.h"
 #include "core/share/share.h"
 #include "wire/wire.h"
 
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 12, /* of this interface: both sides are built together */
+	HOST_VERSION = 13, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
 
 struct host_device {
-	const char *uuid, *model; /* "GPU-..." */
-	uint64_t total_bytes;
-	int minor;			/* of its file, /dev/nvidia<minor>; -1: not reported */
-	const char *pci;		/* its PCI address, "00000000:3B:00.0"; "": not reported */
-	int cc_major, cc_minor;		/* its compute capability; 0: not reported */
-	unsigned gpu_index, part_index; /* in NVIDIA's numbering: nvidia-smi -L */
+	const char *uuid, *model;	 /* "GPU-..." */
+	uint64_t total_bytes, gpu_bytes; /* of the GPU, if it is a part of one */
+	int minor;			 /* of its file, /dev/nvidia<minor>; -1: not reported */
+	const char *pci;		 /* its PCI address, "00000000:3B:00.0"; "": not reported */
+	int cc_major, cc_minor;		 /* its compute capability; 0: not reported */
+	unsigned gpu_index, part_index;	 /* in NVIDIA's numbering: nvidia-smi -L */
 	int gpu_instance, compute_instance; /* of MIG; -1: it is a whole GPU */
 	bool is_divisible;		    /* the GPU can be divided by MIG */
+	const struct gpu_part *part;	    /* what it has, if it is one of MIG's; NULL: unknown */
 };
 
 /* Between two whole GPUs; 0 where nothing is reported. */
@@ -97,6 +99,7 @@ struct host {
 	const char *driver_version; /* "580.65.06"; "": not reported */
 	int cuda_version;	    /* that the driver serves at most, 12090; 0: not reported */
 	enum log_level log_level;
+	int unparted; /* the first GPU in MIG mode without parts, in NVIDIA's numbering; -1 */
 	const char *missing; /* why there are no devices: meted waits for them */
 	bool missing_driver; /* it could not be opened at all */
 

@@ -134,17 +134,27 @@ static int name_folder(struct plugin *p, struct fault *why)
 	return 0;
 }
 
+static int name_socket(struct serving *s, struct fault *why)
+{
+	const char *name = strrchr(s->resource, '/'), *folder = s->plugin->folder;
+
+	if (snprintf(s->socket, sizeof(s->socket), "%s/mete-%s.sock", folder,
+		     name ? name + 1 : s->resource) > 107)
+		return fault_set(why, -ENAMETOOLONG, "%s: too long for a socket's path", folder);
+	return 0;
+}
+
 static int open_kubelet(struct plugin *p, struct fault *why)
 {
-	const char *name = strrchr(p->config->resource, '/');
 	char path[PLUGIN_PATH];
 	int r = name_folder(p, why);
 
+	if (r == 0)
+		r = kinds_find(p, why);
+	for (uint32_t i = 0; r == 0 && i < p->servings; i++)
+		r = name_socket(&p->serving[i], why);
 	if (r < 0)
 		return r;
-	if (snprintf(p->socket, sizeof(p->socket), "%s/mete-%s.sock", p->folder,
-		     name ? name + 1 : p->config->resource) > 107)
-		return fault_set(why, -ENAMETOOLONG, "%s: too long for a socket's path", p->folder);
 	/* Otherwise only the containers that were bound before are asked about. */
 	if (!p->config->has_mete && list_empty(&p->bindings.all))
 		return 0;
@@ -204,9 +214,9 @@ int plugin_settle(struct plugin *p, struct fault *why)
 		as_nvidia_mark(p);
 	if (r == 0)
 		r = enrol_open(p, why);
-	if (r == 0)
+	for (uint32_t i = 0; r == 0 && i < p->servings; i++)
 		log_info("plugin.ready", "resource=%s node=%s socket=%s bindings=%u",
-			 p->config->resource, p->node, p->socket, p->bindings.count);
+			 p->serving[i].resource, p->node, p->serving[i].socket, p->bindings.count);
 	return r;
 }
 
@@ -392,7 +402,6 @@ static int plugin_open(const struct host *host, const char *config, struct plugi
 	p->host = host;
 	p->enrol.inotify = p->device_files.inotify = -1;
 	list_init(&p->asking);
-	list_init(&p->streams);
 	list_init(&p->events);
 	p->config_path = strdup(config);
 	r = p->config_path ? start(p, why) : fault_set(why, -ENOMEM, "out of memory");

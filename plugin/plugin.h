@@ -12,6 +12,7 @@
  *	as_nvidia.c      Allocate as NVIDIA's device plugin answers it, if the file has no `mete`
  *	driver_cdi.c     CDI files of the driver, for the strategies of that plugin that need them
  *	node_features.c  the labels of GPU feature discovery
+ *	kinds.c          under which names, where MIG has divided GPUs
  *	held.c           which devices still have a tenant there
  *	enrol.c          the kubelet's folder: our socket in it, and our registration
  *	rival.c          NVIDIA's device plugin or DRA driver, if it runs here
@@ -69,6 +70,7 @@ struct offer {
 	int numa;      /* the NUMA node that it is near to; -1: unknown */
 	bool held;     /* by a container that had a share of it when it was mete's: for held.c */
 	uint32_t slots;
+	uint32_t serving; /* which of plugin.serving offers it */
 };
 
 /* Of what is shared out: may new containers have it? */
@@ -84,12 +86,6 @@ struct enrol {
 	struct loop_watch folder; /* inotify */
 	struct loop_timer again;
 	struct grpc_client *kubelet;
-	struct grpc_asked *asked;
-	uint64_t kubelet_inode; /* of the socket where we are registered; 0: none */
-	int64_t kubelet_changed_ns;
-	uint64_t asked_inode;
-	int64_t asked_changed_ns;
-	uint64_t since_ns; /* that we are registered */
 	uint32_t failures;
 	int inotify;
 	struct loop_timer rival_again;
@@ -124,6 +120,25 @@ struct strangers {
 struct serve_said {
 	uint8_t *bytes;
 	size_t size;
+};
+
+enum { SERVINGS_MAX = 1 + CONFIG_KINDS_MAX, SERVING_RESOURCE = 96 };
+
+/* A resource that the kubelet knows from us: its server, its listeners and its registration. There
+ * is one, but for parts of GPUs that are offered under names of their own (nvidia/kinds.c). */
+struct serving {
+	struct plugin *plugin;
+	char resource[SERVING_RESOURCE], socket[PLUGIN_PATH];
+	uint32_t replicas; /* of each device, where the file has no `mete`; 0: given whole */
+	struct grpc_server *server;
+	struct list streams; /* of ListAndWatch */
+	struct serve_said said;
+	struct grpc_asked *asked;
+	uint64_t kubelet_inode; /* of the socket where it is registered; 0: none */
+	int64_t kubelet_changed_ns;
+	uint64_t asked_inode;
+	int64_t asked_changed_ns;
+	uint64_t since_ns; /* that it is registered */
 };
 
 /* How many events a pod has had lately. A few hundred pods are remembered: by the hash of their
@@ -167,10 +182,9 @@ struct plugin {
 	struct list asking;
 	struct loop_timer sweep; /* used if the API server does not report that a pod is gone */
 
-	char socket[PLUGIN_PATH], folder[PLUGIN_PATH]; /* of ours; of device plugins */
-	struct grpc_server *server;
-	struct list streams; /* of ListAndWatch */
-	struct serve_said said;
+	char folder[PLUGIN_PATH]; /* of device plugins */
+	struct serving serving[SERVINGS_MAX];
+	uint32_t servings;
 	struct enrol enrol;
 	struct http *http, *alive;
 	char *metrics_at, *alive_at; /* where they serve */
@@ -215,7 +229,9 @@ must_check int active_config_settle(struct plugin *p, struct fault *why);
 must_check int active_config_start(struct plugin *p, struct fault *why);
 
 /* serve.c */
-must_check int serve_open(struct plugin *p, struct fault *why);
+must_check int serve_open(struct serving *s, struct fault *why);
+/* Of one resource, or of all. */
+void serve_close_one(struct serving *s);
 void serve_close(struct plugin *p);
 /* The devices or their health may have changed: tells the listeners if so. */
 void serve_changed(struct plugin *p);
@@ -226,10 +242,26 @@ void serve_answer(struct grpc_call *call, const struct ProtobufCMessage *message
 void serve_allocate(struct grpc_call *call, struct grpc_bytes request, void *owner);
 
 /* as_nvidia.c */
-void as_nvidia_allocate(struct plugin *p, struct grpc_call *call,
+void as_nvidia_allocate(struct serving *s, struct grpc_call *call,
 			const struct V1beta1__ContainerAllocateRequest *said);
 /* What containers know a device by: its UUID, or its index. */
 void as_nvidia_name(const struct plugin *p, uint32_t device, char *ret_name, size_t size);
+
+/* The two files that give access to a part of a GPU, if it is one and they are known. */
+bool as_nvidia_part_files(const struct plugin *p, const struct host_device *device,
+			  char ret_files[2][MIG_FILE]);
+
+/* kinds.c */
+/* The resources that the devices are of, by the configuration: plugin.serving and offer.serving.
+ * Servers of former ones must be closed. -EINVAL: the strategy does not go with how the GPUs are
+ * divided. */
+must_check int kinds_find(struct plugin *p, struct fault *why);
+/* The same question alone. */
+must_check int kinds_check(const struct plugin *p, struct fault *why);
+/* Would they be others now? */
+bool kinds_differ(const struct plugin *p);
+/* Which of them offers the device; NULL: none does. Only with a file without `mete`. */
+const struct serving *kinds_of(const struct plugin *p, uint32_t device);
 
 /* held.c */
 /* Called at each check of health.c. */
@@ -247,7 +279,7 @@ int offered_device(const struct plugin *p, const char *id);
 /* May the kubelet know this id? */
 bool offered_could_be(const struct plugin *p, const char *id);
 /* The message of ListAndWatch. */
-must_check int offered_pack(const struct plugin *p, uint8_t **ret_bytes, size_t *ret_size);
+must_check int offered_pack(const struct serving *s, uint8_t **ret_bytes, size_t *ret_size);
 
 /* rival.c: NVIDIA's device plugin, or its DRA driver, on the same node */
 /* "NVIDIA's device plugin" */
@@ -265,7 +297,9 @@ void rival_registered(struct plugin *p);
 must_check int enrol_open(struct plugin *p, struct fault *why);
 void enrol_close(struct plugin *p);
 /* The kubelet no longer listens to us: registers again, if it is there. */
-void enrol_lost(struct plugin *p);
+void enrol_lost(const struct serving *s);
+/* Is any resource registered? */
+bool enrol_is_done(const struct plugin *p);
 /* Which of its sockets exists; false: none. */
 bool enrol_kubelet_is(const struct plugin *p, uint64_t *ret_inode, int64_t *ret_changed_ns);
 

@@ -142,7 +142,9 @@ static int read_device(struct nvml *nvml, nvmlDevice_t handle, nvmlDevice_t gpu,
 	r = says(nvml, nvml->nvmlDeviceGetMemoryInfo(handle, &memory), "its memory", why);
 	if (r < 0)
 		return r;
-	device->total_bytes = memory.total;
+	device->total_bytes = device->gpu_bytes = memory.total;
+	if (gpu != handle && nvml->nvmlDeviceGetMemoryInfo(gpu, &memory) == NVML_SUCCESS)
+		device->gpu_bytes = memory.total;
 	read_optional(nvml, handle, gpu, device);
 	nvml->count++;
 	return 0;
@@ -163,6 +165,7 @@ static int read_part(struct nvml *nvml, nvmlDevice_t part, nvmlDevice_t gpu, uns
 	if (r < 0)
 		return r;
 	nvml->devices[nvml->count - 1].part_index = index;
+	nvml_read_part(nvml, part, &nvml->devices[nvml->count - 1].part);
 	nvml->devices[nvml->count - 1].gpu_instance = (int)gpu_instance;
 	nvml->devices[nvml->count - 1].compute_instance = (int)compute_instance;
 	return 0;
@@ -213,8 +216,16 @@ static int read_gpu(struct nvml *nvml, unsigned int index, struct fault *why)
 	if (r == 0)
 		r = nvml_is_divided(nvml, gpu) ? read_parts(nvml, gpu, why)
 					       : read_device(nvml, gpu, gpu, why);
-	for (uint32_t i = first; r == 0 && i < nvml->count; i++)
+	for (uint32_t i = first; r == 0 && i < nvml->count; i++) {
 		nvml->devices[i].gpu_index = index;
+		nvml->divisible |= nvml->devices[i].is_divisible;
+	}
+	/* In MIG mode, and without parts. */
+	if (r == 0 && first == nvml->count) {
+		nvml->divisible = true;
+		if (nvml->unparted < 0)
+			nvml->unparted = (int)index;
+	}
 	return r;
 }
 
@@ -235,6 +246,7 @@ static int read_devices(struct nvml *nvml, struct fault *why)
 	r = says(nvml, nvml->nvmlDeviceGetCount_v2(&count), "the number of devices", why);
 	if (r < 0)
 		return r;
+	nvml->unparted = -1;
 	for (unsigned int i = 0; i < count; i++) {
 		r = read_gpu(nvml, i, why);
 		if (r < 0) {

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "base/fault.h"
+#include "core/part.h"
 
 struct nvml;
 
@@ -19,16 +20,17 @@ struct nvml_device {
 	uint8_t uuid[16];
 	char uuid_text[80]; /* "GPU-..." */
 	char model[64];
-	uint64_t total_bytes;
-	uint64_t reserved_bytes; /* taken by the driver itself; 0 if not reported */
-	int minor;		 /* of its file, /dev/nvidia<minor>; -1: not reported */
-	char pci[32];		 /* "00000000:3B:00.0"; "": not reported */
-	int cc_major, cc_minor;	 /* its compute capability; 0: not reported */
+	uint64_t total_bytes, gpu_bytes; /* of the GPU, if it is a part of one */
+	uint64_t reserved_bytes;	 /* taken by the driver itself; 0 if not reported */
+	int minor;			 /* of its file, /dev/nvidia<minor>; -1: not reported */
+	char pci[32];			 /* "00000000:3B:00.0"; "": not reported */
+	int cc_major, cc_minor;		 /* its compute capability; 0: not reported */
 	/* As NVIDIA's tools count: the GPU among all, divided or not; the part in its GPU. */
 	unsigned gpu_index, part_index;
 	/* MIG ids, if it is a part of a GPU; -1: it is a whole GPU. */
 	int gpu_instance, compute_instance;
 	bool is_divisible; /* the GPU can be divided by MIG, whether it is or not */
+	struct gpu_part part;
 };
 
 /* Between two whole GPUs. */
@@ -51,6 +53,14 @@ void nvml_close(struct nvml *nvml);
 uint32_t nvml_count(const struct nvml *nvml);
 const struct nvml_device *nvml_device(const struct nvml *nvml, uint32_t index);
 struct nvml_link nvml_link(const struct nvml *nvml, uint32_t a, uint32_t b);
+/* Can MIG divide any GPU? */
+bool nvml_is_divisible(const struct nvml *nvml);
+/* The first GPU in MIG mode without parts, in NVIDIA's numbering; -1: there is none. */
+int nvml_unparted(const struct nvml *nvml);
+/* A number for the devices that MIG has made since the devices were read: parts, and GPUs that are
+ * whole again. The same for the same ones; 0: there are none, or the driver does not tell. Blocks.
+ */
+uint64_t nvml_news(const struct nvml *nvml);
 /* The driver's version, "580.65.06"; "": not reported. */
 const char *nvml_driver(const struct nvml *nvml);
 /* The newest CUDA that it serves, 12090 for 12.9; 0: not reported. */

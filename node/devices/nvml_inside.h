@@ -31,6 +31,7 @@
 	CALL(nvmlDeviceGetMigDeviceHandleByIndex, 0)                                               \
 	CALL(nvmlDeviceGetGpuInstanceId, 0)                                                        \
 	CALL(nvmlDeviceGetComputeInstanceId, 0)                                                    \
+	CALL(nvmlDeviceGetAttributes_v2, 0)                                                        \
 	CALL(nvmlDeviceGetProcessUtilization, 0)                                                   \
 	CALL(nvmlEventSetCreate, 0)                                                                \
 	CALL(nvmlEventSetFree, 0)                                                                  \
@@ -48,6 +49,8 @@ struct nvml {
 	nvmlEventSet_t events;	 /* NULL: nobody has asked for them */
 	char driver[80];
 	int cuda; /* 0: not reported */
+	bool divisible;
+	int unparted;
 #define CALL(name, needed) nvml_fn_##name *name;
 	NVML_CALLS(CALL)
 #undef CALL
@@ -55,6 +58,8 @@ struct nvml {
 
 /* Once all devices are known. What is not reported stays 0. */
 void nvml_read_links(struct nvml *nvml);
+/* What a part has; zeros where the driver does not tell. */
+void nvml_read_part(const struct nvml *nvml, nvmlDevice_t part, struct gpu_part *ret);
 /* Whether MIG has divided it. */
 bool nvml_is_divided(const struct nvml *nvml, nvmlDevice_t gpu);
 /* Returns false if there is no part with this index. There may be gaps. */

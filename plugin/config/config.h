@@ -54,13 +54,28 @@ struct config_profile {
 	struct config_share share;
 };
 
+/* How the parts of GPUs that MIG divides are offered: not at all, as GPUs, or each kind under a
+ * name of its own. */
+enum config_mig { CONFIG_MIG_NONE, CONFIG_MIG_SINGLE, CONFIG_MIG_MIXED };
+
+enum { CONFIG_KINDS_MAX = 16 };
+
+/* The replicas of a kind of parts. */
+struct config_kind {
+	const char *name; /* "mig-1g.10gb" */
+	uint32_t replicas, line;
+};
+
 /* A file without `mete`: what NVIDIA's plugin does with it. Nothing is enforced then. */
 struct config_as_nvidia {
-	uint32_t replicas; /* of each device; 0: devices are given whole */
-	bool renamed;	   /* nvidia.com/gpu.shared */
-	bool one_only;	   /* requests for several replicas are refused */
-	bool packed;	   /* the device with the most replicas taken comes first */
-	bool by_index;	   /* containers get indices, not UUIDs */
+	enum config_mig mig;
+	uint32_t replicas; /* of each GPU; 0: they are given whole */
+	uint32_t kinds;	   /* of parts, with `mixed` */
+	struct config_kind kind[CONFIG_KINDS_MAX];
+	bool renamed;  /* shared ones are nvidia.com/gpu.shared, and so on */
+	bool one_only; /* requests for several replicas are refused */
+	bool packed;   /* the device with the most replicas taken comes first */
+	bool by_index; /* containers get indices, not UUIDs */
 	/* How containers are told of their devices: by the environment; by mounts of /dev/null; by
 	 * names of CDI devices, in an annotation or in the kubelet's field for them. */
 	bool envvar, volumes, annotation, cri;

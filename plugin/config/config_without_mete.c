@@ -129,26 +129,15 @@ static int take_strategies(struct config_read *read)
 	return r;
 }
 
-/* Here nobody offers parts of a GPU. A GPU without parts behaves as without this flag. */
 static int take_mig(struct config_read *read)
 {
 	static const char *const words[] = {"none", "single", "mixed"};
-	static const char path[] = "flags.migStrategy";
-	const struct document_node *value;
 	uint32_t word;
-	size_t before;
-	int r = config_take_word(read, path, words, ARRAY_SIZE(words), "none, single or mixed",
-				 &word);
+	int r = config_take_word(read, "flags.migStrategy", words, ARRAY_SIZE(words),
+				 "none, single or mixed", &word);
 
-	if (r < 0 || word == 0)
-		return r;
-	r = config_setting(read, path, &value);
-	before = config_enter(read, "%s", path);
-	if (r == 0 && value)
-		r = config_warn(
-			read, value->line,
-			"mete offers whole GPUs; what a GPU is divided into is not offered");
-	config_leave(read, before);
+	if (r == 0)
+		read->config->as_nvidia.mig = (enum config_mig)word;
 	return r;
 }
 
@@ -276,38 +265,95 @@ static int take_hooks(struct config_read *read)
 	return 0;
 }
 
-/* `before`: an earlier row for it, or NULL. The last one counts. */
-static int take_row(struct config_read *read, const struct document_node *resource, void *owner)
+/* Where a resource's replicas are kept: of GPUs, or of a kind of parts. NULL: no room for more. */
+static struct config_kind *find_kind(struct config_as_nvidia *alone, const char *name)
 {
-	const struct document_node **before = owner;
+	uint32_t i = 0;
+
+	while (i < alone->kinds && strcmp(alone->kind[i].name, name) != 0)
+		i++;
+	if (i == alone->kinds && i < CONFIG_KINDS_MAX)
+		alone->kind[alone->kinds++] = (struct config_kind){.name = name};
+	return i < CONFIG_KINDS_MAX ? &alone->kind[i] : NULL;
+}
+
+/* "mig-1g.10gb" of a row for a kind of parts, with its prefix or without; NULL: it is no such. */
+static const char *kind_of(const struct document_node *resource)
+{
+	const struct document_node *name = config_find(resource, "name");
+	const char *text = name && name->kind == DOCUMENT_TEXT ? name->text : "";
+
+	if (strncmp(text, "nvidia.com/", 11) == 0)
+		text += 11;
+	return strncmp(text, "mig-", 4) == 0 && text[4] ? text : NULL;
+}
+
+static int take_replicas(struct config_read *read, const struct document_node *resource,
+			 const char *name, struct config_kind *kind)
+{
 	const struct document_node *replicas = config_find(resource, "replicas");
+	int r = 0;
+
+	if (!replicas)
+		return config_wrong(read, resource->line, "the key 'replicas' is missing");
+	/* The last row counts. */
+	if (kind->line)
+		r = config_warn(read, resource->line,
+				"nvidia.com/%s has a row already, in line %u, which is ignored",
+				name, kind->line);
+	kind->line = resource->line;
+	return r == 0 ? config_take_replicas(read, replicas, &kind->replicas) : r;
+}
+
+static int take_kind(struct config_read *read, const struct document_node *resource,
+		     const char *name)
+{
+	struct config_kind *kind;
+	const char *kept = NULL;
+	int r;
+
+	if (read->config->as_nvidia.mig != CONFIG_MIG_MIXED)
+		return config_warn(read, resource->line,
+				   "nvidia.com/%.40s is offered with migStrategy: mixed alone",
+				   name);
+	r = config_keep(read, name, &kept);
+	if (r < 0)
+		return r;
+	kind = find_kind(&read->config->as_nvidia, kept);
+	return kind ? take_replicas(read, resource, kept, kind)
+		    : config_wrong(read, resource->line, "these are more than %d kinds of parts",
+				   CONFIG_KINDS_MAX);
+}
+
+/* `gpus`: what an earlier row said of them. */
+static int take_row(struct config_read *read, const struct document_node *resource, void *gpus)
+{
+	const char *name = kind_of(resource);
 	int r = config_check_row(read, resource);
 
 	if (r < 0)
 		return r;
+	if (name)
+		return take_kind(read, resource, name);
 	if (!config_is_gpu(resource))
-		return config_warn(read, resource->line, "this node offers only nvidia.com/gpu");
-	if (!replicas)
-		return config_wrong(read, resource->line, "the key 'replicas' is missing");
-	if (*before)
-		r = config_warn(read, resource->line,
-				"nvidia.com/gpu has a row already, in line %u, which is ignored",
-				(*before)->line);
-	*before = resource;
-	if (r == 0)
-		r = config_take_replicas(read, replicas, &read->config->as_nvidia.replicas);
-	return r;
+		return config_warn(read, resource->line, "this node offers only nvidia.com/gpu%s",
+				   read->config->as_nvidia.mig == CONFIG_MIG_MIXED
+					   ? " and nvidia.com/mig-..."
+					   : "");
+	return take_replicas(read, resource, "gpu", gpus);
 }
 
 static int take_time_slicing(struct config_read *read)
 {
 	static const char path[] = "sharing.timeSlicing.resources";
-	const struct document_node *list, *row = NULL;
+	struct config_kind gpus = {.name = "gpu"};
+	const struct document_node *list;
 	int r = config_setting(read, path, &list);
 	size_t before = config_enter(read, "%s", path);
 
 	if (r == 0 && list)
-		r = config_each_row(read, list, take_row, &row);
+		r = config_each_row(read, list, take_row, &gpus);
+	read->config->as_nvidia.replicas = gpus.replicas;
 	if (r == 0)
 		config_leave(read, before);
 	return r;
@@ -348,8 +394,10 @@ int config_take_without_mete(struct config_read *read)
 	config->slots = config->as_nvidia.replicas ? config->as_nvidia.replicas : 1;
 	/* As in NVIDIA's plugin: only shared resources are renamed, and only for them can a
 	 * container be limited to one. */
-	config->as_nvidia.renamed &= config->as_nvidia.replicas != 0;
-	config->as_nvidia.one_only &= config->as_nvidia.replicas != 0;
-	config->resource = config->as_nvidia.renamed ? "nvidia.com/gpu.shared" : "nvidia.com/gpu";
+	config->as_nvidia.renamed &= config->as_nvidia.replicas || config->as_nvidia.kinds;
+	config->as_nvidia.one_only &= config->as_nvidia.replicas || config->as_nvidia.kinds;
+	config->resource = config->as_nvidia.renamed && config->as_nvidia.replicas
+				   ? "nvidia.com/gpu.shared"
+				   : "nvidia.com/gpu";
 	return r;
 }

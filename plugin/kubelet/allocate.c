@@ -152,15 +152,16 @@ static const char *stranger(const struct plugin *p, const V1beta1__ContainerAllo
 	return NULL;
 }
 
-static void allocate(struct plugin *p, struct grpc_call *call,
+static void allocate(struct serving *s, struct grpc_call *call,
 		     const V1beta1__ContainerAllocateRequest *said)
 {
+	struct plugin *p = s->plugin;
 	const char *other = stranger(p, said);
 	char key[IDS_KEY];
 	struct fault why;
 
 	if (!p->config->has_mete) {
-		as_nvidia_allocate(p, call, said);
+		as_nvidia_allocate(s, call, said);
 		return;
 	}
 	if (other) {

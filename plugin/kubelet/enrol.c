@@ -57,20 +57,20 @@ bool enrol_kubelet_is(const struct plugin *p, uint64_t *ret_inode, int64_t *ret_
 static void on_answered(void *owner, enum grpc_status status, const char *message,
 			struct grpc_bytes answer)
 {
-	struct plugin *p = owner;
+	struct serving *s = owner;
+	struct plugin *p = s->plugin;
 	struct enrol *e = &p->enrol;
 	struct fault why;
 
 	(void)answer;
-	e->asked = NULL;
+	s->asked = NULL;
 	if (status == GRPC_OK) {
-		e->kubelet_inode = e->asked_inode;
-		e->kubelet_changed_ns = e->asked_changed_ns;
-		e->since_ns = loop_now_ns();
+		s->kubelet_inode = s->asked_inode;
+		s->kubelet_changed_ns = s->asked_changed_ns;
+		s->since_ns = loop_now_ns();
 		e->failures = 0;
 		free(take(e->complaint));
-		log_info("kubelet.registered", "resource=%s socket=%s", p->config->resource,
-			 p->socket);
+		log_info("kubelet.registered", "resource=%s socket=%s", s->resource, s->socket);
 		loop_arm(&e->again, LISTEN_S * 1000000000ull);
 		rival_registered(p);
 		look(p); /* it may have been restarted meanwhile */
@@ -82,8 +82,9 @@ static void on_answered(void *owner, enum grpc_status status, const char *messag
 	try_later(e);
 }
 
-static void enrol_with(struct plugin *p)
+static void enrol_with(struct serving *s)
 {
+	struct plugin *p = s->plugin;
 	V1beta1__DevicePluginOptions options = V1BETA1__DEVICE_PLUGIN_OPTIONS__INIT;
 	V1beta1__RegisterRequest request = V1BETA1__REGISTER_REQUEST__INIT;
 	uint8_t bytes[1024];
@@ -92,37 +93,38 @@ static void enrol_with(struct plugin *p)
 	options.pre_start_required = p->config->has_mete;
 	options.get_preferred_allocation_available = 1;
 	request.version = (char *)"v1beta1";
-	request.endpoint = strrchr(p->socket, '/') + 1;
-	request.resource_name = (char *)p->config->resource;
+	request.endpoint = strrchr(s->socket, '/') + 1;
+	request.resource_name = s->resource;
 	request.options = &options;
 	size = v1beta1__register_request__get_packed_size(&request);
 	if (size > sizeof(bytes))
 		return; /* names are bounded by the configuration */
 	v1beta1__register_request__pack(&request, bytes);
 	if (grpc_ask(p->enrol.kubelet, "/v1beta1.Registration/Register",
-		     (struct grpc_bytes){bytes, size}, WITHIN_S * 1000000000ull, on_answered, p,
-		     &p->enrol.asked) < 0)
+		     (struct grpc_bytes){bytes, size}, WITHIN_S * 1000000000ull, on_answered, s,
+		     &s->asked) < 0)
 		try_later(&p->enrol);
 }
 
 /* Is our socket there? */
-static bool serve_again(struct plugin *p)
+static bool serve_again(struct serving *s)
 {
+	struct enrol *e = &s->plugin->enrol;
 	struct fault why;
 
-	if (p->server && grpc_server_is_reachable(p->server))
+	if (s->server && grpc_server_is_reachable(s->server))
 		return true;
-	serve_close(p);
+	serve_close_one(s);
 	/* Two that replace each other's socket would do so for ever. The other one may be about to
 	 * end: our predecessor. */
-	if (socket_answers(p->socket) == 0)
-		fault_set(&why, -EADDRINUSE, "%s: another meted is serving there", p->socket);
-	else if (serve_open(p, &why) == 0) {
-		p->enrol.kubelet_inode = 0;
+	if (socket_answers(s->socket) == 0)
+		fault_set(&why, -EADDRINUSE, "%s: another meted is serving there", s->socket);
+	else if (serve_open(s, &why) == 0) {
+		s->kubelet_inode = 0;
 		return true;
 	}
-	complain(&p->enrol, why.text);
-	try_later(&p->enrol);
+	complain(e, why.text);
+	try_later(e);
 	return false;
 }
 
@@ -152,48 +154,61 @@ static bool is_only_owner(struct plugin *p)
 	return !wait_ns && !e->rival;
 }
 
-/* The folder has changed, or it is time to try again. */
-static void look(struct plugin *p)
+static void look_at(struct serving *s)
 {
-	struct enrol *e = &p->enrol;
+	struct plugin *p = s->plugin;
 	uint64_t inode;
 	int64_t changed_ns;
 
 	/* Between two configurations nothing is served. */
-	if (!e->kubelet || e->asked || !serve_again(p))
+	if (!p->enrol.kubelet || s->asked || !serve_again(s))
 		return;
 	if (!enrol_kubelet_is(p, &inode, &changed_ns)) {
-		e->kubelet_inode = 0;
+		s->kubelet_inode = 0;
 		return; /* it is waited for */
 	}
-	if (inode == e->kubelet_inode && changed_ns == e->kubelet_changed_ns)
+	if (inode == s->kubelet_inode && changed_ns == s->kubelet_changed_ns)
 		return;
 	if (!is_only_owner(p))
 		return;
-	e->asked_inode = inode;
-	e->asked_changed_ns = changed_ns;
-	enrol_with(p);
+	s->asked_inode = inode;
+	s->asked_changed_ns = changed_ns;
+	enrol_with(s);
+}
+
+/* The folder has changed, or it is time to try again. */
+static void look(struct plugin *p)
+{
+	for (uint32_t i = 0; i < p->servings; i++)
+		look_at(&p->serving[i]);
 }
 
 /* The kubelet asks for our devices after it has answered, and ends its former request when we
  * register again. What counts is whether it listens a while later. This also avoids an endless
  * fight with another server of the same resource. */
-static bool is_unheard(struct plugin *p)
+static bool is_unheard(const struct serving *s)
 {
-	struct enrol *e = &p->enrol;
-	uint64_t now = loop_now_ns(), due = e->since_ns + LISTEN_S * 1000000000ull;
+	uint64_t now = loop_now_ns(), due = s->since_ns + LISTEN_S * 1000000000ull;
 
-	if (!e->kubelet_inode || !list_empty(&p->streams))
+	if (!s->kubelet_inode || !list_empty((struct list *)&s->streams))
 		return false;
 	if (now < due)
-		loop_arm(&e->again, due - now);
+		loop_arm(&s->plugin->enrol.again, due - now);
 	return now >= due;
 }
 
-void enrol_lost(struct plugin *p)
+void enrol_lost(const struct serving *s)
 {
-	if (p->enrol.kubelet_inode)
-		loop_arm(&p->enrol.again, 1000000000ull);
+	if (s->kubelet_inode)
+		loop_arm(&s->plugin->enrol.again, 1000000000ull);
+}
+
+bool enrol_is_done(const struct plugin *p)
+{
+	for (uint32_t i = 0; i < p->servings; i++)
+		if (p->serving[i].kubelet_inode)
+			return true;
+	return false;
 }
 
 /* -ENOENT: there is no such folder (yet). */
@@ -219,8 +234,9 @@ static void on_again(struct loop_timer *timer)
 		try_later(e);
 		return;
 	}
-	if (is_unheard(p))
-		e->kubelet_inode = 0;
+	for (uint32_t i = 0; i < p->servings; i++)
+		if (is_unheard(&p->serving[i]))
+			p->serving[i].kubelet_inode = 0;
 	rival_look(p, false);
 	look(p);
 }
@@ -318,7 +334,10 @@ void enrol_close(struct plugin *p)
 	struct enrol *e = &p->enrol;
 
 	grpc_client_close(take(e->kubelet));
-	e->asked = NULL;
-	e->kubelet_inode = 0; /* streams that end now are not reported to anybody */
+	for (uint32_t i = 0; i < p->servings; i++) {
+		p->serving[i].asked = NULL;
+		/* Streams that end now are not reported to anybody. */
+		p->serving[i].kubelet_inode = 0;
+	}
 	free(take(e->complaint));
 }

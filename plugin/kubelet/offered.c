@@ -17,6 +17,17 @@ static int find_numa(const struct plugin *p, uint32_t device)
 	return node >= 0 ? node : numa_node("/", pci);
 }
 
+/* What NVIDIA's plugin would call it. */
+static void offer_kind(struct plugin *p, uint32_t device)
+{
+	const struct serving *s = kinds_of(p, device);
+	struct offer *offer = &p->offer[device];
+
+	offer->shared &= s != NULL;
+	offer->serving = s ? (uint32_t)(s - p->serving) : SERVINGS_MAX;
+	offer->slots = s && s->replicas ? s->replicas : 1;
+}
+
 void offered_find(struct plugin *p)
 {
 	for (uint32_t i = 0; i < p->host->devices; i++) {
@@ -26,9 +37,8 @@ void offered_find(struct plugin *p)
 		p->offer[i].shared = entitled_portion(p, i, &p->offer[i].slots, &share);
 		p->offer[i].claimed = p->offer[i].shared && p->config->has_mete && p->config->dra;
 		p->offer[i].shared = p->offer[i].shared && !p->offer[i].claimed;
-		/* As NVIDIA's plugin does with migStrategy none. */
-		if (!p->config->has_mete && p->host->device[i].gpu_instance >= 0)
-			p->offer[i].shared = false;
+		if (!p->config->has_mete)
+			offer_kind(p, i);
 	}
 }
 
@@ -71,19 +81,20 @@ static uint32_t slot_ids(const struct plugin *p, uint32_t *ret_slots)
 }
 
 /* As in NVIDIA's plugin, a device that is given whole is its own id. */
-static bool is_whole(const struct plugin *p)
+static bool is_whole(const struct plugin *p, uint32_t device)
 {
-	return !p->config->has_mete && !p->config->as_nvidia.replicas;
+	return !p->config->has_mete && p->offer[device].serving < p->servings &&
+	       !p->serving[p->offer[device].serving].replicas;
 }
 
 int offered_device(const struct plugin *p, const char *id)
 {
-	if (is_whole(p))
-		return host_find(p->host, id);
 	for (uint32_t i = 0; i < p->host->devices; i++) {
 		int number = ids_number(id, p->host->device[i].uuid);
 
-		if (number >= 0)
+		if (is_whole(p, i) && strcmp(p->host->device[i].uuid, id) == 0)
+			return (int)i;
+		if (number >= 0 && !is_whole(p, i))
 			return number < CONFIG_SLOTS_MAX ? (int)i : -1;
 	}
 	return -1;
@@ -249,13 +260,16 @@ static int list_slots(const struct plugin *p, struct rows *rows)
 	return r;
 }
 
-static int list_devices(const struct plugin *p, struct rows *rows)
+/* Those that the resource has. */
+static int list_devices(const struct serving *s, struct rows *rows)
 {
+	const struct plugin *p = s->plugin;
+	uint32_t number = (uint32_t)(s - p->serving);
 	uint32_t count[HOST_DEVICES] = {0}, total = 0;
 	int r;
 
 	for (uint32_t i = 0; i < p->host->devices; i++)
-		total += count[i] = offered_ids(p, i);
+		total += count[i] = p->offer[i].serving == number ? offered_ids(p, i) : 0;
 	r = make_rows(rows, total);
 	for (uint32_t i = 0; r == 0 && i < p->host->devices; i++) {
 		struct open_ids open;
@@ -268,7 +282,7 @@ static int list_devices(const struct plugin *p, struct rows *rows)
 		find_open(p, neighbours_owner(p, i) || !p->offer[i].shared ? 0 : p->offer[i].slots,
 			  count[i], &open);
 		for (uint32_t n = 0; n < count[i]; n++) {
-			if (is_whole(p))
+			if (is_whole(p, i))
 				snprintf(rows->id[rows->count], IDS_BYTES, "%.63s",
 					 p->host->device[i].uuid);
 			else
@@ -279,12 +293,13 @@ static int list_devices(const struct plugin *p, struct rows *rows)
 	return r;
 }
 
-int offered_pack(const struct plugin *p, uint8_t **ret_bytes, size_t *ret_size)
+int offered_pack(const struct serving *s, uint8_t **ret_bytes, size_t *ret_size)
 {
+	const struct plugin *p = s->plugin;
 	V1beta1__ListAndWatchResponse response = V1BETA1__LIST_AND_WATCH_RESPONSE__INIT;
 	owned(rows) struct rows rows = {0};
 	uint8_t *bytes;
-	int r = p->config->ids == CONFIG_IDS_SLOT ? list_slots(p, &rows) : list_devices(p, &rows);
+	int r = p->config->ids == CONFIG_IDS_SLOT ? list_slots(p, &rows) : list_devices(s, &rows);
 
 	if (r < 0)
 		return r;

@@ -38,7 +38,7 @@ static void on_options(struct grpc_call *call, struct grpc_bytes request, void *
 	V1beta1__DevicePluginOptions options = V1BETA1__DEVICE_PLUGIN_OPTIONS__INIT;
 
 	(void)request;
-	options.pre_start_required = ((struct plugin *)owner)->config->has_mete;
+	options.pre_start_required = ((struct serving *)owner)->plugin->config->has_mete;
 	options.get_preferred_allocation_available = 1;
 	serve_answer(call, &options.base);
 }
@@ -50,18 +50,18 @@ static void end_stream(struct stream *s)
 }
 
 /* A kubelet that missed a change must ask again: if memory is short, the stream is ended. */
-static void tell(struct plugin *p, struct stream *s)
+static void tell(const struct serving *of, struct stream *s)
 {
-	if (grpc_send(s->call, (struct grpc_bytes){p->said.bytes, p->said.size}, true) == 0)
+	if (grpc_send(s->call, (struct grpc_bytes){of->said.bytes, of->said.size}, true) == 0)
 		return;
 	grpc_end(s->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 	end_stream(s);
-	enrol_lost(p);
+	enrol_lost(of);
 }
 
-static void end_streams(struct plugin *p, enum grpc_status status, const char *sentence)
+static void end_streams(struct serving *of, enum grpc_status status, const char *sentence)
 {
-	list_for_each(link, &p->streams)
+	list_for_each(link, &of->streams)
 	{
 		struct stream *s = list_entry(link, struct stream, link);
 
@@ -71,68 +71,74 @@ static void end_streams(struct plugin *p, enum grpc_status status, const char *s
 }
 
 /* 0: the devices are as last reported; 1: they are not. */
-static int look(struct plugin *p)
+static int look(struct serving *of)
 {
 	struct serve_said now = {0};
-	int r = offered_pack(p, &now.bytes, &now.size);
+	int r = offered_pack(of, &now.bytes, &now.size);
 
 	if (r < 0) {
-		free(take(p->said.bytes));
+		free(take(of->said.bytes));
 		return r;
 	}
-	if (p->said.bytes && p->said.size == now.size &&
-	    memcmp(p->said.bytes, now.bytes, now.size) == 0) {
+	if (of->said.bytes && of->said.size == now.size &&
+	    memcmp(of->said.bytes, now.bytes, now.size) == 0) {
 		free(now.bytes);
 		return 0;
 	}
-	free(p->said.bytes);
-	p->said = now;
+	free(of->said.bytes);
+	of->said = now;
 	return 1;
 }
 
-void serve_changed(struct plugin *p)
+static void look_and_tell(struct serving *of)
 {
-	int r = look(p);
+	int r = look(of);
 
-	dra_changed(p->dra);
 	if (r < 0) {
-		end_streams(p, GRPC_RESOURCE_EXHAUSTED, "out of memory");
-		enrol_lost(p);
+		end_streams(of, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+		enrol_lost(of);
 	}
 	/* The kubelet writes a file and calls the API server for each message, so send none without
 	 * news. */
 	if (r <= 0)
 		return;
-	list_for_each(link, &p->streams) tell(p, list_entry(link, struct stream, link));
+	list_for_each(link, &of->streams) tell(of, list_entry(link, struct stream, link));
+}
+
+void serve_changed(struct plugin *p)
+{
+	dra_changed(p->dra);
+	for (uint32_t i = 0; i < p->servings; i++)
+		look_and_tell(&p->serving[i]);
 }
 
 static void on_watch(struct grpc_call *call, struct grpc_bytes request, void *owner)
 {
 	struct stream *s = calloc(1, sizeof(*s));
-	struct plugin *p = owner;
+	struct serving *of = owner;
 
 	(void)request;
-	serve_changed(p);
-	if (!s || !p->said.bytes) {
+	serve_changed(of->plugin);
+	if (!s || !of->said.bytes) {
 		grpc_end(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 		free(s);
 		return;
 	}
 	s->call = call;
 	grpc_call_keep(call, s);
-	list_append(&p->streams, &s->link);
-	tell(p, s);
+	list_append(&of->streams, &s->link);
+	tell(of, s);
 }
 
 /* A restarted kubelet finds us by itself; the same kubelet does not ask again unless we register
  * again. */
 static void on_watch_gone(struct grpc_call *call, void *owner)
 {
-	struct plugin *p = owner;
+	const struct serving *of = owner;
 
 	end_stream(grpc_call_kept(call));
-	if (list_empty(&p->streams))
-		enrol_lost(p);
+	if (list_empty(&of->streams))
+		enrol_lost(of);
 }
 
 /* The ids from which GetPreferredAllocation chooses. */
@@ -277,7 +283,7 @@ static void on_preferred(struct grpc_call *call, struct grpc_bytes bytes, void *
 		grpc_end(call, GRPC_INVALID_ARGUMENT,
 			 "only one container may be asked for at a time");
 	else
-		prefer(owner, call, request->container_requests[0]);
+		prefer(((struct serving *)owner)->plugin, call, request->container_requests[0]);
 	if (request)
 		v1beta1__preferred_allocation_request__free_unpacked(request, NULL);
 }
@@ -288,8 +294,8 @@ static void on_start(struct grpc_call *call, struct grpc_bytes bytes, void *owne
 		v1beta1__pre_start_container_request__unpack(NULL, bytes.size, bytes.data);
 
 	if (request)
-		prestart_asked(owner, call, (const char *const *)request->devices_ids,
-			       request->n_devices_ids);
+		prestart_asked(((struct serving *)owner)->plugin, call,
+			       (const char *const *)request->devices_ids, request->n_devices_ids);
 	else
 		grpc_end(call, GRPC_INVALID_ARGUMENT, "this is not a PreStartContainerRequest");
 	if (request)
@@ -302,7 +308,7 @@ static void on_start_gone(struct grpc_call *call, void *owner)
 	prestart_gone(call);
 }
 
-int serve_open(struct plugin *p, struct fault *why)
+int serve_open(struct serving *s, struct fault *why)
 {
 	static const struct grpc_method methods[] = {
 		{"/v1beta1.DevicePlugin/GetDevicePluginOptions", on_options, NULL},
@@ -312,14 +318,20 @@ int serve_open(struct plugin *p, struct fault *why)
 		{"/v1beta1.DevicePlugin/PreStartContainer", on_start, on_start_gone},
 	};
 
-	return grpc_server_open(p->host->loop, p->socket, 0600, methods, ARRAY_SIZE(methods), p,
-				&p->server, why);
+	return grpc_server_open(s->plugin->host->loop, s->socket, 0600, methods,
+				ARRAY_SIZE(methods), s, &s->server, why);
+}
+
+void serve_close_one(struct serving *s)
+{
+	end_streams(s, GRPC_UNAVAILABLE, "meted is stopping");
+	prestart_abandon(s->plugin);
+	grpc_server_close(take(s->server), NULL);
+	free(take(s->said.bytes));
 }
 
 void serve_close(struct plugin *p)
 {
-	end_streams(p, GRPC_UNAVAILABLE, "meted is stopping");
-	prestart_abandon(p);
-	grpc_server_close(take(p->server), NULL);
-	free(take(p->said.bytes));
+	for (uint32_t i = 0; i < p->servings; i++)
+		serve_close_one(&p->serving[i]);
 }

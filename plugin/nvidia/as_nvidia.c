@@ -20,7 +20,7 @@
 
 enum {
 	MOUNTS = HOST_DEVICES + 1,
-	NODES = HOST_DEVICES + 5,
+	NODES = 3 * HOST_DEVICES + 5, /* a GPU's, and two of MIG's */
 	NAMES = HOST_DEVICES + 4,
 	ENVS = 5,
 	TEXT = 128,
@@ -197,6 +197,10 @@ static void add_spec(const struct plugin *p, struct answer *g, const char *path,
 
 	if (optional && (stat(path, &info) != 0 || !S_ISCHR(info.st_mode)))
 		return;
+	/* Parts of one GPU share its file. */
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(g->inside[i], path) == 0)
+			return;
 	snprintf(g->inside[n], TEXT, "%s", path);
 	snprintf(g->outside[n], sizeof(g->outside[n]), "%s%s", strcmp(root, "/") == 0 ? "" : root,
 		 path);
@@ -205,6 +209,30 @@ static void add_spec(const struct plugin *p, struct answer *g, const char *path,
 	spec->host_path = g->outside[n];
 	spec->permissions = (char *)"rw";
 	g->specs[g->row.n_devices++] = spec;
+}
+
+bool as_nvidia_part_files(const struct plugin *p, const struct host_device *device,
+			  char ret_files[2][MIG_FILE])
+{
+	const char *const roots[] = {p->config->as_nvidia.inner_root,
+				     p->config->as_nvidia.driver_root, "/"};
+
+	for (size_t i = 0; device->gpu_instance >= 0 && i < ARRAY_SIZE(roots); i++)
+		if (mig_files_find(roots[i], device->minor, device->gpu_instance,
+				   device->compute_instance, ret_files) == 0)
+			return true;
+	return false;
+}
+
+/* The two files that give access to a part of a GPU. */
+static void add_part(const struct plugin *p, struct answer *g, const struct host_device *device)
+{
+	char files[2][MIG_FILE];
+
+	if (!as_nvidia_part_files(p, device, files))
+		return;
+	add_spec(p, g, files[0], false);
+	add_spec(p, g, files[1], false);
 }
 
 static void add_specs(const struct plugin *p, struct answer *g)
@@ -224,31 +252,34 @@ static void add_specs(const struct plugin *p, struct answer *g)
 		snprintf(path, sizeof(path), "/dev/nvidia%d", p->host->device[g->device[i]].minor);
 		/* As in that plugin: without its file the container had better not start. */
 		add_spec(p, g, path, false);
+		add_part(p, g, &p->host->device[g->device[i]]);
 	}
 	if (driver_cdi_has_imex(p))
 		add_spec(p, g, DRIVER_CDI_IMEX, false);
 }
 
-static int check(const struct plugin *p, struct answer *g,
+static int check(const struct serving *s, struct answer *g,
 		 const V1beta1__ContainerAllocateRequest *said, struct fault *why)
 {
+	const struct plugin *p = s->plugin;
 	size_t wrong;
 
-	if (p->config->as_nvidia.one_only && said->n_devices_ids > 1)
+	if (p->config->as_nvidia.one_only && s->replicas && said->n_devices_ids > 1)
 		return fault_set(why, -EINVAL,
 				 "invalid allocation request for \"%s\": invalid request: maximum "
 				 "request size for shared resources is 1; found %zu",
-				 p->config->resource, said->n_devices_ids);
+				 s->resource, said->n_devices_ids);
 	if (find_devices(p, g, said, &wrong) < 0)
 		return fault_set(why, -ENODEV,
 				 "invalid allocation request for \"%s\": unknown device: %s",
-				 p->config->resource, words_show(said->devices_ids[wrong]).text);
+				 s->resource, words_show(said->devices_ids[wrong]).text);
 	return 0;
 }
 
-void as_nvidia_allocate(struct plugin *p, struct grpc_call *call,
+void as_nvidia_allocate(struct serving *s, struct grpc_call *call,
 			const V1beta1__ContainerAllocateRequest *said)
 {
+	struct plugin *p = s->plugin;
 	owned(free) struct answer *g = calloc(1, sizeof(*g));
 	V1beta1__ContainerAllocateResponse *rows[1];
 	V1beta1__AllocateResponse response = V1BETA1__ALLOCATE_RESPONSE__INIT;
@@ -259,7 +290,7 @@ void as_nvidia_allocate(struct plugin *p, struct grpc_call *call,
 		return;
 	}
 	v1beta1__container_allocate_response__init(&g->row);
-	if (check(p, g, said, &why) < 0) {
+	if (check(s, g, said, &why) < 0) {
 		grpc_end(call, GRPC_UNKNOWN, why.text); /* as gRPC for Go calls plain errors */
 		return;
 	}

@@ -8,7 +8,7 @@
 
 #include "plugin/inject/inject_edits.h"
 
-enum { NODES = 64, PATHS = 3, PATH = 512 };
+enum { NODES = 3 * HOST_DEVICES + 8, PATHS = 3, PATH = 512 };
 
 /* What has no GPU's name: its nodes in /dev, and the key that asks for it. */
 static const struct {
@@ -148,6 +148,17 @@ static int find_edits(const struct plugin *p, struct inject_edits **ret_edits, s
 	return r < 0 ? edits_fault(r, why) : 0;
 }
 
+/* The two files that give access to a part of a GPU. */
+static void add_part(const struct plugin *p, struct nodes *nodes, const struct host_device *device)
+{
+	char files[2][MIG_FILE];
+
+	if (!as_nvidia_part_files(p, device, files))
+		return;
+	add_node(p, nodes, files[0]);
+	add_node(p, nodes, files[1]);
+}
+
 static int write_gpus(const struct plugin *p, struct fault *why)
 {
 	owned(inject_free) struct inject_edits *edits = NULL;
@@ -161,10 +172,11 @@ static int write_gpus(const struct plugin *p, struct fault *why)
 		char path[40];
 		uint32_t before = nodes.count;
 
-		if (p->host->device[i].gpu_instance >= 0)
+		if (!p->offer[i].shared)
 			continue;
 		snprintf(path, sizeof(path), "/dev/nvidia%d", p->host->device[i].minor);
 		add_node(p, &nodes, path);
+		add_part(p, &nodes, &p->host->device[i]);
 		as_nvidia_name(p, i, name[n], sizeof(name[n]));
 		device[n] = (struct inject_plain){.name = name[n],
 						  .nodes = &nodes.node[before],

@@ -104,6 +104,78 @@ static void add_gpu(const struct writer *w, const struct features *f)
 	add(w, "nvidia.com/gpu.compute.minor", "%d", f->cc_minor);
 }
 
+/* What the resource of a kind of parts has: "nvidia.com/mig-1g.10gb.count". */
+static void add_of(const struct writer *w, const struct features_kind *kind, const char *what,
+		   uint64_t value)
+{
+	char key[96];
+
+	snprintf(key, sizeof(key), "nvidia.com/%s.%s", kind->resource, what);
+	add(w, key, "%" PRIu64, value);
+}
+
+static void add_word(const struct writer *w, const struct features_kind *kind, const char *what,
+		     const char *value)
+{
+	char key[96];
+
+	snprintf(key, sizeof(key), "nvidia.com/%s.%s", kind->resource, what);
+	add(w, key, "%s", value);
+}
+
+static void add_kind(const struct writer *w, const struct features *f,
+		     const struct features_kind *kind)
+{
+	const struct gpu_part *part = kind->part;
+	bool shared = kind->replicas > 1;
+	char product[192], *plus;
+
+	snprintf(product, sizeof(product), "%s-MIG-%s%s", f->model, kind->profile,
+		 shared && !kind->renamed ? "-SHARED" : "");
+	/* As in the resource's name. */
+	plus = strrchr(product, '+');
+	if (plus)
+		*plus = '.';
+	add_word(w, kind, "product", product);
+	add_of(w, kind, "count", kind->count);
+	add_of(w, kind, "replicas", kind->replicas);
+	add_word(w, kind, "sharing-strategy", shared ? "time-slicing" : "none");
+	add_of(w, kind, "memory", part->memory_mib);
+	add_of(w, kind, "multiprocessors", part->multiprocessors);
+	add_of(w, kind, "slices.gi", part->gpu_slices);
+	add_of(w, kind, "slices.ci", part->compute_slices);
+	add_of(w, kind, "engines.copy", part->copy_engines);
+	add_of(w, kind, "engines.decoder", part->decoders);
+	add_of(w, kind, "engines.encoder", part->encoders);
+	add_of(w, kind, "engines.jpeg", part->jpegs);
+	add_of(w, kind, "engines.ofa", part->ofas);
+}
+
+/* A node whose division does not go with the strategy single: pods that want parts stay away. */
+static void add_invalid(const struct writer *w, const struct features *f)
+{
+	add(w, "nvidia.com/gpu.product", "%s-MIG-INVALID", f->model);
+	add(w, "nvidia.com/gpu.count", "0");
+	add(w, "nvidia.com/gpu.replicas", "0");
+	add(w, "nvidia.com/gpu.memory", "0");
+}
+
+static void add_resources(const struct writer *w, const struct features *f)
+{
+	bool single = f->strategy && strcmp(f->strategy, "single") == 0;
+
+	if (f->strategy)
+		add(w, "nvidia.com/mig.strategy", "%s", f->strategy);
+	if (single && f->invalid) {
+		add_invalid(w, f);
+		return;
+	}
+	if (!single || !f->kinds)
+		add_gpu(w, f);
+	for (uint32_t i = 0; i < f->kinds; i++)
+		add_kind(w, f, &f->kind[i]);
+}
+
 static const char *mode_of(const char *pci_class)
 {
 	if (strcmp(pci_class, "0x030000") == 0)
@@ -124,5 +196,5 @@ void features_each(const struct features *features,
 	add(&w, "nvidia.com/mig.capable", "%s", features->is_divisible ? "true" : "false");
 	add(&w, "nvidia.com/mps.capable", "false");
 	add(&w, "nvidia.com/gpu.mode", "%s", mode_of(features->pci_class));
-	add_gpu(&w, features);
+	add_resources(&w, features);
 }

@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The labels that GPU feature discovery of NVIDIA's device plugin (v0.20) gives a node, with its
- * names and values: of whole GPUs, shared or not. Pure.
+ * names and values: of whole GPUs and of parts by MIG, shared or not. Pure.
  */
 #pragma once
 
 #include <stdbool.h>
 
 #include "base/macros.h"
+#include "core/part.h"
 
 enum { FEATURE_VALUE = 64 }; /* of a label's value, with its NUL */
+
+/* Parts of one kind, as a resource. */
+struct features_kind {
+	const char *resource; /* "mig-1g.10gb"; "gpu": with the strategy single */
+	const char *profile;  /* "1g.10gb" */
+	uint32_t count, replicas;
+	bool renamed; /* shared under another name */
+	const struct gpu_part *part;
+};
 
 struct features {
 	const char *driver; /* "580.65.06"; "": not reported */
@@ -25,6 +35,11 @@ struct features {
 	int cc_major, cc_minor;
 	uint32_t replicas; /* of each; 1: it is not shared */
 	bool renamed;	   /* shared under another name than nvidia.com/gpu */
+	/* How parts are offered: "single", "mixed"; NULL: they are not. */
+	const char *strategy;
+	bool invalid; /* that does not go with how the GPUs are divided */
+	uint32_t kinds;
+	const struct features_kind *kind; /* with single, there are no whole GPUs beside one */
 };
 
 /* Calls each() for each label. */

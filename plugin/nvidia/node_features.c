@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "plugin/kubelet/numa.h"
 #include "plugin/nvidia/features.h"
+#include "plugin/nvidia/mig_name.h"
 
 enum { LINE_MOST = 4096, UNDONE_MOST = 3 };
 
@@ -51,30 +52,96 @@ static void find_class(const struct plugin *p, char ret_class[16])
 	}
 }
 
-/* False: there is no whole GPU. */
-static bool fill_gpu(const struct plugin *p, struct features *f)
+/* What is found of the node's GPUs. */
+struct finding {
+	struct features f;
+	char model[64]; /* of the first GPU, also if it is divided */
+	struct features_kind kind[SERVINGS_MAX];
+	char resource[SERVINGS_MAX][MIG_NAME];
+};
+
+/* A part's name begins with its GPU's. */
+static void gpu_model(const struct host_device *one, char ret_model[64])
 {
-	const struct host_device *first = NULL;
+	const char *end = one->gpu_instance < 0 ? NULL : strstr(one->model, " MIG ");
+
+	snprintf(ret_model, 64, "%.*s", end ? (int)(end - one->model) : 63, one->model);
+}
+
+/* False: there is no GPU. Of several parts of one GPU the first one stands for it. */
+static bool find_gpus(const struct plugin *p, struct finding *found)
+{
+	struct features *f = &found->f;
+	char model[64];
 
 	for (uint32_t i = 0; i < p->host->devices; i++) {
 		const struct host_device *one = &p->host->device[i];
 
 		f->is_divisible |= one->is_divisible;
-		if (one->gpu_instance >= 0)
+		if (i && one->gpu_index == one[-1].gpu_index)
 			continue;
-		if (!first) {
-			first = one;
-			f->replicas = p->offer[i].slots > 1 ? p->offer[i].slots : 1;
+		gpu_model(one, model);
+		if (!f->count) {
+			snprintf(found->model, sizeof(found->model), "%s", model);
+			f->replicas = p->config->has_mete ? p->offer[i].slots
+							  : p->config->as_nvidia.replicas;
+			f->total_bytes = one->gpu_bytes;
+			f->cc_major = one->cc_major;
+			f->cc_minor = one->cc_minor;
 		}
-		f->count += strcmp(one->model, first->model) == 0;
+		f->count += strcmp(model, found->model) == 0;
 	}
-	if (!first)
-		return false;
-	f->model = first->model;
-	f->total_bytes = first->total_bytes;
-	f->cc_major = first->cc_major;
-	f->cc_minor = first->cc_minor;
-	return true;
+	f->replicas = f->replicas > 1 ? f->replicas : 1;
+	f->model = found->model;
+	return f->count;
+}
+
+static void add_part(const struct plugin *p, struct finding *found, uint32_t device)
+{
+	const struct serving *s = kinds_of(p, device);
+	const struct host_device *one = &p->host->device[device];
+	struct features *f = &found->f;
+	uint32_t i = 0;
+
+	if (!s || one->gpu_instance < 0 || !one->part)
+		return;
+	while (i < f->kinds && strcmp(found->kind[i].profile, mig_name_profile(one->model)) != 0)
+		i++;
+	if (i == SERVINGS_MAX)
+		return;
+	if (i == f->kinds) {
+		f->kinds++;
+		snprintf(found->resource[i], MIG_NAME, "gpu");
+		if (p->config->as_nvidia.mig == CONFIG_MIG_MIXED)
+			best_effort(mig_name_resource(one->model, found->resource[i]));
+		found->kind[i] = (struct features_kind){
+			.resource = found->resource[i],
+			.profile = mig_name_profile(one->model),
+			.replicas = s->replicas ? s->replicas : 1,
+			.renamed = p->config->as_nvidia.renamed,
+			.part = one->part,
+		};
+	}
+	found->kind[i].count++;
+}
+
+static void find_parts(const struct plugin *p, struct finding *found)
+{
+	static const char *const strategies[] = {
+		[CONFIG_MIG_NONE] = NULL,
+		[CONFIG_MIG_SINGLE] = "single",
+		[CONFIG_MIG_MIXED] = "mixed",
+	};
+	struct features *f = &found->f;
+	struct fault why;
+
+	if (p->config->has_mete || p->config->as_nvidia.mig == CONFIG_MIG_NONE)
+		return;
+	f->strategy = strategies[p->config->as_nvidia.mig];
+	f->invalid = kinds_check(p, &why) < 0;
+	f->kind = found->kind;
+	for (uint32_t i = 0; i < p->host->devices; i++)
+		add_part(p, found, i);
 }
 
 static void add(void *owner, const char *key, const char *value)
@@ -92,20 +159,22 @@ cJSON *node_features(const struct plugin *p)
 	const struct config_as_nvidia *alone = &p->config->as_nvidia;
 	owned(free) char *machine = NULL;
 	char class[16];
-	struct features f = {.driver = p->host->driver_version,
-			     .cuda = p->host->cuda_version,
-			     .pci_class = class,
-			     .renamed = strcmp(p->config->resource, "nvidia.com/gpu") != 0};
+	struct finding found = {
+		.f = {.driver = p->host->driver_version,
+		      .cuda = p->host->cuda_version,
+		      .pci_class = class,
+		      .renamed = strcmp(p->config->resource, "nvidia.com/gpu") != 0}};
 	cJSON *labels = NULL;
 
-	if (!p->config->features || !fill_gpu(p, &f))
+	if (!p->config->features || !find_gpus(p, &found))
 		return NULL;
+	find_parts(p, &found);
 	find_class(p, class);
 	machine = read_line(alone->machine_file);
-	f.machine = machine ? machine : "";
-	f.timestamp = alone->timeless ? 0 : (uint64_t)time(NULL);
+	found.f.machine = machine ? machine : "";
+	found.f.timestamp = alone->timeless ? 0 : (uint64_t)time(NULL);
 	labels = cJSON_CreateObject();
-	features_each(&f, add, &labels);
+	features_each(&found.f, add, &labels);
 	return labels;
 }
 

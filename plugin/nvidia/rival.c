@@ -54,8 +54,12 @@ static void on_resource(void *owner, const char *resource)
 {
 	struct plugin *p = owner;
 
-	if (strncmp(resource, "nvidia.com/", 11) == 0 && strcmp(resource, p->config->resource) != 0)
-		p->enrol.rival_known = true;
+	if (strncmp(resource, "nvidia.com/", 11) != 0)
+		return;
+	for (uint32_t i = 0; i < p->servings; i++)
+		if (strcmp(resource, p->serving[i].resource) == 0)
+			return;
+	p->enrol.rival_known = true;
 }
 
 /* We may be started together with the kubelet, which remembers who had registered. */
@@ -129,7 +133,7 @@ void rival_look(struct plugin *p, bool fresh)
 		return;
 	e->rival = runs;
 	/* If we have not registered, this is reported where we would. */
-	if (!e->kubelet_inode)
+	if (!enrol_is_done(p))
 		return;
 	say(p, name);
 	serve_changed(p);

@@ -198,7 +198,7 @@ static CUresult driver_start(void)
 		return CUDA_ERROR_NO_DEVICE;
 	if (r < 0)
 		return CUDA_ERROR_OPERATING_SYSTEM;
-	if (visible && device_show(visible) < 0)
+	if (device_show(visible) < 0)
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (device_count() == 0)
 		return CUDA_ERROR_NO_DEVICE;

@@ -89,13 +89,18 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 		return r;
 	if (!uuid)
 		return CUDA_ERROR_INVALID_VALUE;
-	device_uuid(device, (uint8_t *)uuid->bytes);
+	device_gpu_uuid(device, (uint8_t *)uuid->bytes);
 	return CUDA_SUCCESS;
 }
 
+/* The first version says which GPU it is, also of a part of one. */
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
-	return cuDeviceGetUuid(uuid, device);
+	CUresult r = cuDeviceGetUuid(uuid, device);
+
+	if (r == CUDA_SUCCESS)
+		device_uuid(device, (uint8_t *)uuid->bytes);
+	return r;
 }
 
 CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice device)

@@ -6,7 +6,8 @@
  * --ledger keeps the node as it is until its input ends, and then says what each process did, the
  * ended ones included, in lines for scripts:
  *
- *	device N lane NAME busy_ns B		for each lane: compute, in, out, within, peer
+ *	device N lane NAME busy_ns B		for each lane: compute, in, out, within, peer; N is
+ *						from 16 on for parts of GPUs
  *	process PID NAME device N compute_ns B kernels K late_p50_ns L late_p99_ns L missed_ns M
  *STATE
  *
@@ -21,6 +22,7 @@
 
 #include "sim/machine/device.h"
 #include "sim/machine/engine.h"
+#include "sim/machine/parts.h"
 #include "sim/machine/segment.h"
 
 static void print_bytes(uint64_t bytes)
@@ -44,6 +46,33 @@ static void print_device(int number)
 	       shape->capability_minor);
 	printf("  host link %.1f GB/s each way, device memory %.0f GB/s\n",
 	       (double)shape->link_rate / 1e9, (double)shape->device_rate / 1e9);
+}
+
+static void print_processes(int number);
+
+/* What MIG has made of it. */
+static void print_parts(int number)
+{
+	int parts[MIG_PARTS];
+	unsigned count = parts_list(number, false, parts);
+
+	if (parts_on(number) && !count)
+		puts("  divided by MIG, without parts");
+	for (unsigned i = 0; i < count; i++) {
+		const struct segment_part *part = parts_get(parts[i]);
+		uint64_t free_bytes, total_bytes;
+		char uuid[41];
+
+		device_uuid_text(parts[i], uuid);
+		device_memory(parts[i], &free_bytes, &total_bytes);
+		printf("  part %u: MIG %s, %s, memory ", i, mig_row(part->profile)->name,
+		       part->state == SEGMENT_PART_MADE ? uuid : "no compute instance");
+		print_bytes(total_bytes);
+		fputs(", in use ", stdout);
+		print_bytes(total_bytes - free_bytes);
+		printf("; %u SMs, GPU instance %u\n", part->shape.sms, part->instance);
+		print_processes(parts[i]);
+	}
 }
 
 static bool is_other(const struct segment_process *process)
@@ -75,6 +104,13 @@ static void print_processes(int number)
 	}
 }
 
+/* A device of the node, or a part of one. */
+static bool is_place(int number)
+{
+	return parts_is_part((uint32_t)number) ? parts_get(number)->state == SEGMENT_PART_MADE
+					       : number < device_count();
+}
+
 /* Those that have called the driver and use none of its devices (yet), as meted does. */
 static void print_idle(void)
 {
@@ -85,8 +121,8 @@ static void print_idle(void)
 		const struct segment_process *process = &segment->processes[i];
 		bool idle = is_other(process);
 
-		for (int n = 0; idle && n < device_count(); n++)
-			idle = !uses(i, n);
+		for (int n = 0; idle && n < (int)segment_places(segment); n++)
+			idle = !is_place(n) || !uses(i, n);
 		if (!idle)
 			continue;
 		printf("%s pid %d (%s)", any ? "," : "on no device:", segment_pid(process),
@@ -189,6 +225,7 @@ static void print_faults(void)
 static void print_settings(void)
 {
 	const struct settings *settings = segment_settings();
+	const char *parts = getenv("METE_SIM_PARTS");
 	const struct settings_row *row;
 
 	printf("models, for METE_SIM_DEVICES=2xH200,1xT4:");
@@ -199,6 +236,9 @@ static void print_settings(void)
 		printf("%s1x%s", i ? "," : " ", device_shape(i)->model);
 	printf("\n%-24s = %s how devices are linked: 0-1=NV4,0-2=PIX+NV1", "METE_SIM_LINKS",
 	       getenv("METE_SIM_LINKS") ?: "");
+	printf("\n%-24s = %-8s %-16s how MIG divides the GPUs when the node begins, such as "
+	       "0:7x1g.10gb;1:3g.40gb,2g.20gb",
+	       "METE_SIM_PARTS", parts && *parts ? parts : "none", "default none");
 	printf("\n%-24s = %s what the processes of one node share\n", "METE_SIM_DIR",
 	       segment_folder());
 	for (size_t i = 0; (row = settings_row(i)); i++) {
@@ -214,7 +254,9 @@ static void print_ledger(void)
 	const struct segment *segment = segment_get();
 
 	segment_reap();
-	for (int n = 0; n < device_count(); n++) {
+	for (int n = 0; n < (int)segment_places(segment); n++) {
+		if (!is_place(n))
+			continue;
 		for (unsigned lane = 0; lane < SEGMENT_LANES; lane++)
 			printf("device %d lane %s busy_ns %llu\n", n, lanes[lane],
 			       (unsigned long long)engine_device_busy_ns(n, lane));
@@ -271,6 +313,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < device_count(); i++) {
 		print_device(i);
 		print_processes(i);
+		print_parts(i);
 	}
 	print_idle();
 	return 0;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/machine/device.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "sim/machine/clock.h"
+#include "sim/machine/parts.h"
 #include "sim/machine/segment.h"
 #include "sim/machine/share.h"
 
@@ -14,18 +13,6 @@ enum {
 	DEVICE_FIRST_BUS = 0x17,
 	DEVICE_BUS_STEP = 8,
 };
-
-/* What this library shows of the node's devices; valid when zero: all of them. */
-static struct {
-	bool chosen;
-	int count;
-	uint32_t place[SETTINGS_DEVICES_MAX];
-} visible;
-
-uint32_t device_place(int device)
-{
-	return visible.chosen ? visible.place[device] : (uint32_t)device;
-}
 
 struct segment_device *device_book(int device)
 {
@@ -44,14 +31,12 @@ static struct segment_usage *own_usage(int device)
 	return self ? usage_of(self, device) : NULL;
 }
 
-int device_count(void)
-{
-	return visible.chosen ? visible.count : (int)segment_settings()->device_count;
-}
-
 const struct settings_device *device_shape(int device)
 {
-	return &segment_settings()->devices[device_place(device)];
+	uint32_t place = device_place(device);
+
+	return parts_is_part(place) ? &parts_get((int)place)->shape
+				    : &segment_settings()->devices[place];
 }
 
 static uint64_t device_capacity(int device)
@@ -104,7 +89,7 @@ static int make_room_locked(int device, struct segment_usage *usage, uint64_t by
 	uint64_t free_bytes = device_capacity(device) - book->used_bytes, part;
 
 	*ret_own_bytes = 0;
-	if (book->lost)
+	if (book->lost || device_is_gone(device))
 		return DEVICE_LOST;
 	if (bytes <= free_bytes)
 		return 0;
@@ -301,38 +286,20 @@ uint64_t device_used_by(int device, uint32_t process)
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t value)
-{
-	value += 0x9e3779b97f4a7c15ULL;
-	value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ULL;
-	value = (value ^ (value >> 27)) * 0x94d049bb133111ebULL;
-	return value ^ (value >> 31);
-}
-
-void device_make_uuid(const struct settings *settings, uint32_t number, uint8_t ret_uuid[16])
-{
-	uint64_t hash = mix(settings->seed ^ mix(number));
-
-	for (const char *at = settings->devices[number].model; *at; at++)
-		hash = mix(hash ^ (uint8_t)*at);
-	for (size_t i = 0; i < 16; i++) {
-		if (i == 8)
-			hash = mix(hash);
-		ret_uuid[i] = (uint8_t)(hash >> (i % 8 * 8));
-	}
-	ret_uuid[6] = (ret_uuid[6] & 0x0f) | 0x80; /* version 8: made by a rule of its own */
-	ret_uuid[8] = (ret_uuid[8] & 0x3f) | 0x80;
-}
-
 void device_uuid(int device, uint8_t ret_uuid[16])
 {
 	memcpy(ret_uuid, device_book(device)->uuid, 16);
 }
 
+void device_gpu_uuid(int device, uint8_t ret_uuid[16])
+{
+	memcpy(ret_uuid, segment_get()->devices[parts_gpu(device_place(device))].uuid, 16);
+}
+
 void device_uuid_text(int device, char ret_text[41])
 {
 	const uint8_t *uuid = device_book(device)->uuid;
-	int n = snprintf(ret_text, 41, "GPU-");
+	int n = snprintf(ret_text, 41, parts_is_part(device_place(device)) ? "MIG-" : "GPU-");
 
 	for (size_t i = 0; i < 16; i++)
 		n += snprintf(ret_text + n, 41 - (size_t)n, "%s%02x",
@@ -347,55 +314,9 @@ int device_by_uuid(const uint8_t uuid[16])
 	return -1;
 }
 
-/* The node's device that an entry of CUDA_VISIBLE_DEVICES names, or -1. */
-static int named_place(const char *name, size_t length)
-{
-	int found = -1;
-
-	if (length && strspn(name, "0123456789") >= length)
-		return length < 4 && atoi(name) < device_count() ? atoi(name) : -1;
-	for (int i = 0; i < device_count() && length > strlen("GPU-"); i++) {
-		char text[41];
-
-		device_uuid_text(i, text);
-		if (strncasecmp(text, name, length) != 0)
-			continue;
-		if (found >= 0)
-			return -1; /* the beginning of two */
-		found = i;
-	}
-	return found;
-}
-
-int device_show(const char *list)
-{
-	uint32_t place[SETTINGS_DEVICES_MAX];
-	int count = 0;
-
-	visible.chosen = false; /* after a cuInit() that failed */
-	for (const char *at = list;; at++) {
-		size_t length = strcspn(at, ",");
-		int number = named_place(at, length);
-
-		if (number < 0)
-			break;
-		for (int i = 0; i < count; i++)
-			if (place[i] == (uint32_t)number)
-				return -ENOTUNIQ;
-		place[count++] = (uint32_t)number;
-		at += length;
-		if (!*at)
-			break;
-	}
-	memcpy(visible.place, place, (size_t)count * sizeof(*place));
-	visible.count = count;
-	visible.chosen = true;
-	return 0;
-}
-
 uint32_t device_pci_bus(int device)
 {
-	return DEVICE_FIRST_BUS + DEVICE_BUS_STEP * device_place(device);
+	return DEVICE_FIRST_BUS + DEVICE_BUS_STEP * parts_gpu(device_place(device));
 }
 
 void device_pci_text(int device, char ret_text[16])
@@ -405,6 +326,7 @@ void device_pci_text(int device, char ret_text[16])
 
 bool device_peer(int device, int other)
 {
+	/* Parts have no links. */
 	return device != other && device_shape(device)->nvlinks && device_shape(other)->nvlinks;
 }
 

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/macros.h"
+#include "sim/machine/device_id.h"
 #include "sim/machine/settings.h"
 
 enum {
@@ -27,12 +28,16 @@ const struct settings_device *device_shape(int device);
 /*
  * CUDA_VISIBLE_DEVICES: from now on this library's devices are those of the list, in its order:
  * numbers, or UUIDs or their beginnings. What names no device ends the list. -ENOTUNIQ: a device is
- * named twice, and all are shown. libcuda calls it before anything else of it runs; NVML sees all
- * devices always.
+ * named twice, and all are shown. NULL: all. libcuda calls it before anything else of it runs; NVML
+ * sees all devices always.
+ *
+ * A GPU in MIG mode stands for its first part. A process has one part at most, the first of the
+ * list, and no whole GPU beside it.
  */
 must_check int device_show(const char *list);
 
-/* The device's number on the node, whatever this process sees of it. */
+/* The device's place on the node, whatever this process sees of it: a GPU's number, or a part's
+ * (parts.h). */
 uint32_t device_place(int device);
 
 /* Takes memory for the calling process, for which managed memory is pushed out. DEVICE_FULL,
@@ -65,10 +70,9 @@ void device_memory(int device, uint64_t *ret_free_bytes, uint64_t *ret_total_byt
 /* What a process holds; 0 for the dead. */
 uint64_t device_used_by(int device, uint32_t process);
 
-/* From the model, the number and METE_SIM_SEED: the same in every run. */
-void device_make_uuid(const struct settings *settings, uint32_t number, uint8_t ret_uuid[16]);
 void device_uuid(int device, uint8_t ret_uuid[16]);
-/* "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx" */
+void device_gpu_uuid(int device, uint8_t ret_uuid[16]); /* of the GPU that a part is of */
+/* "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", of a part "MIG-..." */
 void device_uuid_text(int device, char ret_text[41]);
 void device_pci_text(int device, char ret_text[16]); /* "0000:17:00.0" */
 uint32_t device_pci_bus(int device);		     /* its other PCI numbers are 0 */
@@ -97,3 +101,5 @@ void device_xid(int device, uint64_t xid);
 void device_ecc_error(int device, bool corrected);
 void device_lose(int device);
 bool device_is_lost(int device);
+/* It is a part of a GPU that has been destroyed since it was chosen. */
+bool device_is_gone(int device);

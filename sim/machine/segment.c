@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "sim/machine/clock.h"
-#include "sim/machine/device.h"
+#include "sim/machine/parts.h"
 #include "sim/machine/segment_file.h"
 #include "sim/machine/segment_mutex.h"
 #include "sim/machine/segment_process.h"
-#include "sim/machine/share.h"
+#include "sim/machine/share_book.h"
 
 /* The process's one view of its node. Fields below `ready` are written before it is set. */
 static struct {
@@ -94,7 +94,7 @@ static void bury(struct segment *segment, uint32_t slot)
 {
 	struct segment_process *process = &segment->processes[slot];
 
-	for (uint32_t i = 0; i < SETTINGS_DEVICES_MAX; i++) {
+	for (uint32_t i = 0; i < segment_places(segment); i++) {
 		struct segment_device *device = &segment->devices[i];
 		struct segment_usage *usage = &process->usage[i];
 		uint64_t used_bytes;
@@ -318,6 +318,8 @@ static int enter(const char *folder, mode_t mode, struct settings *settings)
 			refuse(r, "%s", why.text);
 	} else if (r == 1) {
 		r = segment_make(path, mode, settings, &fd, &segment);
+		if (r == 0)
+			parts_show(segment, folder);
 	}
 	if (r == -EPROTO)
 		return refuse(r, "%s is in use by another version of the simulator", path);

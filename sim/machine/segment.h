@@ -39,7 +39,11 @@
 #define SEGMENT_GAPS_MAX      64
 #define SEGMENT_SAMPLES_MAX   32
 #define SEGMENT_EVENTS_MAX    64
-#define SEGMENT_SHARES_MAX    4096 /* exported allocations of one device */
+#define SEGMENT_SHARES_MAX    4096		 /* exported allocations of one device */
+#define SEGMENT_PARTS_MAX     SETTINGS_PARTS_MAX /* GPU instances of MIG on the node */
+
+/* Where something is computed: a whole GPU by its number, then the parts of GPUs (parts.h). */
+#define SEGMENT_PLACES (SETTINGS_DEVICES_MAX + SEGMENT_PARTS_MAX)
 
 enum segment_lane {
 	SEGMENT_COMPUTE,
@@ -91,7 +95,7 @@ struct segment_process {
 	uint64_t image;		/* of the program: another after exec() */
 	uint64_t joined_ns, ended_ns;
 	char name[32];
-	struct segment_usage usage[SETTINGS_DEVICES_MAX];
+	struct segment_usage usage[SEGMENT_PLACES];
 	struct segment_lateness lateness;
 };
 
@@ -142,6 +146,7 @@ struct segment_event_record {
 	uint32_t kind; /* enum segment_event */
 	int32_t pid;
 	uint64_t value, at_ns;
+	uint32_t instance; /* of MIG, that it concerns; UINT32_MAX: the whole GPU */
 };
 
 /* Exported memory; share.h. Belongs to the device's mutex. */
@@ -169,13 +174,30 @@ struct segment_device {
 	struct segment_share shares[SEGMENT_SHARES_MAX];
 };
 
+enum segment_part_state {
+	SEGMENT_PART_FREE,
+	SEGMENT_PART_EMPTY, /* a GPU instance without its compute instance: nobody can use it */
+	SEGMENT_PART_MADE,
+};
+
+/* A GPU instance of MIG; parts.h. Belongs to the node's mutex. */
+struct segment_part {
+	_Atomic uint32_t state; /* enum segment_part_state; written last */
+	_Atomic uint32_t made;	/* how often this place was given away: tells a former part */
+	uint32_t gpu, profile, start, instance;
+	struct settings_device shape;
+};
+
 struct segment {
 	uint64_t layout; /* of another build: cannot be joined */
 	pthread_mutex_t mutex;
 	_Atomic uint32_t events;	 /* futex: moves with each event of any device */
 	_Atomic uint32_t processes_high; /* no slot has been used from here on */
 	struct settings settings;
-	struct segment_device devices[SETTINGS_DEVICES_MAX];
+	_Atomic uint32_t mig_now[SETTINGS_DEVICES_MAX], mig_later[SETTINGS_DEVICES_MAX];
+	_Atomic uint32_t parts_high; /* no part has been made from here on */
+	struct segment_part parts[SEGMENT_PARTS_MAX];
+	struct segment_device devices[SEGMENT_PLACES];
 	struct segment_process processes[SEGMENT_PROCESSES_MAX];
 };
 
@@ -183,6 +205,13 @@ struct segment {
 static inline uint32_t segment_slots(const struct segment *segment)
 {
 	return atomic_load_explicit(&segment->processes_high, memory_order_acquire);
+}
+
+/* Places from here on have never been used. */
+static inline uint32_t segment_places(const struct segment *segment)
+{
+	return SETTINGS_DEVICES_MAX +
+	       atomic_load_explicit(&segment->parts_high, memory_order_acquire);
 }
 
 /*

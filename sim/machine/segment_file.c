@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 #include "sim/machine/clock.h"
-#include "sim/machine/device.h"
+#include "sim/machine/device_id.h"
+#include "sim/machine/parts.h"
 #include "sim/machine/segment_mutex.h"
 #include "sim/machine/segment_process.h"
 
@@ -18,7 +19,7 @@
 static uint64_t segment_layout(void)
 {
 	const uint64_t sizes[] = {
-		6, /* moved by hand when a meaning changes and no size does */
+		7, /* moved by hand when a meaning changes and no size does */
 		sizeof(struct segment),
 		sizeof(struct settings),
 		sizeof(struct segment_device),
@@ -44,14 +45,16 @@ static int segment_fill(struct segment *segment, const struct settings *settings
 	r = segment_mutex_init(&segment->mutex);
 	if (r < 0)
 		return r;
-	for (uint32_t i = 0; i < SETTINGS_DEVICES_MAX; i++) {
+	for (uint32_t i = 0; i < SEGMENT_PLACES; i++) {
 		r = segment_mutex_init(&segment->devices[i].mutex);
 		if (r < 0)
 			return r;
-		device_make_uuid(settings, i, segment->devices[i].uuid);
+		if (i < SETTINGS_DEVICES_MAX)
+			device_make_uuid(settings, i, segment->devices[i].uuid);
 		segment->devices[i].engines.next_ticket = 1;
 		segment->devices[i].engines.at_ns = clock_now_ns();
 	}
+	parts_fill(segment);
 	return 0;
 }
 

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "sim/machine/mig.h"
+
 static const struct settings_row rows[] = {
 #define ROW(field, variable, kind, value, least, most, meaning, node)                              \
 	{#field,	  variable, value,                                                         \
@@ -105,6 +107,16 @@ const struct settings_row *settings_row(size_t number)
 const char *settings_model(size_t number)
 {
 	return number < ARRAY_SIZE(models) ? models[number].ident : NULL;
+}
+
+void settings_model_size(const char *ident, uint64_t *ret_mib, uint32_t *ret_sms)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(models); i++) {
+		if (strcmp(models[i].ident, ident) != 0)
+			continue;
+		*ret_mib = models[i].memory_mib;
+		*ret_sms = models[i].sms;
+	}
 }
 
 /* Digits with an optional fraction and one of the units. */
@@ -372,6 +384,8 @@ int settings_load(struct settings *ret_settings, struct fault *why)
 			return r;
 	}
 	r = load_devices(&settings, why);
+	if (r == 0)
+		r = mig_load(&settings, why);
 	if (r < 0)
 		return r;
 	*ret_settings = settings;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                             sim/machine/settings.h
  * What the simulated machine is like, read from the environment: the devices (models.def) and the
- * settings (settings.def), plus METE_SIM_DEVICES ("2xH200,1xT4"), METE_SIM_DIR (the folder that
+ * settings (settings.def), plus METE_SIM_DEVICES ("2xH200,1xT4"), METE_SIM_PARTS (how MIG divides
+ * them when the node begins: "0:7x1g.18gb;1:3g.71gb,2g.35gb"), METE_SIM_DIR (the folder that
  * processes share, default /dev/shm/mete-sim-UID) and METE_SIM_FAULTS (see faults.h).
  *
  * Parses; decides nothing, keeps nothing. Rates in struct settings_device are final: the overrides
@@ -21,6 +22,7 @@
 #include "base/macros.h"
 
 #define SETTINGS_DEVICES_MAX 16
+#define SETTINGS_PARTS_MAX   56 /* of all devices, by MIG */
 #define SETTINGS_PATH_MAX    96 /* of METE_SIM_DIR: sockets lie in it as well */
 
 enum {
@@ -56,6 +58,11 @@ enum settings_kind {
 
 #define SETTINGS_FACTOR_ONE 1000000
 
+/* A part of a GPU by MIG: `profile` is a row of mig.def (mig.h), `start` its first memory slice. */
+struct settings_part {
+	uint32_t gpu, profile, start;
+};
+
 /* Plain data without padding that matters: lies in the segment, compared field by field. */
 struct settings {
 #define NODE(field, variable, kind, value, least, most, meaning)  uint64_t field;
@@ -66,6 +73,9 @@ struct settings {
 	uint64_t given; /* bit per row: set in the environment; settings_row() numbers them */
 	uint32_t device_count, devices_given;
 	struct settings_device devices[SETTINGS_DEVICES_MAX];
+	/* What METE_SIM_PARTS says, with which a node begins; its processes divide it anew. */
+	uint32_t part_count;
+	struct settings_part parts[SETTINGS_PARTS_MAX];
 };
 
 /* One row of settings.def, for programs that print or compare them. */
@@ -81,6 +91,9 @@ const struct settings_row *settings_row(size_t number);
 
 /* The models.def names, in order; NULL from the first number on that has none. */
 const char *settings_model(size_t number);
+
+/* What models.def says of a model; of an unknown one the values stay. */
+void settings_model_size(const char *ident, uint64_t *ret_mib, uint32_t *ret_sms);
 
 uint64_t settings_value(const struct settings *settings, const struct settings_row *row);
 

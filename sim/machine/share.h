@@ -23,6 +23,7 @@
 
 #include "base/macros.h"
 #include "sim/machine/segment.h"
+#include "sim/machine/share_book.h"
 
 /* Bytes of the caller's own, taken by device_take(), become a share. DEVICE_FULL: no entry left. */
 must_check int share_make(int device, uint64_t bytes, uint64_t *ret_id);
@@ -38,14 +39,5 @@ void share_leave(int device, uint64_t id);
 void share_watch(int device, uint64_t id, int fd);
 bool share_held(int device, uint64_t id);
 
-/* Locks a descriptor that is to be given out; is there any, `fd` itself not counted? */
+/* Locks a descriptor that is to be given out. */
 must_check int share_mark(int fd);
-bool share_marked(int fd);
-
-/* Gives back what was only watched and has no descriptor left; how many. Not with a lock held. */
-unsigned share_reap(struct segment *segment, uint64_t own_namespace);
-
-/* With the device's lock held. */
-void share_bury(struct segment_device *device, uint32_t slot);
-uint64_t share_sum(const struct segment_device *device);
-uint64_t share_paid_by(const struct segment_device *device, uint32_t slot);

@@ -200,6 +200,27 @@ static int query_apps(void)
 
 /* ---- for people ---------------------------------------------------------------------------- */
 
+/* The parts that MIG has made of a GPU. */
+static void list_parts(nvmlDevice_t gpu)
+{
+	char name[SMI_TEXT_BYTES], uuid[SMI_TEXT_BYTES];
+	unsigned int most = 0;
+
+	if (nvmlDeviceGetMaxMigDeviceCount(gpu, &most) != NVML_SUCCESS)
+		return;
+	for (unsigned int i = 0; i < most; i++) {
+		const char *profile;
+		nvmlDevice_t part;
+
+		if (nvmlDeviceGetMigDeviceHandleByIndex(gpu, i, &part) != NVML_SUCCESS ||
+		    nvmlDeviceGetName(part, name, sizeof(name)) != NVML_SUCCESS ||
+		    nvmlDeviceGetUUID(part, uuid, sizeof(uuid)) != NVML_SUCCESS)
+			continue;
+		profile = strstr(name, "MIG ");
+		printf("  %-14s Device %2u: (UUID: %s)\n", profile ? profile : name, i, uuid);
+	}
+}
+
 static int list(void)
 {
 	char name[SMI_TEXT_BYTES], uuid[SMI_TEXT_BYTES];
@@ -207,8 +228,10 @@ static int list(void)
 	nvmlDevice_t device;
 
 	while (next_device(&index, &device))
-		if (smi_write("name", device, name) && smi_write("uuid", device, uuid))
+		if (smi_write("name", device, name) && smi_write("uuid", device, uuid)) {
 			printf("GPU %u: %s (UUID: %s)\n", index - 1, name, uuid);
+			list_parts(device);
+		}
 	return 0;
 }
 

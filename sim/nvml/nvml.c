@@ -11,13 +11,14 @@
 #include "sim/machine/device.h"
 #include "sim/machine/engine.h"
 
+/* Handles are addresses: which place, and which of the parts that had it. */
 struct nvmlDevice_st {
-	int number; /* from 1: a zeroed one is none of ours */
+	char any;
 };
 
 static struct {
 	_Atomic unsigned int count; /* nvmlInit() without its nvmlShutdown() */
-	struct nvmlDevice_st devices[SETTINGS_DEVICES_MAX];
+	struct nvmlDevice_st devices[SEGMENT_PLACES * NVML_MADE];
 } nvml;
 
 /* ---- beginning and end --------------------------------------------------------------------- */
@@ -63,31 +64,45 @@ nvmlReturn_t nvml_ready(void)
 
 nvmlDevice_t nvml_handle(int number)
 {
-	nvml.devices[number].number = number + 1;
-	return &nvml.devices[number];
+	return &nvml.devices[(uint32_t)number * NVML_MADE + nvml_made(number)];
 }
 
-static nvmlReturn_t known(nvmlDevice_t device, int *ret_number)
+static bool is_there(int place)
+{
+	return parts_is_part((uint32_t)place) ? !device_is_gone(place) : place < device_count();
+}
+
+nvmlReturn_t nvml_known(nvmlDevice_t device, int *ret_place)
 {
 	nvmlReturn_t r = nvml_ready();
 	uintptr_t offset = (uintptr_t)device - (uintptr_t)nvml.devices;
+	int place = (int)(offset / NVML_MADE);
 
 	if (r != NVML_SUCCESS)
 		return r;
-	if (offset >= sizeof(nvml.devices) || offset % sizeof(nvml.devices[0]) ||
-	    offset / sizeof(nvml.devices[0]) >= (size_t)device_count())
+	if (offset >= ARRAY_SIZE(nvml.devices) || !is_there(place) ||
+	    offset % NVML_MADE != nvml_made(place))
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*ret_number = (int)(offset / sizeof(nvml.devices[0]));
+	*ret_place = place;
 	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvml_device_or_part(nvmlDevice_t device, int *ret_place)
+{
+	nvmlReturn_t r = nvml_known(device, ret_place);
+
+	if (r == NVML_SUCCESS && device_is_lost(*ret_place))
+		return NVML_ERROR_GPU_IS_LOST;
+	return r;
 }
 
 nvmlReturn_t nvml_device(nvmlDevice_t device, int *ret_number)
 {
-	nvmlReturn_t r = known(device, ret_number);
+	nvmlReturn_t r = nvml_device_or_part(device, ret_number);
 
-	if (r == NVML_SUCCESS && device_is_lost(*ret_number))
-		return NVML_ERROR_GPU_IS_LOST;
-	return r;
+	return r == NVML_SUCCESS && parts_is_part((uint32_t)*ret_number)
+		       ? NVML_ERROR_INVALID_ARGUMENT
+		       : r;
 }
 
 nvmlReturn_t nvml_text(char *to, unsigned int size, const char *text)
@@ -164,25 +179,6 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t *device
 	return nvmlDeviceGetHandleByIndex_v2(index, device);
 }
 
-nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
-{
-	nvmlReturn_t r = nvml_ready();
-	char text[41];
-
-	if (r != NVML_SUCCESS)
-		return r;
-	if (!uuid || !device)
-		return NVML_ERROR_INVALID_ARGUMENT;
-	for (int i = 0; i < device_count(); i++) {
-		device_uuid_text(i, text);
-		if (strcasecmp(text, uuid) == 0) {
-			*device = nvml_handle(i);
-			return NVML_SUCCESS;
-		}
-	}
-	return NVML_ERROR_NOT_FOUND;
-}
-
 /* "0000:17:00.0", "00000000:17:00.0" or "17:00.0" */
 nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *device)
 {
@@ -254,30 +250,17 @@ nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_t *devic
 	return NVML_ERROR_NOT_FOUND;
 }
 
-/* These two answer for a lost device too: so that one can say which one it is. */
 nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
 {
 	int number;
-	nvmlReturn_t r = known(device, &number);
+	nvmlReturn_t r = nvml_known(device, &number);
 
 	if (r != NVML_SUCCESS)
 		return r;
-	if (!index)
+	if (!index || parts_is_part((uint32_t)number))
 		return NVML_ERROR_INVALID_ARGUMENT;
 	*index = (unsigned)number;
 	return NVML_SUCCESS;
-}
-
-nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length)
-{
-	char text[41];
-	int number;
-	nvmlReturn_t r = known(device, &number);
-
-	if (r != NVML_SUCCESS)
-		return r;
-	device_uuid_text(number, text);
-	return nvml_text(uuid, length, text);
 }
 
 /* ---- the system ---------------------------------------------------------------------------- */
@@ -414,9 +397,4 @@ unsigned nvml_power_mw(int number)
 unsigned nvml_temperature(int number)
 {
 	return 32 + nvml_busy(number) * 38 / 100;
-}
-
-bool nvml_has_mig(int number)
-{
-	return device_shape(number)->capability_major >= 8 && device_shape(number)->nvlinks > 0;
 }

@@ -14,6 +14,7 @@
 
 #include "cuda/nvml_types.h"
 #include "base/macros.h"
+#include "sim/machine/parts.h"
 #include "sim/machine/segment.h"
 
 /* Has nvmlInit() been called and the handle come from us? *ret_number: the device's. Then
@@ -22,6 +23,24 @@ must_check nvmlReturn_t nvml_device(nvmlDevice_t device, int *ret_number);
 must_check nvmlReturn_t nvml_ready(void);
 nvmlDevice_t nvml_handle(int number);
 
+/* The same of parts of GPUs, too, whose numbers are their places (parts.h); nvml_device() takes
+ * them for an INVALID_ARGUMENT, as what has been destroyed since is for both. */
+must_check nvmlReturn_t nvml_device_or_part(nvmlDevice_t device, int *ret_place);
+
+/* Even if it is lost: so that one can say which one it is. */
+must_check nvmlReturn_t nvml_known(nvmlDevice_t device, int *ret_place);
+
+/* A place may be another part's later. So many parts of one place have handles of their own. */
+enum { NVML_MADE = 64 };
+static inline uint32_t nvml_made(int place)
+{
+	return parts_is_part((uint32_t)place) ? atomic_load(&parts_get(place)->made) % NVML_MADE
+					      : 0;
+}
+
+/* The row of mig.def that the driver knows by that id. NULL: the GPU has none. */
+const struct mig_profile *nvml_profile(int gpu, unsigned int id, uint32_t *ret_number);
+
 /* INVALID_ARGUMENT for a NULL buffer, INSUFFICIENT_SIZE for a short one. */
 must_check nvmlReturn_t nvml_text(char *to, unsigned int size, const char *text);
 
@@ -29,10 +48,11 @@ must_check nvmlReturn_t nvml_text(char *to, unsigned int size, const char *text)
 struct nvml_process {
 	unsigned int pid; /* as the caller's PID namespace has it */
 	uint32_t slot;
+	uint32_t instance, compute_instance; /* of MIG; UINT32_MAX: a whole GPU */
 	uint64_t used_bytes;
 };
 
-/* The processes that use the device; dead ones are reaped first. The array has
+/* The processes that use the device, or any part of it; dead ones are reaped first. The array has
  * SEGMENT_PROCESSES_MAX places. */
 size_t nvml_processes(int number, struct nvml_process *ret);
 
@@ -43,9 +63,6 @@ unsigned long long nvml_wall_us(uint64_t clock_ns);
 unsigned nvml_busy(int number);
 unsigned nvml_power_mw(int number);
 unsigned nvml_temperature(int number);
-
-/* MIG: does the model have it? */
-bool nvml_has_mig(int number);
 
 /* Called by nvml_stubs.c. */
 nvmlReturn_t nvml_missing(const char *symbol);

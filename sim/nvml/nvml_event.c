@@ -101,11 +101,12 @@ static bool next_of(nvmlEventSet_t set, int number, nvmlEventData_t *ret_data)
 
 		if (!(set->kinds[number] & event->kind))
 			continue;
-		*ret_data = (nvmlEventData_t){.device = nvml_handle(number),
-					      .eventType = event->kind,
-					      .eventData = event->value,
-					      .gpuInstanceId = 0xffffffff,
-					      .computeInstanceId = 0xffffffff};
+		*ret_data = (nvmlEventData_t){
+			.device = nvml_handle(number),
+			.eventType = event->kind,
+			.eventData = event->value,
+			.gpuInstanceId = event->instance,
+			.computeInstanceId = event->instance == UINT32_MAX ? UINT32_MAX : 0};
 		found = true;
 	}
 	segment_unlock(book);

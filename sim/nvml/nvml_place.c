@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVML: where a device is, on PCI, and whether it is a part of one (MIG). */
+/* NVML: where a device is, on PCI. */
 #include <string.h>
 
 #include "cuda/nvml_prototypes.h"
@@ -140,67 +140,4 @@ nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int words
 	if (scope != NVML_AFFINITY_SCOPE_NODE && scope != NVML_AFFINITY_SCOPE_SOCKET)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	return first_bits(device, words, set, 1);
-}
-
-/* ---- MIG: a mode that can be shown; no instances are made ---------------------------------- */
-
-nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
-{
-	int n;
-	nvmlReturn_t r = nvml_device(device, &n);
-
-	if (r != NVML_SUCCESS)
-		return r;
-	if (!current || !pending)
-		return NVML_ERROR_INVALID_ARGUMENT;
-	if (!nvml_has_mig(n))
-		return NVML_ERROR_NOT_SUPPORTED;
-	*current = *pending =
-		segment_settings()->mig ? NVML_DEVICE_MIG_ENABLE : NVML_DEVICE_MIG_DISABLE;
-	return NVML_SUCCESS;
-}
-
-nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int index,
-						 nvmlDevice_t *mig)
-{
-	int n;
-	nvmlReturn_t r = nvml_device(device, &n);
-
-	if (r != NVML_SUCCESS)
-		return r;
-	if (!nvml_has_mig(n))
-		return NVML_ERROR_NOT_SUPPORTED;
-	if (!mig || index >= 7)
-		return NVML_ERROR_INVALID_ARGUMENT;
-	return NVML_ERROR_NOT_FOUND;
-}
-
-nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t mig, nvmlDevice_t *device)
-{
-	int n;
-	nvmlReturn_t r = nvml_device(mig, &n);
-
-	(void)device;
-	return r == NVML_SUCCESS ? NVML_ERROR_INVALID_ARGUMENT : r;
-}
-
-static nvmlReturn_t attributes_of(nvmlDevice_t device, nvmlDeviceAttributes_t *attributes)
-{
-	int n;
-	nvmlReturn_t r = nvml_device(device, &n);
-
-	if (r != NVML_SUCCESS)
-		return r;
-	/* Attributes are those of MIG devices. */
-	return attributes ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
-}
-
-nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttributes_t *attributes)
-{
-	return attributes_of(device, attributes);
-}
-
-nvmlReturn_t nvmlDeviceGetAttributes(nvmlDevice_t device, nvmlDeviceAttributes_t *attributes)
-{
-	return attributes_of(device, attributes);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVML: how much of a device is used, and by whom: memory, processes, utilisation. */
-#include <errno.h>
+/* NVML: how much of a device is used: memory, utilisation, many values at once. */
 #include <string.h>
-#include <time.h>
 
 #include "cuda/nvml_prototypes.h"
 #include "sim/machine/clock.h"
@@ -10,20 +8,27 @@
 #include "sim/machine/engine.h"
 #include "sim/machine/engine_core.h"
 #include "sim/nvml/nvml.h"
-#include "sim/machine/share.h"
-
-#define NO_INSTANCE 0xffffffffu
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
 static nvmlReturn_t memory_of(nvmlDevice_t device, int *ret_number, uint64_t *ret_free,
 			      uint64_t *ret_total)
 {
-	nvmlReturn_t r = nvml_device(device, ret_number);
+	uint64_t free_bytes, total_bytes;
+	int parts[MIG_PARTS];
+	unsigned count;
+	nvmlReturn_t r = nvml_device_or_part(device, ret_number);
 
-	if (r == NVML_SUCCESS)
-		device_memory(*ret_number, ret_free, ret_total);
-	return r;
+	if (r != NVML_SUCCESS)
+		return r;
+	device_memory(*ret_number, ret_free, ret_total);
+	count = parts_is_part((uint32_t)*ret_number) ? 0 : parts_list(*ret_number, true, parts);
+	/* What is in use in a GPU's parts is in use on the GPU. */
+	for (unsigned i = 0; i < count; i++) {
+		device_memory(parts[i], &free_bytes, &total_bytes);
+		*ret_free -= total_bytes - free_bytes;
+	}
+	return NVML_SUCCESS;
 }
 
 /* The first version counts what the driver keeps for itself as used. */
@@ -69,7 +74,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
 nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *memory)
 {
 	int n;
-	nvmlReturn_t r = nvml_device(device, &n);
+	nvmlReturn_t r = nvml_device_or_part(device, &n);
 	unsigned long long window = 256ULL << 20;
 
 	if (r != NVML_SUCCESS)
@@ -85,165 +90,21 @@ nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *
 	return NVML_SUCCESS;
 }
 
-/* ---- processes ----------------------------------------------------------------------------- */
-
-size_t nvml_processes(int number, struct nvml_process *ret)
-{
-	struct segment *segment;
-	size_t count = 0;
-
-	segment_reap();
-	segment = segment_get();
-	segment_lock_node();
-	segment_lock(&segment->devices[number]);
-	for (uint32_t i = 0; i < segment_slots(segment); i++) {
-		const struct segment_process *process = &segment->processes[i];
-		const struct segment_usage *usage = &process->usage[number];
-		uint64_t used_bytes;
-
-		if (atomic_load(&process->state) != SEGMENT_ALIVE)
-			continue;
-		used_bytes = usage->used_bytes + share_paid_by(&segment->devices[number], i);
-		if (usage->contexts || used_bytes)
-			ret[count++] = (struct nvml_process){.slot = i, .used_bytes = used_bytes};
-	}
-	segment_unlock(&segment->devices[number]);
-	for (size_t i = 0; i < count; i++)
-		ret[i].pid = (unsigned)segment_pid(&segment->processes[ret[i].slot]);
-	segment_unlock_node();
-	/* Those of other containers that the caller cannot see have no pid for it. */
-	for (size_t i = 0; i < count;)
-		if (ret[i].pid)
-			i++;
-		else
-			ret[i] = ret[--count];
-	return count;
-}
-
-/* Writes one row, in the form that the function's version has. */
-typedef void process_writer(void *rows, size_t i, const struct nvml_process *process);
-
-static void write_v1(void *rows, size_t i, const struct nvml_process *process)
-{
-	((nvmlProcessInfo_v1_t *)rows)[i] =
-		(nvmlProcessInfo_v1_t){.pid = process->pid, .usedGpuMemory = process->used_bytes};
-}
-
-static void write_v2(void *rows, size_t i, const struct nvml_process *process)
-{
-	((nvmlProcessInfo_v2_t *)rows)[i] =
-		(nvmlProcessInfo_v2_t){.pid = process->pid,
-				       .usedGpuMemory = process->used_bytes,
-				       .gpuInstanceId = NO_INSTANCE,
-				       .computeInstanceId = NO_INSTANCE};
-}
-
-static void take_time(uint64_t ns)
-{
-	struct timespec left = {.tv_sec = (time_t)(ns / 1000000000),
-				.tv_nsec = (long)(ns % 1000000000)};
-
-	while (ns && nanosleep(&left, &left) != 0 && errno == EINTR)
-		;
-}
-
-static nvmlReturn_t compute_processes(nvmlDevice_t device, unsigned int *count, void *rows,
-				      process_writer *writer)
-{
-	struct nvml_process *processes;
-	unsigned int room;
-	int n;
-	nvmlReturn_t r = nvml_device(device, &n);
-
-	if (r != NVML_SUCCESS)
-		return r;
-	if (!count)
-		return NVML_ERROR_INVALID_ARGUMENT;
-	processes = calloc(SEGMENT_PROCESSES_MAX, sizeof(*processes));
-	if (!processes)
-		return NVML_ERROR_MEMORY;
-	room = rows ? *count : 0;
-	*count = (unsigned)nvml_processes(n, processes);
-	if (*count > room)
-		r = NVML_ERROR_INSUFFICIENT_SIZE;
-	for (size_t i = 0; r == NVML_SUCCESS && i < *count; i++)
-		writer(rows, i, &processes[i]);
-	free(processes);
-	take_time(segment_settings()->answer_ns);
-	return r;
-}
-
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int *count,
-						  nvmlProcessInfo_v1_t *infos)
-{
-	return compute_processes(device, count, infos, write_v1);
-}
-
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int *count,
-						     nvmlProcessInfo_v2_t *infos)
-{
-	return compute_processes(device, count, infos, write_v2);
-}
-
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count,
-						     nvmlProcessInfo_t *infos)
-{
-	return compute_processes(device, count, infos, write_v2);
-}
-
-/* No process draws, and there is no MPS server. */
-#define NONE(symbol, type)                                                                         \
-	nvmlReturn_t symbol(nvmlDevice_t device, unsigned int *count, type *infos)                 \
-	{                                                                                          \
-		int n;                                                                             \
-		nvmlReturn_t r = nvml_device(device, &n);                                          \
-                                                                                                   \
-		(void)infos;                                                                       \
-		if (r != NVML_SUCCESS)                                                             \
-			return r;                                                                  \
-		if (!count)                                                                        \
-			return NVML_ERROR_INVALID_ARGUMENT;                                        \
-		*count = 0;                                                                        \
-		return NVML_SUCCESS;                                                               \
-	}
-NONE(nvmlDeviceGetGraphicsRunningProcesses, nvmlProcessInfo_v1_t)
-NONE(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlProcessInfo_v2_t)
-NONE(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlProcessInfo_t)
-NONE(nvmlDeviceGetMPSComputeRunningProcesses, nvmlProcessInfo_v1_t)
-NONE(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlProcessInfo_v2_t)
-NONE(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_t)
-#undef NONE
-
-static void write_detail(void *rows, size_t i, const struct nvml_process *process)
-{
-	((nvmlProcessDetail_v1_t *)rows)[i] =
-		(nvmlProcessDetail_v1_t){.pid = process->pid,
-					 .usedGpuMemory = process->used_bytes,
-					 .gpuInstanceId = NO_INSTANCE,
-					 .computeInstanceId = NO_INSTANCE};
-}
-
-nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device,
-						   nvmlProcessDetailList_t *list)
-{
-	if (!list)
-		return NVML_ERROR_INVALID_ARGUMENT;
-	if (list->version != NVML_STRUCT_VERSION(ProcessDetailList, 1))
-		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-	if (list->mode != 0) {
-		list->numProcArrayEntries = 0;
-		return list->mode > 2 ? NVML_ERROR_INVALID_ARGUMENT : NVML_SUCCESS;
-	}
-	return compute_processes(device, &list->numProcArrayEntries, list->procArray, write_detail);
-}
-
 /* ---- utilisation --------------------------------------------------------------------------- */
+
+/* Of a GPU in MIG mode, and of its parts, the driver reports none. */
+static nvmlReturn_t undivided(nvmlDevice_t device, int *ret_number)
+{
+	nvmlReturn_t r = nvml_device(device, ret_number);
+
+	return r == NVML_SUCCESS && parts_on(*ret_number) ? NVML_ERROR_NOT_SUPPORTED : r;
+}
 
 /* A kernel that runs is taken to use the memory for as long as it runs. */
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *utilisation)
 {
 	int n;
-	nvmlReturn_t r = nvml_device(device, &n);
+	nvmlReturn_t r = undivided(device, &n);
 
 	if (r != NVML_SUCCESS)
 		return r;
@@ -334,7 +195,7 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
 					     unsigned int *count, unsigned long long since_us)
 {
 	int n;
-	nvmlReturn_t r = nvml_device(device, &n);
+	nvmlReturn_t r = undivided(device, &n);
 
 	if (r != NVML_SUCCESS)
 		return r;
@@ -347,7 +208,7 @@ nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device,
 						   nvmlProcessesUtilizationInfo_t *info)
 {
 	int n;
-	nvmlReturn_t r = nvml_device(device, &n);
+	nvmlReturn_t r = undivided(device, &n);
 
 	if (r != NVML_SUCCESS)
 		return r;
@@ -369,7 +230,7 @@ nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t type,
 	nvmlReturn_t r;
 	int n;
 
-	r = nvml_device(device, &n);
+	r = undivided(device, &n);
 	if (r != NVML_SUCCESS)
 		return r;
 	if (!ret_type || !count || (unsigned)type >= NVML_SAMPLINGTYPE_COUNT)

@@ -11,7 +11,8 @@
  *..." prefer SIZE MUST,MUST|- ID...    "ok ID..." start ID... PreStartContainer pod NAMESPACE NAME
  *CONTAINER ID...  what pod-resources says; without ids: no more answer list|register CODE TEXT
  *these calls are refused so; 0: no more garbage on|off                   pod-resources answers
- *nonsense hang on|off                      Register and List are not answered restart as a kubelet
+ *nonsense turn RESOURCE              listens to that resource alone; others register, and are not
+ *asked hang on|off                      Register and List are not answered restart as a kubelet
  *does: removes all sockets, and serves anew replace                          serves anew at
  *kubelet.sock alone away, back                       serves nothing; serves again cut leaves the
  *stream of devices deaf on|off                      does not ask for it asked how many Lists there
@@ -32,12 +33,17 @@
 #include "tests/plugin/kubelet_calls.h"
 #include "tests/plugin/kubelet_stream.h"
 
-enum { HOLDERS_MAX = 512, HELD_MAX = 256 };
+enum { KNOWN_MAX = 32, HOLDERS_MAX = 512, HELD_MAX = 256 };
 
 struct holder {
 	char *namespace, *pod, *container;
 	char **ids;
 	size_t count;
+};
+
+/* A plugin that registered another resource than the one that is listened to. */
+struct known {
+	char resource[100], socket[400];
 };
 
 struct refusal {
@@ -61,6 +67,9 @@ static struct {
 	size_t holder_count;
 	struct refusal list, registration;
 	bool garbage, hang, deaf;
+	char only[100]; /* the one resource that is listened to; "": the last one */
+	struct known known[KNOWN_MAX];
+	size_t known_count;
 	char *line;
 	size_t have, room;
 } k;
@@ -142,6 +151,48 @@ static void hold(struct grpc_call *call)
 	printf("* held\n");
 }
 
+static struct known *find_known(const char *resource)
+{
+	for (size_t i = 0; i < k.known_count; i++)
+		if (strcmp(k.known[i].resource, resource) == 0)
+			return &k.known[i];
+	return NULL;
+}
+
+/* It is registered, and nobody listens to it for now. */
+static void note(struct grpc_call *call, const V1beta1__RegisterRequest *request)
+{
+	V1beta1__Empty empty = V1BETA1__EMPTY__INIT;
+	struct known *known = find_known(request->resource_name);
+
+	check(known || k.known_count < KNOWN_MAX);
+	if (!known)
+		known = &k.known[k.known_count++];
+	snprintf(known->resource, sizeof(known->resource), "%s", request->resource_name);
+	snprintf(known->socket, sizeof(known->socket), "%s/device-plugins/%s", k.folder,
+		 request->endpoint);
+	printf("* known %s\n", known->resource);
+	send_message(call, &empty.base);
+}
+
+/* From now on that one is listened to, and called. */
+static void turn_to(const char *resource)
+{
+	const struct known *known = find_known(resource);
+	struct fault why;
+
+	snprintf(k.only, sizeof(k.only), "%s", resource);
+	if (!known)
+		return;
+	leave_endpoint();
+	snprintf(k.resource, sizeof(k.resource), "%s", resource);
+	snprintf(k.socket, sizeof(k.socket), "%s", known->socket);
+	check(grpc_client_open(&k.loop, k.socket, &k.endpoint, &why) == 0);
+	if (kubelet_stream_open(&k.loop, k.socket, "/v1beta1.DevicePlugin/ListAndWatch", on_devices,
+				on_stream_ended, NULL, &k.stream) < 0)
+		printf("* lost\n");
+}
+
 static void on_register(struct grpc_call *call, struct grpc_bytes bytes, void *owner)
 {
 	V1beta1__RegisterRequest *request =
@@ -156,6 +207,8 @@ static void on_register(struct grpc_call *call, struct grpc_bytes bytes, void *o
 	} else if (k.registration.code) {
 		printf("* refused %s\n", request->resource_name);
 		grpc_end(call, (enum grpc_status)k.registration.code, k.registration.text);
+	} else if (*k.only && strcmp(k.only, request->resource_name) != 0) {
+		note(call, request);
 	} else if (k.registering) {
 		grpc_end(call, GRPC_UNAVAILABLE, "one at a time");
 	} else {
@@ -415,6 +468,8 @@ static bool obey_at_once(const char *verb, char **words, size_t count)
 		go_away();
 	else if (strcmp(verb, "back") == 0)
 		serve(true);
+	else if (strcmp(verb, "turn") == 0)
+		turn_to(count ? words[0] : "");
 	else if (strcmp(verb, "cut") == 0)
 		kubelet_stream_end(k.stream);
 	else

@@ -165,13 +165,12 @@ TEST(without_mete_every_flag_that_matters_is_taken)
 	expect(alone->renamed && alone->one_only && alone->packed && alone->by_index);
 	expect(alone->volumes && alone->specs && alone->gdrcopy && alone->gds && alone->mofed);
 	expect_str(alone->dev_root, "/run/nvidia/driver");
-	expect_eq(config->warnings, 3);
+	expect_eq(alone->mig, CONFIG_MIG_SINGLE);
+	expect_eq(config->warnings, 2);
 	expect_str(config->warning[0],
-		   "f:7: flags.migStrategy: mete offers whole GPUs; what a GPU is "
-		   "divided into is not offered");
-	expect_str(config->warning[1],
-		   "f:18: sharing.timeSlicing.resources[0]: this node offers only nvidia.com/gpu");
-	expect_str(config->warning[2], "f:19: sharing.timeSlicing.resources[1].devices: this is "
+		   "f:18: sharing.timeSlicing.resources[0]: nvidia.com/mig-1g.5gb is offered with "
+		   "migStrategy: mixed alone");
+	expect_str(config->warning[1], "f:19: sharing.timeSlicing.resources[1].devices: this is "
 				       "ignored, as by NVIDIA's plugin");
 }
 

@@ -65,6 +65,95 @@ TEST(whole_gpus_have_the_labels_of_feature_discovery)
 		     "nvidia.com/gpu.compute.minor=0\n");
 }
 
+/* The lines from that key on. */
+static void check_from(const struct features *features, const char *key, const char *wanted)
+{
+	char text[4096] = "";
+	const char *from;
+
+	features_each(features, add, text);
+	from = strstr(text, key);
+	expect(from != NULL);
+	expect_str(from ? from : "", wanted);
+}
+
+static const struct gpu_part small = {.multiprocessors = 14,
+				      .gpu_slices = 1,
+				      .compute_slices = 1,
+				      .copy_engines = 1,
+				      .memory_mib = 4864};
+
+TEST(single_gives_the_labels_of_parts_to_gpus)
+{
+	const struct features_kind kind = {"gpu", "1g.5gb", 56, 1, false, &small};
+	struct features f = a100;
+
+	f.strategy = "single";
+	f.kinds = 1;
+	f.kind = &kind;
+	check_from(&f, "nvidia.com/mig.strategy",
+		   "nvidia.com/mig.strategy=single\n"
+		   "nvidia.com/gpu.product=NVIDIA-A100-SXM4-40GB-MIG-1g.5gb\n"
+		   "nvidia.com/gpu.count=56\n"
+		   "nvidia.com/gpu.replicas=1\n"
+		   "nvidia.com/gpu.sharing-strategy=none\n"
+		   "nvidia.com/gpu.memory=4864\n"
+		   "nvidia.com/gpu.multiprocessors=14\n"
+		   "nvidia.com/gpu.slices.gi=1\n"
+		   "nvidia.com/gpu.slices.ci=1\n"
+		   "nvidia.com/gpu.engines.copy=1\n"
+		   "nvidia.com/gpu.engines.decoder=0\n"
+		   "nvidia.com/gpu.engines.encoder=0\n"
+		   "nvidia.com/gpu.engines.jpeg=0\n"
+		   "nvidia.com/gpu.engines.ofa=0\n");
+	f.invalid = true;
+	check_from(&f, "nvidia.com/mig.strategy",
+		   "nvidia.com/mig.strategy=single\n"
+		   "nvidia.com/gpu.product=NVIDIA-A100-SXM4-40GB-MIG-INVALID\n"
+		   "nvidia.com/gpu.count=0\n"
+		   "nvidia.com/gpu.replicas=0\n"
+		   "nvidia.com/gpu.memory=0\n");
+}
+
+TEST(mixed_gives_each_kind_of_parts_labels_of_its_own)
+{
+	const struct features_kind kinds[] = {{"mig-1g.5gb", "1g.5gb", 2, 4, false, &small},
+					      {"mig-1g.5gb.me", "1g.5gb+me", 1, 4, true, &small}};
+	struct features f = a100;
+
+	f.strategy = "mixed";
+	f.kinds = 2;
+	f.kind = kinds;
+	check_from(&f, "nvidia.com/gpu.compute.minor",
+		   "nvidia.com/gpu.compute.minor=0\n"
+		   "nvidia.com/mig-1g.5gb.product=NVIDIA-A100-SXM4-40GB-MIG-1g.5gb-SHARED\n"
+		   "nvidia.com/mig-1g.5gb.count=2\n"
+		   "nvidia.com/mig-1g.5gb.replicas=4\n"
+		   "nvidia.com/mig-1g.5gb.sharing-strategy=time-slicing\n"
+		   "nvidia.com/mig-1g.5gb.memory=4864\n"
+		   "nvidia.com/mig-1g.5gb.multiprocessors=14\n"
+		   "nvidia.com/mig-1g.5gb.slices.gi=1\n"
+		   "nvidia.com/mig-1g.5gb.slices.ci=1\n"
+		   "nvidia.com/mig-1g.5gb.engines.copy=1\n"
+		   "nvidia.com/mig-1g.5gb.engines.decoder=0\n"
+		   "nvidia.com/mig-1g.5gb.engines.encoder=0\n"
+		   "nvidia.com/mig-1g.5gb.engines.jpeg=0\n"
+		   "nvidia.com/mig-1g.5gb.engines.ofa=0\n"
+		   "nvidia.com/mig-1g.5gb.me.product=NVIDIA-A100-SXM4-40GB-MIG-1g.5gb.me\n"
+		   "nvidia.com/mig-1g.5gb.me.count=1\n"
+		   "nvidia.com/mig-1g.5gb.me.replicas=4\n"
+		   "nvidia.com/mig-1g.5gb.me.sharing-strategy=time-slicing\n"
+		   "nvidia.com/mig-1g.5gb.me.memory=4864\n"
+		   "nvidia.com/mig-1g.5gb.me.multiprocessors=14\n"
+		   "nvidia.com/mig-1g.5gb.me.slices.gi=1\n"
+		   "nvidia.com/mig-1g.5gb.me.slices.ci=1\n"
+		   "nvidia.com/mig-1g.5gb.me.engines.copy=1\n"
+		   "nvidia.com/mig-1g.5gb.me.engines.decoder=0\n"
+		   "nvidia.com/mig-1g.5gb.me.engines.encoder=0\n"
+		   "nvidia.com/mig-1g.5gb.me.engines.jpeg=0\n"
+		   "nvidia.com/mig-1g.5gb.me.engines.ofa=0\n");
+}
+
 TEST(what_is_not_known_has_no_label_or_says_so)
 {
 	const struct features bare = {.driver = "",

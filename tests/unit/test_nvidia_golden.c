@@ -77,6 +77,17 @@ static void add_lists(struct words *w, const struct config_as_nvidia *n)
 	add_each(w, "xids=", counts, xids, ARRAY_SIZE(xids));
 }
 
+static void add_kinds(struct words *w, const struct config_as_nvidia *n)
+{
+	for (uint32_t i = 0; i < n->kinds; i++) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "%s=%u", n->kind[i].name, n->kind[i].replicas);
+		add(w, true, text, "");
+	}
+	add(w, n->kinds && n->renamed, "renamed", "");
+}
+
 static void tell(const struct config *config, struct words *w)
 {
 	const struct config_as_nvidia *n = &config->as_nvidia;
@@ -87,9 +98,11 @@ static void tell(const struct config *config, struct words *w)
 		add(w, true, "mete", "");
 		return;
 	}
+	add(w, n->mig, "mig=", n->mig == CONFIG_MIG_SINGLE ? "single" : "mixed");
 	add_path(w, config->resource, "nvidia.com/gpu", "resource=");
 	snprintf(replicas, sizeof(replicas), "%u", n->replicas);
 	add(w, n->replicas, "replicas=", replicas);
+	add_kinds(w, n);
 	add(w, n->one_only, "one", "");
 	add(w, n->packed, "packed", "");
 	add(w, n->by_index, "id=index", "");

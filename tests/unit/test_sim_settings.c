@@ -13,7 +13,17 @@ static void forget(void)
 	for (size_t i = 0; settings_row(i); i++)
 		unsetenv(settings_row(i)->variable);
 	unsetenv("METE_SIM_DEVICES");
+	unsetenv("METE_SIM_PARTS");
 	unsetenv("METE_SIM_DIR");
+}
+
+/* On these devices. */
+static int divided(const char *devices, const char *parts)
+{
+	forget();
+	setenv("METE_SIM_DEVICES", devices, 1);
+	setenv("METE_SIM_PARTS", parts, 1);
+	return settings_load(&settings, &why);
 }
 
 static int given(const char *variable, const char *value)
@@ -123,6 +133,41 @@ TEST(devices_are_listed_with_counts)
 	expect_eq(given("METE_SIM_DEVICES", "1xB200"), 0);
 	expect_eq(settings.devices[0].capability_major, 10);
 	expect_eq(settings.devices[0].capability_minor, 0);
+}
+
+TEST(parts_lie_where_there_is_room)
+{
+	static const char devices[] = "1xH100,1xA100-40,1xT4";
+
+	expect_eq(given("METE_SIM_DEVICES", devices), 0);
+	expect_eq(settings.part_count, 0);
+	expect_eq(divided(devices, "1:1g.5gb,3g.20gb;0:7x1g.10gb"), 0);
+	expect_eq(settings.part_count, 9);
+	expect(settings.parts[0].gpu == 1 && settings.parts[0].start == 0);
+	expect(settings.parts[1].gpu == 1 && settings.parts[1].start == 4);
+	expect(settings.parts[8].gpu == 0 && settings.parts[8].start == 6);
+}
+
+TEST(parts_that_cannot_be_are_refused)
+{
+	static const char *const bad[] = {"x",
+					  "0",
+					  "0:",
+					  "0:8x1g.10gb",
+					  "0:0x1g.10gb",
+					  "0:1g.10gb,",
+					  "0:1g.5gb",
+					  "1:1g.5gb",
+					  "2:1g.10gb",
+					  "0:7g.80gb,1g.10gb",
+					  "0:2x1g.10gb+me",
+					  "0:1g.10gb;0:1g.10gb",
+					  "0:3x3g.40gb"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		expect_eq(divided("1xH100,1xA100,1xT4", bad[i]), -EINVAL);
+		expect(strstr(why.text, "METE_SIM_PARTS") != NULL);
+	}
 }
 
 TEST(a_list_of_devices_that_cannot_be_is_refused)

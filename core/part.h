@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a part of a GPU that MIG has divided has, as the driver reports it. */
+#pragma once
+
+#include <stdint.h>
+
+/* All 0: it is a whole GPU, or the driver does not report it. */
+struct gpu_part {
+	uint32_t multiprocessors, gpu_slices, compute_slices;
+	uint32_t copy_engines, decoders, encoders, jpegs, ofas;
+	uint64_t memory_mib;
+};

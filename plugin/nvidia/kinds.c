@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Under which names devices are offered: mete's one, or, with a file without `mete`, those of
+ * NVIDIA's device plugin, which has one for each kind of parts that MIG makes (migStrategy: mixed).
+ * What a kind is called follows from the name that the driver gives to its parts.
+ */
+#include <string.h>
+
+#include "plugin/nvidia/mig_name.h"
+#include "plugin/plugin.h"
+
+static bool is_part(const struct plugin *p, uint32_t device)
+{
+	return p->host->device[device].gpu_instance >= 0;
+}
+
+/* "mig-1g.10gb"; false: it is not a whole GPU instance, which that plugin does not offer. */
+static bool name_kind(const struct plugin *p, uint32_t device, char ret_name[MIG_NAME])
+{
+	return mig_name_resource(p->host->device[device].model, ret_name);
+}
+
+static uint32_t replicas_of(const struct config_as_nvidia *alone, const char *kind)
+{
+	if (strcmp(kind, "gpu") == 0)
+		return alone->replicas;
+	for (uint32_t i = 0; i < alone->kinds; i++)
+		if (strcmp(alone->kind[i].name, kind) == 0)
+			return alone->kind[i].replicas;
+	return 0;
+}
+
+/* The resource that a device is of. False: it is not offered. */
+static bool find_resource(const struct plugin *p, uint32_t device,
+			  char ret_resource[SERVING_RESOURCE], uint32_t *ret_replicas)
+{
+	const struct config_as_nvidia *alone = &p->config->as_nvidia;
+	char kind[MIG_NAME] = "gpu";
+
+	if (is_part(p, device) && alone->mig == CONFIG_MIG_NONE)
+		return false;
+	if (is_part(p, device) && alone->mig == CONFIG_MIG_MIXED && !name_kind(p, device, kind))
+		return false;
+	*ret_replicas = replicas_of(alone, kind);
+	snprintf(ret_resource, SERVING_RESOURCE, "nvidia.com/%s%s", kind,
+		 alone->renamed && *ret_replicas ? ".shared" : "");
+	return true;
+}
+
+static struct serving *find(struct serving *all, uint32_t count, const char *resource)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (strcmp(all[i].resource, resource) == 0)
+			return &all[i];
+	return NULL;
+}
+
+const struct serving *kinds_of(const struct plugin *p, uint32_t device)
+{
+	char resource[SERVING_RESOURCE];
+	uint32_t replicas;
+
+	if (!find_resource(p, device, resource, &replicas))
+		return NULL;
+	return find((struct serving *)p->serving, p->servings, resource);
+}
+
+/* What the devices are called, each name once. NULL: there are too many. */
+struct names {
+	struct {
+		char resource[SERVING_RESOURCE];
+		uint32_t replicas;
+	} row[SERVINGS_MAX];
+	uint32_t count;
+};
+
+static bool add_name(struct names *names, const char *resource, uint32_t replicas)
+{
+	for (uint32_t i = 0; i < names->count; i++)
+		if (strcmp(names->row[i].resource, resource) == 0)
+			return true;
+	if (names->count == SERVINGS_MAX)
+		return false;
+	snprintf(names->row[names->count].resource, SERVING_RESOURCE, "%s", resource);
+	names->row[names->count++].replicas = replicas;
+	return true;
+}
+
+/* Where nothing is offered there is the usual name, as if all GPUs were lost. */
+static bool find_names(const struct plugin *p, struct names *ret_names)
+{
+	char resource[SERVING_RESOURCE];
+	uint32_t replicas;
+	bool all = true;
+
+	ret_names->count = 0;
+	for (uint32_t i = 0; !p->config->has_mete && i < p->host->devices; i++)
+		if (find_resource(p, i, resource, &replicas))
+			all &= add_name(ret_names, resource, replicas);
+	if (!ret_names->count)
+		all &= add_name(ret_names, p->config->resource, p->config->as_nvidia.replicas);
+	return all;
+}
+
+bool kinds_differ(const struct plugin *p)
+{
+	struct names names;
+
+	if (!find_names(p, &names) || names.count != p->servings)
+		return true;
+	for (uint32_t i = 0; i < names.count; i++)
+		if (strcmp(names.row[i].resource, p->serving[i].resource) != 0 ||
+		    names.row[i].replicas != p->serving[i].replicas)
+			return true;
+	return false;
+}
+
+/* ---- what does not go together -------------------------------------------------------------- */
+
+/* Two parts of different kinds, or a part and a whole GPU. The sentences contain those of that
+ * plugin, for which people search. */
+static int check_single(const struct plugin *p, struct fault *why)
+{
+	const struct host_device *device = p->host->device, *part = NULL, *whole = NULL;
+	char kind[MIG_NAME], other[MIG_NAME];
+
+	for (uint32_t i = 0; i < p->host->devices; i++) {
+		if (!is_part(p, i))
+			whole = whole ? whole : &device[i];
+		else if (!part)
+			part = &device[i];
+	}
+	if (!part)
+		return 0;
+	if (whole)
+		return fault_set(why, -EINVAL,
+				 "flags.migStrategy: single: all devices on the node must be "
+				 "configured with the same migEnabled value: GPU %u is divided by "
+				 "MIG, and GPU %u is not; accepted: all of them, none, or "
+				 "migStrategy: mixed",
+				 part->gpu_index, whole->gpu_index);
+	best_effort(mig_name_resource(part->model, kind));
+	for (uint32_t i = 0; i < p->host->devices; i++) {
+		best_effort(mig_name_resource(device[i].model, other));
+		if (strcmp(kind, other) != 0)
+			return fault_set(why, -EINVAL,
+					 "flags.migStrategy: single: more than one MIG device type "
+					 "present on node: %s and %s; accepted: parts of one kind, "
+					 "or migStrategy: mixed",
+					 kind + 4, other + 4);
+	}
+	return 0;
+}
+
+int kinds_check(const struct plugin *p, struct fault *why)
+{
+	enum config_mig strategy = p->config->as_nvidia.mig;
+
+	if (p->config->has_mete || strategy == CONFIG_MIG_NONE)
+		return 0;
+	if (p->host->unparted >= 0)
+		return fault_set(why, -EINVAL,
+				 "flags.migStrategy: %s: at least one device with migEnabled=true "
+				 "was not configured correctly: GPU %d is in MIG mode and has no "
+				 "parts",
+				 strategy == CONFIG_MIG_SINGLE ? "single" : "mixed",
+				 p->host->unparted);
+	return strategy == CONFIG_MIG_SINGLE ? check_single(p, why) : 0;
+}
+
+int kinds_find(struct plugin *p, struct fault *why)
+{
+	struct names names;
+	int r = kinds_check(p, why);
+
+	if (r < 0)
+		return r;
+	if (!find_names(p, &names))
+		return fault_set(why, -E2BIG,
+				 "flags.migStrategy: mixed: more than %d kinds of parts",
+				 SERVINGS_MAX);
+	p->servings = names.count;
+	for (uint32_t i = 0; i < names.count; i++) {
+		struct serving *s = &p->serving[i];
+
+		*s = (struct serving){.plugin = p, .replicas = names.row[i].replicas};
+		snprintf(s->resource, sizeof(s->resource), "%s", names.row[i].resource);
+		list_init(&s->streams);
+	}
+	offered_find(p);
+	return 0;
+}

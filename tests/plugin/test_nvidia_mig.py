@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""GPUs that MIG divides, on a node whose file has no key mete, and on one that mete shares: names, answers, labels, and a GPU that is divided anew."""
+import contextlib
+import ctypes
+
+from node import *
+from meted import run
+
+
+SEVEN = "0:7x1g.10gb"
+PREFIX = "nvidia.com/"
+
+
+def nvml():
+    """NVML of the simulated node, in this process."""
+    library = ctypes.CDLL(sys.argv[2] + "/libnvidia-ml.so.1")
+    assert library.nvmlInit_v2() == 0
+    return library
+
+
+@contextlib.contextmanager
+def divided(parts, devices="2xH100", flags=None, sharing=None, listen=PREFIX + "gpu", start=True, **environment):
+    with Node(start=False, api=False, devices=devices, environment={"METE_SIM_PARTS": parts, **environment}) as node:
+        node.write({"version": "v1", "flags": flags or {}, **({"sharing": sharing} if sharing else {})})
+        node.environment["KUBELET_SOCKET"] = node.kubelet.plugins + "/kubelet.sock"
+        node.kubelet.ask("turn", listen)
+        if start:
+            node.start()
+            node.kubelet.hear(f"registered {listen} ")
+        yield node
+
+
+def found(node):
+    """The devices of meted's last start: UUID to model."""
+    log = node.log()
+    return dict(re.findall(r"device\.found index=\d+ uuid=(\S+) model=\"?([^\"\n]*?)\"? capacity", log[log.rindex("device.found index=0 "):]))
+
+
+def of(node, profile):
+    return [uuid for uuid, model in found(node).items() if model.endswith("MIG " + profile)]
+
+
+def whole(node):
+    return [uuid for uuid in found(node) if uuid.startswith("GPU-")]
+
+
+def await_list(node, ids):
+    node.kubelet.await_devices(lambda now: sorted(now) == sorted(ids))
+
+
+def turn(node, resource):
+    """The kubelet listens to that one: others have registered, too, and are not listened to."""
+    node.kubelet.hear(f"known {resource}")
+    node.kubelet.ask("turn", resource)
+
+
+def test_without_a_strategy_parts_are_not_offered():
+    with divided(SEVEN) as node:
+        await_list(node, whole(node))
+        assert len(whole(node)) == 1
+
+
+def test_mixed_gives_each_kind_of_parts_a_name():
+    with divided("0:7x1g.10gb;1:3g.40gb,1g.10gb+me", devices="3xH100", flags={"migStrategy": "mixed"}) as node:
+        await_list(node, whole(node))
+        for profile in "1g.10gb", "3g.40gb", "1g.10gb+me":
+            uuids = of(node, profile)
+            turn(node, PREFIX + "mig-" + profile.replace("+", "."))
+            await_list(node, uuids)
+            assert node.kubelet.ask("allocate", uuids[0]) == f"ok env=NVIDIA_VISIBLE_DEVICES={uuids[0]}"
+        assert os.path.exists(node.kubelet.plugins + "/mete-mig-1g.10gb.me.sock")
+
+
+def test_single_offers_parts_as_gpus():
+    with divided("0:2x3g.40gb;1:2x3g.40gb", flags={"migStrategy": "single", "plugin": {"deviceIDStrategy": "index"}}) as node:
+        uuids = of(node, "3g.40gb")
+        await_list(node, uuids)
+        assert len(uuids) == 4
+        assert node.kubelet.ask("allocate", uuids[3], uuids[0]) == "ok env=NVIDIA_VISIBLE_DEVICES=1:1,0:0"
+
+
+def test_replicas_of_a_kind_of_parts():
+    slicing = {"timeSlicing": {"renameByDefault": True, "failRequestsGreaterThanOne": True, "resources": [{"name": "nvidia.com/mig-1g.10gb", "replicas": 3}]}}
+    name = PREFIX + "mig-1g.10gb.shared"
+    with divided("0:2x1g.10gb,2g.20gb", devices="1xH100", flags={"migStrategy": "mixed"}, sharing=slicing, listen=name) as node:
+        small, large = of(node, "1g.10gb"), of(node, "2g.20gb")
+        await_list(node, [f"{uuid}::{n}" for uuid in small for n in range(3)])
+        assert node.kubelet.ask("allocate", f"{small[1]}::2") == f"ok env=NVIDIA_VISIBLE_DEVICES={small[1]}"
+        refusal = node.kubelet.refusal(node.kubelet.begin("allocate", f"{small[0]}::0", f"{small[1]}::0"))
+        assert refusal == f'invalid allocation request for "{name}": invalid request: maximum request size for shared resources is 1; found 2', refusal
+        turn(node, PREFIX + "mig-2g.20gb")
+        await_list(node, large)  # it has no replicas, and is given whole
+
+
+def test_a_container_gets_the_files_of_its_parts():
+    with divided("0:2x1g.10gb", devices="1xH100", flags={"migStrategy": "single", "plugin": {"passDeviceSpecs": True}}, start=False) as node:
+        node.write({"version": "v1", "flags": {"migStrategy": "single", "nvidiaDriverRoot": node.sim, "plugin": {"passDeviceSpecs": True}}})
+        node.start()
+        node.kubelet.hear("registered")
+        one, other = of(node, "1g.10gb")
+        said = node.kubelet.ask("allocate", one, other)
+        # gpu0/gi7 and gi8, as /proc/driver/nvidia-caps/mig-minors has them
+        nodes = re.findall(r"node=\S+:(/dev/\S+)", said)
+        assert [path for path in nodes if "caps" in path or path == "/dev/nvidia0"] == [
+            "/dev/nvidia0", *(f"/dev/nvidia-caps/nvidia-cap{n}" for n in (66, 67, 75, 76))], said
+
+
+def test_strategies_that_do_not_go_with_the_division_are_refused():
+    for parts, strategy, sentences in (
+        (SEVEN, "single", ("all devices on the node must be configured with the same migEnabled value", "GPU 0 is divided by MIG, and GPU 1 is not")),
+        ("0:3g.40gb,2g.20gb;1:3g.40gb", "single", ("more than one MIG device type present on node: 3g.40gb and 2g.20gb",)),
+    ):
+        with divided(parts, flags={"migStrategy": strategy}, start=False) as node:
+            refused = subprocess.run(node.command(), env=dict(os.environ, **node.environment), stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+            assert refused.returncode and all(sentence in refused.stderr for sentence in sentences), refused
+
+
+def test_the_node_has_the_labels_of_its_parts():
+    with Node(start=False, devices="2xH100", labels={}, environment={"METE_SIM_PARTS": "0:2x1g.10gb"}) as node:
+        node.write("version: v1\nflags: {migStrategy: mixed, gfd: {noTimestamp: true}}\n"
+                   "sharing: {timeSlicing: {resources: [{name: mig-1g.10gb, replicas: 2}]}}\n")
+        node.environment.update(KUBELET_SOCKET=node.kubelet.plugins + "/kubelet.sock", KUBECONFIG=node.folder + "/kubeconfig", NODE_NAME=NODE)
+        node.kubelet.ask("turn", PREFIX + "gpu")
+        node.start()
+
+        def labels():
+            return {key.removeprefix(PREFIX): value for key, value in node.api.node()["metadata"].get("labels", {}).items() if key.startswith(PREFIX)}
+        wanted = {"mig.strategy": "mixed", "mig.capable": "true", "gpu.count": "2", "gpu.memory": "81559", "gpu.product": "NVIDIA-H100-80GB-HBM3", "gpu.replicas": "1",
+                  "mig-1g.10gb.count": "2", "mig-1g.10gb.replicas": "2", "mig-1g.10gb.memory": "9856", "mig-1g.10gb.multiprocessors": "16",
+                  "mig-1g.10gb.slices.gi": "1", "mig-1g.10gb.slices.ci": "1", "mig-1g.10gb.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb-SHARED",
+                  "mig-1g.10gb.sharing-strategy": "time-slicing", "mig-1g.10gb.engines.copy": "1"}
+        until(lambda: wanted.items() <= labels().items(), lambda: f"{set(wanted.items()) - set(labels().items())} of {labels()}")
+
+
+def test_an_xid_of_a_part_is_its_own():
+    with divided("0:2x3g.40gb", devices="1xH100", flags={"migStrategy": "single"}) as node:
+        one, other = of(node, "3g.40gb")
+        launch = subprocess.run([BUILD + "/examples/vector-add"], stderr=subprocess.PIPE, timeout=PATIENCE,
+                                env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], METE_SIM_DIR=node.sim, METE_SIM_FAULTS="xid=79@1", CUDA_VISIBLE_DEVICES=other))
+        assert node.kubelet.await_devices(lambda now: "Unhealthy" in now.values()) == {one: "Healthy", other: "Unhealthy"}, launch
+
+
+def test_a_gpu_that_is_divided_anew_is_seen():
+    with divided("0:3g.40gb", devices="1xH100", flags={"migStrategy": "mixed"}, listen=PREFIX + "mig-3g.40gb") as node:
+        former, = of(node, "3g.40gb")
+        await_list(node, [former])
+        os.environ.update(METE_SIM_DIR=node.sim)
+        library, gpu, part, made = nvml(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+        assert library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(gpu)) == 0
+        assert library.nvmlDeviceCreateGpuInstance(gpu, 14, ctypes.byref(part)) == 0  # 2g.20gb
+        assert library.nvmlGpuInstanceCreateComputeInstance(part, 1, ctypes.byref(made)) == 0
+        node.kubelet.hear("known nvidia.com/mig-2g.20gb")
+        node.kubelet.hear("registered nvidia.com/mig-3g.40gb")
+        node.kubelet.ask("turn", PREFIX + "mig-2g.20gb")
+        await_list(node, of(node, "2g.20gb"))
+        node.await_log("daemon.again .*divided by MIG in another way now")
+        assert library.nvmlShutdown() == 0
+
+
+if __name__ == "__main__":
+    run(globals())
