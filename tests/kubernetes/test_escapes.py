@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Ways in which a container may try to have more than its slot: each sees the limit, or nothing."""
+import contextlib
+import re
+import sys
+
 import images
 from harness import GIB, MIB, node, pod, run, seen, until
 
@@ -12,15 +16,49 @@ TAKE = f"take={1200 * MIB}"
 WORKS = 'env -i PATH=/usr/local/bin:/usr/bin:/bin seen; exec "$@"'
 
 
+class Shared:
+    """One meted for those that try something: to start and to end one for each takes longer than what they try."""
+
+    def __init__(self):
+        self.stack, self.here, self.count = contextlib.ExitStack(), None, 0
+
+    def pod(self, manifest):
+        self.here = self.here or self.stack.enter_context(node(SHARE, slots=4))
+        self.count += 1
+        return self.here.pod(f"escape-{self.count}", manifest)
+
+    def end(self):
+        self.here = None
+        self.stack.close()
+
+
+shared = Shared()
+
+
+@contextlib.contextmanager
+def alone(*arguments, **settings):
+    """A meted of the test's own."""
+    shared.end()
+    with node(*arguments, **settings) as here:
+        yield here
+
+
 def tried(*command, slots=1, **more):
     """What a process in a container with 1 GiB of 4 came to, and all that was said. The container has a GPU that works."""
-    with node(SHARE, slots=4) as here:
-        made = here.pod("escape", pod(command=["sh", "-c", WORKS, "sh", *command], slots=slots, **more))
+    made = shared.pod(pod(command=["sh", "-c", WORKS, "sh", *command], slots=slots, **more))
+    try:
         made.await_end()
-        first, _, rest = made.log().partition("\n")
+        # Nobody tells when the rest of a log is there: on a busy node it comes after the end.
+        said = until(lambda: len(re.findall("^seen ", text := made.log(), re.M)) > 1 and text, "it never said twice what it saw")
+        first, _, rest = said.partition("\n")
         works = seen(first)
         assert works["devices"] == works["nvml_devices"] == 1 and works["total"] == works["nvml_total"] == GIB, first
         return seen(rest), rest
+    except BaseException:
+        sys.stderr.write(shared.here.meted.log()[-6000:])
+        raise
+    finally:
+        made.delete()
 
 
 def holds(*command, **more):
@@ -99,7 +137,7 @@ def test_a_cache_of_the_loader_of_ones_own():
 
 def test_the_socket_of_another_pod():
     """Who a process is, is the folder that is mounted: the others' are not there."""
-    with node(SHARE, slots=4) as here:
+    with alone(SHARE, slots=4) as here:
         here.pod("first", pod(command=["seen", "hold=1"], slots=1)).await_line("devices=1")
         made = here.pod("second", pod(command=["sh", "-c", "ls /run/mete; ls /run/mete/.. | tr '\\n' ' '; cat /proc/mounts | grep -c tenants; true"], slots=1))
         made.await_end()
@@ -107,7 +145,7 @@ def test_the_socket_of_another_pod():
 
 
 def test_more_processes_share_one_limit():
-    with node(SHARE, slots=4) as here:
+    with alone(SHARE, slots=4) as here:
         made = here.pod("many", pod(command=["sh", "-c", f"seen take={500 * MIB} hold=1 & sleep 1000"], slots=1))
         made.await_line("take=granted")
         saw = seen(made.exec("seen", f"take={600 * MIB}"))
@@ -124,7 +162,7 @@ def test_no_path_leads_to_the_driver():
 
 def test_no_file_of_another_process_leads_to_the_driver():
     """One that has loaded it: nothing that its /proc shows can be opened as a library."""
-    with node(SHARE, slots=4) as here:
+    with alone(SHARE, slots=4) as here:
         search = ("for file in /proc/[0-9]*/fd/* /proc/[0-9]*/map_files/*; do case $(readlink $file) in "
                   f"*libcuda*|*libnvidia*) seen cuda=$file nvml=/none {TAKE};; esac; done; echo searched")
         made = here.pod("itself", pod(command=["seen", "hold=1"], slots=1))
@@ -139,14 +177,14 @@ OWN = ["seen", f"cuda={images.OWN_DRIVER}", "nvml=/none", TAKE, "hold=1"]
 
 
 def test_who_brings_a_driver_along_is_shown():
-    with node(SHARE, slots=4) as here:
+    with alone(SHARE, slots=4) as here:
         made = here.pod("itself", pod(command=OWN, slots=1))
         made.await_line("seen ")
         until(lambda: f"process.unannounced pid=" in here.meted.log() and f"pod={here.namespace}/itself " in here.meted.log(), "nobody was told of it")
 
 
 def test_who_speaks_to_the_driver_itself_is_killed_where_that_is_wanted():
-    with node(SHARE + "\nunannounced: kill", slots=4) as here:
+    with alone(SHARE + "\nunannounced: kill", slots=4) as here:
         made = here.pod("itself", pod(command=OWN, slots=1))
         innocent = here.pod("innocent", pod(command=["seen", "hold=1"], slots=1))
         assert made.await_end() == 137
@@ -155,10 +193,14 @@ def test_who_speaks_to_the_driver_itself_is_killed_where_that_is_wanted():
 
 def test_what_a_guest_takes_past_its_guest_is_in_its_tenants_book():
     """It has announced itself (by NVML), and calls the driver directly: meted measures what the driver says."""
-    with node(SHARE, slots=4) as here:
+    with alone(SHARE, slots=4) as here:
         made = here.pod("both", pod(command=["seen", f"cuda={images.OWN_DRIVER}", f"take={700 * MIB}", "hold=1"], slots=1))
         made.await_line("take=granted")
         until(lambda: here.tenant(made)["residual_bytes"] + here.tenant(made)["allocated_bytes"] >= 700 * MIB, "it was never charged")
+
+
+def test_meted_is_well_after_all_of_it():
+    shared.end()
 
 
 if __name__ == "__main__":
