@@ -22,7 +22,7 @@ PLANTED = [
      "the device is too full"),
     (None, "\tm->credit_bytes = m->ordered_bytes = m->order_todo = m->credit_todo = 0;\n",
      "\tm->credit_bytes = m->credit_todo = 0;\n", "who was stopped is waited for"),
-    (None, "if (bytes > beyond(capacity_bytes, member_need(m)))", "if (false)",
+    (None, "if (bytes > beyond(capacity_bytes + (is_batch(m) ? above : 0), member_need(m)))", "if (false)",
      "a tenant is larger than the device"),
     ("choose", "stay = r->cost_ns / t->cost_milli * MILLI", "stay = r->cost_ns",
      "moving costs half of the time"),

@@ -61,7 +61,7 @@ PLANTED = [
      "who waits for another tenant is never found"),
     ("await", "\t\tif (++t->lone == LONE_TURNS)\n\t\t\tawait_nobody(t);\n", "\t\tt->lone++;\n",
      "who waits no more has company for ever"),
-    ("await", "if (known && now_ns - t->ending_ns >= longest) {", "if (false) {",
+    ("await", "if (known && (took_ns >= longest || (!stands && now_ns - t->company_ns >= longest))) {", "if (false) {",
      "who waits for a tenant that does not come is taken for one that hangs"),
     ("await", "least(t->proved_ns + tuning->drain_ns / 2, tuning->hang_ns / 2)", "tuning->drain_ns",
      "who has kernels of one length is taken for one who waits"),
