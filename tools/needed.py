@@ -221,6 +221,12 @@ def look_ffmpeg():
         raise Lacking("ffmpeg has no CUDA filters")
 
 
+def look_browser():
+    program("chromium")
+    words(program("chromedriver"), "--version")
+    words("/usr/bin/python3", "-c", "import selenium; print(selenium.__version__)")
+
+
 def look_clang():
     with tempfile.TemporaryDirectory(prefix="mete-needs-") as place:
         with open(place + "/k.cu", "w") as file:
@@ -264,6 +270,7 @@ NEEDS = {need.name: need for need in (
     Need("pypi", "PyPI", "tinygrad, clients of NVML, drjit, gRPC with Python", look_pypi,
          "connect the machine, or name a mirror in PIP_INDEX_URL", slow=True),
     Need("npm", "npm's registry", "gRPC with JavaScript", look_npm, "connect the machine, or name a mirror in npm_config_registry", slow=True),
+    Need("browser", "Chromium and its driver", "the web page in a browser", look_browser, SETUP),
     Need("offload", "GCC for GPUs", "OpenACC and OpenMP", look_offload, SETUP),
     Need("ffmpeg", "ffmpeg", "ffmpeg's filters", look_ffmpeg, "`apt-get install ffmpeg`"),
 )}

@@ -2,18 +2,28 @@
 """A real browser without a window: Debian's Chromium and its driver."""
 import os
 import shutil
+import sys
 import tempfile
 
-from meted import PATIENCE
+import registries
+from meted import PATIENCE, Skipped
 
+try:
+    from selenium import webdriver
+except ImportError:  # Debian's, with another Python in front of it
+    sys.path.append("/usr/lib/python3/dist-packages")
+    from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.support.ui import WebDriverWait
+
+AXE = "4.14.1"
 WIDTHS = {"phone": (390, 844), "normal": (1280, 800), "wide": (1920, 1080)}
 
 
 class Browser:
     def __init__(self):
-        from selenium import webdriver
-        from selenium.webdriver.chrome.service import Service
-
         self.folder = tempfile.mkdtemp(prefix="mete-browser-")
         options = webdriver.ChromeOptions()
         options.binary_location = shutil.which("chromium")
@@ -38,8 +48,6 @@ class Browser:
         return self.driver.execute_script(script, *values)
 
     def wait(self, condition, otherwise="it never happened"):
-        from selenium.common.exceptions import TimeoutException
-        from selenium.webdriver.support.ui import WebDriverWait
         try:
             return WebDriverWait(self.driver, PATIENCE, poll_frequency=0.1).until(lambda driver: driver.execute_script(f"return {condition}"))
         except TimeoutException:
@@ -50,7 +58,6 @@ class Browser:
         self.wait(f"location.hash === '{fragment}' && document.querySelector('#view h1') !== null")
 
     def keys(self, *keys):
-        from selenium.webdriver.common.action_chains import ActionChains
         for key in keys:
             ActionChains(self.driver).send_keys(key).perform()
 
@@ -67,3 +74,20 @@ class Browser:
     def __exit__(self, *_):
         self.driver.quit()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def axe():
+    """The audit's script, from npm's registry, once."""
+    kept = os.path.expanduser(f"~/.cache/mete/axe-core-{AXE}.js")
+    if not os.path.exists(kept):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                registries.run(["npm", "pack", "--silent", f"axe-core@{AXE}"], 120, cwd=folder)
+            except registries.Unavailable as error:
+                raise Skipped(f"axe-core cannot be had ({error}); connect the machine to npm's registry") from None
+            shutil.unpack_archive(f"{folder}/axe-core-{AXE}.tgz", folder)
+            os.makedirs(os.path.dirname(kept), exist_ok=True)
+            shutil.copy(f"{folder}/package/axe.min.js", kept + ".new")
+            os.replace(kept + ".new", kept)
+    with open(kept, encoding="utf-8") as file:
+        return file.read()
