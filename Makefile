@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # For the fingers: everything is done by meson and the scripts under tools/. `make help` lists it.
-.PHONY: all help demo demo-kubernetes test test-kubernetes test-image stress-test bench check-gpu soak install uninstall clean abi-check
+.PHONY: all help demo demo-kubernetes test test-kubernetes test-image stress-test bench check-gpu soak install uninstall clean abi-check dist
 
 all: ## build mete; says where it is
 	@tools/setup
@@ -53,10 +53,14 @@ abi-check: ## compare our tables with NVIDIA's published headers
 	@tools/check-abi
 
 install: ## install under PREFIX (/usr/local), below DESTDIR
+	@command -v python3 >/dev/null || tools/setup
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' tools/install
 
 uninstall: ## remove what that wrote, and nothing else
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' tools/uninstall
+
+dist: ## a tarball of what is committed, and a list of what is linked (SPDX)
+	@tools/dist
 
 clean: ## remove build/
 	@rm -rf build

@@ -248,6 +248,12 @@ void loop_signal_close(struct loop_signal *signal)
 	signal->open = 0;
 }
 
+void loop_signal_keep(struct loop_signal *signal)
+{
+	if (signal->open)
+		uv_unref((uv_handle_t *)&signal->signal);
+}
+
 static void on_work(uv_work_t *request)
 {
 	struct loop_work *work = container_of(request, struct loop_work, request);

@@ -104,6 +104,10 @@ struct loop_signal {
 must_check int loop_signal(struct loop *loop, struct loop_signal *signal, int number,
 			   void (*came)(struct loop_signal *signal));
 void loop_signal_close(struct loop_signal *signal);
+/* Instead of closing it, of a process that is about to end: the loop can be done, and the signal
+ * goes on being caught until the process has ended. Closing gives it back its default action. The
+ * memory of `signal` and of its loop must stay. */
+void loop_signal_keep(struct loop_signal *signal);
 
 /* Runs blocking work on a worker thread and reports its end as an event. `work` must not touch
  * anything that the loop's thread may touch at the same time. One at a time per struct. */

@@ -2,6 +2,7 @@
 /*
  * mete doctor: each check says what it found and, where something is wrong, what to do.
  */
+#include <ctype.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -70,6 +71,8 @@ void check_version(struct patient *patient, struct finding *finding)
 	}
 }
 
+enum { NVML_MISMATCH = 18 }; /* NVML_ERROR_LIB_RM_VERSION_MISMATCH */
+
 void check_nvml(struct patient *patient, struct finding *finding)
 {
 	void *library;
@@ -92,9 +95,14 @@ void check_nvml(struct patient *patient, struct finding *finding)
 	if (status != 0) {
 		finding_set(finding, FINDING_WRONG, "%s does not initialise: %s (error %d)",
 			    patient->driver.nvml, init && text ? text(status) : "no NVML", status);
-		finding_advise(
-			finding,
-			"is the kernel module loaded, and does its version match the library's?");
+		if (status == NVML_MISMATCH)
+			finding_advise(finding,
+				       "the driver was updated, and the kernel has the former "
+				       "module: restart the machine, or reload the module "
+				       "when nobody uses a GPU");
+		else
+			finding_advise(finding, "is the kernel module loaded, and does its version "
+						"match the library's?");
 		return;
 	}
 	finding_set(finding, FINDING_FINE, "%s", patient->driver.nvml);
@@ -128,6 +136,7 @@ void check_permissions(struct patient *patient, struct finding *finding)
 {
 	owned(closedir) DIR *dev = NULL;
 	struct dirent *entry;
+	bool gpu = false, uvm = false;
 	int seen = 0, r;
 
 	if (patient->has_driver && patient->driver.simulated) {
@@ -142,11 +151,19 @@ void check_permissions(struct patient *patient, struct finding *finding)
 			continue;
 		snprintf(path, sizeof(path), "/dev/%s", entry->d_name);
 		seen++;
+		gpu |= isdigit((unsigned char)entry->d_name[6]);
+		uvm |= strcmp(entry->d_name, "nvidia-uvm") == 0;
 		r = try_device_file(path);
 		if (r < 0) {
 			say_unusable(finding, path, r);
 			return;
 		}
+	}
+	if (gpu && !uvm) {
+		finding_set(finding, FINDING_WRONG,
+			    "there is no /dev/nvidia-uvm: CUDA programs fail with unknown errors");
+		finding_advise(finding, "as root: nvidia-modprobe -u -c 0");
+		return;
 	}
 	if (seen) {
 		finding_set(finding, FINDING_FINE, "%d device files under /dev can be opened",

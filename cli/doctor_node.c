@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/place.h"
 #include "base/socket.h"
-#include "cli/doctor.h"
+#include "cli/doctor_node.h"
 #include "plugin/inject/cdi_choice.h"
 
 #define PLUGINS	  "/var/lib/kubelet/device-plugins"
@@ -24,7 +24,7 @@ static const char *node_root(void)
 	return root ? root : "";
 }
 
-static const char *on_node(const char *path, char ret_path[PATH_MAX])
+const char *node_path(const char *path, char ret_path[PATH_MAX])
 {
 	if (snprintf(ret_path, PATH_MAX, "%s%s", node_root(), path) >= PATH_MAX)
 		*ret_path = '\0';
@@ -37,7 +37,7 @@ static const char *of_kubelet(const char *path, char ret_path[PATH_MAX])
 	struct stat there;
 
 	if (stat(path, &there) != 0)
-		return on_node(path, ret_path);
+		return node_path(path, ret_path);
 	snprintf(ret_path, PATH_MAX, "%s", path);
 	return ret_path;
 }
@@ -50,7 +50,7 @@ static bool sees_node(void)
 	struct stat its, own;
 
 	if (*node_root())
-		return access(on_node("/etc", path), X_OK) == 0;
+		return access(node_path("/etc", path), X_OK) == 0;
 	return stat("/proc/1/root/", &its) != 0 || stat("/", &own) != 0 ||
 	       (its.st_dev == own.st_dev && its.st_ino == own.st_ino);
 }
@@ -64,7 +64,7 @@ static bool is_node(void)
 }
 
 /* Whether this concerns the machine, and the user may look. */
-static bool may_look(struct finding *finding)
+bool node_may_look(struct finding *finding)
 {
 	char path[PATH_MAX];
 
@@ -85,7 +85,7 @@ void check_kubelet(struct patient *patient, struct finding *finding)
 	int r;
 
 	(void)patient;
-	if (!may_look(finding))
+	if (!node_may_look(finding))
 		return;
 	r = socket_answers(of_kubelet(PLUGINS "/kubelet.sock", path));
 	if (r == 0) {
@@ -121,7 +121,7 @@ void check_plugin(struct patient *patient, struct finding *finding)
 	int r;
 
 	(void)patient;
-	if (!may_look(finding))
+	if (!node_may_look(finding))
 		return;
 	find_socket(path, sizeof(path));
 	if (!*path) {
@@ -144,7 +144,7 @@ void check_owner(struct patient *patient, struct finding *finding)
 	char theirs[NAME_MAX + 1], ours[NAME_MAX + 1], path[PATH_MAX];
 
 	(void)patient;
-	if (!may_look(finding))
+	if (!node_may_look(finding))
 		return;
 	if (socket_find(of_kubelet(PLUGINS, path), "nvidia-", theirs, sizeof(theirs)) == 0) {
 		bool both = socket_find(path, "mete-", ours, sizeof(ours)) == 0;
@@ -167,7 +167,7 @@ void check_resources(struct patient *patient, struct finding *finding)
 	int r;
 
 	(void)patient;
-	if (!may_look(finding))
+	if (!node_may_look(finding))
 		return;
 	r = socket_answers(of_kubelet(RESOURCES, path));
 	if (r == 0) {
@@ -223,7 +223,7 @@ static const char *find_folder(char ret_path[PATH_MAX])
 		if (stat(folders[i], &there) == 0)
 			return folders[i];
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
-		if (stat(on_node(folders[i], ret_path), &there) == 0)
+		if (stat(node_path(folders[i], ret_path), &there) == 0)
 			return ret_path;
 	return NULL;
 }
@@ -235,7 +235,7 @@ void check_cdi(struct patient *patient, struct finding *finding)
 	struct fault reason;
 
 	(void)patient;
-	if (!may_look(finding))
+	if (!node_may_look(finding))
 		return;
 	folder = find_folder(path);
 	if (!has_cdi(folder != NULL, &reason)) {
@@ -290,7 +290,7 @@ static char *read_toolkit(char ret_path[PATH_MAX])
 	size_t size;
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		if (file_slurp(on_node(files[i], ret_path), TOOLKIT_MOST, &text, &size) == 0)
+		if (file_slurp(node_path(files[i], ret_path), TOOLKIT_MOST, &text, &size) == 0)
 			return text;
 	return NULL;
 }
@@ -301,7 +301,7 @@ void check_toolkit(struct patient *patient, struct finding *finding)
 	char path[PATH_MAX];
 
 	(void)patient;
-	if (!may_look(finding))
+	if (!node_may_look(finding))
 		return;
 	if (!sees_node()) {
 		finding_set(finding, FINDING_NOTE, "the node's files cannot be seen from here");

@@ -26,6 +26,7 @@ struct gpus {
 	__typeof__(&nvmlDeviceGetEnforcedPowerLimit) power_limit;
 	__typeof__(&nvmlDeviceGetClockInfo) clock;
 	__typeof__(&nvmlDeviceGetProcessUtilization) samples;
+	__typeof__(&nvmlDeviceGetMinorNumber) minor;
 };
 
 void gpus_close(struct gpus *gpus)
@@ -54,6 +55,7 @@ static int find(struct gpus *gpus, const char *path, struct fault *why)
 	FUNCTION(power_limit, nvmlDeviceGetEnforcedPowerLimit);
 	FUNCTION(clock, nvmlDeviceGetClockInfo);
 	FUNCTION(samples, nvmlDeviceGetProcessUtilization);
+	FUNCTION(minor, nvmlDeviceGetMinorNumber);
 #undef FUNCTION
 	if (!gpus->init || !gpus->text || !gpus->count || !gpus->handle || !gpus->uuid ||
 	    !gpus->memory)
@@ -132,6 +134,17 @@ struct gpus_model gpus_model(const struct gpus *gpus, unsigned index)
 	    gpus->name(device, model.text, sizeof(model.text)) != NVML_SUCCESS)
 		model.text[0] = '\0';
 	return model;
+}
+
+int gpus_minor(const struct gpus *gpus, const char *uuid)
+{
+	nvmlDevice_t device;
+	unsigned minor;
+
+	if (!gpus->by_uuid || !gpus->minor || gpus->by_uuid(uuid, &device) != NVML_SUCCESS ||
+	    gpus->minor(device, &minor) != NVML_SUCCESS)
+		return -1;
+	return (int)minor;
 }
 
 size_t gpus_processes(const struct gpus *gpus, unsigned index, struct gpus_process *out,

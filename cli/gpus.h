@@ -25,6 +25,9 @@ struct gpus_model {
 };
 struct gpus_model gpus_model(const struct gpus *gpus, unsigned index);
 
+/* N of the GPU's file /dev/nvidiaN; -1: the driver does not say. */
+int gpus_minor(const struct gpus *gpus, const char *uuid);
+
 struct gpus_process {
 	unsigned pid;
 	uint64_t used_bytes;

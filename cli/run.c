@@ -17,6 +17,7 @@
 #include "cli/cli.h"
 #include "cli/daemon.h"
 #include "cli/driver.h"
+#include "cli/run_cdi.h"
 #include "cli/run_report.h"
 #include "cli/signals.h"
 #include "cli/sim_node.h"
@@ -125,6 +126,8 @@ static int check_values(const struct cli_line *line, struct fault *why)
 	struct share share;
 	int r = name ? check_name(name, why) : 0;
 
+	if (r == 0)
+		r = run_cdi_check(line, why);
 	share_init(&share);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(field_options); i++) {
 		const char *value = cli_value(line, field_options[i]);
@@ -240,7 +243,7 @@ static int join(const struct cli_line *line, struct admin *admin, const struct d
  * `outside`: it is another meted's, which is not asked for a report either. */
 static void list_unheard(const struct cli_line *line, bool outside, char *text, size_t size)
 {
-	static const char *const more[] = {"name", "report", "report_json"};
+	static const char *const more[] = {"name", "cdi", "report", "report_json"};
 	size_t n = 0;
 
 	*text = '\0';
@@ -251,8 +254,8 @@ static void list_unheard(const struct cli_line *line, bool outside, char *text, 
 
 		if (!cli_value(line, option))
 			continue;
-		if (!outside &&
-		    (strcmp(option, "memory") == 0 || strncmp(option, "report", 6) == 0))
+		if (!outside && (strcmp(option, "memory") == 0 || strcmp(option, "cdi") == 0 ||
+				 strncmp(option, "report", 6) == 0))
 			continue;
 		if (n < size)
 			n += (size_t)snprintf(text + n, size - n, "%s--%s", n ? ", " : "",
@@ -412,6 +415,7 @@ int run_main(const struct cli_line *line)
 	owned(run_report_close) struct run_report report = {0};
 	struct wire_message made = {0};
 	struct driver driver = {0};
+	owned(run_cdi_remove) struct run_cdi cdi = {0};
 	struct fault why;
 	struct signals before;
 	struct kept kept;
@@ -436,6 +440,8 @@ int run_main(const struct cli_line *line)
 		fprintf(stderr, "mete run: note: %s\n", made.tenant_made.note.text);
 	if (status == 0)
 		say_joined(line, &made.tenant_made);
+	if (status == 0)
+		status = run_cdi_write(line, &driver, &made.tenant_made, &cdi, &why);
 	if (status < 0 || set_environment(&driver, made.tenant_made.socket.text, &why) < 0)
 		return cli_fail(line, 125, &why);
 	fflush(NULL);
@@ -466,6 +472,7 @@ int run_main(const struct cli_line *line)
 		if (errno != EINTR)
 			return cli_complain(line, 125, "%s: %s", line->argv[0], strerror(errno));
 	signals_release(&before, 0);
+	run_cdi_remove(&cdi);
 	report.tenant = made.tenant_made.tenant;
 	report.name = made.tenant_made.name.text;
 	report.whole = kept.replaced == 0;

@@ -17,6 +17,7 @@
 #include "node/tenants/tenant.h"
 #include "node/tenants/tenant_find.h"
 #include "node/tenants/tenant_spec.h"
+#include "node/time/launches.h"
 #include "node/upcalls.h"
 
 struct kubernetes {
@@ -27,6 +28,7 @@ struct kubernetes {
 	struct loop_signal reload;
 	int driver[WIRE_LIBRARIES]; /* what containers load; -1: none */
 	struct health_watch health;
+	struct launches launches;
 	bool leaving; /* closed, and has not ended */
 };
 
@@ -92,9 +94,22 @@ static void end(struct daemon *d, uint32_t id)
 		absent_end(d, id);
 }
 
+static void guests(struct tenant *t, const struct host_reader *reader)
+{
+	list_for_each(link, &t->guests)
+	{
+		for (uint32_t i = 0; i < t->devices; i++) {
+			struct wire_guest_row row;
+
+			rows_guest(list_entry(link, struct guest, link), i, &row);
+			reader->guest(reader->owner, &row);
+		}
+	}
+}
+
 static void rows(struct daemon *d, const struct host_reader *reader)
 {
-	if (reader->device || reader->tenant)
+	if (reader->device || reader->tenant || reader->guest)
 		book_refresh_all(d);
 	for (uint32_t i = 0; reader->device && i < d->devices; i++) {
 		struct wire_device_row row;
@@ -112,6 +127,8 @@ static void rows(struct daemon *d, const struct host_reader *reader)
 			rows_tenant(t, i, &row);
 			reader->tenant(reader->owner, &row);
 		}
+		if (reader->guest)
+			guests(t, reader);
 	}
 	if (reader->stranger)
 		health_watch_strangers(&d->kubernetes->health, reader);
@@ -123,6 +140,8 @@ static void watch(struct daemon *d, host_health *seen, void *owner)
 {
 	if (health_watch_open(&d->kubernetes->health, d, seen, owner) < 0)
 		log_warning("health.unwatched", "reason=\"no timer\"");
+	if (launches_open(&d->kubernetes->launches, d) < 0)
+		log_warning("launches.unwatched", "reason=\"no timer\"");
 }
 
 static bool cordoned(const struct daemon *d, uint32_t device)
@@ -134,6 +153,13 @@ static void parking(struct daemon *d, uint64_t run_ns, uint64_t delay_ns)
 {
 	move_parking(d, run_ns == UINT64_MAX ? d->options.park_after_ns : run_ns,
 		     delay_ns == UINT64_MAX ? d->options.park_delay_ns : delay_ns);
+}
+
+static struct host_link link_between(const struct daemon *d, uint32_t a, uint32_t b)
+{
+	struct nvml_link link = d->nvml ? nvml_link(d->nvml, a, b) : (struct nvml_link){0};
+
+	return (struct host_link){.nvlinks = link.nvlinks, .level = link.level};
 }
 
 void kubernetes_cordoned(struct daemon *d, uint32_t device)
@@ -224,6 +250,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.rows = rows,
 		.watch = watch,
 		.cordoned = cordoned,
+		.link = link_between,
 		.parking = parking,
 		.driver = driver,
 		.ended = ended,
@@ -289,5 +316,6 @@ void kubernetes_close(struct kubernetes *k)
 	if (k->plugin)
 		k->entry->close(k->plugin);
 	health_watch_close(&k->health);
+	launches_close(&k->launches);
 	loop_signal_close(&k->reload);
 }

@@ -315,14 +315,12 @@ static void stop(struct daemon *d)
 {
 	char path[PLACE_MAX + 16];
 	bool nobody = list_empty(&d->tenants.all) && !reserve_any(d) && !absent_any(d);
-	sigset_t both;
 
 	d->stopping = true;
-	/* We are already stopping: a second signal must not interrupt the clean end. */
-	sigemptyset(&both);
-	sigaddset(&both, SIGTERM);
-	sigaddset(&both, SIGINT);
-	sigprocmask(SIG_BLOCK, &both, NULL);
+	/* We are already stopping: a signal must not interrupt the clean end, and the driver's
+	 * threads do not block it. */
+	loop_signal_keep(&d->terminate);
+	loop_signal_keep(&d->interrupt);
 	if (!d->missing.again)
 		notify_send("STOPPING=1");
 	missing_close(d);
@@ -348,11 +346,6 @@ static void stop(struct daemon *d)
 			;
 		_exit(0);
 	}
-	loop_signal_close(&d->terminate);
-	loop_signal_close(&d->interrupt);
-	/* Closing has reset both to their defaults, and other threads do not block them. */
-	signal(SIGTERM, SIG_IGN);
-	signal(SIGINT, SIG_IGN);
 	loop_timer_close(&d->watchdog, NULL);
 	loop_timer_close(&d->admins.pause, NULL);
 	/* Users that are still being served leave the flows first. */

@@ -6,7 +6,6 @@
  */
 #include "node/missing.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include "node/daemon.h"
@@ -56,14 +55,6 @@ void missing_close(struct daemon *d)
 
 int missing_again(char **argv)
 {
-	sigset_t both;
-
-	signal(SIGTERM, SIG_DFL);
-	signal(SIGINT, SIG_DFL);
-	sigemptyset(&both);
-	sigaddset(&both, SIGTERM);
-	sigaddset(&both, SIGINT);
-	sigprocmask(SIG_UNBLOCK, &both, NULL);
 	execv("/proc/self/exe", argv);
 	return -errno;
 }

@@ -17,7 +17,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 10, /* of this interface: both sides are built together */
+	HOST_VERSION = 11, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
@@ -31,6 +31,12 @@ struct host_device {
 	unsigned gpu_index, part_index; /* in NVIDIA's numbering: nvidia-smi -L */
 	int gpu_instance, compute_instance; /* of MIG; -1: it is a whole GPU */
 	bool is_divisible;		    /* the GPU can be divided by MIG */
+};
+
+/* Between two whole GPUs; 0 where nothing is reported. */
+struct host_link {
+	uint8_t nvlinks; /* that lead straight from one to the other */
+	uint8_t level;	 /* of PCI, in NVML's numbers: 10 one switch ... 50 two sockets */
 };
 
 struct host_tenant {
@@ -54,6 +60,8 @@ struct host_reader {
 	void *owner;
 	void (*device)(void *owner, const struct wire_device_row *row);
 	void (*tenant)(void *owner, const struct wire_tenant_row *row);
+	/* Each process of a tenant on each of the tenant's devices. */
+	void (*guest)(void *owner, const struct wire_guest_row *row);
 	/* A process that the driver lists on a device and that is not a guest, as watch() last saw
 	 * it.
 	 */
@@ -110,6 +118,7 @@ struct host {
 	/* It takes no new tenants (`mete cordon`): its owner's word, and no failure. watch() says
 	 * when that changes. */
 	bool (*cordoned)(const struct daemon *d, uint32_t device);
+	struct host_link (*link)(const struct daemon *d, uint32_t a, uint32_t b);
 	/* How long class batch runs before it is parked for a higher class, and how long that waits
 	 * before; UINT64_MAX: as meted's options say. */
 	void (*parking)(struct daemon *d, uint64_t run_ns, uint64_t delay_ns);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/nodes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "kube/json.h"
@@ -23,6 +24,7 @@ struct nodes {
 	struct loop_timer again;
 	uint64_t paid_ns;	    /* patches are paid for up to this time, EVERY_S each */
 	bool seen;		    /* the node exists, according to the list that began last */
+	uint64_t version;	    /* of the node, the newest that is known; 0: none */
 	char memory[24], milli[24]; /* as in the node's status; "": not there */
 	char owner[CONFIG_NAME_MAX + 1]; /* likewise, its annotation */
 	bool written;			 /* perhaps by us: the watch need not have shown it yet */
@@ -58,19 +60,6 @@ static bool find_sums(const struct plugin *p, char ret_memory[24], char ret_mill
 	snprintf(ret_memory, 24, "%llu", (unsigned long long)config_promised(p->config, bytes));
 	snprintf(ret_milli, 24, "%llu", (unsigned long long)milli);
 	return true;
-}
-
-static void on_patched(void *owner, int status, const char *problem, const cJSON *object)
-{
-	struct nodes *nodes = owner;
-
-	(void)status;
-	(void)object;
-	nodes->asked = NULL;
-	if (problem)
-		log_warning("node.sums_unwritten", "reason=%s", log_text(problem).text);
-	/* The watch shows whether the node has them now; if it is silent, check again. */
-	loop_arm(&nodes->again, EVERY_S * 1000000000ull);
 }
 
 /* With `ids: uuid` nobody counts by sums: the former ones are removed. */
@@ -121,6 +110,8 @@ static bool is_time(struct nodes *nodes)
 	nodes->paid_ns = paid + each;
 	return true;
 }
+
+static void on_patched(void *owner, int status, const char *problem, const cJSON *object);
 
 static void write_sums(struct nodes *nodes)
 {
@@ -219,25 +210,64 @@ static void read_owner(struct nodes *nodes, const cJSON *meta)
 	snprintf(nodes->owner, sizeof(nodes->owner), "%s", text ? text : "");
 }
 
-static void on_seen(void *owner, const cJSON *object)
+/* Versions of an object grow, and are compared as numbers. 0: it says none. */
+static uint64_t version_of(const cJSON *meta)
+{
+	const char *text = json_text(meta, "resourceVersion");
+
+	return text ? strtoull(text, NULL, 10) : 0;
+}
+
+/* An answer to a write and the watch overtake each other: what is older than what is known is
+ * passed over, or the sums would be written again because they seem to be gone. */
+static void take_node(struct nodes *nodes, const cJSON *object)
 {
 	const cJSON *meta = cJSON_GetObjectItemCaseSensitive(object, "metadata");
 	const cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status");
 	const cJSON *capacity = cJSON_GetObjectItemCaseSensitive(status, "capacity");
-	struct nodes *nodes = owner;
+	uint64_t version = version_of(meta);
 
-	nodes->seen = true;
+	if (version < nodes->version)
+		return;
+	nodes->version = version;
 	cdi_learn(nodes->plugin, status);
 	read_owner(nodes, meta);
 	read_sum(nodes, capacity, "gpu-memory", nodes->memory);
 	read_sum(nodes, capacity, "gpu-milli", nodes->milli);
 	take_labels(nodes, cJSON_GetObjectItemCaseSensitive(meta, "labels"));
+}
+
+static void on_seen(void *owner, const cJSON *object)
+{
+	struct nodes *nodes = owner;
+
+	nodes->seen = true;
+	take_node(nodes, object);
+	write_sums(nodes);
+}
+
+/* The node as it is after the write: the watch may be slow to show it. */
+static void on_patched(void *owner, int status, const char *problem, const cJSON *object)
+{
+	struct nodes *nodes = owner;
+
+	(void)status;
+	nodes->asked = NULL;
+	if (problem) {
+		log_warning("node.sums_unwritten", "reason=%s", log_text(problem).text);
+		loop_arm(&nodes->again, EVERY_S * 1000000000ull);
+		return;
+	}
+	take_node(nodes, object);
 	write_sums(nodes);
 }
 
 static void on_begins(void *owner)
 {
-	((struct nodes *)owner)->seen = false;
+	struct nodes *nodes = owner;
+
+	nodes->seen = false;
+	nodes->version = 0; /* it may be of another history */
 }
 
 static void on_listed(void *owner)

@@ -33,7 +33,7 @@
  *	strangers.c      processes on the devices that are not guests
  *	over.c           containers that have more than their limit
  *	events.c         Kubernetes events
- *	metrics.c        /metrics
+ *	metrics.c        /metrics, and metrics_text.c what it says
  *	sums/            who gets which GPU where pods are counted by amounts (sums/seats.h)
  *	dra/             the driver for dynamic resource allocation (dra/dra.h)
  */
@@ -420,3 +420,7 @@ must_check int health_check(const struct plugin *p, const struct binding *b, str
 /* Also reopens it, if the configuration has a new address. */
 must_check int metrics_open(struct plugin *p, struct fault *why);
 void metrics_close(struct plugin *p);
+
+/* metrics_text.c */
+/* New text; NULL: out of memory. */
+char *metrics_write(struct plugin *p);

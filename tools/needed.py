@@ -227,6 +227,21 @@ def look_browser():
     words("/usr/bin/python3", "-c", "import selenium; print(selenium.__version__)")
 
 
+def look_podman():
+    """That it runs a container, its tests find out themselves: it takes a root file system."""
+    return words(program("podman"), "--version").removeprefix("podman version ")
+
+
+def look_prometheus():
+    """tests/monitoring/prometheus.py fetches it where it is not."""
+    if shutil.which("promtool") and shutil.which("prometheus"):
+        return shutil.which("prometheus")
+    if os.path.isdir(os.path.expanduser("~/.cache/mete/prometheus")):
+        return "~/.cache/mete/prometheus"
+    words("apt-cache", "show", "prometheus")
+    return "it will be fetched from Debian, once: 19 MB"
+
+
 def look_clang():
     with tempfile.TemporaryDirectory(prefix="mete-needs-") as place:
         with open(place + "/k.cu", "w") as file:
@@ -272,6 +287,9 @@ NEEDS = {need.name: need for need in (
     Need("npm", "npm's registry", "gRPC with JavaScript", look_npm, "connect the machine, or name a mirror in npm_config_registry", slow=True),
     Need("browser", "Chromium and its driver", "the web page in a browser", look_browser, SETUP),
     Need("offload", "GCC for GPUs", "OpenACC and OpenMP", look_offload, SETUP),
+    Need("podman", "Podman", "containers without Kubernetes", look_podman, "`apt-get install --no-install-recommends podman`", after=["namespaces"]),
+    Need("prometheus", "Prometheus", "rules and dashboards of deploy/monitoring", look_prometheus,
+         "give this machine access to a Debian mirror, or install the package prometheus"),
     Need("ffmpeg", "ffmpeg", "ffmpeg's filters", look_ffmpeg, "`apt-get install ffmpeg`"),
 )}
 

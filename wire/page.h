@@ -158,6 +158,9 @@ struct wire_own_page {
 	/* Parts of allocated_bytes that this process has, and that others may have, too: exported
 	 * or lent. They may outlive it, as what is adrift may. */
 	uint64_t outgoing_bytes[WIRE_DEVICES];
+	/* How often `submissions` was counted: on each PACE, and when a gate closes. 0: an older
+	 * guest, which counts it only at closes. */
+	uint64_t looks;
 };
 
 _Static_assert(sizeof(struct wire_tenant_page) <= WIRE_PAGE_SIZE, "the tenant page is one page");

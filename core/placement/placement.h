@@ -28,7 +28,7 @@
  *   - a refusal names the binding constraint: where lifting one constraint alone would let the
  *     request in, the reason named is such a constraint.
  *
- * Policies and what they are good for: docs/placement.md. FGD, and the five baselines it was
+ * Policies and what they are good for: docs/placement-study.md. FGD, and the five baselines it was
  * compared with, follow "Beware of Fragmentation" (USENIX ATC '23).
  */
 #pragma once

@@ -144,7 +144,7 @@ static void chances_of_each(const struct placement *p, const struct placement_vi
  *   - less what is left: of two places equally good for those to come, take the one that costs
  *     less room. Without overcommit all places cost the same.
  * The three constants are the best of a search over openb's default list; the other lists, that
- * they were not chosen by, gain as well (docs/placement.md). */
+ * they were not chosen by, gain as well (docs/placement-study.md). */
 double placement_lost(const struct placement *p, const struct placement_view *view)
 {
 	const double cpu_weight = 2.0, room_weight = 0.42, surplus_cpu = 2.5;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The policies. The six of the published comparison are scored as its authors' simulator does: in
- * whole numbers 0..100 (docs/placement.md says what that does to the result).
+ * whole numbers 0..100 (docs/placement-study.md says what that does to the result).
  */
 #include "core/placement/placement_machine.h"
 

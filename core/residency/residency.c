@@ -190,10 +190,8 @@ bool residency_bears(const struct residency *r, uint64_t capacity_bytes, uint64_
 int residency_refusal(const struct residency_member *m, uint64_t bytes, uint64_t capacity_bytes)
 {
 	uint64_t above = m->residency->above_bytes;
-	/* A member in the set asks for what is there now. */
-	uint64_t own = is_batch(m) && m->place != RESIDENCY_IN ? above : 0;
 
-	if (bytes > beyond(capacity_bytes + own, member_need(m)))
+	if (bytes > beyond(capacity_bytes + (is_batch(m) ? above : 0), member_need(m)))
 		return RESIDENCY_LARGE;
 	return has_place(m->residency, m, bytes, capacity_bytes, above) ? 0 : RESIDENCY_STORE;
 }

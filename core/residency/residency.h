@@ -174,8 +174,10 @@ struct residency {
 	uint32_t waiting;	     /* members that claim more than they have */
 	bool dirty, choosing; /* something is to be done; the next set is to be chosen anew */
 	bool rotating;	      /* the members that come make a new set */
+	bool over;	      /* the set's stay was over when the last choice was made */
 	uint64_t above_bytes; /* what the capacity lacks by unmovable memory of higher classes */
-	uint64_t yield_ns;    /* when members may begin or cease to yield without an event */
+	uint64_t yield_ns;    /* when a member of the set may be told to yield */
+	uint64_t below_bytes; /* the room that higher classes left when that was judged */
 	uint32_t yielding;    /* members */
 };
 

@@ -177,7 +177,9 @@ uint64_t residency_choose_at(struct residency *r, uint64_t now_ns)
 	if (is_held(r, now_ns)) {
 		uint64_t end = end_of(r, now_ns);
 
-		at = end > now_ns ? least(at, end) : at;
+		/* Moving may have brought the end forward after the choice. */
+		if (end > now_ns || !r->over)
+			at = least(at, most(end, now_ns));
 	}
 	return at;
 }
@@ -318,7 +320,7 @@ void residency_choose(struct residency *r, uint64_t now_ns)
 	forget_choice(r);
 	room = residency_movable(r);
 	over = r->waiting && (!is_held(r, now_ns) || now_ns >= end_of(r, now_ns));
-	r->rotating = over;
+	r->rotating = r->over = over;
 	if (over) {
 		choose_leader(r, &room, now_ns);
 		choose_present(r, &room, now_ns);

@@ -83,6 +83,9 @@ static inline bool is_batch(const struct residency_member *m)
 
 /* Which members yield. */
 void residency_judge_yields(struct residency *r, uint64_t now_ns);
+/* When to judge again if there is no event: a higher class's pause ends, or a spell that is spared.
+ * To be asked after residency_move(). */
+uint64_t residency_yield_at(const struct residency *r, uint64_t now_ns);
 /* Until when some member of the set may not be told to yield to the one that waits. */
 uint64_t residency_spared_until(const struct residency_member *waits);
 

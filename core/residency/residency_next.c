@@ -38,8 +38,7 @@ static uint64_t next_look(struct residency *r, uint64_t now_ns)
 {
 	uint64_t at = least(residency_choose_at(r, now_ns), residency_patience_at(r));
 
-	at = least(at, r->yield_ns);
-
+	at = least(at, residency_yield_at(r, now_ns));
 	list_for_each(link, &r->members) at = least(at, park_at(MEMBER_OF_DEVICE(link)));
 	return at;
 }

@@ -12,6 +12,8 @@
  */
 #include "core/residency/residency_machine.h"
 
+static const uint64_t ANY = UINT64_MAX;
+
 static bool claims_above(const struct residency_member *m)
 {
 	return !is_batch(m) && is_claiming(m);
@@ -27,24 +29,22 @@ static uint64_t need_of(const struct residency_member *m)
 	return member_need(m) - member_fixed(m);
 }
 
-/* What those of higher classes leave, and when one of them may be active no more. */
-static uint64_t room_below(struct residency *r, uint64_t now_ns, bool *ret_above)
+/* What those of higher classes leave. ANY: there is nobody. */
+static uint64_t room_below(const struct residency *r, uint64_t now_ns)
 {
 	uint64_t room = residency_movable(r);
+	bool above = r->above_bytes != 0;
 
-	*ret_above = r->above_bytes != 0;
-	list_for_each(link, &r->members)
+	list_for_each(link, (struct list *)&r->members)
 	{
 		const struct residency_member *m = MEMBER_OF_DEVICE(link);
 
 		if (is_batch(m) || !residency_is_active(m, now_ns))
 			continue;
-		*ret_above = true;
+		above = true;
 		room = beyond(room, need_of(m));
-		if (!is_claiming(m))
-			r->yield_ns = least(r->yield_ns, m->idle_ns + residency_pause_of(m));
 	}
-	return room;
+	return above ? room : ANY;
 }
 
 /* Since when somebody of a higher class waits; UINT64_MAX: nobody does. */
@@ -117,7 +117,7 @@ static struct residency_member *next_in(struct residency *r)
 
 static void judge_in(struct residency *r, uint64_t room, uint64_t now_ns)
 {
-	uint64_t since = waiting_since(r);
+	uint64_t since = waiting_since(r), movable = residency_movable(r);
 	struct residency_member *m;
 
 	list_for_each(link, &r->members) MEMBER_OF_DEVICE(link)->considered = false;
@@ -125,6 +125,11 @@ static void judge_in(struct residency *r, uint64_t room, uint64_t now_ns)
 		uint64_t need = need_of(m), at;
 
 		m->considered = true;
+		/* What it asks for is there when the higher classes' memory has gone. */
+		if (need > movable) {
+			set(m, true);
+			continue;
+		}
 		if (need <= room || since == UINT64_MAX) {
 			room = beyond(room, need);
 			set(m, false);
@@ -142,22 +147,40 @@ static void judge_in(struct residency *r, uint64_t room, uint64_t now_ns)
 
 void residency_judge_yields(struct residency *r, uint64_t now_ns)
 {
-	bool above;
-	uint64_t room;
+	uint64_t room = room_below(r, now_ns);
 
 	r->yield_ns = UINT64_MAX;
-	room = room_below(r, now_ns, &above);
+	r->below_bytes = room;
 	list_for_each(link, &r->members)
 	{
 		struct residency_member *m = MEMBER_OF_DEVICE(link);
 
-		if (!above || !is_candidate(m))
+		if (room == ANY || !is_candidate(m))
 			set(m, false);
 		else if (m->place != RESIDENCY_IN)
 			set(m, need_of(m) > room);
 	}
-	if (above)
+	if (room != ANY)
 		judge_in(r, room, now_ns);
+}
+
+uint64_t residency_yield_at(const struct residency *r, uint64_t now_ns)
+{
+	uint64_t at = r->yield_ns;
+
+	if (!r->yielding)
+		return at;
+	/* Moving has changed what was judged: what was granted pauses, pauses are shorter now. */
+	if (room_below(r, now_ns) != r->below_bytes)
+		return now_ns;
+	list_for_each(link, (struct list *)&r->members)
+	{
+		const struct residency_member *m = MEMBER_OF_DEVICE(link);
+
+		if (!is_batch(m) && !is_claiming(m) && residency_is_active(m, now_ns))
+			at = least(at, m->idle_ns + residency_pause_of(m));
+	}
+	return at;
 }
 
 void residency_above(struct residency *r, uint64_t bytes)

@@ -76,9 +76,18 @@ static void close_start(uint32_t wire_device, uint64_t epoch)
 	presence_walk_start(&close->walk);
 }
 
+/* meted learns from it whether the process has submitted anything since it asked last. */
+static void count_submissions(void)
+{
+	__atomic_store_n(&guest_own_page.submissions, presence_submissions(), __ATOMIC_RELAXED);
+	__atomic_fetch_add(&guest_own_page.looks, 1, __ATOMIC_RELEASE);
+}
+
 void agent_heard(const struct wire_message *message, int *fd)
 {
 	(void)fd;
+	if (message->code == WIRE_pace)
+		count_submissions();
 	if (message->code == WIRE_gate && message->gate.device < WIRE_DEVICES) {
 		if (message->gate.state == WIRE_GATE_OPEN)
 			agent.close[message->gate.device].phase = PHASE_NONE;
@@ -117,7 +126,7 @@ static void acknowledge(uint32_t wire_device, int device, struct close *close)
 {
 	struct drained_word about = {{write_drained, NULL}, wire_device, close->epoch};
 
-	__atomic_store_n(&guest_own_page.submissions, presence_submissions(), __ATOMIC_RELAXED);
+	count_submissions();
 	flight_complete(device);
 	close->phase = link_try(&about.word) == -EAGAIN ? PHASE_SAY : PHASE_NONE;
 }

@@ -22,6 +22,7 @@ void nvml_close(struct nvml *nvml)
 	free(nvml->handles);
 	free(nvml->gpus);
 	free(nvml->devices);
+	free(nvml->links);
 	free(nvml);
 }
 
@@ -241,6 +242,7 @@ static int read_devices(struct nvml *nvml, struct fault *why)
 			return r;
 		}
 	}
+	nvml_read_links(nvml);
 	return 0;
 }
 

@@ -31,6 +31,13 @@ struct nvml_device {
 	bool is_divisible; /* the GPU can be divided by MIG, whether it is or not */
 };
 
+/* Between two whole GPUs. */
+struct nvml_link {
+	uint8_t nvlinks; /* that lead straight from one to the other: through a switch none does */
+	uint8_t level;	 /* of PCI, nvmlGpuTopologyLevel_t: 10 one switch ... 50 two sockets; 0: not
+			    reported */
+};
+
 struct nvml_process {
 	uint32_t pid;
 	uint64_t used_bytes;
@@ -43,6 +50,7 @@ void nvml_close(struct nvml *nvml);
 
 uint32_t nvml_count(const struct nvml *nvml);
 const struct nvml_device *nvml_device(const struct nvml *nvml, uint32_t index);
+struct nvml_link nvml_link(const struct nvml *nvml, uint32_t a, uint32_t b);
 /* The driver's version, "580.65.06"; "": not reported. */
 const char *nvml_driver(const struct nvml *nvml);
 /* The newest CUDA that it serves, 12090 for 12.9; 0: not reported. */

@@ -22,6 +22,9 @@
 	CALL(nvmlDeviceGetCudaComputeCapability, 0)                                                \
 	CALL(nvmlSystemGetDriverVersion, 0)                                                        \
 	CALL(nvmlSystemGetCudaDriverVersion_v2, 0)                                                 \
+	CALL(nvmlDeviceGetNvLinkState, 0)                                                          \
+	CALL(nvmlDeviceGetNvLinkRemotePciInfo_v2, 0)                                               \
+	CALL(nvmlDeviceGetTopologyCommonAncestor, 0)                                               \
 	CALL(nvmlDeviceGetPciInfo_v3, 0)                                                           \
 	CALL(nvmlDeviceGetMigMode, 0)                                                              \
 	CALL(nvmlDeviceGetMaxMigDeviceCount, 0)                                                    \
@@ -40,8 +43,9 @@ struct nvml {
 	uint32_t count, room;
 	struct nvml_device *devices;
 	nvmlDevice_t *handles;
-	nvmlDevice_t *gpus;    /* the GPU that each device is, or is a part of */
-	nvmlEventSet_t events; /* NULL: nobody has asked for them */
+	nvmlDevice_t *gpus;	 /* the GPU that each device is, or is a part of */
+	struct nvml_link *links; /* of each device to each other; NULL: not known */
+	nvmlEventSet_t events;	 /* NULL: nobody has asked for them */
 	char driver[80];
 	int cuda; /* 0: not reported */
 #define CALL(name, needed) nvml_fn_##name *name;
@@ -49,6 +53,8 @@ struct nvml {
 #undef CALL
 };
 
+/* Once all devices are known. What is not reported stays 0. */
+void nvml_read_links(struct nvml *nvml);
 /* Whether MIG has divided it. */
 bool nvml_is_divided(const struct nvml *nvml, nvmlDevice_t gpu);
 /* Returns false if there is no part with this index. There may be gaps. */

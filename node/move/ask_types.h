@@ -10,6 +10,7 @@ enum ask_state {
 	ASK_MACHINE, /* the machine will grant it */
 	ASK_LEDGER,  /* the machine has granted it; the ledger has not answered */
 	ASK_PLAIN,   /* for unmovable memory: room is being made */
+	ASK_PASSED,  /* likewise; the room is there, and the ledger has not answered */
 	ASK_DOUBTED, /* likewise; it would strand a tenant, unless the device's figures change */
 };
 
@@ -23,6 +24,12 @@ struct ask {
 	enum ask_state state;
 	unsigned tries;
 };
+
+/* Of the device's `plain_bytes`: movable memory does not come back into this room. */
+static inline bool ask_keeps_room(const struct ask *ask)
+{
+	return ask->state == ASK_PLAIN || ask->state == ASK_PASSED;
+}
 
 static inline struct device *device_under(const struct guest_device *at)
 {

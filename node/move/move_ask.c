@@ -31,7 +31,7 @@ static const uint64_t ms = 1000000;
 void move_ask_drop(struct ask *ask)
 {
 	ask->at->move.ask_count--;
-	if (ask->state == ASK_PLAIN)
+	if (ask_keeps_room(ask))
 		device_under(ask->at)->plain_bytes -= ask->request.bytes;
 	else if (ask->state != ASK_DOUBTED)
 		of_tenant(ask->at)->ask_count--;
@@ -206,7 +206,7 @@ static struct ask *find(const struct guest_device *at, uint64_t id)
 	{
 		struct ask *ask = list_entry(link, struct ask, own);
 
-		if (ask->state == ASK_LEDGER && ask->request.id == id)
+		if ((ask->state == ASK_LEDGER || ask->state == ASK_PASSED) && ask->request.id == id)
 			return ask;
 	}
 	return NULL;
@@ -219,6 +219,8 @@ bool move_answered(struct guest_device *at, const struct ledger_action *action)
 
 	if (!ask)
 		return false;
+	if (ask->state == ASK_PASSED)
+		return move_plain_answered(ask, action);
 	move_due(of);
 	if (action->verb == LEDGER_GRANT) {
 		uint64_t bytes = action->bytes;

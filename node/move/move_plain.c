@@ -65,7 +65,7 @@ uint64_t move_plain_above(const struct device *device)
 	{
 		const struct ask *ask = list_entry(link, struct ask, link);
 
-		if (ask->state == ASK_PLAIN && ask->at->guest->tenant->share.class < SHARE_BATCH)
+		if (ask_keeps_room(ask) && ask->at->guest->tenant->share.class < SHARE_BATCH)
 			bytes += ask->request.bytes;
 	}
 	return bytes;
@@ -97,26 +97,49 @@ static struct ask *first_plain(struct device *device)
 	return NULL;
 }
 
+/* The ledger may not answer at once: a measurement may be owed to the tenant. Until it does the
+ * room stays reserved, or what has just left would come back into it. */
+static void pass(struct ask *ask)
+{
+	struct ledger_request request = ask->request;
+
+	request.may_wait = 0;
+	ask->state = ASK_PASSED;
+	/* The ask may be answered and freed when this returns. */
+	if (!ask_ledger(ask->at, &request))
+		move_ask_drop(ask);
+}
+
 bool move_plain(struct daemon *d, uint32_t device)
 {
 	struct ask *ask;
 	bool done = false;
 
 	while ((ask = first_plain(&d->device[device]))) {
-		struct ledger_request request = ask->request;
-		struct guest_device *at = ask->at;
+		const struct guest_device *at = ask->at;
 
 		if (!is_bearable(at, 0, 0)) {
 			doubt(ask);
 			continue;
 		}
-		if (!ledger_fits(d->book.ledger, at->holder, request.bytes))
+		if (!ledger_fits(d->book.ledger, at->holder, ask->request.bytes))
 			break;
-		move_ask_drop(ask);
 		done = true;
-		best_effort(ask_ledger(at, &request));
+		pass(ask);
 	}
 	return done;
+}
+
+bool move_plain_answered(struct ask *ask, const struct ledger_action *action)
+{
+	if (action->verb == LEDGER_REFUSE && action->reason != LEDGER_OVER) {
+		/* Somebody else was faster. */
+		ask->state = ASK_PLAIN;
+		move_look_later(ask->at->guest->tenant->daemon);
+		return true;
+	}
+	move_ask_drop(ask);
+	return false;
 }
 
 /* Answers the ask if that is due. */
@@ -128,6 +151,8 @@ static bool end_wait(struct ask *ask, uint64_t now_ns)
 	bool late = beyond(now_ns, ask->since_ns) >= MOVE_PLAIN_MS * ms;
 	bool doubted = ask->state == ASK_DOUBTED;
 
+	if (ask->state == ASK_PASSED)
+		return false;
 	if (doubted && is_bearable(at, request.bytes, 0)) {
 		make_room(ask);
 		doubted = false;

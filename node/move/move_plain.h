@@ -10,5 +10,9 @@ uint64_t move_plain_above(const struct device *device);
 must_check bool move_plain(struct daemon *d, uint32_t device);
 /* An ask for unmovable memory, where others have movable memory. False: the ledger handles it. */
 must_check bool move_ask_plain(struct guest_device *at, const struct ledger_request *request);
+struct ask;
+struct ledger_action;
+/* The ledger's answer to an ask that was passed on. True: the ask waits for room again. */
+must_check bool move_plain_answered(struct ask *ask, const struct ledger_action *action);
 /* Answers one that has waited for long enough; false: there is none. */
 must_check bool move_end_plain(struct device *device, uint64_t now_ns);

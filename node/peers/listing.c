@@ -22,20 +22,8 @@ static void list_guests(const struct listing *to, const struct tenant *t, uint32
 	{
 		struct guest *g = list_entry(link, struct guest, link);
 		struct wire_message message = {.code = WIRE_guest_row};
-		struct wire_guest_row *row = &message.guest_row;
-		struct ledger_sums sums;
 
-		ledger_holder_sums(g->device[device].holder, &sums);
-		row->tenant = t->id;
-		row->guest = g->id;
-		row->device = t->device[device].index;
-		row->pid = (uint32_t)g->pid;
-		wire_set_text(&row->program, guest_program(g));
-		row->allocated = sums.allocated;
-		row->residual = sums.residual;
-		row->credit = sums.granted - sums.allocated;
-		row->user = g->user;
-		row->age = loop_now_ns() - g->came_ns;
+		rows_guest(g, device, &message.guest_row);
 		to->row(to->owner, &message);
 	}
 }

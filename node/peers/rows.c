@@ -10,7 +10,9 @@
 #include "node/move/move_ask.h"
 #include "node/peers/doing.h"
 #include "node/process.h"
+#include "node/tenants/guest.h"
 #include "node/tenants/keeper.h"
+#include "node/time/launches.h"
 #include "node/time/pace.h"
 #include "node/time/schedule_now.h"
 #include "node/time/schedule_row.h"
@@ -87,8 +89,18 @@ static pid_t process_of(const struct tenant *t)
 	return pid;
 }
 
+/* It is looked for once: a page shows a thousand tenants every second. */
+static uint64_t started_of(struct tenant *t, pid_t pid)
+{
+	if (t->aged_pid != pid) {
+		t->aged_pid = pid;
+		t->aged_started = process_started(pid);
+	}
+	return t->aged_started;
+}
+
 /* A tenant that was restored after a restart is at least as old as its process. */
-static uint64_t age_ns(const struct tenant *t, pid_t pid)
+static uint64_t age_ns(struct tenant *t, pid_t pid)
 {
 	uint64_t age = loop_now_ns() - t->made_ns, now, started;
 	struct timespec since_start;
@@ -96,7 +108,7 @@ static uint64_t age_ns(const struct tenant *t, pid_t pid)
 	if (!pid || clock_gettime(CLOCK_BOOTTIME, &since_start) != 0)
 		return age;
 	now = (uint64_t)since_start.tv_sec * 1000000000 + (uint64_t)since_start.tv_nsec;
-	started = process_started(pid) * (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK));
+	started = started_of(t, pid) * (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK));
 	return started && started < now && now - started > age ? now - started : age;
 }
 
@@ -141,4 +153,24 @@ void rows_tenant(struct tenant *t, uint32_t device, struct wire_tenant_row *ret_
 	schedule_row(at, ret_row);
 	move_row(at, ret_row);
 	doing_row(at, ret_row);
+	ret_row->launched = launches_ago(t);
+}
+
+void rows_guest(struct guest *g, uint32_t device, struct wire_guest_row *ret_row)
+{
+	struct ledger_sums sums;
+
+	ledger_holder_sums(g->device[device].holder, &sums);
+	*ret_row = (struct wire_guest_row){
+		.tenant = g->tenant->id,
+		.guest = g->id,
+		.device = g->tenant->device[device].index,
+		.pid = (uint32_t)g->pid,
+		.allocated = sums.allocated,
+		.residual = sums.residual,
+		.credit = sums.granted - sums.allocated,
+		.user = g->user,
+		.age = loop_now_ns() - g->came_ns,
+	};
+	wire_set_text(&ret_row->program, guest_program(g));
 }

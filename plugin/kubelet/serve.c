@@ -2,9 +2,11 @@
 /* The device plugin's calls (v1beta1); for Allocate see allocate.c. */
 #include <string.h>
 
+#include "base/least.h"
 #include "kube/proto/deviceplugin.pb-c.h"
 #include "plugin/dra/dra.h"
 #include "plugin/plugin.h"
+#include "plugin/kubelet/linked.h"
 #include "plugin/kubelet/preferred.h"
 
 struct stream {
@@ -188,6 +190,45 @@ static int read_choice(const struct plugin *p,
 	return 0;
 }
 
+/* As NVIDIA's plugin: whole GPUs that are not shared are chosen by their links. */
+static bool is_linked(const struct plugin *p, const struct choice *c)
+{
+	bool several = false;
+
+	for (uint32_t i = 0; i < p->host->devices; i++) {
+		if (offered_ids(p, i) > 1 || p->host->device[i].gpu_instance >= 0)
+			return false;
+		several |= i > 0;
+	}
+	return several && !p->config->has_mete && c->count <= LINKED_DEVICES;
+}
+
+/* Each NVLink counts as much as NVIDIA's plugin has it, and so does what they share of PCI. */
+static uint32_t worth_of_link(const void *owner, uint32_t a, uint32_t b)
+{
+	const struct plugin *p = owner;
+	struct host_link link = p->host->link(p->host->daemon, a, b);
+
+	return 100u * link.nvlinks + (link.level ? (uint32_t)beyond(60, link.level) : 0);
+}
+
+static size_t choose_linked(const struct plugin *p, const struct choice *c, size_t size)
+{
+	struct linked linked = {.worth = worth_of_link, .owner = p};
+	uint64_t chosen;
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->count; i++) {
+		linked.free |= 1ull << c->ids[i].device;
+		linked.must |= (uint64_t)(i < c->must) << c->ids[i].device;
+	}
+	chosen = linked_choose(&linked, (unsigned)size);
+	for (size_t i = 0; i < c->count; i++)
+		if (chosen >> c->ids[i].device & 1)
+			c->chosen[n++] = c->ids[i].id;
+	return n;
+}
+
 static enum preferred_way preferred_way(const struct plugin *p)
 {
 	if (p->config->has_mete)
@@ -215,8 +256,12 @@ static void prefer(const struct plugin *p, struct grpc_call *call,
 		return;
 	}
 	row.deviceids = (char **)choice.chosen;
-	row.n_deviceids = preferred_choose(choice.ids, choice.count, choice.must, choice.devices,
-					   preferred_way(p), size, choice.chosen);
+	if (is_linked(p, &choice))
+		row.n_deviceids = choose_linked(p, &choice, size);
+	else
+		row.n_deviceids =
+			preferred_choose(choice.ids, choice.count, choice.must, choice.devices,
+					 preferred_way(p), size, choice.chosen);
 	response.n_container_responses = 1;
 	response.container_responses = rows;
 	serve_answer(call, &response.base);

@@ -197,6 +197,8 @@ static void print_settings(void)
 	printf("\n%-24s =", "METE_SIM_DEVICES");
 	for (int i = 0; i < device_count(); i++)
 		printf("%s1x%s", i ? "," : " ", device_shape(i)->model);
+	printf("\n%-24s = %s how devices are linked: 0-1=NV4,0-2=PIX+NV1", "METE_SIM_LINKS",
+	       getenv("METE_SIM_LINKS") ?: "");
 	printf("\n%-24s = %s what the processes of one node share\n", "METE_SIM_DIR",
 	       segment_folder());
 	for (size_t i = 0; (row = settings_row(i)); i++) {

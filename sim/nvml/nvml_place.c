@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVML: where a device is, on PCI, beside which others, and whether it is a part of one (MIG). */
+/* NVML: where a device is, on PCI, and whether it is a part of one (MIG). */
 #include <string.h>
 
 #include "cuda/nvml_prototypes.h"
@@ -99,20 +99,6 @@ nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t first, nvmlDevice_t second,
 	return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t first, nvmlDevice_t second,
-						 nvmlGpuTopologyLevel_t *level)
-{
-	int a, b;
-	nvmlReturn_t r = two(first, second, &a, &b);
-
-	if (r != NVML_SUCCESS)
-		return r;
-	if (!level)
-		return NVML_ERROR_INVALID_ARGUMENT;
-	*level = a == b ? NVML_TOPOLOGY_INTERNAL : NVML_TOPOLOGY_NODE;
-	return NVML_SUCCESS;
-}
-
 nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t first, nvmlDevice_t second, int *same)
 {
 	int a, b;
@@ -123,22 +109,6 @@ nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t first, nvmlDevice_t second, int 
 	if (!same)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	*same = a == b;
-	return NVML_SUCCESS;
-}
-
-nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link,
-				      nvmlEnableState_t *active)
-{
-	int n;
-	nvmlReturn_t r = nvml_device(device, &n);
-
-	if (r != NVML_SUCCESS)
-		return r;
-	if (!device_shape(n)->nvlinks)
-		return NVML_ERROR_NOT_SUPPORTED;
-	if (!active || link >= device_shape(n)->nvlinks)
-		return NVML_ERROR_INVALID_ARGUMENT;
-	*active = device_count() > 1 ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED;
 	return NVML_SUCCESS;
 }
 

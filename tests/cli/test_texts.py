@@ -24,6 +24,10 @@ KUBECTL = '''#!/bin/sh
 # `kubectl apply -k FOLDER`: the folder is there
 [ "$1 $2" = "apply -k" ] && [ -f "$3/kustomization.yaml" ]
 '''
+HELM = '''#!/bin/sh
+# `helm install NAME CHART -n NAMESPACE --create-namespace`: the chart is there
+[ "$1 $2 $4 $6" = "install mete -n --create-namespace" ] && [ -f "$3/Chart.yaml" ]
+'''
 
 
 def shell_blocks(page):
@@ -56,6 +60,7 @@ def follow(page):
         os.mkdir(said)
         write_program(os.path.join(programs, "make"), MAKE)
         write_program(os.path.join(programs, "kubectl"), KUBECTL)
+        write_program(os.path.join(programs, "helm"), HELM)
         environment = dict(node.environment, PATH=programs + ":" + os.environ["PATH"], HOME=node.place)
         for name in ("LD_LIBRARY_PATH", "METE_SIM_DEVICES"):
             environment.pop(name, None)
@@ -72,7 +77,7 @@ def test_every_command_of_the_texts_does_what_they_say():
     for page in PAGES:
         if page not in ELSEWHERE:
             ran = follow(page)
-            assert ran >= {"README.md": 5, "docs/simulator.md": 4, "docs/time.md": 1}.get(page, 0), (page, ran)
+            assert ran >= {"README.md": 5, "docs/simulator.md": 4, "docs/time.md": 1, "docs/start.md": 1, "docs/howto-server.md": 1}.get(page, 0), (page, ran)
 
 
 def test_the_texts_name_the_unit_where_it_is_installed_and_how_to_start_it():

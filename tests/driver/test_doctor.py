@@ -40,7 +40,7 @@ def judge(release, found):
     """What doctor says, whoever runs it. Which pages there are is the machine's affair."""
     assert found.pop("pages")["verdict"] in ("ok", "note"), found
     assert {name: check["verdict"] for name, check in found.items()} == {
-        "driver": "ok", "version": "ok", "nvml": "wrong", "permissions": "wrong", "guest": "ok", "path": "ok", "place": "ok", "daemon": "ok"}, found
+        "driver": "ok", "version": "ok", "nvml": "wrong", "permissions": "wrong", "guest": "ok", "path": "ok", "visible": "ok", "sharers": "ok", "mps": "ok", "place": "ok", "daemon": "ok"}, found
     assert found["driver"]["found"] == release.library("libcuda.so.1"), found
     assert found["version"]["found"] == f"CUDA {release.version}", found
     assert found["nvml"]["found"].endswith(" does not initialise: Driver Not Loaded (error 9)"), found

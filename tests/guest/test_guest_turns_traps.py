@@ -14,7 +14,8 @@ ROUNDS = 30
 
 
 class Beside:
-    """The neighbours: examples/steady twice on every device."""
+    """The neighbours: examples/steady twice on every device. They have had turns already: before that the device is open, where nothing is found
+    out of anybody."""
 
     def __init__(self, node, devices):
         self.tenants = [node.admin.tenant(name=f"neighbour {i}", weight="200", device=str(i)) for i in range(devices) for _ in range(2)]
@@ -22,6 +23,7 @@ class Beside:
                                           env=dict(node.guest_environment(tenant), CUDA_VISIBLE_DEVICES=str(i // 2)),
                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                          for i, tenant in enumerate(self.tenants)]
+        until(lambda: all(self.turns(node)), lambda: f"a neighbour has no turn: {self.turns(node)}")
 
     def turns(self, node):
         return [node.admin.tenant_row(tenant.tenant).turns for tenant in self.tenants]

@@ -186,6 +186,40 @@ class Node:
         """The row of a pod's container in `mete ps`."""
         return self.meted.ps()[f"{self.namespace}/{pod.name}/{container}"]
 
+    # The API server judges what is created by copies that it keeps of quotas, limits and priority classes. A copy may be behind what a list
+    # shows, a quota's status included: what comes before it is admitted, and counted nowhere. So each is tried until it holds.
+
+    def answer_to(self, path, object):
+        """What the API server would say to an object of that list; "" if it would take it."""
+        try:
+            self.cluster.ask("POST", path, dict(object, metadata=dict(object.get("metadata", {}), name="tried")), dryRun="All")
+        except Answer as answer:
+            return answer.reason
+        return ""
+
+    def quota(self, name, hard, path, beyond):
+        """Until `beyond`, an object of that list, is refused for it."""
+        self.cluster.ask("POST", f"/api/v1/namespaces/{self.namespace}/resourcequotas", {"metadata": {"name": name}, "spec": {"hard": hard}})
+        until(lambda: f"exceeded quota: {name}" in self.answer_to(path, beyond), "the quota was never in force")
+
+    def limits(self, beyond, **of_containers):
+        """A LimitRange, until `beyond`, a pod that it forbids, is refused for it."""
+        self.cluster.ask("POST", f"/api/v1/namespaces/{self.namespace}/limitranges",
+                         {"metadata": {"name": "limits"}, "spec": {"limits": [{"type": "Container", **of_containers}]}})
+        until(lambda: "usage per Container is" in self.answer_to(f"/api/v1/namespaces/{self.namespace}/pods", beyond), "the limits were never in force")
+
+    @contextlib.contextmanager
+    def priority(self, value):
+        """The name of a PriorityClass that pods may have."""
+        name, path = f"{self.namespace}-{value}", "/apis/scheduling.k8s.io/v1/priorityclasses"
+        self.cluster.ask("POST", path, {"metadata": {"name": name}, "value": value})
+        try:
+            until(lambda: "no PriorityClass" not in self.answer_to(f"/api/v1/namespaces/{self.namespace}/pods", pod(priorityClassName=name)),
+                  "the priority was never known")
+            yield name
+        finally:
+            self.cluster.ask("DELETE", f"{path}/{name}")
+
     def end_pods(self):
         path = f"/api/v1/namespaces/{self.namespace}/pods"
         self.cluster.ask("DELETE", path, {"gracePeriodSeconds": 1})
@@ -239,6 +273,17 @@ def checksum(text):
     found = re.search(r" ok checksum=([0-9a-f]+)", text)
     assert found, text
     return found[1]
+
+
+def alone(program, *arguments):
+    """Its checksum on the bare simulated driver of this machine."""
+    place = tempfile.mkdtemp(prefix="mete-alone-")
+    try:
+        done = subprocess.run([os.path.join(BUILD, "examples", program), *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True,
+                              env=dict(os.environ, LD_LIBRARY_PATH=os.path.join(BUILD, "sim", "lib"), METE_SIM_DIR=place))
+        return checksum(done.stdout)
+    finally:
+        shutil.rmtree(place)
 
 
 def run(namespace):

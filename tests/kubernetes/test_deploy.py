@@ -5,8 +5,12 @@ import contextlib
 import json
 import os
 import re
+import sys
 
 from harness import MIB, ROOT, Answer, node, pod, run, seen, seen_by, the_cluster, until
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "packages"))
+from helm import run_helm  # noqa: E402
 
 DEPLOY = os.path.join(ROOT, "deploy")
 SIMULATED = os.path.join(DEPLOY, "overlays", "simulated")
@@ -41,13 +45,26 @@ def installed_driver(cluster, folder):
 SLOTS = {"mete.dev/gpu": 20, "nvidia.com/gpu": 4}  # of a GPU, in deploy/'s configurations
 
 
+def charted(cluster, *settings):
+    """A kustomization of what deploy/chart renders."""
+    words = [word for setting in settings for word in ("--set", setting)]
+    made = run_helm("template", "mete", os.path.join(DEPLOY, "chart", "mete"), "--namespace", "mete-system", "--kube-version", "1.36.0", *words)
+    assert made.returncode == 0, made.stderr
+    place = os.path.join(cluster.folder, "run", "chart")
+    os.makedirs(place, exist_ok=True)
+    for name, text in ("chart.yaml", made.stdout), ("kustomization.yaml", "resources: [chart.yaml]\n"):
+        with open(f"{place}/{name}", "w") as file:
+            file.write(text)
+    return place
+
+
 @contextlib.contextmanager
 def deployed(folder=None, resource="mete.dev/gpu"):
-    """A folder of deploy/ on the node (none: the simulated overlay), until the test ends."""
+    """A folder of deploy/ on the node (none: the simulated overlay; a function makes one), until the test ends."""
     with node() as here:
         cluster = here.cluster
         cluster.run("sh", "-c", "rm -rf /run/mete /run/cdi /dev/shm/mete-sim")
-        kustomization = installed_driver(cluster, folder) if folder else SIMULATED
+        kustomization = folder(cluster) if callable(folder) else installed_driver(cluster, folder) if folder else SIMULATED
         cluster.kubectl("apply", "-k", kustomization)
         cluster.kubectl("label", "node", "node", "mete.dev/shared=true", "--overwrite")
         try:
@@ -104,6 +121,23 @@ def test_the_api_server_accepts_what_kustomize_makes():
         said = cluster.kubectl("apply", "--dry-run=server", "-f", "-", input=made)
         assert len(said.splitlines()) == len(re.findall(r"^kind: ", made, re.M)), said
         assert "warning" not in said.lower(), said
+
+
+def test_the_api_server_accepts_what_the_chart_renders():
+    cluster = the_cluster()
+    cluster.kubectl("apply", "-f", os.path.join(DEPLOY, "base", "namespace.yaml"))
+    for settings in (), ("claims.enabled=true",), ("simulated.enabled=true", "openshift.enabled=true", "selinux.enabled=true"):
+        made = cluster.kubectl("kustomize", charted(cluster, *settings))
+        said = cluster.kubectl("apply", "--dry-run=server", "-f", "-", input=made)
+        assert len(said.splitlines()) == len(re.findall(r"^kind: ", made, re.M)), said
+        assert "warning" not in said.lower(), said
+
+
+def test_what_the_chart_renders_shares_the_nodes_gpu():
+    settings = "namespace.create=true", "simulated.enabled=true", "selinux.enabled=true", "image.tag=latest", "image.pullPolicy=Never"
+    with deployed(lambda cluster: charted(cluster, *settings)) as here:
+        one = here.pod("share", pod(command=["seen", "hold=1"], slots=1, annotations={"memory": "300MiB"}))
+        assert seen(one.await_line("seen .*")[0])["total"] == 300 * MIB
 
 
 def test_for_an_older_cluster_the_fence_is_left_out():

@@ -132,9 +132,7 @@ def test_a_share_changes_while_it_is_used_by_its_pods_annotations():
 
 def test_a_quota_counts_the_devices_of_claims():
     with claims() as here:
-        quota = {"metadata": {"name": "one"}, "spec": {"hard": {"mete-share.deviceclass.resource.k8s.io/devices": "1"}}}
-        here.cluster.ask("POST", f"/api/v1/namespaces/{here.namespace}/resourcequotas", quota)
-        here.cluster.until(f"/api/v1/namespaces/{here.namespace}/resourcequotas", lambda found: found["one"].get("status", {}).get("hard"), "the quota was never in force")
+        here.quota("one", {"mete-share.deviceclass.resource.k8s.io/devices": "1"}, here.all, {"spec": here.spec(memory="1Gi", compute="25", count=2)})
         here.claim("first", memory="1Gi", compute="25")
         try:
             here.claim("second", memory="1Gi", compute="25")

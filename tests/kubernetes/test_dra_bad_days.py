@@ -266,7 +266,7 @@ def test_a_cordoned_device_is_tainted_and_gets_no_new_claim():
     with claims() as here:
         worker = here.pod("worker", ["steady", "kernel_us=1000", "seconds=36000", "report_ms=1000"], **QUARTER)
         worker.await_line("kernels=")
-        assert "1 is there and runs on" in here.mete("cordon", "0")
+        assert "1 is there and runs on" in here.meted.mete("cordon", "0")
         (item,) = here.await_slices(lambda items: items and items[0]["spec"]["devices"][0].get("taints") and items, "the device was never tainted")
         taint = item["spec"]["devices"][0]["taints"][0]
         assert (taint["key"], taint.get("value", ""), taint["effect"]) == ("gpu.mete.dev/cordoned", "", "NoSchedule"), taint
@@ -274,7 +274,7 @@ def test_a_cordoned_device_is_tainted_and_gets_no_new_claim():
         waits.until(lambda found: any(c["type"] == "PodScheduled" and c["status"] == "False" for c in found["status"].get("conditions", [])),
                     "was given a share of a device that is cordoned")
         assert "running" in worker.get()["status"]["containerStatuses"][0]["state"]
-        here.mete("uncordon", "0")
+        here.meted.mete("uncordon", "0")
         assert waits.await_end() == 0
 
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import tempfile
 
-from harness import BUILD, GIB, MIB, Skipped, checksum, needed, node, pod, run, seen_by, until
+from harness import BUILD, GIB, MIB, Skipped, alone, checksum, needed, node, pod, run, seen_by, until
 from images import PYTHON
 
 # As tools/showcase.py shows them: small enough for an interpreter.
@@ -19,17 +19,6 @@ WORKLOADS = {
     "torture": ["threads=3", "operations=120", "largest=64M"],
     "graph-loop": ["launches=30"],
 }
-
-
-def alone(program, *arguments):
-    """Its checksum on the bare simulated driver of this machine."""
-    place = tempfile.mkdtemp(prefix="mete-alone-")
-    try:
-        done = subprocess.run([os.path.join(BUILD, "examples", program), *arguments], capture_output=True, text=True, check=True,
-                              env=dict(os.environ, LD_LIBRARY_PATH=os.path.join(BUILD, "sim", "lib"), METE_SIM_DIR=place))
-        return checksum(done.stdout)
-    finally:
-        shutil.rmtree(place)
 
 
 def test_pods_that_share_a_gpu_compute_what_they_compute_alone():

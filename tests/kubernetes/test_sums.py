@@ -6,7 +6,7 @@ import random
 import re
 import threading
 
-from harness import GIB, MIB, Answer, node, pod, run, seen_by, until
+from harness import GIB, MIB, Answer, alone, node, pod, run, seen_by, until
 
 COUNTED = "counted: amounts\nshare: {memory: 25%}"
 CHEAP = {"hostNetwork": True, "automountServiceAccountToken": False, "enableServiceLinks": False}
@@ -138,10 +138,8 @@ def test_pods_of_mixed_sizes_on_eight_gpus_of_two_sizes():
 def test_quota_and_priority_count_amounts():
     with node(COUNTED, slots=10) as here:
         await_sums(here, str(4 * GIB), "1k")
-        core = f"/api/v1/namespaces/{here.namespace}"
-        here.cluster.ask("POST", core + "/resourcequotas", {"metadata": {"name": "gpus"}, "spec": {"hard": {
-            "requests.mete.dev/gpu-memory": "7Gi", "requests.mete.dev/gpu-milli": "1500"}}})
-        here.cluster.until(core + "/resourcequotas", lambda quotas: quotas.get("gpus", {}).get("status", {}).get("hard"), "the quota was never counted")
+        here.quota("gpus", {"requests.mete.dev/gpu-memory": "7Gi", "requests.mete.dev/gpu-milli": "1500"},
+                   f"/api/v1/namespaces/{here.namespace}/pods", {"spec": asking(8 << 10)["spec"]})
         usual = here.pod("usual", asking(3 << 10, 800))
         usual.await_line("devices=1")
         for name, memory, milli in (("memory", 5 << 10, 0), ("time", 100, 800)):
@@ -150,14 +148,54 @@ def test_quota_and_priority_count_amounts():
                 raise SystemExit(f"{name} was not refused")
             except Answer as refused:
                 assert refused.status == 403 and "exceeded quota: gpus" in refused.reason, refused
-        name = f"urgent-{os.getpid()}"
-        here.cluster.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": name}, "value": 1000})
-        try:
+        with here.priority(1000) as name:
             urgent = here.pod("urgent", asking(2 << 10, 500, priorityClassName=name))
             urgent.await_line(f"total={2 * GIB}")
             usual.await_gone()  # the scheduler's own pre-emption, by the sums
-        finally:
-            here.cluster.ask("DELETE", f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}")
+
+
+def test_what_a_limit_range_gives_is_counted_and_enforced():
+    with node(COUNTED, slots=10) as here:
+        await_sums(here, str(4 * GIB), "1k")
+        here.limits(asking(3 << 10), default={"mete.dev/gpu-memory": "1536Mi", "mete.dev/gpu-milli": "300"}, max={"mete.dev/gpu-memory": "2Gi"})
+        pods = [here.pod(f"usual-{n}", asking(command=("seen", f"take={2 * GIB}", "hold=1"))) for n in range(2)]
+        for made in pods:
+            made.await_line(f"total={1536 * MIB} .*take=refused")
+            row = here.tenant(made)
+            assert (row["limit_bytes"], row["fields"]["guarantee"]) == (1536 * MIB, "300/1000"), row
+        third, said = here.pod("third", asking()), here.pod("said", asking(1024, 400))
+        await_unschedulable(third, "Insufficient mete.dev/gpu-memory")
+        said.await_line(f"total={GIB}")
+        pods[0].delete()
+        third.await_line(f"total={1536 * MIB}")
+
+
+def doing(here, made):
+    return here.tenant(made)["doing"]
+
+
+def test_a_batch_pod_is_parked_where_only_the_sum_has_room_and_then_goes_on():
+    training = ["train", "steps=40", "ballast=200M", "stdin=1"]
+    beside = f"mkfifo /tmp/in; exec 3<>/tmp/in; {' '.join(training)} <&3 & steady memory=100M seconds=36000 report_ms=100; wait"
+    urgently = ["steady", "memory=180M", "seconds=36000", "report_ms=100"]
+    with node(COUNTED + "\nmost: {swap: auto}", slots=10, total=20, DEVICES="2xSIM", MEMORY="640M") as here:
+        await_sums(here, str(1280 * MIB), "2k")
+        here.pod("holds", asking(480)).await_line("devices=1")
+        batch = here.pod("batch", asking(480, command=["sh", "-c", beside], annotations={"class": "batch", "swap": "auto"}))
+        batch.await_line("kernels=[1-9]")
+        batch.await_line("train: half")
+        urgent = here.pod("urgent", asking(256, command=urgently))
+        urgent.await_line("kernels=[1-9]")
+        until(lambda: doing(here, batch) == "yields", "the batch pod was never parked")
+        assert here.tenant(urgent)["device"] == here.tenant(batch)["device"]
+        urgent.delete()
+        until(lambda: doing(here, batch) in ("computes", "running"), "the batch pod never went on")
+        for where in "half", "done":
+            batch.await_line(f"train: {where}")
+            batch.exec("sh", "-c", "echo > /tmp/in")
+        assert batch.await_line(" ok checksum=([0-9a-f]+)")[1] == alone(*training)
+        status = batch.get()["status"]["containerStatuses"][0]
+        assert status["restartCount"] == 0 and "running" in status["state"], status
 
 
 def test_a_kubelet_that_starts_finds_the_sums_and_the_pods():

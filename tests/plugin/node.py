@@ -113,9 +113,14 @@ class Api:
         self.put("nodes", {"metadata": {"name": NODE, "uid": "node-uid", "labels": labels}, "status": {"capacity": {"cpu": "2"}}})
 
     def node(self):
-        return self.objects("nodes", len(self.log))[0]
+        """A copy: what was told before stays as it was."""
+        return json.loads(json.dumps(self.objects("nodes", len(self.log))[0]))
 
     def patch_node(self, patch):
+        with self.lock:
+            return self.patched(patch)
+
+    def patched(self, patch):
         node = self.node()
         if isinstance(patch, list):  # of RFC 6902: that an annotation is so, and that it goes
             test, remove = patch

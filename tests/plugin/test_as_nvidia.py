@@ -13,9 +13,9 @@ VOLUMES = "/var/run/nvidia-container-devices"
 
 
 @contextlib.contextmanager
-def as_nvidia(flags=None, sharing=None, start=True, **more):
+def as_nvidia(flags=None, sharing=None, start=True, devices="2xSIM", **more):
     content = {"version": "v1", "flags": flags or {}, **({"sharing": sharing} if sharing else {}), **more}
-    with Node(start=False, api=False) as node:
+    with Node(devices, start=False, api=False) as node:
         node.write(content)
         node.environment["KUBELET_SOCKET"] = node.kubelet.plugins + "/kubelet.sock"
         if start:
@@ -68,6 +68,27 @@ def test_replicas_are_preferred_as_the_policy_says():
             return [id in b for id in first]
     assert preferred("distributed") == [True, False], "the emptier device, then either: the one that was not picked"
     assert preferred("packed") == [False, False]
+
+
+def test_whole_gpus_are_preferred_by_their_links():
+    """What is linked best comes first, unless the next container would be left with what is not linked."""
+    links = "0-1=NV4,2-3=NV4,0-2=NV1,0-3=SYS,1-2=SYS,1-3=SYS"
+    with as_nvidia(devices="4xH200", start=False) as node:
+        node.environment["METE_SIM_LINKS"] = links
+        node.start()
+        node.kubelet.hear("registered")
+
+        def preferred(size, must, *free):
+            answer = node.kubelet.ask("prefer", size, ",".join(node.uuid[i] for i in must) or "-", *(node.uuid[i] for i in free))
+            return sorted(node.uuid.index(uuid) for uuid in answer.split()[1:])
+        assert preferred(2, [], 0, 1, 2, 3) == [0, 1]
+        assert preferred(2, [3], 0, 1, 2, 3) == [2, 3]
+        assert preferred(2, [], 0, 2, 3) == [2, 3]
+        assert preferred(2, [], 0, 1, 2) == [0, 1]
+        assert preferred(3, [], 0, 1, 2, 3) == [0, 1, 2]
+    with as_nvidia(devices="4xH200", sharing=slicing(2)) as node:
+        answer = node.kubelet.ask("prefer", 2, "-", *(node.id(n, device) for n in range(2) for device in range(4)))
+        assert len({id.split("::")[0] for id in answer.split()[1:]}) == 2, "what is shared is spread"
 
 
 def test_strategies_of_the_answer():

@@ -10,7 +10,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "system"))
-from runner import run  # noqa: E402
+from runner import Skipped, run  # noqa: E402
 
 ON_NODE = os.path.join(HERE, "..", "..", "deploy", "on-node")
 PATIENCE = 300  # seconds, on a machine however busy: only a failure takes so long
@@ -162,6 +162,26 @@ def test_the_file_of_uvm_is_asked_for_where_there_is_a_driver_without_it():
         assert len(host.run("mete", "ps")) == 1
         host.put("/dev/nvidia-uvm")
         assert len(host.run("meted")) == 1
+
+
+def test_files_that_containers_get_are_labelled_where_selinux_guards_them():
+    label = "system_u:object_r:container_file_t:s0"
+    with tempfile.TemporaryDirectory(prefix="mete-") as place:
+        for folder in ("installed/guest/12.9", "node", "run"):
+            os.makedirs(f"{place}/{folder}")
+        for name in ("guest/12.9/libmete.so", "mete-hook"):
+            open(f"{place}/installed/{name}", "w").close()
+        try:
+            os.setxattr(place, "security.selinux", label.encode() + b"\0")
+        except OSError as error:
+            raise Skipped(f"no label can be given here: {error.strerror}; run it as root") from None
+        environment = dict(os.environ, METE_INSTALLED=place + "/installed", METE_ON_NODE=place + "/node", METE_PLACE=place + "/run")
+        for more, wanted in ({}, None), ({"METE_SELINUX": label}, label):
+            subprocess.run([os.path.join(os.path.dirname(ON_NODE), "install-on-node")], env=dict(environment, **more), check=True)
+            for path in ("node", "node/current/guest/12.9/libmete.so", "node/current/mete-hook", "run"):
+                named = os.listxattr(f"{place}/{path}")
+                found = os.getxattr(f"{place}/{path}", "security.selinux").rstrip(b"\0").decode() if "security.selinux" in named else None
+                assert found == wanted, (path, found)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,12 @@ def test_whether_it_is_alive_is_said_while_it_waits_for_labels():
 
 def test_who_takes_the_sums_away_for_ever_is_not_fought_in_a_loop():
     with Node(ids="slot", start=False) as node:
-        node.api.patch_node = lambda patch: node.api.set_node({}) or node.api.node()
+        def taken_away(_):
+            with node.api.lock:
+                node.api.set_node(node.api.node()["metadata"]["labels"])
+                return node.api.node()
+
+        node.api.patch_node = taken_away
         began = time.monotonic()
         node.start()
         until(lambda: node.api.patches)
@@ -88,7 +93,7 @@ def test_metrics_name_the_pods():
         told = set()
         for line in text.splitlines():
             if line.startswith("#"):
-                assert re.fullmatch(r"# (HELP mete_\w+ .+|TYPE mete_\w+ (gauge|counter))", line), line
+                assert re.fullmatch(r"# (HELP (mete|gpu)_\w+ .+|TYPE (mete|gpu)_\w+ (gauge|counter))", line), line
                 continue
             name, labels, value = re.fullmatch(r"(mete_\w+)(\{.*\})? ([-+0-9.e]+)", line).groups()
             float(value)

@@ -205,6 +205,22 @@ def test_sigterm_is_a_clean_end_and_the_watchdog_is_fed():
         assert process.wait(timeout=PATIENCE) == 0
 
 
+def test_a_signal_that_comes_while_it_ends_does_not_end_it_otherwise():
+    """It has nothing left to do, or was told to end; threads of the driver do not block the signal."""
+    kept = os.path.dirname(sys.argv[2]) + "/kept_signals.so"
+    for told in False, True:
+        mark = tempfile.mktemp(prefix="mete-kept-")
+        with Daemon(environment={"LD_PRELOAD": kept, "KEPT_MARK": mark}) as meted:
+            assert "kept_signals" in open(f"/proc/{meted.process.pid}/maps").read()
+            if told:
+                meted.process.terminate()
+            else:
+                Admin(meted.place).close()
+            assert meted.wait() == 0
+            assert told or "daemon.unneeded" in meted.log(), meted.log()
+            assert not os.path.exists(mark), "SIGTERM has its default action again"
+
+
 def test_no_timer_runs_while_guests_are_silent():
     """The loop sleeps without a time-out: its fourth argument is -1."""
     with Daemon() as meted:

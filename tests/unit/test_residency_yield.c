@@ -298,6 +298,30 @@ TEST(memory_that_cannot_move_parks_batch_too)
 	expect(runs(0) && runs(1));
 }
 
+/* Its first bytes find room; what follows waits for the higher class's end, as it does where that
+ * one's memory moves. */
+TEST(who_comes_beside_memory_that_cannot_move_waits_for_its_end)
+{
+	given_batch(2);
+	residency_above(&w.r, 600 * MIB);
+	residency_capacity(&w.r, 424 * MIB, w.now);
+	pump();
+	expect_eq(residency_ask(&w.m[0], 600 * MIB, w.now), RESIDENCY_WAITS);
+	pump();
+	pass(2000);
+	expect(w.m[0].yields && w.m[0].place == RESIDENCY_IN && !w.granted[0]);
+	/* What fits beside it is not in its way. */
+	expect_eq(given_member(1, SHARE_BATCH, 100), 0);
+	wants(1);
+	pass(100);
+	expect(runs(1));
+	residency_above(&w.r, 0);
+	residency_capacity(&w.r, CAPACITY * MIB, w.now);
+	pump();
+	pass(2000);
+	expect(!w.m[0].yields && w.granted[0] == 600 * MIB);
+}
+
 /* ---- random histories ------------------------------------------------------------------------ */
 
 static uint64_t below(uint64_t bound)
@@ -305,7 +329,17 @@ static uint64_t below(uint64_t bound)
 	return test_random_below(bound);
 }
 
-/* Of what is not batch all fits together: so nobody of it may wait for long. */
+/* Memory of higher classes that cannot move. */
+static void given_above(uint64_t bytes)
+{
+	if (!residency_bears(&w.r, CAPACITY * MIB - bytes, bytes))
+		return;
+	residency_above(&w.r, bytes);
+	residency_capacity(&w.r, CAPACITY * MIB - bytes, w.now);
+}
+
+/* What is not batch fits together, beside memory that cannot move: so nobody of it may wait for
+ * long. */
 static void happen(size_t i)
 {
 	struct residency_member *m = &w.m[i];
@@ -335,6 +369,13 @@ static void happen(size_t i)
 		if (m->wants && m->place == RESIDENCY_IN)
 			idles(i);
 		break;
+	case 7:
+		given_above(below(2) * below(120) * MIB);
+		break;
+	case 8:
+		if (is_batch(i) && !m->asked_bytes)
+			best_effort(residency_ask(m, (1 + below(200)) * MIB, w.now));
+		break;
 	default:
 		break;
 	}
@@ -356,6 +397,7 @@ TEST(a_higher_class_waits_for_no_batch_for_longer_than_said_and_batch_is_not_for
 				if (w.m[i].residency && !is_batch(i) && w.m[i].waiting)
 					expect(w.now - w.m[i].wanted_ns <= most_ms * MS);
 		}
+		given_above(0);
 		for (size_t i = 0; i < MEMBERS; i++)
 			if (w.m[i].residency && !is_batch(i) && w.m[i].wants)
 				idles(i);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/machine/settings.h"
 
+#include "sim/machine/links.h"
+
 #include "tests/test.h"
 
 static struct settings settings;
@@ -207,4 +209,23 @@ TEST(the_folder_is_absolute_and_short)
 	setenv("METE_SIM_DIR", "/tmp/x", 1);
 	expect_eq(settings_folder(path, &why), 0);
 	expect_str(path, "/tmp/x");
+}
+
+TEST(links_are_read_in_both_directions_and_refused_with_what_is_accepted)
+{
+	static const char *const nonsense[] = {
+		"0",	    "0-1",     "0-1=",	  "0-1=NV",  "0-1=NV0", "0-1=NV19",
+		"0-1=PIX+", "0-1=pix", "0-0=PIX", "0-4=PIX", "-1=PIX",	"0-1=PIX 2-3=PIX",
+		"0-1=PIX,x"};
+	struct links links;
+
+	expect_eq(links_read(NULL, 4, &links, &why), 0);
+	expect(!links.given && links.level[0][1] == LINKS_LEVEL_USUAL && !links.nvlinks[0][1]);
+	expect_eq(links_read("0-1=NV4,3-2=SYS+NV12", 4, &links, &why), 0);
+	expect(links.given && links.nvlinks[1][0] == 4 && links.level[1][0] == LINKS_LEVEL_USUAL);
+	expect(links.nvlinks[2][3] == 12 && links.level[3][2] == 50);
+	for (size_t i = 0; i < ARRAY_SIZE(nonsense); i++) {
+		expect_eq(links_read(nonsense[i], 4, &links, &why), -EINVAL);
+		expect(strstr(why.text, "METE_SIM_LINKS: '") && strstr(why.text, "NV1 to NV18"));
+	}
 }

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the machine's whole GPUs are linked. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/devices/nvml_inside.h"
+
+enum { MOST_LINKS = 18 }; /* NVML_NVLINK_MAX_LINKS */
+
+static struct nvml_link *between(const struct nvml *nvml, uint32_t a, uint32_t b)
+{
+	return &nvml->links[(size_t)a * nvml->count + b];
+}
+
+/* The device with that address, unless it is a part of a GPU; `count`: there is none. */
+static uint32_t find(const struct nvml *nvml, const nvmlPciInfo_t *pci)
+{
+	uint32_t i = 0;
+
+	while (i < nvml->count &&
+	       (nvml->devices[i].gpu_instance >= 0 ||
+		strncmp(nvml->devices[i].pci, pci->busId, sizeof(nvml->devices[i].pci)) != 0))
+		i++;
+	return i;
+}
+
+static void count_nvlinks(const struct nvml *nvml, uint32_t a)
+{
+	for (unsigned int link = 0; link < MOST_LINKS; link++) {
+		nvmlEnableState_t active = NVML_FEATURE_DISABLED;
+		nvmlPciInfo_t pci;
+		uint32_t b;
+
+		if (nvml->nvmlDeviceGetNvLinkState(nvml->handles[a], link, &active) !=
+			    NVML_SUCCESS ||
+		    active != NVML_FEATURE_ENABLED ||
+		    nvml->nvmlDeviceGetNvLinkRemotePciInfo_v2(nvml->handles[a], link, &pci) !=
+			    NVML_SUCCESS)
+			continue;
+		b = find(nvml, &pci);
+		if (b < nvml->count)
+			between(nvml, a, b)->nvlinks++;
+	}
+}
+
+static void read_levels(const struct nvml *nvml, uint32_t a)
+{
+	for (uint32_t b = 0; b < nvml->count; b++) {
+		nvmlGpuTopologyLevel_t level;
+
+		if (a != b && nvml->devices[b].gpu_instance < 0 &&
+		    nvml->nvmlDeviceGetTopologyCommonAncestor(nvml->handles[a], nvml->handles[b],
+							      &level) == NVML_SUCCESS)
+			between(nvml, a, b)->level = (uint8_t)level;
+	}
+}
+
+void nvml_read_links(struct nvml *nvml)
+{
+	size_t count = nvml->count;
+
+	nvml->links = count > 1 ? calloc(count * count, sizeof(*nvml->links)) : NULL;
+	for (uint32_t i = 0; nvml->links && i < count; i++) {
+		if (nvml->devices[i].gpu_instance >= 0)
+			continue;
+		if (nvml->nvmlDeviceGetTopologyCommonAncestor)
+			read_levels(nvml, i);
+		if (nvml->nvmlDeviceGetNvLinkState && nvml->nvmlDeviceGetNvLinkRemotePciInfo_v2)
+			count_nvlinks(nvml, i);
+	}
+}
+
+struct nvml_link nvml_link(const struct nvml *nvml, uint32_t a, uint32_t b)
+{
+	return nvml->links ? *between(nvml, a, b) : (struct nvml_link){0};
+}

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""mete doctor on ill machines: the problems that docs/doctor.md lists, each provoked. argv[1]: the build folder."""
+import re
+import socket
+import stat
+
+from mete import *
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+ILL = os.path.join(BUILD, "tests", "cli", "ill")  # a management library that is told what to answer
+
+
+def finds(node, check, verdict, *words, **environment):
+    """What doctor says of one thing; None: it is not shown."""
+    rows = {row["check"]: row for row in json.loads(node.mete("doctor", "--json", **environment).stdout)}
+    row = rows.get(check, {"verdict": None, "found": "", "advice": ""})
+    assert row["verdict"] == verdict, row
+    for word in words:
+        assert word in row["found"] + " -> " + row["advice"], (word, row)
+    return row
+
+
+def ill(node):
+    """The environment of a machine whose driver is a copy of the simulated one, with that management library beside it."""
+    folder = node.place + "/driver"
+    if not os.path.isdir(folder):
+        os.mkdir(folder)
+        for name, file in (("libcuda.so.1", BUILD + "/sim/lib/libcuda.so.1"), ("libnvidia-ml.so.1", ILL + "/libnvidia-ml.so.1")):
+            shutil.copyfile(file, f"{folder}/{name}")
+    return {"METE_DRIVER": folder}
+
+
+def host(node):
+    """A node of Kubernetes, seen below that folder."""
+    path = node.place + "/host"
+    os.makedirs(path + "/var/lib/kubelet/device-plugins", exist_ok=True)
+    os.makedirs(path + "/etc", exist_ok=True)
+    return path
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def test_no_driver_is_found():
+    with Node() as node:
+        finds(node, "driver", "wrong", "no CUDA driver", "install NVIDIA's driver", LD_LIBRARY_PATH="")
+        finds(node, "driver", "ok")
+
+
+def test_the_driver_was_updated_and_the_module_was_not():
+    with Node() as node:
+        finds(node, "nvml", "ok", **ill(node))
+        finds(node, "nvml", "wrong", "error 18", "the kernel has the former module: restart the machine", METE_ILL_INIT="18", **ill(node))
+        finds(node, "nvml", "wrong", "error 9", "is the kernel module loaded", METE_ILL_INIT="9", **ill(node))
+
+
+def test_the_device_of_managed_memory_is_missing():
+    require("devices", "namespaces")
+    with Node() as node:
+        dev = node.place + "/dev"
+        os.mkdir(dev)
+        for name in "nvidia0", "nvidiactl", "null":
+            os.mknod(f"{dev}/{name}", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        script = 'mount --bind "$0" /dev && exec "$@"'
+
+        def checked():
+            done = subprocess.run(["unshare", "-m", "sh", "-c", script, dev, os.path.join(BUILD, "cli", "mete"), "doctor", "--json"],
+                                  env=dict(node.environment, LD_LIBRARY_PATH=""), text=True, capture_output=True)
+            return next(row for row in json.loads(done.stdout) if row["check"] == "permissions")
+
+        row = checked()
+        assert row["verdict"] == "wrong" and "no /dev/nvidia-uvm" in row["found"] and "nvidia-modprobe -u -c 0" in row["advice"], row
+        os.mknod(dev + "/nvidia-uvm", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        assert checked()["verdict"] == "ok", checked()
+
+
+def test_programs_are_told_to_see_no_gpu():
+    with Node() as node:
+        for hidden in "", "-1":
+            finds(node, "visible", "wrong", "programs see no GPU", "unset CUDA_VISIBLE_DEVICES", CUDA_VISIBLE_DEVICES=hidden)
+        finds(node, "visible", "ok", CUDA_VISIBLE_DEVICES="0,1")
+        finds(node, "visible", "ok")
+
+
+def test_another_library_shares_gpus():
+    with Node() as node:
+        finds(node, "sharers", "ok")
+        write(host(node) + "/etc/ld.so.preload", "/usr/local/vgpu/libvgpu.so\n")
+        finds(node, "sharers", "wrong", "HAMi's library libvgpu.so is loaded by", "/etc/ld.so.preload", METE_HOST=host(node))
+        write(node.place + "/libnvshare.so", "")
+        finds(node, "sharers", "wrong", "nvshare's", "LD_PRELOAD", LD_PRELOAD=node.place + "/libnvshare.so")
+
+
+def test_mps_runs():
+    with Node() as node:
+        os.mkdir(node.place + "/mps")
+        finds(node, "mps", "ok", CUDA_MPS_PIPE_DIRECTORY=node.place + "/mps")
+        write(node.place + "/mps/control", "")
+        finds(node, "mps", "note", "mps/control is there", "echo quit | nvidia-cuda-mps-control", CUDA_MPS_PIPE_DIRECTORY=node.place + "/mps")
+
+
+def test_a_gpu_lets_only_one_process_in():
+    with Node() as node:
+        finds(node, "mode", "ok", METE_ILL_MODE="0", **ill(node))
+        finds(node, "mode", "wrong", "GPU 0 is set to let only one process use it", "nvidia-smi -i 0 -c DEFAULT", METE_ILL_MODE="3", **ill(node))
+        finds(node, "mode", "wrong", "let no process use it", METE_ILL_MODE="2", **ill(node))
+
+
+def test_nvidias_device_plugin_has_the_gpus():
+    with Node() as node:
+        finds(node, "owner", "ok", METE_HOST=host(node))
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(host(node) + "/var/lib/kubelet/device-plugins/nvidia-gpu.sock")
+            listener.listen()
+            finds(node, "owner", "wrong", "NVIDIA's device plugin is running here", "a device has one owner", METE_HOST=host(node))
+
+
+def test_containers_that_only_name_gpus_get_them_all():
+    with Node() as node:
+        write(host(node) + "/etc/nvidia-container-runtime/config.toml", "disable-require = false\n")
+        finds(node, "toolkit", "wrong", "gets all of them, whole", METE_HOST=host(node))
+
+
+def test_a_reload_of_systemd_takes_gpus_away():
+    require("devices")
+    with Node() as node:
+        dev = host(node) + "/dev"
+        os.makedirs(dev + "/char")
+        os.mknod(dev + "/nvidia0", stat.S_IFCHR | 0o666, os.makedev(195, 0))
+        finds(node, "links", "wrong", "nvidia0 has no link in /dev/char", "create-dev-char-symlinks", METE_HOST=host(node))
+        os.symlink("../nvidia0", dev + "/char/195:0")
+        finds(node, "links", "ok", METE_HOST=host(node))
+        finds(node, "links", None)
+
+
+def test_selinux_stands_between():
+    with Node() as node:
+        write(host(node) + "/sys/fs/selinux/enforce", "1")
+        finds(node, "selinux", "note", "SELinux is enforced", "container_file_t", METE_HOST=host(node))
+        write(host(node) + "/sys/fs/selinux/enforce", "0")
+        finds(node, "selinux", "ok", METE_HOST=host(node))
+
+
+def test_the_runtime_reads_no_cdi_files():
+    with Node() as node:
+        write(host(node) + "/etc/containerd/config.toml", "enable_cdi = false\n")
+        finds(node, "cdi", "note", "enable_cdi = false", "1.7 with enable_cdi = true", METE_HOST=host(node))
+
+
+def test_each_problem_of_the_document_is_a_check_and_a_test_here():
+    text = open(os.path.join(ROOT, "docs", "doctor.md")).read()
+    rows = re.findall(r"^\| \d+ \| .* \| `(\w+)` \| `(test_\w+)` \|$", text, re.M)
+    checks = re.findall(r"^CHECK\((\w+),", open(os.path.join(ROOT, "cli", "checks.def")).read(), re.M)
+    assert len(rows) >= 10, rows
+    for check, test in rows:
+        assert check in checks and test in globals(), (check, test)
+
+
+if __name__ == "__main__":
+    run(globals())

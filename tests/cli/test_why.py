@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""mete why: what a tenant waits for, in sentences. argv[1]: the build folder."""
+from mete import *
+from meted import until
+
+
+def steady(node, name, *options, kernel_us=1000, memory="10M"):
+    process = node.start("run", "--name", name, *options, "--", workload("steady"), f"memory={memory}", "stdin=1", "seconds=3600", "report_ms=50", f"kernel_us={kernel_us}")
+    assert process.stdout.readline(), process.stderr.read()
+    return process
+
+
+def says(node, *words, who=("it",)):
+    """Until it says all of this; returns it."""
+    def look():
+        said = node.mete("why", *who)
+        return said.returncode == 0 and not said.stderr and all(word in said.stdout for word in words) and said.stdout
+
+    return until(look, lambda: f"never: {words}: {node.mete('why', *who).stdout}")
+
+
+def test_who_waits_for_a_turn_hears_whose_it_is():
+    with Node(METE_SIM_DEVICES="1xSIM") as node:
+        steady(node, "slow", kernel_us=100000)
+        steady(node, "it", "--weight", "101")
+        said = says(node, "it (tenant 2) on GPU 0: waits for its turn", "slow (tenant 1) has its turn now.",
+                    "of GPU 0's time within the last ", ", and was due ")
+        assert said.startswith("it (tenant 2)"), said
+        says(node, "waits for its turn", who=())
+
+
+def test_who_waits_for_room_hears_who_holds_it():
+    with Node(METE_SIM_DEVICES="1xSIM", METE_SIM_MEMORY="1G", METE_SIM_CONTEXT_MEMORY="4M") as node:
+        steady(node, "large", "--memory", "700M", memory="600M")
+        node.start("run", "--name", "it", "--memory", "900M", "--wait", "10m", "--", workload("steady"), "memory=500M", "stdin=1", "seconds=3600")
+        says(node, "it (tenant 2) on GPU 0: waits for", "It asks for 0.49 GiB, and GPU 0 has 0.40 GiB free", "large (tenant 1) holds 0.59 GiB of it")
+
+
+def test_who_is_suspended_hears_what_lets_it_go_on():
+    with Node(METE_SIM_DEVICES="1xSIM") as node:
+        steady(node, "it", "--swap", "auto")
+        assert node.mete("suspend", "it").returncode == 0
+        says(node, "`mete resume it` lets it go on")
+        says(node, "it (tenant 1)", who=())
+
+
+def test_nobody_waits_where_nobody_does():
+    with Node(METE_SIM_DEVICES="1xSIM") as node:
+        assert node.mete("why").stdout == "no meted is running: nobody waits\n"
+        refused(node.mete("why", "it"), "no meted is running, so there is no tenant 'it'", status=1)
+        process = steady(node, "it")
+        says(node, "it (tenant 1) on GPU 0: running.\n  It waits for nothing.\n")
+        assert node.mete("why").stdout == "nobody waits\n"
+        says(node, "it (tenant 1)", who=("1",))
+        refused(node.mete("why", "nobody"), "there is no tenant 'nobody'; mete ps lists them", status=1)
+        refused(node.mete("why", "it", "other"), "'other': why takes one tenant, or none", status=2)
+        process.communicate()
+
+
+if __name__ == "__main__":
+    run(globals())

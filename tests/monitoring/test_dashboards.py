@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Dashboards, rules and documents ask for what there is: test_dashboards.py METED SIMULATOR BUILD. A real meted, with pods that
+share a simulated GPU, and a real Prometheus that asks it."""
+import os
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "plugin"))
+from metrics import Metrics  # noqa: E402
+from node import until  # noqa: E402
+from prometheus import MONITORING, ROOT, complaints, panels, promtool, rules, server  # noqa: E402
+from runner import run  # noqa: E402
+
+NAME = re.compile(r"\b(?:mete|gpu)_[a-z_]+\b")
+RECORDED = re.compile(r"\bmete:\w+:\w+\b")
+ELSEWHERE = {"gpu_time_lacking"}  # a name that docs/monitoring.md gives in the adapter's configuration
+
+
+def expressions():
+    """(where, text) of all that names metrics."""
+    yield from ((f"{name}: {title}", expression) for name, title, expression in panels())
+    yield from (("rules.yaml", line) for line in re.findall(r"expr: '(.*)'", rules()))
+    with open(os.path.join(ROOT, "docs", "monitoring.md")) as file:
+        yield from (("docs/monitoring.md", name) for name in re.findall(r"(?:mete|gpu)[_:][a-z_:0-9]*[a-z0-9]\b", file.read()))
+
+
+def test_every_name_is_one_that_meted_serves_or_a_rule_records():
+    with Metrics() as metrics:
+        served = set(re.findall(r"^# TYPE (\w+) ", metrics.text(), re.M))
+    recorded = set(re.findall(r"- record: (\S+)", rules()))
+    missing = {(where, name) for where, text in expressions() for name in NAME.findall(re.sub(RECORDED, "", text)) if name not in served | ELSEWHERE}
+    missing |= {(where, name) for where, text in expressions() for name in RECORDED.findall(text) if name not in recorded}
+    assert not {(where, name) for where, name in missing if name not in ("mete_device_", "mete_tenant_", "mete_plugin_")}, missing
+    assert len(served) > 30 and len(list(panels())) > 25
+
+
+def test_every_expression_of_a_panel_is_one():
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write("groups:\n- name: panels\n  rules:\n")
+        for number, (_, _, expression) in enumerate(panels()):
+            file.write(f"  - record: panel:{number}\n    expr: '{expression}'\n")
+        file.flush()
+        assert f"{len(list(panels()))} rules found" in promtool("check", "rules", file.name)
+
+
+def test_what_is_served_keeps_prometheus_conventions():
+    with Metrics() as metrics:
+        metrics.node.run("a", metrics.node.id(0))
+        # DCGM's label modelName is in camel case.
+        other = [line for line in complaints(metrics.text()) if not line.endswith("label names should be written in 'snake_case' not 'camelCase'")]
+        assert not other, other
+
+
+def test_every_panel_has_data_where_pods_share_a_gpu():
+    with Metrics(devices="1xSIM", most={"weight": 1000}) as metrics:
+        pods = [metrics.node.run(f"p{n}", metrics.node.id(n), annotations={"weight": str(100 + n)}) for n in range(2)]
+        with metrics.steady(pods[0]), metrics.steady(pods[1]), server(f"127.0.0.1:{metrics.port}") as prometheus:
+            for name, title, expression in panels():
+                until(lambda: prometheus.query(expression), f"{name}: {title} shows nothing: {expression}")
+            for name in set(re.findall(r"- record: (\S+)", rules())) - {"mete:device_waiting_tenants:count"}:  # of nobody, mostly
+                until(lambda: prometheus.query(name), f"nothing is recorded as {name}")
+            assert [row["metric"]["pod"] for row in prometheus.query('mete_tenant_memory_limit_bytes{pod="p0"}')] == ["p0"], "the pod's name, not Prometheus'"
+
+
+def test_the_kustomization_has_each_file():
+    text = open(os.path.join(MONITORING, "kustomization.yaml")).read()
+    there = {name for name in os.listdir(MONITORING) if name.endswith(".yaml")} - {"kustomization.yaml", "podmonitor.yaml"}
+    assert there == set(re.findall(r"^- (\S+\.yaml)$", text, re.M)), there
+    assert set(re.findall(r"dashboards/[\w.]+", text)) == {"dashboards/" + name for name in os.listdir(MONITORING + "/dashboards")}
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""deploy/chart: what it renders is what the kustomizations are, each of its values has an effect, and no misspelt one is taken.
+
+    TEST.py BUILD SOURCE"""
+import difflib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from helm import KUBERNETES, ROOT, Skipped, documents, run_helm
+from chart_values import REFUSED, VALUES
+from runner import run
+
+CHART = os.path.join(ROOT, "deploy", "chart", "mete")
+BASE = ["namespace.create=true", "image.tag=latest"]  # in which the kustomization differs by its nature
+
+
+def render(*settings, release="mete", namespace="mete-system", version=KUBERNETES):
+    words = [word for setting in settings for word in ("--set-json" if re.search(r"=[\[{]", setting) else "--set", setting)]
+    return run_helm("template", release, CHART, "--namespace", namespace, "--kube-version", version, *words)
+
+
+def parsed(*texts):
+    """The objects of each text, by kind and name; the files of a ConfigMap are parsed, too."""
+    lists = documents(*texts)
+    files = [(object, name) for objects in lists for object in objects if object["kind"] == "ConfigMap" for name in object["data"]]
+    for (object, name), (content, *_) in zip(files, documents(*(object["data"][name] for object, name in files)) if files else []):
+        object["data"][name] = content
+    return [{f"{object['kind']}/{object['metadata']['name']}": object for object in objects} for objects in lists]
+
+
+def rendered(*settings, **more):
+    done = render(*settings, **more)
+    assert done.returncode == 0, (settings, done.stderr)
+    return done.stdout
+
+
+def kubectl():
+    own = subprocess.run([os.path.join(ROOT, "tests", "cluster", "build.sh"), "--where"], text=True, capture_output=True).stdout.strip() + "/kubectl"
+    found = own if os.path.exists(own) else shutil.which("kubectl")
+    if not found:
+        raise Skipped("there is no kubectl; `make test-kubernetes` builds one, once")
+    return found
+
+
+def kustomized(folder):
+    return subprocess.run([kubectl(), "kustomize", os.path.join(ROOT, "deploy", folder)], text=True, check=True, capture_output=True).stdout
+
+
+def alike(object):
+    """Without what a chart adds to every object, and with the order of lists that have none."""
+    for name in ("app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "helm.sh/chart", "app.kubernetes.io/name"):
+        object["metadata"].get("labels", {}).pop(name, None)
+    if not object["metadata"].get("labels"):
+        object["metadata"].pop("labels", None)
+    if object["kind"].startswith("ValidatingAdmissionPolicy") or object["kind"] == "DeviceClass":
+        object["metadata"].pop("namespace", None)  # kubectl kustomize takes these for objects of a namespace
+    if object["kind"] == "ConfigMap":
+        object["data"] = json.loads(json.dumps(object["data"]).replace('"on"', "true"))  # helm writes "on", a person on
+    if object["kind"] == "DaemonSet":
+        spec = object["spec"]["template"]["spec"]
+        spec["volumes"].sort(key=lambda one: one["name"])
+        for container in spec["containers"] + spec["initContainers"]:
+            for key in "volumeMounts", "env":
+                container[key] = sorted(container.get(key, []), key=lambda one: one["name"])
+    return object
+
+
+def same(folder, *settings):
+    ours, theirs = parsed(rendered(*BASE, *settings), kustomized(folder))
+    assert set(ours) == set(theirs), set(ours) ^ set(theirs)
+    for name in ours:
+        one, other = alike(ours[name]), alike(theirs[name])
+        assert one == other, "\n".join(difflib.unified_diff(*(json.dumps(each, indent=1, sort_keys=True).splitlines() for each in (one, other)), name, folder))
+
+
+CLAIMS = ["claims.enabled=true", "mete.share=null", "mete.slots=10"]
+
+
+def test_the_chart_renders_what_the_kustomization_is():
+    same("base")
+
+
+def test_with_claims_it_renders_that_overlay():
+    same("overlays/claims", *CLAIMS)
+
+
+def test_on_simulated_gpus_it_renders_that_overlay():
+    same("overlays/simulated", "simulated.enabled=true", "image.pullPolicy=Never")
+    same("overlays/simulated-claims", "simulated.enabled=true", "image.pullPolicy=Never", *CLAIMS)
+
+
+def test_a_configuration_of_nvidias_is_deployed_as_its_overlay_has_it():
+    ours, theirs = parsed(rendered("config.map.config=version: v1"), kustomized("overlays/as-nvidia"))
+    one, other = (each["DaemonSet/mete"]["spec"]["template"] for each in (ours, theirs))
+    assert one["metadata"]["annotations"] == other["metadata"]["annotations"]
+    mine, theirs = one["spec"]["containers"][0], other["spec"]["containers"][0]
+    assert not {"startupProbe", "livenessProbe"} & (set(mine) | set(theirs))
+    variable, = (row for row in theirs["env"] if row["name"] == "CONTAINER_DRIVER_ROOT")
+    assert variable in mine["env"]
+    assert ours["ConfigMap/mete"]["data"] == {"config": {"version": "v1"}}
+    assert mine["command"][-1] == "/etc/mete", "its configurations have names: meted reads the folder"
+
+
+def at(objects, path):
+    """The value at `Kind/name.key.key[index].[name]...`; None where there is none. [word] takes the entry of a list that has it as its name."""
+    name, *keys = re.findall(r"^\w+/[\w-]+|\[[^]]*\]|\"[^\"]*\"|[\w-]+", path)
+    found = objects.get(name)
+    for key in keys:
+        key = key.strip('"')
+        if key.startswith("["):
+            found = next((one for one in found or [] if (one.get("name") if isinstance(one, dict) else one) == key[1:-1]), None)
+        else:
+            found = (found or {}).get(key)
+    return found
+
+
+def leaves(values, above=""):
+    for key, value in values.items():
+        path = f"{above}{key}"
+        if isinstance(value, dict) and value and path not in ("nodeSelector", "resources", "installResources", "updateStrategy", "securityContext"):
+            yield from leaves(value, path + ".")
+        else:
+            yield path
+
+
+def test_each_value_has_an_effect():
+    (values,), = documents(open(CHART + "/values.yaml").read())
+    tried = {path for settings, _ in VALUES for path in re.findall(r"^([\w.]+)=", "\n".join(settings), re.M)}
+    for leaf in leaves(values):
+        assert any(path == leaf or path.startswith(leaf + ".") for path in tried), f"{leaf} is not tried in chart_values.py"
+    everything = parsed(rendered(), *(rendered(*settings) for settings, _ in VALUES))
+    usual = everything[0]
+    for (settings, effects), objects in zip(VALUES, everything[1:]):
+        for path, wanted in effects.items():
+            assert at(objects, path) == wanted, (settings, path, at(objects, path), wanted)
+        assert any(at(usual, path) != wanted for path, wanted in effects.items()), f"{settings}: so it is without them, too"
+
+
+def test_a_mistyped_value_is_refused_and_named():
+    for setting, words in REFUSED:
+        done = render(setting)
+        assert done.returncode != 0 and all(word in done.stderr for word in words), (setting, done.stderr)
+
+
+def test_another_release_in_another_namespace_is_named_so_everywhere():
+    objects, = parsed(rendered("nameOverride=gpus", "claims.enabled=true", "openshift.enabled=true", "podMonitor.enabled=true", namespace="shared"))
+    for name, object in objects.items():
+        assert name.split("/")[1].startswith("gpus"), name
+        assert object["metadata"].get("namespace", "shared") == "shared", name
+        assert "mete-system" not in json.dumps(object), name
+    for policy in "own-node", "own-slices":
+        condition = objects[f"ValidatingAdmissionPolicy/gpus-{policy}"]["spec"]["matchConditions"][0]["expression"]
+        assert "system:serviceaccount:shared:gpus" in condition, condition
+
+
+def test_nothing_is_looked_up_in_a_cluster():
+    for folder, _, files in os.walk(CHART):
+        for name in files:
+            with open(os.path.join(folder, name)) as file:
+                text = file.read()
+            assert not re.search(r"\blookup\b|\.Capabilities\b|\brand[A-Z]\w+|\bnow\b *[|}]", text), name
+    assert rendered() == rendered()
+    done = render(version="1.23.0")
+    assert done.returncode != 0 and "kubeVersion" in done.stderr, done
+
+
+def test_the_chart_is_clean_and_its_numbers_are_ours():
+    done = run_helm("lint", "--strict", CHART)
+    assert done.returncode == 0, done.stdout
+    (chart,), = documents(open(CHART + "/Chart.yaml").read())
+    version = re.search(r"^\tversion: '(.*)'", open(ROOT + "/meson.build").read(), re.M)[1]
+    assert chart["version"] == chart["appVersion"] == version, chart
+    images, = documents(chart["annotations"]["artifacthub.io/images"].replace("- name", "of:\n- name", 1))
+    assert images[0]["of"] == [{"name": "mete", "image": "mete:" + version}], images
+
+
+def test_the_schema_has_the_keys_of_the_configuration_that_are_not_the_charts():
+    schema = json.load(open(CHART + "/values.schema.json"))
+    keys = {name.replace("_", "-") for name in re.findall(r"^METE\((\w+),", open(ROOT + "/plugin/config/config_keys.def").read(), re.M)}
+    places = {"driver-root", "host-driver-root", "libraries", "metrics", "health", "kubelet-folder", "cdi-folder", "dra"}
+    assert places <= keys and set(schema["properties"]["mete"]["properties"]) == keys - places
+    fields = {name.replace("_", "-") for name in re.findall(r"^SHARE\((\w+),", open(ROOT + "/core/share/share.def").read(), re.M)}
+    assert set(schema["$defs"]["share"]["properties"]) == fields
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node that serves metrics, and programs in its pods: for tests of what it says."""
+import contextlib
+import http.client
+import os
+import re
+import subprocess
+import sys
+
+from node import BUILD, Node, PATIENCE, free_port
+
+SAMPLE = re.compile(r'^(\w+)(?:\{(.*)\})? (\S+)$')
+LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+class Metrics:
+    """A node that serves them."""
+
+    def __init__(self, **config):
+        self.port = free_port()
+        self.node = Node(metrics=f"127.0.0.1:{self.port}", **config)
+
+    def text(self):
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        client.request("GET", "/metrics")
+        return client.getresponse().read().decode()
+
+    def rows(self, name):
+        """(labels, value) of each sample of that name."""
+        found = [SAMPLE.match(line) for line in self.text().splitlines() if line.startswith((name + "{", name + " "))]
+        return [(dict(LABEL.findall(row[2] or "")), float(row[3])) for row in found]
+
+    def of(self, name, **labels):
+        """The only value with these labels, or None."""
+        found = [value for row, value in self.rows(name) if labels.items() <= row.items()]
+        assert len(found) < 2, found
+        return found[0] if found else None
+
+    @contextlib.contextmanager
+    def steady(self, pod, *words, device=0):
+        """A program in that pod, whose device it is."""
+        environment = dict(os.environ, METE_SOCKET=self.node.folder_of(pod.title()) + "/guest.sock", METE_DRIVER=sys.argv[2],
+                           LD_LIBRARY_PATH=BUILD + "/guest/12.9/lib",
+                           CUDA_VISIBLE_DEVICES=self.node.uuid[device], **self.node.environment)
+        program = subprocess.Popen([BUILD + "/examples/steady", "seconds=600", *words], env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        try:
+            yield program
+        finally:
+            program.kill()
+            program.wait()
+            program.stdin.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *why):
+        self.node.close(why[0])
