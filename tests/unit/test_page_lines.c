@@ -11,6 +11,7 @@ static const char *change(const char *before, const char *now, bool any)
 {
 	FILE *out = fmemopen(text, sizeof(text), "w");
 
+	text[0] = '\0'; /* where nothing is written, it stays */
 	expect_eq(lines_change(out, before, now), any);
 	fclose(out);
 	return text;
