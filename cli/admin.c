@@ -259,19 +259,3 @@ void admin_name_tenant(const char *who, uint32_t *ret_tenant, wire_text *ret_nam
 	*ret_tenant = *who && !*end && number <= UINT32_MAX ? (uint32_t)number : 0;
 	wire_set_text(ret_name, who);
 }
-
-struct admin_uuid admin_uuid(const struct wire_device_row *device)
-{
-	struct admin_uuid named;
-	int n = snprintf(named.text, sizeof(named.text), "%.79s", device->name.text);
-
-	if (n > 0)
-		return named;
-	/* An older meted says the number alone. */
-	n = snprintf(named.text, sizeof(named.text), "GPU-");
-	for (int i = 0; i < 16; i++)
-		n += snprintf(named.text + n, sizeof(named.text) - (size_t)n, "%s%02x",
-			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-			      device->uuid.byte[i]);
-	return named;
-}

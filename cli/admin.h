@@ -61,12 +61,6 @@ must_check int admin_ask(struct admin *admin, struct wire_message *request,
 /* Reads the next row of a list that admin_ask() began. Names in it are plain (base/text.h). */
 must_check int admin_next(struct admin *admin, struct wire_message *ret_row, struct fault *why);
 
-/* As NVIDIA's tools write it: "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", or "MIG-...". */
-struct admin_uuid {
-	char text[80];
-};
-struct admin_uuid admin_uuid(const struct wire_device_row *device);
-
 static inline void admin_close_owned(struct admin *admin)
 {
 	admin_close(admin);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/ps_rows.h"
+#include "cli/ps_fetch.h"
 
 int cli_complete(const char *what)
 {
@@ -21,8 +21,7 @@ int cli_complete(const char *what)
 		if (tenants && row->code == WIRE_tenant_row)
 			puts(row->tenant_row.name.text);
 		if (!tenants && row->code == WIRE_device_row)
-			printf("%u\n%s\n", row->device_row.index,
-			       admin_uuid(&row->device_row).text);
+			printf("%u\n%s\n", row->device_row.index, ps_uuid(&row->device_row).text);
 	}
 	return 0;
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/place.h"
-#include "cli/ps_rows.h"
+#include "cli/ps_fetch.h"
 
 int cordon_connect(struct admin *admin, const char *device, struct fault *why)
 {

@@ -11,7 +11,7 @@
 
 #include "base/text.h"
 #include "cli/cordon.h"
-#include "cli/ps_rows.h"
+#include "cli/ps_fetch.h"
 #include "cli/values.h"
 
 enum { LOOK_MS = 500, NOBODY = SHARE_BATCH + 1 };
@@ -289,7 +289,7 @@ static int find_device(struct drain *d, struct fault *why)
 			continue;
 		snprintf(index, sizeof(index), "%u", row->index);
 		if (strcmp(index, d->name) != 0 &&
-		    strncmp(admin_uuid(row).text, d->name, strlen(d->name)) != 0)
+		    strncmp(ps_uuid(row).text, d->name, strlen(d->name)) != 0)
 			continue;
 		d->device = row->index;
 		found++;

@@ -96,7 +96,7 @@ static const struct entry screen_keys[] = {
 /* The objects of `mete ps --json`; the verb is the object's name here. */
 static const struct entry keys[] = {
 #define KEY(object, key, kind, value, meaning) {#object, #key, meaning},
-#include "cli/ps_keys.def"
+#include "view/ps_keys.def"
 #undef KEY
 };
 

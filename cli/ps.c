@@ -10,7 +10,7 @@
 #include "cli/ps_filter.h"
 #include "cli/ps_json.h"
 #include "cli/ps_query.h"
-#include "cli/ps_rows.h"
+#include "cli/ps_fetch.h"
 #include "cli/ps_time.h"
 #include "cli/values.h"
 
@@ -124,7 +124,7 @@ static void print_devices(const struct page *page)
 		add_steps(&grid, page, GRID_PLAIN, ps_free_steps(page->rows, device));
 		add_up(&grid, page, outside ? GRID_WARM : GRID_PLAIN, outside);
 		add_part(&grid, page, ps_used(device) + outside, device->capacity);
-		grid_add(&grid, GRID_PLAIN, "%s", admin_uuid(device).text);
+		grid_add(&grid, GRID_PLAIN, "%s", ps_uuid(device).text);
 		grid_add(&grid, GRID_WARM, "%s", ps_picked(device).text);
 		grid_add(&grid, GRID_WARM, "%s", device->cordoned ? "none: cordoned" : "");
 	}
@@ -207,7 +207,7 @@ static void print_outside(const struct page *page)
 		grid_add(&grid, GRID_PLAIN, "%u", one->device);
 		grid_add(&grid, GRID_PLAIN, "%u", one->pid);
 		grid_add(&grid, GRID_PLAIN, "%s", ps_user(one->user).text);
-		grid_add(&grid, GRID_PLAIN, "%s", ps_outside_command(one).text);
+		grid_add(&grid, GRID_PLAIN, "%s", ps_outside_command(page->rows, one).text);
 	}
 	if (!grid.cells)
 		return;

@@ -70,7 +70,7 @@ static bool is_number(const char *text, uint64_t number)
 
 static bool is_device(const char *text, const struct wire_device_row *device)
 {
-	return is_number(text, device->index) || text_uuid_begins(admin_uuid(device).text, text);
+	return is_number(text, device->index) || text_uuid_begins(ps_uuid(device).text, text);
 }
 
 static bool fits_any(const char *text, const struct ps_rows *rows,

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "cli/ps_rows.h"
+#include "view/ps_rows.h"
 
 enum {
 	PS_FILTER_SIZE = 200,

@@ -20,7 +20,7 @@ static const struct {
 	const char *object, *key;
 } known[] = {
 #define KEY(object, key, kind, value, meaning) {#object, #key},
-#include "cli/ps_keys.def"
+#include "view/ps_keys.def"
 #undef KEY
 	{"time", "driver_busy"},
 	{"time", "drift"},

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "cli/ps_rows.h"
+#include "view/ps_rows.h"
 
 enum { PS_QUERY_KEYS = 100 };
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cli/grid.h"
-#include "cli/ps_rows.h"
+#include "view/ps_rows.h"
 
 /* A table of them, after an empty line; nothing where there is none. */
 void ps_time_print(const struct ps_rows *rows, FILE *out, const struct screen *screen);

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "cli/ps_json.h"
+#include "cli/ps_fetch.h"
 
 int run_report_open(const struct cli_line *line, struct run_report *ret_report, struct fault *why)
 {

@@ -7,7 +7,7 @@
 #include "base/words.h"
 #include "cli/admin.h"
 #include "cli/cli.h"
-#include "cli/ps_rows.h"
+#include "view/ps_rows.h"
 #include "cli/sim_node.h"
 #include "cli/values.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "wire/page.h"
+#include "view/ps_rows.h"
 
 enum { VISIBLE_NODE_DEVICES = 64 }; /* most devices of a machine whose indices are known here */
 
@@ -22,12 +23,12 @@ static int name_devices(struct admin *admin, const char *asked, char *ret_names,
 {
 	struct wire_message request = {.code = WIRE_list}, row = {0};
 	char rest[WIRE_TEXT_MAX + 1], *at = rest, *name;
-	struct admin_uuid uuid[VISIBLE_NODE_DEVICES] = {0};
+	struct ps_uuid uuid[VISIBLE_NODE_DEVICES] = {0};
 	int n = 0, r = admin_ask(admin, &request, &row, why);
 
 	for (; r == 0 && row.code != WIRE_end; r = admin_next(admin, &row, why))
 		if (row.code == WIRE_device_row && row.device_row.index < VISIBLE_NODE_DEVICES)
-			uuid[row.device_row.index] = admin_uuid(&row.device_row);
+			uuid[row.device_row.index] = ps_uuid(&row.device_row);
 	if (r < 0)
 		return r;
 	snprintf(rest, sizeof(rest), "%s", asked);
@@ -51,7 +52,7 @@ static int name_devices(struct admin *admin, const char *asked, char *ret_names,
 int visible_show(const char *asked, struct admin *admin, const struct wire_tenant_made *made,
 		 struct fault *why)
 {
-	char names[WIRE_DEVICES * sizeof(struct admin_uuid)];
+	char names[WIRE_DEVICES * sizeof(struct ps_uuid)];
 	int r = 0;
 
 	if (!asked && getenv("CUDA_VISIBLE_DEVICES") && !*visible_asked())

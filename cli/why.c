@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/ps_rows.h"
+#include "cli/ps_fetch.h"
 #include "core/doing.h"
 #include "wire/page.h"
 

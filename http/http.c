@@ -13,6 +13,7 @@
 #include "http/http_door.h"
 #include "http/http_listen.h"
 #include "http/http_seats.h"
+#include "http/http_stream.h"
 
 struct http {
 	struct loop_watch watch; /* of the door, and through it of libmicrohttpd */
@@ -24,8 +25,8 @@ struct http {
 	int listener;
 	struct http_door door;
 	struct http_seats seats;
-	void (*answer)(void *owner, const char *path, struct http_answer *ret_answer);
-	void *owner;
+	struct http_stream *streams; /* all that have not ended */
+	struct http_service service;
 	bool busy, closed;
 };
 
@@ -34,17 +35,41 @@ static const char *word_of(unsigned status)
 	switch (status) {
 	case 200:
 		return "ok\n";
+	case 401:
+		return "who asks must say a token: Authorization: Bearer TOKEN\n";
+	case 403:
+		return "not allowed\n";
 	case 404:
 		return "not found\n";
 	case 405:
 		return "only GET and HEAD\n";
 	case 413:
 		return "no content is accepted\n";
+	case 421:
+		return "this server does not have that name\n";
 	case 503:
 		return "unavailable\n";
 	default:
 		return "failed\n";
 	}
+}
+
+/* Takes the response over. */
+static enum MHD_Result queue(struct MHD_Connection *connection, const struct http_answer *answer,
+			     struct MHD_Response *response)
+{
+	enum MHD_Result r =
+		MHD_add_response_header(response, "Content-Type",
+					answer->type ? answer->type : "text/plain; charset=utf-8");
+
+	if (r == MHD_YES && answer->status == 405)
+		r = MHD_add_response_header(response, "Allow", "GET, HEAD");
+	for (const char *const *at = answer->headers; r == MHD_YES && at && *at; at += 2)
+		r = MHD_add_response_header(response, at[0], at[1]);
+	if (r == MHD_YES)
+		r = MHD_queue_response(connection, answer->status, response);
+	MHD_destroy_response(response);
+	return r;
 }
 
 static enum MHD_Result reply(struct MHD_Connection *connection, struct http_answer *answer)
@@ -55,20 +80,11 @@ static enum MHD_Result reply(struct MHD_Connection *connection, struct http_answ
 							       MHD_RESPMEM_MUST_FREE)
 			     : MHD_create_response_from_buffer(strlen(word), (void *)word,
 							       MHD_RESPMEM_PERSISTENT);
-	enum MHD_Result r;
 
-	if (!response) {
-		free(answer->body);
-		return MHD_NO; /* closes the connection */
-	}
-	r = MHD_add_response_header(response, "Content-Type",
-				    answer->type ? answer->type : "text/plain; charset=utf-8");
-	if (r == MHD_YES && answer->status == 405)
-		r = MHD_add_response_header(response, "Allow", "GET, HEAD");
-	if (r == MHD_YES)
-		r = MHD_queue_response(connection, answer->status, response);
-	MHD_destroy_response(response);
-	return r;
+	if (response)
+		return queue(connection, answer, response);
+	free(answer->body);
+	return MHD_NO; /* closes the connection */
 }
 
 static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status)
@@ -109,12 +125,44 @@ static void note_answer(struct http *http, struct MHD_Connection *connection, bo
 	seat->since_ns = loop_now_ns();
 }
 
+const char *http_header(const struct http_request *request, const char *name)
+{
+	return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+static enum MHD_Result answer(struct http *http, struct MHD_Connection *connection,
+			      const char *path)
+{
+	struct http_request request = {.path = path, .connection = connection};
+	struct http_answer said = {.status = 404};
+	struct MHD_Response *response;
+	struct http_seat *seat;
+
+	if (http->address.name.ss_family == AF_UNIX) {
+		if (http_user_of(fd_of(connection), &request.uid) < 0)
+			return MHD_NO;
+		request.local = true;
+	}
+	note_answer(http, connection, true);
+	http->service.answer(http->service.owner, &request, &said);
+	if (!said.stream)
+		return reply(connection, &said);
+	seat = http_seats_find(&http->seats, fd_of(connection));
+	response = seat && http_seats_may_stream(&http->seats, seat)
+			   ? http_stream_start(said.stream, &http->streams, seat, connection,
+					       &http->timer)
+			   : NULL;
+	if (response)
+		return queue(connection, &said, response);
+	said.stream->ended(said.stream);
+	return refuse(connection, 503);
+}
+
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection,
 				  const char *path, const char *method, const char *version,
 				  const char *content, size_t *size, void **kept)
 {
 	struct http *http = context;
-	struct http_answer answer = {.status = 404};
 
 	(void)version;
 	(void)content;
@@ -130,9 +178,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 	}
 	if (http->closed)
 		return MHD_NO;
-	note_answer(http, connection, true);
-	http->answer(http->owner, path, &answer);
-	return reply(connection, &answer);
+	return answer(http, connection, path);
 }
 
 static void on_connection(void *context, struct MHD_Connection *connection, void **kept,
@@ -144,7 +190,8 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 	struct http_seat *seat = *kept;
 
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-		struct http_host host = http_host_of((const void *)about->client_addr);
+		struct http_host host =
+			http_host_of(fd_of(connection), (const void *)about->client_addr);
 
 		*kept = http_seats_take(&http->seats, fd_of(connection), &host, loop_now_ns());
 	} else if (seat) {
@@ -192,6 +239,8 @@ static void dismantle(struct http *http)
 		loop_unwatch(&http->watch, on_watch_closed);
 	else
 		on_watch_closed(&http->watch);
+	/* libmicrohttpd wants none of them to wait when it stops. */
+	http_streams_end(http->streams);
 	if (http->server)
 		MHD_stop_daemon(http->server);
 	http_door_close(&http->door);
@@ -254,12 +303,13 @@ static int start(struct http *http, struct loop *loop)
 
 	/* Not MHD_USE_ERROR_LOG, which would print a line for each peer that leaves. */
 	http->server = MHD_start_daemon(
-		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, on_request, http,
-		MHD_OPTION_CONNECTION_LIMIT, (unsigned)ARRAY_SIZE(http->seats.seat),
-		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_PATIENCE_S / 2,
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_HEAD_MAX,
-		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
-		MHD_OPTION_NOTIFY_COMPLETED, on_answered, http, MHD_OPTION_END);
+		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
+		on_request, http, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned)ARRAY_SIZE(http->seats.seat), MHD_OPTION_CONNECTION_TIMEOUT,
+		(unsigned)HTTP_PATIENCE_S / 2, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)HTTP_HEAD_MAX, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+		MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_NOTIFY_COMPLETED,
+		on_answered, http, MHD_OPTION_END);
 	if (!http->server)
 		return -ENOMEM;
 	about = MHD_get_daemon_info(http->server, MHD_DAEMON_INFO_EPOLL_FD);
@@ -269,9 +319,8 @@ static int start(struct http *http, struct loop *loop)
 	return r;
 }
 
-int http_open(struct loop *loop, const char *address,
-	      void (*answer)(void *owner, const char *path, struct http_answer *ret_answer),
-	      void *owner, struct http **ret_http, struct fault *why)
+int http_open(struct loop *loop, const char *address, const struct http_service *service,
+	      struct http **ret_http, struct fault *why)
 {
 	struct http_address at;
 	struct http *http;
@@ -280,7 +329,7 @@ int http_open(struct loop *loop, const char *address,
 
 	if (r < 0)
 		return r;
-	fd = http_listen(&at, address, &own, why);
+	fd = http_listen(&at, address, service->everybody ? 0666 : 0600, &own, why);
 	if (fd < 0)
 		return fd;
 	http = calloc(1, sizeof(*http));
@@ -293,8 +342,7 @@ int http_open(struct loop *loop, const char *address,
 	}
 	http->address = at;
 	http->own = own;
-	http->answer = answer;
-	http->owner = owner;
+	http->service = *service;
 	http->port = port_of(fd);
 	http->listener = fd;
 	http_door_init(&http->door);

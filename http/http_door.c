@@ -34,7 +34,18 @@ void http_turn_away(int fd, const char *answer)
 	close(fd);
 }
 
-struct http_host http_host_of(const struct sockaddr_storage *name)
+int http_user_of(int fd, uid_t *ret_uid)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+		return -errno;
+	*ret_uid = peer.uid;
+	return 0;
+}
+
+struct http_host http_host_of(int fd, const struct sockaddr_storage *name)
 {
 	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)name;
 	const struct sockaddr_in *four = (const struct sockaddr_in *)name;
@@ -47,6 +58,11 @@ struct http_host http_host_of(const struct sockaddr_storage *name)
 		bool mapped = IN6_IS_ADDR_V4MAPPED(&six->sin6_addr);
 
 		memcpy(host.byte, &six->sin6_addr, mapped ? 16 : 8);
+	} else {
+		uid_t uid = 0;
+
+		if (http_user_of(fd, &uid) == 0)
+			memcpy(host.byte, &uid, sizeof(uid));
 	}
 	return host;
 }
@@ -218,7 +234,7 @@ static int accept_one(struct http_door *door, uint64_t now_ns)
 			    SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (caller.fd < 0)
 		return -errno;
-	caller.host = http_host_of(&caller.name);
+	caller.host = http_host_of(caller.fd, &caller.name);
 	r = look_at_head(caller.fd, false);
 	if (r == 0)
 		door->enter(door->owner, &caller);

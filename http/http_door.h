@@ -58,7 +58,9 @@ void http_door_close(struct http_door *door);
 void http_door_look(struct http_door *door, uint64_t now_ns);
 uint64_t http_door_due(const struct http_door *door); /* UINT64_MAX: never */
 
-struct http_host http_host_of(const struct sockaddr_storage *name);
+struct http_host http_host_of(int fd, const struct sockaddr_storage *name);
+/* Who is at the other end of a Unix socket; -errno. */
+must_check int http_user_of(int fd, uid_t *ret_uid);
 bool http_host_same(const struct http_host *a, const struct http_host *b);
 
 /* Of a table of connections: whose `i` is, or NULL where nobody is. */

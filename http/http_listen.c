@@ -113,7 +113,7 @@ static int clear_path(const struct sockaddr_un *name)
 	return unlink(name->sun_path) == 0 || errno == ENOENT ? 0 : -errno;
 }
 
-static int open_socket(const struct http_address *address, bool *ret_no_family)
+static int open_socket(const struct http_address *address, mode_t mode, bool *ret_no_family)
 {
 	int on = 1, both = !address->any;
 	owned(close) int fd =
@@ -127,7 +127,7 @@ static int open_socket(const struct http_address *address, bool *ret_no_family)
 
 		if (r < 0)
 			return r;
-		fchmod(fd, 0600); /* before bind(), so that others could never connect */
+		fchmod(fd, mode); /* before bind(), so that others could never connect */
 	} else {
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	}
@@ -137,14 +137,18 @@ static int open_socket(const struct http_address *address, bool *ret_no_family)
 		*ret_no_family = errno == EADDRNOTAVAIL;
 		return -errno;
 	}
+	/* Now, against our umask; nobody can connect before listen(). */
+	if (address->name.ss_family == AF_UNIX &&
+	    chmod(((const struct sockaddr_un *)&address->name)->sun_path, mode) != 0)
+		return -errno;
 	return listen(fd, SOMAXCONN) == 0 ? take_fd(&fd) : -errno;
 }
 
-int http_listen(const struct http_address *address, const char *text, struct stat *ret_own,
-		struct fault *why)
+int http_listen(const struct http_address *address, const char *text, mode_t mode,
+		struct stat *ret_own, struct fault *why)
 {
 	bool no_family = false;
-	int fd = open_socket(address, &no_family);
+	int fd = open_socket(address, mode, &no_family);
 
 	if (fd < 0 && no_family && address->any) { /* a machine without IPv6 */
 		const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&address->name;
@@ -153,7 +157,7 @@ int http_listen(const struct http_address *address, const char *text, struct sta
 
 		name->sin_family = AF_INET;
 		name->sin_port = six->sin6_port;
-		fd = open_socket(&four, &no_family);
+		fd = open_socket(&four, mode, &no_family);
 	}
 	if (fd == -EEXIST)
 		return fault_set(why, fd, "'%.120s' exists and is not a socket", text);

@@ -17,9 +17,9 @@ struct http_address {
 must_check int http_address_read(const char *text, struct http_address *ret_address,
 				 struct fault *why);
 
-/* Returns a descriptor. `text` is for the sentence. *ret_own identifies the file of a Unix
- * socket. */
-must_check int http_listen(const struct http_address *address, const char *text,
+/* Returns a descriptor. `text` is for the sentence. `mode`: of a Unix socket's file. *ret_own
+ * identifies the file of a Unix socket. */
+must_check int http_listen(const struct http_address *address, const char *text, mode_t mode,
 			   struct stat *ret_own, struct fault *why);
 
 /* Removes the file of a Unix socket if it is the one that `own` identifies. */

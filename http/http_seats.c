@@ -54,7 +54,7 @@ static struct http_seat *least_due(struct http_seats *seats, const struct http_h
 	for (size_t i = 0; i < ARRAY_SIZE(seats->seat); i++) {
 		struct http_seat *seat = &seats->seat[i];
 
-		if (!is_taken(seat) || !http_host_same(&seat->host, host))
+		if (!is_taken(seat) || seat->waits || !http_host_same(&seat->host, host))
 			continue;
 		if (seat->answers && now_ns - seat->since_ns < HTTP_READING_S * second_ns)
 			continue;
@@ -91,6 +91,21 @@ struct http_seat *http_seats_take(struct http_seats *seats, int fd, const struct
 	return seat;
 }
 
+bool http_seats_may_stream(const struct http_seats *seats, const struct http_seat *seat)
+{
+	uint32_t all = 0, own = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(seats->seat); i++) {
+		const struct http_seat *other = &seats->seat[i];
+
+		if (!is_taken(other) || !other->streams)
+			continue;
+		all++;
+		own += http_host_same(&other->host, &seat->host);
+	}
+	return all < HTTP_STREAMS && own < HTTP_STREAMS_EACH;
+}
+
 /* libmicrohttpd's own time-out only detects silence: a byte from time to time keeps a connection
  * open. */
 uint64_t http_seats_cut(struct http_seats *seats, uint64_t now_ns)
@@ -101,7 +116,7 @@ uint64_t http_seats_cut(struct http_seats *seats, uint64_t now_ns)
 		struct http_seat *seat = &seats->seat[i];
 		uint64_t due = seat->since_ns + HTTP_PATIENCE_S * second_ns;
 
-		if (!is_taken(seat))
+		if (!is_taken(seat) || seat->waits)
 			continue;
 		if (now_ns >= due)
 			cut(seat);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "http/http_door.h"
+#include "http/http_stream.h"
 
 enum {
 	HTTP_SEATS = 32,
@@ -19,6 +20,8 @@ struct http_seat {
 	struct http_host host;
 	uint64_t since_ns; /* when it came, or the answer began, or ended */
 	bool answers;	   /* an answer is under way */
+	bool streams;	   /* ... that goes on */
+	bool waits;	   /* ... and has nothing to send just now */
 	bool left;	   /* cut, and not closed yet */
 };
 
@@ -36,6 +39,9 @@ must_check bool http_seats_offer(struct http_seats *seats, const struct http_hos
 struct http_seat *http_seats_take(struct http_seats *seats, int fd, const struct http_host *host,
 				  uint64_t now_ns);
 struct http_seat *http_seats_find(struct http_seats *seats, int fd);
+
+/* May this one hold an answer that goes on? Others must have seats for those that end. */
+must_check bool http_seats_may_stream(const struct http_seats *seats, const struct http_seat *seat);
 
 /* Cuts those that have had their time. Returns when to look again: UINT64_MAX is never. */
 uint64_t http_seats_cut(struct http_seats *seats, uint64_t now_ns);

@@ -22,6 +22,7 @@
 
 struct kubernetes;
 struct mark;
+struct shown;
 
 /* Waits for a GPU: missing.h. */
 struct missing {
@@ -84,6 +85,7 @@ struct daemon {
 	struct movement move;
 
 	struct kubernetes *kubernetes; /* NULL: not configured */
+	struct shown *shown;	       /* over HTTP; NULL: not configured */
 };
 
 /* Whether another line about a peer's misbehaviour may be logged; such lines must not fill the

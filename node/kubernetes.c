@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/kubernetes.h"
 
-#include <dlfcn.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <signal.h>
 #include <string.h>
 
 #include "base/least.h"
-#include "base/parts.h"
 #include "node/daemon.h"
 #include "node/devices/health.h"
 #include "node/devices/nvml.h"
+#include "node/library.h"
 #include "node/memory/book.h"
 #include "node/memory/prices.h"
 #include "node/move/move.h"
@@ -223,20 +221,12 @@ static int load(struct kubernetes *k, struct fault *why)
 {
 	static const char *const places[] = {"../plugin/libmete-plugin.so",
 					     "../lib/mete/libmete-plugin.so", NULL};
-	char path[PATH_MAX];
-	void *library;
-	int r = parts_find(places, path, why);
+	const void *entry;
+	int r = library_load(places, "mete_plugin", HOST_VERSION, &entry, why);
 
-	if (r < 0)
-		return r;
-	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!library)
-		return fault_set(why, -ELIBACC, "%s", dlerror());
-	/* It stays until the program ends: its libraries have threads and handlers of their own. */
-	k->entry = dlsym(library, "mete_plugin");
-	if (!k->entry || k->entry->version != HOST_VERSION)
-		return fault_set(why, -ELIBBAD, "%s: not the version of this meted", path);
-	return 0;
+	if (r == 0)
+		k->entry = entry;
+	return r;
 }
 
 static void fill(struct kubernetes *k, struct daemon *d)

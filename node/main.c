@@ -27,6 +27,7 @@
 #include "node/move/store.h"
 #include "node/notify.h"
 #include "node/options.h"
+#include "node/shown.h"
 #include "node/peers/admin.h"
 #include "node/peers/admin_accept.h"
 #include "node/peers/door.h"
@@ -255,6 +256,11 @@ static int open_kubernetes(struct daemon *d, struct fault *why)
 	return kubernetes_open(d, &d->kubernetes, why);
 }
 
+static int open_shown(struct daemon *d, struct fault *why)
+{
+	return shown_open(d, &d->shown, why);
+}
+
 /* In this order: what is below comes first. Those with `start` say by themselves why they fail. */
 static const struct part {
 	const char *name;
@@ -276,6 +282,7 @@ static const struct part {
 	{"the journal", NULL, restore_open},
 	{"the admin socket", NULL, listen_admin},
 	{"Kubernetes' part", NULL, open_kubernetes},
+	{"the page", NULL, open_shown},
 };
 
 static int open_part(struct daemon *d, const struct part *part, struct fault *why)
@@ -320,6 +327,7 @@ static void stop(struct daemon *d)
 		notify_send("STOPPING=1");
 	missing_close(d);
 	kubernetes_close(d->kubernetes);
+	shown_close(d->shown);
 	admin_close_all(d);
 	list_for_each(link, &d->tenants.all) tenant_end(list_entry(link, struct tenant, link));
 	stores_close(&d->move.stores);
@@ -361,6 +369,7 @@ static void stop(struct daemon *d)
 	loop_done(&d->loop);
 	free(d->marks);
 	kubernetes_free(d->kubernetes);
+	shown_free(d->shown);
 	nvml_close(d->nvml);
 	if (d->lock_fd >= 0)
 		close(d->lock_fd);

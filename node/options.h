@@ -12,6 +12,9 @@ struct options {
 	const char *dir;	/* borrowed from argv; NULL: the usual place */
 	const char *driver;	/* borrowed from argv; NULL: the loader's */
 	const char *kubernetes; /* borrowed from argv: the configuration; NULL: no Kubernetes */
+	const char *page;	/* borrowed from argv: an address; NULL: nothing is shown */
+	const char *page_token; /* borrowed from argv: a file; NULL: there is none */
+	int page_open;		/* a loopback address needs no token */
 	const char *policy;	/* borrowed from argv; NULL: POLICY_FILE */
 	uint64_t reserve_bytes, context_bytes, grace_ns, park_after_ns, park_delay_ns;
 	uint64_t store_bytes, quota_bytes; /* OPTIONS_UNSAID: derived from the host's memory */

@@ -27,25 +27,27 @@ static char *recent_metrics(struct plugin *p)
 	return p->metrics ? strdup(p->metrics) : NULL;
 }
 
-static void on_request(void *owner, const char *path, struct http_answer *ret_answer)
+static void on_request(void *owner, const struct http_request *request,
+		       struct http_answer *ret_answer)
 {
 	struct plugin *p = owner;
 
-	if (strcmp(path, "/metrics") == 0) {
+	if (strcmp(request->path, "/metrics") == 0) {
 		ret_answer->body = recent_metrics(p);
 		ret_answer->size = ret_answer->body ? strlen(ret_answer->body) : 0;
 		ret_answer->type = "text/plain; version=0.0.4; charset=utf-8";
 		ret_answer->status = ret_answer->body ? 200 : 503;
-	} else if (strcmp(path, "/healthz") == 0) {
+	} else if (strcmp(request->path, "/healthz") == 0) {
 		ret_answer->status = 200;
 	}
 }
 
 /* A server of its own: who keeps the other one busy does not make the kubelet restart meted. */
-static void on_health(void *owner, const char *path, struct http_answer *ret_answer)
+static void on_health(void *owner, const struct http_request *request,
+		      struct http_answer *ret_answer)
 {
 	(void)owner;
-	if (strcmp(path, "/healthz") == 0)
+	if (strcmp(request->path, "/healthz") == 0)
 		ret_answer->status = 200;
 }
 
@@ -56,9 +58,11 @@ static void stop(struct http **http, char **at)
 }
 
 static int serve(struct plugin *p, const char *address,
-		 void (*answer)(void *owner, const char *path, struct http_answer *ret_answer),
+		 void (*answer)(void *owner, const struct http_request *request,
+				struct http_answer *ret_answer),
 		 struct http **http, char **at, struct fault *why)
 {
+	const struct http_service service = {.answer = answer, .owner = p};
 	int r;
 
 	/* Regular clients should not be cut off at each attempt to settle. */
@@ -70,7 +74,7 @@ static int serve(struct plugin *p, const char *address,
 	*at = strdup(address);
 	if (!*at)
 		return fault_set(why, -ENOMEM, "out of memory");
-	r = http_open(p->host->loop, address, answer, p, http, why);
+	r = http_open(p->host->loop, address, &service, http, why);
 	if (r < 0)
 		free(take(*at));
 	return r;

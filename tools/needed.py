@@ -221,6 +221,12 @@ def look_ffmpeg():
         raise Lacking("ffmpeg has no CUDA filters")
 
 
+def look_browser():
+    program("chromium")
+    words(program("chromedriver"), "--version")
+    words("/usr/bin/python3", "-c", "import selenium; print(selenium.__version__)")
+
+
 def look_podman():
     """That it runs a container, its tests find out themselves: it takes a root file system."""
     return words(program("podman"), "--version").removeprefix("podman version ")
@@ -279,6 +285,7 @@ NEEDS = {need.name: need for need in (
     Need("pypi", "PyPI", "tinygrad, clients of NVML, drjit, gRPC with Python", look_pypi,
          "connect the machine, or name a mirror in PIP_INDEX_URL", slow=True),
     Need("npm", "npm's registry", "gRPC with JavaScript", look_npm, "connect the machine, or name a mirror in npm_config_registry", slow=True),
+    Need("browser", "Chromium and its driver", "the web page in a browser", look_browser, SETUP),
     Need("offload", "GCC for GPUs", "OpenACC and OpenMP", look_offload, SETUP),
     Need("podman", "Podman", "containers without Kubernetes", look_podman, "`apt-get install --no-install-recommends podman`", after=["namespaces"]),
     Need("prometheus", "Prometheus", "rules and dashboards of deploy/monitoring", look_prometheus,

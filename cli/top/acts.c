@@ -10,6 +10,7 @@
 #include "cli/set.h"
 #include "cli/suspend.h"
 #include "cli/top/terminal.h"
+#include "cli/ps_fetch.h"
 #include "core/share/share.h"
 
 enum { PROCESSES_MOST = 256 /* of a tenant, that a key reaches */ };

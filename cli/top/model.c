@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/top/model.h"
+#include "cli/ps_fetch.h"
 
 #include <string.h>
 
@@ -158,7 +159,7 @@ static void ask_boards(struct model *model)
 	gpus = model->rows.elsewhere.text[0] ? NULL : model->gpus;
 	for (size_t i = 0; i < model->devices; i++) {
 		struct model_device *device = &model->device[i];
-		struct admin_uuid uuid = admin_uuid(device->row);
+		struct ps_uuid uuid = ps_uuid(device->row);
 		size_t n;
 
 		device->gauges = gpus_gauges(gpus, uuid.text);

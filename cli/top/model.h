@@ -6,7 +6,7 @@
 #pragma once
 
 #include "cli/gpus.h"
-#include "cli/ps_rows.h"
+#include "view/ps_rows.h"
 #include "cli/top/history.h"
 
 struct model_device {

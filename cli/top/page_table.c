@@ -152,7 +152,7 @@ static void add_outside(struct grid *grid, const struct page *page,
 	set(&row, USER, GRID_PLAIN, "%s", ps_user(outside->user).text);
 	set_amount(&row, USED, page, ps_steps(page->unit, outside->used, TEXT_UP));
 	set(&row, STATE, GRID_DIM, "process %u, no tenant's", outside->pid);
-	set(&row, COMMAND, GRID_PLAIN, "%s", ps_outside_command(outside).text);
+	set(&row, COMMAND, GRID_PLAIN, "%s", ps_outside_command(&page->model->rows, outside).text);
 	add(grid, &row);
 }
 

@@ -16,7 +16,7 @@
 #include "node/peers/admin_named.h"
 #include "node/peers/admin_types.h"
 #include "node/peers/peer.h"
-#include "node/peers/rows.h"
+#include "node/peers/listing.h"
 #include "node/process.h"
 #include "node/tenants/change.h"
 #include "node/tenants/keeper.h"
@@ -91,12 +91,7 @@ static void welcome(struct admin *a)
 
 	a->greeting = false;
 	a->greeted = true;
-	answer.admin_welcome.major = WIRE_MAJOR;
-	answer.admin_welcome.minor = WIRE_MINOR;
-	answer.admin_welcome.pid = (uint32_t)getpid();
-	answer.admin_welcome.system = (uint32_t)a->daemon->options.system;
-	wire_set_text(&answer.admin_welcome.version, METE_VERSION);
-	rows_trouble(a->daemon, &answer.admin_welcome.trouble);
+	listing_welcome(a->daemon, &answer.admin_welcome);
 	peer_send(&a->peer, &answer);
 }
 

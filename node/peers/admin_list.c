@@ -2,77 +2,28 @@
 #include "node/peers/admin_list.h"
 
 #include "node/daemon.h"
-#include "node/memory/book.h"
 #include "node/memory/measure.h"
 #include "node/memory/outside.h"
 #include "node/peers/admin_named.h"
 #include "node/peers/admin_types.h"
+#include "node/peers/listing.h"
 #include "node/peers/peer.h"
-#include "node/peers/rows.h"
-#include "node/tenants/guest.h"
 #include "node/users/user.h"
 
-struct listing {
+struct answer {
 	struct admin *admin;
 	uint32_t id;
 	uint64_t rows;
 };
 
-static void send_row(struct listing *to, struct wire_message *row)
+static void send_row(void *owner, const struct wire_message *row)
 {
-	row->id = to->id;
+	struct answer *to = owner;
+	struct wire_message message = *row;
+
+	message.id = to->id;
 	to->rows++;
-	peer_send(&to->admin->peer, row);
-}
-
-static void list_devices(struct listing *to)
-{
-	struct daemon *d = to->admin->daemon;
-
-	for (uint32_t i = 0; i < d->devices; i++) {
-		struct wire_message message = {.code = WIRE_device_row};
-
-		rows_device(d, i, &message.device_row);
-		send_row(to, &message);
-	}
-}
-
-static void list_guests(struct listing *to, const struct tenant *t, uint32_t device)
-{
-	list_for_each(link, (struct list *)&t->guests)
-	{
-		struct guest *g = list_entry(link, struct guest, link);
-		struct wire_message message = {.code = WIRE_guest_row};
-
-		rows_guest(g, device, &message.guest_row);
-		send_row(to, &message);
-	}
-}
-
-static void list_tenant(struct listing *to, struct tenant *t)
-{
-	for (uint32_t i = 0; i < t->devices; i++) {
-		struct wire_message message = {.code = WIRE_tenant_row};
-
-		rows_tenant(t, i, &message.tenant_row);
-		send_row(to, &message);
-		list_guests(to, t, i);
-	}
-}
-
-static void list_outside(struct listing *to)
-{
-	struct daemon *d = to->admin->daemon;
-
-	for (uint32_t i = 0; i < d->devices; i++) {
-		for (uint32_t n = 0;; n++) {
-			struct wire_message message = {.code = WIRE_outside_row};
-
-			if (!outside_row(d, i, n, &message.outside_row))
-				break;
-			send_row(to, &message);
-		}
-	}
+	peer_send(&to->admin->peer, &message);
 }
 
 void admin_stop_listing(struct admin *a)
@@ -84,7 +35,8 @@ void admin_stop_listing(struct admin *a)
 
 static void answer_list(struct admin *a)
 {
-	struct listing to = {.admin = a, .id = a->list_id};
+	struct answer to = {.admin = a, .id = a->list_id};
+	const struct listing listing = {.row = send_row, .owner = &to};
 	struct wire_message end = {.code = WIRE_end, .id = a->list_id};
 	struct tenant *only = NULL;
 
@@ -94,18 +46,12 @@ static void answer_list(struct admin *a)
 		if (!only)
 			return;
 	}
-	book_refresh_all(a->daemon);
-	if (!only)
-		list_devices(&to);
-	list_for_each(link, &a->daemon->tenants.all)
-	{
-		struct tenant *t = list_entry(link, struct tenant, link);
-
-		if (!only || t == only)
-			list_tenant(&to, t);
-	}
-	if (!only && a->minor >= 1)
-		list_outside(&to);
+	if (only)
+		listing_one(only, &listing);
+	else if (a->minor >= 1)
+		listing_all(a->daemon, &listing);
+	else
+		listing_tenants(a->daemon, &listing);
 	end.end.rows = to.rows;
 	peer_send(&a->peer, &end);
 }

@@ -89,8 +89,18 @@ static pid_t process_of(const struct tenant *t)
 	return pid;
 }
 
+/* It is looked for once: a page shows a thousand tenants every second. */
+static uint64_t started_of(struct tenant *t, pid_t pid)
+{
+	if (t->aged_pid != pid) {
+		t->aged_pid = pid;
+		t->aged_started = process_started(pid);
+	}
+	return t->aged_started;
+}
+
 /* A tenant that was restored after a restart is at least as old as its process. */
-static uint64_t age_ns(const struct tenant *t, pid_t pid)
+static uint64_t age_ns(struct tenant *t, pid_t pid)
 {
 	uint64_t age = loop_now_ns() - t->made_ns, now, started;
 	struct timespec since_start;
@@ -98,7 +108,7 @@ static uint64_t age_ns(const struct tenant *t, pid_t pid)
 	if (!pid || clock_gettime(CLOCK_BOOTTIME, &since_start) != 0)
 		return age;
 	now = (uint64_t)since_start.tv_sec * 1000000000 + (uint64_t)since_start.tv_nsec;
-	started = process_started(pid) * (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK));
+	started = started_of(t, pid) * (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK));
 	return started && started < now && now - started > age ? now - started : age;
 }
 

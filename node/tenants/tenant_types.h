@@ -65,6 +65,8 @@ struct tenant {
 	struct tenant *outer; /* the tenant that encloses it; NULL: none */
 	uint32_t nested;      /* tenants within it */
 	uint64_t made_ns;
+	pid_t aged_pid; /* whose start is the next one, in ticks since the machine started */
+	uint64_t aged_started;
 	uint64_t launched_ns; /* launches.c: when it was last seen to have submitted work, or first
 				 looked at; 0: not known */
 	char *name;	      /* owned, as are the next two */

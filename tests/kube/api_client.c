@@ -204,8 +204,11 @@ static void finish(void)
 	loop_unwatch(&client.input, NULL);
 }
 
-static void on_figures(void *owner, const char *path, struct http_answer *ret_answer)
+static void on_figures(void *owner, const struct http_request *request,
+		       struct http_answer *ret_answer)
 {
+	const char *path = request->path;
+
 	(void)owner;
 	if (strcmp(path, "/metrics") == 0) {
 		ret_answer->status = 200;
@@ -226,9 +229,10 @@ static void on_figures(void *owner, const char *path, struct http_answer *ret_an
 
 static void do_serve(const char *address)
 {
+	const struct http_service service = {.answer = on_figures};
 	struct fault why;
 
-	if (http_open(&client.loop, address, on_figures, NULL, &client.http, &why) < 0)
+	if (http_open(&client.loop, address, &service, &client.http, &why) < 0)
 		printf("refused %s\n", why.text);
 	else
 		printf("serving %u\n", http_port(client.http));

@@ -6,10 +6,10 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "cli/ps_rows.h"
 #include "core/doing.h"
 #include "core/gate.h"
 #include "core/share/share.h"
+#include "view/ps_rows.h"
 #include "wire/page.h"
 #include "wire/wire.h"
 
@@ -28,6 +28,12 @@ struct ps_text ps_user(uint32_t uid)
 	return said;
 }
 
+struct ps_text ps_user_of(const struct ps_rows *rows, uint32_t uid)
+{
+	return rows->names && uid != UINT32_MAX ? rows->names->user(rows->names->owner, uid)
+						: ps_user(uid);
+}
+
 uint32_t ps_owner(uint32_t pid)
 {
 	struct stat process;
@@ -37,9 +43,10 @@ uint32_t ps_owner(uint32_t pid)
 	return stat(path, &process) == 0 ? process.st_uid : UINT32_MAX;
 }
 
-struct ps_text ps_outside_command(const struct wire_outside_row *outside)
+struct ps_text ps_outside_command(const struct ps_rows *rows,
+				  const struct wire_outside_row *outside)
 {
-	struct ps_text said = ps_command(outside->pid);
+	struct ps_text said = rows->names ? (struct ps_text){""} : ps_command(outside->pid);
 
 	if (!said.text[0])
 		snprintf(said.text, sizeof(said.text), "%s", outside->program.text);
@@ -69,7 +76,8 @@ struct ps_text ps_command(uint32_t pid)
 
 struct ps_text ps_tenant_command(const struct ps_rows *rows, const struct wire_tenant_row *tenant)
 {
-	struct ps_text said = tenant->pid ? ps_command(tenant->pid) : (struct ps_text){""};
+	struct ps_text said =
+		tenant->pid && !rows->names ? ps_command(tenant->pid) : (struct ps_text){""};
 
 	/* In another container's /proc, or with hidepid, what the guest says must do. */
 	for (size_t i = 0; i < rows->count && !said.text[0]; i++) {
@@ -295,7 +303,7 @@ static void say_doing(struct words *words, const struct ps_rows *rows,
 #define SAID(NAME, bad, ...)                                                                       \
 	case DOING_##NAME:                                                                         \
 		return say(words, bad, __VA_ARGS__);
-#include "cli/doing_words.def"
+#include "view/doing_words.def"
 #undef SAID
 	case DOING_ROOM:
 		return say_room(words, rows, t);

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/ps_rows.h"
+#include "view/ps_rows.h"
 
 #include <string.h>
-#include <unistd.h>
-
-#include "base/place.h"
-#include "cli/gpus.h"
-#include "cli/sim_node.h"
 
 void ps_rows_free(struct ps_rows *rows)
 {
 	free(rows->row);
 }
 
-static struct wire_message *add_row(struct ps_rows *rows)
+struct wire_message *ps_rows_add(struct ps_rows *rows)
 {
 	if (rows->count == rows->room) {
 		size_t room = rows->room ? 2 * rows->room : 64;
@@ -28,88 +23,20 @@ static struct wire_message *add_row(struct ps_rows *rows)
 	return &rows->row[rows->count++];
 }
 
-int ps_fetch_rows(struct admin *admin, uint32_t tenant, struct ps_rows *rows, struct fault *why)
+struct ps_uuid ps_uuid(const struct wire_device_row *device)
 {
-	struct wire_message request = {.code = WIRE_list}, answer = {0}, *row;
-	int r;
+	struct ps_uuid named;
+	int n = snprintf(named.text, sizeof(named.text), "%.79s", device->name.text);
 
-	request.list.tenant = tenant;
-	r = admin_ask(admin, &request, &answer, why);
-	for (; r == 0 && answer.code != WIRE_end; r = admin_next(admin, &answer, why)) {
-		row = add_row(rows);
-		if (!row)
-			return fault_set(why, -ENOMEM, "out of memory");
-		*row = answer;
-	}
-	return r;
-}
-
-static int add_gpu(struct ps_rows *rows, const struct gpus *gpus, const struct pick_gpu *gpu)
-{
-	struct gpus_process processes[256];
-	size_t n = gpus_processes(gpus, gpu->index, processes, ARRAY_SIZE(processes));
-	struct wire_message *row = add_row(rows);
-
-	if (!row)
-		return -ENOMEM;
-	row->code = WIRE_device_row;
-	row->device_row.index = gpu->index;
-	row->device_row.capacity = gpu->memory_bytes;
-	/* What NVML has in use and no process is named for is outside, too: ps_outside(). */
-	row->device_row.outside = gpu->memory_bytes - gpu->free_bytes;
-	wire_set_text(&row->device_row.model, gpus_model(gpus, gpu->index).text);
-	wire_set_text(&row->device_row.name, gpu->uuid);
-	for (size_t i = 0; i < n; i++) {
-		row = add_row(rows);
-		if (!row)
-			return -ENOMEM;
-		row->code = WIRE_outside_row;
-		row->outside_row.device = gpu->index;
-		row->outside_row.pid = processes[i].pid;
-		row->outside_row.user = ps_owner(processes[i].pid);
-		row->outside_row.used = processes[i].used_bytes;
-	}
-	return 0;
-}
-
-/* No meted: what there is all the same. */
-static int fetch_gpus(struct ps_rows *rows, struct fault *why)
-{
-	owned(gpus_close) struct gpus *gpus = NULL;
-	struct pick_gpu gpu[PICK_GPUS];
-	size_t size = 0, count = 0;
-
-	rows->absent = true;
-	if (gpus_open(&gpus, &rows->why) < 0 || gpus_look(gpus, gpu, &size, &count, &rows->why) < 0)
-		return 0; /* that is shown, and no failure */
-	rows->why.text[0] = '\0';
-	for (size_t i = 0; i < size; i++)
-		if (add_gpu(rows, gpus, &gpu[i]) < 0)
-			return fault_set(why, -ENOMEM, "out of memory");
-	return 0;
-}
-
-/* From a connection of its own each time: a meted that was replaced goes on being shown. */
-int ps_fetch(struct ps_rows *ret_rows, struct fault *why)
-{
-	owned(admin_close) struct admin admin = {.fd = -1};
-	char place[PLACE_MAX];
-	int r = admin_connect_any(&admin, place, why);
-
-	if (r < 0)
-		return r;
-	if (r == ADMIN_ABSENT)
-		return fetch_gpus(ret_rows, why);
-	ret_rows->daemon = admin.daemon;
-	ret_rows->elsewhere.text[0] = '\0';
-	best_effort(sim_node_same(admin.daemon.pid, &ret_rows->elsewhere));
-	/* On a terminal it is part of the page. */
-	if (!isatty(STDOUT_FILENO)) {
-		admin_tell(&admin, "ps");
-		if (ret_rows->elsewhere.text[0])
-			fprintf(stderr, "mete ps: note: %s\n", ret_rows->elsewhere.text);
-	}
-	return ps_fetch_rows(&admin, 0, ret_rows, why);
+	if (n > 0)
+		return named;
+	/* An older meted says the number alone. */
+	n = snprintf(named.text, sizeof(named.text), "GPU-");
+	for (int i = 0; i < 16; i++)
+		n += snprintf(named.text + n, sizeof(named.text) - (size_t)n, "%s%02x",
+			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+			      device->uuid.byte[i]);
+	return named;
 }
 
 const struct wire_device_row *ps_device(const struct ps_rows *rows, uint32_t index)
@@ -169,7 +96,7 @@ static bool is_within(const struct ps_rows *rows, const struct wire_tenant_row *
 
 bool ps_has_within(const struct ps_rows *rows, const struct wire_tenant_row *tenant)
 {
-	for (size_t i = 0; i < rows->count; i++)
+	for (size_t i = 0; !rows->flat && i < rows->count; i++)
 		if (rows->row[i].code == WIRE_tenant_row &&
 		    rows->row[i].tenant_row.outer == tenant->tenant)
 			return true;
@@ -180,7 +107,7 @@ uint64_t ps_within(const struct ps_rows *rows, const struct wire_tenant_row *ten
 {
 	uint64_t sum = 0;
 
-	for (size_t i = 0; i < rows->count; i++) {
+	for (size_t i = 0; !rows->flat && i < rows->count; i++) {
 		const struct wire_tenant_row *inner = &rows->row[i].tenant_row;
 
 		if (rows->row[i].code == WIRE_tenant_row && inner->device == tenant->device &&

@@ -4,10 +4,24 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
+#include "base/fault.h"
 #include "base/text.h"
-#include "cli/admin.h"
+#include "wire/wire.h"
 
 struct ps_filter;
+
+struct ps_text {
+	char text[512];
+};
+
+/* Users' names from somewhere else than the name service, which may wait for the network. Commands
+ * are then what guests say that they are: a process's own memory is not read. */
+struct ps_names {
+	struct ps_text (*user)(void *owner, uint32_t uid);
+	void *owner;
+};
 
 struct ps_rows {
 	struct wire_message *row; /* in the order they came */
@@ -18,13 +32,19 @@ struct ps_rows {
 	struct fault elsewhere; /* meted is on another simulated node; "": it is not */
 	const struct ps_filter
 		*filter; /* borrowed: what is shown of them (cli/ps_filter.h); NULL: all */
+	bool flat;	 /* no tenant is within another: that need not be looked for in each row */
+	const struct ps_names *names; /* borrowed; NULL: as the machine has them */
 };
 
-must_check int ps_fetch(struct ps_rows *ret_rows, struct fault *why);
-/* From that connection; tenant 0: all, and devices. */
-must_check int ps_fetch_rows(struct admin *admin, uint32_t tenant, struct ps_rows *rows,
-			     struct fault *why);
+/* A new row, all zero, at the end; NULL without memory. */
+struct wire_message *ps_rows_add(struct ps_rows *rows);
 void ps_rows_free(struct ps_rows *rows);
+
+/* As NVIDIA's tools write it: "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", or "MIG-...". */
+struct ps_uuid {
+	char text[80];
+};
+struct ps_uuid ps_uuid(const struct wire_device_row *device);
 
 /* An empty row where there is none. */
 const struct wire_device_row *ps_device(const struct ps_rows *rows, uint32_t index);
@@ -39,10 +59,6 @@ uint64_t ps_held(const struct wire_tenant_row *tenant);
 uint64_t ps_within(const struct ps_rows *rows, const struct wire_tenant_row *tenant);
 /* Whether there are any within it. */
 bool ps_has_within(const struct ps_rows *rows, const struct wire_tenant_row *tenant);
-
-struct ps_text {
-	char text[512];
-};
 
 /* All amounts of one screen are in one unit, so that they can be compared at a glance, and count in
  * steps of its last digit. What is had is rounded up and what is left down: then nobody waits for
@@ -61,12 +77,14 @@ uint64_t ps_held_steps(const struct ps_rows *rows, const struct wire_tenant_row 
 
 /* "alice", or the number where it has no name. */
 struct ps_text ps_user(uint32_t uid);
+struct ps_text ps_user_of(const struct ps_rows *rows, uint32_t uid);
 /* Whose a process is; UINT32_MAX: not known. */
 uint32_t ps_owner(uint32_t pid);
 /* A process's command line, fit to be shown; "" where /proc does not tell. */
 struct ps_text ps_command(uint32_t pid);
 /* The same of a tenant: or what its guests say they are. */
-struct ps_text ps_outside_command(const struct wire_outside_row *outside);
+struct ps_text ps_outside_command(const struct ps_rows *rows,
+				  const struct wire_outside_row *outside);
 struct ps_text ps_tenant_command(const struct ps_rows *rows, const struct wire_tenant_row *tenant);
 /* "12 s", "3 min", "2 h 10 min", "5 d 3 h" */
 struct ps_text ps_duration(uint64_t ns);

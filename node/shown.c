@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/shown.h"
+
+#include <string.h>
+
+#include "node/library.h"
+#include "node/memory/measure.h"
+#include "node/memory/outside.h"
+#include "node/peers/listing.h"
+#include "node/users/user_name.h"
+#include "page/host.h"
+
+struct shown {
+	const struct page_entry *entry;
+	struct page_server *page;
+	struct page_host host;
+};
+
+static void rows(struct daemon *d, void (*row)(void *owner, const struct wire_message *row),
+		 void *owner)
+{
+	listing_all(d, &(struct listing){.row = row, .owner = owner});
+}
+
+static void freshen(struct daemon *d)
+{
+	outside_want(d);
+	measure_all(d);
+}
+
+static void tell(struct daemon *d, struct wire_admin_welcome *ret_said)
+{
+	listing_welcome(d, ret_said);
+}
+
+static void user(uid_t uid, char ret_name[PAGE_USER_MAX])
+{
+	snprintf(ret_name, PAGE_USER_MAX, "%s", user_name(uid).text);
+}
+
+/* "unix:/path" is how curl and systemd write it. */
+static const char *address_of(const char *text)
+{
+	return text && strncmp(text, "unix:", 5) == 0 ? text + 5 : text;
+}
+
+int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why)
+{
+	static const char *const places[] = {"../page/libmete-page.so",
+					     "../lib/mete/libmete-page.so", NULL};
+	const struct options *options = &d->options;
+	const void *entry;
+	struct shown *s;
+	int r;
+
+	if (!options->page && !options->page_token && !options->page_open)
+		return 0;
+	r = library_load(places, "mete_page", PAGE_VERSION, &entry, why);
+	if (r < 0)
+		return r;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return fault_set(why, -ENOMEM, "out of memory");
+	s->entry = entry;
+	s->host = (struct page_host){
+		.version = PAGE_VERSION,
+		.loop = &d->loop,
+		.daemon = d,
+		.owner = geteuid(),
+		.system = options->system,
+		.page = address_of(options->page),
+		.token = options->page_token,
+		.open = options->page_open,
+		.rows = rows,
+		.freshen = freshen,
+		.tell = tell,
+		.user = user,
+	};
+	*ret_shown = s;
+	return s->entry->open(&s->host, &s->page, why);
+}
+
+void shown_close(struct shown *shown)
+{
+	if (shown)
+		shown->entry->close(take(shown->page));
+}
+
+void shown_free(struct shown *shown)
+{
+	free(shown);
+}

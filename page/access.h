@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who may see what: by the user of a Unix socket's other end, or by a token. And whether a browser
+ * was led here by somebody else's page.
+ */
+#pragma once
+
+#include "http/http.h"
+#include "page/host.h"
+#include "page/sight.h"
+
+enum { ACCESS_TOKEN_LEAST = 16, ACCESS_TOKEN_MOST = 512 };
+
+struct access {
+	uid_t owner;
+	bool open; /* a TCP address that needs no token */
+	char token[ACCESS_TOKEN_MOST + 1];
+	char machine[256]; /* its name, under which it may be asked where a token is needed */
+};
+
+/* -errno with a sentence: an address that would show figures to whoever comes, or a token that
+ * others may know. */
+must_check int access_open(struct access *access, const struct page_host *host, struct fault *why);
+
+/* 0, or the status of the refusal. The page itself shows nothing, and needs no token: `ret_sight`
+ * is NULL. */
+must_check unsigned access_check(const struct access *access, const struct http_request *request,
+				 struct sight *ret_sight);
+
+/* Pure: an IP address, "localhost" or a name below it, or `machine` ("": none), each perhaps with a
+ * port. Others are names that somebody else's DNS may have led here. */
+bool access_names_us(const char *host, const char *machine);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The complete interface between meted and its page, a separate library (libmete-page.so) that
+ * meted loads only if it is asked to show figures over HTTP (`meted --page`, `meted --metrics`).
+ * The page reads rows, and can change nothing.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/fault.h"
+#include "base/loop.h"
+#include "wire/wire.h"
+
+enum { PAGE_VERSION = 1 }; /* of this interface: both sides are built together */
+
+enum { PAGE_USER_MAX = 33 };
+
+struct daemon;
+
+struct page_host {
+	uint32_t version;
+	struct loop *loop;
+	struct daemon *daemon;
+	uid_t owner;	   /* who runs meted: he sees everything */
+	bool system;	   /* the machine's, which has tenants of all users */
+	const char *page;  /* an address, as http_open() has them; NULL: none was said */
+	const char *token; /* a file; NULL: there is none */
+	bool open;	   /* a loopback address needs no token */
+
+	/* The rows of `mete ps` in its order: devices, tenants each with its processes, what is
+	 * outside. A row is lent. */
+	void (*rows)(struct daemon *d, void (*row)(void *owner, const struct wire_message *row),
+		     void *owner);
+	/* Has the driver asked for newer figures; they are in later rows. */
+	void (*freshen)(struct daemon *d);
+	/* What meted says of itself. */
+	void (*tell)(struct daemon *d, struct wire_admin_welcome *ret_said);
+	/* "alice", or "1004". */
+	void (*user)(uid_t uid, char ret_name[PAGE_USER_MAX]);
+};
+
+struct page_server;
+
+/* What libmete-page.so exports: `const struct page_entry mete_page`. */
+struct page_entry {
+	uint32_t version; /* PAGE_VERSION */
+	/* `host` is borrowed until closed. */
+	int (*open)(const struct page_host *host, struct page_server **ret_page, struct fault *why);
+	/* Ends all connections; what is left goes with the loop. NULL: does nothing. */
+	void (*close)(struct page_server *page);
+};

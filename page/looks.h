@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rows of meted as they are now, gathered once a second at most for all who ask; and what
+ * somebody sees of them as JSON. */
+#pragma once
+
+#include "page/names.h"
+#include "page/sight.h"
+
+enum {
+	LOOKS_FRESH_MS = 900,	 /* so old they may be */
+	LOOKS_KEPT_MS = 2000,	 /* so long nobody has to ask, before they are forgotten */
+	LOOKS_ANSWERS = 16,	 /* whose texts are kept */
+	LOOKS_COPIES_MOST = 100, /* answers to one of them */
+};
+
+/* Somebody who asks: nobody's many questions are answered instead of another one's. */
+struct looks_answer {
+	char *text; /* of everything that is seen; NULL: that was not asked for */
+	struct sight sight;
+	uint32_t copies;
+};
+
+struct looks {
+	const struct page_host *host; /* borrowed */
+	struct names names;
+	struct ps_names said;
+	struct ps_rows rows;
+	uint64_t since_ns; /* 0: there are none */
+	struct loop_timer forget;
+	struct looks_answer answer[LOOKS_ANSWERS];
+	uint32_t answers;
+};
+
+must_check int looks_open(struct looks *looks, const struct page_host *host);
+void looks_close(struct looks *looks, void (*closed)(struct loop_timer *timer));
+
+/* New rows, or recent ones where that will do. -ENOMEM. */
+must_check int looks_gather(struct looks *looks, bool now);
+
+/* Malloc'ed JSON. -ENOENT: it is not there, or not to be seen. -EBUSY: too many ask. */
+must_check int looks_node(struct looks *looks, const struct sight *sight, char **ret_text);
+/* By its name or number: a row for each of its devices. */
+must_check int looks_tenant(struct looks *looks, const struct sight *sight, const char *name,
+			    char **ret_text);
+/* By its UUID, or a part of it, or its index: the device, and the tenants that are seen on it. */
+must_check int looks_device(struct looks *looks, const struct sight *sight, const char *name,
+			    char **ret_text);
+
+/* The keys of /v1/node, without the braces around them, of the rows that were gathered last.
+ * -ENOMEM. */
+must_check int looks_write(FILE *out, struct looks *looks, const struct sight *sight);

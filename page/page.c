@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What libmete-page.so exports; which path shows what. */
+#include <string.h>
+
+#include "http/http.h"
+#include "page/access.h"
+#include "page/crowd.h"
+#include "page/host.h"
+#include "page_html.h"
+
+struct page_server {
+	const struct page_host *host;
+	struct access access;
+	struct http *http;
+	struct looks looks;
+	struct crowds crowds;
+};
+
+/* What a browser does with an answer: nothing but to show it to whoever asked for it himself. */
+#define NOTHING_ELSE                                                                               \
+	"X-Content-Type-Options", "nosniff", "Referrer-Policy", "no-referrer", "X-Frame-Options",  \
+		"DENY", "Cross-Origin-Resource-Policy", "same-origin",                             \
+		"Cross-Origin-Opener-Policy", "same-origin"
+
+static const char *const page_headers[] = {
+	"Content-Security-Policy", PAGE_POLICY, "Cache-Control", "no-cache", NOTHING_ELSE, NULL};
+static const char *const figure_headers[] = {"Content-Security-Policy",
+					     "default-src 'none'; frame-ancestors 'none'",
+					     "Cache-Control",
+					     "no-store",
+					     NOTHING_ELSE,
+					     NULL};
+static const char *const token_headers[] = {"WWW-Authenticate", "Bearer realm=\"mete\"",
+					    "Cache-Control",	"no-store",
+					    NOTHING_ELSE,	NULL};
+
+static void answer_page(struct http_answer *ret_answer)
+{
+	ret_answer->headers = page_headers;
+	ret_answer->type = "text/html; charset=utf-8";
+	ret_answer->body = malloc(sizeof(page_html));
+	ret_answer->status = ret_answer->body ? 200 : 503;
+	if (!ret_answer->body)
+		return;
+	memcpy(ret_answer->body, page_html, sizeof(page_html));
+	ret_answer->size = sizeof(page_html);
+}
+
+static void answer_text(int r, char *text, struct http_answer *ret_answer)
+{
+	ret_answer->headers = figure_headers;
+	if (r < 0) {
+		ret_answer->status = r == -ENOENT ? 404 : 503;
+		return;
+	}
+	ret_answer->status = 200;
+	ret_answer->type = "application/json";
+	ret_answer->body = text;
+	ret_answer->size = strlen(text);
+}
+
+static void answer_events(struct page_server *p, const struct sight *sight,
+			  struct http_answer *ret_answer)
+{
+	ret_answer->headers = figure_headers;
+	ret_answer->type = "text/event-stream";
+	ret_answer->status = crowds_join(&p->crowds, sight, &ret_answer->stream) == 0 ? 200 : 503;
+}
+
+/* The rest of the path behind a prefix; NULL: it has another one, or nothing follows. */
+static const char *behind(const char *path, const char *prefix)
+{
+	size_t size = strlen(prefix);
+
+	return strncmp(path, prefix, size) == 0 && path[size] ? path + size : NULL;
+}
+
+static void answer_figures(struct page_server *p, const struct sight *sight, const char *path,
+			   struct http_answer *ret_answer)
+{
+	const char *name;
+	char *text = NULL;
+	int r = -ENOENT;
+
+	if (strcmp(path, "/v1/events") == 0) {
+		answer_events(p, sight, ret_answer);
+		return;
+	}
+	if (strcmp(path, "/v1/node") == 0)
+		r = looks_node(&p->looks, sight, &text);
+	else if ((name = behind(path, "/v1/tenants/")) != NULL)
+		r = looks_tenant(&p->looks, sight, name, &text);
+	else if ((name = behind(path, "/v1/devices/")) != NULL)
+		r = looks_device(&p->looks, sight, name, &text);
+	answer_text(r, text, ret_answer);
+}
+
+static void on_request(void *owner, const struct http_request *request,
+		       struct http_answer *ret_answer)
+{
+	struct page_server *p = owner;
+	bool page = strcmp(request->path, "/") == 0;
+	struct sight sight;
+
+	if (strcmp(request->path, "/healthz") == 0) {
+		ret_answer->status = 200;
+		return;
+	}
+	ret_answer->status = access_check(&p->access, request, page ? NULL : &sight);
+	ret_answer->headers = ret_answer->status == 401 ? token_headers : figure_headers;
+	if (ret_answer->status)
+		return;
+	if (page)
+		answer_page(ret_answer);
+	else
+		answer_figures(p, &sight, request->path, ret_answer);
+}
+
+static void on_tick_closed(struct loop_timer *timer)
+{
+	free(container_of(timer, struct page_server, crowds.tick));
+}
+
+static void on_forget_closed(struct loop_timer *timer)
+{
+	struct page_server *p = container_of(timer, struct page_server, looks.forget);
+
+	crowds_close(&p->crowds, on_tick_closed);
+}
+
+static void close_page(struct page_server *p)
+{
+	if (!p)
+		return;
+	http_close(take(p->http));
+	looks_close(&p->looks, on_forget_closed);
+}
+
+static int serve(struct page_server *p, struct fault *why)
+{
+	const struct http_service service = {
+		.answer = on_request, .owner = p, .everybody = p->host->system};
+	int r;
+
+	if (!p->host->page)
+		return 0;
+	r = http_open(p->host->loop, p->host->page, &service, &p->http, why);
+	if (r < 0)
+		fault_within(why, "--page");
+	return r;
+}
+
+static int open_page(const struct page_host *host, struct page_server **ret_page, struct fault *why)
+{
+	struct page_server *p = calloc(1, sizeof(*p));
+	int r = p ? looks_open(&p->looks, host) : -ENOMEM;
+
+	if (r == 0)
+		r = crowds_open(&p->crowds, &p->looks);
+	if (r < 0)
+		return fault_set(why, r, "out of memory");
+	p->host = host;
+	r = access_open(&p->access, host, why);
+	if (r == 0)
+		r = serve(p, why);
+	if (r < 0)
+		close_page(p);
+	else
+		*ret_page = p;
+	return r;
+}
+
+__attribute__((visibility("default"))) extern const struct page_entry mete_page;
+const struct page_entry mete_page = {
+	.version = PAGE_VERSION, .open = open_page, .close = close_page};

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which view is shown, how the page looks, and who is let in. */
+
+const $ = (id) => document.getElementById(id);
+const timing = { first: 0, updates: [] };
+window.mete = { store, timing };
+
+let view = null, where = null, drawing = false, since = 0;
+
+function openView() {
+	const parts = location.hash.replace(/^#\/?/, '').split('/');
+	const name = { '': 'overview', devices: 'devices', tenants: 'tenants', tenant: 'tenant' }[parts[0]] || 'overview';
+	if (location.hash === where)
+		return;
+	where = location.hash;
+	view = { overview, devices, tenants, tenant: () => story(Number(parts[1]), Number(parts[2])) }[name]();
+	$('view').replaceChildren(view);
+	for (const link of document.querySelectorAll('nav a'))
+		mark(link, 'aria-current', link.dataset.view === name || (name === 'tenant' && link.dataset.view === 'tenants') ? 'page' : null);
+	document.title = name === 'overview' ? 'mete' : `mete: ${name}`;
+	scrollTo(0, 0);
+	if (store.known)
+		view.write();
+	else
+		view.hidden = true;
+}
+
+function writeAround() {
+	const trouble = store.meted && store.meted.trouble;
+	$('trouble').hidden = !trouble;
+	say($('trouble'), trouble || '');
+	say($('about'), store.meted ? `meted ${store.meted.version}, process ${store.meted.pid}. ${store.sees === 'all' ? 'You see all tenants.' : `You see the tenants of ${store.viewer}.`} Nothing can be changed here.` : '');
+}
+
+function draw() {
+	drawing = false;
+	view.hidden = false;
+	view.write();
+	writeAround();
+	store.changed.clear();
+	store.moved = false;
+	timing.updates.push(performance.now() - since);
+	if (timing.updates.length > 120)
+		timing.updates.shift();
+	if (!timing.first)
+		timing.first = performance.now();
+}
+
+/* However much comes at once, it is drawn once. Hidden pages are not drawn, but keep their history. */
+function changed(from) {
+	look();
+	if (drawing)
+		return;
+	drawing = true;
+	since = from;
+	requestAnimationFrame(draw);
+}
+
+/* In a second without news, time goes on all the same. */
+setInterval(() => {
+	if (store.known && performance.now() - store.lookedAt > 1300)
+		changed(performance.now());
+}, 500);
+
+const STATES = { live: 'live', waits: 'meted does not answer', full: 'too many viewers: waiting for a place', denied: 'a token is needed' };
+
+function tell(state) {
+	mark($('state'), 'data-state', state);
+	say($('state-text'), STATES[state]);
+	if (state === 'denied')
+		askToken();
+}
+
+/* It is sent as a header, and stands in no address. */
+const token = () => sessionStorage.getItem('mete-token');
+
+function takeToken() {
+	const found = /^#token=(.+)$/.exec(location.hash);
+	if (!found)
+		return;
+	sessionStorage.setItem('mete-token', decodeURIComponent(found[1]));
+	history.replaceState(null, '', location.pathname);
+}
+
+function askToken() {
+	const input = h('input', { id: 'token', type: 'password', autocomplete: 'current-password', required: true });
+	const form = h('form.login', {}, h('h1', {}, 'Sign in'), h('p', {}, token() ? 'meted does not know this token.' : 'meted wants to know who asks.'),
+		h('label', { for: 'token' }, 'Token'), input, h('button', { type: 'submit' }, 'Show'));
+	form.addEventListener('submit', (event) => {
+		event.preventDefault();
+		sessionStorage.setItem('mete-token', input.value.trim());
+		location.reload();
+	});
+	view = form;
+	view.write = () => {};
+	$('view').replaceChildren(form);
+	input.focus();
+}
+
+const THEMES = { '': 'as the system has them', light: 'light', dark: 'dark' };
+
+function setTheme(theme) {
+	mark(document.documentElement, 'data-theme', theme || null);
+	mark($('theme'), 'aria-label', `Colours: ${THEMES[theme]}`);
+	localStorage.setItem('mete-theme', theme);
+}
+
+function nextTheme() {
+	const all = Object.keys(THEMES);
+	setTheme(all[(all.indexOf(localStorage.getItem('mete-theme') || '') + 1) % all.length]);
+}
+
+addEventListener('hashchange', () => {
+	openView();
+	$('main').focus({ preventScroll: true });
+});
+addEventListener('scroll', () => view.onscroll_ && view.onscroll_(), { passive: true });
+addEventListener('resize', () => view.onresize_ && view.onresize_());
+addEventListener('keydown', (event) => {
+	if (event.key === '/' && view.focusFilter && !/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) {
+		event.preventDefault();
+		view.focusFilter();
+	}
+	if (event.key === 'Escape' && location.hash.startsWith('#/tenant/'))
+		location.hash = '#/tenants';
+});
+document.querySelector('.skip').addEventListener('click', (event) => {
+	event.preventDefault();
+	$('main').focus();
+});
+$('theme').addEventListener('click', nextTheme);
+takeToken();
+setTheme(localStorage.getItem('mete-theme') in THEMES ? localStorage.getItem('mete-theme') : '');
+openView();
+follow(token, tell, changed);

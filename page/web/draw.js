@@ -1,0 +1,168 @@
+'use strict';
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Elements, words for figures, and charts. */
+
+/* h("p.small", {title: "x"}, "text", child): an element. */
+function h(spec, properties, ...children) {
+	const [tag, ...classes] = spec.split('.');
+	const element = document.createElement(tag);
+	if (classes.length)
+		element.className = classes.join(' ');
+	for (const [name, value] of Object.entries(properties || {})) {
+		if (name.startsWith('on'))
+			element.addEventListener(name.slice(2), value);
+		else if (value !== null && value !== undefined && value !== false)
+			element.setAttribute(name, value === true ? '' : value);
+	}
+	element.append(...children.filter((child) => child !== null && child !== undefined));
+	return element;
+}
+
+function svg(tag, properties, ...children) {
+	const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+	for (const [name, value] of Object.entries(properties || {}))
+		element.setAttribute(name, value);
+	element.append(...children);
+	return element;
+}
+
+/* Writes only what is different: the browser then has nothing to do for what is not. */
+function say(element, text) {
+	if (element.said !== text) {
+		element.said = text;
+		element.textContent = text;
+	}
+}
+
+function mark(element, name, value) {
+	const text = value === false || value === null || value === undefined ? null : String(value === true ? '' : value);
+	if (element.getAttribute(name) === text)
+		return;
+	if (text === null)
+		element.removeAttribute(name);
+	else
+		element.setAttribute(name, text);
+}
+
+function wide(element, part) {
+	const width = `${(100 * Math.max(0, Math.min(1, part || 0))).toFixed(1)}%`;
+	if (element.part !== width) {
+		element.part = width;
+		element.style.width = width;
+	}
+}
+
+const GIB = 2 ** 30, MIB = 2 ** 20;
+
+function bytes(amount) {
+	if (amount >= GIB)
+		return `${(amount / GIB).toFixed(amount >= 100 * GIB ? 0 : 2)} GiB`;
+	return amount >= 10 * 1024 || !amount ? `${(amount / MIB).toFixed(amount && amount < 10 * MIB ? 1 : 0)} MiB` : `${Math.ceil(amount / 1024)} KiB`;
+}
+
+function duration(ns) {
+	const s = Math.floor(ns / 1e9);
+	if (s < 60)
+		return `${s} s`;
+	if (s < 3600)
+		return `${Math.floor(s / 60)} min`;
+	if (s < 86400)
+		return `${Math.floor(s / 3600)} h ${String(Math.floor(s / 60) % 60).padStart(2, '0')} min`;
+	return `${Math.floor(s / 86400)} d ${Math.floor(s / 3600) % 24} h`;
+}
+
+function percent(part) {
+	return `${Math.round(100 * (part || 0))} %`;
+}
+
+function clock(ms) {
+	return new Date(ms).toLocaleTimeString([], { hour12: false });
+}
+
+function plural(count, one, many) {
+	return `${count} ${count === 1 ? one : many}`;
+}
+
+/* What a tenant does, as the five things that a person tells apart. */
+const KINDS = {
+	running: 'runs', computes: 'runs', 'long-kernel': 'runs',
+	'waits-for-room': 'waits', 'waits-for-memory': 'waits', 'waits-for-turn': 'waits', capped: 'waits',
+	parked: 'away', yields: 'away', suspended: 'away',
+	stopped: 'bad', hangs: 'bad', 'suspended-by-share': 'bad',
+};
+
+const kindOf = (tenant) => KINDS[tenant.doing] || 'idle';
+
+/* A line per series over the last looks, each as parts of `top`. `series`: {label, values, kind}. */
+function chart(title, height) {
+	const plot = svg('svg', { viewBox: `0 0 600 ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': title });
+	const legend = h('p.legend', { 'aria-hidden': 'true' });
+	const figure = h('figure.chart', {}, h('figcaption', {}, title), plot, legend);
+	const paths = new Map();
+	figure.draw = (series, top, words) => {
+		mark(plot, 'aria-label', `${title}: ${words}`);
+		for (const { kind, label, values, area } of series) {
+			if (!paths.has(kind)) {
+				const path = svg('path', { class: `${area ? 'area' : 'line'} ${kind}` });
+				paths.set(kind, path);
+				plot.append(path);
+				legend.append(h('span', {}, h(`i.${kind}`), label));
+			}
+			mark(paths.get(kind), 'd', line(values, top, height, area));
+		}
+	};
+	return figure;
+}
+
+function line(values, top, height, area) {
+	const step = 600 / (values.length - 1);
+	let path = '', drawing = false, first = 0;
+	for (let i = 0; i < values.length; i++) {
+		const value = values[i];
+		if (Number.isNaN(value)) {
+			if (drawing && area)
+				path += `L${((i - 1) * step).toFixed(1)} ${height}Z`;
+			drawing = false;
+			continue;
+		}
+		const x = (i * step).toFixed(1), y = (height - Math.min(1, top ? value / top : 0) * (height - 2) - 1).toFixed(1);
+		if (!drawing)
+			first = x;
+		path += drawing ? `L${x} ${y}` : area ? `M${first} ${height}L${x} ${y}` : `M${x} ${y}`;
+		drawing = true;
+	}
+	if (drawing && area)
+		path += `L600 ${height}Z`;
+	return path;
+}
+
+/* What was done at each look, as a strip of colours. */
+function strip(title) {
+	const plot = svg('svg', { viewBox: '0 0 600 24', preserveAspectRatio: 'none', role: 'img', 'aria-label': title });
+	const legend = h('p.legend', { 'aria-hidden': 'true' });
+	for (const [kind, label] of [['runs', 'runs'], ['waits', 'waits'], ['idle', 'idle'], ['away', 'moved away'], ['bad', 'needs a look']])
+		legend.append(h('span', {}, h(`i.${kind}`), label));
+	const figure = h('figure.chart', {}, h('figcaption', {}, title), plot, legend);
+	const pool = [];
+	figure.draw = (kinds, words) => {
+		const step = 600 / kinds.length;
+		let used = 0;
+		for (let from = 0; from < kinds.length;) {
+			let to = from + 1;
+			while (to < kinds.length && kinds[to] === kinds[from])
+				to++;
+			if (kinds[from]) {
+				const box = pool[used] || plot.appendChild(pool[used] = svg('rect', { y: 0, height: 24 }));
+				mark(box, 'class', kinds[from]);
+				mark(box, 'x', (from * step).toFixed(1));
+				mark(box, 'width', ((to - from) * step).toFixed(1));
+				used++;
+			}
+			from = to;
+		}
+		for (; used < pool.length; used++)
+			mark(pool[used], 'width', 0);
+		mark(plot, 'aria-label', `${title}: ${words}`);
+	};
+	return figure;
+}

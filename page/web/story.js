@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One tenant on one device: what it does and why, what it had of time and memory, what has happened. */
+
+function facts(names) {
+	const list = h('dl.facts'), values = {};
+	for (const name of names) {
+		values[name] = h('dd');
+		list.append(h('div', {}, h('dt', {}, name), values[name]));
+	}
+	list.write = (said) => {
+		for (const [name, text] of Object.entries(said))
+			say(values[name], text);
+	};
+	return list;
+}
+
+function processTable() {
+	const body = h('tbody');
+	const write = keyed(body, () => {
+		const cells = ['td', 'td', 'td.number', 'td.number'].map((spec) => h(spec));
+		const row = h('tr', {}, ...cells);
+		row.write = (process) => [process.pid, process.program, bytes(process.allocated_bytes), bytes(process.residual_bytes)]
+			.forEach((text, i) => say(cells[i], String(text)));
+		return row;
+	});
+	const table = h('table', {}, h('thead', {}, h('tr', {}, ...['Process', 'Program', 'Allocated', 'Of the driver'].map((title) => h('th', { scope: 'col' }, title)))), body);
+	table.write = (processes) => write(processes, (process) => process.pid);
+	return table;
+}
+
+function eventList() {
+	const list = h('ol.events'), none = h('p.none', {}, 'Nothing yet: what happens from now on is kept while this page is open.');
+	const element = h('section.panel', {}, h('h2', {}, 'What has happened'), none, list);
+	let newest = null;
+	element.write = (events) => {
+		none.hidden = events.length > 0;
+		const fresh = newest ? events.indexOf(newest) : events.length;
+		for (let i = (fresh < 0 ? events.length : fresh) - 1; i >= 0; i--)
+			list.prepend(h('li', { 'data-kind': events[i].kind }, h('time', {}, clock(events[i].at)), h('span', {}, events[i].text)));
+		newest = events[0] || null;
+		while (list.children.length > EVENTS)
+			list.lastChild.remove();
+	};
+	return element;
+}
+
+const last = (values) => values[values.length - 1] || 0;
+
+function charts() {
+	const turns = strip('What it did, the last five minutes'), time = chart('Time of the device, each second', 90);
+	const memory = chart('Memory', 90), moved = chart('Memory that moved, each second', 60);
+	const element = h('section.panel.charts', {}, h('h2', {}, 'The last five minutes'), turns, time, memory, moved);
+	element.write = (row, past) => {
+		const had = inOrder(past.had), due = inOrder(past.due), here = inOrder(past.here), out = inOrder(past.out);
+		const left = steps(inOrder(past.movedOut)), came = steps(inOrder(past.movedIn));
+		const most = Math.max(1, ...left.concat(came).filter((value) => !Number.isNaN(value)));
+		turns.draw(inOrder(past.kind), `now ${row.state}`);
+		time.draw([{ kind: 'had', label: 'had', values: had, area: true }, { kind: 'due', label: 'due', values: due }], 1,
+			`had ${percent(last(had))}${row.time.by_turns ? `, due ${percent(last(due))}` : ''} in the last second`);
+		memory.draw([{ kind: 'here', label: 'on the device', values: here, area: true }, { kind: 'out', label: 'in the host’s memory', values: out }],
+			Math.max(row.limit_bytes, row.used_bytes), `${bytes(row.used_bytes - row.out_bytes)} on the device, ${bytes(row.out_bytes)} in the host’s memory`);
+		moved.draw([{ kind: 'left', label: 'left', values: left }, { kind: 'came', label: 'came back', values: came }], most,
+			`${bytes(row.moved_out_bytes)} left and ${bytes(row.moved_in_bytes)} came back in all`);
+	};
+	return element;
+}
+
+function story(tenant, device) {
+	const key = `${tenant}/${device}`;
+	const title = h('h1', { tabindex: '-1' }), badge = h('span.badge'), why = h('p.sentence'), command = h('p.command');
+	const list = facts(['User', 'Device', 'Memory', 'Limit', 'On the device', 'In the host’s memory', 'Most it held', 'Time, last second', 'Time, last minute', 'Turns', 'Longest wait', 'Refused', 'For how long']);
+	const share = h('p.share'), drawn = charts(), events = eventList(), processes = processTable();
+	const siblings = h('p.siblings');
+	const gone = h('p.none', { hidden: true }, 'This tenant is not here: it has ended, or is not yours to see.');
+	const content = h('div', {}, why, command, siblings, h('div.columns.story', {}, drawn, h('div', {}, events,
+		h('section.panel', {}, h('h2', {}, 'Figures'), list, share), h('section.panel', {}, h('h2', {}, 'Processes'), processes))));
+	const root = h('div', {}, h('p.back', {}, h('a', { href: '#/tenants' }, '← All tenants')), h('div.head', {}, title, badge), gone, content);
+	root.write = () => {
+		const row = store.tenants.get(key), past = store.past.get(key);
+		gone.hidden = Boolean(row) || !store.known;
+		content.hidden = badge.hidden = !row;
+		say(title, row ? row.name : `Tenant ${tenant}`);
+		if (!row)
+			return;
+		const time = row.time, kind = kindOf(row);
+		const others = [...store.tenants.values()].filter((other) => other.tenant === row.tenant && other.device !== row.device);
+		say(badge, { runs: 'runs', waits: 'waits', idle: 'idle', away: 'moved away', bad: 'needs a look' }[kind]);
+		mark(badge, 'data-kind', kind);
+		mark(why, 'data-kind', kind);
+		say(why, row.state);
+		say(command, row.command);
+		siblings.hidden = !others.length;
+		if (siblings.childElementCount !== others.length)
+			siblings.replaceChildren('Also on ', ...others.flatMap((other) => [h('a', { href: linkOf(other) }, `GPU ${other.device}`), ' ']));
+		list.write({
+			User: row.user, Device: `GPU ${row.device}, ${row.model}`, Memory: bytes(row.used_bytes), Limit: bytes(row.limit_bytes),
+			'On the device': bytes(row.used_bytes - row.out_bytes), 'In the host’s memory': bytes(row.out_bytes), 'Most it held': bytes(row.peak_bytes),
+			'Time, last second': time.by_turns ? `${percent(time.charged_1s_ns / 1e9)} of ${percent(time.entitled_1s_ns / 1e9)} due` : 'takes no turns',
+			'Time, last minute': time.by_turns ? `${percent(time.charged_60s_ns / 6e10)} of ${percent(time.entitled_60s_ns / 6e10)} due` : '–',
+			Turns: String(time.turns), 'Longest wait': time.waits ? `${(time.longest_wait_ns / 1e6).toFixed(0)} ms` : '–',
+			Refused: plural(row.refusals, 'time', 'times'), 'For how long': duration(row.age_ns + (Date.now() - row.seenAt) * 1e6),
+		});
+		say(share, row.share ? `Share: ${row.share}` : 'Share: as by default');
+		drawn.write(row, past);
+		events.write(past.events);
+		processes.write(row.processes);
+	};
+	return root;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The views: each builds its elements once, and then writes what has changed. */
+
+const fullOf = (device) => device.capacity_bytes ? 1 - device.free_bytes / device.capacity_bytes : 0;
+const linkOf = (row) => `#/tenant/${row.tenant}/${row.device}`;
+
+function tenantsOn(index) {
+	return [...store.tenants.values()].filter((row) => row.device === index);
+}
+
+/* Elements by key in a parent: made, written and moved as `items` say. */
+function keyed(parent, make) {
+	const shown = new Map();
+	return (items, keyOfItem) => {
+		const keys = new Set(items.map(keyOfItem));
+		for (const [key, element] of shown) {
+			if (!keys.has(key)) {
+				element.remove();
+				shown.delete(key);
+			}
+		}
+		items.forEach((item, i) => {
+			const key = keyOfItem(item);
+			if (!shown.has(key))
+				shown.set(key, make(item));
+			const element = shown.get(key);
+			element.write(item);
+			if (parent.children[i] !== element)
+				parent.insertBefore(element, parent.children[i] || null);
+		});
+	};
+}
+
+/* Memory of a device: tenants', outside, kept back, free. */
+function memoryBar() {
+	const parts = { used: h('i.used'), outside: h('i.outside'), reserve: h('i.reserve') };
+	const bar = h('div.meter', { role: 'img' }, ...Object.values(parts));
+	bar.write = (device) => {
+		const of = device.capacity_bytes;
+		wide(parts.used, device.used_bytes / of);
+		wide(parts.outside, device.outside_bytes / of);
+		wide(parts.reserve, device.reserve_bytes / of);
+		mark(bar, 'aria-label', `${bytes(device.used_bytes)} of tenants, ${bytes(device.outside_bytes)} outside mete, ${bytes(device.free_bytes)} free, of ${bytes(of)}`);
+	};
+	return bar;
+}
+
+function card(title) {
+	const value = h('p.value'), note = h('p.note');
+	const element = h('section.card', {}, h('h2', {}, title), value, note);
+	element.write = (said, more) => {
+		say(value, said);
+		say(note, more);
+	};
+	return element;
+}
+
+function tenantLine() {
+	const name = h('a'), where = h('span.where'), why = h('p.why');
+	const element = h('li.line', {}, h('div', {}, name, where), why);
+	element.write = (row) => {
+		say(name, row.name);
+		mark(name, 'href', linkOf(row));
+		say(where, `${row.user} · GPU ${row.device}`);
+		say(why, row.state);
+		mark(element, 'data-kind', kindOf(row));
+	};
+	return element;
+}
+
+function deviceLine() {
+	const name = h('a', { href: '#/devices' }), where = h('span.where'), bar = memoryBar();
+	const element = h('li.line', {}, h('div', {}, name, where), bar);
+	element.write = (device) => {
+		say(name, `GPU ${device.index}`);
+		say(where, `${device.model} · ${percent(fullOf(device))} full`);
+		bar.write(device);
+	};
+	return element;
+}
+
+function overview() {
+	const memory = card('Memory'), devices = card('Devices'), tenants = card('Tenants'), waits = card('Waiting');
+	const none = h('p.none', {}, 'Nobody waits, and nothing needs a look.');
+	const waiting = h('ul.lines'), fullest = h('ul.lines');
+	const writeWaiting = keyed(waiting, tenantLine), writeFullest = keyed(fullest, deviceLine);
+	const root = h('div.overview', {}, h('h1', {}, 'Overview'), h('div.cards', {}, memory, devices, tenants, waits),
+		h('div.columns', {}, h('section.panel', {}, h('h2', {}, 'Who waits, and why'), none, waiting),
+			h('section.panel', {}, h('h2', {}, 'Fullest devices'), fullest)));
+	root.write = () => {
+		const all = [...store.devices.values()], rows = [...store.tenants.values()];
+		const sum = (of) => all.reduce((total, device) => total + of(device), 0);
+		const total = sum((device) => device.capacity_bytes), free = sum((device) => device.free_bytes);
+		const kinds = rows.map(kindOf), open = all.filter((device) => !device.cordoned).length;
+		const need = rows.filter((row, i) => kinds[i] === 'waits' || kinds[i] === 'bad' || row.over_bytes);
+		const people = new Set(rows.map((row) => row.user)).size;
+		memory.write(percent(total ? 1 - free / total : 0), `${bytes(free)} of ${bytes(total)} free`);
+		devices.write(String(all.length), open === all.length ? 'all take new tenants' : `${all.length - open} cordoned`);
+		tenants.write(String(new Set(rows.map((row) => row.tenant)).size), `${plural(people, 'user', 'users')}, ${kinds.filter((kind) => kind === 'runs').length} run`);
+		waits.write(String(kinds.filter((kind) => kind === 'waits').length), `${kinds.filter((kind) => kind === 'bad').length} need a look`);
+		need.sort((a, b) => (kindOf(b) === 'bad') - (kindOf(a) === 'bad') || b.doing_ns - a.doing_ns || a.tenant - b.tenant);
+		writeWaiting(need.slice(0, 8), keyOf);
+		none.hidden = need.length > 0;
+		writeFullest(all.sort((a, b) => fullOf(b) - fullOf(a) || a.index - b.index).slice(0, 6), (device) => device.index);
+	};
+	return root;
+}
+
+const DEVICE_ORDERS = {
+	'fullest first': (a, b) => fullOf(b) - fullOf(a) || a.index - b.index,
+	'emptiest first': (a, b) => fullOf(a) - fullOf(b) || a.index - b.index,
+	'by number': (a, b) => a.index - b.index,
+};
+const MOST_ON_CARD = 5;
+
+function deviceCard(device) {
+	const badge = h('span.badge', {}, 'cordoned'), amount = h('p.amount'), bar = memoryBar(), list = h('ul.on'), more = h('p.more');
+	const full = h('span.full'), writeList = keyed(list, () => {
+		const name = h('a'), held = h('span');
+		const item = h('li', {}, name, held);
+		item.write = (row) => {
+			say(name, row.name);
+			mark(name, 'href', linkOf(row));
+			say(held, bytes(row.used_bytes));
+			mark(item, 'data-kind', kindOf(row));
+		};
+		return item;
+	});
+	const element = h('li.card.device', {}, h('h2', {}, `GPU ${device.index} `, full), h('p.model', {}, device.model, ' ', badge), bar, amount, list, more);
+	element.write = (now) => {
+		const on = element.rows || [];
+		say(full, percent(fullOf(now)));
+		badge.hidden = !now.cordoned;
+		bar.write(now);
+		say(amount, `${bytes(now.free_bytes)} free of ${bytes(now.capacity_bytes)}${now.outside_bytes >= MIB ? `, ${bytes(now.outside_bytes)} outside mete` : ''}`);
+		writeList(on.slice(0, MOST_ON_CARD), keyOf);
+		say(more, on.length > MOST_ON_CARD ? `and ${on.length - MOST_ON_CARD} more` : on.length ? '' : store.sees === 'all' ? 'no tenants' : 'none of yours');
+		mark(element, 'title', now.uuid);
+	};
+	return element;
+}
+
+function devices() {
+	const order = h('select', { id: 'order', onchange: () => root.write() }, ...Object.keys(DEVICE_ORDERS).map((name) => h('option', {}, name)));
+	const grid = h('ul.grid'), cards = new Map();
+	const write = keyed(grid, (device) => {
+		const made = deviceCard(device);
+		cards.set(device.index, made);
+		return made;
+	});
+	const root = h('div', {}, h('div.head', {}, h('h1', {}, 'Devices'), h('label', { for: 'order' }, 'Order'), order), grid);
+	root.write = () => {
+		const on = new Map();
+		for (const row of store.tenants.values())
+			on.has(row.device) ? on.get(row.device).push(row) : on.set(row.device, [row]);
+		for (const rows of on.values())
+			rows.sort((a, b) => b.used_bytes - a.used_bytes || a.tenant - b.tenant);
+		const sorted = [...store.devices.values()].sort(DEVICE_ORDERS[order.value]);
+		for (const device of sorted)
+			if (cards.has(device.index))
+				cards.get(device.index).rows = on.get(device.index);
+		write(sorted, (device) => device.index);
+		for (const device of sorted)
+			if (!cards.get(device.index).rows && on.has(device.index)) {
+				cards.get(device.index).rows = on.get(device.index);
+				cards.get(device.index).write(device);
+			}
+	};
+	return root;
+}

@@ -1,0 +1,327 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""meted's page on its Unix socket: figures as JSON, the stream of what changes, and who sees what.
+
+argv[3]: the build's folder. Only root can play another user.
+"""
+import subprocess
+import sys
+
+from meted import *
+import web
+
+BUILD = sys.argv.pop(3)
+NOBODY, OTHER = 65534, 4711
+
+
+class Shown(Daemon):
+    def __init__(self, *options, role="--user", **more):
+        more.setdefault("place", tempfile.mkdtemp(prefix="mete-"))
+        os.makedirs(more["place"], mode=0o700, exist_ok=True)
+        self.page = more["place"] + "/page.sock"
+        super().__init__("--page", "unix:" + self.page, *options, role=role, **more)
+
+    def ask(self, path, **more):
+        return web.ask(self.page, path, **more)
+
+
+def as_others(uid, action):
+    """What it returns there: a text."""
+    read, write = os.pipe()
+
+    def act():
+        os.write(write, action().encode())
+        return 0
+
+    assert as_user(uid, lambda: act()) == 0
+    os.close(write)
+    with open(read, "rb") as file:
+        return file.read().decode()
+
+
+def tenant_of(meted, uid, name, memory="1GiB"):
+    """A tenant that lives as long as this test: its owner's connection stays open in a process of his."""
+    mine, its = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            become(uid)
+            admin = Admin(meted.place)
+            admin.tenant(memory, name=name)
+            its.send(b"y")
+            its.recv(1)
+        finally:
+            os._exit(0)
+    its.close()
+    assert mine.recv(1) == b"y"
+    return mine, pid
+
+
+def end_of(held):
+    mine, pid = held
+    mine.send(b"x")
+    os.waitpid(pid, 0)
+    mine.close()
+
+
+def same_shape(a, b):
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same_shape(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(same_shape(x, y) for x, y in zip(a, b))
+    return type(a) is type(b)
+
+
+def test_the_node_is_what_mete_ps_prints():
+    with tempfile.TemporaryDirectory() as folder:
+        with Shown(place=folder + "/mete") as meted:
+            admin = Admin(meted.place)
+            made = admin.tenant("1GiB", name='a"b\\c é')
+            with_process = Guest(made.socket)
+            with_process.credit(64 * MIB)
+            with_process.allocated(64 * MIB)
+            printed = json_of(subprocess.run([f"{BUILD}/cli/mete", "ps", "--json"], capture_output=True, check=True, text=True,
+                                             env=dict(os.environ, XDG_RUNTIME_DIR=folder)).stdout)
+            answer = meted.ask("/v1/node")
+            assert answer.status == 200 and answer.headers["content-type"] == "application/json", answer.headers
+            shown = answer.json
+            assert (shown.pop("sees"), shown.pop("viewer")) == ("all", "")
+            assert same_shape(shown, printed), (shown, printed)
+            for one in (shown, printed):
+                for row in one["tenants"]:
+                    for key in ("age_ns", "command"):
+                        row.pop(key)
+                    for process in row["processes"]:
+                        process.pop("age_ns")
+            assert shown["devices"] == printed["devices"] and shown["tenants"] == printed["tenants"], (shown, printed)
+            assert shown["tenants"][0]["name"] == made_name(printed) and shown["tenants"][0]["allocated_bytes"] == 64 * MIB
+            with_process.close()
+            os.makedirs(meted.place, exist_ok=True)
+
+
+def json_of(text):
+    return web.json.loads(text)
+
+
+def made_name(printed):
+    return printed["tenants"][0]["name"]
+
+
+def test_a_tenant_and_a_device_by_name_and_number():
+    with Shown() as meted:
+        admin = Admin(meted.place)
+        made = admin.tenant("1GiB", name="a/b c")
+        other = admin.tenant("2GiB", name="other")
+        for name in ("a%2Fb%20c", "a/b%20c", str(made.tenant)):
+            answer = meted.ask(f"/v1/tenants/{name}")
+            assert answer.status == 200 and [row["tenant"] for row in answer.json["tenants"]] == [made.tenant], answer.body
+        for name in ("nobody", "", "99"):
+            assert meted.ask(f"/v1/tenants/{name}").status == 404, name
+        uuid = meted.ask("/v1/node").json["devices"][0]["uuid"]
+        for name in (uuid, "0"):
+            said = meted.ask(f"/v1/devices/{name}").json
+            assert said["device"]["uuid"] == uuid and {row["tenant"] for row in said["tenants"]} == {made.tenant, other.tenant}
+        for path in ("/v1/devices/1", "/v1/devices/GPU-nothing", "/v1", "/v1/", "/v2/node", "/v1/node/", "/metrics", "/v1/../v1/node"):
+            assert meted.ask(path).status == 404, path
+        assert meted.ask("/healthz").body == "ok\n"
+
+
+def test_the_page_runs_nothing_but_its_own_script():
+    with Shown() as meted:
+        answer = meted.ask("/")
+        policy = answer.headers["content-security-policy"]
+        assert answer.status == 200 and "default-src 'none'" in policy and "unsafe" not in policy, policy
+        for mark, text in (("script-src", "script"), ("style-src", "style")):
+            inner = answer.body.split(f"<{text}>", 1)[1].split(f"</{text}>", 1)[0]
+            digest = web.base64_digest(inner)
+            assert f"{mark} 'sha256-{digest}'" in policy, (mark, policy)
+        for path in ("/", "/v1/node", "/v1/events", "/nothing"):
+            headers = web.Stream(meted.page, path).headers
+            for name, value in (("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer"), ("x-frame-options", "DENY"),
+                                ("cross-origin-resource-policy", "same-origin")):
+                assert headers[name] == value, (path, headers)
+            assert "access-control-allow-origin" not in headers and "set-cookie" not in headers
+        for address in ("http://", "https://", "//cdn"):
+            assert f'src="{address}' not in answer.body and f"import('{address}" not in answer.body and f"url({address}" not in answer.body
+
+
+def test_nothing_can_be_changed():
+    with Shown() as meted:
+        for verb in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
+            assert meted.ask("/v1/node", verb=verb).status == 405, verb
+
+
+def test_the_stream_says_all_and_then_what_changes():
+    with Shown() as meted:
+        stays, admin = Admin(meted.place), Admin(meted.place)
+        first = stays.tenant("1GiB", name="first")
+        with web.Stream(meted.page) as stream:
+            assert stream.status == 200 and stream.headers["content-type"] == "text/event-stream"
+            name, state = stream.next()
+            node = meted.ask("/v1/node").json
+            assert name == "state" and same_shape(state, node), (state, node)
+            assert [row["name"] for row in state["tenants"]] == ["first"]
+
+            second = admin.tenant("2GiB", name="second")
+            came = stream.until(lambda name, data: name == "change" and data["tenants"])
+            assert [(row["name"], row["limit_bytes"]) for row in came] == [("second", 2 * GIB)] and came[0].keys() == node["tenants"][0].keys()
+
+            stays.set(first.tenant, "memory", "512MiB")
+            rows = stream.until(lambda name, data: data["tenants"])
+            assert len(rows) == 1 and rows[0].pop("tenant") == first.tenant and rows[0].pop("device") == 0
+            assert rows[0]["limit_bytes"] == 512 * MIB and "name" not in rows[0] and "uid" not in rows[0], rows
+
+            admin.close()
+            gone = stream.until(lambda name, data: data["gone"])
+            assert gone == [{"tenant": second.tenant, "device": 0}], gone
+
+
+def test_what_the_changes_add_up_to_is_what_there_is():
+    with Shown() as meted:
+        admin = Admin(meted.place)
+        made = [admin.tenant("64MiB", name=f"t{i}") for i in range(6)]
+        guests = [Guest(one.socket, program=f"p{i}") for i, one in enumerate(made)]
+        with web.Stream(meted.page) as stream:
+            watched = web.Watched(stream)
+            watched.step()
+            for step in range(4):
+                wanted = {one.tenant: (str(100 + 10 * step + i), (64 + step + i) * MIB) for i, one in enumerate(made)}
+                for tenant, (weight, limit) in wanted.items():
+                    admin.set(tenant, "weight", weight)
+                    admin.set(tenant, "memory", f"{limit // MIB}MiB")
+                guests[step].close()
+                watched.until(lambda w: {key[0]: (row["fields"]["weight"], row["limit_bytes"]) for key, row in w.tenants.items()} == wanted)
+            watched.until(lambda w: sum(len(row["processes"]) for row in w.tenants.values()) == 2)
+
+            def without_ages(row):
+                kept = {key: value for key, value in row.items() if key not in ("age_ns", "doing_ns", "state")}
+                return kept | {"processes": [{key: value for key, value in one.items() if key != "age_ns"} for one in row["processes"]]}
+
+            different = []
+
+            # Both may be a second apart: as many looks as that takes.
+            def same():
+                watched.step()
+                node = {(row["tenant"], row["device"]): without_ages(row) for row in meted.ask("/v1/node").json["tenants"]}
+                seen = {key: without_ages(row) for key, row in watched.tenants.items()}
+                different[:] = [(key, name, row[name], seen[key].get(name)) for key, row in node.items() for name in row if seen[key].get(name) != row[name]]
+                return not different and node.keys() == seen.keys()
+
+            admin.set(made[5].tenant, "memory", "70MiB")
+            until(lambda: admin.set(made[4].tenant, "memory", f"{next(sizes)}MiB") or same(), lambda: f"what the changes add up to is something else: {different}")
+        for guest in guests[4:]:
+            guest.close()
+
+
+sizes = iter(range(70, 10000))
+
+
+def test_who_does_not_read_misses_changes_and_then_gets_all():
+    """It holds up nobody, and nothing lines up for it: what it reads afterwards is all there is by then."""
+    with Shown() as meted:
+        admins = [Admin(meted.place) for _ in range(4)]  # one may keep 64 tenants
+        made = [(admin, admin.tenant("64MiB", name=f"{n}-{i}-" + "x" * 200)) for n, admin in enumerate(admins) for i in range(62)]
+        slow, quick = web.Watched(web.Stream(meted.page)), web.Watched(web.Stream(meted.page))
+        quick.step()
+        for step in range(6):  # the first state alone is more than a socket holds
+            for admin, one in made:
+                admin.set(one.tenant, "weight", str(100 + step))
+            quick.until(lambda w: all(row["fields"]["weight"] == str(100 + step) for row in w.tenants.values()))
+        assert quick.states == 1, "it has read all changes"
+        assert meted.ask("/v1/node").status == 200
+        slow.until(lambda w: w.states and all(row["fields"]["weight"] == "105" for row in w.tenants.values()))
+        assert slow.states == 2, slow.states
+        for watched in slow, quick:
+            watched.stream.close()
+
+
+def test_a_user_has_his_number_of_viewers_and_takes_nobody_elses():
+    if os.geteuid() != 0:
+        raise Skipped("only root can play another user")
+    with Shown(role="--system") as meted:
+        streams = [web.Stream(meted.page) for _ in range(12)]
+        assert all(stream.status == 200 for stream in streams)
+        assert web.Stream(meted.page).status == 503
+        assert meted.ask("/v1/node").status == 200  # there are seats for those
+        assert as_others(NOBODY, lambda: str(web.Stream(meted.page).status)) == "200"
+        streams[0].close()
+
+        def again():
+            stream = web.Stream(meted.page)
+            streams.append(stream)
+            return stream.status == 200
+
+        until(again, "who left still has a place")
+
+
+# What somebody may try to see another's tenant: a path, and headers.
+TRIES = [(path, headers) for path in (
+    "/v1/node", "/v1/node?user=root", "/v1/node?all=1", "/v1/tenants/secret", "/v1/tenants/SECRET", "/v1/tenants/%73ecret", "/v1/tenants/{id}", "/v1/tenants/{id}?",
+    "/v1/tenants/", "/v1/tenants/*", "/v1/tenants/0", "/v1/tenants/-1", "/v1/tenants/own/../secret", "/v1/tenants/own%00secret", "/v1/devices/0",
+    "/v1/devices/{uuid}", "/v1/devices/0/secret", "/v1//node", "//v1/node", "/v1/events", "/v1/events?tenant={id}", "/v1/events/secret", "/metrics", "/",
+    "/v1/tenants/secret;x", "/v1/tenants/secret%20", "http://localhost/v1/node", "http://localhost/v1/tenants/secret")
+    for headers in ((), ("Authorization: Bearer 0",), ("Authorization: Basic cm9vdDo=",), ("X-Forwarded-User: root", "X-Remote-User: root", "Remote-User: root"),
+                    ("Cookie: uid=0; user=root",), ("X-Original-URL: /v1/tenants/secret", "X-Rewrite-URL: /v1/tenants/secret"))]
+
+
+def test_who_may_see_one_tenant_sees_no_other_by_any_request():
+    if os.geteuid() != 0:
+        raise Skipped("only root can play another user")
+    with Shown(role="--system") as meted:
+        secret, own = tenant_of(meted, NOBODY, "secret", "3GiB"), tenant_of(meted, OTHER, "own")
+        rows = Admin(meted.place).list()
+        id = next(row.tenant for row in rows if row.kind == "tenant_row" and row.name == "secret")
+        uuid = meted.ask("/v1/node").json["devices"][0]["uuid"]
+        assert {row["name"] for row in meted.ask("/v1/node").json["tenants"]} == {"secret", "own"}, "root sees both"
+
+        def text_of(path, headers):
+            """None: it is busy. A user asks no more than so often in a second."""
+            if not path.startswith("/v1/events"):
+                answer = web.ask(meted.page, path, headers=headers)
+                return answer.status != 503 and f"{answer.status} {answer.body}"
+            with web.Stream(meted.page, path, headers=headers) as stream:
+                text = "" if stream.status != 200 or not stream.next() else stream.heard.decode()
+                return stream.status != 503 and f"{stream.status} {text}"
+
+        def tries():
+            saw = []
+            for path, headers in TRIES:
+                path = path.format(id=id, uuid=uuid)
+                text = until(lambda: text_of(path, headers), "too busy for too long")
+                if "secret" in text or f'"tenant":{id},' in text or f'"uid":{NOBODY}' in text:
+                    saw.append(f"{path} {headers}: {text[:300]}")
+            return "\n".join(saw) or "nothing"
+
+        def own_seen():
+            until(lambda: web.ask(meted.page, "/v1/tenants/own").status == 200, "his own tenant is not shown")
+            return " ".join(row["name"] for row in until(lambda: seen("/v1/node"), "too busy")["tenants"])
+
+        def seen(path):
+            answer = web.ask(meted.page, path)
+            return answer.status == 200 and answer.json
+
+        saw = as_others(OTHER, tries)
+        assert saw == "nothing", saw
+        assert as_others(OTHER, own_seen) == "own"
+        assert as_others(1234, lambda: str(until(lambda: seen("/v1/node"))["tenants"])) == "[]"
+
+        # A stream that is open does not begin to tell either: what it hears first is of its own tenant.
+        def begin():
+            stream = web.Stream(meted.page)
+            return stream.status == 200 and stream
+
+        def watch():
+            with until(begin, "no place for a viewer") as stream:
+                stream.next()
+                own = Admin(meted.place)
+                own.tenant("64MiB", name="mine-too")
+                stream.until(lambda name, data: any(row.get("name") == "mine-too" for row in data["tenants"]))
+                return "secret" if "secret" in stream.heard.decode() else "nothing"
+
+        assert as_others(OTHER, lambda: watch()) == "nothing"
+        for held in secret, own:
+            end_of(held)
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows as JSON objects with the keys of view/ps_keys.def, for all who show them to programs. Each
+ * key is a line of its own, so that two texts of one object can be compared line by line; what is
+ * within "fields" and "processes" is one line.
+ */
+#pragma once
+
+#include <stdio.h>
+
+#include "view/ps_rows.h"
+
+/* What `mete run --report-json` writes of a tenant, beside its rows. */
+struct ps_report {
+	uint32_t tenant;
+	const char *name, *trouble;
+	int status, signal;
+	bool joined;
+};
+
+void ps_write_meted(FILE *out, const struct ps_rows *rows, const struct wire_admin_welcome *meted);
+void ps_write_device(FILE *out, const struct ps_rows *rows, const struct wire_device_row *device);
+/* `tenant` is one of the rows. */
+void ps_write_tenant(FILE *out, const struct ps_rows *rows, const struct wire_tenant_row *tenant);
+void ps_write_outside(FILE *out, const struct ps_rows *rows,
+		      const struct wire_outside_row *outside);
+void ps_write_report(FILE *out, const struct ps_rows *rows, const struct ps_report *report);
+
+/* "text", with what JSON wants escaped. */
+void ps_write_text(FILE *out, const char *text);
