@@ -50,7 +50,8 @@ def tried(*command, slots=1, **more):
         made.await_end()
         # Nobody tells when the rest of a log is there: on a busy node it comes after the end.
         said = until(lambda: len(re.findall("^seen ", text := made.log(), re.M)) > 1 and text, "it never said twice what it saw")
-        first, _, rest = said.partition("\n")
+        end = said.index("\n", re.search("^seen ", said, re.M).end())
+        first, rest = said[:end], said[end + 1:]
         works = seen(first)
         assert works["devices"] == works["nvml_devices"] == 1 and works["total"] == works["nvml_total"] == GIB, first
         return seen(rest), rest
