@@ -94,7 +94,7 @@ static int read_again(struct api_site *site, struct api_secret *secret, struct f
 	struct api_secret fresh = {.path = secret->path};
 	int r = read_whole(secret->path, &fresh.text, &fresh.size, &fresh.read, why);
 
-	if (r < 0)
+	if (r < 0 || !fresh.text)
 		return r;
 	r = check(site, secret, &fresh, why);
 	if (r < 0)

@@ -189,21 +189,28 @@ static void write_devices(FILE *out, const struct plugin *p, const struct rows *
 #include "plugin/metrics.def"
 }
 
+/* tenant_NAME(): one function for each, as all of them are too long for one. */
+#define TENANT(name, type, value, help)                                                            \
+	static void tenant_##name(FILE *out, const struct rows *rows)                              \
+	{                                                                                          \
+		head(out, #name, #type, help);                                                     \
+		for (uint32_t i = 0; i < rows->tenants; i++) {                                     \
+			const struct wire_tenant_row *row = &rows->tenant[i].row;                  \
+			const struct binding *b unused = rows->tenant[i].binding;                  \
+			double it = (double)(value);                                               \
+                                                                                                   \
+			if (isnan(it))                                                             \
+				continue;                                                          \
+			fputs(#name "{", out);                                                     \
+			tenant_labels(out, rows, &rows->tenant[i]);                                \
+			fprintf(out, "} %.17g\n", it);                                             \
+		}                                                                                  \
+	}
+#include "plugin/metrics.def"
+
 static void write_tenants(FILE *out, const struct rows *rows)
 {
-#define TENANT(name, type, value, help)                                                            \
-	head(out, #name, #type, help);                                                             \
-	for (uint32_t i = 0; i < rows->tenants; i++) {                                             \
-		const struct wire_tenant_row *row = &rows->tenant[i].row;                          \
-		const struct binding *b unused = rows->tenant[i].binding;                          \
-		double it = (double)(value);                                                       \
-                                                                                                   \
-		if (isnan(it))                                                                     \
-			continue;                                                                  \
-		fputs(#name "{", out);                                                             \
-		tenant_labels(out, rows, &rows->tenant[i]);                                        \
-		fprintf(out, "} %.17g\n", it);                                                     \
-	}
+#define TENANT(name, type, value, help) tenant_##name(out, rows);
 #include "plugin/metrics.def"
 }
 

@@ -59,7 +59,7 @@ static uint32_t best_with(const struct division *d, uint32_t left, unsigned size
 	uint32_t first = left & -left, others = left & ~first, best = 0;
 	unsigned count = (unsigned)__builtin_popcount(others);
 
-	if (size == 1)
+	if (size <= 1)
 		return best_of(d, others);
 	for (uint32_t pick = (1u << (size - 1)) - 1; pick < 1u << count;
 	     pick = next_of_size(pick)) {
