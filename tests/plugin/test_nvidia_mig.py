@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """GPUs that MIG divides, on a node whose file has no key mete, and on one that mete shares: names, answers, labels, and a GPU that is divided anew."""
 import contextlib
-import ctypes
 
 from node import *
 from meted import run
@@ -10,13 +9,6 @@ from meted import run
 
 SEVEN = "0:7x1g.10gb"
 PREFIX = "nvidia.com/"
-
-
-def nvml():
-    """NVML of the simulated node, in this process."""
-    library = ctypes.CDLL(sys.argv[2] + "/libnvidia-ml.so.1")
-    assert library.nvmlInit_v2() == 0
-    return library
 
 
 @contextlib.contextmanager
@@ -145,17 +137,13 @@ def test_a_gpu_that_is_divided_anew_is_seen():
     with divided("0:3g.40gb", devices="1xH100", flags={"migStrategy": "mixed"}, listen=PREFIX + "mig-3g.40gb") as node:
         former, = of(node, "3g.40gb")
         await_list(node, [former])
-        os.environ.update(METE_SIM_DIR=node.sim)
-        library, gpu, part, made = nvml(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-        assert library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(gpu)) == 0
-        assert library.nvmlDeviceCreateGpuInstance(gpu, 14, ctypes.byref(part)) == 0  # 2g.20gb
-        assert library.nvmlGpuInstanceCreateComputeInstance(part, 1, ctypes.byref(made)) == 0
+        subprocess.run([os.path.join(BUILD, "tests", "plugin", "divide"), sys.argv[2] + "/libnvidia-ml.so.1", "0", "14"],  # 2g.20gb
+                       check=True, env=dict(os.environ, METE_SIM_DIR=node.sim))
         node.kubelet.hear("known nvidia.com/mig-2g.20gb")
         node.kubelet.hear("registered nvidia.com/mig-3g.40gb")
         node.kubelet.ask("turn", PREFIX + "mig-2g.20gb")
         await_list(node, of(node, "2g.20gb"))
         node.await_log("daemon.again .*divided by MIG in another way now")
-        assert library.nvmlShutdown() == 0
 
 
 if __name__ == "__main__":
