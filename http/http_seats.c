@@ -45,6 +45,14 @@ static const struct http_host *host_at(const void *table, size_t i)
 	return is_taken(&seats->seat[i]) ? &seats->seat[i].host : NULL;
 }
 
+/* Of those that could be cut at all. */
+static const struct http_host *movable_at(const void *table, size_t i)
+{
+	const struct http_seats *seats = table;
+
+	return seats->seat[i].waits ? NULL : host_at(table, i);
+}
+
 /* Of the host's: first who was answered, then who reads slowly, and the longest of them. */
 static struct http_seat *least_due(struct http_seats *seats, const struct http_host *host,
 				   uint64_t now_ns)
@@ -72,8 +80,10 @@ bool http_seats_offer(struct http_seats *seats, const struct http_host *host, ui
 	struct http_seat *seat;
 
 	if (own || count_taken(seats) >= HTTP_SEATS) {
-		seat = least_due(seats, own ? host : http_host_largest(seats, places, host_at),
-				 now_ns);
+		const struct http_host *whose =
+			own ? host : http_host_largest(seats, places, movable_at);
+
+		seat = whose ? least_due(seats, whose, now_ns) : NULL;
 		if (!seat)
 			return false;
 		cut(seat);
@@ -103,7 +113,8 @@ bool http_seats_may_stream(const struct http_seats *seats, const struct http_sea
 		all++;
 		own += http_host_same(&other->host, &seat->host);
 	}
-	return all < HTTP_STREAMS && own < HTTP_STREAMS_EACH;
+	/* Once half of them are taken, nobody gets many of the rest. */
+	return all < HTTP_STREAMS && own < (all < HTTP_STREAMS_EACH ? HTTP_STREAMS_EACH : 2);
 }
 
 /* libmicrohttpd's own time-out only detects silence: a byte from time to time keeps a connection

@@ -54,7 +54,7 @@ static int read_token(struct access *access, const char *path, struct fault *why
 				 "--page-token %.200s: a token has %d to %d characters", path,
 				 ACCESS_TOKEN_LEAST, ACCESS_TOKEN_MOST);
 	access->token[n] = '\0';
-	for (const char *at = access->token; *at; at++)
+	for (const char *at = access->token; at < access->token + n; at++)
 		if (*at <= ' ' || *at > '~')
 			return fault_set(why, -EINVAL,
 					 "--page-token %.200s: a token has letters, digits and "

@@ -258,11 +258,13 @@ int crowds_join(struct crowds *crowds, const struct sight *sight, struct http_st
 	struct crowd *crowd = viewer ? find(crowds, sight) : NULL;
 
 	if (viewer && looks_gather(crowds->looks, false) == 0) {
-		if (!crowd)
+		if (!crowd && looks_may_begin(crowds->looks, sight) == 0)
 			crowd = gather(crowds, sight);
-		else if (crowd->seen_ns != crowds->looks->since_ns)
+		else if (crowd && crowd->seen_ns != crowds->looks->since_ns)
 			go_on(crowd); /* what all of it is told, and what has changed since, fit
 					 together */
+	} else {
+		crowd = NULL;
 	}
 	if (!crowd) {
 		free(viewer);

@@ -46,6 +46,7 @@ static void on_row(void *owner, const struct wire_message *row)
 	struct looks *looks = owner;
 	struct wire_message *added = ps_rows_add(&looks->rows);
 
+	looks->lacking |= !added;
 	if (added)
 		*added = *row;
 }
@@ -59,11 +60,17 @@ int looks_gather(struct looks *looks, bool now)
 		return 0;
 	forget_answers(looks);
 	looks->rows.count = 0;
+	looks->lacking = false;
 	looks->rows.names = &looks->said;
 	looks->host->tell(looks->host->daemon, &looks->rows.daemon);
 	looks->host->rows(looks->host->daemon, on_row, looks);
 	/* What has been measured meanwhile is in the next ones. */
 	looks->host->freshen(looks->host->daemon);
+	/* A process without its tenant's row would be taken for the one before it. */
+	if (looks->lacking) {
+		forget(looks);
+		return -ENOMEM;
+	}
 	looks->since_ns = at;
 	return 0;
 }
@@ -133,6 +140,16 @@ static int count(struct looks *looks, const struct sight *sight, struct looks_an
 		return r;
 	answer->copies++;
 	*ret_answer = answer;
+	return 0;
+}
+
+int looks_may_begin(struct looks *looks, const struct sight *sight)
+{
+	struct looks_answer *answer = of(looks, sight);
+
+	if (!answer || answer->crowds == LOOKS_CROWDS_MOST)
+		return -EBUSY;
+	answer->crowds++;
 	return 0;
 }
 

@@ -11,13 +11,14 @@ enum {
 	LOOKS_KEPT_MS = 2000,	 /* so long nobody has to ask, before they are forgotten */
 	LOOKS_ANSWERS = 16,	 /* whose texts are kept */
 	LOOKS_COPIES_MOST = 100, /* answers to one of them */
+	LOOKS_CROWDS_MOST = 8,	 /* ... and how often his stream is begun from nothing */
 };
 
 /* Somebody who asks: nobody's many questions are answered instead of another one's. */
 struct looks_answer {
 	char *text; /* of everything that is seen; NULL: that was not asked for */
 	struct sight sight;
-	uint32_t copies;
+	uint32_t copies, crowds;
 };
 
 struct looks {
@@ -26,6 +27,7 @@ struct looks {
 	struct ps_names said;
 	struct ps_rows rows;
 	uint64_t since_ns; /* 0: there are none */
+	bool lacking;	   /* a row had no memory */
 	struct loop_timer forget;
 	struct looks_answer answer[LOOKS_ANSWERS];
 	uint32_t answers;
@@ -36,6 +38,9 @@ void looks_close(struct looks *looks, void (*closed)(struct loop_timer *timer));
 
 /* New rows, or recent ones where that will do. -ENOMEM. */
 must_check int looks_gather(struct looks *looks, bool now);
+
+/* Of the rows gathered last: may a stream be begun from nothing? -EBUSY. */
+must_check int looks_may_begin(struct looks *looks, const struct sight *sight);
 
 /* Malloc'ed JSON. -ENOENT: it is not there, or not to be seen. -EBUSY: too many ask. */
 must_check int looks_node(struct looks *looks, const struct sight *sight, char **ret_text);

@@ -165,6 +165,8 @@ static void say(struct words *words, int bad, const char *format, ...)
 	if (used)
 		used += (size_t)snprintf(words->text.text + used, sizeof(words->text.text) - used,
 					 ", ");
+	if (used >= sizeof(words->text.text))
+		used = sizeof(words->text.text) - 1;
 	va_start(arguments, format);
 	vsnprintf(words->text.text + used, sizeof(words->text.text) - used, format, arguments);
 	va_end(arguments);
@@ -347,6 +349,7 @@ struct ps_text ps_state(const struct ps_rows *rows, const struct wire_tenant_row
 		say(&words, 1, "%llu calls to functions newer than mete",
 		    (unsigned long long)tenant->unknown_functions);
 	*ret_bad = words.bad;
+	text_make_plain(words.text.text); /* names may be cut in the middle of a character */
 	return words.text;
 }
 

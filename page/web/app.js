@@ -7,7 +7,11 @@ window.mete = { store, timing };
 
 let view = null, where = null, drawing = false, since = 0;
 
+let denied = false;
+
 function openView() {
+	if (denied)
+		return;
 	const parts = location.hash.replace(/^#\/?/, '').split('/');
 	const name = { '': 'overview', devices: 'devices', tenants: 'tenants', tenant: 'tenant' }[parts[0]] || 'overview';
 	if (location.hash === where)
@@ -67,7 +71,8 @@ const STATES = { live: 'live', waits: 'meted does not answer', full: 'too many v
 function tell(state) {
 	mark($('state'), 'data-state', state);
 	say($('state-text'), STATES[state]);
-	if (state === 'denied')
+	denied = state === 'denied';
+	if (denied)
 		askToken();
 }
 
@@ -78,8 +83,12 @@ function takeToken() {
 	const found = /^#token=(.+)$/.exec(location.hash);
 	if (!found)
 		return;
-	sessionStorage.setItem('mete-token', decodeURIComponent(found[1]));
 	history.replaceState(null, '', location.pathname);
+	try {
+		sessionStorage.setItem('mete-token', decodeURIComponent(found[1]));
+	} catch {
+		sessionStorage.setItem('mete-token', found[1]);
+	}
 }
 
 function askToken() {
