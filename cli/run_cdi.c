@@ -141,6 +141,7 @@ int run_cdi_write(const struct cli_line *line, const struct driver *driver,
 	const char *name = cli_value(line, "name"), *visible = getenv("CUDA_VISIBLE_DEVICES");
 	owned(inject_free) struct inject_edits *edits = NULL;
 	owned(free) char *place = strdup(made->socket.text);
+	char file[NAME_MAX + 1], path[PATH_MAX];
 	struct nodes nodes = {0};
 	struct inject_slot slot;
 	int r;
@@ -155,6 +156,11 @@ int run_cdi_write(const struct cli_line *line, const struct driver *driver,
 				 "--cdi: there is a tenant called '%s' already: choose another "
 				 "--name",
 				 name);
+	/* Inside of a share that says nothing of whose device has that name. */
+	if (made->joined && inject_cdi_file(KIND, name, file, sizeof(file)) == 0 &&
+	    snprintf(path, sizeof(path), "%s/%s", folder_of(line), file) < (int)sizeof(path) &&
+	    access(path, F_OK) == 0)
+		return fault_set(why, -EEXIST, "--cdi: %s is there: choose another --name", path);
 	*strrchr(place, '/') = '\0';
 	r = find_nodes(driver, visible && *visible ? visible : made->uuid.text, &nodes, why);
 	if (r == 0)

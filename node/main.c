@@ -176,6 +176,7 @@ static void on_terminate(struct loop_signal *signal)
 	struct daemon *d = container_of(signal, struct daemon, terminate);
 
 	log_info("daemon.signal", "signal=TERM");
+	d->missing.again = false; /* who is told to end has no successor */
 	loop_stop(&d->loop);
 }
 
@@ -184,6 +185,7 @@ static void on_interrupt(struct loop_signal *signal)
 	struct daemon *d = container_of(signal, struct daemon, interrupt);
 
 	log_info("daemon.signal", "signal=INT");
+	d->missing.again = false;
 	loop_stop(&d->loop);
 }
 
