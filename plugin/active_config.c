@@ -241,7 +241,8 @@ void active_config_reload(struct plugin *p, const struct config_label *labels, s
 	}
 	config_free(p->config);
 	p->config = config;
-	renamed = p->settled && kinds_differ(p);
+	/* kinds_find() says why, and nothing is served meanwhile, as at a start. */
+	renamed = p->settled && (kinds_differ(p) || kinds_check(p, &why) < 0);
 	log_info("config.loaded", "path=%s", p->config_file);
 	if (!p->settled)
 		settle(p);

@@ -35,7 +35,7 @@ static uint64_t mix_gpu(const struct nvml *nvml, nvmlDevice_t gpu, uint64_t hash
 	if (nvml->nvmlDeviceGetMigMode(gpu, &now, &later) != NVML_SUCCESS ||
 	    nvml->nvmlDeviceGetMaxMigDeviceCount(gpu, &most) != NVML_SUCCESS)
 		return hash;
-	if (now != NVML_DEVICE_MIG_ENABLE)
+	if (!nvml_is_divided(nvml, gpu))
 		return mix(nvml, gpu, hash);
 	for (unsigned int i = 0; i < most; i++)
 		if (nvml_find_part(nvml, gpu, i, &part))

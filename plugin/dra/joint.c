@@ -138,12 +138,14 @@ static bool has_device(const struct claim *claim, uint32_t device)
 	return false;
 }
 
-static int check_devices(const struct search *s, const struct claim *member)
+/* `one`: the claim, or another member. */
+static int check_devices(const struct search *s, const struct claim *one,
+			 const struct claim *member)
 {
 	char problem[160];
 
-	for (uint32_t i = 0; i < s->claim->devices; i++) {
-		uint32_t at = s->claim->of[i];
+	for (uint32_t i = 0; i < one->devices; i++) {
+		uint32_t at = one->of[i];
 
 		if (!has_device(member, at))
 			continue;
@@ -198,9 +200,14 @@ int joint_find(const struct dra *dra, const struct claim *claim, struct joint *r
 		return 0;
 	pods_each(dra->plugin->pods, look, &s);
 	for (uint32_t i = 0; s.result == 0 && i < ret_joint->count; i++) {
-		s.result = check_devices(&s, ret_joint->member[i]->claim);
+		const struct claim *member = ret_joint->member[i]->claim;
+
+		s.result = check_devices(&s, claim, member);
+		/* They were of different tenants until now: nobody has compared them. */
+		for (uint32_t k = 0; s.result == 0 && k < i; k++)
+			s.result = check_devices(&s, ret_joint->member[k]->claim, member);
 		if (s.result == 0)
-			s.result = check_share(&s, ret_joint->member[i]->claim);
+			s.result = check_share(&s, member);
 	}
 	if (s.result == 0 && ret_joint->count)
 		pods_each(dra->plugin->pods, look_for_strays, &s);

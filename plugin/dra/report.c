@@ -25,8 +25,10 @@ static void on_version(void *owner, int status, const char *problem, const cJSON
 
 	(void)status;
 	dra->version = NULL;
-	if (!problem && version)
-		snprintf(dra->kubernetes, sizeof(dra->kubernetes), "%s", version);
+	/* Otherwise it is asked for again at the next look: at once would be a loop. */
+	if (problem || !version || !*version)
+		return;
+	snprintf(dra->kubernetes, sizeof(dra->kubernetes), "%s", version);
 	report_changed(dra);
 }
 

@@ -194,6 +194,8 @@ static void on_told(void *owner, int status, const char *problem, const cJSON *o
 		return;
 	}
 	complain(s, problem);
+	if (entry)
+		entry->untold = true;
 	if (s->failures < 5)
 		s->failures++;
 	rest(s, 1000 * (status == 403 ? REFUSED_S : least(PAUSE_MOST_S, 1ull << s->failures)));

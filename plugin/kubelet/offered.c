@@ -37,6 +37,7 @@ void offered_find(struct plugin *p)
 		p->offer[i].shared = entitled_portion(p, i, &p->offer[i].slots, &share);
 		p->offer[i].claimed = p->offer[i].shared && p->config->has_mete && p->config->dra;
 		p->offer[i].shared = p->offer[i].shared && !p->offer[i].claimed;
+		p->offer[i].serving = 0;
 		if (!p->config->has_mete)
 			offer_kind(p, i);
 	}

@@ -229,9 +229,13 @@ static size_t choose_linked(const struct plugin *p, const struct choice *c, size
 		linked.must |= (uint64_t)(i < c->must) << c->ids[i].device;
 	}
 	chosen = linked_choose(&linked, (unsigned)size);
-	for (size_t i = 0; i < c->count; i++)
-		if (chosen >> c->ids[i].device & 1)
-			c->chosen[n++] = c->ids[i].id;
+	/* One id of each device. */
+	for (size_t i = 0; i < c->count && n < size; i++) {
+		if (!(chosen >> c->ids[i].device & 1))
+			continue;
+		chosen &= ~(1ull << c->ids[i].device);
+		c->chosen[n++] = c->ids[i].id;
+	}
 	return n;
 }
 

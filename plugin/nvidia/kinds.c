@@ -183,6 +183,7 @@ int kinds_find(struct plugin *p, struct fault *why)
 	for (uint32_t i = 0; i < names.count; i++) {
 		struct serving *s = &p->serving[i];
 
+		free(s->said.bytes);
 		*s = (struct serving){.plugin = p, .replicas = names.row[i].replicas};
 		snprintf(s->resource, sizeof(s->resource), "%s", names.row[i].resource);
 		list_init(&s->streams);
