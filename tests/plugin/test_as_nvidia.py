@@ -85,6 +85,8 @@ def test_whole_gpus_are_preferred_by_their_links():
         assert preferred(2, [], 0, 2, 3) == [2, 3]
         assert preferred(2, [], 0, 1, 2) == [0, 1]
         assert preferred(3, [], 0, 1, 2, 3) == [0, 1, 2]
+        stale = node.kubelet.ask("prefer", 1, "-", *(f"{node.uuid[0]}::{n}" for n in range(24))).split()[1:]
+        assert len(stale) <= 1, "ids of before, when they were shared"
     with as_nvidia(devices="4xH200", sharing=slicing(2)) as node:
         answer = node.kubelet.ask("prefer", 2, "-", *(node.id(n, device) for n in range(2) for device in range(4)))
         assert len({id.split("::")[0] for id in answer.split()[1:]}) == 2, "what is shared is spread"

@@ -164,6 +164,17 @@ def test_three_claims_of_a_container_are_one_tenant():
         assert where["c0"] == where["c1"] == where["c2"], where
 
 
+def test_a_claim_does_not_join_two_that_have_one_device():
+    """Each of the two goes with it, and not with the other."""
+    with claims() as (node, made, caller):
+        made.places = {"joins": node.uuid[1].lower()}
+        using(node, "pod", containers={"one": ["c0", "joins"], "two": ["c1", "joins"]})
+        known(node, made, caller)
+        prepare(made, caller, "c0", "c1")
+        assert "which are two shares of device " + node.uuid[0] in refusal(made, caller, "joins")
+        assert {row.name for row in node.tenants()} == {"ns/c0", "ns/c1", "ns/last"}
+
+
 def refusal(made, caller, name):
     made.answer(name)
     caller.prepare(name)

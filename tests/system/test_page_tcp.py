@@ -41,7 +41,7 @@ def test_what_is_not_safe_is_not_shown():
         assert "is not a loopback address" in refused("--page", address, "--page-open"), address
     assert "need --page ADDRESS" in refused("--page-open")
     assert "not an address with a port" in refused("--page", "9401", "--page-open")
-    for text, mode, why in (("x" * 15, 0o600, "a token has 16 to 512 characters"), ("x" * 513, 0o600, "16 to 512"), (TOKEN, 0o640, "accepted: a file of meted's user with mode 0600"),
+    for text, mode, why in (("x" * 15, 0o600, "a token has 16 to 512 characters"), ("x" * 513, 0o600, "16 to 512"), (TOKEN, 0o640, "accepted: a file of meted's user with mode 0600"), ("\0".join("secret-of-all"), 0o600, "letters, digits and signs of ASCII"),
                             (TOKEN, 0o604, "mode 0600"), ("x" * 10 + " " + "x" * 10, 0o600, "no blanks"), ("é" * 16, 0o600, "of ASCII")):
         token = Token(text, mode)
         assert why in refused("--page", "127.0.0.1:0", "--page-token", token.path), (text, mode)
