@@ -169,6 +169,25 @@ def test_another_release_in_another_namespace_is_named_so_everywhere():
         assert "system:serviceaccount:shared:gpus" in condition, condition
 
 
+def test_classes_and_rights_name_the_driver_of_the_domain():
+    """meted is the driver gpu.DOMAIN: classes of another one would choose no device, and rights of another one would let it write no claim."""
+    objects, = parsed(rendered("claims.enabled=true", "mete.domain=example.com"))
+    share, exclusive = (objects["DeviceClass/mete-" + name]["spec"]["selectors"][0]["cel"]["expression"] for name in ("share", "exclusive"))
+    assert share == 'device.driver == "gpu.example.com"', share
+    assert exclusive == share + ' && device.attributes["gpu.example.com"].type == "gpu"', exclusive
+    rules = objects["ClusterRole/mete-claims"]["rules"]
+    assert [rule["resourceNames"] for rule in rules if "resourceNames" in rule] == [["gpu.example.com"]], rules
+
+
+def test_with_claims_each_configuration_of_metes_publishes_devices():
+    own, off, theirs = "config.map.own=mete: {slots: 3}", "config.map.off=mete: {dra: off}", "config.map.theirs=version: v1"
+    files = parsed(rendered("claims.enabled=true", own, off, theirs))[0]["ConfigMap/mete"]["data"]
+    assert [files[name]["mete"]["dra"] for name in ("own", "off")] == ["on", "on"] and files["own"]["mete"]["slots"] == 3, files
+    assert files["theirs"] == {"version": "v1"}, files
+    files = parsed(rendered(own))[0]["ConfigMap/mete"]["data"]
+    assert "dra" not in files["own"]["mete"], files
+
+
 def test_nothing_is_looked_up_in_a_cluster():
     for folder, _, files in os.walk(CHART):
         for name in files:

@@ -19,13 +19,18 @@ cdi-folder: {{ .Values.cdiRoot }}
 {{- end }}
 {{- end }}
 
+{{- /* What a configuration of mete's says where GPUs are given out by claims: a key of `mete`. */ -}}
+{{- define "mete.by-claims" -}}
+{{- if .Values.claims.enabled }}dra: "on"{{ end }}
+{{- end }}
+
 {{- /* The key `mete` of the values, with HAMi's names in their places. */ -}}
 {{- define "mete.settings" -}}
 {{- $mete := deepCopy .Values.mete }}
 {{- with .Values.resourceName }}{{ $_ := set $mete "resource" . }}{{ end }}
 {{- with .Values.devicePlugin.deviceSplitCount }}{{ $_ := set $mete "slots" (int .) }}{{ end }}
 {{- with .Values.devicePlugin.deviceMemoryScaling }}{{ $_ := set $mete "overcommit" (printf "%d%%" (int (round (mulf (float64 .) 100) 0))) }}{{ end }}
-{{- if .Values.claims.enabled }}{{ $mete = merge (dict "dra" "on") (omit $mete "resource" "counted") }}{{ end }}
+{{- if .Values.claims.enabled }}{{ $mete = merge (include "mete.by-claims" . | fromYaml) (omit $mete "resource" "counted") }}{{ end }}
 {{- toYaml (merge (include "mete.places" . | fromYaml) $mete) }}
 {{- end }}
 
