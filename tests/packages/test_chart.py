@@ -179,6 +179,34 @@ def test_classes_and_rights_name_the_driver_of_the_domain():
     assert [rule["resourceNames"] for rule in rules if "resourceNames" in rule] == [["gpu.example.com"]], rules
 
 
+def mounts(container, volume):
+    return sorted(one["mountPath"] for one in container["volumeMounts"] if one["name"] == volume)
+
+
+def test_folders_of_the_node_are_where_each_form_of_a_configuration_looks():
+    """A configuration of mete's names the folders; one of NVIDIA's cannot, and meted looks where they usually are."""
+    own, theirs = "config.map.own=mete: {slots: 3}", "config.map.theirs=version: v1"
+    kubelet, cdi, registry = "/srv/kubelet", "/etc/cdi", "/plugins_registry"
+    usual_cdi, usual_registry, socket = "/var/run/cdi", "/var/lib/kubelet" + registry, kubelet + "/device-plugins/kubelet.sock"
+    for settings, places, registries, said in (
+            ([], [cdi], [kubelet + registry], []),
+            ([own], [cdi], [kubelet + registry], []),
+            ([theirs], [usual_cdi], [usual_registry], [socket]),
+            ([own, theirs], [cdi, usual_cdi], [kubelet + registry, usual_registry], [socket]),
+            (["config.name=somebodys"], [cdi, usual_cdi], [kubelet + registry, usual_registry], [socket])):
+        pod = parsed(rendered(f"kubeletRootDir={kubelet}", f"cdiRoot={cdi}", *settings))[0]["DaemonSet/mete"]["spec"]["template"]["spec"]
+        meted, = pod["containers"]
+        assert [one["value"] for one in meted["env"] if one["name"] == "KUBELET_SOCKET"] == said, (settings, meted["env"])
+        assert mounts(meted, "cdi") == sorted(places) and mounts(meted, "plugins-registry") == sorted(registries), (settings, meted["volumeMounts"])
+        assert mounts(meted, "device-plugins") == [kubelet + "/device-plugins"] and mounts(meted, "pod-resources") == [kubelet + "/pod-resources"], settings
+        volumes = {one["name"]: one.get("hostPath", {}).get("path") for one in pod["volumes"]}
+        assert volumes["cdi"] == cdi and volumes["plugins-registry"] == kubelet + registry, (settings, volumes)
+    for settings in [], [theirs], [own, theirs]:
+        meted, = parsed(rendered(*settings))[0]["DaemonSet/mete"]["spec"]["template"]["spec"]["containers"]
+        assert mounts(meted, "cdi") == [usual_cdi] and mounts(meted, "plugins-registry") == [usual_registry], (settings, meted["volumeMounts"])
+        assert not [one for one in meted["env"] if one["name"] == "KUBELET_SOCKET"], (settings, meted["env"])
+
+
 def test_with_claims_each_configuration_of_metes_publishes_devices():
     own, off, theirs = "config.map.own=mete: {slots: 3}", "config.map.off=mete: {dra: off}", "config.map.theirs=version: v1"
     files = parsed(rendered("claims.enabled=true", own, off, theirs))[0]["ConfigMap/mete"]["data"]

@@ -49,6 +49,22 @@ cdi-folder: {{ .Values.cdiRoot }}
 {{- end }}
 {{- end }}
 
+{{- /* Whether a configuration may be mete's own: those of a ConfigMap that is there already are not known here. */ -}}
+{{- define "mete.some" -}}
+{{- $some := or .Values.config.name (empty .Values.config.map) }}
+{{- range .Values.config.map }}{{ if hasKey (fromYaml .) "mete" }}{{ $some = true }}{{ end }}{{ end }}
+{{- if $some }}yes{{ end }}
+{{- end }}
+
+{{- /* Where meted finds a folder of the node (a dict: root, said, usual): where the values say, by `mete.places`. NVIDIA's form has no word for it,
+       and there meted looks where the folder usually is. */ -}}
+{{- define "mete.seen" -}}
+{{- $at := list }}
+{{- if include "mete.some" .root }}{{ $at = append $at .said }}{{ end }}
+{{- if not (include "mete.answers" .root) }}{{ $at = append $at .usual }}{{ end }}
+{{- uniq $at | toJson }}
+{{- end }}
+
 {{- /* Flags of NVIDIA's device plugin, as its variables. */ -}}
 {{- define "mete.flags" -}}
 {{- $flags := dict "compatWithCPUManager" "PASS_DEVICE_SPECS" "migStrategy" "MIG_STRATEGY" "failOnInitError" "FAIL_ON_INIT_ERROR"
