@@ -4,6 +4,7 @@
 
     TEST.py BUILD SOURCE"""
 import difflib
+import glob
 import json
 import os
 import re
@@ -177,6 +178,32 @@ def test_classes_and_rights_name_the_driver_of_the_domain():
     assert exclusive == share + ' && device.attributes["gpu.example.com"].type == "gpu"', exclusive
     rules = objects["ClusterRole/mete-claims"]["rules"]
     assert [rule["resourceNames"] for rule in rules if "resourceNames" in rule] == [["gpu.example.com"]], rules
+
+
+def notes(*settings):
+    """What `helm install` says in the end. It asks a cluster; `helm template` leaves notes out, and so another template has them here."""
+    with tempfile.TemporaryDirectory(prefix="mete-") as place:
+        chart = shutil.copytree(CHART, place + "/mete")
+        os.rename(chart + "/templates/NOTES.txt", chart + "/templates/_notes.tpl")
+        with open(chart + "/templates/said.yaml", "w") as file:
+            file.write('said: {{ include (print $.Template.BasePath "/_notes.tpl") . | toJson }}\n')
+        done = run_helm("template", "mete", chart, "--namespace", "mete-system", "--kube-version", KUBERNETES, "--show-only", "templates/said.yaml",
+                        *(word for setting in settings for word in ("--set", setting)))
+    assert done.returncode == 0, done.stderr
+    return documents(done.stdout)[0][0]["said"]
+
+
+def doctors(text):
+    return re.findall(r"exec .*mete doctor", text)
+
+
+def test_mete_doctor_is_run_where_it_finds_the_nodes_driver():
+    """In meted's container that takes on-node; simulated GPUs have their driver in the container's library path."""
+    for simulated, wanted in ("false", "on-node mete doctor"), ("true", "mete doctor"):
+        said = notes("simulated.enabled=" + simulated)
+        assert doctors(said) == ["exec ds/mete -c meted -- " + wanted], said
+    found = [line for path in glob.glob(os.path.join(ROOT, "docs", "*.md")) for line in doctors(open(path).read())]
+    assert found and all(line.endswith(" -- on-node mete doctor") for line in found), found
 
 
 def mounts(container, volume):
