@@ -165,7 +165,7 @@ def test_another_release_in_another_namespace_is_named_so_everywhere():
         assert name.split("/")[1].startswith("gpus"), name
         assert object["metadata"].get("namespace", "shared") == "shared", name
         assert "mete-system" not in json.dumps(object), name
-    for policy in "own-node", "own-slices":
+    for policy in "own-node", "own-slices", "own-claims":
         condition = objects[f"ValidatingAdmissionPolicy/gpus-{policy}"]["spec"]["matchConditions"][0]["expression"]
         assert "system:serviceaccount:shared:gpus" in condition, condition
 
@@ -178,6 +178,16 @@ def test_classes_and_rights_name_the_driver_of_the_domain():
     assert exclusive == share + ' && device.attributes["gpu.example.com"].type == "gpu"', exclusive
     rules = objects["ClusterRole/mete-claims"]["rules"]
     assert [rule["resourceNames"] for rule in rules if "resourceNames" in rule] == [["gpu.example.com"]], rules
+
+
+def test_meted_leaves_to_the_scheduler_who_has_a_claim():
+    policy = parsed(rendered("claims.enabled=true"))[0]["ValidatingAdmissionPolicy/mete-own-claims"]["spec"]
+    rule, = policy["matchConstraints"]["resourceRules"]
+    assert (rule["resources"], rule["operations"]) == (["resourceclaims/status"], ["UPDATE"]), rule
+    check, = policy["validations"]
+    for field in "allocation", "reservedFor":
+        assert f"object.?status.?{field} == oldObject.?status.?{field}" in check["expression"], check
+    assert check["message"] == "mete writes of a claim what its devices are, not who has it.", check
 
 
 def notes(*settings):
