@@ -260,7 +260,7 @@ def test_the_manifests_are_what_the_server_accepts():
     with claims() as here:
         for overlay in ("claims", "simulated-claims"):
             said = here.cluster.kubectl("apply", "--dry-run=server", "-k", os.path.join(DEPLOY, "overlays", overlay))
-            for name in ("mete-share", "mete-exclusive", "mete-claims", "mete-own-slices", "daemonset.apps/mete"):
+            for name in ("mete-share", "mete-exclusive", "mete-claims", "mete-own-slices", "mete-own-claims", "daemonset.apps/mete"):
                 assert name in said, said
 
 

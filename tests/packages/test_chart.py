@@ -4,6 +4,7 @@
 
     TEST.py BUILD SOURCE"""
 import difflib
+import glob
 import json
 import os
 import re
@@ -164,9 +165,92 @@ def test_another_release_in_another_namespace_is_named_so_everywhere():
         assert name.split("/")[1].startswith("gpus"), name
         assert object["metadata"].get("namespace", "shared") == "shared", name
         assert "mete-system" not in json.dumps(object), name
-    for policy in "own-node", "own-slices":
+    for policy in "own-node", "own-slices", "own-claims":
         condition = objects[f"ValidatingAdmissionPolicy/gpus-{policy}"]["spec"]["matchConditions"][0]["expression"]
         assert "system:serviceaccount:shared:gpus" in condition, condition
+
+
+def test_classes_and_rights_name_the_driver_of_the_domain():
+    """meted is the driver gpu.DOMAIN: classes of another one would choose no device, and rights of another one would let it write no claim."""
+    objects, = parsed(rendered("claims.enabled=true", "mete.domain=example.com"))
+    share, exclusive = (objects["DeviceClass/mete-" + name]["spec"]["selectors"][0]["cel"]["expression"] for name in ("share", "exclusive"))
+    assert share == 'device.driver == "gpu.example.com"', share
+    assert exclusive == share + ' && device.attributes["gpu.example.com"].type == "gpu"', exclusive
+    rules = objects["ClusterRole/mete-claims"]["rules"]
+    assert [rule["resourceNames"] for rule in rules if "resourceNames" in rule] == [["gpu.example.com"]], rules
+
+
+def test_meted_leaves_to_the_scheduler_who_has_a_claim():
+    policy = parsed(rendered("claims.enabled=true"))[0]["ValidatingAdmissionPolicy/mete-own-claims"]["spec"]
+    rule, = policy["matchConstraints"]["resourceRules"]
+    assert (rule["resources"], rule["operations"]) == (["resourceclaims/status"], ["UPDATE"]), rule
+    check, = policy["validations"]
+    for field in "allocation", "reservedFor":
+        assert f"object.?status.?{field} == oldObject.?status.?{field}" in check["expression"], check
+    assert check["message"] == "mete writes of a claim what its devices are, not who has it.", check
+
+
+def notes(*settings):
+    """What `helm install` says in the end. It asks a cluster; `helm template` leaves notes out, and so another template has them here."""
+    with tempfile.TemporaryDirectory(prefix="mete-") as place:
+        chart = shutil.copytree(CHART, place + "/mete")
+        os.rename(chart + "/templates/NOTES.txt", chart + "/templates/_notes.tpl")
+        with open(chart + "/templates/said.yaml", "w") as file:
+            file.write('said: {{ include (print $.Template.BasePath "/_notes.tpl") . | toJson }}\n')
+        done = run_helm("template", "mete", chart, "--namespace", "mete-system", "--kube-version", KUBERNETES, "--show-only", "templates/said.yaml",
+                        *(word for setting in settings for word in ("--set", setting)))
+    assert done.returncode == 0, done.stderr
+    return documents(done.stdout)[0][0]["said"]
+
+
+def doctors(text):
+    return re.findall(r"exec .*mete doctor", text)
+
+
+def test_mete_doctor_is_run_where_it_finds_the_nodes_driver():
+    """In meted's container that takes on-node; simulated GPUs have their driver in the container's library path."""
+    for simulated, wanted in ("false", "on-node mete doctor"), ("true", "mete doctor"):
+        said = notes("simulated.enabled=" + simulated)
+        assert doctors(said) == ["exec ds/mete -c meted -- " + wanted], said
+    found = [line for path in glob.glob(os.path.join(ROOT, "docs", "*.md")) for line in doctors(open(path).read())]
+    assert found and all(line.endswith(" -- on-node mete doctor") for line in found), found
+
+
+def mounts(container, volume):
+    return sorted(one["mountPath"] for one in container["volumeMounts"] if one["name"] == volume)
+
+
+def test_folders_of_the_node_are_where_each_form_of_a_configuration_looks():
+    """A configuration of mete's names the folders; one of NVIDIA's cannot, and meted looks where they usually are."""
+    own, theirs = "config.map.own=mete: {slots: 3}", "config.map.theirs=version: v1"
+    kubelet, cdi, registry = "/srv/kubelet", "/etc/cdi", "/plugins_registry"
+    usual_cdi, usual_registry, socket = "/var/run/cdi", "/var/lib/kubelet" + registry, kubelet + "/device-plugins/kubelet.sock"
+    for settings, places, registries, said in (
+            ([], [cdi], [kubelet + registry], []),
+            ([own], [cdi], [kubelet + registry], []),
+            ([theirs], [usual_cdi], [usual_registry], [socket]),
+            ([own, theirs], [cdi, usual_cdi], [kubelet + registry, usual_registry], [socket]),
+            (["config.name=somebodys"], [cdi, usual_cdi], [kubelet + registry, usual_registry], [socket])):
+        pod = parsed(rendered(f"kubeletRootDir={kubelet}", f"cdiRoot={cdi}", *settings))[0]["DaemonSet/mete"]["spec"]["template"]["spec"]
+        meted, = pod["containers"]
+        assert [one["value"] for one in meted["env"] if one["name"] == "KUBELET_SOCKET"] == said, (settings, meted["env"])
+        assert mounts(meted, "cdi") == sorted(places) and mounts(meted, "plugins-registry") == sorted(registries), (settings, meted["volumeMounts"])
+        assert mounts(meted, "device-plugins") == [kubelet + "/device-plugins"] and mounts(meted, "pod-resources") == [kubelet + "/pod-resources"], settings
+        volumes = {one["name"]: one.get("hostPath", {}).get("path") for one in pod["volumes"]}
+        assert volumes["cdi"] == cdi and volumes["plugins-registry"] == kubelet + registry, (settings, volumes)
+    for settings in [], [theirs], [own, theirs]:
+        meted, = parsed(rendered(*settings))[0]["DaemonSet/mete"]["spec"]["template"]["spec"]["containers"]
+        assert mounts(meted, "cdi") == [usual_cdi] and mounts(meted, "plugins-registry") == [usual_registry], (settings, meted["volumeMounts"])
+        assert not [one for one in meted["env"] if one["name"] == "KUBELET_SOCKET"], (settings, meted["env"])
+
+
+def test_with_claims_each_configuration_of_metes_publishes_devices():
+    own, off, theirs = "config.map.own=mete: {slots: 3}", "config.map.off=mete: {dra: off}", "config.map.theirs=version: v1"
+    files = parsed(rendered("claims.enabled=true", own, off, theirs))[0]["ConfigMap/mete"]["data"]
+    assert [files[name]["mete"]["dra"] for name in ("own", "off")] == ["on", "on"] and files["own"]["mete"]["slots"] == 3, files
+    assert files["theirs"] == {"version": "v1"}, files
+    files = parsed(rendered(own))[0]["ConfigMap/mete"]["data"]
+    assert "dra" not in files["own"]["mete"], files
 
 
 def test_nothing_is_looked_up_in_a_cluster():

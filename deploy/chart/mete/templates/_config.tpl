@@ -19,13 +19,18 @@ cdi-folder: {{ .Values.cdiRoot }}
 {{- end }}
 {{- end }}
 
+{{- /* What a configuration of mete's says where GPUs are given out by claims: a key of `mete`. */ -}}
+{{- define "mete.by-claims" -}}
+{{- if .Values.claims.enabled }}dra: "on"{{ end }}
+{{- end }}
+
 {{- /* The key `mete` of the values, with HAMi's names in their places. */ -}}
 {{- define "mete.settings" -}}
 {{- $mete := deepCopy .Values.mete }}
 {{- with .Values.resourceName }}{{ $_ := set $mete "resource" . }}{{ end }}
 {{- with .Values.devicePlugin.deviceSplitCount }}{{ $_ := set $mete "slots" (int .) }}{{ end }}
 {{- with .Values.devicePlugin.deviceMemoryScaling }}{{ $_ := set $mete "overcommit" (printf "%d%%" (int (round (mulf (float64 .) 100) 0))) }}{{ end }}
-{{- if .Values.claims.enabled }}{{ $mete = merge (dict "dra" "on") (omit $mete "resource" "counted") }}{{ end }}
+{{- if .Values.claims.enabled }}{{ $mete = merge (include "mete.by-claims" . | fromYaml) (omit $mete "resource" "counted") }}{{ end }}
 {{- toYaml (merge (include "mete.places" . | fromYaml) $mete) }}
 {{- end }}
 
@@ -42,6 +47,22 @@ cdi-folder: {{ .Values.cdiRoot }}
 {{- range .Values.config.map }}{{ if not (hasKey (fromYaml .) "mete") }}{{ $all = false }}{{ end }}{{ end }}
 {{- if $all }}yes{{ end }}
 {{- end }}
+{{- end }}
+
+{{- /* Whether a configuration may be mete's own: those of a ConfigMap that is there already are not known here. */ -}}
+{{- define "mete.some" -}}
+{{- $some := or .Values.config.name (empty .Values.config.map) }}
+{{- range .Values.config.map }}{{ if hasKey (fromYaml .) "mete" }}{{ $some = true }}{{ end }}{{ end }}
+{{- if $some }}yes{{ end }}
+{{- end }}
+
+{{- /* Where meted finds a folder of the node (a dict: root, said, usual): where the values say, by `mete.places`. NVIDIA's form has no word for it,
+       and there meted looks where the folder usually is. */ -}}
+{{- define "mete.seen" -}}
+{{- $at := list }}
+{{- if include "mete.some" .root }}{{ $at = append $at .said }}{{ end }}
+{{- if not (include "mete.answers" .root) }}{{ $at = append $at .usual }}{{ end }}
+{{- uniq $at | toJson }}
 {{- end }}
 
 {{- /* Flags of NVIDIA's device plugin, as its variables. */ -}}

@@ -20,6 +20,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ with .Values.global.imageRegistry }}{{ trimSuffix "/" . }}/{{ end }}{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
 {{- end }}
 
+{{- /* The name of the DRA driver that meted is: of the same domain as resources and annotations. */ -}}
+{{- define "mete.driver" -}}
+gpu.{{ default "mete.dev" .Values.mete.domain }}
+{{- end }}
+
 {{- /* Who may do what of an API group's policy: its binding. */ -}}
 {{- define "mete.policy.binding" -}}
 apiVersion: admissionregistration.k8s.io/v1
