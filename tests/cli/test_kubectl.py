@@ -63,5 +63,22 @@ def test_top_says_which_node_does_not_answer_and_lists_the_others():
         assert done.returncode == 0 and done.stderr == "" and len(done.stdout.splitlines()) == 3, done
 
 
+def test_a_pods_tenants_are_its_containers_and_its_claims():
+    names = ["ns/mine/c", "ns/mine/d", "ns/minefield/c", "ns/gpu", "ns/gpu2", "ns/first+made-x7", "other/gpu", "other/mine/c", "gpu"]
+    answers = {"agents": "m1 n1\n", "node": "n1", "ps_m1": "".join(f'"{name}"\r\n' for name in names), "used": "two"}
+    claims = "three made-x7\none \ntwo gpu\nthree \n"
+
+    def explained(mete, *words):
+        done = mete("why", "mine", "-n", "ns", *words)
+        assert done.returncode == 0 and done.stderr == "", done
+        return [line.removeprefix("mete why ") for line in done.stdout.splitlines()]
+
+    with cluster(claims=claims, **answers) as mete:
+        assert explained(mete) == ["ns/first+made-x7", "ns/gpu", "ns/mine/c", "ns/mine/d"], explained(mete)
+        assert explained(mete, "-c", "d") == ["ns/gpu", "ns/mine/d"], explained(mete, "-c", "d")
+    with cluster(claims="", **answers) as mete:
+        assert explained(mete) == ["ns/mine/c", "ns/mine/d"], explained(mete)
+
+
 if __name__ == "__main__":
     run(globals(), sys.argv[2:])
