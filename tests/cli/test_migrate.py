@@ -57,6 +57,14 @@ def test_what_meted_would_refuse_is_refused_and_printed():
         assert "kind: Kustomization" in said.stdout
 
 
+def test_a_drivers_folder_of_any_name_is_quoted():
+    text = open(os.path.join(HERE, "chart.yaml")).read()
+    before = "{name: NVIDIA_DRIVER_ROOT, value: /run/nvidia/driver}"
+    assert before in text
+    said = mete("migrate", "--from", "nvidia", "-", input=text.replace(before, "{name: NVIDIA_DRIVER_ROOT, value: '/run/a \"driver\"'}", 1))
+    assert said.returncode == 0 and '{name: CONTAINER_DRIVER_ROOT, value: "/host/run/a \\"driver\\""}\n' in said.stdout, said
+
+
 def test_an_option_that_plugin_does_not_have_is_refused_with_the_nearest():
     text = open(os.path.join(HERE, "chart.yaml")).read().replace("--device-id-strategy", "--device-id-stratgy", 1)
     said = mete("migrate", "--from", "nvidia", "-", input=text)
