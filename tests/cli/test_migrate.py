@@ -144,6 +144,44 @@ def test_from_a_cluster_it_reads_the_same_through_kubectl():
     refused(done, "there is no kubectl", status=1)
 
 
+# Answers with what the template makes of the nodes in $OBJECTS/nodes.json; all that it knows of templates is what ours uses.
+TEMPLATES = r'''#!/usr/bin/env python3
+import json, os, re, sys
+folder = os.environ["OBJECTS"]
+if sys.argv[2] != "nodes":
+    sys.stdout.write(open(folder + {"daemonsets": "/daemonsets", "configmap": "/map"}[sys.argv[2]]).read())
+    sys.exit()
+before, each, after = re.fullmatch(r"(.*)\{\{range \.items\}\}(.*)\{\{end\}\}(.*)", sys.argv[sys.argv.index("--template") + 1], re.S).groups()
+def made(node):
+    text = re.sub(r"\{\{index \.metadata\.labels \"(.*?)\"\}\}", lambda found: node["metadata"]["labels"][found[1]], each)
+    return text.replace("{{.metadata.name}}", node["metadata"]["name"])
+sys.stdout.write(before + "".join(map(made, json.load(open(folder + "/nodes.json")))) + after)
+'''
+
+
+def test_a_cluster_has_many_labelled_nodes_or_none():
+    text = open(os.path.join(HERE, "chart.yaml")).read()
+    parts = dict(zip(("daemonsets", "map"), text.split("---\n")))
+    label = "nvidia.com/device-plugin.config"
+    with tempfile.TemporaryDirectory(prefix="mete-") as place:
+        for name, part in {**parts, "kubectl": TEMPLATES}.items():
+            with open(f"{place}/{name}", "w") as file:
+                file.write(part)
+        os.chmod(place + "/kubectl", 0o755)
+        environment = {"OBJECTS": place, "PATH": place + ":" + os.environ["PATH"]}
+
+        def said(nodes):
+            with open(place + "/nodes.json", "w") as file:
+                json.dump([{"metadata": {"name": name, "labels": {label: value}}} for name, value in nodes], file)
+            return migrate(environment=environment)
+
+        golden("chart.golden", said([("one", "whole"), ("two", "sharde")]))
+        # There are more of them than there may be documents. The last one is read, too.
+        many = said([(f"n{n}", "whole") for n in range(1000)] + [("last", "sharde")])
+        assert "last" in many and "sharde" in many, many
+        assert "sharde" not in said([])
+
+
 def kubectl():
     own = subprocess.run([os.path.join(ROOT, "tests", "cluster", "build.sh"), "--where"], text=True, capture_output=True).stdout.strip() + "/kubectl"
     found = own if os.path.exists(own) else shutil.which("kubectl")
