@@ -199,11 +199,12 @@ static int ask(struct migrate_objects *objects, const char *const *words, struct
 
 int migrate_read_cluster(struct migrate_objects *objects, struct fault *why)
 {
-	/* Nodes are large, and there may be thousands: of each its name and that label. */
+	/* Nodes are large, and there may be thousands: of each its name and that label. They are
+	 * one document, as there are fewer documents than nodes. */
 	static const char nodes_template[] =
-		"{{range .items}}---\nkind: Node\nmetadata: {name: {{.metadata.name}}, labels: "
-		"{nvidia.com/device-plugin.config: {{index .metadata.labels "
-		"\"nvidia.com/device-plugin.config\"}}}}\n{{end}}";
+		"kind: List\nitems:\n{{range .items}}- {kind: Node, metadata: {name: "
+		"{{.metadata.name}}, labels: {nvidia.com/device-plugin.config: {{index "
+		".metadata.labels \"nvidia.com/device-plugin.config\"}}}}}\n{{end}}";
 	const char *const plugins[] = {"kubectl", "get", "daemonsets", "-A", "-o", "json", NULL};
 	const char *const nodes[] = {"kubectl",
 				     "get",

@@ -50,9 +50,8 @@ void migrate_said_done(struct migrate_said *said)
 /* ---- YAML -------------------------------------------------------------------------------------
  */
 
-static void print_quoted(const char *text)
+static void print_escaped(const char *text)
 {
-	putchar('"');
 	for (; *text; text++) {
 		unsigned char c = (unsigned char)*text;
 
@@ -65,7 +64,20 @@ static void print_quoted(const char *text)
 		else
 			putchar(c);
 	}
+}
+
+/* One text of two parts, in quotes. */
+static void print_quoted_parts(const char *first, const char *rest)
+{
 	putchar('"');
+	print_escaped(first);
+	print_escaped(rest);
+	putchar('"');
+}
+
+static void print_quoted(const char *text)
+{
+	print_quoted_parts(text, "");
 }
 
 static bool is_word(const char *text)
@@ -202,8 +214,9 @@ static void print_container(const struct migrate_settings *settings, bool named)
 		    strcmp(row->name, "DRIVER_ROOT_CTR_PATH") == 0)
 			continue;
 		if (strcmp(row->name, "NVIDIA_DRIVER_ROOT") == 0 && strcmp(row->value, "/") != 0) {
-			printf("            - {name: CONTAINER_DRIVER_ROOT, value: \"/host%s\"}\n",
-			       row->value);
+			fputs("            - {name: CONTAINER_DRIVER_ROOT, value: ", stdout);
+			print_quoted_parts("/host", row->value);
+			puts("}");
 			rooted = true;
 		}
 		printf("            - {name: %s, value: ", row->name);

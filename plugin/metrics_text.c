@@ -115,6 +115,16 @@ static const struct wire_device_row *find_device(const struct rows *rows, uint32
 	return NULL;
 }
 
+/* Of a claim's tenant, which is NAMESPACE/CLAIM; "" of a name without a slash. */
+static void namespace_of_name(FILE *out, const char *name)
+{
+	char namespace[sizeof(((struct wire_tenant_row *)NULL)->name.text)];
+	const char *slash = strchr(name, '/');
+
+	snprintf(namespace, sizeof(namespace), "%.*s", slash ? (int)(slash - name) : 0, name);
+	label(out, "namespace", namespace);
+}
+
 static void holder_labels(FILE *out, const struct rows *rows, uint32_t index, uint32_t tenant,
 			  const struct binding *b, const char *name)
 {
@@ -123,7 +133,10 @@ static void holder_labels(FILE *out, const struct rows *rows, uint32_t index, ui
 	if (device)
 		device_labels(out, rows->plugin, device);
 	fprintf(out, ",tenant=\"%u\",", tenant);
-	label(out, "namespace", b ? b->namespace : "");
+	if (b)
+		label(out, "namespace", b->namespace);
+	else
+		namespace_of_name(out, name);
 	fputc(',', out);
 	label(out, "pod", b ? b->pod : "");
 	fputc(',', out);
@@ -136,12 +149,22 @@ static void tenant_labels(FILE *out, const struct rows *rows, const struct tenan
 		      tenant->row.name.text);
 }
 
+/* "": it is gone. */
+static const char *tenant_name(const struct rows *rows, uint32_t tenant)
+{
+	for (uint32_t i = 0; i < rows->tenants; i++)
+		if (rows->tenant[i].row.tenant == tenant)
+			return rows->tenant[i].row.name.text;
+	return "";
+}
+
 /* Tools that show processes ask for the UUID by its name in lower case. */
 static void process_labels(FILE *out, const struct rows *rows, const struct process_row *process)
 {
 	const struct wire_device_row *device = find_device(rows, process->row.device);
 
-	holder_labels(out, rows, process->row.device, process->row.tenant, process->binding, "");
+	holder_labels(out, rows, process->row.device, process->row.tenant, process->binding,
+		      process->binding ? "" : tenant_name(rows, process->row.tenant));
 	fputc(',', out);
 	label(out, "uuid", device ? device->name.text : "");
 	fprintf(out, ",pid=\"%u\",", process->row.pid);

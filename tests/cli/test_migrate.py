@@ -57,6 +57,14 @@ def test_what_meted_would_refuse_is_refused_and_printed():
         assert "kind: Kustomization" in said.stdout
 
 
+def test_a_drivers_folder_of_any_name_is_quoted():
+    text = open(os.path.join(HERE, "chart.yaml")).read()
+    before = "{name: NVIDIA_DRIVER_ROOT, value: /run/nvidia/driver}"
+    assert before in text
+    said = mete("migrate", "--from", "nvidia", "-", input=text.replace(before, "{name: NVIDIA_DRIVER_ROOT, value: '/run/a \"driver\"'}", 1))
+    assert said.returncode == 0 and '{name: CONTAINER_DRIVER_ROOT, value: "/host/run/a \\"driver\\""}\n' in said.stdout, said
+
+
 def test_an_option_that_plugin_does_not_have_is_refused_with_the_nearest():
     text = open(os.path.join(HERE, "chart.yaml")).read().replace("--device-id-strategy", "--device-id-stratgy", 1)
     said = mete("migrate", "--from", "nvidia", "-", input=text)
@@ -134,6 +142,44 @@ def test_from_a_cluster_it_reads_the_same_through_kubectl():
         assert done.returncode == 1 and "kubectl get configmap failed" in done.stderr, done
     done = mete("migrate", "--from", "nvidia", stdin=subprocess.DEVNULL, environment={"PATH": "/nowhere"})
     refused(done, "there is no kubectl", status=1)
+
+
+# Answers with what the template makes of the nodes in $OBJECTS/nodes.json; all that it knows of templates is what ours uses.
+TEMPLATES = r'''#!/usr/bin/env python3
+import json, os, re, sys
+folder = os.environ["OBJECTS"]
+if sys.argv[2] != "nodes":
+    sys.stdout.write(open(folder + {"daemonsets": "/daemonsets", "configmap": "/map"}[sys.argv[2]]).read())
+    sys.exit()
+before, each, after = re.fullmatch(r"(.*)\{\{range \.items\}\}(.*)\{\{end\}\}(.*)", sys.argv[sys.argv.index("--template") + 1], re.S).groups()
+def made(node):
+    text = re.sub(r"\{\{index \.metadata\.labels \"(.*?)\"\}\}", lambda found: node["metadata"]["labels"][found[1]], each)
+    return text.replace("{{.metadata.name}}", node["metadata"]["name"])
+sys.stdout.write(before + "".join(map(made, json.load(open(folder + "/nodes.json")))) + after)
+'''
+
+
+def test_a_cluster_has_many_labelled_nodes_or_none():
+    text = open(os.path.join(HERE, "chart.yaml")).read()
+    parts = dict(zip(("daemonsets", "map"), text.split("---\n")))
+    label = "nvidia.com/device-plugin.config"
+    with tempfile.TemporaryDirectory(prefix="mete-") as place:
+        for name, part in {**parts, "kubectl": TEMPLATES}.items():
+            with open(f"{place}/{name}", "w") as file:
+                file.write(part)
+        os.chmod(place + "/kubectl", 0o755)
+        environment = {"OBJECTS": place, "PATH": place + ":" + os.environ["PATH"]}
+
+        def said(nodes):
+            with open(place + "/nodes.json", "w") as file:
+                json.dump([{"metadata": {"name": name, "labels": {label: value}}} for name, value in nodes], file)
+            return migrate(environment=environment)
+
+        golden("chart.golden", said([("one", "whole"), ("two", "sharde")]))
+        # There are more of them than there may be documents. The last one is read, too.
+        many = said([(f"n{n}", "whole") for n in range(1000)] + [("last", "sharde")])
+        assert "last" in many and "sharde" in many, many
+        assert "sharde" not in said([])
 
 
 def kubectl():

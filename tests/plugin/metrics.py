@@ -14,11 +14,11 @@ LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 class Metrics:
-    """A node that serves them."""
+    """A node that serves them; `node`: one that serves them at that port already, and that its owner closes."""
 
-    def __init__(self, **config):
-        self.port = free_port()
-        self.node = Node(metrics=f"127.0.0.1:{self.port}", **config)
+    def __init__(self, node=None, port=None, **config):
+        self.port = port or free_port()
+        self.node = node or Node(metrics=f"127.0.0.1:{self.port}", **config)
 
     def text(self):
         client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
@@ -36,10 +36,14 @@ class Metrics:
         assert len(found) < 2, found
         return found[0] if found else None
 
-    @contextlib.contextmanager
     def steady(self, pod, *words, device=0):
         """A program in that pod, whose device it is."""
-        environment = dict(os.environ, METE_SOCKET=self.node.folder_of(pod.title()) + "/guest.sock", METE_DRIVER=sys.argv[2],
+        return self.steady_in(self.node.folder_of(pod.title()), *words, device=device)
+
+    @contextlib.contextmanager
+    def steady_in(self, folder, *words, device=0):
+        """A program of the tenant that is joined in that folder."""
+        environment = dict(os.environ, METE_SOCKET=folder + "/guest.sock", METE_DRIVER=sys.argv[2],
                            LD_LIBRARY_PATH=BUILD + "/guest/12.9/lib",
                            CUDA_VISIBLE_DEVICES=self.node.uuid[device], **self.node.environment)
         program = subprocess.Popen([BUILD + "/examples/steady", "seconds=600", *words], env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)

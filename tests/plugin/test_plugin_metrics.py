@@ -4,6 +4,8 @@
 from metrics import Metrics
 from node import *
 from meted import run
+from test_plugin_claims import claims
+
 
 def test_devices_have_the_labels_that_dcgm_gives_them():
     with Metrics() as metrics:
@@ -23,6 +25,20 @@ def test_processes_are_listed_with_their_pod_by_the_name_that_other_tools_read()
             assert (row["namespace"], row["pod"], row["container"]) == ("ns", "a", "main"), row
             assert (row["pid"], row["process_name"], row["uuid"]) == (str(program.pid), "steady", row["UUID"]), row
         until(lambda: metrics.rows("gpu_process_memory_bytes") == [], "the process has ended")
+
+
+def test_a_claims_tenant_and_its_processes_are_in_the_claims_namespace():
+    port = free_port()
+    with claims(metrics=f"127.0.0.1:{port}") as (node, made, caller):
+        made.memory = "256Mi"
+        made.answer_all()
+        caller.prepare("c0", namespace="other")
+        assert caller.answer("c0").startswith("ok "), caller.answer("c0")
+        metrics, wanted = Metrics(node, port), {"namespace": "other", "pod": "", "container": "other/c0"}
+        assert metrics.of("mete_tenant_memory_limit_bytes", **wanted) == 256 * MIB, metrics.rows("mete_tenant_memory_limit_bytes")
+        folder, = os.listdir(node.place + "/tenants")
+        with metrics.steady_in(f"{node.place}/tenants/{folder}", "memory=100M"):
+            until(lambda: (metrics.of("gpu_process_memory_bytes", **wanted) or 0) >= 100e6, lambda: f"its process was not shown: {metrics.rows('gpu_process_memory_bytes')}")
 
 
 def test_how_long_a_tenant_has_launched_nothing_is_told():
