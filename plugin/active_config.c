@@ -207,6 +207,7 @@ static void serve_anew(struct plugin *p, bool renamed)
 	struct fault why;
 
 	if (!renamed) {
+		kinds_follow(p);
 		offered_find(p);
 		if (driver_cdi_settle(p, &why) == 0) {
 			refresh(p);

@@ -258,8 +258,11 @@ bool as_nvidia_part_files(const struct plugin *p, const struct host_device *devi
 must_check int kinds_find(struct plugin *p, struct fault *why);
 /* The same question alone. */
 must_check int kinds_check(const struct plugin *p, struct fault *why);
-/* Would they be others now? */
+/* Would they have other names now? */
 bool kinds_differ(const struct plugin *p);
+/* The names stay, and each may have other replicas: whoever serves it goes on. A kubelet that is
+ * registered with anew while the former stream ends forgets that one's end (1.36). */
+void kinds_follow(struct plugin *p);
 /* Which of them offers the device; NULL: none does. Only with a file without `mete`. */
 const struct serving *kinds_of(const struct plugin *p, uint32_t device);
 

@@ -109,10 +109,19 @@ bool kinds_differ(const struct plugin *p)
 	if (!find_names(p, &names) || names.count != p->servings)
 		return true;
 	for (uint32_t i = 0; i < names.count; i++)
-		if (strcmp(names.row[i].resource, p->serving[i].resource) != 0 ||
-		    names.row[i].replicas != p->serving[i].replicas)
+		if (strcmp(names.row[i].resource, p->serving[i].resource) != 0)
 			return true;
 	return false;
+}
+
+void kinds_follow(struct plugin *p)
+{
+	struct names names;
+
+	if (!find_names(p, &names))
+		return;
+	for (uint32_t i = 0; i < names.count && i < p->servings; i++)
+		p->serving[i].replicas = names.row[i].replicas;
 }
 
 /* ---- what does not go together -------------------------------------------------------------- */
