@@ -168,6 +168,16 @@ static int begin(struct looks *looks, const struct sight *sight, struct ps_rows 
 	return -ENOMEM;
 }
 
+/* For an answer that is not kept. */
+static int begin_counted(struct looks *looks, const struct sight *sight, struct ps_rows *ret_rows,
+			 FILE **ret_out, char **text, size_t *size)
+{
+	struct looks_answer *answer;
+	int r = count(looks, sight, &answer);
+
+	return r < 0 ? r : begin(looks, sight, ret_rows, ret_out, text, size);
+}
+
 static void write_all(FILE *out, struct looks *looks, const struct sight *sight,
 		      const struct ps_rows *rows)
 {
@@ -249,11 +259,8 @@ int looks_tenant(struct looks *looks, const struct sight *sight, const char *nam
 	size_t size;
 	FILE *out = NULL;
 	bool any;
-	struct looks_answer *answer;
-	int r = count(looks, sight, &answer);
+	int r = begin_counted(looks, sight, &rows, &out, &text, &size);
 
-	if (r == 0)
-		r = begin(looks, sight, &rows, &out, &text, &size);
 	if (r < 0)
 		return r;
 	any = has(&rows, name);
@@ -290,11 +297,8 @@ int looks_device(struct looks *looks, const struct sight *sight, const char *nam
 	char *text = NULL;
 	size_t size;
 	FILE *out = NULL;
-	struct looks_answer *answer;
-	int r = count(looks, sight, &answer);
+	int r = begin_counted(looks, sight, &rows, &out, &text, &size);
 
-	if (r == 0)
-		r = begin(looks, sight, &rows, &out, &text, &size);
 	if (r < 0)
 		return r;
 	device = find_device(&rows, name);
