@@ -465,7 +465,7 @@ void move_row(const struct tenant_device *at, struct wire_tenant_row *ret_row)
 	ret_row->moved_in = at->member.came_bytes;
 	ret_row->stuck = at->member.stuck;
 	ret_row->kept = at->member.kept_bytes;
-	ret_row->behind = at->behind;
+	ret_row->behind = move_behind(at);
 	ret_row->parked = at->member.parked;
 	if (at->member.place != RESIDENCY_IN)
 		ret_row->swapped = at->member.wants ? WIRE_SWAPPED_WAITS : WIRE_SWAPPED_IDLE;

@@ -29,14 +29,14 @@ static const struct residency_member *look_for(const struct tenant_device *of)
 	return by && (is_in_the_way(by) || of->behind) ? by : NULL;
 }
 
-/* For whom a tenant that yields is parked: of a higher class, the one with most of the device;
- * NULL: none is there any more. */
-static const struct tenant_device *yields_to(const struct tenant_device *of)
+/* For whom the tenants that yield on it are parked: of a higher class, the one with most of the
+ * device; NULL: none is there any more. */
+static const struct tenant_device *yield_to(const struct device *device)
 {
 	const struct tenant_device *first = NULL;
 	uint64_t most = 0;
 
-	list_for_each(link, &of->tenant->daemon->device[of->index].tenants)
+	list_for_each(link, (struct list *)&device->tenants)
 	{
 		const struct tenant_device *at = list_entry(link, struct tenant_device, link);
 		struct ledger_sums has;
@@ -87,9 +87,9 @@ static void tell(const struct tenant_device *of, const char *by)
 }
 
 /* Whether it is to be looked at again without an event. */
-static bool look_at(struct tenant_device *of)
+static bool look_at(struct tenant_device *of, const struct tenant_device *first)
 {
-	const struct tenant_device *above = is_parked(of) ? yields_to(of) : NULL;
+	const struct tenant_device *above = is_parked(of) ? first : NULL;
 	const struct residency_member *by = above ? NULL : look_for(of);
 
 	if (by)
@@ -103,9 +103,24 @@ void move_look_behind(struct daemon *d)
 {
 	bool again = false;
 
-	for (uint32_t i = 0; i < d->devices; i++)
-		list_for_each(link, &d->device[i].tenants) again |=
-			look_at(list_entry(link, struct tenant_device, link));
+	for (uint32_t i = 0; i < d->devices; i++) {
+		struct device *device = &d->device[i];
+		const struct tenant_device *first =
+			device->residency.yielding ? yield_to(device) : NULL;
+
+		list_for_each(link, &device->tenants) again |=
+			look_at(list_entry(link, struct tenant_device, link), first);
+	}
 	if (again)
 		move_look_later(d);
+}
+
+uint32_t move_behind(const struct tenant_device *of)
+{
+	const struct tenant_device *first = NULL;
+
+	/* It may have been parked since the last look. */
+	if (!of->behind && is_parked(of))
+		first = yield_to(&of->tenant->daemon->device[of->index]);
+	return first ? first->tenant->id : of->behind;
 }

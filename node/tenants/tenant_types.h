@@ -50,8 +50,8 @@ struct tenant_device {
 	struct list asks;     /* for movable memory; move_ask.c */
 	uint32_t ask_count;
 	uint64_t move_refused; /* how many of those were refused */
-	uint32_t behind;       /* its memory waits for this tenant, which is stuck; 0: nobody */
-	bool busy_known;       /* drift.c */
+	uint32_t behind; /* whom its memory waits for, when it was last looked at; 0: nobody */
+	bool busy_known; /* drift.c */
 	uint32_t busy_milli, busy_charged_milli;
 };
 
