@@ -430,6 +430,12 @@ CUresult stream_capture_check(void)
 	return result;
 }
 
+/* Those of green contexts count for all that a context has. */
+static bool is_among(const struct CUstream_st *stream, const struct stream_set *set, bool all)
+{
+	return stream->set == set || (all && !set->green && stream->set->context == set->context);
+}
+
 /* Breaks the captures that blocking (or all) streams of the set take part in. */
 static bool break_set(struct stream_set *set, bool all)
 {
@@ -444,7 +450,7 @@ static bool break_set(struct stream_set *set, bool all)
 		{
 			struct capture_member *member = list_entry(at, struct capture_member, link);
 
-			if (!member->stream || member->stream->set != set ||
+			if (!member->stream || !is_among(member->stream, set, all) ||
 			    (!all && !counts_for_legacy(member->stream)))
 				continue;
 			capture->broken = true;

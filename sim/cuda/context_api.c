@@ -6,6 +6,7 @@
 #include "sim/cuda/context.h"
 #include "sim/machine/device.h"
 #include "sim/cuda/driver.h"
+#include "sim/cuda/green.h"
 #include "sim/cuda/handle.h"
 #include "sim/cuda/stream_set.h"
 
@@ -14,15 +15,19 @@ CUresult cuCtxSynchronize(void)
 	struct CUctx_st *context;
 	CUresult r = context_current(&context);
 
-	return r == CUDA_SUCCESS ? stream_set_synchronize(context->streams) : r;
+	return r == CUDA_SUCCESS ? stream_set_synchronize(green_streams(context)) : r;
 }
 
 CUresult cuCtxSynchronize_v2(CUcontext named)
 {
+	const struct CUgreenCtx_st *green;
 	struct CUctx_st *context;
 	CUresult r = context_named(named, &context);
 
-	return r == CUDA_SUCCESS ? stream_set_synchronize(context->streams) : r;
+	if (r != CUDA_SUCCESS)
+		return r;
+	green = context_green(named);
+	return stream_set_synchronize(green ? green->streams : context->streams);
 }
 
 CUresult cuCtxGetDevice(CUdevice *device)
@@ -81,6 +86,7 @@ CUresult cuCtxSetFlags(unsigned flags)
 
 CUresult cuCtxGetId(CUcontext named, unsigned long long *id)
 {
+	const struct CUgreenCtx_st *green;
 	struct CUctx_st *context;
 	CUresult r = context_named(named, &context);
 
@@ -88,7 +94,8 @@ CUresult cuCtxGetId(CUcontext named, unsigned long long *id)
 		return r;
 	if (!id)
 		return CUDA_ERROR_INVALID_VALUE;
-	*id = context->id;
+	green = context_green(named);
+	*id = green ? green->id : context->id;
 	return CUDA_SUCCESS;
 }
 

@@ -10,6 +10,7 @@
 #include "sim/cuda/capture.h"
 #include "sim/cuda/context.h"
 #include "sim/cuda/driver.h"
+#include "sim/cuda/green.h"
 #include "sim/cuda/handle.h"
 #include "sim/cuda/stream_core.h"
 
@@ -31,8 +32,8 @@ CUresult stream_find(CUstream handle, struct CUstream_st **ret_stream)
 		result = context_current(&context);
 		if (result != CUDA_SUCCESS)
 			return result;
-		stream = thread ? stream_of_thread(context->streams)
-				: stream_legacy(context->streams);
+		stream = thread ? stream_of_thread(green_streams(context))
+				: stream_legacy(green_streams(context));
 		if (!stream)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	} else {
@@ -116,22 +117,18 @@ struct CUctx_st *stream_context(const struct CUstream_st *stream)
 
 /* ---- the driver's functions ---------------------------------------------------------------- */
 
-exported CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
+CUresult stream_make(struct stream_set *set, unsigned flags, int priority, CUstream *ret_stream)
 {
-	struct CUctx_st *context;
 	struct CUstream_st *stream;
-	CUresult result = context_current(&context);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!phStream || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
+	if (!ret_stream || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* Out of range is brought into it, as documented. */
 	if (priority > PRIORITY_LEAST)
 		priority = PRIORITY_LEAST;
 	if (priority < PRIORITY_GREATEST)
 		priority = PRIORITY_GREATEST;
-	stream = stream_new(context->streams,
+	stream = stream_new(set,
 			    flags & CU_STREAM_NON_BLOCKING ? STREAM_NON_BLOCKING : STREAM_BLOCKING,
 			    priority);
 	if (!stream)
@@ -140,8 +137,18 @@ exported CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int fl
 		stream_close(stream);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	*phStream = stream;
+	*ret_stream = stream;
 	return CUDA_SUCCESS;
+}
+
+exported CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
+{
+	struct CUctx_st *context;
+	CUresult result = context_current(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return stream_make(green_streams(context), flags, priority, phStream);
 }
 
 exported CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags)
@@ -255,7 +262,7 @@ exported CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCt
 	CUresult result = cuStreamGetCtx(hStream, pCtx);
 
 	if (result == CUDA_SUCCESS && pGreenCtx)
-		*pGreenCtx = NULL; /* there are none here */
+		result = cuStreamGetGreenCtx(hStream, pGreenCtx);
 	return result;
 }
 
@@ -314,6 +321,7 @@ exported CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, siz
 
 exported CUresult cuStreamCopyAttributes(CUstream dst, CUstream src)
 {
+	struct stream_attributes attributes;
 	struct CUstream_st *from, *to;
 	CUresult result = stream_find(dst, &to);
 
@@ -323,11 +331,14 @@ exported CUresult cuStreamCopyAttributes(CUstream dst, CUstream src)
 		return result;
 	if (from == to)
 		return CUDA_SUCCESS;
-	if (from->set != to->set)
+	if (from->context != to->context)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	pthread_mutex_lock(&from->set->lock);
-	to->attributes = from->attributes;
+	attributes = from->attributes;
 	pthread_mutex_unlock(&from->set->lock);
+	pthread_mutex_lock(&to->set->lock);
+	to->attributes = attributes;
+	pthread_mutex_unlock(&to->set->lock);
 	return CUDA_SUCCESS;
 }
 
