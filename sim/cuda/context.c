@@ -5,7 +5,7 @@
 #include "sim/machine/device.h"
 #include "sim/machine/faults.h"
 #include "sim/cuda/driver.h"
-#include "sim/cuda/green.h"
+#include "sim/cuda/green_types.h"
 #include "sim/cuda/handle.h"
 
 #define CONTEXT_DEPTH 64
@@ -31,10 +31,18 @@ struct CUctx_st *context_top(void)
 	return context_thread.depth ? context_thread.stack[context_thread.depth - 1] : NULL;
 }
 
+struct CUctx_st *context_primary(const struct CUgreenCtx_st *green)
+{
+	struct CUctx_st *primary = green->primary;
+
+	return atomic_load(&primary->state) == CONTEXT_ALIVE && primary->id == green->life ? primary
+											   : NULL;
+}
+
 /* The context itself: of a green one, the primary. */
 static CUresult context_usable(struct CUctx_st *named, struct CUctx_st **ret_context)
 {
-	struct CUctx_st *context = named->green ? green_primary(named->green) : named;
+	struct CUctx_st *context = named->green ? context_primary(named->green) : named;
 	enum faults_kind fault;
 	CUresult r;
 
@@ -79,6 +87,13 @@ struct CUgreenCtx_st *context_green(CUcontext named)
 	const struct CUctx_st *context = named ? named : context_top();
 
 	return context ? context->green : NULL;
+}
+
+struct stream_set *context_streams(const struct CUctx_st *context, CUcontext named)
+{
+	const struct CUgreenCtx_st *green = context_green(named);
+
+	return green ? green->streams : context->streams;
 }
 
 void context_fail(struct CUctx_st *context, CUresult error)

@@ -62,6 +62,12 @@ must_check CUresult context_named(CUcontext named, struct CUctx_st **ret_context
  * was accepted by context_named(), or context_current() has answered SUCCESS. */
 struct CUgreenCtx_st *context_green(CUcontext named);
 
+/* The primary context of a green one; NULL: it has ended, and the green one with it. */
+struct CUctx_st *context_primary(const struct CUgreenCtx_st *green);
+
+/* The streams of the context, or of the green one that context_green() answers. */
+struct stream_set *context_streams(const struct CUctx_st *context, CUcontext named);
+
 /* From now on every call in this context answers `error`. The first error stays. */
 void context_fail(struct CUctx_st *context, CUresult error);
 

@@ -6,7 +6,7 @@
 #include "sim/cuda/context.h"
 #include "sim/machine/device.h"
 #include "sim/cuda/driver.h"
-#include "sim/cuda/green.h"
+#include "sim/cuda/green_types.h"
 #include "sim/cuda/handle.h"
 #include "sim/cuda/stream_set.h"
 
@@ -15,19 +15,15 @@ CUresult cuCtxSynchronize(void)
 	struct CUctx_st *context;
 	CUresult r = context_current(&context);
 
-	return r == CUDA_SUCCESS ? stream_set_synchronize(green_streams(context)) : r;
+	return r == CUDA_SUCCESS ? stream_set_synchronize(context_streams(context, NULL)) : r;
 }
 
 CUresult cuCtxSynchronize_v2(CUcontext named)
 {
-	const struct CUgreenCtx_st *green;
 	struct CUctx_st *context;
 	CUresult r = context_named(named, &context);
 
-	if (r != CUDA_SUCCESS)
-		return r;
-	green = context_green(named);
-	return stream_set_synchronize(green ? green->streams : context->streams);
+	return r == CUDA_SUCCESS ? stream_set_synchronize(context_streams(context, named)) : r;
 }
 
 CUresult cuCtxGetDevice(CUdevice *device)

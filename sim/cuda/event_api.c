@@ -5,7 +5,6 @@
 #include "sim/cuda/context.h"
 #include "sim/cuda/driver.h"
 #include "sim/cuda/event.h"
-#include "sim/cuda/green.h"
 #include "sim/cuda/handle.h"
 #include "sim/cuda/stream.h"
 
@@ -125,14 +124,12 @@ CUresult event_record_set(struct stream_set *set, CUevent event)
 
 exported CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
 {
-	const struct CUgreenCtx_st *green;
 	struct CUctx_st *context;
 	CUresult result = context_named(hCtx, &context);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	green = context_green(hCtx);
-	return event_record_set(green ? green->streams : context->streams, hEvent);
+	return event_record_set(context_streams(context, hCtx), hEvent);
 }
 
 exported CUresult cuEventQuery(CUevent hEvent)
@@ -244,14 +241,12 @@ CUresult event_wait_set(struct stream_set *set, CUevent event)
 
 exported CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
 {
-	const struct CUgreenCtx_st *green;
 	struct CUctx_st *context;
 	CUresult result = context_named(hCtx, &context);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	green = context_green(hCtx);
-	return event_wait_set(green ? green->streams : context->streams, hEvent);
+	return event_wait_set(context_streams(context, hCtx), hEvent);
 }
 
 exported CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)

@@ -2,34 +2,18 @@
 /*
  * By NVIDIA's documentation of green contexts; see the top of resource.c.
  */
-#include "sim/cuda/green.h"
-
 #include <stdlib.h>
 
 #include "cuda/prototypes.h"
-#include "sim/cuda/capture.h"
 #include "sim/cuda/context.h"
 #include "sim/cuda/driver.h"
 #include "sim/cuda/event.h"
+#include "sim/cuda/green_types.h"
 #include "sim/cuda/handle.h"
+#include "sim/cuda/resource.h"
 #include "sim/cuda/stream.h"
 #include "sim/cuda/stream_core.h"
 #include "sim/cuda/stream_set.h"
-
-struct CUctx_st *green_primary(const struct CUgreenCtx_st *green)
-{
-	struct CUctx_st *primary = green->primary;
-
-	return atomic_load(&primary->state) == CONTEXT_ALIVE && primary->id == green->life ? primary
-											   : NULL;
-}
-
-struct stream_set *green_streams(const struct CUctx_st *context)
-{
-	const struct CUgreenCtx_st *green = context_green(NULL);
-
-	return green ? green->streams : context->streams;
-}
 
 /* INVALID_CONTEXT for what is no green context, or one whose primary context was reset. */
 static CUresult find(CUgreenCtx handle)
@@ -38,7 +22,7 @@ static CUresult find(CUgreenCtx handle)
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (!handle_is(HANDLE_GREEN, handle) || !green_primary(handle))
+	if (!handle_is(HANDLE_GREEN, handle) || !context_primary(handle))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	return context_error(handle->primary);
 }
@@ -113,7 +97,7 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green)
 	handle_remove(HANDLE_CONTEXT, green->named);
 	atomic_store(&green->named->state, CONTEXT_DESTROYED);
 	context_pop(green->named);
-	if (!green_primary(green))
+	if (!context_primary(green))
 		return CUDA_SUCCESS; /* a reset has ended it, and taken all that retained it */
 	stream_set_retire(green->streams);
 	return cuDevicePrimaryCtxRelease_v2(green->primary->device);

@@ -12,7 +12,6 @@
 #include "cuda/prototypes.h"
 #include "sim/cuda/context.h"
 #include "sim/cuda/driver.h"
-#include "sim/cuda/green.h"
 #include "sim/cuda/handle.h"
 #include "sim/machine/device.h"
 

@@ -7,16 +7,9 @@
  */
 #pragma once
 
-#include <stdint.h>
-
 #include "base/macros.h"
 #include "cuda/types.h"
-
-/* Multiprocessors `first` to `first + count - 1` of the device. */
-struct resource {
-	CUdevice device;
-	uint32_t first, count;
-};
+#include "sim/cuda/green_types.h"
 
 /* The handle is never freed, as there is no function that would. */
 struct CUdevResourceDesc_st {

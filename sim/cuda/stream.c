@@ -10,7 +10,6 @@
 #include "sim/cuda/capture.h"
 #include "sim/cuda/context.h"
 #include "sim/cuda/driver.h"
-#include "sim/cuda/green.h"
 #include "sim/cuda/handle.h"
 #include "sim/cuda/stream_core.h"
 
@@ -32,8 +31,8 @@ CUresult stream_find(CUstream handle, struct CUstream_st **ret_stream)
 		result = context_current(&context);
 		if (result != CUDA_SUCCESS)
 			return result;
-		stream = thread ? stream_of_thread(green_streams(context))
-				: stream_legacy(green_streams(context));
+		stream = thread ? stream_of_thread(context_streams(context, NULL))
+				: stream_legacy(context_streams(context, NULL));
 		if (!stream)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	} else {
@@ -148,7 +147,7 @@ exported CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int fl
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return stream_make(green_streams(context), flags, priority, phStream);
+	return stream_make(context_streams(context, NULL), flags, priority, phStream);
 }
 
 exported CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags)

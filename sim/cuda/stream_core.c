@@ -261,7 +261,7 @@ static bool pending(const struct CUstream_st *stream)
 
 /* Those of the set and, for a green context's, of its context: two at most. A gate's own lock is
  * enough, as each is there until its set ends. */
-static size_t gather_gates(const struct stream_set *set, struct stream_mark *marks)
+static size_t gather_gates(const struct stream_set *set, struct stream_mark *marks, size_t most)
 {
 	const struct stream_set *const sets[] = {set, set->green ? set->context->streams : NULL};
 	size_t n = 0;
@@ -274,18 +274,18 @@ static size_t gather_gates(const struct stream_set *set, struct stream_mark *mar
 			stream_end(gate, &mark);
 		if (!mark.stream)
 			continue;
-		if (marks)
+		if (marks && n < most)
 			marks[n] = mark;
 		else
 			stream_mark_drop(&mark);
-		n++;
+		n += n < most;
 	}
 	return n;
 }
 
 bool stream_is_gated(const struct stream_set *set)
 {
-	return gather_gates(set, NULL) != 0;
+	return gather_gates(set, NULL, SIZE_MAX) != 0;
 }
 
 /* What the streams of a context's green ones have to do, for its own last stream. */
@@ -312,37 +312,50 @@ static size_t gather_greens(struct stream_set *set, struct stream_mark *marks, s
 	return n;
 }
 
-/* Which streams an op of this one comes after, beside its own; at most so many. Under the set's
- * lock, which all submissions to these kinds of stream hold. */
-static size_t gather(struct CUstream_st *stream, struct stream_mark *marks, size_t most)
+/* What others of its set have to do that a legacy stream, or the last one, comes after. */
+static size_t gather_set(struct CUstream_st *stream, struct stream_mark *marks, size_t n,
+			 size_t most)
 {
-	struct stream_set *set = stream->set;
-	size_t n;
-
-	if (stream->kind == STREAM_GATE)
-		return 0;
-	n = gather_gates(set, marks);
-	if (stream->kind == STREAM_NON_BLOCKING)
-		return n;
-	if (stream->kind != STREAM_LEGACY && stream->kind != STREAM_TAIL) {
-		if (!set->legacy || !pending(set->legacy) || n == most)
-			return n;
-		if (marks)
-			mark_set(&marks[n], set->legacy, set->legacy->submitted);
-		return n + 1;
-	}
-	list_for_each(link, &set->streams)
+	list_for_each(link, &stream->set->streams)
 	{
 		struct CUstream_st *other = list_entry(link, struct CUstream_st, link);
+		bool apart = stream->kind == STREAM_LEGACY ? stream_is_apart(other)
+							   : other->kind == STREAM_GATE;
 
-		if (other == stream || other->kind == STREAM_GATE || !pending(other) || n == most ||
-		    (stream->kind == STREAM_LEGACY && stream_is_apart(other)))
+		if (other == stream || apart || !pending(other) || n == most)
 			continue;
 		if (marks)
 			mark_set(&marks[n], other, other->submitted);
 		n++;
 	}
-	return stream->kind == STREAM_TAIL ? gather_greens(set, marks, n, most) : n;
+	return n;
+}
+
+/* Which streams an op of this one comes after, beside its own; at most so many. Under the set's
+ * lock, which all submissions to these kinds of stream hold. */
+static size_t gather(struct CUstream_st *stream, struct stream_mark *marks, size_t most)
+{
+	struct stream_set *set = stream->set;
+	size_t n = stream->kind == STREAM_GATE ? 0 : gather_gates(set, marks, most);
+
+	switch (stream->kind) {
+	case STREAM_GATE:
+	case STREAM_NON_BLOCKING:
+		return n;
+	case STREAM_LEGACY:
+		return gather_set(stream, marks, n, most);
+	case STREAM_TAIL:
+		n = gather_set(stream, marks, n, most);
+		return gather_greens(set, marks, n, most);
+	case STREAM_THREAD:
+	case STREAM_BLOCKING:
+		break;
+	}
+	if (!set->legacy || !pending(set->legacy) || n == most)
+		return n;
+	if (marks)
+		mark_set(&marks[n], set->legacy, set->legacy->submitted);
+	return n + 1;
 }
 
 bool stream_blocking_pending(struct stream_set *set)

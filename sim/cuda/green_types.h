@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*                                                               sim/cuda/green.h
+/*                                                         sim/cuda/green_types.h
  * Green contexts: streams of a device's primary context that have some of its multiprocessors. A
  * green context keeps the primary one alive, and shares its memory, modules, events and errors.
  *
@@ -11,10 +11,15 @@
 #include <stdint.h>
 
 #include "cuda/types.h"
-#include "sim/cuda/resource.h"
 
 struct CUctx_st;
 struct stream_set;
+
+/* Multiprocessors `first` to `first + count - 1` of the device. */
+struct resource {
+	CUdevice device;
+	uint32_t first, count;
+};
 
 /* Never freed: a handle that was one stays recognisable. */
 struct CUgreenCtx_st {
@@ -25,9 +30,3 @@ struct CUgreenCtx_st {
 	struct resource has;
 	struct stream_set *streams; /* while the primary context lives */
 };
-
-/* NULL: it has ended, and this with it. */
-struct CUctx_st *green_primary(const struct CUgreenCtx_st *green);
-
-/* Where the calling thread's default streams and new ones belong, in its current context. */
-struct stream_set *green_streams(const struct CUctx_st *context);
