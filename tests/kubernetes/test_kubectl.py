@@ -9,7 +9,6 @@ import subprocess
 import tarfile
 import tempfile
 
-from claims import claims
 from harness import MIB, ROOT, pod, run, until
 from test_deploy import SLOTS, agent, deployed
 
@@ -68,18 +67,6 @@ def test_a_person_watches_explains_changes_and_suspends_pods():
         assert "lets it go on" in mete(here, "why", "mine", *at)
         mete(here, "resume", "mine", *at)
         until(lambda: not tenant(here, mine)["suspended"], "it was never resumed")
-
-
-def test_a_pod_that_asks_for_nvidias_resource_is_found_by_the_claim_that_was_made_for_it():
-    with claims() as there:
-        here, at = there.here, ("-n", there.namespace)
-        made = here.pod("legacy", pod(command=["seen", "hold=1"], slots=1, resource="nvidia.com/gpu"))
-        made.await_line("total=")
-        name = made.get()["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
-        for words in (), ("-c", "c"):
-            assert f"{there.namespace}/{name} (tenant " in mete(here, "why", "legacy", *words, *at), words
-        assert f"{there.namespace}/{name}" in mete(here, "top", *at)
-        assert "has no share of a GPU" in mete(here, "suspend", "legacy", "-c", "other", *at, status=1)
 
 
 def test_why_speaks_of_pods_that_meted_does_not_know():
