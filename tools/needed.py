@@ -232,6 +232,12 @@ def look_podman():
     return words(program("podman"), "--version").removeprefix("podman version ")
 
 
+def look_docker():
+    """That it runs, its tests find out themselves."""
+    words(program("docker"), "--version")
+    return words(program("dockerd"), "--version").removeprefix("Docker version ").split(",")[0]
+
+
 def look_prometheus():
     """tests/monitoring/prometheus.py fetches it where it is not."""
     if shutil.which("promtool") and shutil.which("prometheus"):
@@ -288,6 +294,7 @@ NEEDS = {need.name: need for need in (
     Need("browser", "Chromium and its driver", "the web page in a browser", look_browser, SETUP),
     Need("offload", "GCC for GPUs", "OpenACC and OpenMP", look_offload, SETUP),
     Need("podman", "Podman", "containers without Kubernetes", look_podman, "`apt-get install --no-install-recommends podman`", after=["namespaces"]),
+    Need("docker", "Docker's engine", "containers of an engine without CDI", look_docker, "`apt-get install --no-install-recommends docker.io`", after=["namespaces"]),
     Need("prometheus", "Prometheus", "rules and dashboards of deploy/monitoring", look_prometheus,
          "give this machine access to a Debian mirror, or install the package prometheus"),
     Need("ffmpeg", "ffmpeg", "ffmpeg's filters", look_ffmpeg, "`apt-get install ffmpeg`"),
