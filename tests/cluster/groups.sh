@@ -6,16 +6,17 @@ set -eu
 root=/sys/fs/cgroup
 command=$1 name=${2:-}
 
-each() { # the folder of each hierarchy
+hierarchies() { # the folder of each
 	if [ -e $root/cgroup.controllers ]; then
 		echo $root
 	else
-		# A hybrid has a hierarchy of version 2, too, without controllers.
-		find $root -mindepth 1 -maxdepth 1 -type d ! -name unified
+		find $root -mindepth 1 -maxdepth 1 -type d
 	fi
 }
 
 make_group() { # HIERARCHY
+	# In a hybrid, that of version 2 has no controllers. runc makes groups there, too.
+	[ "$1" != $root/unified ] || return 0
 	mkdir -p "$1/$name"
 	if [ -e "$1/cgroup.controllers" ]; then
 		# What is not handed down to it, it cannot hand down to its pods.
@@ -30,7 +31,7 @@ make_group() { # HIERARCHY
 	fi
 }
 
-each | while read -r hierarchy; do
+hierarchies | while read -r hierarchy; do
 	case $command in
 	make) make_group "$hierarchy" ;;
 	remove) [ ! -d "$hierarchy/$name" ] || find "$hierarchy/$name" -depth -type d -exec rmdir {} + ;;
