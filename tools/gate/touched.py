@@ -71,6 +71,7 @@ TABLE = {
     "tests/shape/": "suite:shape",
     "tests/kubernetes/": "kubernetes_pods",
     "tests/cluster/": "kubernetes_pods",
+    "tests/v2/": "plugin_strangers plugin_unannounced",
     "tests/": "suite:unit",
 }
 
