@@ -149,8 +149,9 @@ int dra_open(struct plugin *p, struct dra **ret_dra, struct fault *why)
 	queue_init(&dra->queue);
 	snprintf(folder, sizeof(folder), "%s/claims", p->host->place);
 	r = journal_open(&dra->journal, folder, p->host, why);
-	if (r == 0 && (loop_timer_init(p->host->loop, &dra->look, on_look) < 0 ||
-		       loop_timer_init(p->host->loop, &dra->soon, on_soon) < 0))
+	if (r == 0 &&
+	    (loop_timer_init(p->host->loop, &dra->look, on_look) < 0 ||
+	     loop_timer_init(p->host->loop, &dra->soon, on_soon) < 0 || unseen_open(dra) < 0))
 		r = fault_set(why, -ENOMEM, "no timer");
 	if (r < 0) {
 		journal_close(&dra->journal);
@@ -245,6 +246,11 @@ static void on_soon_closed(struct loop_timer *timer)
 	loop_timer_close(&container_of(timer, struct dra, soon)->look, on_look_closed);
 }
 
+static void on_unseen_closed(struct loop_timer *timer)
+{
+	loop_timer_close(&container_of(timer, struct dra, unseen.again)->soon, on_soon_closed);
+}
+
 void dra_close(struct dra *dra)
 {
 	if (!dra)
@@ -252,10 +258,11 @@ void dra_close(struct dra *dra)
 	/* A look that is due would open the sockets again. */
 	loop_disarm(&dra->look);
 	stale_close(dra);
+	unseen_close(dra);
 	status_close(dra);
 	report_close(dra);
 	register_close(dra);
 	publish_close(take(dra->publish));
 	journal_close(&dra->journal);
-	loop_timer_close(&dra->soon, on_soon_closed);
+	loop_timer_close(&dra->unseen.again, on_unseen_closed);
 }

@@ -14,6 +14,7 @@
  *	journal.c    prepared claims, on disk            stale.c      those whose claim is gone
  *	adjust.c     shares that annotations change      claim_adjust.c   to what
  *	joint.c      claims that a container uses together
+ *	unseen.c     claims that are read before their pods are known
  *	status.c     what a claim's status tells
  *	report.c     how the driver fares, for `mete doctor`
  *	health.c     the devices' health for the kubelet

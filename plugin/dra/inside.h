@@ -5,6 +5,7 @@
 #include "plugin/dra/dra.h"
 #include "plugin/dra/journal.h"
 #include "plugin/dra/queue.h"
+#include "plugin/dra/unseen.h"
 
 struct publish;
 struct status;
@@ -20,6 +21,7 @@ struct dra {
 	char *complaint; /* of the sockets: the last one logged */
 	struct list asking, watchers;
 	struct queue queue;	/* claims that are to be read */
+	struct unseen unseen;	/* claims of calls whose pods are not known yet */
 	struct list making;	/* claims of calls that have been read, and are to be prepared */
 	struct loop_timer soon; /* in the loop's next round there is something to do with those */
 	struct publish *publish;
