@@ -14,6 +14,7 @@
 #include "node/memory/prices.h"
 #include "node/move/move.h"
 #include "node/peers/rows.h"
+#include "node/standby.h"
 #include "node/state/absent.h"
 #include "node/state/recorder.h"
 #include "node/tenants/change.h"
@@ -229,6 +230,8 @@ static int load(struct kubernetes *k, struct fault *why)
 	return r;
 }
 
+#define STANDS_BY "another meted serves the node: this one stands by, and serves when it has ended"
+
 static void fill(struct kubernetes *k, struct daemon *d)
 {
 	for (uint32_t i = 0; i < d->devices; i++) {
@@ -263,8 +266,10 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.cuda_version = d->nvml ? nvml_cuda(d->nvml) : 0,
 		.log_level = d->options.log_level,
 		.unparted = d->nvml ? nvml_unparted(d->nvml) : -1,
-		.missing = d->missing.why,
+		.missing = d->stands_by ? STANDS_BY : d->missing.why,
 		.missing_driver = d->missing.no_driver,
+		.stands_by = d->stands_by,
+		.carried = &d->carried,
 		.make = make,
 		.keep = keep,
 		.set = set,
@@ -275,6 +280,8 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.link = link_between,
 		.parking = parking,
 		.driver = driver,
+		.succeeded = standby_succeeded,
+		.finished = standby_finished,
 		.ended = ended,
 	};
 }
@@ -330,11 +337,24 @@ int kubernetes_open(struct daemon *d, struct kubernetes **ret_kubernetes, struct
 	return k->entry->open(&k->host, d->options.kubernetes, &k->plugin, why);
 }
 
+bool kubernetes_succeed(struct kubernetes *k)
+{
+	return k && k->plugin && k->entry->succeed(k->plugin) == 1;
+}
+
+bool kubernetes_finish(struct kubernetes *k)
+{
+	return k && k->plugin && k->entry->finish(k->plugin) == 1;
+}
+
 void kubernetes_close(struct kubernetes *k)
 {
 	if (!k)
 		return;
 	k->leaving = k->plugin != NULL;
+	/* Who serves next is in this process, unless it ends. */
+	if (k->host.stands_by && k->host.daemon->stopping)
+		k->host.carried = NULL;
 	if (k->plugin)
 		k->entry->close(k->plugin);
 	health_watch_close(&k->health);

@@ -8,7 +8,7 @@
 #define OPTIONS_UNSAID UINT64_MAX
 
 struct options {
-	int user, system, help, version;
+	int user, system, help, version, stand_by;
 	const char *dir;	/* borrowed from argv; NULL: the usual place */
 	const char *driver;	/* borrowed from argv; NULL: the loader's */
 	const char *kubernetes; /* borrowed from argv: the configuration; NULL: no Kubernetes */

@@ -18,7 +18,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 13, /* of this interface: both sides are built together */
+	HOST_VERSION = 14, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
@@ -89,6 +89,8 @@ typedef void host_health(void *owner, uint32_t device, enum host_news news, uint
 
 struct daemon;
 
+struct registration; /* plugin/dra/register.h */
+
 struct host {
 	uint32_t version, devices;
 	const struct host_device *device;
@@ -102,6 +104,10 @@ struct host {
 	int unparted; /* the first GPU in MIG mode without parts, in NVIDIA's numbering; -1 */
 	const char *missing; /* why there are no devices: meted waits for them */
 	bool missing_driver; /* it could not be opened at all */
+	bool stands_by;	     /* because another meted serves the node: `missing` says so */
+	/* What a stand-by has made for who serves after it, in the same process; NULL: it is not
+	 * wanted. */
+	struct registration **carried;
 
 	/* Creates a tenant that lives until end(); after a restart of meted, until the grace
 	 * period is over, unless keep() is called. The folder holds its socket and is new: its
@@ -131,6 +137,9 @@ struct host {
 	/* Sets the driver's libraries that guests get on request, replacing the former ones; -1:
 	 * none. Takes over the descriptors. Without a CUDA library the former ones stay. */
 	void (*driver)(struct daemon *d, const int fd[WIRE_LIBRARIES]);
+	/* After succeed() and finish(). */
+	void (*succeeded)(struct daemon *d);
+	void (*finished)(struct daemon *d);
 	/* After close(): everything has ended, and `host` is no longer needed. */
 	void (*ended)(struct daemon *d);
 };
@@ -155,6 +164,12 @@ struct plugin_entry {
 		    struct fault *why);
 	/* SIGHUP: rereads its file; a mistake in it is logged and changes nothing. */
 	void (*reload)(struct plugin *plugin);
+	/* A stand-by's: who serves is about to end. 1: succeeded() is called when the kubelet knows
+	 * us, too; 0: it need not. */
+	int (*succeed)(struct plugin *plugin);
+	/* We are about to end. 1: finished() is called when no call of the kubelet is being
+	 * answered; 0: none is. */
+	int (*finish)(struct plugin *plugin);
 	/* It ends later, in the loop: within a few seconds, for which an API server may take to
 	 * answer. */
 	void (*close)(struct plugin *plugin);

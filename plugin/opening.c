@@ -6,6 +6,7 @@
 
 #include "base/parts.h"
 #include "plugin/dra/dra.h"
+#include "plugin/dra/standby.h"
 #include "plugin/nodes.h"
 #include "plugin/nvidia/driver_cdi.h"
 
@@ -225,11 +226,20 @@ int plugin_settle(struct plugin *p, struct fault *why)
 static int wait_for_devices(struct plugin *p, struct fault *why)
 {
 	const char *missing = p->host->missing;
+	int r;
 
 	if (p->host->missing_driver && !p->config->waits)
 		return fault_set(why, -ENODEV, "%s", missing);
 	log_warning("plugin.waits", "reason=%s", log_text(missing).text);
-	return metrics_open(p, why);
+	if (!p->host->stands_by)
+		dra_disown(p);
+	r = metrics_open(p, why);
+	/* Who serves may have the addresses, and has them until it ends. */
+	if (r < 0 && p->host->stands_by) {
+		log_info("standby.unseen", "reason=%s", log_text(why->text).text);
+		return 0;
+	}
+	return r;
 }
 
 static int start(struct plugin *p, struct fault *why)
@@ -365,6 +375,10 @@ static void leave(struct plugin *p)
 
 static void plugin_close(struct plugin *p)
 {
+	if (p->host->stands_by)
+		standby_close(p);
+	else
+		dra_disown(p);
 	serve_close(p);
 	dra_close(take(p->dra));
 	containers_close(p);
@@ -418,10 +432,17 @@ static void reload(struct plugin *p)
 	nodes_reload(p->nodes, p);
 }
 
+static int finish(struct plugin *p)
+{
+	return dra_finish(p->dra);
+}
+
 exported extern const struct plugin_entry mete_plugin;
 const struct plugin_entry mete_plugin = {
 	.version = HOST_VERSION,
 	.open = plugin_open,
 	.reload = reload,
+	.succeed = standby_succeed,
+	.finish = finish,
 	.close = plugin_close,
 };

@@ -171,9 +171,10 @@ struct plugin {
 	struct api *api; /* NULL: no API server */
 	struct pods *pods;
 	struct nodes *nodes;
-	struct dra *dra;     /* plugin/dra/ */
-	struct seats *seats; /* NULL: pods are not counted by amounts */
-	char *api_problem;   /* NULL: none */
+	struct dra *dra;	      /* plugin/dra/ */
+	struct registration *awaited; /* of who stands by: plugin/dra/standby.h */
+	struct seats *seats;	      /* NULL: pods are not counted by amounts */
+	char *api_problem;	      /* NULL: none */
 	struct list events;
 	uint32_t events_under_way;
 	struct events_rate events_rate[EVENTS_RATES];

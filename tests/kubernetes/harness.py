@@ -102,7 +102,7 @@ class Meted:
                        "users": [{"name": "u", "user": {"token": token}}], "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}]}, file)
         return path
 
-    def launch(self):
+    def launch(self, *options):
         """Until it says that it is ready: its pid, as the node knows it."""
         place = tempfile.mkdtemp(prefix="mete-")
         notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -113,7 +113,7 @@ class Meted:
         with open(self.log_path, "ab") as log:
             self.process = self.cluster.start(
                 "sh", "-c", 'echo $$; exec "$@"', "sh", self.program, "--system", "--driver",
-                os.path.join(self.cluster.folder, "driver", "lib"), "--kubernetes", self.folder + "/config.yaml",
+                os.path.join(self.cluster.folder, "driver", "lib"), "--kubernetes", self.folder + "/config.yaml", *options,
                 env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
         self.pid = int(self.process.stdout.readline())
         try:
