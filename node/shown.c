@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "node/kubernetes.h"
 #include "node/library.h"
 #include "node/memory/measure.h"
 #include "node/memory/outside.h"
@@ -53,7 +54,8 @@ int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why)
 	struct shown *s;
 	int r;
 
-	if (!options->page && !options->page_token && !options->page_open)
+	if (!options->page && !options->page_token && !options->page_open &&
+	    !options->page_kubernetes_ns)
 		return 0;
 	r = library_load(places, "mete_page", PAGE_VERSION, &entry, why);
 	if (r < 0)
@@ -75,6 +77,11 @@ int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why)
 		.freshen = freshen,
 		.tell = tell,
 		.user = user,
+		.believed_ns = options->page_kubernetes_ns,
+		.audience = options->page_audience,
+		.who = kubernetes_who,
+		.may = kubernetes_may,
+		.forget = kubernetes_forget,
 	};
 	*ret_shown = s;
 	return s->entry->open(&s->host, &s->page, why);

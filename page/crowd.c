@@ -170,6 +170,13 @@ static void go_on(struct crowd *crowd)
 	leave(change);
 }
 
+/* They may come again, and are asked again who they are. */
+static void dismiss(struct crowd *crowd)
+{
+	for (struct viewer *v = crowd->viewers; v; v = v->next)
+		http_stream_end(&v->stream);
+}
+
 static void on_tick(struct loop_timer *timer)
 {
 	struct crowds *crowds = container_of(timer, struct crowds, tick);
@@ -180,7 +187,10 @@ static void on_tick(struct loop_timer *timer)
 	if (looks_gather(crowds->looks, true) < 0)
 		return;
 	for (struct crowd *crowd = crowds->first; crowd; crowd = crowd->next)
-		go_on(crowd);
+		if (rights_last(crowds->rights, &crowd->sight))
+			go_on(crowd);
+		else
+			dismiss(crowd);
 }
 
 static void disband(struct crowd *crowd)
@@ -193,6 +203,7 @@ static void disband(struct crowd *crowd)
 	*at = crowd->next;
 	leave(crowd->full);
 	crowd_look_free(&crowd->look);
+	rights_leave(crowds->rights, &crowd->sight);
 	free(crowd);
 	if (!crowds->first)
 		loop_disarm(&crowds->tick);
@@ -233,6 +244,7 @@ static struct crowd *gather(struct crowds *crowds, const struct sight *sight)
 		return NULL;
 	crowd->all = crowds;
 	crowd->sight = *sight;
+	rights_hold(crowds->rights, sight);
 	leave(look_again(crowd));
 	if (!crowds->first)
 		loop_arm(&crowds->tick, CROWD_TICK_MS * 1000000ull);
@@ -241,9 +253,10 @@ static struct crowd *gather(struct crowds *crowds, const struct sight *sight)
 	return crowd;
 }
 
-int crowds_open(struct crowds *crowds, struct looks *looks)
+int crowds_open(struct crowds *crowds, struct looks *looks, struct rights_table *rights)
 {
 	crowds->looks = looks;
+	crowds->rights = rights;
 	return loop_timer_init(looks->host->loop, &crowds->tick, on_tick);
 }
 

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "http/http_stream.h"
-#include "page/looks.h"
+#include "page/rights.h"
 
 enum {
 	CROWD_TICK_MS = 1000,
@@ -20,12 +20,13 @@ enum {
 struct crowd;
 
 struct crowds {
-	struct looks *looks; /* borrowed */
+	struct looks *looks;	     /* borrowed; likewise: */
+	struct rights_table *rights; /* a stream ends when one that it had is gone */
 	struct crowd *first;
 	struct loop_timer tick;
 };
 
-must_check int crowds_open(struct crowds *crowds, struct looks *looks);
+must_check int crowds_open(struct crowds *crowds, struct looks *looks, struct rights_table *rights);
 /* After the last viewer has left. */
 void crowds_close(struct crowds *crowds, void (*closed)(struct loop_timer *timer));
 

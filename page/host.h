@@ -10,9 +10,10 @@
 
 #include "base/fault.h"
 #include "base/loop.h"
+#include "kube/right.h"
 #include "wire/wire.h"
 
-enum { PAGE_VERSION = 1 }; /* of this interface: both sides are built together */
+enum { PAGE_VERSION = 2 }; /* of this interface: both sides are built together */
 
 enum { PAGE_USER_MAX = 33 };
 
@@ -27,6 +28,9 @@ struct page_host {
 	const char *page;  /* an address, as http_open() has them; NULL: none was said */
 	const char *token; /* a file; NULL: there is none */
 	bool open;	   /* a loopback address needs no token */
+	/* How long the cluster's word is believed on who may see what; 0: it is not asked. */
+	uint64_t believed_ns;
+	const char *audience; /* whom tokens must be for; NULL: the API server */
 
 	/* The rows of `mete ps` in its order: devices, tenants each with its processes, what is
 	 * outside. A row is lent. */
@@ -38,6 +42,15 @@ struct page_host {
 	void (*tell)(struct daemon *d, struct wire_admin_welcome *ret_said);
 	/* "alice", or "1004". */
 	void (*user)(uid_t uid, char ret_name[PAGE_USER_MAX]);
+
+	/* Only if the cluster is asked. Whose a token is, and what he may get: the loop calls
+	 * told() once, within seconds, unless it is forgotten before. -ENOTCONN, -ENOMEM. All must
+	 * have been forgotten when the page is closed. */
+	int (*who)(struct daemon *d, const char *token, const char *audience, right_told *told,
+		   void *owner, struct right_asked **ret_asked);
+	int (*may)(struct daemon *d, const char *user, const struct right *right, right_told *told,
+		   void *owner, struct right_asked **ret_asked);
+	void (*forget)(struct daemon *d, struct right_asked *asked);
 };
 
 struct page_server;

@@ -8,6 +8,7 @@
 #include "plugin/dra/dra.h"
 #include "plugin/nodes.h"
 #include "plugin/nvidia/driver_cdi.h"
+#include "plugin/reviews.h"
 
 enum {
 	LOG_BURST = 100,
@@ -423,5 +424,8 @@ const struct plugin_entry mete_plugin = {
 	.version = HOST_VERSION,
 	.open = plugin_open,
 	.reload = reload,
+	.who = reviews_who,
+	.may = reviews_may,
+	.forget = reviews_forget,
 	.close = plugin_close,
 };
