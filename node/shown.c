@@ -8,6 +8,7 @@
 #include "node/memory/measure.h"
 #include "node/memory/outside.h"
 #include "node/peers/listing.h"
+#include "node/upcalls.h"
 #include "node/users/user_name.h"
 #include "page/host.h"
 
@@ -77,6 +78,7 @@ int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why)
 		.freshen = freshen,
 		.tell = tell,
 		.user = user,
+		.unwatched = daemon_maybe_end,
 		.believed_ns = options->page_kubernetes_ns,
 		.audience = options->page_audience,
 		.who = kubernetes_who,
@@ -85,6 +87,11 @@ int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why)
 	};
 	*ret_shown = s;
 	return s->entry->open(&s->host, &s->page, why);
+}
+
+bool shown_watched(const struct shown *shown)
+{
+	return shown && shown->page && shown->entry->watched(shown->page);
 }
 
 void shown_close(struct shown *shown)

@@ -181,8 +181,11 @@ static void on_tick(struct loop_timer *timer)
 {
 	struct crowds *crowds = container_of(timer, struct crowds, tick);
 
-	if (!crowds->first)
+	if (!crowds->first) {
+		crowds->lingers = false;
+		crowds->looks->host->unwatched(crowds->looks->host->daemon);
 		return;
+	}
 	loop_arm(&crowds->tick, CROWD_TICK_MS * 1000000ull);
 	if (looks_gather(crowds->looks, true) < 0)
 		return;
@@ -205,8 +208,10 @@ static void disband(struct crowd *crowd)
 	crowd_look_free(&crowd->look);
 	rights_leave(crowds->rights, &crowd->sight);
 	free(crowd);
-	if (!crowds->first)
-		loop_disarm(&crowds->tick);
+	if (crowds->first)
+		return;
+	crowds->lingers = true;
+	loop_arm(&crowds->tick, CROWD_LINGER_MS * 1000000ull);
 }
 
 static void on_taken(struct http_stream *stream)
@@ -248,9 +253,15 @@ static struct crowd *gather(struct crowds *crowds, const struct sight *sight)
 	leave(look_again(crowd));
 	if (!crowds->first)
 		loop_arm(&crowds->tick, CROWD_TICK_MS * 1000000ull);
+	crowds->lingers = false;
 	crowd->next = crowds->first;
 	crowds->first = crowd;
 	return crowd;
+}
+
+bool crowds_watched(const struct crowds *crowds)
+{
+	return crowds->first || crowds->lingers;
 }
 
 int crowds_open(struct crowds *crowds, struct looks *looks, struct rights_table *rights)

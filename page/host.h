@@ -40,6 +40,8 @@ struct page_host {
 	void (*freshen)(struct daemon *d);
 	/* What meted says of itself. */
 	void (*tell)(struct daemon *d, struct wire_admin_welcome *ret_said);
+	/* Nobody has watched for a while. */
+	void (*unwatched)(struct daemon *d);
 	/* "alice", or "1004". */
 	void (*user)(uid_t uid, char ret_name[PAGE_USER_MAX]);
 
@@ -60,6 +62,9 @@ struct page_entry {
 	uint32_t version; /* PAGE_VERSION */
 	/* `host` is borrowed until closed. */
 	int (*open)(const struct page_host *host, struct page_server **ret_page, struct fault *why);
+	/* Somebody watches, or has a moment ago: a page that is loaded again is away for as long.
+	 */
+	bool (*watched)(const struct page_server *page);
 	/* Ends all connections; what is left goes with the loop. NULL: does nothing. */
 	void (*close)(struct page_server *page);
 };
