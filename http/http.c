@@ -122,6 +122,8 @@ static void note_answer(struct http *http, struct MHD_Connection *connection, bo
 	if (!seat)
 		return;
 	seat->answers = begins;
+	if (!begins)
+		seat->later_ns = 0;
 	seat->since_ns = loop_now_ns();
 }
 
@@ -130,24 +132,64 @@ const char *http_header(const struct http_request *request, const char *name)
 	return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
 }
 
+static enum MHD_Result answer_later(struct http *http, struct MHD_Connection *connection)
+{
+	struct http_seat *seat = http_seats_find(&http->seats, fd_of(connection));
+
+	if (!seat)
+		return refuse(connection, 503);
+	if (!seat->later_ns)
+		seat->later_ns = loop_now_ns();
+	seat->waits = true;
+	seat->later = connection;
+	MHD_suspend_connection(connection);
+	return MHD_YES;
+}
+
+static bool resume_all(struct http *http)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(http->seats.seat); i++) {
+		struct http_seat *seat = &http->seats.seat[i];
+
+		if (!seat->later)
+			continue;
+		seat->waits = false;
+		seat->since_ns = loop_now_ns();
+		MHD_resume_connection(take(seat->later));
+		any = true;
+	}
+	return any;
+}
+
+void http_go_on(struct http *http)
+{
+	if (http && !http->closed && resume_all(http))
+		loop_arm(&http->timer, 0);
+}
+
 static enum MHD_Result answer(struct http *http, struct MHD_Connection *connection,
 			      const char *path)
 {
 	struct http_request request = {.path = path, .connection = connection};
+	struct http_seat *seat = http_seats_find(&http->seats, fd_of(connection));
 	struct http_answer said = {.status = 404};
 	struct MHD_Response *response;
-	struct http_seat *seat;
 
 	if (http->address.name.ss_family == AF_UNIX) {
 		if (http_user_of(fd_of(connection), &request.uid) < 0)
 			return MHD_NO;
 		request.local = true;
 	}
+	if (seat && seat->later_ns)
+		request.waited_ns = loop_now_ns() - seat->later_ns;
 	note_answer(http, connection, true);
 	http->service.answer(http->service.owner, &request, &said);
+	if (said.later)
+		return answer_later(http, connection);
 	if (!said.stream)
 		return reply(connection, &said);
-	seat = http_seats_find(&http->seats, fd_of(connection));
 	response = seat && http_seats_may_stream(&http->seats, seat)
 			   ? http_stream_start(said.stream, &http->streams, seat, connection,
 					       &http->timer)
@@ -241,6 +283,7 @@ static void dismantle(struct http *http)
 		on_watch_closed(&http->watch);
 	/* libmicrohttpd wants none of them to wait when it stops. */
 	http_streams_end(http->streams);
+	resume_all(http);
 	if (http->server)
 		MHD_stop_daemon(http->server);
 	http_door_close(&http->door);

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/fault.h"
@@ -16,6 +17,8 @@ struct http_request {
 	const char *path; /* decoded, without a query */
 	bool local;	  /* it came through a Unix socket, from a process of `uid` */
 	uid_t uid;
+	uint64_t
+		waited_ns; /* since it was to be answered later for the first time; 0: it was not */
 	struct MHD_Connection *connection; /* http's own */
 };
 
@@ -34,6 +37,9 @@ struct http_answer {
 	/* It goes on, instead of a body; 503 where there are too many: ended() is called then, too.
 	 */
 	struct http_stream *stream;
+	/* Nothing is known yet: answer() is called again for this request after http_go_on(), which
+	 * must follow, and within seconds, as the connection keeps its seat. */
+	bool later;
 };
 
 struct http;
@@ -54,6 +60,9 @@ must_check int http_open(struct loop *loop, const char *address, const struct ht
 
 /* The port, if the system chose it ("127.0.0.1:0"); 0 for a Unix socket. */
 unsigned http_port(const struct http *http);
+
+/* Asks again about all requests that were to be answered later; not before the loop's next turn. */
+void http_go_on(struct http *http);
 
 /* Ends all connections, and removes the Unix socket if it is still its own. NULL: does nothing. */
 void http_close(struct http *http);

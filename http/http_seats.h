@@ -15,14 +15,18 @@ enum {
 	HTTP_READING_S = 2,   /* so long an answer's reader keeps its seat in any case */
 };
 
+struct MHD_Connection;
+
 struct http_seat {
 	int fd; /* borrowed from a connection; -1: free */
 	struct http_host host;
 	uint64_t since_ns; /* when it came, or the answer began, or ended */
 	bool answers;	   /* an answer is under way */
 	bool streams;	   /* ... that goes on */
-	bool waits;	   /* ... and has nothing to send just now */
-	bool left;	   /* cut, and not closed yet */
+	bool waits;	   /* ... and has nothing to send just now, or is answered later */
+	uint64_t later_ns; /* since when it is answered later; 0: it is not */
+	struct MHD_Connection *later; /* ... and waits; NULL: it does not */
+	bool left;		      /* cut, and not closed yet */
 };
 
 struct http_seats {

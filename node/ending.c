@@ -7,6 +7,7 @@
 #include "node/daemon.h"
 #include "node/devices/cordon.h"
 #include "node/devices/reserve.h"
+#include "node/shown.h"
 #include "node/upcalls.h"
 
 /* A `mete run` that has started us, or is about to find us, holds this lock until it is connected,
@@ -26,7 +27,7 @@ void daemon_maybe_end(struct daemon *d)
 	if (d->options.system || d->stopping || d->restore.waiting)
 		return;
 	if (!list_empty(&d->tenants.all) || !list_empty(&d->admins.all) || reserve_any(d) ||
-	    cordon_any(d) || someone_starts(d))
+	    cordon_any(d) || shown_watched(d->shown) || someone_starts(d))
 		return;
 	log_info("daemon.unneeded", "the last tenant has left");
 	d->stopping = true;

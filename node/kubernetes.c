@@ -295,6 +295,30 @@ static void on_reload(struct loop_signal *signal)
 		k->entry->reload(k->plugin);
 }
 
+int kubernetes_who(struct daemon *d, const char *token, const char *audience, right_told *told,
+		   void *owner, struct right_asked **ret_asked)
+{
+	const struct kubernetes *k = d->kubernetes;
+
+	return k && k->plugin ? k->entry->who(k->plugin, token, audience, told, owner, ret_asked)
+			      : -ENOTCONN;
+}
+
+int kubernetes_may(struct daemon *d, const char *user, const struct right *right, right_told *told,
+		   void *owner, struct right_asked **ret_asked)
+{
+	const struct kubernetes *k = d->kubernetes;
+
+	return k && k->plugin ? k->entry->may(k->plugin, user, right, told, owner, ret_asked)
+			      : -ENOTCONN;
+}
+
+void kubernetes_forget(struct daemon *d, struct right_asked *asked)
+{
+	if (asked)
+		d->kubernetes->entry->forget(asked);
+}
+
 bool kubernetes_is_busy(const struct kubernetes *k)
 {
 	return k && k->health.work.busy;

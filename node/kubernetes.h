@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "kube/right.h"
 #include "node/daemon.h"
 
 struct kubernetes;
@@ -24,6 +25,12 @@ must_check bool kubernetes_finish(struct kubernetes *k);
 bool kubernetes_is_leaving(const struct kubernetes *k);
 /* A driver query on its behalf is in progress. */
 bool kubernetes_is_busy(const struct kubernetes *k);
+/* Questions to the API server: plugin/host.h. -ENOTCONN: this is no node of Kubernetes. */
+must_check int kubernetes_who(struct daemon *d, const char *token, const char *audience,
+			      right_told *told, void *owner, struct right_asked **ret_asked);
+must_check int kubernetes_may(struct daemon *d, const char *user, const struct right *right,
+			      right_told *told, void *owner, struct right_asked **ret_asked);
+void kubernetes_forget(struct daemon *d, struct right_asked *asked);
 /* What a guest loads as that library (enum wire_library); -1: nothing is handed out. Lent. */
 int kubernetes_driver(const struct kubernetes *k, uint32_t library);
 /* Once the loop has ended. NULL: does nothing. */

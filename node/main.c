@@ -336,8 +336,8 @@ static void stop(struct daemon *d)
 		notify_send("STOPPING=1");
 	missing_close(d);
 	standby_close(d);
+	shown_close(d->shown); /* it asks Kubernetes' part who may see what */
 	kubernetes_close(d->kubernetes);
-	shown_close(d->shown);
 	admin_close_all(d);
 	list_for_each(link, &d->tenants.all) tenant_end(list_entry(link, struct tenant, link));
 	stores_close(&d->move.stores);

@@ -154,6 +154,26 @@ static int read_all(int argc, char **argv, struct options *options, struct fault
 	return 0;
 }
 
+enum { PAGE_LEAST_S = 5, PAGE_MOST_S = 3600 };
+
+static int check_page(const struct options *options, struct fault *why)
+{
+	uint64_t s = options->page_kubernetes_ns / 1000000000;
+
+	if (options->page_audience && !s)
+		return fault_set(why, -EINVAL, "--page-audience needs --page-kubernetes TIME");
+	if (!options->page_kubernetes_ns)
+		return 0;
+	if (!options->kubernetes)
+		return fault_set(why, -EINVAL,
+				 "--page-kubernetes needs a node of Kubernetes: --kubernetes FILE");
+	if (s < PAGE_LEAST_S || s > PAGE_MOST_S)
+		return fault_set(why, -EINVAL,
+				 "--page-kubernetes: accepted: %ds to 60m, as in 30s",
+				 PAGE_LEAST_S);
+	return 0;
+}
+
 /* Do they go together? */
 static int check(const struct options *options, struct fault *why)
 {
@@ -167,7 +187,7 @@ static int check(const struct options *options, struct fault *why)
 	if (options->user && options->kubernetes)
 		return fault_set(why, -EINVAL,
 				 "--kubernetes needs the machine's daemon, not a user's");
-	return 0;
+	return check_page(options, why);
 }
 
 int options_parse(int argc, char **argv, struct options *ret_options, struct fault *why)

@@ -15,7 +15,10 @@ struct options {
 	const char *page;	/* borrowed from argv: an address; NULL: nothing is shown */
 	const char *page_token; /* borrowed from argv: a file; NULL: there is none */
 	int page_open;		/* a loopback address needs no token */
-	const char *policy;	/* borrowed from argv; NULL: POLICY_FILE */
+	uint64_t page_kubernetes_ns; /* how long the cluster's word is believed; 0: it is not asked
+				      */
+	const char *page_audience;   /* borrowed from argv; NULL: the API server */
+	const char *policy;	     /* borrowed from argv; NULL: POLICY_FILE */
 	uint64_t reserve_bytes, context_bytes, grace_ns, park_after_ns, park_delay_ns;
 	uint64_t store_bytes, quota_bytes; /* OPTIONS_UNSAID: derived from the host's memory */
 	uint32_t movement_milli;

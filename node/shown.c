@@ -3,10 +3,12 @@
 
 #include <string.h>
 
+#include "node/kubernetes.h"
 #include "node/library.h"
 #include "node/memory/measure.h"
 #include "node/memory/outside.h"
 #include "node/peers/listing.h"
+#include "node/upcalls.h"
 #include "node/users/user_name.h"
 #include "page/host.h"
 
@@ -53,7 +55,8 @@ int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why)
 	struct shown *s;
 	int r;
 
-	if (!options->page && !options->page_token && !options->page_open)
+	if (!options->page && !options->page_token && !options->page_open &&
+	    !options->page_kubernetes_ns)
 		return 0;
 	r = library_load(places, "mete_page", PAGE_VERSION, &entry, why);
 	if (r < 0)
@@ -75,9 +78,20 @@ int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why)
 		.freshen = freshen,
 		.tell = tell,
 		.user = user,
+		.unwatched = daemon_maybe_end,
+		.believed_ns = options->page_kubernetes_ns,
+		.audience = options->page_audience,
+		.who = kubernetes_who,
+		.may = kubernetes_may,
+		.forget = kubernetes_forget,
 	};
 	*ret_shown = s;
 	return s->entry->open(&s->host, &s->page, why);
+}
+
+bool shown_watched(const struct shown *shown)
+{
+	return shown && shown->page && shown->entry->watched(shown->page);
 }
 
 void shown_close(struct shown *shown)

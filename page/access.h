@@ -13,7 +13,8 @@ enum { ACCESS_TOKEN_LEAST = 16, ACCESS_TOKEN_MOST = 512 };
 
 struct access {
 	uid_t owner;
-	bool open; /* a TCP address that needs no token */
+	bool open;    /* a TCP address that needs no token */
+	bool cluster; /* tokens are the cluster's (page/rights.h) */
 	char token[ACCESS_TOKEN_MOST + 1];
 	char machine[256]; /* its name, under which it may be asked where a token is needed */
 };
@@ -23,9 +24,13 @@ struct access {
 must_check int access_open(struct access *access, const struct page_host *host, struct fault *why);
 
 /* 0, or the status of the refusal. The page itself shows nothing, and needs no token: `ret_sight`
- * is NULL. */
+ * is NULL. Where tokens are the cluster's, it sees nothing yet: whose access_bearer() is, only the
+ * cluster knows. */
 must_check unsigned access_check(const struct access *access, const struct http_request *request,
 				 struct sight *ret_sight);
+
+/* The token that was said, which has no blanks; "": there is none, or it is malformed. Lent. */
+const char *access_bearer(const struct http_request *request);
 
 /* Pure: an IP address, "localhost" or a name below it, or `machine` ("": none), each perhaps with a
  * port. Others are names that somebody else's DNS may have led here. */

@@ -170,17 +170,30 @@ static void go_on(struct crowd *crowd)
 	leave(change);
 }
 
+/* They may come again, and are asked again who they are. */
+static void dismiss(struct crowd *crowd)
+{
+	for (struct viewer *v = crowd->viewers; v; v = v->next)
+		http_stream_end(&v->stream);
+}
+
 static void on_tick(struct loop_timer *timer)
 {
 	struct crowds *crowds = container_of(timer, struct crowds, tick);
 
-	if (!crowds->first)
+	if (!crowds->first) {
+		crowds->lingers = false;
+		crowds->looks->host->unwatched(crowds->looks->host->daemon);
 		return;
+	}
 	loop_arm(&crowds->tick, CROWD_TICK_MS * 1000000ull);
 	if (looks_gather(crowds->looks, true) < 0)
 		return;
 	for (struct crowd *crowd = crowds->first; crowd; crowd = crowd->next)
-		go_on(crowd);
+		if (rights_last(crowds->rights, &crowd->sight))
+			go_on(crowd);
+		else
+			dismiss(crowd);
 }
 
 static void disband(struct crowd *crowd)
@@ -193,9 +206,12 @@ static void disband(struct crowd *crowd)
 	*at = crowd->next;
 	leave(crowd->full);
 	crowd_look_free(&crowd->look);
+	rights_leave(crowds->rights, &crowd->sight);
 	free(crowd);
-	if (!crowds->first)
-		loop_disarm(&crowds->tick);
+	if (crowds->first)
+		return;
+	crowds->lingers = true;
+	loop_arm(&crowds->tick, CROWD_LINGER_MS * 1000000ull);
 }
 
 static void on_taken(struct http_stream *stream)
@@ -233,17 +249,25 @@ static struct crowd *gather(struct crowds *crowds, const struct sight *sight)
 		return NULL;
 	crowd->all = crowds;
 	crowd->sight = *sight;
+	rights_hold(crowds->rights, sight);
 	leave(look_again(crowd));
 	if (!crowds->first)
 		loop_arm(&crowds->tick, CROWD_TICK_MS * 1000000ull);
+	crowds->lingers = false;
 	crowd->next = crowds->first;
 	crowds->first = crowd;
 	return crowd;
 }
 
-int crowds_open(struct crowds *crowds, struct looks *looks)
+bool crowds_watched(const struct crowds *crowds)
+{
+	return crowds->first || crowds->lingers;
+}
+
+int crowds_open(struct crowds *crowds, struct looks *looks, struct rights_table *rights)
 {
 	crowds->looks = looks;
+	crowds->rights = rights;
 	return loop_timer_init(looks->host->loop, &crowds->tick, on_tick);
 }
 

@@ -10,24 +10,29 @@
 #pragma once
 
 #include "http/http_stream.h"
-#include "page/looks.h"
+#include "page/rights.h"
 
 enum {
 	CROWD_TICK_MS = 1000,
-	CROWD_QUIET_TICKS = 10, /* after so many without a change a comment says that we live */
+	CROWD_LINGER_MS = 10000, /* so long nobody has to watch until nobody does */
+	CROWD_QUIET_TICKS = 10,	 /* after so many without a change a comment says that we live */
 };
 
 struct crowd;
 
 struct crowds {
-	struct looks *looks; /* borrowed */
+	struct looks *looks;	     /* borrowed; likewise: */
+	struct rights_table *rights; /* a stream ends when one that it had is gone */
 	struct crowd *first;
 	struct loop_timer tick;
+	bool lingers; /* the last one has just left */
 };
 
-must_check int crowds_open(struct crowds *crowds, struct looks *looks);
+must_check int crowds_open(struct crowds *crowds, struct looks *looks, struct rights_table *rights);
 /* After the last viewer has left. */
 void crowds_close(struct crowds *crowds, void (*closed)(struct loop_timer *timer));
+
+bool crowds_watched(const struct crowds *crowds);
 
 /* A new viewer. -ENOMEM. */
 must_check int crowds_join(struct crowds *crowds, const struct sight *sight,

@@ -10,9 +10,10 @@
 
 #include "base/fault.h"
 #include "base/loop.h"
+#include "kube/right.h"
 #include "wire/wire.h"
 
-enum { PAGE_VERSION = 1 }; /* of this interface: both sides are built together */
+enum { PAGE_VERSION = 2 }; /* of this interface: both sides are built together */
 
 enum { PAGE_USER_MAX = 33 };
 
@@ -27,6 +28,9 @@ struct page_host {
 	const char *page;  /* an address, as http_open() has them; NULL: none was said */
 	const char *token; /* a file; NULL: there is none */
 	bool open;	   /* a loopback address needs no token */
+	/* How long the cluster's word is believed on who may see what; 0: it is not asked. */
+	uint64_t believed_ns;
+	const char *audience; /* whom tokens must be for; NULL: the API server */
 
 	/* The rows of `mete ps` in its order: devices, tenants each with its processes, what is
 	 * outside. A row is lent. */
@@ -36,8 +40,19 @@ struct page_host {
 	void (*freshen)(struct daemon *d);
 	/* What meted says of itself. */
 	void (*tell)(struct daemon *d, struct wire_admin_welcome *ret_said);
+	/* Nobody has watched for a while. */
+	void (*unwatched)(struct daemon *d);
 	/* "alice", or "1004". */
 	void (*user)(uid_t uid, char ret_name[PAGE_USER_MAX]);
+
+	/* Only if the cluster is asked. Whose a token is, and what he may get: the loop calls
+	 * told() once, within seconds, unless it is forgotten before. -ENOTCONN, -ENOMEM. All must
+	 * have been forgotten when the page is closed. */
+	int (*who)(struct daemon *d, const char *token, const char *audience, right_told *told,
+		   void *owner, struct right_asked **ret_asked);
+	int (*may)(struct daemon *d, const char *user, const struct right *right, right_told *told,
+		   void *owner, struct right_asked **ret_asked);
+	void (*forget)(struct daemon *d, struct right_asked *asked);
 };
 
 struct page_server;
@@ -47,6 +62,9 @@ struct page_entry {
 	uint32_t version; /* PAGE_VERSION */
 	/* `host` is borrowed until closed. */
 	int (*open)(const struct page_host *host, struct page_server **ret_page, struct fault *why);
+	/* Somebody watches, or has a moment ago: a page that is loaded again is away for as long.
+	 */
+	bool (*watched)(const struct page_server *page);
 	/* Ends all connections; what is left goes with the loop. NULL: does nothing. */
 	void (*close)(struct page_server *page);
 };

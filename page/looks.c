@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "page/rights.h"
 #include "view/ps_write.h"
 
 static const uint64_t ms_ns = 1000000;
@@ -77,8 +78,12 @@ int looks_gather(struct looks *looks, bool now)
 
 static void write_viewer(FILE *out, const struct looks *looks, const struct sight *sight)
 {
-	fprintf(out, "\"sees\":\"%s\",\"viewer\":", sight->all ? "all" : "own");
-	ps_write_text(out, sight->all ? "" : names_user((void *)&looks->names, sight->uid).text);
+	fprintf(out, "\"sees\":\"%s\",\"viewer\":", sight_all(sight) ? "all" : "own");
+	if (sight->rights)
+		ps_write_text(out, rights_name(sight->rights));
+	else
+		ps_write_text(out,
+			      sight->all ? "" : names_user((void *)&looks->names, sight->uid).text);
 }
 
 /* Of a kind, those that `is` lets through. */
@@ -122,7 +127,7 @@ static struct looks_answer *of(struct looks *looks, const struct sight *sight)
 		if (sight_same(&looks->answer[i].sight, sight))
 			return &looks->answer[i];
 	/* The last place is for who sees all. */
-	if (looks->answers >= (sight->all ? LOOKS_ANSWERS : LOOKS_ANSWERS - 1u))
+	if (looks->answers >= (sight_all(sight) ? LOOKS_ANSWERS : LOOKS_ANSWERS - 1u))
 		return NULL;
 	looks->answer[looks->answers] = (struct looks_answer){.sight = *sight};
 	return &looks->answer[looks->answers++];

@@ -13,6 +13,7 @@ struct page_server {
 	struct access access;
 	struct http *http;
 	struct looks looks;
+	struct rights_table rights;
 	struct crowds crowds;
 };
 
@@ -95,6 +96,45 @@ static void answer_figures(struct page_server *p, const struct sight *sight, con
 	answer_text(r, text, ret_answer);
 }
 
+static void say(struct http_answer *ret_answer, unsigned status, const char *sentence)
+{
+	ret_answer->status = status;
+	ret_answer->body = strdup(sentence);
+	ret_answer->size = ret_answer->body ? strlen(sentence) : 0;
+}
+
+/* Whose token it is, and what he may see: false if that is refused, or not known yet. */
+static bool enter(struct page_server *p, const struct http_request *request,
+		  struct sight *ret_sight, struct http_answer *ret_answer)
+{
+	int r = rights_enter(&p->rights, access_bearer(request), request->waited_ns, ret_sight);
+
+	if (r == RIGHTS_LATER) {
+		ret_answer->later = true;
+	} else if (r == RIGHTS_STRANGER) {
+		ret_answer->headers = token_headers;
+		say(ret_answer, 401, "this cluster's API server does not know this token\n");
+	} else if (r == RIGHTS_NOTHING) {
+		say(ret_answer, 403,
+		    "nothing here may be seen with this token: neither a pod or claim with a share "
+		    "of this node's GPUs, nor nodes/metrics of this node\n");
+	} else if (r == -EBUSY) {
+		say(ret_answer, 503, "too many others ask now: ask again in a few seconds\n");
+	} else if (r < 0) {
+		say(ret_answer, 503,
+		    "the API server did not say whose this token is, or what he may see: ask again "
+		    "in a few seconds\n");
+	}
+	return r == 0;
+}
+
+static void on_settled(void *owner)
+{
+	struct page_server *p = owner;
+
+	http_go_on(p->http);
+}
+
 static void on_request(void *owner, const struct http_request *request,
 		       struct http_answer *ret_answer)
 {
@@ -112,7 +152,7 @@ static void on_request(void *owner, const struct http_request *request,
 		return;
 	if (page)
 		answer_page(ret_answer);
-	else
+	else if (!p->access.cluster || enter(p, request, &sight, ret_answer))
 		answer_figures(p, &sight, request->path, ret_answer);
 }
 
@@ -133,6 +173,7 @@ static void close_page(struct page_server *p)
 	if (!p)
 		return;
 	http_close(take(p->http));
+	rights_close(&p->rights);
 	looks_close(&p->looks, on_forget_closed);
 }
 
@@ -156,10 +197,11 @@ static int open_page(const struct page_host *host, struct page_server **ret_page
 	int r = p ? looks_open(&p->looks, host) : -ENOMEM;
 
 	if (r == 0)
-		r = crowds_open(&p->crowds, &p->looks);
+		r = crowds_open(&p->crowds, &p->looks, &p->rights);
 	if (r < 0)
 		return fault_set(why, r, "out of memory");
 	p->host = host;
+	rights_open(&p->rights, &p->looks, on_settled, p);
 	r = access_open(&p->access, host, why);
 	if (r == 0)
 		r = serve(p, why);
@@ -170,6 +212,11 @@ static int open_page(const struct page_host *host, struct page_server **ret_page
 	return r;
 }
 
+static bool is_watched(const struct page_server *p)
+{
+	return crowds_watched(&p->crowds);
+}
+
 __attribute__((visibility("default"))) extern const struct page_entry mete_page;
 const struct page_entry mete_page = {
-	.version = PAGE_VERSION, .open = open_page, .close = close_page};
+	.version = PAGE_VERSION, .open = open_page, .watched = is_watched, .close = close_page};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What somebody may see: everything, or a user's own tenants. Rows are left out before anything is
+ * What somebody may see: everything, a user's own tenants, or those that the cluster lets him see
+ * (page/rights.h). Rows are left out before anything is
  * made of them, so that whatever is shown afterwards cannot tell of others. Pure.
  */
 #pragma once
@@ -9,11 +10,18 @@
 
 #include "view/ps_rows.h"
 
+struct rights;
+
 struct sight {
 	bool all;
 	uid_t uid; /* whose tenants; not if `all` */
+	/* Whose of the user's tenants, by the cluster's word. Lent; NULL: all of them. */
+	const struct rights *rights;
+	uint64_t id, edition; /* of these rights: another one, once some of them are gone */
 };
 
+/* Does it see everything just now? */
+bool sight_all(const struct sight *sight);
 bool sight_same(const struct sight *a, const struct sight *b);
 
 /* Copies what it sees of `rows` to *ret_rows, which ps_rows_free() frees. What names others in a

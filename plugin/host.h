@@ -13,6 +13,7 @@
 #include "base/loop.h"
 #include "core/part.h"
 #include "core/share/share.h"
+#include "kube/right.h"
 #include "wire/wire.h"
 
 enum {
@@ -170,6 +171,16 @@ struct plugin_entry {
 	/* We are about to end. 1: finished() is called when no call of the kubelet is being
 	 * answered; 0: none is. */
 	int (*finish)(struct plugin *plugin);
+	/* Asks the API server whose a token is that is for `audience` (NULL: for the API server),
+	 * and whether a user may get something. The loop calls told() once, within seconds, unless
+	 * it is forgotten before. -ENOTCONN: there is no API server here. -ENOMEM. All must have
+	 * been forgotten before close(). */
+	int (*who)(struct plugin *plugin, const char *token, const char *audience, right_told *told,
+		   void *owner, struct right_asked **ret_asked);
+	int (*may)(struct plugin *plugin, const char *user, const struct right *right,
+		   right_told *told, void *owner, struct right_asked **ret_asked);
+	/* NULL: does nothing. */
+	void (*forget)(struct right_asked *asked);
 	/* It ends later, in the loop: within a few seconds, for which an API server may take to
 	 * answer. */
 	void (*close)(struct plugin *plugin);

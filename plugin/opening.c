@@ -9,6 +9,7 @@
 #include "plugin/dra/standby.h"
 #include "plugin/nodes.h"
 #include "plugin/nvidia/driver_cdi.h"
+#include "plugin/reviews.h"
 
 enum {
 	LOG_BURST = 100,
@@ -444,5 +445,8 @@ const struct plugin_entry mete_plugin = {
 	.reload = reload,
 	.succeed = standby_succeed,
 	.finish = finish,
+	.who = reviews_who,
+	.may = reviews_may,
+	.forget = reviews_forget,
 	.close = plugin_close,
 };

@@ -34,6 +34,7 @@
  *	strangers.c      processes on the devices that are not guests
  *	over.c           containers that have more than their limit
  *	events.c         Kubernetes events
+ *	reviews.c        who asks for the page, and what he may get
  *	metrics.c        /metrics, and metrics_text.c what it says
  *	sums/            who gets which GPU where pods are counted by amounts (sums/seats.h)
  *	dra/             the driver for dynamic resource allocation (dra/dra.h)

@@ -64,8 +64,9 @@ class Meted:
 
     resource = "mete.dev/gpu"
 
-    def __init__(self, cluster, config="", slots=4, total=None, **sim):
-        """`config`: lines below `mete`. `sim`: METE_SIM_ settings, without that prefix. `total`: slots in all."""
+    def __init__(self, cluster, config="", slots=4, total=None, options=(), **sim):
+        """`config`: lines below `mete`. `sim`: METE_SIM_ settings, without that prefix. `total`: slots in all. `options`: of meted."""
+        self.options = options
         self.cluster, self.total = cluster, slots if total is None else total
         self.program = os.path.join(BUILD, "node", "meted")
         number = next(names)
@@ -113,7 +114,7 @@ class Meted:
         with open(self.log_path, "ab") as log:
             self.process = self.cluster.start(
                 "sh", "-c", 'echo $$; exec "$@"', "sh", self.program, "--system", "--driver",
-                os.path.join(self.cluster.folder, "driver", "lib"), "--kubernetes", self.folder + "/config.yaml", *options,
+                os.path.join(self.cluster.folder, "driver", "lib"), "--kubernetes", self.folder + "/config.yaml", *self.options, *options,
                 env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
         self.pid = int(self.process.stdout.readline())
         try:

@@ -91,6 +91,10 @@ def test_with_claims_it_renders_that_overlay():
     same("overlays/claims", *CLAIMS)
 
 
+def test_with_the_page_it_renders_that_overlay():
+    same("overlays/page", "page.enabled=true")
+
+
 def test_on_simulated_gpus_it_renders_that_overlay():
     same("overlays/simulated", "simulated.enabled=true", "image.pullPolicy=Never")
     same("overlays/simulated-claims", "simulated.enabled=true", "image.pullPolicy=Never", *CLAIMS)

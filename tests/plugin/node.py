@@ -44,6 +44,7 @@ class Api:
         self.events, self.patches, self.connections = [], [], set()
         self.refused = None  # a status, for all requests
         self.silent = False  # requests are not answered
+        self.review = None  # likewise: review("tokenreviews" or "subjectaccessreviews", body)
         self.claim = None  # what a test has: one(namespace, name, connection), list(namespace, limit, connection)
         self.server = None
         self.set_node(labels or {})
@@ -268,6 +269,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.body()
         if self.refuses():
+            return
+        if "reviews" in self.path:
+            self.answer(*self.server.api.review(self.path.rsplit("/", 1)[1], body))
             return
         self.server.api.events.append(body)
         self.answer(body, 201)

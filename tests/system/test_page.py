@@ -235,6 +235,27 @@ def test_who_does_not_read_misses_changes_and_then_gets_all():
             watched.stream.close()
 
 
+def test_a_users_meted_stays_while_somebody_looks():
+    """It leaves with its last tenant, unless a page is open; and then a while after that is closed, as a page that is loaded again is away for a moment."""
+    with Shown() as meted:
+        admin = Admin(meted.place)
+        admin.tenant("64MiB", name="last")
+        with web.Stream(meted.page) as stream:
+            stream.next()
+            admin.close()
+            assert stream.until(lambda name, data: data.get("gone"))
+            assert meted.ask("/v1/node").json["tenants"] == [] and meted.process.poll() is None
+            other = Admin(meted.place)
+            other.tenant("64MiB", name="again")
+            assert stream.until(lambda name, data: [row for row in data.get("tenants", ()) if row.get("name") == "again"])
+            other.close()
+            assert stream.until(lambda name, data: data.get("gone"))
+        with web.Stream(meted.page) as stream:  # it is loaded again
+            assert stream.next()[1]["tenants"] == []
+        assert meted.process.wait(PATIENCE) == 0
+        assert "daemon.unneeded" in meted.log()
+
+
 def test_a_user_has_his_number_of_viewers_and_takes_nobody_elses():
     if os.geteuid() != 0:
         raise Skipped("only root can play another user")

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who asks for the page, and what he may get: by the API server's word. */
+#pragma once
+
+#include "plugin/plugin.h"
+
+/* For struct plugin_entry, which says what they do. */
+must_check int reviews_who(struct plugin *p, const char *token, const char *audience,
+			   right_told *told, void *owner, struct right_asked **ret_asked);
+must_check int reviews_may(struct plugin *p, const char *user, const struct right *right,
+			   right_told *told, void *owner, struct right_asked **ret_asked);
+void reviews_forget(struct right_asked *review);

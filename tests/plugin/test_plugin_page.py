@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""meted's page on a node of Kubernetes: whose token it is and what he may get, by the API server's word. Whoever may see one tenant sees
+no other one by any URL, header or stream."""
+from node import *
+from meted import run
+import web
+
+HOST = "127.0.0.1"
+NODE_RIGHT = ("", "nodes", "metrics", "", NODE)
+
+
+def pods(namespace, name=None):
+    return ("", "pods", None, namespace, name)
+
+
+class Cluster:
+    """Users by their tokens, and what each may `get`: (group, resource, subresource, namespace, name)."""
+
+    def __init__(self, **users):
+        self.tokens = {f"token-of-{name}": name for name in users}
+        self.rights = users
+        self.asked, self.fails, self.lock = [], set(), threading.Lock()
+        self.silent = threading.Event()
+        self.silent.set()
+
+    def review(self, kind, body):
+        self.silent.wait()
+        spec = body["spec"]
+        with self.lock:
+            self.asked.append((kind, spec))
+        if kind in self.fails:
+            return {"kind": "Status", "code": 500, "message": "the test fails"}, 500
+        if kind == "tokenreviews":
+            name = self.tokens.get(spec["token"])
+            user = {"username": name, "uid": "u-" + name, "groups": ["all", "g-" + name], "extra": {"a/b": ["c"]}} if name else None
+            known = {"authenticated": True, "user": user} if name else {"error": "unknown"}
+            return dict(body, status=known | ({"audiences": spec["audiences"]} if "audiences" in spec else {})), 201
+        wanted = spec["resourceAttributes"]
+        name = spec["user"]
+        assert spec["groups"] == ["all", "g-" + name] and spec["extra"] == {"a/b": ["c"]} and spec["uid"] == "u-" + name, spec
+        assert wanted["verb"] == "get", spec
+        right = (wanted.get("group", ""), *(wanted.get(key) for key in ("resource", "subresource", "namespace", "name")))
+        right = tuple("" if part is None and place == 3 and right[1] == "nodes" else part for place, part in enumerate(right))
+        return dict(body, status={"allowed": right in self.rights[name], "reason": ""}), 201
+
+    def count(self, kind):
+        with self.lock:
+            return sum(one == kind for one, _ in self.asked)
+
+
+def free_port():
+    with socket.socket() as made:
+        made.bind((HOST, 0))
+        return made.getsockname()[1]
+
+
+class Page(Node):
+    def __init__(self, cluster, *options, believed="5s", **more):
+        self.at = (HOST, free_port())
+        more.setdefault("share", {"memory": "25%"})
+        super().__init__(options=("--page", f"{HOST}:{self.at[1]}", "--page-kubernetes", believed, *options), **more)
+        self.api.review = cluster.review
+
+    def said_by(self, user, path="/v1/node", *headers, **more):
+        """Where one user has asked a hundred times in a second, it is asked again."""
+        answers = []
+
+        def said():
+            answers.append(web.ask(self.at, path, headers=(*as_user(user), *headers), **more))
+            return answers[-1].body != "unavailable\n"
+
+        until(said, "too many questions")
+        return answers[-1]
+
+    def names(self, user):
+        answer = self.said_by(user)
+        assert answer.status == 200, answer.body
+        return {row["name"] for row in answer.json["tenants"]}
+
+
+def as_user(user):
+    return (f"Authorization: Bearer token-of-{user}",)
+
+
+def two(node):
+    """Two namespaces' pods on one device."""
+    return node.run("mine", node.id(0), namespace="a"), node.run("theirs", node.id(0, 1), namespace="b")
+
+
+def test_who_may_get_what_sees_that():
+    cluster = Cluster(admin={NODE_RIGHT}, team={pods("a")}, one={pods("b", "theirs")}, nobody=set())
+    with Page(cluster) as node:
+        mine, theirs = two(node)
+        assert node.names("admin") == {mine.title(), theirs.title()}
+        assert node.names("team") == {mine.title()} and node.names("one") == {theirs.title()}
+        said = node.said_by("one").json
+        assert (said["sees"], said["viewer"]) == ("own", "one") and node.said_by("admin").json["sees"] == "all"
+        nothing = node.said_by("nobody")
+        assert nothing.status == 403 and nothing.body == ("nothing here may be seen with this token: neither a pod or claim with a share of this node's GPUs, "
+                                                          "nor nodes/metrics of this node\n"), nothing.body
+        assert node.said_by("stranger").status == 401 and "API server does not know this token" in node.said_by("stranger").body
+        assert web.ask(node.at, "/v1/node").status == 401 and web.ask(node.at, "/").status == 200
+        # A new pod of his is seen as soon as it is there, and another's is not.
+        more = node.run("more", node.id(1), namespace="a")
+        until(lambda: node.names("team") == {mine.title(), more.title()}, "the new pod is not seen")
+        assert node.names("one") == {theirs.title()}
+
+
+def test_a_word_is_believed_for_a_while_and_asked_once_for_all():
+    cluster = Cluster(team={pods("a")})
+    with Page(cluster, believed="60m") as node:
+        mine, _ = two(node)
+        streams = [web.Stream(node.at, headers=as_user("team")) for _ in range(4)]
+        for stream in streams:
+            assert [row["name"] for row in stream.next()[1]["tenants"]] == [mine.title()]
+            stream.close()
+        for _ in range(5):
+            assert node.names("team") == {mine.title()}
+        assert cluster.count("tokenreviews") == 1, cluster.asked
+
+
+# What somebody may say who sees `a` and wants to see `b`: a path, and headers besides his own. {}: the name of b's tenant, escaped.
+TRIED = [(path, headers) for path in (
+    "/v1/node", "/v1/node?tenant={}", "/v1/node?all=1&sees=all", "/v1/tenants/{}", "/v1/tenants/{number}", "/v1/tenants/{plain}", "/v1/tenants/b", "/v1/tenants/b%2Ftheirs",
+    "/v1/tenants/a%2Fmine%2Fmain/../{}", "/v1/tenants//{}", "/v1/tenants/%00{}", "/v1/tenants/{}%00", "/v1/tenants/*", "/v1/tenants/", "/v1/tenants/-1", "/v1/tenants/+{number}",
+    "/v1/devices/0", "/v1/devices/{uuid}", "/v1/devices/0?tenant={number}", "/v1/devices/0/tenants/{}", "/v1/../v1/tenants/{}", "//v1/tenants/{}", "/v1/%2e%2e/v1/tenants/{}",
+    "/v1/node/{}", "/metrics", "/v1/events?token=token-of-admin", "/v1/node?token=token-of-admin", "http://localhost/v1/tenants/{}", "/", "/healthz")
+    for headers in (
+        (), ("Authorization: Bearer token-of-admin",), ("Proxy-Authorization: Bearer token-of-admin",), ("X-Remote-User: admin", "X-Remote-Group: system:masters"),
+        ("Impersonate-User: admin", "Impersonate-Group: system:masters"), ("X-Forwarded-User: admin", "X-Forwarded-For: 127.0.0.1"), ("Cookie: token=token-of-admin",),
+        ("X-Original-URL: /v1/tenants/{}", "X-Rewrite-URL: /v1/tenants/{}"), ("Last-Event-ID: 0",), ("Range: bytes=0-",), ("Origin: http://localhost",), ("Forwarded: for=127.0.0.1",))]
+
+
+def test_nothing_that_is_said_shows_anothers_tenant():
+    """A table of requests, each tried. A second Authorization does not count: the first is his own."""
+    cluster = Cluster(team={pods("a")}, admin={NODE_RIGHT})
+    with Page(cluster, believed="60m") as node:
+        mine, theirs = two(node)
+        number = node.tenant(theirs.title()).tenant
+        marks = (theirs.title(), "theirs", "b/theirs")
+        assert theirs.title() in node.said_by("admin").body  # there is something to be seen
+
+        def fill(text):
+            escaped = theirs.title().replace("/", "%2F")
+            return (text.replace("{}", escaped).replace("{plain}", theirs.title()).replace("{number}", str(number)).replace("{uuid}", node.uuid[0]))
+
+        statuses = set()
+        for path, headers in TRIED:
+            path, headers = fill(path), tuple(map(fill, headers))
+            if "/v1/events" in path:
+                with web.Stream(node.at, path, headers=(*as_user("team"), *headers)) as stream:
+                    said = json.dumps(stream.next()) if stream.status == 200 else ""
+                    assert stream.status == 200, (path, headers)
+            else:
+                answer = node.said_by("team", path, *headers)
+                statuses.add(answer.status)
+                said = answer.body if path.startswith("/v") or "tenants" in path else ""
+                assert f'"tenant":{number},' not in said.replace(" ", ""), (path, headers, said)
+            for mark in marks:
+                assert mark not in said, (path, headers, said)
+            if path == "/v1/node":
+                assert mine.title() in said, (headers, said)
+        assert statuses <= {200, 400, 403, 404}, statuses
+
+
+def test_a_name_that_a_tenant_chose_itself_shows_nothing():
+    """A tenant within a container's is seen with the container, whatever it is called."""
+    cluster = Cluster(team={pods("a")}, other={pods("b")})
+    with Page(cluster, believed="60m") as node:
+        mine, theirs = two(node)
+        admin = Admin(node.place)
+        inner = admin.tenant("64MiB", name="b/theirs/inner", outer=node.folder_of(mine.title()) + "/guest.sock")
+        assert inner.tenant
+        until(lambda: node.names("team") == {mine.title(), "b/theirs/inner"}, "what is within his is not seen")
+        assert node.names("other") == {theirs.title()}
+        admin.close()
+
+
+def test_a_stream_ends_when_the_right_is_gone():
+    cluster = Cluster(team={pods("a")}, both={pods("a", "mine"), pods("b", "theirs")})
+    with Page(cluster) as node:
+        mine, theirs = two(node)
+        one, both = (web.Stream(node.at, headers=as_user(user)) for user in ("team", "both"))
+        assert [row["name"] for row in one.next()[1]["tenants"]] == [mine.title()]
+        assert {row["name"] for row in both.next()[1]["tenants"]} == {mine.title(), theirs.title()}
+        cluster.rights["both"].discard(pods("b", "theirs"))
+        while both.next():
+            pass
+        assert node.names("both") == {mine.title()}
+        del cluster.tokens["token-of-team"]  # the token is revoked
+        while one.next():
+            pass
+        assert node.said_by("team").status == 401
+        # Where both are watched and nothing is taken, the stream goes on over several reviews.
+        with web.Stream(node.at, headers=as_user("both")) as stays:
+            assert stays.next()
+            before = cluster.count("tokenreviews")
+            until(lambda: cluster.count("tokenreviews") >= before + 2, "nobody is asked again")
+            more = node.run("mine", node.id(1), namespace="c")
+            cluster.rights["both"].add(pods("c"))
+            assert stays.until(lambda name, data: data["tenants"] and data["tenants"][0].get("name") == more.title())
+
+
+def test_without_the_api_servers_word_nothing_is_shown():
+    cluster = Cluster(team={pods("a")})
+    with Page(cluster) as node:
+        mine, _ = two(node)
+        sentence = "the API server did not say whose this token is, or what he may see: ask again in a few seconds\n"
+        cluster.fails = {"subjectaccessreviews"}
+        answer = node.said_by("team")
+        assert (answer.status, answer.body) == (503, sentence), answer.body
+        cluster.fails = set()
+        until(lambda: node.said_by("team").status == 200, "it is not asked again")
+        with web.Stream(node.at, headers=as_user("team")) as stream:
+            assert stream.next()
+            cluster.fails = {"subjectaccessreviews", "tokenreviews"}
+            while stream.next():  # its rights run out
+                pass
+        assert node.said_by("team").status == 503 and mine.title() not in node.said_by("team").body
+        log = node.log()
+        assert "review.failed" in log and "token-of-team" not in log, "tokens are not logged"
+        cluster.fails = set()
+        until(lambda: node.said_by("team").status == 200, "it is not asked again")
+
+
+def test_meted_waits_for_nobody_and_ends_while_it_asks():
+    cluster = Cluster(team={pods("a")})
+    with Page(cluster) as node:
+        two(node)
+        cluster.silent.clear()
+        waiting = [web.connect(node.at) for _ in range(3)]
+        for one in waiting:
+            one.sendall(web.request("/v1/node", headers=as_user("team")))
+        leaves = web.connect(node.at)
+        leaves.sendall(web.request("/v1/node", headers=as_user("team")))
+        leaves.close()
+        assert web.ask(node.at, "/healthz").status == 200 and web.ask(node.at, "/").status == 200
+        node.run("third", node.id(1))  # the kubelet is served, too
+        cluster.silent.set()
+        for one in waiting:
+            assert b"200" in one.recv(64).split(b"\r\n")[0]
+            one.close()
+        cluster.silent.clear()
+        held = web.connect(node.at)
+        held.sendall(web.request("/v1/node", headers=("Authorization: Bearer another",)))
+        assert web.ask(node.at, "/healthz").status == 200
+        node.meted.process.terminate()
+        assert node.meted.process.wait(PATIENCE) == 0
+        cluster.silent.set()
+        held.close()
+
+
+def test_tokens_that_nobody_knows_cost_others_nothing():
+    cluster = Cluster(team={pods("a")})
+    with Page(cluster, believed="60m") as node:
+        mine, _ = two(node)
+        assert node.names("team") == {mine.title()}
+        statuses = [web.ask(node.at, "/v1/node", headers=(f"Authorization: Bearer guess-{i}",)).status for i in range(200)]
+        assert set(statuses) == {401, 503}, statuses
+        assert cluster.count("tokenreviews") < 150 and node.names("team") == {mine.title()}, cluster.count("tokenreviews")
+        for token in ("x" * 8193, "é" * 20):
+            assert web.ask(node.at, "/v1/node", headers=(f"Authorization: Bearer {token}",)).status in (401, 431), token
+
+
+def test_tokens_are_for_this_page_alone_where_that_is_wanted():
+    cluster = Cluster(team={pods("a")})
+    with Page(cluster, "--page-audience", "mete.dev") as node:
+        mine, _ = two(node)
+        assert node.names("team") == {mine.title()}
+        assert cluster.asked[0][1]["audiences"] == ["mete.dev"]
+        review = cluster.review
+
+        def unaware(kind, body):  # a server that knows no audiences
+            said, status = review(kind, body)
+            said["status"].pop("audiences", None)
+            return said, status
+
+        node.api.review = unaware
+        cluster.tokens["token-of-late"] = "team"
+        assert node.said_by("late").status == 401
+
+
+def test_what_does_not_fit_together_is_said():
+    with tempfile.TemporaryDirectory() as folder:
+        def refused(*options):
+            done = subprocess.run([sys.argv[1], "--system", "--dir", folder, *options], capture_output=True, text=True, timeout=PATIENCE,
+                                  env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], METE_SIM_DIR=folder))
+            assert done.returncode != 0, done
+            return done.stderr
+
+        assert "--page-kubernetes needs a node of Kubernetes: --kubernetes FILE" in refused("--page", ":0", "--page-kubernetes", "30s")
+        assert "--page-audience needs --page-kubernetes TIME" in refused("--page", ":0", "--page-audience", "mete.dev")
+        for time, why in (("1s", "accepted: 5s to 60m"), ("100ms", "accepted: 5s to 60m"), ("61m", "is too much"), ("x", "accepted: a time with its unit")):
+            assert "--page-kubernetes: " in refused("--page", ":0", "--kubernetes", "/nothing", "--page-kubernetes", time) and why in refused("--page", ":0", "--kubernetes", "/nothing", "--page-kubernetes", time), time
+
+
+if __name__ == "__main__":
+    run(globals())
