@@ -18,7 +18,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 13, /* of this interface: both sides are built together */
+	HOST_VERSION = 14, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
@@ -100,8 +100,9 @@ struct host {
 	int cuda_version;	    /* that the driver serves at most, 12090; 0: not reported */
 	enum log_level log_level;
 	int unparted; /* the first GPU in MIG mode without parts, in NVIDIA's numbering; -1 */
-	const char *missing; /* why there are no devices: meted waits for them */
-	bool missing_driver; /* it could not be opened at all */
+	const char *mig_config; /* mig-parted's file, for a label; NULL: none */
+	const char *missing;	/* why there are no devices: meted waits for them */
+	bool missing_driver;	/* it could not be opened at all */
 
 	/* Creates a tenant that lives until end(); after a restart of meted, until the grace
 	 * period is over, unless keep() is called. The folder holds its socket and is new: its

@@ -8,6 +8,7 @@
 #include "plugin/dra/dra.h"
 #include "plugin/nodes.h"
 #include "plugin/nvidia/driver_cdi.h"
+#include "plugin/nvidia/mig_label.h"
 
 enum {
 	LOG_BURST = 100,
@@ -110,6 +111,8 @@ static int open_api(struct plugin *p, struct fault *why)
 		return 0;
 	}
 	r = api_open(p->host->loop, &place, &p->api, why);
+	if (r == 0 && p->host->mig_config)
+		r = mig_label_open(p, p->host->mig_config, &p->mig, why);
 	return r == 0 ? nodes_open(p, &p->nodes, why) : r;
 }
 
@@ -229,6 +232,15 @@ static int wait_for_devices(struct plugin *p, struct fault *why)
 	if (p->host->missing_driver && !p->config->waits)
 		return fault_set(why, -ENODEV, "%s", missing);
 	log_warning("plugin.waits", "reason=%s", log_text(missing).text);
+	/* All may be in MIG mode, and have no parts yet. */
+	if (p->host->mig_config) {
+		int r = name_node(p, why);
+
+		if (r == 0)
+			r = open_api(p, why);
+		if (r < 0)
+			return r;
+	}
 	return metrics_open(p, why);
 }
 
@@ -374,6 +386,7 @@ static void plugin_close(struct plugin *p)
 	/* And one, until all are being closed. */
 	p->open_handles = 1;
 	leave(p);
+	p->open_handles += mig_label_close(take(p->mig), closed);
 	p->open_handles +=
 		(uint32_t)(p->sweep.open + p->profile.open + p->settle.open + p->enrol.again.open +
 			   p->enrol.rival_again.open + p->enrol.folder.open +

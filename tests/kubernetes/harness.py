@@ -63,6 +63,7 @@ class Meted:
     """meted beside the node, as a machine's service would run it, on a simulated GPU of its own."""
 
     resource = "mete.dev/gpu"
+    options = ()  # more of meted's
 
     def __init__(self, cluster, config="", slots=4, total=None, **sim):
         """`config`: lines below `mete`. `sim`: METE_SIM_ settings, without that prefix. `total`: slots in all."""
@@ -113,7 +114,7 @@ class Meted:
         with open(self.log_path, "ab") as log:
             self.process = self.cluster.start(
                 "sh", "-c", 'echo $$; exec "$@"', "sh", self.program, "--system", "--driver",
-                os.path.join(self.cluster.folder, "driver", "lib"), "--kubernetes", self.folder + "/config.yaml",
+                os.path.join(self.cluster.folder, "driver", "lib"), "--kubernetes", self.folder + "/config.yaml", *self.options,
                 env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
         self.pid = int(self.process.stdout.readline())
         try:
