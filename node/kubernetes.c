@@ -262,6 +262,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.daemon = d,
 		.place = d->place,
 		.driver_folder = d->options.driver,
+		.mig_config = d->options.mig_config,
 		.driver_version = d->nvml ? nvml_driver(d->nvml) : "",
 		.cuda_version = d->nvml ? nvml_cuda(d->nvml) : 0,
 		.log_level = d->options.log_level,

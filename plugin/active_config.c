@@ -186,7 +186,8 @@ static void settle(struct plugin *p)
 
 int active_config_start(struct plugin *p, struct fault *why)
 {
-	if (!p->config->waits)
+	/* A label may yet divide the GPUs so that the configuration goes with it. */
+	if (!p->config->waits && !p->mig)
 		return active_config_settle(p, why);
 	settle(p);
 	return 0;

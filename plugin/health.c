@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "plugin/health_record.h"
 #include "plugin/nodes.h"
+#include "plugin/nvidia/mig_label.h"
 #include "plugin/sums/seats.h"
 
 enum { RECORD_MOST = 64 << 10, BOOT = 40 };
@@ -147,6 +148,7 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 		} else {
 			as_nvidia_look(p);
 		}
+		mig_label_look(p->mig);
 		return;
 	}
 	if (news == HOST_XID)

@@ -103,6 +103,7 @@ struct host {
 	int cuda_version;	    /* that the driver serves at most, 12090; 0: not reported */
 	enum log_level log_level;
 	int unparted; /* the first GPU in MIG mode without parts, in NVIDIA's numbering; -1 */
+	const char *mig_config; /* mig-parted's file, for a label; NULL: none */
 	const char *missing; /* why there are no devices: meted waits for them */
 	bool missing_driver; /* it could not be opened at all */
 	bool stands_by;	     /* because another meted serves the node: `missing` says so */

@@ -9,6 +9,7 @@
 #include "plugin/dra/standby.h"
 #include "plugin/nodes.h"
 #include "plugin/nvidia/driver_cdi.h"
+#include "plugin/nvidia/mig_label.h"
 #include "plugin/reviews.h"
 
 enum {
@@ -112,6 +113,8 @@ static int open_api(struct plugin *p, struct fault *why)
 		return 0;
 	}
 	r = api_open(p->host->loop, &place, &p->api, why);
+	if (r == 0 && p->host->mig_config)
+		r = mig_label_open(p, p->host->mig_config, &p->mig, why);
 	return r == 0 ? nodes_open(p, &p->nodes, why) : r;
 }
 
@@ -234,6 +237,14 @@ static int wait_for_devices(struct plugin *p, struct fault *why)
 	log_warning("plugin.waits", "reason=%s", log_text(missing).text);
 	if (!p->host->stands_by)
 		dra_disown(p);
+	/* All may be in MIG mode, and have no parts yet. */
+	if (!p->host->stands_by && p->host->mig_config) {
+		r = name_node(p, why);
+		if (r == 0)
+			r = open_api(p, why);
+		if (r < 0)
+			return r;
+	}
 	r = metrics_open(p, why);
 	/* Who serves may have the addresses, and has them until it ends. */
 	if (r < 0 && p->host->stands_by) {
@@ -389,6 +400,7 @@ static void plugin_close(struct plugin *p)
 	/* And one, until all are being closed. */
 	p->open_handles = 1;
 	leave(p);
+	p->open_handles += mig_label_close(take(p->mig), closed);
 	p->open_handles +=
 		(uint32_t)(p->sweep.open + p->profile.open + p->settle.open + p->enrol.again.open +
 			   p->enrol.rival_again.open + p->enrol.folder.open +

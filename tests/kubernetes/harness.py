@@ -63,10 +63,11 @@ class Meted:
     """meted beside the node, as a machine's service would run it, on a simulated GPU of its own."""
 
     resource = "mete.dev/gpu"
+    options = ()  # more of meted's
 
     def __init__(self, cluster, config="", slots=4, total=None, options=(), **sim):
         """`config`: lines below `mete`. `sim`: METE_SIM_ settings, without that prefix. `total`: slots in all. `options`: of meted."""
-        self.options = options
+        self.options = (*self.options, *options)
         self.cluster, self.total = cluster, slots if total is None else total
         self.program = os.path.join(BUILD, "node", "meted")
         number = next(names)

@@ -39,6 +39,7 @@ TABLE = {
     "cli/": "cli_* pick pick_choose returning arrows headers meted_nested meted_daemons",
     "view/": "cli_ps* cli_top cli_why top_view page* arrows headers",
     "page/": "page* http_listen arrows headers",
+    "mig/": "mig_* fuzz_mig_spec cli_mig arrows headers",
     "sim/": "sim_* guest_meted_sim arrows headers guest_memory",
     "sim/ptx/": "ptx_* fuzz_ptx sim_launch sim_modules sim_faults arrows headers",
     "examples/": "demo* check_gpu",
