@@ -35,6 +35,7 @@
  *	over.c           containers that have more than their limit
  *	events.c         Kubernetes events
  *	metrics.c        /metrics, and metrics_text.c what it says
+ *	mps/             control daemons of NVIDIA's MPS (mps/mps.h)
  *	sums/            who gets which GPU where pods are counted by amounts (sums/seats.h)
  *	dra/             the driver for dynamic resource allocation (dra/dra.h)
  */
@@ -57,6 +58,7 @@
 enum { PLUGIN_PATH = 512 };
 
 struct dra;
+struct mps_hub;
 struct nodes;
 struct seats;
 struct ProtobufCMessage; /* protobuf-c's */
@@ -174,6 +176,7 @@ struct plugin {
 	struct dra *dra;	      /* plugin/dra/ */
 	struct registration *awaited; /* of who stands by: plugin/dra/standby.h */
 	struct seats *seats;	      /* NULL: pods are not counted by amounts */
+	struct mps_hub *mps;	      /* plugin/mps/ */
 	char *api_problem;	      /* NULL: none */
 	struct list events;
 	uint32_t events_under_way;
