@@ -22,6 +22,7 @@
 #include "node/tenants/tenant_find.h"
 #include "node/tenants/tenant_spec.h"
 #include "node/time/launches.h"
+#include "node/time/schedule.h"
 #include "node/upcalls.h"
 
 struct kubernetes {
@@ -175,6 +176,11 @@ static void parking(struct daemon *d, uint64_t run_ns, uint64_t delay_ns)
 		     delay_ns == UINT64_MAX ? d->options.park_delay_ns : delay_ns);
 }
 
+static int compute_mode(struct daemon *d, uint32_t device, bool exclusive)
+{
+	return d->nvml ? nvml_set_exclusive(d->nvml, device, exclusive) : -ENOTSUP;
+}
+
 static struct host_link link_between(const struct daemon *d, uint32_t a, uint32_t b)
 {
 	struct nvml_link link = d->nvml ? nvml_link(d->nvml, a, b) : (struct nvml_link){0};
@@ -279,6 +285,8 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.watch = watch,
 		.cordoned = cordoned,
 		.link = link_between,
+		.compute_mode = compute_mode,
+		.at_once = schedule_at_once,
 		.parking = parking,
 		.driver = driver,
 		.succeeded = standby_succeeded,

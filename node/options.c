@@ -168,8 +168,7 @@ static int check_page(const struct options *options, struct fault *why)
 		return fault_set(why, -EINVAL,
 				 "--page-kubernetes needs a node of Kubernetes: --kubernetes FILE");
 	if (s < PAGE_LEAST_S || s > PAGE_MOST_S)
-		return fault_set(why, -EINVAL,
-				 "--page-kubernetes: accepted: %ds to 60m, as in 30s",
+		return fault_set(why, -EINVAL, "--page-kubernetes: accepted: %ds to 60m, as in 30s",
 				 PAGE_LEAST_S);
 	return 0;
 }

@@ -141,7 +141,7 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 
 	if (news == HOST_LOOKED) {
 		/* If nobody is a tenant, everybody would be a stranger. */
-		if (p->config->has_mete) {
+		if (config_has_tenants(p->config)) {
 			strangers_look(p);
 			over_look(p);
 			containers_look(p);

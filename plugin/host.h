@@ -104,9 +104,9 @@ struct host {
 	enum log_level log_level;
 	int unparted; /* the first GPU in MIG mode without parts, in NVIDIA's numbering; -1 */
 	const char *mig_config; /* mig-parted's file, for a label; NULL: none */
-	const char *missing; /* why there are no devices: meted waits for them */
-	bool missing_driver; /* it could not be opened at all */
-	bool stands_by;	     /* because another meted serves the node: `missing` says so */
+	const char *missing;	/* why there are no devices: meted waits for them */
+	bool missing_driver;	/* it could not be opened at all */
+	bool stands_by;		/* because another meted serves the node: `missing` says so */
 	/* What a stand-by has made for who serves after it, in the same process; NULL: it is not
 	 * wanted. */
 	struct registration **carried;
@@ -132,6 +132,10 @@ struct host {
 	/* It takes no new tenants (`mete cordon`): its owner's word, and no failure. watch() says
 	 * when that changes. */
 	bool (*cordoned)(const struct daemon *d, uint32_t device);
+	/* One process may use the GPU (MPS's server), or any number. -errno. */
+	int (*compute_mode)(struct daemon *d, uint32_t device, bool exclusive);
+	/* The device runs its tenants at once, and bounds their time by itself: no turns. */
+	void (*at_once)(struct daemon *d, uint32_t device, bool at_once);
 	struct host_link (*link)(const struct daemon *d, uint32_t a, uint32_t b);
 	/* How long class batch runs before it is parked for a higher class, and how long that waits
 	 * before; UINT64_MAX: as meted's options say. */

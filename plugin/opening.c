@@ -7,6 +7,7 @@
 #include "base/parts.h"
 #include "plugin/dra/dra.h"
 #include "plugin/dra/standby.h"
+#include "plugin/mps/mps.h"
 #include "plugin/nodes.h"
 #include "plugin/nvidia/driver_cdi.h"
 #include "plugin/nvidia/mig_label.h"
@@ -161,7 +162,7 @@ static int open_kubelet(struct plugin *p, struct fault *why)
 	if (r < 0)
 		return r;
 	/* Otherwise only the containers that were bound before are asked about. */
-	if (!p->config->has_mete && list_empty(&p->bindings.all))
+	if (!config_has_tenants(p->config) && list_empty(&p->bindings.all))
 		return 0;
 	snprintf(path, sizeof(path), "%.*s/pod-resources/kubelet.sock",
 		 (int)(strrchr(p->folder, '/') - p->folder), p->folder);
@@ -199,6 +200,8 @@ static int settle_whole(struct plugin *p, struct fault *why)
 {
 	int r = driver_cdi_settle(p, why);
 
+	if (r == 0 && p->config->as_nvidia.mps)
+		return settle_sharing(p, why);
 	return r < 0 ? r : containers_open(p, why);
 }
 
@@ -211,11 +214,13 @@ int plugin_settle(struct plugin *p, struct fault *why)
 	if (r == 0)
 		r = p->config->has_mete ? settle_sharing(p, why) : settle_whole(p, why);
 	if (r == 0)
+		r = mps_settle(p->mps, why);
+	if (r == 0)
 		r = dra_settle(p->dra, why);
 	if (r == 0)
 		r = metrics_open(p, why); /* the node's labels may have changed where */
 	/* Before the kubelet learns of devices. */
-	if (r == 0 && !p->config->has_mete)
+	if (r == 0 && !config_has_tenants(p->config))
 		as_nvidia_mark(p);
 	if (r == 0)
 		r = enrol_open(p, why);
@@ -279,6 +284,9 @@ static int start(struct plugin *p, struct fault *why)
 	if (r < 0)
 		return r;
 	health_open(p);
+	r = mps_open(p, &p->mps, why);
+	if (r < 0)
+		return r;
 	/* Whoever checks that we are alive need not wait for the node's labels. */
 	r = metrics_open(p, why);
 	return r < 0 ? r : active_config_start(p, why);
@@ -401,6 +409,10 @@ static void plugin_close(struct plugin *p)
 	p->open_handles = 1;
 	leave(p);
 	p->open_handles += mig_label_close(take(p->mig), closed);
+	if (p->mps) {
+		p->open_handles++;
+		mps_close(take(p->mps), closed);
+	}
 	p->open_handles +=
 		(uint32_t)(p->sweep.open + p->profile.open + p->settle.open + p->enrol.again.open +
 			   p->enrol.rival_again.open + p->enrol.folder.open +

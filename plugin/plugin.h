@@ -37,6 +37,7 @@
  *	events.c         Kubernetes events
  *	reviews.c        who asks for the page, and what he may get
  *	metrics.c        /metrics, and metrics_text.c what it says
+ *	mps/             control daemons of NVIDIA's MPS (mps/mps.h)
  *	sums/            who gets which GPU where pods are counted by amounts (sums/seats.h)
  *	dra/             the driver for dynamic resource allocation (dra/dra.h)
  */
@@ -60,6 +61,7 @@ enum { PLUGIN_PATH = 512 };
 
 struct dra;
 struct mig_label;
+struct mps_hub;
 struct nodes;
 struct seats;
 struct ProtobufCMessage; /* protobuf-c's */
@@ -179,6 +181,7 @@ struct plugin {
 	struct dra *dra;	      /* plugin/dra/ */
 	struct registration *awaited; /* of who stands by: plugin/dra/standby.h */
 	struct seats *seats;	      /* NULL: pods are not counted by amounts */
+	struct mps_hub *mps;	      /* plugin/mps/ */
 	char *api_problem;	      /* NULL: none */
 	struct list events;
 	uint32_t events_under_way;
