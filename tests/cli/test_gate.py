@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -168,6 +169,17 @@ def test_seeds_are_of_tests_that_draw():
 def test_a_part_of_the_soak_that_does_not_exist_is_refused():
     done = subprocess.run([os.path.join(ROOT, "tools", "soak"), "nothing"], text=True, capture_output=True)
     assert done.returncode == 1 and "no part is called 'nothing': repeat, " in done.stderr, done
+
+
+def test_a_machine_that_can_be_no_virtual_one_is_said_so():
+    with tempfile.TemporaryDirectory() as empty:
+        os.mkdir(empty + "/bin")
+        for name in "sh", "dirname", "cat", "sha256sum", "cut", "env", "python3", "apt-get", "grep":
+            os.symlink(shutil.which(name), f"{empty}/bin/{name}")
+        done = subprocess.run([sys.executable, os.path.join(ROOT, "tools", "test-v2"), "v2_unit"], text=True, capture_output=True,
+                              env=dict(os.environ, PATH=f"{empty}/bin", PIP_QUIET="anew"))  # what was found before holds for other settings
+    # Where there is no program, or this is not root: what is missing, and what to do about it; and nothing is made.
+    assert done.returncode == 77 and re.fullmatch(r"(there is no qemu-system-x86_64; `tools/setup image` installs it|this is not root; .*)\n", done.stdout), done
 
 
 if __name__ == "__main__":
