@@ -79,7 +79,8 @@ must_check int prepare_undo(struct dra *dra, struct journal_claim *entry, struct
 bool prepare_is_done(const struct journal_claim *entry);
 must_check int prepare_write_cdi(struct dra *dra, const struct journal_claim *entry,
 				 struct fault *why);
-/* Finishes what an earlier meted began, and removes files that belong to no claim. */
+/* prepare_restore.c: finishes what an earlier meted began, and removes files that belong to no
+ * claim. */
 void prepare_restore(struct dra *dra);
 
 /* adjust.c */
