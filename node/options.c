@@ -168,8 +168,7 @@ static int check_page(const struct options *options, struct fault *why)
 		return fault_set(why, -EINVAL,
 				 "--page-kubernetes needs a node of Kubernetes: --kubernetes FILE");
 	if (s < PAGE_LEAST_S || s > PAGE_MOST_S)
-		return fault_set(why, -EINVAL,
-				 "--page-kubernetes: accepted: %ds to 60m, as in 30s",
+		return fault_set(why, -EINVAL, "--page-kubernetes: accepted: %ds to 60m, as in 30s",
 				 PAGE_LEAST_S);
 	return 0;
 }
@@ -187,6 +186,10 @@ static int check(const struct options *options, struct fault *why)
 	if (options->user && options->kubernetes)
 		return fault_set(why, -EINVAL,
 				 "--kubernetes needs the machine's daemon, not a user's");
+	if (options->kubernetes && options->metrics)
+		return fault_set(why, -EINVAL,
+				 "--metrics is for a machine without Kubernetes; on a node the "
+				 "file of --kubernetes has the key 'metrics'");
 	return check_page(options, why);
 }
 
