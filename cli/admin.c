@@ -38,6 +38,8 @@ static int say_silent(const struct admin *admin, struct fault *why)
 {
 	char state = admin_state(admin->pid);
 
+	if (admin->stream)
+		return fault_set(why, -ETIMEDOUT, "its meted does not answer");
 	if (!admin->pid)
 		return fault_set(
 			why, -ETIMEDOUT,
@@ -51,12 +53,13 @@ static int say_silent(const struct admin *admin, struct fault *why)
 			 (int)admin->pid, ADMIN_PATIENCE_MS / 1000.0);
 }
 
-static void be_patient(int fd, int option)
+void admin_be_patient(const struct admin *admin, int patience_ms)
 {
-	struct timeval patience = {.tv_sec = ADMIN_PATIENCE_MS / 1000,
-				   .tv_usec = ADMIN_PATIENCE_MS % 1000 * 1000};
+	struct timeval patience = {.tv_sec = patience_ms / 1000,
+				   .tv_usec = patience_ms % 1000 * 1000};
 
-	setsockopt(fd, SOL_SOCKET, option, &patience, sizeof(patience));
+	setsockopt(admin->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	setsockopt(admin->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 }
 
 void admin_tell(const struct admin *admin, const char *verb)
@@ -86,6 +89,43 @@ static void make_plain(struct wire_message *m)
 		text_make_plain(m->refused.reason.text);
 }
 
+/* What there is of `size` bytes before the stream ends; -1 as recv(). */
+static ssize_t receive_all(int fd, uint8_t *out, size_t size)
+{
+	size_t done = 0;
+
+	while (done < size) {
+		ssize_t n = recv(fd, out + done, size - done, 0);
+
+		if (n < 0 && errno == EINTR)
+			continue; /* the terminal's size has changed */
+		if (n < 0)
+			return n;
+		if (n == 0)
+			break;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+/* One frame, as recv() of a packet. */
+static ssize_t receive(const struct admin *admin, uint8_t frame[WIRE_FRAME_MAX])
+{
+	ssize_t n;
+	size_t size;
+
+	if (!admin->stream)
+		return recv(admin->fd, frame, WIRE_FRAME_MAX, 0);
+	n = receive_all(admin->fd, frame, WIRE_HEADER);
+	if (n != WIRE_HEADER)
+		return n < 0 ? n : 0;
+	size = wire_length(frame);
+	if (!size)
+		return n; /* what it is instead, wire_decode() says */
+	n = receive_all(admin->fd, frame + WIRE_HEADER, size - WIRE_HEADER);
+	return n < 0 || (size_t)n < size - WIRE_HEADER ? (n < 0 ? n : 0) : (ssize_t)size;
+}
+
 int admin_next(struct admin *admin, struct wire_message *ret_row, struct fault *why)
 {
 	uint8_t frame[WIRE_FRAME_MAX];
@@ -95,7 +135,7 @@ int admin_next(struct admin *admin, struct wire_message *ret_row, struct fault *
 	/* On a busy machine it may be runnable without getting time: that does not count as
 	 * hanging. */
 	do {
-		n = recv(admin->fd, frame, sizeof(frame), 0);
+		n = receive(admin, frame);
 	} while (n < 0 && (errno == EINTR || (errno == EAGAIN && admin_state(admin->pid) == 'R' &&
 					      rounds++ < BUSY_ROUNDS)));
 	if (n < 0 && errno == EAGAIN)
@@ -113,8 +153,7 @@ int admin_next(struct admin *admin, struct wire_message *ret_row, struct fault *
 	return 0;
 }
 
-int admin_ask(struct admin *admin, struct wire_message *request, struct wire_message *ret_answer,
-	      struct fault *why)
+int admin_send(struct admin *admin, struct wire_message *request, struct fault *why)
 {
 	uint8_t frame[WIRE_FRAME_MAX];
 	size_t size;
@@ -126,7 +165,15 @@ int admin_ask(struct admin *admin, struct wire_message *request, struct wire_mes
 	    (errno != EPIPE || recv(admin->fd, frame, 1, MSG_PEEK | MSG_DONTWAIT) <= 0))
 		return fault_set(why, errno == EPIPE ? -ECONNRESET : -errno,
 				 "cannot query meted: %s", strerror(errno));
-	return admin_next(admin, ret_answer, why);
+	return 0;
+}
+
+int admin_ask(struct admin *admin, struct wire_message *request, struct wire_message *ret_answer,
+	      struct fault *why)
+{
+	int r = admin_send(admin, request, why);
+
+	return r < 0 ? r : admin_next(admin, ret_answer, why);
 }
 
 static int greet(struct admin *admin, struct fault *why)
@@ -145,6 +192,18 @@ static int greet(struct admin *admin, struct fault *why)
 				 wire_name(answer.code));
 	admin->daemon = answer.admin_welcome;
 	return 0;
+}
+
+int admin_greet_stream(struct admin *admin, int fd, int patience_ms, struct fault *why)
+{
+	int r;
+
+	*admin = (struct admin){.fd = fd, .stream = true};
+	admin_be_patient(admin, patience_ms);
+	r = greet(admin, why);
+	if (r < 0)
+		admin_close(admin);
+	return r;
 }
 
 /* Checks that the listener is the expected user: a folder that was exchanged behind our back is
@@ -176,8 +235,7 @@ static int open_socket(struct admin *admin, const char *place, bool system, stru
 	admin->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (admin->fd < 0)
 		return fault_set(why, -errno, "no socket: %s", strerror(errno));
-	be_patient(admin->fd, SO_SNDTIMEO);
-	be_patient(admin->fd, SO_RCVTIMEO);
+	admin_be_patient(admin, ADMIN_PATIENCE_MS);
 	if (connect(admin->fd, (struct sockaddr *)&address, sizeof(address)) == 0)
 		return 0;
 	r = -errno;

@@ -10,8 +10,9 @@
 #include "wire/wire.h"
 
 struct admin {
-	int fd;	   /* owned; -1: not connected */
-	pid_t pid; /* of whoever listens; 0: not known */
+	int fd;	     /* owned; -1: not connected */
+	bool stream; /* frames follow one another, to another machine's meted (cli/remote.h) */
+	pid_t pid;   /* of whoever listens; 0: not known */
 	uint32_t last_id;
 	struct wire_admin_welcome daemon; /* whom we speak to */
 };
@@ -44,6 +45,12 @@ must_check int admin_connect_for(struct admin *admin, const char *who, struct fa
  * exist. */
 void admin_name_tenant(const char *who, uint32_t *ret_tenant, wire_text *ret_name);
 
+/* Takes over a connected stream, greets, and gives up after so long without an answer. It is closed
+ * where that fails. */
+must_check int admin_greet_stream(struct admin *admin, int fd, int patience_ms, struct fault *why);
+/* How long each later answer may take. */
+void admin_be_patient(const struct admin *admin, int patience_ms);
+
 void admin_close(struct admin *admin);
 
 /* What the process does, as /proc has it: 'T' where it is stopped, 'R' where it runs; 0: not known.
@@ -57,6 +64,9 @@ void admin_tell(const struct admin *admin, const char *verb);
  * stands in *ret_answer. */
 must_check int admin_ask(struct admin *admin, struct wire_message *request,
 			 struct wire_message *ret_answer, struct fault *why);
+
+/* Sends it, and waits for nothing: as many answers follow as requests, in their order. */
+must_check int admin_send(struct admin *admin, struct wire_message *request, struct fault *why);
 
 /* Reads the next row of a list that admin_ask() began. Names in it are plain (base/text.h). */
 must_check int admin_next(struct admin *admin, struct wire_message *ret_row, struct fault *why);

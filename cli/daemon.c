@@ -22,10 +22,11 @@
 enum {
 	START_ATTEMPTS = 20,
 	START_TIMEOUT_MS = 30000,
-	LEAVE_TIMEOUT_S = 10, /* a daemon that leaves has nothing left to do */
+	LEAVE_TIMEOUT_MS = 10000, /* a daemon that leaves has nothing left to do */
 	/* Outcomes of start(). */
 	START_ENDED = 1, /* it said why */
 	START_KILLED,	 /* somebody ended it */
+	LEFT = 1,	 /* outcome of await_other(): nobody has the lock */
 	LOG_KEPT_BYTES = 1 << 20,
 	AGAIN_MS = 250,
 	TELL_MS = 2000,
@@ -181,10 +182,60 @@ static int lock_file(const char *place, const char *name, unsigned seconds, stru
 	return take_fd(&fd);
 }
 
+/* True: the program for which a meted is wanted has ended. */
+static bool ended(int program)
+{
+	struct pollfd watched = {.fd = program, .events = POLLIN};
+
+	return poll(&watched, 1, AGAIN_MS) > 0;
+}
+
+/* Whether somebody holds that lock; negative: it cannot be told. */
+static int is_locked(const char *path, struct fault *why)
+{
+	owned(close) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	return errno == EWOULDBLOCK ? 1 : fault_set(why, -errno, "%s: %s", path, strerror(errno));
+}
+
+/* Another meted has the lock. It is about to leave (LEFT), or has just come, and will answer (0).
+ * As long as the program runs it is waited for; a person who only wants to start one is told after
+ * a while. */
+static int await_other(struct admin *admin, const char *place, int program, struct fault *why)
+{
+	char path[PLACE_MAX + 16];
+
+	snprintf(path, sizeof(path), "%s/lock", place);
+	for (int waited_ms = 0;; waited_ms += AGAIN_MS) {
+		int r = admin_connect(admin, place, why);
+
+		if (r != ADMIN_ABSENT && r != -ECONNRESET)
+			return r;
+		r = is_locked(path, why);
+		if (r <= 0)
+			return r < 0 ? r : LEFT;
+		if (waited_ms == LEAVE_TIMEOUT_MS && program < 0)
+			return fault_set(
+				why, -ETIMEDOUT,
+				"%s: another meted has held it for %d s, and does not answer", path,
+				LEAVE_TIMEOUT_MS / 1000);
+		if (waited_ms == LEAVE_TIMEOUT_MS)
+			fprintf(stderr,
+				"mete run: note: another meted has %s, and does not answer: the "
+				"program "
+				"keeps running, and `mete run` waits for it\n",
+				path);
+		if (ended(program))
+			return fault_set(why, -ECANCELED, "the program has ended");
+	}
+}
+
 /* Only one process at a time starts a daemon: a process that waited here finds the one that the
  * other has started. */
 static int connect_or_start(struct admin *admin, const char *place, const struct driver *driver,
-			    struct fault *why)
+			    int program, struct fault *why)
 {
 	owned(close) int starting = -1;
 	int r = place_make(place, PLACE_PRIVATE, why);
@@ -200,10 +251,10 @@ static int connect_or_start(struct admin *admin, const char *place, const struct
 			return r;
 		r = start(place, driver, why);
 		if (r == START_ENDED && strstr(why->text, "another meted")) {
-			/* It is about to leave: its lock is free when it has. */
-			owned(close) int left = lock_file(place, "lock", LEAVE_TIMEOUT_S, why);
-
-			r = left < 0 ? left : 0;
+			r = await_other(admin, place, program, why);
+			if (r <= 0)
+				return r;
+			continue;
 		}
 		if (r != 0 && r != START_KILLED)
 			return r == START_ENDED ? -ECHILD : r;
@@ -213,7 +264,7 @@ static int connect_or_start(struct admin *admin, const char *place, const struct
 
 /* The system's meted restarts: it is waited for, for as long as a start may take. One that does not
  * come back by then keeps nobody from working. */
-static int wait_for_system(struct admin *admin, struct fault *why)
+static int wait_for_system(struct admin *admin, int program, struct fault *why)
 {
 	char place[PLACE_MAX];
 
@@ -229,7 +280,8 @@ static int wait_for_system(struct admin *admin, struct fault *why)
 			      stderr);
 			break;
 		}
-		best_effort(poll(NULL, 0, AGAIN_MS)); /* nobody tells when it is back */
+		if (ended(program)) /* nobody tells when it is back */
+			return fault_set(why, -ECANCELED, "the program has ended");
 		r = admin_connect_any(admin, place, why);
 		if (r != ADMIN_ABSENT && r != -ECONNRESET)
 			return r;
@@ -237,14 +289,14 @@ static int wait_for_system(struct admin *admin, struct fault *why)
 	return ADMIN_ABSENT;
 }
 
-int daemon_connect(struct admin *admin, const struct driver *driver, struct fault *why)
+int daemon_connect(struct admin *admin, const struct driver *driver, int program, struct fault *why)
 {
 	char place[PLACE_MAX];
 	int r = admin_connect_any(admin, place, why);
 
 	if (r == ADMIN_ABSENT || r == -ECONNRESET)
-		r = wait_for_system(admin, why);
+		r = wait_for_system(admin, program, why);
 	if (r != ADMIN_ABSENT)
 		return r;
-	return connect_or_start(admin, place, driver, why);
+	return connect_or_start(admin, place, driver, program, why);
 }

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "base/words.h"
 #include "cli/cli.h"
+#include "cli/relay.h"
 
 int cli_fail(const struct cli_line *line, int status, const struct fault *why)
 {
@@ -213,6 +214,8 @@ int main(int argc, char **argv)
 	}
 	if (strcmp(verb, "--complete") == 0 && argc == 3)
 		return cli_complete(argv[2]);
+	if (strcmp(verb, "--relay") == 0 && argc == 2)
+		return cli_relay();
 	if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || strcmp(verb, "help") == 0)
 		return help(argc - 2, argv + 2);
 	line.command = find(verb);

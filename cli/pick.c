@@ -271,7 +271,7 @@ static void noreturn_ keep_started(const struct driver *driver, int peer)
 	struct admin admin = {.fd = -1};
 	struct started said = {0};
 
-	said.r = daemon_connect(&admin, driver, &said.why);
+	said.r = daemon_connect(&admin, driver, -1, &said.why);
 	if (write(peer, &said, sizeof(said)) == sizeof(said))
 		while (read(peer, &(char){0}, 1) < 0 && errno == EINTR)
 			;

@@ -68,7 +68,10 @@ static void print_head(const struct page *page)
 	const struct ps_rows *rows = page->rows;
 	char line[600], trouble[WIRE_TEXT_MAX + 1], *rest = trouble, *one;
 
-	if (!rows->absent)
+	if (rows->node)
+		snprintf(line, sizeof(line), "node %.100s's meted %.20s; memory in %s", rows->node,
+			 rows->daemon.version.text, page->unit.name);
+	else if (!rows->absent)
 		snprintf(line, sizeof(line), "%s meted %.20s, pid %u; memory in %s",
 			 rows->daemon.system ? "the system's" : "your own",
 			 rows->daemon.version.text, rows->daemon.pid, page->unit.name);
@@ -149,7 +152,7 @@ static void add_tenant(struct grid *grid, const struct page *page, const struct 
 	add_steps(grid, page, GRID_PLAIN, ps_held_steps(page->rows, t));
 	add_down(grid, page, t->limit);
 	add_part(grid, page, ps_held(t) + ps_within(page->rows, t), t->limit);
-	grid_add(grid, GRID_PLAIN, "%s", ps_user(t->owner).text);
+	grid_add(grid, GRID_PLAIN, "%s", ps_user_of(page->rows, t->owner).text);
 	grid_add(grid, GRID_PLAIN, "%s", ps_duration(t->age).text);
 	grid_add(grid, styles[bad], "%s", state.text);
 	grid_add(grid, GRID_PLAIN, "%s", ps_tenant_command(page->rows, t).text);
@@ -206,7 +209,7 @@ static void print_outside(const struct page *page)
 		add_up(&grid, page, GRID_PLAIN, one->used);
 		grid_add(&grid, GRID_PLAIN, "%u", one->device);
 		grid_add(&grid, GRID_PLAIN, "%u", one->pid);
-		grid_add(&grid, GRID_PLAIN, "%s", ps_user(one->user).text);
+		grid_add(&grid, GRID_PLAIN, "%s", ps_user_of(page->rows, one->user).text);
 		grid_add(&grid, GRID_PLAIN, "%s", ps_outside_command(page->rows, one).text);
 	}
 	if (!grid.cells)
@@ -292,11 +295,13 @@ struct order {
 	struct ps_filter filter;
 	struct ps_query query;
 	bool queried;
+	struct remote remote;
 };
 
 static void order_done_owned(struct order *order)
 {
 	ps_query_done(&order->query);
+	remote_close(&order->remote);
 }
 
 static int print_table(const struct order *order, const struct ps_rows *rows, struct fault *why)
@@ -318,10 +323,10 @@ static int print_table(const struct order *order, const struct ps_rows *rows, st
 	return 0;
 }
 
-static int print_once(const struct order *order, struct fault *why)
+static int print_once(struct order *order, struct fault *why)
 {
 	owned(ps_rows_free) struct ps_rows rows = {.filter = &order->filter};
-	int r = ps_fetch(&rows, why);
+	int r = ps_fetch_at(&order->remote, &rows, why);
 
 	if (r < 0)
 		return -1;
@@ -372,9 +377,11 @@ static int read_format(const struct cli_line *line, struct order *order, struct 
 static int read_order(const struct cli_line *line, struct order *order, struct fault *why)
 {
 	const char *filter = cli_value(line, "filter"), *query = cli_value(line, "query");
-	int r = values_seconds(line, "interval", second_ns / 10, 3600 * second_ns,
-			       &order->interval_ns, why);
+	int r = remote_read(&order->remote, line, why);
 
+	if (r == 0)
+		r = values_seconds(line, "interval", second_ns / 10, 3600 * second_ns,
+				   &order->interval_ns, why);
 	order->watch = cli_value(line, "watch") || cli_value(line, "interval");
 	order->processes = cli_value(line, "processes") != NULL;
 	order->queried = query != NULL;

@@ -77,7 +77,7 @@ static bool fits_any(const char *text, const struct ps_rows *rows,
 		     const struct wire_tenant_row *tenant)
 {
 	return strcasestr(tenant->name.text, text) ||
-	       strcasestr(ps_user(tenant->owner).text, text) ||
+	       strcasestr(ps_user_of(rows, tenant->owner).text, text) ||
 	       strcasestr(ps_tenant_command(rows, tenant).text, text);
 }
 
@@ -89,7 +89,7 @@ static bool fits(const struct ps_filter_word *word, const char *text, const stru
 		return fits_any(text, rows, tenant);
 	case PS_FILTER_USER:
 		return is_number(text, tenant->owner) ||
-		       strcmp(text, ps_user(tenant->owner).text) == 0;
+		       strcmp(text, ps_user_of(rows, tenant->owner).text) == 0;
 	case PS_FILTER_TENANT:
 		return is_number(text, tenant->tenant) || strcmp(text, tenant->name.text) == 0;
 	case PS_FILTER_GPU:

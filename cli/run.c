@@ -225,7 +225,7 @@ static int join(const struct cli_line *line, struct admin *admin, const struct d
 
 	do {
 		admin_close(admin);
-		r = daemon_connect(admin, driver, why);
+		r = daemon_connect(admin, driver, -1, why);
 		if (r == 0 && driver->simulated)
 			r = sim_node_check(admin->daemon.pid, why);
 		if (r == 0)
@@ -338,6 +338,7 @@ struct kept {
 	const struct driver *driver;
 	uint32_t tenant;
 	pid_t child;
+	int pidfd;	 /* of it */
 	bool system;	 /* it is the system's: whoever started that one starts it again */
 	unsigned missed; /* so often it was looked for in vain; 0: we are connected to one */
 	unsigned replaced;
@@ -364,7 +365,7 @@ static void keep_again(struct kept *it)
 	do {
 		admin_close(it->admin);
 		r = it->system ? admin_connect(it->admin, PLACE_SYSTEM, &why)
-			       : daemon_connect(it->admin, it->driver, &why);
+			       : daemon_connect(it->admin, it->driver, it->pidfd, &why);
 		if (r == 0)
 			r = keep(it->admin, it->tenant, it->child, &why);
 	} while (!it->system && (r == -ECONNRESET || r == -EPIPE));
@@ -378,7 +379,7 @@ static void keep_again(struct kept *it)
 		return;
 	}
 	it->missed = 0;
-	if (r < 0)
+	if (r < 0 && r != -ECANCELED)
 		fprintf(stderr, "mete run: meted is gone, but the program keeps running: %s\n",
 			why.text);
 }
@@ -389,6 +390,7 @@ static void wait_for_program(struct kept *it)
 	owned(close) int pidfd = (int)syscall(SYS_pidfd_open, it->child, 0);
 	struct pollfd watched[] = {{.fd = pidfd, .events = POLLIN}, {.events = POLLIN}};
 
+	it->pidfd = pidfd;
 	if (pidfd < 0)
 		return; /* then waitpid() waits, and the daemon looks after itself */
 	for (;;) {

@@ -79,6 +79,11 @@ must_check int grpc_server_open(struct loop *loop, const char *path, unsigned mo
  * kubelet clears its folder. */
 bool grpc_server_is_reachable(const struct grpc_server *server);
 
+/* Accepts no connections from now on: who dials waits, as if the server were slow. */
+void grpc_server_hold(struct grpc_server *server);
+/* Accepts them again, for that owner. */
+void grpc_server_go_on(struct grpc_server *server, void *owner);
+
 /* Ends all calls (UNAVAILABLE) and connections, and removes the socket if it is still this
  * server's. called() is not called any more; gone() is, from the loop, for each call that is not
  * ended, and then closed(). Until then `owner` must live, and calls may be ended. If closed is

@@ -208,6 +208,17 @@ bool grpc_server_is_reachable(const struct grpc_server *server)
 	return is_ours(server);
 }
 
+void grpc_server_hold(struct grpc_server *server)
+{
+	loop_rewatch(&server->listening, 0);
+}
+
+void grpc_server_go_on(struct grpc_server *server, void *owner)
+{
+	server->owner = owner;
+	loop_rewatch(&server->listening, LOOP_READ);
+}
+
 static void say_goodbye(struct grpc_peer *peer)
 {
 	list_for_each(link, &peer->calls)

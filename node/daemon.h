@@ -22,7 +22,9 @@
 
 struct kubernetes;
 struct mark;
+struct registration;
 struct shown;
+struct standby;
 
 /* Waits for a GPU: missing.h. */
 struct missing {
@@ -58,6 +60,9 @@ struct daemon {
 	bool stopping;
 	struct complaints complaints;
 	struct missing missing;
+	bool stands_by;		      /* another meted has the lock */
+	struct standby *standby;      /* standby.h; NULL: we have not stood by, and nobody does */
+	struct registration *carried; /* from who stood by to who serves: plugin/host.h */
 
 	struct nvml *nvml;
 	uint32_t devices;

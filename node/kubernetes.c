@@ -14,6 +14,7 @@
 #include "node/memory/prices.h"
 #include "node/move/move.h"
 #include "node/peers/rows.h"
+#include "node/standby.h"
 #include "node/state/absent.h"
 #include "node/state/recorder.h"
 #include "node/tenants/change.h"
@@ -21,6 +22,7 @@
 #include "node/tenants/tenant_find.h"
 #include "node/tenants/tenant_spec.h"
 #include "node/time/launches.h"
+#include "node/time/schedule.h"
 #include "node/upcalls.h"
 
 struct kubernetes {
@@ -174,6 +176,11 @@ static void parking(struct daemon *d, uint64_t run_ns, uint64_t delay_ns)
 		     delay_ns == UINT64_MAX ? d->options.park_delay_ns : delay_ns);
 }
 
+static int compute_mode(struct daemon *d, uint32_t device, bool exclusive)
+{
+	return d->nvml ? nvml_set_exclusive(d->nvml, device, exclusive) : -ENOTSUP;
+}
+
 static struct host_link link_between(const struct daemon *d, uint32_t a, uint32_t b)
 {
 	struct nvml_link link = d->nvml ? nvml_link(d->nvml, a, b) : (struct nvml_link){0};
@@ -229,6 +236,8 @@ static int load(struct kubernetes *k, struct fault *why)
 	return r;
 }
 
+#define STANDS_BY "another meted serves the node: this one stands by, and serves when it has ended"
+
 static void fill(struct kubernetes *k, struct daemon *d)
 {
 	for (uint32_t i = 0; i < d->devices; i++) {
@@ -259,12 +268,15 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.daemon = d,
 		.place = d->place,
 		.driver_folder = d->options.driver,
+		.mig_config = d->options.mig_config,
 		.driver_version = d->nvml ? nvml_driver(d->nvml) : "",
 		.cuda_version = d->nvml ? nvml_cuda(d->nvml) : 0,
 		.log_level = d->options.log_level,
 		.unparted = d->nvml ? nvml_unparted(d->nvml) : -1,
-		.missing = d->missing.why,
+		.missing = d->stands_by ? STANDS_BY : d->missing.why,
 		.missing_driver = d->missing.no_driver,
+		.stands_by = d->stands_by,
+		.carried = &d->carried,
 		.make = make,
 		.keep = keep,
 		.set = set,
@@ -273,8 +285,12 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.watch = watch,
 		.cordoned = cordoned,
 		.link = link_between,
+		.compute_mode = compute_mode,
+		.at_once = schedule_at_once,
 		.parking = parking,
 		.driver = driver,
+		.succeeded = standby_succeeded,
+		.finished = standby_finished,
 		.ended = ended,
 	};
 }
@@ -354,11 +370,24 @@ int kubernetes_open(struct daemon *d, struct kubernetes **ret_kubernetes, struct
 	return k->entry->open(&k->host, d->options.kubernetes, &k->plugin, why);
 }
 
+bool kubernetes_succeed(struct kubernetes *k)
+{
+	return k && k->plugin && k->entry->succeed(k->plugin) == 1;
+}
+
+bool kubernetes_finish(struct kubernetes *k)
+{
+	return k && k->plugin && k->entry->finish(k->plugin) == 1;
+}
+
 void kubernetes_close(struct kubernetes *k)
 {
 	if (!k)
 		return;
 	k->leaving = k->plugin != NULL;
+	/* Who serves next is in this process, unless it ends. */
+	if (k->host.stands_by && k->host.daemon->stopping)
+		k->host.carried = NULL;
 	if (k->plugin)
 		k->entry->close(k->plugin);
 	health_watch_close(&k->health);

@@ -15,6 +15,12 @@ must_check int kubernetes_open(struct daemon *d, struct kubernetes **ret_kuberne
 			       struct fault *why);
 /* NULL: does nothing. Tenants stay for our successor. */
 void kubernetes_close(struct kubernetes *k);
+/* Of who stands by (standby.h): who serves is about to end. True: standby_succeeded() is called
+ * when the kubelet knows us, too. */
+must_check bool kubernetes_succeed(struct kubernetes *k);
+/* We are about to end. True: standby_finished() is called when no call of the kubelet is being
+ * answered. NULL: false. */
+must_check bool kubernetes_finish(struct kubernetes *k);
 /* Closed, but it has not ended: it may be telling the API server. */
 bool kubernetes_is_leaving(const struct kubernetes *k);
 /* A driver query on its behalf is in progress. */

@@ -28,6 +28,7 @@
 #include "node/notify.h"
 #include "node/options.h"
 #include "node/shown.h"
+#include "node/standby.h"
 #include "node/peers/admin.h"
 #include "node/peers/admin_accept.h"
 #include "node/peers/door.h"
@@ -56,9 +57,11 @@ static int lock(struct daemon *d, struct fault *why)
 	d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (d->lock_fd < 0)
 		return fault_set(why, -errno, "%s: %s", path, strerror(errno));
-	if (flock(d->lock_fd, LOCK_EX | LOCK_NB) != 0)
-		return fault_set(why, -errno, "%s: another meted is running there", d->place);
-	return 0;
+	if (flock(d->lock_fd, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	if (errno == EWOULDBLOCK && d->options.stand_by)
+		return standby_wait(d, why);
+	return fault_set(why, -errno, "%s: another meted is running there", d->place);
 }
 
 /* Also detects a system daemon that the user may not connect to. */
@@ -177,7 +180,8 @@ static void on_terminate(struct loop_signal *signal)
 
 	log_info("daemon.signal", "signal=TERM");
 	d->missing.again = false; /* who is told to end has no successor */
-	loop_stop(&d->loop);
+	if (!standby_precede(d))
+		loop_stop(&d->loop);
 }
 
 static void on_interrupt(struct loop_signal *signal)
@@ -298,11 +302,14 @@ static int open_part(struct daemon *d, const struct part *part, struct fault *wh
 
 static int start(struct daemon *d, struct fault *why)
 {
-	int r = take_place(d, why);
+	/* Who stands by may wait for days, and is told to end meanwhile. */
+	int r = d->options.stand_by ? start_signals(d, why) : 0;
 
 	if (r == 0)
-		r = open_devices_or_wait(d, why);
+		r = take_place(d, why);
 	if (r == 0)
+		r = open_devices_or_wait(d, why);
+	if (r == 0 && !d->options.stand_by)
 		r = start_signals(d, why);
 	if (d->missing.why)
 		return r < 0 ? r : missing_open(d, why);
@@ -328,6 +335,7 @@ static void stop(struct daemon *d)
 	if (!d->missing.again)
 		notify_send("STOPPING=1");
 	missing_close(d);
+	standby_close(d);
 	shown_close(d->shown); /* it asks Kubernetes' part who may see what */
 	kubernetes_close(d->kubernetes);
 	admin_close_all(d);
@@ -371,6 +379,7 @@ static void stop(struct daemon *d)
 	loop_done(&d->loop);
 	free(d->marks);
 	kubernetes_free(d->kubernetes);
+	standby_free(d);
 	shown_free(d->shown);
 	nvml_close(d->nvml);
 	if (d->lock_fd >= 0)

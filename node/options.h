@@ -8,10 +8,11 @@
 #define OPTIONS_UNSAID UINT64_MAX
 
 struct options {
-	int user, system, help, version;
+	int user, system, help, version, stand_by;
 	const char *dir;	/* borrowed from argv; NULL: the usual place */
 	const char *driver;	/* borrowed from argv; NULL: the loader's */
 	const char *kubernetes; /* borrowed from argv: the configuration; NULL: no Kubernetes */
+	const char *mig_config; /* borrowed from argv: mig-parted's file; NULL: none */
 	const char *page;	/* borrowed from argv: an address; NULL: nothing is shown */
 	const char *page_token; /* borrowed from argv: a file; NULL: there is none */
 	int page_open;		/* a loopback address needs no token */

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "plugin/active_file.h"
 #include "plugin/dra/dra.h"
+#include "plugin/mps/mps.h"
 #include "plugin/nodes.h"
 #include "plugin/nvidia/driver_cdi.h"
 #include "plugin/sums/seats.h"
@@ -61,7 +62,7 @@ static int fit(const struct plugin *p, const struct config *config, struct fault
 			"mete-config(5)",
 			p->config_path);
 	/* Nothing is enforced, so nothing can be too much. */
-	if (!config->has_mete)
+	if (!config_has_tenants(config))
 		return 0;
 	if (config->ids == CONFIG_IDS_SLOT && config->cdi == CONFIG_CDI_OFF)
 		return config_blame(config, "cdi", why,
@@ -125,6 +126,10 @@ static const char *changed_for_good(const struct config *a, const struct config 
 
 	if (a->has_mete != b->has_mete)
 		return "mete";
+	if (a->as_nvidia.mps != b->as_nvidia.mps)
+		return "sharing.mps";
+	if (!text_same(a->as_nvidia.mps_root, b->as_nvidia.mps_root) && a->as_nvidia.mps)
+		return "flags.mpsRoot";
 	/* It registers again, under whatever name. */
 	if (!a->has_mete)
 		return NULL;
@@ -186,7 +191,8 @@ static void settle(struct plugin *p)
 
 int active_config_start(struct plugin *p, struct fault *why)
 {
-	if (!p->config->waits)
+	/* A label may yet divide the GPUs so that the configuration goes with it. */
+	if (!p->config->waits && !p->mig)
 		return active_config_settle(p, why);
 	settle(p);
 	return 0;
@@ -209,7 +215,7 @@ static void serve_anew(struct plugin *p, bool renamed)
 	if (!renamed) {
 		kinds_follow(p);
 		offered_find(p);
-		if (driver_cdi_settle(p, &why) == 0) {
+		if (driver_cdi_settle(p, &why) == 0 && mps_settle(p->mps, &why) == 0) {
 			refresh(p);
 			return;
 		}

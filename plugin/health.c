@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "plugin/health_record.h"
 #include "plugin/nodes.h"
+#include "plugin/nvidia/mig_label.h"
 #include "plugin/sums/seats.h"
 
 enum { RECORD_MOST = 64 << 10, BOOT = 40 };
@@ -140,13 +141,14 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 
 	if (news == HOST_LOOKED) {
 		/* If nobody is a tenant, everybody would be a stranger. */
-		if (p->config->has_mete) {
+		if (config_has_tenants(p->config)) {
 			strangers_look(p);
 			over_look(p);
 			containers_look(p);
 		} else {
 			as_nvidia_look(p);
 		}
+		mig_label_look(p->mig);
 		return;
 	}
 	if (news == HOST_XID)

@@ -90,6 +90,8 @@ typedef void host_health(void *owner, uint32_t device, enum host_news news, uint
 
 struct daemon;
 
+struct registration; /* plugin/dra/register.h */
+
 struct host {
 	uint32_t version, devices;
 	const struct host_device *device;
@@ -101,8 +103,13 @@ struct host {
 	int cuda_version;	    /* that the driver serves at most, 12090; 0: not reported */
 	enum log_level log_level;
 	int unparted; /* the first GPU in MIG mode without parts, in NVIDIA's numbering; -1 */
-	const char *missing; /* why there are no devices: meted waits for them */
-	bool missing_driver; /* it could not be opened at all */
+	const char *mig_config; /* mig-parted's file, for a label; NULL: none */
+	const char *missing;	/* why there are no devices: meted waits for them */
+	bool missing_driver;	/* it could not be opened at all */
+	bool stands_by;		/* because another meted serves the node: `missing` says so */
+	/* What a stand-by has made for who serves after it, in the same process; NULL: it is not
+	 * wanted. */
+	struct registration **carried;
 
 	/* Creates a tenant that lives until end(); after a restart of meted, until the grace
 	 * period is over, unless keep() is called. The folder holds its socket and is new: its
@@ -125,6 +132,10 @@ struct host {
 	/* It takes no new tenants (`mete cordon`): its owner's word, and no failure. watch() says
 	 * when that changes. */
 	bool (*cordoned)(const struct daemon *d, uint32_t device);
+	/* One process may use the GPU (MPS's server), or any number. -errno. */
+	int (*compute_mode)(struct daemon *d, uint32_t device, bool exclusive);
+	/* The device runs its tenants at once, and bounds their time by itself: no turns. */
+	void (*at_once)(struct daemon *d, uint32_t device, bool at_once);
 	struct host_link (*link)(const struct daemon *d, uint32_t a, uint32_t b);
 	/* How long class batch runs before it is parked for a higher class, and how long that waits
 	 * before; UINT64_MAX: as meted's options say. */
@@ -132,6 +143,9 @@ struct host {
 	/* Sets the driver's libraries that guests get on request, replacing the former ones; -1:
 	 * none. Takes over the descriptors. Without a CUDA library the former ones stay. */
 	void (*driver)(struct daemon *d, const int fd[WIRE_LIBRARIES]);
+	/* After succeed() and finish(). */
+	void (*succeeded)(struct daemon *d);
+	void (*finished)(struct daemon *d);
 	/* After close(): everything has ended, and `host` is no longer needed. */
 	void (*ended)(struct daemon *d);
 };
@@ -156,6 +170,12 @@ struct plugin_entry {
 		    struct fault *why);
 	/* SIGHUP: rereads its file; a mistake in it is logged and changes nothing. */
 	void (*reload)(struct plugin *plugin);
+	/* A stand-by's: who serves is about to end. 1: succeeded() is called when the kubelet knows
+	 * us, too; 0: it need not. */
+	int (*succeed)(struct plugin *plugin);
+	/* We are about to end. 1: finished() is called when no call of the kubelet is being
+	 * answered; 0: none is. */
+	int (*finish)(struct plugin *plugin);
 	/* Asks the API server whose a token is that is for `audience` (NULL: for the API server),
 	 * and whether a user may get something. The loop calls told() once, within seconds, unless
 	 * it is forgotten before. -ENOTCONN: there is no API server here. -ENOMEM. All must have

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kube/json.h"
+#include "plugin/nvidia/mig_label.h"
 #include "plugin/nvidia/node_features.h"
 #include "plugin/quantity.h"
 #include "plugin/sums/seats.h"
@@ -215,6 +216,7 @@ static void take_labels(struct nodes *nodes, const cJSON *labels)
 	}
 	cJSON_Delete(nodes->labels);
 	nodes->labels = copy;
+	mig_label_seen(nodes->plugin->mig, copy);
 	nodes_reload(nodes, nodes->plugin);
 }
 

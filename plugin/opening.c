@@ -6,8 +6,11 @@
 
 #include "base/parts.h"
 #include "plugin/dra/dra.h"
+#include "plugin/dra/standby.h"
+#include "plugin/mps/mps.h"
 #include "plugin/nodes.h"
 #include "plugin/nvidia/driver_cdi.h"
+#include "plugin/nvidia/mig_label.h"
 #include "plugin/reviews.h"
 
 enum {
@@ -111,6 +114,8 @@ static int open_api(struct plugin *p, struct fault *why)
 		return 0;
 	}
 	r = api_open(p->host->loop, &place, &p->api, why);
+	if (r == 0 && p->host->mig_config)
+		r = mig_label_open(p, p->host->mig_config, &p->mig, why);
 	return r == 0 ? nodes_open(p, &p->nodes, why) : r;
 }
 
@@ -157,7 +162,7 @@ static int open_kubelet(struct plugin *p, struct fault *why)
 	if (r < 0)
 		return r;
 	/* Otherwise only the containers that were bound before are asked about. */
-	if (!p->config->has_mete && list_empty(&p->bindings.all))
+	if (!config_has_tenants(p->config) && list_empty(&p->bindings.all))
 		return 0;
 	snprintf(path, sizeof(path), "%.*s/pod-resources/kubelet.sock",
 		 (int)(strrchr(p->folder, '/') - p->folder), p->folder);
@@ -195,6 +200,8 @@ static int settle_whole(struct plugin *p, struct fault *why)
 {
 	int r = driver_cdi_settle(p, why);
 
+	if (r == 0 && p->config->as_nvidia.mps)
+		return settle_sharing(p, why);
 	return r < 0 ? r : containers_open(p, why);
 }
 
@@ -207,11 +214,13 @@ int plugin_settle(struct plugin *p, struct fault *why)
 	if (r == 0)
 		r = p->config->has_mete ? settle_sharing(p, why) : settle_whole(p, why);
 	if (r == 0)
+		r = mps_settle(p->mps, why);
+	if (r == 0)
 		r = dra_settle(p->dra, why);
 	if (r == 0)
 		r = metrics_open(p, why); /* the node's labels may have changed where */
 	/* Before the kubelet learns of devices. */
-	if (r == 0 && !p->config->has_mete)
+	if (r == 0 && !config_has_tenants(p->config))
 		as_nvidia_mark(p);
 	if (r == 0)
 		r = enrol_open(p, why);
@@ -226,11 +235,28 @@ int plugin_settle(struct plugin *p, struct fault *why)
 static int wait_for_devices(struct plugin *p, struct fault *why)
 {
 	const char *missing = p->host->missing;
+	int r;
 
 	if (p->host->missing_driver && !p->config->waits)
 		return fault_set(why, -ENODEV, "%s", missing);
 	log_warning("plugin.waits", "reason=%s", log_text(missing).text);
-	return metrics_open(p, why);
+	if (!p->host->stands_by)
+		dra_disown(p);
+	/* All may be in MIG mode, and have no parts yet. */
+	if (!p->host->stands_by && p->host->mig_config) {
+		r = name_node(p, why);
+		if (r == 0)
+			r = open_api(p, why);
+		if (r < 0)
+			return r;
+	}
+	r = metrics_open(p, why);
+	/* Who serves may have the addresses, and has them until it ends. */
+	if (r < 0 && p->host->stands_by) {
+		log_info("standby.unseen", "reason=%s", log_text(why->text).text);
+		return 0;
+	}
+	return r;
 }
 
 static int start(struct plugin *p, struct fault *why)
@@ -258,6 +284,9 @@ static int start(struct plugin *p, struct fault *why)
 	if (r < 0)
 		return r;
 	health_open(p);
+	r = mps_open(p, &p->mps, why);
+	if (r < 0)
+		return r;
 	/* Whoever checks that we are alive need not wait for the node's labels. */
 	r = metrics_open(p, why);
 	return r < 0 ? r : active_config_start(p, why);
@@ -366,6 +395,10 @@ static void leave(struct plugin *p)
 
 static void plugin_close(struct plugin *p)
 {
+	if (p->host->stands_by)
+		standby_close(p);
+	else
+		dra_disown(p);
 	serve_close(p);
 	dra_close(take(p->dra));
 	containers_close(p);
@@ -375,6 +408,11 @@ static void plugin_close(struct plugin *p)
 	/* And one, until all are being closed. */
 	p->open_handles = 1;
 	leave(p);
+	p->open_handles += mig_label_close(take(p->mig), closed);
+	if (p->mps) {
+		p->open_handles++;
+		mps_close(take(p->mps), closed);
+	}
 	p->open_handles +=
 		(uint32_t)(p->sweep.open + p->profile.open + p->settle.open + p->enrol.again.open +
 			   p->enrol.rival_again.open + p->enrol.folder.open +
@@ -419,11 +457,18 @@ static void reload(struct plugin *p)
 	nodes_reload(p->nodes, p);
 }
 
+static int finish(struct plugin *p)
+{
+	return dra_finish(p->dra);
+}
+
 exported extern const struct plugin_entry mete_plugin;
 const struct plugin_entry mete_plugin = {
 	.version = HOST_VERSION,
 	.open = plugin_open,
 	.reload = reload,
+	.succeed = standby_succeed,
+	.finish = finish,
 	.who = reviews_who,
 	.may = reviews_may,
 	.forget = reviews_forget,

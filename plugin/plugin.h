@@ -13,6 +13,7 @@
  *	driver_cdi.c     CDI files of the driver, for the strategies of that plugin that need them
  *	node_features.c  the labels of GPU feature discovery
  *	kinds.c          under which names, where MIG has divided GPUs
+ *	mig_label.c      GPUs are divided as a label says
  *	held.c           which devices still have a tenant there
  *	enrol.c          the kubelet's folder: our socket in it, and our registration
  *	rival.c          NVIDIA's device plugin or DRA driver, if it runs here
@@ -36,6 +37,7 @@
  *	events.c         Kubernetes events
  *	reviews.c        who asks for the page, and what he may get
  *	metrics.c        /metrics, and metrics_text.c what it says
+ *	mps/             control daemons of NVIDIA's MPS (mps/mps.h)
  *	sums/            who gets which GPU where pods are counted by amounts (sums/seats.h)
  *	dra/             the driver for dynamic resource allocation (dra/dra.h)
  */
@@ -58,6 +60,8 @@
 enum { PLUGIN_PATH = 512 };
 
 struct dra;
+struct mig_label;
+struct mps_hub;
 struct nodes;
 struct seats;
 struct ProtobufCMessage; /* protobuf-c's */
@@ -67,6 +71,7 @@ struct V1beta1__ContainerAllocateRequest;
 struct offer {
 	bool shared, healthy;
 	bool cordoned; /* by `mete cordon`: nobody new, whatever its health */
+	bool dividing; /* its GPU may be divided anew just now: likewise */
 	bool claimed;  /* shared out, by claims instead of slots */
 	int numa;      /* the NUMA node that it is near to; -1: unknown */
 	bool held;     /* by a container that had a share of it when it was mete's: for held.c */
@@ -77,7 +82,7 @@ struct offer {
 /* Of what is shared out: may new containers have it? */
 static inline bool offer_is_open(const struct offer *offer)
 {
-	return offer->healthy && !offer->cordoned;
+	return offer->healthy && !offer->cordoned && !offer->dividing;
 }
 
 /* Others who give out the devices of a node. */
@@ -172,9 +177,12 @@ struct plugin {
 	struct api *api; /* NULL: no API server */
 	struct pods *pods;
 	struct nodes *nodes;
-	struct dra *dra;     /* plugin/dra/ */
-	struct seats *seats; /* NULL: pods are not counted by amounts */
-	char *api_problem;   /* NULL: none */
+	struct mig_label *mig;	      /* NULL: GPUs are not divided by a label */
+	struct dra *dra;	      /* plugin/dra/ */
+	struct registration *awaited; /* of who stands by: plugin/dra/standby.h */
+	struct seats *seats;	      /* NULL: pods are not counted by amounts */
+	struct mps_hub *mps;	      /* plugin/mps/ */
+	char *api_problem;	      /* NULL: none */
 	struct list events;
 	uint32_t events_under_way;
 	struct events_rate events_rate[EVENTS_RATES];

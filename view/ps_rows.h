@@ -29,6 +29,7 @@ struct ps_rows {
 	bool absent;	  /* no meted runs */
 	struct fault why; /* ... and there is no driver to ask either; "": there is */
 	struct wire_admin_welcome daemon;
+	const char *node;	/* borrowed: it is that node's of a cluster; NULL: this machine's */
 	struct fault elsewhere; /* meted is on another simulated node; "": it is not */
 	const struct ps_filter
 		*filter; /* borrowed: what is shown of them (cli/ps_filter.h); NULL: all */
@@ -82,6 +83,7 @@ struct ps_text ps_user_of(const struct ps_rows *rows, uint32_t uid);
 uint32_t ps_owner(uint32_t pid);
 /* A process's command line, fit to be shown; "" where /proc does not tell. */
 struct ps_text ps_command(uint32_t pid);
+struct ps_text ps_guest_command(const struct ps_rows *rows, const struct wire_guest_row *guest);
 /* The same of a tenant: or what its guests say they are. */
 struct ps_text ps_outside_command(const struct ps_rows *rows,
 				  const struct wire_outside_row *outside);

@@ -74,6 +74,11 @@ struct ps_text ps_command(uint32_t pid)
 	return said;
 }
 
+struct ps_text ps_guest_command(const struct ps_rows *rows, const struct wire_guest_row *guest)
+{
+	return rows->names ? (struct ps_text){""} : ps_command(guest->pid);
+}
+
 struct ps_text ps_tenant_command(const struct ps_rows *rows, const struct wire_tenant_row *tenant)
 {
 	struct ps_text said =

@@ -234,6 +234,15 @@ int wire_decode(const uint8_t *in, size_t size, struct wire_message *ret_message
 	return WIRE_UNKNOWN;
 }
 
+size_t wire_length(const uint8_t header[WIRE_HEADER])
+{
+	size_t length = load16(header + 6);
+
+	return load32(header) == WIRE_MAGIC && length >= WIRE_HEADER && length <= WIRE_FRAME_MAX
+		       ? length
+		       : 0;
+}
+
 const char *wire_name(uint32_t code)
 {
 	switch ((enum wire_code)code) {

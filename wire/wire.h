@@ -121,6 +121,10 @@ must_check size_t wire_encode(const struct wire_message *message, uint8_t *out);
  * fields of its code, and no others. */
 must_check int wire_decode(const uint8_t *in, size_t size, struct wire_message *ret_message);
 
+/* Where frames follow one another in a stream (cli/relay.c): the length of the frame that begins
+ * with this header; 0: it is none. */
+must_check size_t wire_length(const uint8_t header[WIRE_HEADER]);
+
 /* "credit_ask", or "unknown". */
 const char *wire_name(uint32_t code);
 

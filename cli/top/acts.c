@@ -61,9 +61,41 @@ static bool confirmed(const char *format, ...)
 	return terminal_ask(question, answer, sizeof(answer)) && strcmp(answer, "y") == 0;
 }
 
-static void set(const struct wire_tenant_row *tenant, char *said)
+/* The meted to ask: that node's, or this machine's, whose connection is then kept in `own`. */
+static int reach(struct remote *remote, const struct wire_tenant_row *tenant, struct admin *own,
+		 struct admin **ret_admin, struct fault *why)
 {
-	owned(admin_close) struct admin admin = {.fd = -1};
+	*ret_admin = remote->node ? &remote->admin : own;
+	return remote->node ? remote_connect(remote, why)
+			    : admin_connect_for(own, number(tenant).text, why);
+}
+
+/* What a request came to. */
+static int reached(struct remote *remote, int r, struct fault *why)
+{
+	return remote->node ? remote_check(remote, r, why) : r;
+}
+
+static int set_typed(struct remote *remote, const struct wire_tenant_row *tenant,
+		     char *const *typed, int count, struct fault *why)
+{
+	owned(admin_close) struct admin own = {.fd = -1};
+	struct admin *admin;
+	int r;
+
+	/* meted follows a pod's annotations, and would undo what was set beside them. */
+	if (remote->node && remote_is_pods(tenant->name.text))
+		return remote_annotate(remote, tenant->name.text, typed, count, why);
+	r = reach(remote, tenant, &own, &admin, why);
+	if (r < 0)
+		return r;
+	r = set_fields(admin, number(tenant).text, typed, count, why);
+	/* What no meted accepts was not sent. */
+	return r == -EINVAL ? r : reached(remote, r, why);
+}
+
+static void set(struct remote *remote, const struct wire_tenant_row *tenant, char *said)
+{
 	char question[WIRE_TEXT_MAX + 60], answer[WIRE_TEXT_MAX] = "", *rest = answer, *one;
 	char *typed[SHARE_FIELDS + 1];
 	struct fault why;
@@ -77,25 +109,40 @@ static void set(const struct wire_tenant_row *tenant, char *said)
 			typed[count++] = one;
 	if (!count)
 		return;
-	if (admin_connect_for(&admin, number(tenant).text, &why) < 0 ||
-	    set_fields(&admin, number(tenant).text, typed, count, &why) < 0)
+	if (set_typed(remote, tenant, typed, count, &why) < 0)
 		snprintf(said, ACTS_SAID, "%.250s", why.text);
+	else if (remote->node && remote_is_pods(tenant->name.text))
+		snprintf(said, ACTS_SAID,
+			 "%.100s: annotated; what meted does not accept is an event of the pod",
+			 tenant->name.text);
 	else
 		snprintf(said, ACTS_SAID, "tenant %u %.100s: set", tenant->tenant,
 			 tenant->name.text);
 }
 
-static void suspend(const struct wire_tenant_row *tenant, bool away, char *said)
+static int suspend_at(struct remote *remote, const struct wire_tenant_row *tenant, bool away,
+		      struct wire_done *ret_done, struct fault *why)
 {
-	owned(admin_close) struct admin admin = {.fd = -1};
+	owned(admin_close) struct admin own = {.fd = -1};
+	struct admin *admin;
+	int r = reach(remote, tenant, &own, &admin, why);
+
+	if (r < 0)
+		return r;
+	r = suspend_ask(admin, number(tenant).text, away, ret_done, why);
+	return reached(remote, r, why);
+}
+
+static void suspend(struct remote *remote, const struct wire_tenant_row *tenant, bool away,
+		    char *said)
+{
 	const char *name = tenant->name.text;
 	struct wire_done done = {0};
 	struct fault why;
 
 	if (away && !confirmed("suspend tenant %u %.100s?", tenant->tenant, name))
 		return;
-	if (admin_connect_for(&admin, number(tenant).text, &why) < 0 ||
-	    suspend_ask(&admin, number(tenant).text, away, &done, &why) < 0)
+	if (suspend_at(remote, tenant, away, &done, &why) < 0)
 		snprintf(said, ACTS_SAID, "%.250s", why.text);
 	else if (!away)
 		snprintf(said, ACTS_SAID, "%.100s goes on", name);
@@ -223,16 +270,20 @@ static void end(size_t which, const struct view_line *line, char *said)
 			 sigabbrev_np(signals[which].signal), sent, sent == 1 ? "" : "es");
 }
 
-void acts_do(enum keys_act act, const struct view_line *line, char ret_said[ACTS_SAID])
+void acts_do(enum keys_act act, struct remote *remote, const struct view_line *line,
+	     char ret_said[ACTS_SAID])
 {
 	const struct wire_tenant_row *tenant = line->tenant->row;
 
 	ret_said[0] = '\0';
 	if (act == KEYS_SET)
-		set(tenant, ret_said);
+		set(remote, tenant, ret_said);
 	if (act == KEYS_SUSPEND || act == KEYS_RESUME)
-		suspend(tenant, act == KEYS_SUSPEND, ret_said);
-	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		suspend(remote, tenant, act == KEYS_SUSPEND, ret_said);
+	if (remote->node && act != KEYS_SET && act != KEYS_SUSPEND && act != KEYS_RESUME)
+		snprintf(ret_said, ACTS_SAID,
+			 "a node's processes are not ended from here: kubectl delete pod");
+	for (size_t i = 0; i < ARRAY_SIZE(signals) && !remote->node; i++)
 		if (signals[i].act == act)
 			end(i, line, ret_said);
 }

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "cli/remote.h"
 #include "cli/top/keys.h"
 #include "cli/top/view.h"
 
@@ -13,5 +14,6 @@ enum { ACTS_SAID = 300 };
 bool acts_is(enum keys_act act);
 
 /* Asks for what it needs on the terminal's last line, and does it; *ret_said is what came of it, or
- * "". */
-void acts_do(enum keys_act act, const struct view_line *line, char ret_said[ACTS_SAID]);
+ * "". On another machine (remote->node) processes are not told to end. */
+void acts_do(enum keys_act act, struct remote *remote, const struct view_line *line,
+	     char ret_said[ACTS_SAID]);

@@ -170,6 +170,46 @@ static void ask_boards(struct model *model)
 	}
 }
 
+/* One device's answer: the board's row, samples, and the end. */
+static int read_board(struct model *model, struct model_device *device, struct admin *admin,
+		      struct gpus_busy *busy, struct fault *why)
+{
+	struct wire_message row = {0};
+	size_t n = 0;
+	int r;
+
+	while ((r = admin_next(admin, &row, why)) == 0 && row.code != WIRE_end) {
+		if (row.code == WIRE_board_row)
+			device->gauges = (struct gpus_gauges){
+				(int)row.board_row.load, (int)row.board_row.celsius,
+				(int)row.board_row.watts, (int)row.board_row.watts_most,
+				(int)row.board_row.mhz};
+		else if (row.code == WIRE_sample_row && n < BUSY_MOST)
+			busy[n++] = (struct gpus_busy){row.sample_row.pid, row.sample_row.percent};
+	}
+	if (r == 0)
+		add_samples(model, device->row->index, busy, n);
+	return r;
+}
+
+/* All are asked before the first answer is read: the API server may be far away. */
+static int ask_boards_at(struct model *model, struct remote *remote, struct fault *why)
+{
+	owned(free) struct gpus_busy *busy = calloc(BUSY_MOST, sizeof(*busy));
+	struct wire_message ask = {.code = WIRE_board_ask};
+	int r = busy ? 0 : fault_set(why, -ENOMEM, "out of memory");
+
+	for (size_t i = 0; i < model->devices; i++) {
+		model->device[i].gauges = gpus_gauges(NULL, "");
+		wire_set_text(&ask.board_ask.name, ps_uuid(model->device[i].row).text);
+		if (r == 0)
+			r = admin_send(&remote->admin, &ask, why);
+	}
+	for (size_t i = 0; i < model->devices && r == 0; i++)
+		r = read_board(model, &model->device[i], &remote->admin, busy, why);
+	return remote_check(remote, r, why);
+}
+
 static void remember(struct model *model)
 {
 	history_begin(&model->history);
@@ -179,11 +219,12 @@ static void remember(struct model *model)
 	history_end(&model->history);
 }
 
-int model_look(struct model *model, const struct ps_filter *filter, struct fault *why)
+int model_look(struct model *model, struct remote *remote, const struct ps_filter *filter,
+	       struct fault *why)
 {
 	struct ps_rows rows = {.filter = filter}, old = model->rows;
 	struct fault trouble = {""};
-	int r = ps_fetch(&rows, &trouble);
+	int r = ps_fetch_at(remote, &rows, &trouble);
 
 	if (r == 0)
 		r = arrange(model, &rows);
@@ -198,7 +239,10 @@ int model_look(struct model *model, const struct ps_filter *filter, struct fault
 	}
 	model->rows = rows;
 	ps_rows_free(&old);
-	ask_boards(model);
+	if (remote->node)
+		r = ask_boards_at(model, remote, &model->trouble);
+	else
+		ask_boards(model);
 	remember(model);
 	return 0;
 }

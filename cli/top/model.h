@@ -6,6 +6,7 @@
 #pragma once
 
 #include "cli/gpus.h"
+#include "cli/remote.h"
 #include "view/ps_rows.h"
 #include "cli/top/history.h"
 
@@ -38,7 +39,8 @@ struct model {
 
 /* A meted that does not answer is no failure but `trouble`. -ENOMEM: as it was.
  * `filter`: borrowed, of what is shown; it may change between two looks. */
-must_check int model_look(struct model *model, const struct ps_filter *filter, struct fault *why);
+must_check int model_look(struct model *model, struct remote *remote,
+			  const struct ps_filter *filter, struct fault *why);
 void model_free(struct model *model);
 
 /* NULL: there is none. */

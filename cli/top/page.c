@@ -92,10 +92,13 @@ void page_head(const struct page *page, double seconds)
 			 rows->why.text[0] ? "; " : "", rows->why.text);
 	else
 		snprintf(line, sizeof(line),
-			 "mete top: %zu GPU%s, %zu tenant%s; every %g s, by %s%s%s%s; memory in %s",
+			 "mete top: %zu GPU%s, %zu tenant%s; %s%.80s%severy %g s, by %s%s%s%s; "
+			 "memory in %s",
 			 page->model->devices, page->model->devices == 1 ? "" : "s",
-			 page->model->tenants, page->model->tenants == 1 ? "" : "s", seconds,
-			 view_sort_name(page->view->sort), page->view->reverse ? ", reversed" : "",
+			 page->model->tenants, page->model->tenants == 1 ? "" : "s",
+			 rows->node ? "node " : "", rows->node ? rows->node : "",
+			 rows->node ? "; " : "", seconds, view_sort_name(page->view->sort),
+			 page->view->reverse ? ", reversed" : "",
 			 page->view->filter.count ? "; only " : "",
 			 page->view->filter.count ? page->view->filter.text : "", page->unit.name);
 	grid_begin(page->out, &page->screen, GRID_DIM);

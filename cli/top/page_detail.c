@@ -29,8 +29,8 @@ static void put_title(const struct page *page, const struct wire_tenant_row *t)
 	char line[WIRE_TEXT_MAX + 400];
 
 	snprintf(line, sizeof(line), "%s tenant %u %s of %.100s, for %.60s",
-		 page->screen.ascii ? "--" : "──", t->tenant, t->name.text, ps_user(t->owner).text,
-		 ps_duration(t->age).text);
+		 page->screen.ascii ? "--" : "──", t->tenant, t->name.text,
+		 ps_user_of(&page->model->rows, t->owner).text, ps_duration(t->age).text);
 	put_line(page, GRID_HEAD, line);
 }
 

@@ -114,7 +114,7 @@ static void add_tenant(struct grid *grid, const struct page *page, const struct 
 	set(&row, ID, GRID_PLAIN, "%u", t->tenant);
 	set(&row, TENANT, GRID_PLAIN, "%*s%s", (int)(2 * line->depth), "", t->name.text);
 	set(&row, GPU, GRID_PLAIN, "%u", t->device);
-	set(&row, USER, GRID_PLAIN, "%s", ps_user(t->owner).text);
+	set(&row, USER, GRID_PLAIN, "%s", ps_user_of(rows, t->owner).text);
 	set_milli(&row, HAD, style_of(line->tenant), line->tenant->had);
 	set_milli(&row, DUE, GRID_PLAIN, line->tenant->due);
 	set_history(&row, page, t);
@@ -137,7 +137,7 @@ static void add_process(struct grid *grid, const struct page *page, const struct
 	set_amount(&row, USED, page,
 		   ps_steps(page->unit, guest->allocated + guest->residual, TEXT_UP));
 	set(&row, STATE, GRID_PLAIN, "%s", guest->program.text);
-	set(&row, COMMAND, GRID_PLAIN, "%s", ps_command(guest->pid).text);
+	set(&row, COMMAND, GRID_PLAIN, "%s", ps_guest_command(&page->model->rows, guest).text);
 	add(grid, &row);
 }
 
@@ -149,7 +149,7 @@ static void add_outside(struct grid *grid, const struct page *page,
 
 	set(&row, TENANT, GRID_DIM, "(outside)");
 	set(&row, GPU, GRID_PLAIN, "%u", outside->device);
-	set(&row, USER, GRID_PLAIN, "%s", ps_user(outside->user).text);
+	set(&row, USER, GRID_PLAIN, "%s", ps_user_of(&page->model->rows, outside->user).text);
 	set_amount(&row, USED, page, ps_steps(page->unit, outside->used, TEXT_UP));
 	set(&row, STATE, GRID_DIM, "process %u, no tenant's", outside->pid);
 	set(&row, COMMAND, GRID_PLAIN, "%s", ps_outside_command(&page->model->rows, outside).text);

@@ -11,6 +11,7 @@
 static const uint64_t second_ns = 1000000000;
 
 struct top {
+	struct remote remote; /* whose tenants they are */
 	struct model model;
 	struct view view;
 	uint64_t interval_ns, next_ns; /* between two looks; when the next one is due */
@@ -198,7 +199,7 @@ static void act_on(struct top *top, enum keys_act act)
 		snprintf(top->said, sizeof(top->said), "no tenant is selected");
 		return;
 	}
-	acts_do(act, line, top->said);
+	acts_do(act, &top->remote, line, top->said);
 	top->next_ns = 0; /* what came of it is to be seen */
 }
 
@@ -236,7 +237,7 @@ static int look_if_due(struct top *top, struct fault *why)
 
 	if (now < top->next_ns)
 		return 0;
-	r = model_look(&top->model, &top->view.filter, why);
+	r = model_look(&top->model, &top->remote, &top->view.filter, why);
 	/* From now on: a look that took long is not made up for. */
 	top->next_ns = now_ns() + top->interval_ns;
 	return r;
@@ -262,14 +263,17 @@ static void top_free_owned(struct top *top)
 {
 	model_free(&top->model);
 	view_free(&top->view);
+	remote_close(&top->remote);
 }
 
 static int read_options(const struct cli_line *line, struct top *top, struct fault *why)
 {
 	const char *sort = cli_value(line, "sort"), *filter = cli_value(line, "filter");
-	int r = values_seconds(line, "interval", second_ns / 10, 3600 * second_ns,
-			       &top->interval_ns, why);
+	int r = remote_read(&top->remote, line, why);
 
+	if (r == 0)
+		r = values_seconds(line, "interval", second_ns / 10, 3600 * second_ns,
+				   &top->interval_ns, why);
 	top->view.sort = VIEW_SORT_HAD;
 	top->view.tree = cli_value(line, "tree") != NULL;
 	if (r == 0 && sort && view_sort_find(sort, &top->view.sort, why) < 0) {
@@ -291,7 +295,13 @@ int top_main(const struct cli_line *line)
 		return cli_complain(line, CLI_USAGE, "'%s': top takes no arguments", line->argv[0]);
 	if (read_options(line, &top, &why) < 0)
 		return cli_fail(line, CLI_USAGE, &why);
-	r = terminal_open(&why);
+	r = 0;
+	/* A screen that only said that it cannot be reached would hide the sentence when it ends.
+	 */
+	if (top.remote.node)
+		r = remote_connect(&top.remote, &why);
+	if (r == 0)
+		r = terminal_open(&why);
 	if (r < 0)
 		return cli_fail(line, 1, &why);
 	r = run(&top, &why);

@@ -190,6 +190,7 @@ struct turns_device {
 	uint32_t waiting; /* seats in line */
 	bool governed;
 	bool unfair;		   /* turns_govern() */
+	bool at_once;		   /* turns_at_once() */
 	struct turns_seat *holder; /* on a governed device: the tenant whose gate is open or
 				    * closing; NULL: none */
 
@@ -317,6 +318,9 @@ void turns_uneven(struct turns_seat *seat, bool uneven, uint64_t now_ns);
 /* Whether tenants of the device must take turns although they are all alike: the hardware's slices
  * have proved unequal. core/turns/alike.h decides that. */
 void turns_govern(struct turns_device *device, bool unfair, uint64_t now_ns);
+/* The hardware runs the device's tenants at once (MPS) and bounds each by itself: no turns, but for
+ * tenants that are barred. */
+void turns_at_once(struct turns_device *device, bool at_once, uint64_t now_ns);
 /* Several tenants share the device, and it is open unless turns_govern() says otherwise. */
 bool turns_alike(const struct turns_device *device);
 

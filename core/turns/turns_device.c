@@ -35,11 +35,13 @@ static bool are_alike(const struct turns_device *d)
 
 bool turns_alike(const struct turns_device *d)
 {
-	return d->tenants > 1 && are_alike(d);
+	return d->tenants > 1 && !d->at_once && are_alike(d);
 }
 
 static bool makes_no_difference(const struct turns_device *d)
 {
+	if (d->at_once)
+		return !d->barred;
 	if (d->tenants <= 1)
 		return !d->capped && !d->barred;
 	return !d->unfair && are_alike(d);
@@ -111,6 +113,14 @@ void turns_device_reckon(struct turns_device *d, uint64_t now_ns)
 	/* Nobody waits at a closed gate here, and who is on no governed device cannot be let in. */
 	list_for_each(link, &d->seats) turns_await_forget(SEAT_OF_DEVICE(link));
 	list_for_each(link, &d->seats) free_seat(SEAT_OF_DEVICE(link), now_ns);
+}
+
+void turns_at_once(struct turns_device *d, bool at_once, uint64_t now_ns)
+{
+	if (d->at_once == at_once)
+		return;
+	d->at_once = at_once;
+	turns_device_reckon(d, now_ns);
 }
 
 void turns_govern(struct turns_device *d, bool unfair, uint64_t now_ns)

@@ -305,3 +305,19 @@ int nvml_cuda(const struct nvml *nvml)
 {
 	return nvml->cuda;
 }
+
+int nvml_set_exclusive(struct nvml *nvml, uint32_t index, bool exclusive)
+{
+	nvmlReturn_t r;
+
+	if (!nvml->nvmlDeviceSetComputeMode || index >= nvml->count)
+		return -ENOTSUP;
+	r = nvml->nvmlDeviceSetComputeMode(nvml->gpus[index],
+					   exclusive ? NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
+						     : NVML_COMPUTEMODE_DEFAULT);
+	if (r == NVML_SUCCESS)
+		return 0;
+	if (r == NVML_ERROR_NO_PERMISSION)
+		return -EPERM;
+	return r == NVML_ERROR_NOT_SUPPORTED ? -ENOTSUP : -EIO;
+}

@@ -104,6 +104,9 @@ struct nvml_event {
  * does not wait. -EIO: the driver cannot report them. */
 must_check int nvml_events(struct nvml *nvml, struct nvml_event *out, uint32_t room,
 			   uint32_t *ret_count);
+/* One process may use the GPU, or, as usual, any number. -EPERM; -ENOTSUP; -EIO. */
+must_check int nvml_set_exclusive(struct nvml *nvml, uint32_t index, bool exclusive);
+
 /* Returns true if the device is still on the bus and divided by MIG as before. */
 bool nvml_answers(struct nvml *nvml, uint32_t index);
 

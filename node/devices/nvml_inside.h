@@ -26,6 +26,7 @@
 	CALL(nvmlDeviceGetNvLinkRemotePciInfo_v2, 0)                                               \
 	CALL(nvmlDeviceGetTopologyCommonAncestor, 0)                                               \
 	CALL(nvmlDeviceGetPciInfo_v3, 0)                                                           \
+	CALL(nvmlDeviceSetComputeMode, 0)                                                          \
 	CALL(nvmlDeviceGetMigMode, 0)                                                              \
 	CALL(nvmlDeviceGetMaxMigDeviceCount, 0)                                                    \
 	CALL(nvmlDeviceGetMigDeviceHandleByIndex, 0)                                               \

@@ -209,6 +209,14 @@ void schedule_pump(struct daemon *d)
 	pump(d, schedule_now(d));
 }
 
+void schedule_at_once(struct daemon *d, uint32_t device, bool at_once)
+{
+	uint64_t now = schedule_now(d);
+
+	turns_at_once(&d->device[device].turns, at_once, now);
+	pump(d, now);
+}
+
 void schedule_listen(struct tenant_device *at, uint64_t now)
 {
 	const struct wire_tenant_turns *shown = &at->tenant->shown->turns[tenant_index(at)];

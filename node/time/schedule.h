@@ -9,6 +9,8 @@ void schedule_close(struct daemon *d);
 /* The tenant is new. / Its share has changed. */
 void schedule_tenant(struct tenant *t);
 void schedule_set(struct tenant *t);
+/* The device's tenants run at once, or as usual. */
+void schedule_at_once(struct daemon *d, uint32_t device, bool at_once);
 /* A guest has come or left. */
 void schedule_guests(struct tenant *t);
 /* The guest has reconnected: it is busy until it sends IDLE. */

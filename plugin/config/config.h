@@ -19,6 +19,7 @@ enum {
 	CONFIG_NAME_MAX = 63,
 	CONFIG_PATH_MAX = 255,
 	CONFIG_KUBELET_MAX = 72, /* of the kubelet's folder: leaves room for the names of sockets */
+	CONFIG_MPS_ROOT_MAX = 40,
 	CONFIG_RULES_MAX = 64,
 	CONFIG_PROFILES_MAX = 16,
 	CONFIG_NODES_MAX = 64,
@@ -89,6 +90,10 @@ struct config_as_nvidia {
 	const char *machine_file;	    /* of the label nvidia.com/gpu.machine */
 	bool timeless;			    /* without nvidia.com/gfd.timestamp */
 	const char *ctk;		    /* on the host: the program that CDI hooks run */
+	/* Replicas are shared by MPS: a control daemon for each GPU, with its folders below the
+	 * root, and a tenant for each container. Otherwise nobody is a tenant. */
+	bool mps;
+	const char *mps_root;
 	struct health_xids xids;
 };
 
@@ -151,6 +156,12 @@ struct config {
 						     that are ignored */
 	void *memory;				  /* all texts */
 };
+
+/* Are containers tenants? Otherwise nothing is enforced. */
+static inline bool config_has_tenants(const struct config *config)
+{
+	return config->has_mete || config->as_nvidia.mps;
+}
 
 struct config_label {
 	const char *key, *value;

@@ -203,9 +203,10 @@ static int take_count(struct config_read *read, const struct document_node *repl
 			   read->config->slots, slots);
 }
 
-int config_check_row(struct config_read *read, const struct document_node *resource)
+int config_check_row(struct config_read *read, const struct document_node *resource,
+		     const char *folder)
 {
-	return check_flags(read, resource, "sharing.timeSlicing.resources[]");
+	return check_flags(read, resource, folder);
 }
 
 static int take_row(struct config_read *read, const struct document_node *resource,
@@ -281,7 +282,9 @@ static int check_sharing(struct config_read *read, const struct document_node *v
 {
 	int r = check_flags(read, value, "sharing");
 
-	return r == 0 ? check_below(read, value, "sharing.timeSlicing") : r;
+	if (r == 0)
+		r = check_below(read, value, "sharing.timeSlicing");
+	return r == 0 ? check_below(read, value, "sharing.mps") : r;
 }
 
 /* A file without `mete` is read as a whole (config_without_mete.c). What is ignored is said here.

@@ -110,6 +110,11 @@ must_check int config_take_nvidia(struct config_read *read, const struct documen
 must_check int config_take_init(struct config_read *read);
 /* Reads a whole file without `mete`; config_take_nvidia() has seen each of its keys. */
 must_check int config_take_without_mete(struct config_read *read);
+/* config_mps.c: sharing.mps of it, after its other flags. */
+must_check int config_take_mps(struct config_read *read);
+/* Its settings: on or off; an absolute path, where one is given. */
+must_check int config_take_switch(struct config_read *read, const char *path, bool *ret_on);
+must_check int config_take_folder(struct config_read *read, const char *path, const char **field);
 
 /* What NVIDIA's plugin would have for a key, which is like "flags.plugin.passDeviceSpecs": the
  * environment's word (then read->from is set) before the file's. *ret_value NULL: neither has one.
@@ -136,8 +141,11 @@ must_check int config_take_replicas(struct config_read *read, const struct docum
 typedef int config_row(struct config_read *read, const struct document_node *row, void *owner);
 must_check int config_each_row(struct config_read *read, const struct document_node *list,
 			       config_row *each, void *owner);
-/* Says which keys of a row of sharing.timeSlicing.resources are ignored. */
-must_check int config_check_row(struct config_read *read, const struct document_node *resource);
+/* Says which keys of a row are ignored. `folder`: "sharing.timeSlicing.resources[]", or that of
+ * MPS.
+ */
+must_check int config_check_row(struct config_read *read, const struct document_node *resource,
+				const char *folder);
 /* "nvidia.com/gpu", with its domain or without. */
 bool config_is_gpu(const struct document_node *resource);
 /* Is the value this one, or empty? `normally` NULL: always. */

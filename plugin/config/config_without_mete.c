@@ -12,7 +12,7 @@
 #include "plugin/config/config_read.h"
 #include "base/words.h"
 
-static int take_switch(struct config_read *read, const char *path, bool *ret_on)
+int config_take_switch(struct config_read *read, const char *path, bool *ret_on)
 {
 	/* As YAML 1.1 writes booleans, and as Go reads them of a variable. */
 	static const char *const of_file[] = {"false", "true", "no", "yes", "off", "on"};
@@ -37,7 +37,7 @@ int config_take_init(struct config_read *read)
 
 	if (r < 0 || !value || (value->kind == DOCUMENT_TEXT && !*value->text))
 		return r;
-	r = take_switch(read, path, &fails);
+	r = config_take_switch(read, path, &fails);
 	read->config->waits = !fails;
 	read->from = NULL;
 	return r;
@@ -62,7 +62,7 @@ static int take_switches(struct config_read *read)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(rows); i++)
-		r = take_switch(read, rows[i].path, rows[i].field);
+		r = config_take_switch(read, rows[i].path, rows[i].field);
 	return r;
 }
 
@@ -142,7 +142,7 @@ static int take_mig(struct config_read *read)
 }
 
 /* Takes a path; without one, or with an empty one, the field keeps what it has. */
-static int take_path(struct config_read *read, const char *path, const char **field)
+int config_take_folder(struct config_read *read, const char *path, const char **field)
 {
 	const struct document_node *value;
 	size_t before;
@@ -186,16 +186,17 @@ static int take_paths(struct config_read *read)
 	as_nvidia->inner_root = "/driver-root";
 	as_nvidia->ctk = "/usr/bin/nvidia-ctk";
 	as_nvidia->prefix = "cdi.k8s.io/";
-	r = take_path(read, "flags.nvidiaDriverRoot", &as_nvidia->driver_root);
+	r = config_take_folder(read, "flags.nvidiaDriverRoot", &as_nvidia->driver_root);
 	as_nvidia->dev_root = as_nvidia->driver_root;
 	if (r == 0)
-		r = take_path(read, "flags.nvidiaDevRoot", &as_nvidia->dev_root);
+		r = config_take_folder(read, "flags.nvidiaDevRoot", &as_nvidia->dev_root);
 	if (r == 0)
-		r = take_path(read, "flags.plugin.containerDriverRoot", &as_nvidia->inner_root);
+		r = config_take_folder(read, "flags.plugin.containerDriverRoot",
+				       &as_nvidia->inner_root);
 	if (r == 0)
-		r = take_path(read, "flags.plugin.nvidiaCTKPath", &as_nvidia->ctk);
+		r = config_take_folder(read, "flags.plugin.nvidiaCTKPath", &as_nvidia->ctk);
 	if (r == 0)
-		r = take_path(read, "flags.gfd.machineTypeFile", &as_nvidia->machine_file);
+		r = config_take_folder(read, "flags.gfd.machineTypeFile", &as_nvidia->machine_file);
 	return r == 0 ? take_prefix(read) : r;
 }
 
@@ -329,7 +330,7 @@ static int take_kind(struct config_read *read, const struct document_node *resou
 static int take_row(struct config_read *read, const struct document_node *resource, void *gpus)
 {
 	const char *name = kind_of(resource);
-	int r = config_check_row(read, resource);
+	int r = config_check_row(read, resource, "sharing.timeSlicing.resources[]");
 
 	if (r < 0)
 		return r;
@@ -359,28 +360,12 @@ static int take_time_slicing(struct config_read *read)
 	return r;
 }
 
-/* It needs another of NVIDIA's programs beside the plugin. */
-static int refuse_mps(struct config_read *read)
-{
-	const struct document_node *mps;
-	int r = config_setting(read, "sharing.mps.resources", &mps);
-
-	if (r < 0 || !mps || !mps->first)
-		return r;
-	best_effort(config_enter(read, "sharing.mps"));
-	return config_wrong(
-		read, mps->line,
-		"mete starts no MPS; accepted: timeSlicing, no sharing, or the key mete, whose "
-		"slots "
-		"have their own memory and time (slots: 4, share: {memory: 25%%, cap: 25%%})");
-}
-
 int config_take_without_mete(struct config_read *read)
 {
 	static int (*const steps[])(struct config_read * read) = {
-		refuse_mps, take_switches, take_words,	  take_strategies,
-		take_mig,   take_paths,	   take_imex,	  take_time_slicing,
-		take_xids,  take_hooks,	   take_features,
+		take_switches, take_words, take_strategies,   take_mig,
+		take_paths,    take_imex,  take_time_slicing, config_take_mps,
+		take_xids,     take_hooks, take_features,
 	};
 	struct config *config = read->config;
 	int r = 0;

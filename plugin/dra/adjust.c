@@ -200,6 +200,7 @@ void dra_follow(struct dra *dra)
 {
 	if (!dra)
 		return;
+	unseen_look(dra);
 	list_for_each(link, &dra->journal.all)
 		adjust_claim(dra, list_entry(link, struct journal_claim, link));
 }
@@ -208,6 +209,7 @@ void dra_pod_changed(struct dra *dra, const struct pod *pod)
 {
 	if (!dra)
 		return;
+	unseen_look(dra);
 	list_for_each(link, &dra->journal.all)
 	{
 		struct journal_claim *entry = list_entry(link, struct journal_claim, link);

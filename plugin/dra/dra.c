@@ -149,8 +149,9 @@ int dra_open(struct plugin *p, struct dra **ret_dra, struct fault *why)
 	queue_init(&dra->queue);
 	snprintf(folder, sizeof(folder), "%s/claims", p->host->place);
 	r = journal_open(&dra->journal, folder, p->host, why);
-	if (r == 0 && (loop_timer_init(p->host->loop, &dra->look, on_look) < 0 ||
-		       loop_timer_init(p->host->loop, &dra->soon, on_soon) < 0))
+	if (r == 0 &&
+	    (loop_timer_init(p->host->loop, &dra->look, on_look) < 0 ||
+	     loop_timer_init(p->host->loop, &dra->soon, on_soon) < 0 || unseen_open(dra) < 0))
 		r = fault_set(why, -ENOMEM, "no timer");
 	if (r < 0) {
 		journal_close(&dra->journal);
@@ -166,13 +167,10 @@ static int name_driver(struct dra *dra, struct fault *why)
 {
 	const struct plugin *p = dra->plugin;
 
-	if (strlen(p->config->domain) > CONFIG_NAME_MAX - strlen("gpu."))
-		return config_blame(
-			p->config, "domain", why,
-			"'%s' is too long for a DRA driver's name, gpu.%s; accepted: at "
-			"most %zu characters",
-			p->config->domain, p->config->domain, CONFIG_NAME_MAX - strlen("gpu."));
-	snprintf(dra->driver, sizeof(dra->driver), "gpu.%s", p->config->domain);
+	int r = registration_name(p->config, dra->driver, why);
+
+	if (r < 0)
+		return r;
 	snprintf(dra->kind, sizeof(dra->kind), "%s/claim", p->config->domain);
 	slices_pool_name(p->node, dra->pool);
 	return 0;
@@ -187,8 +185,10 @@ int dra_settle(struct dra *dra, struct fault *why)
 		return r;
 	prepare_restore(dra);
 	/* Claims from before claims were turned off are still to be unprepared. */
-	if (!p->config->dra && !dra->journal.count)
+	if (!p->config->dra && !dra->journal.count) {
+		dra_disown(p);
 		return 0;
+	}
 	/* Nothing is published for them any more, and that is said. */
 	if (p->config->dra && !p->api)
 		log_warning("slices.unwritten",
@@ -245,6 +245,25 @@ static void on_soon_closed(struct loop_timer *timer)
 	loop_timer_close(&container_of(timer, struct dra, soon)->look, on_look_closed);
 }
 
+static void on_unseen_closed(struct loop_timer *timer)
+{
+	loop_timer_close(&container_of(timer, struct dra, unseen.again)->soon, on_soon_closed);
+}
+
+bool dra_finish(struct dra *dra)
+{
+	if (!dra || list_empty(&dra->asking))
+		return false;
+	dra->finishing = true;
+	return true;
+}
+
+void dra_disown(struct plugin *p)
+{
+	if (p->host->carried)
+		registration_free(take(*p->host->carried));
+}
+
 void dra_close(struct dra *dra)
 {
 	if (!dra)
@@ -252,10 +271,11 @@ void dra_close(struct dra *dra)
 	/* A look that is due would open the sockets again. */
 	loop_disarm(&dra->look);
 	stale_close(dra);
+	unseen_close(dra);
 	status_close(dra);
 	report_close(dra);
 	register_close(dra);
 	publish_close(take(dra->publish));
 	journal_close(&dra->journal);
-	loop_timer_close(&dra->soon, on_soon_closed);
+	loop_timer_close(&dra->unseen.again, on_unseen_closed);
 }

@@ -9,11 +9,12 @@
  *	dra.c        opening and closing; which devices are ours to give
  *	slices.c     ResourceSlices as trees             publish.c    written, watched and repaired
  *	claim.c      what a claim's allocation amounts to    claim_config.c   its parameters
- *	register.c   the kubelet's sockets
+ *	register.c   the kubelet's sockets       standby.c   those of who is about to serve
  *	prepare.c    a claim's steps                     serve.c      the kubelet's calls
  *	journal.c    prepared claims, on disk            stale.c      those whose claim is gone
  *	adjust.c     shares that annotations change      claim_adjust.c   to what
  *	joint.c      claims that a container uses together
+ *	unseen.c     claims that are read before their pods are known
  *	status.c     what a claim's status tells
  *	report.c     how the driver fares, for `mete doctor`
  *	health.c     the devices' health for the kubelet
@@ -42,5 +43,10 @@ void dra_pod_changed(struct dra *dra, const struct pod *pod);
 void dra_refresh(struct dra *dra);
 /* Is a share of the device prepared for a claim? NULL: no. */
 bool dra_has(const struct dra *dra, uint32_t device);
+/* The host's finished() is called when no call of the kubelet is being answered any more. False:
+ * none is. NULL: false. */
+must_check bool dra_finish(struct dra *dra);
+/* What a stand-by of this process registered is wanted no more. */
+void dra_disown(struct plugin *p);
 /* NULL: does nothing. */
 void dra_close(struct dra *dra);

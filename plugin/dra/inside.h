@@ -5,6 +5,8 @@
 #include "plugin/dra/dra.h"
 #include "plugin/dra/journal.h"
 #include "plugin/dra/queue.h"
+#include "plugin/dra/register.h"
+#include "plugin/dra/unseen.h"
 
 struct publish;
 struct status;
@@ -12,14 +14,14 @@ struct status;
 struct dra {
 	struct plugin *plugin;
 	struct journal journal;
+	bool finishing; /* the host is told when no call is being answered */
 	char driver[80], pool[SLICES_POOL], kind[80];
 
-	struct grpc_server *registration, *server;
-	char registration_path[PLUGIN_PATH], path[PLUGIN_PATH];
-	bool registered;
-	char *complaint; /* of the sockets: the last one logged */
+	struct registration *registration; /* NULL: nobody can call */
+	char *complaint;		   /* of the sockets: the last one logged */
 	struct list asking, watchers;
 	struct queue queue;	/* claims that are to be read */
+	struct unseen unseen;	/* claims of calls whose pods are not known yet */
 	struct list making;	/* claims of calls that have been read, and are to be prepared */
 	struct loop_timer soon; /* in the loop's next round there is something to do with those */
 	struct publish *publish;
@@ -44,6 +46,8 @@ void dra_place(const struct dra *dra, struct claim_device devices[HOST_DEVICES],
 /* register.c */
 void register_open(struct dra *dra);
 void register_close(struct dra *dra);
+/* Does the kubelet know us? */
+bool register_is_known(const struct dra *dra);
 
 /* serve.c */
 extern const struct grpc_method serve_methods[];

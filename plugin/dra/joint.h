@@ -6,7 +6,7 @@
  *
  * Who comes last makes the tenant that all have from then on. Nobody has joined the former ones:
  * the kubelet starts a pod's containers when all of its claims are prepared, so a claim that a
- * running pod has without the new one is not taken along.
+ * running pod has without the new one is not taken along. Pods are known by then (unseen.h).
  */
 #pragma once
 

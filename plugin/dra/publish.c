@@ -232,7 +232,8 @@ static void write_next(struct publish *u, cJSON *wanted)
 
 static bool may_write(const struct publish *u)
 {
-	return u->dra->registered && u->listed && *u->node_uid && !u->asked && !u->again_waits;
+	return register_is_known(u->dra) && u->listed && *u->node_uid && !u->asked &&
+	       !u->again_waits;
 }
 
 void publish_consider(struct publish *u)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How the kubelet gets to know the driver: it finds a socket in its folder plugins_registry, asks
- * there what this is, and is told where the driver's own socket is. A kubelet that starts looks
- * through that folder, so nothing here has to notice it.
- */
+#include "plugin/dra/register.h"
+
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/socket.h"
+#include "base/words.h"
 #include "kube/proto/pluginregistration.pb-c.h"
 #include "plugin/dra/inside.h"
 
@@ -15,14 +14,14 @@ enum { SOCKET_PATH = 107 };
 static void on_info(struct grpc_call *call, struct grpc_bytes request, void *owner)
 {
 	Pluginregistration__PluginInfo info = PLUGINREGISTRATION__PLUGIN_INFO__INIT;
-	struct dra *dra = owner;
+	struct registration *reg = owner;
 	char *versions[] = {(char *)"v1.DRAPlugin", (char *)"v1.DRAResourceHealth",
 			    (char *)"v1alpha1.DRAResourceHealth"};
 
 	(void)request;
 	info.type = (char *)"DRAPlugin";
-	info.name = dra->driver;
-	info.endpoint = dra->path;
+	info.name = reg->driver;
+	info.endpoint = reg->path;
 	info.supported_versions = versions;
 	info.n_supported_versions = ARRAY_SIZE(versions);
 	serve_answer(call, &info.base);
@@ -34,21 +33,26 @@ static void on_status(struct grpc_call *call, struct grpc_bytes bytes, void *own
 		PLUGINREGISTRATION__REGISTRATION_STATUS_RESPONSE__INIT;
 	Pluginregistration__RegistrationStatus *status =
 		pluginregistration__registration_status__unpack(NULL, bytes.size, bytes.data);
-	struct dra *dra = owner;
+	struct registration *reg = owner;
 
 	if (!status) {
 		grpc_end(call, GRPC_INVALID_ARGUMENT, "accepted: a RegistrationStatus");
 		return;
 	}
-	dra->registered = status->plugin_registered;
-	if (dra->registered)
-		log_info("dra.registered", "driver=%s socket=%s", dra->driver, dra->path);
+	reg->registered = status->plugin_registered;
+	if (reg->registered)
+		log_info("dra.registered", "driver=%s socket=%s", reg->driver, reg->path);
 	else
 		log_error("dra.unregistered", "reason=%s", log_text(status->error).text);
 	pluginregistration__registration_status__free_unpacked(status, NULL);
 	serve_answer(call, &response.base);
-	publish_consider(dra->publish);
-	report_changed(dra);
+	if (!reg->dra) {
+		if (reg->told)
+			reg->told(reg->owner);
+		return;
+	}
+	publish_consider(reg->dra->publish);
+	report_changed(reg->dra);
 }
 
 static const struct grpc_method registration_methods[] = {
@@ -63,41 +67,148 @@ static int make_folder(const char *path, struct fault *why)
 	return 0;
 }
 
-static int find_paths(struct dra *dra, struct fault *why)
+int registration_name(const struct config *config, char ret_driver[80], struct fault *why)
 {
-	const char *kubelet = dra->plugin->config->kubelet_folder;
-	char folder[PLUGIN_PATH];
-	int a, b, r;
+	if (strlen(config->domain) > CONFIG_NAME_MAX - strlen("gpu."))
+		return config_blame(
+			config, "domain", why,
+			"'%s' is too long for a DRA driver's name, gpu.%s; accepted: at "
+			"most %zu characters",
+			config->domain, config->domain, CONFIG_NAME_MAX - strlen("gpu."));
+	snprintf(ret_driver, 80, "gpu.%s", config->domain);
+	return 0;
+}
 
-	a = snprintf(dra->registration_path, sizeof(dra->registration_path),
-		     "%s/plugins_registry/%s-reg.sock", kubelet, dra->driver);
-	b = snprintf(dra->path, sizeof(dra->path), "%s/plugins/%s/dra.sock", kubelet, dra->driver);
-	if (a > SOCKET_PATH || b > SOCKET_PATH)
+/* The pod's UID, as the downward API has it; NULL: this is no pod. */
+static const char *pod_uid(void)
+{
+	const char *uid = getenv("POD_UID");
+
+	return uid && words_is_label(uid) ? uid : NULL;
+}
+
+/* Both paths; the longer one's length. `uid`: NULL: they have none in their names. */
+static int write_paths(struct registration *reg, const char *kubelet, const char *uid)
+{
+	const char *dash = uid ? "-" : "";
+	int a = snprintf(reg->registration_path, sizeof(reg->registration_path),
+			 "%s/plugins_registry/%s%s%s-reg.sock", kubelet, reg->driver, dash,
+			 uid ? uid : "");
+	int b = snprintf(reg->path, sizeof(reg->path), "%s/plugins/%s/dra%s%s.sock", kubelet,
+			 reg->driver, dash, uid ? uid : "");
+
+	return a > b ? a : b;
+}
+
+static int find_paths(struct registration *reg, const char *kubelet, struct fault *why)
+{
+	const char *uid = pod_uid();
+	char folder[PLUGIN_PATH];
+	int r;
+
+	reg->is_own = uid && write_paths(reg, kubelet, uid) <= SOCKET_PATH;
+	if (!reg->is_own && write_paths(reg, kubelet, NULL) > SOCKET_PATH)
 		return fault_set(
 			why, -ENAMETOOLONG,
 			"%s: too long for a socket's path; accepted: a shorter 'domain' or "
 			"'kubelet-folder'",
-			a > b ? dra->registration_path : dra->path);
+			strlen(reg->path) > strlen(reg->registration_path)
+				? reg->path
+				: reg->registration_path);
 	snprintf(folder, sizeof(folder), "%s/plugins", kubelet);
 	r = make_folder(folder, why);
-	snprintf(folder, sizeof(folder), "%s/plugins/%s", kubelet, dra->driver);
+	snprintf(folder, sizeof(folder), "%s/plugins/%s", kubelet, reg->driver);
 	return r == 0 ? make_folder(folder, why) : r;
 }
 
-static int serve(struct dra *dra, struct fault *why)
+static int make(struct plugin *p, const char *driver, struct dra *dra,
+		struct registration **ret_registration, struct fault *why)
 {
-	struct loop *loop = dra->plugin->host->loop;
-	int r = find_paths(dra, why);
+	owned(registration_free) struct registration *reg = calloc(1, sizeof(*reg));
+	struct loop *loop = p->host->loop;
+	int r;
 
+	if (!reg)
+		return fault_set(why, -ENOMEM, "out of memory");
+	snprintf(reg->driver, sizeof(reg->driver), "%s", driver);
+	reg->dra = dra;
+	r = find_paths(reg, p->config->kubelet_folder, why);
+	if (r == 0 && !dra && !reg->is_own)
+		return fault_set(why, -ENOTUNIQ, "%s is the socket of the meted that serves: %s",
+				 reg->path,
+				 pod_uid() ? "with the pod's UID it would be too long"
+					   : "POD_UID does not say another name");
 	/* The socket that the other one tells of is there first. */
 	if (r == 0)
-		r = grpc_server_open(loop, dra->path, 0600, serve_methods, serve_method_count, dra,
-				     &dra->server, why);
+		r = grpc_server_open(loop, reg->path, 0600, serve_methods, serve_method_count, dra,
+				     &reg->server, why);
+	if (r == 0 && !dra)
+		grpc_server_hold(reg->server);
 	if (r == 0)
-		r = grpc_server_open(loop, dra->registration_path, 0600, registration_methods,
-				     ARRAY_SIZE(registration_methods), dra, &dra->registration,
-				     why);
+		r = grpc_server_open(loop, reg->registration_path, 0600, registration_methods,
+				     ARRAY_SIZE(registration_methods), reg, &reg->registry, why);
+	if (r == 0)
+		*ret_registration = take(reg);
 	return r;
+}
+
+int registration_await(struct plugin *p, const char *driver, void (*told)(void *owner), void *owner,
+		       struct registration **ret_registration, struct fault *why)
+{
+	int r = make(p, driver, NULL, ret_registration, why);
+
+	if (r < 0)
+		return r;
+	(*ret_registration)->told = told;
+	(*ret_registration)->owner = owner;
+	return 0;
+}
+
+void registration_free(struct registration *reg)
+{
+	if (!reg)
+		return;
+	grpc_server_close(reg->registry, NULL);
+	grpc_server_close(reg->server, NULL);
+	free(reg);
+}
+
+static bool is_reachable(const struct registration *reg)
+{
+	return grpc_server_is_reachable(reg->server) && grpc_server_is_reachable(reg->registry);
+}
+
+/* What this process registered while it stood by: its sockets stay as they are, and the kubelet
+ * notices nothing. */
+static bool adopt(struct dra *dra)
+{
+	struct registration **carried = dra->plugin->host->carried;
+	struct registration *reg = carried ? take(*carried) : NULL;
+
+	if (!reg)
+		return false;
+	if (strcmp(reg->driver, dra->driver) != 0 || !is_reachable(reg)) {
+		registration_free(reg);
+		return false;
+	}
+	reg->dra = dra;
+	dra->registration = reg;
+	grpc_server_go_on(reg->server, dra);
+	publish_consider(dra->publish);
+	return true;
+}
+
+/* Of pods that were killed: the kubelet would call there again and again. */
+static void clear_left(const struct dra *dra)
+{
+	const char *kubelet = dra->plugin->config->kubelet_folder;
+	char folder[PLUGIN_PATH], prefix[90];
+
+	snprintf(folder, sizeof(folder), "%s/plugins/%s", kubelet, dra->driver);
+	socket_clear(folder, "dra", "sock");
+	snprintf(folder, sizeof(folder), "%s/plugins_registry", kubelet);
+	snprintf(prefix, sizeof(prefix), "%s-", dra->driver);
+	socket_clear(folder, prefix, ".sock");
 }
 
 /* Once, until there is another sentence. */
@@ -114,23 +225,25 @@ void register_open(struct dra *dra)
 {
 	struct fault why;
 
-	if (dra->server && dra->registration && grpc_server_is_reachable(dra->server) &&
-	    grpc_server_is_reachable(dra->registration))
+	if (dra->registration && is_reachable(dra->registration))
 		return;
 	register_close(dra);
-	if (serve(dra, &why) == 0) {
+	if (adopt(dra) || make(dra->plugin, dra->driver, dra, &dra->registration, &why) == 0) {
 		free(take(dra->complaint));
+		clear_left(dra);
 		return;
 	}
-	register_close(dra);
 	complain(dra, why.text);
+}
+
+bool register_is_known(const struct dra *dra)
+{
+	return dra->registration && dra->registration->registered;
 }
 
 void register_close(struct dra *dra)
 {
 	serve_forget(dra);
 	health_forget(dra);
-	grpc_server_close(take(dra->registration), NULL);
-	grpc_server_close(take(dra->server), NULL);
-	dra->registered = false;
+	registration_free(take(dra->registration));
 }

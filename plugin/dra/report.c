@@ -88,7 +88,8 @@ void report_changed(struct dra *dra)
 	used = add_line(text, sizeof(text), 0, "driver", dra->driver);
 	used = add_line(text, sizeof(text), used, "server",
 			*dra->kubernetes ? dra->kubernetes : "unknown");
-	used = add_line(text, sizeof(text), used, "registered", dra->registered ? "yes" : "no");
+	used = add_line(text, sizeof(text), used, "registered",
+			register_is_known(dra) ? "yes" : "no");
 	used = add_devices(dra, text, sizeof(text), used);
 	used = add_line(text, sizeof(text), used, "slices", slices ? slices : "ok");
 	add_line(text, sizeof(text), used, "told", told ? told : "ok");

@@ -17,6 +17,7 @@ struct asked_claim {
 	struct asking *asking;
 	struct reading reading;
 	struct claim *claim; /* as it was read, until it is prepared; owned */
+	struct unseen_claim unseen;
 	struct list making;
 	const char *uid;
 	bool failed;
@@ -34,15 +35,20 @@ struct asking {
 
 static void asking_free(struct asking *a)
 {
+	const struct dra *dra = a->dra;
+
 	list_remove(&a->link);
 	for (size_t i = 0; i < a->request->n_claims; i++) {
 		reading_forget(&a->claims[i].reading);
+		unseen_forget(&a->claims[i].unseen);
 		list_remove(&a->claims[i].making);
 		claim_free(a->claims[i].claim);
 	}
 	dra__node_prepare_resources_request__free_unpacked(a->request, NULL);
 	free(a->claims);
 	free(a);
+	if (dra->finishing && list_empty(&dra->asking))
+		dra->plugin->host->finished(dra->plugin->host->daemon);
 }
 
 static void fill_device(const struct journal_claim *entry, uint32_t index, Dra__Device *device,
@@ -145,20 +151,47 @@ static bool is_prepared(const struct asked_claim *claim)
 	return entry && prepare_is_done(entry);
 }
 
+static void on_seen(struct unseen_claim *waits, const char *problem)
+{
+	struct asked_claim *claim = container_of(waits, struct asked_claim, unseen);
+	struct dra *dra = claim->asking->dra;
+
+	if (!problem) {
+		list_append(&dra->making, &claim->making);
+		loop_arm(&dra->soon, 0);
+		return;
+	}
+	fault_set(&claim->why, -EAGAIN, "the claim's pods cannot be read: %s", problem);
+	refuse(claim);
+	settle(claim->asking);
+}
+
+/* Waits for its pods, if they are not known. */
+static int take_claim(struct asked_claim *claim, const cJSON *object)
+{
+	struct dra *dra = claim->asking->dra;
+	int r = prepare_read(dra, object, claim->uid, &claim->claim, &claim->why);
+
+	if (r < 0)
+		return r;
+	claim->unseen.seen = on_seen;
+	r = unseen_wait(dra, &claim->unseen, object);
+	if (r < 0)
+		return fault_set(&claim->why, r, "out of memory");
+	if (r == 0)
+		on_seen(&claim->unseen, NULL);
+	return 0;
+}
+
 static void on_read(struct reading *reading, const char *problem, const cJSON *object)
 {
 	struct asked_claim *claim = container_of(reading, struct asked_claim, reading);
-	struct dra *dra = claim->asking->dra;
 
 	if (problem)
 		fault_set(&claim->why, -EAGAIN, "the claim cannot be read: %s", problem);
 	if (!is_prepared(claim)) {
-		if (!problem &&
-		    prepare_read(dra, object, claim->uid, &claim->claim, &claim->why) == 0) {
-			list_append(&dra->making, &claim->making);
-			loop_arm(&dra->soon, 0);
+		if (!problem && take_claim(claim, object) == 0)
 			return;
-		}
 		refuse(claim);
 	}
 	settle(claim->asking);

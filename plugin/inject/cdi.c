@@ -111,6 +111,6 @@ void cdi_learn(struct plugin *p, const cJSON *status)
 	snprintf(cdi->runtime, sizeof(cdi->runtime), "%s", runtime);
 	snprintf(cdi->kubelet, sizeof(cdi->kubelet), "%s", kubelet);
 	write_down(p);
-	if (p->settled && p->config->has_mete)
+	if (p->settled && config_has_tenants(p->config))
 		cdi_find(p);
 }

@@ -8,25 +8,24 @@
 
 #include "base/words.h"
 #include "kube/proto/deviceplugin.pb-c.h"
-#include "plugin/plugin.h"
+#include "plugin/kubelet/allocate.h"
 
 /* Without CDI: the edits themselves. */
-struct edits {
+struct allocate_edits {
 	struct inject_edits *from;
 	V1beta1__Mount mount[INJECT_EDITS_MAX], *mounts[INJECT_EDITS_MAX];
 	V1beta1__DeviceSpec node[INJECT_EDITS_MAX], *nodes[INJECT_EDITS_MAX];
 	V1beta1__ContainerAllocateResponse__EnvsEntry env[INJECT_ENV_MAX], *envs[INJECT_ENV_MAX];
 };
 
-static void edits_free(struct edits *e)
+void allocate_edits_free(struct allocate_edits *e)
 {
 	if (e)
 		inject_free(e->from);
 	free(e);
 }
-OWNED_POINTER(struct edits, edits_free)
 
-static void fill_mounts(struct edits *e, V1beta1__ContainerAllocateResponse *row)
+static void fill_mounts(struct allocate_edits *e, V1beta1__ContainerAllocateResponse *row)
 {
 	for (uint32_t i = 0; i < e->from->mounts; i++) {
 		e->mounts[i] = &e->mount[i];
@@ -39,7 +38,7 @@ static void fill_mounts(struct edits *e, V1beta1__ContainerAllocateResponse *row
 	row->n_mounts = e->from->mounts;
 }
 
-static void fill_rest(struct edits *e, V1beta1__ContainerAllocateResponse *row)
+static void fill_rest(struct allocate_edits *e, V1beta1__ContainerAllocateResponse *row)
 {
 	for (uint32_t i = 0; i < e->from->nodes; i++) {
 		e->nodes[i] = &e->node[i];
@@ -78,14 +77,14 @@ static uint32_t devices_of(const struct plugin *p, const V1beta1__ContainerAlloc
 }
 
 static int find_edits(const struct plugin *p, const char *key,
-		      const V1beta1__ContainerAllocateRequest *said, struct edits **ret_edits,
-		      struct fault *why)
+		      const V1beta1__ContainerAllocateRequest *said,
+		      struct allocate_edits **ret_edits, struct fault *why)
 {
 	char link[PLUGIN_PATH], folder[PLUGIN_PATH];
 	uint32_t devices[HOST_DEVICES], count = devices_of(p, said, devices);
 	struct slots_nodes nodes;
 	struct inject_slot slot = {.folder = folder, .nodes = nodes.node};
-	owned(edits_free) struct edits *e = calloc(1, sizeof(*e));
+	owned(allocate_edits_free) struct allocate_edits *e = calloc(1, sizeof(*e));
 	int r;
 
 	if (!e)
@@ -131,7 +130,7 @@ static void answer_edits(struct plugin *p, struct grpc_call *call, const char *k
 			 const V1beta1__ContainerAllocateRequest *said)
 {
 	V1beta1__ContainerAllocateResponse row = V1BETA1__CONTAINER_ALLOCATE_RESPONSE__INIT;
-	owned(edits_free) struct edits *edits = NULL;
+	owned(allocate_edits_free) struct allocate_edits *edits = NULL;
 	struct fault why;
 
 	if (find_edits(p, key, said, &edits, &why) < 0 || !edits) {
@@ -141,6 +140,31 @@ static void answer_edits(struct plugin *p, struct grpc_call *call, const char *k
 	fill_mounts(edits, &row);
 	fill_rest(edits, &row);
 	answer(p, call, &row);
+}
+
+int allocate_tenant(const struct serving *s, const V1beta1__ContainerAllocateRequest *said,
+		    struct allocate_edits **ret_edits, char ret_name[ALLOCATE_NAME],
+		    V1beta1__ContainerAllocateResponse *row, struct fault *why)
+{
+	struct plugin *p = s->plugin;
+	char key[IDS_KEY], kind[80];
+	int r;
+
+	ids_key(p->config->resource, (const char *const *)said->devices_ids, said->n_devices_ids,
+		key);
+	*ret_name = '\0';
+	*ret_edits = NULL;
+	if (p->cdi.used) {
+		slots_kind(p, kind);
+		snprintf(ret_name, ALLOCATE_NAME, "%s=%s", kind, key);
+		return 0;
+	}
+	r = find_edits(p, key, said, ret_edits, why);
+	if (r == 0) {
+		fill_mounts(*ret_edits, row);
+		fill_rest(*ret_edits, row);
+	}
+	return r;
 }
 
 /* The first id that is not ours; NULL: none. */

@@ -49,7 +49,9 @@ void allocated_each(const struct plugin *p, allocated_found *found, void *owner)
 
 	snprintf(path, sizeof(path), "%s/kubelet_internal_checkpoint", p->folder);
 	l.is_old = is_old(p, path);
-	if (file_slurp(path, CHECKPOINT_BYTES_MAX, &text, &size) == 0 &&
-	    checkpoint_given(text, size, p->config->resource, on_id, &l) < 0)
-		log_debug("checkpoint.unread", "path=%s", path);
+	if (file_slurp(path, CHECKPOINT_BYTES_MAX, &text, &size) < 0)
+		return;
+	for (uint32_t i = 0; i < p->servings; i++)
+		if (checkpoint_given(text, size, p->serving[i].resource, on_id, &l) < 0)
+			log_debug("checkpoint.unread", "path=%s", path);
 }

@@ -14,6 +14,7 @@
 
 #include "base/text.h"
 #include "plugin/dra/dra.h"
+#include "plugin/mps/mps.h"
 #include "plugin/plugin.h"
 #include "plugin/sums/seats.h"
 
@@ -110,6 +111,8 @@ int containers_make(struct plugin *p, struct binding *b, const struct pod *pod, 
 	if (r == 0)
 		r = health_check(p, b, why);
 	if (r == 0)
+		r = mps_check(p->mps, b, why);
+	if (r == 0)
 		r = entitled_share(p, b, pod, false, b->texts, &b->exclusive, why);
 	if (r == 0)
 		r = neighbours_check(p, b, b->exclusive, why);
@@ -190,7 +193,7 @@ static void follow(struct plugin *p, struct binding *b, const struct pod *pod)
 	int r;
 
 	/* A file without `mete` has no shares: containers keep what they have. */
-	if (!b->devices || b->absent || !p->config->has_mete)
+	if (!b->devices || b->absent || !config_has_tenants(p->config))
 		return;
 	r = entitled_share(p, b, pod, false, texts, &exclusive, &why);
 	refused = r < 0;
@@ -397,7 +400,7 @@ int containers_open(struct plugin *p, struct fault *why)
 		}
 		if (!b->lost && b->devices) {
 			/* The record of an earlier meted does not tell where its file is. */
-			if (p->config->has_mete && !b->kind)
+			if (config_has_tenants(p->config) && !b->kind)
 				best_effort(slots_place(p, b, NULL));
 			if (containers_is_foreign(p, b))
 				log_info("container.kept",
@@ -411,7 +414,7 @@ int containers_open(struct plugin *p, struct fault *why)
 			    b->pod, b->container, b->tenant);
 		drop(p, b);
 	}
-	if (p->config->has_mete)
+	if (config_has_tenants(p->config))
 		slots_restore(p);
 	else if (!p->bindings.count)
 		return 0;

@@ -90,7 +90,7 @@ static void enrol_with(struct serving *s)
 	uint8_t bytes[1024];
 	size_t size;
 
-	options.pre_start_required = p->config->has_mete;
+	options.pre_start_required = config_has_tenants(p->config);
 	options.get_preferred_allocation_available = 1;
 	request.version = (char *)"v1beta1";
 	request.endpoint = strrchr(s->socket, '/') + 1;

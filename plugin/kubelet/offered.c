@@ -6,6 +6,7 @@
 #include "plugin/dra/dra.h"
 #include "plugin/kubelet/allocated.h"
 #include "plugin/kubelet/numa.h"
+#include "plugin/mps/mps.h"
 #include "plugin/plugin.h"
 
 /* The host's /sys, if we are in a container: ours is the same, unless somebody has hidden it. */
@@ -276,7 +277,8 @@ static int list_devices(const struct serving *s, struct rows *rows)
 		struct open_ids open;
 		V1beta1__TopologyInfo *topology = topology_of(p, rows, i);
 
-		bool is_well = offer_is_open(&p->offer[i]) && !is_held(p, i) && !p->enrol.rival;
+		bool is_well = offer_is_open(&p->offer[i]) && !is_held(p, i) && !p->enrol.rival &&
+			       mps_is_open(p->mps, i);
 
 		/* Of a device that a container has exclusively, no others. */
 		open.uuid = p->host->device[i].uuid;

@@ -238,8 +238,8 @@ void prestart_asked(struct plugin *p, struct grpc_call *call, const char *const 
 {
 	struct asking *a = NULL;
 
-	/* Without `mete` in the file nobody is a tenant, and the kubelet is told not to call. */
-	if (!p->config->has_mete) {
+	/* Where nobody is a tenant, the kubelet is told not to call. */
+	if (!config_has_tenants(p->config)) {
 		grpc_end(call, GRPC_UNIMPLEMENTED, "containers are not prepared here");
 		return;
 	}

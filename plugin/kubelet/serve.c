@@ -38,7 +38,7 @@ static void on_options(struct grpc_call *call, struct grpc_bytes request, void *
 	V1beta1__DevicePluginOptions options = V1BETA1__DEVICE_PLUGIN_OPTIONS__INIT;
 
 	(void)request;
-	options.pre_start_required = ((struct serving *)owner)->plugin->config->has_mete;
+	options.pre_start_required = config_has_tenants(((struct serving *)owner)->plugin->config);
 	options.get_preferred_allocation_available = 1;
 	serve_answer(call, &options.base);
 }

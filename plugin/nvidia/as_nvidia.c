@@ -2,7 +2,8 @@
 /*
  * A file without `mete`: what NVIDIA's device plugin (v0.20) would answer. Containers are told
  * which devices are theirs, and NVIDIA's runtime gives them; nobody is a tenant, and nothing is
- * enforced. It says so in the words of that plugin where a person may search for them.
+ * enforced, but with sharing.mps, whose limits hold per process: there containers are tenants, too.
+ * It says so in the words of that plugin where a person may search for them.
  *
  * Unlike there, an Xid makes all replicas of its device unhealthy, and a device recovers. See
  * docs/nvidia.md.
@@ -13,16 +14,18 @@
 
 #include "base/words.h"
 #include "kube/proto/deviceplugin.pb-c.h"
+#include "plugin/kubelet/allocate.h"
+#include "plugin/mps/mps.h"
 #include "plugin/nvidia/driver_cdi.h"
 #include "plugin/plugin.h"
 
 #define VOLUMES "/var/run/nvidia-container-devices"
 
 enum {
-	MOUNTS = HOST_DEVICES + 1,
+	MOUNTS = HOST_DEVICES + 2,
 	NODES = 3 * HOST_DEVICES + 5, /* a GPU's, and two of MIG's */
-	NAMES = HOST_DEVICES + 4,
-	ENVS = 5,
+	NAMES = HOST_DEVICES + 5,
+	ENVS = 8,
 	TEXT = 128,
 };
 
@@ -39,8 +42,23 @@ struct answer {
 	char name[NAMES][TEXT], names[NAMES * TEXT], key[TEXT + CONFIG_PATH_MAX];
 	V1beta1__CDIDevice cdi[NAMES], *cdis[NAMES];
 	mark_entry mark, *marks[1];
+	char pipe[MPS_PATH], pipe_inside[TEXT], percent[MPS_TEXT], limit[MPS_TEXT];
+	char tenant[ALLOCATE_NAME];
+	struct allocate_edits *edits; /* what makes it a tenant, without CDI */
+	/* With those of the edits: */
+	env_entry *all_envs[ENVS + INJECT_ENV_MAX];
+	V1beta1__Mount *all_mounts[MOUNTS + INJECT_EDITS_MAX];
+	V1beta1__DeviceSpec *all_specs[NODES + INJECT_EDITS_MAX];
 	V1beta1__ContainerAllocateResponse row;
 };
+
+static void answer_free(struct answer *g)
+{
+	if (g)
+		allocate_edits_free(g->edits);
+	free(g);
+}
+OWNED_POINTER(struct answer, answer_free)
 
 /* Each device once, in the order of its first id. -1: nobody has the id at *ret_wrong. */
 static int find_devices(const struct plugin *p, struct answer *g,
@@ -258,6 +276,80 @@ static void add_specs(const struct plugin *p, struct answer *g)
 		add_spec(p, g, DRIVER_CDI_IMEX, false);
 }
 
+/* ---- sharing.mps --------------------------------------------------------------------------- */
+
+/* Where its GPU's control daemon listens, at the place that NVIDIA's plugin has for it; and of
+ * several replicas, how much they are. That plugin mounts one /dev/shm into all containers as well,
+ * which clients need on GPUs before Volta alone. */
+static void add_mps(const struct serving *s, struct answer *g, size_t replicas)
+{
+	const struct plugin *p = s->plugin;
+	V1beta1__Mount *mount = &g->mount[g->row.n_mounts];
+
+	snprintf(g->pipe_inside, TEXT, "/mps/%s/pipe", s->resource);
+	add_env(g, "CUDA_MPS_PIPE_DIRECTORY", g->pipe_inside);
+	if (!p->config->as_nvidia.one_only) {
+		mps_part(p, g->device[0], (uint32_t)replicas, g->percent, g->limit);
+		add_env(g, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", g->percent);
+		add_env(g, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", g->limit);
+	}
+	mps_pipe(p, g->device[0], g->pipe);
+	v1beta1__mount__init(mount);
+	mount->host_path = g->pipe;
+	mount->container_path = g->pipe_inside;
+	g->mounts[g->row.n_mounts++] = mount;
+}
+
+static void add_tenants_cdi(struct answer *g)
+{
+	size_t n = g->row.n_cdi_devices;
+
+	v1beta1__cdidevice__init(&g->cdi[n]);
+	g->cdi[n].name = g->tenant;
+	g->cdis[g->row.n_cdi_devices++] = &g->cdi[n];
+}
+
+/* Behind those of NVIDIA's answer. Device files that both have are given once. */
+static void add_tenants_edits(struct answer *g, const V1beta1__ContainerAllocateResponse *tenant)
+{
+	size_t envs = g->row.n_envs, mounts = g->row.n_mounts, specs = g->row.n_devices;
+
+	memcpy(g->all_envs, g->envs, envs * sizeof(g->envs[0]));
+	memcpy(g->all_envs + envs, tenant->envs, tenant->n_envs * sizeof(g->envs[0]));
+	memcpy(g->all_mounts, g->mounts, mounts * sizeof(g->mounts[0]));
+	memcpy(g->all_mounts + mounts, tenant->mounts, tenant->n_mounts * sizeof(g->mounts[0]));
+	memcpy(g->all_specs, g->specs, specs * sizeof(g->specs[0]));
+	for (size_t i = 0; i < tenant->n_devices; i++) {
+		bool again = false;
+
+		for (size_t k = 0; k < specs; k++)
+			again |= strcmp(g->specs[k]->container_path,
+					tenant->devices[i]->container_path) == 0;
+		if (!again)
+			g->all_specs[g->row.n_devices++] = tenant->devices[i];
+	}
+	g->row.n_envs += tenant->n_envs;
+	g->row.n_mounts += tenant->n_mounts;
+	g->row.envs = g->all_envs;
+	g->row.mounts = g->all_mounts;
+	g->row.devices = g->all_specs;
+}
+
+static int make_tenant(const struct serving *s, struct answer *g,
+		       const V1beta1__ContainerAllocateRequest *said, struct fault *why)
+{
+	V1beta1__ContainerAllocateResponse tenant = V1BETA1__CONTAINER_ALLOCATE_RESPONSE__INIT;
+	int r = allocate_tenant(s, said, &g->edits, g->tenant, &tenant, why);
+
+	if (r == 0 && *g->tenant)
+		add_tenants_cdi(g);
+	else if (r == 0)
+		add_tenants_edits(g, &tenant);
+	return r;
+}
+
+/* ---- the answer ---------------------------------------------------------------------------- */
+
 static int check(const struct serving *s, struct answer *g,
 		 const V1beta1__ContainerAllocateRequest *said, struct fault *why)
 {
@@ -273,6 +365,13 @@ static int check(const struct serving *s, struct answer *g,
 		return fault_set(why, -ENODEV,
 				 "invalid allocation request for \"%s\": unknown device: %s",
 				 s->resource, words_show(said->devices_ids[wrong]).text);
+	/* A client has one control daemon, and each GPU has its own. */
+	if (p->config->as_nvidia.mps && g->count != 1)
+		return fault_set(
+			why, -EINVAL,
+			"invalid allocation request for \"%s\": the ids are replicas of %u "
+			"GPUs; with sharing.mps a container has those of one",
+			s->resource, g->count);
 	return 0;
 }
 
@@ -280,7 +379,7 @@ void as_nvidia_allocate(struct serving *s, struct grpc_call *call,
 			const V1beta1__ContainerAllocateRequest *said)
 {
 	struct plugin *p = s->plugin;
-	owned(free) struct answer *g = calloc(1, sizeof(*g));
+	owned(answer_free) struct answer *g = calloc(1, sizeof(*g));
 	V1beta1__ContainerAllocateResponse *rows[1];
 	V1beta1__AllocateResponse response = V1BETA1__ALLOCATE_RESPONSE__INIT;
 	struct fault why;
@@ -301,11 +400,17 @@ void as_nvidia_allocate(struct serving *s, struct grpc_call *call,
 		add_mounts(p, g);
 		add_specs(p, g);
 	}
+	if (p->config->as_nvidia.mps)
+		add_mps(s, g, said->n_devices_ids);
 	g->row.annotations = g->marks;
 	g->row.cdi_devices = g->cdis;
 	g->row.envs = g->envs;
 	g->row.mounts = g->mounts;
 	g->row.devices = g->specs;
+	if (p->config->as_nvidia.mps && make_tenant(s, g, said, &why) < 0) {
+		grpc_end(call, GRPC_INTERNAL, why.text);
+		return;
+	}
 	rows[0] = &g->row;
 	response.container_responses = rows;
 	response.n_container_responses = 1;

@@ -95,7 +95,10 @@ static void add_gpu(const struct writer *w, const struct features *f)
 	add(w, "nvidia.com/gpu.product", "%s%s", f->model, shared && !f->renamed ? "-SHARED" : "");
 	add(w, "nvidia.com/gpu.count", "%" PRIu32, f->count);
 	add(w, "nvidia.com/gpu.replicas", "%" PRIu32, f->replicas);
-	add(w, "nvidia.com/gpu.sharing-strategy", "%s", shared ? "time-slicing" : "none");
+	add(w, "nvidia.com/gpu.sharing-strategy", "%s",
+	    !shared  ? "none"
+	    : f->mps ? "mps"
+		     : "time-slicing");
 	add(w, "nvidia.com/gpu.memory", "%" PRIu64, f->total_bytes >> 20);
 	if (!f->cc_major)
 		return;
@@ -194,7 +197,7 @@ void features_each(const struct features *features,
 	add_driver(&w, features);
 	add_cuda(&w, features);
 	add(&w, "nvidia.com/mig.capable", "%s", features->is_divisible ? "true" : "false");
-	add(&w, "nvidia.com/mps.capable", "false");
+	add(&w, "nvidia.com/mps.capable", "%s", features->mps ? "true" : "false");
 	add(&w, "nvidia.com/gpu.mode", "%s", mode_of(features->pci_class));
 	add_resources(&w, features);
 }

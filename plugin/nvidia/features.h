@@ -35,6 +35,7 @@ struct features {
 	int cc_major, cc_minor;
 	uint32_t replicas; /* of each; 1: it is not shared */
 	bool renamed;	   /* shared under another name than nvidia.com/gpu */
+	bool mps;	   /* shared by MPS, not by time slices */
 	/* How parts are offered: "single", "mixed"; NULL: they are not. */
 	const char *strategy;
 	bool invalid; /* that does not go with how the GPUs are divided */

@@ -93,6 +93,7 @@ static bool find_gpus(const struct plugin *p, struct finding *found)
 	}
 	f->replicas = f->replicas > 1 ? f->replicas : 1;
 	f->model = found->model;
+	f->mps = p->config->as_nvidia.mps;
 	return f->count;
 }
 

@@ -48,11 +48,6 @@ bool stream_capturing(struct CUstream_st *stream)
 
 /* ---- under the lock ------------------------------------------------------------------------ */
 
-static bool counts_for_legacy(const struct CUstream_st *stream)
-{
-	return !stream_is_apart(stream);
-}
-
 static struct capture_member *join(struct capture *capture, struct CUstream_st *stream)
 {
 	struct capture_member *member = calloc(1, sizeof(*member));
@@ -62,7 +57,7 @@ static struct capture_member *join(struct capture *capture, struct CUstream_st *
 	member->capture = capture;
 	member->stream = stream_ref(stream);
 	list_append(&capture->members, &member->link);
-	if (counts_for_legacy(stream))
+	if (!stream_is_apart(stream))
 		atomic_fetch_add(&stream->set->captures, 1);
 	atomic_store_explicit(&stream->capture, member, memory_order_release);
 	return member;
@@ -75,7 +70,7 @@ static void leave_tips(struct capture_member *member)
 
 	if (!stream)
 		return;
-	if (counts_for_legacy(stream))
+	if (!stream_is_apart(stream))
 		atomic_fetch_sub(&stream->set->captures, 1);
 	atomic_store_explicit(&stream->capture, NULL, memory_order_release);
 	stream_unref(stream);
@@ -430,9 +425,10 @@ CUresult stream_capture_check(void)
 	return result;
 }
 
-/* Breaks the captures that blocking (or all) streams of the set take part in. */
+/* Breaks captures of the set's blocking (or all, then also green contexts') streams. */
 static bool break_set(struct stream_set *set, bool all)
 {
+	const struct CUctx_st *context = all && !set->green ? set->context : NULL;
 	bool found = false;
 
 	capture_lock();
@@ -442,10 +438,11 @@ static bool break_set(struct stream_set *set, bool all)
 
 		list_for_each(at, &capture->members)
 		{
-			struct capture_member *member = list_entry(at, struct capture_member, link);
+			const struct CUstream_st *stream =
+				list_entry(at, struct capture_member, link)->stream;
 
-			if (!member->stream || member->stream->set != set ||
-			    (!all && !counts_for_legacy(member->stream)))
+			if (!stream || (stream->set != set && stream->context != context) ||
+			    (!all && stream_is_apart(stream)))
 				continue;
 			capture->broken = true;
 			found = true;

@@ -5,6 +5,7 @@
 #include "sim/machine/device.h"
 #include "sim/machine/faults.h"
 #include "sim/cuda/driver.h"
+#include "sim/cuda/green_types.h"
 #include "sim/cuda/handle.h"
 
 #define CONTEXT_DEPTH 64
@@ -30,16 +31,31 @@ struct CUctx_st *context_top(void)
 	return context_thread.depth ? context_thread.stack[context_thread.depth - 1] : NULL;
 }
 
-static CUresult context_usable(struct CUctx_st *context)
+struct CUctx_st *context_primary(const struct CUgreenCtx_st *green)
 {
-	enum faults_kind fault;
+	struct CUctx_st *primary = green->primary;
 
-	if (atomic_load(&context->state) != CONTEXT_ALIVE)
+	return atomic_load(&primary->state) == CONTEXT_ALIVE && primary->id == green->life ? primary
+											   : NULL;
+}
+
+/* The context itself: of a green one, the primary. */
+static CUresult context_usable(struct CUctx_st *named, struct CUctx_st **ret_context)
+{
+	struct CUctx_st *context = named->green ? context_primary(named->green) : named;
+	enum faults_kind fault;
+	CUresult r;
+
+	if (!context || atomic_load(&named->state) != CONTEXT_ALIVE ||
+	    atomic_load(&context->state) != CONTEXT_ALIVE)
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	fault = faults_at(FAULTS_CALL, context->device);
 	if (fault == FAULTS_LOST || device_is_lost(context->device))
 		context_fail(context, CUDA_ERROR_UNKNOWN);
-	return context_error(context);
+	r = context_error(context);
+	if (r == CUDA_SUCCESS)
+		*ret_context = context;
+	return r;
 }
 
 CUresult context_current(struct CUctx_st **ret_context)
@@ -50,12 +66,7 @@ CUresult context_current(struct CUctx_st **ret_context)
 	if (r != CUDA_SUCCESS)
 		return r;
 	context = context_top();
-	if (!context)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	r = context_usable(context);
-	if (r == CUDA_SUCCESS)
-		*ret_context = context;
-	return r;
+	return context ? context_usable(context, ret_context) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CUresult context_named(CUcontext named, struct CUctx_st **ret_context)
@@ -68,10 +79,21 @@ CUresult context_named(CUcontext named, struct CUctx_st **ret_context)
 		return context_current(ret_context);
 	if (!handle_is(HANDLE_CONTEXT, named))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	r = context_usable(named);
-	if (r == CUDA_SUCCESS)
-		*ret_context = named;
-	return r;
+	return context_usable(named, ret_context);
+}
+
+struct CUgreenCtx_st *context_green(CUcontext named)
+{
+	const struct CUctx_st *context = named ? named : context_top();
+
+	return context ? context->green : NULL;
+}
+
+struct stream_set *context_streams(const struct CUctx_st *context, CUcontext named)
+{
+	const struct CUgreenCtx_st *green = context_green(named);
+
+	return green ? green->streams : context->streams;
 }
 
 void context_fail(struct CUctx_st *context, CUresult error)

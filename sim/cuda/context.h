@@ -46,6 +46,9 @@ struct CUctx_st {
 	_Atomic size_t limits[16];
 	_Atomic int cache;	       /* CUfunc_cache */
 	struct coredump_wishes *dumps; /* coredump.c's; made and ended with the context */
+	/* Not NULL: this is how a thread names a green context (green.h). All but its streams are
+	 * the primary context's, and so are the functions' answers about it. */
+	struct CUgreenCtx_st *green;
 };
 
 /* The calling thread's context, alive and without an error. SUCCESS, NOT_INITIALIZED,
@@ -54,6 +57,16 @@ must_check CUresult context_current(struct CUctx_st **ret_context);
 
 /* A handle that a program gave: NULL means the current one. INVALID_CONTEXT for garbage. */
 must_check CUresult context_named(CUcontext named, struct CUctx_st **ret_context);
+
+/* The green context that a handle names, or for NULL the calling thread's; NULL: none. The handle
+ * was accepted by context_named(), or context_current() has answered SUCCESS. */
+struct CUgreenCtx_st *context_green(CUcontext named);
+
+/* The primary context of a green one; NULL: it has ended, and the green one with it. */
+struct CUctx_st *context_primary(const struct CUgreenCtx_st *green);
+
+/* The streams of the context, or of the green one that context_green() answers. */
+struct stream_set *context_streams(const struct CUctx_st *context, CUcontext named);
 
 /* From now on every call in this context answers `error`. The first error stays. */
 void context_fail(struct CUctx_st *context, CUresult error);

@@ -6,6 +6,7 @@
 #include "sim/cuda/context.h"
 #include "sim/machine/device.h"
 #include "sim/cuda/driver.h"
+#include "sim/cuda/green_types.h"
 #include "sim/cuda/handle.h"
 #include "sim/cuda/stream_set.h"
 
@@ -14,7 +15,7 @@ CUresult cuCtxSynchronize(void)
 	struct CUctx_st *context;
 	CUresult r = context_current(&context);
 
-	return r == CUDA_SUCCESS ? stream_set_synchronize(context->streams) : r;
+	return r == CUDA_SUCCESS ? stream_set_synchronize(context_streams(context, NULL)) : r;
 }
 
 CUresult cuCtxSynchronize_v2(CUcontext named)
@@ -22,7 +23,7 @@ CUresult cuCtxSynchronize_v2(CUcontext named)
 	struct CUctx_st *context;
 	CUresult r = context_named(named, &context);
 
-	return r == CUDA_SUCCESS ? stream_set_synchronize(context->streams) : r;
+	return r == CUDA_SUCCESS ? stream_set_synchronize(context_streams(context, named)) : r;
 }
 
 CUresult cuCtxGetDevice(CUdevice *device)
@@ -81,6 +82,7 @@ CUresult cuCtxSetFlags(unsigned flags)
 
 CUresult cuCtxGetId(CUcontext named, unsigned long long *id)
 {
+	const struct CUgreenCtx_st *green;
 	struct CUctx_st *context;
 	CUresult r = context_named(named, &context);
 
@@ -88,7 +90,8 @@ CUresult cuCtxGetId(CUcontext named, unsigned long long *id)
 		return r;
 	if (!id)
 		return CUDA_ERROR_INVALID_VALUE;
-	*id = context->id;
+	green = context_green(named);
+	*id = green ? green->id : context->id;
 	return CUDA_SUCCESS;
 }
 

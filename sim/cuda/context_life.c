@@ -8,6 +8,7 @@
 #include "sim/machine/clock.h"
 #include "sim/machine/device.h"
 #include "sim/machine/engine.h"
+#include "sim/machine/mps.h"
 #include "sim/machine/segment.h"
 #include "sim/cuda/context.h"
 #include "sim/cuda/coredump.h"
@@ -69,7 +70,7 @@ static CUresult context_start(struct CUctx_st *context, unsigned flags)
 {
 	uint64_t bytes = segment_settings()->context_bytes;
 
-	if (device_is_lost(context->device))
+	if (device_is_lost(context->device) || !mps_may_begin(context->device))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	if (device_take(context->device, bytes) != 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -27,7 +27,7 @@ static bool all_done(struct CUstream_st *stream)
 /* Would work that is submitted now begin at once? */
 static bool stream_is_idle(struct CUstream_st *stream)
 {
-	if (!all_done(stream))
+	if (!all_done(stream) || stream_is_gated(stream->set))
 		return false;
 	return stream_is_apart(stream) ||
 	       (all_done(stream_legacy(stream->set)) && !stream_blocking_pending(stream->set));

@@ -89,7 +89,7 @@ exported CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsig
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!handle_is(HANDLE_EVENT, hEvent) || hEvent->set != stream->set)
+	if (!handle_is(HANDLE_EVENT, hEvent) || hEvent->set->context != stream->context)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -108,21 +108,28 @@ exported CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
 	return cuEventRecordWithFlags(hEvent, hStream, CU_EVENT_RECORD_DEFAULT);
 }
 
+CUresult event_record_set(struct stream_set *set, CUevent event)
+{
+	struct CUstream_st *tail;
+	CUresult result;
+
+	if (!handle_is(HANDLE_EVENT, event) || event->set->context != set->context)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = capture_forbid_set(set);
+	if (result != CUDA_SUCCESS)
+		return result;
+	tail = stream_tail(set);
+	return tail ? record(event, tail) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 exported CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
 {
 	struct CUctx_st *context;
-	struct CUstream_st *tail;
 	CUresult result = context_named(hCtx, &context);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!handle_is(HANDLE_EVENT, hEvent) || hEvent->set != context->streams)
-		return CUDA_ERROR_INVALID_HANDLE;
-	result = capture_forbid_set(context->streams);
-	if (result != CUDA_SUCCESS)
-		return result;
-	tail = stream_tail(context->streams);
-	return tail ? record(hEvent, tail) : CUDA_ERROR_OUT_OF_MEMORY;
+	return event_record_set(context_streams(context, hCtx), hEvent);
 }
 
 exported CUresult cuEventQuery(CUevent hEvent)
@@ -214,6 +221,32 @@ static CUresult wait_event(struct CUstream_st *stream, CUevent event)
 		return CUDA_SUCCESS;
 	}
 	return stream_enqueue(stream, &op, NULL);
+}
+
+CUresult event_wait_set(struct stream_set *set, CUevent event)
+{
+	struct CUstream_st *gate;
+	CUresult result;
+
+	if (!handle_is(HANDLE_EVENT, event))
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = capture_forbid_set(set);
+	if (result == CUDA_SUCCESS && event_is_captured(event))
+		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	if (result != CUDA_SUCCESS)
+		return result;
+	gate = stream_gate(set);
+	return gate ? wait_event(gate, event) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+exported CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
+{
+	struct CUctx_st *context;
+	CUresult result = context_named(hCtx, &context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return event_wait_set(context_streams(context, hCtx), hEvent);
 }
 
 exported CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)

@@ -30,6 +30,8 @@ enum handle_kind {
 	HANDLE_ARRAY,
 	HANDLE_MIPMAP,
 	HANDLE_USER_OBJECT,
+	HANDLE_GREEN,	      /* a green context */
+	HANDLE_RESOURCE_DESC, /* what one is to be made of */
 };
 
 /* 0, or -ENOMEM. */

@@ -400,8 +400,8 @@ static CUresult kernel_context(CUkernel kernel, CUdevice device, CUcontext *ret_
 	if (r == CUDA_SUCCESS)
 		r = driver_device(device);
 	if (r == CUDA_SUCCESS)
-		r = cuCtxGetCurrent(&context);
-	if (r != CUDA_SUCCESS)
+		r = context_current(&context);
+	if (r != CUDA_SUCCESS && r != CUDA_ERROR_INVALID_CONTEXT)
 		return r;
 	if (!context || context->device != device) {
 		driver_log("attributes of a CUkernel need a current context on its device");

@@ -31,8 +31,8 @@ CUresult stream_find(CUstream handle, struct CUstream_st **ret_stream)
 		result = context_current(&context);
 		if (result != CUDA_SUCCESS)
 			return result;
-		stream = thread ? stream_of_thread(context->streams)
-				: stream_legacy(context->streams);
+		stream = thread ? stream_of_thread(context_streams(context, NULL))
+				: stream_legacy(context_streams(context, NULL));
 		if (!stream)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	} else {
@@ -116,22 +116,18 @@ struct CUctx_st *stream_context(const struct CUstream_st *stream)
 
 /* ---- the driver's functions ---------------------------------------------------------------- */
 
-exported CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
+CUresult stream_make(struct stream_set *set, unsigned flags, int priority, CUstream *ret_stream)
 {
-	struct CUctx_st *context;
 	struct CUstream_st *stream;
-	CUresult result = context_current(&context);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!phStream || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
+	if (!ret_stream || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* Out of range is brought into it, as documented. */
 	if (priority > PRIORITY_LEAST)
 		priority = PRIORITY_LEAST;
 	if (priority < PRIORITY_GREATEST)
 		priority = PRIORITY_GREATEST;
-	stream = stream_new(context->streams,
+	stream = stream_new(set,
 			    flags & CU_STREAM_NON_BLOCKING ? STREAM_NON_BLOCKING : STREAM_BLOCKING,
 			    priority);
 	if (!stream)
@@ -140,8 +136,18 @@ exported CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int fl
 		stream_close(stream);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	*phStream = stream;
+	*ret_stream = stream;
 	return CUDA_SUCCESS;
+}
+
+exported CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
+{
+	struct CUctx_st *context;
+	CUresult result = context_current(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return stream_make(context_streams(context, NULL), flags, priority, phStream);
 }
 
 exported CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags)
@@ -255,7 +261,7 @@ exported CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCt
 	CUresult result = cuStreamGetCtx(hStream, pCtx);
 
 	if (result == CUDA_SUCCESS && pGreenCtx)
-		*pGreenCtx = NULL; /* there are none here */
+		result = cuStreamGetGreenCtx(hStream, pGreenCtx);
 	return result;
 }
 
@@ -314,6 +320,7 @@ exported CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, siz
 
 exported CUresult cuStreamCopyAttributes(CUstream dst, CUstream src)
 {
+	struct stream_attributes attributes;
 	struct CUstream_st *from, *to;
 	CUresult result = stream_find(dst, &to);
 
@@ -323,11 +330,14 @@ exported CUresult cuStreamCopyAttributes(CUstream dst, CUstream src)
 		return result;
 	if (from == to)
 		return CUDA_SUCCESS;
-	if (from->set != to->set)
+	if (from->context != to->context)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	pthread_mutex_lock(&from->set->lock);
-	to->attributes = from->attributes;
+	attributes = from->attributes;
 	pthread_mutex_unlock(&from->set->lock);
+	pthread_mutex_lock(&to->set->lock);
+	to->attributes = attributes;
+	pthread_mutex_unlock(&to->set->lock);
 	return CUDA_SUCCESS;
 }
 

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "sim/machine/clock.h"
+#include "sim/cuda/context.h"
 #include "sim/cuda/op_run.h"
 #include "sim/machine/segment.h"
 
@@ -258,34 +259,103 @@ static bool pending(const struct CUstream_st *stream)
 	return atomic_load_explicit(&stream->completed, memory_order_acquire) < stream->submitted;
 }
 
-/* Which streams an op of this one comes after, beside its own. Under the set's lock, which all
- * submissions to these kinds of stream hold. */
-static size_t gather(struct CUstream_st *stream, struct stream_mark *marks)
+/* Those of the set and, for a green context's, of its context: two at most. A gate's own lock is
+ * enough, as each is there until its set ends. */
+static size_t gather_gates(const struct stream_set *set, struct stream_mark *marks, size_t most)
 {
-	struct stream_set *set = stream->set;
+	const struct stream_set *const sets[] = {set, set->green ? set->context->streams : NULL};
 	size_t n = 0;
 
-	if (stream->kind == STREAM_NON_BLOCKING)
-		return 0;
-	if (stream->kind != STREAM_LEGACY && stream->kind != STREAM_TAIL) {
-		if (!set->legacy || !pending(set->legacy))
-			return 0;
-		if (marks)
-			mark_set(&marks[0], set->legacy, set->legacy->submitted);
-		return 1;
+	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
+		struct CUstream_st *gate = sets[i] ? atomic_load(&sets[i]->gate) : NULL;
+		struct stream_mark mark = {0};
+
+		if (gate)
+			stream_end(gate, &mark);
+		if (!mark.stream)
+			continue;
+		if (marks && n < most)
+			marks[n] = mark;
+		else
+			stream_mark_drop(&mark);
+		n += n < most;
 	}
-	list_for_each(link, &set->streams)
+	return n;
+}
+
+bool stream_is_gated(const struct stream_set *set)
+{
+	return gather_gates(set, NULL, SIZE_MAX) != 0;
+}
+
+/* What the streams of a context's green ones have to do, for its own last stream. */
+static size_t gather_greens(struct stream_set *set, struct stream_mark *marks, size_t n,
+			    size_t most)
+{
+	list_for_each(link, &set->greens)
+	{
+		struct stream_set *green = list_entry(link, struct stream_set, of_greens);
+
+		pthread_mutex_lock(&green->lock);
+		list_for_each(at, &green->streams)
+		{
+			struct CUstream_st *other = list_entry(at, struct CUstream_st, link);
+
+			if (other->kind == STREAM_GATE || !pending(other) || n == most)
+				continue;
+			if (marks)
+				mark_set(&marks[n], other, other->submitted);
+			n++;
+		}
+		pthread_mutex_unlock(&green->lock);
+	}
+	return n;
+}
+
+/* What others of its set have to do that a legacy stream, or the last one, comes after. */
+static size_t gather_set(struct CUstream_st *stream, struct stream_mark *marks, size_t n,
+			 size_t most)
+{
+	list_for_each(link, &stream->set->streams)
 	{
 		struct CUstream_st *other = list_entry(link, struct CUstream_st, link);
+		bool apart = stream->kind == STREAM_LEGACY ? stream_is_apart(other)
+							   : other->kind == STREAM_GATE;
 
-		if (other == stream || !pending(other) ||
-		    (stream->kind == STREAM_LEGACY && stream_is_apart(other)))
+		if (other == stream || apart || !pending(other) || n == most)
 			continue;
 		if (marks)
 			mark_set(&marks[n], other, other->submitted);
 		n++;
 	}
 	return n;
+}
+
+/* Which streams an op of this one comes after, beside its own; at most so many. Under the set's
+ * lock, which all submissions to these kinds of stream hold. */
+static size_t gather(struct CUstream_st *stream, struct stream_mark *marks, size_t most)
+{
+	struct stream_set *set = stream->set;
+	size_t n = stream->kind == STREAM_GATE ? 0 : gather_gates(set, marks, most);
+
+	switch (stream->kind) {
+	case STREAM_GATE:
+	case STREAM_NON_BLOCKING:
+		return n;
+	case STREAM_LEGACY:
+		return gather_set(stream, marks, n, most);
+	case STREAM_TAIL:
+		n = gather_set(stream, marks, n, most);
+		return gather_greens(set, marks, n, most);
+	case STREAM_THREAD:
+	case STREAM_BLOCKING:
+		break;
+	}
+	if (!set->legacy || !pending(set->legacy) || n == most)
+		return n;
+	if (marks)
+		mark_set(&marks[n], set->legacy, set->legacy->submitted);
+	return n + 1;
 }
 
 bool stream_blocking_pending(struct stream_set *set)
@@ -333,11 +403,12 @@ CUresult stream_enqueue(struct CUstream_st *stream, struct op *op, struct stream
 	size_t n;
 
 	pthread_mutex_lock(&set->lock);
-	n = gather(stream, NULL);
+	n = gather(stream, NULL, SIZE_MAX);
 	work = calloc(1, sizeof(*work) + n * sizeof(work->after[0]));
 	if (work) {
-		/* A stream that has become idle since is not there the second time. */
-		work->n_after = gather(stream, work->after);
+		/* A stream that has become idle since is not there the second time; what came to a
+		 * green context's since was submitted after this. */
+		work->n_after = gather(stream, work->after, n);
 		work->ready_ns = clock_now_ns();
 		op_move(&work->op, op);
 		result = append(stream, work, ret_mark);

@@ -6,7 +6,8 @@
  * a reference, so that it can be waited for when the stream's handle has long been destroyed.
  *
  * Locks, outermost first: the set's (which orders submissions to the legacy stream against those
- * to blocking streams), then one stream's. Nothing else is called under either.
+ * to blocking streams), a green context's set's, then one stream's. Nothing else is called under
+ * them.
  */
 #pragma once
 
@@ -26,6 +27,7 @@ enum stream_kind {
 	STREAM_BLOCKING,
 	STREAM_NON_BLOCKING,
 	STREAM_TAIL, /* the context's own: its ops come after all that the others have so far */
+	STREAM_GATE, /* likewise: what others are given comes after all that it has so far */
 };
 
 struct capture_member; /* of sim/cuda/capture.c */
@@ -73,6 +75,7 @@ struct CUstream_st {
 
 struct stream_set {
 	struct CUctx_st *context;
+	struct CUgreenCtx_st *green; /* whose streams these are; NULL: the context's own */
 	uint64_t id;
 	atomic_uint refs;
 	atomic_bool ending;
@@ -84,6 +87,10 @@ struct stream_set {
 	struct list streams;
 	unsigned workers;
 	struct CUstream_st *legacy, *tail;
+	struct CUstream_st *_Atomic gate;
+	struct list greens;    /* of the context's own: the sets of its green contexts */
+	struct list of_greens; /* in that */
+	bool retired;	       /* its green context is gone */
 };
 
 void stream_set_unref(struct stream_set *set);
@@ -96,6 +103,10 @@ static inline bool stream_set_ending(const struct stream_set *set)
 
 /* NULL: no memory. The handle is not registered; only programs' streams are. */
 struct CUstream_st *stream_new(struct stream_set *set, enum stream_kind kind, int priority);
+
+/* One for a program: its handle is registered. INVALID_VALUE, OUT_OF_MEMORY. */
+must_check CUresult stream_make(struct stream_set *set, unsigned flags, int priority,
+				CUstream *ret_stream);
 struct CUstream_st *stream_ref(struct CUstream_st *stream);
 void stream_unref(struct CUstream_st *stream);
 
@@ -126,10 +137,17 @@ struct CUstream_st *stream_legacy(struct stream_set *set);
 /* The set's stream of kind STREAM_TAIL, likewise. */
 struct CUstream_st *stream_tail(struct stream_set *set);
 
+/* Of kind STREAM_GATE, likewise. */
+struct CUstream_st *stream_gate(struct stream_set *set);
+
+/* Would what is given to a stream of the set now wait at a gate? */
+bool stream_is_gated(const struct stream_set *set);
+
 /* Neither waits for the legacy stream nor is waited for by it. */
 static inline bool stream_is_apart(const struct CUstream_st *stream)
 {
-	return stream->kind == STREAM_NON_BLOCKING || stream->kind == STREAM_TAIL;
+	return stream->kind == STREAM_NON_BLOCKING || stream->kind == STREAM_TAIL ||
+	       stream->kind == STREAM_GATE;
 }
 
 /* Whether blocking streams have something to do: the legacy stream is ready when they are. */

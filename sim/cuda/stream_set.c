@@ -81,6 +81,7 @@ struct stream_set *stream_set_new(CUcontext context)
 	pthread_mutex_init(&set->lock, NULL);
 	pthread_cond_init(&set->ended, NULL);
 	list_init(&set->streams);
+	list_init(&set->greens);
 	pthread_mutex_lock(&registry.lock);
 	set->id = ++registry.last_id;
 	list_append(&registry.sets, &set->link);
@@ -107,12 +108,62 @@ static struct CUstream_st *pick_open(struct stream_set *set)
 	return found;
 }
 
-void stream_set_free(struct stream_set *set)
+static void close_default(struct CUstream_st *stream)
+{
+	if (!stream)
+		return;
+	capture_abandon(stream);
+	stream_close(stream);
+}
+
+void stream_set_retire(struct stream_set *set)
+{
+	struct CUstream_st *legacy, *tail;
+
+	pthread_mutex_lock(&set->lock);
+	set->retired = true;
+	legacy = take(set->legacy);
+	tail = take(set->tail);
+	pthread_mutex_unlock(&set->lock);
+	close_default(legacy);
+	close_default(tail);
+}
+
+static bool is_left(struct stream_set *set)
+{
+	bool left;
+
+	pthread_mutex_lock(&set->lock);
+	left = set->retired && list_empty(&set->streams);
+	pthread_mutex_unlock(&set->lock);
+	return left;
+}
+
+/* One of its green contexts' sets (that was retired and has no streams), which is no longer listed;
+ * NULL: there are none. */
+static struct stream_set *pick_green(struct stream_set *set, bool left_only)
+{
+	struct stream_set *picked = NULL;
+
+	pthread_mutex_lock(&set->lock);
+	list_for_each(link, &set->greens)
+	{
+		struct stream_set *green = list_entry(link, struct stream_set, of_greens);
+
+		if (left_only && !is_left(green))
+			continue;
+		list_remove(link);
+		picked = green;
+		break;
+	}
+	pthread_mutex_unlock(&set->lock);
+	return picked;
+}
+
+static void end_set(struct stream_set *set)
 {
 	struct CUstream_st *stream;
 
-	if (!set)
-		return;
 	/* Out of the list first: from here on no thread's end closes a stream of this set. */
 	pthread_mutex_lock(&registry.lock);
 	list_remove(&set->link);
@@ -129,6 +180,32 @@ void stream_set_free(struct stream_set *set)
 		pthread_cond_wait(&set->ended, &set->lock);
 	pthread_mutex_unlock(&set->lock);
 	stream_set_unref(set);
+}
+
+void stream_set_free(struct stream_set *set)
+{
+	struct stream_set *green;
+
+	if (!set)
+		return;
+	while ((green = pick_green(set, false)))
+		end_set(green);
+	end_set(set);
+}
+
+struct stream_set *stream_set_new_green(CUcontext context, CUgreenCtx green)
+{
+	struct stream_set *set = stream_set_new(context), *own = context->streams, *left;
+
+	while ((left = pick_green(own, true)))
+		end_set(left);
+	if (!set)
+		return NULL;
+	set->green = green;
+	pthread_mutex_lock(&own->lock);
+	list_append(&own->greens, &set->of_greens);
+	pthread_mutex_unlock(&own->lock);
+	return set;
 }
 
 /* One of the set's streams that are always there, at *place. */
@@ -165,6 +242,21 @@ struct CUstream_st *stream_legacy(struct stream_set *set)
 struct CUstream_st *stream_tail(struct stream_set *set)
 {
 	return fixed_stream(set, &set->tail, STREAM_TAIL);
+}
+
+struct CUstream_st *stream_gate(struct stream_set *set)
+{
+	struct CUstream_st *gate = atomic_load(&set->gate), *made;
+
+	if (gate)
+		return gate;
+	made = stream_new(set, STREAM_GATE, 0);
+	if (!made)
+		return NULL;
+	if (atomic_compare_exchange_strong(&set->gate, &gate, made))
+		return made;
+	stream_close(made);
+	return gate;
 }
 
 struct CUstream_st *stream_of_thread(struct stream_set *set)
@@ -210,7 +302,8 @@ static struct stream_mark *all_ends(struct stream_set *set, bool blocking_only, 
 	{
 		struct CUstream_st *stream = list_entry(link, struct CUstream_st, link);
 
-		if (marks && !(blocking_only && stream_is_apart(stream)))
+		if (marks && stream->kind != STREAM_GATE &&
+		    !(blocking_only && stream_is_apart(stream)))
 			stream_end(stream, &marks[n++]);
 	}
 	pthread_mutex_unlock(&set->lock);
@@ -232,10 +325,35 @@ static void wait_all(struct stream_set *set, bool blocking_only)
 	free(marks);
 }
 
+/* The set of a green context in that place, with a reference of its own; NULL: there are fewer. */
+static struct stream_set *green_at(struct stream_set *set, size_t place)
+{
+	struct stream_set *found = NULL;
+
+	pthread_mutex_lock(&set->lock);
+	list_for_each(link, &set->greens)
+	{
+		if (place--)
+			continue;
+		found = list_entry(link, struct stream_set, of_greens);
+		atomic_fetch_add(&found->refs, 1);
+		break;
+	}
+	pthread_mutex_unlock(&set->lock);
+	return found;
+}
+
 void stream_set_drain(struct stream_set *set)
 {
-	if (set)
-		wait_all(set, false);
+	struct stream_set *green;
+
+	if (!set)
+		return;
+	wait_all(set, false);
+	for (size_t i = 0; (green = green_at(set, i)); i++) {
+		wait_all(green, false);
+		stream_set_unref(green);
+	}
 }
 
 void stream_wait_blocking(struct stream_set *set)

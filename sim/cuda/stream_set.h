@@ -14,13 +14,22 @@ struct stream_set;
 /* NULL: no memory. The set does not hold the context; the context holds the set. */
 struct stream_set *stream_set_new(CUcontext context);
 
+/* The set of a green context, whose streams and those of the context wait for each other only where
+ * the whole context is waited for. It ends with the context's own set at the latest. NULL: no
+ * memory. */
+struct stream_set *stream_set_new_green(CUcontext context, CUgreenCtx green);
+
+/* The green context is gone: its default streams end. Those that a program has made go on. */
+void stream_set_retire(struct stream_set *set);
+
 /* Waits for what is pending, ends the threads, and invalidates the streams and their handles. A
  * wait for a value in memory lasts until it is written; one for an event of another context or
  * process is given up, and a kernel that polls memory fails (both our choice: no GPU was asked).
  * NULL is fine. */
 void stream_set_free(struct stream_set *set);
 
-/* cuCtxSynchronize: everything submitted so far to any stream of the set. Answers the sticky error;
+/* cuCtxSynchronize: everything submitted so far to any stream of the set, and of the context's own
+ * set also to those of its green contexts. Answers the sticky error;
  * CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED while one of them captures. */
 must_check CUresult stream_set_synchronize(struct stream_set *set);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/machine/clock.h"
+#include "sim/machine/mps.h"
 #include "sim/machine/parts.h"
 #include "sim/machine/segment.h"
 #include "sim/machine/share.h"
@@ -118,9 +119,13 @@ static int make_room_locked(int device, struct segment_usage *usage, uint64_t by
 static int take_locked(int device, struct segment_usage *usage, uint64_t bytes)
 {
 	struct segment_device *book = device_book(device);
-	uint64_t own_bytes;
-	int r = make_room_locked(device, usage, bytes, &own_bytes);
+	uint64_t own_bytes, limit = mps_limit(device);
+	int r;
 
+	/* MPS's limit is one of each process. Managed memory does not count. */
+	if (usage->used_bytes - usage->managed_bytes + bytes > limit)
+		return DEVICE_FULL;
+	r = make_room_locked(device, usage, bytes, &own_bytes);
 	if (r != 0)
 		return r;
 	/* It notices when it uses its own the next time, as the others do. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                               sim/machine/engine.h
  * A device's engines in modelled time: one for kernels, which the contexts with work share in time
- * slices (2 ms) that go round among them (so that a process with two has twice the time); one for
+ * slices (2 ms) that go round among them (so that a process with two has twice the time; clients of
+ * one MPS daemon run in one slice, at once: mps.h); one for
  * copies in each direction over the host link, whose rates drop by the duplex factor while both are
  * busy; one for copies within the device, one for copies between devices.
  *

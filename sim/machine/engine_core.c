@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "sim/machine/engine_book.h"
+
 #define NOBODY UINT32_MAX
 
 static bool is_link(unsigned lane)
@@ -15,139 +17,14 @@ static bool waits(const struct segment_ticket *ticket, unsigned lane, uint64_t n
 	return ticket->id && ticket->lane == lane && !ticket->done && ticket->ready_ns <= now_ns;
 }
 
-/* ---- ledgers ------------------------------------------------------------------------------- */
-
-/* Counts busy time into its sampling periods; those that the ring has lost are lost. */
-static void sample(struct segment_sample *samples, uint64_t start_ns, uint64_t end_ns)
-{
-	if (end_ns - start_ns > ENGINE_CORE_PERIOD_NS * (uint64_t)SEGMENT_SAMPLES_MAX)
-		start_ns = end_ns - ENGINE_CORE_PERIOD_NS * (uint64_t)SEGMENT_SAMPLES_MAX;
-	while (start_ns < end_ns) {
-		uint64_t period = start_ns / ENGINE_CORE_PERIOD_NS;
-		uint64_t stop_ns = (period + 1) * ENGINE_CORE_PERIOD_NS;
-		size_t i = period % SEGMENT_SAMPLES_MAX;
-
-		if (stop_ns > end_ns)
-			stop_ns = end_ns;
-		if (samples[i].period < period)
-			samples[i] = (struct segment_sample){.period = (uint32_t)period};
-		if (samples[i].period == period)
-			samples[i].busy_ns += (uint32_t)(stop_ns - start_ns);
-		start_ns = stop_ns;
-	}
-}
-
-static void count_kernel(const struct engine_core_rules *rules, unsigned lane, uint32_t process,
-			 int by)
-{
-	if (rules->processes && lane == SEGMENT_COMPUTE)
-		rules->processes[process].usage[rules->device].kernels += (uint64_t)(int64_t)by;
-}
-
-static void charge(struct segment_engines *engines, const struct engine_core_rules *rules,
-		   unsigned lane, uint32_t process, uint64_t start_ns, uint64_t end_ns)
-{
-	struct segment_usage *usage;
-
-	if (!rules->processes)
-		return;
-	usage = &rules->processes[process].usage[rules->device];
-	engines->lanes[lane].busy_ns += end_ns - start_ns;
-	usage->busy_ns[lane] += end_ns - start_ns;
-	if (lane == SEGMENT_COMPUTE) {
-		sample(engines->samples, start_ns, end_ns);
-		sample(usage->samples, start_ns, end_ns);
-	}
-}
-
-/* ---- gaps ---------------------------------------------------------------------------------- */
-
-static void gap_insert(struct segment_lane_book *book, uint32_t at, struct segment_gap gap)
-{
-	if (gap.start_ns >= gap.end_ns)
-		return;
-	if (book->gap_count == SEGMENT_GAPS_MAX) {
-		/* The oldest goes: nobody's work is so late. */
-		memmove(&book->gaps[0], &book->gaps[1],
-			(SEGMENT_GAPS_MAX - 1) * sizeof(book->gaps[0]));
-		book->gap_count--;
-		if (at == 0)
-			return;
-		at--;
-	}
-	memmove(&book->gaps[at + 1], &book->gaps[at],
-		(book->gap_count - at) * sizeof(book->gaps[0]));
-	book->gaps[at] = gap;
-	book->gap_count++;
-}
-
-static void gap_extend(struct segment_lane_book *book, uint64_t start_ns, uint64_t end_ns,
-		       uint64_t speed)
-{
-	struct segment_gap *last = book->gap_count ? &book->gaps[book->gap_count - 1] : NULL;
-
-	if (last && last->end_ns == start_ns && last->speed == speed)
-		last->end_ns = end_ns;
-	else
-		gap_insert(book, book->gap_count, (struct segment_gap){start_ns, end_ns, speed});
-}
-
-static uint64_t done_in(uint64_t time_ns, uint64_t speed)
-{
-	return (uint64_t)((unsigned __int128)time_ns * speed / SETTINGS_FACTOR_ONE);
-}
-
-static uint64_t time_for(uint64_t work_ns, uint64_t speed)
-{
-	unsigned __int128 time_ns =
-		((unsigned __int128)work_ns * SETTINGS_FACTOR_ONE + speed - 1) / speed;
-
-	return time_ns > UINT64_MAX ? UINT64_MAX : (uint64_t)time_ns;
-}
-
-/* Work that came late uses time in which the engine was idle. Returns the work that is left. */
-static uint64_t gap_claim(struct segment_engines *engines, const struct engine_core_rules *rules,
-			  unsigned lane, uint32_t process, uint64_t ready_ns, uint64_t work_ns,
-			  uint64_t *ret_end_ns)
-{
-	struct segment_lane_book *book = &engines->lanes[lane];
-
-	for (uint32_t i = 0; i < book->gap_count && work_ns;) {
-		struct segment_gap gap = book->gaps[i];
-		uint64_t start_ns = gap.start_ns > ready_ns ? gap.start_ns : ready_ns;
-		uint64_t time_ns, part_ns;
-
-		if (gap.end_ns <= start_ns) {
-			i++;
-			continue;
-		}
-		time_ns = time_for(work_ns, gap.speed);
-		if (time_ns > gap.end_ns - start_ns)
-			time_ns = gap.end_ns - start_ns;
-		part_ns = done_in(time_ns, gap.speed);
-		work_ns -= part_ns < work_ns ? part_ns : work_ns;
-		charge(engines, rules, lane, process, start_ns, start_ns + time_ns);
-		*ret_end_ns = start_ns + time_ns;
-		/* What is left of the gap, before and behind. */
-		book->gap_count--;
-		memmove(&book->gaps[i], &book->gaps[i + 1],
-			(book->gap_count - i) * sizeof(book->gaps[0]));
-		if (gap.start_ns < start_ns)
-			gap_insert(book, i++,
-				   (struct segment_gap){gap.start_ns, start_ns, gap.speed});
-		if (start_ns + time_ns < gap.end_ns)
-			gap_insert(book, i++,
-				   (struct segment_gap){start_ns + time_ns, gap.end_ns, gap.speed});
-	}
-	return work_ns;
-}
-
 /* ---- turns --------------------------------------------------------------------------------- */
 
-/* The holder of slices: a context of a process. Those of one process are neighbours in the round.
- */
+/* The holder of slices: a context of a process, or all clients of an MPS daemon, whose kernels are
+ * one context's to the device. Contexts of one process are neighbours in the round. */
 static uint64_t owner(const struct segment_ticket *ticket)
 {
+	if (ticket->mps)
+		return (uint64_t)UINT32_MAX << 32 | ticket->mps;
 	return (uint64_t)ticket->process << 32 | ticket->context;
 }
 
@@ -246,25 +123,79 @@ static struct choice choose(struct segment_engines *engines, const struct engine
 	return choice;
 }
 
+/* ---- clients of MPS ------------------------------------------------------------------------ */
+
+/* Does the lane work on this ticket, too, beside the one that was chosen? Of each process it is the
+ * oldest one. */
+static bool is_beside(const struct segment_engines *engines, unsigned lane, uint32_t chosen,
+		      uint32_t i)
+{
+	const struct segment_ticket *tickets = engines->tickets, *ticket = &tickets[i];
+
+	if (i == chosen)
+		return true;
+	if (!tickets[chosen].mps || !waits(ticket, lane, engines->at_ns) ||
+	    ticket->mps != tickets[chosen].mps || ticket->process == tickets[chosen].process)
+		return false;
+	for (uint32_t k = 0; k < engines->tickets_high; k++)
+		if (waits(&tickets[k], lane, engines->at_ns) &&
+		    tickets[k].process == ticket->process && tickets[k].id < ticket->id)
+			return false;
+	return true;
+}
+
+/* What the tickets that it works on may have of the lane, in thousandths; at least the lane. */
+static uint64_t wanted_milli(const struct segment_engines *engines, unsigned lane, uint32_t chosen)
+{
+	uint64_t sum = 0;
+
+	if (!engines->tickets[chosen].mps)
+		return ENGINE_BOOK_MILLI;
+	for (uint32_t i = 0; i < engines->tickets_high; i++)
+		if (is_beside(engines, lane, chosen, i))
+			sum += engines->tickets[i].mps_milli;
+	return sum > ENGINE_BOOK_MILLI ? sum : ENGINE_BOOK_MILLI;
+}
+
+/* ---- steps --------------------------------------------------------------------------------- */
+
+static void work_on(struct segment_engines *engines, const struct engine_core_rules *rules,
+		    unsigned lane, struct segment_ticket *ticket, uint64_t speed, uint64_t step_ns)
+{
+	uint64_t end_ns = engines->at_ns + step_ns, part_ns = engine_book_done_in(step_ns, speed);
+
+	if (ticket->left_ns != UINT64_MAX) {
+		/* The last step is rounded up to whole nanoseconds. */
+		if (engine_book_time_for(ticket->left_ns, speed) <= step_ns)
+			part_ns = ticket->left_ns;
+		ticket->left_ns -= part_ns < ticket->left_ns ? part_ns : ticket->left_ns;
+	}
+	/* A client of MPS counts with its part of the device. */
+	engine_book_charge_process(
+		rules, lane, ticket->process, engines->at_ns,
+		ticket->mps ? engines->at_ns + engine_book_done_in(step_ns, speed) : end_ns);
+	if (!ticket->left_ns) {
+		ticket->end_ns = end_ns;
+		ticket->done = 1;
+		engine_book_count_kernel(rules, lane, ticket->process, 1);
+	}
+}
+
 static void work(struct segment_engines *engines, const struct engine_core_rules *rules,
 		 unsigned lane, struct choice choice, uint64_t speed, uint64_t step_ns)
 {
 	struct segment_lane_book *book = &engines->lanes[lane];
-	struct segment_ticket *ticket = &engines->tickets[choice.index];
-	uint64_t end_ns = engines->at_ns + step_ns, part_ns = done_in(step_ns, speed);
+	uint64_t end_ns = engines->at_ns + step_ns,
+		 wanted = wanted_milli(engines, lane, choice.index);
+	bool beside[SEGMENT_TICKETS_MAX];
 
-	if (ticket->left_ns != UINT64_MAX) {
-		/* The last step is rounded up to whole nanoseconds. */
-		if (time_for(ticket->left_ns, speed) <= step_ns)
-			part_ns = ticket->left_ns;
-		ticket->left_ns -= part_ns < ticket->left_ns ? part_ns : ticket->left_ns;
-	}
-	charge(engines, rules, lane, ticket->process, engines->at_ns, end_ns);
-	if (!ticket->left_ns) {
-		ticket->end_ns = end_ns;
-		ticket->done = 1;
-		count_kernel(rules, lane, ticket->process, 1);
-	}
+	for (uint32_t i = 0; i < engines->tickets_high; i++)
+		beside[i] = is_beside(engines, lane, choice.index, i);
+	for (uint32_t i = 0; i < engines->tickets_high; i++)
+		if (beside[i])
+			work_on(engines, rules, lane, &engines->tickets[i],
+				engine_book_speed_of(&engines->tickets[i], speed, wanted), step_ns);
+	engine_book_charge_device(engines, rules, lane, engines->at_ns, end_ns);
 	/* A context alone gets slice after slice: one that comes waits for the end of the running
 	 * slice. */
 	if (!choice.others && end_ns > book->slice_end_ns)
@@ -282,7 +213,7 @@ static bool is_busy(const struct choice *choices, unsigned lane)
 static uint64_t lane_step(const struct segment_engines *engines, unsigned lane,
 			  const struct choice *choice, uint64_t speed)
 {
-	uint64_t step_ns = UINT64_MAX;
+	uint64_t step_ns = UINT64_MAX, wanted;
 
 	if (choice->arrival_ns != UINT64_MAX)
 		step_ns = choice->arrival_ns - engines->at_ns;
@@ -290,8 +221,15 @@ static uint64_t lane_step(const struct segment_engines *engines, unsigned lane,
 		return step_ns;
 	if (choice->others)
 		least(&step_ns, engines->lanes[lane].slice_end_ns - engines->at_ns);
-	if (engines->tickets[choice->index].left_ns != UINT64_MAX)
-		least(&step_ns, time_for(engines->tickets[choice->index].left_ns, speed));
+	wanted = wanted_milli(engines, lane, choice->index);
+	for (uint32_t i = 0; i < engines->tickets_high; i++) {
+		const struct segment_ticket *ticket = &engines->tickets[i];
+
+		if (ticket->left_ns != UINT64_MAX && is_beside(engines, lane, choice->index, i))
+			least(&step_ns,
+			      engine_book_time_for(ticket->left_ns,
+						   engine_book_speed_of(ticket, speed, wanted)));
+	}
 	return step_ns;
 }
 
@@ -320,9 +258,10 @@ static void step(struct segment_engines *engines, const struct engine_core_rules
 		if (is_busy(choices, lane))
 			work(engines, rules, lane, choices[lane], speeds[lane], step_ns);
 		else if (rules->processes)
-			gap_extend(&engines->lanes[lane], engines->at_ns, engines->at_ns + step_ns,
-				   is_link(lane) && (up || down) ? rules->duplex
-								 : SETTINGS_FACTOR_ONE);
+			engine_book_gap_extend(&engines->lanes[lane], engines->at_ns,
+					       engines->at_ns + step_ns,
+					       is_link(lane) && (up || down) ? rules->duplex
+									     : SETTINGS_FACTOR_ONE);
 	}
 	engines->at_ns += step_ns;
 }
@@ -345,21 +284,27 @@ uint32_t engine_core_add(struct segment_engines *engines, const struct engine_co
 {
 	struct segment_ticket ticket = {
 		.process = process, .context = context, .lane = (uint8_t)lane};
+	const struct segment_process *who = rules->processes ? &rules->processes[process] : NULL;
 	uint32_t index = 0;
 
 	while (index < SEGMENT_TICKETS_MAX && engines->tickets[index].id)
 		index++;
 	if (index == SEGMENT_TICKETS_MAX)
 		return NOBODY;
+	/* Copies are not divided. */
+	if (who && lane == SEGMENT_COMPUTE) {
+		ticket.mps = who->mps;
+		ticket.mps_milli = who->mps_milli;
+	}
 	ticket.end_ns = ready_ns;
 	ticket.ready_ns = ready_ns;
 	ticket.left_ns = work_ns;
 	if (work_ns != UINT64_MAX)
-		ticket.left_ns =
-			gap_claim(engines, rules, lane, process, ready_ns, work_ns, &ticket.end_ns);
+		ticket.left_ns = engine_book_gap_claim(engines, rules, &ticket, ready_ns, work_ns,
+						       &ticket.end_ns);
 	ticket.done = !ticket.left_ns;
 	if (ticket.done)
-		count_kernel(rules, lane, process, 1);
+		engine_book_count_kernel(rules, lane, process, 1);
 	engines->tickets[index] = ticket;
 	if (index >= engines->tickets_high)
 		engines->tickets_high = index + 1;
@@ -386,12 +331,12 @@ bool engine_core_correct(struct segment_engines *engines, const struct engine_co
 			ticket->left_ns = 0;
 			ticket->end_ns = engines->at_ns;
 			ticket->done = 1;
-			count_kernel(rules, ticket->lane, ticket->process, 1);
+			engine_book_count_kernel(rules, ticket->lane, ticket->process, 1);
 		}
 		return true;
 	}
 	if (ticket->done)
-		count_kernel(rules, ticket->lane, ticket->process, -1);
+		engine_book_count_kernel(rules, ticket->lane, ticket->process, -1);
 	if (new_ns == UINT64_MAX) {
 		ticket->left_ns = new_ns;
 		ticket->done = 0;
@@ -399,12 +344,12 @@ bool engine_core_correct(struct segment_engines *engines, const struct engine_co
 	}
 	more_ns = new_ns - old_ns;
 	if (ticket->done) {
-		more_ns = gap_claim(engines, rules, ticket->lane, ticket->process, ticket->end_ns,
-				    more_ns, &ticket->end_ns);
+		more_ns = engine_book_gap_claim(engines, rules, ticket, ticket->end_ns, more_ns,
+						&ticket->end_ns);
 		ticket->done = !more_ns;
 		ticket->left_ns = more_ns;
 		if (ticket->done)
-			count_kernel(rules, ticket->lane, ticket->process, 1);
+			engine_book_count_kernel(rules, ticket->lane, ticket->process, 1);
 	} else {
 		ticket->left_ns += more_ns;
 	}

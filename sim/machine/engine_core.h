@@ -4,9 +4,11 @@
  * Private to engine.c and its tests.
  *
  * Pure arithmetic on struct segment_engines: no clock, no lock, no waiting. Laws: an engine serves
- * at most one ticket at a time; it never rests while a ticket is ready; work done = work asked for;
- * two contexts with work get slices in turn, also those of one process; busy time never exceeds the
- * time that has passed, what was claimed from gaps included.
+ * at most one ticket at a time, but for clients of one MPS daemon, which are one context to it, and
+ * of each of which it serves one at the speed that its part of the device makes; it never rests
+ * while a ticket is ready; work done = work asked for; two contexts with work get slices in turn,
+ * also those of one process; busy time never exceeds the time that has passed, what was claimed
+ * from gaps included.
  */
 #pragma once
 

@@ -95,6 +95,9 @@ struct segment_process {
 	uint64_t image;		/* of the program: another after exec() */
 	uint64_t joined_ns, ended_ns;
 	char name[32];
+	/* A client of MPS: which control daemon's (its folder's inode); 0: it is none. And the part
+	 * of a device that its kernels may have, in thousandths. */
+	_Atomic uint32_t mps, mps_milli;
 	struct segment_usage usage[SEGMENT_PLACES];
 	struct segment_lateness lateness;
 };
@@ -102,6 +105,7 @@ struct segment_process {
 struct segment_ticket {
 	uint64_t id;		   /* 0: free; ids are never reused */
 	uint32_t process, context; /* context: a number of its process's */
+	uint32_t mps, mps_milli;   /* its process's */
 	uint8_t lane;
 	uint8_t done;
 	uint64_t ready_ns;
@@ -195,6 +199,7 @@ struct segment {
 	_Atomic uint32_t processes_high; /* no slot has been used from here on */
 	struct settings settings;
 	_Atomic uint32_t mig_now[SETTINGS_DEVICES_MAX], mig_later[SETTINGS_DEVICES_MAX];
+	_Atomic uint32_t compute_mode[SETTINGS_DEVICES_MAX]; /* of NVML */
 	_Atomic uint32_t parts_high; /* no part has been made from here on */
 	struct segment_part parts[SEGMENT_PARTS_MAX];
 	struct segment_device devices[SEGMENT_PLACES];

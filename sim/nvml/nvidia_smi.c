@@ -7,7 +7,10 @@
  *	nvidia-smi --query-gpu=F,...            columns of nvidia_smi.def
  *	nvidia-smi --query-compute-apps=F,...   likewise, a line per process
  *
- * The last two with --format=csv[,noheader][,nounits]; -i with a number or UUID: that device only.
+ *	nvidia-smi -c MODE                      the compute mode: DEFAULT, EXCLUSIVE_PROCESS,
+ *PROHIBITED
+ *
+ * The queries with --format=csv[,noheader][,nounits]; -i with a number or UUID: that device only.
  * Asks libnvidia-ml.so.1 as the dynamic linker finds it: under mete, the guest's answers.
  */
 #include <stdbool.h>
@@ -20,7 +23,7 @@
 enum { FIELDS_MAX = 64, PROCESSES_MAX = 512 };
 
 static struct {
-	const char *gpu_fields, *app_fields, *device;
+	const char *gpu_fields, *app_fields, *device, *mode;
 	bool list, no_header, no_units, csv;
 } arg;
 
@@ -288,12 +291,46 @@ static int table(void)
 	return 0;
 }
 
+/* ---- settings ------------------------------------------------------------------------------ */
+
+static int set_mode(void)
+{
+	static const struct {
+		const char *word, *number;
+		nvmlComputeMode_t mode;
+	} rows[] = {{"DEFAULT", "0", NVML_COMPUTEMODE_DEFAULT},
+		    {"PROHIBITED", "2", NVML_COMPUTEMODE_PROHIBITED},
+		    {"EXCLUSIVE_PROCESS", "3", NVML_COMPUTEMODE_EXCLUSIVE_PROCESS}};
+	unsigned int index = 0;
+	nvmlDevice_t device;
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(rows) && strcmp(rows[i].word, arg.mode) != 0 &&
+	       strcmp(rows[i].number, arg.mode) != 0)
+		i++;
+	if (i == ARRAY_SIZE(rows)) {
+		fprintf(stderr, "nvidia-smi: '%s' is no compute mode\n", arg.mode);
+		return 2;
+	}
+	while (next_device(&index, &device)) {
+		nvmlReturn_t r = nvmlDeviceSetComputeMode(device, rows[i].mode);
+
+		if (r != NVML_SUCCESS) {
+			fprintf(stderr, "nvidia-smi: the compute mode of GPU %u: %s\n", index - 1,
+				nvmlErrorString(r));
+			return 3;
+		}
+		printf("Set compute mode to %s for GPU %u.\n", rows[i].word, index - 1);
+	}
+	return 0;
+}
+
 /* ---- the command line ---------------------------------------------------------------------- */
 
 static int refuse(const char *text)
 {
 	fprintf(stderr,
-		"nvidia-smi (simulated): '%s' is not understood. Known: -L, -i DEVICE, "
+		"nvidia-smi (simulated): '%s' is not understood. Known: -L, -i DEVICE, -c MODE, "
 		"--query-gpu=FIELDS, --query-compute-apps=FIELDS, "
 		"--format=csv[,noheader][,nounits]\n",
 		text);
@@ -342,6 +379,9 @@ static int parse(int count, char **words)
 			arg.device = value;
 		else if (!strcmp(word_, "-i") && i + 1 < count)
 			arg.device = words[++i];
+		else if ((!strcmp(word_, "-c") || !strcmp(word_, "--compute-mode")) &&
+			 i + 1 < count)
+			arg.mode = words[++i];
 		else if (!(value = after(word_, "--format=")) || parse_format(value) < 0)
 			return refuse(word_);
 	}
@@ -364,6 +404,8 @@ int main(int count, char **words)
 	}
 	if (arg.list)
 		status = list();
+	else if (arg.mode)
+		status = set_mode();
 	else if (arg.gpu_fields)
 		status = query_devices();
 	else if (arg.app_fields)

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from runner import run
 BUILD = os.path.abspath(sys.argv[1])
 sys.path.insert(0, os.path.join(ROOT, "tools", "gate"))
 import again  # noqa: E402
+import reaches  # noqa: E402
 import rows  # noqa: E402
 import seeds  # noqa: E402
 import touched  # noqa: E402
@@ -155,6 +157,53 @@ def with_headers(name):
     return text + "".join(with_headers(header) for header in re.findall(r'^#include "(tests/unit/[^"]+)"', text, re.M))
 
 
+HEADER = """
+#define MOST 3
+enum state { RESTING, GOING = MOST };
+struct part { int size; };
+struct whole { struct part part; enum state state; };
+typedef int (*looker)(const struct whole *whole);
+static inline int size_of(const struct whole *whole) { return whole->part.size; }
+int other(struct whole *whole, looker look);
+extern int counted;
+"""
+SOURCE = """
+#include "header.h"
+int twice(const struct whole *whole) { return whole->state == GOING ? 2 * size_of(whole) : 0; }
+"""
+
+
+def what_is_reached(header, source=SOURCE):
+    with tempfile.TemporaryDirectory() as place:
+        for name, text in (("header.h", header), ("source.c", source)):
+            with open(os.path.join(place, name), "w") as file:
+                file.write(text)
+        return reaches.reached(subprocess.run(["gcc", "-E", "source.c"], cwd=place, text=True, capture_output=True, check=True).stdout, "source.c")
+
+
+def test_a_header_that_changes_in_what_a_file_does_not_reach_is_the_same_to_it():
+    as_it_was = what_is_reached(HEADER)
+    for was, becomes in (("int other(", "int another(void);\nint other("), ("extern int counted", "/* how many */ extern long counted"), ("#define MOST 3", "#define LEAST 2\n#define MOST 3"),
+                         ("typedef int (*looker)(", "typedef long (*looker)("), ("int size; };", "int size;\n};")):
+        assert was in HEADER and what_is_reached(HEADER.replace(was, becomes)) == as_it_was, becomes
+
+
+def test_a_header_that_changes_in_what_a_file_reaches_is_another():
+    as_it_was = what_is_reached(HEADER)
+    for was, becomes in (("MOST 3", "MOST 4"), ("RESTING,", "RESTING, STANDING,"), ("int size; };", "int size, rest; };"), ("enum state state;", "enum state state, before;"),
+                         ("return whole->part.size;", "return whole->part.size + 1;"), ("static inline int size_of", "static inline long size_of")):
+        assert was in HEADER and what_is_reached(HEADER.replace(was, becomes)) != as_it_was, becomes
+    for more in ("int reads(void) { return counted; }", "int calls(struct whole *w) { return other(w, 0); }", "looker keeps;"):
+        source = SOURCE + more
+        changed = HEADER.replace("extern int counted", "extern long counted").replace("int other(", "long other(").replace("typedef int (*looker)", "typedef long (*looker)")
+        assert what_is_reached(changed, source) != what_is_reached(HEADER, source), more
+
+
+def test_rows_of_a_list_are_reached_where_a_file_includes_them():
+    source = 'enum kind {\n#include "header.h"\n};\nconst int last = 2 * FINE;\n'
+    assert what_is_reached("GOOD,\nFINE,\n", source) != what_is_reached("GOOD,\nBETTER,\nFINE,\n", source)
+
+
 def test_seeds_are_of_tests_that_draw():
     listed = seeds.listed()
     assert [seed for test, seed in listed if test == "*"] == [seeds.usual()]
@@ -168,6 +217,17 @@ def test_seeds_are_of_tests_that_draw():
 def test_a_part_of_the_soak_that_does_not_exist_is_refused():
     done = subprocess.run([os.path.join(ROOT, "tools", "soak"), "nothing"], text=True, capture_output=True)
     assert done.returncode == 1 and "no part is called 'nothing': repeat, " in done.stderr, done
+
+
+def test_a_machine_that_can_be_no_virtual_one_is_said_so():
+    with tempfile.TemporaryDirectory() as empty:
+        os.mkdir(empty + "/bin")
+        for name in "sh", "dirname", "cat", "sha256sum", "cut", "env", "python3", "apt-get", "grep":
+            os.symlink(shutil.which(name), f"{empty}/bin/{name}")
+        done = subprocess.run([sys.executable, os.path.join(ROOT, "tools", "test-v2"), "v2_unit"], text=True, capture_output=True,
+                              env=dict(os.environ, PATH=f"{empty}/bin", PIP_QUIET="anew"))  # what was found before holds for other settings
+    # Where there is no program, or this is not root: what is missing, and what to do about it; and nothing is made.
+    assert done.returncode == 77 and re.fullmatch(r"(there is no qemu-system-x86_64; `tools/setup image` installs it|this is not root; .*)\n", done.stdout), done
 
 
 if __name__ == "__main__":

@@ -76,7 +76,13 @@ def test_a_pods_tenants_are_its_containers_and_its_claims():
     with cluster(claims=claims, **answers) as mete:
         assert explained(mete) == ["ns/first+made-x7", "ns/gpu", "ns/mine/c", "ns/mine/d"], explained(mete)
         assert explained(mete, "-c", "d") == ["ns/gpu", "ns/mine/d"], explained(mete, "-c", "d")
-    with cluster(claims="", **answers) as mete:
+    # What asks for nvidia.com/gpu has a claim that the scheduler has made, for the containers that it names.
+    special = "three made-x7\nthree \n= gpu2 c e\n"
+    with cluster(claims=special, **dict(answers, used="")) as mete:
+        assert explained(mete) == ["ns/first+made-x7", "ns/gpu2", "ns/mine/c", "ns/mine/d"], explained(mete)
+        assert explained(mete, "-c", "d") == ["ns/mine/d"], explained(mete, "-c", "d")
+        assert explained(mete, "-c", "c") == ["ns/gpu2", "ns/mine/c"], explained(mete, "-c", "c")
+    with cluster(claims="=  \n", **answers) as mete:
         assert explained(mete) == ["ns/mine/c", "ns/mine/d"], explained(mete)
 
 

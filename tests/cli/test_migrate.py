@@ -48,7 +48,7 @@ def test_each_way_to_deploy_it_has_its_golden_answer():
 def test_what_meted_would_refuse_is_refused_and_printed():
     text = open(os.path.join(HERE, "chart.yaml")).read()
     for before, after, words in (
-            ("replicas: 4", "replicas: 4\n      mps: {resources: [{name: nvidia.com/gpu, replicas: 2}]}", "refused: shared:10: sharing.mps"),
+            ("replicas: 4", "replicas: 4\n      mps: {resources: [{name: nvidia.com/gpu, replicas: 1}]}", "refused: shared:10: sharing.mps.resources[0]: '1' is not such"),
             ("replicas: 4", "replicas: 1", "refused: shared:9: "),
             ("version: v1\n    flags", "version: v9\n    flags", "refused: shared:1: version: 'v9'")):
         assert before in text

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """mete run, ps, set, doctor and sim: good days and bad input."""
+import contextlib
+import fcntl
 import json
 import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 
 from mete import *
+from meted import until
 
 # Says that it runs, and ends when its standard input does.
 WAITING = ("sh", "-c", "echo here; cat >/dev/null")
@@ -437,6 +441,44 @@ def test_the_daemon_is_killed_and_the_program_does_not_notice():
                 os.kill(pid, signal.SIGKILL)
         out, err = running.communicate(timeout=240)
         assert running.returncode == 0 and " ok " in out, (running.returncode, out, err)
+
+
+@contextlib.contextmanager
+def replaced(node):
+    """A program under `mete run` whose meted has been killed; the test has the lock of its place, as another meted would."""
+    process = node.start("run", "--", "sh", "-c", "echo here; cat")
+    assert process.stdout.readline() == "here\n"
+    pid = node.daemon_pid()
+    process.send_signal(signal.SIGSTOP)
+    os.kill(pid, signal.SIGKILL)
+    with open(node.place + "/mete/lock", "r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # when it has died
+        process.send_signal(signal.SIGCONT)
+        until(lambda: "another meted" in node.daemon_log(), "no meted found the lock taken")
+        yield process
+
+
+def test_while_another_meted_has_the_place_the_programs_end_is_not_waited_with():
+    with Node() as node, replaced(node) as process:
+        said, complaint = process.communicate(timeout=240)
+        assert process.returncode == 0 and "meted is gone" not in complaint, complaint
+
+
+def test_a_meted_that_somebody_else_started_in_its_place_is_asked_as_soon_as_it_answers():
+    with Node() as node, replaced(node) as process, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(node.place + "/mete/admin.sock")
+        door.bind(node.place + "/mete/admin.sock")
+        door.listen()
+        # It has the lock all the time.
+        door.settimeout(240)
+        with door.accept()[0] as peer:
+            for code, answer in (64, struct.pack("<HIIII", 65, 1, 0, os.getpid(), 0) + b"\x03new\0"), (75, struct.pack("<HQ", 32, 0)):
+                asked = peer.recv(4096)
+                assert struct.unpack_from("<H", asked, 4)[0] == code, asked
+                peer.send(struct.pack("<IHHII", 0x6574656d, struct.unpack_from("<H", answer)[0], 14 + len(answer), struct.unpack_from("<I", asked, 8)[0], 0) + answer[2:])
+            process.stdin.close()
+            assert process.wait(timeout=240) == 0
 
 
 def test_who_has_no_limit_and_asks_for_more_than_there_is_hears_of_oversize_and_of_no_limit():

@@ -21,9 +21,7 @@ if unshare=$(cat "$dir/run/unshare" 2>/dev/null); then
 	except (ProcessLookupError, FileNotFoundError):
 	    pass  # it has ended
 	END
-	for group in /sys/fs/cgroup/*/mete-cluster-"$unshare"; do
-		[ -d "$group" ] && find "$group" -depth -type d -exec rmdir {} +
-	done
+	"$(dirname "$0")/groups.sh" remove "mete-cluster-$unshare"
 fi
 rm -rf "$dir/run"
 [ "${2:-}" = --reboot ] || rm -rf "$dir/state"

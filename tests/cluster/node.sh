@@ -45,12 +45,7 @@ for setting in vm/overcommit_memory=1 kernel/panic=10 kernel/panic_on_oops=1; do
 done
 # As systemd leaves a machine's; only now, or what is mounted below the folders above would be mounted twice.
 mount --make-rshared /
-for hierarchy in /sys/fs/cgroup/*/; do # of cgroup v1: a root of our own in each
-	[ "$hierarchy" = /sys/fs/cgroup/unified/ ] || mkdir -p "$hierarchy$name"
-done
-for kind in mems cpus; do
-	cat "/sys/fs/cgroup/cpuset/cpuset.$kind" >"/sys/fs/cgroup/cpuset/$name/cpuset.$kind"
-done
+"$here/groups.sh" make "$name"
 
 # Identities. They are on the node's disk, with the server's certificate: a reboot does not change them.
 tls=$state/tls

@@ -27,8 +27,8 @@ if [ ! -e "$dir/images/busybox.tar" ]; then
 fi
 
 # What clusters left that nobody took down: groups of processes that are no more.
-for group in /sys/fs/cgroup/*/mete-cluster-*; do
-	[ ! -d "$group" ] || kill -0 "${group##*-}" 2>/dev/null || find "$group" -depth -type d -exec rmdir {} + 2>/dev/null || :
+for group in $("$here/groups.sh" list | sort -u); do
+	kill -0 "${group##*-}" 2>/dev/null || "$here/groups.sh" remove "$group" 2>/dev/null || :
 done
 
 # The word is "ready", of node.sh, or "ended", should that end first.

@@ -11,7 +11,9 @@
  *	unguarded I BYTES (cuMemAlloc, without setting the context before)
  *	add I N (a kernel adds N to some of the words; its module is loaded by the first of them)
  *	graph I N (the same, captured and launched twice)
- *	switch (to the primary context of the next device, by a function of a private table)
+ *	queue I N (N kernels that add 1, in a stream that waits for nobody)	settle (waits for
+ *it) switch (to the primary context of the next device, by a function of a private table) green
+ *(from now on in a green context with half of the device)
  */
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -40,6 +42,11 @@ enum {
 	F(cuGetExportTable, cuGetExportTable)                                                      \
 	F(cuDeviceGetCount, cuDeviceGetCount)                                                      \
 	F(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain)                                      \
+	F(cuDeviceGetDevResource, cuDeviceGetDevResource)                                          \
+	F(cuDevSmResourceSplitByCount, cuDevSmResourceSplitByCount)                                \
+	F(cuDevResourceGenerateDesc, cuDevResourceGenerateDesc)                                    \
+	F(cuGreenCtxCreate, cuGreenCtxCreate)                                                      \
+	F(cuCtxFromGreenCtx, cuCtxFromGreenCtx)                                                    \
 	F(cuCtxGetCurrent, cuCtxGetCurrent)                                                        \
 	F(cuCtxSetCurrent, cuCtxSetCurrent)                                                        \
 	F(cuMemAlloc, cuMemAlloc_v2)                                                               \
@@ -363,16 +370,24 @@ static void launch(const struct held *held, uint32_t by)
 	printf("added\n");
 }
 
-static void graph(const struct held *held, uint32_t by)
+static CUstream own_stream(void)
 {
 	static CUstream stream;
+
+	if (!stream)
+		ok(g.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	return stream;
+}
+
+static void graph(const struct held *held, uint32_t by)
+{
+	CUstream stream;
 	CUgraphExec executable;
 	CUgraph captured;
 
 	guard();
 	load_kernel();
-	if (!stream)
-		ok(g.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	stream = own_stream();
 	ok(g.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
 	add(held, by, stream);
 	ok(g.cuStreamEndCapture(stream, &captured));
@@ -385,6 +400,22 @@ static void graph(const struct held *held, uint32_t by)
 	printf("launched\n");
 }
 
+static void queue(const struct held *held, uint64_t count)
+{
+	guard();
+	load_kernel();
+	while (count--)
+		add(held, 1, own_stream());
+	printf("queued\n");
+}
+
+static void settle(void)
+{
+	guard();
+	ok(g.cuStreamSynchronize(own_stream()));
+	printf("settled\n");
+}
+
 /* Nobody sees it. */
 static void switch_device(void)
 {
@@ -393,6 +424,22 @@ static void switch_device(void)
 		fail("the driver has no such table");
 	ok(g.ours->set_current(g.context));
 	printf("switched\n");
+}
+
+/* As torch.cuda.green_contexts does. */
+static void green(void)
+{
+	CUdevResource all, half;
+	CUdevResourceDesc desc;
+	CUgreenCtx made;
+	unsigned groups = 1;
+
+	ok(g.cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM));
+	ok(g.cuDevSmResourceSplitByCount(&half, &groups, &all, NULL, 0, all.sm.smCount / 2));
+	ok(g.cuDevResourceGenerateDesc(&desc, &half, 1));
+	ok(g.cuGreenCtxCreate(&made, desc, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+	ok(g.cuCtxFromGreenCtx(&g.context, made));
+	printf("green\n");
 }
 
 /* ---- what it is told ------------------------------------------------------------------------- */
@@ -428,8 +475,14 @@ static void obey(const char *verb, int i, uint64_t a, uint64_t b)
 		launch(held, (uint32_t)a);
 	else if (!strcmp(verb, "graph"))
 		graph(held, (uint32_t)a);
+	else if (!strcmp(verb, "queue"))
+		queue(held, a);
+	else if (!strcmp(verb, "settle"))
+		settle();
 	else if (!strcmp(verb, "switch"))
 		switch_device();
+	else if (!strcmp(verb, "green"))
+		green();
 	else
 		fail("what is %s?", verb);
 }

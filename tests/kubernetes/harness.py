@@ -63,10 +63,11 @@ class Meted:
     """meted beside the node, as a machine's service would run it, on a simulated GPU of its own."""
 
     resource = "mete.dev/gpu"
+    options = ()  # more of meted's
 
     def __init__(self, cluster, config="", slots=4, total=None, options=(), **sim):
         """`config`: lines below `mete`. `sim`: METE_SIM_ settings, without that prefix. `total`: slots in all. `options`: of meted."""
-        self.options = options
+        self.options = (*self.options, *options)
         self.cluster, self.total = cluster, slots if total is None else total
         self.program = os.path.join(BUILD, "node", "meted")
         number = next(names)
@@ -103,7 +104,7 @@ class Meted:
                        "users": [{"name": "u", "user": {"token": token}}], "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}]}, file)
         return path
 
-    def launch(self):
+    def launch(self, *options):
         """Until it says that it is ready: its pid, as the node knows it."""
         place = tempfile.mkdtemp(prefix="mete-")
         notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -114,7 +115,7 @@ class Meted:
         with open(self.log_path, "ab") as log:
             self.process = self.cluster.start(
                 "sh", "-c", 'echo $$; exec "$@"', "sh", self.program, "--system", "--driver",
-                os.path.join(self.cluster.folder, "driver", "lib"), "--kubernetes", self.folder + "/config.yaml", *self.options,
+                os.path.join(self.cluster.folder, "driver", "lib"), "--kubernetes", self.folder + "/config.yaml", *self.options, *options,
                 env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
         self.pid = int(self.process.stdout.readline())
         try:

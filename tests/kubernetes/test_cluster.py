@@ -40,7 +40,8 @@ def test_a_cluster_goes_with_whoever_had_it_however_that_ends():
     child = subprocess.Popen([sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "harness.py"), BUILD, "--hold"],
                              stdout=subprocess.PIPE, text=True, env={**os.environ, "METE_CLUSTER": ""})
     folder, keeper, unshare = child.stdout.readline().split()
-    groups = glob.glob(f"/sys/fs/cgroup/*/mete-cluster-{unshare}")
+    # cgroup v1: one in each hierarchy; v2: one
+    groups = glob.glob(f"/sys/fs/cgroup/*/mete-cluster-{unshare}") + glob.glob(f"/sys/fs/cgroup/mete-cluster-{unshare}")
     assert groups and os.path.exists(f"{folder}/state")
     end = os.pidfd_open(int(keeper))
     child.kill()

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 
+from claims import Claims
 from harness import MIB, ROOT, Answer, node, pod, run, seen, seen_by, the_cluster, until
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "packages"))
@@ -59,17 +60,17 @@ def charted(cluster, *settings):
 
 
 @contextlib.contextmanager
-def deployed(folder=None, resource="mete.dev/gpu"):
+def deployed(folder=None, resource="mete.dev/gpu", total=None):
     """A folder of deploy/ on the node (none: the simulated overlay; a function makes one), until the test ends."""
     with node() as here:
-        cluster = here.cluster
+        cluster, total = here.cluster, SLOTS[resource] if total is None else total
         cluster.run("sh", "-c", "rm -rf /run/mete /run/cdi /dev/shm/mete-sim")
         kustomization = folder(cluster) if callable(folder) else installed_driver(cluster, folder) if folder else SIMULATED
         cluster.kubectl("apply", "-k", kustomization)
         cluster.kubectl("label", "node", "node", "mete.dev/shared=true", "--overwrite")
         try:
             here.agent = agent(cluster)
-            cluster.await_resource(resource, SLOTS[resource])
+            cluster.await_resource(resource, total)
             yield here
             here.end_pods()
         finally:
@@ -203,6 +204,25 @@ def test_programs_go_on_while_the_daemonsets_pod_is_replaced():
         after = here.pod("after", pod(command=["seen"], slots=1))
         assert after.await_end() == 0
         assert seen_by(after)["total"] == 1024 * MIB
+
+
+def test_claims_are_prepared_while_the_daemonsets_pod_is_replaced():
+    """The new pod stands by, and the kubelet knows it before the old one ends."""
+    with deployed(lambda cluster: os.path.join(DEPLOY, "overlays", "simulated-claims"), total=0) as there:
+        here, former = Claims(there), there.agent
+        here.await_published()
+        small = {"memory": "256Mi", "compute": "1"}
+        here.cluster.kubectl("rollout", "restart", "-n", "mete-system", "ds/mete")
+        n = 0
+        while former in {one["metadata"]["name"] for one in here.cluster.get("/api/v1/namespaces/mete-system/pods")["items"]}:
+            both = [here.pod(f"made-{n}-{i}", **small) for i in range(2)]
+            assert [one.await_end() for one in both] == [0, 0], both[0].log()
+            n += 1
+        assert here.pod("last", **small).await_end() == 0
+        events = here.cluster.get(f"/api/v1/namespaces/{here.namespace}/events")["items"]
+        failed = [event["message"] for event in events if event["reason"] == "FailedPrepareDynamicResources"]
+        assert not failed and n, (failed, n)
+        assert "standby.over" in here.cluster.kubectl("logs", "-n", "mete-system", "ds/mete", "-c", "meted")
 
 
 def test_a_node_writes_about_itself_only():

@@ -3,9 +3,9 @@
 """What docs/FAILURE.md says of claims on bad days, made to happen: afterwards nothing is left over."""
 import os
 
-from claims import API, KUBELET, Claims, claims, install
+from claims import API, DRIVER, KUBELET, Claims, claims, install
 from cluster import Answer
-from harness import BUILD, GIB, MIB, node, pod, run, seen, seen_by, until
+from harness import BUILD, GIB, MIB, PATIENCE, node, pod, run, seen, seen_by, until
 from test_health import faults
 
 HOLD = ["sh", "-c", f"seen take={300 * MIB} hold=1 & wait"]
@@ -183,6 +183,49 @@ def test_meted_dies_at_any_step_of_a_claim():
                 made.delete(wait=False)
             made.await_gone()
             here.await_nothing()
+
+
+def begin_update(here, uid):
+    """A second pod of the DaemonSet, which stands by; and then the first one, which this returns, is told to end."""
+    old, pid = here.meted.process, here.meted.pid
+    here.meted.settings["POD_UID"] = uid
+    here.meted.launch("--stand-by")
+    here.cluster.run("kill", "-TERM", str(pid))
+    return old
+
+
+def await_update(here, old, before):
+    """What the log says of both."""
+    assert old.wait(timeout=PATIENCE) == 0, here.meted.log()[-3000:]
+    old.stdout.close()
+    until(lambda: "daemon.ready" in here.meted.log()[before:], lambda: here.meted.log()[-3000:])
+    return here.meted.log()[before:]
+
+
+def test_an_update_with_a_stand_by_fails_no_claim():
+    """Claims are prepared and unprepared before, during and after it, twice: the second time from a pod to a pod."""
+    with claims(slots=50) as here:
+        small = {"memory": "256Mi", "compute": "1"}
+        stays = here.pod("stays", ["seen", "hold=1"], **small)
+        stays.await_line("devices=1")
+        for uid in ("uid-one", "uid-two"):
+            before, made = len(here.meted.log()), [here.pod(f"{uid}-{n}", **small) for n in range(5)]
+            old = begin_update(here, uid)
+            made += [here.pod(f"{uid}-{n}", **small) for n in range(5, 12)]
+            said = await_update(here, old, before)
+            for one in made:
+                assert one.await_end() == 0, one.log()
+                one.delete(wait=False)
+            order = ["standby.waits", "daemon.precedes", "dra.registered", "standby.over", "plugin.ready"]
+            places = [said.find(word) for word in order]
+            assert -1 not in places and places == sorted(places), said
+            registry = here.cluster.run("ls", f"{KUBELET}/plugins_registry").split()
+            assert [name for name in registry if name.startswith(DRIVER)] == [f"{DRIVER}-{uid}-reg.sock"], registry
+        events = here.cluster.get(f"/api/v1/namespaces/{here.namespace}/events")["items"]
+        failed = [event["message"] for event in events if event["reason"] == "FailedPrepareDynamicResources"]
+        assert not failed, failed
+        assert seen(stays.exec("seen"))["total"] == 256 * MIB
+        here.meted.await_registered()
 
 
 def test_a_device_has_one_owner_while_it_changes_hands():

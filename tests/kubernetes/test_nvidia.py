@@ -15,8 +15,8 @@ class AsNvidia(Meted):
 
     resource = GPU
 
-    def __init__(self, cluster, files, total, environment):
-        self.files, self.environment = files, environment
+    def __init__(self, cluster, files, total, environment, mig_config=None):
+        self.files, self.environment, self.mig_config = files, environment, mig_config
         super().__init__(cluster, slots=total)
 
     def write(self, config):
@@ -25,13 +25,17 @@ class AsNvidia(Meted):
         for name, text in self.files.items():
             with open(f"{self.folder}/config.yaml/{name}", "w") as file:
                 file.write(text)
+        if self.mig_config:
+            self.options = ["--mig-config", self.folder + "/mig.yaml"]
+            with open(self.options[1], "w") as file:
+                file.write(self.mig_config)
 
 
 @contextlib.contextmanager
-def as_nvidia(files, total, **environment):
+def as_nvidia(files, total, mig_config=None, **environment):
     here = Node()
     try:
-        here.meted = AsNvidia(here.cluster, files, total, environment)
+        here.meted = AsNvidia(here.cluster, files, total, environment, mig_config)
         yield here
     finally:
         here.close()

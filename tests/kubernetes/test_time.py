@@ -50,11 +50,11 @@ def portions(pods):
     return {name: value / sum(had.values()) for name, value in had.items()}
 
 
-def judged(config, annotations, wanted, change=None):
-    """`annotations`, `wanted`: by pod. `change`: annotations that are set while they run, and what is wanted then."""
+def judged(config, annotations, wanted, change=None, **sim):
+    """`annotations`, `wanted`: by pod. `change`: annotations that are set while they run, and what is wanted then. `sim`: of the simulated GPU."""
     off = []
     for dilate in (1, 4, 16):
-        with node(config, slots=4, DILATE=dilate) as here:
+        with node(config, slots=4, DILATE=dilate, **sim) as here:
             pods = {name: here.pod(name, pod(command=STEADY, slots=1, annotations=marks)) for name, marks in annotations.items()}
             for made in pods.values():
                 made.await_running()

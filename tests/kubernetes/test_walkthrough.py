@@ -40,7 +40,7 @@ def test_every_command_of_the_walk_through_does_what_the_page_says():
 
 
 def test_every_command_of_the_walk_through_of_claims_does_what_the_page_says():
-    walk("claims.md", "simulated-claims", ("first", "second", "third", "legacy"), 7)
+    walk("claims.md", "simulated-claims", ("first", "second", "third", "legacy"), 8)
 
 
 if __name__ == "__main__":

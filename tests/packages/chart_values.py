@@ -59,6 +59,9 @@ VALUES = [
     (["config.name=theirs"], {"ConfigMap/mete": None, POD + "volumes.[config].configMap.name": "theirs", METED + "startupProbe": None}),
     (["config.name=theirs", "config.default=usual"], {ENV + "[DEFAULT_CONFIG].value": "usual"}),
     (["config.name=theirs", 'config.fallbackStrategies=["empty"]'], {ENV + "[FALLBACK_STRATEGIES].value": "empty"}),
+    (["migManager.config.name=default-mig-parted-config"], {
+        METED + "command.[/etc/mete-mig/config.yaml]": "/etc/mete-mig/config.yaml", METED + "volumeMounts.[mig-config].mountPath": "/etc/mete-mig",
+        POD + "volumes.[mig-config].configMap.name": "default-mig-parted-config"}),
     flag("compatWithCPUManager", "true", "PASS_DEVICE_SPECS"),
     flag("migStrategy", "mixed", "MIG_STRATEGY"),
     flag("failOnInitError", "false", "FAIL_ON_INIT_ERROR"),

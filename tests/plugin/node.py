@@ -38,6 +38,9 @@ class Api:
         self.log = []  # (kind, type, object), of which the place + 1 is the version
         self.oldest = 0  # watches from before are told 410
         self.held = {}  # kind: the last version that is shown
+        self.lists_all = False  # lists have what is held, too
+        self.refused_lists, self.silent_lists = None, False  # as below, for lists that are read from now on
+        self.listings = []  # the queries of all lists
         self.events, self.patches, self.connections = [], [], set()
         self.refused = None  # a status, for all requests
         self.silent = False  # requests are not answered
@@ -70,7 +73,7 @@ class Api:
         self.serve(self.port)
 
     def close(self):
-        self.silent = False
+        self.silent = self.silent_lists = False
         if self.server:
             self.away()
 
@@ -90,10 +93,11 @@ class Api:
     def shown(self, kind):
         return self.held.get(kind, len(self.log))
 
-    def hold(self, kind="pods"):
-        """From now on nothing new is seen."""
+    def hold(self, kind="pods", lists=True):
+        """From now on nothing new is seen; without `lists`, by those who watch."""
         with self.lock:
             self.held[kind] = len(self.log)
+            self.lists_all = not lists
 
     def release(self, kind="pods"):
         with self.lock:
@@ -214,8 +218,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.watch(kind, int(query["resourceVersion"]))
             return
         with api.lock:
-            version = api.shown(kind)
+            version = len(api.log) if api.lists_all else api.shown(kind)
             items = api.objects(kind, version)
+            api.listings.append((kind, query))
+            while api.silent_lists and self.server is api.server:
+                api.lock.wait(1)
+        if api.refused_lists:
+            self.answer({"kind": "Status", "code": api.refused_lists, "message": "the test refuses"}, api.refused_lists)
+            return
         self.answer({"kind": "List", "metadata": {"resourceVersion": str(version)}, "items": items})
 
     def watch(self, kind, version):

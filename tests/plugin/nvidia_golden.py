@@ -66,6 +66,17 @@ GOLDEN = (  # (row, file, what is asked, the answer)
     ("1.5 whole", PLAIN, "prefer 1 B A B", "ok B"),
 )
 
+MPS = (  # likewise, of sharing.mps with 2 replicas; ROOT is flags.mpsRoot, and TENANT the name of a CDI device of mete's
+    ("1.2 shared replica", "list", "A::0=Healthy A::1=Healthy B::0=Healthy B::1=Healthy", ""),
+    ("1.3 register", "registered", "registered nvidia.com/gpu 1 1", "PreStartContainer is asked for: a container is a tenant, whose limits hold per pod"),
+    ("1.4 MPS", "allocate B::1", "ok cdi=TENANT env=NVIDIA_VISIBLE_DEVICES=B env=CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe "
+     "mount=ROOT/B/pipe:/mps/nvidia.com/gpu/pipe",
+     "a daemon of each GPU's own, so that a fault ends the programs of one; no /dev/shm that all pods share; a tenant"),
+    ("1.4 failRequestsGreaterThanOne", "allocate A::0 A::1",
+     'error invalid allocation request for "nvidia.com/gpu": invalid request: maximum request size for shared resources is 1; found 2', ""),
+    ("1.5 distributed", "prefer 1 - A::1 B::0 B::1", "ok B::0", ""),
+)
+
 DIFFERENT = (  # (row, file, what is asked, the answer, the reason)
     ("1.4 unknown device", PLAIN, "allocate A::0", 'error invalid allocation request for "nvidia.com/gpu": unknown device: A::0',
      "the words are those of that plugin; its quotes around the resource differ between its releases"),

@@ -130,7 +130,7 @@ def test_indices_are_those_of_nvidias_tools():
 def test_what_mete_cannot_do_is_refused_with_a_sentence():
     with as_nvidia(start=False) as node:
         for content, sentence in (
-            ({"sharing": {"mps": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}}, "sharing.mps: mete starts no MPS; accepted: "),
+            ({"sharing": {"mps": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}}, "sharing.mps: flags.mpsRoot is missing; accepted: "),
             ({"flags": {"plugin": {"deviceListStrategy": "nri"}}}, "flags.plugin.deviceListStrategy: 'nri' is not supported by mete"),
             ({"imex": {"channelIDs": [0], "required": True}}, "imex.channelIDs: this node has no /dev/nvidia-caps-imex-channels/channel0"),
             ({"metee": {"slots": 4}, "version": "v1"}, "there is no key 'metee'; the nearest is 'mete'"),
@@ -180,13 +180,13 @@ def test_an_xid_makes_all_replicas_unhealthy():
 
 def test_the_environment_goes_before_the_file_and_what_is_ignored_is_said():
     with as_nvidia({"plugin": {"deviceIDStrategy": "uuid"}}, start=False) as node:
-        node.environment.update(DEVICE_ID_STRATEGY="index", DEVICE_LIST_STRATEGY="volume-mounts,envvar", MPS_ROOT="/run/nvidia/mps",
+        node.environment.update(DEVICE_ID_STRATEGY="index", DEVICE_LIST_STRATEGY="volume-mounts,envvar", CDI_FEATURE_FLAGS="x",
                                 MIG_STRATEGY="single", GDS_ENABLED="True")
         node.start()
         node.kubelet.hear("registered")
         assert node.kubelet.ask("allocate", node.uuid[1]) == (
             f"ok env=NVIDIA_VISIBLE_DEVICES={VOLUMES} env=NVIDIA_GDS=enabled mount=/dev/null:{VOLUMES}/1")
-        node.await_log(re.escape('config.warning text="$MPS_ROOT: this has no meaning for mete and is ignored"'))
+        node.await_log(re.escape('config.warning text="$CDI_FEATURE_FLAGS: this has no meaning for mete and is ignored"'))
         assert len(re.findall("config.warning", node.log())) == 1, node.log()
 
 

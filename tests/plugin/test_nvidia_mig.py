@@ -119,7 +119,7 @@ def test_the_node_has_the_labels_of_its_parts():
         def labels():
             return {key.removeprefix(PREFIX): value for key, value in node.api.node()["metadata"].get("labels", {}).items() if key.startswith(PREFIX)}
         wanted = {"mig.strategy": "mixed", "mig.capable": "true", "gpu.count": "2", "gpu.memory": "81559", "gpu.product": "NVIDIA-H100-80GB-HBM3", "gpu.replicas": "1",
-                  "mig-1g.10gb.count": "2", "mig-1g.10gb.replicas": "2", "mig-1g.10gb.memory": "9856", "mig-1g.10gb.multiprocessors": "16",
+                  "mig-1g.10gb.count": "2", "mig-1g.10gb.replicas": "2", "mig-1g.10gb.memory": "9984", "mig-1g.10gb.multiprocessors": "16",
                   "mig-1g.10gb.slices.gi": "1", "mig-1g.10gb.slices.ci": "1", "mig-1g.10gb.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb-SHARED",
                   "mig-1g.10gb.sharing-strategy": "time-slicing", "mig-1g.10gb.engines.copy": "1"}
         until(lambda: wanted.items() <= labels().items(), lambda: f"{set(wanted.items()) - set(labels().items())} of {labels()}")

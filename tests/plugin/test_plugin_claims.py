@@ -24,6 +24,7 @@ class Claims:
         self.told, self.deaf = [], None  # what meted said of claims' status; with what that is refused
         self.memory, self.memories = "64Mi", {}  # of each; of some, by name
         self.annotation = ""  # of each list's first claim
+        self.reserved = {}  # by name: UIDs of the pods that a claim is reserved for
 
     def await_let(self, what, connection):
         with self.lock:
@@ -40,7 +41,9 @@ class Claims:
                   "consumedCapacity": {"memory": self.memories.get(name, self.memory), "compute": "1", "slots": "1"}}
         if name in self.admins:
             result["adminAccess"] = True
-        return {"metadata": {"namespace": namespace, "name": name, "uid": uid(name)}, "status": {"allocation": {"devices": {"results": [result]}}}}
+        pods = [{"resource": "pods", "name": "any", "uid": pod} for pod in self.reserved.get(name, ())]
+        return {"metadata": {"namespace": namespace, "name": name, "uid": uid(name)},
+                "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": pods}}
 
     def one(self, namespace, name, connection):
         self.await_let(name, connection)

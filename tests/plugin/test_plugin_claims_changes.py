@@ -153,6 +153,78 @@ def test_claims_that_a_container_uses_together_are_one_tenant_with_the_devices_o
         assert set(folders(node)) == {"c2", "c3", "last"}
 
 
+def pod_lists(node):
+    return [query for kind, query in node.api.listings if kind == "pods"]
+
+
+def test_claims_of_a_pod_that_is_not_shown_yet_are_one_tenant_when_it_is_shown():
+    with claims() as (node, made, caller):
+        made.places = {"c1": node.uuid[1].lower()}
+        known(node, made, caller)
+        node.api.hold()
+        node.api.silent_lists = True
+        pod = using(node, "pod", "c0", "c1")
+        made.reserved = {name: [pod.uid] for name in ("c0", "c1")}
+        made.answer("c0", "c1")
+        caller.prepare("c0", "c1")
+        until(lambda: len(pod_lists(node)) > 1, "nobody asked for the node's pods")
+        node.api.release()
+        for name in ("c0", "c1"):
+            assert caller.answer(name).startswith("ok "), caller.answer(name)
+        assert {row.device for row in node.tenants() if row.name in ("ns/c0+c1", "ns/c1+c0")} == {0, 1}, [row.name for row in node.tenants()]
+
+
+def test_claims_of_a_pod_that_the_watch_does_not_show_are_one_tenant_by_a_list():
+    with claims() as (node, made, caller):
+        made.places = {"c1": node.uuid[1].lower()}
+        known(node, made, caller)
+        node.api.hold(lists=False)
+        pod = using(node, "pod", "c0", "c1")
+        made.reserved = {"c0": [pod.uid], "c1": [pod.uid], "elsewhere": ["of-another-node"]}
+        prepare(made, caller, "c0", "c1", "elsewhere")
+        names = {row.name for row in node.tenants()}
+        assert "ns/c0+c1" in names and "ns/elsewhere" in names, names
+        lists = pod_lists(node)
+        assert {query["fieldSelector"] for query in lists} == {"spec.nodeName=" + NODE}, lists
+        # The first list is the watch's; c1's pod was known by the list for c0.
+        assert len(lists) == 3, lists
+        node.api.release()
+        pod.annotate(weight="30")
+        node.await_share("ns/c0+c1", weight="30")
+
+
+def test_a_claim_whose_pods_cannot_be_read_is_refused_with_the_reason_and_then_prepared():
+    with claims() as (node, made, caller):
+        known(node, made, caller)
+        node.api.hold(lists=False)
+        pod = using(node, "pod", "c0")
+        made.reserved = {"c0": [pod.uid]}
+        made.answer("c0")
+        node.api.refused_lists = 403
+        caller.prepare("c0")
+        assert caller.answer("c0") == "error the claim's pods cannot be read: the test refuses", caller.answer("c0")
+        assert "ns/c0" not in {row.name for row in node.tenants()}
+        node.api.refused_lists = None
+        caller.prepare("c0/again")
+        assert caller.answer("c0/again").startswith("ok "), caller.answer("c0/again")
+
+
+def test_a_call_that_is_given_up_while_its_pod_is_waited_for_is_forgotten():
+    with claims() as (node, made, caller):
+        known(node, made, caller)
+        node.api.hold()
+        pod = using(node, "pod", "c0")
+        made.reserved = {"c0": [pod.uid], "c1": [pod.uid]}
+        made.answer("c0", "c1")
+        node.api.silent_lists = True
+        caller.prepare("c0", "c1")
+        until(lambda: len(pod_lists(node)) > 1, "nobody asked for the node's pods")
+        caller.forget("c0")
+        node.api.release()
+        assert caller.answer("c1").startswith("ok "), caller.answer("c1")
+        assert {row.name for row in node.tenants()} == {"ns/last", "ns/c1"}
+
+
 def test_three_claims_of_a_container_are_one_tenant():
     with claims(devices="3xSIM") as (node, made, caller):
         made.places = {f"c{n}": node.uuid[n].lower() for n in range(3)}

@@ -239,10 +239,10 @@ TEST(a_part_is_a_device_of_its_own)
 	expect_eq(nvmlDeviceGetHandleByUUID(uuid, &found), NVML_SUCCESS);
 	expect(found == part);
 	expect_eq(nvmlDeviceGetMemoryInfo(part, &memory), NVML_SUCCESS);
-	expect_eq(memory.total, 9856 * MIB);
+	expect_eq(memory.total, 9984 * MIB);
 	expect_eq(nvmlDeviceGetAttributes_v2(part, &attributes), NVML_SUCCESS);
 	expect(attributes.multiprocessorCount == 16 && attributes.gpuInstanceSliceCount == 1 &&
-	       attributes.memorySizeMB == 9856);
+	       attributes.memorySizeMB == 9984);
 	expect_eq(nvmlDeviceGetGpuInstanceId(part, &value), NVML_SUCCESS);
 	expect_eq(value, 13);
 	expect_eq(nvmlDeviceGetComputeInstanceId(part, &value), NVML_SUCCESS);
@@ -384,7 +384,7 @@ TEST(a_program_sees_the_first_part_or_the_one_that_it_is_given)
 	seen = seen_with(NULL);
 	expect_eq(seen.count, 1);
 	expect_str(seen.name, "NVIDIA H100 80GB HBM3 MIG 1g.10gb");
-	expect_eq(seen.bytes, 9856 * MIB);
+	expect_eq(seen.bytes, 9984 * MIB);
 	seen = seen_with(first);
 	expect_eq(seen.count, 1);
 	expect_str(seen.name, "NVIDIA A100-SXM4-80GB MIG 3g.40gb");

@@ -77,6 +77,51 @@ def test_a_folder_of_another_mode_is_refused():
         assert ran.returncode == 1 and "mode 0700" in ran.stderr, ran.stderr
 
 
+def a_system():
+    place = tempfile.mkdtemp(prefix="mete-")
+    os.chmod(place, 0o711)
+    return Daemon(place=place, role="--system")
+
+
+def stand_by(meted):
+    """A second daemon in its folder, which waits."""
+    later = Daemon("--stand-by", place=meted.place, environment=meted.environment, role=meted.role)
+    assert later.process.poll() is None
+    return later
+
+
+def ready(later, times):
+    until(lambda: later.log().count("daemon.ready") == times, lambda: later.log()[-2000:])
+
+
+def test_who_stands_by_takes_the_place_of_one_that_ends():
+    with a_system() as meted:
+        with stand_by(meted) as later:
+            ready(later, 1)
+            third = subprocess.run([sys.argv[1], "--system", "--dir", meted.place, "--driver", sys.argv[2], "--stand-by"], capture_output=True, text=True)
+            assert third.returncode == 1 and "another meted stands by there" in third.stderr, third.stderr
+            meted.process.terminate()
+            assert meted.wait() == 0 and "daemon.precedes" in meted.log(), meted.log()
+            ready(later, 2)
+            with stand_by(later) as last:
+                later.kill()
+                ready(last, 3)
+                assert last.log().count("standby.over") == 2
+                assert not os.path.exists(last.place + "/stand-by.sock")
+
+
+def test_who_stands_by_ends_when_it_is_told_to_and_the_other_goes_on():
+    with a_system() as meted:
+        later = stand_by(meted)
+        later.process.terminate()
+        assert later.wait() == 0
+        assert meted.process.poll() is None and not os.path.exists(meted.place + "/stand-by.sock")
+        with stand_by(meted) as again:
+            again.kill()  # its socket is left
+            meted.process.terminate()
+            assert meted.wait() == 0 and "daemon.precedes" not in meted.log()
+
+
 def test_two_never_run_in_one_folder():
     with Daemon() as meted:
         ran = subprocess.run([sys.argv[1], "--user", "--dir", meted.place, "--driver", sys.argv[2]],

@@ -122,7 +122,6 @@ TEST(without_mete_what_is_ignored_is_said_key_by_key)
 	static const char *const wanted[] = {
 		"f:3: flags: the key 'migStrategie' is not known (the nearest is 'migStrategy'), "
 		"and is ignored",
-		"f:4: flags.mpsRoot: this has no meaning for mete and is ignored",
 		"f:7: flags.plugin: the key 'deviceIdStrategi' is not known (the nearest is "
 		"'deviceIDStrategy'), and is ignored",
 		"f:10: resources: this is ignored, as by NVIDIA's plugin",
@@ -178,9 +177,8 @@ TEST(without_mete_what_cannot_be_done_is_refused)
 {
 	expect_refused(
 		"sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}",
-		"f:1: sharing.mps: mete starts no MPS; accepted: timeSlicing, no sharing, or the "
-		"key mete, whose slots have their own memory and time (slots: 4, share: {memory: "
-		"25%, cap: 25%})");
+		"f:1: sharing.mps: flags.mpsRoot is missing; accepted: a folder of the host in "
+		"which MPS's pipes and logs are kept, as /run/nvidia/mps");
 	expect_refused("flags: {plugin: {passDeviceSpecs: 3}}",
 		       "f:1: flags.plugin.passDeviceSpecs: '3' is not supported by mete; accepted: "
 		       "true or "

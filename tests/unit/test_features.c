@@ -65,6 +65,19 @@ TEST(whole_gpus_have_the_labels_of_feature_discovery)
 		     "nvidia.com/gpu.compute.minor=0\n");
 }
 
+TEST(gpus_that_mps_shares_say_so)
+{
+	struct features shared = a100;
+	char text[4096] = "";
+
+	shared.replicas = 4;
+	shared.mps = true;
+	features_each(&shared, add, text);
+	expect(strstr(text, "nvidia.com/mps.capable=true\n"));
+	expect(strstr(text, "nvidia.com/gpu.sharing-strategy=mps\n"));
+	expect(strstr(text, "nvidia.com/gpu.product=NVIDIA-A100-SXM4-40GB-SHARED\n"));
+}
+
 /* The lines from that key on. */
 static void check_from(const struct features *features, const char *key, const char *wanted)
 {

@@ -98,6 +98,8 @@ static void tell(const struct config *config, struct words *w)
 		add(w, true, "mete", "");
 		return;
 	}
+	if (n->mps)
+		add(w, true, "mps=", n->mps_root);
 	add(w, n->mig, "mig=", n->mig == CONFIG_MIG_SINGLE ? "single" : "mixed");
 	add_path(w, config->resource, "nvidia.com/gpu", "resource=");
 	snprintf(replicas, sizeof(replicas), "%u", n->replicas);

@@ -425,3 +425,68 @@ TEST(one_kernel_at_a_time_waits_a_slice_of_each_other_for_each_of_its_own)
 		}
 	}
 }
+
+/* ---- clients of MPS -------------------------------------------------------------------------- */
+
+static void joins(uint32_t process, uint32_t daemon, uint32_t milli)
+{
+	processes[process].mps = daemon;
+	processes[process].mps_milli = milli;
+}
+
+TEST(clients_of_one_mps_daemon_run_at_once_each_with_its_part)
+{
+	uint32_t a, b;
+
+	given();
+	joins(1, 7, 500);
+	joins(2, 7, 250);
+	a = add(SEGMENT_COMPUTE, 1, 0, 10 * MS);
+	b = add(SEGMENT_COMPUTE, 2, 0, 10 * MS);
+	expect_eq(engine_core_predict(&engines, &rules, a, UINT64_MAX), 20 * MS);
+	expect_eq(engine_core_predict(&engines, &rules, b, UINT64_MAX), 40 * MS);
+	until(8 * MS);
+	expect_eq(busy(1, SEGMENT_COMPUTE), 4 * MS);
+	expect_eq(busy(2, SEGMENT_COMPUTE), 2 * MS);
+	until(100 * MS);
+	expect_eq(engines.tickets[a].end_ns, 20 * MS);
+	expect_eq(engines.tickets[b].end_ns, 40 * MS);
+	expect_eq(engines.lanes[SEGMENT_COMPUTE].busy_ns, 40 * MS);
+}
+
+TEST(clients_that_want_more_than_the_device_have_it_by_their_parts)
+{
+	uint32_t a, b;
+
+	given();
+	joins(1, 7, 1000);
+	joins(2, 7, 250);
+	a = add(SEGMENT_COMPUTE, 1, 0, 8 * MS);
+	b = add(SEGMENT_COMPUTE, 2, 0, 10 * MS);
+	until(100 * MS);
+	/* They have 80 % and 20 %; then the second one has its quarter of the device. */
+	expect_eq(engines.tickets[a].end_ns, 10 * MS);
+	expect_eq(engines.tickets[b].end_ns, 42 * MS);
+}
+
+TEST(clients_are_one_context_beside_others_and_their_own_kernels_keep_their_order)
+{
+	uint32_t a, b, c, next;
+
+	given();
+	joins(1, 7, 1000);
+	joins(2, 7, 1000);
+	a = add(SEGMENT_COMPUTE, 1, 0, 4 * MS);
+	next = add(SEGMENT_COMPUTE, 1, 0, 1 * MS);
+	b = add(SEGMENT_COMPUTE, 2, 0, 4 * MS);
+	c = add(SEGMENT_COMPUTE, 3, 0, 8 * MS);
+	until(12 * MS);
+	/* Of three slices out of six the two have half each. */
+	expect_eq(busy(1, SEGMENT_COMPUTE), 3 * MS);
+	expect_eq(busy(2, SEGMENT_COMPUTE), 3 * MS);
+	expect_eq(busy(3, SEGMENT_COMPUTE), 6 * MS);
+	until(100 * MS);
+	expect(engines.tickets[next].end_ns > engines.tickets[a].end_ns);
+	expect_eq(engines.tickets[a].end_ns, engines.tickets[b].end_ns);
+	expect_eq(engines.tickets[c].done, 1);
+}

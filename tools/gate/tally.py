@@ -27,6 +27,10 @@ class Tally:
         self.failed += 1
         self.lines.append(words)
 
+    def skip(self, name, why):
+        self.skipped += 1
+        self.lines.append(f"skipped: {name}: {why}")
+
     def add_log(self, path, settled=()):
         """`settled`: names whose failure was not the last word: they count as passed."""
         try:
@@ -42,9 +46,7 @@ class Tally:
         bad = len(re.findall(r"^\[  FAILED  \] \S+$", output, re.M))
         skip = len(re.findall(r"^\[  SKIPPED \] \S+$", output, re.M))
         if row["result"] == "SKIP":
-            self.skipped += 1
-            self.lines.append(f"skipped: {row['name']}: {reason(output)}")
-            return
+            return self.skip(row["name"], reason(output))
         if rows.is_bad(row) and not settled:
             self.failed += max(1, bad // 2)
             self.lines.append(f"failed: {row['name']} ({row['result']})")

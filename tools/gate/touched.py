@@ -27,6 +27,9 @@ TABLE = {
     "guest/memory/oversize": "oversize guest_memory guest-* arrows headers",
     "hook/": "hook fuzz_hook arrows headers containers handout hostile_images",
     "plugin/": "plugin* config* annotations* inject numa mig_files cdi_choice fuzz_* arrows headers as_nvidia handout containers",
+    "plugin/mps/": "nvidia_mps arrows headers",
+    "sim/mps/": "nvidia_mps sim_exports",
+    "core/mps": "mps_always nvidia_mps",
     "plugin/config": "config* fuzz_config arrows headers plugin plugin_file as_nvidia",
     "plugin/config/annotations": "annotations* fuzz_annotations arrows headers plugin_pods",
     "kube/": "grpc* api_* kube_api* fuzz_grpc_* fuzz_api_watch fuzz_kubeconfig arrows headers plugin",
@@ -39,6 +42,7 @@ TABLE = {
     "cli/": "cli_* pick pick_choose returning arrows headers meted_nested meted_daemons",
     "view/": "cli_ps* cli_top cli_why top_view page* plugin_metrics monitoring_* arrows headers",
     "page/": "page* plugin_page http_listen arrows headers",
+    "mig/": "mig_* fuzz_mig_spec cli_mig arrows headers",
     "sim/": "sim_* guest_meted_sim arrows headers guest_memory",
     "sim/ptx/": "ptx_* fuzz_ptx sim_launch sim_modules sim_faults arrows headers",
     "examples/": "demo* check_gpu",
@@ -71,6 +75,7 @@ TABLE = {
     "tests/shape/": "suite:shape",
     "tests/kubernetes/": "kubernetes_pods",
     "tests/cluster/": "kubernetes_pods",
+    "tests/v2/": "plugin_strangers plugin_unannounced",
     "tests/": "suite:unit",
 }
 

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/remote.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+enum {
+	ANSWER_MS = 10000, /* once it is connected */
+};
+
+struct words {
+	const char *word[KUBECTL_WORDS + 1];
+	int count;
+	char context[300];
+};
+
+static void add(struct words *words, const char *word)
+{
+	if (words->count < KUBECTL_WORDS)
+		words->word[words->count++] = word;
+}
+
+/* The verb comes first: sentences name it. */
+static void begin(struct words *words, const struct remote *remote, const char *verb)
+{
+	*words = (struct words){.word = {verb}, .count = 1};
+	if (!remote->context)
+		return;
+	snprintf(words->context, sizeof(words->context), "--context=%s", remote->context);
+	add(words, words->context);
+}
+
+/* Its name; -ESRCH: there is none. Of two, while one replaces the other, the one that stays. */
+static int find_pod(const struct remote *remote, char ret_pod[REMOTE_NAME_MOST + 1],
+		    struct fault *why)
+{
+	char selector[REMOTE_NAME_MOST + 60], said[4096], *rest = said, *line;
+	struct words words;
+	int r;
+
+	begin(&words, remote, "get");
+	snprintf(selector, sizeof(selector), "status.phase=Running,spec.nodeName=%s", remote->node);
+	for (const char *const *word =
+		     (const char *const[]){"pods", "-n", remote->space, "-l",
+					   "app.kubernetes.io/name=mete", "--field-selector",
+					   selector, "-o",
+					   "jsonpath={range .items[*]}{.metadata.name} "
+					   "{.metadata.deletionTimestamp}{\"\\n\"}{end}",
+					   NULL};
+	     *word; word++)
+		add(&words, *word);
+	r = kubectl_run(words.word, said, sizeof(said), why);
+	if (r < 0)
+		return r;
+	while ((line = strsep(&rest, "\n")) != NULL) {
+		size_t n = strcspn(line, " ");
+
+		if (n && n <= REMOTE_NAME_MOST && !line[n + (line[n] != '\0')]) {
+			snprintf(ret_pod, REMOTE_NAME_MOST + 1, "%.*s", (int)n, line);
+			return 0;
+		}
+	}
+	return fault_set(why, -ESRCH,
+			 "no meted runs there: mete shares the GPUs of nodes with the label "
+			 "mete.dev/shared=true, and its pods are in the namespace %.60s "
+			 "(--mete-namespace)",
+			 remote->space);
+}
+
+static int start_relay(struct remote *remote, const char *pod, int fd, struct fault *why)
+{
+	struct words words;
+
+	begin(&words, remote, "exec");
+	for (const char *const *word =
+		     (const char *const[]){"-i", "-n", remote->space, pod, "-c", "meted", "--",
+					   "on-node", "mete", "--relay", NULL};
+	     *word; word++)
+		add(&words, *word);
+	return kubectl_start(&remote->kubectl, words.word, fd, why);
+}
+
+/* kubectl's own words say more than that the connection has ended. */
+static int explain(struct remote *remote, int r, struct fault *why)
+{
+	char last[300];
+
+	admin_close(&remote->admin);
+	kubectl_end(&remote->kubectl, last, sizeof(last));
+	if (strstr(last, "unknown verb '--relay'"))
+		return fault_set(
+			why, r,
+			"node %s: the mete there is older than this one, and has no --relay: "
+			"kubectl mete top --node %s --live",
+			remote->node, remote->node);
+	if (*last && r != -EPERM && r != -EPROTO)
+		return fault_set(why, r, "node %s: %s", remote->node, last);
+	fault_within(why, "node %s", remote->node);
+	return r;
+}
+
+static int connect_to(struct remote *remote, const char *pod, struct fault *why)
+{
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+		return fault_set(why, -errno, "no socket: %s", strerror(errno));
+	r = start_relay(remote, pod, pair[1], why);
+	close(pair[1]);
+	if (r < 0) {
+		close(pair[0]);
+		return r;
+	}
+	r = admin_greet_stream(&remote->admin, pair[0], KUBECTL_PATIENCE_MS, why);
+	if (r < 0)
+		return explain(remote, r, why);
+	admin_be_patient(&remote->admin, ANSWER_MS);
+	return 0;
+}
+
+int remote_connect(struct remote *remote, struct fault *why)
+{
+	char pod[REMOTE_NAME_MOST + 1];
+	int r;
+
+	if (remote->admin.fd >= 0)
+		return 0;
+	r = find_pod(remote, pod, why);
+	if (r < 0) {
+		fault_within(why, "node %s", remote->node);
+		return r;
+	}
+	return connect_to(remote, pod, why);
+}
+
+int remote_check(struct remote *remote, int r, struct fault *why)
+{
+	/* A refusal is meted's answer. */
+	return r >= 0 || r == -EPERM ? r : explain(remote, r, why);
+}
+
+void remote_close(struct remote *remote)
+{
+	char last[8];
+
+	if (!remote->node)
+		return;
+	admin_close(&remote->admin);
+	kubectl_end(&remote->kubectl, last, sizeof(last));
+}
+
+/* ---- a pod's share ----------------------------------------------------------------------------
+ */
+
+bool remote_is_pods(const char *tenant)
+{
+	const char *pod = strchr(tenant, '/'), *container = pod ? strchr(pod + 1, '/') : NULL;
+
+	return container && container[1] && !strchr(container + 1, '/');
+}
+
+int remote_annotate(const struct remote *remote, const char *tenant, char *const *typed, int count,
+		    struct fault *why)
+{
+	char name[WIRE_TEXT_MAX + 1], *rest = name, said[300];
+	const char *space, *pod, *container;
+	char mark[KUBECTL_WORDS / 2][WIRE_TEXT_MAX * 2 + 20];
+	struct words words;
+
+	snprintf(name, sizeof(name), "%s", tenant);
+	space = strsep(&rest, "/");
+	pod = strsep(&rest, "/");
+	container = rest;
+	begin(&words, remote, "annotate");
+	for (const char *const *word =
+		     (const char *const[]){"pod", "-n", space, "--overwrite", pod, NULL};
+	     *word; word++)
+		add(&words, *word);
+	for (int i = 0; i < count && i < (int)ARRAY_SIZE(mark); i++) {
+		size_t key = strcspn(typed[i], "=");
+		char *at;
+
+		if (!key || !typed[i][key])
+			return fault_set(why, -EINVAL,
+					 "'%.60s': expected KEY=VALUE, as in memory=4GiB",
+					 typed[i]);
+		snprintf(mark[i], sizeof(mark[i]), "%s.mete.dev/%s", container, typed[i]);
+		/* on_daemon_loss, as `mete set` has it. */
+		for (at = strchr(mark[i], '/'); *at != '='; at++)
+			if (*at == '_')
+				*at = '-';
+		add(&words, mark[i]);
+	}
+	return kubectl_run(words.word, said, sizeof(said), why);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The meted of a cluster's node, asked through the API server: `kubectl exec` runs `mete --relay`
+ * in meted's pod there, and its standard input and output are the connection. It stays open from
+ * one look to the next.
+ */
+#pragma once
+
+#include "cli/admin.h"
+#include "cli/cli.h"
+#include "cli/kubectl.h"
+
+enum { REMOTE_NAME_MOST = 253 /* of Kubernetes' names */ };
+
+struct remote {
+	/* Borrowed, as typed: the node, kubectl's context (NULL: its current one), the namespace of
+	 * mete's pods. */
+	const char *node, *context, *space;
+	struct admin admin; /* fd -1: not connected */
+	struct kubectl kubectl;
+};
+
+/* From the options --node, --context and --mete-namespace of the verb. Without --node it is this
+ * machine: remote->node is NULL. -EINVAL with a sentence. */
+must_check int remote_read(struct remote *remote, const struct cli_line *line, struct fault *why);
+
+/* Nothing to do where it is connected already. What fails later is closed by remote_check(). */
+must_check int remote_connect(struct remote *remote, struct fault *why);
+
+/* After a request: where `r` is a failure of the connection, it is closed, and the sentence says of
+ * which node, with what kubectl said. Returns r. */
+must_check int remote_check(struct remote *remote, int r, struct fault *why);
+void remote_close(struct remote *remote);
+
+/* Whether that tenant is a container of a pod, by its name NAMESPACE/POD/CONTAINER. */
+bool remote_is_pods(const char *tenant);
+/* Changes its share as kubectl mete does: as annotations of its pod for that container, with the
+ * person's own right to patch the pod. Each field is typed as KEY=VALUE. */
+must_check int remote_annotate(const struct remote *remote, const char *tenant, char *const *typed,
+			       int count, struct fault *why);
+
+static inline void remote_close_owned(struct remote *remote)
+{
+	remote_close(remote);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which meted a verb's options mean. */
+#include <string.h>
+
+#include "cli/remote.h"
+
+static const char usual_space[] = "mete-system";
+
+/* What may stand in a selector and among words of kubectl: names of nodes and namespaces are DNS's.
+ */
+static bool is_name(const char *text)
+{
+	size_t n = strlen(text);
+
+	return n && n <= REMOTE_NAME_MOST && text[0] != '-' &&
+	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.-") == n;
+}
+
+int remote_read(struct remote *remote, const struct cli_line *line, struct fault *why)
+{
+	const char *space = cli_value(line, "mete_namespace");
+
+	*remote = (struct remote){.node = cli_value(line, "node"),
+				  .context = cli_value(line, "context"),
+				  .space = space ? space : usual_space,
+				  .admin = {.fd = -1},
+				  .kubectl = {.errors = -1}};
+	if (!remote->node && (remote->context || space))
+		return fault_set(why, -EINVAL, "%s needs --node NODE",
+				 remote->context ? "--context" : "--mete-namespace");
+	if (remote->node && !is_name(remote->node))
+		return fault_set(
+			why, -EINVAL,
+			"--node '%.60s': accepted are the names that `kubectl get nodes` shows",
+			remote->node);
+	if (!is_name(remote->space))
+		return fault_set(why, -EINVAL, "--mete-namespace '%.60s' is no namespace's name",
+				 remote->space);
+	if (remote->context && !*remote->context)
+		return fault_set(why, -EINVAL, "--context: the name is empty");
+	return 0;
+}

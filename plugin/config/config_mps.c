@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sharing.mps of a file without `mete`. As with NVIDIA's plugin (v0.20), it goes before
+ * timeSlicing, wants a root for its folders, does not go with parts of GPUs, and lets a container
+ * have one replica unless the file says otherwise. The memory of a replica is its tenant's limit,
+ * too.
+ */
+#include <string.h>
+
+#include "plugin/config/config_read.h"
+#include "plugin/config/portion.h"
+
+static const char rows[] = "sharing.mps.resources";
+
+static int take_row(struct config_read *read, const struct document_node *resource,
+		    unused void *owner)
+{
+	struct config_as_nvidia *alone = &read->config->as_nvidia;
+	const struct document_node *replicas = config_find(resource, "replicas");
+	int r = config_check_row(read, resource, "sharing.mps.resources[]");
+
+	if (r < 0)
+		return r;
+	if (!config_is_gpu(resource))
+		return config_warn(read, resource->line,
+				   "this node offers only nvidia.com/gpu by MPS");
+	if (!replicas)
+		return config_wrong(read, resource->line, "the key 'replicas' is missing");
+	/* The last row counts. */
+	if (alone->mps)
+		r = config_warn(read, resource->line,
+				"nvidia.com/gpu has a row already, which is ignored");
+	alone->mps = true;
+	return r == 0 ? config_take_replicas(read, replicas, &alone->replicas) : r;
+}
+
+/* One of its rows names no GPU: then nothing is shared by it. */
+static int take_rows(struct config_read *read, const struct document_node *list)
+{
+	size_t before = config_enter(read, "%s", rows);
+	int r = config_each_row(read, list, take_row, NULL);
+
+	if (r == 0)
+		config_leave(read, before);
+	return r;
+}
+
+static int take_root(struct config_read *read, uint32_t line)
+{
+	struct config_as_nvidia *alone = &read->config->as_nvidia;
+	int r = config_take_folder(read, "flags.mpsRoot", &alone->mps_root);
+
+	read->from = NULL;
+	if (r == 0 && alone->mps_root && strlen(alone->mps_root) > CONFIG_MPS_ROOT_MAX) {
+		best_effort(config_enter(read, "flags.mpsRoot"));
+		return config_wrong(read, line,
+				    "this has more than %d bytes: MPS's sockets below it would be "
+				    "too long; accepted: a shorter path",
+				    CONFIG_MPS_ROOT_MAX);
+	}
+	if (r < 0 || alone->mps_root)
+		return r;
+	best_effort(config_enter(read, "sharing.mps"));
+	return config_wrong(read, line,
+			    "flags.mpsRoot is missing; accepted: a folder of the host in which "
+			    "MPS's pipes and logs are kept, as /run/nvidia/mps");
+}
+
+static int take_limits(struct config_read *read)
+{
+	struct config_as_nvidia *alone = &read->config->as_nvidia;
+	const struct document_node *one;
+	char memory[16];
+	int r = config_take_switch(read, "sharing.mps.renameByDefault", &alone->renamed);
+
+	alone->one_only = true;
+	if (r == 0)
+		r = config_setting(read, "sharing.mps.failRequestsGreaterThanOne", &one);
+	if (r == 0 && one)
+		r = config_take_switch(read, "sharing.mps.failRequestsGreaterThanOne",
+				       &alone->one_only);
+	snprintf(memory, sizeof(memory), "1/%u", alone->replicas);
+	return r == 0 ? config_keep(read, memory, &read->config->share.texts[PORTION_memory]) : r;
+}
+
+int config_take_mps(struct config_read *read)
+{
+	struct config_as_nvidia *alone = &read->config->as_nvidia;
+	const struct document_node *list, *slicing;
+	int r = config_setting(read, rows, &list);
+
+	if (r < 0 || !list || (list->kind == DOCUMENT_LIST && !list->first))
+		return r;
+	r = take_rows(read, list);
+	if (r < 0 || !alone->mps)
+		return r;
+	if (alone->mig == CONFIG_MIG_MIXED) {
+		best_effort(config_enter(read, "sharing.mps"));
+		return config_wrong(read, list->line,
+				    "MPS does not go with migStrategy: mixed; accepted: none or "
+				    "single");
+	}
+	r = take_root(read, list->line);
+	if (r == 0)
+		r = take_limits(read);
+	if (r == 0)
+		r = config_setting(read, "sharing.timeSlicing.resources", &slicing);
+	if (r < 0 || !slicing || !slicing->first)
+		return r;
+	return config_warn(read, slicing->line,
+			   "sharing.timeSlicing is ignored beside sharing.mps, as by NVIDIA's "
+			   "plugin");
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/mps/mps.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plugin/mps/inside.h"
+
+enum {
+	MIB_SHIFT = 20,
+	VOLTA = 7, /* the first compute capability whose clients have address spaces of their own */
+	CLIENTS = 48,
+	CLIENTS_NEW = 60, /* of a GPU, since CUDA 13.1 */
+	CUDA_NEW = 13010,
+};
+
+/* ---- opening and closing ------------------------------------------------------------------- */
+
+static void on_due(struct loop_timer *timer)
+{
+	mps_gpu_pump(container_of(timer, struct mps_gpu, timer));
+}
+
+static int open_gpu(struct mps_hub *hub, uint32_t device)
+{
+	struct plugin *p = hub->plugin;
+	struct mps_gpu *gpu = &hub->gpu[device];
+	int r;
+
+	gpu->hub = hub;
+	gpu->device = device;
+	mps_init(&gpu->machine, mps_record_read(p, p->host->device[device].uuid, gpu->root) == 0,
+		 loop_now_ns());
+	r = loop_timer_init(p->host->loop, &gpu->timer, on_due);
+	if (r == 0)
+		hub->handles++;
+	return r;
+}
+
+int mps_open(struct plugin *p, struct mps_hub **ret_hub, struct fault *why)
+{
+	struct mps_hub *hub = calloc(1, sizeof(*hub));
+
+	if (!hub)
+		return fault_set(why, -ENOMEM, "out of memory");
+	hub->plugin = p;
+	*ret_hub = hub;
+	for (uint32_t i = 0; i < p->host->devices; i++)
+		if (open_gpu(hub, i) < 0)
+			return fault_set(why, -ENOMEM, "out of memory");
+	return 0;
+}
+
+void mps_hub_release(struct mps_hub *hub)
+{
+	void (*closed)(struct plugin * p) = hub->closed;
+	struct plugin *p = hub->plugin;
+
+	if (--hub->handles || !closed)
+		return;
+	free(hub);
+	closed(p);
+}
+
+static void on_timer_closed(struct loop_timer *timer)
+{
+	mps_hub_release(container_of(timer, struct mps_gpu, timer)->hub);
+}
+
+void mps_close(struct mps_hub *hub, void (*closed)(struct plugin *p))
+{
+	hub->closed = closed;
+	hub->handles++;
+	for (uint32_t i = 0; i < hub->plugin->host->devices; i++) {
+		mps_gpu_unwatch(&hub->gpu[i]);
+		if (hub->gpu[i].timer.open)
+			loop_timer_close(&hub->gpu[i].timer, on_timer_closed);
+	}
+	mps_hub_release(hub);
+}
+
+/* ---- what the configuration says ----------------------------------------------------------- */
+
+static int check_device(const struct plugin *p, uint32_t i, struct fault *why)
+{
+	const struct host_device *device = &p->host->device[i];
+
+	if (device->gpu_instance >= 0)
+		return fault_set(why, -EINVAL,
+				 "sharing.mps: GPU %u is divided by MIG; accepted: whole GPUs, or "
+				 "sharing.timeSlicing",
+				 device->gpu_index);
+	if (device->cc_major && device->cc_major < VOLTA)
+		return fault_set(why, -EINVAL,
+				 "sharing.mps: GPU %u has compute capability %d.%d; accepted: 7.0 "
+				 "and newer, whose clients have memory of their own, or "
+				 "sharing.timeSlicing",
+				 device->gpu_index, device->cc_major, device->cc_minor);
+	return 0;
+}
+
+static int check(const struct mps_hub *hub, struct fault *why)
+{
+	const struct plugin *p = hub->plugin;
+	uint32_t most = p->host->cuda_version >= CUDA_NEW ? CLIENTS_NEW : CLIENTS;
+	int r = 0;
+
+	if (p->config->as_nvidia.replicas > most)
+		return fault_set(why, -EINVAL,
+				 "sharing.mps.resources: %" PRIu32 " replicas are more than the "
+				 "clients that MPS has on a GPU with this driver; accepted: at "
+				 "most %" PRIu32,
+				 p->config->as_nvidia.replicas, most);
+	if (!*hub->control)
+		return fault_set(why, -ENOENT,
+				 "sharing.mps: there is no program nvidia-cuda-mps-control below "
+				 "flags.plugin.containerDriverRoot (%s) and flags.nvidiaDriverRoot "
+				 "(%s), in usr/bin, nor on $PATH; accepted: one that is there",
+				 p->config->as_nvidia.inner_root, p->config->as_nvidia.driver_root);
+	for (uint32_t i = 0; r == 0 && i < p->host->devices; i++)
+		if (p->offer[i].shared)
+			r = check_device(p, i, why);
+	return r;
+}
+
+/* Of a daemon in another folder, or none, nothing is known. */
+static void want(struct mps_gpu *gpu)
+{
+	struct plugin *p = gpu->hub->plugin;
+	const struct config_as_nvidia *alone = &p->config->as_nvidia;
+	uint64_t now = loop_now_ns();
+	bool wanted = alone->mps && p->offer[gpu->device].shared;
+
+	if (wanted) {
+		if (gpu->machine.wanted &&
+		    (gpu->replicas != alone->replicas || gpu->one_only != alone->one_only))
+			mps_limits(&gpu->machine, now);
+		gpu->replicas = alone->replicas;
+		gpu->one_only = alone->one_only;
+		snprintf(gpu->root, sizeof(gpu->root), "%.255s", alone->mps_root);
+	}
+	p->host->at_once(p->host->daemon, gpu->device, wanted);
+	mps_want(&gpu->machine, wanted, now);
+	mps_gpu_pump(gpu);
+}
+
+int mps_settle(struct mps_hub *hub, struct fault *why)
+{
+	struct plugin *p = hub->plugin;
+	int r;
+
+	mps_find_control(p, hub->control);
+	r = p->config->as_nvidia.mps ? check(hub, why) : 0;
+	for (uint32_t i = 0; r == 0 && i < p->host->devices; i++)
+		want(&hub->gpu[i]);
+	return r;
+}
+
+/* ---- answers ------------------------------------------------------------------------------- */
+
+bool mps_is_open(const struct mps_hub *hub, uint32_t device)
+{
+	return !hub || !hub->gpu[device].machine.wanted || hub->gpu[device].machine.ready;
+}
+
+int mps_check(const struct mps_hub *hub, const struct binding *b, struct fault *why)
+{
+	for (uint32_t i = 0; i < b->devices; i++)
+		if (!mps_is_open(hub, b->device[i]))
+			return fault_set(
+				why, -EAGAIN,
+				"the MPS control daemon of GPU %s is not ready; it is being "
+				"started",
+				hub->plugin->host->device[b->device[i]].uuid);
+	return 0;
+}
+
+void mps_pipe(const struct plugin *p, uint32_t device, char ret_path[MPS_PATH])
+{
+	snprintf(ret_path, MPS_PATH, "%.160s/%.47s/pipe", p->config->as_nvidia.mps_root,
+		 p->host->device[device].uuid);
+}
+
+/* Rounded down, so that all of them together are not more than the GPU. */
+void mps_part(const struct plugin *p, uint32_t device, uint32_t replicas,
+	      char ret_percent[MPS_TEXT], char ret_limit[MPS_TEXT])
+{
+	uint32_t of = p->config->as_nvidia.replicas, milli;
+	uint64_t bytes = p->host->device[device].total_bytes;
+
+	replicas = replicas < of ? replicas : of;
+	milli = 1000 * replicas / of;
+	if (milli % 10)
+		snprintf(ret_percent, MPS_TEXT, "%" PRIu32 ".%" PRIu32, milli / 10, milli % 10);
+	else
+		snprintf(ret_percent, MPS_TEXT, "%" PRIu32, milli / 10);
+	snprintf(ret_limit, MPS_TEXT, "0=%" PRIu64 "M", (bytes >> MIB_SHIFT) * replicas / of);
+}

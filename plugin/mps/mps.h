@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sharing.mps: for each GPU a control daemon of MPS, which meted starts, watches, starts again and
+ * ends, as core/mps.h decides. A GPU whose daemon is not ready is not offered. Daemons outlive
+ * meted, because programs do; the next meted takes them over, or ends them and sets the compute
+ * mode back, if the configuration no longer asks for MPS: a record of each GPU in meted's folder
+ * says what was set.
+ *
+ * Below flags.mpsRoot each GPU has folders <UUID>/pipe, which its containers have as
+ * /mps/nvidia.com/gpu/pipe, and <UUID>/log.
+ */
+#pragma once
+
+#include "base/fault.h"
+#include "core/mps.h"
+
+struct plugin;
+struct binding;
+struct mps_hub;
+
+/* Ends what a former meted has left, where it is no longer wanted. */
+must_check int mps_open(struct plugin *p, struct mps_hub **ret_hub, struct fault *why);
+/* `closed` is called later, in the loop, when no command is under way any more. Daemons go on. */
+void mps_close(struct mps_hub *hub, void (*closed)(struct plugin *p));
+
+/* From now on daemons run as the configuration says. -errno: that is impossible on this node. */
+must_check int mps_settle(struct mps_hub *hub, struct fault *why);
+
+/* May the device be given to containers? Always, where there is no MPS. */
+bool mps_is_open(const struct mps_hub *hub, uint32_t device);
+/* -EAGAIN with a sentence: one of its devices waits for its daemon. */
+must_check int mps_check(const struct mps_hub *hub, const struct binding *b, struct fault *why);
+
+enum { MPS_PATH = 256 };
+
+/* The host's folder of the daemon's pipe. */
+void mps_pipe(const struct plugin *p, uint32_t device, char ret_path[MPS_PATH]);
+
+/* What several of a device's replicas may have: a part of its threads, "28.5", and of its memory,
+ * "0=11700M", as clients read them in their environment. */
+enum { MPS_TEXT = 32 };
+void mps_part(const struct plugin *p, uint32_t device, uint32_t replicas,
+	      char ret_percent[MPS_TEXT], char ret_limit[MPS_TEXT]);

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*                                                            sim/cuda/resource.h
+ * A device's multiprocessors as green contexts have them: a whole, groups of it, and descriptors of
+ * what a green context is to have. A CUdevResource says itself what it is of, in its padding.
+ *
+ * Nothing depends on which multiprocessors those are: see docs/simulator.md.
+ */
+#pragma once
+
+#include "base/macros.h"
+#include "cuda/types.h"
+#include "sim/cuda/green_types.h"
+
+/* The handle is never freed, as there is no function that would. */
+struct CUdevResourceDesc_st {
+	struct resource has;
+};
+
+/* The resource as a program sees it; it may be split. INVALID_RESOURCE_TYPE unless `type` is that
+ * of multiprocessors; INVALID_VALUE: there is nowhere to put it. */
+must_check CUresult resource_show(const struct resource *has, CUdevResourceType type,
+				  CUdevResource *ret_shown);
+
+struct resource resource_whole(CUdevice device);

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`mete run` with Docker's own engine: containers have the share as a CDI device, or by what docs/howto-docker.md says of engines without CDI. The tests
+have a /run of their own, with the system's meted in it.
+
+    TEST.py BUILD"""
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from mete import *
+from docker import Engine, engines, newer
+from person import ROOT
+from runner import Skipped, needed
+from test_podman import DEVICE, INSIDE, Machine
+
+NVIDIA = os.path.expanduser("~/.cache/mete/nvidia-container-runtime")
+# Nothing of a real GPU is there: the simulated driver, and the machine that its processes share.
+SIMULATED = r'-v "$METE_DRIVER:$METE_DRIVER:ro" -v "$METE_SIM_DIR:$METE_SIM_DIR" -e METE_SIM_DIR -e METE_SIM_DEVICES'
+
+
+@contextlib.contextmanager
+def machine(programs, **settings):
+    with Machine() as here, Engine(here.place + "/docker", programs, **settings) as engine:
+        engine.await_ready()
+        engine.load(here.root)
+        yield here, engine
+
+
+def container(engine, *words, user="0"):
+    return engine.client("run", "--rm", "--net", "host", "--user", user, *words[:-1], "gpu", *words[-1].split())
+
+
+def test_an_engine_that_knows_cdi_gives_a_container_the_share_and_no_more():
+    with machine(newer(), features={"cdi": True}) as (here, engine):
+        assert engine.version() >= (25, 0), engine.version()
+        done = here.share(*container(engine, "--device", DEVICE, "/bin/hoarder"))
+        assert done.returncode == 0 and "hoarder ok" in done.stdout, done
+        assert "the limit of 256MiB is reached" in done.stderr and "job on GPU 0: held at most" in done.stderr, done.stderr
+        # Any user of the container's is in the share; without the device there is no GPU, and without the share no device.
+        done = here.share(*container(engine, "--device", DEVICE, "/bin/vector-add rounds=2", user="1234"))
+        assert done.returncode == 0 and "vector-add ok" in done.stdout, done
+        done = here.share(*container(engine, "/bin/vector-add"))
+        assert done.returncode != 0 and "vector-add ok" not in done.stdout, done
+        done = subprocess.run(container(engine, "--device", DEVICE, "/bin/sh -c true"), text=True, capture_output=True)
+        assert done.returncode != 0 and f"unresolvable CDI devices {DEVICE}" in done.stderr, done
+
+
+def test_nvidias_runtime_gives_the_share_to_a_container_of_any_engine():
+    """It knows devices of CDI by names in its variable, whether Docker does or not."""
+    found = shutil.which("nvidia-container-runtime", path=needed.SEARCH + ":" + NVIDIA)
+    if not found:
+        raise Skipped(f"there is no nvidia-container-runtime; `GOBIN={NVIDIA} go install github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-container-runtime@v1.17.8`")
+    with machine(engines(), runtimes={"nvidia": {"path": found}}) as (here, engine):
+        done = here.share(*container(engine, "--runtime", "nvidia", "-e", f"NVIDIA_VISIBLE_DEVICES={DEVICE}", "/bin/hoarder"))
+        assert done.returncode == 0 and "hoarder ok" in done.stdout, done
+        assert "the limit of 256MiB is reached" in done.stderr and "job on GPU 0: held at most" in done.stderr, done.stderr
+
+
+def recipe():
+    """The command of the page for engines without CDI, as somebody pastes it: `mete run ... -- sh -c '...'`."""
+    page = open(os.path.join(ROOT, "docs", "howto-docker.md")).read()
+    found, = re.findall(r"sudo mete run --name job --memory 4G -- sh -c '(.*?)'\n", page, re.S)
+    return found.replace("\\\n", " ")
+
+
+def test_an_engine_without_cdi_gives_a_container_the_share_as_the_page_says():
+    with machine(engines()) as (here, engine):
+        print(f"Docker {'.'.join(map(str, engine.version()))}", flush=True)
+        command = recipe()
+        assert command.count("--gpus all") == 1 and command.count("/usr/lib/mete:/usr/lib/mete:ro") == 1 and "IMAGE" in command, command
+        guest = os.path.join(BUILD, "guest")
+        command = command.replace("/usr/lib/mete:/usr/lib/mete:ro", f"{guest}:{guest}:ro").replace("--gpus all", f"--net host {SIMULATED}")
+        command = command.replace("IMAGE", "gpu /bin/hoarder")
+        given = {name: engine.environment[name] for name in ("DOCKER_HOST", "DOCKER_CONFIG")}
+        folder = here.place + "/bin"
+        os.mkdir(folder)
+        with open(folder + "/docker", "w") as file:
+            file.write('#!/bin/sh\nexec ' + " ".join(engine.programs["docker"]) + ' "$@"\n')
+        os.chmod(folder + "/docker", 0o755)
+        done = here.mete("run", "--name", "job", "--memory", "256MiB", "--report", "--", "sh", "-c", command, **given, PATH=folder + ":" + os.environ["PATH"])
+        assert done.returncode == 0 and "hoarder ok" in done.stdout, done
+        assert "the limit of 256MiB is reached" in done.stderr and "job on GPU 0: held at most" in done.stderr, done.stderr
+
+
+def test_an_engine_without_cdi_refuses_the_device():
+    with machine(engines(), features={"cdi": False}) as (here, engine):
+        done = here.share(*container(engine, "--device", DEVICE, "/bin/hoarder"))
+        # The client of before 25 knows no such device; the engine's sentence is that of the page.
+        assert done.returncode != 0 and re.search(r"is not an absolute path|could not select device driver \"cdi\"", done.stderr), done
+
+
+if __name__ == "__main__":
+    if os.environ.get(INSIDE) or needed.lacking("cgroup", "containers"):
+        run(globals(), sys.argv[2:])
+    os.environ[INSIDE] = "yes"
+    ready = 'mount -t tmpfs -o mode=755 tmpfs /run && mkdir -p /run/lock /run/cdi && exec "$@"'
+    ended = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", ready, "sh", sys.executable, *sys.argv])
+    sys.exit(ended.returncode)

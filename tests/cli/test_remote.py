@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`mete ps --node` and `mete top --node`: the meted of a cluster's node, through a real kubectl and an API server of the test's own.
+tests/kubernetes/test_remote.py has a real cluster.
+
+    TEST.py BUILD"""
+import contextlib
+
+from fake_cluster import FakeCluster, kubectl
+from person import *
+from runner import Skipped
+
+
+@contextlib.contextmanager
+def cluster():
+    """A node of a cluster with a tenant of a pod, and a mete elsewhere that knows how to reach it."""
+    program = kubectl()
+    if not program:
+        raise Skipped("there is no kubectl; `tests/cluster/build.sh` makes one, or install one")
+    with Node(METE_SIM_DEVICES="2xSIM") as node:
+        api = FakeCluster(node.place, node.environment, lambda words: [METE, *words[1:]])
+        folder = node.place + "/bin"
+        os.mkdir(folder)
+        os.symlink(program, folder + "/kubectl")
+        far = Elsewhere(node, api, folder)
+        try:
+            yield node, api, far
+        finally:
+            api.end()
+
+
+class Elsewhere:
+    """A machine that has neither a GPU nor a meted."""
+
+    def __init__(self, node, api, folder):
+        self.place = node.place
+        self.environment = dict(api.variables(), PATH=folder + ":" + os.environ["PATH"])
+
+    def mete(self, *words, **more):
+        return subprocess.run([METE, *words], env=dict(self.environment, **more), text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=240)
+
+
+def screen(far, *options, **more):
+    return Terminal(far, f"{METE} top --node n1 {' '.join(options)}; echo status=$?; exec cat", **more)
+
+
+def test_ps_shows_the_nodes_tenants_as_the_node_does():
+    with cluster() as (node, api, far):
+        At(node, "--memory", "1G", "--name", "default/train/c")
+        done = far.mete("ps", "--node", "n1", columns="200")
+        assert done.returncode == 0 and done.stderr == "", done
+        assert done.stdout.startswith("node n1's meted ") and re.search(r"default/train/c .*running", done.stdout), done.stdout
+        assert "steady stdin=1" not in done.stdout, "a process of this machine that has the same number is not the tenant's"
+        there, here = (json.loads(one.mete("ps", *words, "--json").stdout) for one, words in ((node, ()), (far, ("--node", "n1"))))
+        assert [row["limit_bytes"] for row in there["tenants"]] == [row["limit_bytes"] for row in here["tenants"]] == [GIB]
+        assert [row["uuid"] for row in there["devices"]] == [row["uuid"] for row in here["devices"]] and len(here["devices"]) == 2
+        done = far.mete("ps", "--node", "n1", "--query", "name,used_bytes", "--format", "csv,noheader")
+        assert done.stdout.startswith("default/train/c,"), done
+        assert set(map(tuple, api.commands)) == {("on-node", "mete", "--relay")}, api.commands
+
+
+def test_without_node_this_machine_is_meant():
+    with cluster() as (_, api, far):
+        assert "no meted is running" in far.mete("ps").stdout and not api.commands
+        refused(far.mete("ps", "--context", "usual"), "--context needs --node NODE", status=2)
+        refused(far.mete("top", "--mete-namespace", "mine"), "--mete-namespace needs --node NODE", status=2)
+        for name in ("", "-n1", "n1,status.phase=Failed", "N1"):
+            refused(far.mete("ps", f"--node={name}"), "--node", "`kubectl get nodes`", status=2)
+
+
+def test_what_fails_is_said_in_kubectls_words():
+    with cluster() as (node, api, far):
+        refused(far.mete("ps", "--node", "n2"), "node n2: no meted runs there", "mete.dev/shared=true", "namespace mete-system", status=1)
+        refused(far.mete("ps", "--node", "n1"), "node n1: mete --relay: no meted is running", status=1)
+        refused(far.mete("ps", "--node", "n1", "--context", "elsewhere"), "node n1: kubectl get failed", "127.0.0.1:1", status=1)
+        refused(far.mete("ps", "--node", "n1", PATH="/nowhere"), "node n1: there is no kubectl in PATH", status=1)
+        running(node, "--name", "one")
+        api.forbidden = [("GET", "/exec"), ("POST", "/exec")]
+        refused(far.mete("ps", "--node", "n1"), "node n1: ", "orbidden", status=1)
+        api.forbidden = [("GET", "/pods")]
+        refused(far.mete("top", "--node", "n1"), "node n1: kubectl get failed", "orbidden", status=1)
+        api.forbidden = []
+        api.container = lambda words: ["sh", "-c", "echo \"mete: unknown verb '--relay'\" >&2; exit 2"]
+        refused(far.mete("ps", "--node", "n1"), "node n1: the mete there is older than this one", status=1)
+        api.container = lambda words: ["sh", "-c", "echo this is no protocol of ours"]
+        refused(far.mete("ps", "--node", "n1"), "node n1: ", "does not understand", status=1)
+
+
+def test_the_pod_that_is_about_to_go_is_not_asked():
+    with cluster() as (node, api, far):
+        running(node, "--name", "one")
+        leaving = json.loads(json.dumps(api.pods[0]))
+        leaving["metadata"].update(name="mete-old", deletionTimestamp="2026-11-26T00:00:00Z")
+        api.pods = [leaving, api.pods[0]]
+        assert far.mete("ps", "--node", "n1").returncode == 0
+        api.pods = [leaving]
+        refused(far.mete("ps", "--node", "n1"), "no meted runs there", status=1)
+
+
+def test_top_shows_boards_and_tenants_and_acts_on_them():
+    with cluster() as (node, api, far):
+        At(node, "--memory", "1G", "--swap", "auto", "--name", "default/train/c", "--device", "0")
+        At(node, "--name", "plain", "--device", "1")
+        with screen(far, "--sort", "id", columns=160) as top:
+            # What boards say, and on devices without turns what the driver's samples say, comes from there.
+            top.wait("2 GPUs, 2 tenants; .*node n1", r"GPU 1 +Simulated GPU +[1-9][0-9]+ °C +[1-9][0-9]*/[1-9][0-9]* W", r"▌default/train/c [1-9]\d*%", r"▌plain [1-9]\d*%")
+            top.press("z")
+            top.wait(r"suspend tenant \d+ default/train/c\? \(y/n\)")
+            top.type("y")
+            top.press("Enter")
+            top.wait("default/train/c is suspended: ")
+            until(lambda: node.ps()["tenants"][0]["suspended"], "it was never suspended")
+            top.press("r")
+            top.wait("default/train/c goes on")
+            until(lambda: not node.ps()["tenants"][0]["suspended"], "it was never resumed")
+            # A pod's share is its annotations; what is no pod's is set at once.
+            top.press("s")
+            top.wait("^set .* default/train/c:")
+            top.type("weight=200 on_daemon_loss=block")
+            top.press("Enter")
+            top.wait("default/train/c: annotated")
+            path, patch = api.patches[-1]
+            assert path == "/api/v1/namespaces/default/pods/train" and patch["metadata"]["annotations"] == {
+                "c.mete.dev/weight": "200", "c.mete.dev/on-daemon-loss": "block"}, api.patches
+            top.press("Down", "s")
+            top.wait("^set .* plain:")
+            top.type("weight=300")
+            top.press("Enter")
+            top.wait("plain: set")
+            assert node.ps()["tenants"][1]["fields"]["weight"] == "300" and len(api.patches) == 1
+            top.press("T")
+            top.wait("a node's processes are not ended from here")
+            api.forbidden = [("PATCH", "/pods/train")]
+            top.press("Up", "s")
+            top.wait("^set .* default/train/c:")
+            top.type("weight=400")
+            top.press("Enter")
+            top.wait("kubectl annotate failed: .*orbidden")
+            top.press("q")
+            top.wait("^status=0")
+        assert len(api.commands) == 1, "one connection for all of it"
+        until(lambda: all(process.poll() is not None for process in api.processes), "the relay never ended")
+
+
+def test_a_connection_that_breaks_is_made_anew():
+    with cluster() as (node, api, far):
+        At(node, "--name", "train")
+        with screen(far, columns=100) as top:
+            top.wait("train .*running")
+            api.pods, pods = [], api.pods
+            api.processes[0].kill()
+            top.wait("^node n1: no meted runs there", "train .*running")
+            api.pods = pods
+            top.wait("^mete top: 2 GPUs, 1 tenant;")
+            top.press("q")
+            top.wait("^status=0")
+        assert len(api.commands) >= 2
+
+
+def test_watching_asks_again_and_again_through_one_connection():
+    with cluster() as (node, api, far):
+        running(node, "--name", "one")
+        process = subprocess.Popen([METE, "ps", "--node", "n1", "--interval", "0.1", "--query", "name", "--format", "csv,noheader"], env=far.environment, text=True,
+                                   stdout=subprocess.PIPE)
+        said = [process.stdout.readline() for _ in range(5)]
+        assert said == ["one\n"] * 5, said
+        process.terminate()
+        process.communicate()
+        assert len(api.commands) == 1
+        until(lambda: api.processes[0].poll() is not None, "the relay never ended")
+
+
+if __name__ == "__main__":
+    run(globals(), sys.argv[2:])

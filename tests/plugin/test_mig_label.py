@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""GPUs are divided as the node's label nvidia.com/mig.config says, and nvidia.com/mig.config.state says how far that is: as NVIDIA's mig-manager."""
+import contextlib
+import threading
+
+from node import *
+from meted import run
+
+LABEL, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
+CONFIG = """version: v1
+mig-configs:
+  all-disabled:
+  - {devices: all, mig-enabled: false}
+  all-1g.10gb:
+  - {devices: all, mig-enabled: true, mig-devices: {1g.10gb: 7}}
+  all-3g.40gb:
+  - {devices: all, mig-enabled: true, mig-devices: {3g.40gb: 2}}
+  one-half:
+  - {devices: [0], mig-enabled: true, mig-devices: {3g.40gb: 1}}
+  - {devices: [1], mig-enabled: false}
+  empty:
+  - {devices: all, mig-enabled: true, mig-devices: {}}
+  unknown:
+  - {devices: all, mig-enabled: true, mig-devices: {1g.5gb: 7}}
+  full:
+  - {devices: all, mig-enabled: true, mig-devices: {4g.40gb: 1, 3g.40gb: 2}}
+"""
+# What the label says on a node with two whole GPUs; the states that the node then has, one after the other; what its event says.
+GOLDEN = (
+    ("all-1g.10gb", ["pending", "success"], None),
+    ("all-disabled", ["success"], None),  # it is so already: nobody is disturbed
+    ("unknown", ["pending", "failed"], "GPU 0 (NVIDIA H100 80GB HBM3) has no profile 1g.5gb"),
+    ("full", ["pending", "failed"], "has no room for all of these together: 1 4g.40gb, 2 3g.40gb"),
+    ("nobody", ["failed"], "it has no configuration 'nobody'"),
+)
+MODES = ("nvidia", "mete")
+
+
+class Labelled(Node):
+    def __init__(self, label=None, mode="nvidia", strategy="mixed", state=None, text=CONFIG, **more):
+        labels = {**({LABEL: label} if label else {}), **({STATE: state} if state else {})}
+        super().__init__(start=False, devices="2xH100", labels=labels, **({"resource": "nvidia.com/gpu", "slots": 2} if mode == "mete" else {}), **more)
+        self.labels = labels
+        self.mig_file = self.folder + "/mig.yaml"
+        with open(self.mig_file, "w") as file:
+            file.write(text)
+        self.options += ["--mig-config", self.mig_file]
+        self.environment.update(KUBELET_SOCKET=self.kubelet.plugins + "/kubelet.sock", KUBECONFIG=self.folder + "/kubeconfig", NODE_NAME=NODE)
+        if mode == "nvidia":
+            self.write({"version": "v1", "flags": {"migStrategy": strategy}})
+        # Where nobody is left who uses the simulated machine it is a new one.
+        self.holder = subprocess.Popen([sys.executable, "-c", "import ctypes, sys; assert ctypes.CDLL('libnvidia-ml.so.1').nvmlInit_v2() == 0; print('here', flush=True); sys.stdin.read()"],
+                                       env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], **self.environment), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.holder.stdout.readline() == "here\n"
+
+    def close(self, kind=None):
+        self.holder.kill()
+        self.holder.wait()
+        self.holder.stdin.close()
+        self.holder.stdout.close()
+        super().close(kind)
+
+    def relabel(self, label):
+        with self.api.lock:
+            node = self.api.node()
+            labels = node["metadata"]["labels"]
+            labels.pop(LABEL, None)
+            if label:
+                labels[LABEL] = label
+            self.api.put("nodes", node)
+
+    def states(self):
+        return [state for _, patch in self.api.patches if (state := patch.get("metadata", {}).get("labels", {}).get(STATE))]
+
+    def await_states(self, *states):
+        until(lambda: self.states() == list(states), lambda: f"{self.states()} instead of {states}\n{self.log()[-3000:]}")
+        until(lambda: self.api.node()["metadata"]["labels"].get(STATE) == states[-1])
+
+    def await_event(self, words):
+        until(lambda: [event for event in self.api.events if event["reason"] == "MigConfigFailed" and words in event["message"]], lambda: self.api.events)
+
+    def assert_that(self, name):
+        done = subprocess.run([BUILD + "/cli/mete", "mig", "assert", "-f", self.mig_file, "-c", name],
+                              env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], **self.environment), text=True, capture_output=True)
+        assert done.returncode == 0, done
+
+
+def test_the_states_that_a_label_leads_to():
+    for label, states, words in GOLDEN:
+        with Labelled(label) as node:
+            node.start()
+            node.await_states(*states)
+            if words:
+                node.await_event(words)
+            if states[-1] == "success":
+                node.assert_that(label)
+
+
+def test_a_file_with_a_mistake_fails_with_its_line():
+    with Labelled("all-disabled", text=CONFIG.replace("mig-enabled: false", "mig-enabled: maybe", 1)) as node:
+        node.start()
+        node.await_states("failed")
+        node.await_event("mig.yaml:4: mig-enabled 'maybe'")
+
+
+def test_a_label_that_changes_divides_anew():
+    with Labelled() as node:
+        node.kubelet.ask("turn", "nvidia.com/gpu")
+        node.start()
+        node.kubelet.hear("registered nvidia.com/gpu")
+        node.relabel("all-3g.40gb")
+        node.await_states("pending", "success")
+        node.kubelet.hear("known nvidia.com/mig-3g.40gb")
+        node.kubelet.ask("turn", "nvidia.com/mig-3g.40gb")
+        node.kubelet.await_devices(lambda now: len(healthy(now)) == 4)
+        node.relabel(None)  # changes nothing
+        node.relabel("one-half")
+        node.await_states("pending", "success", "pending", "success")
+        node.assert_that("one-half")
+        node.kubelet.await_devices(lambda now: len(healthy(now)) == 1)
+        node.relabel("all-disabled")
+        node.await_states(*3 * ["pending", "success"])
+        node.kubelet.hear("known nvidia.com/gpu")
+        node.kubelet.ask("turn", "nvidia.com/gpu")
+        node.kubelet.await_devices(lambda now: len(healthy(now)) == 2)
+
+
+def test_a_state_from_before_is_not_told_again():
+    with Labelled("all-disabled", state="success") as node:
+        node.start()
+        node.await_log("mig.done config=.?all-disabled")
+        node.relabel("unknown")
+        node.await_states("pending", "failed")
+
+
+def test_a_division_that_goes_with_no_strategy_can_be_left():
+    """GPUs in MIG mode without parts: that plugin does not start then, and meted waits for the label."""
+    for parts, first in ("", "empty"), ("0:3g.40gb", None):
+        leave(parts, first)
+
+
+def leave(parts, first):
+    with Labelled(first, environment={"METE_SIM_MIG": "on", "METE_SIM_PARTS": parts}) as node:
+        node.kubelet.ask("turn", "nvidia.com/mig-3g.40gb")
+        node.start()
+        if first:
+            node.await_states("success")
+        else:
+            node.await_log("plugin.unsettled")
+        node.relabel("all-3g.40gb")
+        node.await_states(*(["success"] if first else []), "pending", "success")
+        node.kubelet.hear("registered nvidia.com/mig-3g.40gb")
+        node.kubelet.await_devices(lambda now: len(healthy(now)) == 4)
+
+
+def test_nobody_loses_a_device():
+    for mode in MODES:
+        with Labelled(mode=mode) as node:
+            node.kubelet.ask("turn", "nvidia.com/gpu")
+            node.start()
+            node.kubelet.hear("registered nvidia.com/gpu")
+            devices = sorted(node.kubelet.await_devices(lambda now: len(healthy(now)) == (4 if mode == "mete" else 2)))
+            pod = node.pod("holds").admit(devices[0])
+            node.kubelet.entries.clear()
+            write_entry(node, pod, devices[0])
+            if mode == "mete":
+                pod.start()
+            node.relabel("all-1g.10gb")
+            node.await_states("pending", "failed")
+            node.await_event("it is in use by pod holds, and would have to go")
+            node.assert_that("all-disabled")
+            # Others get devices again.
+            node.kubelet.await_devices(lambda now: len(healthy(now)) == len(devices))
+            # The kubelet's record still names a pod that is gone.
+            held = dict(node.kubelet.entries)
+            pod.delete()
+            node.kubelet.entries.update(held)
+            write_entry(node, pod, devices[0])
+            if mode == "mete":
+                until(lambda: not node.tenants() and not node.records())
+            node.relabel("all-disabled")
+            node.await_states("pending", "failed", "success")
+            if mode == "nvidia":
+                node.relabel("all-1g.10gb")
+                node.await_states("pending", "failed", "success", "pending", "success")
+
+
+def write_entry(node, pod, device):
+    """The kubelet's own record names the resource."""
+    rows = [{"PodUID": pod.uid, "ContainerName": "main", "ResourceName": "nvidia.com/gpu", "DeviceIDs": {"-1": [device]}, "AllocResp": ""}]
+    node.kubelet.write_checkpoint(json.dumps({"Data": {"PodDeviceEntries": rows, "RegisteredDevices": {}}, "Checksum": 1}))
+
+
+def test_nobody_gets_a_device_meanwhile():
+    with Labelled() as node:
+        node.kubelet.ask("turn", "nvidia.com/gpu")
+        node.start()
+        node.kubelet.hear("registered nvidia.com/gpu")
+        node.kubelet.await_devices(lambda now: len(healthy(now)) == 2)
+        told, patch = threading.Event(), node.api.patch_node
+
+        def slow(body):
+            if not isinstance(body, list) and body.get("metadata", {}).get("labels", {}).get(STATE) == "failed":
+                told.wait()
+            return patch(body)
+        node.api.patch_node = slow
+        try:
+            node.relabel("unknown")
+            node.kubelet.await_devices(lambda now: not healthy(now))
+        finally:
+            told.set()
+        node.kubelet.await_devices(lambda now: len(healthy(now)) == 2)
+
+
+def test_an_api_server_that_refuses_hears_it_later():
+    with Labelled() as node:
+        node.kubelet.ask("turn", "nvidia.com/gpu")
+        node.start()
+        node.kubelet.hear("registered nvidia.com/gpu")
+        patch, refusals = node.api.patch_node, iter(range(1))
+
+        def refusing(body):
+            state = not isinstance(body, list) and body.get("metadata", {}).get("labels", {}).get(STATE)
+            return None if state and next(refusals, None) is not None else patch(body)
+        node.api.patch_node = refusing
+        node.relabel("unknown")
+        node.await_log("mig.untold")
+        until(lambda: node.api.node()["metadata"]["labels"].get(STATE) == "failed")
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""sharing.mps: meted runs the control daemons (here sim/mps/), and answers as NVIDIA's plugin does."""
+import contextlib
+
+import nvidia_golden
+from node import *
+from meted import run
+
+
+def isolate(node):
+    """It has a /var/run/cdi of its own."""
+    require("namespaces")
+    os.mkdir(node.cdi)
+    node.wrap = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /run && mkdir /run/cdi && mount --bind "$0" /run/cdi && exec "$@"', node.cdi]
+
+
+@contextlib.contextmanager
+def mps(replicas=2, devices="2xSIM", start=True, api=False, **more):
+    with Node(devices, start=False, api=api) as node:
+        node.root = node.folder + "/mps"
+        node.file_of = lambda **also: {"version": "v1", "flags": {"mpsRoot": node.root},
+                                       "sharing": {"mps": {"resources": [{"name": "nvidia.com/gpu", "replicas": replicas}], **more, **also}}}
+        node.write(node.file_of())
+        node.environment["KUBELET_SOCKET"] = node.kubelet.plugins + "/kubelet.sock"
+        isolate(node)
+        if api:
+            node.environment.update(KUBECONFIG=node.folder + "/kubeconfig", NODE_NAME=NODE)
+        node.environment["PATH"] = BUILD + "/sim:" + os.environ["PATH"]
+        try:
+            if start:
+                node.start()
+                node.registered = node.kubelet.hear("registered")
+                await_ready(node)
+            yield node
+        finally:
+            for device in range(8):
+                pid = daemon(node, device)
+                if pid:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+
+
+def await_ready(node):
+    return node.kubelet.await_devices(lambda now: now and all(health == "Healthy" for health in now.values()))
+
+
+def pipe(node, device=0):
+    return f"{node.root}/{node.uuid[device]}/pipe"
+
+
+def daemon(node, device=0):
+    """The pid of a daemon, by what it has left."""
+    if device >= len(getattr(node, "uuid", [])):
+        return None
+    with contextlib.suppress(FileNotFoundError, ValueError), open(pipe(node, device) + "/nvidia-cuda-mps-control.pid") as file:
+        return int(file.read())
+    return None
+
+
+def control(node, *commands, device=0):
+    """What its answer is, as a person would ask."""
+    return subprocess.run([BUILD + "/sim/nvidia-cuda-mps-control"], input="".join(command + "\n" for command in commands), text=True,
+                          stdout=subprocess.PIPE, env=dict(os.environ, CUDA_MPS_PIPE_DIRECTORY=pipe(node, device))).stdout
+
+
+def modes(node):
+    environment = dict(os.environ, METE_SIM_DIR=node.sim, LD_LIBRARY_PATH=sys.argv[2])
+    asked = [BUILD + "/sim/nvidia-smi", "--query-gpu=compute_mode", "--format=csv,noheader"]
+    return subprocess.run(asked, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+
+
+def device_mib(node):
+    admin = Admin(node.place)
+    try:
+        return next(row.capacity for row in admin.list() if row.kind == "device_row") >> 20
+    finally:
+        admin.close()
+
+
+def test_the_kubelet_is_answered_as_by_nvidias_plugin():
+    """1.2 to 1.5, by the rows of nvidia_golden.py; what differs has a reason."""
+    with mps() as node:
+        def real(text):
+            return re.sub(r"\b[AB]\b", lambda found: node.uuid["AB".index(found[0])], text)
+
+        def short(text):
+            text = re.sub("mete.dev/slot=[0-9a-f]+", "TENANT", text).replace(node.root, "ROOT")
+            return text.replace(node.uuid[0], "A").replace(node.uuid[1], "B")
+        for row, asked, answer, _ in nvidia_golden.MPS:
+            verb, *words = real(asked).split()
+            if verb == "registered":
+                said = node.registered
+            elif answer.startswith("error "):
+                said = "error " + node.kubelet.refusal(node.kubelet.begin(verb, *words))
+            else:
+                said = node.kubelet.ask(verb, *words)
+            assert short(said) == answer, f"{row}: {asked} gives\n  {short(said)}\nwanted\n  {answer}"
+
+
+def test_without_cdi_the_answer_has_what_makes_a_tenant():
+    with mps(devices="1xSIM", api=True, start=False) as node:
+        node.api.put("nodes", {"metadata": {"name": NODE, "uid": "node-uid", "labels": {}}, "status": {
+            "nodeInfo": {"containerRuntimeVersion": "containerd://1.6.8", "kubeletVersion": "v1.27.3"}}})
+        node.start()
+        node.kubelet.hear("registered")
+        node.await_log("cdi.chosen cdi=off")
+        words = node.kubelet.ask("allocate", node.id(0)).split()
+        assert f"mount={pipe(node)}:/mps/nvidia.com/gpu/pipe" in words, words
+        assert [word for word in words if word.endswith(":/run/mete")] and [word for word in words if word.endswith(":/etc/ld.so.preload")], words
+
+
+def test_each_gpu_has_a_daemon_with_the_limits_of_a_replica():
+    with mps(3, "2xSIM") as node:
+        assert modes(node) == ["Exclusive_Process"] * 2
+        assert daemon(node, 0) != daemon(node, 1)
+        for device in 0, 1:
+            percent, limit = control(node, "get_default_active_thread_percentage", "get_default_device_pinned_mem_limit 0", device=device).split()
+            assert percent == "33.3" and limit.endswith("M"), (percent, limit)
+            assert int(limit[:-1]) == device_mib(node) // 3
+
+
+def test_several_replicas_are_that_many_times_a_part():
+    with mps(4, failRequestsGreaterThanOne=False, renameByDefault=True) as node:
+        assert node.registered.startswith("registered nvidia.com/gpu.shared ")
+        words = node.kubelet.ask("allocate", node.id(0), node.id(3)).split()
+        assert "env=CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu.shared/pipe" in words, words
+        assert "env=CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50" in words, words
+        assert [word for word in words if re.fullmatch("env=CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=[0-9]+M", word)], words
+        assert control(node, "get_default_active_thread_percentage").strip() == "100.0"
+        refusal = node.kubelet.refusal(node.kubelet.begin("allocate", node.id(0), node.id(0, 1)))
+        assert refusal.endswith("the ids are replicas of 2 GPUs; with sharing.mps a container has those of one"), refusal
+
+
+def test_a_daemon_that_is_killed_is_started_again_and_the_other_goes_on():
+    with mps() as node:
+        first, other = daemon(node, 0), daemon(node, 1)
+        os.kill(first, signal.SIGKILL)
+        node.await_log(f"mps.ended uuid={node.uuid[0]}")
+        until(lambda: daemon(node, 0) not in (None, first), "it is not started again")
+        node.await_log(f"mps.ready uuid={node.uuid[0]}", times=2)
+        await_ready(node)
+        assert control(node, "get_default_active_thread_percentage").strip() == "50.0", "and has its limits"
+        assert daemon(node, 1) == other
+
+
+def test_a_gpu_without_its_daemon_is_not_offered():
+    with mps(devices="1xSIM", start=False) as node:
+        broken = node.folder + "/bin"
+        os.mkdir(broken)
+        with open(broken + "/nvidia-cuda-mps-control", "w") as file:
+            file.write("#!/bin/sh\necho it is broken\nexit 1\n")
+        os.chmod(broken + "/nvidia-cuda-mps-control", 0o755)
+        node.environment["PATH"] = broken + ":" + os.environ["PATH"]
+        node.start()
+        node.await_log('mps.failed .*command=start .*reason="it is broken"')
+        assert set(node.kubelet.await_devices(lambda now: now).values()) == {"Unhealthy"}
+        os.remove(broken + "/nvidia-cuda-mps-control")
+        os.symlink(BUILD + "/sim/nvidia-cuda-mps-control", broken + "/nvidia-cuda-mps-control")
+        await_ready(node)
+
+
+PROGRAM = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+device, context, address = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
+print(cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0) or cuda.cuCtxCreate_v2(ctypes.byref(context), 0, device), flush=True)
+for line in sys.stdin:
+    print(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(int(line))), flush=True)
+"""
+
+
+@contextlib.contextmanager
+def program_in(node, pod, device=0):
+    """A process in the pod's container: its guest, with the environment of Allocate. With a context."""
+    environment = dict(os.environ, METE_SOCKET=node.folder_of(pod.title()) + "/guest.sock", METE_DRIVER=sys.argv[2],
+                       LD_LIBRARY_PATH=BUILD + "/guest/12.9/lib", CUDA_VISIBLE_DEVICES=node.uuid[device],
+                       **{**node.environment, "CUDA_MPS_PIPE_DIRECTORY": pipe(node, device)})
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    try:
+        assert process.stdout.readline() == "0\n"
+        yield lambda mib: process.stdin.write(f"{mib * MIB}\n") and int(process.stdout.readline())
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+
+OUT_OF_MEMORY = 2
+
+
+def test_limits_hold_for_a_pods_processes_together():
+    """MPS's own are of each process: two of a pod would have twice the memory."""
+    with mps(api=True, devices="1xSIM") as node:
+        part = device_mib(node) // 2
+        pods = node.run("a", node.id(0)), node.run("b", node.id(1))
+        with contextlib.ExitStack() as stack:
+            programs = [[stack.enter_context(program_in(node, pod)) for _ in range(2)] for pod in pods]
+            clients = control(node, f"get_client_list {control(node, 'get_server_list').strip()}").split()
+            assert len(clients) == 4, "all of them are MPS's: " + repr(clients)
+            for first, second in programs:
+                assert first(part * 5 // 10) == 0
+                assert second(part * 5 // 10) == OUT_OF_MEMORY, "together they have one replica"
+                assert second(part * 3 // 10) == 0
+                assert first(part * 3 // 10) == OUT_OF_MEMORY
+
+
+def test_pods_go_on_when_their_daemon_is_killed():
+    with mps(api=True, devices="1xSIM") as node:
+        pod = node.run("a", node.id(0))
+        with program_in(node, pod) as allocate:
+            os.kill(daemon(node), signal.SIGKILL)
+            node.await_log(f"mps.ready uuid={node.uuid[0]}", times=2)
+            assert allocate(1) == 0
+            with program_in(node, pod) as another:
+                assert another(1) == 0
+        until(lambda: any(event["reason"] == "MPSControlEnded" and event["involvedObject"]["name"] == "a" for event in list(node.api.events)), "its pod was not told")
+
+
+def test_who_is_no_client_does_not_get_past_mps():
+    with mps(api=True, devices="1xSIM") as node:
+        pod = node.run("a", node.id(0))
+        with program_in(node, pod) as allocate:
+            assert allocate(1) == 0
+            environment = dict(os.environ, METE_SIM_DIR=node.sim, LD_LIBRARY_PATH=sys.argv[2])
+            past = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+            assert past.stdout == "46\n", "CUDA_ERROR_DEVICE_UNAVAILABLE"
+
+
+def test_the_next_meted_takes_the_daemons_over():
+    with mps() as node:
+        before = daemon(node, 0), daemon(node, 1)
+        node.meted.process.kill()
+        node.meted.wait()
+        node.restart()
+        await_ready(node)
+        assert (daemon(node, 0), daemon(node, 1)) == before
+        node.end()
+        node.restart()
+        await_ready(node)
+        assert (daemon(node, 0), daemon(node, 1)) == before
+
+
+@contextlib.contextmanager
+def in_use(node):
+    """Somebody has the driver open: else the simulated node is made anew, with its modes."""
+    program = "import ctypes, sys; print(ctypes.CDLL('libcuda.so.1').cuInit(0), flush=True); sys.stdin.read()"
+    environment = dict(os.environ, METE_SIM_DIR=node.sim, LD_LIBRARY_PATH=sys.argv[2])
+    process = subprocess.Popen([sys.executable, "-c", program], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "0\n"
+        yield
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+
+def test_what_is_wanted_no_more_is_undone_by_the_next_meted():
+    with mps() as node, in_use(node):
+        pids = daemon(node, 0), daemon(node, 1)
+        node.meted.process.kill()
+        node.meted.wait()
+        assert modes(node) == ["Exclusive_Process"] * 2
+        node.write({"version": "v1"})
+        node.restart()
+        for uuid in node.uuid:
+            node.await_log(f"mps.undone uuid={uuid}")
+        assert modes(node) == ["Default"] * 2
+        for pid in pids:
+            until(lambda: not os.path.exists(f"/proc/{pid}/exe"), "it runs still")
+        assert not os.listdir(node.place + "/mps")
+
+
+def test_other_replicas_are_other_limits_at_once():
+    with mps() as node:
+        content = node.file_of()
+        content["sharing"]["mps"]["resources"][0]["replicas"] = 4
+        node.write(content)
+        node.kubelet.hear("listed 8")
+        until(lambda: control(node, "get_default_active_thread_percentage").strip() == "25.0", "the daemon has the former limits")
+        await_ready(node)
+        node.write({"version": "v1"})
+        node.await_log("config.refused .*sharing.mps: this has changed: restart meted")
+
+
+def test_what_does_not_go_with_mps_is_refused_with_a_sentence():
+    with mps(start=False) as node:
+        for replicas, environment, sentence in (
+            (49, {}, "sharing.mps.resources: 49 replicas are more than the clients that MPS has on a GPU with this driver; accepted: at most 48"),
+            (2, {"PATH": "/nonexistent"}, "sharing.mps: there is no program nvidia-cuda-mps-control below flags.plugin.containerDriverRoot"),
+            (2, {"METE_SIM_CAPABILITY": "6.1"}, "has compute capability 6.1; accepted: 7.0 and newer"),
+        ):
+            content = node.file_of()
+            content["sharing"]["mps"]["resources"][0]["replicas"] = replicas
+            node.write(content)
+            refused = subprocess.run(node.command(), env=dict(os.environ, **{**node.environment, **environment}), stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+            assert refused.returncode and sentence in refused.stderr, refused
+
+
+if __name__ == "__main__":
+    run(globals())
