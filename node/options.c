@@ -186,6 +186,10 @@ static int check(const struct options *options, struct fault *why)
 	if (options->user && options->kubernetes)
 		return fault_set(why, -EINVAL,
 				 "--kubernetes needs the machine's daemon, not a user's");
+	if (options->kubernetes && options->metrics)
+		return fault_set(why, -EINVAL,
+				 "--metrics is for a machine without Kubernetes; on a node the "
+				 "file of --kubernetes has the key 'metrics'");
 	return check_page(options, why);
 }
 

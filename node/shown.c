@@ -7,7 +7,9 @@
 #include "node/library.h"
 #include "node/memory/measure.h"
 #include "node/memory/outside.h"
+#include "node/devices/nvml.h"
 #include "node/peers/listing.h"
+#include "node/time/launches.h"
 #include "node/upcalls.h"
 #include "node/users/user_name.h"
 #include "page/host.h"
@@ -16,6 +18,7 @@ struct shown {
 	const struct page_entry *entry;
 	struct page_server *page;
 	struct page_host host;
+	struct launches launches; /* for the metrics */
 };
 
 static void rows(struct daemon *d, void (*row)(void *owner, const struct wire_message *row),
@@ -40,6 +43,14 @@ static void user(uid_t uid, char ret_name[PAGE_USER_MAX])
 	snprintf(ret_name, PAGE_USER_MAX, "%s", user_name(uid).text);
 }
 
+static void device(struct daemon *d, uint32_t index, int *minor, int *gpu_instance)
+{
+	if (index >= d->devices)
+		return;
+	*minor = d->device[index].info->minor;
+	*gpu_instance = d->device[index].info->gpu_instance;
+}
+
 /* "unix:/path" is how curl and systemd write it. */
 static const char *address_of(const char *text)
 {
@@ -56,7 +67,7 @@ int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why)
 	int r;
 
 	if (!options->page && !options->page_token && !options->page_open &&
-	    !options->page_kubernetes_ns)
+	    !options->page_kubernetes_ns && !options->metrics)
 		return 0;
 	r = library_load(places, "mete_page", PAGE_VERSION, &entry, why);
 	if (r < 0)
@@ -72,12 +83,14 @@ int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why)
 		.owner = geteuid(),
 		.system = options->system,
 		.page = address_of(options->page),
+		.metrics = address_of(options->metrics),
 		.token = options->page_token,
 		.open = options->page_open,
 		.rows = rows,
 		.freshen = freshen,
 		.tell = tell,
 		.user = user,
+		.device = device,
 		.unwatched = daemon_maybe_end,
 		.believed_ns = options->page_kubernetes_ns,
 		.audience = options->page_audience,
@@ -86,6 +99,8 @@ int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why)
 		.forget = kubernetes_forget,
 	};
 	*ret_shown = s;
+	if (options->metrics && launches_open(&s->launches, d) < 0)
+		log_warning("launches.unwatched", "reason=\"no timer\"");
 	return s->entry->open(&s->host, &s->page, why);
 }
 
@@ -96,8 +111,10 @@ bool shown_watched(const struct shown *shown)
 
 void shown_close(struct shown *shown)
 {
-	if (shown)
-		shown->entry->close(take(shown->page));
+	if (!shown)
+		return;
+	shown->entry->close(take(shown->page));
+	launches_close(&shown->launches);
 }
 
 void shown_free(struct shown *shown)

@@ -23,11 +23,12 @@ struct page_host {
 	uint32_t version;
 	struct loop *loop;
 	struct daemon *daemon;
-	uid_t owner;	   /* who runs meted: he sees everything */
-	bool system;	   /* the machine's, which has tenants of all users */
-	const char *page;  /* an address, as http_open() has them; NULL: none was said */
-	const char *token; /* a file; NULL: there is none */
-	bool open;	   /* a loopback address needs no token */
+	uid_t owner;	     /* who runs meted: he sees everything */
+	bool system;	     /* the machine's, which has tenants of all users */
+	const char *page;    /* an address, as http_open() has them; NULL: none was said */
+	const char *metrics; /* likewise, for Prometheus */
+	const char *token;   /* a file; NULL: there is none */
+	bool open;	     /* a loopback address needs no token */
 	/* How long the cluster's word is believed on who may see what; 0: it is not asked. */
 	uint64_t believed_ns;
 	const char *audience; /* whom tokens must be for; NULL: the API server */
@@ -40,6 +41,9 @@ struct page_host {
 	void (*freshen)(struct daemon *d);
 	/* What meted says of itself. */
 	void (*tell)(struct daemon *d, struct wire_admin_welcome *ret_said);
+	/* Of a device: the number of its file, and of MIG its instance; unchanged if there is none.
+	 */
+	void (*device)(struct daemon *d, uint32_t index, int *minor, int *gpu_instance);
 	/* Nobody has watched for a while. */
 	void (*unwatched)(struct daemon *d);
 	/* "alice", or "1004". */

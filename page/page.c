@@ -6,6 +6,7 @@
 #include "page/access.h"
 #include "page/crowd.h"
 #include "page/host.h"
+#include "page/metrics.h"
 #include "page_html.h"
 
 struct page_server {
@@ -15,6 +16,7 @@ struct page_server {
 	struct looks looks;
 	struct rights_table rights;
 	struct crowds crowds;
+	struct metrics metrics;
 };
 
 /* What a browser does with an answer: nothing but to show it to whoever asked for it himself. */
@@ -173,6 +175,7 @@ static void close_page(struct page_server *p)
 	if (!p)
 		return;
 	http_close(take(p->http));
+	metrics_close(&p->metrics);
 	rights_close(&p->rights);
 	looks_close(&p->looks, on_forget_closed);
 }
@@ -205,6 +208,8 @@ static int open_page(const struct page_host *host, struct page_server **ret_page
 	r = access_open(&p->access, host, why);
 	if (r == 0)
 		r = serve(p, why);
+	if (r == 0)
+		r = metrics_open(&p->metrics, &p->looks, why);
 	if (r < 0)
 		close_page(p);
 	else
