@@ -90,7 +90,7 @@ typedef void host_health(void *owner, uint32_t device, enum host_news news, uint
 
 struct daemon;
 
-struct registration; /* plugin/dra/registration.h */
+struct registration; /* plugin/dra/register.h */
 
 struct host {
 	uint32_t version, devices;

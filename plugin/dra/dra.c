@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "plugin/dra/inside.h"
-#include "plugin/dra/registration.h"
 #include "plugin/dra/reading.h"
 
 enum {

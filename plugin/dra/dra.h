@@ -9,8 +9,7 @@
  *	dra.c        opening and closing; which devices are ours to give
  *	slices.c     ResourceSlices as trees             publish.c    written, watched and repaired
  *	claim.c      what a claim's allocation amounts to    claim_config.c   its parameters
- *	register.c, registration.c   the kubelet's sockets
- *	standby.c    those of who is about to serve
+ *	register.c   the kubelet's sockets       standby.c   those of who is about to serve
  *	prepare.c    a claim's steps                     serve.c      the kubelet's calls
  *	journal.c    prepared claims, on disk            stale.c      those whose claim is gone
  *	adjust.c     shares that annotations change      claim_adjust.c   to what

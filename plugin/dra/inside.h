@@ -5,10 +5,10 @@
 #include "plugin/dra/dra.h"
 #include "plugin/dra/journal.h"
 #include "plugin/dra/queue.h"
+#include "plugin/dra/register.h"
 #include "plugin/dra/unseen.h"
 
 struct publish;
-struct registration;
 struct status;
 
 struct dra {

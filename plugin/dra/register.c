@@ -67,6 +67,18 @@ static int make_folder(const char *path, struct fault *why)
 	return 0;
 }
 
+int registration_name(const struct config *config, char ret_driver[80], struct fault *why)
+{
+	if (strlen(config->domain) > CONFIG_NAME_MAX - strlen("gpu."))
+		return config_blame(
+			config, "domain", why,
+			"'%s' is too long for a DRA driver's name, gpu.%s; accepted: at "
+			"most %zu characters",
+			config->domain, config->domain, CONFIG_NAME_MAX - strlen("gpu."));
+	snprintf(ret_driver, 80, "gpu.%s", config->domain);
+	return 0;
+}
+
 /* The pod's UID, as the downward API has it; NULL: this is no pod. */
 static const char *pod_uid(void)
 {
@@ -150,6 +162,15 @@ int registration_await(struct plugin *p, const char *driver, void (*told)(void *
 	(*ret_registration)->told = told;
 	(*ret_registration)->owner = owner;
 	return 0;
+}
+
+void registration_free(struct registration *reg)
+{
+	if (!reg)
+		return;
+	grpc_server_close(reg->registry, NULL);
+	grpc_server_close(reg->server, NULL);
+	free(reg);
 }
 
 static bool is_reachable(const struct registration *reg)
