@@ -179,7 +179,8 @@ static void on_terminate(struct loop_signal *signal)
 	struct daemon *d = container_of(signal, struct daemon, terminate);
 
 	log_info("daemon.signal", "signal=TERM");
-	d->missing.again = false; /* who is told to end has no successor */
+	d->missing.again = false;    /* who is told to end has no successor */
+	d->stopping |= d->stands_by; /* standby_wait() ends, even if the lock comes meanwhile */
 	if (!standby_precede(d))
 		loop_stop(&d->loop);
 }
@@ -190,6 +191,7 @@ static void on_interrupt(struct loop_signal *signal)
 
 	log_info("daemon.signal", "signal=INT");
 	d->missing.again = false;
+	d->stopping |= d->stands_by;
 	loop_stop(&d->loop);
 }
 

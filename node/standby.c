@@ -141,16 +141,17 @@ static void stop_listening(struct standby *s)
 {
 	char path[PLACE_MAX + 32];
 
+	if (s->listener_fd >= 0) {
+		path_of(s->daemon, "stand-by.sock", path, sizeof(path));
+		unlink(path);
+		loop_unwatch(&s->listener, NULL);
+		close(s->listener_fd);
+		s->listener_fd = -1;
+	}
+	/* Last: whoever has it next makes that socket anew. */
 	if (s->lock_fd >= 0)
 		close(s->lock_fd);
 	s->lock_fd = -1;
-	if (s->listener_fd < 0)
-		return;
-	path_of(s->daemon, "stand-by.sock", path, sizeof(path));
-	unlink(path);
-	loop_unwatch(&s->listener, NULL);
-	close(s->listener_fd);
-	s->listener_fd = -1;
 }
 
 static void end_plugin(struct standby *s)
@@ -175,10 +176,10 @@ int standby_wait(struct daemon *d, struct fault *why)
 	notify_send("READY=1");
 	loop_run(&d->loop);
 	stop_listening(s);
-	d->stopping = !s->locked;
+	d->stopping |= !s->locked;
 	end_plugin(s);
-	/* A thread still waits for the lock. */
-	if (!s->locked)
+	/* A thread still waits for the lock; or it came when we had been told to end. */
+	if (d->stopping)
 		_exit(0);
 	hang_up(s);
 	d->stands_by = false;

@@ -19,6 +19,8 @@ struct stream_work {
 	struct stream_mark after[];
 };
 
+static _Atomic uint64_t last_id;
+
 void stream_set_unref(struct stream_set *set)
 {
 	if (atomic_fetch_sub(&set->refs, 1) != 1)
@@ -30,7 +32,6 @@ void stream_set_unref(struct stream_set *set)
 
 struct CUstream_st *stream_new(struct stream_set *set, enum stream_kind kind, int priority)
 {
-	static _Atomic uint64_t last_id;
 	struct CUstream_st *stream = calloc(1, sizeof(*stream));
 
 	if (!stream)
@@ -261,36 +262,37 @@ static bool pending(const struct CUstream_st *stream)
 
 /* Those of the set and, for a green context's, of its context: two at most. A gate's own lock is
  * enough, as each is there until its set ends. */
-static size_t gather_gates(const struct stream_set *set, struct stream_mark *marks, size_t most)
+static size_t gather_gates(const struct stream_set *set, struct stream_mark marks[2])
 {
 	const struct stream_set *const sets[] = {set, set->green ? set->context->streams : NULL};
 	size_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
 		struct CUstream_st *gate = sets[i] ? atomic_load(&sets[i]->gate) : NULL;
-		struct stream_mark mark = {0};
 
+		marks[n].stream = NULL;
 		if (gate)
-			stream_end(gate, &mark);
-		if (!mark.stream)
-			continue;
-		if (marks && n < most)
-			marks[n] = mark;
-		else
-			stream_mark_drop(&mark);
-		n += n < most;
+			stream_end(gate, &marks[n]);
+		n += marks[n].stream != NULL;
 	}
 	return n;
 }
 
 bool stream_is_gated(const struct stream_set *set)
 {
-	return gather_gates(set, NULL, SIZE_MAX) != 0;
+	struct stream_mark marks[2];
+	size_t n = gather_gates(set, marks);
+
+	for (size_t i = 0; i < n; i++)
+		stream_mark_drop(&marks[i]);
+	return n != 0;
 }
 
-/* What the streams of a context's green ones have to do, for its own last stream. */
+/* What the streams of a context's green ones have to do, for its own last stream. Their sets are
+ * not locked throughout: counted is each stream up to the `newest`, whether it has something to do
+ * or not. */
 static size_t gather_greens(struct stream_set *set, struct stream_mark *marks, size_t n,
-			    size_t most)
+			    uint64_t newest)
 {
 	list_for_each(link, &set->greens)
 	{
@@ -301,7 +303,8 @@ static size_t gather_greens(struct stream_set *set, struct stream_mark *marks, s
 		{
 			struct CUstream_st *other = list_entry(at, struct CUstream_st, link);
 
-			if (other->kind == STREAM_GATE || !pending(other) || n == most)
+			if (other->kind == STREAM_GATE || other->id > newest ||
+			    (marks && !pending(other)))
 				continue;
 			if (marks)
 				mark_set(&marks[n], other, other->submitted);
@@ -313,8 +316,7 @@ static size_t gather_greens(struct stream_set *set, struct stream_mark *marks, s
 }
 
 /* What others of its set have to do that a legacy stream, or the last one, comes after. */
-static size_t gather_set(struct CUstream_st *stream, struct stream_mark *marks, size_t n,
-			 size_t most)
+static size_t gather_set(struct CUstream_st *stream, struct stream_mark *marks, size_t n)
 {
 	list_for_each(link, &stream->set->streams)
 	{
@@ -322,7 +324,7 @@ static size_t gather_set(struct CUstream_st *stream, struct stream_mark *marks, 
 		bool apart = stream->kind == STREAM_LEGACY ? stream_is_apart(other)
 							   : other->kind == STREAM_GATE;
 
-		if (other == stream || apart || !pending(other) || n == most)
+		if (other == stream || apart || !pending(other))
 			continue;
 		if (marks)
 			mark_set(&marks[n], other, other->submitted);
@@ -331,27 +333,30 @@ static size_t gather_set(struct CUstream_st *stream, struct stream_mark *marks, 
 	return n;
 }
 
-/* Which streams an op of this one comes after, beside its own; at most so many. Under the set's
- * lock, which all submissions to these kinds of stream hold. */
-static size_t gather(struct CUstream_st *stream, struct stream_mark *marks, size_t most)
+/* Which streams an op of this one comes after, beside its own, of those up to the `newest`. Without
+ * marks: at most how many. Under the set's lock, which all submissions to these kinds of stream
+ * hold. */
+static size_t gather(struct CUstream_st *stream, struct stream_mark *marks, uint64_t newest)
 {
 	struct stream_set *set = stream->set;
-	size_t n = stream->kind == STREAM_GATE ? 0 : gather_gates(set, marks, most);
+	size_t n = 0;
 
+	if (stream->kind != STREAM_GATE)
+		n = marks ? gather_gates(set, marks) : 2;
 	switch (stream->kind) {
 	case STREAM_GATE:
 	case STREAM_NON_BLOCKING:
 		return n;
 	case STREAM_LEGACY:
-		return gather_set(stream, marks, n, most);
+		return gather_set(stream, marks, n);
 	case STREAM_TAIL:
-		n = gather_set(stream, marks, n, most);
-		return gather_greens(set, marks, n, most);
+		n = gather_set(stream, marks, n);
+		return gather_greens(set, marks, n, newest);
 	case STREAM_THREAD:
 	case STREAM_BLOCKING:
 		break;
 	}
-	if (!set->legacy || !pending(set->legacy) || n == most)
+	if (!set->legacy || !pending(set->legacy))
 		return n;
 	if (marks)
 		mark_set(&marks[n], set->legacy, set->legacy->submitted);
@@ -400,15 +405,16 @@ CUresult stream_enqueue(struct CUstream_st *stream, struct op *op, struct stream
 	struct stream_set *set = stream->set;
 	struct stream_work *work = NULL;
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	uint64_t newest;
 	size_t n;
 
 	pthread_mutex_lock(&set->lock);
-	n = gather(stream, NULL, SIZE_MAX);
+	newest = atomic_load(&last_id);
+	n = gather(stream, NULL, newest);
 	work = calloc(1, sizeof(*work) + n * sizeof(work->after[0]));
 	if (work) {
-		/* A stream that has become idle since is not there the second time; what came to a
-		 * green context's since was submitted after this. */
-		work->n_after = gather(stream, work->after, n);
+		/* A stream that has become idle since is not there the second time. */
+		work->n_after = gather(stream, work->after, newest);
 		work->ready_ns = clock_now_ns();
 		op_move(&work->op, op);
 		result = append(stream, work, ret_mark);

@@ -134,7 +134,10 @@ static bool is_left(struct stream_set *set)
 	bool left;
 
 	pthread_mutex_lock(&set->lock);
-	left = set->retired && list_empty(&set->streams);
+	left = set->retired;
+	/* A gate is for what would be submitted. */
+	list_for_each(link, &set->streams) left &=
+		list_entry(link, struct CUstream_st, link) == atomic_load(&set->gate);
 	pthread_mutex_unlock(&set->lock);
 	return left;
 }
@@ -325,20 +328,21 @@ static void wait_all(struct stream_set *set, bool blocking_only)
 	free(marks);
 }
 
-/* The set of a green context in that place, with a reference of its own; NULL: there are fewer. */
-static struct stream_set *green_at(struct stream_set *set, size_t place)
+/* The set of a green context that comes after that id, with a reference of its own; NULL: none. */
+static struct stream_set *green_after(struct stream_set *set, uint64_t id)
 {
 	struct stream_set *found = NULL;
 
 	pthread_mutex_lock(&set->lock);
 	list_for_each(link, &set->greens)
 	{
-		if (place--)
-			continue;
-		found = list_entry(link, struct stream_set, of_greens);
-		atomic_fetch_add(&found->refs, 1);
-		break;
+		struct stream_set *green = list_entry(link, struct stream_set, of_greens);
+
+		if (green->id > id && (!found || green->id < found->id))
+			found = green;
 	}
+	if (found)
+		atomic_fetch_add(&found->refs, 1);
 	pthread_mutex_unlock(&set->lock);
 	return found;
 }
@@ -346,12 +350,14 @@ static struct stream_set *green_at(struct stream_set *set, size_t place)
 void stream_set_drain(struct stream_set *set)
 {
 	struct stream_set *green;
+	uint64_t last = 0;
 
 	if (!set)
 		return;
 	wait_all(set, false);
-	for (size_t i = 0; (green = green_at(set, i)); i++) {
+	while ((green = green_after(set, last))) {
 		wait_all(green, false);
+		last = green->id;
 		stream_set_unref(green);
 	}
 }

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,7 +39,7 @@ class Screen:
     def __exit__(self, *_):
         with contextlib.suppress(subprocess.CalledProcessError):
             self.tmux("kill-server")
-        os.rmdir(self.place) if not os.listdir(self.place) else os.remove(self.place + "/s")
+        shutil.rmtree(self.place, ignore_errors=True)
 
     def wait(self, *patterns):
         last = [""]

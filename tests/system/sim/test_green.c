@@ -3,6 +3,7 @@
  * Green contexts: how a device is divided, and which streams wait for which. A program of one works
  * as NVIDIA's samples, CUTLASS and PyTorch use them.
  */
+#include <dirent.h>
 #include <pthread.h>
 
 #include "tests/system/sim/streams.h"
@@ -378,18 +379,37 @@ TEST(a_capture_in_a_green_context_is_its_own)
 	ok(cuGreenCtxDestroy(green));
 }
 
+static unsigned threads(void)
+{
+	DIR *folder = opendir("/proc/self/task");
+	unsigned n = 0;
+
+	expect(folder);
+	while (readdir(folder))
+		n++;
+	closedir(folder);
+	return n;
+}
+
 /* Each of many is made, used and destroyed; none leaves anything that the next one waits for. */
 TEST(green_contexts_come_and_go)
 {
 	struct sim sim = primary_begin();
 	CUdeviceptr words = sim_words(1, 0);
+	CUevent event;
 
+	ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
 	for (unsigned i = 0; i < 200; i++) {
 		CUgreenCtx green = green_new(sim.device, 8, i % 2);
+		struct gate gate = gate_new();
 		CUstream stream;
 
 		ok(cuCtxSetCurrent(named(green)));
+		ok(gate_close(&gate, NULL));
+		ok(cuEventRecord(event, NULL));
+		ok(cuGreenCtxWaitEvent(green, event));
 		ok(sim_launch(sim.add, words, 1, NULL));
+		gate_open(&gate);
 		ok(cuStreamSynchronize(NULL));
 		ok(cuGreenCtxStreamCreate(&stream, green, CU_STREAM_NON_BLOCKING, 0));
 		ok(sim_launch(sim.add, words, 1, stream));
@@ -397,6 +417,9 @@ TEST(green_contexts_come_and_go)
 		ok(cuCtxSetCurrent(sim.context));
 		ok(cuGreenCtxDestroy(green));
 		ok(cuCtxSynchronize());
+		gate_free(&gate);
 	}
 	expect_eq(sim_word(words), 400);
+	/* Those that ended last may still be there. */
+	expect(threads() < 40);
 }
