@@ -112,7 +112,7 @@ static int can_drain(const struct seat *s)
 
 static void rest(struct seat *s)
 {
-	uint64_t drain = m.now - s->ending;
+	uint64_t drain = overrun(s);
 
 	if (can_drain(s)) {
 		s->drained = 1;

@@ -63,6 +63,12 @@ static inline void add_span(struct seat *s, uint64_t from, uint64_t part)
 		s->spans[s->span++ % SPANS] = (struct span){from, m.now, part};
 }
 
+/* A moment in which somebody else is to drain is one as a whole: it is not cut by a cap. */
+static inline uint64_t overrun(const struct seat *s)
+{
+	return m.now - (s->moment ? s->began : s->ending);
+}
+
 /* Law 12: what has ended by itself is charged in part. */
 static inline void close_owed(struct seat *s)
 {
@@ -131,6 +137,7 @@ static inline void on_open(struct seat *s)
 	}
 	s->open = 1;
 	s->began = m.now;
+	s->moment = s->at.leader && s->at.leader->tenant->state != TURNS_RUNNING;
 	s->excused = s->reported = s->let_in = 0;
 	s->owing = 0;
 	if (s->drained || !s->opened)
@@ -190,7 +197,7 @@ static inline void excuse(void)
 {
 	FOR_SEATS(s)
 	{
-		uint64_t drain = m.now - s->ending;
+		uint64_t drain = overrun(s);
 
 		if (s->at.gate != TURNS_OWING || s->owing)
 			continue;
