@@ -83,7 +83,8 @@ static void take_limits(const char *list)
 
 static void take_answer(const char *line)
 {
-	const char *own = getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+	const char *own = getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"),
+		   *limits = getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
 	unsigned server, milli;
 	int used = 0;
 
@@ -96,8 +97,8 @@ static void take_answer(const char *line)
 	if (!client.milli)
 		client.milli = 1;
 	take_limits(line + used);
-	if (getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"))
-		take_limits(getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"));
+	if (limits)
+		take_limits(limits);
 }
 
 static void join(void)
