@@ -15,6 +15,16 @@
 #include "sim/cuda/stream_core.h"
 #include "sim/cuda/stream_set.h"
 
+/* The last one that was made. Threads may have the handle of one that was destroyed. */
+static struct CUgreenCtx_st *_Atomic last_made;
+
+static void keep(struct CUgreenCtx_st *green)
+{
+	green->before = atomic_load(&last_made);
+	while (!atomic_compare_exchange_weak(&last_made, &green->before, green))
+		;
+}
+
 /* INVALID_CONTEXT for what is no green context, or one whose primary context was reset. */
 static CUresult find(CUgreenCtx handle)
 {
@@ -80,6 +90,7 @@ CUresult cuGreenCtxCreate(CUgreenCtx *ret_green, CUdevResourceDesc desc, CUdevic
 		free(green);
 		return r;
 	}
+	keep(green);
 	*ret_green = green;
 	return CUDA_SUCCESS;
 }

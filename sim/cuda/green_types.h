@@ -23,9 +23,10 @@ struct resource {
 
 /* Never freed: a handle that was one stays recognisable. */
 struct CUgreenCtx_st {
-	struct CUctx_st *named;	  /* what cuCtxFromGreenCtx answers */
-	struct CUctx_st *primary; /* retained once for this */
-	uint64_t life;		  /* the primary context's id: after a reset it is another */
+	struct CUgreenCtx_st *before; /* the one that was made before it */
+	struct CUctx_st *named;	      /* what cuCtxFromGreenCtx answers */
+	struct CUctx_st *primary;     /* retained once for this */
+	uint64_t life;		      /* the primary context's id: after a reset it is another */
 	uint64_t id;
 	struct resource has;
 	struct stream_set *streams; /* while the primary context lives */

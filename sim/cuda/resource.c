@@ -194,6 +194,7 @@ static CUresult add_up(const CUdevResource *resources, unsigned count, struct re
 CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *ret_desc, CUdevResource *resources,
 				   unsigned count)
 {
+	static struct CUdevResourceDesc_st *_Atomic last_made;
 	struct CUdevResourceDesc_st *desc;
 	struct resource has = {0};
 	CUresult r = driver_ready();
@@ -211,6 +212,9 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *ret_desc, CUdevResource *r
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	desc->has = has;
+	desc->before = atomic_load(&last_made);
+	while (!atomic_compare_exchange_weak(&last_made, &desc->before, desc))
+		;
 	*ret_desc = desc;
 	return CUDA_SUCCESS;
 }

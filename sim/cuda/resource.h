@@ -13,6 +13,7 @@
 
 /* The handle is never freed, as there is no function that would. */
 struct CUdevResourceDesc_st {
+	struct CUdevResourceDesc_st *before; /* the one that was made before it */
 	struct resource has;
 };
 
