@@ -23,6 +23,7 @@ import uuid as uuids
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
 BUILD = os.path.abspath(sys.argv[3])
+CALLER = os.path.join(BUILD, "tests", "plugin", "caller")
 sys.argv[1:] = [os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), *sys.argv[4:]]
 from meted import Admin, Daemon, GIB, Guest, MIB, PATIENCE, needed, require, until  # noqa: E402,F401
 

@@ -50,9 +50,9 @@ class Labelled(Node):
         if mode == "nvidia":
             self.write({"version": "v1", "flags": {"migStrategy": strategy}})
         # Where nobody is left who uses the simulated machine it is a new one.
-        self.holder = subprocess.Popen([sys.executable, "-c", "import ctypes, sys; assert ctypes.CDLL('libnvidia-ml.so.1').nvmlInit_v2() == 0; print('here', flush=True); sys.stdin.read()"],
+        self.holder = subprocess.Popen([CALLER, "nvml"],
                                        env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], **self.environment), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self.holder.stdout.readline() == "here\n"
+        assert self.holder.stdout.readline() == "0\n"
 
     def close(self, kind=None):
         self.holder.kill()

@@ -165,23 +165,13 @@ def test_a_gpu_without_its_daemon_is_not_offered():
         await_ready(node)
 
 
-PROGRAM = """
-import ctypes, sys
-cuda = ctypes.CDLL("libcuda.so.1")
-device, context, address = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
-print(cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0) or cuda.cuCtxCreate_v2(ctypes.byref(context), 0, device), flush=True)
-for line in sys.stdin:
-    print(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(int(line))), flush=True)
-"""
-
-
 @contextlib.contextmanager
 def program_in(node, pod, device=0):
     """A process in the pod's container: its guest, with the environment of Allocate. With a context."""
     environment = dict(os.environ, METE_SOCKET=node.folder_of(pod.title()) + "/guest.sock", METE_DRIVER=sys.argv[2],
                        LD_LIBRARY_PATH=BUILD + "/guest/12.9/lib", CUDA_VISIBLE_DEVICES=node.uuid[device],
                        **{**node.environment, "CUDA_MPS_PIPE_DIRECTORY": pipe(node, device)})
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    process = subprocess.Popen([CALLER, "context"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
     try:
         assert process.stdout.readline() == "0\n"
         yield lambda mib: process.stdin.write(f"{mib * MIB}\n") and int(process.stdout.readline())
@@ -229,7 +219,7 @@ def test_who_is_no_client_does_not_get_past_mps():
         with program_in(node, pod) as allocate:
             assert allocate(1) == 0
             environment = dict(os.environ, METE_SIM_DIR=node.sim, LD_LIBRARY_PATH=sys.argv[2])
-            past = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+            past = subprocess.run([CALLER, "context"], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
             assert past.stdout == "46\n", "CUDA_ERROR_DEVICE_UNAVAILABLE"
 
 
@@ -250,9 +240,8 @@ def test_the_next_meted_takes_the_daemons_over():
 @contextlib.contextmanager
 def in_use(node):
     """Somebody has the driver open: else the simulated node is made anew, with its modes."""
-    program = "import ctypes, sys; print(ctypes.CDLL('libcuda.so.1').cuInit(0), flush=True); sys.stdin.read()"
     environment = dict(os.environ, METE_SIM_DIR=node.sim, LD_LIBRARY_PATH=sys.argv[2])
-    process = subprocess.Popen([sys.executable, "-c", program], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([CALLER, "driver"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout.readline() == "0\n"
         yield
